@@ -1,0 +1,131 @@
+#include "core/compare.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <set>
+
+#include "core/error.h"
+#include "core/philox.h"
+
+namespace duet {
+namespace {
+
+class Collector final : public Expect {
+ public:
+  Collector(const std::vector<TensorSpec>& specs, std::vector<Claim>& claims) : specs_(specs), claims_(claims) {
+    for (const TensorSpec& s : specs) elements_.push_back(s.elements());
+  }
+
+ private:
+  void claim(int slot, int64_t index, double want, double magnitude) override {
+    const auto s = static_cast<size_t>(slot);
+    if (s >= specs_.size() || specs_[s].role == Role::in) throw Error("the oracle claims tensor {}, no output", slot);
+    if (index < 0 || index >= elements_[s])
+      throw Error("the oracle claims {}[{}] of {} elements", specs_[s].name, index, elements_[s]);
+    claims_.push_back({slot, index, want, magnitude});
+  }
+  const std::vector<TensorSpec>& specs_;
+  std::vector<int64_t> elements_;
+  std::vector<Claim>& claims_;
+};
+
+int64_t first_unwritten(const void* data, const TensorSpec& spec) {
+  const auto size = static_cast<size_t>(size_of(spec.dtype));
+  const auto* bytes = static_cast<const unsigned char*>(data);
+  uint64_t poison = ~uint64_t{0}, element = poison;
+  for (int64_t i = 0, n = spec.elements(); i < n; ++i) {
+    std::memcpy(&element, bytes + static_cast<size_t>(i) * size, size);
+    if (element == poison) return i;
+  }
+  return -1;
+}
+
+}  // namespace
+
+Expected Expected::all(const Problem& problem, const HostTensors& inputs) {
+  Expected e;
+  const auto values = inputs.values();
+  Collector collector(inputs.specs(), e.claims_);
+  e.slices_ = problem.slices();
+  for (int64_t s = 0; s < e.slices_; ++s) problem.reference(Inputs(values), s, collector);
+
+  for (size_t slot = 0; slot < inputs.size(); ++slot) {
+    const TensorSpec& spec = inputs.specs()[slot];
+    if (spec.role == Role::in) continue;
+    std::vector<bool> claimed(static_cast<size_t>(spec.elements()));
+    int64_t count = 0;
+    for (const Claim& c : e.claims_)
+      if (static_cast<size_t>(c.slot) == slot) {
+        if (claimed[static_cast<size_t>(c.index)])
+          throw Error("{} {}: the oracle claims {}[{}] twice", problem.name(), problem.label(), spec.name, c.index);
+        claimed[static_cast<size_t>(c.index)] = true, ++count;
+      }
+    if (count != spec.elements())
+      throw Error("{} {}: the oracle claims {} of {} elements of {}", problem.name(), problem.label(), count,
+                  spec.elements(), spec.name);
+  }
+  return e;
+}
+
+Expected Expected::sampled(const Problem& problem, const HostTensors& inputs, uint64_t seed, double work_flops) {
+  const int64_t slices = problem.slices();
+  const double cost = std::max<double>(1, (problem.flops() + static_cast<double>(problem.bytes())) / std::max<int64_t>(1, slices));
+  const int64_t wanted = std::clamp<int64_t>(static_cast<int64_t>(work_flops / cost), 4, 64);
+  std::set<int64_t> chosen;
+  if (slices <= wanted) {
+    for (int64_t s = 0; s < slices; ++s) chosen.insert(s);
+  } else {
+    chosen = {0, slices - 1, slices / 2, 1};
+    for (uint64_t i = 0; static_cast<int64_t>(chosen.size()) < wanted; ++i)
+      chosen.insert(static_cast<int64_t>(philox_bits(i, seed)) * slices >> 32);
+  }
+  Expected e;
+  const auto values = inputs.values();
+  Collector collector(inputs.specs(), e.claims_);
+  for (const int64_t s : chosen) problem.reference(Inputs(values), s, collector);
+  e.slices_ = static_cast<int64_t>(chosen.size());
+  return e;
+}
+
+double bound_of(const Tolerance& t, const Claim& c) { return t.rel * std::abs(c.want) + t.terms * c.magnitude + t.abs; }
+
+Check compare(const Problem& problem, const Expected& expected, const HostTensors& got, bool bitwise) {
+  Check check;
+  check.slices = expected.slices();
+  check.elements = static_cast<int64_t>(expected.claims().size());
+  double worst = -1;
+  for (const Claim& c : expected.claims()) {
+    const auto slot = static_cast<size_t>(c.slot);
+    const TensorSpec& spec = got.specs()[slot];
+    const double value = load_as_double(got.data(slot), spec.dtype, c.index);
+    const double rounded = round_to(spec.dtype, c.want);
+    const double bound = bitwise || !is_float(spec.dtype) ? 0 : bound_of(problem.tolerance(c.slot), c);
+    double ratio;  // of error to bound; anything that is not provably inside is infinite
+    if (std::isnan(c.want) || std::isinf(rounded))
+      ratio = (std::isnan(c.want) ? std::isnan(value) : value == rounded) ? 0 : INFINITY;
+    else if (value == rounded)
+      ratio = 0;
+    else {
+      const double error = std::abs(value - c.want);
+      ratio = !(error <= bound) ? INFINITY : error / bound;
+      if (std::isfinite(error) && bound > 0) ratio = error / bound;
+    }
+    if (ratio <= worst) continue;
+    worst = ratio;
+    if (!(ratio <= 1))
+      check.failure = fmt::format("{}[{}] of {}: got {:.9g}, want {:.9g}, bound {:.3g}", spec.name, c.index,
+                                  spec.elements(), value, c.want, bound);
+  }
+  check.max_error_ratio = std::max(0.0, worst);
+  if (check.passed())
+    for (size_t slot = 0; slot < got.size(); ++slot) {
+      const TensorSpec& spec = got.specs()[slot];
+      if (spec.role == Role::in || !is_float(spec.dtype)) continue;
+      if (const int64_t i = first_unwritten(got.data(slot), spec); i >= 0)
+        check.failure = fmt::format("{}[{}] of {}: never written", spec.name, i, spec.elements());
+    }
+  return check;
+}
+
+}  // namespace duet

@@ -1,0 +1,58 @@
+#include "core/context.h"
+
+#include <atomic>
+#include <utility>
+#include <vector>
+
+namespace duet {
+
+const char* name_of(Device d) { return d == Device::cpu ? "cpu" : d == Device::cuda ? "cuda" : "simt"; }
+
+namespace {
+constexpr int64_t kGuard = 4096;
+constexpr uint8_t kPoison = 0xFF;
+
+// Buffers that start at the same offset within 4 KiB make a load wait for an unrelated store (4K aliasing), so
+// successive buffers are staggered by odd numbers of cache lines.
+int64_t next_stagger() {
+  static std::atomic<int64_t> counter{0};
+  return counter.fetch_add(1, std::memory_order_relaxed) * 5 % 16 * 128;
+}
+}  // namespace
+
+Buffer::Buffer(Context& context, int64_t bytes) : context_(&context), bytes_(bytes) {
+  const int64_t stagger = next_stagger();
+  raw_bytes_ = kGuard + stagger + bytes + kGuard;
+  raw_ = context.allocate(raw_bytes_);
+  data_ = static_cast<char*>(raw_) + kGuard + stagger;
+  context.fill_bytes(raw_, kPoison, raw_bytes_);
+}
+
+Buffer::~Buffer() {
+  if (context_) context_->release(raw_, raw_bytes_);
+}
+
+void Buffer::swap(Buffer& other) noexcept {
+  std::swap(context_, other.context_);
+  std::swap(raw_, other.raw_);
+  std::swap(data_, other.data_);
+  std::swap(bytes_, other.bytes_);
+  std::swap(raw_bytes_, other.raw_bytes_);
+}
+
+void Buffer::poison() {
+  if (bytes_ > 0) context_->fill_bytes(data_, kPoison, bytes_);
+}
+
+bool Buffer::guards_intact() const {
+  if (!context_) return true;
+  const int64_t front = static_cast<char*>(data_) - static_cast<char*>(raw_), back = raw_bytes_ - front - bytes_;
+  std::vector<uint8_t> bands(static_cast<size_t>(front + back));
+  context_->download(bands.data(), raw_, front);
+  context_->download(bands.data() + front, static_cast<char*>(data_) + bytes_, back);
+  for (const uint8_t b : bands)
+    if (b != kPoison) return false;
+  return true;
+}
+
+}  // namespace duet

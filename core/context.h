@@ -1,0 +1,72 @@
+// A device with its memory: what a Session needs to hold tensors and run a plan. CpuContext and GpuContext derive from it.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+namespace duet {
+
+enum class Device : uint8_t { cpu, cuda, simt };
+const char* name_of(Device);
+
+class Context {
+ public:
+  virtual ~Context() = default;
+  virtual Device device() const = 0;
+  virtual std::string describe() const = 0;  // for messages: "CPU, 2 threads, AVX3"
+
+  // Device memory, aligned to 4 KiB at least. Throws Error naming the size when there is not enough.
+  virtual void* allocate(int64_t bytes) = 0;
+  virtual void release(void* memory, int64_t bytes) noexcept = 0;
+  virtual void fill_bytes(void* to, uint8_t value, int64_t bytes) = 0;
+  virtual void upload(void* to, const void* from, int64_t bytes) = 0;    // host to device, complete on return
+  virtual void download(void* to, const void* from, int64_t bytes) = 0;  // device to host, complete on return
+  virtual void copy_within(void* to, const void* from, int64_t bytes) = 0;  // enqueued
+  virtual void synchronize() = 0;
+
+  // Runs `work` as plans expect to be run: on the CPU inside the thread arena with denormals flushed.
+  virtual void enter(const std::function<void()>& work) { work(); }
+  virtual void evict(const void* memory, int64_t bytes) = 0;  // out of every cache, for cold samples
+
+  // GPU only: seconds of device time for one of `batch` runs, by events; negative where the device has no such clock.
+  // `synchronises` is set when run() waited for the device itself, so that nothing could be queued ahead.
+  virtual double device_time(const std::function<void()>& /*run*/, int /*batch*/, bool& /*synchronises*/) { return -1; }
+  // The same moves asynchronously, from and to pinned memory, for the end-to-end scope.
+  virtual void* allocate_pinned(int64_t bytes) { return allocate(bytes); }
+  virtual void release_pinned(void* memory, int64_t bytes) noexcept { release(memory, bytes); }
+  virtual void upload_async(void* to, const void* from, int64_t bytes) { upload(to, from, bytes); }
+  virtual void download_async(void* to, const void* from, int64_t bytes) { download(to, from, bytes); }
+};
+
+// Owned device memory between guard bands. Memory and guards start as 0xFF bytes (NaN), so that what was never written
+// cannot pass by luck and what is written outside is seen.
+class Buffer {
+ public:
+  Buffer() = default;
+  Buffer(Context& context, int64_t bytes);
+  Buffer(Buffer&& other) noexcept { swap(other); }
+  Buffer& operator=(Buffer&& other) noexcept {
+    swap(other);
+    return *this;
+  }
+  ~Buffer();
+
+  void* data() const { return data_; }
+  template <class T>
+  T* as() const {
+    return static_cast<T*>(data_);
+  }
+  int64_t bytes() const { return bytes_; }
+  void poison();              // 0xFF over the data
+  bool guards_intact() const;  // false: something wrote outside
+
+ private:
+  void swap(Buffer& other) noexcept;
+  Context* context_ = nullptr;
+  void *raw_ = nullptr, *data_ = nullptr;
+  int64_t bytes_ = 0, raw_bytes_ = 0;
+};
+
+}  // namespace duet

@@ -1,0 +1,118 @@
+#include "core/cpu_context.h"
+
+#include <immintrin.h>
+#include <sys/mman.h>
+#include <tbb/task_scheduler_observer.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <hwy/highway.h>
+#include <hwy/targets.h>
+#include <thread>
+
+#include "core/error.h"
+
+namespace duet {
+namespace {
+constexpr unsigned kFlush = 0x8040;  // FTZ and DAZ in MXCSR
+constexpr int64_t kHugePage = int64_t{2} << 20;
+constexpr int64_t kCacheLine = 64;
+
+int64_t mapped_size(int64_t bytes) {
+  const int64_t unit = bytes >= kHugePage ? kHugePage : 4096;
+  return (bytes + unit - 1) / unit * unit;
+}
+}  // namespace
+
+ScopedFlushDenormals::ScopedFlushDenormals() : saved_(_mm_getcsr()) { _mm_setcsr(saved_ | kFlush); }
+ScopedFlushDenormals::~ScopedFlushDenormals() { _mm_setcsr(saved_); }
+
+// Every worker that joins the arena flushes denormals; the calling thread does so in enter().
+class CpuContext::FlushDenormals : public tbb::task_scheduler_observer {
+ public:
+  explicit FlushDenormals(tbb::task_arena& arena) : tbb::task_scheduler_observer(arena) { observe(true); }
+  ~FlushDenormals() override { observe(false); }
+  void on_scheduler_entry(bool is_worker) override {
+    if (is_worker) _mm_setcsr(_mm_getcsr() | kFlush);
+  }
+};
+
+CpuContext::CpuContext(int threads) : threads_(threads) {
+  const int most = static_cast<int>(std::thread::hardware_concurrency());
+  if (threads < 1 || threads > most) throw Error("--threads {} is not within 1 .. {}", threads, most);
+  arena_.initialize(threads, 1);
+  flush_ = std::make_unique<FlushDenormals>(arena_);
+}
+CpuContext::~CpuContext() = default;
+
+std::string CpuContext::describe() const { return fmt::format("CPU, {} thread(s), {}", threads_, simd_target()); }
+
+void CpuContext::enter(const std::function<void()>& work) {
+  const ScopedFlushDenormals flush;
+  arena_.execute(work);
+}
+
+// Mapped, not malloc'ed: aligned to a huge page, given back at once, and never slowed by another allocation's layout.
+void* CpuContext::allocate(int64_t bytes) {
+  const int64_t size = mapped_size(bytes);
+  const int64_t slack = size >= kHugePage ? kHugePage : 0;
+  const int64_t available = sysconf(_SC_AVPHYS_PAGES) * sysconf(_SC_PAGESIZE);
+  const int64_t total = sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE);
+  void* map = size > total ? MAP_FAILED
+                           : mmap(nullptr, static_cast<size_t>(size + slack), PROT_READ | PROT_WRITE,
+                                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (map == MAP_FAILED)
+    throw Error("not enough memory on the CPU for {} bytes; {} of {} are free", bytes, available, total);
+  if (!slack) return map;
+  char* begin = static_cast<char*>(map);
+  char* aligned = begin + (kHugePage - reinterpret_cast<uintptr_t>(begin) % kHugePage) % kHugePage;
+  if (aligned > begin) munmap(begin, static_cast<size_t>(aligned - begin));
+  char* end = begin + size + slack;
+  if (end > aligned + size) munmap(aligned + size, static_cast<size_t>(end - aligned - size));
+  madvise(aligned, static_cast<size_t>(size), MADV_HUGEPAGE);
+  return aligned;
+}
+
+void CpuContext::release(void* memory, int64_t bytes) noexcept {
+  if (memory) munmap(memory, static_cast<size_t>(mapped_size(bytes)));
+}
+
+// First touch happens here, by the threads that will use the memory.
+void CpuContext::fill_bytes(void* to, uint8_t value, int64_t bytes) {
+  arena_.execute([&] {
+    parallel_for(bytes, kHugePage, [&](int64_t first, int64_t last) {
+      std::memset(static_cast<char*>(to) + first, value, static_cast<size_t>(last - first));
+    });
+  });
+}
+
+void CpuContext::copy_within(void* to, const void* from, int64_t bytes) {
+  arena_.execute([&] {
+    parallel_for(bytes, kHugePage, [&](int64_t first, int64_t last) {
+      std::memcpy(static_cast<char*>(to) + first, static_cast<const char*>(from) + first, static_cast<size_t>(last - first));
+    });
+  });
+}
+void CpuContext::upload(void* to, const void* from, int64_t bytes) { copy_within(to, from, bytes); }
+void CpuContext::download(void* to, const void* from, int64_t bytes) { copy_within(to, from, bytes); }
+
+__attribute__((target("clflushopt"))) static void flush_lines(const char* from, int64_t bytes) {
+  for (int64_t i = 0; i < bytes; i += kCacheLine) _mm_clflushopt(const_cast<char*>(from + i));
+  _mm_mfence();
+}
+static void flush_lines_sse2(const char* from, int64_t bytes) {
+  for (int64_t i = 0; i < bytes; i += kCacheLine) _mm_clflush(from + i);
+  _mm_mfence();
+}
+
+void CpuContext::evict(const void* memory, int64_t bytes) {
+  const bool optimised = __builtin_cpu_supports("avx512f") || __builtin_cpu_supports("avx512vl");  // these parts have clflushopt
+  (optimised ? flush_lines : flush_lines_sse2)(static_cast<const char*>(memory), bytes);
+}
+
+const char* simd_target() {
+  const int64_t supported = hwy::SupportedTargets();
+  return hwy::TargetName(supported & -supported);  // targets are ordered: the lowest bit is the best
+}
+
+}  // namespace duet

@@ -1,0 +1,105 @@
+#include "core/dtype.h"
+
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "core/error.h"
+
+namespace duet {
+namespace {
+struct Format {
+  const char* name;
+  int64_t size;
+  int significand_bits, min_exponent;  // floats: precision including the hidden bit; exponent of the smallest normal
+  double largest;
+};
+constexpr Format kFormats[] = {{"f64", 8, 53, -1022, std::numeric_limits<double>::max()},
+                               {"f32", 4, 24, -126, 3.4028234663852886e38},
+                               {"bf16", 2, 8, -126, 3.3895313892515355e38},
+                               {"f16", 2, 11, -14, 65504},
+                               {"i32", 4, 0, 0, 2147483647},
+                               {"i8", 1, 0, 0, 127},
+                               {"u8", 1, 0, 0, 255}};
+const Format& format_of(DType t) { return kFormats[static_cast<int>(t)]; }
+}  // namespace
+
+const char* name_of(DType t) { return format_of(t).name; }
+int64_t size_of(DType t) { return format_of(t).size; }
+double largest(DType t) { return format_of(t).largest; }
+double unit_roundoff(DType t) { return is_float(t) ? std::ldexp(1.0, -format_of(t).significand_bits) : 0; }
+double unit_roundoff(Math math) { return math == Math::tf32 ? std::ldexp(1.0, -11) : 0; }
+double underflow(DType t) { return is_float(t) ? std::ldexp(1.0, format_of(t).min_exponent) : 0; }
+
+DType dtype_from(std::string_view name) {
+  for (DType t : kDTypes)
+    if (name == name_of(t)) return t;
+  throw Error("dtype '{}' is not one of f64 f32 bf16 f16 i32 i8 u8", name);
+}
+
+double round_to(DType t, double value) {
+  if (t == DType::f64 || std::isnan(value)) return value;
+  if (t == DType::f32) return static_cast<float>(value);
+  const Format& f = format_of(t);
+  if (!is_float(t)) {
+    const double lowest = t == DType::u8 ? 0 : -f.largest - 1;
+    return std::fmin(std::fmax(std::nearbyint(value), lowest), f.largest);
+  }
+  if (value == 0 || std::isinf(value)) return value;
+  // One rounding at the value's own precision (fewer bits below the smallest normal), never through f32.
+  const int exponent = std::max(std::ilogb(value), f.min_exponent);
+  const double unit = std::ldexp(1.0, exponent - f.significand_bits + 1);
+  const double rounded = std::nearbyint(value / unit) * unit;
+  return std::abs(rounded) > f.largest ? std::copysign(INFINITY, value) : rounded;
+}
+
+f16::f16(float value) {
+  const double r = round_to(DType::f16, value);
+  const uint16_t sign = std::signbit(value) ? 0x8000 : 0;
+  if (std::isnan(value)) {
+    bits = sign | 0x7e00;
+  } else if (std::isinf(r)) {
+    bits = sign | 0x7c00;
+  } else if (std::abs(r) < std::ldexp(1.0, -14)) {
+    bits = sign | static_cast<uint16_t>(std::abs(r) * std::ldexp(1.0, 24));
+  } else {
+    const int e = std::ilogb(r);
+    bits = sign | static_cast<uint16_t>(((e + 15) << 10) + static_cast<int>((std::abs(r) * std::ldexp(1.0, -e) - 1) * 1024));
+  }
+}
+
+f16::operator float() const {
+  const int exponent = (bits >> 10) & 31, fraction = bits & 1023;
+  const float magnitude = exponent == 31 ? (fraction ? NAN : INFINITY)
+                          : exponent     ? std::ldexp(1024.0f + fraction, exponent - 25)
+                                         : std::ldexp(static_cast<float>(fraction), -24);
+  return bits & 0x8000 ? -magnitude : magnitude;
+}
+
+double load_as_double(const void* data, DType t, int64_t i) {
+  switch (t) {
+    case DType::f64: return static_cast<const double*>(data)[i];
+    case DType::f32: return static_cast<const float*>(data)[i];
+    case DType::bf16: return static_cast<float>(static_cast<const bf16*>(data)[i]);
+    case DType::f16: return static_cast<float>(static_cast<const f16*>(data)[i]);
+    case DType::i32: return static_cast<const int32_t*>(data)[i];
+    case DType::i8: return static_cast<const int8_t*>(data)[i];
+    case DType::u8: return static_cast<const uint8_t*>(data)[i];
+  }
+  return NAN;
+}
+
+void store_double(void* data, DType t, int64_t i, double value) {
+  const double r = round_to(t, value);
+  switch (t) {
+    case DType::f64: static_cast<double*>(data)[i] = r; break;
+    case DType::f32: static_cast<float*>(data)[i] = static_cast<float>(r); break;
+    case DType::bf16: static_cast<bf16*>(data)[i] = bf16(static_cast<float>(r)); break;
+    case DType::f16: static_cast<f16*>(data)[i] = f16(static_cast<float>(r)); break;
+    case DType::i32: static_cast<int32_t*>(data)[i] = static_cast<int32_t>(r); break;
+    case DType::i8: static_cast<int8_t*>(data)[i] = static_cast<int8_t>(r); break;
+    case DType::u8: static_cast<uint8_t*>(data)[i] = static_cast<uint8_t>(r); break;
+  }
+}
+
+}  // namespace duet

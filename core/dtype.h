@@ -1,0 +1,63 @@
+// Element types: names, sizes, rounding, and the storage types of the halves on the host.
+#pragma once
+#include <array>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+namespace duet {
+
+enum class DType : uint8_t { f64, f32, bf16, f16, i32, i8, u8 };
+enum class Math : uint8_t { ieee, tf32 };  // how f32 products are formed; tf32 rounds factors to 10 bits
+
+inline constexpr std::array kDTypes{DType::f64, DType::f32, DType::bf16, DType::f16, DType::i32, DType::i8, DType::u8};
+inline constexpr std::array kFloats{DType::f32, DType::bf16, DType::f16};
+
+const char* name_of(DType);
+DType dtype_from(std::string_view name);  // throws Error that lists the allowed names
+int64_t size_of(DType);
+constexpr bool is_float(DType t) { return t <= DType::f16; }
+
+double unit_roundoff(DType);   // u: half the distance from 1 to the next value; 0 for integers
+double unit_roundoff(Math);    // of a factor before it is multiplied: 0 for ieee, 2^-11 for tf32
+double underflow(DType);       // smallest normal: below it, flush-to-zero may lose the value
+double largest(DType);         // largest finite value
+double round_to(DType, double value);  // nearest representable value, ties to even; integers saturate
+
+// Storage of the halves. Arithmetic happens in f32; conversion rounds to nearest even.
+struct bf16 {
+  uint16_t bits;
+  bf16() = default;
+  explicit bf16(float value) {
+    const auto u = std::bit_cast<uint32_t>(value);
+    bits = (u & 0x7fffffffu) > 0x7f800000u ? uint16_t((u >> 16) | 0x40) : uint16_t((u + 0x7fff + ((u >> 16) & 1)) >> 16);
+  }
+  explicit operator float() const { return std::bit_cast<float>(uint32_t{bits} << 16); }
+};
+struct f16 {
+  uint16_t bits;
+  f16() = default;
+  explicit f16(float value);
+  explicit operator float() const;
+};
+
+// The DType of a C++ element type. Kernels add their device types (simt/launch.h).
+template <class T>
+struct DTypeOf;
+template <> struct DTypeOf<double> { static constexpr DType value = DType::f64; };
+template <> struct DTypeOf<float> { static constexpr DType value = DType::f32; };
+template <> struct DTypeOf<bf16> { static constexpr DType value = DType::bf16; };
+template <> struct DTypeOf<f16> { static constexpr DType value = DType::f16; };
+template <> struct DTypeOf<int32_t> { static constexpr DType value = DType::i32; };
+template <> struct DTypeOf<int8_t> { static constexpr DType value = DType::i8; };
+template <> struct DTypeOf<uint8_t> { static constexpr DType value = DType::u8; };
+template <class T>
+inline constexpr DType dtype_of = DTypeOf<T>::value;
+
+double load_as_double(const void* data, DType, int64_t index);
+void store_double(void* data, DType, int64_t index, double value);  // rounds as round_to
+
+constexpr int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+}  // namespace duet

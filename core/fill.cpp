@@ -1,0 +1,70 @@
+#include "core/fill.h"
+
+#include <cmath>
+#include <cstring>
+#include <numbers>
+
+#include "core/philox.h"
+
+namespace duet {
+namespace {
+
+constexpr int kIntegerReach = 3;  // integer fills draw from -3 .. 3: sums of 10^6 products stay below 2^24
+
+double unit_interval(uint32_t bits) { return (bits + 0.5) * 0x1p-32; }
+
+double draw(const Fill& fill, FillMode mode, DType dtype, uint32_t bits, uint32_t more_bits) {
+  switch (fill.kind) {
+    case Fill::Kind::constant: return fill.a;
+    case Fill::Kind::below: return std::floor(unit_interval(bits) * fill.a);
+    default: break;
+  }
+  if (mode == FillMode::integers || !is_float(dtype)) return static_cast<int>(bits % (2 * kIntegerReach + 1)) - kIntegerReach;
+  if (fill.kind == Fill::Kind::uniform) return fill.a + (fill.b - fill.a) * unit_interval(bits);
+  const double radius = std::sqrt(-2 * std::log(unit_interval(bits)));  // Box-Muller
+  return fill.a + fill.b * radius * std::cos(2 * std::numbers::pi * unit_interval(more_bits));
+}
+
+}  // namespace
+
+void fill_values(void* data, DType dtype, int64_t elements, const Fill& fill, FillMode mode, uint64_t key) {
+  if (dtype == DType::f32 && fill.kind == Fill::Kind::uniform && mode == FillMode::values) {
+    // The common large case without a call per element. The same values as below: drawn in double, rounded once.
+    auto* out = static_cast<float*>(data);
+    for (int64_t i = 0; i < elements; i += 4) {
+      const Philox4 bits = philox4x32_10(static_cast<uint64_t>(i) >> 2, key);
+      for (int64_t j = 0; j < 4 && i + j < elements; ++j)
+        out[i + j] = static_cast<float>(fill.a + (fill.b - fill.a) * unit_interval(bits.v[j]));
+    }
+    return;
+  }
+  for (int64_t i = 0; i < elements; i += 4) {
+    const Philox4 bits = philox4x32_10(static_cast<uint64_t>(i) >> 2, key);
+    const Philox4 more = fill.kind == Fill::Kind::normal ? philox4x32_10(static_cast<uint64_t>(i) >> 2, ~key) : Philox4{};
+    for (int64_t j = 0; j < 4 && i + j < elements; ++j)
+      store_double(data, dtype, i + j, draw(fill, mode, dtype, bits.v[j], more.v[j]));
+  }
+}
+
+HostTensors::HostTensors(std::vector<TensorSpec> specs) : specs_(std::move(specs)), images_(specs_.size()) {}
+
+void HostTensors::allocate(size_t slot) { images_[slot].assign(static_cast<size_t>(specs_[slot].bytes()), 0xFF); }
+
+std::vector<Inputs::Values> HostTensors::values() const {
+  std::vector<Inputs::Values> v(size());
+  for (size_t s = 0; s < size(); ++s) v[s] = {images_[s].data(), specs_[s].dtype};
+  return v;
+}
+
+HostTensors draw_inputs(const Problem& problem, FillMode mode, uint64_t seed) {
+  HostTensors host(problem.tensors());
+  for (size_t s = 0; s < host.size(); ++s) {
+    const TensorSpec& spec = host.specs()[s];
+    if (spec.role == Role::out) continue;
+    host.allocate(s);
+    fill_values(host.data(s), spec.dtype, spec.elements(), spec.fill, mode, seed * 64 + s);
+  }
+  return host;
+}
+
+}  // namespace duet

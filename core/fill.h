@@ -1,0 +1,36 @@
+// Host images of a problem's tensors, drawn from Philox by (seed, tensor, element): the same on every machine.
+#pragma once
+#include <cstdint>
+#include <vector>
+
+#include "core/context.h"
+#include "core/registry.h"
+
+namespace duet {
+
+// values: what the problem's Fill says. integers: small whole numbers, so that any order of summation is exact and a
+// result can be compared bit for bit (finds indexing errors); constants and labels keep their Fill.
+enum class FillMode : uint8_t { values, integers };
+
+// Inputs and inouts hold values already rounded to their dtype; outputs are empty images.
+class HostTensors {
+ public:
+  HostTensors() = default;
+  explicit HostTensors(std::vector<TensorSpec> specs);
+  const std::vector<TensorSpec>& specs() const { return specs_; }
+  size_t size() const { return specs_.size(); }
+  void* data(size_t slot) { return images_[slot].data(); }
+  const void* data(size_t slot) const { return images_[slot].data(); }
+  void allocate(size_t slot);  // 0xFF
+  bool holds(size_t slot) const { return !images_[slot].empty() || specs_[slot].elements() == 0; }
+  std::vector<Inputs::Values> values() const;
+
+ private:
+  std::vector<TensorSpec> specs_;
+  std::vector<std::vector<unsigned char>> images_;
+};
+
+HostTensors draw_inputs(const Problem& problem, FillMode mode, uint64_t seed);
+void fill_values(void* data, DType dtype, int64_t elements, const Fill& fill, FillMode mode, uint64_t key);
+
+}  // namespace duet

@@ -1,0 +1,174 @@
+#include "core/registry.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <sstream>
+#include <typeindex>
+#include <unordered_map>
+
+#include "core/error.h"
+
+namespace duet {
+
+extern const char* const duet_registry_golden;  // tests/registry_golden.txt, embedded by CMake
+
+namespace {
+struct Store {
+  std::map<std::string, Primitive> primitives;
+  std::unordered_map<std::type_index, const Primitive*> by_type;
+  std::map<std::pair<std::string, std::string>, Implementation> implementations;  // (primitive, name)
+};
+Store& store() {
+  static Store s;  // made on first use: registrations run before main in any order
+  return s;
+}
+}  // namespace
+
+const Primitive& Problem::primitive() const {
+  const auto found = store().by_type.find(self_->type());
+  if (found == store().by_type.end()) throw Error("a problem type was used that no DUET_PROBLEM registered");
+  return *found->second;
+}
+
+std::vector<Attribute> Problem::attributes() const { return self_->attributes(); }
+
+std::string Problem::label() const {
+  std::string text;
+  for (const Attribute& a : attributes())
+    if (a.type == "dtype" && a.name == "dtype")
+      text += (text.empty() ? "" : "/") + a.text();
+    else if (a.dimension || !a.is_default)
+      text += (text.empty() ? "" : "/") + a.name + ":" + a.text();
+  return text;
+}
+
+DType Problem::dtype() const {
+  for (const Attribute& a : attributes())
+    if (a.name == "dtype") return dtype_from(a.text());
+  return DType::f32;
+}
+
+int64_t Problem::bytes() const {
+  int64_t sum = 0;
+  for (const TensorSpec& t : tensors()) sum += t.traffic_bytes();
+  return sum;
+}
+int64_t Problem::footprint_bytes() const {
+  int64_t sum = 0;
+  for (const TensorSpec& t : tensors()) sum += t.bytes();
+  return sum;
+}
+
+Problem Problem::with(std::string_view attribute, std::string_view text) const {
+  bool found = false;
+  auto changed = self_->with(attribute, text, found);
+  if (!found) {
+    std::vector<std::string> names;
+    for (const Attribute& a : attributes()) names.push_back(a.name);
+    throw Error("{} has no attribute '{}'; it has {}", name(), attribute, fmt::join(names, " "));
+  }
+  return Problem(std::move(changed));
+}
+
+Problem Problem::inferred(const Shapes& shapes) const { return Problem(self_->inferred(shapes)); }
+
+void Problem::validate() const {
+  for (const Attribute& a : attributes()) {
+    const auto* value = std::get_if<int64_t>(&a.value);
+    if (value && *value < 0 && a.dimension)
+      throw Error("{}: attribute {} is {}; zero or more is allowed", name(), a.name, *value);
+  }
+  if (const std::string reason = self_->invalid(); !reason.empty()) throw Error("{}: {}", name(), reason);
+  int64_t sum = 0;
+  for (const TensorSpec& t : tensors())
+    if (__builtin_add_overflow(sum, t.bytes(), &sum)) throw Error("{}: the tensors' sizes overflow", name());
+}
+
+// --- asking ------------------------------------------------------------------------------------------------------
+
+const std::map<std::string, Primitive>& primitives() { return store().primitives; }
+
+const Primitive& find_primitive(std::string_view name) {
+  const auto found = store().primitives.find(std::string(name));
+  if (found != store().primitives.end()) return found->second;
+  std::vector<std::string> names;
+  for (const auto& [known, p] : store().primitives) names.push_back(known);
+  throw Error("primitive '{}' is not one of {}", name, fmt::join(names, " "));
+}
+
+std::vector<const Implementation*> implementations(std::string_view primitive) {
+  std::vector<const Implementation*> list;
+  for (const auto& [key, implementation] : store().implementations)
+    if (key.first == primitive) list.push_back(&implementation);
+  return list;
+}
+
+const Implementation* find_implementation(std::string_view primitive, std::string_view name) {
+  const auto found = store().implementations.find({std::string(primitive), std::string(name)});
+  return found == store().implementations.end() ? nullptr : &found->second;
+}
+
+const std::vector<GoldenLine>& registry_golden() {
+  static const std::vector<GoldenLine> lines = [] {
+    std::vector<GoldenLine> all;
+    std::istringstream text(duet_registry_golden);
+    for (std::string line; std::getline(text, line);) {
+      std::istringstream words(line.substr(0, line.find('#')));
+      if (GoldenLine g; words >> g.primitive >> g.implementation) all.push_back(g);
+    }
+    return all;
+  }();
+  return lines;
+}
+
+JobName JobName::parse(std::string_view text) {
+  const size_t a = text.find('/'), b = a == text.npos ? a : text.find('/', a + 1);
+  if (b == text.npos || a == 0 || b == a + 1 || b + 1 == text.size())
+    throw Error("job '{}' does not read <primitive>/<implementation>/<dtype>/<name>:<value>/...", text);
+  return {std::string(text.substr(0, a)), std::string(text.substr(a + 1, b - a - 1)), std::string(text.substr(b + 1))};
+}
+
+Problem problem_from_label(std::string_view primitive, std::string_view label) {
+  Problem problem = find_primitive(primitive).make();
+  while (!label.empty()) {
+    const std::string_view part = label.substr(0, label.find('/'));
+    label.remove_prefix(std::min(label.size(), part.size() + 1));
+    const size_t colon = part.find(':');
+    problem = colon == part.npos ? problem.with("dtype", part) : problem.with(part.substr(0, colon), part.substr(colon + 1));
+  }
+  problem.validate();
+  return problem;
+}
+
+// --- entering ----------------------------------------------------------------------------------------------------
+
+namespace registration {
+
+std::string variant_of(std::string_view function, std::string_view primitive) {
+  if (function.size() <= primitive.size() + 1 || function.substr(0, primitive.size()) != primitive ||
+      function[primitive.size()] != '_')
+    throw Error("implementation function '{}' must be named {}_<variant>", function, primitive);
+  return std::string(function.substr(primitive.size() + 1));
+}
+
+bool add_primitive(Primitive primitive, const char* source_file) {
+  // .../cpu_ref/norm/softmax.cpp -> norm
+  const std::string path = source_file;
+  const size_t end = path.rfind('/'), begin = end == path.npos || end == 0 ? path.npos : path.rfind('/', end - 1);
+  if (end != path.npos) primitive.family = path.substr(begin == path.npos ? 0 : begin + 1, end - (begin == path.npos ? 0 : begin + 1));
+  const auto [at, fresh] = store().primitives.emplace(primitive.name, std::move(primitive));
+  if (!fresh) throw Error("primitive {} is registered twice", at->first);
+  store().by_type[*at->second.type] = &at->second;
+  return true;
+}
+
+bool add_implementation(Implementation implementation) {
+  const std::pair key{implementation.primitive, implementation.name};
+  if (!store().implementations.emplace(key, std::move(implementation)).second)
+    throw Error("{} {} is registered twice", key.first, key.second);
+  return true;
+}
+
+}  // namespace registration
+}  // namespace duet

@@ -1,0 +1,210 @@
+// The registry: every problem and every implementation, entered by its own file through DUET_PROBLEM and DUET_REGISTER.
+// A job is (primitive, implementation, case); what is registered is thereby tested, benchmarked, listed and reported.
+#pragma once
+#include <any>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <typeinfo>
+#include <utility>
+#include <vector>
+
+#include "core/attributes.h"
+#include "core/context.h"
+#include "core/plan.h"
+#include "core/problem.h"
+
+namespace duet {
+
+class Problem;
+struct ErasedCase;
+
+// What is known of a primitive without one of its problems.
+struct Primitive {
+  std::string name, formula, family;  // family: the folder in ops/
+  const std::type_info* type;
+  bool exact_on_integers;
+  std::function<Problem()> make;
+  std::function<std::vector<ErasedCase>(Scale)> cases;
+};
+
+// One problem with its type erased. Cheap to copy, immutable.
+class Problem {
+ public:
+  template <class P>
+  static Problem of(const P& problem);
+
+  const Primitive& primitive() const;  // throws when the problem's type was never registered
+  const std::string& name() const { return primitive().name; }
+  std::vector<Attribute> attributes() const;
+  std::string label() const;  // "f32/rows:64/cols:1000"
+  DType dtype() const;
+  std::vector<TensorSpec> tensors() const { return self_->tensors(); }
+  int64_t bytes() const;            // compulsory traffic, from the tensors
+  int64_t footprint_bytes() const;  // memory of all tensors
+  double flops() const { return self_->flops(); }
+  Tolerance tolerance(int slot) const { return self_->tolerance(slot); }
+  int64_t slices() const { return self_->slices(); }
+  void reference(Inputs in, int64_t slice, Expect& expect) const { self_->reference(in, slice, expect); }
+
+  // A copy with one attribute set from text; throws Error naming attribute, value and what is allowed.
+  Problem with(std::string_view attribute, std::string_view text) const;
+  Problem inferred(const Shapes& shapes) const;  // dimensions from the shapes of inputs
+  void validate() const;  // throws Error: negative dimensions, sizes that overflow, the problem's own rules
+
+  template <class P>
+  const P& as() const {
+    return static_cast<const Holder<P>&>(*self_).problem;
+  }
+  const std::type_info& type() const { return self_->type(); }
+
+ private:
+  struct Interface {
+    virtual ~Interface() = default;
+    virtual const std::type_info& type() const = 0;
+    virtual std::vector<Attribute> attributes() const = 0;
+    virtual std::vector<TensorSpec> tensors() const = 0;
+    virtual double flops() const = 0;
+    virtual Tolerance tolerance(int slot) const = 0;
+    virtual int64_t slices() const = 0;
+    virtual void reference(Inputs, int64_t, Expect&) const = 0;
+    virtual std::shared_ptr<const Interface> with(std::string_view, std::string_view, bool& found) const = 0;
+    virtual std::shared_ptr<const Interface> inferred(const Shapes&) const = 0;
+    virtual std::string invalid() const = 0;
+  };
+  template <class P>
+  struct Holder;
+  explicit Problem(std::shared_ptr<const Interface> self) : self_(std::move(self)) {}
+  std::shared_ptr<const Interface> self_;
+};
+
+struct ErasedCase {
+  std::string why;
+  Problem problem;
+};
+
+struct Implementation {
+  std::string primitive, name;  // "softmax", "cpu.tuned"
+  Device device;
+  std::function<Plan(const Problem&, Context&)> plan;
+};
+
+// --- asking ------------------------------------------------------------------------------------------------------
+
+const std::map<std::string, Primitive>& primitives();  // by name
+const Primitive& find_primitive(std::string_view name);  // throws Error that lists near names
+std::vector<const Implementation*> implementations(std::string_view primitive);  // in order of name
+const Implementation* find_implementation(std::string_view primitive, std::string_view name);  // null: not built here
+
+// The text of tests/registry_golden.txt: "softmax cpu.tuned" a line. What it names and the registry lacks was not built.
+struct GoldenLine {
+  std::string primitive, implementation;
+};
+const std::vector<GoldenLine>& registry_golden();
+
+// "softmax/cuda.tuned/f32/rows:64/cols:1000"
+struct JobName {
+  std::string primitive, implementation, label;
+  std::string text() const { return primitive + "/" + implementation + "/" + label; }
+  static JobName parse(std::string_view text);  // throws Error
+};
+Problem problem_from_label(std::string_view primitive, std::string_view label);  // throws Error
+
+// --- entering ----------------------------------------------------------------------------------------------------
+
+namespace registration {
+
+bool add_primitive(Primitive primitive, const char* source_file);
+bool add_implementation(Implementation implementation);
+std::string variant_of(std::string_view function, std::string_view primitive);  // "softmax_tuned" -> "tuned"
+
+template <class P, class C>
+bool add(Plan (*function)(const P&, C&), const char* function_name) {
+  return add_implementation(
+      {P::name, std::string(name_of(C::kDevice)) + "." + variant_of(function_name, P::name), C::kDevice,
+       [function](const Problem& p, Context& c) { return function(p.as<P>(), static_cast<C&>(c)); }});
+}
+
+template <class P>
+bool exact_on_integers() {
+  if constexpr (requires { P::exact_on_integers; })
+    return P::exact_on_integers;
+  else
+    return false;
+}
+
+template <class P>
+bool add(const char* source_file) {
+  return add_primitive({P::name, P::formula, "", &typeid(P), exact_on_integers<P>(), [] { return Problem::of(P{}); },
+                        [](Scale scale) {
+                          std::vector<ErasedCase> erased;
+                          for (const auto& c : P::cases(scale)) erased.push_back({c.why, Problem::of(c.problem)});
+                          return erased;
+                        }},
+                       source_file);
+}
+
+}  // namespace registration
+
+#define DUET_CONCAT2(a, b) a##b
+#define DUET_CONCAT(a, b) DUET_CONCAT2(a, b)
+// In the oracle's file: makes the contract known.
+#define DUET_PROBLEM(P) \
+  [[maybe_unused]] static const bool DUET_CONCAT(duet_problem_, P) = ::duet::registration::add<P>(__FILE__)
+// In an implementation's file: the function's parameters say problem and device, its name <primitive>_<variant> the rest.
+#define DUET_REGISTER(function) \
+  [[maybe_unused]] static const bool DUET_CONCAT(function, _registered) = ::duet::registration::add(&function, #function)
+
+// --- the erased problem ------------------------------------------------------------------------------------------
+
+template <class P>
+struct Problem::Holder final : Problem::Interface {
+  explicit Holder(const P& p) : problem(p) {}
+  const std::type_info& type() const override { return typeid(P); }
+  std::vector<Attribute> attributes() const override {
+    attribute::Reader mine, defaults;
+    P copy = problem, plain{};
+    copy.attributes(mine), plain.attributes(defaults);
+    for (size_t i = 0; i < mine.list.size(); ++i) mine.list[i].is_default = mine.list[i].value == defaults.list[i].value;
+    return std::move(mine.list);
+  }
+  std::vector<TensorSpec> tensors() const override { return problem.tensors(); }
+  double flops() const override { return problem.flops(); }
+  Tolerance tolerance(int slot) const override {
+    if constexpr (requires { problem.tolerance(slot); })
+      return problem.tolerance(slot);
+    else
+      return problem.tolerance();
+  }
+  int64_t slices() const override { return problem.slices(); }
+  void reference(Inputs in, int64_t slice, Expect& expect) const override { problem.reference(in, slice, expect); }
+  std::shared_ptr<const Interface> with(std::string_view name, std::string_view text, bool& found) const override {
+    P copy = problem;
+    attribute::Writer writer{name, text};
+    copy.attributes(writer);
+    found = writer.found;
+    return std::make_shared<Holder>(copy);
+  }
+  std::shared_ptr<const Interface> inferred(const Shapes& shapes) const override {
+    P copy = problem;
+    copy.infer(shapes);
+    return std::make_shared<Holder>(copy);
+  }
+  std::string invalid() const override {
+    if constexpr (requires { problem.invalid(); })
+      return problem.invalid();
+    else
+      return {};
+  }
+  P problem;
+};
+
+template <class P>
+Problem Problem::of(const P& problem) {
+  return Problem(std::make_shared<Holder<P>>(problem));
+}
+
+}  // namespace duet

@@ -1,0 +1,110 @@
+#include "core/session.h"
+
+#include <chrono>
+
+#include "core/error.h"
+
+namespace duet {
+
+Session::Session(const Problem& problem, const Implementation& implementation, Context& context,
+                 const HostTensors& inputs, int copies)
+    : problem_(problem), context_(&context), inputs_(&inputs), plan_(Unsupported{"not planned"}), specs_(problem.tensors()) {
+  const auto start = std::chrono::steady_clock::now();
+  context.enter([&] { plan_ = implementation.plan(problem, context); });
+  context.synchronize();
+  create_s_ = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  if (!plan_) return;
+
+  for (size_t s = 0; s < specs_.size(); ++s)
+    if (specs_[s].role == Role::inout) inouts_.push_back(s);
+  copies_ = inouts_.empty() ? 1 : copies;
+  for (const size_t s : inouts_) {
+    pristine_.emplace_back(context, specs_[s].bytes());
+    context.upload(pristine_.back().data(), inputs.data(s), specs_[s].bytes());
+  }
+  buffers_.resize(static_cast<size_t>(copies_));
+  arguments_.resize(static_cast<size_t>(copies_));
+  for (size_t c = 0; c < buffers_.size(); ++c)
+    for (size_t s = 0; s < specs_.size(); ++s) {
+      const bool own = c == 0 || specs_[s].role == Role::inout;
+      buffers_[c].push_back(own ? Buffer(context, specs_[s].bytes()) : Buffer());
+      void* data = own ? buffers_[c][s].data() : buffers_[0][s].data();
+      if (own && specs_[s].role != Role::out) context.upload(data, inputs.data(s), specs_[s].bytes());
+      arguments_[c].push_back({data, specs_[s].dtype, specs_[s].role});
+    }
+}
+
+void Session::restore() {
+  for (auto& set : buffers_)
+    for (size_t i = 0; i < inouts_.size(); ++i)
+      context_->copy_within(set[inouts_[i]].data(), pristine_[i].data(), specs_[inouts_[i]].bytes());
+}
+
+void Session::poison_outputs() {
+  for (size_t s = 0; s < specs_.size(); ++s)
+    if (specs_[s].role == Role::out) buffers_[0][s].poison();
+}
+
+void Session::evict() {
+  for (const auto& set : buffers_)
+    for (const Buffer& b : set)
+      if (b.bytes() > 0) context_->evict(b.data(), b.bytes());
+}
+
+HostTensors Session::download(int copy) {
+  HostTensors got(specs_);
+  context_->synchronize();
+  for (size_t s = 0; s < specs_.size(); ++s) {
+    if (specs_[s].role == Role::in) continue;
+    got.allocate(s);
+    context_->download(got.data(s), arguments_[static_cast<size_t>(copy)][s].data, specs_[s].bytes());
+  }
+  return got;
+}
+
+Check Session::check(const Expected& expected, bool bitwise, int copy) {
+  Check check = compare(problem_, expected, download(copy), bitwise);
+  for (const auto& set : buffers_)
+    for (size_t s = 0; s < set.size(); ++s)
+      if (!set[s].guards_intact()) check.failure = fmt::format("memory around {} was overwritten", specs_[s].name);
+  return check;
+}
+
+std::vector<std::pair<void*, int64_t>> Session::device_inputs(int copy) const {
+  std::vector<std::pair<void*, int64_t>> list;
+  for (size_t s = 0; s < specs_.size(); ++s)
+    if (specs_[s].role != Role::out) list.emplace_back(arguments_[static_cast<size_t>(copy)][s].data, specs_[s].bytes());
+  return list;
+}
+std::vector<std::pair<void*, int64_t>> Session::device_outputs(int copy) const {
+  std::vector<std::pair<void*, int64_t>> list;
+  for (size_t s = 0; s < specs_.size(); ++s)
+    if (specs_[s].role != Role::in) list.emplace_back(arguments_[static_cast<size_t>(copy)][s].data, specs_[s].bytes());
+  return list;
+}
+
+namespace {
+class Storing final : public Expect {
+ public:
+  explicit Storing(HostTensors& out) : out_(out) {}
+
+ private:
+  void claim(int slot, int64_t index, double want, double) override {
+    const auto s = static_cast<size_t>(slot);
+    store_double(out_.data(s), out_.specs()[s].dtype, index, want);
+  }
+  HostTensors& out_;
+};
+}  // namespace
+
+HostTensors run_oracle(const Problem& problem, const HostTensors& inputs) {
+  HostTensors out(problem.tensors());
+  for (size_t s = 0; s < out.size(); ++s)
+    if (out.specs()[s].role != Role::in) out.allocate(s);
+  Storing storing(out);
+  const auto values = inputs.values();
+  for (int64_t s = 0; s < problem.slices(); ++s) problem.reference(Inputs(values), s, storing);
+  return out;
+}
+
+}  // namespace duet

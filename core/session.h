@@ -1,0 +1,54 @@
+// One case, one implementation, its memory: fill, run, compare.
+#pragma once
+#include <vector>
+
+#include "core/compare.h"
+#include "core/context.h"
+#include "core/fill.h"
+#include "core/registry.h"
+
+namespace duet {
+
+class Session {
+ public:
+  // Makes the plan, then allocates and uploads. After construction either supported() or reason() says why not.
+  // copies: sets of inout tensors, so that a batch of runs applies each once (inputs and outputs are shared).
+  Session(const Problem& problem, const Implementation& implementation, Context& context, const HostTensors& inputs,
+          int copies = 1);
+
+  bool supported() const { return static_cast<bool>(plan_); }
+  const Plan& plan() const { return plan_; }
+  double create_s() const { return create_s_; }
+  Context& context() { return *context_; }
+  bool has_inout() const { return !inouts_.empty(); }
+  int copies() const { return copies_; }
+
+  void restore();          // inout tensors of every copy back to their inputs
+  void poison_outputs();   // 0xFF over pure outputs
+  void run(int copy = 0) { plan_(Args(arguments_[static_cast<size_t>(copy)].data())); }  // enqueues; inside enter()
+  void evict();            // every tensor out of the caches
+
+  // Downloads outputs and inouts of one copy and compares; also checks all guard bands.
+  Check check(const Expected& expected, bool bitwise, int copy = 0);
+  HostTensors download(int copy = 0);
+  std::vector<std::pair<void*, int64_t>> device_inputs(int copy = 0) const;   // in and inout: for end-to-end copies
+  std::vector<std::pair<void*, int64_t>> device_outputs(int copy = 0) const;  // out and inout
+
+ private:
+  Problem problem_;
+  Context* context_;
+  const HostTensors* inputs_;
+  Plan plan_;
+  double create_s_ = 0;
+  int copies_ = 1;
+  std::vector<TensorSpec> specs_;
+  std::vector<size_t> inouts_;
+  std::vector<Buffer> pristine_;                 // per inout
+  std::vector<std::vector<Buffer>> buffers_;     // [copy][slot]; shared slots live in copy 0
+  std::vector<std::vector<Tensor>> arguments_;   // [copy][slot]
+};
+
+// The oracle as an implementation: every element of every output, stored rounded to its dtype.
+HostTensors run_oracle(const Problem& problem, const HostTensors& inputs);
+
+}  // namespace duet

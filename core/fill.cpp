@@ -1,7 +1,10 @@
 #include "core/fill.h"
 
+#include <tbb/blocked_range.h>
+#include <tbb/parallel_for.h>
+
+#include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <numbers>
 
 #include "core/philox.h"
@@ -28,22 +31,22 @@ double draw(const Fill& fill, FillMode mode, DType dtype, uint32_t bits, uint32_
 }  // namespace
 
 void fill_values(void* data, DType dtype, int64_t elements, const Fill& fill, FillMode mode, uint64_t key) {
-  if (dtype == DType::f32 && fill.kind == Fill::Kind::uniform && mode == FillMode::values) {
-    // The common large case without a call per element. The same values as below: drawn in double, rounded once.
-    auto* out = static_cast<float*>(data);
-    for (int64_t i = 0; i < elements; i += 4) {
-      const Philox4 bits = philox4x32_10(static_cast<uint64_t>(i) >> 2, key);
-      for (int64_t j = 0; j < 4 && i + j < elements; ++j)
-        out[i + j] = static_cast<float>(fill.a + (fill.b - fill.a) * unit_interval(bits.v[j]));
-    }
-    return;
-  }
-  for (int64_t i = 0; i < elements; i += 4) {
-    const Philox4 bits = philox4x32_10(static_cast<uint64_t>(i) >> 2, key);
-    const Philox4 more = fill.kind == Fill::Kind::normal ? philox4x32_10(static_cast<uint64_t>(i) >> 2, ~key) : Philox4{};
-    for (int64_t j = 0; j < 4 && i + j < elements; ++j)
-      store_double(data, dtype, i + j, draw(fill, mode, dtype, bits.v[j], more.v[j]));
-  }
+  constexpr int64_t kBlock = 4;  // elements of one Philox counter
+  const bool plain = dtype == DType::f32 && fill.kind == Fill::Kind::uniform && mode == FillMode::values;
+  const auto fill_block = [&](int64_t block) {
+    const auto counter = static_cast<uint64_t>(block);
+    const Philox4 bits = philox4x32_10(counter, key);
+    const Philox4 more = fill.kind == Fill::Kind::normal ? philox4x32_10(counter, ~key) : Philox4{};
+    const int64_t first = block * kBlock, n = std::min(kBlock, elements - first);
+    for (int64_t j = 0; j < n; ++j)
+      if (plain)  // the common large case without a call per element; the same value as below
+        static_cast<float*>(data)[first + j] = static_cast<float>(fill.a + (fill.b - fill.a) * unit_interval(bits.v[j]));
+      else
+        store_double(data, dtype, first + j, draw(fill, mode, dtype, bits.v[j], more.v[j]));
+  };
+  tbb::parallel_for(tbb::blocked_range<int64_t>(0, ceil_div(elements, kBlock), 4096), [&](const auto& range) {
+    for (int64_t block = range.begin(); block < range.end(); ++block) fill_block(block);
+  });
 }
 
 HostTensors::HostTensors(std::vector<TensorSpec> specs) : specs_(std::move(specs)), images_(specs_.size()) {}

@@ -1,0 +1,38 @@
+#include "bench/cases.h"
+
+#include <algorithm>
+#include <regex>
+
+#include "core/error.h"
+
+namespace duet::bench {
+namespace {
+bool listed(const std::vector<std::string>& list, const std::string& value) {
+  return list.empty() || std::find(list.begin(), list.end(), value) != list.end();
+}
+}  // namespace
+
+Cases select_cases(const Options& options) {
+  Cases cases = primitive_cases(options);
+  for (auto& step : step_cases(options)) cases.push_back(std::move(step));
+
+  const std::regex filter(options.filter);
+  std::vector<std::string> known_implementations;
+  for (auto& c : cases) {
+    std::erase_if(c->sides, [&](const Side& s) {
+      known_implementations.push_back(s.implementation);
+      return !(s.device == Device::cpu ? options.cpu : options.gpu) || !listed(options.implementations, s.implementation) ||
+             !listed(options.dtypes, c->dtype) || !std::regex_search(s.job, filter);
+    });
+  }
+  for (const std::string& wanted : options.implementations)
+    if (std::find(known_implementations.begin(), known_implementations.end(), wanted) == known_implementations.end())
+      throw Error("--impl '{}' names no implementation; see `duet list`", wanted);
+  std::erase_if(cases, [](const auto& c) { return c->sides.empty(); });
+  if (cases.empty())
+    throw Error("nothing matches: --filter '{}' with --scale {} and the other selections; --list shows what there is",
+                options.filter, name_of(options.size));
+  return cases;
+}
+
+}  // namespace duet::bench

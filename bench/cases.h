@@ -1,0 +1,51 @@
+// What a run consists of: cases, and for each the sides that compete on it. Built from the registries; names no primitive.
+#pragma once
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "bench/options.h"
+#include "bench/record.h"
+#include "bench/runner.h"
+#include "core/attributes.h"
+#include "core/context.h"
+
+namespace duet::bench {
+
+struct Side {
+  std::string implementation, job;  // "cpu.tuned", "softmax/cpu.tuned/f32/rows:64/cols:1000"
+  Device device;
+  std::string missing;  // why it is not in this build; empty when it is
+};
+
+class BenchCase {
+ public:
+  virtual ~BenchCase() = default;
+  // Draws inputs and asks the oracle, once for all sides; release() gives the memory back.
+  virtual void prepare(uint64_t seed) = 0;
+  virtual void release() = 0;
+  // Null with a reason: the implementation does not serve this case.
+  virtual std::unique_ptr<Runner> make(const Side& side, Context& context, std::string& reason) = 0;
+  virtual std::string repro(const Side& side) const = 0;  // a command that shows a wrong answer again
+  virtual std::optional<StepRecord> study(Runner&) { return std::nullopt; }  // after timing, what only steps have
+
+  std::string op, label, family, formula, why, dtype, math, pattern;
+  std::vector<Attribute> params;
+  double flops = 0;
+  int64_t bytes = 0, footprint_bytes = 0;
+  std::vector<Side> sides;
+  std::string name() const { return op + "/" + label; }
+};
+
+using Cases = std::vector<std::unique_ptr<BenchCase>>;
+
+// Everything that the options select, in registry order; sides that the filter leaves out are gone. Throws Error when
+// nothing is left.
+Cases select_cases(const Options& options);
+
+// The two kinds of case; select_cases() joins them.
+Cases primitive_cases(const Options& options);
+Cases step_cases(const Options& options);
+
+}  // namespace duet::bench

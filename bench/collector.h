@@ -1,0 +1,13 @@
+// Google Benchmark's output, silenced: our rows, progress and JSON come from the records, which keep every sample.
+#pragma once
+#include <benchmark/benchmark.h>
+
+namespace duet::bench {
+
+class Collector final : public benchmark::BenchmarkReporter {
+ public:
+  bool ReportContext(const Context&) override { return true; }
+  void ReportRuns(const std::vector<benchmark::BenchmarkReporter::Run>&) override {}
+};
+
+}  // namespace duet::bench

@@ -1,0 +1,36 @@
+// What a run has finished, line by line beside its result, so that a crash loses one case at most.
+#pragma once
+#include <cstdio>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "bench/run_file.h"
+
+namespace duet::bench {
+
+class Journal {
+ public:
+  Journal() = default;  // writes nowhere
+  Journal(const Journal&) = delete;
+  Journal& operator=(const Journal&) = delete;
+  ~Journal();
+
+  static std::string path_for(const std::string& result) { return result + ".journal"; }
+  // Starts afresh, or (resume) goes on behind the last whole line. header: the run document without jobs.
+  // Throws Error: cannot be written; --resume without a journal, or with one of another machine, build, scale or seed.
+  void open(const std::string& result, const Json& header, bool resume);
+  void add(const Json& job, const Json* step);  // flushed to the disk
+  void remove();                                // after the result was written in full
+
+  const Json* finished(const std::string& job) const;       // from the run that is resumed
+  const Json* finished_step(const std::string& job) const;
+
+ private:
+  void line(const Json& json);
+  std::FILE* file_ = nullptr;
+  std::string path_;
+  std::map<std::string, Json> jobs_, steps_;
+};
+
+}  // namespace duet::bench

@@ -1,0 +1,202 @@
+// bench_all: times every operation on the CPU and the GPU, side by side, and verifies what it timed.
+#include <fmt/chrono.h>
+
+#include <algorithm>
+#include <csignal>
+#include <ctime>
+#include <nlohmann/json.hpp>
+#include <random>
+#include <thread>
+
+#include "bench/cases.h"
+#include "bench/cpu_ceilings.h"
+#include "bench/journal.h"
+#include "bench/progress.h"
+#include "bench/run.h"
+#include "bench/run_file.h"
+#include "core/cpu_context.h"
+#include "core/error.h"
+#include "core/gpu.h"
+#include "core/process.h"
+
+namespace duet::bench {
+namespace {
+
+constexpr int kFailed = 1, kUsage = 2, kNoDevice = 77, kInterrupted = 130;
+
+void on_signal(int) { Run::request_stop(); }
+
+std::string now_utc(const char* format) { return fmt::format(fmt::runtime(format), fmt::gmtime(std::time(nullptr))); }
+
+int list(const Options& options, const Cases& cases) {
+  if (options.json) {
+    const std::string text = listing(cases).dump(1) + "\n";
+    if (options.json_to_stdout())
+      fmt::print("{}", text);
+    else
+      write_atomically(*options.json, text);
+    return 0;
+  }
+  for (const auto& c : cases)
+    for (const Side& s : c->sides) fmt::print("{}{}\n", s.job, s.missing.empty() ? "" : "  (" + s.missing + ")");
+  return 0;
+}
+
+Devices open_devices(const Options& options) {
+  Devices d;
+  const int threads = options.threads.value_or(static_cast<int>(std::thread::hardware_concurrency()));
+  d.cpu = std::make_unique<CpuContext>(threads);
+  if (!options.threads && threads > 1 && options.size >= Size::standard && options.cpu) d.one_thread = std::make_unique<CpuContext>(1);
+  if (options.gpu) d.gpu = open_gpu(d.no_gpu);
+  return d;
+}
+
+std::vector<Ceiling> measure_ceilings(const Options& options, Devices& devices) {
+  const bool quick = options.size <= Size::quick;
+  std::vector<Ceiling> all;
+  if (options.cpu) {
+    all = measure_cpu_ceilings(*devices.cpu, quick);
+    if (devices.one_thread)
+      for (Ceiling& c : measure_cpu_ceilings(*devices.one_thread, quick)) all.push_back(std::move(c));
+  }
+  if (devices.gpu)
+    for (Ceiling& c : measure_gpu_ceilings(*devices.gpu, quick)) all.push_back(std::move(c));
+  return all;
+}
+
+// A machine whose limits moved during the run has measured its rows against two machines.
+std::vector<std::string> drift(const std::vector<Ceiling>& before, const std::vector<Ceiling>& after) {
+  constexpr double kDrift = 0.03;
+  std::vector<std::string> warnings;
+  for (size_t i = 0; i < std::min(before.size(), after.size()); ++i)
+    if (const double ratio = after[i].value / before[i].value; before[i].unit != "s" && std::abs(ratio - 1) > kDrift)
+      warnings.push_back(fmt::format("ceiling {} ({} threads, {} bytes) moved by {:+.0f} % during the run", before[i].name,
+                                     before[i].threads, before[i].footprint_bytes, 100 * (ratio - 1)));
+  return warnings;
+}
+
+std::string outcome(const std::vector<JobRecord>& jobs) {
+  std::string text;
+  for (const JobRecord& j : jobs) {
+    if (j.status == Status::skipped) continue;
+    text += text.empty() ? "" : ", ";
+    if (j.status == Status::failed)
+      text += fmt::format("{} FAILED: {}", j.implementation, j.reason);
+    else
+      text += fmt::format("{} {:.4g} ms", j.implementation, j.series.front().summary.median_s * 1e3);
+    if (j.status == Status::ok && j.series.front().roof) text += fmt::format(" ({:.0f} %)", 100 * j.series.front().roof->fraction);
+  }
+  return text.empty() ? "skipped" : text;
+}
+
+int run(const Options& options) {
+  const auto start = std::chrono::steady_clock::now();
+  Cases cases = select_cases(options);
+  if (options.list) return list(options, cases);
+
+  Devices devices = open_devices(options);
+  if (!options.cpu && !devices.gpu) {
+    fmt::print(stderr, "bench_all: --device gpu: {}\n", devices.no_gpu);
+    return kNoDevice;
+  }
+  RunFacts facts{};
+  facts.options = &options, facts.threads = devices.cpu->threads(), facts.gpu = devices.gpu.get(), facts.no_gpu = devices.no_gpu;
+  facts.started_at = now_utc("{:%Y-%m-%dT%H:%M:%SZ}"), facts.id = now_utc("{:%Y%m%d-%H%M%S}");
+  const bool to_file = options.json && !options.json_to_stdout();
+  if (to_file) {  // learn now, not after an hour, that the result cannot be written
+    Journal probe;
+    if (!options.resume) probe.open(*options.json, Json::object(), false), probe.remove();
+  }
+
+  Progress progress(static_cast<int>(cases.size()));
+  progress.note(devices.cpu->describe() + (devices.gpu ? "; " + devices.gpu->describe() : "; GPU: not measured (" + devices.no_gpu + ")"));
+  progress.note("measuring the machine's limits");
+  facts.ceilings = measure_ceilings(options, devices);
+
+  Journal journal;
+  if (to_file) journal.open(*options.json, document(facts, {}, {}), options.resume);
+
+  std::vector<std::vector<Json>> jobs(cases.size());
+  std::vector<Json> steps;
+  std::vector<size_t> order(cases.size());
+  for (size_t i = 0; i < order.size(); ++i) order[i] = i;
+  std::shuffle(order.begin(), order.end(), std::mt19937_64(options.seed));
+
+  Run run(options, devices, facts.ceilings);
+  int failed = 0;
+  facts.complete = true;
+  for (const size_t i : order) {
+    BenchCase& c = *cases[i];
+    const bool resumed = std::all_of(c.sides.begin(), c.sides.end(), [&](const Side& s) { return journal.finished(s.job); });
+    if (resumed) {
+      for (const Side& s : c.sides) {
+        jobs[i].push_back(*journal.finished(s.job));
+        failed += jobs[i].back()["status"] == "failed";
+        if (const Json* step = journal.finished_step(s.job)) steps.push_back(*step);
+      }
+      progress.begin(c.name()), progress.end("from the journal");
+      continue;
+    }
+    progress.begin(c.name());
+    try {
+      const std::vector<JobRecord> records = run.measure(c);
+      for (const JobRecord& r : records) {
+        jobs[i].push_back(job_json(c, r));
+        const bool step = r.step && r.status == Status::ok;
+        if (step) steps.push_back(step_json(r));
+        journal.add(jobs[i].back(), step ? &steps.back() : nullptr);
+        if (r.status == Status::failed) {
+          ++failed;
+          progress.note(fmt::format("FAILED {}: {}\n  again: {}", r.name, r.reason, r.repro));
+        }
+      }
+      progress.end(outcome(records));
+    } catch (const Interrupted&) {
+      facts.complete = false;
+      break;
+    }
+  }
+  for (size_t i = 0; i < cases.size(); ++i)
+    if (jobs[i].empty())
+      for (const Side& s : cases[i]->sides) jobs[i].push_back(skipped_json(*cases[i], s, "interrupted before it ran"));
+
+  if (facts.complete && options.size >= Size::standard) facts.warnings = drift(facts.ceilings, measure_ceilings(options, devices));
+  facts.wall_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  std::vector<Json> flat;
+  for (auto& of_case : jobs)
+    for (Json& j : of_case) flat.push_back(std::move(j));
+  if (options.json) {
+    const std::string text = document(facts, flat, steps).dump(1) + "\n";
+    if (to_file)
+      write_atomically(*options.json, text);
+    else
+      fmt::print("{}", text);
+    if (facts.complete) journal.remove();
+  }
+  for (const std::string& w : facts.warnings) progress.note("warning: " + w);
+  progress.note(fmt::format("{} jobs, {} failed, {:.0f} s{}", flat.size(), failed, facts.wall_s,
+                            facts.complete ? "" : "; interrupted, --resume goes on"));
+  if (!facts.complete) return kInterrupted;
+  return failed ? kFailed : 0;
+}
+
+}  // namespace
+}  // namespace duet::bench
+
+int main(int argc, char** argv) {
+  using namespace duet::bench;
+  duet::prepare_process(argc, argv);
+  std::signal(SIGINT, on_signal);
+  std::signal(SIGTERM, on_signal);
+  Options options;
+  try {
+    if (const auto status = parse(argc, argv, options)) return *status;
+    return run(options);
+  } catch (const duet::Error& e) {
+    fmt::print(stderr, "bench_all: {}\n", e.what());
+    return kUsage;
+  } catch (const std::exception& e) {
+    fmt::print(stderr, "bench_all: {}\n", e.what());
+    return kFailed;
+  }
+}

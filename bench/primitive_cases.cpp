@@ -1,0 +1,167 @@
+// Primitives as benchmark cases: every registered problem with every implementation, built here or not.
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include "bench/cases.h"
+#include "bench/roof.h"
+#include "core/error.h"
+#include "core/fill.h"
+#include "core/registry.h"
+#include "core/session.h"
+
+namespace duet::bench {
+namespace {
+
+constexpr int64_t kMiB = 1 << 20;
+constexpr int64_t kQuickFootprint = 256 * kMiB;
+constexpr double kQuickFlops = 3e10;   // about a tenth of a second on two cores
+constexpr int64_t kWarmCopies = kMiB;  // inout copies of a batch together stay within a second-level cache
+
+int copies_for(const Problem& problem) {
+  int64_t bytes = 0;
+  for (const TensorSpec& t : problem.tensors())
+    if (t.role == Role::inout) bytes += t.bytes();
+  if (bytes == 0 || bytes > 8 * kMiB) return 1;
+  return static_cast<int>(std::clamp<int64_t>(kWarmCopies / bytes, 2, 256));
+}
+
+class PrimitiveRunner final : public Runner {
+ public:
+  PrimitiveRunner(std::unique_ptr<Session> session, const Expected& expected)
+      : session_(std::move(session)), expected_(&expected), applied_(static_cast<size_t>(session_->copies())) {
+    create_s = session_->create_s();
+    algorithm = session_->plan().algorithm;
+    workspace_bytes = session_->plan().workspace_bytes;
+  }
+  Context& context() override { return session_->context(); }
+  void run(int copy) override {
+    ++applied_[static_cast<size_t>(copy)];
+    session_->run(copy);
+  }
+  int copies() const override { return session_->copies(); }
+  bool restores() const override { return session_->has_inout(); }
+  void restore() override {
+    session_->restore();
+    std::fill(applied_.begin(), applied_.end(), 0);
+  }
+  void begin_repetition() override { session_->poison_outputs(); }
+  void evict() override { session_->evict(); }
+  void refreshed() override { applied_[0] = 0; }
+
+  // An inout copy was applied once since it was restored, or not at all; the first and the last of the former are checked.
+  Check verify() override {
+    Check worst;
+    int first = -1, last = -1;
+    for (int c = 0; c < copies(); ++c)
+      if (applied_[static_cast<size_t>(c)] > 0) last = c, first = first < 0 ? c : first;
+    if (first < 0) {
+      worst.failure = "nothing was run";
+      return worst;
+    }
+    for (const int c : std::set<int>{first, last}) {
+      if (restores() && applied_[static_cast<size_t>(c)] != 1) {
+        worst.failure = fmt::format("inout tensors were updated {} times", applied_[static_cast<size_t>(c)]);
+        return worst;
+      }
+      const Check check = session_->check(*expected_, false, c);
+      if (!check.passed() || check.max_error_ratio >= worst.max_error_ratio) worst = check;
+      if (!worst.passed()) break;
+    }
+    return worst;
+  }
+  std::vector<std::pair<void*, int64_t>> uploads() const override { return session_->device_inputs(); }
+  std::vector<std::pair<void*, int64_t>> downloads() const override { return session_->device_outputs(); }
+
+ private:
+  std::unique_ptr<Session> session_;
+  const Expected* expected_;
+  std::vector<int> applied_;
+};
+
+class PrimitiveCase final : public BenchCase {
+ public:
+  PrimitiveCase(const Primitive& primitive, const ErasedCase& c) : problem_(c.problem) {
+    op = primitive.name, family = primitive.family, formula = primitive.formula, why = c.why;
+    label = problem_.label(), params = problem_.attributes();
+    dtype = name_of(problem_.dtype()), math = "ieee";
+    for (const Attribute& a : params)
+      if (a.name == "math") math = a.text();
+    flops = problem_.flops(), bytes = problem_.bytes(), footprint_bytes = problem_.footprint_bytes();
+    pattern = pattern_of(problem_.tensors());
+
+    std::set<std::string> names;
+    for (const Implementation* i : implementations(op)) names.insert(i->name);
+    for (const GoldenLine& g : registry_golden())
+      if (g.primitive == op) names.insert(g.implementation);
+    for (const std::string& n : names) {
+      if (n.starts_with("simt.")) continue;  // checked on the host, never timed
+      Side side{n, op + "/" + n + "/" + label, n.starts_with("cpu.") ? Device::cpu : Device::cuda, ""};
+      if (!find_implementation(op, n)) side.missing = "not built here";
+      sides.push_back(side);
+    }
+  }
+
+  void prepare(uint64_t seed) override {
+    inputs_ = draw_inputs(problem_, FillMode::values, seed);
+    expected_ = Expected::sampled(problem_, inputs_, seed);
+  }
+  void release() override { inputs_ = {}, expected_ = {}; }
+
+  std::unique_ptr<Runner> make(const Side& side, Context& context, std::string& reason) override {
+    auto session = std::make_unique<Session>(problem_, *find_implementation(op, side.implementation), context, inputs_,
+                                             copies_for(problem_));
+    if (!session->supported()) {
+      reason = session->plan().reason();
+      return nullptr;
+    }
+    return std::make_unique<PrimitiveRunner>(std::move(session), expected_);
+  }
+  std::string repro(const Side& side) const override {
+    return fmt::format("duet op {} --impl {} --case {} --check", op, side.implementation, label);
+  }
+
+ private:
+  Problem problem_;
+  HostTensors inputs_;
+  Expected expected_;
+};
+
+// A case without its precision: the cases of one shape in several dtypes count as one.
+std::string shape_of(const Problem& problem) {
+  std::string shape;
+  for (const Attribute& a : problem.attributes())
+    if (a.name != "dtype" && a.name != "math") shape += a.text() + "/";
+  return shape;
+}
+
+// Quick and smoke take the first shapes that are small enough; bf16 beside f32 for the first one only.
+bool kept_when_quick(const Options& options, const Problem& p, std::vector<std::string>& taken) {
+  if (p.footprint_bytes() > kQuickFootprint || p.flops() > kQuickFlops) return false;
+  for (const Attribute& a : p.attributes())
+    if (a.name == "math" && !a.is_default) return false;
+  const std::string shape = shape_of(p);
+  const auto at = std::find(taken.begin(), taken.end(), shape);
+  if (p.dtype() != DType::f32)
+    return options.size == Size::quick && p.dtype() == DType::bf16 && !taken.empty() && at == taken.begin();
+  if (at != taken.end()) return true;
+  if (taken.size() == (options.size == Size::smoke ? 1 : 2)) return false;
+  taken.push_back(shape);
+  return true;
+}
+
+}  // namespace
+
+Cases primitive_cases(const Options& options) {
+  Cases cases;
+  const Scale scale = options.size == Size::full ? Scale::full : Scale::standard;
+  for (const auto& [name, primitive] : primitives()) {
+    std::vector<std::string> taken;
+    for (const ErasedCase& c : primitive.cases(scale))
+      if (options.size >= Size::standard || kept_when_quick(options, c.problem, taken))
+        cases.push_back(std::make_unique<PrimitiveCase>(primitive, c));
+  }
+  return cases;
+}
+
+}  // namespace duet::bench

@@ -1,0 +1,24 @@
+// How far the run is, on standard error: a bar with the time left on a terminal, a line per case elsewhere.
+#pragma once
+#include <chrono>
+#include <string>
+
+namespace duet::bench {
+
+class Progress {
+ public:
+  explicit Progress(int cases);
+  ~Progress();
+  void note(const std::string& line);      // a line of its own
+  void begin(const std::string& name);     // of a case
+  void end(const std::string& outcome);    // "1.23 ms cpu.tuned 91 %"
+
+ private:
+  void draw(const std::string& text);
+  int total_, done_ = 0;
+  bool terminal_;
+  std::string name_;
+  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+};
+
+}  // namespace duet::bench

@@ -1,0 +1,129 @@
+#include "bench/sampler.h"
+
+#include <benchmark/benchmark.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+
+namespace duet::bench {
+namespace {
+using Clock = std::chrono::steady_clock;
+double seconds(Clock::duration d) { return std::chrono::duration<double>(d).count(); }
+
+constexpr double kCpuSample_s = 20e-6, kGpuSample_s = 100e-6;  // a sample lasts at least this long
+constexpr double kClockReads = 500;                            // ... and this many clock reads
+constexpr double kWarmUp_s = 0.05;
+constexpr int kMostCopies = 1 << 14;  // a sample never holds more applications
+}  // namespace
+
+const char* name_of(Scope s) { return s == Scope::kernel ? "kernel" : s == Scope::call ? "call" : "end_to_end"; }
+const char* name_of(Cache c) { return c == Cache::warm ? "warm" : "cold"; }
+
+double clock_read_s() {
+  constexpr int kReads = 20000;
+  const auto start = Clock::now();
+  for (int i = 0; i < kReads; ++i) benchmark::DoNotOptimize(Clock::now());
+  return seconds(Clock::now() - start) / kReads;
+}
+
+Sampler::Sampler(Runner& runner, Scope scope, Cache cache, double clock_read_s)
+    : runner_(&runner), scope_(scope), cache_(cache), clock_read_s_(clock_read_s) {
+  if (scope != Scope::end_to_end) return;
+  Context& context = runner.context();
+  for (const auto& [device, bytes] : runner.uploads()) {
+    up_.push_back({context.allocate_pinned(std::max<int64_t>(bytes, 1)), device, bytes});
+    context.download(up_.back().host, device, bytes);  // the values that each sample sends again
+  }
+  for (const auto& [device, bytes] : runner.downloads())
+    down_.push_back({context.allocate_pinned(std::max<int64_t>(bytes, 1)), device, bytes});
+}
+
+Sampler::Sampler(Sampler&& other) noexcept = default;
+
+Sampler::~Sampler() {
+  for (const auto* list : {&up_, &down_})
+    for (const Pinned& p : *list) runner_->context().release_pinned(p.host, std::max<int64_t>(p.bytes, 1));
+}
+
+Sampler::Counts Sampler::calibrate(double budget_s, int repetitions) {
+  const auto start = Clock::now();
+  first_call_s_ = timed(1);
+  for (int calls = 1; calls < 3 || seconds(Clock::now() - start) < std::min(kWarmUp_s, budget_s); ++calls) {
+    timed(1);
+    if (seconds(Clock::now() - start) > 1 && calls >= 2) break;
+  }
+  double t[3];
+  for (double& each : t) each = timed(1);
+  std::sort(t, t + 3);
+  const double one = std::max(t[1], 1e-9);
+
+  const bool gpu = runner_->context().device() != Device::cpu;
+  const double target = std::max(gpu ? kGpuSample_s : kCpuSample_s, kClockReads * clock_read_s_);
+  double batch = std::max(1.0, std::ceil(target / one));
+  if (cache_ == Cache::cold) batch = 1;
+  if (runner_->restores()) batch = std::min<double>(batch, runner_->copies());
+  batch_ = static_cast<int>(std::min<double>(batch, kMostCopies));
+  if (batch_ > 1) {  // the first guess holds the clock's own cost and a cold cache; look again
+    const double again = std::max(timed(batch_), 1e-9);
+    batch = std::clamp(std::ceil(target / again), 1.0, static_cast<double>(kMostCopies));
+    if (runner_->restores()) batch = std::min<double>(batch, runner_->copies());
+    batch_ = static_cast<int>(batch);
+  }
+  const double sample = std::max(timed(batch_), 1e-9) * batch_;
+  if (one > 1) return {1, 1, std::min(repetitions, 3)};
+  return {batch_, static_cast<int>(std::clamp(std::ceil(budget_s / sample), 10.0, 100.0)), repetitions};
+}
+
+double Sampler::sample() { return timed(batch_); }
+
+double Sampler::timed(int batch) {
+  if (runner_->restores()) runner_->restore();
+  if (cache_ == Cache::cold) runner_->evict();
+  runner_->context().synchronize();
+  double result = 0;
+  switch (scope_) {
+    case Scope::kernel: {
+      int copy = 0;
+      const auto run = [&] { runner_->run(runner_->restores() ? copy++ % runner_->copies() : 0); };
+      bool waited = false;
+      result = runner_->context().device_time(run, batch, waited);
+      synchronises_ |= waited;
+      break;
+    }
+    case Scope::call: result = timed_call(batch); break;
+    case Scope::end_to_end: result = timed_end_to_end(batch); break;
+  }
+  benchmark::ClobberMemory();
+  return result;
+}
+
+double Sampler::timed_call(int batch) {
+  Context& context = runner_->context();
+  double total = 0;
+  const int copies = runner_->copies();
+  context.enter([&] {
+    const auto start = Clock::now();
+    for (int i = 0; i < batch; ++i) {
+      runner_->run(copies > 1 ? i % copies : 0);
+      context.synchronize();
+    }
+    total = seconds(Clock::now() - start);
+  });
+  return total / batch;
+}
+
+double Sampler::timed_end_to_end(int batch) {
+  Context& context = runner_->context();
+  const auto start = Clock::now();
+  for (int i = 0; i < batch; ++i) {
+    for (const Pinned& p : up_) context.upload_async(p.device, p.host, p.bytes);
+    runner_->refreshed();
+    context.enter([&] { runner_->run(0); });
+    for (const Pinned& p : down_) context.download_async(p.host, p.device, p.bytes);
+    context.synchronize();
+  }
+  return seconds(Clock::now() - start) / batch;
+}
+
+}  // namespace duet::bench

@@ -1,0 +1,53 @@
+// Calibrates one series and takes its samples (shared/measurement: scopes, calibration, cache state).
+#pragma once
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "bench/runner.h"
+
+namespace duet::bench {
+
+enum class Scope : uint8_t { kernel, call, end_to_end };
+enum class Cache : uint8_t { warm, cold };
+const char* name_of(Scope);
+const char* name_of(Cache);
+
+class Sampler {
+ public:
+  struct Counts {
+    int batch = 1, samples = 1;
+    int repetitions = 1;
+  };
+  Sampler(Runner& runner, Scope scope, Cache cache, double clock_read_s);
+  ~Sampler();
+  Sampler(Sampler&&) noexcept;
+
+  // Times a first call, warms up, fixes batch, samples and repetitions. Nothing stops early later on.
+  Counts calibrate(double budget_s, int repetitions);
+  double sample();  // seconds of one application
+  double first_call_s() const { return first_call_s_; }
+  bool synchronises() const { return synchronises_; }
+
+ private:
+  double timed(int batch);
+  double timed_call(int batch);
+  double timed_end_to_end(int batch);
+
+  Runner* runner_;
+  Scope scope_;
+  Cache cache_;
+  double clock_read_s_, first_call_s_ = 0;
+  int batch_ = 1;
+  bool synchronises_ = false;
+  struct Pinned {
+    void* host;
+    void* device;
+    int64_t bytes;
+  };
+  std::vector<Pinned> up_, down_;
+};
+
+double clock_read_s();  // cost of one steady_clock read here
+
+}  // namespace duet::bench

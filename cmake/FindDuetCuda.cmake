@@ -1,0 +1,60 @@
+# cuBLAS, cuBLASLt, cuDNN 9 and NVTX 3, from a CUDA toolkit, a distribution's packages, or NVIDIA's Python wheels.
+# FindCUDAToolkit alone does not see the wheels: they hold libcublas.so.13 and no libcublas.so, and cuDNN in a folder
+# of its own.
+#
+# Targets, each only where found: DuetCuda::cublas  DuetCuda::cublasLt  DuetCuda::cudnn  DuetCuda::nvtx3
+# Variables: DuetCuda_{CUBLAS,CUDNN,NVTX}_VERSION
+# Hints: DUET_WHEEL_ROOT (the site-packages/nvidia folder of a Python environment), environment CUDNN_PATH.
+# Needs CUDAToolkit found before. Nothing here is required: what is missing turns its implementations off.
+
+set(DUET_WHEEL_ROOT "" CACHE PATH "site-packages/nvidia folder that holds cuBLAS and cuDNN, where the toolkit has none")
+set(_roots ${CUDAToolkit_TARGET_DIR} ${CUDAToolkit_LIBRARY_ROOT})
+if(DUET_WHEEL_ROOT)
+  list(APPEND _roots ${DUET_WHEEL_ROOT}/cu${CUDAToolkit_VERSION_MAJOR} ${DUET_WHEEL_ROOT}/cublas)
+endif()
+set(_cudnn_roots $ENV{CUDNN_PATH} ${DUET_WHEEL_ROOT}/cudnn)
+
+# _duet_library(<name> <header> <major version of the library> [roots searched first]...)
+function(_duet_library name header major)
+  set(roots ${ARGN} ${_roots})
+  find_path(DUET_${name}_INCLUDE ${header} HINTS ${roots} ${CUDAToolkit_INCLUDE_DIRS} PATH_SUFFIXES include)
+  find_library(DUET_${name}_LIBRARY NAMES ${name} lib${name}.so.${major} HINTS ${roots} PATH_SUFFIXES lib lib64 lib/x64)
+  mark_as_advanced(DUET_${name}_INCLUDE DUET_${name}_LIBRARY)
+  if(DUET_${name}_INCLUDE AND DUET_${name}_LIBRARY AND NOT TARGET DuetCuda::${name})
+    add_library(DuetCuda::${name} UNKNOWN IMPORTED GLOBAL)
+    set_target_properties(DuetCuda::${name} PROPERTIES
+      IMPORTED_LOCATION "${DUET_${name}_LIBRARY}" INTERFACE_INCLUDE_DIRECTORIES "${DUET_${name}_INCLUDE}")
+  endif()
+endfunction()
+
+# _duet_version(<variable> <header file> <macros, major first>...): 9.19.0 from three #defines.
+function(_duet_version variable file)
+  set(parts)
+  if(EXISTS "${file}")
+    foreach(macro IN LISTS ARGN)
+      file(STRINGS "${file}" line REGEX "^#define +${macro} +[0-9]+" LIMIT_COUNT 1)
+      string(REGEX MATCH "[0-9]+$" number "${line}")
+      list(APPEND parts ${number})
+    endforeach()
+  endif()
+  list(JOIN parts "." version)
+  set(${variable} "${version}" PARENT_SCOPE)
+endfunction()
+
+_duet_library(cublas cublas_v2.h ${CUDAToolkit_VERSION_MAJOR})
+_duet_library(cublasLt cublasLt.h ${CUDAToolkit_VERSION_MAJOR})
+_duet_library(cudnn cudnn.h 9 ${_cudnn_roots})
+_duet_version(DuetCuda_CUBLAS_VERSION "${DUET_cublas_INCLUDE}/cublas_api.h"
+              CUBLAS_VER_MAJOR CUBLAS_VER_MINOR CUBLAS_VER_PATCH CUBLAS_VER_BUILD)
+_duet_version(DuetCuda_CUDNN_VERSION "${DUET_cudnn_INCLUDE}/cudnn_version.h" CUDNN_MAJOR CUDNN_MINOR CUDNN_PATCHLEVEL)
+
+find_path(DUET_nvtx3_INCLUDE nvtx3/nvToolsExt.h HINTS ${_roots} ${CUDAToolkit_INCLUDE_DIRS} PATH_SUFFIXES include)
+mark_as_advanced(DUET_nvtx3_INCLUDE)
+if(DUET_nvtx3_INCLUDE AND NOT TARGET DuetCuda::nvtx3)
+  add_library(DuetCuda::nvtx3 INTERFACE IMPORTED GLOBAL)  # headers only; it loads the profiler with dlopen
+  set_target_properties(DuetCuda::nvtx3 PROPERTIES
+    INTERFACE_INCLUDE_DIRECTORIES "${DUET_nvtx3_INCLUDE}" INTERFACE_LINK_LIBRARIES "${CMAKE_DL_LIBS}")
+endif()
+_duet_version(DuetCuda_NVTX_VERSION "${DUET_nvtx3_INCLUDE}/nvtx3/nvToolsExt.h" NVTX_VERSION)
+
+set(DuetCuda_FOUND TRUE)

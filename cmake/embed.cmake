@@ -1,0 +1,20 @@
+# cmake -D IN=<text file> -D OUT=<source> -D SYMBOL=<name> -P embed.cmake
+# A text file as duet::<name>, so that the program needs no file beside it. One literal per line: compilers limit one
+# literal's length, not that of adjacent ones.
+cmake_minimum_required(VERSION 3.24...3.31)
+
+set(text)
+if(EXISTS ${IN})
+file(READ ${IN} text)
+endif()
+string(REPLACE "\\" "\\\\" text "${text}")
+string(REPLACE "\"" "\\\"" text "${text}")
+string(REPLACE "\n" "\\n\"\n    \"" text "${text}")
+get_filename_component(name ${IN} NAME)
+file(WRITE ${OUT} "// Written by the build from ${name}.
+namespace duet {
+extern const char* const ${SYMBOL};
+const char* const ${SYMBOL} =
+    \"${text}\";
+}  // namespace duet
+")

@@ -1,0 +1,39 @@
+# Language level, build type, warnings, sanitizers, compiler cache.
+
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)  # also keeps GCC from contracting a*b+c, so the oracle means what it says
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+
+if(NOT CMAKE_BUILD_TYPE)
+  set(CMAKE_BUILD_TYPE Release CACHE STRING "" FORCE)
+endif()
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 12)
+  message(FATAL_ERROR "g++ ${CMAKE_CXX_COMPILER_VERSION} is too old: 12 or newer is needed (apt-get install g++)")
+endif()
+
+add_compile_options("$<$<COMPILE_LANGUAGE:CXX>:-Wall;-Wextra>" "$<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=-Wall,-Wextra>")
+if(DUET_WERROR)
+  add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-Werror> "$<$<COMPILE_LANGUAGE:CUDA>:SHELL:-Werror all-warnings -Xcompiler=-Werror>")
+endif()
+if(DUET_SANITIZE)
+  if(DUET_CUDA STREQUAL "ON")
+    message(FATAL_ERROR "DUET_SANITIZE=ON is for the CPU side: set DUET_CUDA=OFF")
+  endif()
+  set(DUET_CUDA OFF)
+  add_compile_options(-fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer)
+  add_link_options(-fsanitize=address,undefined)
+endif()
+
+# Only the device code that a depend-mode ccache has seen is safe to reuse: by default it hashes one device pass of
+# nvcc and returns stale objects. CCACHE_COMPILERCHECK: freshly unpacked wheels change nvcc's date, not its content.
+find_program(DUET_CCACHE ccache)
+mark_as_advanced(DUET_CCACHE)
+if(DUET_CCACHE)
+  if(NOT DEFINED CMAKE_CXX_COMPILER_LAUNCHER)
+    set(CMAKE_CXX_COMPILER_LAUNCHER ${DUET_CCACHE})
+  endif()
+  if(NOT DEFINED CMAKE_CUDA_COMPILER_LAUNCHER)
+    set(CMAKE_CUDA_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_DEPEND=1 CCACHE_COMPILERCHECK=content ${DUET_CCACHE})
+  endif()
+endif()

@@ -1,0 +1,45 @@
+# What the CPU side is made of. Every missing package is collected first, so that one message names them all.
+# Leaves DUET_LIBRARIES, a list of "name|version|variant", for the table and for build_info.
+
+set(DUET_LIBRARIES)
+set(missing)
+
+# duet_require(<shown name> <Debian package> <find_package arguments>...)
+macro(duet_require shown debian package)
+  find_package(${package} QUIET ${ARGN})
+  if(${package}_FOUND)
+    list(APPEND DUET_LIBRARIES "${shown}|${${package}_VERSION}|")
+  else()
+    list(APPEND missing ${debian})
+  endif()
+endmacro()
+
+find_package(Threads REQUIRED)
+duet_require("oneTBB" libtbb-dev TBB)
+duet_require("Google Benchmark" libbenchmark-dev benchmark)
+duet_require("fmt" libfmt-dev fmt)
+duet_require("Highway" libhwy-dev hwy)
+duet_require("nlohmann-json" nlohmann-json3-dev nlohmann_json)
+duet_require("CLI11" libcli11-dev CLI11)
+if(BUILD_TESTING)
+  duet_require("GoogleTest" "libgtest-dev libgmock-dev" GTest)
+endif()
+
+# Debian's OpenBLASConfig.cmake sets variables and defines no target. The threads variant is asked for by name: with
+# another one behind the same file name, the thread control of core/ would silently do nothing.
+find_package(OpenBLAS QUIET CONFIG)
+if(OpenBLAS_FOUND AND EXISTS "${OpenBLAS_LIBRARIES}")
+  add_library(duet_openblas INTERFACE)
+  target_include_directories(duet_openblas SYSTEM INTERFACE ${OpenBLAS_INCLUDE_DIRS})
+  target_link_libraries(duet_openblas INTERFACE ${OpenBLAS_LIBRARIES})
+  string(REGEX MATCH "pthread|openmp|serial" openblas_variant "${OpenBLAS_LIBRARIES}")
+  list(APPEND DUET_LIBRARIES "OpenBLAS|${OpenBLAS_VERSION}|${openblas_variant}")
+else()
+  list(APPEND missing libopenblas-pthread-dev)
+endif()
+
+if(missing)
+  list(JOIN missing " " missing)
+  message(FATAL_ERROR "Packages are missing. tools/setup installs them, or on Debian and Ubuntu, as root:\n"
+                      "  apt-get install --no-install-recommends ${missing}\n")
+endif()

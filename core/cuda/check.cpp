@@ -1,0 +1,83 @@
+#include "core/cuda/check.h"
+
+#include <cstdio>
+#include <mutex>
+
+#include "core/error.h"
+
+namespace duet::cuda {
+namespace {
+std::mutex sticky_mutex;
+std::string sticky_text;
+thread_local int64_t calls = 0;
+
+// After these the context is lost: every later call returns the same code.
+bool is_sticky(cudaError_t status) {
+  switch (status) {
+    case cudaErrorIllegalAddress:
+    case cudaErrorLaunchTimeout:
+    case cudaErrorLaunchFailure:
+    case cudaErrorAssert:
+    case cudaErrorHardwareStackError:
+    case cudaErrorIllegalInstruction:
+    case cudaErrorMisalignedAddress:
+    case cudaErrorInvalidAddressSpace:
+    case cudaErrorInvalidPc:
+    case cudaErrorECCUncorrectable:
+    case cudaErrorNvlinkUncorrectable:
+    case cudaErrorContained:
+    case cudaErrorTensorMemoryLeak:
+    case cudaErrorExternalDevice:
+    case cudaErrorMpsClientTerminated:
+    case cudaErrorUnknown: return true;
+    default: return false;
+  }
+}
+
+std::string describe(cudaError_t status, const char* expression, const char* file, int line) {
+  return fmt::format("{}: {} ({}) at {}:{}", expression, cudaGetErrorString(status), cudaGetErrorName(status), file, line);
+}
+
+void remember(cudaError_t status, const std::string& text) {
+  if (!is_sticky(status)) return;
+  const std::lock_guard lock(sticky_mutex);
+  if (sticky_text.empty()) sticky_text = text;
+}
+}  // namespace
+
+void check(cudaError_t status, const char* expression, const char* file, int line) {
+  if (status == cudaSuccess) return count_checked_call();
+  cudaGetLastError();  // what is not sticky is forgotten, so that it is not reported again by the next call
+  const std::string text = describe(status, expression, file, line);
+  remember(status, text);
+  throw Error(text);
+}
+
+template <>
+void log_failure(cudaError_t status, const char* expression, const char* file, int line) noexcept {
+  if (status == cudaSuccess || status == cudaErrorCudartUnloading) return;
+  cudaGetLastError();
+  try {
+    const std::string text = describe(status, expression, file, line);
+    remember(status, text);
+    std::fprintf(stderr, "duet: %s\n", text.c_str());
+  } catch (...) {  // out of memory: nothing left to say it with
+  }
+}
+
+const std::string& sticky_error() {
+  const std::lock_guard lock(sticky_mutex);
+  return sticky_text;  // written once
+}
+
+void require_alive() {
+  if (const std::string& first = sticky_error(); !first.empty())
+    throw Error("the GPU is lost to this process since: {}", first);
+}
+
+int64_t checked_calls() { return calls; }
+void count_checked_call() { ++calls; }
+
+void refuse(const std::string& text) { throw Error(text); }
+
+}  // namespace duet::cuda

@@ -1,0 +1,32 @@
+// Checked CUDA runtime calls. Light enough for device code: no fmt.
+#pragma once
+#include <cuda_runtime_api.h>
+
+#include <cstdint>
+#include <string>
+
+namespace duet::cuda {
+
+// Throws Error with expression, place and the API's text unless `status` is success.
+void check(cudaError_t status, const char* expression, const char* file, int line);
+// The same for destructors: one line on standard error. cublas.h and cudnn.h add their status types.
+template <class Status>
+void log_failure(Status status, const char* expression, const char* file, int line) noexcept;
+template <>
+void log_failure(cudaError_t status, const char* expression, const char* file, int line) noexcept;
+
+// The first error after which the device answers nothing but errors (an illegal address, a failed launch, ...), or "".
+// The process that met one measures nothing more.
+const std::string& sticky_error();
+void require_alive();  // throws Error when there was one
+
+// Checked calls on this thread so far, library calls included: an estimate of how much has been enqueued.
+int64_t checked_calls();
+void count_checked_call();
+
+[[noreturn]] void refuse(const std::string& text);  // throws Error
+
+}  // namespace duet::cuda
+
+#define DUET_CUDA(expression) ::duet::cuda::check((expression), #expression, __FILE__, __LINE__)
+#define DUET_CUDA_LOG(expression) ::duet::cuda::log_failure((expression), #expression, __FILE__, __LINE__)

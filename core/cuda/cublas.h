@@ -1,0 +1,27 @@
+// cuBLAS and cuBLASLt: checks, element types, descriptors.
+#pragma once
+#include <cublasLt.h>
+#include <cublas_v2.h>
+
+#include "core/cuda/gpu_context.h"
+#include "core/cuda/handle.h"
+#include "core/registry.h"
+
+namespace duet::cuda {
+
+void check(cublasStatus_t status, const char* expression, const char* file, int line);  // throws Error
+template <>
+void log_failure(cublasStatus_t status, const char* expression, const char* file, int line) noexcept;
+
+bool cublas_takes(DType t);                 // f32, bf16, f16
+cudaDataType_t cublas_dtype(DType t);       // of those
+cublasComputeType_t cublas_compute(Math m); // f32 sums; tf32 factors only where asked
+
+// Row-major matrices with `cols` as leading dimension are column-major matrices of swapped shape.
+using LtMatmul = Owned<cublasLtMatmulDesc_t, &cublasLtMatmulDescDestroy>;
+using LtLayout = Owned<cublasLtMatrixLayout_t, &cublasLtMatrixLayoutDestroy>;
+using LtPreference = Owned<cublasLtMatmulPreference_t, &cublasLtMatmulPreferenceDestroy>;
+
+}  // namespace duet::cuda
+
+#define DUET_CUBLAS(expression) ::duet::cuda::check((expression), #expression, __FILE__, __LINE__)

@@ -1,0 +1,203 @@
+#include "core/cuda/gpu_context.h"
+
+#include <algorithm>
+#include <unordered_map>
+
+#include "core/cuda/device_work.h"
+#include "core/cuda/handle.h"
+#include "core/error.h"
+
+namespace duet::cuda {
+namespace {
+constexpr int64_t kAlignment = 4096;
+constexpr uint64_t kGiveUpNs = 1'000'000'000;
+constexpr int64_t kQueue = 500;  // launches behind the blocker; the driver's queue holds about 1000 and then waits
+}  // namespace
+
+struct GpuContext::State {
+  Stream stream = make_stream();
+  Event start = make_event(), stop = make_event();
+  PinnedMemory flags = pinned_memory(2 * sizeof(uint32_t));  // go, gave_up
+  DeviceMemory sweep;                                        // evict's buffer, at first use; the last 16 bytes: its sink
+  int64_t sweep_bytes = 0;
+  int64_t calls_per_run = 0;  // checked calls of the last timed run
+  void counted(const std::function<void()>& run) {
+    const int64_t before = checked_calls();
+    run();
+    calls_per_run = std::max<int64_t>(1, checked_calls() - before);
+  }
+  std::unordered_map<void*, void*> raw;  // aligned address -> what the pool returned
+  GraphExec graph;
+};
+
+GpuContext::GpuContext(int device) : device_(device) {
+  require_alive();
+  DUET_CUDA(cudaSetDevice(device));
+  cudaDeviceProp properties{};
+  DUET_CUDA(cudaGetDeviceProperties(&properties, device));
+  multiprocessors_ = properties.multiProcessorCount;
+  capability_ = properties.major * 10 + properties.minor;
+  l2_bytes_ = properties.l2CacheSize;
+  memory_bytes_ = static_cast<int64_t>(properties.totalGlobalMem);
+  name_ = properties.name;
+  state_ = std::make_unique<State>();
+
+  // Memory given back stays with the pool: an allocation between two samples must not go to the driver.
+  cudaMemPool_t pool{};
+  DUET_CUDA(cudaDeviceGetDefaultMemPool(&pool, device));
+  uint64_t keep = UINT64_MAX;
+  DUET_CUDA(cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &keep));
+}
+
+GpuContext::~GpuContext() { DUET_CUDA_LOG(cudaStreamSynchronize(stream())); }
+
+cudaStream_t GpuContext::stream() const { return state_->stream.get(); }
+
+std::string GpuContext::pci_bus() const {
+  char text[32] = "";
+  DUET_CUDA(cudaDeviceGetPCIBusId(text, sizeof text, device_));
+  return text;
+}
+
+std::string GpuContext::describe() const {
+  return fmt::format("{}, sm_{}, {} multiprocessors, {:.0f} GB", name_, capability_, multiprocessors_, memory_bytes_ / 1e9);
+}
+
+void* GpuContext::allocate(int64_t bytes) {
+  require_alive();
+  if (bytes < 0) throw Error("allocation of {} bytes", bytes);
+  // The pool aligns to 256 bytes: what is missing to a page is added.
+  void* raw = nullptr;
+  const cudaError_t status = cudaMallocAsync(&raw, static_cast<size_t>(bytes + kAlignment), stream());
+  if (status == cudaErrorMemoryAllocation) {
+    cudaGetLastError();
+    size_t free = 0, total = 0;
+    DUET_CUDA(cudaMemGetInfo(&free, &total));
+    throw Error("no room for {} bytes on {}: {} of {} bytes are free", bytes, name_, free, total);
+  }
+  DUET_CUDA(status);
+  const auto address = (reinterpret_cast<uintptr_t>(raw) + kAlignment - 1) / kAlignment * kAlignment;
+  auto* aligned = reinterpret_cast<void*>(address);
+  state_->raw.emplace(aligned, raw);
+  return aligned;
+}
+
+void GpuContext::release(void* memory, int64_t) noexcept {
+  const auto found = state_->raw.find(memory);
+  if (found == state_->raw.end()) return;
+  DUET_CUDA_LOG(cudaFreeAsync(found->second, stream()));
+  state_->raw.erase(found);
+}
+
+void GpuContext::fill_bytes(void* to, uint8_t value, int64_t bytes) {
+  if (bytes > 0) DUET_CUDA(cudaMemsetAsync(to, value, static_cast<size_t>(bytes), stream()));
+}
+
+void GpuContext::upload(void* to, const void* from, int64_t bytes) {
+  upload_async(to, from, bytes);
+  synchronize();
+}
+
+void GpuContext::download(void* to, const void* from, int64_t bytes) {
+  download_async(to, from, bytes);
+  synchronize();
+}
+
+void GpuContext::copy_within(void* to, const void* from, int64_t bytes) {
+  if (bytes > 0) DUET_CUDA(cudaMemcpyAsync(to, from, static_cast<size_t>(bytes), cudaMemcpyDeviceToDevice, stream()));
+}
+
+void GpuContext::upload_async(void* to, const void* from, int64_t bytes) {
+  if (bytes > 0) DUET_CUDA(cudaMemcpyAsync(to, from, static_cast<size_t>(bytes), cudaMemcpyHostToDevice, stream()));
+}
+
+void GpuContext::download_async(void* to, const void* from, int64_t bytes) {
+  if (bytes > 0) DUET_CUDA(cudaMemcpyAsync(to, from, static_cast<size_t>(bytes), cudaMemcpyDeviceToHost, stream()));
+}
+
+void GpuContext::synchronize() {
+  require_alive();
+  DUET_CUDA(cudaStreamSynchronize(stream()));
+}
+
+void* GpuContext::allocate_pinned(int64_t bytes) {
+  require_alive();
+  void* memory = nullptr;
+  const cudaError_t status = cudaMallocHost(&memory, static_cast<size_t>(std::max<int64_t>(bytes, 1)));
+  if (status == cudaErrorMemoryAllocation) {
+    cudaGetLastError();
+    throw Error("no room for {} bytes of pinned host memory", bytes);
+  }
+  DUET_CUDA(status);
+  return memory;
+}
+
+void GpuContext::release_pinned(void* memory, int64_t) noexcept { DUET_CUDA_LOG(cudaFreeHost(memory)); }
+
+void GpuContext::evict(const void*, int64_t) {
+  State& s = *state_;
+  if (!s.sweep.get()) {
+    s.sweep_bytes = 2 * std::max<int64_t>(l2_bytes_, 1 << 20);
+    s.sweep = device_memory(s.sweep_bytes + 16);
+    DUET_CUDA(cudaMemsetAsync(s.sweep.get(), 0, static_cast<size_t>(s.sweep_bytes + 16), stream()));
+  }
+  enqueue_read(s.sweep.get(), s.sweep_bytes, static_cast<char*>(s.sweep.get()) + s.sweep_bytes, 8 * multiprocessors_,
+               stream());
+}
+
+// Records `times` runs into state_->graph without executing them. False: run() does what a capture does not allow.
+bool GpuContext::capture(const std::function<void()>& run, int times) {
+  DUET_CUDA(cudaStreamBeginCapture(stream(), cudaStreamCaptureModeThreadLocal));
+  bool complete = true;
+  try {
+    for (int i = 0; i < times; ++i) state_->counted(run);
+  } catch (...) {  // run again without the capture, it says for itself what is wrong
+    complete = false;
+  }
+  Graph graph;
+  if (cudaStreamEndCapture(stream(), graph.out()) != cudaSuccess || !graph.get()) complete = false;
+  cudaGetLastError();
+  state_->graph = GraphExec();
+  if (complete) DUET_CUDA(cudaGraphInstantiate(state_->graph.out(), graph.get(), 0));
+  return complete;
+}
+
+// As many runs as fit into the launch queue go one by one; the rest is one graph.
+void GpuContext::enqueue_batch(const std::function<void()>& run, int batch) {
+  State& s = *state_;
+  const int64_t fit = s.calls_per_run > 0 ? kQueue / s.calls_per_run : 1;
+  const int direct = static_cast<int>(std::min<int64_t>(batch, fit));
+  for (int i = 0; i < direct; ++i) s.counted(run);
+  const int left = batch - direct;
+  if (left == 0) return;
+  if (s.calls_per_run * batch <= kQueue || !capture(run, left))
+    for (int i = 0; i < left; ++i) run();
+  else
+    DUET_CUDA(cudaGraphLaunch(s.graph.get(), stream()));
+}
+
+double GpuContext::device_time(const std::function<void()>& run, int batch, bool& synchronises) {
+  require_alive();
+  State& s = *state_;
+  auto* flags = static_cast<volatile uint32_t*>(s.flags.get());
+  flags[0] = 0;
+  flags[1] = 0;
+
+  {
+    struct Raise {  // whatever is thrown below, the blocker is let go
+      volatile uint32_t* go;
+      ~Raise() { *go = 1; }
+    } const raise{flags};
+    enqueue_blocker(&flags[0], &flags[1], kGiveUpNs, stream());
+    DUET_CUDA(cudaEventRecord(s.start.get(), stream()));
+    enqueue_batch(run, batch);
+    DUET_CUDA(cudaEventRecord(s.stop.get(), stream()));
+  }
+  synchronize();
+  synchronises = flags[1] != 0;  // it gave up: host and device took turns, and the events hold the host's share as well
+  float ms = 0;
+  DUET_CUDA(cudaEventElapsedTime(&ms, s.start.get(), s.stop.get()));
+  return ms * 1e-3 / batch;
+}
+
+}  // namespace duet::cuda

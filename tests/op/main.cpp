@@ -1,0 +1,157 @@
+// Every implementation of the registry on every small and awkward case, against the oracle: first on small whole numbers,
+// where the answer is exact, then on values. CPU implementations run once on each instruction set that was compiled in.
+// duet_op_tests --shard I/N runs a part; all of GoogleTest's own options work.
+#include <gtest/gtest.h>
+#include <hwy/targets.h>
+
+#include <cstdlib>
+#include <map>
+#include <memory>
+
+#include "core/compare.h"
+#include "core/cpu_context.h"
+#include "core/error.h"
+#include "core/fill.h"
+#include "core/gpu.h"
+#include "core/process.h"
+#include "core/registry.h"
+#include "core/session.h"
+
+namespace duet {
+namespace {
+
+constexpr uint64_t kSeed = 7;
+constexpr int kThreads = 2;
+
+// Inputs and answer of a case, made once and shared by its implementations (in order, so that little stays alive).
+struct Truth {
+  HostTensors inputs;
+  Expected expected;
+};
+const Truth& truth_of(const Problem& problem, FillMode mode) {
+  static std::map<std::string, std::unique_ptr<Truth>> kept;
+  static std::string kept_primitive;
+  if (kept_primitive != problem.name()) kept.clear(), kept_primitive = problem.name();
+  auto& truth = kept[problem.label() + (mode == FillMode::values ? " values" : " integers")];
+  if (!truth) {
+    truth = std::make_unique<Truth>();
+    truth->inputs = draw_inputs(problem, mode, kSeed);
+    truth->expected = Expected::all(problem, truth->inputs);
+  }
+  return *truth;
+}
+
+void check_case(const ErasedCase& c, const Implementation& implementation, Context& context, int& supported) {
+  const Problem& problem = c.problem;
+  std::vector<FillMode> modes{FillMode::values};
+  if (problem.primitive().exact_on_integers) modes.insert(modes.begin(), FillMode::integers);
+  for (const FillMode mode : modes) {
+    const Truth& truth = truth_of(problem, mode);
+    Session session(problem, implementation, context, truth.inputs);
+    if (!session.supported()) {
+      EXPECT_FALSE(session.plan().reason().empty()) << problem.label();
+      return;
+    }
+    ++supported;
+    for (int run = 0; run < 2; ++run) {  // a plan is run many times: what it keeps must not leak into the next answer
+      session.restore();
+      session.poison_outputs();
+      context.enter([&] { session.run(); });
+      const Check check = session.check(truth.expected, mode == FillMode::integers);
+      EXPECT_TRUE(check.passed()) << problem.name() << "/" << implementation.name << "/" << problem.label() << " (" << c.why
+                                  << "), " << (mode == FillMode::integers ? "integers" : "values") << ", run " << run << ", "
+                                  << context.describe() << ": " << check.failure;
+      if (!check.passed()) return;
+    }
+  }
+}
+
+class OpTest : public testing::Test {
+ public:
+  OpTest(const Primitive& primitive, const Implementation& implementation) : primitive_(primitive), implementation_(implementation) {}
+
+  void TestBody() override {
+    int supported = 0;
+    if (implementation_.device == Device::cpu) {
+      for (const int threads : {1, kThreads}) {
+        CpuContext cpu(std::min<int>(threads, static_cast<int>(std::thread::hardware_concurrency())));
+        for (int64_t targets = hwy::SupportedTargets(); targets; targets &= targets - 1) {
+          hwy::SetSupportedTargetsForTest(targets & -targets);
+          run(cpu, supported);
+          hwy::SetSupportedTargetsForTest(0);
+          if (threads == 1) break;  // one thread: the best target is enough
+        }
+      }
+    } else if (implementation_.device == Device::cuda) {
+      static std::string reason;
+      static const std::unique_ptr<Context> gpu = open_gpu(reason);
+      if (!gpu) GTEST_SKIP() << reason;
+      run(*gpu, supported);
+    }
+    EXPECT_GT(supported, 0) << primitive_.name << " " << implementation_.name << " accepts no test case";
+  }
+
+ private:
+  void run(Context& context, int& supported) {
+    for (const ErasedCase& c : primitive_.cases(Scale::test)) {
+      check_case(c, implementation_, context, supported);
+      if (HasFailure()) return;
+    }
+  }
+  const Primitive& primitive_;
+  const Implementation& implementation_;
+};
+
+void register_all() {
+  for (const auto& [name, primitive] : primitives())
+    for (const Implementation* implementation : implementations(name))
+      testing::RegisterTest(name.c_str(), implementation->name.c_str(), nullptr, nullptr, __FILE__, __LINE__,
+                            [&primitive, implementation]() -> testing::Test* { return new OpTest(primitive, *implementation); });
+}
+
+// Contracts: what every problem promises about its own cases.
+TEST(Contracts, CasesAreValidDistinctAndNameable) {
+  for (const auto& [name, primitive] : primitives()) {
+    for (const Scale scale : {Scale::test, Scale::standard, Scale::full}) {
+      std::map<std::string, std::string> seen;
+      for (const ErasedCase& c : primitive.cases(scale)) {
+        EXPECT_FALSE(c.why.empty()) << c.problem.label();
+        EXPECT_NO_THROW(c.problem.validate()) << c.problem.label();
+        const std::string label = c.problem.label();
+        EXPECT_TRUE(seen.emplace(label, c.why).second) << name << "/" << label << " stands twice: " << c.why << "; " << seen[label];
+        EXPECT_EQ(problem_from_label(name, label).label(), label);
+        EXPECT_GE(c.problem.flops(), 0);
+      }
+      EXPECT_FALSE(seen.empty()) << name;
+    }
+  }
+}
+
+// Each slot of a problem stands at its own index.
+TEST(Contracts, TensorsAreNamedOnce) {
+  for (const auto& [name, primitive] : primitives()) {
+    std::map<std::string, int> names;
+    for (const TensorSpec& t : primitive.make().tensors()) EXPECT_EQ(names[t.name]++, 0) << name << " " << t.name;
+  }
+}
+
+}  // namespace
+}  // namespace duet
+
+int main(int argc, char** argv) {
+  duet::prepare_process(argc, argv);
+  testing::InitGoogleTest(&argc, argv);
+  for (int i = 1; i < argc; ++i) {
+    const std::string arg = argv[i];
+    const std::string value = arg == "--shard" && i + 1 < argc ? argv[++i] : "";
+    const size_t slash = value.find('/');
+    if (slash == std::string::npos) {
+      std::fprintf(stderr, "duet_op_tests: unknown argument %s; --shard I/N and GoogleTest's options are\n", arg.c_str());
+      return 2;
+    }
+    setenv("GTEST_SHARD_INDEX", value.substr(0, slash).c_str(), 1);
+    setenv("GTEST_TOTAL_SHARDS", value.substr(slash + 1).c_str(), 1);
+  }
+  duet::register_all();
+  return RUN_ALL_TESTS();
+}

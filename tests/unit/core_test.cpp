@@ -1,0 +1,156 @@
+// The vocabulary: dtypes, labels, attributes, fills, buffers, plans.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <set>
+
+#include "core/context.h"
+#include "core/cpu_context.h"
+#include "core/dtype.h"
+#include "core/error.h"
+#include "core/fill.h"
+#include "core/registry.h"
+#include "core/session.h"
+#include "ops/norm/softmax.h"
+
+namespace duet {
+namespace {
+
+TEST(DTypes, HalvesRoundTripExhaustively) {
+  for (uint32_t bits = 0; bits < 65536; ++bits) {
+    f16 h;
+    h.bits = static_cast<uint16_t>(bits);
+    const float value = static_cast<float>(h);
+    if (std::isnan(value)) continue;
+    EXPECT_EQ(f16(value).bits, h.bits);
+    EXPECT_EQ(round_to(DType::f16, value), value);
+    bf16 b;
+    b.bits = static_cast<uint16_t>(bits);
+    if (const float wide = static_cast<float>(b); !std::isnan(wide)) {
+      EXPECT_EQ(bf16(wide).bits, b.bits);
+      EXPECT_EQ(round_to(DType::bf16, wide), wide);
+    }
+  }
+}
+
+TEST(DTypes, RoundsHalfwayToEven) {
+  EXPECT_EQ(round_to(DType::bf16, 1 + 0x1p-8), 1);
+  EXPECT_EQ(round_to(DType::bf16, 1 + 3 * 0x1p-8), 1 + 0x1p-6);
+  EXPECT_EQ(round_to(DType::f16, 1 + 0x1p-11), 1);
+  EXPECT_EQ(round_to(DType::f16, 65520), INFINITY);
+  EXPECT_EQ(round_to(DType::f16, 65519), 65504);
+  EXPECT_EQ(round_to(DType::f16, 0x1p-25), 0);
+  EXPECT_EQ(round_to(DType::f16, 3 * 0x1p-25), 0x1p-23);
+  EXPECT_EQ(round_to(DType::i8, 200), 127);
+  EXPECT_EQ(round_to(DType::u8, -1), 0);
+  // One rounding, not two by way of f32: just above a halfway point that f32 cannot tell from it.
+  EXPECT_EQ(round_to(DType::bf16, 1 + 0x1p-8 + 0x1p-40), 1 + 0x1p-7);
+}
+
+TEST(DTypes, NamesAreChecked) {
+  EXPECT_EQ(dtype_from("bf16"), DType::bf16);
+  EXPECT_THROW(dtype_from("float"), Error);
+}
+
+TEST(Labels, DimensionsAlwaysOptionsWhenNotDefault) {
+  const Problem p = Problem::of(Softmax{.rows = 3, .cols = 31});
+  EXPECT_EQ(p.label(), "f32/rows:3/cols:31");
+  EXPECT_EQ(p.with("dtype", "bf16").label(), "bf16/rows:3/cols:31");
+  EXPECT_EQ(problem_from_label("softmax", "f16/rows:2/cols:5").label(), "f16/rows:2/cols:5");
+}
+
+TEST(Labels, BadInputNamesTheValue) {
+  const auto message = [](auto f) -> std::string {
+    try {
+      f();
+    } catch (const Error& e) {
+      return e.what();
+    }
+    return "";
+  };
+  const Problem p = Problem::of(Softmax{});
+  EXPECT_NE(message([&] { p.with("row", "3"); }).find("'row'"), std::string::npos);
+  EXPECT_NE(message([&] { p.with("rows", "3x"); }).find("'3x'"), std::string::npos);
+  EXPECT_NE(message([&] { p.with("rows", "99999999999999999999"); }).find("64 bits"), std::string::npos);
+  EXPECT_NE(message([&] { p.with("dtype", "f31"); }).find("f31"), std::string::npos);
+  EXPECT_NE(message([&] { p.with("rows", "-1").validate(); }).find("-1"), std::string::npos);
+  EXPECT_NE(message([&] { problem_from_label("softmax", "f32/rows:4294967296/cols:4294967296"); }).find("overflow"), std::string::npos);
+  EXPECT_NE(message([&] { find_primitive("sofmax"); }).find("sofmax"), std::string::npos);
+  EXPECT_NE(message([&] { JobName::parse("softmax"); }).find("softmax"), std::string::npos);
+}
+
+TEST(Fills, AreReproducibleAndFarFromConstant) {
+  const Problem p = Problem::of(Softmax{.rows = 40, .cols = 50});
+  const HostTensors a = draw_inputs(p, FillMode::values, 1), b = draw_inputs(p, FillMode::values, 1), c = draw_inputs(p, FillMode::values, 2);
+  EXPECT_EQ(std::memcmp(a.data(0), b.data(0), 8000), 0);
+  EXPECT_NE(std::memcmp(a.data(0), c.data(0), 8000), 0);
+  const auto* x = static_cast<const float*>(a.data(0));
+  EXPECT_GT(std::set<float>(x, x + 2000).size(), 1900u);
+  EXPECT_TRUE(std::all_of(x, x + 2000, [](float v) { return v >= -20 && v <= 20; }));
+  const HostTensors whole = draw_inputs(p, FillMode::integers, 1);
+  const auto* w = static_cast<const float*>(whole.data(0));
+  EXPECT_TRUE(std::all_of(w, w + 2000, [](float v) { return v == std::floor(v) && std::abs(v) <= 3; }));
+}
+
+TEST(Buffers, GuardsSeeAWriteOutside) {
+  CpuContext cpu(1);
+  for (const int64_t bytes : {int64_t{0}, int64_t{12}, int64_t{3} << 20}) {
+    Buffer b(cpu, bytes);
+    EXPECT_TRUE(b.guards_intact());
+    if (bytes) EXPECT_TRUE(std::isnan(*b.as<float>()));
+    for (const int64_t at : {bytes, int64_t{-1}}) {
+      b.as<uint8_t>()[at] = 1;
+      EXPECT_FALSE(b.guards_intact());
+      b.as<uint8_t>()[at] = 0xFF;
+    }
+  }
+}
+
+TEST(Buffers, RefuseWhatCannotFit) {
+  CpuContext cpu(1);
+  EXPECT_THROW(Buffer(cpu, int64_t{1} << 50), Error);
+}
+
+TEST(Plans, RefuseTheWrongView) {
+  Tensor t{nullptr, DType::f32, Role::in};
+  EXPECT_NO_THROW(t.as<const float>());
+  EXPECT_THROW(t.as<float>(), Error);
+  EXPECT_THROW(t.as<const bf16>(), Error);
+}
+
+TEST(CpuContexts, CheckTheirThreads) {
+  EXPECT_THROW(CpuContext(0), Error);
+  EXPECT_THROW(CpuContext(100000), Error);
+}
+
+TEST(CpuContexts, FlushDenormalsInsideOnly) {
+  CpuContext cpu(2);
+  volatile float tiny = 1e-39f;
+  float inside = 1;
+  cpu.enter([&] { inside = tiny * 1.0f; });
+  EXPECT_EQ(inside, 0);
+  EXPECT_NE(tiny * 1.0f, 0);
+}
+
+// The golden list names every implementation of every flavour: one that vanishes is missed.
+TEST(Registry, IsTheGoldenList) {
+  std::set<std::string> golden;
+  for (const GoldenLine& g : registry_golden()) golden.insert(g.primitive + " " + g.implementation);
+  ASSERT_FALSE(golden.empty());
+  std::string reason;
+  std::set<Device> built;
+  for (const auto& [name, primitive] : primitives())
+    for (const Implementation* i : implementations(name)) {
+      EXPECT_TRUE(golden.contains(name + " " + i->name)) << "add to tests/registry_golden.txt: " << name << " " << i->name;
+      built.insert(i->device);
+    }
+  for (const GoldenLine& g : registry_golden()) {
+    const Device d = g.implementation.starts_with("cpu.") ? Device::cpu : g.implementation.starts_with("simt.") ? Device::simt : Device::cuda;
+    if (built.contains(d))
+      EXPECT_TRUE(find_implementation(g.primitive, g.implementation)) << g.primitive << " " << g.implementation << " vanished";
+  }
+}
+
+}  // namespace
+}  // namespace duet

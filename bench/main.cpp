@@ -11,6 +11,7 @@
 #include "bench/cases.h"
 #include "bench/cpu_ceilings.h"
 #include "bench/journal.h"
+#include "bench/overhead.h"
 #include "bench/progress.h"
 #include "bench/run.h"
 #include "bench/run_file.h"
@@ -112,6 +113,7 @@ int run(const Options& options) {
   progress.note(devices.cpu->describe() + (devices.gpu ? "; " + devices.gpu->describe() : "; GPU: not measured (" + devices.no_gpu + ")"));
   progress.note("measuring the machine's limits");
   facts.ceilings = measure_ceilings(options, devices);
+  if (options.cpu) facts.overhead_s = harness_overhead_s(*devices.cpu);
 
   Journal journal;
   if (to_file) journal.open(*options.json, document(facts, {}, {}), options.resume);

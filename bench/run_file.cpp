@@ -190,7 +190,7 @@ Json document(const RunFacts& facts, const std::vector<Json>& jobs, const std::v
                         {"footprint_bytes", c.footprint_bytes}, {"value", c.value}, {"unit", c.unit}, {"samples", c.samples}});
   Json run{{"id", facts.id},           {"started_at", facts.started_at}, {"seed", facts.options->seed},
            {"argv", facts.options->argv}, {"scale", name_of(facts.options->size)}, {"threads", facts.threads}, {"process", 0},
-           {"wall_s", facts.wall_s},   {"complete", facts.complete},     {"warnings", facts.warnings}};
+           {"wall_s", facts.wall_s},   {"harness_overhead_s", facts.overhead_s}, {"complete", facts.complete},     {"warnings", facts.warnings}};
   if (!facts.gpu) run["no_gpu"] = facts.no_gpu;
   Json doc{{"context",
             {{"date", facts.started_at},

@@ -19,7 +19,7 @@ struct RunFacts {
   std::string no_gpu, started_at, id;
   std::vector<Ceiling> ceilings;
   std::vector<std::string> warnings;
-  double wall_s = 0;
+  double wall_s = 0, overhead_s = 0;
   bool complete = false;
 };
 

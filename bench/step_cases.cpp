@@ -1,8 +1,122 @@
-// Training steps as benchmark cases.
+// Training steps as benchmark cases: every registered model on each side.
+#include <algorithm>
+#include <chrono>
+#include <map>
+
 #include "bench/cases.h"
+#include "bench/roof.h"
+#include "models/step.h"
+#include "reports/statistics.h"
 
 namespace duet::bench {
+namespace {
 
-Cases step_cases(const Options&) { return {}; }
+constexpr int kStudied = 21;               // steps whose phases are timed, samples of each part
+constexpr double kPartSample_s = 100e-6;   // a part is repeated until a sample lasts this long
+
+class StepRunner final : public Runner {
+ public:
+  StepRunner(std::unique_ptr<Step> step, uint64_t seed) : step_(std::move(step)), seed_(seed) {
+    create_s = step_->create_s();
+    for (const auto& [primitive, implementation] : step_->implementations())
+      algorithm += (algorithm.empty() ? "" : "; ") + primitive + " by " + implementation;
+    workspace_bytes = step_->memory_bytes();
+  }
+  Context& context() override { return step_->tape().context(); }
+  void run(int) override { step_->run(); }
+  void begin_repetition() override { step_->reset(); }  // parameters do not wander off over thousands of steps
+  void evict() override { step_->evict(); }
+  Check verify() override { return step_->replay(seed_); }
+  std::vector<std::pair<void*, int64_t>> uploads() const override { return step_->device_inputs(); }
+  std::vector<std::pair<void*, int64_t>> downloads() const override { return step_->device_outputs(); }
+  Step& step() { return *step_; }
+
+ private:
+  std::unique_ptr<Step> step_;
+  uint64_t seed_;
+};
+
+template <class F>
+double seconds_of(Context& context, const F& work) {
+  double time_s = 0;
+  context.synchronize();
+  context.enter([&] {
+    const auto start = std::chrono::steady_clock::now();
+    work();
+    context.synchronize();
+    time_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  });
+  return time_s;
+}
+
+class StepCase final : public BenchCase {
+ public:
+  explicit StepCase(const ModelCase& c) : model_(c.model) {
+    op = "step/" + model_.name(), family = "step", formula = "forward, loss, backward, optimiser", why = c.why;
+    label = model_.label(), params = model_.attributes(), math = "ieee", pattern = "triad";
+    for (const Attribute& a : params)
+      if (a.name == "dtype") dtype = a.text();
+    for (const Device device : {Device::cpu, Device::cuda}) {
+      const std::string side = device == Device::cpu ? "cpu" : "gpu";
+      sides.push_back({side, step_job_name(model_, side), device, ""});
+    }
+  }
+  void prepare(uint64_t seed) override { seed_ = seed; }
+  void release() override {}
+
+  std::unique_ptr<Runner> make(const Side&, Context& context, std::string& reason) override {
+    auto step = std::make_unique<Step>(model_, context, Tape::preferences_for(context.device()), seed_);
+    if (!step->supported()) {
+      reason = step->reason();
+      return nullptr;
+    }
+    // A lower bound of the step's roof: all its work at the peak, all its traffic at the bandwidth of its footprint.
+    flops = step->flops(), bytes = step->bytes(), footprint_bytes = step->memory_bytes();
+    return std::make_unique<StepRunner>(std::move(step), seed_);
+  }
+  std::string repro(const Side& side) const override { return "bench_all --scale full --filter '^" + side.job + "$'"; }
+
+  std::optional<StepRecord> study(Runner& runner) override {
+    Step& step = static_cast<StepRunner&>(runner).step();
+    Context& context = runner.context();
+    StepRecord record;
+    record.memory_peak_bytes = static_cast<double>(step.memory_bytes());
+    record.implementations = step.implementations();
+
+    std::vector<std::vector<double>> phases(step.phases().size());
+    for (int i = 0; i < kStudied; ++i)
+      for (size_t p = 0; p < phases.size(); ++p) phases[p].push_back(seconds_of(context, [&] { step.run_phase(p); }));
+    for (size_t p = 0; p < phases.size(); ++p) record.phases_s.emplace_back(step.phases()[p], reports::median(phases[p]));
+
+    for (size_t part = 0; part < step.parts().size(); ++part) {
+      const double once_s = std::max(seconds_of(context, [&] { step.run_part(part); }), 1e-9);
+      const int batch = static_cast<int>(std::clamp(kPartSample_s / once_s, 1.0, 1000.0));
+      std::vector<double> samples;
+      for (int i = 0; i < kStudied; ++i)
+        samples.push_back(seconds_of(context, [&] {
+                            for (int b = 0; b < batch; ++b) step.run_part(part);
+                          }) / batch);
+      const std::string& job = step.parts()[part].job;
+      record.parts_s.emplace_back(job.substr(0, job.find('/')), reports::median(samples));
+    }
+    step.reset();
+    return record;
+  }
+
+ private:
+  Model model_;
+  uint64_t seed_ = 1;
+};
+
+}  // namespace
+
+Cases step_cases(const Options& options) {
+  Cases cases;
+  std::map<std::string, size_t> taken;  // a model's cases so far
+  const size_t most = options.size == Size::smoke ? 1 : options.size == Size::quick ? 2 : SIZE_MAX;
+  for (const ModelCase& c : model_cases(options.size == Size::full ? Scale::full : Scale::standard))
+    if (taken[c.model.name()]++ < most) cases.push_back(std::make_unique<StepCase>(c));
+  return cases;
+}
 
 }  // namespace duet::bench

@@ -4,21 +4,33 @@
 #
 # Targets, each only where found: DuetCuda::cublas  DuetCuda::cublasLt  DuetCuda::cudnn  DuetCuda::nvtx3
 # Variables: DuetCuda_{CUBLAS,CUDNN,NVTX}_VERSION
-# Hints: DUET_WHEEL_ROOT (the site-packages/nvidia folder of a Python environment), environment CUDNN_PATH.
+# Hints: DUET_WHEEL_ROOT (the site-packages/nvidia folder of a Python environment), environment CUDNN_PATH; last of all
+# python3 is asked where it keeps such a folder.
 # Needs CUDAToolkit found before. Nothing here is required: what is missing turns its implementations off.
 
-set(DUET_WHEEL_ROOT "" CACHE PATH "site-packages/nvidia folder that holds cuBLAS and cuDNN, where the toolkit has none")
+set(DUET_WHEEL_ROOT "" CACHE PATH "site-packages/nvidia folder to take cuBLAS, cuDNN and NVTX from")
 set(_roots ${CUDAToolkit_TARGET_DIR} ${CUDAToolkit_LIBRARY_ROOT})
-if(DUET_WHEEL_ROOT)
-  list(APPEND _roots ${DUET_WHEEL_ROOT}/cu${CUDAToolkit_VERSION_MAJOR} ${DUET_WHEEL_ROOT}/cublas)
+set(_cudnn_roots $ENV{CUDNN_PATH})
+find_program(DUET_PYTHON python3)
+mark_as_advanced(DUET_PYTHON)
+if(DUET_WHEEL_ROOT)  # said by hand, so it comes first
+  list(PREPEND _roots ${DUET_WHEEL_ROOT}/cu${CUDAToolkit_VERSION_MAJOR})
+  list(PREPEND _cudnn_roots ${DUET_WHEEL_ROOT}/cudnn)
+elseif(DUET_PYTHON)
+  execute_process(OUTPUT_VARIABLE _found OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET COMMAND ${DUET_PYTHON} -c
+    "import importlib.util as u; s = u.find_spec('nvidia'); print(list(s.submodule_search_locations)[0] if s else '')")
+  if(_found)
+    list(APPEND _roots ${_found}/cu${CUDAToolkit_VERSION_MAJOR})
+    list(APPEND _cudnn_roots ${CUDAToolkit_TARGET_DIR} ${_found}/cudnn)
+  endif()
 endif()
-set(_cudnn_roots $ENV{CUDNN_PATH} ${DUET_WHEEL_ROOT}/cudnn)
 
 # _duet_library(<name> <header> <major version of the library> [roots searched first]...)
 function(_duet_library name header major)
   set(roots ${ARGN} ${_roots})
   find_path(DUET_${name}_INCLUDE ${header} HINTS ${roots} ${CUDAToolkit_INCLUDE_DIRS} PATH_SUFFIXES include)
-  find_library(DUET_${name}_LIBRARY NAMES ${name} lib${name}.so.${major} HINTS ${roots} PATH_SUFFIXES lib lib64 lib/x64)
+  find_library(DUET_${name}_LIBRARY NAMES ${name} lib${name}.so.${major} NAMES_PER_DIR
+               HINTS ${roots} PATH_SUFFIXES lib lib64 lib/x64)
   mark_as_advanced(DUET_${name}_INCLUDE DUET_${name}_LIBRARY)
   if(DUET_${name}_INCLUDE AND DUET_${name}_LIBRARY AND NOT TARGET DuetCuda::${name})
     add_library(DuetCuda::${name} UNKNOWN IMPORTED GLOBAL)

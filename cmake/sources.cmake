@@ -55,11 +55,3 @@ function(duet_isa_flags variable)
   endforeach()
   set(${variable} ${kept} PARENT_SCOPE)
 endfunction()
-
-# For now: a folder whose sources are still to come is passed over.
-macro(duet_skip_if_empty variable)
-  if(NOT ${variable})
-    message(STATUS "No sources yet in ${CMAKE_CURRENT_SOURCE_DIR}: skipped")
-    return()
-  endif()
-endmacro()

@@ -12,12 +12,12 @@ struct BuildLibrary {
 };
 
 struct BuildInfo {
-  const char* git_sha;             // "unknown" without git
-  bool git_dirty;                  // a tracked file differs from that commit
-  const char* type;                // "Release"
-  const char* compiler;            // "GNU 12.2.0"
-  const char* flags;               // C++ flags of every file; single files may add an instruction set
-  const char* cuda_compiler;       // "nvcc 13.0.88"
+  const char* git_sha;        // "unknown" without git
+  bool git_dirty;             // a tracked file differs from that commit
+  const char* type;           // "Release"
+  const char* compiler;       // "GNU 12.2.0"
+  const char* flags;          // C++ flags of every file; single files may add an instruction set
+  const char* cuda_compiler;  // "nvcc 13.0.88"
   const char* cuda_flags;
   const char* cuda_architectures;  // "80-real;90a-real"
   const char* no_cuda;             // why there is no CUDA side; "" where there is one

@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <typeinfo>
@@ -141,7 +142,10 @@ bool add(const char* source_file) {
   return add_primitive({P::name, P::formula, "", &typeid(P), exact_on_integers<P>(), [] { return Problem::of(P{}); },
                         [](Scale scale) {
                           std::vector<ErasedCase> erased;
-                          for (const auto& c : P::cases(scale)) erased.push_back({c.why, Problem::of(c.problem)});
+                          std::set<std::string> labels;  // published lists overlap: a shape counts once, as named first
+                          for (const auto& c : P::cases(scale))
+                            if (const Problem p = Problem::of(c.problem); labels.insert(p.label()).second)
+                              erased.push_back({c.why, p});
                           return erased;
                         }},
                        source_file);

@@ -98,7 +98,9 @@ TEST(Buffers, GuardsSeeAWriteOutside) {
   for (const int64_t bytes : {int64_t{0}, int64_t{12}, int64_t{3} << 20}) {
     Buffer b(cpu, bytes);
     EXPECT_TRUE(b.guards_intact());
-    if (bytes) EXPECT_TRUE(std::isnan(*b.as<float>()));
+    if (bytes) {
+      EXPECT_TRUE(std::isnan(*b.as<float>()));
+    }
     for (const int64_t at : {bytes, int64_t{-1}}) {
       b.as<uint8_t>()[at] = 1;
       EXPECT_FALSE(b.guards_intact());
@@ -147,8 +149,9 @@ TEST(Registry, IsTheGoldenList) {
     }
   for (const GoldenLine& g : registry_golden()) {
     const Device d = g.implementation.starts_with("cpu.") ? Device::cpu : g.implementation.starts_with("simt.") ? Device::simt : Device::cuda;
-    if (built.contains(d))
+    if (built.contains(d)) {
       EXPECT_TRUE(find_implementation(g.primitive, g.implementation)) << g.primitive << " " << g.implementation << " vanished";
+    }
   }
 }
 

@@ -1,0 +1,33 @@
+// The judge of conv2d: serial, in double, the contract's formula and nothing else.
+#include "ops/conv/conv2d.h"
+
+#include "core/registry.h"
+
+namespace duet {
+
+void Conv2d::reference(Inputs in, int64_t slice, Expect& expect) const {
+  const auto X = in[x], W = in[filter];
+  const bool last = layout == Layout::nhwc;
+  const int64_t height = ho(), width = wo(), depth = group_c();
+  const int64_t i = slice % height, out = slice / height % k, image = slice / height / k;
+  const int64_t first = out / group_k() * depth;  // of the group's input channels
+
+  for (int64_t j = 0; j < width; ++j) {
+    double sum = 0, magnitude = 0;
+    for (int64_t q = 0; q < depth; ++q)
+      for (int64_t u = 0; u < r; ++u)
+        for (int64_t v = 0; v < s; ++v) {
+          const int64_t row = i * stride_h - pad_h + u * dil_h, column = j * stride_w - pad_w + v * dil_w;
+          if (row < 0 || row >= h || column < 0 || column >= w) continue;
+          const int64_t at = last ? ((image * h + row) * w + column) * c + first + q  //
+                                  : ((image * c + first + q) * h + row) * w + column;
+          const int64_t tap = last ? ((out * r + u) * s + v) * depth + q : ((out * depth + q) * r + u) * s + v;
+          const double term = X[at] * W[tap];
+          sum += term, magnitude += std::abs(term);
+        }
+    expect(y, last ? ((image * height + i) * width + j) * k + out : slice * width + j, sum, magnitude);
+  }
+}
+DUET_PROBLEM(Conv2d);
+
+}  // namespace duet

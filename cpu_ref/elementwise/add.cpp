@@ -1,0 +1,13 @@
+// The judge of add.
+#include "ops/elementwise/add.h"
+
+#include "core/registry.h"
+
+namespace duet {
+
+void Add::reference(Inputs in, int64_t chunk, Expect& expect) const {
+  in_chunk(n, chunk, [&](int64_t i) { expect(c, i, in[a][i] + in[b][i]); });
+}
+DUET_PROBLEM(Add);
+
+}  // namespace duet

@@ -1,0 +1,75 @@
+// Relu needs no arithmetic: as a signed integer of its width a float is negative, zero or positive just as the float is,
+// so the halves go unconverted. Threads share the elements in pieces.
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "cpu_ref/elementwise/relu_tuned.cpp"  // compiled once per instruction set
+#include <hwy/foreach_target.h>
+
+#include "core/registry.h"
+#include "cpu_ref/floats-inl.h"
+#include "cpu_ref/pieces.h"
+#include "cpu_ref/streaming.h"
+#include "ops/elementwise/relu.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace duet::HWY_NAMESPACE {
+
+// f.operator()<T>() with the integer of an element's width.
+template <class F>
+HWY_INLINE void for_width(DType dtype, const F& f) {
+  size_of(dtype) == 4 ? f.template operator()<int32_t>() : f.template operator()<int16_t>();
+}
+template <class T>
+T* elements(const Tensor& t, int64_t first) {
+  return static_cast<T*>(t.data) + first;
+}
+
+void relu_piece(DType dtype, Args t, int64_t first, int64_t last, bool stream) {
+  for_width(dtype, [&]<class T>() HWY_ATTR {
+    const hn::ScalableTag<T> d;
+    const auto relu = [d](auto x) HWY_ATTR { return hn::Max(x, hn::Zero(d)); };
+    map(d, stream, last - first, relu, elements<T>(t[Relu::y], first), elements<const T>(t[Relu::x], first));
+  });
+}
+
+void relu_backward_piece(DType dtype, Args t, int64_t first, int64_t last, bool stream) {
+  for_width(dtype, [&]<class T>() HWY_ATTR {
+    const hn::ScalableTag<T> d;
+    const auto pass = [d](auto x, auto dy) HWY_ATTR { return hn::IfThenElseZero(hn::Gt(x, hn::Zero(d)), dy); };
+    map(d, stream, last - first, pass, elements<T>(t[ReluBackward::dx], first),
+        elements<const T>(t[ReluBackward::x], first), elements<const T>(t[ReluBackward::dy], first));
+  });
+}
+
+}  // namespace duet::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace duet {
+namespace {
+HWY_EXPORT(relu_piece);
+HWY_EXPORT(relu_backward_piece);
+
+Plan relu_tuned(const Relu& p, CpuContext& cpu) {
+  if (!has_vectors(p.dtype)) return Unsupported{kNoVectors};
+  const bool stream = beyond_cache(2 * p.n * size_of(p.dtype));
+  return [p, stream, &cpu](Args t) {
+    in_pieces(cpu, p.n, [&](int64_t first, int64_t last) {
+      HWY_DYNAMIC_DISPATCH(relu_piece)(p.dtype, t, first, last, stream);
+    });
+  };
+}
+DUET_REGISTER(relu_tuned);  // cpu.tuned
+
+Plan relu_backward_tuned(const ReluBackward& p, CpuContext& cpu) {
+  if (!has_vectors(p.dtype)) return Unsupported{kNoVectors};
+  const bool stream = beyond_cache(3 * p.n * size_of(p.dtype));
+  return [p, stream, &cpu](Args t) {
+    in_pieces(cpu, p.n, [&](int64_t first, int64_t last) {
+      HWY_DYNAMIC_DISPATCH(relu_backward_piece)(p.dtype, t, first, last, stream);
+    });
+  };
+}
+DUET_REGISTER(relu_backward_tuned);  // cpu.tuned
+}  // namespace
+}  // namespace duet
+#endif

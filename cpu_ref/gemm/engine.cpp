@@ -1,0 +1,200 @@
+// How a product is cut into blocks, strips and tiles, and who computes which. No arithmetic here.
+#include "cpu_ref/gemm/engine.h"
+
+#include <fmt/format.h>
+
+namespace duet::engine {
+namespace {
+// Values of k in a block. A tile's rows of A (14 x 384 x 4 B = 21 KiB) stay in L1 while the strips of B pass by.
+constexpr int64_t kBlockK = 384;
+// Columns of B that one task works on: with kBlockK values each they fill half of a 1 MiB L2.
+constexpr int64_t kTaskColumns = 320;
+// Rows and columns of a block: bounds the workspace and leaves repacking below 1/1000 of the arithmetic.
+constexpr int64_t kBlockRows = 4096, kBlockColumns = 4096;
+
+constexpr int64_t kFewRows = 256;      // of A: strip by strip; they fill a part of L2 with kBlockK values each
+constexpr int64_t kFewColumns = 192;   // of B: rows of A are not met often enough to be packed,
+constexpr int64_t kUnpackedRows = 10;  // then tiles have fewer rows: more at a power-of-two distance evict each other
+
+constexpr double kForkFlops = 4e5;  // below, waking a second thread costs more than it saves
+constexpr double kTaskFlops = 4e5;  // a task is at least this long: some microseconds
+constexpr int kTasksPerThread = 4;  // so that a thread that comes late costs little
+
+int64_t balanced(int64_t extent, int64_t most, int64_t unit) {  // equal blocks of a multiple of unit, at most `most`
+  const int64_t blocks = std::max<int64_t>(1, ceil_div(extent, most));
+  return std::max(unit, ceil_div(ceil_div(extent, blocks), unit) * unit);
+}
+int64_t aligned(int64_t floats) { return ceil_div(floats, 16) * 16; }
+
+Blocking choose_blocking(const Shape& s, const KernelShape& kernel, int tasks) {
+  Blocking b{};
+  b.strip_by_strip = s.m <= kFewRows;
+  b.pack_a = !s.plain_a || s.n > kFewColumns;
+  b.pack_b = !s.plain_b || s.b_along_k || !b.strip_by_strip;
+  b.tile_rows = !b.pack_a && s.a_along_k ? std::min(kernel.rows, kUnpackedRows) : kernel.rows;
+  b.k = balanced(s.k, kBlockK, 8);
+  b.rows = balanced(s.m, kBlockRows, kernel.rows);
+  b.columns = balanced(s.n, kBlockColumns, kernel.columns);
+  const int64_t strips = b.columns / kernel.columns;
+  b.most_tasks = b.strip_by_strip ? std::min<int64_t>(tasks, strips) : tasks;
+  b.a_floats = b.pack_a ? aligned(b.rows * b.k) : 0;
+  b.b_floats = (b.strip_by_strip ? b.most_tasks : strips) * kernel.columns * b.k;
+  b.sum_floats = s.result != DType::f32 && s.k > b.k ? aligned(b.rows * b.columns) : 0;
+  return b;
+}
+}  // namespace
+
+Engine::Engine(CpuContext& cpu, const Shape& shape, int64_t items)
+    : cpu_(&cpu), shape_(shape), items_(items), kernel_(kernel_shape()) {
+  const double flops = 2.0 * shape.m * shape.n * shape.k;
+  const int threads = cpu.threads();
+  // An odd item out would leave threads idle: only for many items, or such as gain nothing from sharing.
+  items_in_parallel_ =
+      threads > 1 && items > 1 && (items % threads == 0 || items >= 8 * threads || flops < 10 * kForkFlops) &&
+      flops * items >= kForkFlops;
+  forks_ = threads > 1 && !items_in_parallel_ && flops >= kForkFlops;
+  blocking_ = choose_blocking(shape, kernel_, forks_ ? kTasksPerThread * threads : 1);
+  workspace_ = Buffer(cpu, blocking_.floats() * (items_in_parallel_ ? threads : 1) * int64_t{sizeof(float)});
+}
+
+std::string Engine::describe() const {
+  return fmt::format("{}x{} tiles, k {}, {}{}", blocking_.tile_rows, kernel_.columns, blocking_.k,
+                     blocking_.pack_a ? (blocking_.pack_b ? "packed" : "a packed")
+                                      : (blocking_.pack_b ? "b packed" : "in place"),
+                     blocking_.strip_by_strip ? ", by strips" : "");
+}
+
+// One block of the product: rows [m0, m1), columns [n0, n1), products [k0, k1).
+struct Engine::Block {
+  int64_t m0, m1, n0, n1, k0, k1;
+  int64_t tiles, strips;  // rows are shared evenly among tiles; strips are full but for the last
+  int64_t strip;          // columns of a full one
+  float *packed_a, *packed_b, *sums;
+
+  int64_t rows() const { return m1 - m0; }
+  int64_t columns() const { return n1 - n0; }
+  int64_t kc() const { return k1 - k0; }
+  int64_t tile_row(int64_t t) const { return m0 + rows() * t / tiles; }
+  int64_t strip_width(int64_t s) const { return std::min(strip, columns() - s * strip); }
+  // Of the packed strip: the vectors that its columns fill.
+  int64_t strip_step(int64_t s, int64_t lanes) const { return strip_width(s) <= lanes ? lanes : strip; }
+};
+
+template <class Body>
+void Engine::share(int64_t tasks, const Body& body) const {
+  if (!forks_ || tasks == 1) {
+    for (int64_t i = 0; i < tasks; ++i) body(i);
+    return;
+  }
+  cpu_->parallel_for(tasks, 1, [&](int64_t first, int64_t last) {
+    for (int64_t i = first; i < last; ++i) body(i);
+  });
+}
+
+void Engine::multiply(const Operand& a, const Operand& b, const Result& c, float* lane) const {
+  const int64_t m = shape_.m, n = shape_.n, k = shape_.k;
+  if (m == 0 || n == 0) return;
+  float *packed_a = lane, *packed_b = packed_a + blocking_.a_floats, *sums = packed_b + blocking_.b_floats;
+  for (int64_t m0 = 0; m0 < m; m0 += blocking_.rows)
+    for (int64_t n0 = 0; n0 < n; n0 += blocking_.columns)
+      for (int64_t k0 = 0; k0 == 0 || k0 < k; k0 += blocking_.k) {  // also once for k = 0
+        Block block{.m0 = m0,
+                    .m1 = std::min(m, m0 + blocking_.rows),
+                    .n0 = n0,
+                    .n1 = std::min(n, n0 + blocking_.columns),
+                    .k0 = k0,
+                    .k1 = std::min(k, k0 + blocking_.k),
+                    .tiles = 0,
+                    .strips = 0,
+                    .strip = kernel_.columns,
+                    .packed_a = packed_a,
+                    .packed_b = packed_b,
+                    .sums = blocking_.sum_floats > 0 ? sums : nullptr};
+        block.tiles = ceil_div(block.rows(), blocking_.tile_rows);
+        block.strips = ceil_div(block.columns(), block.strip);
+        pack(a, b, block);
+        compute(a, b, c, block);
+      }
+}
+
+// What all tasks of the block will read: A, and B unless they fetch it themselves.
+void Engine::pack(const Operand& a, const Operand& b, const Block& block) const {
+  constexpr int64_t kTilesPerJob = 4;
+  const int64_t a_jobs = blocking_.pack_a ? ceil_div(block.tiles, kTilesPerJob) : 0;
+  const int64_t b_jobs = blocking_.strip_by_strip ? 0 : block.strips;
+  share(a_jobs + b_jobs, [&](int64_t job) {
+    if (job < a_jobs) {
+      for (int64_t t = job * kTilesPerJob; t < std::min(block.tiles, (job + 1) * kTilesPerJob); ++t) {
+        const int64_t row = block.tile_row(t), rows = block.tile_row(t + 1) - row;
+        a.pack(row, rows, rows, block.k0, block.k1, block.packed_a + (row - block.m0) * block.kc());
+      }
+    } else {
+      const int64_t s = job - a_jobs;
+      b.pack(block.n0 + s * block.strip, block.strip_width(s), block.strip_step(s, kernel_.lanes), block.k0, block.k1,
+             block.packed_b + s * block.strip * block.kc());
+    }
+  });
+}
+
+void Engine::compute(const Operand& a, const Operand& b, const Result& c, const Block& block) const {
+  const int64_t kc = block.kc();
+  const auto tile_at = [&](int64_t t, int64_t s) {
+    const int64_t row = block.tile_row(t), column = block.n0 + s * block.strip;
+    Tile tile{};
+    tile.rows = block.tile_row(t + 1) - row, tile.columns = block.strip_width(s), tile.kc = kc, tile.row = row, tile.column = column, tile.add = block.k0 > 0, tile.last = block.k1 == shape_.k;
+    if (blocking_.pack_a) {
+      tile.a = block.packed_a + (row - block.m0) * kc, tile.a_line = 1, tile.a_k = tile.rows;
+    } else {
+      tile.a = a.plain + row * a.line_step + block.k0 * a.k_step, tile.a_line = a.line_step, tile.a_k = a.k_step;
+    }
+    if (c.dtype == DType::f32) {
+      tile.sums = static_cast<float*>(c.c) + row * c.step + column, tile.sums_step = c.step;
+    } else if (block.sums) {
+      tile.sums = block.sums + (row - block.m0) * blocking_.columns + column - block.n0;
+      tile.sums_step = blocking_.columns;
+    }
+    return tile;
+  };
+  const auto read_packed = [&](Tile& tile, int64_t s, const float* strip) {
+    tile.b = strip, tile.b_k = block.strip_step(s, kernel_.lanes), tile.b_ahead = 8 * tile.b_k;
+  };
+
+  // Tasks: a grid of equal parts, narrow enough for L2 and enough of them for the threads.
+  const double flops = 2.0 * block.rows() * block.columns() * kc;
+  const auto wanted = std::clamp<int64_t>(static_cast<int64_t>(flops / kTaskFlops), 1, blocking_.most_tasks);
+  if (blocking_.strip_by_strip) {
+    const int64_t tasks = std::min(wanted, block.strips);
+    share(tasks, [&](int64_t task) {
+      float* scratch = block.packed_b + task * block.strip * blocking_.k;
+      for (int64_t s = block.strips * task / tasks; s < block.strips * (task + 1) / tasks; ++s) {
+        const int64_t column = block.n0 + s * block.strip, width = block.strip_width(s);
+        const bool in_place = !blocking_.pack_b && width == block.strip;
+        if (!in_place) b.pack(column, width, block.strip_step(s, kernel_.lanes), block.k0, block.k1, scratch);
+        for (int64_t t = 0; t < block.tiles; ++t) {
+          Tile tile = tile_at(t, s);
+          read_packed(tile, s, scratch);
+          if (in_place)
+            tile.b = b.plain + column + block.k0 * b.k_step, tile.b_k = b.k_step, tile.b_ahead = block.strip;
+          run_tile(tile, c);
+        }
+      }
+    });
+    return;
+  }
+  int64_t down = 1, across = ceil_div(block.columns(), kTaskColumns);
+  while (down * across < wanted && (down < block.tiles || across < block.strips)) {
+    const bool wide = block.columns() * down >= block.rows() * across || down == block.tiles;
+    ++(wide && across < block.strips ? across : down);
+  }
+  share(down * across, [&](int64_t task) {
+    const int64_t i = task % down, j = task / down;
+    for (int64_t t = block.tiles * i / down; t < block.tiles * (i + 1) / down; ++t)
+      for (int64_t s = block.strips * j / across; s < block.strips * (j + 1) / across; ++s) {
+        Tile tile = tile_at(t, s);
+        read_packed(tile, s, block.packed_b + s * block.strip * kc);
+        run_tile(tile, c);
+      }
+  });
+}
+
+}  // namespace duet::engine

@@ -1,0 +1,139 @@
+// The matrix engine under gemm_tuned, linear_tuned and conv2d_tuned: c = finish(A B) for A (m, k) and B (k, n), f32 inside.
+//
+// After Goto and van de Geijn: A is cut into strips of some kernel.rows lines (rows of A), B into strips of kernel.columns
+// lines (columns of B). A strip is packed so that the micro-kernel walks it contiguously: to[p * height + line]. Packing
+// is also where other element types become f32, where transposition vanishes, and where a convolution finds its pixels.
+// An operand that already lies well in memory is read in place instead (small and thin products are mostly packing).
+#pragma once
+#include <algorithm>
+#include <string>
+
+#include "core/cpu_context.h"
+#include "core/dtype.h"
+
+namespace duet::engine {
+
+// Where the values of A or B come from. Lines are rows of A or columns of B; each has k values.
+class Operand {
+ public:
+  // to[(p - k0) * height + i] = value p of line (line0 + i), for i < lines and k0 <= p < k1; 0 for lines <= i < height.
+  virtual void pack(int64_t line0, int64_t lines, int64_t height, int64_t k0, int64_t k1, float* to) const = 0;
+
+  // Not null: value p of line i is plain[i * line_step + p * k_step], f32.
+  const float* plain = nullptr;
+  int64_t line_step = 0, k_step = 0;
+
+ protected:
+  ~Operand() = default;
+};
+
+// A stored matrix of f32, bf16 or f16; line_step or k_step is 1.
+class Matrix final : public Operand {
+ public:
+  Matrix(const void* data, DType dtype, int64_t line_step, int64_t k_step);
+  void pack(int64_t line0, int64_t lines, int64_t height, int64_t k0, int64_t k1, float* to) const override;
+
+ private:
+  const void* data_;
+  DType dtype_;
+};
+
+// What becomes of the sums: c[i * step + j] = act(alpha * sum + bias[j]), rounded to dtype.
+struct Result {
+  void* c;
+  DType dtype;
+  int64_t step;
+  float alpha = 1;
+  const void* bias = nullptr;  // of dtype
+  bool relu = false;
+};
+
+struct Shape {
+  int64_t m, n, k;
+  DType result = DType::f32;
+  // How the operands will come: f32 in memory (Operand::plain), and if so whether k_step is 1 (else line_step is).
+  bool plain_a = false, a_along_k = false, plain_b = false, b_along_k = false;
+};
+
+// What this CPU's registers hold.
+struct KernelShape {
+  int64_t rows, columns, lanes;  // the largest register tile; columns is a strip's width: 2 vectors
+};
+KernelShape kernel_shape();
+
+// How one product is cut up. Chosen once, when a plan is made.
+struct Blocking {
+  int64_t rows, columns, k;  // of a block: packed by all threads, then multiplied
+  int64_t tile_rows;         // most rows of a register tile
+  int64_t most_tasks;        // of a block
+  bool pack_a;               // or read A in place
+  // Few rows: a task takes strips of B one by one, packs the strip into a scratch of its own (unless it can be read in
+  // place) and meets it with all of A. Otherwise B is packed ahead, and tasks take rows of A and some strips.
+  bool strip_by_strip, pack_b;
+  int64_t a_floats, b_floats, sum_floats;  // workspace; sums: of results that are not f32, when k takes several blocks
+  int64_t floats() const { return a_floats + b_floats + sum_floats; }
+};
+
+class Engine {
+ public:
+  // For `items` independent products of this shape (a batch, images, groups).
+  Engine(CpuContext& cpu, const Shape& shape, int64_t items = 1);
+
+  // product(item, lane) for all items; it calls multiply(..., lane). With many items each is one thread's own work,
+  // with few all threads share each.
+  template <class Product>
+  void each(const Product& product) const {
+    if (!items_in_parallel_) {
+      for (int64_t i = 0; i < items_; ++i) product(i, lane(0));
+      return;
+    }
+    cpu_->parallel_for(items_, 1, [&](int64_t first, int64_t last) {
+      const int slot = tbb::this_task_arena::current_thread_index();
+      for (int64_t i = first; i < last; ++i) product(i, lane(slot));
+    });
+  }
+  void multiply(const Operand& a, const Operand& b, const Result& c, float* lane) const;
+
+  int64_t workspace_bytes() const { return workspace_.bytes(); }
+  std::string describe() const;
+
+ private:
+  struct Block;
+  float* lane(int slot) const { return workspace_.as<float>() + std::max(0, slot) * blocking_.floats(); }
+  template <class Body>
+  void share(int64_t tasks, const Body& body) const;  // among the threads, unless this product is one thread's own
+  void pack(const Operand& a, const Operand& b, const Block& block) const;
+  void compute(const Operand& a, const Operand& b, const Result& c, const Block& block) const;
+
+  CpuContext* cpu_;
+  Shape shape_;
+  int64_t items_;
+  KernelShape kernel_;
+  bool items_in_parallel_, forks_;
+  Blocking blocking_;
+  Buffer workspace_;
+};
+
+// --- the part that is compiled once per instruction set (engine_kernel.cpp, engine_pack.cpp) -------------------------
+
+// Packs a strip of lines that lie anywhere in memory: to[p * height + i] = line[i][p] for p < kc; 0 for i >= lines.
+void pack_lines(const void* const* line, DType dtype, int64_t lines, int64_t height, int64_t kc, float* to);
+constexpr int64_t kMaxHeight = 64;  // of a strip, on any instruction set
+
+// One register tile: value = (what sums holds, if add) + the products of this block of k; then either sums = value or,
+// after the last block, c = finish(value).
+struct Tile {
+  int64_t rows, columns, kc;
+  const float* a;
+  int64_t a_line, a_k;  // one of them is 1
+  const float* b;
+  int64_t b_k;      // from one k to the next; the columns of a strip are adjacent. Whole vectors are read
+  int64_t b_ahead;  // what to prefetch meanwhile: further down this strip, or the strip beside it
+  float* sums;  // of this tile
+  int64_t sums_step;
+  bool add, last;
+  int64_t row, column;  // of the tile in c
+};
+void run_tile(const Tile& tile, const Result& result);
+
+}  // namespace duet::engine

@@ -1,0 +1,150 @@
+// The micro-kernels: a tile of `rows` x 2 vectors of sums stays in registers while k runs; each step loads two vectors of
+// B and multiplies them by broadcast values of A. All heights exist, so the rows of a matrix are shared evenly among
+// tiles and none is wasted on padding.
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "cpu_ref/gemm/engine_kernel.cpp"  // compiled once per instruction set
+#include <hwy/foreach_target.h>
+#include <hwy/cache_control.h>  // Prefetch
+
+#include <array>
+#include <cmath>
+#include <utility>
+
+#include "core/simd-inl.h"
+#include "cpu_ref/gemm/engine.h"
+#include "cpu_ref/gemm/engine_convert-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace duet::engine::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+using duet::HWY_NAMESPACE::load, duet::HWY_NAMESPACE::store;
+
+using D = hn::ScalableTag<float>;
+using Vec = hn::Vec<D>;
+constexpr D d;
+constexpr int64_t kLanes = hn::MaxLanes(d);
+// 32 registers hold 14 x 2 sums, 2 vectors of B and a broadcast of A; 16 hold 6 x 2.
+constexpr int kRows = HWY_TARGET <= HWY_AVX3 ? 14 : 6;
+constexpr int kVectors = 2;
+constexpr int64_t kColumns = kVectors * kLanes;
+
+// What is done to a sum on its way to memory: v = max(alpha * v + bias, floor). Neutral before the last block of k.
+struct Finish {
+  Vec alpha, floor;
+  bool bias;
+  Finish(const Tile& t, const Result& r)
+      : alpha(hn::Set(d, t.last ? r.alpha : 1.0f)),
+        floor(hn::Set(d, t.last && r.relu ? 0.0f : -INFINITY)),
+        bias(t.last && r.bias) {}
+  HWY_INLINE Vec operator()(Vec v, Vec bias_columns) const {
+    return hn::Max(floor, hn::MulAdd(v, alpha, bias_columns));  // this order of Max keeps a NaN in v
+  }
+};
+
+// value: (rows, kColumns), the sums of this block. Any element type, any edge: what registers cannot be stored as they are.
+void store_edge(const Tile& t, const Result& r, const float* value) {
+  const Finish finish(t, r);
+  const bool to_c = t.last && r.dtype != DType::f32;
+  for (int64_t j = 0; j < t.columns; j += kLanes) {
+    const int64_t left = t.columns - j;
+    const Vec bias = finish.bias ? load_as_f32(d, r.bias, r.dtype, t.column + j, left) : hn::Zero(d);
+    for (int64_t i = 0; i < t.rows; ++i) {
+      Vec v = hn::Load(d, value + i * kColumns + j);
+      if (t.add) v = hn::Add(v, load(d, t.sums + i * t.sums_step + j, left, 0.0f));
+      v = finish(v, bias);
+      if (to_c)
+        store_from_f32(d, v, r.c, r.dtype, (t.row + i) * r.step + t.column + j, left);
+      else
+        store(d, v, t.sums + i * t.sums_step + j, left);
+    }
+  }
+}
+
+// kAdjacent: the tile's lines of A are neighbours in memory (packed, or stored transposed); otherwise a line's k are.
+template <int kR, int kV, bool kAdjacent>
+void micro_kernel(const Tile& t, const Result& r) {
+  Vec sum[kR][kV];
+#pragma GCC unroll 16
+  for (int i = 0; i < kR; ++i)
+#pragma GCC unroll 2
+    for (int j = 0; j < kV; ++j) sum[i][j] = hn::Zero(d);
+
+  const float *a = t.a, *b = t.b;
+  const int64_t a_step = kAdjacent ? t.a_k : t.a_line, b_step = t.b_k;
+  for (int64_t p = 0; p < t.kc; ++p) {
+    Vec column[kV];
+#pragma GCC unroll 2
+    for (int j = 0; j < kV; ++j) {
+      column[j] = hn::LoadU(d, b + j * kLanes);
+      hwy::Prefetch(b + t.b_ahead + j * kLanes);
+    }
+#pragma GCC unroll 16
+    for (int i = 0; i < kR; ++i) {
+      const Vec row = hn::Set(d, kAdjacent ? a[i] : a[i * a_step]);
+#pragma GCC unroll 2
+      for (int j = 0; j < kV; ++j) sum[i][j] = hn::MulAdd(row, column[j], sum[i][j]);
+    }
+    a += kAdjacent ? a_step : 1, b += b_step;
+  }
+
+  if (t.columns == kV * kLanes && (r.dtype == DType::f32 || !t.last)) {
+    const Finish finish(t, r);
+    float* to = t.sums;
+    Vec bias[kV];
+#pragma GCC unroll 2
+    for (int j = 0; j < kV; ++j)
+      bias[j] = finish.bias ? hn::LoadU(d, static_cast<const float*>(r.bias) + t.column + j * kLanes) : hn::Zero(d);
+#pragma GCC unroll 16
+    for (int i = 0; i < kR; ++i, to += t.sums_step)
+#pragma GCC unroll 2
+      for (int j = 0; j < kV; ++j) {
+        Vec v = sum[i][j];
+        if (t.add) v = hn::Add(v, hn::LoadU(d, to + j * kLanes));
+        hn::StoreU(finish(v, bias[j]), d, to + j * kLanes);
+      }
+    return;
+  }
+  HWY_ALIGN float spilled[kR * kColumns];
+#pragma GCC unroll 16
+  for (int i = 0; i < kR; ++i)
+#pragma GCC unroll 2
+    for (int j = 0; j < kV; ++j) hn::Store(sum[i][j], d, spilled + i * kColumns + j * kLanes);
+  store_edge(t, r, spilled);
+}
+
+using MicroKernel = void (*)(const Tile&, const Result&);
+template <int kV, bool kAdjacent, int... kHeights>
+constexpr std::array<MicroKernel, sizeof...(kHeights)> heights(std::integer_sequence<int, kHeights...>) {
+  return {&micro_kernel<kHeights + 1, kV, kAdjacent>...};
+}
+template <int kV, bool kAdjacent>
+constexpr auto kKernels = heights<kV, kAdjacent>(std::make_integer_sequence<int, kRows>());
+
+void run(const Tile& t, const Result& r) {
+  const auto height = static_cast<size_t>(t.rows - 1);
+  const bool adjacent = t.a_line == 1, wide = t.columns > kLanes;
+  (adjacent ? (wide ? kKernels<2, true> : kKernels<1, true>)[height]
+            : (wide ? kKernels<2, false> : kKernels<1, false>)[height])(t, r);
+}
+
+void shape(KernelShape* to) { *to = {kRows, kColumns, kLanes}; }
+
+}  // namespace duet::engine::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace duet::engine {
+namespace {
+HWY_EXPORT(run);
+HWY_EXPORT(shape);
+}  // namespace
+
+KernelShape kernel_shape() {
+  KernelShape s;
+  HWY_DYNAMIC_DISPATCH(shape)(&s);
+  return s;
+}
+void run_tile(const Tile& tile, const Result& result) { HWY_DYNAMIC_DISPATCH(run)(tile, result); }
+
+}  // namespace duet::engine
+#endif

@@ -1,0 +1,35 @@
+// The batch is either shared out to the threads or each product shared by all of them; see engine.h.
+#include "core/registry.h"
+#include "cpu_ref/gemm/engine.h"
+#include "ops/gemm/gemm.h"
+
+namespace duet {
+namespace {
+
+Plan gemm_tuned(const Gemm& p, CpuContext& cpu) {
+  if (p.math == Math::tf32) return Unsupported{"no TF32 on a CPU"};
+  if (p.dtype == DType::f64) return Unsupported{"dtype f64"};
+  const bool f32 = p.dtype == DType::f32;
+  engine::Engine engine(cpu,
+                        {.m = p.m, .n = p.n, .k = p.k, .result = p.dtype, .plain_a = f32, .a_along_k = !p.trans_a,
+                         .plain_b = f32, .b_along_k = p.trans_b},
+                        p.batch);
+  const std::string algorithm = engine.describe();
+  const int64_t workspace = engine.workspace_bytes();
+  auto run = [p, engine = std::move(engine)](Args t) {
+    const auto* a = static_cast<const char*>(t[Gemm::a].data);
+    const auto* b = static_cast<const char*>(t[Gemm::b].data);
+    auto* c = static_cast<char*>(t[Gemm::c].data);
+    const int64_t size = size_of(p.dtype);
+    engine.each([&](int64_t i, float* lane) {
+      const engine::Matrix A(a + i * p.m * p.k * size, p.dtype, p.trans_a ? 1 : p.k, p.trans_a ? p.m : 1);
+      const engine::Matrix B(b + i * p.k * p.n * size, p.dtype, p.trans_b ? p.k : 1, p.trans_b ? 1 : p.n);
+      engine.multiply(A, B, {.c = c + i * p.m * p.n * size, .dtype = p.dtype, .step = p.n, .alpha = p.alpha}, lane);
+    });
+  };
+  return Plan(std::move(run)).with(algorithm, workspace);
+}
+DUET_REGISTER(gemm_tuned);  // cpu.tuned
+
+}  // namespace
+}  // namespace duet

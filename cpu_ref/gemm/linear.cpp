@@ -1,0 +1,51 @@
+// The judge of linear and linear_backward: serial, in double, the contract's formulas and nothing else.
+#include "ops/gemm/linear.h"
+
+#include "core/registry.h"
+
+namespace duet {
+
+void Linear::reference(Inputs given, int64_t row, Expect& expect) const {
+  const auto X = given[x], W = given[w], B = given[bias];
+  for (int64_t o = 0; o < out; ++o) {
+    double sum = B[o], magnitude = std::abs(B[o]);
+    for (int64_t p = 0; p < in; ++p) {
+      const double term = X[row * in + p] * W[o * in + p];
+      sum += term, magnitude += std::abs(term);
+    }
+    expect(y, row * out + o, act == Act::relu ? std::max(sum, 0.0) : sum, magnitude);
+  }
+}
+DUET_PROBLEM(Linear);
+
+void LinearBackward::reference(Inputs given, int64_t slice, Expect& expect) const {
+  const auto X = given[x], W = given[w], Y = given[y], DY = given[dy];
+  const auto g = [&](int64_t i, int64_t o) {
+    return act == Act::relu && !(Y[i * out + o] > 0) ? 0.0 : DY[i * out + o];
+  };
+  std::vector<double> sum(static_cast<size_t>(in)), magnitude(static_cast<size_t>(in));
+  const auto add_row = [&](double factor, const Inputs::Values& values, int64_t row) {
+    for (int64_t p = 0; p < in; ++p) {
+      const double term = factor * values[row * in + p];
+      sum[p] += term, magnitude[p] += std::abs(term);
+    }
+  };
+  const auto claim_row = [&](Slot slot, int64_t row) {
+    for (int64_t p = 0; p < in; ++p) expect(slot, row * in + p, sum[p], magnitude[p]);
+  };
+  if (slice < n) {
+    for (int64_t o = 0; o < out; ++o) add_row(g(slice, o), W, o);
+    return claim_row(dx, slice);
+  }
+  const int64_t o = slice - n;
+  double bias_sum = 0, bias_magnitude = 0;
+  for (int64_t i = 0; i < n; ++i) {
+    add_row(g(i, o), X, i);
+    bias_sum += g(i, o), bias_magnitude += std::abs(g(i, o));
+  }
+  claim_row(dw, o);
+  expect(dbias, o, bias_sum, bias_magnitude);
+}
+DUET_PROBLEM(LinearBackward);
+
+}  // namespace duet

@@ -1,0 +1,80 @@
+// cblas_sgemm, then one pass for bias and relu; backward: one pass that masks dy and sums its columns, then two sgemm.
+#include <algorithm>
+
+#include "core/cpu_context.h"
+#include "core/registry.h"
+#include "cpu_ref/gemm/openblas.h"
+#include "ops/gemm/linear.h"
+
+namespace duet {
+namespace {
+
+// c (m, n) = op(a) op(b). OpenBLAS leaves c alone when k is 0.
+void multiply(bool trans_a, bool trans_b, int64_t m, int64_t n, int64_t k, const float* a, const float* b, float* c) {
+  if (m == 0 || n == 0) return;
+  if (k == 0) {
+    std::fill_n(c, m * n, 0.0f);
+    return;
+  }
+  using openblas::step;
+  cblas_sgemm(CblasRowMajor, trans_a ? CblasTrans : CblasNoTrans, trans_b ? CblasTrans : CblasNoTrans, step(m), step(n),
+              step(k), 1, a, step(trans_a ? m : k), b, step(trans_b ? k : n), 0, c, step(n));
+}
+
+Plan linear_openblas(const Linear& p, CpuContext& cpu) {
+  if (p.dtype != DType::f32) return Unsupported{"dtype other than f32"};
+  if (p.math == Math::tf32) return Unsupported{"no TF32 on a CPU"};
+  if (!openblas::fits({p.n, p.in, p.out})) return Unsupported{"a dimension over 2^31 - 1"};
+  openblas::use_threads(cpu.threads());
+  return Plan([p, &cpu](Args t) {
+           const auto* bias = t[Linear::bias].as<const float>();
+           auto* y = t[Linear::y].as<float>();
+           openblas::use_threads(cpu.threads());
+           multiply(false, true, p.n, p.out, p.in, t[Linear::x].as<const float>(), t[Linear::w].as<const float>(), y);
+           const float floor = p.act == Act::relu ? 0 : -INFINITY;
+           cpu.parallel_for(p.n, 1 + 65536 / (p.out + 1), [&](int64_t first, int64_t last) {
+             for (int64_t i = first; i < last; ++i)
+               for (int64_t o = 0; o < p.out; ++o) {
+                 const float v = y[i * p.out + o] + bias[o];
+                 y[i * p.out + o] = v < floor ? floor : v;
+               }
+           });
+         })
+      .with("sgemm, then bias and activation");
+}
+DUET_REGISTER(linear_openblas);  // cpu.openblas
+
+Plan linear_backward_openblas(const LinearBackward& p, CpuContext& cpu) {
+  if (p.dtype != DType::f32) return Unsupported{"dtype other than f32"};
+  if (p.math == Math::tf32) return Unsupported{"no TF32 on a CPU"};
+  if (!openblas::fits({p.n, p.in, p.out})) return Unsupported{"a dimension over 2^31 - 1"};
+  openblas::use_threads(cpu.threads());
+  const bool relu = p.act == Act::relu;
+  Buffer masked(cpu, relu ? p.n * p.out * int64_t{sizeof(float)} : 0);
+  const int64_t workspace = masked.bytes();
+  return Plan([p, relu, masked = std::move(masked), &cpu](Args t) {
+           using L = LinearBackward;
+           const auto *y = t[L::y].as<const float>(), *dy = t[L::dy].as<const float>();
+           const auto *x = t[L::x].as<const float>(), *w = t[L::w].as<const float>();
+           auto* dbias = t[L::dbias].as<float>();
+           float* g = masked.as<float>();
+           openblas::use_threads(cpu.threads());
+           cpu.parallel_for(p.out, 64 + 65536 / (p.n + 1), [&](int64_t first, int64_t last) {
+             std::fill(dbias + first, dbias + last, 0.0f);
+             for (int64_t i = 0; i < p.n; ++i)
+               for (int64_t o = first; o < last; ++o) {
+                 float v = dy[i * p.out + o];
+                 if (relu) v = y[i * p.out + o] > 0 ? v : 0, g[i * p.out + o] = v;
+                 dbias[o] += v;
+               }
+           });
+           const float* gradient = relu ? g : dy;
+           multiply(false, false, p.n, p.in, p.out, gradient, w, t[L::dx].as<float>());
+           multiply(true, false, p.out, p.in, p.n, gradient, x, t[L::dw].as<float>());
+         })
+      .with("mask and sum, then two sgemm", workspace);
+}
+DUET_REGISTER(linear_backward_openblas);  // cpu.openblas
+
+}  // namespace
+}  // namespace duet

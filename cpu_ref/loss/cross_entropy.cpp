@@ -1,0 +1,56 @@
+// The judge of cross-entropy and its backward.
+#include "ops/loss/cross_entropy.h"
+
+#include "core/registry.h"
+
+namespace duet {
+namespace {
+
+struct Term {
+  double value, magnitude;
+};
+
+Term log_sum_exp(Inputs::Values x, int64_t first, int64_t cols) {
+  double max = -INFINITY, sum = 0;
+  for (int64_t i = first; i < first + cols; ++i) max = std::max(max, x[i]);
+  for (int64_t i = first; i < first + cols; ++i) sum += std::exp(x[i] - max);
+  return {max + std::log(sum), std::abs(max) + std::log(sum) + 1};
+}
+
+double target(double smooth, int64_t cols, bool labelled) {
+  return (labelled ? 1 - smooth : 0) + smooth / static_cast<double>(cols);
+}
+
+}  // namespace
+
+void CrossEntropy::reference(Inputs in, int64_t slice, Expect& expect) const {
+  if (slice < rows) {
+    const Term row = log_sum_exp(in[x], slice * cols, cols);
+    return expect(lse, slice, row.value, row.magnitude);
+  }
+  Term sum{0, 0};
+  for (int64_t r = 0; r < rows; ++r) {
+    const auto labelled = static_cast<int64_t>(in[label][r]);
+    const Term row = log_sum_exp(in[x], r * cols, cols);
+    sum.value += row.value, sum.magnitude += row.magnitude;
+    for (int64_t c = 0; c < cols; ++c) {
+      const double term = target(smooth, cols, c == labelled) * in[x][r * cols + c];
+      sum.value -= term, sum.magnitude += std::abs(term);
+    }
+  }
+  const auto n = static_cast<double>(std::max<int64_t>(1, rows));
+  expect(loss, 0, sum.value / n, sum.magnitude / n);
+}
+DUET_PROBLEM(CrossEntropy);
+
+void CrossEntropyBackward::reference(Inputs in, int64_t row, Expect& expect) const {
+  const auto labelled = static_cast<int64_t>(in[label][row]);
+  const auto n = static_cast<double>(rows);
+  for (int64_t c = 0; c < cols; ++c) {
+    const double q = target(smooth, cols, c == labelled), p = std::exp(in[x][row * cols + c] - in[lse][row]);
+    expect(dx, row * cols + c, (p - q) / n, (p + q) / n);
+  }
+}
+DUET_PROBLEM(CrossEntropyBackward);
+
+}  // namespace duet

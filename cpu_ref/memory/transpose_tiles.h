@@ -1,0 +1,38 @@
+// How transpose_tuned.cpp cuts its matrices: kRows rows by as many columns as fill the buffer.
+#pragma once
+#include <algorithm>
+#include <cstdint>
+
+#include "ops/memory/transpose.h"
+
+namespace duet {
+
+class Tiles {
+ public:
+  static constexpr int64_t kBytes = 16 << 10;  // of a tile: half of L1
+  static constexpr int64_t kRowBytes = 512;    // of a row of y in a tile: long enough that ragged ends cost little
+
+  Tiles(const Transpose& p, int64_t element_bytes)
+      : p_(p),
+        rows_(std::max<int64_t>(1, std::min(p.rows, kRowBytes / element_bytes))),
+        columns_(kBytes / kRowBytes),
+        down_(ceil_div(p.rows, rows_)),
+        across_(ceil_div(p.cols, columns_)) {}
+
+  int64_t count() const { return p_.batch * down_ * across_; }
+  int64_t grain() const { return std::max<int64_t>(1, 16384 / (rows_ * columns_)); }  // a task moves 16 Ki elements
+
+  struct Place {
+    int64_t batch, row, rows, column, columns;
+  };
+  Place place(int64_t tile) const {  // neighbours in a row of x follow each other
+    const int64_t column = tile % across_ * columns_, row = tile / across_ % down_ * rows_;
+    return {tile / (across_ * down_), row, std::min(rows_, p_.rows - row), column, std::min(columns_, p_.cols - column)};
+  }
+
+ private:
+  Transpose p_;
+  int64_t rows_, columns_, down_, across_;
+};
+
+}  // namespace duet

@@ -1,0 +1,29 @@
+// The judge of softmax and its backward: serial, in double, the contract's formula and nothing else.
+#include "ops/norm/softmax.h"
+
+#include "core/registry.h"
+
+namespace duet {
+
+void Softmax::reference(Inputs in, int64_t row, Expect& expect) const {
+  const auto at = [&](int64_t c) { return in[x][row * cols + c]; };
+  double max = -INFINITY, sum = 0;
+  for (int64_t c = 0; c < cols; ++c) max = std::max(max, at(c));
+  for (int64_t c = 0; c < cols; ++c) sum += std::exp(at(c) - max);
+  for (int64_t c = 0; c < cols; ++c) expect(y, row * cols + c, std::exp(at(c) - max) / sum);
+}
+DUET_PROBLEM(Softmax);
+
+void SoftmaxBackward::reference(Inputs in, int64_t row, Expect& expect) const {
+  const int64_t first = row * cols;
+  double sum = 0, magnitude = 0;
+  for (int64_t i = first; i < first + cols; ++i) {
+    const double term = in[y][i] * in[dy][i];
+    sum += term, magnitude += std::abs(term);
+  }
+  for (int64_t i = first; i < first + cols; ++i)
+    expect(dx, i, in[y][i] * (in[dy][i] - sum), std::abs(in[y][i]) * (std::abs(in[dy][i]) + magnitude));
+}
+DUET_PROBLEM(SoftmaxBackward);
+
+}  // namespace duet

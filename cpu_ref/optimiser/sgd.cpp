@@ -1,0 +1,23 @@
+// The judge of sgd.
+#include "ops/optimiser/sgd.h"
+
+#include "core/registry.h"
+
+namespace duet {
+
+void Sgd::reference(Inputs in, int64_t chunk, Expect& expect) const {
+  const double rate = in[lr][0];
+  in_chunk(n, chunk, [&](int64_t i) {
+    const double d = in[g][i] + weight_decay * in[p][i];
+    const double d_size = std::abs(in[g][i]) + std::abs(weight_decay * in[p][i]);
+    const double velocity = momentum * in[v][i] + d;
+    const double velocity_size = std::abs(momentum * in[v][i]) + d_size;
+    const double step = nesterov ? d + momentum * velocity : velocity;
+    const double step_size = nesterov ? d_size + std::abs(momentum) * velocity_size : velocity_size;
+    expect(v, i, velocity, velocity_size);
+    expect(p, i, in[p][i] - rate * step, std::abs(in[p][i]) + std::abs(rate) * step_size);
+  });
+}
+DUET_PROBLEM(Sgd);
+
+}  // namespace duet

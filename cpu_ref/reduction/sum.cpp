@@ -1,0 +1,18 @@
+// The judge of sum.
+#include "ops/reduction/sum.h"
+
+#include "core/registry.h"
+
+namespace duet {
+
+void Sum::reference(Inputs in, int64_t i, Expect& expect) const {
+  double sum = 0, magnitude = 0;
+  for (int64_t k = 0; k < length(); ++k) {
+    const double term = in[x][axis == 1 ? i * cols + k : k * cols + i];
+    sum += term, magnitude += std::abs(term);
+  }
+  expect(y, i, sum, magnitude);
+}
+DUET_PROBLEM(Sum);
+
+}  // namespace duet

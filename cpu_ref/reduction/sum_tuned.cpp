@@ -1,0 +1,149 @@
+// The tensor is cut into blocks whatever the thread count, so an answer never depends on it: threads share the blocks, and
+// the blocks' partial sums are added in order, in double.
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "cpu_ref/reduction/sum_tuned.cpp"  // compiled once per instruction set
+#include <hwy/foreach_target.h>
+
+#include "core/registry.h"
+#include "cpu_ref/floats-inl.h"
+#include "cpu_ref/pieces.h"
+#include "cpu_ref/reduction/sum_blocks.h"
+#include "ops/reduction/sum.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace duet::HWY_NAMESPACE {
+
+// The sum of n <= kRowBlock elements: 8 accumulators hide the latency of an addition.
+template <class T>
+float sum_run(const T* x, int64_t n) {
+  const hn::ScalableTag<float> d;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  auto s0 = hn::Zero(d), s1 = s0, s2 = s0, s3 = s0, s4 = s0, s5 = s0, s6 = s0, s7 = s0;
+  int64_t i = 0;
+  for (; i + 8 * lanes <= n; i += 8 * lanes) {
+    s0 = hn::Add(s0, read(d, x + i)), s1 = hn::Add(s1, read(d, x + i + lanes));
+    s2 = hn::Add(s2, read(d, x + i + 2 * lanes)), s3 = hn::Add(s3, read(d, x + i + 3 * lanes));
+    s4 = hn::Add(s4, read(d, x + i + 4 * lanes)), s5 = hn::Add(s5, read(d, x + i + 5 * lanes));
+    s6 = hn::Add(s6, read(d, x + i + 6 * lanes)), s7 = hn::Add(s7, read(d, x + i + 7 * lanes));
+  }
+  for (; i < n; i += lanes) s0 = hn::Add(s0, read(d, x + i, n - i));
+  s0 = hn::Add(hn::Add(s0, s1), hn::Add(s2, s3)), s4 = hn::Add(hn::Add(s4, s5), hn::Add(s6, s7));
+  return hn::GetLane(hn::SumOfLanes(d, hn::Add(s0, s4)));
+}
+
+void sum_row_blocks(const Sum& p, const void* from, int64_t first, int64_t last, float* partial) {
+  for_float(p.dtype, [&]<class T>() HWY_ATTR {
+    const auto* x = static_cast<const T*>(from);
+    const int64_t blocks = ceil_div(p.cols, kRowBlock);
+    for (int64_t b = first; b < last; ++b) {
+      const int64_t c = b % blocks * kRowBlock;
+      partial[b] = sum_run(x + b / blocks * p.cols + c, std::min(kRowBlock, p.cols - c));
+    }
+  });
+}
+
+template <class T>
+HWY_INLINE void add_row(const T* x, float* to, int64_t n) {  // to += x
+  const hn::ScalableTag<float> d;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  for (int64_t c = 0; c < n; c += lanes)
+    store(d, hn::Add(read(d, to + c, n - c), read(d, x + c, n - c)), to + c, n - c);
+}
+
+// Columns of at most kColumnRows rows and kColumnWidth columns, added eight rows at a time into a strip that stays in L1:
+// memory is read in order.
+void sum_column_blocks(const Sum& p, const void* from, int64_t first, int64_t last, float* partial) {
+  const hn::ScalableTag<float> d;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  for_float(p.dtype, [&]<class T>() HWY_ATTR {
+    const int64_t strips = ceil_div(p.cols, kColumnWidth);
+    for (int64_t b = first; b < last; ++b) {
+      const int64_t column = b % strips * kColumnWidth, width = std::min(kColumnWidth, p.cols - column);
+      const int64_t row = b / strips * kColumnRows, end = std::min(p.rows, row + kColumnRows);
+      const T* x = static_cast<const T*>(from) + row * p.cols + column;
+      float* to = partial + b / strips * p.cols + column;
+      std::fill_n(to, width, 0.0f);
+      int64_t r = row;
+      for (; r + 8 <= end; r += 8, x += 8 * p.cols) {
+        int64_t c = 0;
+        for (; c + lanes <= width; c += lanes) {
+          const T* at = x + c;
+          const auto v0 = hn::Add(read(d, at), read(d, at + p.cols));
+          const auto v1 = hn::Add(read(d, at + 2 * p.cols), read(d, at + 3 * p.cols));
+          const auto v2 = hn::Add(read(d, at + 4 * p.cols), read(d, at + 5 * p.cols));
+          const auto v3 = hn::Add(read(d, at + 6 * p.cols), read(d, at + 7 * p.cols));
+          const auto eight = hn::Add(hn::Add(v0, v1), hn::Add(v2, v3));
+          hn::StoreU(hn::Add(hn::LoadU(d, to + c), eight), d, to + c);
+        }
+        if (c < width)
+          for (int64_t k = 0; k < 8; ++k) add_row(x + k * p.cols + c, to + c, width - c);
+      }
+      for (; r < end; ++r, x += p.cols) add_row(x, to, width);
+    }
+  });
+}
+
+// y[i] = sum_k partial[i * step + k * stride]
+void sum_partials(DType dtype, const float* partial, int64_t n, int64_t count, int64_t step, int64_t stride, void* to) {
+  const hn::ScalableTag<float> d;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  for_float(dtype, [&]<class T>() HWY_ATTR {
+    HWY_ALIGN float sums[hn::MaxLanes(d)] = {};
+    for (int64_t i = 0; i < n; i += lanes) {
+      for (int64_t j = i; j < std::min(n, i + lanes); ++j) {
+        double sum = 0;
+        for (int64_t k = 0; k < count; ++k) sum += partial[j * step + k * stride];
+        sums[j - i] = static_cast<float>(sum);
+      }
+      write(d, hn::Load(d, sums), static_cast<T*>(to) + i, n - i);
+    }
+  });
+}
+
+}  // namespace duet::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace duet {
+namespace {
+HWY_EXPORT(sum_row_blocks);
+HWY_EXPORT(sum_column_blocks);
+HWY_EXPORT(sum_partials);
+
+Plan sum_rows(const Sum& p, CpuContext& cpu) {
+  const int64_t blocks = ceil_div(p.cols, kRowBlock);
+  const int64_t grain = kRowBlock / std::max<int64_t>(1, std::min(p.cols, kRowBlock));
+  return [p, blocks, grain, partial = std::vector<float>(p.rows * blocks), &cpu](Args t) mutable {
+    const void* x = t[Sum::x].data;
+    float* sums = partial.data();
+    cpu.parallel_for(p.rows * blocks, grain, [&](int64_t first, int64_t last) {
+      HWY_DYNAMIC_DISPATCH(sum_row_blocks)(p, x, first, last, sums);
+    });
+    HWY_DYNAMIC_DISPATCH(sum_partials)(p.dtype, sums, p.rows, blocks, blocks, 1, t[Sum::y].data);
+  };
+}
+
+Plan sum_columns(const Sum& p, CpuContext& cpu) {
+  const int64_t blocks = ceil_div(p.rows, kColumnRows), strips = ceil_div(p.cols, kColumnWidth);
+  const int64_t unit = std::min(p.rows, kColumnRows) * std::min(p.cols, kColumnWidth);
+  const int64_t grain = kRowBlock / std::max<int64_t>(1, unit);
+  return [p, blocks, strips, grain, partial = std::vector<float>(blocks * p.cols), &cpu](Args t) mutable {
+    const void* x = t[Sum::x].data;
+    float* sums = partial.data();
+    cpu.parallel_for(blocks * strips, grain, [&](int64_t first, int64_t last) {
+      HWY_DYNAMIC_DISPATCH(sum_column_blocks)(p, x, first, last, sums);
+    });
+    HWY_DYNAMIC_DISPATCH(sum_partials)(p.dtype, sums, p.cols, blocks, 1, p.cols, t[Sum::y].data);
+  };
+}
+
+Plan sum_tuned(const Sum& p, CpuContext& cpu) {
+  if (!has_vectors(p.dtype)) return Unsupported{kNoVectors};
+  if (p.axis == 1) return sum_rows(p, cpu);
+  if (p.cols == 1) return sum_rows({1, p.rows, p.dtype, 1}, cpu);  // one column lies in memory as one row
+  return sum_columns(p, cpu);
+}
+DUET_REGISTER(sum_tuned);  // cpu.tuned
+}  // namespace
+}  // namespace duet
+#endif

@@ -1,0 +1,215 @@
+// Convolution as a matrix product whose second operand, (taps and channels) x pixels, is never stored: blocks gather it from
+// x while they multiply (implicit GEMM; Chetlur et al., arXiv:1410.0759). f32 register tiling; tensor cores for
+// channels-last bf16 and f16 whose groups have a multiple of 8 channels.
+#include "kernels/gemm/product.h"
+#include "kernels/gemm/tile_f32.cuh"
+#include "kernels/gemm/tile_half.cuh"
+#include "ops/conv/conv2d.h"
+
+namespace duet::DUET_DEVICE {
+namespace {
+
+struct Geometry {
+  int64_t pixels, depth;  // n * ho * wo; group_c * r * s
+  int64_t c, k;           // channels of x and y
+  int h, w, ho, wo, r, s, group_c, group_k;
+  int pad_h, pad_w, stride_h, stride_w, dil_h, dil_w;
+  bool channels_last;
+
+  struct Tap {
+    int c, r, s;
+  };
+  // Depths run as the filter lies in memory: c, r, s, or with channels_last r, s, c.
+  __device__ __forceinline__ Tap tap(int64_t d) const {
+    const auto i = static_cast<unsigned>(d);  // below 2^31: the plan sees to it
+    if (channels_last) return {static_cast<int>(i % group_c), static_cast<int>(i / group_c / s), static_cast<int>(i / group_c % s)};
+    return {static_cast<int>(i / (r * s)), static_cast<int>(i / s % r), static_cast<int>(i % s)};
+  }
+  // Where the filter begins for output pixel p, and the image it reads.
+  struct Pixel {
+    int64_t image;  // offset of its first element of the group; negative: there is no such pixel
+    int row, col;
+  };
+  __device__ __forceinline__ Pixel pixel(int64_t p, int64_t group) const {
+    if (p >= pixels) return {-1, 0, 0};
+    const int64_t n = p / wo / ho;
+    const int i = static_cast<int>(p / wo % ho), j = static_cast<int>(p % wo);
+    const int64_t first_c = group * group_c, plane = int64_t{h} * w;
+    return {n * c * plane + (channels_last ? first_c : first_c * plane), i * stride_h - pad_h, j * stride_w - pad_w};
+  }
+  // The element of x under one tap, or -1 outside.
+  __device__ __forceinline__ int64_t element(const Pixel& p, const Tap& t) const {
+    const int row = p.row + t.r * dil_h, col = p.col + t.s * dil_w;
+    if (p.image < 0 || row < 0 || row >= h || col < 0 || col >= w) return -1;
+    return channels_last ? p.image + (int64_t{row} * w + col) * c + t.c : p.image + (int64_t{t.c} * h + row) * w + col;
+  }
+  __device__ __forceinline__ int64_t result(int64_t p, int64_t channel) const {
+    if (channels_last) return p * k + channel;
+    const int64_t plane = int64_t{ho} * wo;
+    return (p / plane * k + channel) * plane + p % plane;
+  }
+};
+
+// This thread's four elements of every step: of the filter, (group_k, depth) with depth contiguous; and of x. Where x has
+// its channels last, they are four depths of one pixel; else one depth of four pixels.
+template <class Tile, class T>
+struct FetchFilter {
+  const T* row;
+  int64_t depth;
+  int deep;
+  bool exists;
+  __device__ FetchFilter(const Geometry& g, const T* filter, int64_t group, int64_t first) : depth(g.depth) {
+    const auto place = Tile::place(true);
+    deep = place.deep, exists = first + place.along < g.group_k;
+    row = filter + (group * g.group_k + first + place.along) * g.depth;
+  }
+  __device__ __forceinline__ void operator()(int64_t step, float (&v)[4]) const {
+#pragma unroll
+    for (int e = 0; e < 4; ++e) {
+      const int64_t d = step * Tile::kDepth + deep + e;
+      v[e] = exists && d < depth ? float(row[d]) : 0;
+    }
+  }
+};
+template <class Tile, class T>
+struct FetchPixels {
+  const Geometry& g;
+  const T* x;
+  Geometry::Pixel pixel[4];
+  int deep;
+  __device__ FetchPixels(const Geometry& g, const T* x, int64_t group, int64_t first) : g(g), x(x) {
+    const auto place = Tile::place(g.channels_last);
+    deep = place.deep;
+#pragma unroll
+    for (int e = 0; e < 4; ++e) pixel[e] = g.pixel(first + place.along + (g.channels_last ? 0 : e), group);
+  }
+  __device__ __forceinline__ void operator()(int64_t step, float (&v)[4]) const {
+    const int64_t d = step * Tile::kDepth + deep;
+    Geometry::Tap tap = g.tap(d);
+#pragma unroll
+    for (int e = 0; e < 4; ++e) {
+      if (g.channels_last && e > 0) tap = g.tap(d + e);
+      const bool inside = d + (g.channels_last ? e : 0) < g.depth;
+      const int64_t at = inside ? g.element(pixel[e], tap) : -1;
+      v[e] = at >= 0 ? float(x[at]) : 0;
+    }
+  }
+};
+
+// One block of 256 threads per tile of kTile output channels by kTile pixels, in the order of Tiles, groups as the batch.
+// Shared memory: 16.5 or 17 KiB. Tensors as the contract's layout says.
+template <class T, int kTile>
+__global__ void __launch_bounds__(256) conv2d_kernel(const T* x, const T* filter, T* y, Geometry g, Tiles tiles) {
+  using Tile = TileF32<kTile>;
+  DUET_SHARED(typename Tile::Line, panel_filter, [Tile::kLines]);
+  DUET_SHARED(typename Tile::Line, panel_pixels, [Tile::kLines]);
+  const auto at = tiles.at(blockIdx.x);
+  const int64_t k0 = at.row * kTile, p0 = at.col * kTile;
+
+  float sum[Tile::kSide][Tile::kSide] = {};
+  Tile::multiply((g.depth + Tile::kDepth - 1) / Tile::kDepth, true, g.channels_last,
+                 FetchFilter<Tile, T>(g, filter, at.batch, k0), FetchPixels<Tile, T>(g, x, at.batch, p0), panel_filter,
+                 panel_pixels, sum);
+#pragma unroll
+  for (int j = 0; j < Tile::kSide; ++j) {
+    const int64_t p = p0 + Tile::column(j);
+    if (p >= g.pixels) continue;
+#pragma unroll
+    for (int i = 0; i < Tile::kSide; ++i) {
+      const int64_t k = k0 + Tile::row(i);
+      if (k < g.group_k) y[g.result(p, at.batch * g.group_k + k)] = T(sum[i][j]);
+    }
+  }
+}
+
+// One block of 128 threads per tile of 128 pixels by 128 output channels, in the order of Tiles, groups as the batch. 64 KiB
+// of dynamic shared memory. Channels last, group_c a multiple of 8: a chunk of 8 depths is 8 channels under one tap. x and
+// filter are aligned to 16 bytes. pairs: two neighbouring channels of y are one access.
+template <class T>
+__global__ void __launch_bounds__(TileHalf<T>::kThreads, 2)
+    conv2d_half_kernel(const T* x, const T* filter, T* y, Geometry g, Tiles tiles, bool pairs) {
+  using Tile = TileHalf<T>;
+  DUET_DYN_SHARED(T, shared);
+  const auto at = tiles.at(blockIdx.x);
+  const int64_t p0 = at.row * Tile::kTile, k0 = at.col * Tile::kTile;
+  const T* rows = filter + at.batch * g.group_k * g.depth;
+
+  Geometry::Pixel pixel[Tile::kChunksPerThread];
+  int which = 0;
+  Tile::template for_my_chunks<true>([&](int row, int) { pixel[which++] = g.pixel(p0 + row, at.batch); });
+  const auto load_pixels = [&](T* panel, int64_t step) {
+    int mine = 0;
+    Tile::template for_my_chunks<true>([&](int row, int chunk) {
+      const int64_t d = step * Tile::kDepth + chunk * 8;
+      const int64_t from = d < g.depth ? g.element(pixel[mine], g.tap(d)) : -1;
+      ++mine;
+      Tile::fetch(panel + Panel<true>::offset(row, chunk), x + from, from >= 0 ? 8 : 0, true, x);
+    });
+  };
+  const auto load_filter = [&](T* panel, int64_t step) {
+    Tile::template for_my_chunks<true>([&](int row, int chunk) {
+      const int64_t d = step * Tile::kDepth + chunk * 8, k = k0 + row;
+      Tile::fetch(panel + Panel<true>::offset(row, chunk), rows + k * g.depth + d, k < g.group_k ? g.depth - d : 0, true,
+                  filter);
+    });
+  };
+  typename Tile::Sums sums = {};
+  Tile::template multiply<false, true>((g.depth + Tile::kDepth - 1) / Tile::kDepth, load_pixels, load_filter, shared, sums);
+
+  Tile::for_my_pairs(sums, [&](int i, int j, float first, float second) {
+    const int64_t p = p0 + i, k = k0 + j;
+    if (p >= g.pixels || k >= g.group_k) return;
+    T* to = y + p * g.k + at.batch * g.group_k + k;
+    if (pairs) {
+      store_pack(to, Pack<T, 2>{{T(first), T(second)}});
+    } else {
+      to[0] = T(first);
+      if (k + 1 < g.group_k) to[1] = T(second);
+    }
+  });
+}
+
+Plan conv2d_tuned(const Conv2d& p, GpuContext& gpu) {
+  if (p.math == Math::tf32) return Unsupported{"math tf32"};
+  const int64_t depth = p.group_c() * p.r * p.s;
+  for (const int64_t d : {p.c, p.k, p.ho(), p.wo(), depth})
+    if (d > INT32_MAX / 2) return Unsupported{"a dimension over 2^30"};
+  const auto narrow = [](int64_t v) { return static_cast<int>(v); };
+  // Rows and columns of the outermost taps, padding included, must fit an int as well.
+  if (p.h + 2 * p.pad_h > INT32_MAX / 2 || p.w + 2 * p.pad_w > INT32_MAX / 2) return Unsupported{"a padded extent over 2^30"};
+  const Geometry g{p.n * p.ho() * p.wo(), depth, p.c, p.k, narrow(p.h), narrow(p.w), narrow(p.ho()), narrow(p.wo()),
+                   narrow(p.r), narrow(p.s), narrow(p.group_c()), narrow(p.group_k()), narrow(p.pad_h), narrow(p.pad_w),
+                   narrow(p.stride_h), narrow(p.stride_w), narrow(p.dil_h), narrow(p.dil_w), p.layout == Layout::nhwc};
+  const bool empty = g.pixels == 0 || g.group_k == 0;
+
+  return for_float(p.dtype, [&]<class T>() -> Plan {
+    return [g, empty, groups = p.groups, &gpu](Args t) {
+      if (empty) return;
+      const T *x = t[Conv2d::x].as<const T>(), *filter = t[Conv2d::filter].as<const T>();
+      T* y = t[Conv2d::y].as<T>();
+      const auto grid = [&](const Tiles& tiles, int threads, int64_t shared) {
+        return Grid{.blocks = groups * tiles.down * tiles.across, .threads = threads, .shared_bytes = shared,
+                    .stream = gpu.stream()};
+      };
+      if constexpr (sizeof(T) == 2) {
+        if (g.channels_last && g.group_c % 8 == 0 && g.depth > 0 && aligned16(x, filter)) {
+          const Tiles tiles{ceil_div(g.pixels, 128), ceil_div(g.group_k, 128)};
+          const bool pairs = g.group_k % 2 == 0 && reinterpret_cast<uintptr_t>(y) % 4 == 0;
+          return launch(conv2d_half_kernel<T>, grid(tiles, TileHalf<T>::kThreads, TileHalf<T>::kSharedBytes), x, filter, y,
+                        g, tiles, pairs);
+        }
+      }
+      const auto run = [&]<int kTile>() {
+        const Tiles tiles{ceil_div(g.group_k, kTile), ceil_div(g.pixels, kTile)};
+        launch(conv2d_kernel<T, kTile>, grid(tiles, 256, 0), x, filter, y, g, tiles);
+      };
+      if (groups * ceil_div(g.group_k, 128) * ceil_div(g.pixels, 128) < gpu.multiprocessors() || g.group_k <= 64)
+        run.template operator()<64>();
+      else
+        run.template operator()<128>();
+    };
+  });
+}
+DUET_REGISTER(conv2d_tuned);
+}  // namespace
+}  // namespace duet::DUET_DEVICE

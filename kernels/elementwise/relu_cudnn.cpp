@@ -1,0 +1,36 @@
+// cuDNN's activation. The tensor is `n` pixels of one image and one channel.
+#include "core/cuda/cudnn.h"
+#include "ops/elementwise/relu.h"
+
+namespace duet::cuda {
+namespace {
+std::string obstacle(int64_t n, DType dtype) {
+  if (n == 0) return "cuDNN takes no empty tensor";
+  if (n > INT32_MAX) return "a dimension over 2^31 - 1";
+  return dtype == DType::f64 ? "dtype f64" : "";
+}
+
+Plan relu_cudnn(const Relu& p, GpuContext& gpu) {
+  if (const std::string why = obstacle(p.n, p.dtype); !why.empty()) return Unsupported{why};
+  return [handle = gpu.cudnn(), relu = CudnnActivation(CUDNN_ACTIVATION_RELU),
+          shape = CudnnTensor(p.dtype, {1, 1, 1, p.n})](Args t) {
+    const float one = 1, zero = 0;
+    DUET_CUDNN(cudnnActivationForward(handle, relu.get(), &one, shape.get(), t[Relu::x].data, &zero, shape.get(),
+                                      t[Relu::y].data));
+  };
+}
+DUET_REGISTER(relu_cudnn);
+
+Plan relu_backward_cudnn(const ReluBackward& p, GpuContext& gpu) {
+  if (const std::string why = obstacle(p.n, p.dtype); !why.empty()) return Unsupported{why};
+  return [handle = gpu.cudnn(), relu = CudnnActivation(CUDNN_ACTIVATION_RELU),
+          shape = CudnnTensor(p.dtype, {1, 1, 1, p.n})](Args t) {
+    const float one = 1, zero = 0;  // y > 0 where x > 0: x serves as both
+    const void *x = t[ReluBackward::x].data, *dy = t[ReluBackward::dy].data;
+    DUET_CUDNN(cudnnActivationBackward(handle, relu.get(), &one, shape.get(), x, shape.get(), dy, shape.get(), x, &zero,
+                                       shape.get(), t[ReluBackward::dx].data));
+  };
+}
+DUET_REGISTER(relu_backward_cudnn);
+}  // namespace
+}  // namespace duet::cuda

@@ -1,0 +1,37 @@
+// One thread per element of c: the formula as written. A warp takes 32 neighbours of a row of c, so that b's rows are read
+// as runs and a's element is the same in all lanes.
+#include "simt/launch.h"
+#include "ops/gemm/gemm.h"
+
+namespace duet::DUET_DEVICE {
+namespace {
+constexpr int kThreads = 256;
+
+// ceil(elements / kThreads) blocks of kThreads, no shared memory. c: (batch, m, n); a and b through the strides of their
+// rows and columns.
+template <class T>
+__global__ void gemm_kernel(const T* a, const T* b, T* c, int64_t elements, int64_t m, int64_t n, int64_t k, int64_t a_row,
+                            int64_t a_col, int64_t b_row, int64_t b_col, float alpha) {
+  const int64_t index = int64_t{blockIdx.x} * kThreads + threadIdx.x;
+  if (index >= elements) return;
+  const int64_t j = index % n, i = index / n % m, batch = index / n / m;
+  a += batch * m * k + i * a_row, b += batch * k * n + j * b_col;
+  float sum = 0;
+  for (int64_t p = 0; p < k; ++p) sum += float(a[p * a_col]) * float(b[p * b_row]);
+  c[index] = T(alpha * sum);
+}
+
+Plan gemm_naive(const Gemm& p, GpuContext& gpu) {
+  if (p.math == Math::tf32) return Unsupported{"math tf32: the naive product is IEEE f32"};
+  return for_float(p.dtype, [&]<class T>() -> Plan {
+    const int64_t elements = p.batch * p.m * p.n;
+    const Grid grid{.blocks = ceil_div(elements, kThreads), .threads = kThreads, .stream = gpu.stream()};
+    return [p, grid, elements](Args t) {
+      launch(gemm_kernel<T>, grid, t[Gemm::a].as<const T>(), t[Gemm::b].as<const T>(), t[Gemm::c].as<T>(), elements, p.m,
+             p.n, p.k, p.trans_a ? 1 : p.k, p.trans_a ? p.m : 1, p.trans_b ? 1 : p.n, p.trans_b ? p.k : 1, p.alpha);
+    };
+  });
+}
+DUET_REGISTER(gemm_naive);
+}  // namespace
+}  // namespace duet::DUET_DEVICE

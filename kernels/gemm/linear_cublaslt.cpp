@@ -1,0 +1,124 @@
+// cuBLASLt, with bias and relu as the product's epilogue; backward, the bias gradient is the epilogue of dw. Its matrices are
+// column-major: a row-major (rows, cols) is its (cols, rows). The library's first heuristic choice.
+#include <algorithm>
+
+#include "core/cuda/cublas.h"
+#include "core/error.h"
+#include "kernels/gemm/masked.h"
+#include "ops/gemm/linear.h"
+
+namespace duet::cuda {
+namespace {
+constexpr int64_t kWorkspaceLimit = 32 << 20;
+constexpr uint32_t kAlignment = 16;  // of all matrices, in bytes
+
+// A column-major operand: rows x cols, rows contiguous.
+struct Operand {
+  int64_t rows, cols;
+  bool transposed = false;
+};
+
+// d = op(a) op(b) with an epilogue, prepared. Null algorithm(): there is none for this case.
+class Matmul {
+ public:
+  Matmul(GpuContext& gpu, DType dtype, Math math, Operand a, Operand b, cublasLtEpilogue_t epilogue)
+      : handle_(gpu.cublaslt()), stream_(gpu.stream()) {
+    const cudaDataType_t type = cublas_dtype(dtype);
+    DUET_CUBLAS(cublasLtMatmulDescCreate(operation_.out(), cublas_compute(math), CUDA_R_32F));
+    set(CUBLASLT_MATMUL_DESC_TRANSA, a.transposed ? CUBLAS_OP_T : CUBLAS_OP_N);
+    set(CUBLASLT_MATMUL_DESC_TRANSB, b.transposed ? CUBLAS_OP_T : CUBLAS_OP_N);
+    set(CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue);
+    if (epilogue != CUBLASLT_EPILOGUE_DEFAULT) set(CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, type);
+    layout(a_, type, a.rows, a.cols);
+    layout(b_, type, b.rows, b.cols);
+    layout(d_, type, a.transposed ? a.cols : a.rows, b.transposed ? b.rows : b.cols);
+
+    LtPreference preference;
+    DUET_CUBLAS(cublasLtMatmulPreferenceCreate(preference.out()));
+    prefer(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, static_cast<uint64_t>(kWorkspaceLimit));
+    for (const auto which : {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
+                             CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES})
+      prefer(preference, which, kAlignment);
+    // Some epilogues are only found with a bias in place; any aligned address serves the question.
+    if (epilogue != CUBLASLT_EPILOGUE_DEFAULT) set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, reinterpret_cast<void*>(4096));
+    int found = 0;
+    const auto status = cublasLtMatmulAlgoGetHeuristic(handle_, operation_.get(), a_.get(), b_.get(), d_.get(), d_.get(),
+                                                       preference.get(), 1, &choice_, &found);
+    found_ = status == CUBLAS_STATUS_SUCCESS && found == 1;
+    if (found_ && choice_.workspaceSize > 0) workspace_ = Buffer(gpu, static_cast<int64_t>(choice_.workspaceSize));
+  }
+  bool found() const { return found_; }
+  int64_t workspace_bytes() const { return workspace_.bytes(); }
+
+  void enqueue(const void* a, const void* b, void* d, const void* bias) {
+    const float one = 1, zero = 0;
+    if (bias) set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias);
+    DUET_CUBLAS(cublasLtMatmul(handle_, operation_.get(), &one, a, a_.get(), b, b_.get(), &zero, d, d_.get(), d, d_.get(),
+                               &choice_.algo, workspace_.data(), choice_.workspaceSize, stream_));
+  }
+
+ private:
+  template <class T>
+  void set(cublasLtMatmulDescAttributes_t which, const T& value) {
+    DUET_CUBLAS(cublasLtMatmulDescSetAttribute(operation_.get(), which, &value, sizeof value));
+  }
+  template <class T>
+  static void prefer(const LtPreference& preference, cublasLtMatmulPreferenceAttributes_t which, const T& value) {
+    DUET_CUBLAS(cublasLtMatmulPreferenceSetAttribute(preference.get(), which, &value, sizeof value));
+  }
+  static void layout(LtLayout& to, cudaDataType_t type, int64_t rows, int64_t cols) {
+    DUET_CUBLAS(cublasLtMatrixLayoutCreate(to.out(), type, static_cast<uint64_t>(rows), static_cast<uint64_t>(cols), rows));
+  }
+
+  cublasLtHandle_t handle_;
+  cudaStream_t stream_;
+  LtMatmul operation_;
+  LtLayout a_, b_, d_;
+  cublasLtMatmulHeuristicResult_t choice_{};
+  bool found_ = false;
+  Buffer workspace_;
+};
+
+std::string obstacle(DType dtype, int64_t n, int64_t in, int64_t out) {
+  if (!cublas_takes(dtype)) return std::string("dtype ") + name_of(dtype);
+  if (n * in * out == 0) return "cuBLASLt takes no empty matrix";
+  return std::max({n, in, out}) > INT32_MAX ? "a dimension over 2^31 - 1" : "";
+}
+const Unsupported kNone{"cuBLASLt has no algorithm for this case"};
+
+Plan linear_cublaslt(const Linear& p, GpuContext& gpu) {
+  if (const std::string why = obstacle(p.dtype, p.n, p.in, p.out); !why.empty()) return Unsupported{why};
+  const auto epilogue = p.act == Act::relu ? CUBLASLT_EPILOGUE_RELU_BIAS : CUBLASLT_EPILOGUE_BIAS;
+  Matmul y(gpu, p.dtype, p.math, {p.in, p.out, true}, {p.in, p.n}, epilogue);  // y' (out, n) = w x'
+  if (!y.found()) return kNone;
+  const int64_t workspace = y.workspace_bytes();
+  return Plan([y = std::move(y)](Args t) mutable {
+           y.enqueue(t[Linear::w].data, t[Linear::x].data, t[Linear::y].data, t[Linear::bias].data);
+         })
+      .with("heuristic", workspace);
+}
+DUET_REGISTER(linear_cublaslt);
+
+Plan linear_backward_cublaslt(const LinearBackward& p, GpuContext& gpu) {
+  using P = LinearBackward;
+  if (const std::string why = obstacle(p.dtype, p.n, p.in, p.out); !why.empty()) return Unsupported{why};
+  Matmul dx(gpu, p.dtype, p.math, {p.in, p.out}, {p.out, p.n}, CUBLASLT_EPILOGUE_DEFAULT);       // dx' (in, n) = w' g'
+  Matmul dw(gpu, p.dtype, p.math, {p.in, p.n}, {p.out, p.n, true}, CUBLASLT_EPILOGUE_BGRADB);    // dw' (in, out) = x' g
+  if (!dx.found() || !dw.found()) return kNone;
+  Buffer masked;
+  if (p.act == Act::relu) masked = Buffer(gpu, p.n * p.out * size_of(p.dtype));
+  const int64_t workspace = dx.workspace_bytes() + dw.workspace_bytes() + masked.bytes();
+  return Plan([p, dx = std::move(dx), dw = std::move(dw), masked = std::move(masked), stream = gpu.stream()](Args t) mutable {
+           const void* g = t[P::dy].data;
+           if (p.act == Act::relu) {
+             enqueue_masked(p.dtype, p.n * p.out, t[P::y].data, g, masked.data(), stream);
+             g = masked.data();
+           }
+           dx.enqueue(t[P::w].data, g, t[P::dx].data, nullptr);
+           dw.enqueue(t[P::x].data, g, t[P::dw].data, t[P::dbias].data);
+         })
+      .with("heuristic", workspace);
+}
+DUET_REGISTER(linear_backward_cublaslt);
+}  // namespace
+}  // namespace duet::cuda

@@ -1,0 +1,62 @@
+// The products of product_f32.cu and product_half.cu, with bias and activation applied before a tile is stored. Backward:
+// one pass masks dy and sums it for the bias; two products follow.
+#include "kernels/gemm/masked.h"
+#include "kernels/gemm/product.h"
+#include "kernels/reduction/columns.cuh"
+#include "ops/gemm/linear.h"
+
+namespace duet::DUET_DEVICE {
+
+namespace {
+struct WherePositive {
+  template <class T>
+  __device__ T operator()(T y, T dy) const { return float(y) > 0 ? dy : T(0.0f); }
+};
+}  // namespace
+
+void enqueue_masked(DType dtype, int64_t n, const void* y, const void* dy, void* g, cudaStream_t stream) {
+  for_float(dtype, [&]<class T>() -> Plan {
+    launch_map(stream, WherePositive{}, n, static_cast<T*>(g), static_cast<const T*>(y), static_cast<const T*>(dy));
+    return Unsupported{};
+  });
+}
+
+namespace {
+Plan linear_tuned(const Linear& p, GpuContext& gpu) {
+  if (p.math == Math::tf32) return Unsupported{"math tf32"};
+  return for_float(p.dtype, [&]<class T>() -> Plan {
+    const Product product{.m = p.n, .n = p.out, .k = p.in, .trans_b = true, .relu = p.act == Act::relu};
+    return [product, &gpu](Args t) {
+      enqueue_product<T>(product, t[Linear::x].as<const T>(), t[Linear::w].as<const T>(), t[Linear::bias].as<const T>(),
+                         t[Linear::y].as<T>(), gpu);
+    };
+  });
+}
+DUET_REGISTER(linear_tuned);
+
+Plan linear_backward_tuned(const LinearBackward& p, GpuContext& gpu) {
+  using P = LinearBackward;
+  if (p.math == Math::tf32) return Unsupported{"math tf32"};
+  if (!ColumnSum<float>::serves(p.n)) return Unsupported{"more than 2^26 samples"};
+  return for_float(p.dtype, [&]<class T>() -> Plan {
+    const Product dx{.m = p.n, .n = p.in, .k = p.out}, dw{.m = p.out, .n = p.in, .k = p.n, .trans_a = true};
+    ColumnSum<T> dbias(p.n, p.out, gpu);
+    Buffer masked;
+    if (p.act == Act::relu) masked = Buffer(gpu, p.n * p.out * int64_t{sizeof(T)});
+    const int64_t workspace = dbias.workspace_bytes() + masked.bytes();
+    return Plan([relu = p.act == Act::relu, dx, dw, dbias = std::move(dbias), masked = std::move(masked), &gpu](Args t) {
+             const T *x = t[P::x].as<const T>(), *w = t[P::w].as<const T>(), *dy = t[P::dy].as<const T>();
+             const T* g = relu ? masked.as<T>() : dy;
+             if (relu)
+               dbias.enqueue(ReadMasked<T>{t[P::y].as<const T>(), dy, masked.as<T>()}, t[P::dbias].as<T>());
+             else
+               dbias.enqueue(ReadPlain<T>{dy}, t[P::dbias].as<T>());
+             enqueue_product<T>(dx, g, w, nullptr, t[P::dx].as<T>(), gpu);
+             enqueue_product<T>(dw, g, x, nullptr, t[P::dw].as<T>(), gpu);
+           })
+        .with("", workspace);
+  });
+}
+DUET_REGISTER(linear_backward_tuned);
+}  // namespace
+}  // namespace duet::DUET_DEVICE

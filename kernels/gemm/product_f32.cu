@@ -1,0 +1,109 @@
+// A block computes one square tile of c by register tiling; small products take small tiles, so that more of the GPU works.
+#include "kernels/gemm/product.h"
+#include "kernels/gemm/tile_f32.cuh"
+
+namespace duet::DUET_DEVICE {
+namespace {
+
+// One operand as its tile sees it: `along` is m or n, `stride` the distance of what is not contiguous.
+struct Operand {
+  const float* data;
+  int64_t matrix;  // elements from one matrix of the batch to the next
+  int64_t along, stride;
+  bool depth_contiguous;
+};
+
+// This thread's four neighbours in every step, and how many of them exist. kVector: all or none.
+template <class Tile, bool kVector>
+struct Fetch {
+  const float* at;
+  int64_t advance, depth_left;
+  int deep, along_left;
+  bool depth_contiguous;
+
+  __device__ Fetch(const Operand& o, int64_t batch, int64_t first, int64_t depth) : depth_left(depth) {
+    const auto place = Tile::place(o.depth_contiguous);
+    const int64_t along = first + place.along;
+    depth_contiguous = o.depth_contiguous, deep = place.deep;
+    along_left = static_cast<int>(min(int64_t{4}, o.along - along));
+    advance = depth_contiguous ? Tile::kDepth : Tile::kDepth * o.stride;
+    at = o.data + batch * o.matrix + (depth_contiguous ? along * o.stride + deep : deep * o.stride + along);
+  }
+  __device__ __forceinline__ void operator()(int64_t step, float (&v)[4]) const {
+    const int64_t left = depth_left - step * Tile::kDepth - deep;  // depths from here on
+    int count = depth_contiguous ? (along_left > 0 ? static_cast<int>(min(int64_t{4}, left)) : 0) : (left > 0 ? along_left : 0);
+    const float* p = at + step * advance;
+    if constexpr (kVector) {
+      const float4 all = count > 0 ? *reinterpret_cast<const float4*>(p) : make_float4(0, 0, 0, 0);
+      v[0] = all.x, v[1] = all.y, v[2] = all.z, v[3] = all.w;
+    } else {
+#pragma unroll
+      for (int e = 0; e < 4; ++e) v[e] = e < count ? p[e] : 0;
+    }
+  }
+};
+
+// One block of 256 threads per tile, in the order of Tiles. Shared memory: 16.5 or 17 KiB. c: (batch, m, n), bias: (n) or
+// null. vector_c: rows of c take 16-byte accesses.
+template <int kTile, bool kVector>
+__global__ void __launch_bounds__(256)
+    product_kernel(Operand a, Operand b, const float* bias, float* c, Tiles tiles, int64_t k, float alpha, bool relu,
+                   bool vector_c) {
+  using Tile = TileF32<kTile>;
+  DUET_SHARED(typename Tile::Line, panel_a, [Tile::kLines]);
+  DUET_SHARED(typename Tile::Line, panel_b, [Tile::kLines]);
+  const auto at = tiles.at(blockIdx.x);
+  const int64_t i0 = at.row * kTile, j0 = at.col * kTile, m = a.along, n = b.along;
+
+  float sum[Tile::kSide][Tile::kSide] = {};
+  Tile::multiply((k + Tile::kDepth - 1) / Tile::kDepth, a.depth_contiguous, b.depth_contiguous,
+                 Fetch<Tile, kVector>(a, at.batch, i0, k), Fetch<Tile, kVector>(b, at.batch, j0, k), panel_a, panel_b, sum);
+
+  c += at.batch * m * n;
+#pragma unroll
+  for (int i = 0; i < Tile::kSide; ++i) {
+    const int64_t row = i0 + Tile::row(i);
+    if (row >= m) continue;
+#pragma unroll
+    for (int j = 0; j < Tile::kSide; j += 4) {
+      const int64_t col = j0 + Tile::column(j);
+      float v[4];
+#pragma unroll
+      for (int e = 0; e < 4; ++e) {
+        v[e] = alpha * sum[i][j + e] + (bias && col + e < n ? bias[col + e] : 0);
+        if (relu) v[e] = fmaxf(v[e], 0);
+      }
+      float* to = c + row * n + col;
+      if (vector_c) {
+        if (col < n) *reinterpret_cast<float4*>(to) = make_float4(v[0], v[1], v[2], v[3]);
+      } else {
+#pragma unroll
+        for (int e = 0; e < 4; ++e)
+          if (col + e < n) to[e] = v[e];
+      }
+    }
+  }
+}
+
+}  // namespace
+
+void enqueue_product_f32(const Product& p, const float* a, const float* b, const float* bias, float* c,
+                         int multiprocessors, cudaStream_t stream) {
+  const Operand left{a, p.m * p.k, p.m, p.trans_a ? p.m : p.k, !p.trans_a};
+  const Operand right{b, p.k * p.n, p.n, p.trans_b ? p.k : p.n, p.trans_b};
+  const bool vector_c = p.n % 4 == 0 && aligned16(c);
+  const auto run = [&]<int kTile, bool kVector>() {
+    const Tiles tiles{ceil_div(p.m, kTile), ceil_div(p.n, kTile)};
+    launch(product_kernel<kTile, kVector>,
+           Grid{.blocks = p.batch * tiles.down * tiles.across, .threads = 256, .stream = stream}, left, right, bias, c, tiles,
+           p.k, p.alpha, p.relu, vector_c);
+  };
+  if (left.stride % 4 != 0 || right.stride % 4 != 0 || !aligned16(a, b))
+    run.template operator()<64, false>();
+  else if (p.batch * ceil_div(p.m, 128) * ceil_div(p.n, 128) < multiprocessors)
+    run.template operator()<64, true>();
+  else
+    run.template operator()<128, true>();
+}
+
+}  // namespace duet::DUET_DEVICE

@@ -1,0 +1,82 @@
+// The f32 main loop: a block of 256 threads multiplies a (kTile x depth) by a (depth x kTile) panel through shared memory,
+// each thread a square of the result in registers. While a step is multiplied, the next one is on its way.
+#pragma once
+#include "kernels/vector.cuh"
+
+namespace duet::DUET_DEVICE {
+
+template <int kTile_>
+struct TileF32 {
+  static constexpr int kTile = kTile_;           // 64 or 128 rows and columns
+  static constexpr int kThreads = 256;           // 16 x 16
+  static constexpr int kDepth = 1024 / kTile;    // of a step: every thread fetches 4 elements of each panel
+  static constexpr int kGroups = kTile / 64;     // a thread has kGroups x 4 rows, 64 apart, and as many columns
+  static constexpr int kSide = 4 * kGroups;
+
+  // One depth of a panel. The padding spreads the writes of panels that lie depth first over the banks.
+  struct alignas(16) Line {
+    float at[kTile + 4];
+  };
+  static constexpr int kLines = 2 * kDepth;  // two steps; of shared memory for each panel
+
+  // Which 4 neighbours of a step's panel this thread fetches. Where depth is contiguous in memory: depths deep ... deep + 3
+  // at `along`; else along ... along + 3 at depth `deep`.
+  struct Place {
+    int deep, along;
+  };
+  __device__ static Place place(bool depth_contiguous) {
+    const int t = static_cast<int>(threadIdx.x);
+    constexpr int kRuns = kDepth / 4;
+    return depth_contiguous ? Place{t % kRuns * 4, t / kRuns} : Place{t / (kTile / 4), t % (kTile / 4) * 4};
+  }
+  __device__ static void stash(Line* panel, Place at, bool depth_contiguous, const float (&v)[4]) {
+    if (depth_contiguous) {
+#pragma unroll
+      for (int e = 0; e < 4; ++e) panel[at.deep + e].at[at.along] = v[e];
+    } else {
+      *reinterpret_cast<float4*>(&panel[at.deep].at[at.along]) = make_float4(v[0], v[1], v[2], v[3]);
+    }
+  }
+  __device__ static int row(int i) { return static_cast<int>(threadIdx.x) / 16 * 4 + i / 4 * 64 + i % 4; }
+  __device__ static int column(int j) { return static_cast<int>(threadIdx.x) % 16 * 4 + j / 4 * 64 + j % 4; }
+
+  // sum[i][j] += the product's element (row(i), column(j)). fetch_a(step, v), fetch_b(step, v): this thread's elements, 0
+  // outside. panel_a, panel_b: kLines each of shared memory.
+  template <class FetchA, class FetchB>
+  __device__ __forceinline__ static void multiply(int64_t steps, bool a_depth_contiguous, bool b_depth_contiguous,
+                                                  FetchA&& fetch_a, FetchB&& fetch_b, Line* panel_a, Line* panel_b,
+                                                  float (&sum)[kSide][kSide]) {
+    if (steps == 0) return;
+    const Place place_a = place(a_depth_contiguous), place_b = place(b_depth_contiguous);
+    float next_a[4], next_b[4];
+    fetch_a(int64_t{0}, next_a), fetch_b(int64_t{0}, next_b);
+    stash(panel_a, place_a, a_depth_contiguous, next_a), stash(panel_b, place_b, b_depth_contiguous, next_b);
+    __syncthreads();
+
+    for (int64_t step = 0; step < steps; ++step) {
+      const int now = static_cast<int>(step % 2) * kDepth, then = kDepth - now;
+      const bool more = step + 1 < steps;
+      if (more) fetch_a(step + 1, next_a), fetch_b(step + 1, next_b);
+#pragma unroll
+      for (int d = 0; d < kDepth; ++d) {
+        float a[kSide], b[kSide];
+#pragma unroll
+        for (int g = 0; g < kGroups; ++g) {
+          *reinterpret_cast<float4*>(&a[4 * g]) = *reinterpret_cast<const float4*>(&panel_a[now + d].at[row(4 * g)]);
+          *reinterpret_cast<float4*>(&b[4 * g]) = *reinterpret_cast<const float4*>(&panel_b[now + d].at[column(4 * g)]);
+        }
+#pragma unroll
+        for (int i = 0; i < kSide; ++i)
+#pragma unroll
+          for (int j = 0; j < kSide; ++j) sum[i][j] += a[i] * b[j];
+      }
+      if (more) {  // into the half that every thread left before the last barrier
+        stash(panel_a + then, place_a, a_depth_contiguous, next_a);
+        stash(panel_b + then, place_b, b_depth_contiguous, next_b);
+        __syncthreads();
+      }
+    }
+  }
+};
+
+}  // namespace duet::DUET_DEVICE

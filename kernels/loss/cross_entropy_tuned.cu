@@ -1,0 +1,126 @@
+// A warp or a block per row reads it once, with maximum and sum in one pass (arXiv:1805.02867); then one block adds the
+// rows' losses in a fixed order.
+#include "core/context.h"
+#include "kernels/vector.cuh"
+#include "ops/loss/cross_entropy.h"
+
+namespace duet::DUET_DEVICE {
+namespace {
+constexpr int kWarp = 32, kBlock = 512;  // threads for one row
+constexpr int64_t kShortRow = 1024;      // up to here a warp takes it
+
+// kThreads = 32: blocks of (32, 8), a warp for each of 8 rows. kThreads = 512: one block for each row.
+template <int kThreads>
+Grid grid_of(int64_t rows, cudaStream_t stream) {
+  constexpr int kRows = kThreads == kWarp ? 8 : 1;
+  return {.blocks = ceil_div(rows, kRows), .threads = {kThreads, kRows}, .stream = stream};
+}
+
+// A grid_of<kThreads>(rows), 64 bytes of shared memory. x: (rows, cols), label, lse, row_loss: (rows).
+template <class T, int kThreads>
+__global__ void __launch_bounds__(kThreads == kWarp ? 256 : kBlock)
+    rows_kernel(const T* x, const int32_t* label, float* lse, float* row_loss, int64_t rows, int64_t cols, float smooth) {
+  DUET_SHARED(float, part, [kBlock / 32]);
+  const int64_t row = int64_t{blockIdx.x} * blockDim.y + threadIdx.y;
+  if (row >= rows) return;  // a whole warp, and no barrier follows; with 512 threads to a row it does not happen
+  x += row * cols;
+
+  RunningSoftmax mine;
+  float all = 0;
+  for_row<kThreads, kPack<T>>(x, cols, [&]<int kWidth>(const Pack<T, kWidth>& pack, int64_t) {
+    mine.add(pack);
+    float sum = 0;
+#pragma unroll
+    for (int e = 0; e < kWidth; ++e) sum += float(pack.at[e]);
+    all += sum;
+  });
+  const float max = block_reduce<Max2, kThreads>(mine.max, part);
+  const float sum = block_reduce<Sum2, kThreads>(mine.sum_to(max), part);
+  all = block_reduce<Sum2, kThreads>(all, part);
+  if (threadIdx.x == 0) {
+    const float log_sum = max + logf(sum);
+    const int32_t mark = label[row];
+    const float hit = mark >= 0 && mark < cols ? float(x[mark]) : 0;
+    lse[row] = log_sum;
+    row_loss[row] = log_sum - (1 - smooth) * hit - smooth / cols * all;
+  }
+}
+
+// One block of kBlock, 4 KiB of shared memory. row_loss: (rows), loss: (1). No rows: 0. Thread t adds rows t, t + kBlock,
+// ... in double; the threads meet in a tree.
+__global__ void __launch_bounds__(kBlock) mean_kernel(const float* row_loss, float* loss, int64_t rows) {
+  DUET_SHARED(double, part, [kBlock]);
+  const int thread = static_cast<int>(threadIdx.x);
+  double sum = 0;
+  for (int64_t r = thread; r < rows; r += kBlock) sum += row_loss[r];
+  part[thread] = sum;
+  for (int half = kBlock / 2; half > 0; half /= 2) {
+    __syncthreads();
+    if (thread < half) part[thread] += part[thread + half];
+  }
+  if (thread == 0) *loss = rows > 0 ? static_cast<float>(part[0] / rows) : 0;
+}
+
+Plan cross_entropy_tuned(const CrossEntropy& p, GpuContext& gpu) {
+  using P = CrossEntropy;
+  return for_float(p.dtype, [&]<class T>() -> Plan {
+    Buffer row_loss(gpu, p.rows * int64_t{sizeof(float)});
+    const int64_t workspace = row_loss.bytes();
+    return Plan([p, row_loss = std::move(row_loss), stream = gpu.stream()](Args t) {
+             const auto run = [&]<int kThreads>() {
+               launch(rows_kernel<T, kThreads>, grid_of<kThreads>(p.rows, stream), t[P::x].as<const T>(),
+                      t[P::label].as<const int32_t>(), t[P::lse].as<float>(), row_loss.as<float>(), p.rows, p.cols,
+                      static_cast<float>(p.smooth));
+             };
+             p.cols <= kShortRow ? run.template operator()<kWarp>() : run.template operator()<kBlock>();
+             launch(mean_kernel, Grid{.blocks = 1, .threads = kBlock, .stream = stream}, row_loss.as<float>(),
+                    t[P::loss].as<float>(), p.rows);
+           })
+        .with("", workspace);
+  });
+}
+DUET_REGISTER(cross_entropy_tuned);
+
+// A grid_of<kThreads>(rows), no shared memory. x, dx: (rows, cols), for kSize > 1 equally far from a 16-byte boundary;
+// label, lse: (rows). dx may be x.
+template <class T, int kThreads, int kSize>
+__global__ void __launch_bounds__(kThreads == kWarp ? 256 : kBlock)
+    backward_kernel(const T* x, const int32_t* label, const float* lse, T* dx, int64_t rows, int64_t cols, float smooth) {
+  const int64_t row = int64_t{blockIdx.x} * blockDim.y + threadIdx.y;
+  if (row >= rows) return;
+  x += row * cols, dx += row * cols;
+  const float log_sum = lse[row], share = smooth / cols, scale = 1.0f / rows;
+  const int64_t mark = label[row];
+
+  for_row<kThreads, kSize>(x, cols, [&]<int kWidth>(Pack<T, kWidth> pack, int64_t c) {
+#pragma unroll
+    for (int e = 0; e < kWidth; ++e) {
+      const float q = (c + e == mark ? 1 - smooth : 0) + share;
+      pack.at[e] = T((expf(float(pack.at[e]) - log_sum) - q) * scale);
+    }
+    store_pack(dx + c, pack);
+  });
+}
+
+Plan cross_entropy_backward_tuned(const CrossEntropyBackward& p, GpuContext& gpu) {
+  using P = CrossEntropyBackward;
+  return for_float(p.dtype, [&]<class T>() -> Plan {
+    return [p, stream = gpu.stream()](Args t) {
+      const T* x = t[P::x].as<const T>();
+      T* dx = t[P::dx].as<T>();
+      const auto run = [&]<int kThreads, int kSize>() {
+        launch(backward_kernel<T, kThreads, kSize>, grid_of<kThreads>(p.rows, stream), x, t[P::label].as<const int32_t>(),
+               t[P::lse].as<const float>(), dx, p.rows, p.cols, static_cast<float>(p.smooth));
+      };
+      if (!same_offset16(x, dx))
+        run.template operator()<kBlock, 1>();
+      else if (p.cols <= kShortRow)
+        run.template operator()<kWarp, kPack<T>>();
+      else
+        run.template operator()<kBlock, kPack<T>>();
+    };
+  });
+}
+DUET_REGISTER(cross_entropy_backward_tuned);
+}  // namespace
+}  // namespace duet::DUET_DEVICE

@@ -1,0 +1,22 @@
+// One 16-byte access per thread: a quarter of the instructions of copy_naive.cu, and as many bytes in flight per warp as
+// the memory system takes.
+#include "kernels/vector.cuh"
+#include "ops/memory/copy.h"
+
+namespace duet::DUET_DEVICE {
+namespace {
+struct Same {
+  template <class T>
+  __device__ T operator()(T x) const { return x; }
+};
+
+Plan copy_tuned(const Copy& p, GpuContext& gpu) {
+  return for_float(p.dtype, [&]<class T>() -> Plan {
+    return [p, stream = gpu.stream()](Args t) {
+      launch_map(stream, Same{}, p.n, t[Copy::y].as<T>(), t[Copy::x].as<const T>());
+    };
+  });
+}
+DUET_REGISTER(copy_tuned);
+}  // namespace
+}  // namespace duet::DUET_DEVICE

@@ -1,0 +1,32 @@
+// cuDNN, accurate mode (it subtracts the maximum). A row is an image of `cols` channels and one pixel.
+#include "core/cuda/cudnn.h"
+#include "ops/norm/softmax.h"
+
+namespace duet::cuda {
+namespace {
+Plan softmax_cudnn(const Softmax& p, GpuContext& gpu) {
+  if (p.rows * p.cols == 0) return Unsupported{"cuDNN takes no empty tensor"};
+  if (p.rows > INT32_MAX || p.cols > INT32_MAX) return Unsupported{"a dimension over 2^31 - 1"};
+  if (p.dtype == DType::f64) return Unsupported{"dtype f64"};
+  return [handle = gpu.cudnn(), shape = CudnnTensor(p.dtype, {p.rows, p.cols, 1, 1})](Args t) {
+    const float one = 1, zero = 0;  // y = one * softmax(x) + zero * y
+    DUET_CUDNN(cudnnSoftmaxForward(handle, CUDNN_SOFTMAX_ACCURATE, CUDNN_SOFTMAX_MODE_INSTANCE, &one,
+                                   shape.get(), t[Softmax::x].data, &zero, shape.get(), t[Softmax::y].data));
+  };
+}
+DUET_REGISTER(softmax_cudnn);  // cuda.cudnn
+
+Plan softmax_backward_cudnn(const SoftmaxBackward& p, GpuContext& gpu) {
+  if (p.rows * p.cols == 0) return Unsupported{"cuDNN takes no empty tensor"};
+  if (p.rows > INT32_MAX || p.cols > INT32_MAX) return Unsupported{"a dimension over 2^31 - 1"};
+  if (p.dtype == DType::f64) return Unsupported{"dtype f64"};
+  return [handle = gpu.cudnn(), shape = CudnnTensor(p.dtype, {p.rows, p.cols, 1, 1})](Args t) {
+    const float one = 1, zero = 0;
+    DUET_CUDNN(cudnnSoftmaxBackward(handle, CUDNN_SOFTMAX_ACCURATE, CUDNN_SOFTMAX_MODE_INSTANCE, &one, shape.get(),
+                                    t[SoftmaxBackward::y].data, shape.get(), t[SoftmaxBackward::dy].data, &zero,
+                                    shape.get(), t[SoftmaxBackward::dx].data));
+  };
+}
+DUET_REGISTER(softmax_backward_cudnn);
+}  // namespace
+}  // namespace duet::cuda

@@ -1,0 +1,180 @@
+// A warp or a block per row, whichever holds the row in registers: then memory is read once. Longer rows are read twice,
+// the first time with maximum and sum in one pass (arXiv:1805.02867).
+#include "kernels/vector.cuh"
+#include "ops/norm/softmax.h"
+
+namespace duet::DUET_DEVICE {
+namespace {
+constexpr int kWarp = 32, kBlock = 256;           // threads for one row
+constexpr int kForwardItems = 32, kBackwardItems = 16;  // elements of a row that a thread holds, of each tensor
+constexpr int kLongBlock = 512;
+
+// Element `item` of this thread: packs of kSize neighbours, dealt round the kThreads threads.
+template <int kThreads, int kSize>
+__device__ __forceinline__ int first_column(int load) {
+  return (load * kThreads + static_cast<int>(threadIdx.x)) * kSize;
+}
+
+// kThreads = 32: blocks of (32, 8), 8 rows each. kThreads = 256: blocks of (256, 1), one row each, 32 bytes of shared
+// memory. cols <= kThreads * kForwardItems. Rows are aligned to kSize elements. x, y: (rows, cols).
+template <class T, int kThreads, int kSize>
+__global__ void __launch_bounds__(kBlock) softmax_kernel(const T* x, T* y, int64_t rows, int cols) {
+  DUET_SHARED(float, part, [kBlock / 32]);
+  const int64_t row = int64_t{blockIdx.x} * blockDim.y + threadIdx.y;
+  if (row >= rows) return;  // a whole warp, and no barrier follows; with 256 threads to a row it does not happen
+  x += row * cols, y += row * cols;
+
+  float v[kForwardItems], max = -INFINITY, sum = 0;
+#pragma unroll
+  for (int load = 0; load < kForwardItems / kSize; ++load) {
+    const int c = first_column<kThreads, kSize>(load);
+    Pack<T, kSize> pack;
+    if (c < cols) pack = load_pack<kSize>(x + c);
+#pragma unroll
+    for (int i = 0; i < kSize; ++i) {
+      v[load * kSize + i] = c < cols ? float(pack.at[i]) : -INFINITY;  // neither maximum nor, as exp(-inf), sum
+      max = fmaxf(max, v[load * kSize + i]);
+    }
+  }
+  max = block_reduce<Max2, kThreads>(max, part);
+#pragma unroll
+  for (int i = 0; i < kForwardItems; ++i) sum += v[i] = expf(v[i] - max);
+  const float scale = 1 / block_reduce<Sum2, kThreads>(sum, part);
+#pragma unroll
+  for (int load = 0; load < kForwardItems / kSize; ++load) {
+    const int c = first_column<kThreads, kSize>(load);
+    Pack<T, kSize> pack;
+#pragma unroll
+    for (int i = 0; i < kSize; ++i) pack.at[i] = T(v[load * kSize + i] * scale);
+    if (c < cols) store_pack(y + c, pack);
+  }
+}
+
+// One block of kLongBlock per row, 64 bytes of shared memory. kSize > 1: x and y begin at equal offsets from a 16-byte
+// boundary.
+template <class T, int kSize>
+__global__ void __launch_bounds__(kLongBlock) softmax_long_kernel(const T* x, T* y, int64_t cols) {
+  DUET_SHARED(float, part, [kLongBlock / 32]);
+  x += blockIdx.x * cols, y += blockIdx.x * cols;
+
+  RunningSoftmax mine;
+  for_row<kLongBlock, kSize>(x, cols, [&](const auto& pack, int64_t) { mine.add(pack); });
+  const float max = block_reduce<Max2, kLongBlock>(mine.max, part);
+  const float scale = 1 / block_reduce<Sum2, kLongBlock>(mine.sum_to(max), part);
+  for_row<kLongBlock, kSize>(x, cols, [&]<int kWidth>(Pack<T, kWidth> pack, int64_t c) {
+#pragma unroll
+    for (int i = 0; i < kWidth; ++i) pack.at[i] = T(expf(float(pack.at[i]) - max) * scale);
+    store_pack(y + c, pack);
+  });
+}
+
+// As softmax_kernel, with cols <= kThreads * kBackwardItems. y, dy, dx: (rows, cols).
+template <class T, int kThreads, int kSize>
+__global__ void __launch_bounds__(kBlock)
+    softmax_backward_kernel(const T* y, const T* dy, T* dx, int64_t rows, int cols) {
+  DUET_SHARED(float, part, [kBlock / 32]);
+  const int64_t row = int64_t{blockIdx.x} * blockDim.y + threadIdx.y;
+  if (row >= rows) return;
+  y += row * cols, dy += row * cols, dx += row * cols;
+
+  float vy[kBackwardItems], vdy[kBackwardItems], dot = 0;
+#pragma unroll
+  for (int load = 0; load < kBackwardItems / kSize; ++load) {
+    const int c = first_column<kThreads, kSize>(load);
+    Pack<T, kSize> pack_y, pack_dy;
+    if (c < cols) pack_y = load_pack<kSize>(y + c), pack_dy = load_pack<kSize>(dy + c);
+#pragma unroll
+    for (int i = 0; i < kSize; ++i) {
+      const int item = load * kSize + i;
+      vy[item] = c < cols ? float(pack_y.at[i]) : 0;
+      vdy[item] = c < cols ? float(pack_dy.at[i]) : 0;
+      dot += vy[item] * vdy[item];
+    }
+  }
+  dot = block_reduce<Sum2, kThreads>(dot, part);
+#pragma unroll
+  for (int load = 0; load < kBackwardItems / kSize; ++load) {
+    const int c = first_column<kThreads, kSize>(load);
+    Pack<T, kSize> pack;
+#pragma unroll
+    for (int i = 0; i < kSize; ++i) pack.at[i] = T(vy[load * kSize + i] * (vdy[load * kSize + i] - dot));
+    if (c < cols) store_pack(dx + c, pack);
+  }
+}
+
+// As softmax_long_kernel, for y, dy and dx.
+template <class T, int kSize>
+__global__ void __launch_bounds__(kLongBlock) softmax_backward_long_kernel(const T* y, const T* dy, T* dx, int64_t cols) {
+  DUET_SHARED(float, part, [kLongBlock / 32]);
+  y += blockIdx.x * cols, dy += blockIdx.x * cols, dx += blockIdx.x * cols;
+
+  float dot = 0;
+  for_row<kLongBlock, kSize>(y, cols, [&]<int kWidth>(const Pack<T, kWidth>& pack, int64_t c) {
+    const auto other = load_pack<kWidth>(dy + c);
+#pragma unroll
+    for (int i = 0; i < kWidth; ++i) dot += float(pack.at[i]) * float(other.at[i]);
+  });
+  dot = block_reduce<Sum2, kLongBlock>(dot, part);
+  for_row<kLongBlock, kSize>(y, cols, [&]<int kWidth>(Pack<T, kWidth> pack, int64_t c) {
+    const auto other = load_pack<kWidth>(dy + c);
+#pragma unroll
+    for (int i = 0; i < kWidth; ++i) pack.at[i] = T(float(pack.at[i]) * (float(other.at[i]) - dot));
+    store_pack(dx + c, pack);
+  });
+}
+
+// Chooses threads per row and access width, and calls run.operator()<kThreads, kSize>(); kThreads = 0: the long kernel,
+// which needs no aligned rows, only tensors that are offset alike.
+template <class T, int kItems, class Run, class... P>
+void by_row_length(int64_t cols, Run&& run, const P*... tensors) {
+  const bool packs = aligned16(tensors...) && cols % kPack<T> == 0;
+  if (cols <= kWarp * kItems)
+    packs ? run.template operator()<kWarp, kPack<T>>() : run.template operator()<kWarp, 1>();
+  else if (cols <= kBlock * kItems)
+    packs ? run.template operator()<kBlock, kPack<T>>() : run.template operator()<kBlock, 1>();
+  else
+    same_offset16(tensors...) ? run.template operator()<0, kPack<T>>() : run.template operator()<0, 1>();
+}
+template <int kThreads>
+Grid grid_of(int64_t rows, const GpuContext& gpu) {
+  constexpr int kRows = kBlock / kThreads;
+  return {.blocks = ceil_div(rows, kRows), .threads = {kThreads, kRows}, .stream = gpu.stream()};
+}
+
+Plan softmax_tuned(const Softmax& p, GpuContext& gpu) {
+  return for_float(p.dtype, [&]<class T>() -> Plan {
+    return [p, &gpu](Args t) {
+      const T* x = t[Softmax::x].as<const T>();
+      T* y = t[Softmax::y].as<T>();
+      const auto run = [&]<int kThreads, int kSize>() {
+        if constexpr (kThreads > 0)
+          launch(softmax_kernel<T, kThreads, kSize>, grid_of<kThreads>(p.rows, gpu), x, y, p.rows, p.cols);
+        else
+          launch(softmax_long_kernel<T, kSize>, Grid{.blocks = p.rows, .threads = kLongBlock, .stream = gpu.stream()}, x,
+                 y, p.cols);
+      };
+      by_row_length<T, kForwardItems>(p.cols, run, x, y);
+    };
+  });
+}
+DUET_REGISTER(softmax_tuned);
+
+Plan softmax_backward_tuned(const SoftmaxBackward& p, GpuContext& gpu) {
+  return for_float(p.dtype, [&]<class T>() -> Plan {
+    return [p, &gpu](Args t) {
+      const T *y = t[SoftmaxBackward::y].as<const T>(), *dy = t[SoftmaxBackward::dy].as<const T>();
+      T* dx = t[SoftmaxBackward::dx].as<T>();
+      const auto run = [&]<int kThreads, int kSize>() {
+        if constexpr (kThreads > 0)
+          launch(softmax_backward_kernel<T, kThreads, kSize>, grid_of<kThreads>(p.rows, gpu), y, dy, dx, p.rows, p.cols);
+        else
+          launch(softmax_backward_long_kernel<T, kSize>,
+                 Grid{.blocks = p.rows, .threads = kLongBlock, .stream = gpu.stream()}, y, dy, dx, p.cols);
+      };
+      by_row_length<T, kBackwardItems>(p.cols, run, y, dy, dx);
+    };
+  });
+}
+DUET_REGISTER(softmax_backward_tuned);
+}  // namespace
+}  // namespace duet::DUET_DEVICE

@@ -1,0 +1,97 @@
+#include "models/mlp.h"
+
+#include "models/tape.h"
+#include "ops/elementwise/dropout.h"
+#include "ops/elementwise/relu.h"
+#include "ops/gemm/gemm.h"
+#include "ops/gemm/linear.h"
+#include "ops/loss/cross_entropy.h"
+#include "ops/optimiser/sgd.h"
+#include "ops/reduction/sum.h"
+#include "ops/statistic.h"
+
+namespace duet {
+namespace {
+
+struct Parameters {
+  Var w1, b1, w2, b2;  // (128, 784), (128), (10, 128), (10)
+};
+
+// PyTorch's default for a linear layer: weights and bias uniform within 1 / sqrt(in).
+Parameters declare(Tape& tape, DType dtype) {
+  const auto within = [](int64_t in) { return Fill::uniform(-1 / std::sqrt(in), 1 / std::sqrt(in)); };
+  Parameters p;
+  p.w1 = tape.parameter("fc1.weight", {Mlp::kHidden, Mlp::kIn}, within(Mlp::kIn), dtype);
+  p.b1 = tape.parameter("fc1.bias", {Mlp::kHidden}, within(Mlp::kIn), dtype);
+  p.w2 = tape.parameter("fc2.weight", {Mlp::kOut, Mlp::kHidden}, within(Mlp::kHidden), dtype);
+  p.b2 = tape.parameter("fc2.bias", {Mlp::kOut}, within(Mlp::kHidden), dtype);
+  return p;
+}
+
+Linear hidden(const Mlp& m) {
+  return {.n = m.batch, .in = m.kIn, .out = m.kHidden, .act = Act::relu, .dtype = m.dtype};
+}
+Linear head(const Mlp& m) { return {.n = m.batch, .in = m.kHidden, .out = m.kOut, .dtype = m.dtype}; }
+Var pixels(Tape& tape, const Mlp& m) { return tape.input("x", m.dtype, {m.batch, m.kIn}, Fill::uniform(0, 1)); }
+
+// The gradients of the first layer. x needs none, and linear_backward would spend a third product on it.
+// dy: (batch, 128), of the layer's output y after relu.
+void hidden_backward(Tape& tape, const Mlp& m, const Parameters& p, Var x, Var y, Var dy) {
+  const Var dz =
+      tape.add(ReluBackward{.n = m.batch * m.kHidden, .dtype = m.dtype}, {y, dy});  // y > 0 where relu let through
+  tape.add(Gemm{.m = m.kHidden, .n = m.kIn, .k = m.batch, .trans_a = true, .dtype = m.dtype}, {dz, x},
+           {{Gemm::c, tape.gradient(p.w1)}});
+  tape.add(Sum{.rows = m.batch, .cols = m.kHidden, .dtype = m.dtype, .axis = 0}, {dz}, {{Sum::y, tape.gradient(p.b1)}});
+}
+
+}  // namespace
+
+std::string Mlp::invalid() const {
+  if (!is_float(dtype)) return std::string("dtype ") + name_of(dtype) + ": allowed are f64, f32, bf16, f16";
+  return batch >= 1 && batch <= 1 << 20 ? "" : "batch " + std::to_string(batch) + ": 1 to 1048576 are allowed";
+}
+
+void Mlp::train(Tape& tape) const {
+  const Var x = pixels(tape, *this), label = tape.input("label", DType::i32, {batch}, Fill::below(kOut));
+  const Parameters p = declare(tape, dtype);
+  const Var lr = tape.state("lr", {1}, kRate, statistic_dtype(dtype));
+  const Var offset = tape.counter("dropout.offset", batch * kHidden);
+  const Var velocity = tape.state("velocity", {tape.parameter_count()}, 0, dtype);
+
+  tape.phase("forward");
+  const Var h = tape.add(hidden(*this), {x, p.w1, p.b1});
+  const Outputs dropped = tape.add(Dropout{.n = batch * kHidden, .dtype = dtype, .p = kDropout}, {h, offset});
+  const Var logits = tape.add(head(*this), {dropped, p.w2, p.b2});
+
+  tape.phase("loss");
+  const Outputs loss = tape.add(CrossEntropy{.rows = batch, .cols = kOut, .dtype = dtype}, {logits, label});
+
+  tape.phase("backward");
+  const Var dlogits = tape.add(CrossEntropyBackward{.rows = batch, .cols = kOut, .dtype = dtype},
+                               {logits, label, loss[CrossEntropy::lse]});
+  const Var ddropped =
+      tape.add(LinearBackward{.n = batch, .in = kHidden, .out = kOut, .dtype = dtype}, {dropped, p.w2, logits, dlogits},
+               {{LinearBackward::dw, tape.gradient(p.w2)}, {LinearBackward::dbias, tape.gradient(p.b2)}});
+  const Var dh = tape.add(DropoutBackward{.n = batch * kHidden, .dtype = dtype, .p = kDropout},
+                          {ddropped, dropped[Dropout::mask]});
+  hidden_backward(tape, *this, p, x, h, dh);
+
+  tape.phase("optimiser");
+  tape.add(Sgd{.n = tape.parameter_count(), .dtype = dtype, .momentum = kMomentum},
+           {tape.gradients(), lr, tape.parameters(), velocity});
+
+  tape.output("logits", logits);
+  tape.output("loss", loss[CrossEntropy::loss]);
+}
+
+void Mlp::evaluate(Tape& tape) const {
+  const Var x = pixels(tape, *this);
+  const Parameters p = declare(tape, dtype);
+  tape.phase("forward");
+  const Var h = tape.add(hidden(*this), {x, p.w1, p.b1});
+  tape.output("logits", tape.add(head(*this), {h, p.w2, p.b2}));
+}
+
+DUET_MODEL(Mlp);
+
+}  // namespace duet

@@ -1,0 +1,109 @@
+// Models: training steps, each written once as primitives on a Tape and entered by its own file through DUET_MODEL.
+// A model is a plain struct like a problem: attributes, cases, and two functions that write it on a tape.
+//   struct Mlp {
+//     static constexpr const char* name = "mlp";
+//     int64_t batch = 32;
+//     DType dtype = DType::f32;
+//     void attributes(auto&& field);
+//     std::string invalid() const;           // why these attributes make no model; "" where they do
+//     void train(Tape& tape) const;          // forward, loss, backward, optimiser, as phases
+//     void evaluate(Tape& tape) const;       // the same parameters, forward only, nothing random
+//     static std::vector<Case<Mlp>> cases(Scale scale);
+//   };
+// Names on the tape that tools rely on: inputs "x" (samples first), "label"; state "lr"; outputs "loss", "logits".
+#pragma once
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/attributes.h"
+#include "core/problem.h"
+
+namespace duet {
+
+class Tape;
+
+// One model with its type erased. Cheap to copy, immutable.
+class Model {
+ public:
+  template <class M>
+  static Model of(const M& model) {
+    return Model(std::make_shared<Holder<M>>(model));
+  }
+  std::string name() const { return self_->name(); }
+  std::vector<Attribute> attributes() const { return self_->attributes(); }
+  std::string label() const;  // "f32/batch:32"
+  // A copy with one attribute set from text. Throws Error naming attribute, value and what is allowed.
+  Model with(std::string_view attribute, std::string_view text) const;
+  void train(Tape& tape) const { self_->train(tape); }
+  void evaluate(Tape& tape) const { self_->evaluate(tape); }
+
+ private:
+  struct Interface {
+    virtual ~Interface() = default;
+    virtual const char* name() const = 0;
+    virtual std::vector<Attribute> attributes() const = 0;
+    virtual std::shared_ptr<const Interface> with(std::string_view, std::string_view, bool& found) const = 0;
+    virtual std::string invalid() const = 0;
+    virtual void train(Tape&) const = 0;
+    virtual void evaluate(Tape&) const = 0;
+  };
+  template <class M>
+  struct Holder;
+  explicit Model(std::shared_ptr<const Interface> self) : self_(std::move(self)) {}
+  std::shared_ptr<const Interface> self_;
+};
+
+struct ModelCase {
+  std::string why;
+  Model model;
+};
+
+const std::map<std::string, Model>& models();     // by name, with default attributes
+const Model& find_model(std::string_view name);   // throws Error that lists the names
+std::vector<ModelCase> model_cases(Scale scale);  // of every model, in order of name
+
+namespace registration {
+bool add_model(Model model, std::function<std::vector<ModelCase>(Scale)> cases);
+
+template <class M>
+bool add_model() {
+  return add_model(Model::of(M{}), [](Scale scale) {
+    std::vector<ModelCase> erased;
+    for (const auto& c : M::cases(scale)) erased.push_back({c.why, Model::of(c.problem)});
+    return erased;
+  });
+}
+}  // namespace registration
+
+#define DUET_MODEL(M) [[maybe_unused]] static const bool duet_model_##M = ::duet::registration::add_model<M>()
+
+template <class M>
+struct Model::Holder final : Model::Interface {
+  explicit Holder(const M& m) : model(m) {}
+  const char* name() const override { return M::name; }
+  std::vector<Attribute> attributes() const override {
+    attribute::Reader mine, defaults;
+    M copy = model, plain{};
+    copy.attributes(mine), plain.attributes(defaults);
+    for (size_t i = 0; i < mine.list.size(); ++i)
+      mine.list[i].is_default = mine.list[i].value == defaults.list[i].value;
+    return std::move(mine.list);
+  }
+  std::shared_ptr<const Interface> with(std::string_view name, std::string_view text, bool& found) const override {
+    M copy = model;
+    attribute::Writer writer{name, text};
+    copy.attributes(writer);
+    found = writer.found;
+    return std::make_shared<Holder>(copy);
+  }
+  std::string invalid() const override { return model.invalid(); }
+  void train(Tape& tape) const override { model.train(tape); }
+  void evaluate(Tape& tape) const override { model.evaluate(tape); }
+  M model;
+};
+
+}  // namespace duet

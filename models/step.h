@@ -1,0 +1,82 @@
+// One training step as bench_all times it: a model's case on one side of the pair, with synthetic data.
+//   Step step(model, context, Tape::preferences_for(context.device()));
+//   if (!step.supported()) skip with step.reason();
+//   context.enter([&] { step.run(); });  // timed; data resident
+//   context.enter([&] { for (p) step.run_phase(p); });  // timed one by one, in order: together one step
+//   context.enter([&] { step.run_part(i); });           // timed alone, to hold the sum against the whole
+//   const Check check = step.replay();   // after timing: the same plans, every primitive judged
+// A step is a job of its own: step/<model>/<side>/<dtype>/batch:N.
+#pragma once
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/compare.h"
+#include "models/model.h"
+#include "models/tape.h"
+
+namespace duet {
+
+// side: cpu, gpu or gpu.graph. "step/mlp/cpu/f32/batch:32"
+std::string step_job_name(const Model& model, const std::string& side);
+
+class Step {
+ public:
+  struct Part {
+    std::string job, implementation;  // "linear/cpu.tuned/f32/n:32/...", "cpu.tuned"
+    std::string phase;
+    double flops;
+    int64_t bytes;  // compulsory traffic
+  };
+
+  // Builds, plans and allocates; draws inputs and parameters from `seed`. Throws Error on a preference that makes no
+  // sense or a lack of memory.
+  Step(const Model& model, Context& context, Tape::Preferences preferences, uint64_t seed = 1);
+
+  bool supported() const { return reason_.empty(); }
+  const std::string& reason() const { return reason_; }  // some primitive is served by none of the preferences
+  double create_s() const { return create_s_; }
+
+  // Each enqueues; inside context.enter(). run() is a whole step: counters (dropout's offset) move on by themselves.
+  void run() { tape_->run(); }
+  void run_phase(size_t phase) {
+    if (phase == 0) tape_->begin_step();
+    tape_->run_phase(phase);
+  }
+  void run_part(size_t part) { tape_->run_part(part); }
+
+  const std::vector<std::string>& phases() const { return tape_->phases(); }
+  const std::vector<Part>& parts() const { return parts_; }  // in the order they run; a job may occur more than once
+  double flops() const;
+  int64_t bytes() const;  // sum over the parts
+  int64_t memory_bytes() const { return tape_->memory_bytes(); }
+  std::vector<std::pair<std::string, std::string>> implementations()
+      const;  // primitive -> what was chosen, several joined by ", "
+
+  void reset() { tape_->reset(); }  // parameters and state as at first; call it where timing may have driven them far
+  void evict();                     // everything out of the caches
+
+  // Runs one step primitive by primitive and judges each: its inputs are downloaded before it, its outputs are poisoned
+  // where they are not inputs too, and compared with the oracle on sampled slices as they appear. Inputs must still be
+  // what the primitive that wrote them left, which finds tensors that overlap and writes out of bounds. A failure names
+  // the primitive.
+  Check replay(uint64_t seed = 1);
+
+  // For the end-to-end scope: what a step takes from the host and gives back.
+  std::vector<std::pair<void*, int64_t>> device_inputs() const;
+  std::vector<std::pair<void*, int64_t>> device_outputs() const;
+  Tape& tape() { return *tape_; }
+
+ private:
+  std::unique_ptr<Tape> tape_;
+  std::vector<Part> parts_;
+  std::string reason_;
+  double create_s_ = 0;
+};
+
+// The same for any planned tape. run: how a part is run, where a test plants a fault; none: Tape::run_part.
+Check replay(Tape& tape, uint64_t seed, std::function<void(size_t part)> run = {});
+
+}  // namespace duet

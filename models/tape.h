@@ -1,0 +1,193 @@
+// A model as a list of primitives: written once, planned once, run many times, on either side of the pair.
+//   Tape tape(context, {"cpu.tuned", "cpu.openblas"});
+//   const Var x = tape.input("x", DType::f32, {32, 784});
+//   const Var w = tape.parameter("w", {10, 784}, Fill::uniform(-0.03, 0.03)), b = ...;
+//   const Var y = tape.add(Linear{.n = 32, .in = 784, .out = 10}, {x, w, b});
+//   tape.plan();
+//   context.enter([&] { tape.run(); });
+// No autodiff: a layer is a forward and a backward function that add primitives, so that what runs can be read.
+// With the preferences {"oracle"} on a CPU the same model is its own judge: Problem::reference of every primitive,
+// every floating tensor held in double whatever its dtype (inputs and initial values are still rounded to the dtype).
+// Errors are thrown as duet::Error.
+#pragma once
+#include <initializer_list>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/context.h"
+#include "core/error.h"
+#include "core/nvtx.h"
+#include "core/registry.h"
+
+namespace duet {
+
+// A tensor on a tape, by number. Its memory comes with Tape::plan().
+struct Var {
+  int id = -1;
+};
+
+// What add() returns: as a Var the first output; by slot any tensor of the primitive, such as step[LayerNorm::rstd].
+class Outputs {
+ public:
+  Outputs(std::vector<Var> slots, size_t first) : slots_(std::move(slots)), first_(first) {}
+  operator Var() const { return slots_.at(first_); }
+  Var operator[](Slot s) const { return slots_.at(static_cast<size_t>(s.index)); }
+
+ private:
+  std::vector<Var> slots_;
+  size_t first_;
+};
+
+// The case is not served by any implementation that was asked for: a skip with its reason, not a failure.
+struct NotServed : Error {
+  using Error::Error;
+};
+
+class Tape {
+ public:
+  using Preferences = std::vector<std::string>;
+  static Preferences preferences_for(
+      Device device);  // cpu.tuned before cpu.openblas; libraries before own kernels on a GPU
+
+  // preferences: implementations in order; each primitive takes the first that accepts it. Throws where a name is of
+  // another device than the context's, or "oracle" is mixed with others.
+  Tape(Context& context, Preferences preferences, uint64_t seed = 1);
+  Tape(const Tape&) = delete;
+  ~Tape();
+
+  // --- declaring, before plan() ----------------------------------------------------------------------------------
+
+  // Written by the host between steps. `fill` says how fill_inputs() draws it.
+  Var input(const std::string& name, DType dtype, Shape shape, Fill fill = {});
+  // Persist across steps. Parameters of a tape share one dtype and lie in one flat arena, their gradients in another at
+  // the same offsets, so that an optimiser is one primitive. Each begins at a multiple of 256 bytes; gaps hold zeros.
+  Var parameter(const std::string& name, Shape shape, Fill init, DType dtype = DType::f32);
+  Var gradient(Var parameter) const;
+  Var parameters();  // the whole arena: (parameter_count()); no parameter can be declared after this
+  Var gradients();
+  int64_t parameter_count();  // elements of the arena, gaps included
+  Var state(const std::string& name, Shape shape, double value, DType dtype = DType::f32);
+  // One i32 that grows by `stride` with every step, modulo 2^31, from a start that depends on the tape's seed: the
+  // offset of a dropout. An asynchronous upload ahead of the step writes it: no round trip, and a captured graph holds.
+  Var counter(const std::string& name, int64_t stride);
+
+  void phase(const std::string& name);  // of the primitives added from here on
+
+  // inputs: the in and inout tensors in their order in the contract. outputs: binds some outputs to given tensors, such
+  // as a gradient's slice; the others are new. A tensor fits when dtype and number of elements agree: all are dense.
+  using Bindings = std::initializer_list<std::pair<Slot, Var>>;
+  template <class P>
+  Outputs add(const P& problem, std::initializer_list<Var> inputs, Bindings outputs = {}) {
+    return add(Problem::of(problem), inputs, outputs);
+  }
+  Outputs add(const Problem& problem, std::initializer_list<Var> inputs, Bindings outputs = {});
+
+  void output(const std::string& name,
+              Var var);  // can be read after the step: its memory is not given to another tensor
+
+  // Chooses implementations, makes their plans, packs what is temporary into one arena, sets initial values.
+  // Throws NotServed, naming primitive, case and every reason.
+  void plan();
+
+  // --- running; nothing is allocated. Inside context.enter(), as sessions --------------------------------------------
+
+  void run();                    // begin_step(), then every phase
+  void begin_step();             // counters move on
+  void run_phase(size_t phase);  // enqueues its primitives
+  void run_part(size_t part) { parts_[part].plan(Args(arguments_.data() + parts_[part].first_argument)); }
+
+  // --- the host's side; complete on return ---------------------------------------------------------------------------
+
+  Var find(
+      const std::string& name) const;  // of an input, parameter, state or output; throws Error that lists the names
+  Shape shape(Var var) const { return values_[index(var)].shape; }
+  DType dtype(Var var) const { return values_[index(var)].dtype; }
+  template <class T>
+  void upload(Var var, std::span<const T> values) {
+    upload(var, values.data(), dtype_of<T>, static_cast<int64_t>(values.size()));
+  }
+  std::vector<double> download(Var var) const;
+  void fill_inputs(uint64_t seed);   // every input by its Fill
+  void reset();                      // parameters and state to their initial values, no step done; gradients to NaN
+  void copy_parameters(Tape& from);  // same declarations, same context: an evaluation tape takes over what was trained
+
+  // --- what there is -------------------------------------------------------------------------------------------------
+
+  struct Part {  // a primitive in its place
+    Problem problem;
+    std::vector<Var> slots;
+    size_t phase;
+    std::string implementation;
+    Plan plan;
+    size_t first_argument;
+    std::optional<NvtxName> range;
+    std::string job() const { return problem.name() + "/" + implementation + "/" + problem.label(); }
+  };
+  const std::vector<Part>& parts() const { return parts_; }
+  const std::vector<std::string>& phases() const { return phases_; }
+  const std::vector<std::pair<std::string, Var>>& named_parameters() const { return named_parameters_; }
+  const std::vector<std::pair<std::string, Var>>& inputs() const { return named_inputs_; }
+  const std::vector<std::pair<std::string, Var>>& outputs() const { return named_outputs_; }
+  Tensor tensor(Var var) const;  // its memory; after plan()
+  int64_t bytes(Var var) const;  // of that memory
+  int64_t memory_bytes() const;  // everything a step holds: arenas, inputs, state, workspaces of plans
+  std::vector<std::pair<void*, int64_t>> memory() const;  // the arenas
+  bool guards_intact() const;                             // false: something wrote outside of an arena
+  Context& context() const { return *context_; }
+  bool planned() const { return planned_; }
+
+ private:
+  enum class Home : uint8_t { parameters, gradients, kept, temporary };
+  struct Value {
+    std::string name;
+    DType dtype;
+    Shape shape;
+    Home home;
+    Fill fill = {};
+    bool initial = false;       // has an initial value: a parameter or state
+    int gradient = -1;          // of a parameter: its gradient's number
+    int64_t offset = 0;         // bytes from the start of its home
+    int first = -1, last = -1;  // of a temporary: parts that first write and last read it
+  };
+  struct Counter {
+    Var var;
+    int64_t stride;
+  };
+
+  size_t index(Var var) const;
+  Var declare(Value value);
+  Var declare_named(std::vector<std::pair<std::string, Var>>& list, Value value);
+  int64_t elements(const Value& value) const;
+  DType stored(DType dtype) const { return oracle_ && is_float(dtype) ? DType::f64 : dtype; }
+  int64_t stored_bytes(const Value& value) const;
+  void upload(Var var, const void* values, DType dtype, int64_t count);
+  void draw(Var var, uint64_t key);
+  void must(bool planned, const char* what) const;
+  void pack_memory();
+  void choose(Part& part);
+
+  Context* context_;
+  Preferences preferences_;
+  uint64_t seed_;
+  bool oracle_ = false, planned_ = false, flat_ = false;
+  DType parameter_dtype_ = DType::f32;
+  int64_t parameter_elements_ = 0, kept_bytes_ = 0;
+  std::vector<Value> values_;
+  std::vector<std::pair<std::string, Var>> named_inputs_, named_parameters_, named_states_, named_outputs_;
+  std::vector<std::string> phases_;
+  std::vector<Part> parts_;
+  std::vector<size_t> phase_end_;  // index after the last part of each phase
+  std::vector<Tensor> arguments_;
+  std::vector<Counter> counters_;
+  uint64_t steps_ = 0;
+  int32_t* staged_ = nullptr;  // pinned: counters' values on their way to the device
+  int64_t staged_bytes_ = 0;
+  Buffer parameters_, gradients_, kept_, temporary_;
+  std::optional<NvtxName> step_range_;
+  std::vector<NvtxName> phase_ranges_;
+};
+
+}  // namespace duet

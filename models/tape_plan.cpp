@@ -1,0 +1,105 @@
+// Planning: who computes each primitive, and where each tensor lies.
+#include "models/arena.h"
+#include "models/oracle_plan.h"
+#include "models/tape.h"
+
+namespace duet {
+namespace {
+// Steps that the host may be ahead of the device before a counter's staging place is used again. A device queues about
+// 1000 launches and a step has several, so the host has long been held back by then.
+constexpr int64_t kStaged = 1024;
+}  // namespace
+
+void Tape::choose(Part& part) {
+  if (oracle_) {
+    part.implementation = "oracle";
+    part.plan = oracle_plan(part.problem);
+    return;
+  }
+  std::string reasons;
+  for (const std::string& name : preferences_) {
+    const Implementation* implementation = find_implementation(part.problem.name(), name);
+    Plan plan = implementation ? implementation->plan(part.problem, *context_) : Unsupported{"not built here"};
+    if (plan) {
+      part.implementation = name;
+      part.plan = std::move(plan);
+      return;
+    }
+    reasons += (reasons.empty() ? "" : "; ") + name + ": " + plan.reason();
+  }
+  throw NotServed("{} {} is served by none of the preferred implementations ({})", part.problem.name(),
+                  part.problem.label(), reasons);
+}
+
+void Tape::pack_memory() {
+  std::vector<Lifetime> lives;
+  std::vector<Value*> temporaries;
+  for (Value& v : values_)
+    if (v.home == Home::temporary) {
+      lives.push_back({stored_bytes(v), v.first, v.last});
+      temporaries.push_back(&v);
+    }
+  const int64_t bytes = pack(lives), flat = parameter_elements_ * size_of(stored(parameter_dtype_));
+  for (size_t i = 0; i < lives.size(); ++i) temporaries[i]->offset = lives[i].offset;
+  parameters_ = Buffer(*context_, flat);
+  gradients_ = Buffer(*context_, flat);
+  kept_ = Buffer(*context_, kept_bytes_);
+  temporary_ = Buffer(*context_, bytes);
+}
+
+void Tape::plan() {
+  must(false, "plan");
+  context_->enter([&] {
+    for (Part& part : parts_) choose(part);
+  });
+  pack_memory();
+  for (Part& part : parts_) {
+    part.first_argument = arguments_.size();
+    part.range.emplace(part.job());
+    const std::vector<TensorSpec> specs = part.problem.tensors();
+    for (size_t s = 0; s < specs.size(); ++s) {
+      arguments_.push_back(tensor(part.slots[s]));
+      arguments_.back().role = specs[s].role;
+    }
+  }
+  step_range_.emplace("step");
+  for (const std::string& name : phases_) phase_ranges_.emplace_back(name);
+  if (!counters_.empty() && context_->device() != Device::cpu) {
+    staged_bytes_ = kStaged * static_cast<int64_t>(counters_.size() * sizeof(int32_t));
+    staged_ = static_cast<int32_t*>(context_->allocate_pinned(staged_bytes_));
+  }
+  planned_ = true;
+  reset();
+}
+
+Tensor Tape::tensor(Var var) const {
+  const Value& v = values_[index(var)];
+  const Buffer& home = v.home == Home::parameters  ? parameters_
+                       : v.home == Home::gradients ? gradients_
+                       : v.home == Home::kept      ? kept_
+                                                   : temporary_;
+  return {static_cast<char*>(home.data()) + v.offset, stored(v.dtype), Role::inout};
+}
+
+int64_t Tape::bytes(Var var) const { return stored_bytes(values_[index(var)]); }
+
+int64_t Tape::memory_bytes() const {
+  int64_t sum = parameters_.bytes() + gradients_.bytes() + kept_.bytes() + temporary_.bytes() + staged_bytes_;
+  for (const Part& part : parts_) sum += part.plan.workspace_bytes;
+  return sum;
+}
+
+std::vector<std::pair<void*, int64_t>> Tape::memory() const {
+  std::vector<std::pair<void*, int64_t>> list;
+  for (const Buffer* home : {&parameters_, &gradients_, &kept_, &temporary_})
+    list.emplace_back(home->data(), home->bytes());
+  return list;
+}
+
+bool Tape::guards_intact() const {
+  for (const Buffer* home : {&parameters_, &gradients_, &kept_, &temporary_})
+    if (!home->guards_intact()) return false;
+  return true;
+}
+
+}  // namespace duet

@@ -1,0 +1,99 @@
+// Running, and the host's side of the tensors.
+#include <fmt/ranges.h>
+
+#include <cstring>
+
+#include "core/fill.h"
+#include "models/tape.h"
+
+namespace duet {
+
+void Tape::begin_step() {
+  const uint64_t step = steps_++;
+  const uint64_t start = (seed_ * 4 + 4) * 0x9E3779B1u;  // a multiple of 4: whole Philox blocks
+  for (size_t i = 0; i < counters_.size(); ++i) {
+    const auto value = static_cast<int32_t>((start + step * static_cast<uint64_t>(counters_[i].stride)) & 0x7fffffffu);
+    void* to = tensor(counters_[i].var).data;
+    if (!staged_) {
+      *static_cast<int32_t*>(to) = value;
+      continue;
+    }
+    const uint64_t places = static_cast<uint64_t>(staged_bytes_) / sizeof(int32_t);
+    int32_t* from = staged_ + (step * counters_.size() + i) % places;
+    *from = value;
+    context_->upload_async(to, from, sizeof value);
+  }
+}
+
+void Tape::run_phase(size_t phase) {
+  const NvtxRange range(phase_ranges_[phase]);
+  for (size_t i = phase ? phase_end_[phase - 1] : 0; i < phase_end_[phase]; ++i) {
+    const NvtxRange primitive(*parts_[i].range);
+    run_part(i);
+  }
+}
+
+void Tape::run() {
+  const NvtxRange range(*step_range_);
+  begin_step();
+  for (size_t p = 0; p < phases_.size(); ++p) run_phase(p);
+}
+
+void Tape::upload(Var var, const void* values, DType dtype, int64_t count) {
+  must(true, "upload");
+  const Value& v = values_[index(var)];
+  if (dtype != v.dtype || count != elements(v))
+    throw Error("{} is {} [{}]; {} values of {} were given", v.name, name_of(v.dtype), fmt::join(v.shape, ", "), count,
+                name_of(dtype));
+  if (stored(dtype) == dtype) return context_->upload(tensor(var).data, values, count * size_of(dtype));
+  std::vector<double> wide(static_cast<size_t>(count));
+  for (int64_t i = 0; i < count; ++i) wide[static_cast<size_t>(i)] = load_as_double(values, dtype, i);
+  context_->upload(tensor(var).data, wide.data(), count * size_of(DType::f64));
+}
+
+std::vector<double> Tape::download(Var var) const {
+  must(true, "download");
+  const Value& v = values_[index(var)];
+  const int64_t count = elements(v);
+  std::vector<char> image(static_cast<size_t>(stored_bytes(v)));
+  context_->synchronize();
+  context_->download(image.data(), tensor(var).data, stored_bytes(v));
+  std::vector<double> values(static_cast<size_t>(count));
+  for (int64_t i = 0; i < count; ++i) values[static_cast<size_t>(i)] = load_as_double(image.data(), stored(v.dtype), i);
+  return values;
+}
+
+void Tape::draw(Var var, uint64_t key) {
+  const Value& v = values_[index(var)];
+  std::vector<char> image(static_cast<size_t>(elements(v) * size_of(v.dtype)));
+  fill_values(image.data(), v.dtype, elements(v), v.fill, FillMode::values, key);
+  upload(var, image.data(), v.dtype, elements(v));
+}
+
+// Keys differ by tensor, so that two layers of one shape start differently.
+void Tape::fill_inputs(uint64_t seed) {
+  for (const auto& [name, var] : named_inputs_) draw(var, seed << 20 | static_cast<uint64_t>(var.id));
+}
+
+void Tape::reset() {
+  must(true, "reset");
+  context_->synchronize();
+  // Gaps between parameters hold zeros and have zero gradients: an optimiser over the flat arena leaves them so.
+  context_->fill_bytes(parameters_.data(), 0, parameters_.bytes());
+  context_->fill_bytes(gradients_.data(), 0, gradients_.bytes());
+  for (const auto& [name, var] : named_parameters_)
+    context_->fill_bytes(static_cast<char*>(gradients_.data()) + values_[index(var)].offset, 0xFF, bytes(var));
+  for (size_t i = 0; i < values_.size(); ++i)
+    if (values_[i].initial) draw({static_cast<int>(i)}, seed_ << 20 | i);
+  steps_ = 0;
+  context_->synchronize();
+}
+
+void Tape::copy_parameters(Tape& from) {
+  if (from.context_ != context_ || from.parameter_elements_ != parameter_elements_ ||
+      from.parameters_.bytes() != parameters_.bytes())
+    throw Error("copy_parameters: the tapes differ in context or parameters");
+  context_->copy_within(parameters_.data(), from.parameters_.data(), parameters_.bytes());
+}
+
+}  // namespace duet

@@ -1,0 +1,35 @@
+// The residual connection. a, b, c: (n), dense; c may be a or b. Arithmetic in f32 or better.
+#pragma once
+#include "core/problem.h"
+#include "ops/elementwise/chunk.h"
+#include "ops/elementwise/shapes.h"
+
+namespace duet {
+
+struct Add {
+  static constexpr const char* name = "add";
+  static constexpr const char* formula = "c[i] = a[i] + b[i]";
+  static constexpr Slot a = input(0, "a"), b = input(1, "b"), c = output(2, "c");
+  static constexpr bool exact_on_integers = true;
+
+  int64_t n = 0;
+  DType dtype = DType::f32;
+
+  void attributes(auto&& field) {
+    field("dtype", dtype, "element type of a, b and c");
+    field("n", n, "elements");
+  }
+  void infer(Shapes s) { n = s[a][0]; }
+  std::vector<TensorSpec> tensors() const { return {a.of(dtype, {n}), b.of(dtype, {n}), c.of(dtype, {n})}; }
+  double flops() const { return static_cast<double>(n); }
+  // The sum is rounded to f32, then to dtype. Cancellation loses nothing: a and b are exact.
+  Tolerance tolerance() const {
+    return {.rel = unit_roundoff(DType::f32) + unit_roundoff(dtype), .abs = underflow(dtype)};
+  }
+  int64_t slices() const { return chunks(n); }
+  void reference(Inputs in, int64_t chunk, Expect& expect) const;  // cpu_ref/elementwise/add.cpp
+
+  static std::vector<Case<Add>> cases(Scale scale) { return elementwise_cases<Add>(scale); }
+};
+
+}  // namespace duet

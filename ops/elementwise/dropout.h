@@ -1,0 +1,94 @@
+// x, y, dy, dx: (n), mask: (n) u8 of 0 and 1, offset: (1) i32; dense; y may be x, dx may be dy.
+// Random bits are Philox4x32-10 of (seed, offset + i), so a step that adds n to offset draws fresh ones and a captured
+// graph can be replayed. Arithmetic in f32 or better. Srivastava et al., JMLR 15 (2014), with inverted scaling.
+#pragma once
+#include <string>
+
+#include "core/philox.h"
+#include "core/problem.h"
+#include "ops/elementwise/chunk.h"
+#include "ops/elementwise/shapes.h"
+
+namespace duet {
+
+// An element is kept iff its 32 random bits are at least this: p 2^32, rounded up. 64 bits wide, for p = 1 keeps none.
+inline uint64_t dropout_threshold(double p) { return static_cast<uint64_t>(std::ceil(p * 4294967296.0)); }
+inline double dropout_scale(double p) { return p < 1 ? 1 / (1 - p) : 0; }  // keeps the expectation of y
+DUET_HD inline uint64_t dropout_index(int32_t offset, int64_t i) { return static_cast<uint64_t>(int64_t{offset} + i); }
+DUET_HD inline bool dropout_keeps(uint64_t index, uint64_t seed, uint64_t threshold) {
+  return philox_bits(index, seed) >= threshold;
+}
+
+struct Dropout {
+  static constexpr const char* name = "dropout";
+  static constexpr const char* formula =
+      "mask[i] = philox(seed, offset + i) >= p 2^32,  y[i] = mask[i] ? x[i] / (1 - p) : 0";
+  static constexpr Slot x = input(0, "x"), offset = input(1, "offset"), y = output(2, "y"), mask = output(3, "mask");
+  static constexpr bool exact_on_integers = true;  // the cases for tests scale by 1, 5/4 and 2
+
+  int64_t n = 0;
+  DType dtype = DType::f32;
+  double p = 0.5;
+  int64_t seed = 0;
+
+  void attributes(auto&& field) {
+    field("dtype", dtype, "element type of x and y");
+    field("n", n, "elements");
+    field.option("p", p, "probability to drop an element, 0 to 1");
+    field.option("seed", seed, "key of the random numbers");
+  }
+  std::string invalid() const { return p >= 0 && p <= 1 ? "" : "p must lie in 0 to 1, is " + std::to_string(p); }
+  void infer(Shapes s) { n = s[x][0]; }
+  std::vector<TensorSpec> tensors() const {
+    return {x.of(dtype, {n}), offset.of(DType::i32, {1}, Fill::below(1 << 20)), y.of(dtype, {n}), mask.of(DType::u8, {n})};
+  }
+  double flops() const { return static_cast<double>(n); }
+  // The scale and the product are rounded to f32, then y to dtype. The mask has no tolerance.
+  Tolerance tolerance(int slot) const {
+    if (slot == mask.index) return {};
+    return {.rel = 2 * unit_roundoff(DType::f32) + unit_roundoff(dtype), .abs = underflow(dtype)};
+  }
+  int64_t slices() const { return chunks(n); }
+  void reference(Inputs in, int64_t chunk, Expect& expect) const;  // cpu_ref/elementwise/dropout.cpp
+
+  static std::vector<Case<Dropout>> cases(Scale scale) {
+    auto all = elementwise_cases<Dropout>(scale);
+    if (scale == Scale::test)
+      all = concat(std::move(all), across(&Dropout::dtype, kFloats, {{"MLP: one in five, another seed", {1031, DType::f32, 0.2, -7}},
+                                                                     {"drops nothing", {1031, DType::f32, 0}},
+                                                                     {"drops everything", {1031, DType::f32, 1}}}));
+    return all;
+  }
+};
+
+struct DropoutBackward {
+  static constexpr const char* name = "dropout_backward";
+  static constexpr const char* formula = "dx[i] = mask[i] ? dy[i] / (1 - p) : 0";
+  static constexpr Slot dy = input(0, "dy"), mask = input(1, "mask"), dx = output(2, "dx");
+  static constexpr bool exact_on_integers = true;  // as Dropout
+
+  int64_t n = 0;
+  DType dtype = DType::f32;
+  double p = 0.5;
+
+  void attributes(auto&& field) {
+    field("dtype", dtype, "element type of dy and dx");
+    field("n", n, "elements");
+    field.option("p", p, "probability with which elements were dropped, 0 to 1");
+  }
+  std::string invalid() const { return p >= 0 && p <= 1 ? "" : "p must lie in 0 to 1, is " + std::to_string(p); }
+  void infer(Shapes s) { n = s[dy][0]; }
+  std::vector<TensorSpec> tensors() const {
+    return {dy.of(dtype, {n}), mask.of(DType::u8, {n}, Fill::below(2)), dx.of(dtype, {n})};
+  }
+  double flops() const { return static_cast<double>(n); }
+  Tolerance tolerance() const {  // as Dropout
+    return {.rel = 2 * unit_roundoff(DType::f32) + unit_roundoff(dtype), .abs = underflow(dtype)};
+  }
+  int64_t slices() const { return chunks(n); }
+  void reference(Inputs in, int64_t chunk, Expect& expect) const;  // cpu_ref/elementwise/dropout.cpp
+
+  static std::vector<Case<DropoutBackward>> cases(Scale scale) { return elementwise_cases<DropoutBackward>(scale); }
+};
+
+}  // namespace duet

@@ -1,0 +1,56 @@
+// x, y, dy, dx: (n), dense; y may be x, dx may be x or dy.
+// At 0 the slope is 0. NaN is undefined here: libraries differ, so fills hold none.
+#pragma once
+#include "core/problem.h"
+#include "ops/elementwise/chunk.h"
+#include "ops/elementwise/shapes.h"
+
+namespace duet {
+
+struct Relu {
+  static constexpr const char* name = "relu";
+  static constexpr const char* formula = "y[i] = max(x[i], 0)";
+  static constexpr Slot x = input(0, "x"), y = output(1, "y");
+  static constexpr bool exact_on_integers = true;
+
+  int64_t n = 0;
+  DType dtype = DType::f32;
+
+  void attributes(auto&& field) {
+    field("dtype", dtype, "element type of x and y");
+    field("n", n, "elements");
+  }
+  void infer(Shapes s) { n = s[x][0]; }
+  std::vector<TensorSpec> tensors() const { return {x.of(dtype, {n}), y.of(dtype, {n})}; }
+  double flops() const { return static_cast<double>(n); }
+  Tolerance tolerance() const { return {.abs = underflow(dtype)}; }  // a choice, no rounding; subnormals may be flushed
+  int64_t slices() const { return chunks(n); }
+  void reference(Inputs in, int64_t chunk, Expect& expect) const;  // cpu_ref/elementwise/relu.cpp
+
+  static std::vector<Case<Relu>> cases(Scale scale) { return elementwise_cases<Relu>(scale); }
+};
+
+struct ReluBackward {
+  static constexpr const char* name = "relu_backward";
+  static constexpr const char* formula = "dx[i] = x[i] > 0 ? dy[i] : 0";
+  static constexpr Slot x = input(0, "x"), dy = input(1, "dy"), dx = output(2, "dx");
+  static constexpr bool exact_on_integers = true;
+
+  int64_t n = 0;
+  DType dtype = DType::f32;
+
+  void attributes(auto&& field) {
+    field("dtype", dtype, "element type of x, dy and dx");
+    field("n", n, "elements");
+  }
+  void infer(Shapes s) { n = s[x][0]; }
+  std::vector<TensorSpec> tensors() const { return {x.of(dtype, {n}), dy.of(dtype, {n}), dx.of(dtype, {n})}; }
+  double flops() const { return static_cast<double>(n); }
+  Tolerance tolerance() const { return {.abs = underflow(dtype)}; }  // as Relu
+  int64_t slices() const { return chunks(n); }
+  void reference(Inputs in, int64_t chunk, Expect& expect) const;  // cpu_ref/elementwise/relu.cpp
+
+  static std::vector<Case<ReluBackward>> cases(Scale scale) { return elementwise_cases<ReluBackward>(scale); }
+};
+
+}  // namespace duet

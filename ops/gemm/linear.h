@@ -1,0 +1,141 @@
+// A fully connected layer and its gradients. x: (n, in), w: (out, in), bias: (out), y: (n, out), row-major, dense; no tensor is
+// another. relu and bias are applied to the sum in f32 or better, before y is rounded to dtype.
+// Backward: with g = dy where y > 0 (relu; elsewhere 0) or g = dy (none): dx = g w, dw = g' x, dbias = the column sums of g.
+// Gradients overwrite. Without an activation y is not read.
+#pragma once
+#include "core/attributes.h"
+#include "ops/gemm/product.h"
+
+namespace duet {
+
+enum class Act : uint8_t { none, relu };
+inline std::vector<std::string> names_of(Act) { return {"none", "relu"}; }
+
+struct Linear {
+  static constexpr const char* name = "linear";
+  static constexpr const char* formula = "y[i,o] = act(sum_p x[i,p] * w[o,p] + bias[o])";
+  static constexpr Slot x = input(0, "x"), w = input(1, "w"), bias = input(2, "bias"), y = output(3, "y");
+  static constexpr bool exact_on_integers = true;
+
+  int64_t n = 0, in = 0, out = 0;
+  Act act = Act::none;
+  DType dtype = DType::f32;
+  Math math = Math::ieee;
+
+  void attributes(auto&& field) {
+    field("dtype", dtype, "element type of all tensors");
+    field.option("math", math, "how f32 products are formed");
+    field("n", n, "samples");
+    field("in", in, "features of a sample");
+    field("out", out, "outputs of a sample");
+    field.option("act", act, "activation");
+  }
+  void infer(Shapes s) { n = s[x][0], in = s[x][1], out = s[w][0]; }
+  std::string invalid() const { return invalid_precision(dtype, math); }
+  std::vector<TensorSpec> tensors() const {
+    return {x.of(dtype, {n, in}), w.of(dtype, {out, in}), bias.of(dtype, {out}), y.of(dtype, {n, out})};
+  }
+  double flops() const { return 2.0 * n * in * out; }
+  Tolerance tolerance() const {
+    return product_sum_tolerance(in, 1, dtype, math);
+  }                                                               // 1: bias. relu moves no two values apart
+  int64_t slices() const { return n; }                            // a row of y
+  void reference(Inputs in_, int64_t row, Expect& expect) const;  // cpu_ref/gemm/linear.cpp
+
+  static std::vector<Case<Linear>> cases(Scale scale);
+};
+
+struct LinearBackward {
+  static constexpr const char* name = "linear_backward";
+  static constexpr const char* formula =
+      "g = dy * [y > 0] (act=none: dy);  dx[i,p] = sum_o g[i,o] * w[o,p],  dw[o,p] = sum_i g[i,o] * x[i,p],  "
+      "dbias[o] = sum_i g[i,o]";
+  static constexpr Slot x = input(0, "x"), w = input(1, "w"), y = input(2, "y"), dy = input(3, "dy");
+  static constexpr Slot dx = output(4, "dx"), dw = output(5, "dw"), dbias = output(6, "dbias");
+  static constexpr bool exact_on_integers = true;
+
+  int64_t n = 0, in = 0, out = 0;
+  Act act = Act::none;
+  DType dtype = DType::f32;
+  Math math = Math::ieee;
+
+  void attributes(auto&& field) {
+    field("dtype", dtype, "element type of all tensors");
+    field.option("math", math, "how f32 products are formed");
+    field("n", n, "samples");
+    field("in", in, "features of a sample");
+    field("out", out, "outputs of a sample");
+    field.option("act", act, "activation of the forward pass");
+  }
+  void infer(Shapes s) { n = s[x][0], in = s[x][1], out = s[w][0]; }
+  std::string invalid() const { return invalid_precision(dtype, math); }
+  std::vector<TensorSpec> tensors() const {
+    return {
+        x.of(dtype, {n, in}),   w.of(dtype, {out, in}), y.of(dtype, {n, out}).touching(act == Act::none ? 0 : n * out),
+        dy.of(dtype, {n, out}), dx.of(dtype, {n, in}),  dw.of(dtype, {out, in}),
+        dbias.of(dtype, {out})};
+  }
+  double flops() const { return 4.0 * n * in * out; }
+  // dx sums over outputs, dw and dbias over samples. The mask is exact. dbias may run on matrix units too, times 1.
+  Tolerance tolerance(int slot) const { return product_sum_tolerance(slot == dx.index ? out : n, 0, dtype, math); }
+  int64_t slices() const { return n + out; }                        // a row of dx; then a row of dw and its dbias
+  void reference(Inputs in_, int64_t slice, Expect& expect) const;  // cpu_ref/gemm/linear.cpp
+
+  static std::vector<Case<LinearBackward>> cases(Scale scale);
+};
+
+namespace linear_cases {  // one list: a layer's backward pass has the shapes of its forward
+
+template <class P> std::vector<Case<P>> test() {
+  return concat(in_all_precisions<P>({{"one product", {1, 1, 1}},
+                                      {"beside a register tile", {17, 65, 33}},
+                                      {"relu", {33, 17, 65, Act::relu}},
+                                      {"MLP hidden layer, narrowed", {32, 129, 128, Act::relu}},
+                                      {"MLP head", {32, 128, 10}}}),
+                across(&P::dtype, kFloats,
+                       {{"no samples", {0, 3, 5, Act::relu}},
+                        {"no features: the bias alone", {3, 0, 5, Act::relu}},
+                        {"no outputs", {3, 5, 0}},
+                        {"one sample", {1, 129, 65, Act::relu}},
+                        {"one output", {65, 33, 1}},
+                        {"three of each", {3, 3, 3, Act::relu}},
+                        {"thin and long", {1031, 3, 3}},
+                        {"over a cache block", {259, 1031, 65, Act::relu}}}));
+}
+
+template <class P> std::vector<Case<P>> standard() {
+  return across(&P::dtype, kF32AndBf16,
+                {{"MLP 784-128, batch 32", {32, 784, 128, Act::relu}},
+                 {"BERT-base 768->3072, 384 tokens", {384, 768, 3072, Act::relu}},
+                 {"MLP 128-10, batch 32", {32, 128, 10}},
+                 {"MLP 784-128, batch 512", {512, 784, 128, Act::relu}},
+                 {"MLP 128-10, batch 512", {512, 128, 10}},
+                 {"BERT-base 3072->768, 384 tokens", {384, 3072, 768}},
+                 {"BERT-large 1024->4096, 384 tokens", {384, 1024, 4096}},
+                 {"GPT-2 124M 768->2304, 1024 tokens", {1024, 768, 2304}},
+                 {"ResNet-50 head, batch 32", {32, 2048, 1000}}});
+}
+
+template <class P> std::vector<Case<P>> more() {
+  return across(&P::dtype, kFloats,
+                {{"MLP 784-128, batch 64", {64, 784, 128, Act::relu}},
+                 {"BERT-large 4096->1024, 384 tokens", {384, 4096, 1024}},
+                 {"GPT-2 124M 768->3072, 8192 tokens", {8192, 768, 3072}},
+                 {"GPT-2 124M 3072->768, 8192 tokens", {8192, 3072, 768}},
+                 {"GPT-2 124M vocabulary, 1024 tokens", {1024, 768, 50257}},
+                 {"Llama-3-8B 4096->6144, 512 tokens", {512, 4096, 6144}}});
+}
+
+template <class P> std::vector<Case<P>> at(Scale scale) {
+  if (scale == Scale::test) return test<P>();
+  return scale == Scale::full ? concat(standard<P>(), more<P>()) : standard<P>();
+}
+
+}  // namespace linear_cases
+
+inline std::vector<Case<Linear>> Linear::cases(Scale scale) { return linear_cases::at<Linear>(scale); }
+inline std::vector<Case<LinearBackward>> LinearBackward::cases(Scale scale) {
+  return linear_cases::at<LinearBackward>(scale);
+}
+
+}  // namespace duet

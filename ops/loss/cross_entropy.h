@@ -1,0 +1,118 @@
+// Softmax cross-entropy, averaged over rows. x, dx: (rows, cols), row-major, dense; label: (rows) i32; loss: (1) and
+// lse: (rows) in f32; dx may be x. A label outside [0, cols) marks no column: its row has no one-hot term.
+// The loss of no rows is 0. Summation as in ops/summation.h. Label smoothing: arXiv:1512.00567.
+#pragma once
+#include <string>
+
+#include "core/problem.h"
+#include "ops/statistic.h"
+#include "ops/summation.h"
+
+namespace duet {
+
+struct CrossEntropy {
+  static constexpr const char* name = "cross_entropy";
+  static constexpr const char* formula =
+      "lse[r] = log sum_c exp(x[r,c]),  loss = mean_r (lse[r] - sum_c q[r,c] x[r,c]),  "
+      "q[r,c] = (1 - smooth) [c = label[r]] + smooth / cols";
+  static constexpr Slot x = input(0, "x"), label = input(1, "label"), loss = output(2, "loss"), lse = output(3, "lse");
+  static constexpr double kReach = 10;  // x lies in +-kReach
+
+  int64_t rows = 0, cols = 0;
+  DType dtype = DType::f32;
+  double smooth = 0;
+
+  void attributes(auto&& field) {
+    field("dtype", dtype, "element type of x");
+    field("rows", rows, "samples");
+    field("cols", cols, "classes");
+    field.option("smooth", smooth, "share of the target that is spread over all classes, 0 to 1");
+  }
+  std::string invalid() const {
+    if (smooth < 0 || smooth > 1) return "smooth must lie in 0 to 1, is " + std::to_string(smooth);
+    return rows > 0 && cols == 0 ? "cols must be at least 1 where there are rows, is 0" : "";
+  }
+  void infer(Shapes s) { rows = s[x][0], cols = s[x][1]; }
+  std::vector<TensorSpec> tensors() const {
+    return {x.of(dtype, {rows, cols}, Fill::uniform(-kReach, kReach)),
+            label.of(DType::i32, {rows}, Fill::below(std::max<int64_t>(1, cols))),
+            loss.of(statistic_dtype(dtype), {1}), lse.of(statistic_dtype(dtype), {rows})};
+  }
+  double flops() const { return 3.0 * rows * cols; }
+
+  // lse = m + log s, s = sum_c exp(x - m) >= 1. s is relatively wrong by its additions, an exp of 2 ulp = 4u and the
+  // rounding of its argument, at most 2 kReach; in log s that error is absolute, so it counts against the 1 in
+  // terms = |m| + log s + 1. log itself (2 ulp) and the addition of m round 5 times.
+  // loss: rows of that and of q x, whose own sum has the additions of cols and 3 products, added up and divided.
+  Tolerance tolerance(int slot) const {
+    const double row = additions(cols) + 4 + 2 * kReach + 5;
+    const double roundings = slot == loss.index ? row + 3 + additions(rows) + 1 : row;
+    return {.rel = unit_roundoff(DType::f32), .terms = gamma(roundings, unit_roundoff(DType::f32))};
+  }
+  int64_t slices() const { return rows + 1; }  // lse of a row; the last one: the loss
+  void reference(Inputs in, int64_t slice, Expect& expect) const;  // cpu_ref/loss/cross_entropy.cpp
+
+  static std::vector<Case<CrossEntropy>> cases(Scale scale) {
+    if (scale == Scale::test)
+      return across(&CrossEntropy::dtype, kFloats, {{"one class: the loss is 0", {1, 1}},
+                                                    {"no rows", {0, 7}},
+                                                    {"MLP 784-128-10, batch 32", {32, 10}},
+                                                    {"a lane short of a warp", {3, 31}},
+                                                    {"a row over a block, smoothed", {257, 33, DType::f32, 0.1}},
+                                                    {"prime, longer than a block", {5, 1031}},
+                                                    {"long rows, several tasks, smoothed", {3, 50257, DType::f32, 0.1}}});
+    auto all = across(&CrossEntropy::dtype, kFloats, {{"GPT-2 vocabulary, 512 tokens", {512, 50257}},
+                                                      {"ResNet-50 head, batch 256", {256, 1000}},
+                                                      {"MLP 784-128-10, batch 32", {32, 10}}});
+    if (scale == Scale::full)
+      all = concat(std::move(all), across(&CrossEntropy::dtype, kFloats,
+                                          {{"GPT-2 vocabulary, 8192 tokens", {8192, 50257}},
+                                           {"Transformer base, 25000 tokens, smoothed", {25000, 37000, DType::f32, 0.1}}}));
+    return all;
+  }
+};
+
+struct CrossEntropyBackward {
+  static constexpr const char* name = "cross_entropy_backward";
+  static constexpr const char* formula =
+      "dx[r,c] = (exp(x[r,c] - lse[r]) - q[r,c]) / rows,  q[r,c] = (1 - smooth) [c = label[r]] + smooth / cols";
+  static constexpr Slot x = input(0, "x"), label = input(1, "label"), lse = input(2, "lse"), dx = output(3, "dx");
+  static constexpr double kReach = CrossEntropy::kReach;
+
+  int64_t rows = 0, cols = 0;
+  DType dtype = DType::f32;
+  double smooth = 0;
+
+  void attributes(auto&& field) {
+    field("dtype", dtype, "element type of x and dx");
+    field("rows", rows, "samples");
+    field("cols", cols, "classes");
+    field.option("smooth", smooth, "share of the target that is spread over all classes, 0 to 1");
+  }
+  std::string invalid() const { return CrossEntropy{rows, cols, dtype, smooth}.invalid(); }
+  void infer(Shapes s) { rows = s[x][0], cols = s[x][1]; }
+  std::vector<TensorSpec> tensors() const {  // lse above every x: exp(x - lse) is a probability
+    return {x.of(dtype, {rows, cols}, Fill::uniform(-kReach, kReach)),
+            label.of(DType::i32, {rows}, Fill::below(std::max<int64_t>(1, cols))),
+            lse.of(statistic_dtype(dtype), {rows}, Fill::uniform(kReach, 2 * kReach)), dx.of(dtype, {rows, cols})};
+  }
+  double flops() const { return 4.0 * rows * cols; }
+
+  // terms, of (exp + q) / rows: an exp of 2 ulp = 4u whose argument, at most 3 kReach, was rounded once; q has 3
+  // roundings; one subtraction, and 1 / rows and the product with it. Then dx is rounded to dtype.
+  Tolerance tolerance() const {
+    return {.rel = unit_roundoff(dtype),
+            .terms = gamma(4 + 3 * kReach + 3 + 1 + 2, unit_roundoff(DType::f32)),
+            .abs = underflow(dtype)};
+  }
+  int64_t slices() const { return rows; }
+  void reference(Inputs in, int64_t row, Expect& expect) const;  // cpu_ref/loss/cross_entropy.cpp
+
+  static std::vector<Case<CrossEntropyBackward>> cases(Scale scale) {  // those of CrossEntropy
+    std::vector<Case<CrossEntropyBackward>> all;
+    for (const auto& [why, p] : CrossEntropy::cases(scale)) all.push_back({why, {p.rows, p.cols, p.dtype, p.smooth}});
+    return all;
+  }
+};
+
+}  // namespace duet

@@ -1,0 +1,70 @@
+// x: (rows, cols), row-major, dense. axis 1: y: (rows), the sum of each row; axis 0: y: (cols), the sum of each column, as
+// of a bias gradient. An empty sum is 0. Summation as in ops/summation.h; y is rounded to dtype once.
+#pragma once
+#include <string>
+
+#include "core/problem.h"
+#include "ops/summation.h"
+
+namespace duet {
+
+struct Sum {
+  static constexpr const char* name = "sum";
+  static constexpr const char* formula = "axis 1: y[r] = sum_c x[r,c];  axis 0: y[c] = sum_r x[r,c]";
+  static constexpr Slot x = input(0, "x"), y = output(1, "y");
+  static constexpr bool exact_on_integers = true;
+
+  int64_t rows = 0, cols = 0;
+  DType dtype = DType::f32;
+  int64_t axis = 1;
+
+  void attributes(auto&& field) {
+    field("dtype", dtype, "element type of x and y");
+    field("rows", rows, "rows of x");
+    field("cols", cols, "columns of x");
+    field.option("axis", axis, "the axis that is summed over: 0 or 1");
+  }
+  std::string invalid() const { return axis == 0 || axis == 1 ? "" : "axis must be 0 or 1, is " + std::to_string(axis); }
+  void infer(Shapes s) { rows = s[x][0], cols = s[x][1]; }
+  int64_t length() const { return axis == 1 ? cols : rows; }  // terms of each sum
+  std::vector<TensorSpec> tensors() const {  // both signs, yet the sum grows with every term: a lost part shows
+    return {x.of(dtype, {rows, cols}, Fill::uniform(-0.5, 1.5)), y.of(dtype, {axis == 1 ? rows : cols})};
+  }
+  double flops() const { return static_cast<double>(rows) * static_cast<double>(cols); }
+  // Each addition rounds to f32: gamma of a term's additions times sum|x|. Then y is rounded to dtype.
+  Tolerance tolerance() const {
+    return {.rel = unit_roundoff(dtype), .terms = gamma(additions(length()), unit_roundoff(DType::f32)), .abs = underflow(dtype)};
+  }
+  int64_t slices() const { return axis == 1 ? rows : cols; }  // one sum
+  void reference(Inputs in, int64_t i, Expect& expect) const;  // cpu_ref/reduction/sum.cpp
+
+  static std::vector<Case<Sum>> cases(Scale scale) {
+    if (scale == Scale::test)
+      return across(&Sum::dtype, kFloats, {{"one element", {1, 1}},
+                                           {"no rows", {0, 7}},
+                                           {"nothing in each row", {3, 0}},
+                                           {"a lane short of a warp", {3, 31}},
+                                           {"beside a warp", {31, 33}},
+                                           {"prime, longer than a block", {5, 1031}},
+                                           {"one long row, several tasks", {1, 100003}},
+                                           {"many short rows", {10007, 3}},
+                                           {"columns: one element", {1, 1, DType::f32, 0}},
+                                           {"columns: no rows", {0, 7, DType::f32, 0}},
+                                           {"columns: none", {3, 0, DType::f32, 0}},
+                                           {"columns: beside a warp", {33, 31, DType::f32, 0}},
+                                           {"columns: prime, longer than a block", {1031, 5, DType::f32, 0}},
+                                           {"columns: few rows of many", {3, 10007, DType::f32, 0}},
+                                           {"columns: one long one", {100003, 1, DType::f32, 0}}});
+    constexpr DType kWide[] = {DType::f32, DType::bf16};  // whose range holds a sum of 16 Mi terms
+    auto all = concat(across(&Sum::dtype, kWide, {{"64 MiB in f32: beyond the caches", {1, 1 << 24}}}),
+                      across(&Sum::dtype, kFloats, {{"GPT-2 124M bias gradient, 8192 tokens", {8192, 768, DType::f32, 0}},
+                                                    {"GPT-2 124M, a sum per token", {8192, 768}},
+                                                    {"4 KiB in f32: the cost of a call", {1, 1 << 10}}}));
+    if (scale == Scale::full)
+      all = concat(std::move(all), across(&Sum::dtype, kWide, {{"1 GiB in f32", {1, 1 << 28}},
+                                                               {"1 MiB in f32: in L2 or L3", {1, 1 << 18}}}));
+    return all;
+  }
+};
+
+}  // namespace duet

@@ -1,0 +1,185 @@
+// Charts on two logarithmic axes: rooflines, and time against size.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "reports/charts.h"
+#include "reports/format.h"
+#include "reports/svg.h"
+
+namespace duet::reports {
+namespace {
+
+constexpr double kLeft = 62, kRight = 540, kTop = 34, kBottom = 346;  // the roofline's plot area
+
+// Colour tells the device, shape the precision.
+std::map<std::string, Shape> shapes_of(const Roofline& roofline) {
+  static constexpr Shape kOrder[] = {Shape::circle, Shape::diamond, Shape::square, Shape::triangle};
+  std::map<std::string, Shape> shapes;
+  if (std::any_of(roofline.points.begin(), roofline.points.end(), [](const auto& p) { return p.job->dtype == "f32"; }))
+    shapes["f32"] = Shape::circle;
+  for (const RooflinePoint& point : roofline.points)
+    shapes.try_emplace(point.job->dtype, kOrder[std::min<size_t>(shapes.size(), 3)]);
+  return shapes;
+}
+
+struct Plot {
+  Svg svg;
+  LogAxis x, y;
+  std::string colour;  // cpu or gpu
+};
+
+void axes(Plot& plot, const Roofline& roofline) {
+  Svg& svg = plot.svg;
+  for (const double value : plot.x.decades()) {
+    svg.line({plot.x(value), kTop}, {plot.x(value), kBottom}, "grid");
+    svg.text({plot.x(value), kBottom + 16}, fmt::format("{:g}", value), Anchor::middle, "m");
+  }
+  for (const double value : plot.y.decades()) {
+    svg.line({kLeft, plot.y(value)}, {kRight, plot.y(value)}, "grid");
+    svg.text({kLeft - 6, plot.y(value) + 4}, si(value, "", 1), Anchor::end, "m");
+  }
+  const std::string bandwidth =
+      roofline.bandwidth ? ", " + roofline.bandwidth->name + " " + si(roofline.bandwidth->value, "B/s") : "";
+  svg.text({kLeft, 18}, to_text(roofline.device) + " roofline", Anchor::start, "h");
+  svg.text({kRight, 18}, "FLOP/s" + bandwidth, Anchor::end, "m");
+  svg.text({(kLeft + kRight) / 2, kBottom + 36}, "FLOP per byte of compulsory traffic", Anchor::middle, "m");
+  std::vector<LegendEntry> entries;
+  for (const auto& [dtype, shape] : shapes_of(roofline))
+    entries.push_back({LegendEntry::marker, "f-" + plot.colour, dtype, shape});
+  legend(svg, {kLeft, kBottom + 54}, entries);
+}
+
+// The slanted roof, up to the fastest compute roof.
+void memory_roof(Plot& plot, Labels& labels, double bandwidth, double peak) {
+  const double foot = std::max(plot.x.low(), plot.y.low() / bandwidth);
+  const double knee = std::clamp(peak / bandwidth, foot, plot.x.high());
+  plot.svg.path({{plot.x(foot), plot.y(foot * bandwidth)}, {plot.x(knee), plot.y(knee * bandwidth)}},
+                "l-" + plot.colour);
+  for (int i = 0; i <= 100; ++i) {
+    const double intensity = foot * std::pow(knee / foot, i / 100.0);
+    const double x = plot.x(intensity), y = plot.y(intensity * bandwidth);
+    labels.keep_free({x - 1, y - 1, x + 1, y + 1});
+  }
+}
+
+void compute_roofs(Plot& plot, Labels& labels, const Roofline& roofline) {
+  struct Name {
+    double y;
+    std::string text;
+  };
+  std::vector<Name> names;
+  for (const ComputeRoof& roof : roofline.compute) {
+    const double value = roof.ceiling->value, y = plot.y(value);
+    const double knee = roofline.bandwidth ? plot.x(value / roofline.bandwidth->value) : kLeft;
+    const bool fastest = &roof == &roofline.compute.front();
+    plot.svg.path({{knee, y}, {kRight, y}}, "l-" + plot.colour + (fastest ? "" : " dash"));
+    labels.keep_free({knee, y - 3, kRight, y + 3});
+    if (!names.empty() && y - names.back().y < 13)  // too close for a label of its own
+      names.back().text += fmt::format("; {} {}", roof.dtype, si(value, "", 3));
+    else
+      names.push_back({y, fmt::format("{} {}", roof.dtype, si(value, roof.ceiling->unit))});
+  }
+  for (const Name& name : names) {
+    plot.svg.text({kLeft + 8, name.y + 4}, name.text, Anchor::start, "halo");
+    labels.keep_free({kLeft, name.y - 8, kLeft + 14 + 6.6 * static_cast<double>(width_of(name.text)), name.y + 6});
+  }
+}
+
+void curve(Svg& svg, const Sweep& sweep, const LogAxis& x, const LogAxis& y, std::optional<double> SweepPoint::*time_s,
+           const std::string& cls) {
+  std::vector<Point> points;
+  for (const SweepPoint& point : sweep.points)
+    if (point.*time_s) points.emplace_back(x(point.size), y(*(point.*time_s)));
+  svg.path(points, cls);
+  if (points.size() == 1) svg.marker(points[0], Shape::circle, "f-" + cls.substr(2, 3));
+}
+
+}  // namespace
+
+Chart roofline_chart(const Roofline& roofline) {
+  double low = 1e300, high = 0, left = 0.05, right = 5000;
+  for (const RooflinePoint& point : roofline.points) {
+    low = std::min(low, point.rate), high = std::max(high, point.rate);
+    left = std::min(left, point.intensity / 2), right = std::max(right, point.intensity * 2);
+  }
+  for (const ComputeRoof& roof : roofline.compute) high = std::max(high, roof.ceiling->value);
+  Plot plot{{},
+            {left, right, kLeft, kRight},
+            LogAxis::round(0.5 * low, high, kBottom, kTop),
+            roofline.device == Device::cpu ? "cpu" : "gpu"};
+  axes(plot, roofline);
+  Labels labels(plot.svg, {kLeft, kTop, kRight, kBottom});
+  for (const RooflinePoint& p : roofline.points) {
+    const double x = plot.x(p.intensity), y = plot.y(p.rate);
+    labels.keep_free({x - 6, y - 6, x + 6, y + 6});
+  }
+  if (roofline.bandwidth)
+    memory_roof(plot, labels, roofline.bandwidth->value,
+                roofline.compute.empty() ? high : roofline.compute.front().ceiling->value);
+  compute_roofs(plot, labels, roofline);
+  const auto shapes = shapes_of(roofline);
+  for (const RooflinePoint& p : roofline.points) {
+    const Point at{plot.x(p.intensity), plot.y(p.rate)};
+    const Summary& summary = p.series->summary;
+    plot.svg.line({at.first, plot.y(p.job->flops / summary.hi_s)}, {at.first, plot.y(p.job->flops / summary.lo_s)},
+                  "whisker");
+    plot.svg.marker(at, shapes.at(p.job->dtype), "f-" + (p.suspect ? "bad" : plot.colour),
+                    fmt::format("{}: {}, {}{} ({}: {} to {})", p.job->name, si(p.rate, "FLOP/s"), roof_text(*p.series),
+                                p.suspect ? ", suspect: no result" : "", summary.interval, seconds(summary.lo_s),
+                                seconds(summary.hi_s)));
+  }
+  for (const bool suspect : {true, false})  // the first to be labelled get the best places
+    for (const RooflinePoint& p : roofline.points)
+      if (p.suspect == suspect)
+        labels.put({plot.x(p.intensity), plot.y(p.rate)}, p.job->op + (suspect ? " (suspect)" : ""),
+                   suspect ? "f-bad" : "");
+  return std::move(plot.svg).chart("roofline_" + plot.colour, "Roofline, " + to_text(roofline.device),
+                                   "FLOP per second against arithmetic intensity, both logarithmic, with the ceilings "
+                                   "of this run. Whiskers: the interval of the time.",
+                                   556, static_cast<int>(kBottom) + 64);
+}
+
+Chart break_even_chart(const BreakEvenRow& row, size_t number) {
+  constexpr double kPlotLeft = 56, kPlotRight = 352, kPlotTop = 40, kPlotBottom = 234;
+  const Sweep& sweep = *row.sweep;
+  double low = 1e300, high = 0;
+  bool gpu = false;
+  for (const SweepPoint& point : sweep.points)
+    for (const auto& time_s : {point.cpu_s, point.gpu_call_s, point.gpu_end_to_end_s})
+      if (time_s) low = std::min(low, *time_s), high = std::max(high, *time_s);
+  for (const SweepPoint& point : sweep.points) gpu |= point.gpu_call_s || point.gpu_end_to_end_s;
+  if (high == 0) low = high = 1;
+  Svg svg;
+  const LogAxis x(sweep.points.front().size, sweep.points.back().size, kPlotLeft, kPlotRight);
+  const LogAxis y = LogAxis::round(low, high, kPlotBottom, kPlotTop);
+  for (const double value : y.decades()) {
+    svg.line({kPlotLeft, y(value)}, {kPlotRight, y(value)}, "grid");
+    svg.text({kPlotLeft - 6, y(value) + 4}, si(value, "s", 1), Anchor::end, "m");
+  }
+  for (const double value : x.decades(6)) {
+    svg.line({x(value), kPlotTop}, {x(value), kPlotBottom}, "grid");
+    svg.text({x(value), kPlotBottom + 16}, si(value, "", 1), Anchor::middle, "m");
+  }
+  svg.text({kPlotLeft, 16}, elided(sweep.op + (sweep.dtype.empty() ? "" : " " + sweep.dtype), 42), Anchor::start, "h");
+  std::vector<LegendEntry> entries = {{LegendEntry::line, "l-cpu", "CPU"}};
+  if (gpu) entries.push_back({LegendEntry::line, "l-gpu", "GPU call"});
+  if (gpu) entries.push_back({LegendEntry::dashed, "l-gpu", "end to end"});
+  legend(svg, {kPlotLeft, 32}, entries);
+  curve(svg, sweep, x, y, &SweepPoint::cpu_s, "l-cpu");
+  curve(svg, sweep, x, y, &SweepPoint::gpu_call_s, "l-gpu");
+  curve(svg, sweep, x, y, &SweepPoint::gpu_end_to_end_s, "l-gpu dash");
+  for (const BreakEven& at : {row.resident, row.with_copies})
+    if (at.kind == BreakEven::Kind::at) svg.line({x(at.size), kPlotTop}, {x(at.size), kPlotBottom}, "whisker dots");
+  const std::string text =
+      gpu ? fmt::format("break-even resident: {}, with copies: {}", break_even_text(row.resident, sweep.size_name),
+                        break_even_text(row.with_copies, sweep.size_name))
+          : "GPU: not measured";
+  svg.text({8, 270}, elided(text, 58));
+  return std::move(svg).chart(numbered("break_even", number), "Break-even of " + sweep.op,
+                              "Time against " + sweep.size_name + ", both logarithmic.", 366, 280);
+}
+
+}  // namespace duet::reports

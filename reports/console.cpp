@@ -1,0 +1,120 @@
+// The table a terminal shows after a run.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "reports/format.h"
+#include "reports/render.h"
+#include "reports/report.h"
+
+namespace duet::reports {
+namespace {
+
+std::string clean(const Cell& cell) {
+  std::string text;
+  for (const Span& span : cell.text) text += span.text;
+  for (char& c : text)
+    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = ' ';  // no escape sequences from a file to a terminal
+  return text;
+}
+
+std::string padded(const std::string& text, size_t width, bool right) {
+  const std::string space(width - std::min(width, width_of(text)), ' ');
+  return right ? space + text : text + space;
+}
+
+Table speedups(const Analysis& analysis) {
+  Table table{.caption = {},
+              .columns = {{"case"},
+                          {"cache"},
+                          {"CPU"},
+                          {"call", true},
+                          {"of roof", true},
+                          {"GPU"},
+                          {"call", true},
+                          {"of roof", true},
+                          {"× kernel", true},
+                          {"× call", true},
+                          {"× end to end", true},
+                          {"interval of × call"}},
+              .rows = {}};
+  for (const SpeedupRow& row : analysis.speedups) {
+    const auto ratio = [&](Scope scope) {
+      const auto& found = row.ratio[static_cast<size_t>(scope)];
+      return cell(found ? times(found->value) + marks_text(row) : "-");
+    };
+    const Interval& call = *row.ratio[static_cast<size_t>(Scope::call)];
+    table.rows.push_back(
+        {cell(case_text(row.case_name)), cell(cache_text(row)), cell(row.cpu.job->impl + ", " + threads_text(row.cpu)),
+         cell(seconds(row.cpu.call->summary.median_s)), cell(roof_text(*row.cpu.call)), cell(row.gpu.job->impl),
+         cell(seconds(row.gpu.call->summary.median_s)), cell(roof_text(*row.gpu.device_time())), ratio(Scope::kernel),
+         ratio(Scope::call), ratio(Scope::end_to_end),
+         cell(fmt::format("{} to {} ({})", significant(call.lo), significant(call.hi), call.label))});
+  }
+  return table;
+}
+
+Table one_sided(const Analysis& analysis, bool with_reason) {
+  Table table{
+      .caption = {},
+      .columns = {{"case"}, {"cache"}, {"implementation"}, {"threads", true}, {"call", true}, {"of roof", true}},
+      .rows = {}};
+  if (with_reason) table.columns.push_back({"no ratio, since"});
+  for (const OneSidedRow& row : analysis.one_sided) {
+    const Series& call = *row.choice.call;
+    table.rows.push_back({cell(case_text(row.case_name)), cell(to_text(call.cache)), cell(row.choice.job->impl),
+                          cell(fmt::format("{}", call.threads)), cell(seconds(call.summary.median_s)),
+                          cell(roof_text(*row.choice.device_time()) + (row.weak_cpu ? "*" : ""))});
+    if (with_reason) table.rows.back().push_back(cell(row.missing));
+  }
+  return table;
+}
+
+std::string verdict(const Analysis& analysis) {
+  const auto count = [&](Status status) {
+    const auto found = analysis.count.find(status);
+    return found == analysis.count.end() ? size_t{0} : found->second;
+  };
+  return fmt::format("{} measured, {} skipped, {} failed, {} suspect\n", count(Status::ok), count(Status::skipped),
+                     count(Status::failed), analysis.suspect_jobs);
+}
+
+}  // namespace
+
+std::string render_text(const Table& table) {
+  std::vector<size_t> widths;
+  for (const Column& column : table.columns) widths.push_back(width_of(column.title));
+  for (const auto& row : table.rows)
+    for (size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], width_of(clean(row[i])));
+  std::string out;
+  const auto add = [&](size_t i, const std::string& text) {
+    const bool last = i + 1 == table.columns.size();
+    out += last && !table.columns[i].number ? text : padded(text, widths[i], table.columns[i].number);
+    out += last ? "\n" : "  ";
+  };
+  for (size_t i = 0; i < table.columns.size(); ++i) add(i, table.columns[i].title);
+  for (const auto& row : table.rows)
+    for (size_t i = 0; i < row.size(); ++i) add(i, clean(row[i]));
+  return out;
+}
+
+std::string console_table(const Run& run) {
+  const Analysis analysis = analyse(run);
+  std::string out;
+  bool star = false, dagger = false;
+  for (const SpeedupRow& row : analysis.speedups) star |= row.weak_cpu, dagger |= row.contested;
+  for (const OneSidedRow& row : analysis.one_sided) star |= row.weak_cpu;
+  if (!analysis.gpu_measured) {
+    if (!analysis.one_sided.empty()) out += render_text(one_sided(analysis, false));
+    out += "GPU: not measured (" + clean(cell(analysis.no_gpu_reason)) + ")\n";
+  } else {
+    out += analysis.speedups.empty() ? "No case has a verified and plausible result on both sides.\n"
+                                     : render_text(speedups(analysis));
+    if (!analysis.one_sided.empty()) out += "\n" + render_text(one_sided(analysis, true));
+  }
+  if (star) out += fmt::format("* the CPU is below {:.0f} % of its own roof or marked weak\n", 100 * kLowRoof);
+  if (dagger) out += "† a suspect job claims to be faster than one of the two\n";
+  return out + verdict(analysis);
+}
+
+}  // namespace duet::reports

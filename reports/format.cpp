@@ -1,0 +1,134 @@
+#include "reports/format.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+namespace duet::reports {
+
+std::string significant(double value, int digits) {
+  if (value == 0) return "0";
+  const std::string scientific = fmt::format("{:.{}e}", value, digits - 1);  // knows the exponent after rounding
+  const int decimals = digits - 1 - std::stoi(scientific.substr(scientific.find('e') + 1));
+  if (decimals > 12) return scientific;
+  return fmt::format("{:.{}f}", value, std::max(0, decimals));
+}
+
+std::string si(double value, const std::string& unit, int digits) {
+  static constexpr std::pair<double, const char*> kPrefixes[] = {
+      {1e15, "P"}, {1e12, "T"}, {1e9, "G"}, {1e6, "M"}, {1e3, "k"}, {1, ""}, {1e-3, "m"}, {1e-6, "µ"}, {1e-9, "n"}};
+  std::string text = significant(value, digits);
+  for (const auto& [scale, prefix] : kPrefixes)
+    if (std::abs(value) >= scale * 0.9995) {
+      text = significant(value / scale, digits);
+      return prefix + unit == "" ? text : text + " " + prefix + unit;
+    }
+  return unit.empty() ? text : text + " " + unit;
+}
+
+std::string seconds(double value) { return si(value, "s"); }
+
+std::string share(double fraction) {
+  return (fraction < 0.095 ? significant(100 * fraction, 2) : fmt::format("{:.0f}", 100 * fraction)) + " %";
+}
+
+std::string times(double ratio) { return significant(ratio, ratio >= 1 ? 3 : 2) + "×"; }
+
+std::string count_of(size_t count, const std::string& noun) {
+  if (count != 1 && noun == "series") return fmt::format("{} series", count);
+  return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
+}
+
+std::string size_text(double size) { return size < 10000 ? fmt::format("{:.0f}", size) : si(size, ""); }
+
+std::string bytes_text(double bytes) {
+  for (const auto& [scale, unit] : {std::pair(0x1p30, " GiB"), std::pair(0x1p20, " MiB"), std::pair(0x1p10, " KiB")})
+    if (bytes >= scale) return significant(bytes / scale) + unit;
+  return fmt::format("{:.0f} B", bytes);
+}
+
+std::string roof_text(const Series& series) {
+  if (series.has_flag("floor")) return "floor";  // its share is not interpreted
+  if (!series.roof) return "no roof";
+  return share(series.roof->fraction) + " " + to_text(series.roof->bound);
+}
+
+std::string threads_text(const Choice& choice) {
+  return choice.job->device == Device::cpu ? count_of(static_cast<size_t>(choice.call->threads), "thread") : "";
+}
+
+std::string case_text(const std::string& case_name) {
+  std::string text = case_name;
+  std::replace(text.begin(), text.end(), '/', ' ');
+  return text;
+}
+
+std::string cache_text(const SpeedupRow& row) {
+  const Cache cpu = row.cpu.call->cache, gpu = row.gpu.call->cache;
+  return cpu == gpu ? to_text(cpu) : fmt::format("CPU {}, GPU {}", to_text(cpu), to_text(gpu));
+}
+
+std::string marks_text(const SpeedupRow& row) {
+  return std::string(row.weak_cpu ? "*" : "") + (row.contested ? "†" : "");
+}
+
+std::string break_even_text(const BreakEven& at, const std::string& size_name) {
+  switch (at.kind) {
+    case BreakEven::Kind::never:
+      return "never";
+    case BreakEven::Kind::from_smallest:
+      return fmt::format("{} ≤ {}", size_name, size_text(at.size));
+    case BreakEven::Kind::at:
+      return fmt::format("{} ≈ {}", size_name, size_text(at.size));
+    case BreakEven::Kind::unknown:
+      break;
+  }
+  return "not measured";
+}
+
+size_t width_of(const std::string& text) {
+  return static_cast<size_t>(std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xC0) != 0x80; }));
+}
+
+std::string elided(const std::string& text, size_t characters) {
+  const size_t width = width_of(text);
+  if (width <= characters) return text;
+  const size_t head = characters * 3 / 5, tail = characters - 1 - head;
+  std::string kept;
+  size_t seen = 0;  // characters begun
+  for (const char c : text) {
+    if ((c & 0xC0) != 0x80 && ++seen == head + 1) kept += "…";
+    if (seen <= head || seen > width - tail) kept += c;
+  }
+  return kept;
+}
+
+std::string html_escaped(const std::string& text) {
+  std::string safe;
+  safe.reserve(text.size());
+  for (const char c : text) {
+    switch (c) {
+      case '&':
+        safe += "&amp;";
+        break;
+      case '<':
+        safe += "&lt;";
+        break;
+      case '>':
+        safe += "&gt;";
+        break;
+      case '"':
+        safe += "&quot;";
+        break;
+      case '\'':
+        safe += "&#39;";
+        break;
+      default:
+        safe += static_cast<unsigned char>(c) < 0x20 || c == 0x7f ? ' ' : c;  // XML forbids most of them
+    }
+  }
+  return safe;
+}
+
+}  // namespace duet::reports

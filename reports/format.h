@@ -1,0 +1,28 @@
+// Numbers and names as a reader sees them; independent of the locale.
+#pragma once
+#include <string>
+
+#include "reports/analysis.h"
+
+namespace duet::reports {
+
+std::string significant(double value, int digits = 3);                  // "12.3"
+std::string si(double value, const std::string& unit, int digits = 3);  // "12.3 GB/s"
+std::string seconds(double value);                                      // "12.3 µs"
+std::string share(double fraction);                                     // "87 %"
+std::string times(double ratio);                                        // "12.3×"
+std::string count_of(size_t count, const std::string& noun);            // "1 job", "2 jobs"
+std::string size_text(double size);                                     // "289", "102 k"
+std::string bytes_text(double bytes);                                   // "64.0 MiB"
+std::string roof_text(const Series& series);                            // "87 % memory", "floor", "no roof"
+std::string threads_text(const Choice& choice);                         // "16 threads", or nothing on a GPU
+std::string case_text(const std::string& case_name);                    // "gemm f32 m:64 n:64"
+std::string cache_text(const SpeedupRow& row);                          // "warm"
+std::string marks_text(const SpeedupRow& row);  // "*" weak CPU, "†" contested, both or nothing
+std::string break_even_text(const BreakEven& at, const std::string& size_name);
+std::string elided(const std::string& text, size_t characters);  // in the middle; cases differ at their ends
+size_t width_of(const std::string& text);                        // the same count
+
+std::string html_escaped(const std::string& text);  // valid in HTML and XML, inside and outside attributes
+
+}  // namespace duet::reports

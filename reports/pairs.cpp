@@ -1,0 +1,160 @@
+// CPU against GPU, case by case.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+#include "reports/analysis.h"
+
+namespace duet::reports {
+namespace {
+
+constexpr std::array kCaches = {Cache::warm, Cache::rotating, Cache::cold};  // first choice first
+
+const Series* one_thread_call(const Choice& choice) {
+  if (choice.job->device != Device::cpu || choice.call->threads == 1) return nullptr;
+  return find_series(*choice.job, Scope::call, choice.call->cache, 1);
+}
+
+bool weak(const Series& call) {
+  return call.has_flag("weak_cpu") || (call.roof && !call.has_flag("floor") && call.roof->fraction < kLowRoof);
+}
+
+// Why a device has no usable result in a case.
+std::string reasons(const std::vector<const Job*>& jobs, Device device, const Analysis& analysis) {
+  std::vector<std::string> found;
+  const auto add = [&](const std::string& reason) {
+    if (!reason.empty() && std::find(found.begin(), found.end(), reason) == found.end()) found.push_back(reason);
+  };
+  for (const Job* job : jobs) {
+    if (job->device != device) continue;
+    add(refusal(*job));
+    for (const Series& series : job->series) add(suspicion(series));
+    if (found.empty()) add("no call of it was timed");
+  }
+  if (found.empty() && device == Device::gpu && !analysis.gpu_measured) return analysis.no_gpu_reason;
+  if (found.empty()) return fmt::format("no {} implementation of this case in this run", to_text(device));
+  const std::string more = found.size() > 2 ? fmt::format("; and {} more", found.size() - 2) : "";
+  return found[0] + (found.size() > 1 ? "; " + found[1] : "") + more;
+}
+
+SpeedupRow make_row(const std::string& case_name, const Choice& cpu, const Choice& gpu) {
+  SpeedupRow row{.case_name = case_name, .family = cpu.job->family, .cpu = cpu, .gpu = gpu};
+  const std::vector<double> numerator = repetition_medians(*cpu.call);
+  for (const Scope scope : kScopes)
+    if (const Series* series = gpu.at(scope))
+      row.ratio[static_cast<size_t>(scope)] = ratio_interval(numerator, repetition_medians(*series));
+  row.one_thread = one_thread_call(cpu);
+  row.weak_cpu = weak(*cpu.call);
+  return row;
+}
+
+// Whether a suspect job on the same side claims a faster call.
+bool contested(const std::vector<const Job*>& jobs, const Choice& choice) {
+  for (const Job* job : jobs) {
+    if (job->device != choice.job->device || !refusal(*job).empty() || suspicion(*job).empty()) continue;
+    for (const Series& call : job->series)
+      if (call.scope == Scope::call && call.cache == choice.call->cache &&
+          call.summary.median_s < choice.call->summary.median_s)
+        return true;
+  }
+  return false;
+}
+
+bool only_cold(const std::vector<const Job*>& jobs, Device device) {
+  return best(jobs, device, Cache::cold) && !best(jobs, device, Cache::warm) && !best(jobs, device, Cache::rotating);
+}
+
+void add_case(const std::string& name, const std::vector<const Job*>& jobs, Analysis& analysis) {
+  bool found = false;
+  const auto add = [&](const std::optional<Choice>& cpu, const std::optional<Choice>& gpu) {
+    if (!cpu || !gpu) return;
+    analysis.speedups.push_back(make_row(name, *cpu, *gpu));
+    analysis.speedups.back().primary = !found;
+    analysis.speedups.back().contested = contested(jobs, *cpu) || contested(jobs, *gpu);
+    found = true;
+  };
+  for (const Cache cache : kCaches) add(best(jobs, Device::cpu, cache), best(jobs, Device::gpu, cache));
+  // A footprint far beyond a device's cache is timed once and called cold: there its cache states coincide.
+  if (!found && (only_cold(jobs, Device::cpu) || only_cold(jobs, Device::gpu)))
+    add(best(jobs, Device::cpu), best(jobs, Device::gpu));
+  if (found) return;
+
+  for (const auto& [device, other] : {std::pair(Device::cpu, Device::gpu), std::pair(Device::gpu, Device::cpu)}) {
+    const auto choice = best(jobs, device);
+    if (!choice) continue;
+    const bool both = best(jobs, other).has_value();
+    analysis.one_sided.push_back(
+        {.case_name = name,
+         .family = choice->job->family,
+         .device = device,
+         .choice = *choice,
+         .one_thread = one_thread_call(*choice),
+         .weak_cpu = device == Device::cpu && weak(*choice->call),
+         .missing = both ? "no cache state measured on both sides" : reasons(jobs, other, analysis)});
+  }
+}
+
+std::vector<FamilyTotal> family_totals(const std::vector<SpeedupRow>& rows) {
+  std::vector<FamilyTotal> totals;
+  std::map<std::string, std::vector<double>> ratios;
+  for (const SpeedupRow& row : rows) {
+    if (!row.primary) continue;
+    const std::string family = row.family.empty() ? "other" : row.family;
+    auto total = std::find_if(totals.begin(), totals.end(), [&](const FamilyTotal& t) { return t.family == family; });
+    if (total == totals.end()) total = totals.insert(totals.end(), FamilyTotal{.family = family});
+    ++total->cases;
+    total->cpu_s += row.cpu.call->summary.median_s;
+    total->gpu_s += row.gpu.call->summary.median_s;
+    ratios[family].push_back(row.call_ratio());
+  }
+  for (FamilyTotal& total : totals) total.geometric_mean = geometric_mean(ratios[total.family]);
+  std::sort(totals.begin(), totals.end(), [](const auto& a, const auto& b) { return a.family < b.family; });
+  return totals;
+}
+
+}  // namespace
+
+const Series* Choice::at(Scope scope) const {
+  return scope == Scope::kernel ? kernel : scope == Scope::call ? call : end_to_end;
+}
+
+std::optional<Choice> best(const std::vector<const Job*>& jobs, Device device, Cache cache) {
+  std::optional<Choice> fastest;
+  for (const Job* job : jobs) {
+    if (job->device != device || !comparable(*job)) continue;
+    for (const Series& call : job->series) {
+      if (call.scope != Scope::call || call.cache != cache) continue;
+      if (fastest && fastest->call->summary.median_s <= call.summary.median_s) continue;
+      fastest = Choice{job, &call, find_series(*job, Scope::kernel, cache, call.threads),
+                       find_series(*job, Scope::end_to_end, cache, call.threads)};
+    }
+  }
+  return fastest;
+}
+
+std::optional<Choice> best(const std::vector<const Job*>& jobs, Device device) {
+  for (const Cache cache : kCaches)
+    if (auto choice = best(jobs, device, cache)) return choice;
+  return {};
+}
+
+Cases cases_of(const Run& run) {
+  Cases cases;
+  std::map<std::string, size_t> index;
+  for (const Job& job : run.jobs) {
+    const auto [at, is_new] = index.try_emplace(job.case_name, cases.size());
+    if (is_new) cases.emplace_back(job.case_name, std::vector<const Job*>{});
+    cases[at->second].second.push_back(&job);
+  }
+  return cases;
+}
+
+void add_pairs(const Run&, const Cases& cases, Analysis& analysis) {
+  for (const auto& [name, jobs] : cases) add_case(name, jobs, analysis);
+  std::stable_sort(analysis.speedups.begin(), analysis.speedups.end(),
+                   [](const SpeedupRow& a, const SpeedupRow& b) { return a.call_ratio() > b.call_ratio(); });
+  analysis.families = family_totals(analysis.speedups);
+}
+
+}  // namespace duet::reports

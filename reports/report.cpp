@@ -1,0 +1,88 @@
+#include "reports/report.h"
+
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "reports/render.h"
+#include "reports/sections.h"
+
+namespace duet::reports {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct File {
+  std::string name, content;
+};
+
+std::vector<File> render(const Run& run, const ReportOptions& options) {
+  const Analysis analysis = analyse(run);
+  const Document document = make_document(run, analysis, options);
+  std::vector<File> files;
+  if (options.markdown) {
+    for (const Chart& chart : charts_of(document)) files.push_back({chart.stem + ".svg", svg_file(chart)});
+    files.push_back({"report.md", render_markdown(document)});
+  }
+  if (options.csv) files.push_back({"report.csv", render_csv(run)});
+  if (options.html) files.push_back({"report.html", render_html(document)});
+  return files;
+}
+
+void write_file(const fs::path& path, const std::string& content) {
+  std::ofstream file(path, std::ios::binary | std::ios::trunc);
+  file.write(content.data(), static_cast<std::streamsize>(content.size()));
+  file.close();
+  if (!file) throw std::runtime_error(path.string() + ": cannot be written");
+}
+
+// The files under temporary names; what is not in its place when this ends is removed.
+class Staged {
+ public:
+  explicit Staged(fs::path directory) : directory_(std::move(directory)) {
+    std::error_code error;
+    created_ = fs::create_directories(directory_, error);
+    if (error || !fs::is_directory(directory_, error))
+      throw std::runtime_error(fmt::format("{}: cannot be made a directory for the report{}", directory_.string(),
+                                           error ? " (" + error.message() + ")" : ""));
+  }
+  Staged(const Staged&) = delete;
+  ~Staged() {
+    std::error_code ignored;
+    for (const auto& [temporary, place] : files_) fs::remove(temporary, ignored);
+    if (created_) fs::remove(directory_, ignored);  // succeeds on an empty one only
+  }
+
+  void write(const File& file) {
+    const fs::path place = directory_ / file.name;
+    if (std::error_code error; fs::is_directory(place, error))
+      throw std::runtime_error(place.string() + ": is a directory, the report cannot replace it");
+    files_.emplace_back(directory_ / ("." + file.name + ".partial"), place);
+    write_file(files_.back().first, file.content);
+  }
+
+  void publish() {
+    for (const auto& [temporary, place] : files_) {
+      std::error_code error;
+      fs::rename(temporary, place, error);
+      if (error) throw std::runtime_error(fmt::format("{}: cannot be written ({})", place.string(), error.message()));
+    }
+  }
+
+ private:
+  fs::path directory_;
+  bool created_ = false;
+  std::vector<std::pair<fs::path, fs::path>> files_;
+};
+
+}  // namespace
+
+void write_report(const std::string& run_file, const std::string& directory, const ReportOptions& options) {
+  const std::vector<File> files = render(load_run(run_file), options);
+  Staged staged(directory);
+  for (const File& file : files) staged.write(file);
+  staged.publish();
+}
+
+}  // namespace duet::reports

@@ -1,0 +1,187 @@
+// What has no result and why; then ceilings, every series, formulas and the environment.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+#include "reports/format.h"
+#include "reports/sections.h"
+
+namespace duet::reports {
+namespace {
+
+constexpr size_t kNamesInSight = 3;  // longer lists of jobs are folded: one reason may hold for hundreds
+
+// "gemm 12, softmax 4"
+std::string by_operation(const std::vector<std::string>& names) {
+  std::map<std::string, size_t> count;
+  for (const std::string& name : names) ++count[name.substr(0, name.find('/'))];
+  std::string text;
+  size_t left = count.size();
+  for (const auto& [op, n] : count) {
+    if (text.size() > 100) return fmt::format("{}, and {} more operations", text, left);
+    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", op, n);
+    --left;
+  }
+  return text;
+}
+
+Cell names_cell(const std::vector<std::string>& names) {
+  if (names.size() > kNamesInSight)
+    return {{plain(fmt::format("{}: {}", count_of(names.size(), "job"), by_operation(names)))}, names};
+  Cell made;
+  for (const std::string& name : names) {
+    made.text.push_back(code(name));
+    made.text.back().new_line = made.text.size() > 1;
+  }
+  return made;
+}
+
+Tone tone_of(const std::string& status) {
+  return status == "failed" || status == "suspect" ? Tone::bad : status == "skipped" ? Tone::warn : Tone::muted;
+}
+
+std::vector<Cell> ceiling_cells(const Ceiling& c) {
+  return {cell(c.name),
+          cell(to_text(c.device)),
+          cell(c.dtype.empty() ? "–" : c.dtype),
+          cell(c.threads.value_or(0) > 0 ? fmt::format("{}", *c.threads) : "–"),
+          cell(c.footprint_bytes.value_or(0) > 0 ? bytes_text(*c.footprint_bytes) : "–"),
+          cell(c.pattern.empty() ? "–" : c.pattern),
+          cell(si(c.value, c.unit))};
+}
+
+void add_ceilings(const Run& run, Document& document) {
+  Section& section = document.sections.emplace_back(Section{"Ceilings", {}});
+  if (run.ceilings.empty()) {
+    section.blocks.push_back({Text{plain("No ceiling was measured in this run: there is no share of a roof.")}});
+    return;
+  }
+  const std::vector<Column> columns = {{"ceiling"},         {"device"},  {"dtype"},      {"threads", true},
+                                       {"footprint", true}, {"pattern"}, {"value", true}};
+  Table chosen{
+      .caption = {plain("Measured in this run. Of several of a name: the largest footprint, then most threads.")},
+      .columns = columns,
+      .rows = {}};
+  Table all{.caption = {plain("By footprint and threads.")}, .columns = columns, .rows = {}};
+  for (const Ceiling& ceiling : run.ceilings) {
+    all.rows.push_back(ceiling_cells(ceiling));
+    if (chosen_ceiling(run, ceiling.name) == &ceiling) chosen.rows.push_back(all.rows.back());
+  }
+  const size_t count = all.rows.size();
+  const bool more = count > chosen.rows.size();
+  section.blocks.push_back({std::move(chosen)});
+  if (more) section.blocks.push_back({Fold{fmt::format("All {} ceilings", count), {{std::move(all)}}}});
+}
+
+std::string flags_text(const Series& series) {
+  std::string text;
+  for (const std::string& flag : series.flags) text += (text.empty() ? "" : " ") + flag;
+  return text;
+}
+
+void add_series(const Run& run, Document& document) {
+  Table table{.caption = {plain("Error: largest error divided by its bound.")},
+              .columns = {{"job"},
+                          {"scope"},
+                          {"cache"},
+                          {"threads", true},
+                          {"median", true},
+                          {"interval", true},
+                          {"what it is"},
+                          {"bandwidth", true},
+                          {"rate", true},
+                          {"of its roof", true},
+                          {"error", true},
+                          {"flags"}},
+              .rows = {}};
+  for (const Job& job : run.jobs)
+    for (const Series& s : job.series) {
+      const auto error = job.check ? job.check->max_error_ratio : std::nullopt;
+      table.rows.push_back({cell(job.name, Tone::code), cell(to_text(s.scope)), cell(to_text(s.cache)),
+                            cell(fmt::format("{}", s.threads)), cell(seconds(s.summary.median_s)),
+                            cell(seconds(s.summary.lo_s) + " to " + seconds(s.summary.hi_s)), cell(s.summary.interval),
+                            cell(job.bytes > 0 ? si(job.bytes / s.summary.median_s, "B/s") : "–"),
+                            cell(job.flops > 0 ? si(job.flops / s.summary.median_s, "FLOP/s") : "–"),
+                            Cell{{roof_span(s)}, {}}, cell(error ? significant(*error, 2) : "not checked"),
+                            cell(flags_text(s))});
+    }
+  Section& section = document.sections.emplace_back(Section{"All series", {}});
+  const size_t count = table.rows.size();
+  if (count == 0)
+    section.blocks.push_back({Text{plain("Nothing was timed in this run.")}});
+  else
+    section.blocks.push_back({Fold{fmt::format("All {} series", count), {{std::move(table)}}}});
+}
+
+void add_formulas(const Run& run, Document& document) {
+  std::vector<std::string> seen;
+  Table table{.caption = {}, .columns = {{"operation"}, {"family"}, {"formula"}}, .rows = {}};
+  for (const Job& job : run.jobs) {
+    if (job.formula.empty() || std::find(seen.begin(), seen.end(), job.op) != seen.end()) continue;
+    seen.push_back(job.op);
+    table.rows.push_back({cell(job.op), cell(job.family), cell(job.formula, Tone::code)});
+  }
+  if (table.rows.empty()) return;
+  Section& section = document.sections.emplace_back(Section{"Formulas", {}});
+  const size_t count = table.rows.size();
+  section.blocks.push_back({Fold{count_of(count, "operation"), {{std::move(table)}}}});
+}
+
+void add_scopes(Document& document) {
+  Section& section = document.sections.emplace_back(Section{"Scopes and terms", {}});
+  Table table{.caption = {}, .columns = {{"term"}, {"meaning"}}, .rows = {}};
+  const auto add = [&](const char* term, std::string meaning) {
+    table.rows.push_back({cell(term), cell(std::move(meaning))});
+  };
+  add("kernel", "Device time of one run on the GPU with resident data. On the CPU the call is its counterpart.");
+  add("call", "Wall time of one run; on the GPU launch and wait.");
+  add("end to end",
+      "On the GPU: upload of the inputs from pinned memory, run, download of the outputs. On the CPU the "
+      "same as the call: its data is in host memory.");
+  add("of its roof",
+      "max(flops / compute ceiling, bytes / bandwidth ceiling) as a time, divided by the time measured.");
+  add("suspect", fmt::format("Over {:.0f} % of its roof: wrong byte count or broken timing; kept out of every ratio.",
+                             100 * kOverRoof));
+  add("floor", "A kernel nearly as short as an empty one: its share of the roof is not interpreted.");
+  add("interval of a ratio",
+      "Hodges–Lehmann on logarithms with exact Mann–Whitney inversion over medians of "
+      "repetitions, within this run; min-max where there are too few for 95 %.");
+  section.blocks.push_back({Fold{"What the words mean", {{std::move(table)}}}});
+}
+
+void add_environment(const Run& run, Document& document) {
+  Section& section = document.sections.emplace_back(Section{"Environment", {}});
+  for (const auto& [title, facts] : run.environment) {
+    if (facts.empty()) continue;
+    Table table{.caption = {}, .columns = {{"member"}, {"value"}}, .rows = {}};
+    for (const auto& [name, value] : facts) table.rows.push_back({cell(name), cell(value)});
+    section.blocks.push_back({Fold{title, {{std::move(table)}}}});
+  }
+}
+
+}  // namespace
+
+void add_missing_section(const Run& run, const Analysis& analysis, Document& document) {
+  Section& section = document.sections.emplace_back(Section{"Without a result", {}});
+  if (analysis.missing.empty()) {
+    section.blocks.push_back({Text{plain(run.jobs.empty() ? "The run has no jobs." : "Every job has a result.")}});
+    return;
+  }
+  Table table{.caption = {plain("Every job of the run is in this report; jobs with the same reason stand together.")},
+              .columns = {{"status"}, {"reason"}, {"jobs"}},
+              .rows = {}};
+  for (const MissingGroup& group : analysis.missing)
+    table.rows.push_back({cell(group.status, tone_of(group.status)), cell(group.reason), names_cell(group.jobs)});
+  section.blocks.push_back({std::move(table)});
+}
+
+void add_appendix(const Run& run, Document& document) {
+  add_ceilings(run, document);
+  add_series(run, document);
+  add_formulas(run, document);
+  add_scopes(document);
+  add_environment(run, document);
+}
+
+}  // namespace duet::reports

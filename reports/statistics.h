@@ -1,0 +1,38 @@
+// Order statistics for small samples: exact, deterministic. Sources: Mann and Whitney 1947; Hodges and Lehmann 1963.
+#pragma once
+#include <span>
+#include <string>
+#include <vector>
+
+namespace duet::reports {
+
+// An estimate with an interval that says what it is: "95 %", or "min-max" where the sample is too small for any
+// interval at that confidence.
+struct Interval {
+  double value = 0, lo = 0, hi = 0;
+  std::string label;
+  bool confident() const { return label != kMinMax; }
+  static constexpr const char* kMinMax = "min-max";
+};
+
+// The middle value, or the mean of the two middle ones. Throws std::invalid_argument on an empty sample.
+double median(std::vector<double> values);
+
+// Median with the widest pair of order statistics that still covers it at `confidence`: needs 6 values for 95 %.
+Interval median_interval(std::vector<double> values, double confidence = 0.95);
+
+// counts[u] = number of arrangements of a and b distinct values with Mann-Whitney statistic u, u = 0 ... a * b.
+std::vector<double> mann_whitney_counts(size_t a, size_t b);
+
+// Two-sided exact p. A tie counts half; with ties the value is rounded towards the larger p.
+double mann_whitney_p(std::span<const double> x, std::span<const double> y);
+
+// Ratio of two positive samples: Hodges-Lehmann estimate on logarithms, interval by inverting the exact test.
+// 5 against 5 gives 95 %; 3 against 3 gives none and is labelled min-max.
+Interval ratio_interval(std::span<const double> numerator, std::span<const double> denominator,
+                        double confidence = 0.95);
+
+// Of positive values; for footers only, ratios have no arithmetic mean.
+double geometric_mean(std::span<const double> values);
+
+}  // namespace duet::reports

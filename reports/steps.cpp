@@ -1,0 +1,73 @@
+// A training step as the sum of its primitives, measured alone, and what that sum does not explain.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "reports/analysis.h"
+
+namespace duet::reports {
+namespace {
+
+const Job* find_job(const Run& run, const std::string& name) {
+  for (const Job& job : run.jobs)
+    if (job.name == name) return &job;
+  return nullptr;
+}
+
+// The call, of most threads, of the cache state measured first.
+const Series* call_series(const Job& job) {
+  const Series* found = nullptr;
+  for (const Series& series : job.series)
+    if (series.scope == Scope::call && (!found || series.threads > found->threads)) found = &series;
+  return found;
+}
+
+// step/<model>/<cpu|gpu|gpu.graph>/<dtype>/batch:N becomes {"GPU graph", "<model> <dtype> batch:N"}.
+std::pair<std::string, std::string> side_and_model(const std::string& job) {
+  std::vector<std::string> parts;
+  for (size_t begin = 0, end = 0; end != std::string::npos; begin = end + 1) {
+    end = job.find('/', begin);
+    parts.push_back(job.substr(begin, end == std::string::npos ? end : end - begin));
+  }
+  if (parts.size() < 3) return {job, job};
+  std::string side = parts[2], model = parts[1];
+  if (side.starts_with("cpu")) side.replace(0, 3, "CPU");
+  if (side.starts_with("gpu")) side.replace(0, 3, "GPU");
+  std::replace(side.begin(), side.end(), '.', ' ');
+  for (size_t i = 3; i < parts.size(); ++i) model += " " + parts[i];
+  return {side, model};
+}
+
+std::string problem_of(const StepRow& row) {
+  for (const auto& [part, time_s] : row.step->parts_s)
+    if (time_s > row.step_s) return fmt::format("faster than its part '{}' alone: impossible", part);
+  if (row.step_s > 0 && std::abs(row.residual_s()) > kLargeResidual * row.step_s)
+    return fmt::format("residual {:+.0f} %: the sum explains it poorly", 100 * row.residual_s() / row.step_s);
+  return "";
+}
+
+}  // namespace
+
+std::vector<StepRow> step_rows(const Run& run) {
+  std::vector<StepRow> rows;
+  for (const Step& step : run.steps) {
+    const auto [side, model] = side_and_model(step.job);
+    StepRow row{.step = &step,
+                .job = find_job(run, step.job),
+                .label = side,
+                .model = step.model == step.job ? model : step.model,
+                .problem = ""};
+    row.device = row.label.starts_with("GPU") ? Device::gpu : Device::cpu;
+    if (row.job) row.device = row.job->device;
+    if (row.job && row.job->status != Status::ok) continue;  // no number for a wrong step; it is listed with its reason
+    for (const auto& [part, time_s] : step.parts_s) row.sum_s += time_s;
+    const Series* call = row.job ? call_series(*row.job) : nullptr;
+    row.step_s = call ? call->summary.median_s : step.step_s.value_or(row.sum_s + step.residual_s);
+    row.problem = problem_of(row);
+    if (row.step_s > 0) rows.push_back(std::move(row));
+  }
+  return rows;
+}
+
+}  // namespace duet::reports

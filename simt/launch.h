@@ -1,0 +1,68 @@
+// What every kernel file includes first: CUDA's words, a checked launch, and the device's context. Under nvcc it is thin;
+// the host half (kernels run and checked on the CPU) supplies the same vocabulary to g++.
+#pragma once
+#ifndef DUET_DEVICE
+#error "simt/launch.h: the build sets DUET_DEVICE to cuda (nvcc) or simt (g++)"
+#endif
+
+#ifdef __CUDACC__
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+#include <cuda_runtime.h>
+
+#include <type_traits>
+
+#include "core/cuda/gpu_context.h"
+#include "core/cuda/launch.h"
+#else
+#error "simt/launch.h: the host half comes with simt/'s executor; until then kernel files are compiled by nvcc"
+#endif
+
+#include "core/dtype.h"
+#define FMT_USE_CONSTEXPR 1  // fmt 9 turns constexpr off under nvcc and then does not compile
+#include "core/registry.h"
+
+namespace duet {
+
+template <> struct DTypeOf<__half> { static constexpr DType value = DType::f16; };
+template <> struct DTypeOf<__nv_bfloat16> { static constexpr DType value = DType::bf16; };
+
+#ifdef __CUDACC__
+namespace cuda {
+
+// Enqueues kernel(args...) on grid.stream. Skips an empty grid; throws Error for one that breaks a limit, which it names.
+template <class... P, class... A>
+void launch(void (*kernel)(P...), const Grid& grid, A&&... args) {
+  static_assert(sizeof...(P) == sizeof...(A), "launch: as many arguments as the kernel has parameters");
+  [&](std::remove_cv_t<P>... values) {  // of the kernel's own types: what is passed on is read as raw bytes
+    void* pointers[] = {static_cast<void*>(&values)..., nullptr};
+    launch_kernel(reinterpret_cast<const void*>(kernel), grid, pointers);
+  }(static_cast<std::remove_cv_t<P>>(args)...);
+}
+
+__device__ __forceinline__ void spin_pause() { __nanosleep(32); }  // inside every loop that waits for another thread
+
+}  // namespace cuda
+
+// Static shared memory: DUET_SHARED(float, tile, [16][17]); dynamic, of the launch's size: DUET_DYN_SHARED(float, s);
+#define DUET_SHARED(T, name, ...) __shared__ T name __VA_ARGS__
+#define DUET_DYN_SHARED(T, name)                                         \
+  extern __shared__ __align__(128) unsigned char duet_dynamic_shared_[]; \
+  T* const name = reinterpret_cast<T*>(duet_dynamic_shared_)
+#endif
+
+namespace DUET_DEVICE {
+
+// f.template operator()<T>() for the device type of `dtype`: float, __nv_bfloat16 or __half.
+template <class F>
+Plan for_float(DType dtype, F&& f) {
+  switch (dtype) {
+    case DType::f32: return f.template operator()<float>();
+    case DType::bf16: return f.template operator()<__nv_bfloat16>();
+    case DType::f16: return f.template operator()<__half>();
+    default: return Unsupported{std::string("dtype ") + name_of(dtype)};
+  }
+}
+
+}  // namespace DUET_DEVICE
+}  // namespace duet

@@ -1,0 +1,67 @@
+// Tensor-core products and asynchronous copies for one warp: the only place with PTX. Lane layouts are those of the PTX
+// manual, "Matrix fragments for mma.m16n8k16": lane l has group g = l / 4 and place q = l % 4.
+#pragma once
+#include <cstdint>
+
+#include "simt/launch.h"
+
+#ifndef __CUDACC__
+#error "simt/mma.h: the host half (lane-exact twins) comes with simt/'s executor"
+#endif
+
+namespace duet::DUET_DEVICE {
+
+__device__ __forceinline__ uint32_t shared_address(const void* p) {
+  return static_cast<uint32_t>(__cvta_generic_to_shared(p));
+}
+
+// d += a b, with a (16, 16), b (16, 8), d (16, 8) in f32. Called by all 32 lanes. Register r of a: rows g + 8 (r % 2),
+// columns 2q + 8 (r / 2) and the next; of b: rows 2q + 8 r and the next, column g; of d: row g + 8 (r / 2), column
+// 2q + r % 2.
+template <class T>
+__device__ __forceinline__ void mma_m16n8k16(float (&d)[4], const uint32_t (&a)[4], const uint32_t (&b)[2]);
+template <>
+__device__ __forceinline__ void mma_m16n8k16<__nv_bfloat16>(float (&d)[4], const uint32_t (&a)[4], const uint32_t (&b)[2]) {
+  asm volatile(
+      "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+}
+template <>
+__device__ __forceinline__ void mma_m16n8k16<__half>(float (&d)[4], const uint32_t (&a)[4], const uint32_t (&b)[2]) {
+  asm volatile(
+      "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+}
+
+// Four 8x8 matrices of 16-bit elements from shared memory. `row`: lane l names row l % 8 of matrix l / 8, 16 bytes, aligned.
+// r[i] of a lane: row g, columns 2q and 2q + 1 of matrix i; with kTrans rows 2q and 2q + 1, column g.
+template <bool kTrans = false>
+__device__ __forceinline__ void ldmatrix_x4(uint32_t (&r)[4], const void* row) {
+  if constexpr (kTrans)
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0,%1,%2,%3}, [%4];"
+                 : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+                 : "r"(shared_address(row))
+                 : "memory");
+  else
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
+                 : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+                 : "r"(shared_address(row))
+                 : "memory");
+}
+
+// Starts a copy of 16 bytes from global to shared memory, both aligned to 16, of which only the first `bytes` are read; the
+// rest becomes 0. Past the L1 cache. The thread's copies since its last commit form a group.
+__device__ __forceinline__ void cp_async16(void* shared, const void* global, int bytes = 16) {
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared_address(shared)), "l"(global), "r"(bytes)
+               : "memory");
+}
+__device__ __forceinline__ void cp_async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+// Waits until at most kGroups of this thread's groups are under way. Other threads see the data after a barrier.
+template <int kGroups>
+__device__ __forceinline__ void cp_async_wait() {
+  asm volatile("cp.async.wait_group %0;" ::"n"(kGroups) : "memory");
+}
+
+}  // namespace duet::DUET_DEVICE

@@ -1,0 +1,314 @@
+// The MLP's whole step against the same tape on the oracle in double: loss, logits, every parameter, every gradient.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <thread>
+
+#include "core/cpu_context.h"
+#include "core/gpu.h"
+#include "models/data/digits.h"
+#include "models/mlp.h"
+#include "models/step.h"
+#include "models/trainer.h"
+#include "ops/elementwise/dropout.h"
+#include "ops/elementwise/relu.h"
+#include "ops/gemm/gemm.h"
+#include "ops/gemm/linear.h"
+#include "ops/loss/cross_entropy.h"
+#include "ops/optimiser/sgd.h"
+
+namespace duet {
+namespace {
+
+constexpr uint64_t kSeed = 3;
+
+// The bound of a tensor after s steps: C(s) u max|want|, u that of f32.
+// Why such a C exists: an element of a product is a sum of k terms, off by at most gamma_k sum|terms| (Higham 3.1). The
+// worst case, for sums of 784, 128 and 32 terms one after the other, is C = 784 + 128 + 32 times the cancellation, and
+// would hide faults. Roundings are of either sign, so errors grow with sqrt(k) instead, and blocked summation (vector
+// lanes, register tiles) shortens the chains to a few dozen: some units in the last place of the largest remain.
+// Later steps start from parameters that are off by lr times that, which changes little.
+// C was therefore measured: the largest |got - want| / (u max|want|) of any tensor, over batches, thread counts and
+// every CPU implementation, is MEASURED
+// kMargin is for other orders of summation. The smallest planted fault below is 40 times the bound.
+constexpr double kMargin = 4, kOneStep = 5 * kMargin, kThreeSteps = 6 * kMargin;
+
+struct Compared {
+  std::string name;
+  double ratio;  // largest |got - want| / (u max|want|); infinite where it cannot be told
+};
+
+std::vector<std::pair<std::string, Var>> judged(const Tape& tape) {
+  std::vector<std::pair<std::string, Var>> list = tape.outputs();
+  for (const auto& [name, var] : tape.named_parameters()) {
+    list.emplace_back(name, var);
+    list.emplace_back(name + ".gradient", tape.gradient(var));
+  }
+  list.emplace_back("velocity", tape.find("velocity"));
+  return list;
+}
+
+std::vector<Compared> compare_tapes(const Tape& got_tape, const Tape& want_tape) {
+  std::vector<Compared> all;
+  for (const auto& [name, var] : judged(want_tape)) {
+    const std::vector<double> want = want_tape.download(var), got = got_tape.download(var);
+    double scale = 0, ratio = 0;
+    for (const double w : want) scale = std::max(scale, std::abs(w));
+    for (size_t i = 0; i < want.size(); ++i) {
+      const double r = std::abs(got[i] - want[i]) / (unit_roundoff(DType::f32) * scale);
+      if (!(r <= ratio)) ratio = std::isnan(r) ? INFINITY : r;
+    }
+    all.push_back({name, ratio});
+  }
+  return all;
+}
+Compared worst(const std::vector<Compared>& all) {
+  return *std::max_element(all.begin(), all.end(), [](const auto& a, const auto& b) { return a.ratio < b.ratio; });
+}
+
+// relu's slope jumps at 0: no hidden sum may be so near that rounding alone takes it across. True of these inputs.
+void expect_no_ties(const Tape& tape) {
+  const std::vector<double> x = tape.download(tape.find("x")), w = tape.download(tape.find("fc1.weight")),
+                            b = tape.download(tape.find("fc1.bias"));
+  const size_t out = b.size(), in = w.size() / out;
+  double closest = INFINITY;
+  for (size_t n = 0; n < x.size() / in; ++n)
+    for (size_t o = 0; o < out; ++o) {
+      double sum = b[o];
+      for (size_t i = 0; i < in; ++i) sum += x[n * in + i] * w[o * in + i];
+      closest = std::min(closest, std::abs(sum));
+    }
+  EXPECT_GT(closest, 28 * unit_roundoff(DType::f32)) << "a tie of relu: choose another seed";
+}
+
+struct Pair {
+  CpuContext judge{1};  // outlives its tape
+  Tape got, want;
+  Pair(Context& context, const Tape::Preferences& preferences, int64_t batch)
+      : got(context, preferences, kSeed), want(judge, {"oracle"}, kSeed) {
+    for (Tape* tape : {&got, &want}) {
+      Mlp{.batch = batch}.train(*tape);
+      tape->plan();
+      tape->fill_inputs(kSeed);
+    }
+  }
+  void step() {
+    expect_no_ties(want);
+    got.context().enter([&] { got.run(); });
+    judge.enter([&] { want.run(); });
+  }
+};
+
+// Each implementation of the CPU in turn goes first, so that all of them are judged within a step.
+std::vector<Tape::Preferences> cpu_preferences() {
+  std::vector<Tape::Preferences> all{Tape::preferences_for(Device::cpu)};
+  for (const char* primitive : {"linear", "sgd"})
+    for (const Implementation* i : implementations(primitive))
+      if (i->device == Device::cpu && i->name != all[0][0]) {
+        all.push_back(all[0]);
+        all.back().insert(all.back().begin(), i->name);
+      }
+  return all;
+}
+
+void check_steps(Context& context, const Tape::Preferences& preferences) {
+  for (const int64_t batch : {7, 32}) {
+    Pair pair(context, preferences, batch);
+    for (int step = 1; step <= 3; ++step) {
+      pair.step();
+      if (step == 2) continue;
+      for (const Compared& c : compare_tapes(pair.got, pair.want))
+        EXPECT_LE(c.ratio, step == 1 ? kOneStep : kThreeSteps)
+            << c.name << " after " << step << " steps, batch " << batch << ", " << preferences[0] << " first, "
+            << context.describe();
+      if (std::getenv("DUET_PRINT_RATIOS")) {
+        const Compared c = worst(compare_tapes(pair.got, pair.want));
+        std::printf("%s batch %d, %d steps: %s %.2f\n", preferences[0].c_str(), int(batch), step, c.name.c_str(),
+                    c.ratio);
+      }
+    }
+    EXPECT_TRUE(pair.got.guards_intact());
+  }
+}
+
+TEST(MlpStep, EqualsTheOracleTapeOnTheCpu) {
+  for (const int threads : {1, std::min(2, static_cast<int>(std::thread::hardware_concurrency()))}) {
+    CpuContext cpu(threads);
+    for (const Tape::Preferences& preferences : cpu_preferences()) check_steps(cpu, preferences);
+  }
+}
+
+TEST(MlpStep, EqualsTheOracleTapeOnTheGpu) {
+  std::string reason;
+  const std::unique_ptr<Context> gpu = open_gpu(reason);
+  if (!gpu) GTEST_SKIP() << reason;
+  check_steps(*gpu, Tape::preferences_for(gpu->device()));
+  check_steps(*gpu, {"cuda.tuned", "cuda.naive"});
+}
+
+// --- planted faults: each must turn the comparison and the replay red ------------------------------------------------
+
+size_t part_of(const Tape& tape, const std::string& primitive) {
+  for (size_t i = 0; i < tape.parts().size(); ++i)
+    if (tape.parts()[i].problem.name() == primitive) return i;
+  throw Error("the step has no {}", primitive);
+}
+
+struct Fault {
+  const char* what;
+  const char* part;  // planted there
+  bool instead;      // instead of the part, else after it
+  std::function<void(const Tape&, const Tape::Part&)> plant;
+};
+
+float* values(const Tape& tape, const Tape::Part& part, Slot slot) {
+  return static_cast<float*>(tape.tensor(part.slots[static_cast<size_t>(slot.index)]).data);
+}
+int64_t count(const Tape& tape, const Tape::Part& part, Slot slot) {
+  return tape.bytes(part.slots[static_cast<size_t>(slot.index)]) / 4;
+}
+
+std::vector<Fault> faults() {
+  return {
+      {"a sign swapped in a backward pass", "cross_entropy_backward", false,
+       [](const Tape& t, const Tape::Part& p) {
+         float* dx = values(t, p, CrossEntropyBackward::dx);
+         for (int64_t i = 0; i < count(t, p, CrossEntropyBackward::dx); ++i) dx[i] = -dx[i];
+       }},
+      {"one element of the last row with a swapped sign", "gemm", false,
+       [](const Tape& t, const Tape::Part& p) {
+         float* row = values(t, p, Gemm::c) + (Mlp::kHidden - 1) * Mlp::kIn;  // replay always looks at the last slice
+         float* largest =
+             std::max_element(row, row + Mlp::kIn, [](float x, float y) { return std::abs(x) < std::abs(y); });
+         *largest = -*largest;
+       }},
+      {"dropout's mask skipped in the backward pass", "dropout_backward", true,
+       [](const Tape& t, const Tape::Part& p) {
+         const float* dy = values(t, p, DropoutBackward::dy);
+         float* dx = values(t, p, DropoutBackward::dx);
+         for (int64_t i = 0; i < count(t, p, DropoutBackward::dx); ++i) dx[i] = dy[i] * 1.25f;
+       }},
+      {"dropout's scale forgotten", "dropout", false,
+       [](const Tape& t, const Tape::Part& p) {
+         float* y = values(t, p, Dropout::y);
+         for (int64_t i = 0; i < count(t, p, Dropout::y); ++i) y[i] *= 0.8f;
+       }},
+      {"relu's slope forgotten", "relu_backward", true,
+       [](const Tape& t, const Tape::Part& p) {
+         std::copy_n(values(t, p, ReluBackward::dy), count(t, p, ReluBackward::dx), values(t, p, ReluBackward::dx));
+       }},
+      {"a bias gradient left out", "sum", true, [](const Tape&, const Tape::Part&) {}},
+      {"a thousandth too much of one gradient", "linear_backward", false,
+       [](const Tape& t, const Tape::Part& p) {
+         float* dw = values(t, p, LinearBackward::dw);
+         for (int64_t i = 0; i < count(t, p, LinearBackward::dw); ++i) dw[i] *= 1.001f;
+       }},
+      {"the last parameter not updated", "sgd", false,
+       [](const Tape& t, const Tape::Part& p) {
+         const int64_t last = count(t, p, Sgd::p) - 1;
+         values(t, p, Sgd::p)[last] += static_cast<float>(Mlp::kRate) * values(t, p, Sgd::v)[last];
+       }},
+      {"the first step's momentum applied twice", "sgd", false,
+       [](const Tape& t, const Tape::Part& p) {
+         for (int64_t i = 0; i < count(t, p, Sgd::v); ++i) values(t, p, Sgd::v)[i] *= 1.9f;
+       }},
+      {"a NaN at the end", "linear", false,
+       [](const Tape& t, const Tape::Part& p) { values(t, p, Linear::y)[count(t, p, Linear::y) - 1] = NAN; }},
+  };
+}
+
+void run_with(const Fault& fault, Tape& tape, size_t part) {
+  const bool here = part == part_of(tape, fault.part);
+  if (!here || !fault.instead) tape.run_part(part);
+  if (here) fault.plant(tape, tape.parts()[part]);
+}
+
+TEST(MlpStep, PlantedFaultsAreFound) {
+  CpuContext cpu(1);
+  for (const Fault& fault : faults()) {
+    Pair pair(cpu, Tape::preferences_for(Device::cpu), 32);
+    cpu.enter([&] {
+      pair.got.begin_step();
+      for (size_t i = 0; i < pair.got.parts().size(); ++i) run_with(fault, pair.got, i);
+      pair.want.run();
+    });
+    const Compared c = worst(compare_tapes(pair.got, pair.want));
+    EXPECT_GT(c.ratio, kOneStep) << fault.what << " was not found";
+  }
+}
+
+TEST(MlpStep, ReplayFindsPlantedFaultsAndNamesThePrimitive) {
+  CpuContext cpu(1);
+  Step step(Model::of(Mlp{.batch = 32}), cpu, Tape::preferences_for(Device::cpu), kSeed);
+  ASSERT_TRUE(step.supported()) << step.reason();
+  for (const Fault& fault : faults()) {
+    step.reset();
+    const Check check = replay(step.tape(), kSeed, [&](size_t part) { run_with(fault, step.tape(), part); });
+    EXPECT_FALSE(check.passed()) << fault.what;
+    EXPECT_EQ(check.failure.rfind(std::string(fault.part) + "/", 0), 0u) << fault.what << ": " << check.failure;
+  }
+  // A primitive that writes into its neighbour: the neighbour's reader is named.
+  step.reset();
+  const size_t writer = part_of(step.tape(), "cross_entropy"), reader = part_of(step.tape(), "dropout_backward");
+  const Tape::Part& victim = step.tape().parts()[reader];
+  const Check check = replay(step.tape(), kSeed, [&](size_t part) {
+    step.run_part(part);
+    const Tensor mask = step.tape().tensor(victim.slots[1]);
+    if (part == writer) static_cast<uint8_t*>(mask.data)[5] ^= 1;
+  });
+  EXPECT_NE(check.failure.find("mask is no longer what was written"), std::string::npos) << check.failure;
+}
+
+// --- the step as it is timed -----------------------------------------------------------------------------------------
+
+TEST(MlpStep, IsVerifiedInItsOwnBuffers) {
+  CpuContext cpu(std::min(2, static_cast<int>(std::thread::hardware_concurrency())));
+  for (const ModelCase& c : model_cases(Scale::standard)) {
+    if (c.model.name() != "mlp") continue;
+    Step step(c.model, cpu, Tape::preferences_for(Device::cpu));
+    ASSERT_TRUE(step.supported()) << step.reason();
+    cpu.enter([&] {
+      for (int i = 0; i < 3; ++i) step.run();
+      for (size_t p = 0; p < step.phases().size(); ++p) step.run_phase(p);
+      for (size_t p = 0; p < step.parts().size(); ++p) step.run_part(p);
+    });
+    const Check check = step.replay();
+    EXPECT_TRUE(check.passed()) << c.model.label() << ": " << check.failure;
+    EXPECT_GT(check.elements, 0);
+    EXPECT_GT(step.flops(), 0);
+    EXPECT_GT(step.bytes(), 0);
+    EXPECT_GT(step.memory_bytes(), 3 * 4 * 101770);
+    for (const Step::Part& p : step.parts())
+      EXPECT_EQ(p.job.substr(p.job.find('/') + 1, p.implementation.size()), p.implementation);
+    EXPECT_EQ(step.implementations().size(), 10u);  // primitives in the step; linear occurs twice
+  }
+}
+
+TEST(MlpTraining, ReachesTheAccuracyThatIsPromised) {
+  CpuContext cpu(std::min(2, static_cast<int>(std::thread::hardware_concurrency())));
+  Trainer trainer(find_model("mlp"), cpu, Tape::preferences_for(Device::cpu), kSeed);
+  const Dataset training = draw_digits(8000, 2 * kSeed), test = draw_digits(2000, 2 * kSeed + 1);
+  EXPECT_NEAR(trainer.accuracy(test), 0.1, 0.1) << "guesses before it learns";
+  double last = INFINITY;
+  for (int epoch = 0; epoch < 3; ++epoch) {
+    const double loss = trainer.epoch(training);
+    EXPECT_LT(loss, last);
+    last = loss;
+  }
+  EXPECT_GT(trainer.accuracy(test), 0.95);
+}
+
+TEST(MlpTraining, StopsWhereTheLossIsNoNumber) {
+  CpuContext cpu(1);
+  Trainer trainer(find_model("mlp"), cpu, Tape::preferences_for(Device::cpu), kSeed);
+  trainer.learning_rate(1e30);
+  try {
+    trainer.epoch(draw_digits(320, 1));
+    ADD_FAILURE() << "went on";
+  } catch (const Error& e) {
+    EXPECT_NE(std::string(e.what()).find("step 2"), std::string::npos) << e.what();
+  }
+}
+
+}  // namespace
+}  // namespace duet

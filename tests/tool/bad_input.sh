@@ -1,0 +1,100 @@
+#!/usr/bin/env bash
+# Everything a user can get wrong: one line that names the value and what is allowed, a status, and no file.
+source "$(dirname "$0")/common.bash"
+
+npy x.npy '<f4' '(2, 2)' "$(f32 1 1 0 0)"
+npy flat.npy '<f4' '(4,)' "$(f32 1 1 0 0)"
+npy cube.npy '<f4' '(2, 2, 1)' "$(f32 1 1 0 0)"
+npy whole.npy '<i4' '(2, 2)' "$(i32 1 1 0 0)"
+softmax="op softmax --impl oracle"
+
+# Command line.
+refuses 2 'subcommand' 
+refuses 2 'no_such' no_such
+refuses 2 'no-such-flag' op softmax --no-such-flag
+refuses 2 "no_such_primitive.*softmax" op no_such_primitive --describe
+refuses 2 'primitive is expected' op
+refuses 2 "--impl ''.*oracle" op softmax --in x=x.npy --out y=y.npy
+refuses 2 "cpu.no_such.*oracle" op softmax --impl cpu.no_such --in x=x.npy --out y=y.npy
+refuses 2 'threads' op softmax --describe --threads x
+refuses 2 'seed' op softmax --describe --seed -1
+refuses 2 "x.npy' does not read name=value" $softmax --in x.npy --out y=y.npy
+refuses 2 'given twice' $softmax --in x=x.npy --in x=x.npy --out y=y.npy
+refuses 2 'threads 0 is not within|threads 100000 is not within' op relu --describe --threads 100000
+
+# Attributes.
+refuses 2 "no attribute 'no_such'; it has dtype rows cols" op softmax --describe --attr no_such=1
+refuses 2 "'many' is not a whole number" op softmax --describe --attr rows=many
+refuses 2 "'1.5' is not a whole number" op softmax --describe --attr rows=1.5
+refuses 2 'does not fit 64 bits' op softmax --describe --attr rows=99999999999999999999
+refuses 2 "dtype 'f99' is not one of f64 f32" op softmax --describe --attr dtype=f99
+refuses 2 'rows=-1.*zero or more' op softmax --describe --attr rows=-1
+refuses 2 'rows=-1.*zero or more' $softmax --attr rows=-1 --in x=x.npy --out y=y.npy
+refuses 2 'rows=3.*make it 2' $softmax --attr rows=3 --in x=x.npy --out y=y.npy
+refuses 2 'expected --attr rows=N or inputs' $softmax
+refuses 2 "'nan' is not a finite number" op sgd --describe --attr momentum=nan
+
+# Sizes: refused before anything is allocated.
+refuses 2 'overflow' op softmax --describe --attr rows=9223372036854775807 --attr cols=9223372036854775807
+refuses 2 'x \(1000000, 1000000\) takes 4000 GB.* of memory are available' $softmax --case f32/rows:1000000/cols:1000000
+
+# Tensors and files.
+refuses 2 "no input of this name; it has x" $softmax --in z=x.npy --out y=y.npy
+refuses 2 "no input of this name; it has x" $softmax --in y=x.npy --out y=y.npy
+refuses 2 "no output of this name; it has y" $softmax --in x=x.npy --out x=y.npy
+refuses 2 'tensor x: expected --in x=FILE' $softmax --attr rows=2 --attr cols=2 --out y=y.npy
+refuses 2 'tensor p: expected --in p=FILE' op sgd --impl oracle --attr n=4 --in g=flat.npy --in v=flat.npy --out p=y.npy --in lr=flat.npy
+refuses 2 'x has rank 1; at least 2' $softmax --in x=flat.npy --out y=y.npy
+refuses 2 'tensor x: expected shape \(2, 2\), got \(2, 2, 1\)' $softmax --in x=cube.npy --out y=y.npy
+refuses 2 'tensor b: expected shape \(4,\), got \(2, 2\)' op add --impl oracle --in a=flat.npy --in b=x.npy --out c=c.npy
+refuses 2 'tensor x: expected f32 \(f2 f4 f8 in the file\), got i4' $softmax --in x=whole.npy --out y=y.npy
+refuses 2 'cannot read missing.npy: No such file' $softmax --in x=missing.npy --out y=y.npy
+refuses 2 'cannot read .*regular' $softmax --in x=. --out y=y.npy
+npy label.npy '<i4' '(2,)' "$(i32 0 2)"
+refuses 2 'tensor label: element 1 is 2; 0 .. 1 is allowed' op cross_entropy --impl oracle --in x=x.npy --in label=label.npy --out loss=y.npy
+
+# .npy files; the unit tests have the rest.
+head -c 100 x.npy > cut_header.npy
+head -c 140 x.npy > cut_data.npy
+: > nothing.npy
+echo '{"not": "an array"}' > other.npy
+npy fat.npy '<f4' '(4294967296, 4294967296)' ''
+npy negative.npy '<f4' '(-2, 2)' "$(f32 1 1 0 0)"
+npy swapped.npy '>f4' '(2, 2)' "$(f32 1 1 0 0)"
+npy complex.npy '<c8' '(2,)' "$(f32 1 1 0 0)"
+for file in cut_header.npy:truncated cut_data.npy:truncated nothing.npy:NUMPY other.npy:NUMPY fat.npy:overflows \
+    negative.npy:negative swapped.npy:big-endian complex.npy:allowed; do
+  refuses 2 "${file%:*}: .*${file#*:}" $softmax --in x="${file%:*}" --out y=y.npy
+done
+sed "s/'fortran_order': False/'fortran_order': True /" x.npy > columns.npy
+refuses 2 'column-major' $softmax --in x=columns.npy --out y=y.npy
+
+# Results: a missing folder, a folder in the place of the file, one that may not be written.
+refuses 2 'cannot write missing/y.npy: No such file' $softmax --in x=x.npy --out y=missing/y.npy
+mkdir folder
+refuses 2 'cannot write folder' $softmax --in x=x.npy --out y=folder
+if [ "$(id -u)" != 0 ]; then
+  mkdir locked && chmod 500 locked
+  refuses 2 'cannot write locked/y.npy: Permission denied' $softmax --in x=x.npy --out y=locked/y.npy
+fi
+# The second of two results cannot be written: the first does not appear either.
+npy labels.npy '<i4' '(2,)' "$(i32 0 1)"
+refuses 2 'cannot write missing' op cross_entropy --impl oracle --in x=x.npy --in label=labels.npy --out loss=y.npy --out lse=missing/l.npy
+
+# list
+refuses 2 "filter '\[' is not a regular expression" list --filter '['
+refuses 2 "filter 'no/such/job'.* matches no job" list --filter no/such/job
+refuses 2 'device' list --device tpu
+refuses 2 'unexpected|not expected' doctor unexpected
+
+# report
+echo '{"context": {}, "benchmarks": [' > cut.json
+echo '[1, 2' > malformed.json
+echo '{"duet": {"schema": 99}}' > newer.json
+refuses 2 'missing.json' report missing.json -o out
+refuses 2 'cut.json' report cut.json -o out
+refuses 2 'malformed.json' report malformed.json -o out
+refuses 2 'newer.json' report newer.json -o out
+refuses 2 'out' report cut.json
+[ ! -e out ] || fail "a refused report left its folder"
+finish

@@ -1,0 +1,23 @@
+#!/usr/bin/env bash
+# duet list, doctor and help as a person reads them.
+source "$(dirname "$0")/common.bash"
+
+does 'SUBCOMMAND' --help
+does '--describe' op --help
+does '^softmax \(norm\): y\[r,c\]' list --filter '^softmax/'
+does 'GPT-2' list --filter '^softmax/' --scale full
+does 'Untrustworthy here' doctor
+grep -q 'CPU .*logical' stdout || fail "doctor names no CPU"
+
+# An environment that limits threads is named.
+OPENBLAS_NUM_THREADS=1 "$duet" doctor > limited || fail "doctor: $(cat limited)"
+grep -q "OPENBLAS_NUM_THREADS *'1'" limited || fail "doctor passes over OPENBLAS_NUM_THREADS"
+
+# What the golden list knows and this program lacks is unsupported (77), with the reason; it is no usage error.
+missing=$("$duet" list | awk '/^[a-z]/ { primitive = $1 } /not built here/ { print primitive, $1; exit }')
+if [ -n "$missing" ]; then
+  read -r primitive implementation <<< "$missing"
+  label=$("$duet" list --filter "^$primitive/" --scale test | sed -n 's/^    \([^ ]*\).*/\1/p' | head -1)
+  refuses 77 'not built here' op "$primitive" --impl "$implementation" --case "$label"
+fi
+finish

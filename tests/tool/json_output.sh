@@ -1,0 +1,48 @@
+#!/usr/bin/env bash
+# What duet prints as JSON is JSON, and says what its readers rely on.
+source "$(dirname "$0")/common.bash"
+command -v python3 > /dev/null || { echo "skipped: no python3 to read JSON with"; exit 77; }
+
+for primitive in $("$duet" op --list); do
+  "$duet" op "$primitive" --describe > describe.json 2> stderr || fail "$primitive: $(cat stderr)"
+  python3 - "$primitive" << 'PYTHON' || fail "$primitive --describe"
+import json, sys
+d = json.load(open("describe.json"))
+assert list(d) == ["primitive", "formula", "backward", "flops", "bytes", "attributes", "tensors", "implementations"], list(d)
+assert d["primitive"] == sys.argv[1] and d["formula"]
+for a in d["attributes"]:
+    assert list(a) == ["name", "type", "value", "doc"] and a["doc"], a
+    assert type(a["value"]) is {"int": int, "bool": bool, "float": float}.get(a["type"], str), a
+for t in d["tensors"]:
+    assert list(t) == ["name", "role", "dtype", "shape"] and t["role"] in ("in", "out", "inout"), t
+for i in d["implementations"]:
+    assert list(i) in (["name"], ["name", "reason"]), i
+PYTHON
+done
+
+"$duet" op softmax --describe --attr rows=3 --attr cols=31 > describe.json
+python3 - << 'PYTHON' || fail "softmax 3 x 31"
+import json
+d = json.load(open("describe.json"))
+assert (d["flops"], d["bytes"], d["backward"]) == (372, 744, "softmax_backward"), d
+assert d["tensors"] == [{"name": n, "role": r, "dtype": "f32", "shape": [3, 31]} for n, r in (("x", "in"), ("y", "out"))], d
+PYTHON
+
+"$duet" list --json > list.json || fail "list --json"
+"$duet" doctor --json > doctor.json || fail "doctor --json: something is broken: $(cat doctor.json)"
+"$duet" op --list > names
+python3 - << 'PYTHON' || fail "list or doctor"
+import json
+names = open("names").read().split()
+listed = {p["primitive"]: p for p in json.load(open("list.json"))}
+assert set(listed) <= set(names), set(listed) - set(names)
+for p in listed.values():
+    assert p["implementations"] and p["cases"], p
+    for i in p["implementations"]:
+        assert i["built"] or i["reason"], i
+d = json.load(open("doctor.json"))
+assert len(d["fingerprint"]) == 16
+assert {"build", "CPU", "SIMD", "OpenBLAS core"} <= {f["name"] for f in d["found"]}
+assert d["broken"] == [], d["broken"]
+PYTHON
+finish

@@ -1,0 +1,189 @@
+#include "bench/roof.h"
+
+#include <gtest/gtest.h>
+
+#include <limits>
+
+#include "bench/cpu_ceilings.h"
+
+namespace duet::bench {
+namespace {
+constexpr int64_t kKiB = 1 << 10, kMiB = 1 << 20;
+
+TensorSpec tensor(Role role, Shape shape, DType dtype = DType::f32) { return {"t", role, dtype, std::move(shape), {}}; }
+TensorSpec in(int64_t n, DType dtype = DType::f32) { return tensor(Role::in, {n}, dtype); }
+TensorSpec out(int64_t n, DType dtype = DType::f32) { return tensor(Role::out, {n}, dtype); }
+TensorSpec inout(int64_t n, DType dtype = DType::f32) { return tensor(Role::inout, {n}, dtype); }
+
+TEST(PatternOf, FollowsTheRoles) {
+  EXPECT_EQ(pattern_of({in(1000), out(1)}), "read");                // sum
+  EXPECT_EQ(pattern_of({in(1000), in(1000), out(1)}), "read");      // dot
+  EXPECT_EQ(pattern_of({in(1000), out(1000)}), "copy");             // relu, transpose, softmax
+  EXPECT_EQ(pattern_of({inout(1000)}), "update");                   // relu in place
+  EXPECT_EQ(pattern_of({in(1000), in(1000), out(1000)}), "triad");  // add
+}
+
+TEST(PatternOf, IgnoresSmallTensors) {
+  EXPECT_EQ(pattern_of({in(1000), in(3), in(3), out(1000), out(3)}), "copy");  // layer norm
+  EXPECT_EQ(pattern_of({inout(1000), in(9)}), "update");
+  EXPECT_EQ(pattern_of({in(1000), out(20)}), "read");  // rows of 50 summed: 2 % written
+}
+
+TEST(PatternOf, TakesTheFasterNeighbourForMixtures) {
+  EXPECT_EQ(pattern_of({in(1000), inout(1000), inout(1000)}), "update|read");  // sgd: g; p, v
+  EXPECT_EQ(pattern_of({in(1000), inout(1000)}), "update|read");               // y += x
+  EXPECT_EQ(pattern_of({in(4000), out(1000)}), "triad|read");                  // pooling
+  EXPECT_EQ(pattern_of({in(1000), in(500), out(1000)}), "triad|copy");         // add of a broadcast half
+  EXPECT_EQ(pattern_of({in(1000), in(1000), out(1000), out(1000)}), "copy");   // as many writes as reads
+  EXPECT_EQ(pattern_of({in(1000), out(1000), out(1000, DType::u8)}), "copy");  // dropout: y and mask
+  EXPECT_EQ(pattern_of({in(1000), inout(100), out(900)}), "copy");             // in place only at the edge
+}
+
+TEST(PatternOf, CountsBytesNotElements) {
+  EXPECT_EQ(pattern_of({in(1000), out(1000, DType::bf16)}), "triad");      // twice as much read as written
+  EXPECT_EQ(pattern_of({in(1 << 20).touching(1000), out(1000)}), "copy");  // embedding: of the table, what is looked up
+}
+
+TEST(PatternOf, StandsEmptyTensors) {
+  EXPECT_EQ(pattern_of({}), "read");
+  EXPECT_EQ(pattern_of({in(0), out(0)}), "read");
+  EXPECT_EQ(pattern_of({out(1000)}), "copy");
+}
+
+Ceiling bandwidth(const std::string& device, const std::string& pattern, int threads, int64_t footprint, double value) {
+  Ceiling c;
+  c.name = device + "." + pattern, c.device = device, c.pattern = pattern, c.threads = threads;
+  c.footprint_bytes = footprint, c.value = value, c.unit = "B/s";
+  return c;
+}
+Ceiling compute(const std::string& device, const std::string& unit, int threads, double value) {
+  Ceiling c;
+  c.name = device + "." + unit, c.device = device, c.threads = threads, c.value = value, c.unit = "FLOP/s";
+  c.dtype = unit.substr(unit.find('.') + 1);
+  return c;
+}
+
+const std::vector<Ceiling>& ceilings() {
+  static const std::vector<Ceiling> all{bandwidth("cpu", "copy", 2, 16 * kKiB, 200e9),
+                                        bandwidth("cpu", "copy", 2, 512 * kKiB, 100e9),
+                                        bandwidth("cpu", "copy", 2, 4 * kMiB, 120e9),
+                                        bandwidth("cpu", "copy", 2, 256 * kMiB, 20e9),
+                                        bandwidth("cpu", "copy", 1, 16 * kKiB, 150e9),
+                                        bandwidth("cpu", "read", 2, 256 * kMiB, 25e9),
+                                        bandwidth("cpu", "update", 2, 256 * kMiB, 30e9),
+                                        compute("cpu", "fma.f32", 2, 200e9),
+                                        compute("cpu", "fma.bf16", 2, 400e9),
+                                        compute("cpu", "fma.f32", 1, 100e9),
+                                        bandwidth("gpu", "copy", 1, 1024 * kMiB, 4e12),
+                                        compute("gpu", "fma.f32", 1, 60e12),
+                                        compute("gpu", "mma.tf32", 1, 400e12),
+                                        compute("gpu", "mma.bf16", 1, 800e12)};
+  return all;
+}
+
+struct Row {
+  std::string device = "cpu", dtype = "f32", math = "ieee";
+  int threads = 2;
+  std::string pattern = "copy";
+  int64_t footprint = 256 * kMiB;
+  bool cold = false;
+  double flops = 0, bytes = 20e9, measured_s = 2;
+};
+std::optional<Roof> roof(const Row& r) {
+  return roof_of(ceilings(), r.device, r.dtype, r.math, r.threads, r.pattern, r.footprint, r.cold, r.flops, r.bytes,
+                 r.measured_s);
+}
+double rate(const Row& r) { return roof(r).value().value; }
+
+TEST(RoofOf, IsTheAllowedTimeOverTheMeasured) {
+  const auto memory = roof({});
+  ASSERT_TRUE(memory);
+  EXPECT_EQ(memory->bound, "memory");
+  EXPECT_EQ(memory->ceiling, "cpu.copy");
+  EXPECT_DOUBLE_EQ(memory->value, 20e9);
+  EXPECT_DOUBLE_EQ(memory->fraction, 0.5);
+}
+
+TEST(RoofOf, TakesTheLongerTime) {
+  EXPECT_EQ(roof({.flops = 199e9})->bound, "memory");
+  const auto compute = roof({.flops = 300e9});
+  EXPECT_EQ(compute->bound, "compute");
+  EXPECT_EQ(compute->ceiling, "cpu.fma.f32");
+  EXPECT_DOUBLE_EQ(compute->fraction, 0.75);
+  EXPECT_EQ(roof({.flops = 300e9, .bytes = 0})->bound, "compute");
+}
+
+TEST(RoofOf, NeverUsesAnotherNumberOfThreads) {
+  EXPECT_DOUBLE_EQ(rate({.threads = 1, .footprint = 16 * kKiB}), 150e9);
+  EXPECT_FALSE(roof({.threads = 4}));
+  EXPECT_DOUBLE_EQ(rate({.device = "gpu", .threads = 4}), 4e12);  // which a GPU does not have
+}
+
+TEST(RoofOf, HoldsCachedRowsAgainstTheirCache) {
+  EXPECT_DOUBLE_EQ(rate({.footprint = 8 * kKiB}), 200e9);    // below all
+  EXPECT_DOUBLE_EQ(rate({.footprint = 17 * kKiB}), 200e9);   // may still lie in the nearer cache
+  EXPECT_DOUBLE_EQ(rate({.footprint = 512 * kKiB}), 120e9);  // the larger one forks at less cost
+  EXPECT_DOUBLE_EQ(rate({.footprint = 4 * kMiB}), 120e9);
+  EXPECT_DOUBLE_EQ(rate({.footprint = 4 * kMiB - 4 * kKiB}), 120e9);  // three arrays in whole KiB: the same point
+  EXPECT_DOUBLE_EQ(rate({.footprint = 64 * kMiB}), 120e9);
+  EXPECT_DOUBLE_EQ(rate({.footprint = 255 * kMiB}), 20e9);
+  EXPECT_DOUBLE_EQ(rate({.footprint = 4096 * kMiB}), 20e9);  // beyond all
+  EXPECT_DOUBLE_EQ(rate({.footprint = 8 * kKiB, .cold = true}), 20e9);
+}
+
+TEST(RoofOf, TakesTheFasterOfTwoPatterns) {
+  EXPECT_EQ(roof({.pattern = "update|read"})->ceiling, "cpu.update");
+  EXPECT_FALSE(roof({.pattern = "triad|read"}));  // triad was not measured, and might be the faster one
+}
+
+TEST(RoofOf, FindsTheUnitOfAPrecision) {
+  const auto ceiling = [](const char* device, const char* dtype, const char* math) {
+    const auto r = roof({.device = device, .dtype = dtype, .math = math, .flops = 1e18, .bytes = 0});
+    return r ? r->ceiling : "none";
+  };
+  EXPECT_EQ(ceiling("cpu", "f32", "tf32"), "cpu.fma.f32");
+  EXPECT_EQ(ceiling("cpu", "bf16", "ieee"), "cpu.fma.bf16");
+  EXPECT_EQ(ceiling("cpu", "i32", "ieee"), "cpu.fma.f32");
+  EXPECT_EQ(ceiling("cpu", "f64", "ieee"), "none");
+  EXPECT_EQ(ceiling("gpu", "f32", "ieee"), "gpu.fma.f32");
+  EXPECT_EQ(ceiling("gpu", "f32", "tf32"), "gpu.mma.tf32");
+  EXPECT_EQ(ceiling("gpu", "bf16", "ieee"), "gpu.mma.bf16");
+  EXPECT_EQ(ceiling("gpu", "f16", "ieee"), "none");
+}
+
+TEST(RoofOf, SaysNothingWhereThereIsNothingToSay) {
+  EXPECT_FALSE(roof({.flops = 0, .bytes = 0}));
+  EXPECT_FALSE(roof({.measured_s = 0}));
+  EXPECT_FALSE(roof({.measured_s = -1}));
+  EXPECT_FALSE(roof({.measured_s = std::numeric_limits<double>::quiet_NaN()}));
+  EXPECT_FALSE(roof({.measured_s = std::numeric_limits<double>::infinity()}));
+  EXPECT_FALSE(roof({.pattern = "triad"}));
+  EXPECT_FALSE(roof({.pattern = ""}));
+  EXPECT_FALSE(roof({.device = "tpu"}));
+  EXPECT_TRUE(roof({.dtype = "f64"}));  // no f64 peak, but none is needed to move
+}
+
+MachineInfo machine(int64_t last_level, int shared_by) {
+  MachineInfo m;
+  m.caches = {{1, "Data", 48 * kKiB, 1},
+              {1, "Instruction", 32 * kKiB, 1},
+              {2, "Unified", 2 * kMiB, 1},
+              {3, "Unified", last_level, shared_by}};
+  return m;
+}
+
+TEST(BandwidthFootprints, CoverTheCachesAndMemory) {
+  constexpr int64_t kPlenty = int64_t{1} << 40;
+  const auto full = bandwidth_footprints(machine(32 * kMiB, 8), 8, kPlenty, false);
+  EXPECT_EQ(full.front(), 32 * kKiB);
+  EXPECT_EQ(full.back(), 256 * kMiB);
+  EXPECT_EQ(full.size(), 14u);                                                                    // 2^15 .. 2^28
+  EXPECT_EQ(bandwidth_footprints(machine(32 * kMiB, 8), 32, kPlenty, false).back(), 512 * kMiB);  // four such caches
+  EXPECT_EQ(bandwidth_footprints(machine(32 * kMiB, 8), 2, kPlenty, true),
+            (std::vector<int64_t>{24 * kKiB, kMiB, 2 * kMiB, 16 * kMiB, 64 * kMiB, 256 * kMiB}));
+  EXPECT_EQ(bandwidth_footprints(MachineInfo{}, 1, kPlenty, true).back(), 256 * kMiB);  // nothing known
+  EXPECT_LE(bandwidth_footprints(machine(32 * kMiB, 8), 8, 512 * kMiB, false).back(), 128 * kMiB);
+}
+
+}  // namespace
+}  // namespace duet::bench

@@ -1,0 +1,25 @@
+# Prints "file:line:code" with comments gone and string literals emptied, except in #include lines. Raw strings are not
+# understood: a raw string that holds a lint's word is rare enough to be put elsewhere.
+FNR == 1 { inside = 0 }
+{
+  line = $0; out = ""
+  is_include = line ~ /^[ \t]*#[ \t]*include/
+  while (line != "") {
+    if (inside) {
+      end = index(line, "*/")
+      if (!end) break
+      line = substr(line, end + 2); inside = 0
+    } else if (match(line, /\/\/|\/\*|"/)) {
+      mark = substr(line, RSTART, 1) substr(line, RSTART + 1, RLENGTH - 1)
+      out = out substr(line, 1, RSTART - 1)
+      line = substr(line, RSTART + RLENGTH)
+      if (mark == "//") break
+      if (mark == "/*") { inside = 1; continue }
+      if (out ~ /'$/ && substr(line, 1, 1) == "'") { out = out "\""; continue }  # the character '"'
+      if (!match(line, /^([^"\\]|\\.)*"/)) { line = ""; break }
+      out = out "\"" (is_include ? substr(line, 1, RLENGTH) : "\"")
+      line = substr(line, RLENGTH + 1)
+    } else { out = out line; break }
+  }
+  if (out !~ /^[ \t]*$/) print FILENAME ":" FNR ":" out
+}

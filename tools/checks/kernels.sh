@@ -1,0 +1,28 @@
+#!/usr/bin/env bash
+# kernels.sh [repository]: are the kernel files written so that the host can compile them too?
+# g++ cannot parse <<<, CUDA's headers define __shared__ as nothing for it, and what stands beside launch() it cannot see.
+set -euo pipefail
+checks=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+cd "${1:-$checks/../..}"
+mapfile -t files < <(find kernels -type f \( -name '*.cu' -o -name '*.cuh' -o -name '*.h' \) | sort)
+[ ${#files[@]} -gt 0 ] || { echo "no kernel files"; exit 77; }
+
+found=$(awk -f "$checks/code.awk" "${files[@]}" | awk '
+  function refuse(pattern, instead) {
+    if (code ~ pattern) print at ": " instead
+  }
+  {
+    split($0, part, ":")
+    at = part[1] ":" part[2]
+    code = substr($0, length(at) + 2)
+    refuse("<<<", "write launch(kernel, Grid{...}, args...) instead of <<<")
+    refuse("__shared__", "write DUET_SHARED or DUET_DYN_SHARED instead of __shared__")
+    refuse("(^|[^A-Za-z0-9_])(__)?asm(__)?[^A-Za-z0-9_]", "no asm: name the instruction in simt/")
+    refuse("include[ \t]*[<\"]cooperative_groups", "cooperative_groups.h gives the host nothing")
+    refuse("(^|[^A-Za-z0-9_])cuda[A-Z][A-Za-z0-9_]*[ \t]*\\(", "no CUDA runtime call in a kernel file: launch() or core/cuda")
+  }')
+if [ -n "$found" ]; then
+  echo "$found"
+  exit 1
+fi
+echo "${#files[@]} kernel files speak the host's language too"

@@ -1,0 +1,63 @@
+#!/usr/bin/env bash
+# layers.sh [repository]: do the includes follow the arrows, and is CUDA only where it may be?
+#   core <- ops <- {cpu_ref, kernels} <- models <- {bench, tests, tools};  core <- simt <- kernels;  reports by itself
+set -euo pipefail
+checks=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+cd "${1:-$checks/../..}"
+folders=()
+for folder in core ops cpu_ref kernels simt models bench reports tests tools; do
+  [ ! -d $folder ] || folders+=($folder)
+done
+mapfile -t files < <(find "${folders[@]}" -type f \( -name '*.h' -o -name '*.cpp' -o -name '*.cu' -o -name '*.cuh' \) | sort)
+
+found=$(awk -f "$checks/code.awk" "${files[@]}" | awk '
+  BEGIN {
+    # Who may include what. core/cuda exists in one flavour only, so only what is compiled in that flavour may see it.
+    may["core"] = "core"
+    may["core/cuda"] = "core core/cuda simt"
+    may["ops"] = "core ops"
+    may["cpu_ref"] = "core ops cpu_ref"
+    may["simt"] = "core core/cuda simt"
+    may["kernels"] = "core core/cuda ops simt kernels"
+    may["models"] = "core ops cpu_ref models"
+    may["bench"] = "core models reports bench"  # no ops: it names no primitive
+    may["reports"] = "reports"
+    may["tests"] = "core ops cpu_ref models bench reports tools tests"
+    may["tools"] = "core ops models reports tools"
+  }
+  function folder(path) { if (path ~ /^core\/cuda\//) return "core/cuda"; sub(/\/.*/, "", path); return path }
+  {
+    split($0, part, ":")
+    file = part[1]; at = file ":" part[2]
+    code = substr($0, length(at) + 2)
+    here = folder(file)
+    cuda_allowed = here == "core/cuda" || here == "kernels" || here == "simt"
+    if (match(code, /^[ \t]*#[ \t]*include[ \t]*["<][^">]*/)) {
+      target = substr(code, RSTART, RLENGTH); sub(/^[^"<]*["<]/, "", target)
+      there = folder(target)
+      if (there in may) {
+        if (index(" " may[here] " ", " " there " ") == 0) print at ": " here " may not include " target
+      } else if (code ~ /"/) {
+        print at ": \"" target "\" does not start at the repository root"
+      }
+      if (!cuda_allowed && code ~ /<(cuda|cublas|cudnn|cooperative_groups|cub\/|mma\.h)/) print at ": CUDA header " target
+    } else if (!cuda_allowed && match(code, /(^|[^A-Za-z0-9_])(cuda|cublas|cudnn)[A-Z][A-Za-z0-9_]*[ \t]*\(/)) {
+      print at ": CUDA call outside core/cuda, kernels and simt: " substr(code, RSTART, RLENGTH - 1)
+    }
+    if (code ~ /__(global|device)__/ && code !~ /^[ \t]*#/) {  # a macro for functions of both sides is no device code
+      if (file ~ /\.cpp$/) print at ": device code belongs in a .cu file"
+      else if (!cuda_allowed) print at ": device code in " here
+    }
+  }')
+
+# .cu only where there is device code: nvcc takes several times as long as the host compiler.
+for file in "${files[@]}"; do
+  case $file in
+    *.cu) grep -qE '__(global|device)__' "$file" || found+=$'\n'"$file: no device code, so it should be a .cpp" ;;
+  esac
+done
+if [ -n "$found" ]; then
+  sed '/^$/d' <<< "$found"
+  exit 1
+fi
+echo "${#files[@]} files follow the arrows"

@@ -1,0 +1,68 @@
+#include "tools/duet/devices.h"
+
+#include <set>
+#include <thread>
+
+#include "core/build_info.h"
+#include "core/error.h"
+#include "core/gpu.h"
+
+namespace duet {
+
+Context* Devices::open(Device device, std::string& reason) {
+  if (device == Device::cpu) {
+    if (!cpu_)
+      cpu_ = std::make_unique<CpuContext>(threads_.value_or(static_cast<int>(std::thread::hardware_concurrency())));
+    return cpu_.get();
+  }
+  if (device == Device::simt) {
+    reason = "this build has no host runner for CUDA kernels";
+    return nullptr;
+  }
+  if (!gpu_ && no_gpu_.empty()) gpu_ = open_gpu(no_gpu_);
+  reason = no_gpu_;
+  return gpu_.get();
+}
+
+std::vector<std::string> known_implementations(const std::string& primitive) {
+  std::set<std::string> names;
+  for (const Implementation* i : implementations(primitive)) names.insert(i->name);
+  for (const GoldenLine& g : registry_golden())
+    if (g.primitive == primitive) names.insert(g.implementation);
+  return {names.begin(), names.end()};
+}
+
+std::string why_not_built(const std::string& implementation) {
+  const std::string no_cuda = build_info().no_cuda;
+  const bool cuda = device_of(implementation) == Device::cuda;
+  return cuda && !no_cuda.empty() ? "not built here: no CUDA (" + no_cuda + ")" : "not built here";
+}
+
+Device device_of(const std::string& implementation) {
+  return implementation.starts_with("cpu.")    ? Device::cpu
+         : implementation.starts_with("simt.") ? Device::simt
+                                               : Device::cuda;
+}
+
+std::string backward_of(const std::string& primitive) {
+  const std::string name = primitive + "_backward";
+  return primitives().contains(name) ? name : "";
+}
+
+std::string why_unavailable(const Problem& problem, const std::string& name, Devices& devices) {
+  const Implementation* implementation = find_implementation(problem.name(), name);
+  if (!implementation) return why_not_built(name);
+  std::string reason;
+  Context* context = devices.open(implementation->device, reason);
+  if (!context) return reason;
+  try {  // the only way to learn whether an implementation serves a case is to ask for its plan
+    context->enter([&] {
+      if (const Plan plan = implementation->plan(problem, *context); !plan) reason = plan.reason();
+    });
+  } catch (const std::exception& e) {
+    reason = e.what();
+  }
+  return reason;
+}
+
+}  // namespace duet

@@ -1,0 +1,16 @@
+// duet list: primitives, their implementations (built here or not) and their cases.
+#pragma once
+#include <string>
+
+namespace duet {
+
+struct ListOptions {
+  std::string filter;              // regular expression, searched in job names as bench_all does
+  std::string device = "all";      // cpu, gpu, all
+  std::string scale = "standard";  // test, standard, full: whose cases
+  bool json = false;
+};
+
+int run_list(const ListOptions& options);
+
+}  // namespace duet

@@ -1,0 +1,12 @@
+// duet op P --describe: a problem as JSON, for programs that prepare inputs and call `duet op`.
+#pragma once
+#include <string>
+
+#include "core/registry.h"
+#include "tools/duet/devices.h"
+
+namespace duet {
+
+std::string describe(const Problem& problem, Devices& devices);
+
+}  // namespace duet

@@ -149,11 +149,12 @@ void Run::take(std::vector<std::unique_ptr<Timing>>& timings) {
       }
       // The library fixes the number of iterations; a repetition that had company is taken again beside it.
       auto iterator = state.begin();
+      const auto end = state.end();  // starts the library's clock: once
       repetition(*t, [&](double time_s) {
         state.SetIterationTime(time_s);
-        if (iterator != state.end()) ++iterator;
+        if (iterator != end) ++iterator;
       });
-      while (iterator != state.end()) ++iterator;  // a stop in the middle
+      while (iterator != end) ++iterator;  // a stop in the middle
     })->UseManualTime()->Iterations(t->series.counts.samples)->Repetitions(t->series.counts.repetitions)->Unit(benchmark::kMicrosecond);
   }
   if (!timings.empty()) {

@@ -24,7 +24,6 @@ class StepRunner final : public Runner {
   }
   Context& context() override { return step_->tape().context(); }
   void run(int) override { step_->run(); }
-  void begin_repetition() override { step_->reset(); }  // parameters do not wander off over thousands of steps
   void evict() override { step_->evict(); }
   Check verify() override { return step_->replay(seed_); }
   std::vector<std::pair<void*, int64_t>> uploads() const override { return step_->device_inputs(); }
@@ -99,7 +98,6 @@ class StepCase final : public BenchCase {
       const std::string& job = step.parts()[part].job;
       record.parts_s.emplace_back(job.substr(0, job.find('/')), reports::median(samples));
     }
-    step.reset();
     return record;
   }
 

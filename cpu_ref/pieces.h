@@ -14,6 +14,8 @@ inline constexpr const char* kNoVectors = "dtype other than f32, bf16 and f16";
 
 inline constexpr int64_t kPiece = 1 << 14;  // elements; of f32, 64 KiB
 
+inline int64_t rows_of_a_piece(int64_t cols) { return std::max<int64_t>(1, kPiece / std::max<int64_t>(1, cols)); }
+
 // body(first, last) over [0, n) in whole pieces; fewer than two pieces run in place.
 template <class Body>
 void in_pieces(const CpuContext& cpu, int64_t n, const Body& body) {

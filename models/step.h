@@ -5,6 +5,7 @@
 //   context.enter([&] { for (p) step.run_phase(p); });  // timed one by one, in order: together one step
 //   context.enter([&] { step.run_part(i); });           // timed alone, to hold the sum against the whole
 //   const Check check = step.replay();   // after timing: the same plans, every primitive judged
+// The rate is small enough that parameters hardly move while it is timed, whatever the number of runs.
 // A step is a job of its own: step/<model>/<side>/<dtype>/batch:N.
 #pragma once
 #include <functional>
@@ -55,8 +56,7 @@ class Step {
   std::vector<std::pair<std::string, std::string>> implementations()
       const;  // primitive -> what was chosen, several joined by ", "
 
-  void reset() { tape_->reset(); }  // parameters and state as at first; call it where timing may have driven them far
-  void evict();                     // everything out of the caches
+  void evict();  // everything out of the caches
 
   // Runs one step primitive by primitive and judges each: its inputs are downloaded before it, its outputs are poisoned
   // where they are not inputs too, and compared with the oracle on sampled slices as they appear. Inputs must still be

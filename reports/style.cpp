@@ -31,8 +31,10 @@ constexpr const char* kChartStyle = R"(svg text { fill: var(--text); }
 
 constexpr const char* kPageStyle =
     R"(body { margin: 0 auto; padding: 20px 24px 40px; max-width: 1180px;
-  background: var(--page); color: var(--text); font: 14px/1.5 system-ui, "Segoe UI", Roboto, "DejaVu Sans", sans-serif; }
-h1 { font-size: 22px; margin: 0 0 2px; } h2 { font-size: 17px; margin: 30px 0 4px; } p { margin: 4px 0 8px; max-width: 95ch; }
+  background: var(--page); color: var(--text);
+  font: 14px/1.5 system-ui, "Segoe UI", Roboto, "DejaVu Sans", sans-serif; }
+h1 { font-size: 22px; margin: 0 0 2px; } h2 { font-size: 17px; margin: 30px 0 4px; }
+p { margin: 4px 0 8px; max-width: 95ch; }
 .muted { color: var(--muted); } .bad { color: var(--bad); } .warn { color: var(--warn); } .good { color: var(--good); }
 .verdict { display: flex; flex-wrap: wrap; gap: 8px; margin: 10px 0; padding: 0; list-style: none; }
 .verdict li { border: 1px solid var(--line); background: var(--panel); border-radius: 6px; padding: 4px 10px; }

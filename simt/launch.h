@@ -44,8 +44,9 @@ __device__ __forceinline__ void spin_pause() { __nanosleep(32); }  // inside eve
 
 }  // namespace cuda
 
-// Static shared memory: DUET_SHARED(float, tile, [16][17]); dynamic, of the launch's size: DUET_DYN_SHARED(float, s);
-#define DUET_SHARED(T, name, ...) __shared__ T name __VA_ARGS__
+// Static shared memory, aligned to 16 bytes: DUET_SHARED(float, tile, [16][17]); dynamic, of the launch's size, aligned to
+// 128: DUET_DYN_SHARED(float, s);
+#define DUET_SHARED(T, name, ...) __shared__ __align__(16) T name __VA_ARGS__
 #define DUET_DYN_SHARED(T, name)                                         \
   extern __shared__ __align__(128) unsigned char duet_dynamic_shared_[]; \
   T* const name = reinterpret_cast<T*>(duet_dynamic_shared_)

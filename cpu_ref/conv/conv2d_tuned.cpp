@@ -10,16 +10,15 @@ using engine::Engine, engine::Matrix, engine::Pixels;
 Plan conv2d_tuned(const Conv2d& p, CpuContext& cpu) {
   if (p.math == Math::tf32) return Unsupported{"no TF32 on a CPU"};
   if (p.dtype == DType::f64) return Unsupported{"dtype f64"};
-  const bool f32 = p.dtype == DType::f32, last = p.layout == Layout::nhwc;
+  const bool last = p.layout == Layout::nhwc;
   const int64_t size = size_of(p.dtype), terms = p.group_c() * p.r * p.s, pixels = p.ho() * p.wo();
-  const bool pixels_plain = Pixels(p, nullptr).k_step != 0 && f32 && p.r == 1 && p.s == 1 && p.stride_h == 1 &&
-                            p.stride_w == 1 && p.pad_h == 0 && p.pad_w == 0;
-  Engine engine = last ? Engine(cpu, {.m = p.n * pixels, .n = p.group_k(), .k = terms, .result = p.dtype,
-                                      .plain_a = pixels_plain, .a_along_k = true, .plain_b = f32, .b_along_k = true},
-                                p.groups)
-                       : Engine(cpu, {.m = p.group_k(), .n = pixels, .k = terms, .result = p.dtype, .plain_a = f32,
-                                      .a_along_k = true, .plain_b = pixels_plain},
-                                p.n * p.groups);
+  const engine::Storage filter{.dtype = p.dtype, .along_k = true};
+  const engine::Storage image{.dtype = p.dtype, .along_k = last, .indexed = !Pixels::stored_as_matrix(p)};
+  Engine engine =
+      last ? Engine(cpu, {.m = p.n * pixels, .n = p.group_k(), .k = terms, .result = p.dtype, .a = image, .b = filter},
+                    p.groups)
+           : Engine(cpu, {.m = p.group_k(), .n = pixels, .k = terms, .result = p.dtype, .a = filter, .b = image},
+                    p.n * p.groups);
   const std::string algorithm = "implicit GEMM, " + engine.describe();
   const int64_t workspace = engine.workspace_bytes();
   auto run = [=, engine = std::move(engine)](Args t) {

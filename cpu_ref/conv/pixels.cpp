@@ -5,23 +5,18 @@
 #include <hwy/foreach_target.h>
 
 #include <algorithm>
-#include <type_traits>
 
-#include "core/simd-inl.h"
 #include "cpu_ref/conv/pixels.h"
-#include "cpu_ref/gemm/engine_convert-inl.h"
+#include "cpu_ref/floats-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace duet::engine::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
-using duet::HWY_NAMESPACE::store;
+using namespace duet::HWY_NAMESPACE;  // NOLINT: Bits, widen, store, for_float
 
 using D = hn::ScalableTag<float>;
 constexpr D d;
 constexpr int64_t kLanes = hn::MaxLanes(d);
-
-template <DType kType>
-using Stored = std::conditional_t<kType == DType::f32, float, uint16_t>;
 
 // Which of the lanes [at, at + kLanes) of a window lie in [low, high).
 template <class DT>
@@ -46,12 +41,12 @@ struct Window {
 #endif
 };
 
-template <DType kType>
-HWY_INLINE hn::Vec<D> to_f32(hn::Vec<hn::Rebind<Stored<kType>, D>> v) {
-  if constexpr (kType == DType::f32)
-    return v;
+template <class T>
+HWY_INLINE hn::Vec<D> to_f32(hn::Vec<hn::Rebind<Bits<T>, D>> v) {
+  if constexpr (is_half<T>)
+    return widen<T>(d, v);
   else
-    return widen(d, v, kType);
+    return v;
 }
 
 // A run under one tap, for all channels of this block of k. Values j of the run come from x[channel * plane + j * stride],
@@ -63,10 +58,9 @@ struct Run {
   float* to;
 };
 
-template <DType kType>
+template <class T>
 void copy_run(const Run& r) {
-  using T = Stored<kType>;
-  using DT = hn::Rebind<T, D>;
+  using DT = hn::Rebind<Bits<T>, D>;
   const auto* x = static_cast<const T*>(r.x);
   for (int64_t j = 0; j < r.count; j += kLanes) {
     const int64_t first = r.column + j * r.stride, room = r.room - j;
@@ -74,13 +68,14 @@ void copy_run(const Run& r) {
     float* to = r.to + j;
     const Window<DT> window(-first, r.width - first);
     if (r.stride == 1) {
-      for (int64_t c = 0; c < r.channels; ++c) store(d, to_f32<kType>(window(from + c * r.plane)), to + c * r.step, room);
+      for (int64_t c = 0; c < r.channels; ++c)
+        store(d, to_f32<T>(window(bits_of(from + c * r.plane))), to + c * r.step, room);
 #if HWY_TARGET != HWY_SCALAR
     } else if (r.stride == 2) {
       const Window<DT> second(-first - kLanes, r.width - first - kLanes);
       for (int64_t c = 0; c < r.channels; ++c) {
         const T* at = from + c * r.plane;
-        const auto even = hn::ConcatEven(d, to_f32<kType>(second(at + kLanes)), to_f32<kType>(window(at)));
+        const auto even = hn::ConcatEven(d, to_f32<T>(second(bits_of(at + kLanes))), to_f32<T>(window(bits_of(at))));
         store(d, even, to + c * r.step, room);
       }
 #endif
@@ -88,26 +83,11 @@ void copy_run(const Run& r) {
       for (int64_t c = 0; c < r.channels; ++c)
         for (int64_t i = 0; i < std::min(kLanes, r.count - j); ++i) {
           const int64_t column = first + i * r.stride;
-          float value = 0;
-          if (column >= 0 && column < r.width) {
-            const T v = from[c * r.plane + i * r.stride];
-            if constexpr (kType == DType::f32)
-              value = v;
-            else if constexpr (kType == DType::bf16)
-              value = static_cast<float>(std::bit_cast<bf16>(v));
-            else
-              value = static_cast<float>(std::bit_cast<f16>(v));
-          }
-          to[c * r.step + i] = value;
+          const bool inside = column >= 0 && column < r.width;
+          to[c * r.step + i] = inside ? static_cast<float>(from[c * r.plane + i * r.stride]) : 0.0f;
         }
     }
   }
-}
-
-void copy_any_run(const Run& r, DType dtype) {
-  if (dtype == DType::f32) return copy_run<DType::f32>(r);
-  if (dtype == DType::bf16) return copy_run<DType::bf16>(r);
-  copy_run<DType::f16>(r);
 }
 
 // The strip of pixels [line0, line0 + lines) of one image; see Operand::pack.
@@ -135,7 +115,7 @@ void pack_nchw(const Conv2d& p, const char* x, int64_t line0, int64_t lines, int
                     .step = taps * height,
                     .x = x + (c0 * p.h * p.w + (inside ? row * p.w + column : 0)) * size,
                     .to = to + (c0 * taps + tap - k0) * height + done};
-      copy_any_run(run, p.dtype);
+      for_float(p.dtype, [&]<class T>() { copy_run<T>(run); });
     }
     done += count;
   }
@@ -151,11 +131,14 @@ HWY_EXPORT(pack_nchw);
 alignas(64) constexpr float kZeros[1024] = {};  // a row of channels outside the image
 }  // namespace
 
+bool Pixels::stored_as_matrix(const Conv2d& p) {
+  return p.r == 1 && p.s == 1 && p.stride_h == 1 && p.stride_w == 1 && p.pad_h == 0 && p.pad_w == 0;
+}
+
 Pixels::Pixels(const Conv2d& p, const void* x) : p_(&p), x_(static_cast<const char*>(x)), ho_(p.ho()), wo_(p.wo()) {
-  const bool one_to_one = p.r == 1 && p.s == 1 && p.stride_h == 1 && p.stride_w == 1 && p.pad_h == 0 && p.pad_w == 0;
+  if (!stored_as_matrix(p)) return;
   const bool last = p.layout == Layout::nhwc;
-  line_step = last ? p.c : 1, k_step = last ? 1 : p.h * p.w;
-  if (one_to_one && p.dtype == DType::f32) plain = static_cast<const float*>(x);
+  stored = x, dtype = p.dtype, line_step = last ? p.c : 1, k_step = last ? 1 : p.h * p.w;
 }
 
 void Pixels::pack(int64_t line0, int64_t lines, int64_t height, int64_t k0, int64_t k1, float* to) const {

@@ -28,18 +28,26 @@ int64_t aligned(int64_t floats) { return ceil_div(floats, 16) * 16; }
 
 Blocking choose_blocking(const Shape& s, const KernelShape& kernel, int tasks) {
   Blocking b{};
+  // A single vector lies along k whatever its strides are called.
+  const bool along_k = (s.a.along_k || s.m == 1) && (s.b.along_k || s.n == 1) && !s.a.indexed && !s.b.indexed;
+  if (along_k && s.a.dtype == s.result && s.b.dtype == s.result && std::min(s.m, s.n) <= kMostVectors) {
+    b.thin = true, b.most_tasks = tasks;
+    return b;
+  }
+  b.pairs = s.a.dtype == DType::bf16 && s.b.dtype == DType::bf16 && !s.a.indexed && !s.b.indexed && pairs_pay();
+  const int64_t k = b.pairs ? ceil_div(s.k, 2) : s.k;
   b.strip_by_strip = s.m <= kFewRows;
-  b.pack_a = !s.plain_a || s.n > kFewColumns;
-  b.pack_b = !s.plain_b || s.b_along_k || !b.strip_by_strip;
-  b.tile_rows = !b.pack_a && s.a_along_k ? std::min(kernel.rows, kUnpackedRows) : kernel.rows;
-  b.k = balanced(s.k, kBlockK, 8);
+  b.pack_a = !s.a.in_place() || s.n > kFewColumns;
+  b.pack_b = !s.b.in_place() || s.b.along_k || !b.strip_by_strip;
+  b.tile_rows = !b.pack_a && s.a.along_k ? std::min(kernel.rows, kUnpackedRows) : kernel.rows;
+  b.k = balanced(k, kBlockK, 8);
   b.rows = balanced(s.m, kBlockRows, kernel.rows);
   b.columns = balanced(s.n, kBlockColumns, kernel.columns);
   const int64_t strips = b.columns / kernel.columns;
   b.most_tasks = b.strip_by_strip ? std::min<int64_t>(tasks, strips) : tasks;
   b.a_floats = b.pack_a ? aligned(b.rows * b.k) : 0;
   b.b_floats = (b.strip_by_strip ? b.most_tasks : strips) * kernel.columns * b.k;
-  b.sum_floats = s.result != DType::f32 && s.k > b.k ? aligned(b.rows * b.columns) : 0;
+  b.sum_floats = s.result != DType::f32 && k > b.k ? aligned(b.rows * b.columns) : 0;
   return b;
 }
 }  // namespace
@@ -49,24 +57,26 @@ Engine::Engine(CpuContext& cpu, const Shape& shape, int64_t items)
   const double flops = 2.0 * shape.m * shape.n * shape.k;
   const int threads = cpu.threads();
   // An odd item out would leave threads idle: only for many items, or such as gain nothing from sharing.
-  items_in_parallel_ =
-      threads > 1 && items > 1 && (items % threads == 0 || items >= 8 * threads || flops < 10 * kForkFlops) &&
-      flops * items >= kForkFlops;
+  items_in_parallel_ = threads > 1 && items > 1 &&
+                       (items % threads == 0 || items >= 8 * threads || flops < 10 * kForkFlops) &&
+                       flops * items >= kForkFlops;
   forks_ = threads > 1 && !items_in_parallel_ && flops >= kForkFlops;
   blocking_ = choose_blocking(shape, kernel_, forks_ ? kTasksPerThread * threads : 1);
   workspace_ = Buffer(cpu, blocking_.floats() * (items_in_parallel_ ? threads : 1) * int64_t{sizeof(float)});
 }
 
 std::string Engine::describe() const {
-  return fmt::format("{}x{} tiles, k {}, {}{}", blocking_.tile_rows, kernel_.columns, blocking_.k,
-                     blocking_.pack_a ? (blocking_.pack_b ? "packed" : "a packed")
-                                      : (blocking_.pack_b ? "b packed" : "in place"),
-                     blocking_.strip_by_strip ? ", by strips" : "");
+  if (blocking_.thin) return "dot products";
+  return fmt::format(
+      "{}x{} tiles, k {}{}, {}{}", blocking_.tile_rows, kernel_.columns, blocking_.pairs ? "2x" : "", blocking_.k,
+      blocking_.pack_a ? (blocking_.pack_b ? "packed" : "a packed") : (blocking_.pack_b ? "b packed" : "in place"),
+      blocking_.strip_by_strip ? ", by strips" : "");
 }
 
 // One block of the product: rows [m0, m1), columns [n0, n1), products [k0, k1).
 struct Engine::Block {
-  int64_t m0, m1, n0, n1, k0, k1;
+  int64_t m0, m1, n0, n1, k0, k1;  // k in pairs if the blocking says so
+  bool last;                       // of the blocks of k
   int64_t tiles, strips;  // rows are shared evenly among tiles; strips are full but for the last
   int64_t strip;          // columns of a full one
   float *packed_a, *packed_b, *sums;
@@ -92,8 +102,9 @@ void Engine::share(int64_t tasks, const Body& body) const {
 }
 
 void Engine::multiply(const Operand& a, const Operand& b, const Result& c, float* lane) const {
-  const int64_t m = shape_.m, n = shape_.n, k = shape_.k;
+  const int64_t m = shape_.m, n = shape_.n, k = blocking_.pairs ? ceil_div(shape_.k, 2) : shape_.k;
   if (m == 0 || n == 0) return;
+  if (blocking_.thin) return multiply_thin(a, b, c);
   float *packed_a = lane, *packed_b = packed_a + blocking_.a_floats, *sums = packed_b + blocking_.b_floats;
   for (int64_t m0 = 0; m0 < m; m0 += blocking_.rows)
     for (int64_t n0 = 0; n0 < n; n0 += blocking_.columns)
@@ -104,6 +115,7 @@ void Engine::multiply(const Operand& a, const Operand& b, const Result& c, float
                     .n1 = std::min(n, n0 + blocking_.columns),
                     .k0 = k0,
                     .k1 = std::min(k, k0 + blocking_.k),
+                    .last = k0 + blocking_.k >= k,
                     .tiles = 0,
                     .strips = 0,
                     .strip = kernel_.columns,
@@ -117,6 +129,37 @@ void Engine::multiply(const Operand& a, const Operand& b, const Result& c, float
       }
 }
 
+void Engine::multiply_thin(const Operand& a, const Operand& b, const Result& c) const {
+  const bool swapped = shape_.m < shape_.n;  // the vectors are rows of A
+  const Operand &matrix = swapped ? b : a, &thin = swapped ? a : b;
+  const int64_t lines = swapped ? shape_.n : shape_.m, vectors = swapped ? shape_.m : shape_.n;
+  const ThinProduct product{.dtype = shape_.result,
+                            .matrix = matrix.stored,
+                            .thin = thin.stored,
+                            .matrix_step = matrix.line_step,
+                            .thin_step = thin.line_step,
+                            .k = shape_.k,
+                            .vectors = vectors,
+                            .c = c.c,
+                            .c_line = swapped ? 1 : c.step,
+                            .c_thin = swapped ? c.step : 1,
+                            .bias = c.bias,
+                            .bias_line = swapped ? 1 : 0,
+                            .bias_thin = swapped ? 0 : 1,
+                            .alpha = c.alpha,
+                            .relu = c.relu};
+  const int64_t tasks = std::min<int64_t>(blocking_.most_tasks, ceil_div(lines, 4));
+  share(tasks, [&](int64_t task) { run_thin(product, lines * task / tasks, lines * (task + 1) / tasks); });
+}
+
+void Engine::pack_strip(const Operand& from, int64_t line0, int64_t lines, int64_t height, const Block& block,
+                        float* to) const {
+  if (blocking_.pairs)
+    from.pack_pairs(line0, lines, height, block.k0, block.k1, shape_.k, to);
+  else
+    from.pack(line0, lines, height, block.k0, block.k1, to);
+}
+
 // What all tasks of the block will read: A, and B unless they fetch it themselves.
 void Engine::pack(const Operand& a, const Operand& b, const Block& block) const {
   constexpr int64_t kTilesPerJob = 4;
@@ -126,12 +169,12 @@ void Engine::pack(const Operand& a, const Operand& b, const Block& block) const 
     if (job < a_jobs) {
       for (int64_t t = job * kTilesPerJob; t < std::min(block.tiles, (job + 1) * kTilesPerJob); ++t) {
         const int64_t row = block.tile_row(t), rows = block.tile_row(t + 1) - row;
-        a.pack(row, rows, rows, block.k0, block.k1, block.packed_a + (row - block.m0) * block.kc());
+        pack_strip(a, row, rows, rows, block, block.packed_a + (row - block.m0) * block.kc());
       }
     } else {
       const int64_t s = job - a_jobs;
-      b.pack(block.n0 + s * block.strip, block.strip_width(s), block.strip_step(s, kernel_.lanes), block.k0, block.k1,
-             block.packed_b + s * block.strip * block.kc());
+      pack_strip(b, block.n0 + s * block.strip, block.strip_width(s), block.strip_step(s, kernel_.lanes), block,
+                 block.packed_b + s * block.strip * block.kc());
     }
   });
 }
@@ -141,11 +184,12 @@ void Engine::compute(const Operand& a, const Operand& b, const Result& c, const 
   const auto tile_at = [&](int64_t t, int64_t s) {
     const int64_t row = block.tile_row(t), column = block.n0 + s * block.strip;
     Tile tile{};
-    tile.rows = block.tile_row(t + 1) - row, tile.columns = block.strip_width(s), tile.kc = kc, tile.row = row, tile.column = column, tile.add = block.k0 > 0, tile.last = block.k1 == shape_.k;
+    tile.rows = block.tile_row(t + 1) - row, tile.columns = block.strip_width(s), tile.kc = kc, tile.row = row,
+    tile.column = column, tile.add = block.k0 > 0, tile.last = block.last;
     if (blocking_.pack_a) {
       tile.a = block.packed_a + (row - block.m0) * kc, tile.a_line = 1, tile.a_k = tile.rows;
     } else {
-      tile.a = a.plain + row * a.line_step + block.k0 * a.k_step, tile.a_line = a.line_step, tile.a_k = a.k_step;
+      tile.a = a.f32() + row * a.line_step + block.k0 * a.k_step, tile.a_line = a.line_step, tile.a_k = a.k_step;
     }
     if (c.dtype == DType::f32) {
       tile.sums = static_cast<float*>(c.c) + row * c.step + column, tile.sums_step = c.step;
@@ -159,6 +203,8 @@ void Engine::compute(const Operand& a, const Operand& b, const Result& c, const 
     tile.b = strip, tile.b_k = block.strip_step(s, kernel_.lanes), tile.b_ahead = 8 * tile.b_k;
   };
 
+  const auto run_tile = blocking_.pairs ? run_tile_of_pairs : engine::run_tile;
+
   // Tasks: a grid of equal parts, narrow enough for L2 and enough of them for the threads.
   const double flops = 2.0 * block.rows() * block.columns() * kc;
   const auto wanted = std::clamp<int64_t>(static_cast<int64_t>(flops / kTaskFlops), 1, blocking_.most_tasks);
@@ -169,12 +215,12 @@ void Engine::compute(const Operand& a, const Operand& b, const Result& c, const 
       for (int64_t s = block.strips * task / tasks; s < block.strips * (task + 1) / tasks; ++s) {
         const int64_t column = block.n0 + s * block.strip, width = block.strip_width(s);
         const bool in_place = !blocking_.pack_b && width == block.strip;
-        if (!in_place) b.pack(column, width, block.strip_step(s, kernel_.lanes), block.k0, block.k1, scratch);
+        if (!in_place) pack_strip(b, column, width, block.strip_step(s, kernel_.lanes), block, scratch);
         for (int64_t t = 0; t < block.tiles; ++t) {
           Tile tile = tile_at(t, s);
           read_packed(tile, s, scratch);
           if (in_place)
-            tile.b = b.plain + column + block.k0 * b.k_step, tile.b_k = b.k_step, tile.b_ahead = block.strip;
+            tile.b = b.f32() + column + block.k0 * b.k_step, tile.b_k = b.k_step, tile.b_ahead = block.strip;
           run_tile(tile, c);
         }
       }

@@ -18,10 +18,15 @@ class Operand {
  public:
   // to[(p - k0) * height + i] = value p of line (line0 + i), for i < lines and k0 <= p < k1; 0 for lines <= i < height.
   virtual void pack(int64_t line0, int64_t lines, int64_t height, int64_t k0, int64_t k1, float* to) const = 0;
+  // The same with pairs (k, k + 1) of bf16 for elements, `to` and the bounds of k counted in pairs; of k values in all.
+  virtual void pack_pairs(int64_t line0, int64_t lines, int64_t height, int64_t k0, int64_t k1, int64_t k,
+                          float* to) const;
 
-  // Not null: value p of line i is plain[i * line_step + p * k_step], f32.
-  const float* plain = nullptr;
+  // Not null: value p of line i is stored[i * line_step + p * k_step], of dtype.
+  const void* stored = nullptr;
+  DType dtype = DType::f32;
   int64_t line_step = 0, k_step = 0;
+  const float* f32() const { return static_cast<const float*>(stored); }
 
  protected:
   ~Operand() = default;
@@ -32,10 +37,8 @@ class Matrix final : public Operand {
  public:
   Matrix(const void* data, DType dtype, int64_t line_step, int64_t k_step);
   void pack(int64_t line0, int64_t lines, int64_t height, int64_t k0, int64_t k1, float* to) const override;
-
- private:
-  const void* data_;
-  DType dtype_;
+  void pack_pairs(int64_t line0, int64_t lines, int64_t height, int64_t k0, int64_t k1, int64_t k,
+                  float* to) const override;
 };
 
 // What becomes of the sums: c[i * step + j] = act(alpha * sum + bias[j]), rounded to dtype.
@@ -48,11 +51,18 @@ struct Result {
   bool relu = false;
 };
 
+// How an operand will come.
+struct Storage {
+  DType dtype = DType::f32;
+  bool along_k = false;  // k_step is 1; otherwise line_step is
+  bool indexed = false;  // Operand::stored will be null
+  // Whether the kernel can read it without packing.
+  bool in_place() const { return dtype == DType::f32 && !indexed; }
+};
 struct Shape {
   int64_t m, n, k;
   DType result = DType::f32;
-  // How the operands will come: f32 in memory (Operand::plain), and if so whether k_step is 1 (else line_step is).
-  bool plain_a = false, a_along_k = false, plain_b = false, b_along_k = false;
+  Storage a{}, b{};
 };
 
 // What this CPU's registers hold.
@@ -70,6 +80,8 @@ struct Blocking {
   // Few rows: a task takes strips of B one by one, packs the strip into a scratch of its own (unless it can be read in
   // place) and meets it with all of A. Otherwise B is packed ahead, and tasks take rows of A and some strips.
   bool strip_by_strip, pack_b;
+  bool thin;   // none of this: dot products
+  bool pairs;  // k is counted in pairs of bf16, which are packed as they are
   int64_t a_floats, b_floats, sum_floats;  // workspace; sums: of results that are not f32, when k takes several blocks
   int64_t floats() const { return a_floats + b_floats + sum_floats; }
 };
@@ -102,6 +114,8 @@ class Engine {
   float* lane(int slot) const { return workspace_.as<float>() + std::max(0, slot) * blocking_.floats(); }
   template <class Body>
   void share(int64_t tasks, const Body& body) const;  // among the threads, unless this product is one thread's own
+  void pack_strip(const Operand& from, int64_t line0, int64_t lines, int64_t height, const Block& block, float* to) const;
+  void multiply_thin(const Operand& a, const Operand& b, const Result& c) const;
   void pack(const Operand& a, const Operand& b, const Block& block) const;
   void compute(const Operand& a, const Operand& b, const Result& c, const Block& block) const;
 
@@ -114,7 +128,7 @@ class Engine {
   Buffer workspace_;
 };
 
-// --- the part that is compiled once per instruction set (engine_kernel.cpp, engine_pack.cpp) -------------------------
+// --- compiled once per instruction set: engine_kernel.cpp, engine_pack.cpp, engine_dot.cpp ---------------------------
 
 // Packs a strip of lines that lie anywhere in memory: to[p * height + i] = line[i][p] for p < kc; 0 for i >= lines.
 void pack_lines(const void* const* line, DType dtype, int64_t lines, int64_t height, int64_t kc, float* to);
@@ -129,11 +143,32 @@ struct Tile {
   const float* b;
   int64_t b_k;      // from one k to the next; the columns of a strip are adjacent. Whole vectors are read
   int64_t b_ahead;  // what to prefetch meanwhile: further down this strip, or the strip beside it
-  float* sums;  // of this tile
+  float* sums;      // of this tile
   int64_t sums_step;
   bool add, last;
   int64_t row, column;  // of the tile in c
 };
 void run_tile(const Tile& tile, const Result& result);
+void store_tile(const Tile& tile, const Result& result, const float* value);  // its second half; (rows, kernel.columns)
+
+// Products of pairs of bf16, where the CPU has them (engine_pairs.cpp); a and b of the tile are packed pairs.
+bool pairs_pay();
+void run_tile_of_pairs(const Tile& tile, const Result& result);
+
+// c[line, j] = act(alpha * (line of the matrix . vector j) + bias). All lie along k; all are of dtype.
+struct ThinProduct {
+  DType dtype;
+  const void *matrix, *thin;
+  int64_t matrix_step, thin_step, k;
+  int64_t vectors;  // 1 .. kMostVectors
+  void* c;
+  int64_t c_line, c_thin;
+  const void* bias;
+  int64_t bias_line, bias_thin;
+  float alpha;
+  bool relu;
+};
+constexpr int64_t kMostVectors = 4;
+void run_thin(const ThinProduct& product, int64_t first, int64_t last);  // lines [first, last)
 
 }  // namespace duet::engine

@@ -10,14 +10,13 @@
 #include <cmath>
 #include <utility>
 
-#include "core/simd-inl.h"
+#include "cpu_ref/floats-inl.h"
 #include "cpu_ref/gemm/engine.h"
-#include "cpu_ref/gemm/engine_convert-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace duet::engine::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
-using duet::HWY_NAMESPACE::load, duet::HWY_NAMESPACE::store;
+using namespace duet::HWY_NAMESPACE;  // NOLINT: read, write, load, store, for_float
 
 using D = hn::ScalableTag<float>;
 using Vec = hn::Vec<D>;
@@ -42,22 +41,27 @@ struct Finish {
 };
 
 // value: (rows, kColumns), the sums of this block. Any element type, any edge: what registers cannot be stored as they are.
+template <class T>
 void store_edge(const Tile& t, const Result& r, const float* value) {
   const Finish finish(t, r);
-  const bool to_c = t.last && r.dtype != DType::f32;
+  const bool to_c = t.last && is_half<T>;
   for (int64_t j = 0; j < t.columns; j += kLanes) {
     const int64_t left = t.columns - j;
-    const Vec bias = finish.bias ? load_as_f32(d, r.bias, r.dtype, t.column + j, left) : hn::Zero(d);
+    const Vec bias = finish.bias ? read(d, static_cast<const T*>(r.bias) + t.column + j, left) : hn::Zero(d);
     for (int64_t i = 0; i < t.rows; ++i) {
       Vec v = hn::Load(d, value + i * kColumns + j);
       if (t.add) v = hn::Add(v, load(d, t.sums + i * t.sums_step + j, left, 0.0f));
       v = finish(v, bias);
       if (to_c)
-        store_from_f32(d, v, r.c, r.dtype, (t.row + i) * r.step + t.column + j, left);
+        write(d, v, static_cast<T*>(r.c) + (t.row + i) * r.step + t.column + j, left);
       else
         store(d, v, t.sums + i * t.sums_step + j, left);
     }
   }
+}
+
+void store_any(const Tile& t, const Result& r, const float* value) {
+  for_float(r.dtype, [&]<class T>() { store_edge<T>(t, r, value); });
 }
 
 // kAdjacent: the tile's lines of A are neighbours in memory (packed, or stored transposed); otherwise a line's k are.
@@ -109,7 +113,7 @@ void micro_kernel(const Tile& t, const Result& r) {
   for (int i = 0; i < kR; ++i)
 #pragma GCC unroll 2
     for (int j = 0; j < kV; ++j) hn::Store(sum[i][j], d, spilled + i * kColumns + j * kLanes);
-  store_edge(t, r, spilled);
+  store_any(t, r, spilled);
 }
 
 using MicroKernel = void (*)(const Tile&, const Result&);
@@ -136,6 +140,7 @@ HWY_AFTER_NAMESPACE();
 namespace duet::engine {
 namespace {
 HWY_EXPORT(run);
+HWY_EXPORT(store_any);
 HWY_EXPORT(shape);
 }  // namespace
 
@@ -145,6 +150,10 @@ KernelShape kernel_shape() {
   return s;
 }
 void run_tile(const Tile& tile, const Result& result) { HWY_DYNAMIC_DISPATCH(run)(tile, result); }
+
+void store_tile(const Tile& tile, const Result& result, const float* value) {
+  HWY_DYNAMIC_DISPATCH(store_any)(tile, result, value);
+}
 
 }  // namespace duet::engine
 #endif

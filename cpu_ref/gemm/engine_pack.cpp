@@ -6,23 +6,21 @@
 #include <hwy/cache_control.h>  // Prefetch
 
 #include <algorithm>
-#include <type_traits>
+#include <bit>
+#include <cstring>
 
-#include "core/simd-inl.h"
+#include "core/error.h"
+#include "cpu_ref/floats-inl.h"
 #include "cpu_ref/gemm/engine.h"
-#include "cpu_ref/gemm/engine_convert-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace duet::engine::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
-using duet::HWY_NAMESPACE::store;
+using namespace duet::HWY_NAMESPACE;  // NOLINT: read, store, widen, for_float
 
 using D = hn::ScalableTag<float>;
 constexpr D d;
 constexpr int64_t kLanes = hn::MaxLanes(d);
-
-template <DType kType>
-using Stored = std::conditional_t<kType == DType::f32, float, std::conditional_t<kType == DType::bf16, bf16, f16>>;
 
 struct Strip {  // where it goes
   int64_t lines, height, kc;
@@ -39,41 +37,58 @@ HWY_INLINE void put(const Strip& s, hn::Vec<D> v, int64_t p, int64_t i) {
 }
 
 // kVectors: of a full strip; 0 for others. The lines of one k are adjacent; `step` leads to the next k.
-template <DType kType, int kVectors>
-void copy(const Strip& s, const Stored<kType>* from, int64_t step) {
-  constexpr int64_t kCacheLine = 64 / sizeof(Stored<kType>);
+template <class T, int kVectors>
+void copy(const Strip& s, const T* from, int64_t step) {
+  constexpr int64_t kCacheLine = 64 / sizeof(T);
   for (int64_t p = 0; p < s.kc; ++p, from += step) {
     if constexpr (kVectors > 0) {
-      for (int64_t i = 0; i < kVectors * kLanes; i += kLanes)
-        hn::StoreU(load_as_f32(d, from, kType, i, kLanes), d, s.to + p * s.height + i);
+      for (int64_t i = 0; i < kVectors * kLanes; i += kLanes) hn::StoreU(read(d, from + i), d, s.to + p * s.height + i);
     } else {
-      for (int64_t i = 0; i < s.height; i += kLanes)
-        put(s, load_as_f32(d, from, kType, i, std::max<int64_t>(0, s.lines - i)), p, i);
+      for (int64_t i = 0; i < s.height; i += kLanes) {
+        const int64_t left = std::max<int64_t>(0, s.lines - i);
+        // A whole vector where the matrix goes on behind this k, without the values of lines that are not in the strip.
+        const bool whole = p + 1 < s.kc && i + kLanes <= step + s.lines;
+        const auto exists = hn::FirstN(d, static_cast<size_t>(std::min(left, kLanes)));
+        put(s, whole ? hn::IfThenElseZero(exists, read(d, from + i)) : read(d, from + i, left), p, i);
+      }
     }
     // The strip beside this one comes next; no hardware prefetcher sees that from a column of short rows.
     for (int64_t i = 0; i < s.height; i += kCacheLine) hwy::Prefetch(from + s.height + i);
   }
 }
-template <DType kType>
-void copy(const Strip& s, const void* from, int64_t step) {
-  const auto* first = static_cast<const Stored<kType>*>(from);
-  if (s.lines == s.height && s.height == 2 * kLanes) return copy<kType, 2>(s, first, step);
-  copy<kType, 0>(s, first, step);
-}
 
-template <DType kType>
+template <class T>
 void transpose_slowly(const Strip& s, const void* const* line, int64_t first_k) {
   for (int64_t p = first_k; p < s.kc; ++p)
-    for (int64_t i = 0; i < s.height; ++i)
-      s.to[p * s.height + i] = i < s.lines ? static_cast<float>(static_cast<const Stored<kType>*>(line[i])[p]) : 0.0f;
+    for (int64_t i = 0; i < s.height; ++i) {
+      T value{};  // copied, because lines of pairs may be aligned to 2 bytes only
+      if (i < s.lines) std::memcpy(&value, static_cast<const char*>(line[i]) + p * int64_t{sizeof(T)}, sizeof(T));
+      s.to[p * s.height + i] = static_cast<float>(value);
+    }
+}
+
+// As copy, for pairs of bf16: each k of the strip takes from two rows of the matrix; the second may be absent (odd k).
+void copy_pairs(const uint16_t* from, int64_t step, int64_t lines, int64_t height, int64_t k, float* to) {
+  const hn::RebindToUnsigned<D> du;
+  const hn::Rebind<uint16_t, D> d16;
+  const Strip s{lines, height, ceil_div(k, 2), to};
+  for (int64_t p = 0; p < s.kc; ++p, from += 2 * step)
+    for (int64_t i = 0; i < height; i += kLanes) {
+      const int64_t left = std::max<int64_t>(0, lines - i);
+      const auto low = load(d16, from + i, left, uint16_t{0});
+      const auto high = 2 * p + 1 < k ? load(d16, from + step + i, left, uint16_t{0}) : hn::Zero(d16);
+      const auto pair = hn::Or(hn::PromoteTo(du, low), hn::ShiftLeft<16>(hn::PromoteTo(du, high)));
+      put(s, hn::BitCast(d, pair), p, i);
+      hwy::Prefetch(from + height + i), hwy::Prefetch(from + step + height + i);
+    }
 }
 
 #if HWY_TARGET != HWY_SCALAR
 // Four values at p from each of line[0], line[4], line[8], ...: one 4-block of the vector each.
-template <class DT, class T = hn::TFromD<DT>>
+template <class DT, class T>
 HWY_INLINE hn::Vec<DT> load_blocks(DT dt, const T* const* line, int64_t p) {
   if constexpr (hn::MaxLanes(DT()) == 4) {
-    return hn::LoadU(dt, *line + p);
+    return hn::LoadU(dt, bits_of(*line + p));
   } else {
     const hn::Half<DT> half;
     return hn::Combine(dt, load_blocks(half, line + hn::MaxLanes(half), p), load_blocks(half, line, p));
@@ -81,10 +96,9 @@ HWY_INLINE hn::Vec<DT> load_blocks(DT dt, const T* const* line, int64_t p) {
 }
 
 // kLanes lines at a time, four k at a time: 4x4 transposes in every 128-bit block at once leave one k per vector.
-template <DType kType>
+template <class T>
 void transpose(const Strip& s, const void* const* lines) {
-  using T = std::conditional_t<kType == DType::f32, float, uint16_t>;
-  const hn::Rebind<T, D> dt;
+  const hn::Rebind<Bits<T>, D> dt;
   const hn::RepartitionToWide<hn::RebindToUnsigned<D>> d64;
   const int64_t whole = s.kc / 4 * 4;
   for (int64_t i = 0; i < s.height; i += kLanes) {
@@ -95,10 +109,10 @@ void transpose(const Strip& s, const void* const* lines) {
       hn::Vec<D> v[4];
       for (int64_t q = 0; q < 4; ++q) {
         const auto raw = load_blocks(dt, line + q, p);
-        if constexpr (kType == DType::f32)
-          v[q] = raw;
+        if constexpr (is_half<T>)
+          v[q] = widen<T>(d, raw);
         else
-          v[q] = widen(d, raw, kType);
+          v[q] = raw;
       }
       const auto low01 = hn::BitCast(d64, hn::InterleaveLower(d, v[0], v[1])),
                  low23 = hn::BitCast(d64, hn::InterleaveLower(d, v[2], v[3])),
@@ -109,26 +123,24 @@ void transpose(const Strip& s, const void* const* lines) {
       put_k(2, hn::InterleaveLower(d64, high01, high23)), put_k(3, hn::InterleaveUpper(d64, high01, high23));
     }
   }
-  transpose_slowly<kType>(s, lines, whole);
+  transpose_slowly<T>(s, lines, whole);
 }
 #else
-template <DType kType>
+template <class T>
 void transpose(const Strip& s, const void* const* lines) {
-  transpose_slowly<kType>(s, lines, 0);
+  transpose_slowly<T>(s, lines, 0);
 }
 #endif
 
 void pack_apart(const void* const* line, DType dtype, int64_t lines, int64_t height, int64_t kc, float* to) {
-  const Strip s{lines, height, kc, to};
-  if (dtype == DType::f32) return transpose<DType::f32>(s, line);
-  if (dtype == DType::bf16) return transpose<DType::bf16>(s, line);
-  return transpose<DType::f16>(s, line);
+  for_float(dtype, [&]<class T>() { transpose<T>({lines, height, kc, to}, line); });
 }
 void pack_adjacent(const void* from, int64_t step, DType dtype, int64_t lines, int64_t height, int64_t kc, float* to) {
-  const Strip s{lines, height, kc, to};
-  if (dtype == DType::f32) return copy<DType::f32>(s, from, step);
-  if (dtype == DType::bf16) return copy<DType::bf16>(s, from, step);
-  return copy<DType::f16>(s, from, step);
+  for_float(dtype, [&]<class T>() {
+    const auto* first = static_cast<const T*>(from);
+    if (lines == height && height == 2 * kLanes) return copy<T, 2>({lines, height, kc, to}, first, step);
+    copy<T, 0>({lines, height, kc, to}, first, step);
+  });
 }
 
 }  // namespace duet::engine::HWY_NAMESPACE
@@ -139,25 +151,46 @@ namespace duet::engine {
 namespace {
 HWY_EXPORT(pack_apart);
 HWY_EXPORT(pack_adjacent);
+HWY_EXPORT(copy_pairs);
 }  // namespace
 
 void pack_lines(const void* const* line, DType dtype, int64_t lines, int64_t height, int64_t kc, float* to) {
   HWY_DYNAMIC_DISPATCH(pack_apart)(line, dtype, lines, height, kc, to);
 }
 
-Matrix::Matrix(const void* data, DType dtype, int64_t line_step, int64_t k_step) : data_(data), dtype_(dtype) {
-  this->line_step = line_step, this->k_step = k_step;
-  if (dtype == DType::f32) plain = static_cast<const float*>(data);
+Matrix::Matrix(const void* data, DType type, int64_t line, int64_t k) {
+  stored = data, dtype = type, line_step = line, k_step = k;
 }
 
 void Matrix::pack(int64_t line0, int64_t lines, int64_t height, int64_t k0, int64_t k1, float* to) const {
-  const int64_t size = size_of(dtype_);
-  const auto* from = static_cast<const char*>(data_) + (line0 * line_step + k0 * k_step) * size;
-  if (line_step == 1)
-    return HWY_DYNAMIC_DISPATCH(pack_adjacent)(from, k_step, dtype_, lines, height, k1 - k0, to);
+  const int64_t size = size_of(dtype);
+  const auto* from = static_cast<const char*>(stored) + (line0 * line_step + k0 * k_step) * size;
+  if (line_step == 1) return HWY_DYNAMIC_DISPATCH(pack_adjacent)(from, k_step, dtype, lines, height, k1 - k0, to);
   const void* line[kMaxHeight];
   for (int64_t i = 0; i < lines; ++i) line[i] = from + i * line_step * size;
-  pack_lines(line, dtype_, lines, height, k1 - k0, to);
+  pack_lines(line, dtype, lines, height, k1 - k0, to);
+}
+
+void Operand::pack_pairs(int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, float*) const {
+  throw Error("an indexed operand has no pairs");
+}
+
+void Matrix::pack_pairs(int64_t line0, int64_t lines, int64_t height, int64_t k0, int64_t k1, int64_t k,
+                        float* to) const {
+  const auto* from = static_cast<const uint16_t*>(stored) + line0 * line_step + 2 * k0 * k_step;
+  if (line_step == 1)
+    return HWY_DYNAMIC_DISPATCH(copy_pairs)(from, k_step, lines, height, std::min(k, 2 * k1) - 2 * k0, to);
+  // Along k a pair is four adjacent bytes, which move as an f32 does. An odd k leaves half a pair.
+  const bool odd = 2 * k1 > k;
+  const int64_t whole = k1 - k0 - (odd ? 1 : 0);
+  const void* line[kMaxHeight];
+  for (int64_t i = 0; i < lines; ++i) line[i] = from + i * line_step;
+  pack_lines(line, DType::f32, lines, height, whole, to);
+  if (!odd) return;
+  for (int64_t i = 0; i < height; ++i) {
+    const uint32_t pair = i < lines ? from[i * line_step + 2 * whole] : 0;
+    to[whole * height + i] = std::bit_cast<float>(pair);
+  }
 }
 
 }  // namespace duet::engine

@@ -18,7 +18,8 @@ void multiply(const Gemm& p, const float* a, const float* b, float* c) {
   if (p.k == 0) {
     std::memset(c, 0, static_cast<size_t>(p.m * p.n) * sizeof(float));
   } else if (n == 1) {  // c = alpha op(a) b
-    cblas_sgemv(CblasRowMajor, trans_a, p.trans_a ? k : m, p.trans_a ? m : k, p.alpha, a, p.trans_a ? m : k, b, 1, 0, c, 1);
+    cblas_sgemv(CblasRowMajor, trans_a, p.trans_a ? k : m, p.trans_a ? m : k, p.alpha, a, p.trans_a ? m : k, b, 1, 0, c,
+                1);
   } else if (m == 1) {  // c' = alpha op(b)' a'
     cblas_sgemv(CblasRowMajor, p.trans_b ? CblasNoTrans : CblasTrans, p.trans_b ? n : k, p.trans_b ? k : n, p.alpha, b,
                 p.trans_b ? k : n, a, 1, 0, c, 1);
@@ -41,7 +42,8 @@ Plan gemm_openblas(const Gemm& p, CpuContext& cpu) {
            auto* c = t[Gemm::c].as<float>();
            openblas::use_threads(threads);
            const auto products = [&](int64_t first, int64_t last) {
-             for (int64_t i = first; i < last; ++i) multiply(p, a + i * p.m * p.k, b + i * p.k * p.n, c + i * p.m * p.n);
+             for (int64_t i = first; i < last; ++i)
+               multiply(p, a + i * p.m * p.k, b + i * p.k * p.n, c + i * p.m * p.n);
            };
            if (batch_in_parallel)
              cpu.parallel_for(p.batch, 1, products);

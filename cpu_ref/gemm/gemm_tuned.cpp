@@ -9,10 +9,13 @@ namespace {
 Plan gemm_tuned(const Gemm& p, CpuContext& cpu) {
   if (p.math == Math::tf32) return Unsupported{"no TF32 on a CPU"};
   if (p.dtype == DType::f64) return Unsupported{"dtype f64"};
-  const bool f32 = p.dtype == DType::f32;
   engine::Engine engine(cpu,
-                        {.m = p.m, .n = p.n, .k = p.k, .result = p.dtype, .plain_a = f32, .a_along_k = !p.trans_a,
-                         .plain_b = f32, .b_along_k = p.trans_b},
+                        {.m = p.m,
+                         .n = p.n,
+                         .k = p.k,
+                         .result = p.dtype,
+                         .a = {.dtype = p.dtype, .along_k = !p.trans_a},
+                         .b = {.dtype = p.dtype, .along_k = p.trans_b}},
                         p.batch);
   const std::string algorithm = engine.describe();
   const int64_t workspace = engine.workspace_bytes();

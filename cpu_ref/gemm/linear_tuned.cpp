@@ -7,21 +7,19 @@
 #include <algorithm>
 
 #include "core/registry.h"
-#include "core/simd-inl.h"
+#include "cpu_ref/floats-inl.h"
 #include "cpu_ref/gemm/engine.h"
-#include "cpu_ref/gemm/engine_convert-inl.h"
 #include "ops/gemm/linear.h"
 
 HWY_BEFORE_NAMESPACE();
-namespace duet::engine::HWY_NAMESPACE {
-namespace hn = hwy::HWY_NAMESPACE;
+namespace duet::HWY_NAMESPACE {
+constexpr int64_t kChunk =
+    512;  // columns whose sums are kept in L1 while the rows pass by, each 2 KiB of contiguous memory
 
-constexpr int64_t kChunk = 512;  // columns whose sums are kept in L1 while the rows pass by, each 2 KiB of contiguous memory
-
-// g = dy, or 0 where relu was not active (y: null without relu), as f32 (g: null when dy serves as it is); sum[o] = the sum
+// g = dy, or 0 where relu was not active (y: null without relu), exactly (g: null when dy serves as it is); sum[o] = the sum
 // of column o of g. Columns [o0, o1) of all n rows.
-void mask_and_sum(const void* y, const void* dy, DType dtype, int64_t n, int64_t out, int64_t o0, int64_t o1, float* g,
-                  void* sum) {
+template <class T>
+void mask_and_sum(const T* y, const T* dy, int64_t n, int64_t out, int64_t o0, int64_t o1, T* g, T* sum) {
   const hn::ScalableTag<float> d;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
   const auto zero = hn::Zero(d);
@@ -32,43 +30,47 @@ void mask_and_sum(const void* y, const void* dy, DType dtype, int64_t n, int64_t
     for (int64_t i = 0; i < n; ++i)
       for (int64_t o = begin; o < end; o += lanes) {
         const int64_t at = i * out + o, left = end - o;
-        auto v = load_as_f32(d, dy, dtype, at, left);
-        if (y) v = hn::IfThenElseZero(hn::Gt(load_as_f32(d, y, dtype, at, left), zero), v);
-        if (g) duet::HWY_NAMESPACE::store(d, v, g + at, left);
+        auto v = read(d, dy + at, left);
+        if (y) v = hn::IfThenElseZero(hn::Gt(read(d, y + at, left), zero), v);
+        if (g) write(d, v, g + at, left);
         hn::Store(hn::Add(hn::Load(d, total + o - begin), v), d, total + o - begin);
       }
-    for (int64_t o = begin; o < end; o += lanes)
-      store_from_f32(d, hn::Load(d, total + o - begin), sum, dtype, o, end - o);
+    for (int64_t o = begin; o < end; o += lanes) write(d, hn::Load(d, total + o - begin), sum + o, end - o);
   }
 }
 
-}  // namespace duet::engine::HWY_NAMESPACE
+void mask_and_sum_any(const void* y, const void* dy, DType dtype, int64_t n, int64_t out, int64_t o0, int64_t o1,
+                      void* g, void* sum) {
+  for_float(dtype, [&]<class T>() {
+    mask_and_sum(static_cast<const T*>(y), static_cast<const T*>(dy), n, out, o0, o1, static_cast<T*>(g),
+                 static_cast<T*>(sum));
+  });
+}
+
+}  // namespace duet::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 namespace duet {
-namespace engine {
 namespace {
-HWY_EXPORT(mask_and_sum);
-}
-}  // namespace engine
-
-namespace {
+HWY_EXPORT(mask_and_sum_any);
 using engine::Engine, engine::Matrix;
 
 Plan linear_tuned(const Linear& p, CpuContext& cpu) {
   if (p.math == Math::tf32) return Unsupported{"no TF32 on a CPU"};
   if (p.dtype == DType::f64) return Unsupported{"dtype f64"};
-  const bool f32 = p.dtype == DType::f32;
-  Engine engine(cpu, {.m = p.n, .n = p.out, .k = p.in, .result = p.dtype, .plain_a = f32, .a_along_k = true, .plain_b = f32,
-                      .b_along_k = true});
+  const engine::Storage along_in{.dtype = p.dtype, .along_k = true};
+  Engine engine(cpu, {.m = p.n, .n = p.out, .k = p.in, .result = p.dtype, .a = along_in, .b = along_in});
   const std::string algorithm = engine.describe();
   const int64_t workspace = engine.workspace_bytes();
   auto run = [p, engine = std::move(engine)](Args t) {
     const Matrix x(t[Linear::x].data, p.dtype, p.in, 1), w(t[Linear::w].data, p.dtype, p.in, 1);
     engine.each([&](int64_t, float* lane) {
       engine.multiply(x, w,
-                      {.c = t[Linear::y].data, .dtype = p.dtype, .step = p.out, .bias = t[Linear::bias].data,
+                      {.c = t[Linear::y].data,
+                       .dtype = p.dtype,
+                       .step = p.out,
+                       .bias = t[Linear::bias].data,
                        .relu = p.act == Act::relu},
                       lane);
     });
@@ -81,24 +83,25 @@ Plan linear_backward_tuned(const LinearBackward& p, CpuContext& cpu) {
   if (p.math == Math::tf32) return Unsupported{"no TF32 on a CPU"};
   if (p.dtype == DType::f64) return Unsupported{"dtype f64"};
   using L = LinearBackward;
-  const bool f32 = p.dtype == DType::f32, relu = p.act == Act::relu, in_place = f32 && !relu;
-  // dx = g w: (n, out) (out, in). dw = g' x: (out, n) (n, in). g is f32.
-  Engine to_x(cpu, {.m = p.n, .n = p.in, .k = p.out, .result = p.dtype, .plain_a = true, .a_along_k = true, .plain_b = f32});
-  Engine to_w(cpu, {.m = p.out, .n = p.in, .k = p.n, .result = p.dtype, .plain_a = true, .plain_b = f32});
-  Buffer masked(cpu, in_place ? 0 : p.n * p.out * int64_t{sizeof(float)});
+  const bool relu = p.act == Act::relu;
+  // dx = g w: (n, out) (out, in). dw = g' x: (out, n) (n, in).
+  const engine::Storage along_k{.dtype = p.dtype, .along_k = true}, across{.dtype = p.dtype};
+  Engine to_x(cpu, {.m = p.n, .n = p.in, .k = p.out, .result = p.dtype, .a = along_k, .b = across});
+  Engine to_w(cpu, {.m = p.out, .n = p.in, .k = p.n, .result = p.dtype, .a = across, .b = across});
+  Buffer masked(cpu, relu ? p.n * p.out * size_of(p.dtype) : 0);
   const std::string algorithm = "dx " + to_x.describe() + "; dw " + to_w.describe();
   const int64_t workspace = to_x.workspace_bytes() + to_w.workspace_bytes() + masked.bytes();
   const int64_t grain = std::max<int64_t>(64, 65536 / std::max<int64_t>(1, p.n));  // columns of a task
   auto run = [=, &cpu, to_x = std::move(to_x), to_w = std::move(to_w), masked = std::move(masked)](Args t) {
     const void* dy = t[L::dy].data;
-    float* g = in_place ? nullptr : masked.as<float>();
+    void* mask_to = relu ? masked.data() : nullptr;
     cpu.parallel_for(ceil_div(p.out, grain), 1, [&](int64_t first, int64_t last) {
-      HWY_DYNAMIC_DISPATCH(engine::mask_and_sum)
-      (relu ? t[L::y].data : nullptr, dy, p.dtype, p.n, p.out, first * grain, std::min(p.out, last * grain), g,
+      HWY_DYNAMIC_DISPATCH(mask_and_sum_any)
+      (relu ? t[L::y].data : nullptr, dy, p.dtype, p.n, p.out, first * grain, std::min(p.out, last * grain), mask_to,
        t[L::dbias].data);
     });
-    const void* g_data = in_place ? dy : g;
-    const Matrix g_rows(g_data, DType::f32, p.out, 1), g_columns(g_data, DType::f32, 1, p.out);
+    const void* g = relu ? mask_to : dy;
+    const Matrix g_rows(g, p.dtype, p.out, 1), g_columns(g, p.dtype, 1, p.out);
     const Matrix w(t[L::w].data, p.dtype, 1, p.in), x(t[L::x].data, p.dtype, 1, p.in);
     to_x.each([&](int64_t, float* lane) {
       to_x.multiply(g_rows, w, {.c = t[L::dx].data, .dtype = p.dtype, .step = p.in}, lane);

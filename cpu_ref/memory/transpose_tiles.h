@@ -1,4 +1,4 @@
-// How transpose_tuned.cpp cuts its matrices: kRows rows by as many columns as fill the buffer.
+// How transpose_tuned.cpp cuts its matrices.
 #pragma once
 #include <algorithm>
 #include <cstdint>
@@ -9,13 +9,14 @@ namespace duet {
 
 class Tiles {
  public:
-  static constexpr int64_t kBytes = 16 << 10;  // of a tile: half of L1
-  static constexpr int64_t kRowBytes = 512;    // of a row of y in a tile: long enough that ragged ends cost little
+  static constexpr int64_t kRowBytes = 256;     // of a row of y in a tile: shorter runs of lines are written slower
+  static constexpr int64_t kColumnBytes = 128;  // of a row of x
+  static constexpr int64_t kBytes = kRowBytes * kColumnBytes / 2;  // of a tile, for elements of 2 bytes or more
 
   Tiles(const Transpose& p, int64_t element_bytes)
       : p_(p),
         rows_(std::max<int64_t>(1, std::min(p.rows, kRowBytes / element_bytes))),
-        columns_(kBytes / kRowBytes),
+        columns_(kColumnBytes / element_bytes),
         down_(ceil_div(p.rows, rows_)),
         across_(ceil_div(p.cols, columns_)) {}
 

@@ -99,10 +99,10 @@ struct FetchPixels {
 // One block of 256 threads per tile of kTile output channels by kTile pixels, in the order of Tiles, groups as the batch.
 // Shared memory: 16.5 or 17 KiB. Tensors as the contract's layout says.
 template <class T, int kTile>
-__global__ void __launch_bounds__(256) conv2d_kernel(const T* x, const T* filter, T* y, Geometry g, Tiles tiles) {
+__global__ void __launch_bounds__(256, 2) conv2d_kernel(const T* x, const T* filter, T* y, Geometry g, Tiles tiles) {
   using Tile = TileF32<kTile>;
-  DUET_SHARED(typename Tile::Line, panel_filter, [Tile::kLines]);
-  DUET_SHARED(typename Tile::Line, panel_pixels, [Tile::kLines]);
+  DUET_SHARED(float, panel_filter, [Tile::kLines][Tile::kPitch]);
+  DUET_SHARED(float, panel_pixels, [Tile::kLines][Tile::kPitch]);
   const auto at = tiles.at(blockIdx.x);
   const int64_t k0 = at.row * kTile, p0 = at.col * kTile;
 

@@ -13,45 +13,45 @@ struct Operand {
   bool depth_contiguous;
 };
 
-// This thread's four neighbours in every step, and how many of them exist. kVector: all or none.
+// This thread's four neighbours in one step after the other, and how many of them exist. kVector: all or none.
 template <class Tile, bool kVector>
 struct Fetch {
   const float* at;
-  int64_t advance, depth_left;
-  int deep, along_left;
+  int64_t advance, depths_left;  // from `at` on
+  int along_left;
   bool depth_contiguous;
 
-  __device__ Fetch(const Operand& o, int64_t batch, int64_t first, int64_t depth) : depth_left(depth) {
+  __device__ Fetch(const Operand& o, int64_t batch, int64_t first, int64_t depth) {
     const auto place = Tile::place(o.depth_contiguous);
     const int64_t along = first + place.along;
-    depth_contiguous = o.depth_contiguous, deep = place.deep;
-    along_left = static_cast<int>(min(int64_t{4}, o.along - along));
+    depth_contiguous = o.depth_contiguous, depths_left = depth - place.deep;
+    along_left = static_cast<int>(max(int64_t{0}, min(int64_t{4}, o.along - along)));
     advance = depth_contiguous ? Tile::kDepth : Tile::kDepth * o.stride;
-    at = o.data + batch * o.matrix + (depth_contiguous ? along * o.stride + deep : deep * o.stride + along);
+    at = o.data + batch * o.matrix + (depth_contiguous ? along * o.stride + place.deep : place.deep * o.stride + along);
   }
-  __device__ __forceinline__ void operator()(int64_t step, float (&v)[4]) const {
-    const int64_t left = depth_left - step * Tile::kDepth - deep;  // depths from here on
-    int count = depth_contiguous ? (along_left > 0 ? static_cast<int>(min(int64_t{4}, left)) : 0) : (left > 0 ? along_left : 0);
-    const float* p = at + step * advance;
+  __device__ __forceinline__ void operator()(int64_t, float (&v)[4]) {
+    const int depths = static_cast<int>(max(int64_t{0}, min(int64_t{4}, depths_left)));
+    const int count = along_left == 0 || depths == 0 ? 0 : depth_contiguous ? depths : along_left;
     if constexpr (kVector) {
-      const float4 all = count > 0 ? *reinterpret_cast<const float4*>(p) : make_float4(0, 0, 0, 0);
+      const float4 all = count > 0 ? *reinterpret_cast<const float4*>(at) : make_float4(0, 0, 0, 0);
       v[0] = all.x, v[1] = all.y, v[2] = all.z, v[3] = all.w;
     } else {
 #pragma unroll
-      for (int e = 0; e < 4; ++e) v[e] = e < count ? p[e] : 0;
+      for (int e = 0; e < 4; ++e) v[e] = e < count ? at[e] : 0;
     }
+    at += advance, depths_left -= Tile::kDepth;
   }
 };
 
 // One block of 256 threads per tile, in the order of Tiles. Shared memory: 16.5 or 17 KiB. c: (batch, m, n), bias: (n) or
 // null. vector_c: rows of c take 16-byte accesses.
 template <int kTile, bool kVector>
-__global__ void __launch_bounds__(256)
+__global__ void __launch_bounds__(256, 2)
     product_kernel(Operand a, Operand b, const float* bias, float* c, Tiles tiles, int64_t k, float alpha, bool relu,
                    bool vector_c) {
   using Tile = TileF32<kTile>;
-  DUET_SHARED(typename Tile::Line, panel_a, [Tile::kLines]);
-  DUET_SHARED(typename Tile::Line, panel_b, [Tile::kLines]);
+  DUET_SHARED(float, panel_a, [Tile::kLines][Tile::kPitch]);
+  DUET_SHARED(float, panel_b, [Tile::kLines][Tile::kPitch]);
   const auto at = tiles.at(blockIdx.x);
   const int64_t i0 = at.row * kTile, j0 = at.col * kTile, m = a.along, n = b.along;
 

@@ -13,11 +13,10 @@ struct TileF32 {
   static constexpr int kGroups = kTile / 64;     // a thread has kGroups x 4 rows, 64 apart, and as many columns
   static constexpr int kSide = 4 * kGroups;
 
-  // One depth of a panel. The padding spreads the writes of panels that lie depth first over the banks.
-  struct alignas(16) Line {
-    float at[kTile + 4];
-  };
-  static constexpr int kLines = 2 * kDepth;  // two steps; of shared memory for each panel
+  // A panel in shared memory, aligned to 16 bytes: float[kLines][kPitch], two steps of kDepth lines. The padding spreads the
+  // writes of panels that lie depth first over the banks.
+  static constexpr int kLines = 2 * kDepth, kPitch = kTile + 4;
+  using Line = float[kPitch];
 
   // Which 4 neighbours of a step's panel this thread fetches. Where depth is contiguous in memory: depths deep ... deep + 3
   // at `along`; else along ... along + 3 at depth `deep`.
@@ -32,16 +31,16 @@ struct TileF32 {
   __device__ static void stash(Line* panel, Place at, bool depth_contiguous, const float (&v)[4]) {
     if (depth_contiguous) {
 #pragma unroll
-      for (int e = 0; e < 4; ++e) panel[at.deep + e].at[at.along] = v[e];
+      for (int e = 0; e < 4; ++e) panel[at.deep + e][at.along] = v[e];
     } else {
-      *reinterpret_cast<float4*>(&panel[at.deep].at[at.along]) = make_float4(v[0], v[1], v[2], v[3]);
+      *reinterpret_cast<float4*>(&panel[at.deep][at.along]) = make_float4(v[0], v[1], v[2], v[3]);
     }
   }
   __device__ static int row(int i) { return static_cast<int>(threadIdx.x) / 16 * 4 + i / 4 * 64 + i % 4; }
   __device__ static int column(int j) { return static_cast<int>(threadIdx.x) % 16 * 4 + j / 4 * 64 + j % 4; }
 
   // sum[i][j] += the product's element (row(i), column(j)). fetch_a(step, v), fetch_b(step, v): this thread's elements, 0
-  // outside. panel_a, panel_b: kLines each of shared memory.
+  // outside, asked for once per step in order. panel_a, panel_b: as above.
   template <class FetchA, class FetchB>
   __device__ __forceinline__ static void multiply(int64_t steps, bool a_depth_contiguous, bool b_depth_contiguous,
                                                   FetchA&& fetch_a, FetchB&& fetch_b, Line* panel_a, Line* panel_b,
@@ -62,8 +61,8 @@ struct TileF32 {
         float a[kSide], b[kSide];
 #pragma unroll
         for (int g = 0; g < kGroups; ++g) {
-          *reinterpret_cast<float4*>(&a[4 * g]) = *reinterpret_cast<const float4*>(&panel_a[now + d].at[row(4 * g)]);
-          *reinterpret_cast<float4*>(&b[4 * g]) = *reinterpret_cast<const float4*>(&panel_b[now + d].at[column(4 * g)]);
+          *reinterpret_cast<float4*>(&a[4 * g]) = *reinterpret_cast<const float4*>(&panel_a[now + d][row(4 * g)]);
+          *reinterpret_cast<float4*>(&b[4 * g]) = *reinterpret_cast<const float4*>(&panel_b[now + d][column(4 * g)]);
         }
 #pragma unroll
         for (int i = 0; i < kSide; ++i)

@@ -86,7 +86,8 @@ struct LinearBackward {
 
 namespace linear_cases {  // one list: a layer's backward pass has the shapes of its forward
 
-template <class P> std::vector<Case<P>> test() {
+template <class P>
+std::vector<Case<P>> test() {
   return concat(in_all_precisions<P>({{"one product", {1, 1, 1}},
                                       {"beside a register tile", {17, 65, 33}},
                                       {"relu", {33, 17, 65, Act::relu}},
@@ -103,7 +104,8 @@ template <class P> std::vector<Case<P>> test() {
                         {"over a cache block", {259, 1031, 65, Act::relu}}}));
 }
 
-template <class P> std::vector<Case<P>> standard() {
+template <class P>
+std::vector<Case<P>> standard() {
   return across(&P::dtype, kF32AndBf16,
                 {{"MLP 784-128, batch 32", {32, 784, 128, Act::relu}},
                  {"BERT-base 768->3072, 384 tokens", {384, 768, 3072, Act::relu}},
@@ -116,7 +118,8 @@ template <class P> std::vector<Case<P>> standard() {
                  {"ResNet-50 head, batch 32", {32, 2048, 1000}}});
 }
 
-template <class P> std::vector<Case<P>> more() {
+template <class P>
+std::vector<Case<P>> more() {
   return across(&P::dtype, kFloats,
                 {{"MLP 784-128, batch 64", {64, 784, 128, Act::relu}},
                  {"BERT-large 4096->1024, 384 tokens", {384, 4096, 1024}},
@@ -126,7 +129,8 @@ template <class P> std::vector<Case<P>> more() {
                  {"Llama-3-8B 4096->6144, 512 tokens", {512, 4096, 6144}}});
 }
 
-template <class P> std::vector<Case<P>> at(Scale scale) {
+template <class P>
+std::vector<Case<P>> at(Scale scale) {
   if (scale == Scale::test) return test<P>();
   return scale == Scale::full ? concat(standard<P>(), more<P>()) : standard<P>();
 }

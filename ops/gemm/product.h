@@ -31,7 +31,8 @@ inline std::string invalid_precision(DType dtype, Math math) {
 }
 
 // Each case as f32, as f32 with TF32 products (another permitted answer, so a case of its own), bf16 and f16.
-template <class P> std::vector<Case<P>> in_all_precisions(const std::vector<Case<P>>& cases) {
+template <class P>
+std::vector<Case<P>> in_all_precisions(const std::vector<Case<P>>& cases) {
   std::vector<Case<P>> all;
   for (const Case<P>& c : cases) {
     for (const DType dtype : kFloats) {

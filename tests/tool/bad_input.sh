@@ -4,13 +4,15 @@ source "$(dirname "$0")/common.bash"
 
 npy x.npy '<f4' '(2, 2)' "$(f32 1 1 0 0)"
 npy flat.npy '<f4' '(4,)' "$(f32 1 1 0 0)"
+npy one.npy '<f4' '(1,)' "$(f32 1)"
 npy cube.npy '<f4' '(2, 2, 1)' "$(f32 1 1 0 0)"
 npy whole.npy '<i4' '(2, 2)' "$(i32 1 1 0 0)"
 softmax="op softmax --impl oracle"
 
 # Command line.
-refuses 2 'subcommand' 
-refuses 2 'no_such' no_such
+refuses 2 'subcommand'
+refuses 2 "'no_such' is not one of op list" no_such
+refuses 2 'no-flag' --no-flag
 refuses 2 'no-such-flag' op softmax --no-such-flag
 refuses 2 "no_such_primitive.*softmax" op no_such_primitive --describe
 refuses 2 'primitive is expected' op
@@ -20,7 +22,8 @@ refuses 2 'threads' op softmax --describe --threads x
 refuses 2 'seed' op softmax --describe --seed -1
 refuses 2 "x.npy' does not read name=value" $softmax --in x.npy --out y=y.npy
 refuses 2 'given twice' $softmax --in x=x.npy --in x=x.npy --out y=y.npy
-refuses 2 'threads 0 is not within|threads 100000 is not within' op relu --describe --threads 100000
+refuses 2 'threads 100000 is not within 1 ..' op relu --describe --threads 100000
+refuses 2 'threads 0 is not within 1 ..' $softmax --in x=x.npy --out y=y.npy --threads 0
 
 # Attributes.
 refuses 2 "no attribute 'no_such'; it has dtype rows cols" op softmax --describe --attr no_such=1
@@ -43,7 +46,7 @@ refuses 2 "no input of this name; it has x" $softmax --in z=x.npy --out y=y.npy
 refuses 2 "no input of this name; it has x" $softmax --in y=x.npy --out y=y.npy
 refuses 2 "no output of this name; it has y" $softmax --in x=x.npy --out x=y.npy
 refuses 2 'tensor x: expected --in x=FILE' $softmax --attr rows=2 --attr cols=2 --out y=y.npy
-refuses 2 'tensor p: expected --in p=FILE' op sgd --impl oracle --attr n=4 --in g=flat.npy --in v=flat.npy --out p=y.npy --in lr=flat.npy
+refuses 2 'tensor p: expected --in p=FILE' op sgd --impl oracle --attr n=4 --in g=flat.npy --in v=flat.npy --in lr=one.npy --out p=y.npy
 refuses 2 'x has rank 1; at least 2' $softmax --in x=flat.npy --out y=y.npy
 refuses 2 'tensor x: expected shape \(2, 2\), got \(2, 2, 1\)' $softmax --in x=cube.npy --out y=y.npy
 refuses 2 'tensor b: expected shape \(4,\), got \(2, 2\)' op add --impl oracle --in a=flat.npy --in b=x.npy --out c=c.npy

@@ -5,7 +5,8 @@ source "$(dirname "$0")/common.bash"
 npy x.npy '<f4' '(3, 4)' "$(f32 0 0 0 0 1 1 1 1 -1 -1 -1 -1)"
 quarters=$(for i in 1 2 3 4 5 6; do f32 0.25 0.25; done)
 npy quarter.npy '<f4' '(3, 4)' "$quarters"
-for implementation in oracle $("$duet" list --filter '^softmax/cpu' | sed -n 's/^  \(cpu\.[a-z]*\) *$/\1/p'); do
+built() { "$duet" list --device cpu --scale test --filter "^$1/" 2> /dev/null | sed -n 's/^  \(cpu\.[a-z]*\) *$/\1/p'; }
+for implementation in oracle $(built softmax); do
   does 'y -> y.npy' op softmax --impl "$implementation" --in x=x.npy --out y=y.npy
   same y.npy quarter.npy
   does 'check: passed.*12 elements of 3 slices' op softmax --impl "$implementation" --in x=x.npy --check
@@ -48,6 +49,16 @@ npy v.npy '<f4' '(2,)' "$(f32 0 0)"
 npy p_want.npy '<f4' '(2,)' "$(f32 1 2)"
 does 'p -> p_new.npy' op sgd --impl oracle --in g=g.npy --in lr=lr.npy --in p=p.npy --in v=v.npy --out p=p_new.npy
 same p_new.npy p_want.npy
+
+# Every implementation of the CPU, by label, on its first case for tests.
+for primitive in $("$duet" op --list); do
+  label=$("$duet" list --device cpu --scale test --filter "^$primitive/" 2> /dev/null | sed -n 's/^    \([^ ]*\).*/\1/p' | head -1)
+  for implementation in $(built "$primitive"); do
+    timeout 60 "$duet" op "$primitive" --impl "$implementation" --case "$label" --check > stdout 2> stderr
+    status=$?
+    [ $status = 0 ] || [ $status = 77 ] || fail "$primitive $implementation $label: status $status: $(cat stderr)"
+  done
+done
 
 does '^softmax$' op --list
 does '"primitive": "softmax"' op softmax --describe

@@ -22,6 +22,12 @@ void leave(int status) {
   if (status != 0) throw CLI::RuntimeError(status);
 }
 
+// CLI11 reads -1 as 2^64 - 1.
+std::string whole_number(const std::string& text) {
+  const bool digits = !text.empty() && text.find_first_not_of("0123456789") == text.npos;
+  return digits ? "" : "'" + text + "' is not a whole number, 0 or more";
+}
+
 void add_op(CLI::App& app) {
   const auto o = std::make_shared<OpOptions>();
   CLI::App* op = app.add_subcommand("op", "run one primitive on .npy inputs and write .npy outputs");
@@ -33,7 +39,7 @@ void add_op(CLI::App& app) {
   op->add_option("--case", o->label, "all attributes at once, as in job names: f32/rows:64/cols:1000");
   op->add_option("--in", o->inputs, "tensor=FILE.npy")->expected(1)->take_all();
   op->add_option("--out", o->outputs, "tensor=FILE.npy")->expected(1)->take_all();
-  op->add_option("--seed", o->seed, "draw the inputs that no file gives");
+  op->add_option("--seed", o->seed, "draw the inputs that no file gives")->check(whole_number);
   op->add_option("--threads", o->threads, "threads of the CPU; all by default");
   op->add_flag("--check", o->check, "compare with the oracle; exit 1 when wrong");
   op->add_flag("--time", o->time, "print the time of a call");
@@ -96,6 +102,8 @@ int run(int argc, char** argv) {
     return status.get_exit_code();
   } catch (const CLI::ParseError& e) {
     if (e.get_exit_code() == 0) return app.exit(e);  // --help
+    if (app.get_subcommands().empty() && argc > 1)
+      throw Error("'{}' is not one of op list doctor report train (see --help)", argv[1]);
     throw Error("{} (see --help)", first_line(e.what()));
   }
 }

@@ -137,6 +137,8 @@ int run_op(const OpOptions& options) {
   if (options.primitive.empty()) throw Error("op: a primitive is expected; duet op --list names them");
   find_primitive(options.primitive);
   Devices devices(options.threads);
+  std::string reason;
+  if (options.threads) devices.open(Device::cpu, reason);  // refuses a number out of range
   if (options.describe) {
     fmt::print("{}", describe(OpInputs::prepare(options).problem, devices));
     return 0;
@@ -153,7 +155,6 @@ int run_op(const OpOptions& options) {
   const std::string job = options.primitive + "/" + name + "/" + problem.label();
   const Implementation* implementation = find_implementation(options.primitive, name);
   if (!implementation) return unsupported(job, why_not_built(name));
-  std::string reason;
   Context* context = devices.open(implementation->device, reason);
   if (!context) return unsupported(job, reason);
 

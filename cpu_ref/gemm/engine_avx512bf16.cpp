@@ -1,0 +1,50 @@
+// 14 x 2 vectors of sums in registers, as in engine_kernel.cpp; Highway 1.0 has no bf16 products. Built with AVX512_BF16
+// for the whole file, so nothing but intrinsics may be included.
+#include "cpu_ref/gemm/engine_avx512bf16.h"
+
+#include <immintrin.h>
+
+namespace duet::engine {
+namespace {
+
+template <int kRows, int kVectors>
+void kernel(const PairTile& t) {
+  __m512 sum[kRows][kVectors];
+#pragma GCC unroll 16
+  for (int i = 0; i < kRows; ++i)
+#pragma GCC unroll 2
+    for (int j = 0; j < kVectors; ++j) sum[i][j] = _mm512_setzero_ps();
+  const auto* a = static_cast<const int32_t*>(t.a);
+  const auto* b = static_cast<const int32_t*>(t.b);
+  for (int64_t p = 0; p < t.pairs; ++p, a += kRows, b += 16 * kVectors) {
+    __m512bh column[kVectors];
+#pragma GCC unroll 2
+    for (int j = 0; j < kVectors; ++j) {
+      column[j] = reinterpret_cast<__m512bh>(_mm512_loadu_si512(b + 16 * j));
+      _mm_prefetch(reinterpret_cast<const char*>(b + 8 * 16 * kVectors + 16 * j), _MM_HINT_T0);
+    }
+#pragma GCC unroll 16
+    for (int i = 0; i < kRows; ++i) {
+      const auto row = reinterpret_cast<__m512bh>(_mm512_set1_epi32(a[i]));
+#pragma GCC unroll 2
+      for (int j = 0; j < kVectors; ++j) sum[i][j] = _mm512_dpbf16_ps(sum[i][j], row, column[j]);
+    }
+  }
+#pragma GCC unroll 16
+  for (int i = 0; i < kRows; ++i)
+#pragma GCC unroll 2
+    for (int j = 0; j < kVectors; ++j) _mm512_store_ps(t.sums + i * kPairColumns + 16 * j, sum[i][j]);
+}
+
+using Kernel = void (*)(const PairTile&);
+template <int kVectors>
+constexpr Kernel kKernels[kPairRows] = {
+    kernel<1, kVectors>, kernel<2, kVectors>,  kernel<3, kVectors>,  kernel<4, kVectors>,  kernel<5, kVectors>,
+    kernel<6, kVectors>, kernel<7, kVectors>,  kernel<8, kVectors>,  kernel<9, kVectors>,  kernel<10, kVectors>,
+    kernel<11, kVectors>, kernel<12, kVectors>, kernel<13, kVectors>, kernel<14, kVectors>};
+
+}  // namespace
+
+void run_pair_tile(const PairTile& t) { (t.vectors == 2 ? kKernels<2> : kKernels<1>)[t.rows - 1](t); }
+
+}  // namespace duet::engine

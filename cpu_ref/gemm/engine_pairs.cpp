@@ -1,0 +1,59 @@
+// Whether products of bf16 go through vdpbf16ps. The instruction counts two products for one, but some CPUs issue it half as
+// often as an f32 multiply-add, and then there is nothing to win: so both micro-kernels run once, and the clock decides.
+#include "cpu_ref/gemm/engine.h"
+
+#if defined(__x86_64__)
+#include <chrono>
+
+#include "cpu_ref/gemm/engine_avx512bf16.h"
+
+namespace duet::engine {
+namespace {
+
+template <class F>
+double fastest_s(const F& f) {  // of some runs of some microseconds: one undisturbed run is enough
+  double best = 1;
+  for (int i = 0; i < 20; ++i) {
+    const auto start = std::chrono::steady_clock::now();
+    f();
+    best = std::min(best, std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+  }
+  return best;
+}
+
+bool measure() {
+  __builtin_cpu_init();
+  if (!__builtin_cpu_supports("avx512bf16")) return false;
+  constexpr int64_t kSteps = 128, kRows = 12;
+  constexpr double kWorthwhile = 1.3;
+  alignas(64) static float a[kSteps * kRows], b[kSteps * kPairColumns], c[kRows * kPairColumns];
+  Tile tile{};
+  tile.rows = kRows, tile.columns = kPairColumns, tile.kc = kSteps, tile.a = a, tile.a_line = 1, tile.a_k = kRows;
+  tile.b = b, tile.b_k = kPairColumns, tile.sums = c, tile.sums_step = kPairColumns, tile.last = true;
+  const Result result{.c = c, .dtype = DType::f32, .step = kPairColumns};
+  const PairTile pairs{kRows, 2, kSteps, a, b, c};
+  const double one = fastest_s([&] { run_tile(tile, result); }), two = fastest_s([&] { run_pair_tile(pairs); });
+  return 2 * one > kWorthwhile * two;
+}
+
+}  // namespace
+
+bool pairs_pay() {
+  static const bool pay = measure();
+  const KernelShape kernel = kernel_shape();  // tests narrow the instruction set
+  return kernel.columns == kPairColumns && kernel.rows == kPairRows && pay;
+}
+
+void run_tile_of_pairs(const Tile& t, const Result& r) {
+  alignas(64) float sums[kPairRows * kPairColumns];
+  run_pair_tile({t.rows, t.b_k / 16, t.kc, t.a, t.b, sums});
+  store_tile(t, r, sums);
+}
+
+}  // namespace duet::engine
+#else
+namespace duet::engine {
+bool pairs_pay() { return false; }
+void run_tile_of_pairs(const Tile&, const Result&) {}
+}  // namespace duet::engine
+#endif

@@ -1,0 +1,122 @@
+// Threads share the rows; x is read from memory once. Forward: a row in parts that fit L1, each rescaled to the largest
+// maximum so far; every row leaves its loss, which are added in order, in double. Backward: one pass, written past the
+// caches.
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "cpu_ref/loss/cross_entropy_tuned.cpp"  // compiled once per instruction set
+#include <hwy/foreach_target.h>
+
+#include "core/registry.h"
+#include "cpu_ref/pieces.h"
+#include "cpu_ref/softmax-inl.h"
+#include "cpu_ref/streaming.h"
+#include "ops/loss/cross_entropy.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace duet::HWY_NAMESPACE {
+
+template <class T>
+HWY_INLINE double sum_of(const T* x, int64_t n) {  // at most kRowPart elements
+  const hn::ScalableTag<float> d;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  auto sum = hn::Zero(d);
+  for (int64_t i = 0; i < n; i += lanes) sum = hn::Add(sum, read(d, x + i, n - i));
+  return hn::GetLane(hn::SumOfLanes(d, sum));
+}
+
+template <class T>
+HWY_INLINE float element(const T* x) {
+  const hn::CappedTag<float, 1> d;
+  return hn::GetLane(read(d, x));
+}
+
+// row_loss: (rows), lse - sum_c q x. Doubles, so that the mean adds them exactly enough.
+void cross_entropy_rows(const CrossEntropy& p, Args t, int64_t first, int64_t last, double* row_loss) {
+  const auto* label = t[CrossEntropy::label].as<const int32_t>();
+  auto* lse = t[CrossEntropy::lse].as<float>();
+  for_float(p.dtype, [&]<class T>() HWY_ATTR {
+    for (int64_t r = first; r < last; ++r) {
+      const T* x = t[CrossEntropy::x].as<const T>() + r * p.cols;
+      float max = -INFINITY;
+      double sum = 0, all = 0;
+      for (int64_t c = 0; c < p.cols; c += kRowPart) {
+        const int64_t n = std::min(kRowPart, p.cols - c);
+        const float larger = std::max(max, max_of(x + c, n));
+        if (larger > max) sum *= std::exp(double{max} - larger), max = larger;
+        sum += exp_sum<false>(x + c, n, max, nullptr);
+        if (p.smooth != 0) all += sum_of(x + c, n);
+      }
+      const double row = max + std::log(sum);
+      const bool labelled = label[r] >= 0 && label[r] < p.cols;
+      lse[r] = static_cast<float>(row);
+      row_loss[r] = row - (labelled ? (1 - p.smooth) * element(x + label[r]) : 0) - p.smooth * all / static_cast<double>(p.cols);
+    }
+  });
+}
+
+template <bool kStream, class T>
+void cross_entropy_backward_row(const T* x, int64_t cols, float lse, int64_t label, float spread, float hot, float scale, T* dx) {
+  const hn::ScalableTag<float> d;
+  const auto l = hn::Set(d, lse), q = hn::Set(d, spread), s = hn::Set(d, scale);
+  const auto formula = [d, l, q, s](auto v) HWY_ATTR { return hn::Mul(hn::Sub(exp(d, hn::Sub(v, l)), q), s); };
+  // The labelled element comes last, from x as it was before dx, which may be x, was written.
+  const bool labelled = label >= 0 && label < cols;
+  const float marked = labelled ? element(x + label) : 0;
+  map<kStream>(d, cols, formula, dx, x);
+  if (!labelled) return;
+  const hn::CappedTag<float, 1> one;
+  const auto p = exp(one, hn::Set(one, marked - lse));
+  write(one, hn::Mul(hn::Sub(p, hn::Set(one, hot)), hn::Set(one, scale)), dx + label);
+}
+
+void cross_entropy_backward_rows(const CrossEntropyBackward& p, Args t, int64_t first, int64_t last, bool stream) {
+  const auto* label = t[CrossEntropyBackward::label].as<const int32_t>();
+  const auto* lse = t[CrossEntropyBackward::lse].as<const float>();
+  const double spread = p.smooth / static_cast<double>(p.cols);
+  const auto low = static_cast<float>(spread), hot = static_cast<float>(1 - p.smooth + spread);
+  const float scale = 1 / static_cast<float>(p.rows);
+  for_float(p.dtype, [&]<class T>() HWY_ATTR {
+    const auto* x = t[CrossEntropyBackward::x].as<const T>();
+    auto* dx = t[CrossEntropyBackward::dx].as<T>();
+    const auto row = stream ? cross_entropy_backward_row<true, T> : cross_entropy_backward_row<false, T>;
+    for (int64_t r = first; r < last; ++r)
+      row(x + r * p.cols, p.cols, lse[r], label[r], low, hot, scale, dx + r * p.cols);
+  });
+  if (stream) hwy::FlushStream();
+}
+
+}  // namespace duet::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace duet {
+namespace {
+HWY_EXPORT(cross_entropy_rows);
+HWY_EXPORT(cross_entropy_backward_rows);
+
+Plan cross_entropy_tuned(const CrossEntropy& p, CpuContext& cpu) {
+  if (!has_vectors(p.dtype)) return Unsupported{kNoVectors};
+  return [p, row_loss = std::vector<double>(p.rows), &cpu](Args t) mutable {
+    double* losses = row_loss.data();
+    cpu.parallel_for(p.rows, rows_of_a_piece(p.cols), [&](int64_t first, int64_t last) {
+      HWY_DYNAMIC_DISPATCH(cross_entropy_rows)(p, t, first, last, losses);
+    });
+    double sum = 0;
+    for (const double loss : row_loss) sum += loss;
+    *t[CrossEntropy::loss].as<float>() = static_cast<float>(sum / static_cast<double>(std::max<int64_t>(1, p.rows)));
+  };
+}
+DUET_REGISTER(cross_entropy_tuned);  // cpu.tuned
+
+Plan cross_entropy_backward_tuned(const CrossEntropyBackward& p, CpuContext& cpu) {
+  if (!has_vectors(p.dtype)) return Unsupported{kNoVectors};
+  const bool stream = beyond_cache(2 * p.rows * p.cols * size_of(p.dtype));
+  return [p, stream, &cpu](Args t) {
+    cpu.parallel_for(p.rows, rows_of_a_piece(p.cols), [&](int64_t first, int64_t last) {
+      HWY_DYNAMIC_DISPATCH(cross_entropy_backward_rows)(p, t, first, last, stream);
+    });
+  };
+}
+DUET_REGISTER(cross_entropy_backward_tuned);  // cpu.tuned
+}  // namespace
+}  // namespace duet
+#endif

@@ -1,0 +1,56 @@
+// One pass over g, p and v; threads share the elements in pieces. Stores are plain: p and v are in cache, just read.
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "cpu_ref/optimiser/sgd_tuned.cpp"  // compiled once per instruction set
+#include <hwy/foreach_target.h>
+
+#include "core/registry.h"
+#include "cpu_ref/floats-inl.h"
+#include "cpu_ref/pieces.h"
+#include "ops/optimiser/sgd.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace duet::HWY_NAMESPACE {
+
+template <bool kNesterov, class T>
+void sgd_run(const Sgd& a, const T* g, float lr, T* p, T* v, int64_t n) {
+  const hn::ScalableTag<float> d;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  const auto momentum = hn::Set(d, static_cast<float>(a.momentum)), decay = hn::Set(d, static_cast<float>(a.weight_decay));
+  const auto rate = hn::Set(d, lr);
+  for (int64_t i = 0; i < n; i += lanes) {
+    const int64_t left = n - i;
+    const auto weight = read(d, p + i, left), step = hn::MulAdd(decay, weight, read(d, g + i, left));
+    const auto velocity = hn::MulAdd(momentum, read(d, v + i, left), step);
+    const auto direction = kNesterov ? hn::MulAdd(momentum, velocity, step) : velocity;
+    write(d, velocity, v + i, left);
+    write(d, hn::NegMulAdd(rate, direction, weight), p + i, left);
+  }
+}
+
+void sgd_piece(const Sgd& a, Args t, int64_t first, int64_t last) {
+  const float lr = *t[Sgd::lr].as<const float>();
+  for_float(a.dtype, [&]<class T>() HWY_ATTR {
+    const auto* g = t[Sgd::g].as<const T>() + first;
+    auto *p = t[Sgd::p].as<T>() + first, *v = t[Sgd::v].as<T>() + first;
+    (a.nesterov ? sgd_run<true, T> : sgd_run<false, T>)(a, g, lr, p, v, last - first);
+  });
+}
+
+}  // namespace duet::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace duet {
+namespace {
+HWY_EXPORT(sgd_piece);
+
+Plan sgd_tuned(const Sgd& p, CpuContext& cpu) {
+  if (!has_vectors(p.dtype)) return Unsupported{kNoVectors};
+  return [p, &cpu](Args t) {
+    in_pieces(cpu, p.n, [&](int64_t first, int64_t last) { HWY_DYNAMIC_DISPATCH(sgd_piece)(p, t, first, last); });
+  };
+}
+DUET_REGISTER(sgd_tuned);  // cpu.tuned
+}  // namespace
+}  // namespace duet
+#endif

@@ -1,0 +1,50 @@
+#!/usr/bin/env bash
+# tools/compare_pytorch without PyTorch: what it refuses, and that it says what is missing. With one
+# (DUET_PYTORCH_VENV): that a small case gets a ratio.
+source "$(dirname "$0")/common.bash"
+command -v python3 > /dev/null || { echo "skipped: no python3"; exit 77; }
+compare=${DUET_SOURCE:?}/tools/compare_pytorch
+given_venv=${DUET_PYTORCH_VENV:-}
+export DUET_PYTORCH_VENV=$work/none
+
+expects() { # STATUS PATTERN ARGUMENT...: one line in all
+  local status=$1 pattern=$2 got
+  shift 2
+  "$compare" "$@" > said 2>&1
+  got=$?
+  [ "$got" = "$status" ] || fail "compare_pytorch $*: status $got, not $status: $(cat said)"
+  [ "$(wc -l < said)" = 1 ] || fail "compare_pytorch $*: not one line: $(cat said)"
+  grep -qE -- "$pattern" said || fail "compare_pytorch $*: no match of '$pattern' in: $(cat said)"
+}
+
+job() { # IMPLEMENTATION STATUS SECONDS
+  printf '{"name": "add/%s/f32/n:1024", "op": "add", "impl": "%s", "device": "cpu", "dtype": "f32", "status": "%s",
+    "params": {"n": 1024}, "series": [{"scope": "call", "cache": "warm", "threads": 1, "repetitions": [{"flags": []}],
+    "summary": {"median_s": %s}}]}' "$1" "$1" "$2" "$3"
+}
+printf '{"duet": {"schema": 1, "run": {}, "build": {}, "machine": {}, "jobs": [%s, %s, %s]}}' \
+  "$(job cpu.slow ok 0.2)" "$(job cpu.tuned ok 0.1)" "$(job oracle ok 0.01)" > run.json
+head -c 100 run.json > cut.json
+sed 's/"schema": 1/"schema": 2/' run.json > newer.json
+echo '{"context": {}, "benchmarks": []}' > foreign.json
+
+expects 77 'no PyTorch in .*--install' run.json
+expects 2 'required: RESULT.json'
+expects 2 'unrecognized arguments: --no-such-flag' run.json --no-such-flag
+expects 2 'cannot read missing.json: No such file' missing.json
+expects 2 'cut.json: not JSON' cut.json
+expects 2 'newer.json: schema 2; up to 1' newer.json
+expects 2 'foreign.json: no run file' foreign.json
+expects 2 "no verified CPU case .* matches 'gemm'" run.json --filter gemm
+expects 2 "filter '\[' is not a regular" run.json --filter '['
+expects 2 'threads 100000 is not within' run.json --threads 100000
+expects 2 'cannot write missing/out.json' run.json --json missing/out.json
+[ ! -e "$DUET_PYTORCH_VENV" ] || fail "an environment was made without --install"
+
+if [ -n "$given_venv" ]; then
+  export DUET_PYTORCH_VENV=$given_venv
+  "$compare" run.json --min-time 0.02 --json out.json > table 2> progress || fail "with PyTorch: $(cat table progress)"
+  grep -qE '^add/f32/n:1024 +cpu.tuned +100\*? +add out= ' table || fail "no row in: $(cat table)"
+  grep -q '"ratio"' out.json || fail "no ratio in: $(cat out.json)"
+fi
+finish

@@ -1,0 +1,77 @@
+"""The comparison as a table and as JSON."""
+import datetime
+import json
+import math
+import os
+import re
+
+from pytorch.run_file import BadInput
+
+
+def facts(torch, run, threads, flushed):
+    config = torch.__config__.show()
+    found = lambda pattern: (re.search(pattern, config) or [None, "unknown"])[1]
+    return {"date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"),
+            "run_file": run.path, "run": run.duet["run"].get("id"), "commit": run.duet["build"].get("git_sha"),
+            "machine": run.duet["machine"].get("cpu", {}).get("name"),
+            "this_machine": this_cpu(), "threads": threads, "torch": torch.__version__,
+            "isa": torch.backends.cpu.get_cpu_capability(), "onednn": found(r"MKL-DNN v(\S+)"),
+            "mkl": found(r"Math Kernel Library Version (\S+)"), "flush_denormal": flushed,
+            "allocator": os.environ.get("GLIBC_TUNABLES", "default"), "load": os.getloadavg()[0]}
+
+
+def this_cpu():
+    try:
+        with open("/proc/cpuinfo") as file:
+            return (re.search(r"model name\s*:\s*(.*)", file.read()) or [None, "unknown"])[1]
+    except OSError:
+        return "unknown"
+
+
+def milliseconds(seconds):
+    return f"{seconds * 1e3:.4g}"
+
+
+def show(rows, about):
+    print(f"PyTorch {about['torch']} ({about['isa']}, oneDNN {about['onednn']}, MKL {about['mkl']}) against Duet's fastest "
+          f"verified CPU implementation\n{about['this_machine']}, {about['threads']} thread(s), {about['date']}, "
+          f"run {about['run']} of commit {about['commit']}; medians, in ms")
+    if about["this_machine"] != about["machine"]:
+        print(f"WARNING: the run is of another machine ({about['machine']}): these ratios compare machines")
+    header = ("case", "Duet by", "Duet", "PyTorch by", "PyTorch", "PyTorch / Duet")
+    lines = [header]
+    for r in rows:
+        if "ratio" not in r:
+            continue
+        lines.append((r["case"], r["duet"], milliseconds(r["duet_s"]) + ("*" if r["duet_disturbed"] else ""), r["torch"],
+                      milliseconds(r["torch_s"]) + ("*" if r["torch_disturbed"] else ""), f"{r['ratio']:.2f}"))
+    widths = [max(len(line[c]) for line in lines) for c in range(len(header))]
+    for line in lines:
+        print("  ".join(text.rjust(w) if c in (2, 4, 5) else text.ljust(w) for c, (text, w) in enumerate(zip(line, widths))))
+    for r in rows:
+        if "ratio" not in r:
+            print(f"not compared: {r['case']}: {r['reason']}")
+    clean = [r["ratio"] for r in rows if "ratio" in r and not r["duet_disturbed"] and not r["torch_disturbed"]]
+    if clean:
+        print(f"Above 1 Duet is faster. Geometric mean of the {len(clean)} undisturbed ratios, of unequal weight in any real "
+              f"program: {math.exp(sum(map(math.log, clean)) / len(clean)):.2f}")
+    if any("ratio" in r and (r["duet_disturbed"] or r["torch_disturbed"]) for r in rows):
+        print(f"* disturbed by other processes (load {about['load']:.1f}); of PyTorch the smallest sample is shown. "
+              "Repeat on a quiet machine")
+
+
+def check_writable(path):
+    """Learns before the work, not after it, that the result cannot be written."""
+    if path is None:
+        return
+    folder = os.path.dirname(path) or "."
+    if os.path.isdir(path) or not os.path.isdir(folder) or not os.access(folder, os.W_OK):
+        raise BadInput(f"cannot write {path}: a file in an existing, writable folder is expected")
+
+
+def write(path, rows, about):
+    beside = f"{path}.part{os.getpid()}"
+    with open(beside, "w", encoding="utf-8") as file:
+        json.dump({"about": about, "rows": rows}, file, indent=1, allow_nan=False)
+        file.write("\n")
+    os.replace(beside, path)

@@ -65,27 +65,42 @@ std::vector<Ceiling> measure_ceilings(const Options& options, Devices& devices) 
   return all;
 }
 
-// A machine whose limits moved during the run has measured its rows against two machines.
-std::vector<std::string> drift(const std::vector<Ceiling>& before, const std::vector<Ceiling>& after) {
+// Ceilings taken before and after, as one list: a machine can do what it did once. One that moved in between has measured its
+// rows against two machines, which is said.
+std::vector<Ceiling> join(std::vector<Ceiling> before, const std::vector<Ceiling>& after, std::vector<std::string>& warnings) {
   constexpr double kDrift = 0.03;
-  std::vector<std::string> warnings;
-  for (size_t i = 0; i < std::min(before.size(), after.size()); ++i)
-    if (const double ratio = after[i].value / before[i].value; before[i].unit != "s" && std::abs(ratio - 1) > kDrift)
-      warnings.push_back(fmt::format("ceiling {} ({} threads, {} bytes) moved by {:+.0f} % during the run", before[i].name,
-                                     before[i].threads, before[i].footprint_bytes, 100 * (ratio - 1)));
-  return warnings;
+  int moved = 0;
+  double worst = 0;
+  std::string worst_name;
+  for (size_t i = 0; i < std::min(before.size(), after.size()); ++i) {
+    Ceiling& c = before[i];
+    const double change = after[i].value / c.value - 1;
+    if (c.unit != "s" && std::abs(change) > kDrift) {
+      ++moved;
+      if (std::abs(change) > std::abs(worst))
+        worst = change, worst_name = fmt::format("{}, {} thread(s), {:.3g} MB", c.name, c.threads, static_cast<double>(c.footprint_bytes) * 1e-6);
+    }
+    c.value = c.unit == "s" ? std::min(c.value, after[i].value) : std::max(c.value, after[i].value);
+    c.samples.insert(c.samples.end(), after[i].samples.begin(), after[i].samples.end());
+  }
+  if (moved > 0)
+    warnings.push_back(fmt::format("{} of {} ceilings moved by more than {:.0f} % between start and end; most: {} ({:+.0f} %). "
+                                   "The higher value counts.", moved, before.size(), 100 * kDrift, worst_name, 100 * worst));
+  return before;
 }
 
-std::string outcome(const std::vector<JobRecord>& jobs) {
+std::string outcome(const std::vector<Json>& jobs) {
   std::string text;
-  for (const JobRecord& j : jobs) {
-    if (j.status == Status::skipped) continue;
-    text += text.empty() ? "" : ", ";
-    if (j.status == Status::failed)
-      text += fmt::format("{} FAILED: {}", j.implementation, j.reason);
-    else
-      text += fmt::format("{} {:.4g} ms", j.implementation, j.series.front().summary.median_s * 1e3);
-    if (j.status == Status::ok && j.series.front().roof) text += fmt::format(" ({:.0f} %)", 100 * j.series.front().roof->fraction);
+  for (const Json& j : jobs) {
+    if (j["status"] == "skipped") continue;
+    text += (text.empty() ? "" : ", ") + j["impl"].get<std::string>();
+    if (j["status"] == "failed") {
+      text += " FAILED";
+      continue;
+    }
+    const Json& first = j["series"].front();
+    text += fmt::format(" {:.4g} ms", first["summary"]["median_s"].get<double>() * 1e3);
+    if (!first["roof"].is_null()) text += fmt::format(" ({:.0f} %)", 100 * first["roof"]["fraction"].get<double>());
   }
   return text.empty() ? "skipped" : text;
 }
@@ -124,7 +139,7 @@ int run(const Options& options) {
   for (size_t i = 0; i < order.size(); ++i) order[i] = i;
   std::shuffle(order.begin(), order.end(), std::mt19937_64(options.seed));
 
-  Run run(options, devices, facts.ceilings);
+  Run run(options, devices);
   int failed = 0;
   facts.complete = true;
   for (const size_t i : order) {
@@ -144,6 +159,7 @@ int run(const Options& options) {
       const std::vector<JobRecord> records = run.measure(c);
       for (const JobRecord& r : records) {
         jobs[i].push_back(job_json(c, r));
+        hold_against(facts.ceilings, jobs[i].back());
         const bool step = r.step && r.status == Status::ok;
         if (step) steps.push_back(step_json(r));
         journal.add(jobs[i].back(), step ? &steps.back() : nullptr);
@@ -152,7 +168,7 @@ int run(const Options& options) {
           progress.note(fmt::format("FAILED {}: {}\n  again: {}", r.name, r.reason, r.repro));
         }
       }
-      progress.end(outcome(records));
+      progress.end(outcome(jobs[i]));
     } catch (const Interrupted&) {
       facts.complete = false;
       break;
@@ -162,11 +178,15 @@ int run(const Options& options) {
     if (jobs[i].empty())
       for (const Side& s : cases[i]->sides) jobs[i].push_back(skipped_json(*cases[i], s, "interrupted before it ran"));
 
-  if (facts.complete && options.size >= Size::standard) facts.warnings = drift(facts.ceilings, measure_ceilings(options, devices));
+  if (facts.complete && options.size != Size::smoke)
+    facts.ceilings = join(std::move(facts.ceilings), measure_ceilings(options, devices), facts.warnings);
   facts.wall_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   std::vector<Json> flat;
   for (auto& of_case : jobs)
-    for (Json& j : of_case) flat.push_back(std::move(j));
+    for (Json& j : of_case) {
+      hold_against(facts.ceilings, j);
+      flat.push_back(std::move(j));
+    }
   if (options.json) {
     const std::string text = document(facts, flat, steps).dump(1) + "\n";
     if (to_file)

@@ -7,7 +7,6 @@
 #include <utility>
 #include <vector>
 
-#include "bench/roof.h"
 #include "bench/sampler.h"
 #include "core/attributes.h"
 #include "core/compare.h"
@@ -36,7 +35,6 @@ struct Series {
   std::vector<std::string> flags;
   double first_call_s = 0;
   Summary summary;
-  std::optional<Roof> roof;
 };
 
 struct StepRecord {  // of a training step

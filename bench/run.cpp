@@ -16,17 +16,8 @@ namespace duet::bench {
 namespace {
 volatile std::sig_atomic_t stop_requested = 0;
 
-constexpr double kSuspect = 1.03;     // above its roof by more than a ceiling's own spread
-constexpr double kWeakCpu = 0.4;      // below this share of its roof a CPU says little about a GPU
 constexpr double kJudged_s = 0.1;     // /proc/stat counts in ticks of 10 ms: shorter repetitions cannot be judged
-constexpr double kFloorFactor = 3;    // a kernel shorter than this many empty kernels
 constexpr int kRetries = 3;
-
-double value_of(const std::vector<Ceiling>& ceilings, const std::string& name) {
-  for (const Ceiling& c : ceilings)
-    if (c.name == name) return c.value;
-  return 0;
-}
 }  // namespace
 
 void Run::request_stop() { stop_requested = 1; }
@@ -43,8 +34,7 @@ struct Run::Timing {
   JobRecord* job = nullptr;
 };
 
-Run::Run(const Options& options, Devices& devices, const std::vector<Ceiling>& ceilings)
-    : options_(options), devices_(devices), ceilings_(ceilings), clock_read_s_(clock_read_s()) {
+Run::Run(const Options& options, Devices& devices) : options_(options), devices_(devices), clock_read_s_(clock_read_s()) {
   std::string program = "bench_all", interleave = "--benchmark_enable_random_interleaving=true";
   char* argv[] = {program.data(), interleave.data(), nullptr};
   int argc = 2;
@@ -224,12 +214,6 @@ void Run::finish(BenchCase& c, Timing& t) {
   s.summary = summarise(s.repetitions);
   if (t.runner->restores()) s.flags.emplace_back("restored");
   if (t.sampler.synchronises()) s.flags.emplace_back("synchronises");
-  if (s.scope != Scope::end_to_end)
-    s.roof = roof_of(ceilings_, job.device, c.dtype, c.math, s.threads, c.pattern, c.footprint_bytes, s.cache == Cache::cold,
-                     c.flops, static_cast<double>(c.bytes), s.summary.median_s);
-  if (s.roof && s.roof->fraction > kSuspect) s.flags.emplace_back("suspect");
-  if (s.roof && job.device == "cpu" && s.roof->fraction < kWeakCpu) s.flags.emplace_back("weak_cpu");
-  if (s.scope == Scope::kernel && s.summary.median_s < kFloorFactor * value_of(ceilings_, "gpu.launch")) s.flags.emplace_back("floor");
   if (!job.step) job.step = c.study(*t.runner);
   job.series.push_back(std::move(s));
 }

@@ -9,7 +9,6 @@
 #include "bench/cases.h"
 #include "bench/options.h"
 #include "bench/record.h"
-#include "core/ceiling.h"
 #include "core/context.h"
 
 namespace duet {
@@ -27,7 +26,7 @@ struct Devices {
 
 class Run {
  public:
-  Run(const Options& options, Devices& devices, const std::vector<Ceiling>& ceilings);
+  Run(const Options& options, Devices& devices);
 
   // Times all sides of a case; the records are in the order of its sides. Throws Interrupted.
   std::vector<JobRecord> measure(BenchCase& c);
@@ -42,7 +41,6 @@ class Run {
 
   const Options& options_;
   Devices& devices_;
-  const std::vector<Ceiling>& ceilings_;
   double clock_read_s_;
   int order_ = 0;
 };

@@ -11,6 +11,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "bench/roof.h"
 #include "core/build_info.h"
 #include "core/cpu_context.h"
 #include "core/error.h"
@@ -42,9 +43,6 @@ Json series_json(const Series& s) {
   Json repetitions = Json::array();
   for (const Repetition& r : s.repetitions)
     repetitions.push_back({{"order", r.order}, {"samples_s", r.samples_s}, {"foreign_cpu", r.foreign_cores}, {"flags", r.flags}});
-  Json roof = nullptr;
-  if (s.roof)
-    roof = {{"bound", s.roof->bound}, {"ceiling", s.roof->ceiling}, {"value", s.roof->value}, {"fraction", s.roof->fraction}};
   return {{"scope", name_of(s.scope)},
           {"cache", name_of(s.cache)},
           {"threads", s.threads},
@@ -58,7 +56,7 @@ Json series_json(const Series& s) {
             {"hi_s", s.summary.hi_s},
             {"interval", s.summary.interval},
             {"min_s", s.summary.min_s}}},
-          {"roof", roof},
+          {"roof", nullptr},
           {"flags", s.flags}};
 }
 
@@ -151,6 +149,34 @@ Json job_json(const BenchCase& c, const JobRecord& job) {
   for (const Series& s : job.series) j["series"].push_back(series_json(s));
   require_finite(j, job.name);
   return j;
+}
+
+void hold_against(const std::vector<Ceiling>& ceilings, Json& job) {
+  constexpr double kSuspect = 1.03;   // above its roof by more than a ceiling's own spread
+  constexpr double kWeakCpu = 0.4;    // below this share of its roof a CPU says little about a GPU
+  constexpr double kFloorFactor = 3;  // a kernel shorter than this many empty kernels
+  const std::string device = job["device"], precision = job["dtype"];
+  const std::string dtype = precision.substr(0, precision.find('/'));
+  const std::string math = dtype == precision ? "ieee" : precision.substr(dtype.size() + 1);
+  double empty_kernel_s = 0;
+  for (const Ceiling& c : ceilings)
+    if (c.name == "gpu.launch") empty_kernel_s = c.value;
+  for (Json& s : job["series"]) {
+    const double median_s = s["summary"]["median_s"];
+    std::vector<std::string> flags = s["flags"];
+    std::erase_if(flags, [](const std::string& f) { return f == "suspect" || f == "weak_cpu" || f == "floor"; });
+    s["roof"] = nullptr;
+    if (s["scope"] != "end_to_end") {  // that scope is limited by the link between host and device, not by the device
+      if (const auto roof = roof_of(ceilings, device, dtype, math, s["threads"], job["pattern"], job["footprint_bytes"],
+                                    s["cache"] == "cold", job["flops"], job["bytes"], median_s)) {
+        s["roof"] = {{"bound", roof->bound}, {"ceiling", roof->ceiling}, {"value", roof->value}, {"fraction", roof->fraction}};
+        if (roof->fraction > kSuspect) flags.emplace_back("suspect");
+        if (device == "cpu" && roof->fraction < kWeakCpu) flags.emplace_back("weak_cpu");
+      }
+    }
+    if (s["scope"] == "kernel" && median_s < kFloorFactor * empty_kernel_s) flags.emplace_back("floor");
+    s["flags"] = flags;
+  }
 }
 
 Json skipped_json(const BenchCase& c, const Side& side, const std::string& reason) {

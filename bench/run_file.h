@@ -27,6 +27,9 @@ Json job_json(const BenchCase& c, const JobRecord& job);
 Json step_json(const JobRecord& job);                       // an entry of duet.steps
 Json skipped_json(const BenchCase& c, const Side& side, const std::string& reason);
 
+// Writes each series' roof and the flags that follow from it (suspect, weak_cpu, floor) into a job, over what was there.
+void hold_against(const std::vector<Ceiling>& ceilings, Json& job);
+
 // jobs, steps: as made above; `benchmarks` is derived from the jobs. Throws Error on a number that is not finite.
 Json document(const RunFacts& facts, const std::vector<Json>& jobs, const std::vector<Json>& steps);
 void require_finite(const Json& json, const std::string& where);

@@ -14,10 +14,22 @@ template <class T>
 inline constexpr int kPack = 16 / sizeof(T);  // elements of a full pack
 
 namespace access {  // the word of as many bytes
-template <int kBytes> struct Word { using type = void; };
-template <> struct Word<4> { using type = unsigned; };
-template <> struct Word<8> { using type = uint2; };
-template <> struct Word<16> { using type = uint4; };
+template <int kBytes>
+struct Word {
+  using type = void;
+};
+template <>
+struct Word<4> {
+  using type = unsigned;
+};
+template <>
+struct Word<8> {
+  using type = uint2;
+};
+template <>
+struct Word<16> {
+  using type = uint4;
+};
 }  // namespace access
 
 template <int kSize, class T>
@@ -107,15 +119,16 @@ __device__ __forceinline__ void for_row(const T* row, int64_t cols, F&& f) {
   if constexpr (kSize > 1) {
     head = min(cols, elements_to_alignment(row)), packs = (cols - head) / kSize;
     if (threadIdx.x < head) f(load_pack<1>(row + threadIdx.x), int64_t{threadIdx.x});
-    for (int64_t i = threadIdx.x; i < packs; i += kThreads) f(load_pack<kSize>(row + head + i * kSize), head + i * kSize);
+    for (int64_t i = threadIdx.x; i < packs; i += kThreads)
+      f(load_pack<kSize>(row + head + i * kSize), head + i * kSize);
   }
   for (int64_t c = head + packs * kSize + threadIdx.x; c < cols; c += kThreads) f(load_pack<1>(row + c), c);
 }
 
-struct Sum2 {
+struct TakeSum {
   __device__ __forceinline__ float operator()(float a, float b) const { return a + b; }
 };
-struct Max2 {
+struct TakeMax {
   __device__ __forceinline__ float operator()(float a, float b) const { return fmaxf(a, b); }
 };
 

@@ -159,12 +159,37 @@ std::vector<Chart> in_groups(const std::vector<const Row*>& rows, size_t rows_pe
   return charts;
 }
 
+constexpr size_t kColours = 8;  // p0 ... p7
+constexpr const char* kOther = "other";
+
+// The parts of all steps that get a colour of their own: the longest, so that no colour stands for two.
 std::vector<std::string> part_names(const std::vector<StepRow>& rows) {
-  std::vector<std::string> names;
+  std::vector<std::pair<double, std::string>> shares;  // summed over steps
   for (const StepRow& row : rows)
-    for (const auto& [name, time_s] : row.step->parts_s)
-      if (time_s > 0 && std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
+    for (const auto& [name, time_s] : row.step->parts_s) {
+      auto same = std::find_if(shares.begin(), shares.end(), [&](const auto& s) { return s.second == name; });
+      if (same == shares.end()) same = shares.insert(shares.end(), {0, name});
+      same->first += time_s / row.step_s;
+    }
+  std::stable_sort(shares.begin(), shares.end(), [](const auto& a, const auto& b) { return a.first > b.first; });
+  std::erase_if(shares, [](const auto& s) { return s.first == 0; });
+  std::vector<std::string> names;
+  for (const auto& [share, name] : shares) names.push_back(name);
+  if (names.size() > kColours) {
+    names.resize(kColours - 1);
+    names.push_back(kOther);
+  }
   return names;
+}
+
+// A step's parts in the order of `names`; the rest added up as the last one.
+std::vector<double> part_times(const Step& step, const std::vector<std::string>& names) {
+  std::vector<double> times_s(names.size());
+  for (const auto& [name, time_s] : step.parts_s) {
+    const auto at = std::find(names.begin(), names.end(), name);
+    if (time_s > 0) times_s[static_cast<size_t>((at == names.end() ? at - 1 : at) - names.begin())] += time_s;
+  }
+  return times_s;
 }
 
 }  // namespace
@@ -187,8 +212,7 @@ std::vector<Chart> bandwidth_charts(const Analysis& analysis, size_t rows_per_ch
 }
 
 Chart step_chart(const std::vector<StepRow>& rows) {
-  constexpr double kTop = 34, kRow = 62, kHeight = 30;
-  constexpr size_t kColours = 8;
+  constexpr double kRow = 62, kHeight = 30;
   const std::vector<std::string> names = part_names(rows);
   std::vector<std::string> labels;
   for (const StepRow& row : rows) labels.push_back(row.model);
@@ -197,26 +221,24 @@ Chart step_chart(const std::vector<StepRow>& rows) {
   svg.raw(
       "<defs><pattern id=\"hatch\" width=\"6\" height=\"6\" patternUnits=\"userSpaceOnUse\" "
       "patternTransform=\"rotate(45)\"><line x1=\"0\" y1=\"0\" x2=\"0\" y2=\"6\" class=\"hatch\"/></pattern></defs>");
-  const auto colour = [&](const std::string& name) {
-    const auto at = std::find(names.begin(), names.end(), name) - names.begin();
-    return fmt::format("f-p{}", static_cast<size_t>(at) % kColours);
-  };
   std::vector<LegendEntry> entries;
-  for (const std::string& name : names) entries.push_back({LegendEntry::bar, colour(name), elided(name, 20)});
+  for (size_t i = 0; i < names.size(); ++i) entries.push_back({LegendEntry::bar, fmt::format("f-p{}", i), names[i]});
   entries.push_back({LegendEntry::bar, "f-residual", "residual (hatched)"});
-  legend(svg, {left, 16}, entries);
+  const double top = legend(svg, {left, 16}, entries, kWidth) + 18;
   for (size_t i = 0; i < rows.size(); ++i) {
     const StepRow& row = rows[i];
-    const double y = kTop + kRow * static_cast<double>(i), scale = room / std::max(row.step_s, row.sum_s);
+    const double y = top + kRow * static_cast<double>(i), scale = room / std::max(row.step_s, row.sum_s);
     svg.text({left - 10, y + 14}, row.label, Anchor::end);
     svg.text({left - 10, y + 28}, elided(labels[i], kLabel), Anchor::end, "m");
     double x = left;
-    for (const auto& [name, time_s] : row.step->parts_s) {
-      if (time_s == 0) continue;
-      const double width = time_s * scale;
-      svg.rect(x, y, width, kHeight, colour(name),
-               fmt::format("{}: {}, {} of the step", name, seconds(time_s), share(time_s / row.step_s)));
-      if (width > 44) svg.text({x + width / 2, y + 19}, share(time_s / row.step_s), Anchor::middle, "on");
+    const std::vector<double> times_s = part_times(*row.step, names);
+    for (size_t part = 0; part < names.size(); ++part) {
+      const double width = times_s[part] * scale;
+      if (width == 0) continue;
+      svg.rect(x, y, width, kHeight, fmt::format("f-p{}", part),
+               fmt::format("{}: {}, {} of the step", names[part], seconds(times_s[part]),
+                           share(times_s[part] / row.step_s)));
+      if (width > 44) svg.text({x + width / 2, y + 19}, share(times_s[part] / row.step_s), Anchor::middle, "on");
       x += width;
     }
     if (row.residual_s() > 0)
@@ -233,7 +255,7 @@ Chart step_chart(const std::vector<StepRow>& rows) {
   }
   return std::move(svg).chart("steps", "Training step as the sum of its primitives",
                               "Each bar is one step, drawn to its own length; the hatched part is the residual.",
-                              kWidth, static_cast<int>(kTop + kRow * static_cast<double>(rows.size())) + 10);
+                              kWidth, static_cast<int>(top + kRow * static_cast<double>(rows.size())) + 4);
 }
 
 }  // namespace duet::reports

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <utility>
 
 #include "reports/charts.h"
 #include "reports/format.h"
@@ -68,20 +69,24 @@ void memory_roof(Plot& plot, Labels& labels, double bandwidth, double peak) {
 void compute_roofs(Plot& plot, Labels& labels, const Roofline& roofline) {
   struct Name {
     double y;
-    std::string text;
+    std::string text, value;
   };
   std::vector<Name> names;
   for (const ComputeRoof& roof : roofline.compute) {
-    const double value = roof.ceiling->value, y = plot.y(value);
-    const double knee = roofline.bandwidth ? plot.x(value / roofline.bandwidth->value) : kLeft;
+    const double peak = roof.ceiling->value, y = plot.y(peak);
+    const double knee = roofline.bandwidth ? plot.x(peak / roofline.bandwidth->value) : kLeft;
     const bool fastest = &roof == &roofline.compute.front();
     plot.svg.path({{knee, y}, {kRight, y}}, "l-" + plot.colour + (fastest ? "" : " dash"));
     labels.keep_free({knee, y - 3, kRight, y + 3});
-    if (!names.empty() && y - names.back().y < 13)  // too close for a label of its own
-      names.back().text += fmt::format("; {} {}", roof.dtype, si(value, "", 3));
+    const std::string value = si(peak, roof.ceiling->unit);
+    if (!names.empty() && names.back().value == value)
+      names.back().text += ", " + roof.dtype;
+    else if (!names.empty() && y - names.back().y < 13)  // too close for a label of its own
+      names.back().text += fmt::format(" {}; {}", std::exchange(names.back().value, value), roof.dtype);
     else
-      names.push_back({y, fmt::format("{} {}", roof.dtype, si(value, roof.ceiling->unit))});
+      names.push_back({y, roof.dtype, value});
   }
+  for (Name& name : names) name.text += " " + name.value;
   for (const Name& name : names) {
     plot.svg.text({kLeft + 8, name.y + 4}, name.text, Anchor::start, "halo");
     labels.keep_free({kLeft, name.y - 8, kLeft + 14 + 6.6 * static_cast<double>(width_of(name.text)), name.y + 6});

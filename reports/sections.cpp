@@ -35,7 +35,7 @@ void add_verdict(const Run& run, const Analysis& analysis, Document& document) {
   add(cpu);
   if (run.has_gpu) add(run.gpu_name + (run.gpu_sm.empty() ? "" : ", sm " + run.gpu_sm));
   if (!analysis.gpu_measured) add(fmt::format("GPU: not measured ({})", analysis.no_gpu_reason), Tone::warn);
-  add("commit " + (run.git_sha.empty() ? "unknown" : run.git_sha) + (run.git_dirty ? " + changes" : ""),
+  add("commit " + (run.git_sha.empty() ? "unknown" : run.git_sha.substr(0, 12)) + (run.git_dirty ? " + changes" : ""),
       run.git_dirty ? Tone::warn : Tone::plain);
   add(run.compiler + (run.cuda.empty() ? "" : ", CUDA " + run.cuda));
   add(joined(run.libraries));

@@ -40,6 +40,7 @@ std::pair<std::string, std::string> side_and_model(const std::string& job) {
 }
 
 std::string problem_of(const StepRow& row) {
+  if (row.job && !suspicion(*row.job).empty()) return "suspect: no result";
   for (const auto& [part, time_s] : row.step->parts_s)
     if (time_s > row.step_s) return fmt::format("faster than its part '{}' alone: impossible", part);
   if (row.step_s > 0 && std::abs(row.residual_s()) > kLargeResidual * row.step_s)

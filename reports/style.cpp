@@ -48,7 +48,7 @@ th, td { padding: 3px 10px; border-bottom: 1px solid var(--line); text-align: le
 thead th { background: var(--panel); border-bottom: 2px solid var(--line); }
 .n { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
 tbody tr:hover { background: var(--panel); } 
-code { font: 12.5px ui-monospace, "DejaVu Sans Mono", monospace; overflow-wrap: anywhere; }
+code { font: 12.5px ui-monospace, "DejaVu Sans Mono", monospace; overflow-wrap: break-word; }
 summary { cursor: pointer; } body > details { margin-top: 8px; } @media print { figure, tr { break-inside: avoid; } }
 )";
 

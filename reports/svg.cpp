@@ -127,9 +127,11 @@ void Labels::put(Point at, const std::string& text, const std::string& cls) {
   }
 }
 
-void legend(Svg& svg, Point at, const std::vector<LegendEntry>& entries) {
+double legend(Svg& svg, Point at, const std::vector<LegendEntry>& entries, double right) {
   auto [x, y] = at;
   for (const LegendEntry& entry : entries) {
+    const double width = 36 + kCharacter * static_cast<double>(width_of(entry.label));
+    if (x > at.first && x + width > right) x = at.first, y += 18;
     if (entry.kind == LegendEntry::bar) {
       svg.rect(x, y - 9, 12, 10, entry.cls);
     } else if (entry.kind == LegendEntry::marker) {
@@ -139,8 +141,9 @@ void legend(Svg& svg, Point at, const std::vector<LegendEntry>& entries) {
       svg.line({x, y - 4}, {x + 16, y - 4}, entry.cls + dash);
     }
     svg.text({x + 20, y}, entry.label, Anchor::start, "m");
-    x += 36 + kCharacter * static_cast<double>(width_of(entry.label));
+    x += width;
   }
+  return y;
 }
 
 }  // namespace duet::reports

@@ -69,7 +69,7 @@ struct LegendEntry {
   Shape shape = Shape::circle;
 };
 
-// One row of entries from `at` to the right.
-void legend(Svg& svg, Point at, const std::vector<LegendEntry>& entries);
+// Entries from `at` to the right, in further rows where they would pass `right`. Returns the last row's baseline.
+double legend(Svg& svg, Point at, const std::vector<LegendEntry>& entries, double right = 1e9);
 
 }  // namespace duet::reports

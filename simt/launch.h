@@ -24,8 +24,14 @@
 
 namespace duet {
 
-template <> struct DTypeOf<__half> { static constexpr DType value = DType::f16; };
-template <> struct DTypeOf<__nv_bfloat16> { static constexpr DType value = DType::bf16; };
+template <>
+struct DTypeOf<__half> {
+  static constexpr DType value = DType::f16;
+};
+template <>
+struct DTypeOf<__nv_bfloat16> {
+  static constexpr DType value = DType::bf16;
+};
 
 #ifdef __CUDACC__
 namespace cuda {
@@ -58,10 +64,14 @@ namespace DUET_DEVICE {
 template <class F>
 Plan for_float(DType dtype, F&& f) {
   switch (dtype) {
-    case DType::f32: return f.template operator()<float>();
-    case DType::bf16: return f.template operator()<__nv_bfloat16>();
-    case DType::f16: return f.template operator()<__half>();
-    default: return Unsupported{std::string("dtype ") + name_of(dtype)};
+    case DType::f32:
+      return f.template operator()<float>();
+    case DType::bf16:
+      return f.template operator()<__nv_bfloat16>();
+    case DType::f16:
+      return f.template operator()<__half>();
+    default:
+      return Unsupported{std::string("dtype ") + name_of(dtype)};
   }
 }
 

@@ -177,6 +177,8 @@ TEST(ReportsAnalysis, WithoutAGpuItSaysWhy) {
   EXPECT_EQ(a.result.no_gpu_reason, "built without CUDA");
   ASSERT_EQ(a.result.one_sided.size(), 1u);
   EXPECT_EQ(a.result.one_sided[0].missing, "built without CUDA");
+  jobs.push_back(make_job("relu/cpu.tuned/f32/n:8", {make_series("call", 1e-6, 0.5, 4)}));  // no GPU job beside it
+  EXPECT_EQ(Analysed(jobs).result.one_sided.at(1).missing, "built without CUDA");
   Json none = make_document({softmax_pair()[0]});
   none["duet"]["machine"]["gpu"] = nullptr;
   EXPECT_EQ(Analysed(none).result.no_gpu_reason, "no GPU on this machine");
@@ -211,6 +213,7 @@ TEST(ReportsAnalysis, BreakEven) {
       of({{1, 8}, {4, 8}, {16, 8}});  // ln 2 behind at 4, ln 2 ahead at 16: half way on logarithms
   EXPECT_EQ(crossing.kind, BreakEven::Kind::at);
   EXPECT_NEAR(crossing.size, 8, 1e-9);
+  EXPECT_NEAR(of({{1, 8}, {4, 8}, {16, 8}, {64, 8}, {256, 8}}).size, 8, 1e-9);
   EXPECT_EQ(of({{1, 2}, {4, 5}}).kind, BreakEven::Kind::never);
   EXPECT_EQ(of({{3, 2}, {6, 5}}).kind, BreakEven::Kind::from_smallest);
   EXPECT_EQ(of({{3, 2}, {4, 5}}).kind, BreakEven::Kind::never);  // a lead that is lost again
@@ -248,6 +251,8 @@ TEST(ReportsAnalysis, StepsAreSumsWithAResidual) {
 
   document["duet"]["steps"] = {step_of("step/mlp/cpu/f32/batch:8", 1.5, 0)};
   EXPECT_NE(Analysed(document).result.steps[0].problem.find("impossible"), std::string::npos);
+  document["duet"]["jobs"][0]["series"][0]["roof"]["fraction"] = 1.2;
+  EXPECT_NE(Analysed(document).result.steps[0].problem.find("suspect"), std::string::npos);
   document["duet"]["jobs"] = {make_missing("step/mlp/cpu/f32/batch:8", "failed", "wrong loss")};
   EXPECT_TRUE(Analysed(document).result.steps.empty());  // a wrong step gets no number
 }

@@ -220,6 +220,15 @@ TEST(ReportsReport, MarkdownsChartsExistAndStandAlone) {
   EXPECT_EQ(charts, 6);
 }
 
+TEST(ReportsReport, PartsOfAStepBeyondTheColoursAreAddedUp) {
+  Json document = full_document();
+  for (int i = 0; i < 12; ++i) document["duet"]["steps"][0]["parts_s"]["part" + std::to_string(i)] = 1e-3 * (i + 1);
+  const Written report(document);
+  const std::string svg = read(report.scratch / "out/steps.svg");
+  EXPECT_EQ(count_in(svg, " of the step</title>"), 8u);
+  EXPECT_NE(svg.find("<title>other: 28.0 ms, "), std::string::npos) << "1 + ... + 7 ms";
+}
+
 TEST(ReportsReport, LongChartsAreContinuedInFoldedOnes) {
   std::vector<Json> jobs;
   for (int i = 0; i < 25; ++i) {

@@ -24,10 +24,12 @@ enum class Pattern { read, copy, update, triad };
 // Blocks of 256 threads, a vector of 16 bytes a thread and step; as many blocks as vectors, or fewer, which then stride.
 // The sum of `read` is stored only for a value that does not occur by design, which the compiler cannot know.
 template <Pattern kPattern>
-__global__ void __launch_bounds__(kStreamBlock) stream_kernel(float4* a, const float4* b, const float4* c, int64_t count, float s) {
+__global__ void __launch_bounds__(kStreamBlock)
+    stream_kernel(float4* a, const float4* b, const float4* c, int64_t count, float s) {
   float4 sum{};
 #pragma unroll 4
-  for (int64_t i = int64_t{blockIdx.x} * kStreamBlock + threadIdx.x; i < count; i += int64_t{gridDim.x} * kStreamBlock) {
+  for (int64_t i = int64_t{blockIdx.x} * kStreamBlock + threadIdx.x; i < count;
+       i += int64_t{gridDim.x} * kStreamBlock) {
     if constexpr (kPattern == Pattern::read) {
       const float4 v = b[i];
       sum.x += v.x, sum.y += v.y, sum.z += v.z, sum.w += v.w;
@@ -80,7 +82,11 @@ constexpr const char* dtype_of_mma(Mma m) {
   return m == Mma::f16 ? "f16" : m == Mma::bf16 ? "bf16" : m == Mma::tf32 ? "f32/tf32" : m == Mma::i8 ? "i8" : "f8e4m3";
 }
 constexpr const char* name_of_mma(Mma m) {
-  return m == Mma::f16 ? "gpu.mma.f16" : m == Mma::bf16 ? "gpu.mma.bf16" : m == Mma::tf32 ? "gpu.mma.tf32" : m == Mma::i8 ? "gpu.mma.i8" : "gpu.mma.f8e4m3";
+  return m == Mma::f16    ? "gpu.mma.f16"
+         : m == Mma::bf16 ? "gpu.mma.bf16"
+         : m == Mma::tf32 ? "gpu.mma.tf32"
+         : m == Mma::i8   ? "gpu.mma.i8"
+                          : "gpu.mma.f8e4m3";
 }
 
 // A word of random elements of magnitude about 1.
@@ -98,16 +104,16 @@ __device__ uint32_t random_word(uint32_t seed) {
 #define DUET_D8(b) "%" #b "0,%" #b "1,%" #b "2,%" #b "3,%" #b "4,%" #b "5,%" #b "6,%" #b "7,%" #b "8,%" #b "9,"
 #define DUET_OUT4(c, i) c(d[i]), c(d[i + 1]), c(d[i + 2]), c(d[i + 3])
 #define DUET_OUT16(c, i) DUET_OUT4(c, i), DUET_OUT4(c, i + 4), DUET_OUT4(c, i + 8), DUET_OUT4(c, i + 12)
-#define DUET_OUT128(c)                                                                                         \
+#define DUET_OUT128(c)                                                                                             \
   DUET_OUT16(c, 0), DUET_OUT16(c, 16), DUET_OUT16(c, 32), DUET_OUT16(c, 48), DUET_OUT16(c, 64), DUET_OUT16(c, 80), \
       DUET_OUT16(c, 96), DUET_OUT16(c, 112)
 // %0..%127 the sums, %128..%131 a in registers, %132 b in shared memory. `flags`: negations and b's order, by type.
-#define DUET_WGMMA(shape_types, constraint, flags)                                                              \
-  asm volatile("wgmma.mma_async.sync.aligned." shape_types                                                      \
-               " {%0,%1,%2,%3,%4,%5,%6,%7,%8,%9," DUET_D8(1) DUET_D8(2) DUET_D8(3) DUET_D8(4) DUET_D8(5) DUET_D8(6)    \
-                   DUET_D8(7) DUET_D8(8) DUET_D8(9) DUET_D8(10) DUET_D8(11)                                     \
-                       "%120,%121,%122,%123,%124,%125,%126,%127}, {%128,%129,%130,%131}, %132, 1" flags ";"     \
-               : DUET_OUT128(constraint)                                                                        \
+#define DUET_WGMMA(shape_types, constraint, flags)                                                                  \
+  asm volatile("wgmma.mma_async.sync.aligned." shape_types " {%0,%1,%2,%3,%4,%5,%6,%7,%8,%9," DUET_D8(1) DUET_D8(2) \
+                   DUET_D8(3) DUET_D8(4) DUET_D8(5) DUET_D8(6) DUET_D8(7) DUET_D8(8) DUET_D8(9) DUET_D8(10)         \
+                       DUET_D8(11) "%120,%121,%122,%123,%124,%125,%126,%127}, {%128,%129,%130,%131}, %132, 1" flags \
+                                   ";"                                                                              \
+               : DUET_OUT128(constraint)                                                                            \
                : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b))
 
 template <Mma kType, class Sum>
@@ -133,7 +139,8 @@ __global__ void __launch_bounds__(256) mma_kernel(float* sink, int steps, double
   asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
   __syncthreads();
   // Shared-memory descriptor, no swizzle: address / 16, then the strides between core matrices of 8 x 16 bytes, / 16.
-  const uint64_t b = ((__cvta_generic_to_shared(tile) & 0x3ffff) >> 4) | uint64_t{128 >> 4} << 16 | uint64_t{256 >> 4} << 32;
+  const uint64_t b =
+      ((__cvta_generic_to_shared(tile) & 0x3ffff) >> 4) | uint64_t{128 >> 4} << 16 | uint64_t{256 >> 4} << 32;
   uint32_t a[4];
   for (int i = 0; i < 4; ++i) a[i] = random_word<kType>(threadIdx.x * 4 + i + 7777);
   Sum d[128];
@@ -156,7 +163,10 @@ __global__ void __launch_bounds__(256) mma_kernel(float* sink, int steps, double
     if (blockIdx.x == 0 && threadIdx.x == 0) *flops_per_block = 0;
   } else {
     namespace w = nvcuda::wmma;
-    using Element = std::conditional_t<kType == Mma::f16, __half, std::conditional_t<kType == Mma::bf16, __nv_bfloat16, std::conditional_t<kType == Mma::tf32, w::precision::tf32, signed char>>>;
+    using Element =
+        std::conditional_t<kType == Mma::f16, __half,
+                           std::conditional_t<kType == Mma::bf16, __nv_bfloat16,
+                                              std::conditional_t<kType == Mma::tf32, w::precision::tf32, signed char>>>;
     using Sum = std::conditional_t<kType == Mma::i8, int, float>;
     constexpr int kDepth = kType == Mma::tf32 ? 8 : 16;
     w::fragment<w::matrix_a, 16, 16, kDepth, Element, w::row_major> a;
@@ -165,7 +175,8 @@ __global__ void __launch_bounds__(256) mma_kernel(float* sink, int steps, double
     auto* words_a = reinterpret_cast<uint32_t*>(a.x);
     auto* words_b = reinterpret_cast<uint32_t*>(b.x);
     for (int i = 0; i < static_cast<int>(sizeof a.x / 4); ++i) words_a[i] = random_word<kType>(threadIdx.x * 16 + i);
-    for (int i = 0; i < static_cast<int>(sizeof b.x / 4); ++i) words_b[i] = random_word<kType>(threadIdx.x * 16 + i + 7777);
+    for (int i = 0; i < static_cast<int>(sizeof b.x / 4); ++i)
+      words_b[i] = random_word<kType>(threadIdx.x * 16 + i + 7777);
     for (int i = 0; i < 4; ++i) w::fill_fragment(d[i], static_cast<Sum>(0));
     for (int s = 0; s < steps; ++s)
 #pragma unroll
@@ -237,14 +248,25 @@ void measure_bandwidth(GpuContext& gpu, bool quick, std::vector<Ceiling>& all) {
       // A block for every 256 vectors, or as many as run at once: which is faster depends on the size.
       for (const int64_t blocks : {ceil_div(count, kStreamBlock), int64_t{8} * gpu.multiprocessors()}) {
         const Grid grid{.blocks = blocks, .threads = kStreamBlock, .stream = gpu.stream()};
-        const auto seconds = device_samples(gpu, [&] {
-          switch (kind.which) {
-            case Pattern::read: start(stream_kernel<Pattern::read>, grid, a, b, c, count, 0.0f); break;
-            case Pattern::copy: start(stream_kernel<Pattern::copy>, grid, a, b, c, count, 0.0f); break;
-            case Pattern::update: start(stream_kernel<Pattern::update>, grid, a, b, c, count, 1.0f); break;
-            case Pattern::triad: start(stream_kernel<Pattern::triad>, grid, a, b, c, count, 0.5f); break;
-          }
-        }, quick);
+        const auto seconds = device_samples(
+            gpu,
+            [&] {
+              switch (kind.which) {
+                case Pattern::read:
+                  start(stream_kernel<Pattern::read>, grid, a, b, c, count, 0.0f);
+                  break;
+                case Pattern::copy:
+                  start(stream_kernel<Pattern::copy>, grid, a, b, c, count, 0.0f);
+                  break;
+                case Pattern::update:
+                  start(stream_kernel<Pattern::update>, grid, a, b, c, count, 1.0f);
+                  break;
+                case Pattern::triad:
+                  start(stream_kernel<Pattern::triad>, grid, a, b, c, count, 0.5f);
+                  break;
+              }
+            },
+            quick);
         if (best.empty() || quantile(seconds, 0.05) < quantile(best, 0.05)) best = seconds;
       }
       const double bytes = 16.0 * static_cast<double>(count) * kind.moves;
@@ -256,10 +278,12 @@ void measure_arithmetic(GpuContext& gpu, bool quick, std::vector<Ceiling>& all) 
   const DeviceMemory sink = device_memory(16);
   const PinnedMemory flops = pinned_memory(sizeof(double));
   auto* per_block = static_cast<double*>(flops.get());
-  const auto measure = [&](const char* name, const char* dtype, void (*kernel)(float*, int, double*), int64_t blocks, int steps) {
+  const auto measure = [&](const char* name, const char* dtype, void (*kernel)(float*, int, double*), int64_t blocks,
+                           int steps) {
     *per_block = 0;
     const Grid grid{.blocks = blocks, .threads = 256, .stream = gpu.stream()};
-    const auto seconds = device_samples(gpu, [&] { start(kernel, grid, static_cast<float*>(sink.get()), steps, per_block); }, quick);
+    const auto seconds = device_samples(
+        gpu, [&] { start(kernel, grid, static_cast<float*>(sink.get()), steps, per_block); }, quick);
     if (*per_block > 0)  // else this architecture lacks the type
       all.push_back(rate(gpu_ceiling(name, "FLOP/s", "", dtype), *per_block * static_cast<double>(blocks), seconds));
   };
@@ -274,7 +298,8 @@ void measure_arithmetic(GpuContext& gpu, bool quick, std::vector<Ceiling>& all) 
 
 void measure_transfers(GpuContext& gpu, bool quick, std::vector<Ceiling>& all) {
   constexpr int64_t kSmall = 4 << 10, kLarge = 64 << 20, kHuge = 256 << 20;
-  const std::vector<int64_t> sizes = quick ? std::vector<int64_t>{kLarge} : std::vector<int64_t>{kSmall, 256 << 10, 4 << 20, kLarge, kHuge};
+  const std::vector<int64_t> sizes =
+      quick ? std::vector<int64_t>{kLarge} : std::vector<int64_t>{kSmall, 256 << 10, 4 << 20, kLarge, kHuge};
   const int64_t largest = sizes.back();
   const DeviceMemory device = device_memory(2 * largest);
   const PinnedMemory pinned = pinned_memory(2 * largest);
@@ -295,7 +320,8 @@ void measure_transfers(GpuContext& gpu, bool quick, std::vector<Ceiling>& all) {
     add("gpu.d2h.pageable", bytes, once, [&] { gpu.download(pageable.data(), far, bytes); });
     add("gpu.bidirectional.pinned", bytes, 2 * once, [&] {
       gpu.upload_async(far, near, bytes);
-      DUET_CUDA(cudaMemcpyAsync(near + largest, far + largest, static_cast<size_t>(bytes), cudaMemcpyDeviceToHost, other.get()));
+      DUET_CUDA(cudaMemcpyAsync(near + largest, far + largest, static_cast<size_t>(bytes), cudaMemcpyDeviceToHost,
+                                other.get()));
       DUET_CUDA(cudaStreamSynchronize(other.get()));
       gpu.synchronize();
     });
@@ -306,7 +332,9 @@ void measure_launches(GpuContext& gpu, bool quick, std::vector<Ceiling>& all) {
   constexpr int kMany = 500;  // fits the queue
   const int samples = quick ? 20 : 100;
   const cudaStream_t stream = gpu.stream();
-  const auto many = [&] { for (int i = 0; i < kMany; ++i) enqueue_empty(stream); };
+  const auto many = [&] {
+    for (int i = 0; i < kMany; ++i) enqueue_empty(stream);
+  };
   const auto each = [&](std::vector<double> seconds) {
     for (double& s : seconds) s /= kMany;
     return seconds;
@@ -322,8 +350,10 @@ void measure_launches(GpuContext& gpu, bool quick, std::vector<Ceiling>& all) {
   }
   std::sort(enqueued.begin(), enqueued.end());
   all.push_back(duration("gpu.launch_rate", enqueued));
-  all.push_back(duration("gpu.empty_kernel", device_samples(gpu, [&] { enqueue_empty(stream); }, quick)));
-  all.push_back(duration("gpu.event_pair", device_samples(gpu, [] {}, quick)));
+  all.push_back(duration("gpu.empty_kernel", device_samples(
+                                                 gpu, [&] { enqueue_empty(stream); }, quick)));
+  all.push_back(duration("gpu.event_pair", device_samples(
+                                               gpu, [] {}, quick)));
 
   const auto graph_of = [&](int nodes) {
     Graph graph;
@@ -360,7 +390,8 @@ std::vector<double> device_samples(GpuContext& gpu, const std::function<void()>&
   return seconds;
 }
 
-Ceiling gpu_ceiling(std::string name, std::string unit, std::string pattern, std::string dtype, int64_t footprint_bytes) {
+Ceiling gpu_ceiling(std::string name, std::string unit, std::string pattern, std::string dtype,
+                    int64_t footprint_bytes) {
   Ceiling c;
   c.name = std::move(name), c.unit = std::move(unit), c.pattern = std::move(pattern), c.dtype = std::move(dtype);
   c.device = std::string("gpu");

@@ -29,13 +29,16 @@ bool is_sticky(cudaError_t status) {
     case cudaErrorTensorMemoryLeak:
     case cudaErrorExternalDevice:
     case cudaErrorMpsClientTerminated:
-    case cudaErrorUnknown: return true;
-    default: return false;
+    case cudaErrorUnknown:
+      return true;
+    default:
+      return false;
   }
 }
 
 std::string describe(cudaError_t status, const char* expression, const char* file, int line) {
-  return fmt::format("{}: {} ({}) at {}:{}", expression, cudaGetErrorString(status), cudaGetErrorName(status), file, line);
+  return fmt::format("{}: {} ({}) at {}:{}", expression, cudaGetErrorString(status), cudaGetErrorName(status), file,
+                     line);
 }
 
 void remember(cudaError_t status, const std::string& text) {

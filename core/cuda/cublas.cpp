@@ -7,13 +7,15 @@
 
 namespace duet::cuda {
 namespace {
-constexpr int64_t kWorkspace = 32 << 20;  // NVIDIA's recommendation for sm_90; the library's own would grow inside a capture
+constexpr int64_t kWorkspace =
+    32 << 20;  // NVIDIA's recommendation for sm_90; the library's own would grow inside a capture
 }
 
 void check(cublasStatus_t status, const char* expression, const char* file, int line) {
   if (status == CUBLAS_STATUS_SUCCESS) return count_checked_call();
   DUET_CUDA(cudaGetLastError());  // says more where a CUDA error is behind it
-  throw Error("{}: {} ({}) at {}:{}", expression, cublasGetStatusString(status), cublasGetStatusName(status), file, line);
+  throw Error("{}: {} ({}) at {}:{}", expression, cublasGetStatusString(status), cublasGetStatusName(status), file,
+              line);
 }
 
 template <>
@@ -26,10 +28,14 @@ bool cublas_takes(DType t) { return t == DType::f32 || t == DType::bf16 || t == 
 
 cudaDataType_t cublas_dtype(DType t) {
   switch (t) {
-    case DType::f32: return CUDA_R_32F;
-    case DType::bf16: return CUDA_R_16BF;
-    case DType::f16: return CUDA_R_16F;
-    default: throw Error("cuBLAS: dtype {}", name_of(t));
+    case DType::f32:
+      return CUDA_R_32F;
+    case DType::bf16:
+      return CUDA_R_16BF;
+    case DType::f16:
+      return CUDA_R_16F;
+    default:
+      throw Error("cuBLAS: dtype {}", name_of(t));
   }
 }
 

@@ -13,9 +13,9 @@ void check(cublasStatus_t status, const char* expression, const char* file, int 
 template <>
 void log_failure(cublasStatus_t status, const char* expression, const char* file, int line) noexcept;
 
-bool cublas_takes(DType t);                 // f32, bf16, f16
-cudaDataType_t cublas_dtype(DType t);       // of those
-cublasComputeType_t cublas_compute(Math m); // f32 sums; tf32 factors only where asked
+bool cublas_takes(DType t);                  // f32, bf16, f16
+cudaDataType_t cublas_dtype(DType t);        // of those
+cublasComputeType_t cublas_compute(Math m);  // f32 sums; tf32 factors only where asked
 
 // Row-major matrices with `cols` as leading dimension are column-major matrices of swapped shape.
 using LtMatmul = Owned<cublasLtMatmulDesc_t, &cublasLtMatmulDescDestroy>;

@@ -20,8 +20,9 @@ std::vector<Ceiling> measure_library_ceilings(GpuContext& gpu, bool quick) {
     DType dtype;
     Math math;
   };
-  for (const Kind& kind : {Kind{"gpu.gemm.f32", "f32", DType::f32, Math::ieee}, Kind{"gpu.gemm.tf32", "f32/tf32", DType::f32, Math::tf32},
-                           Kind{"gpu.gemm.bf16", "bf16", DType::bf16, Math::ieee}, Kind{"gpu.gemm.f16", "f16", DType::f16, Math::ieee}}) {
+  for (const Kind& kind :
+       {Kind{"gpu.gemm.f32", "f32", DType::f32, Math::ieee}, Kind{"gpu.gemm.tf32", "f32/tf32", DType::f32, Math::tf32},
+        Kind{"gpu.gemm.bf16", "bf16", DType::bf16, Math::ieee}, Kind{"gpu.gemm.f16", "f16", DType::f16, Math::ieee}}) {
     std::mt19937 draw(1);
     std::uniform_real_distribution<float> uniform(-1, 1);
     for (int64_t i = 0; i < kRandom; ++i) store_double(image.data(), kind.dtype, i, uniform(draw));
@@ -30,11 +31,14 @@ std::vector<Ceiling> measure_library_ceilings(GpuContext& gpu, bool quick) {
       for (int64_t at = 0; at < total; at += piece)
         gpu.upload(static_cast<char*>(m->get()) + at, image.data(), std::min(piece, total - at));
     const auto type = cublas_dtype(kind.dtype);
-    const auto seconds = device_samples(gpu, [&] {
-      const float one = 1, zero = 0;
-      DUET_CUBLAS(cublasGemmEx(gpu.cublas(), CUBLAS_OP_N, CUBLAS_OP_N, n, n, n, &one, a.get(), type, n, b.get(), type, n, &zero,
-                               c.get(), type, n, cublas_compute(kind.math), CUBLAS_GEMM_DEFAULT));
-    }, quick);
+    const auto seconds = device_samples(
+        gpu,
+        [&] {
+          const float one = 1, zero = 0;
+          DUET_CUBLAS(cublasGemmEx(gpu.cublas(), CUBLAS_OP_N, CUBLAS_OP_N, n, n, n, &one, a.get(), type, n, b.get(),
+                                   type, n, &zero, c.get(), type, n, cublas_compute(kind.math), CUBLAS_GEMM_DEFAULT));
+        },
+        quick);
     all.push_back(rate(gpu_ceiling(kind.name, "FLOP/s", "", kind.label, 3 * total), 2.0 * n * n * n, seconds));
   }
   return all;

@@ -21,13 +21,20 @@ void log_failure(cudnnStatus_t status, const char* expression, const char* file,
 
 cudnnDataType_t cudnn_dtype(DType t) {
   switch (t) {
-    case DType::f64: return CUDNN_DATA_DOUBLE;
-    case DType::f32: return CUDNN_DATA_FLOAT;
-    case DType::bf16: return CUDNN_DATA_BFLOAT16;
-    case DType::f16: return CUDNN_DATA_HALF;
-    case DType::i32: return CUDNN_DATA_INT32;
-    case DType::i8: return CUDNN_DATA_INT8;
-    case DType::u8: return CUDNN_DATA_UINT8;
+    case DType::f64:
+      return CUDNN_DATA_DOUBLE;
+    case DType::f32:
+      return CUDNN_DATA_FLOAT;
+    case DType::bf16:
+      return CUDNN_DATA_BFLOAT16;
+    case DType::f16:
+      return CUDNN_DATA_HALF;
+    case DType::i32:
+      return CUDNN_DATA_INT32;
+    case DType::i8:
+      return CUDNN_DATA_INT8;
+    case DType::u8:
+      return CUDNN_DATA_UINT8;
   }
   throw Error("cuDNN: no such dtype");
 }
@@ -41,18 +48,21 @@ int to_int(int64_t v) {
 
 CudnnTensor::CudnnTensor(DType dtype, const std::array<int64_t, 4>& d, cudnnTensorFormat_t format) {
   DUET_CUDNN(cudnnCreateTensorDescriptor(handle_.out()));
-  DUET_CUDNN(cudnnSetTensor4dDescriptor(get(), format, cudnn_dtype(dtype), to_int(d[0]), to_int(d[1]), to_int(d[2]), to_int(d[3])));
+  DUET_CUDNN(cudnnSetTensor4dDescriptor(get(), format, cudnn_dtype(dtype), to_int(d[0]), to_int(d[1]), to_int(d[2]),
+                                        to_int(d[3])));
 }
 
 CudnnFilter::CudnnFilter(DType dtype, const std::array<int64_t, 4>& d, cudnnTensorFormat_t format) {
   DUET_CUDNN(cudnnCreateFilterDescriptor(handle_.out()));
-  DUET_CUDNN(cudnnSetFilter4dDescriptor(get(), cudnn_dtype(dtype), format, to_int(d[0]), to_int(d[1]), to_int(d[2]), to_int(d[3])));
+  DUET_CUDNN(cudnnSetFilter4dDescriptor(get(), cudnn_dtype(dtype), format, to_int(d[0]), to_int(d[1]), to_int(d[2]),
+                                        to_int(d[3])));
 }
 
 CudnnConvolution::CudnnConvolution(const ConvolutionShape& s, cudnnMathType_t math) {
   DUET_CUDNN(cudnnCreateConvolutionDescriptor(handle_.out()));
-  DUET_CUDNN(cudnnSetConvolution2dDescriptor(get(), to_int(s.pad_h), to_int(s.pad_w), to_int(s.stride_h), to_int(s.stride_w),
-                                             to_int(s.dil_h), to_int(s.dil_w), CUDNN_CROSS_CORRELATION, CUDNN_DATA_FLOAT));
+  DUET_CUDNN(cudnnSetConvolution2dDescriptor(get(), to_int(s.pad_h), to_int(s.pad_w), to_int(s.stride_h),
+                                             to_int(s.stride_w), to_int(s.dil_h), to_int(s.dil_w),
+                                             CUDNN_CROSS_CORRELATION, CUDNN_DATA_FLOAT));
   DUET_CUDNN(cudnnSetConvolutionGroupCount(get(), to_int(s.groups)));
   set_math(math);
 }

@@ -41,7 +41,8 @@ __global__ void empty_kernel() {}
 
 }  // namespace
 
-void enqueue_blocker(const volatile uint32_t* go, volatile uint32_t* gave_up, uint64_t give_up_ns, cudaStream_t stream) {
+void enqueue_blocker(const volatile uint32_t* go, volatile uint32_t* gave_up, uint64_t give_up_ns,
+                     cudaStream_t stream) {
   void* args[] = {&go, &gave_up, &give_up_ns};
   launch_kernel(reinterpret_cast<const void*>(&blocker_kernel), {.stream = stream}, args);
 }
@@ -49,7 +50,8 @@ void enqueue_blocker(const volatile uint32_t* go, volatile uint32_t* gave_up, ui
 void enqueue_read(const void* memory, int64_t bytes, void* sink, int blocks, cudaStream_t stream) {
   int64_t count = bytes / 16;
   void* args[] = {&memory, &count, &sink};
-  launch_kernel(reinterpret_cast<const void*>(&read_kernel), {.blocks = blocks, .threads = 256, .stream = stream}, args);
+  launch_kernel(reinterpret_cast<const void*>(&read_kernel), {.blocks = blocks, .threads = 256, .stream = stream},
+                args);
 }
 
 void enqueue_empty(cudaStream_t stream) {

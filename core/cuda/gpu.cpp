@@ -25,7 +25,8 @@ std::string obstacle() {
   if (driver == 0) return fmt::format("no CUDA driver (driver: none, runtime {})", dotted(runtime));
   const std::string versions = fmt::format("driver {}, runtime {}", dotted(driver), dotted(runtime));
   if (driver / 1000 < runtime / 1000)
-    return fmt::format("the CUDA driver is too old: this build needs one for CUDA {}.0 or newer ({})", runtime / 1000, versions);
+    return fmt::format("the CUDA driver is too old: this build needs one for CUDA {}.0 or newer ({})", runtime / 1000,
+                       versions);
   if (const cudaError_t status = cudaGetDeviceCount(&devices); status != cudaSuccess) {
     cudaGetLastError();
     return fmt::format("no CUDA device: {} ({})", cudaGetErrorString(status), versions);

@@ -18,7 +18,7 @@ struct GpuContext::State {
   Stream stream = make_stream();
   Event start = make_event(), stop = make_event();
   PinnedMemory flags = pinned_memory(2 * sizeof(uint32_t));  // go, gave_up
-  DeviceMemory sweep;                                        // evict's buffer, at first use; the last 16 bytes: its sink
+  DeviceMemory sweep;  // evict's buffer, at first use; the last 16 bytes: its sink
   int64_t sweep_bytes = 0;
   int64_t calls_per_run = 0;  // checked calls of the last timed run
   void counted(const std::function<void()>& run) {
@@ -60,7 +60,8 @@ std::string GpuContext::pci_bus() const {
 }
 
 std::string GpuContext::describe() const {
-  return fmt::format("{}, sm_{}, {} multiprocessors, {:.0f} GB", name_, capability_, multiprocessors_, memory_bytes_ / 1e9);
+  return fmt::format("{}, sm_{}, {} multiprocessors, {:.0f} GB", name_, capability_, multiprocessors_,
+                     memory_bytes_ / 1e9);
 }
 
 void* GpuContext::allocate(int64_t bytes) {

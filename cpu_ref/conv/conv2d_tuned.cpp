@@ -7,13 +7,18 @@ namespace duet {
 namespace {
 using engine::Engine, engine::Matrix, engine::Pixels;
 
+// 1x1 without stride or padding: the image is the matrix.
+bool is_matrix(const Conv2d& p) {
+  return p.r == 1 && p.s == 1 && p.stride_h == 1 && p.stride_w == 1 && p.pad_h == 0 && p.pad_w == 0;
+}
+
 Plan conv2d_tuned(const Conv2d& p, CpuContext& cpu) {
   if (p.math == Math::tf32) return Unsupported{"no TF32 on a CPU"};
   if (p.dtype == DType::f64) return Unsupported{"dtype f64"};
   const bool last = p.layout == Layout::nhwc;
   const int64_t size = size_of(p.dtype), terms = p.group_c() * p.r * p.s, pixels = p.ho() * p.wo();
   const engine::Storage filter{.dtype = p.dtype, .along_k = true};
-  const engine::Storage image{.dtype = p.dtype, .along_k = last, .indexed = !Pixels::stored_as_matrix(p)};
+  const engine::Storage image{.dtype = p.dtype, .along_k = last, .indexed = !is_matrix(p)};
   Engine engine =
       last ? Engine(cpu, {.m = p.n * pixels, .n = p.group_k(), .k = terms, .result = p.dtype, .a = image, .b = filter},
                     p.groups)
@@ -27,15 +32,16 @@ Plan conv2d_tuned(const Conv2d& p, CpuContext& cpu) {
     auto* y = static_cast<char*>(t[Conv2d::y].data);
     engine.each([&](int64_t item, float* lane) {
       const int64_t group = item % p.groups, image = item / p.groups;
-      const Matrix filter(w + group * p.group_k() * terms * size, p.dtype, terms, 1);
-      if (last) {
-        const Pixels source(p, x + group * p.group_c() * size);
-        engine.multiply(source, filter, {.c = y + group * p.group_k() * size, .dtype = p.dtype, .step = p.k}, lane);
-      } else {
-        const Pixels source(p, x + (image * p.c + group * p.group_c()) * p.h * p.w * size);
-        void* to = y + (image * p.k + group * p.group_k()) * pixels * size;
-        engine.multiply(filter, source, {.c = to, .dtype = p.dtype, .step = pixels}, lane);
-      }
+      const char* first = x + (image * p.c + group * p.group_c()) * (last ? 1 : p.h * p.w) * size;
+      const Pixels pixels_of_x(p, first);
+      const Matrix x_itself(first, p.dtype, last ? p.c : 1, last ? 1 : p.h * p.w);
+      const engine::Operand& source = is_matrix(p) ? static_cast<const engine::Operand&>(x_itself) : pixels_of_x;
+      const Matrix weights(w + group * p.group_k() * terms * size, p.dtype, terms, 1);
+      const int64_t channel = image * p.k + group * p.group_k();
+      if (last)
+        engine.multiply(source, weights, {.c = y + channel * size, .dtype = p.dtype, .step = p.k}, lane);
+      else
+        engine.multiply(weights, source, {.c = y + channel * pixels * size, .dtype = p.dtype, .step = pixels}, lane);
     });
   };
   return Plan(std::move(run)).with(algorithm, workspace);

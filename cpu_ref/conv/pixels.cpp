@@ -1,5 +1,6 @@
-// nchw: a strip of pixels falls into runs of one output row. Under one tap (r, s) a run is a window of an input row, the same
-// in every channel; what lies outside the image is masked to 0. nhwc: a pixel under one tap is a row of channels.
+// nchw: a strip of pixels falls into runs of one output row. Under one tap (r, s) a run is a window of an input row,
+// the same in every channel; what lies outside the image is masked to 0. nhwc: a pixel under one tap is a row of
+// channels.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "cpu_ref/conv/pixels.cpp"  // compiled once per instruction set
 #include <hwy/foreach_target.h>
@@ -49,8 +50,8 @@ HWY_INLINE hn::Vec<D> to_f32(hn::Vec<hn::Rebind<Bits<T>, D>> v) {
     return v;
 }
 
-// A run under one tap, for all channels of this block of k. Values j of the run come from x[channel * plane + j * stride],
-// where 0 <= column + j * stride < width, else they are 0; to: (channel, step).
+// A run under one tap, for all channels of this block of k. Values j of the run come from x[channel * plane + j *
+// stride], where 0 <= column + j * stride < width, else they are 0; to: (channel, step).
 struct Run {
   int64_t count, room;  // room: floats that may be written at `to`, with those beyond count to be overwritten
   int64_t channels, plane, stride, column, width, step;
@@ -131,15 +132,7 @@ HWY_EXPORT(pack_nchw);
 alignas(64) constexpr float kZeros[1024] = {};  // a row of channels outside the image
 }  // namespace
 
-bool Pixels::stored_as_matrix(const Conv2d& p) {
-  return p.r == 1 && p.s == 1 && p.stride_h == 1 && p.stride_w == 1 && p.pad_h == 0 && p.pad_w == 0;
-}
-
-Pixels::Pixels(const Conv2d& p, const void* x) : p_(&p), x_(static_cast<const char*>(x)), ho_(p.ho()), wo_(p.wo()) {
-  if (!stored_as_matrix(p)) return;
-  const bool last = p.layout == Layout::nhwc;
-  stored = x, dtype = p.dtype, line_step = last ? p.c : 1, k_step = last ? 1 : p.h * p.w;
-}
+Pixels::Pixels(const Conv2d& p, const void* x) : p_(&p), x_(static_cast<const char*>(x)), ho_(p.ho()), wo_(p.wo()) {}
 
 void Pixels::pack(int64_t line0, int64_t lines, int64_t height, int64_t k0, int64_t k1, float* to) const {
   if (p_->layout == Layout::nhwc) return pack_nhwc(line0, lines, height, k0, k1, to);

@@ -1,5 +1,5 @@
-// The image side of a convolution as an operand of the matrix engine: a line is an output pixel, its k values are the inputs
-// under the filter. Packing reads them through this index map, so that no im2col matrix is ever stored.
+// The image side of a convolution as an operand of the matrix engine: a line is an output pixel, its k values are the
+// inputs under the filter. Packing reads them through this index map, so that no im2col matrix is ever stored.
 #pragma once
 #include "cpu_ref/gemm/engine.h"
 #include "ops/conv/conv2d.h"
@@ -11,7 +11,6 @@ class Pixels final : public Operand {
  public:
   // x: nchw: the group's first channel of the image; nhwc: the group's first channel of the first pixel.
   Pixels(const Conv2d& p, const void* x);
-  static bool stored_as_matrix(const Conv2d& p);  // each input is used once, in order: 1x1
   void pack(int64_t line0, int64_t lines, int64_t height, int64_t k0, int64_t k1, float* to) const override;
 
  private:

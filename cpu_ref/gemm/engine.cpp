@@ -77,8 +77,8 @@ std::string Engine::describe() const {
 struct Engine::Block {
   int64_t m0, m1, n0, n1, k0, k1;  // k in pairs if the blocking says so
   bool last;                       // of the blocks of k
-  int64_t tiles, strips;  // rows are shared evenly among tiles; strips are full but for the last
-  int64_t strip;          // columns of a full one
+  int64_t tiles, strips;           // rows are shared evenly among tiles; strips are full but for the last
+  int64_t strip;                   // columns of a full one
   float *packed_a, *packed_b, *sums;
 
   int64_t rows() const { return m1 - m0; }

@@ -1,9 +1,10 @@
-// The matrix engine under gemm_tuned, linear_tuned and conv2d_tuned: c = finish(A B) for A (m, k) and B (k, n), f32 inside.
+// The matrix engine under gemm, linear and conv2d (cpu.tuned): c = finish(A B) for A (m, k) and B (k, n), sums in f32.
 //
-// After Goto and van de Geijn: A is cut into strips of some kernel.rows lines (rows of A), B into strips of kernel.columns
-// lines (columns of B). A strip is packed so that the micro-kernel walks it contiguously: to[p * height + line]. Packing
-// is also where other element types become f32, where transposition vanishes, and where a convolution finds its pixels.
-// An operand that already lies well in memory is read in place instead (small and thin products are mostly packing).
+// After Goto and van de Geijn: A is cut into strips of some kernel.rows lines (rows of A), B into strips of
+// kernel.columns lines (columns of B). A strip is packed so that the micro-kernel walks it contiguously:
+// to[p * height + line]. Packing is also where other element types become f32, where transposition vanishes, and where
+// a convolution finds its pixels. An operand that already lies well in memory is read in place instead: small and thin
+// products would be mostly packing. bf16 stays bf16, in pairs, where the CPU multiplies it faster than f32.
 #pragma once
 #include <algorithm>
 #include <string>
@@ -16,9 +17,11 @@ namespace duet::engine {
 // Where the values of A or B come from. Lines are rows of A or columns of B; each has k values.
 class Operand {
  public:
-  // to[(p - k0) * height + i] = value p of line (line0 + i), for i < lines and k0 <= p < k1; 0 for lines <= i < height.
+  // to[(p - k0) * height + i] = value p of line (line0 + i), for i < lines and k0 <= p < k1; 0 for lines <= i <
+  // height.
   virtual void pack(int64_t line0, int64_t lines, int64_t height, int64_t k0, int64_t k1, float* to) const = 0;
-  // The same with pairs (k, k + 1) of bf16 for elements, `to` and the bounds of k counted in pairs; of k values in all.
+  // The same with pairs (k, k + 1) of bf16 for elements, `to` and the bounds of k counted in pairs; of k values in
+  // all.
   virtual void pack_pairs(int64_t line0, int64_t lines, int64_t height, int64_t k0, int64_t k1, int64_t k,
                           float* to) const;
 
@@ -77,11 +80,11 @@ struct Blocking {
   int64_t tile_rows;         // most rows of a register tile
   int64_t most_tasks;        // of a block
   bool pack_a;               // or read A in place
-  // Few rows: a task takes strips of B one by one, packs the strip into a scratch of its own (unless it can be read in
-  // place) and meets it with all of A. Otherwise B is packed ahead, and tasks take rows of A and some strips.
+  // Few rows: a task takes strips of B one by one, packs the strip into a scratch of its own (unless it can be read
+  // in place) and meets it with all of A. Otherwise B is packed ahead, and tasks take rows of A and some strips.
   bool strip_by_strip, pack_b;
-  bool thin;   // none of this: dot products
-  bool pairs;  // k is counted in pairs of bf16, which are packed as they are
+  bool thin;                               // none of this: dot products
+  bool pairs;                              // k is counted in pairs of bf16, which are packed as they are
   int64_t a_floats, b_floats, sum_floats;  // workspace; sums: of results that are not f32, when k takes several blocks
   int64_t floats() const { return a_floats + b_floats + sum_floats; }
 };
@@ -114,7 +117,8 @@ class Engine {
   float* lane(int slot) const { return workspace_.as<float>() + std::max(0, slot) * blocking_.floats(); }
   template <class Body>
   void share(int64_t tasks, const Body& body) const;  // among the threads, unless this product is one thread's own
-  void pack_strip(const Operand& from, int64_t line0, int64_t lines, int64_t height, const Block& block, float* to) const;
+  void pack_strip(const Operand& from, int64_t line0, int64_t lines, int64_t height, const Block& block,
+                  float* to) const;
   void multiply_thin(const Operand& a, const Operand& b, const Result& c) const;
   void pack(const Operand& a, const Operand& b, const Block& block) const;
   void compute(const Operand& a, const Operand& b, const Result& c, const Block& block) const;
@@ -128,14 +132,15 @@ class Engine {
   Buffer workspace_;
 };
 
-// --- compiled once per instruction set: engine_kernel.cpp, engine_pack.cpp, engine_dot.cpp ---------------------------
+// --- compiled once per instruction set: engine_kernel.cpp, engine_pack.cpp, engine_dot.cpp
+// ---------------------------
 
 // Packs a strip of lines that lie anywhere in memory: to[p * height + i] = line[i][p] for p < kc; 0 for i >= lines.
 void pack_lines(const void* const* line, DType dtype, int64_t lines, int64_t height, int64_t kc, float* to);
 constexpr int64_t kMaxHeight = 64;  // of a strip, on any instruction set
 
-// One register tile: value = (what sums holds, if add) + the products of this block of k; then either sums = value or,
-// after the last block, c = finish(value).
+// One register tile: value = (what sums holds, if add) + the products of this block of k; then either sums = value
+// or, after the last block, c = finish(value).
 struct Tile {
   int64_t rows, columns, kc;
   const float* a;

@@ -1,5 +1,5 @@
-// 14 x 2 vectors of sums in registers, as in engine_kernel.cpp; Highway 1.0 has no bf16 products. Built with AVX512_BF16
-// for the whole file, so nothing but intrinsics may be included.
+// 14 x 2 vectors of sums in registers, as in engine_kernel.cpp; Highway 1.0 has no bf16 products. Built for AVX512_BF16
+// as a whole, so nothing but intrinsics may be included.
 #include "cpu_ref/gemm/engine_avx512bf16.h"
 
 #include <immintrin.h>
@@ -39,8 +39,8 @@ void kernel(const PairTile& t) {
 using Kernel = void (*)(const PairTile&);
 template <int kVectors>
 constexpr Kernel kKernels[kPairRows] = {
-    kernel<1, kVectors>, kernel<2, kVectors>,  kernel<3, kVectors>,  kernel<4, kVectors>,  kernel<5, kVectors>,
-    kernel<6, kVectors>, kernel<7, kVectors>,  kernel<8, kVectors>,  kernel<9, kVectors>,  kernel<10, kVectors>,
+    kernel<1, kVectors>,  kernel<2, kVectors>,  kernel<3, kVectors>,  kernel<4, kVectors>, kernel<5, kVectors>,
+    kernel<6, kVectors>,  kernel<7, kVectors>,  kernel<8, kVectors>,  kernel<9, kVectors>, kernel<10, kVectors>,
     kernel<11, kVectors>, kernel<12, kVectors>, kernel<13, kVectors>, kernel<14, kVectors>};
 
 }  // namespace

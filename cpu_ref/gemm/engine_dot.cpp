@@ -1,5 +1,5 @@
-// Thin products of operands whose lines both lie along k (a matrix times a few vectors): each sum is a dot product, nothing
-// is packed, and the matrix is read once, as fast as memory gives it.
+// Thin products of operands whose lines both lie along k (a matrix times a few vectors): each sum is a dot product,
+// nothing is packed, and the matrix is read once, as fast as memory gives it.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "cpu_ref/gemm/engine_dot.cpp"  // compiled once per instruction set
 #include <hwy/foreach_target.h>

@@ -1,6 +1,6 @@
-// The micro-kernels: a tile of `rows` x 2 vectors of sums stays in registers while k runs; each step loads two vectors of
-// B and multiplies them by broadcast values of A. All heights exist, so the rows of a matrix are shared evenly among
-// tiles and none is wasted on padding.
+// The micro-kernels: a tile of `rows` x 2 vectors of sums stays in registers while k runs; each step loads two
+// vectors of B and multiplies them by broadcast values of A. All heights exist, so the rows of a matrix are shared
+// evenly among tiles and none is wasted on padding.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "cpu_ref/gemm/engine_kernel.cpp"  // compiled once per instruction set
 #include <hwy/foreach_target.h>
@@ -40,7 +40,8 @@ struct Finish {
   }
 };
 
-// value: (rows, kColumns), the sums of this block. Any element type, any edge: what registers cannot be stored as they are.
+// value: (rows, kColumns), the sums of this block. Any element type, any edge: what registers cannot be stored as
+// they are.
 template <class T>
 void store_edge(const Tile& t, const Result& r, const float* value) {
   const Finish finish(t, r);

@@ -1,5 +1,5 @@
-// Packing of what is stored: rows are copied where lines are adjacent, or transposed in registers where k is; halves become
-// f32 on the way.
+// Packing of what is stored: rows are copied where lines are adjacent, or transposed in registers where k is; halves
+// become f32 on the way.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "cpu_ref/gemm/engine_pack.cpp"  // compiled once per instruction set
 #include <hwy/foreach_target.h>
@@ -27,7 +27,8 @@ struct Strip {  // where it goes
   float* to;
 };
 
-// One k of a strip no wider than a vector may spill into the next k, which is written after it; masked stores are slow.
+// One k of a strip no wider than a vector may spill into the next k, which is written after it; masked stores are
+// slow.
 HWY_INLINE void put(const Strip& s, hn::Vec<D> v, int64_t p, int64_t i) {
   const int64_t at = p * s.height + i;
   if (s.height <= kLanes && at + kLanes <= s.kc * s.height)
@@ -46,7 +47,8 @@ void copy(const Strip& s, const T* from, int64_t step) {
     } else {
       for (int64_t i = 0; i < s.height; i += kLanes) {
         const int64_t left = std::max<int64_t>(0, s.lines - i);
-        // A whole vector where the matrix goes on behind this k, without the values of lines that are not in the strip.
+        // A whole vector where the matrix goes on behind this k, without the values of lines that are not in the
+        // strip.
         const bool whole = p + 1 < s.kc && i + kLanes <= step + s.lines;
         const auto exists = hn::FirstN(d, static_cast<size_t>(std::min(left, kLanes)));
         put(s, whole ? hn::IfThenElseZero(exists, read(d, from + i)) : read(d, from + i, left), p, i);
@@ -67,7 +69,8 @@ void transpose_slowly(const Strip& s, const void* const* line, int64_t first_k) 
     }
 }
 
-// As copy, for pairs of bf16: each k of the strip takes from two rows of the matrix; the second may be absent (odd k).
+// As copy, for pairs of bf16: each k of the strip takes from two rows of the matrix; the second may be absent (odd
+// k).
 void copy_pairs(const uint16_t* from, int64_t step, int64_t lines, int64_t height, int64_t k, float* to) {
   const hn::RebindToUnsigned<D> du;
   const hn::Rebind<uint16_t, D> d16;

@@ -1,5 +1,5 @@
-// Whether products of bf16 go through vdpbf16ps. The instruction counts two products for one, but some CPUs issue it half as
-// often as an f32 multiply-add, and then there is nothing to win: so both micro-kernels run once, and the clock decides.
+// Whether products of bf16 go through vdpbf16ps. The instruction counts two products for one, but some CPUs issue it
+// half as often as an f32 multiply-add, and then there is nothing to win: both micro-kernels run, and the clock decides.
 #include "cpu_ref/gemm/engine.h"
 
 #if defined(__x86_64__)

@@ -1,5 +1,5 @@
-// cblas_sgemm; cblas_sgemv where one side is a vector, which OpenBLAS does not notice by itself. A batch that has work for
-// every thread is shared out, one thread each. Up to m n k = 1e6 OpenBLAS does not pack and uses one thread.
+// cblas_sgemm; cblas_sgemv where one side is a vector, which OpenBLAS does not notice by itself. A batch that has
+// work for every thread is shared out, one thread each. Up to m n k = 1e6 OpenBLAS does not pack and uses one thread.
 #include <cstring>
 
 #include "core/cpu_context.h"

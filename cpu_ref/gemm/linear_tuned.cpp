@@ -1,5 +1,5 @@
-// Forward: one product with bias and relu applied to its register tiles. Backward: one pass over dy masks it and sums its
-// columns; then two products. Weights are not packed ahead: they change every step.
+// Forward: one product with bias and relu applied to its register tiles. Backward: one pass over dy masks it and sums
+// its columns; then two products. Weights are not packed ahead: they change every step.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "cpu_ref/gemm/linear_tuned.cpp"  // compiled once per instruction set
 #include <hwy/foreach_target.h>
@@ -16,8 +16,8 @@ namespace duet::HWY_NAMESPACE {
 constexpr int64_t kChunk =
     512;  // columns whose sums are kept in L1 while the rows pass by, each 2 KiB of contiguous memory
 
-// g = dy, or 0 where relu was not active (y: null without relu), exactly (g: null when dy serves as it is); sum[o] = the sum
-// of column o of g. Columns [o0, o1) of all n rows.
+// g = dy, or 0 where relu was not active (y: null without relu), exactly (g: null when dy serves as it is); sum[o] =
+// the sum of column o of g. Columns [o0, o1) of all n rows.
 template <class T>
 void mask_and_sum(const T* y, const T* dy, int64_t n, int64_t out, int64_t o0, int64_t o1, T* g, T* sum) {
   const hn::ScalableTag<float> d;

@@ -50,7 +50,7 @@ void transpose_tiles_of(const Transpose& p, const T* x, T* y, int64_t first, int
     const Tiles::Place at = tiles.place(tile), next = tiles.place(std::min(tile + 1, last - 1));
     transpose_tile(start(at), p.cols, at.rows, at.columns, buffer);
     T* to = y + (at.batch * p.cols + at.column) * p.rows + at.row;
-    if (at.rows == p.rows) {  // whole rows of y lie one behind the other
+    if (at.rows == p.rows && at.rows * sizeof(T) % 64 != 0) {  // y's short rows share lines: written as one run
       fetch(start(next), p.cols, next.rows);
       map<kStream>(d, at.columns * at.rows, same, to, buffer);
       continue;

@@ -13,11 +13,16 @@ constexpr int64_t kWorkspaceLimit = int64_t{256} << 20;
 
 const char* name_of(cudnnConvolutionFwdAlgo_t algo) {
   switch (algo) {
-    case CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_GEMM: return "implicit_gemm";
-    case CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_PRECOMP_GEMM: return "implicit_precomp_gemm";
-    case CUDNN_CONVOLUTION_FWD_ALGO_GEMM: return "gemm";
-    case CUDNN_CONVOLUTION_FWD_ALGO_DIRECT: return "direct";
-    default: return nullptr;  // not used here
+    case CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_GEMM:
+      return "implicit_gemm";
+    case CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_PRECOMP_GEMM:
+      return "implicit_precomp_gemm";
+    case CUDNN_CONVOLUTION_FWD_ALGO_GEMM:
+      return "gemm";
+    case CUDNN_CONVOLUTION_FWD_ALGO_DIRECT:
+      return "direct";
+    default:
+      return nullptr;  // not used here
   }
 }
 
@@ -69,9 +74,9 @@ Plan conv2d_cudnn(const Conv2d& p, GpuContext& gpu) {
   return Plan([handle = gpu.cudnn(), algo = best->algo, x = std::move(x), y = std::move(y), filter = std::move(filter),
                convolution = std::move(convolution), workspace = std::move(workspace)](Args t) {
            const float one = 1, zero = 0;
-           DUET_CUDNN(cudnnConvolutionForward(handle, &one, x.get(), t[Conv2d::x].data, filter.get(),
-                                              t[Conv2d::filter].data, convolution.get(), algo, workspace.data(),
-                                              static_cast<size_t>(workspace.bytes()), &zero, y.get(), t[Conv2d::y].data));
+           DUET_CUDNN(cudnnConvolutionForward(
+               handle, &one, x.get(), t[Conv2d::x].data, filter.get(), t[Conv2d::filter].data, convolution.get(), algo,
+               workspace.data(), static_cast<size_t>(workspace.bytes()), &zero, y.get(), t[Conv2d::y].data));
          })
       .with(name_of(best->algo), bytes);
 }

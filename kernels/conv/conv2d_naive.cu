@@ -32,8 +32,8 @@ __global__ void conv2d_kernel(const T* x, const T* filter, T* y, int64_t element
         if (row < 0 || row >= p.h || col < 0 || col >= p.w) continue;
         const int64_t at_x = p.channels_last ? ((n * p.h + row) * p.w + col) * p.c + first_c + c
                                              : ((n * p.c + first_c + c) * p.h + row) * p.w + col;
-        const int64_t at_w = p.channels_last ? ((k * p.r + r) * p.s + s) * p.group_c + c
-                                             : ((k * p.group_c + c) * p.r + r) * p.s + s;
+        const int64_t at_w =
+            p.channels_last ? ((k * p.r + r) * p.s + s) * p.group_c + c : ((k * p.group_c + c) * p.r + r) * p.s + s;
         sum += float(x[at_x]) * float(filter[at_w]);
       }
   y[index] = T(sum);
@@ -44,9 +44,23 @@ Plan conv2d_naive(const Conv2d& p, GpuContext& gpu) {
   if (p.c > INT32_MAX || p.k > INT32_MAX) return Unsupported{"channels over 2^31 - 1"};
   return for_float(p.dtype, [&]<class T>() -> Plan {
     const auto narrow = [](int64_t v) { return static_cast<int>(v); };
-    const Extents e{p.c, p.h, p.w, p.k, p.ho(), p.wo(), narrow(p.r), narrow(p.s), narrow(p.pad_h), narrow(p.pad_w),
-                    narrow(p.stride_h), narrow(p.stride_w), narrow(p.dil_h), narrow(p.dil_w), narrow(p.group_c()),
-                    narrow(p.group_k()), p.layout == Layout::nhwc};
+    const Extents e{p.c,
+                    p.h,
+                    p.w,
+                    p.k,
+                    p.ho(),
+                    p.wo(),
+                    narrow(p.r),
+                    narrow(p.s),
+                    narrow(p.pad_h),
+                    narrow(p.pad_w),
+                    narrow(p.stride_h),
+                    narrow(p.stride_w),
+                    narrow(p.dil_h),
+                    narrow(p.dil_w),
+                    narrow(p.group_c()),
+                    narrow(p.group_k()),
+                    p.layout == Layout::nhwc};
     const int64_t elements = p.n * p.k * p.ho() * p.wo();
     const Grid grid{.blocks = ceil_div(elements, kThreads), .threads = kThreads, .stream = gpu.stream()};
     return [e, elements, grid](Args t) {

@@ -22,7 +22,8 @@ struct Geometry {
   // Depths run as the filter lies in memory: c, r, s, or with channels_last r, s, c.
   __device__ __forceinline__ Tap tap(int64_t d) const {
     const auto i = static_cast<unsigned>(d);  // below 2^31: the plan sees to it
-    if (channels_last) return {static_cast<int>(i % group_c), static_cast<int>(i / group_c / s), static_cast<int>(i / group_c % s)};
+    if (channels_last)
+      return {static_cast<int>(i % group_c), static_cast<int>(i / group_c / s), static_cast<int>(i / group_c % s)};
     return {static_cast<int>(i / (r * s)), static_cast<int>(i / s % r), static_cast<int>(i % s)};
   }
   // Where the filter begins for output pixel p, and the image it reads.
@@ -149,12 +150,13 @@ __global__ void __launch_bounds__(TileHalf<T>::kThreads, 2)
   const auto load_filter = [&](T* panel, int64_t step) {
     Tile::template for_my_chunks<true>([&](int row, int chunk) {
       const int64_t d = step * Tile::kDepth + chunk * 8, k = k0 + row;
-      Tile::fetch(panel + Panel<true>::offset(row, chunk), rows + k * g.depth + d, k < g.group_k ? g.depth - d : 0, true,
-                  filter);
+      Tile::fetch(panel + Panel<true>::offset(row, chunk), rows + k * g.depth + d, k < g.group_k ? g.depth - d : 0,
+                  true, filter);
     });
   };
   typename Tile::Sums sums = {};
-  Tile::template multiply<false, true>((g.depth + Tile::kDepth - 1) / Tile::kDepth, load_pixels, load_filter, shared, sums);
+  Tile::template multiply<false, true>((g.depth + Tile::kDepth - 1) / Tile::kDepth, load_pixels, load_filter, shared,
+                                       sums);
 
   Tile::for_my_pairs(sums, [&](int i, int j, float first, float second) {
     const int64_t p = p0 + i, k = k0 + j;
@@ -176,10 +178,27 @@ Plan conv2d_tuned(const Conv2d& p, GpuContext& gpu) {
     if (d > INT32_MAX / 2) return Unsupported{"a dimension over 2^30"};
   const auto narrow = [](int64_t v) { return static_cast<int>(v); };
   // Rows and columns of the outermost taps, padding included, must fit an int as well.
-  if (p.h + 2 * p.pad_h > INT32_MAX / 2 || p.w + 2 * p.pad_w > INT32_MAX / 2) return Unsupported{"a padded extent over 2^30"};
-  const Geometry g{p.n * p.ho() * p.wo(), depth, p.c, p.k, narrow(p.h), narrow(p.w), narrow(p.ho()), narrow(p.wo()),
-                   narrow(p.r), narrow(p.s), narrow(p.group_c()), narrow(p.group_k()), narrow(p.pad_h), narrow(p.pad_w),
-                   narrow(p.stride_h), narrow(p.stride_w), narrow(p.dil_h), narrow(p.dil_w), p.layout == Layout::nhwc};
+  if (p.h + 2 * p.pad_h > INT32_MAX / 2 || p.w + 2 * p.pad_w > INT32_MAX / 2)
+    return Unsupported{"a padded extent over 2^30"};
+  const Geometry g{p.n * p.ho() * p.wo(),
+                   depth,
+                   p.c,
+                   p.k,
+                   narrow(p.h),
+                   narrow(p.w),
+                   narrow(p.ho()),
+                   narrow(p.wo()),
+                   narrow(p.r),
+                   narrow(p.s),
+                   narrow(p.group_c()),
+                   narrow(p.group_k()),
+                   narrow(p.pad_h),
+                   narrow(p.pad_w),
+                   narrow(p.stride_h),
+                   narrow(p.stride_w),
+                   narrow(p.dil_h),
+                   narrow(p.dil_w),
+                   p.layout == Layout::nhwc};
   const bool empty = g.pixels == 0 || g.group_k == 0;
 
   return for_float(p.dtype, [&]<class T>() -> Plan {
@@ -188,15 +207,17 @@ Plan conv2d_tuned(const Conv2d& p, GpuContext& gpu) {
       const T *x = t[Conv2d::x].as<const T>(), *filter = t[Conv2d::filter].as<const T>();
       T* y = t[Conv2d::y].as<T>();
       const auto grid = [&](const Tiles& tiles, int threads, int64_t shared) {
-        return Grid{.blocks = groups * tiles.down * tiles.across, .threads = threads, .shared_bytes = shared,
+        return Grid{.blocks = groups * tiles.down * tiles.across,
+                    .threads = threads,
+                    .shared_bytes = shared,
                     .stream = gpu.stream()};
       };
       if constexpr (sizeof(T) == 2) {
         if (g.channels_last && g.group_c % 8 == 0 && g.depth > 0 && aligned16(x, filter)) {
           const Tiles tiles{ceil_div(g.pixels, 128), ceil_div(g.group_k, 128)};
           const bool pairs = g.group_k % 2 == 0 && reinterpret_cast<uintptr_t>(y) % 4 == 0;
-          return launch(conv2d_half_kernel<T>, grid(tiles, TileHalf<T>::kThreads, TileHalf<T>::kSharedBytes), x, filter, y,
-                        g, tiles, pairs);
+          return launch(conv2d_half_kernel<T>, grid(tiles, TileHalf<T>::kThreads, TileHalf<T>::kSharedBytes), x, filter,
+                        y, g, tiles, pairs);
         }
       }
       const auto run = [&]<int kTile>() {

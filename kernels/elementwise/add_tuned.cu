@@ -6,7 +6,9 @@ namespace duet::DUET_DEVICE {
 namespace {
 struct Plus {
   template <class T>
-  __device__ T operator()(T a, T b) const { return T(float(a) + float(b)); }
+  __device__ T operator()(T a, T b) const {
+    return T(float(a) + float(b));
+  }
 };
 
 Plan add_tuned(const Add& p, GpuContext& gpu) {

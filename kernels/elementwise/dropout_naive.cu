@@ -22,7 +22,8 @@ Plan dropout_naive(const Dropout& p, GpuContext& gpu) {
     const Grid grid{.blocks = ceil_div(p.n, kThreads), .threads = kThreads, .stream = gpu.stream()};
     return [p, grid, threshold = dropout_threshold(p.p), scale = static_cast<float>(dropout_scale(p.p))](Args t) {
       launch(dropout_kernel<T>, grid, t[Dropout::x].as<const T>(), t[Dropout::offset].as<const int32_t>(),
-             t[Dropout::y].as<T>(), t[Dropout::mask].as<uint8_t>(), p.n, static_cast<uint64_t>(p.seed), threshold, scale);
+             t[Dropout::y].as<T>(), t[Dropout::mask].as<uint8_t>(), p.n, static_cast<uint64_t>(p.seed), threshold,
+             scale);
     };
   });
 }

@@ -12,9 +12,8 @@ __device__ __forceinline__ uint32_t pick(const Philox4& block, uint64_t index) {
 
 // A map_grid(n, kSize), no shared memory. x, y, mask: (n), offset: (1). y may be x.
 template <class T, int kSize>
-__global__ void __launch_bounds__(kMapBlock)
-    dropout_kernel(const T* x, const int32_t* offset, T* y, uint8_t* mask, int64_t n, uint64_t seed, uint64_t threshold,
-                   float scale) {
+__global__ void __launch_bounds__(kMapBlock) dropout_kernel(const T* x, const int32_t* offset, T* y, uint8_t* mask,
+                                                            int64_t n, uint64_t seed, uint64_t threshold, float scale) {
   const int32_t start = *offset;
   for_my_pack<kSize>(n, [&]<int kWidth>(int64_t i) {
     const auto in = load_pack<kWidth>(x + i);
@@ -44,7 +43,8 @@ Plan dropout_tuned(const Dropout& p, GpuContext& gpu) {
       uint8_t* mask = t[Dropout::mask].as<uint8_t>();
       const auto seed = static_cast<uint64_t>(p.seed);
       if (aligned16(x, y, mask))
-        launch(dropout_kernel<T, kPack<T>>, map_grid(p.n, kPack<T>, stream), x, offset, y, mask, p.n, seed, threshold, scale);
+        launch(dropout_kernel<T, kPack<T>>, map_grid(p.n, kPack<T>, stream), x, offset, y, mask, p.n, seed, threshold,
+               scale);
       else
         launch(dropout_kernel<T, 1>, map_grid(p.n, 1, stream), x, offset, y, mask, p.n, seed, threshold, scale);
     };
@@ -55,7 +55,9 @@ DUET_REGISTER(dropout_tuned);
 struct ScaleKept {
   float scale;
   template <class T>
-  __device__ T operator()(T dy, uint8_t mask) const { return mask ? T(float(dy) * scale) : T(0.0f); }
+  __device__ T operator()(T dy, uint8_t mask) const {
+    return mask ? T(float(dy) * scale) : T(0.0f);
+  }
 };
 
 Plan dropout_backward_tuned(const DropoutBackward& p, GpuContext& gpu) {

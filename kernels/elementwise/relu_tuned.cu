@@ -6,7 +6,9 @@ namespace duet::DUET_DEVICE {
 namespace {
 struct Positive {
   template <class T>
-  __device__ T operator()(T x) const { return T(fmaxf(float(x), 0)); }
+  __device__ T operator()(T x) const {
+    return T(fmaxf(float(x), 0));
+  }
 };
 
 Plan relu_tuned(const Relu& p, GpuContext& gpu) {
@@ -20,7 +22,9 @@ DUET_REGISTER(relu_tuned);
 
 struct WherePositive {
   template <class T>
-  __device__ T operator()(T x, T dy) const { return float(x) > 0 ? dy : T(0.0f); }
+  __device__ T operator()(T x, T dy) const {
+    return float(x) > 0 ? dy : T(0.0f);
+  }
 };
 
 Plan relu_backward_tuned(const ReluBackward& p, GpuContext& gpu) {

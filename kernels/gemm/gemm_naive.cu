@@ -10,8 +10,8 @@ constexpr int kThreads = 256;
 // ceil(elements / kThreads) blocks of kThreads, no shared memory. c: (batch, m, n); a and b through the strides of their
 // rows and columns.
 template <class T>
-__global__ void gemm_kernel(const T* a, const T* b, T* c, int64_t elements, int64_t m, int64_t n, int64_t k, int64_t a_row,
-                            int64_t a_col, int64_t b_row, int64_t b_col, float alpha) {
+__global__ void gemm_kernel(const T* a, const T* b, T* c, int64_t elements, int64_t m, int64_t n, int64_t k,
+                            int64_t a_row, int64_t a_col, int64_t b_row, int64_t b_col, float alpha) {
   const int64_t index = int64_t{blockIdx.x} * kThreads + threadIdx.x;
   if (index >= elements) return;
   const int64_t j = index % n, i = index / n % m, batch = index / n / m;
@@ -27,8 +27,9 @@ Plan gemm_naive(const Gemm& p, GpuContext& gpu) {
     const int64_t elements = p.batch * p.m * p.n;
     const Grid grid{.blocks = ceil_div(elements, kThreads), .threads = kThreads, .stream = gpu.stream()};
     return [p, grid, elements](Args t) {
-      launch(gemm_kernel<T>, grid, t[Gemm::a].as<const T>(), t[Gemm::b].as<const T>(), t[Gemm::c].as<T>(), elements, p.m,
-             p.n, p.k, p.trans_a ? 1 : p.k, p.trans_a ? p.m : 1, p.trans_b ? 1 : p.n, p.trans_b ? p.k : 1, p.alpha);
+      launch(gemm_kernel<T>, grid, t[Gemm::a].as<const T>(), t[Gemm::b].as<const T>(), t[Gemm::c].as<T>(), elements,
+             p.m, p.n, p.k, p.trans_a ? 1 : p.k, p.trans_a ? p.m : 1, p.trans_b ? 1 : p.n, p.trans_b ? p.k : 1,
+             p.alpha);
     };
   });
 }

@@ -42,8 +42,8 @@ class Matmul {
     // Some epilogues are only found with a bias in place; any aligned address serves the question.
     if (epilogue != CUBLASLT_EPILOGUE_DEFAULT) set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, reinterpret_cast<void*>(4096));
     int found = 0;
-    const auto status = cublasLtMatmulAlgoGetHeuristic(handle_, operation_.get(), a_.get(), b_.get(), d_.get(), d_.get(),
-                                                       preference.get(), 1, &choice_, &found);
+    const auto status = cublasLtMatmulAlgoGetHeuristic(handle_, operation_.get(), a_.get(), b_.get(), d_.get(),
+                                                       d_.get(), preference.get(), 1, &choice_, &found);
     found_ = status == CUBLAS_STATUS_SUCCESS && found == 1;
     if (found_ && choice_.workspaceSize > 0) workspace_ = Buffer(gpu, static_cast<int64_t>(choice_.workspaceSize));
   }
@@ -53,8 +53,8 @@ class Matmul {
   void enqueue(const void* a, const void* b, void* d, const void* bias) {
     const float one = 1, zero = 0;
     if (bias) set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias);
-    DUET_CUBLAS(cublasLtMatmul(handle_, operation_.get(), &one, a, a_.get(), b, b_.get(), &zero, d, d_.get(), d, d_.get(),
-                               &choice_.algo, workspace_.data(), choice_.workspaceSize, stream_));
+    DUET_CUBLAS(cublasLtMatmul(handle_, operation_.get(), &one, a, a_.get(), b, b_.get(), &zero, d, d_.get(), d,
+                               d_.get(), &choice_.algo, workspace_.data(), choice_.workspaceSize, stream_));
   }
 
  private:
@@ -67,7 +67,8 @@ class Matmul {
     DUET_CUBLAS(cublasLtMatmulPreferenceSetAttribute(preference.get(), which, &value, sizeof value));
   }
   static void layout(LtLayout& to, cudaDataType_t type, int64_t rows, int64_t cols) {
-    DUET_CUBLAS(cublasLtMatrixLayoutCreate(to.out(), type, static_cast<uint64_t>(rows), static_cast<uint64_t>(cols), rows));
+    DUET_CUBLAS(
+        cublasLtMatrixLayoutCreate(to.out(), type, static_cast<uint64_t>(rows), static_cast<uint64_t>(cols), rows));
   }
 
   cublasLtHandle_t handle_;
@@ -102,13 +103,14 @@ DUET_REGISTER(linear_cublaslt);
 Plan linear_backward_cublaslt(const LinearBackward& p, GpuContext& gpu) {
   using P = LinearBackward;
   if (const std::string why = obstacle(p.dtype, p.n, p.in, p.out); !why.empty()) return Unsupported{why};
-  Matmul dx(gpu, p.dtype, p.math, {p.in, p.out}, {p.out, p.n}, CUBLASLT_EPILOGUE_DEFAULT);       // dx' (in, n) = w' g'
-  Matmul dw(gpu, p.dtype, p.math, {p.in, p.n}, {p.out, p.n, true}, CUBLASLT_EPILOGUE_BGRADB);    // dw' (in, out) = x' g
+  Matmul dx(gpu, p.dtype, p.math, {p.in, p.out}, {p.out, p.n}, CUBLASLT_EPILOGUE_DEFAULT);     // dx' (in, n) = w' g'
+  Matmul dw(gpu, p.dtype, p.math, {p.in, p.n}, {p.out, p.n, true}, CUBLASLT_EPILOGUE_BGRADB);  // dw' (in, out) = x' g
   if (!dx.found() || !dw.found()) return kNone;
   Buffer masked;
   if (p.act == Act::relu) masked = Buffer(gpu, p.n * p.out * size_of(p.dtype));
   const int64_t workspace = dx.workspace_bytes() + dw.workspace_bytes() + masked.bytes();
-  return Plan([p, dx = std::move(dx), dw = std::move(dw), masked = std::move(masked), stream = gpu.stream()](Args t) mutable {
+  return Plan([p, dx = std::move(dx), dw = std::move(dw), masked = std::move(masked),
+               stream = gpu.stream()](Args t) mutable {
            const void* g = t[P::dy].data;
            if (p.act == Act::relu) {
              enqueue_masked(p.dtype, p.n * p.out, t[P::y].data, g, masked.data(), stream);

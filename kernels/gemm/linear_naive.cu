@@ -9,7 +9,8 @@ constexpr int kThreads = 256;
 // All kernels here: ceil(elements / kThreads) blocks of kThreads, no shared memory. x: (n, in), w: (out, in), bias: (out),
 // y: (n, out).
 template <class T>
-__global__ void linear_kernel(const T* x, const T* w, const T* bias, T* y, int64_t n, int64_t in, int64_t out, bool relu) {
+__global__ void linear_kernel(const T* x, const T* w, const T* bias, T* y, int64_t n, int64_t in, int64_t out,
+                              bool relu) {
   const int64_t index = int64_t{blockIdx.x} * kThreads + threadIdx.x;
   if (index >= n * out) return;
   const int64_t i = index / out, o = index % out;
@@ -24,8 +25,8 @@ Plan linear_naive(const Linear& p, GpuContext& gpu) {
   return for_float(p.dtype, [&]<class T>() -> Plan {
     const Grid grid{.blocks = ceil_div(p.n * p.out, kThreads), .threads = kThreads, .stream = gpu.stream()};
     return [p, grid](Args t) {
-      launch(linear_kernel<T>, grid, t[Linear::x].as<const T>(), t[Linear::w].as<const T>(), t[Linear::bias].as<const T>(),
-             t[Linear::y].as<T>(), p.n, p.in, p.out, p.act == Act::relu);
+      launch(linear_kernel<T>, grid, t[Linear::x].as<const T>(), t[Linear::w].as<const T>(),
+             t[Linear::bias].as<const T>(), t[Linear::y].as<T>(), p.n, p.in, p.out, p.act == Act::relu);
     };
   });
 }
@@ -39,7 +40,8 @@ __device__ float gradient(const T* y, const T* dy, int64_t index, bool relu) {
 
 // dx: (n, in).
 template <class T>
-__global__ void linear_dx_kernel(const T* w, const T* y, const T* dy, T* dx, int64_t n, int64_t in, int64_t out, bool relu) {
+__global__ void linear_dx_kernel(const T* w, const T* y, const T* dy, T* dx, int64_t n, int64_t in, int64_t out,
+                                 bool relu) {
   const int64_t index = int64_t{blockIdx.x} * kThreads + threadIdx.x;
   if (index >= n * in) return;
   const int64_t i = index / in, p = index % in;
@@ -50,8 +52,8 @@ __global__ void linear_dx_kernel(const T* w, const T* y, const T* dy, T* dx, int
 
 // dw: (out, in), and, as column `in` of it, dbias: (out).
 template <class T>
-__global__ void linear_dw_kernel(const T* x, const T* y, const T* dy, T* dw, T* dbias, int64_t n, int64_t in, int64_t out,
-                                 bool relu) {
+__global__ void linear_dw_kernel(const T* x, const T* y, const T* dy, T* dw, T* dbias, int64_t n, int64_t in,
+                                 int64_t out, bool relu) {
   const int64_t index = int64_t{blockIdx.x} * kThreads + threadIdx.x;
   if (index >= out * (in + 1)) return;
   const int64_t o = index / (in + 1), p = index % (in + 1);

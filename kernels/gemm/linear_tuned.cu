@@ -10,7 +10,9 @@ namespace duet::DUET_DEVICE {
 namespace {
 struct WherePositive {
   template <class T>
-  __device__ T operator()(T y, T dy) const { return float(y) > 0 ? dy : T(0.0f); }
+  __device__ T operator()(T y, T dy) const {
+    return float(y) > 0 ? dy : T(0.0f);
+  }
 };
 }  // namespace
 
@@ -44,16 +46,17 @@ Plan linear_backward_tuned(const LinearBackward& p, GpuContext& gpu) {
     Buffer masked;
     if (p.act == Act::relu) masked = Buffer(gpu, p.n * p.out * int64_t{sizeof(T)});
     const int64_t workspace = dbias.workspace_bytes() + masked.bytes();
-    return Plan([relu = p.act == Act::relu, dx, dw, dbias = std::move(dbias), masked = std::move(masked), &gpu](Args t) {
-             const T *x = t[P::x].as<const T>(), *w = t[P::w].as<const T>(), *dy = t[P::dy].as<const T>();
-             const T* g = relu ? masked.as<T>() : dy;
-             if (relu)
-               dbias.enqueue(ReadMasked<T>{t[P::y].as<const T>(), dy, masked.as<T>()}, t[P::dbias].as<T>());
-             else
-               dbias.enqueue(ReadPlain<T>{dy}, t[P::dbias].as<T>());
-             enqueue_product<T>(dx, g, w, nullptr, t[P::dx].as<T>(), gpu);
-             enqueue_product<T>(dw, g, x, nullptr, t[P::dw].as<T>(), gpu);
-           })
+    return Plan(
+               [relu = p.act == Act::relu, dx, dw, dbias = std::move(dbias), masked = std::move(masked), &gpu](Args t) {
+                 const T *x = t[P::x].as<const T>(), *w = t[P::w].as<const T>(), *dy = t[P::dy].as<const T>();
+                 const T* g = relu ? masked.as<T>() : dy;
+                 if (relu)
+                   dbias.enqueue(ReadMasked<T>{t[P::y].as<const T>(), dy, masked.as<T>()}, t[P::dbias].as<T>());
+                 else
+                   dbias.enqueue(ReadPlain<T>{dy}, t[P::dbias].as<T>());
+                 enqueue_product<T>(dx, g, w, nullptr, t[P::dx].as<T>(), gpu);
+                 enqueue_product<T>(dw, g, x, nullptr, t[P::dw].as<T>(), gpu);
+               })
         .with("", workspace);
   });
 }

@@ -46,9 +46,8 @@ struct Fetch {
 // One block of 256 threads per tile, in the order of Tiles. Shared memory: 16.5 or 17 KiB. c: (batch, m, n), bias: (n) or
 // null. vector_c: rows of c take 16-byte accesses.
 template <int kTile, bool kVector>
-__global__ void __launch_bounds__(256, 2)
-    product_kernel(Operand a, Operand b, const float* bias, float* c, Tiles tiles, int64_t k, float alpha, bool relu,
-                   bool vector_c) {
+__global__ void __launch_bounds__(256, 2) product_kernel(Operand a, Operand b, const float* bias, float* c, Tiles tiles,
+                                                         int64_t k, float alpha, bool relu, bool vector_c) {
   using Tile = TileF32<kTile>;
   DUET_SHARED(float, panel_a, [Tile::kLines][Tile::kPitch]);
   DUET_SHARED(float, panel_b, [Tile::kLines][Tile::kPitch]);
@@ -57,7 +56,8 @@ __global__ void __launch_bounds__(256, 2)
 
   float sum[Tile::kSide][Tile::kSide] = {};
   Tile::multiply((k + Tile::kDepth - 1) / Tile::kDepth, a.depth_contiguous, b.depth_contiguous,
-                 Fetch<Tile, kVector>(a, at.batch, i0, k), Fetch<Tile, kVector>(b, at.batch, j0, k), panel_a, panel_b, sum);
+                 Fetch<Tile, kVector>(a, at.batch, i0, k), Fetch<Tile, kVector>(b, at.batch, j0, k), panel_a, panel_b,
+                 sum);
 
   c += at.batch * m * n;
 #pragma unroll
@@ -95,8 +95,8 @@ void enqueue_product_f32(const Product& p, const float* a, const float* b, const
   const auto run = [&]<int kTile, bool kVector>() {
     const Tiles tiles{ceil_div(p.m, kTile), ceil_div(p.n, kTile)};
     launch(product_kernel<kTile, kVector>,
-           Grid{.blocks = p.batch * tiles.down * tiles.across, .threads = 256, .stream = stream}, left, right, bias, c, tiles,
-           p.k, p.alpha, p.relu, vector_c);
+           Grid{.blocks = p.batch * tiles.down * tiles.across, .threads = 256, .stream = stream}, left, right, bias, c,
+           tiles, p.k, p.alpha, p.relu, vector_c);
   };
   if (left.stride % 4 != 0 || right.stride % 4 != 0 || !aligned16(a, b))
     run.template operator()<64, false>();

@@ -18,7 +18,8 @@ struct Operand {
 // null. pairs: rows of c take accesses of two elements.
 template <class T, bool kTransA, bool kTransB>
 __global__ void __launch_bounds__(TileHalf<T>::kThreads, 2)
-    product_kernel(Operand<T> a, Operand<T> b, const T* bias, T* c, Tiles tiles, int64_t k, float alpha, bool relu, bool pairs) {
+    product_kernel(Operand<T> a, Operand<T> b, const T* bias, T* c, Tiles tiles, int64_t k, float alpha, bool relu,
+                   bool pairs) {
   using Tile = TileHalf<T>;
   DUET_DYN_SHARED(T, shared);
   const auto at = tiles.at(blockIdx.x);
@@ -37,7 +38,8 @@ __global__ void __launch_bounds__(TileHalf<T>::kThreads, 2)
     };
   };
   typename Tile::Sums sums = {};
-  Tile::template multiply<kTransA, kTransB>((k + Tile::kDepth - 1) / Tile::kDepth, loader.template operator()<!kTransA>(a, i0),
+  Tile::template multiply<kTransA, kTransB>((k + Tile::kDepth - 1) / Tile::kDepth,
+                                            loader.template operator()<!kTransA>(a, i0),
                                             loader.template operator()<kTransB>(b, j0), shared, sums);
 
   c += at.batch * m * n;

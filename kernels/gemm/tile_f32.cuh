@@ -7,10 +7,10 @@ namespace duet::DUET_DEVICE {
 
 template <int kTile_>
 struct TileF32 {
-  static constexpr int kTile = kTile_;           // 64 or 128 rows and columns
-  static constexpr int kThreads = 256;           // 16 x 16
-  static constexpr int kDepth = 1024 / kTile;    // of a step: every thread fetches 4 elements of each panel
-  static constexpr int kGroups = kTile / 64;     // a thread has kGroups x 4 rows, 64 apart, and as many columns
+  static constexpr int kTile = kTile_;         // 64 or 128 rows and columns
+  static constexpr int kThreads = 256;         // 16 x 16
+  static constexpr int kDepth = 1024 / kTile;  // of a step: every thread fetches 4 elements of each panel
+  static constexpr int kGroups = kTile / 64;   // a thread has kGroups x 4 rows, 64 apart, and as many columns
   static constexpr int kSide = 4 * kGroups;
 
   // A panel in shared memory, aligned to 16 bytes: float[kLines][kPitch], two steps of kDepth lines. The padding spreads the

@@ -53,7 +53,8 @@ struct TileHalf {
   // sums += this warp's part of the product. load_a(panel, step), load_b(panel, step): fetch this thread's chunks.
   // kTransA: a's panel has m contiguous; kTransB: b's panel has depth contiguous. shared: kSharedBytes.
   template <bool kTransA, bool kTransB, class LoadA, class LoadB>
-  __device__ __forceinline__ static void multiply(int64_t steps, LoadA&& load_a, LoadB&& load_b, T* shared, Sums& sums) {
+  __device__ __forceinline__ static void multiply(int64_t steps, LoadA&& load_a, LoadB&& load_b, T* shared,
+                                                  Sums& sums) {
     using PanelA = Panel<!kTransA>;
     using PanelB = Panel<kTransB>;
     const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32;

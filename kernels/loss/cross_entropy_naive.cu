@@ -61,8 +61,8 @@ Plan cross_entropy_backward_naive(const CrossEntropyBackward& p, GpuContext& gpu
   return for_float(p.dtype, [&]<class T>() -> Plan {
     const Grid grid{.blocks = ceil_div(p.rows * p.cols, kThreads), .threads = kThreads, .stream = gpu.stream()};
     return [p, grid](Args t) {
-      launch(backward_kernel<T>, grid, t[P::x].as<const T>(), t[P::label].as<const int32_t>(), t[P::lse].as<const float>(),
-             t[P::dx].as<T>(), p.rows, p.cols, static_cast<float>(p.smooth));
+      launch(backward_kernel<T>, grid, t[P::x].as<const T>(), t[P::label].as<const int32_t>(),
+             t[P::lse].as<const float>(), t[P::dx].as<T>(), p.rows, p.cols, static_cast<float>(p.smooth));
     };
   });
 }

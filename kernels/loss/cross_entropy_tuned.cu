@@ -19,7 +19,8 @@ Grid grid_of(int64_t rows, cudaStream_t stream) {
 // A grid_of<kThreads>(rows), 64 bytes of shared memory. x: (rows, cols), label, lse, row_loss: (rows).
 template <class T, int kThreads>
 __global__ void __launch_bounds__(kThreads == kWarp ? 256 : kBlock)
-    rows_kernel(const T* x, const int32_t* label, float* lse, float* row_loss, int64_t rows, int64_t cols, float smooth) {
+    rows_kernel(const T* x, const int32_t* label, float* lse, float* row_loss, int64_t rows, int64_t cols,
+                float smooth) {
   DUET_SHARED(float, part, [kBlock / 32]);
   const int64_t row = int64_t{blockIdx.x} * blockDim.y + threadIdx.y;
   if (row >= rows) return;  // a whole warp, and no barrier follows; with 512 threads to a row it does not happen
@@ -34,9 +35,9 @@ __global__ void __launch_bounds__(kThreads == kWarp ? 256 : kBlock)
     for (int e = 0; e < kWidth; ++e) sum += float(pack.at[e]);
     all += sum;
   });
-  const float max = block_reduce<Max2, kThreads>(mine.max, part);
-  const float sum = block_reduce<Sum2, kThreads>(mine.sum_to(max), part);
-  all = block_reduce<Sum2, kThreads>(all, part);
+  const float max = block_reduce<TakeMax, kThreads>(mine.max, part);
+  const float sum = block_reduce<TakeSum, kThreads>(mine.sum_to(max), part);
+  all = block_reduce<TakeSum, kThreads>(all, part);
   if (threadIdx.x == 0) {
     const float log_sum = max + logf(sum);
     const int32_t mark = label[row];
@@ -85,7 +86,8 @@ DUET_REGISTER(cross_entropy_tuned);
 // label, lse: (rows). dx may be x.
 template <class T, int kThreads, int kSize>
 __global__ void __launch_bounds__(kThreads == kWarp ? 256 : kBlock)
-    backward_kernel(const T* x, const int32_t* label, const float* lse, T* dx, int64_t rows, int64_t cols, float smooth) {
+    backward_kernel(const T* x, const int32_t* label, const float* lse, T* dx, int64_t rows, int64_t cols,
+                    float smooth) {
   const int64_t row = int64_t{blockIdx.x} * blockDim.y + threadIdx.y;
   if (row >= rows) return;
   x += row * cols, dx += row * cols;
@@ -109,8 +111,9 @@ Plan cross_entropy_backward_tuned(const CrossEntropyBackward& p, GpuContext& gpu
       const T* x = t[P::x].as<const T>();
       T* dx = t[P::dx].as<T>();
       const auto run = [&]<int kThreads, int kSize>() {
-        launch(backward_kernel<T, kThreads, kSize>, grid_of<kThreads>(p.rows, stream), x, t[P::label].as<const int32_t>(),
-               t[P::lse].as<const float>(), dx, p.rows, p.cols, static_cast<float>(p.smooth));
+        launch(backward_kernel<T, kThreads, kSize>, grid_of<kThreads>(p.rows, stream), x,
+               t[P::label].as<const int32_t>(), t[P::lse].as<const float>(), dx, p.rows, p.cols,
+               static_cast<float>(p.smooth));
       };
       if (!same_offset16(x, dx))
         run.template operator()<kBlock, 1>();

@@ -7,7 +7,9 @@ namespace duet::DUET_DEVICE {
 namespace {
 struct Same {
   template <class T>
-  __device__ T operator()(T x) const { return x; }
+  __device__ T operator()(T x) const {
+    return x;
+  }
 };
 
 Plan copy_tuned(const Copy& p, GpuContext& gpu) {

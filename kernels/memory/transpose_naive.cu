@@ -20,7 +20,8 @@ Plan transpose_naive(const Transpose& p, GpuContext& gpu) {
     const int64_t elements = p.batch * p.rows * p.cols;
     const Grid grid{.blocks = ceil_div(elements, kThreads), .threads = kThreads, .stream = gpu.stream()};
     return [p, grid, elements](Args t) {
-      launch(transpose_kernel<T>, grid, t[Transpose::x].as<const T>(), t[Transpose::y].as<T>(), elements, p.rows, p.cols);
+      launch(transpose_kernel<T>, grid, t[Transpose::x].as<const T>(), t[Transpose::y].as<T>(), elements, p.rows,
+             p.cols);
     };
   });
 }

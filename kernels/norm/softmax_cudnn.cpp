@@ -10,8 +10,8 @@ Plan softmax_cudnn(const Softmax& p, GpuContext& gpu) {
   if (p.dtype == DType::f64) return Unsupported{"dtype f64"};
   return [handle = gpu.cudnn(), shape = CudnnTensor(p.dtype, {p.rows, p.cols, 1, 1})](Args t) {
     const float one = 1, zero = 0;  // y = one * softmax(x) + zero * y
-    DUET_CUDNN(cudnnSoftmaxForward(handle, CUDNN_SOFTMAX_ACCURATE, CUDNN_SOFTMAX_MODE_INSTANCE, &one,
-                                   shape.get(), t[Softmax::x].data, &zero, shape.get(), t[Softmax::y].data));
+    DUET_CUDNN(cudnnSoftmaxForward(handle, CUDNN_SOFTMAX_ACCURATE, CUDNN_SOFTMAX_MODE_INSTANCE, &one, shape.get(),
+                                   t[Softmax::x].data, &zero, shape.get(), t[Softmax::y].data));
   };
 }
 DUET_REGISTER(softmax_cudnn);  // cuda.cudnn

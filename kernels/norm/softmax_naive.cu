@@ -46,8 +46,8 @@ Plan softmax_backward_naive(const SoftmaxBackward& p, GpuContext& gpu) {
   return for_float(p.dtype, [&]<class T>() -> Plan {
     const Grid grid{.blocks = ceil_div(p.rows, kThreads), .threads = kThreads, .stream = gpu.stream()};
     return [p, grid](Args t) {
-      launch(softmax_backward_kernel<T>, grid, t[SoftmaxBackward::y].as<const T>(), t[SoftmaxBackward::dy].as<const T>(),
-             t[SoftmaxBackward::dx].as<T>(), p.rows, p.cols);
+      launch(softmax_backward_kernel<T>, grid, t[SoftmaxBackward::y].as<const T>(),
+             t[SoftmaxBackward::dy].as<const T>(), t[SoftmaxBackward::dx].as<T>(), p.rows, p.cols);
     };
   });
 }

@@ -5,7 +5,7 @@
 
 namespace duet::DUET_DEVICE {
 namespace {
-constexpr int kWarp = 32, kBlock = 256;           // threads for one row
+constexpr int kWarp = 32, kBlock = 256;                 // threads for one row
 constexpr int kForwardItems = 32, kBackwardItems = 16;  // elements of a row that a thread holds, of each tensor
 constexpr int kLongBlock = 512;
 
@@ -36,10 +36,10 @@ __global__ void __launch_bounds__(kBlock) softmax_kernel(const T* x, T* y, int64
       max = fmaxf(max, v[load * kSize + i]);
     }
   }
-  max = block_reduce<Max2, kThreads>(max, part);
+  max = block_reduce<TakeMax, kThreads>(max, part);
 #pragma unroll
   for (int i = 0; i < kForwardItems; ++i) sum += v[i] = expf(v[i] - max);
-  const float scale = 1 / block_reduce<Sum2, kThreads>(sum, part);
+  const float scale = 1 / block_reduce<TakeSum, kThreads>(sum, part);
 #pragma unroll
   for (int load = 0; load < kForwardItems / kSize; ++load) {
     const int c = first_column<kThreads, kSize>(load);
@@ -59,8 +59,8 @@ __global__ void __launch_bounds__(kLongBlock) softmax_long_kernel(const T* x, T*
 
   RunningSoftmax mine;
   for_row<kLongBlock, kSize>(x, cols, [&](const auto& pack, int64_t) { mine.add(pack); });
-  const float max = block_reduce<Max2, kLongBlock>(mine.max, part);
-  const float scale = 1 / block_reduce<Sum2, kLongBlock>(mine.sum_to(max), part);
+  const float max = block_reduce<TakeMax, kLongBlock>(mine.max, part);
+  const float scale = 1 / block_reduce<TakeSum, kLongBlock>(mine.sum_to(max), part);
   for_row<kLongBlock, kSize>(x, cols, [&]<int kWidth>(Pack<T, kWidth> pack, int64_t c) {
 #pragma unroll
     for (int i = 0; i < kWidth; ++i) pack.at[i] = T(expf(float(pack.at[i]) - max) * scale);
@@ -91,7 +91,7 @@ __global__ void __launch_bounds__(kBlock)
       dot += vy[item] * vdy[item];
     }
   }
-  dot = block_reduce<Sum2, kThreads>(dot, part);
+  dot = block_reduce<TakeSum, kThreads>(dot, part);
 #pragma unroll
   for (int load = 0; load < kBackwardItems / kSize; ++load) {
     const int c = first_column<kThreads, kSize>(load);
@@ -104,7 +104,8 @@ __global__ void __launch_bounds__(kBlock)
 
 // As softmax_long_kernel, for y, dy and dx.
 template <class T, int kSize>
-__global__ void __launch_bounds__(kLongBlock) softmax_backward_long_kernel(const T* y, const T* dy, T* dx, int64_t cols) {
+__global__ void __launch_bounds__(kLongBlock)
+    softmax_backward_long_kernel(const T* y, const T* dy, T* dx, int64_t cols) {
   DUET_SHARED(float, part, [kLongBlock / 32]);
   y += blockIdx.x * cols, dy += blockIdx.x * cols, dx += blockIdx.x * cols;
 
@@ -114,7 +115,7 @@ __global__ void __launch_bounds__(kLongBlock) softmax_backward_long_kernel(const
 #pragma unroll
     for (int i = 0; i < kWidth; ++i) dot += float(pack.at[i]) * float(other.at[i]);
   });
-  dot = block_reduce<Sum2, kLongBlock>(dot, part);
+  dot = block_reduce<TakeSum, kLongBlock>(dot, part);
   for_row<kLongBlock, kSize>(y, cols, [&]<int kWidth>(Pack<T, kWidth> pack, int64_t c) {
     const auto other = load_pack<kWidth>(dy + c);
 #pragma unroll
@@ -150,8 +151,8 @@ Plan softmax_tuned(const Softmax& p, GpuContext& gpu) {
         if constexpr (kThreads > 0)
           launch(softmax_kernel<T, kThreads, kSize>, grid_of<kThreads>(p.rows, gpu), x, y, p.rows, p.cols);
         else
-          launch(softmax_long_kernel<T, kSize>, Grid{.blocks = p.rows, .threads = kLongBlock, .stream = gpu.stream()}, x,
-                 y, p.cols);
+          launch(softmax_long_kernel<T, kSize>, Grid{.blocks = p.rows, .threads = kLongBlock, .stream = gpu.stream()},
+                 x, y, p.cols);
       };
       by_row_length<T, kForwardItems>(p.cols, run, x, y);
     };
@@ -166,7 +167,8 @@ Plan softmax_backward_tuned(const SoftmaxBackward& p, GpuContext& gpu) {
       T* dx = t[SoftmaxBackward::dx].as<T>();
       const auto run = [&]<int kThreads, int kSize>() {
         if constexpr (kThreads > 0)
-          launch(softmax_backward_kernel<T, kThreads, kSize>, grid_of<kThreads>(p.rows, gpu), y, dy, dx, p.rows, p.cols);
+          launch(softmax_backward_kernel<T, kThreads, kSize>, grid_of<kThreads>(p.rows, gpu), y, dy, dx, p.rows,
+                 p.cols);
         else
           launch(softmax_backward_long_kernel<T, kSize>,
                  Grid{.blocks = p.rows, .threads = kLongBlock, .stream = gpu.stream()}, y, dy, dx, p.cols);

@@ -32,10 +32,11 @@ Plan sgd_tuned(const Sgd& p, GpuContext& gpu) {
       const float momentum = static_cast<float>(p.momentum), weight_decay = static_cast<float>(p.weight_decay);
       T *parameters = t[Sgd::p].as<T>(), *v = t[Sgd::v].as<T>();
       if (aligned16(g, parameters, v))
-        launch(sgd_kernel<T, kPack<T>>, map_grid(p.n, kPack<T>, stream), g, lr, parameters, v, p.n, momentum, weight_decay,
-               p.nesterov);
+        launch(sgd_kernel<T, kPack<T>>, map_grid(p.n, kPack<T>, stream), g, lr, parameters, v, p.n, momentum,
+               weight_decay, p.nesterov);
       else
-        launch(sgd_kernel<T, 1>, map_grid(p.n, 1, stream), g, lr, parameters, v, p.n, momentum, weight_decay, p.nesterov);
+        launch(sgd_kernel<T, 1>, map_grid(p.n, 1, stream), g, lr, parameters, v, p.n, momentum, weight_decay,
+               p.nesterov);
     };
   });
 }

@@ -14,7 +14,9 @@ struct ReadPlain {
   const T* x;
   using Element = T;
   template <int kSize>
-  __device__ __forceinline__ Pack<T, kSize> operator()(int64_t i) const { return load_pack<kSize>(x + i); }
+  __device__ __forceinline__ Pack<T, kSize> operator()(int64_t i) const {
+    return load_pack<kSize>(x + i);
+  }
   bool aligned() const { return aligned16(x); }
 };
 // g = dy where y > 0, else 0: is stored on the way.
@@ -37,8 +39,8 @@ struct ReadMasked {
 };
 
 struct Columns {
-  static constexpr int kLanes = 32, kRows = 8;     // threads of a block
-  static constexpr int64_t kAddsInARow = 1024;     // of one thread
+  static constexpr int kLanes = 32, kRows = 8;  // threads of a block
+  static constexpr int64_t kAddsInARow = 1024;  // of one thread
 };
 
 // out[part, c] = the sum of rows part * height ... of at most `height`. Blocks of (32, 8), one for each strip of 32 * kSize
@@ -93,7 +95,8 @@ template <class T>
 class ColumnSum {
  public:
   ColumnSum(int64_t rows, int64_t cols, GpuContext& gpu) : rows_(rows), cols_(cols), stream_(gpu.stream()) {
-    const int64_t strips = std::max<int64_t>(1, ceil_div(cols, Columns::kLanes * (cols % kPack<T> == 0 ? kPack<T> : 1)));
+    const int64_t strips =
+        std::max<int64_t>(1, ceil_div(cols, Columns::kLanes * (cols % kPack<T> == 0 ? kPack<T> : 1)));
     const int64_t for_speed = std::min(ceil_div(4 * gpu.multiprocessors(), strips), ceil_div(rows, 64));
     parts_ = std::max({int64_t{1}, for_speed, ceil_div(rows, Columns::kRows * Columns::kAddsInARow)});
     height_ = ceil_div(rows, parts_);

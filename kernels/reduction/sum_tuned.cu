@@ -5,9 +5,9 @@
 
 namespace duet::DUET_DEVICE {
 namespace {
-constexpr int kWarp = 32, kBlock = 512;         // threads for one part of a row
-constexpr int64_t kShortRow = 1024;             // up to here a warp takes a row
-constexpr int64_t kAddsInARow = 1024;           // of one thread
+constexpr int kWarp = 32, kBlock = 512;  // threads for one part of a row
+constexpr int64_t kShortRow = 1024;      // up to here a warp takes a row
+constexpr int64_t kAddsInARow = 1024;    // of one thread
 
 template <class T, int kSize>
 __device__ __forceinline__ float sum_of(const Pack<T, kSize>& pack) {
@@ -29,15 +29,15 @@ __global__ void __launch_bounds__(kThreads == kWarp ? 256 : kBlock)
   float sum = 0;
   for_row<kThreads, kPack<T>>(x + row * cols + part * length, max(int64_t{0}, min(length, cols - part * length)),
                               [&](const auto& pack, int64_t) { sum += sum_of(pack); });
-  sum = block_reduce<Sum2, kThreads>(sum, shared);
+  sum = block_reduce<TakeSum, kThreads>(sum, shared);
   if (threadIdx.x == 0) out[index] = Out(sum);
 }
 
 template <class T, class Out>
 void add_rows(cudaStream_t stream, const T* x, Out* out, int64_t rows, int64_t cols, int64_t parts, int64_t length) {
   if (parts == 1 && cols <= kShortRow)
-    launch(rows_kernel<T, Out, kWarp>, Grid{.blocks = ceil_div(rows, 8), .threads = {kWarp, 8}, .stream = stream}, x, out,
-           rows, cols, parts, length);
+    launch(rows_kernel<T, Out, kWarp>, Grid{.blocks = ceil_div(rows, 8), .threads = {kWarp, 8}, .stream = stream}, x,
+           out, rows, cols, parts, length);
   else
     launch(rows_kernel<T, Out, kBlock>, Grid{.blocks = rows * parts, .threads = kBlock, .stream = stream}, x, out, rows,
            cols, parts, length);
@@ -46,7 +46,8 @@ void add_rows(cudaStream_t stream, const T* x, Out* out, int64_t rows, int64_t c
 template <class T>
 Plan sum_rows(int64_t rows, int64_t cols, GpuContext& gpu) {
   const int64_t wanted = 4 * gpu.multiprocessors();  // blocks
-  const int64_t for_speed = rows == 0 || cols <= 4 * kShortRow ? 1 : std::min(ceil_div(wanted, rows), ceil_div(cols, 4096));
+  const int64_t for_speed =
+      rows == 0 || cols <= 4 * kShortRow ? 1 : std::min(ceil_div(wanted, rows), ceil_div(cols, 4096));
   const int64_t parts = std::max({int64_t{1}, for_speed, ceil_div(cols, kBlock * kPack<T> * kAddsInARow)});
   const int64_t length = ceil_div(ceil_div(cols, parts), 4096) * 4096;
   Buffer partial;
@@ -68,9 +69,7 @@ Plan sum_columns(int64_t rows, int64_t cols, GpuContext& gpu) {
   if (!ColumnSum<T>::serves(rows)) return Unsupported{"columns of more than 2^26 elements"};
   ColumnSum<T> sum(rows, cols, gpu);
   const int64_t workspace = sum.workspace_bytes();
-  return Plan([sum = std::move(sum)](Args t) {
-           sum.enqueue(ReadPlain<T>{t[Sum::x].as<const T>()}, t[Sum::y].as<T>());
-         })
+  return Plan([sum = std::move(sum)](Args t) { sum.enqueue(ReadPlain<T>{t[Sum::x].as<const T>()}, t[Sum::y].as<T>()); })
       .with("", workspace);
 }
 

@@ -2,7 +2,8 @@
 //   nchw: x (n, c, h, w), w (k, c/groups, r, s), y (n, k, ho, wo)
 //   nhwc: x (n, h, w, c), w (k, r, s, c/groups), y (n, ho, wo, k)
 // Outside x there are zeros. Output channel o reads the c/groups input channels of its group o / (k/groups).
-// ho = (h + 2 pad_h - dil_h (r - 1) - 1) / stride_h + 1 where the filter fits, else 0; wo alike. y is overwritten and is not x.
+// ho = (h + 2 pad_h - dil_h (r - 1) - 1) / stride_h + 1 where the filter fits, else 0; wo alike. y is overwritten and
+// is not x.
 // A sum without terms is 0. Sums are formed in f32 or better.
 #pragma once
 #include "core/attributes.h"

@@ -1,6 +1,7 @@
-// A fully connected layer and its gradients. x: (n, in), w: (out, in), bias: (out), y: (n, out), row-major, dense; no tensor is
-// another. relu and bias are applied to the sum in f32 or better, before y is rounded to dtype.
-// Backward: with g = dy where y > 0 (relu; elsewhere 0) or g = dy (none): dx = g w, dw = g' x, dbias = the column sums of g.
+// A fully connected layer and its gradients. x: (n, in), w: (out, in), bias: (out), y: (n, out), row-major, dense; no
+// tensor is another. relu and bias are applied to the sum in f32 or better, before y is rounded to dtype.
+// Backward: with g = dy where y > 0 (relu; elsewhere 0) or g = dy (none): dx = g w, dw = g' x, dbias = the column
+// sums of g.
 // Gradients overwrite. Without an activation y is not read.
 #pragma once
 #include "core/attributes.h"

@@ -1,4 +1,5 @@
-// What all primitives that sum products (gemm, linear, conv2d) share: the precisions they exist in and how far off a sum may be.
+// What all primitives that sum products share (gemm, linear, conv2d): in which precisions they exist and how far off a
+// sum may be.
 #pragma once
 #include <algorithm>
 #include <string>
@@ -8,11 +9,11 @@
 
 namespace duet {
 
-// The tolerance of one output that is a sum of `count` products of dtype, scaled or with a bias added, rounded to dtype.
-// Sums are formed in f32 (f64 for f64). `extra`: further roundings, one each for a scale and for a bias.
+// The tolerance of one output that is a sum of `count` products of dtype, scaled or with a bias, rounded to dtype. Sums
+// are formed in f32 (f64 for f64). `extra`: further roundings, one each for a scale and for a bias.
 //  - A product rounds once at most and joins in count - 1 additions, in any order: gamma(count + extra) (Higham, 3.1).
-//  - Matrix units (bf16, f16, tf32) truncate, which is 2u, and align each block of w >= 4 products and the accumulator to
-//    the largest before they add, which is another 2u for the accumulator's share: 2 (1 + 1/4) u, taken as 3u a term
+//  - Matrix units (bf16, f16, tf32) truncate, which is 2u, and align each block of w >= 4 products and the accumulator
+//    to the largest before they add, which is another 2u for the accumulator's share: 2 (1 + 1/4) u, taken as 3u a term
 //    (Fasi et al. 2021, Numerical behavior of NVIDIA tensor cores, doi 10.7717/peerj-cs.330).
 //  - tf32: both factors lose their low bits first; hardware that is handed plain f32 truncates them: 2u each.
 //  - Rounding the result, off by the above, to dtype: u |want| and a second-order part that `1 + u` covers.

@@ -94,6 +94,8 @@ TEST_F(MadeUp, TheNarrowestQuotaOfAllParentGroupsCounts) {
   const MachineState s = read_machine_state(root);
   ASSERT_TRUE(s.cpu_quota);
   EXPECT_EQ(*s.cpu_quota, 1.5);
+  put("sys/fs/cgroup/user.slice/job/cpu.max", "50000 100000\n");
+  EXPECT_EQ(read_machine_state(root).cpu_quota, 0.5);
   EXPECT_EQ(s.memory_limit_bytes, int64_t{536870912});
 }
 

@@ -174,11 +174,12 @@ NpyReader::NpyReader(const std::string& path) : path_(path), file_(nullptr, std:
   if (std::fread(header.data(), 1, length, file_.get()) != length) throw Error("{}: truncated .npy header", path);
   parse_header(header);
 
-  int64_t bytes = type_[1] - '0';
-  elements_ = 1;
+  const int64_t size = type_[1] - '0';
+  int64_t bytes = size;
   for (const int64_t extent : shape_)
-    if (__builtin_mul_overflow(elements_, extent, &elements_) || __builtin_mul_overflow(bytes, extent, &bytes))
+    if (__builtin_mul_overflow(bytes, extent, &bytes))
       throw Error("{}: the product of its shape {} overflows 64 bits", path, to_text(shape_));
+  elements_ = bytes / size;
   const int64_t held = about.st_size - static_cast<int64_t>(begin + length);
   if (held != bytes)
     throw Error("{}: {} .npy file: shape {} of {} takes {} bytes, and {} follow the header", path,

@@ -80,7 +80,7 @@ std::optional<int> parse(int argc, char** argv, Options& options) {
   app.add_option("--dtype", options.dtypes, "only these element types: f32 bf16 f16")->delimiter(',');
   app.add_option("--scope", options.scopes, "only these scopes: kernel call end_to_end")->delimiter(',');
   app.add_option("--threads", options.threads, "CPU threads (default: all cores; from standard on also one)");
-  app.add_option("--seed", options.seed, "of inputs, sampled slices and the order of cases (default 1)");
+  app.add_option("--seed", options.seed, "of inputs, sampled slices and the order of cases (default 1)")->check(CLI::NonNegativeNumber);
   app.add_option("--repetitions", options.repetitions, "repetitions of each series (default 1, 3 or 5 by scale)");
   app.add_option("--min-time", options.min_time_s, "seconds of samples in a repetition (default 0.02, 0.1 or 0.5)");
   app.add_flag("--resume", options.resume, "go on from the journal beside --json=FILE");

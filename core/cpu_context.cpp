@@ -2,7 +2,6 @@
 
 #include <immintrin.h>
 #include <sys/mman.h>
-#include <tbb/task_scheduler_observer.h>
 #include <unistd.h>
 
 #include <cstring>
@@ -27,23 +26,12 @@ int64_t mapped_size(int64_t bytes) {
 ScopedFlushDenormals::ScopedFlushDenormals() : saved_(_mm_getcsr()) { _mm_setcsr(saved_ | kFlush); }
 ScopedFlushDenormals::~ScopedFlushDenormals() { _mm_setcsr(saved_); }
 
-// Every worker that joins the arena flushes denormals; the calling thread does so in enter().
-class CpuContext::FlushDenormals : public tbb::task_scheduler_observer {
- public:
-  explicit FlushDenormals(tbb::task_arena& arena) : tbb::task_scheduler_observer(arena) { observe(true); }
-  ~FlushDenormals() override { observe(false); }
-  void on_scheduler_entry(bool is_worker) override {
-    if (is_worker) _mm_setcsr(_mm_getcsr() | kFlush);
-  }
-};
-
 CpuContext::CpuContext(int threads) : threads_(threads) {
   const int most = static_cast<int>(std::thread::hardware_concurrency());
   if (threads < 1 || threads > most) throw Error("--threads {} is not within 1 .. {}", threads, most);
+  const ScopedFlushDenormals flush;  // oneTBB runs an arena's work in the floating-point mode of who initialised it
   arena_.initialize(threads, 1);
-  flush_ = std::make_unique<FlushDenormals>(arena_);
 }
-CpuContext::~CpuContext() = default;
 
 std::string CpuContext::describe() const { return fmt::format("CPU, {} thread(s), {}", threads_, simd_target()); }
 

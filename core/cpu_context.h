@@ -4,8 +4,6 @@
 #include <tbb/parallel_for.h>
 #include <tbb/task_arena.h>
 
-#include <memory>
-
 #include "core/context.h"
 
 namespace duet {
@@ -15,7 +13,6 @@ class CpuContext final : public Context {
   static constexpr Device kDevice = Device::cpu;
 
   explicit CpuContext(int threads);  // 1 .. hardware threads; throws Error otherwise
-  ~CpuContext() override;
 
   int threads() const { return threads_; }
 
@@ -43,10 +40,8 @@ class CpuContext final : public Context {
   void evict(const void* memory, int64_t bytes) override;
 
  private:
-  class FlushDenormals;
   int threads_;
   mutable tbb::task_arena arena_;
-  std::unique_ptr<FlushDenormals> flush_;
 };
 
 // Denormals are zero and results flush to zero on this thread while it lives.

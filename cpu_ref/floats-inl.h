@@ -173,7 +173,8 @@ HWY_INLINE void map(D d, int64_t n, const F& f, T* y, const X*... x) {
     put<kStream>(d, v0, y + i), put<kStream>(d, v1, y + i + lanes);
     put<kStream>(d, v2, y + i + 2 * lanes), put<kStream>(d, v3, y + i + 3 * lanes);
   }
-  for (; i < n; i += lanes) write(d, f(read(d, x + i, n - i)...), y + i, n - i);
+  for (; i + lanes <= n; i += lanes) put<kStream>(d, f(read(d, x + i)...), y + i);
+  if (i < n) write(d, f(read(d, x + i, n - i)...), y + i, n - i);
 }
 template <class D, class F, class T, class... X>
 HWY_INLINE void map(D d, bool stream, int64_t n, const F& f, T* y, const X*... x) {

@@ -30,8 +30,8 @@ constexpr uint64_t kSeed = 3;
 // Later steps start from parameters that are off by lr times that, which changes little.
 // C was therefore measured: the largest |got - want| / (u max|want|) of any tensor over batches, thread counts and CPU
 // implementations is 7.2 after one step and 12.0 after three (2-core AVX-512 VM, g++ 12.2, 2026-11-21:
-// DUET_PRINT_RATIOS=1 build/bin/duet_op_tests --gtest_filter='MlpStep.*'). kMargin is for other orders of summation. The
-// smallest fault planted below is 580 times the bound.
+// DUET_PRINT_RATIOS=1 build/bin/duet_op_tests --gtest_filter='MlpStep.*'). kMargin is for other orders of summation.
+// The smallest fault planted below is 580 times the bound.
 constexpr double kMargin = 4, kOneStep = 7.2 * kMargin, kThreeSteps = 12 * kMargin;
 
 struct Compared {

@@ -1,0 +1,97 @@
+#!/usr/bin/env bash
+# bench_all from the outside: what it lists, refuses, writes, and how it survives interrupts and crashes.
+source "$(dirname "$0")/common.bash"
+bench=${DUET_BIN}/bench_all
+small=(--scale smoke --device cpu --filter '^(relu|step/mlp)/cpu')
+
+# says STATUS PATTERN ARGUMENT...: bench_all leaves with STATUS, says something that matches on standard error, writes no file.
+says() {
+  local status=$1 pattern=$2 got
+  shift 2
+  timeout 60 "$bench" "$@" > stdout 2> stderr
+  got=$?
+  [ "$got" = "$status" ] || fail "bench_all $*: status $got, not $status: $(cat stderr)"
+  [ "$(wc -l < stderr)" = 1 ] || fail "bench_all $*: not one line: $(cat stderr)"
+  grep -qE -- "$pattern" stderr || fail "bench_all $*: no match of '$pattern' in: $(cat stderr)"
+  [ "$(find . -type f ! -name 'std*' ! -name 'kept*' | wc -l)" = 0 ] || fail "bench_all $*: left $(find . -type f ! -name 'std*')"
+}
+says 2 'no-such' --no-such
+says 2 'benchmark_perf_counters' --benchmark_perf_counters=CYCLES
+says 2 'only json' --benchmark_out_format=csv
+says 2 "'tiny' is not one of smoke quick standard full" --scale tiny
+says 2 "'tpu' is not one of cpu gpu all" --device tpu
+says 2 "'warp' is not one of kernel call end_to_end" --scope warp
+says 2 "'f31' is not one of" --dtype f31
+says 2 "'cpu.none' names no implementation" --impl cpu.none
+says 2 'not a regular expression' --filter '('
+says 2 'nothing matches.*no_such_job' --filter no_such_job
+says 2 'not within 1 ..' --repetitions 0
+says 2 '100000 is not within' --threads 100000 "${small[@]}"
+says 2 'cannot write /dev/null/x' --json=/dev/null/x/r.json "${small[@]}"
+says 2 'needs --json=FILE' --resume
+says 2 'no journal' --resume --json=absent.json "${small[@]}"
+ls /dev/nvidiactl > /dev/null 2>&1 || says 77 'CUDA' --device gpu --scale smoke
+
+"$bench" --help > stdout || fail '--help'
+for flag in json list filter scale device impl dtype scope threads seed repetitions min-time resume; do
+  grep -q -- "--$flag" stdout || fail "--help leaves out --$flag"
+done
+"$bench" --list "${small[@]}" > listed || fail '--list'
+grep -q '^relu/cpu.tuned/f32/n:' listed || fail "--list: $(cat listed)"
+"$bench" --benchmark_list_tests --benchmark_filter='^relu/cpu' --scale smoke | cmp - <(grep ^relu listed) || fail "Google Benchmark's flags"
+
+"$bench" "${small[@]}" --json=kept.json > stdout 2> stderr || fail "a run: $(cat stderr)"
+[ ! -s stdout ] || fail 'a run with --json=FILE prints on standard output'
+[ ! -e kept.json.journal ] || fail 'the journal stays behind a complete run'
+"$bench" "${small[@]}" --json > printed.json 2> stderr || fail '--json to standard output'
+
+# An interrupt ends with a valid file that says so; --resume finishes it, and takes over what was done.
+"$bench" --scale quick --device cpu --filter '^(copy|gemm|softmax)/cpu' --json=cut.json 2> stderr &
+pid=$!
+for _ in $(seq 300); do grep -q '^\[1/' stderr && break; sleep 0.1; done
+kill -INT $pid
+wait $pid
+[ $? = 130 ] || fail "an interrupt leaves with $?: $(cat stderr)"
+[ -s cut.json ] && [ -s cut.json.journal ] || fail 'an interrupt leaves no result or no journal'
+printf '{"job": {"name": "cut in the mid' >> cut.json.journal  # as a crash would leave it
+"$duet" report cut.json.journal -o cut_report > stdout 2>&1 || fail "a journal makes no report: $(cat stdout)"
+cp cut.json interrupted.json
+"$bench" --scale quick --device cpu --filter '^(copy|gemm|softmax)/cpu' --json=cut.json --resume 2> stderr || fail "--resume: $(cat stderr)"
+grep -q 'from the journal' stderr || fail '--resume measured everything again'
+
+command -v python3 > /dev/null || { echo 'the JSON is not looked into: no python3'; finish; exit; }
+python3 - << 'PYTHON' || fail 'the run files'
+import json
+def load(name):
+    def refuse(x): raise ValueError(x)
+    return json.load(open(name), parse_constant=refuse)
+d = load("kept.json")
+jobs = d["duet"]["jobs"]
+assert d["duet"]["run"]["complete"] and len(jobs) == 2, [j["name"] for j in jobs]
+for j in jobs:
+    assert j["status"] == "ok" and j["check"]["max_error_ratio"] <= 1 and j["check"]["slices"] > 0, j
+    for s in j["series"]:
+        rows = [b for b in d["benchmarks"] if b["run_name"] == f'{j["name"]}/{s["scope"]}/{s["cache"]}/threads:{s["threads"]}']
+        assert len(rows) == len(s["repetitions"]) + 1, rows
+        median = [b for b in rows if b["run_type"] == "aggregate"]
+        assert abs(median[0]["real_time"] * 1e-6 / s["summary"]["median_s"] - 1) < 1e-9
+        assert all(len(r["samples_s"]) == s["iterations"] for r in s["repetitions"])
+step, = d["duet"]["steps"]
+assert step["job"].startswith("step/mlp/cpu/") and step["parts_s"] and step["phases_s"]
+assert {c["name"] for c in d["duet"]["ceilings"]} >= {"cpu.copy", "cpu.triad", "cpu.read", "cpu.update", "cpu.fma.f32"}
+assert not load("interrupted.json")["duet"]["run"]["complete"]
+assert any(j["status"] == "skipped" and "interrupted" in j["reason"] for j in load("interrupted.json")["duet"]["jobs"])
+whole = load("cut.json")["duet"]
+assert whole["run"]["complete"] and all(j["status"] == "ok" for j in whole["jobs"])
+assert len(load("printed.json")["duet"]["jobs"]) == 2
+try:
+    import jsonschema
+except ImportError:
+    print("no jsonschema: the schema is not checked")
+else:
+    import os
+    schema = json.load(open(os.path.join(os.environ["DUET_SOURCE"], "reports/run.schema.json")))
+    for name in ("kept.json", "interrupted.json", "cut.json"):
+        jsonschema.validate(load(name), schema)
+PYTHON
+finish

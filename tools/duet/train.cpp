@@ -99,7 +99,8 @@ void add_train(CLI::App& app) {
   train->add_option("--device", options->device, "cpu or gpu")->capture_default_str();
   train->add_option("--threads", options->threads, "threads of the CPU; all by default");
   train->add_option("--seed", options->seed, "of initial parameters, dropout, order and drawn digits")
-      ->capture_default_str();
+      ->capture_default_str()
+      ->check(CLI::NonNegativeNumber);
   train
       ->add_option("--impl-preference", options->preferences,
                    "implementations, the first that serves a primitive runs it")

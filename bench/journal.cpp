@@ -16,12 +16,16 @@ Journal::~Journal() {
   if (file_) std::fclose(file_);
 }
 
+void Journal::require(const std::string& result) {
+  if (!std::filesystem::is_regular_file(path_for(result))) throw Error("--resume: there is no journal {}", path_for(result));
+}
+
 void Journal::open(const std::string& result, const Json& header, bool resume) {
   path_ = path_for(result);
   uintmax_t whole = 0;  // bytes of complete lines
   if (resume) {
+    require(result);
     std::ifstream in(path_, std::ios::binary);
-    if (!in) throw Error("--resume: there is no journal {}", path_);
     bool first = true;
     for (std::string text; std::getline(in, text);) {
       if (in.eof()) break;  // no newline: cut by a crash

@@ -17,6 +17,7 @@ class Journal {
   ~Journal();
 
   static std::string path_for(const std::string& result) { return result + ".journal"; }
+  static void require(const std::string& result);  // throws Error where there is nothing to resume
   // Starts afresh, or (resume) goes on behind the last whole line. header: the run document without jobs.
   // Throws Error: cannot be written; --resume without a journal, or with one of another machine, build, scale or seed.
   void open(const std::string& result, const Json& header, bool resume);

@@ -121,7 +121,10 @@ int run(const Options& options) {
   const bool to_file = options.json && !options.json_to_stdout();
   if (to_file) {  // learn now, not after an hour, that the result cannot be written
     Journal probe;
-    if (!options.resume) probe.open(*options.json, Json::object(), false), probe.remove();
+    if (options.resume)
+      Journal::require(*options.json);
+    else
+      probe.open(*options.json, Json::object(), false), probe.remove();
   }
 
   Progress progress(static_cast<int>(cases.size()));

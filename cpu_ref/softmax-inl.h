@@ -17,7 +17,7 @@ HWY_BEFORE_NAMESPACE();
 namespace duet::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// Elements of a row that are worked on at a time. Read from memory once, by max_of, they are in L1 for exp_sum.
+// Elements of a row that are worked on at a time. Read from memory once, by max_of, they are in L1 for what follows.
 inline constexpr int64_t kRowPart = 2048;
 
 template <class T>
@@ -34,29 +34,39 @@ HWY_INLINE float max_of(const T* x, int64_t n) {
   return hn::GetLane(hn::MaxOfLanes(d, hn::Max(hn::Max(m0, m1), hn::Max(m2, m3))));
 }
 
-// sum_i exp(x[i] - max); with kKeep, e[i] holds the terms. Meanwhile fetches what follows x: the next part or row.
-template <bool kKeep, class T>
-HWY_INLINE float exp_sum(const T* x, int64_t n, float max, float* e) {
+// Softmax works with powers of two: exp(x - max) = 2^(x kLog2E - top), top = max kLog2E rounded. All terms of a row share
+// the rounding of top, and so does whoever undoes it.
+HWY_INLINE float top_of(float max) { return max * kLog2E; }
+
+template <class D, class T>
+HWY_INLINE hn::Vec<D> power(D d, const T* x, hn::Vec<D> top) {
+  return exp2(d, hn::MulSub(read(d, x), hn::Set(d, kLog2E), top));
+}
+template <class D, class T>
+HWY_INLINE hn::Vec<D> power(D d, const T* x, hn::Vec<D> top, int64_t left) {  // lanes beyond: 0
+  return exp2(d, hn::MulSub(read(d, x, left, -INFINITY), hn::Set(d, kLog2E), top));
+}
+
+// Fetches the cache lines of a round of vectors.
+template <class T>
+HWY_INLINE void fetch_ahead(const T* x, int64_t n) {
+  for (int64_t k = 0; k < n; k += 64 / static_cast<int64_t>(sizeof(T))) hwy::Prefetch(x + k);
+}
+
+// sum_i 2^(x[i] kLog2E - top). Meanwhile fetches what follows x: the next part or row.
+template <class T>
+HWY_INLINE float power_sum(const T* x, int64_t n, float top_value) {
   const hn::ScalableTag<float> d;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
-  const auto m = hn::Set(d, max);
+  const auto top = hn::Set(d, top_value);
   auto s0 = hn::Zero(d), s1 = s0, s2 = s0, s3 = s0;
   int64_t i = 0;
   for (; i + 4 * lanes <= n; i += 4 * lanes) {
-    for (int64_t k = 0; k < 4 * lanes; k += 64 / static_cast<int64_t>(sizeof(T))) hwy::Prefetch(x + n + i + k);
-    const auto e0 = exp(d, hn::Sub(read(d, x + i), m)), e1 = exp(d, hn::Sub(read(d, x + i + lanes), m));
-    const auto e2 = exp(d, hn::Sub(read(d, x + i + 2 * lanes), m)), e3 = exp(d, hn::Sub(read(d, x + i + 3 * lanes), m));
-    s0 = hn::Add(s0, e0), s1 = hn::Add(s1, e1), s2 = hn::Add(s2, e2), s3 = hn::Add(s3, e3);
-    if (kKeep) {
-      hn::StoreU(e0, d, e + i), hn::StoreU(e1, d, e + i + lanes);
-      hn::StoreU(e2, d, e + i + 2 * lanes), hn::StoreU(e3, d, e + i + 3 * lanes);
-    }
+    fetch_ahead(x + n + i, 4 * lanes);
+    s0 = hn::Add(s0, power(d, x + i, top)), s1 = hn::Add(s1, power(d, x + i + lanes, top));
+    s2 = hn::Add(s2, power(d, x + i + 2 * lanes, top)), s3 = hn::Add(s3, power(d, x + i + 3 * lanes, top));
   }
-  for (; i < n; i += lanes) {
-    const auto v = exp(d, hn::Sub(read(d, x + i, n - i, -INFINITY), m));  // exp makes the padding 0
-    s0 = hn::Add(s0, v);
-    if (kKeep) store(d, v, e + i, n - i);
-  }
+  for (; i < n; i += lanes) s0 = hn::Add(s0, power(d, x + i, top, n - i));
   return hn::GetLane(hn::SumOfLanes(d, hn::Add(hn::Add(s0, s1), hn::Add(s2, s3))));
 }
 

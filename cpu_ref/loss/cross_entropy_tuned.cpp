@@ -5,6 +5,8 @@
 #define HWY_TARGET_INCLUDE "cpu_ref/loss/cross_entropy_tuned.cpp"  // compiled once per instruction set
 #include <hwy/foreach_target.h>
 
+#include <numbers>
+
 #include "core/registry.h"
 #include "cpu_ref/pieces.h"
 #include "cpu_ref/softmax-inl.h"
@@ -36,16 +38,16 @@ void cross_entropy_rows(const CrossEntropy& p, Args t, int64_t first, int64_t la
   for_float(p.dtype, [&]<class T>() HWY_ATTR {
     for (int64_t r = first; r < last; ++r) {
       const T* x = t[CrossEntropy::x].as<const T>() + r * p.cols;
-      float max = -INFINITY;
+      float top = -INFINITY;  // log2 of what the sum is scaled by
       double sum = 0, all = 0;
       for (int64_t c = 0; c < p.cols; c += kRowPart) {
         const int64_t n = std::min(kRowPart, p.cols - c);
-        const float larger = std::max(max, max_of(x + c, n));
-        if (larger > max) sum *= std::exp(double{max} - larger), max = larger;
-        sum += exp_sum<false>(x + c, n, max, nullptr);
+        const float larger = std::max(top, top_of(max_of(x + c, n)));
+        if (larger > top) sum *= std::exp2(double{top} - larger), top = larger;
+        sum += power_sum(x + c, n, top);
         if (p.smooth != 0) all += sum_of(x + c, n);
       }
-      const double row = max + std::log(sum);
+      const double row = top * std::numbers::ln2 + std::log(sum);
       const bool labelled = label[r] >= 0 && label[r] < p.cols;
       lse[r] = static_cast<float>(row);
       row_loss[r] = row - (labelled ? (1 - p.smooth) * element(x + label[r]) : 0) - p.smooth * all / static_cast<double>(p.cols);

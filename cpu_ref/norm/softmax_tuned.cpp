@@ -1,5 +1,6 @@
-// Threads share the rows. A row is read from memory once: in parts that fit L1, each with its own maximum and its
-// exponentials kept beside it; the last pass scales every part to the row's maximum and writes past the caches.
+// Threads share the rows. A row is read from memory once, in parts that fit L1, each with its own maximum and its
+// exponentials kept in scratch. Their scaling to the row's maximum and sum is left to the next row: while its exponentials
+// keep the arithmetic busy, those of the row before are written, past the caches, and the row after is fetched.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "cpu_ref/norm/softmax_tuned.cpp"  // compiled once per instruction set
 #include <hwy/foreach_target.h>
@@ -14,36 +15,85 @@
 HWY_BEFORE_NAMESPACE();
 namespace duet::HWY_NAMESPACE {
 
-// scratch: cols exponentials, then a maximum for each part.
+// A part of the row before: its exponentials are still to be scaled and written.
+template <class T>
+struct Pending {
+  const float* e;
+  float scale;
+  T* y;
+};
+
+// Powers of x[0 .. n) into e, their sum returned; writes the pending part, of as many elements.
 template <bool kStream, class T>
-void softmax_row(const T* x, T* y, int64_t cols, float* scratch) {
+HWY_INLINE float softmax_part(const T* x, int64_t n, float top_value, float* e, const Pending<T>& pending) {
   const hn::ScalableTag<float> d;
-  float* part_max = scratch + cols;
-  float max = -INFINITY, sum = 0;
-  for (int64_t c = 0, part = 0; c < cols; c += kRowPart, ++part) {
-    const int64_t n = std::min(kRowPart, cols - c);
-    const float m = part_max[part] = max_of(x + c, n);
-    const float s = exp_sum<true>(x + c, n, m, scratch + c);
-    const float larger = std::max(max, m);
-    sum = cols <= kRowPart ? s : sum * std::exp(max - larger) + s * std::exp(m - larger);
-    max = larger;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  const auto top = hn::Set(d, top_value), scale = hn::Set(d, pending.scale);
+  const auto scaled = [scale](auto v) HWY_ATTR { return hn::Mul(v, scale); };
+  auto s0 = hn::Zero(d), s1 = s0, s2 = s0, s3 = s0;
+  int64_t i = 0, j = 0;  // done of x, of pending
+  if (kStream && pending.y) {
+    j = elements_to_alignment(d, pending.y, n);
+    if (j > 0) write(d, scaled(read(d, pending.e, j)), pending.y, j);
   }
-  for (int64_t c = 0, part = 0; c < cols; c += kRowPart, ++part) {
-    const auto scale = hn::Set(d, (cols <= kRowPart ? 1 : std::exp(part_max[part] - max)) / sum);
-    const auto scaled = [scale](auto e) HWY_ATTR { return hn::Mul(e, scale); };
-    map<kStream>(d, std::min(kRowPart, cols - c), scaled, y + c, scratch + c);
+  for (; i + 4 * lanes <= n; i += 4 * lanes) {
+    fetch_ahead(x + n + i, 4 * lanes);
+    const auto e0 = power(d, x + i, top), e1 = power(d, x + i + lanes, top);
+    const auto e2 = power(d, x + i + 2 * lanes, top), e3 = power(d, x + i + 3 * lanes, top);
+    s0 = hn::Add(s0, e0), s1 = hn::Add(s1, e1), s2 = hn::Add(s2, e2), s3 = hn::Add(s3, e3);
+    hn::StoreU(e0, d, e + i), hn::StoreU(e1, d, e + i + lanes);
+    hn::StoreU(e2, d, e + i + 2 * lanes), hn::StoreU(e3, d, e + i + 3 * lanes);
+    if (HWY_LIKELY(pending.y && j + 4 * lanes <= n)) {
+      for (int64_t k = 0; k < 4; ++k, j += lanes) put<kStream>(d, scaled(read(d, pending.e + j)), pending.y + j);
+    }
+  }
+  for (; i < n; i += lanes) {
+    const auto v = power(d, x + i, top, n - i);
+    s0 = hn::Add(s0, v);
+    store(d, v, e + i, n - i);
+  }
+  if (pending.y) map<kStream>(d, n - j, scaled, pending.y + j, pending.e + j);
+  return hn::GetLane(hn::SumOfLanes(d, hn::Add(hn::Add(s0, s1), hn::Add(s2, s3))));
+}
+
+// scratch: for this row and the one before cols exponentials, and a top, later a scale, for each part.
+template <bool kStream, class T>
+void softmax_run(const T* x, T* y, int64_t rows, int64_t cols, float* scratch) {
+  const int64_t parts = ceil_div(cols, kRowPart);
+  float *e = scratch, *before = scratch + cols + parts;
+  for (int64_t r = 0; r <= rows; ++r) {  // in round `rows` only the last row is written
+    float top = -INFINITY, sum = 0;
+    for (int64_t part = 0; part < parts; ++part) {
+      const int64_t c = part * kRowPart, n = std::min(kRowPart, cols - c);
+      const Pending<T> pending{before + c, before[cols + part], r > 0 ? y + (r - 1) * cols + c : nullptr};
+      if (r == rows) {
+        const auto scale = hn::Set(hn::ScalableTag<float>(), pending.scale);
+        map<kStream>(hn::ScalableTag<float>(), n, [scale](auto v) HWY_ATTR { return hn::Mul(v, scale); }, pending.y, pending.e);
+        continue;
+      }
+      const T* from = x + r * cols + c;
+      const float mine = e[cols + part] = top_of(max_of(from, n));
+      const float s = softmax_part<kStream>(from, n, mine, e + c, pending);
+      const float larger = std::max(top, mine);
+      sum = parts == 1 ? s : sum * std::exp2(top - larger) + s * std::exp2(mine - larger);
+      top = larger;
+    }
+    for (int64_t part = 0; part < parts; ++part)
+      e[cols + part] = (parts == 1 ? 1 : std::exp2(e[cols + part] - top)) / sum;
+    std::swap(e, before);
   }
 }
 
 void softmax_rows(const Softmax& p, Args t, int64_t first, int64_t last, bool stream, float* scratch) {
   for_float(p.dtype, [&]<class T>() HWY_ATTR {
-    const auto* x = t[Softmax::x].as<const T>();
-    auto* y = t[Softmax::y].as<T>();
-    for (int64_t r = first; r < last; ++r)
-      (stream ? softmax_row<true, T> : softmax_row<false, T>)(x + r * p.cols, y + r * p.cols, p.cols, scratch);
+    const auto* x = t[Softmax::x].as<const T>() + first * p.cols;
+    auto* y = t[Softmax::y].as<T>() + first * p.cols;
+    (stream ? softmax_run<true, T> : softmax_run<false, T>)(x, y, last - first, p.cols, scratch);
   });
   if (stream) hwy::FlushStream();
 }
+
+int64_t softmax_scratch(int64_t cols) { return 2 * (cols + ceil_div(cols, kRowPart)); }
 
 // The sum is a pass of its own over y and dy, which are then in cache.
 template <class T>
@@ -85,12 +135,13 @@ HWY_AFTER_NAMESPACE();
 namespace duet {
 namespace {
 HWY_EXPORT(softmax_rows);
+HWY_EXPORT(softmax_scratch);
 HWY_EXPORT(softmax_backward_rows);
 
 Plan softmax_tuned(const Softmax& p, CpuContext& cpu) {
   if (!has_vectors(p.dtype)) return Unsupported{kNoVectors};
   const bool stream = beyond_cache(2 * p.rows * p.cols * size_of(p.dtype));
-  Scratch scratch(cpu, p.cols + p.cols / 1024 + 1);
+  Scratch scratch(cpu, HWY_DYNAMIC_DISPATCH(softmax_scratch)(p.cols));
   return [p, stream, scratch = std::move(scratch), &cpu](Args t) mutable {
     cpu.parallel_for(p.rows, rows_of_a_piece(p.cols), [&](int64_t first, int64_t last) {
       HWY_DYNAMIC_DISPATCH(softmax_rows)(p, t, first, last, stream, scratch.mine());

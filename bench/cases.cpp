@@ -21,8 +21,9 @@ Cases select_cases(const Options& options) {
   for (auto& c : cases) {
     std::erase_if(c->sides, [&](const Side& s) {
       known_implementations.push_back(s.implementation);
-      return !(s.device == Device::cpu ? options.cpu : options.gpu) || !listed(options.implementations, s.implementation) ||
-             !listed(options.dtypes, c->dtype) || !std::regex_search(s.job, filter);
+      return !(s.device == Device::cpu ? options.cpu : options.gpu) ||
+             !listed(options.implementations, s.implementation) || !listed(options.dtypes, c->dtype) ||
+             !std::regex_search(s.job, filter);
     });
   }
   for (const std::string& wanted : options.implementations)

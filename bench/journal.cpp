@@ -17,7 +17,8 @@ Journal::~Journal() {
 }
 
 void Journal::require(const std::string& result) {
-  if (!std::filesystem::is_regular_file(path_for(result))) throw Error("--resume: there is no journal {}", path_for(result));
+  if (!std::filesystem::is_regular_file(path_for(result)))
+    throw Error("--resume: there is no journal {}", path_for(result));
 }
 
 void Journal::open(const std::string& result, const Json& header, bool resume) {
@@ -30,15 +31,17 @@ void Journal::open(const std::string& result, const Json& header, bool resume) {
     for (std::string text; std::getline(in, text);) {
       if (in.eof()) break;  // no newline: cut by a crash
       const Json json = Json::parse(text, nullptr, false);
-      if (json.is_discarded() || (first && !json.contains("document"))) throw Error("--resume: {} is not a journal", path_);
+      if (json.is_discarded() || (first && !json.contains("document")))
+        throw Error("--resume: {} is not a journal", path_);
       if (first) {
         const auto pick = [](const Json& h) {
           const Json& d = h["duet"];
-          return Json{d["machine"]["fingerprint"], d["build"]["git_sha"], d["run"]["seed"], d["run"]["scale"], d["run"]["threads"]};
+          return Json{d["machine"]["fingerprint"], d["build"]["git_sha"], d["run"]["seed"], d["run"]["scale"],
+                      d["run"]["threads"]};
         };
         if (pick(json["document"]) != pick(header))
-          throw Error("--resume: {} belongs to another machine, build, seed, scale or thread count: {} here, {} there", path_,
-                      pick(header).dump(), pick(json["document"]).dump());
+          throw Error("--resume: {} belongs to another machine, build, seed, scale or thread count: {} here, {} there",
+                      path_, pick(header).dump(), pick(json["document"]).dump());
       }
       first = false;
       if (json.contains("job")) jobs_[json["job"]["name"]] = json["job"];

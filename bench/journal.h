@@ -24,7 +24,7 @@ class Journal {
   void add(const Json& job, const Json* step);  // flushed to the disk
   void remove();                                // after the result was written in full
 
-  const Json* finished(const std::string& job) const;       // from the run that is resumed
+  const Json* finished(const std::string& job) const;  // from the run that is resumed
   const Json* finished_step(const std::string& job) const;
 
  private:

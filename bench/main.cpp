@@ -47,7 +47,8 @@ Devices open_devices(const Options& options) {
   Devices d;
   const int threads = options.threads.value_or(static_cast<int>(std::thread::hardware_concurrency()));
   d.cpu = std::make_unique<CpuContext>(threads);
-  if (!options.threads && threads > 1 && options.size >= Size::standard && options.cpu) d.one_thread = std::make_unique<CpuContext>(1);
+  if (!options.threads && threads > 1 && options.size >= Size::standard && options.cpu)
+    d.one_thread = std::make_unique<CpuContext>(1);
   if (options.gpu) d.gpu = open_gpu(d.no_gpu);
   return d;
 }
@@ -67,7 +68,8 @@ std::vector<Ceiling> measure_ceilings(const Options& options, Devices& devices) 
 
 // Ceilings taken before and after, as one list: a machine can do what it did once. One that moved in between has measured its
 // rows against two machines, which is said.
-std::vector<Ceiling> join(std::vector<Ceiling> before, const std::vector<Ceiling>& after, std::vector<std::string>& warnings) {
+std::vector<Ceiling> join(std::vector<Ceiling> before, const std::vector<Ceiling>& after,
+                          std::vector<std::string>& warnings) {
   constexpr double kDrift = 0.03;
   int moved = 0;
   double worst = 0;
@@ -78,14 +80,17 @@ std::vector<Ceiling> join(std::vector<Ceiling> before, const std::vector<Ceiling
     if (c.unit != "s" && std::abs(change) > kDrift) {
       ++moved;
       if (std::abs(change) > std::abs(worst))
-        worst = change, worst_name = fmt::format("{}, {} thread(s), {:.3g} MB", c.name, c.threads, static_cast<double>(c.footprint_bytes) * 1e-6);
+        worst = change, worst_name = fmt::format("{}, {} thread(s), {:.3g} MB", c.name, c.threads,
+                                                 static_cast<double>(c.footprint_bytes) * 1e-6);
     }
     c.value = c.unit == "s" ? std::min(c.value, after[i].value) : std::max(c.value, after[i].value);
     c.samples.insert(c.samples.end(), after[i].samples.begin(), after[i].samples.end());
   }
   if (moved > 0)
-    warnings.push_back(fmt::format("{} of {} ceilings moved by more than {:.0f} % between start and end; most: {} ({:+.0f} %). "
-                                   "The higher value counts.", moved, before.size(), 100 * kDrift, worst_name, 100 * worst));
+    warnings.push_back(
+        fmt::format("{} of {} ceilings moved by more than {:.0f} % between start and end; most: {} ({:+.0f} %). "
+                    "The higher value counts.",
+                    moved, before.size(), 100 * kDrift, worst_name, 100 * worst));
   return before;
 }
 
@@ -116,7 +121,8 @@ int run(const Options& options) {
     return kNoDevice;
   }
   RunFacts facts{};
-  facts.options = &options, facts.threads = devices.cpu->threads(), facts.gpu = devices.gpu.get(), facts.no_gpu = devices.no_gpu;
+  facts.options = &options, facts.threads = devices.cpu->threads(), facts.gpu = devices.gpu.get(),
+  facts.no_gpu = devices.no_gpu;
   facts.started_at = now_utc("{:%Y-%m-%dT%H:%M:%SZ}"), facts.id = now_utc("{:%Y%m%d-%H%M%S}");
   const bool to_file = options.json && !options.json_to_stdout();
   if (to_file) {  // learn now, not after an hour, that the result cannot be written
@@ -128,7 +134,8 @@ int run(const Options& options) {
   }
 
   Progress progress(static_cast<int>(cases.size()));
-  progress.note(devices.cpu->describe() + (devices.gpu ? "; " + devices.gpu->describe() : "; GPU: not measured (" + devices.no_gpu + ")"));
+  progress.note(devices.cpu->describe() +
+                (devices.gpu ? "; " + devices.gpu->describe() : "; GPU: not measured (" + devices.no_gpu + ")"));
   progress.note("measuring the machine's limits");
   facts.ceilings = measure_ceilings(options, devices);
   if (options.cpu) facts.overhead_s = harness_overhead_s(*devices.cpu);
@@ -147,7 +154,8 @@ int run(const Options& options) {
   facts.complete = true;
   for (const size_t i : order) {
     BenchCase& c = *cases[i];
-    const bool resumed = std::all_of(c.sides.begin(), c.sides.end(), [&](const Side& s) { return journal.finished(s.job); });
+    const bool resumed =
+        std::all_of(c.sides.begin(), c.sides.end(), [&](const Side& s) { return journal.finished(s.job); });
     if (resumed) {
       for (const Side& s : c.sides) {
         jobs[i].push_back(*journal.finished(s.job));

@@ -43,14 +43,18 @@ std::vector<std::string> translate(int argc, char** argv) {
                                                           {"--benchmark_min_time", "--min-time"}};
     if (const auto at = known.find(name); at != known.end()) {
       if (equals == arg.npos) throw Error("{} needs a value: {}=VALUE", name, name);
-      out.push_back(at->second + "=" + (name == "--benchmark_min_time" && value.ends_with('s') ? value.substr(0, value.size() - 1) : value));
+      out.push_back(
+          at->second + "=" +
+          (name == "--benchmark_min_time" && value.ends_with('s') ? value.substr(0, value.size() - 1) : value));
     } else if (name == "--benchmark_list_tests") {
       if (value != "false") out.emplace_back("--list");
     } else if (name == "--benchmark_out_format") {
       if (value != "json") throw Error("{} '{}': only json is written; `duet report` makes tables of it", name, value);
     } else {
-      throw Error("{} is not supported; of Google Benchmark's flags, --benchmark_{{filter,list_tests,out,out_format,"
-                  "repetitions,min_time}} are", name);
+      throw Error(
+          "{} is not supported; of Google Benchmark's flags, --benchmark_{{filter,list_tests,out,out_format,"
+          "repetitions,min_time}} are",
+          name);
     }
   }
   return out;
@@ -66,7 +70,8 @@ void require_one_of(const char* flag, const std::vector<std::string>& values, co
 
 std::optional<int> parse(int argc, char** argv, Options& options) {
   options.argv.assign(argv, argv + argc);
-  CLI::App app{"Times every operation of Duet on the CPU and the GPU, side by side, and verifies the buffers it timed."};
+  CLI::App app{
+      "Times every operation of Duet on the CPU and the GPU, side by side, and verifies the buffers it timed."};
   std::string size = "quick", device = "all";
   std::vector<std::string> json;
   app.add_option("--json", json, "write the run file here; alone or '-': to standard output")->expected(0, 1);
@@ -80,7 +85,8 @@ std::optional<int> parse(int argc, char** argv, Options& options) {
   app.add_option("--dtype", options.dtypes, "only these element types: f32 bf16 f16")->delimiter(',');
   app.add_option("--scope", options.scopes, "only these scopes: kernel call end_to_end")->delimiter(',');
   app.add_option("--threads", options.threads, "CPU threads (default: all cores; from standard on also one)");
-  app.add_option("--seed", options.seed, "of inputs, sampled slices and the order of cases (default 1)")->check(CLI::NonNegativeNumber);
+  app.add_option("--seed", options.seed, "of inputs, sampled slices and the order of cases (default 1)")
+      ->check(CLI::NonNegativeNumber);
   app.add_option("--repetitions", options.repetitions, "repetitions of each series (default 1, 3 or 5 by scale)");
   app.add_option("--min-time", options.min_time_s, "seconds of samples in a repetition (default 0.02, 0.1 or 0.5)");
   app.add_flag("--resume", options.resume, "go on from the journal beside --json=FILE");

@@ -14,9 +14,9 @@ struct Options {
   Size size = Size::quick;
   std::optional<std::string> json;  // "" or "-": standard output
   bool list = false, resume = false, cpu = true, gpu = true;
-  std::string filter;               // regular expression over job names; empty: everything
+  std::string filter;                                        // regular expression over job names; empty: everything
   std::vector<std::string> implementations, dtypes, scopes;  // empty: all
-  std::optional<int> threads;       // empty: all cores, and one thread beside it from standard on
+  std::optional<int> threads;  // empty: all cores, and one thread beside it from standard on
   uint64_t seed = 1;
   std::optional<int> repetitions;
   std::optional<double> min_time_s;  // budget of one repetition

@@ -9,9 +9,9 @@ class Progress {
  public:
   explicit Progress(int cases);
   ~Progress();
-  void note(const std::string& line);      // a line of its own
-  void begin(const std::string& name);     // of a case
-  void end(const std::string& outcome);    // "1.23 ms cpu.tuned 91 %"
+  void note(const std::string& line);    // a line of its own
+  void begin(const std::string& name);   // of a case
+  void end(const std::string& outcome);  // "1.23 ms cpu.tuned 91 %"
 
  private:
   void draw(const std::string& text);

@@ -16,14 +16,15 @@ namespace duet::bench {
 namespace {
 volatile std::sig_atomic_t stop_requested = 0;
 
-constexpr double kJudged_s = 0.1;     // /proc/stat counts in ticks of 10 ms: shorter repetitions cannot be judged
+constexpr double kJudged_s = 0.1;  // /proc/stat counts in ticks of 10 ms: shorter repetitions cannot be judged
 constexpr int kRetries = 3;
 }  // namespace
 
 void Run::request_stop() { stop_requested = 1; }
 
 struct Run::Timing {
-  Timing(const std::string& name, std::shared_ptr<Runner> runner, Scope scope, Cache cache, int threads, double clock_read_s)
+  Timing(const std::string& name, std::shared_ptr<Runner> runner, Scope scope, Cache cache, int threads,
+         double clock_read_s)
       : name(name), runner(std::move(runner)), sampler(*this->runner, scope, cache, clock_read_s) {
     series.scope = scope, series.cache = cache, series.threads = threads;
   }
@@ -34,7 +35,8 @@ struct Run::Timing {
   JobRecord* job = nullptr;
 };
 
-Run::Run(const Options& options, Devices& devices) : options_(options), devices_(devices), clock_read_s_(clock_read_s()) {
+Run::Run(const Options& options, Devices& devices)
+    : options_(options), devices_(devices), clock_read_s_(clock_read_s()) {
   std::string program = "bench_all", interleave = "--benchmark_enable_random_interleaving=true";
   char* argv[] = {program.data(), interleave.data(), nullptr};
   int argc = 2;
@@ -49,7 +51,8 @@ std::vector<JobRecord> Run::measure(BenchCase& c) {
     bool drawn = false;
     for (size_t i = 0; i < c.sides.size(); ++i) {
       const Side& side = c.sides[i];
-      if (side.missing.empty() && (side.device == Device::cpu || devices_.gpu) && !drawn) c.prepare(options_.seed), drawn = true;
+      if (side.missing.empty() && (side.device == Device::cpu || devices_.gpu) && !drawn)
+        c.prepare(options_.seed), drawn = true;
       jobs[i] = start(c, side, of_side[i]);
       for (auto& t : of_side[i]) {
         t->job = &jobs[i];
@@ -67,7 +70,8 @@ std::vector<JobRecord> Run::measure(BenchCase& c) {
 
 JobRecord Run::start(BenchCase& c, const Side& side, std::vector<std::unique_ptr<Timing>>& timings) {
   JobRecord job;
-  job.name = side.job, job.implementation = side.implementation, job.device = side.device == Device::cpu ? "cpu" : "gpu";
+  job.name = side.job, job.implementation = side.implementation,
+  job.device = side.device == Device::cpu ? "cpu" : "gpu";
   const bool cpu = side.device == Device::cpu;
   if (!side.missing.empty()) {
     job.reason = !cpu && !devices_.gpu ? devices_.no_gpu : side.missing;
@@ -78,7 +82,8 @@ JobRecord Run::start(BenchCase& c, const Side& side, std::vector<std::unique_ptr
     return job;
   }
   const auto wanted = [&](Scope s) {
-    return options_.scopes.empty() || std::find(options_.scopes.begin(), options_.scopes.end(), name_of(s)) != options_.scopes.end();
+    return options_.scopes.empty() ||
+           std::find(options_.scopes.begin(), options_.scopes.end(), name_of(s)) != options_.scopes.end();
   };
   const NvtxRange range{NvtxName("setup")};
   try {
@@ -93,7 +98,8 @@ JobRecord Run::start(BenchCase& c, const Side& side, std::vector<std::unique_ptr
       std::shared_ptr<Runner> runner = c.make(side, *context, job.reason);
       if (!runner) return job;
       if (timings.empty())
-        job.create_s = runner->create_s, job.algorithm = runner->algorithm, job.workspace_bytes = runner->workspace_bytes;
+        job.create_s = runner->create_s, job.algorithm = runner->algorithm,
+        job.workspace_bytes = runner->workspace_bytes;
       std::vector<Cache> caches{Cache::warm};
       if (options_.size >= Size::standard) caches.push_back(Cache::cold);
       for (const Cache cache : caches)
@@ -130,22 +136,27 @@ JobRecord Run::start(BenchCase& c, const Side& side, std::vector<std::unique_ptr
 void Run::take(std::vector<std::unique_ptr<Timing>>& timings) {
   for (auto& each : timings) {
     Timing* t = each.get();
-    benchmark::RegisterBenchmark(t->name.c_str(), [this, t](benchmark::State& state) {
-      if (stop_requested || t->job->status == Status::failed) {
-        state.SkipWithError(stop_requested ? "interrupted" : t->job->reason.c_str());
-        for ([[maybe_unused]] auto _ : state) {
-        }
-        return;
-      }
-      // The library fixes the number of iterations; a repetition that had company is taken again beside it.
-      auto iterator = state.begin();
-      const auto end = state.end();  // starts the library's clock: once
-      repetition(*t, [&](double time_s) {
-        state.SetIterationTime(time_s);
-        if (iterator != end) ++iterator;
-      });
-      while (iterator != end) ++iterator;  // a stop in the middle
-    })->UseManualTime()->Iterations(t->series.counts.samples)->Repetitions(t->series.counts.repetitions)->Unit(benchmark::kMicrosecond);
+    benchmark::RegisterBenchmark(t->name.c_str(),
+                                 [this, t](benchmark::State& state) {
+                                   if (stop_requested || t->job->status == Status::failed) {
+                                     state.SkipWithError(stop_requested ? "interrupted" : t->job->reason.c_str());
+                                     for ([[maybe_unused]] auto _ : state) {
+                                     }
+                                     return;
+                                   }
+                                   // The library fixes the number of iterations; a repetition that had company is taken again beside it.
+                                   auto iterator = state.begin();
+                                   const auto end = state.end();  // starts the library's clock: once
+                                   repetition(*t, [&](double time_s) {
+                                     state.SetIterationTime(time_s);
+                                     if (iterator != end) ++iterator;
+                                   });
+                                   while (iterator != end) ++iterator;  // a stop in the middle
+                                 })
+        ->UseManualTime()
+        ->Iterations(t->series.counts.samples)
+        ->Repetitions(t->series.counts.repetitions)
+        ->Unit(benchmark::kMicrosecond);
   }
   if (!timings.empty()) {
     Collector quiet;

@@ -28,21 +28,32 @@ Json value_json(const AttributeValue& value) {
   return std::visit([](const auto& v) { return Json(v); }, value);
 }
 
-Json base_json(const BenchCase& c, const std::string& name, const std::string& implementation, const std::string& device) {
+Json base_json(const BenchCase& c, const std::string& name, const std::string& implementation,
+               const std::string& device) {
   Json params = Json::object();
   for (const Attribute& a : c.params)
     if (a.name != "dtype" && (a.dimension || !a.is_default)) params[a.name] = value_json(a.value);
-  return {{"name", name},   {"op", c.op},           {"case", c.name()},
-          {"family", c.family}, {"formula", c.formula}, {"why", c.why},
-          {"impl", implementation}, {"device", device}, {"dtype", c.math == "ieee" ? c.dtype : c.dtype + "/" + c.math},
-          {"params", params},   {"flops", c.flops},   {"bytes", static_cast<double>(c.bytes)},
-          {"footprint_bytes", c.footprint_bytes}, {"pattern", c.pattern}};
+  return {{"name", name},
+          {"op", c.op},
+          {"case", c.name()},
+          {"family", c.family},
+          {"formula", c.formula},
+          {"why", c.why},
+          {"impl", implementation},
+          {"device", device},
+          {"dtype", c.math == "ieee" ? c.dtype : c.dtype + "/" + c.math},
+          {"params", params},
+          {"flops", c.flops},
+          {"bytes", static_cast<double>(c.bytes)},
+          {"footprint_bytes", c.footprint_bytes},
+          {"pattern", c.pattern}};
 }
 
 Json series_json(const Series& s) {
   Json repetitions = Json::array();
   for (const Repetition& r : s.repetitions)
-    repetitions.push_back({{"order", r.order}, {"samples_s", r.samples_s}, {"foreign_cpu", r.foreign_cores}, {"flags", r.flags}});
+    repetitions.push_back(
+        {{"order", r.order}, {"samples_s", r.samples_s}, {"foreign_cpu", r.foreign_cores}, {"flags", r.flags}});
   return {{"scope", name_of(s.scope)},
           {"cache", name_of(s.cache)},
           {"threads", s.threads},
@@ -70,10 +81,17 @@ void append_rows(const Json& job, Json& rows) {
     for (const Json& r : s["repetitions"])
       medians_us.push_back(reports::median(r["samples_s"].get<std::vector<double>>()) * 1e6);
     const auto row = [&](const std::string& suffix, double us) {
-      return Json{{"name", run_name + suffix}, {"run_name", run_name},       {"run_type", suffix.empty() ? "iteration" : "aggregate"},
-                  {"repetitions", medians_us.size()}, {"threads", 1},        {"iterations", s["iterations"]},
-                  {"real_time", us},           {"cpu_time", us},             {"time_unit", "us"},
-                  {"bytes_per_second", job["bytes"].get<double>() / (us * 1e-6)}, {"flop_per_second", job["flops"].get<double>() / (us * 1e-6)}};
+      return Json{{"name", run_name + suffix},
+                  {"run_name", run_name},
+                  {"run_type", suffix.empty() ? "iteration" : "aggregate"},
+                  {"repetitions", medians_us.size()},
+                  {"threads", 1},
+                  {"iterations", s["iterations"]},
+                  {"real_time", us},
+                  {"cpu_time", us},
+                  {"time_unit", "us"},
+                  {"bytes_per_second", job["bytes"].get<double>() / (us * 1e-6)},
+                  {"flop_per_second", job["flops"].get<double>() / (us * 1e-6)}};
     };
     for (size_t i = 0; i < medians_us.size(); ++i) {
       rows.push_back(row("", medians_us[i]));
@@ -83,17 +101,26 @@ void append_rows(const Json& job, Json& rows) {
     rows.back()["aggregate_name"] = "median", rows.back()["aggregate_unit"] = "time";
   }
   if (job["series"].empty())
-    rows.push_back({{"name", name},         {"run_name", name}, {"run_type", "iteration"}, {"repetitions", 1},
-                    {"repetition_index", 0}, {"threads", 1},     {"iterations", 0},         {"real_time", 0.0},
-                    {"cpu_time", 0.0},       {"time_unit", "us"}, {"error_occurred", true},
+    rows.push_back({{"name", name},
+                    {"run_name", name},
+                    {"run_type", "iteration"},
+                    {"repetitions", 1},
+                    {"repetition_index", 0},
+                    {"threads", 1},
+                    {"iterations", 0},
+                    {"real_time", 0.0},
+                    {"cpu_time", 0.0},
+                    {"time_unit", "us"},
+                    {"error_occurred", true},
                     {"error_message", job["status"].get<std::string>() + ": " + job["reason"].get<std::string>()}});
 }
 
 Json gpu_json(Context* gpu) {
   GpuInfo info;
   if (!gpu || !gpu_info(*gpu, info)) return nullptr;
-  return {{"name", info.name},     {"sm", info.sm},         {"memory_bytes", info.memory_bytes}, {"l2_bytes", info.l2_bytes},
-          {"driver", info.driver}, {"runtime", info.runtime}, {"cublas", info.cublas},           {"cudnn", info.cudnn}};
+  return {{"name", info.name},         {"sm", info.sm},         {"memory_bytes", info.memory_bytes},
+          {"l2_bytes", info.l2_bytes}, {"driver", info.driver}, {"runtime", info.runtime},
+          {"cublas", info.cublas},     {"cudnn", info.cudnn}};
 }
 
 Json machine_json(const MachineInfo& m, Context* gpu) {
@@ -114,21 +141,33 @@ Json build_json() {
   for (const BuildLibrary& l : b.libraries)
     libraries[l.name] = std::string(l.version) + (*l.variant ? std::string(" ") + l.variant : "");
   for (const auto& [name, version] : gpu_build_versions()) libraries[name] = version;
-  return {{"git_sha", b.git_sha},         {"git_dirty", b.git_dirty}, {"type", b.type},
-          {"compiler", b.compiler},       {"flags", b.flags},         {"cuda", *b.cuda_compiler ? b.cuda_compiler : "none"},
-          {"cuda_architectures", b.cuda_architectures}, {"libraries", libraries}};
+  return {{"git_sha", b.git_sha},
+          {"git_dirty", b.git_dirty},
+          {"type", b.type},
+          {"compiler", b.compiler},
+          {"flags", b.flags},
+          {"cuda", *b.cuda_compiler ? b.cuda_compiler : "none"},
+          {"cuda_architectures", b.cuda_architectures},
+          {"libraries", libraries}};
 }
 
 Json state_json(const MachineState& s) {
-  return {{"governor", s.governor}, {"turbo", s.turbo}, {"thp", s.thp},   {"aslr", s.aslr},
-          {"smt", s.smt},           {"affinity", s.affinity}, {"cpu_quota", s.cpu_quota ? Json(*s.cpu_quota) : Json("unlimited")},
-          {"load", s.load},         {"denormals", "flushed to zero in every worker"}};
+  return {{"governor", s.governor},
+          {"turbo", s.turbo},
+          {"thp", s.thp},
+          {"aslr", s.aslr},
+          {"smt", s.smt},
+          {"affinity", s.affinity},
+          {"cpu_quota", s.cpu_quota ? Json(*s.cpu_quota) : Json("unlimited")},
+          {"load", s.load},
+          {"denormals", "flushed to zero in every worker"}};
 }
 
 }  // namespace
 
 void require_finite(const Json& json, const std::string& where) {
-  if (json.is_number_float() && !std::isfinite(json.get<double>())) throw Error("{}: a number that is not finite", where);
+  if (json.is_number_float() && !std::isfinite(json.get<double>()))
+    throw Error("{}: a number that is not finite", where);
   if (json.is_structured())
     for (const auto& [key, value] : json.items()) require_finite(value, where + "/" + key);
 }
@@ -140,11 +179,15 @@ Json job_json(const BenchCase& c, const JobRecord& job) {
   if (job.status == Status::failed) j["repro"] = job.repro;
   j["check"] = nullptr;
   if (job.check)
-    j["check"] = {{"max_error_ratio", std::isfinite(job.check->max_error_ratio) ? Json(job.check->max_error_ratio) : Json(nullptr)},
+    j["check"] = {{"max_error_ratio",
+                   std::isfinite(job.check->max_error_ratio) ? Json(job.check->max_error_ratio) : Json(nullptr)},
                   {"slices", job.check->slices},
                   {"elements", job.check->elements}};
-  j["plan"] = {{"threads", job.threads},       {"isa", job.isa},           {"algorithm", job.algorithm},
-               {"workspace_bytes", job.workspace_bytes}, {"create_s", job.create_s}};
+  j["plan"] = {{"threads", job.threads},
+               {"isa", job.isa},
+               {"algorithm", job.algorithm},
+               {"workspace_bytes", job.workspace_bytes},
+               {"create_s", job.create_s}};
   j["series"] = Json::array();
   for (const Series& s : job.series) j["series"].push_back(series_json(s));
   require_finite(j, job.name);
@@ -169,7 +212,8 @@ void hold_against(const std::vector<Ceiling>& ceilings, Json& job) {
     if (s["scope"] != "end_to_end") {  // that scope is limited by the link between host and device, not by the device
       if (const auto roof = roof_of(ceilings, device, dtype, math, s["threads"], job["pattern"], job["footprint_bytes"],
                                     s["cache"] == "cold", job["flops"], job["bytes"], median_s)) {
-        s["roof"] = {{"bound", roof->bound}, {"ceiling", roof->ceiling}, {"value", roof->value}, {"fraction", roof->fraction}};
+        s["roof"] = {
+            {"bound", roof->bound}, {"ceiling", roof->ceiling}, {"value", roof->value}, {"fraction", roof->fraction}};
         if (roof->fraction > kSuspect) flags.emplace_back("suspect");
         if (device == "cpu" && roof->fraction < kWeakCpu) flags.emplace_back("weak_cpu");
       }
@@ -196,8 +240,13 @@ Json step_json(const JobRecord& job) {
   }
   for (const auto& [primitive, implementation] : s.implementations) implementations[primitive] = implementation;
   const double step_s = job.series.front().summary.median_s;
-  Json j{{"job", job.name},           {"step_s", step_s}, {"phases_s", phases}, {"parts_s", parts}, {"residual_s", step_s - sum},
-         {"memory_peak", s.memory_peak_bytes}, {"implementations", implementations}};
+  Json j{{"job", job.name},
+         {"step_s", step_s},
+         {"phases_s", phases},
+         {"parts_s", parts},
+         {"residual_s", step_s - sum},
+         {"memory_peak", s.memory_peak_bytes},
+         {"implementations", implementations}};
   require_finite(j, job.name);
   return j;
 }
@@ -212,11 +261,26 @@ Json document(const RunFacts& facts, const std::vector<Json>& jobs, const std::v
   for (const Json& job : jobs) append_rows(job, rows);
   Json ceilings = Json::array();
   for (const Ceiling& c : facts.ceilings)
-    ceilings.push_back({{"name", c.name}, {"device", c.device}, {"pattern", c.pattern}, {"dtype", c.dtype}, {"threads", c.threads},
-                        {"footprint_bytes", c.footprint_bytes}, {"value", c.value}, {"unit", c.unit}, {"samples", c.samples}});
-  Json run{{"id", facts.id},           {"started_at", facts.started_at}, {"seed", facts.options->seed},
-           {"argv", facts.options->argv}, {"scale", name_of(facts.options->size)}, {"threads", facts.threads}, {"process", 0},
-           {"wall_s", facts.wall_s},   {"harness_overhead_s", facts.overhead_s}, {"complete", facts.complete},     {"warnings", facts.warnings}};
+    ceilings.push_back({{"name", c.name},
+                        {"device", c.device},
+                        {"pattern", c.pattern},
+                        {"dtype", c.dtype},
+                        {"threads", c.threads},
+                        {"footprint_bytes", c.footprint_bytes},
+                        {"value", c.value},
+                        {"unit", c.unit},
+                        {"samples", c.samples}});
+  Json run{{"id", facts.id},
+           {"started_at", facts.started_at},
+           {"seed", facts.options->seed},
+           {"argv", facts.options->argv},
+           {"scale", name_of(facts.options->size)},
+           {"threads", facts.threads},
+           {"process", 0},
+           {"wall_s", facts.wall_s},
+           {"harness_overhead_s", facts.overhead_s},
+           {"complete", facts.complete},
+           {"warnings", facts.warnings}};
   if (!facts.gpu) run["no_gpu"] = facts.no_gpu;
   Json doc{{"context",
             {{"date", facts.started_at},

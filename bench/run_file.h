@@ -24,7 +24,7 @@ struct RunFacts {
 };
 
 Json job_json(const BenchCase& c, const JobRecord& job);
-Json step_json(const JobRecord& job);                       // an entry of duet.steps
+Json step_json(const JobRecord& job);  // an entry of duet.steps
 Json skipped_json(const BenchCase& c, const Side& side, const std::string& reason);
 
 // Writes each series' roof and the flags that follow from it (suspect, weak_cpu, floor) into a job, over what was there.

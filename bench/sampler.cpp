@@ -91,8 +91,12 @@ double Sampler::timed(int batch) {
       synchronises_ |= waited;
       break;
     }
-    case Scope::call: result = timed_call(batch); break;
-    case Scope::end_to_end: result = timed_end_to_end(batch); break;
+    case Scope::call:
+      result = timed_call(batch);
+      break;
+    case Scope::end_to_end:
+      result = timed_end_to_end(batch);
+      break;
   }
   benchmark::ClobberMemory();
   return result;

@@ -11,8 +11,8 @@
 namespace duet::bench {
 namespace {
 
-constexpr int kStudied = 21;               // steps whose phases are timed, samples of each part
-constexpr double kPartSample_s = 100e-6;   // a part is repeated until a sample lasts this long
+constexpr int kStudied = 21;              // steps whose phases are timed, samples of each part
+constexpr double kPartSample_s = 100e-6;  // a part is repeated until a sample lasts this long
 
 class StepRunner final : public Runner {
  public:
@@ -85,16 +85,19 @@ class StepCase final : public BenchCase {
     std::vector<std::vector<double>> phases(step.phases().size());
     for (int i = 0; i < kStudied; ++i)
       for (size_t p = 0; p < phases.size(); ++p) phases[p].push_back(seconds_of(context, [&] { step.run_phase(p); }));
-    for (size_t p = 0; p < phases.size(); ++p) record.phases_s.emplace_back(step.phases()[p], reports::median(phases[p]));
+    for (size_t p = 0; p < phases.size(); ++p)
+      record.phases_s.emplace_back(step.phases()[p], reports::median(phases[p]));
 
     for (size_t part = 0; part < step.parts().size(); ++part) {
       const double once_s = std::max(seconds_of(context, [&] { step.run_part(part); }), 1e-9);
       const int batch = static_cast<int>(std::clamp(kPartSample_s / once_s, 1.0, 1000.0));
       std::vector<double> samples;
       for (int i = 0; i < kStudied; ++i)
-        samples.push_back(seconds_of(context, [&] {
-                            for (int b = 0; b < batch; ++b) step.run_part(part);
-                          }) / batch);
+        samples.push_back(seconds_of(context,
+                                     [&] {
+                                       for (int b = 0; b < batch; ++b) step.run_part(part);
+                                     }) /
+                          batch);
       const std::string& job = step.parts()[part].job;
       record.parts_s.emplace_back(job.substr(0, job.find('/')), reports::median(samples));
     }

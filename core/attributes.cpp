@@ -5,12 +5,15 @@
 #include <charconv>
 #include <cmath>
 
+#include "core/error.h"
+
 namespace duet {
 
 std::string Attribute::text() const {
   if (const auto* i = std::get_if<int64_t>(&value)) return fmt::format("{}", *i);
   if (const auto* b = std::get_if<bool>(&value)) return *b ? "1" : "0";
-  if (const auto* d = std::get_if<double>(&value)) return fmt::format("{}", static_cast<float>(*d));  // attributes are float
+  if (const auto* d = std::get_if<double>(&value))
+    return fmt::format("{}", static_cast<float>(*d));  // attributes are float
   return std::get<std::string>(value);
 }
 

@@ -12,7 +12,6 @@
 #include <vector>
 
 #include "core/dtype.h"
-#include "core/error.h"
 
 namespace duet {
 
@@ -31,9 +30,9 @@ struct Attribute {
 
 namespace attribute {
 
-int64_t parse_int(std::string_view name, std::string_view text);    // whole, decimal, fits
-double parse_float(std::string_view name, std::string_view text);   // finite
-bool parse_bool(std::string_view name, std::string_view text);      // 0 1 false true
+int64_t parse_int(std::string_view name, std::string_view text);   // whole, decimal, fits
+double parse_float(std::string_view name, std::string_view text);  // finite
+bool parse_bool(std::string_view name, std::string_view text);     // 0 1 false true
 int parse_choice(std::string_view name, std::string_view text, const std::vector<std::string>& allowed);
 
 // Reads all attributes of a problem.

@@ -13,8 +13,8 @@ struct Ceiling {
   std::string dtype;    // of a compute peak: f32, bf16, f32/tf32, ...
   int threads = 1;
   int64_t footprint_bytes = 0;
-  double value = 0;     // 95th percentile of the samples
-  std::string unit;     // B/s, FLOP/s, s
+  double value = 0;  // 95th percentile of the samples
+  std::string unit;  // B/s, FLOP/s, s
   std::vector<double> samples;
 };
 

@@ -70,7 +70,8 @@ Expected Expected::all(const Problem& problem, const HostTensors& inputs) {
 
 Expected Expected::sampled(const Problem& problem, const HostTensors& inputs, uint64_t seed, double work_flops) {
   const int64_t slices = problem.slices();
-  const double cost = std::max<double>(1, (problem.flops() + static_cast<double>(problem.bytes())) / std::max<int64_t>(1, slices));
+  const double cost =
+      std::max<double>(1, (problem.flops() + static_cast<double>(problem.bytes())) / std::max<int64_t>(1, slices));
   const int64_t wanted = std::clamp<int64_t>(static_cast<int64_t>(work_flops / cost), 4, 64);
   std::set<int64_t> chosen;
   if (slices <= wanted) {

@@ -34,7 +34,7 @@ class Expected {
 struct Check {
   double max_error_ratio = 0;  // largest |got - want| / bound over the claims; the worst element
   int64_t slices = 0, elements = 0;
-  std::string failure;         // empty: passed. Otherwise the first worst element: tensor, index, got, want, bound
+  std::string failure;  // empty: passed. Otherwise the first worst element: tensor, index, got, want, bound
   bool passed() const { return failure.empty(); }
 };
 

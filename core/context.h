@@ -21,8 +21,8 @@ class Context {
   virtual void* allocate(int64_t bytes) = 0;
   virtual void release(void* memory, int64_t bytes) noexcept = 0;
   virtual void fill_bytes(void* to, uint8_t value, int64_t bytes) = 0;
-  virtual void upload(void* to, const void* from, int64_t bytes) = 0;    // host to device, complete on return
-  virtual void download(void* to, const void* from, int64_t bytes) = 0;  // device to host, complete on return
+  virtual void upload(void* to, const void* from, int64_t bytes) = 0;       // host to device, complete on return
+  virtual void download(void* to, const void* from, int64_t bytes) = 0;     // device to host, complete on return
   virtual void copy_within(void* to, const void* from, int64_t bytes) = 0;  // enqueued
   virtual void synchronize() = 0;
 
@@ -59,7 +59,7 @@ class Buffer {
     return static_cast<T*>(data_);
   }
   int64_t bytes() const { return bytes_; }
-  void poison();              // 0xFF over the data
+  void poison();               // 0xFF over the data
   bool guards_intact() const;  // false: something wrote outside
 
  private:

@@ -77,7 +77,8 @@ void CpuContext::fill_bytes(void* to, uint8_t value, int64_t bytes) {
 void CpuContext::copy_within(void* to, const void* from, int64_t bytes) {
   arena_.execute([&] {
     parallel_for(bytes, kHugePage, [&](int64_t first, int64_t last) {
-      std::memcpy(static_cast<char*>(to) + first, static_cast<const char*>(from) + first, static_cast<size_t>(last - first));
+      std::memcpy(static_cast<char*>(to) + first, static_cast<const char*>(from) + first,
+                  static_cast<size_t>(last - first));
     });
   });
 }
@@ -94,7 +95,8 @@ static void flush_lines_sse2(const char* from, int64_t bytes) {
 }
 
 void CpuContext::evict(const void* memory, int64_t bytes) {
-  const bool optimised = __builtin_cpu_supports("avx512f") || __builtin_cpu_supports("avx512vl");  // these parts have clflushopt
+  const bool optimised =
+      __builtin_cpu_supports("avx512f") || __builtin_cpu_supports("avx512vl");  // these parts have clflushopt
   (optimised ? flush_lines : flush_lines_sse2)(static_cast<const char*>(memory), bytes);
 }
 

@@ -64,7 +64,8 @@ f16::f16(float value) {
     bits = sign | static_cast<uint16_t>(std::abs(r) * std::ldexp(1.0, 24));
   } else {
     const int e = std::ilogb(r);
-    bits = sign | static_cast<uint16_t>(((e + 15) << 10) + static_cast<int>((std::abs(r) * std::ldexp(1.0, -e) - 1) * 1024));
+    bits = sign |
+           static_cast<uint16_t>(((e + 15) << 10) + static_cast<int>((std::abs(r) * std::ldexp(1.0, -e) - 1) * 1024));
   }
 }
 
@@ -78,13 +79,20 @@ f16::operator float() const {
 
 double load_as_double(const void* data, DType t, int64_t i) {
   switch (t) {
-    case DType::f64: return static_cast<const double*>(data)[i];
-    case DType::f32: return static_cast<const float*>(data)[i];
-    case DType::bf16: return static_cast<float>(static_cast<const bf16*>(data)[i]);
-    case DType::f16: return static_cast<float>(static_cast<const f16*>(data)[i]);
-    case DType::i32: return static_cast<const int32_t*>(data)[i];
-    case DType::i8: return static_cast<const int8_t*>(data)[i];
-    case DType::u8: return static_cast<const uint8_t*>(data)[i];
+    case DType::f64:
+      return static_cast<const double*>(data)[i];
+    case DType::f32:
+      return static_cast<const float*>(data)[i];
+    case DType::bf16:
+      return static_cast<float>(static_cast<const bf16*>(data)[i]);
+    case DType::f16:
+      return static_cast<float>(static_cast<const f16*>(data)[i]);
+    case DType::i32:
+      return static_cast<const int32_t*>(data)[i];
+    case DType::i8:
+      return static_cast<const int8_t*>(data)[i];
+    case DType::u8:
+      return static_cast<const uint8_t*>(data)[i];
   }
   return NAN;
 }
@@ -92,13 +100,27 @@ double load_as_double(const void* data, DType t, int64_t i) {
 void store_double(void* data, DType t, int64_t i, double value) {
   const double r = round_to(t, value);
   switch (t) {
-    case DType::f64: static_cast<double*>(data)[i] = r; break;
-    case DType::f32: static_cast<float*>(data)[i] = static_cast<float>(r); break;
-    case DType::bf16: static_cast<bf16*>(data)[i] = bf16(static_cast<float>(r)); break;
-    case DType::f16: static_cast<f16*>(data)[i] = f16(static_cast<float>(r)); break;
-    case DType::i32: static_cast<int32_t*>(data)[i] = static_cast<int32_t>(r); break;
-    case DType::i8: static_cast<int8_t*>(data)[i] = static_cast<int8_t>(r); break;
-    case DType::u8: static_cast<uint8_t*>(data)[i] = static_cast<uint8_t>(r); break;
+    case DType::f64:
+      static_cast<double*>(data)[i] = r;
+      break;
+    case DType::f32:
+      static_cast<float*>(data)[i] = static_cast<float>(r);
+      break;
+    case DType::bf16:
+      static_cast<bf16*>(data)[i] = bf16(static_cast<float>(r));
+      break;
+    case DType::f16:
+      static_cast<f16*>(data)[i] = f16(static_cast<float>(r));
+      break;
+    case DType::i32:
+      static_cast<int32_t*>(data)[i] = static_cast<int32_t>(r);
+      break;
+    case DType::i8:
+      static_cast<int8_t*>(data)[i] = static_cast<int8_t>(r);
+      break;
+    case DType::u8:
+      static_cast<uint8_t*>(data)[i] = static_cast<uint8_t>(r);
+      break;
   }
 }
 

@@ -19,10 +19,10 @@ DType dtype_from(std::string_view name);  // throws Error that lists the allowed
 int64_t size_of(DType);
 constexpr bool is_float(DType t) { return t <= DType::f16; }
 
-double unit_roundoff(DType);   // u: half the distance from 1 to the next value; 0 for integers
-double unit_roundoff(Math);    // of a factor before it is multiplied: 0 for ieee, 2^-11 for tf32
-double underflow(DType);       // smallest normal: below it, flush-to-zero may lose the value
-double largest(DType);         // largest finite value
+double unit_roundoff(DType);           // u: half the distance from 1 to the next value; 0 for integers
+double unit_roundoff(Math);            // of a factor before it is multiplied: 0 for ieee, 2^-11 for tf32
+double underflow(DType);               // smallest normal: below it, flush-to-zero may lose the value
+double largest(DType);                 // largest finite value
 double round_to(DType, double value);  // nearest representable value, ties to even; integers saturate
 
 // Storage of the halves. Arithmetic happens in f32; conversion rounds to nearest even.
@@ -31,7 +31,8 @@ struct bf16 {
   bf16() = default;
   explicit bf16(float value) {
     const auto u = std::bit_cast<uint32_t>(value);
-    bits = (u & 0x7fffffffu) > 0x7f800000u ? uint16_t((u >> 16) | 0x40) : uint16_t((u + 0x7fff + ((u >> 16) & 1)) >> 16);
+    bits =
+        (u & 0x7fffffffu) > 0x7f800000u ? uint16_t((u >> 16) | 0x40) : uint16_t((u + 0x7fff + ((u >> 16) & 1)) >> 16);
   }
   explicit operator float() const { return std::bit_cast<float>(uint32_t{bits} << 16); }
 };
@@ -45,13 +46,34 @@ struct f16 {
 // The DType of a C++ element type. Kernels add their device types (simt/launch.h).
 template <class T>
 struct DTypeOf;
-template <> struct DTypeOf<double> { static constexpr DType value = DType::f64; };
-template <> struct DTypeOf<float> { static constexpr DType value = DType::f32; };
-template <> struct DTypeOf<bf16> { static constexpr DType value = DType::bf16; };
-template <> struct DTypeOf<f16> { static constexpr DType value = DType::f16; };
-template <> struct DTypeOf<int32_t> { static constexpr DType value = DType::i32; };
-template <> struct DTypeOf<int8_t> { static constexpr DType value = DType::i8; };
-template <> struct DTypeOf<uint8_t> { static constexpr DType value = DType::u8; };
+template <>
+struct DTypeOf<double> {
+  static constexpr DType value = DType::f64;
+};
+template <>
+struct DTypeOf<float> {
+  static constexpr DType value = DType::f32;
+};
+template <>
+struct DTypeOf<bf16> {
+  static constexpr DType value = DType::bf16;
+};
+template <>
+struct DTypeOf<f16> {
+  static constexpr DType value = DType::f16;
+};
+template <>
+struct DTypeOf<int32_t> {
+  static constexpr DType value = DType::i32;
+};
+template <>
+struct DTypeOf<int8_t> {
+  static constexpr DType value = DType::i8;
+};
+template <>
+struct DTypeOf<uint8_t> {
+  static constexpr DType value = DType::u8;
+};
 template <class T>
 inline constexpr DType dtype_of = DTypeOf<T>::value;
 

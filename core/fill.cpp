@@ -18,11 +18,15 @@ double unit_interval(uint32_t bits) { return (bits + 0.5) * 0x1p-32; }
 
 double draw(const Fill& fill, FillMode mode, DType dtype, uint32_t bits, uint32_t more_bits) {
   switch (fill.kind) {
-    case Fill::Kind::constant: return fill.a;
-    case Fill::Kind::below: return std::floor(unit_interval(bits) * fill.a);
-    default: break;
+    case Fill::Kind::constant:
+      return fill.a;
+    case Fill::Kind::below:
+      return std::floor(unit_interval(bits) * fill.a);
+    default:
+      break;
   }
-  if (mode == FillMode::integers || !is_float(dtype)) return static_cast<int>(bits % (2 * kIntegerReach + 1)) - kIntegerReach;
+  if (mode == FillMode::integers || !is_float(dtype))
+    return static_cast<int>(bits % (2 * kIntegerReach + 1)) - kIntegerReach;
   if (fill.kind == Fill::Kind::uniform) return fill.a + (fill.b - fill.a) * unit_interval(bits);
   const double radius = std::sqrt(-2 * std::log(unit_interval(bits)));  // Box-Muller
   return fill.a + fill.b * radius * std::cos(2 * std::numbers::pi * unit_interval(more_bits));
@@ -40,7 +44,8 @@ void fill_values(void* data, DType dtype, int64_t elements, const Fill& fill, Fi
     const int64_t first = block * kBlock, n = std::min(kBlock, elements - first);
     for (int64_t j = 0; j < n; ++j)
       if (plain)  // the common large case without a call per element; the same value as below
-        static_cast<float*>(data)[first + j] = static_cast<float>(fill.a + (fill.b - fill.a) * unit_interval(bits.v[j]));
+        static_cast<float*>(data)[first + j] =
+            static_cast<float>(fill.a + (fill.b - fill.a) * unit_interval(bits.v[j]));
       else
         store_double(data, dtype, first + j, draw(fill, mode, dtype, bits.v[j], more.v[j]));
   };

@@ -18,7 +18,8 @@ struct GpuInfo {
   int64_t memory_bytes = 0, l2_bytes = 0;
 };
 bool gpu_info(Context& gpu, GpuInfo& info);  // false: the context is not a GPU's
-std::vector<std::pair<std::string, std::string>> gpu_build_versions();  // CUDA, cuBLAS, cuDNN as compiled; empty without
+std::vector<std::pair<std::string, std::string>>
+gpu_build_versions();  // CUDA, cuBLAS, cuDNN as compiled; empty without
 
 // Copy, read, update, triad, FMA and tensor peaks, host-device copies, launch latency. quick: few and short.
 std::vector<Ceiling> measure_gpu_ceilings(Context& gpu, bool quick);

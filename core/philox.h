@@ -28,6 +28,8 @@ DUET_HD inline Philox4 philox4x32_10(uint64_t counter, uint64_t key) {
 }
 
 // The 32 random bits of element `index`: lane index % 4 of block index / 4.
-DUET_HD inline uint32_t philox_bits(uint64_t index, uint64_t key) { return philox4x32_10(index >> 2, key).v[index & 3]; }
+DUET_HD inline uint32_t philox_bits(uint64_t index, uint64_t key) {
+  return philox4x32_10(index >> 2, key).v[index & 3];
+}
 
 }  // namespace duet

@@ -27,7 +27,8 @@ TensorSpec TensorSpec::touching(int64_t n) const {
 
 int64_t Shapes::Dims::operator[](size_t axis) const {
   if (!shape) throw Error("tensor {} is needed to infer dimensions; give it or the dimensions", tensor);
-  if (axis >= shape->size()) throw Error("tensor {} has rank {}; at least {} expected", tensor, shape->size(), axis + 1);
+  if (axis >= shape->size())
+    throw Error("tensor {} has rank {}; at least {} expected", tensor, shape->size(), axis + 1);
   return (*shape)[axis];
 }
 

@@ -34,8 +34,8 @@ struct TensorSpec {
   Fill fill;
   int64_t touched = -1;  // elements that one run reads or writes, when not all of them
 
-  int64_t elements() const;  // throws Error when the product of the shape does not fit
-  int64_t bytes() const;     // of the whole tensor
+  int64_t elements() const;       // throws Error when the product of the shape does not fit
+  int64_t bytes() const;          // of the whole tensor
   int64_t traffic_bytes() const;  // compulsory: what is touched, twice for inout
   TensorSpec touching(int64_t n) const;
 };

@@ -135,7 +135,8 @@ Problem problem_from_label(std::string_view primitive, std::string_view label) {
     const std::string_view part = label.substr(0, label.find('/'));
     label.remove_prefix(std::min(label.size(), part.size() + 1));
     const size_t colon = part.find(':');
-    problem = colon == part.npos ? problem.with("dtype", part) : problem.with(part.substr(0, colon), part.substr(colon + 1));
+    problem =
+        colon == part.npos ? problem.with("dtype", part) : problem.with(part.substr(0, colon), part.substr(colon + 1));
   }
   problem.validate();
   return problem;
@@ -156,7 +157,8 @@ bool add_primitive(Primitive primitive, const char* source_file) {
   // .../cpu_ref/norm/softmax.cpp -> norm
   const std::string path = source_file;
   const size_t end = path.rfind('/'), begin = end == path.npos || end == 0 ? path.npos : path.rfind('/', end - 1);
-  if (end != path.npos) primitive.family = path.substr(begin == path.npos ? 0 : begin + 1, end - (begin == path.npos ? 0 : begin + 1));
+  if (end != path.npos)
+    primitive.family = path.substr(begin == path.npos ? 0 : begin + 1, end - (begin == path.npos ? 0 : begin + 1));
   const auto [at, fresh] = store().primitives.emplace(primitive.name, std::move(primitive));
   if (!fresh) throw Error("primitive {} is registered twice", at->first);
   store().by_type[*at->second.type] = &at->second;

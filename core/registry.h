@@ -95,8 +95,8 @@ struct Implementation {
 
 // --- asking ------------------------------------------------------------------------------------------------------
 
-const std::map<std::string, Primitive>& primitives();  // by name
-const Primitive& find_primitive(std::string_view name);  // throws Error that lists near names
+const std::map<std::string, Primitive>& primitives();                            // by name
+const Primitive& find_primitive(std::string_view name);                          // throws Error that lists near names
 std::vector<const Implementation*> implementations(std::string_view primitive);  // in order of name
 const Implementation* find_implementation(std::string_view primitive, std::string_view name);  // null: not built here
 
@@ -159,8 +159,9 @@ bool add(const char* source_file) {
 #define DUET_PROBLEM(P) \
   [[maybe_unused]] static const bool DUET_CONCAT(duet_problem_, P) = ::duet::registration::add<P>(__FILE__)
 // In an implementation's file: the function's parameters say problem and device, its name <primitive>_<variant> the rest.
-#define DUET_REGISTER(function) \
-  [[maybe_unused]] static const bool DUET_CONCAT(function, _registered) = ::duet::registration::add(&function, #function)
+#define DUET_REGISTER(function)                                           \
+  [[maybe_unused]] static const bool DUET_CONCAT(function, _registered) = \
+      ::duet::registration::add(&function, #function)
 
 // --- the erased problem ------------------------------------------------------------------------------------------
 
@@ -172,7 +173,8 @@ struct Problem::Holder final : Problem::Interface {
     attribute::Reader mine, defaults;
     P copy = problem, plain{};
     copy.attributes(mine), plain.attributes(defaults);
-    for (size_t i = 0; i < mine.list.size(); ++i) mine.list[i].is_default = mine.list[i].value == defaults.list[i].value;
+    for (size_t i = 0; i < mine.list.size(); ++i)
+      mine.list[i].is_default = mine.list[i].value == defaults.list[i].value;
     return std::move(mine.list);
   }
   std::vector<TensorSpec> tensors() const override { return problem.tensors(); }

@@ -8,7 +8,11 @@ namespace duet {
 
 Session::Session(const Problem& problem, const Implementation& implementation, Context& context,
                  const HostTensors& inputs, int copies)
-    : problem_(problem), context_(&context), inputs_(&inputs), plan_(Unsupported{"not planned"}), specs_(problem.tensors()) {
+    : problem_(problem),
+      context_(&context),
+      inputs_(&inputs),
+      plan_(Unsupported{"not planned"}),
+      specs_(problem.tensors()) {
   const auto start = std::chrono::steady_clock::now();
   context.enter([&] { plan_ = implementation.plan(problem, context); });
   context.synchronize();
@@ -73,7 +77,8 @@ Check Session::check(const Expected& expected, bool bitwise, int copy) {
 std::vector<std::pair<void*, int64_t>> Session::device_inputs(int copy) const {
   std::vector<std::pair<void*, int64_t>> list;
   for (size_t s = 0; s < specs_.size(); ++s)
-    if (specs_[s].role != Role::out) list.emplace_back(arguments_[static_cast<size_t>(copy)][s].data, specs_[s].bytes());
+    if (specs_[s].role != Role::out)
+      list.emplace_back(arguments_[static_cast<size_t>(copy)][s].data, specs_[s].bytes());
   return list;
 }
 std::vector<std::pair<void*, int64_t>> Session::device_outputs(int copy) const {

@@ -23,10 +23,10 @@ class Session {
   bool has_inout() const { return !inouts_.empty(); }
   int copies() const { return copies_; }
 
-  void restore();          // inout tensors of every copy back to their inputs
-  void poison_outputs();   // 0xFF over pure outputs
+  void restore();         // inout tensors of every copy back to their inputs
+  void poison_outputs();  // 0xFF over pure outputs
   void run(int copy = 0) { plan_(Args(arguments_[static_cast<size_t>(copy)].data())); }  // enqueues; inside enter()
-  void evict();            // every tensor out of the caches
+  void evict();  // every tensor out of the caches
 
   // Downloads outputs and inouts of one copy and compares; also checks all guard bands.
   Check check(const Expected& expected, bool bitwise, int copy = 0);
@@ -43,9 +43,9 @@ class Session {
   int copies_ = 1;
   std::vector<TensorSpec> specs_;
   std::vector<size_t> inouts_;
-  std::vector<Buffer> pristine_;                 // per inout
-  std::vector<std::vector<Buffer>> buffers_;     // [copy][slot]; shared slots live in copy 0
-  std::vector<std::vector<Tensor>> arguments_;   // [copy][slot]
+  std::vector<Buffer> pristine_;                // per inout
+  std::vector<std::vector<Buffer>> buffers_;    // [copy][slot]; shared slots live in copy 0
+  std::vector<std::vector<Tensor>> arguments_;  // [copy][slot]
 };
 
 // The oracle as an implementation: every element of every output, stored rounded to its dtype.

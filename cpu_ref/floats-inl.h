@@ -24,10 +24,14 @@ inline constexpr bool is_half = std::is_same_v<T, bf16> || std::is_same_v<T, f16
 template <class F>
 HWY_INLINE void for_float(DType dtype, const F& f) {
   switch (dtype) {
-    case DType::f32: return f.template operator()<float>();
-    case DType::bf16: return f.template operator()<bf16>();
-    case DType::f16: return f.template operator()<f16>();
-    default: return;
+    case DType::f32:
+      return f.template operator()<float>();
+    case DType::bf16:
+      return f.template operator()<bf16>();
+    case DType::f16:
+      return f.template operator()<f16>();
+    default:
+      return;
   }
 }
 

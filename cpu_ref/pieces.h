@@ -19,9 +19,8 @@ inline int64_t rows_of_a_piece(int64_t cols) { return std::max<int64_t>(1, kPiec
 // body(first, last) over [0, n) in whole pieces; fewer than two pieces run in place.
 template <class Body>
 void in_pieces(const CpuContext& cpu, int64_t n, const Body& body) {
-  cpu.parallel_for(ceil_div(n, kPiece), 1, [&](int64_t first, int64_t last) {
-    body(first * kPiece, std::min(n, last * kPiece));
-  });
+  cpu.parallel_for(ceil_div(n, kPiece), 1,
+                   [&](int64_t first, int64_t last) { body(first * kPiece, std::min(n, last * kPiece)); });
 }
 
 }  // namespace duet

@@ -19,7 +19,6 @@
 #endif
 
 #include "core/dtype.h"
-#define FMT_USE_CONSTEXPR 1  // fmt 9 turns constexpr off under nvcc and then does not compile
 #include "core/registry.h"
 
 namespace duet {

@@ -19,7 +19,8 @@ inline constexpr int64_t kDrawn = 1024;  // elements of a buffer
 // Elements kept have bits of at least `threshold`, which is below 2^32. y and mask hold n <= kDrawn elements; kStream: y
 // is aligned.
 template <bool kStream, class T>
-HWY_INLINE void drop(const T* x, const uint32_t* bits, uint32_t threshold, float scale, T* y, uint8_t* mask, int64_t n) {
+HWY_INLINE void drop(const T* x, const uint32_t* bits, uint32_t threshold, float scale, T* y, uint8_t* mask,
+                     int64_t n) {
   const hn::ScalableTag<float> d;
   const hn::RebindToUnsigned<decltype(d)> du;
   const hn::Rebind<uint8_t, decltype(d)> d8;
@@ -48,7 +49,8 @@ void dropout_run(const Dropout& p, const T* x, uint64_t index, T* y, uint8_t* ma
   const uint64_t threshold = dropout_threshold(p.p);
   const auto scale = static_cast<float>(dropout_scale(p.p));
   if (threshold >> 32) {  // p = 1: no 32 bits reach it
-    std::memset(static_cast<void*>(y), 0, static_cast<size_t>(n) * sizeof(T)), std::memset(mask, 0, static_cast<size_t>(n));
+    std::memset(static_cast<void*>(y), 0, static_cast<size_t>(n) * sizeof(T)),
+        std::memset(mask, 0, static_cast<size_t>(n));
     return;
   }
   const hn::ScalableTag<float> d;
@@ -99,9 +101,10 @@ void dropout_backward_run(const T* dy, const uint8_t* mask, float scale, T* dx, 
 void dropout_backward_piece(const DropoutBackward& p, Args t, int64_t first, int64_t last, bool stream) {
   const auto scale = static_cast<float>(dropout_scale(p.p));
   for_float(p.dtype, [&]<class T>() HWY_ATTR {
-    (stream ? dropout_backward_run<true, T> : dropout_backward_run<false, T>)(
-        t[DropoutBackward::dy].as<const T>() + first, t[DropoutBackward::mask].as<const uint8_t>() + first, scale,
-        t[DropoutBackward::dx].as<T>() + first, last - first);
+    (stream ? dropout_backward_run<true, T>
+            : dropout_backward_run<false, T>)(t[DropoutBackward::dy].as<const T>() + first,
+                                              t[DropoutBackward::mask].as<const uint8_t>() + first, scale,
+                                              t[DropoutBackward::dx].as<T>() + first, last - first);
   });
 }
 

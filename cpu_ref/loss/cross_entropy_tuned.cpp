@@ -50,13 +50,15 @@ void cross_entropy_rows(const CrossEntropy& p, Args t, int64_t first, int64_t la
       const double row = top * std::numbers::ln2 + std::log(sum);
       const bool labelled = label[r] >= 0 && label[r] < p.cols;
       lse[r] = static_cast<float>(row);
-      row_loss[r] = row - (labelled ? (1 - p.smooth) * element(x + label[r]) : 0) - p.smooth * all / static_cast<double>(p.cols);
+      row_loss[r] =
+          row - (labelled ? (1 - p.smooth) * element(x + label[r]) : 0) - p.smooth * all / static_cast<double>(p.cols);
     }
   });
 }
 
 template <bool kStream, class T>
-void cross_entropy_backward_row(const T* x, int64_t cols, float lse, int64_t label, float spread, float hot, float scale, T* dx) {
+void cross_entropy_backward_row(const T* x, int64_t cols, float lse, int64_t label, float spread, float hot,
+                                float scale, T* dx) {
   const hn::ScalableTag<float> d;
   const auto l = hn::Set(d, lse), q = hn::Set(d, spread), s = hn::Set(d, scale);
   const auto formula = [d, l, q, s](auto v) HWY_ATTR { return hn::Mul(hn::Sub(exp(d, hn::Sub(v, l)), q), s); };

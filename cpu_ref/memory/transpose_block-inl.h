@@ -54,8 +54,10 @@ HWY_INLINE void transpose_block(const uint16_t* x, int64_t x_step, uint16_t* y, 
 #pragma GCC unroll 4
   for (int q = 0; q < 4; ++q) {  // columns 2 q, 2 q + 1: of rows 0 .. 3 and of rows 4 .. 7
     const int h = q / 2;
-    const auto top = q % 2 ? hn::InterleaveUpper(d2, pair[h], pair[2 + h]) : hn::InterleaveLower(d2, pair[h], pair[2 + h]);
-    const auto low = q % 2 ? hn::InterleaveUpper(d2, pair[4 + h], pair[6 + h]) : hn::InterleaveLower(d2, pair[4 + h], pair[6 + h]);
+    const auto top =
+        q % 2 ? hn::InterleaveUpper(d2, pair[h], pair[2 + h]) : hn::InterleaveLower(d2, pair[h], pair[2 + h]);
+    const auto low =
+        q % 2 ? hn::InterleaveUpper(d2, pair[4 + h], pair[6 + h]) : hn::InterleaveLower(d2, pair[4 + h], pair[6 + h]);
     const auto a = hn::BitCast(d4, top), b = hn::BitCast(d4, low);
     hn::StoreU(hn::BitCast(d, hn::InterleaveLower(d4, a, b)), d, y + 2 * q * y_step);
     hn::StoreU(hn::BitCast(d, hn::InterleaveUpper(d4, a, b)), d, y + (2 * q + 1) * y_step);

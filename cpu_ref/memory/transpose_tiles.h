@@ -28,7 +28,8 @@ class Tiles {
   };
   Place place(int64_t tile) const {  // neighbours in a row of x follow each other
     const int64_t column = tile % across_ * columns_, row = tile / across_ % down_ * rows_;
-    return {tile / (across_ * down_), row, std::min(rows_, p_.rows - row), column, std::min(columns_, p_.cols - column)};
+    return {tile / (across_ * down_), row, std::min(rows_, p_.rows - row), column,
+            std::min(columns_, p_.cols - column)};
   }
 
  private:

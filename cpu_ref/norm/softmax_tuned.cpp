@@ -68,7 +68,8 @@ void softmax_run(const T* x, T* y, int64_t rows, int64_t cols, float* scratch) {
       const Pending<T> pending{before + c, before[cols + part], r > 0 ? y + (r - 1) * cols + c : nullptr};
       if (r == rows) {
         const auto scale = hn::Set(hn::ScalableTag<float>(), pending.scale);
-        map<kStream>(hn::ScalableTag<float>(), n, [scale](auto v) HWY_ATTR { return hn::Mul(v, scale); }, pending.y, pending.e);
+        map<kStream>(
+            hn::ScalableTag<float>(), n, [scale](auto v) HWY_ATTR { return hn::Mul(v, scale); }, pending.y, pending.e);
         continue;
       }
       const T* from = x + r * cols + c;

@@ -15,7 +15,8 @@ template <bool kNesterov, class T>
 void sgd_run(const Sgd& a, const T* g, float lr, T* p, T* v, int64_t n) {
   const hn::ScalableTag<float> d;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
-  const auto momentum = hn::Set(d, static_cast<float>(a.momentum)), decay = hn::Set(d, static_cast<float>(a.weight_decay));
+  const auto momentum = hn::Set(d, static_cast<float>(a.momentum)),
+             decay = hn::Set(d, static_cast<float>(a.weight_decay));
   const auto rate = hn::Set(d, lr);
   for (int64_t i = 0; i < n; i += lanes) {
     const int64_t left = n - i;

@@ -40,7 +40,8 @@ struct Dropout {
   std::string invalid() const { return p >= 0 && p <= 1 ? "" : "p must lie in 0 to 1, is " + std::to_string(p); }
   void infer(Shapes s) { n = s[x][0]; }
   std::vector<TensorSpec> tensors() const {
-    return {x.of(dtype, {n}), offset.of(DType::i32, {1}, Fill::below(1 << 20)), y.of(dtype, {n}), mask.of(DType::u8, {n})};
+    return {x.of(dtype, {n}), offset.of(DType::i32, {1}, Fill::below(1 << 20)), y.of(dtype, {n}),
+            mask.of(DType::u8, {n})};
   }
   double flops() const { return static_cast<double>(n); }
   // The scale and the product are rounded to f32, then y to dtype. The mask has no tolerance.
@@ -54,9 +55,10 @@ struct Dropout {
   static std::vector<Case<Dropout>> cases(Scale scale) {
     auto all = elementwise_cases<Dropout>(scale);
     if (scale == Scale::test)
-      all = concat(std::move(all), across(&Dropout::dtype, kFloats, {{"MLP: one in five, another seed", {1031, DType::f32, 0.2, -7}},
-                                                                     {"drops nothing", {1031, DType::f32, 0}},
-                                                                     {"drops everything", {1031, DType::f32, 1}}}));
+      all = concat(std::move(all), across(&Dropout::dtype, kFloats,
+                                          {{"MLP: one in five, another seed", {1031, DType::f32, 0.2, -7}},
+                                           {"drops nothing", {1031, DType::f32, 0}},
+                                           {"drops everything", {1031, DType::f32, 1}}}));
     return all;
   }
 };

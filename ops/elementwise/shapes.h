@@ -12,13 +12,14 @@ std::vector<Case<P>> elementwise_cases(Scale scale) {
     return p;
   };
   if (scale == Scale::test)
-    return across(&P::dtype, kFloats, {{"nothing", sized(0)},
-                                       {"one element", sized(1)},
-                                       {"three elements", sized(3)},
-                                       {"a lane short of a warp", sized(31)},
-                                       {"a lane over a warp", sized(33)},
-                                       {"prime, longer than a block", sized(1031)},
-                                       {"several tasks, the last short", sized(100003)}});
+    return across(&P::dtype, kFloats,
+                  {{"nothing", sized(0)},
+                   {"one element", sized(1)},
+                   {"three elements", sized(3)},
+                   {"a lane short of a warp", sized(31)},
+                   {"a lane over a warp", sized(33)},
+                   {"prime, longer than a block", sized(1031)},
+                   {"several tasks, the last short", sized(100003)}});
   std::vector<Case<P>> all{{"64 MiB an f32 tensor: beyond the caches", sized(1 << 24)},
                            {"MLP 784-128-10, batch 32: hidden layer", sized(32 * 128)},
                            {"BERT-base, 16 x 384 tokens, 768 features", sized(16 * 384 * 768)},

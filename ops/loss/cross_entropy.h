@@ -35,8 +35,8 @@ struct CrossEntropy {
   void infer(Shapes s) { rows = s[x][0], cols = s[x][1]; }
   std::vector<TensorSpec> tensors() const {
     return {x.of(dtype, {rows, cols}, Fill::uniform(-kReach, kReach)),
-            label.of(DType::i32, {rows}, Fill::below(std::max<int64_t>(1, cols))),
-            loss.of(statistic_dtype(dtype), {1}), lse.of(statistic_dtype(dtype), {rows})};
+            label.of(DType::i32, {rows}, Fill::below(std::max<int64_t>(1, cols))), loss.of(statistic_dtype(dtype), {1}),
+            lse.of(statistic_dtype(dtype), {rows})};
   }
   double flops() const { return 3.0 * rows * cols; }
 
@@ -49,25 +49,28 @@ struct CrossEntropy {
     const double roundings = slot == loss.index ? row + 3 + additions(rows) + 1 : row;
     return {.rel = unit_roundoff(DType::f32), .terms = gamma(roundings, unit_roundoff(DType::f32))};
   }
-  int64_t slices() const { return rows + 1; }  // lse of a row; the last one: the loss
+  int64_t slices() const { return rows + 1; }                      // lse of a row; the last one: the loss
   void reference(Inputs in, int64_t slice, Expect& expect) const;  // cpu_ref/loss/cross_entropy.cpp
 
   static std::vector<Case<CrossEntropy>> cases(Scale scale) {
     if (scale == Scale::test)
-      return across(&CrossEntropy::dtype, kFloats, {{"one class: the loss is 0", {1, 1}},
-                                                    {"no rows", {0, 7}},
-                                                    {"MLP 784-128-10, batch 32", {32, 10}},
-                                                    {"a lane short of a warp", {3, 31}},
-                                                    {"a row over a block, smoothed", {257, 33, DType::f32, 0.1}},
-                                                    {"prime, longer than a block", {5, 1031}},
-                                                    {"long rows, several tasks, smoothed", {3, 50257, DType::f32, 0.1}}});
-    auto all = across(&CrossEntropy::dtype, kFloats, {{"GPT-2 vocabulary, 512 tokens", {512, 50257}},
-                                                      {"ResNet-50 head, batch 256", {256, 1000}},
-                                                      {"MLP 784-128-10, batch 32", {32, 10}}});
+      return across(&CrossEntropy::dtype, kFloats,
+                    {{"one class: the loss is 0", {1, 1}},
+                     {"no rows", {0, 7}},
+                     {"MLP 784-128-10, batch 32", {32, 10}},
+                     {"a lane short of a warp", {3, 31}},
+                     {"a row over a block, smoothed", {257, 33, DType::f32, 0.1}},
+                     {"prime, longer than a block", {5, 1031}},
+                     {"long rows, several tasks, smoothed", {3, 50257, DType::f32, 0.1}}});
+    auto all = across(&CrossEntropy::dtype, kFloats,
+                      {{"GPT-2 vocabulary, 512 tokens", {512, 50257}},
+                       {"ResNet-50 head, batch 256", {256, 1000}},
+                       {"MLP 784-128-10, batch 32", {32, 10}}});
     if (scale == Scale::full)
-      all = concat(std::move(all), across(&CrossEntropy::dtype, kFloats,
-                                          {{"GPT-2 vocabulary, 8192 tokens", {8192, 50257}},
-                                           {"Transformer base, 25000 tokens, smoothed", {25000, 37000, DType::f32, 0.1}}}));
+      all = concat(std::move(all),
+                   across(&CrossEntropy::dtype, kFloats,
+                          {{"GPT-2 vocabulary, 8192 tokens", {8192, 50257}},
+                           {"Transformer base, 25000 tokens, smoothed", {25000, 37000, DType::f32, 0.1}}}));
     return all;
   }
 };

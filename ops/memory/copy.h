@@ -27,18 +27,21 @@ struct Copy {
 
   static std::vector<Case<Copy>> cases(Scale scale) {
     if (scale == Scale::test)
-      return across(&Copy::dtype, kFloats, {{"nothing", {0}},
-                                            {"one element", {1}},
-                                            {"three elements", {3}},
-                                            {"a lane short of a warp", {31}},
-                                            {"a lane over a warp", {33}},
-                                            {"prime, longer than a block", {1031}},
-                                            {"several tasks, the last short", {100003}}});
-    auto all = std::vector<Case<Copy>>{{"64 MiB a tensor: beyond the caches", {1 << 24}},  // bytes move alike in any dtype
-                                       {"1 MiB a tensor: in L2 or L3", {1 << 18}},
-                                       {"4 KiB a tensor: the cost of a call", {1 << 10}}};
+      return across(&Copy::dtype, kFloats,
+                    {{"nothing", {0}},
+                     {"one element", {1}},
+                     {"three elements", {3}},
+                     {"a lane short of a warp", {31}},
+                     {"a lane over a warp", {33}},
+                     {"prime, longer than a block", {1031}},
+                     {"several tasks, the last short", {100003}}});
+    auto all =
+        std::vector<Case<Copy>>{{"64 MiB a tensor: beyond the caches", {1 << 24}},  // bytes move alike in any dtype
+                                {"1 MiB a tensor: in L2 or L3", {1 << 18}},
+                                {"4 KiB a tensor: the cost of a call", {1 << 10}}};
     if (scale == Scale::full)
-      all.insert(all.end(), {{"16 MiB a tensor", {1 << 22}}, {"256 MiB a tensor", {1 << 26}}, {"1 GiB a tensor", {1 << 28}}});
+      all.insert(all.end(),
+                 {{"16 MiB a tensor", {1 << 22}}, {"256 MiB a tensor", {1 << 26}}, {"1 GiB a tensor", {1 << 28}}});
     return all;
   }
 };

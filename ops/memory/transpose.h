@@ -24,28 +24,30 @@ struct Transpose {
     return {x.of(dtype, {batch, rows, cols}), y.of(dtype, {batch, cols, rows})};
   }
   double flops() const { return 0; }
-  Tolerance tolerance() const { return {}; }  // elements move bit for bit
-  int64_t slices() const { return batch * cols; }  // a row of y
+  Tolerance tolerance() const { return {}; }                          // elements move bit for bit
+  int64_t slices() const { return batch * cols; }                     // a row of y
   void reference(Inputs in, int64_t row_of_y, Expect& expect) const;  // cpu_ref/memory/transpose.cpp
 
   static std::vector<Case<Transpose>> cases(Scale scale) {
     if (scale == Scale::test)
-      return across(&Transpose::dtype, kFloats, {{"one element", {1, 1, 1}},
-                                                 {"no matrices", {0, 3, 5}},
-                                                 {"no rows", {2, 0, 5}},
-                                                 {"no columns", {2, 5, 0}},
-                                                 {"less than a tile", {3, 3, 7}},
-                                                 {"beside a tile", {2, 31, 33}},
-                                                 {"prime, longer than a block", {1, 1031, 65}},
-                                                 {"one column", {1, 1031, 1}},
-                                                 {"one row", {1, 1, 1031}},
-                                                 {"long and thin, several tasks", {3, 7, 20011}}});
-    auto all = across(&Transpose::dtype, kFloats, {{"4096^2: beyond the caches", {1, 4096, 4096}},
-                                                   {"1024^2: in L3", {1, 1024, 1024}},
-                                                   {"ResNet-50 conv1 output, batch 32, NCHW to NHWC", {32, 64, 12544}},
-                                                   {"ResNet-50 conv1 output, batch 32, NHWC to NCHW", {32, 12544, 64}},
-                                                   {"ResNet-50 last stage, batch 32, NCHW to NHWC", {32, 2048, 49}},
-                                                   {"ResNet-50 last stage, batch 32, NHWC to NCHW", {32, 49, 2048}}});
+      return across(&Transpose::dtype, kFloats,
+                    {{"one element", {1, 1, 1}},
+                     {"no matrices", {0, 3, 5}},
+                     {"no rows", {2, 0, 5}},
+                     {"no columns", {2, 5, 0}},
+                     {"less than a tile", {3, 3, 7}},
+                     {"beside a tile", {2, 31, 33}},
+                     {"prime, longer than a block", {1, 1031, 65}},
+                     {"one column", {1, 1031, 1}},
+                     {"one row", {1, 1, 1031}},
+                     {"long and thin, several tasks", {3, 7, 20011}}});
+    auto all = across(&Transpose::dtype, kFloats,
+                      {{"4096^2: beyond the caches", {1, 4096, 4096}},
+                       {"1024^2: in L3", {1, 1024, 1024}},
+                       {"ResNet-50 conv1 output, batch 32, NCHW to NHWC", {32, 64, 12544}},
+                       {"ResNet-50 conv1 output, batch 32, NHWC to NCHW", {32, 12544, 64}},
+                       {"ResNet-50 last stage, batch 32, NCHW to NHWC", {32, 2048, 49}},
+                       {"ResNet-50 last stage, batch 32, NHWC to NCHW", {32, 49, 2048}}});
     if (scale == Scale::full)
       all.insert(all.end(), {{"ResNet-50 conv1 output, batch 256, NCHW to NHWC", {256, 64, 12544}},
                              {"ResNet-50 input, batch 256, NHWC to NCHW", {256, 50176, 3}}});

@@ -8,8 +8,7 @@ namespace duet {
 
 struct Softmax {
   static constexpr const char* name = "softmax";
-  static constexpr const char* formula =
-      "y[r,c] = exp(x[r,c] - m[r]) / sum_j exp(x[r,j] - m[r]),  m[r] = max_j x[r,j]";
+  static constexpr const char* formula = "y[r,c] = exp(x[r,c] - m[r]) / sum_j exp(x[r,j] - m[r]),  m[r] = max_j x[r,j]";
   static constexpr Slot x = input(0, "x"), y = output(1, "y");
   static constexpr double kReach = 20;  // x lies in +-kReach: a few columns carry the mass, the rest the tail
 
@@ -39,20 +38,23 @@ struct Softmax {
 
   static std::vector<Case<Softmax>> cases(Scale scale) {  // {why or source, {rows, cols}}
     if (scale == Scale::test)
-      return across(&Softmax::dtype, kFloats, {{"one element", {1, 1}},
-                                               {"no rows", {0, 7}},
-                                               {"nothing in each row", {3, 0}},
-                                               {"a lane short of a warp", {3, 31}},
-                                               {"a row over a block", {257, 33}},
-                                               {"prime, longer than a block", {5, 1031}},
-                                               {"long rows, several tasks", {3, 50257}}});
-    auto all = across(&Softmax::dtype, kFloats, {{"GPT-2 124M scores, one head, 8 x 1024 tokens", {8192, 1024}},
-                                                 {"ResNet-50 head, batch 256", {256, 1000}},
-                                                 {"GPT-2 vocabulary, 512 tokens", {512, 50257}},
-                                                 {"Transformer NLP, benchdnn", {8576, 67}}});
+      return across(&Softmax::dtype, kFloats,
+                    {{"one element", {1, 1}},
+                     {"no rows", {0, 7}},
+                     {"nothing in each row", {3, 0}},
+                     {"a lane short of a warp", {3, 31}},
+                     {"a row over a block", {257, 33}},
+                     {"prime, longer than a block", {5, 1031}},
+                     {"long rows, several tasks", {3, 50257}}});
+    auto all = across(&Softmax::dtype, kFloats,
+                      {{"GPT-2 124M scores, one head, 8 x 1024 tokens", {8192, 1024}},
+                       {"ResNet-50 head, batch 256", {256, 1000}},
+                       {"GPT-2 vocabulary, 512 tokens", {512, 50257}},
+                       {"Transformer NLP, benchdnn", {8576, 67}}});
     if (scale == Scale::full)
-      all = concat(std::move(all), across(&Softmax::dtype, kFloats, {{"GPT-2 124M scores, B8 H12 T1024", {98304, 1024}},
-                                                                     {"GPT-2 vocabulary, 4096 tokens", {4096, 50257}}}));
+      all = concat(std::move(all), across(&Softmax::dtype, kFloats,
+                                          {{"GPT-2 124M scores, B8 H12 T1024", {98304, 1024}},
+                                           {"GPT-2 vocabulary, 4096 tokens", {4096, 50257}}}));
     return all;
   }
 };

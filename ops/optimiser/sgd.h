@@ -29,7 +29,8 @@ struct Sgd {
   }
   void infer(Shapes s) { n = s[g][0]; }
   std::vector<TensorSpec> tensors() const {
-    return {g.of(dtype, {n}), lr.of(statistic_dtype(dtype), {1}, Fill::constant(0.01)), p.of(dtype, {n}), v.of(dtype, {n})};
+    return {g.of(dtype, {n}), lr.of(statistic_dtype(dtype), {1}, Fill::constant(0.01)), p.of(dtype, {n}),
+            v.of(dtype, {n})};
   }
   double flops() const { return 4.0 * n; }
   // terms, of the absolute values added up: v has 2 rounded constants, 2 products and 2 additions; p takes another
@@ -42,22 +43,25 @@ struct Sgd {
 
   static std::vector<Case<Sgd>> cases(Scale scale) {
     if (scale == Scale::test)
-      return across(&Sgd::dtype, kFloats, {{"nothing", {0}},
-                                           {"one parameter", {1}},
-                                           {"three parameters", {3}},
-                                           {"a lane short of a warp", {31}},
-                                           {"a lane over a warp", {33}},
-                                           {"prime, longer than a block", {1031}},
-                                           {"no momentum", {1031, DType::f32, 0}},
-                                           {"decay", {1031, DType::f32, 0.9, 0.1}},
-                                           {"decay and look-ahead", {1031, DType::f32, 0.9, 0.1, true}},
-                                           {"several tasks, the last short", {100003}}});
+      return across(&Sgd::dtype, kFloats,
+                    {{"nothing", {0}},
+                     {"one parameter", {1}},
+                     {"three parameters", {3}},
+                     {"a lane short of a warp", {31}},
+                     {"a lane over a warp", {33}},
+                     {"prime, longer than a block", {1031}},
+                     {"no momentum", {1031, DType::f32, 0}},
+                     {"decay", {1031, DType::f32, 0.9, 0.1}},
+                     {"decay and look-ahead", {1031, DType::f32, 0.9, 0.1, true}},
+                     {"several tasks, the last short", {100003}}});
     constexpr DType kWide[] = {DType::f32, DType::bf16};
-    auto all = across(&Sgd::dtype, kWide, {{"ResNet-50", {25557032}}, {"LeNet", {62006}}, {"MLP 784-128-10", {101770}}});
+    auto all =
+        across(&Sgd::dtype, kWide, {{"ResNet-50", {25557032}}, {"LeNet", {62006}}, {"MLP 784-128-10", {101770}}});
     if (scale == Scale::full)
-      all = concat(std::move(all), across(&Sgd::dtype, kWide, {{"ResNet-50, decay 1e-4", {25557032, DType::f32, 0.9, 1e-4}},
-                                                               {"BERT-base", {109482240}},
-                                                               {"GPT-2 124M", {124439808}}}));
+      all = concat(std::move(all), across(&Sgd::dtype, kWide,
+                                          {{"ResNet-50, decay 1e-4", {25557032, DType::f32, 0.9, 1e-4}},
+                                           {"BERT-base", {109482240}},
+                                           {"GPT-2 124M", {124439808}}}));
     return all;
   }
 };

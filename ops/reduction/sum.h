@@ -24,7 +24,9 @@ struct Sum {
     field("cols", cols, "columns of x");
     field.option("axis", axis, "the axis that is summed over: 0 or 1");
   }
-  std::string invalid() const { return axis == 0 || axis == 1 ? "" : "axis must be 0 or 1, is " + std::to_string(axis); }
+  std::string invalid() const {
+    return axis == 0 || axis == 1 ? "" : "axis must be 0 or 1, is " + std::to_string(axis);
+  }
   void infer(Shapes s) { rows = s[x][0], cols = s[x][1]; }
   int64_t length() const { return axis == 1 ? cols : rows; }  // terms of each sum
   std::vector<TensorSpec> tensors() const {  // both signs, yet the sum grows with every term: a lost part shows
@@ -33,36 +35,41 @@ struct Sum {
   double flops() const { return static_cast<double>(rows) * static_cast<double>(cols); }
   // Each addition rounds to f32: gamma of a term's additions times sum|x|. Then y is rounded to dtype.
   Tolerance tolerance() const {
-    return {.rel = unit_roundoff(dtype), .terms = gamma(additions(length()), unit_roundoff(DType::f32)), .abs = underflow(dtype)};
+    return {.rel = unit_roundoff(dtype),
+            .terms = gamma(additions(length()), unit_roundoff(DType::f32)),
+            .abs = underflow(dtype)};
   }
-  int64_t slices() const { return axis == 1 ? rows : cols; }  // one sum
+  int64_t slices() const { return axis == 1 ? rows : cols; }   // one sum
   void reference(Inputs in, int64_t i, Expect& expect) const;  // cpu_ref/reduction/sum.cpp
 
   static std::vector<Case<Sum>> cases(Scale scale) {
     if (scale == Scale::test)
-      return across(&Sum::dtype, kFloats, {{"one element", {1, 1}},
-                                           {"no rows", {0, 7}},
-                                           {"nothing in each row", {3, 0}},
-                                           {"a lane short of a warp", {3, 31}},
-                                           {"beside a warp", {31, 33}},
-                                           {"prime, longer than a block", {5, 1031}},
-                                           {"one long row, several tasks", {1, 100003}},
-                                           {"many short rows", {10007, 3}},
-                                           {"columns: one element", {1, 1, DType::f32, 0}},
-                                           {"columns: no rows", {0, 7, DType::f32, 0}},
-                                           {"columns: none", {3, 0, DType::f32, 0}},
-                                           {"columns: beside a warp", {33, 31, DType::f32, 0}},
-                                           {"columns: prime, longer than a block", {1031, 5, DType::f32, 0}},
-                                           {"columns: few rows of many", {3, 10007, DType::f32, 0}},
-                                           {"columns: one long one", {100003, 1, DType::f32, 0}}});
+      return across(&Sum::dtype, kFloats,
+                    {{"one element", {1, 1}},
+                     {"no rows", {0, 7}},
+                     {"nothing in each row", {3, 0}},
+                     {"a lane short of a warp", {3, 31}},
+                     {"beside a warp", {31, 33}},
+                     {"prime, longer than a block", {5, 1031}},
+                     {"one long row, several tasks", {1, 100003}},
+                     {"many short rows", {10007, 3}},
+                     {"columns: one element", {1, 1, DType::f32, 0}},
+                     {"columns: no rows", {0, 7, DType::f32, 0}},
+                     {"columns: none", {3, 0, DType::f32, 0}},
+                     {"columns: beside a warp", {33, 31, DType::f32, 0}},
+                     {"columns: prime, longer than a block", {1031, 5, DType::f32, 0}},
+                     {"columns: few rows of many", {3, 10007, DType::f32, 0}},
+                     {"columns: one long one", {100003, 1, DType::f32, 0}}});
     constexpr DType kWide[] = {DType::f32, DType::bf16};  // whose range holds a sum of 16 Mi terms
     auto all = concat(across(&Sum::dtype, kWide, {{"64 MiB in f32: beyond the caches", {1, 1 << 24}}}),
-                      across(&Sum::dtype, kFloats, {{"GPT-2 124M bias gradient, 8192 tokens", {8192, 768, DType::f32, 0}},
-                                                    {"GPT-2 124M, a sum per token", {8192, 768}},
-                                                    {"4 KiB in f32: the cost of a call", {1, 1 << 10}}}));
+                      across(&Sum::dtype, kFloats,
+                             {{"GPT-2 124M bias gradient, 8192 tokens", {8192, 768, DType::f32, 0}},
+                              {"GPT-2 124M, a sum per token", {8192, 768}},
+                              {"4 KiB in f32: the cost of a call", {1, 1 << 10}}}));
     if (scale == Scale::full)
-      all = concat(std::move(all), across(&Sum::dtype, kWide, {{"1 GiB in f32", {1, 1 << 28}},
-                                                               {"1 MiB in f32: in L2 or L3", {1, 1 << 18}}}));
+      all = concat(
+          std::move(all),
+          across(&Sum::dtype, kWide, {{"1 GiB in f32", {1, 1 << 28}}, {"1 MiB in f32: in L2 or L3", {1, 1 << 18}}}));
     return all;
   }
 };

@@ -58,9 +58,9 @@ void check_case(const ErasedCase& c, const Implementation& implementation, Conte
       session.poison_outputs();
       context.enter([&] { session.run(); });
       const Check check = session.check(truth.expected, mode == FillMode::integers);
-      EXPECT_TRUE(check.passed()) << problem.name() << "/" << implementation.name << "/" << problem.label() << " (" << c.why
-                                  << "), " << (mode == FillMode::integers ? "integers" : "values") << ", run " << run << ", "
-                                  << context.describe() << ": " << check.failure;
+      EXPECT_TRUE(check.passed()) << problem.name() << "/" << implementation.name << "/" << problem.label() << " ("
+                                  << c.why << "), " << (mode == FillMode::integers ? "integers" : "values") << ", run "
+                                  << run << ", " << context.describe() << ": " << check.failure;
       if (!check.passed()) return;
     }
   }
@@ -68,7 +68,8 @@ void check_case(const ErasedCase& c, const Implementation& implementation, Conte
 
 class OpTest : public testing::Test {
  public:
-  OpTest(const Primitive& primitive, const Implementation& implementation) : primitive_(primitive), implementation_(implementation) {}
+  OpTest(const Primitive& primitive, const Implementation& implementation)
+      : primitive_(primitive), implementation_(implementation) {}
 
   void TestBody() override {
     int supported = 0;
@@ -105,8 +106,9 @@ class OpTest : public testing::Test {
 void register_all() {
   for (const auto& [name, primitive] : primitives())
     for (const Implementation* implementation : implementations(name))
-      testing::RegisterTest(name.c_str(), implementation->name.c_str(), nullptr, nullptr, __FILE__, __LINE__,
-                            [&primitive, implementation]() -> testing::Test* { return new OpTest(primitive, *implementation); });
+      testing::RegisterTest(
+          name.c_str(), implementation->name.c_str(), nullptr, nullptr, __FILE__, __LINE__,
+          [&primitive, implementation]() -> testing::Test* { return new OpTest(primitive, *implementation); });
 }
 
 // Contracts: what every problem promises about its own cases.
@@ -118,7 +120,8 @@ TEST(Contracts, CasesAreValidDistinctAndNameable) {
         EXPECT_FALSE(c.why.empty()) << c.problem.label();
         EXPECT_NO_THROW(c.problem.validate()) << c.problem.label();
         const std::string label = c.problem.label();
-        EXPECT_TRUE(seen.emplace(label, c.why).second) << name << "/" << label << " stands twice: " << c.why << "; " << seen[label];
+        EXPECT_TRUE(seen.emplace(label, c.why).second)
+            << name << "/" << label << " stands twice: " << c.why << "; " << seen[label];
         EXPECT_EQ(problem_from_label(name, label).label(), label);
         EXPECT_GE(c.problem.flops(), 0);
       }
@@ -146,7 +149,8 @@ int main(int argc, char** argv) {
     const std::string value = arg == "--shard" && i + 1 < argc ? argv[++i] : "";
     const size_t slash = value.find('/');
     if (slash == std::string::npos) {
-      std::fprintf(stderr, "duet_op_tests: unknown argument %s; --shard I/N and GoogleTest's options are\n", arg.c_str());
+      std::fprintf(stderr, "duet_op_tests: unknown argument %s; --shard I/N and GoogleTest's options are\n",
+                   arg.c_str());
       return 2;
     }
     setenv("GTEST_SHARD_INDEX", value.substr(0, slash).c_str(), 1);

@@ -79,20 +79,20 @@ TEST_P(MustFail, IsFound) {
   EXPECT_NE(check.failure.find("y["), std::string::npos) << check.failure;
 }
 constexpr float kNaN = std::numeric_limits<float>::quiet_NaN(), kInf = std::numeric_limits<float>::infinity();
-INSTANTIATE_TEST_SUITE_P(
-    Compare, MustFail,
-    testing::Values(Fault{"nan", [](float* y, int64_t) { y[7] = kNaN; }},
-                    Fault{"all_nan", [](float* y, int64_t n) { std::fill(y, y + n, kNaN); }},
-                    Fault{"infinity", [](float* y, int64_t) { y[0] = kInf; }},
-                    Fault{"minus_infinity", [](float* y, int64_t) { y[63] = -kInf; }},
-                    Fault{"sign_flip", [](float* y, int64_t) { y[31] = -y[31]; }},
-                    Fault{"wrong_last", [](float* y, int64_t n) { y[n - 1] += 0.01f; }},
-                    Fault{"unwritten", [](float* y, int64_t) { std::memset(y + 9, 0xFF, 4); }},
-                    Fault{"zeros", [](float* y, int64_t n) { std::fill(y, y + n, 0.0f); }},
-                    Fault{"stale", [](float* y, int64_t n) { std::rotate(y, y + n / 2, y + n); }},
-                    Fault{"shuffled", [](float* y, int64_t) { std::swap(y[3], y[4]); }},
-                    Fault{"shifted_by_one", [](float* y, int64_t n) { std::rotate(y, y + 1, y + n); }}),
-    [](const auto& info) { return std::string(info.param.name); });
+INSTANTIATE_TEST_SUITE_P(Compare, MustFail,
+                         testing::Values(Fault{"nan", [](float* y, int64_t) { y[7] = kNaN; }},
+                                         Fault{"all_nan", [](float* y, int64_t n) { std::fill(y, y + n, kNaN); }},
+                                         Fault{"infinity", [](float* y, int64_t) { y[0] = kInf; }},
+                                         Fault{"minus_infinity", [](float* y, int64_t) { y[63] = -kInf; }},
+                                         Fault{"sign_flip", [](float* y, int64_t) { y[31] = -y[31]; }},
+                                         Fault{"wrong_last", [](float* y, int64_t n) { y[n - 1] += 0.01f; }},
+                                         Fault{"unwritten", [](float* y, int64_t) { std::memset(y + 9, 0xFF, 4); }},
+                                         Fault{"zeros", [](float* y, int64_t n) { std::fill(y, y + n, 0.0f); }},
+                                         Fault{"stale", [](float* y, int64_t n) { std::rotate(y, y + n / 2, y + n); }},
+                                         Fault{"shuffled", [](float* y, int64_t) { std::swap(y[3], y[4]); }},
+                                         Fault{"shifted_by_one",
+                                               [](float* y, int64_t n) { std::rotate(y, y + 1, y + n); }}),
+                         [](const auto& info) { return std::string(info.param.name); });
 
 TEST(Compare, IntegerOutputsAreExact) {
   Fixture f;
@@ -109,7 +109,8 @@ TEST(Compare, AnUnwrittenElementIsFoundWhereNoSliceWasSampled) {
   EXPECT_TRUE(compare(big, some, answer, false).passed());
   int64_t hidden = 12345;
   const auto claimed = [&] {
-    return std::any_of(some.claims().begin(), some.claims().end(), [&](const Claim& c) { return c.slot == 2 && c.index == hidden; });
+    return std::any_of(some.claims().begin(), some.claims().end(),
+                       [&](const Claim& c) { return c.slot == 2 && c.index == hidden; });
   };
   while (claimed()) ++hidden;
   std::memset(static_cast<float*>(answer.data(2)) + hidden, 0xFF, 4);

@@ -76,14 +76,16 @@ TEST(Labels, BadInputNamesTheValue) {
   EXPECT_NE(message([&] { p.with("rows", "99999999999999999999"); }).find("64 bits"), std::string::npos);
   EXPECT_NE(message([&] { p.with("dtype", "f31"); }).find("f31"), std::string::npos);
   EXPECT_NE(message([&] { p.with("rows", "-1").validate(); }).find("-1"), std::string::npos);
-  EXPECT_NE(message([&] { problem_from_label("softmax", "f32/rows:4294967296/cols:4294967296"); }).find("overflow"), std::string::npos);
+  EXPECT_NE(message([&] { problem_from_label("softmax", "f32/rows:4294967296/cols:4294967296"); }).find("overflow"),
+            std::string::npos);
   EXPECT_NE(message([&] { find_primitive("sofmax"); }).find("sofmax"), std::string::npos);
   EXPECT_NE(message([&] { JobName::parse("softmax"); }).find("softmax"), std::string::npos);
 }
 
 TEST(Fills, AreReproducibleAndFarFromConstant) {
   const Problem p = Problem::of(Softmax{.rows = 40, .cols = 50});
-  const HostTensors a = draw_inputs(p, FillMode::values, 1), b = draw_inputs(p, FillMode::values, 1), c = draw_inputs(p, FillMode::values, 2);
+  const HostTensors a = draw_inputs(p, FillMode::values, 1), b = draw_inputs(p, FillMode::values, 1),
+                    c = draw_inputs(p, FillMode::values, 2);
   EXPECT_EQ(std::memcmp(a.data(0), b.data(0), 8000), 0);
   EXPECT_NE(std::memcmp(a.data(0), c.data(0), 8000), 0);
   const auto* x = static_cast<const float*>(a.data(0));
@@ -147,13 +149,17 @@ TEST(Registry, IsTheGoldenList) {
   std::set<Device> built;
   for (const auto& [name, primitive] : primitives())
     for (const Implementation* i : implementations(name)) {
-      EXPECT_TRUE(golden.contains(name + " " + i->name)) << "add to tests/registry_golden.txt: " << name << " " << i->name;
+      EXPECT_TRUE(golden.contains(name + " " + i->name))
+          << "add to tests/registry_golden.txt: " << name << " " << i->name;
       built.insert(i->device);
     }
   for (const GoldenLine& g : registry_golden()) {
-    const Device d = g.implementation.starts_with("cpu.") ? Device::cpu : g.implementation.starts_with("simt.") ? Device::simt : Device::cuda;
+    const Device d = g.implementation.starts_with("cpu.")    ? Device::cpu
+                     : g.implementation.starts_with("simt.") ? Device::simt
+                                                             : Device::cuda;
     if (built.contains(d)) {
-      EXPECT_TRUE(find_implementation(g.primitive, g.implementation)) << g.primitive << " " << g.implementation << " vanished";
+      EXPECT_TRUE(find_implementation(g.primitive, g.implementation))
+          << g.primitive << " " << g.implementation << " vanished";
     }
   }
 }

@@ -21,7 +21,9 @@ int find(const HostTensors& tensors, const std::string& name) {
     if (tensors.specs()[s].name == name) return static_cast<int>(s);
   return -1;
 }
-double* doubles(HostTensors& tensors, int slot) { return static_cast<double*>(tensors.data(static_cast<size_t>(slot))); }
+double* doubles(HostTensors& tensors, int slot) {
+  return static_cast<double*>(tensors.data(static_cast<size_t>(slot)));
+}
 void copy(HostTensors& to, size_t slot, const HostTensors& from, int from_slot) {
   to.allocate(slot);
   const auto bytes = static_cast<size_t>(to.specs()[slot].bytes());
@@ -54,8 +56,8 @@ class Gradient {
       for (int64_t i = 0; i < in_.specs()[s].elements(); ++i, ++compared) {
         const double want = slope(static_cast<int>(s), i), got = doubles(got_, gradient)[i];
         EXPECT_TRUE(std::abs(got - want) <= 1e-7 * (1 + std::abs(want)))
-            << backward_.name() << " " << backward_.label() << " d" << in_.specs()[s].name << "[" << i << "]: got " << got
-            << ", finite difference " << want;
+            << backward_.name() << " " << backward_.label() << " d" << in_.specs()[s].name << "[" << i << "]: got "
+            << got << ", finite difference " << want;
       }
     }
     return compared;
@@ -102,7 +104,8 @@ int check(const auto& forward, const auto& backward) {
 TEST(Gradients, Relu) { EXPECT_EQ(check(Relu{.n = 1031}, ReluBackward{.n = 1031}), 1031); }
 
 TEST(Gradients, Dropout) {
-  for (double p : {0.0, 0.2, 0.5, 1.0}) EXPECT_EQ(check(Dropout{.n = 257, .p = p}, DropoutBackward{.n = 257, .p = p}), 257);
+  for (double p : {0.0, 0.2, 0.5, 1.0})
+    EXPECT_EQ(check(Dropout{.n = 257, .p = p}, DropoutBackward{.n = 257, .p = p}), 257);
 }
 
 TEST(Gradients, Softmax) {
@@ -119,8 +122,9 @@ TEST(Gradients, CrossEntropy) {
 
 TEST(Gradients, Linear) {
   for (Act act : {Act::none, Act::relu})
-    EXPECT_EQ(check(Linear{.n = 3, .in = 17, .out = 5, .act = act}, LinearBackward{.n = 3, .in = 17, .out = 5, .act = act}),
-              3 * 17 + 5 * 17 + 5);
+    EXPECT_EQ(
+        check(Linear{.n = 3, .in = 17, .out = 5, .act = act}, LinearBackward{.n = 3, .in = 17, .out = 5, .act = act}),
+        3 * 17 + 5 * 17 + 5);
 }
 
 }  // namespace

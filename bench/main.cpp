@@ -31,11 +31,10 @@ std::string now_utc(const char* format) { return fmt::format(fmt::runtime(format
 
 int list(const Options& options, const Cases& cases) {
   if (options.json) {
-    const std::string text = listing(cases).dump(1) + "\n";
     if (options.json_to_stdout())
-      fmt::print("{}", text);
+      fmt::print("{}\n", listing(cases).dump(1));
     else
-      write_atomically(*options.json, text);
+      write_run_file(*options.json, listing(cases));
     return 0;
   }
   for (const auto& c : cases)
@@ -199,11 +198,11 @@ int run(const Options& options) {
       flat.push_back(std::move(j));
     }
   if (options.json) {
-    const std::string text = document(facts, flat, steps).dump(1) + "\n";
+    const Json whole = document(facts, flat, steps);
     if (to_file)
-      write_atomically(*options.json, text);
+      write_run_file(*options.json, whole);
     else
-      fmt::print("{}", text);
+      fmt::print("{}\n", whole.dump(1));
     if (facts.complete) journal.remove();
   }
   for (const std::string& w : facts.warnings) progress.note("warning: " + w);

@@ -1,14 +1,10 @@
 #include "bench/run_file.h"
 
 #include <fmt/chrono.h>
-#include <unistd.h>
 
-#include <cerrno>
 #include <cmath>
-#include <cstring>
 #include <ctime>
 #include <filesystem>
-#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "bench/roof.h"
@@ -17,6 +13,7 @@
 #include "core/error.h"
 #include "core/gpu.h"
 #include "core/machine.h"
+#include "core/new_file.h"
 #include "reports/statistics.h"
 
 namespace duet::bench {
@@ -317,26 +314,15 @@ Json listing(const Cases& cases) {
   return all;
 }
 
-void write_atomically(const std::string& path, const std::string& text) {
-  namespace fs = std::filesystem;
-  const fs::path target(path);
-  std::error_code error;
-  if (target.has_parent_path()) fs::create_directories(target.parent_path(), error);
-  const std::string beside = fmt::format("{}.{}.new", path, getpid());
-  std::ofstream out(beside, std::ios::binary);
-  out << text;
-  out.close();
-  if (!out) {
-    const std::string why = std::strerror(errno);
-    fs::remove(beside, error);
-    throw Error("cannot write {}: {}", path, why);
+void write_run_file(const std::string& path, const Json& json) {
+  if (const auto folder = std::filesystem::path(path).parent_path(); !folder.empty()) {
+    std::error_code ignored;  // opening the file says it better
+    std::filesystem::create_directories(folder, ignored);
   }
-  fs::rename(beside, target, error);
-  if (error) {
-    const std::string why = error.message();
-    fs::remove(beside, error);
-    throw Error("cannot write {}: {}", path, why);
-  }
+  const std::string text = json.dump(1) + "\n";
+  NewFile file(path);
+  file.write(text.data(), text.size());
+  file.commit();
 }
 
 }  // namespace duet::bench

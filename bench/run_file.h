@@ -35,6 +35,6 @@ Json document(const RunFacts& facts, const std::vector<Json>& jobs, const std::v
 void require_finite(const Json& json, const std::string& where);
 Json listing(const Cases& cases);  // for --list --json
 
-void write_atomically(const std::string& path, const std::string& text);  // beside, then renamed; throws Error
+void write_run_file(const std::string& path, const Json& json);  // all of it or nothing; throws Error
 
 }  // namespace duet::bench

@@ -6,8 +6,6 @@
 #else
 #define DUET_CPU_REF_SOFTMAX_INL_H_
 #endif
-#include <hwy/cache_control.h>
-
 #include <cmath>
 
 #include "cpu_ref/exp-inl.h"
@@ -47,13 +45,7 @@ HWY_INLINE hn::Vec<D> power(D d, const T* x, hn::Vec<D> top, int64_t left) {  //
   return exp2(d, hn::MulSub(read(d, x, left, -INFINITY), hn::Set(d, kLog2E), top));
 }
 
-// Fetches the cache lines of a round of vectors.
-template <class T>
-HWY_INLINE void fetch_ahead(const T* x, int64_t n) {
-  for (int64_t k = 0; k < n; k += 64 / static_cast<int64_t>(sizeof(T))) hwy::Prefetch(x + k);
-}
-
-// sum_i 2^(x[i] kLog2E - top). Meanwhile fetches what follows x: the next part or row.
+// sum_i 2^(x[i] kLog2E - top)
 template <class T>
 HWY_INLINE float power_sum(const T* x, int64_t n, float top_value) {
   const hn::ScalableTag<float> d;
@@ -62,7 +54,6 @@ HWY_INLINE float power_sum(const T* x, int64_t n, float top_value) {
   auto s0 = hn::Zero(d), s1 = s0, s2 = s0, s3 = s0;
   int64_t i = 0;
   for (; i + 4 * lanes <= n; i += 4 * lanes) {
-    fetch_ahead(x + n + i, 4 * lanes);
     s0 = hn::Add(s0, power(d, x + i, top)), s1 = hn::Add(s1, power(d, x + i + lanes, top));
     s2 = hn::Add(s2, power(d, x + i + 2 * lanes, top)), s3 = hn::Add(s3, power(d, x + i + 3 * lanes, top));
   }

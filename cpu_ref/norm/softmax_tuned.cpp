@@ -1,6 +1,7 @@
 // Threads share the rows. A row is read from memory once, in parts that fit L1, each with its own maximum and its
 // exponentials kept in scratch. Their scaling to the row's maximum and sum is left to the next row: while its exponentials
-// keep the arithmetic busy, those of the row before are written, past the caches, and the row after is fetched.
+// keep the arithmetic busy,
+// those of the row before are written, past the caches.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "cpu_ref/norm/softmax_tuned.cpp"  // compiled once per instruction set
 #include <hwy/foreach_target.h>
@@ -37,7 +38,6 @@ HWY_INLINE float softmax_part(const T* x, int64_t n, float top_value, float* e, 
     if (j > 0) write(d, scaled(read(d, pending.e, j)), pending.y, j);
   }
   for (; i + 4 * lanes <= n; i += 4 * lanes) {
-    fetch_ahead(x + n + i, 4 * lanes);
     const auto e0 = power(d, x + i, top), e1 = power(d, x + i + lanes, top);
     const auto e2 = power(d, x + i + 2 * lanes, top), e3 = power(d, x + i + 3 * lanes, top);
     s0 = hn::Add(s0, e0), s1 = hn::Add(s1, e1), s2 = hn::Add(s2, e2), s3 = hn::Add(s3, e3);
@@ -56,11 +56,14 @@ HWY_INLINE float softmax_part(const T* x, int64_t n, float top_value, float* e, 
   return hn::GetLane(hn::SumOfLanes(d, hn::Add(hn::Add(s0, s1), hn::Add(s2, s3))));
 }
 
-// scratch: for this row and the one before cols exponentials, and a top, later a scale, for each part.
+// For a row: cols exponentials, and a top, later a scale, for each part. Whole cache lines, or every vector straddles two.
+HWY_INLINE int64_t row_scratch(int64_t cols) { return ceil_div(cols + ceil_div(cols, kRowPart), 16) * 16; }
+
+// scratch: for this row and the one before.
 template <bool kStream, class T>
 void softmax_run(const T* x, T* y, int64_t rows, int64_t cols, float* scratch) {
   const int64_t parts = ceil_div(cols, kRowPart);
-  float *e = scratch, *before = scratch + cols + parts;
+  float *e = scratch, *before = scratch + row_scratch(cols);
   for (int64_t r = 0; r <= rows; ++r) {  // in round `rows` only the last row is written
     float top = -INFINITY, sum = 0;
     for (int64_t part = 0; part < parts; ++part) {
@@ -94,7 +97,7 @@ void softmax_rows(const Softmax& p, Args t, int64_t first, int64_t last, bool st
   if (stream) hwy::FlushStream();
 }
 
-int64_t softmax_scratch(int64_t cols) { return 2 * (cols + ceil_div(cols, kRowPart)); }
+int64_t softmax_scratch(int64_t cols) { return 2 * row_scratch(cols); }
 
 // The sum is a pass of its own over y and dy, which are then in cache.
 template <class T>

@@ -10,7 +10,6 @@
 #include <optional>
 
 #include "core/error.h"
-#include "tools/duet/new_file.cpp"  // the tool is a program and no library
 #include "tools/duet/npy.cpp"
 
 namespace duet {

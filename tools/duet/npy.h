@@ -7,7 +7,7 @@
 
 #include "core/dtype.h"
 #include "core/problem.h"
-#include "tools/duet/new_file.h"
+#include "core/new_file.h"
 
 namespace duet {
 

@@ -1,4 +1,4 @@
-#include "tools/duet/new_file.h"
+#include "core/new_file.h"
 
 #include <unistd.h>
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "core/cpu_context.h"
+#include "core/dtype.h"
 
 namespace duet {
 

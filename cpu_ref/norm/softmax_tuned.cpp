@@ -1,7 +1,6 @@
 // Threads share the rows. A row is read from memory once, in parts that fit L1, each with its own maximum and its
 // exponentials kept in scratch. Their scaling to the row's maximum and sum is left to the next row: while its exponentials
-// keep the arithmetic busy,
-// those of the row before are written, past the caches.
+// keep the arithmetic busy, those of the row before are written, past the caches.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "cpu_ref/norm/softmax_tuned.cpp"  // compiled once per instruction set
 #include <hwy/foreach_target.h>

@@ -50,10 +50,11 @@ found=$(awk -f "$checks/code.awk" "${files[@]}" | awk '
     }
   }')
 
-# .cu only where there is device code: nvcc takes several times as long as the host compiler.
+# .cu only where there is device code, or a kernel header that holds some: nvcc takes several times as long as the host
+# compiler.
 for file in "${files[@]}"; do
   case $file in
-    *.cu) grep -qE '__(global|device)__' "$file" || found+=$'\n'"$file: no device code, so it should be a .cpp" ;;
+    *.cu) grep -qE '__(global|device)__|^#include "kernels/' "$file" || found+=$'\n'"$file: no device code, so it should be a .cpp" ;;
   esac
 done
 if [ -n "$found" ]; then

@@ -12,6 +12,23 @@
 
 namespace duet::bench {
 
+namespace {
+
+// Rows of two runs may stand in one file only where everything that shapes them is the same.
+void require_same_run(const Json& then, const Json& now) {
+  if (then.at("build").at("git_dirty").get<bool>() || now.at("build").at("git_dirty").get<bool>())
+    if (then.at("build").at("built_at") != now.at("build").at("built_at"))
+      throw Error("--resume: the program was built anew from uncommitted changes; start over");
+  for (const auto& [part, key] :
+       {std::pair("machine", "fingerprint"), std::pair("build", "git_sha"), std::pair("build", "type"),
+        std::pair("run", "seed"), std::pair("run", "threads"), std::pair("run", "selection")})
+    if (then.at(part).at(key) != now.at(part).at(key))
+      throw Error("--resume: {} was {} and is {}; it has to be the same", key, then.at(part).at(key).dump(),
+                  now.at(part).at(key).dump());
+}
+
+}  // namespace
+
 Journal::~Journal() {
   if (file_) std::fclose(file_);
 }
@@ -28,32 +45,26 @@ void Journal::open(const std::string& result, const Json& header, bool resume) {
     require(result);
     std::ifstream in(path_, std::ios::binary);
     bool first = true;
-    for (std::string text; std::getline(in, text);) {
-      if (in.eof()) break;  // no newline: cut by a crash
-      const Json json = Json::parse(text, nullptr, false);
-      if (json.is_discarded() || (first && !json.contains("document")))
-        throw Error("--resume: {} is not a journal", path_);
-      if (first) {
-        const auto pick = [](const Json& h) {
-          const Json& d = h["duet"];
-          return Json{d["machine"]["fingerprint"], d["build"]["git_sha"], d["run"]["seed"], d["run"]["scale"],
-                      d["run"]["threads"]};
-        };
-        if (pick(json["document"]) != pick(header))
-          throw Error("--resume: {} belongs to another machine, build, seed, scale or thread count: {} here, {} there",
-                      path_, pick(header).dump(), pick(json["document"]).dump());
+    try {
+      for (std::string text; std::getline(in, text);) {
+        if (in.eof()) break;  // no newline: cut by a crash
+        const Json json = Json::parse(text);
+        if (first) require_same_run(json.at("document").at("duet"), header.at("duet"));
+        first = false;
+        if (json.contains("job")) jobs_[json.at("job").at("name")] = json.at("job");
+        if (json.contains("step")) steps_[json.at("step").at("job")] = json.at("step");
+        whole += text.size() + 1;
       }
-      first = false;
-      if (json.contains("job")) jobs_[json["job"]["name"]] = json["job"];
-      if (json.contains("step")) steps_[json["step"]["job"]] = json["step"];
-      whole += text.size() + 1;
+    } catch (const nlohmann::json::exception& e) {
+      throw Error("--resume: {} is not a journal of bench_all ({})", path_, e.what());
     }
     if (first) throw Error("--resume: {} is empty", path_);
+    resumed_from_ =
+        fmt::format("{} jobs are from an earlier process, held against the ceilings it measured", jobs_.size());
     in.close();
     std::filesystem::resize_file(path_, whole);
-  } else if (const auto folder = std::filesystem::path(path_).parent_path(); !folder.empty()) {
-    std::error_code ignored;
-    std::filesystem::create_directories(folder, ignored);
+  } else if (std::filesystem::exists(path_)) {
+    std::filesystem::rename(path_, path_ + ".old");
   }
   file_ = std::fopen(path_.c_str(), resume ? "ab" : "wb");
   if (!file_) throw Error("cannot write {}: {}", path_, std::strerror(errno));

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <random>
 #include <thread>
+#include <tuple>
 
 #include "bench/cases.h"
 #include "bench/cpu_ceilings.h"
@@ -18,6 +19,7 @@
 #include "core/cpu_context.h"
 #include "core/error.h"
 #include "core/gpu.h"
+#include "core/new_file.h"
 #include "core/process.h"
 
 namespace duet::bench {
@@ -25,7 +27,10 @@ namespace {
 
 constexpr int kFailed = 1, kUsage = 2, kNoDevice = 77, kInterrupted = 130;
 
-void on_signal(int) { Run::request_stop(); }
+void on_signal(int signal) {
+  Run::request_stop();
+  std::signal(signal, SIG_DFL);  // a second one ends the program at once; the journal stays
+}
 
 std::string now_utc(const char* format) { return fmt::format(fmt::runtime(format), fmt::gmtime(std::time(nullptr))); }
 
@@ -48,11 +53,12 @@ Devices open_devices(const Options& options) {
   d.cpu = std::make_unique<CpuContext>(threads);
   if (!options.threads && threads > 1 && options.size >= Size::standard && options.cpu)
     d.one_thread = std::make_unique<CpuContext>(1);
+  d.no_gpu = "not selected (--device cpu)";
   if (options.gpu) d.gpu = open_gpu(d.no_gpu);
   return d;
 }
 
-std::vector<Ceiling> measure_ceilings(const Options& options, Devices& devices) {
+std::vector<Ceiling> measure_ceilings(const Options& options, Devices& devices, std::vector<std::string>& warnings) {
   const bool quick = options.size <= Size::quick;
   std::vector<Ceiling> all;
   if (options.cpu) {
@@ -60,8 +66,12 @@ std::vector<Ceiling> measure_ceilings(const Options& options, Devices& devices) 
     if (devices.one_thread)
       for (Ceiling& c : measure_cpu_ceilings(*devices.one_thread, quick)) all.push_back(std::move(c));
   }
-  if (devices.gpu)
-    for (Ceiling& c : measure_gpu_ceilings(*devices.gpu, quick)) all.push_back(std::move(c));
+  try {
+    if (devices.gpu && !Run::stop_is_requested())
+      for (Ceiling& c : measure_gpu_ceilings(*devices.gpu, quick)) all.push_back(std::move(c));
+  } catch (const std::exception& e) {  // the CPU side does not pay for a GPU that fails
+    warnings.push_back(fmt::format("the GPU's ceilings could not be measured: {}", e.what()));
+  }
   return all;
 }
 
@@ -70,20 +80,25 @@ std::vector<Ceiling> measure_ceilings(const Options& options, Devices& devices) 
 std::vector<Ceiling> join(std::vector<Ceiling> before, const std::vector<Ceiling>& after,
                           std::vector<std::string>& warnings) {
   constexpr double kDrift = 0.03;
+  const auto identity = [](const Ceiling& c) {
+    return std::tie(c.name, c.device, c.dtype, c.threads, c.footprint_bytes);
+  };
   int moved = 0;
   double worst = 0;
   std::string worst_name;
-  for (size_t i = 0; i < std::min(before.size(), after.size()); ++i) {
-    Ceiling& c = before[i];
-    const double change = after[i].value / c.value - 1;
+  for (Ceiling& c : before) {
+    const auto again =
+        std::find_if(after.begin(), after.end(), [&](const Ceiling& a) { return identity(a) == identity(c); });
+    if (again == after.end()) continue;
+    const double change = again->value / c.value - 1;
     if (c.unit != "s" && std::abs(change) > kDrift) {
       ++moved;
       if (std::abs(change) > std::abs(worst))
         worst = change, worst_name = fmt::format("{}, {} thread(s), {:.3g} MB", c.name, c.threads,
                                                  static_cast<double>(c.footprint_bytes) * 1e-6);
     }
-    c.value = c.unit == "s" ? std::min(c.value, after[i].value) : std::max(c.value, after[i].value);
-    c.samples.insert(c.samples.end(), after[i].samples.begin(), after[i].samples.end());
+    c.value = c.unit == "s" ? std::min(c.value, again->value) : std::max(c.value, again->value);
+    c.samples.insert(c.samples.end(), again->samples.begin(), again->samples.end());
   }
   if (moved > 0)
     warnings.push_back(
@@ -125,22 +140,22 @@ int run(const Options& options) {
   facts.started_at = now_utc("{:%Y-%m-%dT%H:%M:%SZ}"), facts.id = now_utc("{:%Y%m%d-%H%M%S}");
   const bool to_file = options.json && !options.json_to_stdout();
   if (to_file) {  // learn now, not after an hour, that the result cannot be written
-    Journal probe;
-    if (options.resume)
-      Journal::require(*options.json);
-    else
-      probe.open(*options.json, Json::object(), false), probe.remove();
+    make_folder_of(*options.json);
+    NewFile probe(*options.json);
+    if (options.resume) Journal::require(*options.json);
   }
 
   Progress progress(static_cast<int>(cases.size()));
   progress.note(devices.cpu->describe() +
                 (devices.gpu ? "; " + devices.gpu->describe() : "; GPU: not measured (" + devices.no_gpu + ")"));
   progress.note("measuring the machine's limits");
-  facts.ceilings = measure_ceilings(options, devices);
+  facts.ceilings = measure_ceilings(options, devices, facts.warnings);
   if (options.cpu) facts.overhead_s = harness_overhead_s(*devices.cpu);
 
   Journal journal;
+  if (Run::stop_is_requested()) return kInterrupted;
   if (to_file) journal.open(*options.json, document(facts, {}, {}), options.resume);
+  if (!journal.resumed_from().empty()) facts.warnings.push_back(journal.resumed_from());
 
   std::vector<std::vector<Json>> jobs(cases.size());
   std::vector<Json> steps;
@@ -182,6 +197,12 @@ int run(const Options& options) {
     } catch (const Interrupted&) {
       facts.complete = false;
       break;
+    } catch (const std::exception& e) {  // of drawing inputs, of the oracle, of memory: it costs this case alone
+      jobs[i].clear();
+      for (const Side& s : c.sides) jobs[i].push_back(failed_json(c, s, e.what()));
+      ++failed;
+      progress.note(fmt::format("FAILED {}: {}", c.name(), e.what()));
+      progress.end("failed");
     }
   }
   for (size_t i = 0; i < cases.size(); ++i)
@@ -189,12 +210,13 @@ int run(const Options& options) {
       for (const Side& s : cases[i]->sides) jobs[i].push_back(skipped_json(*cases[i], s, "interrupted before it ran"));
 
   if (facts.complete && options.size != Size::smoke)
-    facts.ceilings = join(std::move(facts.ceilings), measure_ceilings(options, devices), facts.warnings);
+    facts.ceilings =
+        join(std::move(facts.ceilings), measure_ceilings(options, devices, facts.warnings), facts.warnings);
   facts.wall_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   std::vector<Json> flat;
   for (auto& of_case : jobs)
     for (Json& j : of_case) {
-      hold_against(facts.ceilings, j);
+      if (!journal.finished(j["name"])) hold_against(facts.ceilings, j);  // rows of an earlier process keep its roofs
       flat.push_back(std::move(j));
     }
   if (options.json) {
@@ -209,7 +231,9 @@ int run(const Options& options) {
   progress.note(fmt::format("{} jobs, {} failed, {:.0f} s{}", flat.size(), failed, facts.wall_s,
                             facts.complete ? "" : "; interrupted, --resume goes on"));
   if (!facts.complete) return kInterrupted;
-  return failed ? kFailed : 0;
+  if (failed) return kFailed;
+  const bool measured = std::any_of(flat.begin(), flat.end(), [](const Json& j) { return j["status"] == "ok"; });
+  return measured ? 0 : kNoDevice;
 }
 
 }  // namespace

@@ -70,8 +70,8 @@ void require_one_of(const char* flag, const std::vector<std::string>& values, co
 
 std::optional<int> parse(int argc, char** argv, Options& options) {
   options.argv.assign(argv, argv + argc);
-  CLI::App app{
-      "Times every operation of Duet on the CPU and the GPU, side by side, and verifies the buffers it timed."};
+  CLI::App app{"Times every operation of Duet on the CPU and the GPU, side by side, and verifies the buffers it timed.",
+               "bench_all"};
   std::string size = "quick", device = "all";
   std::vector<std::string> json;
   app.add_option("--json", json, "write the run file here; alone or '-': to standard output")->expected(0, 1);

@@ -21,6 +21,7 @@ constexpr int kRetries = 3;
 }  // namespace
 
 void Run::request_stop() { stop_requested = 1; }
+bool Run::stop_is_requested() { return stop_requested != 0; }
 
 struct Run::Timing {
   Timing(const std::string& name, std::shared_ptr<Runner> runner, Scope scope, Cache cache, int threads,
@@ -225,7 +226,7 @@ void Run::finish(BenchCase& c, Timing& t) {
   s.summary = summarise(s.repetitions);
   if (t.runner->restores()) s.flags.emplace_back("restored");
   if (t.sampler.synchronises()) s.flags.emplace_back("synchronises");
-  if (!job.step) job.step = c.study(*t.runner);
+  if (!job.step && s.scope == Scope::call) job.step = c.study(*t.runner);
   job.series.push_back(std::move(s));
 }
 

@@ -31,6 +31,7 @@ class Run {
   // Times all sides of a case; the records are in the order of its sides. Throws Interrupted.
   std::vector<JobRecord> measure(BenchCase& c);
   static void request_stop();  // from a signal handler
+  static bool stop_is_requested();
 
  private:
   struct Timing;  // a series while it is taken

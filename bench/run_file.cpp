@@ -2,6 +2,7 @@
 
 #include <fmt/chrono.h>
 
+#include <algorithm>
 #include <cmath>
 #include <ctime>
 #include <filesystem>
@@ -112,6 +113,19 @@ void append_rows(const Json& job, Json& rows) {
                     {"error_message", job["status"].get<std::string>() + ": " + job["reason"].get<std::string>()}});
 }
 
+// What decides which jobs run and how.
+Json selection_json(const Options& o) {
+  return {{"scale", name_of(o.size)},
+          {"filter", o.filter},
+          {"implementations", o.implementations},
+          {"dtypes", o.dtypes},
+          {"scopes", o.scopes},
+          {"cpu", o.cpu},
+          {"gpu", o.gpu},
+          {"repetitions", o.repetitions_or_default()},
+          {"budget_s", o.budget_s()}};
+}
+
 Json gpu_json(Context* gpu) {
   GpuInfo info;
   if (!gpu || !gpu_info(*gpu, info)) return nullptr;
@@ -132,6 +146,12 @@ Json machine_json(const MachineInfo& m, Context* gpu) {
           {"gpu", device}};
 }
 
+std::string built_at() {  // of this program's file: tells two builds of uncommitted changes apart
+  std::error_code ignored;
+  const auto time = std::filesystem::last_write_time("/proc/self/exe", ignored);
+  return fmt::format("{}", std::chrono::duration_cast<std::chrono::seconds>(time.time_since_epoch()).count());
+}
+
 Json build_json() {
   const BuildInfo& b = build_info();
   Json libraries = Json::object();
@@ -141,6 +161,7 @@ Json build_json() {
   return {{"git_sha", b.git_sha},
           {"git_dirty", b.git_dirty},
           {"type", b.type},
+          {"built_at", built_at()},
           {"compiler", b.compiler},
           {"flags", b.flags},
           {"cuda", *b.cuda_compiler ? b.cuda_compiler : "none"},
@@ -200,7 +221,7 @@ void hold_against(const std::vector<Ceiling>& ceilings, Json& job) {
   const std::string math = dtype == precision ? "ieee" : precision.substr(dtype.size() + 1);
   double empty_kernel_s = 0;
   for (const Ceiling& c : ceilings)
-    if (c.name == "gpu.launch") empty_kernel_s = c.value;
+    if (c.name == "gpu.empty_kernel") empty_kernel_s = c.value;
   for (Json& s : job["series"]) {
     const double median_s = s["summary"]["median_s"];
     std::vector<std::string> flags = s["flags"];
@@ -226,6 +247,12 @@ Json skipped_json(const BenchCase& c, const Side& side, const std::string& reaso
   return j;
 }
 
+Json failed_json(const BenchCase& c, const Side& side, const std::string& reason) {
+  Json j = skipped_json(c, side, reason);
+  j["status"] = "failed", j["repro"] = c.repro(side);
+  return j;
+}
+
 Json step_json(const JobRecord& job) {
   const StepRecord& s = *job.step;
   Json phases = Json::object(), parts = Json::object(), implementations = Json::object();
@@ -236,7 +263,10 @@ Json step_json(const JobRecord& job) {
     sum += time_s;
   }
   for (const auto& [primitive, implementation] : s.implementations) implementations[primitive] = implementation;
-  const double step_s = job.series.front().summary.median_s;
+  // Parts are timed by the wall clock, so the whole is too: the call with most threads, which comes first.
+  const auto call = std::find_if(job.series.begin(), job.series.end(),
+                                 [](const Series& series) { return series.scope == Scope::call; });
+  const double step_s = call->summary.median_s;
   Json j{{"job", job.name},
          {"step_s", step_s},
          {"phases_s", phases},
@@ -272,6 +302,7 @@ Json document(const RunFacts& facts, const std::vector<Json>& jobs, const std::v
            {"seed", facts.options->seed},
            {"argv", facts.options->argv},
            {"scale", name_of(facts.options->size)},
+           {"selection", selection_json(*facts.options)},
            {"threads", facts.threads},
            {"process", 0},
            {"wall_s", facts.wall_s},
@@ -288,7 +319,7 @@ Json document(const RunFacts& facts, const std::vector<Json>& jobs, const std::v
              {"cpu_scaling_enabled", state.governor != kUnavailable && state.governor != "performance"},
              {"caches", caches},
              {"load_avg", state.load},
-             {"library_build_type", "release"}}},
+             {"library_build_type", std::string(build_info().type) == "Debug" ? "debug" : "release"}}},
            {"benchmarks", rows},
            {"duet",
             {{"schema", 1},
@@ -314,11 +345,14 @@ Json listing(const Cases& cases) {
   return all;
 }
 
-void write_run_file(const std::string& path, const Json& json) {
-  if (const auto folder = std::filesystem::path(path).parent_path(); !folder.empty()) {
-    std::error_code ignored;  // opening the file says it better
+void make_folder_of(const std::string& path) {
+  std::error_code ignored;
+  if (const auto folder = std::filesystem::path(path).parent_path(); !folder.empty())
     std::filesystem::create_directories(folder, ignored);
-  }
+}
+
+void write_run_file(const std::string& path, const Json& json) {
+  make_folder_of(path);
   const std::string text = json.dump(1) + "\n";
   NewFile file(path);
   file.write(text.data(), text.size());

@@ -26,6 +26,7 @@ struct RunFacts {
 Json job_json(const BenchCase& c, const JobRecord& job);
 Json step_json(const JobRecord& job);  // an entry of duet.steps
 Json skipped_json(const BenchCase& c, const Side& side, const std::string& reason);
+Json failed_json(const BenchCase& c, const Side& side, const std::string& reason);
 
 // Writes each series' roof and the flags that follow from it (suspect, weak_cpu, floor) into a job, over what was there.
 void hold_against(const std::vector<Ceiling>& ceilings, Json& job);
@@ -35,6 +36,7 @@ Json document(const RunFacts& facts, const std::vector<Json>& jobs, const std::v
 void require_finite(const Json& json, const std::string& where);
 Json listing(const Cases& cases);  // for --list --json
 
+void make_folder_of(const std::string& path);                    // where it fails, opening the file says why
 void write_run_file(const std::string& path, const Json& json);  // all of it or nothing; throws Error
 
 }  // namespace duet::bench

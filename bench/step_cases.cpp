@@ -70,7 +70,7 @@ class StepCase final : public BenchCase {
       return nullptr;
     }
     // A lower bound of the step's roof: all its work at the peak, all its traffic at the bandwidth of its footprint.
-    flops = step->flops(), bytes = step->bytes(), footprint_bytes = step->memory_bytes();
+    if (flops == 0) flops = step->flops(), bytes = step->bytes(), footprint_bytes = step->memory_bytes();
     return std::make_unique<StepRunner>(std::move(step), seed_);
   }
   std::string repro(const Side& side) const override { return "bench_all --scale full --filter '^" + side.job + "$'"; }

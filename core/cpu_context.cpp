@@ -10,11 +10,13 @@
 #include <thread>
 
 #include "core/error.h"
+#include "core/machine.h"
 
 namespace duet {
 namespace {
 constexpr unsigned kFlush = 0x8040;  // FTZ and DAZ in MXCSR
 constexpr int64_t kHugePage = int64_t{2} << 20;
+constexpr int64_t kAskAbove = int64_t{64} << 20;
 constexpr int64_t kCacheLine = 64;
 
 int64_t mapped_size(int64_t bytes) {
@@ -44,13 +46,12 @@ void CpuContext::enter(const std::function<void()>& work) {
 void* CpuContext::allocate(int64_t bytes) {
   const int64_t size = mapped_size(bytes);
   const int64_t slack = size >= kHugePage ? kHugePage : 0;
-  const int64_t available = sysconf(_SC_AVPHYS_PAGES) * sysconf(_SC_PAGESIZE);
-  const int64_t total = sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE);
-  void* map = size > total ? MAP_FAILED
-                           : mmap(nullptr, static_cast<size_t>(size + slack), PROT_READ | PROT_WRITE,
-                                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (map == MAP_FAILED)
-    throw Error("not enough memory on the CPU for {} bytes; {} of {} are free", bytes, available, total);
+  // Refused here, a case is a row with its reason; later, the kernel would kill the run. Small sizes are not worth asking.
+  const int64_t available = size < kAskAbove ? size : read_machine_state().available_bytes;
+  void* map = size > available ? MAP_FAILED
+                               : mmap(nullptr, static_cast<size_t>(size + slack), PROT_READ | PROT_WRITE,
+                                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (map == MAP_FAILED) throw Error("not enough memory on the CPU for {} bytes; {} are available", bytes, available);
   if (!slack) return map;
   char* begin = static_cast<char*>(map);
   char* aligned = begin + (kHugePage - reinterpret_cast<uintptr_t>(begin) % kHugePage) % kHugePage;

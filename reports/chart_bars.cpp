@@ -38,7 +38,7 @@ void speedup_bars(Svg& svg, const LogAxis& x, const SpeedupRow& row, double y) {
     if (!row.ratio[slot]) continue;
     const Interval& ratio = *row.ratio[slot];
     const double top = y + 4 + 10 * static_cast<double>(slot);
-    const auto [from, to] = std::minmax(x(1.0), x(ratio.value));
+    const auto [from, to] = std::minmax({x(1.0), x(ratio.value)});
     svg.rect(from, top, to - from, 8.5, fmt::format("f-s{}", slot),
              fmt::format("{}, {}: {}", row.case_name, to_text(scope), interval_text(ratio)));
     whisker(svg, x, ratio, top + 4.2);

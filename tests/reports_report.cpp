@@ -240,6 +240,7 @@ TEST(ReportsReport, LongChartsAreContinuedInFoldedOnes) {
   EXPECT_TRUE(fs::exists(report.scratch / "out/speedup_3.svg"));
   EXPECT_FALSE(fs::exists(report.scratch / "out/speedup_4.svg"));
   EXPECT_NE(report.html.find("<summary>Chart continued, part 3 of 3</summary>"), std::string::npos);
+  EXPECT_NE(report.markdown.find("<summary>Chart continued, part 3 of 3</summary>"), std::string::npos);
 }
 
 std::vector<std::vector<std::string>> parse_csv(const std::string& text) {

@@ -30,6 +30,8 @@ says 2 '100000 is not within' --threads 100000 "${small[@]}"
 says 2 'cannot write /dev/null/x' --json=/dev/null/x/r.json "${small[@]}"
 says 2 'needs --json=FILE' --resume
 says 2 'no journal' --resume --json=absent.json "${small[@]}"
+mkdir kept_folder
+says 2 'no regular file' --json=kept_folder "${small[@]}"
 ls /dev/nvidiactl > /dev/null 2>&1 || says 77 'CUDA' --device gpu --scale smoke
 
 "$bench" --help > stdout || fail '--help'
@@ -58,6 +60,28 @@ printf '{"job": {"name": "cut in the mid' >> cut.json.journal  # as a crash woul
 cp cut.json interrupted.json
 "$bench" --scale quick --device cpu --filter '^(copy|gemm|softmax)/cpu' --json=cut.json --resume 2> stderr || fail "--resume: $(cat stderr)"
 grep -q 'from the journal' stderr || fail '--resume measured everything again'
+
+# Journals that are none of ours, and ones that do not fit.
+"$bench" --scale quick --device cpu --filter '^(copy|gemm|softmax)/cpu' --json=odd.json --min-time 0.01 2> stderr &
+pid=$!
+for _ in $(seq 300); do grep -q '^\[1/' stderr && break; sleep 0.1; done
+kill -KILL $pid
+wait $pid 2> /dev/null
+[ ! -e odd.json ] && [ -s odd.json.journal ] || fail 'a killed run leaves a result or no journal'
+odd() { # PATTERN ARGUMENT...
+  local pattern=$1
+  shift
+  timeout 120 "$bench" --scale quick --device cpu --json=odd.json --resume "$@" 2> stderr
+  [ $? = 2 ] && grep -q "$pattern" stderr || fail "an odd journal ($pattern): $(tail -2 stderr)"
+}
+odd 'selection was' --filter '^copy/cpu' --min-time 0.01
+[ -s odd.json.journal ] || fail 'a refused --resume loses the journal'
+echo '{"document":{}}' > odd.json.journal && odd 'is not a journal' --filter '^copy/cpu'
+echo 'no json' > odd.json.journal && odd 'is not a journal' --filter '^copy/cpu'
+: > odd.json.journal && odd 'is empty' --filter '^copy/cpu'
+echo '{"document":{}}' > kept.json.journal
+"$bench" "${small[@]}" --json=kept.json 2> stderr || fail "beside a journal: $(cat stderr)"
+[ -s kept.json.journal.old ] || fail 'a journal that was not resumed is lost'
 
 command -v python3 > /dev/null || { echo 'the JSON is not looked into: no python3'; finish; exit; }
 python3 - << 'PYTHON' || fail 'the run files'

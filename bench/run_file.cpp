@@ -128,7 +128,11 @@ Json selection_json(const Options& o) {
 
 Json gpu_json(Context* gpu) {
   GpuInfo info;
-  if (!gpu || !gpu_info(*gpu, info)) return nullptr;
+  try {
+    if (!gpu || !gpu_info(*gpu, info)) return nullptr;
+  } catch (const std::exception&) {  // a GPU lost on the way does not cost the result; its jobs carry the reason
+    return nullptr;
+  }
   return {{"name", info.name},         {"sm", info.sm},         {"memory_bytes", info.memory_bytes},
           {"l2_bytes", info.l2_bytes}, {"driver", info.driver}, {"runtime", info.runtime},
           {"cublas", info.cublas},     {"cudnn", info.cudnn}};

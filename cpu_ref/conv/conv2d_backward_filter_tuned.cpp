@@ -6,9 +6,13 @@
 // nhwc: dw (k, r s c) = dy' (k, pixels) x (pixels, r s c) by the matrix engine.
 #include <fmt/format.h>
 
+#include <numeric>
+
 #include "core/registry.h"
+#include "cpu_ref/conv/depthwise.h"
 #include "cpu_ref/conv/filter_tile.h"
 #include "cpu_ref/conv/pixels.h"
+#include "cpu_ref/scratch.h"
 #include "ops/conv/conv2d_backward.h"
 
 namespace duet {
@@ -16,9 +20,10 @@ namespace {
 using engine::Engine, engine::Gather, engine::Matrix;
 using filter_gradient::Tile, filter_gradient::TileShape;
 
-constexpr int64_t kChunkFloats = 32768;   // of dy in a strip of output channels: 128 KiB, which stay in L2
-constexpr int64_t kSmallFilter = 131072;  // floats of sums that a part may have to itself
-constexpr int64_t kParts = 8;             // whatever the number of threads, so that sums do not depend on it
+constexpr int64_t kChunkFloats = 32768;       // of dy in a strip of output channels: 128 KiB, which stay in L2
+constexpr int64_t kSmallFilter = 131072;      // floats of sums that a part may have to itself
+constexpr int64_t kParts = 8;                 // whatever the number of threads, so that sums do not depend on it
+constexpr int64_t kDepthwiseGrain = 1 << 18;  // products of a task: some 10 microseconds
 constexpr double kForkFlops = 4e5;
 
 // How one group's product is cut up.
@@ -193,6 +198,27 @@ Plan nhwc(const Conv2d& p, CpuContext& cpu) {
   return Plan(std::move(run)).with(algorithm, workspace);
 }
 
+Plan depthwise(const Conv2d& p, CpuContext& cpu) {
+  using P = Conv2dBackwardFilter;
+  const int64_t size = size_of(p.dtype), pixels = p.ho() * p.wo();
+  std::vector<int64_t> taps(static_cast<size_t>(p.r * p.s));
+  std::iota(taps.begin(), taps.end(), 0);
+  engine::Depthwise depthwise(Gather::forward(p), taps, {p.ho(), p.wo(), pixels, p.wo(), 1});
+  const int64_t floats = depthwise.floats();
+  const int64_t grain = std::max<int64_t>(1, kDepthwiseGrain / (p.r * p.s * p.n * pixels));
+  auto run = [=, &cpu, depthwise = std::move(depthwise), scratch = Scratch(cpu, floats)](Args t) mutable {
+    const auto* x = static_cast<const char*>(t[P::x].data);
+    const auto* dy = static_cast<const char*>(t[P::dy].data);
+    auto* dw = static_cast<char*>(t[P::dw].data);
+    cpu.parallel_for(p.c, grain, [&](int64_t first, int64_t last) {
+      for (int64_t c = first; c < last; ++c)
+        depthwise.gradient(x + c * p.h * p.w * size, dy + c * pixels * size, dw + c * p.r * p.s * size, p.n,
+                           p.c * p.h * p.w, p.c * pixels, scratch.mine());
+    });
+  };
+  return Plan(std::move(run)).with("direct, channel by channel");
+}
+
 Plan conv2d_backward_filter_tuned(const Conv2dBackwardFilter& problem, CpuContext& cpu) {
   const Conv2d& p = problem.conv;
   if (p.math == Math::tf32) return Unsupported{"no TF32 on a CPU"};
@@ -200,6 +226,7 @@ Plan conv2d_backward_filter_tuned(const Conv2dBackwardFilter& problem, CpuContex
   const int64_t filters = p.k * p.group_c() * p.r * p.s, bytes = filters * size_of(p.dtype);
   if (filters == 0 || p.n * p.ho() * p.wo() == 0)  // sums without terms
     return [bytes](Args t) { std::fill_n(static_cast<char*>(t[Conv2dBackwardFilter::dw].data), bytes, char{0}); };
+  if (engine::is_depthwise(p)) return depthwise(p, cpu);
   return p.layout == Layout::nchw ? nchw(p, cpu) : nhwc(p, cpu);
 }
 DUET_REGISTER(conv2d_backward_filter_tuned);  // cpu.tuned

@@ -1,7 +1,11 @@
 // Implicit GEMM. nchw: y (k, pixels) = w (k, c r s) x (c r s, pixels) for each group, the pixels of all images side by
 // side. nhwc: y (pixels, k) = x (pixels, r s c) w'. The pixels come through an index map: pixels.h.
+#include <numeric>
+
 #include "core/registry.h"
+#include "cpu_ref/conv/depthwise.h"
 #include "cpu_ref/conv/pixels.h"
+#include "cpu_ref/scratch.h"
 
 namespace duet {
 namespace {
@@ -13,10 +17,32 @@ bool is_matrix(const Conv2d& p) {
 }
 // A product for each image pays only where that fills the vectors.
 constexpr int64_t kLargeImage = 512;
+constexpr int64_t kDepthwiseGrain = 1 << 18;  // products of a task: some 10 microseconds
+
+Plan depthwise(const Conv2d& p, CpuContext& cpu) {
+  const int64_t size = size_of(p.dtype), pixels = p.ho() * p.wo(), planes = p.n * p.c;
+  std::vector<int64_t> taps(static_cast<size_t>(p.r * p.s));
+  std::iota(taps.begin(), taps.end(), 0);
+  engine::Depthwise depthwise(Gather::forward(p), taps, {p.ho(), p.wo(), pixels, p.wo(), 1});
+  const int64_t floats = depthwise.floats();
+  const int64_t grain = std::max<int64_t>(1, kDepthwiseGrain / (p.r * p.s * pixels));
+  auto run = [=, &cpu, depthwise = std::move(depthwise), scratch = Scratch(cpu, floats)](Args t) mutable {
+    const auto* x = static_cast<const char*>(t[Conv2d::x].data);
+    const auto* w = static_cast<const char*>(t[Conv2d::filter].data);
+    auto* y = static_cast<char*>(t[Conv2d::y].data);
+    cpu.parallel_for(planes, grain, [&](int64_t first, int64_t last) {
+      for (int64_t i = first; i < last; ++i)
+        depthwise.convolve(x + i * p.h * p.w * size, w + i % p.c * p.r * p.s * size, y + i * pixels * size,
+                           scratch.mine());
+    });
+  };
+  return Plan(std::move(run)).with("direct, plane by plane");
+}
 
 Plan conv2d_tuned(const Conv2d& p, CpuContext& cpu) {
   if (p.math == Math::tf32) return Unsupported{"no TF32 on a CPU"};
   if (p.dtype == DType::f64) return Unsupported{"dtype f64"};
+  if (engine::is_depthwise(p) && p.n * p.ho() * p.wo() > 0) return depthwise(p, cpu);
   const bool last = p.layout == Layout::nhwc;
   const int64_t size = size_of(p.dtype), terms = p.group_c() * p.r * p.s, pixels = p.ho() * p.wo();
   const bool in_place = is_matrix(p) && (last || pixels >= kLargeImage);

@@ -99,7 +99,7 @@ void plane_with_border(const Plane& p) {
                  .room = p.columns,
                  .channels = end - above,
                  .plane = p.w,
-                 .stride = 1,
+                 .stride = p.stride,
                  .column = p.column0,
                  .width = p.w,
                  .step = p.step,

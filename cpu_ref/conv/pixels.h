@@ -63,13 +63,14 @@ class TurnedFilter final : public Operand {
   const char* filter_;
 };
 
-// A part of one plane of an image in f32, with the zeros around it: to[i * step + j] = x[row0 + i, column0 + j], 0
-// outside (h, w); i < rows, j < columns.
+// A part of one plane of an image in f32, with the zeros around it: to[i * step + j] = x[row0 + i, column0 + j * stride],
+// 0 outside (h, w); i < rows, j < columns.
 struct Plane {
   const void* x;
   DType dtype;
   int64_t h, w, row0, column0, rows, columns, step;
   float* to;
+  int64_t stride = 1;
 };
 void copy_plane(const Plane& plane);
 

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numbers>
+#include <utility>
 
 #include "core/registry.h"
 #include "cpu_ref/gemm/engine.h"
@@ -253,6 +254,148 @@ void forward_item(const Attention& p, Args t, int64_t item, int64_t chunks, floa
   });
 }
 
+template <class T>
+void narrow_rows(const float* from, int64_t n, T* to) {
+  const hn::ScalableTag<float> d;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  for (int64_t i = 0; i < n; i += lanes) write(d, load(d, from + i, n - i, 0.0f), to + i, n - i);
+}
+
+template <class T>
+HWY_INLINE float dot(const T* a, const T* b, int64_t n) {
+  const hn::ScalableTag<float> d;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  auto sum = hn::Zero(d);
+  for (int64_t i = 0; i < n; i += lanes) sum = hn::MulAdd(read(d, a + i, n - i), read(d, b + i, n - i), sum);
+  return hn::GetLane(hn::SumOfLanes(d, sum));
+}
+
+// A row of a block: s becomes p = 2^(s log2_factor - level), dp becomes ds = p (dp factor - delta); 0 from n on.
+HWY_INLINE void gradient_of_row(float* s, float* dp, int64_t n, int64_t end, float log2_factor, float level,
+                                float factor_value, float delta_value) {
+  const hn::ScalableTag<float> d;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  const auto to_log2 = hn::Set(d, log2_factor), top = hn::Set(d, level);
+  const auto factor = hn::Set(d, factor_value), delta = hn::Set(d, delta_value);
+  int64_t j = 0;
+  for (; j + lanes <= n; j += lanes) {
+    const auto e = exp2(d, hn::MulSub(hn::LoadU(d, s + j), to_log2, top));
+    hn::StoreU(hn::Mul(e, hn::MulSub(hn::LoadU(d, dp + j), factor, delta)), d, dp + j);
+    hn::StoreU(e, d, s + j);
+  }
+  if (j < n) {
+    const auto e = exp2(d, hn::MulSub(load(d, s + j, n - j, 0.0f), to_log2, top));
+    store(d, hn::Mul(e, hn::MulSub(load(d, dp + j, n - j, 0.0f), factor, delta)), dp + j, n - j);
+    store(d, e, s + j, n - j);
+  }
+  clear(s, n, end), clear(dp, n, end);
+}
+
+// One query head: adds to dk and dv, and to dq, (rows, D) in f32. q, dy, k: as the engine reads them, `line` apart.
+struct HeadGradient {
+  const float *q = nullptr, *dy = nullptr, *k = nullptr;
+  int64_t line = 0;
+  const float *lse = nullptr, *delta = nullptr;
+  float *dq = nullptr, *dk = nullptr, *dv = nullptr;
+};
+void backward_head(const AttentionShape& p, const engine::Matrix& k_rows, const engine::Matrix& v_rows,
+                   const HeadGradient& h, float* scratch) {
+  const Cut cut(p);
+  const int64_t D = p.D, line = h.line;
+  float *k_strips = scratch, *v_strips = k_strips + cut.strip_floats(kKeys, D);
+  float *s = v_strips + cut.strip_floats(kKeys, D), *ds = s + cut.queries * kPitch;
+  const auto factor = static_cast<float>(p.factor()),
+             log2_factor = static_cast<float>(p.factor() * std::numbers::log2e);
+
+  for (int64_t j0 = 0; j0 < p.Tk; j0 += kKeys) {
+    const int64_t keys = std::min(kKeys, p.Tk - j0), first = p.causal ? j0 / cut.queries * cut.queries : 0;
+    if (first < p.Tq) cut.pack(k_rows, j0, keys, D, k_strips), cut.pack(v_rows, j0, keys, D, v_strips);
+    const flash::Right k_columns{.at = k_strips, .pitch = 0, .columns = keys, .rows = D};
+    const flash::Right v_columns{.at = v_strips, .pitch = 0, .columns = keys, .rows = D};
+
+    for (int64_t i0 = first; i0 < p.Tq; i0 += cut.queries) {
+      const int64_t rows = std::min(cut.queries, p.Tq - i0), tiles = cut.tiles(rows);
+      const auto tile_row = [&](int64_t t) { return rows * t / tiles; };
+      const auto seen = [&](int64_t i) { return std::clamp<int64_t>(p.visible(i0 + i) - j0, 0, keys); };
+      for (int64_t t = 0; t < tiles; ++t) {
+        const int64_t r = tile_row(t), end = tile_row(t + 1), n = seen(end - 1);
+        multiply(cut, {h.q + (i0 + r) * line, line, 1, k_columns, s + r * kPitch, kPitch, false}, end - r, n, D);
+        multiply(cut, {h.dy + (i0 + r) * line, line, 1, v_columns, ds + r * kPitch, kPitch, false}, end - r, n, D);
+        for (int64_t i = r; i < end; ++i)
+          gradient_of_row(s + i * kPitch, ds + i * kPitch, seen(i), keys, log2_factor,
+                          h.lse[i0 + i] * std::numbers::log2e_v<float>, factor, factor * h.delta[i0 + i]);
+        if (n > 0)
+          multiply(cut, {ds + r * kPitch, kPitch, 1, {h.k + j0 * line, line}, h.dq + (i0 + r) * D, D, true}, end - r, D,
+                   n);
+      }
+      // Of the transposed products, rows are keys and k runs over the queries that see the first of them.
+      const int64_t key_tiles = cut.tiles(keys);
+      for (int64_t t = 0; t < key_tiles; ++t) {
+        const int64_t r = keys * t / key_tiles, count = keys * (t + 1) / key_tiles - r;
+        const int64_t i = p.causal ? std::max<int64_t>(0, j0 + r - i0) : 0;
+        if (i >= rows) continue;
+        multiply(cut, {s + i * kPitch + r, 1, kPitch, {h.dy + (i0 + i) * line, line}, h.dv + (j0 + r) * D, D, true},
+                 count, D, rows - i);
+        multiply(cut, {ds + i * kPitch + r, 1, kPitch, {h.q + (i0 + i) * line, line}, h.dk + (j0 + r) * D, D, true},
+                 count, D, rows - i);
+      }
+    }
+  }
+}
+
+int64_t backward_scratch(const AttentionShape& p) {
+  const Cut cut(p);
+  const int64_t wide = cut.copies ? (2 * p.Tq + p.Tk) * cut.padded : 0;
+  const int64_t sums = p.dtype == DType::f32 ? 0 : (p.Tq + 2 * p.Tk) * p.D;
+  return 2 * cut.strip_floats(kKeys, p.D) + 2 * cut.queries * kPitch + p.Tq + wide + sums + cut.kernel.lanes;
+}
+
+// item: a head of k and v with all queries that share it.
+void backward_item(const AttentionBackward& p, Args t, int64_t item, float* scratch) {
+  using A = AttentionBackward;
+  const Cut cut(p);
+  for_float(p.dtype, [&]<class T>() HWY_ATTR {
+    constexpr bool kInPlace = std::is_same_v<T, float>;  // gradients grow in the outputs
+    const T *k = t[A::k].as<const T>() + item * p.Tk * p.D, *v = t[A::v].as<const T>() + item * p.Tk * p.D;
+    T *dk = t[A::dk].as<T>() + item * p.Tk * p.D, *dv = t[A::dv].as<T>() + item * p.Tk * p.D;
+    float *delta = scratch + 2 * cut.strip_floats(kKeys, p.D) + 2 * cut.queries * kPitch, *free = delta + p.Tq;
+    const auto take = [&free](int64_t n) { return std::exchange(free, free + n); };
+    HeadGradient h{.line = p.D};
+    float *wide_q = nullptr, *wide_dy = nullptr;
+    if (cut.copies) {
+      float* wide_k = take(p.Tk * cut.padded);
+      widen_rows(k, p.Tk, p.D, cut.padded, wide_k);
+      wide_q = take(p.Tq * cut.padded), wide_dy = take(p.Tq * cut.padded);
+      h.k = wide_k, h.q = wide_q, h.dy = wide_dy, h.line = cut.padded;
+    } else {
+      h.k = reinterpret_cast<const float*>(k);
+    }
+    h.delta = delta;
+    h.dk = kInPlace ? reinterpret_cast<float*>(dk) : take(p.Tk * p.D);
+    h.dv = kInPlace ? reinterpret_cast<float*>(dv) : take(p.Tk * p.D);
+    float* dq_sums = kInPlace ? nullptr : take(p.Tq * p.D);
+    clear(h.dk, 0, p.Tk * p.D), clear(h.dv, 0, p.Tk * p.D);
+    for (int64_t g = 0; g < p.group(); ++g) {
+      const int64_t row = (item * p.group() + g) * p.Tq;
+      const T *q = t[A::q].as<const T>() + row * p.D, *dy = t[A::dy].as<const T>() + row * p.D;
+      const T* y = t[A::y].as<const T>() + row * p.D;
+      T* dq = t[A::dq].as<T>() + row * p.D;
+      for (int64_t i = 0; i < p.Tq; ++i) delta[i] = dot(dy + i * p.D, y + i * p.D, p.D);
+      if (cut.copies) {
+        widen_rows(q, p.Tq, p.D, cut.padded, wide_q), widen_rows(dy, p.Tq, p.D, cut.padded, wide_dy);
+      } else {
+        h.q = reinterpret_cast<const float*>(q), h.dy = reinterpret_cast<const float*>(dy);
+      }
+      h.lse = t[A::lse].as<const float>() + row;
+      h.dq = kInPlace ? reinterpret_cast<float*>(dq) : dq_sums;
+      clear(h.dq, 0, p.Tq * p.D);
+      backward_head(p, engine::Matrix(k, p.dtype, p.D, 1), engine::Matrix(v, p.dtype, p.D, 1), h, scratch);
+      if (!kInPlace) narrow_rows(h.dq, p.Tq * p.D, dq);
+    }
+    if (!kInPlace) narrow_rows(h.dk, p.Tk * p.D, dk), narrow_rows(h.dv, p.Tk * p.D, dv);
+  });
+}
+
 }  // namespace duet::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
@@ -261,6 +404,8 @@ namespace duet {
 namespace {
 HWY_EXPORT(forward_item);
 HWY_EXPORT(forward_scratch);
+HWY_EXPORT(backward_item);
+HWY_EXPORT(backward_scratch);
 
 Plan attention_tuned(const Attention& p, CpuContext& cpu) {
   if (!has_vectors(p.dtype)) return Unsupported{kNoVectors};
@@ -278,6 +423,17 @@ Plan attention_tuned(const Attention& p, CpuContext& cpu) {
   };
 }
 DUET_REGISTER(attention_tuned);  // cpu.tuned
+
+Plan attention_backward_tuned(const AttentionBackward& p, CpuContext& cpu) {
+  if (!has_vectors(p.dtype)) return Unsupported{kNoVectors};
+  Scratch scratch(cpu, HWY_DYNAMIC_DISPATCH(backward_scratch)(p));
+  return [p, scratch = std::move(scratch), &cpu](Args t) mutable {
+    cpu.parallel_for(p.B * p.kv_heads(), 1, [&](int64_t first, int64_t last) {
+      for (int64_t i = first; i < last; ++i) HWY_DYNAMIC_DISPATCH(backward_item)(p, t, i, scratch.mine());
+    });
+  };
+}
+DUET_REGISTER(attention_backward_tuned);  // cpu.tuned
 
 }  // namespace
 }  // namespace duet

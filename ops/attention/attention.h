@@ -90,8 +90,9 @@ struct AttentionShape {
            {"queries grouped, 2 heads to one of k and v",
             {.B = 2, .H = 4, .Tq = 17, .Tk = 17, .D = 16, .Hkv = 2, .causal = true}},
            {"one head of k and v; scale given", {.B = 1, .H = 3, .Tq = 3, .Tk = 31, .D = 33, .Hkv = 1, .scale = 0.25}},
-           {"beside a tile", {.B = 1, .H = 1, .Tq = 65, .Tk = 65, .D = 32, .causal = true}},
-           {"whole tiles", {.B = 1, .H = 1, .Tq = 64, .Tk = 64, .D = 64}},
+           {"beside a tile", {.B = 1, .H = 1, .Tq = 65, .Tk = 65, .D = 8, .causal = true}},
+           {"whole tiles", {.B = 1, .H = 1, .Tq = 64, .Tk = 64, .D = 16}},
+           {"heads of GPT-2", {.B = 1, .H = 1, .Tq = 17, .Tk = 33, .D = 64}},
            {"wide heads", {.B = 1, .H = 1, .Tq = 17, .Tk = 31, .D = 128, .causal = true}},
            {"many keys", {.B = 1, .H = 1, .Tq = 3, .Tk = 1031, .D = 8}},
            {"several tiles of queries", {.B = 1, .H = 1, .Tq = 259, .Tk = 131, .D = 3, .causal = true}}});

@@ -66,12 +66,18 @@ HWY_INLINE hn::Vec<D> exp2(D d, hn::Vec<D> t) {
 #endif
 }
 
-// exp(v), v at most 88: within 4 u of the value, for which log2 e takes two parts.
+// exp(v), v at most 88: within 4 u of the value, for which log2 e takes two parts; or ln 2 does, where products are rounded
+// before they are added: n times its first part is exact.
 template <class D>
 HWY_INLINE hn::Vec<D> exp(D d, hn::Vec<D> v) {
   const auto w = hn::Max(hn::Set(d, -200.0f), v);  // keeps infinities out of the difference; in this order NaN passes
   const auto n = hn::Floor(hn::Mul(w, hn::Set(d, kLog2E)));
+#if HWY_NATIVE_FMA
   const auto r = hn::MulAdd(w, hn::Set(d, 1.92596303e-8f), hn::MulSub(w, hn::Set(d, kLog2E), n));
+#else
+  const auto rest = hn::Sub(hn::Sub(w, hn::Mul(n, hn::Set(d, 0.693359375f))), hn::Mul(n, hn::Set(d, -2.12194440e-4f)));
+  const auto r = hn::Mul(rest, hn::Set(d, kLog2E));
+#endif
   const auto p = exp2_fraction(d, r);
 #if HWY_TARGET <= HWY_AVX3
   return times_power<D>(p, n);

@@ -37,12 +37,31 @@ HWY_INLINE void for_float(DType dtype, const F& f) {
 
 // --- between f32 and the bits of a half --------------------------------------------------------------------------
 
+// The bits of f16 to f32. Without F16C Highway 1.0.3 takes infinities and NaN for numbers.
+template <class D>
+HWY_INLINE hn::Vec<D> widen_f16(D d, hn::Vec<hn::Rebind<uint16_t, D>> half) {
+#if HWY_TARGET <= HWY_AVX2
+  return hn::PromoteTo(d, hn::BitCast(hn::Rebind<hwy::float16_t, D>(), half));
+#else
+  const hn::RebindToSigned<D> di;  // magnitudes have no sign bit, so signed comparisons serve
+  const auto bits = hn::BitCast(di, hn::PromoteTo(hn::RebindToUnsigned<D>(), half));
+  const auto size = hn::And(bits, hn::Set(di, 0x7fff)), sign = hn::ShiftLeft<16>(hn::Xor(bits, size));
+  const auto rebased = hn::Add(hn::ShiftLeft<13>(size), hn::Set(di, (127 - 15) << 23));
+  const auto unit = hn::Set(di, 113 << 23);  // the smallest normal: what is below it is normalised by a subtraction
+  const auto subnormal =
+      hn::BitCast(di, hn::Sub(hn::BitCast(d, hn::Add(rebased, hn::Set(di, 1 << 23))), hn::BitCast(d, unit)));
+  auto to = hn::IfThenElse(hn::Lt(size, hn::Set(di, 0x400)), subnormal, rebased);
+  to = hn::IfThenElse(hn::Gt(size, hn::Set(di, 0x7bff)), hn::Add(rebased, hn::Set(di, (128 - 16) << 23)), to);
+  return hn::BitCast(d, hn::Or(to, sign));
+#endif
+}
+
 template <class T, class D>
 HWY_INLINE hn::Vec<D> widen(D d, hn::Vec<hn::Rebind<uint16_t, D>> half) {
   if constexpr (std::is_same_v<T, bf16>)
     return hn::BitCast(d, hn::ShiftLeft<16>(hn::PromoteTo(hn::RebindToUnsigned<D>(), half)));
   else
-    return hn::PromoteTo(d, hn::BitCast(hn::Rebind<hwy::float16_t, D>(), half));
+    return widen_f16(d, half);
 }
 
 // f32 to the bits of f16 in integer steps, to nearest even. Without F16C Highway 1.0.3 rounds some values the wrong way.

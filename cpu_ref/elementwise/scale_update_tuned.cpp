@@ -1,0 +1,28 @@
+// A few scalars: no vectors, no threads.
+#include <cmath>
+
+#include "core/cpu_context.h"
+#include "core/registry.h"
+#include "ops/elementwise/scale_update.h"
+
+namespace duet {
+namespace {
+
+Plan scale_update_tuned(const ScaleUpdate& p, CpuContext&) {
+  using P = ScaleUpdate;
+  if (p.dtype != DType::f32) return Unsupported{"dtype other than f32"};
+  return [interval = p.interval](Args t) {
+    float& scale = *t[P::scale].as<float>();
+    int32_t& good = *t[P::good].as<int32_t>();
+    if (*t[P::bad].as<const int32_t>() != 0) {
+      scale /= 2, good = 0;
+    } else if (++good >= interval) {
+      if (std::isfinite(2 * scale)) scale *= 2;
+      good = 0;
+    }
+  };
+}
+DUET_REGISTER(scale_update_tuned);  // cpu.tuned
+
+}  // namespace
+}  // namespace duet

@@ -1,0 +1,54 @@
+// One pass; threads share the elements in pieces. Stores are plain: g is in cache, just read.
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "cpu_ref/elementwise/unscale_tuned.cpp"  // compiled once per instruction set
+#include <hwy/foreach_target.h>
+
+#include <atomic>
+
+#include "core/registry.h"
+#include "cpu_ref/floats-inl.h"
+#include "cpu_ref/pieces.h"
+#include "ops/elementwise/unscale.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace duet::HWY_NAMESPACE {
+
+// Says whether all elements were finite: 0 times any other value is NaN, which a sum keeps.
+bool unscale_piece(DType dtype, Args t, int64_t first, int64_t last) {
+  const hn::ScalableTag<float> d;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  const auto inverse = hn::Set(d, 1 / *t[Unscale::scale].as<const float>()), zero = hn::Zero(d);
+  auto zeros = zero;
+  for_float(dtype, [&]<class T>() HWY_ATTR {
+    T* g = t[Unscale::g].as<T>();
+    for (int64_t i = first; i < last; i += lanes) {
+      const auto v = read(d, g + i, last - i);
+      zeros = hn::MulAdd(v, zero, zeros);
+      write(d, hn::Mul(v, inverse), g + i, last - i);
+    }
+  });
+  return hn::GetLane(hn::SumOfLanes(d, zeros)) == 0;
+}
+
+}  // namespace duet::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace duet {
+namespace {
+HWY_EXPORT(unscale_piece);
+
+Plan unscale_tuned(const Unscale& p, CpuContext& cpu) {
+  if (!has_vectors(p.dtype)) return Unsupported{kNoVectors};
+  return [p, &cpu](Args t) {
+    std::atomic<bool> bad = false;
+    in_pieces(cpu, p.n, [&](int64_t first, int64_t last) {
+      if (!HWY_DYNAMIC_DISPATCH(unscale_piece)(p.dtype, t, first, last)) bad = true;
+    });
+    *t[Unscale::bad].as<int32_t>() = bad;
+  };
+}
+DUET_REGISTER(unscale_tuned);  // cpu.tuned
+}  // namespace
+}  // namespace duet
+#endif

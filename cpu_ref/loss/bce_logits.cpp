@@ -1,0 +1,29 @@
+// The judge of bce_logits and its backward.
+#include "ops/loss/bce_logits.h"
+
+#include "core/registry.h"
+
+namespace duet {
+
+void BceLogits::reference(Inputs in, int64_t /*slice*/, Expect& expect) const {
+  double sum = 0, magnitude = 0;
+  for (int64_t i = 0; i < n; ++i) {
+    const double logit = in[x][i], up = std::max(logit, 0.0), hit = logit * in[t][i];
+    const double rest = std::log1p(std::exp(-std::abs(logit)));
+    sum += up - hit + rest, magnitude += up + std::abs(hit) + rest;
+  }
+  const auto count = static_cast<double>(std::max<int64_t>(1, n));
+  expect(loss, 0, sum / count, magnitude / count);
+}
+DUET_PROBLEM(BceLogits);
+
+void BceLogitsBackward::reference(Inputs in, int64_t chunk, Expect& expect) const {
+  const auto count = static_cast<double>(n);
+  in_chunk(n, chunk, [&](int64_t i) {
+    const double p = 1 / (1 + std::exp(-in[x][i])), target = in[t][i];
+    expect(dx, i, (p - target) / count, (p + std::abs(target)) / count);
+  });
+}
+DUET_PROBLEM(BceLogitsBackward);
+
+}  // namespace duet

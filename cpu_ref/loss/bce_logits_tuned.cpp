@@ -1,0 +1,73 @@
+// The elements are cut into blocks whatever the thread count; each leaves its sum, and these are added in order, in double.
+// Backward: threads share the elements in pieces; results beyond the caches are written past them.
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "cpu_ref/loss/bce_logits_tuned.cpp"  // compiled once per instruction set
+#include <hwy/foreach_target.h>
+
+#include "core/registry.h"
+#include "cpu_ref/mean-inl.h"
+#include "cpu_ref/mean.h"
+#include "cpu_ref/pieces.h"
+#include "cpu_ref/streaming.h"
+#include "cpu_ref/activation-inl.h"
+#include "ops/loss/bce_logits.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace duet::HWY_NAMESPACE {
+
+void bce_logits_blocks(const BceLogits& p, Args t, int64_t first, int64_t last, double* partial) {
+  const hn::ScalableTag<float> d;
+  const auto term = [d](auto x, auto target) HWY_ATTR {
+    const auto rest = log1p_fraction(d, exp(d, hn::Neg(hn::Abs(x))));
+    return hn::Add(hn::NegMulAdd(x, target, hn::Max(x, hn::Zero(d))), rest);
+  };
+  for_float(p.dtype, [&]<class T>() HWY_ATTR {
+    sum_blocks(d, p.n, first, last, partial, term, t[BceLogits::x].as<const T>(), t[BceLogits::t].as<const T>());
+  });
+}
+
+void bce_logits_backward_piece(const BceLogitsBackward& p, Args t, int64_t first, int64_t last, bool stream) {
+  const hn::ScalableTag<float> d;
+  const auto scale = hn::Set(d, 1 / static_cast<float>(p.n));
+  const auto slope = [d, scale](auto x, auto target)
+                         HWY_ATTR { return hn::Mul(hn::Sub(sigmoid(d, x), target), scale); };
+  for_float(p.dtype, [&]<class T>() HWY_ATTR {
+    map(d, stream, last - first, slope, t[BceLogitsBackward::dx].as<T>() + first,
+        t[BceLogitsBackward::x].as<const T>() + first, t[BceLogitsBackward::t].as<const T>() + first);
+  });
+}
+
+}  // namespace duet::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace duet {
+namespace {
+HWY_EXPORT(bce_logits_blocks);
+HWY_EXPORT(bce_logits_backward_piece);
+
+Plan bce_logits_tuned(const BceLogits& p, CpuContext& cpu) {
+  if (!has_vectors(p.dtype)) return Unsupported{kNoVectors};
+  return [p, partial = std::vector<double>(mean_blocks(p.n)), &cpu](Args t) mutable {
+    double* sums = partial.data();
+    cpu.parallel_for(mean_blocks(p.n), kMeanGrain, [&](int64_t first, int64_t last) {
+      HWY_DYNAMIC_DISPATCH(bce_logits_blocks)(p, t, first, last, sums);
+    });
+    *t[BceLogits::loss].as<float>() = mean_of(partial, p.n);
+  };
+}
+DUET_REGISTER(bce_logits_tuned);  // cpu.tuned
+
+Plan bce_logits_backward_tuned(const BceLogitsBackward& p, CpuContext& cpu) {
+  if (!has_vectors(p.dtype)) return Unsupported{kNoVectors};
+  const bool stream = beyond_cache(3 * p.n * size_of(p.dtype));
+  return [p, stream, &cpu](Args t) {
+    in_pieces(cpu, p.n, [&](int64_t first, int64_t last) {
+      HWY_DYNAMIC_DISPATCH(bce_logits_backward_piece)(p, t, first, last, stream);
+    });
+  };
+}
+DUET_REGISTER(bce_logits_backward_tuned);  // cpu.tuned
+}  // namespace
+}  // namespace duet
+#endif

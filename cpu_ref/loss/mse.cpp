@@ -1,0 +1,25 @@
+// The judge of mse and its backward.
+#include "ops/loss/mse.h"
+
+#include "core/registry.h"
+
+namespace duet {
+
+void Mse::reference(Inputs in, int64_t /*slice*/, Expect& expect) const {
+  double sum = 0, magnitude = 0;
+  for (int64_t i = 0; i < n; ++i) {
+    const double difference = in[x][i] - in[t][i];
+    sum += difference * difference, magnitude += difference * difference;
+  }
+  const auto count = static_cast<double>(std::max<int64_t>(1, n));
+  expect(loss, 0, sum / count, magnitude / count);
+}
+DUET_PROBLEM(Mse);
+
+void MseBackward::reference(Inputs in, int64_t chunk, Expect& expect) const {
+  const auto count = static_cast<double>(n);
+  in_chunk(n, chunk, [&](int64_t i) { expect(dx, i, 2 * (in[x][i] - in[t][i]) / count); });
+}
+DUET_PROBLEM(MseBackward);
+
+}  // namespace duet

@@ -1,0 +1,44 @@
+// Threads share the elements in pieces; results larger than the caches are written past them.
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "cpu_ref/memory/fill_tuned.cpp"  // compiled once per instruction set
+#include <hwy/foreach_target.h>
+
+#include "core/registry.h"
+#include "cpu_ref/floats-inl.h"
+#include "cpu_ref/pieces.h"
+#include "cpu_ref/streaming.h"
+#include "ops/memory/fill.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace duet::HWY_NAMESPACE {
+
+void fill_piece(const FillValue& p, Args t, int64_t first, int64_t last, bool stream) {
+  const hn::ScalableTag<float> d;
+  const auto v = hn::Set(d, static_cast<float>(p.value));
+  const auto value = [v]() HWY_ATTR { return v; };
+  for_float(p.dtype, [&]<class T>() HWY_ATTR { map(d, stream, last - first, value, t[FillValue::y].as<T>() + first); });
+}
+
+}  // namespace duet::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace duet {
+namespace {
+HWY_EXPORT(fill_piece);
+
+Plan fill_tuned(const FillValue& p, CpuContext& cpu) {
+  if (!has_vectors(p.dtype)) return Unsupported{kNoVectors};
+  FillValue rounded = p;
+  rounded.value = round_to(p.dtype, p.value);  // once: on the way through f32 nothing is lost
+  const bool stream = beyond_cache(p.n * size_of(p.dtype));
+  return [p = rounded, stream, &cpu](Args t) {
+    in_pieces(cpu, p.n, [&](int64_t first, int64_t last) {
+      HWY_DYNAMIC_DISPATCH(fill_piece)(p, t, first, last, stream);
+    });
+  };
+}
+DUET_REGISTER(fill_tuned);  // cpu.tuned
+}  // namespace
+}  // namespace duet
+#endif

@@ -1,0 +1,45 @@
+// One pass; threads share the elements in pieces. Stores are plain: g is in cache, just read.
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "cpu_ref/optimiser/clip_grad_norm_tuned.cpp"  // compiled once per instruction set
+#include <hwy/foreach_target.h>
+
+#include "core/registry.h"
+#include "cpu_ref/floats-inl.h"
+#include "cpu_ref/pieces.h"
+#include "ops/optimiser/clip_grad_norm.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace duet::HWY_NAMESPACE {
+
+void clip_piece(DType dtype, Args t, float scale, int64_t first, int64_t last) {
+  const hn::ScalableTag<float> d;
+  const auto by = hn::Set(d, scale);
+  const auto shrink = [by](auto g) HWY_ATTR { return hn::Mul(g, by); };
+  for_float(dtype, [&]<class T>() HWY_ATTR {
+    T* g = t[ClipGradNorm::g].as<T>() + first;
+    map<false>(d, last - first, shrink, g, g);
+  });
+}
+
+}  // namespace duet::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace duet {
+namespace {
+HWY_EXPORT(clip_piece);
+
+Plan clip_grad_norm_tuned(const ClipGradNorm& p, CpuContext& cpu) {
+  if (!has_vectors(p.dtype)) return Unsupported{kNoVectors};
+  return [p, &cpu](Args t) {
+    const double norm = *t[ClipGradNorm::norm].as<const float>();
+    const auto scale = static_cast<float>(std::min(1.0, p.max_norm / (norm + ClipGradNorm::kGuard)));
+    in_pieces(cpu, p.n, [&](int64_t first, int64_t last) {
+      HWY_DYNAMIC_DISPATCH(clip_piece)(p.dtype, t, scale, first, last);
+    });
+  };
+}
+DUET_REGISTER(clip_grad_norm_tuned);  // cpu.tuned
+}  // namespace
+}  // namespace duet
+#endif

@@ -1,0 +1,45 @@
+// The elements are cut into blocks whatever the thread count; each leaves its sum, and these are added in order, in double.
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "cpu_ref/reduction/norm2_tuned.cpp"  // compiled once per instruction set
+#include <hwy/foreach_target.h>
+
+#include <cmath>
+
+#include "core/registry.h"
+#include "cpu_ref/mean-inl.h"
+#include "cpu_ref/mean.h"
+#include "cpu_ref/pieces.h"
+#include "ops/reduction/norm2.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace duet::HWY_NAMESPACE {
+
+void norm2_blocks(const Norm2& p, Args t, int64_t first, int64_t last, double* partial) {
+  const hn::ScalableTag<float> d;
+  const auto square = [](auto x) HWY_ATTR { return hn::Mul(x, x); };
+  for_float(p.dtype,
+            [&]<class T>() HWY_ATTR { sum_blocks(d, p.n, first, last, partial, square, t[Norm2::x].as<const T>()); });
+}
+
+}  // namespace duet::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace duet {
+namespace {
+HWY_EXPORT(norm2_blocks);
+
+Plan norm2_tuned(const Norm2& p, CpuContext& cpu) {
+  if (!has_vectors(p.dtype)) return Unsupported{kNoVectors};
+  return [p, partial = std::vector<double>(mean_blocks(p.n)), &cpu](Args t) mutable {
+    double* sums = partial.data();
+    cpu.parallel_for(mean_blocks(p.n), kMeanGrain, [&](int64_t first, int64_t last) {
+      HWY_DYNAMIC_DISPATCH(norm2_blocks)(p, t, first, last, sums);
+    });
+    *t[Norm2::y].as<float>() = static_cast<float>(std::sqrt(sum_of(partial)));
+  };
+}
+DUET_REGISTER(norm2_tuned);  // cpu.tuned
+}  // namespace
+}  // namespace duet
+#endif

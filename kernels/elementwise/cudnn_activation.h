@@ -1,0 +1,35 @@
+// cuDNN's activations as plans. The tensor is `n` pixels of one image and one channel.
+#pragma once
+#include <string>
+
+#include "core/cuda/cudnn.h"
+
+namespace duet::cuda {
+
+inline std::string activation_obstacle(int64_t n, DType dtype) {
+  if (n == 0) return "cuDNN takes no empty tensor";
+  if (n > INT32_MAX) return "a dimension over 2^31 - 1";
+  return dtype == DType::f64 ? "dtype f64" : "";
+}
+
+inline Plan activation_forward(int64_t n, DType dtype, cudnnActivationMode_t mode, Slot x, Slot y, GpuContext& gpu) {
+  if (const std::string why = activation_obstacle(n, dtype); !why.empty()) return Unsupported{why};
+  return [handle = gpu.cudnn(), act = CudnnActivation(mode), shape = CudnnTensor(dtype, {1, 1, 1, n}), x, y](Args t) {
+    const float one = 1, zero = 0;
+    DUET_CUDNN(cudnnActivationForward(handle, act.get(), &one, shape.get(), t[x].data, &zero, shape.get(), t[y].data));
+  };
+}
+
+// Of activations whose slope is a function of y: cuDNN asks for x as well and does not read it.
+inline Plan activation_backward(int64_t n, DType dtype, cudnnActivationMode_t mode, Slot y, Slot dy, Slot dx,
+                                GpuContext& gpu) {
+  if (const std::string why = activation_obstacle(n, dtype); !why.empty()) return Unsupported{why};
+  return
+      [handle = gpu.cudnn(), act = CudnnActivation(mode), shape = CudnnTensor(dtype, {1, 1, 1, n}), y, dy, dx](Args t) {
+        const float one = 1, zero = 0;
+        DUET_CUDNN(cudnnActivationBackward(handle, act.get(), &one, shape.get(), t[y].data, shape.get(), t[dy].data,
+                                           shape.get(), t[y].data, &zero, shape.get(), t[dx].data));
+      };
+}
+
+}  // namespace duet::cuda

@@ -1,0 +1,44 @@
+// One 16-byte pack per thread; who meets a bad element says so, once for its pack. A first launch clears the flag.
+#include "kernels/vector.cuh"
+#include "ops/elementwise/unscale.h"
+
+namespace duet::DUET_DEVICE {
+namespace {
+__global__ void clear_kernel(int32_t* bad) { *bad = 0; }  // one thread
+
+// A map_grid(n, kSize), no shared memory. g: (n), scale, bad: (1).
+template <class T, int kSize>
+__global__ void __launch_bounds__(kMapBlock) unscale_kernel(T* g, const float* scale, int32_t* bad, int64_t n) {
+  const float inverse = 1 / *scale;
+  for_my_pack<kSize>(n, [&]<int kWidth>(int64_t i) {
+    auto pack = load_pack<kWidth>(g + i);
+    bool finite = true;
+#pragma unroll
+    for (int e = 0; e < kWidth; ++e) {
+      const float v = float(pack.at[e]);
+      finite = finite && fabsf(v) < INFINITY;
+      pack.at[e] = T(v * inverse);
+    }
+    if (!finite) atomicOr(bad, 1);
+    store_pack(g + i, pack);
+  });
+}
+
+Plan unscale_tuned(const Unscale& p, GpuContext& gpu) {
+  using P = Unscale;
+  return for_float(p.dtype, [&]<class T>() -> Plan {
+    return [p, stream = gpu.stream()](Args t) {
+      T* g = t[P::g].as<T>();
+      const float* scale = t[P::scale].as<const float>();
+      int32_t* bad = t[P::bad].as<int32_t>();
+      launch(clear_kernel, Grid{.stream = stream}, bad);
+      if (aligned16(g))
+        launch(unscale_kernel<T, kPack<T>>, map_grid(p.n, kPack<T>, stream), g, scale, bad, p.n);
+      else
+        launch(unscale_kernel<T, 1>, map_grid(p.n, 1, stream), g, scale, bad, p.n);
+    };
+  });
+}
+DUET_REGISTER(unscale_tuned);
+}  // namespace
+}  // namespace duet::DUET_DEVICE

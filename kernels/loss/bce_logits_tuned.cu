@@ -1,0 +1,47 @@
+// Forward: blocks add packs of 16 bytes in turn, and one block their sums. Backward: one 16-byte access per thread and tensor.
+#include "kernels/activation.cuh"
+#include "kernels/reduction/total.cuh"
+#include "ops/loss/bce_logits.h"
+
+namespace duet::DUET_DEVICE {
+namespace {
+struct BceLogitsTerm {
+  __device__ float operator()(float v, float target) const {
+    return fmaxf(v, 0) - v * target + log1pf(expf(-fabsf(v)));
+  }
+};
+
+Plan bce_logits_tuned(const BceLogits& p, GpuContext& gpu) {
+  return for_float(p.dtype, [&]<class T>() -> Plan {
+    Total total(p.n, gpu);
+    const int64_t workspace = total.workspace_bytes();
+    return Plan([p, total = std::move(total)](Args t) {
+             total.enqueue(BceLogitsTerm{}, MeanOf{static_cast<double>(p.n)}, t[BceLogits::loss].as<float>(),
+                           t[BceLogits::x].as<const T>(), t[BceLogits::t].as<const T>());
+           })
+        .with("", workspace);
+  });
+}
+DUET_REGISTER(bce_logits_tuned);
+
+struct BceLogitsSlope {
+  float scale;  // 1 / n
+  template <class T>
+  __device__ T operator()(T x, T t) const {
+    const float v = float(x), target = float(t);
+    return T((sigmoid(v) - target) * scale);
+  }
+};
+
+Plan bce_logits_backward_tuned(const BceLogitsBackward& p, GpuContext& gpu) {
+  using P = BceLogitsBackward;
+  return for_float(p.dtype, [&]<class T>() -> Plan {
+    return [p, stream = gpu.stream()](Args t) {
+      launch_map(stream, BceLogitsSlope{1 / static_cast<float>(p.n)}, p.n, t[P::dx].as<T>(), t[P::x].as<const T>(),
+                 t[P::t].as<const T>());
+    };
+  });
+}
+DUET_REGISTER(bce_logits_backward_tuned);
+}  // namespace
+}  // namespace duet::DUET_DEVICE

@@ -1,0 +1,44 @@
+// Forward: blocks add packs of 16 bytes in turn, and one block their sums. Backward: one 16-byte access per thread and tensor.
+#include "kernels/reduction/total.cuh"
+#include "ops/loss/mse.h"
+
+namespace duet::DUET_DEVICE {
+namespace {
+struct MseTerm {
+  __device__ float operator()(float v, float target) const { return (v - target) * (v - target); }
+};
+
+Plan mse_tuned(const Mse& p, GpuContext& gpu) {
+  return for_float(p.dtype, [&]<class T>() -> Plan {
+    Total total(p.n, gpu);
+    const int64_t workspace = total.workspace_bytes();
+    return Plan([p, total = std::move(total)](Args t) {
+             total.enqueue(MseTerm{}, MeanOf{static_cast<double>(p.n)}, t[Mse::loss].as<float>(),
+                           t[Mse::x].as<const T>(), t[Mse::t].as<const T>());
+           })
+        .with("", workspace);
+  });
+}
+DUET_REGISTER(mse_tuned);
+
+struct MseSlope {
+  float scale;  // 2 / n
+  template <class T>
+  __device__ T operator()(T x, T t) const {
+    const float v = float(x), target = float(t);
+    return T((v - target) * scale);
+  }
+};
+
+Plan mse_backward_tuned(const MseBackward& p, GpuContext& gpu) {
+  using P = MseBackward;
+  return for_float(p.dtype, [&]<class T>() -> Plan {
+    return [p, stream = gpu.stream()](Args t) {
+      launch_map(stream, MseSlope{2 / static_cast<float>(p.n)}, p.n, t[P::dx].as<T>(), t[P::x].as<const T>(),
+                 t[P::t].as<const T>());
+    };
+  });
+}
+DUET_REGISTER(mse_backward_tuned);
+}  // namespace
+}  // namespace duet::DUET_DEVICE

@@ -1,0 +1,34 @@
+// One pack of each tensor per thread.
+#include "kernels/optimiser/update.cuh"
+#include "ops/optimiser/rmsprop.h"
+
+namespace duet::DUET_DEVICE {
+namespace {
+struct RmspropRule {
+  float keep, take, eps, rate;
+  __device__ __forceinline__ float operator()(float g, float weight, float (&state)[1]) const {
+    state[0] = keep * state[0] + take * g * g;
+    return weight - rate * g / (sqrtf(state[0]) + eps);
+  }
+};
+struct RmspropUpdate {
+  const float* lr;
+  float keep, take, eps;
+  __device__ __forceinline__ RmspropRule prepare() const { return {keep, take, eps, *lr}; }
+};
+
+Plan rmsprop_tuned(const Rmsprop& p, GpuContext& gpu) {
+  using P = Rmsprop;
+  return for_float(p.dtype, [&]<class T>() -> Plan {
+    return [p, stream = gpu.stream()](Args t) {
+      for_state<T>(p, t, [&]<class S>(S* from, T* to, const int32_t* bad) {
+        const RmspropUpdate update{t[P::lr].as<const float>(), static_cast<float>(p.alpha),
+                                   static_cast<float>(1 - p.alpha), static_cast<float>(p.eps)};
+        launch_update(stream, update, bad, t[P::g].as<const T>(), from, States<S, 1>{{t[P::v].as<S>()}}, to, p.n);
+      });
+    };
+  });
+}
+DUET_REGISTER(rmsprop_tuned);
+}  // namespace
+}  // namespace duet::DUET_DEVICE

@@ -1,0 +1,26 @@
+// Blocks add packs of 16 bytes in turn, and one block their sums.
+#include "kernels/reduction/total.cuh"
+#include "ops/reduction/norm2.h"
+
+namespace duet::DUET_DEVICE {
+namespace {
+struct Square {
+  __device__ float operator()(float x) const { return x * x; }
+};
+struct Root {
+  __device__ float operator()(double sum) const { return static_cast<float>(sqrt(sum)); }
+};
+
+Plan norm2_tuned(const Norm2& p, GpuContext& gpu) {
+  return for_float(p.dtype, [&]<class T>() -> Plan {
+    Total total(p.n, gpu);
+    const int64_t workspace = total.workspace_bytes();
+    return Plan([total = std::move(total)](Args t) {
+             total.enqueue(Square{}, Root{}, t[Norm2::y].as<float>(), t[Norm2::x].as<const T>());
+           })
+        .with("", workspace);
+  });
+}
+DUET_REGISTER(norm2_tuned);
+}  // namespace
+}  // namespace duet::DUET_DEVICE

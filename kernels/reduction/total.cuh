@@ -1,0 +1,91 @@
+// The sum of a function of all elements of some tensors, as one f32: blocks leave partial sums, and one block adds these.
+// Which thread adds what depends on the size alone.
+#pragma once
+#include <algorithm>
+
+#include "core/context.h"
+#include "kernels/vector.cuh"
+
+namespace duet::DUET_DEVICE {
+
+constexpr int kTotalBlock = 256;
+constexpr int64_t kTotalRun = 256;  // packs that a thread adds in f32 before they join a double
+
+// partial[block] = the sum of term(x[i]...) over the packs that the block's threads take in turn, and, in block 0, the
+// elements after the last pack. Any number of blocks of
+// kTotalBlock, 2 KiB of shared memory.
+template <int kSize, class Term, class... X>
+__global__ void __launch_bounds__(kTotalBlock) total_kernel(Term term, int64_t n, double* partial, const X*... x) {
+  DUET_SHARED(double, part, [kTotalBlock]);
+  const int thread = static_cast<int>(threadIdx.x);
+  const int64_t packs = n / kSize, stride = int64_t{gridDim.x} * kTotalBlock;
+  double sum = 0;
+  for (int64_t i = int64_t{blockIdx.x} * kTotalBlock + thread; i < packs;) {
+    float run = 0;
+    for (int64_t k = 0; k < kTotalRun && i < packs; ++k, i += stride)
+      [&](const auto&... pack) {
+#pragma unroll
+        for (int e = 0; e < kSize; ++e) run += term(float(pack.at[e])...);
+      }(load_pack<kSize>(x + i * kSize)...);
+    sum += run;
+  }
+  if (const int64_t i = packs * kSize + thread; blockIdx.x == 0 && i < n) sum += term(float(x[i])...);
+  part[thread] = sum;
+  for (int half = kTotalBlock / 2; half > 0; half /= 2) {
+    __syncthreads();
+    if (thread < half) part[thread] += part[thread + half];
+  }
+  if (thread == 0) partial[blockIdx.x] = part[0];
+}
+
+// One block of kTotalBlock: *y = finish(the sum of partial).
+template <class Finish>
+__global__ void __launch_bounds__(kTotalBlock)
+    total_finish_kernel(Finish finish, const double* partial, int64_t parts, float* y) {
+  DUET_SHARED(double, part, [kTotalBlock]);
+  const int thread = static_cast<int>(threadIdx.x);
+  double sum = 0;
+  for (int64_t i = thread; i < parts; i += kTotalBlock) sum += partial[i];
+  part[thread] = sum;
+  for (int half = kTotalBlock / 2; half > 0; half /= 2) {
+    __syncthreads();
+    if (thread < half) part[thread] += part[thread + half];
+  }
+  if (thread == 0) *y = finish(part[0]);
+}
+
+// A prepared sum over n elements: owns the blocks' sums.
+class Total {
+ public:
+  Total(int64_t n, GpuContext& gpu)
+      : n_(n),
+        blocks_(std::clamp<int64_t>(ceil_div(n, kTotalBlock * 16), 1, 8 * gpu.multiprocessors())),
+        stream_(gpu.stream()),
+        partial_(gpu, blocks_ * int64_t{sizeof(double)}) {}
+  int64_t workspace_bytes() const { return partial_.bytes(); }
+
+  // *y = finish(sum of term(x[i]...)).
+  template <class Term, class Finish, class T, class... X>
+  void enqueue(const Term& term, const Finish& finish, float* y, const T* x, const X*... more) const {
+    double* partial = partial_.as<double>();
+    const Grid grid{.blocks = blocks_, .threads = kTotalBlock, .stream = stream_};
+    if (aligned16(x, more...))
+      launch(total_kernel<kPack<T>, Term, T, X...>, grid, term, n_, partial, x, more...);
+    else
+      launch(total_kernel<1, Term, T, X...>, grid, term, n_, partial, x, more...);
+    launch(total_finish_kernel<Finish>, Grid{.blocks = 1, .threads = kTotalBlock, .stream = stream_}, finish, partial,
+           blocks_, y);
+  }
+
+ private:
+  int64_t n_, blocks_;
+  cudaStream_t stream_;
+  Buffer partial_;
+};
+
+struct MeanOf {  // of nothing: 0
+  double n;
+  __device__ float operator()(double sum) const { return static_cast<float>(n > 0 ? sum / n : 0); }
+};
+
+}  // namespace duet::DUET_DEVICE

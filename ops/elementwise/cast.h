@@ -1,0 +1,57 @@
+// Another element type: the nearest value, ties to even; past the largest it is infinite. x: (n) of dtype, y: (n) of `to`,
+// dense, disjoint.
+#pragma once
+#include <string>
+
+#include "core/problem.h"
+#include "ops/elementwise/chunk.h"
+#include "ops/elementwise/shapes.h"
+
+namespace duet {
+
+struct Cast {
+  static constexpr const char* name = "cast";
+  static constexpr const char* formula = "y[i] = x[i], rounded to nearest even";
+  static constexpr Slot x = input(0, "x"), y = output(1, "y");
+  static constexpr bool exact_on_integers = true;
+
+  int64_t n = 0;
+  DType dtype = DType::f32, to = DType::f32;
+
+  void attributes(auto&& field) {
+    field("dtype", dtype, "element type of x");
+    field("n", n, "elements");
+    field.option("to", to, "element type of y");
+  }
+  void infer(Shapes s) { n = s[x][0]; }
+  std::string invalid() const {
+    return is_float(dtype) && is_float(to) ? "" : "dtype and to: allowed are f64, f32, bf16, f16";
+  }
+  std::vector<TensorSpec> tensors() const { return {x.of(dtype, {n}, fill()), y.of(to, {n})}; }
+  double flops() const { return 0; }
+  // Rounded once and rightly, subnormal halves too; subnormal f32 may be flushed, and so may bf16, whose range is the same.
+  Tolerance tolerance() const { return {.abs = to == DType::f16 ? 0 : underflow(to)}; }
+  int64_t slices() const { return chunks(n); }
+  void reference(Inputs in, int64_t chunk, Expect& expect) const;  // cpu_ref/elementwise/cast.cpp
+
+  static std::vector<Case<Cast>> cases(Scale scale) {
+    const auto all = elementwise_cases<Cast>(scale);
+    if (scale == Scale::test) return across(&Cast::to, kFloats, all);
+    std::vector<Case<Cast>> between;  // mixed precision: f32 and the halves
+    for (const DType to : kFloats)
+      for (Case<Cast> c : all)
+        if ((c.problem.dtype == DType::f32) != (to == DType::f32)) c.problem.to = to, between.push_back(c);
+    return between;
+  }
+
+ private:
+  // Tests: whole numbers that lie halfway between halves; values that are subnormal, or infinite, as f16.
+  Fill fill() const {
+    return n == 31     ? Fill::below(1 << 16)
+           : n == 33   ? Fill::uniform(-2e-6, 2e-6)
+           : n == 1031 ? Fill::uniform(-131072, 131072)
+                       : Fill::normal(0, 1);
+  }
+};
+
+}  // namespace duet

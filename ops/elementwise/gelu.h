@@ -1,0 +1,95 @@
+// The Gaussian error linear unit. x, y, dy, dx: (n), dense; y may be x, dx may be x or dy. Arithmetic in f32 or better.
+// Roundings count against |x| / 2 (1 + |tanh|): where x is negative, 1 + tanh cancels in the usual form. arXiv:1606.08415.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "core/problem.h"
+#include "ops/elementwise/activation.h"
+#include "ops/elementwise/chunk.h"
+#include "ops/elementwise/gelu_formula.h"
+#include "ops/elementwise/shapes.h"
+
+namespace duet {
+
+enum class GeluForm : uint8_t { tanh, erf };
+inline std::vector<std::string> names_of(GeluForm) { return {"tanh", "erf"}; }
+
+struct Gelu {
+  static constexpr const char* name = "gelu";
+  static constexpr const char* formula =
+      "form=tanh: y[i] = x[i] / 2 (1 + tanh(sqrt(2 / pi) (x[i] + 0.044715 x[i]^3)));  "
+      "form=erf: y[i] = x[i] / 2 (1 + erf(x[i] / sqrt(2)))";
+  static constexpr Slot x = input(0, "x"), y = output(1, "y");
+
+  int64_t n = 0;
+  DType dtype = DType::f32;
+  GeluForm form = GeluForm::tanh;
+
+  void attributes(auto&& field) {
+    field("dtype", dtype, "element type of x and y");
+    field("n", n, "elements");
+    field.option("form", form, "tanh approximation or erf");
+  }
+  void infer(Shapes s) { n = s[x][0]; }
+  std::vector<TensorSpec> tensors() const { return {x.of(dtype, {n}, activation_fill(n)), y.of(dtype, {n})}; }
+  double flops() const { return (form == GeluForm::tanh ? 9.0 : 5.0) * n; }
+  Tolerance tolerance() const {
+    return {.rel = unit_roundoff(dtype),
+            .terms = duet::gamma(gelu::kFormRoundings, unit_roundoff(DType::f32)),
+            .abs = underflow(dtype)};
+  }
+  int64_t slices() const { return chunks(n); }
+  void reference(Inputs in, int64_t chunk, Expect& expect) const;  // cpu_ref/elementwise/gelu.cpp
+
+  static std::vector<Case<Gelu>> cases(Scale scale);
+};
+
+struct GeluBackward {
+  static constexpr const char* name = "gelu_backward";
+  static constexpr const char* formula = "dx[i] = dy[i] gelu'(x[i])";
+  static constexpr Slot x = input(0, "x"), dy = input(1, "dy"), dx = output(2, "dx");
+
+  int64_t n = 0;
+  DType dtype = DType::f32;
+  GeluForm form = GeluForm::tanh;
+
+  void attributes(auto&& field) {
+    field("dtype", dtype, "element type of x, dy and dx");
+    field("n", n, "elements");
+    field.option("form", form, "tanh approximation or erf");
+  }
+  void infer(Shapes s) { n = s[x][0]; }
+  std::vector<TensorSpec> tensors() const {
+    return {x.of(dtype, {n}, activation_fill(n)), dy.of(dtype, {n}), dx.of(dtype, {n})};
+  }
+  double flops() const { return (form == GeluForm::tanh ? 18.0 : 10.0) * n; }
+  Tolerance tolerance() const {
+    return {.rel = unit_roundoff(dtype),
+            .terms = duet::gamma(gelu::kSlopeRoundings, unit_roundoff(DType::f32)),
+            .abs = underflow(dtype)};
+  }
+  int64_t slices() const { return chunks(n); }
+  void reference(Inputs in, int64_t chunk, Expect& expect) const;  // cpu_ref/elementwise/gelu.cpp
+
+  static std::vector<Case<GeluBackward>> cases(Scale scale);
+};
+
+namespace gelu_cases {  // those of all elementwise problems, the tests and one published shape in both forms
+
+template <class P>
+std::vector<Case<P>> at(Scale scale) {
+  auto all = elementwise_cases<P>(scale);
+  const auto again = scale == Scale::test
+                         ? all
+                         : across(&P::dtype, kFloats, {{"BERT-base MLP, 16 x 384 tokens", {.n = 16 * 384 * 3072}}});
+  for (Case<P> c : again) c.problem.form = GeluForm::erf, all.push_back(c);
+  return all;
+}
+
+}  // namespace gelu_cases
+
+inline std::vector<Case<Gelu>> Gelu::cases(Scale scale) { return gelu_cases::at<Gelu>(scale); }
+inline std::vector<Case<GeluBackward>> GeluBackward::cases(Scale scale) { return gelu_cases::at<GeluBackward>(scale); }
+
+}  // namespace duet

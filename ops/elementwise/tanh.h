@@ -1,0 +1,62 @@
+// The hyperbolic tangent. x, y, dy, dx: (n), dense; y may be x, dx may be y or dy. Arithmetic in f32 or better.
+#pragma once
+#include "core/problem.h"
+#include "ops/elementwise/activation.h"
+#include "ops/elementwise/chunk.h"
+#include "ops/elementwise/shapes.h"
+
+namespace duet {
+
+struct Tanh {
+  static constexpr const char* name = "tanh";
+  static constexpr const char* formula = "y[i] = tanh(x[i])";
+  static constexpr Slot x = input(0, "x"), y = output(1, "y");
+
+  int64_t n = 0;
+  DType dtype = DType::f32;
+
+  void attributes(auto&& field) {
+    field("dtype", dtype, "element type of x and y");
+    field("n", n, "elements");
+  }
+  void infer(Shapes s) { n = s[x][0]; }
+  std::vector<TensorSpec> tensors() const { return {x.of(dtype, {n}, activation_fill(n)), y.of(dtype, {n})}; }
+  double flops() const { return static_cast<double>(n); }
+  // From an exp of 4u, 1 - 2 / (exp(2x) + 1) is off by 6u of the fraction, which from x = 0.625 on is below 0.81 of y, and
+  // rounded once; closer to 0 other forms are within 2 ulp = 4u, as libraries are throughout. Then y is rounded to dtype.
+  Tolerance tolerance() const {
+    return {.rel = gamma(6, unit_roundoff(DType::f32)) + unit_roundoff(dtype), .abs = underflow(dtype)};
+  }
+  int64_t slices() const { return chunks(n); }
+  void reference(Inputs in, int64_t chunk, Expect& expect) const;  // cpu_ref/elementwise/tanh.cpp
+
+  static std::vector<Case<Tanh>> cases(Scale scale) { return elementwise_cases<Tanh>(scale); }
+};
+
+struct TanhBackward {
+  static constexpr const char* name = "tanh_backward";
+  static constexpr const char* formula = "dx[i] = dy[i] (1 - y[i]^2)";
+  static constexpr Slot y = input(0, "y"), dy = input(1, "dy"), dx = output(2, "dx");
+  static constexpr bool exact_on_integers = true;
+
+  int64_t n = 0;
+  DType dtype = DType::f32;
+
+  void attributes(auto&& field) {
+    field("dtype", dtype, "element type of y, dy and dx");
+    field("n", n, "elements");
+  }
+  void infer(Shapes s) { n = s[y][0]; }
+  std::vector<TensorSpec> tensors() const { return {y.of(dtype, {n}), dy.of(dtype, {n}), dx.of(dtype, {n})}; }
+  double flops() const { return 3.0 * n; }
+  // terms, of |dy| (1 + y^2): a square, a subtraction and a product in f32. Then dx is rounded to dtype.
+  Tolerance tolerance() const {
+    return {.rel = unit_roundoff(dtype), .terms = gamma(3, unit_roundoff(DType::f32)), .abs = underflow(dtype)};
+  }
+  int64_t slices() const { return chunks(n); }
+  void reference(Inputs in, int64_t chunk, Expect& expect) const;  // cpu_ref/elementwise/tanh.cpp
+
+  static std::vector<Case<TanhBackward>> cases(Scale scale) { return elementwise_cases<TanhBackward>(scale); }
+};
+
+}  // namespace duet

@@ -1,0 +1,49 @@
+// Gradients of a scaled loss brought back, and whether any overflowed (arXiv:1710.03740). g: (n), dense; scale: (1) in f32;
+// bad: (1) i32, 1 when an element of g as given is infinite or NaN, else 0. Arithmetic in f32 or better.
+#pragma once
+#include "core/problem.h"
+#include "ops/elementwise/chunk.h"
+#include "ops/elementwise/shapes.h"
+#include "ops/statistic.h"
+
+namespace duet {
+
+struct Unscale {
+  static constexpr const char* name = "unscale";
+  static constexpr const char* formula = "g[i] = g[i] / scale,  bad = any g[i] is not finite";
+  static constexpr Slot g = inout(0, "g"), scale = input(1, "scale"), bad = output(2, "bad");
+
+  int64_t n = 0;
+  DType dtype = DType::f32;
+
+  void attributes(auto&& field) {
+    field("dtype", dtype, "element type of g");
+    field("n", n, "elements");
+  }
+  void infer(Shapes s) { n = s[g][0]; }
+  std::vector<TensorSpec> tensors() const {
+    return {g.of(dtype, {n}, fill()), scale.of(statistic_dtype(dtype), {1}, Fill::uniform(1000, 2000)),
+            bad.of(DType::i32, {1})};
+  }
+  double flops() const { return static_cast<double>(n); }
+  // 1 / scale and the product with it. Then g is rounded to dtype.
+  Tolerance tolerance(int slot) const {
+    if (slot == bad.index) return {};
+    return {.rel = gamma(2, unit_roundoff(DType::f32)) + unit_roundoff(dtype), .abs = underflow(dtype)};
+  }
+  int64_t slices() const { return chunks(n) + 1; }                 // the last: bad
+  void reference(Inputs in, int64_t slice, Expect& expect) const;  // cpu_ref/elementwise/unscale.cpp
+
+  static std::vector<Case<Unscale>> cases(Scale scale) { return elementwise_cases<Unscale>(scale); }
+
+ private:
+  // Tests: of 3, 33 and 100003 elements some lie past the largest value and are infinite: few, of the many.
+  Fill fill() const {
+    const double most = largest(dtype);
+    if (n == 3 || n == 33) return Fill::uniform(0.5 * most, 1.5 * most);
+    if (n == 100003) return Fill::uniform(-1.0001 * most, 0.9 * most);
+    return {};
+  }
+};
+
+}  // namespace duet

@@ -1,0 +1,70 @@
+// Binary cross-entropy of logits x and targets t, averaged. x, t, dx: (n), dense; loss: (1) in f32; dx may be x.
+// max(x, 0) - x t + log1p(exp(-|x|)) is -t log p - (1 - t) log(1 - p) with p = sigmoid(x), without overflow. The loss of nothing is 0. Summation as in ops/summation.h.
+#pragma once
+#include "core/problem.h"
+#include "ops/elementwise/chunk.h"
+#include "ops/loss/mean_cases.h"
+#include "ops/statistic.h"
+#include "ops/summation.h"
+
+namespace duet {
+
+struct BceLogits {
+  static constexpr const char* name = "bce_logits";
+  static constexpr const char* formula = "loss = mean_i (max(x[i], 0) - x[i] t[i] + log1p(exp(-|x[i]|)))";
+  static constexpr Slot x = input(0, "x"), t = input(1, "t"), loss = output(2, "loss");
+
+  int64_t n = 0;
+  DType dtype = DType::f32;
+
+  void attributes(auto&& field) {
+    field("dtype", dtype, "element type of x and t");
+    field("n", n, "elements");
+  }
+  void infer(Shapes s) { n = s[x][0]; }
+  std::vector<TensorSpec> tensors() const {
+    return {x.of(dtype, {n}, Fill::normal(0, 3)), t.of(dtype, {n}, Fill::uniform(0, 1)),
+            loss.of(statistic_dtype(dtype), {1})};
+  }
+  double flops() const { return 6.0 * n; }
+  // terms, of max(x, 0) + |x t| + log1p: an exp of 2 ulp = 4u, a log1p of as much, a product and two additions; the
+  // additions of the mean, and its division.
+  Tolerance tolerance() const {
+    return {.rel = unit_roundoff(DType::f32),
+            .terms = gamma(4 + 4 + 3 + additions(n) + 1, unit_roundoff(DType::f32)),
+            .abs = underflow(DType::f32)};
+  }
+  int64_t slices() const { return 1; }
+  void reference(Inputs in, int64_t slice, Expect& expect) const;  // cpu_ref/loss/bce_logits.cpp
+
+  static std::vector<Case<BceLogits>> cases(Scale scale) { return mean_cases<BceLogits>(scale); }
+};
+
+struct BceLogitsBackward {
+  static constexpr const char* name = "bce_logits_backward";
+  static constexpr const char* formula = "dx[i] = (1 / (1 + exp(-x[i])) - t[i]) / n";
+  static constexpr Slot x = input(0, "x"), t = input(1, "t"), dx = output(2, "dx");
+
+  int64_t n = 0;
+  DType dtype = DType::f32;
+
+  void attributes(auto&& field) {
+    field("dtype", dtype, "element type of x, t and dx");
+    field("n", n, "elements");
+  }
+  void infer(Shapes s) { n = s[x][0]; }
+  std::vector<TensorSpec> tensors() const {
+    return {x.of(dtype, {n}, Fill::normal(0, 3)), t.of(dtype, {n}, Fill::uniform(0, 1)), dx.of(dtype, {n})};
+  }
+  double flops() const { return 5.0 * n; }
+  // terms, of (sigmoid + |t|) / n: an exp of 4u, an addition, a division, a subtraction; 1 / n and the product with it.
+  Tolerance tolerance() const {
+    return {.rel = unit_roundoff(dtype), .terms = gamma(9, unit_roundoff(DType::f32)), .abs = underflow(dtype)};
+  }
+  int64_t slices() const { return chunks(n); }
+  void reference(Inputs in, int64_t chunk, Expect& expect) const;  // cpu_ref/loss/bce_logits.cpp
+
+  static std::vector<Case<BceLogitsBackward>> cases(Scale scale) { return mean_cases<BceLogitsBackward>(scale); }
+};
+
+}  // namespace duet

@@ -1,0 +1,65 @@
+// Mean squared error. x, t, dx: (n), dense; loss: (1) in f32; dx may be x.
+// The loss of nothing is 0. Summation as in ops/summation.h.
+#pragma once
+#include "core/problem.h"
+#include "ops/elementwise/chunk.h"
+#include "ops/loss/mean_cases.h"
+#include "ops/statistic.h"
+#include "ops/summation.h"
+
+namespace duet {
+
+struct Mse {
+  static constexpr const char* name = "mse";
+  static constexpr const char* formula = "loss = mean_i (x[i] - t[i])^2";
+  static constexpr Slot x = input(0, "x"), t = input(1, "t"), loss = output(2, "loss");
+
+  int64_t n = 0;
+  DType dtype = DType::f32;
+
+  void attributes(auto&& field) {
+    field("dtype", dtype, "element type of x and t");
+    field("n", n, "elements");
+  }
+  void infer(Shapes s) { n = s[x][0]; }
+  std::vector<TensorSpec> tensors() const {
+    return {x.of(dtype, {n}, {}), t.of(dtype, {n}, {}), loss.of(statistic_dtype(dtype), {1})};
+  }
+  double flops() const { return 3.0 * n; }
+  // All terms are positive: a difference of what is exact counts twice in its square, which rounds; the additions of the
+  // mean, and its division. Then loss is rounded to f32.
+  Tolerance tolerance() const {
+    return {.rel = gamma(3 + additions(n) + 2, unit_roundoff(DType::f32)), .abs = underflow(DType::f32)};
+  }
+  int64_t slices() const { return 1; }
+  void reference(Inputs in, int64_t slice, Expect& expect) const;  // cpu_ref/loss/mse.cpp
+
+  static std::vector<Case<Mse>> cases(Scale scale) { return mean_cases<Mse>(scale); }
+};
+
+struct MseBackward {
+  static constexpr const char* name = "mse_backward";
+  static constexpr const char* formula = "dx[i] = 2 (x[i] - t[i]) / n";
+  static constexpr Slot x = input(0, "x"), t = input(1, "t"), dx = output(2, "dx");
+
+  int64_t n = 0;
+  DType dtype = DType::f32;
+
+  void attributes(auto&& field) {
+    field("dtype", dtype, "element type of x, t and dx");
+    field("n", n, "elements");
+  }
+  void infer(Shapes s) { n = s[x][0]; }
+  std::vector<TensorSpec> tensors() const { return {x.of(dtype, {n}, {}), t.of(dtype, {n}, {}), dx.of(dtype, {n})}; }
+  double flops() const { return 2.0 * n; }
+  // A difference of what is exact, 2 / n and the product with it: 3 in f32. Then dx is rounded to dtype.
+  Tolerance tolerance() const {
+    return {.rel = gamma(3, unit_roundoff(DType::f32)) + unit_roundoff(dtype), .abs = underflow(dtype)};
+  }
+  int64_t slices() const { return chunks(n); }
+  void reference(Inputs in, int64_t chunk, Expect& expect) const;  // cpu_ref/loss/mse.cpp
+
+  static std::vector<Case<MseBackward>> cases(Scale scale) { return mean_cases<MseBackward>(scale); }
+};
+
+}  // namespace duet

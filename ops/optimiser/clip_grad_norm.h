@@ -1,0 +1,60 @@
+// Gradients shrunk to a norm, PyTorch's form. norm: (1) in f32, of all gradients (norm2); g: (n), dense. Arithmetic in f32 or
+// better. arXiv:1211.5063.
+#pragma once
+#include <string>
+
+#include "core/problem.h"
+#include "ops/elementwise/chunk.h"
+#include "ops/statistic.h"
+
+namespace duet {
+
+struct ClipGradNorm {
+  static constexpr const char* name = "clip_grad_norm";
+  static constexpr const char* formula = "g[i] = g[i] min(1, max_norm / (norm + 1e-6))";
+  static constexpr Slot norm = input(0, "norm"), g = inout(1, "g");
+  static constexpr double kGuard = 1e-6;
+
+  int64_t n = 0;
+  DType dtype = DType::f32;
+  double max_norm = 1;
+
+  void attributes(auto&& field) {
+    field("dtype", dtype, "element type of g");
+    field("n", n, "elements");
+    field.option("max_norm", max_norm, "the largest norm that stays as it is");
+  }
+  void infer(Shapes s) { n = s[g][0]; }
+  std::vector<TensorSpec> tensors() const {  // twice too long; tests of three elements are short enough
+    return {norm.of(statistic_dtype(dtype), {1}, Fill::constant(n == 3 ? 0.7 * max_norm : 2.1 * max_norm)),
+            g.of(dtype, {n})};
+  }
+  double flops() const { return static_cast<double>(n); }
+  // Two constants, an addition, a division and a product in f32. Then g is rounded to dtype.
+  Tolerance tolerance() const {
+    return {.rel = gamma(5, unit_roundoff(DType::f32)) + unit_roundoff(dtype), .abs = underflow(dtype)};
+  }
+  int64_t slices() const { return chunks(n); }
+  void reference(Inputs in, int64_t chunk, Expect& expect) const;  // cpu_ref/optimiser/clip_grad_norm.cpp
+
+  static std::vector<Case<ClipGradNorm>> cases(Scale scale) {
+    if (scale == Scale::test)
+      return across(&ClipGradNorm::dtype, kFloats,
+                    {{"nothing", {0}},
+                     {"one element", {1}},
+                     {"three elements, left as they are", {3}},
+                     {"a lane short of a warp", {31}},
+                     {"a lane over a warp", {33}},
+                     {"prime, longer than a block", {1031}},
+                     {"another norm", {1031, DType::f32, 0.25}},
+                     {"several tasks, the last short", {100003}}});
+    constexpr DType kWide[] = {DType::f32, DType::bf16};
+    auto all = across(&ClipGradNorm::dtype, kWide, {{"ResNet-50", {25557032}}, {"LeNet", {62006}}});
+    if (scale == Scale::full)
+      all = concat(std::move(all),
+                   across(&ClipGradNorm::dtype, kWide, {{"BERT-base", {109482240}}, {"GPT-2 124M", {124439808}}}));
+    return all;
+  }
+};
+
+}  // namespace duet

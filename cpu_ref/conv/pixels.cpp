@@ -91,6 +91,29 @@ void copy_run(const Run& r) {
   }
 }
 
+template <class T>
+void add_taps_of(const Columns& c) {
+  using DF = hn::ScalableTag<float>;
+  for (int64_t p = 0; p < c.h; ++p)
+    for (int64_t q = 0; q < c.w; q += kLanes) {
+      auto sum = hn::Zero(d);
+      for (size_t s = 0; s < c.across.size(); ++s) {
+        const int64_t first = q - c.across[s];
+        const Window<DF> window(-first, c.wo - first);
+        for (size_t r = 0; r < c.down.size(); ++r) {
+          const int64_t i = p - c.down[r];
+          if (i < 0 || i >= c.ho) continue;
+          const auto tap = static_cast<int64_t>(r * c.across.size() + s);
+          sum = hn::Add(sum, window(c.columns + tap * c.tap_step + i * c.wo + first));
+        }
+      }
+      write(d, sum, static_cast<T*>(c.to) + p * c.w + q, c.w - q);
+    }
+}
+void add_taps_any(const Columns& c) {
+  for_float(c.dtype, [&]<class T>() { add_taps_of<T>(c); });
+}
+
 void plane_with_border(const Plane& p) {
   const int64_t above = std::clamp<int64_t>(-p.row0, 0, p.rows), end = std::clamp<int64_t>(p.h - p.row0, above, p.rows);
   for (int64_t i = 0; i < p.rows; ++i)
@@ -108,9 +131,90 @@ void plane_with_border(const Plane& p) {
   for_float(p.dtype, [&]<class T>() { copy_run<T>(rows); });
 }
 
+#if HWY_TARGET != HWY_SCALAR
+// How a vector of pixels is found in the image under any tap: `at` elements on lies the first; the others follow at
+// lane[i], all in two neighbouring vectors (rows of short images), or anywhere.
+struct Move {
+  enum Kind : uint8_t { adjacent, near, far } kind;
+  int64_t at;
+  HWY_ALIGN int32_t lane[kLanes];
+};
+
+// A strip all of whose values lie in the image.
+template <class T>
+void pack_inside(const Gather& g, const T* x, const T* end, const Move* moves, int64_t height, int64_t k0, int64_t k1,
+                 float* to) {
+  const hn::RebindToSigned<D> di;
+  const int64_t taps = g.taps(), plane = g.h * g.w;
+  const auto taps_across = static_cast<int64_t>(g.across.size());
+  int64_t channel = k0 / taps, r = k0 % taps / taps_across, s = k0 % taps_across;
+  const auto some = [&](const T* p) HWY_ATTR {  // a vector that may lie beyond the end
+    return HWY_LIKELY(p + kLanes <= end) ? read(d, p) : read(d, p, std::max<int64_t>(0, end - p));
+  };
+  for (int64_t k = k0; k < k1; ++k) {
+    const T* from = x + channel * plane + g.down[static_cast<size_t>(r)] * g.w + g.across[static_cast<size_t>(s)];
+    for (int64_t i = 0; i < height; i += kLanes, to += kLanes) {
+      const Move& move = moves[i / kLanes];
+      const T* p = from + move.at;
+      if (move.kind == Move::adjacent) {
+        hn::StoreU(some(p), d, to);
+      } else if (move.kind == Move::near) {
+        const auto lane = hn::Load(di, move.lane);
+        const auto which = hn::IndicesFromVec(d, hn::And(lane, hn::Set(di, kLanes - 1)));
+        const auto second = hn::RebindMask(d, hn::Gt(lane, hn::Set(di, kLanes - 1)));
+        hn::StoreU(
+            hn::IfThenElse(second, hn::TableLookupLanes(some(p + kLanes), which), hn::TableLookupLanes(some(p), which)),
+            d, to);
+      } else {
+        for (int64_t q = 0; q < kLanes; ++q) to[q] = static_cast<float>(p[move.lane[q]]);
+      }
+    }
+    if (++s == taps_across) {
+      s = 0;
+      if (++r * taps_across == taps) r = 0, ++channel;
+    }
+  }
+}
+
+// Whether the strip is one of these; then it is packed.
+bool try_pack_inside(const Gather& g, const char* x, int64_t line0, int64_t lines, int64_t height, int64_t k0,
+                     int64_t k1, float* to) {
+  const auto [up, low] = std::minmax_element(g.down.begin(), g.down.end());
+  const auto [left, right] = std::minmax_element(g.across.begin(), g.across.end());
+  if (height % kLanes != 0 || g.channels * g.h * g.w > INT32_MAX / 4) return false;
+  Move moves[kMaxHeight / kLanes];
+  int64_t image = line0 / g.wo / g.ho, i = line0 / g.wo % g.ho, j = line0 % g.wo, at = 0;
+  for (int64_t q = 0; q < height; ++q) {
+    Move& move = moves[q / kLanes];
+    const int64_t row = i * g.stride_h, column = j * g.stride_w;
+    if (q < lines) {  // absent lines repeat the last
+      if (row + *up < 0 || row + *low >= g.h || column + *left < 0 || column + *right >= g.w) return false;
+      at = (image * g.channels * g.h + row) * g.w + column;
+      if (++j == g.wo) j = 0, ++i;
+      if (i == g.ho) i = 0, ++image;
+    }
+    const int64_t lane = q % kLanes;
+    if (lane == 0) move.at = at, move.kind = Move::adjacent;
+    if (at - move.at != lane && move.kind == Move::adjacent) move.kind = Move::near;
+    if (at - move.at >= 2 * kLanes) move.kind = Move::far;
+    move.lane[lane] = static_cast<int32_t>(at - move.at);
+  }
+  // The last image ends with the group's last channel at the earliest.
+  const int64_t elements = ((line0 + lines - 1) / g.wo / g.ho * g.channels + g.depth) * g.h * g.w;
+  for_float(g.dtype, [&]<class T>() {
+    const auto* first = reinterpret_cast<const T*>(x);
+    pack_inside(g, first, first + elements, moves, height, k0, k1, to);
+  });
+  return true;
+}
+#else
+bool try_pack_inside(const Gather&, const char*, int64_t, int64_t, int64_t, int64_t, int64_t, float*) { return false; }
+#endif
+
 // The strip of pixels [line0, line0 + lines); see Operand::pack.
 void pack_nchw(const Gather& g, const char* x, int64_t line0, int64_t lines, int64_t height, int64_t k0, int64_t k1,
                float* to) {
+  if (try_pack_inside(g, x, line0, lines, height, k0, k1, to)) return;
   const int64_t taps = g.taps(), plane = g.h * g.w, size = size_of(g.dtype);
   const auto taps_across = static_cast<int64_t>(g.across.size());
   if (lines < height)
@@ -183,6 +287,7 @@ namespace {
 HWY_EXPORT(pack_nchw);
 HWY_EXPORT(pack_inputs);
 HWY_EXPORT(plane_with_border);
+HWY_EXPORT(add_taps_any);
 alignas(64) constexpr float kZeros[1024] = {};  // a row of channels outside the image
 
 // to[p * height + i] of the filter; see TurnedFilter.
@@ -255,6 +360,7 @@ void Inputs::pack(int64_t line0, int64_t lines, int64_t height, int64_t k0, int6
   HWY_DYNAMIC_DISPATCH(pack_inputs)(*g_, x_, line0, lines, height, k0, k1, to);
 }
 
+void add_taps(const Columns& columns) { HWY_DYNAMIC_DISPATCH(add_taps_any)(columns); }
 void copy_plane(const Plane& plane) { HWY_DYNAMIC_DISPATCH(plane_with_border)(plane); }
 
 void TurnedFilter::pack(int64_t line0, int64_t lines, int64_t height, int64_t k0, int64_t k1, float* to) const {

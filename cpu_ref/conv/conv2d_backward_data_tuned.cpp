@@ -116,7 +116,7 @@ Plan depthwise(const Conv2d& p, CpuContext& cpu) {
 // stay in L2, and are added up where they belong (col2im).
 bool columns_pay(const Conv2d& p) {
   constexpr double kWorthwhile = 1.2;
-  return p.layout == Layout::nchw && p.stride_h == 1 && p.stride_w == 1 &&
+  return p.layout == Layout::nchw && p.stride_h == 1 && p.stride_w == 1 && p.s <= engine::Columns::kMostAcross &&
          static_cast<double>(p.h * p.w) > kWorthwhile * static_cast<double>(p.ho() * p.wo()) && p.ho() * p.wo() > 0;
 }
 

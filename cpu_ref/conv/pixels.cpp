@@ -25,12 +25,14 @@ struct Window {
   DT dt;
 #if HWY_TARGET <= HWY_AVX3
   hn::Mask<DT> mask;
+  Window() = default;
   Window(int64_t low, int64_t high)
       : mask(hn::AndNot(hn::FirstN(dt, static_cast<size_t>(std::clamp<int64_t>(low, 0, kLanes))),
                         hn::FirstN(dt, static_cast<size_t>(std::clamp<int64_t>(high, 0, kLanes))))) {}
   HWY_INLINE hn::Vec<DT> operator()(const hn::TFromD<DT>* p) const { return hn::MaskedLoad(mask, dt, p); }
 #else  // a masked load may touch what is masked
   int64_t low, high;
+  Window() = default;
   Window(int64_t low_, int64_t high_)
       : low(std::clamp<int64_t>(low_, 0, kLanes)), high(std::clamp<int64_t>(high_, low, kLanes)) {}
   HWY_INLINE hn::Vec<DT> operator()(const hn::TFromD<DT>* p) const {
@@ -94,21 +96,21 @@ void copy_run(const Run& r) {
 template <class T>
 void add_taps_of(const Columns& c) {
   using DF = hn::ScalableTag<float>;
-  for (int64_t p = 0; p < c.h; ++p)
-    for (int64_t q = 0; q < c.w; q += kLanes) {
+  const size_t taps_across = c.across.size();
+  for (int64_t q = 0; q < c.w; q += kLanes) {
+    Window<DF> windows[Columns::kMostAcross];
+    for (size_t s = 0; s < taps_across; ++s) windows[s] = Window<DF>(c.across[s] - q, c.wo + c.across[s] - q);
+    for (int64_t p = 0; p < c.h; ++p) {
       auto sum = hn::Zero(d);
-      for (size_t s = 0; s < c.across.size(); ++s) {
-        const int64_t first = q - c.across[s];
-        const Window<DF> window(-first, c.wo - first);
-        for (size_t r = 0; r < c.down.size(); ++r) {
-          const int64_t i = p - c.down[r];
-          if (i < 0 || i >= c.ho) continue;
-          const auto tap = static_cast<int64_t>(r * c.across.size() + s);
-          sum = hn::Add(sum, window(c.columns + tap * c.tap_step + i * c.wo + first));
-        }
+      for (size_t r = 0; r < c.down.size(); ++r) {
+        const int64_t i = p - c.down[r];
+        if (i < 0 || i >= c.ho) continue;
+        const float* row = c.columns + static_cast<int64_t>(r * taps_across) * c.tap_step + i * c.wo + q;
+        for (size_t s = 0; s < taps_across; ++s, row += c.tap_step) sum = hn::Add(sum, windows[s](row - c.across[s]));
       }
       write(d, sum, static_cast<T*>(c.to) + p * c.w + q, c.w - q);
     }
+  }
 }
 void add_taps_any(const Columns& c) {
   for_float(c.dtype, [&]<class T>() { add_taps_of<T>(c); });
@@ -182,22 +184,28 @@ bool try_pack_inside(const Gather& g, const char* x, int64_t line0, int64_t line
   const auto [up, low] = std::minmax_element(g.down.begin(), g.down.end());
   const auto [left, right] = std::minmax_element(g.across.begin(), g.across.end());
   if (height % kLanes != 0 || g.channels * g.h * g.w > INT32_MAX / 4) return false;
+  int64_t image = line0 / g.wo / g.ho, i = line0 / g.wo % g.ho, j = line0 % g.wo;
+  int64_t at[kMaxHeight];
+  for (int64_t done = 0; done < lines;) {
+    const int64_t count = std::min(g.wo - j, lines - done), row = i * g.stride_h, column = j * g.stride_w;
+    const int64_t last = column + (count - 1) * g.stride_w;
+    if (row + *up < 0 || row + *low >= g.h || column + *left < 0 || last + *right >= g.w) return false;
+    const int64_t first = (image * g.channels * g.h + row) * g.w + column;
+    for (int64_t q = 0; q < count; ++q) at[done + q] = first + q * g.stride_w;
+    done += count, j = 0;
+    if (++i == g.ho) i = 0, ++image;
+  }
+  for (int64_t q = lines; q < height; ++q) at[q] = at[lines - 1];  // absent lines repeat the last
   Move moves[kMaxHeight / kLanes];
-  int64_t image = line0 / g.wo / g.ho, i = line0 / g.wo % g.ho, j = line0 % g.wo, at = 0;
-  for (int64_t q = 0; q < height; ++q) {
-    Move& move = moves[q / kLanes];
-    const int64_t row = i * g.stride_h, column = j * g.stride_w;
-    if (q < lines) {  // absent lines repeat the last
-      if (row + *up < 0 || row + *low >= g.h || column + *left < 0 || column + *right >= g.w) return false;
-      at = (image * g.channels * g.h + row) * g.w + column;
-      if (++j == g.wo) j = 0, ++i;
-      if (i == g.ho) i = 0, ++image;
+  for (int64_t v = 0; v < height; v += kLanes) {
+    Move& move = moves[v / kLanes];
+    move.at = at[v];
+    bool adjacent = true;
+    for (int64_t q = 0; q < kLanes; ++q) {
+      move.lane[q] = static_cast<int32_t>(at[v + q] - at[v]);
+      adjacent &= move.lane[q] == q;
     }
-    const int64_t lane = q % kLanes;
-    if (lane == 0) move.at = at, move.kind = Move::adjacent;
-    if (at - move.at != lane && move.kind == Move::adjacent) move.kind = Move::near;
-    if (at - move.at >= 2 * kLanes) move.kind = Move::far;
-    move.lane[lane] = static_cast<int32_t>(at - move.at);
+    move.kind = adjacent ? Move::adjacent : at[v + kLanes - 1] - at[v] < 2 * kLanes ? Move::near : Move::far;
   }
   // The last image ends with the group's last channel at the earliest.
   const int64_t elements = ((line0 + lines - 1) / g.wo / g.ho * g.channels + g.depth) * g.h * g.w;

@@ -160,8 +160,8 @@ Plan by_columns(const Conv2d& p, CpuContext& cpu) {
       const Matrix filter(w + group * p.group_k() * rows * size, p.dtype, 1, rows);
       const Pixels source(gather, dy + (image * p.k + group * p.group_k()) * pixels * size);
       engine.multiply(filter, source, {.c = columns, .dtype = DType::f32, .step = images * pixels}, lane);
-      for (int64_t i = 0; i < images; ++i)
-        for (int64_t c = 0; c < p.group_c(); ++c)
+      for (int64_t c = 0; c < p.group_c(); ++c)
+        for (int64_t i = 0; i < images; ++i)
           engine::add_taps({.columns = columns + c * taps * images * pixels + i * pixels,
                             .tap_step = images * pixels,
                             .ho = p.ho(),

@@ -108,7 +108,9 @@ void add_taps_of(const Columns& c) {
         const float* row = c.columns + static_cast<int64_t>(r * taps_across) * c.tap_step + i * c.wo + q;
         for (size_t s = 0; s < taps_across; ++s, row += c.tap_step) sum = hn::Add(sum, windows[s](row - c.across[s]));
       }
-      write(d, sum, static_cast<T*>(c.to) + p * c.w + q, c.w - q);
+      // What a narrow row writes into the next one is overwritten there: masked stores are slow.
+      const bool whole = c.w <= kLanes && p * c.w + kLanes <= c.h * c.w;
+      write(d, sum, static_cast<T*>(c.to) + p * c.w + q, whole ? kLanes : c.w - q);
     }
   }
 }

@@ -1,0 +1,31 @@
+// The judge of embedding and its backward.
+#include "ops/embedding/embedding.h"
+
+#include "core/registry.h"
+
+namespace duet {
+
+void Embedding::reference(Inputs in, int64_t row, Expect& expect) const {
+  const auto word = static_cast<int64_t>(in[token][row]);
+  for (int64_t c = 0; c < C; ++c) {
+    const double value = word >= 0 && word < V ? in[table][word * C + c] : 0;
+    expect(y, row * C + c, value + (position ? in[place][row % T * C + c] : 0));
+  }
+}
+DUET_PROBLEM(Embedding);
+
+void EmbeddingBackward::reference(Inputs in, int64_t slice, Expect& expect) const {
+  const bool word = slice < V;
+  const int64_t row = word ? slice : slice - V;
+  std::vector<double> sum(C), magnitude(C);
+  if (word && accumulate)
+    for (int64_t c = 0; c < C; ++c) sum[c] = in[dtable][row * C + c], magnitude[c] = std::abs(sum[c]);
+  for (int64_t i = 0; i < tokens(); ++i) {
+    if (word ? static_cast<int64_t>(in[token][i]) != row : i % T != row) continue;
+    for (int64_t c = 0; c < C; ++c) sum[c] += in[dy][i * C + c], magnitude[c] += std::abs(in[dy][i * C + c]);
+  }
+  for (int64_t c = 0; c < C; ++c) expect(word ? dtable : dposition, row * C + c, sum[c], magnitude[c]);
+}
+DUET_PROBLEM(EmbeddingBackward);
+
+}  // namespace duet

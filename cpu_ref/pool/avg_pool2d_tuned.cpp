@@ -1,0 +1,161 @@
+// As max_pool2d_tuned.cpp, with sums for maxima. A window's count is its height times its width; what is multiplied are
+// their reciprocals.
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "cpu_ref/pool/avg_pool2d_tuned.cpp"  // compiled once per instruction set
+#include <hwy/foreach_target.h>
+
+#include "core/registry.h"
+#include "cpu_ref/pieces.h"
+#include "cpu_ref/pool/rows-inl.h"
+#include "cpu_ref/pool/shares.h"
+#include "cpu_ref/scratch.h"
+#include "cpu_ref/streaming.h"
+#include "ops/pool/avg_pool2d.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace duet::HWY_NAMESPACE {
+
+template <class T>
+void mean_rows(const AvgPool2d& p, const Shares& shares, const T* x, T* y, int64_t first, int64_t last,
+               float* scratch) {
+  const hn::ScalableTag<float> d;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  const PoolScratch s(p);
+  const int64_t wo = p.wo();
+  const Comb::Tap begin(s.comb);
+  const auto across = [&](const float* combed, int64_t, float* entry) HWY_ATTR {
+    for (int64_t j = 0; j < wo; j += lanes) {
+      auto sum = hn::Zero(d);
+      Comb::Tap tap = begin;
+      for (int64_t v = 0; v < p.s; ++v, tap.next()) sum = hn::Add(sum, hn::LoadU(d, combed + tap.offset() + j));
+      hn::StoreU(sum, d, entry + j);
+    }
+  };
+  const auto down = [&](int64_t o, const float* ring, int64_t slot, int64_t stride, int64_t rows, int64_t i) HWY_ATTR {
+    const auto height = hn::Set(d, shares.down[static_cast<size_t>(i)]);
+    for (int64_t j = 0; j < wo; j += lanes) {
+      auto sum = hn::Zero(d);
+      for (int64_t k = 0, at = slot; k < rows; ++k) {
+        sum = hn::Add(sum, hn::LoadU(d, ring + at * s.entry + j));
+        at += stride;
+        if (at >= s.ring_rows) at -= s.ring_rows;
+      }
+      const auto share = hn::Mul(height, load(d, shares.across.data() + j, wo - j, 0.0f));
+      write(d, hn::Mul(sum, share), y + o * wo + j, wo - j);
+    }
+  };
+  pool_rows(p, x, first, last, 0, scratch, across, down);
+}
+
+template <class T>
+void mean_pixels(const AvgPool2d& p, const Shares& shares, const T* x, T* y, int64_t first, int64_t last) {
+  const hn::ScalableTag<float> d;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  const int64_t ho = p.ho(), wo = p.wo(), depth = p.depth();
+  for (int64_t o = first; o < last; ++o) {
+    const int64_t image = o / ho, i = o % ho, top = i * p.stride_h - p.pad_h;
+    const TapsInside u(top, p.h, p.r, p.dil_h);
+    for (int64_t j = 0; j < wo; ++j) {
+      const int64_t left = j * p.stride_w - p.pad_w;
+      const TapsInside v(left, p.w, p.s, p.dil_w);
+      const auto share = hn::Set(d, shares.down[static_cast<size_t>(i)] * shares.across[static_cast<size_t>(j)]);
+      for (int64_t c = 0; c < depth; c += lanes) {
+        auto sum = hn::Zero(d);
+        for (int64_t a = u.first; a < u.last; ++a) {
+          const T* at = x + (((image * p.h + top + a * p.dil_h) * p.w) + left + v.first * p.dil_w) * depth + c;
+          for (int64_t b = v.first; b < v.last; ++b, at += p.dil_w * depth) sum = hn::Add(sum, read(d, at, depth - c));
+        }
+        write(d, hn::Mul(sum, share), y + (o * wo + j) * depth + c, depth - c);
+      }
+    }
+  }
+}
+
+void avg_pool2d_rows(const AvgPool2d& p, const Shares& shares, Args t, int64_t first, int64_t last, float* scratch) {
+  for_float(p.dtype, [&]<class T>() HWY_ATTR {
+    const auto* x = t[AvgPool2d::x].as<const T>();
+    auto* y = t[AvgPool2d::y].as<T>();
+    p.depth() == 1 ? mean_rows(p, shares, x, y, first, last, scratch) : mean_pixels(p, shares, x, y, first, last);
+  });
+}
+
+template <bool kStream, class T>
+void spread_rows(const AvgPool2dBackward& p, const Shares& shares, const T* dy, T* dx, int64_t first, int64_t last,
+                 float* scratch) {
+  const hn::ScalableTag<float> d;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  const int64_t wo = p.wo();
+  const auto add = [&](float* sum, int64_t row, int64_t) HWY_ATTR {
+    const auto height = hn::Set(d, shares.down[static_cast<size_t>(row % p.ho())]);
+    for (int64_t j = 0; j < wo; j += lanes) {
+      const auto share = hn::Mul(height, load(d, shares.across.data() + j, wo - j, 0.0f));
+      const auto passed = hn::Mul(share, read(d, dy + row * wo + j, wo - j));
+      hn::StoreU(hn::Add(hn::LoadU(d, sum + j), passed), d, sum + j);
+    }
+  };
+  unpool_rows<kStream>(p, dx, first, last, scratch, add);
+}
+
+template <bool kStream, class T>
+void spread_pixels(const AvgPool2dBackward& p, const Shares& shares, const T* dy, T* dx, int64_t first, int64_t last,
+                   float* scratch) {
+  const hn::ScalableTag<float> d;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  const int64_t ho = p.ho(), wo = p.wo(), depth = p.depth();
+  const auto add = [&](float* sum, int64_t pixel, int64_t) HWY_ATTR {
+    const auto i = static_cast<size_t>(pixel / wo % ho), j = static_cast<size_t>(pixel % wo);
+    const auto share = hn::Set(d, shares.down[i] * shares.across[j]);
+    for (int64_t c = 0; c < depth; c += lanes) {
+      const auto passed = hn::Mul(share, read(d, dy + pixel * depth + c, depth - c));
+      hn::StoreU(hn::Add(hn::LoadU(d, sum + c), passed), d, sum + c);
+    }
+  };
+  unpool_pixels<kStream>(p, dx, first, last, scratch, add);
+}
+
+void avg_pool2d_backward_rows(const AvgPool2dBackward& p, const Shares& shares, Args t, int64_t first, int64_t last,
+                              bool stream, float* scratch) {
+  for_float(p.dtype, [&]<class T>() HWY_ATTR {
+    const auto* dy = t[AvgPool2dBackward::dy].as<const T>();
+    auto* dx = t[AvgPool2dBackward::dx].as<T>();
+    const auto rows = stream ? spread_rows<true, T> : spread_rows<false, T>;
+    const auto pixels = stream ? spread_pixels<true, T> : spread_pixels<false, T>;
+    (p.depth() == 1 ? rows : pixels)(p, shares, dy, dx, first, last, scratch);
+  });
+  if (stream) hwy::FlushStream();
+}
+
+}  // namespace duet::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace duet {
+namespace {
+HWY_EXPORT(avg_pool2d_rows);
+HWY_EXPORT(avg_pool2d_backward_rows);
+
+Plan avg_pool2d_tuned(const AvgPool2d& p, CpuContext& cpu) {
+  if (!has_vectors(p.dtype)) return Unsupported{kNoVectors};
+  return [p, shares = Shares(p, p.count_pad), scratch = Scratch(cpu, PoolScratch(p).floats), &cpu](Args t) mutable {
+    const int64_t grain = rows_of_a_piece(p.stride_h * p.w * p.depth());
+    cpu.parallel_for(p.wo() * p.depth() == 0 ? 0 : p.images() * p.ho(), grain, [&](int64_t first, int64_t last) {
+      HWY_DYNAMIC_DISPATCH(avg_pool2d_rows)(p, shares, t, first, last, scratch.mine());
+    });
+  };
+}
+DUET_REGISTER(avg_pool2d_tuned);  // cpu.tuned
+
+Plan avg_pool2d_backward_tuned(const AvgPool2dBackward& p, CpuContext& cpu) {
+  if (!has_vectors(p.dtype)) return Unsupported{kNoVectors};
+  const bool stream = beyond_cache((p.x_elements() + p.y_elements()) * size_of(p.dtype));
+  return [p, stream, shares = Shares(p, p.count_pad), scratch = Scratch(cpu, PoolScratch(p).floats),
+          &cpu](Args t) mutable {
+    cpu.parallel_for(p.images() * p.h, rows_of_a_piece(p.w * p.depth()), [&](int64_t first, int64_t last) {
+      HWY_DYNAMIC_DISPATCH(avg_pool2d_backward_rows)(p, shares, t, first, last, stream, scratch.mine());
+    });
+  };
+}
+DUET_REGISTER(avg_pool2d_backward_tuned);  // cpu.tuned
+}  // namespace
+}  // namespace duet
+#endif

@@ -1,0 +1,27 @@
+// The judge of global_avg_pool and its backward.
+#include "ops/pool/global_avg_pool.h"
+
+#include "core/registry.h"
+
+namespace duet {
+
+void GlobalAvgPool::reference(Inputs in, int64_t i, Expect& expect) const {
+  const int64_t image = i / depth(), channel = i % depth();
+  double sum = 0, magnitude = 0;
+  for (int64_t k = 0; k < pixels(); ++k) {
+    const double value = in[x][(image * pixels() + k) * depth() + channel];
+    sum += value, magnitude += std::abs(value);
+  }
+  const auto count = static_cast<double>(std::max<int64_t>(1, pixels()));
+  expect(y, i, sum / count, magnitude / count);
+}
+DUET_PROBLEM(GlobalAvgPool);
+
+void GlobalAvgPoolBackward::reference(Inputs in, int64_t i, Expect& expect) const {
+  const int64_t depth = forward().depth(), image = i / depth, channel = i % depth, pixels = h * w;
+  for (int64_t k = 0; k < pixels; ++k)
+    expect(dx, (image * pixels + k) * depth + channel, in[dy][i] / static_cast<double>(pixels));
+}
+DUET_PROBLEM(GlobalAvgPoolBackward);
+
+}  // namespace duet

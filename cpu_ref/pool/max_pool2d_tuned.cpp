@@ -1,0 +1,194 @@
+// Threads share the rows of y, backward those of dx. nchw: vectors run along rows, which are combed by their stride
+// (comb.h); a window is reduced across, then down. nhwc: vectors run along channels. Backward gathers: a pixel adds what
+// the windows that hold it pass on, so that threads meet nowhere and the order is fixed.
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "cpu_ref/pool/max_pool2d_tuned.cpp"  // compiled once per instruction set
+#include <hwy/foreach_target.h>
+
+#include "core/registry.h"
+#include "cpu_ref/pieces.h"
+#include "cpu_ref/pool/rows-inl.h"
+#include "cpu_ref/scratch.h"
+#include "cpu_ref/streaming.h"
+#include "ops/pool/max_pool2d.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace duet::HWY_NAMESPACE {
+
+struct Best {  // the largest value so far, and where it lies
+  hn::Vec<hn::ScalableTag<float>> value;
+  hn::Vec<hn::ScalableTag<int32_t>> at;
+  HWY_INLINE void take(hn::Vec<hn::ScalableTag<float>> v, hn::Vec<hn::ScalableTag<int32_t>> where) {
+    const auto larger = hn::Gt(v, value);
+    value = hn::Max(v, value);
+    at = hn::IfThenElse(hn::RebindMask(hn::ScalableTag<int32_t>(), larger), where, at);
+  }
+};
+HWY_INLINE Best nothing() {
+  return {hn::Set(hn::ScalableTag<float>(), -INFINITY), hn::Set(hn::ScalableTag<int32_t>(), -1)};
+}
+// 0, step, 2 step, ...
+HWY_INLINE hn::Vec<hn::ScalableTag<int32_t>> steps(int64_t step) {
+  const hn::ScalableTag<int32_t> d;
+  return hn::Mul(hn::Iota(d, 0), hn::Set(d, static_cast<int32_t>(step)));
+}
+
+template <class T>
+void max_rows(const MaxPool2d& p, const T* x, T* y, int32_t* index, int64_t first, int64_t last, float* scratch) {
+  const hn::ScalableTag<float> d;
+  const hn::ScalableTag<int32_t> di;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  const PoolScratch s(p);
+  const int64_t wo = p.wo();
+  const auto step = steps(p.stride_w);
+  const Comb::Tap begin(s.comb);
+  const auto across = [&](const float* combed, int64_t row, float* entry) HWY_ATTR {
+    auto* places = reinterpret_cast<int32_t*>(entry + s.comb.outputs);
+    for (int64_t j = 0; j < wo; j += lanes) {
+      Best best = nothing();
+      auto at = hn::Add(hn::Set(di, static_cast<int32_t>(row * p.w - p.pad_w + j * p.stride_w)), step);
+      Comb::Tap tap = begin;
+      for (int64_t v = 0; v < p.s; ++v, tap.next()) {
+        best.take(hn::LoadU(d, combed + tap.offset() + j), at);
+        at = hn::Add(at, hn::Set(di, static_cast<int32_t>(p.dil_w)));
+      }
+      hn::StoreU(best.value, d, entry + j), hn::StoreU(best.at, di, places + j);
+    }
+  };
+  const auto down = [&](int64_t o, const float* ring, int64_t slot, int64_t stride, int64_t rows, int64_t) HWY_ATTR {
+    for (int64_t j = 0; j < wo; j += lanes) {
+      Best best = nothing();
+      for (int64_t k = 0, at = slot; k < rows; ++k) {
+        const float* entry = ring + at * s.entry + j;
+        best.take(hn::LoadU(d, entry), hn::LoadU(di, reinterpret_cast<const int32_t*>(entry + s.comb.outputs)));
+        at += stride;
+        if (at >= s.ring_rows) at -= s.ring_rows;
+      }
+      write(d, best.value, y + o * wo + j, wo - j);
+      if (index) store(di, best.at, index + o * wo + j, wo - j);
+    }
+  };
+  pool_rows(p, x, first, last, -INFINITY, scratch, across, down);
+}
+
+template <class T>
+void max_pixels(const MaxPool2d& p, const T* x, T* y, int32_t* index, int64_t first, int64_t last) {
+  const hn::ScalableTag<float> d;
+  const hn::ScalableTag<int32_t> di;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  const int64_t ho = p.ho(), wo = p.wo(), depth = p.depth();
+  for (int64_t o = first; o < last; ++o) {
+    const int64_t image = o / ho, top = o % ho * p.stride_h - p.pad_h;
+    const TapsInside u(top, p.h, p.r, p.dil_h);
+    for (int64_t j = 0; j < wo; ++j) {
+      const int64_t left = j * p.stride_w - p.pad_w;
+      const TapsInside v(left, p.w, p.s, p.dil_w);
+      for (int64_t c = 0; c < depth; c += lanes) {
+        Best best = nothing();
+        for (int64_t a = u.first; a < u.last; ++a) {
+          int64_t at = (top + a * p.dil_h) * p.w + left + v.first * p.dil_w;
+          for (int64_t b = v.first; b < v.last; ++b, at += p.dil_w)
+            best.take(read(d, x + (image * p.h * p.w + at) * depth + c, depth - c),
+                      hn::Set(di, static_cast<int32_t>(at)));
+        }
+        const int64_t out = (o * wo + j) * depth + c;
+        write(d, best.value, y + out, depth - c);
+        if (index) store(di, best.at, index + out, depth - c);
+      }
+    }
+  }
+}
+
+void max_pool2d_rows(const MaxPool2d& p, Args t, int64_t first, int64_t last, float* scratch) {
+  auto* index = p.indexed ? t[MaxPool2d::index].as<int32_t>() : nullptr;
+  for_float(p.dtype, [&]<class T>() HWY_ATTR {
+    const auto* x = t[MaxPool2d::x].as<const T>();
+    auto* y = t[MaxPool2d::y].as<T>();
+    p.depth() == 1 ? max_rows(p, x, y, index, first, last, scratch) : max_pixels(p, x, y, index, first, last);
+  });
+}
+
+template <bool kStream, class T>
+void pass_rows(const MaxPool2dBackward& p, const int32_t* index, const T* dy, T* dx, int64_t first, int64_t last,
+               float* scratch) {
+  const hn::ScalableTag<float> d;
+  const hn::ScalableTag<int32_t> di;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  const int64_t wo = p.wo();
+  const auto step = steps(p.stride_w);
+  const auto add = [&](float* sum, int64_t row, int64_t position) HWY_ATTR {
+    for (int64_t j = 0; j < wo; j += lanes) {
+      const auto at = load(di, index + row * wo + j, wo - j, -1);
+      const auto here = hn::Add(hn::Set(di, static_cast<int32_t>(position + j * p.stride_w)), step);
+      const auto passed = hn::IfThenElseZero(hn::RebindMask(d, hn::Eq(at, here)), read(d, dy + row * wo + j, wo - j));
+      hn::StoreU(hn::Add(hn::LoadU(d, sum + j), passed), d, sum + j);
+    }
+  };
+  unpool_rows<kStream>(p, dx, first, last, scratch, add);
+}
+
+template <bool kStream, class T>
+void pass_pixels(const MaxPool2dBackward& p, const int32_t* index, const T* dy, T* dx, int64_t first, int64_t last,
+                 float* scratch) {
+  const hn::ScalableTag<float> d;
+  const hn::ScalableTag<int32_t> di;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  const int64_t depth = p.depth();
+  const auto add = [&](float* sum, int64_t pixel, int64_t position) HWY_ATTR {
+    const auto here = hn::Set(di, static_cast<int32_t>(position));
+    for (int64_t c = 0; c < depth; c += lanes) {
+      const auto at = load(di, index + pixel * depth + c, depth - c, -1);
+      const auto passed =
+          hn::IfThenElseZero(hn::RebindMask(d, hn::Eq(at, here)), read(d, dy + pixel * depth + c, depth - c));
+      hn::StoreU(hn::Add(hn::LoadU(d, sum + c), passed), d, sum + c);
+    }
+  };
+  unpool_pixels<kStream>(p, dx, first, last, scratch, add);
+}
+
+void max_pool2d_backward_rows(const MaxPool2dBackward& p, Args t, int64_t first, int64_t last, bool stream,
+                              float* scratch) {
+  const auto* index = t[MaxPool2dBackward::index].as<const int32_t>();
+  for_float(p.dtype, [&]<class T>() HWY_ATTR {
+    const auto* dy = t[MaxPool2dBackward::dy].as<const T>();
+    auto* dx = t[MaxPool2dBackward::dx].as<T>();
+    const auto rows = stream ? pass_rows<true, T> : pass_rows<false, T>;
+    const auto pixels = stream ? pass_pixels<true, T> : pass_pixels<false, T>;
+    (p.depth() == 1 ? rows : pixels)(p, index, dy, dx, first, last, scratch);
+  });
+  if (stream) hwy::FlushStream();
+}
+
+}  // namespace duet::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace duet {
+namespace {
+HWY_EXPORT(max_pool2d_rows);
+HWY_EXPORT(max_pool2d_backward_rows);
+
+Plan max_pool2d_tuned(const MaxPool2d& p, CpuContext& cpu) {
+  if (!has_vectors(p.dtype)) return Unsupported{kNoVectors};
+  return [p, scratch = Scratch(cpu, PoolScratch(p).floats), &cpu](Args t) mutable {
+    const int64_t grain = rows_of_a_piece(p.stride_h * p.w * p.depth());
+    cpu.parallel_for(p.wo() * p.depth() == 0 ? 0 : p.images() * p.ho(), grain, [&](int64_t first, int64_t last) {
+      HWY_DYNAMIC_DISPATCH(max_pool2d_rows)(p, t, first, last, scratch.mine());
+    });
+  };
+}
+DUET_REGISTER(max_pool2d_tuned);  // cpu.tuned
+
+Plan max_pool2d_backward_tuned(const MaxPool2dBackward& p, CpuContext& cpu) {
+  if (!has_vectors(p.dtype)) return Unsupported{kNoVectors};
+  const bool stream = beyond_cache((p.x_elements() + p.y_elements()) * size_of(p.dtype) + 4 * p.y_elements());
+  return [p, stream, scratch = Scratch(cpu, PoolScratch(p).floats), &cpu](Args t) mutable {
+    cpu.parallel_for(p.images() * p.h, rows_of_a_piece(p.w * p.depth()), [&](int64_t first, int64_t last) {
+      HWY_DYNAMIC_DISPATCH(max_pool2d_backward_rows)(p, t, first, last, stream, scratch.mine());
+    });
+  };
+}
+DUET_REGISTER(max_pool2d_backward_tuned);  // cpu.tuned
+}  // namespace
+}  // namespace duet
+#endif

@@ -1,0 +1,139 @@
+// What the pooling primitives do alike with rows of nchw planes. Include after foreach_target.
+#if defined(DUET_CPU_REF_POOL_ROWS_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef DUET_CPU_REF_POOL_ROWS_INL_H_
+#undef DUET_CPU_REF_POOL_ROWS_INL_H_
+#else
+#define DUET_CPU_REF_POOL_ROWS_INL_H_
+#endif
+#include "cpu_ref/floats-inl.h"
+#include "cpu_ref/pool/comb.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace duet::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+static_assert(hn::MaxLanes(hn::ScalableTag<float>()) <= static_cast<size_t>(Comb::kMostLanes));
+
+// x[0 .. width) into the teeth at `to`; plain: scratch for a row. What lies between is left as it is.
+template <class T>
+HWY_INLINE void comb_row(const Comb& c, const T* x, float* plain, float* to) {
+  const hn::ScalableTag<float> d;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  const auto same = [](auto v) HWY_ATTR { return v; };
+  if (c.stride == 1) return map<false>(d, c.width, same, to + c.pad, x);
+  const float* from;
+  if constexpr (is_half<T>)
+    map<false>(d, c.width, same, plain, x), from = plain;
+  else
+    from = x;
+  int64_t q = 0;
+  if (c.stride == 2) {
+    float *even = to + c.at(0), *odd = to + c.at(1);
+    for (; q + 2 * lanes <= c.width; q += 2 * lanes) {
+      hn::Vec<decltype(d)> v0, v1;
+      hn::LoadInterleaved2(d, from + q, v0, v1);
+      hn::StoreU(v0, d, even + q / 2), hn::StoreU(v1, d, odd + q / 2);
+    }
+  }
+  for (const int64_t begin = q; q < std::min(begin + c.stride, c.width); ++q) {
+    float* tooth = to + c.at(q);
+    for (int64_t k = q; k < c.width; k += c.stride) *tooth++ = from[k];
+  }
+}
+
+// The inverse: writes dx[0 .. width), past the caches when kStream.
+template <bool kStream, class T>
+HWY_INLINE void uncomb_row(const Comb& c, const float* from, float* plain, T* dx) {
+  const hn::ScalableTag<float> d;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  const auto same = [](auto v) HWY_ATTR { return v; };
+  if (c.stride == 1) return map<kStream>(d, c.width, same, dx, from + c.pad);
+  int64_t q = 0;
+  if (c.stride == 2) {
+    const float *even = from + c.at(0), *odd = from + c.at(1);
+    for (; q + 2 * lanes <= c.width; q += 2 * lanes)
+      hn::StoreInterleaved2(hn::LoadU(d, even + q / 2), hn::LoadU(d, odd + q / 2), d, plain + q);
+  }
+  for (const int64_t begin = q; q < std::min(begin + c.stride, c.width); ++q) {
+    const float* tooth = from + c.at(q);
+    for (int64_t k = q; k < c.width; k += c.stride) plain[k] = *tooth++;
+  }
+  map<kStream>(d, c.width, same, dx, static_cast<const float*>(plain));
+}
+
+// Rows [first, last) of y, counted through all planes. Each row of x is reduced along its width once:
+//   along(combed, row, entry)            the combed row of x to an entry of the ring
+//   down(o, ring, slot, step, rows, i)   `rows` entries, from slot on and every `step`-th, to row o of y, row i of its plane
+// outside: what stands for pixels that do not exist.
+template <class T, class Along, class Down>
+HWY_INLINE void pool_rows(const Pool2d& p, const T* x, int64_t first, int64_t last, float outside, float* scratch,
+                          const Along& along, const Down& down) {
+  const PoolScratch s(p);
+  float *combed = scratch, *plain = combed + s.comb.floats(), *ring = plain + s.plain;
+  std::fill_n(combed, s.comb.floats(), outside);
+  const int64_t ho = p.ho(), extent = p.dil_h * (p.r - 1) + 1;
+  int64_t next = 0;  // row of the plane that is not in the ring yet
+  for (int64_t o = first; o < last; ++o) {
+    const int64_t plane = o / ho, i = o % ho, top = i * p.stride_h - p.pad_h;
+    if (i == 0) next = 0;
+    const int64_t end = std::min(p.h, top + extent);
+    for (int64_t row = std::max({int64_t{0}, top, next}); row < end; ++row) {
+      comb_row(s.comb, x + (plane * p.h + row) * p.w, plain, combed);
+      along(combed, row, ring + row % s.ring_rows * s.entry);
+    }
+    next = std::max(next, end);
+    const TapsInside u(top, p.h, p.r, p.dil_h);
+    down(o, ring, (top + u.first * p.dil_h) % s.ring_rows, p.dil_h % s.ring_rows, u.last - u.first, i);
+  }
+}
+
+// Rows [first, last) of dx, counted through all planes:
+//   add(sum, row_of_y, position)   adds, for each output j of that row, to sum[j] what goes to the pixel position + j stride_w
+// of the plane; a position left or right of the row is not used.
+template <bool kStream, class T, class Add>
+HWY_INLINE void unpool_rows(const Pool2d& p, T* dx, int64_t first, int64_t last, float* scratch, const Add& add) {
+  const PoolScratch s(p);
+  float *combed = scratch, *plain = combed + s.comb.floats();
+  const int64_t ho = p.ho();
+  for (int64_t o = first; o < last; ++o) {
+    const int64_t plane = o / p.h, row = o % p.h;
+    std::fill_n(combed, s.comb.floats(), 0.0f);
+    for (int64_t u = p.r - 1; u >= 0; --u) {
+      const int64_t down = row + p.pad_h - u * p.dil_h;
+      if (down < 0 || down % p.stride_h != 0 || down / p.stride_h >= ho) continue;
+      Comb::Tap tap(s.comb);
+      for (int64_t v = 0; v < p.s; ++v, tap.next())
+        add(combed + tap.offset(), plane * ho + down / p.stride_h, row * p.w - p.pad_w + v * p.dil_w);
+    }
+    uncomb_row<kStream>(s.comb, combed, plain, dx + o * p.w);
+  }
+}
+
+// nhwc, rows [first, last) of dx: add(sum, pixel_of_y, position) adds, for each channel, to sum[channel] what the output
+// passes to the pixel `position` of its plane.
+template <bool kStream, class T, class Add>
+HWY_INLINE void unpool_pixels(const Pool2d& p, T* dx, int64_t first, int64_t last, float* sum, const Add& add) {
+  const hn::ScalableTag<float> d;
+  const int64_t ho = p.ho(), wo = p.wo(), depth = p.depth();
+  for (int64_t o = first; o < last; ++o) {
+    const int64_t image = o / p.h, row = o % p.h;
+    for (int64_t q = 0; q < p.w; ++q) {
+      std::fill_n(sum, depth, 0.0f);
+      for (int64_t u = p.r - 1; u >= 0; --u) {
+        const int64_t down = row + p.pad_h - u * p.dil_h;
+        if (down < 0 || down % p.stride_h != 0 || down / p.stride_h >= ho) continue;
+        for (int64_t v = p.s - 1; v >= 0; --v) {
+          const int64_t across = q + p.pad_w - v * p.dil_w;
+          if (across < 0 || across % p.stride_w != 0 || across / p.stride_w >= wo) continue;
+          add(sum, (image * ho + down / p.stride_h) * wo + across / p.stride_w, row * p.w + q);
+        }
+      }
+      map<kStream>(
+          d, depth, [](auto v) HWY_ATTR { return v; }, dx + (o * p.w + q) * depth, static_cast<const float*>(sum));
+    }
+  }
+}
+
+}  // namespace duet::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+#endif  // per target

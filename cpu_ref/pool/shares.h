@@ -1,0 +1,28 @@
+// What each window of avg_pool2d multiplies its sum by.
+#pragma once
+#include <vector>
+
+#include "cpu_ref/pool/comb.h"
+
+namespace duet {
+
+struct Shares {  // the reciprocal height and width of the windows
+  Shares(const Pool2d& p, bool count_pad)
+      : down(of(p.ho(), p.h, p.r, p.stride_h, p.pad_h, p.dil_h, count_pad)),
+        across(of(p.wo(), p.w, p.s, p.stride_w, p.pad_w, p.dil_w, count_pad)) {}
+  std::vector<float> down, across;  // (ho), (wo)
+
+ private:
+  static std::vector<float> of(int64_t outputs, int64_t size, int64_t taps, int64_t stride, int64_t pad, int64_t dil,
+                               bool count_pad) {
+    std::vector<float> shares;
+    for (int64_t i = 0; i < outputs; ++i) {
+      const TapsInside inside(i * stride - pad, size, taps, dil);
+      const int64_t count = count_pad ? taps : inside.last - inside.first;
+      shares.push_back(1 / static_cast<float>(std::max<int64_t>(1, count)));
+    }
+    return shares;
+  }
+};
+
+}  // namespace duet

@@ -1,0 +1,263 @@
+// A warp or a block per row, whichever holds the row in registers: then memory is read once. Longer rows are read again for
+// each pass, from L2. dgamma and dbeta: column sums, in parts.
+#include "kernels/norm/column_sums.cuh"
+#include "ops/norm/layernorm.h"
+
+namespace duet::DUET_DEVICE {
+namespace {
+constexpr int kWarp = 32, kBlock = 256;                 // threads for one row
+constexpr int kForwardItems = 32, kBackwardItems = 16;  // elements of a row that a thread holds, of each tensor
+constexpr int kLongBlock = 512;
+constexpr int64_t kLongest = int64_t{kLongBlock} * 1024;  // a thread adds no more: ops/summation.h
+
+// Element `item` of this thread: packs of kSize neighbours, dealt round the kThreads threads.
+template <int kThreads, int kSize>
+__device__ __forceinline__ int first_column(int load) {
+  return (load * kThreads + static_cast<int>(threadIdx.x)) * kSize;
+}
+
+// kThreads = 32: blocks of (32, 8), 8 rows each. kThreads = 256: blocks of (256, 1), one row each. 32 bytes of shared memory.
+// cols <= kThreads * kForwardItems. Rows, gamma and beta are aligned to kSize elements. x, y: (rows, cols), gamma, beta:
+// (cols), mean, rstd: (rows).
+template <class T, int kThreads, int kSize>
+__global__ void __launch_bounds__(kBlock)
+    layernorm_kernel(const T* x, const T* gamma, const T* beta, T* y, float* mean, float* rstd, int64_t rows, int cols,
+                     float share, float eps) {
+  DUET_SHARED(float, part, [kBlock / 32]);
+  const int64_t row = int64_t{blockIdx.x} * blockDim.y + threadIdx.y;
+  if (row >= rows) return;  // a whole warp, and no barrier follows; with 256 threads to a row it does not happen
+  x += row * cols, y += row * cols;
+
+  float v[kForwardItems], sum = 0, squares = 0;
+#pragma unroll
+  for (int load = 0; load < kForwardItems / kSize; ++load) {
+    const int c = first_column<kThreads, kSize>(load);
+    Pack<T, kSize> pack;
+    if (c < cols) pack = load_pack<kSize>(x + c);
+#pragma unroll
+    for (int i = 0; i < kSize; ++i) {
+      v[load * kSize + i] = c < cols ? float(pack.at[i]) : 0;
+      sum += v[load * kSize + i];
+    }
+  }
+  const float m = block_reduce<TakeSum, kThreads>(sum, part) * share;
+#pragma unroll
+  for (int load = 0; load < kForwardItems / kSize; ++load) {
+    const bool here = first_column<kThreads, kSize>(load) < cols;
+#pragma unroll
+    for (int i = 0; i < kSize; ++i) {
+      float& deviation = v[load * kSize + i];
+      deviation = here ? deviation - m : 0;
+      squares += deviation * deviation;
+    }
+  }
+  const float scale = rsqrtf(block_reduce<TakeSum, kThreads>(squares, part) * share + eps);
+#pragma unroll
+  for (int load = 0; load < kForwardItems / kSize; ++load) {
+    const int c = first_column<kThreads, kSize>(load);
+    if (c >= cols) continue;
+    const auto g = load_pack<kSize>(gamma + c), b = load_pack<kSize>(beta + c);
+    Pack<T, kSize> pack;
+#pragma unroll
+    for (int i = 0; i < kSize; ++i) pack.at[i] = T(v[load * kSize + i] * scale * float(g.at[i]) + float(b.at[i]));
+    store_pack(y + c, pack);
+  }
+  if (threadIdx.x == 0) mean[row] = m, rstd[row] = scale;
+}
+
+// One block of kLongBlock per row, 64 bytes of shared memory. kSize > 1: x and y begin at equal offsets from a 16-byte
+// boundary.
+template <class T, int kSize>
+__global__ void __launch_bounds__(kLongBlock)
+    layernorm_long_kernel(const T* x, const T* gamma, const T* beta, T* y, float* mean, float* rstd, int64_t cols,
+                          float share, float eps) {
+  DUET_SHARED(float, part, [kLongBlock / 32]);
+  x += blockIdx.x * cols, y += blockIdx.x * cols;
+
+  float sum = 0, squares = 0;
+  for_row<kLongBlock, kSize>(x, cols, [&]<int kWidth>(const Pack<T, kWidth>& pack, int64_t) {
+#pragma unroll
+    for (int i = 0; i < kWidth; ++i) sum += float(pack.at[i]);
+  });
+  const float m = block_reduce<TakeSum, kLongBlock>(sum, part) * share;
+  for_row<kLongBlock, kSize>(x, cols, [&]<int kWidth>(const Pack<T, kWidth>& pack, int64_t) {
+#pragma unroll
+    for (int i = 0; i < kWidth; ++i) squares += (float(pack.at[i]) - m) * (float(pack.at[i]) - m);
+  });
+  const float scale = rsqrtf(block_reduce<TakeSum, kLongBlock>(squares, part) * share + eps);
+  for_row<kLongBlock, kSize>(x, cols, [&]<int kWidth>(Pack<T, kWidth> pack, int64_t c) {
+#pragma unroll
+    for (int i = 0; i < kWidth; ++i)
+      pack.at[i] = T((float(pack.at[i]) - m) * scale * float(gamma[c + i]) + float(beta[c + i]));
+    store_pack(y + c, pack);
+  });
+  if (threadIdx.x == 0) mean[blockIdx.x] = m, rstd[blockIdx.x] = scale;
+}
+
+// As layernorm_kernel, with cols <= kThreads * kBackwardItems. x, dy, dx: (rows, cols), gamma: (cols), mean, rstd: (rows).
+template <class T, int kThreads, int kSize>
+__global__ void __launch_bounds__(kBlock)
+    rows_backward_kernel(const T* x, const T* gamma, const float* mean, const float* rstd, const T* dy, T* dx,
+                         int64_t rows, int cols, float share) {
+  DUET_SHARED(float, part, [kBlock / 32]);
+  const int64_t row = int64_t{blockIdx.x} * blockDim.y + threadIdx.y;
+  if (row >= rows) return;
+  x += row * cols, dy += row * cols, dx += row * cols;
+  const float m = mean[row], scale = rstd[row];
+
+  float xhat[kBackwardItems], g[kBackwardItems], sum = 0, dot = 0;
+#pragma unroll
+  for (int load = 0; load < kBackwardItems / kSize; ++load) {
+    const int c = first_column<kThreads, kSize>(load);
+    Pack<T, kSize> pack_x, pack_dy, pack_gamma;
+    if (c < cols)
+      pack_x = load_pack<kSize>(x + c), pack_dy = load_pack<kSize>(dy + c), pack_gamma = load_pack<kSize>(gamma + c);
+#pragma unroll
+    for (int i = 0; i < kSize; ++i) {
+      const int item = load * kSize + i;
+      xhat[item] = c < cols ? (float(pack_x.at[i]) - m) * scale : 0;
+      g[item] = c < cols ? float(pack_dy.at[i]) * float(pack_gamma.at[i]) : 0;
+      sum += g[item], dot += g[item] * xhat[item];
+    }
+  }
+  sum = block_reduce<TakeSum, kThreads>(sum, part) * share;
+  dot = block_reduce<TakeSum, kThreads>(dot, part) * share;
+#pragma unroll
+  for (int load = 0; load < kBackwardItems / kSize; ++load) {
+    const int c = first_column<kThreads, kSize>(load);
+    Pack<T, kSize> pack;
+#pragma unroll
+    for (int i = 0; i < kSize; ++i) pack.at[i] = T(scale * (g[load * kSize + i] - sum - xhat[load * kSize + i] * dot));
+    if (c < cols) store_pack(dx + c, pack);
+  }
+}
+
+// As layernorm_long_kernel, for x, dy and dx.
+template <class T, int kSize>
+__global__ void __launch_bounds__(kLongBlock)
+    rows_backward_long_kernel(const T* x, const T* gamma, const float* mean, const float* rstd, const T* dy, T* dx,
+                              int64_t cols, float share) {
+  DUET_SHARED(float, part, [kLongBlock / 32]);
+  const float m = mean[blockIdx.x], scale = rstd[blockIdx.x];
+  x += blockIdx.x * cols, dy += blockIdx.x * cols, dx += blockIdx.x * cols;
+
+  float sum = 0, dot = 0;
+  for_row<kLongBlock, kSize>(x, cols, [&]<int kWidth>(const Pack<T, kWidth>& pack, int64_t c) {
+    const auto other = load_pack<kWidth>(dy + c);
+#pragma unroll
+    for (int i = 0; i < kWidth; ++i) {
+      const float g = float(other.at[i]) * float(gamma[c + i]);
+      sum += g, dot += g * ((float(pack.at[i]) - m) * scale);
+    }
+  });
+  sum = block_reduce<TakeSum, kLongBlock>(sum, part) * share;
+  dot = block_reduce<TakeSum, kLongBlock>(dot, part) * share;
+  for_row<kLongBlock, kSize>(x, cols, [&]<int kWidth>(Pack<T, kWidth> pack, int64_t c) {
+    const auto other = load_pack<kWidth>(dy + c);
+#pragma unroll
+    for (int i = 0; i < kWidth; ++i)
+      pack.at[i] = T(scale * (float(other.at[i]) * float(gamma[c + i]) - sum - (float(pack.at[i]) - m) * scale * dot));
+    store_pack(dx + c, pack);
+  });
+}
+
+// Chooses threads per row and access width, and calls run.operator()<kThreads, kSize>(); kThreads = 0: the long kernel,
+// which needs no aligned rows, only tensors that are offset alike.
+template <class T, int kItems, class Run>
+void by_row_length(int64_t cols, bool aligned, bool offset_alike, Run&& run) {
+  const bool packs = aligned && cols % kPack<T> == 0;
+  if (cols <= kWarp * kItems)
+    packs ? run.template operator()<kWarp, kPack<T>>() : run.template operator()<kWarp, 1>();
+  else if (cols <= kBlock * kItems)
+    packs ? run.template operator()<kBlock, kPack<T>>() : run.template operator()<kBlock, 1>();
+  else
+    offset_alike ? run.template operator()<0, kPack<T>>() : run.template operator()<0, 1>();
+}
+template <int kThreads>
+Grid grid_of(int64_t rows, cudaStream_t stream) {
+  constexpr int kRows = kThreads == 0 ? 1 : kBlock / (kThreads == 0 ? 1 : kThreads);
+  return {.blocks = ceil_div(rows, kRows), .threads = {kThreads == 0 ? kLongBlock : kThreads, kRows}, .stream = stream};
+}
+float share_of(int64_t cols) { return 1 / static_cast<float>(std::max<int64_t>(1, cols)); }
+
+Plan layernorm_tuned(const LayerNorm& p, GpuContext& gpu) {
+  using P = LayerNorm;
+  if (p.cols > kLongest) return Unsupported{"more than 2^19 columns"};
+  return for_float(p.dtype, [&]<class T>() -> Plan {
+    return [p, stream = gpu.stream()](Args t) {
+      const T *x = t[P::x].as<const T>(), *gamma = t[P::gamma].as<const T>(), *beta = t[P::beta].as<const T>();
+      T* y = t[P::y].as<T>();
+      float *mean = t[P::mean].as<float>(), *rstd = t[P::rstd].as<float>();
+      const auto eps = static_cast<float>(p.eps);
+      const auto run = [&]<int kThreads, int kSize>() {
+        const Grid grid = grid_of<kThreads>(p.rows, stream);
+        if constexpr (kThreads > 0)
+          launch(layernorm_kernel<T, kThreads, kSize>, grid, x, gamma, beta, y, mean, rstd, p.rows, p.cols,
+                 share_of(p.cols), eps);
+        else
+          launch(layernorm_long_kernel<T, kSize>, grid, x, gamma, beta, y, mean, rstd, p.cols, share_of(p.cols), eps);
+      };
+      by_row_length<T, kForwardItems>(p.cols, aligned16(x, gamma, beta, y), same_offset16(x, y), run);
+    };
+  });
+}
+DUET_REGISTER(layernorm_tuned);
+
+// The terms of dgamma and dbeta.
+template <class T>
+struct ReadGradients {
+  const T *x, *dy;
+  const float *mean, *rstd;
+  int64_t cols;
+  template <int kSize>
+  __device__ __forceinline__ void operator()(int64_t row, int64_t c, float (&g)[kSize], float (&b)[kSize]) const {
+    const auto pack_x = load_pack<kSize>(x + row * cols + c), pack_dy = load_pack<kSize>(dy + row * cols + c);
+    const float m = mean[row], scale = rstd[row];
+#pragma unroll
+    for (int e = 0; e < kSize; ++e) {
+      b[e] = float(pack_dy.at[e]);
+      g[e] = b[e] * ((float(pack_x.at[e]) - m) * scale);
+    }
+  }
+};
+template <class T>
+struct StoreGradients {
+  T *dgamma, *dbeta;
+  __device__ __forceinline__ void operator()(int64_t c, float g, float b) const { dgamma[c] = T(g), dbeta[c] = T(b); }
+};
+
+Plan layernorm_backward_tuned(const LayerNormBackward& p, GpuContext& gpu) {
+  using P = LayerNormBackward;
+  if (p.cols > kLongest) return Unsupported{"more than 2^19 columns"};
+  if (!ColumnSumsPlan::serves(p.rows)) return Unsupported{"more than 2^24 rows"};
+  return for_float(p.dtype, [&]<class T>() -> Plan {
+    ColumnSumsPlan sums(p.rows, p.cols, gpu);
+    const int64_t workspace = sums.workspace_bytes();
+    return Plan([p, sums = std::move(sums), stream = gpu.stream()](Args t) {
+             const T *x = t[P::x].as<const T>(), *gamma = t[P::gamma].as<const T>(), *dy = t[P::dy].as<const T>();
+             const float *mean = t[P::mean].as<const float>(), *rstd = t[P::rstd].as<const float>();
+             T* dx = t[P::dx].as<T>();
+             // The columns first, for dx may be x or dy.
+             const ReadGradients<T> read{x, dy, mean, rstd, p.cols};
+             const StoreGradients<T> done{t[P::dgamma].as<T>(), t[P::dbeta].as<T>()};
+             if (p.cols % kPack<T> == 0 && aligned16(x, dy))
+               sums.enqueue<kPack<T>>(read, done);
+             else
+               sums.enqueue<1>(read, done);
+             const auto run = [&]<int kThreads, int kSize>() {
+               const Grid grid = grid_of<kThreads>(p.rows, stream);
+               if constexpr (kThreads > 0)
+                 launch(rows_backward_kernel<T, kThreads, kSize>, grid, x, gamma, mean, rstd, dy, dx, p.rows, p.cols,
+                        share_of(p.cols));
+               else
+                 launch(rows_backward_long_kernel<T, kSize>, grid, x, gamma, mean, rstd, dy, dx, p.cols,
+                        share_of(p.cols));
+             };
+             by_row_length<T, kBackwardItems>(p.cols, aligned16(x, gamma, dy, dx), same_offset16(x, dy, dx), run);
+           })
+        .with("", workspace);
+  });
+}
+DUET_REGISTER(layernorm_backward_tuned);
+}  // namespace
+}  // namespace duet::DUET_DEVICE

@@ -1,0 +1,35 @@
+// cuDNN's average pooling.
+#include "kernels/pool/pooling_cudnn.h"
+#include "ops/pool/avg_pool2d.h"
+
+namespace duet::cuda {
+namespace {
+cudnnPoolingMode_t mode_of(bool count_pad) {
+  return count_pad ? CUDNN_POOLING_AVERAGE_COUNT_INCLUDE_PADDING : CUDNN_POOLING_AVERAGE_COUNT_EXCLUDE_PADDING;
+}
+
+Plan avg_pool2d_cudnn(const AvgPool2d& p, GpuContext& gpu) {
+  if (const std::string why = pooling_obstacle(p); !why.empty()) return Unsupported{why};
+  return [handle = gpu.cudnn(), pooling = CudnnPooling(p, mode_of(p.count_pad)), x = pooling_x(p),
+          y = pooling_y(p)](Args t) {
+    const float one = 1, zero = 0;
+    DUET_CUDNN(cudnnPoolingForward(handle, pooling.get(), &one, x.get(), t[AvgPool2d::x].data, &zero, y.get(),
+                                   t[AvgPool2d::y].data));
+  };
+}
+DUET_REGISTER(avg_pool2d_cudnn);
+
+Plan avg_pool2d_backward_cudnn(const AvgPool2dBackward& p, GpuContext& gpu) {
+  if (const std::string why = pooling_obstacle(p); !why.empty()) return Unsupported{why};
+  return [handle = gpu.cudnn(), pooling = CudnnPooling(p, mode_of(p.count_pad)), x = pooling_x(p),
+          y = pooling_y(p)](Args t) {
+    const float one = 1, zero = 0;  // x and y have no part in the gradient of a mean: dx and dy stand in for them
+    const void* dy = t[AvgPool2dBackward::dy].data;
+    void* dx = t[AvgPool2dBackward::dx].data;
+    DUET_CUDNN(
+        cudnnPoolingBackward(handle, pooling.get(), &one, y.get(), dy, y.get(), dy, x.get(), dx, &zero, x.get(), dx));
+  };
+}
+DUET_REGISTER(avg_pool2d_backward_cudnn);
+}  // namespace
+}  // namespace duet::cuda

@@ -1,0 +1,20 @@
+// cuDNN's maximum pooling, which keeps no index: its backward pass finds the maximum again from x and y, so it serves
+// neither the index nor the backward pass of this contract.
+#include "kernels/pool/pooling_cudnn.h"
+#include "ops/pool/max_pool2d.h"
+
+namespace duet::cuda {
+namespace {
+Plan max_pool2d_cudnn(const MaxPool2d& p, GpuContext& gpu) {
+  if (p.indexed) return Unsupported{"cuDNN's pooling gives no index"};
+  if (const std::string why = pooling_obstacle(p); !why.empty()) return Unsupported{why};
+  return
+      [handle = gpu.cudnn(), pooling = CudnnPooling(p, CUDNN_POOLING_MAX), x = pooling_x(p), y = pooling_y(p)](Args t) {
+        const float one = 1, zero = 0;
+        DUET_CUDNN(cudnnPoolingForward(handle, pooling.get(), &one, x.get(), t[MaxPool2d::x].data, &zero, y.get(),
+                                       t[MaxPool2d::y].data));
+      };
+}
+DUET_REGISTER(max_pool2d_cudnn);
+}  // namespace
+}  // namespace duet::cuda

@@ -1,0 +1,100 @@
+// The pooling kernels' geometry. Of a plane or image (images, h, w, depth): nchw has images of one channel.
+#pragma once
+#include "kernels/vector.cuh"
+#include "ops/pool/pool2d.h"
+
+namespace duet::DUET_DEVICE {
+
+// Division by a number that is known at launch, of dividends below 2^31: one multiplication (Granlund, Montgomery 1994).
+class Divider {
+ public:
+  explicit Divider(int64_t by) : by_(static_cast<uint32_t>(by < 1 ? 1 : by)) {
+    while (shift_ < 32 && (uint64_t{1} << shift_) < by_) ++shift_;
+    factor_ = (((uint64_t{1} << shift_) - by_) << 32) / by_ + 1;  // 2^32 (2^shift - by) / by, rounded up
+  }
+  __device__ __forceinline__ uint32_t operator()(uint32_t n) const {
+    return static_cast<uint32_t>((((n * factor_) >> 32) + n) >> shift_);
+  }
+  // n becomes the quotient; returns the remainder.
+  __device__ __forceinline__ int split(uint32_t& n) const {
+    const uint32_t quotient = (*this)(n), rest = n - quotient * by_;
+    n = quotient;
+    return static_cast<int>(rest);
+  }
+
+ private:
+  uint32_t by_, shift_ = 0;
+  uint64_t factor_;
+};
+
+struct PoolExtents {
+  explicit PoolExtents(const Pool2d& p)
+      : h(narrow(p.h)),
+        w(narrow(p.w)),
+        ho(narrow(p.ho())),
+        wo(narrow(p.wo())),
+        r(narrow(p.r)),
+        s(narrow(p.s)),
+        pad_h(narrow(p.pad_h)),
+        pad_w(narrow(p.pad_w)),
+        stride_h(narrow(p.stride_h)),
+        stride_w(narrow(p.stride_w)),
+        dil_h(narrow(p.dil_h)),
+        dil_w(narrow(p.dil_w)),
+        depth(p.depth()) {}
+  static int narrow(int64_t v) { return static_cast<int>(v); }  // Pool2d::invalid() bounds them
+  int h, w, ho, wo, r, s, pad_h, pad_w, stride_h, stride_w, dil_h, dil_w;
+  int64_t depth;
+};
+
+// Tuned: a thread for each pack of kSize channels of a pixel, 32-bit arithmetic on what it finds its place by.
+struct PoolPlace {
+  PoolPlace(int64_t height, int64_t width, int64_t packs) : by_packs(packs), by_width(width), by_height(height) {}
+  Divider by_packs, by_width, by_height;
+};
+inline constexpr int64_t kMostPooled = INT32_MAX;  // elements of x or y
+inline constexpr const char* kTooManyPooled = "more than 2^31 - 1 elements in a tensor";
+
+// index of a pack of elements; i32 is wider than the halves, so in words of 16 bytes or less.
+template <int kSize>
+__device__ __forceinline__ void store_places(int32_t* to, const int (&places)[kSize]) {
+  constexpr int kWord = kSize < 4 ? kSize : 4;
+#pragma unroll
+  for (int first = 0; first < kSize; first += kWord) {
+    Pack<int32_t, kWord> pack;
+#pragma unroll
+    for (int e = 0; e < kWord; ++e) pack.at[e] = places[first + e];
+    store_pack(to + first, pack);
+  }
+}
+template <int kSize>
+__device__ __forceinline__ void load_places(const int32_t* from, int (&places)[kSize]) {
+  constexpr int kWord = kSize < 4 ? kSize : 4;
+#pragma unroll
+  for (int first = 0; first < kSize; first += kWord) {
+    const auto pack = load_pack<kWord>(from + first);
+#pragma unroll
+    for (int e = 0; e < kWord; ++e) places[first + e] = pack.at[e];
+  }
+}
+
+// Calls run.operator()<kSize>(): whole packs where channels and addresses allow.
+template <class T, class Run, class... P>
+void by_channels(const Pool2d& p, Run&& run, const P*... tensors) {
+  if (p.depth() % kPack<T> == 0 && aligned16(tensors...))
+    run.template operator()<kPack<T>>();
+  else
+    run.template operator()<1>();
+}
+// Calls run.operator()<kR, kS>(): the usual windows are unrolled; 0 stands for any.
+template <class Run>
+void by_window(const Pool2d& p, Run&& run) {
+  if (p.r == 2 && p.s == 2)
+    run.template operator()<2, 2>();
+  else if (p.r == 3 && p.s == 3)
+    run.template operator()<3, 3>();
+  else
+    run.template operator()<0, 0>();
+}
+
+}  // namespace duet::DUET_DEVICE

@@ -1,0 +1,133 @@
+// Layer normalisation over the last axis. x, y, dy, dx: (rows, cols), row-major, dense; gamma, beta, dgamma, dbeta: (cols);
+// mean, rstd: (rows) in f32. y may be x; dx may be x or dy; gradients overwrite. A row of no columns has mean 0, variance 0.
+// Summation as in ops/summation.h, and variances from deviations: mean(x^2) - mean^2 loses what the mean exceeds.
+// arXiv:1607.06450.
+#pragma once
+#include "core/problem.h"
+#include "ops/statistic.h"
+#include "ops/summation.h"
+
+namespace duet {
+
+struct LayerNorm {
+  static constexpr const char* name = "layernorm";
+  static constexpr const char* formula =
+      "mean[r] = mean_c x[r,c],  rstd[r] = 1 / sqrt(mean_c (x[r,c] - mean[r])^2 + eps),  "
+      "y[r,c] = (x[r,c] - mean[r]) rstd[r] gamma[c] + beta[c]";
+  static constexpr Slot x = input(0, "x"), gamma = input(1, "gamma"), beta = input(2, "beta");
+  static constexpr Slot y = output(3, "y"), mean = output(4, "mean"), rstd = output(5, "rstd");
+
+  int64_t rows = 0, cols = 0;
+  DType dtype = DType::f32;
+  double eps = 1e-5;
+
+  void attributes(auto&& field) {
+    field("dtype", dtype, "element type of x, gamma, beta and y");
+    field("rows", rows, "independent rows");
+    field("cols", cols, "elements of each");
+    field.option("eps", eps, "added to the variance");
+  }
+  std::string invalid() const { return eps > 0 ? "" : "eps must be above 0, is " + std::to_string(eps); }
+  void infer(Shapes s) { rows = s[x][0], cols = s[x][1]; }
+  std::vector<TensorSpec> tensors() const {  // neither mean 0 nor variance 1
+    return {x.of(dtype, {rows, cols}, Fill::uniform(-1, 3)),
+            gamma.of(dtype, {cols}, Fill::uniform(0.5, 1.5)),
+            beta.of(dtype, {cols}),
+            y.of(dtype, {rows, cols}),
+            mean.of(statistic_dtype(dtype), {rows}),
+            rstd.of(statistic_dtype(dtype), {rows})};
+  }
+  double flops() const { return 8.0 * rows * cols; }
+
+  // A = mean|x| rstd says how much of a deviation is the mean's. mean: its additions, a reciprocal and a product, of terms
+  // mean|x|. So a deviation is wrong by e = gamma(additions + 2) mean|x| and its own rounding; the variance, whose terms
+  // are positive, relatively by its additions and e^2 rstd^2 <= gamma(additions + 2) A (a bound that matters only below 1);
+  // half of that, the addition of eps, root and division are rstd's, of terms rstd (1 + A). y: of terms
+  // |gamma| (A + |xhat| (1 + A)) + |beta| with four more roundings, or twice as many as x a + (beta - mean a).
+  Tolerance tolerance(int slot) const {
+    const double roundings = additions(cols) + (slot == mean.index ? 2 : slot == rstd.index ? 8 : 16);
+    return {.rel = unit_roundoff(slot == y.index ? dtype : DType::f32),
+            .terms = duet::gamma(roundings, unit_roundoff(DType::f32)),
+            .abs = slot == y.index ? underflow(dtype) : 0};
+  }
+  int64_t slices() const { return rows; }
+  void reference(Inputs in, int64_t row, Expect& expect) const;  // cpu_ref/norm/layernorm.cpp
+
+  static std::vector<Case<LayerNorm>> cases(Scale scale) {
+    if (scale == Scale::test)
+      return across(&LayerNorm::dtype, kFloats,
+                    {{"one element: its own mean", {1, 1}},
+                     {"no rows", {0, 7}},
+                     {"nothing in each row", {3, 0}},
+                     {"three columns", {33, 3}},
+                     {"a lane short of a warp", {3, 31}},
+                     {"a row over a block, a large eps", {257, 33, DType::f32, 0.5}},
+                     {"whole packs, a warp for each row", {9, 768}},
+                     {"prime, longer than a block", {5, 1031}},
+                     {"a block for each row", {2, 3072}},
+                     {"long rows", {2, 12289}}});
+    auto all = across(&LayerNorm::dtype, kFloats,
+                      {{"GPT-2 124M, 8192 tokens", {8192, 768}},
+                       {"BERT-base, 256 tokens", {256, 768}},
+                       {"GPT-3 175B, 1024 tokens", {1024, 12288}}});
+    if (scale == Scale::full)
+      all = concat(std::move(all),
+                   across(&LayerNorm::dtype, kFloats, {{"Transformer base, 25000 tokens", {25000, 512}}}));
+    return all;
+  }
+};
+
+struct LayerNormBackward {
+  static constexpr const char* name = "layernorm_backward";
+  static constexpr const char* formula =
+      "xhat[r,c] = (x[r,c] - mean[r]) rstd[r],  g[r,c] = dy[r,c] gamma[c],  "
+      "dx[r,c] = rstd[r] (g[r,c] - mean_j g[r,j] - xhat[r,c] mean_j g[r,j] xhat[r,j]),  "
+      "dgamma[c] = sum_r dy[r,c] xhat[r,c],  dbeta[c] = sum_r dy[r,c]";
+  static constexpr Slot x = input(0, "x"), gamma = input(1, "gamma"), mean = input(2, "mean"), rstd = input(3, "rstd");
+  static constexpr Slot dy = input(4, "dy"), dx = output(5, "dx"), dgamma = output(6, "dgamma"),
+                        dbeta = output(7, "dbeta");
+
+  int64_t rows = 0, cols = 0;
+  DType dtype = DType::f32;
+
+  void attributes(auto&& field) {
+    field("dtype", dtype, "element type of x, gamma, dy, dx, dgamma and dbeta");
+    field("rows", rows, "independent rows");
+    field("cols", cols, "elements of each");
+  }
+  void infer(Shapes s) { rows = s[x][0], cols = s[x][1]; }
+  std::vector<TensorSpec> tensors() const {
+    return {x.of(dtype, {rows, cols}),
+            gamma.of(dtype, {cols}, Fill::uniform(0.5, 1.5)),
+            mean.of(statistic_dtype(dtype), {rows}, Fill::uniform(-0.5, 0.5)),
+            rstd.of(statistic_dtype(dtype), {rows}, Fill::uniform(0.5, 2)),
+            dy.of(dtype, {rows, cols}, Fill::uniform(-0.5, 1)),
+            dx.of(dtype, {rows, cols}),
+            dgamma.of(dtype, {cols}),
+            dbeta.of(dtype, {cols})};
+  }
+  double flops() const { return 13.0 * rows * cols; }
+
+  // terms, with H = (|x| + |mean|) rstd for |xhat|. dx, of rstd (|g| + mean|g| + H mean|g| H): the additions, twice the 2
+  // roundings of xhat, 1 of g, 2 of each mean, 2 products and 2 subtractions. dgamma, of sum|dy| H: the additions over rows,
+  // 2 of xhat and a product. Then to dtype.
+  Tolerance tolerance(int slot) const {
+    const double roundings = slot == dx.index ? additions(cols) + 13 : additions(rows) + 3;
+    return {.rel = unit_roundoff(dtype),
+            .terms = duet::gamma(roundings, unit_roundoff(DType::f32)),
+            .abs = underflow(dtype)};
+  }
+  int64_t slices() const { return rows + cols; }                   // a row of dx; then a column's dgamma and dbeta
+  void reference(Inputs in, int64_t slice, Expect& expect) const;  // cpu_ref/norm/layernorm.cpp
+
+  static std::vector<Case<LayerNormBackward>> cases(Scale scale) {  // those of LayerNorm, and one for the columns
+    std::vector<Case<LayerNormBackward>> all;
+    for (const auto& [why, p] : LayerNorm::cases(scale)) all.push_back({why, {p.rows, p.cols, p.dtype}});
+    if (scale == Scale::test)
+      all = concat(std::move(all),
+                   across(&LayerNormBackward::dtype, kFloats, {{"long columns, several parts", {4111, 5}}}));
+    return all;
+  }
+};
+
+}  // namespace duet

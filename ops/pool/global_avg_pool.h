@@ -1,0 +1,108 @@
+// The mean of each plane. Dense tensors by layout: nchw: x, dx (n, c, h, w); nhwc: x, dx (n, h, w, c); y, dy (n, c).
+// A plane without pixels gives 0. Summation as in ops/summation.h. Backward: dx is overwritten.
+#pragma once
+#include "ops/conv/conv2d.h"  // Layout
+#include "ops/summation.h"
+
+namespace duet {
+
+struct GlobalAvgPool {
+  static constexpr const char* name = "global_avg_pool";
+  static constexpr const char* formula = "y[n,c] = sum_{p,q} x[n,c,p,q] / (h w)";
+  static constexpr Slot x = input(0, "x"), y = output(1, "y");
+
+  int64_t n = 0, c = 0, h = 0, w = 0;
+  Layout layout = Layout::nchw;
+  DType dtype = DType::f32;
+
+  void attributes(auto&& field) {
+    field("dtype", dtype, "element type of x and y");
+    field("n", n, "images");
+    field("c", c, "channels");
+    field("h", h, "height of x");
+    field("w", w, "width of x");
+    field.option("layout", layout, "order of the axes in memory");
+  }
+  void infer(Shapes shapes) {
+    const auto X = shapes[x];
+    const bool last = layout == Layout::nhwc;
+    n = X[0], c = X[last ? 3 : 1], h = X[last ? 1 : 2], w = X[last ? 2 : 3];
+  }
+  int64_t pixels() const { return h * w; }
+  int64_t images() const { return layout == Layout::nchw ? n * c : n; }  // x: (images, pixels, depth)
+  int64_t depth() const { return layout == Layout::nchw ? 1 : c; }
+  Shape x_shape() const { return layout == Layout::nchw ? Shape{n, c, h, w} : Shape{n, h, w, c}; }
+  std::vector<TensorSpec> tensors() const {  // the mean grows with every term: a lost part shows
+    return {x.of(dtype, x_shape(), Fill::uniform(-0.5, 1.5)), y.of(dtype, {n, c})};
+  }
+  double flops() const { return static_cast<double>(n * c * pixels()); }
+  // Additions, the reciprocal of h w and the product with it. Then y is rounded to dtype.
+  Tolerance tolerance() const {
+    return {.rel = unit_roundoff(dtype),
+            .terms = gamma(additions(pixels()) + 2, unit_roundoff(DType::f32)),
+            .abs = underflow(dtype)};
+  }
+  int64_t slices() const { return n * c; }                     // an element of y
+  void reference(Inputs in, int64_t i, Expect& expect) const;  // cpu_ref/pool/global_avg_pool.cpp
+
+  static std::vector<Case<GlobalAvgPool>> cases(Scale scale) {
+    if (scale == Scale::test)
+      return in_layouts({{"one pixel", {1, 1, 1, 1}},
+                         {"no image", {0, 3, 5, 7}},
+                         {"no channel", {2, 0, 5, 7}},
+                         {"no pixel: the mean is 0", {2, 3, 0, 7}},
+                         {"less than a warp", {2, 3, 3, 5}},
+                         {"ResNet-50's plane", {3, 33, 7, 7}},
+                         {"channels over a block", {1, 1031, 3, 1}},
+                         {"channels of whole packs", {2, 64, 5, 7}},
+                         {"a long plane", {1, 3, 1031, 9}}});
+    auto all = in_layouts({{"ResNet-50 2048@7, batch 32", {32, 2048, 7, 7}}, {"MobileNet v1 1024@7", {1, 1024, 7, 7}}});
+    if (scale == Scale::full)
+      all = concat(std::move(all), in_layouts({{"ResNet-50 2048@7, batch 256", {256, 2048, 7, 7}}}));
+    return all;
+  }
+
+ private:
+  static std::vector<Case<GlobalAvgPool>> in_layouts(const std::vector<Case<GlobalAvgPool>>& cases) {
+    return across(&GlobalAvgPool::dtype, kFloats, across(&GlobalAvgPool::layout, kLayouts, cases));
+  }
+  static constexpr Layout kLayouts[] = {Layout::nchw, Layout::nhwc};
+};
+
+struct GlobalAvgPoolBackward {
+  static constexpr const char* name = "global_avg_pool_backward";
+  static constexpr const char* formula = "dx[n,c,p,q] = dy[n,c] / (h w)";
+  static constexpr Slot dy = input(0, "dy"), dx = output(1, "dx");
+
+  int64_t n = 0, c = 0, h = 0, w = 0;
+  Layout layout = Layout::nchw;
+  DType dtype = DType::f32;
+
+  void attributes(auto&& field) {
+    field("dtype", dtype, "element type of dy and dx");
+    field("n", n, "images");
+    field("c", c, "channels");
+    field("h", h, "height of dx");
+    field("w", w, "width of dx");
+    field.option("layout", layout, "order of the axes in memory");
+  }
+  void infer(Shapes shapes) { n = shapes[dy][0], c = shapes[dy][1]; }  // h and w are given
+  GlobalAvgPool forward() const { return {n, c, h, w, layout, dtype}; }
+  std::vector<TensorSpec> tensors() const { return {dy.of(dtype, {n, c}), dx.of(dtype, forward().x_shape())}; }
+  double flops() const { return static_cast<double>(n * c * h * w); }
+  // The reciprocal of h w, and the product with it; then dx is rounded to dtype.
+  Tolerance tolerance() const {
+    return {.rel = 2 * unit_roundoff(DType::f32) + unit_roundoff(dtype), .abs = underflow(dtype)};
+  }
+  int64_t slices() const { return n * c; }                     // a plane of dx
+  void reference(Inputs in, int64_t i, Expect& expect) const;  // cpu_ref/pool/global_avg_pool.cpp
+
+  static std::vector<Case<GlobalAvgPoolBackward>> cases(Scale scale) {  // those of GlobalAvgPool
+    std::vector<Case<GlobalAvgPoolBackward>> all;
+    for (const auto& [why, p] : GlobalAvgPool::cases(scale))
+      all.push_back({why, {p.n, p.c, p.h, p.w, p.layout, p.dtype}});
+    return all;
+  }
+};
+
+}  // namespace duet

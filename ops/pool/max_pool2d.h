@@ -1,0 +1,71 @@
+// The largest element of each window, of images and windows as in ops/pool/pool2d.h; index: i32, where it lies in its plane
+// of x, row * w + column, the lowest where several are largest. A window without a pixel gives -inf and -1. NaN is
+// undefined here: libraries differ. indexed = 0 leaves the index out, for inference.
+// Backward: dx is overwritten; an index outside its window passes nothing on. Sums are formed in f32 or better.
+#pragma once
+#include "ops/pool/pool2d.h"
+
+namespace duet {
+
+struct MaxPool2d : Pool2d {
+  static constexpr const char* name = "max_pool2d";
+  static constexpr const char* formula =
+      "y[n,c,i,j] = max_{u,v} x[n, c, i*stride_h - pad_h + u*dil_h, j*stride_w - pad_w + v*dil_w],  "
+      "index[n,c,i,j] = the first row*w + column of x that reaches it";
+  static constexpr Slot x = input(0, "x"), y = output(1, "y"), index = output(2, "index");
+  static constexpr bool exact_on_integers = true;
+
+  bool indexed = true;
+
+  void attributes(auto&& field) {
+    Pool2d::attributes(field);
+    field.option("indexed", indexed, "index is written too");
+  }
+  void infer(Shapes shapes) { infer_x(shapes[x]); }
+  std::vector<TensorSpec> tensors() const {
+    std::vector<TensorSpec> all{x.of(dtype, x_shape()), y.of(dtype, y_shape())};
+    if (indexed) all.push_back(index.of(DType::i32, y_shape()));
+    return all;
+  }
+  double flops() const { return 0; }                                                               // comparisons
+  Tolerance tolerance(int slot) const { return {.abs = slot == y.index ? underflow(dtype) : 0}; }  // no rounding
+  int64_t slices() const { return images() * ho(); }                                               // a row of y
+  void reference(Inputs in, int64_t slice, Expect& expect) const;  // cpu_ref/pool/max_pool2d.cpp
+
+  static std::vector<Case<MaxPool2d>> cases(Scale scale) {
+    auto all = cases_of<MaxPool2d>(scale);
+    const auto plain = all;
+    for (Case<MaxPool2d> c : plain)
+      if (scale != Scale::test || (c.problem.dtype == DType::f32 && c.problem.r == 3)) {
+        c.problem.indexed = false;
+        all.push_back(c);
+      }
+    return all;
+  }
+};
+
+struct MaxPool2dBackward : Pool2d {
+  static constexpr const char* name = "max_pool2d_backward";
+  static constexpr const char* formula =
+      "dx[n,c,p,q] = sum_{i,j} dy[n,c,i,j] [index[n,c,i,j] = p*w + q],  over the windows that hold (p, q)";
+  static constexpr Slot index = input(0, "index"), dy = input(1, "dy"), dx = output(2, "dx");
+  static constexpr bool exact_on_integers = true;
+
+  void infer(Shapes shapes) { infer_y(shapes[dy]); }  // h and w are given
+  std::vector<TensorSpec> tensors() const {
+    return {index.of(DType::i32, y_shape(), Fill::below(std::max<int64_t>(1, h * w))), dy.of(dtype, y_shape()),
+            dx.of(dtype, x_shape())};
+  }
+  double flops() const { return static_cast<double>(y_elements()); }
+  Tolerance tolerance() const {  // additions, then rounded to dtype
+    return {.rel = unit_roundoff(dtype),
+            .terms = gamma(static_cast<double>(overlap()), unit_roundoff(DType::f32)),
+            .abs = underflow(dtype)};
+  }
+  int64_t slices() const { return images() * h; }                  // a row of dx
+  void reference(Inputs in, int64_t slice, Expect& expect) const;  // cpu_ref/pool/max_pool2d.cpp
+
+  static std::vector<Case<MaxPool2dBackward>> cases(Scale scale) { return cases_of<MaxPool2dBackward>(scale); }
+};
+
+}  // namespace duet

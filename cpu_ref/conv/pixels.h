@@ -74,4 +74,16 @@ struct Plane {
 };
 void copy_plane(const Plane& plane);
 
+// Stride 1: one plane to (h, w) = the sum over taps (r, s) of a (ho, wo) plane at columns + tap * tap_step, moved down[r]
+// rows and across[s] columns.
+struct Columns {
+  static constexpr int64_t kMostAcross = 32;
+  const float* columns;
+  int64_t tap_step, ho, wo, h, w;
+  const std::vector<int64_t>&down, &across;
+  DType dtype;
+  void* to;
+};
+void add_taps(const Columns& columns);
+
 }  // namespace duet::engine

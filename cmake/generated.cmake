@@ -40,6 +40,7 @@ const BuildInfo& build_info() {
       .cuda_flags = "@cuda_flags@",
       .cuda_architectures = "@CMAKE_CUDA_ARCHITECTURES@",
       .no_cuda = "@DUET_NO_CUDA@",
+      .no_simt = "@DUET_NO_SIMT@",
       .libraries = kLibraries,
   };
   return info;

@@ -21,6 +21,7 @@ struct BuildInfo {
   const char* cuda_flags;
   const char* cuda_architectures;  // "80-real;90a-real"
   const char* no_cuda;             // why there is no CUDA side; "" where there is one
+  const char* no_simt;             // why kernels do not run on the host; "" where they do
   std::span<const BuildLibrary> libraries;
 };
 

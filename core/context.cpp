@@ -20,12 +20,14 @@ int64_t next_stagger() {
 }
 }  // namespace
 
-Buffer::Buffer(Context& context, int64_t bytes) : context_(&context), bytes_(bytes) {
+Buffer::Buffer(Context& context, int64_t bytes, const std::string& name, int64_t element_bytes)
+    : context_(&context), bytes_(bytes) {
   const int64_t stagger = next_stagger();
   raw_bytes_ = kGuard + stagger + bytes + kGuard;
   raw_ = context.allocate(raw_bytes_);
   data_ = static_cast<char*>(raw_) + kGuard + stagger;
   context.fill_bytes(raw_, kPoison, raw_bytes_);
+  context.declare(data_, bytes_, element_bytes, name);
 }
 
 Buffer::~Buffer() {

@@ -20,6 +20,8 @@ class Context {
   // Device memory, aligned to 4 KiB at least. Throws Error naming the size when there is not enough.
   virtual void* allocate(int64_t bytes) = 0;
   virtual void release(void* memory, int64_t bytes) noexcept = 0;
+  // What an allocation is for: kernels may touch only these bytes of it. Heeded by devices that check every access.
+  virtual void declare(void* /*memory*/, int64_t /*bytes*/, int64_t /*element_bytes*/, const std::string& /*name*/) {}
   virtual void fill_bytes(void* to, uint8_t value, int64_t bytes) = 0;
   virtual void upload(void* to, const void* from, int64_t bytes) = 0;       // host to device, complete on return
   virtual void download(void* to, const void* from, int64_t bytes) = 0;     // device to host, complete on return
@@ -45,7 +47,7 @@ class Context {
 class Buffer {
  public:
   Buffer() = default;
-  Buffer(Context& context, int64_t bytes);
+  Buffer(Context& context, int64_t bytes, const std::string& name = "workspace", int64_t element_bytes = 1);
   Buffer(Buffer&& other) noexcept { swap(other); }
   Buffer& operator=(Buffer&& other) noexcept {
     swap(other);

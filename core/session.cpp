@@ -31,7 +31,8 @@ Session::Session(const Problem& problem, const Implementation& implementation, C
   for (size_t c = 0; c < buffers_.size(); ++c)
     for (size_t s = 0; s < specs_.size(); ++s) {
       const bool own = c == 0 || specs_[s].role == Role::inout;
-      buffers_[c].push_back(own ? Buffer(context, specs_[s].bytes()) : Buffer());
+      const auto& spec = specs_[s];
+      buffers_[c].push_back(own ? Buffer(context, spec.bytes(), spec.name, size_of(spec.dtype)) : Buffer());
       void* data = own ? buffers_[c][s].data() : buffers_[0][s].data();
       if (own && specs_[s].role != Role::out) context.upload(data, inputs.data(s), specs_[s].bytes());
       arguments_[c].push_back({data, specs_[s].dtype, specs_[s].role});

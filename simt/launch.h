@@ -1,5 +1,5 @@
 // What every kernel file includes first: CUDA's words, a checked launch, and the device's context. Under nvcc it is thin;
-// the host half (kernels run and checked on the CPU) supplies the same vocabulary to g++.
+// for g++, simt/host/ supplies the same vocabulary, and kernels are run and checked on the CPU.
 #pragma once
 #ifndef DUET_DEVICE
 #error "simt/launch.h: the build sets DUET_DEVICE to cuda (nvcc) or simt (g++)"
@@ -15,7 +15,9 @@
 #include "core/cuda/gpu_context.h"
 #include "core/cuda/launch.h"
 #else
-#error "simt/launch.h: the host half comes with simt/'s executor; until then kernel files are compiled by nvcc"
+#include "simt/host/context.h"
+#include "simt/host/launch.h"
+#include "simt/host/words.h"
 #endif
 
 #include "core/dtype.h"

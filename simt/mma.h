@@ -1,4 +1,4 @@
-// Tensor-core products and asynchronous copies for one warp: the only place with PTX. Lane layouts are those of the PTX
+// Tensor-core products, asynchronous copies and named barriers: the only place with PTX. On the host, lane-exact twins. Lane layouts are those of the PTX
 // manual, "Matrix fragments for mma.m16n8k16": lane l has group g = l / 4 and place q = l % 4.
 #pragma once
 #include <cstdint>
@@ -6,8 +6,8 @@
 #include "simt/launch.h"
 
 #ifndef __CUDACC__
-#error "simt/mma.h: the host half (lane-exact twins) comes with simt/'s executor"
-#endif
+#include "simt/host/mma.h"
+#else
 
 namespace duet::DUET_DEVICE {
 
@@ -32,6 +32,22 @@ template <>
 __device__ __forceinline__ void mma_m16n8k16<__half>(float (&d)[4], const uint32_t (&a)[4], const uint32_t (&b)[2]) {
   asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
                : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+               : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+}
+
+// The same for m16n8k8 on tf32 (f32 bits; the low 13 are ignored): register r of a: row g + 8 (r % 2), column q + 4 (r / 2);
+// of b: row q + 4 r, column g.
+__device__ __forceinline__ void mma_m16n8k8_tf32(float (&d)[4], const uint32_t (&a)[4], const uint32_t (&b)[2]) {
+  asm volatile(
+      "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+}
+// And for m16n8k32 on s8, summed in s32: register r of a: row g + 8 (r % 2), columns 4q + 16 (r / 2) and the next three; of
+// b: rows 4q + 16 r and the next three, column g.
+__device__ __forceinline__ void mma_m16n8k32_s8(int (&d)[4], const uint32_t (&a)[4], const uint32_t (&b)[2]) {
+  asm volatile("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+               : "+r"(d[0]), "+r"(d[1]), "+r"(d[2]), "+r"(d[3])
                : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 }
 
@@ -64,4 +80,13 @@ __device__ __forceinline__ void cp_async_wait() {
   asm volatile("cp.async.wait_group %0;" ::"n"(kGroups) : "memory");
 }
 
+// Barrier `id` of 0 to 15 (0 is __syncthreads's): `threads` of the block, whole warps, meet there; who only arrives goes on.
+__device__ __forceinline__ void bar_sync(int id, int threads) {
+  asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(threads) : "memory");
+}
+__device__ __forceinline__ void bar_arrive(int id, int threads) {
+  asm volatile("bar.arrive %0, %1;" ::"r"(id), "r"(threads) : "memory");
+}
+
 }  // namespace duet::DUET_DEVICE
+#endif

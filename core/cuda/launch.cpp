@@ -9,13 +9,6 @@
 namespace duet::cuda {
 namespace {
 constexpr int64_t kStaticShared = 48 * 1024;  // without asking
-constexpr Extent kMaxBlocks{2147483647, 65535, 65535}, kMaxThreads{1024, 1024, 64};
-constexpr int64_t kMaxThreadsPerBlock = 1024;
-
-void within(const char* what, const Extent& got, const Extent& max) {
-  if (got.x > max.x || got.y > max.y || got.z > max.z)
-    throw Error("launch: {} {} x {} x {} over the limit {} x {} x {}", what, got.x, got.y, got.z, max.x, max.y, max.z);
-}
 
 int64_t max_shared_bytes() {
   int device = 0, bytes = 0;
@@ -43,18 +36,11 @@ dim3 dim(const Extent& e) {
 }  // namespace
 
 void launch_kernel(const void* kernel, const Grid& grid, void** args) {
-  const Extent &b = grid.blocks, &t = grid.threads;
-  if (b.x <= 0 || b.y <= 0 || b.z <= 0) return;
-  if (t.x <= 0 || t.y <= 0 || t.z <= 0) throw Error("launch: a block of {} x {} x {} threads", t.x, t.y, t.z);
-  within("grid", b, kMaxBlocks);
-  within("block", t, kMaxThreads);
-  if (t.count() > kMaxThreadsPerBlock)
-    throw Error("launch: {} threads a block over the limit {}", t.count(), kMaxThreadsPerBlock);
-  if (grid.shared_bytes < 0) throw Error("launch: {} bytes of shared memory", grid.shared_bytes);
+  if (!launchable(grid)) return;
   if (grid.shared_bytes > kStaticShared) allow_shared(kernel, grid.shared_bytes);
 
   cudaLaunchConfig_t config{};
-  config.gridDim = dim(b), config.blockDim = dim(t);
+  config.gridDim = dim(grid.blocks), config.blockDim = dim(grid.threads);
   config.dynamicSmemBytes = static_cast<size_t>(grid.shared_bytes);
   config.stream = grid.stream;
   DUET_CUDA(cudaLaunchKernelExC(&config, kernel, args));

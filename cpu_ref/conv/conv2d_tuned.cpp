@@ -1,47 +1,84 @@
-// Implicit GEMM. nchw: y (k, pixels) = w (k, c r s) x (c r s, pixels) for each image and group. nhwc: y (pixels, k) =
-// x (pixels, r s c) w' for each group, all images at once. The pixels come through an index map: pixels.h.
+// Implicit GEMM. nchw: y (k, pixels) = w (k, c r s) x (c r s, pixels) for each group, the pixels of all images side by
+// side. nhwc: y (pixels, k) = x (pixels, r s c) w'. The pixels come through an index map: pixels.h.
+#include <numeric>
+
 #include "core/registry.h"
+#include "cpu_ref/conv/depthwise.h"
 #include "cpu_ref/conv/pixels.h"
+#include "cpu_ref/scratch.h"
 
 namespace duet {
 namespace {
-using engine::Engine, engine::Matrix, engine::Pixels;
+using engine::Engine, engine::Gather, engine::Matrix, engine::Pixels, engine::Places;
 
 // 1x1 without stride or padding: the image is the matrix.
 bool is_matrix(const Conv2d& p) {
   return p.r == 1 && p.s == 1 && p.stride_h == 1 && p.stride_w == 1 && p.pad_h == 0 && p.pad_w == 0;
 }
+// A product for each image pays only where that fills the vectors.
+constexpr int64_t kLargeImage = 512;
+constexpr int64_t kDepthwiseGrain = 1 << 18;  // products of a task: some 10 microseconds
+
+Plan depthwise(const Conv2d& p, CpuContext& cpu) {
+  const int64_t size = size_of(p.dtype), pixels = p.ho() * p.wo(), planes = p.n * p.c;
+  std::vector<int64_t> taps(static_cast<size_t>(p.r * p.s));
+  std::iota(taps.begin(), taps.end(), 0);
+  engine::Depthwise depthwise(Gather::forward(p), taps, {p.ho(), p.wo(), pixels, p.wo(), 1});
+  const int64_t floats = depthwise.floats();
+  const int64_t grain = std::max<int64_t>(1, kDepthwiseGrain / (p.r * p.s * pixels));
+  auto run = [=, &cpu, depthwise = std::move(depthwise), scratch = Scratch(cpu, floats)](Args t) mutable {
+    const auto* x = static_cast<const char*>(t[Conv2d::x].data);
+    const auto* w = static_cast<const char*>(t[Conv2d::filter].data);
+    auto* y = static_cast<char*>(t[Conv2d::y].data);
+    cpu.parallel_for(planes, grain, [&](int64_t first, int64_t last) {
+      for (int64_t i = first; i < last; ++i)
+        depthwise.convolve(x + i * p.h * p.w * size, w + i % p.c * p.r * p.s * size, y + i * pixels * size,
+                           scratch.mine());
+    });
+  };
+  return Plan(std::move(run)).with("direct, plane by plane");
+}
 
 Plan conv2d_tuned(const Conv2d& p, CpuContext& cpu) {
   if (p.math == Math::tf32) return Unsupported{"no TF32 on a CPU"};
   if (p.dtype == DType::f64) return Unsupported{"dtype f64"};
+  if (engine::is_depthwise(p) && p.n * p.ho() * p.wo() > 0) return depthwise(p, cpu);
   const bool last = p.layout == Layout::nhwc;
   const int64_t size = size_of(p.dtype), terms = p.group_c() * p.r * p.s, pixels = p.ho() * p.wo();
+  const bool in_place = is_matrix(p) && (last || pixels >= kLargeImage);
+  const int64_t images = in_place && !last ? p.n : 1;  // products
   const engine::Storage filter{.dtype = p.dtype, .along_k = true};
-  const engine::Storage image{.dtype = p.dtype, .along_k = last, .indexed = !is_matrix(p)};
+  const engine::Storage image{.dtype = p.dtype, .along_k = last, .indexed = !in_place};
+  const int64_t lines = p.n / std::max<int64_t>(1, images) * pixels;
   Engine engine =
-      last ? Engine(cpu, {.m = p.n * pixels, .n = p.group_k(), .k = terms, .result = p.dtype, .a = image, .b = filter},
+      last ? Engine(cpu, {.m = lines, .n = p.group_k(), .k = terms, .result = p.dtype, .a = image, .b = filter},
                     p.groups)
-           : Engine(cpu, {.m = p.group_k(), .n = pixels, .k = terms, .result = p.dtype, .a = filter, .b = image},
-                    p.n * p.groups);
+           : Engine(cpu, {.m = p.group_k(), .n = lines, .k = terms, .result = p.dtype, .a = filter, .b = image},
+                    images * p.groups);
   const std::string algorithm = "implicit GEMM, " + engine.describe();
   const int64_t workspace = engine.workspace_bytes();
-  auto run = [=, engine = std::move(engine)](Args t) {
+  const Places places{p.ho(), p.wo(), p.k * pixels, p.wo(), 1};
+  auto run = [=, gather = Gather::forward(p), engine = std::move(engine)](Args t) {
     const auto* x = static_cast<const char*>(t[Conv2d::x].data);
     const auto* w = static_cast<const char*>(t[Conv2d::filter].data);
     auto* y = static_cast<char*>(t[Conv2d::y].data);
     engine.each([&](int64_t item, float* lane) {
       const int64_t group = item % p.groups, image = item / p.groups;
       const char* first = x + (image * p.c + group * p.group_c()) * (last ? 1 : p.h * p.w) * size;
-      const Pixels pixels_of_x(p, first);
+      const Pixels pixels_of_x(gather, first);
       const Matrix x_itself(first, p.dtype, last ? p.c : 1, last ? 1 : p.h * p.w);
-      const engine::Operand& source = is_matrix(p) ? static_cast<const engine::Operand&>(x_itself) : pixels_of_x;
+      const engine::Operand& source = in_place ? static_cast<const engine::Operand&>(x_itself) : pixels_of_x;
       const Matrix weights(w + group * p.group_k() * terms * size, p.dtype, terms, 1);
       const int64_t channel = image * p.k + group * p.group_k();
       if (last)
         engine.multiply(source, weights, {.c = y + channel * size, .dtype = p.dtype, .step = p.k}, lane);
       else
-        engine.multiply(weights, source, {.c = y + channel * pixels * size, .dtype = p.dtype, .step = pixels}, lane);
+        engine.multiply(weights, source,
+                        {.c = y + channel * pixels * size,
+                         .dtype = p.dtype,
+                         .step = pixels,
+                         .columns = images == 1 ? &places : nullptr},
+                        lane);
     });
   };
   return Plan(std::move(run)).with(algorithm, workspace);

@@ -91,35 +91,87 @@ void copy_run(const Run& r) {
   }
 }
 
-// The strip of pixels [line0, line0 + lines) of one image; see Operand::pack.
-void pack_nchw(const Conv2d& p, const char* x, int64_t line0, int64_t lines, int64_t height, int64_t k0, int64_t k1,
+void plane_with_border(const Plane& p) {
+  const int64_t above = std::clamp<int64_t>(-p.row0, 0, p.rows), end = std::clamp<int64_t>(p.h - p.row0, above, p.rows);
+  for (int64_t i = 0; i < p.rows; ++i)
+    if (i < above || i >= end) std::fill_n(p.to + i * p.step, p.columns, 0.0f);
+  const Run rows{.count = p.columns,
+                 .room = p.columns,
+                 .channels = end - above,
+                 .plane = p.w,
+                 .stride = p.stride,
+                 .column = p.column0,
+                 .width = p.w,
+                 .step = p.step,
+                 .x = static_cast<const char*>(p.x) + ((p.row0 + above) * p.w + p.column0) * size_of(p.dtype),
+                 .to = p.to + above * p.step};
+  for_float(p.dtype, [&]<class T>() { copy_run<T>(rows); });
+}
+
+// The strip of pixels [line0, line0 + lines); see Operand::pack.
+void pack_nchw(const Gather& g, const char* x, int64_t line0, int64_t lines, int64_t height, int64_t k0, int64_t k1,
                float* to) {
-  const int64_t wo = p.wo(), taps = p.r * p.s, size = size_of(p.dtype);
+  const int64_t taps = g.taps(), plane = g.h * g.w, size = size_of(g.dtype);
+  const auto taps_across = static_cast<int64_t>(g.across.size());
   if (lines < height)
     for (int64_t k = k0; k < k1; ++k) std::fill_n(to + (k - k0) * height + lines, height - lines, 0.0f);
   for (int64_t done = 0; done < lines;) {
-    const int64_t i = (line0 + done) / wo, j = (line0 + done) % wo, count = std::min(wo - j, lines - done);
+    const int64_t line = line0 + done, image = line / g.wo / g.ho, i = line / g.wo % g.ho, j = line % g.wo;
+    const int64_t count = std::min(g.wo - j, lines - done);
     const bool last = done + count == lines;
     for (int64_t tap = 0; tap < taps; ++tap) {
       const int64_t c0 = k0 <= tap ? 0 : ceil_div(k0 - tap, taps), c1 = k1 <= tap ? 0 : ceil_div(k1 - tap, taps);
       if (c1 <= c0) continue;
-      const int64_t row = i * p.stride_h - p.pad_h + tap / p.s * p.dil_h;
-      const int64_t column = j * p.stride_w - p.pad_w + tap % p.s * p.dil_w;
-      const bool inside = row >= 0 && row < p.h;
+      const int64_t row = i * g.stride_h + g.down[static_cast<size_t>(tap / taps_across)];
+      const int64_t column = j * g.stride_w + g.across[static_cast<size_t>(tap % taps_across)];
+      const bool inside = row >= 0 && row < g.h;
       const Run run{.count = count,
                     .room = last ? count : height - done,
                     .channels = c1 - c0,
-                    .plane = p.h * p.w,
-                    .stride = p.stride_w,
+                    .plane = plane,
+                    .stride = g.stride_w,
                     .column = column,
-                    .width = inside ? p.w : INT64_MIN / 4,
+                    .width = inside ? g.w : INT64_MIN / 4,
                     .step = taps * height,
-                    .x = x + (c0 * p.h * p.w + (inside ? row * p.w + column : 0)) * size,
+                    .x = x + ((image * g.channels + c0) * plane + (inside ? row * g.w + column : 0)) * size,
                     .to = to + (c0 * taps + tap - k0) * height + done};
-      for_float(p.dtype, [&]<class T>() { copy_run<T>(run); });
+      for_float(g.dtype, [&]<class T>() { copy_run<T>(run); });
     }
     done += count;
   }
+}
+
+// Of nhwc: lines [line0, line0 + lines) of (tap, channel) for the pixels [k0, k1); see Inputs.
+template <class T>
+void pack_inputs_of(const Gather& g, const T* x, int64_t line0, int64_t lines, int64_t height, int64_t k0, int64_t k1,
+                    float* to) {
+  const auto taps_across = static_cast<int64_t>(g.across.size());
+  if (lines < height)
+    for (int64_t k = k0; k < k1; ++k) std::fill_n(to + (k - k0) * height + lines, height - lines, 0.0f);
+  for (int64_t done = 0; done < lines;) {  // the channels under one tap
+    const int64_t tap = (line0 + done) / g.depth, channel = (line0 + done) % g.depth;
+    const int64_t count = std::min(lines - done, g.depth - channel);
+    const int64_t down = g.down[static_cast<size_t>(tap / taps_across)];
+    const int64_t across = g.across[static_cast<size_t>(tap % taps_across)];
+    int64_t image = k0 / g.wo / g.ho, i = k0 / g.wo % g.ho, j = k0 % g.wo;
+    for (int64_t k = k0; k < k1; ++k) {
+      const int64_t row = i * g.stride_h + down, column = j * g.stride_w + across;
+      float* at = to + (k - k0) * height + done;
+      if (row >= 0 && row < g.h && column >= 0 && column < g.w) {
+        const T* from = x + ((image * g.h + row) * g.w + column) * g.channels + channel;
+        for (int64_t c = 0; c < count; c += kLanes) store(d, read(d, from + c, count - c), at + c, count - c);
+      } else {
+        std::fill_n(at, count, 0.0f);
+      }
+      if (++j == g.wo) j = 0, ++i;
+      if (i == g.ho) i = 0, ++image;
+    }
+    done += count;
+  }
+}
+void pack_inputs(const Gather& g, const void* x, int64_t line0, int64_t lines, int64_t height, int64_t k0, int64_t k1,
+                 float* to) {
+  for_float(g.dtype, [&]<class T>() { pack_inputs_of(g, static_cast<const T*>(x), line0, lines, height, k0, k1, to); });
 }
 
 }  // namespace duet::engine::HWY_NAMESPACE
@@ -129,33 +181,93 @@ HWY_AFTER_NAMESPACE();
 namespace duet::engine {
 namespace {
 HWY_EXPORT(pack_nchw);
+HWY_EXPORT(pack_inputs);
+HWY_EXPORT(plane_with_border);
 alignas(64) constexpr float kZeros[1024] = {};  // a row of channels outside the image
+
+// to[p * height + i] of the filter; see TurnedFilter.
+template <class T>
+void pack_turned(const Conv2d& p, const std::vector<int64_t>& taps, const T* filter, int64_t line0, int64_t lines,
+                 int64_t height, int64_t k0, int64_t k1, float* to) {
+  const bool last = p.layout == Layout::nhwc;
+  const auto count = static_cast<int64_t>(taps.size());
+  const int64_t depth = p.group_c(), outputs = p.group_k(), all = p.r * p.s, step = last ? 1 : all;
+  int64_t tap = last ? k0 / outputs : k0 % count, out = last ? k0 % outputs : k0 / count;
+  for (int64_t k = k0; k < k1; ++k, to += height) {
+    const int64_t t = taps[static_cast<size_t>(tap)];
+    const T* from = filter + (last ? (out * all + t) * depth + line0 : (out * depth + line0) * all + t);
+    for (int64_t i = 0; i < lines; ++i) to[i] = static_cast<float>(from[i * step]);
+    for (int64_t i = lines; i < height; ++i) to[i] = 0;
+    if (last) {
+      if (++out == outputs) out = 0, ++tap;
+    } else if (++tap == count) {
+      tap = 0, ++out;
+    }
+  }
+}
 }  // namespace
 
-Pixels::Pixels(const Conv2d& p, const void* x) : p_(&p), x_(static_cast<const char*>(x)), ho_(p.ho()), wo_(p.wo()) {}
+Gather Gather::forward(const Conv2d& p) {
+  Gather g{.dtype = p.dtype,
+           .channels_last = p.layout == Layout::nhwc,
+           .channels = p.c,
+           .h = p.h,
+           .w = p.w,
+           .depth = p.group_c(),
+           .ho = p.ho(),
+           .wo = p.wo(),
+           .stride_h = p.stride_h,
+           .stride_w = p.stride_w,
+           .down = {},
+           .across = {}};
+  for (int64_t r = 0; r < p.r; ++r) g.down.push_back(r * p.dil_h - p.pad_h);
+  for (int64_t s = 0; s < p.s; ++s) g.across.push_back(s * p.dil_w - p.pad_w);
+  return g;
+}
 
 void Pixels::pack(int64_t line0, int64_t lines, int64_t height, int64_t k0, int64_t k1, float* to) const {
-  if (p_->layout == Layout::nhwc) return pack_nhwc(line0, lines, height, k0, k1, to);
-  HWY_DYNAMIC_DISPATCH(pack_nchw)(*p_, x_, line0, lines, height, k0, k1, to);
+  if (g_->channels_last) return pack_nhwc(line0, lines, height, k0, k1, to);
+  HWY_DYNAMIC_DISPATCH(pack_nchw)(*g_, x_, line0, lines, height, k0, k1, to);
 }
 
 void Pixels::pack_nhwc(int64_t line0, int64_t lines, int64_t height, int64_t k0, int64_t k1, float* to) const {
-  const Conv2d& p = *p_;
-  const int64_t depth = p.group_c(), size = size_of(p.dtype);
+  const Gather& g = *g_;
+  const int64_t size = size_of(g.dtype);
+  const auto taps_across = static_cast<int64_t>(g.across.size());
   for (int64_t k = k0; k < k1;) {  // the channels under one tap
-    const int64_t tap = k / depth, channel = k % depth;
-    const int64_t count = std::min({depth - channel, k1 - k, static_cast<int64_t>(std::size(kZeros))});
+    const int64_t tap = k / g.depth, channel = k % g.depth;
+    const int64_t count = std::min({g.depth - channel, k1 - k, static_cast<int64_t>(std::size(kZeros))});
     const void* line[kMaxHeight];
     for (int64_t q = 0; q < lines; ++q) {
-      const int64_t pixel = line0 + q, image = pixel / (ho_ * wo_), i = pixel / wo_ % ho_, j = pixel % wo_;
-      const int64_t row = i * p.stride_h - p.pad_h + tap / p.s * p.dil_h;
-      const int64_t column = j * p.stride_w - p.pad_w + tap % p.s * p.dil_w;
-      const bool inside = row >= 0 && row < p.h && column >= 0 && column < p.w;
-      line[q] = inside ? x_ + (((image * p.h + row) * p.w + column) * p.c + channel) * size
+      const int64_t pixel = line0 + q, image = pixel / g.wo / g.ho, i = pixel / g.wo % g.ho, j = pixel % g.wo;
+      const int64_t row = i * g.stride_h + g.down[static_cast<size_t>(tap / taps_across)];
+      const int64_t column = j * g.stride_w + g.across[static_cast<size_t>(tap % taps_across)];
+      const bool inside = row >= 0 && row < g.h && column >= 0 && column < g.w;
+      line[q] = inside ? x_ + (((image * g.h + row) * g.w + column) * g.channels + channel) * size
                        : reinterpret_cast<const char*>(kZeros);
     }
-    pack_lines(line, p.dtype, lines, height, count, to + (k - k0) * height);
+    pack_lines(line, g.dtype, lines, height, count, to + (k - k0) * height);
     k += count;
+  }
+}
+
+void Inputs::pack(int64_t line0, int64_t lines, int64_t height, int64_t k0, int64_t k1, float* to) const {
+  HWY_DYNAMIC_DISPATCH(pack_inputs)(*g_, x_, line0, lines, height, k0, k1, to);
+}
+
+void copy_plane(const Plane& plane) { HWY_DYNAMIC_DISPATCH(plane_with_border)(plane); }
+
+void TurnedFilter::pack(int64_t line0, int64_t lines, int64_t height, int64_t k0, int64_t k1, float* to) const {
+  const auto run = [&]<class T>(const T* filter) {
+    pack_turned(*p_, *taps_, filter, line0, lines, height, k0, k1, to);
+  };
+  switch (p_->dtype) {
+    case DType::bf16:
+      return run(reinterpret_cast<const bf16*>(filter_));
+    case DType::f16:
+      return run(reinterpret_cast<const f16*>(filter_));
+    default:
+      return run(reinterpret_cast<const float*>(filter_));
   }
 }
 

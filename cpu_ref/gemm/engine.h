@@ -44,14 +44,29 @@ class Matrix final : public Operand {
                   float* to) const override;
 };
 
-// What becomes of the sums: c[i * step + j] = act(alpha * sum + bias[j]), rounded to dtype.
+// Lines of a result that are pixels: line (image * height + i) * width + j lies at image * image_step + i * row_step +
+// j * column_step.
+struct Places {
+  int64_t height, width, image_step, row_step, column_step;
+  int64_t at(int64_t line) const {
+    return line / width / height * image_step + line / width % height * row_step + line % width * column_step;
+  }
+  // How many lines from this one on, at most `most`, are neighbours in memory.
+  int64_t neighbours(int64_t line, int64_t most) const {
+    if (column_step != 1) return 1;
+    return std::min(most, row_step == width ? width * height - line % (width * height) : width - line % width);
+  }
+};
+
+// What becomes of the sums: c[row(i) + column(j)] = act(alpha * sum + bias[j]), rounded to dtype.
 struct Result {
   void* c;
   DType dtype;
-  int64_t step;
+  int64_t step;  // row(i) = i * step
   float alpha = 1;
   const void* bias = nullptr;  // of dtype
   bool relu = false;
+  const Places *rows = nullptr, *columns = nullptr;  // otherwise column(j) = j
 };
 
 // How an operand will come.
@@ -148,13 +163,14 @@ struct Tile {
   const float* b;
   int64_t b_k;      // from one k to the next; the columns of a strip are adjacent. Whole vectors are read
   int64_t b_ahead;  // what to prefetch meanwhile: further down this strip, or the strip beside it
-  float* sums;      // of this tile
+  float* sums;      // of this tile: c itself for f32, otherwise apart, (rows, columns) at sums_step
   int64_t sums_step;
   bool add, last;
   int64_t row, column;  // of the tile in c
+  bool placed;          // in c it is no block of adjacent columns at a constant step
 };
 void run_tile(const Tile& tile, const Result& result);
-void store_tile(const Tile& tile, const Result& result, const float* value);  // its second half; (rows, kernel.columns)
+void store_tile(const Tile& tile, const Result& result, float* value);  // its second half; (rows, kernel.columns)
 
 // Products of pairs of bf16, where the CPU has them (engine_pairs.cpp); a and b of the tile are packed pairs.
 bool pairs_pay();

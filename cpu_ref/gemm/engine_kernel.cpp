@@ -40,28 +40,47 @@ struct Finish {
   }
 };
 
-// value: (rows, kColumns), the sums of this block. Any element type, any edge: what registers cannot be stored as
-// they are.
+// value: (rows, kColumns), the sums of this block. Any element type, any edge, any place: what registers cannot be
+// stored as they are.
 template <class T>
-void store_edge(const Tile& t, const Result& r, const float* value) {
+void store_edge(const Tile& t, const Result& r, float* value) {
   const Finish finish(t, r);
-  const bool to_c = t.last && is_half<T>;
-  for (int64_t j = 0; j < t.columns; j += kLanes) {
-    const int64_t left = t.columns - j;
-    const Vec bias = finish.bias ? read(d, static_cast<const T*>(r.bias) + t.column + j, left) : hn::Zero(d);
+  const bool to_c = t.last && is_half<T>, in_c = !is_half<T>;  // where values go, and where sums are
+  const auto row_in_c = [&](int64_t i) { return r.rows ? r.rows->at(t.row + i) : (t.row + i) * r.step; };
+  for (int64_t first = 0, count = 0; first < t.columns; first += count) {  // columns that are neighbours in c
+    const int64_t column = t.column + first;
+    count = r.columns ? r.columns->neighbours(column, t.columns - first) : t.columns;
+    const int64_t at = r.columns ? r.columns->at(column) : column;
     for (int64_t i = 0; i < t.rows; ++i) {
-      Vec v = hn::Load(d, value + i * kColumns + j);
-      if (t.add) v = hn::Add(v, load(d, t.sums + i * t.sums_step + j, left, 0.0f));
-      v = finish(v, bias);
-      if (to_c)
-        write(d, v, static_cast<T*>(r.c) + (t.row + i) * r.step + t.column + j, left);
-      else
-        store(d, v, t.sums + i * t.sums_step + j, left);
+      float* sums = in_c && t.placed ? t.sums + row_in_c(i) + at : t.sums + i * t.sums_step + first;
+      T* c = to_c ? static_cast<T*>(r.c) + row_in_c(i) + at : nullptr;
+      float* v = value + i * kColumns + first;
+      if (count == 1) {
+        float one = *v + (t.add ? *sums : 0.0f);
+        if (t.last) one = one * r.alpha + (r.bias ? static_cast<float>(static_cast<const T*>(r.bias)[column]) : 0.0f);
+        if (t.last && r.relu && one < 0) one = 0;
+        if (to_c)
+          *c = static_cast<T>(one);
+        else
+          *sums = one;
+        continue;
+      }
+      for (int64_t j = 0; j < count; j += kLanes) {
+        const int64_t left = count - j;
+        const Vec bias = finish.bias ? read(d, static_cast<const T*>(r.bias) + column + j, left) : hn::Zero(d);
+        Vec u = load(d, v + j, left, 0.0f);
+        if (t.add) u = hn::Add(u, load(d, sums + j, left, 0.0f));
+        u = finish(u, bias);
+        if (to_c)
+          write(d, u, c + j, left);
+        else
+          store(d, u, sums + j, left);
+      }
     }
   }
 }
 
-void store_any(const Tile& t, const Result& r, const float* value) {
+void store_any(const Tile& t, const Result& r, float* value) {
   for_float(r.dtype, [&]<class T>() { store_edge<T>(t, r, value); });
 }
 
@@ -92,7 +111,7 @@ void micro_kernel(const Tile& t, const Result& r) {
     a += kAdjacent ? a_step : 1, b += b_step;
   }
 
-  if (t.columns == kV * kLanes && (r.dtype == DType::f32 || !t.last)) {
+  if (t.columns == kV * kLanes && (r.dtype == DType::f32 ? !t.placed : !t.last)) {
     const Finish finish(t, r);
     float* to = t.sums;
     Vec bias[kV];
@@ -152,7 +171,7 @@ KernelShape kernel_shape() {
 }
 void run_tile(const Tile& tile, const Result& result) { HWY_DYNAMIC_DISPATCH(run)(tile, result); }
 
-void store_tile(const Tile& tile, const Result& result, const float* value) {
+void store_tile(const Tile& tile, const Result& result, float* value) {
   HWY_DYNAMIC_DISPATCH(store_any)(tile, result, value);
 }
 

@@ -5,14 +5,17 @@
 
 #include "core/registry.h"
 #include "cpu_ref/floats-inl.h"
+#include "cpu_ref/optimiser/mixed-inl.h"
+#include "cpu_ref/optimiser/mixed.h"
 #include "cpu_ref/pieces.h"
 #include "ops/optimiser/sgd.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace duet::HWY_NAMESPACE {
 
-template <bool kNesterov, class T>
-void sgd_run(const Sgd& a, const T* g, float lr, T* p, T* v, int64_t n) {
+// from: the parameters that are updated, in S; to: null, or where they are left in T as well.
+template <bool kNesterov, class T, class S>
+void sgd_run(const Sgd& a, const T* g, float lr, S* from, S* v, T* to, int64_t n) {
   const hn::ScalableTag<float> d;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
   const auto momentum = hn::Set(d, static_cast<float>(a.momentum)),
@@ -20,20 +23,23 @@ void sgd_run(const Sgd& a, const T* g, float lr, T* p, T* v, int64_t n) {
   const auto rate = hn::Set(d, lr);
   for (int64_t i = 0; i < n; i += lanes) {
     const int64_t left = n - i;
-    const auto weight = read(d, p + i, left), step = hn::MulAdd(decay, weight, read(d, g + i, left));
+    const auto weight = read(d, from + i, left), step = hn::MulAdd(decay, weight, read(d, g + i, left));
     const auto velocity = hn::MulAdd(momentum, read(d, v + i, left), step);
     const auto direction = kNesterov ? hn::MulAdd(momentum, velocity, step) : velocity;
+    const auto updated = hn::NegMulAdd(rate, direction, weight);
     write(d, velocity, v + i, left);
-    write(d, hn::NegMulAdd(rate, direction, weight), p + i, left);
+    write(d, updated, from + i, left);
+    if (to) write(d, updated, to + i, left);
   }
 }
 
 void sgd_piece(const Sgd& a, Args t, int64_t first, int64_t last) {
-  const float lr = *t[Sgd::lr].as<const float>();
   for_float(a.dtype, [&]<class T>() HWY_ATTR {
-    const auto* g = t[Sgd::g].as<const T>() + first;
-    auto *p = t[Sgd::p].as<T>() + first, *v = t[Sgd::v].as<T>() + first;
-    (a.nesterov ? sgd_run<true, T> : sgd_run<false, T>)(a, g, lr, p, v, last - first);
+    for_state<T>(a, t, first, [&]<class S>(S* from, T* to) HWY_ATTR {
+      (a.nesterov ? sgd_run<true, T, S> : sgd_run<false, T, S>)(a, t[Sgd::g].as<const T>() + first,
+                                                                *t[Sgd::lr].as<const float>(), from,
+                                                                t[Sgd::v].as<S>() + first, to, last - first);
+    });
   });
 }
 
@@ -48,6 +54,7 @@ HWY_EXPORT(sgd_piece);
 Plan sgd_tuned(const Sgd& p, CpuContext& cpu) {
   if (!has_vectors(p.dtype)) return Unsupported{kNoVectors};
   return [p, &cpu](Args t) {
+    if (skips(p, t)) return;
     in_pieces(cpu, p.n, [&](int64_t first, int64_t last) { HWY_DYNAMIC_DISPATCH(sgd_piece)(p, t, first, last); });
   };
 }

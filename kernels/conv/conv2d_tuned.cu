@@ -1,6 +1,7 @@
 // Convolution as a matrix product whose second operand, (taps and channels) x pixels, is never stored: blocks gather it from
 // x while they multiply (implicit GEMM; Chetlur et al., arXiv:1410.0759). f32 register tiling; tensor cores for
 // channels-last bf16 and f16 whose groups have a multiple of 8 channels.
+#include "kernels/conv/geometry.cuh"
 #include "kernels/gemm/product.h"
 #include "kernels/gemm/tile_f32.cuh"
 #include "kernels/gemm/tile_half.cuh"
@@ -8,48 +9,6 @@
 
 namespace duet::DUET_DEVICE {
 namespace {
-
-struct Geometry {
-  int64_t pixels, depth;  // n * ho * wo; group_c * r * s
-  int64_t c, k;           // channels of x and y
-  int h, w, ho, wo, r, s, group_c, group_k;
-  int pad_h, pad_w, stride_h, stride_w, dil_h, dil_w;
-  bool channels_last;
-
-  struct Tap {
-    int c, r, s;
-  };
-  // Depths run as the filter lies in memory: c, r, s, or with channels_last r, s, c.
-  __device__ __forceinline__ Tap tap(int64_t d) const {
-    const auto i = static_cast<unsigned>(d);  // below 2^31: the plan sees to it
-    if (channels_last)
-      return {static_cast<int>(i % group_c), static_cast<int>(i / group_c / s), static_cast<int>(i / group_c % s)};
-    return {static_cast<int>(i / (r * s)), static_cast<int>(i / s % r), static_cast<int>(i % s)};
-  }
-  // Where the filter begins for output pixel p, and the image it reads.
-  struct Pixel {
-    int64_t image;  // offset of its first element of the group; negative: there is no such pixel
-    int row, col;
-  };
-  __device__ __forceinline__ Pixel pixel(int64_t p, int64_t group) const {
-    if (p >= pixels) return {-1, 0, 0};
-    const int64_t n = p / wo / ho;
-    const int i = static_cast<int>(p / wo % ho), j = static_cast<int>(p % wo);
-    const int64_t first_c = group * group_c, plane = int64_t{h} * w;
-    return {n * c * plane + (channels_last ? first_c : first_c * plane), i * stride_h - pad_h, j * stride_w - pad_w};
-  }
-  // The element of x under one tap, or -1 outside.
-  __device__ __forceinline__ int64_t element(const Pixel& p, const Tap& t) const {
-    const int row = p.row + t.r * dil_h, col = p.col + t.s * dil_w;
-    if (p.image < 0 || row < 0 || row >= h || col < 0 || col >= w) return -1;
-    return channels_last ? p.image + (int64_t{row} * w + col) * c + t.c : p.image + (int64_t{t.c} * h + row) * w + col;
-  }
-  __device__ __forceinline__ int64_t result(int64_t p, int64_t channel) const {
-    if (channels_last) return p * k + channel;
-    const int64_t plane = int64_t{ho} * wo;
-    return (p / plane * k + channel) * plane + p % plane;
-  }
-};
 
 // This thread's four elements of every step: of the filter, (group_k, depth) with depth contiguous; and of x. Where x has
 // its channels last, they are four depths of one pixel; else one depth of four pixels.
@@ -173,32 +132,8 @@ __global__ void __launch_bounds__(TileHalf<T>::kThreads, 2)
 
 Plan conv2d_tuned(const Conv2d& p, GpuContext& gpu) {
   if (p.math == Math::tf32) return Unsupported{"math tf32"};
-  const int64_t depth = p.group_c() * p.r * p.s;
-  for (const int64_t d : {p.c, p.k, p.ho(), p.wo(), depth})
-    if (d > INT32_MAX / 2) return Unsupported{"a dimension over 2^30"};
-  const auto narrow = [](int64_t v) { return static_cast<int>(v); };
-  // Rows and columns of the outermost taps, padding included, must fit an int as well.
-  if (p.h + 2 * p.pad_h > INT32_MAX / 2 || p.w + 2 * p.pad_w > INT32_MAX / 2)
-    return Unsupported{"a padded extent over 2^30"};
-  const Geometry g{p.n * p.ho() * p.wo(),
-                   depth,
-                   p.c,
-                   p.k,
-                   narrow(p.h),
-                   narrow(p.w),
-                   narrow(p.ho()),
-                   narrow(p.wo()),
-                   narrow(p.r),
-                   narrow(p.s),
-                   narrow(p.group_c()),
-                   narrow(p.group_k()),
-                   narrow(p.pad_h),
-                   narrow(p.pad_w),
-                   narrow(p.stride_h),
-                   narrow(p.stride_w),
-                   narrow(p.dil_h),
-                   narrow(p.dil_w),
-                   p.layout == Layout::nhwc};
+  if (const char* reason = too_large(p)) return Unsupported{reason};
+  const Geometry g = geometry(p);
   const bool empty = g.pixels == 0 || g.group_k == 0;
 
   return for_float(p.dtype, [&]<class T>() -> Plan {

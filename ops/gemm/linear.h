@@ -5,12 +5,10 @@
 // Gradients overwrite. Without an activation y is not read.
 #pragma once
 #include "core/attributes.h"
+#include "ops/act.h"
 #include "ops/gemm/product.h"
 
 namespace duet {
-
-enum class Act : uint8_t { none, relu };
-inline std::vector<std::string> names_of(Act) { return {"none", "relu"}; }
 
 struct Linear {
   static constexpr const char* name = "linear";

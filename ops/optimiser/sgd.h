@@ -1,10 +1,12 @@
 // Stochastic gradient descent with momentum, PyTorch's form. g, p, v: (n), dense, disjoint; lr: (1) in f32.
 // Arithmetic in f32 or better; p's update uses v as computed, before it is rounded to dtype. Sutskever et al., ICML 2013.
+// mixed: as in ops/optimiser/mixed.h.
 #pragma once
 #include <string>
 
 #include "core/problem.h"
 #include "ops/elementwise/chunk.h"
+#include "ops/optimiser/mixed.h"
 #include "ops/statistic.h"
 
 namespace duet {
@@ -14,11 +16,12 @@ struct Sgd {
   static constexpr const char* formula =
       "d = g + weight_decay p,  v = momentum v + d,  p = p - lr (nesterov ? d + momentum v : v)";
   static constexpr Slot g = input(0, "g"), lr = input(1, "lr"), p = inout(2, "p"), v = inout(3, "v");
+  static constexpr Slot bad = input(4, "bad"), master = inout(5, "master");  // with mixed
 
   int64_t n = 0;
   DType dtype = DType::f32;
   double momentum = 0.9, weight_decay = 0;
-  bool nesterov = false;
+  bool nesterov = false, mixed = false;
 
   void attributes(auto&& field) {
     field("dtype", dtype, "element type of g, p and v");
@@ -26,17 +29,21 @@ struct Sgd {
     field.option("momentum", momentum, "share of the velocity that is kept");
     field.option("weight_decay", weight_decay, "L2 penalty");
     field.option("nesterov", nesterov, "look ahead along the velocity");
+    field.option("mixed", mixed, "master parameters and velocity in f32, g and p in dtype");
   }
   void infer(Shapes s) { n = s[g][0]; }
   std::vector<TensorSpec> tensors() const {
-    return {g.of(dtype, {n}), lr.of(statistic_dtype(dtype), {1}, Fill::constant(0.01)), p.of(dtype, {n}),
-            v.of(dtype, {n})};
+    std::vector<TensorSpec> all{g.of(dtype, {n}), lr.of(statistic_dtype(dtype), {1}, Fill::constant(0.01)),
+                                mixed::parameters(p, dtype, n, mixed), v.of(mixed::state_dtype(dtype, mixed), {n})};
+    if (mixed) mixed::append(all, bad, master, dtype, n);
+    return all;
   }
   double flops() const { return 4.0 * n; }
   // terms, of the absolute values added up: v has 2 rounded constants, 2 products and 2 additions; p takes another
   // constant, product and addition for nesterov, and a product and a subtraction: at most 11 in f32. Then to dtype.
-  Tolerance tolerance() const {
-    return {.rel = unit_roundoff(dtype), .terms = gamma(11, unit_roundoff(DType::f32)), .abs = underflow(dtype)};
+  Tolerance tolerance(int slot) const {
+    const DType to = slot == p.index || !mixed ? dtype : DType::f32;
+    return {.rel = unit_roundoff(to), .terms = gamma(11, unit_roundoff(DType::f32)), .abs = underflow(to)};
   }
   int64_t slices() const { return chunks(n); }
   void reference(Inputs in, int64_t chunk, Expect& expect) const;  // cpu_ref/optimiser/sgd.cpp
@@ -53,10 +60,15 @@ struct Sgd {
                      {"no momentum", {1031, DType::f32, 0}},
                      {"decay", {1031, DType::f32, 0.9, 0.1}},
                      {"decay and look-ahead", {1031, DType::f32, 0.9, 0.1, true}},
-                     {"several tasks, the last short", {100003}}});
+                     {"several tasks, the last short", {100003}},
+                     {"mixed precision, no parameters", {0, DType::f32, 0.9, 0, false, true}},
+                     {"mixed precision, decay and look-ahead", {1031, DType::f32, 0.9, 0.1, true, true}},
+                     {"mixed precision, skipped", {mixed::kSkipped, DType::f32, 0.9, 0, false, true}}});
     constexpr DType kWide[] = {DType::f32, DType::bf16};
     auto all =
         across(&Sgd::dtype, kWide, {{"ResNet-50", {25557032}}, {"LeNet", {62006}}, {"MLP 784-128-10", {101770}}});
+    all = concat(std::move(all), across(&Sgd::dtype, std::array{DType::bf16, DType::f16},
+                                        {{"ResNet-50, mixed precision", {25557032, DType::f32, 0.9, 0, false, true}}}));
     if (scale == Scale::full)
       all = concat(std::move(all), across(&Sgd::dtype, kWide,
                                           {{"ResNet-50, decay 1e-4", {25557032, DType::f32, 0.9, 1e-4}},

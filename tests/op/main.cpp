@@ -16,6 +16,7 @@
 #include "core/process.h"
 #include "core/registry.h"
 #include "core/session.h"
+#include "simt/simt.h"
 
 namespace duet {
 namespace {
@@ -41,10 +42,10 @@ const Truth& truth_of(const Problem& problem, FillMode mode) {
   return *truth;
 }
 
-void check_case(const ErasedCase& c, const Implementation& implementation, Context& context, int& supported) {
+// runs: of one plan; what it keeps must not leak into the next answer.
+void check_case(const ErasedCase& c, const Implementation& implementation, Context& context,
+                const std::vector<FillMode>& modes, int runs, int& supported) {
   const Problem& problem = c.problem;
-  std::vector<FillMode> modes{FillMode::values};
-  if (problem.primitive().exact_on_integers) modes.insert(modes.begin(), FillMode::integers);
   for (const FillMode mode : modes) {
     const Truth& truth = truth_of(problem, mode);
     Session session(problem, implementation, context, truth.inputs);
@@ -53,7 +54,7 @@ void check_case(const ErasedCase& c, const Implementation& implementation, Conte
       return;
     }
     ++supported;
-    for (int run = 0; run < 2; ++run) {  // a plan is run many times: what it keeps must not leak into the next answer
+    for (int run = 0; run < runs; ++run) {
       session.restore();
       session.poison_outputs();
       context.enter([&] { session.run(); });
@@ -73,12 +74,15 @@ class OpTest : public testing::Test {
 
   void TestBody() override {
     int supported = 0;
+    const bool exact = primitive_.exact_on_integers;
+    std::vector<FillMode> modes{FillMode::values};
+    if (exact) modes.insert(modes.begin(), FillMode::integers);
     if (implementation_.device == Device::cpu) {
       for (const int threads : {1, kThreads}) {
         CpuContext cpu(std::min<int>(threads, static_cast<int>(std::thread::hardware_concurrency())));
         for (int64_t targets = hwy::SupportedTargets(); targets; targets &= targets - 1) {
           hwy::SetSupportedTargetsForTest(targets & -targets);
-          run(cpu, supported);
+          run(cpu, modes, 2, supported);
           hwy::SetSupportedTargetsForTest(0);
           if (threads == 1) break;  // one thread: the best target is enough
         }
@@ -87,17 +91,37 @@ class OpTest : public testing::Test {
       static std::string reason;
       static const std::unique_ptr<Context> gpu = open_gpu(reason);
       if (!gpu) GTEST_SKIP() << reason;
-      run(*gpu, supported);
+      run(*gpu, modes, 2, supported);
+    } else {
+      // Two orders find what ten random ones find; the second time kernels also choose the tiles of a small GPU.
+      using Order = SimtOptions::Order;
+      for (const SimtOptions& options :
+           {SimtOptions{.order = Order::forward}, SimtOptions{.order = Order::reverse, .multiprocessors = 1}}) {
+        std::string reason;
+        const std::unique_ptr<Context> host = open_simt(reason, options);
+        if (!host) GTEST_SKIP() << reason;
+        if (options.order == Order::forward)
+          run(*host, {exact ? FillMode::integers : FillMode::values}, 2, supported);
+        else
+          run(*host, {FillMode::values}, 1, supported);
+        if (HasFailure()) return;
+      }
     }
     EXPECT_GT(supported, 0) << primitive_.name << " " << implementation_.name << " accepts no test case";
   }
 
  private:
-  void run(Context& context, int& supported) {
+  void run(Context& context, const std::vector<FillMode>& modes, int runs, int& supported) {
     for (const ErasedCase& c : primitive_.cases(Scale::test)) {
-      check_case(c, implementation_, context, supported);
+      if (context.device() == Device::simt && too_long_for_the_host(c.problem)) continue;
+      check_case(c, implementation_, context, modes, runs, supported);
       if (HasFailure()) return;
     }
+  }
+  // Every access is judged, at some 10 ns. Naive kernels have no tiles that only a larger case fills.
+  bool too_long_for_the_host(const Problem& problem) const {
+    const double accesses = std::max(problem.flops() / 2, static_cast<double>(problem.bytes()) / 4);
+    return accesses > (implementation_.name.ends_with(".naive") ? 1e6 : 5e6);
   }
   const Primitive& primitive_;
   const Implementation& implementation_;

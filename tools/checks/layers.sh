@@ -22,8 +22,8 @@ found=$(awk -f "$checks/code.awk" "${files[@]}" | awk '
     may["models"] = "core ops cpu_ref models"
     may["bench"] = "core models reports bench"  # no ops: it names no primitive
     may["reports"] = "reports"
-    may["tests"] = "core ops cpu_ref models bench reports tools tests"
-    may["tools"] = "core ops models reports tools"
+    may["tests"] = "core ops cpu_ref models bench reports simt tools tests"
+    may["tools"] = "core ops models reports simt tools"
   }
   function folder(path) { if (path ~ /^core\/cuda\//) return "core/cuda"; sub(/\/.*/, "", path); return path }
   {

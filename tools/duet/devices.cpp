@@ -6,6 +6,7 @@
 #include "core/build_info.h"
 #include "core/error.h"
 #include "core/gpu.h"
+#include "simt/simt.h"
 
 namespace duet {
 
@@ -16,8 +17,9 @@ Context* Devices::open(Device device, std::string& reason) {
     return cpu_.get();
   }
   if (device == Device::simt) {
-    reason = "this build has no host runner for CUDA kernels";
-    return nullptr;
+    if (!simt_ && no_simt_.empty()) simt_ = open_simt(no_simt_);
+    reason = no_simt_;
+    return simt_.get();
   }
   if (!gpu_ && no_gpu_.empty()) gpu_ = open_gpu(no_gpu_);
   reason = no_gpu_;
@@ -33,9 +35,12 @@ std::vector<std::string> known_implementations(const std::string& primitive) {
 }
 
 std::string why_not_built(const std::string& implementation) {
-  const std::string no_cuda = build_info().no_cuda;
-  const bool cuda = device_of(implementation) == Device::cuda;
-  return cuda && !no_cuda.empty() ? "not built here: no CUDA (" + no_cuda + ")" : "not built here";
+  const Device device = device_of(implementation);
+  const std::string no_cuda = build_info().no_cuda, no_simt = build_info().no_simt;
+  if (device == Device::cuda && !no_cuda.empty()) return "not built here: no CUDA (" + no_cuda + ")";
+  if (device == Device::simt && !no_simt.empty())
+    return "not built here: kernels do not run on the host (" + no_simt + ")";
+  return "not built here";
 }
 
 Device device_of(const std::string& implementation) {

@@ -18,8 +18,8 @@ class Devices {
  private:
   std::optional<int> threads_;
   std::unique_ptr<CpuContext> cpu_;
-  std::unique_ptr<Context> gpu_;
-  std::string no_gpu_;
+  std::unique_ptr<Context> gpu_, simt_;
+  std::string no_gpu_, no_simt_;
 };
 
 // The implementations of a primitive in every flavour, in order of name: what is built here and what the golden list knows.

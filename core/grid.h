@@ -1,0 +1,25 @@
+// The shape of a kernel launch, and the limits it must keep: the same on a GPU and where kernels run on the host.
+#pragma once
+#include <cstdint>
+
+struct CUstream_st;  // *cudaStream_t
+
+namespace duet {
+
+// Up to three dimensions, 64 bits wide so that a size that does not fit is refused instead of wrapped.
+struct Extent {
+  int64_t x = 1, y = 1, z = 1;
+  constexpr Extent(int64_t x = 1, int64_t y = 1, int64_t z = 1) : x(x), y(y), z(z) {}
+  constexpr int64_t count() const { return x * y * z; }
+};
+
+struct Grid {
+  Extent blocks = {}, threads = {};  // in the grid; in one block
+  int64_t shared_bytes = 0;          // dynamic shared memory of one block
+  CUstream_st* stream = nullptr;
+};
+
+// False for an empty grid, which is no launch. Throws Error that names the limit when the grid breaks one.
+bool launchable(const Grid& grid);
+
+}  // namespace duet

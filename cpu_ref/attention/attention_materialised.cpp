@@ -1,0 +1,144 @@
+// The whole score matrix in memory: the batched gemm of cpu.tuned, softmax under the mask, gemm. What flash style saves is
+// seen beside it. The query heads that share k and v lie one after the other, so they are rows of one product.
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "cpu_ref/attention/attention_materialised.cpp"  // compiled once per instruction set
+#include <hwy/foreach_target.h>
+
+#include <cmath>
+#include <numbers>
+#include <vector>
+
+#include "core/registry.h"
+#include "cpu_ref/pieces.h"
+#include "cpu_ref/softmax-inl.h"
+#include "ops/attention/attention.h"
+#include "ops/gemm/gemm.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace duet::HWY_NAMESPACE {
+
+// Rows [first, last) of scores (B H Tq, Tk), in place: probabilities, 0 where masked; lse.
+void probabilities(const AttentionShape& p, void* scores, float* lse, int64_t first, int64_t last) {
+  const hn::ScalableTag<float> d;
+  for_float(p.dtype, [&]<class T>() HWY_ATTR {
+    for (int64_t row = first; row < last; ++row) {
+      T* s = static_cast<T*>(scores) + row * p.Tk;
+      const int64_t n = p.visible(row % p.Tq);
+      const float top = top_of(max_of(s, n)), sum = power_sum(s, n, top);
+      lse[row] = (top + std::log2(sum)) * std::numbers::ln2_v<float>;
+      const auto vtop = hn::Set(d, top), scale = hn::Set(d, 1 / sum);
+      map<false>(
+          d, n, [&](auto v) HWY_ATTR { return hn::Mul(scale, exp2(d, hn::MulSub(v, hn::Set(d, kLog2E), vtop))); }, s,
+          s);
+      std::memset(static_cast<void*>(s + n), 0, static_cast<size_t>(p.Tk - n) * sizeof(T));
+    }
+  });
+}
+
+// The same rows backward: scores become probabilities again, dp = dy v' becomes ds.
+void gradients(const AttentionShape& p, void* scores, void* dp, const void* y, const void* dy, const float* lse,
+               int64_t first, int64_t last) {
+  const hn::ScalableTag<float> d;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  for_float(p.dtype, [&]<class T>() HWY_ATTR {
+    for (int64_t row = first; row < last; ++row) {
+      T *s = static_cast<T*>(scores) + row * p.Tk, *ds = static_cast<T*>(dp) + row * p.Tk;
+      const T *a = static_cast<const T*>(y) + row * p.D, *b = static_cast<const T*>(dy) + row * p.D;
+      const int64_t n = p.visible(row % p.Tq);
+      auto sum = hn::Zero(d);
+      for (int64_t c = 0; c < p.D; c += lanes) sum = hn::MulAdd(read(d, a + c, p.D - c), read(d, b + c, p.D - c), sum);
+      const auto delta = hn::SumOfLanes(d, sum), factor = hn::Set(d, static_cast<float>(p.factor()));
+      const auto level = hn::Set(d, lse[row] * kLog2E);
+      for (int64_t j = 0; j < n; j += lanes) {
+        const auto e = exp2(d, hn::MulSub(read(d, s + j, n - j), hn::Set(d, kLog2E), level));
+        write(d, hn::Mul(hn::Mul(e, factor), hn::Sub(read(d, ds + j, n - j), delta)), ds + j, n - j);
+        write(d, e, s + j, n - j);
+      }
+      std::memset(static_cast<void*>(s + n), 0, static_cast<size_t>(p.Tk - n) * sizeof(T));
+      std::memset(static_cast<void*>(ds + n), 0, static_cast<size_t>(p.Tk - n) * sizeof(T));
+    }
+  });
+}
+
+}  // namespace duet::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace duet {
+namespace {
+HWY_EXPORT(probabilities);
+HWY_EXPORT(gradients);
+
+class Product {
+ public:
+  Product(Gemm gemm, CpuContext& cpu)
+      : dtype_(gemm.dtype), plan_(find_implementation("gemm", "cpu.tuned")->plan(Problem::of(gemm), cpu)) {}
+  explicit operator bool() const { return static_cast<bool>(plan_); }
+  int64_t workspace_bytes() const { return plan_.workspace_bytes; }
+  void operator()(const void* a, const void* b, void* c) {
+    const Tensor tensors[]{
+        {const_cast<void*>(a), dtype_, Role::in}, {const_cast<void*>(b), dtype_, Role::in}, {c, dtype_, Role::out}};
+    plan_(Args(tensors));
+  }
+
+ private:
+  DType dtype_;
+  Plan plan_;
+};
+
+// Products over all heads of k and v; m: of the queries that share one, or its keys.
+Gemm product(const AttentionShape& p, int64_t m, int64_t n, int64_t k) {
+  return {.batch = p.B * p.kv_heads(), .m = m, .n = n, .k = k, .dtype = p.dtype};
+}
+Gemm scores(const AttentionShape& p, double factor) {
+  Gemm g = product(p, p.group() * p.Tq, p.Tk, p.D);
+  g.trans_b = true, g.alpha = static_cast<float>(factor);
+  return g;
+}
+
+Plan attention_materialised(const Attention& p, CpuContext& cpu) {
+  if (!has_vectors(p.dtype)) return Unsupported{kNoVectors};
+  Product score(scores(p, p.factor()), cpu), mix(product(p, p.group() * p.Tq, p.D, p.Tk), cpu);
+  Buffer s(cpu, p.B * p.H * p.Tq * p.Tk * size_of(p.dtype));
+  const int64_t workspace = s.bytes() + score.workspace_bytes() + mix.workspace_bytes();
+  auto run = [p, score = std::move(score), mix = std::move(mix), s = std::move(s), &cpu](Args t) mutable {
+    score(t[Attention::q].data, t[Attention::k].data, s.data());
+    cpu.parallel_for(p.B * p.H * p.Tq, rows_of_a_piece(p.Tk), [&](int64_t first, int64_t last) {
+      HWY_DYNAMIC_DISPATCH(probabilities)(p, s.data(), t[Attention::lse].as<float>(), first, last);
+    });
+    mix(s.data(), t[Attention::v].data, t[Attention::y].data);
+  };
+  return Plan(std::move(run)).with("gemm, softmax, gemm", workspace);
+}
+DUET_REGISTER(attention_materialised);  // cpu.materialised
+
+Plan attention_backward_materialised(const AttentionBackward& p, CpuContext& cpu) {
+  using A = AttentionBackward;
+  if (!has_vectors(p.dtype)) return Unsupported{kNoVectors};
+  Gemm transposed = product(p, p.Tk, p.D, p.group() * p.Tq);
+  transposed.trans_a = true;
+  Product score(scores(p, p.factor()), cpu), to_p(scores(p, 1), cpu);
+  Product to_q(product(p, p.group() * p.Tq, p.D, p.Tk), cpu), to_key(transposed, cpu);
+  const int64_t bytes = p.B * p.H * p.Tq * p.Tk * size_of(p.dtype);
+  Buffer s(cpu, bytes), ds(cpu, bytes);
+  const int64_t workspace =
+      2 * bytes + score.workspace_bytes() + to_p.workspace_bytes() + to_q.workspace_bytes() + to_key.workspace_bytes();
+  auto run = [p, score = std::move(score), to_p = std::move(to_p), to_q = std::move(to_q), to_key = std::move(to_key),
+              s = std::move(s), ds = std::move(ds), &cpu](Args t) mutable {
+    score(t[A::q].data, t[A::k].data, s.data());
+    to_p(t[A::dy].data, t[A::v].data, ds.data());
+    cpu.parallel_for(p.B * p.H * p.Tq, rows_of_a_piece(p.Tk), [&](int64_t first, int64_t last) {
+      HWY_DYNAMIC_DISPATCH(gradients)
+      (p, s.data(), ds.data(), t[A::y].data, t[A::dy].data, t[A::lse].as<const float>(), first, last);
+    });
+    to_q(ds.data(), t[A::k].data, t[A::dq].data);
+    to_key(ds.data(), t[A::q].data, t[A::dk].data);
+    to_key(s.data(), t[A::dy].data, t[A::dv].data);
+  };
+  return Plan(std::move(run)).with("gemm, gemm, softmax, gemm, gemm, gemm", workspace);
+}
+DUET_REGISTER(attention_backward_materialised);  // cpu.materialised
+
+}  // namespace
+}  // namespace duet
+#endif

@@ -1,0 +1,440 @@
+// Flash style (arXiv:2205.14135, 2307.08691): a thread has a head, or some queries of one, and walks its keys in blocks.
+// Of the scores only a block exists, in cache; maximum and sum of each query are carried from block to block. Products
+// are register tiles of the matrix engine; under a causal mask each tile multiplies what its queries see and no more.
+// Backward: the probabilities are formed again from lse; a head's gradients grow in place, block by block.
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "cpu_ref/attention/attention_tuned.cpp"  // compiled once per instruction set
+#include <hwy/foreach_target.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+#include <utility>
+
+#include "core/registry.h"
+#include "cpu_ref/gemm/engine.h"
+#include "cpu_ref/pieces.h"
+#include "cpu_ref/scratch.h"
+#include "cpu_ref/softmax-inl.h"
+#include "ops/attention/attention.h"
+
+#ifndef DUET_CPU_REF_ATTENTION_TUNED_ONCE_
+#define DUET_CPU_REF_ATTENTION_TUNED_ONCE_
+namespace duet::flash {
+
+constexpr int64_t kKeys = 128;  // of a block: a strip of v (16 KiB) stays in L1 while the queries' tiles pass by
+constexpr int64_t kPitch = kKeys + 16;  // of the scores: rows a power of two apart would evict each other
+constexpr int64_t kTiles = 8;           // of queries in a block: what is read of k and v from L2 serves so many tiles
+
+// How a head is cut, and how it is told to the engine. Matrices are f32 in memory of their own where they are not as the
+// engine reads them: another dtype, or rows that end within a vector.
+struct Cut {
+  engine::KernelShape kernel;
+  int64_t D, padded, queries;  // padded: D in whole vectors; queries: of a block
+  bool copies;
+
+  explicit Cut(const AttentionShape& p)
+      : kernel(engine::kernel_shape()),
+        D(p.D),
+        padded(ceil_div(p.D, kernel.lanes) * kernel.lanes),
+        queries(kTiles * kernel.rows),
+        copies(p.dtype != DType::f32 || p.D != padded) {}
+
+  int64_t strips(int64_t columns) const { return ceil_div(columns, kernel.columns); }
+  int64_t strip_floats(int64_t columns, int64_t k) const { return strips(columns) * kernel.columns * k; }
+  int64_t width(int64_t columns, int64_t strip) const {
+    return std::min(kernel.columns, columns - strip * kernel.columns);
+  }
+  int64_t height(int64_t width) const { return width <= kernel.lanes ? kernel.lanes : kernel.columns; }
+
+  // to: strips of columns j0 ... of the matrix' transpose, each (k, height).
+  void pack(const engine::Matrix& from, int64_t j0, int64_t columns, int64_t k, float* to) const {
+    for (int64_t s = 0; s < strips(columns); ++s)
+      from.pack(j0 + s * kernel.columns, width(columns, s), height(width(columns, s)), 0, k,
+                to + s * kernel.columns * k);
+  }
+  int64_t tiles(int64_t rows) const { return ceil_div(rows, kernel.rows); }
+};
+
+// B of a product: rows k `pitch` apart or, pitch 0, strips of `columns` as pack() makes them, of `rows` k each, from
+// row `first` on.
+struct Right {
+  const float* at;
+  int64_t pitch, columns = 0, rows = 0, first = 0;
+};
+// A (rows, k): value p of row i at a[i * a_line + p * a_step]. to (rows, columns), rows `pitch` apart.
+struct Product {
+  const float* a;
+  int64_t a_line, a_step;
+  Right b;
+  float* to;
+  int64_t pitch;
+  bool add;
+};
+inline void multiply(const Cut& cut, const Product& p, int64_t rows, int64_t columns, int64_t kc) {
+  const int64_t strip = cut.kernel.columns;
+  for (int64_t s = 0; s < cut.strips(columns); ++s) {
+    const int64_t width = cut.width(columns, s);
+    engine::Tile tile{};
+    tile.rows = rows, tile.columns = width, tile.kc = kc;
+    tile.a = p.a, tile.a_line = p.a_line, tile.a_k = p.a_step;
+    tile.b_k = p.b.pitch ? p.b.pitch : cut.height(cut.width(p.b.columns, s));
+    tile.b = p.b.at + s * strip * (p.b.pitch ? 1 : p.b.rows) + p.b.first * tile.b_k;
+    tile.b_ahead = p.b.pitch ? strip : 8 * tile.b_k;
+    tile.sums = p.to + s * strip, tile.sums_step = p.pitch, tile.add = p.add, tile.last = true;
+    run_tile(tile, {.c = nullptr, .dtype = DType::f32, .step = 0});
+  }
+}
+
+}  // namespace duet::flash
+#endif
+
+HWY_BEFORE_NAMESPACE();
+namespace duet::HWY_NAMESPACE {
+using flash::Cut, flash::kKeys, flash::kPitch;
+
+// to (rows, padded) = from (rows, D), as f32, with zeros behind.
+template <class T>
+void widen_rows(const T* from, int64_t rows, int64_t D, int64_t padded, float* to) {
+  const hn::ScalableTag<float> d;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  for (int64_t i = 0; i < rows; ++i)
+    for (int64_t c = 0; c < padded; c += lanes)
+      hn::StoreU(read(d, from + i * D + c, std::max<int64_t>(0, D - c)), d, to + i * padded + c);
+}
+
+HWY_INLINE void clear(float* row, int64_t first, int64_t last) {
+  if (last > first) std::memset(row + first, 0, static_cast<size_t>(last - first) * sizeof(float));
+}
+
+// One block of a query's scores: s[0 .. n) become powers of two of s factor - top, where top is the maximum so far.
+// Returns their sum.
+HWY_INLINE float powers(float* s, int64_t n, float factor_value, float top_value) {
+  const hn::ScalableTag<float> d;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  const auto factor = hn::Set(d, factor_value), top = hn::Set(d, top_value);
+  auto sum0 = hn::Zero(d), sum1 = sum0;
+  int64_t j = 0;
+  for (; j + 2 * lanes <= n; j += 2 * lanes) {
+    const auto e0 = exp2(d, hn::MulSub(hn::LoadU(d, s + j), factor, top));
+    const auto e1 = exp2(d, hn::MulSub(hn::LoadU(d, s + j + lanes), factor, top));
+    sum0 = hn::Add(sum0, e0), sum1 = hn::Add(sum1, e1);
+    hn::StoreU(e0, d, s + j), hn::StoreU(e1, d, s + j + lanes);
+  }
+  for (; j < n; j += lanes) {
+    const auto exists = hn::FirstN(d, static_cast<size_t>(std::min(n - j, lanes)));
+    const auto e = hn::IfThenElseZero(exists, exp2(d, hn::MulSub(load(d, s + j, n - j, 0.0f), factor, top)));
+    sum0 = hn::Add(sum0, e);
+    store(d, e, s + j, n - j);
+  }
+  return hn::GetLane(hn::SumOfLanes(d, hn::Add(sum0, sum1)));
+}
+
+HWY_INLINE float largest_product(const float* s, int64_t n, float factor_value) {
+  const hn::ScalableTag<float> d;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  const auto factor = hn::Set(d, factor_value);
+  auto max = hn::Set(d, -INFINITY);
+  int64_t j = 0;
+  for (; j + lanes <= n; j += lanes) max = hn::Max(max, hn::Mul(hn::LoadU(d, s + j), factor));
+  if (j < n) {
+    const auto exists = hn::FirstN(d, static_cast<size_t>(n - j));
+    max = hn::Max(max, hn::IfThenElse(exists, hn::Mul(load(d, s + j, n - j, 0.0f), factor), hn::Set(d, -INFINITY)));
+  }
+  return hn::GetLane(hn::MaxOfLanes(d, max));
+}
+
+HWY_INLINE void scale_row(float* row, int64_t n, float factor) {
+  const hn::ScalableTag<float> d;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  const auto f = hn::Set(d, factor);
+  for (int64_t c = 0; c < n; c += lanes) hn::StoreU(hn::Mul(hn::LoadU(d, row + c), f), d, row + c);
+}
+
+// Forward: queries [first, last) of one head. q, y: (Tq, D), k, v: (Tk, D), lse: (Tq). scratch: forward_scratch.
+template <class T>
+void forward_head(const Attention& p, const T* q, const T* k, const T* v, T* y, float* lse, int64_t first, int64_t last,
+                  float* scratch) {
+  const hn::ScalableTag<float> d;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  const Cut cut(p);
+  const int64_t D = p.D, keys = p.visible(last - 1);
+  float *k_strips = scratch, *v_strips = k_strips + cut.strip_floats(kKeys, D) * ceil_div(p.Tk, kKeys);
+  float *s = v_strips + cut.strip_floats(D, p.Tk), *out = s + cut.queries * kPitch;
+  float *wide_q = out + cut.queries * cut.padded, *top = wide_q + (cut.copies ? cut.queries * cut.padded : 0);
+  float *sum = top + cut.queries + lanes, *before = sum + cut.queries + lanes;
+  const engine::Matrix k_rows(k, p.dtype, D, 1), v_columns(v, p.dtype, 1, D);
+  for (int64_t j = 0; j < keys; j += kKeys)
+    cut.pack(k_rows, j, std::min(kKeys, keys - j), D, k_strips + j / kKeys * cut.strip_floats(kKeys, D));
+  cut.pack(v_columns, 0, D, keys, v_strips);
+  const auto factor = static_cast<float>(p.factor() * std::numbers::log2e);
+
+  for (int64_t i0 = first; i0 < last; i0 += cut.queries) {
+    const int64_t rows = std::min(cut.queries, last - i0), tiles = cut.tiles(rows);
+    const auto tile_row = [&](int64_t t) { return rows * t / tiles; };
+    const float* a = reinterpret_cast<const float*>(q + i0 * D);
+    if (cut.copies) widen_rows(q + i0 * D, rows, D, cut.padded, wide_q), a = wide_q;
+    const int64_t a_line = cut.copies ? cut.padded : D;
+    std::fill_n(top, rows + lanes, -INFINITY), std::fill_n(sum, rows + lanes, 0.0f);
+    clear(out, 0, rows * cut.padded);
+
+    for (int64_t j0 = 0; j0 < p.visible(i0 + rows - 1); j0 += kKeys) {
+      // Keys of this block that query i sees; a tile takes as many as its last query.
+      const auto seen = [&](int64_t i) { return std::clamp<int64_t>(p.visible(i0 + i) - j0, 0, kKeys); };
+      for (int64_t t = 0; t < tiles; ++t) {
+        const int64_t r = tile_row(t), n = seen(tile_row(t + 1) - 1);
+        multiply(cut,
+                 {.a = a + r * a_line,
+                  .a_line = a_line,
+                  .a_step = 1,
+                  .b = {.at = k_strips + j0 / kKeys * cut.strip_floats(kKeys, D),
+                        .pitch = 0,
+                        .columns = std::min(kKeys, keys - j0),
+                        .rows = D},
+                  .to = s + r * kPitch,
+                  .pitch = kPitch,
+                  .add = false},
+                 tile_row(t + 1) - r, n, D);
+      }
+      for (int64_t i = 0; i < rows; ++i) {
+        before[i] = top[i];
+        top[i] = std::max(top[i], largest_product(s + i * kPitch, seen(i), factor));
+      }
+      for (int64_t i = 0; i < rows; i += lanes) {  // before: what the rows' sums are worth now
+        const auto change = exp2(d, hn::Sub(hn::LoadU(d, before + i), hn::LoadU(d, top + i)));
+        hn::StoreU(change, d, before + i);
+      }
+      for (int64_t t = 0; t < tiles; ++t) {
+        const int64_t r = tile_row(t), n = seen(tile_row(t + 1) - 1);
+        if (n == 0) continue;
+        for (int64_t i = r; i < tile_row(t + 1); ++i) {
+          const int64_t mine = seen(i);
+          if (mine > 0) {
+            sum[i] = sum[i] * before[i] + powers(s + i * kPitch, mine, factor, top[i]);
+            if (before[i] != 1) scale_row(out + i * cut.padded, cut.padded, before[i]);
+          }
+          clear(s + i * kPitch, mine, n);
+        }
+        multiply(cut,
+                 {.a = s + r * kPitch,
+                  .a_line = kPitch,
+                  .a_step = 1,
+                  .b = {.at = v_strips, .pitch = 0, .columns = D, .rows = keys, .first = j0},
+                  .to = out + r * cut.padded,
+                  .pitch = cut.padded,
+                  .add = true},
+                 tile_row(t + 1) - r, D, n);
+      }
+    }
+    for (int64_t i = 0; i < rows; ++i) {
+      const auto scale = hn::Set(d, 1 / sum[i]);
+      for (int64_t c = 0; c < D; c += lanes)
+        write(d, hn::Mul(hn::LoadU(d, out + i * cut.padded + c), scale), y + (i0 + i) * D + c, D - c);
+      lse[i0 + i] = (top[i] + std::log2(sum[i])) * std::numbers::ln2_v<float>;
+    }
+  }
+}
+
+int64_t forward_scratch(const AttentionShape& p) {
+  const Cut cut(p);
+  return cut.strip_floats(kKeys, p.D) * ceil_div(p.Tk, kKeys) + cut.strip_floats(p.D, p.Tk) +
+         cut.queries * (kPitch + cut.padded * (cut.copies ? 2 : 1) + 3) + 3 * cut.kernel.lanes;
+}
+
+// item: a head, cut into `chunks` runs of queries.
+void forward_item(const Attention& p, Args t, int64_t item, int64_t chunks, float* scratch) {
+  using A = Attention;
+  const int64_t head = item / chunks, chunk = item % chunks;
+  const int64_t kv = head / p.H * p.kv_heads() + head % p.H / p.group();
+  const int64_t first = p.Tq * chunk / chunks, last = p.Tq * (chunk + 1) / chunks;
+  for_float(p.dtype, [&]<class T>() HWY_ATTR {
+    forward_head(p, t[A::q].as<const T>() + head * p.Tq * p.D, t[A::k].as<const T>() + kv * p.Tk * p.D,
+                 t[A::v].as<const T>() + kv * p.Tk * p.D, t[A::y].as<T>() + head * p.Tq * p.D,
+                 t[A::lse].as<float>() + head * p.Tq, first, last, scratch);
+  });
+}
+
+template <class T>
+void narrow_rows(const float* from, int64_t n, T* to) {
+  const hn::ScalableTag<float> d;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  for (int64_t i = 0; i < n; i += lanes) write(d, load(d, from + i, n - i, 0.0f), to + i, n - i);
+}
+
+template <class T>
+HWY_INLINE float dot(const T* a, const T* b, int64_t n) {
+  const hn::ScalableTag<float> d;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  auto sum = hn::Zero(d);
+  for (int64_t i = 0; i < n; i += lanes) sum = hn::MulAdd(read(d, a + i, n - i), read(d, b + i, n - i), sum);
+  return hn::GetLane(hn::SumOfLanes(d, sum));
+}
+
+// A row of a block: s becomes p = 2^(s log2_factor - level), dp becomes ds = p (dp factor - delta); 0 from n on.
+HWY_INLINE void gradient_of_row(float* s, float* dp, int64_t n, int64_t end, float log2_factor, float level,
+                                float factor_value, float delta_value) {
+  const hn::ScalableTag<float> d;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  const auto to_log2 = hn::Set(d, log2_factor), top = hn::Set(d, level);
+  const auto factor = hn::Set(d, factor_value), delta = hn::Set(d, delta_value);
+  int64_t j = 0;
+  for (; j + lanes <= n; j += lanes) {
+    const auto e = exp2(d, hn::MulSub(hn::LoadU(d, s + j), to_log2, top));
+    hn::StoreU(hn::Mul(e, hn::MulSub(hn::LoadU(d, dp + j), factor, delta)), d, dp + j);
+    hn::StoreU(e, d, s + j);
+  }
+  if (j < n) {
+    const auto e = exp2(d, hn::MulSub(load(d, s + j, n - j, 0.0f), to_log2, top));
+    store(d, hn::Mul(e, hn::MulSub(load(d, dp + j, n - j, 0.0f), factor, delta)), dp + j, n - j);
+    store(d, e, s + j, n - j);
+  }
+  clear(s, n, end), clear(dp, n, end);
+}
+
+// One query head: adds to dk and dv, and to dq, (rows, D) in f32. q, dy, k: as the engine reads them, `line` apart.
+struct HeadGradient {
+  const float *q = nullptr, *dy = nullptr, *k = nullptr;
+  int64_t line = 0;
+  const float *lse = nullptr, *delta = nullptr;
+  float *dq = nullptr, *dk = nullptr, *dv = nullptr;
+};
+void backward_head(const AttentionShape& p, const engine::Matrix& k_rows, const engine::Matrix& v_rows,
+                   const HeadGradient& h, float* scratch) {
+  const Cut cut(p);
+  const int64_t D = p.D, line = h.line;
+  float *k_strips = scratch, *v_strips = k_strips + cut.strip_floats(kKeys, D);
+  float *s = v_strips + cut.strip_floats(kKeys, D), *ds = s + cut.queries * kPitch;
+  const auto factor = static_cast<float>(p.factor()),
+             log2_factor = static_cast<float>(p.factor() * std::numbers::log2e);
+
+  for (int64_t j0 = 0; j0 < p.Tk; j0 += kKeys) {
+    const int64_t keys = std::min(kKeys, p.Tk - j0), first = p.causal ? j0 / cut.queries * cut.queries : 0;
+    if (first < p.Tq) cut.pack(k_rows, j0, keys, D, k_strips), cut.pack(v_rows, j0, keys, D, v_strips);
+    const flash::Right k_columns{.at = k_strips, .pitch = 0, .columns = keys, .rows = D};
+    const flash::Right v_columns{.at = v_strips, .pitch = 0, .columns = keys, .rows = D};
+
+    for (int64_t i0 = first; i0 < p.Tq; i0 += cut.queries) {
+      const int64_t rows = std::min(cut.queries, p.Tq - i0), tiles = cut.tiles(rows);
+      const auto tile_row = [&](int64_t t) { return rows * t / tiles; };
+      const auto seen = [&](int64_t i) { return std::clamp<int64_t>(p.visible(i0 + i) - j0, 0, keys); };
+      for (int64_t t = 0; t < tiles; ++t) {
+        const int64_t r = tile_row(t), end = tile_row(t + 1), n = seen(end - 1);
+        multiply(cut, {h.q + (i0 + r) * line, line, 1, k_columns, s + r * kPitch, kPitch, false}, end - r, n, D);
+        multiply(cut, {h.dy + (i0 + r) * line, line, 1, v_columns, ds + r * kPitch, kPitch, false}, end - r, n, D);
+        for (int64_t i = r; i < end; ++i)
+          gradient_of_row(s + i * kPitch, ds + i * kPitch, seen(i), keys, log2_factor,
+                          h.lse[i0 + i] * std::numbers::log2e_v<float>, factor, factor * h.delta[i0 + i]);
+        if (n > 0)
+          multiply(cut, {ds + r * kPitch, kPitch, 1, {h.k + j0 * line, line}, h.dq + (i0 + r) * D, D, true}, end - r, D,
+                   n);
+      }
+      // Of the transposed products, rows are keys and k runs over the queries that see the first of them.
+      const int64_t key_tiles = cut.tiles(keys);
+      for (int64_t t = 0; t < key_tiles; ++t) {
+        const int64_t r = keys * t / key_tiles, count = keys * (t + 1) / key_tiles - r;
+        const int64_t i = p.causal ? std::max<int64_t>(0, j0 + r - i0) : 0;
+        if (i >= rows) continue;
+        multiply(cut, {s + i * kPitch + r, 1, kPitch, {h.dy + (i0 + i) * line, line}, h.dv + (j0 + r) * D, D, true},
+                 count, D, rows - i);
+        multiply(cut, {ds + i * kPitch + r, 1, kPitch, {h.q + (i0 + i) * line, line}, h.dk + (j0 + r) * D, D, true},
+                 count, D, rows - i);
+      }
+    }
+  }
+}
+
+int64_t backward_scratch(const AttentionShape& p) {
+  const Cut cut(p);
+  const int64_t wide = cut.copies ? (2 * p.Tq + p.Tk) * cut.padded : 0;
+  const int64_t sums = p.dtype == DType::f32 ? 0 : (p.Tq + 2 * p.Tk) * p.D;
+  return 2 * cut.strip_floats(kKeys, p.D) + 2 * cut.queries * kPitch + p.Tq + wide + sums + cut.kernel.lanes;
+}
+
+// item: a head of k and v with all queries that share it.
+void backward_item(const AttentionBackward& p, Args t, int64_t item, float* scratch) {
+  using A = AttentionBackward;
+  const Cut cut(p);
+  for_float(p.dtype, [&]<class T>() HWY_ATTR {
+    constexpr bool kInPlace = std::is_same_v<T, float>;  // gradients grow in the outputs
+    const T *k = t[A::k].as<const T>() + item * p.Tk * p.D, *v = t[A::v].as<const T>() + item * p.Tk * p.D;
+    T *dk = t[A::dk].as<T>() + item * p.Tk * p.D, *dv = t[A::dv].as<T>() + item * p.Tk * p.D;
+    float *delta = scratch + 2 * cut.strip_floats(kKeys, p.D) + 2 * cut.queries * kPitch, *free = delta + p.Tq;
+    const auto take = [&free](int64_t n) { return std::exchange(free, free + n); };
+    HeadGradient h{.line = p.D};
+    float *wide_q = nullptr, *wide_dy = nullptr;
+    if (cut.copies) {
+      float* wide_k = take(p.Tk * cut.padded);
+      widen_rows(k, p.Tk, p.D, cut.padded, wide_k);
+      wide_q = take(p.Tq * cut.padded), wide_dy = take(p.Tq * cut.padded);
+      h.k = wide_k, h.q = wide_q, h.dy = wide_dy, h.line = cut.padded;
+    } else {
+      h.k = reinterpret_cast<const float*>(k);
+    }
+    h.delta = delta;
+    h.dk = kInPlace ? reinterpret_cast<float*>(dk) : take(p.Tk * p.D);
+    h.dv = kInPlace ? reinterpret_cast<float*>(dv) : take(p.Tk * p.D);
+    float* dq_sums = kInPlace ? nullptr : take(p.Tq * p.D);
+    clear(h.dk, 0, p.Tk * p.D), clear(h.dv, 0, p.Tk * p.D);
+    for (int64_t g = 0; g < p.group(); ++g) {
+      const int64_t row = (item * p.group() + g) * p.Tq;
+      const T *q = t[A::q].as<const T>() + row * p.D, *dy = t[A::dy].as<const T>() + row * p.D;
+      const T* y = t[A::y].as<const T>() + row * p.D;
+      T* dq = t[A::dq].as<T>() + row * p.D;
+      for (int64_t i = 0; i < p.Tq; ++i) delta[i] = dot(dy + i * p.D, y + i * p.D, p.D);
+      if (cut.copies) {
+        widen_rows(q, p.Tq, p.D, cut.padded, wide_q), widen_rows(dy, p.Tq, p.D, cut.padded, wide_dy);
+      } else {
+        h.q = reinterpret_cast<const float*>(q), h.dy = reinterpret_cast<const float*>(dy);
+      }
+      h.lse = t[A::lse].as<const float>() + row;
+      h.dq = kInPlace ? reinterpret_cast<float*>(dq) : dq_sums;
+      clear(h.dq, 0, p.Tq * p.D);
+      backward_head(p, engine::Matrix(k, p.dtype, p.D, 1), engine::Matrix(v, p.dtype, p.D, 1), h, scratch);
+      if (!kInPlace) narrow_rows(h.dq, p.Tq * p.D, dq);
+    }
+    if (!kInPlace) narrow_rows(h.dk, p.Tk * p.D, dk), narrow_rows(h.dv, p.Tk * p.D, dv);
+  });
+}
+
+}  // namespace duet::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace duet {
+namespace {
+HWY_EXPORT(forward_item);
+HWY_EXPORT(forward_scratch);
+HWY_EXPORT(backward_item);
+HWY_EXPORT(backward_scratch);
+
+Plan attention_tuned(const Attention& p, CpuContext& cpu) {
+  if (!has_vectors(p.dtype)) return Unsupported{kNoVectors};
+  const int64_t heads = p.B * p.H;
+  // Enough parts for the threads, none so short that packing k and v shows.
+  constexpr int64_t kShortest = 128;
+  const int64_t wanted = cpu.threads() == 1 ? 1 : ceil_div(4 * cpu.threads(), std::max<int64_t>(1, heads));
+  const int64_t chunks = std::clamp<int64_t>(p.Tq / kShortest, 1, wanted);
+  Scratch scratch(cpu, HWY_DYNAMIC_DISPATCH(forward_scratch)(p));
+  return [p, heads, chunks, scratch = std::move(scratch), &cpu](Args t) mutable {
+    if (p.Tq == 0) return;
+    cpu.parallel_for(heads * chunks, 1, [&](int64_t first, int64_t last) {
+      for (int64_t i = first; i < last; ++i) HWY_DYNAMIC_DISPATCH(forward_item)(p, t, i, chunks, scratch.mine());
+    });
+  };
+}
+DUET_REGISTER(attention_tuned);  // cpu.tuned
+
+Plan attention_backward_tuned(const AttentionBackward& p, CpuContext& cpu) {
+  if (!has_vectors(p.dtype)) return Unsupported{kNoVectors};
+  Scratch scratch(cpu, HWY_DYNAMIC_DISPATCH(backward_scratch)(p));
+  return [p, scratch = std::move(scratch), &cpu](Args t) mutable {
+    cpu.parallel_for(p.B * p.kv_heads(), 1, [&](int64_t first, int64_t last) {
+      for (int64_t i = first; i < last; ++i) HWY_DYNAMIC_DISPATCH(backward_item)(p, t, i, scratch.mine());
+    });
+  };
+}
+DUET_REGISTER(attention_backward_tuned);  // cpu.tuned
+
+}  // namespace
+}  // namespace duet
+#endif

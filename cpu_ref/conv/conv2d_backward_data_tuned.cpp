@@ -1,0 +1,168 @@
+// Implicit GEMM. An input pixel meets dy as an output pixel meets x: dx (c, pixels) = w' (c, k r s) dy (k r s, pixels),
+// or with nhwc the same turned round. With strides, pixels whose row and column leave the same remainders meet the same
+// taps: each such phase is a product of its own, and no product with a zero between is formed (arXiv:1603.07285, 4.6).
+#include <cstring>
+#include <vector>
+
+#include "core/registry.h"
+#include "cpu_ref/conv/depthwise.h"
+#include "cpu_ref/conv/pixels.h"
+#include "cpu_ref/scratch.h"
+#include "ops/conv/conv2d_backward.h"
+
+namespace duet {
+namespace {
+using engine::Engine, engine::Gather, engine::Matrix, engine::Pixels, engine::Places, engine::TurnedFilter;
+
+constexpr int64_t kDepthwiseGrain = 1 << 18;  // products of a task: some 10 microseconds
+
+// The taps that meet positions `phase`, phase + stride, ... of one axis: position phase + i * stride meets offset[t] + i
+// in dy under tap[t].
+struct Taps {
+  int64_t positions = 0;
+  std::vector<int64_t> tap, offset;
+  Taps(int64_t phase, int64_t size, int64_t pad, int64_t taps, int64_t dil, int64_t stride)
+      : positions(size <= phase ? 0 : ceil_div(size - phase, stride)) {
+    for (int64_t t = 0; t < taps; ++t)
+      if ((phase + pad - t * dil) % stride == 0) tap.push_back(t), offset.push_back((phase + pad - t * dil) / stride);
+  }
+};
+
+// A product of its own: the pixels of dx whose row and column leave the same remainders.
+struct Phase {
+  int64_t first;  // element of dx, in the first image
+  Gather gather;
+  std::vector<int64_t> taps;  // of the filter: r * s
+  Places places;
+};
+
+// Those that meet any tap.
+std::vector<Phase> phases_of(const Conv2d& p) {
+  const bool last = p.layout == Layout::nhwc;
+  const int64_t pixel_step = last ? p.c : 1;
+  std::vector<Phase> phases;
+  for (int64_t a = 0; a < std::min(p.stride_h, p.h); ++a)
+    for (int64_t b = 0; b < std::min(p.stride_w, p.w); ++b) {
+      const Taps down(a, p.h, p.pad_h, p.r, p.dil_h, p.stride_h), across(b, p.w, p.pad_w, p.s, p.dil_w, p.stride_w);
+      Gather gather{.dtype = p.dtype,
+                    .channels_last = last,
+                    .channels = p.k,
+                    .h = p.ho(),
+                    .w = p.wo(),
+                    .depth = p.group_k(),
+                    .ho = down.positions,
+                    .wo = across.positions,
+                    .down = down.offset,
+                    .across = across.offset};
+      if (gather.k() == 0 || p.ho() * p.wo() == 0) continue;
+      std::vector<int64_t> taps;
+      for (const int64_t r : down.tap)
+        for (const int64_t s : across.tap) taps.push_back(r * p.s + s);
+      phases.push_back({.first = (a * p.w + b) * pixel_step,
+                        .gather = std::move(gather),
+                        .taps = std::move(taps),
+                        .places = {.height = down.positions,
+                                   .width = across.positions,
+                                   .image_step = p.c * p.h * p.w,
+                                   .row_step = p.stride_h * p.w * pixel_step,
+                                   .column_step = p.stride_w * pixel_step}});
+    }
+  return phases;
+}
+bool cover(const Conv2d& p, const std::vector<Phase>& phases) {
+  return static_cast<int64_t>(phases.size()) == std::min(p.stride_h, p.h) * std::min(p.stride_w, p.w);
+}
+
+void clear(const CpuContext& cpu, void* dx, int64_t bytes) {
+  constexpr int64_t kPiece = 1 << 18;
+  cpu.parallel_for(ceil_div(bytes, kPiece), 1, [&](int64_t first, int64_t end) {
+    std::memset(static_cast<char*>(dx) + first * kPiece, 0,
+                static_cast<size_t>(std::min(bytes, end * kPiece) - first * kPiece));
+  });
+}
+
+Plan depthwise(const Conv2d& p, CpuContext& cpu) {
+  using P = Conv2dBackwardData;
+  const int64_t size = size_of(p.dtype), pixels = p.ho() * p.wo(), plane = p.h * p.w;
+  std::vector<int64_t> first;
+  std::vector<engine::Depthwise> phases;
+  int64_t floats = 0;
+  std::vector<Phase> cut = phases_of(p);
+  const bool complete = cover(p, cut);
+  for (Phase& phase : cut) {
+    first.push_back(phase.first);
+    phases.emplace_back(std::move(phase.gather), std::move(phase.taps), phase.places);
+    floats = std::max(floats, phases.back().floats());
+  }
+  const int64_t grain = std::max<int64_t>(1, kDepthwiseGrain / std::max<int64_t>(1, p.r * p.s * plane));
+  auto run = [=, &cpu, phases = std::move(phases), scratch = Scratch(cpu, floats)](Args t) mutable {
+    const auto* w = static_cast<const char*>(t[P::filter].data);
+    const auto* dy = static_cast<const char*>(t[P::dy].data);
+    auto* dx = static_cast<char*>(t[P::dx].data);
+    if (!complete) clear(cpu, dx, p.n * p.c * plane * size);
+    cpu.parallel_for(p.n * p.c, grain, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i)
+        for (size_t f = 0; f < phases.size(); ++f)
+          phases[f].convolve(dy + i * pixels * size, w + i % p.c * p.r * p.s * size, dx + (i * plane + first[f]) * size,
+                             scratch.mine());
+    });
+  };
+  return Plan(std::move(run)).with("direct, plane by plane");
+}
+
+Plan conv2d_backward_data_tuned(const Conv2dBackwardData& problem, CpuContext& cpu) {
+  using P = Conv2dBackwardData;
+  const Conv2d& p = problem.conv;
+  if (p.math == Math::tf32) return Unsupported{"no TF32 on a CPU"};
+  if (p.dtype == DType::f64) return Unsupported{"dtype f64"};
+  if (engine::is_depthwise(p)) return depthwise(p, cpu);
+  const bool last = p.layout == Layout::nhwc;
+  const int64_t size = size_of(p.dtype), channel_step = last ? 1 : p.h * p.w;
+
+  std::vector<Phase> phases = phases_of(p);
+  std::vector<Engine> engines;
+  int64_t workspace = 0;
+  for (const Phase& phase : phases) {
+    const int64_t pixels = p.n * phase.places.height * phase.places.width;
+    const engine::Storage indexed{.dtype = p.dtype, .indexed = true};
+    const engine::Shape shape{.m = last ? pixels : p.group_c(),
+                              .n = last ? p.group_c() : pixels,
+                              .k = phase.gather.k(),
+                              .result = p.dtype,
+                              .a = indexed,
+                              .b = indexed};
+    workspace += engines.emplace_back(cpu, shape, p.groups).workspace_bytes();
+  }
+  const std::string algorithm = engines.empty() ? "nothing to add" : "implicit GEMM, " + engines.front().describe();
+  const int64_t bytes = p.n * p.c * p.h * p.w * size;
+  const bool dense = p.stride_h == 1 && p.stride_w == 1, complete = cover(p, phases);
+
+  auto run = [=, &cpu, phases = std::move(phases), engines = std::move(engines)](Args t) {
+    const auto* w = static_cast<const char*>(t[P::filter].data);
+    const auto* dy = static_cast<const char*>(t[P::dy].data);
+    auto* dx = static_cast<char*>(t[P::dx].data);
+    if (!complete) clear(cpu, dx, bytes);
+    for (size_t f = 0; f < phases.size(); ++f) {
+      const Phase& phase = phases[f];
+      engines[f].each([&](int64_t group, float* lane) {
+        const Pixels source(phase.gather, dy + group * p.group_k() * (last ? 1 : p.ho() * p.wo()) * size);
+        const TurnedFilter filter(p, phase.taps, w + group * p.group_k() * p.group_c() * p.r * p.s * size);
+        engine::Result result{.c = dx + (phase.first + group * p.group_c() * channel_step) * size,
+                              .dtype = p.dtype,
+                              .step = last ? p.c : channel_step};
+        if (last) {
+          result.rows = dense ? nullptr : &phase.places;
+          engines[f].multiply(source, filter, result, lane);
+        } else {
+          result.columns = &phase.places;
+          engines[f].multiply(filter, source, result, lane);
+        }
+      });
+    }
+  };
+  return Plan(std::move(run)).with(algorithm, workspace);
+}
+DUET_REGISTER(conv2d_backward_data_tuned);  // cpu.tuned
+
+}  // namespace
+}  // namespace duet

@@ -1,0 +1,174 @@
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "cpu_ref/conv/depthwise.cpp"  // compiled once per instruction set
+#include "cpu_ref/conv/depthwise.h"
+
+#include <hwy/foreach_target.h>
+
+#include <algorithm>
+
+#include "cpu_ref/floats-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace duet::engine::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+using namespace duet::HWY_NAMESPACE;  // NOLINT: read, write, for_float
+using View = Depthwise::View;
+
+constexpr int kRowsAtOnce = 7;  // enough sums to hide a multiply-add's latency; divides 7, 14, 28, 56 and 112
+
+template <int kRows, class T>
+HWY_INLINE void rows_of(const View& v, const float* copy, const T* filter, T* y) {
+  const hn::ScalableTag<float> d;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  for (int64_t j = 0; j < v.wo; j += lanes) {
+    hn::Vec<decltype(d)> sum[kRows];
+#pragma GCC unroll 8
+    for (int q = 0; q < kRows; ++q) sum[q] = hn::Zero(d);
+    for (int64_t t = 0; t < v.taps; ++t) {
+      const auto weight = hn::Set(d, static_cast<float>(filter[v.tap[t]]));
+      const float* from = copy + v.offset[t] + j;
+#pragma GCC unroll 8
+      for (int q = 0; q < kRows; ++q) sum[q] = hn::MulAdd(weight, hn::LoadU(d, from + q * v.row_step), sum[q]);
+    }
+#pragma GCC unroll 8
+    for (int q = 0; q < kRows; ++q) {
+      T* to = y + q * v.places.row_step + j * v.places.column_step;
+      const int64_t left = v.wo - j;
+      if (v.places.column_step == 1) {
+        write(d, sum[q], to, left);
+      } else {
+        HWY_ALIGN float one[hn::MaxLanes(d)];
+        hn::Store(sum[q], d, one);
+        for (int64_t i = 0; i < std::min(lanes, left); ++i) to[i * v.places.column_step] = static_cast<T>(one[i]);
+      }
+    }
+  }
+}
+
+void convolve_plane(const View& v, const float* copy, const void* filter, void* y) {
+  for_float(v.dtype, [&]<class T>() {
+    const auto* f = static_cast<const T*>(filter);
+    int64_t i = 0;
+    for (; i + kRowsAtOnce <= v.ho; i += kRowsAtOnce)
+      rows_of<kRowsAtOnce>(v, copy + i * v.row_step, f, static_cast<T*>(y) + i * v.places.row_step);
+    for (; i < v.ho; ++i) rows_of<1>(v, copy + i * v.row_step, f, static_cast<T*>(y) + i * v.places.row_step);
+  });
+}
+
+// sums (taps, lanes) += one image's products.
+void gradient_plane(const View& v, const float* copy, const void* dy, float* sums) {
+  const hn::ScalableTag<float> d;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  constexpr int64_t kBand = 28;  // rows, of dy and of the copy, that stay in L1 while the taps pass
+  for_float(v.dtype, [&]<class T>() {
+    for (int64_t first = 0; first < v.ho; first += kBand) {
+      const int64_t end = std::min(v.ho, first + kBand);
+      for (int64_t t = 0; t < v.taps; ++t) {
+        auto even = hn::Load(d, sums + t * lanes), odd = hn::Zero(d), third = hn::Zero(d), fourth = hn::Zero(d);
+        for (int64_t j = 0; j < v.wo; j += lanes) {
+          const int64_t left = v.wo - j;
+          const T* from = static_cast<const T*>(dy) + first * v.wo + j;
+          const float* x = copy + v.offset[t] + first * v.row_step + j;
+          const auto product = [&](int64_t q, auto sum) HWY_ATTR {
+            return hn::MulAdd(read(d, from + q * v.wo, left), hn::LoadU(d, x + q * v.row_step), sum);
+          };
+          int64_t q = 0;
+          for (; q + 4 <= end - first; q += 4) {
+            even = product(q, even), odd = product(q + 1, odd);
+            third = product(q + 2, third), fourth = product(q + 3, fourth);
+          }
+          for (; q < end - first; ++q) even = product(q, even);
+        }
+        hn::Store(hn::Add(hn::Add(even, odd), hn::Add(third, fourth)), d, sums + t * lanes);
+      }
+    }
+  });
+}
+
+void store_gradient(const View& v, const float* sums, void* dw) {
+  const hn::ScalableTag<float> d;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  for_float(v.dtype, [&]<class T>() {
+    for (int64_t t = 0; t < v.taps; ++t)
+      static_cast<T*>(dw)[v.tap[t]] = static_cast<T>(hn::GetLane(hn::SumOfLanes(d, hn::Load(d, sums + t * lanes))));
+  });
+}
+
+void lanes_of(int64_t* lanes) { *lanes = static_cast<int64_t>(hn::Lanes(hn::ScalableTag<float>())); }
+
+}  // namespace duet::engine::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace duet::engine {
+namespace {
+HWY_EXPORT(convolve_plane);
+HWY_EXPORT(gradient_plane);
+HWY_EXPORT(store_gradient);
+HWY_EXPORT(lanes_of);
+
+int64_t lanes() {
+  int64_t n = 0;
+  HWY_DYNAMIC_DISPATCH(lanes_of)(&n);
+  return n;
+}
+int64_t aligned(int64_t floats) { return ceil_div(floats, 16) * 16; }
+}  // namespace
+
+Depthwise::Depthwise(Gather gather, std::vector<int64_t> tap, const Places& places)
+    : g_(std::move(gather)), tap_(std::move(tap)), places_(places) {
+  const auto [up, low] = std::minmax_element(g_.down.begin(), g_.down.end());
+  const auto [left, right] = std::minmax_element(g_.across.begin(), g_.across.end());
+  row0_ = *up, column0_ = *left;
+  rows_ = (g_.ho - 1) * g_.stride_h + *low - *up + 1;
+  // Whole vectors of columns, zeros beyond the image: they meet zeros in the gradient, so they must be numbers.
+  width_ = ceil_div(g_.wo, lanes()) * lanes() + (*right - *left) / g_.stride_w + 1;
+  row_step_ = g_.stride_w * width_;
+  for (const int64_t down : g_.down)
+    for (const int64_t across : g_.across) {
+      const int64_t column = across - column0_;
+      offset_.push_back((down - row0_) * row_step_ + column % g_.stride_w * width_ + column / g_.stride_w);
+    }
+  slack_ = aligned(rows_ * row_step_) - rows_ * row_step_ + static_cast<int64_t>(tap_.size()) * lanes();
+}
+
+void Depthwise::copy(const void* x, float* memory) const {
+  for (int64_t b = 0; b < g_.stride_w; ++b)
+    copy_plane({.x = x,
+                .dtype = g_.dtype,
+                .h = g_.h,
+                .w = g_.w,
+                .row0 = row0_,
+                .column0 = column0_ + b,
+                .rows = rows_,
+                .columns = width_,
+                .step = row_step_,
+                .to = memory + b * width_,
+                .stride = g_.stride_w});
+}
+
+Depthwise::View Depthwise::view() const {
+  return {
+      g_.dtype, g_.ho, g_.wo, g_.stride_h * row_step_, offset_.data(), tap_.data(), static_cast<int64_t>(tap_.size()),
+      places_};
+}
+
+void Depthwise::convolve(const void* x, const void* filter, void* y, float* memory) const {
+  copy(x, memory);
+  HWY_DYNAMIC_DISPATCH(convolve_plane)(view(), memory, filter, y);
+}
+
+void Depthwise::gradient(const void* x, const void* dy, void* dw, int64_t images, int64_t image_x, int64_t image_y,
+                         float* memory) const {
+  float* sums = memory + aligned(rows_ * row_step_);
+  std::fill_n(sums, static_cast<int64_t>(tap_.size()) * lanes(), 0.0f);
+  const int64_t size = size_of(g_.dtype);
+  for (int64_t n = 0; n < images; ++n) {
+    copy(static_cast<const char*>(x) + n * image_x * size, memory);
+    HWY_DYNAMIC_DISPATCH(gradient_plane)(view(), memory, static_cast<const char*>(dy) + n * image_y * size, sums);
+  }
+  HWY_DYNAMIC_DISPATCH(store_gradient)(view(), sums, dw);
+}
+
+}  // namespace duet::engine
+#endif

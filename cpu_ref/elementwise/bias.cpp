@@ -1,0 +1,28 @@
+// The judge of bias and its backward.
+#include "ops/elementwise/bias.h"
+
+#include "core/registry.h"
+
+namespace duet {
+
+void Bias::reference(Inputs in, int64_t chunk, Expect& expect) const {
+  in_chunk(elements(), chunk, [&](int64_t i) {
+    const double sum = in[x][i] + in[bias][i / inner % c];
+    expect(y, i, act == Act::relu ? std::max(sum, 0.0) : sum);
+  });
+}
+DUET_PROBLEM(Bias);
+
+void BiasBackward::reference(Inputs in, int64_t channel, Expect& expect) const {
+  double sum = 0, magnitude = 0;
+  for (int64_t o = 0; o < outer; ++o)
+    for (int64_t i = (o * c + channel) * inner, end = i + inner; i < end; ++i) {
+      const double g = act == Act::relu && !(in[y][i] > 0) ? 0 : in[dy][i];
+      sum += g, magnitude += std::abs(g);
+      if (act == Act::relu) expect(dx, i, g);
+    }
+  expect(dbias, channel, sum, magnitude);
+}
+DUET_PROBLEM(BiasBackward);
+
+}  // namespace duet

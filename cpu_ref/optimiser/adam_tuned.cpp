@@ -1,0 +1,98 @@
+// One pass over g, p, m and v; threads share the elements in pieces. Stores are plain: all but g are in cache, just read.
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "cpu_ref/optimiser/adam_tuned.cpp"  // compiled once per instruction set
+#include <hwy/foreach_target.h>
+
+#include <cmath>
+
+#include "core/registry.h"
+#include "cpu_ref/floats-inl.h"
+#include "cpu_ref/optimiser/adam_step.h"
+#include "cpu_ref/optimiser/mixed-inl.h"
+#include "cpu_ref/optimiser/mixed.h"
+#include "cpu_ref/pieces.h"
+#include "ops/optimiser/adam.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace duet::HWY_NAMESPACE {
+
+// from, to: as for_state gives them.
+template <class T, class S>
+void adam_run(const AdamStep& a, const T* g, S* from, S* m, S* v, T* to, int64_t n) {
+  const hn::ScalableTag<float> d;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  const auto keep1 = hn::Set(d, a.keep1), take1 = hn::Set(d, a.take1), keep2 = hn::Set(d, a.keep2),
+             take2 = hn::Set(d, a.take2);
+  const auto decay = hn::Set(d, a.decay), shrink = hn::Set(d, a.shrink), eps = hn::Set(d, a.eps);
+  const auto rate = hn::Set(d, a.rate), correct = hn::Set(d, a.correct);
+  for (int64_t i = 0; i < n; i += lanes) {
+    const int64_t left = n - i;
+    const auto weight = read(d, from + i, left), gradient = hn::MulAdd(decay, weight, read(d, g + i, left));
+    const auto mean = hn::MulAdd(keep1, read(d, m + i, left), hn::Mul(take1, gradient));
+    const auto square = hn::MulAdd(keep2, read(d, v + i, left), hn::Mul(hn::Mul(take2, gradient), gradient));
+    const auto step = hn::Div(hn::Mul(rate, mean), hn::MulAdd(hn::Sqrt(square), correct, eps));
+    const auto updated = hn::Sub(hn::NegMulAdd(shrink, weight, weight), step);
+    write(d, mean, m + i, left);
+    write(d, square, v + i, left);
+    write(d, updated, from + i, left);
+    if (to) write(d, updated, to + i, left);
+  }
+}
+
+template <class P>
+HWY_INLINE void run_piece(const P& p, const AdamStep& step, Args t, int64_t first, int64_t last) {
+  for_float(p.dtype, [&]<class T>() HWY_ATTR {
+    for_state<T>(p, t, first, [&]<class S>(S* from, T* to) HWY_ATTR {
+      adam_run(step, t[P::g].template as<const T>() + first, from, t[P::m].template as<S>() + first,
+               t[P::v].template as<S>() + first, to, last - first);
+    });
+  });
+}
+void adam_piece(const Adam& p, const AdamStep& step, Args t, int64_t first, int64_t last) {
+  run_piece(p, step, t, first, last);
+}
+void adamw_piece(const AdamW& p, const AdamStep& step, Args t, int64_t first, int64_t last) {
+  run_piece(p, step, t, first, last);
+}
+
+}  // namespace duet::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace duet {
+namespace {
+HWY_EXPORT(adam_piece);
+HWY_EXPORT(adamw_piece);
+
+// Counts the step and says its constants.
+template <bool kDecoupled>
+AdamStep begin(const AdamOf<kDecoupled>& p, Args t) {
+  using P = AdamOf<kDecoupled>;
+  const int32_t done = ++*t[P::step].template as<int32_t>();
+  return adam_step(p, kDecoupled, *t[P::lr].template as<const float>(), done);
+}
+
+Plan adam_tuned(const Adam& p, CpuContext& cpu) {
+  if (!has_vectors(p.dtype)) return Unsupported{kNoVectors};
+  return [p, &cpu](Args t) {
+    if (skips(p, t)) return;
+    in_pieces(cpu, p.n, [&, step = begin(p, t)](int64_t first, int64_t last) {
+      HWY_DYNAMIC_DISPATCH(adam_piece)(p, step, t, first, last);
+    });
+  };
+}
+DUET_REGISTER(adam_tuned);  // cpu.tuned
+
+Plan adamw_tuned(const AdamW& p, CpuContext& cpu) {
+  if (!has_vectors(p.dtype)) return Unsupported{kNoVectors};
+  return [p, &cpu](Args t) {
+    if (skips(p, t)) return;
+    in_pieces(cpu, p.n, [&, step = begin(p, t)](int64_t first, int64_t last) {
+      HWY_DYNAMIC_DISPATCH(adamw_piece)(p, step, t, first, last);
+    });
+  };
+}
+DUET_REGISTER(adamw_tuned);  // cpu.tuned
+}  // namespace
+}  // namespace duet
+#endif

@@ -1,0 +1,63 @@
+// One pass over g, p and v; threads share the elements in pieces. Stores are plain: p and v are in cache, just read.
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "cpu_ref/optimiser/rmsprop_tuned.cpp"  // compiled once per instruction set
+#include <hwy/foreach_target.h>
+
+#include "core/registry.h"
+#include "cpu_ref/floats-inl.h"
+#include "cpu_ref/optimiser/mixed-inl.h"
+#include "cpu_ref/optimiser/mixed.h"
+#include "cpu_ref/pieces.h"
+#include "ops/optimiser/rmsprop.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace duet::HWY_NAMESPACE {
+
+// from, to: as for_state gives them.
+template <class T, class S>
+void rmsprop_run(const Rmsprop& a, const T* g, float lr, S* from, S* v, T* to, int64_t n) {
+  const hn::ScalableTag<float> d;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  const auto keep = hn::Set(d, static_cast<float>(a.alpha)), take = hn::Set(d, static_cast<float>(1 - a.alpha));
+  const auto eps = hn::Set(d, static_cast<float>(a.eps)), rate = hn::Set(d, lr);
+  for (int64_t i = 0; i < n; i += lanes) {
+    const int64_t left = n - i;
+    const auto gradient = read(d, g + i, left);
+    const auto square = hn::MulAdd(keep, read(d, v + i, left), hn::Mul(hn::Mul(take, gradient), gradient));
+    const auto step = hn::Div(hn::Mul(rate, gradient), hn::Add(hn::Sqrt(square), eps));
+    const auto updated = hn::Sub(read(d, from + i, left), step);
+    write(d, square, v + i, left);
+    write(d, updated, from + i, left);
+    if (to) write(d, updated, to + i, left);
+  }
+}
+
+void rmsprop_piece(const Rmsprop& a, Args t, int64_t first, int64_t last) {
+  using P = Rmsprop;
+  for_float(a.dtype, [&]<class T>() HWY_ATTR {
+    for_state<T>(a, t, first, [&]<class S>(S* from, T* to) HWY_ATTR {
+      rmsprop_run(a, t[P::g].as<const T>() + first, *t[P::lr].as<const float>(), from, t[P::v].as<S>() + first, to,
+                  last - first);
+    });
+  });
+}
+
+}  // namespace duet::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace duet {
+namespace {
+HWY_EXPORT(rmsprop_piece);
+
+Plan rmsprop_tuned(const Rmsprop& p, CpuContext& cpu) {
+  if (!has_vectors(p.dtype)) return Unsupported{kNoVectors};
+  return [p, &cpu](Args t) {
+    if (skips(p, t)) return;
+    in_pieces(cpu, p.n, [&](int64_t first, int64_t last) { HWY_DYNAMIC_DISPATCH(rmsprop_piece)(p, t, first, last); });
+  };
+}
+DUET_REGISTER(rmsprop_tuned);  // cpu.tuned
+}  // namespace
+}  // namespace duet
+#endif

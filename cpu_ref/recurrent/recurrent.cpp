@@ -1,0 +1,194 @@
+// The judge of rnn_tanh, gru and lstm and their backward passes: serial, in double, the contract's formulas and nothing
+// else. Beside each value goes how far rounding may carry it, see RecurrentBase::tolerance_of.
+#include "ops/recurrent/recurrent.h"
+
+#include "core/registry.h"
+
+namespace duet {
+namespace running {
+
+// A value and its error in units of the tolerance's `terms`. Every operation rounds: it adds its result to the error.
+struct Value {
+  double v = 0, e = 0;
+};
+Value exact(double v) { return {v, 0}; }
+Value operator+(Value a, Value b) { return {a.v + b.v, a.e + b.e + std::abs(a.v + b.v)}; }
+Value operator-(Value a, Value b) { return {a.v - b.v, a.e + b.e + std::abs(a.v - b.v)}; }
+Value operator*(Value a, Value b) {
+  return {a.v * b.v, std::abs(a.v) * b.e + std::abs(b.v) * a.e + std::abs(a.v * b.v)};
+}
+// Absolute errors: 1 - 2 / (1 + exp(2 x)) is allowed.
+Value tanh(Value a) {
+  const double t = std::tanh(a.v);
+  return {t, (1 - t * t) * a.e + 1};
+}
+Value logistic(Value a) {
+  const double s = 1 / (1 + std::exp(-a.v));
+  return {s, s * (1 - s) * a.e + 1};
+}
+void add_product(Value& sum, double a, Value b) {  // the errors of a sum: of each term once
+  sum.v += a * b.v, sum.e += std::abs(a) * (std::abs(b.v) + b.e);
+}
+
+using Row = std::vector<Value>;
+Row zeros(int64_t n) { return Row(static_cast<size_t>(n)); }
+Value& at(Row& row, int64_t i) { return row[static_cast<size_t>(i)]; }
+
+}  // namespace running
+using namespace running;  // NOLINT: the arithmetic of values with errors
+
+template <Cell kCell>
+void Recurrent<kCell>::reference(Inputs in, int64_t slice, Expect& expect) const {
+  constexpr int64_t G = Base::G, K = Base::K, kBiases = biases_of(kCell);
+  const int64_t dir = slice / B, b = slice % B;
+  Row h = zeros(H), c = zeros(H), a = zeros(G * H), m = zeros(H);
+  for (int64_t j = 0; j < H; ++j) at(h, j) = exact(in[h0][slice * H + j]);
+  if constexpr (has_c)
+    for (int64_t j = 0; j < H; ++j) at(c, j) = exact(in[c0][slice * H + j]);
+
+  for (int64_t step = 0; step < T; ++step) {
+    const int64_t t = dir == 0 ? step : T - 1 - step;
+    for (int64_t g = 0; g < G * H; ++g) {
+      const bool apart = kCell == Cell::gru && g >= 2 * H;  // m: kept from what x gives until r has been applied
+      Value& sum = at(a, g) = Value{};
+      Value& recurrent = apart ? (at(m, g - 2 * H) = Value{}) : sum;
+      add_product(sum, 1, exact(in[bias][(dir * kBiases) * G * H + g]));
+      if (kBiases == 2) add_product(recurrent, 1, exact(in[bias][(dir * kBiases + 1) * G * H + g]));
+      for (int64_t i = 0; i < I; ++i)
+        add_product(sum, in[w][(dir * G * H + g) * I + i], exact(in[x][(t * B + b) * I + i]));
+      for (int64_t j = 0; j < H; ++j) add_product(recurrent, in[r][(dir * G * H + g) * H + j], at(h, j));
+    }
+    for (int64_t j = 0; j < H; ++j) {
+      const int64_t kept = ((dir * T + t) * B + b) * K * H + j;
+      const auto keep = [&](int64_t part, Value value) { expect(reserve, kept + part * H, value.v, value.e); };
+      if constexpr (kCell == Cell::lstm) {
+        const Value i = logistic(at(a, j)), f = logistic(at(a, H + j)), g = tanh(at(a, 2 * H + j)),
+                    o = logistic(at(a, 3 * H + j));
+        at(c, j) = f * at(c, j) + i * g, at(h, j) = o * tanh(at(c, j));
+        keep(0, i), keep(1, f), keep(2, g), keep(3, o), keep(4, at(c, j));
+      } else if constexpr (kCell == Cell::gru) {
+        const Value z = logistic(at(a, j)), r = logistic(at(a, H + j)), n = tanh(at(a, 2 * H + j) + r * at(m, j));
+        at(h, j) = (exact(1) - z) * n + z * at(h, j);
+        keep(0, z), keep(1, r), keep(2, n), keep(3, at(m, j));
+      } else {
+        at(h, j) = tanh(at(a, j));
+      }
+      expect(y, (t * B + b) * this->directions() * H + dir * H + j, at(h, j).v, at(h, j).e);
+    }
+  }
+  for (int64_t j = 0; j < H; ++j) {
+    expect(hT, slice * H + j, at(h, j).v, at(h, j).e);
+    if constexpr (has_c) expect(cT, slice * H + j, at(c, j).v, at(c, j).e);
+  }
+}
+
+namespace running {
+
+// One sequence in one direction, backward: step(t, da, dm, before) with the gradients before the gates, in gru dm of
+// what r multiplies, and the state before the step. dh and dc are left as the gradients of h0 and c0.
+template <class P>
+void walk_back(const P& p, Inputs in, int64_t dir, int64_t b, Row& dh, Row& dc, auto&& step) {
+  constexpr Cell kCell = P::kind;
+  constexpr int64_t G = P::G, K = P::K;
+  const int64_t T = p.T, B = p.B, H = p.H, wide = p.directions() * H;
+  Row da = zeros(G * H), dm = zeros(H), before = zeros(H);
+  for (int64_t j = 0; j < H; ++j) at(dh, j) = exact(in[P::dhT][(dir * B + b) * H + j]);
+  if constexpr (P::has_c)
+    for (int64_t j = 0; j < H; ++j) at(dc, j) = exact(in[P::dcT][(dir * B + b) * H + j]);
+
+  for (int64_t s = T - 1; s >= 0; --s) {
+    const int64_t t = dir == 0 ? s : T - 1 - s, earlier = dir == 0 ? t - 1 : t + 1;
+    for (int64_t j = 0; j < H; ++j) {
+      const auto kept = [&](int64_t part, int64_t time) {
+        return exact(in[P::reserve][((dir * T + time) * B + b) * K * H + part * H + j]);
+      };
+      const Value one = exact(1), h = s > 0 ? exact(in[P::y][(earlier * B + b) * wide + dir * H + j])
+                                            : exact(in[P::h0][(dir * B + b) * H + j]);
+      const Value d = at(dh, j) = at(dh, j) + exact(in[P::dy][(t * B + b) * wide + dir * H + j]);
+      at(before, j) = h;
+      if constexpr (kCell == Cell::lstm) {
+        const Value i = kept(0, t), f = kept(1, t), g = kept(2, t), o = kept(3, t), tanh_c = tanh(kept(4, t));
+        const Value c = s > 0 ? kept(4, earlier) : exact(in[P::c0][(dir * B + b) * H + j]);
+        const Value total = at(dc, j) + d * o * (one - tanh_c * tanh_c);
+        at(da, j) = total * g * i * (one - i), at(da, H + j) = total * c * f * (one - f);
+        at(da, 2 * H + j) = total * i * (one - g * g), at(da, 3 * H + j) = d * tanh_c * o * (one - o);
+        at(dc, j) = total * f;
+      } else if constexpr (kCell == Cell::gru) {
+        const Value z = kept(0, t), r = kept(1, t), n = kept(2, t), m = kept(3, t);
+        const Value dn = d * (one - z) * (one - n * n);
+        at(da, j) = d * (h - n) * z * (one - z), at(da, H + j) = dn * m * r * (one - r), at(da, 2 * H + j) = dn;
+        at(dm, j) = dn * r, at(dh, j) = d * z;
+      } else {
+        const Value v = exact(in[P::y][(t * B + b) * wide + dir * H + j]);
+        at(da, j) = d * (one - v * v);
+      }
+    }
+    step(t, da, dm, before);
+    for (int64_t j = 0; j < H; ++j) {
+      Value sum = kCell == Cell::gru ? at(dh, j) : Value{};
+      for (int64_t g = 0; g < G * H; ++g) {
+        const bool apart = kCell == Cell::gru && g >= 2 * H;
+        add_product(sum, in[P::r][(dir * G * H + g) * H + j], apart ? at(dm, g - 2 * H) : at(da, g));
+      }
+      at(dh, j) = sum;
+    }
+  }
+}
+
+}  // namespace running
+
+template <Cell kCell>
+void RecurrentBackward<kCell>::reference(Inputs in, int64_t slice, Expect& expect) const {
+  Row dh = zeros(H), dc = zeros(H);
+  if (slice < B) {  // a sequence: dx, dh0, dc0
+    Row to_x = zeros(T * I);
+    for (int64_t dir = 0; dir < this->directions(); ++dir) {
+      walk_back(*this, in, dir, slice, dh, dc, [&](int64_t t, Row& da, Row&, Row&) {
+        for (int64_t g = 0; g < G * H; ++g)
+          for (int64_t i = 0; i < I; ++i) add_product(at(to_x, t * I + i), in[w][(dir * G * H + g) * I + i], at(da, g));
+      });
+      for (int64_t j = 0; j < H; ++j) {
+        expect(dh0, (dir * B + slice) * H + j, at(dh, j).v, at(dh, j).e);
+        if constexpr (has_c) expect(dc0, (dir * B + slice) * H + j, at(dc, j).v, at(dc, j).e);
+      }
+    }
+    for (int64_t t = 0; t < T; ++t)
+      for (int64_t i = 0; i < I; ++i) expect(dx, (t * B + slice) * I + i, at(to_x, t * I + i).v, at(to_x, t * I + i).e);
+    return;
+  }
+  const int64_t dir = slice - B;
+  constexpr int64_t kBiases = biases_of(kCell);
+  Row to_w = zeros(G * H * I), to_r = zeros(G * H * H), to_bias = zeros(kBiases * G * H), x_row = zeros(I);
+  for (int64_t b = 0; b < B; ++b)
+    walk_back(*this, in, dir, b, dh, dc, [&](int64_t t, Row& da, Row& dm, Row& before) {
+      for (int64_t i = 0; i < I; ++i) at(x_row, i) = exact(in[x][(t * B + b) * I + i]);
+      for (int64_t g = 0; g < G * H; ++g) {
+        const Value mine = at(da, g), recurrent = kCell == Cell::gru && g >= 2 * H ? at(dm, g - 2 * H) : mine;
+        for (int64_t i = 0; i < I; ++i) add_product(at(to_w, g * I + i), at(x_row, i).v, mine);
+        for (int64_t j = 0; j < H; ++j) add_product(at(to_r, g * H + j), at(before, j).v, recurrent);
+        add_product(at(to_bias, g), 1, mine);
+        if (kBiases == 2) add_product(at(to_bias, G * H + g), 1, recurrent);
+      }
+    });
+  const auto claim = [&](Slot slot, Row& row) {
+    const auto n = static_cast<int64_t>(row.size());
+    for (int64_t i = 0; i < n; ++i) expect(slot, dir * n + i, at(row, i).v, at(row, i).e);
+  };
+  claim(dw, to_w), claim(dr, to_r), claim(dbias, to_bias);
+}
+
+template struct Recurrent<Cell::rnn_tanh>;
+template struct Recurrent<Cell::gru>;
+template struct Recurrent<Cell::lstm>;
+template struct RecurrentBackward<Cell::rnn_tanh>;
+template struct RecurrentBackward<Cell::gru>;
+template struct RecurrentBackward<Cell::lstm>;
+
+DUET_PROBLEM(RnnTanh);
+DUET_PROBLEM(RnnTanhBackward);
+DUET_PROBLEM(Gru);
+DUET_PROBLEM(GruBackward);
+DUET_PROBLEM(Lstm);
+DUET_PROBLEM(LstmBackward);
+
+}  // namespace duet

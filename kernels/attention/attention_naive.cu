@@ -1,0 +1,136 @@
+// One thread per element of each intermediate and result, scores and probabilities in memory in between: the formulas as
+// written, and the floor under attention_tuned.cu.
+#include "simt/launch.h"
+#include "ops/attention/attention.h"
+
+namespace duet::DUET_DEVICE {
+namespace {
+constexpr int kThreads = 256;
+constexpr int64_t kMostBytes = int64_t{8} << 30;  // of a matrix of scores
+
+// What kernels need of the problem. Head h of q takes head h / group of k and v, counted over the batch.
+struct Heads {
+  int64_t group, Tq, Tk, D;
+  bool causal;
+  float scale;
+  explicit Heads(const AttentionShape& p)
+      : group(p.group()), Tq(p.Tq), Tk(p.Tk), D(p.D), causal(p.causal), scale(static_cast<float>(p.factor())) {}
+};
+
+Grid grid_of(int64_t elements, const GpuContext& gpu) {
+  return {.blocks = ceil_div(elements, kThreads), .threads = kThreads, .stream = gpu.stream()};
+}
+__device__ int64_t my_element() { return int64_t{blockIdx.x} * kThreads + threadIdx.x; }
+
+template <class T>
+__device__ float dot(const T* a, const T* b, int64_t n) {
+  float sum = 0;
+  for (int64_t c = 0; c < n; ++c) sum += float(a[c]) * float(b[c]);
+  return sum;
+}
+
+// All: ceil(elements / kThreads) blocks of kThreads, no shared memory. s: (heads, Tq, Tk); q: (heads, Tq, D).
+template <class T>
+__global__ void scores_kernel(Heads p, const T* q, const T* k, float* s, int64_t elements) {
+  const int64_t index = my_element();
+  if (index >= elements) return;
+  const int64_t j = index % p.Tk, row = index / p.Tk, head = row / p.Tq;
+  if (p.causal && j > row % p.Tq) return;
+  s[index] = p.scale * dot(q + row * p.D, k + (head / p.group * p.Tk + j) * p.D, p.D);
+}
+
+__global__ void probabilities_kernel(Heads p, float* s, float* lse, int64_t rows) {
+  const int64_t row = my_element();
+  if (row >= rows) return;
+  s += row * p.Tk;
+  const int64_t seen = p.causal && row % p.Tq + 1 < p.Tk ? row % p.Tq + 1 : p.Tk;
+  float max = -INFINITY, sum = 0;
+  for (int64_t j = 0; j < seen; ++j) max = fmaxf(max, s[j]);
+  for (int64_t j = 0; j < seen; ++j) sum += expf(s[j] - max);
+  for (int64_t j = 0; j < p.Tk; ++j) s[j] = j < seen ? expf(s[j] - max) / sum : 0;
+  lse[row] = max + logf(sum);
+}
+
+// y[row] = sum_j s[row,j] x[j], x: (heads / group, Tk, D); the query's product with v, and of ds with k.
+template <class T>
+__global__ void over_keys_kernel(Heads p, const float* s, const T* x, T* y, int64_t elements) {
+  const int64_t index = my_element();
+  if (index >= elements) return;
+  const int64_t c = index % p.D, row = index / p.D, head = row / p.Tq;
+  x += head / p.group * p.Tk * p.D + c, s += row * p.Tk;
+  float sum = 0;
+  for (int64_t j = 0; j < p.Tk; ++j) sum += s[j] * float(x[j * p.D]);
+  y[index] = T(sum);
+}
+
+Plan attention_naive(const Attention& p, GpuContext& gpu) {
+  using A = Attention;
+  const int64_t rows = p.B * p.H * p.Tq, bytes = rows * p.Tk * int64_t{sizeof(float)};
+  if (bytes > kMostBytes) return Unsupported{"scores of more than 8 GiB"};
+  return for_float(p.dtype, [&]<class T>() -> Plan {
+    Buffer s(gpu, bytes);
+    return Plan([p, rows, s = std::move(s), &gpu](Args t) {
+             const Heads heads(p);
+             launch(scores_kernel<T>, grid_of(rows * p.Tk, gpu), heads, t[A::q].as<const T>(), t[A::k].as<const T>(),
+                    s.as<float>(), rows * p.Tk);
+             launch(probabilities_kernel, grid_of(rows, gpu), heads, s.as<float>(), t[A::lse].as<float>(), rows);
+             launch(over_keys_kernel<T>, grid_of(rows * p.D, gpu), heads, s.as<float>(), t[A::v].as<const T>(),
+                    t[A::y].as<T>(), rows * p.D);
+           })
+        .with("", bytes);
+  });
+}
+DUET_REGISTER(attention_naive);
+
+// prob and ds, both (heads, Tq, Tk); 0 where masked.
+template <class T>
+__global__ void gradients_kernel(Heads p, const T* q, const T* k, const T* v, const T* y, const float* lse, const T* dy,
+                                 float* prob, float* ds, int64_t elements) {
+  const int64_t index = my_element();
+  if (index >= elements) return;
+  const int64_t j = index % p.Tk, row = index / p.Tk, key = row / p.Tq / p.group * p.Tk + j;
+  float e = 0, slope = 0;
+  if (!(p.causal && j > row % p.Tq)) {
+    e = expf(p.scale * dot(q + row * p.D, k + key * p.D, p.D) - lse[row]);
+    slope = dot(dy + row * p.D, v + key * p.D, p.D) - dot(dy + row * p.D, y + row * p.D, p.D);
+  }
+  prob[index] = e, ds[index] = p.scale * e * slope;
+}
+
+// dk[j] = sum ds[i,j] q[i] over the queries of all heads that share the key; with prob and dy: dv.
+template <class T>
+__global__ void over_queries_kernel(Heads p, const float* s, const T* x, T* dk, int64_t elements) {
+  const int64_t index = my_element();
+  if (index >= elements) return;
+  const int64_t c = index % p.D, key = index / p.D, j = key % p.Tk, first = key / p.Tk * p.group * p.Tq;
+  float sum = 0;
+  for (int64_t row = first; row < first + p.group * p.Tq; ++row) sum += s[row * p.Tk + j] * float(x[row * p.D + c]);
+  dk[index] = T(sum);
+}
+
+Plan attention_backward_naive(const AttentionBackward& p, GpuContext& gpu) {
+  using A = AttentionBackward;
+  const int64_t rows = p.B * p.H * p.Tq, keys = p.B * p.kv_heads() * p.Tk;
+  const int64_t bytes = rows * p.Tk * int64_t{sizeof(float)};
+  if (bytes > kMostBytes) return Unsupported{"scores of more than 8 GiB"};
+  return for_float(p.dtype, [&]<class T>() -> Plan {
+    Buffer prob(gpu, bytes), ds(gpu, bytes);
+    return Plan([p, rows, keys, prob = std::move(prob), ds = std::move(ds), &gpu](Args t) {
+             const Heads heads(p);
+             const T *q = t[A::q].as<const T>(), *k = t[A::k].as<const T>(), *dy = t[A::dy].as<const T>();
+             launch(gradients_kernel<T>, grid_of(rows * p.Tk, gpu), heads, q, k, t[A::v].as<const T>(),
+                    t[A::y].as<const T>(), t[A::lse].as<const float>(), dy, prob.as<float>(), ds.as<float>(),
+                    rows * p.Tk);
+             launch(over_keys_kernel<T>, grid_of(rows * p.D, gpu), heads, ds.as<float>(), k, t[A::dq].as<T>(),
+                    rows * p.D);
+             launch(over_queries_kernel<T>, grid_of(keys * p.D, gpu), heads, ds.as<float>(), q, t[A::dk].as<T>(),
+                    keys * p.D);
+             launch(over_queries_kernel<T>, grid_of(keys * p.D, gpu), heads, prob.as<float>(), dy, t[A::dv].as<T>(),
+                    keys * p.D);
+           })
+        .with("", 2 * bytes);
+  });
+}
+DUET_REGISTER(attention_backward_naive);
+}  // namespace
+}  // namespace duet::DUET_DEVICE

@@ -1,0 +1,68 @@
+// Flash style: flash_f32.cu by register tiling, flash_half.cu on the tensor cores. Backward, a warp per query first sums
+// dy y.
+#include "kernels/attention/flash.h"
+#include "kernels/vector.cuh"
+
+namespace duet::DUET_DEVICE {
+namespace {
+constexpr int kRowsOfBlock = 8;
+
+// Blocks of (32, 8), a warp per row, no shared memory. y, dy: (rows, D); delta: (rows).
+template <class T>
+__global__ void row_dots_kernel(const T* y, const T* dy, float* delta, int64_t rows, int64_t D) {
+  const int64_t row = int64_t{blockIdx.x} * kRowsOfBlock + threadIdx.y;
+  if (row >= rows) return;  // a whole warp
+  float sum = 0;
+  for (int64_t c = threadIdx.x; c < D; c += 32) sum += float(y[row * D + c]) * float(dy[row * D + c]);
+  sum = warp_reduce<TakeSum>(sum);
+  if (threadIdx.x == 0) delta[row] = sum;
+}
+}  // namespace
+
+template <class T>
+void enqueue_row_dots(int64_t rows, int64_t D, const T* y, const T* dy, float* delta, cudaStream_t stream) {
+  const Grid grid{.blocks = ceil_div(rows, kRowsOfBlock), .threads = {32, kRowsOfBlock}, .stream = stream};
+  launch(row_dots_kernel<T>, grid, y, dy, delta, rows, D);
+}
+template void enqueue_row_dots(int64_t, int64_t, const float*, const float*, float*, cudaStream_t);
+template void enqueue_row_dots(int64_t, int64_t, const __nv_bfloat16*, const __nv_bfloat16*, float*, cudaStream_t);
+template void enqueue_row_dots(int64_t, int64_t, const __half*, const __half*, float*, cudaStream_t);
+
+namespace {
+Plan attention_tuned(const Attention& p, GpuContext& gpu) {
+  using A = Attention;
+  if (p.D > kFlashDepth) return Unsupported{"heads of more than 128 features"};
+  return for_float(p.dtype, [&]<class T>() -> Plan {
+    return [p, &gpu](Args t) {
+      enqueue_flash(Flash(p),
+                    FlashTensors<T>{t[A::q].as<const T>(), t[A::k].as<const T>(), t[A::v].as<const T>(),
+                                    t[A::y].as<T>(), t[A::lse].as<float>()},
+                    gpu.stream());
+    };
+  });
+}
+DUET_REGISTER(attention_tuned);
+
+Plan attention_backward_tuned(const AttentionBackward& p, GpuContext& gpu) {
+  using A = AttentionBackward;
+  if (p.D > kFlashDepth) return Unsupported{"heads of more than 128 features"};
+  return for_float(p.dtype, [&]<class T>() -> Plan {
+    const int64_t rows = p.B * p.H * p.Tq;
+    Buffer delta(gpu, rows * int64_t{sizeof(float)});
+    const int64_t workspace = delta.bytes();
+    return Plan([p, rows, delta = std::move(delta), &gpu](Args t) {
+             const T *y = t[A::y].as<const T>(), *dy = t[A::dy].as<const T>();
+             enqueue_row_dots(rows, p.D, y, dy, delta.as<float>(), gpu.stream());
+             enqueue_flash_backward(
+                 Flash(p),
+                 FlashGradients<T>{t[A::q].as<const T>(), t[A::k].as<const T>(), t[A::v].as<const T>(), y, dy,
+                                   t[A::lse].as<const float>(), delta.as<float>(), t[A::dq].as<T>(), t[A::dk].as<T>(),
+                                   t[A::dv].as<T>()},
+                 gpu.stream());
+           })
+        .with("", workspace);
+  });
+}
+DUET_REGISTER(attention_backward_tuned);
+}  // namespace
+}  // namespace duet::DUET_DEVICE

@@ -1,0 +1,55 @@
+// Flash attention for whoever has the pointers: which tile a block has, and the launches by precision.
+#pragma once
+#include "ops/attention/attention.h"
+#include "simt/launch.h"
+
+namespace duet::DUET_DEVICE {
+
+struct Flash {
+  int64_t heads, group, Tq, Tk, D;  // heads: B H of q; group: of them to one head of k and v
+  bool causal;
+  float scale;
+  explicit Flash(const AttentionShape& p)
+      : heads(p.B * p.H),
+        group(p.group()),
+        Tq(p.Tq),
+        Tk(p.Tk),
+        D(p.D),
+        causal(p.causal),
+        scale(static_cast<float>(p.factor())) {}
+  // Whether query i sees key j; neither need exist.
+  __host__ __device__ bool sees(int64_t i, int64_t j) const { return i < Tq && j < Tk && !(causal && j > i); }
+};
+
+inline constexpr int64_t kFlashDepth =
+    128;  // the most features of a head: a tile's share of shared memory and registers
+
+// delta: (heads, Tq), scratch: the sums of dy y.
+template <class T>
+struct FlashTensors {
+  const T *q, *k, *v;
+  T* y;
+  float* lse;
+};
+template <class T>
+struct FlashGradients {
+  const T *q, *k, *v, *y, *dy;
+  const float* lse;
+  float* delta;
+  T *dq, *dk, *dv;
+};
+
+// flash_f32.cu
+void enqueue_flash(const Flash& p, const FlashTensors<float>& t, cudaStream_t stream);
+void enqueue_flash_backward(const Flash& p, const FlashGradients<float>& t, cudaStream_t stream);
+// flash_half.cu, for __nv_bfloat16 and __half
+template <class T>
+void enqueue_flash(const Flash& p, const FlashTensors<T>& t, cudaStream_t stream);
+template <class T>
+void enqueue_flash_backward(const Flash& p, const FlashGradients<T>& t, cudaStream_t stream);
+
+// attention_tuned.cu: delta[row] = sum_c dy[row,c] y[row,c].
+template <class T>
+void enqueue_row_dots(int64_t rows, int64_t D, const T* y, const T* dy, float* delta, cudaStream_t stream);
+
+}  // namespace duet::DUET_DEVICE

@@ -1,0 +1,278 @@
+// A block has 64 rows and walks the columns in tiles of 64: forward, rows are queries and columns keys. Backward twice: once
+// with queries for rows (dq), once with keys (dk, dv), so that every sum is one block's and its order fixed; the price is
+// that scores are formed twice. Products are register tiles from shared memory.
+#include "kernels/attention/flash.h"
+#include "kernels/vector.cuh"
+
+namespace duet::DUET_DEVICE {
+namespace {
+
+constexpr int kTile = 64, kThreads = 256;  // rows and columns of a tile; 16 x 16 threads
+constexpr int kScorePitch = kTile + 4;
+
+// kD: features, padded with zeros. A tile in shared memory: float[kTile][kPitch]; a thread has rows ty + 16 i and, of
+// scores, columns tx + 16 j; of outputs features 4 tx + 64 g and the next three.
+template <int kD>
+struct Tile {
+  static constexpr int kPitch = kD + 4, kElements = kTile * kPitch, kGroups = kD / 64;
+  using Scores = float[4][4];
+  using Sums = float[4][4 * kGroups];
+
+  __device__ static int tx() { return static_cast<int>(threadIdx.x) % 16; }
+  __device__ static int ty() { return static_cast<int>(threadIdx.x) / 16; }
+
+  // Rows [first, first + kTile) of x (rows, D); 0 outside. vector: rows take 16-byte accesses. Called by all threads.
+  __device__ static void fetch(float* tile, const float* x, int64_t first, int64_t rows, int64_t D, bool vector) {
+    for (int index = static_cast<int>(threadIdx.x); index < kTile * kD / 4; index += kThreads) {
+      const int row = index / (kD / 4), c = index % (kD / 4) * 4;
+      const float* from = x + (first + row) * D + c;
+      float4 v = make_float4(0, 0, 0, 0);
+      if (first + row < rows) {
+        if (vector) {
+          if (c < D) v = *reinterpret_cast<const float4*>(from);
+        } else {
+          if (c < D) v.x = from[0];
+          if (c + 1 < D) v.y = from[1];
+          if (c + 2 < D) v.z = from[2];
+          if (c + 3 < D) v.w = from[3];
+        }
+      }
+      *reinterpret_cast<float4*>(tile + row * kPitch + c) = v;
+    }
+  }
+  // s[i][j] = row i of a . row j of b
+  __device__ static void scores(const float* a, const float* b, Scores& s) {
+#pragma unroll
+    for (int i = 0; i < 4; ++i)
+#pragma unroll
+      for (int j = 0; j < 4; ++j) s[i][j] = 0;
+#pragma unroll 4
+    for (int c = 0; c < kD; c += 4) {
+      float4 va[4], vb[4];
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        va[i] = *reinterpret_cast<const float4*>(a + (ty() + 16 * i) * kPitch + c);
+        vb[i] = *reinterpret_cast<const float4*>(b + (tx() + 16 * i) * kPitch + c);
+      }
+#pragma unroll
+      for (int i = 0; i < 4; ++i)
+#pragma unroll
+        for (int j = 0; j < 4; ++j)
+          s[i][j] += va[i].x * vb[j].x + va[i].y * vb[j].y + va[i].z * vb[j].z + va[i].w * vb[j].w;
+    }
+  }
+  __device__ static void stash(const Scores& s, float* shared) {  // float[kTile][kScorePitch]
+#pragma unroll
+    for (int i = 0; i < 4; ++i)
+#pragma unroll
+      for (int j = 0; j < 4; ++j) shared[(ty() + 16 * i) * kScorePitch + tx() + 16 * j] = s[i][j];
+  }
+  // sums += s b, s: as stashed, b: (kTile, kD)
+  __device__ static void accumulate(const float* s, const float* b, Sums& sums) {
+#pragma unroll 2
+    for (int j = 0; j < kTile; j += 4) {
+      float4 vs[4];
+#pragma unroll
+      for (int i = 0; i < 4; ++i) vs[i] = *reinterpret_cast<const float4*>(s + (ty() + 16 * i) * kScorePitch + j);
+#pragma unroll
+      for (int g = 0; g < kGroups; ++g)
+#pragma unroll
+        for (int e = 0; e < 4; ++e) {
+          const float4 vb = *reinterpret_cast<const float4*>(b + (j + e) * kPitch + 64 * g + 4 * tx());
+#pragma unroll
+          for (int i = 0; i < 4; ++i) {
+            const float w = e == 0 ? vs[i].x : e == 1 ? vs[i].y : e == 2 ? vs[i].z : vs[i].w;
+            sums[i][4 * g] += w * vb.x, sums[i][4 * g + 1] += w * vb.y;
+            sums[i][4 * g + 2] += w * vb.z, sums[i][4 * g + 3] += w * vb.w;
+          }
+        }
+    }
+  }
+  // y (rows, D), rows from `first` on = sums, row i times factor[i]
+  __device__ static void write(const Sums& sums, const float (&factor)[4], float* y, int64_t first, int64_t rows,
+                               int64_t D, bool vector) {
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      const int64_t row = first + ty() + 16 * i;
+      if (row >= rows) continue;
+#pragma unroll
+      for (int g = 0; g < kGroups; ++g) {
+        const int c = 64 * g + 4 * tx();
+        float v[4];
+#pragma unroll
+        for (int e = 0; e < 4; ++e) v[e] = sums[i][4 * g + e] * factor[i];
+        if (vector) {
+          if (c < D) *reinterpret_cast<float4*>(y + row * D + c) = make_float4(v[0], v[1], v[2], v[3]);
+        } else {
+#pragma unroll
+          for (int e = 0; e < 4; ++e)
+            if (c + e < D) y[row * D + c + e] = v[e];
+        }
+      }
+    }
+  }
+};
+
+// Over the 16 threads that share rows; called by all lanes.
+template <class Op>
+__device__ __forceinline__ float row_reduce(float v) {
+#pragma unroll
+  for (int distance = 8; distance > 0; distance /= 2) v = Op{}(v, __shfl_xor_sync(0xffffffffu, v, distance));
+  return v;
+}
+
+// One block per 64 queries of a head, the longest first under a mask. 3 tiles and the scores of shared memory.
+template <int kD>
+__global__ void __launch_bounds__(kThreads)
+    flash_kernel(Flash p, const float* q, const float* k, const float* v, float* y, float* lse, bool vector) {
+  using Tile = Tile<kD>;
+  DUET_DYN_SHARED(float, shared);
+  float *tile_q = shared, *tile_k = tile_q + Tile::kElements, *tile_v = tile_k + Tile::kElements;
+  float* tile_s = tile_v + Tile::kElements;
+  const int64_t tiles = (p.Tq + kTile - 1) / kTile, head = blockIdx.x / tiles;
+  const int64_t i0 = (tiles - 1 - blockIdx.x % tiles) * kTile, kv = head / p.group;
+  q += head * p.Tq * p.D, y += head * p.Tq * p.D, lse += head * p.Tq, k += kv * p.Tk * p.D, v += kv * p.Tk * p.D;
+
+  typename Tile::Sums out = {};
+  float max[4], sum[4];
+#pragma unroll
+  for (int i = 0; i < 4; ++i) max[i] = -INFINITY, sum[i] = 0;
+  Tile::fetch(tile_q, q, i0, p.Tq, p.D, vector);
+  const int64_t keys = p.causal ? min(p.Tk, i0 + kTile) : p.Tk;
+  for (int64_t j0 = 0; j0 < keys; j0 += kTile) {
+    Tile::fetch(tile_k, k, j0, p.Tk, p.D, vector);
+    Tile::fetch(tile_v, v, j0, p.Tk, p.D, vector);
+    __syncthreads();
+    float s[4][4];
+    Tile::scores(tile_q, tile_k, s);
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      const int64_t row = i0 + Tile::ty() + 16 * i;
+      float larger = max[i];
+#pragma unroll
+      for (int j = 0; j < 4; ++j) {
+        s[i][j] = p.sees(row, j0 + Tile::tx() + 16 * j) ? p.scale * s[i][j] : -INFINITY;
+        larger = fmaxf(larger, s[i][j]);
+      }
+      larger = row_reduce<TakeMax>(larger);
+      const float base = RunningSoftmax::base(larger), change = expf(max[i] - base);
+      float part = 0;
+#pragma unroll
+      for (int j = 0; j < 4; ++j) part += s[i][j] = expf(s[i][j] - base);
+      sum[i] = sum[i] * change + row_reduce<TakeSum>(part);
+      max[i] = larger;
+#pragma unroll
+      for (int c = 0; c < 4 * Tile::kGroups; ++c) out[i][c] *= change;
+    }
+    Tile::stash(s, tile_s);
+    __syncthreads();
+    Tile::accumulate(tile_s, tile_v, out);
+    __syncthreads();  // before the tiles are filled again
+  }
+  float factor[4];
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    factor[i] = 1 / sum[i];
+    const int64_t row = i0 + Tile::ty() + 16 * i;
+    if (Tile::tx() == 0 && row < p.Tq) lse[row] = max[i] + logf(sum[i]);
+  }
+  Tile::write(out, factor, y, i0, p.Tq, p.D, vector);
+}
+
+// kKeys: rows are keys of one head of k and v, columns the queries of all heads that share it; writes dk and dv. Otherwise
+// rows are queries, columns keys; writes dq. One block per 64 rows. 4 tiles, 2 of scores and 128 floats of shared memory.
+template <int kD, bool kKeys>
+__global__ void __launch_bounds__(kThreads)
+    flash_backward_kernel(Flash p, const float* q, const float* k, const float* v, const float* dy, const float* lse,
+                          const float* delta, float* dq, float* dk, float* dv, bool vector) {
+  using Tile = Tile<kD>;
+  DUET_DYN_SHARED(float, shared);
+  float *row_1 = shared, *row_2 = row_1 + Tile::kElements, *column_1 = row_2 + Tile::kElements;
+  float *column_2 = column_1 + Tile::kElements, *tile_s = column_2 + Tile::kElements;
+  float *tile_ds = tile_s + kTile * kScorePitch, *level = tile_ds + kTile * kScorePitch, *dots = level + kTile;
+  const int t = static_cast<int>(threadIdx.x);
+
+  const int64_t rows = kKeys ? p.Tk : p.Tq, columns = kKeys ? p.Tq : p.Tk;
+  const int64_t tiles = (rows + kTile - 1) / kTile, item = blockIdx.x / tiles;
+  const int64_t at = (kKeys ? blockIdx.x % tiles : tiles - 1 - blockIdx.x % tiles) * kTile;
+  const int64_t kv = kKeys ? item : item / p.group;
+  k += kv * p.Tk * p.D, v += kv * p.Tk * p.D;
+  Tile::fetch(row_1, kKeys ? k : q + item * p.Tq * p.D, at, rows, p.D, vector);
+  Tile::fetch(row_2, kKeys ? v : dy + item * p.Tq * p.D, at, rows, p.D, vector);
+
+  typename Tile::Sums out = {}, out_v = {};
+  const int64_t begin = kKeys && p.causal ? at : 0;
+  const int64_t end = !kKeys && p.causal ? min(columns, at + kTile) : columns;
+  for (int64_t g = 0; g < (kKeys ? p.group : 1); ++g) {
+    const int64_t head = kKeys ? item * p.group + g : item;
+    const float *my_q = q + head * p.Tq * p.D, *my_dy = dy + head * p.Tq * p.D;
+    for (int64_t c0 = begin; c0 < end; c0 += kTile) {
+      Tile::fetch(column_1, kKeys ? my_q : k, c0, columns, p.D, vector);
+      Tile::fetch(column_2, kKeys ? my_dy : v, c0, columns, p.D, vector);
+      if (t < kTile) {  // of the queries
+        const int64_t i = (kKeys ? c0 : at) + t;
+        level[t] = i < p.Tq ? lse[head * p.Tq + i] : 0;
+        dots[t] = i < p.Tq ? delta[head * p.Tq + i] : 0;
+      }
+      __syncthreads();
+      float s[4][4], ds[4][4];
+      Tile::scores(row_1, column_1, s);
+      Tile::scores(row_2, column_2, ds);
+#pragma unroll
+      for (int i = 0; i < 4; ++i)
+#pragma unroll
+        for (int j = 0; j < 4; ++j) {
+          const int row = Tile::ty() + 16 * i, column = Tile::tx() + 16 * j, mine = kKeys ? column : row;
+          const bool seen = kKeys ? p.sees(c0 + column, at + row) : p.sees(at + row, c0 + column);
+          s[i][j] = seen ? expf(p.scale * s[i][j] - level[mine]) : 0;
+          ds[i][j] = p.scale * s[i][j] * (ds[i][j] - dots[mine]);
+        }
+      if (kKeys) Tile::stash(s, tile_s);
+      Tile::stash(ds, tile_ds);
+      __syncthreads();
+      Tile::accumulate(tile_ds, column_1, out);
+      if (kKeys) Tile::accumulate(tile_s, column_2, out_v);
+      __syncthreads();  // before the tiles are filled again
+    }
+  }
+  const float plain[4] = {1, 1, 1, 1};
+  if (kKeys) {
+    Tile::write(out, plain, dk + kv * p.Tk * p.D, at, p.Tk, p.D, vector);
+    Tile::write(out_v, plain, dv + kv * p.Tk * p.D, at, p.Tk, p.D, vector);
+  } else {
+    Tile::write(out, plain, dq + item * p.Tq * p.D, at, p.Tq, p.D, vector);
+  }
+}
+
+template <int kD>
+void enqueue_forward(const Flash& p, const FlashTensors<float>& t, cudaStream_t stream) {
+  const Grid grid{.blocks = p.heads * ceil_div(p.Tq, kTile),
+                  .threads = kThreads,
+                  .shared_bytes = (3 * Tile<kD>::kElements + kTile * kScorePitch) * int64_t{sizeof(float)},
+                  .stream = stream};
+  const bool vector = p.D % 4 == 0 && aligned16(t.q, t.k, t.v, t.y);
+  launch(flash_kernel<kD>, grid, p, t.q, t.k, t.v, t.y, t.lse, vector);
+}
+
+template <int kD>
+void enqueue_backward(const Flash& p, const FlashGradients<float>& t, cudaStream_t stream) {
+  const bool vector = p.D % 4 == 0 && aligned16(t.q, t.k, t.v, t.dy, t.dq, t.dk, t.dv);
+  Grid grid{.threads = kThreads,
+            .shared_bytes = (4 * Tile<kD>::kElements + 2 * kTile * (kScorePitch + 1)) * int64_t{sizeof(float)},
+            .stream = stream};
+  grid.blocks = p.heads * ceil_div(p.Tq, kTile);
+  launch(flash_backward_kernel<kD, false>, grid, p, t.q, t.k, t.v, t.dy, t.lse, t.delta, t.dq, t.dk, t.dv, vector);
+  grid.blocks = p.heads / p.group * ceil_div(p.Tk, kTile);
+  launch(flash_backward_kernel<kD, true>, grid, p, t.q, t.k, t.v, t.dy, t.lse, t.delta, t.dq, t.dk, t.dv, vector);
+}
+
+}  // namespace
+
+void enqueue_flash(const Flash& p, const FlashTensors<float>& t, cudaStream_t stream) {
+  p.D <= 64 ? enqueue_forward<64>(p, t, stream) : enqueue_forward<128>(p, t, stream);
+}
+void enqueue_flash_backward(const Flash& p, const FlashGradients<float>& t, cudaStream_t stream) {
+  p.D <= 64 ? enqueue_backward<64>(p, t, stream) : enqueue_backward<128>(p, t, stream);
+}
+
+}  // namespace duet::DUET_DEVICE

@@ -1,0 +1,208 @@
+// A product dw (k, c r s) = dy (k, pixels) x (pixels, c r s) whose second operand is gathered from x (implicit GEMM). The
+// sums run over all pixels of the batch, which few tiles share: they are cut into parts, so that the whole GPU has work,
+// and a second launch adds the parts in order. f32 register tiling; tensor cores for channels-last bf16 and f16 whose
+// groups have multiples of 8 channels.
+#include <algorithm>
+
+#include "kernels/conv/geometry.cuh"
+#include "kernels/gemm/product.h"
+#include "kernels/gemm/tile_f32.cuh"
+#include "kernels/gemm/tile_half.cuh"
+#include "kernels/reduction/columns.cuh"
+#include "ops/conv/conv2d_backward.h"
+
+namespace duet::DUET_DEVICE {
+namespace {
+
+// Pixels [first, last) are this block's part of the sums; both panels have 0 beyond.
+struct Part {
+  int64_t first, last;
+};
+struct Parts {
+  int64_t count, pixels;  // pixels: of a part, a multiple of every tile's depth
+  __device__ __forceinline__ Part at(int64_t part, int64_t all) const {
+    return {part * pixels, min(all, (part + 1) * pixels)};
+  }
+};
+
+// This thread's four elements of every step. Where channels are last, they are four channels of one pixel; else one
+// channel of four pixels.
+template <class Tile, class T>
+struct FetchGradient {
+  const Geometry& g;
+  const T* dy;
+  Part part;
+  int64_t channel;  // the first, of all
+  int deep, exist;  // exist: channels from the first on that there are
+  __device__ FetchGradient(const Geometry& g, const T* dy, Part part, int64_t group, int64_t first)
+      : g(g), dy(dy), part(part) {
+    const auto place = Tile::place(!g.channels_last);
+    deep = place.deep, channel = group * g.group_k + first + place.along;
+    exist = static_cast<int>(max(int64_t{0}, min(int64_t{4}, g.group_k - first - place.along)));
+  }
+  __device__ __forceinline__ void operator()(int64_t step, float (&v)[4]) const {
+    const int64_t p = part.first + step * Tile::kDepth + deep;
+#pragma unroll
+    for (int e = 0; e < 4; ++e) {
+      const bool here = g.channels_last ? p < part.last && e < exist : p + e < part.last && exist > 0;
+      v[e] = !here ? 0 : g.channels_last ? float(dy[p * g.k + channel + e]) : float(dy[g.result(p + e, channel)]);
+    }
+  }
+};
+template <class Tile, class T>
+struct FetchInput {
+  const Geometry& g;
+  const T* x;
+  Part part;
+  int64_t group;
+  Geometry::Tap tap[4];
+  int deep, exist;
+  __device__ FetchInput(const Geometry& g, const T* x, Part part, int64_t group, int64_t first)
+      : g(g), x(x), part(part), group(group) {
+    const auto place = Tile::place(!g.channels_last);
+    const int64_t d = first + place.along;
+    deep = place.deep, exist = static_cast<int>(max(int64_t{0}, min(int64_t{4}, g.depth - d)));
+#pragma unroll
+    for (int e = 0; e < 4; ++e) tap[e] = g.tap(min(d + (g.channels_last ? e : 0), g.depth - 1));
+  }
+  __device__ __forceinline__ void operator()(int64_t step, float (&v)[4]) const {
+    const int64_t p = part.first + step * Tile::kDepth + deep;
+    Geometry::Pixel pixel = g.pixel(p, group);
+#pragma unroll
+    for (int e = 0; e < 4; ++e) {
+      if (!g.channels_last && e > 0) pixel = g.pixel(p + e, group);
+      const bool here = g.channels_last ? p < part.last && e < exist : p + e < part.last && exist > 0;
+      const int64_t at = here ? g.element(pixel, tap[e]) : -1;
+      v[e] = at >= 0 ? float(x[at]) : 0;
+    }
+  }
+};
+
+// One block of 256 threads per tile of kTile output channels by kTile depths, in the order of Tiles, groups as the batch;
+// grid y: parts. Shared memory: 16.5 or 17 KiB. out: (parts, k, depth).
+template <class T, class Out, int kTile>
+__global__ void __launch_bounds__(256, 2)
+    filter_kernel(const T* x, const T* dy, Out* out, Geometry g, Tiles tiles, Parts parts) {
+  using Tile = TileF32<kTile>;
+  DUET_SHARED(float, panel_gradient, [Tile::kLines][Tile::kPitch]);
+  DUET_SHARED(float, panel_input, [Tile::kLines][Tile::kPitch]);
+  const auto at = tiles.at(blockIdx.x);
+  const int64_t k0 = at.row * kTile, d0 = at.col * kTile;
+  const Part part = parts.at(blockIdx.y, g.pixels);
+
+  float sum[Tile::kSide][Tile::kSide] = {};
+  Tile::multiply((part.last - part.first + Tile::kDepth - 1) / Tile::kDepth, !g.channels_last, !g.channels_last,
+                 FetchGradient<Tile, T>(g, dy, part, at.batch, k0), FetchInput<Tile, T>(g, x, part, at.batch, d0),
+                 panel_gradient, panel_input, sum);
+  out += (int64_t{blockIdx.y} * g.k + at.batch * g.group_k) * g.depth;
+#pragma unroll
+  for (int i = 0; i < Tile::kSide; ++i)
+#pragma unroll
+    for (int j = 0; j < Tile::kSide; ++j) {
+      const int64_t k = k0 + Tile::row(i), d = d0 + Tile::column(j);
+      if (k < g.group_k && d < g.depth) out[k * g.depth + d] = Out(sum[i][j]);
+    }
+}
+
+// One block of 128 threads per tile of 128 output channels by 128 depths, as above. 64 KiB of dynamic shared memory.
+// Channels last; group_c and group_k are multiples of 8: a chunk of 8 depths is 8 channels under one tap. x and dy are
+// aligned to 16 bytes.
+template <class T>
+__global__ void __launch_bounds__(TileHalf<T>::kThreads, 2)
+    filter_half_kernel(const T* x, const T* dy, float* out, Geometry g, Tiles tiles, Parts parts) {
+  using Tile = TileHalf<T>;
+  DUET_DYN_SHARED(T, shared);
+  const auto at = tiles.at(blockIdx.x);
+  const int64_t k0 = at.row * Tile::kTile, d0 = at.col * Tile::kTile;
+  const Part part = parts.at(blockIdx.y, g.pixels);
+
+  const auto load_gradient = [&](T* panel, int64_t step) {
+    Tile::template for_my_chunks<false>([&](int row, int chunk) {
+      const int64_t p = part.first + step * Tile::kDepth + row, k = k0 + chunk * 8;
+      Tile::fetch(panel + Panel<false>::offset(row, chunk), dy + p * g.k + at.batch * g.group_k + k,
+                  p < part.last ? g.group_k - k : 0, true, dy);
+    });
+  };
+  Geometry::Tap tap[Tile::kChunksPerThread];  // a thread's chunks of every step lie under the same taps
+  bool exists[Tile::kChunksPerThread];
+  int which = 0;
+  Tile::template for_my_chunks<false>([&](int, int chunk) {
+    const int64_t d = d0 + chunk * 8;
+    exists[which] = d < g.depth;
+    tap[which] = g.tap(d < g.depth ? d : 0);
+    ++which;
+  });
+  const auto load_input = [&](T* panel, int64_t step) {
+    int mine = 0;
+    Tile::template for_my_chunks<false>([&](int row, int chunk) {
+      const int64_t p = part.first + step * Tile::kDepth + row;
+      const int64_t from = exists[mine] && p < part.last ? g.element(g.pixel(p, at.batch), tap[mine]) : -1;
+      ++mine;
+      Tile::fetch(panel + Panel<false>::offset(row, chunk), from >= 0 ? x + from : x, from >= 0 ? 8 : 0, true, x);
+    });
+  };
+  typename Tile::Sums sums = {};
+  Tile::template multiply<true, false>((part.last - part.first + Tile::kDepth - 1) / Tile::kDepth, load_gradient,
+                                       load_input, shared, sums);
+
+  out += (int64_t{blockIdx.y} * g.k + at.batch * g.group_k) * g.depth;
+  Tile::for_my_pairs(sums, [&](int i, int j, float first, float second) {
+    const int64_t k = k0 + i, d = d0 + j;
+    if (k < g.group_k && d < g.depth)
+      store_pack(out + k * g.depth + d, Pack<float, 2>{{first, second}});  // depth is even
+  });
+}
+
+Plan conv2d_backward_filter_tuned(const Conv2dBackwardFilter& problem, GpuContext& gpu) {
+  using P = Conv2dBackwardFilter;
+  const Conv2d& p = problem.conv;
+  if (p.math == Math::tf32) return Unsupported{"math tf32"};
+  if (const char* reason = too_large(p)) return Unsupported{reason};
+  const Geometry g = geometry(p);
+  const int64_t elements = g.k * g.depth;
+  if (elements == 0) return [](Args) {};
+
+  return for_float(p.dtype, [&]<class T>() -> Plan {
+    const bool half = sizeof(T) == 2 && g.channels_last && g.group_c % 8 == 0 && g.group_k % 8 == 0;
+    const auto tiles_of = [&](int64_t side) { return Tiles{ceil_div(g.group_k, side), ceil_div(g.depth, side)}; };
+    const auto blocks_of = [&](int64_t side) { return p.groups * tiles_of(side).down * tiles_of(side).across; };
+    const int64_t side = half || (g.group_k > 64 && blocks_of(128) >= gpu.multiprocessors()) ? 128 : 64;
+    // Two blocks for every multiprocessor, but no part shorter than kShortest pixels.
+    constexpr int64_t kShortest = 256, kUnit = 32;
+    const int64_t wanted = std::min(ceil_div(2 * gpu.multiprocessors(), blocks_of(side)), g.pixels / kShortest);
+    const int64_t size = ceil_div(ceil_div(g.pixels, std::max<int64_t>(1, wanted)), kUnit) * kUnit;
+    const Parts parts{std::max<int64_t>(1, ceil_div(g.pixels, std::max<int64_t>(1, size))), size};
+    const bool direct = parts.count == 1 && !half;
+    Buffer partial;
+    if (!direct) partial = Buffer(gpu, parts.count * elements * int64_t{sizeof(float)});
+    const int64_t workspace = partial.bytes();
+    const Tiles tiles = tiles_of(side);
+    const Grid grid{.blocks = {blocks_of(side), parts.count}, .threads = 256, .stream = gpu.stream()};
+    return Plan([=, partial = std::move(partial)](Args t) {
+             const T *x = t[P::x].as<const T>(), *dy = t[P::dy].as<const T>();
+             T* dw = t[P::dw].as<T>();
+             const auto run = [&]<class Out>(Out* out) {
+               if (side == 64)
+                 launch(filter_kernel<T, Out, 64>, grid, x, dy, out, g, tiles, parts);
+               else
+                 launch(filter_kernel<T, Out, 128>, grid, x, dy, out, g, tiles, parts);
+             };
+             if (direct) return run(dw);
+             float* out = partial.template as<float>();
+             bool done = false;
+             if constexpr (sizeof(T) == 2)
+               if (half && aligned16(x, dy)) {
+                 Grid narrow = grid;
+                 narrow.threads = TileHalf<T>::kThreads, narrow.shared_bytes = TileHalf<T>::kSharedBytes;
+                 launch(filter_half_kernel<T>, narrow, x, dy, out, g, tiles, parts);
+                 done = true;
+               }
+             if (!done) run(out);
+             launch_columns(grid.stream, ReadPlain<float>{out}, dw, parts.count, elements, 1, parts.count);
+           })
+        .with(half ? "tensor cores" : "f32 tiles", workspace);
+  });
+}
+DUET_REGISTER(conv2d_backward_filter_tuned);
+}  // namespace
+}  // namespace duet::DUET_DEVICE

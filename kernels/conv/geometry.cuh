@@ -1,0 +1,82 @@
+// The index maps of a convolution, for kernels that multiply without storing an im2col matrix.
+#pragma once
+#include "kernels/vector.cuh"
+#include "ops/conv/conv2d.h"
+
+namespace duet::DUET_DEVICE {
+
+struct Geometry {
+  int64_t pixels, depth;  // n * ho * wo; group_c * r * s
+  int64_t c, k;           // channels of x and y
+  int h, w, ho, wo, r, s, group_c, group_k;
+  int pad_h, pad_w, stride_h, stride_w, dil_h, dil_w;
+  bool channels_last;
+
+  struct Tap {
+    int c, r, s;
+  };
+  // Depths run as the filter lies in memory: c, r, s, or with channels_last r, s, c.
+  __device__ __forceinline__ Tap tap(int64_t d) const {
+    const auto i = static_cast<unsigned>(d);  // below 2^31: the plan sees to it
+    if (channels_last)
+      return {static_cast<int>(i % group_c), static_cast<int>(i / group_c / s), static_cast<int>(i / group_c % s)};
+    return {static_cast<int>(i / (r * s)), static_cast<int>(i / s % r), static_cast<int>(i % s)};
+  }
+  // Where the filter begins for output pixel p, and the image it reads.
+  struct Pixel {
+    int64_t image;  // offset of its first element of the group; negative: there is no such pixel
+    int row, col;
+  };
+  __device__ __forceinline__ Pixel pixel(int64_t p, int64_t group) const {
+    if (p >= pixels) return {-1, 0, 0};
+    const int64_t n = p / wo / ho;
+    const int i = static_cast<int>(p / wo % ho), j = static_cast<int>(p % wo);
+    const int64_t first_c = group * group_c, plane = int64_t{h} * w;
+    return {n * c * plane + (channels_last ? first_c : first_c * plane), i * stride_h - pad_h, j * stride_w - pad_w};
+  }
+  // The element of x under one tap, or -1 outside.
+  __device__ __forceinline__ int64_t element(const Pixel& p, const Tap& t) const {
+    const int row = p.row + t.r * dil_h, col = p.col + t.s * dil_w;
+    if (p.image < 0 || row < 0 || row >= h || col < 0 || col >= w) return -1;
+    return channels_last ? p.image + (int64_t{row} * w + col) * c + t.c : p.image + (int64_t{t.c} * h + row) * w + col;
+  }
+  // The element of y at output pixel p.
+  __device__ __forceinline__ int64_t result(int64_t p, int64_t channel) const {
+    if (channels_last) return p * k + channel;
+    const int64_t plane = int64_t{ho} * wo;
+    return (p / plane * k + channel) * plane + p % plane;
+  }
+};
+
+// Null where the kernels can count with these extents; otherwise what they cannot.
+inline const char* too_large(const Conv2d& p) {
+  for (const int64_t d : {p.c, p.k, p.ho(), p.wo(), p.group_c() * p.r * p.s, p.group_k() * p.r * p.s})
+    if (d > INT32_MAX / 2) return "a dimension over 2^30";
+  // Rows and columns of the outermost taps, padding included, must fit an int as well.
+  if (p.h + 2 * p.pad_h > INT32_MAX / 2 || p.w + 2 * p.pad_w > INT32_MAX / 2) return "a padded extent over 2^30";
+  return nullptr;
+}
+inline Geometry geometry(const Conv2d& p) {
+  const auto narrow = [](int64_t v) { return static_cast<int>(v); };
+  return {p.n * p.ho() * p.wo(),
+          p.group_c() * p.r * p.s,
+          p.c,
+          p.k,
+          narrow(p.h),
+          narrow(p.w),
+          narrow(p.ho()),
+          narrow(p.wo()),
+          narrow(p.r),
+          narrow(p.s),
+          narrow(p.group_c()),
+          narrow(p.group_k()),
+          narrow(p.pad_h),
+          narrow(p.pad_w),
+          narrow(p.stride_h),
+          narrow(p.stride_w),
+          narrow(p.dil_h),
+          narrow(p.dil_w),
+          p.layout == Layout::nhwc};
+}
+
+}  // namespace duet::DUET_DEVICE

@@ -1,0 +1,154 @@
+// Forward: one 16-byte pack per thread, whose bias is a pack (inner = 1), one value, or looked up. Backward: for inner = 1
+// the column sums of columns.cuh, else warps add planes and a second launch their parts; relu masks on the way.
+#include <algorithm>
+
+#include "core/context.h"
+#include "kernels/reduction/columns.cuh"
+#include "ops/elementwise/bias.h"
+
+namespace duet::DUET_DEVICE {
+namespace {
+enum class Lie { packed, alone, any };  // a pack's biases: as packed as it is, one for all of it, or neither
+
+// A map_grid(n, kSize), no shared memory. x, y: (n), bias: (c). Index: wide enough for n. y may be x.
+template <class T, int kSize, Lie kLie, class Index>
+__global__ void __launch_bounds__(kMapBlock)
+    bias_kernel(const T* x, const T* bias, T* y, int64_t n, Index c, Index inner, bool relu) {
+  for_my_pack<kSize>(n, [&]<int kWidth>(int64_t i) {
+    auto pack = load_pack<kWidth>(x + i);
+    Pack<T, kWidth> add;
+    if constexpr (kLie == Lie::packed) {
+      add = load_pack<kWidth>(bias + Index(i) % c);
+    } else {
+      const Index plane = Index(i) / inner;
+      Index channel = plane % c, left = inner - (Index(i) - plane * inner);
+#pragma unroll
+      for (int e = 0; e < kWidth; ++e) {
+        add.at[e] = bias[channel];
+        if (kLie == Lie::any && --left == 0) left = inner, channel = channel + 1 == c ? 0 : channel + 1;
+      }
+    }
+#pragma unroll
+    for (int e = 0; e < kWidth; ++e) {
+      const float sum = float(pack.at[e]) + float(add.at[e]);
+      pack.at[e] = T(relu ? fmaxf(sum, 0) : sum);
+    }
+    store_pack(y + i, pack);
+  });
+}
+
+Plan bias_tuned(const Bias& p, GpuContext& gpu) {
+  return for_float(p.dtype, [&]<class T>() -> Plan {
+    return [p, stream = gpu.stream()](Args t) {
+      constexpr int kFull = kPack<T>;
+      const T *x = t[Bias::x].as<const T>(), *bias = t[Bias::bias].as<const T>();
+      T* y = t[Bias::y].as<T>();
+      const auto run = [&]<int kSize, Lie kLie, class Index>() {
+        launch(bias_kernel<T, kSize, kLie, Index>, map_grid(p.elements(), kSize, stream), x, bias, y, p.elements(),
+               static_cast<Index>(p.c), static_cast<Index>(p.inner), p.act == Act::relu);
+      };
+      if (!aligned16(x, bias, y) || p.elements() > INT32_MAX)  // division of 64 bits costs several of 32
+        run.template operator()<1, Lie::alone, int64_t>();
+      else if (p.inner == 1 && p.c % kFull == 0)
+        run.template operator()<kFull, Lie::packed, uint32_t>();
+      else if (p.inner % kFull == 0)
+        run.template operator()<kFull, Lie::alone, uint32_t>();
+      else
+        run.template operator()<kFull, Lie::any, uint32_t>();
+    };
+  });
+}
+DUET_REGISTER(bias_tuned);
+
+constexpr int kWarps = 8;              // of a block
+constexpr int64_t kSegment = 1 << 14;  // elements that a warp adds in f32 before they join a double
+
+// partial[part, k] = the sum of channel k over samples part * height ... of at most `height`. Blocks of (32, 8), one for each
+// channel (grid x) and part (grid y); a warp adds every 8th plane. 32 bytes of shared memory. y, dx: null without relu; for
+// kSize > 1 all tensors lie equally far from a 16-byte boundary. dx may be dy. partial: (parts, c).
+template <class T, int kSize, class Out>
+__global__ void __launch_bounds__(32 * kWarps) planes_kernel(const T* y, const T* dy, T* dx, Out* partial,
+                                                             int64_t outer, int64_t c, int64_t inner, int64_t height) {
+  DUET_SHARED(float, shared, [kWarps]);
+  const int64_t first = blockIdx.y * height, last = min(outer, first + height);
+  double sum = 0;
+  for (int64_t o = first + threadIdx.y; o < last; o += kWarps)
+    for (int64_t at = 0; at < inner; at += kSegment) {
+      const int64_t begin = (o * c + blockIdx.x) * inner + at;
+      float run = 0;
+      for_row<32, kSize>(dy + begin, min(kSegment, inner - at), [&]<int kWidth>(Pack<T, kWidth> pack, int64_t i) {
+        if (y) {
+          const auto gate = load_pack<kWidth>(y + begin + i);
+#pragma unroll
+          for (int e = 0; e < kWidth; ++e)
+            if (!(float(gate.at[e]) > 0)) pack.at[e] = T(0.0f);
+          store_pack(dx + begin + i, pack);
+        }
+#pragma unroll
+        for (int e = 0; e < kWidth; ++e) run += float(pack.at[e]);
+      });
+      sum += run;
+    }
+  const float mine = warp_reduce<TakeSum>(static_cast<float>(sum));
+  if (threadIdx.x == 0) shared[threadIdx.y] = mine;
+  __syncthreads();
+  if (threadIdx.x == 0 && threadIdx.y == 0) {
+    float total = 0;
+#pragma unroll
+    for (int w = 0; w < kWarps; ++w) total += shared[w];
+    partial[blockIdx.y * c + blockIdx.x] = Out(total);
+  }
+}
+
+template <class T>
+Plan sum_rows(const BiasBackward& p, GpuContext& gpu) {
+  using P = BiasBackward;
+  if (!ColumnSum<T>::serves(p.outer)) return Unsupported{"more than 2^26 samples"};
+  ColumnSum<T> sum(p.outer, p.c, gpu);
+  const int64_t workspace = sum.workspace_bytes();
+  return Plan([relu = p.act == Act::relu, sum = std::move(sum)](Args t) {
+           const T* dy = t[P::dy].as<const T>();
+           T* dbias = t[P::dbias].as<T>();
+           if (relu)
+             sum.enqueue(ReadMasked<T>{t[P::y].as<const T>(), dy, t[P::dx].as<T>()}, dbias);
+           else
+             sum.enqueue(ReadPlain<T>{dy}, dbias);
+         })
+      .with("", workspace);
+}
+
+template <class T>
+Plan sum_planes(const BiasBackward& p, GpuContext& gpu) {
+  using P = BiasBackward;
+  const int64_t wanted = ceil_div(16 * gpu.multiprocessors(), std::max<int64_t>(1, p.c));  // parts, to fill the GPU
+  const int64_t parts = std::clamp<int64_t>(ceil_div(p.outer, kWarps), 1, std::min<int64_t>(wanted, 1024));
+  const int64_t height = ceil_div(p.outer, parts);
+  Buffer partial;
+  if (parts > 1) partial = Buffer(gpu, parts * p.c * int64_t{sizeof(float)});
+  const int64_t workspace = partial.bytes();
+  return Plan([p, parts, height, partial = std::move(partial), stream = gpu.stream()](Args t) {
+           const bool relu = p.act == Act::relu;
+           const T *y = relu ? t[P::y].as<const T>() : nullptr, *dy = t[P::dy].as<const T>();
+           T *dx = relu ? t[P::dx].as<T>() : nullptr, *dbias = t[P::dbias].as<T>();
+           const Grid grid{.blocks = {p.c, parts}, .threads = {32, kWarps}, .stream = stream};
+           const auto run = [&]<int kSize, class Out>(Out* out) {
+             launch(planes_kernel<T, kSize, Out>, grid, y, dy, dx, out, p.outer, p.c, p.inner, height);
+           };
+           const auto into = [&](auto* out) {
+             relu && !same_offset16(dy, y, dx) ? run.template operator()<1>(out)
+                                               : run.template operator()<kPack<T>>(out);
+           };
+           if (parts == 1) return into(dbias);
+           into(partial.as<float>());
+           launch_columns(stream, ReadPlain<float>{partial.as<float>()}, dbias, parts, p.c, 1, parts);
+         })
+      .with("", workspace);
+}
+
+Plan bias_backward_tuned(const BiasBackward& p, GpuContext& gpu) {
+  return for_float(p.dtype,
+                   [&]<class T>() -> Plan { return p.inner == 1 ? sum_rows<T>(p, gpu) : sum_planes<T>(p, gpu); });
+}
+DUET_REGISTER(bias_backward_tuned);
+}  // namespace
+}  // namespace duet::DUET_DEVICE

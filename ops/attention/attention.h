@@ -1,0 +1,182 @@
+// Scaled dot-product attention. q, y: (B, H, Tq, D), k, v: (B, Hkv, Tk, D), lse: (B, H, Tq), row-major, dense. Hkv divides
+// H: query heads h with the same h / (H / Hkv) share a head of k and v (grouped queries). Causal: query i sees the keys
+// j <= i, counted from the first, as PyTorch does. lse, the logarithm of each row's sum, is what the backward pass needs to
+// form the probabilities again: arXiv:2205.14135, 2307.08691. Arithmetic is f32 or better; between the products,
+// scores, probabilities and their gradients may be rounded to dtype. No output may be an input.
+#pragma once
+#include <algorithm>
+#include <cmath>
+#include <string>
+
+#include "core/problem.h"
+#include "ops/statistic.h"
+
+namespace duet {
+
+// What forward and backward have in common.
+struct AttentionShape {
+  int64_t B = 0, H = 0, Tq = 0, Tk = 0, D = 0;
+  int64_t Hkv = 0;  // 0: H
+  bool causal = false;
+  double scale = 0;  // 0: 1 / sqrt(D)
+  DType dtype = DType::f32;
+
+  void attributes(auto&& field) {
+    field("dtype", dtype, "element type of all tensors but lse");
+    field("B", B, "sequences");
+    field("H", H, "heads of q");
+    field("Tq", Tq, "queries of a sequence");
+    field("Tk", Tk, "keys of a sequence");
+    field("D", D, "features of a head");
+    field.option("Hkv", Hkv, "heads of k and v; 0: as many as q has");
+    field.option("causal", causal, "query i sees only the keys j <= i");
+    field.option("scale", scale, "factor of q k'; 0: 1 / sqrt(D)");
+  }
+  void infer(const Shapes::Dims& q, const Shapes::Dims& k) {
+    B = q[0], H = q[1], Tq = q[2], D = q[3], Tk = k[2], Hkv = k[1] == H ? 0 : k[1];
+  }
+  int64_t kv_heads() const { return Hkv == 0 ? H : Hkv; }
+  int64_t group() const { return H == 0 ? 1 : H / kv_heads(); }  // query heads that share k and v
+  double factor() const { return scale != 0 ? scale : 1 / std::sqrt(static_cast<double>(std::max<int64_t>(1, D))); }
+  int64_t visible(int64_t query) const { return causal ? std::min(query + 1, Tk) : Tk; }
+  int64_t pairs() const {  // of a query and a key that it sees, in one head
+    if (!causal) return Tq * Tk;
+    const int64_t t = std::min(Tq, Tk);
+    return t * (t + 1) / 2 + (Tq - t) * Tk;
+  }
+  Shape q_shape() const { return {B, H, Tq, D}; }
+  Shape k_shape() const { return {B, kv_heads(), Tk, D}; }
+
+  std::string invalid() const {
+    if (Hkv < 0 || H % std::max<int64_t>(1, kv_heads()) != 0)
+      return "Hkv " + std::to_string(Hkv) + ": 0 or a divisor of H " + std::to_string(H);
+    if (Tk == 0 && B * H * Tq > 0) return "Tk 0: every query sees at least one key";
+    if (!is_float(dtype)) return std::string("dtype ") + name_of(dtype) + ": allowed are f64, f32, bf16, f16";
+    return {};
+  }
+
+  static constexpr double kReach = 4;  // of q: scores deviate by about 1.3, so that few keys carry most of a row
+
+  // The oracle says of each element how far first-order errors may carry it, as a sum over its terms t p:
+  // |t| p (1 + a + l), where a = scale sum |q k|, of the term and in the mean of its row, and l, the distance of the
+  // score from what is subtracted before exp. Then `terms` is the largest factor of 1, a and l:
+  //  - 1: at most Tk (Tq) additions, in flash form a tile's and 6 roundings to pass from tile to tile, which are fewer;
+  //    two exps of 5 u; products, sums of D for dp and delta: all in gamma(Tq + Tk + 2 D + 32);
+  //  - a: D products and additions, scale and log2 e;
+  //  - l: two roundings;
+  //  - matrix units take 3 u a term, see product_sum_tolerance (ops/gemm/product.h);
+  //  - rounded to dtype: scores (a u), probabilities, their gradients before and after multiplication: 4 u in all.
+  Tolerance tolerance_of_sums(double heads) const {
+    const bool half = dtype == DType::bf16 || dtype == DType::f16;
+    const double u = std::min(unit_roundoff(DType::f32), unit_roundoff(dtype)), u_out = unit_roundoff(dtype);
+    const double sum = gamma((half ? 3 : 1) * (heads * Tq + Tk + 2 * D + 32), u);
+    return {.rel = half ? u_out : 0, .terms = (sum + (half ? 4 * u_out : 0)) * (1 + u_out), .abs = underflow(dtype)};
+  }
+
+  // Those of arXiv:2307.08691 (2048 features, 16 k tokens) and of models.
+  static std::vector<Case<AttentionShape>> cases(Scale scale) {
+    using All = std::vector<Case<AttentionShape>>;
+    if (scale == Scale::test)
+      return across(
+          &AttentionShape::dtype, kFloats,
+          {{"one key", {.B = 1, .H = 1, .Tq = 1, .Tk = 1, .D = 1}},
+           {"no sequence", {.B = 0, .H = 2, .Tq = 3, .Tk = 3, .D = 8}},
+           {"no query", {.B = 1, .H = 2, .Tq = 0, .Tk = 3, .D = 8}},
+           {"heads without features", {.B = 1, .H = 1, .Tq = 3, .Tk = 5, .D = 0}},
+           {"more keys than queries", {.B = 2, .H = 2, .Tq = 17, .Tk = 33, .D = 8}},
+           {"one visible key at first; keys that nobody sees",
+            {.B = 1, .H = 1, .Tq = 33, .Tk = 65, .D = 8, .causal = true}},
+           {"more queries than keys", {.B = 1, .H = 1, .Tq = 65, .Tk = 17, .D = 40, .causal = true}},
+           {"queries grouped, 2 heads to one of k and v",
+            {.B = 2, .H = 4, .Tq = 17, .Tk = 17, .D = 16, .Hkv = 2, .causal = true}},
+           {"one head of k and v; scale given", {.B = 1, .H = 3, .Tq = 3, .Tk = 31, .D = 33, .Hkv = 1, .scale = 0.25}},
+           {"beside a tile", {.B = 1, .H = 1, .Tq = 65, .Tk = 65, .D = 8, .causal = true}},
+           {"whole tiles", {.B = 1, .H = 1, .Tq = 64, .Tk = 64, .D = 16}},
+           {"heads of GPT-2", {.B = 1, .H = 1, .Tq = 17, .Tk = 33, .D = 64}},
+           {"wide heads", {.B = 1, .H = 1, .Tq = 17, .Tk = 31, .D = 128, .causal = true}},
+           {"many keys", {.B = 1, .H = 1, .Tq = 3, .Tk = 1031, .D = 8}},
+           {"several tiles of queries", {.B = 1, .H = 1, .Tq = 259, .Tk = 131, .D = 3, .causal = true}}});
+    All all{{"GPT-2 124M, batch 4", {.B = 4, .H = 12, .Tq = 1024, .Tk = 1024, .D = 64, .causal = true}},
+            {"BERT-base, one sequence", {.B = 1, .H = 12, .Tq = 384, .Tk = 384, .D = 64}},
+            {"BERT-large, one sequence", {.B = 1, .H = 16, .Tq = 384, .Tk = 384, .D = 64}},
+            {"GPT-2 124M, batch 8", {.B = 8, .H = 12, .Tq = 1024, .Tk = 1024, .D = 64, .causal = true}},
+            {"Llama-3-8B, 2048 tokens", {.B = 1, .H = 32, .Tq = 2048, .Tk = 2048, .D = 128, .Hkv = 8, .causal = true}}};
+    if (scale == Scale::full)
+      for (const int64_t tokens : {512, 1024, 2048, 4096, 8192, 16384})
+        for (const int64_t features : {64, 128})
+          for (const bool causal : {false, true})
+            all.push_back({"FlashAttention-2, 16k tokens",
+                           {.B = 16384 / tokens,
+                            .H = 2048 / features,
+                            .Tq = tokens,
+                            .Tk = tokens,
+                            .D = features,
+                            .causal = causal}});
+    return across(&AttentionShape::dtype, kFloats, all);
+  }
+};
+
+template <class P>
+std::vector<Case<P>> attention_cases(Scale scale) {
+  std::vector<Case<P>> all;
+  for (const auto& [why, shape] : AttentionShape::cases(scale)) all.push_back({why, P{shape}});
+  return all;
+}
+
+struct Attention : AttentionShape {
+  static constexpr const char* name = "attention";
+  static constexpr const char* formula =
+      "y[i] = sum_j p[i,j] v[j],  p = exp(s - lse[i]),  s = scale q[i].k[j],  lse[i] = log sum_j exp(s[i,j])";
+  static constexpr Slot q = input(0, "q"), k = input(1, "k"), v = input(2, "v"), y = output(3, "y"),
+                        lse = output(4, "lse");
+
+  void infer(Shapes s) { AttentionShape::infer(s[q], s[k]); }
+  std::vector<TensorSpec> tensors() const {
+    return {q.of(dtype, q_shape(), Fill::uniform(-kReach, kReach)), k.of(dtype, k_shape()), v.of(dtype, k_shape()),
+            y.of(dtype, q_shape()), lse.of(statistic_dtype(dtype), {B, H, Tq})};
+  }
+  double flops() const { return 4.0 * B * H * pairs() * D; }  // two products
+
+  Tolerance tolerance(int slot) const {
+    Tolerance t = tolerance_of_sums(0);
+    if (slot == lse.index) t.rel = 4 * unit_roundoff(statistic_dtype(dtype));  // the logarithm and its sum with m
+    return t;
+  }
+  int64_t slices() const { return B * H * Tq; }                    // a query
+  void reference(Inputs in, int64_t slice, Expect& expect) const;  // cpu_ref/attention/attention.cpp
+  static std::vector<Case<Attention>> cases(Scale scale) { return attention_cases<Attention>(scale); }
+};
+
+// y and lse are those of the forward pass. dk and dv are sums over the query heads that share them; 0 for keys unseen.
+struct AttentionBackward : AttentionShape {
+  static constexpr const char* name = "attention_backward";
+  static constexpr const char* formula =
+      "dv[j] = sum_i p[i,j] dy[i],  ds[i,j] = scale p[i,j] (dy[i].v[j] - dy[i].y[i]),  dq[i] = sum_j ds[i,j] k[j],  "
+      "dk[j] = sum_i ds[i,j] q[i]";
+  static constexpr Slot q = input(0, "q"), k = input(1, "k"), v = input(2, "v"), y = input(3, "y"),
+                        lse = input(4, "lse"), dy = input(5, "dy"), dq = output(6, "dq"), dk = output(7, "dk"),
+                        dv = output(8, "dv");
+
+  void infer(Shapes s) { AttentionShape::infer(s[q], s[k]); }
+  std::vector<TensorSpec> tensors() const {
+    // Such lse that the drawn scores have probabilities of about 1 in sum: log of the mean of exp(s) is about 1.
+    const double level = 1 + std::log(static_cast<double>(std::max<int64_t>(1, Tk)));
+    return {q.of(dtype, q_shape(), Fill::uniform(-kReach, kReach)),
+            k.of(dtype, k_shape()),
+            v.of(dtype, k_shape()),
+            y.of(dtype, q_shape()),
+            lse.of(statistic_dtype(dtype), {B, H, Tq}, Fill::uniform(level - 0.5, level + 0.5)),
+            dy.of(dtype, q_shape()),
+            dq.of(dtype, q_shape()),
+            dk.of(dtype, k_shape()),
+            dv.of(dtype, k_shape())};
+  }
+  double flops() const { return 10.0 * B * H * pairs() * D; }  // five products: the scores are formed again
+
+  Tolerance tolerance() const { return tolerance_of_sums(static_cast<double>(group())); }
+  int64_t slices() const { return B * H * Tq + B * kv_heads() * Tk; }  // a query or, behind them, a key
+  void reference(Inputs in, int64_t slice, Expect& expect) const;      // cpu_ref/attention/attention.cpp
+  static std::vector<Case<AttentionBackward>> cases(Scale scale) { return attention_cases<AttentionBackward>(scale); }
+};
+
+}  // namespace duet

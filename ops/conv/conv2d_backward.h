@@ -1,0 +1,109 @@
+// The gradients of a two-dimensional convolution: dw of sum dy y for its filter, dx for its input. Shapes, layouts and
+// attributes are those of conv2d.h; `conv` is the forward convolution. The gradient of the input is also known as the
+// transposed convolution. Results overwrite and are no other tensor. Sums are formed in f32 or better; a sum without
+// terms is 0: elements of x that no tap meets have dx = 0.
+// Index sets (Dumoulin and Visin, arXiv:1603.07285): x[p, q] meets w[r, s] in y[i, j] where p = i*stride_h - pad_h +
+// r*dil_h and q = j*stride_w - pad_w + s*dil_w.
+#pragma once
+#include "ops/conv/conv2d.h"
+
+namespace duet {
+
+struct Conv2dBackwardFilter {
+  static constexpr const char* name = "conv2d_backward_filter";
+  static constexpr const char* formula =
+      "dw[k,c,r,s] = sum_{n,i,j} dy[n,k,i,j] * x[n, c, i*stride_h - pad_h + r*dil_h, j*stride_w - pad_w + s*dil_w]";
+  static constexpr Slot x = input(0, "x"), dy = input(1, "dy"), dw = output(2, "dw");
+  static constexpr bool exact_on_integers = true;
+
+  Conv2d conv;
+
+  void attributes(auto&& field) { conv.attributes(field); }
+  void infer(Shapes s);  // the filter of the least extent that gives dy, where the attributes do not say
+  std::string invalid() const { return conv.invalid(); }
+  std::vector<TensorSpec> tensors() const {
+    const auto of = conv.tensors();
+    return {x.of(conv.dtype, of[0].shape), dy.of(conv.dtype, of[2].shape), dw.of(conv.dtype, of[1].shape)};
+  }
+  double flops() const { return conv.flops(); }
+  Tolerance tolerance() const {
+    return product_sum_tolerance(1.0 * conv.n * conv.ho() * conv.wo(), 0, conv.dtype, conv.math);
+  }
+  int64_t slices() const { return conv.k * conv.group_c() * conv.r; }  // one row of one filter's plane
+  void reference(Inputs in, int64_t slice, Expect& expect) const;      // cpu_ref/conv/conv2d_backward.cpp
+  static std::vector<Case<Conv2dBackwardFilter>> cases(Scale scale);
+};
+
+struct Conv2dBackwardData {
+  static constexpr const char* name = "conv2d_backward_data";
+  static constexpr const char* formula =
+      "dx[n,c,p,q] = sum_{k,r,s} dy[n, k, (p + pad_h - r*dil_h) / stride_h, (q + pad_w - s*dil_w) / stride_w] * "
+      "w[k,c,r,s], where the divisions leave no remainder";
+  static constexpr Slot filter = input(0, "w"), dy = input(1, "dy"), dx = output(2, "dx");
+  static constexpr bool exact_on_integers = true;
+
+  Conv2d conv;
+
+  void attributes(auto&& field) { conv.attributes(field); }
+  void infer(Shapes s);  // the input of the least extent that gives dy, where the attributes do not say
+  std::string invalid() const { return conv.invalid(); }
+  std::vector<TensorSpec> tensors() const {
+    const auto of = conv.tensors();
+    return {filter.of(conv.dtype, of[1].shape), dy.of(conv.dtype, of[2].shape), dx.of(conv.dtype, of[0].shape)};
+  }
+  double flops() const { return conv.flops(); }
+  Tolerance tolerance() const {  // with strides fewer taps meet; this bounds them all
+    return product_sum_tolerance(1.0 * conv.group_k() * conv.r * conv.s, 0, conv.dtype, conv.math);
+  }
+  int64_t slices() const { return conv.n * conv.c * conv.h; }      // one row of one channel
+  void reference(Inputs in, int64_t slice, Expect& expect) const;  // cpu_ref/conv/conv2d_backward.cpp
+  static std::vector<Case<Conv2dBackwardData>> cases(Scale scale);
+};
+
+namespace conv_backward {
+
+// The least extent of x, and the fewest taps, from which `out` follows.
+inline int64_t least_extent(int64_t out, int64_t pad, int64_t dil, int64_t taps, int64_t stride) {
+  return std::max<int64_t>(0, out == 0 ? 0 : (out - 1) * stride + dil * (taps - 1) + 1 - 2 * pad);
+}
+inline int64_t fewest_taps(int64_t out, int64_t pad, int64_t dil, int64_t size, int64_t stride) {
+  const int64_t beyond = size + 2 * pad - 1 - out * stride;  // what one tap would leave over
+  return beyond < 0 ? 1 : beyond / dil + 2;
+}
+template <class P>
+std::vector<Case<P>> at(Scale scale) {  // one list: the backward passes have the shapes of their forward
+  std::vector<Case<P>> all;
+  for (const auto& [why, conv] : Conv2d::cases(scale)) all.push_back({why, {conv}});
+  return all;
+}
+
+}  // namespace conv_backward
+
+inline void Conv2dBackwardFilter::infer(Shapes shapes) {
+  const auto X = shapes[x], Y = shapes[dy];
+  const bool last = conv.layout == Layout::nhwc;
+  conv.n = X[0], conv.c = X[last ? 3 : 1], conv.h = X[last ? 1 : 2], conv.w = X[last ? 2 : 3];
+  conv.k = Y[last ? 3 : 1];
+  if (const int64_t out = Y[last ? 1 : 2]; conv.ho() != out || conv.r == 0)
+    conv.r = conv_backward::fewest_taps(out, conv.pad_h, conv.dil_h, conv.h, conv.stride_h);
+  if (const int64_t out = Y[last ? 2 : 3]; conv.wo() != out || conv.s == 0)
+    conv.s = conv_backward::fewest_taps(out, conv.pad_w, conv.dil_w, conv.w, conv.stride_w);
+}
+inline void Conv2dBackwardData::infer(Shapes shapes) {
+  const auto W = shapes[filter], Y = shapes[dy];
+  const bool last = conv.layout == Layout::nhwc;
+  conv.n = Y[0], conv.c = W[last ? 3 : 1] * conv.groups;
+  conv.k = W[0], conv.r = W[last ? 1 : 2], conv.s = W[last ? 2 : 3];
+  if (const int64_t out = Y[last ? 1 : 2]; conv.ho() != out)
+    conv.h = conv_backward::least_extent(out, conv.pad_h, conv.dil_h, conv.r, conv.stride_h);
+  if (const int64_t out = Y[last ? 2 : 3]; conv.wo() != out)
+    conv.w = conv_backward::least_extent(out, conv.pad_w, conv.dil_w, conv.s, conv.stride_w);
+}
+inline std::vector<Case<Conv2dBackwardFilter>> Conv2dBackwardFilter::cases(Scale scale) {
+  return conv_backward::at<Conv2dBackwardFilter>(scale);
+}
+inline std::vector<Case<Conv2dBackwardData>> Conv2dBackwardData::cases(Scale scale) {
+  return conv_backward::at<Conv2dBackwardData>(scale);
+}
+
+}  // namespace duet

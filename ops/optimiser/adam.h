@@ -1,0 +1,85 @@
+// Adam (arXiv:1412.6980) and AdamW, whose decay does not pass through the moments (arXiv:1711.05101); PyTorch's forms.
+// g, p, m, v: (n), dense, disjoint; lr: (1) in f32; step: (1) i32, steps done, counts up before it is used.
+// Arithmetic in f32 or better; p's update uses m and v as computed, before they are rounded to dtype.
+// mixed: as in ops/optimiser/mixed.h; a bad step is not counted.
+#pragma once
+#include "core/problem.h"
+#include "ops/elementwise/chunk.h"
+#include "ops/optimiser/shapes.h"
+
+namespace duet {
+
+template <bool kDecoupled>
+struct AdamOf {
+  static constexpr const char* name = kDecoupled ? "adamw" : "adam";
+  static constexpr const char* formula =
+      kDecoupled ? "t = step + 1,  m = beta1 m + (1 - beta1) g,  v = beta2 v + (1 - beta2) g^2,  "
+                   "p = p (1 - lr weight_decay) - lr m / (1 - beta1^t) / (sqrt(v / (1 - beta2^t)) + eps)"
+                 : "t = step + 1,  d = g + weight_decay p,  m = beta1 m + (1 - beta1) d,  "
+                   "v = beta2 v + (1 - beta2) d^2,  p = p - lr m / (1 - beta1^t) / (sqrt(v / (1 - beta2^t)) + eps)";
+  static constexpr Slot g = input(0, "g"), lr = input(1, "lr"), step = inout(2, "step");
+  static constexpr Slot p = inout(3, "p"), m = inout(4, "m"), v = inout(5, "v");
+  static constexpr Slot bad = input(6, "bad"), master = inout(7, "master");  // with mixed
+
+  int64_t n = 0;
+  DType dtype = DType::f32;
+  double beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weight_decay = 0;
+  bool mixed = false;
+
+  void attributes(auto&& field) {
+    field("dtype", dtype, "element type of g, p, m and v");
+    field("n", n, "parameters");
+    field.option("beta1", beta1, "share of the mean that is kept");
+    field.option("beta2", beta2, "share of the mean square that is kept");
+    field.option("eps", eps, "keeps the divisor from 0");
+    field.option("weight_decay", weight_decay, "decay of the parameters");
+    field.option("mixed", mixed, "master parameters, m and v in f32, g and p in dtype");
+  }
+  void infer(Shapes s) { n = s[g][0]; }
+  std::vector<TensorSpec> tensors() const {
+    const DType state = mixed::state_dtype(dtype, mixed);
+    std::vector<TensorSpec> all{
+        g.of(dtype, {n}, n == 31 ? Fill::constant(0) : Fill::uniform(-1, 1)),  // tests: 31 parameters have no gradient,
+        lr.of(statistic_dtype(dtype), {1}, Fill::constant(0.01)),
+        step.of(DType::i32, {1},
+                n <= 3 ? Fill::constant(0) : Fill::below(1000)),  // and at most 3 have their first step
+        mixed::parameters(p, dtype, n, mixed),
+        m.of(state, {n}),
+        v.of(state, {n}, Fill::uniform(0, 1))};
+    if (mixed) mixed::append(all, bad, master, dtype, n);
+    return all;
+  }
+  double flops() const { return (kDecoupled ? 15.0 : 14.0) * n; }
+  // terms. m: d = g + weight_decay p has a constant, a product and an addition, the moment two of each on top, less one: 6.
+  // v: d twice, three products, a constant and an addition: 11. p: m's; step, rate and its correction, an expm1 of 2 ulp = 4u
+  // at an argument with 2 roundings: 8; the root, half of v's error (which the oracle weighs) and of a correction's, its
+  // own, and eps: 8; a division, a product and a subtraction; AdamW's factor: 3. 28 in all.
+  Tolerance tolerance(int slot) const {
+    if (slot == step.index) return {};
+    const DType to = slot == p.index || !mixed ? dtype : DType::f32;
+    const int roundings = slot == m.index ? 6 : slot == v.index ? 11 : 28;
+    return {.rel = unit_roundoff(to), .terms = gamma(roundings, unit_roundoff(DType::f32)), .abs = underflow(to)};
+  }
+  int64_t slices() const { return chunks(n) + 1; }                 // the last: step
+  void reference(Inputs in, int64_t slice, Expect& expect) const;  // cpu_ref/optimiser/adam.cpp
+
+  static std::vector<Case<AdamOf>> cases(Scale scale) {
+    auto all = optimiser_cases<AdamOf>(scale);
+    AdamOf decay{.beta1 = 0.8, .beta2 = 0.95, .eps = 1e-6, .weight_decay = 0.1};
+    if (scale == Scale::test) {
+      decay.n = 1031;
+      all = concat(std::move(all), across(&AdamOf::dtype, kFloats, {{"other constants, decay", decay}}));
+      decay.mixed = true;
+      all =
+          concat(std::move(all), across(&AdamOf::dtype, kFloats, {{"mixed precision, other constants, decay", decay}}));
+    } else if (scale == Scale::full) {
+      all.push_back({"GPT-2 124M, as published, mixed precision",
+                     {.n = 124439808, .dtype = DType::bf16, .beta2 = 0.95, .weight_decay = 0.1, .mixed = true}});
+    }
+    return all;
+  }
+};
+using Adam = AdamOf<false>;
+using AdamW = AdamOf<true>;
+
+}  // namespace duet

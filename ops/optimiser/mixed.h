@@ -1,0 +1,30 @@
+// Mixed precision (arXiv:1710.03740), shared by the optimisers: `mixed` adds bad: (1) i32 and master: (n). g and p are then
+// in dtype; the state and master, the parameters that are updated, in f32. p is master rounded to dtype. Unless bad is 0
+// (gradients overflowed: unscale, ops/elementwise) nothing changes.
+#pragma once
+#include <vector>
+
+#include "core/problem.h"
+#include "ops/statistic.h"
+
+namespace duet::mixed {
+
+inline constexpr int64_t kSkipped = 33;  // tests: a step of so many parameters is a bad one
+
+constexpr DType state_dtype(DType dtype, bool mixed) { return mixed ? statistic_dtype(dtype) : dtype; }
+// p of n parameters: read and written, but only written when mixed, which is half the traffic of an inout tensor.
+inline TensorSpec parameters(Slot p, DType dtype, int64_t n, bool mixed) {
+  return p.of(dtype, {n}).touching(mixed ? ceil_div(n, 2) : n);
+}
+inline void append(std::vector<TensorSpec>& all, Slot bad, Slot master, DType dtype, int64_t n) {
+  all.push_back(bad.of(DType::i32, {1}, Fill::constant(n == kSkipped ? 1 : 0)));
+  all.push_back(master.of(statistic_dtype(dtype), {n}));
+}
+// What was updated is p, rounded to dtype, or master and then p.
+inline void expect_parameter(Expect& expect, Slot p, Slot master, bool mixed, int64_t i, double want,
+                             double magnitude) {
+  if (mixed) expect(master, i, want, magnitude);
+  expect(p, i, want, magnitude);
+}
+
+}  // namespace duet::mixed

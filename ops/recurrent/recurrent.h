@@ -1,0 +1,238 @@
+// One layer of a recurrent network over T steps: rnn_tanh, gru and lstm. All row-major, dense.
+//
+//   x: (T, B, I), w: (directions G H, I), r: (directions G H, H), h0, hT: (directions, B, H), y: (T, B, directions H),
+//   bias: (directions G H); of gru (directions, 2, G H), the second beside r h.
+//   reserve: (directions, T, B, K H): what the backward pass needs besides y. lstm: the gates i f g o and c; gru: z r n and
+//   m = r_n h + bias; rnn_tanh: nothing.
+//
+// With a = w x[t] + r h + bias, by gates in this order (h, c: of the step before, at first h0, c0; s the logistic function):
+//   rnn_tanh, G = 1:  h' = tanh(a)
+//   gru, G = 3, z r n (arXiv:1406.1078, reset after the product, as cuDNN and PyTorch): z, r = s(a),
+//       n = tanh(w_n x + bias + r m),  h' = (1 - z) n + z h
+//   lstm, G = 4, i f g o (Hochreiter and Schmidhuber 1997, with forget gates): i, f, o = s(a), g = tanh(a),
+//       c' = f c + i g,  h' = o tanh(c')
+// The second direction walks from the last step to the first, y side by side. hT (cT) is the state after the last step
+// of each direction. Arithmetic is f32 or better; what passes from step to step may be rounded to dtype. Gradients of y, hT
+// and cT enter together. No output may be an input.
+#pragma once
+#include <algorithm>
+#include <string>
+
+#include "core/problem.h"
+
+namespace duet {
+
+enum class Cell : uint8_t { rnn_tanh, gru, lstm };
+
+constexpr int64_t gates_of(Cell c) { return c == Cell::lstm ? 4 : c == Cell::gru ? 3 : 1; }
+constexpr int64_t kept_of(Cell c) { return c == Cell::lstm ? 5 : c == Cell::gru ? 4 : 0; }  // K
+constexpr int64_t biases_of(Cell c) { return c == Cell::gru ? 2 : 1; }
+
+struct RecurrentShape {
+  int64_t T = 0, B = 0, I = 0, H = 0;
+  bool bidirectional = false;
+  DType dtype = DType::f32;
+
+  void attributes(auto&& field) {
+    field("dtype", dtype, "element type of all tensors");
+    field("T", T, "steps");
+    field("B", B, "sequences");
+    field("I", I, "features of x");
+    field("H", H, "features of a direction's state");
+    field.option("bidirectional", bidirectional, "a second direction, from the last step to the first");
+  }
+  int64_t directions() const { return bidirectional ? 2 : 1; }
+  std::string invalid() const {
+    if (!is_float(dtype)) return std::string("dtype ") + name_of(dtype) + ": allowed are f64, f32, bf16, f16";
+    return {};
+  }
+};
+
+template <Cell kCell>
+struct RecurrentBase : RecurrentShape {
+  static constexpr Cell kind = kCell;
+  static constexpr bool has_c = kCell == Cell::lstm;
+  static constexpr int64_t G = gates_of(kCell), K = kept_of(kCell);
+
+  void infer(const Shapes::Dims& x, const Shapes::Dims& h0) {
+    T = x[0], B = x[1], I = x[2], H = h0[2], bidirectional = h0[0] == 2;
+  }
+
+  // Weights such that errors fade: a row of r sums to about 1 in absolute value, and gates have slopes of 1/4 or less.
+  Fill w_fill() const { return reach(3.0 / std::max<int64_t>(1, I)); }
+  Fill r_fill() const { return reach(2.0 / std::max<int64_t>(1, H)); }
+  static Fill reach(double a) { return Fill::uniform(-std::min(a, 2.0), std::min(a, 2.0)); }
+
+  Shape x_shape() const { return {T, B, I}; }
+  Shape w_shape() const { return {directions() * G * H, I}; }
+  Shape r_shape() const { return {directions() * G * H, H}; }
+  Shape bias_shape() const { return kCell == Cell::gru ? Shape{directions(), 2, G * H} : Shape{directions() * G * H}; }
+  Shape h_shape() const { return {directions(), B, H}; }
+  Shape y_shape() const { return {T, B, directions() * H}; }
+  Shape reserve_shape() const { return {directions(), T, B, K * H}; }
+  double product_flops() const { return 2.0 * directions() * G * T * B * H * (I + H); }
+
+  // The oracle carries beside each value how far first-order errors may carry it, in units of the largest of its steps'
+  // relative errors (a running error analysis, Higham 3.3): through every product, gate and step. That unit is
+  //  - gamma of the additions of the longest sum, and of 24 for an exp, a division and the arithmetic of a cell;
+  //    matrix units take 3 u a term, see product_sum_tolerance (ops/gemm/product.h);
+  //  - rounded to dtype: products, gates or their gradients, what is kept, and states: 4 u in all.
+  Tolerance tolerance_of(double longest_sum) const {
+    const bool half = dtype == DType::bf16 || dtype == DType::f16;
+    const double u = std::min(unit_roundoff(DType::f32), unit_roundoff(dtype)), u_out = unit_roundoff(dtype);
+    const double sum = gamma((half ? 3 : 1) * longest_sum + 24, u);
+    return {.rel = half ? u_out : 0, .terms = (sum + (half ? 4 * u_out : 0)) * (1 + u_out), .abs = underflow(dtype)};
+  }
+};
+
+inline std::vector<Case<RecurrentShape>> recurrent_cases(Cell cell, Scale scale) {
+  using All = std::vector<Case<RecurrentShape>>;
+  if (scale == Scale::test)
+    return across(
+        &RecurrentShape::dtype, kFloats,
+        {{"one of each", {.T = 1, .B = 1, .I = 1, .H = 1}},
+         {"no steps", {.T = 0, .B = 2, .I = 3, .H = 3}},
+         {"no sequences", {.T = 2, .B = 0, .I = 3, .H = 3}},
+         {"no features", {.T = 2, .B = 3, .I = 0, .H = 3}},
+         {"small, both directions", {.T = 3, .B = 3, .I = 5, .H = 3, .bidirectional = true}},
+         {"the sentiment model's layer, less of it", {.T = 5, .B = 17, .I = 16, .H = 32, .bidirectional = true}},
+         {"a state over a warp", {.T = 3, .B = 2, .I = 3, .H = 33, .bidirectional = true}},
+         {"sequences over a tile", {.T = 3, .B = 67, .I = 3, .H = 8}},
+         {"many steps", {.T = 67, .B = 1, .I = 3, .H = 5}},
+         {"a state over a block's threads", {.T = 2, .B = 3, .I = 17, .H = 131}}});
+  All all;
+  if (cell == Cell::lstm) {
+    all = {{"IMDb sentiment: 512 x 256 tokens of 16 features, 32 units",
+            {.T = 256, .B = 512, .I = 16, .H = 32, .bidirectional = true}},
+           {"scorer: 60 steps of 32 features, 128 units", {.T = 60, .B = 64, .I = 32, .H = 128}},
+           {"DeepBench 512, batch 16", {.T = 25, .B = 16, .I = 512, .H = 512}},
+           {"DeepBench 512, batch 128", {.T = 25, .B = 128, .I = 512, .H = 512}},
+           {"DeepBench 256, batch 32", {.T = 150, .B = 32, .I = 256, .H = 256}}};
+    if (scale == Scale::full) {
+      for (const int64_t units : {512, 1024, 2048, 4096})
+        for (const int64_t batch : {16, 32, 64, 128})
+          all.push_back({"DeepBench, 25 steps", {.T = 25, .B = batch, .I = units, .H = units}});
+      for (const int64_t batch : {8, 16, 32})
+        all.push_back({"DeepBench 1536, 50 steps", {.T = 50, .B = batch, .I = 1536, .H = 1536}});
+      for (const int64_t batch : {16, 64})
+        all.push_back({"DeepBench 256, 150 steps", {.T = 150, .B = batch, .I = 256, .H = 256}});
+    }
+  } else if (cell == Cell::gru) {
+    all = {{"the sentiment model's layer as a GRU", {.T = 256, .B = 512, .I = 16, .H = 32, .bidirectional = true}},
+           {"DeepBench 1024, fewer steps", {.T = 25, .B = 32, .I = 1024, .H = 1024}}};
+    if (scale == Scale::full)
+      for (const int64_t units : {1024, 1536, 2048, 2816})
+        for (const int64_t steps : {187, 375, 750, 1500})
+          all.push_back({"DeepBench, batch 32", {.T = steps, .B = 32, .I = units, .H = units}});
+  } else {
+    all = {
+        {"the sentiment model's layer as a plain RNN", {.T = 256, .B = 512, .I = 16, .H = 32, .bidirectional = true}},
+        {"DeepBench 1760, batch 16", {.T = 50, .B = 16, .I = 1760, .H = 1760}}};
+    if (scale == Scale::full)
+      for (const int64_t units : {1760, 2048, 2560})
+        for (const int64_t batch : {16, 32, 64, 128})
+          all.push_back({"DeepBench, 50 steps", {.T = 50, .B = batch, .I = units, .H = units}});
+  }
+  return across(&RecurrentShape::dtype, kFloats, all);
+}
+
+template <class P>
+std::vector<Case<P>> cases_of_cell(Scale scale) {
+  std::vector<Case<P>> all;
+  for (const auto& [why, shape] : recurrent_cases(P::kind, scale)) all.push_back({why, P{{shape}}});
+  return all;
+}
+
+template <Cell kCell>
+struct Recurrent : RecurrentBase<kCell> {
+  using Base = RecurrentBase<kCell>;
+  using Base::bidirectional, Base::dtype, Base::T, Base::B, Base::I, Base::H, Base::has_c;
+  static constexpr const char* name = kCell == Cell::lstm ? "lstm" : kCell == Cell::gru ? "gru" : "rnn_tanh";
+  static constexpr const char* formula =
+      kCell == Cell::lstm  ? "i, f, o = s(a), g = tanh(a), a = w x[t] + r h + bias;  c' = f c + i g,  h' = o tanh(c')"
+      : kCell == Cell::gru ? "z, r = s(w x[t] + r h + bias), n = tanh(w_n x[t] + bias + r m), m = r_n h + bias;  "
+                             "h' = (1 - z) n + z h"
+                           : "h' = tanh(w x[t] + r h + bias)";
+  static constexpr int kAfter = has_c ? 6 : 5;
+  static constexpr Slot x = input(0, "x"), w = input(1, "w"), r = input(2, "r"), bias = input(3, "bias"),
+                        h0 = input(4, "h0"), c0 = input(has_c ? 5 : -1, "c0");  // c0, cT: of lstm
+  static constexpr Slot y = output(kAfter, "y"), hT = output(kAfter + 1, "hT"), cT = output(has_c ? 8 : -1, "cT"),
+                        reserve = output(has_c ? 9 : 7, "reserve");
+
+  void infer(Shapes s) { Base::infer(s[x], s[h0]); }
+  std::vector<TensorSpec> tensors() const {
+    std::vector<TensorSpec> all{x.of(dtype, this->x_shape()), w.of(dtype, this->w_shape(), this->w_fill()),
+                                r.of(dtype, this->r_shape(), this->r_fill()), bias.of(dtype, this->bias_shape()),
+                                h0.of(dtype, this->h_shape())};
+    if (has_c) all.push_back(c0.of(dtype, this->h_shape()));
+    all.push_back(y.of(dtype, this->y_shape())), all.push_back(hT.of(dtype, this->h_shape()));
+    if (has_c) all.push_back(cT.of(dtype, this->h_shape()));
+    all.push_back(reserve.of(dtype, this->reserve_shape()));
+    return all;
+  }
+  double flops() const { return this->product_flops(); }
+  Tolerance tolerance() const { return this->tolerance_of(static_cast<double>(I + H)); }
+  int64_t slices() const { return this->directions() * B; }        // a sequence in one direction
+  void reference(Inputs in, int64_t slice, Expect& expect) const;  // cpu_ref/recurrent/recurrent.cpp
+  static std::vector<Case<Recurrent>> cases(Scale scale) { return cases_of_cell<Recurrent>(scale); }
+};
+
+// y and reserve are those of the forward pass. dhT and dcT join dy at the last step of each direction.
+template <Cell kCell>
+struct RecurrentBackward : RecurrentBase<kCell> {
+  using Base = RecurrentBase<kCell>;
+  using Base::bidirectional, Base::dtype, Base::T, Base::B, Base::I, Base::H, Base::G, Base::has_c;
+  static constexpr const char* name = kCell == Cell::lstm  ? "lstm_backward"
+                                      : kCell == Cell::gru ? "gru_backward"
+                                                           : "rnn_tanh_backward";
+  static constexpr const char* formula =
+      kCell == Cell::lstm
+          ? "dc += dh o (1 - tanh(c)^2);  da = (dc g i (1-i), dc c' f (1-f), dc i (1-g^2), dh tanh(c) o (1-o));  "
+            "dx = w' da, dh = r' da + dy, dc = f dc;  dw = sum da x, dr = sum da h, dbias = sum da"
+      : kCell == Cell::gru
+          ? "da = (dh (h - n) z (1-z), da_n m r (1-r), dh (1-z) (1-n^2)), dm = r da_n;  dx = w' da, "
+            "dh = r' (da_z, da_r, dm) + z dh + dy;  dw = sum da x, dr = sum (da_z, da_r, dm) h, dbias likewise"
+          : "da = dh (1 - y^2);  dx = w' da, dh = r' da + dy;  dw = sum da x, dr = sum da h, dbias = sum da";
+  static constexpr int kAfter = has_c ? 5 : 4;
+  static constexpr Slot x = input(0, "x"), w = input(1, "w"), r = input(2, "r"), h0 = input(3, "h0"),
+                        c0 = input(has_c ? 4 : -1, "c0"), y = input(kAfter, "y"),
+                        reserve = input(kAfter + 1, "reserve"), dy = input(kAfter + 2, "dy"),
+                        dhT = input(kAfter + 3, "dhT"), dcT = input(has_c ? 9 : -1, "dcT");
+  static constexpr int kOut = has_c ? 10 : 8;
+  static constexpr Slot dx = output(kOut, "dx"), dw = output(kOut + 1, "dw"), dr = output(kOut + 2, "dr"),
+                        dbias = output(kOut + 3, "dbias"), dh0 = output(kOut + 4, "dh0"),
+                        dc0 = output(has_c ? 15 : -1, "dc0");
+
+  void infer(Shapes s) { Base::infer(s[x], s[h0]); }
+  std::vector<TensorSpec> tensors() const {
+    std::vector<TensorSpec> all{x.of(dtype, this->x_shape()), w.of(dtype, this->w_shape(), this->w_fill()),
+                                r.of(dtype, this->r_shape(), this->r_fill()), h0.of(dtype, this->h_shape())};
+    if (has_c) all.push_back(c0.of(dtype, this->h_shape()));
+    all.push_back(y.of(dtype, this->y_shape()));
+    all.push_back(reserve.of(dtype, this->reserve_shape(), Fill::uniform(0, 1)));  // as gates are
+    all.push_back(dy.of(dtype, this->y_shape())), all.push_back(dhT.of(dtype, this->h_shape()));
+    if (has_c) all.push_back(dcT.of(dtype, this->h_shape()));
+    all.push_back(dx.of(dtype, this->x_shape())), all.push_back(dw.of(dtype, this->w_shape()));
+    all.push_back(dr.of(dtype, this->r_shape())), all.push_back(dbias.of(dtype, this->bias_shape()));
+    all.push_back(dh0.of(dtype, this->h_shape()));
+    if (has_c) all.push_back(dc0.of(dtype, this->h_shape()));
+    return all;
+  }
+  double flops() const { return 2 * this->product_flops(); }
+  Tolerance tolerance(int slot) const {  // weights: sums over all steps and sequences of what the steps have summed
+    const bool weights = slot == dw.index || slot == dr.index || slot == dbias.index;
+    return this->tolerance_of(static_cast<double>(this->directions() * G * H + (weights ? T * B : 0)));
+  }
+  int64_t slices() const { return B + this->directions(); }        // a sequence; behind them, a direction's weights
+  void reference(Inputs in, int64_t slice, Expect& expect) const;  // cpu_ref/recurrent/recurrent.cpp
+  static std::vector<Case<RecurrentBackward>> cases(Scale scale) { return cases_of_cell<RecurrentBackward>(scale); }
+};
+
+using RnnTanh = Recurrent<Cell::rnn_tanh>;
+using Gru = Recurrent<Cell::gru>;
+using Lstm = Recurrent<Cell::lstm>;
+using RnnTanhBackward = RecurrentBackward<Cell::rnn_tanh>;
+using GruBackward = RecurrentBackward<Cell::gru>;
+using LstmBackward = RecurrentBackward<Cell::lstm>;
+
+}  // namespace duet

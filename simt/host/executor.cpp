@@ -1,0 +1,608 @@
+#include "simt/host/executor.h"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cstring>
+#include <deque>
+#include <memory>
+#include <numeric>
+#include <random>
+#include <vector>
+
+#include "simt/host/checker.h"
+#include "simt/host/fiber.h"
+#include "simt/host/memory.h"
+#include "simt/host/profile.h"
+
+namespace duet::simt::host {
+
+constinit Coordinates here{};
+constinit bool running = false;
+constinit int64_t steps_left = INT64_MAX;
+constinit uint32_t current_thread = 0;
+constinit uintptr_t stacks_begin = 0, stacks_bytes = 0;
+constinit Profile* profile = nullptr;
+Settings settings;
+
+namespace {
+
+constexpr size_t kStackBytes = size_t{256} << 10, kStackReserve = 16 << 10, kPage = 4096;
+constexpr int64_t kStepsPerTurn = int64_t{1} << 28;  // a second's worth without a barrier
+constexpr int64_t kStaticShared = 48 * 1024, kAllShared = 227 * 1024;
+constexpr uint32_t kMaxThreads = 1024;
+constexpr int kNamedBarriers = 16;
+
+enum class State : uint8_t { running, ready, at_barrier, in_warp, at_named, polling, done };
+
+struct AsyncCopy {
+  void* to;
+  const void* from;
+  int bytes, exist;
+  uint32_t group;
+  const void* pc;
+};
+
+struct Thread {
+  uint32_t id = 0;
+  State state = State::ready;
+  Fiber* fiber = nullptr;
+  Where at{};                     // of what it waits for
+  WarpWork work{};                // while in_warp
+  uint32_t mask = 0;              // while in_warp
+  uint64_t seen = 0;              // events when it last polled
+  std::vector<AsyncCopy> copies;  // not landed
+  uint32_t groups = 0;            // committed
+};
+
+struct Warp {
+  uint32_t lanes = 0, live = 0;
+  std::vector<Lanes> open;  // work for which some lanes have arrived
+};
+
+struct NamedBarrier {
+  int arrived = 0;
+  std::vector<Thread*> waiting;
+};
+
+struct SharedArray {
+  const void* key;
+  Region* region;
+};
+
+const char* name_of(WarpWork work) {
+  constexpr const char* names[] = {"__syncwarp", "a shuffle", "a vote", "a match", "a reduction", "mma", "ldmatrix"};
+  return names[static_cast<int>(work)];
+}
+std::string text(Where at) { return fmt::format("{}:{}", at.file_name(), at.line()); }
+bool same(Where a, Where b) { return a.line() == b.line() && std::strcmp(a.file_name(), b.file_name()) == 0; }
+
+// A fiber is a loop, not a thread: it takes the next thread of the block that has not started, runs it, takes the next.
+// Only a thread that waits keeps its stack, and another stack goes on. A kernel without barriers is a loop on one stack.
+class Executor {
+ public:
+  void run(const void* kernel, void (*call)(const void*), const void* arguments, const Grid& grid);
+
+  [[noreturn]] void stop(const std::string& report);
+  void block_barrier(bool vote, int* votes, Where at);
+  void named_barrier(int id, int threads, bool wait, Where at);
+  void together(uint32_t mask, WarpWork work, const void* in, void* out, void (*finish)(const Lanes&), Where at);
+  void pause(Where at);
+  void* static_shared(const void* key, const char* name, size_t bytes, size_t element);
+  void* dynamic_shared(size_t element);
+  void copy_async(const AsyncCopy& copy);
+  void commit() { ++current_->groups; }
+  void wait(int groups_left);
+
+  void check_stack(const void* frame, const void* pc);
+  std::string thread_text(uint32_t id) const;
+  std::string where_now() const { return thread_text(current_->id) + block_text(); }
+
+ private:
+  std::string block_text() const {
+    return fmt::format(" of block ({},{},{})", here.block.x, here.block.y, here.block.z);
+  }
+  static void entry();
+  Fiber* take_fiber();
+  void drop_fibers();
+  void resume(Thread* t);
+  Thread* start_next();
+  Thread* next();
+  void release(std::vector<Thread*>& waiting);
+  void switch_away();
+  void finish_thread();
+  void open_block_barrier();
+  [[noreturn]] void deadlock();
+  void run_block(uint32_t linear);
+  void release_shared();
+  std::vector<uint32_t> block_order(uint64_t count) const;
+
+  Fiber main_;
+  std::vector<std::unique_ptr<Fiber>> fibers_;
+  std::vector<Fiber*> idle_;
+
+  // the launch
+  const void* kernel_ = nullptr;
+  void (*call_)(const void*) = nullptr;
+  const void* arguments_ = nullptr;
+  int64_t dynamic_bytes_ = 0;
+  std::vector<SharedArray> shared_;
+  Region* dynamic_ = nullptr;
+  std::string report_;
+
+  // the block
+  std::vector<Thread> threads_;
+  std::vector<Warp> warps_;
+  std::vector<uint32_t> order_;  // shuffled: in which threads start
+  std::deque<Thread*> ready_;
+  Thread* current_ = nullptr;
+  uint32_t count_ = 0, live_ = 0, started_ = 0;
+  std::vector<Thread*> at_barrier_;
+  std::vector<int*> votes_out_;
+  int votes_ = 0;
+  NamedBarrier named_[kNamedBarriers];
+  uint64_t events_ = 0, idle_polls_ = 0;  // what could make a polled condition true; polls since the last of them
+  std::mt19937_64 random_;
+};
+Executor executor;
+
+// --- fibers ---------------------------------------------------------------------------------------------------------
+
+Fiber* Executor::take_fiber() {
+  if (!idle_.empty()) {
+    Fiber* f = idle_.back();
+    idle_.pop_back();
+    return f;
+  }
+  const size_t each = kStackBytes + kPage;
+  if (stacks_begin == 0) {
+    void* p = mmap(nullptr, (kMaxThreads + 2) * each, PROT_READ | PROT_WRITE,
+                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (p == MAP_FAILED) throw Error("simt: no address space for the threads' stacks");
+    stacks_begin = reinterpret_cast<uintptr_t>(p), stacks_bytes = (kMaxThreads + 2) * each;
+  }
+  auto fiber = std::make_unique<Fiber>();
+  char* low = reinterpret_cast<char*>(stacks_begin) + fibers_.size() * each;
+  mprotect(low, kPage, PROT_NONE);  // below the stack
+  fiber->base = low + kPage, fiber->size = kStackBytes;
+  prepare(*fiber, &Executor::entry);
+  fibers_.push_back(std::move(fiber));
+  return fibers_.back().get();
+}
+
+void Executor::drop_fibers() {  // after a report: frames that nobody returns to
+  fibers_.clear(), idle_.clear();
+}
+
+// The frame grows down to here. In time for the report itself to have room.
+void Executor::check_stack(const void* frame, const void* pc) {
+  const Fiber& f = *current_->fiber;
+  const char* at = static_cast<const char*>(frame);
+  if (at >= f.base && at < f.base + f.size && at < f.base + kStackReserve)
+    stop(fmt::format("stack overrun: the thread's calls and arrays take more than {} KiB at {}: recursion?",
+                     (kStackBytes - kStackReserve) >> 10, line(pc_of(pc))));
+}
+
+__attribute__((noinline)) void Executor::entry() {
+  Executor& e = executor;
+  for (;;) {
+    running = true;
+    e.call_(e.arguments_);
+    running = false;
+    Fiber* mine = e.current_->fiber;
+    e.finish_thread();
+    Thread* after = e.next();
+    if (after && !after->fiber) {  // no switch: a plain loop
+      after->fiber = mine;
+      e.resume(after);
+      continue;
+    }
+    e.idle_.push_back(mine);
+    if (after) {
+      e.resume(after);
+      switch_fiber(*mine, *after->fiber);
+    } else {
+      if (e.live_ > 0) e.deadlock();
+      switch_fiber(*mine, e.main_);
+    }
+    // Taken from the idle ones again: current_ is the thread to start.
+  }
+}
+
+void Executor::resume(Thread* t) {
+  current_ = t, current_thread = t->id;
+  t->state = State::running;
+  const auto& size = here.block_size;
+  here.thread = {t->id % size.x, t->id / size.x % size.y, t->id / (size.x * size.y)};
+  steps_left = kStepsPerTurn;
+  running = true;
+}
+
+Thread* Executor::start_next() {
+  const uint32_t k = started_++;
+  const uint32_t id = settings.order == Order::forward   ? k
+                      : settings.order == Order::reverse ? count_ - 1 - k
+                                                         : order_[k];
+  Thread& t = threads_[id];
+  t.id = id, t.fiber = nullptr, t.seen = 0, t.groups = 0, t.at = {};
+  t.copies.clear();
+  return &t;
+}
+
+Thread* Executor::next() {
+  if (settings.order == Order::shuffled) {
+    const size_t choices = ready_.size() + (count_ - started_);
+    if (choices == 0) return nullptr;
+    const size_t i = random_() % choices;
+    if (i >= ready_.size()) return start_next();
+    std::swap(ready_[i], ready_.front());
+  } else if (ready_.empty()) {
+    return started_ < count_ ? start_next() : nullptr;
+  }
+  Thread* t = ready_.front();
+  ready_.pop_front();
+  return t;
+}
+
+void Executor::release(std::vector<Thread*>& waiting) {  // they go on before others start
+  std::sort(waiting.begin(), waiting.end(), [](Thread* a, Thread* b) { return a->id < b->id; });
+  if (settings.order == Order::reverse) std::reverse(waiting.begin(), waiting.end());
+  for (Thread* t : waiting) t->state = State::ready;
+  ready_.insert(ready_.begin(), waiting.begin(), waiting.end());
+  waiting.clear();
+}
+
+void Executor::switch_away() {
+  Thread* me = current_;
+  Thread* after = next();
+  if (!after) deadlock();
+  if (after != me && !after->fiber) after->fiber = take_fiber();
+  resume(after);
+  if (after != me) switch_fiber(*me->fiber, *after->fiber);
+}
+
+// --- reports --------------------------------------------------------------------------------------------------------
+
+void Executor::stop(const std::string& report) {
+  running = false;
+  if (!current_) throw Report(report);
+  report_ = fmt::format("{}: {}: {}", function_at(kernel_), where_now(), report);
+  switch_fiber(*current_->fiber, main_);  // for good
+  __builtin_unreachable();
+}
+
+std::string Executor::thread_text(uint32_t id) const {
+  const auto& size = here.block_size;
+  return fmt::format("thread ({},{},{})", id % size.x, id / size.x % size.y, id / (size.x * size.y));
+}
+
+void Executor::deadlock() {
+  std::string all = "deadlock: no thread of the block can go on";
+  constexpr int kShown = 6;
+  int shown = 0;
+  const Thread* last = nullptr;
+  for (uint32_t i = 0; i < count_; ++i) {
+    const Thread& t = threads_[i];
+    if (t.state == State::done || (last && last->state == t.state && same(last->at, t.at))) continue;
+    if (++shown > kShown) break;
+    last = &t;
+    const std::string what = t.state == State::at_barrier ? "the block's barrier"
+                             : t.state == State::at_named ? "a named barrier"
+                             : t.state == State::polling  ? "a condition (spin_pause)"
+                                                         : fmt::format("{} of lanes {:#010x}", name_of(t.work), t.mask);
+    all += fmt::format("; {} waits for {} at {}", thread_text(t.id), what, text(t.at));
+  }
+  stop(all);
+}
+
+// --- barriers -------------------------------------------------------------------------------------------------------
+
+void Executor::finish_thread() {
+  Thread* t = current_;
+  t->state = State::done;
+  --live_, ++events_;
+  if (!t->copies.empty())
+    stop(fmt::format("exits with {} asynchronous copies that it has not waited for, the first issued at {}",
+                     t->copies.size(), line(pc_of(t->copies.front().pc))));
+  Warp& w = warps_[t->id / 32];
+  w.live &= ~(1u << t->id % 32);
+  for (const Lanes& l : w.open)
+    if (l.mask >> t->id % 32 & 1)
+      stop(fmt::format("exits while lanes {:#010x} of its warp wait for it in {} at {}", l.arrived, name_of(l.work),
+                       text(l.at)));
+  if (!at_barrier_.empty())
+    stop(fmt::format("barrier divergence: exits while {} waits at {}", thread_text(at_barrier_[0]->id),
+                     text(at_barrier_[0]->at)));
+}
+
+void Executor::open_block_barrier() {
+  for (int* out : votes_out_) *out = votes_;
+  votes_out_.clear();
+  votes_ = 0;
+  ++events_;
+  if (profile) profile->block_barrier();
+  Checker::block_barrier();
+  release(at_barrier_);
+}
+
+void Executor::block_barrier(bool vote, int* votes, Where at) {
+  Thread* t = current_;
+  if (live_ != count_)
+    stop(fmt::format("barrier divergence: waits at {} after other threads of its block have exited", text(at)));
+  if (!at_barrier_.empty() && !same(at_barrier_[0]->at, at))
+    stop(fmt::format("barrier divergence: waits at {} while {} waits at {}", text(at), thread_text(at_barrier_[0]->id),
+                     text(at_barrier_[0]->at)));
+  t->at = at, t->state = State::at_barrier;
+  at_barrier_.push_back(t);
+  votes_ += vote;
+  if (votes) votes_out_.push_back(votes);
+  if (at_barrier_.size() == live_) open_block_barrier();
+  switch_away();
+}
+
+void Executor::named_barrier(int id, int threads, bool wait, Where at) {
+  if (id < 0 || id >= kNamedBarriers) stop(fmt::format("named barrier {} at {}: there are 0 to 15", id, text(at)));
+  if (threads <= 0 || threads % 32 != 0)
+    stop(fmt::format("named barrier of {} threads at {}: whole warps are allowed", threads, text(at)));
+  NamedBarrier& b = named_[id];
+  Thread* t = current_;
+  Checker::arrive(id, t->id);
+  ++b.arrived;
+  if (wait) {
+    t->at = at, t->state = State::at_named;
+    b.waiting.push_back(t);
+  }
+  if (b.arrived == threads) {
+    b.arrived = 0, ++events_;
+    for (Thread* w : b.waiting) Checker::depart(id, w->id);
+    Checker::reset(id);
+    release(b.waiting);
+  }
+  if (wait) switch_away();
+}
+
+void Executor::together(uint32_t mask, WarpWork work, const void* in, void* out, void (*finish)(const Lanes&),
+                        Where at) {
+  Thread* t = current_;
+  Warp& w = warps_[t->id / 32];
+  const uint32_t lane = t->id % 32, bit = 1u << lane;
+  if (!(mask & bit))
+    stop(fmt::format("{} at {}: the mask {:#010x} lacks the caller's lane {}", name_of(work), text(at), mask, lane));
+  mask &= w.lanes;
+  if (mask & ~w.live)
+    stop(fmt::format("{} at {}: lanes {:#010x} of the mask have exited", name_of(work), text(at), mask & ~w.live));
+  auto open = std::find_if(w.open.begin(), w.open.end(), [&](const Lanes& l) { return l.mask == mask; });
+  if (open == w.open.end()) {
+    w.open.push_back({.mask = mask, .arrived = 0, .work = work, .in = {}, .out = {}, .at = at});
+    open = w.open.end() - 1;
+  }
+  if (open->work != work || !same(open->at, at))
+    stop(fmt::format("warp divergence: {} at {} while lanes {:#010x} of the same mask wait in {} at {}", name_of(work),
+                     text(at), open->arrived, name_of(open->work), text(open->at)));
+  open->in[lane] = in, open->out[lane] = out, open->arrived |= bit;
+  t->at = at, t->work = work, t->mask = mask, t->state = State::in_warp;
+  if (open->arrived == mask) {
+    if (finish) finish(*open);
+    ++events_;
+    if (work == WarpWork::barrier) Checker::warp_barrier(t->id / 32, mask, w.lanes);
+    std::vector<Thread*> members;
+    for (uint32_t l = 0; l < 32; ++l)
+      if (mask >> l & 1) members.push_back(&threads_[t->id / 32 * 32 + l]);
+    w.open.erase(open);
+    release(members);
+  }
+  switch_away();
+}
+
+void Executor::pause(Where at) {
+  Thread* t = current_;
+  if (events_ != t->seen)
+    t->seen = events_, idle_polls_ = 0;
+  else if (++idle_polls_ >
+           8 * uint64_t{count_} + 4096)  // everyone alive has looked again and again, and nothing happens
+    t->at = at, t->state = State::polling, deadlock();
+  t->at = at, t->state = State::polling;
+  ready_.push_back(t);
+  switch_away();
+}
+
+// --- shared memory and asynchronous copies ----------------------------------------------------------------------------
+
+void* Executor::static_shared(const void* key, const char* name, size_t bytes, size_t element) {
+  int64_t total = static_cast<int64_t>(bytes);
+  for (const SharedArray& a : shared_) {
+    if (a.key == key) return a.region->base;
+    total += static_cast<int64_t>(a.region->bytes);
+  }
+  if (total > kStaticShared)
+    stop(fmt::format("static shared memory: {} bytes with '{}', {} are allowed", total, name, kStaticShared));
+  if (profile) profile->shared_array(bytes);
+  shared_.push_back({key, &device_memory().allocate(bytes, name, true, element)});
+  return shared_.back().region->base;
+}
+
+void* Executor::dynamic_shared(size_t element) {
+  if (dynamic_bytes_ == 0) stop("uses dynamic shared memory, of which the launch gives none");
+  if (!dynamic_)
+    dynamic_ = &device_memory().allocate(static_cast<size_t>(dynamic_bytes_), "dynamic shared", true, element);
+  return dynamic_->base;
+}
+
+void Executor::release_shared() {
+  for (const SharedArray& a : shared_) device_memory().release(a.region->base);
+  shared_.clear();
+  if (dynamic_) device_memory().release(dynamic_->base);
+  dynamic_ = nullptr;
+}
+
+// From issue to wait the target holds neither the old data nor the new.
+void Executor::copy_async(const AsyncCopy& c) {
+  const auto unaligned = [&](const void* p) {
+    return reinterpret_cast<uintptr_t>(p) % static_cast<uintptr_t>(c.bytes) != 0;
+  };
+  if (unaligned(c.to) || (c.exist > 0 && unaligned(c.from)))
+    stop(fmt::format("asynchronous copy of {} bytes between addresses that are not aligned to them, at {}", c.bytes,
+                     line(pc_of(c.pc))));
+  if (c.exist < 0 || c.exist > c.bytes)
+    stop(fmt::format("asynchronous copy of {} of {} bytes at {}", c.exist, c.bytes, line(pc_of(c.pc))));
+  current_->copies.push_back(c);
+  current_->copies.back().group = current_->groups;
+  if (c.exist > 0) Checker::access(c.from, static_cast<size_t>(c.exist), Access::load, pc_of(c.pc));
+  Checker::in_flight(c.to, static_cast<size_t>(c.bytes), pc_of(c.pc));
+  std::memset(c.to, 0xFF, static_cast<size_t>(c.bytes));
+}
+
+void Executor::wait(int groups_left) {
+  Thread& t = *current_;
+  const auto first_kept =
+      t.groups > static_cast<uint32_t>(groups_left) ? t.groups - static_cast<uint32_t>(groups_left) : 0;
+  std::erase_if(t.copies, [&](const AsyncCopy& c) {
+    if (c.group >= first_kept) return false;
+    Checker::landed(c.to, static_cast<size_t>(c.bytes), pc_of(c.pc));
+    std::memcpy(c.to, c.from, static_cast<size_t>(c.exist));
+    std::memset(static_cast<char*>(c.to) + c.exist, 0, static_cast<size_t>(c.bytes - c.exist));
+    return true;
+  });
+}
+
+// --- launches -------------------------------------------------------------------------------------------------------
+
+void Executor::run_block(uint32_t linear) {
+  live_ = count_, started_ = 0, votes_ = 0, idle_polls_ = 0;
+  ready_.clear(), at_barrier_.clear(), votes_out_.clear();
+  for (NamedBarrier& b : named_) b.arrived = 0, b.waiting.clear();
+  for (uint32_t w = 0; w < warps_.size(); ++w) {
+    const uint32_t lanes = std::min(count_ - w * 32, 32u);
+    warps_[w].lanes = warps_[w].live = lanes == 32 ? UINT32_MAX : (1u << lanes) - 1;
+    warps_[w].open.clear();
+  }
+  if (settings.order == Order::shuffled) {
+    random_.seed(settings.seed * 0x9e3779b97f4a7c15u + linear);
+    order_.resize(count_);
+    std::iota(order_.begin(), order_.end(), 0u);
+    std::shuffle(order_.begin(), order_.end(), random_);
+  }
+  Checker::begin_block(count_, linear);
+  Thread* first = next();
+  first->fiber = take_fiber();
+  resume(first);
+  switch_fiber(main_, *first->fiber);
+  running = false;
+  steps_left = INT64_MAX;
+  current_ = nullptr;
+  if (profile) profile->end_block();
+}
+
+std::vector<uint32_t> Executor::block_order(uint64_t count) const {
+  const auto some = static_cast<uint64_t>(settings.blocks);
+  std::vector<uint32_t> order;
+  std::mt19937_64 random(settings.seed);
+  if (settings.blocks > 0 && count > some + 2) {
+    order = {0, static_cast<uint32_t>(count - 1)};
+    for (uint64_t i = 0; i < some; ++i) order.push_back(static_cast<uint32_t>(1 + random() % (count - 2)));
+    std::sort(order.begin(), order.end());
+    order.erase(std::unique(order.begin(), order.end()), order.end());
+  } else {
+    order.resize(count);
+    std::iota(order.begin(), order.end(), 0u);
+  }
+  if (settings.order == Order::reverse) std::reverse(order.begin(), order.end());
+  if (settings.order == Order::shuffled) std::shuffle(order.begin(), order.end(), random);
+  return order;
+}
+
+void Executor::run(const void* kernel, void (*call)(const void*), const void* arguments, const Grid& grid) {
+  if (!launchable(grid)) return;
+  if (current_) stop("launches a kernel: dynamic parallelism is not emulated");
+  const Extent& g = grid.blocks;
+  if (grid.shared_bytes > kAllShared)
+    throw Error("launch: {} bytes of shared memory over this device's limit {}", grid.shared_bytes, kAllShared);
+  if (g.count() > UINT32_MAX) throw Error("launch: {} blocks, which the host does not run", g.count());
+  const auto narrow = [](int64_t v) { return static_cast<unsigned>(v); };
+  here.block_size = {narrow(grid.threads.x), narrow(grid.threads.y), narrow(grid.threads.z)};
+  here.grid_size = {narrow(g.x), narrow(g.y), narrow(g.z)};
+  kernel_ = kernel, call_ = call, arguments_ = arguments, dynamic_bytes_ = grid.shared_bytes;
+  count_ = narrow(grid.threads.count());
+  if (threads_.size() < count_) threads_.resize(count_);
+  warps_.resize((count_ + 31) / 32);
+  report_.clear();
+  Checker::begin_launch();
+  const std::vector<uint32_t> order = block_order(static_cast<uint64_t>(g.count()));
+  if (profile) profile->begin_launch(kernel, grid, order.size());
+  for (const uint32_t b : order) {
+    here.block = {b % here.grid_size.x, b / here.grid_size.x % here.grid_size.y,
+                  b / (here.grid_size.x * here.grid_size.y)};
+    run_block(b);
+    if (!report_.empty()) break;
+  }
+  if (profile) profile->end_launch();
+  release_shared();
+  if (!report_.empty()) {
+    drop_fibers();
+    throw Report(report_);
+  }
+}
+
+}  // namespace
+
+void run(const void* kernel, void (*call)(const void*), const void* arguments, const Grid& grid) {
+  executor.run(kernel, call, arguments, grid);
+}
+
+// The runtime is not instrumented, but what it calls back may be: nothing is judged until the kernel goes on.
+namespace {
+struct InRuntime {
+  InRuntime() { running = false; }
+  ~InRuntime() { running = true; }
+};
+}  // namespace
+
+void stop(const std::string& report) { executor.stop(report); }
+void unsupported(const char* feature) { stop(std::string(feature) + " is not emulated on the host"); }
+void absent_lane(int lane) { stop(fmt::format("a shuffle reads lane {}, which takes no part in it", lane)); }
+void block_barrier(bool vote, int* votes, Where at) {
+  const InRuntime here_now;
+  executor.block_barrier(vote, votes, at);
+}
+void named_barrier(int id, int threads, bool wait, Where at) {
+  const InRuntime here_now;
+  executor.named_barrier(id, threads, wait, at);
+}
+void pause(Where at) {
+  const InRuntime here_now;
+  executor.pause(at);
+}
+void together(uint32_t mask, WarpWork work, const void* in, void* out, void (*finish)(const Lanes&), Where at) {
+  const InRuntime here_now;
+  executor.together(mask, work, in, out, finish, at);
+}
+void* static_shared(const void* key, const char* name, size_t bytes, size_t element) {
+  const InRuntime here_now;
+  return executor.static_shared(key, name, bytes, element);
+}
+void* dynamic_shared(size_t element) {
+  const InRuntime here_now;
+  return executor.dynamic_shared(element);
+}
+void thread_fence() { Checker::fence(); }
+void read_matrix_row(const void* row, const void* pc) { Checker::access(row, 16, Access::load, pc_of(pc), true); }
+void atomic_access(void* address, size_t bytes, const void* pc) {
+  Checker::access(address, bytes, Access::atomic, pc_of(pc), true);
+}
+void copy_async(void* to, const void* from, int bytes, int exist, const void* pc) {
+  const InRuntime here_now;
+  executor.copy_async({to, from, bytes, exist, 0, pc});
+}
+void commit_copies() { executor.commit(); }
+void wait_copies(int groups_left) {
+  const InRuntime here_now;
+  executor.wait(groups_left);
+}
+
+void check_stack(const void* frame, const void* pc) { executor.check_stack(frame, pc); }
+std::string thread_text(uint32_t thread) { return executor.thread_text(thread); }
+void out_of_steps(const void* pc) {
+  stop(fmt::format("endless: {} basic blocks without a barrier or an end, now at {}", kStepsPerTurn, line(pc_of(pc))));
+}
+
+}  // namespace duet::simt::host

@@ -1,0 +1,118 @@
+#include "simt/host/lines.h"
+
+#include <link.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <map>
+
+#include "core/error.h"
+
+namespace duet::simt::host {
+namespace {
+
+uintptr_t load_address() {
+  static const uintptr_t address = [] {
+    uintptr_t found = 0;  // the program is the first object
+    dl_iterate_phdr(
+        [](dl_phdr_info* object, size_t, void* out) { return *static_cast<uintptr_t*>(out) = object->dlpi_addr, 1; },
+        &found);
+    return found;
+  }();
+  return address;
+}
+
+std::string program() {
+  char path[4096];
+  const ssize_t length = readlink("/proc/self/exe", path, sizeof path);
+  return std::string(path, length > 0 ? static_cast<size_t>(length) : 0);
+}
+
+std::map<Pc, std::vector<Frame>>& known() {
+  static std::map<Pc, std::vector<Frame>> map;
+  return map;
+}
+
+std::string shortened(std::string text) {
+  if (const size_t note = text.find(" (discriminator"); note != text.npos) text.resize(note);
+  return text;
+}
+
+// addr2line prints, for every address, the address and then two lines a frame.
+void ask(const std::vector<Pc>& pcs) {
+  std::string command = "addr2line -aCfie '" + program() + "'";
+  for (const Pc pc : pcs) command += fmt::format(" {:#x}", pc);
+  FILE* pipe = popen((command + " 2>/dev/null").c_str(), "r");
+  if (!pipe) return;
+  std::vector<std::string> lines;
+  char* text = nullptr;
+  size_t room = 0;
+  while (ssize_t length = getline(&text, &room, pipe)) {
+    if (length < 0) break;
+    while (length > 0 && text[length - 1] == '\n') --length;
+    lines.emplace_back(text, static_cast<size_t>(length));
+  }
+  free(text);
+  pclose(pipe);
+  for (size_t i = 0; i < lines.size();) {
+    const Pc pc = static_cast<Pc>(std::stoull(lines[i++], nullptr, 16));
+    while (i + 1 < lines.size() && lines[i].rfind("0x", 0) != 0) {
+      const std::string where = shortened(lines[i + 1]);
+      if (where.rfind("??", 0) != 0) known()[pc].push_back({lines[i], where});
+      i += 2;
+    }
+  }
+}
+
+}  // namespace
+
+Pc pc_of(const void* return_address) {
+  return static_cast<Pc>(reinterpret_cast<uintptr_t>(return_address) - load_address() - 1);
+}
+
+void resolve(const std::vector<Pc>& pcs) {
+  constexpr size_t kAtOnce = 2000;  // a command line has a limit
+  std::vector<Pc> unknown;
+  for (const Pc pc : pcs)
+    if (!known().contains(pc)) {
+      unknown.push_back(pc);
+      if (unknown.size() == kAtOnce) ask(unknown), unknown.clear();
+    }
+  if (!unknown.empty()) ask(unknown);
+  for (const Pc pc : pcs)
+    if (known()[pc].empty()) known()[pc].push_back({"?", fmt::format("pc {:#x}", pc)});
+}
+
+const std::vector<Frame>& frames(Pc pc) {
+  resolve({pc});
+  return known()[pc];
+}
+
+std::string line(Pc pc) {
+  const std::vector<Frame>& all = frames(pc);
+  // Innermost in the code base: not in this runtime's own headers.
+  size_t inner = 0;
+  while (inner + 1 < all.size() && all[inner].line.rfind("simt/", 0) == 0) ++inner;
+  size_t outer = all.size() - 1;  // lambdas of the same file are no news
+  std::string text = all[inner].line;
+  const auto file = [&](size_t i) { return all[i].line.substr(0, all[i].line.rfind(':')); };
+  while (outer > inner && file(outer) == file(inner)) --outer;
+  if (outer > inner) text += " (in " + all[outer].line + ")";
+  return text;
+}
+
+std::string function_at(const void* address) {
+  std::string name = frames(pc_of(static_cast<const char*>(address) + 1)).back().function;
+  if (const size_t type = name.find("void "); type == 0) name.erase(0, 5);
+  for (const char* scope : {"duet::", "simt::", "(anonymous namespace)::"})
+    for (size_t at; (at = name.find(scope)) != name.npos;) name.erase(at, std::string(scope).size());
+  int depth = 0;  // parameters go, template arguments stay
+  for (size_t i = 0; i < name.size(); ++i) {
+    if (name[i] == '<') ++depth;
+    if (name[i] == '>') --depth;
+    if (name[i] == '(' && depth == 0) return name.substr(0, i);
+  }
+  return name;
+}
+
+}  // namespace duet::simt::host

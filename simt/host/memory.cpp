@@ -1,0 +1,72 @@
+#include "simt/host/memory.h"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+
+#include "core/error.h"
+
+namespace duet::simt::host {
+namespace {
+constexpr size_t kGiveBack = size_t{1} << 20;  // larger allocations return their pages to the system
+
+char* reserve(size_t bytes) {
+  void* p = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (p == MAP_FAILED) throw Error("simt: no {} bytes of address space (see ulimit -v)", bytes);
+  return static_cast<char*>(p);
+}
+}  // namespace
+
+void Region::refine(unsigned to) {
+  const unsigned parts = shift - to;
+  std::vector<Cell> finer(cells.size() << parts);
+  for (size_t i = 0; i < finer.size(); ++i) finer[i] = cells[i >> parts];
+  cells = std::move(finer);
+  shift = to;
+}
+
+constinit Memory* the_memory = nullptr;
+
+Memory::Memory()
+    : range_(reserve(kRange)), owner_(reinterpret_cast<uint32_t*>(reserve(kRange / kPage * sizeof(uint32_t)))) {}
+
+Region& Memory::allocate(size_t bytes, std::string name, bool shared, size_t element) {
+  const size_t pages = (bytes + kPage - 1) / kPage + 1;
+  const auto kept = std::find_if(free_.begin(), free_.end(), [&](const auto& f) { return f.first == pages; });
+  char* base = range_ + used_;
+  if (kept != free_.end()) {
+    base = kept->second;
+    free_.erase(kept);
+  } else {
+    if (pages > (kRange - used_) / kPage) throw Error("simt: no room for {} bytes of device memory", bytes);
+    used_ += pages * kPage;
+  }
+  auto* region = new Region{base, bytes, std::move(name), shared, element, 0, bytes, 2, {}};
+  region->cells.resize((bytes + 3) / 4);
+  if (free_indices_.empty()) {
+    free_indices_.push_back(static_cast<uint32_t>(regions_.size()));
+    regions_.push_back(nullptr);
+  }
+  const uint32_t index = free_indices_.back();
+  free_indices_.pop_back();
+  regions_[index] = region;
+  // The page behind belongs to it as well: an overrun is then told with its name.
+  std::fill_n(owner_ + offset(base) / kPage, pages, index + 1);
+  return *region;
+}
+
+void Memory::release(void* base) {
+  Region* region = find(base);
+  if (!region) return;
+  const size_t pages = (region->bytes + kPage - 1) / kPage + 1;
+  uint32_t* owners = owner_ + offset(base) / kPage;
+  const uint32_t index = *owners - 1;
+  std::fill_n(owners, pages, 0);
+  if (region->bytes > kGiveBack) madvise(base, pages * kPage, MADV_DONTNEED);
+  free_.emplace_back(pages, region->base);
+  regions_[index] = nullptr;
+  free_indices_.push_back(index);
+  delete region;
+}
+
+}  // namespace duet::simt::host

@@ -1,0 +1,77 @@
+// Device memory on the host: one reserved range of addresses, in which every allocation has pages of its own, so that an
+// address says at once whose it is and whether it is anyone's.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "simt/host/lines.h"
+
+namespace duet::simt::host {
+
+// What is known of a few bytes. An epoch is the stretch between two block barriers; epochs never repeat, so an epoch also
+// tells block and launch.
+struct Cell {
+  uint32_t write_epoch = 0, write_clock = 0;
+  Pc write_pc = 0;
+  uint32_t read_epoch = 0;          // the latest in which it was read
+  uint32_t earlier_read_epoch = 0;  // the latest by another block before that
+  Pc read_pc = 0, earlier_read_pc = 0;
+  int32_t readers = -1;  // in read_epoch: a list in the checker
+  uint16_t writer = 0;   // thread
+  bool written = false, atomic_write = false, in_flight = false;
+};
+
+struct Region {
+  char* base = nullptr;
+  size_t bytes = 0;
+  std::string name;
+  bool shared = false;
+  size_t element = 4;         // for messages
+  size_t first = 0, end = 0;  // the bytes that kernels may touch: guard bands lie around them
+  unsigned shift = 2;         // a cell is of 2^shift bytes
+  std::vector<Cell> cells;
+  // Cells so small that none lies across a boundary of accesses at `offsets` (several, joined by |).
+  void fit(size_t offsets) {
+    if (offsets & ((size_t{1} << shift) - 1)) refine(offsets % 2 == 0 ? 1 : 0);
+  }
+  void refine(unsigned shift);
+  std::string place(size_t offset) const { return "'" + name + "'[" + std::to_string(index(offset)) + "]"; }
+  int64_t index(size_t offset) const {
+    return (static_cast<int64_t>(offset) - static_cast<int64_t>(first)) / static_cast<int64_t>(element);
+  }
+};
+
+class Memory {
+ public:
+  Memory();
+  // Page-aligned, followed by a page that is nobody's. Throws Error when the range is full.
+  Region& allocate(size_t bytes, std::string name, bool shared, size_t element);
+  void release(void* base);
+  Region* find(const void* address) const {  // null: nobody's
+    if (!holds(address)) return nullptr;
+    const uint32_t owner = owner_[offset(address) / kPage];
+    return owner ? regions_[owner - 1] : nullptr;
+  }
+  bool holds(const void* address) const {
+    return reinterpret_cast<uintptr_t>(address) - reinterpret_cast<uintptr_t>(range_) < kRange;
+  }
+  uint64_t offset(const void* address) const {
+    return static_cast<uint64_t>(static_cast<const char*>(address) - range_);
+  }
+
+ private:
+  static constexpr size_t kRange = size_t{256} << 30, kPage = 4096;  // of addresses: a page costs memory once touched
+  char* range_;
+  size_t used_ = kPage;
+  uint32_t* owner_;  // of each page: index in regions_ plus 1
+  std::vector<Region*> regions_;
+  std::vector<uint32_t> free_indices_;
+  std::vector<std::pair<size_t, char*>> free_;  // pages, address
+};
+
+extern constinit Memory* the_memory;  // made by the first context
+inline Memory& device_memory() { return *the_memory; }
+
+}  // namespace duet::simt::host

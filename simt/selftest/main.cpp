@@ -3,7 +3,7 @@
 // Exit 0 where the floors are kept.
 #include <fmt/format.h>
 
-#include <cstring>
+#include <algorithm>
 #include <map>
 #include <memory>
 #include <vector>
@@ -111,6 +111,8 @@ struct Job {
   double accesses;
 };
 
+double accesses_of(const Problem& p) { return std::max(p.flops() / 2, static_cast<double>(p.bytes()) / 4); }
+
 // Empty: right, and no report.
 std::string judge(const Job& job, const SimtOptions& options) {
   try {
@@ -144,7 +146,7 @@ bool sync_mutants(bool verbose) {
   for (const ErasedCase& c : cases)
     for (const Implementation* i : implementations(c.problem.name())) {
       if (i->device != Device::simt) continue;
-      const double accesses = std::max(c.problem.flops() / 2, static_cast<double>(c.problem.bytes()) / 4);
+      const double accesses = accesses_of(c.problem);
       if (accesses > kLongestCase) continue;
       const Job job{i, &c.problem, accesses};
       for (const SimtOptions& options : {kForward, kReverse}) {
@@ -183,8 +185,29 @@ bool sync_mutants(bool verbose) {
   return reported == 0 && static_cast<double>(found) >= kSyncFloor * static_cast<double>(points.size());
 }
 
+// The jobs of these registrations ("softmax_tuned") on every small case: what a mutant of their kernels has to survive.
+bool judge_all(const std::vector<std::string>& functions) {
+  simt::host::resolve_lines = false;
+  for (const auto& [name, primitive] : primitives())
+    for (const Implementation* i : implementations(name)) {
+      if (i->device != Device::simt) continue;
+      const std::string function = name + "_" + i->name.substr(i->name.find('.') + 1);
+      if (std::find(functions.begin(), functions.end(), function) == functions.end()) continue;
+      for (const ErasedCase& c : primitive.cases(Scale::test)) {
+        if (accesses_of(c.problem) > kLongestCase) continue;
+        for (const SimtOptions& options : {kForward, kReverse})
+          if (const std::string failure = judge({i, &c.problem, 0}, options); !failure.empty()) {
+            fmt::print("{}/{}/{}: {}\n", name, i->name, c.problem.label(), failure);
+            return false;
+          }
+      }
+    }
+  return true;
+}
+
 int run(const std::vector<std::string>& arguments) {
   bool verbose = false, bounds = false;
+  if (!arguments.empty() && arguments[0] == "--judge") return judge_all({arguments.begin() + 1, arguments.end()}) ? 0 : 1;
   for (const std::string& a : arguments) {
     if (a == "--verbose") {
       verbose = true;

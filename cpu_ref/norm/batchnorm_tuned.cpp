@@ -107,30 +107,34 @@ void batchnorm_channels(const BatchNorm& p, Args t, int64_t first, int64_t last,
 
 // --- nhwc -------------------------------------------------------------------------------------------------------------
 
+inline constexpr int64_t kRowsAtOnce =
+    8;  // pixels that pass between a load and a store of the sums: memory is read in order
+
 // to[c] = sum over `rows` pixels of f(x[row, c], with[c]) for all channels; rows of x are c elements apart.
 template <class T, class F>
 HWY_INLINE void sum_pixels(const T* x, int64_t rows, int64_t channels, const float* with, float* to, const F& f) {
   const hn::ScalableTag<float> d;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
-  int64_t c = 0;
-  for (; c + 4 * lanes <= channels; c += 4 * lanes) {
-    const auto w0 = read(d, with + c), w1 = read(d, with + c + lanes);
-    const auto w2 = read(d, with + c + 2 * lanes), w3 = read(d, with + c + 3 * lanes);
-    auto s0 = hn::Zero(d), s1 = s0, s2 = s0, s3 = s0;
-    for (int64_t r = 0; r < rows; ++r) {
-      const T* at = x + r * channels + c;
-      s0 = hn::Add(s0, f(read(d, at), w0)), s1 = hn::Add(s1, f(read(d, at + lanes), w1));
-      s2 = hn::Add(s2, f(read(d, at + 2 * lanes), w2)), s3 = hn::Add(s3, f(read(d, at + 3 * lanes), w3));
+  std::fill_n(to, channels, 0.0f);
+  for (int64_t first = 0; first < rows; first += kRowsAtOnce) {
+    const int64_t last = std::min(rows, first + kRowsAtOnce);
+    int64_t c = 0;
+    for (; c + 2 * lanes <= channels; c += 2 * lanes) {
+      const auto w0 = read(d, with + c), w1 = read(d, with + c + lanes);
+      auto s0 = read(d, to + c), s1 = read(d, to + c + lanes);
+      for (int64_t r = first; r < last; ++r) {
+        const T* at = x + r * channels + c;
+        s0 = hn::Add(s0, f(read(d, at), w0)), s1 = hn::Add(s1, f(read(d, at + lanes), w1));
+      }
+      write(d, s0, to + c), write(d, s1, to + c + lanes);
     }
-    write(d, s0, to + c), write(d, s1, to + c + lanes);
-    write(d, s2, to + c + 2 * lanes), write(d, s3, to + c + 3 * lanes);
-  }
-  for (; c < channels; c += lanes) {
-    const int64_t left = channels - c;
-    const auto w = read(d, with + c, left);
-    auto s = hn::Zero(d);
-    for (int64_t r = 0; r < rows; ++r) s = hn::Add(s, f(read(d, x + r * channels + c, left), w));
-    write(d, s, to + c, left);
+    for (; c < channels; c += lanes) {
+      const int64_t left = channels - c;
+      const auto w = read(d, with + c, left);
+      auto s = read(d, to + c, left);
+      for (int64_t r = first; r < last; ++r) s = hn::Add(s, f(read(d, x + r * channels + c, left), w));
+      write(d, s, to + c, left);
+    }
   }
 }
 
@@ -290,28 +294,19 @@ void block_gradients(const BatchNormBackward& p, Args t, int64_t block, float* p
   for_float(p.dtype, [&]<class T>() HWY_ATTR {
     const auto *x = t[P::x].as<const T>(), *dy = t[P::dy].as<const T>();
     const auto* y = p.relu() ? t[P::y].as<const T>() : dy;
-    int64_t c = 0;
-    for (; c + 2 * lanes <= p.c; c += 2 * lanes) {
-      const auto m1 = read(d, means + c), m2 = read(d, means + c + lanes);
-      auto s1 = hn::Zero(d), s2 = s1, q1 = s1, q2 = s1;
-      for (int64_t at = first + c; at < end; at += p.c) {
-        const auto g1 = passed(read(d, dy + at), read(d, y + at), limit);
-        const auto g2 = passed(read(d, dy + at + lanes), read(d, y + at + lanes), limit);
-        s1 = hn::Add(s1, g1), q1 = hn::MulAdd(g1, hn::Sub(read(d, x + at), m1), q1);
-        s2 = hn::Add(s2, g2), q2 = hn::MulAdd(g2, hn::Sub(read(d, x + at + lanes), m2), q2);
+    std::fill_n(part, 2 * p.c, 0.0f);
+    for (int64_t begin = first; begin < end; begin += kRowsAtOnce * p.c) {
+      const int64_t stop = std::min(end, begin + kRowsAtOnce * p.c);
+      for (int64_t c = 0; c < p.c; c += lanes) {
+        const int64_t left = p.c - c;
+        const auto mean = read(d, means + c, left);
+        auto s = read(d, part + c, left), q = read(d, part + p.c + c, left);
+        for (int64_t at = begin + c; at < stop; at += p.c) {
+          const auto g = passed(read(d, dy + at, left), read(d, y + at, left), limit);
+          s = hn::Add(s, g), q = hn::MulAdd(g, hn::Sub(read(d, x + at, left), mean), q);
+        }
+        write(d, s, part + c, left), write(d, q, part + p.c + c, left);
       }
-      write(d, s1, part + c), write(d, s2, part + c + lanes);
-      write(d, q1, part + p.c + c), write(d, q2, part + p.c + c + lanes);
-    }
-    for (; c < p.c; c += lanes) {
-      const int64_t left = p.c - c;
-      const auto mean = read(d, means + c, left);
-      auto s = hn::Zero(d), q = s;
-      for (int64_t at = first + c; at < end; at += p.c) {
-        const auto g = passed(read(d, dy + at, left), read(d, y + at, left), limit);
-        s = hn::Add(s, g), q = hn::MulAdd(g, hn::Sub(read(d, x + at, left), mean), q);
-      }
-      write(d, s, part + c, left), write(d, q, part + p.c + c, left);
     }
   });
 }

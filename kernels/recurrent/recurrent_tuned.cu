@@ -329,22 +329,21 @@ class LongProduct {
 
 template <class P>
 Plan plan_backward(const P& p, GpuContext& gpu) {
-  constexpr int64_t G = P::G;
   if (p.H == 0) return Unsupported{"no units"};
   if (!ColumnSum<float>::serves(p.T * p.B)) return Unsupported{"more than 2^26 steps of sequences"};
   return for_float(p.dtype, [&]<class T>() -> Plan {
     const Layer layer(p);
-    const Slices slices(layer, G, gpu);
+    const Slices slices(layer, P::G, gpu);
     constexpr int64_t kSize = sizeof(T);
     const int64_t steps = p.T * p.B, units = layer.units();
     const bool share = layer.D == 1 && P::kind != Cell::gru;  // da_x serves as da_h
-    Buffer da_x(gpu, p.T * units * G * kSize), da_h(gpu, share ? 0 : p.T * units * G * kSize),
+    Buffer da_x(gpu, p.T * units * P::G * kSize), da_h(gpu, share ? 0 : p.T * units * P::G * kSize),
         h(gpu, p.T * units * kSize);
-    Buffer da_step(gpu, slices.serve ? 0 : units * G * kSize), state(gpu, slices.serve ? 0 : units * kSize);
+    Buffer da_step(gpu, slices.serve ? 0 : units * P::G * kSize), state(gpu, slices.serve ? 0 : units * kSize);
     Buffer dh(gpu, slices.serve ? 0 : units * int64_t{sizeof(float)}), dc(gpu, dh.bytes());
-    Buffer bias(gpu, P::kind == Cell::gru ? layer.D * G * p.H * kSize : 0);
-    LongProduct<T> dw(1, layer.D * G * p.H, p.I, steps, gpu), dr(layer.D, G * p.H, p.H, steps, gpu);
-    ColumnSum<T> sum_x(steps, layer.D * G * p.H, gpu), sum_h(steps, G * p.H, gpu);
+    Buffer bias(gpu, P::kind == Cell::gru ? layer.D * P::G * p.H * kSize : 0);
+    LongProduct<T> dw(1, layer.D * P::G * p.H, p.I, steps, gpu), dr(layer.D, P::G * p.H, p.H, steps, gpu);
+    ColumnSum<T> sum_x(steps, layer.D * P::G * p.H, gpu), sum_h(steps, P::G * p.H, gpu);
     const int64_t workspace = da_x.bytes() + da_h.bytes() + h.bytes() + da_step.bytes() + state.bytes() +
                               2 * dh.bytes() + bias.bytes() + dw.workspace_bytes() + dr.workspace_bytes() +
                               sum_x.workspace_bytes() + sum_h.workspace_bytes();
@@ -366,7 +365,7 @@ Plan plan_backward(const P& p, GpuContext& gpu) {
              } else if (slices.serve) {
                const auto run = [&]<int kRows>() {
                  launch(slice_backward_kernel<P::kind, kRows, T>,
-                        slices.grid(layer, G * p.H * p.H + kRowBlocks * kRows * G * p.H, gpu), layer, t, rows,
+                        slices.grid(layer, P::G * p.H * p.H + kRowBlocks * kRows * P::G * p.H, gpu), layer, t, rows,
                         slices.count);
                };
                slices.rows == 4 ? run.template operator()<4>() : run.template operator()<1>();
@@ -374,20 +373,20 @@ Plan plan_backward(const P& p, GpuContext& gpu) {
                for (int64_t step = p.T - 1; step >= 0; --step) {
                  launch(step_backward_kernel<P::kind, T>, unit_grid(layer, gpu), layer, t, rows, dh.as<float>(),
                         dc.as<float>(), step);
-                 enqueue_product<T>({.batch = layer.D, .m = p.B, .n = p.H, .k = G * p.H}, rows.da_step, t.r, nullptr,
+                 enqueue_product<T>({.batch = layer.D, .m = p.B, .n = p.H, .k = P::G * p.H}, rows.da_step, t.r, nullptr,
                                     rows.state, gpu);
                }
                launch(end_backward_kernel<P::kind, T>, unit_grid(layer, gpu), layer, t, rows, dh.as<float>(),
                       dc.as<float>());
              }
-             enqueue_product<T>({.m = steps, .n = p.I, .k = layer.D * G * p.H}, rows.da_x, t.w, nullptr, t.dx, gpu);
+             enqueue_product<T>({.m = steps, .n = p.I, .k = layer.D * P::G * p.H}, rows.da_x, t.w, nullptr, t.dx, gpu);
              dw.enqueue(rows.da_x, t.x, t.dw, gpu);
              dr.enqueue(rows.da_h, rows.h, t.dr, gpu);
              if (P::kind != Cell::gru) return sum_x.enqueue(ReadPlain<T>{rows.da_x}, t.dbias);
              sum_x.enqueue(ReadPlain<T>{rows.da_x}, bias.as<T>());
              for (int64_t dir = 0; dir < layer.D; ++dir) {  // dbias: (D, 2, G H)
-               gpu.copy_within(t.dbias + 2 * dir * G * p.H, bias.as<T>() + dir * G * p.H, G * p.H * kSize);
-               sum_h.enqueue(ReadPlain<T>{rows.da_h + dir * steps * G * p.H}, t.dbias + (2 * dir + 1) * G * p.H);
+               gpu.copy_within(t.dbias + 2 * dir * P::G * p.H, bias.as<T>() + dir * P::G * p.H, P::G * p.H * kSize);
+               sum_h.enqueue(ReadPlain<T>{rows.da_h + dir * steps * P::G * p.H}, t.dbias + (2 * dir + 1) * P::G * p.H);
              }
            })
         .with(slices.serve ? "sequences kept by blocks" : "launches for every step", workspace);

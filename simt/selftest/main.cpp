@@ -25,6 +25,7 @@ namespace {
 using Order = SimtOptions::Order;
 constexpr double kSyncFloor = 0.95;     // of the mutants of shipped kernels
 constexpr double kLongestCase = 2.5e5;  // accesses: a mutant is tried on cases up to here
+constexpr size_t kCasesOfAKernel = 16;     // spread over its list
 constexpr size_t kCasesFirst = 3, kCasesAtMost = 40;
 
 std::vector<Bug>& bugs() {
@@ -149,8 +150,12 @@ const Equal* equal(const simt::host::SyncPoint& p) {
 bool sync_mutants(bool verbose) {
   using simt::host::SyncPoint;
   std::vector<ErasedCase> cases;
-  for (const auto& [name, primitive] : primitives())
-    for (const ErasedCase& c : primitive.cases(Scale::test)) cases.push_back(c);
+  for (const auto& [name, primitive] : primitives()) {
+    std::vector<ErasedCase> small = primitive.cases(Scale::test);
+    std::erase_if(small, [](const ErasedCase& c) { return accesses_of(c.problem) > kLongestCase; });
+    const size_t n = std::min(kCasesOfAKernel, small.size());
+    for (size_t i = 0; i < n; ++i) cases.push_back(small[i * small.size() / n]);
+  }
   struct Use {
     Job job;
     SimtOptions options;
@@ -162,9 +167,7 @@ bool sync_mutants(bool verbose) {
   for (const ErasedCase& c : cases)
     for (const Implementation* i : implementations(c.problem.name())) {
       if (i->device != Device::simt) continue;
-      const double accesses = accesses_of(c.problem);
-      if (accesses > kLongestCase) continue;
-      const Job job{i, &c.problem, accesses};
+      const Job job{i, &c.problem, accesses_of(c.problem)};
       for (const SimtOptions& options : {kForward, kReverse}) {
         mutation.seen.clear();
         ++jobs;

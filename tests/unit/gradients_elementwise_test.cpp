@@ -1,5 +1,5 @@
 // The gradients of what ends a layer, and of losses that are means; see gradient.h.
-#include "gradient.h"
+#include "tests/unit/gradient.h"
 #include "ops/elementwise/bias.h"
 #include "ops/elementwise/gelu.h"
 #include "ops/elementwise/sigmoid.h"

@@ -98,6 +98,7 @@ inline std::vector<Case<RecurrentShape>> recurrent_cases(Cell cell, Scale scale)
          {"the sentiment model's layer, less of it", {.T = 4, .B = 5, .I = 16, .H = 32, .bidirectional = true}},
          {"a state over a warp", {.T = 3, .B = 2, .I = 3, .H = 33, .bidirectional = true}},
          {"sequences over a tile", {.T = 3, .B = 67, .I = 3, .H = 8}},
+         {"a slice for every multiprocessor, long sums of weights", {.T = 2, .B = 1057, .I = 2, .H = 3}},
          {"many steps", {.T = 67, .B = 1, .I = 3, .H = 5}},
          {"a state over a block's threads", {.T = 2, .B = 2, .I = 17, .H = 131}}});
   All all;

@@ -2,6 +2,7 @@
 // or with nhwc the same turned round. With strides, pixels whose row and column leave the same remainders meet the same
 // taps: each such phase is a product of its own, and no product with a zero between is formed (arXiv:1603.07285, 4.6).
 #include <cstring>
+#include <string>
 #include <vector>
 
 #include "core/registry.h"
@@ -46,6 +47,7 @@ std::vector<Phase> phases_of(const Conv2d& p) {
       const Taps down(a, p.h, p.pad_h, p.r, p.dil_h, p.stride_h), across(b, p.w, p.pad_w, p.s, p.dil_w, p.stride_w);
       Gather gather{.dtype = p.dtype,
                     .channels_last = last,
+                    .images = p.n,
                     .channels = p.k,
                     .h = p.ho(),
                     .w = p.wo(),
@@ -110,12 +112,81 @@ Plan depthwise(const Conv2d& p, CpuContext& cpu) {
   return Plan(std::move(run)).with("direct, plane by plane");
 }
 
+// Without padding, many pixels of dx meet few taps, and gathered products are mostly zeros. Then the products of every tap
+// are formed first, columns (c r s, pixels of dy) = w' (c r s, k) dy (k, pixels), for some images at a time so that they
+// stay in L2, and are added up where they belong (col2im).
+bool columns_pay(const Conv2d& p) {
+  constexpr double kWorthwhile = 1.2;
+  return p.layout == Layout::nchw && p.stride_h == 1 && p.stride_w == 1 && p.s <= engine::Columns::kMostAcross &&
+         static_cast<double>(p.h * p.w) > kWorthwhile * static_cast<double>(p.ho() * p.wo()) && p.ho() * p.wo() > 0;
+}
+
+Plan by_columns(const Conv2d& p, CpuContext& cpu) {
+  using P = Conv2dBackwardData;
+  constexpr int64_t kFloats = 1 << 17;  // of columns: 512 KiB
+  const int64_t size = size_of(p.dtype), pixels = p.ho() * p.wo(), taps = p.r * p.s, rows = p.group_c() * taps;
+  const int64_t most = std::min(kFloats / std::max<int64_t>(1, rows * pixels), p.n / cpu.threads());
+  int64_t images = std::max<int64_t>(1, most);
+  while (p.n % images != 0) --images;
+  const int64_t chunks = p.n / images;
+  std::vector<int64_t> down, across;
+  for (int64_t r = 0; r < p.r; ++r) down.push_back(r * p.dil_h - p.pad_h);
+  for (int64_t s = 0; s < p.s; ++s) across.push_back(s * p.dil_w - p.pad_w);
+  const Gather gather{.dtype = p.dtype,
+                      .images = images,
+                      .channels = p.k,
+                      .h = 1,
+                      .w = pixels,
+                      .depth = p.group_k(),
+                      .ho = 1,  // an image's pixels are one run
+                      .wo = pixels,
+                      .down = {0},
+                      .across = {0}};
+  Engine engine(cpu,
+                {.m = rows,
+                 .n = images * pixels,
+                 .k = p.group_k(),
+                 .a = {.dtype = p.dtype},
+                 .b = {.dtype = p.dtype, .indexed = true}},
+                chunks * p.groups);
+  Scratch scratch(cpu, rows * images * pixels);
+  const std::string algorithm = "columns of " + std::to_string(images) + " images, " + engine.describe();
+  const int64_t workspace = engine.workspace_bytes();
+  auto run = [=, engine = std::move(engine), scratch = std::move(scratch)](Args t) mutable {
+    const auto* w = static_cast<const char*>(t[P::filter].data);
+    const auto* dy = static_cast<const char*>(t[P::dy].data);
+    auto* dx = static_cast<char*>(t[P::dx].data);
+    engine.each([&](int64_t item, float* lane) {
+      const int64_t group = item % p.groups, image = item / p.groups * images;
+      float* columns = scratch.mine();
+      const Matrix filter(w + group * p.group_k() * rows * size, p.dtype, 1, rows);
+      const Pixels source(gather, dy + (image * p.k + group * p.group_k()) * pixels * size);
+      engine.multiply(filter, source, {.c = columns, .dtype = DType::f32, .step = images * pixels}, lane);
+      engine::add_taps({.columns = columns,
+                        .channels = p.group_c(),
+                        .tap_step = images * pixels,
+                        .images = images,
+                        .ho = p.ho(),
+                        .wo = p.wo(),
+                        .h = p.h,
+                        .w = p.w,
+                        .down = down,
+                        .across = across,
+                        .dtype = p.dtype,
+                        .to = dx + (image * p.c + group * p.group_c()) * p.h * p.w * size,
+                        .image_step = p.c * p.h * p.w});
+    });
+  };
+  return Plan(std::move(run)).with(algorithm, workspace);
+}
+
 Plan conv2d_backward_data_tuned(const Conv2dBackwardData& problem, CpuContext& cpu) {
   using P = Conv2dBackwardData;
   const Conv2d& p = problem.conv;
   if (p.math == Math::tf32) return Unsupported{"no TF32 on a CPU"};
   if (p.dtype == DType::f64) return Unsupported{"dtype f64"};
   if (engine::is_depthwise(p)) return depthwise(p, cpu);
+  if (columns_pay(p) && p.n * p.c > 0) return by_columns(p, cpu);
   const bool last = p.layout == Layout::nhwc;
   const int64_t size = size_of(p.dtype), channel_step = last ? 1 : p.h * p.w;
 

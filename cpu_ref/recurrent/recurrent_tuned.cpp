@@ -35,7 +35,7 @@ struct Parts {
   static constexpr bool h_enters(int64_t part) { return part >= kH; }
 };
 
-constexpr int64_t kMostSums = int64_t{128} << 10;  // floats: a slice's own weight gradients stay in L2
+constexpr int64_t kMostSums = int64_t{64} << 10;  // floats: a slice's own weight gradients stay in L2
 constexpr int64_t kMostWeights = 16384;            // floats that lie in L1 and L2 whatever else a slice touches
 constexpr int64_t kStepRows = 112;                 // rows of gate gradients that one product with x and h takes
 

@@ -141,7 +141,7 @@ void judge(Region& r, size_t cell, Access kind, Pc pc, uint32_t me) {
                      r.place(offset), line(pc), line(c.write_pc)));
   if (kind != Access::store) {
     if (!(r.shared ? counts(c.write_epoch) : c.written))
-      stop(fmt::format("read of {} at {}, which nobody has written", r.place(offset), line(pc)));
+      stop(fmt::format("read of {} at {}, which nobody has written before", r.place(offset), line(pc)));
   }
   if (counts(c.write_epoch) && !(atomic && c.atomic_write)) {
     const bool same_epoch = c.write_epoch == s.epoch && c.writer != me && !knows(me, c.writer, c.write_clock);

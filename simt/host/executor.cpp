@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 #include <deque>
+#include <map>
 #include <memory>
 #include <numeric>
 #include <random>
@@ -23,6 +24,7 @@ constinit int64_t steps_left = INT64_MAX;
 constinit uint32_t current_thread = 0;
 constinit uintptr_t stacks_begin = 0, stacks_bytes = 0;
 constinit Profile* profile = nullptr;
+constinit Mutation* mutation = nullptr;
 Settings settings;
 
 namespace {
@@ -96,6 +98,7 @@ class Executor {
 
   void check_stack(const void* frame, const void* pc);
   std::string thread_text(uint32_t id) const;
+  bool left_out(const char* what, Where at);
   std::string where_now() const { return thread_text(current_->id) + block_text(); }
 
  private:
@@ -266,7 +269,7 @@ void Executor::switch_away() {
 void Executor::stop(const std::string& report) {
   running = false;
   if (!current_) throw Report(report);
-  report_ = fmt::format("{}: {}: {}", function_at(kernel_), where_now(), report);
+  report_ = fmt::format("{}: {}: {}", resolve_lines ? function_at(kernel_) : "kernel", where_now(), report);
   switch_fiber(*current_->fiber, main_);  // for good
   __builtin_unreachable();
 }
@@ -293,6 +296,21 @@ void Executor::deadlock() {
     all += fmt::format("; {} waits for {} at {}", thread_text(t.id), what, text(t.at));
   }
   stop(all);
+}
+
+// Notes the synchronisation, and says whether this run is to do without it.
+bool Executor::left_out(const char* what, Where at) {
+  if (!mutation) return false;
+  static std::map<const void*, std::string> names;  // one for all instances of a template
+  std::string& name = names[kernel_];
+  if (name.empty()) {
+    const std::string full = function_at(kernel_),
+                      file = frames(pc_of(static_cast<const char*>(kernel_) + 1)).back().line;
+    name = full.substr(0, full.find('<')) + " (" + file.substr(0, file.rfind(':')) + ")";
+  }
+  const SyncPoint point{name, what, text(at)};
+  mutation->seen.insert(point);
+  return mutation->without == point;
 }
 
 // --- barriers -------------------------------------------------------------------------------------------------------
@@ -562,10 +580,12 @@ void unsupported(const char* feature) { stop(std::string(feature) + " is not emu
 void absent_lane(int lane) { stop(fmt::format("a shuffle reads lane {}, which takes no part in it", lane)); }
 void block_barrier(bool vote, int* votes, Where at) {
   const InRuntime here_now;
+  if (!votes && executor.left_out("__syncthreads", at)) return;
   executor.block_barrier(vote, votes, at);
 }
 void named_barrier(int id, int threads, bool wait, Where at) {
   const InRuntime here_now;
+  if (executor.left_out(wait ? "bar.sync" : "bar.arrive", at)) return;
   executor.named_barrier(id, threads, wait, at);
 }
 void pause(Where at) {
@@ -574,6 +594,7 @@ void pause(Where at) {
 }
 void together(uint32_t mask, WarpWork work, const void* in, void* out, void (*finish)(const Lanes&), Where at) {
   const InRuntime here_now;
+  if (work == WarpWork::barrier && executor.left_out("__syncwarp", at)) return;
   executor.together(mask, work, in, out, finish, at);
 }
 void* static_shared(const void* key, const char* name, size_t bytes, size_t element) {
@@ -584,19 +605,23 @@ void* dynamic_shared(size_t element) {
   const InRuntime here_now;
   return executor.dynamic_shared(element);
 }
-void thread_fence() { Checker::fence(); }
+void thread_fence(Where at) {
+  if (!executor.left_out("__threadfence", at)) Checker::fence();
+}
 void read_matrix_row(const void* row, const void* pc) { Checker::access(row, 16, Access::load, pc_of(pc), true); }
-void atomic_access(void* address, size_t bytes, const void* pc) {
-  Checker::access(address, bytes, Access::atomic, pc_of(pc), true);
+void atomic_access(void* address, size_t bytes, const void* pc, Where at) {
+  if (!executor.left_out("atomic", at)) return Checker::access(address, bytes, Access::atomic, pc_of(pc), true);
+  Checker::access(address, bytes, Access::load, pc_of(pc), true);
+  Checker::access(address, bytes, Access::store, pc_of(pc), true);
 }
 void copy_async(void* to, const void* from, int bytes, int exist, const void* pc) {
   const InRuntime here_now;
   executor.copy_async({to, from, bytes, exist, 0, pc});
 }
 void commit_copies() { executor.commit(); }
-void wait_copies(int groups_left) {
+void wait_copies(int groups_left, Where at) {
   const InRuntime here_now;
-  executor.wait(groups_left);
+  if (!executor.left_out("cp.async wait", at)) executor.wait(groups_left);
 }
 
 void check_stack(const void* frame, const void* pc) { executor.check_stack(frame, pc); }

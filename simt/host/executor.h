@@ -3,6 +3,8 @@
 #pragma once
 #include <cstddef>
 #include <cstdint>
+#include <optional>
+#include <set>
 #include <source_location>
 #include <string>
 
@@ -55,15 +57,15 @@ void together(uint32_t mask, WarpWork work, const void* in, void* out, void (*fi
 
 void* static_shared(const void* key, const char* name, size_t bytes, size_t element);
 void* dynamic_shared(size_t element);
-void thread_fence();
+void thread_fence(Where at);
 
 // Accesses that the instrumentation does not see. pc: __builtin_return_address(0) of what the kernel called.
 void read_matrix_row(const void* row, const void* pc);  // 16 bytes, for ldmatrix
-void atomic_access(void* address, size_t bytes, const void* pc);
+void atomic_access(void* address, size_t bytes, const void* pc, Where at);
 // 16-byte (or 4, 8) asynchronous copy of which the first `exist` bytes are read. It lands as late as it may.
 void copy_async(void* to, const void* from, int bytes, int exist, const void* pc);
 void commit_copies();
-void wait_copies(int groups_left);
+void wait_copies(int groups_left, Where at);
 
 // --- asked by checker, hooks and profile ---------------------------------------------------------------------------
 
@@ -77,6 +79,19 @@ std::string thread_text(uint32_t thread);
 extern constinit bool running;        // kernel code runs, and is checked
 extern constinit int64_t steps_left;  // basic blocks until the thread is taken for endless
 [[noreturn]] void out_of_steps(const void* pc);
+
+// --- mutants: the same kernel without one of its synchronisations ----------------------------------------------------
+
+struct SyncPoint {
+  std::string kernel, what,
+      at;  // "rows_kernel (kernels/reduction/sum_tuned.cu)", "__syncthreads", "kernels/vector.cuh:140"
+  auto operator<=>(const SyncPoint&) const = default;
+};
+struct Mutation {
+  std::set<SyncPoint> seen;          // what the kernels came by
+  std::optional<SyncPoint> without;  // what they are to do without
+};
+extern constinit Mutation* mutation;  // null: none
 
 // --- set by the context --------------------------------------------------------------------------------------------
 

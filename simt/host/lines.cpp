@@ -35,6 +35,7 @@ std::map<Pc, std::vector<Frame>>& known() {
 
 std::string shortened(std::string text) {
   if (const size_t note = text.find(" (discriminator"); note != text.npos) text.resize(note);
+  if (text.rfind("./", 0) == 0) text.erase(0, 2);
   return text;
 }
 
@@ -66,6 +67,8 @@ void ask(const std::vector<Pc>& pcs) {
 
 }  // namespace
 
+bool resolve_lines = true;
+
 Pc pc_of(const void* return_address) {
   return static_cast<Pc>(reinterpret_cast<uintptr_t>(return_address) - load_address() - 1);
 }
@@ -89,6 +92,7 @@ const std::vector<Frame>& frames(Pc pc) {
 }
 
 std::string line(Pc pc) {
+  if (!resolve_lines) return fmt::format("pc {:#x}", pc);
   const std::vector<Frame>& all = frames(pc);
   // Innermost in the code base: not in this runtime's own headers.
   size_t inner = 0;

@@ -111,8 +111,8 @@ DUET_UNCHECKED inline void cp_async16(void* shared, const void* global, int byte
 }
 inline void cp_async_commit() { host::commit_copies(); }
 template <int kGroups>
-inline void cp_async_wait() {
-  host::wait_copies(kGroups);
+inline void cp_async_wait(DUET_WHERE) {
+  host::wait_copies(kGroups, at);
 }
 inline void bar_sync(int id, int threads, DUET_WHERE) { host::named_barrier(id, threads, true, at); }
 inline void bar_arrive(int id, int threads, DUET_WHERE) { host::named_barrier(id, threads, false, at); }

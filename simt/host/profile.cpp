@@ -1,7 +1,14 @@
 #include "simt/host/profile.h"
 
 #include <algorithm>
+#include <array>
+#include <bitset>
+#include <map>
 #include <tuple>
+#include <unordered_map>
+
+#include "core/error.h"
+#include "simt/host/executor.h"
 
 namespace duet::simt::host {
 namespace {
@@ -178,13 +185,6 @@ void Profile::end_launch() {  // a launch may have been abandoned inside a block
   now_->basic_blocks.clear();
 }
 
-KernelProfile::Sum KernelProfile::sum(bool shared, Access kind) const {
-  Sum sum;
-  for (const AccessLine& l : lines)
-    if (l.shared == shared && l.kind == kind) sum.requests += l.requests, sum.cost += l.cost, sum.ideal += l.ideal;
-  return sum;
-}
-
 std::vector<KernelProfile> Profile::kernels() {
   std::vector<Pc> all;
   for (const auto& k : kernels_) {
@@ -203,7 +203,7 @@ std::vector<KernelProfile> Profile::kernels() {
       const auto& [pc, shared, kind, bytes] = key;
       const std::string at = line(pc);
       AccessLine& l = lines[{at, shared, kind, bytes}];
-      l.at = at, l.shared = shared, l.kind = kind, l.bytes = bytes;
+      l.at = at, l.shared = shared, l.op = static_cast<MemoryOp>(kind), l.bytes = bytes;
       l.requests += one.requests, l.lanes += one.lanes, l.cost += one.cost, l.ideal += one.ideal;
       l.same_address += one.same_address, l.worst = std::max(l.worst, one.worst);
     }
@@ -221,3 +221,19 @@ std::vector<KernelProfile> Profile::kernels() {
 }
 
 }  // namespace duet::simt::host
+
+namespace duet {
+
+std::vector<KernelProfile> profile_kernels(const std::function<void()>& work) {
+  using simt::host::profile;
+  if (profile) throw Error("profile_kernels: already counting");
+  simt::host::Profile counters;
+  struct Counting {
+    explicit Counting(simt::host::Profile& p) { profile = &p; }
+    ~Counting() { profile = nullptr; }
+  } const counting(counters);
+  work();
+  return counters.kernels();
+}
+
+}  // namespace duet

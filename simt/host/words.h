@@ -162,8 +162,8 @@ struct Xor {
 
 // *p = f(*p) at once; the value before. Threads are interleaved between calls only, so that nothing more is needed.
 template <class T, class F>
-DUET_UNCHECKED inline T update(T* p, F f) {
-  atomic_access(p, sizeof(T), DUET_CALLER);
+DUET_UNCHECKED inline T update(T* p, F f, Where at) {
+  atomic_access(p, sizeof(T), DUET_CALLER, at);
   const T before = *p;
   *p = f(before);
   return before;
@@ -231,32 +231,33 @@ inline unsigned __match_all_sync(unsigned mask, T v, int* all, DUET_WHERE) {
     return ::duet::simt::host::reduce<T, ::duet::simt::host::Op>(mask, v, at); \
   }
 DUET_REDUCE(add, Add)
-DUET_REDUCE(min, Min) DUET_REDUCE(max, Max) DUET_REDUCE(and, And) DUET_REDUCE(or, Or) DUET_REDUCE(xor, Xor)
+DUET_REDUCE(min, Min)
+DUET_REDUCE(max, Max) DUET_REDUCE(and, And) DUET_REDUCE(or, Or) DUET_REDUCE(xor, Xor)
 #undef DUET_REDUCE
     inline unsigned __activemask() {
   ::duet::simt::host::unsupported("__activemask");
 }
 
-inline void __threadfence() { ::duet::simt::host::thread_fence(); }
-inline void __threadfence_system() { ::duet::simt::host::thread_fence(); }
+inline void __threadfence(DUET_WHERE) { ::duet::simt::host::thread_fence(at); }
+inline void __threadfence_system(DUET_WHERE) { ::duet::simt::host::thread_fence(at); }
 inline void __threadfence_block() {}
 inline void __nanosleep(unsigned, DUET_WHERE) { ::duet::simt::host::pause(at); }
 
 // --- atomics: of a block, the device or the system, all the same here --------------------------------------------------
 
-#define DUET_ATOMIC(name, body)                                                                 \
-  template <class T>                                                                            \
-  __attribute__((always_inline)) inline T name(T* p, std::type_identity_t<T> v) {               \
-    return ::duet::simt::host::update(                                                          \
-        p, [=](T old) __attribute__((no_sanitize("thread", "undefined")))->T { return body; }); \
-  }                                                                                             \
-  template <class T>                                                                            \
-  __attribute__((always_inline)) inline T name##_block(T* p, std::type_identity_t<T> v) {       \
-    return name(p, v);                                                                          \
-  }                                                                                             \
-  template <class T>                                                                            \
-  __attribute__((always_inline)) inline T name##_system(T* p, std::type_identity_t<T> v) {      \
-    return name(p, v);                                                                          \
+#define DUET_ATOMIC(name, body)                                                                                      \
+  template <class T>                                                                                                 \
+  __attribute__((always_inline)) inline T name(T* p, std::type_identity_t<T> v, DUET_WHERE) {                        \
+    return ::duet::simt::host::update(                                                                               \
+        p, [=]([[maybe_unused]] T old) __attribute__((no_sanitize("thread", "undefined")))->T { return body; }, at); \
+  }                                                                                                                  \
+  template <class T>                                                                                                 \
+  __attribute__((always_inline)) inline T name##_block(T* p, std::type_identity_t<T> v, DUET_WHERE) {                \
+    return name(p, v, at);                                                                                           \
+  }                                                                                                                  \
+  template <class T>                                                                                                 \
+  __attribute__((always_inline)) inline T name##_system(T* p, std::type_identity_t<T> v, DUET_WHERE) {               \
+    return name(p, v, at);                                                                                           \
   }
 DUET_ATOMIC(atomicAdd, old + v)
 DUET_ATOMIC(atomicSub, old - v)
@@ -270,8 +271,10 @@ DUET_ATOMIC(atomicInc, old >= v ? 0 : old + 1)
 DUET_ATOMIC(atomicDec, old == 0 || old > v ? v : old - 1)
 #undef DUET_ATOMIC
 template <class T>
-__attribute__((always_inline)) inline T atomicCAS(T* p, std::type_identity_t<T> expected, std::type_identity_t<T> v) {
-  return ::duet::simt::host::update(p, [=](T old) { return old == expected ? v : old; });
+__attribute__((always_inline)) inline T atomicCAS(T* p, std::type_identity_t<T> expected, std::type_identity_t<T> v,
+                                                  DUET_WHERE) {
+  return ::duet::simt::host::update(
+      p, [=](T old) __attribute__((no_sanitize("thread", "undefined")))->T { return old == expected ? v : old; }, at);
 }
 
 // --- loads with a hint, bits, arithmetic -------------------------------------------------------------------------------

@@ -8,6 +8,7 @@
 #include "core/process.h"
 #include "reports/report.h"
 #include "tools/duet/doctor.h"
+#include "tools/duet/kernel_profile.h"
 #include "tools/duet/list.h"
 #include "tools/duet/op.h"
 #include "tools/duet/train.h"
@@ -89,12 +90,24 @@ void add_report(CLI::App& app) {
   });
 }
 
+void add_kernel_profile(CLI::App& app) {
+  const auto o = std::make_shared<KernelProfileOptions>();
+  CLI::App* profile = app.add_subcommand(
+      "kernel-profile", "what a job's CUDA kernels ask of memory, counted on the host without a GPU (JSON; no time)");
+  profile->add_option("JOB", o->job, "as softmax/cuda.tuned/f32/rows:64/cols:1000")->required();
+  profile->add_option("--blocks", o->blocks, "only so many blocks of a launch, besides the first and the last; 0: all")
+      ->check(whole_number);
+  profile->add_option("--seed", o->seed, "of the inputs, and of the choice of blocks")->check(whole_number);
+  profile->add_flag("--table", o->table, "a table instead of JSON");
+  profile->callback([o] { leave(run_kernel_profile(*o)); });
+}
+
 std::string first_line(std::string text) { return text.substr(0, text.find('\n')); }
 
 int run(int argc, char** argv) {
   CLI::App app{"Duet: deep-learning primitives on CPU and GPU, side by side.", "duet"};
   app.require_subcommand(1);
-  add_op(app), add_list(app), add_doctor(app), add_report(app), add_train(app);
+  add_op(app), add_list(app), add_doctor(app), add_kernel_profile(app), add_report(app), add_train(app);
   try {
     app.parse(argc, argv);
     return 0;
@@ -103,7 +116,7 @@ int run(int argc, char** argv) {
   } catch (const CLI::ParseError& e) {
     if (e.get_exit_code() == 0) return app.exit(e);  // --help
     if (app.get_subcommands().empty() && argc > 1)
-      throw Error("'{}' is not one of op list doctor report train (see --help)", argv[1]);
+      throw Error("'{}' is not one of op list doctor kernel-profile report train (see --help)", argv[1]);
     throw Error("{} (see --help)", first_line(e.what()));
   }
 }

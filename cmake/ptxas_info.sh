@@ -1,0 +1,12 @@
+#!/bin/sh
+# ptxas_info.sh OBJECT COMMAND...: runs a compiler and keeps what ptxas says of each kernel (-Xptxas -v) in OBJECT.ptxas,
+# so that it fills no log. Everything else that the compiler says goes through.
+object=$1
+shift
+errors=$object.stderr
+"$@" 2> "$errors"
+status=$?
+grep -E "^ptxas info|^ +[0-9]+ bytes stack frame" "$errors" > "$object.ptxas"
+grep -vE "^ptxas info|^ +[0-9]+ bytes stack frame" "$errors" >&2
+rm -f "$errors"
+exit $status

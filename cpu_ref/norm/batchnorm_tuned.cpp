@@ -1,0 +1,439 @@
+// nchw: threads share the channels, and a channel's passes find it in cache. nhwc: threads share blocks of pixels; the
+// blocks' statistics, which depend on the shape alone, are put together in order. Then y, or dx, is one pass:
+// y = act(x a + b + residual), dx = g k + x l + m, with factors for each channel.
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "cpu_ref/norm/batchnorm_tuned.cpp"  // compiled once per instruction set
+#include <hwy/foreach_target.h>
+
+#include "core/registry.h"
+#include "cpu_ref/norm/batchnorm-inl.h"
+#include "cpu_ref/norm/batchnorm_blocks.h"
+#include "cpu_ref/pieces.h"
+#include "cpu_ref/streaming.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace duet::HWY_NAMESPACE {
+
+template <class T>
+HWY_INLINE double value_at(const T* p) {
+  const hn::CappedTag<float, 1> one;
+  return hn::GetLane(read(one, p));
+}
+
+// From a channel's moments: its statistics, and a and b of y = x a + b.
+void set_channel(const BatchNorm& p, Args t, int64_t c, const Moments& m, float& a, float& b) {
+  using P = BatchNorm;
+  const double variance = m.squares / static_cast<double>(std::max<int64_t>(1, p.count()));
+  const double scale = 1 / std::sqrt(variance + p.eps);
+  const auto update = [&](float& running, double value) {
+    running = static_cast<float>((1 - p.momentum) * running + p.momentum * value);
+  };
+  t[P::mean].as<float>()[c] = static_cast<float>(m.mean), t[P::rstd].as<float>()[c] = static_cast<float>(scale);
+  update(t[P::running_mean].as<float>()[c], m.mean);
+  update(t[P::running_var].as<float>()[c], variance * p.unbiased());
+  for_float(p.dtype, [&]<class T>() HWY_ATTR {
+    const double factor = value_at(t[P::gamma].as<const T>() + c) * scale;
+    a = static_cast<float>(factor);
+    b = static_cast<float>(value_at(t[P::beta].as<const T>() + c) - m.mean * factor);
+  });
+}
+
+// --- nchw -------------------------------------------------------------------------------------------------------------
+
+// sum_i f(x[i]) for the pieces [first, last) of channel c.
+template <class T, class F>
+HWY_INLINE double sum_pieces(const BatchNorm& p, const Pieces& pieces, const T* x, int64_t c, int64_t first,
+                             int64_t last, const F& f) {
+  const hn::ScalableTag<float> d;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  auto t0 = hn::Zero(d), t1 = t0;
+  for (int64_t i = first; i < last; ++i) {
+    const T* from = x + (pieces.plane(i) * p.c + c) * p.pixels() + pieces.first(i);
+    const int64_t n = pieces.length(i);
+    auto s0 = hn::Zero(d), s1 = s0;
+    int64_t k = 0;
+    for (; k + 4 * lanes <= n; k += 4 * lanes) {
+      const auto v0 = f(read(d, from + k)), v1 = f(read(d, from + k + lanes));
+      const auto v2 = f(read(d, from + k + 2 * lanes)), v3 = f(read(d, from + k + 3 * lanes));
+      s0 = hn::Add(s0, hn::Add(v0, v1)), s1 = hn::Add(s1, hn::Add(v2, v3));
+    }
+    for (; k + lanes <= n; k += lanes) s0 = hn::Add(s0, f(read(d, from + k)));
+    if (k < n) {
+      const auto here = hn::FirstN(d, static_cast<size_t>(n - k));
+      s1 = hn::Add(s1, hn::IfThenElseZero(here, f(read(d, from + k, n - k))));
+    }
+    t0 = hn::Add(t0, s0), t1 = hn::Add(t1, s1);
+  }
+  return hn::GetLane(hn::SumOfLanes(d, hn::Add(t0, t1)));
+}
+
+template <bool kStream, class T>
+void normalise_channels(const BatchNorm& p, Args t, int64_t first, int64_t last) {
+  using P = BatchNorm;
+  const hn::ScalableTag<float> d;
+  const Pieces pieces(p.n, p.pixels());
+  const auto* x = t[P::x].as<const T>();
+  const auto* residual = p.residual ? t[P::added].as<const T>() : nullptr;
+  auto* y = t[P::y].as<T>();
+  for (int64_t c = first; c < last; ++c) {
+    Moments all;
+    for (int64_t i = 0; i < pieces.count(); i += pieces.in_group()) {
+      const int64_t end = std::min(pieces.count(), i + pieces.in_group());
+      double n = 0;
+      for (int64_t k = i; k < end; ++k) n += static_cast<double>(pieces.length(k));
+      const double mean = sum_pieces(p, pieces, x, c, i, end, [](auto v) HWY_ATTR { return v; }) / n;
+      const auto m = hn::Set(d, static_cast<float>(mean));
+      const auto square = [m](auto v) HWY_ATTR {
+        const auto deviation = hn::Sub(v, m);
+        return hn::Mul(deviation, deviation);
+      };
+      all.add(n, mean, sum_pieces(p, pieces, x, c, i, end, square));
+    }
+    float a, b;
+    set_channel(p, t, c, all, a, b);
+    for (int64_t image = 0; image < p.n; ++image) {
+      const int64_t at = (image * p.c + c) * p.pixels();
+      scale_plane<kStream>(x + at, residual ? residual + at : nullptr, y + at, p.pixels(), a, b, floor_of(p));
+    }
+  }
+}
+
+void batchnorm_channels(const BatchNorm& p, Args t, int64_t first, int64_t last, bool stream) {
+  for_float(p.dtype, [&]<class T>() HWY_ATTR {
+    (stream ? normalise_channels<true, T> : normalise_channels<false, T>)(p, t, first, last);
+  });
+  if (stream) hwy::FlushStream();
+}
+
+// --- nhwc -------------------------------------------------------------------------------------------------------------
+
+inline constexpr int64_t kRowsAtOnce =
+    8;  // pixels that pass between a load and a store of the sums: memory is read in order
+
+// to[c] = sum over `rows` pixels of f(x[row, c], with[c]) for all channels; rows of x are c elements apart.
+template <class T, class F>
+HWY_INLINE void sum_pixels(const T* x, int64_t rows, int64_t channels, const float* with, float* to, const F& f) {
+  const hn::ScalableTag<float> d;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  std::fill_n(to, channels, 0.0f);
+  for (int64_t first = 0; first < rows; first += kRowsAtOnce) {
+    const int64_t last = std::min(rows, first + kRowsAtOnce);
+    int64_t c = 0;
+    for (; c + 2 * lanes <= channels; c += 2 * lanes) {
+      const auto w0 = read(d, with + c), w1 = read(d, with + c + lanes);
+      auto s0 = read(d, to + c), s1 = read(d, to + c + lanes);
+      for (int64_t r = first; r < last; ++r) {
+        const T* at = x + r * channels + c;
+        s0 = hn::Add(s0, f(read(d, at), w0)), s1 = hn::Add(s1, f(read(d, at + lanes), w1));
+      }
+      write(d, s0, to + c), write(d, s1, to + c + lanes);
+    }
+    for (; c < channels; c += lanes) {
+      const int64_t left = channels - c;
+      const auto w = read(d, with + c, left);
+      auto s = read(d, to + c, left);
+      for (int64_t r = first; r < last; ++r) s = hn::Add(s, f(read(d, x + r * channels + c, left), w));
+      write(d, s, to + c, left);
+    }
+  }
+}
+
+// Of one block of pixels: part (2, c), each channel's mean and squared deviations from it.
+void block_moments(const BatchNorm& p, Args t, int64_t block, float* part) {
+  const hn::ScalableTag<float> d;
+  const PixelBlocks blocks(p.count(), p.c);
+  const int64_t rows = blocks.length(block);
+  float *mean = part, *squares = part + p.c;
+  for_float(p.dtype, [&]<class T>() HWY_ATTR {
+    const T* x = t[BatchNorm::x].as<const T>() + block * blocks.height * p.c;
+    sum_pixels(x, rows, p.c, mean, mean, [](auto v, auto) HWY_ATTR { return v; });
+    const auto share = hn::Set(d, 1 / static_cast<float>(rows));
+    map<false>(
+        d, p.c, [share](auto v) HWY_ATTR { return hn::Mul(v, share); }, mean, mean);
+    sum_pixels(x, rows, p.c, mean, squares, [](auto v, auto m) HWY_ATTR {
+      const auto deviation = hn::Sub(v, m);
+      return hn::Mul(deviation, deviation);
+    });
+  });
+}
+
+// Channels [first, last): parts (blocks, 2, c) put together; a, b: (c).
+void merge_moments(const BatchNorm& p, Args t, const float* parts, int64_t first, int64_t last, float* a, float* b) {
+  const PixelBlocks blocks(p.count(), p.c);
+  for (int64_t c = first; c < last; ++c) {
+    Moments all;
+    for (int64_t k = 0; k < blocks.count; ++k)
+      all.add(static_cast<double>(blocks.length(k)), parts[2 * k * p.c + c], parts[(2 * k + 1) * p.c + c]);
+    set_channel(p, t, c, all, a[c], b[c]);
+  }
+}
+
+template <bool kStream, class T>
+void normalise_pixels(const BatchNorm& p, Args t, const float* a, const float* b, int64_t first, int64_t last) {
+  using P = BatchNorm;
+  const auto* x = t[P::x].as<const T>();
+  const auto* residual = p.residual ? t[P::added].as<const T>() : nullptr;
+  auto* y = t[P::y].as<T>();
+  for (int64_t i = first; i < last; ++i)
+    scale_pixel<kStream>(x + i * p.c, residual ? residual + i * p.c : nullptr, y + i * p.c, p.c, a, b, floor_of(p));
+}
+
+void batchnorm_pixels(const BatchNorm& p, Args t, const float* a, const float* b, int64_t first, int64_t last,
+                      bool stream) {
+  for_float(p.dtype, [&]<class T>() HWY_ATTR {
+    (stream ? normalise_pixels<true, T> : normalise_pixels<false, T>)(p, t, a, b, first, last);
+  });
+  if (stream) hwy::FlushStream();
+}
+
+// --- backward ---------------------------------------------------------------------------------------------------------
+
+// dy where y > limit; every dy where limit is NaN.
+template <class V>
+HWY_INLINE V passed(V dy, V y, V limit) {
+  return hn::IfThenElse(hn::Le(y, limit), hn::Zero(hn::DFromV<V>()), dy);
+}
+float limit_of(const BatchNormBackward& p) { return p.relu() ? 0 : NAN; }
+
+// From a channel's sums of g and g (x - mean): its gradients, and k, l, m of dx = g k + x l + m.
+struct Factors {
+  float k, l, m;
+};
+Factors set_gradients(const BatchNormBackward& p, Args t, int64_t c, double sum, double dot) {
+  using P = BatchNormBackward;
+  const double scale = t[P::rstd].as<const float>()[c], mean = t[P::mean].as<const float>()[c];
+  const auto total = static_cast<double>(std::max<int64_t>(1, p.count()));
+  double k = 0;
+  for_float(p.dtype, [&]<class T>() HWY_ATTR {
+    const hn::CappedTag<float, 1> one;
+    write(one, hn::Set(one, static_cast<float>(dot * scale)), t[P::dgamma].as<T>() + c);
+    write(one, hn::Set(one, static_cast<float>(sum)), t[P::dbeta].as<T>() + c);
+    k = value_at(t[P::gamma].as<const T>() + c) * scale;
+  });
+  const double l = -k * scale * scale * dot / total;
+  return {static_cast<float>(k), static_cast<float>(l), static_cast<float>(-k * sum / total - l * mean)};
+}
+
+template <bool kStream, class T>
+void channels_backward(const BatchNormBackward& p, Args t, int64_t first, int64_t last) {
+  using P = BatchNormBackward;
+  const hn::ScalableTag<float> d;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  const Pieces pieces(p.n, p.pixels());
+  const auto *x = t[P::x].as<const T>(), *dy = t[P::dy].as<const T>();
+  const auto* y = p.relu() ? t[P::y].as<const T>() : dy;
+  auto *dx = t[P::dx].as<T>(), *dresidual = p.residual ? t[P::dadded].as<T>() : nullptr;
+  const auto limit = hn::Set(d, limit_of(p));
+  for (int64_t c = first; c < last; ++c) {
+    const auto mean = hn::Set(d, t[P::mean].as<const float>()[c]);
+    double sum = 0, dot = 0;
+    for (int64_t i = 0; i < pieces.count(); i += pieces.in_group()) {
+      auto s0 = hn::Zero(d), q0 = s0;
+      for (int64_t k = i; k < std::min(pieces.count(), i + pieces.in_group()); ++k) {
+        const int64_t at = (pieces.plane(k) * p.c + c) * p.pixels() + pieces.first(k), n = pieces.length(k);
+        auto s1 = hn::Zero(d), s2 = s1, q1 = s1, q2 = s1;
+        int64_t e = at;
+        for (; e + 2 * lanes <= at + n; e += 2 * lanes) {
+          const auto g1 = passed(read(d, dy + e), read(d, y + e), limit);
+          const auto g2 = passed(read(d, dy + e + lanes), read(d, y + e + lanes), limit);
+          s1 = hn::Add(s1, g1), q1 = hn::MulAdd(g1, hn::Sub(read(d, x + e), mean), q1);
+          s2 = hn::Add(s2, g2), q2 = hn::MulAdd(g2, hn::Sub(read(d, x + e + lanes), mean), q2);
+        }
+        for (; e < at + n; e += lanes) {
+          const int64_t left = at + n - e;
+          const auto g = passed(read(d, dy + e, left), read(d, y + e, left), limit);
+          s1 = hn::Add(s1, g), q1 = hn::MulAdd(g, hn::Sub(read(d, x + e, left), mean), q1);
+        }
+        s0 = hn::Add(s0, hn::Add(s1, s2)), q0 = hn::Add(q0, hn::Add(q1, q2));
+      }
+      sum += hn::GetLane(hn::SumOfLanes(d, s0)), dot += hn::GetLane(hn::SumOfLanes(d, q0));
+    }
+    const Factors f = set_gradients(p, t, c, sum, dot);
+    const auto k = hn::Set(d, f.k), l = hn::Set(d, f.l), m = hn::Set(d, f.m);
+    const auto choice = [limit](auto dv, auto out) HWY_ATTR { return passed(dv, out, limit); };
+    const auto masked = [=](auto v, auto dv, auto out)
+                            HWY_ATTR { return hn::MulAdd(passed(dv, out, limit), k, hn::MulAdd(v, l, m)); };
+    const auto plain = [=](auto v, auto dv) HWY_ATTR { return hn::MulAdd(dv, k, hn::MulAdd(v, l, m)); };
+    for (int64_t image = 0; image < p.n; ++image) {
+      const int64_t at = (image * p.c + c) * p.pixels();
+      if (dresidual) {
+        // In parts that L1 holds: dx and dresidual may take the place of what both are made from.
+        HWY_ALIGN float g[Pieces::kMost];
+        for (int64_t e = 0; e < p.pixels(); e += Pieces::kMost) {
+          const int64_t n = std::min(Pieces::kMost, p.pixels() - e), here = at + e;
+          map<false>(d, n, choice, g, dy + here, y + here);
+          map<kStream>(d, n, plain, dx + here, x + here, static_cast<const float*>(g));
+          map<kStream>(
+              d, n, [](auto v) HWY_ATTR { return v; }, dresidual + here, static_cast<const float*>(g));
+        }
+      } else if (p.relu()) {
+        map<kStream>(d, p.pixels(), masked, dx + at, x + at, dy + at, y + at);
+      } else {
+        map<kStream>(d, p.pixels(), plain, dx + at, x + at, dy + at);
+      }
+    }
+  }
+}
+
+void batchnorm_backward_channels(const BatchNormBackward& p, Args t, int64_t first, int64_t last, bool stream) {
+  for_float(p.dtype, [&]<class T>() HWY_ATTR {
+    (stream ? channels_backward<true, T> : channels_backward<false, T>)(p, t, first, last);
+  });
+  if (stream) hwy::FlushStream();
+}
+
+// nhwc, one block of pixels: part (2, c), each channel's sums of g and g (x - mean).
+void block_gradients(const BatchNormBackward& p, Args t, int64_t block, float* part) {
+  using P = BatchNormBackward;
+  const hn::ScalableTag<float> d;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  const PixelBlocks blocks(p.count(), p.c);
+  const int64_t first = block * blocks.height * p.c, end = first + blocks.length(block) * p.c;
+  const auto* means = t[P::mean].as<const float>();
+  const auto limit = hn::Set(d, limit_of(p));
+  for_float(p.dtype, [&]<class T>() HWY_ATTR {
+    const auto *x = t[P::x].as<const T>(), *dy = t[P::dy].as<const T>();
+    const auto* y = p.relu() ? t[P::y].as<const T>() : dy;
+    std::fill_n(part, 2 * p.c, 0.0f);
+    for (int64_t begin = first; begin < end; begin += kRowsAtOnce * p.c) {
+      const int64_t stop = std::min(end, begin + kRowsAtOnce * p.c);
+      for (int64_t c = 0; c < p.c; c += lanes) {
+        const int64_t left = p.c - c;
+        const auto mean = read(d, means + c, left);
+        auto s = read(d, part + c, left), q = read(d, part + p.c + c, left);
+        for (int64_t at = begin + c; at < stop; at += p.c) {
+          const auto g = passed(read(d, dy + at, left), read(d, y + at, left), limit);
+          s = hn::Add(s, g), q = hn::MulAdd(g, hn::Sub(read(d, x + at, left), mean), q);
+        }
+        write(d, s, part + c, left), write(d, q, part + p.c + c, left);
+      }
+    }
+  });
+}
+
+// Channels [first, last): parts (blocks, 2, c) added up; factors: (3, c), k, l and m.
+void merge_gradients(const BatchNormBackward& p, Args t, const float* parts, int64_t first, int64_t last,
+                     float* factors) {
+  const PixelBlocks blocks(p.count(), p.c);
+  for (int64_t c = first; c < last; ++c) {
+    double sum = 0, dot = 0;
+    for (int64_t k = 0; k < blocks.count; ++k) sum += parts[2 * k * p.c + c], dot += parts[(2 * k + 1) * p.c + c];
+    const Factors f = set_gradients(p, t, c, sum, dot);
+    factors[c] = f.k, factors[p.c + c] = f.l, factors[2 * p.c + c] = f.m;
+  }
+}
+
+template <bool kStream, class T>
+void pixels_backward(const BatchNormBackward& p, Args t, const float* factors, int64_t first, int64_t last) {
+  using P = BatchNormBackward;
+  const hn::ScalableTag<float> d;
+  const auto *x = t[P::x].as<const T>(), *dy = t[P::dy].as<const T>();
+  const auto* y = p.relu() ? t[P::y].as<const T>() : dy;
+  auto *dx = t[P::dx].as<T>(), *dresidual = p.residual ? t[P::dadded].as<T>() : nullptr;
+  const auto limit = hn::Set(d, limit_of(p));
+  const auto choice = [limit](auto dv, auto out) HWY_ATTR { return passed(dv, out, limit); };
+  const auto masked = [limit](auto v, auto dv, auto out, auto k, auto l, auto m)
+                          HWY_ATTR { return hn::MulAdd(passed(dv, out, limit), k, hn::MulAdd(v, l, m)); };
+  const auto plain = [](auto v, auto dv, auto k, auto l, auto m)
+                         HWY_ATTR { return hn::MulAdd(dv, k, hn::MulAdd(v, l, m)); };
+  for (int64_t i = first; i < last; ++i) {
+    if (dresidual) {
+      HWY_ALIGN float g[Pieces::kMost];
+      for (int64_t c = 0; c < p.c; c += Pieces::kMost) {
+        const int64_t n = std::min(Pieces::kMost, p.c - c), here = i * p.c + c;
+        const float *k = factors + c, *l = k + p.c, *m = l + p.c;
+        map<false>(d, n, choice, g, dy + here, y + here);
+        map<kStream>(d, n, plain, dx + here, x + here, static_cast<const float*>(g), k, l, m);
+        map<kStream>(
+            d, n, [](auto v) HWY_ATTR { return v; }, dresidual + here, static_cast<const float*>(g));
+      }
+      continue;
+    }
+    const int64_t at = i * p.c;
+    const float *k = factors, *l = k + p.c, *m = l + p.c;
+    p.relu() ? map<kStream>(d, p.c, masked, dx + at, x + at, dy + at, y + at, k, l, m)
+             : map<kStream>(d, p.c, plain, dx + at, x + at, dy + at, k, l, m);
+  }
+}
+
+void batchnorm_backward_pixels(const BatchNormBackward& p, Args t, const float* factors, int64_t first, int64_t last,
+                               bool stream) {
+  for_float(p.dtype, [&]<class T>() HWY_ATTR {
+    (stream ? pixels_backward<true, T> : pixels_backward<false, T>)(p, t, factors, first, last);
+  });
+  if (stream) hwy::FlushStream();
+}
+
+}  // namespace duet::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace duet {
+namespace {
+HWY_EXPORT(batchnorm_channels);
+HWY_EXPORT(block_moments);
+HWY_EXPORT(merge_moments);
+HWY_EXPORT(batchnorm_pixels);
+HWY_EXPORT(batchnorm_backward_channels);
+HWY_EXPORT(block_gradients);
+HWY_EXPORT(merge_gradients);
+HWY_EXPORT(batchnorm_backward_pixels);
+
+// Past the caches pays where runs are long enough for whole lines.
+bool streams(const Channels& p, int64_t tensors) {
+  const int64_t run = p.layout == Layout::nchw ? p.pixels() : p.c;
+  return beyond_cache(tensors * p.elements() * size_of(p.dtype)) && run >= 64;
+}
+
+Plan batchnorm_tuned(const BatchNorm& p, CpuContext& cpu) {
+  if (!has_vectors(p.dtype)) return Unsupported{kNoVectors};
+  const bool stream = streams(p, p.residual ? 3 : 2);
+  if (p.layout == Layout::nchw)
+    return [p, stream, &cpu](Args t) {
+      cpu.parallel_for(p.c, rows_of_a_piece(p.count()), [&](int64_t first, int64_t last) {
+        HWY_DYNAMIC_DISPATCH(batchnorm_channels)(p, t, first, last, stream);
+      });
+    };
+  const PixelBlocks blocks(p.count(), p.c);
+  return [p, stream, blocks, parts = std::vector<float>(blocks.count * 2 * p.c), a = std::vector<float>(p.c),
+          b = std::vector<float>(p.c), &cpu](Args t) mutable {
+    cpu.parallel_for(blocks.count, 1, [&](int64_t first, int64_t last) {
+      for (int64_t k = first; k < last; ++k) HWY_DYNAMIC_DISPATCH(block_moments)(p, t, k, parts.data() + k * 2 * p.c);
+    });
+    cpu.parallel_for(p.c, rows_of_a_piece(16 * blocks.count), [&](int64_t first, int64_t last) {
+      HWY_DYNAMIC_DISPATCH(merge_moments)(p, t, parts.data(), first, last, a.data(), b.data());
+    });
+    cpu.parallel_for(p.count(), rows_of_a_piece(p.c), [&](int64_t first, int64_t last) {
+      HWY_DYNAMIC_DISPATCH(batchnorm_pixels)(p, t, a.data(), b.data(), first, last, stream);
+    });
+  };
+}
+DUET_REGISTER(batchnorm_tuned);  // cpu.tuned
+
+Plan batchnorm_backward_tuned(const BatchNormBackward& p, CpuContext& cpu) {
+  if (!has_vectors(p.dtype)) return Unsupported{kNoVectors};
+  const bool stream = streams(p, 3 + (p.relu() ? 1 : 0) + (p.residual ? 1 : 0));
+  if (p.layout == Layout::nchw)
+    return [p, stream, &cpu](Args t) {
+      cpu.parallel_for(p.c, rows_of_a_piece(p.count()), [&](int64_t first, int64_t last) {
+        HWY_DYNAMIC_DISPATCH(batchnorm_backward_channels)(p, t, first, last, stream);
+      });
+    };
+  const PixelBlocks blocks(p.count(), p.c);
+  return [p, stream, blocks, parts = std::vector<float>(blocks.count * 2 * p.c), factors = std::vector<float>(3 * p.c),
+          &cpu](Args t) mutable {
+    cpu.parallel_for(blocks.count, 1, [&](int64_t first, int64_t last) {
+      for (int64_t k = first; k < last; ++k) HWY_DYNAMIC_DISPATCH(block_gradients)(p, t, k, parts.data() + k * 2 * p.c);
+    });
+    cpu.parallel_for(p.c, rows_of_a_piece(16 * blocks.count), [&](int64_t first, int64_t last) {
+      HWY_DYNAMIC_DISPATCH(merge_gradients)(p, t, parts.data(), first, last, factors.data());
+    });
+    cpu.parallel_for(p.count(), rows_of_a_piece(p.c), [&](int64_t first, int64_t last) {
+      HWY_DYNAMIC_DISPATCH(batchnorm_backward_pixels)(p, t, factors.data(), first, last, stream);
+    });
+  };
+}
+DUET_REGISTER(batchnorm_backward_tuned);  // cpu.tuned
+}  // namespace
+}  // namespace duet
+#endif

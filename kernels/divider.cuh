@@ -1,0 +1,29 @@
+// Where an element lies, without the GPU's slow division.
+#pragma once
+#include "simt/launch.h"
+
+namespace duet::DUET_DEVICE {
+
+// Division by a number that is known at launch, of dividends below 2^31: one multiplication (Granlund, Montgomery 1994).
+class Divider {
+ public:
+  explicit Divider(int64_t by) : by_(static_cast<uint32_t>(by < 1 ? 1 : by)) {
+    while (shift_ < 32 && (uint64_t{1} << shift_) < by_) ++shift_;
+    factor_ = (((uint64_t{1} << shift_) - by_) << 32) / by_ + 1;  // 2^32 (2^shift - by) / by, rounded up
+  }
+  __device__ __forceinline__ uint32_t operator()(uint32_t n) const {
+    return static_cast<uint32_t>((((n * factor_) >> 32) + n) >> shift_);
+  }
+  // n becomes the quotient; returns the remainder.
+  __device__ __forceinline__ int split(uint32_t& n) const {
+    const uint32_t quotient = (*this)(n), rest = n - quotient * by_;
+    n = quotient;
+    return static_cast<int>(rest);
+  }
+
+ private:
+  uint32_t by_, shift_ = 0;
+  uint64_t factor_;
+};
+
+}  // namespace duet::DUET_DEVICE

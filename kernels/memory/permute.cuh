@@ -1,0 +1,24 @@
+// Where permute's kernels find the run of x for a run of y.
+#pragma once
+#include "kernels/divider.cuh"
+#include "ops/memory/permute.h"
+
+namespace duet::DUET_DEVICE {
+
+// y's axes but the last, from the last on, with their strides in runs of x: three dividers, and what is left is the first.
+struct PermuteAxes {
+  explicit PermuteAxes(const Permute& p)
+      : by{Divider(p.inverse ? p.H : p.T), Divider(p.inverse ? p.split : p.H), Divider(p.inverse ? p.T : p.B)},
+        step{p.inverse ? p.T : p.split * p.H, p.inverse ? p.B * p.H * p.T : 1, p.inverse ? 1 : p.T * p.split * p.H,
+             p.inverse ? p.H * p.T : p.H} {}
+  Divider by[3];
+  int64_t step[4];
+  __device__ __forceinline__ int64_t run_of_x(uint32_t run_of_y) const {
+    int64_t run = 0;
+#pragma unroll
+    for (int axis = 0; axis < 3; ++axis) run += by[axis].split(run_of_y) * step[axis];
+    return run + run_of_y * step[3];
+  }
+};
+
+}  // namespace duet::DUET_DEVICE

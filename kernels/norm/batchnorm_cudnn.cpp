@@ -1,0 +1,64 @@
+// cuDNN's spatial batch normalisation. It keeps gamma and beta in f32, so it serves f32 alone; its fused activation and
+// addition exist for halves in nhwc only.
+#include "core/cuda/cudnn.h"
+#include "ops/norm/batchnorm.h"
+
+namespace duet::cuda {
+namespace {
+std::string obstacle(const Channels& p) {
+  if (p.dtype != DType::f32) return "dtype other than f32: cuDNN keeps gamma and beta in f32";
+  if (p.act != NormAct::none || p.residual) return "cuDNN fuses nothing in f32";
+  if (p.elements() == 0) return "cuDNN takes no empty tensor";
+  for (const int64_t d : {p.n, p.c, p.h, p.w})
+    if (d > INT32_MAX) return "a dimension over 2^31 - 1";
+  return "";
+}
+CudnnTensor images_of(const Channels& p) {
+  return CudnnTensor(p.dtype, {p.n, p.c, p.h, p.w}, p.layout == Layout::nhwc ? CUDNN_TENSOR_NHWC : CUDNN_TENSOR_NCHW);
+}
+CudnnTensor channels_of(const Channels& p) { return CudnnTensor(DType::f32, {1, p.c, 1, 1}); }
+constexpr cudnnBatchNormMode_t kMode = CUDNN_BATCHNORM_SPATIAL;
+
+Plan batchnorm_cudnn(const BatchNorm& p, GpuContext& gpu) {
+  using P = BatchNorm;
+  if (const std::string why = obstacle(p); !why.empty()) return Unsupported{why};
+  if (p.count() == 1) return Unsupported{"one element a channel has no unbiased variance"};
+  if (p.eps < CUDNN_BN_MIN_EPSILON) return Unsupported{"eps below cuDNN's least"};
+  return [p, handle = gpu.cudnn(), images = images_of(p), channels = channels_of(p)](Args t) {
+    const float one = 1, zero = 0;
+    DUET_CUDNN(cudnnBatchNormalizationForwardTraining(handle, kMode, &one, &zero, images.get(), t[P::x].data,
+                                                      images.get(), t[P::y].data, channels.get(), t[P::gamma].data,
+                                                      t[P::beta].data, p.momentum, t[P::running_mean].data,
+                                                      t[P::running_var].data, p.eps, t[P::mean].data, t[P::rstd].data));
+  };
+}
+DUET_REGISTER(batchnorm_cudnn);
+
+Plan batchnorm_inference_cudnn(const BatchNormInference& p, GpuContext& gpu) {
+  using P = BatchNormInference;
+  if (const std::string why = obstacle(p); !why.empty()) return Unsupported{why};
+  if (p.eps < CUDNN_BN_MIN_EPSILON) return Unsupported{"eps below cuDNN's least"};
+  return [p, handle = gpu.cudnn(), images = images_of(p), channels = channels_of(p)](Args t) {
+    const float one = 1, zero = 0;
+    DUET_CUDNN(cudnnBatchNormalizationForwardInference(handle, kMode, &one, &zero, images.get(), t[P::x].data,
+                                                       images.get(), t[P::y].data, channels.get(), t[P::gamma].data,
+                                                       t[P::beta].data, t[P::mean].data, t[P::var].data, p.eps));
+  };
+}
+DUET_REGISTER(batchnorm_inference_cudnn);
+
+Plan batchnorm_backward_cudnn(const BatchNormBackward& p, GpuContext& gpu) {
+  using P = BatchNormBackward;
+  if (const std::string why = obstacle(p); !why.empty()) return Unsupported{why};
+  return [handle = gpu.cudnn(), images = images_of(p), channels = channels_of(p)](Args t) {
+    const float one = 1, zero = 0;
+    constexpr double kUnused = 1e-5;  // eps, where the statistics are given
+    DUET_CUDNN(cudnnBatchNormalizationBackward(handle, kMode, &one, &zero, &one, &zero, images.get(), t[P::x].data,
+                                               images.get(), t[P::dy].data, images.get(), t[P::dx].data, channels.get(),
+                                               t[P::gamma].data, t[P::dgamma].data, t[P::dbeta].data, kUnused,
+                                               t[P::mean].data, t[P::rstd].data));
+  };
+}
+DUET_REGISTER(batchnorm_backward_cudnn);
+}  // namespace
+}  // namespace duet::cuda

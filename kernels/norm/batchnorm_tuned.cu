@@ -1,0 +1,428 @@
+// Statistics: each channel's elements are cut into parts so that the whole GPU has work; a thread takes batches, finds each
+// batch's mean and squared deviations in registers and puts them together (Chan, Golub, LeVeque 1979), so that x is read
+// once and nothing cancels; a second launch puts the parts together in order. Then y, or dx, is one pass of 16-byte
+// accesses: y = act(x a + b + residual), dx = g k + x l + m, with factors for each channel. No atomics.
+#include "kernels/divider.cuh"
+#include "kernels/norm/column_sums.cuh"
+#include "ops/norm/batchnorm.h"
+
+namespace duet::DUET_DEVICE {
+namespace {
+constexpr int kBlock = 256;            // nchw: threads for a part of a channel
+constexpr int kLanes = 32, kRows = 8;  // nhwc: threads for a part of a strip of channels
+constexpr int kFinishRows = 32;        // of the second launch
+constexpr int kBatch = 4;              // packs of nchw, or pixels of nhwc, that are read at once
+constexpr int64_t kMostElements = INT32_MAX;
+
+// Of a set: elements, mean, sum of squared deviations.
+struct Moments {
+  float count = 0, mean = 0, squares = 0;
+  __device__ __forceinline__ void add(float n, float other_mean, float other_squares) {
+    if (n == 0) return;
+    const float all = count + n, apart = other_mean - mean, share = n / all;
+    mean += apart * share;
+    squares += other_squares + apart * apart * count * share;
+    count = all;
+  }
+};
+
+// Moments of channel q's elements [part * height, ...) to parts (3, parts, c). Blocks of kBlock: grid x channels, grid y parts;
+// 3 KiB of shared memory. x: (images, c, pixels); kSize divides pixels and height.
+template <class T, int kSize>
+__global__ void __launch_bounds__(kBlock) plane_moments_kernel(const T* x, float* parts, int64_t count, int64_t height,
+                                                               int64_t c, uint32_t pixels, Divider by_pixels) {
+  DUET_SHARED(float, shared, [3][kBlock]);
+  const int64_t q = blockIdx.x, first = blockIdx.y * height, last = min(count, first + height);
+  const int thread = static_cast<int>(threadIdx.x);
+  Moments mine;
+  for (int64_t k = first + thread * kSize; k < last; k += kBatch * kBlock * kSize) {
+    Pack<T, kSize> pack[kBatch];
+    float n = 0, sum = 0, squares = 0;
+#pragma unroll
+    for (int b = 0; b < kBatch; ++b) {
+      const int64_t e = k + int64_t{b} * kBlock * kSize;
+      if (e >= last) continue;
+      uint32_t image = static_cast<uint32_t>(e);
+      const int pixel = by_pixels.split(image);
+      pack[b] = load_pack<kSize>(x + (int64_t{image} * c + q) * pixels + pixel);
+      n += kSize;
+    }
+#pragma unroll
+    for (int b = 0; b < kBatch; ++b)
+#pragma unroll
+      for (int i = 0; i < kSize; ++i)
+        if (b * kSize < n) sum += float(pack[b].at[i]);
+    const float mean = sum / n;
+#pragma unroll
+    for (int b = 0; b < kBatch; ++b)
+#pragma unroll
+      for (int i = 0; i < kSize; ++i)
+        if (b * kSize < n) squares += (float(pack[b].at[i]) - mean) * (float(pack[b].at[i]) - mean);
+    mine.add(n, mean, squares);
+  }
+  shared[0][thread] = mine.count, shared[1][thread] = mine.mean, shared[2][thread] = mine.squares;
+  for (int half = kBlock / 2; half > 0; half /= 2) {
+    __syncthreads();
+    if (thread < half) {
+      mine.add(shared[0][thread + half], shared[1][thread + half], shared[2][thread + half]);
+      shared[0][thread] = mine.count, shared[1][thread] = mine.mean, shared[2][thread] = mine.squares;
+    }
+  }
+  if (thread != 0) return;  // no barrier follows
+  const int64_t at = blockIdx.y * c + q, step = int64_t{gridDim.y} * c;
+  parts[at] = mine.count, parts[at + step] = mine.mean, parts[at + 2 * step] = mine.squares;
+}
+
+// The same for nhwc. Blocks of (32, 8): grid x strips of 32 * kSize channels, grid y parts of `height` pixels; a thread takes
+// every 8th pixel. 3 to 24 KiB of shared memory. x: (count, c); kSize divides c.
+template <class T, int kSize>
+__global__ void __launch_bounds__(kLanes* kRows)
+    pixel_moments_kernel(const T* x, float* parts, int64_t count, int64_t height, int64_t c) {
+  DUET_SHARED(float, shared, [3][kRows][kLanes * kSize]);
+  const int64_t q = (int64_t{blockIdx.x} * kLanes + threadIdx.x) * kSize;
+  const int64_t first = blockIdx.y * height, last = min(count, first + height);
+  const int lane = static_cast<int>(threadIdx.x) * kSize, row = static_cast<int>(threadIdx.y);
+  Moments mine[kSize];
+  if (q < c)
+    for (int64_t k = first + row; k < last; k += kBatch * kRows) {
+      Pack<T, kSize> pack[kBatch];
+      float n = 0;
+#pragma unroll
+      for (int b = 0; b < kBatch; ++b)
+        if (k + b * kRows < last) pack[b] = load_pack<kSize>(x + (k + b * kRows) * c + q), n += 1;
+      const float share = 1 / n;
+#pragma unroll
+      for (int i = 0; i < kSize; ++i) {
+        float sum = 0, squares = 0;
+#pragma unroll
+        for (int b = 0; b < kBatch; ++b)
+          if (b < n) sum += float(pack[b].at[i]);
+        const float mean = sum * share;
+#pragma unroll
+        for (int b = 0; b < kBatch; ++b)
+          if (b < n) squares += (float(pack[b].at[i]) - mean) * (float(pack[b].at[i]) - mean);
+        mine[i].add(n, mean, squares);
+      }
+    }
+#pragma unroll
+  for (int i = 0; i < kSize; ++i)
+    shared[0][row][lane + i] = mine[i].count, shared[1][row][lane + i] = mine[i].mean,
+                          shared[2][row][lane + i] = mine[i].squares;
+  __syncthreads();
+  for (int i = row * kLanes + static_cast<int>(threadIdx.x); i < kLanes * kSize; i += kLanes * kRows) {
+    const int64_t channel = int64_t{blockIdx.x} * kLanes * kSize + i;
+    Moments all;
+    for (int r = 0; r < kRows; ++r) all.add(shared[0][r][i], shared[1][r][i], shared[2][r][i]);
+    const int64_t at = blockIdx.y * c + channel, step = int64_t{gridDim.y} * c;
+    if (channel < c) parts[at] = all.count, parts[at + step] = all.mean, parts[at + 2 * step] = all.squares;
+  }
+}
+
+// What becomes of a channel's moments. scales: (2, c), a and b of y = x a + b.
+template <class T>
+struct SetChannel {
+  const T *gamma, *beta;
+  float *running_mean, *running_var, *mean, *rstd, *scales;
+  int64_t c;
+  float share, unbiased, eps, momentum;  // share: 1 / N
+  __device__ __forceinline__ void operator()(int64_t q, const Moments& m) const {
+    const float variance = m.squares * share, scale = rsqrtf(variance + eps), a = float(gamma[q]) * scale;
+    mean[q] = m.mean, rstd[q] = scale;
+    running_mean[q] = (1 - momentum) * running_mean[q] + momentum * m.mean;
+    running_var[q] = (1 - momentum) * running_var[q] + momentum * (variance * unbiased);
+    scales[q] = a, scales[c + q] = float(beta[q]) - m.mean * a;
+  }
+};
+
+// Blocks of (32, 32), one for each 32 channels; 12 KiB of shared memory. parts: (3, parts, c).
+template <class T>
+__global__ void __launch_bounds__(kLanes* kFinishRows)
+    finish_moments_kernel(const float* parts, int64_t count, int64_t c, SetChannel<T> set) {
+  DUET_SHARED(float, shared, [3][kFinishRows][kLanes]);
+  const int lane = static_cast<int>(threadIdx.x), row = static_cast<int>(threadIdx.y);
+  const int64_t q = int64_t{blockIdx.x} * kLanes + lane, step = count * c;
+  Moments mine;
+  if (q < c)
+    for (int64_t k = row; k < count; k += kFinishRows)
+      mine.add(parts[k * c + q], parts[step + k * c + q], parts[2 * step + k * c + q]);
+  shared[0][row][lane] = mine.count, shared[1][row][lane] = mine.mean, shared[2][row][lane] = mine.squares;
+  __syncthreads();
+  if (row != 0 || q >= c) return;  // no barrier follows
+  for (int r = 1; r < kFinishRows; ++r) mine.add(shared[0][r][lane], shared[1][r][lane], shared[2][r][lane]);
+  set(q, mine);
+}
+
+// --- one pass over the images -----------------------------------------------------------------------------------------
+
+// The channel of element i: nhwc counts as planes of one pixel.
+struct ChannelOf {
+  explicit ChannelOf(const Channels& p) : by_pixels(p.layout == Layout::nchw ? p.pixels() : 1), by_channels(p.c) {}
+  Divider by_pixels, by_channels;
+  __device__ __forceinline__ int operator()(uint32_t i) const {
+    uint32_t plane = by_pixels(i);
+    return by_channels.split(plane);
+  }
+};
+
+// A map_grid(elements, kSize), no shared memory. residual may be null, and y may be x or residual. scales: (2, c).
+template <class T, int kSize>
+__global__ void __launch_bounds__(kMapBlock) scale_kernel(const T* x, const T* residual, T* y, const float* scales,
+                                                          uint32_t elements, int c, ChannelOf channel, float floor) {
+  for_my_pack<kSize>(elements, [&]<int kWidth>(int64_t i) {
+    auto pack = load_pack<kWidth>(x + i);
+    Pack<T, kWidth> more{};
+    if (residual) more = load_pack<kWidth>(residual + i);
+#pragma unroll
+    for (int e = 0; e < kWidth; ++e) {
+      const int q = channel(static_cast<uint32_t>(i) + e);
+      float v = float(pack.at[e]) * scales[q] + scales[c + q];
+      if (residual) v += float(more.at[e]);
+      pack.at[e] = T(fmaxf(v, floor));
+    }
+    store_pack(y + i, pack);
+  });
+}
+template <class T>
+void launch_scale(const Channels& p, const T* x, const T* residual, T* y, const float* scales, cudaStream_t stream) {
+  const float floor = p.relu() ? 0 : -INFINITY;
+  const auto run = [&]<int kSize>() {
+    launch(scale_kernel<T, kSize>, map_grid(p.elements(), kSize, stream), x, residual, y, scales,
+           static_cast<uint32_t>(p.elements()), static_cast<int>(p.c), ChannelOf(p), floor);
+  };
+  aligned16(x, residual, y) ? run.template operator()<kPack<T>>() : run.template operator()<1>();
+}
+
+// How a channel's elements are dealt to blocks.
+struct Parts {
+  Parts(const Channels& p, const GpuContext& gpu, int64_t pack) {
+    const bool planes = p.layout == Layout::nchw;
+    const int64_t strips = std::max<int64_t>(1, planes ? p.c : ceil_div(p.c, kLanes * 4));
+    const int64_t least = planes ? kBlock * kBatch * 4 : kRows * kBatch * 2;  // elements that a block is worth
+    const int64_t most = planes ? kBlock * 1024 : kRows * 1024;               // ops/summation.h: additions of a thread
+    count = std::max({int64_t{1}, std::min(ceil_div(4 * gpu.multiprocessors(), strips), ceil_div(p.count(), least)),
+                      ceil_div(p.count(), most)});
+    height = ceil_div(ceil_div(p.count(), count), pack) * pack;
+  }
+  int64_t count, height;
+};
+std::string too_large(const Channels& p) {
+  if (p.elements() > kMostElements) return "more than 2^31 - 1 elements";
+  if (p.count() > int64_t{1} << 24) return "more than 2^24 elements in a channel";
+  return p.c > INT32_MAX ? "more than 2^31 - 1 channels" : "";
+}
+
+Plan batchnorm_tuned(const BatchNorm& p, GpuContext& gpu) {
+  using P = BatchNorm;
+  if (const std::string why = too_large(p); !why.empty()) return Unsupported{why};
+  return for_float(p.dtype, [&]<class T>() -> Plan {
+    const Parts parts(p, gpu, kPack<T>);
+    Buffer partial(gpu, 3 * parts.count * p.c * int64_t{sizeof(float)}), scales(gpu, 2 * p.c * int64_t{sizeof(float)});
+    const int64_t workspace = partial.bytes() + scales.bytes();
+    return Plan([p, parts, partial = std::move(partial), scales = std::move(scales), stream = gpu.stream()](Args t) {
+             const T* x = t[P::x].as<const T>();
+             const auto moments = [&]<int kSize>() {
+               if (p.layout == Layout::nchw)
+                 launch(plane_moments_kernel<T, kSize>,
+                        Grid{.blocks = {p.c, parts.count}, .threads = kBlock, .stream = stream}, x, partial.as<float>(),
+                        p.count(), parts.height, p.c, static_cast<uint32_t>(p.pixels()), Divider(p.pixels()));
+               else
+                 launch(pixel_moments_kernel<T, kSize>,
+                        Grid{.blocks = {ceil_div(p.c, kLanes * kSize), parts.count},
+                             .threads = {kLanes, kRows},
+                             .stream = stream},
+                        x, partial.as<float>(), p.count(), parts.height, p.c);
+             };
+             const bool packs = (p.layout == Layout::nchw ? p.pixels() : p.c) % kPack<T> == 0 && aligned16(x);
+             packs ? moments.template operator()<kPack<T>>() : moments.template operator()<1>();
+             const SetChannel<T> set{.gamma = t[P::gamma].as<const T>(),
+                                     .beta = t[P::beta].as<const T>(),
+                                     .running_mean = t[P::running_mean].as<float>(),
+                                     .running_var = t[P::running_var].as<float>(),
+                                     .mean = t[P::mean].as<float>(),
+                                     .rstd = t[P::rstd].as<float>(),
+                                     .scales = scales.as<float>(),
+                                     .c = p.c,
+                                     .share = 1 / static_cast<float>(std::max<int64_t>(1, p.count())),
+                                     .unbiased = static_cast<float>(p.unbiased()),
+                                     .eps = static_cast<float>(p.eps),
+                                     .momentum = static_cast<float>(p.momentum)};
+             launch(finish_moments_kernel<T>,
+                    Grid{.blocks = ceil_div(p.c, kLanes), .threads = {kLanes, kFinishRows}, .stream = stream},
+                    partial.as<float>(), parts.count, p.c, set);
+             launch_scale(p, x, p.residual ? t[P::added].as<const T>() : nullptr, t[P::y].as<T>(), scales.as<float>(),
+                          stream);
+           })
+        .with("", workspace);
+  });
+}
+DUET_REGISTER(batchnorm_tuned);
+
+// ceil(c / kMapBlock) blocks of kMapBlock, no shared memory. scales: (2, c).
+template <class T>
+__global__ void __launch_bounds__(kMapBlock)
+    inference_scales_kernel(const T* gamma, const T* beta, const float* mean, const float* var, float* scales,
+                            int64_t c, float eps) {
+  const int64_t q = int64_t{blockIdx.x} * kMapBlock + threadIdx.x;
+  if (q >= c) return;
+  const float a = float(gamma[q]) / sqrtf(var[q] + eps);
+  scales[q] = a, scales[c + q] = float(beta[q]) - mean[q] * a;
+}
+
+Plan batchnorm_inference_tuned(const BatchNormInference& p, GpuContext& gpu) {
+  using P = BatchNormInference;
+  if (const std::string why = too_large(p); !why.empty()) return Unsupported{why};
+  return for_float(p.dtype, [&]<class T>() -> Plan {
+    Buffer scales(gpu, 2 * p.c * int64_t{sizeof(float)});
+    const int64_t workspace = scales.bytes();
+    return Plan([p, scales = std::move(scales), stream = gpu.stream()](Args t) {
+             launch(inference_scales_kernel<T>, map_grid(p.c, 1, stream), t[P::gamma].as<const T>(),
+                    t[P::beta].as<const T>(), t[P::mean].as<const float>(), t[P::var].as<const float>(),
+                    scales.as<float>(), p.c, static_cast<float>(p.eps));
+             launch_scale(p, t[P::x].as<const T>(), p.residual ? t[P::added].as<const T>() : nullptr, t[P::y].as<T>(),
+                          scales.as<float>(), stream);
+           })
+        .with("", workspace);
+  });
+}
+DUET_REGISTER(batchnorm_inference_tuned);
+
+// --- backward ---------------------------------------------------------------------------------------------------------
+
+// Sums of g and g (x - mean) over channel q's elements [part * height, ...) to parts (2, parts, c). As plane_moments_kernel;
+// 32 bytes of shared memory. y is null without relu.
+template <class T, int kSize>
+__global__ void __launch_bounds__(kBlock)
+    plane_sums_kernel(const T* x, const float* mean, const T* dy, const T* y, float* parts, int64_t count,
+                      int64_t height, int64_t c, uint32_t pixels, Divider by_pixels) {
+  DUET_SHARED(float, shared, [kBlock / 32]);
+  const int64_t q = blockIdx.x, first = blockIdx.y * height, last = min(count, first + height);
+  const float m = mean[q];
+  float sum = 0, dot = 0;
+#pragma unroll 4
+  for (int64_t k = first + threadIdx.x * kSize; k < last; k += kBlock * kSize) {
+    uint32_t image = static_cast<uint32_t>(k);
+    const int pixel = by_pixels.split(image);
+    const int64_t at = (int64_t{image} * c + q) * pixels + pixel;
+    const auto pack_x = load_pack<kSize>(x + at), pack_dy = load_pack<kSize>(dy + at);
+    auto gate = pack_dy;
+    if (y) gate = load_pack<kSize>(y + at);
+#pragma unroll
+    for (int e = 0; e < kSize; ++e) {
+      const float g = !y || float(gate.at[e]) > 0 ? float(pack_dy.at[e]) : 0;
+      sum += g, dot += g * (float(pack_x.at[e]) - m);
+    }
+  }
+  sum = block_reduce<TakeSum, kBlock>(sum, shared);
+  dot = block_reduce<TakeSum, kBlock>(dot, shared);
+  if (threadIdx.x == 0) parts[blockIdx.y * c + q] = sum, parts[(int64_t{gridDim.y} + blockIdx.y) * c + q] = dot;
+}
+
+// The same terms for nhwc, as column sums.
+template <class T>
+struct ReadGradients {
+  const T *x, *dy, *y;
+  const float* mean;
+  int64_t c;
+  template <int kSize>
+  __device__ __forceinline__ void operator()(int64_t pixel, int64_t q, float (&sum)[kSize], float (&dot)[kSize]) const {
+    const int64_t at = pixel * c + q;
+    const auto pack_x = load_pack<kSize>(x + at), pack_dy = load_pack<kSize>(dy + at);
+    auto gate = pack_dy;
+    if (y) gate = load_pack<kSize>(y + at);
+#pragma unroll
+    for (int e = 0; e < kSize; ++e) {
+      sum[e] = !y || float(gate.at[e]) > 0 ? float(pack_dy.at[e]) : 0;
+      dot[e] = sum[e] * (float(pack_x.at[e]) - mean[q + e]);
+    }
+  }
+};
+
+// What becomes of a channel's sums. factors: (3, c), k, l and m of dx = g k + x l + m.
+template <class T>
+struct SetGradients {
+  const T* gamma;
+  const float *mean, *rstd;
+  T *dgamma, *dbeta;
+  float* factors;
+  int64_t c;
+  float share;  // 1 / N
+  __device__ __forceinline__ void operator()(int64_t q, float sum, float dot) const {
+    const float scale = rstd[q], k = float(gamma[q]) * scale, l = -k * scale * (scale * dot) * share;
+    dgamma[q] = T(dot * scale), dbeta[q] = T(sum);
+    factors[q] = k, factors[c + q] = l, factors[2 * c + q] = -k * sum * share - l * mean[q];
+  }
+};
+
+// A map_grid(elements, kSize), no shared memory. y is null without relu, dresidual without residual. dx and dresidual may be
+// x, dy or y. factors: (3, c).
+template <class T, int kSize>
+__global__ void __launch_bounds__(kMapBlock)
+    images_backward_kernel(const T* x, const T* dy, const T* y, const float* factors, T* dx, T* dresidual,
+                           uint32_t elements, int c, ChannelOf channel) {
+  for_my_pack<kSize>(elements, [&]<int kWidth>(int64_t i) {
+    auto pack_x = load_pack<kWidth>(x + i), pack_dy = load_pack<kWidth>(dy + i);
+    auto gate = pack_dy;
+    if (y) gate = load_pack<kWidth>(y + i);
+#pragma unroll
+    for (int e = 0; e < kWidth; ++e) {
+      const int q = channel(static_cast<uint32_t>(i) + e);
+      if (y && !(float(gate.at[e]) > 0)) pack_dy.at[e] = T(0.0f);
+      pack_x.at[e] = T(float(pack_dy.at[e]) * factors[q] + (float(pack_x.at[e]) * factors[c + q] + factors[2 * c + q]));
+    }
+    store_pack(dx + i, pack_x);
+    if (dresidual) store_pack(dresidual + i, pack_dy);
+  });
+}
+
+Plan batchnorm_backward_tuned(const BatchNormBackward& p, GpuContext& gpu) {
+  using P = BatchNormBackward;
+  if (const std::string why = too_large(p); !why.empty()) return Unsupported{why};
+  return for_float(p.dtype, [&]<class T>() -> Plan {
+    const bool planes = p.layout == Layout::nchw;
+    const Parts parts(p, gpu, kPack<T>);
+    ColumnSumsPlan columns(planes ? 0 : p.count(), planes ? 0 : p.c, gpu);
+    Buffer partial(gpu, planes ? 2 * parts.count * p.c * int64_t{sizeof(float)} : 0);
+    Buffer factors(gpu, 3 * p.c * int64_t{sizeof(float)});
+    const int64_t workspace = columns.workspace_bytes() + partial.bytes() + factors.bytes();
+    return Plan([p, planes, parts, columns = std::move(columns), partial = std::move(partial),
+                 factors = std::move(factors), stream = gpu.stream()](Args t) {
+             const T *x = t[P::x].as<const T>(), *dy = t[P::dy].as<const T>();
+             const T* y = p.relu() ? t[P::y].as<const T>() : nullptr;
+             T *dx = t[P::dx].as<T>(), *dresidual = p.residual ? t[P::dadded].as<T>() : nullptr;
+             const float* mean = t[P::mean].as<const float>();
+             const SetGradients<T> set{.gamma = t[P::gamma].as<const T>(),
+                                       .mean = mean,
+                                       .rstd = t[P::rstd].as<const float>(),
+                                       .dgamma = t[P::dgamma].as<T>(),
+                                       .dbeta = t[P::dbeta].as<T>(),
+                                       .factors = factors.as<float>(),
+                                       .c = p.c,
+                                       .share = 1 / static_cast<float>(std::max<int64_t>(1, p.count()))};
+             const auto sums = [&]<int kSize>() {
+               if (!planes) return columns.enqueue<kSize>(ReadGradients<T>{x, dy, y, mean, p.c}, set);
+               launch(plane_sums_kernel<T, kSize>,
+                      Grid{.blocks = {p.c, parts.count}, .threads = kBlock, .stream = stream}, x, mean, dy, y,
+                      partial.as<float>(), p.count(), parts.height, p.c, static_cast<uint32_t>(p.pixels()),
+                      Divider(p.pixels()));
+               launch(column_sums_finish_kernel<SetGradients<T>>,
+                      Grid{.blocks = ceil_div(p.c, ColumnSums::kLanes),
+                           .threads = {ColumnSums::kLanes, ColumnSums::kFinishRows},
+                           .stream = stream},
+                      partial.as<float>(), parts.count, p.c, set);
+             };
+             const bool packs = (planes ? p.pixels() : p.c) % kPack<T> == 0 && aligned16(x, dy, y);
+             packs ? sums.template operator()<kPack<T>>() : sums.template operator()<1>();
+             const auto images = [&]<int kSize>() {
+               launch(images_backward_kernel<T, kSize>, map_grid(p.elements(), kSize, stream), x, dy, y,
+                      factors.as<float>(), dx, dresidual, static_cast<uint32_t>(p.elements()), static_cast<int>(p.c),
+                      ChannelOf(p));
+             };
+             aligned16(x, dy, y, dx, dresidual) ? images.template operator()<kPack<T>>()
+                                                : images.template operator()<1>();
+           })
+        .with("", workspace);
+  });
+}
+DUET_REGISTER(batchnorm_backward_tuned);
+}  // namespace
+}  // namespace duet::DUET_DEVICE

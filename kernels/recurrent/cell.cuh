@@ -1,0 +1,167 @@
+// What the kernels of rnn_tanh, gru and lstm share: where things lie, and the arithmetic of one unit of one cell.
+#pragma once
+#include "ops/recurrent/recurrent.h"
+#include "simt/launch.h"
+
+namespace duet::DUET_DEVICE {
+
+// D: directions. A unit is (direction, sequence, feature): D B H of them, threads take them in this order.
+struct Layer {
+  int64_t T, B, I, H, D;
+  explicit Layer(const RecurrentShape& p) : T(p.T), B(p.B), I(p.I), H(p.H), D(p.directions()) {}
+  int64_t units() const { return D * B * H; }
+  // The time at which a direction takes its step; step -1 is before the first.
+  __device__ int64_t time(int64_t dir, int64_t step) const { return dir == 0 ? step : T - 1 - step; }
+  __device__ int64_t y_row(int64_t dir, int64_t b, int64_t step) const {
+    return (time(dir, step) * B + b) * D * H + dir * H;
+  }
+  __device__ int64_t kept_row(int64_t dir, int64_t b, int64_t step, int64_t K) const {
+    return ((dir * T + time(dir, step)) * B + b) * K * H;
+  }
+};
+struct Unit {
+  int64_t dir, b, j;
+  __device__ Unit(const Layer& p, int64_t index) : dir(index / p.H / p.B), b(index / p.H % p.B), j(index % p.H) {}
+  __device__ int64_t state(const Layer& p) const { return (dir * p.B + b) * p.H + j; }
+};
+
+// Gates and, of gru, m: what a unit's backward pass gives one gradient each.
+template <Cell kCell>
+inline constexpr int kSums = kCell == Cell::rnn_tanh ? 1 : 4;
+template <Cell kCell>
+inline constexpr int kKept = kCell == Cell::rnn_tanh ? 1 : static_cast<int>(kept_of(kCell));  // no empty arrays
+
+__device__ __forceinline__ float logistic(float v) { return 1 / (1 + expf(-v)); }
+
+// a: sums in the order of gates, of gru then m. c: in and out. kept: for the reserve. Returns the new h.
+template <Cell kCell>
+__device__ __forceinline__ float forward_unit(const float (&a)[kSums<kCell>], float h, float& c,
+                                              float (&kept)[kKept<kCell>]) {
+  if constexpr (kCell == Cell::lstm) {
+    const float i = logistic(a[0]), f = logistic(a[1]), g = tanhf(a[2]), o = logistic(a[3]);
+    c = f * c + i * g;
+    kept[0] = i, kept[1] = f, kept[2] = g, kept[3] = o, kept[4] = c;
+    return o * tanhf(c);
+  } else if constexpr (kCell == Cell::gru) {
+    const float z = logistic(a[0]), r = logistic(a[1]), n = tanhf(a[2] + r * a[3]);
+    kept[0] = z, kept[1] = r, kept[2] = n, kept[3] = a[3];
+    return (1 - z) * n + z * h;
+  } else {
+    return tanhf(a[0]);
+  }
+}
+
+// dh: the gradient of y and of the step after; out: what reaches the h before past the weights (gru), otherwise 0. h, c:
+// before the step; y: after it. da: gradients of the sums, in forward_unit's order.
+template <Cell kCell>
+__device__ __forceinline__ void backward_unit(const float (&kept)[kKept<kCell>], float h, float c, float y, float& dh,
+                                              float& dc, float (&da)[kSums<kCell>]) {
+  if constexpr (kCell == Cell::lstm) {
+    const float i = kept[0], f = kept[1], g = kept[2], o = kept[3], tanh_c = tanhf(kept[4]);
+    const float total = dc + dh * o * (1 - tanh_c * tanh_c);
+    da[0] = total * g * i * (1 - i), da[1] = total * c * f * (1 - f);
+    da[2] = total * i * (1 - g * g), da[3] = dh * tanh_c * o * (1 - o);
+    dc = total * f, dh = 0;
+  } else if constexpr (kCell == Cell::gru) {
+    const float z = kept[0], r = kept[1], n = kept[2], m = kept[3], dn = dh * (1 - z) * (1 - n * n);
+    da[0] = dh * (h - n) * z * (1 - z), da[1] = dn * m * r * (1 - r), da[2] = dn, da[3] = dn * r;
+    dh = dh * z;
+  } else {
+    da[0] = dh * (1 - y * y), dh = 0;
+  }
+}
+
+template <class T>
+struct ForwardTensors {
+  const T *x, *w, *r, *bias, *h0, *c0;  // c0, cT: null but for lstm
+  T *y, *hT, *cT, *reserve;
+  template <class P>
+  static ForwardTensors of(const P&, Args t) {
+    ForwardTensors f{t[P::x].template as<const T>(),    t[P::w].template as<const T>(),  t[P::r].template as<const T>(),
+                     t[P::bias].template as<const T>(), t[P::h0].template as<const T>(), nullptr,
+                     t[P::y].template as<T>(),          t[P::hT].template as<T>(),       nullptr,
+                     t[P::reserve].template as<T>()};
+    if constexpr (P::has_c) f.c0 = t[P::c0].template as<const T>(), f.cT = t[P::cT].template as<T>();
+    return f;
+  }
+};
+template <class T>
+struct BackwardTensors {
+  const T *x, *w, *r, *h0, *c0, *y, *reserve, *dy, *dhT, *dcT;
+  T *dx, *dw, *dr, *dbias, *dh0, *dc0;
+  template <class P>
+  static BackwardTensors of(const P&, Args t) {
+    BackwardTensors f{t[P::x].template as<const T>(),
+                      t[P::w].template as<const T>(),
+                      t[P::r].template as<const T>(),
+                      t[P::h0].template as<const T>(),
+                      nullptr,
+                      t[P::y].template as<const T>(),
+                      t[P::reserve].template as<const T>(),
+                      t[P::dy].template as<const T>(),
+                      t[P::dhT].template as<const T>(),
+                      nullptr,
+                      t[P::dx].template as<T>(),
+                      t[P::dw].template as<T>(),
+                      t[P::dr].template as<T>(),
+                      t[P::dbias].template as<T>(),
+                      t[P::dh0].template as<T>(),
+                      nullptr};
+    if constexpr (P::has_c) {
+      f.c0 = t[P::c0].template as<const T>(), f.dcT = t[P::dcT].template as<const T>();
+      f.dc0 = t[P::dc0].template as<T>();
+    }
+    return f;
+  }
+};
+
+// A unit's values around a step, from memory.
+template <class T>
+__device__ __forceinline__ float h_before(const Layer& p, const Unit& u, int64_t step, const T* y, const T* h0) {
+  return float(step > 0 ? y[p.y_row(u.dir, u.b, step - 1) + u.j] : h0[u.state(p)]);
+}
+template <class T>
+__device__ __forceinline__ float c_before(const Layer& p, const Unit& u, int64_t step, const T* reserve, const T* c0) {
+  constexpr int64_t K = kept_of(Cell::lstm);
+  return float(step > 0 ? reserve[p.kept_row(u.dir, u.b, step - 1, K) + (K - 1) * p.H + u.j] : c0[u.state(p)]);
+}
+
+// The gradients of a unit's sums at a step; dh as in backward_unit, before dy is added.
+template <Cell kCell, class T>
+__device__ __forceinline__ void backward_at(const Layer& p, const Unit& u, int64_t step, const BackwardTensors<T>& t,
+                                            float h, float& dh, float& dc, float (&da)[kSums<kCell>]) {
+  constexpr int64_t K = kept_of(kCell);
+  const int64_t at = p.y_row(u.dir, u.b, step) + u.j;
+  float kept[kKept<kCell>] = {};
+#pragma unroll
+  for (int i = 0; i < static_cast<int>(K); ++i)
+    kept[i] = float(t.reserve[p.kept_row(u.dir, u.b, step, K) + i * p.H + u.j]);
+  const float c = kCell == Cell::lstm ? c_before(p, u, step, t.reserve, t.c0) : 0;
+  const float y = kCell == Cell::rnn_tanh ? float(t.y[at]) : 0;
+  dh += float(t.dy[at]);
+  backward_unit<kCell>(kept, h, c, y, dh, dc, da);
+}
+
+// What a step leaves of a unit.
+template <Cell kCell, class T>
+__device__ __forceinline__ void store_unit(const Layer& p, const Unit& u, int64_t step, const ForwardTensors<T>& t,
+                                           float h, const float (&kept)[kKept<kCell>]) {
+  constexpr int64_t K = kept_of(kCell);
+  t.y[p.y_row(u.dir, u.b, step) + u.j] = T(h);
+#pragma unroll
+  for (int i = 0; i < static_cast<int>(K); ++i) t.reserve[p.kept_row(u.dir, u.b, step, K) + i * p.H + u.j] = T(kept[i]);
+}
+
+// DUET_RECURRENT(naive): registers forward and backward of the three cells, as functions plan(p, gpu) and
+// plan_backward(p, gpu) give them.
+#define DUET_RECURRENT_CELL(Problem, primitive, variant)                                                             \
+  Plan primitive##_##variant(const Problem& p, GpuContext& gpu) { return plan(p, gpu); }                             \
+  DUET_REGISTER(primitive##_##variant);                                                                              \
+  Plan primitive##_backward_##variant(const Problem##Backward& p, GpuContext& gpu) { return plan_backward(p, gpu); } \
+  DUET_REGISTER(primitive##_backward_##variant)
+#define DUET_RECURRENT(variant)                    \
+  DUET_RECURRENT_CELL(RnnTanh, rnn_tanh, variant); \
+  DUET_RECURRENT_CELL(Gru, gru, variant);          \
+  DUET_RECURRENT_CELL(Lstm, lstm, variant)
+
+}  // namespace duet::DUET_DEVICE

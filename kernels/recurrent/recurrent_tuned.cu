@@ -1,0 +1,397 @@
+// The product with x is formed for all steps at once. Then, while r fits shared memory, a block keeps a slice of the sequences
+// for all steps, so that no step waits for a launch; a larger r is multiplied by all of the GPU, two launches a step.
+// Weight gradients are products over all steps and sequences at the end, cut along that sum where their tiles are few.
+#include "kernels/gemm/product.h"
+#include "kernels/recurrent/cell.cuh"
+#include "kernels/reduction/columns.cuh"
+
+namespace duet::DUET_DEVICE {
+namespace {
+
+constexpr int kRowBlocks = 2;                        // threadIdx.y of a slice's block
+constexpr int kMostUnits = 128;                      // threadIdx.x: H in whole warps
+constexpr int64_t kMostShared = int64_t{200} << 10;  // bytes of r and the slice's state
+constexpr int kThreads = 256;                        // of the kernels with a thread per unit
+
+// What the products work with. pre: (T, B, D, G, H); da_x: as pre; da_h: (D, T, B, G, H); h: (D, T, B, H), before each step.
+// rec, da_step: (D, B, G, H); state: (D, B, H). pre and rec without bias.
+template <class T>
+struct Rows {
+  T *pre, *rec, *state;
+  T *da_x, *da_h, *da_step, *h;
+};
+
+template <Cell kCell, class T>
+__device__ __forceinline__ void add_pre(const Layer& p, const Unit& u, int64_t step, const T* pre, const T* bias,
+                                        const float* rec, float (&a)[kSums<kCell>]) {
+  constexpr int G = static_cast<int>(gates_of(kCell)), kBiases = static_cast<int>(biases_of(kCell));
+  const T* from_x = pre + ((p.time(u.dir, step) * p.B + u.b) * p.D + u.dir) * G * p.H + u.j;
+#pragma unroll
+  for (int g = 0; g < G; ++g) {
+    const int64_t at = (u.dir * kBiases * G + g) * p.H + u.j;
+    const float x = float(from_x[g * p.H]) + float(bias[at]);
+    const float h = rec[g] + (kBiases == 2 ? float(bias[at + G * p.H]) : 0);
+    if (kCell == Cell::gru && g == 2)
+      a[2] = x, a[3 % kSums<kCell>] = h;
+    else
+      a[g] = x + h;
+  }
+}
+
+// Blocks of (H in whole warps, kRowBlocks), each with kRowBlocks * kRows sequences of one direction; a thread has one feature
+// of kRows of them. Shared memory: r, (H, G H), and two states of the slice.
+template <Cell kCell, int kRows, class T>
+__global__ void slice_kernel(Layer p, ForwardTensors<T> t, const T* pre, int64_t slices) {
+  constexpr int G = static_cast<int>(gates_of(kCell)), kSlice = kRowBlocks * kRows;
+  DUET_DYN_SHARED(float, shared);
+  const int H = static_cast<int>(p.H), j = static_cast<int>(threadIdx.x), first = static_cast<int>(threadIdx.y) * kRows;
+  const int64_t dir = blockIdx.x / slices, b0 = blockIdx.x % slices * kSlice;
+  float *r = shared, *state = r + G * H * H;
+  const int me = static_cast<int>(threadIdx.y * blockDim.x + threadIdx.x);
+  const int all = static_cast<int>(blockDim.x * blockDim.y);
+  for (int i = me; i < G * H * H; i += all) r[i % H * G * H + i / H] = float(t.r[dir * G * H * H + i]);
+
+  Unit u(p, 0);
+  u.dir = dir, u.j = j;
+  const auto mine = [&](int row) { return j < H && b0 + first + row < p.B; };
+  float h[kRows] = {}, c[kRows] = {};
+#pragma unroll
+  for (int i = 0; i < kRows; ++i) {
+    u.b = b0 + first + i;
+    if (mine(i)) {
+      h[i] = float(t.h0[u.state(p)]);
+      if (kCell == Cell::lstm) c[i] = float(t.c0[u.state(p)]);
+    }
+    if (j < H) state[(first + i) * H + j] = h[i];
+  }
+  __syncthreads();
+  for (int64_t step = 0; step < p.T; ++step) {
+    const float* now = state + step % 2 * kSlice * H;
+    float* next = state + (step + 1) % 2 * kSlice * H;
+    float sum[kRows][G] = {};
+    if (j < H) {
+#pragma unroll 4
+      for (int k = 0; k < H; ++k) {
+        float weight[G];
+#pragma unroll
+        for (int g = 0; g < G; ++g) weight[g] = r[(k * G + g) * H + j];
+#pragma unroll
+        for (int i = 0; i < kRows; ++i) {
+          const float value = now[(first + i) * H + k];
+#pragma unroll
+          for (int g = 0; g < G; ++g) sum[i][g] += weight[g] * value;
+        }
+      }
+    }
+#pragma unroll
+    for (int i = 0; i < kRows; ++i) {
+      u.b = b0 + first + i;
+      if (mine(i)) {
+        float a[kSums<kCell>], kept[kKept<kCell>];
+        add_pre<kCell>(p, u, step, pre, t.bias, sum[i], a);
+        h[i] = forward_unit<kCell>(a, h[i], c[i], kept);
+        store_unit<kCell>(p, u, step, t, h[i], kept);
+      }
+      if (j < H) next[(first + i) * H + j] = h[i];
+    }
+    __syncthreads();  // `now` is written two steps on, `next` read in the next
+  }
+#pragma unroll
+  for (int i = 0; i < kRows; ++i) {
+    u.b = b0 + first + i;
+    if (!mine(i)) continue;
+    t.hT[u.state(p)] = T(h[i]);
+    if (kCell == Cell::lstm) t.cT[u.state(p)] = T(c[i]);
+  }
+}
+
+// What a step backward leaves of a unit for the products.
+template <Cell kCell, class T>
+__device__ __forceinline__ void store_gradients(const Layer& p, const Unit& u, int64_t step, const Rows<T>& rows,
+                                                float h, const float (&da)[kSums<kCell>]) {
+  constexpr int G = static_cast<int>(gates_of(kCell));
+  const int64_t row = p.time(u.dir, step) * p.B + u.b, of_direction = u.dir * p.T * p.B + row;
+  T *to_x = rows.da_x + (row * p.D + u.dir) * G * p.H + u.j, *to_h = rows.da_h + of_direction * G * p.H + u.j;
+  rows.h[of_direction * p.H + u.j] = T(h);
+#pragma unroll
+  for (int g = 0; g < G; ++g) to_x[g * p.H] = T(da[g]);
+  if (rows.da_h == rows.da_x) return;
+#pragma unroll
+  for (int g = 0; g < G; ++g) to_h[g * p.H] = T(da[kCell == Cell::gru && g == 2 ? 3 % kSums<kCell> : g]);
+}
+
+// As slice_kernel, backward. Shared memory: r, (G H, H), and the slice's gradients of the sums that h enters, (kSlice, G H).
+template <Cell kCell, int kRows, class T>
+__global__ void slice_backward_kernel(Layer p, BackwardTensors<T> t, Rows<T> rows, int64_t slices) {
+  constexpr int G = static_cast<int>(gates_of(kCell)), kSlice = kRowBlocks * kRows;
+  DUET_DYN_SHARED(float, shared);
+  const int H = static_cast<int>(p.H), j = static_cast<int>(threadIdx.x), first = static_cast<int>(threadIdx.y) * kRows;
+  const int64_t dir = blockIdx.x / slices, b0 = blockIdx.x % slices * kSlice;
+  float *r = shared, *gradients = r + G * H * H;
+  const int me = static_cast<int>(threadIdx.y * blockDim.x + threadIdx.x);
+  const int all = static_cast<int>(blockDim.x * blockDim.y);
+  for (int i = me; i < G * H * H; i += all) r[i] = float(t.r[dir * G * H * H + i]);
+
+  Unit u(p, 0);
+  u.dir = dir, u.j = j;
+  const auto mine = [&](int row) { return j < H && b0 + first + row < p.B; };
+  float dh[kRows] = {}, dc[kRows] = {};
+#pragma unroll
+  for (int i = 0; i < kRows; ++i) {
+    u.b = b0 + first + i;
+    if (!mine(i)) continue;
+    dh[i] = float(t.dhT[u.state(p)]);
+    if (kCell == Cell::lstm) dc[i] = float(t.dcT[u.state(p)]);
+  }
+  for (int64_t step = p.T - 1; step >= 0; --step) {
+#pragma unroll
+    for (int i = 0; i < kRows; ++i) {
+      u.b = b0 + first + i;
+      float da[kSums<kCell>] = {};
+      if (mine(i)) {
+        const float h = h_before(p, u, step, t.y, t.h0);
+        backward_at<kCell>(p, u, step, t, h, dh[i], dc[i], da);
+        store_gradients<kCell>(p, u, step, rows, h, da);
+      }
+      if (j < H) {
+#pragma unroll
+        for (int g = 0; g < G; ++g)
+          gradients[((first + i) * G + g) * H + j] = da[kCell == Cell::gru && g == 2 ? 3 % kSums<kCell> : g];
+      }
+    }
+    __syncthreads();
+    if (j < H) {
+#pragma unroll 4
+      for (int k = 0; k < G * H; ++k) {
+        const float weight = r[k * H + j];
+#pragma unroll
+        for (int i = 0; i < kRows; ++i) dh[i] += weight * gradients[(first + i) * G * H + k];
+      }
+    }
+    __syncthreads();  // before the gradients are written again
+  }
+#pragma unroll
+  for (int i = 0; i < kRows; ++i) {
+    u.b = b0 + first + i;
+    if (!mine(i)) continue;
+    t.dh0[u.state(p)] = T(dh[i]);
+    if (kCell == Cell::lstm) t.dc0[u.state(p)] = T(dc[i]);
+  }
+}
+
+// One thread per unit, no shared memory.
+template <Cell kCell, class T>
+__global__ void step_kernel(Layer p, ForwardTensors<T> t, Rows<T> rows, int64_t step) {
+  constexpr int G = static_cast<int>(gates_of(kCell));
+  const int64_t index = int64_t{blockIdx.x} * kThreads + threadIdx.x;
+  if (index >= p.D * p.B * p.H) return;
+  const Unit u(p, index);
+  float rec[G], a[kSums<kCell>], kept[kKept<kCell>];
+#pragma unroll
+  for (int g = 0; g < G; ++g) rec[g] = float(rows.rec[((u.dir * p.B + u.b) * G + g) * p.H + u.j]);
+  add_pre<kCell>(p, u, step, rows.pre, t.bias, rec, a);
+  float c = kCell == Cell::lstm ? c_before(p, u, step, t.reserve, t.c0) : 0;
+  const float h = forward_unit<kCell>(a, h_before(p, u, step, t.y, t.h0), c, kept);
+  store_unit<kCell>(p, u, step, t, h, kept);
+  rows.state[index] = T(h);
+  if (step + 1 < p.T) return;
+  t.hT[index] = T(h);
+  if (kCell == Cell::lstm) t.cT[index] = T(c);
+}
+
+// dh: what reached h past the weights; rows.state: what reached it through them. Both (D, B, H), as dc.
+template <Cell kCell, class T>
+__global__ void step_backward_kernel(Layer p, BackwardTensors<T> t, Rows<T> rows, float* dh, float* dc, int64_t step) {
+  constexpr int G = static_cast<int>(gates_of(kCell));
+  const int64_t index = int64_t{blockIdx.x} * kThreads + threadIdx.x;
+  if (index >= p.D * p.B * p.H) return;
+  const Unit u(p, index);
+  const bool last = step + 1 == p.T;
+  float my_dh = last ? float(t.dhT[index]) : dh[index] + float(rows.state[index]), my_dc = 0, da[kSums<kCell>];
+  if (kCell == Cell::lstm) my_dc = last ? float(t.dcT[index]) : dc[index];
+  const float h = h_before(p, u, step, t.y, t.h0);
+  backward_at<kCell>(p, u, step, t, h, my_dh, my_dc, da);
+  store_gradients<kCell>(p, u, step, rows, h, da);
+#pragma unroll
+  for (int g = 0; g < G; ++g)
+    rows.da_step[((u.dir * p.B + u.b) * G + g) * p.H + u.j] =
+        T(da[kCell == Cell::gru && g == 2 ? 3 % kSums<kCell> : g]);
+  dh[index] = my_dh;
+  if (kCell == Cell::lstm) dc[index] = my_dc;
+}
+
+template <Cell kCell, class T>
+__global__ void end_backward_kernel(Layer p, BackwardTensors<T> t, Rows<T> rows, const float* dh, const float* dc) {
+  const int64_t index = int64_t{blockIdx.x} * kThreads + threadIdx.x;
+  if (index >= p.D * p.B * p.H) return;
+  t.dh0[index] = T(dh[index] + float(rows.state[index]));
+  if (kCell == Cell::lstm) t.dc0[index] = T(dc[index]);
+}
+
+Grid unit_grid(const Layer& p, const GpuContext& gpu) {
+  return {.blocks = ceil_div(p.units(), kThreads), .threads = kThreads, .stream = gpu.stream()};
+}
+
+// How the sequences are cut where a block keeps them.
+struct Slices {
+  bool serve;
+  int rows;  // of a thread: 4 share what is read of r; 1 where that would leave the GPU idle
+  int64_t count;
+  Slices(const Layer& p, int64_t G, const GpuContext& gpu) {
+    const int64_t shared =
+        (G * p.H * p.H + 2 * kRowBlocks * 4 * std::max<int64_t>(2, G) * p.H) * int64_t{sizeof(float)};
+    serve = p.H <= kMostUnits && shared <= kMostShared;
+    rows = p.D * ceil_div(p.B, kRowBlocks * 4) >= gpu.multiprocessors() ? 4 : 1;
+    count = ceil_div(p.B, kRowBlocks * rows);
+  }
+  Grid grid(const Layer& p, int64_t shared_floats, const GpuContext& gpu) const {
+    return {.blocks = p.D * count,
+            .threads = {ceil_div(p.H, 32) * 32, kRowBlocks},
+            .shared_bytes = shared_floats * int64_t{sizeof(float)},
+            .stream = gpu.stream()};
+  }
+};
+
+template <class P>
+Plan plan(const P& p, GpuContext& gpu) {
+  if (p.H == 0) return Unsupported{"no units"};
+  return for_float(p.dtype, [&]<class T>() -> Plan {
+    const Layer layer(p);
+    const Slices slices(layer, P::G, gpu);
+    constexpr int64_t kSize = sizeof(T);
+    Buffer pre(gpu, p.T * layer.units() * P::G * kSize), state(gpu, slices.serve ? 0 : layer.units() * kSize);
+    Buffer rec(gpu, slices.serve ? 0 : layer.units() * P::G * kSize);
+    const int64_t workspace = pre.bytes() + state.bytes() + rec.bytes();
+    return Plan([p, layer, slices, pre = std::move(pre), state = std::move(state), rec = std::move(rec),
+                 &gpu](Args args) {
+             const auto t = ForwardTensors<T>::of(p, args);
+             if (p.T == 0) {
+               gpu.copy_within(t.hT, t.h0, layer.units() * kSize);
+               if (P::has_c) gpu.copy_within(t.cT, t.c0, layer.units() * kSize);
+               return;
+             }
+             enqueue_product<T>({.m = p.T * p.B, .n = layer.D * P::G * p.H, .k = p.I, .trans_b = true}, t.x, t.w,
+                                nullptr, pre.as<T>(), gpu);
+             if (slices.serve) {
+               const auto run = [&]<int kRows>() {
+                 launch(slice_kernel<P::kind, kRows, T>,
+                        slices.grid(layer, P::G * p.H * p.H + 2 * kRowBlocks * kRows * p.H, gpu), layer, t,
+                        pre.as<const T>(), slices.count);
+               };
+               slices.rows == 4 ? run.template operator()<4>() : run.template operator()<1>();
+               return;
+             }
+             const Rows<T> rows{.pre = pre.as<T>(),
+                                .rec = rec.as<T>(),
+                                .state = state.as<T>(),
+                                .da_x = nullptr,
+                                .da_h = nullptr,
+                                .da_step = nullptr,
+                                .h = nullptr};
+             const Product by_r{.batch = layer.D, .m = p.B, .n = P::G * p.H, .k = p.H, .trans_b = true};
+             for (int64_t step = 0; step < p.T; ++step) {
+               enqueue_product<T>(by_r, step > 0 ? rows.state : t.h0, t.r, nullptr, rows.rec, gpu);
+               launch(step_kernel<P::kind, T>, unit_grid(layer, gpu), layer, t, rows, step);
+             }
+           })
+        .with(slices.serve ? "sequences kept by blocks" : "launches for every step", workspace);
+  });
+}
+
+// c = a' b summed over `sum` rows of a and b, per batch; cut into `parts` where c has few tiles.
+template <class T>
+class LongProduct {
+ public:
+  LongProduct(int64_t batch, int64_t m, int64_t n, int64_t sum, GpuContext& gpu)
+      : batch_(batch), m_(m), n_(n), sum_(sum), parts_(1), add_(1, 1, gpu) {
+    const int64_t tiles = batch * ceil_div(m, 64) * ceil_div(n, 64);
+    const int64_t wanted = std::min(2 * gpu.multiprocessors() / std::max<int64_t>(1, tiles), sum / 256);
+    for (int64_t parts = wanted; parts > 1 && parts_ == 1; --parts)
+      if (sum % parts == 0) parts_ = parts;
+    if (parts_ == 1) return;
+    partial_ = Buffer(gpu, parts_ * batch * m * n * int64_t{sizeof(T)});
+    add_ = ColumnSum<T>(parts_, m * n, gpu);
+  }
+  int64_t workspace_bytes() const { return partial_.bytes() + add_.workspace_bytes(); }
+  void enqueue(const T* a, const T* b, T* c, GpuContext& gpu) const {
+    T* to = parts_ > 1 ? partial_.as<T>() : c;
+    enqueue_product<T>({.batch = batch_ * parts_, .m = m_, .n = n_, .k = sum_ / parts_, .trans_a = true}, a, b, nullptr,
+                       to, gpu);
+    for (int64_t i = 0; parts_ > 1 && i < batch_; ++i)
+      add_.enqueue(ReadPlain<T>{to + i * parts_ * m_ * n_}, c + i * m_ * n_);
+  }
+
+ private:
+  int64_t batch_, m_, n_, sum_, parts_;
+  Buffer partial_;
+  ColumnSum<T> add_;
+};
+
+template <class P>
+Plan plan_backward(const P& p, GpuContext& gpu) {
+  if (p.H == 0) return Unsupported{"no units"};
+  if (!ColumnSum<float>::serves(p.T * p.B)) return Unsupported{"more than 2^26 steps of sequences"};
+  return for_float(p.dtype, [&]<class T>() -> Plan {
+    const Layer layer(p);
+    const Slices slices(layer, P::G, gpu);
+    constexpr int64_t kSize = sizeof(T);
+    const int64_t steps = p.T * p.B, units = layer.units();
+    const bool share = layer.D == 1 && P::kind != Cell::gru;  // da_x serves as da_h
+    Buffer da_x(gpu, p.T * units * P::G * kSize), da_h(gpu, share ? 0 : p.T * units * P::G * kSize),
+        h(gpu, p.T * units * kSize);
+    Buffer da_step(gpu, slices.serve ? 0 : units * P::G * kSize), state(gpu, slices.serve ? 0 : units * kSize);
+    Buffer dh(gpu, slices.serve ? 0 : units * int64_t{sizeof(float)}), dc(gpu, dh.bytes());
+    Buffer bias(gpu, P::kind == Cell::gru ? layer.D * P::G * p.H * kSize : 0);
+    LongProduct<T> dw(1, layer.D * P::G * p.H, p.I, steps, gpu), dr(layer.D, P::G * p.H, p.H, steps, gpu);
+    ColumnSum<T> sum_x(steps, layer.D * P::G * p.H, gpu), sum_h(steps, P::G * p.H, gpu);
+    const int64_t workspace = da_x.bytes() + da_h.bytes() + h.bytes() + da_step.bytes() + state.bytes() +
+                              2 * dh.bytes() + bias.bytes() + dw.workspace_bytes() + dr.workspace_bytes() +
+                              sum_x.workspace_bytes() + sum_h.workspace_bytes();
+    return Plan([p, layer, slices, share, units, steps, da_x = std::move(da_x), da_h = std::move(da_h),
+                 h = std::move(h), da_step = std::move(da_step), state = std::move(state), dh = std::move(dh),
+                 dc = std::move(dc), bias = std::move(bias), dw = std::move(dw), dr = std::move(dr),
+                 sum_x = std::move(sum_x), sum_h = std::move(sum_h), &gpu](Args args) {
+             const auto t = BackwardTensors<T>::of(p, args);
+             const Rows<T> rows{.pre = nullptr,
+                                .rec = nullptr,
+                                .state = state.as<T>(),
+                                .da_x = da_x.as<T>(),
+                                .da_h = share ? da_x.as<T>() : da_h.as<T>(),
+                                .da_step = da_step.as<T>(),
+                                .h = h.as<T>()};
+             if (p.T == 0) {
+               gpu.copy_within(t.dh0, t.dhT, units * kSize);
+               if (P::has_c) gpu.copy_within(t.dc0, t.dcT, units * kSize);
+             } else if (slices.serve) {
+               const auto run = [&]<int kRows>() {
+                 launch(slice_backward_kernel<P::kind, kRows, T>,
+                        slices.grid(layer, P::G * p.H * p.H + kRowBlocks * kRows * P::G * p.H, gpu), layer, t, rows,
+                        slices.count);
+               };
+               slices.rows == 4 ? run.template operator()<4>() : run.template operator()<1>();
+             } else {
+               for (int64_t step = p.T - 1; step >= 0; --step) {
+                 launch(step_backward_kernel<P::kind, T>, unit_grid(layer, gpu), layer, t, rows, dh.as<float>(),
+                        dc.as<float>(), step);
+                 enqueue_product<T>({.batch = layer.D, .m = p.B, .n = p.H, .k = P::G * p.H}, rows.da_step, t.r, nullptr,
+                                    rows.state, gpu);
+               }
+               launch(end_backward_kernel<P::kind, T>, unit_grid(layer, gpu), layer, t, rows, dh.as<float>(),
+                      dc.as<float>());
+             }
+             enqueue_product<T>({.m = steps, .n = p.I, .k = layer.D * P::G * p.H}, rows.da_x, t.w, nullptr, t.dx, gpu);
+             dw.enqueue(rows.da_x, t.x, t.dw, gpu);
+             dr.enqueue(rows.da_h, rows.h, t.dr, gpu);
+             if (P::kind != Cell::gru) return sum_x.enqueue(ReadPlain<T>{rows.da_x}, t.dbias);
+             sum_x.enqueue(ReadPlain<T>{rows.da_x}, bias.as<T>());
+             for (int64_t dir = 0; dir < layer.D; ++dir) {  // dbias: (D, 2, G H)
+               gpu.copy_within(t.dbias + 2 * dir * P::G * p.H, bias.as<T>() + dir * P::G * p.H, P::G * p.H * kSize);
+               sum_h.enqueue(ReadPlain<T>{rows.da_h + dir * steps * P::G * p.H}, t.dbias + (2 * dir + 1) * P::G * p.H);
+             }
+           })
+        .with(slices.serve ? "sequences kept by blocks" : "launches for every step", workspace);
+  });
+}
+DUET_RECURRENT(tuned);
+}  // namespace
+}  // namespace duet::DUET_DEVICE

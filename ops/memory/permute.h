@@ -1,0 +1,71 @@
+// Attention's heads: from tokens that hold them side by side to one matrix a head, and back. Packed projections, such as
+// queries, keys and values, come apart on the way: split = 3.
+// x: (B, T, split, H, D), y: (split, B, H, T, D), row-major, dense; inverse = 1 goes from y's shape to x's. Where split is 1
+// its axis is left out. y does not overlap x.
+#pragma once
+#include "core/problem.h"
+
+namespace duet {
+
+struct Permute {
+  static constexpr const char* name = "permute";
+  static constexpr const char* formula = "y[s,b,h,t,d] = x[b,t,s,h,d];  inverse: y[b,t,s,h,d] = x[s,b,h,t,d]";
+  static constexpr Slot x = input(0, "x"), y = output(1, "y");
+  static constexpr bool exact_on_integers = true;
+
+  int64_t B = 0, T = 0, H = 0, D = 0;
+  int64_t split = 1;
+  bool inverse = false;
+  DType dtype = DType::f32;
+
+  void attributes(auto&& field) {
+    field("dtype", dtype, "element type of x and y");
+    field("B", B, "sequences");
+    field("T", T, "tokens of each");
+    field("H", H, "heads");
+    field("D", D, "elements of a head");
+    field.option("split", split, "projections that are packed side by side");
+    field.option("inverse", inverse, "from heads to tokens");
+  }
+  std::string invalid() const { return split >= 1 ? "" : "split: 1 or more"; }
+  void infer(Shapes s) {
+    const size_t extra = split == 1 ? 0 : 1;
+    B = s[x][inverse ? extra : 0], T = s[x][inverse ? 2 + extra : 1], H = s[x][inverse ? 1 + extra : 2 + extra],
+    D = s[x][3 + extra];
+  }
+  Shape tokens_shape() const { return split == 1 ? Shape{B, T, H, D} : Shape{B, T, split, H, D}; }
+  Shape heads_shape() const { return split == 1 ? Shape{B, H, T, D} : Shape{split, B, H, T, D}; }
+  int64_t rows() const { return split * B * H * T; }  // runs of D elements
+  std::vector<TensorSpec> tensors() const {
+    return {x.of(dtype, inverse ? heads_shape() : tokens_shape()),
+            y.of(dtype, inverse ? tokens_shape() : heads_shape())};
+  }
+  double flops() const { return 0; }
+  Tolerance tolerance() const { return {}; }                          // elements move bit for bit
+  int64_t slices() const { return rows(); }                           // a run of y
+  void reference(Inputs in, int64_t row_of_y, Expect& expect) const;  // cpu_ref/memory/permute.cpp
+
+  static std::vector<Case<Permute>> cases(Scale scale) {
+    std::vector<Case<Permute>> forward;
+    if (scale == Scale::test)
+      forward = {{"one element", {1, 1, 1, 1}},
+                 {"no sequence", {0, 3, 2, 5}},
+                 {"no token", {2, 0, 2, 5}},
+                 {"no head", {2, 3, 0, 5}},
+                 {"heads of nothing", {2, 3, 2, 0}},
+                 {"nothing alike", {2, 7, 3, 5}},
+                 {"beside a warp", {2, 31, 3, 33}},
+                 {"whole packs", {2, 17, 4, 64}},
+                 {"prime, longer than a block", {1, 1031, 2, 3}},
+                 {"packed queries, keys and values", {2, 7, 3, 5, 3}},
+                 {"packed, whole packs", {1, 33, 2, 40, 3}}};
+    else
+      forward = {{"GPT-2 124M, queries, keys and values, B8 T1024", {8, 1024, 12, 64, 3}},
+                 {"GPT-2 124M, one of them", {8, 1024, 12, 64}},
+                 {"BERT-base, 32 x 384 tokens", {32, 384, 12, 64}}};
+    if (scale == Scale::full) forward.push_back({"Transformer base, 64 x 64 tokens, packed", {64, 64, 8, 64, 3}});
+    return across(&Permute::dtype, kFloats, across(&Permute::inverse, std::array{false, true}, forward));
+  }
+};
+
+}  // namespace duet

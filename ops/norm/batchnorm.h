@@ -1,0 +1,240 @@
+// Batch normalisation: each channel over all images and pixels, N = n h w elements. Dense tensors by layout: nchw: x, y, dy,
+// dx, residual, dresidual (n, c, h, w); nhwc: (n, h, w, c). gamma, beta, dgamma, dbeta: (c); mean, rstd, running_mean,
+// running_var: (c) in f32. y may be x or residual, dx and dresidual may be x, dy or y, not each other; gradients overwrite.
+// act and residual fuse what follows: y = act(xhat gamma + beta + residual); their gradient needs y. running_var takes the
+// unbiased variance, N / (N - 1), as PyTorch does; of one element or none it takes 0.
+// Summation as in ops/summation.h, and variances from deviations, as in ops/norm/layernorm.h. arXiv:1502.03167.
+#pragma once
+#include "core/attributes.h"
+#include "ops/conv/conv2d.h"  // Layout
+#include "ops/statistic.h"
+#include "ops/summation.h"
+
+namespace duet {
+
+enum class NormAct : uint8_t { none, relu };
+inline std::vector<std::string> names_of(NormAct) { return {"none", "relu"}; }
+
+// What all three share.
+struct Channels {
+  int64_t n = 0, c = 0, h = 0, w = 0;
+  Layout layout = Layout::nchw;
+  NormAct act = NormAct::none;
+  bool residual = false;
+  DType dtype = DType::f32;
+
+  void attributes(auto&& field) {
+    field("dtype", dtype, "element type of images, gamma and beta");
+    field("n", n, "images");
+    field("c", c, "channels");
+    field("h", h, "height");
+    field("w", w, "width");
+    field.option("layout", layout, "order of the axes in memory");
+    field.option("act", act, "activation after the normalisation");
+    field.option("residual", residual, "an image is added before the activation");
+  }
+  void infer_images(Shapes::Dims X) {
+    const bool last = layout == Layout::nhwc;
+    n = X[0], c = X[last ? 3 : 1], h = X[last ? 1 : 2], w = X[last ? 2 : 3];
+  }
+  Shape shape() const { return layout == Layout::nchw ? Shape{n, c, h, w} : Shape{n, h, w, c}; }
+  int64_t pixels() const { return h * w; }
+  int64_t count() const { return n * h * w; }  // N
+  int64_t elements() const { return n * c * h * w; }
+  bool relu() const { return act == NormAct::relu; }
+  // Element k of channel q, k = 0 .. N - 1.
+  int64_t at(int64_t q, int64_t k) const {
+    return layout == Layout::nhwc ? k * c + q : (k / pixels() * c + q) * pixels() + k % pixels();
+  }
+
+  static std::vector<Case<Channels>> shapes(Scale scale) {
+    if (scale == Scale::test) {
+      const std::vector<Case<Channels>> odd{{"one element a channel: its own mean", {1, 3, 1, 1}},
+                                            {"no image", {0, 3, 5, 7}},
+                                            {"no channel", {2, 0, 5, 7}},
+                                            {"no pixel", {2, 3, 0, 7}},
+                                            {"two elements a channel", {2, 33, 1, 1}},
+                                            {"nothing square", {3, 5, 7, 11}},
+                                            {"whole packs of pixels and channels", {2, 64, 4, 8}},
+                                            {"ResNet-50's last plane", {5, 40, 7, 7}},
+                                            {"prime, longer than a block", {1, 3, 1031, 3}},
+                                            {"many images of one pixel", {1031, 7, 1, 1}},
+                                            {"channels over a block", {3, 1031, 2, 1}}};
+      auto all = across(&Channels::dtype, kFloats, in_layouts(odd));
+      for (const bool residual : {false, true}) {
+        auto more = in_layouts({odd[1], odd[5], odd[6], odd[7]});
+        for (auto& c : more) c.problem.act = NormAct::relu, c.problem.residual = residual;
+        all = concat(std::move(all), across(&Channels::dtype, kFloats, more));
+      }
+      return all;
+    }
+    std::vector<Case<Channels>> published{
+        {"ResNet-50 64@56, batch 16", {16, 64, 56, 56}},
+        {"ResNet-50 64@112, batch 16", {16, 64, 112, 112, Layout::nchw, NormAct::relu}},
+        {"ResNet-50 256@56, batch 16", {16, 256, 56, 56, Layout::nchw, NormAct::relu, true}},
+        {"ResNet-50 256@14, batch 16", {16, 256, 14, 14, Layout::nchw, NormAct::relu}},
+        {"ResNet-50 2048@7, batch 16", {16, 2048, 7, 7, Layout::nchw, NormAct::relu, true}}};
+    if (scale == Scale::full)
+      published = concat(std::move(published), {{"ResNet-50 64@112, batch 50, benchdnn", {50, 64, 112, 112}},
+                                                {"ResNet-50 256@56, batch 50, benchdnn", {50, 256, 56, 56}},
+                                                {"ResNet-50 512@28, batch 50, benchdnn", {50, 512, 28, 28}},
+                                                {"ResNet-50 128@28, batch 50, benchdnn", {50, 128, 28, 28}},
+                                                {"ResNet-50 1024@14, batch 50, benchdnn", {50, 1024, 14, 14}},
+                                                {"ResNet-50 2048@7, batch 50, benchdnn", {50, 2048, 7, 7}},
+                                                {"ResNet-50 512@7, batch 50, benchdnn", {50, 512, 7, 7}}});
+    return across(&Channels::dtype, std::array{DType::f32, DType::bf16}, in_layouts(published));
+  }
+  template <class P>
+  static std::vector<Case<P>> cases_of(Scale scale) {
+    std::vector<Case<P>> all;
+    for (const auto& [why, p] : shapes(scale)) all.push_back({why, {p}});
+    return all;
+  }
+
+ private:
+  static std::vector<Case<Channels>> in_layouts(const std::vector<Case<Channels>>& cases) {
+    return across(&Channels::layout, std::array{Layout::nchw, Layout::nhwc}, cases);
+  }
+};
+
+struct BatchNorm : Channels {
+  static constexpr const char* name = "batchnorm";
+  static constexpr const char* formula =
+      "mean[c] = mean_{n,p} x[n,c,p],  rstd[c] = 1 / sqrt(mean_{n,p} (x[n,c,p] - mean[c])^2 + eps),  "
+      "y[n,c,p] = act((x[n,c,p] - mean[c]) rstd[c] gamma[c] + beta[c] + residual[n,c,p]),  "
+      "running = (1 - momentum) running + momentum (mean, or variance N / (N - 1))";
+  static constexpr Slot x = input(0, "x"), gamma = input(1, "gamma"), beta = input(2, "beta");
+  static constexpr Slot running_mean = inout(3, "running_mean"), running_var = inout(4, "running_var");
+  static constexpr Slot y = output(5, "y"), mean = output(6, "mean"), rstd = output(7, "rstd");
+  static constexpr Slot added = input(8, "residual");  // the field residual says whether there is one
+
+  double eps = 1e-5, momentum = 0.1;
+
+  void attributes(auto&& field) {
+    Channels::attributes(field);
+    field.option("eps", eps, "added to the variance");
+    field.option("momentum", momentum, "share of this batch in the running statistics");
+  }
+  std::string invalid() const { return eps > 0 ? "" : "eps must be above 0, is " + std::to_string(eps); }
+  void infer(Shapes s) { infer_images(s[x]); }
+  double unbiased() const {
+    return static_cast<double>(count()) / static_cast<double>(std::max<int64_t>(1, count() - 1));
+  }
+  std::vector<TensorSpec> tensors() const {  // neither mean 0 nor variance 1
+    const DType statistic = statistic_dtype(dtype);
+    std::vector<TensorSpec> all{x.of(dtype, shape(), Fill::uniform(-1, 3)),
+                                gamma.of(dtype, {c}, Fill::uniform(0.5, 1.5)),
+                                beta.of(dtype, {c}),
+                                running_mean.of(statistic, {c}),
+                                running_var.of(statistic, {c}, Fill::uniform(0.5, 1.5)),
+                                y.of(dtype, shape()),
+                                mean.of(statistic, {c}),
+                                rstd.of(statistic, {c})};
+    if (residual) all.push_back(added.of(dtype, shape()));
+    return all;
+  }
+  double flops() const { return 8.0 * elements(); }
+
+  // As LayerNorm, with A = mean|x| rstd: mean, of terms mean|x|; rstd, of terms rstd (1 + A); y, of terms
+  // |gamma| (A + |xhat| (1 + A)) + |beta| + |residual|. The variance, (1 + A) / rstd^2 as terms, has the roundings of rstd;
+  // the running statistics have 4 more. relu does not enlarge an error.
+  Tolerance tolerance(int slot) const {
+    const double more = slot == mean.index ? 2 : slot == running_mean.index ? 6 : slot == rstd.index ? 8 : 17;
+    return {.rel = unit_roundoff(slot == y.index ? dtype : DType::f32),
+            .terms = duet::gamma(additions(count()) + more, unit_roundoff(DType::f32)),
+            .abs = slot == y.index ? underflow(dtype) : 0};
+  }
+  int64_t slices() const { return c; }
+  void reference(Inputs in, int64_t channel, Expect& expect) const;  // cpu_ref/norm/batchnorm.cpp
+
+  static std::vector<Case<BatchNorm>> cases(Scale scale) {
+    auto all = cases_of<BatchNorm>(scale);
+    if (scale == Scale::test) all.push_back({"other constants", {{3, 5, 7, 11}, 0.5, 0.75}});
+    return all;
+  }
+};
+
+struct BatchNormBackward : Channels {
+  static constexpr const char* name = "batchnorm_backward";
+  static constexpr const char* formula =
+      "xhat = (x - mean[c]) rstd[c],  g = act = relu ? dy [y > 0] : dy,  dresidual = g,  "
+      "dbeta[c] = sum_{n,p} g,  dgamma[c] = sum_{n,p} g xhat,  "
+      "dx = gamma[c] rstd[c] (g - dbeta[c] / N - xhat dgamma[c] / N)";
+  static constexpr Slot x = input(0, "x"), gamma = input(1, "gamma"), mean = input(2, "mean"), rstd = input(3, "rstd");
+  static constexpr Slot dy = input(4, "dy"), dx = output(5, "dx"), dgamma = output(6, "dgamma"),
+                        dbeta = output(7, "dbeta");
+  static constexpr Slot y = input(8, "y");                // where act is relu
+  static constexpr Slot dadded = output(9, "dresidual");  // where residual is set
+
+  void infer(Shapes s) { infer_images(s[x]); }
+  std::string invalid() const {
+    return residual && !relu() ? "residual without act = relu: its gradient is dy itself" : "";
+  }
+  std::vector<TensorSpec> tensors() const {
+    const DType statistic = statistic_dtype(dtype);
+    std::vector<TensorSpec> all{x.of(dtype, shape()),
+                                gamma.of(dtype, {c}, Fill::uniform(0.5, 1.5)),
+                                mean.of(statistic, {c}, Fill::uniform(-0.5, 0.5)),
+                                rstd.of(statistic, {c}, Fill::uniform(0.5, 2)),
+                                dy.of(dtype, shape(), Fill::uniform(-0.5, 1)),
+                                dx.of(dtype, shape()),
+                                dgamma.of(dtype, {c}),
+                                dbeta.of(dtype, {c})};
+    if (relu()) all.push_back(y.of(dtype, shape()));
+    if (residual) all.push_back(dadded.of(dtype, shape()));
+    return all;
+  }
+  double flops() const { return 9.0 * elements(); }
+
+  // terms, with H = (|x| + |mean|) rstd for |xhat|. dx, of |gamma| rstd (|g| + mean|g| + H mean|g| H): the additions, and at
+  // most 16 of constants, products and sums, also as a g + b x + c. dgamma, of sum|g| H: the additions, 2 of xhat and a
+  // product. Then to dtype. dresidual is a choice.
+  Tolerance tolerance(int slot) const {
+    if (slot == dadded.index) return {.abs = underflow(dtype)};
+    return {.rel = unit_roundoff(dtype),
+            .terms = duet::gamma(additions(count()) + (slot == dx.index ? 16 : 3), unit_roundoff(DType::f32)),
+            .abs = underflow(dtype)};
+  }
+  int64_t slices() const { return c; }
+  void reference(Inputs in, int64_t channel, Expect& expect) const;  // cpu_ref/norm/batchnorm.cpp
+
+  static std::vector<Case<BatchNormBackward>> cases(Scale scale) { return cases_of<BatchNormBackward>(scale); }
+};
+
+struct BatchNormInference : Channels {
+  static constexpr const char* name = "batchnorm_inference";
+  static constexpr const char* formula =
+      "y[n,c,p] = act((x[n,c,p] - mean[c]) gamma[c] / sqrt(var[c] + eps) + beta[c] + residual[n,c,p])";
+  static constexpr Slot x = input(0, "x"), gamma = input(1, "gamma"), beta = input(2, "beta"), mean = input(3, "mean");
+  static constexpr Slot var = input(4, "var"), y = output(5, "y");
+  static constexpr Slot added = input(6, "residual");
+
+  double eps = 1e-5;
+
+  void attributes(auto&& field) {
+    Channels::attributes(field);
+    field.option("eps", eps, "added to the variance");
+  }
+  std::string invalid() const { return eps > 0 ? "" : "eps must be above 0, is " + std::to_string(eps); }
+  void infer(Shapes s) { infer_images(s[x]); }
+  std::vector<TensorSpec> tensors() const {
+    const DType statistic = statistic_dtype(dtype);
+    std::vector<TensorSpec> all{
+        x.of(dtype, shape()),    gamma.of(dtype, {c}, Fill::uniform(0.5, 1.5)),   beta.of(dtype, {c}),
+        mean.of(statistic, {c}), var.of(statistic, {c}, Fill::uniform(0.5, 1.5)), y.of(dtype, shape())};
+    if (residual) all.push_back(added.of(dtype, shape()));
+    return all;
+  }
+  double flops() const { return 2.0 * elements(); }
+  // terms, of (|x| + |mean|) |scale| + |beta| + |residual|: of the scale the sum, root, division and product, 4; then at most
+  // 4 products and sums, also as x a + b. Then to dtype.
+  Tolerance tolerance() const {
+    return {.rel = unit_roundoff(dtype), .terms = duet::gamma(9, unit_roundoff(DType::f32)), .abs = underflow(dtype)};
+  }
+  int64_t slices() const { return c; }
+  void reference(Inputs in, int64_t channel, Expect& expect) const;  // cpu_ref/norm/batchnorm.cpp
+
+  static std::vector<Case<BatchNormInference>> cases(Scale scale) { return cases_of<BatchNormInference>(scale); }
+};
+
+}  // namespace duet

@@ -64,10 +64,10 @@ struct Sgd {
                      {"mixed precision, no parameters", {0, DType::f32, 0.9, 0, false, true}},
                      {"mixed precision, decay and look-ahead", {1031, DType::f32, 0.9, 0.1, true, true}},
                      {"mixed precision, skipped", {mixed::kSkipped, DType::f32, 0.9, 0, false, true}}});
-    constexpr DType kWide[] = {DType::f32, DType::bf16};
+    constexpr DType kWide[] = {DType::f32, DType::bf16}, kHalves[] = {DType::bf16, DType::f16};
     auto all =
         across(&Sgd::dtype, kWide, {{"ResNet-50", {25557032}}, {"LeNet", {62006}}, {"MLP 784-128-10", {101770}}});
-    all = concat(std::move(all), across(&Sgd::dtype, std::array{DType::bf16, DType::f16},
+    all = concat(std::move(all), across(&Sgd::dtype, kHalves,
                                         {{"ResNet-50, mixed precision", {25557032, DType::f32, 0.9, 0, false, true}}}));
     if (scale == Scale::full)
       all = concat(std::move(all), across(&Sgd::dtype, kWide,

@@ -23,11 +23,11 @@ std::vector<Case<P>> optimiser_cases(Scale scale) {
                    {"mixed precision, no parameters", sized(0, true)},
                    {"mixed precision", sized(1031, true)},
                    {"mixed precision, skipped", sized(mixed::kSkipped, true)}});
-  constexpr DType kWide[] = {DType::f32, DType::bf16};
+  constexpr DType kWide[] = {DType::f32, DType::bf16}, kHalves[] = {DType::bf16, DType::f16};
   const std::vector<Case<P>> shapes{
       {"ResNet-50", sized(25557032)}, {"LeNet", sized(62006)}, {"MLP 784-128-10", sized(101770)}};
   const std::vector<Case<P>> halves{{"ResNet-50, mixed precision", sized(25557032, true)}};
-  auto all = concat(across(&P::dtype, kWide, shapes), across(&P::dtype, std::array{DType::bf16, DType::f16}, halves));
+  auto all = concat(across(&P::dtype, kWide, shapes), across(&P::dtype, kHalves, halves));
   if (scale == Scale::full)
     all = concat(std::move(all),
                  across(&P::dtype, kWide, {{"BERT-base", sized(109482240)}, {"GPT-2 124M", sized(124439808)}}));

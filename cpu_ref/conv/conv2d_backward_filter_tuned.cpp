@@ -127,12 +127,11 @@ Plan nchw(const Conv2d& p, CpuContext& cpu) {
   const Cut c = cut(p);
   const int64_t parts = c.sum_floats <= kSmallFilter ? std::min(kParts, c.chunks) : 1;
   const bool forks = p.flops() / p.groups >= kForkFlops;
-  // Every part has memory of its own, though no more are under way than there are threads: chunks are small.
-  Buffer memory(cpu, parts * (c.floats() + c.sum_floats) * int64_t{sizeof(float)});
+  Buffer all_sums(cpu, parts * c.sum_floats * int64_t{sizeof(float)});
   const std::string algorithm = fmt::format("pixel sums, {}x{} tiles, {} chunks{}", c.tile.rows, c.columns, c.chunks,
                                             parts > 1 ? fmt::format(" in {} parts", parts) : std::string());
-  const int64_t workspace = memory.bytes();
-  auto run = [=, &cpu, memory = std::move(memory)](Args t) {
+  const int64_t workspace = all_sums.bytes() + (parts > 1 ? cpu.threads() : 1) * c.floats() * int64_t{sizeof(float)};
+  auto run = [=, &cpu, all_sums = std::move(all_sums), chunk = Scratch(cpu, c.floats())](Args t) mutable {
     const auto share = [&](int64_t tasks, const auto& body) {
       const int64_t grain = forks ? std::max<int64_t>(1, tasks / (4 * cpu.threads())) : tasks;
       cpu.parallel_for(tasks, grain, [&](int64_t first, int64_t last) {
@@ -143,18 +142,19 @@ Plan nchw(const Conv2d& p, CpuContext& cpu) {
       for (int64_t i = 0; i < tasks; ++i) body(i);
     };
     const int64_t size = size_of(p.dtype);
-    float* sums = memory.as<float>() + parts * c.floats();
+    auto* sums = all_sums.as<float>();
     for (int64_t group = 0; group < p.groups; ++group) {
       const FilterGradient gradient{
           p, c, static_cast<const char*>(t[P::x].data) + group * p.group_c() * p.h * p.w * size,
           static_cast<const char*>(t[P::dy].data) + group * p.group_k() * p.ho() * p.wo() * size};
       if (parts == 1) {
-        for (int64_t i = 0; i < c.chunks; ++i) gradient.add(i, i == 0, memory.as<float>(), sums, share);
+        float* memory = chunk.mine();
+        for (int64_t i = 0; i < c.chunks; ++i) gradient.add(i, i == 0, memory, sums, share);
       } else {
         share(parts, [&](int64_t part) {
           const int64_t first = c.chunks * part / parts, last = c.chunks * (part + 1) / parts;
           for (int64_t i = first; i < last; ++i)
-            gradient.add(i, i == first, memory.as<float>() + part * c.floats(), sums + part * c.sum_floats, alone);
+            gradient.add(i, i == first, chunk.mine(), sums + part * c.sum_floats, alone);
         });
       }
       auto* dw = static_cast<char*>(t[P::dw].data) + group * p.group_k() * c.lines * size;

@@ -1,5 +1,5 @@
-// Threads share y's runs of D elements, in order, so that y is written in order, past the caches when the tensors exceed
-// them; x's runs are read a token or a head apart.
+// Threads share the tokens, whose side of the copy is one stretch of memory; the other side is a run of D elements in each
+// head, one after the other from token to token. Written past the caches when the tensors exceed them.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "cpu_ref/memory/permute_tuned.cpp"  // compiled once per instruction set
 #include <hwy/foreach_target.h>
@@ -13,32 +13,28 @@
 HWY_BEFORE_NAMESPACE();
 namespace duet::HWY_NAMESPACE {
 
-// Groups [first, last) of y's runs: those that differ in y's last axis but one, `inner` runs that are `step` runs of x apart.
+// Tokens [first, last) of all sequences.
 template <bool kStream, class T>
-void permute_groups_of(const Permute& p, const T* x, T* y, int64_t first, int64_t last) {
+void permute_tokens_of(const Permute& p, const T* x, T* y, int64_t first, int64_t last) {
   const hn::ScalableTag<T> d;
   const auto same = [](auto v) HWY_ATTR { return v; };
-  const int64_t inner = p.inverse ? p.H : p.T, step = p.inverse ? p.T : p.split * p.H;
-  for (int64_t group = first; group < last; ++group) {
-    int64_t from;  // y's group is (s, b, h), inverse (b, t, s)
-    if (p.inverse) {
-      const int64_t s = group % p.split, t = group / p.split % p.T, b = group / p.split / p.T;
-      from = (s * p.B + b) * p.H * p.T + t;
-    } else {
-      const int64_t h = group % p.H, b = group / p.H % p.B, s = group / p.H / p.B;
-      from = (b * p.T * p.split + s) * p.H + h;
-    }
-    for (int64_t i = 0; i < inner; ++i)
-      map<kStream>(d, p.D, same, y + (group * inner + i) * p.D, x + (from + i * step) * p.D);
+  for (int64_t token = first; token < last; ++token) {
+    const int64_t b = token / p.T, t = token % p.T;
+    for (int64_t s = 0; s < p.split; ++s)
+      for (int64_t h = 0; h < p.H; ++h) {
+        const int64_t of_token = ((token * p.split + s) * p.H + h) * p.D;
+        const int64_t of_head = (((s * p.B + b) * p.H + h) * p.T + t) * p.D;
+        map<kStream>(d, p.D, same, y + (p.inverse ? of_token : of_head), x + (p.inverse ? of_head : of_token));
+      }
   }
   if (kStream) hwy::FlushStream();
 }
 
-void permute_groups(const Permute& p, Args t, int64_t first, int64_t last, bool stream) {
+void permute_tokens(const Permute& p, Args t, int64_t first, int64_t last, bool stream) {
   const auto run = [&]<class T>() HWY_ATTR {
     const auto* x = static_cast<const T*>(t[Permute::x].data);
     auto* y = static_cast<T*>(t[Permute::y].data);
-    (stream ? permute_groups_of<true, T> : permute_groups_of<false, T>)(p, x, y, first, last);
+    (stream ? permute_tokens_of<true, T> : permute_tokens_of<false, T>)(p, x, y, first, last);
   };
   size_of(p.dtype) == 4 ? run.template operator()<uint32_t>() : run.template operator()<uint16_t>();
 }
@@ -49,15 +45,15 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace duet {
 namespace {
-HWY_EXPORT(permute_groups);
+HWY_EXPORT(permute_tokens);
 
 Plan permute_tuned(const Permute& p, CpuContext& cpu) {
   if (size_of(p.dtype) != 2 && size_of(p.dtype) != 4) return Unsupported{"elements of neither 2 nor 4 bytes"};
-  const int64_t inner = p.inverse ? p.H : p.T;
+  const int64_t width = p.split * p.H * p.D;  // elements of a token
   const bool stream = beyond_cache(2 * p.rows() * p.D * size_of(p.dtype)) && p.D * size_of(p.dtype) % 64 == 0;
-  return [p, inner, stream, &cpu](Args t) {
-    cpu.parallel_for(inner == 0 ? 0 : p.rows() / inner, rows_of_a_piece(inner * p.D), [&](int64_t first, int64_t last) {
-      HWY_DYNAMIC_DISPATCH(permute_groups)(p, t, first, last, stream);
+  return [p, width, stream, &cpu](Args t) {
+    cpu.parallel_for(p.B * p.T, rows_of_a_piece(width), [&](int64_t first, int64_t last) {
+      HWY_DYNAMIC_DISPATCH(permute_tokens)(p, t, first, last, stream);
     });
   };
 }

@@ -5,9 +5,8 @@
 
 namespace duet::DUET_DEVICE {
 namespace {
-constexpr int kLanes = 32, kRows = 8;                 // threads of a block
-constexpr int64_t kAddsInARow = 1024;                 // of one thread; ops/summation.h allows twice as many
-constexpr int64_t kMostPixels = kAddsInARow * kRows;  // nchw could take four times as many
+constexpr int kLanes = 32, kRows = 8;  // threads of a block
+constexpr int64_t kAddsInARow = 1024;  // of one thread; ops/summation.h allows twice as many
 
 // Blocks of (32, 8), a warp for each of 8 planes, no shared memory. x: (planes, pixels), y: (planes).
 template <class T>
@@ -55,7 +54,8 @@ __global__ void __launch_bounds__(kLanes* kRows)
 }
 
 Plan global_avg_pool_tuned(const GlobalAvgPool& p, GpuContext& gpu) {
-  if (p.pixels() > kMostPixels) return Unsupported{"planes of more than 8192 pixels"};
+  if (p.pixels() > kAddsInARow * (p.depth() == 1 ? kLanes : kRows))
+    return Unsupported{"planes of more than 2^15 pixels, nhwc 2^13"};
   if (p.depth() > 1 && p.images() > 65535) return Unsupported{"nhwc: more than 65535 images"};
   return for_float(p.dtype, [&]<class T>() -> Plan {
     return [p, stream = gpu.stream()](Args t) {

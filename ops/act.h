@@ -1,4 +1,4 @@
-// The activations that a layer may end with.
+// The activations that a layer may end with; gelu is the tanh form (ops/elementwise/gelu.h).
 #pragma once
 #include <cstdint>
 #include <string>
@@ -6,7 +6,7 @@
 
 namespace duet {
 
-enum class Act : uint8_t { none, relu };
-inline std::vector<std::string> names_of(Act) { return {"none", "relu"}; }
+enum class Act : uint8_t { none, relu, gelu };
+inline std::vector<std::string> names_of(Act) { return {"none", "relu", "gelu"}; }
 
 }  // namespace duet

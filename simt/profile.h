@@ -19,7 +19,7 @@ struct AccessLine {
   std::string at;  // "kernels/vector.cuh:46 (in kernels/norm/softmax_tuned.cu:38)"
   bool shared = false;
   MemoryOp op = MemoryOp::load;
-  uint32_t bytes = 0;                 // of one lane's access
+  uint32_t bytes = 0;                // of one lane's access
   uint64_t requests = 0, lanes = 0;  // lanes: of all requests
   // global: 32-byte sectors; shared: wavefronts (32 banks of 4 bytes; accesses of 8 and 16 bytes in halves and quarters of
   // a warp). ideal: the fewest that hold the bytes asked for. worst: of one request.
@@ -51,8 +51,8 @@ struct KernelProfile {
 std::vector<KernelProfile> profile_kernels(const std::function<void()>& work);
 
 struct Occupancy {
-  int blocks = 0;  // of a multiprocessor at once
-  double warps = 0;  // share of those it has room for
+  int blocks = 0;     // of a multiprocessor at once
+  double warps = 0;   // share of those it has room for
   std::string limit;  // what allows no more: "registers", "shared memory", "warps", "blocks"
 };
 // By CUDA's own rules (cuda_occupancy.h), for sm_80, sm_90, ...; nothing for an architecture it does not know.

@@ -47,6 +47,7 @@ std::vector<Phase> phases_of(const Conv2d& p) {
       const Taps down(a, p.h, p.pad_h, p.r, p.dil_h, p.stride_h), across(b, p.w, p.pad_w, p.s, p.dil_w, p.stride_w);
       Gather gather{.dtype = p.dtype,
                     .channels_last = last,
+                    .images = p.n,
                     .channels = p.k,
                     .h = p.ho(),
                     .w = p.wo(),
@@ -132,6 +133,7 @@ Plan by_columns(const Conv2d& p, CpuContext& cpu) {
   for (int64_t r = 0; r < p.r; ++r) down.push_back(r * p.dil_h - p.pad_h);
   for (int64_t s = 0; s < p.s; ++s) across.push_back(s * p.dil_w - p.pad_w);
   const Gather gather{.dtype = p.dtype,
+                      .images = images,
                       .channels = p.k,
                       .h = 1,
                       .w = pixels,
@@ -160,18 +162,19 @@ Plan by_columns(const Conv2d& p, CpuContext& cpu) {
       const Matrix filter(w + group * p.group_k() * rows * size, p.dtype, 1, rows);
       const Pixels source(gather, dy + (image * p.k + group * p.group_k()) * pixels * size);
       engine.multiply(filter, source, {.c = columns, .dtype = DType::f32, .step = images * pixels}, lane);
-      for (int64_t c = 0; c < p.group_c(); ++c)
-        for (int64_t i = 0; i < images; ++i)
-          engine::add_taps({.columns = columns + c * taps * images * pixels + i * pixels,
-                            .tap_step = images * pixels,
-                            .ho = p.ho(),
-                            .wo = p.wo(),
-                            .h = p.h,
-                            .w = p.w,
-                            .down = down,
-                            .across = across,
-                            .dtype = p.dtype,
-                            .to = dx + ((image + i) * p.c + group * p.group_c() + c) * p.h * p.w * size});
+      engine::add_taps({.columns = columns,
+                        .channels = p.group_c(),
+                        .tap_step = images * pixels,
+                        .images = images,
+                        .ho = p.ho(),
+                        .wo = p.wo(),
+                        .h = p.h,
+                        .w = p.w,
+                        .down = down,
+                        .across = across,
+                        .dtype = p.dtype,
+                        .to = dx + (image * p.c + group * p.group_c()) * p.h * p.w * size,
+                        .image_step = p.c * p.h * p.w});
     });
   };
   return Plan(std::move(run)).with(algorithm, workspace);

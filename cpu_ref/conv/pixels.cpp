@@ -97,21 +97,33 @@ template <class T>
 void add_taps_of(const Columns& c) {
   using DF = hn::ScalableTag<float>;
   const size_t taps_across = c.across.size();
+  const auto taps_down = static_cast<int64_t>(c.down.size()),
+             row_of_taps = static_cast<int64_t>(taps_across) * c.tap_step;
+  const int64_t channel_step = taps_down * row_of_taps, plane = c.h * c.w;
   for (int64_t q = 0; q < c.w; q += kLanes) {
     Window<DF> windows[Columns::kMostAcross];
-    for (size_t s = 0; s < taps_across; ++s) windows[s] = Window<DF>(c.across[s] - q, c.wo + c.across[s] - q);
-    for (int64_t p = 0; p < c.h; ++p) {
-      auto sum = hn::Zero(d);
-      for (size_t r = 0; r < c.down.size(); ++r) {
-        const int64_t i = p - c.down[r];
-        if (i < 0 || i >= c.ho) continue;
-        const float* row = c.columns + static_cast<int64_t>(r * taps_across) * c.tap_step + i * c.wo + q;
-        for (size_t s = 0; s < taps_across; ++s, row += c.tap_step) sum = hn::Add(sum, windows[s](row - c.across[s]));
-      }
-      // What a narrow row writes into the next one is overwritten there: masked stores are slow.
-      const bool whole = c.w <= kLanes && p * c.w + kLanes <= c.h * c.w;
-      write(d, sum, static_cast<T*>(c.to) + p * c.w + q, whole ? kLanes : c.w - q);
+    int64_t offset[Columns::kMostAcross];
+    for (size_t s = 0; s < taps_across; ++s) {
+      windows[s] = Window<DF>(c.across[s] - q, c.wo + c.across[s] - q);
+      offset[s] = static_cast<int64_t>(s) * c.tap_step + q - c.across[s];
     }
+    for (int64_t channel = 0; channel < c.channels; ++channel)
+      for (int64_t image = 0; image < c.images; ++image) {
+        const float* from = c.columns + channel * channel_step + image * c.ho * c.wo;
+        T* to = static_cast<T*>(c.to) + image * c.image_step + channel * plane + q;
+        for (int64_t p = 0; p < c.h; ++p) {
+          auto sum = hn::Zero(d);
+          for (int64_t r = 0; r < taps_down; ++r) {
+            const int64_t i = p - c.down[static_cast<size_t>(r)];
+            if (i < 0 || i >= c.ho) continue;
+            const float* row = from + r * row_of_taps + i * c.wo;
+            for (size_t s = 0; s < taps_across; ++s) sum = hn::Add(sum, windows[s](row + offset[s]));
+          }
+          // What a narrow row writes into the next one is overwritten there: masked stores are slow.
+          const bool whole = c.w <= kLanes && p * c.w + kLanes <= plane;
+          write(d, sum, to + p * c.w, whole ? kLanes : c.w - q);
+        }
+      }
   }
 }
 void add_taps_any(const Columns& c) {
@@ -144,40 +156,65 @@ struct Move {
   HWY_ALIGN int32_t lane[kLanes];
 };
 
-// A strip all of whose values lie in the image.
+// A strip of one or two vectors, all of whose values lie in the image.
 template <class T>
 void pack_inside(const Gather& g, const T* x, const T* end, const Move* moves, int64_t height, int64_t k0, int64_t k1,
                  float* to) {
   const hn::RebindToSigned<D> di;
   const int64_t taps = g.taps(), plane = g.h * g.w;
   const auto taps_across = static_cast<int64_t>(g.across.size());
-  int64_t channel = k0 / taps, r = k0 % taps / taps_across, s = k0 % taps_across;
+  // f(from) for each k in turn; the strip's pixels lie at from + moves[...].
+  const auto for_each_k = [&](const auto& f) HWY_ATTR {
+    int64_t channel = k0 / taps, r = k0 % taps / taps_across, s = k0 % taps_across;
+    for (int64_t k = k0; k < k1; ++k) {
+      f(x + channel * plane + g.down[static_cast<size_t>(r)] * g.w + g.across[static_cast<size_t>(s)]);
+      if (++s == taps_across) {
+        s = 0;
+        if (++r * taps_across == taps) r = 0, ++channel;
+      }
+    }
+  };
+  const bool two = height > kLanes;
+  const Move &move0 = moves[0], &move1 = moves[two ? 1 : 0];
+  const auto mask = hn::Set(di, kLanes - 1), lane0 = hn::Load(di, move0.lane), lane1 = hn::Load(di, move1.lane);
+  const auto which0 = hn::IndicesFromVec(d, hn::And(lane0, mask)), which1 = hn::IndicesFromVec(d, hn::And(lane1, mask));
+  const auto second0 = hn::RebindMask(d, hn::Gt(lane0, mask)), second1 = hn::RebindMask(d, hn::Gt(lane1, mask));
+
+  const int64_t last_tap = g.down.back() * g.w + g.across.back();  // they ascend or descend
+  const int64_t first_tap = g.down.front() * g.w + g.across.front();
+  const int64_t furthest =
+      (g.depth - 1) * plane + std::max(first_tap, last_tap) + std::max(move0.at, move1.at) + 2 * kLanes;
+  if (move0.kind != Move::far && move1.kind != Move::far && x + furthest <= end) {
+    const auto pick = [&](const T* p, auto which, auto second) HWY_ATTR {
+      return hn::IfThenElse(second, hn::TableLookupLanes(read(d, p + kLanes), which),
+                            hn::TableLookupLanes(read(d, p), which));
+    };
+    return for_each_k([&](const T* from) HWY_ATTR {
+      hn::StoreU(pick(from + move0.at, which0, second0), d, to);
+      if (two) hn::StoreU(pick(from + move1.at, which1, second1), d, to + kLanes);
+      to += height;
+    });
+  }
   const auto some = [&](const T* p) HWY_ATTR {  // a vector that may lie beyond the end
     return HWY_LIKELY(p + kLanes <= end) ? read(d, p) : read(d, p, std::max<int64_t>(0, end - p));
   };
-  for (int64_t k = k0; k < k1; ++k) {
-    const T* from = x + channel * plane + g.down[static_cast<size_t>(r)] * g.w + g.across[static_cast<size_t>(s)];
+  for_each_k([&](const T* from) HWY_ATTR {
     for (int64_t i = 0; i < height; i += kLanes, to += kLanes) {
       const Move& move = moves[i / kLanes];
       const T* p = from + move.at;
       if (move.kind == Move::adjacent) {
         hn::StoreU(some(p), d, to);
       } else if (move.kind == Move::near) {
-        const auto lane = hn::Load(di, move.lane);
-        const auto which = hn::IndicesFromVec(d, hn::And(lane, hn::Set(di, kLanes - 1)));
-        const auto second = hn::RebindMask(d, hn::Gt(lane, hn::Set(di, kLanes - 1)));
+        const auto second = i == 0 ? second0 : second1;
+        const auto low = i == 0 ? which0 : which1;
         hn::StoreU(
-            hn::IfThenElse(second, hn::TableLookupLanes(some(p + kLanes), which), hn::TableLookupLanes(some(p), which)),
-            d, to);
+            hn::IfThenElse(second, hn::TableLookupLanes(some(p + kLanes), low), hn::TableLookupLanes(some(p), low)), d,
+            to);
       } else {
         for (int64_t q = 0; q < kLanes; ++q) to[q] = static_cast<float>(p[move.lane[q]]);
       }
     }
-    if (++s == taps_across) {
-      s = 0;
-      if (++r * taps_across == taps) r = 0, ++channel;
-    }
-  }
+  });
 }
 
 // Whether the strip is one of these; then it is packed.
@@ -185,7 +222,7 @@ bool try_pack_inside(const Gather& g, const char* x, int64_t line0, int64_t line
                      int64_t k1, float* to) {
   const auto [up, low] = std::minmax_element(g.down.begin(), g.down.end());
   const auto [left, right] = std::minmax_element(g.across.begin(), g.across.end());
-  if (height % kLanes != 0 || g.channels * g.h * g.w > INT32_MAX / 4) return false;
+  if ((height != kLanes && height != 2 * kLanes) || g.channels * g.h * g.w > INT32_MAX / 4) return false;
   int64_t image = line0 / g.wo / g.ho, i = line0 / g.wo % g.ho, j = line0 % g.wo;
   int64_t at[kMaxHeight];
   for (int64_t done = 0; done < lines;) {
@@ -198,7 +235,7 @@ bool try_pack_inside(const Gather& g, const char* x, int64_t line0, int64_t line
     if (++i == g.ho) i = 0, ++image;
   }
   for (int64_t q = lines; q < height; ++q) at[q] = at[lines - 1];  // absent lines repeat the last
-  Move moves[kMaxHeight / kLanes];
+  Move moves[2];
   for (int64_t v = 0; v < height; v += kLanes) {
     Move& move = moves[v / kLanes];
     move.at = at[v];
@@ -209,8 +246,7 @@ bool try_pack_inside(const Gather& g, const char* x, int64_t line0, int64_t line
     }
     move.kind = adjacent ? Move::adjacent : at[v + kLanes - 1] - at[v] < 2 * kLanes ? Move::near : Move::far;
   }
-  // The last image ends with the group's last channel at the earliest.
-  const int64_t elements = ((line0 + lines - 1) / g.wo / g.ho * g.channels + g.depth) * g.h * g.w;
+  const int64_t elements = ((g.images - 1) * g.channels + g.depth) * g.h * g.w;  // to the end of the group in the last
   for_float(g.dtype, [&]<class T>() {
     const auto* first = reinterpret_cast<const T*>(x);
     pack_inside(g, first, first + elements, moves, height, k0, k1, to);
@@ -325,6 +361,7 @@ void pack_turned(const Conv2d& p, const std::vector<int64_t>& taps, const T* fil
 Gather Gather::forward(const Conv2d& p) {
   Gather g{.dtype = p.dtype,
            .channels_last = p.layout == Layout::nhwc,
+           .images = p.n,
            .channels = p.c,
            .h = p.h,
            .w = p.w,

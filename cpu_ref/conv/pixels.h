@@ -13,9 +13,9 @@ namespace duet::engine {
 struct Gather {
   DType dtype = DType::f32;
   bool channels_last = false;
-  int64_t channels = 0, h = 0, w = 0;  // of all of an image
-  int64_t depth = 0;                   // channels that are met: those of a group
-  int64_t ho = 0, wo = 0;              // pixels
+  int64_t images = 0, channels = 0, h = 0, w = 0;  // channels: of all of an image
+  int64_t depth = 0;                               // channels that are met: those of a group
+  int64_t ho = 0, wo = 0;                          // pixels
   int64_t stride_h = 1, stride_w = 1;
   std::vector<int64_t> down, across;
 
@@ -74,15 +74,17 @@ struct Plane {
 };
 void copy_plane(const Plane& plane);
 
-// Stride 1: one plane to (h, w) = the sum over taps (r, s) of a (ho, wo) plane at columns + tap * tap_step, moved down[r]
-// rows and across[s] columns.
+// Stride 1: planes (h, w) of dx from columns (channel, tap, image, ho, wo): each is the sum over its taps (r, s) of a
+// plane moved down[r] rows and across[s] columns.
 struct Columns {
   static constexpr int64_t kMostAcross = 32;
   const float* columns;
-  int64_t tap_step, ho, wo, h, w;
+  int64_t channels, tap_step, images;  // tap_step: elements of columns from one tap to the next
+  int64_t ho, wo, h, w;
   const std::vector<int64_t>&down, &across;
   DType dtype;
   void* to;
+  int64_t image_step;  // of `to`; its channels are dense
 };
 void add_taps(const Columns& columns);
 

@@ -93,6 +93,10 @@ void micro_kernel(const Tile& t, const Result& r) {
 #pragma GCC unroll 2
     for (int j = 0; j < kV; ++j) sum[i][j] = hn::Zero(d);
 
+  // The sums come from further away than a and b; they are here when the loop is done.
+  if (t.sums && !t.placed)
+    for (int64_t i = 0; i < kR; ++i)
+      for (int64_t j = 0; j < kV; ++j) hwy::Prefetch(t.sums + i * t.sums_step + j * kLanes);
   const float *a = t.a, *b = t.b;
   const int64_t a_step = kAdjacent ? t.a_k : t.a_line, b_step = t.b_k;
   for (int64_t p = 0; p < t.kc; ++p) {

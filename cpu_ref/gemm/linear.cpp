@@ -13,6 +13,10 @@ void Linear::reference(Inputs given, int64_t row, Expect& expect) const {
       const double term = X[row * in + p] * W[o * in + p];
       sum += term, magnitude += std::abs(term);
     }
+    if (act == Act::gelu) {
+      expect(pre, row * out + o, sum, magnitude);
+      sum = gelu::tanh_form(sum).value;
+    }
     expect(y, row * out + o, act == Act::relu ? std::max(sum, 0.0) : sum, magnitude);
   }
 }
@@ -21,13 +25,18 @@ DUET_PROBLEM(Linear);
 void LinearBackward::reference(Inputs given, int64_t slice, Expect& expect) const {
   const auto X = given[x], W = given[w], Y = given[y], DY = given[dy];
   const auto g = [&](int64_t i, int64_t o) {
-    return act == Act::relu && !(Y[i * out + o] > 0) ? 0.0 : DY[i * out + o];
+    const double gate = act == Act::none ? 1 : Y[i * out + o], d = DY[i * out + o];
+    if (act == Act::gelu) {
+      const gelu::Term slope = gelu::tanh_slope(gate);
+      return gelu::Term{d * slope.value, std::abs(d) * slope.magnitude};
+    }
+    return gate > 0 ? gelu::Term{d, std::abs(d)} : gelu::Term{0, 0};
   };
   std::vector<double> sum(static_cast<size_t>(in)), magnitude(static_cast<size_t>(in));
-  const auto add_row = [&](double factor, const Inputs::Values& values, int64_t row) {
+  const auto add_row = [&](const gelu::Term& factor, const Inputs::Values& values, int64_t row) {
     for (int64_t p = 0; p < in; ++p) {
-      const double term = factor * values[row * in + p];
-      sum[p] += term, magnitude[p] += std::abs(term);
+      const double value = values[row * in + p];
+      sum[p] += factor.value * value, magnitude[p] += factor.magnitude * std::abs(value);
     }
   };
   const auto claim_row = [&](Slot slot, int64_t row) {
@@ -41,7 +50,7 @@ void LinearBackward::reference(Inputs given, int64_t slice, Expect& expect) cons
   double bias_sum = 0, bias_magnitude = 0;
   for (int64_t i = 0; i < n; ++i) {
     add_row(g(i, o), X, i);
-    bias_sum += g(i, o), bias_magnitude += std::abs(g(i, o));
+    bias_sum += g(i, o).value, bias_magnitude += g(i, o).magnitude;
   }
   claim_row(dw, o);
   expect(dbias, o, bias_sum, bias_magnitude);

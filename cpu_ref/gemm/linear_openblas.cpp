@@ -1,9 +1,12 @@
-// cblas_sgemm, then one pass for bias and relu; backward: one pass that masks dy and sums its columns, then two sgemm.
+// cblas_sgemm, then one pass for bias and activation; backward: one pass that masks dy and sums its columns (gelu: one more
+// before it), then two sgemm.
 #include <algorithm>
 
 #include "core/cpu_context.h"
 #include "core/registry.h"
+#include "cpu_ref/gemm/linear_gelu.h"
 #include "cpu_ref/gemm/openblas.h"
+#include "cpu_ref/pieces.h"
 #include "ops/gemm/linear.h"
 
 namespace duet {
@@ -29,8 +32,14 @@ Plan linear_openblas(const Linear& p, CpuContext& cpu) {
   return Plan([p, &cpu](Args t) {
            const auto* bias = t[Linear::bias].as<const float>();
            auto* y = t[Linear::y].as<float>();
+           const bool gelu = p.act == Act::gelu;
+           float* to = gelu ? t[Linear::pre].as<float>() : y;
            openblas::use_threads(cpu.threads());
-           multiply(false, true, p.n, p.out, p.in, t[Linear::x].as<const float>(), t[Linear::w].as<const float>(), y);
+           multiply(false, true, p.n, p.out, p.in, t[Linear::x].as<const float>(), t[Linear::w].as<const float>(), to);
+           if (gelu)
+             return cpu.parallel_for(p.n, rows_of_a_piece(p.out), [&](int64_t first, int64_t last) {
+               finish_gelu(p.dtype, to, bias, p.out, first, last, to, y);
+             });
            const float floor = p.act == Act::relu ? 0 : -INFINITY;
            cpu.parallel_for(p.n, 1 + 65536 / (p.out + 1), [&](int64_t first, int64_t last) {
              for (int64_t i = first; i < last; ++i)
@@ -49,16 +58,21 @@ Plan linear_backward_openblas(const LinearBackward& p, CpuContext& cpu) {
   if (p.math == Math::tf32) return Unsupported{"no TF32 on a CPU"};
   if (!openblas::fits({p.n, p.in, p.out})) return Unsupported{"a dimension over 2^31 - 1"};
   openblas::use_threads(cpu.threads());
-  const bool relu = p.act == Act::relu;
-  Buffer masked(cpu, relu ? p.n * p.out * int64_t{sizeof(float)} : 0);
+  const bool relu = p.act == Act::relu, gelu = p.act == Act::gelu;
+  Buffer masked(cpu, relu || gelu ? p.n * p.out * int64_t{sizeof(float)} : 0);
   const int64_t workspace = masked.bytes();
-  return Plan([p, relu, masked = std::move(masked), &cpu](Args t) {
+  return Plan([p, relu, gelu, masked = std::move(masked), &cpu](Args t) {
            using L = LinearBackward;
-           const auto *y = t[L::y].as<const float>(), *dy = t[L::dy].as<const float>();
+           const auto *y = t[L::y].as<const float>(), *dy = t[L::dy].as<const float>();  // y: pre with gelu
            const auto *x = t[L::x].as<const float>(), *w = t[L::w].as<const float>();
            auto* dbias = t[L::dbias].as<float>();
            float* g = masked.as<float>();
            openblas::use_threads(cpu.threads());
+           if (gelu) {
+             in_pieces(cpu, p.n * p.out,
+                       [&](int64_t first, int64_t last) { gelu_gradient(p.dtype, y, dy, first, last, g); });
+             dy = g;
+           }
            cpu.parallel_for(p.out, 64 + 65536 / (p.n + 1), [&](int64_t first, int64_t last) {
              std::fill(dbias + first, dbias + last, 0.0f);
              for (int64_t i = 0; i < p.n; ++i)

@@ -1,5 +1,6 @@
-// Forward: one product with bias and relu applied to its register tiles. Backward: one pass over dy masks it and sums
-// its columns; then two products. Weights are not packed ahead: they change every step.
+// Forward: one product with bias and relu applied to its register tiles; gelu is a pass of its own over their f32 sums.
+// Backward: one pass over dy masks it and sums its columns; then two products. Weights are not packed ahead: they change
+// every step.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "cpu_ref/gemm/linear_tuned.cpp"  // compiled once per instruction set
 #include <hwy/foreach_target.h>
@@ -9,6 +10,8 @@
 #include "core/registry.h"
 #include "cpu_ref/floats-inl.h"
 #include "cpu_ref/gemm/engine.h"
+#include "cpu_ref/gemm/linear_gelu.h"
+#include "cpu_ref/pieces.h"
 #include "ops/gemm/linear.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -56,9 +59,30 @@ namespace {
 HWY_EXPORT(mask_and_sum_any);
 using engine::Engine, engine::Matrix;
 
+// The product as f32, in pre itself where that is f32; then bias and gelu.
+Plan linear_gelu(const Linear& p, CpuContext& cpu) {
+  const engine::Storage along_in{.dtype = p.dtype, .along_k = true};
+  Engine engine(cpu, {.m = p.n, .n = p.out, .k = p.in, .a = along_in, .b = along_in});
+  Buffer sums(cpu, p.dtype == DType::f32 ? 0 : p.n * p.out * int64_t{sizeof(float)});
+  const std::string algorithm = engine.describe() + ", then gelu";
+  const int64_t workspace = engine.workspace_bytes() + sums.bytes();
+  auto run = [p, engine = std::move(engine), sums = std::move(sums), &cpu](Args t) {
+    const Matrix x(t[Linear::x].data, p.dtype, p.in, 1), w(t[Linear::w].data, p.dtype, p.in, 1);
+    void *pre = t[Linear::pre].data, *y = t[Linear::y].data;
+    float* sum = p.dtype == DType::f32 ? static_cast<float*>(pre) : sums.as<float>();
+    engine.each(
+        [&](int64_t, float* lane) { engine.multiply(x, w, {.c = sum, .dtype = DType::f32, .step = p.out}, lane); });
+    cpu.parallel_for(p.n, rows_of_a_piece(p.out), [&](int64_t first, int64_t last) {
+      finish_gelu(p.dtype, sum, t[Linear::bias].data, p.out, first, last, pre, y);
+    });
+  };
+  return Plan(std::move(run)).with(algorithm, workspace);
+}
+
 Plan linear_tuned(const Linear& p, CpuContext& cpu) {
   if (p.math == Math::tf32) return Unsupported{"no TF32 on a CPU"};
   if (p.dtype == DType::f64) return Unsupported{"dtype f64"};
+  if (p.act == Act::gelu) return linear_gelu(p, cpu);
   const engine::Storage along_in{.dtype = p.dtype, .along_k = true};
   Engine engine(cpu, {.m = p.n, .n = p.out, .k = p.in, .result = p.dtype, .a = along_in, .b = along_in});
   const std::string algorithm = engine.describe();
@@ -83,17 +107,23 @@ Plan linear_backward_tuned(const LinearBackward& p, CpuContext& cpu) {
   if (p.math == Math::tf32) return Unsupported{"no TF32 on a CPU"};
   if (p.dtype == DType::f64) return Unsupported{"dtype f64"};
   using L = LinearBackward;
-  const bool relu = p.act == Act::relu;
+  const bool relu = p.act == Act::relu, gelu = p.act == Act::gelu;
   // dx = g w: (n, out) (out, in). dw = g' x: (out, n) (n, in).
   const engine::Storage along_k{.dtype = p.dtype, .along_k = true}, across{.dtype = p.dtype};
   Engine to_x(cpu, {.m = p.n, .n = p.in, .k = p.out, .result = p.dtype, .a = along_k, .b = across});
   Engine to_w(cpu, {.m = p.out, .n = p.in, .k = p.n, .result = p.dtype, .a = across, .b = across});
-  Buffer masked(cpu, relu ? p.n * p.out * size_of(p.dtype) : 0);
+  Buffer masked(cpu, relu || gelu ? p.n * p.out * size_of(p.dtype) : 0);
   const std::string algorithm = "dx " + to_x.describe() + "; dw " + to_w.describe();
   const int64_t workspace = to_x.workspace_bytes() + to_w.workspace_bytes() + masked.bytes();
   const int64_t grain = std::max<int64_t>(64, 65536 / std::max<int64_t>(1, p.n));  // columns of a task
   auto run = [=, &cpu, to_x = std::move(to_x), to_w = std::move(to_w), masked = std::move(masked)](Args t) {
     const void* dy = t[L::dy].data;
+    if (gelu) {
+      const void *pre = t[L::pre].data, *from = dy;
+      in_pieces(cpu, p.n * p.out,
+                [&](int64_t first, int64_t last) { gelu_gradient(p.dtype, pre, from, first, last, masked.data()); });
+      dy = masked.data();
+    }
     void* mask_to = relu ? masked.data() : nullptr;
     cpu.parallel_for(ceil_div(p.out, grain), 1, [&](int64_t first, int64_t last) {
       HWY_DYNAMIC_DISPATCH(mask_and_sum_any)

@@ -1,4 +1,4 @@
-// cuBLASLt, with bias and relu as the product's epilogue; backward, the bias gradient is the epilogue of dw. Its matrices are
+// cuBLASLt, with bias and activation as the product's epilogue; backward, the bias gradient is the epilogue of dw. Its matrices are
 // column-major: a row-major (rows, cols) is its (cols, rows). The library's first heuristic choice.
 #include <algorithm>
 
@@ -21,7 +21,8 @@ struct Operand {
 // d = op(a) op(b) with an epilogue, prepared. Null algorithm(): there is none for this case.
 class Matmul {
  public:
-  Matmul(GpuContext& gpu, DType dtype, Math math, Operand a, Operand b, cublasLtEpilogue_t epilogue)
+  // aux: elements of a column of what the epilogue stores beside d; 0 where it stores nothing.
+  Matmul(GpuContext& gpu, DType dtype, Math math, Operand a, Operand b, cublasLtEpilogue_t epilogue, int64_t aux = 0)
       : handle_(gpu.cublaslt()), stream_(gpu.stream()) {
     const cudaDataType_t type = cublas_dtype(dtype);
     DUET_CUBLAS(cublasLtMatmulDescCreate(operation_.out(), cublas_compute(math), CUDA_R_32F));
@@ -41,6 +42,10 @@ class Matmul {
       prefer(preference, which, kAlignment);
     // Some epilogues are only found with a bias in place; any aligned address serves the question.
     if (epilogue != CUBLASLT_EPILOGUE_DEFAULT) set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, reinterpret_cast<void*>(4096));
+    if (aux > 0) {
+      set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, aux);
+      set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, reinterpret_cast<void*>(4096));
+    }
     int found = 0;
     const auto status = cublasLtMatmulAlgoGetHeuristic(handle_, operation_.get(), a_.get(), b_.get(), d_.get(),
                                                        d_.get(), preference.get(), 1, &choice_, &found);
@@ -50,9 +55,10 @@ class Matmul {
   bool found() const { return found_; }
   int64_t workspace_bytes() const { return workspace_.bytes(); }
 
-  void enqueue(const void* a, const void* b, void* d, const void* bias) {
+  void enqueue(const void* a, const void* b, void* d, const void* bias, void* aux = nullptr) {
     const float one = 1, zero = 0;
     if (bias) set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias);
+    if (aux) set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, aux);
     DUET_CUBLAS(cublasLtMatmul(handle_, operation_.get(), &one, a, a_.get(), b, b_.get(), &zero, d, d_.get(), d,
                                d_.get(), &choice_.algo, workspace_.data(), choice_.workspaceSize, stream_));
   }
@@ -89,12 +95,17 @@ const Unsupported kNone{"cuBLASLt has no algorithm for this case"};
 
 Plan linear_cublaslt(const Linear& p, GpuContext& gpu) {
   if (const std::string why = obstacle(p.dtype, p.n, p.in, p.out); !why.empty()) return Unsupported{why};
-  const auto epilogue = p.act == Act::relu ? CUBLASLT_EPILOGUE_RELU_BIAS : CUBLASLT_EPILOGUE_BIAS;
-  Matmul y(gpu, p.dtype, p.math, {p.in, p.out, true}, {p.in, p.n}, epilogue);  // y' (out, n) = w x'
+  const bool gelu = p.act == Act::gelu;
+  if (gelu && p.out % 8 != 0) return Unsupported{"gelu with outputs that are no multiple of 8"};  // pre's columns
+  const auto epilogue = gelu                 ? CUBLASLT_EPILOGUE_GELU_AUX_BIAS
+                        : p.act == Act::relu ? CUBLASLT_EPILOGUE_RELU_BIAS
+                                             : CUBLASLT_EPILOGUE_BIAS;
+  Matmul y(gpu, p.dtype, p.math, {p.in, p.out, true}, {p.in, p.n}, epilogue, gelu ? p.out : 0);  // y' (out, n) = w x'
   if (!y.found()) return kNone;
   const int64_t workspace = y.workspace_bytes();
-  return Plan([y = std::move(y)](Args t) mutable {
-           y.enqueue(t[Linear::w].data, t[Linear::x].data, t[Linear::y].data, t[Linear::bias].data);
+  return Plan([gelu, y = std::move(y)](Args t) mutable {
+           y.enqueue(t[Linear::w].data, t[Linear::x].data, t[Linear::y].data, t[Linear::bias].data,
+                     gelu ? t[Linear::pre].data : nullptr);
          })
       .with("heuristic", workspace);
 }
@@ -107,13 +118,14 @@ Plan linear_backward_cublaslt(const LinearBackward& p, GpuContext& gpu) {
   Matmul dw(gpu, p.dtype, p.math, {p.in, p.n}, {p.out, p.n, true}, CUBLASLT_EPILOGUE_BGRADB);  // dw' (in, out) = x' g
   if (!dx.found() || !dw.found()) return kNone;
   Buffer masked;
-  if (p.act == Act::relu) masked = Buffer(gpu, p.n * p.out * size_of(p.dtype));
+  if (p.act != Act::none) masked = Buffer(gpu, p.n * p.out * size_of(p.dtype));
   const int64_t workspace = dx.workspace_bytes() + dw.workspace_bytes() + masked.bytes();
   return Plan([p, dx = std::move(dx), dw = std::move(dw), masked = std::move(masked),
                stream = gpu.stream()](Args t) mutable {
            const void* g = t[P::dy].data;
-           if (p.act == Act::relu) {
-             enqueue_masked(p.dtype, p.n * p.out, t[P::y].data, g, masked.data(), stream);
+           if (p.act != Act::none) {
+             (p.act == Act::gelu ? enqueue_gelu_gradient : enqueue_masked)(p.dtype, p.n * p.out, t[P::y].data, g,
+                                                                           masked.data(), stream);
              g = masked.data();
            }
            dx.enqueue(t[P::w].data, g, t[P::dx].data, nullptr);

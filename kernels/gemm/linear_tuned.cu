@@ -1,5 +1,6 @@
 // The products of product_f32.cu and product_half.cu, with bias and activation applied before a tile is stored. Backward:
 // one pass masks dy and sums it for the bias; two products follow.
+#include "kernels/activation.cuh"
 #include "kernels/gemm/masked.h"
 #include "kernels/gemm/product.h"
 #include "kernels/reduction/columns.cuh"
@@ -14,23 +15,55 @@ struct WherePositive {
     return float(y) > 0 ? dy : T(0.0f);
   }
 };
-}  // namespace
+struct GeluGradient {
+  template <class T>
+  __device__ T operator()(T pre, T dy) const {
+    return T(float(dy) * gelu_tanh_slope(float(pre)));
+  }
+};
 
-void enqueue_masked(DType dtype, int64_t n, const void* y, const void* dy, void* g, cudaStream_t stream) {
+template <class Op>
+void enqueue_pair(const Op& op, DType dtype, int64_t n, const void* a, const void* b, void* to, cudaStream_t stream) {
   for_float(dtype, [&]<class T>() -> Plan {
-    launch_map(stream, WherePositive{}, n, static_cast<T*>(g), static_cast<const T*>(y), static_cast<const T*>(dy));
+    launch_map(stream, op, n, static_cast<T*>(to), static_cast<const T*>(a), static_cast<const T*>(b));
     return Unsupported{};
   });
 }
+}  // namespace
+
+void enqueue_masked(DType dtype, int64_t n, const void* y, const void* dy, void* g, cudaStream_t stream) {
+  enqueue_pair(WherePositive{}, dtype, n, y, dy, g, stream);
+}
+void enqueue_gelu_gradient(DType dtype, int64_t n, const void* pre, const void* dy, void* g, cudaStream_t stream) {
+  enqueue_pair(GeluGradient{}, dtype, n, pre, dy, g, stream);
+}
 
 namespace {
+// g = dy gelu'(pre): is stored on the way to its sum.
+template <class T>
+struct ReadGelu {
+  const T *pre, *dy;
+  T* g;
+  using Element = T;
+  template <int kSize>
+  __device__ __forceinline__ Pack<T, kSize> operator()(int64_t i) const {
+    const auto at = load_pack<kSize>(pre + i);
+    auto pack = load_pack<kSize>(dy + i);
+#pragma unroll
+    for (int e = 0; e < kSize; ++e) pack.at[e] = GeluGradient{}(at.at[e], pack.at[e]);
+    store_pack(g + i, pack);
+    return pack;
+  }
+  bool aligned() const { return aligned16(pre, dy, g); }
+};
+
 Plan linear_tuned(const Linear& p, GpuContext& gpu) {
   if (p.math == Math::tf32) return Unsupported{"math tf32"};
   return for_float(p.dtype, [&]<class T>() -> Plan {
     const Product product{.m = p.n, .n = p.out, .k = p.in, .trans_b = true, .relu = p.act == Act::relu};
-    return [product, &gpu](Args t) {
+    return [product, gelu = p.act == Act::gelu, &gpu](Args t) {
       enqueue_product<T>(product, t[Linear::x].as<const T>(), t[Linear::w].as<const T>(), t[Linear::bias].as<const T>(),
-                         t[Linear::y].as<T>(), gpu);
+                         t[Linear::y].as<T>(), gpu, gelu ? t[Linear::pre].as<T>() : nullptr);
     };
   });
 }
@@ -44,19 +77,20 @@ Plan linear_backward_tuned(const LinearBackward& p, GpuContext& gpu) {
     const Product dx{.m = p.n, .n = p.in, .k = p.out}, dw{.m = p.out, .n = p.in, .k = p.n, .trans_a = true};
     ColumnSum<T> dbias(p.n, p.out, gpu);
     Buffer masked;
-    if (p.act == Act::relu) masked = Buffer(gpu, p.n * p.out * int64_t{sizeof(T)});
+    if (p.act != Act::none) masked = Buffer(gpu, p.n * p.out * int64_t{sizeof(T)});
     const int64_t workspace = dbias.workspace_bytes() + masked.bytes();
-    return Plan(
-               [relu = p.act == Act::relu, dx, dw, dbias = std::move(dbias), masked = std::move(masked), &gpu](Args t) {
-                 const T *x = t[P::x].as<const T>(), *w = t[P::w].as<const T>(), *dy = t[P::dy].as<const T>();
-                 const T* g = relu ? masked.as<T>() : dy;
-                 if (relu)
-                   dbias.enqueue(ReadMasked<T>{t[P::y].as<const T>(), dy, masked.as<T>()}, t[P::dbias].as<T>());
-                 else
-                   dbias.enqueue(ReadPlain<T>{dy}, t[P::dbias].as<T>());
-                 enqueue_product<T>(dx, g, w, nullptr, t[P::dx].as<T>(), gpu);
-                 enqueue_product<T>(dw, g, x, nullptr, t[P::dw].as<T>(), gpu);
-               })
+    return Plan([act = p.act, dx, dw, dbias = std::move(dbias), masked = std::move(masked), &gpu](Args t) {
+             const T *x = t[P::x].as<const T>(), *w = t[P::w].as<const T>(), *dy = t[P::dy].as<const T>();
+             const T *gate = t[P::y].as<const T>(), *g = act == Act::none ? dy : masked.as<T>();
+             if (act == Act::relu)
+               dbias.enqueue(ReadMasked<T>{gate, dy, masked.as<T>()}, t[P::dbias].as<T>());
+             else if (act == Act::gelu)
+               dbias.enqueue(ReadGelu<T>{gate, dy, masked.as<T>()}, t[P::dbias].as<T>());
+             else
+               dbias.enqueue(ReadPlain<T>{dy}, t[P::dbias].as<T>());
+             enqueue_product<T>(dx, g, w, nullptr, t[P::dx].as<T>(), gpu);
+             enqueue_product<T>(dw, g, x, nullptr, t[P::dw].as<T>(), gpu);
+           })
         .with("", workspace);
   });
 }

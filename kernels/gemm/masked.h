@@ -8,5 +8,7 @@ namespace duet::DUET_DEVICE {
 
 // g = dy where y > 0, else 0, for n elements of f32, bf16 or f16. linear_tuned.cu.
 void enqueue_masked(DType dtype, int64_t n, const void* y, const void* dy, void* g, cudaStream_t stream);
+// g = dy gelu'(pre), as above.
+void enqueue_gelu_gradient(DType dtype, int64_t n, const void* pre, const void* dy, void* g, cudaStream_t stream);
 
 }  // namespace duet::DUET_DEVICE

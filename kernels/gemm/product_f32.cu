@@ -1,4 +1,5 @@
 // A block computes one square tile of c by register tiling; small products take small tiles, so that more of the GPU works.
+#include "kernels/activation.cuh"
 #include "kernels/gemm/product.h"
 #include "kernels/gemm/tile_f32.cuh"
 
@@ -43,11 +44,12 @@ struct Fetch {
   }
 };
 
-// One block of 256 threads per tile, in the order of Tiles. Shared memory: 16.5 or 17 KiB. c: (batch, m, n), bias: (n) or
-// null. vector_c: rows of c take 16-byte accesses.
+// One block of 256 threads per tile, in the order of Tiles. Shared memory: 16.5 or 17 KiB. c: (batch, m, n), pre: as
+// c, or null; bias: (n) or null. vector_c: rows of c and pre take 16-byte accesses.
 template <int kTile, bool kVector>
-__global__ void __launch_bounds__(256, 2) product_kernel(Operand a, Operand b, const float* bias, float* c, Tiles tiles,
-                                                         int64_t k, float alpha, bool relu, bool vector_c) {
+__global__ void __launch_bounds__(256, 2)
+    product_kernel(Operand a, Operand b, const float* bias, float* c, float* pre, Tiles tiles, int64_t k, float alpha,
+                   bool relu, bool vector_c) {
   using Tile = TileF32<kTile>;
   DUET_SHARED(float, panel_a, [Tile::kLines][Tile::kPitch]);
   DUET_SHARED(float, panel_b, [Tile::kLines][Tile::kPitch]);
@@ -60,6 +62,7 @@ __global__ void __launch_bounds__(256, 2) product_kernel(Operand a, Operand b, c
                  sum);
 
   c += at.batch * m * n;
+  if (pre) pre += at.batch * m * n;
 #pragma unroll
   for (int i = 0; i < Tile::kSide; ++i) {
     const int64_t row = i0 + Tile::row(i);
@@ -73,30 +76,37 @@ __global__ void __launch_bounds__(256, 2) product_kernel(Operand a, Operand b, c
         v[e] = alpha * sum[i][j + e] + (bias && col + e < n ? bias[col + e] : 0);
         if (relu) v[e] = fmaxf(v[e], 0);
       }
-      float* to = c + row * n + col;
-      if (vector_c) {
-        if (col < n) *reinterpret_cast<float4*>(to) = make_float4(v[0], v[1], v[2], v[3]);
-      } else {
+      const auto store = [&](float* to) {
+        if (vector_c) {
+          if (col < n) *reinterpret_cast<float4*>(to) = make_float4(v[0], v[1], v[2], v[3]);
+        } else {
 #pragma unroll
-        for (int e = 0; e < 4; ++e)
-          if (col + e < n) to[e] = v[e];
+          for (int e = 0; e < 4; ++e)
+            if (col + e < n) to[e] = v[e];
+        }
+      };
+      if (pre) {
+        store(pre + row * n + col);
+#pragma unroll
+        for (int e = 0; e < 4; ++e) v[e] = gelu_tanh(v[e]);
       }
+      store(c + row * n + col);
     }
   }
 }
 
 }  // namespace
 
-void enqueue_product_f32(const Product& p, const float* a, const float* b, const float* bias, float* c,
+void enqueue_product_f32(const Product& p, const float* a, const float* b, const float* bias, float* c, float* pre,
                          int multiprocessors, cudaStream_t stream) {
   const Operand left{a, p.m * p.k, p.m, p.trans_a ? p.m : p.k, !p.trans_a};
   const Operand right{b, p.k * p.n, p.n, p.trans_b ? p.k : p.n, p.trans_b};
-  const bool vector_c = p.n % 4 == 0 && aligned16(c);
+  const bool vector_c = p.n % 4 == 0 && aligned16(c) && (!pre || aligned16(pre));
   const auto run = [&]<int kTile, bool kVector>() {
     const Tiles tiles{ceil_div(p.m, kTile), ceil_div(p.n, kTile)};
     launch(product_kernel<kTile, kVector>,
            Grid{.blocks = p.batch * tiles.down * tiles.across, .threads = 256, .stream = stream}, left, right, bias, c,
-           tiles, p.k, p.alpha, p.relu, vector_c);
+           pre, tiles, p.k, p.alpha, p.relu, vector_c);
   };
   if (left.stride % 4 != 0 || right.stride % 4 != 0 || !aligned16(a, b))
     run.template operator()<64, false>();

@@ -1,4 +1,5 @@
 // A block computes one 128 x 128 tile of c on the tensor cores (mma.sync, f32 sums).
+#include "kernels/activation.cuh"
 #include "kernels/gemm/product.h"
 #include "kernels/gemm/tile_half.cuh"
 
@@ -14,12 +15,12 @@ struct Operand {
   bool aligned;
 };
 
-// One block of 128 threads per tile, in the order of Tiles. 64 KiB of dynamic shared memory. c: (batch, m, n), bias: (n) or
-// null. pairs: rows of c take accesses of two elements.
+// One block of 128 threads per tile, in the order of Tiles. 64 KiB of dynamic shared memory. c: (batch, m, n), pre: as
+// c, or null; bias: (n) or null. pairs: rows of c and pre take accesses of two elements.
 template <class T, bool kTransA, bool kTransB>
 __global__ void __launch_bounds__(TileHalf<T>::kThreads, 2)
-    product_kernel(Operand<T> a, Operand<T> b, const T* bias, T* c, Tiles tiles, int64_t k, float alpha, bool relu,
-                   bool pairs) {
+    product_kernel(Operand<T> a, Operand<T> b, const T* bias, T* c, T* pre, Tiles tiles, int64_t k, float alpha,
+                   bool relu, bool pairs) {
   using Tile = TileHalf<T>;
   DUET_DYN_SHARED(T, shared);
   const auto at = tiles.at(blockIdx.x);
@@ -43,41 +44,50 @@ __global__ void __launch_bounds__(TileHalf<T>::kThreads, 2)
                                             loader.template operator()<kTransB>(b, j0), shared, sums);
 
   c += at.batch * m * n;
+  if (pre) pre += at.batch * m * n;
   Tile::for_my_pairs(sums, [&](int i, int j, float first, float second) {
     const int64_t row = i0 + i, col = j0 + j;
     if (row >= m || col >= n) return;
     const auto finish = [&](float sum, int64_t column) {
-      const float v = alpha * sum + (bias ? float(bias[column]) : 0);
-      return T(relu ? fmaxf(v, 0) : v);
+      const float v = alpha * sum + (bias && column < n ? float(bias[column]) : 0);
+      return relu ? fmaxf(v, 0) : v;
     };
-    T* to = c + row * n + col;
-    if (pairs) {
-      store_pack(to, Pack<T, 2>{{finish(first, col), finish(second, col + 1)}});
-    } else {
-      to[0] = finish(first, col);
-      if (col + 1 < n) to[1] = finish(second, col + 1);
+    const auto store = [&](T* to, float a, float b) {
+      if (pairs) {
+        store_pack(to, Pack<T, 2>{{T(a), T(b)}});
+      } else {
+        to[0] = T(a);
+        if (col + 1 < n) to[1] = T(b);
+      }
+    };
+    float v = finish(first, col), u = finish(second, col + 1);
+    if (pre) {
+      store(pre + row * n + col, v, u);
+      v = gelu_tanh(v), u = gelu_tanh(u);
     }
+    store(c + row * n + col, v, u);
   });
 }
 
 }  // namespace
 
 template <class T>
-void enqueue_product_half(const Product& p, const T* a, const T* b, const T* bias, T* c, cudaStream_t stream) {
+void enqueue_product_half(const Product& p, const T* a, const T* b, const T* bias, T* c, T* pre, cudaStream_t stream) {
   using Tile = TileHalf<T>;
   const auto operand = [](const T* data, int64_t along, int64_t depth, bool depth_contiguous) {
     const int64_t stride = depth_contiguous ? depth : along;
     return Operand<T>{data, along * depth, along, stride, stride % 8 == 0 && aligned16(data)};
   };
   const Operand<T> left = operand(a, p.m, p.k, !p.trans_a), right = operand(b, p.n, p.k, p.trans_b);
-  const bool pairs = p.n % 2 == 0 && reinterpret_cast<uintptr_t>(c) % 4 == 0;
+  const bool pairs =
+      p.n % 2 == 0 && reinterpret_cast<uintptr_t>(c) % 4 == 0 && reinterpret_cast<uintptr_t>(pre) % 4 == 0;
   const Tiles tiles{ceil_div(p.m, Tile::kTile), ceil_div(p.n, Tile::kTile)};
   const Grid grid{.blocks = p.batch * tiles.down * tiles.across,
                   .threads = Tile::kThreads,
                   .shared_bytes = Tile::kSharedBytes,
                   .stream = stream};
   const auto run = [&]<bool kTransA, bool kTransB>() {
-    launch(product_kernel<T, kTransA, kTransB>, grid, left, right, bias, c, tiles, p.k, p.alpha, p.relu, pairs);
+    launch(product_kernel<T, kTransA, kTransB>, grid, left, right, bias, c, pre, tiles, p.k, p.alpha, p.relu, pairs);
   };
   if (p.trans_a)
     p.trans_b ? run.template operator()<true, true>() : run.template operator()<true, false>();
@@ -85,7 +95,8 @@ void enqueue_product_half(const Product& p, const T* a, const T* b, const T* bia
     p.trans_b ? run.template operator()<false, true>() : run.template operator()<false, false>();
 }
 template void enqueue_product_half(const Product&, const __nv_bfloat16*, const __nv_bfloat16*, const __nv_bfloat16*,
-                                   __nv_bfloat16*, cudaStream_t);
-template void enqueue_product_half(const Product&, const __half*, const __half*, const __half*, __half*, cudaStream_t);
+                                   __nv_bfloat16*, __nv_bfloat16*, cudaStream_t);
+template void enqueue_product_half(const Product&, const __half*, const __half*, const __half*, __half*, __half*,
+                                   cudaStream_t);
 
 }  // namespace duet::DUET_DEVICE

@@ -103,7 +103,6 @@ struct TileHalf {
           }
       }
     }
-    cp_async_wait<0>();
   }
 
   // f(row, column, first, second): two neighbours of the result, column even, for all that this thread holds.

@@ -30,6 +30,7 @@ struct Bias {
     field("inner", inner, "elements of a sample's channel");
     field.option("act", act, "activation");
   }
+  std::string invalid() const { return act == Act::gelu ? "act gelu: allowed are none, relu" : ""; }
   void infer(Shapes s) { outer = s[x][0], c = s[x][1], inner = s[x][2]; }
   int64_t elements() const { return outer * c * inner; }
   std::vector<TensorSpec> tensors() const {
@@ -65,6 +66,7 @@ struct BiasBackward {
     field("inner", inner, "elements of a sample's channel");
     field.option("act", act, "activation of the forward pass");
   }
+  std::string invalid() const { return act == Act::gelu ? "act gelu: allowed are none, relu" : ""; }
   void infer(Shapes s) { outer = s[dy][0], c = s[dy][1], inner = s[dy][2]; }
   int64_t elements() const { return outer * c * inner; }
   std::vector<TensorSpec> tensors() const {  // dy: both signs, yet the sum grows with every term: a lost part shows

@@ -1,19 +1,22 @@
 // A fully connected layer and its gradients. x: (n, in), w: (out, in), bias: (out), y: (n, out), row-major, dense; no
-// tensor is another. relu and bias are applied to the sum in f32 or better, before y is rounded to dtype.
-// Backward: with g = dy where y > 0 (relu; elsewhere 0) or g = dy (none): dx = g w, dw = g' x, dbias = the column
-// sums of g.
-// Gradients overwrite. Without an activation y is not read.
+// tensor is another. Bias and activation are applied to the sum in f32 or better, before y is rounded to dtype. gelu is the
+// tanh form and leaves what it was applied to, rounded to dtype: pre (n, out).
+// Backward: with g = dy where y > 0 (relu; elsewhere 0), g = dy gelu'(pre), rounded to dtype (gelu), or g = dy (none):
+// dx = g w, dw = g' x, dbias = the column sums of g.
+// Gradients overwrite. Without an activation y is not read; with gelu pre stands in its place.
 #pragma once
 #include "core/attributes.h"
 #include "ops/act.h"
+#include "ops/elementwise/gelu_formula.h"
 #include "ops/gemm/product.h"
 
 namespace duet {
 
 struct Linear {
   static constexpr const char* name = "linear";
-  static constexpr const char* formula = "y[i,o] = act(sum_p x[i,p] * w[o,p] + bias[o])";
+  static constexpr const char* formula = "y[i,o] = act(sum_p x[i,p] * w[o,p] + bias[o]);  act=gelu: pre, without act";
   static constexpr Slot x = input(0, "x"), w = input(1, "w"), bias = input(2, "bias"), y = output(3, "y");
+  static constexpr Slot pre = output(4, "pre");  // with gelu
   static constexpr bool exact_on_integers = true;
 
   int64_t n = 0, in = 0, out = 0;
@@ -32,12 +35,22 @@ struct Linear {
   void infer(Shapes s) { n = s[x][0], in = s[x][1], out = s[w][0]; }
   std::string invalid() const { return invalid_precision(dtype, math); }
   std::vector<TensorSpec> tensors() const {
-    return {x.of(dtype, {n, in}), w.of(dtype, {out, in}), bias.of(dtype, {out}), y.of(dtype, {n, out})};
+    std::vector<TensorSpec> all{x.of(dtype, {n, in}), w.of(dtype, {out, in}), bias.of(dtype, {out}),
+                                y.of(dtype, {n, out})};
+    if (act == Act::gelu) all.push_back(pre.of(dtype, {n, out}));
+    return all;
   }
   double flops() const { return 2.0 * n * in * out; }
-  Tolerance tolerance() const {
-    return product_sum_tolerance(in, 1, dtype, math);
-  }                                                               // 1: bias. relu moves no two values apart
+  // 1: bias. relu moves no two values apart; gelu's slope is at most 1.13, and it rounds itself, against less than the sum's
+  // magnitude.
+  Tolerance tolerance(int slot) const {
+    Tolerance t = product_sum_tolerance(in, 1, dtype, math);
+    if (act == Act::gelu && slot == y.index) {
+      t.rel = std::max(t.rel, unit_roundoff(dtype));
+      t.terms = 1.13 * t.terms + duet::gamma(gelu::kFormRoundings, unit_roundoff(DType::f32));
+    }
+    return t;
+  }
   int64_t slices() const { return n; }                            // a row of y
   void reference(Inputs in_, int64_t row, Expect& expect) const;  // cpu_ref/gemm/linear.cpp
 
@@ -47,9 +60,11 @@ struct Linear {
 struct LinearBackward {
   static constexpr const char* name = "linear_backward";
   static constexpr const char* formula =
-      "g = dy * [y > 0] (act=none: dy);  dx[i,p] = sum_o g[i,o] * w[o,p],  dw[o,p] = sum_i g[i,o] * x[i,p],  "
+      "g = dy * [y > 0] (act=none: dy; gelu: dy * gelu'(pre));  dx[i,p] = sum_o g[i,o] * w[o,p],  dw[o,p] = sum_i "
+      "g[i,o] * x[i,p],  "
       "dbias[o] = sum_i g[i,o]";
   static constexpr Slot x = input(0, "x"), w = input(1, "w"), y = input(2, "y"), dy = input(3, "dy");
+  static constexpr Slot pre = input(2, "pre");  // with gelu, for y
   static constexpr Slot dx = output(4, "dx"), dw = output(5, "dw"), dbias = output(6, "dbias");
   static constexpr bool exact_on_integers = true;
 
@@ -69,14 +84,20 @@ struct LinearBackward {
   void infer(Shapes s) { n = s[x][0], in = s[x][1], out = s[w][0]; }
   std::string invalid() const { return invalid_precision(dtype, math); }
   std::vector<TensorSpec> tensors() const {
-    return {
-        x.of(dtype, {n, in}),   w.of(dtype, {out, in}), y.of(dtype, {n, out}).touching(act == Act::none ? 0 : n * out),
-        dy.of(dtype, {n, out}), dx.of(dtype, {n, in}),  dw.of(dtype, {out, in}),
-        dbias.of(dtype, {out})};
+    const TensorSpec gate = act == Act::gelu ? pre.of(dtype, {n, out}, Fill::normal(0, 2))
+                                             : y.of(dtype, {n, out}).touching(act == Act::none ? 0 : n * out);
+    return {x.of(dtype, {n, in}),    w.of(dtype, {out, in}), gate, dy.of(dtype, {n, out}), dx.of(dtype, {n, in}),
+            dw.of(dtype, {out, in}), dbias.of(dtype, {out})};
   }
   double flops() const { return 4.0 * n * in * out; }
-  // dx sums over outputs, dw and dbias over samples. The mask is exact. dbias may run on matrix units too, times 1.
-  Tolerance tolerance(int slot) const { return product_sum_tolerance(slot == dx.index ? out : n, 0, dtype, math); }
+  // dx sums over outputs, dw and dbias over samples. relu's mask is exact; gelu's factor of every term has its roundings,
+  // and one to dtype. dbias may run on matrix units too, times 1.
+  Tolerance tolerance(int slot) const {
+    Tolerance t = product_sum_tolerance(slot == dx.index ? out : n, 0, dtype, math);
+    if (act == Act::gelu)
+      t.terms += (duet::gamma(gelu::kSlopeRoundings, unit_roundoff(DType::f32)) + unit_roundoff(dtype)) * (1 + t.terms);
+    return t;
+  }
   int64_t slices() const { return n + out; }                        // a row of dx; then a row of dw and its dbias
   void reference(Inputs in_, int64_t slice, Expect& expect) const;  // cpu_ref/gemm/linear.cpp
 
@@ -93,7 +114,11 @@ std::vector<Case<P>> test() {
                                       {"MLP hidden layer, narrowed", {32, 129, 128, Act::relu}},
                                       {"MLP head", {32, 128, 10}}}),
                 across(&P::dtype, kFloats,
-                       {{"no samples", {0, 3, 5, Act::relu}},
+                       {{"gelu", {33, 17, 65, Act::gelu}},
+                        {"gelu, beside a pack", {17, 31, 40, Act::gelu}},
+                        {"gelu, no features", {3, 0, 5, Act::gelu}},
+                        {"gelu, one output", {65, 33, 1, Act::gelu}},
+                        {"no samples", {0, 3, 5, Act::relu}},
                         {"no features: the bias alone", {3, 0, 5, Act::relu}},
                         {"no outputs", {3, 5, 0}},
                         {"one sample", {1, 129, 65, Act::relu}},
@@ -108,6 +133,7 @@ std::vector<Case<P>> standard() {
   return across(&P::dtype, kF32AndBf16,
                 {{"MLP 784-128, batch 32", {32, 784, 128, Act::relu}},
                  {"BERT-base 768->3072, 384 tokens", {384, 768, 3072, Act::relu}},
+                 {"GPT-2 124M 768->3072 with gelu, 1024 tokens", {1024, 768, 3072, Act::gelu}},
                  {"MLP 128-10, batch 32", {32, 128, 10}},
                  {"MLP 784-128, batch 512", {512, 784, 128, Act::relu}},
                  {"MLP 128-10, batch 512", {512, 128, 10}},

@@ -304,7 +304,8 @@ bool Executor::left_out(const char* what, Where at) {
   static std::map<const void*, std::string> names;  // one for all instances of a template
   std::string& name = names[kernel_];
   if (name.empty()) {
-    const std::string full = function_at(kernel_), file = frames(pc_of(static_cast<const char*>(kernel_) + 1)).back().line;
+    const std::string full = function_at(kernel_),
+                      file = frames(pc_of(static_cast<const char*>(kernel_) + 1)).back().line;
     name = full.substr(0, full.find('<')) + " (" + file.substr(0, file.rfind(':')) + ")";
   }
   const SyncPoint point{name, what, text(at)};

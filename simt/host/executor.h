@@ -83,7 +83,8 @@ extern constinit int64_t steps_left;  // basic blocks until the thread is taken 
 // --- mutants: the same kernel without one of its synchronisations ----------------------------------------------------
 
 struct SyncPoint {
-  std::string kernel, what, at;  // "rows_kernel (kernels/reduction/sum_tuned.cu)", "__syncthreads", "kernels/vector.cuh:140"
+  std::string kernel, what,
+      at;  // "rows_kernel (kernels/reduction/sum_tuned.cu)", "__syncthreads", "kernels/vector.cuh:140"
   auto operator<=>(const SyncPoint&) const = default;
 };
 struct Mutation {

@@ -17,7 +17,7 @@ struct Frame {
 // Innermost first: what was inlined into what. Without debug information, or without addr2line, one frame: "pc 0x1234".
 const std::vector<Frame>& frames(Pc pc);
 void resolve(const std::vector<Pc>& pcs);      // many at once is much faster than one by one
-extern bool resolve_lines;  // false: reports are made for nobody to read, and hold bare addresses
+extern bool resolve_lines;                     // false: reports are made for nobody to read, and hold bare addresses
 std::string line(Pc pc);                       // "kernels/vector.cuh:140 (in kernels/norm/softmax_tuned.cu:38)"
 std::string function_at(const void* address);  // without parameters and namespaces
 

@@ -19,8 +19,10 @@ std::optional<Occupancy> theoretical_occupancy(int architecture, int threads, in
     int architecture, threads;
     int64_t shared, shared_of_a_block;
   };
-  constexpr Limits kKnown[] = {{80, 2048, 167936, 166912}, {90, 2048, 233472, 232448}};  // CUDA Programming Guide, table of capabilities
-  const auto known = std::find_if(std::begin(kKnown), std::end(kKnown), [&](const Limits& l) { return l.architecture == architecture; });
+  constexpr Limits kKnown[] = {{80, 2048, 167936, 166912},
+                               {90, 2048, 233472, 232448}};  // CUDA Programming Guide, table of capabilities
+  const auto known = std::find_if(std::begin(kKnown), std::end(kKnown),
+                                  [&](const Limits& l) { return l.architecture == architecture; });
   if (known == std::end(kKnown)) return {};
   constexpr int kRegisters = 65536;
   cudaOccDeviceProp device;
@@ -41,14 +43,14 @@ std::optional<Occupancy> theoretical_occupancy(int architecture, int threads, in
   kernel.numBlockBarriers = 1;
   cudaOccDeviceState state;
   cudaOccResult result;
-  if (cudaOccMaxActiveBlocksPerMultiprocessor(&result, &device, &kernel, &state, threads, static_cast<size_t>(shared_bytes)) !=
-      CUDA_OCC_SUCCESS)
+  if (cudaOccMaxActiveBlocksPerMultiprocessor(&result, &device, &kernel, &state, threads,
+                                              static_cast<size_t>(shared_bytes)) != CUDA_OCC_SUCCESS)
     return {};
   Occupancy o;
   o.blocks = result.activeBlocksPerMultiprocessor;
   o.warps = static_cast<double>(o.blocks * ((threads + 31) / 32)) / (known->threads / 32.0);
   const int limit = static_cast<int>(result.limitingFactors);
-  o.limit = limit & OCC_LIMIT_REGISTERS     ? "registers"
+  o.limit = limit & OCC_LIMIT_REGISTERS       ? "registers"
             : limit & OCC_LIMIT_SHARED_MEMORY ? "shared memory"
             : limit & OCC_LIMIT_WARPS         ? "warps"
                                               : "blocks";

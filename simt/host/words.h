@@ -231,7 +231,8 @@ inline unsigned __match_all_sync(unsigned mask, T v, int* all, DUET_WHERE) {
     return ::duet::simt::host::reduce<T, ::duet::simt::host::Op>(mask, v, at); \
   }
 DUET_REDUCE(add, Add)
-DUET_REDUCE(min, Min) DUET_REDUCE(max, Max) DUET_REDUCE(and, And) DUET_REDUCE(or, Or) DUET_REDUCE(xor, Xor)
+DUET_REDUCE(min, Min)
+DUET_REDUCE(max, Max) DUET_REDUCE(and, And) DUET_REDUCE(or, Or) DUET_REDUCE(xor, Xor)
 #undef DUET_REDUCE
     inline unsigned __activemask() {
   ::duet::simt::host::unsupported("__activemask");
@@ -244,19 +245,19 @@ inline void __nanosleep(unsigned, DUET_WHERE) { ::duet::simt::host::pause(at); }
 
 // --- atomics: of a block, the device or the system, all the same here --------------------------------------------------
 
-#define DUET_ATOMIC(name, body)                                                                          \
-  template <class T>                                                                                     \
-  __attribute__((always_inline)) inline T name(T* p, std::type_identity_t<T> v, DUET_WHERE) {             \
-    return ::duet::simt::host::update(                                                                   \
-        p, [=]([[maybe_unused]] T old) __attribute__((no_sanitize("thread", "undefined"))) -> T { return body; }, at);     \
-  }                                                                                                      \
-  template <class T>                                                                                     \
-  __attribute__((always_inline)) inline T name##_block(T* p, std::type_identity_t<T> v, DUET_WHERE) {     \
-    return name(p, v, at);                                                                               \
-  }                                                                                                      \
-  template <class T>                                                                                     \
-  __attribute__((always_inline)) inline T name##_system(T* p, std::type_identity_t<T> v, DUET_WHERE) {    \
-    return name(p, v, at);                                                                               \
+#define DUET_ATOMIC(name, body)                                                                                      \
+  template <class T>                                                                                                 \
+  __attribute__((always_inline)) inline T name(T* p, std::type_identity_t<T> v, DUET_WHERE) {                        \
+    return ::duet::simt::host::update(                                                                               \
+        p, [=]([[maybe_unused]] T old) __attribute__((no_sanitize("thread", "undefined")))->T { return body; }, at); \
+  }                                                                                                                  \
+  template <class T>                                                                                                 \
+  __attribute__((always_inline)) inline T name##_block(T* p, std::type_identity_t<T> v, DUET_WHERE) {                \
+    return name(p, v, at);                                                                                           \
+  }                                                                                                                  \
+  template <class T>                                                                                                 \
+  __attribute__((always_inline)) inline T name##_system(T* p, std::type_identity_t<T> v, DUET_WHERE) {               \
+    return name(p, v, at);                                                                                           \
   }
 DUET_ATOMIC(atomicAdd, old + v)
 DUET_ATOMIC(atomicSub, old - v)
@@ -273,7 +274,7 @@ template <class T>
 __attribute__((always_inline)) inline T atomicCAS(T* p, std::type_identity_t<T> expected, std::type_identity_t<T> v,
                                                   DUET_WHERE) {
   return ::duet::simt::host::update(
-      p, [=](T old) __attribute__((no_sanitize("thread", "undefined"))) -> T { return old == expected ? v : old; }, at);
+      p, [=](T old) __attribute__((no_sanitize("thread", "undefined")))->T { return old == expected ? v : old; }, at);
 }
 
 // --- loads with a hint, bits, arithmetic -------------------------------------------------------------------------------

@@ -599,11 +599,13 @@ template <class... P, class... A>
 void start(void (*kernel)(P...), Grid grid, A... arguments) {
   launch(kernel, grid, arguments...);
 }
-#define BUG(kernel, expected, grid, ...) \
-  {#kernel, expected, [](bool fixed, const Arrays& a) { \
+#define BUG(kernel, expected, grid, ...)               \
+  {                                                    \
+#kernel, expected, [](bool fixed, const Arrays& a) { \
      (void)a;                                            \
      fixed ? start(&kernel<true>, grid, __VA_ARGS__) : start(&kernel<false>, grid, __VA_ARGS__); \
-   }}
+   } \
+  }
 constexpr Grid of(int64_t blocks, int64_t threads, int64_t shared = 0) {
   return {.blocks = blocks, .threads = threads, .shared_bytes = shared};
 }
@@ -668,9 +670,12 @@ const selftest::Bug kBugs[] = {
     BUG(waits_for_nobody, "deadlock", of(1, 32), a.counter, a.y),
     BUG(recurses, "stack overrun", of(1, 32), a.x, a.y),
     BUG(too_much_static_shared, "static shared memory", of(1, 32), a.x, a.y),
-    {"host_pointer", "host memory", [](bool fixed, const Arrays& a) { start(&copies<true>, of(1, 32), fixed ? a.x : a.host, a.y); }},
-    {"null_pointer", "null pointer", [](bool fixed, const Arrays& a) { start(&copies<true>, of(1, 32), fixed ? a.x : nullptr, a.y); }},
-    {"no_dynamic_shared", "of which the launch gives none", [](bool fixed, const Arrays& a) { start(&past_dynamic_shared<true>, of(1, 64, fixed ? 256 : 0), a.x, a.y); }},
+    {"host_pointer", "host memory",
+     [](bool fixed, const Arrays& a) { start(&copies<true>, of(1, 32), fixed ? a.x : a.host, a.y); }},
+    {"null_pointer", "null pointer",
+     [](bool fixed, const Arrays& a) { start(&copies<true>, of(1, 32), fixed ? a.x : nullptr, a.y); }},
+    {"no_dynamic_shared", "of which the launch gives none",
+     [](bool fixed, const Arrays& a) { start(&past_dynamic_shared<true>, of(1, 64, fixed ? 256 : 0), a.x, a.y); }},
     BUG(index_overflows, "integer overflow", of(1, 32), a.x, a.y, 50000, 50000),
     BUG(index_wraps, "out of bounds: read", of(1, 32), a.x, a.y),
 };

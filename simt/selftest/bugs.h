@@ -7,8 +7,8 @@ namespace duet::selftest {
 constexpr int kLength = 256;  // elements of x, y and z
 
 struct Arrays {
-  const float* x;  // 0.5, 1.5, 2.5, ...
-  float *y, *z;    // y: zeros; z: not written
+  const float* x;     // 0.5, 1.5, 2.5, ...
+  float *y, *z;       // y: zeros; z: not written
   unsigned* counter;  // (4), zeros
   const float* host;  // no device memory: as x
 };

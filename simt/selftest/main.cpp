@@ -23,8 +23,9 @@ namespace selftest {
 namespace {
 
 using Order = SimtOptions::Order;
-constexpr double kSyncFloor = 0.95;        // of the mutants of shipped kernels
-constexpr double kLongestCase = 3e6;       // accesses: a mutant is tried on cases up to here
+constexpr double kSyncFloor = 0.95;     // of the mutants of shipped kernels
+constexpr double kLongestCase = 2.5e5;  // accesses: a mutant is tried on cases up to here
+constexpr size_t kCasesOfAKernel = 16;     // spread over its list
 constexpr size_t kCasesFirst = 3, kCasesAtMost = 40;
 
 std::vector<Bug>& bugs() {
@@ -79,8 +80,8 @@ bool planted_bugs(bool verbose) {
       const Outcome good = run_bug(bug, true, order);
       if (good.report.empty() && good.bits == first.bits) continue;
       ++false_reports;
-      fmt::print("false report: {} repaired, order {} seed {}: {}\n", bug.name, static_cast<int>(order.order), order.seed,
-                 good.report.empty() ? "another answer" : good.report);
+      fmt::print("false report: {} repaired, order {} seed {}: {}\n", bug.name, static_cast<int>(order.order),
+                 order.seed, good.report.empty() ? "another answer" : good.report);
     }
   }
   fmt::print("planted bugs {} of {} found; false reports {}\n", found, bugs().size(), false_reports);
@@ -130,11 +131,31 @@ std::string judge(const Job& job, const SimtOptions& options) {
 }
 constexpr SimtOptions kForward{.order = Order::forward}, kReverse{.order = Order::reverse, .multiprocessors = 1};
 
+// Programs that mean the same without it: of a kernel's name, what is left out, and why nothing can be found.
+struct Equal {
+  const char *kernel, *what, *file, *why;
+};
+constexpr Equal kEqual[] = {
+    {"rows_kernel (kernels/reduction/sum_tuned.cu)", "__syncthreads", "kernels/vector.cuh",
+     "block_reduce's second barrier frees its array for the next use, and there is none"},
+    {"softmax_backward_kernel (kernels/norm/softmax_tuned.cu)", "__syncthreads", "kernels/vector.cuh", "as above"},
+    {"softmax_backward_long_kernel (kernels/norm/softmax_tuned.cu)", "__syncthreads", "kernels/vector.cuh", "as above"},
+};
+const Equal* equal(const simt::host::SyncPoint& p) {
+  for (const Equal& e : kEqual)
+    if (p.kernel == e.kernel && p.what == e.what && p.at.rfind(e.file, 0) == 0) return &e;
+  return nullptr;
+}
+
 bool sync_mutants(bool verbose) {
   using simt::host::SyncPoint;
   std::vector<ErasedCase> cases;
-  for (const auto& [name, primitive] : primitives())
-    for (const ErasedCase& c : primitive.cases(Scale::test)) cases.push_back(c);
+  for (const auto& [name, primitive] : primitives()) {
+    std::vector<ErasedCase> small = primitive.cases(Scale::test);
+    std::erase_if(small, [](const ErasedCase& c) { return accesses_of(c.problem) > kLongestCase; });
+    const size_t n = std::min(kCasesOfAKernel, small.size());
+    for (size_t i = 0; i < n; ++i) cases.push_back(small[i * small.size() / n]);
+  }
   struct Use {
     Job job;
     SimtOptions options;
@@ -146,9 +167,7 @@ bool sync_mutants(bool verbose) {
   for (const ErasedCase& c : cases)
     for (const Implementation* i : implementations(c.problem.name())) {
       if (i->device != Device::simt) continue;
-      const double accesses = accesses_of(c.problem);
-      if (accesses > kLongestCase) continue;
-      const Job job{i, &c.problem, accesses};
+      const Job job{i, &c.problem, accesses_of(c.problem)};
       for (const SimtOptions& options : {kForward, kReverse}) {
         mutation.seen.clear();
         ++jobs;
@@ -159,9 +178,10 @@ bool sync_mutants(bool verbose) {
         for (const SyncPoint& p : mutation.seen) points[p].push_back({job, options});
       }
     }
-  size_t found = 0;
+  size_t found = 0, equals = 0;
   for (auto& [point, uses] : points) {
-    std::stable_sort(uses.begin(), uses.end(), [](const Use& a, const Use& b) { return a.job.accesses < b.job.accesses; });
+    std::stable_sort(uses.begin(), uses.end(),
+                     [](const Use& a, const Use& b) { return a.job.accesses < b.job.accesses; });
     // A few small cases first, then larger ones: the smallest may not go round a loop twice.
     std::vector<Use> order;
     for (size_t i = 0; i < std::min(kCasesFirst, uses.size()); ++i) order.push_back(uses[i]);
@@ -174,15 +194,22 @@ bool sync_mutants(bool verbose) {
       if (!failure.empty()) break;
     }
     found += !failure.empty();
-    if (failure.empty()) fmt::print("survives: {} without {} at {}\n", point.kernel, point.what, point.at);
-    if (!failure.empty() && verbose) fmt::print("{} without {} at {}: {}\n", point.kernel, point.what, point.at, failure);
+    if (failure.empty()) {
+      const Equal* same = equal(point);
+      equals += same != nullptr;
+      fmt::print("survives: {} without {} at {}: {}\n", point.kernel, point.what, point.at,
+                 same ? same->why : "no case tells the difference");
+    }
+    if (!failure.empty() && verbose)
+      fmt::print("{} without {} at {}: {}\n", point.kernel, point.what, point.at, failure);
   }
   mutation.without.reset();
   simt::host::resolve_lines = true;
   simt::host::mutation = nullptr;
-  fmt::print("sync mutants {} of {} found, in every kernel of the product; false reports {} in {} runs\n", found, points.size(),
-             reported, jobs);
-  return reported == 0 && static_cast<double>(found) >= kSyncFloor * static_cast<double>(points.size());
+  fmt::print(
+      "sync mutants {} of {} found, {} equal programs, in every kernel of the product; false reports {} in {} runs\n",
+      found, points.size(), equals, reported, jobs);
+  return reported == 0 && static_cast<double>(found) >= kSyncFloor * static_cast<double>(points.size() - equals);
 }
 
 // The jobs of these registrations ("softmax_tuned") on every small case: what a mutant of their kernels has to survive.
@@ -207,15 +234,19 @@ bool judge_all(const std::vector<std::string>& functions) {
 
 int run(const std::vector<std::string>& arguments) {
   bool verbose = false, bounds = false;
-  if (!arguments.empty() && arguments[0] == "--judge") return judge_all({arguments.begin() + 1, arguments.end()}) ? 0 : 1;
+  if (!arguments.empty() && arguments[0] == "--judge")
+    return judge_all({arguments.begin() + 1, arguments.end()}) ? 0 : 1;
   for (const std::string& a : arguments) {
     if (a == "--verbose") {
       verbose = true;
     } else if (a == "--bounds") {
       bounds = true;
     } else {
-      fmt::print(stderr, "simt_selftest: {} is neither --verbose (print what was found) nor --bounds (also compile kernels with "
-                         "shifted bounds: minutes)\n", a);
+      fmt::print(
+          stderr,
+          "simt_selftest: {} is neither --verbose (print what was found) nor --bounds (also compile kernels with "
+          "shifted bounds: minutes)\n",
+          a);
       return 2;
     }
   }

@@ -1,9 +1,10 @@
 // The gradients of what ends a layer, and of losses that are means; see gradient.h.
-#include "gradient.h"
+#include "tests/unit/gradient.h"
 #include "ops/elementwise/bias.h"
 #include "ops/elementwise/gelu.h"
 #include "ops/elementwise/sigmoid.h"
 #include "ops/elementwise/tanh.h"
+#include "ops/gemm/linear.h"
 #include "ops/loss/bce_logits.h"
 #include "ops/loss/mse.h"
 
@@ -24,6 +25,12 @@ TEST(Gradients, Tanh) { EXPECT_EQ(check_gradient(Tanh{.n = 257}, TanhBackward{.n
 TEST(Gradients, Gelu) {
   for (GeluForm form : {GeluForm::tanh, GeluForm::erf})
     EXPECT_EQ(check_gradient(Gelu{.n = 257, .form = form}, GeluBackward{.n = 257, .form = form}), 257);
+}
+
+TEST(Gradients, LinearGelu) {
+  EXPECT_EQ(check_gradient(Linear{.n = 3, .in = 17, .out = 5, .act = Act::gelu},
+                           LinearBackward{.n = 3, .in = 17, .out = 5, .act = Act::gelu}),
+            3 * 17 + 5 * 17 + 5);
 }
 
 TEST(Gradients, BceLogits) { EXPECT_EQ(check_gradient(BceLogits{.n = 33}, BceLogitsBackward{.n = 33}), 33); }

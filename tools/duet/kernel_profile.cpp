@@ -23,9 +23,15 @@ const char* name_of(MemoryOp op) { return op == MemoryOp::load ? "load" : op == 
 
 Json line_json(const AccessLine& l) {
   const std::string unit = l.shared ? "wavefronts" : "sectors";
-  Json j{{"at", l.at}, {"space", l.shared ? "shared" : "global"}, {"op", name_of(l.op)}, {"bytes", l.bytes},
-         {"requests", l.requests}, {"lanes", rounded(per(l.lanes, l.requests))},
-         {unit, rounded(per(l.cost, l.requests))}, {unit + "_ideal", rounded(per(l.ideal, l.requests))}, {unit + "_worst", l.worst}};
+  Json j{{"at", l.at},
+         {"space", l.shared ? "shared" : "global"},
+         {"op", name_of(l.op)},
+         {"bytes", l.bytes},
+         {"requests", l.requests},
+         {"lanes", rounded(per(l.lanes, l.requests))},
+         {unit, rounded(per(l.cost, l.requests))},
+         {unit + "_ideal", rounded(per(l.ideal, l.requests))},
+         {unit + "_worst", l.worst}};
   if (l.op == MemoryOp::atomic) j["same_address"] = rounded(per(l.same_address, l.requests));
   return j;
 }
@@ -41,11 +47,15 @@ Json resources_json(const KernelProfile& k) {
   Json list = Json::array();
   for (const KernelResources& r : kernel_resources()) {
     if (r.kernel != k.name) continue;
-    Json j{{"architecture", fmt::format("sm_{}", r.architecture)}, {"registers", r.registers},
-           {"spill_store_bytes", r.spill_store_bytes}, {"spill_load_bytes", r.spill_load_bytes},
-           {"stack_bytes", r.stack_bytes}, {"static_shared_bytes", r.static_shared_bytes}};
+    Json j{{"architecture", fmt::format("sm_{}", r.architecture)},
+           {"registers", r.registers},
+           {"spill_store_bytes", r.spill_store_bytes},
+           {"spill_load_bytes", r.spill_load_bytes},
+           {"stack_bytes", r.stack_bytes},
+           {"static_shared_bytes", r.static_shared_bytes}};
     const int threads = static_cast<int>(k.grid.threads.count());
-    if (const auto o = theoretical_occupancy(r.architecture, threads, r.registers, r.static_shared_bytes + k.grid.shared_bytes))
+    if (const auto o =
+            theoretical_occupancy(r.architecture, threads, r.registers, r.static_shared_bytes + k.grid.shared_bytes))
       j["theoretical_occupancy"] = {{"warps", rounded(o->warps)}, {"blocks", o->blocks}, {"limit", o->limit}};
     list.push_back(std::move(j));
   }
@@ -53,35 +63,47 @@ Json resources_json(const KernelProfile& k) {
 }
 
 Json kernel_json(const KernelProfile& k) {
-  Json j{{"kernel", k.name}, {"launches", k.launches}, {"grid", extent_json(k.grid.blocks)},
-         {"block", extent_json(k.grid.threads)}, {"static_shared_bytes", k.static_shared_bytes},
-         {"dynamic_shared_bytes", k.grid.shared_bytes}, {"blocks", k.blocks}, {"blocks_run", k.blocks_run},
-         {"block_barriers", k.block_barriers}, {"warp_efficiency", rounded(k.warp_efficiency())},
-         {"global", {{"load", sum_json(k.sum(false, MemoryOp::load), "sectors")},
-                     {"store", sum_json(k.sum(false, MemoryOp::store), "sectors")},
-                     {"atomic", sum_json(k.sum(false, MemoryOp::atomic), "sectors")},
-                     {"bytes_read", k.bytes_read}, {"bytes_written", k.bytes_written}}},
-         {"shared", {{"load", sum_json(k.sum(true, MemoryOp::load), "wavefronts")},
-                     {"store", sum_json(k.sum(true, MemoryOp::store), "wavefronts")},
-                     {"atomic", sum_json(k.sum(true, MemoryOp::atomic), "wavefronts")}}}};
+  Json j{{"kernel", k.name},
+         {"launches", k.launches},
+         {"grid", extent_json(k.grid.blocks)},
+         {"block", extent_json(k.grid.threads)},
+         {"static_shared_bytes", k.static_shared_bytes},
+         {"dynamic_shared_bytes", k.grid.shared_bytes},
+         {"blocks", k.blocks},
+         {"blocks_run", k.blocks_run},
+         {"block_barriers", k.block_barriers},
+         {"warp_efficiency", rounded(k.warp_efficiency())},
+         {"global",
+          {{"load", sum_json(k.sum(false, MemoryOp::load), "sectors")},
+           {"store", sum_json(k.sum(false, MemoryOp::store), "sectors")},
+           {"atomic", sum_json(k.sum(false, MemoryOp::atomic), "sectors")},
+           {"bytes_read", k.bytes_read},
+           {"bytes_written", k.bytes_written}}},
+         {"shared",
+          {{"load", sum_json(k.sum(true, MemoryOp::load), "wavefronts")},
+           {"store", sum_json(k.sum(true, MemoryOp::store), "wavefronts")},
+           {"atomic", sum_json(k.sum(true, MemoryOp::atomic), "wavefronts")}}}};
   j["compiled"] = resources_json(k);
   j["memory"] = Json::array(), j["partly_filled"] = Json::array();
   for (const AccessLine& l : k.lines) j["memory"].push_back(line_json(l));
   for (const PartlyFilled& p : k.partly_filled)
-    j["partly_filled"].push_back({{"at", p.at}, {"executions", p.executions}, {"lanes", rounded(per(p.lanes, p.executions))}});
+    j["partly_filled"].push_back(
+        {{"at", p.at}, {"executions", p.executions}, {"lanes", rounded(per(p.lanes, p.executions))}});
   return j;
 }
 
 void print_table(const std::vector<KernelProfile>& kernels) {
   for (const KernelProfile& k : kernels) {
-    fmt::print("{}  {} x {} threads, {} of {} blocks, warps {:.0f} % full, {} barriers\n", k.name, k.grid.blocks.count(),
-               k.grid.threads.count(), k.blocks_run, k.blocks, 100 * k.warp_efficiency(), k.block_barriers);
+    fmt::print("{}  {} x {} threads, {} of {} blocks, warps {:.0f} % full, {} barriers\n", k.name,
+               k.grid.blocks.count(), k.grid.threads.count(), k.blocks_run, k.blocks, 100 * k.warp_efficiency(),
+               k.block_barriers);
     for (const AccessLine& l : k.lines)
-      fmt::print("  {:6} {:6} {:2} bytes  {:9} requests of {:4.1f} lanes  {:6.2f} {} (ideal {:.2f}, worst {}){}  {}\n",
-                 l.shared ? "shared" : "global", name_of(l.op), l.bytes, l.requests, per(l.lanes, l.requests),
-                 per(l.cost, l.requests), l.shared ? "wavefronts" : "sectors", per(l.ideal, l.requests), l.worst,
-                 l.op == MemoryOp::atomic ? fmt::format(", {:.1f} lanes on one address", per(l.same_address, l.requests)) : "",
-                 l.at);
+      fmt::print(
+          "  {:6} {:6} {:2} bytes  {:9} requests of {:4.1f} lanes  {:6.2f} {} (ideal {:.2f}, worst {}){}  {}\n",
+          l.shared ? "shared" : "global", name_of(l.op), l.bytes, l.requests, per(l.lanes, l.requests),
+          per(l.cost, l.requests), l.shared ? "wavefronts" : "sectors", per(l.ideal, l.requests), l.worst,
+          l.op == MemoryOp::atomic ? fmt::format(", {:.1f} lanes on one address", per(l.same_address, l.requests)) : "",
+          l.at);
     for (const KernelResources& r : kernel_resources())
       if (r.kernel == k.name)
         fmt::print("  sm_{}: {} registers, {} bytes spilled, {} bytes static shared\n", r.architecture, r.registers,
@@ -128,7 +150,8 @@ int run_kernel_profile(const KernelProfileOptions& options) {
   const std::vector<std::string> known = known_implementations(job.primitive);
   if (std::find(known.begin(), known.end(), twin) == known.end()) {
     if (std::find(known.begin(), known.end(), job.implementation) != known.end()) {
-      fmt::print(stderr, "duet: {} {} is a library's: its kernels cannot be run here\n", job.primitive, job.implementation);
+      fmt::print(stderr, "duet: {} {} is a library's: its kernels cannot be run here\n", job.primitive,
+                 job.implementation);
       return kCannot;
     }
     throw Error("{} has no implementation '{}'", job.primitive, job.implementation);

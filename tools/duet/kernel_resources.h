@@ -6,7 +6,7 @@
 namespace duet {
 
 struct KernelResources {
-  std::string kernel;  // "softmax_kernel<float, 32, 4>", as KernelProfile::name
+  std::string kernel;    // "softmax_kernel<float, 32, 4>", as KernelProfile::name
   int architecture = 0;  // 90
   int registers = 0, stack_bytes = 0, spill_store_bytes = 0, spill_load_bytes = 0, static_shared_bytes = 0;
 };

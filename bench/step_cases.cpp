@@ -11,6 +11,7 @@
 namespace duet::bench {
 namespace {
 
+constexpr const char* kGraph = "gpu.graph";
 constexpr int kStudied = 21;              // steps whose phases are timed, samples of each part
 constexpr double kPartSample_s = 100e-6;  // a part is repeated until a sample lasts this long
 
@@ -55,16 +56,15 @@ class StepCase final : public BenchCase {
     label = model_.label(), params = model_.attributes(), math = "ieee", pattern = "triad";
     for (const Attribute& a : params)
       if (a.name == "dtype") dtype = a.text();
-    for (const Device device : {Device::cpu, Device::cuda}) {
-      const std::string side = device == Device::cpu ? "cpu" : "gpu";
-      sides.push_back({side, step_job_name(model_, side), device, ""});
-    }
+    for (const char* side : {"cpu", "gpu", kGraph})
+      sides.push_back({side, step_job_name(model_, side), side == std::string("cpu") ? Device::cpu : Device::cuda, ""});
   }
   void prepare(uint64_t seed) override { seed_ = seed; }
   void release() override {}
 
-  std::unique_ptr<Runner> make(const Side&, Context& context, std::string& reason) override {
-    auto step = std::make_unique<Step>(model_, context, Tape::preferences_for(context.device()), seed_);
+  std::unique_ptr<Runner> make(const Side& side, Context& context, std::string& reason) override {
+    const Step::Form form = side.implementation == kGraph ? Step::Form::graph : Step::Form::eager;
+    auto step = std::make_unique<Step>(model_, context, Tape::preferences_for(context.device()), seed_, form);
     if (!step->supported()) {
       reason = step->reason();
       return nullptr;

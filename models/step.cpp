@@ -8,14 +8,15 @@ namespace {
 // Timing repeats a step some 10^5 times on one batch. At a rate that learns, the model would soon know the batch by
 // heart: gradients vanish, logits leave the range that the contracts' tolerances are derived for. At this rate the
 // parameters stay near where they began, and an update is still 50 roundings of a parameter, so that a replay sees it.
-constexpr float kTimedRate = 1e-6f;
+// Adam moves a parameter by about the rate whatever its gradient, so its rate is smaller.
+constexpr float kTimedRate = 1e-6f, kTimedAdamRate = 1e-8f;
 }  // namespace
 
 std::string step_job_name(const Model& model, const std::string& side) {
   return "step/" + model.name() + "/" + side + "/" + model.label();
 }
 
-Step::Step(const Model& model, Context& context, Tape::Preferences preferences, uint64_t seed)
+Step::Step(const Model& model, Context& context, Tape::Preferences preferences, uint64_t seed, Form form)
     : tape_(std::make_unique<Tape>(context, std::move(preferences), seed)) {
   const auto start = std::chrono::steady_clock::now();
   model.train(*tape_);
@@ -29,7 +30,27 @@ Step::Step(const Model& model, Context& context, Tape::Preferences preferences, 
   for (const Tape::Part& p : tape_->parts())
     parts_.push_back({p.job(), p.implementation, tape_->phases()[p.phase], p.problem.flops(), p.problem.bytes()});
   tape_->fill_inputs(seed);
-  tape_->upload(tape_->find("lr"), std::span(&kTimedRate, 1));
+  start_anew();
+  if (form == Form::eager) return;
+  context.enter([&] { tape_->run(); });  // whatever is made at a first call is made before the recording
+  context.synchronize();
+  context.enter([&] {
+    graph_ = record_graph(
+        context,
+        [&] {
+          for (size_t p = 0; p < tape_->phases().size(); ++p) tape_->run_phase(p);
+        },
+        reason_);
+  });
+  start_anew();
+  create_s_ = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+void Step::start_anew() {
+  tape_->reset();
+  const std::string optimiser = tape_->parts().back().problem.name();
+  const float rate = optimiser.starts_with("adam") ? kTimedAdamRate : kTimedRate;
+  tape_->upload(tape_->find("lr"), std::span(&rate, 1));
 }
 
 double Step::flops() const {
@@ -58,7 +79,29 @@ void Step::evict() {
     if (bytes > 0) tape_->context().evict(memory, bytes);
 }
 
-Check Step::replay(uint64_t seed) { return duet::replay(*tape_, seed); }
+// Why one step as a graph differs from one without; "" where it does not. Forward passes are deterministic, and leave
+// room for no other order of summation here: the same plans, the same launches.
+std::string Step::graph_failure() {
+  std::vector<std::vector<double>> eager;
+  for (const bool graph : {false, true}) {
+    start_anew();
+    tape_->context().enter([&] { graph ? run() : tape_->run(); });
+    tape_->context().synchronize();
+    size_t i = 0;
+    for (const auto& [name, var] : tape_->outputs())
+      if (!graph)
+        eager.push_back(tape_->download(var));
+      else if (tape_->download(var) != eager[i++])
+        return "graph: output " + name + " is not that of the same step without a graph";
+  }
+  return "";
+}
+
+Check Step::replay(uint64_t seed) {
+  Check check = duet::replay(*tape_, seed);
+  if (graph_ && check.passed()) check.failure = graph_failure();
+  return check;
+}
 
 std::vector<std::pair<void*, int64_t>> Step::device_inputs() const {
   std::vector<std::pair<void*, int64_t>> list;

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "core/compare.h"
+#include "core/gpu.h"
 #include "models/model.h"
 #include "models/tape.h"
 
@@ -32,16 +33,24 @@ class Step {
     int64_t bytes;  // compulsory traffic
   };
 
+  // eager: the host launches primitive by primitive. graph: recorded once, replayed with one launch a step.
+  enum class Form : uint8_t { eager, graph };
+
   // Builds, plans and allocates; draws inputs and parameters from `seed`. Throws Error on a preference that makes no
-  // sense or a lack of memory.
-  Step(const Model& model, Context& context, Tape::Preferences preferences, uint64_t seed = 1);
+  // sense.
+  Step(const Model& model, Context& context, Tape::Preferences preferences, uint64_t seed = 1, Form form = Form::eager);
 
   bool supported() const { return reason_.empty(); }
-  const std::string& reason() const { return reason_; }  // some primitive is served by none of the preferences
+  // Some primitive is served by none of the preferences, there is too little memory, or no graph can be recorded.
+  const std::string& reason() const { return reason_; }
   double create_s() const { return create_s_; }
 
   // Each enqueues; inside context.enter(). run() is a whole step: counters (dropout's offset) move on by themselves.
-  void run() { tape_->run(); }
+  void run() {
+    if (!graph_) return tape_->run();
+    tape_->begin_step();
+    graph_->replay();
+  }
   void run_phase(size_t phase) {
     if (phase == 0) tape_->begin_step();
     tape_->run_phase(phase);
@@ -61,7 +70,7 @@ class Step {
   // Runs one step primitive by primitive and judges each: its inputs are downloaded before it, its outputs are poisoned
   // where they are not inputs too, and compared with the oracle on sampled slices as they appear. Inputs must still be
   // what the primitive that wrote them left, which finds tensors that overlap and writes out of bounds. A failure names
-  // the primitive.
+  // the primitive. A graph is then held against a step without it: both start anew, and their outputs must agree.
   Check replay(uint64_t seed = 1);
 
   // For the end-to-end scope: what a step takes from the host and gives back.
@@ -70,7 +79,10 @@ class Step {
   Tape& tape() { return *tape_; }
 
  private:
+  void start_anew();
+  std::string graph_failure();
   std::unique_ptr<Tape> tape_;
+  std::unique_ptr<RecordedGraph> graph_;  // goes before the memory that it uses
   std::vector<Part> parts_;
   std::string reason_;
   double create_s_ = 0;

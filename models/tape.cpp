@@ -8,6 +8,7 @@
 namespace duet {
 namespace {
 constexpr int64_t kAlign = 256;  // bytes; kernels may load any parameter by whole vectors
+constexpr int64_t kSliceAlign = 16;
 constexpr const char* kOracle = "oracle";
 }  // namespace
 
@@ -48,7 +49,7 @@ int64_t Tape::stored_bytes(const Value& v) const { return elements(v) * size_of(
 
 Var Tape::declare(Value value) {
   must(false, "add");
-  if (value.home == Home::kept) {
+  if (value.home == Home::kept && value.parent < 0) {
     value.offset = kept_bytes_;
     kept_bytes_ += ceil_div(stored_bytes(value), kAlign) * kAlign;
   }
@@ -71,6 +72,59 @@ Var Tape::input(const std::string& name, DType dtype, Shape shape, Fill fill) {
 
 Var Tape::state(const std::string& name, Shape shape, double value, DType dtype) {
   return declare_named(named_states_, {name, dtype, std::move(shape), Home::kept, Fill::constant(value), true});
+}
+
+Var Tape::constant(const std::string& name, Shape shape, double value, DType dtype) {
+  return declare({name, dtype, std::move(shape), Home::kept, Fill::constant(value), true});
+}
+
+Var Tape::slice(Var parent, int64_t first_element, Shape shape) {
+  const Value& whole = values_[index(parent)];
+  const int64_t count = elements({.name = whole.name, .dtype = whole.dtype, .shape = shape, .home = whole.home});
+  if (first_element < 0 || first_element > elements(whole) - count)
+    throw Error("slice of {}: elements {} to {} are not within its {}", whole.name, first_element,
+                first_element + count, elements(whole));
+  if (first_element * size_of(whole.dtype) % kSliceAlign != 0)
+    throw Error("slice of {}: element {} of {} does not begin at a multiple of {} bytes", whole.name, first_element,
+                name_of(whole.dtype), kSliceAlign);
+  Value part{.name = fmt::format("{}[{}:{}]", whole.name, first_element, first_element + count),
+             .dtype = whole.dtype,
+             .shape = std::move(shape),
+             .home = whole.home};
+  part.parent = whole.parent < 0 ? static_cast<int>(index(parent)) : whole.parent;
+  part.offset = (whole.parent < 0 ? 0 : whole.offset) + first_element * size_of(stored(whole.dtype));
+  return declare(std::move(part));
+}
+
+Var Tape::pieces(const std::string& name, DType dtype, Shape shape) {
+  Value value{.name = name, .dtype = dtype, .shape = std::move(shape), .home = Home::temporary};
+  value.missing = {{0, elements(value)}};
+  return declare(std::move(value));
+}
+
+// What reading or writing a temporary, or a slice of one, means for how long it lives and what of it is there.
+void Tape::use(Value& value, Role role, const std::string& job) {
+  if (value.home != Home::temporary) return;
+  Value& whole = root(value);
+  const int64_t size = size_of(stored(value.dtype)), first = value.parent < 0 ? 0 : value.offset / size;
+  const int64_t last = first + elements(value);
+  if (role != Role::out) {
+    if (whole.first < 0) throw Error("{}: {} was never written", job, value.name);
+    for (const auto& [begin, end] : whole.missing)
+      if (begin < last && first < end)
+        throw Error("{}: elements {} to {} of {} were never written", job, std::max(begin, first), std::min(end, last),
+                    whole.name);
+  } else {
+    std::vector<std::pair<int64_t, int64_t>> left;
+    for (const auto& [begin, end] : whole.missing) {
+      if (begin < std::min(end, first)) left.emplace_back(begin, std::min(end, first));
+      if (std::max(begin, last) < end) left.emplace_back(std::max(begin, last), end);
+    }
+    whole.missing = std::move(left);
+  }
+  const int part = static_cast<int>(parts_.size());
+  if (whole.first < 0) whole.first = part;
+  whole.last = std::max(whole.last, part);
 }
 
 Var Tape::counter(const std::string& name, int64_t stride) {
@@ -142,13 +196,10 @@ Outputs Tape::add(const Problem& problem, std::initializer_list<Var> inputs, Bin
     if (value.dtype != spec.dtype || elements(value) != spec.elements())
       throw Error("{}: tensor {} is {} [{}], but {} is {} [{}]", job, spec.name, name_of(spec.dtype),
                   fmt::join(spec.shape, ", "), value.name, name_of(value.dtype), fmt::join(value.shape, ", "));
-    const int part = static_cast<int>(parts_.size());
-    if (value.home == Home::temporary) {
-      if (value.first < 0 && spec.role == Role::inout) throw Error("{}: {} was never written", job, value.name);
-      if (value.first < 0) value.first = part;
-      value.last = std::max(value.last, part);
-    }
+    if (spec.role != Role::out) use(value, spec.role, job);
   }
+  for (size_t s = 0; s < specs.size(); ++s)  // an output may be an input
+    if (specs[s].role == Role::out) use(values_[index(slots[s])], Role::out, job);
   if (next != inputs.end()) throw Error("{}: {} tensors given, {} expected", job, inputs.size(), next - inputs.begin());
   for (const auto& [slot, var] : outputs)
     if (slot.role != Role::out)
@@ -163,7 +214,7 @@ void Tape::output(const std::string& name, Var var) {
   must(false, "output");
   for (const auto& [known, other] : named_outputs_)
     if (known == name) throw Error("the tape has two outputs named '{}'", name);
-  values_[index(var)].last = INT32_MAX;
+  root(values_[index(var)]).last = INT32_MAX;
   named_outputs_.emplace_back(name, var);
 }
 

@@ -70,6 +70,14 @@ class Tape {
   Var gradients();
   int64_t parameter_count();  // elements of the arena, gaps included
   Var state(const std::string& name, Shape shape, double value, DType dtype = DType::f32);
+  // Read by primitives, written by none, and part of no checkpoint: the state before the first step of a sequence.
+  Var constant(const std::string& name, Shape shape, double value, DType dtype = DType::f32);
+  // A view of consecutive elements of another tensor, such as one step of a sequence or the queries in a packed
+  // projection: no memory of its own, and the parent's lives as long as its views are used. It must begin at a multiple of
+  // 16 bytes, the widest access of a kernel.
+  Var slice(Var parent, int64_t first_element, Shape shape);
+  // A tensor that primitives write by slices, each bound as an output. What was never written cannot be read.
+  Var pieces(const std::string& name, DType dtype, Shape shape);
   // One i32 that grows by `stride` with every step, modulo 2^31, from a start that depends on the tape's seed: the
   // offset of a dropout. An asynchronous upload ahead of the step writes it: no round trip, and a captured graph holds.
   Var counter(const std::string& name, int64_t stride);
@@ -89,7 +97,8 @@ class Tape {
               Var var);  // can be read after the step: its memory is not given to another tensor
 
   // Chooses implementations, makes their plans, packs what is temporary into one arena, sets initial values.
-  // Throws NotServed, naming primitive, case and every reason.
+  // Throws NotServed, naming primitive, case and every reason; or, before anything is allocated, the memory that the step
+  // needs and what there is.
   void plan();
 
   // --- running; nothing is allocated. Inside context.enter(), as sessions --------------------------------------------
@@ -109,9 +118,12 @@ class Tape {
   void upload(Var var, std::span<const T> values) {
     upload(var, values.data(), dtype_of<T>, static_cast<int64_t>(values.size()));
   }
+  void upload(Var var, const void* values, DType dtype, int64_t count);
   std::vector<double> download(Var var) const;
-  void fill_inputs(uint64_t seed);   // every input by its Fill
-  void reset();                      // parameters and state to their initial values, no step done; gradients to NaN
+  void fill_inputs(uint64_t seed);  // every input by its Fill
+  void reset();                     // parameters and state to their initial values, no step done; gradients to NaN
+  uint64_t steps() const { return steps_; }                // done since reset()
+  void continue_after(uint64_t steps) { steps_ = steps; }  // counters go on from there
   void copy_parameters(Tape& from);  // same declarations, same context: an evaluation tape takes over what was trained
 
   // --- what there is -------------------------------------------------------------------------------------------------
@@ -129,8 +141,10 @@ class Tape {
   const std::vector<Part>& parts() const { return parts_; }
   const std::vector<std::string>& phases() const { return phases_; }
   const std::vector<std::pair<std::string, Var>>& named_parameters() const { return named_parameters_; }
+  const std::vector<std::pair<std::string, Var>>& states() const { return named_states_; }
   const std::vector<std::pair<std::string, Var>>& inputs() const { return named_inputs_; }
   const std::vector<std::pair<std::string, Var>>& outputs() const { return named_outputs_; }
+  const std::string& name(Var var) const { return values_[index(var)].name; }
   Tensor tensor(Var var) const;  // its memory; after plan()
   int64_t bytes(Var var) const;  // of that memory
   int64_t memory_bytes() const;  // everything a step holds: arenas, inputs, state, workspaces of plans
@@ -147,10 +161,12 @@ class Tape {
     Shape shape;
     Home home;
     Fill fill = {};
-    bool initial = false;       // has an initial value: a parameter or state
-    int gradient = -1;          // of a parameter: its gradient's number
-    int64_t offset = 0;         // bytes from the start of its home
-    int first = -1, last = -1;  // of a temporary: parts that first write and last read it
+    bool initial = false;                                   // has an initial value: a parameter or state
+    int gradient = -1;                                      // of a parameter: its gradient's number
+    int64_t offset = 0;                                     // bytes from the start of its home
+    int first = -1, last = -1;                              // of a temporary: parts that first write and last read it
+    int parent = -1;                                        // of a slice: whose memory it is; then offset is from there
+    std::vector<std::pair<int64_t, int64_t>> missing = {};  // of pieces: elements [first, last) that nobody has written
   };
   struct Counter {
     Var var;
@@ -163,10 +179,12 @@ class Tape {
   int64_t elements(const Value& value) const;
   DType stored(DType dtype) const { return oracle_ && is_float(dtype) ? DType::f64 : dtype; }
   int64_t stored_bytes(const Value& value) const;
-  void upload(Var var, const void* values, DType dtype, int64_t count);
+  Value& root(Value& value) { return value.parent < 0 ? value : values_[static_cast<size_t>(value.parent)]; }
+  void use(Value& value, Role role, const std::string& job);
   void draw(Var var, uint64_t key);
   void must(bool planned, const char* what) const;
-  void pack_memory();
+  int64_t pack_temporaries();
+  void expect_room(int64_t temporary_bytes) const;
   void choose(Part& part);
 
   Context* context_;

@@ -1,4 +1,5 @@
 // Planning: who computes each primitive, and where each tensor lies.
+#include "core/gpu.h"
 #include "models/arena.h"
 #include "models/oracle_plan.h"
 #include "models/tape.h"
@@ -31,28 +32,43 @@ void Tape::choose(Part& part) {
                   part.problem.label(), reasons);
 }
 
-void Tape::pack_memory() {
+int64_t Tape::pack_temporaries() {
   std::vector<Lifetime> lives;
   std::vector<Value*> temporaries;
   for (Value& v : values_)
-    if (v.home == Home::temporary) {
+    if (v.home == Home::temporary && v.parent < 0) {
       lives.push_back({stored_bytes(v), v.first, v.last});
       temporaries.push_back(&v);
     }
-  const int64_t bytes = pack(lives), flat = parameter_elements_ * size_of(stored(parameter_dtype_));
+  const int64_t bytes = pack(lives);
   for (size_t i = 0; i < lives.size(); ++i) temporaries[i]->offset = lives[i].offset;
-  parameters_ = Buffer(*context_, flat);
-  gradients_ = Buffer(*context_, flat);
-  kept_ = Buffer(*context_, kept_bytes_);
-  temporary_ = Buffer(*context_, bytes);
+  return bytes;
+}
+
+// Refused here the step is a row with its reason; halfway through its arenas it would be a machine out of memory.
+void Tape::expect_room(int64_t temporary_bytes) const {
+  const int64_t flat = parameter_elements_ * size_of(stored(parameter_dtype_));
+  const double needed =
+      2. * static_cast<double>(flat) + static_cast<double>(kept_bytes_) + static_cast<double>(temporary_bytes);
+  const int64_t available = available_bytes(*context_);
+  if (!(needed <= static_cast<double>(available)))
+    throw NotServed(
+        "the step needs {:.0f} bytes ({} parameters, {} gradients, {} inputs and states, {} between primitives; "
+        "workspaces come on top); {} are available on {}",
+        needed, flat, flat, kept_bytes_, temporary_bytes, available, context_->describe());
 }
 
 void Tape::plan() {
   must(false, "plan");
+  const int64_t flat = parameter_elements_ * size_of(stored(parameter_dtype_)), temporary = pack_temporaries();
+  expect_room(temporary);
   context_->enter([&] {
     for (Part& part : parts_) choose(part);
   });
-  pack_memory();
+  parameters_ = Buffer(*context_, flat);
+  gradients_ = Buffer(*context_, flat);
+  kept_ = Buffer(*context_, kept_bytes_);
+  temporary_ = Buffer(*context_, temporary);
   for (Part& part : parts_) {
     part.first_argument = arguments_.size();
     part.range.emplace(part.job());
@@ -78,7 +94,8 @@ Tensor Tape::tensor(Var var) const {
                        : v.home == Home::gradients ? gradients_
                        : v.home == Home::kept      ? kept_
                                                    : temporary_;
-  return {static_cast<char*>(home.data()) + v.offset, stored(v.dtype), Role::inout};
+  const int64_t from = v.parent < 0 ? 0 : values_[static_cast<size_t>(v.parent)].offset;
+  return {static_cast<char*>(home.data()) + from + v.offset, stored(v.dtype), Role::inout};
 }
 
 int64_t Tape::bytes(Var var) const { return stored_bytes(values_[index(var)]); }

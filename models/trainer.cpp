@@ -1,24 +1,47 @@
 #include "models/trainer.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <numeric>
 
-#include "core/philox.h"
-
 namespace duet {
+namespace {
+
+int64_t whole_number(const Checkpoint& checkpoint, const char* key) {
+  const auto found = checkpoint.metadata.find(key);
+  const std::string text = found == checkpoint.metadata.end() ? "" : found->second;
+  const bool digits = !text.empty() && text.size() < 19 && text.find_first_not_of("0123456789") == std::string::npos;
+  if (!digits) throw Error("the checkpoint's metadata {} is '{}'; a whole number is allowed", key, text);
+  return std::stoll(text);
+}
+
+bool finite(const std::vector<double>& values) {
+  return std::all_of(values.begin(), values.end(), [](double v) { return std::isfinite(v); });
+}
+
+}  // namespace
 
 Trainer::Trainer(const Model& model, Context& context, const Tape::Preferences& preferences, uint64_t seed)
-    : context_(&context), train_(context, preferences, seed), evaluate_(context, preferences, seed), seed_(seed) {
+    : context_(&context),
+      train_(context, preferences, seed),
+      evaluate_(context, preferences, seed),
+      model_(model.name()),
+      seed_(seed) {
   model.train(train_), model.evaluate(evaluate_);
   train_.plan(), evaluate_.plan();
   x_of_ = train_.find("x"), label_of_ = train_.find("label"), loss_of_ = train_.find("loss");
   evaluated_x_of_ = evaluate_.find("x"), logits_of_ = evaluate_.find("logits");
+  for (const Tape::Part& part : train_.parts())
+    for (const Var var : part.slots)
+      if (var.id == loss_of_.id) loss_phase_ = part.phase;
   const Shape shape = train_.shape(x_of_);
   batch_ = shape.at(0);
   features_ = std::accumulate(shape.begin() + 1, shape.end(), int64_t{1}, std::multiplies<>());
-  x_.resize(static_cast<size_t>(batch_ * features_));
+  const auto elements = static_cast<size_t>(batch_ * features_);
+  train_.dtype(x_of_) == DType::i32 ? token_.resize(elements) : x_.resize(elements);
   label_.resize(static_cast<size_t>(batch_));
 }
 
@@ -30,25 +53,61 @@ void Trainer::learning_rate(double lr) {
 void Trainer::expect(const Dataset& data) const {
   if (data.features != features_)
     throw Error("the data has {} features a sample, the model {}", data.features, features_);
+  if (data.token.empty() != token_.empty())
+    throw Error("the data has {}, the model takes {}", data.token.empty() ? "numbers" : "tokens",
+                token_.empty() ? "numbers" : "tokens");
 }
 
 void Trainer::gather(const Dataset& data, const std::vector<int64_t>& samples) {
-  for (size_t i = 0; i < samples.size(); ++i) {
-    std::memcpy(x_.data() + static_cast<int64_t>(i) * features_, data.x.data() + samples[i] * features_,
-                static_cast<size_t>(features_) * sizeof(float));
-    label_[i] = data.label[static_cast<size_t>(samples[i])];
+  const auto copy = [&](auto& to, const auto& from, int64_t width) {
+    if (from.empty()) return;
+    for (size_t i = 0; i < samples.size(); ++i)
+      std::memcpy(to.data() + static_cast<int64_t>(i) * width, from.data() + samples[i] * width,
+                  static_cast<size_t>(width) * sizeof from[0]);
+  };
+  copy(x_, data.x, features_), copy(token_, data.token, features_), copy(label_, data.label, 1);
+}
+
+void Trainer::upload_x(Tape& tape, Var var) const {
+  token_.empty() ? tape.upload(var, std::span<const float>(x_)) : tape.upload(var, std::span<const int32_t>(token_));
+}
+void Trainer::upload_labels() {
+  if (train_.dtype(label_of_) == DType::i32) return train_.upload(label_of_, std::span<const int32_t>(label_));
+  const std::vector<float> targets(label_.begin(), label_.end());
+  train_.upload(label_of_, std::span<const float>(targets));
+}
+
+// The loss is read before the backward pass, so that a bad one spoils nothing.
+double Trainer::step() {
+  train_.begin_step();
+  for (size_t p = 0; p <= loss_phase_; ++p) train_.run_phase(p);
+  const double loss = train_.download(loss_of_)[0];
+  ++steps_;
+  if (!std::isfinite(loss)) return loss;
+  for (size_t p = loss_phase_ + 1; p < train_.phases().size(); ++p) train_.run_phase(p);
+  return loss;
+}
+
+// The first tensor that is not finite: an input, a parameter, or what the forward pass makes of them.
+std::string Trainer::culprit() {
+  for (const auto* list : {&train_.inputs(), &train_.named_parameters()})
+    for (const auto& [name, var] : *list)
+      if (!finite(train_.download(var))) return name;
+  for (size_t i = 0; i < train_.parts().size() && train_.parts()[i].phase <= loss_phase_; ++i) {
+    train_.run_part(i);
+    const Tape::Part& part = train_.parts()[i];
+    const std::vector<TensorSpec> specs = part.problem.tensors();
+    for (size_t s = 0; s < specs.size(); ++s)
+      if (specs[s].role != Role::in && !finite(train_.download(part.slots[s])))
+        return fmt::format("{} of {} {}", specs[s].name, part.problem.name(), part.problem.label());
   }
+  return "loss";
 }
 
 double Trainer::epoch(const Dataset& data) {
   expect(data);
   if (data.size() < batch_) throw Error("{} samples are fewer than the batch of {}", data.size(), batch_);
-  std::vector<int64_t> order(static_cast<size_t>(data.size()));
-  std::iota(order.begin(), order.end(), int64_t{0});
-  const uint64_t key = (seed_ << 16) + static_cast<uint64_t>(++epochs_);
-  for (size_t i = order.size(); i > 1; --i)  // Fisher and Yates; Philox, so that the order is the same everywhere
-    std::swap(order[i - 1], order[static_cast<size_t>(uint64_t{philox_bits(i, key)} * i >> 32)]);
-
+  const std::vector<int64_t> order = shuffled(data.size(), (seed_ << 16) + static_cast<uint64_t>(++epochs_));
   double sum = 0;
   const int64_t batches = data.size() / batch_;
   std::vector<int64_t> samples(static_cast<size_t>(batch_));
@@ -56,14 +115,13 @@ double Trainer::epoch(const Dataset& data) {
     for (int64_t b = 0; b < batches; ++b) {
       std::copy_n(order.begin() + b * batch_, batch_, samples.begin());
       gather(data, samples);
-      train_.upload(x_of_, std::span<const float>(x_));
-      train_.upload(label_of_, std::span<const int32_t>(label_));
-      train_.run();
-      const double loss = train_.download(loss_of_)[0];
-      ++steps_;
+      upload_x(train_, x_of_), upload_labels();
+      const double loss = step();
       if (!std::isfinite(loss))
-        throw Error("the loss is {} in step {} (epoch {}, batch {}): a lower learning rate may help",
-                    std::isnan(loss) ? "NaN" : "infinite", steps_, epochs_, b + 1);
+        throw Error(
+            "the loss is {} in step {} (epoch {}, batch {}), where {} is the first tensor that is not finite: a "
+            "lower learning rate may help",
+            std::isnan(loss) ? "NaN" : "infinite", steps_, epochs_, b + 1, culprit());
       sum += loss;
     }
   });
@@ -73,23 +131,79 @@ double Trainer::epoch(const Dataset& data) {
 double Trainer::accuracy(const Dataset& data) {
   expect(data);
   evaluate_.copy_parameters(train_);
-  const int64_t classes = evaluate_.shape(logits_of_).at(1);
+  const bool binary = train_.dtype(label_of_) != DType::i32;
+  const int64_t classes = binary ? 1 : evaluate_.shape(logits_of_).at(1);
   int64_t right = 0;
   context_->enter([&] {
     std::vector<int64_t> samples(static_cast<size_t>(batch_));
     for (int64_t first = 0; first < data.size(); first += batch_) {
       for (int64_t i = 0; i < batch_; ++i) samples[static_cast<size_t>(i)] = std::min(first + i, data.size() - 1);
       gather(data, samples);
-      evaluate_.upload(evaluated_x_of_, std::span<const float>(x_));
+      upload_x(evaluate_, evaluated_x_of_);
       evaluate_.run();
       const std::vector<double> logits = evaluate_.download(logits_of_);
       for (int64_t i = 0; i < std::min(batch_, data.size() - first); ++i) {
         const auto row = logits.begin() + i * classes;
-        right += std::max_element(row, row + classes) - row == data.label[static_cast<size_t>(first + i)];
+        const int64_t told = binary ? row[0] > 0 : std::max_element(row, row + classes) - row;
+        right += told == data.label[static_cast<size_t>(first + i)];
       }
     }
   });
   return data.size() ? static_cast<double>(right) / static_cast<double>(data.size()) : 0;
+}
+
+// --- checkpoints -----------------------------------------------------------------------------------------------------
+
+std::vector<std::pair<std::string, Var>> Trainer::lasting() const {
+  std::vector<std::pair<std::string, Var>> all = train_.named_parameters();
+  all.insert(all.end(), train_.states().begin(), train_.states().end());
+  return all;
+}
+
+Checkpoint Trainer::checkpoint() const {
+  Checkpoint c;
+  c.metadata = {{"model", model_},
+                {"seed", std::to_string(seed_)},
+                {"epochs", std::to_string(epochs_)},
+                {"steps", std::to_string(steps_)}};
+  for (const auto& [name, var] : lasting()) {
+    Checkpoint::Entry& entry = c.tensors[name];
+    entry.dtype = train_.dtype(var), entry.shape = train_.shape(var);
+    const std::vector<double> values = train_.download(var);
+    entry.bytes.resize(values.size() * static_cast<size_t>(size_of(entry.dtype)));
+    for (size_t i = 0; i < values.size(); ++i)
+      store_double(entry.bytes.data(), entry.dtype, static_cast<int64_t>(i), values[i]);
+  }
+  return c;
+}
+
+void Trainer::restore(const Checkpoint& c) {
+  const auto made_by = c.metadata.find("model");
+  if (made_by == c.metadata.end() || made_by->second != model_)
+    throw Error("the checkpoint is of model '{}', not of {}", made_by == c.metadata.end() ? "" : made_by->second,
+                model_);
+  const int64_t seed = whole_number(c, "seed"), epochs = whole_number(c, "epochs"), steps = whole_number(c, "steps");
+  if (static_cast<uint64_t>(seed) != seed_)
+    throw Error("the checkpoint was trained with seed {}, not {}: other samples would be in the test", seed, seed_);
+  const auto tensors = lasting();
+  for (const auto& [name, var] : tensors) {
+    const auto found = c.tensors.find(name);
+    if (found == c.tensors.end()) throw Error("the checkpoint has no tensor {}", name);
+    if (found->second.dtype != train_.dtype(var) || found->second.shape != train_.shape(var))
+      throw Error("the checkpoint's tensor {} is {} [{}], the model's {} [{}]", name, name_of(found->second.dtype),
+                  fmt::join(found->second.shape, ", "), name_of(train_.dtype(var)), fmt::join(train_.shape(var), ", "));
+  }
+  for (const auto& [name, entry] : c.tensors)
+    if (std::none_of(tensors.begin(), tensors.end(), [&](const auto& t) { return t.first == name; }))
+      throw Error("the checkpoint's tensor {} is none of the model's", name);
+
+  for (const auto& [name, var] : tensors) {
+    const Checkpoint::Entry& entry = c.tensors.at(name);
+    train_.upload(var, entry.bytes.data(), entry.dtype,
+                  static_cast<int64_t>(entry.bytes.size()) / size_of(entry.dtype));
+  }
+  epochs_ = epochs, steps_ = steps;
+  train_.continue_after(static_cast<uint64_t>(steps));
 }
 
 }  // namespace duet

@@ -1,7 +1,10 @@
 // Learning for real: a model's training tape over a data set, and its evaluation tape, where nothing is random.
+// A model with whole-number labels is a classifier by the largest logit; one with floating labels decides between 0 and 1
+// by the sign of its only logit.
 #pragma once
 #include <vector>
 
+#include "models/checkpoint.h"
 #include "models/data/dataset.h"
 #include "models/model.h"
 #include "models/tape.h"
@@ -15,24 +18,42 @@ class Trainer {
 
   void learning_rate(double lr);
   // One pass in shuffled order, the last incomplete batch left out; returns the mean loss. Throws Error on samples
-  // of another size than the model's, fewer samples than a batch, and a loss that is no longer finite, with its step.
+  // of another size than the model's, fewer samples than a batch, and a loss that is no longer finite, with its step and
+  // the first tensor that is not: parameters and optimiser are then still those of the step before.
   double epoch(const Dataset& data);
-  double accuracy(const Dataset& data);  // share of samples whose largest logit is the label's
+  double accuracy(const Dataset& data);  // share of samples that are told right
   int64_t batch() const { return batch_; }
+  int64_t features() const { return features_; }         // of a sample
+  bool takes_tokens() const { return !token_.empty(); }  // else numbers
   int64_t steps() const { return steps_; }
+  int64_t epochs() const { return epochs_; }
   const Tape& tape() const { return train_; }
+
+  // Parameters, the optimiser's state, and how far the training is: what restore() needs to go on as if it had not
+  // stopped, bit for bit where the implementations are deterministic.
+  Checkpoint checkpoint() const;
+  // Throws Error, naming model, seed or tensor, where the checkpoint is not one of this model or this seed; then nothing
+  // has changed.
+  void restore(const Checkpoint& checkpoint);
 
  private:
   void expect(const Dataset& data) const;
-  void gather(const Dataset& data, const std::vector<int64_t>& samples);  // into x_ and label_
+  void gather(const Dataset& data, const std::vector<int64_t>& samples);  // into x_, token_ and label_
+  void upload_x(Tape& tape, Var var) const;
+  void upload_labels();
+  double step();
+  std::string culprit();
+  std::vector<std::pair<std::string, Var>> lasting() const;
 
   Context* context_;
   Tape train_, evaluate_;
+  std::string model_;
   uint64_t seed_;
+  size_t loss_phase_ = 0;  // the first after which the loss is there
   int64_t batch_ = 0, features_ = 0, steps_ = 0, epochs_ = 0;
   Var x_of_, label_of_, loss_of_, evaluated_x_of_, logits_of_;
   std::vector<float> x_;
-  std::vector<int32_t> label_;
+  std::vector<int32_t> token_, label_;
 };
 
 }  // namespace duet

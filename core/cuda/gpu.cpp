@@ -11,6 +11,7 @@
 #include "core/cuda/nvml.h"
 #include "core/cuda/versions.h"
 #include "core/error.h"
+#include "core/machine.h"
 
 namespace duet {
 namespace {
@@ -74,6 +75,17 @@ bool gpu_info(Context& context, GpuInfo& info) {
   info.memory_bytes = gpu->memory_bytes();
   info.l2_bytes = gpu->l2_bytes();
   return true;
+}
+
+int64_t available_bytes(Context& context) {
+  auto* gpu = dynamic_cast<cuda::GpuContext*>(&context);
+  return gpu ? gpu->available_bytes() : read_machine_state().available_bytes;
+}
+
+std::unique_ptr<RecordedGraph> record_graph(Context& context, const std::function<void()>& run, std::string& reason) {
+  if (auto* gpu = dynamic_cast<cuda::GpuContext*>(&context)) return gpu->record(run, reason);
+  reason = context.describe() + " has no graphs";
+  return nullptr;
 }
 
 std::vector<std::pair<std::string, std::string>> gpu_build_versions() {

@@ -64,6 +64,17 @@ std::string GpuContext::describe() const {
                      memory_bytes_ / 1e9);
 }
 
+int64_t GpuContext::available_bytes() const {
+  size_t free = 0, total = 0;
+  DUET_CUDA(cudaMemGetInfo(&free, &total));
+  cudaMemPool_t pool{};
+  DUET_CUDA(cudaDeviceGetDefaultMemPool(&pool, device_));
+  uint64_t reserved = 0, used = 0;
+  DUET_CUDA(cudaMemPoolGetAttribute(pool, cudaMemPoolAttrReservedMemCurrent, &reserved));
+  DUET_CUDA(cudaMemPoolGetAttribute(pool, cudaMemPoolAttrUsedMemCurrent, &used));
+  return static_cast<int64_t>(free + reserved - used);
+}
+
 void* GpuContext::allocate(int64_t bytes) {
   require_alive();
   if (bytes < 0) throw Error("allocation of {} bytes", bytes);
@@ -147,20 +158,41 @@ void GpuContext::evict(const void*, int64_t) {
 }
 
 // Records `times` runs into state_->graph without executing them. False: run() does what a capture does not allow.
-bool GpuContext::capture(const std::function<void()>& run, int times) {
+bool GpuContext::capture(const std::function<void()>& run, int times, std::string& reason) {
   DUET_CUDA(cudaStreamBeginCapture(stream(), cudaStreamCaptureModeThreadLocal));
   bool complete = true;
   try {
     for (int i = 0; i < times; ++i) state_->counted(run);
-  } catch (...) {  // run again without the capture, it says for itself what is wrong
-    complete = false;
+  } catch (const std::exception& e) {  // run again without the capture, it says for itself what is wrong
+    complete = false, reason = e.what();
   }
   Graph graph;
-  if (cudaStreamEndCapture(stream(), graph.out()) != cudaSuccess || !graph.get()) complete = false;
+  const cudaError_t status = cudaStreamEndCapture(stream(), graph.out());
+  if (status != cudaSuccess || !graph.get()) {
+    if (complete) reason = cudaGetErrorString(status);
+    complete = false;
+  }
   cudaGetLastError();
   state_->graph = GraphExec();
   if (complete) DUET_CUDA(cudaGraphInstantiate(state_->graph.out(), graph.get(), 0));
   return complete;
+}
+
+std::unique_ptr<RecordedGraph> GpuContext::record(const std::function<void()>& run, std::string& reason) {
+  struct Recorded final : RecordedGraph {
+    GraphExec graph;
+    cudaStream_t stream;
+    void replay() override { DUET_CUDA(cudaGraphLaunch(graph.get(), stream)); }
+  };
+  require_alive();
+  auto recorded = std::make_unique<Recorded>();
+  recorded->stream = stream();
+  if (capture(run, 1, reason)) {
+    recorded->graph = std::move(state_->graph);
+    return recorded;
+  }
+  reason = "cannot be recorded as a graph: " + reason;
+  return nullptr;
 }
 
 // As many runs as fit into the launch queue go one by one; the rest is one graph.
@@ -171,7 +203,8 @@ void GpuContext::enqueue_batch(const std::function<void()>& run, int batch) {
   for (int i = 0; i < direct; ++i) s.counted(run);
   const int left = batch - direct;
   if (left == 0) return;
-  if (s.calls_per_run * batch <= kQueue || !capture(run, left))
+  std::string reason;
+  if (s.calls_per_run * batch <= kQueue || !capture(run, left, reason))
     for (int i = 0; i < left; ++i) run();
   else
     DUET_CUDA(cudaGraphLaunch(s.graph.get(), stream()));

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "core/context.h"
+#include "core/gpu.h"
 
 struct cublasContext;
 struct cublasLtContext;
@@ -38,6 +39,10 @@ class GpuContext final : public Context {
   const std::string& name() const { return name_; }
   std::string pci_bus() const;  // "00000000:01:00.0", as NVML knows it
 
+  int64_t available_bytes() const;  // free on the device, or kept by the pool for the next allocation
+  // See record_graph() in core/gpu.h.
+  std::unique_ptr<RecordedGraph> record(const std::function<void()>& run, std::string& reason);
+
   Device device() const override { return kDevice; }
   std::string describe() const override;
 
@@ -58,7 +63,7 @@ class GpuContext final : public Context {
 
  private:
   struct State;  // stream, events, pool, the blocker's flag
-  bool capture(const std::function<void()>& run, int times);
+  bool capture(const std::function<void()>& run, int times, std::string& reason);
   void enqueue_batch(const std::function<void()>& run, int batch);
 
   int device_ = 0, multiprocessors_ = 0, capability_ = 0;

@@ -2,6 +2,7 @@
 #include "core/gpu.h"
 
 #include "core/build_info.h"
+#include "core/machine.h"
 
 namespace duet {
 
@@ -13,6 +14,11 @@ std::unique_ptr<Context> open_gpu(std::string& reason) {
 
 bool gpu_info(Context&, GpuInfo&) { return false; }
 std::vector<std::pair<std::string, std::string>> gpu_build_versions() { return {}; }
+int64_t available_bytes(Context&) { return read_machine_state().available_bytes; }
+std::unique_ptr<RecordedGraph> record_graph(Context& context, const std::function<void()>&, std::string& reason) {
+  reason = context.describe() + " has no graphs";
+  return nullptr;
+}
 std::vector<Ceiling> measure_gpu_ceilings(Context&, bool) { return {}; }
 
 }  // namespace duet

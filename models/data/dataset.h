@@ -1,4 +1,4 @@
-// Labelled samples on the host.
+// Labelled samples on the host: numbers, such as pixels, or tokens.
 #pragma once
 #include <cstdint>
 #include <vector>
@@ -8,11 +8,19 @@ namespace duet {
 struct Dataset {
   int64_t features = 0;        // of a sample
   int classes = 0;             // labels are 0 .. classes - 1
-  std::vector<float> x;        // (size, features), 0 to 1
+  std::vector<float> x;        // (size, features), pixels 0 to 1; or
+  std::vector<int32_t> token;  // (size, features)
   std::vector<int32_t> label;  // (size)
   int64_t size() const { return static_cast<int64_t>(label.size()); }
 };
 
-constexpr int64_t kDigitSide = 28, kDigitPixels = kDigitSide * kDigitSide;  // MNIST's format
+std::vector<int64_t> shuffled(int64_t n, uint64_t key);  // 0 .. n - 1, in the same order on every machine
+
+// Moves a share of the samples, chosen by the seed, into a set of their own: at least one, and at least one stays.
+// Throws Error where there are fewer than two.
+Dataset split_off(Dataset& data, double share, uint64_t seed);
+
+constexpr int64_t kDigitSide = 28, kDigitPixels = kDigitSide * kDigitSide;                // MNIST's format
+constexpr int64_t kImageSide = 32, kImagePixels = kImageSide * kImageSide, kColours = 3;  // CIFAR-10's
 
 }  // namespace duet

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <numbers>
 
-#include "core/philox.h"
+#include "models/data/dice.h"
 
 namespace duet {
 namespace {
@@ -53,16 +53,6 @@ const std::array<std::vector<Glyph>, 10>& glyphs() {  // the ways to write each 
   }};
   return all;
 }
-
-class Dice {  // numbers in the order they are asked for
- public:
-  Dice(uint64_t seed, int64_t sample) : key_(seed), next_(static_cast<uint64_t>(sample) << 12) {}
-  double uniform(double lo, double hi) { return lo + (hi - lo) * (philox_bits(next_++, key_) + 0.5) * 0x1p-32; }
-  size_t below(size_t n) { return static_cast<size_t>(uniform(0, static_cast<double>(n))); }
-
- private:
-  uint64_t key_, next_;
-};
 
 // The unit square to pixels: the glyph's middle goes near the image's middle.
 struct Affine {
@@ -121,7 +111,7 @@ void draw_digit(int digit, Dice& dice, float* image) {
 }  // namespace
 
 Dataset draw_digits(int64_t count, uint64_t seed) {
-  Dataset data{.features = kDigitPixels, .classes = 10, .x = {}, .label = {}};
+  Dataset data{.features = kDigitPixels, .classes = 10, .x = {}, .token = {}, .label = {}};
   data.x.resize(static_cast<size_t>(count * kDigitPixels));
   for (int64_t i = 0; i < count; ++i) {
     Dice dice(seed, i);

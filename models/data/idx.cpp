@@ -73,7 +73,7 @@ Dataset read_mnist(const std::string& folder, bool training) {
     throw Error("{}: {} labels for {} images", label_path, labels.shape[0], images.shape[0]);
   if (labels.shape[0] == 0) throw Error("{}: 0 samples; at least 1 is needed", image_path);
 
-  Dataset data{.features = kDigitPixels, .classes = kDigits, .x = {}, .label = {}};
+  Dataset data{.features = kDigitPixels, .classes = kDigits, .x = {}, .token = {}, .label = {}};
   data.x.reserve(images.bytes.size());
   for (const uint8_t v : images.bytes) data.x.push_back(static_cast<float>(v) / 255);
   for (size_t i = 0; i < labels.bytes.size(); ++i) {

@@ -9,15 +9,20 @@
 
 #include "core/cpu_context.h"
 #include "core/gpu.h"
+#include "core/new_file.h"
+#include "models/data/cifar.h"
 #include "models/data/digits.h"
 #include "models/data/idx.h"
+#include "models/data/images.h"
+#include "models/data/points.h"
+#include "models/data/reviews.h"
 #include "models/trainer.h"
 
 namespace duet {
 namespace {
 
 constexpr int kUnsupported = 77;
-constexpr int64_t kDrawnTraining = 8000, kDrawnTest = 2000;
+constexpr int64_t kDrawnTraining = 9000, kDrawnTest = 2000;
 
 std::unique_ptr<Context> open(const TrainOptions& options, std::string& reason) {
   if (options.device == "gpu") return open_gpu(reason);
@@ -36,34 +41,121 @@ void expect_known(const Tape::Preferences& preferences) {
 }
 
 struct Split {
-  Dataset training, test;
+  Dataset training, validation, test;
   std::string what;
 };
-Split load(const TrainOptions& options) {
-  if (!options.data.empty()) return {read_mnist(options.data, true), read_mnist(options.data, false), options.data};
-  // Two streams of one seed: no sample of the test is a sample of the training.
-  return {draw_digits(kDrawnTraining, options.seed << 1), draw_digits(kDrawnTest, options.seed << 1 | 1),
-          "drawn digits"};
+
+// What there is for models that take samples of this size.
+struct Source {
+  int64_t features;
+  const char* drawn;
+  Dataset (*draw)(int64_t count, uint64_t seed);
+  Dataset (*read)(const std::string& folder, bool training);  // null: no such files
+};
+constexpr Source kSources[] = {{kDigitPixels, "drawn digits", draw_digits, read_mnist},
+                               {kColours * kImagePixels, "drawn images", draw_images, read_cifar},
+                               {kPointFeatures, "drawn points", draw_points, nullptr}};
+
+// Two streams of one seed: no sample of the test is a sample of the training.
+template <class Draw>
+Split drawn(uint64_t seed, const char* what, const Draw& draw) {
+  return {draw(kDrawnTraining, seed << 1), {}, draw(kDrawnTest, seed << 1 | 1), what};
 }
+
+Split whole(const TrainOptions& options, const Trainer& trainer) {
+  const Error none("--data {}: there is no reader of files for model {}", options.data, options.model);
+  const int64_t features = trainer.features();
+  if (trainer.takes_tokens()) {
+    if (!options.data.empty()) throw none;
+    return drawn(options.seed, "drawn reviews",
+                 [&](int64_t count, uint64_t seed) { return draw_reviews(count, features, seed); });
+  }
+  for (const Source& source : kSources) {
+    if (source.features != features) continue;
+    if (options.data.empty()) return drawn(options.seed, source.drawn, source.draw);
+    if (!source.read) throw none;
+    return {source.read(options.data, true), {}, source.read(options.data, false), options.data};
+  }
+  throw Error("model {} takes {} features a sample, and there are no such data", options.model, features);
+}
+
+Split load(const TrainOptions& options, const Trainer& trainer) {
+  Split all = whole(options, trainer);
+  all.validation = split_off(all.training, options.validation, options.seed);
+  return all;
+}
+
+class Learning {
+ public:
+  Learning(const TrainOptions& options, Trainer& trainer, const Split& data)
+      : options_(options),
+        trainer_(trainer),
+        data_(data),
+        best_(trainer.accuracy(data.validation)),
+        kept_(trainer.checkpoint()) {}
+
+  void run() {
+    int64_t waited = 0;
+    while (trainer_.epochs() < options_.epochs && (options_.patience == 0 || waited < options_.patience))
+      waited = epoch() ? 0 : waited + 1;
+    if (trainer_.epochs() < options_.epochs) fmt::print("no better for {} epoch(s): stopped\n", waited);
+    trainer_.restore(kept_);
+    fmt::print("test accuracy {:.2f} % with the parameters of epoch {}\n", 100 * trainer_.accuracy(data_.test),
+               trainer_.epochs());
+  }
+
+ private:
+  // Whether it was the best so far.
+  bool epoch() {
+    const auto start = std::chrono::steady_clock::now();
+    const double loss = learn();
+    const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    const double accuracy = trainer_.accuracy(data_.validation);
+    const bool better = accuracy > best_;
+    const auto samples = static_cast<double>(data_.training.size() / trainer_.batch() * trainer_.batch());
+    fmt::print("epoch {:2}  loss {:.4f}  validation accuracy {:.2f} %  {:.2f} s  {:.0f} samples/s\n", trainer_.epochs(),
+               loss, 100 * accuracy, seconds, samples / std::max(seconds, 1e-9));
+    std::fflush(stdout);
+    if (!better) return false;
+    best_ = accuracy, kept_ = trainer_.checkpoint();
+    if (!options_.checkpoint.empty()) write_checkpoint(options_.checkpoint, kept_), written_ = trainer_.epochs();
+    return true;
+  }
+  double learn() {
+    try {
+      return trainer_.epoch(data_.training);
+    } catch (const Error& e) {
+      if (written_ == 0) throw;
+      throw Error("{}; {} holds epoch {}", e.what(), options_.checkpoint, written_);
+    }
+  }
+
+  const TrainOptions& options_;
+  Trainer& trainer_;
+  const Split& data_;
+  double best_;
+  Checkpoint kept_;
+  int64_t written_ = 0;
+};
 
 void learn(const TrainOptions& options, const Model& model, Context& context) {
   expect_known(options.preferences);
+  if (!options.checkpoint.empty()) NewFile(options.checkpoint);  // a folder that is not writable, now rather than later
   const Tape::Preferences preferences =
       options.preferences.empty() ? Tape::preferences_for(context.device()) : options.preferences;
   Trainer trainer(model, context, preferences, options.seed);
+  if (!options.resume.empty()) try {
+      trainer.restore(read_checkpoint(options.resume));
+    } catch (const Error& e) {
+      throw Error("--resume {}: {}", options.resume, e.what());
+    }
+  if (trainer.epochs() >= options.epochs)
+    throw Error("--epochs {}: the checkpoint has {} already", options.epochs, trainer.epochs());
   if (options.lr) trainer.learning_rate(*options.lr);
-  const Split data = load(options);
-  fmt::print("{} {} on {}; {}: {} samples to train on, {} to test\n", model.name(), model.label(), context.describe(),
-             data.what, data.training.size(), data.test.size());
-  for (int64_t epoch = 1; epoch <= options.epochs; ++epoch) {
-    const auto start = std::chrono::steady_clock::now();
-    const double loss = trainer.epoch(data.training);
-    const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-    const auto samples = static_cast<double>(data.training.size() / trainer.batch() * trainer.batch());
-    fmt::print("epoch {:2}  loss {:.4f}  test accuracy {:.2f} %  {:.2f} s  {:.0f} samples/s\n", epoch, loss,
-               100 * trainer.accuracy(data.test), seconds, samples / std::max(seconds, 1e-9));
-    std::fflush(stdout);
-  }
+  const Split data = load(options, trainer);
+  fmt::print("{} {} on {}; {}: {} samples to train on, {} to validate, {} to test\n", model.name(), model.label(),
+             context.describe(), data.what, data.training.size(), data.validation.size(), data.test.size());
+  Learning(options, trainer, data).run();
 }
 
 }  // namespace
@@ -72,6 +164,9 @@ int run_train(const TrainOptions& options) {
   Model model = find_model(options.model);
   if (options.batch) model = model.with("batch", std::to_string(*options.batch));
   if (options.epochs < 1) throw Error("--epochs {}; 1 or more is allowed", options.epochs);
+  if (options.patience < 0) throw Error("--patience {}; 0 or more is allowed", options.patience);
+  if (!(options.validation > 0 && options.validation < 1))
+    throw Error("--validation {}; a share above 0 and below 1 is allowed", options.validation);
   if (options.lr && !(*options.lr > 0 && std::isfinite(*options.lr)))
     throw Error("--lr {}; a finite number above 0 is allowed", *options.lr);
   std::string reason;
@@ -90,15 +185,31 @@ int run_train(const TrainOptions& options) {
 
 void add_train(CLI::App& app) {
   const auto options = std::make_shared<TrainOptions>();
-  CLI::App* train = app.add_subcommand("train", "train a model and print loss and test accuracy by epoch");
-  train->add_option("model", options->model, "name of the model, such as mlp")->required();
-  train->add_option("--data", options->data, "folder with MNIST's IDX files; without it digits are drawn");
-  train->add_option("--epochs", options->epochs, "passes over the data")->capture_default_str();
+  CLI::App* train =
+      app.add_subcommand("train", "train a model; print loss and validation accuracy by epoch, then test accuracy");
+  train
+      ->add_option("model", options->model,
+                   "mlp, mnist_cnn (28x28 digits), lenet, cifar_cnn (32x32 colour images), bilstm (reviews) or toy")
+      ->required();
+  train->add_option("--data", options->data,
+                    "folder with MNIST's IDX files or CIFAR-10's binary files, as the model takes them; without it "
+                    "samples are drawn");
+  train->add_option("--epochs", options->epochs, "passes over the data, those of a checkpoint included")
+      ->capture_default_str();
+  train->add_option("--validation", options->validation, "share of the training samples that only judges epochs")
+      ->capture_default_str();
+  train
+      ->add_option("--patience", options->patience,
+                   "stop after so many epochs without a better validation accuracy; 0: never")
+      ->capture_default_str();
+  train->add_option("--checkpoint", options->checkpoint,
+                    "file (safetensors) for parameters and optimiser, written after each better epoch");
+  train->add_option("--resume", options->resume, "checkpoint to go on from, of the same model and seed");
   train->add_option("--batch", options->batch, "samples of a step");
-  train->add_option("--lr", options->lr, "learning rate; the model's own reaches 95 % in 3 epochs");
+  train->add_option("--lr", options->lr, "learning rate, the model's own by default; a checkpoint brings its own");
   train->add_option("--device", options->device, "cpu or gpu")->capture_default_str();
   train->add_option("--threads", options->threads, "threads of the CPU; all by default");
-  train->add_option("--seed", options->seed, "of initial parameters, dropout, order and drawn digits")
+  train->add_option("--seed", options->seed, "of initial parameters, dropout, order, validation and drawn samples")
       ->capture_default_str()
       ->check(CLI::NonNegativeNumber);
   train

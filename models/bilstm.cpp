@@ -1,0 +1,97 @@
+#include "models/bilstm.h"
+
+#include "models/layers.h"
+#include "ops/embedding/embedding.h"
+#include "ops/memory/permute.h"
+#include "ops/recurrent/recurrent.h"
+
+namespace duet {
+namespace {
+
+// Shapes: x (B, T) tokens, embedded (B, T, 16), the LSTM's input (T, B, 16) and last states (2, B, 32), head's input (B, 64).
+struct Layers {
+  const BiLstm& m;
+  Tape& tape;
+  const int64_t B = m.batch, T = m.T;
+  const Embedding embedding{.B = B, .T = T, .V = m.kWords, .C = m.kFeatures, .dtype = m.dtype, .position = false};
+  // Sequences first to steps first, and directions first to sequences first: rows that change places.
+  const Permute to_steps{.B = 1, .T = B, .H = T, .D = m.kFeatures, .dtype = m.dtype};
+  const Permute to_rows{.B = 1, .T = 2, .H = B, .D = m.kUnits, .dtype = m.dtype};
+  const Var table = tape.parameter("embedding.weight", {m.kWords, m.kFeatures}, Fill::normal(0, 1), m.dtype);
+  const Var w = tape.parameter("lstm.weight", {2 * 4 * m.kUnits, m.kFeatures}, default_init(m.kUnits), m.dtype);
+  const Var r = tape.parameter("lstm.recurrent", {2 * 4 * m.kUnits, m.kUnits}, default_init(m.kUnits), m.dtype);
+  const Var bias = tape.parameter("lstm.bias", {2 * 4 * m.kUnits}, default_init(m.kUnits), m.dtype);
+  LinearLayer head{tape, "fc", {.n = B, .in = 2 * m.kUnits, .out = 1, .dtype = m.dtype}};
+  const Var none = tape.constant("no state", {2, B, m.kUnits}, 0, m.dtype);  // h and c before the first step
+
+  Lstm lstm() const {
+    Lstm p;
+    p.T = T, p.B = B, p.I = m.kFeatures, p.H = m.kUnits, p.bidirectional = true, p.dtype = m.dtype;
+    return p;
+  }
+  LstmBackward lstm_backward() const {
+    LstmBackward p;
+    p.T = T, p.B = B, p.I = m.kFeatures, p.H = m.kUnits, p.bidirectional = true, p.dtype = m.dtype;
+    return p;
+  }
+
+  Var steps = {}, y = {}, reserve = {};
+  Var forward(Var token) {
+    steps = tape.add(to_steps, {tape.add(embedding, {token, table})});
+    const Outputs out = tape.add(lstm(), {steps, w, r, bias, none, none});
+    y = out[Lstm::y], reserve = out[Lstm::reserve];
+    return head.forward(tape.add(to_rows, {out[Lstm::hT]}));
+  }
+
+  void backward(Var token, Var dlogits) {
+    Permute to_directions = to_rows, to_sequences = to_steps;
+    to_directions.inverse = to_sequences.inverse = true;
+    // The head reads the last states alone: y has no gradient of its own.
+    const Var nothing = tape.constant("no gradient", {T, B, 2 * m.kUnits}, 0, m.dtype);
+    const Var dlast = tape.add(to_directions, {head.backward(dlogits)});
+    const Outputs d = tape.add(lstm_backward(), {steps, w, r, none, none, y, reserve, nothing, dlast, none},
+                               {{LstmBackward::dw, tape.gradient(w)},
+                                {LstmBackward::dr, tape.gradient(r)},
+                                {LstmBackward::dbias, tape.gradient(bias)}});
+    const EmbeddingBackward scatter{
+        .B = B, .T = T, .V = m.kWords, .C = m.kFeatures, .dtype = m.dtype, .position = false};
+    tape.add(scatter, {token, tape.add(to_sequences, {d[LstmBackward::dx]})},
+             {{EmbeddingBackward::dtable, tape.gradient(table)}});
+  }
+};
+
+Var tokens(Tape& tape, const BiLstm& m) {
+  return tape.input("x", DType::i32, {m.batch, m.T}, Fill::below(BiLstm::kWords));
+}
+
+}  // namespace
+
+std::string BiLstm::invalid() const {
+  if (T < 1 || T > 1 << 16) return "T " + std::to_string(T) + ": 1 to 65536 are allowed";
+  return invalid_model(batch, dtype);
+}
+
+void BiLstm::train(Tape& tape) const {
+  const Var token = tokens(tape, *this), target = tape.input("label", dtype, {batch, 1}, Fill::below(2));
+  Layers net{*this, tape};
+  BinaryLoss loss(tape, batch, dtype);
+
+  tape.phase("forward");
+  loss.forward(net.forward(token), target);
+
+  tape.phase("backward");
+  net.backward(token, loss.backward());
+
+  add_adam(tape, dtype, kRate);
+}
+
+void BiLstm::evaluate(Tape& tape) const {
+  const Var token = tokens(tape, *this);
+  Layers net{*this, tape};
+  tape.phase("forward");
+  tape.output("logits", net.forward(token));
+}
+
+DUET_MODEL(BiLstm);
+
+}  // namespace duet

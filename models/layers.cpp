@@ -1,0 +1,149 @@
+#include "models/layers.h"
+
+#include <cmath>
+
+#include "ops/conv/conv2d_backward.h"
+#include "ops/elementwise/bias.h"
+#include "ops/elementwise/relu.h"
+#include "ops/gemm/gemm.h"
+#include "ops/loss/bce_logits.h"
+#include "ops/loss/cross_entropy.h"
+#include "ops/optimiser/adam.h"
+#include "ops/optimiser/sgd.h"
+#include "ops/statistic.h"
+
+namespace duet {
+
+Fill default_init(int64_t terms) {
+  const double reach = 1 / std::sqrt(static_cast<double>(terms));
+  return Fill::uniform(-reach, reach);
+}
+
+std::string invalid_model(int64_t batch, DType dtype) {
+  if (!is_float(dtype)) return std::string("dtype ") + name_of(dtype) + ": allowed are f64, f32, bf16, f16";
+  return batch >= 1 && batch <= 1 << 20 ? "" : "batch " + std::to_string(batch) + ": 1 to 1048576 are allowed";
+}
+
+// --- linear ----------------------------------------------------------------------------------------------------------
+
+LinearLayer::LinearLayer(Tape& tape, const std::string& name, const Linear& shape) : tape_(&tape), shape_(shape) {
+  w_ = tape.parameter(name + ".weight", {shape.out, shape.in}, default_init(shape.in), shape.dtype);
+  bias_ = tape.parameter(name + ".bias", {shape.out}, default_init(shape.in), shape.dtype);
+}
+
+Var LinearLayer::forward(Var x) {
+  x_ = x;
+  return y_ = tape_->add(shape_, {x, w_, bias_});
+}
+
+Var LinearLayer::backward(Var dy) {
+  const LinearBackward problem{
+      .n = shape_.n, .in = shape_.in, .out = shape_.out, .act = shape_.act, .dtype = shape_.dtype};
+  return tape_->add(problem, {x_, w_, y_, dy},
+                    {{LinearBackward::dw, tape_->gradient(w_)}, {LinearBackward::dbias, tape_->gradient(bias_)}});
+}
+
+void LinearLayer::backward_parameters(Var dy) {  // without the product for dx
+  const BiasBackward sum{.outer = shape_.n, .c = shape_.out, .act = shape_.act, .dtype = shape_.dtype};
+  const std::pair<Slot, Var> dbias{BiasBackward::dbias, tape_->gradient(bias_)};
+  if (shape_.act == Act::none)
+    tape_->add(sum, {dy}, {dbias});
+  else
+    dy = tape_->add(sum, {dy, y_}, {dbias})[BiasBackward::dx];
+  tape_->add(Gemm{.m = shape_.out, .n = shape_.in, .k = shape_.n, .trans_a = true, .dtype = shape_.dtype}, {dy, x_},
+             {{Gemm::c, tape_->gradient(w_)}});
+}
+
+// --- convolution -----------------------------------------------------------------------------------------------------
+
+ConvLayer::ConvLayer(Tape& tape, const std::string& name, const Conv2d& shape) : tape_(&tape), shape_(shape) {
+  const int64_t terms = shape.group_c() * shape.r * shape.s;
+  w_ = tape.parameter(name + ".weight", shape.tensors()[Conv2d::filter.index].shape, default_init(terms), shape.dtype);
+  bias_ = tape.parameter(name + ".bias", {shape.k}, default_init(terms), shape.dtype);
+}
+
+Var ConvLayer::forward(Var x) {
+  x_ = x, y_ = tape_->add(shape_, {x, w_});
+  tape_->add(Bias{.outer = shape_.n,
+                  .c = shape_.k,
+                  .inner = shape_.ho() * shape_.wo(),
+                  .act = Act::relu,
+                  .dtype = shape_.dtype},
+             {y_, bias_}, {{Bias::y, y_}});
+  return y_;
+}
+
+Var ConvLayer::before_relu(Var dy) {
+  tape_->add(BiasBackward{.outer = shape_.n,
+                          .c = shape_.k,
+                          .inner = shape_.ho() * shape_.wo(),
+                          .act = Act::relu,
+                          .dtype = shape_.dtype},
+             {dy, y_}, {{BiasBackward::dbias, tape_->gradient(bias_)}, {BiasBackward::dx, dy}});
+  tape_->add(Conv2dBackwardFilter{shape_}, {x_, dy}, {{Conv2dBackwardFilter::dw, tape_->gradient(w_)}});
+  return dy;
+}
+
+void ConvLayer::backward_parameters(Var dy) { before_relu(dy); }
+Var ConvLayer::backward(Var dy) { return tape_->add(Conv2dBackwardData{shape_}, {w_, before_relu(dy)}); }
+
+// --- pooling ---------------------------------------------------------------------------------------------------------
+
+MaxPoolLayer::MaxPoolLayer(Tape& tape, const Conv2d& of) : tape_(&tape) {
+  shape_.n = of.n, shape_.c = of.k, shape_.h = of.ho(), shape_.w = of.wo(), shape_.dtype = of.dtype;
+  shape_.r = shape_.s = shape_.stride_h = shape_.stride_w = 2;
+}
+
+Var MaxPoolLayer::forward(Var x) {
+  const Outputs pooled = tape_->add(shape_, {x});
+  index_ = pooled[MaxPool2d::index];
+  return pooled;
+}
+
+Var MaxPoolLayer::evaluate(Var x) {
+  MaxPool2d shape = shape_;
+  shape.indexed = false;
+  return tape_->add(shape, {x});
+}
+
+Var MaxPoolLayer::backward(Var dy) { return tape_->add(MaxPool2dBackward{shape_}, {index_, dy}); }
+
+// --- loss and optimisers ---------------------------------------------------------------------------------------------
+
+void CrossEntropyLoss::forward(Var logits, Var label) {
+  tape_->phase("loss");
+  const Outputs loss = tape_->add(CrossEntropy{.rows = rows_, .cols = cols_, .dtype = dtype_}, {logits, label});
+  logits_ = logits, label_ = label, lse_ = loss[CrossEntropy::lse];
+  tape_->output("logits", logits);
+  tape_->output("loss", loss[CrossEntropy::loss]);
+}
+
+Var CrossEntropyLoss::backward() {
+  return tape_->add(CrossEntropyBackward{.rows = rows_, .cols = cols_, .dtype = dtype_}, {logits_, label_, lse_});
+}
+
+void BinaryLoss::forward(Var logits, Var target) {
+  tape_->phase("loss");
+  logits_ = logits, target_ = target;
+  tape_->output("logits", logits);
+  tape_->output("loss", tape_->add(BceLogits{.n = rows_, .dtype = dtype_}, {logits, target}));
+}
+
+Var BinaryLoss::backward() { return tape_->add(BceLogitsBackward{.n = rows_, .dtype = dtype_}, {logits_, target_}); }
+
+void add_sgd(Tape& tape, DType dtype, double rate, double momentum) {
+  const int64_t n = tape.parameter_count();
+  const Var lr = tape.state("lr", {1}, rate, statistic_dtype(dtype)), velocity = tape.state("velocity", {n}, 0, dtype);
+  tape.phase("optimiser");
+  tape.add(Sgd{.n = n, .dtype = dtype, .momentum = momentum}, {tape.gradients(), lr, tape.parameters(), velocity});
+}
+
+void add_adam(Tape& tape, DType dtype, double rate) {
+  const int64_t n = tape.parameter_count();
+  const Var lr = tape.state("lr", {1}, rate, statistic_dtype(dtype)), step = tape.state("step", {1}, 0, DType::i32);
+  const Var m = tape.state("m", {n}, 0, dtype), v = tape.state("v", {n}, 0, dtype);
+  tape.phase("optimiser");
+  tape.add(Adam{.n = n, .dtype = dtype}, {tape.gradients(), lr, step, tape.parameters(), m, v});
+}
+
+}  // namespace duet

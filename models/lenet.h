@@ -1,0 +1,31 @@
+// LeNet on colour images of 32x32, as in PyTorch's first tutorial: two convolutions of 5x5 with relu and max pooling, then
+// 400-120-84-10; softmax cross-entropy, SGD with momentum 0.9. LeCun et al., Gradient-based learning applied to document
+// recognition, 1998.
+#pragma once
+#include "models/model.h"
+
+namespace duet {
+
+struct LeNet {
+  static constexpr const char* name = "lenet";
+  static constexpr int64_t kSide = 32, kColours = 3, kClasses = 10;
+  static constexpr double kMomentum = 0.9, kRate = 1e-3;
+
+  int64_t batch = 4;
+  DType dtype = DType::f32;
+
+  void attributes(auto&& field) {
+    field("dtype", dtype, "element type of parameters and activations");
+    field("batch", batch, "samples of a step");
+  }
+  std::string invalid() const;
+  void train(Tape& tape) const;
+  void evaluate(Tape& tape) const;
+
+  static std::vector<Case<LeNet>> cases(Scale scale) {
+    if (scale == Scale::test) return {{"an odd batch", {3}}};
+    return {{"the tutorial's batch: what does a call cost?", {4}}, {"the usual batch", {64}}};
+  }
+};
+
+}  // namespace duet

@@ -1,0 +1,339 @@
+// Whole steps of every model against the same tape on the oracle in double: loss, logits, every gradient, every parameter
+// and the optimiser's state; and that this comparison finds a fault in any primitive of any model.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <map>
+#include <thread>
+
+#include "core/cpu_context.h"
+#include "core/gpu.h"
+#include "models/step.h"
+#include "ops/elementwise/bias.h"
+#include "ops/gemm/linear.h"
+#include "ops/optimiser/adam.h"
+#include "ops/pool/max_pool2d.h"
+
+namespace duet {
+namespace {
+
+constexpr uint64_t kSeed = 3;
+const double kUnit = unit_roundoff(DType::f32);
+
+// The bound of a tensor after a step: C u max|want|, as derived in mlp_step_test.cpp, C measured: the largest of any
+// tensor over thread counts and implementations (2-core AVX-512 VM, g++ 12.2, 2026-11-21: DUET_PRINT_RATIOS=1
+// build/bin/duet_op_tests --gtest_filter='ModelStep.Equals*'). kMargin is for other orders of summation. A gradient that
+// sums over batch and pixels is the worst; deeper networks add up more.
+constexpr double kMargin = 4;
+const std::map<std::string, double> kMeasured{{"bilstm", 20}, {"cifar_cnn", 20}, {"lenet", 20},
+                                              {"mlp", 7.2},   {"mnist_cnn", 20}, {"toy", 20}};
+
+double bound_of(const std::string& model) { return kMargin * kMeasured.at(model); }
+
+struct Compared {
+  std::string name;
+  double
+      ratio;  // largest |got - want| / (u max|want|), less what Adam makes of an allowed gradient; infinite where it cannot be told
+};
+
+bool has_state(const Tape& tape, const std::string& name) {
+  try {
+    return tape.find(name).id >= 0;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+// Adam's first update is lr g / (|g| + eps): where a gradient is about as large as its own error, so is the update's
+// error as large as the update. The function is monotone, so an error e of g moves it by at most this.
+double adam_reach(double g, double e, double lr) {
+  const double eps = Adam{}.eps;
+  const auto move = [&](double x) { return lr * x / (std::abs(x) + eps); };
+  return std::max(move(g + e) - move(g), move(g) - move(g - e));
+}
+
+Compared compare(const std::string& name, const std::vector<double>& got, const std::vector<double>& want,
+                 const std::function<double(size_t)>& allowed = {}) {
+  double scale = 0, ratio = 0;
+  for (const double w : want) scale = std::max(scale, std::abs(w));
+  for (size_t i = 0; i < want.size(); ++i) {
+    const double error = std::abs(got[i] - want[i]) - (allowed ? allowed(i) : 0);
+    const double r = scale > 0 ? error / (kUnit * scale) : error > 0 ? INFINITY : 0;
+    if (!(r <= ratio)) ratio = std::isnan(r) ? INFINITY : r;
+  }
+  return {name, ratio};
+}
+
+std::vector<Compared> compare_tapes(const Tape& got, const Tape& want, double bound) {
+  std::vector<Compared> all;
+  const auto plain = [&](const std::string& name, Var var) {
+    all.push_back(compare(name, got.download(var), want.download(var)));
+  };
+  for (const auto& [name, var] : want.outputs()) plain(name, var);
+  for (const char* state : {"velocity", "m", "v", "step"})
+    if (has_state(want, state)) plain(state, want.find(state));
+  const bool adam = has_state(want, "m");
+  const double lr = want.download(want.find("lr"))[0];
+  for (const auto& [name, var] : want.named_parameters()) {
+    plain(name + ".gradient", want.gradient(var));
+    const std::vector<double> g = want.download(want.gradient(var));
+    double largest = 0;
+    for (const double x : g) largest = std::max(largest, std::abs(x));
+    all.push_back(compare(name, got.download(var), want.download(var),
+                          [&](size_t i) { return adam ? adam_reach(g[i], bound * kUnit * largest, lr) : 0; }));
+  }
+  return all;
+}
+Compared worst(const std::vector<Compared>& all) {
+  return *std::max_element(all.begin(), all.end(), [](const auto& a, const auto& b) { return a.ratio < b.ratio; });
+}
+
+// --- ties ------------------------------------------------------------------------------------------------------------
+
+// relu's slope and max pooling's choice jump: no sum may be so near to 0, no two pixels of a window so near to each other,
+// that rounding alone decides. True of these inputs; the forward pass rounds to some 4 u.
+struct Closest {
+  double gap = INFINITY;
+  std::string where;
+  void see(double value, double scale, const std::string& job) {
+    if (value / scale < gap) gap = value / scale, where = job;
+  }
+};
+void look_for_ties(const Tape& tape, const Tape::Part& part, Closest& closest) {
+  const auto values = [&](Slot s) { return tape.download(part.slots[static_cast<size_t>(s.index)]); };
+  std::vector<double> sums;
+  if (part.problem.name() == Bias::name && part.problem.as<Bias>().act == Act::relu) {
+    const auto& p = part.problem.as<Bias>();
+    const std::vector<double> x = values(Bias::x), bias = values(Bias::bias);
+    for (size_t i = 0; i < x.size(); ++i) sums.push_back(x[i] + bias[i / static_cast<size_t>(p.inner) % bias.size()]);
+  } else if (part.problem.name() == Linear::name && part.problem.as<Linear>().act == Act::relu) {
+    const auto& p = part.problem.as<Linear>();
+    const std::vector<double> x = values(Linear::x), w = values(Linear::w), bias = values(Linear::bias);
+    for (int64_t n = 0; n < p.n; ++n)
+      for (int64_t o = 0; o < p.out; ++o) {
+        double sum = bias[static_cast<size_t>(o)];
+        for (int64_t i = 0; i < p.in; ++i)
+          sum += x[static_cast<size_t>(n * p.in + i)] * w[static_cast<size_t>(o * p.in + i)];
+        sums.push_back(sum);
+      }
+  } else if (part.problem.name() == MaxPool2d::name) {
+    const auto& p = part.problem.as<MaxPool2d>();
+    const std::vector<double> x = values(MaxPool2d::x);
+    const double scale = *std::max_element(x.begin(), x.end());
+    for (int64_t plane = 0; plane < p.images(); ++plane)
+      for (int64_t i = 0; i < p.ho(); ++i)
+        for (int64_t j = 0; j < p.wo(); ++j) {
+          double first = -INFINITY, second = -INFINITY;
+          p.in_window(i, j, [&](int64_t at) {
+            const double v = x[static_cast<size_t>(plane * p.h * p.w + at)];
+            if (v > first)
+              second = std::exchange(first, v);
+            else
+              second = std::max(second, v);
+          });
+          if (first > 0) closest.see(first - second, scale, part.job());  // behind relu all of a window may be 0
+        }
+  }
+  double scale = 0;
+  for (const double s : sums) scale = std::max(scale, std::abs(s));
+  for (const double s : sums) closest.see(std::abs(s), scale, part.job());
+}
+
+// One step of the oracle, its ties looked for on the way.
+void judge_step(Tape& want) {
+  Closest closest;
+  want.context().enter([&] {
+    want.begin_step();
+    for (size_t i = 0; i < want.parts().size(); ++i) {
+      look_for_ties(want, want.parts()[i], closest);  // inputs, before a sum in place
+      want.run_part(i);
+    }
+  });
+  EXPECT_GT(closest.gap, 8 * kUnit) << "a tie in " << closest.where << ": choose another seed";
+}
+
+// --- the comparison --------------------------------------------------------------------------------------------------
+
+std::unique_ptr<Tape> tape_of(const Model& model, Context& context, const Tape::Preferences& preferences) {
+  auto tape = std::make_unique<Tape>(context, preferences, kSeed);
+  model.train(*tape);
+  tape->plan();
+  tape->fill_inputs(kSeed);
+  return tape;
+}
+
+void check(const Model& model, const Tape& want, Context& context, const Tape::Preferences& preferences) {
+  const auto got = tape_of(model, context, preferences);
+  context.enter([&] { got->run(); });
+  const double bound = bound_of(model.name());
+  const std::vector<Compared> all = compare_tapes(*got, want, bound);
+  for (const Compared& c : all)
+    EXPECT_LE(c.ratio, bound) << model.name() << ": " << c.name << ", " << preferences[0] << " first, "
+                              << context.describe();
+  EXPECT_TRUE(got->guards_intact());
+  if (std::getenv("DUET_PRINT_RATIOS"))
+    std::printf("%s, %s first: %s %.2f\n", model.name().c_str(), preferences[0].c_str(), worst(all).name.c_str(),
+                worst(all).ratio);
+}
+
+class ModelStep : public testing::TestWithParam<std::string> {
+ protected:
+  ModelStep() : judge_(1) {
+    for (const ModelCase& c : model_cases(Scale::test))
+      if (c.model.name() == GetParam()) {
+        model_.emplace(c.model);
+        break;  // the first case: the oracle takes its time
+      }
+    want_ = tape_of(*model_, judge_, {"oracle"});
+    judge_step(*want_);
+  }
+  CpuContext judge_;
+  std::optional<Model> model_;
+  std::unique_ptr<Tape> want_;
+};
+
+TEST_P(ModelStep, EqualsTheOracleOnTheCpu) {
+  for (const int threads : {1, std::min(2, static_cast<int>(std::thread::hardware_concurrency()))}) {
+    CpuContext cpu(threads);
+    check(*model_, *want_, cpu, Tape::preferences_for(Device::cpu));
+    check(*model_, *want_, cpu, {"cpu.openblas", "cpu.tuned"});
+  }
+}
+
+TEST_P(ModelStep, EqualsTheOracleOnTheGpu) {
+  std::string reason;
+  const std::unique_ptr<Context> gpu = open_gpu(reason);
+  if (!gpu) GTEST_SKIP() << reason;
+  check(*model_, *want_, *gpu, Tape::preferences_for(gpu->device()));
+  check(*model_, *want_, *gpu, {"cuda.tuned", "cuda.naive"});
+}
+
+// Whether anything looks at this output: a model need not use all that a primitive gives, such as an LSTM's last c.
+bool matters(const Tape& tape, size_t writer, size_t slot) {
+  const Tape::Part& part = tape.parts()[writer];
+  const int id = part.slots[slot].id;
+  if (part.problem.tensors()[slot].role == Role::inout) return true;
+  for (const auto& [name, var] : tape.outputs())
+    if (var.id == id) return true;
+  for (const auto& [name, var] : tape.named_parameters())
+    if (tape.gradient(var).id == id) return true;
+  for (const Tape::Part& reader : tape.parts()) {
+    const std::vector<TensorSpec> specs = reader.problem.tensors();
+    for (size_t s = 0; s < specs.size(); ++s)
+      if (specs[s].role != Role::out && reader.slots[s].id == id) return true;
+  }
+  return false;
+}
+
+// Each output of each primitive in turn is off by a thousandth; whole numbers, indices among them, by one.
+TEST_P(ModelStep, NoFaultIsTooSmall) {
+  CpuContext cpu(1);
+  const auto got = tape_of(*model_, cpu, Tape::preferences_for(Device::cpu));
+  const double bound = bound_of(model_->name());
+  for (size_t faulty = 0; faulty < got->parts().size(); ++faulty) {
+    const Tape::Part& part = got->parts()[faulty];
+    const std::vector<TensorSpec> specs = part.problem.tensors();
+    for (size_t s = 0; s < specs.size(); ++s) {
+      if (specs[s].role == Role::in || !matters(*got, faulty, s)) continue;
+      got->reset();
+      cpu.enter([&] {
+        got->begin_step();
+        for (size_t i = 0; i < got->parts().size(); ++i) {
+          got->run_part(i);
+          const Tensor t = got->tensor(part.slots[s]);
+          if (i == faulty)
+            for (int64_t e = 0; e < specs[s].elements(); ++e) {
+              const double v = load_as_double(t.data, t.dtype, e);
+              store_double(t.data, t.dtype, e,
+                           t.dtype == DType::f32  ? v * 1.001
+                           : t.dtype == DType::u8 ? 1 - v
+                                                  : v + 1);
+            }
+        }
+      });
+      EXPECT_GT(worst(compare_tapes(*got, *want_, bound)).ratio, bound)
+          << model_->name() << ": " << specs[s].name << " of part " << faulty << ", " << part.job();
+    }
+  }
+}
+
+// Several steps, each from where the last one ended: the loss falls, and as the oracle's does.
+TEST_P(ModelStep, TheLossFallsAsTheOracles) {
+  CpuContext cpu(1);
+  const auto got = tape_of(*model_, cpu, Tape::preferences_for(Device::cpu));
+  cpu.enter([&] { got->run(); });
+  const Var loss = got->find("loss");
+  const double first = got->download(loss)[0];
+  for (int step = 2; step <= 3; ++step) {
+    cpu.enter([&] { got->run(); });
+    judge_.enter([&] { want_->run(); });
+  }
+  EXPECT_LT(got->download(loss)[0], first);
+  EXPECT_NEAR(got->download(loss)[0], want_->download(loss)[0], 1e-5 * first);
+}
+
+std::vector<std::string> names() {
+  std::vector<std::string> all;
+  for (const auto& [name, model] : models()) all.push_back(name);
+  return all;
+}
+INSTANTIATE_TEST_SUITE_P(Models, ModelStep, testing::ValuesIn(names()), [](const auto& test) { return test.param; });
+
+// --- what the catalogue promises -------------------------------------------------------------------------------------
+
+TEST(Models, HaveThePublishedNumberOfParameters) {
+  const std::map<std::string, int64_t> published{{"bilstm", 172609}, {"cifar_cnn", 122570}, {"lenet", 62006},
+                                                 {"mlp", 101770},    {"mnist_cnn", 225034}, {"toy", 121}};
+  CpuContext cpu(1);
+  for (const auto& [name, model] : models()) {
+    Tape tape(cpu, {"oracle"});
+    model.train(tape);
+    int64_t count = 0;
+    for (const auto& [parameter, var] : tape.named_parameters()) {
+      int64_t elements = 1;
+      for (const int64_t d : tape.shape(var)) elements *= d;
+      count += elements;
+    }
+    ASSERT_TRUE(published.contains(name)) << name;
+    EXPECT_EQ(count, published.at(name)) << name;
+  }
+}
+
+TEST(Models, AreVerifiedInTheirOwnBuffers) {
+  CpuContext cpu(std::min(2, static_cast<int>(std::thread::hardware_concurrency())));
+  for (const ModelCase& c : model_cases(Scale::test)) {
+    Step step(c.model, cpu, Tape::preferences_for(Device::cpu));
+    ASSERT_TRUE(step.supported()) << step.reason();
+    cpu.enter([&] {
+      for (int i = 0; i < 3; ++i) step.run();
+      for (size_t p = 0; p < step.phases().size(); ++p) step.run_phase(p);
+      for (size_t p = 0; p < step.parts().size(); ++p) step.run_part(p);
+    });
+    const Check check = step.replay();
+    EXPECT_TRUE(check.passed()) << c.model.name() << ": " << check.failure;
+  }
+}
+
+// An evaluation tape of the same parameters gives the training tape's logits where nothing is random.
+TEST(Models, EvaluateAsTheyTrain) {
+  CpuContext cpu(1);
+  for (const ModelCase& c : model_cases(Scale::test)) {
+    if (c.model.name() == "mlp") continue;  // dropout
+    Tape train(cpu, Tape::preferences_for(Device::cpu), 1), evaluate(cpu, Tape::preferences_for(Device::cpu), 2);
+    c.model.train(train), c.model.evaluate(evaluate);
+    train.plan(), evaluate.plan();
+    train.fill_inputs(kSeed);
+    evaluate.copy_parameters(train);
+    const std::vector<double> x = train.download(train.find("x"));
+    if (train.dtype(train.find("x")) == DType::i32)
+      evaluate.upload(evaluate.find("x"), std::span<const int32_t>(std::vector<int32_t>(x.begin(), x.end())));
+    else
+      evaluate.upload(evaluate.find("x"), std::span<const float>(std::vector<float>(x.begin(), x.end())));
+    cpu.enter([&] { evaluate.run(); });
+    cpu.enter([&] { train.run(); });
+    EXPECT_EQ(evaluate.download(evaluate.find("logits")), train.download(train.find("logits"))) << c.model.name();
+  }
+}
+
+}  // namespace
+}  // namespace duet

@@ -1,0 +1,134 @@
+// Training: what is learnt, what a checkpoint holds, and how it stops.
+#include "models/trainer.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "core/cpu_context.h"
+#include "models/data/images.h"
+#include "models/data/points.h"
+#include "models/data/reviews.h"
+
+namespace duet {
+namespace {
+using testing::AllOf;
+using testing::HasSubstr;
+
+std::string error_of(const std::function<void()>& work) {
+  try {
+    work();
+  } catch (const Error& e) {
+    return e.what();
+  }
+  return "no error";
+}
+
+class Training : public testing::Test {
+ protected:
+  std::unique_ptr<Trainer> trainer(const std::string& model, uint64_t seed = 3) {
+    return std::make_unique<Trainer>(find_model(model), cpu_, Tape::preferences_for(Device::cpu), seed);
+  }
+  CpuContext cpu_{1};
+};
+
+TEST_F(Training, GoesOnFromACheckpointAsIfItHadNotStopped) {
+  for (const char* model : {"toy", "lenet"}) {
+    const Dataset data = std::string(model) == "toy" ? draw_points(640, 1) : draw_images(32, 1);
+    const auto whole = trainer(model), first = trainer(model), second = trainer(model);
+    whole->epoch(data), whole->epoch(data);
+    first->epoch(data);
+    second->restore(first->checkpoint());
+    EXPECT_EQ(second->epochs(), 1);
+    EXPECT_EQ(second->steps(), first->steps());
+    EXPECT_EQ(second->accuracy(data), first->accuracy(data));
+    second->epoch(data);
+    const Checkpoint want = whole->checkpoint(), got = second->checkpoint();
+    EXPECT_EQ(want.metadata, got.metadata);
+    for (const auto& [name, t] : want.tensors) EXPECT_EQ(t.bytes, got.tensors.at(name).bytes) << model << ": " << name;
+    EXPECT_NE(want.tensors.at("fc1.weight").bytes, first->checkpoint().tensors.at("fc1.weight").bytes);
+  }
+}
+
+// Dropout's offset is no tensor of its own: it follows from the number of steps.
+TEST_F(Training, DropoutGoesOnToo) {
+  Dataset data{.features = 784, .classes = 10, .x = std::vector<float>(784 * 64, .5f), .token = {}, .label = {}};
+  for (int i = 0; i < 64; ++i) data.label.push_back(i % 10), data.x[static_cast<size_t>(784 * i + i)] = 1;
+  const auto whole = trainer("mlp"), first = trainer("mlp"), second = trainer("mlp");
+  whole->epoch(data), first->epoch(data);
+  second->restore(first->checkpoint());
+  EXPECT_EQ(whole->epoch(data), second->epoch(data));
+}
+
+TEST_F(Training, RefusesAnothersCheckpoint) {
+  const auto lenet = trainer("lenet");
+  const Checkpoint good = lenet->checkpoint();
+  const auto refused = [&](const std::function<void(Checkpoint&)>& change) {
+    Checkpoint c = good;
+    change(c);
+    const std::string error = error_of([&] { lenet->restore(c); });
+    EXPECT_EQ(lenet->checkpoint().tensors.at("conv1.weight").bytes, good.tensors.at("conv1.weight").bytes);
+    return error;
+  };
+  EXPECT_THAT(error_of([&] { trainer("toy")->restore(good); }), AllOf(HasSubstr("lenet"), HasSubstr("not of toy")));
+  EXPECT_THAT(error_of([&] { trainer("lenet", 4)->restore(good); }), HasSubstr("seed 3, not 4"));
+  EXPECT_THAT(refused([](Checkpoint& c) { c.tensors.at("conv2.bias").dtype = DType::i32; }),
+              AllOf(HasSubstr("conv2.bias is i32 [16]"), HasSubstr("f32 [16]")));
+  EXPECT_THAT(refused([](Checkpoint& c) {
+                c.tensors.at("fc3.weight").shape = {84, 10};
+              }),
+              AllOf(HasSubstr("fc3.weight is f32 [84, 10]"), HasSubstr("f32 [10, 84]")));
+  EXPECT_THAT(refused([](Checkpoint& c) { c.tensors.erase("velocity"); }), HasSubstr("no tensor velocity"));
+  EXPECT_THAT(refused([](Checkpoint& c) { c.tensors["extra"] = {DType::f32, {0}, {}}; }), HasSubstr("tensor extra"));
+  EXPECT_THAT(refused([](Checkpoint& c) { c.metadata["epochs"] = "-1"; }), HasSubstr("epochs is '-1'"));
+  EXPECT_THAT(refused([](Checkpoint& c) { c.metadata.erase("steps"); }), HasSubstr("steps"));
+}
+
+TEST_F(Training, ABadLossNamesItsTensorAndSpoilsNothing) {
+  Dataset data = draw_points(640, 1);
+  const auto toy = trainer("toy");
+  toy->epoch(data);
+  const Checkpoint before = toy->checkpoint();
+  data.x.assign(data.x.size(), NAN);
+  EXPECT_THAT(error_of([&] { toy->epoch(data); }),
+              AllOf(HasSubstr("the loss is NaN in step 21"), HasSubstr("where x is the first")));
+  EXPECT_EQ(toy->checkpoint().tensors.at("fc1.weight").bytes, before.tensors.at("fc1.weight").bytes);
+  EXPECT_EQ(toy->checkpoint().tensors.at("m").bytes, before.tensors.at("m").bytes);
+
+  Checkpoint broken = before;
+  store_double(broken.tensors.at("fc2.bias").bytes.data(), DType::f32, 0, NAN);
+  toy->restore(broken);
+  EXPECT_THAT(error_of([&] { toy->epoch(draw_points(640, 1)); }), HasSubstr("where fc2.bias is the first"));
+  broken = before;
+  for (int64_t i = 0; i < 10; ++i) store_double(broken.tensors.at("fc2.weight").bytes.data(), DType::f32, i, 3e38);
+  for (int64_t i = 0; i < 10; ++i) store_double(broken.tensors.at("fc1.bias").bytes.data(), DType::f32, i, 100);
+  toy->restore(broken);
+  EXPECT_THAT(error_of([&] { toy->epoch(draw_points(640, 1)); }),
+              HasSubstr("where y of linear f32/n:32/in:10/out:1 is"));
+}
+
+TEST_F(Training, RefusesDataOfAnotherKind) {
+  EXPECT_THAT(error_of([&] { trainer("toy")->epoch(draw_reviews(64, 10, 1)); }), HasSubstr("tokens"));
+  EXPECT_THAT(error_of([&] { trainer("toy")->epoch(draw_images(64, 1)); }), HasSubstr("3072 features"));
+}
+
+TEST_F(Training, PointsAreLearnt) {
+  const auto toy = trainer("toy");
+  toy->learning_rate(0.01);
+  const Dataset training = draw_points(6400, 1), test = draw_points(1000, 2);
+  for (int i = 0; i < 4; ++i) toy->epoch(training);
+  EXPECT_GT(toy->accuracy(test), 0.9);
+}
+
+TEST_F(Training, ReviewsAreLearnt) {
+  Trainer trainer(find_model("bilstm").with("batch", "32").with("T", "16"), cpu_, Tape::preferences_for(Device::cpu),
+                  3);
+  trainer.learning_rate(0.01);
+  const Dataset training = draw_reviews(3200, 16, 1), test = draw_reviews(500, 16, 2);
+  for (int i = 0; i < 3; ++i) trainer.epoch(training);
+  EXPECT_GT(trainer.accuracy(test), 0.8);
+}
+
+}  // namespace
+}  // namespace duet

@@ -131,11 +131,12 @@ void BinaryLoss::forward(Var logits, Var target) {
 
 Var BinaryLoss::backward() { return tape_->add(BceLogitsBackward{.n = rows_, .dtype = dtype_}, {logits_, target_}); }
 
-void add_sgd(Tape& tape, DType dtype, double rate, double momentum) {
+void add_sgd(Tape& tape, DType dtype, double rate, double momentum, double weight_decay) {
   const int64_t n = tape.parameter_count();
   const Var lr = tape.state("lr", {1}, rate, statistic_dtype(dtype)), velocity = tape.state("velocity", {n}, 0, dtype);
   tape.phase("optimiser");
-  tape.add(Sgd{.n = n, .dtype = dtype, .momentum = momentum}, {tape.gradients(), lr, tape.parameters(), velocity});
+  tape.add(Sgd{.n = n, .dtype = dtype, .momentum = momentum, .weight_decay = weight_decay},
+           {tape.gradients(), lr, tape.parameters(), velocity});
 }
 
 void add_adam(Tape& tape, DType dtype, double rate) {

@@ -88,7 +88,7 @@ class BinaryLoss {
 };
 
 // The phase "optimiser", over the whole arena. States: lr; velocity, or step, m and v.
-void add_sgd(Tape& tape, DType dtype, double rate, double momentum);
+void add_sgd(Tape& tape, DType dtype, double rate, double momentum, double weight_decay = 0);
 void add_adam(Tape& tape, DType dtype, double rate);
 
 }  // namespace duet

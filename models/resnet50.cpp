@@ -1,0 +1,229 @@
+#include "models/resnet50.h"
+
+#include <cmath>
+#include <memory>
+#include <vector>
+
+#include "models/layers.h"
+#include "ops/conv/conv2d_backward.h"
+#include "ops/elementwise/add.h"
+#include "ops/norm/batchnorm.h"
+#include "ops/optimiser/sgd.h"
+#include "ops/pool/global_avg_pool.h"
+#include "ops/statistic.h"
+
+namespace duet {
+namespace {
+
+// y = act(batchnorm(conv(x, w)) + added). Parameters <name>.weight, <name>.gamma, <name>.beta; states: running statistics.
+class ConvNorm {
+ public:
+  ConvNorm(Tape& tape, const std::string& name, const Conv2d& conv, bool relu, bool residual = false)
+      : tape_(&tape), conv_(conv) {
+    norm_ = {.n = conv.n,
+             .c = conv.k,
+             .h = conv.ho(),
+             .w = conv.wo(),
+             .layout = conv.layout,
+             .act = relu ? NormAct::relu : NormAct::none,
+             .residual = residual,
+             .dtype = conv.dtype};
+    const double reach = std::sqrt(6.0 / static_cast<double>(conv.k * conv.r * conv.s));  // He et al., arXiv:1502.01852
+    w_ = tape.parameter(name + ".weight", conv.tensors()[Conv2d::filter.index].shape, Fill::uniform(-reach, reach),
+                        conv.dtype);
+    gamma_ = tape.parameter(name + ".gamma", {conv.k}, Fill::constant(1), conv.dtype);
+    beta_ = tape.parameter(name + ".beta", {conv.k}, Fill::constant(0), conv.dtype);
+    running_mean_ = tape.state(name + ".running_mean", {conv.k}, 0, statistic_dtype(conv.dtype));
+    running_var_ = tape.state(name + ".running_var", {conv.k}, 1, statistic_dtype(conv.dtype));
+  }
+
+  Var forward(Var x, Var added = {}) {
+    x_ = x, conv_out_ = tape_->add(conv_, {x, w_});
+    BatchNorm problem;
+    static_cast<Channels&>(problem) = norm_;
+    const Outputs out = norm_.residual
+                            ? tape_->add(problem, {conv_out_, gamma_, beta_, running_mean_, running_var_, added})
+                            : tape_->add(problem, {conv_out_, gamma_, beta_, running_mean_, running_var_});
+    mean_ = out[BatchNorm::mean], rstd_ = out[BatchNorm::rstd];
+    return y_ = out[BatchNorm::y];
+  }
+  Var evaluate(Var x, Var added = {}) {
+    const Var z = tape_->add(conv_, {x, w_});
+    BatchNormInference problem;
+    static_cast<Channels&>(problem) = norm_;
+    return norm_.residual ? tape_->add(problem, {z, gamma_, beta_, running_mean_, running_var_, added})
+                          : tape_->add(problem, {z, gamma_, beta_, running_mean_, running_var_});
+  }
+
+  struct Gradients {
+    Var dx, dadded;
+  };
+  Gradients backward(Var dy) {
+    const Gradients through = before_norm(dy);
+    const Var dx = tape_->add(Conv2dBackwardData{conv_}, {w_, through.dx});
+    return {dx, through.dadded};
+  }
+  void backward_parameters(Var dy) { before_norm(dy); }  // of the first layer
+
+ private:
+  Gradients before_norm(Var dy) {
+    BatchNormBackward problem;
+    static_cast<Channels&>(problem) = norm_;
+    const Tape::Bindings outputs{{BatchNormBackward::dgamma, tape_->gradient(gamma_)},
+                                 {BatchNormBackward::dbeta, tape_->gradient(beta_)}};
+    const Outputs out = norm_.relu() ? tape_->add(problem, {conv_out_, gamma_, mean_, rstd_, dy, y_}, outputs)
+                                     : tape_->add(problem, {conv_out_, gamma_, mean_, rstd_, dy}, outputs);
+    const Var dz = out[BatchNormBackward::dx];
+    tape_->add(Conv2dBackwardFilter{conv_}, {x_, dz}, {{Conv2dBackwardFilter::dw, tape_->gradient(w_)}});
+    return {dz, norm_.residual ? out[BatchNormBackward::dadded] : Var{}};
+  }
+
+  Tape* tape_;
+  Conv2d conv_;
+  Channels norm_;
+  Var w_, gamma_, beta_, running_mean_, running_var_, x_, conv_out_, y_, mean_, rstd_;
+};
+
+// 1x1 to `width` channels, 3x3, 1x1 to 4 width; relu(that + x), where x goes through a convolution if its shape differs.
+class Bottleneck {
+ public:
+  Bottleneck(Tape& tape, const std::string& name, const Conv2d& in, int64_t width, int64_t stride) : tape_(&tape) {
+    // in: n, c, h, w, dtype of x
+    Conv2d reduce = in;
+    reduce.k = width, reduce.r = reduce.s = 1;
+    Conv2d spatial = in;
+    spatial.c = spatial.k = width, spatial.r = spatial.s = 3;
+    spatial.pad_h = spatial.pad_w = 1, spatial.stride_h = spatial.stride_w = stride;
+    expand_ = in;
+    expand_.c = width, expand_.h = spatial.ho(), expand_.w = spatial.wo(), expand_.k = 4 * width,
+    expand_.r = expand_.s = 1;
+    if (in.c != 4 * width || stride != 1) {
+      Conv2d change = in;
+      change.k = 4 * width, change.r = change.s = 1, change.stride_h = change.stride_w = stride;
+      shortcut_ = std::make_unique<ConvNorm>(tape, name + ".downsample", change, false);
+    }
+    conv1_ = std::make_unique<ConvNorm>(tape, name + ".conv1", reduce, true);
+    conv2_ = std::make_unique<ConvNorm>(tape, name + ".conv2", spatial, true);
+    conv3_ = std::make_unique<ConvNorm>(tape, name + ".conv3", expand_, true, true);
+    in_elements_ = in.n * in.c * in.h * in.w;
+  }
+  Conv2d out() const {  // n, c, h, w of y
+    Conv2d shape{.n = expand_.n, .c = expand_.k, .h = expand_.h, .w = expand_.w, .dtype = expand_.dtype};
+    shape.layout = expand_.layout;
+    return shape;
+  }
+  Var forward(Var x) {
+    const Var added = shortcut_ ? shortcut_->forward(x) : x;
+    return conv3_->forward(conv2_->forward(conv1_->forward(x)), added);
+  }
+  Var evaluate(Var x) {
+    const Var added = shortcut_ ? shortcut_->evaluate(x) : x;
+    return conv3_->evaluate(conv2_->evaluate(conv1_->evaluate(x)), added);
+  }
+  Var backward(Var dy) {
+    const ConvNorm::Gradients last = conv3_->backward(dy);
+    const Var through = conv1_->backward(conv2_->backward(last.dx).dx).dx;
+    const Var around = shortcut_ ? shortcut_->backward(last.dadded).dx : last.dadded;
+    return tape_->add(Add{.n = in_elements_, .dtype = expand_.dtype}, {through, around}, {{Add::c, through}});
+  }
+
+ private:
+  Tape* tape_;
+  Conv2d expand_;
+  int64_t in_elements_;
+  std::unique_ptr<ConvNorm> shortcut_, conv1_, conv2_, conv3_;
+};
+
+class Net {
+ public:
+  Net(Tape& tape, const ResNet50& m) : tape_(&tape), m_(m) {
+    Conv2d stem{.n = m.batch, .c = 3, .h = m.side, .w = m.side, .k = m.width, .r = 7, .s = 7, .dtype = m.dtype};
+    stem.pad_h = stem.pad_w = 3, stem.stride_h = stem.stride_w = 2;
+    stem_ = std::make_unique<ConvNorm>(tape, "conv1", stem, true);
+    pool_.n = m.batch, pool_.c = m.width, pool_.h = stem.ho(), pool_.w = stem.wo(), pool_.r = pool_.s = 3;
+    pool_.pad_h = pool_.pad_w = 1, pool_.stride_h = pool_.stride_w = 2, pool_.dtype = m.dtype;
+    Conv2d shape{.n = m.batch, .c = m.width, .h = pool_.ho(), .w = pool_.wo(), .dtype = m.dtype};
+    constexpr int kBlocks[] = {3, 4, 6, 3};
+    for (int stage = 0; stage < 4; ++stage)
+      for (int block = 0; block < kBlocks[stage]; ++block) {
+        blocks_.emplace_back(tape, "layer" + std::to_string(stage + 1) + "." + std::to_string(block), shape,
+                             m.width << stage, stage > 0 && block == 0 ? 2 : 1);
+        shape = blocks_.back().out();
+      }
+    average_ = {.n = m.batch, .c = shape.c, .h = shape.h, .w = shape.w, .dtype = m.dtype};
+    head_ = std::make_unique<LinearLayer>(tape, "fc",
+                                          Linear{.n = m.batch, .in = shape.c, .out = m.classes, .dtype = m.dtype});
+  }
+
+  Var forward(Var x) {
+    MaxPool2d pool;
+    static_cast<Pool2d&>(pool) = pool_;
+    const Outputs pooled = tape_->add(pool, {stem_->forward(x)});
+    index_ = pooled[MaxPool2d::index];
+    Var h = pooled;
+    for (Bottleneck& b : blocks_) h = b.forward(h);
+    return head_->forward(tape_->add(average_, {h}));
+  }
+  Var evaluate(Var x) {
+    MaxPool2d pool;
+    static_cast<Pool2d&>(pool) = pool_;
+    pool.indexed = false;
+    Var h = tape_->add(pool, {stem_->evaluate(x)});
+    for (Bottleneck& b : blocks_) h = b.evaluate(h);
+    return head_->forward(tape_->add(average_, {h}));
+  }
+  void backward(Var dlogits) {
+    const GlobalAvgPoolBackward spread{
+        .n = average_.n, .c = average_.c, .h = average_.h, .w = average_.w, .dtype = m_.dtype};
+    Var dy = tape_->add(spread, {head_->backward(dlogits)});
+    for (size_t i = blocks_.size(); i-- > 0;) dy = blocks_[i].backward(dy);
+    MaxPool2dBackward pool;
+    static_cast<Pool2d&>(pool) = pool_;
+    stem_->backward_parameters(tape_->add(pool, {index_, dy}));
+  }
+
+ private:
+  Tape* tape_;
+  ResNet50 m_;
+  Pool2d pool_;
+  Var index_;
+  std::unique_ptr<ConvNorm> stem_;
+  std::vector<Bottleneck> blocks_;
+  GlobalAvgPool average_;
+  std::unique_ptr<LinearLayer> head_;
+};
+
+Var pixels(Tape& tape, const ResNet50& m) {
+  return tape.input("x", m.dtype, {m.batch, 3, m.side, m.side}, Fill::uniform(-2, 2));  // normalised images
+}
+
+}  // namespace
+
+std::string ResNet50::invalid() const {
+  if (const std::string why = invalid_model(batch, dtype); !why.empty()) return why;
+  if (side < 32 || side > 4096) return "side " + std::to_string(side) + ": 32 to 4096 are allowed";
+  if (classes < 1 || width < 1) return "classes and width must be at least 1";
+  return "";
+}
+
+void ResNet50::train(Tape& tape) const {
+  const Var x = pixels(tape, *this), label = tape.input("label", DType::i32, {batch}, Fill::below(classes));
+  Net net(tape, *this);
+  CrossEntropyLoss loss(tape, batch, classes, dtype);
+  tape.phase("forward");
+  loss.forward(net.forward(x), label);
+  tape.phase("backward");
+  net.backward(loss.backward());
+  add_sgd(tape, dtype, kRate, kMomentum, kDecay);
+}
+
+void ResNet50::evaluate(Tape& tape) const {
+  const Var x = pixels(tape, *this);
+  Net net(tape, *this);
+  tape.phase("forward");
+  tape.output("logits", net.evaluate(x));
+}
+
+DUET_MODEL(ResNet50);
+
+}  // namespace duet

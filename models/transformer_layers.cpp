@@ -1,0 +1,170 @@
+#include "models/transformer_layers.h"
+
+#include "ops/elementwise/add.h"
+#include "ops/elementwise/gelu.h"
+#include "ops/memory/permute.h"
+
+namespace duet {
+
+Var add_tensors(Tape& tape, Var a, Var b, int64_t n, DType dtype) {
+  return tape.add(Add{.n = n, .dtype = dtype}, {a, b});
+}
+
+// --- normalisation -----------------------------------------------------------------------------------------------------
+
+NormLayer::NormLayer(Tape& tape, const std::string& name, int64_t rows, int64_t cols, DType dtype)
+    : tape_(&tape), shape_{.rows = rows, .cols = cols, .dtype = dtype} {
+  gamma_ = tape.parameter(name + ".weight", {cols}, Fill::constant(1), dtype);
+  beta_ = tape.parameter(name + ".bias", {cols}, Fill::constant(0), dtype);
+}
+
+Var NormLayer::forward(Var x) {
+  x_ = x;
+  const Outputs out = tape_->add(shape_, {x, gamma_, beta_});
+  mean_ = out[LayerNorm::mean], rstd_ = out[LayerNorm::rstd];
+  return out;
+}
+
+Var NormLayer::backward(Var dy) {
+  return tape_->add(
+      LayerNormBackward{.rows = shape_.rows, .cols = shape_.cols, .dtype = shape_.dtype},
+      {x_, gamma_, mean_, rstd_, dy},
+      {{LayerNormBackward::dgamma, tape_->gradient(gamma_)}, {LayerNormBackward::dbeta, tape_->gradient(beta_)}});
+}
+
+// --- dropout -----------------------------------------------------------------------------------------------------------
+
+DropoutLayer::DropoutLayer(Tape& tape, const std::string& name, int64_t n, double p, DType dtype)
+    : tape_(&tape), shape_{.n = n, .dtype = dtype, .p = p} {
+  if (p > 0) offset_ = tape.counter(name + ".offset", n);
+}
+
+Var DropoutLayer::forward(Var x) {
+  if (shape_.p == 0) return x;
+  const Outputs out = tape_->add(shape_, {x, offset_});
+  mask_ = out[Dropout::mask];
+  return out;
+}
+
+Var DropoutLayer::backward(Var dy) {
+  if (shape_.p == 0) return dy;
+  return tape_->add(DropoutBackward{.n = shape_.n, .dtype = shape_.dtype, .p = shape_.p}, {dy, mask_});
+}
+
+// --- attention ---------------------------------------------------------------------------------------------------------
+
+namespace {
+Linear project(int64_t rows, int64_t width, int64_t times, DType dtype) {
+  return {.n = rows, .in = width, .out = times * width, .dtype = dtype};
+}
+}  // namespace
+
+AttentionLayer::AttentionLayer(Tape& tape, const std::string& name, const Size& size)
+    : tape_(&tape),
+      size_(size),
+      out_(tape, name + ".out", project(size.batch * size.tokens, size.width, 1, size.dtype)) {
+  attention_.B = size.batch, attention_.H = size.heads, attention_.D = size.width / size.heads;
+  attention_.Tq = size.tokens, attention_.Tk = size.memory_tokens;
+  attention_.causal = size.causal, attention_.dtype = size.dtype;
+  if (size.cross) {
+    q_.emplace(tape, name + ".q", project(size.batch * size.tokens, size.width, 1, size.dtype));
+    kv_.emplace(tape, name + ".kv", project(size.batch * size.memory_tokens, size.width, 2, size.dtype));
+  } else {
+    packed_.emplace(tape, name + ".qkv", project(size.batch * size.tokens, size.width, 3, size.dtype));
+  }
+}
+
+Var AttentionLayer::forward(Var x, Var memory) {
+  const auto heads = [&](Var rows, int64_t tokens, int64_t split) -> Var {
+    return tape_->add(
+        Permute{
+            .B = size_.batch, .T = tokens, .H = size_.heads, .D = attention_.D, .split = split, .dtype = size_.dtype},
+        {rows});
+  };
+  const Shape q_shape = attention_.q_shape(), k_shape = attention_.k_shape();
+  const int64_t q_size = size_.batch * size_.tokens * size_.width,
+                k_size = size_.batch * size_.memory_tokens * size_.width;
+  if (size_.cross) {
+    queries_ = heads(q_->forward(x), size_.tokens, 1);
+    const Var both = heads(kv_->forward(memory), size_.memory_tokens, 2);
+    keys_ = tape_->slice(both, 0, k_shape), values_ = tape_->slice(both, k_size, k_shape);
+  } else {
+    const Var all = heads(packed_->forward(x), size_.tokens, 3);
+    queries_ = tape_->slice(all, 0, q_shape);
+    keys_ = tape_->slice(all, q_size, k_shape), values_ = tape_->slice(all, 2 * q_size, k_shape);
+  }
+  const Outputs out = tape_->add(attention_, {queries_, keys_, values_});
+  y_ = out[Attention::y], lse_ = out[Attention::lse];
+  return out_.forward(tape_->add(Permute{.B = size_.batch,
+                                         .T = size_.tokens,
+                                         .H = size_.heads,
+                                         .D = attention_.D,
+                                         .inverse = true,
+                                         .dtype = size_.dtype},
+                                 {y_}));
+}
+
+AttentionLayer::Gradients AttentionLayer::backward(Var dy) {
+  const auto permute = [&](Var from, int64_t tokens, int64_t split, bool inverse) -> Var {
+    return tape_->add(Permute{.B = size_.batch,
+                              .T = tokens,
+                              .H = size_.heads,
+                              .D = attention_.D,
+                              .split = split,
+                              .inverse = inverse,
+                              .dtype = size_.dtype},
+                      {from});
+  };
+  const Shape q_shape = attention_.q_shape(), k_shape = attention_.k_shape();
+  const int64_t q_size = size_.batch * size_.tokens * size_.width,
+                k_size = size_.batch * size_.memory_tokens * size_.width;
+  const Var dheads = permute(out_.backward(dy), size_.tokens, 1, false);
+  AttentionBackward problem;
+  static_cast<AttentionShape&>(problem) = attention_;
+  const std::initializer_list<Var> inputs{queries_, keys_, values_, y_, lse_, dheads};
+  if (size_.cross) {
+    const Var dboth = tape_->pieces("dkv", size_.dtype, {2 * k_size});
+    const Outputs out = tape_->add(problem, inputs,
+                                   {{AttentionBackward::dk, tape_->slice(dboth, 0, k_shape)},
+                                    {AttentionBackward::dv, tape_->slice(dboth, k_size, k_shape)}});
+    const Var dmemory = kv_->backward(permute(dboth, size_.memory_tokens, 2, true));
+    return {q_->backward(permute(out[AttentionBackward::dq], size_.tokens, 1, true)), dmemory};
+  }
+  const Var dall = tape_->pieces("dqkv", size_.dtype, {3 * q_size});
+  tape_->add(problem, inputs,
+             {{AttentionBackward::dq, tape_->slice(dall, 0, q_shape)},
+              {AttentionBackward::dk, tape_->slice(dall, q_size, k_shape)},
+              {AttentionBackward::dv, tape_->slice(dall, 2 * q_size, k_shape)}});
+  return {packed_->backward(permute(dall, size_.tokens, 3, true)), {}};
+}
+
+// --- feed-forward ------------------------------------------------------------------------------------------------------
+
+FeedForward::FeedForward(Tape& tape, const std::string& name, int64_t rows, int64_t width, int64_t inner, Hidden hidden,
+                         DType dtype)
+    : tape_(&tape),
+      elements_(rows * inner),
+      hidden_(hidden),
+      dtype_(dtype),
+      first_(tape, name + ".fc1",
+             {.n = rows,
+              .in = width,
+              .out = inner,
+              .act = hidden == Hidden::relu ? Act::relu : Act::none,
+              .dtype = dtype}),
+      second_(tape, name + ".fc2", {.n = rows, .in = inner, .out = width, .dtype = dtype}) {}
+
+Var FeedForward::forward(Var x) {
+  before_ = first_.forward(x);
+  if (hidden_ == Hidden::relu) return second_.forward(before_);
+  return second_.forward(tape_->add(Gelu{.n = elements_, .dtype = dtype_}, {before_}));
+}
+
+Var FeedForward::backward(Var dy) {
+  Var dinner = second_.backward(dy);
+  if (hidden_ == Hidden::gelu)
+    dinner = tape_->add(GeluBackward{.n = elements_, .dtype = dtype_}, {before_, dinner}, {{GeluBackward::dx, dinner}});
+  return first_.backward(dinner);
+}
+
+}  // namespace duet

@@ -1,0 +1,86 @@
+// What Transformers are made of, in the manner of models/layers.h: normalisation of tokens, attention, feed-forward,
+// dropout. Rows are tokens: (B T, C).
+#pragma once
+#include <optional>
+#include <string>
+
+#include "models/layers.h"
+#include "ops/attention/attention.h"
+#include "ops/elementwise/dropout.h"
+#include "ops/norm/layernorm.h"
+
+namespace duet {
+
+// Parameters <name>.weight, <name>.bias (cols).
+class NormLayer {
+ public:
+  NormLayer(Tape& tape, const std::string& name, int64_t rows, int64_t cols, DType dtype);
+  Var forward(Var x);
+  Var backward(Var dy);
+
+ private:
+  Tape* tape_;
+  LayerNorm shape_;
+  Var gamma_, beta_, x_, mean_, rstd_;
+};
+
+// y = x mask / (1 - p). p = 0, or an evaluation: x itself.
+class DropoutLayer {
+ public:
+  DropoutLayer(Tape& tape, const std::string& name, int64_t n, double p, DType dtype);
+  Var forward(Var x);
+  Var backward(Var dy);
+
+ private:
+  Tape* tape_;
+  Dropout shape_;
+  Var offset_, mask_;
+};
+
+// Multi-head attention with its projections. Self-attention projects x to packed queries, keys and values; cross-attention
+// takes keys and values of `memory`. Parameters <name>.qkv (self) or <name>.q and <name>.kv, <name>.out.
+class AttentionLayer {
+ public:
+  struct Size {
+    int64_t batch, tokens, memory_tokens;  // of x; of memory, for self-attention as tokens
+    int64_t width, heads;
+    bool causal = false, cross = false;
+    DType dtype = DType::f32;
+  };
+  AttentionLayer(Tape& tape, const std::string& name, const Size& size);
+  Var forward(Var x, Var memory = {});
+  struct Gradients {
+    Var dx, dmemory;  // dmemory: of cross-attention
+  };
+  Gradients backward(Var dy);
+
+ private:
+  Tape* tape_;
+  Size size_;
+  Attention attention_;
+  std::optional<LinearLayer> packed_, q_, kv_;
+  LinearLayer out_;
+  Var queries_, keys_, values_, y_, lse_;
+};
+
+// w2 act(w1 x + b1) + b2. Parameters <name>.fc1, <name>.fc2.
+enum class Hidden : uint8_t { relu, gelu };
+class FeedForward {
+ public:
+  FeedForward(Tape& tape, const std::string& name, int64_t rows, int64_t width, int64_t inner, Hidden hidden,
+              DType dtype);
+  Var forward(Var x);
+  Var backward(Var dy);
+
+ private:
+  Tape* tape_;
+  int64_t elements_;
+  Hidden hidden_;
+  DType dtype_;
+  LinearLayer first_, second_;
+  Var before_;
+};
+
+Var add_tensors(Tape& tape, Var a, Var b, int64_t n, DType dtype);
+
+}  // namespace duet

@@ -1,0 +1,204 @@
+#include "models/transformer_small.h"
+
+#include <vector>
+
+#include "models/transformer_layers.h"
+#include "ops/elementwise/add.h"
+#include "ops/embedding/embedding.h"
+#include "ops/gemm/gemm.h"
+#include "ops/optimiser/adam.h"
+#include "ops/statistic.h"
+
+namespace duet {
+namespace {
+
+// norm(x + dropout(f(x))): what follows every attention and feed-forward.
+class Residual {
+ public:
+  Residual(Tape& tape, const std::string& name, const TransformerSmall& m, double p)
+      : tape_(&tape),
+        n_(m.batch * m.tokens * m.width),
+        dtype_(m.dtype),
+        dropout_(tape, name + ".dropout", n_, p, m.dtype),
+        norm_(tape, name + ".norm", m.batch * m.tokens, m.width, m.dtype) {}
+  Var forward(Var x, Var fx) { return norm_.forward(add_tensors(*tape_, x, dropout_.forward(fx), n_, dtype_)); }
+  struct Gradients {
+    Var dx, dfx;
+  };
+  Gradients backward(Var dy) {
+    const Var sum = norm_.backward(dy);
+    return {sum, dropout_.backward(sum)};
+  }
+  Var join(Var a, Var b) { return add_tensors(*tape_, a, b, n_, dtype_); }
+
+ private:
+  Tape* tape_;
+  int64_t n_;
+  DType dtype_;
+  DropoutLayer dropout_;
+  NormLayer norm_;
+};
+
+AttentionLayer::Size size_of_attention(const TransformerSmall& m, bool causal, bool cross) {
+  return {.batch = m.batch,
+          .tokens = m.tokens,
+          .memory_tokens = m.tokens,
+          .width = m.width,
+          .heads = m.heads,
+          .causal = causal,
+          .cross = cross,
+          .dtype = m.dtype};
+}
+
+class EncoderLayer {
+ public:
+  EncoderLayer(Tape& tape, const std::string& name, const TransformerSmall& m, double p)
+      : attention_(tape, name + ".self", size_of_attention(m, false, false)),
+        after_attention_(tape, name + ".self", m, p),
+        inner_(tape, name + ".mlp", m.batch * m.tokens, m.width, m.inner, Hidden::relu, m.dtype),
+        after_inner_(tape, name + ".mlp", m, p) {}
+  Var forward(Var x) {
+    const Var h = after_attention_.forward(x, attention_.forward(x));
+    return after_inner_.forward(h, inner_.forward(h));
+  }
+  Var backward(Var dy) {
+    const auto last = after_inner_.backward(dy);
+    const auto first = after_attention_.backward(after_inner_.join(last.dx, inner_.backward(last.dfx)));
+    return after_attention_.join(first.dx, attention_.backward(first.dfx).dx);
+  }
+
+ private:
+  AttentionLayer attention_;
+  Residual after_attention_;
+  FeedForward inner_;
+  Residual after_inner_;
+};
+
+class DecoderLayer {
+ public:
+  DecoderLayer(Tape& tape, const std::string& name, const TransformerSmall& m, double p)
+      : self_(tape, name + ".self", size_of_attention(m, true, false)),
+        after_self_(tape, name + ".self", m, p),
+        cross_(tape, name + ".cross", size_of_attention(m, false, true)),
+        after_cross_(tape, name + ".cross", m, p),
+        inner_(tape, name + ".mlp", m.batch * m.tokens, m.width, m.inner, Hidden::relu, m.dtype),
+        after_inner_(tape, name + ".mlp", m, p) {}
+  Var forward(Var x, Var memory) {
+    const Var h = after_self_.forward(x, self_.forward(x));
+    const Var g = after_cross_.forward(h, cross_.forward(h, memory));
+    return after_inner_.forward(g, inner_.forward(g));
+  }
+  AttentionLayer::Gradients backward(Var dy) {
+    const auto last = after_inner_.backward(dy);
+    const auto middle = after_cross_.backward(after_inner_.join(last.dx, inner_.backward(last.dfx)));
+    const AttentionLayer::Gradients cross = cross_.backward(middle.dfx);
+    const auto first = after_self_.backward(after_cross_.join(middle.dx, cross.dx));
+    return {after_self_.join(first.dx, self_.backward(first.dfx).dx), cross.dmemory};
+  }
+
+ private:
+  AttentionLayer self_;
+  Residual after_self_;
+  AttentionLayer cross_;
+  Residual after_cross_;
+  FeedForward inner_;
+  Residual after_inner_;
+};
+
+class Net {
+ public:
+  Net(Tape& tape, const TransformerSmall& m, double p)
+      : tape_(&tape),
+        m_(m),
+        rows_(m.batch * m.tokens),
+        table_(tape.parameter("embedding", {m.vocabulary, m.width}, Fill::normal(0, 0.02), m.dtype)),
+        source_position_(tape.parameter("encoder.position", {m.tokens, m.width}, Fill::normal(0, 0.02), m.dtype)),
+        target_position_(tape.parameter("decoder.position", {m.tokens, m.width}, Fill::normal(0, 0.02), m.dtype)) {
+    for (int64_t i = 0; i < m.layers; ++i) encoder_.emplace_back(tape, "encoder." + std::to_string(i), m, p);
+    for (int64_t i = 0; i < m.layers; ++i) decoder_.emplace_back(tape, "decoder." + std::to_string(i), m, p);
+  }
+  Var forward(Var source, Var target) {
+    source_ = source, target_ = target;
+    const Embedding embedding{.B = m_.batch, .T = m_.tokens, .V = m_.vocabulary, .C = m_.width, .dtype = m_.dtype};
+    Var memory = tape_->add(embedding, {source, table_, source_position_});
+    for (EncoderLayer& layer : encoder_) memory = layer.forward(memory);
+    h_ = tape_->add(embedding, {target, table_, target_position_});
+    for (DecoderLayer& layer : decoder_) h_ = layer.forward(h_, memory);
+    return tape_->add(Gemm{.m = rows_, .n = m_.vocabulary, .k = m_.width, .trans_b = true, .dtype = m_.dtype},
+                      {h_, table_});
+  }
+  void backward(Var dlogits) {
+    const int64_t n = rows_ * m_.width;
+    tape_->add(Gemm{.m = m_.vocabulary, .n = m_.width, .k = rows_, .trans_a = true, .dtype = m_.dtype}, {dlogits, h_},
+               {{Gemm::c, tape_->gradient(table_)}});
+    Var dh = tape_->add(Gemm{.m = rows_, .n = m_.width, .k = m_.vocabulary, .dtype = m_.dtype}, {dlogits, table_});
+    Var dmemory;
+    for (size_t i = decoder_.size(); i-- > 0;) {  // every layer of the decoder reads the encoder's result
+      const AttentionLayer::Gradients g = decoder_[i].backward(dh);
+      dh = g.dx;
+      dmemory = dmemory.id < 0 ? g.dmemory : add_tensors(*tape_, dmemory, g.dmemory, n, m_.dtype);
+    }
+    embed_backward(target_, dh, target_position_);
+    for (size_t i = encoder_.size(); i-- > 0;) dmemory = encoder_[i].backward(dmemory);
+    embed_backward(source_, dmemory, source_position_);
+  }
+
+ private:
+  void embed_backward(Var token, Var dy, Var position) {  // adds to the table's gradient, which the head has written
+    tape_->add(
+        EmbeddingBackward{
+            .B = m_.batch, .T = m_.tokens, .V = m_.vocabulary, .C = m_.width, .dtype = m_.dtype, .accumulate = true},
+        {token, dy, tape_->gradient(table_)}, {{EmbeddingBackward::dposition, tape_->gradient(position)}});
+  }
+  Tape* tape_;
+  TransformerSmall m_;
+  int64_t rows_;
+  Var table_, source_position_, target_position_, source_, target_, h_;
+  std::vector<EncoderLayer> encoder_;
+  std::vector<DecoderLayer> decoder_;
+};
+
+Var tokens_of(Tape& tape, const TransformerSmall& m, const char* name) {
+  return tape.input(name, DType::i32, {m.batch, m.tokens}, Fill::below(m.vocabulary));
+}
+
+}  // namespace
+
+std::string TransformerSmall::invalid() const {
+  if (const std::string why = invalid_model(batch, dtype); !why.empty()) return why;
+  if (tokens < 1 || tokens > 1 << 16) return "tokens " + std::to_string(tokens) + ": 1 to 65536 are allowed";
+  if (layers < 1 || inner < 1 || vocabulary < 1) return "layers, inner and vocabulary must be at least 1";
+  if (heads < 1 || width < heads || width % heads != 0)
+    return "width " + std::to_string(width) + " and heads " + std::to_string(heads) +
+           ": the heads must divide the width";
+  return dropout >= 0 && dropout < 1 ? "" : "dropout " + std::to_string(dropout) + ": 0 to below 1 is allowed";
+}
+
+void TransformerSmall::train(Tape& tape) const {
+  const Var source = tokens_of(tape, *this, "x"), target = tokens_of(tape, *this, "target");
+  const Var label = tokens_of(tape, *this, "label");
+  Net net(tape, *this, dropout);
+  CrossEntropyLoss loss(tape, batch * tokens, vocabulary, dtype);
+  tape.phase("forward");
+  loss.forward(net.forward(source, target), label);
+  tape.phase("backward");
+  net.backward(loss.backward());
+
+  const Var lr = tape.state("lr", {1}, kRate, statistic_dtype(dtype)), step = tape.state("step", {1}, 0, DType::i32);
+  const int64_t n = tape.parameter_count();
+  const Var m = tape.state("m", {n}, 0, dtype), v = tape.state("v", {n}, 0, dtype);
+  tape.phase("optimiser");
+  tape.add(Adam{.n = n, .dtype = dtype, .beta1 = kBeta1, .beta2 = kBeta2, .eps = kEpsilon},
+           {tape.gradients(), lr, step, tape.parameters(), m, v});
+}
+
+void TransformerSmall::evaluate(Tape& tape) const {
+  const Var source = tokens_of(tape, *this, "x"), target = tokens_of(tape, *this, "target");
+  Net net(tape, *this, 0);
+  tape.phase("forward");
+  tape.output("logits", net.forward(source, target));
+}
+
+DUET_MODEL(TransformerSmall);
+
+}  // namespace duet

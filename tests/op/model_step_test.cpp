@@ -25,8 +25,9 @@ const double kUnit = unit_roundoff(DType::f32);
 // build/bin/duet_op_tests --gtest_filter='ModelStep.Equals*'). kMargin is for other orders of summation. A gradient that
 // sums over batch and pixels is the worst; deeper networks add up more.
 constexpr double kMargin = 4;
-const std::map<std::string, double> kMeasured{{"bilstm", 20}, {"cifar_cnn", 20}, {"lenet", 20},
-                                              {"mlp", 7.2},   {"mnist_cnn", 20}, {"toy", 20}};
+const std::map<std::string, double> kMeasured{{"bilstm", 20},    {"cifar_cnn", 20}, {"gpt2", 20},
+                                              {"lenet", 20},     {"mlp", 7.2},      {"mnist_cnn", 20},
+                                              {"resnet50", 400}, {"toy", 20},       {"transformer_small", 40}};
 
 double bound_of(const std::string& model) { return kMargin * kMeasured.at(model); }
 
@@ -282,8 +283,9 @@ INSTANTIATE_TEST_SUITE_P(Models, ModelStep, testing::ValuesIn(names()), [](const
 // --- what the catalogue promises -------------------------------------------------------------------------------------
 
 TEST(Models, HaveThePublishedNumberOfParameters) {
-  const std::map<std::string, int64_t> published{{"bilstm", 172609}, {"cifar_cnn", 122570}, {"lenet", 62006},
-                                                 {"mlp", 101770},    {"mnist_cnn", 225034}, {"toy", 121}};
+  const std::map<std::string, int64_t> published{
+      {"bilstm", 172609}, {"cifar_cnn", 122570}, {"gpt2", 124439808},    {"lenet", 62006}, {"mlp", 101770},
+      {"mnist_cnn", 225034}, {"resnet50", 25557032}, {"toy", 121}};
   CpuContext cpu(1);
   for (const auto& [name, model] : models()) {
     Tape tape(cpu, {"oracle"});
@@ -294,6 +296,7 @@ TEST(Models, HaveThePublishedNumberOfParameters) {
       for (const int64_t d : tape.shape(var)) elements *= d;
       count += elements;
     }
+    if (name == "transformer_small") continue;  // a size of our own
     ASSERT_TRUE(published.contains(name)) << name;
     EXPECT_EQ(count, published.at(name)) << name;
   }
@@ -318,7 +321,8 @@ TEST(Models, AreVerifiedInTheirOwnBuffers) {
 TEST(Models, EvaluateAsTheyTrain) {
   CpuContext cpu(1);
   for (const ModelCase& c : model_cases(Scale::test)) {
-    if (c.model.name() == "mlp") continue;  // dropout
+    if (const std::string n = c.model.name(); n == "mlp" || n == "transformer_small") continue;  // dropout
+    if (c.model.name() == "resnet50") continue;                                                // running statistics
     Tape train(cpu, Tape::preferences_for(Device::cpu), 1), evaluate(cpu, Tape::preferences_for(Device::cpu), 2);
     c.model.train(train), c.model.evaluate(evaluate);
     train.plan(), evaluate.plan();

@@ -5,6 +5,7 @@
 #include <map>
 
 #include "core/cpu_context.h"
+#include "models/step.h"
 #include "models/tape.h"
 #include "models/model.h"
 
@@ -72,24 +73,35 @@ TEST_P(Mixed, StepIsThatOfTheOracle) {
   }
 }
 
-const Case kCases[] = {
-    {"lenet", {{"batch", "3"}, {"dtype", "bf16"}, {"mixed", "1"}}, 20},
-    {"resnet50",
-     {{"batch", "2"}, {"side", "64"}, {"classes", "10"}, {"width", "4"}, {"dtype", "bf16"}, {"mixed", "1"}},
-     60},
-    {"gpt2",
-     {{"batch", "2"},
-      {"tokens", "7"},
-      {"context", "11"},
-      {"layers", "2"},
-      {"heads", "3"},
-      {"width", "24"},
-      {"vocabulary", "31"},
-      {"dtype", "bf16"},
-      {"mixed", "1"}},
-     20}};
+const Case kCases[] = {{"lenet", {{"batch", "3"}, {"dtype", "bf16"}, {"mixed", "1"}}, 14},
+                       {"gpt2",
+                        {{"batch", "2"},
+                         {"tokens", "7"},
+                         {"context", "11"},
+                         {"layers", "2"},
+                         {"heads", "3"},
+                         {"width", "24"},
+                         {"vocabulary", "31"},
+                         {"dtype", "bf16"},
+                         {"mixed", "1"}},
+                        20}};
 INSTANTIATE_TEST_SUITE_P(Models, Mixed, testing::ValuesIn(kCases),
                          [](const auto& test) { return std::string(test.param.model); });
+
+// A narrowed ResNet-50 normalises by the statistics of a few pixels fifty times over: roundings to bf16 grow until no bound
+// of a whole step says anything. Each of its primitives is judged in its place instead.
+TEST(MixedPrecision, ResNetIsRightPrimitiveByPrimitive) {
+  Model model = find_model("resnet50");
+  for (const auto& [name, value] :
+       {std::pair{"batch", "2"}, {"side", "64"}, {"classes", "10"}, {"width", "4"}, {"dtype", "bf16"}, {"mixed", "1"}})
+    model = model.with(name, value);
+  CpuContext cpu(1);
+  Step step(model, cpu, Tape::preferences_for(Device::cpu));
+  ASSERT_TRUE(step.supported()) << step.reason();
+  cpu.enter([&] { step.run(), step.run(); });
+  const Check check = step.replay();
+  EXPECT_TRUE(check.passed()) << check.failure;
+}
 
 TEST(MixedPrecision, NeedsAHalf) {
   try {

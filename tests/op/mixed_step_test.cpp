@@ -84,7 +84,7 @@ const Case kCases[] = {{"lenet", {{"batch", "3"}, {"dtype", "bf16"}, {"mixed", "
                          {"vocabulary", "31"},
                          {"dtype", "bf16"},
                          {"mixed", "1"}},
-                        20}};
+                        2.4}};
 INSTANTIATE_TEST_SUITE_P(Models, Mixed, testing::ValuesIn(kCases),
                          [](const auto& test) { return std::string(test.param.model); });
 

@@ -1,6 +1,6 @@
 #include "models/mlp.h"
 
-#include "models/tape.h"
+#include "models/layers.h"
 #include "ops/elementwise/dropout.h"
 #include "ops/elementwise/relu.h"
 #include "ops/gemm/gemm.h"
@@ -17,14 +17,12 @@ struct Parameters {
   Var w1, b1, w2, b2;  // (128, 784), (128), (10, 128), (10)
 };
 
-// PyTorch's default for a linear layer: weights and bias uniform within 1 / sqrt(in).
 Parameters declare(Tape& tape, DType dtype) {
-  const auto within = [](int64_t in) { return Fill::uniform(-1 / std::sqrt(in), 1 / std::sqrt(in)); };
   Parameters p;
-  p.w1 = tape.parameter("fc1.weight", {Mlp::kHidden, Mlp::kIn}, within(Mlp::kIn), dtype);
-  p.b1 = tape.parameter("fc1.bias", {Mlp::kHidden}, within(Mlp::kIn), dtype);
-  p.w2 = tape.parameter("fc2.weight", {Mlp::kOut, Mlp::kHidden}, within(Mlp::kHidden), dtype);
-  p.b2 = tape.parameter("fc2.bias", {Mlp::kOut}, within(Mlp::kHidden), dtype);
+  p.w1 = tape.parameter("fc1.weight", {Mlp::kHidden, Mlp::kIn}, default_init(Mlp::kIn), dtype);
+  p.b1 = tape.parameter("fc1.bias", {Mlp::kHidden}, default_init(Mlp::kIn), dtype);
+  p.w2 = tape.parameter("fc2.weight", {Mlp::kOut, Mlp::kHidden}, default_init(Mlp::kHidden), dtype);
+  p.b2 = tape.parameter("fc2.bias", {Mlp::kOut}, default_init(Mlp::kHidden), dtype);
   return p;
 }
 
@@ -46,10 +44,7 @@ void hidden_backward(Tape& tape, const Mlp& m, const Parameters& p, Var x, Var y
 
 }  // namespace
 
-std::string Mlp::invalid() const {
-  if (!is_float(dtype)) return std::string("dtype ") + name_of(dtype) + ": allowed are f64, f32, bf16, f16";
-  return batch >= 1 && batch <= 1 << 20 ? "" : "batch " + std::to_string(batch) + ": 1 to 1048576 are allowed";
-}
+std::string Mlp::invalid() const { return invalid_model(batch, dtype); }
 
 void Mlp::train(Tape& tape) const {
   const Var x = pixels(tape, *this), label = tape.input("label", DType::i32, {batch}, Fill::below(kOut));

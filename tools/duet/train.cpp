@@ -175,6 +175,8 @@ void learn(const TrainOptions& options, const Model& model, Context& context) {
     throw Error("--epochs {}: the checkpoint has {} already", options.epochs, trainer.epochs());
   if (options.lr) trainer.learning_rate(*options.lr);
   const Split data = load(options, trainer);
+  if (data.training.size() < trainer.batch())
+    throw Error("{} samples are fewer than the batch of {}", data.training.size(), trainer.batch());
   fmt::print("{} {} on {}; {}: {} samples to train on, {} to validate, {} to test\n", model.name(), model.label(),
              context.describe(), data.what, data.training.size(), data.validation.size(), data.test.size());
   Learning(options, trainer, data).run();

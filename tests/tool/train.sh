@@ -1,0 +1,45 @@
+#!/usr/bin/env bash
+# duet train: what it prints, what its checkpoints are good for, and what it refuses.
+source "$(dirname "$0")/common.bash"
+small="--threads 1 --batch 50"
+
+# Help says what there is.
+does '--checkpoint' train --help
+for word in mnist_cnn cifar_cnn bilstm --resume --patience CIFAR-10; do
+  grep -q -- "$word" stdout || fail "train --help is silent about $word"
+done
+
+# Learning, a checkpoint, and going on from it.
+does 'test accuracy [0-9.]+ % with the parameters of epoch [12]' train toy $small --epochs 2 --checkpoint toy.safetensors
+grep -qE 'epoch  2  loss 0\.[0-9]+  validation accuracy [0-9.]+ %' stdout || fail "no line for epoch 2: $(cat stdout)"
+[ "$(wc -l < stdout)" = 4 ] || fail "not four lines: $(cat stdout)"
+[ -s toy.safetensors ] || fail "no checkpoint"
+does '^epoch  3 ' train toy $small --epochs 3 --resume toy.safetensors
+grep -q '^epoch  1 ' stdout && fail "a resumed training began anew"
+does 'no better for 1 epoch\(s\): stopped' train toy $small --epochs 50 --lr 1e-12 --patience 1
+
+# A checkpoint of something else, or of nothing.
+refuses 2 "toy'.*not of mlp" train mlp $small --resume toy.safetensors
+refuses 2 'seed 1, not 2' train toy $small --seed 2 --epochs 9 --resume toy.safetensors
+refuses 2 'checkpoint has [12] already' train toy $small --epochs 1 --resume toy.safetensors
+refuses 2 'none.safetensors: cannot be read' train toy $small --resume none.safetensors
+head -c 100 toy.safetensors > cut.safetensors
+refuses 2 'cut.safetensors: a header of .*truncated' train toy $small --resume cut.safetensors
+refuses 2 'cannot write no/c.safetensors' train toy $small --checkpoint no/c.safetensors
+
+# Data.
+mkdir cifar
+printf 'not an image' > cifar/data_batch_1.bin
+refuses 2 'data_batch_1.bin: 12 bytes; one or more records of 3073 bytes' train lenet --threads 1 --data cifar
+refuses 2 "'none' is not a directory" train cifar_cnn --threads 1 --data none
+refuses 2 'no reader of files for model toy' train toy $small --data cifar
+
+# Options.
+refuses 2 "'no_model' is not one of .*bilstm.*lenet" train no_model
+refuses 2 'epochs 0; 1 or more' train toy $small --epochs 0
+refuses 2 'validation 1; a share' train toy $small --validation 1
+refuses 2 'patience -1; 0 or more' train toy $small --patience -1
+refuses 2 'lr 0;' train toy $small --lr 0
+refuses 2 'batch 0' train toy --threads 1 --batch 0
+refuses 2 '8100 samples are fewer than the batch of 9000' train toy --threads 1 --batch 9000
+finish

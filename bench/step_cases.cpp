@@ -12,7 +12,8 @@ namespace duet::bench {
 namespace {
 
 constexpr const char* kGraph = "gpu.graph";
-constexpr int kStudied = 21;              // steps whose phases are timed, samples of each part
+constexpr int kStudied = 21, kLeast = 3;  // steps whose phases are timed, samples of each part
+constexpr double kStudy_s = 2;            // after which the least will do, for the phases and for the parts
 constexpr double kPartSample_s = 100e-6;  // a part is repeated until a sample lasts this long
 
 class StepRunner final : public Runner {
@@ -83,16 +84,20 @@ class StepCase final : public BenchCase {
     record.implementations = step.implementations();
 
     std::vector<std::vector<double>> phases(step.phases().size());
-    for (int i = 0; i < kStudied; ++i)
-      for (size_t p = 0; p < phases.size(); ++p) phases[p].push_back(seconds_of(context, [&] { step.run_phase(p); }));
+    double spent_s = 0;
+    for (int i = 0; i < kStudied && (i < kLeast || spent_s < kStudy_s); ++i)
+      for (size_t p = 0; p < phases.size(); spent_s += phases[p++].back())
+        phases[p].push_back(seconds_of(context, [&] { step.run_phase(p); }));
     for (size_t p = 0; p < phases.size(); ++p)
       record.phases_s.emplace_back(step.phases()[p], reports::median(phases[p]));
 
     for (size_t part = 0; part < step.parts().size(); ++part) {
       const double once_s = std::max(seconds_of(context, [&] { step.run_part(part); }), 1e-9);
       const int batch = static_cast<int>(std::clamp(kPartSample_s / once_s, 1.0, 1000.0));
+      const double share_s = kStudy_s / static_cast<double>(step.parts().size());
+      const auto wanted = static_cast<int>(share_s / std::max(once_s * batch, 1e-9));
       std::vector<double> samples;
-      for (int i = 0; i < kStudied; ++i)
+      for (int i = 0; i < std::clamp(wanted, kLeast, kStudied); ++i)
         samples.push_back(seconds_of(context,
                                      [&] {
                                        for (int b = 0; b < batch; ++b) step.run_part(part);

@@ -154,7 +154,8 @@ Checkpoint read_checkpoint(const std::string& path) {
 
   Checkpoint checkpoint;
   std::vector<Place> places;
-  for (const auto& [name, json] : parse_header(path, text).items()) {
+  const Json header = parse_header(path, text);
+  for (const auto& [name, json] : header.items()) {
     if (name == kMetadata) {
       for (const auto& [key, value] : json.items()) {
         if (!value.is_string()) throw Error("{}: metadata {} is no text", path, key);

@@ -1,16 +1,13 @@
 #include "models/gpt2.h"
 
-#include <cmath>
 #include <vector>
 
 #include "models/transformer_layers.h"
 #include "ops/embedding/embedding.h"
 #include "ops/gemm/gemm.h"
 #include "ops/memory/fill.h"
-#include "ops/optimiser/adam.h"
 #include "ops/optimiser/clip_grad_norm.h"
 #include "ops/reduction/norm2.h"
-#include "ops/statistic.h"
 
 namespace duet {
 namespace {
@@ -110,7 +107,7 @@ Var text(Tape& tape, const Gpt2& m) {
 }  // namespace
 
 std::string Gpt2::invalid() const {
-  if (const std::string why = invalid_model(batch, dtype); !why.empty()) return why;
+  if (const std::string why = invalid_model(batch, dtype) + invalid_mixed(mixed, dtype); !why.empty()) return why;
   const auto range = [](const char* what, int64_t value, int64_t most) {
     return std::string(what) + " " + std::to_string(value) + ": 1 to " + std::to_string(most) + " are allowed";
   };
@@ -134,15 +131,14 @@ void Gpt2::train(Tape& tape) const {
   tape.phase("backward");
   net.backward(loss.backward());
 
-  const DType statistic = statistic_dtype(dtype);
-  const Var lr = tape.state("lr", {1}, kRate, statistic), step = tape.state("step", {1}, 0, DType::i32);
   const int64_t n = tape.parameter_count();
-  const Var m = tape.state("m", {n}, 0, dtype), v = tape.state("v", {n}, 0, dtype);
   tape.phase("optimiser");
   const Var norm = tape.add(Norm2{.n = n, .dtype = dtype}, {tape.gradients()});
   tape.add(ClipGradNorm{.n = n, .dtype = dtype, .max_norm = kMaxNorm}, {norm, tape.gradients()});
-  tape.add(AdamW{.n = n, .dtype = dtype, .beta1 = kBeta1, .beta2 = kBeta2, .weight_decay = kDecay},
-           {tape.gradients(), lr, step, tape.parameters(), m, v});
+  add_optimiser(
+      tape, dtype,
+      Adaptive{
+          .rate = kRate, .beta1 = kBeta1, .beta2 = kBeta2, .weight_decay = kDecay, .decoupled = true, .mixed = mixed});
 }
 
 void Gpt2::evaluate(Tape& tape) const {

@@ -13,6 +13,7 @@ struct Gpt2 {
   int64_t batch = 1, tokens = 256;
   int64_t layers = 12, width = 768, heads = 12, vocabulary = 50257, context = 1024;
   DType dtype = DType::f32;
+  bool mixed = false;
 
   void attributes(auto&& field) {
     field("dtype", dtype, "element type of parameters and activations");
@@ -23,6 +24,7 @@ struct Gpt2 {
     field.option("heads", heads, "heads of attention");
     field.option("vocabulary", vocabulary, "different tokens");
     field.option("context", context, "positions with an embedding");
+    field.option("mixed", mixed, "master parameters and the optimiser's state in f32 beside parameters in dtype");
   }
   std::string invalid() const;
   void train(Tape& tape) const;
@@ -31,7 +33,10 @@ struct Gpt2 {
   static std::vector<Case<Gpt2>> cases(Scale scale) {
     if (scale == Scale::test) return {{"every layer, narrowed", {2, 7, 2, 24, 3, 31, 11}}};
     if (scale == Scale::standard) return {{"124M, one short sequence", {1, 256}}};
-    return {{"124M, one short sequence", {1, 256}}, {"124M, four full sequences", {4, 1024}}};
+    return {{"124M, one short sequence", {1, 256}},
+            {"124M, four full sequences", {4, 1024}},
+            {"124M, four full sequences, mixed precision",
+             {.batch = 4, .tokens = 1024, .dtype = DType::bf16, .mixed = true}}};
   }
 };
 

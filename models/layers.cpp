@@ -9,6 +9,7 @@
 #include "ops/loss/bce_logits.h"
 #include "ops/loss/cross_entropy.h"
 #include "ops/optimiser/adam.h"
+#include "ops/optimiser/mixed.h"
 #include "ops/optimiser/sgd.h"
 #include "ops/statistic.h"
 
@@ -131,20 +132,53 @@ void BinaryLoss::forward(Var logits, Var target) {
 
 Var BinaryLoss::backward() { return tape_->add(BceLogitsBackward{.n = rows_, .dtype = dtype_}, {logits_, target_}); }
 
-void add_sgd(Tape& tape, DType dtype, double rate, double momentum, double weight_decay) {
-  const int64_t n = tape.parameter_count();
-  const Var lr = tape.state("lr", {1}, rate, statistic_dtype(dtype)), velocity = tape.state("velocity", {n}, 0, dtype);
-  tape.phase("optimiser");
-  tape.add(Sgd{.n = n, .dtype = dtype, .momentum = momentum, .weight_decay = weight_decay},
-           {tape.gradients(), lr, tape.parameters(), velocity});
+// --- optimisers ------------------------------------------------------------------------------------------------------
+
+std::string invalid_mixed(bool mixed, DType dtype) {
+  const bool half = dtype == DType::bf16 || dtype == DType::f16;
+  return !mixed || half ? "" : std::string("mixed: master parameters go with bf16 or f16, not ") + name_of(dtype);
 }
 
-void add_adam(Tape& tape, DType dtype, double rate) {
+void add_optimiser(Tape& tape, DType dtype, const Momentum& rule) {
   const int64_t n = tape.parameter_count();
-  const Var lr = tape.state("lr", {1}, rate, statistic_dtype(dtype)), step = tape.state("step", {1}, 0, DType::i32);
-  const Var m = tape.state("m", {n}, 0, dtype), v = tape.state("v", {n}, 0, dtype);
+  const Var lr = tape.state("lr", {1}, rule.rate, statistic_dtype(dtype));
+  const Var velocity = tape.state("velocity", {n}, 0, mixed::state_dtype(dtype, rule.mixed));
+  const Sgd sgd{
+      .n = n, .dtype = dtype, .momentum = rule.momentum, .weight_decay = rule.weight_decay, .mixed = rule.mixed};
   tape.phase("optimiser");
-  tape.add(Adam{.n = n, .dtype = dtype}, {tape.gradients(), lr, step, tape.parameters(), m, v});
+  if (rule.mixed)  // bf16 has the range of f32: gradients are not scaled, no step is bad
+    tape.add(sgd, {tape.gradients(), lr, tape.parameters(), velocity, tape.constant("good", {1}, 0, DType::i32),
+                   tape.master()});
+  else
+    tape.add(sgd, {tape.gradients(), lr, tape.parameters(), velocity});
+}
+
+namespace {
+template <class Rule>
+void add_adam(Tape& tape, DType dtype, const Adaptive& rule) {
+  const int64_t n = tape.parameter_count();
+  const DType state = mixed::state_dtype(dtype, rule.mixed);
+  const Var lr = tape.state("lr", {1}, rule.rate, statistic_dtype(dtype)),
+            step = tape.state("step", {1}, 0, DType::i32);
+  const Var m = tape.state("m", {n}, 0, state), v = tape.state("v", {n}, 0, state);
+  const Rule adam{.n = n,
+                  .dtype = dtype,
+                  .beta1 = rule.beta1,
+                  .beta2 = rule.beta2,
+                  .eps = rule.eps,
+                  .weight_decay = rule.weight_decay,
+                  .mixed = rule.mixed};
+  if (tape.phases().empty() || tape.phases().back() != "optimiser") tape.phase("optimiser");
+  if (rule.mixed)
+    tape.add(adam, {tape.gradients(), lr, step, tape.parameters(), m, v, tape.constant("good", {1}, 0, DType::i32),
+                    tape.master()});
+  else
+    tape.add(adam, {tape.gradients(), lr, step, tape.parameters(), m, v});
+}
+}  // namespace
+
+void add_optimiser(Tape& tape, DType dtype, const Adaptive& rule) {
+  rule.decoupled ? add_adam<AdamW>(tape, dtype, rule) : add_adam<Adam>(tape, dtype, rule);
 }
 
 }  // namespace duet

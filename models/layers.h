@@ -87,8 +87,19 @@ class BinaryLoss {
   Var logits_, target_;
 };
 
-// The phase "optimiser", over the whole arena. States: lr; velocity, or step, m and v.
-void add_sgd(Tape& tape, DType dtype, double rate, double momentum, double weight_decay = 0);
-void add_adam(Tape& tape, DType dtype, double rate);
+// The phase "optimiser", over the whole arena. States: lr; velocity, or step, m and v; with mixed also master, the
+// parameters in f32, of which the arena holds the rounded values.
+struct Momentum {
+  double rate, momentum = 0.9, weight_decay = 0;
+  bool mixed = false;
+};
+struct Adaptive {
+  double rate, beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weight_decay = 0;
+  bool decoupled = false;  // AdamW
+  bool mixed = false;
+};
+void add_optimiser(Tape& tape, DType dtype, const Momentum& rule);
+void add_optimiser(Tape& tape, DType dtype, const Adaptive& rule);
+std::string invalid_mixed(bool mixed, DType dtype);  // "" where this dtype can have master parameters
 
 }  // namespace duet

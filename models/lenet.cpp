@@ -25,7 +25,7 @@ Var pixels(Tape& tape, const LeNet& m) {
 
 }  // namespace
 
-std::string LeNet::invalid() const { return invalid_model(batch, dtype); }
+std::string LeNet::invalid() const { return invalid_model(batch, dtype) + invalid_mixed(mixed, dtype); }
 
 void LeNet::train(Tape& tape) const {
   const Var x = pixels(tape, *this), label = tape.input("label", DType::i32, {batch}, Fill::below(kClasses));
@@ -41,7 +41,7 @@ void LeNet::train(Tape& tape) const {
   const Var dh1 = net.conv2.backward(net.pool2.backward(dh2));
   net.conv1.backward_parameters(net.pool1.backward(dh1));
 
-  add_sgd(tape, dtype, kRate, kMomentum);
+  add_optimiser(tape, dtype, Momentum{.rate = kRate, .momentum = kMomentum, .mixed = mixed});
 }
 
 void LeNet::evaluate(Tape& tape) const {

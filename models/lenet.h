@@ -13,10 +13,12 @@ struct LeNet {
 
   int64_t batch = 4;
   DType dtype = DType::f32;
+  bool mixed = false;
 
   void attributes(auto&& field) {
     field("dtype", dtype, "element type of parameters and activations");
     field("batch", batch, "samples of a step");
+    field.option("mixed", mixed, "master parameters and the optimiser's state in f32 beside parameters in dtype");
   }
   std::string invalid() const;
   void train(Tape& tape) const;
@@ -24,7 +26,9 @@ struct LeNet {
 
   static std::vector<Case<LeNet>> cases(Scale scale) {
     if (scale == Scale::test) return {{"an odd batch", {3}}};
-    return {{"the tutorial's batch: what does a call cost?", {4}}, {"the usual batch", {64}}};
+    return {{"the tutorial's batch: what does a call cost?", {4}},
+            {"the usual batch", {64}},
+            {"the usual batch, mixed precision", {64, DType::bf16, true}}};
   }
 };
 

@@ -200,7 +200,7 @@ Var pixels(Tape& tape, const ResNet50& m) {
 }  // namespace
 
 std::string ResNet50::invalid() const {
-  if (const std::string why = invalid_model(batch, dtype); !why.empty()) return why;
+  if (const std::string why = invalid_model(batch, dtype) + invalid_mixed(mixed, dtype); !why.empty()) return why;
   if (side < 32 || side > 4096) return "side " + std::to_string(side) + ": 32 to 4096 are allowed";
   if (classes < 1 || width < 1) return "classes and width must be at least 1";
   return "";
@@ -214,7 +214,7 @@ void ResNet50::train(Tape& tape) const {
   loss.forward(net.forward(x), label);
   tape.phase("backward");
   net.backward(loss.backward());
-  add_sgd(tape, dtype, kRate, kMomentum, kDecay);
+  add_optimiser(tape, dtype, Momentum{.rate = kRate, .momentum = kMomentum, .weight_decay = kDecay, .mixed = mixed});
 }
 
 void ResNet50::evaluate(Tape& tape) const {

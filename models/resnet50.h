@@ -11,6 +11,7 @@ struct ResNet50 {
 
   int64_t batch = 32, side = 224, classes = 1000, width = 64;  // width: channels after the stem
   DType dtype = DType::f32;
+  bool mixed = false;
 
   void attributes(auto&& field) {
     field("dtype", dtype, "element type of parameters and activations");
@@ -18,15 +19,18 @@ struct ResNet50 {
     field.option("side", side, "height and width of an image");
     field.option("classes", classes, "classes");
     field.option("width", width, "channels after the first convolution; 4 times as many leave the first stage");
+    field.option("mixed", mixed, "master parameters and the optimiser's state in f32 beside parameters in dtype");
   }
   std::string invalid() const;
   void train(Tape& tape) const;
   void evaluate(Tape& tape) const;
 
   static std::vector<Case<ResNet50>> cases(Scale scale) {
-    if (scale == Scale::test) return {{"every layer, narrowed", {2, 64, 10, 4}}};
+    if (scale == Scale::test) return {{"every layer, narrowed", {16, 64, 10, 4}}};
     if (scale == Scale::standard) return {{"as published, batch 16", {16}}};
-    return {{"as published, batch 16", {16}}, {"as published, batch 32", {32}}};
+    return {{"as published, batch 16", {16}},
+            {"as published, batch 32", {32}},
+            {"as published, batch 32, mixed precision", {.batch = 32, .dtype = DType::bf16, .mixed = true}}};
   }
 };
 

@@ -162,6 +162,12 @@ int64_t Tape::parameter_count() {
   flat_ = true;
   return parameter_elements_;
 }
+Var Tape::master() {
+  const int64_t n = parameter_count();
+  const Var var = declare_named(named_states_, {"master", DType::f32, {n}, Home::kept, Fill::constant(0)});
+  master_ = var.id;
+  return var;
+}
 Var Tape::parameters() { return declare({"parameters", parameter_dtype_, {parameter_count()}, Home::parameters, {}}); }
 Var Tape::gradients() { return declare({"gradients", parameter_dtype_, {parameter_count()}, Home::gradients, {}}); }
 

@@ -66,6 +66,8 @@ class Tape {
   // the same offsets, so that an optimiser is one primitive. Each begins at a multiple of 256 bytes; gaps hold zeros.
   Var parameter(const std::string& name, Shape shape, Fill init, DType dtype = DType::f32);
   Var gradient(Var parameter) const;
+  // The parameters before they were rounded to their dtype, (parameter_count()) in f32: state for mixed precision.
+  Var master();
   Var parameters();  // the whole arena: (parameter_count()); no parameter can be declared after this
   Var gradients();
   int64_t parameter_count();  // elements of the arena, gaps included
@@ -193,6 +195,7 @@ class Tape {
   bool oracle_ = false, planned_ = false, flat_ = false;
   DType parameter_dtype_ = DType::f32;
   int64_t parameter_elements_ = 0, kept_bytes_ = 0;
+  int master_ = -1;
   std::vector<Value> values_;
   std::vector<std::pair<std::string, Var>> named_inputs_, named_parameters_, named_states_, named_outputs_;
   std::vector<std::string> phases_;

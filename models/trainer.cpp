@@ -42,7 +42,9 @@ Trainer::Trainer(const Model& model, Context& context, const Tape::Preferences& 
   features_ = std::accumulate(shape.begin() + 1, shape.end(), int64_t{1}, std::multiplies<>());
   const auto elements = static_cast<size_t>(batch_ * features_);
   train_.dtype(x_of_) == DType::i32 ? token_.resize(elements) : x_.resize(elements);
-  label_.resize(static_cast<size_t>(batch_));
+  const Shape labels = train_.shape(label_of_);
+  label_.resize(static_cast<size_t>(std::accumulate(labels.begin(), labels.end(), int64_t{1}, std::multiplies<>())));
+  targets_ = static_cast<int64_t>(label_.size()) / batch_;
 }
 
 void Trainer::learning_rate(double lr) {
@@ -53,6 +55,7 @@ void Trainer::learning_rate(double lr) {
 void Trainer::expect(const Dataset& data) const {
   if (data.features != features_)
     throw Error("the data has {} features a sample, the model {}", data.features, features_);
+  if (data.targets != targets_) throw Error("the data has {} labels a sample, the model {}", data.targets, targets_);
   if (data.token.empty() != token_.empty())
     throw Error("the data has {}, the model takes {}", data.token.empty() ? "numbers" : "tokens",
                 token_.empty() ? "numbers" : "tokens");
@@ -65,7 +68,7 @@ void Trainer::gather(const Dataset& data, const std::vector<int64_t>& samples) {
       std::memcpy(to.data() + static_cast<int64_t>(i) * width, from.data() + samples[i] * width,
                   static_cast<size_t>(width) * sizeof from[0]);
   };
-  copy(x_, data.x, features_), copy(token_, data.token, features_), copy(label_, data.label, 1);
+  copy(x_, data.x, features_), copy(token_, data.token, features_), copy(label_, data.label, targets_);
 }
 
 void Trainer::upload_x(Tape& tape, Var var) const {
@@ -142,14 +145,14 @@ double Trainer::accuracy(const Dataset& data) {
       upload_x(evaluate_, evaluated_x_of_);
       evaluate_.run();
       const std::vector<double> logits = evaluate_.download(logits_of_);
-      for (int64_t i = 0; i < std::min(batch_, data.size() - first); ++i) {
+      for (int64_t i = 0; i < std::min(batch_, data.size() - first) * targets_; ++i) {
         const auto row = logits.begin() + i * classes;
         const int64_t told = binary ? row[0] > 0 : std::max_element(row, row + classes) - row;
-        right += told == data.label[static_cast<size_t>(first + i)];
+        right += told == data.label[static_cast<size_t>(first * targets_ + i)];
       }
     }
   });
-  return data.size() ? static_cast<double>(right) / static_cast<double>(data.size()) : 0;
+  return data.size() ? static_cast<double>(right) / static_cast<double>(data.size() * targets_) : 0;
 }
 
 // --- checkpoints -----------------------------------------------------------------------------------------------------

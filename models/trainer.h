@@ -21,9 +21,11 @@ class Trainer {
   // of another size than the model's, fewer samples than a batch, and a loss that is no longer finite, with its step and
   // the first tensor that is not: parameters and optimiser are then still those of the step before.
   double epoch(const Dataset& data);
-  double accuracy(const Dataset& data);  // share of samples that are told right
+  double accuracy(const Dataset& data);  // share of labels that are told right
   int64_t batch() const { return batch_; }
-  int64_t features() const { return features_; }         // of a sample
+  int64_t features() const { return features_; }  // of a sample
+  int64_t targets() const { return targets_; }    // labels of a sample
+  int64_t classes() const { return evaluate_.shape(logits_of_).at(1); }
   bool takes_tokens() const { return !token_.empty(); }  // else numbers
   int64_t steps() const { return steps_; }
   int64_t epochs() const { return epochs_; }
@@ -50,7 +52,7 @@ class Trainer {
   std::string model_;
   uint64_t seed_;
   size_t loss_phase_ = 0;  // the first after which the loss is there
-  int64_t batch_ = 0, features_ = 0, steps_ = 0, epochs_ = 0;
+  int64_t batch_ = 0, features_ = 0, targets_ = 1, steps_ = 0, epochs_ = 0;
   Var x_of_, label_of_, loss_of_, evaluated_x_of_, logits_of_;
   std::vector<float> x_;
   std::vector<int32_t> token_, label_;

@@ -3,11 +3,8 @@
 #include <vector>
 
 #include "models/transformer_layers.h"
-#include "ops/elementwise/add.h"
 #include "ops/embedding/embedding.h"
 #include "ops/gemm/gemm.h"
-#include "ops/optimiser/adam.h"
-#include "ops/statistic.h"
 
 namespace duet {
 namespace {
@@ -184,12 +181,7 @@ void TransformerSmall::train(Tape& tape) const {
   tape.phase("backward");
   net.backward(loss.backward());
 
-  const Var lr = tape.state("lr", {1}, kRate, statistic_dtype(dtype)), step = tape.state("step", {1}, 0, DType::i32);
-  const int64_t n = tape.parameter_count();
-  const Var m = tape.state("m", {n}, 0, dtype), v = tape.state("v", {n}, 0, dtype);
-  tape.phase("optimiser");
-  tape.add(Adam{.n = n, .dtype = dtype, .beta1 = kBeta1, .beta2 = kBeta2, .eps = kEpsilon},
-           {tape.gradients(), lr, step, tape.parameters(), m, v});
+  add_optimiser(tape, dtype, Adaptive{.rate = kRate, .beta1 = kBeta1, .beta2 = kBeta2, .eps = kEpsilon});
 }
 
 void TransformerSmall::evaluate(Tape& tape) const {

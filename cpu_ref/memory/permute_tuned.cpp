@@ -18,14 +18,19 @@ template <bool kStream, class T>
 void permute_tokens_of(const Permute& p, const T* x, T* y, int64_t first, int64_t last) {
   const hn::ScalableTag<T> d;
   const auto same = [](auto v) HWY_ATTR { return v; };
-  for (int64_t token = first; token < last; ++token) {
-    const int64_t b = token / p.T, t = token % p.T;
+  // Heads often lie a power of two apart, so that reading all of them in turn would evict what is fetched ahead: some tokens
+  // of one head, then of the next.
+  const int64_t together = p.inverse ? 16 : 1;
+  for (int64_t token = first; token < last;) {
+    const int64_t b = token / p.T, t = token % p.T, count = std::min({together, last - token, p.T - t});
     for (int64_t s = 0; s < p.split; ++s)
       for (int64_t h = 0; h < p.H; ++h) {
-        const int64_t of_token = ((token * p.split + s) * p.H + h) * p.D;
-        const int64_t of_head = (((s * p.B + b) * p.H + h) * p.T + t) * p.D;
-        map<kStream>(d, p.D, same, y + (p.inverse ? of_token : of_head), x + (p.inverse ? of_head : of_token));
+        T* to = y + (p.inverse ? (token * p.split + s) * p.H + h : ((s * p.B + b) * p.H + h) * p.T + t) * p.D;
+        const T* from = x + (p.inverse ? ((s * p.B + b) * p.H + h) * p.T + t : (token * p.split + s) * p.H + h) * p.D;
+        for (int64_t i = 0; i < count; ++i)  // of the inverse: forward a token at a time
+          map<kStream>(d, p.D, same, to + i * p.split * p.H * p.D, from + i * p.D);
       }
+    token += count;
   }
   if (kStream) hwy::FlushStream();
 }

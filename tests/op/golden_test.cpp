@@ -4,8 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <filesystem>
 #include <fstream>
+#include <functional>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -19,7 +19,7 @@
 namespace duet {
 namespace {
 
-using Json = nlohmann::json;
+using Json = nlohmann::ordered_json;  // attributes are set in the order of the file
 const double kUnit = unit_roundoff(DType::f32);
 
 // The bound of an element: C u max|want|. Errors of f32 in a step come from the order of summation and are amplified by the

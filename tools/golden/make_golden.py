@@ -25,22 +25,23 @@ except (ImportError, OSError) as error:
 import philox  # noqa: E402
 from pytorch.models import MODELS, Declarations  # noqa: E402
 
-# Another size than the cases for tests have; small, and nothing square where that can be.
+# Another size than the cases for tests have; small, and nothing square where that can be. Attributes are set in this order,
+# and each must leave a valid model.
 SIZES = {
     "bilstm": {"batch": 5, "T": 11},
     "cifar_cnn": {"batch": 5},
-    "gpt2": {"batch": 3, "tokens": 13, "layers": 3, "width": 40, "heads": 5, "vocabulary": 67, "context": 17},
+    "gpt2": {"batch": 3, "tokens": 13, "layers": 3, "heads": 4, "width": 44, "vocabulary": 67, "context": 17},
     "lenet": {"batch": 5},
     "mlp": {"batch": 19},
     "mnist_cnn": {"batch": 5},
-    "resnet50": {"batch": 8, "side": 64, "classes": 13, "width": 4},
+    "resnet50": {"batch": 16, "side": 32, "classes": 13, "width": 4},
     "toy": {"batch": 21},
-    "transformer_small": {"batch": 3, "tokens": 11, "layers": 2, "width": 40, "heads": 5, "inner": 56, "vocabulary": 67},
+    "transformer_small": {"batch": 3, "tokens": 11, "layers": 2, "heads": 2, "width": 34, "inner": 56, "vocabulary": 67},
 }
 SAMPLES, FEW = 64, 8  # entries of a result, of what was drawn
 UNIT = 2.0**-24
-TIE = 16 * UNIT       # relu's slope and max pooling's choice jump: no value may be so near to where rounding decides
-CALM, SEEDS = 50, 12  # a seed is good where f32 is off by so many u; else the best of so many
+TIE = 64 * UNIT       # relu's slope and max pooling's choice jump: no value may be so near to where rounding decides
+CALM, SEEDS = 50, 40  # a seed is good where f32 is off by so many u; else the best of so many
 
 
 class GivenDropout(nn.Module):

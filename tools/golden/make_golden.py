@@ -36,7 +36,7 @@ SIZES = {
     "mnist_cnn": {"batch": 5},
     "resnet50": {"batch": 16, "side": 32, "classes": 13, "width": 4},
     "toy": {"batch": 21},
-    "transformer_small": {"batch": 3, "tokens": 11, "layers": 2, "heads": 2, "width": 34, "inner": 56, "vocabulary": 67},
+    "transformer_small": {"batch": 3, "tokens": 11, "layers": 2, "heads": 2, "width": 36, "inner": 56, "vocabulary": 67},
 }
 SAMPLES, FEW = 64, 8  # entries of a result, of what was drawn
 UNIT = 2.0**-24

@@ -1,5 +1,7 @@
 """A clock that knows when it was disturbed: on a shared machine, fork-join code collapses beside a foreign thread."""
+import contextlib
 import os
+import signal
 import time
 
 QUIET = 0.03      # of a sample's time, that our threads may have waited for a core
@@ -21,6 +23,20 @@ def waited_s():
     return nanoseconds * 1e-9
 
 
+@contextlib.contextmanager
+def limit(seconds):
+    """Raises TimeoutError after so many; 0: never."""
+    def late(*_):
+        raise TimeoutError(f"not done after {seconds} s")
+    before = signal.signal(signal.SIGALRM, late)
+    signal.alarm(seconds)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
+
+
 def median(values):
     ordered = sorted(values)
     middle = len(ordered) // 2
@@ -36,7 +52,7 @@ def measure(call, budget_s):
         call()
         once = time.perf_counter() - start
         spent, calls = spent + once, calls + 1
-        if calls >= 3 and spent > 4 * budget_s:
+        if calls >= 2 and spent > 4 * budget_s:  # a long step, which few calls must do for
             break
     batch = max(1, int(SAMPLE_S / once))
     every, clean, start = [], [], time.perf_counter()

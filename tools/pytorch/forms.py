@@ -1,6 +1,9 @@
-"""The forms in which PyTorch offers each primitive: name -> call. All do the work that the case names, on random data."""
+"""The forms in which PyTorch offers each primitive: name -> call. All do the work that the case names, on random data.
+"compile" and "eager channels_last" are made when their turn comes, by a call that returns the call."""
 import torch
 import torch.nn.functional as F
+
+from pytorch.models import MODELS
 
 aten = torch.ops.aten
 TYPES = {"f32": torch.float32, "bf16": torch.bfloat16}
@@ -146,19 +149,30 @@ def sgd(p, t):
     return forms
 
 
-def mlp(p, t):
-    """A training step: gradients to nothing, forward, loss, backward, optimiser."""
-    net = torch.nn.Sequential(torch.nn.Linear(784, 128), torch.nn.ReLU(), torch.nn.Dropout(0.2), torch.nn.Linear(128, 10)).to(t)
-    x, label = torch.rand(p["batch"], 784).to(t), torch.randint(0, 10, (p["batch"],))
-    optimiser = torch.optim.SGD(net.parameters(), 0.01, momentum=0.9, fused=True)
+def training_step(name):
+    """Gradients to nothing, forward, loss, backward, optimiser. At Duet's rate for timing, parameters hardly move."""
+    def forms(p, t):
+        p = dict(p)
+        mixed = p.pop("mixed", False)  # parameters in f32, products in t
+        model = MODELS[name](**p).to(torch.float32 if mixed else t)
+        inputs = []
+        for _, whole, shape, (kind, a, b) in model.inputs():
+            drawn = torch.randint(0, a, shape) if kind == "below" else torch.empty(shape).uniform_(a, b)
+            inputs.append(drawn if whole else drawn.to(torch.float32 if mixed else t))
+        optimiser = model.optimiser(1e-8 if model.adam else 1e-6, fused=True)
 
-    def stepper(forward):
-        def step():
-            optimiser.zero_grad(set_to_none=True)
-            F.cross_entropy(forward(x), label).backward()
-            optimiser.step()
-        return step
-    return {"eager": stepper(net), "compile": lambda: stepper(torch.compile(net))}
+        def stepper(forward=None, inputs=inputs):
+            def step():
+                with torch.autocast("cpu", t, enabled=mixed):
+                    model.step(optimiser, inputs, forward)
+            return step
+
+        def last():
+            model.to(memory_format=torch.channels_last)
+            return stepper(inputs=[inputs[0].contiguous(memory_format=torch.channels_last)] + inputs[1:])
+        made = {"eager": stepper(), "compile": lambda: stepper(torch.compile(model))}
+        return made | {"eager channels_last": last} if model.images else made
+    return forms
 
 
 def _pair(loss_of, inputs):
@@ -198,6 +212,8 @@ def linear_pair(p, t):
 
 FORMS = {f.__name__: f for f in (copy, add, relu, relu_backward, sum, transpose, softmax, softmax_backward, gemm, linear,
                                  linear_backward, conv2d, cross_entropy, cross_entropy_backward, dropout, dropout_backward, sgd)}
-FORMS |= {"step/mlp": mlp, "cross_entropy+backward": cross_entropy_pair, "softmax+backward": softmax_pair,
+FORMS |= {"step/" + name: training_step(name) for name in MODELS}
+FORMS |= {"cross_entropy+backward": cross_entropy_pair, "softmax+backward": softmax_pair,
           "relu+backward": relu_pair, "linear+backward": linear_pair}
+LATE = {"compile", "eager channels_last"}
 WITH_GRADIENTS = {op for op in FORMS if op.startswith("step/") or op.endswith("+backward")} | {"cross_entropy_backward"}

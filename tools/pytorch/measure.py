@@ -7,6 +7,8 @@ import torch
 
 from pytorch import clock, forms
 
+COMPILE_S = 300  # patience with torch.compile
+
 
 def one_case(case, min_time_s, compiled):
     row = {"case": case.name(), "op": case.op, "dtype": case.dtype, "duet": case.implementation, "duet_s": case.seconds,
@@ -18,14 +20,17 @@ def one_case(case, min_time_s, compiled):
     try:
         with gradients:
             for form, call in forms.FORMS[case.op](case.params, forms.TYPES[case.dtype]).items():
-                if form == "compile":
-                    if not compiled:
-                        continue
-                    call = call()
+                if form == "compile" and not compiled:
+                    continue
                 try:
+                    with clock.limit(COMPILE_S if form == "compile" else 0):
+                        if form in forms.LATE:
+                            call = call()
+                        if form == "compile":
+                            call()  # the compilation
                     timed = clock.measure(call, min_time_s)
                 except Exception as error:  # one form may be missing in this version while another is there
-                    reason = f"{form}: {type(error).__name__}: {str(error).splitlines()[0][:100]}"
+                    reason = f"{form}: {type(error).__name__}: {(str(error).splitlines() or [''])[0][:100]}"
                     continue
                 if best is None or timed["seconds"] < best["seconds"]:
                     best = dict(timed, form=form)

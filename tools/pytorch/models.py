@@ -1,0 +1,453 @@
+"""The training steps of models/*.cpp as a PyTorch user writes them: timed by compare_pytorch, and the golden files' source.
+
+Module names are those of Duet's tensors. declare() lists parameters in the order in which Duet declares them, with how it
+draws them: golden files depend on both.
+"""
+import math
+from types import SimpleNamespace
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+
+def uniform(low, high):
+    return ("uniform", low, high)
+
+
+def normal(mean, deviation):
+    return ("normal", mean, deviation)
+
+
+def constant(value):
+    return ("constant", value, 0)
+
+
+def below(n):
+    return ("below", n, 0)
+
+
+def within(terms):
+    return uniform(-1 / math.sqrt(terms), 1 / math.sqrt(terms))
+
+
+class Declarations:
+    """What a model has beside its inputs, in Duet's order: (kind, name, tensors that lie one after the other, fill)."""
+
+    def __init__(self):
+        self.list = []
+
+    def parameter(self, name, tensors, fill):
+        self.list.append(("parameter", name, tensors if isinstance(tensors, list) else [tensors], fill))
+
+    def state(self, name, tensor, fill):
+        self.list.append(("state", name, [tensor], fill))
+
+    def other(self):  # a tensor of Duet alone, such as the offset of a dropout
+        self.list.append(("other", None, [], None))
+
+    def linear(self, name, m):
+        self.parameter(name + ".weight", m.weight, within(m.in_features))
+        self.parameter(name + ".bias", m.bias, within(m.in_features))
+
+    def conv(self, name, m):
+        terms = m.in_channels * m.kernel_size[0] * m.kernel_size[1]
+        self.parameter(name + ".weight", m.weight, within(terms))
+        self.parameter(name + ".bias", m.bias, within(terms))
+
+    def norm(self, name, m):
+        self.parameter(name + ".weight", m.weight, constant(1))
+        self.parameter(name + ".bias", m.bias, constant(0))
+
+
+class Model(nn.Module):
+    defaults, rate, adam = {}, 0.0, True
+    images = False  # whether a channels-last layout may help
+
+    def __init__(self, **attributes):
+        super().__init__()
+        unknown = set(attributes) - set(self.defaults)
+        if unknown:
+            raise ValueError(f"{type(self).__name__} has no attribute {', '.join(sorted(unknown))}")
+        self.a = SimpleNamespace(**(self.defaults | attributes))
+        self.build(self.a)
+
+    def inputs(self):
+        """(name, whole numbers or not, shape, fill): the arguments of forward(), then the label."""
+        raise NotImplementedError
+
+    def loss(self, logits, label):
+        return F.cross_entropy(logits, label.reshape(-1))
+
+    def optimiser(self, rate, **form):
+        return torch.optim.Adam(self.parameters(), rate, **form)
+
+    def before_update(self):
+        pass
+
+    def step(self, optimiser, inputs, forward=None):
+        optimiser.zero_grad(set_to_none=True)
+        logits = (forward or self)(*inputs[:-1])
+        loss = self.loss(logits, inputs[-1])
+        loss.backward()
+        self.before_update()
+        optimiser.step()
+        return logits, loss
+
+
+class Toy(Model):
+    defaults, rate = {"batch": 32}, 1e-3
+
+    def build(self, a):
+        self.fc1, self.relu, self.fc2 = nn.Linear(10, 10), nn.ReLU(), nn.Linear(10, 1)
+
+    def inputs(self):
+        return [("x", False, (self.a.batch, 10), uniform(-1, 1)), ("label", False, (self.a.batch, 1), below(2))]
+
+    def declare(self, d):
+        d.linear("fc1", self.fc1), d.linear("fc2", self.fc2)
+
+    def forward(self, x):
+        return self.fc2(self.relu(self.fc1(x)))
+
+    def loss(self, logits, label):
+        return F.binary_cross_entropy_with_logits(logits, label)
+
+
+class Mlp(Model):
+    defaults, rate, adam = {"batch": 32}, 0.05, False
+
+    def build(self, a):
+        self.fc1, self.relu, self.dropout, self.fc2 = nn.Linear(784, 128), nn.ReLU(), nn.Dropout(0.2), nn.Linear(128, 10)
+
+    def inputs(self):
+        return [("x", False, (self.a.batch, 784), uniform(0, 1)), ("label", True, (self.a.batch,), below(10))]
+
+    def declare(self, d):
+        d.linear("fc1", self.fc1), d.linear("fc2", self.fc2)
+
+    def forward(self, x):
+        return self.fc2(self.dropout(self.relu(self.fc1(x))))
+
+    def optimiser(self, rate, **form):
+        return torch.optim.SGD(self.parameters(), rate, momentum=0.9, **form)
+
+
+class Cnn(Model):
+    """Convolutions with relu, some pooled, then linear layers with relu between them."""
+    images = True
+    channels, side, convs, pooled, linears = 3, 32, (), (), ()
+
+    def build(self, a):
+        self.relu, self.pool = nn.ReLU(), nn.MaxPool2d(2)
+        c = self.channels
+        for i, (k, r) in enumerate(self.convs):
+            self.add_module(f"conv{i + 1}", nn.Conv2d(c, k, r))
+            c = k
+        for i, (n, m) in enumerate(zip(self.linears, self.linears[1:])):
+            self.add_module(f"fc{i + 1}", nn.Linear(n, m))
+
+    def inputs(self):
+        shape = (self.a.batch, self.channels, self.side, self.side)
+        return [("x", False, shape, uniform(0, 1)), ("label", True, (self.a.batch,), below(10))]
+
+    def layers(self, kind, count):
+        return [(f"{kind}{i + 1}", getattr(self, f"{kind}{i + 1}")) for i in range(count)]
+
+    def declare(self, d):
+        for name, m in self.layers("conv", len(self.convs)):
+            d.conv(name, m)
+        for name, m in self.layers("fc", len(self.linears) - 1):
+            d.linear(name, m)
+
+    def forward(self, x):
+        for (_, conv), pooled in zip(self.layers("conv", len(self.convs)), self.pooled):
+            x = self.relu(conv(x))
+            x = self.pool(x) if pooled else x
+        x = x.flatten(1)
+        fully = self.layers("fc", len(self.linears) - 1)
+        for _, m in fully[:-1]:
+            x = self.relu(m(x))
+        return fully[-1][1](x)
+
+
+class LeNet(Cnn):
+    defaults, rate, adam = {"batch": 4}, 1e-3, False
+    convs, pooled, linears = ((6, 5), (16, 5)), (True, True), (400, 120, 84, 10)
+
+    def optimiser(self, rate, **form):
+        return torch.optim.SGD(self.parameters(), rate, momentum=0.9, **form)
+
+
+class MnistCnn(Cnn):
+    defaults, rate, channels, side = {"batch": 64}, 1e-3, 1, 28
+    convs, pooled, linears = ((32, 3), (64, 3)), (True, True), (1600, 128, 10)
+
+
+class CifarCnn(Cnn):
+    defaults, rate = {"batch": 64}, 1e-3
+    convs, pooled, linears = ((32, 3), (64, 3), (64, 3)), (True, True, False), (1024, 64, 10)
+
+
+class BiLstm(Model):
+    defaults, rate = {"batch": 512, "T": 256}, 1e-3
+
+    def build(self, a):
+        self.embedding = nn.Embedding(10000, 16)
+        self.lstm = nn.LSTM(16, 32, batch_first=True, bidirectional=True)
+        self.fc = nn.Linear(64, 1)
+        for second in (self.lstm.bias_hh_l0, self.lstm.bias_hh_l0_reverse):  # one bias, not two
+            second.requires_grad_(False).zero_()
+
+    def inputs(self):
+        return [("x", True, (self.a.batch, self.a.T), below(10000)), ("label", False, (self.a.batch, 1), below(2))]
+
+    def declare(self, d):
+        m = self.lstm
+        d.parameter("embedding.weight", self.embedding.weight, normal(0, 1))
+        d.parameter("lstm.weight", [m.weight_ih_l0, m.weight_ih_l0_reverse], within(32))
+        d.parameter("lstm.recurrent", [m.weight_hh_l0, m.weight_hh_l0_reverse], within(32))
+        d.parameter("lstm.bias", [m.bias_ih_l0, m.bias_ih_l0_reverse], within(32))
+        d.linear("fc", self.fc)
+
+    def forward(self, token):
+        _, (last, _) = self.lstm(self.embedding(token))
+        return self.fc(torch.cat([last[0], last[1]], 1))
+
+    def loss(self, logits, label):
+        return F.binary_cross_entropy_with_logits(logits, label)
+
+    def optimiser(self, rate, **form):
+        return torch.optim.Adam([p for p in self.parameters() if p.requires_grad], rate, **form)
+
+
+class ConvNorm(nn.Module):
+    def __init__(self, c, k, r, stride=1):
+        super().__init__()
+        self.conv, self.norm = nn.Conv2d(c, k, r, stride, r // 2, bias=False), nn.BatchNorm2d(k)
+
+    def declare(self, d, name):
+        k, _, r, s = self.conv.weight.shape
+        reach = math.sqrt(6 / (k * r * s))
+        d.parameter(name + ".weight", self.conv.weight, uniform(-reach, reach))
+        d.parameter(name + ".gamma", self.norm.weight, constant(1))
+        d.parameter(name + ".beta", self.norm.bias, constant(0))
+        d.state(name + ".running_mean", self.norm.running_mean, constant(0))
+        d.state(name + ".running_var", self.norm.running_var, constant(1))
+
+    def forward(self, x):
+        return self.norm(self.conv(x))
+
+
+class Bottleneck(nn.Module):
+    def __init__(self, c, width, stride):
+        super().__init__()
+        self.relu = nn.ReLU(inplace=True)
+        self.downsample = ConvNorm(c, 4 * width, 1, stride) if c != 4 * width or stride != 1 else None
+        self.conv1, self.conv2 = ConvNorm(c, width, 1), ConvNorm(width, width, 3, stride)
+        self.conv3 = ConvNorm(width, 4 * width, 1)
+
+    def declare(self, d, name):
+        for part in ("downsample", "conv1", "conv2", "conv3"):
+            if getattr(self, part) is not None:
+                getattr(self, part).declare(d, f"{name}.{part}")
+
+    def forward(self, x):
+        y = self.conv3(self.relu(self.conv2(self.relu(self.conv1(x)))))
+        return self.relu(y + (x if self.downsample is None else self.downsample(x)))
+
+
+class ResNet50(Model):
+    defaults, rate, adam = {"batch": 32, "side": 224, "classes": 1000, "width": 64}, 1e-4, False
+    images = True
+
+    def build(self, a):
+        self.conv1, self.relu, self.pool = ConvNorm(3, a.width, 7, 2), nn.ReLU(inplace=True), nn.MaxPool2d(3, 2, 1)
+        c, self.blocks = a.width, nn.ModuleDict()
+        for stage, count in enumerate((3, 4, 6, 3)):
+            for i in range(count):
+                self.blocks[f"layer{stage + 1}_{i}"] = Bottleneck(c, a.width << stage, 2 if stage and not i else 1)
+                c = 4 * (a.width << stage)
+        self.average, self.fc = nn.AdaptiveAvgPool2d(1), nn.Linear(c, a.classes)
+
+    def inputs(self):
+        a = self.a
+        return [("x", False, (a.batch, 3, a.side, a.side), uniform(-2, 2)), ("label", True, (a.batch,), below(a.classes))]
+
+    def declare(self, d):
+        self.conv1.declare(d, "conv1")
+        for name, block in self.blocks.items():
+            block.declare(d, name.replace("_", "."))
+        d.linear("fc", self.fc)
+
+    def forward(self, x):
+        h = self.pool(self.relu(self.conv1(x)))
+        for block in self.blocks.values():
+            h = block(h)
+        return self.fc(self.average(h).flatten(1))
+
+    def optimiser(self, rate, **form):
+        return torch.optim.SGD(self.parameters(), rate, momentum=0.9, weight_decay=1e-4, **form)
+
+
+class Attention(nn.Module):
+    def __init__(self, width, heads, causal=False, cross=False):
+        super().__init__()
+        self.heads, self.causal, self.cross = heads, causal, cross
+        self.out = nn.Linear(width, width)
+        if cross:
+            self.q, self.kv = nn.Linear(width, width), nn.Linear(width, 2 * width)
+        else:
+            self.qkv = nn.Linear(width, 3 * width)
+
+    def declare(self, d, name):
+        for part in ("out", "q", "kv") if self.cross else ("out", "qkv"):
+            d.linear(f"{name}.{part}", getattr(self, part))
+
+    def split(self, rows, parts):
+        """(B, T, parts C) to parts times (B, H, T, C / H)."""
+        B, T, C = rows.shape
+        return rows.view(B, T, parts, self.heads, C // parts // self.heads).permute(2, 0, 3, 1, 4).unbind(0)
+
+    def forward(self, x, memory=None):
+        if self.cross:
+            (q,), (k, v) = self.split(self.q(x), 1), self.split(self.kv(memory), 2)
+        else:
+            q, k, v = self.split(self.qkv(x), 3)
+        return self.out(F.scaled_dot_product_attention(q, k, v, is_causal=self.causal).transpose(1, 2).flatten(2))
+
+
+class FeedForward(nn.Module):
+    def __init__(self, width, inner, activation):
+        super().__init__()
+        self.fc1, self.activation, self.fc2 = nn.Linear(width, inner), activation, nn.Linear(inner, width)
+
+    def declare(self, d, name):
+        d.linear(name + ".fc1", self.fc1), d.linear(name + ".fc2", self.fc2)
+
+    def forward(self, x):
+        return self.fc2(self.activation(self.fc1(x)))
+
+
+class Gpt2Block(nn.Module):
+    def __init__(self, a):
+        super().__init__()
+        self.norm1, self.norm2 = nn.LayerNorm(a.width), nn.LayerNorm(a.width)
+        self.attention = Attention(a.width, a.heads, causal=True)
+        self.mlp = FeedForward(a.width, 4 * a.width, nn.GELU(approximate="tanh"))
+
+    def declare(self, d, name):
+        d.norm(name + ".norm1", self.norm1), d.norm(name + ".norm2", self.norm2)
+        self.attention.declare(d, name + ".attention"), self.mlp.declare(d, name + ".mlp")
+
+    def forward(self, x):
+        h = x + self.attention(self.norm1(x))
+        return h + self.mlp(self.norm2(h))
+
+
+class Gpt2(Model):
+    defaults = {"batch": 1, "tokens": 256, "layers": 12, "width": 768, "heads": 12, "vocabulary": 50257, "context": 1024}
+    rate = 6e-4 / 100
+
+    def build(self, a):
+        self.wte = nn.Parameter(torch.randn(a.vocabulary, a.width) * 0.02)
+        self.wpe = nn.Parameter(torch.randn(a.context, a.width) * 0.02)
+        self.h = nn.ModuleList(Gpt2Block(a) for _ in range(a.layers))
+        self.norm = nn.LayerNorm(a.width)
+
+    def inputs(self):
+        shape, fill = (self.a.batch, self.a.tokens), below(self.a.vocabulary)
+        return [("x", True, shape, fill), ("label", True, shape, fill)]
+
+    def declare(self, d):
+        d.parameter("wte", self.wte, normal(0, 0.02)), d.parameter("wpe", self.wpe, normal(0, 0.02))
+        d.norm("norm", self.norm)
+        for i, block in enumerate(self.h):
+            block.declare(d, f"h.{i}")
+
+    def forward(self, token):
+        x = F.embedding(token, self.wte) + self.wpe[:self.a.tokens]
+        for block in self.h:
+            x = block(x)
+        return F.linear(self.norm(x), self.wte).flatten(0, 1)
+
+    def before_update(self):
+        nn.utils.clip_grad_norm_(self.parameters(), 1.0)
+
+    def optimiser(self, rate, **form):
+        return torch.optim.AdamW(self.parameters(), rate, betas=(0.9, 0.95), weight_decay=0.1, **form)
+
+
+class Residual(nn.Module):
+    """norm(x + dropout(f(x)))"""
+
+    def __init__(self, a, f):
+        super().__init__()
+        self.f, self.dropout, self.norm = f, nn.Dropout(a.dropout), nn.LayerNorm(a.width)
+
+    def declare(self, d, name):
+        self.f.declare(d, name)
+        if self.dropout.p > 0:
+            d.other()
+        d.norm(name + ".norm", self.norm)
+
+    def forward(self, x, *memory):
+        return self.norm(x + self.dropout(self.f(x, *memory)))
+
+
+class TransformerLayer(nn.Module):
+    def __init__(self, a, decoder):
+        super().__init__()
+        self.self_ = Residual(a, Attention(a.width, a.heads, causal=decoder))
+        self.cross = Residual(a, Attention(a.width, a.heads, cross=True)) if decoder else None
+        self.mlp = Residual(a, FeedForward(a.width, a.inner, nn.ReLU()))
+
+    def declare(self, d, name):
+        self.self_.declare(d, name + ".self")
+        if self.cross is not None:
+            self.cross.declare(d, name + ".cross")
+        self.mlp.declare(d, name + ".mlp")
+
+    def forward(self, x, memory=None):
+        h = self.self_(x)
+        return self.mlp(h if self.cross is None else self.cross(h, memory))
+
+
+class TransformerSmall(Model):
+    defaults = {"batch": 16, "tokens": 64, "layers": 3, "width": 256, "heads": 4, "inner": 1024, "vocabulary": 8000, "dropout": 0.1}
+    rate = 1e-5
+
+    def build(self, a):
+        self.embedding = nn.Parameter(torch.randn(a.vocabulary, a.width) * 0.02)
+        self.source_position = nn.Parameter(torch.randn(a.tokens, a.width) * 0.02)
+        self.target_position = nn.Parameter(torch.randn(a.tokens, a.width) * 0.02)
+        self.encoder = nn.ModuleList(TransformerLayer(a, False) for _ in range(a.layers))
+        self.decoder = nn.ModuleList(TransformerLayer(a, True) for _ in range(a.layers))
+
+    def inputs(self):
+        shape, fill = (self.a.batch, self.a.tokens), below(self.a.vocabulary)
+        return [(name, True, shape, fill) for name in ("x", "target", "label")]
+
+    def declare(self, d):
+        d.parameter("embedding", self.embedding, normal(0, 0.02))
+        d.parameter("encoder.position", self.source_position, normal(0, 0.02))
+        d.parameter("decoder.position", self.target_position, normal(0, 0.02))
+        for name, layers in (("encoder", self.encoder), ("decoder", self.decoder)):
+            for i, layer in enumerate(layers):
+                layer.declare(d, f"{name}.{i}")
+
+    def forward(self, source, target):
+        memory = F.embedding(source, self.embedding) + self.source_position
+        for layer in self.encoder:
+            memory = layer(memory)
+        h = F.embedding(target, self.embedding) + self.target_position
+        for layer in self.decoder:
+            h = layer(h, memory)
+        return F.linear(h, self.embedding).flatten(0, 1)
+
+    def optimiser(self, rate, **form):
+        return torch.optim.Adam(self.parameters(), rate, betas=(0.9, 0.98), eps=1e-9, **form)
+
+
+MODELS = {"bilstm": BiLstm, "cifar_cnn": CifarCnn, "gpt2": Gpt2, "lenet": LeNet, "mlp": Mlp, "mnist_cnn": MnistCnn,
+          "resnet50": ResNet50, "toy": Toy, "transformer_small": TransformerSmall}

@@ -86,8 +86,10 @@ class StepCase final : public BenchCase {
     std::vector<std::vector<double>> phases(step.phases().size());
     double spent_s = 0;
     for (int i = 0; i < kStudied && (i < kLeast || spent_s < kStudy_s); ++i)
-      for (size_t p = 0; p < phases.size(); spent_s += phases[p++].back())
+      for (size_t p = 0; p < phases.size(); ++p) {
         phases[p].push_back(seconds_of(context, [&] { step.run_phase(p); }));
+        spent_s += phases[p].back();
+      }
     for (size_t p = 0; p < phases.size(); ++p)
       record.phases_s.emplace_back(step.phases()[p], reports::median(phases[p]));
 

@@ -135,7 +135,7 @@ double Trainer::accuracy(const Dataset& data) {
   expect(data);
   evaluate_.copy_parameters(train_);
   const bool binary = train_.dtype(label_of_) != DType::i32;
-  const int64_t classes = binary ? 1 : evaluate_.shape(logits_of_).at(1);
+  const int64_t classes = binary ? 1 : evaluate_.shape(logits_of_).back();
   int64_t right = 0;
   context_->enter([&] {
     std::vector<int64_t> samples(static_cast<size_t>(batch_));

@@ -25,7 +25,7 @@ class Trainer {
   int64_t batch() const { return batch_; }
   int64_t features() const { return features_; }  // of a sample
   int64_t targets() const { return targets_; }    // labels of a sample
-  int64_t classes() const { return evaluate_.shape(logits_of_).at(1); }
+  int64_t classes() const { return evaluate_.shape(logits_of_).back(); }
   bool takes_tokens() const { return !token_.empty(); }  // else numbers
   int64_t steps() const { return steps_; }
   int64_t epochs() const { return epochs_; }

@@ -45,6 +45,9 @@ constexpr std::pair<const char*, const char*> kSmallGpt2[] = {
     {"tokens", "64"}, {"context", "64"},     {"layers", "4"}, {"heads", "4"},
     {"width", "128"}, {"vocabulary", "256"}, {"batch", "16"}};
 
+constexpr double kSmallGpt2Rate = 1e-3;
+bool small_gpt2(const TrainOptions& options) { return options.model == "gpt2" && options.attributes.empty(); }
+
 struct Split {
   Dataset training, validation, test;
   std::string what;
@@ -173,7 +176,10 @@ void learn(const TrainOptions& options, const Model& model, Context& context) {
     }
   if (trainer.epochs() >= options.epochs)
     throw Error("--epochs {}: the checkpoint has {} already", options.epochs, trainer.epochs());
-  if (options.lr) trainer.learning_rate(*options.lr);
+  if (options.lr)
+    trainer.learning_rate(*options.lr);
+  else if (small_gpt2(options) && options.resume.empty())
+    trainer.learning_rate(kSmallGpt2Rate);
   const Split data = load(options, trainer);
   if (data.training.size() < trainer.batch())
     throw Error("{} samples are fewer than the batch of {}", data.training.size(), trainer.batch());
@@ -186,7 +192,7 @@ void learn(const TrainOptions& options, const Model& model, Context& context) {
 
 int run_train(const TrainOptions& options) {
   Model model = find_model(options.model == "imdb_bilstm" ? "bilstm" : options.model);
-  if (options.model == "gpt2" && options.attributes.empty())  // one that learns in minutes: bytes, four layers
+  if (small_gpt2(options))  // one that learns in minutes: bytes, four layers
     for (const auto& [name, value] : kSmallGpt2) model = model.with(name, value);
   for (const std::string& a : options.attributes) {
     const size_t equals = a.find('=');

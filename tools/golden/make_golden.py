@@ -20,7 +20,8 @@ try:
     import torch
     from torch import nn
 except (ImportError, OSError) as error:
-    print(f"make_golden: no usable torch and numpy here ({str(error).splitlines()[0]})")
+    print(f"make_golden: no usable torch and numpy here ({str(error).splitlines()[0]}); "
+          "~/.cache/duet/pytorch/bin/python has them once tools/compare_pytorch --install has run")
     sys.exit(77)
 import philox  # noqa: E402
 from pytorch.models import MODELS, Declarations  # noqa: E402

@@ -36,8 +36,8 @@ struct Parts {
 };
 
 constexpr int64_t kMostSums = int64_t{64} << 10;  // floats: a slice's own weight gradients stay in L2
-constexpr int64_t kMostWeights = 16384;            // floats that lie in L1 and L2 whatever else a slice touches
-constexpr int64_t kStepRows = 112;                 // rows of gate gradients that one product with x and h takes
+constexpr int64_t kMostWeights = 16384;           // floats that lie in L1 and L2 whatever else a slice touches
+constexpr int64_t kStepRows = 112;                // rows of gate gradients that one product with x and h takes
 
 // Sizes in floats, rows padded to whole vectors.
 struct Plan {

@@ -232,7 +232,8 @@ inline unsigned __match_all_sync(unsigned mask, T v, int* all, DUET_WHERE) {
   }
 DUET_REDUCE(add, Add)
 DUET_REDUCE(min, Min)
-DUET_REDUCE(max, Max) DUET_REDUCE(and, And) DUET_REDUCE(or, Or) DUET_REDUCE(xor, Xor)
+DUET_REDUCE(max, Max)
+DUET_REDUCE(and, And) DUET_REDUCE(or, Or) DUET_REDUCE(xor, Xor)
 #undef DUET_REDUCE
     inline unsigned __activemask() {
   ::duet::simt::host::unsupported("__activemask");

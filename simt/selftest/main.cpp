@@ -25,7 +25,7 @@ namespace {
 using Order = SimtOptions::Order;
 constexpr double kSyncFloor = 0.95;     // of the mutants of shipped kernels
 constexpr double kLongestCase = 2.5e5;  // accesses: a mutant is tried on cases up to here
-constexpr size_t kCasesOfAKernel = 16;     // spread over its list
+constexpr size_t kCasesOfAKernel = 16;  // spread over its list
 constexpr size_t kCasesFirst = 3, kCasesAtMost = 40;
 
 std::vector<Bug>& bugs() {

@@ -230,10 +230,14 @@ inline unsigned __match_all_sync(unsigned mask, T v, int* all, DUET_WHERE) {
   inline T __reduce_##name##_sync(unsigned mask, T v, DUET_WHERE) {            \
     return ::duet::simt::host::reduce<T, ::duet::simt::host::Op>(mask, v, at); \
   }
+// clang-format off
 DUET_REDUCE(add, Add)
 DUET_REDUCE(min, Min)
 DUET_REDUCE(max, Max)
-DUET_REDUCE(and, And) DUET_REDUCE(or, Or) DUET_REDUCE(xor, Xor)
+DUET_REDUCE(and, And)
+DUET_REDUCE(or, Or)
+DUET_REDUCE(xor, Xor)
+// clang-format on
 #undef DUET_REDUCE
     inline unsigned __activemask() {
   ::duet::simt::host::unsupported("__activemask");

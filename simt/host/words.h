@@ -227,21 +227,17 @@ inline unsigned __match_all_sync(unsigned mask, T v, int* all, DUET_WHERE) {
 }
 #define DUET_REDUCE(name, Op)                                                  \
   template <class T>                                                           \
-  inline T __reduce_##name##_sync(unsigned mask, T v, DUET_WHERE) {            \
+  inline T name(unsigned mask, T v, DUET_WHERE) {                              \
     return ::duet::simt::host::reduce<T, ::duet::simt::host::Op>(mask, v, at); \
   }
-// clang-format off
-DUET_REDUCE(add, Add)
-DUET_REDUCE(min, Min)
-DUET_REDUCE(max, Max)
-DUET_REDUCE(and, And)
-DUET_REDUCE(or, Or)
-DUET_REDUCE(xor, Xor)
-// clang-format on
+DUET_REDUCE(__reduce_add_sync, Add)
+DUET_REDUCE(__reduce_min_sync, Min)
+DUET_REDUCE(__reduce_max_sync, Max)
+DUET_REDUCE(__reduce_and_sync, And)
+DUET_REDUCE(__reduce_or_sync, Or)
+DUET_REDUCE(__reduce_xor_sync, Xor)
 #undef DUET_REDUCE
-    inline unsigned __activemask() {
-  ::duet::simt::host::unsupported("__activemask");
-}
+inline unsigned __activemask() { ::duet::simt::host::unsupported("__activemask"); }
 
 inline void __threadfence(DUET_WHERE) { ::duet::simt::host::thread_fence(at); }
 inline void __threadfence_system(DUET_WHERE) { ::duet::simt::host::thread_fence(at); }

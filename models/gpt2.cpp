@@ -118,7 +118,7 @@ std::string Gpt2::invalid() const {
   if (heads < 1 || width < heads || width % heads != 0)
     return "width " + std::to_string(width) + " and heads " + std::to_string(heads) +
            ": the heads must divide the width";
-  return "";
+  return invalid_packing(batch, tokens, width, dtype);
 }
 
 void Gpt2::train(Tape& tape) const {

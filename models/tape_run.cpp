@@ -10,8 +10,9 @@ namespace duet {
 
 void Tape::begin_step() {
   const uint64_t step = steps_++;
-  const uint64_t start = (seed_ * 4 + 4) * 0x9E3779B1u;  // a multiple of 4: whole Philox blocks
   for (size_t i = 0; i < counters_.size(); ++i) {
+    // Multiples of 4: whole Philox blocks. Apart from each other: two dropouts of a step do not share a mask.
+    const uint64_t start = (seed_ * 4 + 4) * 0x9E3779B1u + i * 0x3C6EF370u;
     const auto value = static_cast<int32_t>((start + step * static_cast<uint64_t>(counters_[i].stride)) & 0x7fffffffu);
     void* to = tensor(counters_[i].var).data;
     if (!staged_) {

@@ -6,6 +6,13 @@
 
 namespace duet {
 
+std::string invalid_packing(int64_t batch, int64_t tokens, int64_t width, DType dtype) {
+  const int64_t pack = 16 / size_of(dtype);
+  if (batch * tokens * width % pack == 0) return "";
+  return fmt::format("batch {} x tokens {} x width {}: a multiple of {} is allowed in {}", batch, tokens, width, pack,
+                     name_of(dtype));
+}
+
 Var add_tensors(Tape& tape, Var a, Var b, int64_t n, DType dtype) {
   return tape.add(Add{.n = n, .dtype = dtype}, {a, b});
 }

@@ -81,6 +81,9 @@ class FeedForward {
   Var before_;
 };
 
+// "" where packed projections come apart at multiples of 16 bytes, the widest access of a kernel.
+std::string invalid_packing(int64_t batch, int64_t tokens, int64_t width, DType dtype);
+
 Var add_tensors(Tape& tape, Var a, Var b, int64_t n, DType dtype);
 
 }  // namespace duet

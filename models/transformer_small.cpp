@@ -168,6 +168,7 @@ std::string TransformerSmall::invalid() const {
   if (heads < 1 || width < heads || width % heads != 0)
     return "width " + std::to_string(width) + " and heads " + std::to_string(heads) +
            ": the heads must divide the width";
+  if (const std::string why = invalid_packing(batch, tokens, width, dtype); !why.empty()) return why;
   return dropout >= 0 && dropout < 1 ? "" : "dropout " + std::to_string(dropout) + ": 0 to below 1 is allowed";
 }
 

@@ -48,12 +48,12 @@ CALM, SEEDS = 50, 40  # a seed is good where f32 is off by so many u; else the b
 class GivenDropout(nn.Module):
     """Dropout with Duet's mask of the first step."""
 
-    def __init__(self, p, seed):
+    def __init__(self, p, seed, counter):
         super().__init__()
-        self.p, self.seed = p, seed
+        self.p, self.seed, self.counter = p, seed, counter
 
     def forward(self, x):
-        mask = philox.dropout_mask(x.numel(), self.p, self.seed)
+        mask = philox.dropout_mask(x.numel(), self.p, self.seed, self.counter)
         return x * torch.from_numpy(mask).reshape(x.shape) / (1 - self.p)
 
 
@@ -120,9 +120,9 @@ def one_step(name, seed, dtype):
         number += 2 if kind == "parameter" else 1  # a parameter's gradient has a number of its own
     known = {id(p) for _, _, parts, _ in declared.list for p in parts}
     assert all(id(p) in known for p in model.parameters() if p.requires_grad), f"{name}: a parameter is not declared"
-    for module in list(model.modules()):
-        if isinstance(getattr(module, "dropout", None), nn.Dropout):
-            module.dropout = GivenDropout(module.dropout.p, seed)
+    dropped = [m for m in model.modules() if isinstance(getattr(m, "dropout", None), nn.Dropout) and m.dropout.p > 0]
+    for counter, module in enumerate(dropped):  # in the order in which Duet's model declares them
+        module.dropout = GivenDropout(module.dropout.p, seed, counter)
     gaps = []
     watch_ties(model, gaps)
 

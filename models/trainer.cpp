@@ -31,6 +31,9 @@ Trainer::Trainer(const Model& model, Context& context, const Tape::Preferences& 
       model_(model.name()),
       seed_(seed) {
   model.train(train_), model.evaluate(evaluate_);
+  for (const auto& [name, var] : train_.inputs())
+    if (name != "x" && name != "label")
+      throw Error("model {} takes {} as well, for which there are no data", model_, name);
   train_.plan(), evaluate_.plan();
   x_of_ = train_.find("x"), label_of_ = train_.find("label"), loss_of_ = train_.find("loss");
   evaluated_x_of_ = evaluate_.find("x"), logits_of_ = evaluate_.find("logits");

@@ -122,7 +122,11 @@ Cases step_cases(const Options& options) {
   Cases cases;
   std::map<std::string, size_t> taken;  // a model's cases so far
   const size_t most = options.size == Size::smoke ? 1 : options.size == Size::quick ? 2 : SIZE_MAX;
-  for (const ModelCase& c : model_cases(options.size == Size::full ? Scale::full : Scale::standard))
+  // Smoke only shows that everything runs: models narrowed for tests do.
+  const Scale scale = options.size == Size::full    ? Scale::full
+                      : options.size == Size::smoke ? Scale::test
+                                                    : Scale::standard;
+  for (const ModelCase& c : model_cases(scale))
     if (taken[c.model.name()]++ < most) cases.push_back(std::make_unique<StepCase>(c));
   return cases;
 }

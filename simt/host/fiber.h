@@ -1,5 +1,5 @@
-// Stacks that one OS thread switches between. On x86-64 a switch is some twenty instructions; elsewhere ucontext, which is
-// some twenty times slower.
+// Stacks that one OS thread switches between. On x86-64 a switch is some twenty instructions; elsewhere ucontext, which
+// asks the system twice a switch.
 #pragma once
 #include <cstddef>
 #include <cstdint>

@@ -187,7 +187,7 @@ bool sync_mutants(bool verbose) {
     for (size_t i = 0; i < std::min(kCasesFirst, uses.size()); ++i) order.push_back(uses[i]);
     for (size_t i = uses.size(); i-- > kCasesFirst && order.size() < kCasesAtMost;) order.push_back(uses[i]);
     mutation.without = point;
-    simt::host::resolve_lines = verbose;  // it takes a second a report
+    simt::host::resolve_lines = verbose;  // addresses as lines: slow, and nobody reads them
     std::string failure;
     for (const Use& use : order) {
       failure = judge(use.job, use.options);

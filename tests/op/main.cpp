@@ -125,7 +125,7 @@ class OpTest : public testing::Test {
       if (HasFailure()) return;
     }
   }
-  // Every access is judged, at some 10 ns. Naive kernels have no tiles that only a larger case fills.
+  // Every access is judged. Naive kernels have no tiles that only a larger case fills.
   bool too_long_for_the_host(const Problem& problem) const {
     const double accesses = std::max(problem.flops() / 2, static_cast<double>(problem.bytes()) / 4);
     return accesses > (implementation_.name.ends_with(".naive") ? 1e6 : 5e6);

@@ -1,130 +1,38 @@
-// Every oracle's backward pass is tied to its forward pass by finite differences in double. Tensors meet by name: the
-// backward pass takes x and y from the forward pass, `dy` is drawn, and its `dx` must be the gradient of sum dy y.
-#include <gtest/gtest.h>
-
-#include <cmath>
-#include <cstring>
-
-#include "core/philox.h"
-#include "core/session.h"
+// Backward passes against finite differences of their forward passes.
 #include "ops/elementwise/dropout.h"
 #include "ops/elementwise/relu.h"
 #include "ops/gemm/linear.h"
 #include "ops/loss/cross_entropy.h"
 #include "ops/norm/softmax.h"
+#include "tests/unit/gradient.h"
 
 namespace duet {
 namespace {
 
-int find(const HostTensors& tensors, const std::string& name) {
-  for (size_t s = 0; s < tensors.size(); ++s)
-    if (tensors.specs()[s].name == name) return static_cast<int>(s);
-  return -1;
-}
-double* doubles(HostTensors& tensors, int slot) {
-  return static_cast<double*>(tensors.data(static_cast<size_t>(slot)));
-}
-void copy(HostTensors& to, size_t slot, const HostTensors& from, int from_slot) {
-  to.allocate(slot);
-  const auto bytes = static_cast<size_t>(to.specs()[slot].bytes());
-  if (bytes) std::memcpy(to.data(slot), from.data(static_cast<size_t>(from_slot)), bytes);
-}
-
-class Gradient {
- public:
-  Gradient(const Problem& forward, const Problem& backward)
-      : forward_(forward.with("dtype", "f64")),
-        backward_(backward.with("dtype", "f64")),
-        in_(draw_inputs(forward_, FillMode::values, 1)),
-        out_(run_oracle(forward_, in_)),
-        given_(draw_inputs(backward_, FillMode::values, 2)) {
-    for (size_t s = 0; s < given_.size(); ++s) {
-      const TensorSpec& spec = given_.specs()[s];
-      if (spec.role != Role::in) continue;
-      const int slot = find(in_, spec.name);
-      if (slot >= 0) copy(given_, s, in_.specs()[static_cast<size_t>(slot)].role == Role::in ? in_ : out_, slot);
-    }
-    got_ = run_oracle(backward_, given_);
-  }
-
-  // Number of elements of inputs whose gradient was compared.
-  int check() {
-    int compared = 0;
-    for (size_t s = 0; s < in_.size(); ++s) {
-      const int gradient = find(got_, std::string("d") + in_.specs()[s].name);
-      if (in_.specs()[s].role != Role::in || gradient < 0) continue;
-      for (int64_t i = 0; i < in_.specs()[s].elements(); ++i, ++compared) {
-        const double want = slope(static_cast<int>(s), i), got = doubles(got_, gradient)[i];
-        EXPECT_TRUE(std::abs(got - want) <= 1e-7 * (1 + std::abs(want)))
-            << backward_.name() << " " << backward_.label() << " d" << in_.specs()[s].name << "[" << i << "]: got "
-            << got << ", finite difference " << want;
-      }
-    }
-    return compared;
-  }
-
- private:
-  static constexpr double kStep = 1e-5;  // error: kStep^2 of the third derivative, 2^-53 / kStep of the value
-
-  double slope(int slot, int64_t i) {
-    double* x = doubles(in_, slot) + i;
-    const double at = *x;
-    *x = at + kStep;
-    const double above = objective();
-    *x = at - kStep;
-    const double below = objective();
-    *x = at;
-    return (above - below) / (2 * kStep);
-  }
-
-  // Every output weighted by what the backward pass takes as its gradient; a loss by 1, and other outputs not at all.
-  double objective() {
-    HostTensors out = run_oracle(forward_, in_);
-    double sum = 0;
-    for (size_t s = 0; s < out.size(); ++s) {
-      const TensorSpec& spec = out.specs()[s];
-      if (spec.role != Role::out || spec.dtype != DType::f64) continue;
-      const int weight = find(given_, std::string("d") + spec.name);
-      const bool loss = std::string(spec.name) == "loss";
-      if (weight < 0 && !loss) continue;
-      for (int64_t i = 0; i < spec.elements(); ++i)
-        sum += (loss ? 1 : doubles(given_, weight)[i]) * doubles(out, static_cast<int>(s))[i];
-    }
-    return sum;
-  }
-
-  Problem forward_, backward_;
-  HostTensors in_, out_, given_, got_;
-};
-
-int check(const auto& forward, const auto& backward) {
-  return Gradient(Problem::of(forward), Problem::of(backward)).check();
-}
-
-TEST(Gradients, Relu) { EXPECT_EQ(check(Relu{.n = 1031}, ReluBackward{.n = 1031}), 1031); }
+TEST(Gradients, Relu) { EXPECT_EQ(check_gradient(Relu{.n = 1031}, ReluBackward{.n = 1031}), 1031); }
 
 TEST(Gradients, Dropout) {
   for (double p : {0.0, 0.2, 0.5, 1.0})
-    EXPECT_EQ(check(Dropout{.n = 257, .p = p}, DropoutBackward{.n = 257, .p = p}), 257);
+    EXPECT_EQ(check_gradient(Dropout{.n = 257, .p = p}, DropoutBackward{.n = 257, .p = p}), 257);
 }
 
 TEST(Gradients, Softmax) {
-  EXPECT_EQ(check(Softmax{.rows = 3, .cols = 31}, SoftmaxBackward{.rows = 3, .cols = 31}), 93);
-  EXPECT_EQ(check(Softmax{.rows = 5, .cols = 1}, SoftmaxBackward{.rows = 5, .cols = 1}), 5);
+  EXPECT_EQ(check_gradient(Softmax{.rows = 3, .cols = 31}, SoftmaxBackward{.rows = 3, .cols = 31}), 93);
+  EXPECT_EQ(check_gradient(Softmax{.rows = 5, .cols = 1}, SoftmaxBackward{.rows = 5, .cols = 1}), 5);
 }
 
 TEST(Gradients, CrossEntropy) {
   for (double smooth : {0.0, 0.1, 1.0})
-    EXPECT_EQ(check(CrossEntropy{.rows = 5, .cols = 33, .smooth = smooth},
-                    CrossEntropyBackward{.rows = 5, .cols = 33, .smooth = smooth}),
+    EXPECT_EQ(check_gradient(CrossEntropy{.rows = 5, .cols = 33, .smooth = smooth},
+                             CrossEntropyBackward{.rows = 5, .cols = 33, .smooth = smooth}),
               165);
 }
 
 TEST(Gradients, Linear) {
   for (Act act : {Act::none, Act::relu})
-    EXPECT_EQ(
-        check(Linear{.n = 3, .in = 17, .out = 5, .act = act}, LinearBackward{.n = 3, .in = 17, .out = 5, .act = act}),
-        3 * 17 + 5 * 17 + 5);
+    EXPECT_EQ(check_gradient(Linear{.n = 3, .in = 17, .out = 5, .act = act},
+                             LinearBackward{.n = 3, .in = 17, .out = 5, .act = act}),
+              3 * 17 + 5 * 17 + 5);
 }
 
 }  // namespace

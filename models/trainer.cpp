@@ -149,7 +149,7 @@ double Trainer::epoch(const Dataset& data) {
 // Every step halves a scale that is too large; where none is small enough all of them are left out.
 void Trainer::expect_scale() const {
   for (const auto& [name, var] : train_.states())
-    if (const double scale = name == kLossScale ? train_.download(var)[0] : 1; !(scale >= underflow(DType::f32)))
+    if (const double scale = name == kLossScale ? train_.download(var)[0] : 1; !(scale > underflow(DType::f32)))
       throw Error("the loss scale has fallen to {:.3g} by step {}: gradients are not finite whatever it is", scale,
                   steps_);
 }

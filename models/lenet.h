@@ -18,7 +18,9 @@ struct LeNet {
   void attributes(auto&& field) {
     field("dtype", dtype, "element type of parameters and activations");
     field("batch", batch, "samples of a step");
-    field.option("mixed", mixed, "master parameters and the optimiser's state in f32 beside parameters in dtype");
+    field.option(
+        "mixed", mixed,
+        "master parameters and the optimiser's state in f32 beside parameters in dtype; in f16 the loss is scaled");
   }
   std::string invalid() const;
   void train(Tape& tape) const;
@@ -28,7 +30,8 @@ struct LeNet {
     if (scale == Scale::test) return {{"an odd batch", {3}}};
     return {{"the tutorial's batch: what does a call cost?", {4}},
             {"the usual batch", {64}},
-            {"the usual batch, mixed precision", {64, DType::bf16, true}}};
+            {"the usual batch, mixed precision", {64, DType::bf16, true}},
+            {"the usual batch, mixed precision with loss scaling", {64, DType::f16, true}}};
   }
 };
 

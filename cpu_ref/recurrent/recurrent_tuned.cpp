@@ -7,7 +7,8 @@ namespace duet {
 namespace {
 using recurrent::Layer, recurrent::ForwardTensors, recurrent::BackwardTensors;
 
-constexpr int64_t kMostOwn = 16384;  // weights of a direction that a thread keeps; with their gradients twice that
+constexpr int64_t kMostOwn = int64_t{128}
+                             << 10;  // weights of a direction: half of a 1 MiB L2, or with their gradients all
 
 bool by_sequences(const Layer& p) { return p.G() * p.H * (p.I + p.H) <= kMostOwn; }
 

@@ -91,7 +91,11 @@ Analysis analyse(const Run& run) {
   for (const Sweep& sweep : run.sweeps)
     if (!sweep.points.empty())
       analysis.break_evens.push_back(
-          {&sweep, break_even(sweep, &SweepPoint::gpu_call_s), break_even(sweep, &SweepPoint::gpu_end_to_end_s)});
+          {&sweep, break_even(sweep, &SweepPoint::gpu_call_s), break_even(sweep, &SweepPoint::gpu_end_to_end_s),
+           std::any_of(sweep.points.begin(), sweep.points.end(),
+                       [](const SweepPoint& p) { return p.gpu_call_s || p.gpu_end_to_end_s; })});
+  std::stable_partition(analysis.break_evens.begin(), analysis.break_evens.end(),
+                        [](const BreakEvenRow& row) { return row.of_model(); });
   analysis.steps = step_rows(run);
   add_missing(run, analysis);
   add_warnings(run, analysis);

@@ -133,8 +133,9 @@ struct StepRow {
   Device device = Device::cpu;
   std::string label, model;  // "CPU", "GPU graph"; the model as the run names it, or from the job's name
   double step_s = 0, sum_s = 0, phases_s = 0;
-  std::string problem;   // an impossible or poorly explained step
-  bool primary = false;  // the model's largest batch; a chart in sight shows these
+  std::string problem;    // an impossible or poorly explained step
+  bool explained = true;  // false: the residual alone is the problem
+  bool primary = false;   // the model's largest batch; a chart in sight shows these
   double residual_s() const { return step_s - sum_s; }
   bool has_phases() const { return phases_s > 0; }
   double within_phases_s() const { return phases_s - sum_s; }

@@ -198,7 +198,7 @@ std::string step_text(const StepRow& row) {
   if (row.has_phases())
     text += fmt::format(" ({:+.1f} % within phases, {:+.1f} % beyond them)", 100 * row.within_phases_s() / row.step_s,
                         100 * row.between_phases_s() / row.step_s);
-  if (!row.problem.empty()) text += "; " + row.problem;
+  if (!row.problem.empty() && row.explained) text += "; " + row.problem;
   return text;
 }
 

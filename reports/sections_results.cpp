@@ -23,7 +23,7 @@ void add_charts(std::vector<Chart> charts, Section& section) {
 }
 
 Cell case_cell(const std::string& case_name, const std::string& more) {
-  const size_t op_end = case_name.find('/');
+  const size_t op_end = case_name.find('/', case_name.starts_with("step/") ? 5 : 0);  // a model is part of the name
   Cell made{{strong(case_name.substr(0, op_end))}, {}};
   std::string rest = op_end == std::string::npos ? "" : case_text(case_name.substr(op_end + 1));
   if (!more.empty()) rest += (rest.empty() ? "" : ", ") + more;
@@ -284,7 +284,7 @@ std::string percent_of_step(double time_s, const StepRow& row) {
 Cell amounts_cell(const Amounts& amounts) {
   Cell made;
   for (const auto& [name, time_s] : amounts) {
-    made.text.push_back(plain(name + " " + seconds(time_s)));
+    made.text.push_back(plain(unbroken(name + " " + seconds(time_s))));
     made.text.back().new_line = made.text.size() > 1;
   }
   return made;
@@ -293,8 +293,8 @@ Cell amounts_cell(const Amounts& amounts) {
 Cell throughput_cell(const StepRow& row) {
   const Step& step = *row.step;
   if (!step.samples) return cell("–");
-  Cell made = cell(si(*step.samples / row.step_s, "samples/s"));
-  if (step.tokens) made.text.push_back(below(plain(si(*step.tokens / row.step_s, "tokens/s"))));
+  Cell made = cell(si(*step.samples / row.step_s, "") + " samples/s");
+  if (step.tokens) made.text.push_back(below(plain(si(*step.tokens / row.step_s, "") + " tokens/s")));
   return made;
 }
 

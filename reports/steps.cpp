@@ -40,13 +40,10 @@ std::pair<std::string, std::string> side_and_model(const std::string& job) {
   return {side, model};
 }
 
-std::string problem_of(const StepRow& row) {
+std::string impossibility_of(const StepRow& row) {
   if (row.job && !suspicion(*row.job).empty()) return "suspect: no result";
   for (const auto& [part, time_s] : row.step->parts_s)
     if (time_s > row.step_s) return fmt::format("faster than its part '{}' alone: impossible", part);
-  if (row.step_s > 0 && std::abs(row.residual_s()) > kLargeResidual * row.step_s)
-    return fmt::format("residual {:+.0f} %: its primitives alone explain it poorly",
-                       100 * row.residual_s() / row.step_s);
   return "";
 }
 
@@ -79,8 +76,13 @@ std::vector<StepRow> step_rows(const Run& run) {
     for (const auto& [phase, time_s] : step.phases_s) row.phases_s += time_s;
     const Series* call = row.job ? call_series(*row.job) : nullptr;
     row.step_s = call ? call->summary.median_s : step.step_s.value_or(row.sum_s + step.residual_s);
-    row.problem = problem_of(row);
-    if (row.step_s > 0) rows.push_back(std::move(row));
+    if (!(row.step_s > 0)) continue;
+    row.problem = impossibility_of(row);
+    row.explained = !row.problem.empty() || std::abs(row.residual_s()) <= kLargeResidual * row.step_s;
+    if (!row.explained)
+      row.problem = fmt::format("residual {:+.0f} %: its primitives alone explain it poorly",
+                                100 * row.residual_s() / row.step_s);
+    rows.push_back(std::move(row));
   }
   // A run takes its cases in random order; jobs stand in that of the registry. Steps without a job come last.
   const auto position = [&](const StepRow& row) {

@@ -1,5 +1,7 @@
 """How much memory a training step takes in PyTorch: a process of its own runs the step alone, and prints as JSON how far its
-resident set grew, in bytes, over what it held with PyTorch imported and its threads started."""
+resident set grew at most, in bytes, over what stayed behind after the same step of one sample: code, threads, caches."""
+import ctypes
+import gc
 import json
 import os
 import subprocess
@@ -33,24 +35,29 @@ def resident_bytes(member):
         return next(int(line.split()[1]) * 1024 for line in file if line.startswith(member + ":"))
 
 
+def run(asked, forms, params):
+    step = forms.FORMS[asked["op"]](params, forms.TYPES[asked["dtype"]])[asked["form"]]
+    if asked["form"] in forms.LATE:
+        step = step()
+    for _ in range(STEPS):
+        step()
+
+
 def main():
     asked = json.loads(sys.argv[1])
     import torch
     from pytorch import forms
     torch.set_flush_denormal(True)
-    warm = torch.ones(256, 256, requires_grad=True)
-    (warm @ warm).sum().backward()
+    run(asked, forms, asked["params"] | {"batch": 1})
+    gc.collect()
+    ctypes.CDLL(None).malloc_trim(0)
     before = resident_bytes("VmRSS")
     try:
         with open("/proc/self/clear_refs", "w") as file:
-            file.write("5")  # sets the mark to what is resident now; else the import's own peak stands
-    except OSError:
-        pass
-    step = forms.FORMS[asked["op"]](asked["params"], forms.TYPES[asked["dtype"]])[asked["form"]]
-    if asked["form"] in forms.LATE:
-        step = step()
-    for _ in range(STEPS):
-        step()
+            file.write("5")  # sets the mark to what is resident now
+    except OSError as error:
+        sys.exit(f"the mark of the resident set cannot be set: {error.strerror}")
+    run(asked, forms, asked["params"])
     print(json.dumps({"bytes": max(0, resident_bytes("VmHWM") - before)}))
 
 

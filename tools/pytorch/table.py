@@ -68,9 +68,9 @@ def show_peaks(rows):
     peaks = [r for r in rows if "duet_peak_bytes" in r]
     if not peaks:
         return
-    print("\nPeak memory of a step, in MB (1e6 bytes). Duet: everything that a planned step holds. PyTorch: growth of the resident "
-          "set\nof a process that runs the step alone, eager, over what it held with PyTorch imported; so its own code and "
-          "caches count too.")
+    print("\nPeak memory of a step, in MB (1e6 bytes). Duet: everything that a planned step holds. PyTorch: the most by which the "
+          "resident\nset of a process grew that runs the step alone, eager, over what one sample's step had left behind (code, "
+          "threads, caches)")
     lines = [("case", "Duet", "PyTorch", "PyTorch / Duet")]
     for r in peaks:
         has = "peak_ratio" in r

@@ -28,8 +28,11 @@ struct LeNet {
 
   static std::vector<Case<LeNet>> cases(Scale scale) {
     if (scale == Scale::test) return {{"an odd batch", {3}}};
-    return {{"the tutorial's batch: what does a call cost?", {4}},
+    return {{"one image", {1}},
+            {"the tutorial's batch: what does a call cost?", {4}},
+            {"between them, for the break-even", {16}},
             {"the usual batch", {64}},
+            {"large enough to fill a device?", {256}},
             {"the usual batch, mixed precision", {64, DType::bf16, true}},
             {"the usual batch, mixed precision with loss scaling", {64, DType::f16, true}}};
   }

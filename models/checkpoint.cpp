@@ -4,20 +4,20 @@
 
 #include <algorithm>
 #include <array>
-#include <filesystem>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <utility>
 
 #include "core/error.h"
 #include "core/new_file.h"
+#include "core/old_file.h"
 
 namespace duet {
 namespace {
 using Json = nlohmann::json;
 constexpr uint64_t kMostHeader = 100'000'000;  // the format's own limit
 constexpr size_t kAlign = 8;
+constexpr int kDeepest = 4;  // of values in a header: a tensor's offsets lie 3 deep
 constexpr const char* kMetadata = "__metadata__";
 constexpr std::array<std::pair<DType, const char*>, 7> kNames{{{DType::f64, "F64"},
                                                                {DType::f32, "F32"},
@@ -93,7 +93,8 @@ void expect_tiling(const std::string& path, std::vector<Place> places, uint64_t 
 Json parse_header(const std::string& path, const std::string& text) {
   std::vector<std::set<std::string>> seen;
   std::string twice;
-  const auto watch = [&](int, Json::parse_event_t event, Json& parsed) {
+  const auto watch = [&](int depth, Json::parse_event_t event, Json& parsed) {
+    if (depth > kDeepest) throw Error("{}: no safetensors file: its header nests {} deep", path, depth);
     if (event == Json::parse_event_t::object_start) seen.emplace_back();
     if (event == Json::parse_event_t::object_end) seen.pop_back();
     if (event == Json::parse_event_t::key && !seen.back().insert(parsed.get<std::string>()).second)
@@ -136,20 +137,17 @@ void write_checkpoint(const std::string& path, const Checkpoint& checkpoint) {
 }
 
 Checkpoint read_checkpoint(const std::string& path) {
-  std::error_code unreadable;
-  const bool regular = std::filesystem::is_regular_file(path, unreadable);
-  const uint64_t all = regular ? std::filesystem::file_size(path, unreadable) : 0;
-  std::ifstream file(path, std::ios::binary);
-  if (!regular || unreadable || !file) throw Error("{}: cannot be read as a file", path);
+  OldFile file(path);
+  const auto all = static_cast<uint64_t>(file.bytes);
   std::array<unsigned char, 8> prefix{};
-  if (all < prefix.size() || !file.read(reinterpret_cast<char*>(prefix.data()), prefix.size()))
-    throw Error("{}: {} bytes; the size of a safetensors header alone has 8", path, all);
+  if (all < prefix.size()) throw Error("{}: {} bytes; the size of a safetensors header alone has 8", path, all);
+  file.read(prefix.data(), prefix.size());
   uint64_t length = 0;
   for (size_t i = 0; i < prefix.size(); ++i) length |= uint64_t{prefix[i]} << 8 * i;
   if (length > kMostHeader || length > all - prefix.size())
     throw Error("{}: a header of {} bytes in a file of {}: truncated, or no safetensors file", path, length, all);
   std::string text(length, ' ');
-  if (!file.read(text.data(), static_cast<std::streamsize>(length))) throw Error("{}: reading stopped early", path);
+  file.read(text.data(), static_cast<int64_t>(length));
   const uint64_t size = all - prefix.size() - length;
 
   Checkpoint checkpoint;
@@ -169,9 +167,8 @@ Checkpoint read_checkpoint(const std::string& path) {
   for (const Place& p : places) {
     std::vector<unsigned char>& bytes = checkpoint.tensors[p.tensor].bytes;
     bytes.resize(p.end - p.begin);
-    file.seekg(static_cast<std::streamoff>(prefix.size() + length + p.begin));
-    if (!file.read(reinterpret_cast<char*>(bytes.data()), static_cast<std::streamsize>(bytes.size())))
-      throw Error("{}: reading stopped early", path);
+    file.stream.seekg(static_cast<std::streamoff>(prefix.size() + length + p.begin));
+    file.read(bytes.data(), static_cast<int64_t>(bytes.size()));
   }
   return checkpoint;
 }

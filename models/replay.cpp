@@ -1,5 +1,6 @@
 // Judging a step as it runs, primitive by primitive, in the very buffers that were timed.
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <map>
 
@@ -14,6 +15,17 @@ Check failed(std::string reason) {
   Check check;
   check.failure = std::move(reason);
   return check;
+}
+
+// A NaN would be expected wherever another one is read: what lasts, and what a step tells, must be numbers.
+std::string not_finite(const Tape& tape) {
+  for (const auto* list : {&tape.named_parameters(), &tape.states(), &tape.outputs()})
+    for (const auto& [name, var] : *list) {
+      const std::vector<double> values = tape.download(var);
+      if (!std::all_of(values.begin(), values.end(), [](double v) { return std::isfinite(v); }))
+        return name + " is not finite";
+    }
+  return "";
 }
 
 struct Judge {
@@ -86,6 +98,8 @@ Check replay(Tape& tape, uint64_t seed, std::function<void(size_t)> run) {
   if (!run) run = [&](size_t part) { tape.run_part(part); };
   Check all;
   tape.context().synchronize();
+  if (tape.steps() > 0) all.failure = not_finite(tape);  // what the steps before left
+  if (!all.passed()) return all;
   tape.begin_step();
   tape.context().synchronize();
   Judge judge{tape, seed, std::move(run), {}};
@@ -98,6 +112,7 @@ Check replay(Tape& tape, uint64_t seed, std::function<void(size_t)> run) {
       return all;
     }
   }
+  all.failure = not_finite(tape);
   if (!tape.guards_intact()) all.failure = "memory around an arena was overwritten";
   return all;
 }

@@ -120,6 +120,20 @@ Check Step::replay(uint64_t seed) {
   return check;
 }
 
+std::vector<std::pair<void*, int64_t>> Step::rewritten(size_t part) const {
+  const Tape::Part& p = tape_->parts()[part];
+  const std::vector<TensorSpec> specs = p.problem.tensors();
+  std::vector<std::pair<void*, int64_t>> list;
+  for (size_t s = 0; s < specs.size(); ++s) {
+    void* const data = tape_->tensor(p.slots[s]).data;
+    bool read = specs[s].role == Role::inout;
+    for (size_t other = 0; other < specs.size(); ++other)
+      read |= specs[other].role == Role::in && tape_->tensor(p.slots[other]).data == data;
+    if (read && specs[s].role != Role::in) list.emplace_back(data, tape_->bytes(p.slots[s]));
+  }
+  return list;
+}
+
 std::vector<std::pair<void*, int64_t>> Step::device_inputs() const {
   std::vector<std::pair<void*, int64_t>> list;
   for (const auto& [name, var] : tape_->inputs()) list.emplace_back(tape_->tensor(var).data, tape_->bytes(var));

@@ -73,6 +73,9 @@ class Step {
   // the primitive. Steps that only bring a loss scale down come before it. A graph is then held against a step without it: both start anew, and their outputs must agree.
   Check replay(uint64_t seed = 1);
 
+  // Memory that a part both reads and writes, in place or as an inout: run again, it goes on from its own result.
+  std::vector<std::pair<void*, int64_t>> rewritten(size_t part) const;
+
   // For the end-to-end scope: what a step takes from the host and gives back.
   std::vector<std::pair<void*, int64_t>> device_inputs() const;
   std::vector<std::pair<void*, int64_t>> device_outputs() const;

@@ -128,7 +128,9 @@ class Tape {
   void reset();                     // parameters and state to their initial values, no step done; gradients to NaN
   uint64_t steps() const { return steps_; }                // done since reset()
   void continue_after(uint64_t steps) { steps_ = steps; }  // counters go on from there
-  void copy_parameters(Tape& from);  // same declarations, same context: an evaluation tape takes over what was trained
+  // An evaluation tape takes over what was trained: parameters, declared alike in the same context, and the states that
+  // both name, such as running statistics.
+  void take_over(Tape& from);
 
   // --- what there is -------------------------------------------------------------------------------------------------
 

@@ -99,11 +99,17 @@ void Tape::reset() {
   context_->synchronize();
 }
 
-void Tape::copy_parameters(Tape& from) {
+void Tape::take_over(Tape& from) {
   if (from.context_ != context_ || from.parameter_elements_ != parameter_elements_ ||
       from.parameters_.bytes() != parameters_.bytes())
-    throw Error("copy_parameters: the tapes differ in context or parameters");
+    throw Error("take_over: the tapes differ in context or parameters");
   context_->copy_within(parameters_.data(), from.parameters_.data(), parameters_.bytes());
+  for (const auto& [name, var] : named_states_)
+    for (const auto& [other, source] : from.named_states_)
+      if (other == name) {
+        if (from.bytes(source) != bytes(var)) throw Error("take_over: state {} differs in size", name);
+        context_->copy_within(tensor(var).data, from.tensor(source).data, bytes(var));
+      }
 }
 
 }  // namespace duet

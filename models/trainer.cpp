@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <cstring>
 #include <numeric>
@@ -15,9 +16,12 @@ namespace {
 int64_t whole_number(const Checkpoint& checkpoint, const char* key) {
   const auto found = checkpoint.metadata.find(key);
   const std::string text = found == checkpoint.metadata.end() ? "" : found->second;
-  const bool digits = !text.empty() && text.size() < 19 && text.find_first_not_of("0123456789") == std::string::npos;
-  if (!digits) throw Error("the checkpoint's metadata {} is '{}'; a whole number is allowed", key, text);
-  return std::stoll(text);
+  int64_t number = -1;
+  const char* end = text.data() + text.size();
+  if (const auto read = std::from_chars(text.data(), end, number);
+      read.ec != std::errc() || read.ptr != end || number < 0)
+    throw Error("the checkpoint's metadata {} is '{}'; a whole number below 2^63 is allowed", key, text);
+  return number;
 }
 
 void upload_numbers(Tape& tape, Var var, const std::vector<float>& values) {  // rounded to the tensor's dtype
@@ -59,6 +63,11 @@ Trainer::Trainer(const Model& model, Context& context, const Tape::Preferences& 
   const Shape labels = train_.shape(label_of_);
   label_.resize(static_cast<size_t>(std::accumulate(labels.begin(), labels.end(), int64_t{1}, std::multiplies<>())));
   targets_ = static_cast<int64_t>(label_.size()) / batch_;
+  label_for_each_token_ = takes_tokens() && labels.size() == shape.size();
+  binary_ = train_.dtype(label_of_) != DType::i32;
+  for (const Tape::Part& part : train_.parts())
+    if (part.problem.name() == "embedding" && part.slots[0].id == x_of_.id)
+      vocabulary_ = train_.shape(part.slots[1])[0];
 }
 
 void Trainer::learning_rate(double lr) {
@@ -77,6 +86,13 @@ void Trainer::expect(const Dataset& data) const {
   const auto values = static_cast<int64_t>(data.token.empty() ? data.x.size() : data.token.size());
   if (values != data.size() * features_)
     throw Error("the data has {} {} for {} samples: every sample has {}", values, what, data.size(), features_);
+  const auto within = [](const std::vector<int32_t>& list, int64_t end, const char* each) {
+    for (size_t i = 0; i < list.size(); ++i)
+      if (list[i] < 0 || list[i] >= end)
+        throw Error("the data has {} {} at position {}; the model takes 0 to {}", each, list[i], i, end - 1);
+  };
+  within(data.label, binary_ ? 2 : classes(), "label");
+  if (vocabulary_ > 0) within(data.token, vocabulary_, "token");
 }
 
 void Trainer::gather(const Dataset& data, const std::vector<int64_t>& samples) {
@@ -93,7 +109,7 @@ void Trainer::upload_x(Tape& tape, Var var) const {
   token_.empty() ? upload_numbers(tape, var, x_) : tape.upload(var, std::span<const int32_t>(token_));
 }
 void Trainer::upload_labels() {
-  if (train_.dtype(label_of_) == DType::i32) return train_.upload(label_of_, std::span<const int32_t>(label_));
+  if (!binary_) return train_.upload(label_of_, std::span<const int32_t>(label_));
   upload_numbers(train_, label_of_, std::vector<float>(label_.begin(), label_.end()));
 }
 
@@ -147,6 +163,9 @@ double Trainer::epoch(const Dataset& data) {
     }
   });
   expect_scale();
+  for (const auto& [name, var] : lasting())  // the last update has met no loss yet
+    if (!finite(train_.download(var)))
+      throw Error("{} is not finite after step {} (epoch {}): a lower learning rate may help", name, steps_, epochs_);
   return sum / static_cast<double>(batches);
 }
 
@@ -160,9 +179,8 @@ void Trainer::expect_scale() const {
 
 double Trainer::accuracy(const Dataset& data) {
   expect(data);
-  evaluate_.copy_parameters(train_);
-  const bool binary = train_.dtype(label_of_) != DType::i32;
-  const int64_t classes = binary ? 1 : evaluate_.shape(logits_of_).back();
+  evaluate_.take_over(train_);
+  const int64_t width = binary_ ? 1 : classes();
   int64_t right = 0;
   context_->enter([&] {
     std::vector<int64_t> samples(static_cast<size_t>(batch_));
@@ -172,9 +190,12 @@ double Trainer::accuracy(const Dataset& data) {
       upload_x(evaluate_, evaluated_x_of_);
       evaluate_.run();
       const std::vector<double> logits = evaluate_.download(logits_of_);
+      if (!finite(logits))
+        throw Error("logits of samples {} to {} are not finite (epoch {}): a lower learning rate may help", first,
+                    std::min(first + batch_, data.size()) - 1, epochs_);
       for (int64_t i = 0; i < std::min(batch_, data.size() - first) * targets_; ++i) {
-        const auto row = logits.begin() + i * classes;
-        const int64_t told = binary ? row[0] > 0 : std::max_element(row, row + classes) - row;
+        const auto row = logits.begin() + i * width;
+        const int64_t told = binary_ ? row[0] > 0 : std::max_element(row, row + width) - row;
         right += told == data.label[static_cast<size_t>(first * targets_ + i)];
       }
     }

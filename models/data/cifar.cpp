@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
 
 #include "core/error.h"
+#include "core/old_file.h"
 
 namespace duet {
 namespace {
@@ -30,18 +30,14 @@ std::vector<fs::path> batches(const std::string& folder, bool training) {
 }
 
 void append(const fs::path& path, Dataset& data) {
-  std::error_code unreadable;
-  const auto size = fs::is_regular_file(path, unreadable) ? static_cast<int64_t>(fs::file_size(path, unreadable)) : -1;
-  std::ifstream file(path, std::ios::binary);
-  if (size < 0 || unreadable || !file) throw Error("{}: cannot be read as a file", path.string());
-  if (size > kMostBytes) throw Error("{}: {} bytes; at most {} are allowed", path.string(), size, kMostBytes);
+  OldFile file(path.string(), kMostBytes);
+  const int64_t size = file.bytes;
   if (size == 0 || size % kRecord != 0)
     throw Error("{}: {} bytes; one or more records of {} bytes are allowed", path.string(), size, kRecord);
   std::vector<uint8_t> record(static_cast<size_t>(kRecord));
   data.x.reserve(data.x.size() + static_cast<size_t>(size / kRecord * (kRecord - 1)));
   for (int64_t i = 0; i < size / kRecord; ++i) {
-    if (!file.read(reinterpret_cast<char*>(record.data()), kRecord))
-      throw Error("{}: reading stopped early", path.string());
+    file.read(record.data(), kRecord);
     if (record[0] >= kClasses)
       throw Error("{}: label {} of sample {} is not within 0 .. {}", path.string(), record[0], i, kClasses - 1);
     data.label.push_back(record[0]);

@@ -3,9 +3,9 @@
 #include <fmt/ranges.h>
 
 #include <filesystem>
-#include <fstream>
 
 #include "core/error.h"
+#include "core/old_file.h"
 
 namespace duet {
 namespace {
@@ -34,15 +34,12 @@ std::string locate(const std::string& folder, const std::string& stem, int rank)
 }  // namespace
 
 IdxFile read_idx(const std::string& path, int rank) {
-  std::error_code unreadable;
-  const auto size = fs::is_regular_file(path, unreadable) ? static_cast<int64_t>(fs::file_size(path, unreadable)) : -1;
-  std::ifstream file(path, std::ios::binary);
-  if (size < 0 || unreadable || !file) throw Error("{}: cannot be read as a file", path);
-  if (size > kMostBytes) throw Error("{}: {} bytes; at most {} are allowed", path, size, kMostBytes);
-  const int64_t header = 4 + 4 * rank;
+  OldFile file(path, kMostBytes);
+  const int64_t size = file.bytes, header = 4 + 4 * rank;
   std::vector<uint8_t> head(static_cast<size_t>(header));
-  if (size < header || !file.read(reinterpret_cast<char*>(head.data()), header))
+  if (size < header)
     throw Error("{}: {} bytes; the header of an IDX file of rank {} alone has {}", path, size, rank, header);
+  file.read(head.data(), header);
   const uint32_t magic = big_endian(head.data()), wanted = 0x0800u | static_cast<uint32_t>(rank);
   if (magic != wanted)
     throw Error("{}: magic number 0x{:08x} is not 0x{:08x} (IDX, unsigned bytes, rank {})", path, magic, wanted, rank);
@@ -58,7 +55,7 @@ IdxFile read_idx(const std::string& path, int rank) {
     throw Error("{}: {} bytes, but a header of {} bytes and {} elements would be {}", path, size, header,
                 fmt::join(idx.shape, " x "), header + elements);
   idx.bytes.resize(static_cast<size_t>(elements));
-  if (!file.read(reinterpret_cast<char*>(idx.bytes.data()), elements)) throw Error("{}: reading stopped early", path);
+  file.read(idx.bytes.data(), elements);
   return idx;
 }
 

@@ -1,16 +1,15 @@
 #include "models/data/text.h"
 
 #include <algorithm>
-#include <fstream>
-#include <iterator>
 
 #include "core/error.h"
+#include "core/old_file.h"
 #include "models/data/dice.h"
 
 namespace duet {
 namespace {
 
-constexpr int64_t kBytes = 256;
+constexpr int64_t kBytes = 256, kMostBytes = int64_t{1} << 32;
 constexpr uint64_t kLanguage = 2011;  // the words are the same whatever the seed of the text
 
 Dataset windows(const std::vector<int32_t>& tokens, int64_t first, int64_t count, int64_t length, int64_t vocabulary) {
@@ -60,10 +59,9 @@ class Language {
 }  // namespace
 
 Text read_text(const std::string& file, int64_t length, int64_t vocabulary) {
-  std::ifstream in(file, std::ios::binary);
-  if (!in) throw Error("{}: cannot be read", file);
-  const std::vector<unsigned char> bytes((std::istreambuf_iterator<char>(in)), {});
-  if (in.bad()) throw Error("{}: reading it failed", file);
+  OldFile in(file, kMostBytes);
+  std::vector<unsigned char> bytes(static_cast<size_t>(in.bytes));
+  in.read(bytes.data(), in.bytes);
   std::vector<int32_t> tokens;
   if (file.ends_with(".bin")) {
     if (bytes.size() % 2 != 0) throw Error("{}: {} bytes are no 16-bit tokens", file, bytes.size());

@@ -1,6 +1,11 @@
 // Whole steps of every model against the same tape on the oracle in double: loss, logits, every gradient, every parameter
 // and the optimiser's state; and that this comparison finds a fault in any primitive of any model.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include <cstring>
 
 #include <cmath>
 #include <map>
@@ -332,6 +337,67 @@ TEST(Models, AreVerifiedInTheirOwnBuffers) {
   }
 }
 
+// NaN expects NaN wherever it is read: a step that spoilt what lasts would pass part by part.
+TEST(Models, AStepThatLeftNaNIsNoResult) {
+  CpuContext cpu(1);
+  for (const ModelCase& c : model_cases(Scale::test)) {
+    for (const bool state : {false, true}) {
+      Step step(c.model, cpu, Tape::preferences_for(Device::cpu));
+      cpu.enter([&] { step.run(); });
+      const auto& list = state ? step.tape().states() : step.tape().named_parameters();
+      const auto spoilt = std::find_if(list.begin(), list.end(), [&](const auto& named) {
+        return is_float(step.tape().dtype(named.second)) && named.first != "lr";
+      });
+      ASSERT_NE(spoilt, list.end());
+      std::memset(step.tape().tensor(spoilt->second).data, 0xFF, 4);
+      EXPECT_THAT(step.replay().failure, testing::HasSubstr(spoilt->first + " is not finite")) << c.model.name();
+    }
+  }
+}
+
+TEST(Models, EvaluateWithTheStatisticsOfTraining) {
+  CpuContext cpu(1);
+  const Model model = find_model("resnet50").with("batch", "4").with("side", "32").with("width", "4");
+  Tape train(cpu, Tape::preferences_for(Device::cpu), 1), evaluate(cpu, Tape::preferences_for(Device::cpu), 2);
+  model.train(train), model.evaluate(evaluate);
+  train.plan(), evaluate.plan();
+  train.fill_inputs(kSeed);
+  cpu.enter([&] { train.run(); });
+  evaluate.take_over(train);
+  int statistics = 0;
+  for (const auto& [name, var] : evaluate.states()) {
+    EXPECT_EQ(evaluate.download(var), train.download(train.find(name))) << name;
+    statistics += name.ends_with("running_mean") || name.ends_with("running_var");
+  }
+  EXPECT_EQ(statistics, 2 * 53);
+}
+
+// What a part rewrites is what changes when it runs twice.
+TEST(Models, KnowWhatAPartRewrites) {
+  CpuContext cpu(1);
+  for (const ModelCase& c : model_cases(Scale::test)) {
+    Step step(c.model, cpu, Tape::preferences_for(Device::cpu));
+    cpu.enter([&] { step.tape().begin_step(); });
+    for (size_t p = 0; p < step.parts().size(); ++p) {
+      const auto rewritten = step.rewritten(p);
+      cpu.enter([&] { step.run_part(p); });
+      std::map<const void*, std::vector<double>> once;
+      const Tape::Part& part = step.tape().parts()[p];
+      const auto specs = part.problem.tensors();
+      for (size_t s = 0; s < specs.size(); ++s)
+        if (specs[s].role != Role::in)
+          once[step.tape().tensor(part.slots[s]).data] = step.tape().download(part.slots[s]);
+      cpu.enter([&] { step.run_part(p); });
+      for (size_t s = 0; s < specs.size(); ++s) {
+        const void* data = step.tape().tensor(part.slots[s]).data;
+        if (specs[s].role == Role::in || step.tape().download(part.slots[s]) == once[data]) continue;
+        EXPECT_TRUE(std::any_of(rewritten.begin(), rewritten.end(), [&](const auto& r) { return r.first == data; }))
+            << part.job() << ", " << specs[s].name;
+      }
+    }
+  }
+}
+
 // An evaluation tape of the same parameters gives the training tape's logits where nothing is random.
 TEST(Models, EvaluateAsTheyTrain) {
   CpuContext cpu(1);
@@ -342,7 +408,7 @@ TEST(Models, EvaluateAsTheyTrain) {
     c.model.train(train), c.model.evaluate(evaluate);
     train.plan(), evaluate.plan();
     train.fill_inputs(kSeed);
-    evaluate.copy_parameters(train);
+    evaluate.take_over(train);
     const std::vector<double> x = train.download(train.find("x"));
     if (train.dtype(train.find("x")) == DType::i32)
       evaluate.upload(evaluate.find("x"), std::span<const int32_t>(std::vector<int32_t>(x.begin(), x.end())));

@@ -44,6 +44,15 @@ refuses 2 'no reader of files for model bilstm' train imdb_bilstm --threads 1 --
 refuses 2 'T 0: 1 to 65536' train imdb_bilstm $small --attr T=0
 refuses 2 'T 65537: 1 to 65536' train imdb_bilstm $small --attr T=65537
 
+refuses 2 'cifar: cannot be read as a file' train gpt2 --threads 1 --data cifar
+
+# A checkpoint is there at the end, better epoch or not; an unwritten line is an error.
+does 'no epoch was better than the parameters of epoch 0, which same.safetensors holds' \
+  train toy $small --epochs 1 --lr 1e-12 --checkpoint same.safetensors
+[ -s same.safetensors ] || fail "no checkpoint of what was best"
+"$duet" train toy $small --epochs 1 > /dev/full 2> stderr && fail "a full disk went by"
+grep -q 'standard output cannot be written' stderr || fail "a full disk: $(cat stderr)"
+
 # Options.
 refuses 2 "'no_model' is not one of .*bilstm.*lenet" train no_model
 refuses 2 'epochs 0; 1 or more' train toy $small --epochs 0

@@ -3,6 +3,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cstring>
@@ -129,6 +130,14 @@ TEST_F(CheckpointFile, RefusesWhatContradictsItself) {
   EXPECT_THAT(refusal(), HasSubstr("no safetensors file"));
   put("\x89PNG\r\n\x1a\n and so on");
   EXPECT_THAT(refusal(), HasSubstr("no safetensors file"));
+}
+
+TEST_F(CheckpointFile, RefusesWhatIsDeepAndWhatIsNoFile) {
+  put(R"({"a":{"dtype":"F32","shape":)" + std::string(2'000'000, '[') + std::string(2'000'000, ']') + "}}", "");
+  EXPECT_THAT(refusal(), HasSubstr("nests"));
+  fs::remove(path_);
+  ASSERT_EQ(mkfifo(path_.c_str(), 0600), 0);  // opened, it would be waited for
+  EXPECT_THAT(refusal(), HasSubstr("cannot be read as a file"));
 }
 
 TEST_F(CheckpointFile, AFailedWriteLeavesTheOldOne) {

@@ -146,7 +146,7 @@ TEST(Tape, AnEvaluationTapeTakesOverParameters) {
   Mlp{.batch = 2}.train(train), Mlp{.batch = 2}.evaluate(evaluate);
   train.plan(), evaluate.plan();
   EXPECT_NE(train.download(train.find("fc2.bias")), evaluate.download(evaluate.find("fc2.bias")));
-  evaluate.copy_parameters(train);
+  evaluate.take_over(train);
   EXPECT_EQ(train.download(train.find("fc2.bias")), evaluate.download(evaluate.find("fc2.bias")));
 }
 

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <limits>
 
 #include "core/cpu_context.h"
 #include "models/data/images.h"
@@ -175,6 +176,29 @@ TEST_F(Training, RefusesReviewsOfAnotherLength) {
   EXPECT_THAT(error_of([&] { trainer.epoch(draw_reviews(64, 17, 1)); }), HasSubstr("17 tokens a sample, the model 16"));
   EXPECT_THAT(refused(63 * 16), HasSubstr("1008 tokens for 64 samples: every sample has 16"));  // a review without any
   EXPECT_THAT(refused(64 * 16 + 1), HasSubstr("1025 tokens for 64 samples"));                   // one with 17
+}
+
+TEST_F(Training, RefusesLabelsAndTokensThatTheModelDoesNotHave) {
+  Dataset images = draw_images(32, 1);
+  images.label[7] = 10;
+  EXPECT_THAT(error_of([&] { trainer("cifar_cnn")->epoch(images); }),
+              HasSubstr("label 10 at position 7; the model takes 0 to 9"));
+  Dataset points = draw_points(64, 1);
+  points.label[3] = 2;
+  EXPECT_THAT(error_of([&] { trainer("toy")->accuracy(points); }), HasSubstr("label 2 at position 3"));
+  points.label[3] = -1;
+  EXPECT_THAT(error_of([&] { trainer("toy")->accuracy(points); }), HasSubstr("label -1 at position 3"));
+  const Model small = find_model("bilstm").with("batch", "4").with("T", "8").with("vocabulary", "100");
+  Trainer reviews(small, cpu_, Tape::preferences_for(Device::cpu), 3);
+  EXPECT_THAT(error_of([&] { reviews.epoch(draw_reviews(8, 8, 1)); }), HasSubstr("the model takes 0 to 99"));
+}
+
+// The last update of an epoch has met no loss: what it spoilt may not become a checkpoint.
+TEST_F(Training, AnEpochDoesNotEndWithParametersThatAreNotFinite) {
+  const auto t = trainer("toy");
+  t->learning_rate(std::numeric_limits<double>::infinity());
+  EXPECT_THAT(error_of([&] { t->epoch(draw_points(t->batch(), 1)); }),
+              HasSubstr("is not finite after step 1 (epoch 1)"));
 }
 
 TEST_F(Training, PointsAreLearnt) {

@@ -107,12 +107,16 @@ std::string first_line(std::string text) { return text.substr(0, text.find('\n')
 int run(int argc, char** argv) {
   CLI::App app{"Duet: deep-learning primitives on CPU and GPU, side by side.", "duet"};
   app.require_subcommand(1);
+  const auto printed = [](int status) {  // a full disk behind a pipe or a redirection
+    if (std::fflush(stdout) != 0 || std::ferror(stdout)) throw std::runtime_error("standard output cannot be written");
+    return status;
+  };
   add_op(app), add_list(app), add_doctor(app), add_kernel_profile(app), add_report(app), add_train(app);
   try {
     app.parse(argc, argv);
-    return 0;
+    return printed(0);
   } catch (const CLI::RuntimeError& status) {
-    return status.get_exit_code();
+    return printed(status.get_exit_code());
   } catch (const CLI::ParseError& e) {
     if (e.get_exit_code() == 0) return app.exit(e);  // --help
     if (app.get_subcommands().empty() && argc > 1)

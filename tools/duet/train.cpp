@@ -5,6 +5,8 @@
 #include <CLI/CLI.hpp>
 #include <chrono>
 #include <cmath>
+#include <functional>
+#include <limits>
 #include <thread>
 
 #include "core/cpu_context.h"
@@ -73,7 +75,7 @@ Split drawn(uint64_t seed, const char* what, const Draw& draw) {
 Split whole(const TrainOptions& options, const Trainer& trainer) {
   const Error none("--data {}: there is no reader of files for model {}", options.data, options.model);
   const int64_t features = trainer.features();
-  if (trainer.targets() > 1) {  // a language model: every token is told from those before it
+  if (trainer.label_for_each_token()) {  // a language model: every token is told from those before it
     const int64_t vocabulary = trainer.classes();
     if (!options.data.empty()) {
       Text text = read_text(options.data, features, vocabulary);
@@ -122,6 +124,11 @@ class Learning {
       waited = epoch() ? 0 : waited + 1;
     if (trainer_.epochs() < options_.epochs) fmt::print("no better for {} epoch(s): stopped\n", waited);
     trainer_.restore(kept_);
+    if (!options_.checkpoint.empty() && written_ == 0) {
+      write_checkpoint(options_.checkpoint, kept_);
+      fmt::print("no epoch was better than the parameters of epoch {}, which {} holds\n", trainer_.epochs(),
+                 options_.checkpoint);
+    }
     fmt::print("test accuracy {:.2f} % with the parameters of epoch {}\n", 100 * trainer_.accuracy(data_.test),
                trainer_.epochs());
   }
@@ -130,25 +137,30 @@ class Learning {
   // Whether it was the best so far.
   bool epoch() {
     const auto start = std::chrono::steady_clock::now();
-    const double loss = learn();
-    const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-    const double accuracy = trainer_.accuracy(data_.validation);
+    double loss = 0, seconds = 0, accuracy = 0;
+    guarded([&] {
+      loss = trainer_.epoch(data_.training);
+      seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+      accuracy = trainer_.accuracy(data_.validation);
+    });
     const bool better = accuracy > best_;
     const auto samples = static_cast<double>(data_.training.size() / trainer_.batch() * trainer_.batch());
-    const std::string perplexity = trainer_.targets() > 1 ? fmt::format("  perplexity {:.2f}", std::exp(loss)) : "";
+    const std::string perplexity =
+        trainer_.label_for_each_token() ? fmt::format("  perplexity {:.2f}", std::exp(loss)) : "";
     fmt::print("epoch {:2}  loss {:.4f}{}  validation accuracy {:.2f} %  {:.2f} s  {:.0f} {}/s\n", trainer_.epochs(),
                loss, perplexity, 100 * accuracy, seconds,
                samples * static_cast<double>(trainer_.targets()) / std::max(seconds, 1e-9),
-               trainer_.targets() > 1 ? "tokens" : "samples");
+               trainer_.label_for_each_token() ? "tokens" : "samples");
     std::fflush(stdout);
     if (!better) return false;
     best_ = accuracy, kept_ = trainer_.checkpoint();
     if (!options_.checkpoint.empty()) write_checkpoint(options_.checkpoint, kept_), written_ = trainer_.epochs();
     return true;
   }
-  double learn() {
+  // An error says which epoch is safe.
+  void guarded(const std::function<void()>& learning) {
     try {
-      return trainer_.epoch(data_.training);
+      learning();
     } catch (const Error& e) {
       if (written_ == 0) throw;
       throw Error("{}; {} holds epoch {}", e.what(), options_.checkpoint, written_);
@@ -242,8 +254,9 @@ void add_train(CLI::App& app) {
       ->add_option("--patience", options->patience,
                    "stop after so many epochs without a better validation accuracy; 0: never")
       ->capture_default_str();
-  train->add_option("--checkpoint", options->checkpoint,
-                    "file (safetensors) for parameters and optimiser, written after each better epoch");
+  train->add_option(
+      "--checkpoint", options->checkpoint,
+      "file (safetensors) for parameters and optimiser, written after each better epoch, at the end if there was none");
   train->add_option("--resume", options->resume, "checkpoint to go on from, of the same model and seed");
   train->add_option("--attr", options->attributes, "attribute=value of the model")->expected(1)->take_all();
   train->add_option("--batch", options->batch, "samples of a step");
@@ -252,7 +265,7 @@ void add_train(CLI::App& app) {
   train->add_option("--threads", options->threads, "threads of the CPU; all by default");
   train->add_option("--seed", options->seed, "of initial parameters, dropout, order, validation and drawn samples")
       ->capture_default_str()
-      ->check(CLI::NonNegativeNumber);
+      ->check(CLI::Range(int64_t{0}, std::numeric_limits<int64_t>::max()));
   train
       ->add_option("--impl-preference", options->preferences,
                    "implementations, the first that serves a primitive runs it")

@@ -1,0 +1,23 @@
+#include "core/old_file.h"
+
+#include <filesystem>
+
+#include "core/error.h"
+
+namespace duet {
+
+OldFile::OldFile(const std::string& path, int64_t most) : path_(path) {
+  std::error_code unreadable;
+  if (std::filesystem::is_regular_file(path, unreadable)) {
+    bytes = static_cast<int64_t>(std::filesystem::file_size(path, unreadable));
+    if (!unreadable) stream.open(path, std::ios::binary);
+  }
+  if (!stream.is_open()) throw Error("{}: cannot be read as a file", path);
+  if (bytes > most) throw Error("{}: {} bytes; at most {} are allowed", path, bytes, most);
+}
+
+void OldFile::read(void* to, int64_t count) {
+  if (!stream.read(static_cast<char*>(to), count)) throw Error("{}: reading stopped early", path_);
+}
+
+}  // namespace duet

@@ -1,0 +1,169 @@
+// Data that fills do not draw: means that dwarf the spread, constants, scores that overflow an exp, labels and tokens that
+// there are not, zeros at a kink, and what the forward pass leaves for the backward one.
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <functional>
+#include <span>
+
+#include "core/cpu_context.h"
+#include "core/session.h"
+#include "ops/attention/attention.h"
+#include "ops/embedding/embedding.h"
+#include "ops/loss/cross_entropy.h"
+#include "ops/norm/batchnorm.h"
+#include "ops/norm/layernorm.h"
+#include "ops/pool/max_pool2d.h"
+#include "ops/recurrent/recurrent.h"
+#include "simt/simt.h"
+
+namespace duet {
+namespace {
+
+// Every implementation on the CPU and every kernel on the host, on inputs that were changed after they were drawn.
+void check_all(const Problem& problem, const std::function<void(HostTensors&)>& change) {
+  CpuContext cpu(1);
+  std::string reason;
+  const std::unique_ptr<Context> simt = open_simt(reason);
+  HostTensors in = draw_inputs(problem, FillMode::values, 1);
+  change(in);
+  const Expected expected = Expected::all(problem, in);
+  int checked = 0;
+  for (const Implementation* implementation : implementations(problem.name())) {
+    if (implementation->device == Device::cuda || (implementation->device == Device::simt && !simt)) continue;
+    Context& context = implementation->device == Device::cpu ? cpu : *simt;
+    Session session(problem, *implementation, context, in);
+    if (!session.supported()) continue;
+    context.enter([&] { session.run(); });
+    const Check check = session.check(expected, false);
+    EXPECT_TRUE(check.passed()) << problem.name() << " " << problem.label() << " " << implementation->name << ": "
+                                << check.failure;
+    ++checked;
+  }
+  EXPECT_GT(checked, 0) << problem.name();
+}
+
+std::span<float> floats(HostTensors& in, Slot slot) {
+  const auto s = static_cast<size_t>(slot.index);
+  return {static_cast<float*>(in.data(s)), static_cast<size_t>(in.specs()[s].elements())};
+}
+std::span<int32_t> numbers(HostTensors& in, Slot slot) {
+  const auto s = static_cast<size_t>(slot.index);
+  return {static_cast<int32_t*>(in.data(s)), static_cast<size_t>(in.specs()[s].elements())};
+}
+auto scaled(Slot slot, float by) {
+  return [slot, by](HostTensors& in) {
+    for (float& v : floats(in, slot)) v *= by;
+  };
+}
+
+// Inputs of a backward pass by name: those of the forward pass, and its outputs.
+void hand_over(const Problem& forward, const HostTensors& given, HostTensors& in) {
+  const HostTensors out = run_oracle(forward, given);
+  for (size_t to = 0; to < in.size(); ++to)
+    for (size_t from = 0; from < out.size(); ++from) {
+      const TensorSpec &target = in.specs()[to], &source = out.specs()[from];
+      if (target.role == Role::out || std::string(target.name) != source.name) continue;
+      const HostTensors& holder = source.role == Role::in ? given : out;
+      std::memcpy(in.data(to), holder.data(from), static_cast<size_t>(source.bytes()));
+    }
+}
+
+template <class P>
+void check_means(const P& p) {
+  const auto elements = [](HostTensors& in) {
+    return std::span(static_cast<float*>(in.data(0)), static_cast<size_t>(in.specs()[0].elements()));  // x
+  };
+  check_all(Problem::of(p), [&](HostTensors& in) {
+    for (float& v : elements(in)) v += 10000;
+  });
+  check_all(Problem::of(p), [&](HostTensors& in) {
+    for (float& v : elements(in)) v = 3;
+  });
+}
+
+TEST(DrawnData, MeansBeyondTheSpreadAndConstants) {
+  check_means(LayerNorm{.rows = 5, .cols = 33});
+  check_means(LayerNorm{.rows = 3, .cols = 1031});
+  for (const Layout layout : {Layout::nchw, Layout::nhwc})
+    check_means(BatchNorm{{.n = 4, .c = 5, .h = 3, .w = 7, .layout = layout}});
+}
+
+TEST(DrawnData, IndexOfTheForwardPass) {
+  for (const Layout layout : {Layout::nchw, Layout::nhwc}) {
+    const Pool2d p{.n = 2,
+                   .c = 3,
+                   .h = 33,
+                   .w = 35,
+                   .r = 3,
+                   .s = 3,
+                   .pad_h = 1,
+                   .pad_w = 1,
+                   .stride_h = 2,
+                   .stride_w = 2,
+                   .layout = layout};
+    const Problem forward = Problem::of(MaxPool2d{p});
+    const HostTensors out = run_oracle(forward, draw_inputs(forward, FillMode::values, 1));
+    const auto index = static_cast<size_t>(MaxPool2d::index.index);
+    check_all(Problem::of(MaxPool2dBackward{p}), [&](HostTensors& in) {
+      std::memcpy(in.data(0), out.data(index), static_cast<size_t>(out.specs()[index].bytes()));
+    });
+  }
+}
+
+// exp overflows f32 at 88.
+TEST(DrawnData, ScoresBeyondTheRangeOfExp) {
+  for (const bool causal : {false, true}) {
+    const AttentionShape shape{.B = 1, .H = 2, .Tq = 33, .Tk = 67, .D = 16, .causal = causal};
+    const Problem forward = Problem::of(Attention{shape});
+    const auto far = scaled(Attention::q, 60);
+    check_all(forward, far);
+    HostTensors given = draw_inputs(forward, FillMode::values, 1);
+    far(given);
+    check_all(Problem::of(AttentionBackward{shape}), [&](HostTensors& in) { hand_over(forward, given, in); });
+  }
+  const Problem forward = Problem::of(CrossEntropy{.rows = 5, .cols = 67});
+  const auto far = scaled(CrossEntropy::x, 100);
+  check_all(forward, far);
+  HostTensors given = draw_inputs(forward, FillMode::values, 1);
+  far(given);
+  check_all(Problem::of(CrossEntropyBackward{.rows = 5, .cols = 67}),
+            [&](HostTensors& in) { hand_over(forward, given, in); });
+}
+
+TEST(DrawnData, GatesFarIntoSaturation) {
+  const RecurrentShape shape{.T = 3, .B = 3, .I = 5, .H = 9, .bidirectional = true};
+  check_all(Problem::of(Lstm{shape}), scaled(Lstm::x, 1000));
+  check_all(Problem::of(Gru{shape}), scaled(Gru::x, 1000));
+  check_all(Problem::of(RnnTanh{shape}), scaled(RnnTanh::x, 1000));
+}
+
+TEST(DrawnData, LabelsAndTokensThatThereAreNot) {
+  constexpr int32_t kNone[] = {-1, 7, INT32_MIN, INT32_MAX, 6};
+  const auto outside = [&](Slot slot) {
+    return [&, slot](HostTensors& in) {
+      for (size_t i = 0; i < numbers(in, slot).size(); ++i) numbers(in, slot)[i] = kNone[i % std::size(kNone)];
+    };
+  };
+  for (const double smooth : {0., 0.25}) {
+    check_all(Problem::of(CrossEntropy{.rows = 12, .cols = 7, .smooth = smooth}), outside(CrossEntropy::label));
+    check_all(Problem::of(CrossEntropyBackward{.rows = 12, .cols = 7, .smooth = smooth}),
+              outside(CrossEntropyBackward::label));
+  }
+  check_all(Problem::of(Embedding{.B = 3, .T = 4, .V = 7, .C = 33}), outside(Embedding::token));
+  check_all(Problem::of(EmbeddingBackward{.B = 3, .T = 4, .V = 7, .C = 33}), outside(EmbeddingBackward::token));
+}
+
+// relu passes nothing on where y is 0, which drawn values never are.
+TEST(DrawnData, ZerosAtTheKink) {
+  for (const Layout layout : {Layout::nchw, Layout::nhwc}) {
+    BatchNormBackward p{{.n = 3, .c = 5, .h = 3, .w = 7, .layout = layout}};
+    p.act = Act::relu;
+    check_all(Problem::of(p), [](HostTensors& in) {
+      for (size_t i = 0; i < floats(in, BatchNormBackward::y).size(); i += 3) floats(in, BatchNormBackward::y)[i] = 0;
+    });
+  }
+}
+
+}  // namespace
+}  // namespace duet

@@ -1,5 +1,6 @@
 // Judging a step as it runs, primitive by primitive, in the very buffers that were timed.
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstring>
 #include <map>
@@ -9,7 +10,35 @@
 namespace duet {
 namespace {
 
-using Image = std::vector<unsigned char>;
+// What a tensor held, in a few bytes: the images of all tensors would take as much memory as the step itself. Each step of
+// a chain is a bijection of what came before and of the word, so that no single change goes unseen; four chains, since
+// one would wait for its multiplication.
+struct Print {
+  int64_t bytes = 0;
+  uint64_t hash = 0;
+  bool operator==(const Print&) const = default;
+};
+Print print_of(const void* data, int64_t bytes) {
+  constexpr int64_t kChains = 4, kWord = sizeof(uint64_t);
+  constexpr uint64_t kFactor = 0x9E3779B97F4A7C15;  // odd
+  const auto step = [](uint64_t chain, uint64_t word) { return std::rotl((chain ^ word) * kFactor, 31); };
+  uint64_t chains[kChains] = {}, word = 0;
+  const auto* from = static_cast<const unsigned char*>(data);
+  int64_t at = 0;
+  for (; at + kChains * kWord <= bytes; at += kChains * kWord)
+    for (int64_t c = 0; c < kChains; ++c) {
+      std::memcpy(&word, from + at + c * kWord, kWord);
+      chains[c] = step(chains[c], word);
+    }
+  for (; at < bytes; at += kWord) {
+    word = 0;
+    std::memcpy(&word, from + at, static_cast<size_t>(std::min(kWord, bytes - at)));
+    chains[0] = step(chains[0], word);
+  }
+  Print print{bytes, 0};
+  for (const uint64_t chain : chains) print.hash = step(print.hash, chain);
+  return print;
+}
 
 Check failed(std::string reason) {
   Check check;
@@ -32,26 +61,27 @@ struct Judge {
   Tape& tape;
   uint64_t seed;
   std::function<void(size_t)> run;
-  std::map<const void*, Image> known;  // by address: what the last primitive to write there left
+  std::map<const void*, Print> known;  // by address: what the last primitive to write there left
 
-  Image image(Var var) const {
-    Image bytes(static_cast<size_t>(tape.bytes(var)));
-    tape.context().download(bytes.data(), tape.tensor(var).data, tape.bytes(var));
-    return bytes;
+  // Downloads a tensor into a slot of `host`.
+  Print take(Var var, HostTensors& host, size_t slot) const {
+    host.allocate(slot);
+    tape.context().download(host.data(slot), tape.tensor(var).data, tape.bytes(var));
+    return print_of(host.data(slot), tape.bytes(var));
   }
 
   // What a tensor held when it was last written or read must be what is read now. Slices of an arena are other tensors
   // than the arena, so whatever overlaps a fresh write is forgotten.
-  bool unchanged(Var var, const Image& now) {
+  bool unchanged(Var var, const Print& now) {
     const auto [at, fresh] = known.try_emplace(tape.tensor(var).data, now);
-    return fresh || at->second.size() != now.size() || at->second == now;
+    return fresh || at->second.bytes != now.bytes || at->second == now;
   }
-  void remember(Var var, const Image& now) {
+  void remember(Var var, const Print& now) {
     const auto* begin = static_cast<const char*>(tape.tensor(var).data);
-    const auto* end = begin + now.size();
+    const auto* end = begin + now.bytes;
     std::erase_if(known, [&](const auto& entry) {
       const auto* first = static_cast<const char*>(entry.first);
-      return first < end && begin < first + entry.second.size();
+      return first < end && begin < first + entry.second.bytes;
     });
     known[begin] = now;
   }
@@ -62,14 +92,11 @@ struct Judge {
     HostTensors inputs(specs), got(specs);
     for (size_t s = 0; s < specs.size(); ++s) {
       if (specs[s].role == Role::out) continue;
-      const Image now = image(part.slots[s]);
       if (tape.tensor(part.slots[s]).dtype != specs[s].dtype)
         throw Error("replay judges implementations, not the oracle");
-      if (!unchanged(part.slots[s], now))
+      if (!unchanged(part.slots[s], take(part.slots[s], inputs, s)))
         return failed(std::string(specs[s].name) +
                       " is no longer what was written: overlapped, or overwritten out of bounds");
-      inputs.allocate(s);
-      std::memcpy(inputs.data(s), now.data(), now.size());
     }
     for (size_t s = 0; s < specs.size(); ++s) {
       const Tensor t = tape.tensor(part.slots[s]);
@@ -83,10 +110,7 @@ struct Judge {
     tape.context().synchronize();
     for (size_t s = 0; s < specs.size(); ++s) {
       if (specs[s].role == Role::in) continue;
-      const Image now = image(part.slots[s]);
-      got.allocate(s);
-      std::memcpy(got.data(s), now.data(), now.size());
-      remember(part.slots[s], now);
+      remember(part.slots[s], take(part.slots[s], got, s));
     }
     return compare(part.problem, Expected::sampled(part.problem, inputs, seed), got, false);
   }

@@ -86,8 +86,12 @@ struct RecurrentBase : RecurrentShape {
   }
 };
 
+// Features of x with which a direction's weights just exceed 128 Ki, more than a CPU's thread keeps.
+constexpr int64_t features_over_caches(Cell cell, int64_t H) { return (132 << 10) / (gates_of(cell) * H) - H; }
+
 inline std::vector<Case<RecurrentShape>> recurrent_cases(Cell cell, Scale scale) {
   using All = std::vector<Case<RecurrentShape>>;
+  const int64_t wide = features_over_caches(cell, 131), few = features_over_caches(cell, 8);
   if (scale == Scale::test)
     return across(
         &RecurrentShape::dtype, kFloats,
@@ -102,9 +106,9 @@ inline std::vector<Case<RecurrentShape>> recurrent_cases(Cell cell, Scale scale)
          {"a slice for every multiprocessor, long sums of weights", {.T = 2, .B = 1057, .I = 2, .H = 3}},
          {"many steps", {.T = 67, .B = 1, .I = 3, .H = 5}},
          {"a state over a block's threads", {.T = 2, .B = 2, .I = 17, .H = 131}},
-         {"weights over a thread's caches", {.T = 3, .B = 2, .I = 901, .H = 131, .bidirectional = true}},
-         {"weights over a thread's caches, no steps", {.T = 0, .B = 3, .I = 901, .H = 131, .bidirectional = true}},
-         {"few units with weights over a thread's caches", {.T = 2, .B = 17, .I = 5501, .H = 8}}});
+         {"weights over a thread's caches", {.T = 3, .B = 2, .I = wide, .H = 131, .bidirectional = true}},
+         {"weights over a thread's caches, no steps", {.T = 0, .B = 3, .I = wide, .H = 131, .bidirectional = true}},
+         {"few units with weights over a thread's caches", {.T = 2, .B = 17, .I = few, .H = 8}}});
   All all;
   if (cell == Cell::lstm) {
     all = {{"IMDb sentiment: 512 x 256 tokens of 16 features, 32 units",
@@ -142,13 +146,14 @@ inline std::vector<Case<RecurrentShape>> recurrent_cases(Cell cell, Scale scale)
 }
 
 // Layers of which only the last states are read.
-inline std::vector<Case<RecurrentShape>> last_only_cases(Scale scale) {
+inline std::vector<Case<RecurrentShape>> last_only_cases(Cell cell, Scale scale) {
   if (scale == Scale::test)
     return across(&RecurrentShape::dtype, kFloats,
                   {{"the last states alone", {.T = 3, .B = 5, .I = 3, .H = 5, .bidirectional = true}},
                    {"the last states alone, no steps", {.T = 0, .B = 2, .I = 3, .H = 3}},
                    {"the last states alone, a state over a block's threads", {.T = 2, .B = 2, .I = 17, .H = 131}},
-                   {"the last states alone, weights over a thread's caches", {.T = 2, .B = 2, .I = 901, .H = 131}}});
+                   {"the last states alone, weights over a thread's caches",
+                    {.T = 2, .B = 2, .I = features_over_caches(cell, 131), .H = 131}}});
   return across(&RecurrentShape::dtype, kFloats,
                 {{"IMDb sentiment: its head reads the last states alone",
                   {.T = 256, .B = 512, .I = 16, .H = 32, .bidirectional = true}}});
@@ -252,7 +257,7 @@ struct RecurrentBackward : RecurrentBase<kCell> {
   void reference(Inputs in, int64_t slice, Expect& expect) const;  // cpu_ref/recurrent/recurrent.cpp
   static std::vector<Case<RecurrentBackward>> cases(Scale scale) {
     auto all = cases_of_cell<RecurrentBackward>(scale);
-    for (const auto& [why, shape] : last_only_cases(scale)) all.push_back({why, {{shape}, true}});
+    for (const auto& [why, shape] : last_only_cases(Base::kind, scale)) all.push_back({why, {{shape}, true}});
     return all;
   }
 };

@@ -170,13 +170,15 @@ HWY_INLINE void narrow_row(const float* from, int64_t n, T* to) {
   for (int64_t i = 0; i < n; i += lanes) write(d, load(d, from + i, n - i, 0.0f), to + i, n - i);
 }
 
-// A step's states from its sums, for one row: h (in and out), c, reserve, y. sums: (parts, wide).
+// A step's states from its sums, for one row: h (in and out), c, reserve (null for inference), y. sums: (parts, wide).
 template <Cell kCell, class T>
 HWY_INLINE void step_of_row(const float* sums, int64_t H, int64_t wide, float* h, float* c, T* reserve, T* y) {
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
   for (int64_t j = 0; j < H; j += lanes) {
     const int64_t left = H - j;
-    const auto keep = [&](int64_t part, Vec v) HWY_ATTR { write(d, v, reserve + part * H + j, left); };
+    const auto keep = [&](int64_t part, Vec v) HWY_ATTR {
+      if (reserve) write(d, v, reserve + part * H + j, left);
+    };
     Vec next;
     if constexpr (kCell == Cell::lstm) {
       const auto ei = one_and_power(at(sums + j)), ef = one_and_power(at(sums + wide + j));
@@ -239,10 +241,11 @@ void forward_slice(const P& p, const recurrent::Plan& plan, Args t, int64_t dir,
                rows, wide, end - first);
     }
     T* y = t[P::y].template as<T>() + (time * B + b0) * out + dir * H;
-    T* reserve = t[P::reserve].template as<T>() + ((dir * p.T + time) * B + b0) * P::K * H;
-    for (int64_t i = 0; i < rows; ++i)
-      step_of_row<P::kind>(sums + i * gates, H, wide, xh + i * pitch + I, c + i * wide, reserve + i * P::K * H,
-                           y + i * out);
+    for (int64_t i = 0; i < rows; ++i) {
+      T* reserve = nullptr;
+      if (!p.inference) reserve = t[P::reserve].template as<T>() + ((dir * p.T + time) * B + b0 + i) * P::K * H;
+      step_of_row<P::kind>(sums + i * gates, H, wide, xh + i * pitch + I, c + i * wide, reserve, y + i * out);
+    }
   }
   for (int64_t i = 0; i < rows; ++i) {
     narrow_row(xh + i * pitch + I, H, t[P::hT].template as<T>() + state + i * H);

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/error.h"
+#include "kernels/attention/attention_cudnn.h"
 #include "kernels/norm/layernorm_cudnn.h"
 
 namespace duet::cuda {
@@ -18,16 +19,19 @@ struct Named {
   std::function<CudnnGraph()> graph;
 };
 
-// Each problem's cases for benchmarks, as far as cuDNN serves them.
+// Each problem's cases for benchmarks, as far as cuDNN may serve them.
 std::vector<Named> graphs() {
   std::vector<Named> all;
-  const auto take = [&]<class P>(CudnnGraph (*graph)(const P&)) {
+  const auto take = [&]<class P>(CudnnGraph (*graph)(const P&), const std::function<bool(const P&)>& serves) {
     for (const auto& c : P::cases(Scale::standard))
-      all.push_back({fmt::format("{} {} {}", P::name, name_of(c.problem.dtype), c.why),
-                     [graph, p = c.problem] { return graph(p); }});
+      if (serves(c.problem))
+        all.push_back({fmt::format("{} {} {}", P::name, name_of(c.problem.dtype), c.why),
+                       [graph, p = c.problem] { return graph(p); }});
   };
-  take(layernorm_graph);
-  take(layernorm_backward_graph);
+  take(layernorm_graph, {[](const LayerNorm&) { return true; }});
+  take(layernorm_backward_graph, {[](const LayerNormBackward&) { return true; }});
+  take(attention_graph, {[](const Attention& p) { return attention_obstacle(p, false).empty(); }});
+  take(attention_backward_graph, {[](const AttentionBackward& p) { return attention_obstacle(p, true).empty(); }});
   return all;
 }
 

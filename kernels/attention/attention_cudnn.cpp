@@ -136,7 +136,7 @@ CudnnGraph attention_backward_graph(const AttentionBackward& p) {
   const Tensor dq = b.of_queries(), dk = b.of_keys(), dv = b.of_keys();
   const Tensor scale = b.constant(p.factor());
 
-  // delta[i] = dy[i].y[i]. The factor is that of a dropout there is none of; the engine knows no graph without.
+  // delta[i] = dy[i].y[i]. The factor is that of a dropout there is none of; the flash engine knows no graph without.
   const Tensor sum = b.between(b.row), delta = b.graph.scratch(DType::f32, b.row);
   b.reduce(CUDNN_REDUCE_TENSOR_ADD, b.apply(CUDNN_POINTWISE_MUL, dy, y, b.queries), sum);
   b.pointwise(CUDNN_POINTWISE_MUL, sum, b.constant(1), delta);

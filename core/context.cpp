@@ -4,19 +4,21 @@
 #include <utility>
 #include <vector>
 
+#include "core/dtype.h"
+
 namespace duet {
 
 const char* name_of(Device d) { return d == Device::cpu ? "cpu" : d == Device::cuda ? "cuda" : "simt"; }
 
 namespace {
-constexpr int64_t kGuard = 4096;
+constexpr int64_t kGuard = 4096, kPlaces = 16, kLines = 256;  // cuBLAS asks for workspaces aligned to 256 bytes
 constexpr uint8_t kPoison = 0xFF;
 
 // Buffers that start at the same offset within 4 KiB make a load wait for an unrelated store (4K aliasing), so
-// successive buffers are staggered by odd numbers of cache lines.
+// successive buffers are staggered by odd numbers of a few cache lines.
 int64_t next_stagger() {
   static std::atomic<int64_t> counter{0};
-  return counter.fetch_add(1, std::memory_order_relaxed) * 5 % 16 * 128;
+  return counter.fetch_add(1, std::memory_order_relaxed) * 5 % kPlaces * kLines;
 }
 }  // namespace
 
@@ -28,10 +30,13 @@ Buffer::Buffer(Context& context, int64_t bytes, const std::string& name, int64_t
   data_ = static_cast<char*>(raw_) + kGuard + stagger;
   context.fill_bytes(raw_, kPoison, raw_bytes_);
   context.declare(data_, bytes_, element_bytes, name);
+  context.held_bytes_ += bytes;
 }
 
 Buffer::~Buffer() {
-  if (context_) context_->release(raw_, raw_bytes_);
+  if (!context_) return;
+  context_->held_bytes_ -= bytes_;
+  context_->release(raw_, raw_bytes_);
 }
 
 void Buffer::swap(Buffer& other) noexcept {
@@ -55,6 +60,19 @@ bool Buffer::guards_intact() const {
   for (const uint8_t b : bands)
     if (b != kPoison) return false;
   return true;
+}
+
+int64_t WorkspacePlace::take(int64_t bytes) {
+  const int64_t offset = bytes_;
+  bytes_ = ceil_div(offset + bytes, kLines) * kLines + next_stagger();
+  return offset;
+}
+
+Workspace::Workspace(Context& context, int64_t bytes) : bytes_(bytes) {
+  if (bytes > 0 && context.workspace_place)
+    place_ = context.workspace_place, offset_ = context.workspace_place->take(bytes);
+  else
+    own_ = Buffer(context, bytes);
 }
 
 }  // namespace duet

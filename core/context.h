@@ -11,6 +11,19 @@ namespace duet {
 enum class Device : uint8_t { cpu, cuda, simt };
 const char* name_of(Device);
 
+// Memory for the workspaces of one plan within a larger piece: taken while the plan is made, set before it first runs.
+class WorkspacePlace {
+ public:
+  int64_t take(int64_t bytes);  // the offset of so many more
+  int64_t bytes() const { return bytes_; }
+  void set(void* begin) { begin_ = static_cast<char*>(begin); }
+  void* at(int64_t offset) const { return begin_ + offset; }
+
+ private:
+  int64_t bytes_ = 0;
+  char* begin_ = nullptr;
+};
+
 class Context {
  public:
   virtual ~Context() = default;
@@ -40,6 +53,14 @@ class Context {
   virtual void release_pinned(void* memory, int64_t bytes) noexcept { release(memory, bytes); }
   virtual void upload_async(void* to, const void* from, int64_t bytes) { upload(to, from, bytes); }
   virtual void download_async(void* to, const void* from, int64_t bytes) { download(to, from, bytes); }
+
+  int64_t held_bytes() const { return held_bytes_; }  // in Buffers, their guard bands left out
+  // Where the workspaces of plans that are being made will lie; null: each in memory of its own.
+  std::shared_ptr<WorkspacePlace> workspace_place;
+
+ private:
+  friend class Buffer;
+  int64_t held_bytes_ = 0;
 };
 
 // Owned device memory between guard bands. Memory and guards start as 0xFF bytes (NaN), so that what was never written
@@ -69,6 +90,25 @@ class Buffer {
   Context* context_ = nullptr;
   void *raw_ = nullptr, *data_ = nullptr;
   int64_t bytes_ = 0, raw_bytes_ = 0;
+};
+
+// What a plan needs only while it runs: the next run finds anything in it. Plans that run one after the other, as those
+// of a tape, can share its memory (Context::workspace_place), so it can be used only when the plan runs.
+class Workspace {
+ public:
+  Workspace() = default;
+  Workspace(Context& context, int64_t bytes);
+  void* data() const { return place_ ? place_->at(offset_) : own_.data(); }
+  template <class T>
+  T* as() const {
+    return static_cast<T*>(data());
+  }
+  int64_t bytes() const { return bytes_; }
+
+ private:
+  Buffer own_;
+  std::shared_ptr<const WorkspacePlace> place_;
+  int64_t offset_ = 0, bytes_ = 0;
 };
 
 }  // namespace duet

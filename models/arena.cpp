@@ -7,7 +7,7 @@
 
 namespace duet {
 namespace {
-constexpr int64_t kPage = 4096, kLine = 128, kPlaces = 16;  // starts within a page
+constexpr int64_t kPage = 4096, kLine = 256, kPlaces = 16;  // starts within a page
 
 struct Place {
   int64_t begin, end;

@@ -13,7 +13,7 @@ struct Lifetime {
 
 // Sets every offset so that no two tensors that live at the same time share a byte; returns the bytes needed in all.
 // Largest first, each at the lowest place that is free during its life (Pisarchyk and Lee, arXiv:2001.03288, "greedy
-// by size"). Offsets are multiples of 128 and staggered within 4 KiB: tensors of like size would otherwise start at the
+// by size"). Offsets are multiples of 256 and staggered within 4 KiB: tensors of like size would otherwise start at the
 // same offset within a page, and a load then waits for an unrelated store (4K aliasing).
 int64_t pack(std::vector<Lifetime>& tensors);
 

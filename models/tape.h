@@ -11,6 +11,7 @@
 // Errors are thrown as duet::Error.
 #pragma once
 #include <initializer_list>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -98,7 +99,8 @@ class Tape {
   void output(const std::string& name,
               Var var);  // can be read after the step: its memory is not given to another tensor
 
-  // Chooses implementations, makes their plans, packs what is temporary into one arena, sets initial values.
+  // Chooses implementations, makes their plans, packs what is temporary, workspaces too, into one arena, sets initial
+  // values.
   // Throws NotServed, naming primitive, case and every reason; or, before anything is allocated, the memory that the step
   // needs and what there is.
   void plan();
@@ -138,6 +140,8 @@ class Tape {
     Plan plan;
     size_t first_argument;
     std::optional<NvtxName> range;
+    std::shared_ptr<WorkspacePlace> workspace = nullptr;  // of the plan, in the arena of temporaries
+    int64_t workspace_offset = 0;                         // ... from its begin
     std::string job() const { return problem.name() + "/" + implementation + "/" + problem.label(); }
   };
   const std::vector<Part>& parts() const { return parts_; }
@@ -147,9 +151,9 @@ class Tape {
   const std::vector<std::pair<std::string, Var>>& inputs() const { return named_inputs_; }
   const std::vector<std::pair<std::string, Var>>& outputs() const { return named_outputs_; }
   const std::string& name(Var var) const { return values_[index(var)].name; }
-  Tensor tensor(Var var) const;  // its memory; after plan()
-  int64_t bytes(Var var) const;  // of that memory
-  int64_t memory_bytes() const;  // everything a step holds: arenas, inputs, state, workspaces of plans
+  Tensor tensor(Var var) const;                           // its memory; after plan()
+  int64_t bytes(Var var) const;                           // of that memory
+  int64_t memory_bytes() const { return held_bytes_; }    // everything a step holds: arenas, and what plans keep
   std::vector<std::pair<void*, int64_t>> memory() const;  // the arenas
   bool guards_intact() const;                             // false: something wrote outside of an arena
   Context& context() const { return *context_; }
@@ -185,7 +189,7 @@ class Tape {
   void use(Value& value, Role role, const std::string& job);
   void draw(Var var, uint64_t key);
   void must(bool planned, const char* what) const;
-  int64_t pack_temporaries();
+  int64_t pack_temporaries();  // and, once there are plans, their workspaces
   void expect_room(int64_t temporary_bytes) const;
   void choose(Part& part);
 
@@ -194,7 +198,7 @@ class Tape {
   uint64_t seed_;
   bool oracle_ = false, planned_ = false, flat_ = false;
   DType parameter_dtype_ = DType::f32;
-  int64_t parameter_elements_ = 0, kept_bytes_ = 0;
+  int64_t parameter_elements_ = 0, kept_bytes_ = 0, held_bytes_ = 0;
   int master_ = -1;
   std::vector<Value> values_;
   std::vector<std::pair<std::string, Var>> named_inputs_, named_parameters_, named_states_, named_outputs_;

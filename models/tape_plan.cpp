@@ -9,6 +9,12 @@ namespace {
 // Steps that the host may be ahead of the device before a counter's staging place is used again. A device queues about
 // 1000 launches and a step has several, so the host has long been held back by then.
 constexpr int64_t kStaged = 1024;
+
+// While it lives, plans take their workspaces from places that are set later.
+struct LentWorkspaces {
+  Context& context;
+  ~LentWorkspaces() { context.workspace_place = nullptr; }
+};
 }  // namespace
 
 void Tape::choose(Part& part) {
@@ -20,6 +26,7 @@ void Tape::choose(Part& part) {
   std::string reasons;
   for (const std::string& name : preferences_) {
     const Implementation* implementation = find_implementation(part.problem.name(), name);
+    context_->workspace_place = part.workspace = std::make_shared<WorkspacePlace>();
     Plan plan = implementation ? implementation->plan(part.problem, *context_) : Unsupported{"not built here"};
     if (plan) {
       part.implementation = name;
@@ -34,14 +41,20 @@ void Tape::choose(Part& part) {
 
 int64_t Tape::pack_temporaries() {
   std::vector<Lifetime> lives;
-  std::vector<Value*> temporaries;
+  std::vector<int64_t*> offsets;
   for (Value& v : values_)
     if (v.home == Home::temporary && v.parent < 0) {
       lives.push_back({stored_bytes(v), v.first, v.last});
-      temporaries.push_back(&v);
+      offsets.push_back(&v.offset);
+    }
+  for (Part& part : parts_)
+    if (part.workspace && part.workspace->bytes() > 0) {
+      const int at = static_cast<int>(&part - parts_.data());
+      lives.push_back({part.workspace->bytes(), at, at});
+      offsets.push_back(&part.workspace_offset);
     }
   const int64_t bytes = pack(lives);
-  for (size_t i = 0; i < lives.size(); ++i) temporaries[i]->offset = lives[i].offset;
+  for (size_t i = 0; i < lives.size(); ++i) *offsets[i] = lives[i].offset;
   return bytes;
 }
 
@@ -53,23 +66,27 @@ void Tape::expect_room(int64_t temporary_bytes) const {
   const int64_t available = available_bytes(*context_);
   if (!(needed <= static_cast<double>(available)))
     throw NotServed(
-        "the step needs {:.0f} bytes ({} parameters, {} gradients, {} inputs and states, {} between primitives; "
-        "workspaces come on top); {} are available on {}",
+        "the step needs {:.0f} bytes ({} parameters, {} gradients, {} inputs and states, {} between primitives and for "
+        "their workspaces); {} are available on {}",
         needed, flat, flat, kept_bytes_, temporary_bytes, available, context_->describe());
 }
 
 void Tape::plan() {
   must(false, "plan");
-  const int64_t flat = parameter_elements_ * size_of(stored(parameter_dtype_)), temporary = pack_temporaries();
-  expect_room(temporary);
+  const int64_t flat = parameter_elements_ * size_of(stored(parameter_dtype_)), held = context_->held_bytes();
+  expect_room(pack_temporaries());  // a search for algorithms takes minutes: not for a step that cannot fit anyway
   context_->enter([&] {
+    const LentWorkspaces lent{*context_};
     for (Part& part : parts_) choose(part);
   });
+  const int64_t temporary = pack_temporaries();
+  expect_room(temporary);
   parameters_ = Buffer(*context_, flat);
   gradients_ = Buffer(*context_, flat);
   kept_ = Buffer(*context_, kept_bytes_);
   temporary_ = Buffer(*context_, temporary);
   for (Part& part : parts_) {
+    if (part.workspace) part.workspace->set(static_cast<char*>(temporary_.data()) + part.workspace_offset);
     part.first_argument = arguments_.size();
     part.range.emplace(part.job());
     const std::vector<TensorSpec> specs = part.problem.tensors();
@@ -84,6 +101,7 @@ void Tape::plan() {
     staged_bytes_ = kStaged * static_cast<int64_t>(counters_.size() * sizeof(int32_t));
     staged_ = static_cast<int32_t*>(context_->allocate_pinned(staged_bytes_));
   }
+  held_bytes_ = context_->held_bytes() - held + staged_bytes_;
   planned_ = true;
   reset();
 }
@@ -99,12 +117,6 @@ Tensor Tape::tensor(Var var) const {
 }
 
 int64_t Tape::bytes(Var var) const { return stored_bytes(values_[index(var)]); }
-
-int64_t Tape::memory_bytes() const {
-  int64_t sum = parameters_.bytes() + gradients_.bytes() + kept_.bytes() + temporary_.bytes() + staged_bytes_;
-  for (const Part& part : parts_) sum += part.plan.workspace_bytes;
-  return sum;
-}
 
 std::vector<std::pair<void*, int64_t>> Tape::memory() const {
   std::vector<std::pair<void*, int64_t>> list;

@@ -99,7 +99,7 @@ Gemm scores(const AttentionShape& p, double factor) {
 Plan attention_materialised(const Attention& p, CpuContext& cpu) {
   if (!has_vectors(p.dtype)) return Unsupported{kNoVectors};
   Product score(scores(p, p.factor()), cpu), mix(product(p, p.group() * p.Tq, p.D, p.Tk), cpu);
-  Buffer s(cpu, p.B * p.H * p.Tq * p.Tk * size_of(p.dtype));
+  Workspace s(cpu, p.B * p.H * p.Tq * p.Tk * size_of(p.dtype));
   const int64_t workspace = s.bytes() + score.workspace_bytes() + mix.workspace_bytes();
   auto run = [p, score = std::move(score), mix = std::move(mix), s = std::move(s), &cpu](Args t) mutable {
     score(t[Attention::q].data, t[Attention::k].data, s.data());
@@ -120,7 +120,7 @@ Plan attention_backward_materialised(const AttentionBackward& p, CpuContext& cpu
   Product score(scores(p, p.factor()), cpu), to_p(scores(p, 1), cpu);
   Product to_q(product(p, p.group() * p.Tq, p.D, p.Tk), cpu), to_key(transposed, cpu);
   const int64_t bytes = p.B * p.H * p.Tq * p.Tk * size_of(p.dtype);
-  Buffer s(cpu, bytes), ds(cpu, bytes);
+  Workspace s(cpu, bytes), ds(cpu, bytes);
   const int64_t workspace =
       2 * bytes + score.workspace_bytes() + to_p.workspace_bytes() + to_q.workspace_bytes() + to_key.workspace_bytes();
   auto run = [p, score = std::move(score), to_p = std::move(to_p), to_q = std::move(to_q), to_key = std::move(to_key),

@@ -127,7 +127,7 @@ Plan nchw(const Conv2d& p, CpuContext& cpu) {
   const Cut c = cut(p);
   const int64_t parts = c.sum_floats <= kSmallFilter ? std::min(kParts, c.chunks) : 1;
   const bool forks = p.flops() / p.groups >= kForkFlops;
-  Buffer all_sums(cpu, parts * c.sum_floats * int64_t{sizeof(float)});
+  Workspace all_sums(cpu, parts * c.sum_floats * int64_t{sizeof(float)});
   const std::string algorithm = fmt::format("pixel sums, {}x{} tiles, {} chunks{}", c.tile.rows, c.columns, c.chunks,
                                             parts > 1 ? fmt::format(" in {} parts", parts) : std::string());
   const int64_t workspace = all_sums.bytes() + (parts > 1 ? cpu.threads() : 1) * c.floats() * int64_t{sizeof(float)};

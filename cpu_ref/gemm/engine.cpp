@@ -63,7 +63,7 @@ Engine::Engine(CpuContext& cpu, const Shape& shape, int64_t items)
                        flops * items >= kForkFlops;
   forks_ = threads > 1 && !items_in_parallel_ && flops >= kForkFlops;
   blocking_ = choose_blocking(shape, kernel_, forks_ ? kTasksPerThread * threads : 1);
-  workspace_ = Buffer(cpu, blocking_.floats() * (items_in_parallel_ ? threads : 1) * int64_t{sizeof(float)});
+  workspace_ = Workspace(cpu, blocking_.floats() * (items_in_parallel_ ? threads : 1) * int64_t{sizeof(float)});
 }
 
 std::string Engine::describe() const {

@@ -144,7 +144,7 @@ class Engine {
   KernelShape kernel_;
   bool items_in_parallel_, forks_;
   Blocking blocking_;
-  Buffer workspace_;
+  Workspace workspace_;
 };
 
 // --- compiled once per instruction set: engine_kernel.cpp, engine_pack.cpp, engine_dot.cpp

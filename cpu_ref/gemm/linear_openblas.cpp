@@ -59,7 +59,7 @@ Plan linear_backward_openblas(const LinearBackward& p, CpuContext& cpu) {
   if (!openblas::fits({p.n, p.in, p.out})) return Unsupported{"a dimension over 2^31 - 1"};
   openblas::use_threads(cpu.threads());
   const bool relu = p.act == Act::relu, gelu = p.act == Act::gelu;
-  Buffer masked(cpu, relu || gelu ? p.n * p.out * int64_t{sizeof(float)} : 0);
+  Workspace masked(cpu, relu || gelu ? p.n * p.out * int64_t{sizeof(float)} : 0);
   const int64_t workspace = masked.bytes();
   return Plan([p, relu, gelu, masked = std::move(masked), &cpu](Args t) {
            using L = LinearBackward;

@@ -63,7 +63,7 @@ using engine::Engine, engine::Matrix;
 Plan linear_gelu(const Linear& p, CpuContext& cpu) {
   const engine::Storage along_in{.dtype = p.dtype, .along_k = true};
   Engine engine(cpu, {.m = p.n, .n = p.out, .k = p.in, .a = along_in, .b = along_in});
-  Buffer sums(cpu, p.dtype == DType::f32 ? 0 : p.n * p.out * int64_t{sizeof(float)});
+  Workspace sums(cpu, p.dtype == DType::f32 ? 0 : p.n * p.out * int64_t{sizeof(float)});
   const std::string algorithm = engine.describe() + ", then gelu";
   const int64_t workspace = engine.workspace_bytes() + sums.bytes();
   auto run = [p, engine = std::move(engine), sums = std::move(sums), &cpu](Args t) {
@@ -112,7 +112,7 @@ Plan linear_backward_tuned(const LinearBackward& p, CpuContext& cpu) {
   const engine::Storage along_k{.dtype = p.dtype, .along_k = true}, across{.dtype = p.dtype};
   Engine to_x(cpu, {.m = p.n, .n = p.in, .k = p.out, .result = p.dtype, .a = along_k, .b = across});
   Engine to_w(cpu, {.m = p.out, .n = p.in, .k = p.n, .result = p.dtype, .a = across, .b = across});
-  Buffer masked(cpu, relu || gelu ? p.n * p.out * size_of(p.dtype) : 0);
+  Workspace masked(cpu, relu || gelu ? p.n * p.out * size_of(p.dtype) : 0);
   const std::string algorithm = "dx " + to_x.describe() + "; dw " + to_w.describe();
   const int64_t workspace = to_x.workspace_bytes() + to_w.workspace_bytes() + masked.bytes();
   const int64_t grain = std::max<int64_t>(64, 65536 / std::max<int64_t>(1, p.n));  // columns of a task

@@ -7,6 +7,7 @@
 
 #include "core/registry.h"
 #include "cpu_ref/pieces.h"
+#include "cpu_ref/pool/max_pool2d_halves-inl.h"
 #include "cpu_ref/pool/rows-inl.h"
 #include "cpu_ref/scratch.h"
 #include "cpu_ref/streaming.h"
@@ -104,6 +105,7 @@ void max_pool2d_rows(const MaxPool2d& p, Args t, int64_t first, int64_t last, fl
   for_float(p.dtype, [&]<class T>() HWY_ATTR {
     const auto* x = t[MaxPool2d::x].as<const T>();
     auto* y = t[MaxPool2d::y].as<T>();
+    if (halves(p)) return max_halves(p, x, y, index, first, last);
     p.depth() == 1 ? max_rows(p, x, y, index, first, last, scratch) : max_pixels(p, x, y, index, first, last);
   });
 }
@@ -152,6 +154,7 @@ void max_pool2d_backward_rows(const MaxPool2dBackward& p, Args t, int64_t first,
   for_float(p.dtype, [&]<class T>() HWY_ATTR {
     const auto* dy = t[MaxPool2dBackward::dy].as<const T>();
     auto* dx = t[MaxPool2dBackward::dx].as<T>();
+    if (halves(p)) return pass_halves(p, index, dy, dx, first, last);
     const auto rows = stream ? pass_rows<true, T> : pass_rows<false, T>;
     const auto pixels = stream ? pass_pixels<true, T> : pass_pixels<false, T>;
     (p.depth() == 1 ? rows : pixels)(p, index, dy, dx, first, last, scratch);

@@ -53,7 +53,7 @@ Plan attention_materialised(const Attention& p, GpuContext& gpu) {
   return for_float(p.dtype, [&]<class T>() -> Plan {
     const int64_t rows = p.B * p.H * p.Tq, bytes = rows * p.Tk * int64_t{sizeof(T)};
     if (bytes > kMostBytes) return Unsupported{"scores of more than 8 GiB"};
-    Buffer s(gpu, bytes);
+    Workspace s(gpu, bytes);
     return Plan([p, rows, s = std::move(s), &gpu](Args t) {
              enqueue_product<T>(scores(p, p.factor()), t[A::q].as<const T>(), t[A::k].as<const T>(), nullptr, s.as<T>(),
                                 gpu);
@@ -72,7 +72,7 @@ Plan attention_backward_materialised(const AttentionBackward& p, GpuContext& gpu
   return for_float(p.dtype, [&]<class T>() -> Plan {
     const int64_t rows = p.B * p.H * p.Tq, bytes = rows * p.Tk * int64_t{sizeof(T)};
     if (bytes > kMostBytes) return Unsupported{"scores of more than 8 GiB"};
-    Buffer s(gpu, bytes), ds(gpu, bytes), delta(gpu, rows * int64_t{sizeof(float)});
+    Workspace s(gpu, bytes), ds(gpu, bytes), delta(gpu, rows * int64_t{sizeof(float)});
     Product to_key = product(p, p.Tk, p.D, p.group() * p.Tq);
     to_key.trans_a = true;
     const int64_t workspace = 2 * bytes + delta.bytes();

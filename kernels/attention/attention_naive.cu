@@ -68,7 +68,7 @@ Plan attention_naive(const Attention& p, GpuContext& gpu) {
   const int64_t rows = p.B * p.H * p.Tq, bytes = rows * p.Tk * int64_t{sizeof(float)};
   if (bytes > kMostBytes) return Unsupported{"scores of more than 8 GiB"};
   return for_float(p.dtype, [&]<class T>() -> Plan {
-    Buffer s(gpu, bytes);
+    Workspace s(gpu, bytes);
     return Plan([p, rows, s = std::move(s), &gpu](Args t) {
              const Heads heads(p);
              launch(scores_kernel<T>, grid_of(rows * p.Tk, gpu), heads, t[A::q].as<const T>(), t[A::k].as<const T>(),
@@ -114,7 +114,7 @@ Plan attention_backward_naive(const AttentionBackward& p, GpuContext& gpu) {
   const int64_t bytes = rows * p.Tk * int64_t{sizeof(float)};
   if (bytes > kMostBytes) return Unsupported{"scores of more than 8 GiB"};
   return for_float(p.dtype, [&]<class T>() -> Plan {
-    Buffer prob(gpu, bytes), ds(gpu, bytes);
+    Workspace prob(gpu, bytes), ds(gpu, bytes);
     return Plan([p, rows, keys, prob = std::move(prob), ds = std::move(ds), &gpu](Args t) {
              const Heads heads(p);
              const T *q = t[A::q].as<const T>(), *k = t[A::k].as<const T>(), *dy = t[A::dy].as<const T>();

@@ -48,7 +48,7 @@ Plan attention_backward_tuned(const AttentionBackward& p, GpuContext& gpu) {
   if (p.D > kFlashDepth) return Unsupported{"heads of more than 128 features"};
   return for_float(p.dtype, [&]<class T>() -> Plan {
     const int64_t rows = p.B * p.H * p.Tq;
-    Buffer delta(gpu, rows * int64_t{sizeof(float)});
+    Workspace delta(gpu, rows * int64_t{sizeof(float)});
     const int64_t workspace = delta.bytes();
     return Plan([p, rows, delta = std::move(delta), &gpu](Args t) {
              const T *y = t[A::y].as<const T>(), *dy = t[A::dy].as<const T>();

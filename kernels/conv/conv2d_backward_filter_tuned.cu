@@ -173,8 +173,8 @@ Plan conv2d_backward_filter_tuned(const Conv2dBackwardFilter& problem, GpuContex
     const int64_t size = ceil_div(ceil_div(g.pixels, std::max<int64_t>(1, wanted)), kUnit) * kUnit;
     const Parts parts{std::max<int64_t>(1, ceil_div(g.pixels, std::max<int64_t>(1, size))), size};
     const bool direct = parts.count == 1 && !half;
-    Buffer partial;
-    if (!direct) partial = Buffer(gpu, parts.count * elements * int64_t{sizeof(float)});
+    Workspace partial;
+    if (!direct) partial = Workspace(gpu, parts.count * elements * int64_t{sizeof(float)});
     const int64_t workspace = partial.bytes();
     const Tiles tiles = tiles_of(side);
     const Grid grid{.blocks = {blocks_of(side), parts.count}, .threads = 256, .stream = gpu.stream()};

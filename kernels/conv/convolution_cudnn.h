@@ -59,7 +59,7 @@ template <class Algorithm>
 struct Chosen {
   Descriptors d;
   Algorithm algorithm{};
-  Buffer workspace = {};
+  Workspace workspace;
   std::string why_not = {};  // "" where there is one
   size_t workspace_bytes() const { return static_cast<size_t>(workspace.bytes()); }
 };
@@ -90,7 +90,7 @@ auto choose(const Conv2d& p, GpuContext& gpu, Find&& find, Serves&& serves, cons
   }
   chosen.d.convolution.set_math(best->mathType);
   chosen.algorithm = best->algo;
-  if (best->memory > 0) chosen.workspace = Buffer(gpu, static_cast<int64_t>(best->memory));
+  if (best->memory > 0) chosen.workspace = Workspace(gpu, static_cast<int64_t>(best->memory));
   return chosen;
 }
 

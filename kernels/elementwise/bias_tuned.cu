@@ -123,8 +123,8 @@ Plan sum_planes(const BiasBackward& p, GpuContext& gpu) {
   const int64_t wanted = ceil_div(16 * gpu.multiprocessors(), std::max<int64_t>(1, p.c));  // parts, to fill the GPU
   const int64_t parts = std::clamp<int64_t>(ceil_div(p.outer, kWarps), 1, std::min<int64_t>(wanted, 1024));
   const int64_t height = ceil_div(p.outer, parts);
-  Buffer partial;
-  if (parts > 1) partial = Buffer(gpu, parts * p.c * int64_t{sizeof(float)});
+  Workspace partial;
+  if (parts > 1) partial = Workspace(gpu, parts * p.c * int64_t{sizeof(float)});
   const int64_t workspace = partial.bytes();
   return Plan([p, parts, height, partial = std::move(partial), stream = gpu.stream()](Args t) {
            const bool relu = p.act == Act::relu;

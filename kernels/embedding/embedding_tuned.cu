@@ -176,8 +176,8 @@ Plan embedding_backward_tuned(const EmbeddingBackward& p, GpuContext& gpu) {
   using P = EmbeddingBackward;
   return for_float(p.dtype, [&]<class T>() -> Plan {
     constexpr int64_t kWord = sizeof(int32_t);
-    Buffer next(gpu, p.V * kWord), start(gpu, (p.V + 1) * kWord), dealt(gpu, p.tokens() * kWord);
-    Buffer order(gpu, p.tokens() * kWord);
+    Workspace next(gpu, p.V * kWord), start(gpu, (p.V + 1) * kWord), dealt(gpu, p.tokens() * kWord);
+    Workspace order(gpu, p.tokens() * kWord);
     const int64_t workspace = next.bytes() + start.bytes() + dealt.bytes() + order.bytes();
     return Plan([p, next = std::move(next), start = std::move(start), dealt = std::move(dealt),
                  order = std::move(order), stream = gpu.stream()](Args t) {

@@ -50,7 +50,7 @@ class Matmul {
     const auto status = cublasLtMatmulAlgoGetHeuristic(handle_, operation_.get(), a_.get(), b_.get(), d_.get(),
                                                        d_.get(), preference.get(), 1, &choice_, &found);
     found_ = status == CUBLAS_STATUS_SUCCESS && found == 1;
-    if (found_ && choice_.workspaceSize > 0) workspace_ = Buffer(gpu, static_cast<int64_t>(choice_.workspaceSize));
+    if (found_ && choice_.workspaceSize > 0) workspace_ = Workspace(gpu, static_cast<int64_t>(choice_.workspaceSize));
   }
   bool found() const { return found_; }
   int64_t workspace_bytes() const { return workspace_.bytes(); }
@@ -83,7 +83,7 @@ class Matmul {
   LtLayout a_, b_, d_;
   cublasLtMatmulHeuristicResult_t choice_{};
   bool found_ = false;
-  Buffer workspace_;
+  Workspace workspace_;
 };
 
 std::string obstacle(DType dtype, int64_t n, int64_t in, int64_t out) {
@@ -117,8 +117,8 @@ Plan linear_backward_cublaslt(const LinearBackward& p, GpuContext& gpu) {
   Matmul dx(gpu, p.dtype, p.math, {p.in, p.out}, {p.out, p.n}, CUBLASLT_EPILOGUE_DEFAULT);     // dx' (in, n) = w' g'
   Matmul dw(gpu, p.dtype, p.math, {p.in, p.n}, {p.out, p.n, true}, CUBLASLT_EPILOGUE_BGRADB);  // dw' (in, out) = x' g
   if (!dx.found() || !dw.found()) return kNone;
-  Buffer masked;
-  if (p.act != Act::none) masked = Buffer(gpu, p.n * p.out * size_of(p.dtype));
+  Workspace masked;
+  if (p.act != Act::none) masked = Workspace(gpu, p.n * p.out * size_of(p.dtype));
   const int64_t workspace = dx.workspace_bytes() + dw.workspace_bytes() + masked.bytes();
   return Plan([p, dx = std::move(dx), dw = std::move(dw), masked = std::move(masked),
                stream = gpu.stream()](Args t) mutable {

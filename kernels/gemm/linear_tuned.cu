@@ -76,8 +76,8 @@ Plan linear_backward_tuned(const LinearBackward& p, GpuContext& gpu) {
   return for_float(p.dtype, [&]<class T>() -> Plan {
     const Product dx{.m = p.n, .n = p.in, .k = p.out}, dw{.m = p.out, .n = p.in, .k = p.n, .trans_a = true};
     ColumnSum<T> dbias(p.n, p.out, gpu);
-    Buffer masked;
-    if (p.act != Act::none) masked = Buffer(gpu, p.n * p.out * int64_t{sizeof(T)});
+    Workspace masked;
+    if (p.act != Act::none) masked = Workspace(gpu, p.n * p.out * int64_t{sizeof(T)});
     const int64_t workspace = dbias.workspace_bytes() + masked.bytes();
     return Plan([act = p.act, dx, dw, dbias = std::move(dbias), masked = std::move(masked), &gpu](Args t) {
              const T *x = t[P::x].as<const T>(), *w = t[P::w].as<const T>(), *dy = t[P::dy].as<const T>();

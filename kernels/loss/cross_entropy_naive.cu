@@ -35,7 +35,7 @@ __global__ void mean_kernel(const float* row_loss, float* loss, int64_t rows) {
 Plan cross_entropy_naive(const CrossEntropy& p, GpuContext& gpu) {
   return for_float(p.dtype, [&]<class T>() -> Plan {
     const Grid grid{.blocks = ceil_div(p.rows, kThreads), .threads = kThreads, .stream = gpu.stream()};
-    return [p, grid, row_loss = Buffer(gpu, p.rows * int64_t{sizeof(float)})](Args t) {
+    return [p, grid, row_loss = Workspace(gpu, p.rows * int64_t{sizeof(float)})](Args t) {
       launch(rows_kernel<T>, grid, t[CrossEntropy::x].as<const T>(), t[CrossEntropy::label].as<const int32_t>(),
              t[CrossEntropy::lse].as<float>(), row_loss.as<float>(), p.rows, p.cols, static_cast<float>(p.smooth));
       launch(mean_kernel, Grid{.stream = grid.stream}, row_loss.as<float>(), t[CrossEntropy::loss].as<float>(), p.rows);

@@ -65,7 +65,7 @@ __global__ void __launch_bounds__(kBlock) mean_kernel(const float* row_loss, flo
 Plan cross_entropy_tuned(const CrossEntropy& p, GpuContext& gpu) {
   using P = CrossEntropy;
   return for_float(p.dtype, [&]<class T>() -> Plan {
-    Buffer row_loss(gpu, p.rows * int64_t{sizeof(float)});
+    Workspace row_loss(gpu, p.rows * int64_t{sizeof(float)});
     const int64_t workspace = row_loss.bytes();
     return Plan([p, row_loss = std::move(row_loss), stream = gpu.stream()](Args t) {
              const auto run = [&]<int kThreads>() {

@@ -132,7 +132,7 @@ __global__ void images_kernel(const T* x, const T* gamma, const float* mean, con
 Plan batchnorm_backward_naive(const BatchNormBackward& p, GpuContext& gpu) {
   using P = BatchNormBackward;
   return for_float(p.dtype, [&]<class T>() -> Plan {
-    Buffer sums(gpu, 2 * p.c * int64_t{sizeof(float)});
+    Workspace sums(gpu, 2 * p.c * int64_t{sizeof(float)});
     const int64_t workspace = sums.bytes();
     return Plan([p, sums = std::move(sums), stream = gpu.stream()](Args t) {
              const T *x = t[P::x].as<const T>(), *dy = t[P::dy].as<const T>();

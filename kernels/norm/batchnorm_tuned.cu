@@ -216,7 +216,7 @@ Plan batchnorm_tuned(const BatchNorm& p, GpuContext& gpu) {
   if (const std::string why = too_large(p); !why.empty()) return Unsupported{why};
   return for_float(p.dtype, [&]<class T>() -> Plan {
     const Parts parts(p, gpu, kPack<T>);
-    Buffer partial(gpu, 3 * parts.count * p.c * int64_t{sizeof(float)}), scales(gpu, 2 * p.c * int64_t{sizeof(float)});
+    Workspace partial(gpu, 3 * parts.count * p.c * int64_t{sizeof(float)}), scales(gpu, 2 * p.c * int64_t{sizeof(float)});
     const int64_t workspace = partial.bytes() + scales.bytes();
     return Plan([p, parts, partial = std::move(partial), scales = std::move(scales), stream = gpu.stream()](Args t) {
              const T* x = t[P::x].as<const T>();
@@ -272,7 +272,7 @@ Plan batchnorm_inference_tuned(const BatchNormInference& p, GpuContext& gpu) {
   using P = BatchNormInference;
   if (const std::string why = too_large(p); !why.empty()) return Unsupported{why};
   return for_float(p.dtype, [&]<class T>() -> Plan {
-    Buffer scales(gpu, 2 * p.c * int64_t{sizeof(float)});
+    Workspace scales(gpu, 2 * p.c * int64_t{sizeof(float)});
     const int64_t workspace = scales.bytes();
     return Plan([p, scales = std::move(scales), stream = gpu.stream()](Args t) {
              launch(inference_scales_kernel<T>, map_grid(p.c, 1, stream), t[P::gamma].as<const T>(),
@@ -381,8 +381,8 @@ Plan batchnorm_backward_tuned(const BatchNormBackward& p, GpuContext& gpu) {
     const bool planes = p.layout == Layout::nchw;
     const Parts parts(p, gpu, kPack<T>);
     ColumnSumsPlan columns(planes ? 0 : p.count(), planes ? 0 : p.c, gpu);
-    Buffer partial(gpu, planes ? 2 * parts.count * p.c * int64_t{sizeof(float)} : 0);
-    Buffer factors(gpu, 3 * p.c * int64_t{sizeof(float)});
+    Workspace partial(gpu, planes ? 2 * parts.count * p.c * int64_t{sizeof(float)} : 0);
+    Workspace factors(gpu, 3 * p.c * int64_t{sizeof(float)});
     const int64_t workspace = columns.workspace_bytes() + partial.bytes() + factors.bytes();
     return Plan([p, planes, parts, columns = std::move(columns), partial = std::move(partial),
                  factors = std::move(factors), stream = gpu.stream()](Args t) {

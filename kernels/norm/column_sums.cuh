@@ -75,7 +75,7 @@ class ColumnSumsPlan {
     const int64_t for_speed = std::min(ceil_div(4 * gpu.multiprocessors(), strips), ceil_div(rows, 64));
     parts_ = std::max({int64_t{1}, for_speed, ceil_div(rows, ColumnSums::kRows * ColumnSums::kAddsInARow)});
     height_ = ceil_div(rows, parts_);
-    partial_ = Buffer(gpu, 2 * parts_ * cols * int64_t{sizeof(float)});
+    partial_ = Workspace(gpu, 2 * parts_ * cols * int64_t{sizeof(float)});
   }
   static bool serves(int64_t rows) {
     return rows <= int64_t{1} << 24;
@@ -100,7 +100,7 @@ class ColumnSumsPlan {
  private:
   int64_t rows_, cols_, parts_, height_;
   cudaStream_t stream_;
-  Buffer partial_;
+  Workspace partial_;
 };
 
 }  // namespace duet::DUET_DEVICE

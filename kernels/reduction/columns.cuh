@@ -100,7 +100,7 @@ class ColumnSum {
     const int64_t for_speed = std::min(ceil_div(4 * gpu.multiprocessors(), strips), ceil_div(rows, 64));
     parts_ = std::max({int64_t{1}, for_speed, ceil_div(rows, Columns::kRows * Columns::kAddsInARow)});
     height_ = ceil_div(rows, parts_);
-    if (parts_ > 1) partial_ = Buffer(gpu, parts_ * cols * int64_t{sizeof(float)});
+    if (parts_ > 1) partial_ = Workspace(gpu, parts_ * cols * int64_t{sizeof(float)});
   }
   static bool serves(int64_t rows) { return rows <= int64_t{1} << 26; }  // one more launch would go further
   int64_t workspace_bytes() const { return partial_.bytes(); }
@@ -115,7 +115,7 @@ class ColumnSum {
  private:
   int64_t rows_, cols_, parts_, height_;
   cudaStream_t stream_;
-  Buffer partial_;
+  Workspace partial_;
 };
 
 }  // namespace duet::DUET_DEVICE

@@ -50,8 +50,8 @@ Plan sum_rows(int64_t rows, int64_t cols, GpuContext& gpu) {
       rows == 0 || cols <= 4 * kShortRow ? 1 : std::min(ceil_div(wanted, rows), ceil_div(cols, 4096));
   const int64_t parts = std::max({int64_t{1}, for_speed, ceil_div(cols, kBlock * kPack<T> * kAddsInARow)});
   const int64_t length = ceil_div(ceil_div(cols, parts), 4096) * 4096;
-  Buffer partial;
-  if (parts > 1) partial = Buffer(gpu, rows * parts * int64_t{sizeof(float)});
+  Workspace partial;
+  if (parts > 1) partial = Workspace(gpu, rows * parts * int64_t{sizeof(float)});
   const int64_t workspace = partial.bytes();
   return Plan([rows, cols, parts, length, partial = std::move(partial), stream = gpu.stream()](Args t) {
            const T* x = t[Sum::x].as<const T>();

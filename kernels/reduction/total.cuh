@@ -80,7 +80,7 @@ class Total {
  private:
   int64_t n_, blocks_;
   cudaStream_t stream_;
-  Buffer partial_;
+  Workspace partial_;
 };
 
 struct MeanOf {  // of nothing: 0

@@ -147,6 +147,36 @@ TEST(TapeMemory, AParentLivesAsLongAsItsViewsAreUsed) {
   for (size_t i = 0; i < 512; ++i) EXPECT_EQ(out[i], std::max(0., in[512 + i]));
 }
 
+// Plans of a tape run one after the other: their workspaces lie among the temporaries, apart from what the plan reads and
+// writes. That they are apart from what lives across them is for the models' tests, which compare every output.
+TEST(TapeMemory, WorkspacesLieInTheArena) {
+  CpuContext cpu(1);
+  int64_t workspaces = 0;
+  for (const ModelCase& c : model_cases(Scale::test)) {
+    const int64_t before = cpu.held_bytes();
+    Tape tape(cpu, Tape::preferences_for(Device::cpu));
+    c.model.train(tape);
+    tape.plan();
+    int64_t arenas = 0;
+    for (const auto& [memory, bytes] : tape.memory()) arenas += bytes;
+    EXPECT_EQ(tape.memory_bytes(), arenas) << c.model.name() << ": plans keep memory of their own";
+    EXPECT_EQ(cpu.held_bytes() - before, arenas);
+    EXPECT_EQ(cpu.workspace_place, nullptr) << "plans made from now on own theirs";
+    const auto [temporaries, size] = tape.memory().back();
+    for (const Tape::Part& part : tape.parts()) {
+      if (part.workspace->bytes() == 0) continue;
+      workspaces += part.workspace->bytes();
+      const char *begin = static_cast<char*>(part.workspace->at(0)), *end = begin + part.workspace->bytes();
+      EXPECT_TRUE(begin >= temporaries && end <= static_cast<char*>(temporaries) + size) << part.job();
+      for (const Var slot : part.slots) {
+        const char* tensor = static_cast<char*>(tape.tensor(slot).data);
+        EXPECT_TRUE(tensor >= end || tensor + tape.bytes(slot) <= begin) << part.job() << ", " << tape.name(slot);
+      }
+    }
+  }
+  EXPECT_GT(workspaces, 0);
+}
+
 TEST(TapeMemory, RefusesViewsThatCannotBe) {
   CpuContext cpu(1);
   Tape tape(cpu, {"oracle"});

@@ -1,0 +1,99 @@
+// Windows of 2 x 2 side by side, the pool of most CNNs: a pixel lies in one window at most, so nothing is combed or kept.
+// Rows as in max_pool2d_tuned.cpp. Include after foreach_target.
+#if defined(DUET_CPU_REF_POOL_MAX_POOL2D_HALVES_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef DUET_CPU_REF_POOL_MAX_POOL2D_HALVES_INL_H_
+#undef DUET_CPU_REF_POOL_MAX_POOL2D_HALVES_INL_H_
+#else
+#define DUET_CPU_REF_POOL_MAX_POOL2D_HALVES_INL_H_
+#endif
+#include "cpu_ref/floats-inl.h"
+#include "ops/pool/pool2d.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace duet::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+HWY_INLINE bool halves(const Pool2d& p) {
+  return p.depth() == 1 && p.r == 2 && p.s == 2 && p.stride_h == 2 && p.stride_w == 2 && p.pad_h == 0 && p.pad_w == 0 &&
+         p.dil_h == 1 && p.dil_w == 1;
+}
+
+// x[0 .. left) by twos, at most 2 vectors: the even elements, and the odd ones.
+template <class D, class T>
+HWY_INLINE void read_pairs(D d, const T* x, int64_t left, hn::Vec<D>& even, hn::Vec<D>& odd) {
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  if constexpr (!is_half<T>)
+    if (left >= 2 * lanes) return hn::LoadInterleaved2(d, x, even, odd);
+  HWY_ALIGN float pairs[2 * hn::MaxLanes(d)];
+  hn::Store(read(d, x, left), d, pairs);
+  hn::Store(left > lanes ? read(d, x + lanes, left - lanes) : hn::Zero(d), d, pairs + lanes);
+  hn::LoadInterleaved2(d, pairs, even, odd);
+}
+
+// The inverse: writes x[0 .. left), at most 2 vectors.
+template <class D, class T>
+HWY_INLINE void write_pairs(D d, hn::Vec<D> even, hn::Vec<D> odd, T* x, int64_t left) {
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  if constexpr (!is_half<T>)
+    if (left >= 2 * lanes) return hn::StoreInterleaved2(even, odd, d, x);
+  HWY_ALIGN float pairs[2 * hn::MaxLanes(d)];
+  hn::StoreInterleaved2(even, odd, d, pairs);
+  write(d, hn::Load(d, pairs), x, left);
+  if (left > lanes) write(d, hn::Load(d, pairs + lanes), x + lanes, left - lanes);
+}
+
+template <class T>
+void max_halves(const Pool2d& p, const T* x, T* y, int32_t* index, int64_t first, int64_t last) {
+  const hn::ScalableTag<float> d;
+  const hn::ScalableTag<int32_t> di;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  const int64_t ho = p.ho(), wo = p.wo();
+  const auto twice = hn::ShiftLeft<1>(hn::Iota(di, 0));
+  for (int64_t o = first; o < last; ++o) {
+    const int64_t plane = o / ho, row = o % ho * 2;
+    const T* pixels = x + (plane * p.h + row) * p.w;
+    for (int64_t j = 0; j < wo; j += lanes) {
+      hn::Vec<decltype(d)> v[4];
+      for (int64_t a = 0; a < 2; ++a) read_pairs(d, pixels + a * p.w + 2 * j, p.w - 2 * j, v[2 * a], v[2 * a + 1]);
+      auto value = hn::Set(d, -INFINITY);
+      auto at = hn::Set(di, -1);
+      for (int64_t k = 0; k < 4; ++k) {
+        const auto here = hn::Add(hn::Set(di, static_cast<int32_t>((row + k / 2) * p.w + 2 * j + k % 2)), twice);
+        at = hn::IfThenElse(hn::RebindMask(di, hn::Gt(v[k], value)), here, at);
+        value = hn::Max(v[k], value);
+      }
+      write(d, value, y + o * wo + j, wo - j);
+      if (index) store(di, at, index + o * wo + j, wo - j);
+    }
+  }
+}
+
+template <class T>
+void pass_halves(const Pool2d& p, const int32_t* index, const T* dy, T* dx, int64_t first, int64_t last) {
+  const hn::ScalableTag<float> d;
+  const hn::ScalableTag<int32_t> di;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  const int64_t ho = p.ho(), wo = p.wo();
+  const auto twice = hn::ShiftLeft<1>(hn::Iota(di, 0));
+  for (int64_t o = first; o < last; ++o) {
+    const int64_t plane = o / p.h, row = o % p.h;
+    const int64_t windows = row / 2 < ho ? wo : 0, from = (plane * ho + row / 2) * wo;
+    T* to = dx + o * p.w;
+    for (int64_t j = 0; 2 * j < p.w; j += lanes) {  // pixels beyond the last window are in none
+      const int64_t left = std::max<int64_t>(0, windows - j);
+      auto even = hn::Zero(d), odd = even;
+      if (left > 0) {
+        const auto at = load(di, index + from + j, left, -1);
+        const auto passed = read(d, dy + from + j, left);
+        const auto here = hn::Add(hn::Set(di, static_cast<int32_t>(row * p.w + 2 * j)), twice);
+        even = hn::IfThenElseZero(hn::RebindMask(d, hn::Eq(at, here)), passed);
+        odd = hn::IfThenElseZero(hn::RebindMask(d, hn::Eq(at, hn::Add(here, hn::Set(di, 1)))), passed);
+      }
+      write_pairs(d, even, odd, to + 2 * j, p.w - 2 * j);
+    }
+  }
+}
+
+}  // namespace duet::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+#endif  // per target

@@ -32,6 +32,7 @@ struct Layers {
   LstmBackward lstm_backward() const {
     LstmBackward p;
     p.T = T, p.B = B, p.I = m.kFeatures, p.H = m.kUnits, p.bidirectional = true, p.dtype = m.dtype;
+    p.last_only = true;  // all that the head reads
     return p;
   }
 
@@ -46,8 +47,7 @@ struct Layers {
   void backward(Var token, Var dlogits) {
     Permute to_directions = to_rows, to_sequences = to_steps;
     to_directions.inverse = to_sequences.inverse = true;
-    // The head reads the last states alone: y has no gradient of its own.
-    const Var nothing = tape.constant("no gradient", {T, B, 2 * m.kUnits}, 0, m.dtype);
+    const Var nothing = tape.constant("no gradient", lstm_backward().dy_shape(), 0, m.dtype);
     const Var dlast = tape.add(to_directions, {head.backward(dlogits)});
     const Outputs d = tape.add(lstm_backward(), {steps, w, r, none, none, y, reserve, nothing, dlast, none},
                                {{LstmBackward::dw, tape.gradient(w)},

@@ -56,12 +56,16 @@ void Trainer::learning_rate(double lr) {
 }
 
 void Trainer::expect(const Dataset& data) const {
+  const char* what = data.token.empty() ? "features" : "tokens";
   if (data.features != features_)
-    throw Error("the data has {} features a sample, the model {}", data.features, features_);
+    throw Error("the data has {} {} a sample, the model {}", data.features, what, features_);
   if (data.targets != targets_) throw Error("the data has {} labels a sample, the model {}", data.targets, targets_);
   if (data.token.empty() != token_.empty())
     throw Error("the data has {}, the model takes {}", data.token.empty() ? "numbers" : "tokens",
                 token_.empty() ? "numbers" : "tokens");
+  const auto values = static_cast<int64_t>(data.token.empty() ? data.x.size() : data.token.size());
+  if (values != data.size() * features_)
+    throw Error("the data has {} {} for {} samples: every sample has {}", values, what, data.size(), features_);
 }
 
 void Trainer::gather(const Dataset& data, const std::vector<int64_t>& samples) {

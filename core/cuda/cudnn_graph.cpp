@@ -137,24 +137,26 @@ Plan plan_of(CudnnGraph graph, GpuContext& gpu, std::vector<Slot> memory) {
   if (!engine.why_not.empty()) return Unsupported{engine.why_not};
   const std::string algorithm = fmt::format("engine {}", engine.index);
   int64_t total = engine.workspace_bytes;
-  Buffer workspace;
-  if (total > 0) workspace = Buffer(gpu, total);
-
-  std::vector<int64_t> ids = graph.memory_;
-  std::vector<void*> pointers(memory.size());  // those of each run, then those of the plan
-  std::vector<Buffer> scratch;
-  for (size_t i = 0; i < graph.scratch_.size(); ++i) {
-    scratch.emplace_back(gpu, graph.scratch_bytes_[i]);
-    ids.push_back(graph.scratch_[i]), pointers.push_back(scratch.back().data());
-    total += scratch.back().bytes();
+  Workspace workspace;
+  if (total > 0) workspace = Workspace(gpu, total);
+  std::vector<Workspace> scratch;
+  for (const int64_t bytes : graph.scratch_bytes_) {
+    scratch.emplace_back(gpu, bytes);
+    total += bytes;
   }
-  for (size_t i = 0; i < graph.constants_.size(); ++i)
-    ids.push_back(graph.constants_[i]), pointers.push_back(graph.values_[i].get());
+  std::vector<int64_t> ids = graph.memory_;
+  ids.insert(ids.end(), graph.scratch_.begin(), graph.scratch_.end());
+  ids.insert(ids.end(), graph.constants_.begin(), graph.constants_.end());
+  std::vector<void*> pointers;  // in the order of ids
+  pointers.reserve(ids.size());
 
   return Plan([handle = gpu.cudnn(), memory = std::move(memory), graph = std::move(graph), engine = std::move(engine),
                workspace = std::move(workspace), scratch = std::move(scratch), ids = std::move(ids),
                pointers = std::move(pointers)](Args t) mutable {
-           for (size_t i = 0; i < memory.size(); ++i) pointers[i] = t[memory[i]].data;
+           pointers.clear();
+           for (const Slot& slot : memory) pointers.push_back(t[slot].data);
+           for (const Workspace& w : scratch) pointers.push_back(w.data());
+           for (const auto& value : graph.values_) pointers.push_back(value.get());
            void* const space = workspace.data();
            const CudnnDescriptor pack = create_descriptor(CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR);
            set_attribute(pack, CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, ids);

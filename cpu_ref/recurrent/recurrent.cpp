@@ -106,7 +106,8 @@ void walk_back(const P& p, Inputs in, int64_t dir, int64_t b, Row& dh, Row& dc, 
       };
       const Value one = exact(1), h = s > 0 ? exact(in[P::y][(earlier * B + b) * wide + dir * H + j])
                                             : exact(in[P::h0][(dir * B + b) * H + j]);
-      const Value d = at(dh, j) = at(dh, j) + exact(in[P::dy][(t * B + b) * wide + dir * H + j]);
+      if (!p.last_only) at(dh, j) = at(dh, j) + exact(in[P::dy][(t * B + b) * wide + dir * H + j]);
+      const Value d = at(dh, j);
       at(before, j) = h;
       if constexpr (kCell == Cell::lstm) {
         const Value i = kept(0, t), f = kept(1, t), g = kept(2, t), o = kept(3, t), tanh_c = tanh(kept(4, t));

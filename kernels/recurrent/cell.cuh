@@ -93,10 +93,10 @@ struct ForwardTensors {
 };
 template <class T>
 struct BackwardTensors {
-  const T *x, *w, *r, *h0, *c0, *y, *reserve, *dy, *dhT, *dcT;
+  const T *x, *w, *r, *h0, *c0, *y, *reserve, *dy, *dhT, *dcT;  // dy: null where the last states alone have gradients
   T *dx, *dw, *dr, *dbias, *dh0, *dc0;
   template <class P>
-  static BackwardTensors of(const P&, Args t) {
+  static BackwardTensors of(const P& p, Args t) {
     BackwardTensors f{t[P::x].template as<const T>(),
                       t[P::w].template as<const T>(),
                       t[P::r].template as<const T>(),
@@ -104,7 +104,7 @@ struct BackwardTensors {
                       nullptr,
                       t[P::y].template as<const T>(),
                       t[P::reserve].template as<const T>(),
-                      t[P::dy].template as<const T>(),
+                      p.last_only ? nullptr : t[P::dy].template as<const T>(),
                       t[P::dhT].template as<const T>(),
                       nullptr,
                       t[P::dx].template as<T>(),
@@ -149,7 +149,7 @@ __device__ __forceinline__ void backward_at(const Layer& p, const Unit& u, int64
     kept[i] = float(t.reserve[p.kept_row(u.dir, u.b, step, K) + i * p.H + u.j]);
   const float c = kCell == Cell::lstm ? c_before(p, u, step, t.reserve, t.c0) : 0;
   const float y = kCell == Cell::rnn_tanh ? float(t.y[at]) : 0;
-  dh += float(t.dy[at]);
+  if (t.dy) dh += float(t.dy[at]);
   backward_unit<kCell>(kept, h, c, y, dh, dc, da);
 }
 

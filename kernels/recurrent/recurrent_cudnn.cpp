@@ -63,7 +63,7 @@ class Network {
     const bool f32 = p.dtype == DType::f32;
     status_ = cudnnSetRNNDescriptor_v8(
         rnn_.get(), algorithm, kMode<P::kind>,
-        biases_of(P::kind) == 2 ? CUDNN_RNN_DOUBLE_BIAS : CUDNN_RNN_SINGLE_INP_BIAS,
+        CUDNN_RNN_DOUBLE_BIAS,  // the persistent algorithms take no other
         p.bidirectional ? CUDNN_BIDIRECTIONAL : CUDNN_UNIDIRECTIONAL, CUDNN_LINEAR_INPUT, cudnn_dtype(p.dtype),
         CUDNN_DATA_FLOAT, f32 ? CUDNN_FMA_MATH : CUDNN_TENSOR_OP_MATH, static_cast<int32_t>(p.I),
         static_cast<int32_t>(p.H), static_cast<int32_t>(p.H), 1, dropout_.get(), CUDNN_RNN_PADDED_IO_DISABLED);
@@ -74,6 +74,7 @@ class Network {
           cudnnGetRNNTempSpaceSizes(handle_, rnn_.get(), CUDNN_FWD_MODE_INFERENCE, x_.get(), &workspace, &reserve);
     if (!good()) return;
     weights_ = Buffer(gpu, static_cast<int64_t>(weights));
+    gpu.fill_bytes(weights_.data(), 0, weights_.bytes());  // the second bias of lstm and rnn_tanh stays 0
     if (workspace > 0) workspace_ = Buffer(gpu, static_cast<int64_t>(workspace));
     lengths_ = Buffer(gpu, p.B * int64_t{sizeof(int32_t)});
     const std::vector<int32_t> lengths(static_cast<size_t>(p.B), static_cast<int32_t>(p.T));

@@ -4,6 +4,7 @@
 //   bias: (directions G H); of gru (directions, 2, G H), the second beside r h.
 //   reserve: (directions, T, B, K H): what the backward pass needs besides y. lstm: the gates i f g o and c; gru: z r n and
 //   m = r_n h + bias; rnn_tanh: nothing. For inference it is empty.
+//   dy: as y, or (0, B, directions H) where nothing after the layer reads y (last_only).
 //
 // With a = w x[t] + r h + bias, by gates in this order (h, c: of the step before, at first h0, c0; s the logistic function):
 //   rnn_tanh, G = 1:  h' = tanh(a)
@@ -100,7 +101,10 @@ inline std::vector<Case<RecurrentShape>> recurrent_cases(Cell cell, Scale scale)
          {"sequences over a tile", {.T = 3, .B = 67, .I = 3, .H = 8}},
          {"a slice for every multiprocessor, long sums of weights", {.T = 2, .B = 1057, .I = 2, .H = 3}},
          {"many steps", {.T = 67, .B = 1, .I = 3, .H = 5}},
-         {"a state over a block's threads", {.T = 2, .B = 2, .I = 17, .H = 131}}});
+         {"a state over a block's threads", {.T = 2, .B = 2, .I = 17, .H = 131}},
+         {"weights over a thread's caches", {.T = 3, .B = 3, .I = 901, .H = 131, .bidirectional = true}},
+         {"weights over a thread's caches, no steps", {.T = 0, .B = 3, .I = 901, .H = 131, .bidirectional = true}},
+         {"the same, sequences over their run", {.T = 2, .B = 115, .I = 901, .H = 131}}});
   All all;
   if (cell == Cell::lstm) {
     all = {{"IMDb sentiment: 512 x 256 tokens of 16 features, 32 units",
@@ -135,6 +139,19 @@ inline std::vector<Case<RecurrentShape>> recurrent_cases(Cell cell, Scale scale)
           all.push_back({"DeepBench, 50 steps", {.T = 50, .B = batch, .I = units, .H = units}});
   }
   return across(&RecurrentShape::dtype, kFloats, all);
+}
+
+// Layers of which only the last states are read.
+inline std::vector<Case<RecurrentShape>> last_only_cases(Scale scale) {
+  if (scale == Scale::test)
+    return across(&RecurrentShape::dtype, kFloats,
+                  {{"the last states alone", {.T = 3, .B = 5, .I = 3, .H = 5, .bidirectional = true}},
+                   {"the last states alone, no steps", {.T = 0, .B = 2, .I = 3, .H = 3}},
+                   {"the last states alone, a state over a block's threads", {.T = 2, .B = 2, .I = 17, .H = 131}},
+                   {"the last states alone, weights over a thread's caches", {.T = 3, .B = 3, .I = 901, .H = 131}}});
+  return across(&RecurrentShape::dtype, kFloats,
+                {{"IMDb sentiment: its head reads the last states alone",
+                  {.T = 256, .B = 512, .I = 16, .H = 32, .bidirectional = true}}});
 }
 
 template <class P>
@@ -220,14 +237,21 @@ struct RecurrentBackward : RecurrentBase<kCell> {
                         dbias = output(kOut + 3, "dbias"), dh0 = output(kOut + 4, "dh0"),
                         dc0 = output(has_c ? 15 : -1, "dc0");
 
-  void infer(Shapes s) { Base::infer(s[x], s[h0]); }
+  bool last_only = false;
+
+  void attributes(auto&& field) {
+    Base::attributes(field);
+    field.option("last_only", last_only, "no dy: gradients enter by the last states alone");
+  }
+  void infer(Shapes s) { Base::infer(s[x], s[h0]), last_only = s[dy][0] < T; }
+  Shape dy_shape() const { return {last_only ? 0 : T, B, this->directions() * H}; }
   std::vector<TensorSpec> tensors() const {
     std::vector<TensorSpec> all{x.of(dtype, this->x_shape()), w.of(dtype, this->w_shape(), this->w_fill()),
                                 r.of(dtype, this->r_shape(), this->r_fill()), h0.of(dtype, this->h_shape())};
     if (has_c) all.push_back(c0.of(dtype, this->h_shape()));
     all.push_back(y.of(dtype, this->y_shape()));
     all.push_back(reserve.of(dtype, this->reserve_shape(), Fill::uniform(0, 1)));  // as gates are
-    all.push_back(dy.of(dtype, this->y_shape())), all.push_back(dhT.of(dtype, this->h_shape()));
+    all.push_back(dy.of(dtype, dy_shape())), all.push_back(dhT.of(dtype, this->h_shape()));
     if (has_c) all.push_back(dcT.of(dtype, this->h_shape()));
     all.push_back(dx.of(dtype, this->x_shape())), all.push_back(dw.of(dtype, this->w_shape()));
     all.push_back(dr.of(dtype, this->r_shape())), all.push_back(dbias.of(dtype, this->bias_shape()));
@@ -242,7 +266,11 @@ struct RecurrentBackward : RecurrentBase<kCell> {
   }
   int64_t slices() const { return B + this->directions(); }        // a sequence; behind them, a direction's weights
   void reference(Inputs in, int64_t slice, Expect& expect) const;  // cpu_ref/recurrent/recurrent.cpp
-  static std::vector<Case<RecurrentBackward>> cases(Scale scale) { return cases_of_cell<RecurrentBackward>(scale); }
+  static std::vector<Case<RecurrentBackward>> cases(Scale scale) {
+    auto all = cases_of_cell<RecurrentBackward>(scale);
+    for (const auto& [why, shape] : last_only_cases(scale)) all.push_back({why, {{shape}, true}});
+    return all;
+  }
 };
 
 using RnnTanh = Recurrent<Cell::rnn_tanh>;

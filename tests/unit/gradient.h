@@ -73,7 +73,8 @@ class Gradient {
     return (above - below) / (2 * kStep);
   }
 
-  // Every output weighted by what the backward pass takes as its gradient; a loss by 1, and other outputs not at all.
+  // Every output weighted by what the backward pass takes as its gradient; a loss by 1, and other outputs, and those
+  // whose gradient is empty, not at all.
   double objective() {
     HostTensors out = run_oracle(forward_, in_);
     double sum = 0;
@@ -82,7 +83,7 @@ class Gradient {
       if (spec.role != Role::out || spec.dtype != DType::f64) continue;
       const int weight = find(given_, std::string("d") + spec.name);
       const bool loss = std::string(spec.name) == "loss";
-      if (weight < 0 && !loss) continue;
+      if (!loss && (weight < 0 || given_.specs()[static_cast<size_t>(weight)].elements() == 0)) continue;
       for (int64_t i = 0; i < spec.elements(); ++i)
         sum += (loss ? 1 : doubles(given_, weight)[i]) * doubles(out, static_cast<int>(s))[i];
     }

@@ -113,6 +113,20 @@ TEST_F(Training, RefusesDataOfAnotherKind) {
   EXPECT_THAT(error_of([&] { trainer("toy")->epoch(draw_images(64, 1)); }), HasSubstr("3072 features"));
 }
 
+TEST_F(Training, RefusesReviewsOfAnotherLength) {
+  Trainer trainer(find_model("bilstm").with("batch", "32").with("T", "16"), cpu_, Tape::preferences_for(Device::cpu),
+                  3);
+  const Dataset good = draw_reviews(64, 16, 1);
+  const auto refused = [&](int64_t tokens) {
+    Dataset data = good;
+    data.token.resize(static_cast<size_t>(tokens));
+    return error_of([&] { trainer.epoch(data); });
+  };
+  EXPECT_THAT(error_of([&] { trainer.epoch(draw_reviews(64, 17, 1)); }), HasSubstr("17 tokens a sample, the model 16"));
+  EXPECT_THAT(refused(63 * 16), HasSubstr("1008 tokens for 64 samples: every sample has 16"));  // a review without any
+  EXPECT_THAT(refused(64 * 16 + 1), HasSubstr("1025 tokens for 64 samples"));                   // one with 17
+}
+
 TEST_F(Training, PointsAreLearnt) {
   const auto toy = trainer("toy");
   toy->learning_rate(0.01);

@@ -1,0 +1,221 @@
+// Backward, where weights are large: all threads share each step from the last to the first. A task multiplies the gate
+// gradients of the step after by its strip of r and goes on to those of its units; so a step waits for the threads once.
+// What reaches x and the weights are products over all steps at the end.
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "cpu_ref/recurrent/backward_by_units.cpp"  // compiled once per instruction set
+#include <hwy/foreach_target.h>
+
+#include "cpu_ref/recurrent/by_units.h"
+#include "cpu_ref/recurrent/cell-inl.h"
+
+#ifndef DUET_CPU_REF_RECURRENT_BACKWARD_BY_UNITS_ONCE_
+#define DUET_CPU_REF_RECURRENT_BACKWARD_BY_UNITS_ONCE_
+namespace duet::recurrent {
+
+// packed: (D, strips) of r by rows of its gates. gates: (D, T, B) rows of (parts, H). dh, dc: (D, B) rows. bias: (D, runs,
+// parts, units.columns()).
+struct BackwardStep {
+  const Tasks* tasks;
+  int64_t step, pitch, gates_pitch;  // step -1: what is left for the state before the first
+  const float* packed;
+  float *gates, *dh, *dc, *bias;
+};
+
+}  // namespace duet::recurrent
+#endif
+
+HWY_BEFORE_NAMESPACE();
+namespace duet::recurrent::HWY_NAMESPACE {
+
+template <Cell kCell, class T>
+void backward_of(const Layer& p, const BackwardTensors& t, const BackwardStep& s, const Task& task) {
+  constexpr Parts kParts = parts_of(kCell);
+  const Strips& units = s.tasks->units;
+  const int64_t H = p.H, dir = task.dir, b0 = task.b0, step = s.step, state = p.state_at(dir, b0) + task.unit;
+  const int64_t wide = units.columns(), mine = (dir * p.B + b0) * s.pitch + task.unit;
+  const auto gates_at = [&](int64_t at) {
+    return s.gates + ((dir * p.T + p.time(dir, at)) * p.B + b0) * s.gates_pitch;
+  };
+  float *dh = s.dh + mine, *dc = s.dc + mine;
+  if (step + 1 < p.T) {
+    multiply(units.kernel,
+             {.a = gates_at(step + 1),
+              .a_row = s.gates_pitch,
+              .a_k = 1,
+              .b = s.packed + (dir * units.count() + task.strip) * units.strip_floats(),
+              .b_k = units.step(task.strip),
+              .width = units.width(task.strip),
+              .to = dh,
+              .to_pitch = s.pitch,
+              .add = kCell == Cell::gru},
+             task.rows, units.k);
+  } else {
+    for (int64_t i = 0; i < task.rows; ++i) {
+      const int64_t width = units.width(task.strip);
+      widen_row(static_cast<const T*>(t.dhT) + state + i * H, task.units, width, dh + i * s.pitch);
+      if (t.dcT) widen_row(static_cast<const T*>(t.dcT) + state + i * H, task.units, width, dc + i * s.pitch);
+    }
+  }
+  if (step < 0) {
+    for (int64_t i = 0; i < task.rows; ++i) {
+      narrow_row(dh + i * s.pitch, task.units, static_cast<T*>(t.dh0) + state + i * H);
+      if (t.dc0) narrow_row(dc + i * s.pitch, task.units, static_cast<T*>(t.dc0) + state + i * H);
+    }
+    return;
+  }
+  const auto *y = static_cast<const T*>(t.y) + task.unit, *reserve = static_cast<const T*>(t.reserve) + task.unit;
+  BackwardRows<T> r{};
+  r.H = H, r.reserve = reserve + p.kept_at(dir, step, b0);
+  r.y = y + p.y_at(dir, step, b0), r.y_row = p.D() * H;
+  r.dy = p.last_only ? nullptr : static_cast<const T*>(t.dy) + p.y_at(dir, step, b0) + task.unit;
+  r.h = step > 0 ? y + p.y_at(dir, step - 1, b0) : static_cast<const T*>(t.h0) + state;
+  r.h_row = step > 0 ? p.D() * H : H;
+  if (t.c0) {
+    r.c = step > 0 ? reserve + p.kept_at(dir, step - 1, b0) + 4 * H : static_cast<const T*>(t.c0) + state;
+    r.c_row = step > 0 ? p.K() * H : H;
+  }
+  r.dh = dh, r.dc = dc, r.state_row = s.pitch, r.gates = gates_at(step) + task.unit, r.gates_row = s.gates_pitch;
+  r.bias = s.bias + (dir * s.tasks->runs + task.run) * kParts.count * wide + task.unit, r.bias_step = wide;
+  backward_rows<kCell>(r, task.rows, task.units);
+}
+
+void backward_units(const Layer& p, const BackwardTensors& t, const BackwardStep& s, const Task& task) {
+  for_cell(p, [&]<Cell kCell, class T>() { backward_of<kCell, T>(p, t, s, task); });
+}
+
+void add_tasks(DType dtype, const float* from, int64_t count, int64_t pitch, int64_t n, void* to, int64_t first) {
+  for_float(dtype, [&]<class T>() { add_runs(from, count, pitch, n, static_cast<T*>(to) + first); });
+}
+
+}  // namespace duet::recurrent::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace duet::recurrent {
+namespace {
+HWY_EXPORT(backward_units);
+HWY_EXPORT(add_tasks);
+using engine::Engine, engine::Matrix, engine::Storage;
+
+void multiply_by(const Engine& engine, const engine::Operand& a, const engine::Operand& b, DType dtype, void* c,
+                 int64_t n) {
+  engine.each([&](int64_t, float* lane) { engine.multiply(a, b, {.c = c, .dtype = dtype, .step = n}, lane); });
+}
+
+// What the sums of all steps become: dx, dw and dr, each one product; dw and dr in every direction, and dr of gru in two,
+// for its n enters as m.
+class Products {
+ public:
+  Products(const Layer& p, int64_t pitch, CpuContext& cpu)
+      : p_(p),
+        parts_(parts_of(p.cell)),
+        rows_(p.T * p.B),
+        pitch_(pitch),
+        x_(cpu, {.m = rows_,
+                 .n = p.I,
+                 .k = p.D() * p.G() * p.H,
+                 .result = p.dtype,
+                 .a = {.along_k = true, .indexed = p.bidirectional},
+                 .b = {.dtype = p.dtype}}),
+        w_(cpu, {.m = p.G() * p.H, .n = p.I, .k = rows_, .result = p.dtype, .b = {.dtype = p.dtype}}),
+        r_(cpu, of_r(p, p.G() - apart())),
+        m_(cpu, of_r(p, apart())) {}
+
+  int64_t workspace_bytes() const {
+    return x_.workspace_bytes() + w_.workspace_bytes() + r_.workspace_bytes() + m_.workspace_bytes();
+  }
+  std::string describe() const { return "dx " + x_.describe() + "; dw " + w_.describe() + "; dr " + r_.describe(); }
+
+  void run(const BackwardTensors& t, const float* gates) const {
+    const int64_t H = p_.H, of_direction = rows_ * pitch_;
+    const Matrix w(t.w, p_.dtype, 1, p_.I), x(t.x, p_.dtype, 1, p_.I);
+    const Matrix first(gates + parts_.x_first * H, DType::f32, pitch_, 1);
+    if (p_.bidirectional) {
+      const Matrix second(gates + of_direction + parts_.x_first * H, DType::f32, pitch_, 1);
+      multiply_by(x_, Spliced(first, second, p_.G() * H), w, p_.dtype, t.dx, p_.I);
+    } else {
+      multiply_by(x_, first, w, p_.dtype, t.dx, p_.I);
+    }
+    for (int64_t dir = 0; dir < p_.D(); ++dir) {
+      const float* mine = gates + dir * of_direction;
+      const int64_t row = dir * p_.G() * H;
+      const auto lines = [&](int64_t part) { return Matrix(mine + part * H, DType::f32, 1, pitch_); };
+      multiply_by(w_, lines(parts_.x_first), x, p_.dtype, element(t.dw, p_.dtype, row * p_.I), p_.I);
+
+      // h before each row: that of the step before, or h0.
+      const Matrix h0(element(t.h0, p_.dtype, dir * p_.B * H), p_.dtype, 1, H);
+      const Matrix y(element(t.y, p_.dtype, (dir == 0 ? 0 : p_.B * p_.D() * H) + dir * H), p_.dtype, 1, p_.D() * H);
+      const Spliced before = dir == 0 ? Spliced(h0, y, p_.B) : Spliced(y, h0, rows_ - p_.B);
+      multiply_by(r_, lines(apart()), before, p_.dtype, element(t.dr, p_.dtype, row * H), H);
+      if (apart()) multiply_by(m_, lines(0), before, p_.dtype, element(t.dr, p_.dtype, (row + 2 * H) * H), H);
+    }
+  }
+
+ private:
+  int64_t apart() const { return p_.cell == Cell::gru ? 1 : 0; }  // parts before those in the order of gates: m
+  static engine::Shape of_r(const Layer& p, int64_t gates) {
+    return {.m = gates * p.H, .n = p.H, .k = p.T * p.B, .result = p.dtype, .b = {.dtype = p.dtype, .indexed = true}};
+  }
+
+  Layer p_;
+  Parts parts_;
+  int64_t rows_, pitch_;
+  Engine x_, w_, r_, m_;
+};
+}  // namespace
+
+Plan backward_by_units(const Layer& p, BackwardTensors (*tensors)(Args), CpuContext& cpu) {
+  constexpr int64_t kFloat = sizeof(float);
+  const Parts parts = parts_of(p.cell);
+  const Tasks tasks(p, parts.h_count * p.H, cpu.threads());
+  const Strips units = tasks.units;
+  const int64_t D = p.D(), wide = units.columns(), pitch = tasks.pitch(p.H),
+                gates_pitch = tasks.pitch(parts.count * p.H);
+  Products products(p, gates_pitch, cpu);
+  Buffer packed(cpu, D * units.floats() * kFloat), gates(cpu, D * p.T * p.B * gates_pitch * kFloat);
+  Buffer dh(cpu, D * p.B * pitch * kFloat), dc(cpu, p.has_c() ? D * p.B * pitch * kFloat : 0);
+  Buffer bias(cpu, D * tasks.runs * parts.count * wide * kFloat);
+  const std::string algorithm = tasks.describe() + "; " + products.describe();
+  const int64_t workspace =
+      products.workspace_bytes() + packed.bytes() + gates.bytes() + dh.bytes() + dc.bytes() + bias.bytes();
+  auto run = [=, products = std::move(products), packed = std::move(packed), gates = std::move(gates),
+              dh = std::move(dh), dc = std::move(dc), bias = std::move(bias), &cpu](Args args) {
+    const BackwardTensors t = tensors(args);
+    cpu.parallel_for(D * units.count(), 1, [&](int64_t first, int64_t last) {
+      for (int64_t i = first; i < last; ++i)
+        for (int64_t part = 0; part < parts.h_count; ++part) {
+          const int64_t row = (i / units.count() * p.G() + parts.gate(part)) * p.H;
+          units.pack(Matrix(element(t.r, p.dtype, row * p.H), p.dtype, 1, p.H), i % units.count(), part * p.H, p.H,
+                     packed.as<float>() + i * units.strip_floats());
+        }
+    });
+    std::fill_n(bias.as<float>(), bias.bytes() / kFloat, 0.0f);
+    for (int64_t step = p.T - 1; step >= -1; --step) {
+      const BackwardStep s{.tasks = &tasks,
+                           .step = step,
+                           .pitch = pitch,
+                           .gates_pitch = gates_pitch,
+                           .packed = packed.as<float>(),
+                           .gates = gates.as<float>(),
+                           .dh = dh.as<float>(),
+                           .dc = dc.as<float>(),
+                           .bias = bias.as<float>()};
+      cpu.parallel_for(tasks.count, tasks.grain, [&](int64_t first, int64_t last) {
+        for (int64_t i = first; i < last; ++i) HWY_DYNAMIC_DISPATCH(backward_units)(p, t, s, tasks.task(i));
+      });
+    }
+    for (int64_t i = 0; i < D * parts.count; ++i) {
+      const int64_t part = i % parts.count, dir = i / parts.count;
+      for_biases(p, dir, part, [&](int64_t at) {
+        HWY_DYNAMIC_DISPATCH(add_tasks)
+        (p.dtype, bias.as<float>() + (dir * tasks.runs * parts.count + part) * wide, tasks.runs, parts.count * wide,
+         p.H, t.dbias, at);
+      });
+    }
+    products.run(t, gates.as<float>());
+  };
+  return Plan(std::move(run)).with(algorithm, workspace);
+}
+
+}  // namespace duet::recurrent
+#endif

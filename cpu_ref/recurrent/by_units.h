@@ -1,0 +1,50 @@
+// How a step of a layer with large weights is shared by all threads.
+#pragma once
+#include <fmt/format.h>
+
+#include "cpu_ref/recurrent/layer.h"
+#include "cpu_ref/recurrent/strips.h"
+
+namespace duet::recurrent {
+
+// A task has a strip of units in one direction, and where these are few for the threads, a run of the sequences.
+struct Task {
+  int64_t dir, strip, unit, units, run, b0, rows;
+};
+
+struct Tasks {
+  Strips units;  // r, packed: a strip has the columns of its units
+  int64_t D, B, runs, count, grain;
+
+  Tasks(const Layer& p, int64_t products, int threads) : units{.lines = p.H, .k = products}, D(p.D()), B(p.B) {
+    constexpr int64_t kMostRows = 112;  // of a run: its sums stay in L1 or L2
+    constexpr double kForkFlops = 1e6;  // of a step: below, waking a thread costs more than it saves
+    const int64_t strips = D * units.count(), wanted = ceil_div(int64_t{2} * threads, strips);
+    runs = std::max(ceil_div(B, kMostRows), std::min(wanted, ceil_div(B, units.kernel.rows)));
+    count = strips * runs;
+    const double flops = 2.0 * static_cast<double>(D * B * p.H) * static_cast<double>(products);
+    grain = flops < kForkFlops ? count : 1;
+  }
+  Task task(int64_t i) const {
+    const int64_t run = i % runs, strip = i / runs % units.count(), b0 = B * run / runs;
+    const int64_t unit = strip * units.kernel.columns;
+    return {.dir = i / runs / units.count(),
+            .strip = strip,
+            .unit = unit,
+            .units = std::min(units.kernel.columns, units.lines - unit),
+            .run = run,
+            .b0 = b0,
+            .rows = B * (run + 1) / runs - b0};
+  }
+  int64_t most_rows() const { return ceil_div(B, std::max<int64_t>(1, runs)); }
+  // From row to row of what tiles read along k: at a multiple of 1 KiB rows would meet in few sets of L1.
+  int64_t pitch(int64_t n) const {
+    const int64_t whole = ceil_div(n, units.kernel.lanes) * units.kernel.lanes;
+    return whole % 256 == 0 ? whole + 16 : whole;
+  }
+  std::string describe() const {
+    return fmt::format("steps shared by {} strips of units x {} runs of sequences", units.count() * D, runs);
+  }
+};
+
+}  // namespace duet::recurrent

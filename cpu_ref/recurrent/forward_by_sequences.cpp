@@ -1,0 +1,147 @@
+// Forward, where weights are small: a thread has a slice of the sequences for all steps, so that no step waits for a fork;
+// the slice's state and gates stay in L1, the packed weights in L1 or L2. x and h lie side by side: a step is one product of
+// the matrix engine's register tiles. A product with x over all steps would only pass its result through memory.
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "cpu_ref/recurrent/forward_by_sequences.cpp"  // compiled once per instruction set
+#include <hwy/foreach_target.h>
+
+#include "cpu_ref/recurrent/by_sequences.h"
+#include "cpu_ref/recurrent/cell-inl.h"
+#include "cpu_ref/scratch.h"
+
+#ifndef DUET_CPU_REF_RECURRENT_FORWARD_BY_SEQUENCES_ONCE_
+#define DUET_CPU_REF_RECURRENT_FORWARD_BY_SEQUENCES_ONCE_
+namespace duet::recurrent {
+
+// Packed weights and their biases, (parts, units.columns()), of a direction. A slice's scratch: x and h, sums, c.
+struct ForwardWeights {
+  Strips units;  // of a part: rows of x, then rows of h
+  const float *packed, *bias;
+  int64_t pitch() const { return ceil_div(units.k, units.kernel.lanes) * units.kernel.lanes; }  // of x and h
+};
+
+}  // namespace duet::recurrent
+#endif
+
+HWY_BEFORE_NAMESPACE();
+namespace duet::recurrent::HWY_NAMESPACE {
+
+template <Cell kCell, class T>
+void forward_of(const Layer& p, const ForwardTensors& t, const ForwardWeights& w, int64_t dir, int64_t b0, int64_t rows,
+                float* scratch) {
+  constexpr Parts kParts = parts_of(kCell);
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  const int64_t I = p.I, H = p.H, pitch = w.pitch(), wide = w.units.columns(), sums_row = kParts.count * wide;
+  float *xh = scratch, *sums = xh + rows * pitch, *c = sums + rows * sums_row;
+  const int64_t state = p.state_at(dir, b0);
+  for (int64_t i = 0; i < rows; ++i) {
+    const T* h0 = static_cast<const T*>(t.h0) + state + i * H;
+    for (int64_t j = 0; j < H; ++j) xh[i * pitch + I + j] = static_cast<float>(h0[j]);
+    if (t.c0) widen_row(static_cast<const T*>(t.c0) + state + i * H, H, wide, c + i * wide);
+  }
+  for (int64_t step = 0; step < p.T; ++step) {
+    const T* x = static_cast<const T*>(t.x) + (p.time(dir, step) * p.B + b0) * I;
+    for (int64_t i = 0; i < rows; ++i)
+      for (int64_t j = 0; j < I; j += lanes) store(d, read(d, x + i * I + j, I - j), xh + i * pitch + j, I - j);
+    for (int64_t part = 0; part < kParts.count; ++part) {
+      const int64_t first = kParts.x_enters(part) ? 0 : I, end = kParts.h_enters(part) ? I + H : I;
+      for (int64_t s = 0; s < w.units.count(); ++s)
+        multiply(w.units.kernel,
+                 {.a = xh + first,
+                  .a_row = pitch,
+                  .a_k = 1,
+                  .b = w.packed + part * w.units.floats() + s * w.units.strip_floats() + first * w.units.step(s),
+                  .b_k = w.units.step(s),
+                  .width = w.units.width(s),
+                  .to = sums + part * wide + s * w.units.kernel.columns,
+                  .to_pitch = sums_row,
+                  .bias = w.bias + part * wide + s * w.units.kernel.columns},
+                 rows, end - first);
+    }
+    for (int64_t i = 0; i < rows; ++i) {
+      float* h = xh + i * pitch + I;
+      forward_row<kCell, false, T>(
+          {.sums = sums + i * sums_row,
+           .sums_step = wide,
+           .H = H,
+           .from_x = nullptr,
+           .h_before = h,
+           .h = h,
+           .c = c + i * wide,
+           .reserve = p.inference ? nullptr : static_cast<T*>(t.reserve) + p.kept_at(dir, step, b0 + i),
+           .y = static_cast<T*>(t.y) + p.y_at(dir, step, b0 + i)},
+          H);
+    }
+  }
+  for (int64_t i = 0; i < rows; ++i) {
+    narrow_row(xh + i * pitch + I, H, static_cast<T*>(t.hT) + state + i * H);
+    if (t.cT) narrow_row(c + i * wide, H, static_cast<T*>(t.cT) + state + i * H);
+  }
+}
+
+void forward_slice(const Layer& p, const ForwardTensors& t, const ForwardWeights& w, int64_t dir, int64_t b0,
+                   int64_t rows, float* scratch) {
+  for_cell(p, [&]<Cell kCell, class T>() { forward_of<kCell, T>(p, t, w, dir, b0, rows, scratch); });
+}
+
+}  // namespace duet::recurrent::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace duet::recurrent {
+namespace {
+HWY_EXPORT(forward_slice);
+using engine::Matrix;
+
+// One part of one direction.
+void pack(const Layer& p, const ForwardTensors& t, const Strips& units, int64_t dir, int64_t part, float* packed,
+          float* bias) {
+  const Parts parts = parts_of(p.cell);
+  const int64_t row = (dir * p.G() + parts.gate(part)) * p.H;
+  for (int64_t s = 0; s < units.count(); ++s) {
+    float* strip = packed + s * units.strip_floats();
+    if (parts.x_enters(part)) units.pack(Matrix(element(t.w, p.dtype, row * p.I), p.dtype, p.I, 1), s, 0, p.I, strip);
+    if (parts.h_enters(part)) units.pack(Matrix(element(t.r, p.dtype, row * p.H), p.dtype, p.H, 1), s, p.I, p.H, strip);
+  }
+  for (int64_t j = 0; j < p.H; ++j) {
+    double sum = 0;
+    for_biases(p, dir, part, [&](int64_t first) { sum += load_as_double(t.bias, p.dtype, first + j); });
+    bias[j] = static_cast<float>(sum);
+  }
+}
+}  // namespace
+
+Plan forward_by_sequences(const Layer& p, ForwardTensors (*tensors)(Args), CpuContext& cpu) {
+  constexpr int64_t kFloat = sizeof(float);
+  const Parts parts = parts_of(p.cell);
+  const Slices slices(p, cpu.threads(), p.D());
+  const ForwardWeights of{.units = {.lines = p.H, .k = p.I + p.H}, .packed = nullptr, .bias = nullptr};
+  const int64_t wide = of.units.columns();
+  Buffer packed(cpu, p.D() * parts.count * of.units.floats() * kFloat), bias(cpu, p.D() * parts.count * wide * kFloat);
+  cpu.fill_bytes(bias.data(), 0, bias.bytes());
+  Scratch scratch(cpu, slices.rows * (of.pitch() + (parts.count + 1) * wide) + 64);
+  const int64_t workspace = packed.bytes() + bias.bytes();
+  auto run = [=, packed = std::move(packed), bias = std::move(bias), scratch = std::move(scratch),
+              &cpu](Args args) mutable {
+    const ForwardTensors t = tensors(args);
+    cpu.parallel_for(p.D() * parts.count, 1, [&](int64_t first, int64_t last) {
+      for (int64_t i = first; i < last; ++i)
+        pack(p, t, of.units, i / parts.count, i % parts.count, packed.as<float>() + i * of.units.floats(),
+             bias.as<float>() + i * wide);
+    });
+    cpu.parallel_for(p.D() * slices.count, 1, [&](int64_t first, int64_t last) {
+      for (int64_t i = first; i < last; ++i) {
+        const int64_t dir = i / slices.count, b0 = slices.row(i % slices.count);
+        ForwardWeights w = of;
+        w.packed = packed.as<float>() + dir * parts.count * of.units.floats();
+        w.bias = bias.as<float>() + dir * parts.count * wide;
+        HWY_DYNAMIC_DISPATCH(forward_slice)
+        (p, t, w, dir, b0, slices.row(i % slices.count + 1) - b0, scratch.mine());
+      }
+    });
+  };
+  return Plan(std::move(run)).with(slices.describe(), workspace);
+}
+
+}  // namespace duet::recurrent
+#endif

@@ -1,0 +1,171 @@
+// Forward, where weights are large: x is multiplied ahead for all steps, by one product of each direction that leaves its
+// sums where the step will write its gates (in y, where the cell keeps none). Then all threads share each step: a task multiplies
+// h by its strip of r, which is read once a step by one thread, and goes on to the states of its units.
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "cpu_ref/recurrent/forward_by_units.cpp"  // compiled once per instruction set
+#include <hwy/foreach_target.h>
+
+#include "cpu_ref/recurrent/by_units.h"
+#include "cpu_ref/recurrent/cell-inl.h"
+#include "cpu_ref/scratch.h"
+
+#ifndef DUET_CPU_REF_RECURRENT_FORWARD_BY_UNITS_ONCE_
+#define DUET_CPU_REF_RECURRENT_FORWARD_BY_UNITS_ONCE_
+namespace duet::recurrent {
+
+// packed: (D, strips, h parts) strips of r. bias: (D, h parts, units.columns()), of gru, otherwise null. h, before and after
+// the step, and c: (D, B) rows.
+struct ForwardStep {
+  const Tasks* tasks;
+  int64_t step, pitch;
+  const float *packed, *bias, *before;
+  float *after, *c;
+};
+
+}  // namespace duet::recurrent
+#endif
+
+HWY_BEFORE_NAMESPACE();
+namespace duet::recurrent::HWY_NAMESPACE {
+
+template <Cell kCell, class T>
+void forward_of(const Layer& p, const ForwardTensors& t, const ForwardStep& s, const Task& task, float* sums) {
+  constexpr Parts kParts = parts_of(kCell);
+  const Strips& units = s.tasks->units;
+  const int64_t columns = units.kernel.columns, row = task.dir * p.B + task.b0;
+  const float* strips = s.packed + (task.dir * units.count() + task.strip) * kParts.h_count * units.strip_floats();
+  for (int64_t part = 0; part < kParts.h_count; ++part)
+    multiply(units.kernel,
+             {.a = s.before + row * s.pitch,
+              .a_row = s.pitch,
+              .a_k = 1,
+              .b = strips + part * units.strip_floats(),
+              .b_k = units.step(task.strip),
+              .width = units.width(task.strip),
+              .to = sums + part * columns,
+              .to_pitch = kParts.h_count * columns,
+              .bias = s.bias ? s.bias + (task.dir * kParts.h_count + part) * units.columns() + task.unit : nullptr},
+             task.rows, p.H);
+  for (int64_t i = 0; i < task.rows; ++i) {
+    T* kept = static_cast<T*>(t.reserve) + p.kept_at(task.dir, s.step, task.b0 + i) + task.unit;
+    T* y = static_cast<T*>(t.y) + p.y_at(task.dir, s.step, task.b0 + i) + task.unit;
+    const int64_t state = (row + i) * s.pitch + task.unit;
+    forward_row<kCell, true, T>({.sums = sums + i * kParts.h_count * columns,
+                                 .sums_step = columns,
+                                 .H = p.H,
+                                 .from_x = kCell == Cell::rnn_tanh ? y : kept,
+                                 .h_before = s.before + state,
+                                 .h = s.after + state,
+                                 .c = s.c + state,
+                                 .reserve = p.inference ? nullptr : kept,
+                                 .y = y},
+                                task.units);
+  }
+}
+
+void forward_units(const Layer& p, const ForwardTensors& t, const ForwardStep& s, const Task& task, float* sums) {
+  for_cell(p, [&]<Cell kCell, class T>() { forward_of<kCell, T>(p, t, s, task, sums); });
+}
+
+// Rows [first, last) of states (rows, H).
+void widen_states(DType dtype, const void* from, int64_t first, int64_t last, int64_t H, int64_t pitch, float* to) {
+  for_float(dtype, [&]<class T>() {
+    for (int64_t i = first; i < last; ++i) widen_row(static_cast<const T*>(from) + i * H, H, H, to + i * pitch);
+  });
+}
+void narrow_states(DType dtype, const float* from, int64_t first, int64_t last, int64_t H, int64_t pitch, void* to) {
+  for_float(dtype, [&]<class T>() {
+    for (int64_t i = first; i < last; ++i) narrow_row(from + i * pitch, H, static_cast<T*>(to) + i * H);
+  });
+}
+
+}  // namespace duet::recurrent::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace duet::recurrent {
+namespace {
+HWY_EXPORT(forward_units);
+HWY_EXPORT(widen_states);
+HWY_EXPORT(narrow_states);
+using engine::Matrix;
+}  // namespace
+
+Plan forward_by_units(const Layer& p, ForwardTensors (*tensors)(Args), CpuContext& cpu) {
+  constexpr int64_t kFloat = sizeof(float);
+  const Parts parts = parts_of(p.cell);
+  const Tasks tasks(p, p.H, cpu.threads());
+  const Strips units = tasks.units;
+  const int64_t D = p.D(), wide = units.columns(), pitch = tasks.pitch(p.H), states = D * p.B * pitch;
+  const int64_t of_strip = parts.h_count * units.strip_floats(),
+                biases = p.cell == Cell::gru ? D * parts.h_count * wide : 0;
+  const engine::Storage along_k{.dtype = p.dtype, .along_k = true};
+  engine::Engine from_x(cpu,
+                        {.m = p.T * p.B, .n = p.G() * p.H, .k = p.I, .result = p.dtype, .a = along_k, .b = along_k});
+  Buffer packed(cpu, D * units.count() * of_strip * kFloat), bias(cpu, biases * kFloat);
+  Buffer h(cpu, 2 * states * kFloat), c(cpu, p.has_c() ? states * kFloat : 0);
+  Buffer ahead(cpu, p.inference ? D * p.T * p.B * p.K() * p.H * size_of(p.dtype) : 0);  // in place of the reserve
+  cpu.fill_bytes(bias.data(), 0, bias.bytes());
+  Scratch scratch(cpu, tasks.most_rows() * parts.h_count * units.kernel.columns);
+  const std::string algorithm = "x ahead: " + from_x.describe() + "; " + tasks.describe();
+  const int64_t workspace =
+      from_x.workspace_bytes() + packed.bytes() + bias.bytes() + h.bytes() + c.bytes() + ahead.bytes();
+  auto run = [=, from_x = std::move(from_x), packed = std::move(packed), bias = std::move(bias), h = std::move(h),
+              c = std::move(c), ahead = std::move(ahead), scratch = std::move(scratch), &cpu](Args args) mutable {
+    ForwardTensors t = tensors(args);
+    if (p.inference) t.reserve = ahead.data();
+    for (int64_t dir = 0; dir < D; ++dir) {
+      const int64_t row = dir * p.G() * p.H;
+      const bool in_y = p.cell == Cell::rnn_tanh;
+      const engine::Result to{
+          .c = in_y ? element(t.y, p.dtype, dir * p.H) : element(t.reserve, p.dtype, dir * p.T * p.B * p.K() * p.H),
+          .dtype = p.dtype,
+          .step = in_y ? D * p.H : p.K() * p.H,
+          .bias = element(t.bias, p.dtype, row * biases_of(p.cell))};
+      from_x.each([&](int64_t, float* lane) {
+        from_x.multiply(Matrix(t.x, p.dtype, p.I, 1), Matrix(element(t.w, p.dtype, row * p.I), p.dtype, p.I, 1), to,
+                        lane);
+      });
+    }
+
+    cpu.parallel_for(D * units.count() * parts.h_count, 1, [&](int64_t first, int64_t last) {
+      for (int64_t i = first; i < last; ++i) {
+        const int64_t part = i % parts.h_count, s = i / parts.h_count % units.count(),
+                      dir = i / parts.h_count / units.count();
+        const int64_t row = (dir * p.G() + parts.gate(part)) * p.H;
+        units.pack(Matrix(element(t.r, p.dtype, row * p.H), p.dtype, p.H, 1), s, 0, p.H,
+                   packed.as<float>() + i * units.strip_floats());
+      }
+    });
+    for (int64_t i = 0; biases > 0 && i < D * parts.h_count; ++i) {
+      const int64_t dir = i / parts.h_count, gate = parts.gate(i % parts.h_count);
+      for (int64_t j = 0; j < p.H; ++j)
+        bias.as<float>()[i * wide + j] =
+            static_cast<float>(load_as_double(t.bias, p.dtype, ((2 * dir + 1) * p.G() + gate) * p.H + j));
+    }
+
+    float* state[] = {h.as<float>(), h.as<float>() + states};
+    HWY_DYNAMIC_DISPATCH(widen_states)(p.dtype, t.h0, 0, D * p.B, p.H, pitch, state[0]);
+    if (t.c0) HWY_DYNAMIC_DISPATCH(widen_states)(p.dtype, t.c0, 0, D * p.B, p.H, pitch, c.as<float>());
+    for (int64_t step = 0; step < p.T; ++step) {
+      const ForwardStep s{.tasks = &tasks,
+                          .step = step,
+                          .pitch = pitch,
+                          .packed = packed.as<float>(),
+                          .bias = biases > 0 ? bias.as<float>() : nullptr,
+                          .before = state[step % 2],
+                          .after = state[(step + 1) % 2],
+                          .c = c.as<float>()};
+      cpu.parallel_for(tasks.count, tasks.grain, [&](int64_t first, int64_t last) {
+        for (int64_t i = first; i < last; ++i)
+          HWY_DYNAMIC_DISPATCH(forward_units)(p, t, s, tasks.task(i), scratch.mine());
+      });
+    }
+    HWY_DYNAMIC_DISPATCH(narrow_states)(p.dtype, state[p.T % 2], 0, D * p.B, p.H, pitch, t.hT);
+    if (t.cT) HWY_DYNAMIC_DISPATCH(narrow_states)(p.dtype, c.as<float>(), 0, D * p.B, p.H, pitch, t.cT);
+  };
+  return Plan(std::move(run)).with(algorithm, workspace);
+}
+
+}  // namespace duet::recurrent
+#endif

@@ -1,0 +1,91 @@
+// A recurrent layer with its cell as a value, so that the walks over its steps are compiled once for all cells.
+#pragma once
+#include <string>
+
+#include "core/cpu_context.h"
+#include "core/registry.h"
+#include "ops/recurrent/recurrent.h"
+
+namespace duet::recurrent {
+
+struct Layer : RecurrentShape {
+  Cell cell;
+  bool last_only = false, inference = false;
+
+  template <class P>
+  explicit Layer(const P& p) : RecurrentShape(p), cell(P::kind) {
+    if constexpr (requires { p.last_only; }) last_only = p.last_only;
+    if constexpr (requires { p.inference; }) inference = p.inference;
+  }
+  bool has_c() const { return cell == Cell::lstm; }
+  int64_t D() const { return directions(); }
+  int64_t G() const { return gates_of(cell); }
+  int64_t K() const { return kept_of(cell); }
+
+  // Where rows begin; a step of -1 is before the first.
+  int64_t time(int64_t dir, int64_t step) const { return dir == 0 ? step : T - 1 - step; }
+  int64_t state_at(int64_t dir, int64_t b) const { return (dir * B + b) * H; }
+  int64_t y_at(int64_t dir, int64_t step, int64_t b) const { return (time(dir, step) * B + b) * D() * H + dir * H; }
+  int64_t kept_at(int64_t dir, int64_t step, int64_t b) const {
+    return ((dir * T + time(dir, step)) * B + b) * K() * H;
+  }
+};
+
+// The sums that a step forms, H each: those that h enters come first, those that x enters last. gru: m z r n.
+struct Parts {
+  int64_t count, h_count, x_first;
+  int64_t x_count() const { return count - x_first; }
+  constexpr bool x_enters(int64_t part) const { return part >= x_first; }
+  constexpr bool h_enters(int64_t part) const { return part < h_count; }
+  int64_t gate(int64_t part) const { return x_first == 0 ? part : (part + 2) % 3; }  // of w, r and bias
+};
+constexpr Parts parts_of(Cell c) { return c == Cell::gru ? Parts{4, 3, 1} : Parts{gates_of(c), gates_of(c), 0}; }
+
+// The tensors of a call; c0, cT, dcT, dc0 are null but for lstm.
+struct ForwardTensors {
+  const void *x, *w, *r, *bias, *h0, *c0;
+  void *y, *hT, *cT, *reserve;
+  template <class P>
+  static ForwardTensors of(Args t) {
+    ForwardTensors f{t[P::x].data, t[P::w].data, t[P::r].data,  t[P::bias].data, t[P::h0].data,
+                     nullptr,      t[P::y].data, t[P::hT].data, nullptr,         t[P::reserve].data};
+    if constexpr (P::has_c) f.c0 = t[P::c0].data, f.cT = t[P::cT].data;
+    return f;
+  }
+};
+struct BackwardTensors {
+  const void *x, *w, *r, *h0, *c0, *y, *reserve, *dy, *dhT, *dcT;
+  void *dx, *dw, *dr, *dbias, *dh0, *dc0;
+  template <class P>
+  static BackwardTensors of(Args t) {
+    BackwardTensors f{t[P::x].data,       t[P::w].data,     t[P::r].data,   t[P::h0].data, nullptr,       t[P::y].data,
+                      t[P::reserve].data, t[P::dy].data,    t[P::dhT].data, nullptr,       t[P::dx].data, t[P::dw].data,
+                      t[P::dr].data,      t[P::dbias].data, t[P::dh0].data, nullptr};
+    if constexpr (P::has_c) f.c0 = t[P::c0].data, f.dcT = t[P::dcT].data, f.dc0 = t[P::dc0].data;
+    return f;
+  }
+};
+
+// use(index) for each run of H biases that enter a part; the second of gru enters with h.
+void for_biases(const Layer& p, int64_t dir, int64_t part, auto&& use) {
+  const Parts parts = parts_of(p.cell);
+  const int64_t biases = biases_of(p.cell), first = (dir * biases * p.G() + parts.gate(part)) * p.H;
+  if (parts.x_enters(part)) use(first);
+  if (biases == 2 && parts.h_enters(part)) use(first + p.G() * p.H);
+}
+
+inline const void* element(const void* data, DType dtype, int64_t index) {
+  return static_cast<const char*>(data) + index * size_of(dtype);
+}
+inline void* element(void* data, DType dtype, int64_t index) {
+  return static_cast<char*>(data) + index * size_of(dtype);
+}
+
+// A thread keeps a slice of the sequences for all steps: backward_by_sequences.cpp and its forward.
+Plan forward_by_sequences(const Layer& p, ForwardTensors (*tensors)(Args), CpuContext& cpu);
+Plan backward_by_sequences(const Layer& p, BackwardTensors (*tensors)(Args), CpuContext& cpu);
+// Every step is shared by all threads: backward_by_units.cpp and its forward.
+Plan forward_by_units(const Layer& p, ForwardTensors (*tensors)(Args), CpuContext& cpu);
+Plan backward_by_units(const Layer& p, BackwardTensors (*tensors)(Args), CpuContext& cpu);
+
+}  // namespace duet::recurrent

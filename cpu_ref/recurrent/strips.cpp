@@ -1,0 +1,32 @@
+#include "cpu_ref/recurrent/strips.h"
+
+namespace duet::recurrent {
+namespace {
+constexpr int64_t kBlockK = 512;  // of a strip: they stay in L1 or L2 while the rows pass by
+}
+
+void multiply(const engine::KernelShape& kernel, const StripProduct& p, int64_t rows, int64_t k) {
+  const int64_t tiles = ceil_div(rows, kernel.rows), blocks = std::max<int64_t>(1, ceil_div(k, kBlockK));
+  const engine::Result result{.c = nullptr, .dtype = DType::f32, .step = 0, .bias = p.bias};
+  for (int64_t block = 0; block < blocks; ++block) {
+    const int64_t first = k * block / blocks;
+    engine::Tile tile{};
+    tile.columns = p.width, tile.kc = k * (block + 1) / blocks - first, tile.a_line = p.a_row, tile.a_k = p.a_k;
+    tile.b = p.b + first * p.b_k, tile.b_k = p.b_k, tile.b_ahead = 8 * p.b_k, tile.sums_step = p.to_pitch;
+    tile.add = p.add || block > 0, tile.last = block + 1 == blocks;
+    for (int64_t t = 0; t < tiles; ++t) {
+      const int64_t row = rows * t / tiles;
+      tile.rows = rows * (t + 1) / tiles - row, tile.a = p.a + row * p.a_row + first * p.a_k;
+      tile.sums = p.to + row * p.to_pitch;
+      run_tile(tile, result);
+    }
+  }
+}
+
+void Spliced::pack(int64_t line0, int64_t lines, int64_t height, int64_t k0, int64_t k1, float* to) const {
+  const int64_t middle = std::clamp(split_, k0, k1);
+  if (k0 < middle) first_.pack(line0, lines, height, k0, middle, to);
+  if (middle < k1) second_.pack(line0, lines, height, middle - split_, k1 - split_, to + (middle - k0) * height);
+}
+
+}  // namespace duet::recurrent

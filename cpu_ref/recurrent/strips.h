@@ -1,0 +1,55 @@
+// Products of few rows with a matrix that many steps share: its columns are packed once, as strips for the matrix engine's
+// register tiles, and each step multiplies without packing anything.
+#pragma once
+#include <algorithm>
+
+#include "cpu_ref/gemm/engine.h"
+
+namespace duet::recurrent {
+
+// A matrix of k rows; its `lines` columns are padded to whole vectors. Strip s lies at strip(packed, s).
+struct Strips {
+  int64_t lines, k;
+  engine::KernelShape kernel = engine::kernel_shape();
+
+  int64_t columns() const { return ceil_div(lines, kernel.lanes) * kernel.lanes; }
+  int64_t count() const { return ceil_div(lines, kernel.columns); }
+  int64_t width(int64_t s) const { return std::min(kernel.columns, columns() - s * kernel.columns); }
+  int64_t step(int64_t s) const { return width(s) <= kernel.lanes ? kernel.lanes : kernel.columns; }  // from k to k
+  int64_t strip_floats() const { return kernel.columns * k; }
+  int64_t floats() const { return count() * strip_floats(); }
+
+  // Rows [first, first + rows) of strip s, from rows [0, rows) of `from`, whose lines are the columns.
+  void pack(const engine::Operand& from, int64_t s, int64_t first, int64_t rows, float* strip) const {
+    const int64_t line = s * kernel.columns, exist = std::clamp<int64_t>(lines - line, 0, step(s));
+    from.pack(line, exist, step(s), 0, rows, strip + first * step(s));
+  }
+};
+
+// to[i][j] (+)= sum_k a(i, k) b[k][j] (+ bias[j]) for `width` columns in whole vectors, at most a strip. Value k of row i of
+// a lies at a[i * a_row + k * a_k], one of which is 1; row k of b at b + k * b_k.
+struct StripProduct {
+  const float* a;
+  int64_t a_row, a_k;
+  const float* b;
+  int64_t b_k, width;
+  float* to;
+  int64_t to_pitch;
+  const float* bias = nullptr;
+  bool add = false;
+};
+void multiply(const engine::KernelShape& kernel, const StripProduct& p, int64_t rows, int64_t k);
+
+// The values of two operands one after the other: k below `split` are those of `first`.
+class Spliced final : public engine::Operand {
+ public:
+  Spliced(const engine::Matrix& first, const engine::Matrix& second, int64_t split)
+      : first_(first), second_(second), split_(split) {}
+  void pack(int64_t line0, int64_t lines, int64_t height, int64_t k0, int64_t k1, float* to) const override;
+
+ private:
+  engine::Matrix first_, second_;
+  int64_t split_;
+};
+
+}  // namespace duet::recurrent

@@ -78,7 +78,7 @@ std::optional<int> parse(int argc, char** argv, Options& options) {
   app.add_flag("--list", options.list, "list the jobs that would run (with --json: as JSON) and stop");
   app.add_option("--filter", options.filter, "only jobs whose name contains a match of this regular expression");
   app.add_option("--scale", size,
-                 "smoke: first case, one repetition; quick: warm, all threads, few cases (default); "
+                 "smoke: cheapest case, one repetition; quick: warm, all threads, few cases (default); "
                  "standard: published shapes; full: everything");
   app.add_option("--device", device, "cpu, gpu or all (default)");
   app.add_option("--impl", options.implementations, "only these implementations, such as cpu.tuned")->delimiter(',');

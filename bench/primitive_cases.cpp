@@ -14,8 +14,8 @@ namespace duet::bench {
 namespace {
 
 constexpr int64_t kMiB = 1 << 20;
-constexpr int64_t kQuickFootprint = 256 * kMiB;
-constexpr double kQuickFlops = 3e10;   // about a tenth of a second on two cores
+constexpr int64_t kQuickFootprint = 256 * kMiB, kQuickHalfFootprint = 64 * kMiB;
+constexpr double kQuickFlops = 5e9;    // of which the oracle, serial and in double, computes a part
 constexpr int64_t kWarmCopies = kMiB;  // inout copies of a batch together stay within a second-level cache
 
 int copies_for(const Problem& problem) {
@@ -135,17 +135,32 @@ std::string shape_of(const Problem& problem) {
   return shape;
 }
 
-// Quick and smoke take the first shapes that are small enough; bf16 beside f32 for the first one only.
-bool kept_when_quick(const Options& options, const Problem& p, std::vector<std::string>& taken) {
+bool plain_f32(const Problem& p) {
+  const std::vector<Attribute> attributes = p.attributes();
+  return p.dtype() == DType::f32 && std::none_of(attributes.begin(), attributes.end(),
+                                                 [](const Attribute& a) { return a.name == "math" && !a.is_default; });
+}
+
+// Smoke takes the cheapest shape: it only shows that everything runs.
+const ErasedCase* cheapest(const std::vector<ErasedCase>& cases) {
+  const ErasedCase* least = nullptr;
+  const auto cost = [](const Problem& p) { return p.flops() + static_cast<double>(p.bytes()); };
+  for (const ErasedCase& c : cases)
+    if (plain_f32(c.problem) && (!least || cost(c.problem) < cost(least->problem))) least = &c;
+  return least;
+}
+
+// Quick takes the first shapes that are small enough; bf16 beside f32 for the first one only, and not where it is
+// memory traffic that f32 shows as well.
+bool kept_when_quick(const Problem& p, std::vector<std::string>& taken) {
   if (p.footprint_bytes() > kQuickFootprint || p.flops() > kQuickFlops) return false;
-  for (const Attribute& a : p.attributes())
-    if (a.name == "math" && !a.is_default) return false;
   const std::string shape = shape_of(p);
   const auto at = std::find(taken.begin(), taken.end(), shape);
-  if (p.dtype() != DType::f32)
-    return options.size == Size::quick && p.dtype() == DType::bf16 && !taken.empty() && at == taken.begin();
+  if (p.dtype() == DType::bf16)
+    return p.footprint_bytes() <= kQuickHalfFootprint && !taken.empty() && at == taken.begin();
+  if (!plain_f32(p)) return false;
   if (at != taken.end()) return true;
-  if (taken.size() == (options.size == Size::smoke ? 1 : 2)) return false;
+  if (taken.size() == 2) return false;
   taken.push_back(shape);
   return true;
 }
@@ -156,9 +171,13 @@ Cases primitive_cases(const Options& options) {
   Cases cases;
   const Scale scale = options.size == Size::full ? Scale::full : Scale::standard;
   for (const auto& [name, primitive] : primitives()) {
+    const std::vector<ErasedCase> all = primitive.cases(scale);
+    const ErasedCase* smoke = cheapest(all);
     std::vector<std::string> taken;
-    for (const ErasedCase& c : primitive.cases(scale))
-      if (options.size >= Size::standard || kept_when_quick(options, c.problem, taken))
+    for (const ErasedCase& c : all)
+      if (options.size == Size::smoke   ? &c == smoke
+          : options.size == Size::quick ? kept_when_quick(c.problem, taken)
+                                        : true)
         cases.push_back(std::make_unique<PrimitiveCase>(primitive, c));
   }
   return cases;

@@ -40,6 +40,7 @@ struct Series {
 struct StepRecord {  // of a training step
   std::vector<std::pair<std::string, double>> phases_s, parts_s;
   double memory_peak_bytes = 0;
+  int64_t samples = 0, tokens = 0;  // of a step; tokens: 0 where the model has none
   std::vector<std::pair<std::string, std::string>> implementations;
 };
 

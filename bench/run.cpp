@@ -17,7 +17,7 @@ namespace {
 volatile std::sig_atomic_t stop_requested = 0;
 
 constexpr double kJudged_s = 0.1;  // /proc/stat counts in ticks of 10 ms: shorter repetitions cannot be judged
-constexpr int kRetries = 3;
+constexpr int kRetries = 3, kQuickRetries = 1;  // of a contended repetition
 }  // namespace
 
 void Run::request_stop() { stop_requested = 1; }
@@ -193,7 +193,8 @@ void Run::repetition(Timing& t, const std::function<void(double)>& report) {
       if (contended) r.flags.emplace_back("contended");
       if (attempt > 0) r.flags.emplace_back("retried");
       best = std::move(r);
-      if (!contended || attempt == kRetries || stop_requested || options_.size == Size::smoke) break;
+      const int retries = options_.size == Size::smoke ? 0 : options_.size == Size::quick ? kQuickRetries : kRetries;
+      if (!contended || attempt == retries || stop_requested) break;
     }
   } catch (const std::exception& e) {
     t.job->status = Status::failed, t.job->reason = e.what();

@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "bench/roof.h"
+#include "bench/sweeps.h"
 #include "core/build_info.h"
 #include "core/cpu_context.h"
 #include "core/error.h"
@@ -277,6 +278,8 @@ Json step_json(const JobRecord& job) {
          {"parts_s", parts},
          {"residual_s", step_s - sum},
          {"memory_peak", s.memory_peak_bytes},
+         {"samples", s.samples},
+         {"tokens", s.tokens > 0 ? Json(s.tokens) : Json(nullptr)},
          {"implementations", implementations}};
   require_finite(j, job.name);
   return j;
@@ -334,7 +337,7 @@ Json document(const RunFacts& facts, const std::vector<Json>& jobs, const std::v
              {"ceilings", ceilings},
              {"jobs", jobs},
              {"steps", steps},
-             {"sweeps", Json::array()}}}};
+             {"sweeps", sweeps_of(jobs)}}}};
   require_finite(doc, "run file");
   return doc;
 }

@@ -14,6 +14,8 @@ double seconds(Clock::duration d) { return std::chrono::duration<double>(d).coun
 constexpr double kCpuSample_s = 20e-6, kGpuSample_s = 100e-6;  // a sample lasts at least this long
 constexpr double kClockReads = 500;                            // ... and this many clock reads
 constexpr double kWarmUp_s = 0.05;
+constexpr double kSlow_s = 0.5;       // warm-up calls that took so long are not repeated to fix the counts
+constexpr double kPatience = 10;      // budgets that a slow job may take for its ten samples
 constexpr int kMostCopies = 1 << 14;  // a sample never holds more applications
 }  // namespace
 
@@ -49,12 +51,12 @@ Sampler::~Sampler() {
 Sampler::Counts Sampler::calibrate(double budget_s, int repetitions) {
   const auto start = Clock::now();
   first_call_s_ = timed(1);
-  for (int calls = 1; calls < 3 || seconds(Clock::now() - start) < std::min(kWarmUp_s, budget_s); ++calls) {
-    timed(1);
-    if (seconds(Clock::now() - start) > 1 && calls >= 2) break;
-  }
-  double t[3];
-  for (double& each : t) each = timed(1);
+  double last = 0;
+  for (int calls = 1; calls < 3 || seconds(Clock::now() - start) < std::min(kWarmUp_s, budget_s); ++calls)
+    last = timed(1);
+  double t[3] = {last, last, last};
+  if (seconds(Clock::now() - start) < kSlow_s)  // else the last warm call will do
+    for (double& each : t) each = timed(1);
   std::sort(t, t + 3);
   const double one = std::max(t[1], 1e-9);
 
@@ -70,9 +72,11 @@ Sampler::Counts Sampler::calibrate(double budget_s, int repetitions) {
     if (runner_->restores()) batch = std::min<double>(batch, runner_->copies());
     batch_ = static_cast<int>(batch);
   }
-  const double sample = std::max(timed(batch_), 1e-9) * batch_;
   if (one > 1) return {1, 1, std::min(repetitions, 3)};
-  return {batch_, static_cast<int>(std::clamp(std::ceil(budget_s / sample), 10.0, 100.0)), repetitions};
+  const double sample = batch_ == 1 ? one : std::max(timed(batch_), 1e-9) * batch_;
+  // Ten samples at least, unless they would take ten times the budget.
+  const double least = std::clamp(std::ceil(kPatience * budget_s / sample), 1.0, 10.0);
+  return {batch_, static_cast<int>(std::clamp(std::ceil(budget_s / sample), least, 100.0)), repetitions};
 }
 
 double Sampler::sample() { return timed(batch_); }

@@ -13,7 +13,7 @@ namespace {
 
 constexpr const char* kGraph = "gpu.graph";
 constexpr int kStudied = 21, kLeast = 3;  // steps whose phases are timed, samples of each part
-constexpr double kStudy_s = 2;            // after which the least will do, for the phases and for the parts
+constexpr double kStudyBudgets = 5;  // of a repetition, after which the least will do, for the phases and for the parts
 constexpr double kPartSample_s = 100e-6;  // a part is repeated until a sample lasts this long
 
 class StepRunner final : public Runner {
@@ -52,7 +52,7 @@ double seconds_of(Context& context, const F& work) {
 
 class StepCase final : public BenchCase {
  public:
-  explicit StepCase(const ModelCase& c) : model_(c.model) {
+  StepCase(const ModelCase& c, double study_s) : model_(c.model), study_s_(study_s) {
     op = "step/" + model_.name(), family = "step", formula = "forward, loss, backward, optimiser", why = c.why;
     label = model_.label(), params = model_.attributes(), math = "ieee", pattern = "triad";
     for (const Attribute& a : params)
@@ -82,10 +82,14 @@ class StepCase final : public BenchCase {
     StepRecord record;
     record.memory_peak_bytes = static_cast<double>(step.memory_bytes());
     record.implementations = step.implementations();
+    const Tape& tape = step.tape();
+    const Var x = tape.find("x");  // samples first; whole numbers are tokens
+    record.samples = tape.shape(x)[0];
+    if (!is_float(tape.dtype(x))) record.tokens = tape.bytes(x) / size_of(tape.dtype(x));
 
     std::vector<std::vector<double>> phases(step.phases().size());
     double spent_s = 0;
-    for (int i = 0; i < kStudied && (i < kLeast || spent_s < kStudy_s); ++i)
+    for (int i = 0; i < kStudied && (i < kLeast || spent_s < study_s_); ++i)
       for (size_t p = 0; p < phases.size(); ++p) {
         phases[p].push_back(seconds_of(context, [&] { step.run_phase(p); }));
         spent_s += phases[p].back();
@@ -96,10 +100,11 @@ class StepCase final : public BenchCase {
     for (size_t part = 0; part < step.parts().size(); ++part) {
       const double once_s = std::max(seconds_of(context, [&] { step.run_part(part); }), 1e-9);
       const int batch = static_cast<int>(std::clamp(kPartSample_s / once_s, 1.0, 1000.0));
-      const double share_s = kStudy_s / static_cast<double>(step.parts().size());
+      const double share_s = study_s_ / static_cast<double>(step.parts().size());
       const auto wanted = static_cast<int>(share_s / std::max(once_s * batch, 1e-9));
       std::vector<double> samples;
-      for (int i = 0; i < std::clamp(wanted, kLeast, kStudied); ++i)
+      if (batch == 1) samples.push_back(once_s);
+      while (static_cast<int>(samples.size()) < std::clamp(wanted, kLeast, kStudied))
         samples.push_back(seconds_of(context,
                                      [&] {
                                        for (int b = 0; b < batch; ++b) step.run_part(part);
@@ -113,6 +118,7 @@ class StepCase final : public BenchCase {
 
  private:
   Model model_;
+  double study_s_;
   uint64_t seed_ = 1;
 };
 
@@ -121,13 +127,15 @@ class StepCase final : public BenchCase {
 Cases step_cases(const Options& options) {
   Cases cases;
   std::map<std::string, size_t> taken;  // a model's cases so far
-  const size_t most = options.size == Size::smoke ? 1 : options.size == Size::quick ? 2 : SIZE_MAX;
+  // Quick: enough for a curve over the batch, which a model's cases begin with.
+  const size_t most = options.size == Size::smoke ? 1 : options.size == Size::quick ? 4 : SIZE_MAX;
   // Smoke only shows that everything runs: models narrowed for tests do.
   const Scale scale = options.size == Size::full    ? Scale::full
                       : options.size == Size::smoke ? Scale::test
                                                     : Scale::standard;
   for (const ModelCase& c : model_cases(scale))
-    if (taken[c.model.name()]++ < most) cases.push_back(std::make_unique<StepCase>(c));
+    if (taken[c.model.name()]++ < most)
+      cases.push_back(std::make_unique<StepCase>(c, kStudyBudgets * options.budget_s()));
   return cases;
 }
 

@@ -25,7 +25,10 @@ struct BiLstm {
 
   static std::vector<Case<BiLstm>> cases(Scale scale) {
     if (scale == Scale::test) return {{"few and short", {3, 5}}};
-    return {{"the usual batch", {512}}};
+    return {{"one review", {1}},
+            {"a vector of reviews", {8}},
+            {"between them, for the break-even", {64}},
+            {"the usual batch", {512}}};
   }
 };
 

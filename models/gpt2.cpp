@@ -6,8 +6,6 @@
 #include "ops/embedding/embedding.h"
 #include "ops/gemm/gemm.h"
 #include "ops/memory/fill.h"
-#include "ops/optimiser/clip_grad_norm.h"
-#include "ops/reduction/norm2.h"
 
 namespace duet {
 namespace {
@@ -125,20 +123,20 @@ void Gpt2::train(Tape& tape) const {
   const Var token = text(tape, *this),
             label = tape.input("label", DType::i32, {batch, tokens}, Fill::below(vocabulary));
   Net net(tape, *this);
-  CrossEntropyLoss loss(tape, batch * tokens, vocabulary, dtype);
+  CrossEntropyLoss loss(tape, batch * tokens, vocabulary, dtype, mixed);
   tape.phase("forward");
   loss.forward(net.forward(token), label);
   tape.phase("backward");
   net.backward(loss.backward());
 
-  const int64_t n = tape.parameter_count();
-  tape.phase("optimiser");
-  const Var norm = tape.add(Norm2{.n = n, .dtype = dtype}, {tape.gradients()});
-  tape.add(ClipGradNorm{.n = n, .dtype = dtype, .max_norm = kMaxNorm}, {norm, tape.gradients()});
-  add_optimiser(
-      tape, dtype,
-      Adaptive{
-          .rate = kRate, .beta1 = kBeta1, .beta2 = kBeta2, .weight_decay = kDecay, .decoupled = true, .mixed = mixed});
+  add_optimiser(tape, dtype,
+                Adaptive{.rate = kRate,
+                         .beta1 = kBeta1,
+                         .beta2 = kBeta2,
+                         .weight_decay = kDecay,
+                         .decoupled = true,
+                         .mixed = mixed,
+                         .max_norm = kMaxNorm});
 }
 
 void Gpt2::evaluate(Tape& tape) const {

@@ -24,7 +24,9 @@ struct Gpt2 {
     field.option("heads", heads, "heads of attention");
     field.option("vocabulary", vocabulary, "different tokens");
     field.option("context", context, "positions with an embedding");
-    field.option("mixed", mixed, "master parameters and the optimiser's state in f32 beside parameters in dtype");
+    field.option(
+        "mixed", mixed,
+        "master parameters and the optimiser's state in f32 beside parameters in dtype; in f16 the loss is scaled");
   }
   std::string invalid() const;
   void train(Tape& tape) const;
@@ -36,7 +38,9 @@ struct Gpt2 {
     return {{"124M, one short sequence", {1, 256}},
             {"124M, four full sequences", {4, 1024}},
             {"124M, four full sequences, mixed precision",
-             {.batch = 4, .tokens = 1024, .dtype = DType::bf16, .mixed = true}}};
+             {.batch = 4, .tokens = 1024, .dtype = DType::bf16, .mixed = true}},
+            {"124M, four full sequences, mixed precision with loss scaling",
+             {.batch = 4, .tokens = 1024, .dtype = DType::f16, .mixed = true}}};
   }
 };
 

@@ -5,12 +5,16 @@
 #include "ops/conv/conv2d_backward.h"
 #include "ops/elementwise/bias.h"
 #include "ops/elementwise/relu.h"
+#include "ops/elementwise/scale_update.h"
+#include "ops/elementwise/unscale.h"
 #include "ops/gemm/gemm.h"
 #include "ops/loss/bce_logits.h"
 #include "ops/loss/cross_entropy.h"
 #include "ops/optimiser/adam.h"
+#include "ops/optimiser/clip_grad_norm.h"
 #include "ops/optimiser/mixed.h"
 #include "ops/optimiser/sgd.h"
+#include "ops/reduction/norm2.h"
 #include "ops/statistic.h"
 
 namespace duet {
@@ -111,6 +115,12 @@ Var MaxPoolLayer::backward(Var dy) { return tape_->add(MaxPool2dBackward{shape_}
 
 // --- loss and optimisers ---------------------------------------------------------------------------------------------
 
+namespace {
+constexpr double kFirstLossScale = 65536;
+}  // namespace
+
+bool scales_loss(DType dtype, bool mixed) { return mixed && dtype == DType::f16; }
+
 void CrossEntropyLoss::forward(Var logits, Var label) {
   tape_->phase("loss");
   const Outputs loss = tape_->add(CrossEntropy{.rows = rows_, .cols = cols_, .dtype = dtype_}, {logits, label});
@@ -120,7 +130,9 @@ void CrossEntropyLoss::forward(Var logits, Var label) {
 }
 
 Var CrossEntropyLoss::backward() {
-  return tape_->add(CrossEntropyBackward{.rows = rows_, .cols = cols_, .dtype = dtype_}, {logits_, label_, lse_});
+  const CrossEntropyBackward problem{.rows = rows_, .cols = cols_, .dtype = dtype_, .scaled = scaled_};
+  if (!scaled_) return tape_->add(problem, {logits_, label_, lse_});
+  return tape_->add(problem, {logits_, label_, lse_, tape_->state(kLossScale, {1}, kFirstLossScale)});
 }
 
 void BinaryLoss::forward(Var logits, Var target) {
@@ -139,21 +151,33 @@ std::string invalid_mixed(bool mixed, DType dtype) {
   return !mixed || half ? "" : std::string("mixed: master parameters go with bf16 or f16, not ") + name_of(dtype);
 }
 
-void add_optimiser(Tape& tape, DType dtype, const Momentum& rule) {
+namespace {
+
+// What an optimiser takes. bad: with mixed only.
+struct Gradients {
+  Var g, bad;
+};
+Gradients ready_gradients(Tape& tape, DType dtype, bool mixed, double max_norm) {
   const int64_t n = tape.parameter_count();
-  const Var lr = tape.state("lr", {1}, rule.rate, statistic_dtype(dtype));
-  const Var velocity = tape.state("velocity", {n}, 0, mixed::state_dtype(dtype, rule.mixed));
-  const Sgd sgd{
-      .n = n, .dtype = dtype, .momentum = rule.momentum, .weight_decay = rule.weight_decay, .mixed = rule.mixed};
-  tape.phase("optimiser");
-  if (rule.mixed)  // bf16 has the range of f32: gradients are not scaled, no step is bad
-    tape.add(sgd, {tape.gradients(), lr, tape.parameters(), velocity, tape.constant("good", {1}, 0, DType::i32),
-                   tape.master()});
-  else
-    tape.add(sgd, {tape.gradients(), lr, tape.parameters(), velocity});
+  Gradients ready{tape.gradients(), {}};
+  if (scales_loss(dtype, mixed)) {
+    const Outputs unscaled = tape.add(Unscale{.n = n, .dtype = dtype}, {ready.g, tape.find(kLossScale)});
+    ready = {unscaled[Unscale::y], unscaled[Unscale::bad]};
+  } else if (mixed) {
+    ready.bad = tape.constant("good", {1}, 0, DType::i32);  // no step is bad
+  }
+  if (max_norm > 0) {
+    const DType type = mixed::gradient_dtype(dtype, mixed);
+    const Var norm = tape.add(Norm2{.n = n, .dtype = type}, {ready.g});
+    tape.add(ClipGradNorm{.n = n, .dtype = type, .max_norm = max_norm}, {norm, ready.g});
+  }
+  return ready;
+}
+void adapt_scale(Tape& tape, DType dtype, bool mixed, Var bad) {
+  if (!scales_loss(dtype, mixed)) return;
+  tape.add(ScaleUpdate{}, {bad, tape.find(kLossScale), tape.state("good_steps", {1}, 0, DType::i32)});
 }
 
-namespace {
 template <class Rule>
 void add_adam(Tape& tape, DType dtype, const Adaptive& rule) {
   const int64_t n = tape.parameter_count();
@@ -168,14 +192,31 @@ void add_adam(Tape& tape, DType dtype, const Adaptive& rule) {
                   .eps = rule.eps,
                   .weight_decay = rule.weight_decay,
                   .mixed = rule.mixed};
-  if (tape.phases().empty() || tape.phases().back() != "optimiser") tape.phase("optimiser");
+  tape.phase("optimiser");
+  const Gradients ready = ready_gradients(tape, dtype, rule.mixed, rule.max_norm);
   if (rule.mixed)
-    tape.add(adam, {tape.gradients(), lr, step, tape.parameters(), m, v, tape.constant("good", {1}, 0, DType::i32),
-                    tape.master()});
+    tape.add(adam, {ready.g, lr, step, tape.parameters(), m, v, ready.bad, tape.master()});
   else
-    tape.add(adam, {tape.gradients(), lr, step, tape.parameters(), m, v});
+    tape.add(adam, {ready.g, lr, step, tape.parameters(), m, v});
+  adapt_scale(tape, dtype, rule.mixed, ready.bad);
 }
+
 }  // namespace
+
+void add_optimiser(Tape& tape, DType dtype, const Momentum& rule) {
+  const int64_t n = tape.parameter_count();
+  const Var lr = tape.state("lr", {1}, rule.rate, statistic_dtype(dtype));
+  const Var velocity = tape.state("velocity", {n}, 0, mixed::state_dtype(dtype, rule.mixed));
+  const Sgd sgd{
+      .n = n, .dtype = dtype, .momentum = rule.momentum, .weight_decay = rule.weight_decay, .mixed = rule.mixed};
+  tape.phase("optimiser");
+  const Gradients ready = ready_gradients(tape, dtype, rule.mixed, 0);
+  if (rule.mixed)
+    tape.add(sgd, {ready.g, lr, tape.parameters(), velocity, ready.bad, tape.master()});
+  else
+    tape.add(sgd, {ready.g, lr, tape.parameters(), velocity});
+  adapt_scale(tape, dtype, rule.mixed, ready.bad);
+}
 
 void add_optimiser(Tape& tape, DType dtype, const Adaptive& rule) {
   rule.decoupled ? add_adam<AdamW>(tape, dtype, rule) : add_adam<Adam>(tape, dtype, rule);

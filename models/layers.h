@@ -58,11 +58,20 @@ class MaxPoolLayer {
   Var index_;
 };
 
-// Softmax cross-entropy of logits (rows, cols), the phase "loss". Outputs "logits" and "loss" of the tape.
+// Loss scaling (arXiv:1710.03740), PyTorch's GradScaler: mixed precision in f16, whose range gradients leave at both ends;
+// bf16 has that of f32. States loss_scale, 65536 at first, and good_steps: a step whose gradients overflow leaves
+// parameters and the optimiser's state as they are and halves the scale, 2000 good ones in a row double it. What the forward
+// pass moves moves in a bad step too: running statistics, dropout's offset. All of it is on the device: a captured graph
+// holds, and the host is never asked.
+inline constexpr const char* kLossScale = "loss_scale";
+bool scales_loss(DType dtype, bool mixed);
+
+// Softmax cross-entropy of logits (rows, cols), the phase "loss". Outputs "logits" and "loss" of the tape. mixed: as the
+// optimiser's; the loss is scaled where that calls for it.
 class CrossEntropyLoss {
  public:
-  CrossEntropyLoss(Tape& tape, int64_t rows, int64_t cols, DType dtype)
-      : tape_(&tape), rows_(rows), cols_(cols), dtype_(dtype) {}
+  CrossEntropyLoss(Tape& tape, int64_t rows, int64_t cols, DType dtype, bool mixed = false)
+      : tape_(&tape), rows_(rows), cols_(cols), dtype_(dtype), scaled_(scales_loss(dtype, mixed)) {}
   void forward(Var logits, Var label);
   Var backward();  // dlogits
 
@@ -70,6 +79,7 @@ class CrossEntropyLoss {
   Tape* tape_;
   int64_t rows_, cols_;
   DType dtype_;
+  bool scaled_;
   Var logits_, label_, lse_;
 };
 
@@ -88,7 +98,8 @@ class BinaryLoss {
 };
 
 // The phase "optimiser", over the whole arena. States: lr; velocity, or step, m and v; with mixed also master, the
-// parameters in f32, of which the arena holds the rounded values.
+// parameters in f32, of which the arena holds the rounded values. Where the loss is scaled, gradients are brought back to
+// f32 first, and adapting the scale ends the phase.
 struct Momentum {
   double rate, momentum = 0.9, weight_decay = 0;
   bool mixed = false;
@@ -97,6 +108,7 @@ struct Adaptive {
   double rate, beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weight_decay = 0;
   bool decoupled = false;  // AdamW
   bool mixed = false;
+  double max_norm = 0;  // to which gradients are clipped; 0: they are not
 };
 void add_optimiser(Tape& tape, DType dtype, const Momentum& rule);
 void add_optimiser(Tape& tape, DType dtype, const Adaptive& rule);

@@ -30,7 +30,7 @@ std::string LeNet::invalid() const { return invalid_model(batch, dtype) + invali
 void LeNet::train(Tape& tape) const {
   const Var x = pixels(tape, *this), label = tape.input("label", DType::i32, {batch}, Fill::below(kClasses));
   Layers net{batch, dtype, tape};
-  CrossEntropyLoss loss(tape, batch, kClasses, dtype);
+  CrossEntropyLoss loss(tape, batch, kClasses, dtype, mixed);
 
   tape.phase("forward");
   const Var h1 = net.pool1.forward(net.conv1.forward(x)), h2 = net.pool2.forward(net.conv2.forward(h1));

@@ -18,7 +18,9 @@ struct LeNet {
   void attributes(auto&& field) {
     field("dtype", dtype, "element type of parameters and activations");
     field("batch", batch, "samples of a step");
-    field.option("mixed", mixed, "master parameters and the optimiser's state in f32 beside parameters in dtype");
+    field.option(
+        "mixed", mixed,
+        "master parameters and the optimiser's state in f32 beside parameters in dtype; in f16 the loss is scaled");
   }
   std::string invalid() const;
   void train(Tape& tape) const;
@@ -26,9 +28,13 @@ struct LeNet {
 
   static std::vector<Case<LeNet>> cases(Scale scale) {
     if (scale == Scale::test) return {{"an odd batch", {3}}};
-    return {{"the tutorial's batch: what does a call cost?", {4}},
+    return {{"one image", {1}},
+            {"the tutorial's batch: what does a call cost?", {4}},
+            {"between them, for the break-even", {16}},
             {"the usual batch", {64}},
-            {"the usual batch, mixed precision", {64, DType::bf16, true}}};
+            {"large enough to fill a device?", {256}},
+            {"the usual batch, mixed precision", {64, DType::bf16, true}},
+            {"the usual batch, mixed precision with loss scaling", {64, DType::f16, true}}};
   }
 };
 

@@ -19,7 +19,9 @@ struct ResNet50 {
     field.option("side", side, "height and width of an image");
     field.option("classes", classes, "classes");
     field.option("width", width, "channels after the first convolution; 4 times as many leave the first stage");
-    field.option("mixed", mixed, "master parameters and the optimiser's state in f32 beside parameters in dtype");
+    field.option(
+        "mixed", mixed,
+        "master parameters and the optimiser's state in f32 beside parameters in dtype; in f16 the loss is scaled");
   }
   std::string invalid() const;
   void train(Tape& tape) const;
@@ -30,7 +32,9 @@ struct ResNet50 {
     if (scale == Scale::standard) return {{"as published, batch 16", {16}}};
     return {{"as published, batch 16", {16}},
             {"as published, batch 32", {32}},
-            {"as published, batch 32, mixed precision", {.batch = 32, .dtype = DType::bf16, .mixed = true}}};
+            {"as published, batch 32, mixed precision", {.batch = 32, .dtype = DType::bf16, .mixed = true}},
+            {"as published, batch 32, mixed precision with loss scaling",
+             {.batch = 32, .dtype = DType::f16, .mixed = true}}};
   }
 };
 

@@ -1,7 +1,10 @@
 #include "models/step.h"
 
+#include <algorithm>
 #include <chrono>
 #include <map>
+
+#include "models/layers.h"
 
 namespace duet {
 namespace {
@@ -48,8 +51,10 @@ Step::Step(const Model& model, Context& context, Tape::Preferences preferences, 
 
 void Step::start_anew() {
   tape_->reset();
-  const std::string optimiser = tape_->parts().back().problem.name();
-  const float rate = optimiser.starts_with("adam") ? kTimedAdamRate : kTimedRate;
+  const auto& parts = tape_->parts();
+  const bool adam =
+      std::any_of(parts.begin(), parts.end(), [](const Tape::Part& p) { return p.problem.name().starts_with("adam"); });
+  const float rate = adam ? kTimedAdamRate : kTimedRate;
   tape_->upload(tape_->find("lr"), std::span(&rate, 1));
 }
 
@@ -97,7 +102,19 @@ std::string Step::graph_failure() {
   return "";
 }
 
+// Judged is a step that counts: the loss scale has come down to where gradients do not overflow.
+void Step::settle() {
+  const auto& states = tape_->states();
+  const auto scale = std::find_if(states.begin(), states.end(), [](const auto& s) { return s.first == kLossScale; });
+  if (scale == states.end()) return;
+  for (double before = 0, now = tape_->download(scale->second)[0]; now != before && now > 0;) {
+    tape_->context().enter([&] { tape_->run(); });
+    before = std::exchange(now, tape_->download(scale->second)[0]);
+  }
+}
+
 Check Step::replay(uint64_t seed) {
+  settle();
   Check check = duet::replay(*tape_, seed);
   if (graph_ && check.passed()) check.failure = graph_failure();
   return check;

@@ -70,7 +70,7 @@ class Step {
   // Runs one step primitive by primitive and judges each: its inputs are downloaded before it, its outputs are poisoned
   // where they are not inputs too, and compared with the oracle on sampled slices as they appear. Inputs must still be
   // what the primitive that wrote them left, which finds tensors that overlap and writes out of bounds. A failure names
-  // the primitive. A graph is then held against a step without it: both start anew, and their outputs must agree.
+  // the primitive. Steps that only bring a loss scale down come before it. A graph is then held against a step without it: both start anew, and their outputs must agree.
   Check replay(uint64_t seed = 1);
 
   // For the end-to-end scope: what a step takes from the host and gives back.
@@ -80,6 +80,7 @@ class Step {
 
  private:
   void start_anew();
+  void settle();
   std::string graph_failure();
   std::unique_ptr<Tape> tape_;
   std::unique_ptr<RecordedGraph> graph_;  // goes before the memory that it uses

@@ -7,6 +7,8 @@
 #include <cstring>
 #include <numeric>
 
+#include "models/layers.h"
+
 namespace duet {
 namespace {
 
@@ -16,6 +18,15 @@ int64_t whole_number(const Checkpoint& checkpoint, const char* key) {
   const bool digits = !text.empty() && text.size() < 19 && text.find_first_not_of("0123456789") == std::string::npos;
   if (!digits) throw Error("the checkpoint's metadata {} is '{}'; a whole number is allowed", key, text);
   return std::stoll(text);
+}
+
+void upload_numbers(Tape& tape, Var var, const std::vector<float>& values) {  // rounded to the tensor's dtype
+  const DType dtype = tape.dtype(var);
+  const auto count = static_cast<int64_t>(values.size());
+  if (dtype == DType::f32) return tape.upload(var, std::span<const float>(values));
+  std::vector<char> image(values.size() * static_cast<size_t>(size_of(dtype)));
+  for (int64_t i = 0; i < count; ++i) store_double(image.data(), dtype, i, values[static_cast<size_t>(i)]);
+  tape.upload(var, image.data(), dtype, count);
 }
 
 bool finite(const std::vector<double>& values) {
@@ -79,15 +90,15 @@ void Trainer::gather(const Dataset& data, const std::vector<int64_t>& samples) {
 }
 
 void Trainer::upload_x(Tape& tape, Var var) const {
-  token_.empty() ? tape.upload(var, std::span<const float>(x_)) : tape.upload(var, std::span<const int32_t>(token_));
+  token_.empty() ? upload_numbers(tape, var, x_) : tape.upload(var, std::span<const int32_t>(token_));
 }
 void Trainer::upload_labels() {
   if (train_.dtype(label_of_) == DType::i32) return train_.upload(label_of_, std::span<const int32_t>(label_));
-  const std::vector<float> targets(label_.begin(), label_.end());
-  train_.upload(label_of_, std::span<const float>(targets));
+  upload_numbers(train_, label_of_, std::vector<float>(label_.begin(), label_.end()));
 }
 
-// The loss is read before the backward pass, so that a bad one spoils nothing.
+// The loss is read before the backward pass, so that a bad one spoils nothing. It is not scaled: a step whose scaled
+// gradients overflow goes by.
 double Trainer::step() {
   train_.begin_step();
   for (size_t p = 0; p <= loss_phase_; ++p) train_.run_phase(p);
@@ -135,7 +146,16 @@ double Trainer::epoch(const Dataset& data) {
       sum += loss;
     }
   });
+  expect_scale();
   return sum / static_cast<double>(batches);
+}
+
+// Every step halves a scale that is too large; where none is small enough all of them are left out.
+void Trainer::expect_scale() const {
+  for (const auto& [name, var] : train_.states())
+    if (const double scale = name == kLossScale ? train_.download(var)[0] : 1; !(scale > underflow(DType::f32)))
+      throw Error("the loss scale has fallen to {:.3g} by step {}: gradients are not finite whatever it is", scale,
+                  steps_);
 }
 
 double Trainer::accuracy(const Dataset& data) {

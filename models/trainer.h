@@ -19,7 +19,8 @@ class Trainer {
   void learning_rate(double lr);
   // One pass in shuffled order, the last incomplete batch left out; returns the mean loss. Throws Error on samples
   // of another size than the model's, fewer samples than a batch, and a loss that is no longer finite, with its step and
-  // the first tensor that is not: parameters and optimiser are then still those of the step before.
+  // the first tensor that is not: parameters and optimiser are then still those of the step before. With a scaled loss a
+  // step whose gradients overflow is left out (models/layers.h), and an epoch that ends without any scale throws.
   double epoch(const Dataset& data);
   double accuracy(const Dataset& data);  // share of labels that are told right
   int64_t batch() const { return batch_; }
@@ -40,6 +41,7 @@ class Trainer {
 
  private:
   void expect(const Dataset& data) const;
+  void expect_scale() const;
   void gather(const Dataset& data, const std::vector<int64_t>& samples);  // into x_, token_ and label_
   void upload_x(Tape& tape, Var var) const;
   void upload_labels();

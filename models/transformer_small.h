@@ -32,7 +32,11 @@ struct TransformerSmall {
 
   static std::vector<Case<TransformerSmall>> cases(Scale scale) {
     if (scale == Scale::test) return {{"every layer, narrowed", {2, 8, 2, 24, 3, 40, 31}}};
-    return {{"16 pairs of 64 tokens", {}}};
+    return {{"one pair of 64 tokens", {1}},
+            {"between them, for the break-even", {2}},
+            {"between them, for the break-even", {4}},
+            {"16 pairs of 64 tokens", {16}},
+            {"large enough to fill a device?", {64}}};
   }
 };
 

@@ -73,8 +73,15 @@ void add_warnings(const Run& run, Analysis& analysis) {
   if (analysis.disturbed_repetitions > 0)
     warnings.push_back(fmt::format("{} of {} repetitions contended or throttled", analysis.disturbed_repetitions,
                                    analysis.repetitions));
-  for (const StepRow& row : analysis.steps)
-    if (!row.problem.empty()) warnings.push_back(row.step->job + ": " + row.problem);
+  size_t unexplained = 0;
+  for (const StepRow& row : analysis.steps) {
+    unexplained += !row.explained;
+    if (!row.problem.empty() && row.explained) warnings.push_back(row.step->job + ": " + row.problem);
+  }
+  if (unexplained > 0)
+    warnings.push_back(
+        fmt::format("{} of {} training steps have a residual over {:.0f} %: their primitives alone explain them poorly",
+                    unexplained, analysis.steps.size(), 100 * kLargeResidual));
   warnings.insert(warnings.end(), run.warnings.begin(), run.warnings.end());
 }
 
@@ -91,7 +98,11 @@ Analysis analyse(const Run& run) {
   for (const Sweep& sweep : run.sweeps)
     if (!sweep.points.empty())
       analysis.break_evens.push_back(
-          {&sweep, break_even(sweep, &SweepPoint::gpu_call_s), break_even(sweep, &SweepPoint::gpu_end_to_end_s)});
+          {&sweep, break_even(sweep, &SweepPoint::gpu_call_s), break_even(sweep, &SweepPoint::gpu_end_to_end_s),
+           std::any_of(sweep.points.begin(), sweep.points.end(),
+                       [](const SweepPoint& p) { return p.gpu_call_s || p.gpu_end_to_end_s; })});
+  std::stable_partition(analysis.break_evens.begin(), analysis.break_evens.end(),
+                        [](const BreakEvenRow& row) { return row.of_model(); });
   analysis.steps = step_rows(run);
   add_missing(run, analysis);
   add_warnings(run, analysis);

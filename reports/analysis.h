@@ -121,6 +121,10 @@ struct BreakEven {
 struct BreakEvenRow {
   const Sweep* sweep;
   BreakEven resident, with_copies;
+  bool gpu = false;  // has a time of one
+  // Sizes of a batch: curves show the time of a sample, which says what a larger batch saves.
+  bool per_sample() const { return sweep->size_name == "batch"; }
+  bool of_model() const { return sweep->op.starts_with("step/"); }
 };
 
 struct StepRow {
@@ -128,9 +132,14 @@ struct StepRow {
   const Job* job = nullptr;
   Device device = Device::cpu;
   std::string label, model;  // "CPU", "GPU graph"; the model as the run names it, or from the job's name
-  double step_s = 0, sum_s = 0;
-  std::string problem;  // an impossible or poorly explained step
+  double step_s = 0, sum_s = 0, phases_s = 0;
+  std::string problem;    // an impossible or poorly explained step
+  bool explained = true;  // false: the residual alone is the problem
+  bool primary = false;   // the model's largest batch; a chart in sight shows these
   double residual_s() const { return step_s - sum_s; }
+  bool has_phases() const { return phases_s > 0; }
+  double within_phases_s() const { return phases_s - sum_s; }
+  double between_phases_s() const { return step_s - phases_s; }
 };
 
 // The smallest size from which the GPU stays ahead, interpolated on logarithms.
@@ -154,9 +163,9 @@ struct Analysis {
   std::vector<FamilyTotal> families;
   std::vector<Roofline> rooflines;
   std::vector<BandwidthRow> bandwidth;
-  std::vector<BreakEvenRow> break_evens;
-  std::vector<StepRow> steps;
-  std::vector<MissingGroup> missing;  // failed, suspect, excluded, skipped
+  std::vector<BreakEvenRow> break_evens;  // models first
+  std::vector<StepRow> steps;             // in the order of the jobs
+  std::vector<MissingGroup> missing;      // failed, suspect, excluded, skipped
 };
 
 Analysis analyse(const Run& run);

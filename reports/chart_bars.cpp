@@ -145,16 +145,16 @@ Chart bandwidth_chart(const std::vector<const BandwidthRow*>& rows, size_t numbe
                               static_cast<int>(bottom) + 28);
 }
 
-// In groups of at most rows_per_chart.
+// In groups of at most rows_per_chart; their numbers go on after `before`.
 template <class Row>
 std::vector<Chart> in_groups(const std::vector<const Row*>& rows, size_t rows_per_chart,
-                             Chart (*draw)(const std::vector<const Row*>&, size_t)) {
+                             Chart (*draw)(const std::vector<const Row*>&, size_t), size_t before = 0) {
   std::vector<Chart> charts;
   for (size_t first = 0; first < rows.size(); first += rows_per_chart) {
     const size_t last = std::min(rows.size(), first + rows_per_chart);
     charts.push_back(
         draw({rows.begin() + static_cast<std::ptrdiff_t>(first), rows.begin() + static_cast<std::ptrdiff_t>(last)},
-             charts.size() + 1));
+             before + charts.size() + 1));
   }
   return charts;
 }
@@ -163,13 +163,13 @@ constexpr size_t kColours = 8;  // p0 ... p7
 constexpr const char* kOther = "other";
 
 // The parts of all steps that get a colour of their own: the longest, so that no colour stands for two.
-std::vector<std::string> part_names(const std::vector<StepRow>& rows) {
+std::vector<std::string> part_names(const std::vector<const StepRow*>& rows) {
   std::vector<std::pair<double, std::string>> shares;  // summed over steps
-  for (const StepRow& row : rows)
-    for (const auto& [name, time_s] : row.step->parts_s) {
+  for (const StepRow* row : rows)
+    for (const auto& [name, time_s] : row->step->parts_s) {
       auto same = std::find_if(shares.begin(), shares.end(), [&](const auto& s) { return s.second == name; });
       if (same == shares.end()) same = shares.insert(shares.end(), {0, name});
-      same->first += time_s / row.step_s;
+      same->first += time_s / row->step_s;
     }
   std::stable_sort(shares.begin(), shares.end(), [](const auto& a, const auto& b) { return a.first > b.first; });
   std::erase_if(shares, [](const auto& s) { return s.first == 0; });
@@ -192,30 +192,36 @@ std::vector<double> part_times(const Step& step, const std::vector<std::string>&
   return times_s;
 }
 
-}  // namespace
-
-std::string numbered(const std::string& stem, size_t number) {
-  return number == 1 ? stem : fmt::format("{}_{}", stem, number);
+std::string step_text(const StepRow& row) {
+  std::string text = fmt::format("step {}, primitives {}, residual {:+.1f} %", seconds(row.step_s), seconds(row.sum_s),
+                                 100 * row.residual_s() / row.step_s);
+  if (row.has_phases())
+    text += fmt::format(" ({:+.1f} % within phases, {:+.1f} % beyond them)", 100 * row.within_phases_s() / row.step_s,
+                        100 * row.between_phases_s() / row.step_s);
+  if (!row.problem.empty() && row.explained) text += "; " + row.problem;
+  return text;
 }
 
-std::vector<Chart> speedup_charts(const Analysis& analysis, size_t rows_per_chart) {
-  std::vector<const SpeedupRow*> rows;
-  for (const SpeedupRow& row : analysis.speedups)
-    if (row.primary) rows.push_back(&row);
-  return in_groups(rows, rows_per_chart, speedup_chart);
+// The phases under the parts, at the same scale.
+void phase_boxes(Svg& svg, const StepRow& row, double left, double y, double scale) {
+  double x = left;
+  for (const auto& [phase, time_s] : row.step->phases_s) {
+    const double width = time_s * scale;
+    svg.rect(x, y, width, 14, "outline", fmt::format("{}: {}", phase, seconds(time_s)));
+    for (const std::string& text : {phase + " " + seconds(time_s), seconds(time_s)})
+      if (6.0 * static_cast<double>(width_of(text)) < width - 4) {
+        svg.text({x + width / 2, y + 10.5}, text, Anchor::middle, "small");
+        break;
+      }
+    x += width;
+  }
 }
 
-std::vector<Chart> bandwidth_charts(const Analysis& analysis, size_t rows_per_chart) {
-  std::vector<const BandwidthRow*> rows;
-  for (const BandwidthRow& row : analysis.bandwidth) rows.push_back(&row);
-  return in_groups(rows, rows_per_chart, bandwidth_chart);
-}
-
-Chart step_chart(const std::vector<StepRow>& rows) {
-  constexpr double kRow = 62, kHeight = 30;
+Chart step_chart(const std::vector<const StepRow*>& rows, size_t number) {
+  constexpr double kRow = 82, kHeight = 30;
   const std::vector<std::string> names = part_names(rows);
   std::vector<std::string> labels;
-  for (const StepRow& row : rows) labels.push_back(row.model);
+  for (const StepRow* row : rows) labels.push_back(row->model);
   const double left = left_margin(labels), room = kWidth - 80 - left;
   Svg svg;
   svg.raw(
@@ -226,8 +232,9 @@ Chart step_chart(const std::vector<StepRow>& rows) {
   entries.push_back({LegendEntry::bar, "f-residual", "residual (hatched)"});
   const double top = legend(svg, {left, 16}, entries, kWidth) + 18;
   for (size_t i = 0; i < rows.size(); ++i) {
-    const StepRow& row = rows[i];
-    const double y = top + kRow * static_cast<double>(i), scale = room / std::max(row.step_s, row.sum_s);
+    const StepRow& row = *rows[i];
+    const double y = top + kRow * static_cast<double>(i),
+                 scale = room / std::max({row.step_s, row.sum_s, row.phases_s});
     svg.text({left - 10, y + 14}, row.label, Anchor::end);
     svg.text({left - 10, y + 28}, elided(labels[i], kLabel), Anchor::end, "m");
     double x = left;
@@ -248,14 +255,40 @@ Chart step_chart(const std::vector<StepRow>& rows) {
                       x, y, row.residual_s() * scale, kHeight, seconds(row.residual_s())));
     else  // the parts take longer alone than together: the step ends before their sum
       svg.line({left + row.step_s * scale, y - 3}, {left + row.step_s * scale, y + kHeight + 3}, "one");
-    svg.text({left, y + 46},
-             fmt::format("step {}, sum of primitives {}, residual {:+.1f} %{}", seconds(row.step_s), seconds(row.sum_s),
-                         100 * row.residual_s() / row.step_s, row.problem.empty() ? "" : ": " + row.problem),
-             Anchor::start, "m");
+    phase_boxes(svg, row, left, y + kHeight + 2, scale);
+    svg.text({left, y + kHeight + 30}, step_text(row), Anchor::start, "m");
   }
-  return std::move(svg).chart("steps", "Training step as the sum of its primitives",
-                              "Each bar is one step, drawn to its own length; the hatched part is the residual.",
-                              kWidth, static_cast<int>(top + kRow * static_cast<double>(rows.size())) + 4);
+  return std::move(svg).chart(
+      numbered("steps", number), "Training step as the sum of its primitives",
+      "Each bar is one step, drawn to its own length; the hatched part is the residual. Below it, its phases.", kWidth,
+      static_cast<int>(top + kRow * static_cast<double>(rows.size())) + 4);
+}
+
+}  // namespace
+
+std::string numbered(const std::string& stem, size_t number) {
+  return number == 1 ? stem : fmt::format("{}_{}", stem, number);
+}
+
+std::vector<Chart> speedup_charts(const Analysis& analysis, size_t rows_per_chart) {
+  std::vector<const SpeedupRow*> rows;
+  for (const SpeedupRow& row : analysis.speedups)
+    if (row.primary) rows.push_back(&row);
+  return in_groups(rows, rows_per_chart, speedup_chart);
+}
+
+std::vector<Chart> bandwidth_charts(const Analysis& analysis, size_t rows_per_chart) {
+  std::vector<const BandwidthRow*> rows;
+  for (const BandwidthRow& row : analysis.bandwidth) rows.push_back(&row);
+  return in_groups(rows, rows_per_chart, bandwidth_chart);
+}
+
+std::vector<Chart> step_charts(const std::vector<StepRow>& rows, size_t rows_per_chart) {
+  std::vector<const StepRow*> largest, others;
+  for (const StepRow& row : rows) (row.primary ? largest : others).push_back(&row);
+  std::vector<Chart> charts = in_groups(largest, rows_per_chart, step_chart);
+  for (Chart& chart : in_groups(others, rows_per_chart, step_chart, charts.size())) charts.push_back(std::move(chart));
+  return charts;
 }
 
 }  // namespace duet::reports

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <map>
 #include <utility>
@@ -93,13 +94,53 @@ void compute_roofs(Plot& plot, Labels& labels, const Roofline& roofline) {
   }
 }
 
-void curve(Svg& svg, const Sweep& sweep, const LogAxis& x, const LogAxis& y, std::optional<double> SweepPoint::*time_s,
-           const std::string& cls) {
+struct Curve {
+  std::optional<double> SweepPoint::*time_s;
+  std::string SweepPoint::*implementation;
+  const char *name, *colour, *dash;
+  Shape shape;
+};
+const std::array<Curve, 3> kCurves = {
+    {{&SweepPoint::cpu_s, &SweepPoint::cpu_impl, "CPU", "cpu", "", Shape::circle},
+     {&SweepPoint::gpu_call_s, &SweepPoint::gpu_impl, "GPU call", "gpu", "", Shape::diamond},
+     {&SweepPoint::gpu_end_to_end_s, &SweepPoint::gpu_impl, "end to end", "gpu", " dash", Shape::square}}};
+
+struct CurvePlot {
+  Svg svg;
+  const BreakEvenRow& row;
+  LogAxis x, y;
+  double shown_s(const SweepPoint& point, double time_s) const {
+    return row.per_sample() ? time_s / point.size : time_s;
+  }
+};
+
+void draw(CurvePlot& plot, const Curve& curve) {
   std::vector<Point> points;
-  for (const SweepPoint& point : sweep.points)
-    if (point.*time_s) points.emplace_back(x(point.size), y(*(point.*time_s)));
-  svg.path(points, cls);
-  if (points.size() == 1) svg.marker(points[0], Shape::circle, "f-" + cls.substr(2, 3));
+  const auto each = [&](auto&& use) {
+    for (const SweepPoint& point : plot.row.sweep->points)
+      if (const auto& time_s = point.*curve.time_s)
+        use(point, *time_s, Point{plot.x(point.size), plot.y(plot.shown_s(point, *time_s))});
+  };
+  each([&](const SweepPoint&, double, Point at) { points.push_back(at); });
+  plot.svg.path(points, std::string("l-") + curve.colour + curve.dash);
+  each([&](const SweepPoint& point, double time_s, Point at) {
+    const std::string& by = point.*curve.implementation;
+    const std::string sample = plot.row.per_sample() ? ", " + seconds(time_s / point.size) + " a sample" : "";
+    plot.svg.marker(at, curve.shape, std::string("f-") + curve.colour,
+                    fmt::format("{} {}: {} {}{}{}", plot.row.sweep->size_name, size_text(point.size), curve.name,
+                                seconds(time_s), sample, by.empty() ? "" : " (" + by + ")"));
+  });
+}
+
+// The sizes themselves where there is room for them, else decades.
+std::vector<double> size_ticks(const Sweep& sweep, const LogAxis& x) {
+  constexpr double kApart = 30;  // pixels
+  std::vector<double> ticks;
+  for (const SweepPoint& point : sweep.points) {
+    if (!ticks.empty() && x(point.size) - x(ticks.back()) < kApart) return x.decades(6);
+    ticks.push_back(point.size);
+  }
+  return ticks;
 }
 
 }  // namespace
@@ -148,43 +189,52 @@ Chart roofline_chart(const Roofline& roofline) {
 }
 
 Chart break_even_chart(const BreakEvenRow& row, size_t number) {
-  constexpr double kPlotLeft = 56, kPlotRight = 352, kPlotTop = 40, kPlotBottom = 234;
+  constexpr double kPlotLeft = 56, kPlotRight = 346, kPlotTop = 58, kPlotBottom = 246;
   const Sweep& sweep = *row.sweep;
   double low = 1e300, high = 0;
-  bool gpu = false;
   for (const SweepPoint& point : sweep.points)
-    for (const auto& time_s : {point.cpu_s, point.gpu_call_s, point.gpu_end_to_end_s})
-      if (time_s) low = std::min(low, *time_s), high = std::max(high, *time_s);
-  for (const SweepPoint& point : sweep.points) gpu |= point.gpu_call_s || point.gpu_end_to_end_s;
+    for (const Curve& curve : kCurves)
+      if (const auto& time_s = point.*curve.time_s) {
+        const double shown = row.per_sample() ? *time_s / point.size : *time_s;
+        low = std::min(low, shown), high = std::max(high, shown);
+      }
   if (high == 0) low = high = 1;
-  Svg svg;
-  const LogAxis x(sweep.points.front().size, sweep.points.back().size, kPlotLeft, kPlotRight);
-  const LogAxis y = LogAxis::round(low, high, kPlotBottom, kPlotTop);
-  for (const double value : y.decades()) {
-    svg.line({kPlotLeft, y(value)}, {kPlotRight, y(value)}, "grid");
-    svg.text({kPlotLeft - 6, y(value) + 4}, si(value, "s", 1), Anchor::end, "m");
+  CurvePlot plot{{},
+                 row,
+                 LogAxis(sweep.points.front().size, sweep.points.back().size, kPlotLeft + 8, kPlotRight - 8),
+                 LogAxis::round(low, high, kPlotBottom, kPlotTop)};
+  Svg& svg = plot.svg;
+  for (const double value : plot.y.decades()) {
+    svg.line({kPlotLeft, plot.y(value)}, {kPlotRight, plot.y(value)}, "grid");
+    svg.text({kPlotLeft - 6, plot.y(value) + 4}, si(value, "s", 1), Anchor::end, "m");
   }
-  for (const double value : x.decades(6)) {
-    svg.line({x(value), kPlotTop}, {x(value), kPlotBottom}, "grid");
-    svg.text({x(value), kPlotBottom + 16}, si(value, "", 1), Anchor::middle, "m");
+  for (const double value : size_ticks(sweep, plot.x)) {
+    svg.line({plot.x(value), kPlotTop}, {plot.x(value), kPlotBottom}, "grid");
+    svg.text({plot.x(value), kPlotBottom + 16}, size_text(value), Anchor::middle, "m");
   }
-  svg.text({kPlotLeft, 16}, elided(sweep.op + (sweep.dtype.empty() ? "" : " " + sweep.dtype), 42), Anchor::start, "h");
-  std::vector<LegendEntry> entries = {{LegendEntry::line, "l-cpu", "CPU"}};
-  if (gpu) entries.push_back({LegendEntry::line, "l-gpu", "GPU call"});
-  if (gpu) entries.push_back({LegendEntry::dashed, "l-gpu", "end to end"});
-  legend(svg, {kPlotLeft, 32}, entries);
-  curve(svg, sweep, x, y, &SweepPoint::cpu_s, "l-cpu");
-  curve(svg, sweep, x, y, &SweepPoint::gpu_call_s, "l-gpu");
-  curve(svg, sweep, x, y, &SweepPoint::gpu_end_to_end_s, "l-gpu dash");
+  svg.text({8, 16}, elided(sweep.op, 42), Anchor::start, "h");
+  svg.text({8, 32}, elided(fixed_text(sweep), 52), Anchor::start, "m");
+  svg.text({(kPlotLeft + kPlotRight) / 2, kPlotBottom + 32},
+           elided(sweep.size_name, 24) + (row.per_sample() ? "; time of a sample" : "; time"), Anchor::middle, "m");
+  std::vector<LegendEntry> entries;
+  for (const Curve& curve : kCurves)
+    if (row.gpu || curve.time_s == &SweepPoint::cpu_s)
+      entries.push_back(
+          {*curve.dash ? LegendEntry::dashed : LegendEntry::line, std::string("l-") + curve.colour, curve.name});
+  legend(svg, {kPlotLeft, 50}, entries);
   for (const BreakEven& at : {row.resident, row.with_copies})
-    if (at.kind == BreakEven::Kind::at) svg.line({x(at.size), kPlotTop}, {x(at.size), kPlotBottom}, "whisker dots");
+    if (at.kind == BreakEven::Kind::at)
+      svg.line({plot.x(at.size), kPlotTop}, {plot.x(at.size), kPlotBottom}, "whisker dots");
+  for (const Curve& curve : kCurves) draw(plot, curve);
   const std::string text =
-      gpu ? fmt::format("break-even resident: {}, with copies: {}", break_even_text(row.resident, sweep.size_name),
-                        break_even_text(row.with_copies, sweep.size_name))
-          : "GPU: not measured";
-  svg.text({8, 270}, elided(text, 58));
-  return std::move(svg).chart(numbered("break_even", number), "Break-even of " + sweep.op,
-                              "Time against " + sweep.size_name + ", both logarithmic.", 366, 280);
+      row.gpu ? fmt::format("break-even resident: {}, with copies: {}", break_even_text(row.resident, sweep.size_name),
+                            break_even_text(row.with_copies, sweep.size_name))
+              : "no GPU in this run";
+  svg.text({8, kPlotBottom + 52}, elided(text, 58));
+  return std::move(svg).chart(
+      numbered("break_even", number), "Break-even of " + sweep.op,
+      fmt::format("{} against {}, both logarithmic.", row.per_sample() ? "Time of a sample" : "Time", sweep.size_name),
+      366, static_cast<int>(kPlotBottom) + 62);
 }
 
 }  // namespace duet::reports

@@ -9,7 +9,8 @@ std::vector<Chart> speedup_charts(const Analysis& analysis, size_t rows_per_char
 std::vector<Chart> bandwidth_charts(const Analysis& analysis, size_t rows_per_chart);
 Chart roofline_chart(const Roofline& roofline);
 Chart break_even_chart(const BreakEvenRow& row, size_t number);
-Chart step_chart(const std::vector<StepRow>& rows);
+// A bar per step and side: the largest batch of each model first, its other batches in further charts.
+std::vector<Chart> step_charts(const std::vector<StepRow>& rows, size_t rows_per_chart);
 
 // "speedup", "speedup_2", ...
 std::string numbered(const std::string& stem, size_t number);

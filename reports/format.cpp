@@ -73,6 +73,12 @@ std::string marks_text(const SpeedupRow& row) {
   return std::string(row.weak_cpu ? "*" : "") + (row.contested ? "†" : "");
 }
 
+std::string fixed_text(const Sweep& sweep) {
+  std::string text = sweep.dtype;
+  for (const auto& [name, value] : sweep.fixed) text += (text.empty() ? "" : " ") + name + ":" + value;
+  return text;
+}
+
 std::string break_even_text(const BreakEven& at, const std::string& size_name) {
   switch (at.kind) {
     case BreakEven::Kind::never:

@@ -19,6 +19,7 @@ std::string threads_text(const Choice& choice);                         // "16 t
 std::string case_text(const std::string& case_name);                    // "gemm f32 m:64 n:64"
 std::string cache_text(const SpeedupRow& row);                          // "warm"
 std::string marks_text(const SpeedupRow& row);  // "*" weak CPU, "†" contested, both or nothing
+std::string fixed_text(const Sweep& sweep);     // "f32 n:1024"
 std::string break_even_text(const BreakEven& at, const std::string& size_name);
 std::string elided(const std::string& text, size_t characters);  // in the middle; cases differ at their ends
 size_t width_of(const std::string& text);                        // the same count

@@ -153,6 +153,8 @@ Step read_step(const Node& node) {
   step.step_s = node.number_if("step_s");
   step.residual_s = node.at("residual_s").number();  // negative where the step overlaps its parts
   step.memory_peak_bytes = node.number_if("memory_peak");
+  step.samples = node.number_if("samples");
+  step.tokens = node.number_if("tokens");
   step.phases_s = read_amounts(node.at("phases_s"));
   step.parts_s = read_amounts(node.at("parts_s"));
   step.implementations = read_facts(node.at("implementations").object());
@@ -169,11 +171,14 @@ Sweep read_sweep(const Node& node) {
   sweep.op = node.at("op").non_empty_text();
   sweep.size_name = node.text_or("size_name", "size");
   sweep.dtype = node.text_or("dtype");
+  sweep.fixed = read_facts(node.find("fixed"));
   for (const Node& item : node.at("points").items())
     sweep.points.push_back({.size = item.at("size").positive(),
                             .cpu_s = read_time(item, "cpu_s"),
                             .gpu_call_s = read_time(item, "gpu_call_s"),
-                            .gpu_end_to_end_s = read_time(item, "gpu_end_to_end_s")});
+                            .gpu_end_to_end_s = read_time(item, "gpu_end_to_end_s"),
+                            .cpu_impl = item.text_or("cpu_impl"),
+                            .gpu_impl = item.text_or("gpu_impl")});
   std::stable_sort(sweep.points.begin(), sweep.points.end(),
                    [](const SweepPoint& a, const SweepPoint& b) { return a.size < b.size; });
   return sweep;

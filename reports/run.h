@@ -93,6 +93,7 @@ struct Ceiling {
 struct Step {
   std::string job, model;
   std::optional<double> step_s, memory_peak_bytes;  // step_s: else the call series of the job
+  std::optional<double> samples, tokens;            // of one step
   double residual_s = 0;
   Amounts phases_s, parts_s;
   Facts implementations;
@@ -101,10 +102,12 @@ struct Step {
 struct SweepPoint {
   double size = 0;
   std::optional<double> cpu_s, gpu_call_s, gpu_end_to_end_s;
+  std::string cpu_impl = {}, gpu_impl = {};  // whose times they are
 };
 
 struct Sweep {
   std::string op, size_name, dtype;
+  Facts fixed;                     // the other parameters
   std::vector<SweepPoint> points;  // ascending sizes
 };
 

@@ -44,9 +44,13 @@ void add_verdict(const Run& run, const Analysis& analysis, Document& document) {
 
 }  // namespace
 
-Span roof_span(const Series& series) {
-  std::string text = roof_text(series);
+std::string unbroken(std::string text) {
   for (size_t at = text.find(' '); at != std::string::npos; at = text.find(' ', at)) text.replace(at, 1, "\u00a0");
+  return text;
+}
+
+Span roof_span(const Series& series) {
+  const std::string text = unbroken(roof_text(series));
   Tone tone = Tone::plain;
   if (!suspicion(series).empty())
     tone = Tone::bad;

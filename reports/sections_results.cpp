@@ -23,7 +23,7 @@ void add_charts(std::vector<Chart> charts, Section& section) {
 }
 
 Cell case_cell(const std::string& case_name, const std::string& more) {
-  const size_t op_end = case_name.find('/');
+  const size_t op_end = case_name.find('/', case_name.starts_with("step/") ? 5 : 0);  // a model is part of the name
   Cell made{{strong(case_name.substr(0, op_end))}, {}};
   std::string rest = op_end == std::string::npos ? "" : case_text(case_name.substr(op_end + 1));
   if (!more.empty()) rest += (rest.empty() ? "" : ", ") + more;
@@ -224,52 +224,109 @@ void add_ceiling_sections(const Analysis& analysis, const ReportOptions& options
   }
 }
 
+Table break_even_table(const Analysis& analysis) {
+  Table table{.caption = {plain(analysis.gpu_measured ? "The GPU is faster from this size on."
+                                                      : "Times of a CPU call at the smallest and the largest size.")},
+              .columns = {{"operation"}, {"sizes"}, {"CPU, smallest", true}, {"CPU, largest", true}},
+              .rows = {}};
+  if (analysis.gpu_measured) {
+    table.columns.push_back({"break-even, resident"});
+    table.columns.push_back({"with copies"});
+  }
+  for (const BreakEvenRow& row : analysis.break_evens) {
+    const Sweep& sweep = *row.sweep;
+    Cell operation{{strong(sweep.op)}, {}};
+    if (const std::string rest = fixed_text(sweep); !rest.empty()) operation.text.push_back(below(muted(rest)));
+    std::string sizes;
+    for (const SweepPoint& point : sweep.points) sizes += (sizes.empty() ? "" : ", ") + size_text(point.size);
+    const auto time = [](const std::optional<double>& time_s) { return cell(time_s ? seconds(*time_s) : "–"); };
+    table.rows.push_back({operation, cell(sweep.size_name + " = " + sizes), time(sweep.points.front().cpu_s),
+                          time(sweep.points.back().cpu_s)});
+    if (!analysis.gpu_measured) continue;
+    table.rows.back().push_back(cell(break_even_text(row.resident, sweep.size_name)));
+    table.rows.back().push_back(cell(break_even_text(row.with_copies, sweep.size_name)));
+  }
+  return table;
+}
+
 void add_break_even(const Analysis& analysis, Document& document) {
   if (analysis.break_evens.empty()) return;
   Section& section = document.sections.emplace_back(Section{"Break-even", {}});
-  section.blocks.push_back(
-      paragraph("The smallest size from which the GPU stays faster, with resident data and with copies, interpolated "
-                "on logarithms. \"never\": the CPU is faster at the largest size measured."));
-  Figures figures;
-  Table table{.caption = {plain("The GPU is faster from this size on.")},
-              .columns = {{"operation"}, {"dtype"}, {"sizes"}, {"resident"}, {"with copies"}},
-              .rows = {}};
+  if (analysis.gpu_measured)
+    section.blocks.push_back(paragraph(
+        "The smallest size from which the GPU stays faster, with resident data and with copies, interpolated on "
+        "logarithms. \"never\": the CPU is faster at the largest size measured. Over the batch of a training step, "
+        "curves "
+        "show the time of one sample."));
+  else
+    section.blocks.push_back(
+        {Text{strong(fmt::format("No GPU in this run ({}).", analysis.no_gpu_reason)),
+              plain(" There is no break-even: the curves are the CPU's alone, over the batch of a training step as the "
+                    "time of one sample.")}});
+  // Those of models in sight, with a few others; the rest folded.
+  constexpr size_t kInSight = 6;
+  Figures figures, folded;
   for (const BreakEvenRow& row : analysis.break_evens) {
-    const Sweep& sweep = *row.sweep;
-    figures.charts.push_back(break_even_chart(row, figures.charts.size() + 1));
-    table.rows.push_back({cell(sweep.op), cell(sweep.dtype),
-                          cell(fmt::format("{} = {} to {}", sweep.size_name, size_text(sweep.points.front().size),
-                                           size_text(sweep.points.back().size))),
-                          cell(break_even_text(row.resident, sweep.size_name)),
-                          cell(break_even_text(row.with_copies, sweep.size_name))});
+    const size_t number = figures.charts.size() + folded.charts.size() + 1;
+    auto& charts = row.of_model() || number <= kInSight ? figures.charts : folded.charts;
+    charts.push_back(break_even_chart(row, number));
   }
   section.blocks.push_back({std::move(figures)});
-  section.blocks.push_back({std::move(table)});
+  if (!folded.charts.empty())
+    section.blocks.push_back({Fold{count_of(folded.charts.size(), "more chart"), {{std::move(folded)}}}});
+  section.blocks.push_back({break_even_table(analysis)});
+}
+
+std::string percent_of_step(double time_s, const StepRow& row) {
+  return fmt::format("{:+.1f} %", 100 * time_s / row.step_s);
 }
 
 Cell amounts_cell(const Amounts& amounts) {
   Cell made;
   for (const auto& [name, time_s] : amounts) {
-    made.text.push_back(plain(name + " " + seconds(time_s)));
+    made.text.push_back(plain(unbroken(name + " " + seconds(time_s))));
     made.text.back().new_line = made.text.size() > 1;
   }
   return made;
 }
 
-void add_steps(const Analysis& analysis, Document& document) {
+Cell throughput_cell(const StepRow& row) {
+  const Step& step = *row.step;
+  if (!step.samples) return cell("–");
+  Cell made = cell(si(*step.samples / row.step_s, "") + " samples/s");
+  if (step.tokens) made.text.push_back(below(plain(si(*step.tokens / row.step_s, "") + " tokens/s")));
+  return made;
+}
+
+Cell residual_cell(const StepRow& row) {
+  Cell made = cell(percent_of_step(row.residual_s(), row), row.problem.empty() ? Tone::plain : Tone::bad);
+  if (row.has_phases())
+    made.text.push_back(below(muted(fmt::format("{} + {}", percent_of_step(row.within_phases_s(), row),
+                                                percent_of_step(row.between_phases_s(), row)))));
+  return made;
+}
+
+void add_steps(const Analysis& analysis, const ReportOptions& options, Document& document) {
   if (analysis.steps.empty()) return;
   Section& section = document.sections.emplace_back(Section{"Training step", {}});
   section.blocks.push_back(paragraph(
-      "The same primitives measured alone, added up. The residual is what the sum does not explain: launches, gaps, "
-      "cache effects (positive) or overlap (negative)."));
-  section.blocks.push_back({Figures{{step_chart(analysis.steps)}}});
-  Table table{.caption = {plain("Median call time of a step.")},
+      "A whole step beside its phases and its primitives, each timed alone and added up. The residual is what the sum "
+      "of "
+      "the primitives does not explain, positive or, where they overlap or warm each other's data, negative. It has "
+      "two "
+      "terms: what the phases take beyond their primitives (launches, gaps, caches that another primitive has filled), "
+      "and what the step takes beyond its phases, each of which was repeated with the others in between (the pause "
+      "between them, and whatever else differed between the two timings)."));
+  add_charts(step_charts(analysis.steps, options.rows_per_chart), section);
+  Table table{.caption = {plain("Median call time of a step. Below the residual: beyond the primitives within phases + "
+                                "beyond the phases.")},
               .columns = {{"step"},
                           {"side"},
                           {"step", true},
+                          {"throughput", true},
+                          {"phases"},
                           {"sum of primitives", true},
                           {"residual", true},
-                          {"phases"},
                           {"memory peak", true},
                           {"implementations"}},
               .rows = {}};
@@ -278,13 +335,14 @@ void add_steps(const Analysis& analysis, Document& document) {
     const size_t primitives = row.step->implementations.size();
     Cell implementations = cell(primitives ? count_of(primitives, "primitive") : "–");
     for (const auto& [op, impl] : row.step->implementations) implementations.folded.push_back(op + ": " + impl);
-    Cell residual = cell(fmt::format("{:+.1f} %", 100 * row.residual_s() / row.step_s),
-                         row.problem.empty() ? Tone::plain : Tone::bad);
-    if (!row.problem.empty()) residual.text.push_back(below({row.problem, Tone::bad}));
-    table.rows.push_back({cell(row.step->job, Tone::code), cell(row.label), cell(seconds(row.step_s)),
-                          cell(seconds(row.sum_s)), residual,
+    const size_t name_end = row.model.find(' ');
+    Cell step{{strong(row.model.substr(0, name_end))}, {}};
+    if (name_end != std::string::npos) step.text.push_back(below(muted(row.model.substr(name_end + 1))));
+    if (!row.problem.empty()) step.text.push_back(below({row.problem, Tone::bad}));
+    table.rows.push_back({step, cell(row.label), cell(seconds(row.step_s)), throughput_cell(row),
                           row.step->phases_s.empty() ? cell("–") : amounts_cell(row.step->phases_s),
-                          cell(peak ? bytes_text(*peak) : "–"), implementations});
+                          cell(seconds(row.sum_s)), residual_cell(row), cell(peak ? bytes_text(*peak) : "–"),
+                          implementations});
   }
   section.blocks.push_back({std::move(table)});
 }
@@ -295,7 +353,7 @@ void add_results(const Analysis& analysis, const ReportOptions& options, Documen
   add_speedup(analysis, options, document);
   add_ceiling_sections(analysis, options, document);
   add_break_even(analysis, document);
-  add_steps(analysis, document);
+  add_steps(analysis, options, document);
 }
 
 }  // namespace duet::reports

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 
 #include "reports/analysis.h"
 
@@ -39,13 +40,22 @@ std::pair<std::string, std::string> side_and_model(const std::string& job) {
   return {side, model};
 }
 
-std::string problem_of(const StepRow& row) {
+std::string impossibility_of(const StepRow& row) {
   if (row.job && !suspicion(*row.job).empty()) return "suspect: no result";
   for (const auto& [part, time_s] : row.step->parts_s)
     if (time_s > row.step_s) return fmt::format("faster than its part '{}' alone: impossible", part);
-  if (row.step_s > 0 && std::abs(row.residual_s()) > kLargeResidual * row.step_s)
-    return fmt::format("residual {:+.0f} %: the sum explains it poorly", 100 * row.residual_s() / row.step_s);
   return "";
+}
+
+// Of each model and precision the rows with most samples, or all where the run does not say.
+void mark_primary(std::vector<StepRow>& rows) {
+  const auto series = [](const StepRow& row) { return row.job ? row.job->op + "/" + row.job->dtype : row.step->job; };
+  std::map<std::string, double> most;
+  for (const StepRow& row : rows) {
+    double& largest = most[series(row)];
+    largest = std::max(largest, row.step->samples.value_or(0));
+  }
+  for (StepRow& row : rows) row.primary = row.step->samples.value_or(0) == most[series(row)];
 }
 
 }  // namespace
@@ -63,11 +73,24 @@ std::vector<StepRow> step_rows(const Run& run) {
     if (row.job) row.device = row.job->device;
     if (row.job && row.job->status != Status::ok) continue;  // no number for a wrong step; it is listed with its reason
     for (const auto& [part, time_s] : step.parts_s) row.sum_s += time_s;
+    for (const auto& [phase, time_s] : step.phases_s) row.phases_s += time_s;
     const Series* call = row.job ? call_series(*row.job) : nullptr;
     row.step_s = call ? call->summary.median_s : step.step_s.value_or(row.sum_s + step.residual_s);
-    row.problem = problem_of(row);
-    if (row.step_s > 0) rows.push_back(std::move(row));
+    if (!(row.step_s > 0)) continue;
+    row.problem = impossibility_of(row);
+    row.explained = !row.problem.empty() || std::abs(row.residual_s()) <= kLargeResidual * row.step_s;
+    if (!row.explained)
+      row.problem = fmt::format("residual {:+.0f} %: its primitives alone explain it poorly",
+                                100 * row.residual_s() / row.step_s);
+    rows.push_back(std::move(row));
   }
+  // A run takes its cases in random order; jobs stand in that of the registry. Steps without a job come last.
+  const auto position = [&](const StepRow& row) {
+    return row.job ? row.job - run.jobs.data() : static_cast<std::ptrdiff_t>(run.jobs.size());
+  };
+  std::stable_sort(rows.begin(), rows.end(),
+                   [&](const StepRow& a, const StepRow& b) { return position(a) < position(b); });
+  mark_primary(rows);
   return rows;
 }
 

@@ -249,12 +249,51 @@ TEST(ReportsAnalysis, StepsAreSumsWithAResidual) {
   EXPECT_NEAR(a.result.steps[1].step_s, 2, 1e-12);  // no job: sum and residual
   EXPECT_NE(a.result.steps[1].problem.find("+45 %"), std::string::npos);
 
+  EXPECT_TRUE(a.result.steps[0].explained);
+  EXPECT_FALSE(a.result.steps[1].explained);
+  EXPECT_EQ(a.result.warnings.size(), 1u);
+  EXPECT_NE(a.result.warnings[0].find("1 of 2 training steps have a residual over 25 %"), std::string::npos);
+
   document["duet"]["steps"] = {step_of("step/mlp/cpu/f32/batch:8", 1.5, 0)};
   EXPECT_NE(Analysed(document).result.steps[0].problem.find("impossible"), std::string::npos);
   document["duet"]["jobs"][0]["series"][0]["roof"]["fraction"] = 1.2;
   EXPECT_NE(Analysed(document).result.steps[0].problem.find("suspect"), std::string::npos);
   document["duet"]["jobs"] = {make_missing("step/mlp/cpu/f32/batch:8", "failed", "wrong loss")};
   EXPECT_TRUE(Analysed(document).result.steps.empty());  // a wrong step gets no number
+}
+
+TEST(ReportsAnalysis, AResidualHasATermWithinPhasesAndOneBeyond) {
+  Json document = make_document({});
+  document["duet"]["steps"] = {step_of("step/mlp/cpu/f32/batch:8", 1, 0.9)};  // 2 s, of which primitives 1.1 s
+  document["duet"]["steps"][0]["phases_s"] = {{"forward", 0.5}, {"backward", 0.9}};
+  const Analysed a(document);
+  const StepRow& row = a.result.steps.at(0);
+  EXPECT_NEAR(row.within_phases_s(), 0.3, 1e-12);
+  EXPECT_NEAR(row.between_phases_s(), 0.6, 1e-12);
+  EXPECT_NEAR(row.residual_s(), row.within_phases_s() + row.between_phases_s(), 1e-12);
+  EXPECT_TRUE(row.has_phases());
+  document["duet"]["steps"][0]["phases_s"] = Json::object();
+  EXPECT_FALSE(Analysed(document).result.steps[0].has_phases());
+}
+
+TEST(ReportsAnalysis, StepsStandInTheOrderOfTheJobsAndTheLargestBatchIsPrimary) {
+  std::vector<Json> jobs;
+  Json steps = Json::array();
+  for (const int batch : {1, 16, 4}) {
+    jobs.push_back(make_job("mlp/cpu/f32/batch:" + std::to_string(batch), {make_series("call", 1, 0.5, 4)}));
+    jobs.back()["name"] = "step/mlp/cpu/f32/batch:" + std::to_string(batch);
+    Json step = step_of(jobs.back()["name"], 1, 0);
+    step["samples"] = batch;
+    steps.insert(steps.begin(), step);
+  }
+  Json document = make_document(jobs);
+  document["duet"]["steps"] = steps;
+  const Analysed a(document);
+  ASSERT_EQ(a.result.steps.size(), 3u);
+  for (size_t i = 0; i < 3; ++i) {
+    EXPECT_EQ(a.result.steps[i].job, &a.run.jobs[i]);
+    EXPECT_EQ(a.result.steps[i].primary, i == 1);
+  }
 }
 
 TEST(ReportsAnalysis, WarnsOfWhatWeakensARun) {

@@ -249,6 +249,23 @@ TEST(ReportsReport, MarkdownsChartsExistAndStandAlone) {
   EXPECT_EQ(charts, 6);
 }
 
+TEST(ReportsReport, AStepHasItsThroughputPhasesAndMemory) {
+  Json document = full_document();
+  Json& step = document["duet"]["steps"][0];  // 0.85 s
+  EXPECT_EQ(Written(document).html.find("samples/s"), std::string::npos) << "nothing is made up";
+  step["samples"] = 8;
+  step["tokens"] = 1024;
+  const Written report(document);
+  for (const std::string& text : {report.html, report.markdown}) {
+    EXPECT_NE(text.find("9.41 samples/s"), std::string::npos);
+    EXPECT_NE(text.find("1.20 k tokens/s"), std::string::npos);
+    EXPECT_NE(text.find("4.00 KiB"), std::string::npos);
+  }
+  const std::string svg = read(report.scratch / "out/steps.svg");
+  EXPECT_NE(svg.find("<title>forward: 400 ms</title>"), std::string::npos);
+  EXPECT_NE(svg.find("residual +11.8 % (-41.2 % within phases, +52.9 % beyond them)"), std::string::npos) << svg;
+}
+
 TEST(ReportsReport, PartsOfAStepBeyondTheColoursAreAddedUp) {
   Json document = full_document();
   for (int i = 0; i < 12; ++i) document["duet"]["steps"][0]["parts_s"]["part" + std::to_string(i)] = 1e-3 * (i + 1);

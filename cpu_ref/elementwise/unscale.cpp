@@ -6,7 +6,7 @@
 namespace duet {
 
 void Unscale::reference(Inputs in, int64_t slice, Expect& expect) const {
-  if (slice < chunks(n)) return in_chunk(n, slice, [&](int64_t i) { expect(g, i, in[g][i] / in[scale][0]); });
+  if (slice < chunks(n)) return in_chunk(n, slice, [&](int64_t i) { expect(y, i, in[g][i] / in[scale][0]); });
   bool any = false;
   for (int64_t i = 0; i < n; ++i) any = any || !std::isfinite(in[g][i]);
   expect(bad, 0, any);

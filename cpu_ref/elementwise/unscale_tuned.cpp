@@ -1,4 +1,4 @@
-// One pass; threads share the elements in pieces. Stores are plain: g is in cache, just read.
+// One pass; threads share the elements in pieces. Stores are plain: y is read next, by the optimiser.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "cpu_ref/elementwise/unscale_tuned.cpp"  // compiled once per instruction set
 #include <hwy/foreach_target.h>
@@ -20,11 +20,12 @@ bool unscale_piece(DType dtype, Args t, int64_t first, int64_t last) {
   const auto inverse = hn::Set(d, 1 / *t[Unscale::scale].as<const float>()), zero = hn::Zero(d);
   auto zeros = zero;
   for_float(dtype, [&]<class T>() HWY_ATTR {
-    T* g = t[Unscale::g].as<T>();
+    const T* g = t[Unscale::g].as<const T>();
+    float* y = t[Unscale::y].as<float>();
     for (int64_t i = first; i < last; i += lanes) {
       const auto v = read(d, g + i, last - i);
       zeros = hn::MulAdd(v, zero, zeros);
-      write(d, hn::Mul(v, inverse), g + i, last - i);
+      write(d, hn::Mul(v, inverse), y + i, last - i);
     }
   });
   return hn::GetLane(hn::SumOfLanes(d, zeros)) == 0;

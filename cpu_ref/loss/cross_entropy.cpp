@@ -45,10 +45,10 @@ DUET_PROBLEM(CrossEntropy);
 
 void CrossEntropyBackward::reference(Inputs in, int64_t row, Expect& expect) const {
   const auto labelled = static_cast<int64_t>(in[label][row]);
-  const auto n = static_cast<double>(rows);
+  const double by = (scaled ? in[scale][0] : 1) / static_cast<double>(rows);
   for (int64_t c = 0; c < cols; ++c) {
     const double q = target(smooth, cols, c == labelled), p = std::exp(in[x][row * cols + c] - in[lse][row]);
-    expect(dx, row * cols + c, (p - q) / n, (p + q) / n);
+    expect(dx, row * cols + c, (p - q) * by, (p + q) * by);
   }
 }
 DUET_PROBLEM(CrossEntropyBackward);

@@ -77,7 +77,8 @@ void cross_entropy_backward_rows(const CrossEntropyBackward& p, Args t, int64_t 
   const auto* lse = t[CrossEntropyBackward::lse].as<const float>();
   const double spread = p.smooth / static_cast<double>(p.cols);
   const auto low = static_cast<float>(spread), hot = static_cast<float>(1 - p.smooth + spread);
-  const float scale = 1 / static_cast<float>(p.rows);
+  const float loss_scale = p.scaled ? *t[CrossEntropyBackward::scale].as<const float>() : 1;
+  const float scale = loss_scale / static_cast<float>(p.rows);
   for_float(p.dtype, [&]<class T>() HWY_ATTR {
     const auto* x = t[CrossEntropyBackward::x].as<const T>();
     auto* dx = t[CrossEntropyBackward::dx].as<T>();

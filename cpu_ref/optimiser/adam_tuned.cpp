@@ -17,8 +17,8 @@ HWY_BEFORE_NAMESPACE();
 namespace duet::HWY_NAMESPACE {
 
 // from, to: as for_state gives them.
-template <class T, class S>
-void adam_run(const AdamStep& a, const T* g, S* from, S* m, S* v, T* to, int64_t n) {
+template <class G, class T, class S>
+void adam_run(const AdamStep& a, const G* g, S* from, S* m, S* v, T* to, int64_t n) {
   const hn::ScalableTag<float> d;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
   const auto keep1 = hn::Set(d, a.keep1), take1 = hn::Set(d, a.take1), keep2 = hn::Set(d, a.keep2),
@@ -43,7 +43,7 @@ template <class P>
 HWY_INLINE void run_piece(const P& p, const AdamStep& step, Args t, int64_t first, int64_t last) {
   for_float(p.dtype, [&]<class T>() HWY_ATTR {
     for_state<T>(p, t, first, [&]<class S>(S* from, T* to) HWY_ATTR {
-      adam_run(step, t[P::g].template as<const T>() + first, from, t[P::m].template as<S>() + first,
+      adam_run(step, t[P::g].template as<const mixed::Gradient<T, S>>() + first, from, t[P::m].template as<S>() + first,
                t[P::v].template as<S>() + first, to, last - first);
     });
   });

@@ -14,8 +14,8 @@ HWY_BEFORE_NAMESPACE();
 namespace duet::HWY_NAMESPACE {
 
 // from, to: as for_state gives them.
-template <class T, class S>
-void rmsprop_run(const Rmsprop& a, const T* g, float lr, S* from, S* v, T* to, int64_t n) {
+template <class G, class T, class S>
+void rmsprop_run(const Rmsprop& a, const G* g, float lr, S* from, S* v, T* to, int64_t n) {
   const hn::ScalableTag<float> d;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
   const auto keep = hn::Set(d, static_cast<float>(a.alpha)), take = hn::Set(d, static_cast<float>(1 - a.alpha));
@@ -36,8 +36,8 @@ void rmsprop_piece(const Rmsprop& a, Args t, int64_t first, int64_t last) {
   using P = Rmsprop;
   for_float(a.dtype, [&]<class T>() HWY_ATTR {
     for_state<T>(a, t, first, [&]<class S>(S* from, T* to) HWY_ATTR {
-      rmsprop_run(a, t[P::g].as<const T>() + first, *t[P::lr].as<const float>(), from, t[P::v].as<S>() + first, to,
-                  last - first);
+      rmsprop_run(a, t[P::g].as<const mixed::Gradient<T, S>>() + first, *t[P::lr].as<const float>(), from,
+                  t[P::v].as<S>() + first, to, last - first);
     });
   });
 }

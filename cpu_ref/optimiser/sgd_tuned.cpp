@@ -14,8 +14,8 @@ HWY_BEFORE_NAMESPACE();
 namespace duet::HWY_NAMESPACE {
 
 // from: the parameters that are updated, in S; to: null, or where they are left in T as well.
-template <bool kNesterov, class T, class S>
-void sgd_run(const Sgd& a, const T* g, float lr, S* from, S* v, T* to, int64_t n) {
+template <bool kNesterov, class G, class T, class S>
+void sgd_run(const Sgd& a, const G* g, float lr, S* from, S* v, T* to, int64_t n) {
   const hn::ScalableTag<float> d;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
   const auto momentum = hn::Set(d, static_cast<float>(a.momentum)),
@@ -36,9 +36,10 @@ void sgd_run(const Sgd& a, const T* g, float lr, S* from, S* v, T* to, int64_t n
 void sgd_piece(const Sgd& a, Args t, int64_t first, int64_t last) {
   for_float(a.dtype, [&]<class T>() HWY_ATTR {
     for_state<T>(a, t, first, [&]<class S>(S* from, T* to) HWY_ATTR {
-      (a.nesterov ? sgd_run<true, T, S> : sgd_run<false, T, S>)(a, t[Sgd::g].as<const T>() + first,
-                                                                *t[Sgd::lr].as<const float>(), from,
-                                                                t[Sgd::v].as<S>() + first, to, last - first);
+      using G = mixed::Gradient<T, S>;
+      (a.nesterov ? sgd_run<true, G, T, S> : sgd_run<false, G, T, S>)(a, t[Sgd::g].as<const G>() + first,
+                                                                      *t[Sgd::lr].as<const float>(), from,
+                                                                      t[Sgd::v].as<S>() + first, to, last - first);
     });
   });
 }

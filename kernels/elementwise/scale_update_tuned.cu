@@ -4,13 +4,15 @@
 
 namespace duet::DUET_DEVICE {
 namespace {
+constexpr float kLeast = 0x1p-126f;  // the smallest normal
+
 // One thread. bad, scale, good: (1).
 __global__ void scale_update_kernel(const int32_t* bad, float* scale, int32_t* good, int64_t interval) {
   const bool failed = *bad != 0;
   const int32_t count = *good + 1;
   const float now = *scale, twice = 2 * now < INFINITY ? 2 * now : now;
   const bool full = !failed && count >= interval;
-  *scale = failed ? now / 2 : full ? twice : now;
+  *scale = failed ? fmaxf(now / 2, kLeast) : full ? twice : now;
   *good = failed || full ? 0 : count;
 }
 

@@ -8,14 +8,14 @@ constexpr int kThreads = 256;
 
 __global__ void clear_kernel(int32_t* bad) { *bad = 0; }  // one thread
 
-// ceil(n / kThreads) blocks of kThreads, no shared memory. g: (n), scale, bad: (1).
+// ceil(n / kThreads) blocks of kThreads, no shared memory. g, y: (n), scale, bad: (1).
 template <class T>
-__global__ void unscale_kernel(T* g, const float* scale, int32_t* bad, int64_t n) {
+__global__ void unscale_kernel(const T* g, const float* scale, float* y, int32_t* bad, int64_t n) {
   const int64_t i = int64_t{blockIdx.x} * kThreads + threadIdx.x;
   if (i >= n) return;
   const float v = float(g[i]);
   if (!(fabsf(v) < INFINITY)) atomicOr(bad, 1);
-  g[i] = T(v / *scale);
+  y[i] = v / *scale;
 }
 
 Plan unscale_naive(const Unscale& p, GpuContext& gpu) {
@@ -25,7 +25,8 @@ Plan unscale_naive(const Unscale& p, GpuContext& gpu) {
     return [p, grid](Args t) {
       int32_t* bad = t[P::bad].as<int32_t>();
       launch(clear_kernel, Grid{.stream = grid.stream}, bad);
-      launch(unscale_kernel<T>, grid, t[P::g].as<T>(), t[P::scale].as<const float>(), bad, p.n);
+      launch(unscale_kernel<T>, grid, t[P::g].as<const T>(), t[P::scale].as<const float>(), t[P::y].as<float>(), bad,
+             p.n);
     };
   });
 }

@@ -1,4 +1,5 @@
-// One 16-byte pack per thread; who meets a bad element says so, once for its pack. A first launch clears the flag.
+// One pack per thread, written as 16 bytes; who meets a bad element says so, once for its pack. A first launch clears the
+// flag.
 #include "kernels/vector.cuh"
 #include "ops/elementwise/unscale.h"
 
@@ -6,21 +7,23 @@ namespace duet::DUET_DEVICE {
 namespace {
 __global__ void clear_kernel(int32_t* bad) { *bad = 0; }  // one thread
 
-// A map_grid(n, kSize), no shared memory. g: (n), scale, bad: (1).
+// A map_grid(n, kSize), no shared memory. g, y: (n), scale, bad: (1); y may be g.
 template <class T, int kSize>
-__global__ void __launch_bounds__(kMapBlock) unscale_kernel(T* g, const float* scale, int32_t* bad, int64_t n) {
+__global__ void __launch_bounds__(kMapBlock)
+    unscale_kernel(const T* g, const float* scale, float* y, int32_t* bad, int64_t n) {
   const float inverse = 1 / *scale;
   for_my_pack<kSize>(n, [&]<int kWidth>(int64_t i) {
-    auto pack = load_pack<kWidth>(g + i);
+    const auto pack = load_pack<kWidth>(g + i);
+    Pack<float, kWidth> out;
     bool finite = true;
 #pragma unroll
     for (int e = 0; e < kWidth; ++e) {
       const float v = float(pack.at[e]);
       finite = finite && fabsf(v) < INFINITY;
-      pack.at[e] = T(v * inverse);
+      out.at[e] = v * inverse;
     }
     if (!finite) atomicOr(bad, 1);
-    store_pack(g + i, pack);
+    store_pack(y + i, out);
   });
 }
 
@@ -28,14 +31,15 @@ Plan unscale_tuned(const Unscale& p, GpuContext& gpu) {
   using P = Unscale;
   return for_float(p.dtype, [&]<class T>() -> Plan {
     return [p, stream = gpu.stream()](Args t) {
-      T* g = t[P::g].as<T>();
+      const T* g = t[P::g].as<const T>();
+      float* y = t[P::y].as<float>();
       const float* scale = t[P::scale].as<const float>();
       int32_t* bad = t[P::bad].as<int32_t>();
       launch(clear_kernel, Grid{.stream = stream}, bad);
-      if (aligned16(g))
-        launch(unscale_kernel<T, kPack<T>>, map_grid(p.n, kPack<T>, stream), g, scale, bad, p.n);
+      if (aligned16(g, y))
+        launch(unscale_kernel<T, kPack<float>>, map_grid(p.n, kPack<float>, stream), g, scale, y, bad, p.n);
       else
-        launch(unscale_kernel<T, 1>, map_grid(p.n, 1, stream), g, scale, bad, p.n);
+        launch(unscale_kernel<T, 1>, map_grid(p.n, 1, stream), g, scale, y, bad, p.n);
     };
   });
 }

@@ -45,15 +45,15 @@ Plan cross_entropy_naive(const CrossEntropy& p, GpuContext& gpu) {
 DUET_REGISTER(cross_entropy_naive);
 
 // One thread per element: ceil(rows * cols / kThreads) blocks of kThreads, no shared memory. x, dx: (rows, cols), label,
-// lse: (rows).
+// lse: (rows); scale: null, or (1).
 template <class T>
-__global__ void backward_kernel(const T* x, const int32_t* label, const float* lse, T* dx, int64_t rows, int64_t cols,
-                                float smooth) {
+__global__ void backward_kernel(const T* x, const int32_t* label, const float* lse, const float* scale, T* dx,
+                                int64_t rows, int64_t cols, float smooth) {
   const int64_t i = int64_t{blockIdx.x} * kThreads + threadIdx.x;
   if (i >= rows * cols) return;
   const int64_t row = i / cols;
   const float q = (i % cols == label[row] ? 1 - smooth : 0) + smooth / cols;
-  dx[i] = T((expf(float(x[i]) - lse[row]) - q) / rows);
+  dx[i] = T((expf(float(x[i]) - lse[row]) - q) * ((scale ? *scale : 1) / rows));
 }
 
 Plan cross_entropy_backward_naive(const CrossEntropyBackward& p, GpuContext& gpu) {
@@ -62,7 +62,8 @@ Plan cross_entropy_backward_naive(const CrossEntropyBackward& p, GpuContext& gpu
     const Grid grid{.blocks = ceil_div(p.rows * p.cols, kThreads), .threads = kThreads, .stream = gpu.stream()};
     return [p, grid](Args t) {
       launch(backward_kernel<T>, grid, t[P::x].as<const T>(), t[P::label].as<const int32_t>(),
-             t[P::lse].as<const float>(), t[P::dx].as<T>(), p.rows, p.cols, static_cast<float>(p.smooth));
+             t[P::lse].as<const float>(), p.scaled ? t[P::scale].as<const float>() : nullptr, t[P::dx].as<T>(), p.rows,
+             p.cols, static_cast<float>(p.smooth));
     };
   });
 }

@@ -83,15 +83,15 @@ Plan cross_entropy_tuned(const CrossEntropy& p, GpuContext& gpu) {
 DUET_REGISTER(cross_entropy_tuned);
 
 // A grid_of<kThreads>(rows), no shared memory. x, dx: (rows, cols), for kSize > 1 equally far from a 16-byte boundary;
-// label, lse: (rows). dx may be x.
+// label, lse: (rows); loss_scale: null, or (1). dx may be x.
 template <class T, int kThreads, int kSize>
 __global__ void __launch_bounds__(kThreads == kWarp ? 256 : kBlock)
-    backward_kernel(const T* x, const int32_t* label, const float* lse, T* dx, int64_t rows, int64_t cols,
-                    float smooth) {
+    backward_kernel(const T* x, const int32_t* label, const float* lse, const float* loss_scale, T* dx, int64_t rows,
+                    int64_t cols, float smooth) {
   const int64_t row = int64_t{blockIdx.x} * blockDim.y + threadIdx.y;
   if (row >= rows) return;
   x += row * cols, dx += row * cols;
-  const float log_sum = lse[row], share = smooth / cols, scale = 1.0f / rows;
+  const float log_sum = lse[row], share = smooth / cols, scale = (loss_scale ? *loss_scale : 1.0f) / rows;
   const int64_t mark = label[row];
 
   for_row<kThreads, kSize>(x, cols, [&]<int kWidth>(Pack<T, kWidth> pack, int64_t c) {
@@ -109,10 +109,11 @@ Plan cross_entropy_backward_tuned(const CrossEntropyBackward& p, GpuContext& gpu
   return for_float(p.dtype, [&]<class T>() -> Plan {
     return [p, stream = gpu.stream()](Args t) {
       const T* x = t[P::x].as<const T>();
+      const float* scale = p.scaled ? t[P::scale].as<const float>() : nullptr;
       T* dx = t[P::dx].as<T>();
       const auto run = [&]<int kThreads, int kSize>() {
         launch(backward_kernel<T, kThreads, kSize>, grid_of<kThreads>(p.rows, stream), x,
-               t[P::label].as<const int32_t>(), t[P::lse].as<const float>(), dx, p.rows, p.cols,
+               t[P::label].as<const int32_t>(), t[P::lse].as<const float>(), scale, dx, p.rows, p.cols,
                static_cast<float>(p.smooth));
       };
       if (!same_offset16(x, dx))

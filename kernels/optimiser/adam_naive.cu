@@ -7,8 +7,8 @@ namespace {
 constexpr int kThreads = 256;
 
 // ceil(n / kThreads) blocks of kThreads, no shared memory. g, m, v: (n); bad, from, to: as for_state gives them.
-template <class T, class S>
-__global__ void adam_kernel(AdamUpdate update, const T* g, const int32_t* bad, S* from, S* m, S* v, T* to, int64_t n) {
+template <class G, class T, class S>
+__global__ void adam_kernel(AdamUpdate update, const G* g, const int32_t* bad, S* from, S* m, S* v, T* to, int64_t n) {
   const int64_t i = int64_t{blockIdx.x} * kThreads + threadIdx.x;
   if (i >= n || (bad && *bad != 0)) return;
   float state[2] = {float(m[i]), float(v[i])};
@@ -24,7 +24,8 @@ Plan plan_of(const P& p, GpuContext& gpu) {
     const Grid grid{.blocks = ceil_div(p.n, kThreads), .threads = kThreads, .stream = gpu.stream()};
     return [p, grid](Args t) {
       for_state<T>(p, t, [&]<class S>(S* from, T* to, const int32_t* bad) {
-        launch(adam_kernel<T, S>, grid, adam_update(p, t), t[P::g].template as<const T>(), bad, from,
+        using G = mixed::Gradient<T, S>;
+        launch(adam_kernel<G, T, S>, grid, adam_update(p, t), t[P::g].template as<const G>(), bad, from,
                t[P::m].template as<S>(), t[P::v].template as<S>(), to, p.n);
         launch(count_step_kernel, Grid{.stream = grid.stream}, t[P::step].template as<int32_t>(), bad);
       });

@@ -10,7 +10,8 @@ Plan plan_of(const P& p, GpuContext& gpu) {
     return [p, stream = gpu.stream()](Args t) {
       for_state<T>(p, t, [&]<class S>(S* from, T* to, const int32_t* bad) {
         const States<S, 2> states{{t[P::m].template as<S>(), t[P::v].template as<S>()}};
-        launch_update(stream, adam_update(p, t), bad, t[P::g].template as<const T>(), from, states, to, p.n);
+        launch_update(stream, adam_update(p, t), bad, t[P::g].template as<const mixed::Gradient<T, S>>(), from, states,
+                      to, p.n);
         launch(count_step_kernel, Grid{.stream = stream}, t[P::step].template as<int32_t>(), bad);
       });
     };

@@ -8,8 +8,8 @@ namespace {
 constexpr int kThreads = 256;
 
 // ceil(n / kThreads) blocks of kThreads, no shared memory. g, v: (n), lr: (1); bad, from, to: as for_state gives them.
-template <class T, class S>
-__global__ void rmsprop_kernel(const T* g, const float* lr, const int32_t* bad, S* from, S* v, T* to, int64_t n,
+template <class G, class T, class S>
+__global__ void rmsprop_kernel(const G* g, const float* lr, const int32_t* bad, S* from, S* v, T* to, int64_t n,
                                float keep, float take, float eps) {
   const int64_t i = int64_t{blockIdx.x} * kThreads + threadIdx.x;
   if (i >= n || (bad && *bad != 0)) return;
@@ -26,7 +26,8 @@ Plan rmsprop_naive(const Rmsprop& p, GpuContext& gpu) {
     const Grid grid{.blocks = ceil_div(p.n, kThreads), .threads = kThreads, .stream = gpu.stream()};
     return [p, grid](Args t) {
       for_state<T>(p, t, [&]<class S>(S* from, T* to, const int32_t* bad) {
-        launch(rmsprop_kernel<T, S>, grid, t[P::g].as<const T>(), t[P::lr].as<const float>(), bad, from,
+        using G = mixed::Gradient<T, S>;
+        launch(rmsprop_kernel<G, T, S>, grid, t[P::g].as<const G>(), t[P::lr].as<const float>(), bad, from,
                t[P::v].as<S>(), to, p.n, static_cast<float>(p.alpha), static_cast<float>(1 - p.alpha),
                static_cast<float>(p.eps));
       });

@@ -24,7 +24,8 @@ Plan rmsprop_tuned(const Rmsprop& p, GpuContext& gpu) {
       for_state<T>(p, t, [&]<class S>(S* from, T* to, const int32_t* bad) {
         const RmspropUpdate update{t[P::lr].as<const float>(), static_cast<float>(p.alpha),
                                    static_cast<float>(1 - p.alpha), static_cast<float>(p.eps)};
-        launch_update(stream, update, bad, t[P::g].as<const T>(), from, States<S, 1>{{t[P::v].as<S>()}}, to, p.n);
+        launch_update(stream, update, bad, t[P::g].as<const mixed::Gradient<T, S>>(), from,
+                      States<S, 1>{{t[P::v].as<S>()}}, to, p.n);
       });
     };
   });

@@ -9,8 +9,8 @@ constexpr int kThreads = 256;
 
 // ceil(n / kThreads) blocks of kThreads, no shared memory. g, p, v: (n), lr: (1). Mixed: bad: (1), from: (n), the master
 // parameters, and to is p; otherwise from is p, and bad and to are null.
-template <class T, class S>
-__global__ void sgd_kernel(const T* g, const float* lr, const int32_t* bad, S* from, S* v, T* to, int64_t n,
+template <class G, class T, class S>
+__global__ void sgd_kernel(const G* g, const float* lr, const int32_t* bad, S* from, S* v, T* to, int64_t n,
                            float momentum, float weight_decay, bool nesterov) {
   const int64_t i = int64_t{blockIdx.x} * kThreads + threadIdx.x;
   if (i >= n || (bad && *bad != 0)) return;
@@ -27,7 +27,8 @@ Plan sgd_naive(const Sgd& p, GpuContext& gpu) {
     const Grid grid{.blocks = ceil_div(p.n, kThreads), .threads = kThreads, .stream = gpu.stream()};
     return [p, grid](Args t) {
       for_state<T>(p, t, [&]<class S>(S* from, T* to, const int32_t* bad) {
-        launch(sgd_kernel<T, S>, grid, t[Sgd::g].as<const T>(), t[Sgd::lr].as<const float>(), bad, from,
+        using G = mixed::Gradient<T, S>;
+        launch(sgd_kernel<G, T, S>, grid, t[Sgd::g].as<const G>(), t[Sgd::lr].as<const float>(), bad, from,
                t[Sgd::v].as<S>(), to, p.n, static_cast<float>(p.momentum), static_cast<float>(p.weight_decay),
                p.nesterov);
       });

@@ -26,7 +26,8 @@ Plan sgd_tuned(const Sgd& p, GpuContext& gpu) {
       for_state<T>(p, t, [&]<class S>(S* from, T* to, const int32_t* bad) {
         const SgdUpdate update{t[Sgd::lr].as<const float>(), static_cast<float>(p.momentum),
                                static_cast<float>(p.weight_decay), p.nesterov};
-        launch_update(stream, update, bad, t[Sgd::g].as<const T>(), from, States<S, 1>{{t[Sgd::v].as<S>()}}, to, p.n);
+        launch_update(stream, update, bad, t[Sgd::g].as<const mixed::Gradient<T, S>>(), from,
+                      States<S, 1>{{t[Sgd::v].as<S>()}}, to, p.n);
       });
     };
   });

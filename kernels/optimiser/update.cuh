@@ -5,7 +5,7 @@
 
 namespace duet::DUET_DEVICE {
 
-// Elements of a pack: 16 bytes of the wider type; 4 of f32 state go with 8 bytes of halves.
+// Elements of a pack: 16 bytes of the wider type; 4 of f32 state go with 8 bytes of halves. Gradients are never wider.
 template <class T, class S>
 inline constexpr int kUpdatePack = 16 / (sizeof(S) > sizeof(T) ? sizeof(S) : sizeof(T));
 
@@ -17,9 +17,9 @@ struct States {
 
 // A map_grid(n, kSize), no shared memory. update(gradient, weight, states...) in f32 changes its arguments; it may read
 // device memory in update.prepare(), once per thread. g, from, to: (n), bad: (1), disjoint; as for_state gives them.
-template <int kSize, class Update, class T, class S, int kStates>
+template <int kSize, class Update, class G, class T, class S, int kStates>
 __global__ void __launch_bounds__(kMapBlock)
-    update_kernel(Update update, const int32_t* bad, const T* g, S* from, States<S, kStates> states, T* to, int64_t n) {
+    update_kernel(Update update, const int32_t* bad, const G* g, S* from, States<S, kStates> states, T* to, int64_t n) {
   if (bad && *bad != 0) return;
   const auto rule = update.prepare();
   for_my_pack<kSize>(n, [&]<int kWidth>(int64_t i) {
@@ -46,17 +46,17 @@ __global__ void __launch_bounds__(kMapBlock)
   });
 }
 
-template <class Update, class T, class S, int kStates>
-void launch_update(cudaStream_t stream, const Update& update, const int32_t* bad, const T* g, S* from,
+template <class Update, class G, class T, class S, int kStates>
+void launch_update(cudaStream_t stream, const Update& update, const int32_t* bad, const G* g, S* from,
                    const States<S, kStates>& states, T* to, int64_t n) {
   constexpr int kFull = kUpdatePack<T, S>;
   bool aligned = aligned16(g, from) && (!to || aligned16(to));
   for (const S* s : states.at) aligned = aligned && aligned16(s);
   if (aligned)
-    launch(update_kernel<kFull, Update, T, S, kStates>, map_grid(n, kFull, stream), update, bad, g, from, states, to,
+    launch(update_kernel<kFull, Update, G, T, S, kStates>, map_grid(n, kFull, stream), update, bad, g, from, states, to,
            n);
   else
-    launch(update_kernel<1, Update, T, S, kStates>, map_grid(n, 1, stream), update, bad, g, from, states, to, n);
+    launch(update_kernel<1, Update, G, T, S, kStates>, map_grid(n, 1, stream), update, bad, g, from, states, to, n);
 }
 
 }  // namespace duet::DUET_DEVICE

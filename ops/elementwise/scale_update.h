@@ -1,5 +1,6 @@
 // The loss scale after a step (arXiv:1710.03740). bad, good: (1) i32; scale: (1) in f32, or f64. good counts the steps since
-// the scale last changed; PyTorch's rule. A scale that would grow past its type's largest stays.
+// the scale last changed; PyTorch's rule. A scale that would grow past its type's largest stays, as does one that would sink
+// below the smallest normal, whose inverse unscale could not form.
 #pragma once
 #include <string>
 
@@ -31,7 +32,7 @@ struct ScaleUpdate {
   void infer(Shapes) {}
   std::vector<TensorSpec> tensors() const {  // tests: odd intervals meet a bad step
     return {bad.of(DType::i32, {1}, Fill::constant(interval > 1 && interval % 2 == 1 ? 1 : 0)),
-            scale.of(dtype, {1}, Fill::constant(65536)),
+            scale.of(dtype, {1}, Fill::constant(interval == 9 ? underflow(DType::f32) : 65536)),
             good.of(DType::i32, {1}, Fill::constant(interval == 2000 ? 7 : interval - 1))};
   }
   double flops() const { return 1; }
@@ -44,7 +45,8 @@ struct ScaleUpdate {
       return {{"a good step", {}},
               {"the last of an interval", {DType::f32, 10}},
               {"every step", {DType::f32, 1}},
-              {"a bad step", {DType::f32, 7}}};
+              {"a bad step", {DType::f32, 7}},
+              {"a bad step at the least scale", {DType::f32, 9}}};
     return {{"PyTorch's default", {}}};
   }
 };

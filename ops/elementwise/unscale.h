@@ -1,5 +1,6 @@
-// Gradients of a scaled loss brought back, and whether any overflowed (arXiv:1710.03740). g: (n), dense; scale: (1) in f32;
-// bad: (1) i32, 1 when an element of g as given is infinite or NaN, else 0. Arithmetic in f32 or better.
+// Gradients of a scaled loss brought back, and whether any overflowed (arXiv:1710.03740). g, y: (n), dense; scale: (1) in
+// f32; bad: (1) i32, 1 when an element of g is infinite or NaN, else 0. y is in f32, and may be g where that is: in f16
+// the small gradients would be lost again that the scale has saved. Arithmetic in f32 or better.
 #pragma once
 #include "core/problem.h"
 #include "ops/elementwise/chunk.h"
@@ -10,8 +11,8 @@ namespace duet {
 
 struct Unscale {
   static constexpr const char* name = "unscale";
-  static constexpr const char* formula = "g[i] = g[i] / scale,  bad = any g[i] is not finite";
-  static constexpr Slot g = inout(0, "g"), scale = input(1, "scale"), bad = output(2, "bad");
+  static constexpr const char* formula = "y[i] = g[i] / scale,  bad = any g[i] is not finite";
+  static constexpr Slot g = input(0, "g"), scale = input(1, "scale"), y = output(2, "y"), bad = output(3, "bad");
 
   int64_t n = 0;
   DType dtype = DType::f32;
@@ -23,13 +24,13 @@ struct Unscale {
   void infer(Shapes s) { n = s[g][0]; }
   std::vector<TensorSpec> tensors() const {
     return {g.of(dtype, {n}, fill()), scale.of(statistic_dtype(dtype), {1}, Fill::uniform(1000, 2000)),
-            bad.of(DType::i32, {1})};
+            y.of(statistic_dtype(dtype), {n}), bad.of(DType::i32, {1})};
   }
   double flops() const { return static_cast<double>(n); }
-  // 1 / scale and the product with it. Then g is rounded to dtype.
+  // 1 / scale and the product with it.
   Tolerance tolerance(int slot) const {
     if (slot == bad.index) return {};
-    return {.rel = gamma(2, unit_roundoff(DType::f32)) + unit_roundoff(dtype), .abs = underflow(dtype)};
+    return {.rel = gamma(2, unit_roundoff(DType::f32)), .abs = underflow(DType::f32)};
   }
   int64_t slices() const { return chunks(n) + 1; }                 // the last: bad
   void reference(Inputs in, int64_t slice, Expect& expect) const;  // cpu_ref/elementwise/unscale.cpp

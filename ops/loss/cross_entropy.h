@@ -1,6 +1,8 @@
 // Softmax cross-entropy, averaged over rows. x, dx: (rows, cols), row-major, dense; label: (rows) i32; loss: (1) and
 // lse: (rows) in f32; dx may be x. A label outside [0, cols) marks no column: its row has no one-hot term.
 // The loss of no rows is 0. Summation as in ops/summation.h. Label smoothing: arXiv:1512.00567.
+// scaled: dx is that of scale times the loss, scale: (1) in f32, so that small gradients stay in the range of a half
+// (arXiv:1710.03740). Past the largest value of dtype dx is infinite.
 #pragma once
 #include <string>
 
@@ -78,31 +80,40 @@ struct CrossEntropy {
 struct CrossEntropyBackward {
   static constexpr const char* name = "cross_entropy_backward";
   static constexpr const char* formula =
-      "dx[r,c] = (exp(x[r,c] - lse[r]) - q[r,c]) / rows,  q[r,c] = (1 - smooth) [c = label[r]] + smooth / cols";
+      "dx[r,c] = (exp(x[r,c] - lse[r]) - q[r,c]) / rows,  q[r,c] = (1 - smooth) [c = label[r]] + smooth / cols;  "
+      "scaled: dx = scale dx";
   static constexpr Slot x = input(0, "x"), label = input(1, "label"), lse = input(2, "lse"), dx = output(3, "dx");
+  static constexpr Slot scale = input(4, "scale");  // with scaled
   static constexpr double kReach = CrossEntropy::kReach;
 
   int64_t rows = 0, cols = 0;
   DType dtype = DType::f32;
   double smooth = 0;
+  bool scaled = false;
 
   void attributes(auto&& field) {
     field("dtype", dtype, "element type of x and dx");
     field("rows", rows, "samples");
     field("cols", cols, "classes");
     field.option("smooth", smooth, "share of the target that is spread over all classes, 0 to 1");
+    field.option("scaled", scaled, "the loss is multiplied by scale");
   }
   std::string invalid() const { return CrossEntropy{rows, cols, dtype, smooth}.invalid(); }
   void infer(Shapes s) { rows = s[x][0], cols = s[x][1]; }
   std::vector<TensorSpec> tensors() const {  // lse above every x: exp(x - lse) is a probability
-    return {x.of(dtype, {rows, cols}, Fill::uniform(-kReach, kReach)),
-            label.of(DType::i32, {rows}, Fill::below(std::max<int64_t>(1, cols))),
-            lse.of(statistic_dtype(dtype), {rows}, Fill::uniform(kReach, 2 * kReach)), dx.of(dtype, {rows, cols})};
+    std::vector<TensorSpec> all{x.of(dtype, {rows, cols}, Fill::uniform(-kReach, kReach)),
+                                label.of(DType::i32, {rows}, Fill::below(std::max<int64_t>(1, cols))),
+                                lse.of(statistic_dtype(dtype), {rows}, Fill::uniform(kReach, 2 * kReach)),
+                                dx.of(dtype, {rows, cols})};
+    // Tests: of one row f16 overflows at the label.
+    const Fill by = rows == 1 ? Fill::constant(1 << 20) : Fill::uniform(1000, 2000);
+    if (scaled) all.push_back(scale.of(statistic_dtype(dtype), {1}, by));
+    return all;
   }
   double flops() const { return 4.0 * rows * cols; }
 
   // terms, of (exp + q) / rows: an exp of 2 ulp = 4u whose argument, at most 3 kReach, was rounded once; q has 3
-  // roundings; one subtraction, and 1 / rows and the product with it. Then dx is rounded to dtype.
+  // roundings; one subtraction, and 1 / rows, or scale / rows, and the product with it. Then dx is rounded to dtype.
   Tolerance tolerance() const {
     return {.rel = unit_roundoff(dtype),
             .terms = gamma(4 + 3 * kReach + 3 + 1 + 2, unit_roundoff(DType::f32)),
@@ -111,9 +122,15 @@ struct CrossEntropyBackward {
   int64_t slices() const { return rows; }
   void reference(Inputs in, int64_t row, Expect& expect) const;  // cpu_ref/loss/cross_entropy.cpp
 
-  static std::vector<Case<CrossEntropyBackward>> cases(Scale scale) {  // those of CrossEntropy
+  static std::vector<Case<CrossEntropyBackward>> cases(Scale size) {  // those of CrossEntropy, and scaled
     std::vector<Case<CrossEntropyBackward>> all;
-    for (const auto& [why, p] : CrossEntropy::cases(scale)) all.push_back({why, {p.rows, p.cols, p.dtype, p.smooth}});
+    for (const auto& [why, p] : CrossEntropy::cases(size)) all.push_back({why, {p.rows, p.cols, p.dtype, p.smooth}});
+    if (size == Scale::test)
+      return concat(std::move(all), across(&CrossEntropyBackward::dtype, kFloats,
+                                           {{"scaled, past the largest of f16", {1, 7, DType::f32, 0, true}},
+                                            {"scaled, smoothed", {257, 33, DType::f32, 0.1, true}},
+                                            {"scaled, longer than a block", {5, 1031, DType::f32, 0, true}}}));
+    all.push_back({"GPT-2 vocabulary, 512 tokens, scaled", {512, 50257, DType::f16, 0, true}});
     return all;
   }
 };

@@ -33,13 +33,14 @@ struct AdamOf {
     field.option("beta2", beta2, "share of the mean square that is kept");
     field.option("eps", eps, "keeps the divisor from 0");
     field.option("weight_decay", weight_decay, "decay of the parameters");
-    field.option("mixed", mixed, "master parameters, m and v in f32, g and p in dtype");
+    field.option("mixed", mixed, "master parameters, m and v in f32, p and, but for f16, g in dtype");
   }
   void infer(Shapes s) { n = s[g][0]; }
   std::vector<TensorSpec> tensors() const {
     const DType state = mixed::state_dtype(dtype, mixed);
     std::vector<TensorSpec> all{
-        g.of(dtype, {n}, n == 31 ? Fill::constant(0) : Fill::uniform(-1, 1)),  // tests: 31 parameters have no gradient,
+        g.of(mixed::gradient_dtype(dtype, mixed), {n},
+             n == 31 ? Fill::constant(0) : Fill::uniform(-1, 1)),  // tests: 31 parameters have no gradient,
         lr.of(statistic_dtype(dtype), {1}, Fill::constant(0.01)),
         step.of(DType::i32, {1},
                 n <= 3 ? Fill::constant(0) : Fill::below(1000)),  // and at most 3 have their first step

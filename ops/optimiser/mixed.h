@@ -1,7 +1,9 @@
 // Mixed precision (arXiv:1710.03740), shared by the optimisers: `mixed` adds bad: (1) i32 and master: (n). g and p are then
 // in dtype; the state and master, the parameters that are updated, in f32. p is master rounded to dtype. Unless bad is 0
-// (gradients overflowed: unscale, ops/elementwise) nothing changes.
+// (gradients overflowed: unscale, ops/elementwise) nothing changes. In f16 the loss is scaled, and g is in f32, as unscale
+// leaves it.
 #pragma once
+#include <type_traits>
 #include <vector>
 
 #include "core/problem.h"
@@ -12,6 +14,9 @@ namespace duet::mixed {
 inline constexpr int64_t kSkipped = 33;  // tests: a step of so many parameters is a bad one
 
 constexpr DType state_dtype(DType dtype, bool mixed) { return mixed ? statistic_dtype(dtype) : dtype; }
+constexpr DType gradient_dtype(DType dtype, bool mixed) { return mixed && dtype == DType::f16 ? DType::f32 : dtype; }
+template <class T, class S>  // the same as types, of parameters in T and their state in S
+using Gradient = std::conditional_t<dtype_of<T> == DType::f16 && !std::is_same_v<T, S>, float, T>;
 // p of n parameters: read and written, but only written when mixed, which is half the traffic of an inout tensor.
 inline TensorSpec parameters(Slot p, DType dtype, int64_t n, bool mixed) {
   return p.of(dtype, {n}).touching(mixed ? ceil_div(n, 2) : n);

@@ -24,13 +24,13 @@ struct Rmsprop {
     field("n", n, "parameters");
     field.option("alpha", alpha, "share of the mean square that is kept");
     field.option("eps", eps, "keeps the divisor from 0");
-    field.option("mixed", mixed, "master parameters and v in f32, g and p in dtype");
+    field.option("mixed", mixed, "master parameters and v in f32, p and, but for f16, g in dtype");
   }
   void infer(Shapes s) { n = s[g][0]; }
   std::vector<TensorSpec> tensors() const {
-    std::vector<TensorSpec> all{g.of(dtype, {n}), lr.of(statistic_dtype(dtype), {1}, Fill::constant(0.01)),
-                                mixed::parameters(p, dtype, n, mixed),
-                                v.of(mixed::state_dtype(dtype, mixed), {n}, Fill::uniform(0, 1))};
+    std::vector<TensorSpec> all{
+        g.of(mixed::gradient_dtype(dtype, mixed), {n}), lr.of(statistic_dtype(dtype), {1}, Fill::constant(0.01)),
+        mixed::parameters(p, dtype, n, mixed), v.of(mixed::state_dtype(dtype, mixed), {n}, Fill::uniform(0, 1))};
     if (mixed) mixed::append(all, bad, master, dtype, n);
     return all;
   }

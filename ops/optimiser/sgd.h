@@ -29,11 +29,12 @@ struct Sgd {
     field.option("momentum", momentum, "share of the velocity that is kept");
     field.option("weight_decay", weight_decay, "L2 penalty");
     field.option("nesterov", nesterov, "look ahead along the velocity");
-    field.option("mixed", mixed, "master parameters and velocity in f32, g and p in dtype");
+    field.option("mixed", mixed, "master parameters and velocity in f32, p and, but for f16, g in dtype");
   }
   void infer(Shapes s) { n = s[g][0]; }
   std::vector<TensorSpec> tensors() const {
-    std::vector<TensorSpec> all{g.of(dtype, {n}), lr.of(statistic_dtype(dtype), {1}, Fill::constant(0.01)),
+    std::vector<TensorSpec> all{g.of(mixed::gradient_dtype(dtype, mixed), {n}),
+                                lr.of(statistic_dtype(dtype), {1}, Fill::constant(0.01)),
                                 mixed::parameters(p, dtype, n, mixed), v.of(mixed::state_dtype(dtype, mixed), {n})};
     if (mixed) mixed::append(all, bad, master, dtype, n);
     return all;

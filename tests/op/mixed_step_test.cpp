@@ -1,29 +1,44 @@
-// Mixed precision: steps in bf16 with master parameters in f32, against the same tape on the oracle in double.
+// Mixed precision: steps in bf16, and in f16 with a scaled loss, with master parameters in f32, against the same tape on the
+// oracle in double; and what a loss scale does when gradients overflow, and when they have not for long.
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <map>
 
 #include "core/cpu_context.h"
+#include "core/gpu.h"
+#include "models/layers.h"
+#include "models/model.h"
 #include "models/step.h"
 #include "models/tape.h"
-#include "models/model.h"
 
 namespace duet {
 namespace {
 
 constexpr uint64_t kSeed = 3;
 
-// The bound of a gradient, in norm: C u |want|, with u that of bf16. Every activation is rounded once, relatively by u at
-// most; a layer passes the error of its input on and adds its own, so that after d layers, forward and back, roundings of
-// either sign leave some sqrt(2 d) u. C was measured (2-core AVX-512 VM, g++ 12.2, 2026-11-21: DUET_PRINT_RATIOS=1
-// build/bin/duet_op_tests --gtest_filter='Mixed.*'); kMargin is for other orders of summation.
+// The bound of a gradient, in norm: C u |want|, with u that of the dtype. Every activation is rounded once, relatively by u
+// at most; a layer passes the error of its input on and adds its own, so that after d layers, forward and back, roundings
+// of either sign leave some sqrt(2 d) u. C was measured (2-core AVX-512 VM, g++ 12.2, 2026-11-21: DUET_PRINT_RATIOS=1
+// build/bin/duet_op_tests --gtest_filter='*Mixed.*'); kMargin is for other orders of summation.
 constexpr double kMargin = 2;
+using Attributes = std::vector<std::pair<const char*, const char*>>;
 struct Case {
-  const char* model;
-  std::vector<std::pair<const char*, const char*>> attributes;
+  const char *model, *dtype;
+  Attributes attributes;
   double measured;
+  float scale = 1024;  // of the loss: no gradient overflows, and none that counts is lost
 };
+const Attributes kLeNet{{"batch", "3"}};
+const Attributes kGpt2{{"batch", "2"}, {"tokens", "7"}, {"context", "11"},   {"layers", "2"},
+                       {"heads", "3"}, {"width", "24"}, {"vocabulary", "31"}};
+const Attributes kResNet{{"batch", "2"}, {"side", "64"}, {"classes", "10"}, {"width", "4"}};
+
+Model mixed_model(const char* name, const char* dtype, const Attributes& attributes) {
+  Model model = find_model(name).with("dtype", dtype).with("mixed", "1");
+  for (const auto& [attribute, value] : attributes) model = model.with(attribute, value);
+  return model;
+}
 
 double distance(const std::vector<double>& a, const std::vector<double>& b) {
   double sum = 0;
@@ -31,76 +46,240 @@ double distance(const std::vector<double>& a, const std::vector<double>& b) {
   return std::sqrt(sum);
 }
 double norm(const std::vector<double>& a) { return distance(a, std::vector<double>(a.size())); }
+std::vector<double> minus(std::vector<double> a, const std::vector<double>& b) {
+  for (size_t i = 0; i < a.size(); ++i) a[i] -= b[i];
+  return a;
+}
 
-std::unique_ptr<Tape> tape_of(const Model& model, Context& context, const Tape::Preferences& preferences) {
+bool has_scale(const Tape& tape) {
+  return std::any_of(tape.states().begin(), tape.states().end(), [](const auto& s) { return s.first == kLossScale; });
+}
+void set_scale(Tape& tape, const float scale, const int32_t good) {
+  tape.upload(tape.find(kLossScale), std::span(&scale, 1));
+  tape.upload(tape.find("good_steps"), std::span(&good, 1));
+}
+double scale_of(const Tape& tape) { return tape.download(tape.find(kLossScale))[0]; }
+double good_of(const Tape& tape) { return tape.download(tape.find("good_steps"))[0]; }
+
+std::unique_ptr<Tape> tape_of(const Case& c, Context& context, const Tape::Preferences& preferences) {
   auto tape = std::make_unique<Tape>(context, preferences, kSeed);
-  model.train(*tape);
+  mixed_model(c.model, c.dtype, c.attributes).train(*tape);
   tape->plan();
   tape->fill_inputs(kSeed);
+  if (has_scale(*tape)) set_scale(*tape, c.scale, 0);
   return tape;
 }
+void step(Tape& tape) {
+  tape.context().enter([&] { tape.run(); });
+}
 
-class Mixed : public testing::TestWithParam<Case> {};
+class Mixed : public testing::TestWithParam<Case> {
+ protected:
+  void judge(Context& context, const Tape::Preferences& preferences) const {
+    const auto& [name, dtype_name, attributes, measured, scale] = GetParam();
+    CpuContext cpu(1);
+    const auto got = tape_of(GetParam(), context, preferences), want = tape_of(GetParam(), cpu, {"oracle"});
+    const DType dtype = got->dtype(got->named_parameters()[0].second);
+    const double u = unit_roundoff(dtype);
+    const std::vector<double> got_before = got->download(got->find("master")),
+                              want_before = want->download(want->find("master"));
+    step(*got), step(*want);
+
+    double worst = 0;
+    const auto check = [&](const std::string& what, const std::vector<double>& g, const std::vector<double>& w,
+                           double times, double beside) {
+      EXPECT_LE(distance(g, w), times * kMargin * measured * u * norm(w) + beside) << what;
+      worst = std::max(worst, distance(g, w) / (times * u * norm(w)));
+    };
+    for (const auto& [parameter, var] : want->named_parameters())
+      check(parameter, got->download(got->gradient(var)), want->download(want->gradient(var)), 1, 0);
+    // What the optimiser took: unscaled, and where it was clipped, by a norm that is off by as much again.
+    const bool adam = name == std::string("gpt2");
+    const char* taken = adam ? "m" : "velocity";
+    check(taken, got->download(got->find(taken)), want->download(want->find(taken)), adam ? 2 : 1, 0);
+    const std::vector<double> master = got->download(got->find("master"));
+    if (!adam)  // whose first step has the sign of the gradient, however small
+      check("master", minus(master, got_before), minus(want->download(want->find("master")), want_before), 1,
+            unit_roundoff(DType::f32) * norm(master));
+    if (std::getenv("DUET_PRINT_RATIOS")) std::printf("%s %s: %.2f\n", name, dtype_name, worst);
+    EXPECT_NEAR(got->download(got->find("loss"))[0], want->download(want->find("loss"))[0], kMargin * measured * u);
+
+    // The master moved by less than a half can tell, and the parameters are the master, rounded.
+    EXPECT_GT(distance(master, got_before), 0);
+    const Tape& tape = *got;
+    for (const auto& [parameter, var] : tape.named_parameters()) {
+      const std::vector<double> p = tape.download(var);
+      const auto first =
+          static_cast<size_t>((static_cast<const char*>(tape.tensor(var).data) -
+                               static_cast<const char*>(tape.tensor(tape.named_parameters()[0].second).data)) /
+                              size_of(dtype));
+      for (size_t i = 0; i < p.size(); ++i)
+        ASSERT_EQ(p[i], round_to(dtype, master[first + i])) << parameter << " " << i;
+    }
+  }
+};
 
 TEST_P(Mixed, StepIsThatOfTheOracle) {
-  Model model = find_model(GetParam().model);
-  for (const auto& [name, value] : GetParam().attributes) model = model.with(name, value);
   CpuContext cpu(1);
-  const auto got = tape_of(model, cpu, Tape::preferences_for(Device::cpu)), want = tape_of(model, cpu, {"oracle"});
-  const std::vector<double> before = got->download(got->find("master"));
-  cpu.enter([&] { got->run(), want->run(); });
+  judge(cpu, Tape::preferences_for(Device::cpu));
+}
 
-  double worst = 0;
-  for (const auto& [name, var] : want->named_parameters()) {
-    const std::vector<double> g = got->download(got->gradient(var)), w = want->download(want->gradient(var));
-    const double ratio = distance(g, w) / (unit_roundoff(DType::bf16) * norm(w));
-    EXPECT_LE(ratio, kMargin * GetParam().measured) << name;
-    worst = std::max(worst, ratio);
-  }
-  if (std::getenv("DUET_PRINT_RATIOS")) std::printf("%s: %.2f\n", model.name().c_str(), worst);
+TEST_P(Mixed, StepIsThatOfTheOracleOnTheGpu) {
+  std::string reason;
+  const std::unique_ptr<Context> gpu = open_gpu(reason);
+  if (!gpu) GTEST_SKIP() << reason;
+  judge(*gpu, Tape::preferences_for(gpu->device()));
+  judge(*gpu, {"cuda.tuned", "cuda.naive"});
+}
 
-  // The master moved by less than bf16 can tell, and the parameters are the master, rounded.
-  const std::vector<double> master = got->download(got->find("master"));
-  EXPECT_GT(distance(master, before), 0);
-  const Tape& tape = *got;
-  for (const auto& [name, var] : tape.named_parameters()) {
-    const std::vector<double> p = tape.download(var);
-    const auto first =
-        static_cast<size_t>((static_cast<const char*>(tape.tensor(var).data) -
-                             static_cast<const char*>(tape.tensor(tape.named_parameters()[0].second).data)) /
-                            size_of(DType::bf16));
-    for (size_t i = 0; i < p.size(); ++i) ASSERT_EQ(p[i], round_to(DType::bf16, master[first + i])) << name << " " << i;
+const Case kCases[] = {{"lenet", "bf16", kLeNet, 14},
+                       {"gpt2", "bf16", kGpt2, 2.4},
+                       {"lenet", "f16", kLeNet, 1.9},
+                       {"gpt2", "f16", kGpt2, 2.4}};
+INSTANTIATE_TEST_SUITE_P(Models, Mixed, testing::ValuesIn(kCases),
+                         [](const auto& test) { return std::string(test.param.model) + "_" + test.param.dtype; });
+
+// --- the loss scale --------------------------------------------------------------------------------------------------
+
+// Everything that lasts: parameters and states.
+std::map<std::string, std::vector<double>> lasting(const Tape& tape) {
+  std::map<std::string, std::vector<double>> all;
+  for (const auto* list : {&tape.named_parameters(), &tape.states()})
+    for (const auto& [name, var] : *list) all[name] = tape.download(var);
+  return all;
+}
+bool of_forward_pass(const std::string& name) { return name.find(".running_") != name.npos; }
+bool of_scale(const std::string& name) { return name == kLossScale || name == "good_steps"; }
+
+void expect_left_alone(const std::map<std::string, std::vector<double>>& before, const Tape& tape) {
+  for (const auto& [name, values] : lasting(tape)) {
+    if (of_forward_pass(name)) {
+      EXPECT_NE(values, before.at(name)) << name << " is the forward pass's, and moves";
+    } else if (!of_scale(name)) {
+      EXPECT_EQ(values, before.at(name)) << name << " moved in a bad step";
+    }
   }
 }
 
-const Case kCases[] = {{"lenet", {{"batch", "3"}, {"dtype", "bf16"}, {"mixed", "1"}}, 14},
-                       {"gpt2",
-                        {{"batch", "2"},
-                         {"tokens", "7"},
-                         {"context", "11"},
-                         {"layers", "2"},
-                         {"heads", "3"},
-                         {"width", "24"},
-                         {"vocabulary", "31"},
-                         {"dtype", "bf16"},
-                         {"mixed", "1"}},
-                        2.4}};
-INSTANTIATE_TEST_SUITE_P(Models, Mixed, testing::ValuesIn(kCases),
+class LossScale : public testing::TestWithParam<Case> {
+ protected:
+  void overflows(Context& context, const Tape::Preferences& preferences) const {
+    const auto tape = tape_of(GetParam(), context, preferences);
+    step(*tape);  // the optimiser's state is no longer 0
+    double largest_gradient = 0;
+    const auto gradients = [&](const auto& look) {
+      for (const auto& [name, var] : tape->named_parameters())
+        for (const double g : tape->download(tape->gradient(var))) look(g);
+    };
+    gradients([&](double g) { largest_gradient = std::max(largest_gradient, std::abs(g)); });
+    ASSERT_EQ(good_of(*tape), 1);
+    // The first power of two at which the largest gradients are past f16, but not by much: others are finite.
+    const double marginal =
+        GetParam().scale * std::exp2(std::ceil(std::log2(1.1 * largest(DType::f16) / largest_gradient)));
+    for (const double scale : {marginal, std::exp2(120)}) {
+      set_scale(*tape, static_cast<float>(scale), 7);
+      const auto before = lasting(*tape);
+      step(*tape);
+      int64_t finite = 0, others = 0;
+      gradients([&](double g) { ++(std::isfinite(g) ? finite : others); });
+      EXPECT_GT(others, 0) << scale;
+      EXPECT_TRUE(scale != marginal || finite > 0) << others;
+      expect_left_alone(before, *tape);
+      EXPECT_EQ(scale_of(*tape), scale / 2);
+      EXPECT_EQ(good_of(*tape), 0);
+      EXPECT_TRUE(std::isfinite(tape->download(tape->find("loss"))[0]));
+    }
+    // From the marginal scale the training goes on by itself.
+    set_scale(*tape, static_cast<float>(marginal), 0);
+    const auto before = lasting(*tape);
+    for (int i = 0; i < 8 && good_of(*tape) == 0; ++i) step(*tape);
+    EXPECT_GT(good_of(*tape), 0);
+    EXPECT_NE(lasting(*tape).at("master"), before.at("master"));
+    for (const auto& [name, values] : lasting(*tape))
+      for (const double v : values) ASSERT_TRUE(std::isfinite(v)) << name;
+  }
+};
+
+TEST_P(LossScale, AnOverflowChangesNothingButTheScale) {
+  CpuContext cpu(1);
+  overflows(cpu, Tape::preferences_for(Device::cpu));
+}
+
+TEST_P(LossScale, AnOverflowChangesNothingButTheScaleOnTheGpu) {
+  std::string reason;
+  const std::unique_ptr<Context> gpu = open_gpu(reason);
+  if (!gpu) GTEST_SKIP() << reason;
+  overflows(*gpu, Tape::preferences_for(gpu->device()));
+  overflows(*gpu, {"cuda.tuned", "cuda.naive"});
+}
+
+// A double overflows by no scale that an f32 can hold but an infinite one: then the oracle leaves out its step, too.
+TEST_P(LossScale, TheOracleSkipsTheSameStep) {
+  CpuContext cpu(1);
+  for (const Tape::Preferences& preferences : {Tape::preferences_for(Device::cpu), Tape::Preferences{"oracle"}}) {
+    const auto tape = tape_of(GetParam(), cpu, preferences);
+    step(*tape);
+    set_scale(*tape, INFINITY, 7);
+    const auto before = lasting(*tape);
+    step(*tape);
+    expect_left_alone(before, *tape);
+    EXPECT_EQ(good_of(*tape), 0);
+  }
+}
+
+TEST_P(LossScale, GrowsAfterTwoThousandGoodSteps) {
+  CpuContext cpu(1);
+  for (const Tape::Preferences& preferences : {Tape::preferences_for(Device::cpu), Tape::Preferences{"oracle"}}) {
+    const auto tape = tape_of(GetParam(), cpu, preferences);
+    set_scale(*tape, GetParam().scale, 1998);
+    step(*tape);
+    EXPECT_EQ(scale_of(*tape), GetParam().scale);
+    EXPECT_EQ(good_of(*tape), 1999);
+    step(*tape);
+    EXPECT_EQ(scale_of(*tape), 2 * GetParam().scale);
+    EXPECT_EQ(good_of(*tape), 0);
+    const double count = GetParam().model == std::string("gpt2") ? tape->download(tape->find("step"))[0] : 2;
+    EXPECT_EQ(count, 2);
+  }
+}
+
+TEST_P(LossScale, BeginsAsPyTorchs) {
+  CpuContext cpu(1);
+  Tape tape(cpu, Tape::preferences_for(Device::cpu), kSeed);
+  mixed_model(GetParam().model, "f16", GetParam().attributes).train(tape);
+  tape.plan();
+  EXPECT_EQ(scale_of(tape), 65536);
+  EXPECT_EQ(good_of(tape), 0);
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, LossScale,
+                         testing::Values(Case{"lenet", "f16", kLeNet, 0}, Case{"gpt2", "f16", kGpt2, 0},
+                                         Case{"resnet50", "f16", kResNet, 0, 1}),
                          [](const auto& test) { return std::string(test.param.model); });
 
-// A narrowed ResNet-50 normalises by the statistics of a few pixels fifty times over: roundings to bf16 grow until no bound
+// A replay after timing: whatever scale the steps have left, a step that counts is judged.
+TEST(LossScaling, AReplayBringsTheScaleDown) {
+  CpuContext cpu(1);
+  Step timed(mixed_model("lenet", "f16", kLeNet), cpu, Tape::preferences_for(Device::cpu));
+  ASSERT_TRUE(timed.supported()) << timed.reason();
+  set_scale(timed.tape(), 0x1p40f, 0);
+  const Check check = timed.replay();
+  EXPECT_TRUE(check.passed()) << check.failure;
+  EXPECT_LT(scale_of(timed.tape()), 0x1p40);
+  EXPECT_GE(good_of(timed.tape()), 2);  // the one that did not overflow, and the one that was judged
+}
+
+// A narrowed ResNet-50 normalises by the statistics of a few pixels fifty times over: roundings to a half grow until no bound
 // of a whole step says anything. Each of its primitives is judged in its place instead.
 TEST(MixedPrecision, ResNetIsRightPrimitiveByPrimitive) {
-  Model model = find_model("resnet50");
-  for (const auto& [name, value] :
-       {std::pair{"batch", "2"}, {"side", "64"}, {"classes", "10"}, {"width", "4"}, {"dtype", "bf16"}, {"mixed", "1"}})
-    model = model.with(name, value);
   CpuContext cpu(1);
-  Step step(model, cpu, Tape::preferences_for(Device::cpu));
-  ASSERT_TRUE(step.supported()) << step.reason();
-  cpu.enter([&] { step.run(), step.run(); });
-  const Check check = step.replay();
-  EXPECT_TRUE(check.passed()) << check.failure;
+  for (const char* dtype : {"bf16", "f16"}) {
+    Step step(mixed_model("resnet50", dtype, kResNet), cpu, Tape::preferences_for(Device::cpu));
+    ASSERT_TRUE(step.supported()) << step.reason();
+    cpu.enter([&] { step.run(), step.run(); });
+    const Check check = step.replay();
+    EXPECT_TRUE(check.passed()) << dtype << ": " << check.failure;
+  }
 }
 
 TEST(MixedPrecision, NeedsAHalf) {

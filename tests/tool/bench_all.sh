@@ -47,6 +47,12 @@ grep -q '^relu/cpu.tuned/f32/n:' listed || fail "--list: $(cat listed)"
 [ ! -e kept.json.journal ] || fail 'the journal stays behind a complete run'
 "$bench" "${small[@]}" --json > printed.json 2> stderr || fail '--json to standard output'
 
+# Steps of several batches are a sweep, of whose GPU half a report says that it is not there.
+"$bench" --scale quick --device cpu --filter '^step/mlp/cpu' --min-time 0.005 --json=batches.json 2> stderr || fail "steps: $(cat stderr)"
+"$duet" report batches.json -o batches > stdout 2>&1 || fail "a report of steps: $(cat stdout)"
+grep -q '^## Break-even' batches/report.md && grep -q 'No GPU in this run' batches/report.md || fail 'no curve over the batch'
+grep -q ' samples/s' batches/report.md || fail 'no throughput of a step'
+
 # An interrupt ends with a valid file that says so; --resume finishes it, and takes over what was done.
 "$bench" --scale quick --device cpu --filter '^(copy|gemm|softmax)/cpu' --json=cut.json 2> stderr &
 pid=$!
@@ -102,6 +108,12 @@ for j in jobs:
         assert all(len(r["samples_s"]) == s["iterations"] for r in s["repetitions"])
 step, = d["duet"]["steps"]
 assert step["job"].startswith("step/mlp/cpu/") and step["parts_s"] and step["phases_s"]
+assert step["samples"] > 0 and step["tokens"] is None and d["duet"]["sweeps"] == []
+batches = load("batches.json")["duet"]
+sweep, = batches["sweeps"]
+assert (sweep["op"], sweep["size_name"], [p["size"] for p in sweep["points"]]) == ("step/mlp", "batch", [32, 64, 512]), sweep
+for p, j in zip(sweep["points"], batches["jobs"]):
+    assert p["cpu_s"] == j["series"][0]["summary"]["median_s"] and p["gpu_call_s"] is None and p["gpu_end_to_end_s"] is None, p
 assert {c["name"] for c in d["duet"]["ceilings"]} >= {"cpu.copy", "cpu.triad", "cpu.read", "cpu.update", "cpu.fma.f32"}
 assert not load("interrupted.json")["duet"]["run"]["complete"]
 assert any(j["status"] == "skipped" and "interrupted" in j["reason"] for j in load("interrupted.json")["duet"]["jobs"])
@@ -116,7 +128,7 @@ except ImportError:
 else:
     import os
     schema = json.load(open(os.path.join(os.environ["DUET_SOURCE"], "reports/run.schema.json")))
-    for name in ("kept.json", "interrupted.json", "cut.json"):
+    for name in ("kept.json", "interrupted.json", "cut.json", "batches.json"):
         jsonschema.validate(load(name), schema)
 PYTHON
 finish

@@ -18,6 +18,13 @@ does '^epoch  3 ' train toy $small --epochs 3 --resume toy.safetensors
 grep -q '^epoch  1 ' stdout && fail "a resumed training began anew"
 does 'no better for 1 epoch\(s\): stopped' train toy $small --epochs 50 --lr 1e-12 --patience 1
 
+# Mixed precision in f16: the loss that is told is not scaled, and the scale goes on with the training.
+mixed="--attr dtype=f16 --attr mixed=1 --threads 1 --batch 20"
+does '^lenet f16/batch:20/mixed:1 on ' train lenet $mixed --lr 0.01 --epochs 1 --checkpoint half.safetensors
+grep -qE '^epoch  1  loss [0-3]\.[0-9]+  validation accuracy [0-9.]+ %' stdout || fail "a scaled loss: $(cat stdout)"
+grep -aq '"loss_scale":' half.safetensors || fail "no loss scale in the checkpoint"
+does '^epoch  2  loss [0-3]\.' train lenet $mixed --epochs 2 --resume half.safetensors
+
 # A checkpoint of something else, or of nothing.
 refuses 2 "toy'.*not of mlp" train mlp $small --resume toy.safetensors
 refuses 2 'seed 1, not 2' train toy $small --seed 2 --epochs 9 --resume toy.safetensors

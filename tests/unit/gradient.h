@@ -51,7 +51,7 @@ class Gradient {
       if (in_.specs()[s].role != Role::in || gradient < 0) continue;
       for (int64_t i = 0; i < in_.specs()[s].elements(); ++i, ++compared) {
         const double want = slope(static_cast<int>(s), i), got = doubles(got_, gradient)[i];
-        EXPECT_TRUE(std::abs(got - want) <= 1e-7 * (1 + std::abs(want)))
+        EXPECT_TRUE(std::abs(got - want) <= 1e-7 * (loss_weight() + std::abs(want)))
             << backward_.name() << " " << backward_.label() << " d" << in_.specs()[s].name << "[" << i << "]: got "
             << got << ", finite difference " << want;
       }
@@ -73,8 +73,14 @@ class Gradient {
     return (above - below) / (2 * kStep);
   }
 
-  // Every output weighted by what the backward pass takes as its gradient; a loss by 1, and other outputs, and those
-  // whose gradient is empty, not at all.
+  // What a scaled loss is multiplied by.
+  double loss_weight() {
+    const int scale = find(given_, "scale");
+    return scale >= 0 && find(out_, "loss") >= 0 ? doubles(given_, scale)[0] : 1;
+  }
+
+  // Every output weighted by what the backward pass takes as its gradient; a loss by 1 or its scale, and other outputs, and
+  // those whose gradient is empty, not at all.
   double objective() {
     HostTensors out = run_oracle(forward_, in_);
     double sum = 0;
@@ -85,7 +91,7 @@ class Gradient {
       const bool loss = std::string(spec.name) == "loss";
       if (!loss && (weight < 0 || given_.specs()[static_cast<size_t>(weight)].elements() == 0)) continue;
       for (int64_t i = 0; i < spec.elements(); ++i)
-        sum += (loss ? 1 : doubles(given_, weight)[i]) * doubles(out, static_cast<int>(s))[i];
+        sum += (loss ? loss_weight() : doubles(given_, weight)[i]) * doubles(out, static_cast<int>(s))[i];
     }
     return sum;
   }

@@ -26,6 +26,9 @@ TEST(Gradients, CrossEntropy) {
     EXPECT_EQ(check_gradient(CrossEntropy{.rows = 5, .cols = 33, .smooth = smooth},
                              CrossEntropyBackward{.rows = 5, .cols = 33, .smooth = smooth}),
               165);
+  EXPECT_EQ(
+      check_gradient(CrossEntropy{.rows = 5, .cols = 33}, CrossEntropyBackward{.rows = 5, .cols = 33, .scaled = true}),
+      165);
 }
 
 TEST(Gradients, Linear) {

@@ -30,6 +30,10 @@ class Training : public testing::Test {
   std::unique_ptr<Trainer> trainer(const std::string& model, uint64_t seed = 3) {
     return std::make_unique<Trainer>(find_model(model), cpu_, Tape::preferences_for(Device::cpu), seed);
   }
+  std::unique_ptr<Trainer> mixed_lenet(const char* dtype = "f16") {
+    return std::make_unique<Trainer>(find_model("lenet").with("dtype", dtype).with("mixed", "1"), cpu_,
+                                     Tape::preferences_for(Device::cpu), 3);
+  }
   CpuContext cpu_{1};
 };
 
@@ -49,6 +53,52 @@ TEST_F(Training, GoesOnFromACheckpointAsIfItHadNotStopped) {
     for (const auto& [name, t] : want.tensors) EXPECT_EQ(t.bytes, got.tensors.at(name).bytes) << model << ": " << name;
     EXPECT_NE(want.tensors.at("fc1.weight").bytes, first->checkpoint().tensors.at("fc1.weight").bytes);
   }
+}
+
+TEST_F(Training, MixedPrecisionGoesOnWithItsLossScale) {
+  const Dataset data = draw_images(32, 1);
+  const auto whole = mixed_lenet(), first = mixed_lenet(), second = mixed_lenet();
+  whole->epoch(data), whole->epoch(data);
+  first->epoch(data);
+  second->restore(first->checkpoint());
+  EXPECT_EQ(second->accuracy(data), first->accuracy(data));
+  second->epoch(data);
+  const Checkpoint want = whole->checkpoint(), got = second->checkpoint();
+  for (const char* name : {"loss_scale", "good_steps", "master", "velocity", "fc1.weight"})
+    EXPECT_EQ(want.tensors.at(name).bytes, got.tensors.at(name).bytes) << name;
+  EXPECT_NE(want.tensors.at("good_steps").bytes, first->checkpoint().tensors.at("good_steps").bytes);
+}
+
+// The loss that is told is not scaled: rounded to a half it is what it would be in f32, but for some roundings.
+TEST_F(Training, MixedPrecisionLearnsAsF32) {
+  const Dataset data = draw_images(64, 1);
+  const auto plain = trainer("lenet");
+  double loss = 0;
+  for (int i = 0; i < 3; ++i) loss = plain->epoch(data);
+  for (const auto& [dtype, u] : {std::pair{"f16", unit_roundoff(DType::f16)}, {"bf16", unit_roundoff(DType::bf16)}}) {
+    const auto mixed = mixed_lenet(dtype);
+    double got = 0;
+    for (int i = 0; i < 3; ++i) got = mixed->epoch(data);
+    EXPECT_NEAR(got, loss, 10 * u * loss) << dtype;
+  }
+}
+
+TEST_F(Training, AnOverflowOfScaledGradientsIsLeftOut) {
+  const Dataset data = draw_images(32, 1);
+  const auto lenet = mixed_lenet();
+  lenet->epoch(data);
+  Checkpoint high = lenet->checkpoint();
+  store_double(high.tensors.at("loss_scale").bytes.data(), DType::f32, 0, 0x1p100);
+  lenet->restore(high);
+  EXPECT_TRUE(std::isfinite(lenet->epoch(data)));
+  const Checkpoint after = lenet->checkpoint();
+  EXPECT_EQ(load_as_double(after.tensors.at("loss_scale").bytes.data(), DType::f32, 0), 0x1p92);  // 8 steps
+  for (const char* name : {"master", "velocity", "conv1.weight"})
+    EXPECT_EQ(after.tensors.at(name).bytes, high.tensors.at(name).bytes) << name;
+
+  store_double(high.tensors.at("loss_scale").bytes.data(), DType::f32, 0, underflow(DType::f32));
+  lenet->restore(high);
+  EXPECT_THAT(error_of([&] { lenet->epoch(data); }), HasSubstr("the loss scale has fallen to 1.18e-38 by step 16"));
 }
 
 // Dropout's offset is no tensor of its own: it follows from the number of steps.

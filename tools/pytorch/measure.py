@@ -5,7 +5,7 @@ import sys
 
 import torch
 
-from pytorch import clock, forms
+from pytorch import clock, forms, peak
 
 COMPILE_S = 300  # patience with torch.compile
 
@@ -38,8 +38,16 @@ def one_case(case, min_time_s, compiled):
         reason = f"{type(error).__name__}: {(str(error).splitlines() or [''])[0][:100]}"
     if best is None:
         return dict(row, reason=reason)
-    return dict(row, torch=best["form"], torch_s=best["seconds"], torch_min_s=best["min_s"], samples=best["samples"],
-                clean=best["clean"], torch_disturbed=best["disturbed"], ratio=best["seconds"] / case.seconds)
+    row = dict(row, torch=best["form"], torch_s=best["seconds"], torch_min_s=best["min_s"], samples=best["samples"],
+               clean=best["clean"], torch_disturbed=best["disturbed"], ratio=best["seconds"] / case.seconds)
+    return with_peaks(row, case) if case.peak_bytes else row
+
+
+def with_peaks(row, case):
+    """A step's memory beside its time."""
+    held, reason = peak.of_case(case, row["torch"])
+    row = dict(row, duet_peak_bytes=case.peak_bytes)
+    return dict(row, torch_peak_bytes=held, peak_ratio=held / case.peak_bytes) if held else dict(row, peak_reason=reason)
 
 
 def all_cases(cases, threads, min_time_s, compiled):

@@ -14,19 +14,31 @@ class BadInput(Exception):
 
 
 class Case:
-    """One primitive or step at one size: what to time in PyTorch, and Duet's time for it."""
+    """One primitive or step at one size: what to time in PyTorch, and Duet's time for it; of a step, also its memory."""
 
-    def __init__(self, op, dtype, params, implementation, seconds, contended):
+    def __init__(self, op, dtype, params, implementation, seconds, contended, peak_bytes=None):
         self.op, self.dtype, self.params = op, dtype, params
         self.implementation, self.seconds, self.contended = implementation, seconds, contended
+        self.peak_bytes = peak_bytes
 
     def name(self):
         return "/".join([self.op, self.dtype] + [f"{k}:{int(v) if v is True or v is False else v}" for k, v in self.params.items()])
 
 
+def suspicion(job):
+    """Why a job is no result though it ran, or ""."""
+    for s in job["series"]:
+        if "suspect" in (s.get("flags") or []):
+            roof = s.get("roof")
+            share = f": {100 * roof['fraction']:.0f} % of its roof ({roof['ceiling']})" if roof else ""
+            return f"is suspect{share}, {s['scope']}, {s['threads']} thread(s)"
+    return ""
+
+
 class Run:
     def __init__(self, path, document):
         self.path, self.duet = path, document["duet"]
+        self.peaks = {step["job"]: step.get("memory_peak") for step in self.duet.get("steps") or []}
 
     def most_threads(self):
         return max((s["threads"] for j in self.duet["jobs"] for s in j["series"]), default=1)
@@ -45,7 +57,7 @@ class Run:
             if series is None:
                 continue
             case = Case(job["op"], job["dtype"], job["params"], job["impl"], series["summary"]["median_s"],
-                        all("contended" in r["flags"] for r in series["repetitions"]))
+                        all("contended" in r["flags"] for r in series["repetitions"]), self.peaks.get(job["name"]))
             have = best.get(case.name())
             if have is None or case.seconds < have.seconds:
                 best[case.name()] = case
@@ -62,11 +74,27 @@ class Run:
             raise BadInput(f"{self.path}: no verified CPU case in f32 or bf16 at {threads} threads matches '{pattern}'")
         return kept
 
+    def left_out(self, pattern):
+        """Rows for CPU jobs that have no number to compare: wrong, or suspect, which keeps a job out as a whole."""
+        rows = []
+        for job in self.duet["jobs"]:
+            if job["device"] != "cpu" or job["dtype"] not in DTYPES:
+                continue
+            reason = suspicion(job)
+            if job["status"] == "failed":
+                reason = f"failed in the run: {job.get('reason')}"
+            row = {"case": Case(job["op"], job["dtype"], job["params"], job["impl"], 0, False).name(), "op": job["op"],
+                   "dtype": job["dtype"], "duet": job["impl"], "reason": f"{job['impl']} {reason}"}
+            if reason and re.search(pattern, row["case"]):
+                rows.append(row)
+        return rows
+
     @staticmethod
     def _series(job, threads):
         """Warm where it was measured; what is larger than the caches was measured once, under another name."""
-        usable = [s for s in job["series"]
-                  if s["scope"] == "call" and s["threads"] == threads and "suspect" not in s.get("flags", [])]
+        if suspicion(job):
+            return None
+        usable = [s for s in job["series"] if s["scope"] == "call" and s["threads"] == threads]
         order = {"warm": 0, "rotating": 1, "cold": 2}
         return min(usable, key=lambda s: order.get(s["cache"], 3), default=None)
 

@@ -38,16 +38,13 @@ def show(rows, about):
           f"run {about['run']} of commit {about['commit']}; medians, in ms")
     if about["this_machine"] != about["machine"]:
         print(f"WARNING: the run is of another machine ({about['machine']}): these ratios compare machines")
-    header = ("case", "Duet by", "Duet", "PyTorch by", "PyTorch", "PyTorch / Duet")
-    lines = [header]
+    lines = [("case", "Duet by", "Duet", "PyTorch by", "PyTorch", "PyTorch / Duet")]
     for r in rows:
         if "ratio" not in r:
             continue
         lines.append((r["case"], r["duet"], milliseconds(r["duet_s"]) + ("*" if r["duet_disturbed"] else ""), r["torch"],
                       milliseconds(r["torch_s"]) + ("*" if r["torch_disturbed"] else ""), f"{r['ratio']:.2f}"))
-    widths = [max(len(line[c]) for line in lines) for c in range(len(header))]
-    for line in lines:
-        print("  ".join(text.rjust(w) if c in (2, 4, 5) else text.ljust(w) for c, (text, w) in enumerate(zip(line, widths))))
+    columns(lines, left=(0, 1, 3))
     for r in rows:
         if "ratio" not in r:
             print(f"not compared: {r['case']}: {r['reason']}")
@@ -58,6 +55,32 @@ def show(rows, about):
     if any("ratio" in r and (r["duet_disturbed"] or r["torch_disturbed"]) for r in rows):
         print(f"* disturbed by other processes (load {about['load']:.1f}); of PyTorch the smallest sample is shown. "
               "Repeat on a quiet machine")
+    show_peaks(rows)
+
+
+def columns(lines, left):
+    widths = [max(len(line[c]) for line in lines) for c in range(len(lines[0]))]
+    for line in lines:
+        print("  ".join(text.ljust(w) if c in left else text.rjust(w) for c, (text, w) in enumerate(zip(line, widths))))
+
+
+def show_peaks(rows):
+    peaks = [r for r in rows if "duet_peak_bytes" in r]
+    if not peaks:
+        return
+    print("\nPeak memory of a step, in MB (1e6 bytes). Duet: everything that a planned step holds. PyTorch: the most by which the "
+          "resident\nset of a process grew that runs the step alone, eager, over what one sample's step had left behind (code, "
+          "threads, caches)")
+    lines = [("case", "Duet", "PyTorch", "PyTorch / Duet")]
+    for r in peaks:
+        has = "peak_ratio" in r
+        lines.append((r["case"], megabytes(r["duet_peak_bytes"]), megabytes(r["torch_peak_bytes"]) if has else r["peak_reason"],
+                      f"{r['peak_ratio']:.2f}" if has else "-"))
+    columns(lines, left=(0,))
+
+
+def megabytes(size):
+    return f"{size * 1e-6:.4g}"
 
 
 def check_writable(path):

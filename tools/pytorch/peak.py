@@ -1,0 +1,65 @@
+"""How much memory a training step takes in PyTorch: a process of its own runs the step alone, and prints as JSON how far its
+resident set grew at most, in bytes, over what stayed behind after the same step of one sample: code, threads, caches."""
+import ctypes
+import gc
+import json
+import os
+import subprocess
+import sys
+
+FORMS = ("eager", "eager channels_last")  # what a compiler needs is no part of a step
+STEPS = 3                                 # the optimiser makes its state in the first
+PATIENCE_S = 300
+
+
+def of_case(case, form):
+    """(bytes, "") of a case of run_file in a form of forms.py, or (None, reason)."""
+    asked = json.dumps({"op": case.op, "dtype": case.dtype, "params": case.params, "form": form if form in FORMS else FORMS[0]})
+    folder = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
+    # Plain malloc: what keeps memory for speed would count freed memory.
+    env = {k: v for k, v in os.environ.items() if k != "GLIBC_TUNABLES"}
+    try:
+        done = subprocess.run([sys.executable, "-B", "-m", "pytorch.peak", asked], cwd=folder, env=env, capture_output=True,
+                              text=True, timeout=PATIENCE_S)
+    except subprocess.TimeoutExpired:
+        return None, f"not done after {PATIENCE_S} s"
+    try:
+        return int(json.loads(done.stdout)["bytes"]), ""
+    except (ValueError, KeyError, TypeError):
+        return None, (done.stderr.strip().splitlines() or [f"status {done.returncode}"])[-1][:100]
+
+
+def resident_bytes(member):
+    """VmRSS: now. VmHWM: the most since the mark was last set."""
+    with open("/proc/self/status") as file:
+        return next(int(line.split()[1]) * 1024 for line in file if line.startswith(member + ":"))
+
+
+def run(asked, forms, params):
+    step = forms.FORMS[asked["op"]](params, forms.TYPES[asked["dtype"]])[asked["form"]]
+    if asked["form"] in forms.LATE:
+        step = step()
+    for _ in range(STEPS):
+        step()
+
+
+def main():
+    asked = json.loads(sys.argv[1])
+    import torch
+    from pytorch import forms
+    torch.set_flush_denormal(True)
+    run(asked, forms, asked["params"] | {"batch": 1})
+    gc.collect()
+    ctypes.CDLL(None).malloc_trim(0)
+    before = resident_bytes("VmRSS")
+    try:
+        with open("/proc/self/clear_refs", "w") as file:
+            file.write("5")  # sets the mark to what is resident now
+    except OSError as error:
+        sys.exit(f"the mark of the resident set cannot be set: {error.strerror}")
+    run(asked, forms, asked["params"])
+    print(json.dumps({"bytes": max(0, resident_bytes("VmHWM") - before)}))
+
+
+if __name__ == "__main__":
+    main()

@@ -9,7 +9,9 @@ namespace duet::cuda {
 
 void check(cudnnStatus_t status, const char* expression, const char* file, int line) {
   if (status == CUDNN_STATUS_SUCCESS) return count_checked_call();
-  DUET_CUDA(cudaGetLastError());  // says more where a CUDA error is behind it
+  const auto category = CUDNN_STATUS_CATEGORY(status);
+  if (category != CUDNN_STATUS_BAD_PARAM && category != CUDNN_STATUS_NOT_SUPPORTED)
+    DUET_CUDA(cudaGetLastError());  // says more where a CUDA error is behind it
   throw Error("{}: {} at {}:{}", expression, cudnnGetErrorString(status), file, line);
 }
 

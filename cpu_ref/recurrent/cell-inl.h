@@ -73,7 +73,7 @@ struct ForwardRow {
   const T* from_x;  // by gates, where x has been multiplied ahead; then sums are those of h alone
   const float* h_before;
   float *h, *c;
-  T *reserve, *y;  // may hold from_x: a unit is read before it is written
+  T *reserve, *y;  // may hold from_x: a unit is read before it is written; reserve: null for inference
 };
 
 template <Cell kCell, bool kAhead, class T>
@@ -88,7 +88,9 @@ HWY_INLINE void forward_row(const ForwardRow<T>& s, int64_t units) {
       const auto from_x = read(d, s.from_x + (part - kParts.x_first) * s.H + j, left);
       return kParts.h_enters(part) ? hn::Add(at(s.sums + part * s.sums_step + j), from_x) : from_x;
     };
-    const auto keep = [&](int64_t part, Vec v) HWY_ATTR { write(d, v, s.reserve + part * s.H + j, left); };
+    const auto keep = [&](int64_t part, Vec v) HWY_ATTR {
+      if (s.reserve) write(d, v, s.reserve + part * s.H + j, left);
+    };
     Vec next;
     if constexpr (kCell == Cell::lstm) {
       const auto ei = one_and_power(sum(0)), ef = one_and_power(sum(1));

@@ -60,16 +60,17 @@ void forward_of(const Layer& p, const ForwardTensors& t, const ForwardWeights& w
     }
     for (int64_t i = 0; i < rows; ++i) {
       float* h = xh + i * pitch + I;
-      forward_row<kCell, false, T>({.sums = sums + i * sums_row,
-                                    .sums_step = wide,
-                                    .H = H,
-                                    .from_x = nullptr,
-                                    .h_before = h,
-                                    .h = h,
-                                    .c = c + i * wide,
-                                    .reserve = static_cast<T*>(t.reserve) + p.kept_at(dir, step, b0 + i),
-                                    .y = static_cast<T*>(t.y) + p.y_at(dir, step, b0 + i)},
-                                   H);
+      forward_row<kCell, false, T>(
+          {.sums = sums + i * sums_row,
+           .sums_step = wide,
+           .H = H,
+           .from_x = nullptr,
+           .h_before = h,
+           .h = h,
+           .c = c + i * wide,
+           .reserve = p.inference ? nullptr : static_cast<T*>(t.reserve) + p.kept_at(dir, step, b0 + i),
+           .y = static_cast<T*>(t.y) + p.y_at(dir, step, b0 + i)},
+          H);
     }
   }
   for (int64_t i = 0; i < rows; ++i) {

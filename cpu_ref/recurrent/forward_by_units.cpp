@@ -1,5 +1,5 @@
 // Forward, where weights are large: x is multiplied ahead for all steps, by one product of each direction that leaves its
-// sums where the step will write its gates (in y, where none are kept). Then all threads share each step: a task multiplies
+// sums where the step will write its gates (in y, where the cell keeps none). Then all threads share each step: a task multiplies
 // h by its strip of r, which is read once a step by one thread, and goes on to the states of its units.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "cpu_ref/recurrent/forward_by_units.cpp"  // compiled once per instruction set
@@ -47,17 +47,17 @@ void forward_of(const Layer& p, const ForwardTensors& t, const ForwardStep& s, c
               .bias = s.bias ? s.bias + (task.dir * kParts.h_count + part) * units.columns() + task.unit : nullptr},
              task.rows, p.H);
   for (int64_t i = 0; i < task.rows; ++i) {
-    T* reserve = static_cast<T*>(t.reserve) + p.kept_at(task.dir, s.step, task.b0 + i) + task.unit;
+    T* kept = static_cast<T*>(t.reserve) + p.kept_at(task.dir, s.step, task.b0 + i) + task.unit;
     T* y = static_cast<T*>(t.y) + p.y_at(task.dir, s.step, task.b0 + i) + task.unit;
     const int64_t state = (row + i) * s.pitch + task.unit;
     forward_row<kCell, true, T>({.sums = sums + i * kParts.h_count * columns,
                                  .sums_step = columns,
                                  .H = p.H,
-                                 .from_x = kCell == Cell::rnn_tanh ? y : reserve,
+                                 .from_x = kCell == Cell::rnn_tanh ? y : kept,
                                  .h_before = s.before + state,
                                  .h = s.after + state,
                                  .c = s.c + state,
-                                 .reserve = reserve,
+                                 .reserve = p.inference ? nullptr : kept,
                                  .y = y},
                                 task.units);
   }
@@ -104,13 +104,16 @@ Plan forward_by_units(const Layer& p, ForwardTensors (*tensors)(Args), CpuContex
                         {.m = p.T * p.B, .n = p.G() * p.H, .k = p.I, .result = p.dtype, .a = along_k, .b = along_k});
   Buffer packed(cpu, D * units.count() * of_strip * kFloat), bias(cpu, biases * kFloat);
   Buffer h(cpu, 2 * states * kFloat), c(cpu, p.has_c() ? states * kFloat : 0);
+  Buffer ahead(cpu, p.inference ? D * p.T * p.B * p.K() * p.H * size_of(p.dtype) : 0);  // in place of the reserve
   cpu.fill_bytes(bias.data(), 0, bias.bytes());
   Scratch scratch(cpu, tasks.most_rows() * parts.h_count * units.kernel.columns);
   const std::string algorithm = "x ahead: " + from_x.describe() + "; " + tasks.describe();
-  const int64_t workspace = from_x.workspace_bytes() + packed.bytes() + bias.bytes() + h.bytes() + c.bytes();
+  const int64_t workspace =
+      from_x.workspace_bytes() + packed.bytes() + bias.bytes() + h.bytes() + c.bytes() + ahead.bytes();
   auto run = [=, from_x = std::move(from_x), packed = std::move(packed), bias = std::move(bias), h = std::move(h),
-              c = std::move(c), scratch = std::move(scratch), &cpu](Args args) mutable {
-    const ForwardTensors t = tensors(args);
+              c = std::move(c), ahead = std::move(ahead), scratch = std::move(scratch), &cpu](Args args) mutable {
+    ForwardTensors t = tensors(args);
+    if (p.inference) t.reserve = ahead.data();
     for (int64_t dir = 0; dir < D; ++dir) {
       const int64_t row = dir * p.G() * p.H;
       const bool in_y = p.cell == Cell::rnn_tanh;

@@ -10,11 +10,12 @@ namespace duet::recurrent {
 
 struct Layer : RecurrentShape {
   Cell cell;
-  bool last_only = false;
+  bool last_only = false, inference = false;
 
   template <class P>
   explicit Layer(const P& p) : RecurrentShape(p), cell(P::kind) {
     if constexpr (requires { p.last_only; }) last_only = p.last_only;
+    if constexpr (requires { p.inference; }) inference = p.inference;
   }
   bool has_c() const { return cell == Cell::lstm; }
   int64_t D() const { return directions(); }

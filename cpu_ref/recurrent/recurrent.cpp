@@ -60,7 +60,9 @@ void Recurrent<kCell>::reference(Inputs in, int64_t slice, Expect& expect) const
     }
     for (int64_t j = 0; j < H; ++j) {
       const int64_t kept = ((dir * T + t) * B + b) * K * H + j;
-      const auto keep = [&](int64_t part, Value value) { expect(reserve, kept + part * H, value.v, value.e); };
+      const auto keep = [&](int64_t part, Value value) {
+        if (!inference) expect(reserve, kept + part * H, value.v, value.e);
+      };
       if constexpr (kCell == Cell::lstm) {
         const Value i = logistic(at(a, j)), f = logistic(at(a, H + j)), g = tanh(at(a, 2 * H + j)),
                     o = logistic(at(a, 3 * H + j));

@@ -74,13 +74,19 @@ __device__ __forceinline__ void backward_unit(const float (&kept)[kKept<kCell>],
 template <class T>
 struct ForwardTensors {
   const T *x, *w, *r, *bias, *h0, *c0;  // c0, cT: null but for lstm
-  T *y, *hT, *cT, *reserve;
+  T *y, *hT, *cT, *reserve;             // reserve: null for inference
   template <class P>
-  static ForwardTensors of(const P&, Args t) {
-    ForwardTensors f{t[P::x].template as<const T>(),    t[P::w].template as<const T>(),  t[P::r].template as<const T>(),
-                     t[P::bias].template as<const T>(), t[P::h0].template as<const T>(), nullptr,
-                     t[P::y].template as<T>(),          t[P::hT].template as<T>(),       nullptr,
-                     t[P::reserve].template as<T>()};
+  static ForwardTensors of(const P& p, Args t) {
+    ForwardTensors f{t[P::x].template as<const T>(),
+                     t[P::w].template as<const T>(),
+                     t[P::r].template as<const T>(),
+                     t[P::bias].template as<const T>(),
+                     t[P::h0].template as<const T>(),
+                     nullptr,
+                     t[P::y].template as<T>(),
+                     t[P::hT].template as<T>(),
+                     nullptr,
+                     p.inference ? nullptr : t[P::reserve].template as<T>()};
     if constexpr (P::has_c) f.c0 = t[P::c0].template as<const T>(), f.cT = t[P::cT].template as<T>();
     return f;
   }
@@ -125,6 +131,11 @@ __device__ __forceinline__ float c_before(const Layer& p, const Unit& u, int64_t
   constexpr int64_t K = kept_of(Cell::lstm);
   return float(step > 0 ? reserve[p.kept_row(u.dir, u.b, step - 1, K) + (K - 1) * p.H + u.j] : c0[u.state(p)]);
 }
+// c goes from step to step in the reserve; for inference, in cT.
+template <class T>
+__device__ __forceinline__ float c_before(const Layer& p, const Unit& u, int64_t step, const ForwardTensors<T>& t) {
+  return step > 0 && !t.reserve ? float(t.cT[u.state(p)]) : c_before(p, u, step, t.reserve, t.c0);
+}
 
 // The gradients of a unit's sums at a step; dh as in backward_unit, before dy is added.
 template <Cell kCell, class T>
@@ -148,6 +159,7 @@ __device__ __forceinline__ void store_unit(const Layer& p, const Unit& u, int64_
                                            float h, const float (&kept)[kKept<kCell>]) {
   constexpr int64_t K = kept_of(kCell);
   t.y[p.y_row(u.dir, u.b, step) + u.j] = T(h);
+  if (!t.reserve) return;
 #pragma unroll
   for (int i = 0; i < static_cast<int>(K); ++i) t.reserve[p.kept_row(u.dir, u.b, step, K) + i * p.H + u.j] = T(kept[i]);
 }

@@ -31,9 +31,10 @@ __global__ void step_kernel(Layer p, ForwardTensors<T> t, int64_t step) {
     else
       a[g] = from_x + from_h;
   }
-  float c = kCell == Cell::lstm ? c_before(p, u, step, t.reserve, t.c0) : 0;
+  float c = kCell == Cell::lstm ? c_before(p, u, step, t) : 0;
   const float next = forward_unit<kCell>(a, float(h[u.j]), c, kept);
   store_unit<kCell>(p, u, step, t, next, kept);
+  if (kCell == Cell::lstm && !t.reserve) t.cT[u.state(p)] = T(c);
 }
 
 template <Cell kCell, class T>
@@ -41,7 +42,7 @@ __global__ void last_kernel(Layer p, ForwardTensors<T> t) {
   if (my_element() >= p.D * p.B * p.H) return;
   const Unit u(p, my_element());
   t.hT[u.state(p)] = T(h_before(p, u, p.T, t.y, t.h0));
-  if constexpr (kCell == Cell::lstm) t.cT[u.state(p)] = T(c_before(p, u, p.T, t.reserve, t.c0));
+  if constexpr (kCell == Cell::lstm) t.cT[u.state(p)] = T(c_before(p, u, p.T, t));
 }
 
 template <class P>

@@ -190,13 +190,13 @@ __global__ void step_kernel(Layer p, ForwardTensors<T> t, Rows<T> rows, int64_t 
 #pragma unroll
   for (int g = 0; g < G; ++g) rec[g] = float(rows.rec[((u.dir * p.B + u.b) * G + g) * p.H + u.j]);
   add_pre<kCell>(p, u, step, rows.pre, t.bias, rec, a);
-  float c = kCell == Cell::lstm ? c_before(p, u, step, t.reserve, t.c0) : 0;
+  float c = kCell == Cell::lstm ? c_before(p, u, step, t) : 0;
   const float h = forward_unit<kCell>(a, h_before(p, u, step, t.y, t.h0), c, kept);
   store_unit<kCell>(p, u, step, t, h, kept);
   rows.state[index] = T(h);
-  if (step + 1 < p.T) return;
-  t.hT[index] = T(h);
-  if (kCell == Cell::lstm) t.cT[index] = T(c);
+  const bool last = step + 1 == p.T;
+  if (last) t.hT[index] = T(h);
+  if (kCell == Cell::lstm && (last || !t.reserve)) t.cT[index] = T(c);
 }
 
 // dh: what reached h past the weights; rows.state: what reached it through them. Both (D, B, H), as dc.

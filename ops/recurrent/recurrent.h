@@ -3,7 +3,7 @@
 //   x: (T, B, I), w: (directions G H, I), r: (directions G H, H), h0, hT: (directions, B, H), y: (T, B, directions H),
 //   bias: (directions G H); of gru (directions, 2, G H), the second beside r h.
 //   reserve: (directions, T, B, K H): what the backward pass needs besides y. lstm: the gates i f g o and c; gru: z r n and
-//   m = r_n h + bias; rnn_tanh: nothing.
+//   m = r_n h + bias; rnn_tanh: nothing. For inference it is empty.
 //   dy: as y, or (0, B, directions H) where nothing after the layer reads y (last_only).
 //
 // With a = w x[t] + r h + bias, by gates in this order (h, c: of the step before, at first h0, c0; s the logistic function):
@@ -176,6 +176,12 @@ struct Recurrent : RecurrentBase<kCell> {
       : kCell == Cell::gru ? "z, r = s(w x[t] + r h + bias), n = tanh(w_n x[t] + bias + r m), m = r_n h + bias;  "
                              "h' = (1 - z) n + z h"
                            : "h' = tanh(w x[t] + r h + bias)";
+  bool inference = false;
+  void attributes(auto&& field) {
+    RecurrentShape::attributes(field);
+    if constexpr (Base::K > 0) field.option("inference", inference, "no backward pass follows: reserve is empty");
+  }
+
   static constexpr int kAfter = has_c ? 6 : 5;
   static constexpr Slot x = input(0, "x"), w = input(1, "w"), r = input(2, "r"), bias = input(3, "bias"),
                         h0 = input(4, "h0"), c0 = input(has_c ? 5 : -1, "c0");  // c0, cT: of lstm
@@ -190,14 +196,24 @@ struct Recurrent : RecurrentBase<kCell> {
     if (has_c) all.push_back(c0.of(dtype, this->h_shape()));
     all.push_back(y.of(dtype, this->y_shape())), all.push_back(hT.of(dtype, this->h_shape()));
     if (has_c) all.push_back(cT.of(dtype, this->h_shape()));
-    all.push_back(reserve.of(dtype, this->reserve_shape()));
+    all.push_back(reserve.of(dtype, inference ? Shape{this->directions(), T, B, 0} : this->reserve_shape()));
     return all;
   }
   double flops() const { return this->product_flops(); }
   Tolerance tolerance() const { return this->tolerance_of(static_cast<double>(I + H)); }
   int64_t slices() const { return this->directions() * B; }        // a sequence in one direction
   void reference(Inputs in, int64_t slice, Expect& expect) const;  // cpu_ref/recurrent/recurrent.cpp
-  static std::vector<Case<Recurrent>> cases(Scale scale) { return cases_of_cell<Recurrent>(scale); }
+  static std::vector<Case<Recurrent>> cases(Scale scale) {
+    auto all = cases_of_cell<Recurrent>(scale);
+    if constexpr (Base::K > 0)
+      for (auto c : cases_of_cell<Recurrent>(scale)) {
+        // Tests: both ways that c may go from step to step, both directions, and none.
+        if (scale == Scale::test && !c.problem.bidirectional && c.problem.T > 0 && c.problem.H < 100) continue;
+        c.problem.inference = true;
+        all.push_back(c);
+      }
+    return all;
+  }
 };
 
 // y and reserve are those of the forward pass. dhT and dcT join dy at the last step of each direction.

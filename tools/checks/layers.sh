@@ -23,15 +23,16 @@ found=$(awk -f "$checks/code.awk" "${files[@]}" | awk '
     may["bench"] = "core models reports bench"  # no ops: it names no primitive
     may["reports"] = "reports"
     may["tests"] = "core ops cpu_ref models bench reports simt tools tests"
+    may["tests/cuda"] = "core core/cuda ops kernels"
     may["tools"] = "core ops models reports simt tools"
   }
-  function folder(path) { if (path ~ /^core\/cuda\//) return "core/cuda"; sub(/\/.*/, "", path); return path }
+  function folder(path) { if (match(path, /^(core|tests)\/cuda\//)) return substr(path, 1, RLENGTH - 1); sub(/\/.*/, "", path); return path }
   {
     split($0, part, ":")
     file = part[1]; at = file ":" part[2]
     code = substr($0, length(at) + 2)
     here = folder(file)
-    cuda_allowed = here == "core/cuda" || here == "kernels" || here == "simt"
+    cuda_allowed = here == "core/cuda" || here == "tests/cuda" || here == "kernels" || here == "simt"
     if (match(code, /^[ \t]*#[ \t]*include[ \t]*["<][^">]*/)) {
       target = substr(code, RSTART, RLENGTH); sub(/^[^"<]*["<]/, "", target)
       there = folder(target)

@@ -1,0 +1,172 @@
+#include "core/cuda/cudnn_graph.h"
+
+#include "core/error.h"
+
+namespace duet::cuda {
+
+CudnnDescriptor create_descriptor(cudnnBackendDescriptorType_t type) {
+  CudnnDescriptor d;
+  DUET_CUDNN(cudnnBackendCreateDescriptor(type, d.out()));
+  return d;
+}
+
+void set_attribute(const CudnnDescriptor& to, cudnnBackendAttributeName_t which, cudnnBackendAttributeType_t type,
+                   int64_t count, const void* values) {
+  DUET_CUDNN(cudnnBackendSetAttribute(to.get(), which, type, count, values));
+}
+
+CudnnGraph::Dims CudnnGraph::dense(const Dims& dims) {
+  Dims strides(dims.size());
+  int64_t stride = 1;
+  for (size_t i = dims.size(); i-- > 0; stride *= dims[i]) strides[i] = stride;
+  return strides;
+}
+
+template <class... Pairs>
+CudnnGraph::Tensor CudnnGraph::tensor(cudnnDataType_t type, const Dims& dims, const Dims& strides,
+                                      const Pairs&... pairs) {
+  constexpr int64_t kAlignment = 16;  // bytes
+  return add(CUDNN_BACKEND_TENSOR_DESCRIPTOR, CUDNN_ATTR_TENSOR_UNIQUE_ID, ++tensors_, CUDNN_ATTR_TENSOR_DATA_TYPE,
+             type, CUDNN_ATTR_TENSOR_DIMENSIONS, dims, CUDNN_ATTR_TENSOR_STRIDES, strides,
+             CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, kAlignment, pairs...);
+}
+
+CudnnGraph::Tensor CudnnGraph::memory(cudnnDataType_t type, const Dims& dims, const Dims& strides) {
+  const Tensor t = tensor(type, dims, strides);
+  memory_.push_back(tensors_);
+  return t;
+}
+
+CudnnGraph::Tensor CudnnGraph::scratch(DType type, const Dims& dims) {
+  const Tensor t = tensor(cudnn_dtype(type), dims, dense(dims));
+  scratch_.push_back(tensors_);
+  int64_t bytes = size_of(type);
+  for (const int64_t d : dims) bytes *= d;
+  scratch_bytes_.push_back(bytes);
+  return t;
+}
+
+CudnnGraph::Tensor CudnnGraph::between(cudnnDataType_t type, const Dims& dims, const Dims& strides) {
+  return tensor(type, dims, strides, CUDNN_ATTR_TENSOR_IS_VIRTUAL, true);
+}
+
+CudnnGraph::Tensor CudnnGraph::constant(float value, size_t rank) {
+  const Dims ones(rank, 1);
+  const Tensor t = tensor(CUDNN_DATA_FLOAT, ones, ones, CUDNN_ATTR_TENSOR_IS_BY_VALUE, true);
+  constants_.push_back(tensors_);
+  values_.push_back(std::make_unique<float>(value));
+  return t;
+}
+
+CudnnDescriptor CudnnGraph::close(cudnnHandle_t handle) const {
+  CudnnDescriptor graph = create_descriptor(CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);
+  set_attribute(graph, CUDNN_ATTR_OPERATIONGRAPH_OPS, operations_);
+  if (handle) set_attribute(graph, CUDNN_ATTR_OPERATIONGRAPH_HANDLE, handle);
+  DUET_CUDNN(cudnnBackendFinalize(graph.get()));
+  return graph;
+}
+
+namespace {
+// Engines with their settings, the most promising first; none where cuDNN takes no such graph.
+std::vector<CudnnDescriptor> candidates(const CudnnDescriptor& operations, cudnnBackendHeurMode_t mode) {
+  const CudnnDescriptor heuristics = create_descriptor(CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
+  set_attribute(heuristics, CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, operations.get());
+  set_attribute(heuristics, CUDNN_ATTR_ENGINEHEUR_MODE, mode);
+  const auto results = [&](int64_t most, int64_t& count, cudnnBackendDescriptor_t* to) {
+    return cudnnBackendGetAttribute(heuristics.get(), CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_TYPE_BACKEND_DESCRIPTOR,
+                                    most, &count, to);
+  };
+  int64_t count = 0;
+  if (cudnnBackendFinalize(heuristics.get()) != CUDNN_STATUS_SUCCESS ||
+      results(0, count, nullptr) != CUDNN_STATUS_SUCCESS)
+    return {};
+  std::vector<CudnnDescriptor> found;
+  std::vector<cudnnBackendDescriptor_t> raw;
+  for (int64_t i = 0; i < count; ++i) {
+    found.push_back(create_descriptor(CUDNN_BACKEND_ENGINECFG_DESCRIPTOR));
+    raw.push_back(found.back().get());
+  }
+  DUET_CUDNN(results(count, count, raw.data()));
+  found.resize(static_cast<size_t>(count));  // it may write fewer than it announced
+  return found;
+}
+
+int64_t number(const CudnnDescriptor& of, cudnnBackendAttributeName_t which) {
+  int64_t value = 0, count = 0;
+  DUET_CUDNN(cudnnBackendGetAttribute(of.get(), which, CUDNN_TYPE_INT64, 1, &count, &value));
+  return value;
+}
+
+int64_t engine_of(const CudnnDescriptor& candidate) {
+  const CudnnDescriptor engine = create_descriptor(CUDNN_BACKEND_ENGINE_DESCRIPTOR);
+  cudnnBackendDescriptor_t raw = engine.get();
+  int64_t count = 0;
+  DUET_CUDNN(cudnnBackendGetAttribute(candidate.get(), CUDNN_ATTR_ENGINECFG_ENGINE, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1,
+                                      &count, &raw));
+  return number(engine, CUDNN_ATTR_ENGINE_GLOBAL_INDEX);
+}
+}  // namespace
+
+CudnnEngine::CudnnEngine(const CudnnGraph& graph, cudnnHandle_t handle)
+    : operations(graph.close(handle)), why_not("cuDNN has no engine for it") {
+  for (const auto mode : {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_FALLBACK})
+    for (const CudnnDescriptor& candidate : candidates(operations, mode)) {
+      CudnnDescriptor tried = create_descriptor(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
+      set_attribute(tried, CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, candidate.get());
+      set_attribute(tried, CUDNN_ATTR_EXECUTION_PLAN_HANDLE, handle);
+      if (const auto status = cudnnBackendFinalize(tried.get()); status != CUDNN_STATUS_SUCCESS) {
+        why_not = fmt::format("cuDNN has no engine for it: {}", cudnnGetErrorString(status));
+        continue;  // what the heuristics name may still refuse
+      }
+      workspace_bytes = number(tried, CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE);
+      if (workspace_bytes > kWorkspaceLimit) {
+        why_not = "cuDNN has no engine for it within 256 MiB";
+        continue;
+      }
+      index = engine_of(candidate);
+      plan = std::move(tried);
+      why_not.clear();
+      return;
+    }
+}
+
+Plan plan_of(CudnnGraph graph, GpuContext& gpu, std::vector<Slot> memory) {
+  if (memory.size() != graph.memory_.size())
+    throw Error("cuDNN: {} slots for {} tensors", memory.size(), graph.memory_.size());
+  CudnnEngine engine(graph, gpu.cudnn());
+  if (!engine.why_not.empty()) return Unsupported{engine.why_not};
+  const std::string algorithm = fmt::format("engine {}", engine.index);
+  int64_t total = engine.workspace_bytes;
+  Workspace workspace;
+  if (total > 0) workspace = Workspace(gpu, total);
+  std::vector<Workspace> scratch;
+  for (const int64_t bytes : graph.scratch_bytes_) {
+    scratch.emplace_back(gpu, bytes);
+    total += bytes;
+  }
+  std::vector<int64_t> ids = graph.memory_;
+  ids.insert(ids.end(), graph.scratch_.begin(), graph.scratch_.end());
+  ids.insert(ids.end(), graph.constants_.begin(), graph.constants_.end());
+  std::vector<void*> pointers;  // in the order of ids
+  pointers.reserve(ids.size());
+
+  return Plan([handle = gpu.cudnn(), memory = std::move(memory), graph = std::move(graph), engine = std::move(engine),
+               workspace = std::move(workspace), scratch = std::move(scratch), ids = std::move(ids),
+               pointers = std::move(pointers)](Args t) mutable {
+           pointers.clear();
+           for (const Slot& slot : memory) pointers.push_back(t[slot].data);
+           for (const Workspace& w : scratch) pointers.push_back(w.data());
+           for (const auto& value : graph.values_) pointers.push_back(value.get());
+           void* const space = workspace.data();
+           const CudnnDescriptor pack = create_descriptor(CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR);
+           set_attribute(pack, CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, ids);
+           set_attribute(pack, CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, CUDNN_TYPE_VOID_PTR,
+                         static_cast<int64_t>(pointers.size()), pointers.data());
+           set_attribute(pack, CUDNN_ATTR_VARIANT_PACK_WORKSPACE, CUDNN_TYPE_VOID_PTR, 1, &space);
+           DUET_CUDNN(cudnnBackendFinalize(pack.get()));
+           DUET_CUDNN(cudnnBackendExecute(handle, engine.plan.get(), pack.get()));
+         })
+      .with(algorithm, total);
+}
+
+}  // namespace duet::cuda

@@ -1,0 +1,116 @@
+// cuDNN's graph API, as much of it as its uses need: tensors and operations form a graph, cuDNN's heuristics name engines
+// for it, the first that takes it runs it.
+#pragma once
+#include <cudnn.h>
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/cuda/cudnn.h"
+#include "core/plan.h"
+
+namespace duet::cuda {
+
+using CudnnDescriptor = Owned<cudnnBackendDescriptor_t, &cudnnBackendDestroyDescriptor>;
+
+// How cuDNN names the type of an attribute.
+template <class T>
+inline constexpr cudnnBackendAttributeType_t kAttributeType = T::no_such_type;
+#define DUET_ATTRIBUTE(type, name) \
+  template <>                      \
+  inline constexpr cudnnBackendAttributeType_t kAttributeType<type> = name
+DUET_ATTRIBUTE(cudnnBackendDescriptor_t, CUDNN_TYPE_BACKEND_DESCRIPTOR);  // void*: data pointers are set by hand
+DUET_ATTRIBUTE(cudnnHandle_t, CUDNN_TYPE_HANDLE);
+DUET_ATTRIBUTE(int64_t, CUDNN_TYPE_INT64);
+DUET_ATTRIBUTE(bool, CUDNN_TYPE_BOOLEAN);
+DUET_ATTRIBUTE(cudnnDataType_t, CUDNN_TYPE_DATA_TYPE);
+DUET_ATTRIBUTE(cudnnBackendHeurMode_t, CUDNN_TYPE_HEUR_MODE);
+DUET_ATTRIBUTE(cudnnBackendNormMode_t, CUDNN_TYPE_NORM_MODE);
+DUET_ATTRIBUTE(cudnnBackendNormFwdPhase_t, CUDNN_TYPE_NORM_FWD_PHASE);
+DUET_ATTRIBUTE(cudnnPointwiseMode_t, CUDNN_TYPE_POINTWISE_MODE);
+DUET_ATTRIBUTE(cudnnReduceTensorOp_t, CUDNN_TYPE_REDUCTION_OPERATOR_TYPE);
+#undef DUET_ATTRIBUTE
+
+CudnnDescriptor create_descriptor(cudnnBackendDescriptorType_t type);
+void set_attribute(const CudnnDescriptor& to, cudnnBackendAttributeName_t which, cudnnBackendAttributeType_t type,
+                   int64_t count, const void* values);
+template <class T>
+void set_attribute(const CudnnDescriptor& to, cudnnBackendAttributeName_t which, const T& value) {
+  set_attribute(to, which, kAttributeType<T>, 1, &value);
+}
+template <class T>
+void set_attribute(const CudnnDescriptor& to, cudnnBackendAttributeName_t which, const std::vector<T>& values) {
+  set_attribute(to, which, kAttributeType<T>, static_cast<int64_t>(values.size()), values.data());
+}
+
+// A descriptor of these attributes (name, value, name, value, ...), finalised.
+inline void set_attributes(const CudnnDescriptor&) {}
+template <class T, class... Rest>
+void set_attributes(const CudnnDescriptor& to, cudnnBackendAttributeName_t which, const T& value, const Rest&... rest) {
+  set_attribute(to, which, value);
+  set_attributes(to, rest...);
+}
+template <class... Pairs>
+CudnnDescriptor finalised(cudnnBackendDescriptorType_t type, const Pairs&... pairs) {
+  CudnnDescriptor d = create_descriptor(type);
+  set_attributes(d, pairs...);
+  DUET_CUDNN(cudnnBackendFinalize(d.get()));
+  return d;
+}
+
+class CudnnGraph {
+ public:
+  using Dims = std::vector<int64_t>;
+  using Tensor = cudnnBackendDescriptor_t;  // lives as long as the graph
+
+  // In memory: the n-th declared is the n-th slot of plan_of().
+  Tensor memory(cudnnDataType_t type, const Dims& dims, const Dims& strides);
+  Tensor scratch(DType type, const Dims& dims);  // in memory, dense, the plan's own
+  // From one operation to another, never in memory.
+  Tensor between(cudnnDataType_t type, const Dims& dims, const Dims& strides);
+  Tensor constant(float value, size_t rank);
+  static Dims dense(const Dims& dims);  // row-major strides
+
+  // What operations refer to; lives as long as the graph.
+  template <class... Pairs>
+  cudnnBackendDescriptor_t add(cudnnBackendDescriptorType_t type, const Pairs&... pairs) {
+    descriptors_.push_back(finalised(type, pairs...));
+    return descriptors_.back().get();
+  }
+  template <class... Pairs>
+  void operation(cudnnBackendDescriptorType_t type, const Pairs&... pairs) {
+    operations_.push_back(add(type, pairs...));
+  }
+
+  // The operation graph, which needs a handle only where it is to run. Throws Error where it is not well formed.
+  CudnnDescriptor close(cudnnHandle_t handle = nullptr) const;
+
+ private:
+  friend Plan plan_of(CudnnGraph graph, GpuContext& gpu, std::vector<Slot> memory);
+  template <class... Pairs>
+  Tensor tensor(cudnnDataType_t type, const Dims& dims, const Dims& strides, const Pairs&... pairs);
+
+  std::vector<CudnnDescriptor> descriptors_;
+  std::vector<cudnnBackendDescriptor_t> operations_;
+  int64_t tensors_ = 0;                                // the last id
+  std::vector<int64_t> memory_, scratch_, constants_;  // ids
+  std::vector<int64_t> scratch_bytes_;
+  std::vector<std::unique_ptr<float>> values_;  // of constants: cuDNN takes their addresses
+};
+
+// The first engine of cuDNN's heuristics that takes a graph within the workspace limit.
+struct CudnnEngine {
+  static constexpr int64_t kWorkspaceLimit = int64_t{256} << 20;
+  CudnnEngine(const CudnnGraph& graph, cudnnHandle_t handle);
+
+  CudnnDescriptor operations, plan;
+  int64_t index = 0, workspace_bytes = 0;
+  std::string why_not;  // "" where there is one
+};
+
+// Enqueues the graph on the tensors of these slots.
+Plan plan_of(CudnnGraph graph, GpuContext& gpu, std::vector<Slot> memory);
+
+}  // namespace duet::cuda

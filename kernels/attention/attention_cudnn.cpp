@@ -1,0 +1,201 @@
+// cuDNN's flash attention. Its graph API has the parts, products, reductions and pointwise functions, and one engine for
+// the whole of them: it recognises the graph that NVIDIA's frontend builds, so the graphs here have that form.
+#include "kernels/attention/attention_cudnn.h"
+
+#include <cmath>
+
+namespace duet::cuda {
+namespace {
+
+using Tensor = CudnnGraph::Tensor;
+using Dims = CudnnGraph::Dims;
+
+// Tensors, (B, H, rows, columns) all, and operations on them. What goes from one to another is f32 unless it says otherwise.
+class Builder {
+ public:
+  explicit Builder(const AttentionShape& shape)
+      : p(shape),
+        type(cudnn_dtype(shape.dtype)),
+        scores{p.B, p.H, p.Tq, p.Tk},
+        row{p.B, p.H, p.Tq, 1},
+        queries{p.B, p.H, p.Tq, p.D} {}
+
+  Tensor of_queries() { return graph.memory(type, queries, CudnnGraph::dense(queries)); }
+  Tensor of_keys() { return graph.memory(type, keys(), CudnnGraph::dense(keys())); }
+  Tensor of_keys_transposed() { return graph.memory(type, transposed(keys()), transposed(CudnnGraph::dense(keys()))); }
+  Tensor of_rows() { return graph.memory(CUDNN_DATA_FLOAT, row, CudnnGraph::dense(row)); }
+  Tensor constant(double value) { return graph.constant(static_cast<float>(value), 4); }
+  Tensor between(const Dims& dims, cudnnDataType_t t = CUDNN_DATA_FLOAT) {
+    return graph.between(t, dims, CudnnGraph::dense(dims));
+  }
+
+  void pointwise(cudnnPointwiseMode_t mode, Tensor x, Tensor y) {
+    graph.operation(CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR, CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR,
+                    function(mode), CUDNN_ATTR_OPERATION_POINTWISE_XDESC, x, CUDNN_ATTR_OPERATION_POINTWISE_YDESC, y);
+  }
+  void pointwise(cudnnPointwiseMode_t mode, Tensor x, Tensor b, Tensor y, cudnnDataType_t math = CUDNN_DATA_FLOAT) {
+    graph.operation(CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR, CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR,
+                    function(mode, math), CUDNN_ATTR_OPERATION_POINTWISE_XDESC, x, CUDNN_ATTR_OPERATION_POINTWISE_BDESC,
+                    b, CUDNN_ATTR_OPERATION_POINTWISE_YDESC, y);
+  }
+  // The same, giving a new tensor of these dimensions.
+  Tensor apply(cudnnPointwiseMode_t mode, Tensor x, const Dims& dims) {
+    const Tensor y = between(dims);
+    pointwise(mode, x, y);
+    return y;
+  }
+  Tensor apply(cudnnPointwiseMode_t mode, Tensor x, Tensor b, const Dims& dims) {
+    const Tensor y = between(dims);
+    pointwise(mode, x, b, y);
+    return y;
+  }
+  void reduce(cudnnReduceTensorOp_t op, Tensor x, Tensor y) {
+    const auto reduction = graph.add(CUDNN_BACKEND_REDUCTION_DESCRIPTOR, CUDNN_ATTR_REDUCTION_OPERATOR, op,
+                                     CUDNN_ATTR_REDUCTION_COMP_TYPE, CUDNN_DATA_FLOAT);
+    graph.operation(CUDNN_BACKEND_OPERATION_REDUCTION_DESCRIPTOR, CUDNN_ATTR_OPERATION_REDUCTION_DESC, reduction,
+                    CUDNN_ATTR_OPERATION_REDUCTION_XDESC, x, CUDNN_ATTR_OPERATION_REDUCTION_YDESC, y);
+  }
+  void product(Tensor a, Tensor b, Tensor c) {
+    const auto product = graph.add(CUDNN_BACKEND_MATMUL_DESCRIPTOR, CUDNN_ATTR_MATMUL_COMP_TYPE, CUDNN_DATA_FLOAT);
+    graph.operation(CUDNN_BACKEND_OPERATION_MATMUL_DESCRIPTOR, CUDNN_ATTR_OPERATION_MATMUL_DESC, product,
+                    CUDNN_ATTR_OPERATION_MATMUL_ADESC, a, CUDNN_ATTR_OPERATION_MATMUL_BDESC, b,
+                    CUDNN_ATTR_OPERATION_MATMUL_CDESC, c);
+  }
+  // The transpose of x, whose dimensions and strides are given.
+  Tensor transpose(Tensor x, const Dims& dims, const Dims& strides, cudnnDataType_t t) {
+    const Tensor y = graph.between(t, transposed(dims), transposed(strides));
+    graph.operation(CUDNN_BACKEND_OPERATION_RESHAPE_DESCRIPTOR, CUDNN_ATTR_OPERATION_RESHAPE_XDESC, x,
+                    CUDNN_ATTR_OPERATION_RESHAPE_YDESC, y);
+    return y;
+  }
+
+  // Causal: -infinity where the key comes after the query.
+  Tensor masked(Tensor s) {
+    if (!p.causal) return s;
+    const Tensor query = index(s, 2), key = index(s, 3), seen = between(scores, CUDNN_DATA_BOOLEAN);
+    pointwise(CUDNN_POINTWISE_CMP_GE, query, key, seen, CUDNN_DATA_BOOLEAN);
+    const Tensor y = between(scores);
+    graph.operation(CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR, CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR,
+                    function(CUDNN_POINTWISE_BINARY_SELECT), CUDNN_ATTR_OPERATION_POINTWISE_XDESC, s,
+                    CUDNN_ATTR_OPERATION_POINTWISE_BDESC, constant(-INFINITY), CUDNN_ATTR_OPERATION_POINTWISE_TDESC,
+                    seen, CUDNN_ATTR_OPERATION_POINTWISE_YDESC, y);
+    return y;
+  }
+
+  static Dims transposed(Dims d) {
+    std::swap(d[2], d[3]);
+    return d;
+  }
+  Dims keys() const { return {p.B, p.kv_heads(), p.Tk, p.D}; }
+  Dims keys_of_all_heads() const { return {p.B, p.H, p.Tk, p.D}; }
+
+  const AttentionShape p;
+  const cudnnDataType_t type;
+  const Dims scores, row, queries;
+  CudnnGraph graph;
+
+ private:
+  cudnnBackendDescriptor_t function(cudnnPointwiseMode_t mode, cudnnDataType_t math = CUDNN_DATA_FLOAT) {
+    return graph.add(CUDNN_BACKEND_POINTWISE_DESCRIPTOR, CUDNN_ATTR_POINTWISE_MODE, mode,
+                     CUDNN_ATTR_POINTWISE_MATH_PREC, math);
+  }
+  Tensor index(Tensor s, int64_t axis) {
+    const Tensor y = between(scores, CUDNN_DATA_INT32);
+    const auto generate =
+        graph.add(CUDNN_BACKEND_POINTWISE_DESCRIPTOR, CUDNN_ATTR_POINTWISE_MODE, CUDNN_POINTWISE_GEN_INDEX,
+                  CUDNN_ATTR_POINTWISE_MATH_PREC, CUDNN_DATA_FLOAT, CUDNN_ATTR_POINTWISE_AXIS, axis);
+    graph.operation(CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR, CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR,
+                    generate, CUDNN_ATTR_OPERATION_POINTWISE_XDESC, s, CUDNN_ATTR_OPERATION_POINTWISE_YDESC, y);
+    return y;
+  }
+};
+}  // namespace
+
+CudnnGraph attention_graph(const Attention& p) {
+  Builder b(p);
+  const Tensor q = b.of_queries(), k = b.of_keys_transposed(), v = b.of_keys(), y = b.of_queries(), lse = b.of_rows();
+  Tensor s = b.between(b.scores);
+  b.product(q, k, s);
+  s = b.masked(b.apply(CUDNN_POINTWISE_MUL, s, b.constant(p.factor()), b.scores));
+
+  const Tensor max = b.between(b.row), sum = b.between(b.row);
+  b.reduce(CUDNN_REDUCE_TENSOR_MAX, s, max);
+  const Tensor e = b.apply(CUDNN_POINTWISE_EXP, b.apply(CUDNN_POINTWISE_SUB, s, max, b.scores), b.scores);
+  b.reduce(CUDNN_REDUCE_TENSOR_ADD, e, sum);
+  b.pointwise(CUDNN_POINTWISE_ADD, max, b.apply(CUDNN_POINTWISE_LOG, sum, b.row), lse);
+  const Tensor probabilities = b.between(b.scores, b.type);
+  b.pointwise(CUDNN_POINTWISE_DIV, e, sum, probabilities);
+  b.product(probabilities, v, y);
+  return std::move(b.graph);
+}
+
+CudnnGraph attention_backward_graph(const AttentionBackward& p) {
+  Builder b(p);
+  const Tensor q = b.of_queries(), k = b.of_keys_transposed(), v = b.of_keys_transposed(), y = b.of_queries(),
+               lse = b.of_rows(), dy = b.of_queries();
+  const Tensor dq = b.of_queries(), dk = b.of_keys(), dv = b.of_keys();
+  const Tensor scale = b.constant(p.factor());
+
+  // delta[i] = dy[i].y[i]. The factor is that of a dropout there is none of; the flash engine knows no graph without.
+  const Tensor sum = b.between(b.row), delta = b.graph.scratch(DType::f32, b.row);
+  b.reduce(CUDNN_REDUCE_TENSOR_ADD, b.apply(CUDNN_POINTWISE_MUL, dy, y, b.queries), sum);
+  b.pointwise(CUDNN_POINTWISE_MUL, sum, b.constant(1), delta);
+
+  Tensor s = b.between(b.scores);
+  b.product(q, k, s);
+  s = b.apply(CUDNN_POINTWISE_MUL, s, scale, b.scores);
+  s = b.masked(b.apply(CUDNN_POINTWISE_SUB, s, lse, b.scores));
+  const Tensor probabilities = b.apply(CUDNN_POINTWISE_EXP, s, b.scores);
+  // The product of of_scores' transpose and rows, summed over the query heads that share a head of k and v.
+  const auto to_keys = [&](Tensor of_scores, Tensor rows, Tensor to) {
+    const Tensor t = b.transpose(of_scores, b.scores, CudnnGraph::dense(b.scores), b.type);
+    if (p.group() == 1) return b.product(t, rows, to);
+    const Tensor each = b.between(b.keys_of_all_heads(), b.type);
+    b.product(t, rows, each);
+    b.reduce(CUDNN_REDUCE_TENSOR_ADD, each, to);
+  };
+  to_keys(probabilities, dy, dv);
+
+  Tensor ds = b.between(b.scores);
+  b.product(dy, v, ds);
+  ds = b.apply(CUDNN_POINTWISE_SUB, ds, delta, b.scores);
+  ds = b.apply(CUDNN_POINTWISE_MUL, ds, probabilities, b.scores);
+  ds = b.apply(CUDNN_POINTWISE_MUL, ds, scale, b.scores);
+  to_keys(ds, q, dk);
+
+  const Tensor rows_of_k =
+      b.transpose(k, Builder::transposed(b.keys()), Builder::transposed(CudnnGraph::dense(b.keys())), b.type);
+  const Tensor dq_sum = b.graph.scratch(DType::f32, b.queries);
+  b.product(ds, rows_of_k, dq_sum);
+  b.pointwise(CUDNN_POINTWISE_IDENTITY, dq_sum, dq);
+  return std::move(b.graph);
+}
+
+std::string attention_obstacle(const AttentionShape& p, bool backward) {
+  if (p.dtype != DType::bf16 && p.dtype != DType::f16) return "cuDNN's attention takes bf16 and f16";
+  if (p.B * p.H * p.Tq * p.D == 0) return "cuDNN takes no empty tensor";
+  if (p.D % 8 != 0) return "heads of other than a multiple of 8 features";
+  if (backward && p.Tq == 1 && p.Tk == 1) return "one query and one key";
+  if (backward && p.Tk % 128 != 0 && cudnnGetVersion() <= 91500)
+    return "before 9.15.1, cuDNN wants keys in multiples of 128";
+  for (const int64_t d : {p.B, p.H, p.Tq, p.Tk, p.D})
+    if (d > INT32_MAX) return "a dimension over 2^31 - 1";
+  return "";
+}
+
+namespace {
+Plan attention_cudnn(const Attention& p, GpuContext& gpu) {
+  using P = Attention;
+  if (std::string why = attention_obstacle(p, false); !why.empty()) return Unsupported{std::move(why)};
+  return plan_of(attention_graph(p), gpu, {P::q, P::k, P::v, P::y, P::lse});
+}
+DUET_REGISTER(attention_cudnn);
+
+Plan attention_backward_cudnn(const AttentionBackward& p, GpuContext& gpu) {
+  using P = AttentionBackward;
+  if (std::string why = attention_obstacle(p, true); !why.empty()) return Unsupported{std::move(why)};
+  return plan_of(attention_backward_graph(p), gpu, {P::q, P::k, P::v, P::y, P::lse, P::dy, P::dq, P::dk, P::dv});
+}
+DUET_REGISTER(attention_backward_cudnn);
+}  // namespace
+}  // namespace duet::cuda

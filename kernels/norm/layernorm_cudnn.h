@@ -1,0 +1,11 @@
+// The graphs of cuDNN's layer normalisation.
+#pragma once
+#include "core/cuda/cudnn_graph.h"
+#include "ops/norm/layernorm.h"
+
+namespace duet::cuda {
+
+CudnnGraph layernorm_graph(const LayerNorm& p);  // in memory: the problem's slots, in their order
+CudnnGraph layernorm_backward_graph(const LayerNormBackward& p);
+
+}  // namespace duet::cuda

@@ -1,0 +1,206 @@
+// cuDNN's recurrent layers, forward. What they keep for their backward pass is opaque, so they serve where the contract
+// keeps nothing, and not backward. All sequences have T steps: x is packed as it lies. cuDNN takes weights in one space of its
+// own order, where each run copies them. The algorithm is searched when the plan is made, by running those that serve.
+#include <algorithm>
+#include <optional>
+#include <vector>
+
+#include "core/cuda/cudnn.h"
+#include "core/error.h"
+#include "ops/recurrent/recurrent.h"
+
+namespace duet::cuda {
+namespace {
+
+using RnnDescriptor = Owned<cudnnRNNDescriptor_t, &cudnnDestroyRNNDescriptor>;
+using RnnData = Owned<cudnnRNNDataDescriptor_t, &cudnnDestroyRNNDataDescriptor>;
+using Dropout = Owned<cudnnDropoutDescriptor_t, &cudnnDestroyDropoutDescriptor>;
+using TensorNd = Owned<cudnnTensorDescriptor_t, &cudnnDestroyTensorDescriptor>;
+
+template <Cell kCell>
+constexpr cudnnRNNMode_t kMode = kCell == Cell::lstm  ? CUDNN_LSTM
+                                 : kCell == Cell::gru ? CUDNN_GRU
+                                                      : CUDNN_RNN_TANH;
+
+// cuDNN's number of a gate: i f g o as here; of gru r z n, here z r n.
+template <Cell kCell>
+constexpr int32_t gate_of(int64_t gate) {
+  return static_cast<int32_t>(kCell == Cell::gru && gate < 2 ? 1 - gate : gate);
+}
+
+// A part of w, r or bias and where it lies in the weight space, in bytes.
+struct Copy {
+  Slot from;
+  int64_t at, to, bytes;
+};
+
+RnnData sequences(DType dtype, int64_t T, int64_t B, int64_t features) {
+  RnnData d;
+  const std::vector<int> lengths(static_cast<size_t>(B), static_cast<int>(T));
+  DUET_CUDNN(cudnnCreateRNNDataDescriptor(d.out()));
+  DUET_CUDNN(cudnnSetRNNDataDescriptor(d.get(), cudnn_dtype(dtype), CUDNN_RNN_DATA_LAYOUT_SEQ_MAJOR_PACKED,
+                                       static_cast<int>(T), static_cast<int>(B), static_cast<int>(features),
+                                       lengths.data(), nullptr));
+  return d;
+}
+
+// A layer by one of cuDNN's algorithms, with its memory.
+template <class P>
+class Network {
+ public:
+  Network(const P& p, GpuContext& gpu, cudnnRNNAlgo_t algorithm)
+      : gpu_(&gpu),
+        handle_(gpu.cudnn()),
+        x_(sequences(p.dtype, p.T, p.B, p.I)),
+        y_(sequences(p.dtype, p.T, p.B, p.directions() * p.H)) {
+    const int state[] = {static_cast<int>(p.directions()), static_cast<int>(p.B), static_cast<int>(p.H)};
+    const int strides[] = {state[1] * state[2], state[2], 1};
+    DUET_CUDNN(cudnnCreateTensorDescriptor(state_.out()));
+    DUET_CUDNN(cudnnSetTensorNdDescriptor(state_.get(), cudnn_dtype(p.dtype), 3, state, strides));
+    DUET_CUDNN(cudnnCreateDropoutDescriptor(dropout_.out()));
+    DUET_CUDNN(cudnnSetDropoutDescriptor(dropout_.get(), handle_, 0, nullptr, 0, 0));
+    DUET_CUDNN(cudnnCreateRNNDescriptor(rnn_.out()));
+    const bool f32 = p.dtype == DType::f32;
+    status_ = cudnnSetRNNDescriptor_v8(
+        rnn_.get(), algorithm, kMode<P::kind>,
+        CUDNN_RNN_DOUBLE_BIAS,  // the persistent algorithms take no other
+        p.bidirectional ? CUDNN_BIDIRECTIONAL : CUDNN_UNIDIRECTIONAL, CUDNN_LINEAR_INPUT, cudnn_dtype(p.dtype),
+        CUDNN_DATA_FLOAT, f32 ? CUDNN_FMA_MATH : CUDNN_TENSOR_OP_MATH, static_cast<int32_t>(p.I),
+        static_cast<int32_t>(p.H), static_cast<int32_t>(p.H), 1, dropout_.get(), CUDNN_RNN_PADDED_IO_DISABLED);
+    size_t weights = 0, workspace = 0, reserve = 0;  // reserve: none for inference
+    if (good()) status_ = cudnnGetRNNWeightSpaceSize(handle_, rnn_.get(), &weights);
+    if (good())
+      status_ =
+          cudnnGetRNNTempSpaceSizes(handle_, rnn_.get(), CUDNN_FWD_MODE_INFERENCE, x_.get(), &workspace, &reserve);
+    if (!good()) return;
+    weights_ = Buffer(gpu, static_cast<int64_t>(weights));
+    gpu.fill_bytes(weights_.data(), 0, weights_.bytes());  // the second bias of lstm and rnn_tanh stays 0
+    if (workspace > 0) workspace_ = Buffer(gpu, static_cast<int64_t>(workspace));
+    lengths_ = Buffer(gpu, p.B * int64_t{sizeof(int32_t)});
+    const std::vector<int32_t> lengths(static_cast<size_t>(p.B), static_cast<int32_t>(p.T));
+    gpu.upload(lengths_.data(), lengths.data(), lengths_.bytes());
+    place_weights(p);
+  }
+
+  bool good() const { return status_ == CUDNN_STATUS_SUCCESS; }
+  cudnnStatus_t status() const { return status_; }
+  int64_t bytes() const { return weights_.bytes() + workspace_.bytes(); }
+
+  void run(Args t) {
+    for (const Copy& c : copies_)
+      gpu_->copy_within(weights_.as<char>() + c.to, static_cast<const char*>(t[c.from].data) + c.at, c.bytes);
+    const void* c0 = nullptr;
+    void* cT = nullptr;
+    if constexpr (P::has_c) c0 = t[P::c0].data, cT = t[P::cT].data;
+    status_ = cudnnRNNForward(handle_, rnn_.get(), CUDNN_FWD_MODE_INFERENCE, lengths_.as<const int32_t>(), x_.get(),
+                              t[P::x].data, y_.get(), t[P::y].data, state_.get(), t[P::h0].data, t[P::hT].data,
+                              state_.get(), c0, cT, static_cast<size_t>(weights_.bytes()), weights_.data(),
+                              static_cast<size_t>(workspace_.bytes()), workspace_.data(), 0, nullptr);
+  }
+
+ private:
+  void place_weights(const P& p) {
+    TensorNd matrix, bias;
+    DUET_CUDNN(cudnnCreateTensorDescriptor(matrix.out()));
+    DUET_CUDNN(cudnnCreateTensorDescriptor(bias.out()));
+    const int64_t size = size_of(p.dtype), G = P::G, H = p.H;
+    for (int64_t dir = 0; dir < p.directions(); ++dir)
+      for (const bool recurrent : {false, true})
+        for (int64_t g = 0; g < G; ++g) {
+          void *m = nullptr, *b = nullptr;
+          DUET_CUDNN(cudnnGetRNNWeightParams(
+              handle_, rnn_.get(), static_cast<int32_t>(dir), static_cast<size_t>(weights_.bytes()), weights_.data(),
+              static_cast<int32_t>(recurrent ? G : 0) + gate_of<P::kind>(g), matrix.get(), &m, bias.get(), &b));
+          const int64_t row = (dir * G + g) * H, columns = recurrent ? H : p.I;
+          place(recurrent ? P::r : P::w, row * columns * size, m, H * columns * size);
+          if (!recurrent || biases_of(P::kind) == 2) {
+            const int64_t first = biases_of(P::kind) == 2 ? ((dir * 2 + recurrent) * G + g) * H : row;
+            place(P::bias, first * size, b, H * size);
+          }
+        }
+    // Neighbours on both sides go in one copy.
+    std::sort(copies_.begin(), copies_.end(), [](const Copy& a, const Copy& b) { return a.to < b.to; });
+    std::vector<Copy> joined;
+    for (const Copy& c : copies_) {
+      Copy* last = joined.empty() ? nullptr : &joined.back();
+      if (last && last->from.index == c.from.index && last->to + last->bytes == c.to && last->at + last->bytes == c.at)
+        last->bytes += c.bytes;
+      else
+        joined.push_back(c);
+    }
+    copies_ = std::move(joined);
+  }
+  void place(Slot from, int64_t at, const void* to, int64_t bytes) {
+    const int64_t offset = static_cast<const char*>(to) - weights_.as<const char>();
+    if (!to || offset < 0 || offset + bytes > weights_.bytes()) throw Error("cuDNN has no place for {}", from.name);
+    copies_.push_back({from, at, offset, bytes});
+  }
+
+  GpuContext* gpu_;
+  cudnnHandle_t handle_;
+  RnnData x_, y_;
+  TensorNd state_;
+  Dropout dropout_;
+  RnnDescriptor rnn_;
+  Buffer weights_, workspace_, lengths_;
+  std::vector<Copy> copies_;
+  cudnnStatus_t status_ = CUDNN_STATUS_SUCCESS;
+};
+
+struct Algorithm {
+  cudnnRNNAlgo_t algorithm;
+  const char* name;
+};
+constexpr Algorithm kAlgorithms[] = {{CUDNN_RNN_ALGO_STANDARD, "standard"},
+                                     {CUDNN_RNN_ALGO_PERSIST_STATIC, "persist_static"},
+                                     {CUDNN_RNN_ALGO_PERSIST_STATIC_SMALL_H, "persist_static_small_h"}};
+
+template <class P>
+Plan plan(const P& p, GpuContext& gpu) {
+  if (p.dtype == DType::f64) return Unsupported{"dtype f64"};
+  if (P::K > 0 && !p.inference) return Unsupported{"cuDNN's reserve is opaque: for inference only"};
+  if (p.T * p.B * p.I * p.H == 0) return Unsupported{"cuDNN takes no empty tensor"};
+  for (const int64_t d : {p.T, p.B, p.I, p.directions() * p.H, p.B * p.H})
+    if (d > INT32_MAX) return Unsupported{"a dimension over 2^31 - 1"};
+
+  // The search runs on scratch tensors; their content, NaN, does not change the time.
+  std::vector<Buffer> memory;
+  std::vector<Tensor> tensors;
+  for (const TensorSpec& spec : p.tensors()) {
+    memory.emplace_back(gpu, spec.bytes());
+    tensors.push_back({memory.back().data(), spec.dtype, spec.role});
+  }
+  std::optional<Network<P>> best;
+  const char* name = "";
+  double best_s = 0;
+  std::string why_not;
+  for (const Algorithm& a : kAlgorithms) {
+    Network<P> tried(p, gpu, a.algorithm);
+    if (tried.good()) tried.run(Args(tensors.data()));
+    if (!tried.good()) {
+      if (why_not.empty()) why_not = fmt::format("cuDNN: {}", cudnnGetErrorString(tried.status()));
+      continue;
+    }
+    bool synchronises = false;
+    const double s = gpu.device_time([&] { tried.run(Args(tensors.data())); }, 3, synchronises);
+    if (!tried.good() || (best && s >= best_s)) continue;
+    best.emplace(std::move(tried)), best_s = s, name = a.name;
+  }
+  if (!best) return Unsupported{why_not};
+  const int64_t bytes = best->bytes();
+  return Plan([network = std::move(*best)](Args t) mutable {
+           network.run(t);
+           DUET_CUDNN(network.status());
+         })
+      .with(name, bytes);
+}
+
+Plan rnn_tanh_cudnn(const RnnTanh& p, GpuContext& gpu) { return plan(p, gpu); }
+DUET_REGISTER(rnn_tanh_cudnn);
+Plan gru_cudnn(const Gru& p, GpuContext& gpu) { return plan(p, gpu); }
+DUET_REGISTER(gru_cudnn);
+Plan lstm_cudnn(const Lstm& p, GpuContext& gpu) { return plan(p, gpu); }
+DUET_REGISTER(lstm_cudnn);
+
+}  // namespace
+}  // namespace duet::cuda

@@ -38,6 +38,7 @@ GpuContext::GpuContext(int device) : device_(device) {
   multiprocessors_ = properties.multiProcessorCount;
   capability_ = properties.major * 10 + properties.minor;
   l2_bytes_ = properties.l2CacheSize;
+  shared_bytes_ = static_cast<int64_t>(properties.sharedMemPerBlockOptin);
   memory_bytes_ = static_cast<int64_t>(properties.totalGlobalMem);
   name_ = properties.name;
   state_ = std::make_unique<State>();

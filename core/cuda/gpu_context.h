@@ -34,6 +34,7 @@ class GpuContext final : public Context {
 
   int multiprocessors() const { return multiprocessors_; }
   int64_t l2_bytes() const { return l2_bytes_; }
+  int64_t shared_bytes() const { return shared_bytes_; }  // the most that a block can ask for
   int64_t memory_bytes() const { return memory_bytes_; }
   int capability() const { return capability_; }  // 90 for 9.0
   const std::string& name() const { return name_; }
@@ -67,7 +68,7 @@ class GpuContext final : public Context {
   void enqueue_batch(const std::function<void()>& run, int batch);
 
   int device_ = 0, multiprocessors_ = 0, capability_ = 0;
-  int64_t l2_bytes_ = 0, memory_bytes_ = 0;
+  int64_t l2_bytes_ = 0, shared_bytes_ = 0, memory_bytes_ = 0;
   std::string name_;
   std::unique_ptr<State> state_;
   std::shared_ptr<void> cublas_, cublaslt_, cudnn_;  // declared last: they go before the stream they use

@@ -175,7 +175,7 @@ Plan backward_by_sequences(const Layer& p, BackwardTensors (*tensors)(Args), Cpu
                          .ring = slices.ring};
   const int64_t weights = of.to_x.floats() + of.to_h.floats(), wide = of.to_h.columns(), wide_i = of.to_x.columns();
   const int64_t own = of.sums_floats() + parts.count * wide;  // of a slice and direction
-  Buffer packed(cpu, p.D() * weights * kFloat), sums(cpu, slices.count * p.D() * own * kFloat);
+  Workspace packed(cpu, p.D() * weights * kFloat), sums(cpu, slices.count * p.D() * own * kFloat);
   Scratch scratch(cpu, of.scratch_floats(slices.rows, parts.count * p.H));
   const int64_t workspace = packed.bytes() + sums.bytes();
   auto run = [=, packed = std::move(packed), sums = std::move(sums), scratch = std::move(scratch),

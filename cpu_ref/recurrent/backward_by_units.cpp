@@ -172,9 +172,9 @@ Plan backward_by_units(const Layer& p, BackwardTensors (*tensors)(Args), CpuCont
   const int64_t D = p.D(), wide = units.columns(), pitch = tasks.pitch(p.H),
                 gates_pitch = tasks.pitch(parts.count * p.H);
   Products products(p, gates_pitch, cpu);
-  Buffer packed(cpu, D * units.floats() * kFloat), gates(cpu, D * p.T * p.B * gates_pitch * kFloat);
-  Buffer dh(cpu, D * p.B * pitch * kFloat), dc(cpu, p.has_c() ? D * p.B * pitch * kFloat : 0);
-  Buffer bias(cpu, D * tasks.runs * parts.count * wide * kFloat);
+  Workspace packed(cpu, D * units.floats() * kFloat), gates(cpu, D * p.T * p.B * gates_pitch * kFloat);
+  Workspace dh(cpu, D * p.B * pitch * kFloat), dc(cpu, p.has_c() ? D * p.B * pitch * kFloat : 0);
+  Workspace bias(cpu, D * tasks.runs * parts.count * wide * kFloat);
   const std::string algorithm = tasks.describe() + "; " + products.describe();
   const int64_t workspace =
       products.workspace_bytes() + packed.bytes() + gates.bytes() + dh.bytes() + dc.bytes() + bias.bytes();

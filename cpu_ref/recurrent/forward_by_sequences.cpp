@@ -88,6 +88,8 @@ void forward_slice(const Layer& p, const ForwardTensors& t, const ForwardWeights
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
+#include <cstring>
+
 namespace duet::recurrent {
 namespace {
 HWY_EXPORT(forward_slice);
@@ -117,13 +119,14 @@ Plan forward_by_sequences(const Layer& p, ForwardTensors (*tensors)(Args), CpuCo
   const Slices slices(p, cpu.threads(), p.D());
   const ForwardWeights of{.units = {.lines = p.H, .k = p.I + p.H}, .packed = nullptr, .bias = nullptr};
   const int64_t wide = of.units.columns();
-  Buffer packed(cpu, p.D() * parts.count * of.units.floats() * kFloat), bias(cpu, p.D() * parts.count * wide * kFloat);
-  cpu.fill_bytes(bias.data(), 0, bias.bytes());
+  Workspace packed(cpu, p.D() * parts.count * of.units.floats() * kFloat),
+      bias(cpu, p.D() * parts.count * wide * kFloat);
   Scratch scratch(cpu, slices.rows * (of.pitch() + (parts.count + 1) * wide) + 64);
   const int64_t workspace = packed.bytes() + bias.bytes();
   auto run = [=, packed = std::move(packed), bias = std::move(bias), scratch = std::move(scratch),
               &cpu](Args args) mutable {
     const ForwardTensors t = tensors(args);
+    std::memset(bias.data(), 0, static_cast<size_t>(bias.bytes()));  // between the units and a whole strip
     cpu.parallel_for(p.D() * parts.count, 1, [&](int64_t first, int64_t last) {
       for (int64_t i = first; i < last; ++i)
         pack(p, t, of.units, i / parts.count, i % parts.count, packed.as<float>() + i * of.units.floats(),

@@ -83,6 +83,8 @@ void narrow_states(DType dtype, const float* from, int64_t first, int64_t last, 
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
+#include <cstring>
+
 namespace duet::recurrent {
 namespace {
 HWY_EXPORT(forward_units);
@@ -102,10 +104,9 @@ Plan forward_by_units(const Layer& p, ForwardTensors (*tensors)(Args), CpuContex
   const engine::Storage along_k{.dtype = p.dtype, .along_k = true};
   engine::Engine from_x(cpu,
                         {.m = p.T * p.B, .n = p.G() * p.H, .k = p.I, .result = p.dtype, .a = along_k, .b = along_k});
-  Buffer packed(cpu, D * units.count() * of_strip * kFloat), bias(cpu, biases * kFloat);
-  Buffer h(cpu, 2 * states * kFloat), c(cpu, p.has_c() ? states * kFloat : 0);
-  Buffer ahead(cpu, p.inference ? D * p.T * p.B * p.K() * p.H * size_of(p.dtype) : 0);  // in place of the reserve
-  cpu.fill_bytes(bias.data(), 0, bias.bytes());
+  Workspace packed(cpu, D * units.count() * of_strip * kFloat), bias(cpu, biases * kFloat);
+  Workspace h(cpu, 2 * states * kFloat), c(cpu, p.has_c() ? states * kFloat : 0);
+  Workspace ahead(cpu, p.inference ? D * p.T * p.B * p.K() * p.H * size_of(p.dtype) : 0);  // in place of the reserve
   Scratch scratch(cpu, tasks.most_rows() * parts.h_count * units.kernel.columns);
   const std::string algorithm = "x ahead: " + from_x.describe() + "; " + tasks.describe();
   const int64_t workspace =
@@ -113,6 +114,7 @@ Plan forward_by_units(const Layer& p, ForwardTensors (*tensors)(Args), CpuContex
   auto run = [=, from_x = std::move(from_x), packed = std::move(packed), bias = std::move(bias), h = std::move(h),
               c = std::move(c), ahead = std::move(ahead), scratch = std::move(scratch), &cpu](Args args) mutable {
     ForwardTensors t = tensors(args);
+    if (biases > 0) std::memset(bias.data(), 0, static_cast<size_t>(bias.bytes()));  // up to a whole strip
     if (p.inference) t.reserve = ahead.data();
     for (int64_t dir = 0; dir < D; ++dir) {
       const int64_t row = dir * p.G() * p.H;

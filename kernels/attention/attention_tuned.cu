@@ -1,5 +1,7 @@
 // Flash style: flash_f32.cu by register tiling, flash_half.cu on the tensor cores. Backward, a warp per query first sums
 // dy y.
+#include <string>
+
 #include "kernels/attention/flash.h"
 #include "kernels/vector.cuh"
 
@@ -29,9 +31,17 @@ template void enqueue_row_dots(int64_t, int64_t, const __nv_bfloat16*, const __n
 template void enqueue_row_dots(int64_t, int64_t, const __half*, const __half*, float*, cudaStream_t);
 
 namespace {
+// "" where a block of the f32 kernels fits; the halves need less than any device has.
+std::string too_little_shared(DType dtype, int64_t bytes, const GpuContext& gpu) {
+  if (dtype != DType::f32 || bytes <= gpu.shared_bytes()) return "";
+  return "a block needs " + std::to_string(bytes) + " bytes of shared memory, the device has " +
+         std::to_string(gpu.shared_bytes());
+}
+
 Plan attention_tuned(const Attention& p, GpuContext& gpu) {
   using A = Attention;
   if (p.D > kFlashDepth) return Unsupported{"heads of more than 128 features"};
+  if (auto why = too_little_shared(p.dtype, flash_shared_bytes(p.D), gpu); !why.empty()) return Unsupported{why};
   return for_float(p.dtype, [&]<class T>() -> Plan {
     return [p, &gpu](Args t) {
       enqueue_flash(Flash(p),
@@ -46,6 +56,8 @@ DUET_REGISTER(attention_tuned);
 Plan attention_backward_tuned(const AttentionBackward& p, GpuContext& gpu) {
   using A = AttentionBackward;
   if (p.D > kFlashDepth) return Unsupported{"heads of more than 128 features"};
+  if (auto why = too_little_shared(p.dtype, flash_backward_shared_bytes(p.D), gpu); !why.empty())
+    return Unsupported{why};
   return for_float(p.dtype, [&]<class T>() -> Plan {
     const int64_t rows = p.B * p.H * p.Tq;
     Workspace delta(gpu, rows * int64_t{sizeof(float)});

@@ -39,7 +39,9 @@ struct FlashGradients {
   T *dq, *dk, *dv;
 };
 
-// flash_f32.cu
+// flash_f32.cu. Shared memory of a block, forward and backward: not every device has as much.
+int64_t flash_shared_bytes(int64_t D);
+int64_t flash_backward_shared_bytes(int64_t D);
 void enqueue_flash(const Flash& p, const FlashTensors<float>& t, cudaStream_t stream);
 void enqueue_flash_backward(const Flash& p, const FlashGradients<float>& t, cudaStream_t stream);
 // flash_half.cu, for __nv_bfloat16 and __half

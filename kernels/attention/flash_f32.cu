@@ -245,10 +245,15 @@ __global__ void __launch_bounds__(kThreads)
 }
 
 template <int kD>
+constexpr int64_t kForwardShared = (3 * Tile<kD>::kElements + kTile * kScorePitch) * int64_t{sizeof(float)};
+template <int kD>
+constexpr int64_t kBackwardShared = (4 * Tile<kD>::kElements + 2 * kTile * (kScorePitch + 1)) * int64_t{sizeof(float)};
+
+template <int kD>
 void enqueue_forward(const Flash& p, const FlashTensors<float>& t, cudaStream_t stream) {
   const Grid grid{.blocks = p.heads * ceil_div(p.Tq, kTile),
                   .threads = kThreads,
-                  .shared_bytes = (3 * Tile<kD>::kElements + kTile * kScorePitch) * int64_t{sizeof(float)},
+                  .shared_bytes = kForwardShared<kD>,
                   .stream = stream};
   const bool vector = p.D % 4 == 0 && aligned16(t.q, t.k, t.v, t.y);
   launch(flash_kernel<kD>, grid, p, t.q, t.k, t.v, t.y, t.lse, vector);
@@ -257,9 +262,7 @@ void enqueue_forward(const Flash& p, const FlashTensors<float>& t, cudaStream_t 
 template <int kD>
 void enqueue_backward(const Flash& p, const FlashGradients<float>& t, cudaStream_t stream) {
   const bool vector = p.D % 4 == 0 && aligned16(t.q, t.k, t.v, t.dy, t.dq, t.dk, t.dv);
-  Grid grid{.threads = kThreads,
-            .shared_bytes = (4 * Tile<kD>::kElements + 2 * kTile * (kScorePitch + 1)) * int64_t{sizeof(float)},
-            .stream = stream};
+  Grid grid{.threads = kThreads, .shared_bytes = kBackwardShared<kD>, .stream = stream};
   grid.blocks = p.heads * ceil_div(p.Tq, kTile);
   launch(flash_backward_kernel<kD, false>, grid, p, t.q, t.k, t.v, t.dy, t.lse, t.delta, t.dq, t.dk, t.dv, vector);
   grid.blocks = p.heads / p.group * ceil_div(p.Tk, kTile);
@@ -267,6 +270,9 @@ void enqueue_backward(const Flash& p, const FlashGradients<float>& t, cudaStream
 }
 
 }  // namespace
+
+int64_t flash_shared_bytes(int64_t D) { return D <= 64 ? kForwardShared<64> : kForwardShared<128>; }
+int64_t flash_backward_shared_bytes(int64_t D) { return D <= 64 ? kBackwardShared<64> : kBackwardShared<128>; }
 
 void enqueue_flash(const Flash& p, const FlashTensors<float>& t, cudaStream_t stream) {
   p.D <= 64 ? enqueue_forward<64>(p, t, stream) : enqueue_forward<128>(p, t, stream);

@@ -157,8 +157,8 @@ template <class P>
 Plan plan_backward(const P& p, GpuContext& gpu) {
   return for_float(p.dtype, [&]<class T>() -> Plan {
     const Layer layer(p);
-    Buffer da(gpu, p.T * layer.units() * kSums<P::kind> * int64_t{sizeof(float)});
-    Buffer dh(gpu, layer.units() * int64_t{sizeof(float)}), dc(gpu, layer.units() * int64_t{sizeof(float)});
+    Workspace da(gpu, p.T * layer.units() * kSums<P::kind> * int64_t{sizeof(float)});
+    Workspace dh(gpu, layer.units() * int64_t{sizeof(float)}), dc(gpu, layer.units() * int64_t{sizeof(float)});
     const int64_t workspace = da.bytes() + dh.bytes() + dc.bytes();
     return Plan([p, layer, da = std::move(da), dh = std::move(dh), dc = std::move(dc), &gpu](Args args) {
              const auto t = BackwardTensors<T>::of(p, args);

@@ -1,6 +1,8 @@
 // The product with x is formed for all steps at once. Then, while r fits shared memory, a block keeps a slice of the sequences
 // for all steps, so that no step waits for a launch; a larger r is multiplied by all of the GPU, two launches a step.
 // Weight gradients are products over all steps and sequences at the end, cut along that sum where their tiles are few.
+#include <algorithm>
+
 #include "kernels/gemm/product.h"
 #include "kernels/recurrent/cell.cuh"
 #include "kernels/reduction/columns.cuh"
@@ -240,7 +242,7 @@ struct Slices {
   Slices(const Layer& p, int64_t G, const GpuContext& gpu) {
     const int64_t shared =
         (G * p.H * p.H + 2 * kRowBlocks * 4 * std::max<int64_t>(2, G) * p.H) * int64_t{sizeof(float)};
-    serve = p.H <= kMostUnits && shared <= kMostShared;
+    serve = p.H <= kMostUnits && shared <= std::min(kMostShared, gpu.shared_bytes());
     rows = p.D * ceil_div(p.B, kRowBlocks * 4) >= gpu.multiprocessors() ? 4 : 1;
     count = ceil_div(p.B, kRowBlocks * rows);
   }
@@ -259,8 +261,8 @@ Plan plan(const P& p, GpuContext& gpu) {
     const Layer layer(p);
     const Slices slices(layer, P::G, gpu);
     constexpr int64_t kSize = sizeof(T);
-    Buffer pre(gpu, p.T * layer.units() * P::G * kSize), state(gpu, slices.serve ? 0 : layer.units() * kSize);
-    Buffer rec(gpu, slices.serve ? 0 : layer.units() * P::G * kSize);
+    Workspace pre(gpu, p.T * layer.units() * P::G * kSize), state(gpu, slices.serve ? 0 : layer.units() * kSize);
+    Workspace rec(gpu, slices.serve ? 0 : layer.units() * P::G * kSize);
     const int64_t workspace = pre.bytes() + state.bytes() + rec.bytes();
     return Plan([p, layer, slices, pre = std::move(pre), state = std::move(state), rec = std::move(rec),
                  &gpu](Args args) {
@@ -309,7 +311,7 @@ class LongProduct {
     for (int64_t parts = wanted; parts > 1 && parts_ == 1; --parts)
       if (sum % parts == 0) parts_ = parts;
     if (parts_ == 1) return;
-    partial_ = Buffer(gpu, parts_ * batch * m * n * int64_t{sizeof(T)});
+    partial_ = Workspace(gpu, parts_ * batch * m * n * int64_t{sizeof(T)});
     add_ = ColumnSum<T>(parts_, m * n, gpu);
   }
   int64_t workspace_bytes() const { return partial_.bytes() + add_.workspace_bytes(); }
@@ -323,7 +325,7 @@ class LongProduct {
 
  private:
   int64_t batch_, m_, n_, sum_, parts_;
-  Buffer partial_;
+  Workspace partial_;
   ColumnSum<T> add_;
 };
 
@@ -337,11 +339,11 @@ Plan plan_backward(const P& p, GpuContext& gpu) {
     constexpr int64_t kSize = sizeof(T);
     const int64_t steps = p.T * p.B, units = layer.units();
     const bool share = layer.D == 1 && P::kind != Cell::gru;  // da_x serves as da_h
-    Buffer da_x(gpu, p.T * units * P::G * kSize), da_h(gpu, share ? 0 : p.T * units * P::G * kSize),
+    Workspace da_x(gpu, p.T * units * P::G * kSize), da_h(gpu, share ? 0 : p.T * units * P::G * kSize),
         h(gpu, p.T * units * kSize);
-    Buffer da_step(gpu, slices.serve ? 0 : units * P::G * kSize), state(gpu, slices.serve ? 0 : units * kSize);
-    Buffer dh(gpu, slices.serve ? 0 : units * int64_t{sizeof(float)}), dc(gpu, dh.bytes());
-    Buffer bias(gpu, P::kind == Cell::gru ? layer.D * P::G * p.H * kSize : 0);
+    Workspace da_step(gpu, slices.serve ? 0 : units * P::G * kSize), state(gpu, slices.serve ? 0 : units * kSize);
+    Workspace dh(gpu, slices.serve ? 0 : units * int64_t{sizeof(float)}), dc(gpu, dh.bytes());
+    Workspace bias(gpu, P::kind == Cell::gru ? layer.D * P::G * p.H * kSize : 0);
     LongProduct<T> dw(1, layer.D * P::G * p.H, p.I, steps, gpu), dr(layer.D, P::G * p.H, p.H, steps, gpu);
     ColumnSum<T> sum_x(steps, layer.D * P::G * p.H, gpu), sum_h(steps, P::G * p.H, gpu);
     const int64_t workspace = da_x.bytes() + da_h.bytes() + h.bytes() + da_step.bytes() + state.bytes() +

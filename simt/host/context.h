@@ -8,6 +8,8 @@
 
 namespace duet::simt {
 
+inline constexpr int64_t kAllShared = 227 * 1024;  // of a block on sm_90
+
 class GpuContext final : public Context {
  public:
   static constexpr Device kDevice = Device::simt;
@@ -16,6 +18,7 @@ class GpuContext final : public Context {
   CUstream_st* stream() const { return nullptr; }
   int multiprocessors() const { return options_.multiprocessors; }
   int64_t l2_bytes() const { return int64_t{50} << 20; }
+  int64_t shared_bytes() const { return kAllShared; }
   int64_t memory_bytes() const { return int64_t{1} << 32; }
   int capability() const { return 90; }
 

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "simt/host/checker.h"
+#include "simt/host/context.h"
 #include "simt/host/fiber.h"
 #include "simt/host/memory.h"
 #include "simt/host/profile.h"
@@ -31,7 +32,7 @@ namespace {
 
 constexpr size_t kStackBytes = size_t{256} << 10, kStackReserve = 16 << 10, kPage = 4096;
 constexpr int64_t kStepsPerTurn = int64_t{1} << 28;  // far more than a kernel does between two barriers
-constexpr int64_t kStaticShared = 48 * 1024, kAllShared = 227 * 1024;
+constexpr int64_t kStaticShared = 48 * 1024;
 constexpr uint32_t kMaxThreads = 1024;
 constexpr int kNamedBarriers = 16;
 

@@ -5,6 +5,8 @@
 #define HWY_TARGET_INCLUDE "cpu_ref/recurrent/forward_by_sequences.cpp"  // compiled once per instruction set
 #include <hwy/foreach_target.h>
 
+#include <cstring>
+
 #include "cpu_ref/recurrent/by_sequences.h"
 #include "cpu_ref/recurrent/cell-inl.h"
 #include "cpu_ref/scratch.h"
@@ -88,8 +90,6 @@ void forward_slice(const Layer& p, const ForwardTensors& t, const ForwardWeights
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-#include <cstring>
-
 namespace duet::recurrent {
 namespace {
 HWY_EXPORT(forward_slice);

@@ -5,6 +5,8 @@
 #define HWY_TARGET_INCLUDE "cpu_ref/recurrent/forward_by_units.cpp"  // compiled once per instruction set
 #include <hwy/foreach_target.h>
 
+#include <cstring>
+
 #include "cpu_ref/recurrent/by_units.h"
 #include "cpu_ref/recurrent/cell-inl.h"
 #include "cpu_ref/scratch.h"
@@ -83,8 +85,6 @@ void narrow_states(DType dtype, const float* from, int64_t first, int64_t last, 
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-#include <cstring>
-
 namespace duet::recurrent {
 namespace {
 HWY_EXPORT(forward_units);

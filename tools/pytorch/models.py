@@ -87,7 +87,7 @@ class Model(nn.Module):
 
     def step(self, optimiser, inputs, forward=None):
         optimiser.zero_grad(set_to_none=True)
-        logits = (forward or self)(*inputs[:-1])
+        logits = (self if forward is None else forward)(*inputs[:-1])  # a compiled module has no truth value
         loss = self.loss(logits, inputs[-1])
         loss.backward()
         self.before_update()

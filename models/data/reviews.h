@@ -8,7 +8,8 @@ namespace duet {
 
 constexpr int64_t kReviewWords = 10000;
 
-// Every review has `length` tokens, 1 or more. The same samples for the same seed on every machine; prefixes agree.
+// Every review has `length` tokens, 1 or more, as models take them: a trainer refuses any other length. The same samples
+// for the same seed on every machine; prefixes agree.
 Dataset draw_reviews(int64_t count, int64_t length, uint64_t seed);
 
 }  // namespace duet

@@ -106,9 +106,9 @@ inline std::vector<Case<RecurrentShape>> recurrent_cases(Cell cell, Scale scale)
          {"a slice for every multiprocessor, long sums of weights", {.T = 2, .B = 1057, .I = 2, .H = 3}},
          {"many steps", {.T = 67, .B = 1, .I = 3, .H = 5}},
          {"a state over a block's threads", {.T = 2, .B = 2, .I = 17, .H = 131}},
-         {"weights over a thread's caches", {.T = 3, .B = 2, .I = wide, .H = 131, .bidirectional = true}},
+         {"weights over a thread's caches", {.T = 3, .B = 7, .I = wide, .H = 131, .bidirectional = true}},
          {"weights over a thread's caches, no steps", {.T = 0, .B = 3, .I = wide, .H = 131, .bidirectional = true}},
-         {"few units with weights over a thread's caches", {.T = 2, .B = 17, .I = few, .H = 8}}});
+         {"few units with weights over a thread's caches", {.T = 2, .B = 19, .I = few, .H = 8}}});
   All all;
   if (cell == Cell::lstm) {
     all = {{"IMDb sentiment: 512 x 256 tokens of 16 features, 32 units",
@@ -153,7 +153,7 @@ inline std::vector<Case<RecurrentShape>> last_only_cases(Cell cell, Scale scale)
                    {"the last states alone, no steps", {.T = 0, .B = 2, .I = 3, .H = 3}},
                    {"the last states alone, a state over a block's threads", {.T = 2, .B = 2, .I = 17, .H = 131}},
                    {"the last states alone, weights over a thread's caches",
-                    {.T = 2, .B = 2, .I = features_over_caches(cell, 131), .H = 131}}});
+                    {.T = 2, .B = 1, .I = features_over_caches(cell, 131), .H = 131}}});
   return across(&RecurrentShape::dtype, kFloats,
                 {{"IMDb sentiment: its head reads the last states alone",
                   {.T = 256, .B = 512, .I = 16, .H = 32, .bidirectional = true}}});

@@ -40,9 +40,10 @@ printf 'not an image' > cifar/data_batch_1.bin
 refuses 2 'data_batch_1.bin: 12 bytes; one or more records of 3073 bytes' train lenet --threads 1 --data cifar
 refuses 2 "'none' is not a directory" train cifar_cnn --threads 1 --data none
 refuses 2 'no reader of files for model toy' train toy $small --data cifar
-refuses 2 'no reader of files for model bilstm' train imdb_bilstm --threads 1 --data cifar
+refuses 2 'no reader of files for model imdb_bilstm' train imdb_bilstm --threads 1 --data cifar
 refuses 2 'T 0: 1 to 65536' train imdb_bilstm $small --attr T=0
 refuses 2 'T 65537: 1 to 65536' train imdb_bilstm $small --attr T=65537
+refuses 2 'T -1: 1 to 65536' train imdb_bilstm $small --attr T=-1
 
 refuses 2 'cifar: cannot be read as a file' train gpt2 --threads 1 --data cifar
 

@@ -176,6 +176,7 @@ std::string attention_obstacle(const AttentionShape& p, bool backward) {
   if (p.B * p.H * p.Tq * p.D == 0) return "cuDNN takes no empty tensor";
   if (p.D % 8 != 0) return "heads of other than a multiple of 8 features";
   if (backward && p.Tq == 1 && p.Tk == 1) return "one query and one key";
+  if (cudnnGetVersion() < 91100) return "before 9.11, cuDNN's attention wants memory cleared, or is wrong";
   if (backward && p.Tk % 128 != 0 && cudnnGetVersion() <= 91500)
     return "before 9.15.1, cuDNN wants keys in multiples of 128";
   for (const int64_t d : {p.B, p.H, p.Tq, p.Tk, p.D})

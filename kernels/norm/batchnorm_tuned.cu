@@ -216,7 +216,8 @@ Plan batchnorm_tuned(const BatchNorm& p, GpuContext& gpu) {
   if (const std::string why = too_large(p); !why.empty()) return Unsupported{why};
   return for_float(p.dtype, [&]<class T>() -> Plan {
     const Parts parts(p, gpu, kPack<T>);
-    Workspace partial(gpu, 3 * parts.count * p.c * int64_t{sizeof(float)}), scales(gpu, 2 * p.c * int64_t{sizeof(float)});
+    Workspace partial(gpu, 3 * parts.count * p.c * int64_t{sizeof(float)}),
+        scales(gpu, 2 * p.c * int64_t{sizeof(float)});
     const int64_t workspace = partial.bytes() + scales.bytes();
     return Plan([p, parts, partial = std::move(partial), scales = std::move(scales), stream = gpu.stream()](Args t) {
              const T* x = t[P::x].as<const T>();

@@ -99,7 +99,7 @@ class StepCase final : public BenchCase {
 
     for (size_t part = 0; part < step.parts().size(); ++part) {
       // Sums in place would grow beyond all numbers: what such a part rewrites is put back after each of its runs.
-      const bool updates = step.tape().parts()[part].phase + 1 == step.phases().size();  // the optimiser's settle
+      const bool updates = step.tape().parts()[part].phase + 1 == step.phases().size();  // small steps, which do not
       const auto rewritten = updates ? decltype(step.rewritten(part)){} : step.rewritten(part);
       std::vector<Buffer> kept;
       for (const auto& [memory, bytes] : rewritten)

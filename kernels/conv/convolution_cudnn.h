@@ -59,7 +59,7 @@ template <class Algorithm>
 struct Chosen {
   Descriptors d;
   Algorithm algorithm{};
-  Workspace workspace;
+  Workspace workspace = {};
   std::string why_not = {};  // "" where there is one
   size_t workspace_bytes() const { return static_cast<size_t>(workspace.bytes()); }
 };

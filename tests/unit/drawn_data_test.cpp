@@ -158,7 +158,7 @@ TEST(DrawnData, LabelsAndTokensThatThereAreNot) {
 TEST(DrawnData, ZerosAtTheKink) {
   for (const Layout layout : {Layout::nchw, Layout::nhwc}) {
     BatchNormBackward p{{.n = 3, .c = 5, .h = 3, .w = 7, .layout = layout}};
-    p.act = Act::relu;
+    p.act = NormAct::relu;
     check_all(Problem::of(p), [](HostTensors& in) {
       for (size_t i = 0; i < floats(in, BatchNormBackward::y).size(); i += 3) floats(in, BatchNormBackward::y)[i] = 0;
     });

@@ -63,8 +63,8 @@ Trainer::Trainer(const Model& model, Context& context, const Tape::Preferences& 
   const Shape labels = train_.shape(label_of_);
   label_.resize(static_cast<size_t>(std::accumulate(labels.begin(), labels.end(), int64_t{1}, std::multiplies<>())));
   targets_ = static_cast<int64_t>(label_.size()) / batch_;
-  label_for_each_token_ = takes_tokens() && labels.size() == shape.size();
   binary_ = train_.dtype(label_of_) != DType::i32;
+  label_for_each_token_ = takes_tokens() && !binary_ && labels.size() == shape.size();
   for (const Tape::Part& part : train_.parts())
     if (part.problem.name() == "embedding" && part.slots[0].id == x_of_.id)
       vocabulary_ = train_.shape(part.slots[1])[0];

@@ -11,6 +11,7 @@
 #include "models/data/images.h"
 #include "models/data/points.h"
 #include "models/data/reviews.h"
+#include "models/data/text.h"
 
 namespace duet {
 namespace {
@@ -188,9 +189,20 @@ TEST_F(Training, RefusesLabelsAndTokensThatTheModelDoesNotHave) {
   EXPECT_THAT(error_of([&] { trainer("toy")->accuracy(points); }), HasSubstr("label 2 at position 3"));
   points.label[3] = -1;
   EXPECT_THAT(error_of([&] { trainer("toy")->accuracy(points); }), HasSubstr("label -1 at position 3"));
-  const Model small = find_model("bilstm").with("batch", "4").with("T", "8").with("vocabulary", "100");
-  Trainer reviews(small, cpu_, Tape::preferences_for(Device::cpu), 3);
-  EXPECT_THAT(error_of([&] { reviews.epoch(draw_reviews(8, 8, 1)); }), HasSubstr("the model takes 0 to 99"));
+  Model small = find_model("gpt2");
+  for (const auto& [name, value] : {std::pair("batch", "4"),
+                                    {"tokens", "8"},
+                                    {"context", "8"},
+                                    {"layers", "1"},
+                                    {"heads", "1"},
+                                    {"width", "8"},
+                                    {"vocabulary", "64"}})
+    small = small.with(name, value);
+  Trainer language(small, cpu_, Tape::preferences_for(Device::cpu), 3);
+  Dataset text = draw_text(8, 8, 1);
+  EXPECT_THAT(error_of([&] { language.epoch(text); }), AllOf(HasSubstr("label"), HasSubstr("the model takes 0 to 63")));
+  for (int32_t& label : text.label) label = 0;
+  EXPECT_THAT(error_of([&] { language.epoch(text); }), AllOf(HasSubstr("token"), HasSubstr("the model takes 0 to 63")));
 }
 
 // The last update of an epoch has met no loss: what it spoilt may not become a checkpoint.

@@ -134,12 +134,12 @@ TEST(DrawnData, ScoresBeyondTheRangeOfExp) {
             [&](HostTensors& in) { hand_over(forward, given, in); });
 }
 
-// Past 22 the square of exp is infinite in f32, as is what a sigmoid or tanh by fractions makes of it.
+// The product of four exp, by which the gates of a cell share a division, is infinite from 88 in sum.
 TEST(DrawnData, GatesFarIntoSaturation) {
   const RecurrentShape shape{.T = 3, .B = 3, .I = 5, .H = 9, .bidirectional = true};
-  check_all(Problem::of(Lstm{shape}), scaled(Lstm::x, 18));
-  check_all(Problem::of(Gru{shape}), scaled(Gru::x, 18));
-  check_all(Problem::of(RnnTanh{shape}), scaled(RnnTanh::x, 18));
+  check_all(Problem::of(Lstm{shape}), scaled(Lstm::x, 45));
+  check_all(Problem::of(Gru{shape}), scaled(Gru::x, 45));
+  check_all(Problem::of(RnnTanh{shape}), scaled(RnnTanh::x, 45));
 }
 
 TEST(DrawnData, LabelsAndTokensThatThereAreNot) {

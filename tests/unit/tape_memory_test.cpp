@@ -34,6 +34,11 @@ void* operator new(size_t n) { return counted(n, 1); }
 void* operator new[](size_t n) { return counted(n, 1); }
 void* operator new(size_t n, std::align_val_t a) { return counted(n, static_cast<size_t>(a)); }
 void* operator new[](size_t n, std::align_val_t a) { return counted(n, static_cast<size_t>(a)); }
+// Those that do not throw too: a sanitizer's would be given back to the wrong place.
+void* operator new(size_t n, const std::nothrow_t&) noexcept { return counted(n, 1); }
+void* operator new[](size_t n, const std::nothrow_t&) noexcept { return counted(n, 1); }
+void operator delete(void* p, const std::nothrow_t&) noexcept { std::free(p); }
+void operator delete[](void* p, const std::nothrow_t&) noexcept { std::free(p); }
 void operator delete(void* p) noexcept { std::free(p); }
 void operator delete[](void* p) noexcept { std::free(p); }
 void operator delete(void* p, size_t) noexcept { std::free(p); }

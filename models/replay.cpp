@@ -1,7 +1,6 @@
 // Judging a step as it runs, primitive by primitive, in the very buffers that were timed.
 #include <algorithm>
 #include <bit>
-#include <cmath>
 #include <cstring>
 #include <map>
 
@@ -49,11 +48,8 @@ Check failed(std::string reason) {
 // A NaN would be expected wherever another one is read: what lasts, and what a step tells, must be numbers.
 std::string not_finite(const Tape& tape) {
   for (const auto* list : {&tape.named_parameters(), &tape.states(), &tape.outputs()})
-    for (const auto& [name, var] : *list) {
-      const std::vector<double> values = tape.download(var);
-      if (!std::all_of(values.begin(), values.end(), [](double v) { return std::isfinite(v); }))
-        return name + " is not finite";
-    }
+    for (const auto& [name, var] : *list)
+      if (!tape.finite(var)) return name + " is not finite";
   return "";
 }
 

@@ -70,7 +70,8 @@ class Step {
   // Runs one step primitive by primitive and judges each: its inputs are downloaded before it, its outputs are poisoned
   // where they are not inputs too, and compared with the oracle on sampled slices as they appear. Inputs must still be
   // what the primitive that wrote them left, which finds tensors that overlap and writes out of bounds. A failure names
-  // the primitive. Steps that only bring a loss scale down come before it. A graph is then held against a step without it: both start anew, and their outputs must agree.
+  // the primitive. Steps that only bring a loss scale down come before it. A graph is then held against a step without
+  // it: both start anew, and their outputs must agree.
   Check replay(uint64_t seed = 1);
 
   // Memory that a part both reads and writes, in place or as an inout: run again, it goes on from its own result.

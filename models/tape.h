@@ -100,8 +100,7 @@ class Tape {
               Var var);  // can be read after the step: its memory is not given to another tensor
 
   // Chooses implementations, makes their plans, packs what is temporary, workspaces too, into one arena, sets initial
-  // values.
-  // Throws NotServed, naming primitive, case and every reason; or, before anything is allocated, the memory that the step
+  // values. Throws NotServed, naming primitive, case and every reason; or, before anything is allocated, the memory that the step
   // needs and what there is.
   void plan();
 
@@ -124,6 +123,7 @@ class Tape {
   }
   void upload(Var var, const void* values, DType dtype, int64_t count);
   std::vector<double> download(Var var) const;
+  bool finite(Var var) const;       // no element is NaN or infinite
   void fill_inputs(uint64_t seed);  // every input by its Fill
   void reset();                     // parameters and state to their initial values, no step done; gradients to NaN
   uint64_t steps() const { return steps_; }                // done since reset()

@@ -1,6 +1,8 @@
 // Running, and the host's side of the tensors.
 #include <fmt/ranges.h>
 
+#include <algorithm>
+#include <cmath>
 #include <cstring>
 
 #include "core/fill.h"
@@ -97,6 +99,11 @@ void Tape::reset() {
   }
   steps_ = 0;
   context_->synchronize();
+}
+
+bool Tape::finite(Var var) const {
+  const std::vector<double> values = download(var);
+  return std::all_of(values.begin(), values.end(), [](double v) { return std::isfinite(v); });
 }
 
 void Tape::take_over(Tape& from) {

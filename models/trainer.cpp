@@ -33,10 +33,6 @@ void upload_numbers(Tape& tape, Var var, const std::vector<float>& values) {  //
   tape.upload(var, image.data(), dtype, count);
 }
 
-bool finite(const std::vector<double>& values) {
-  return std::all_of(values.begin(), values.end(), [](double v) { return std::isfinite(v); });
-}
-
 }  // namespace
 
 Trainer::Trainer(const Model& model, Context& context, const Tape::Preferences& preferences, uint64_t seed)
@@ -129,13 +125,13 @@ double Trainer::step() {
 std::string Trainer::culprit() {
   for (const auto* list : {&train_.inputs(), &train_.named_parameters()})
     for (const auto& [name, var] : *list)
-      if (!finite(train_.download(var))) return name;
+      if (!train_.finite(var)) return name;
   for (size_t i = 0; i < train_.parts().size() && train_.parts()[i].phase <= loss_phase_; ++i) {
     train_.run_part(i);
     const Tape::Part& part = train_.parts()[i];
     const std::vector<TensorSpec> specs = part.problem.tensors();
     for (size_t s = 0; s < specs.size(); ++s)
-      if (specs[s].role != Role::in && !finite(train_.download(part.slots[s])))
+      if (specs[s].role != Role::in && !train_.finite(part.slots[s]))
         return fmt::format("{} of {} {}", specs[s].name, part.problem.name(), part.problem.label());
   }
   return "loss";
@@ -164,7 +160,7 @@ double Trainer::epoch(const Dataset& data) {
   });
   expect_scale();
   for (const auto& [name, var] : lasting())  // the last update has met no loss yet
-    if (!finite(train_.download(var)))
+    if (!train_.finite(var))
       throw Error("{} is not finite after step {} (epoch {}): a lower learning rate may help", name, steps_, epochs_);
   return sum / static_cast<double>(batches);
 }
@@ -190,7 +186,7 @@ double Trainer::accuracy(const Dataset& data) {
       upload_x(evaluate_, evaluated_x_of_);
       evaluate_.run();
       const std::vector<double> logits = evaluate_.download(logits_of_);
-      if (!finite(logits))
+      if (!evaluate_.finite(logits_of_))
         throw Error("logits of samples {} to {} are not finite (epoch {}): a lower learning rate may help", first,
                     std::min(first + batch_, data.size()) - 1, epochs_);
       for (int64_t i = 0; i < std::min(batch_, data.size() - first) * targets_; ++i) {

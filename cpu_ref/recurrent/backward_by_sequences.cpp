@@ -138,10 +138,6 @@ void backward_slice(const Layer& p, const BackwardTensors& t, const BackwardSlic
   for_cell(p, [&]<Cell kCell, class T>() { backward_of<kCell, T>(p, t, slice, scratch); });
 }
 
-void add_slices(DType dtype, const float* from, int64_t count, int64_t pitch, int64_t n, void* to, int64_t first) {
-  for_float(dtype, [&]<class T>() { add_runs(from, count, pitch, n, static_cast<T*>(to) + first); });
-}
-
 }  // namespace duet::recurrent::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
@@ -149,7 +145,7 @@ HWY_AFTER_NAMESPACE();
 namespace duet::recurrent {
 namespace {
 HWY_EXPORT(backward_slice);
-HWY_EXPORT(add_slices);
+HWY_EXPORT(add_runs);
 using engine::Matrix;
 
 // One part of one direction.
@@ -207,7 +203,7 @@ Plan backward_by_sequences(const Layer& p, BackwardTensors (*tensors)(Args), Cpu
         const int64_t row = (dir * p.G() + parts.gate(part)) * p.H + j;
         const float* from = sums.as<float>() + dir * own;
         const auto add = [&](const float* run, int64_t n, void* to) {
-          HWY_DYNAMIC_DISPATCH(add_slices)(p.dtype, run, slices.count, p.D() * own, n, to, row * n);
+          HWY_DYNAMIC_DISPATCH(add_runs)(p.dtype, run, slices.count, p.D() * own, n, to, row * n);
         };
         if (parts.x_enters(part)) add(from + ((part - parts.x_first) * p.H + j) * wide_i, p.I, t.dw);
         if (parts.h_enters(part)) add(from + of.to_x.k * wide_i + (part * p.H + j) * wide, p.H, t.dr);
@@ -216,7 +212,7 @@ Plan backward_by_sequences(const Layer& p, BackwardTensors (*tensors)(Args), Cpu
     for (int64_t i = 0; i < p.D() * parts.count; ++i) {
       const int64_t part = i % parts.count, dir = i / parts.count;
       for_biases(p, dir, part, [&](int64_t at) {
-        HWY_DYNAMIC_DISPATCH(add_slices)
+        HWY_DYNAMIC_DISPATCH(add_runs)
         (p.dtype, sums.as<float>() + dir * own + of.sums_floats() + part * wide, slices.count, p.D() * own, p.H,
          t.dbias, at);
       });

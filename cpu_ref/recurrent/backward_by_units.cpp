@@ -83,10 +83,6 @@ void backward_units(const Layer& p, const BackwardTensors& t, const BackwardStep
   for_cell(p, [&]<Cell kCell, class T>() { backward_of<kCell, T>(p, t, s, task); });
 }
 
-void add_tasks(DType dtype, const float* from, int64_t count, int64_t pitch, int64_t n, void* to, int64_t first) {
-  for_float(dtype, [&]<class T>() { add_runs(from, count, pitch, n, static_cast<T*>(to) + first); });
-}
-
 }  // namespace duet::recurrent::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
@@ -94,7 +90,7 @@ HWY_AFTER_NAMESPACE();
 namespace duet::recurrent {
 namespace {
 HWY_EXPORT(backward_units);
-HWY_EXPORT(add_tasks);
+HWY_EXPORT(add_runs);
 using engine::Engine, engine::Matrix, engine::Storage;
 
 void multiply_by(const Engine& engine, const engine::Operand& a, const engine::Operand& b, DType dtype, void* c,
@@ -207,7 +203,7 @@ Plan backward_by_units(const Layer& p, BackwardTensors (*tensors)(Args), CpuCont
     for (int64_t i = 0; i < D * parts.count; ++i) {
       const int64_t part = i % parts.count, dir = i / parts.count;
       for_biases(p, dir, part, [&](int64_t at) {
-        HWY_DYNAMIC_DISPATCH(add_tasks)
+        HWY_DYNAMIC_DISPATCH(add_runs)
         (p.dtype, bias.as<float>() + (dir * tasks.runs * parts.count + part) * wide, tasks.runs, parts.count * wide,
          p.H, t.dbias, at);
       });

@@ -180,15 +180,16 @@ void backward_rows(const BackwardRows<T>& s, int64_t rows, int64_t units) {
   }
 }
 
-// to[i] = the sum over `count` runs `pitch` apart.
-template <class T>
-void add_runs(const float* from, int64_t count, int64_t pitch, int64_t n, T* to) {
+// to[first + i] = the sum over `count` runs `pitch` apart.
+inline void add_runs(DType dtype, const float* from, int64_t count, int64_t pitch, int64_t n, void* to, int64_t first) {
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
-  for (int64_t i = 0; i < n; i += lanes) {
-    auto sum = hn::Zero(d);
-    for (int64_t s = 0; s < count; ++s) sum = hn::Add(sum, load(d, from + s * pitch + i, n - i, 0.0f));
-    write(d, sum, to + i, n - i);
-  }
+  for_float(dtype, [&]<class T>() {
+    for (int64_t i = 0; i < n; i += lanes) {
+      auto sum = hn::Zero(d);
+      for (int64_t s = 0; s < count; ++s) sum = hn::Add(sum, load(d, from + s * pitch + i, n - i, 0.0f));
+      write(d, sum, static_cast<T*>(to) + first + i, n - i);
+    }
+  });
 }
 
 }  // namespace duet::recurrent::HWY_NAMESPACE

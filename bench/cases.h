@@ -22,7 +22,7 @@ struct Side {
 class BenchCase {
  public:
   virtual ~BenchCase() = default;
-  // Draws inputs and asks the oracle, once for all sides; release() gives the memory back.
+  // Draws inputs and asks the reference, once for all sides; release() gives the memory back.
   virtual void prepare(uint64_t seed) = 0;
   virtual void release() = 0;
   // Null with a reason: the implementation does not serve this case.

@@ -19,7 +19,7 @@
 #include "core/cpu_context.h"
 #include "core/error.h"
 #include "core/gpu.h"
-#include "core/new_file.h"
+#include "core/atomic_file.h"
 #include "core/process.h"
 
 namespace duet::bench {
@@ -141,7 +141,7 @@ int run(const Options& options) {
   const bool to_file = options.json && !options.json_to_stdout();
   if (to_file) {  // learn now, not after an hour, that the result cannot be written
     make_folder_of(*options.json);
-    NewFile probe(*options.json);
+    AtomicFile probe(*options.json);
     if (options.resume) Journal::require(*options.json);
   }
 
@@ -197,7 +197,7 @@ int run(const Options& options) {
     } catch (const Interrupted&) {
       facts.complete = false;
       break;
-    } catch (const std::exception& e) {  // of drawing inputs, of the oracle, of memory: it costs this case alone
+    } catch (const std::exception& e) {  // of drawing inputs, of the reference, of memory: it costs this case alone
       jobs[i].clear();
       for (const Side& s : c.sides) jobs[i].push_back(failed_json(c, s, e.what()));
       ++failed;

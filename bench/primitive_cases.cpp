@@ -15,7 +15,7 @@ namespace {
 
 constexpr int64_t kMiB = 1 << 20;
 constexpr int64_t kQuickFootprint = 256 * kMiB, kQuickHalfFootprint = 32 * kMiB;
-constexpr double kQuickFlops = 5e9;    // of which the oracle, serial and in double, computes a part
+constexpr double kQuickFlops = 5e9;    // of which the reference, serial and in double, computes a part
 constexpr int64_t kWarmCopies = kMiB;  // inout copies of a batch together stay within a second-level cache
 
 int copies_for(const Problem& problem) {

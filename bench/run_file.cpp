@@ -15,7 +15,7 @@
 #include "core/error.h"
 #include "core/gpu.h"
 #include "core/machine.h"
-#include "core/new_file.h"
+#include "core/atomic_file.h"
 #include "reports/statistics.h"
 
 namespace duet::bench {
@@ -361,7 +361,7 @@ void make_folder_of(const std::string& path) {
 void write_run_file(const std::string& path, const Json& json) {
   make_folder_of(path);
   const std::string text = json.dump(1) + "\n";
-  NewFile file(path);
+  AtomicFile file(path);
   file.write(text.data(), text.size());
   file.commit();
 }

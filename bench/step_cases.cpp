@@ -97,9 +97,9 @@ class StepCase final : public BenchCase {
     for (size_t p = 0; p < phases.size(); ++p)
       record.phases_s.emplace_back(step.phases()[p], reports::median(phases[p]));
 
-    for (size_t part = 0; part < step.parts().size(); ++part) {
+    for (size_t part = 0; part < step.nodes().size(); ++part) {
       // Sums in place would grow beyond all numbers: what such a part rewrites is put back after each of its runs.
-      const bool updates = step.tape().parts()[part].phase + 1 == step.phases().size();  // small steps, which do not
+      const bool updates = step.tape().nodes()[part].phase + 1 == step.phases().size();  // small steps, which do not
       const auto rewritten = updates ? decltype(step.rewritten(part)){} : step.rewritten(part);
       std::vector<Buffer> kept;
       for (const auto& [memory, bytes] : rewritten)
@@ -108,22 +108,22 @@ class StepCase final : public BenchCase {
         for (size_t i = 0; i < kept.size(); ++i)
           context.copy_within(rewritten[i].first, kept[i].data(), rewritten[i].second);
       };
-      const double once_s = std::max(seconds_of(context, [&] { step.run_part(part); }), 1e-9);
+      const double once_s = std::max(seconds_of(context, [&] { step.run_node(part); }), 1e-9);
       put_back();
       const int batch = kept.empty() ? static_cast<int>(std::clamp(kPartSample_s / once_s, 1.0, 1000.0)) : 1;
-      const double share_s = study_s_ / static_cast<double>(step.parts().size());
+      const double share_s = study_s_ / static_cast<double>(step.nodes().size());
       const auto wanted = static_cast<int>(share_s / std::max(once_s * batch, 1e-9));
       std::vector<double> samples;
       if (batch == 1) samples.push_back(once_s);
       while (static_cast<int>(samples.size()) < std::clamp(wanted, kLeast, kStudied)) {
         samples.push_back(seconds_of(context,
                                      [&] {
-                                       for (int b = 0; b < batch; ++b) step.run_part(part);
+                                       for (int b = 0; b < batch; ++b) step.run_node(part);
                                      }) /
                           batch);
         put_back();
       }
-      const std::string& job = step.parts()[part].job;
+      const std::string& job = step.nodes()[part].job;
       record.parts_s.emplace_back(job.substr(0, job.find('/')), reports::median(samples));
     }
     return record;

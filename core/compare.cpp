@@ -18,12 +18,12 @@ class Collector final : public Expect {
   }
 
  private:
-  void claim(int slot, int64_t index, double want, double magnitude) override {
+  void claim(int slot, int64_t index, double want, double abs_sum) override {
     const auto s = static_cast<size_t>(slot);
-    if (s >= specs_.size() || specs_[s].role == Role::in) throw Error("the oracle claims tensor {}, no output", slot);
+    if (s >= specs_.size() || specs_[s].role == Role::in) throw Error("the reference claims tensor {}, no output", slot);
     if (index < 0 || index >= elements_[s])
-      throw Error("the oracle claims {}[{}] of {} elements", specs_[s].name, index, elements_[s]);
-    claims_.push_back({slot, index, want, magnitude});
+      throw Error("the reference claims {}[{}] of {} elements", specs_[s].name, index, elements_[s]);
+    claims_.push_back({slot, index, want, abs_sum});
   }
   const std::vector<TensorSpec>& specs_;
   std::vector<int64_t> elements_;
@@ -58,11 +58,11 @@ Expected Expected::all(const Problem& problem, const HostTensors& inputs) {
     for (const Claim& c : e.claims_)
       if (static_cast<size_t>(c.slot) == slot) {
         if (claimed[static_cast<size_t>(c.index)])
-          throw Error("{} {}: the oracle claims {}[{}] twice", problem.name(), problem.label(), spec.name, c.index);
+          throw Error("{} {}: the reference claims {}[{}] twice", problem.name(), problem.label(), spec.name, c.index);
         claimed[static_cast<size_t>(c.index)] = true, ++count;
       }
     if (count != spec.elements())
-      throw Error("{} {}: the oracle claims {} of {} elements of {}", problem.name(), problem.label(), count,
+      throw Error("{} {}: the reference claims {} of {} elements of {}", problem.name(), problem.label(), count,
                   spec.elements(), spec.name);
   }
   return e;
@@ -89,7 +89,7 @@ Expected Expected::sampled(const Problem& problem, const HostTensors& inputs, ui
   return e;
 }
 
-double bound_of(const Tolerance& t, const Claim& c) { return t.rel * std::abs(c.want) + t.terms * c.magnitude + t.abs; }
+double bound_of(const Tolerance& t, const Claim& c) { return t.rel * std::abs(c.want) + t.abs_sum * c.abs_sum + t.abs; }
 
 Check compare(const Problem& problem, const Expected& expected, const HostTensors& got, bool bitwise) {
   Check check;

@@ -12,13 +12,13 @@ namespace duet {
 struct Claim {
   int slot;
   int64_t index;
-  double want, magnitude;
+  double want, abs_sum;
 };
 
-// The oracle's answer to some slices of a problem, computed once and shared by all implementations of the case.
+// The reference's answer to some slices of a problem, computed once and shared by all implementations of the case.
 class Expected {
  public:
-  // every: all slices, each output element must be claimed exactly once (else throws: the oracle is wrong).
+  // every: all slices, each output element must be claimed exactly once (else throws: the reference is wrong).
   // Otherwise the first, the last and sampled slices, as many as `work_flops` pays for; deterministic by seed.
   static Expected all(const Problem& problem, const HostTensors& inputs);
   static Expected sampled(const Problem& problem, const HostTensors& inputs, uint64_t seed, double work_flops = 2e8);

@@ -1,4 +1,4 @@
-// Philox4x32-10 (Salmon et al., SC 2011): counter-based random numbers, the same on every device and in the oracle.
+// Philox4x32-10 (Salmon et al., SC 2011): counter-based random numbers, the same on every device and in the reference.
 #pragma once
 #include <cstdint>
 

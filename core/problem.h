@@ -53,7 +53,7 @@ constexpr Slot inout(int index, const char* name) { return {index, name, Role::i
 
 // |got - want| <= rel * |want| + terms * sum|terms| + abs. `terms` serves sums that cancel (GEMM); `abs` only underflow.
 struct Tolerance {
-  double rel = 0, terms = 0, abs = 0;
+  double rel = 0, abs_sum = 0, abs = 0;
 };
 
 // n roundings in sequence with unit roundoff u: gamma_n = n u / (1 - n u) (Higham, Accuracy and Stability, 3.1).
@@ -123,11 +123,11 @@ class Expect {
  public:
   virtual ~Expect() = default;
   void operator()(Slot s, int64_t index, double want) { claim(s.index, index, want, 0); }
-  // magnitude: the sum of the absolute values of the terms that were added up to `want`; see Tolerance::terms.
-  void operator()(Slot s, int64_t index, double want, double magnitude) { claim(s.index, index, want, magnitude); }
+  // abs_sum: the sum of the absolute values of the terms that were added up to `want`; see Tolerance::terms.
+  void operator()(Slot s, int64_t index, double want, double abs_sum) { claim(s.index, index, want, abs_sum); }
 
  private:
-  virtual void claim(int slot, int64_t index, double want, double magnitude) = 0;
+  virtual void claim(int slot, int64_t index, double want, double abs_sum) = 0;
 };
 
 }  // namespace duet

@@ -155,7 +155,7 @@ bool add(const char* source_file) {
 
 #define DUET_CONCAT2(a, b) a##b
 #define DUET_CONCAT(a, b) DUET_CONCAT2(a, b)
-// In the oracle's file: makes the contract known.
+// In the reference's file: makes the contract known.
 #define DUET_PROBLEM(P) \
   [[maybe_unused]] static const bool DUET_CONCAT(duet_problem_, P) = ::duet::registration::add<P>(__FILE__)
 // In an implementation's file: the function's parameters say problem and device, its name <primitive>_<variant> the rest.

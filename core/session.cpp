@@ -103,7 +103,7 @@ class Storing final : public Expect {
 };
 }  // namespace
 
-HostTensors run_oracle(const Problem& problem, const HostTensors& inputs) {
+HostTensors run_reference(const Problem& problem, const HostTensors& inputs) {
   HostTensors out(problem.tensors());
   for (size_t s = 0; s < out.size(); ++s)
     if (out.specs()[s].role != Role::in) out.allocate(s);

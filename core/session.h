@@ -48,7 +48,7 @@ class Session {
   std::vector<std::vector<Tensor>> arguments_;  // [copy][slot]
 };
 
-// The oracle as an implementation: every element of every output, stored rounded to its dtype.
-HostTensors run_oracle(const Problem& problem, const HostTensors& inputs);
+// The reference as an implementation: every element of every output, stored rounded to its dtype.
+HostTensors run_reference(const Problem& problem, const HostTensors& inputs);
 
 }  // namespace duet

@@ -82,7 +82,7 @@ void BiLstm::train(Tape& tape) const {
   tape.phase("backward");
   net.backward(token, loss.backward());
 
-  add_optimiser(tape, dtype, Adaptive{.rate = kRate});
+  add_optimiser(tape, dtype, AdamOptions{.learning_rate = kRate});
 }
 
 void BiLstm::evaluate(Tape& tape) const {

@@ -9,8 +9,8 @@
 #include <utility>
 
 #include "core/error.h"
-#include "core/new_file.h"
-#include "core/old_file.h"
+#include "core/atomic_file.h"
+#include "core/regular_file.h"
 
 namespace duet {
 namespace {
@@ -129,7 +129,7 @@ void write_checkpoint(const std::string& path, const Checkpoint& checkpoint) {
   std::array<unsigned char, 8> size;
   for (size_t i = 0; i < size.size(); ++i) size[i] = static_cast<unsigned char>(text.size() >> 8 * i);
 
-  NewFile file(path);
+  AtomicFile file(path);
   file.write(size.data(), size.size());
   file.write(text.data(), text.size());
   for (const auto& [name, t] : checkpoint.tensors) file.write(t.bytes.data(), t.bytes.size());
@@ -137,7 +137,7 @@ void write_checkpoint(const std::string& path, const Checkpoint& checkpoint) {
 }
 
 Checkpoint read_checkpoint(const std::string& path) {
-  OldFile file(path);
+  RegularFile file(path);
   const auto all = static_cast<uint64_t>(file.bytes);
   std::array<unsigned char, 8> prefix{};
   if (all < prefix.size()) throw Error("{}: {} bytes; the size of a safetensors header alone has 8", path, all);

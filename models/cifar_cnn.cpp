@@ -47,7 +47,7 @@ void CifarCnn::train(Tape& tape) const {
   const Var dh1 = net.conv2.backward(net.pool2.backward(dh2));
   net.conv1.backward_parameters(net.pool1.backward(dh1));
 
-  add_optimiser(tape, dtype, Adaptive{.rate = kRate});
+  add_optimiser(tape, dtype, AdamOptions{.learning_rate = kRate});
 }
 
 void CifarCnn::evaluate(Tape& tape) const {

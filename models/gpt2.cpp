@@ -130,7 +130,7 @@ void Gpt2::train(Tape& tape) const {
   net.backward(loss.backward());
 
   add_optimiser(tape, dtype,
-                Adaptive{.rate = kRate,
+                AdamOptions{.learning_rate = kRate,
                          .beta1 = kBeta1,
                          .beta2 = kBeta2,
                          .weight_decay = kDecay,

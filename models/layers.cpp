@@ -179,10 +179,10 @@ void adapt_scale(Tape& tape, DType dtype, bool mixed, Var bad) {
 }
 
 template <class Rule>
-void add_adam(Tape& tape, DType dtype, const Adaptive& rule) {
+void add_adam(Tape& tape, DType dtype, const AdamOptions& rule) {
   const int64_t n = tape.parameter_count();
   const DType state = mixed::state_dtype(dtype, rule.mixed);
-  const Var lr = tape.state("lr", {1}, rule.rate, statistic_dtype(dtype)),
+  const Var lr = tape.state("lr", {1}, rule.learning_rate, statistic_dtype(dtype)),
             step = tape.state("step", {1}, 0, DType::i32);
   const Var m = tape.state("m", {n}, 0, state), v = tape.state("v", {n}, 0, state);
   const Rule adam{.n = n,
@@ -203,9 +203,9 @@ void add_adam(Tape& tape, DType dtype, const Adaptive& rule) {
 
 }  // namespace
 
-void add_optimiser(Tape& tape, DType dtype, const Momentum& rule) {
+void add_optimiser(Tape& tape, DType dtype, const SgdOptions& rule) {
   const int64_t n = tape.parameter_count();
-  const Var lr = tape.state("lr", {1}, rule.rate, statistic_dtype(dtype));
+  const Var lr = tape.state("lr", {1}, rule.learning_rate, statistic_dtype(dtype));
   const Var velocity = tape.state("velocity", {n}, 0, mixed::state_dtype(dtype, rule.mixed));
   const Sgd sgd{
       .n = n, .dtype = dtype, .momentum = rule.momentum, .weight_decay = rule.weight_decay, .mixed = rule.mixed};
@@ -218,7 +218,7 @@ void add_optimiser(Tape& tape, DType dtype, const Momentum& rule) {
   adapt_scale(tape, dtype, rule.mixed, ready.bad);
 }
 
-void add_optimiser(Tape& tape, DType dtype, const Adaptive& rule) {
+void add_optimiser(Tape& tape, DType dtype, const AdamOptions& rule) {
   rule.decoupled ? add_adam<AdamW>(tape, dtype, rule) : add_adam<Adam>(tape, dtype, rule);
 }
 

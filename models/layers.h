@@ -100,18 +100,18 @@ class BinaryLoss {
 // The phase "optimiser", over the whole arena. States: lr; velocity, or step, m and v; with mixed also master, the
 // parameters in f32, of which the arena holds the rounded values. Where the loss is scaled, gradients are brought back to
 // f32 first, and adapting the scale ends the phase.
-struct Momentum {
-  double rate, momentum = 0.9, weight_decay = 0;
+struct SgdOptions {
+  double learning_rate, momentum = 0.9, weight_decay = 0;
   bool mixed = false;
 };
-struct Adaptive {
-  double rate, beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weight_decay = 0;
+struct AdamOptions {
+  double learning_rate, beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weight_decay = 0;
   bool decoupled = false;  // AdamW
   bool mixed = false;
   double max_norm = 0;  // to which gradients are clipped; 0: they are not
 };
-void add_optimiser(Tape& tape, DType dtype, const Momentum& rule);
-void add_optimiser(Tape& tape, DType dtype, const Adaptive& rule);
+void add_optimiser(Tape& tape, DType dtype, const SgdOptions& rule);
+void add_optimiser(Tape& tape, DType dtype, const AdamOptions& rule);
 std::string invalid_mixed(bool mixed, DType dtype);  // "" where this dtype can have master parameters
 
 }  // namespace duet

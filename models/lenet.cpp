@@ -41,7 +41,7 @@ void LeNet::train(Tape& tape) const {
   const Var dh1 = net.conv2.backward(net.pool2.backward(dh2));
   net.conv1.backward_parameters(net.pool1.backward(dh1));
 
-  add_optimiser(tape, dtype, Momentum{.rate = kRate, .momentum = kMomentum, .mixed = mixed});
+  add_optimiser(tape, dtype, SgdOptions{.learning_rate = kRate, .momentum = kMomentum, .mixed = mixed});
 }
 
 void LeNet::evaluate(Tape& tape) const {

@@ -39,7 +39,7 @@ void MnistCnn::train(Tape& tape) const {
   const Var dh1 = net.conv2.backward(net.pool2.backward(dh2));
   net.conv1.backward_parameters(net.pool1.backward(dh1));
 
-  add_optimiser(tape, dtype, Adaptive{.rate = kRate});
+  add_optimiser(tape, dtype, AdamOptions{.learning_rate = kRate});
 }
 
 void MnistCnn::evaluate(Tape& tape) const {

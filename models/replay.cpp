@@ -82,40 +82,40 @@ struct Judge {
     known[begin] = now;
   }
 
-  Check part(size_t index) {
-    const Tape::Part& part = tape.parts()[index];
-    const std::vector<TensorSpec> specs = part.problem.tensors();
+  Check node(size_t index) {
+    const Tape::Node& node = tape.nodes()[index];
+    const std::vector<TensorSpec> specs = node.problem.tensors();
     HostTensors inputs(specs), got(specs);
     for (size_t s = 0; s < specs.size(); ++s) {
       if (specs[s].role == Role::out) continue;
-      if (tape.tensor(part.slots[s]).dtype != specs[s].dtype)
-        throw Error("replay judges implementations, not the oracle");
-      if (!unchanged(part.slots[s], take(part.slots[s], inputs, s)))
+      if (tape.tensor(node.slots[s]).dtype != specs[s].dtype)
+        throw Error("replay judges implementations, not the reference");
+      if (!unchanged(node.slots[s], take(node.slots[s], inputs, s)))
         return failed(std::string(specs[s].name) +
                       " is no longer what was written: overlapped, or overwritten out of bounds");
     }
     for (size_t s = 0; s < specs.size(); ++s) {
-      const Tensor t = tape.tensor(part.slots[s]);
+      const Tensor t = tape.tensor(node.slots[s]);
       const bool read = std::any_of(specs.begin(), specs.end(), [&, i = size_t{0}](const TensorSpec& other) mutable {
-        const Var var = part.slots[i++];
+        const Var var = node.slots[i++];
         return other.role != Role::out && tape.tensor(var).data == t.data;
       });
-      if (!read && specs[s].role == Role::out) tape.context().fill_bytes(t.data, 0xFF, tape.bytes(part.slots[s]));
+      if (!read && specs[s].role == Role::out) tape.context().fill_bytes(t.data, 0xFF, tape.bytes(node.slots[s]));
     }
     tape.context().enter([&] { run(index); });
     tape.context().synchronize();
     for (size_t s = 0; s < specs.size(); ++s) {
       if (specs[s].role == Role::in) continue;
-      remember(part.slots[s], take(part.slots[s], got, s));
+      remember(node.slots[s], take(node.slots[s], got, s));
     }
-    return compare(part.problem, Expected::sampled(part.problem, inputs, seed), got, false);
+    return compare(node.problem, Expected::sampled(node.problem, inputs, seed), got, false);
   }
 };
 
 }  // namespace
 
 Check replay(Tape& tape, uint64_t seed, std::function<void(size_t)> run) {
-  if (!run) run = [&](size_t part) { tape.run_part(part); };
+  if (!run) run = [&](size_t node) { tape.run_node(node); };
   Check all;
   tape.context().synchronize();
   if (tape.steps() > 0) all.failure = not_finite(tape);  // what the steps before left
@@ -123,12 +123,12 @@ Check replay(Tape& tape, uint64_t seed, std::function<void(size_t)> run) {
   tape.begin_step();
   tape.context().synchronize();
   Judge judge{tape, seed, std::move(run), {}};
-  for (size_t i = 0; i < tape.parts().size(); ++i) {
-    const Check check = judge.part(i);
+  for (size_t i = 0; i < tape.nodes().size(); ++i) {
+    const Check check = judge.node(i);
     all.max_error_ratio = std::max(all.max_error_ratio, check.max_error_ratio);
     all.slices += check.slices, all.elements += check.elements;
     if (!check.passed()) {
-      all.failure = tape.parts()[i].job() + ": " + check.failure;
+      all.failure = tape.nodes()[i].job() + ": " + check.failure;
       return all;
     }
   }

@@ -214,7 +214,7 @@ void ResNet50::train(Tape& tape) const {
   loss.forward(net.forward(x), label);
   tape.phase("backward");
   net.backward(loss.backward());
-  add_optimiser(tape, dtype, Momentum{.rate = kRate, .momentum = kMomentum, .weight_decay = kDecay, .mixed = mixed});
+  add_optimiser(tape, dtype, SgdOptions{.learning_rate = kRate, .momentum = kMomentum, .weight_decay = kDecay, .mixed = mixed});
 }
 
 void ResNet50::evaluate(Tape& tape) const {

@@ -30,8 +30,8 @@ Step::Step(const Model& model, Context& context, Tape::Preferences preferences, 
     return;
   }
   create_s_ = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  for (const Tape::Part& p : tape_->parts())
-    parts_.push_back({p.job(), p.implementation, tape_->phases()[p.phase], p.problem.flops(), p.problem.bytes()});
+  for (const Tape::Node& p : tape_->nodes())
+    nodes_.push_back({p.job(), p.implementation, tape_->phases()[p.phase], p.problem.flops(), p.problem.bytes()});
   tape_->fill_inputs(seed);
   start_anew();
   if (form == Form::eager) return;
@@ -51,27 +51,27 @@ Step::Step(const Model& model, Context& context, Tape::Preferences preferences, 
 
 void Step::start_anew() {
   tape_->reset();
-  const auto& parts = tape_->parts();
+  const auto& nodes = tape_->nodes();
   const bool adam =
-      std::any_of(parts.begin(), parts.end(), [](const Tape::Part& p) { return p.problem.name().starts_with("adam"); });
+      std::any_of(nodes.begin(), nodes.end(), [](const Tape::Node& p) { return p.problem.name().starts_with("adam"); });
   const float rate = adam ? kTimedAdamRate : kTimedRate;
   tape_->upload(tape_->find("lr"), std::span(&rate, 1));
 }
 
 double Step::flops() const {
   double sum = 0;
-  for (const Part& p : parts_) sum += p.flops;
+  for (const Node& p : nodes_) sum += p.flops;
   return sum;
 }
 int64_t Step::bytes() const {
   int64_t sum = 0;
-  for (const Part& p : parts_) sum += p.bytes;
+  for (const Node& p : nodes_) sum += p.bytes;
   return sum;
 }
 
 std::vector<std::pair<std::string, std::string>> Step::implementations() const {
   std::map<std::string, std::string> chosen;
-  for (const Tape::Part& p : tape_->parts()) {
+  for (const Tape::Node& p : tape_->nodes()) {
     std::string& names = chosen[p.problem.name()];
     if ((", " + names + ", ").find(", " + p.implementation + ", ") == std::string::npos)
       names += (names.empty() ? "" : ", ") + p.implementation;
@@ -103,7 +103,7 @@ std::string Step::graph_failure() {
 }
 
 // Judged is a step that counts: the loss scale has come down to where gradients do not overflow.
-void Step::settle() {
+void Step::wait_for_loss_scale() {
   const auto& states = tape_->states();
   const auto scale = std::find_if(states.begin(), states.end(), [](const auto& s) { return s.first == kLossScale; });
   if (scale == states.end()) return;
@@ -114,14 +114,14 @@ void Step::settle() {
 }
 
 Check Step::replay(uint64_t seed) {
-  settle();
+  wait_for_loss_scale();
   Check check = duet::replay(*tape_, seed);
   if (graph_ && check.passed()) check.failure = graph_failure();
   return check;
 }
 
-std::vector<std::pair<void*, int64_t>> Step::rewritten(size_t part) const {
-  const Tape::Part& p = tape_->parts()[part];
+std::vector<std::pair<void*, int64_t>> Step::rewritten(size_t node) const {
+  const Tape::Node& p = tape_->nodes()[node];
   const std::vector<TensorSpec> specs = p.problem.tensors();
   std::vector<std::pair<void*, int64_t>> list;
   for (size_t s = 0; s < specs.size(); ++s) {

@@ -3,7 +3,7 @@
 //   if (!step.supported()) skip with step.reason();
 //   context.enter([&] { step.run(); });  // timed; data resident
 //   context.enter([&] { for (p) step.run_phase(p); });  // timed one by one, in order: together one step
-//   context.enter([&] { step.run_part(i); });           // timed alone, to hold the sum against the whole
+//   context.enter([&] { step.run_node(i); });           // timed alone, to hold the sum against the whole
 //   const Check check = step.replay();   // after timing: the same plans, every primitive judged
 // The rate is small enough that parameters hardly move while it is timed, whatever the number of runs.
 // A step is a job of its own: step/<model>/<side>/<dtype>/batch:N.
@@ -26,7 +26,7 @@ std::string step_job_name(const Model& model, const std::string& side);
 
 class Step {
  public:
-  struct Part {
+  struct Node {
     std::string job, implementation;  // "linear/cpu.tuned/f32/n:32/...", "cpu.tuned"
     std::string phase;
     double flops;
@@ -55,12 +55,12 @@ class Step {
     if (phase == 0) tape_->begin_step();
     tape_->run_phase(phase);
   }
-  void run_part(size_t part) { tape_->run_part(part); }
+  void run_node(size_t node) { tape_->run_node(node); }
 
   const std::vector<std::string>& phases() const { return tape_->phases(); }
-  const std::vector<Part>& parts() const { return parts_; }  // in the order they run; a job may occur more than once
+  const std::vector<Node>& nodes() const { return nodes_; }  // in the order they run; a job may occur more than once
   double flops() const;
-  int64_t bytes() const;  // sum over the parts
+  int64_t bytes() const;  // sum over the nodes
   int64_t memory_bytes() const { return tape_->memory_bytes(); }
   std::vector<std::pair<std::string, std::string>> implementations()
       const;  // primitive -> what was chosen, several joined by ", "
@@ -68,14 +68,14 @@ class Step {
   void evict();  // everything out of the caches
 
   // Runs one step primitive by primitive and judges each: its inputs are downloaded before it, its outputs are poisoned
-  // where they are not inputs too, and compared with the oracle on sampled slices as they appear. Inputs must still be
+  // where they are not inputs too, and compared with the reference on sampled slices as they appear. Inputs must still be
   // what the primitive that wrote them left, which finds tensors that overlap and writes out of bounds. A failure names
   // the primitive. Steps that only bring a loss scale down come before it. A graph is then held against a step without
   // it: both start anew, and their outputs must agree.
   Check replay(uint64_t seed = 1);
 
-  // Memory that a part both reads and writes, in place or as an inout: run again, it goes on from its own result.
-  std::vector<std::pair<void*, int64_t>> rewritten(size_t part) const;
+  // Memory that a node both reads and writes, in place or as an inout: run again, it goes on from its own result.
+  std::vector<std::pair<void*, int64_t>> rewritten(size_t node) const;
 
   // For the end-to-end scope: what a step takes from the host and gives back.
   std::vector<std::pair<void*, int64_t>> device_inputs() const;
@@ -84,16 +84,16 @@ class Step {
 
  private:
   void start_anew();
-  void settle();
+  void wait_for_loss_scale();
   std::string graph_failure();
   std::unique_ptr<Tape> tape_;
   std::unique_ptr<RecordedGraph> graph_;  // goes before the memory that it uses
-  std::vector<Part> parts_;
+  std::vector<Node> nodes_;
   std::string reason_;
   double create_s_ = 0;
 };
 
-// The same for any planned tape. run: how a part is run, where a test plants a fault; none: Tape::run_part.
-Check replay(Tape& tape, uint64_t seed, std::function<void(size_t part)> run = {});
+// The same for any planned tape. run: how a node is run, where a test plants a fault; none: Tape::run_node.
+Check replay(Tape& tape, uint64_t seed, std::function<void(size_t node)> run = {});
 
 }  // namespace duet

@@ -9,7 +9,7 @@ namespace duet {
 namespace {
 constexpr int64_t kAlign = 256;  // bytes; kernels may load any parameter by whole vectors
 constexpr int64_t kSliceAlign = 16;
-constexpr const char* kOracle = "oracle";
+constexpr const char* kReference = "reference";
 }  // namespace
 
 Tape::Preferences Tape::preferences_for(Device device) {
@@ -19,12 +19,12 @@ Tape::Preferences Tape::preferences_for(Device device) {
 
 Tape::Tape(Context& context, Preferences preferences, uint64_t seed)
     : context_(&context), preferences_(std::move(preferences)), seed_(seed) {
-  oracle_ = preferences_ == Preferences{kOracle};
+  reference_ = preferences_ == Preferences{kReference};
   const std::string device = name_of(context.device());
-  if (oracle_ && context.device() != Device::cpu) throw Error("the oracle runs on the CPU only, not on {}", device);
+  if (reference_ && context.device() != Device::cpu) throw Error("the reference runs on the CPU only, not on {}", device);
   for (const std::string& name : preferences_)
-    if (!oracle_ && name.substr(0, name.find('.')) != device)
-      throw Error("implementation preference '{}': only {}.<variant> can run on this device, or oracle alone on a CPU",
+    if (!reference_ && name.substr(0, name.find('.')) != device)
+      throw Error("implementation preference '{}': only {}.<variant> can run on this device, or reference alone on a CPU",
                   name, device);
 }
 
@@ -32,7 +32,7 @@ Tape::~Tape() {
   if (staged_) context_->release_pinned(staged_, staged_bytes_);
 }
 
-void Tape::must(bool planned, const char* what) const {
+void Tape::require_planned(bool planned, const char* what) const {
   if (planned != planned_) throw Error("Tape::{} must be called {} plan()", what, planned ? "after" : "before");
 }
 
@@ -48,7 +48,7 @@ int64_t Tape::elements(const Value& v) const {
 int64_t Tape::stored_bytes(const Value& v) const { return elements(v) * size_of(stored(v.dtype)); }
 
 Var Tape::declare(Value value) {
-  must(false, "add");
+  require_planned(false, "add");
   if (value.home == Home::kept && value.parent < 0) {
     value.offset = kept_bytes_;
     kept_bytes_ += ceil_div(stored_bytes(value), kAlign) * kAlign;
@@ -87,13 +87,13 @@ Var Tape::slice(Var parent, int64_t first_element, Shape shape) {
   if (first_element * size_of(whole.dtype) % kSliceAlign != 0)
     throw Error("slice of {}: element {} of {} does not begin at a multiple of {} bytes", whole.name, first_element,
                 name_of(whole.dtype), kSliceAlign);
-  Value part{.name = fmt::format("{}[{}:{}]", whole.name, first_element, first_element + count),
+  Value view{.name = fmt::format("{}[{}:{}]", whole.name, first_element, first_element + count),
              .dtype = whole.dtype,
              .shape = std::move(shape),
              .home = whole.home};
-  part.parent = whole.parent < 0 ? static_cast<int>(index(parent)) : whole.parent;
-  part.offset = (whole.parent < 0 ? 0 : whole.offset) + first_element * size_of(stored(whole.dtype));
-  return declare(std::move(part));
+  view.parent = whole.parent < 0 ? static_cast<int>(index(parent)) : whole.parent;
+  view.offset = (whole.parent < 0 ? 0 : whole.offset) + first_element * size_of(stored(whole.dtype));
+  return declare(std::move(view));
 }
 
 Var Tape::pieces(const std::string& name, DType dtype, Shape shape) {
@@ -122,9 +122,9 @@ void Tape::use(Value& value, Role role, const std::string& job) {
     }
     whole.missing = std::move(left);
   }
-  const int part = static_cast<int>(parts_.size());
-  if (whole.first < 0) whole.first = part;
-  whole.last = std::max(whole.last, part);
+  const int node = static_cast<int>(nodes_.size());
+  if (whole.first < 0) whole.first = node;
+  whole.last = std::max(whole.last, node);
 }
 
 Var Tape::counter(const std::string& name, int64_t stride) {
@@ -172,13 +172,13 @@ Var Tape::parameters() { return declare({"parameters", parameter_dtype_, {parame
 Var Tape::gradients() { return declare({"gradients", parameter_dtype_, {parameter_count()}, Home::gradients, {}}); }
 
 void Tape::phase(const std::string& name) {
-  must(false, "phase");
+  require_planned(false, "phase");
   phases_.push_back(name);
-  phase_end_.push_back(parts_.size());
+  phase_end_.push_back(nodes_.size());
 }
 
 Outputs Tape::add(const Problem& problem, std::initializer_list<Var> inputs, Bindings outputs) {
-  must(false, "add");
+  require_planned(false, "add");
   problem.validate();
   if (phases_.empty()) phase("step");
   const std::string job = problem.name() + " " + problem.label();
@@ -211,13 +211,13 @@ Outputs Tape::add(const Problem& problem, std::initializer_list<Var> inputs, Bin
     if (slot.role != Role::out)
       throw Error("{}: tensor {} is {}; only outputs are bound", job, slot.name, name_of(slot.role));
   if (first_output == specs.size()) first_output = 0;  // inouts alone: the Var is the first tensor, and rarely used
-  parts_.push_back({problem, slots, phases_.size() - 1, "", Unsupported{"not planned"}, 0, {}});
-  phase_end_.back() = parts_.size();
+  nodes_.push_back({problem, slots, phases_.size() - 1, "", Unsupported{"not planned"}, 0, {}});
+  phase_end_.back() = nodes_.size();
   return {std::move(slots), first_output};
 }
 
 void Tape::output(const std::string& name, Var var) {
-  must(false, "output");
+  require_planned(false, "output");
   for (const auto& [known, other] : named_outputs_)
     if (known == name) throw Error("the tape has two outputs named '{}'", name);
   root(values_[index(var)]).last = INT32_MAX;

@@ -6,7 +6,7 @@
 //   tape.plan();
 //   context.enter([&] { tape.run(); });
 // No autodiff: a layer is a forward and a backward function that add primitives, so that what runs can be read.
-// With the preferences {"oracle"} on a CPU the same model is its own judge: Problem::reference of every primitive,
+// With the preferences {"reference"} on a CPU the same model is its own judge: Problem::reference of every primitive,
 // every floating tensor held in double whatever its dtype (inputs and initial values are still rounded to the dtype).
 // Errors are thrown as duet::Error.
 #pragma once
@@ -54,7 +54,7 @@ class Tape {
       Device device);  // cpu.tuned before cpu.openblas; libraries before own kernels on a GPU
 
   // preferences: implementations in order; each primitive takes the first that accepts it. Throws where a name is of
-  // another device than the context's, or "oracle" is mixed with others.
+  // another device than the context's, or "reference" is mixed with others.
   Tape(Context& context, Preferences preferences, uint64_t seed = 1);
   Tape(const Tape&) = delete;
   ~Tape();
@@ -109,7 +109,7 @@ class Tape {
   void run();                    // begin_step(), then every phase
   void begin_step();             // counters move on
   void run_phase(size_t phase);  // enqueues its primitives
-  void run_part(size_t part) { parts_[part].plan(Args(arguments_.data() + parts_[part].first_argument)); }
+  void run_node(size_t node) { nodes_[node].plan(Args(arguments_.data() + nodes_[node].first_argument)); }
 
   // --- the host's side; complete on return ---------------------------------------------------------------------------
 
@@ -130,11 +130,11 @@ class Tape {
   void continue_after(uint64_t steps) { steps_ = steps; }  // counters go on from there
   // An evaluation tape takes over what was trained: parameters, declared alike in the same context, and the states that
   // both name, such as running statistics.
-  void take_over(Tape& from);
+  void copy_state_from(Tape& from);
 
   // --- what there is -------------------------------------------------------------------------------------------------
 
-  struct Part {  // a primitive in its place
+  struct Node {  // a primitive in its place
     Problem problem;
     std::vector<Var> slots;
     size_t phase;
@@ -146,7 +146,7 @@ class Tape {
     int64_t workspace_offset = 0;                         // ... from its begin
     std::string job() const { return problem.name() + "/" + implementation + "/" + problem.label(); }
   };
-  const std::vector<Part>& parts() const { return parts_; }
+  const std::vector<Node>& nodes() const { return nodes_; }
   const std::vector<std::string>& phases() const { return phases_; }
   const std::vector<std::pair<std::string, Var>>& named_parameters() const { return named_parameters_; }
   const std::vector<std::pair<std::string, Var>>& states() const { return named_states_; }
@@ -172,7 +172,7 @@ class Tape {
     bool initial = false;                                   // has an initial value: a parameter or state
     int gradient = -1;                                      // of a parameter: its gradient's number
     int64_t offset = 0;                                     // bytes from the start of its home
-    int first = -1, last = -1;                              // of a temporary: parts that first write and last read it
+    int first = -1, last = -1;                              // of a temporary: nodes that first write and last read it
     int parent = -1;                                        // of a slice: whose memory it is; then offset is from there
     std::vector<std::pair<int64_t, int64_t>> missing = {};  // of pieces: elements [first, last) that nobody has written
   };
@@ -185,28 +185,28 @@ class Tape {
   Var declare(Value value);
   Var declare_named(std::vector<std::pair<std::string, Var>>& list, Value value);
   int64_t elements(const Value& value) const;
-  DType stored(DType dtype) const { return oracle_ && is_float(dtype) ? DType::f64 : dtype; }
+  DType stored(DType dtype) const { return reference_ && is_float(dtype) ? DType::f64 : dtype; }
   int64_t stored_bytes(const Value& value) const;
   Value& root(Value& value) { return value.parent < 0 ? value : values_[static_cast<size_t>(value.parent)]; }
   void use(Value& value, Role role, const std::string& job);
   void draw(Var var, uint64_t key);
-  void must(bool planned, const char* what) const;
+  void require_planned(bool planned, const char* what) const;
   int64_t pack_temporaries();  // and, once there are plans, their workspaces
   void expect_room(int64_t temporary_bytes) const;
-  void choose(Part& part);
+  void choose(Node& node);
 
   Context* context_;
   Preferences preferences_;
   uint64_t seed_;
-  bool oracle_ = false, planned_ = false, flat_ = false;
+  bool reference_ = false, planned_ = false, flat_ = false;
   DType parameter_dtype_ = DType::f32;
   int64_t parameter_elements_ = 0, kept_bytes_ = 0, held_bytes_ = 0;
   int master_ = -1;
   std::vector<Value> values_;
   std::vector<std::pair<std::string, Var>> named_inputs_, named_parameters_, named_states_, named_outputs_;
   std::vector<std::string> phases_;
-  std::vector<Part> parts_;
-  std::vector<size_t> phase_end_;  // index after the last part of each phase
+  std::vector<Node> nodes_;
+  std::vector<size_t> phase_end_;  // index after the last node of each phase
   std::vector<Tensor> arguments_;
   std::vector<Counter> counters_;
   uint64_t steps_ = 0;

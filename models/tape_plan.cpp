@@ -1,7 +1,7 @@
 // Planning: who computes each primitive, and where each tensor lies.
 #include "core/gpu.h"
 #include "models/arena.h"
-#include "models/oracle_plan.h"
+#include "models/reference_plan.h"
 #include "models/tape.h"
 
 namespace duet {
@@ -17,26 +17,26 @@ struct LentWorkspaces {
 };
 }  // namespace
 
-void Tape::choose(Part& part) {
-  if (oracle_) {
-    part.implementation = "oracle";
-    part.plan = oracle_plan(part.problem);
+void Tape::choose(Node& node) {
+  if (reference_) {
+    node.implementation = "reference";
+    node.plan = reference_plan(node.problem);
     return;
   }
   std::string reasons;
   for (const std::string& name : preferences_) {
-    const Implementation* implementation = find_implementation(part.problem.name(), name);
-    context_->workspace_place = part.workspace = std::make_shared<WorkspacePlace>();
-    Plan plan = implementation ? implementation->plan(part.problem, *context_) : Unsupported{"not built here"};
+    const Implementation* implementation = find_implementation(node.problem.name(), name);
+    context_->workspace_place = node.workspace = std::make_shared<WorkspacePlace>();
+    Plan plan = implementation ? implementation->plan(node.problem, *context_) : Unsupported{"not built here"};
     if (plan) {
-      part.implementation = name;
-      part.plan = std::move(plan);
+      node.implementation = name;
+      node.plan = std::move(plan);
       return;
     }
     reasons += (reasons.empty() ? "" : "; ") + name + ": " + plan.reason();
   }
-  throw NotServed("{} {} is served by none of the preferred implementations ({})", part.problem.name(),
-                  part.problem.label(), reasons);
+  throw NotServed("{} {} is served by none of the preferred implementations ({})", node.problem.name(),
+                  node.problem.label(), reasons);
 }
 
 int64_t Tape::pack_temporaries() {
@@ -47,11 +47,11 @@ int64_t Tape::pack_temporaries() {
       lives.push_back({stored_bytes(v), v.first, v.last});
       offsets.push_back(&v.offset);
     }
-  for (Part& part : parts_)
-    if (part.workspace && part.workspace->bytes() > 0) {
-      const int at = static_cast<int>(&part - parts_.data());
-      lives.push_back({part.workspace->bytes(), at, at});
-      offsets.push_back(&part.workspace_offset);
+  for (Node& node : nodes_)
+    if (node.workspace && node.workspace->bytes() > 0) {
+      const int at = static_cast<int>(&node - nodes_.data());
+      lives.push_back({node.workspace->bytes(), at, at});
+      offsets.push_back(&node.workspace_offset);
     }
   const int64_t bytes = pack(lives);
   for (size_t i = 0; i < lives.size(); ++i) *offsets[i] = lives[i].offset;
@@ -72,12 +72,12 @@ void Tape::expect_room(int64_t temporary_bytes) const {
 }
 
 void Tape::plan() {
-  must(false, "plan");
+  require_planned(false, "plan");
   const int64_t flat = parameter_elements_ * size_of(stored(parameter_dtype_)), held = context_->held_bytes();
   expect_room(pack_temporaries());  // a search for algorithms takes minutes: not for a step that cannot fit anyway
   context_->enter([&] {
     const LentWorkspaces lent{*context_};
-    for (Part& part : parts_) choose(part);
+    for (Node& node : nodes_) choose(node);
   });
   const int64_t temporary = pack_temporaries();
   expect_room(temporary);
@@ -85,13 +85,13 @@ void Tape::plan() {
   gradients_ = Buffer(*context_, flat);
   kept_ = Buffer(*context_, kept_bytes_);
   temporary_ = Buffer(*context_, temporary);
-  for (Part& part : parts_) {
-    if (part.workspace) part.workspace->set(static_cast<char*>(temporary_.data()) + part.workspace_offset);
-    part.first_argument = arguments_.size();
-    part.range.emplace(part.job());
-    const std::vector<TensorSpec> specs = part.problem.tensors();
+  for (Node& node : nodes_) {
+    if (node.workspace) node.workspace->set(static_cast<char*>(temporary_.data()) + node.workspace_offset);
+    node.first_argument = arguments_.size();
+    node.range.emplace(node.job());
+    const std::vector<TensorSpec> specs = node.problem.tensors();
     for (size_t s = 0; s < specs.size(); ++s) {
-      arguments_.push_back(tensor(part.slots[s]));
+      arguments_.push_back(tensor(node.slots[s]));
       arguments_.back().role = specs[s].role;
     }
   }

@@ -31,8 +31,8 @@ void Tape::begin_step() {
 void Tape::run_phase(size_t phase) {
   const NvtxRange range(phase_ranges_[phase]);
   for (size_t i = phase ? phase_end_[phase - 1] : 0; i < phase_end_[phase]; ++i) {
-    const NvtxRange primitive(*parts_[i].range);
-    run_part(i);
+    const NvtxRange primitive(*nodes_[i].range);
+    run_node(i);
   }
 }
 
@@ -43,7 +43,7 @@ void Tape::run() {
 }
 
 void Tape::upload(Var var, const void* values, DType dtype, int64_t count) {
-  must(true, "upload");
+  require_planned(true, "upload");
   const Value& v = values_[index(var)];
   if (dtype != v.dtype || count != elements(v))
     throw Error("{} is {} [{}]; {} values of {} were given", v.name, name_of(v.dtype), fmt::join(v.shape, ", "), count,
@@ -55,7 +55,7 @@ void Tape::upload(Var var, const void* values, DType dtype, int64_t count) {
 }
 
 std::vector<double> Tape::download(Var var) const {
-  must(true, "download");
+  require_planned(true, "download");
   const Value& v = values_[index(var)];
   const int64_t count = elements(v);
   std::vector<char> image(static_cast<size_t>(stored_bytes(v)));
@@ -79,7 +79,7 @@ void Tape::fill_inputs(uint64_t seed) {
 }
 
 void Tape::reset() {
-  must(true, "reset");
+  require_planned(true, "reset");
   context_->synchronize();
   // Gaps between parameters hold zeros and have zero gradients: an optimiser over the flat arena leaves them so.
   context_->fill_bytes(parameters_.data(), 0, parameters_.bytes());
@@ -106,15 +106,15 @@ bool Tape::finite(Var var) const {
   return std::all_of(values.begin(), values.end(), [](double v) { return std::isfinite(v); });
 }
 
-void Tape::take_over(Tape& from) {
+void Tape::copy_state_from(Tape& from) {
   if (from.context_ != context_ || from.parameter_elements_ != parameter_elements_ ||
       from.parameters_.bytes() != parameters_.bytes())
-    throw Error("take_over: the tapes differ in context or parameters");
+    throw Error("copy_state_from: the tapes differ in context or parameters");
   context_->copy_within(parameters_.data(), from.parameters_.data(), parameters_.bytes());
   for (const auto& [name, var] : named_states_)
     for (const auto& [other, source] : from.named_states_)
       if (other == name) {
-        if (from.bytes(source) != bytes(var)) throw Error("take_over: state {} differs in size", name);
+        if (from.bytes(source) != bytes(var)) throw Error("copy_state_from: state {} differs in size", name);
         context_->copy_within(tensor(var).data, from.tensor(source).data, bytes(var));
       }
 }

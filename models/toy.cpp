@@ -30,7 +30,7 @@ void Toy::train(Tape& tape) const {
   tape.phase("backward");
   net.fc1.backward_parameters(net.fc2.backward(loss.backward()));
 
-  add_optimiser(tape, dtype, Adaptive{.rate = kRate});
+  add_optimiser(tape, dtype, AdamOptions{.learning_rate = kRate});
 }
 
 void Toy::evaluate(Tape& tape) const {

@@ -48,9 +48,9 @@ Trainer::Trainer(const Model& model, Context& context, const Tape::Preferences& 
   train_.plan(), evaluate_.plan();
   x_of_ = train_.find("x"), label_of_ = train_.find("label"), loss_of_ = train_.find("loss");
   evaluated_x_of_ = evaluate_.find("x"), logits_of_ = evaluate_.find("logits");
-  for (const Tape::Part& part : train_.parts())
-    for (const Var var : part.slots)
-      if (var.id == loss_of_.id) loss_phase_ = part.phase;
+  for (const Tape::Node& node : train_.nodes())
+    for (const Var var : node.slots)
+      if (var.id == loss_of_.id) loss_phase_ = node.phase;
   const Shape shape = train_.shape(x_of_);
   batch_ = shape.at(0);
   features_ = std::accumulate(shape.begin() + 1, shape.end(), int64_t{1}, std::multiplies<>());
@@ -61,9 +61,9 @@ Trainer::Trainer(const Model& model, Context& context, const Tape::Preferences& 
   targets_ = static_cast<int64_t>(label_.size()) / batch_;
   binary_ = train_.dtype(label_of_) != DType::i32;
   label_for_each_token_ = takes_tokens() && !binary_ && labels.size() == shape.size();
-  for (const Tape::Part& part : train_.parts())
-    if (part.problem.name() == "embedding" && part.slots[0].id == x_of_.id)
-      vocabulary_ = train_.shape(part.slots[1])[0];
+  for (const Tape::Node& node : train_.nodes())
+    if (node.problem.name() == "embedding" && node.slots[0].id == x_of_.id)
+      vocabulary_ = train_.shape(node.slots[1])[0];
 }
 
 void Trainer::learning_rate(double lr) {
@@ -122,17 +122,17 @@ double Trainer::step() {
 }
 
 // The first tensor that is not finite: an input, a parameter, or what the forward pass makes of them.
-std::string Trainer::culprit() {
+std::string Trainer::first_non_finite() {
   for (const auto* list : {&train_.inputs(), &train_.named_parameters()})
     for (const auto& [name, var] : *list)
       if (!train_.finite(var)) return name;
-  for (size_t i = 0; i < train_.parts().size() && train_.parts()[i].phase <= loss_phase_; ++i) {
-    train_.run_part(i);
-    const Tape::Part& part = train_.parts()[i];
-    const std::vector<TensorSpec> specs = part.problem.tensors();
+  for (size_t i = 0; i < train_.nodes().size() && train_.nodes()[i].phase <= loss_phase_; ++i) {
+    train_.run_node(i);
+    const Tape::Node& node = train_.nodes()[i];
+    const std::vector<TensorSpec> specs = node.problem.tensors();
     for (size_t s = 0; s < specs.size(); ++s)
-      if (specs[s].role != Role::in && !train_.finite(part.slots[s]))
-        return fmt::format("{} of {} {}", specs[s].name, part.problem.name(), part.problem.label());
+      if (specs[s].role != Role::in && !train_.finite(node.slots[s]))
+        return fmt::format("{} of {} {}", specs[s].name, node.problem.name(), node.problem.label());
   }
   return "loss";
 }
@@ -154,7 +154,7 @@ double Trainer::epoch(const Dataset& data) {
         throw Error(
             "the loss is {} in step {} (epoch {}, batch {}), where {} is the first tensor that is not finite: a "
             "lower learning rate may help",
-            std::isnan(loss) ? "NaN" : "infinite", steps_, epochs_, b + 1, culprit());
+            std::isnan(loss) ? "NaN" : "infinite", steps_, epochs_, b + 1, first_non_finite());
       sum += loss;
     }
   });
@@ -175,7 +175,7 @@ void Trainer::expect_scale() const {
 
 double Trainer::accuracy(const Dataset& data) {
   expect(data);
-  evaluate_.take_over(train_);
+  evaluate_.copy_state_from(train_);
   const int64_t width = binary_ ? 1 : classes();
   int64_t right = 0;
   context_->enter([&] {

@@ -48,7 +48,7 @@ class Trainer {
   void upload_x(Tape& tape, Var var) const;
   void upload_labels();
   double step();
-  std::string culprit();
+  std::string first_non_finite();
   std::vector<std::pair<std::string, Var>> lasting() const;
 
   Context* context_;

@@ -182,7 +182,7 @@ void TransformerSmall::train(Tape& tape) const {
   tape.phase("backward");
   net.backward(loss.backward());
 
-  add_optimiser(tape, dtype, Adaptive{.rate = kRate, .beta1 = kBeta1, .beta2 = kBeta2, .eps = kEpsilon});
+  add_optimiser(tape, dtype, AdamOptions{.learning_rate = kRate, .beta1 = kBeta1, .beta2 = kBeta2, .eps = kEpsilon});
 }
 
 void TransformerSmall::evaluate(Tape& tape) const {

@@ -23,7 +23,7 @@ inline constexpr std::array kScopes = {Scope::kernel, Scope::call, Scope::end_to
 // interpreted: the kernel is nearly as short as an empty one.
 std::string suspicion(const Series& series);
 
-// Why the job may not stand in any ratio, or empty: it did not run, was not verified, or is the oracle.
+// Why the job may not stand in any ratio, or empty: it did not run, was not verified, or is the reference.
 std::string refusal(const Job& job);
 
 // Which of its series are suspect and why, or empty. One suspect series keeps the whole job out: bytes and clock are

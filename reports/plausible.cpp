@@ -8,11 +8,11 @@
 namespace duet::reports {
 namespace {
 
-// The oracle is serial and in double: a ratio over it is worthless. simt runs CUDA kernels on the host for checking.
+// The reference is serial and in double: a ratio over it is worthless. simt runs CUDA kernels on the host for checking.
 bool is_judge(const std::string& impl) {
   const std::string provider = impl.substr(0, impl.find('.'));
   const std::string variant = impl.substr(impl.find('.') == std::string::npos ? 0 : impl.find('.') + 1);
-  return provider == "simt" || variant == "oracle" || variant == "reference" || variant == "ref";
+  return provider == "simt" || variant == "reference" || variant == "reference" || variant == "ref";
 }
 
 }  // namespace

@@ -18,7 +18,7 @@ namespace {
 std::string dotted(int version) { return fmt::format("{}.{}", version / 1000, version % 1000 / 10); }  // 13000: 13.0
 
 // Why no GPU can be used, or "".
-std::string obstacle() {
+std::string unavailable_reason() {
   int driver = 0, runtime = 0, devices = 0;
   if (cudaDriverGetVersion(&driver) != cudaSuccess) driver = 0;
   if (cudaRuntimeGetVersion(&runtime) != cudaSuccess) runtime = CUDART_VERSION;
@@ -46,7 +46,7 @@ std::string obstacle() {
 std::unique_ptr<Context> open_gpu(std::string& reason) {
   // Before the first CUDA call: a module that loads while the blocker runs, or inside a capture, fails or stalls.
   setenv("CUDA_MODULE_LOADING", "EAGER", 1);
-  reason = obstacle();
+  reason = unavailable_reason();
   if (!reason.empty()) return nullptr;
   try {
     return std::make_unique<cuda::GpuContext>();

@@ -8,13 +8,13 @@ namespace duet {
 namespace {
 
 struct Dot {
-  double sum = 0, magnitude = 0;
+  double sum = 0, abs_sum = 0;
 };
 Dot dot(Inputs::Values a, int64_t at_a, Inputs::Values b, int64_t at_b, int64_t n) {
   Dot d;
   for (int64_t i = 0; i < n; ++i) {
     const double term = a[at_a + i] * b[at_b + i];
-    d.sum += term, d.magnitude += std::abs(term);
+    d.sum += term, d.abs_sum += std::abs(term);
   }
   return d;
 }
@@ -27,31 +27,31 @@ void Attention::reference(Inputs in, int64_t row, Expect& expect) const {
   double max = -INFINITY, sum = 0, spread = 0;
   for (int64_t j = 0; j < keys; ++j) {
     Dot& s = score[static_cast<size_t>(j)] = dot(in[q], row * D, in[k], (kv * Tk + j) * D, D);
-    s.sum *= factor(), s.magnitude *= std::abs(factor());
+    s.sum *= factor(), s.abs_sum *= std::abs(factor());
     max = std::max(max, s.sum);
   }
   for (const Dot& s : score) sum += std::exp(s.sum - max);
-  for (const Dot& s : score) spread += std::exp(s.sum - max) / sum * (s.magnitude + max - s.sum);
+  for (const Dot& s : score) spread += std::exp(s.sum - max) / sum * (s.abs_sum + max - s.sum);
   expect(lse, row, max + std::log(sum), 1 + spread + std::abs(max));
 
   std::vector<Dot> out(static_cast<size_t>(D));
   for (int64_t j = 0; j < keys; ++j) {
     const Dot& s = score[static_cast<size_t>(j)];
-    const double p = std::exp(s.sum - max) / sum, reach = 1 + spread + s.magnitude + max - s.sum;
+    const double p = std::exp(s.sum - max) / sum, reach = 1 + spread + s.abs_sum + max - s.sum;
     for (int64_t c = 0; c < D; ++c) {
       const double term = p * in[v][(kv * Tk + j) * D + c];
-      out[static_cast<size_t>(c)].sum += term, out[static_cast<size_t>(c)].magnitude += std::abs(term) * reach;
+      out[static_cast<size_t>(c)].sum += term, out[static_cast<size_t>(c)].abs_sum += std::abs(term) * reach;
     }
   }
   for (int64_t c = 0; c < D; ++c)
-    expect(y, row * D + c, out[static_cast<size_t>(c)].sum, out[static_cast<size_t>(c)].magnitude);
+    expect(y, row * D + c, out[static_cast<size_t>(c)].sum, out[static_cast<size_t>(c)].abs_sum);
 }
 DUET_PROBLEM(Attention);
 
 void AttentionBackward::reference(Inputs in, int64_t slice, Expect& expect) const {
   std::vector<Dot> first(static_cast<size_t>(D)), second(static_cast<size_t>(D));
   const auto add = [](Dot& to, double factor, double reach, double value) {
-    to.sum += factor * value, to.magnitude += reach * std::abs(value);
+    to.sum += factor * value, to.abs_sum += reach * std::abs(value);
   };
   // use(p, ds) with their values and how far rounding may carry them, for query row i and key row j of q and k.
   const auto pair = [&](int64_t i, int64_t j, auto&& use) {
@@ -59,9 +59,9 @@ void AttentionBackward::reference(Inputs in, int64_t slice, Expect& expect) cons
               delta = dot(in[dy], i * D, in[y], i * D, D);
     const double level = in[lse][i], p = std::exp(factor() * s.sum - level);
     const double reach =
-        p * (1 + std::abs(factor()) * s.magnitude + std::abs(factor() * s.sum - level) + std::abs(level));
+        p * (1 + std::abs(factor()) * s.abs_sum + std::abs(factor() * s.sum - level) + std::abs(level));
     use(Dot{p, reach},
-        Dot{factor() * p * (dp.sum - delta.sum), std::abs(factor()) * reach * (dp.magnitude + delta.magnitude)});
+        Dot{factor() * p * (dp.sum - delta.sum), std::abs(factor()) * reach * (dp.abs_sum + delta.abs_sum)});
   };
 
   if (slice < B * H * Tq) {  // a query: dq
@@ -69,10 +69,10 @@ void AttentionBackward::reference(Inputs in, int64_t slice, Expect& expect) cons
     for (int64_t j = 0; j < visible(slice % Tq); ++j)
       pair(slice, kv * Tk + j, [&](Dot, Dot ds) {
         for (int64_t c = 0; c < D; ++c)
-          add(first[static_cast<size_t>(c)], ds.sum, ds.magnitude, in[k][(kv * Tk + j) * D + c]);
+          add(first[static_cast<size_t>(c)], ds.sum, ds.abs_sum, in[k][(kv * Tk + j) * D + c]);
       });
     for (int64_t c = 0; c < D; ++c)
-      expect(dq, slice * D + c, first[static_cast<size_t>(c)].sum, first[static_cast<size_t>(c)].magnitude);
+      expect(dq, slice * D + c, first[static_cast<size_t>(c)].sum, first[static_cast<size_t>(c)].abs_sum);
     return;
   }
   const int64_t key = slice - B * H * Tq, j = key % Tk, kv = key / Tk;  // a key: dk and dv
@@ -82,13 +82,13 @@ void AttentionBackward::reference(Inputs in, int64_t slice, Expect& expect) cons
       pair(head * Tq + i, key, [&](Dot p, Dot ds) {
         for (int64_t c = 0; c < D; ++c) {
           const int64_t at = (head * Tq + i) * D + c;
-          add(first[static_cast<size_t>(c)], ds.sum, ds.magnitude, in[q][at]);
-          add(second[static_cast<size_t>(c)], p.sum, p.magnitude, in[dy][at]);
+          add(first[static_cast<size_t>(c)], ds.sum, ds.abs_sum, in[q][at]);
+          add(second[static_cast<size_t>(c)], p.sum, p.abs_sum, in[dy][at]);
         }
       });
   for (int64_t c = 0; c < D; ++c) {
-    expect(dk, key * D + c, first[static_cast<size_t>(c)].sum, first[static_cast<size_t>(c)].magnitude);
-    expect(dv, key * D + c, second[static_cast<size_t>(c)].sum, second[static_cast<size_t>(c)].magnitude);
+    expect(dk, key * D + c, first[static_cast<size_t>(c)].sum, first[static_cast<size_t>(c)].abs_sum);
+    expect(dv, key * D + c, second[static_cast<size_t>(c)].sum, second[static_cast<size_t>(c)].abs_sum);
   }
 }
 DUET_PROBLEM(AttentionBackward);

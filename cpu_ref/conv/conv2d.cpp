@@ -13,7 +13,7 @@ void Conv2d::reference(Inputs in, int64_t slice, Expect& expect) const {
   const int64_t first = out / group_k() * depth;  // of the group's input channels
 
   for (int64_t j = 0; j < width; ++j) {
-    double sum = 0, magnitude = 0;
+    double sum = 0, abs_sum = 0;
     for (int64_t q = 0; q < depth; ++q)
       for (int64_t u = 0; u < r; ++u)
         for (int64_t v = 0; v < s; ++v) {
@@ -23,9 +23,9 @@ void Conv2d::reference(Inputs in, int64_t slice, Expect& expect) const {
                                   : ((image * c + first + q) * h + row) * w + column;
           const int64_t tap = last ? ((out * r + u) * s + v) * depth + q : ((out * depth + q) * r + u) * s + v;
           const double term = X[at] * W[tap];
-          sum += term, magnitude += std::abs(term);
+          sum += term, abs_sum += std::abs(term);
         }
-    expect(y, last ? ((image * height + i) * width + j) * k + out : slice * width + j, sum, magnitude);
+    expect(y, last ? ((image * height + i) * width + j) * k + out : slice * width + j, sum, abs_sum);
   }
 }
 DUET_PROBLEM(Conv2d);

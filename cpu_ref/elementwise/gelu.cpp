@@ -8,7 +8,7 @@ namespace duet {
 void Gelu::reference(Inputs in, int64_t chunk, Expect& expect) const {
   in_chunk(n, chunk, [&](int64_t i) {
     const gelu::Term t = form == GeluForm::tanh ? gelu::tanh_form(in[x][i]) : gelu::erf_form(in[x][i]);
-    expect(y, i, t.value, t.magnitude);
+    expect(y, i, t.value, t.abs_sum);
   });
 }
 DUET_PROBLEM(Gelu);
@@ -16,7 +16,7 @@ DUET_PROBLEM(Gelu);
 void GeluBackward::reference(Inputs in, int64_t chunk, Expect& expect) const {
   in_chunk(n, chunk, [&](int64_t i) {
     const gelu::Term t = form == GeluForm::tanh ? gelu::tanh_slope(in[x][i]) : gelu::erf_slope(in[x][i]);
-    expect(dx, i, in[dy][i] * t.value, std::abs(in[dy][i]) * t.magnitude);
+    expect(dx, i, in[dy][i] * t.value, std::abs(in[dy][i]) * t.abs_sum);
   });
 }
 DUET_PROBLEM(GeluBackward);

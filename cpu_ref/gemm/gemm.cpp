@@ -8,11 +8,11 @@ namespace duet {
 void Gemm::reference(Inputs in, int64_t slice, Expect& expect) const {
   const int64_t image = slice / m, i = slice % m;
   const auto A = in[a], B = in[b];
-  std::vector<double> sum(static_cast<size_t>(n)), magnitude(static_cast<size_t>(n));
+  std::vector<double> sum(static_cast<size_t>(n)), abs_sum(static_cast<size_t>(n));
   const auto add = [&](int64_t p, int64_t j) {
     const double term = A[image * m * k + (trans_a ? p * m + i : i * k + p)] *  //
                         B[image * k * n + (trans_b ? j * k + p : p * n + j)];
-    sum[j] += term, magnitude[j] += std::abs(term);
+    sum[j] += term, abs_sum[j] += std::abs(term);
   };
   if (trans_b) {  // b is walked as it lies in memory
     for (int64_t j = 0; j < n; ++j)
@@ -22,7 +22,7 @@ void Gemm::reference(Inputs in, int64_t slice, Expect& expect) const {
       for (int64_t j = 0; j < n; ++j) add(p, j);
   }
   const double scale = alpha;
-  for (int64_t j = 0; j < n; ++j) expect(c, slice * n + j, scale * sum[j], std::abs(scale) * magnitude[j]);
+  for (int64_t j = 0; j < n; ++j) expect(c, slice * n + j, scale * sum[j], std::abs(scale) * abs_sum[j]);
 }
 DUET_PROBLEM(Gemm);
 

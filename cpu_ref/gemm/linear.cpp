@@ -8,16 +8,16 @@ namespace duet {
 void Linear::reference(Inputs given, int64_t row, Expect& expect) const {
   const auto X = given[x], W = given[w], B = given[bias];
   for (int64_t o = 0; o < out; ++o) {
-    double sum = B[o], magnitude = std::abs(B[o]);
+    double sum = B[o], abs_sum = std::abs(B[o]);
     for (int64_t p = 0; p < in; ++p) {
       const double term = X[row * in + p] * W[o * in + p];
-      sum += term, magnitude += std::abs(term);
+      sum += term, abs_sum += std::abs(term);
     }
     if (act == Act::gelu) {
-      expect(pre, row * out + o, sum, magnitude);
+      expect(pre, row * out + o, sum, abs_sum);
       sum = gelu::tanh_form(sum).value;
     }
-    expect(y, row * out + o, act == Act::relu ? std::max(sum, 0.0) : sum, magnitude);
+    expect(y, row * out + o, act == Act::relu ? std::max(sum, 0.0) : sum, abs_sum);
   }
 }
 DUET_PROBLEM(Linear);
@@ -28,32 +28,32 @@ void LinearBackward::reference(Inputs given, int64_t slice, Expect& expect) cons
     const double gate = act == Act::none ? 1 : Y[i * out + o], d = DY[i * out + o];
     if (act == Act::gelu) {
       const gelu::Term slope = gelu::tanh_slope(gate);
-      return gelu::Term{d * slope.value, std::abs(d) * slope.magnitude};
+      return gelu::Term{d * slope.value, std::abs(d) * slope.abs_sum};
     }
     return gate > 0 ? gelu::Term{d, std::abs(d)} : gelu::Term{0, 0};
   };
-  std::vector<double> sum(static_cast<size_t>(in)), magnitude(static_cast<size_t>(in));
+  std::vector<double> sum(static_cast<size_t>(in)), abs_sum(static_cast<size_t>(in));
   const auto add_row = [&](const gelu::Term& factor, const Inputs::Values& values, int64_t row) {
     for (int64_t p = 0; p < in; ++p) {
       const double value = values[row * in + p];
-      sum[p] += factor.value * value, magnitude[p] += factor.magnitude * std::abs(value);
+      sum[p] += factor.value * value, abs_sum[p] += factor.abs_sum * std::abs(value);
     }
   };
   const auto claim_row = [&](Slot slot, int64_t row) {
-    for (int64_t p = 0; p < in; ++p) expect(slot, row * in + p, sum[p], magnitude[p]);
+    for (int64_t p = 0; p < in; ++p) expect(slot, row * in + p, sum[p], abs_sum[p]);
   };
   if (slice < n) {
     for (int64_t o = 0; o < out; ++o) add_row(g(slice, o), W, o);
     return claim_row(dx, slice);
   }
   const int64_t o = slice - n;
-  double bias_sum = 0, bias_magnitude = 0;
+  double bias_sum = 0, bias_abs_sum = 0;
   for (int64_t i = 0; i < n; ++i) {
     add_row(g(i, o), X, i);
-    bias_sum += g(i, o).value, bias_magnitude += g(i, o).magnitude;
+    bias_sum += g(i, o).value, bias_abs_sum += g(i, o).abs_sum;
   }
   claim_row(dw, o);
-  expect(dbias, o, bias_sum, bias_magnitude);
+  expect(dbias, o, bias_sum, bias_abs_sum);
 }
 DUET_PROBLEM(LinearBackward);
 

@@ -6,14 +6,14 @@
 namespace duet {
 
 void BceLogits::reference(Inputs in, int64_t /*slice*/, Expect& expect) const {
-  double sum = 0, magnitude = 0;
+  double sum = 0, abs_sum = 0;
   for (int64_t i = 0; i < n; ++i) {
     const double logit = in[x][i], up = std::max(logit, 0.0), hit = logit * in[t][i];
     const double rest = std::log1p(std::exp(-std::abs(logit)));
-    sum += up - hit + rest, magnitude += up + std::abs(hit) + rest;
+    sum += up - hit + rest, abs_sum += up + std::abs(hit) + rest;
   }
   const auto count = static_cast<double>(std::max<int64_t>(1, n));
-  expect(loss, 0, sum / count, magnitude / count);
+  expect(loss, 0, sum / count, abs_sum / count);
 }
 DUET_PROBLEM(BceLogits);
 

@@ -7,7 +7,7 @@ namespace duet {
 namespace {
 
 struct Term {
-  double value, magnitude;
+  double value, abs_sum;
 };
 
 Term log_sum_exp(Inputs::Values x, int64_t first, int64_t cols) {
@@ -26,20 +26,20 @@ double target(double smooth, int64_t cols, bool labelled) {
 void CrossEntropy::reference(Inputs in, int64_t slice, Expect& expect) const {
   if (slice < rows) {
     const Term row = log_sum_exp(in[x], slice * cols, cols);
-    return expect(lse, slice, row.value, row.magnitude);
+    return expect(lse, slice, row.value, row.abs_sum);
   }
   Term sum{0, 0};
   for (int64_t r = 0; r < rows; ++r) {
     const auto labelled = static_cast<int64_t>(in[label][r]);
     const Term row = log_sum_exp(in[x], r * cols, cols);
-    sum.value += row.value, sum.magnitude += row.magnitude;
+    sum.value += row.value, sum.abs_sum += row.abs_sum;
     for (int64_t c = 0; c < cols; ++c) {
       const double term = target(smooth, cols, c == labelled) * in[x][r * cols + c];
-      sum.value -= term, sum.magnitude += std::abs(term);
+      sum.value -= term, sum.abs_sum += std::abs(term);
     }
   }
   const auto n = static_cast<double>(std::max<int64_t>(1, rows));
-  expect(loss, 0, sum.value / n, sum.magnitude / n);
+  expect(loss, 0, sum.value / n, sum.abs_sum / n);
 }
 DUET_PROBLEM(CrossEntropy);
 

@@ -16,13 +16,13 @@ DUET_PROBLEM(Softmax);
 
 void SoftmaxBackward::reference(Inputs in, int64_t row, Expect& expect) const {
   const int64_t first = row * cols;
-  double sum = 0, magnitude = 0;
+  double sum = 0, abs_sum = 0;
   for (int64_t i = first; i < first + cols; ++i) {
     const double term = in[y][i] * in[dy][i];
-    sum += term, magnitude += std::abs(term);
+    sum += term, abs_sum += std::abs(term);
   }
   for (int64_t i = first; i < first + cols; ++i)
-    expect(dx, i, in[y][i] * (in[dy][i] - sum), std::abs(in[y][i]) * (std::abs(in[dy][i]) + magnitude));
+    expect(dx, i, in[y][i] * (in[dy][i] - sum), std::abs(in[y][i]) * (std::abs(in[dy][i]) + abs_sum));
 }
 DUET_PROBLEM(SoftmaxBackward);
 

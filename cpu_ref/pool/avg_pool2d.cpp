@@ -18,13 +18,13 @@ void AvgPool2d::reference(Inputs in, int64_t slice, Expect& expect) const {
   const int64_t image = slice / ho(), i = slice % ho(), width = wo();
   for (int64_t j = 0; j < width; ++j)
     for (int64_t channel = 0; channel < depth(); ++channel) {
-      double sum = 0, magnitude = 0;
+      double sum = 0, abs_sum = 0;
       in_window(i, j, [&](int64_t at) {
         const double value = in[x][(image * h * w + at) * depth() + channel];
-        sum += value, magnitude += std::abs(value);
+        sum += value, abs_sum += std::abs(value);
       });
       const double count = count_of(*this, count_pad, i, j);
-      expect(y, (slice * width + j) * depth() + channel, sum / count, magnitude / count);
+      expect(y, (slice * width + j) * depth() + channel, sum / count, abs_sum / count);
     }
 }
 DUET_PROBLEM(AvgPool2d);
@@ -33,13 +33,13 @@ void AvgPool2dBackward::reference(Inputs in, int64_t slice, Expect& expect) cons
   const int64_t image = slice / h, p = slice % h;
   for (int64_t q = 0; q < w; ++q)
     for (int64_t channel = 0; channel < depth(); ++channel) {
-      double sum = 0, magnitude = 0;
+      double sum = 0, abs_sum = 0;
       windows_of(p, q, [&](int64_t i, int64_t j) {
         const double share =
             in[dy][((image * ho() + i) * wo() + j) * depth() + channel] / count_of(*this, count_pad, i, j);
-        sum += share, magnitude += std::abs(share);
+        sum += share, abs_sum += std::abs(share);
       });
-      expect(dx, (slice * w + q) * depth() + channel, sum, magnitude);
+      expect(dx, (slice * w + q) * depth() + channel, sum, abs_sum);
     }
 }
 DUET_PROBLEM(AvgPool2dBackward);

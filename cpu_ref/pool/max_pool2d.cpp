@@ -26,13 +26,13 @@ void MaxPool2dBackward::reference(Inputs in, int64_t slice, Expect& expect) cons
   const int64_t image = slice / h, p = slice % h;
   for (int64_t q = 0; q < w; ++q)
     for (int64_t channel = 0; channel < depth(); ++channel) {
-      double sum = 0, magnitude = 0;
+      double sum = 0, abs_sum = 0;
       windows_of(p, q, [&](int64_t i, int64_t j) {
         const int64_t out = ((image * ho() + i) * wo() + j) * depth() + channel;
         if (static_cast<int64_t>(in[index][out]) != p * w + q) return;
-        sum += in[dy][out], magnitude += std::abs(in[dy][out]);
+        sum += in[dy][out], abs_sum += std::abs(in[dy][out]);
       });
-      expect(dx, (slice * w + q) * depth() + channel, sum, magnitude);
+      expect(dx, (slice * w + q) * depth() + channel, sum, abs_sum);
     }
 }
 DUET_PROBLEM(MaxPool2dBackward);

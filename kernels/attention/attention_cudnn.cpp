@@ -171,7 +171,7 @@ CudnnGraph attention_backward_graph(const AttentionBackward& p) {
   return std::move(b.graph);
 }
 
-std::string attention_obstacle(const AttentionShape& p, bool backward) {
+std::string attention_unsupported_reason(const AttentionShape& p, bool backward) {
   if (p.dtype != DType::bf16 && p.dtype != DType::f16) return "cuDNN's attention takes bf16 and f16";
   if (p.B * p.H * p.Tq * p.D == 0) return "cuDNN takes no empty tensor";
   if (p.D % 8 != 0) return "heads of other than a multiple of 8 features";
@@ -187,14 +187,14 @@ std::string attention_obstacle(const AttentionShape& p, bool backward) {
 namespace {
 Plan attention_cudnn(const Attention& p, GpuContext& gpu) {
   using P = Attention;
-  if (std::string why = attention_obstacle(p, false); !why.empty()) return Unsupported{std::move(why)};
+  if (std::string why = attention_unsupported_reason(p, false); !why.empty()) return Unsupported{std::move(why)};
   return plan_of(attention_graph(p), gpu, {P::q, P::k, P::v, P::y, P::lse});
 }
 DUET_REGISTER(attention_cudnn);
 
 Plan attention_backward_cudnn(const AttentionBackward& p, GpuContext& gpu) {
   using P = AttentionBackward;
-  if (std::string why = attention_obstacle(p, true); !why.empty()) return Unsupported{std::move(why)};
+  if (std::string why = attention_unsupported_reason(p, true); !why.empty()) return Unsupported{std::move(why)};
   return plan_of(attention_backward_graph(p), gpu, {P::q, P::k, P::v, P::y, P::lse, P::dy, P::dq, P::dk, P::dv});
 }
 DUET_REGISTER(attention_backward_cudnn);

@@ -7,7 +7,7 @@
 
 namespace duet::cuda {
 
-std::string attention_obstacle(const AttentionShape& p, bool backward);  // "" where cuDNN may serve
+std::string attention_unsupported_reason(const AttentionShape& p, bool backward);  // "" where cuDNN may serve
 CudnnGraph attention_graph(const Attention& p);  // in memory: the problem's slots, in their order
 CudnnGraph attention_backward_graph(const AttentionBackward& p);
 

@@ -6,14 +6,14 @@
 
 namespace duet::cuda {
 
-inline std::string activation_obstacle(int64_t n, DType dtype) {
+inline std::string activation_unsupported_reason(int64_t n, DType dtype) {
   if (n == 0) return "cuDNN takes no empty tensor";
   if (n > INT32_MAX) return "a dimension over 2^31 - 1";
   return dtype == DType::f64 ? "dtype f64" : "";
 }
 
 inline Plan activation_forward(int64_t n, DType dtype, cudnnActivationMode_t mode, Slot x, Slot y, GpuContext& gpu) {
-  if (const std::string why = activation_obstacle(n, dtype); !why.empty()) return Unsupported{why};
+  if (const std::string why = activation_unsupported_reason(n, dtype); !why.empty()) return Unsupported{why};
   return [handle = gpu.cudnn(), act = CudnnActivation(mode), shape = CudnnTensor(dtype, {1, 1, 1, n}), x, y](Args t) {
     const float one = 1, zero = 0;
     DUET_CUDNN(cudnnActivationForward(handle, act.get(), &one, shape.get(), t[x].data, &zero, shape.get(), t[y].data));
@@ -23,7 +23,7 @@ inline Plan activation_forward(int64_t n, DType dtype, cudnnActivationMode_t mod
 // Of activations whose slope is a function of y: cuDNN asks for x as well and does not read it.
 inline Plan activation_backward(int64_t n, DType dtype, cudnnActivationMode_t mode, Slot y, Slot dy, Slot dx,
                                 GpuContext& gpu) {
-  if (const std::string why = activation_obstacle(n, dtype); !why.empty()) return Unsupported{why};
+  if (const std::string why = activation_unsupported_reason(n, dtype); !why.empty()) return Unsupported{why};
   return
       [handle = gpu.cudnn(), act = CudnnActivation(mode), shape = CudnnTensor(dtype, {1, 1, 1, n}), y, dy, dx](Args t) {
         const float one = 1, zero = 0;

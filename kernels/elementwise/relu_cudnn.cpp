@@ -4,14 +4,14 @@
 
 namespace duet::cuda {
 namespace {
-std::string obstacle(int64_t n, DType dtype) {
+std::string unsupported_reason(int64_t n, DType dtype) {
   if (n == 0) return "cuDNN takes no empty tensor";
   if (n > INT32_MAX) return "a dimension over 2^31 - 1";
   return dtype == DType::f64 ? "dtype f64" : "";
 }
 
 Plan relu_cudnn(const Relu& p, GpuContext& gpu) {
-  if (const std::string why = obstacle(p.n, p.dtype); !why.empty()) return Unsupported{why};
+  if (const std::string why = unsupported_reason(p.n, p.dtype); !why.empty()) return Unsupported{why};
   return [handle = gpu.cudnn(), relu = CudnnActivation(CUDNN_ACTIVATION_RELU),
           shape = CudnnTensor(p.dtype, {1, 1, 1, p.n})](Args t) {
     const float one = 1, zero = 0;
@@ -22,7 +22,7 @@ Plan relu_cudnn(const Relu& p, GpuContext& gpu) {
 DUET_REGISTER(relu_cudnn);
 
 Plan relu_backward_cudnn(const ReluBackward& p, GpuContext& gpu) {
-  if (const std::string why = obstacle(p.n, p.dtype); !why.empty()) return Unsupported{why};
+  if (const std::string why = unsupported_reason(p.n, p.dtype); !why.empty()) return Unsupported{why};
   return [handle = gpu.cudnn(), relu = CudnnActivation(CUDNN_ACTIVATION_RELU),
           shape = CudnnTensor(p.dtype, {1, 1, 1, p.n})](Args t) {
     const float one = 1, zero = 0;  // y > 0 where x > 0: x serves as both

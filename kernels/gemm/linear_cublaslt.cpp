@@ -86,7 +86,7 @@ class Matmul {
   Workspace workspace_;
 };
 
-std::string obstacle(DType dtype, int64_t n, int64_t in, int64_t out) {
+std::string unsupported_reason(DType dtype, int64_t n, int64_t in, int64_t out) {
   if (!cublas_takes(dtype)) return std::string("dtype ") + name_of(dtype);
   if (n * in * out == 0) return "cuBLASLt takes no empty matrix";
   return std::max({n, in, out}) > INT32_MAX ? "a dimension over 2^31 - 1" : "";
@@ -94,7 +94,7 @@ std::string obstacle(DType dtype, int64_t n, int64_t in, int64_t out) {
 const Unsupported kNone{"cuBLASLt has no algorithm for this case"};
 
 Plan linear_cublaslt(const Linear& p, GpuContext& gpu) {
-  if (const std::string why = obstacle(p.dtype, p.n, p.in, p.out); !why.empty()) return Unsupported{why};
+  if (const std::string why = unsupported_reason(p.dtype, p.n, p.in, p.out); !why.empty()) return Unsupported{why};
   const bool gelu = p.act == Act::gelu;
   if (gelu && p.out % 8 != 0) return Unsupported{"gelu with outputs that are no multiple of 8"};  // pre's columns
   const auto epilogue = gelu                 ? CUBLASLT_EPILOGUE_GELU_AUX_BIAS
@@ -113,7 +113,7 @@ DUET_REGISTER(linear_cublaslt);
 
 Plan linear_backward_cublaslt(const LinearBackward& p, GpuContext& gpu) {
   using P = LinearBackward;
-  if (const std::string why = obstacle(p.dtype, p.n, p.in, p.out); !why.empty()) return Unsupported{why};
+  if (const std::string why = unsupported_reason(p.dtype, p.n, p.in, p.out); !why.empty()) return Unsupported{why};
   Matmul dx(gpu, p.dtype, p.math, {p.in, p.out}, {p.out, p.n}, CUBLASLT_EPILOGUE_DEFAULT);     // dx' (in, n) = w' g'
   Matmul dw(gpu, p.dtype, p.math, {p.in, p.n}, {p.out, p.n, true}, CUBLASLT_EPILOGUE_BGRADB);  // dw' (in, out) = x' g
   if (!dx.found() || !dw.found()) return kNone;

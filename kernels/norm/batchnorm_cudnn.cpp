@@ -5,7 +5,7 @@
 
 namespace duet::cuda {
 namespace {
-std::string obstacle(const Channels& p) {
+std::string unsupported_reason(const Channels& p) {
   if (p.dtype != DType::f32) return "dtype other than f32: cuDNN keeps gamma and beta in f32";
   if (p.act != NormAct::none || p.residual) return "cuDNN fuses nothing in f32";
   if (p.elements() == 0) return "cuDNN takes no empty tensor";
@@ -21,7 +21,7 @@ constexpr cudnnBatchNormMode_t kMode = CUDNN_BATCHNORM_SPATIAL;
 
 Plan batchnorm_cudnn(const BatchNorm& p, GpuContext& gpu) {
   using P = BatchNorm;
-  if (const std::string why = obstacle(p); !why.empty()) return Unsupported{why};
+  if (const std::string why = unsupported_reason(p); !why.empty()) return Unsupported{why};
   if (p.count() == 1) return Unsupported{"one element a channel has no unbiased variance"};
   if (p.eps < CUDNN_BN_MIN_EPSILON) return Unsupported{"eps below cuDNN's least"};
   return [p, handle = gpu.cudnn(), images = images_of(p), channels = channels_of(p)](Args t) {
@@ -36,7 +36,7 @@ DUET_REGISTER(batchnorm_cudnn);
 
 Plan batchnorm_inference_cudnn(const BatchNormInference& p, GpuContext& gpu) {
   using P = BatchNormInference;
-  if (const std::string why = obstacle(p); !why.empty()) return Unsupported{why};
+  if (const std::string why = unsupported_reason(p); !why.empty()) return Unsupported{why};
   if (p.eps < CUDNN_BN_MIN_EPSILON) return Unsupported{"eps below cuDNN's least"};
   return [p, handle = gpu.cudnn(), images = images_of(p), channels = channels_of(p)](Args t) {
     const float one = 1, zero = 0;
@@ -49,7 +49,7 @@ DUET_REGISTER(batchnorm_inference_cudnn);
 
 Plan batchnorm_backward_cudnn(const BatchNormBackward& p, GpuContext& gpu) {
   using P = BatchNormBackward;
-  if (const std::string why = obstacle(p); !why.empty()) return Unsupported{why};
+  if (const std::string why = unsupported_reason(p); !why.empty()) return Unsupported{why};
   return [handle = gpu.cudnn(), images = images_of(p), channels = channels_of(p)](Args t) {
     const float one = 1, zero = 0;
     constexpr double kUnused = 1e-5;  // eps, where the statistics are given

@@ -9,7 +9,7 @@ cudnnPoolingMode_t mode_of(bool count_pad) {
 }
 
 Plan avg_pool2d_cudnn(const AvgPool2d& p, GpuContext& gpu) {
-  if (const std::string why = pooling_obstacle(p); !why.empty()) return Unsupported{why};
+  if (const std::string why = pooling_unsupported_reason(p); !why.empty()) return Unsupported{why};
   return [handle = gpu.cudnn(), pooling = CudnnPooling(p, mode_of(p.count_pad)), x = pooling_x(p),
           y = pooling_y(p)](Args t) {
     const float one = 1, zero = 0;
@@ -20,7 +20,7 @@ Plan avg_pool2d_cudnn(const AvgPool2d& p, GpuContext& gpu) {
 DUET_REGISTER(avg_pool2d_cudnn);
 
 Plan avg_pool2d_backward_cudnn(const AvgPool2dBackward& p, GpuContext& gpu) {
-  if (const std::string why = pooling_obstacle(p); !why.empty()) return Unsupported{why};
+  if (const std::string why = pooling_unsupported_reason(p); !why.empty()) return Unsupported{why};
   return [handle = gpu.cudnn(), pooling = CudnnPooling(p, mode_of(p.count_pad)), x = pooling_x(p),
           y = pooling_y(p)](Args t) {
     const float one = 1, zero = 0;  // x and y have no part in the gradient of a mean: dx and dy stand in for them

@@ -7,7 +7,7 @@ namespace duet::cuda {
 namespace {
 Plan max_pool2d_cudnn(const MaxPool2d& p, GpuContext& gpu) {
   if (p.indexed) return Unsupported{"cuDNN's pooling gives no index"};
-  if (const std::string why = pooling_obstacle(p); !why.empty()) return Unsupported{why};
+  if (const std::string why = pooling_unsupported_reason(p); !why.empty()) return Unsupported{why};
   return
       [handle = gpu.cudnn(), pooling = CudnnPooling(p, CUDNN_POOLING_MAX), x = pooling_x(p), y = pooling_y(p)](Args t) {
         const float one = 1, zero = 0;

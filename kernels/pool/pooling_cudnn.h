@@ -27,7 +27,7 @@ inline CudnnTensor pooling_y(const Pool2d& p) {
   return CudnnTensor(p.dtype, {p.n, p.c, p.ho(), p.wo()}, pooling_format(p));
 }
 
-inline std::string pooling_obstacle(const Pool2d& p) {
+inline std::string pooling_unsupported_reason(const Pool2d& p) {
   if (p.dtype != DType::f32 && p.dtype != DType::bf16 && p.dtype != DType::f16)
     return std::string("dtype ") + name_of(p.dtype);
   if (p.dil_h != 1 || p.dil_w != 1) return "cuDNN's windows have no dilation";

@@ -4,7 +4,7 @@
 #include <filesystem>
 
 #include "core/error.h"
-#include "core/old_file.h"
+#include "core/regular_file.h"
 
 namespace duet {
 namespace {
@@ -30,7 +30,7 @@ std::vector<fs::path> batches(const std::string& folder, bool training) {
 }
 
 void append(const fs::path& path, Dataset& data) {
-  OldFile file(path.string(), kMostBytes);
+  RegularFile file(path.string(), kMostBytes);
   const int64_t size = file.bytes;
   if (size == 0 || size % kRecord != 0)
     throw Error("{}: {} bytes; one or more records of {} bytes are allowed", path.string(), size, kRecord);

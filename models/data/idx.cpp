@@ -5,7 +5,7 @@
 #include <filesystem>
 
 #include "core/error.h"
-#include "core/old_file.h"
+#include "core/regular_file.h"
 
 namespace duet {
 namespace {
@@ -34,7 +34,7 @@ std::string locate(const std::string& folder, const std::string& stem, int rank)
 }  // namespace
 
 IdxFile read_idx(const std::string& path, int rank) {
-  OldFile file(path, kMostBytes);
+  RegularFile file(path, kMostBytes);
   const int64_t size = file.bytes, header = 4 + 4 * rank;
   std::vector<uint8_t> head(static_cast<size_t>(header));
   if (size < header)

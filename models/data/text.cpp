@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "core/error.h"
-#include "core/old_file.h"
+#include "core/regular_file.h"
 #include "models/data/dice.h"
 
 namespace duet {
@@ -59,7 +59,7 @@ class Language {
 }  // namespace
 
 Text read_text(const std::string& file, int64_t length, int64_t vocabulary) {
-  OldFile in(file, kMostBytes);
+  RegularFile in(file, kMostBytes);
   std::vector<unsigned char> bytes(static_cast<size_t>(in.bytes));
   in.read(bytes.data(), in.bytes);
   std::vector<int32_t> tokens;

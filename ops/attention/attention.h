@@ -57,7 +57,7 @@ struct AttentionShape {
 
   static constexpr double kReach = 4;  // of q: scores deviate by about 1.3, so that few keys carry most of a row
 
-  // The oracle says of each element how far first-order errors may carry it, as a sum over its terms t p:
+  // The reference says of each element how far first-order errors may carry it, as a sum over its terms t p:
   // |t| p (1 + a + l), where a = scale sum |q k|, of the term and in the mean of its row, and l, the distance of the
   // score from what is subtracted before exp. Then `terms` is the largest factor of 1, a and l:
   //  - 1: at most Tk (Tq) additions, in flash form a tile's and 6 roundings to pass from tile to tile, which are fewer;
@@ -70,7 +70,7 @@ struct AttentionShape {
     const bool half = dtype == DType::bf16 || dtype == DType::f16;
     const double u = std::min(unit_roundoff(DType::f32), unit_roundoff(dtype)), u_out = unit_roundoff(dtype);
     const double sum = gamma((half ? 3 : 1) * (heads * Tq + Tk + 2 * D + 32), u);
-    return {.rel = half ? u_out : 0, .terms = (sum + (half ? 4 * u_out : 0)) * (1 + u_out), .abs = underflow(dtype)};
+    return {.rel = half ? u_out : 0, .abs_sum = (sum + (half ? 4 * u_out : 0)) * (1 + u_out), .abs = underflow(dtype)};
   }
 
   // Those of arXiv:2307.08691 (2048 features, 16 k tokens) and of models.

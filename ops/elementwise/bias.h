@@ -80,7 +80,7 @@ struct BiasBackward {
   Tolerance tolerance(int slot) const {
     if (slot == dx.index) return {.abs = underflow(dtype)};
     return {.rel = unit_roundoff(dtype),
-            .terms = gamma(additions(outer * inner), unit_roundoff(DType::f32)),
+            .abs_sum = gamma(additions(outer * inner), unit_roundoff(DType::f32)),
             .abs = underflow(dtype)};
   }
   int64_t slices() const { return c; }                               // a channel

@@ -36,7 +36,7 @@ struct Gelu {
   double flops() const { return (form == GeluForm::tanh ? 9.0 : 5.0) * n; }
   Tolerance tolerance() const {
     return {.rel = unit_roundoff(dtype),
-            .terms = duet::gamma(gelu::kFormRoundings, unit_roundoff(DType::f32)),
+            .abs_sum = duet::gamma(gelu::kFormRoundings, unit_roundoff(DType::f32)),
             .abs = underflow(dtype)};
   }
   int64_t slices() const { return chunks(n); }
@@ -66,7 +66,7 @@ struct GeluBackward {
   double flops() const { return (form == GeluForm::tanh ? 18.0 : 10.0) * n; }
   Tolerance tolerance() const {
     return {.rel = unit_roundoff(dtype),
-            .terms = duet::gamma(gelu::kSlopeRoundings, unit_roundoff(DType::f32)),
+            .abs_sum = duet::gamma(gelu::kSlopeRoundings, unit_roundoff(DType::f32)),
             .abs = underflow(dtype)};
   }
   int64_t slices() const { return chunks(n); }

@@ -7,7 +7,7 @@ namespace duet::gelu {
 
 // A value, and the absolute values that were added up to it, against which its error counts.
 struct Term {
-  double value, magnitude;
+  double value, abs_sum;
 };
 
 // tanh form: x / 2 (1 + tanh(w)), w = sqrt(2 / pi) (x + 0.044715 x^3), which is x sigmoid(2w).
@@ -33,7 +33,7 @@ inline Term erf_slope(double x) {
   return {std::erfc(-x / std::numbers::sqrt2) / 2 + x * phi(x), 1 + std::abs(x) * phi(x)};
 }
 
-// Roundings in f32 that a value may suffer, of its magnitude. Forward: an exp or erf and what is made of it 6u to 8u, the
+// Roundings in f32 that a value may suffer, of its abs_sum. Forward: an exp or erf and what is made of it 6u to 8u, the
 // argument's 5 roundings, which the curve damps to less than half, one addition and two products. Slope: s 6u, the fraction
 // beside it 15u, two arguments' roundings 9u, and an addition and two products.
 inline constexpr int kFormRoundings = 14, kSlopeRoundings = 33;

@@ -51,7 +51,7 @@ struct TanhBackward {
   double flops() const { return 3.0 * n; }
   // terms, of |dy| (1 + y^2): a square, a subtraction and a product in f32. Then dx is rounded to dtype.
   Tolerance tolerance() const {
-    return {.rel = unit_roundoff(dtype), .terms = gamma(3, unit_roundoff(DType::f32)), .abs = underflow(dtype)};
+    return {.rel = unit_roundoff(dtype), .abs_sum = gamma(3, unit_roundoff(DType::f32)), .abs = underflow(dtype)};
   }
   int64_t slices() const { return chunks(n); }
   void reference(Inputs in, int64_t chunk, Expect& expect) const;  // cpu_ref/elementwise/tanh.cpp

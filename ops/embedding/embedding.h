@@ -109,7 +109,7 @@ struct EmbeddingBackward {
   // Additions, one more to accumulate; then rounded to dtype.
   Tolerance tolerance(int slot) const {
     const double n = slot == dtable.index ? additions(tokens()) + 1 : additions(B);
-    return {.rel = unit_roundoff(dtype), .terms = gamma(n, unit_roundoff(DType::f32)), .abs = underflow(dtype)};
+    return {.rel = unit_roundoff(dtype), .abs_sum = gamma(n, unit_roundoff(DType::f32)), .abs = underflow(dtype)};
   }
   int64_t slices() const { return V + (position ? T : 0); }        // a row of dtable; then one of dposition
   void reference(Inputs in, int64_t slice, Expect& expect) const;  // cpu_ref/embedding/embedding.cpp

@@ -42,12 +42,12 @@ struct Linear {
   }
   double flops() const { return 2.0 * n * in * out; }
   // 1: bias. relu moves no two values apart; gelu's slope is at most 1.13, and it rounds itself, against less than the sum's
-  // magnitude.
+  // abs_sum.
   Tolerance tolerance(int slot) const {
     Tolerance t = product_sum_tolerance(in, 1, dtype, math);
     if (act == Act::gelu && slot == y.index) {
       t.rel = std::max(t.rel, unit_roundoff(dtype));
-      t.terms = 1.13 * t.terms + duet::gamma(gelu::kFormRoundings, unit_roundoff(DType::f32));
+      t.abs_sum = 1.13 * t.abs_sum + duet::gamma(gelu::kFormRoundings, unit_roundoff(DType::f32));
     }
     return t;
   }
@@ -95,7 +95,7 @@ struct LinearBackward {
   Tolerance tolerance(int slot) const {
     Tolerance t = product_sum_tolerance(slot == dx.index ? out : n, 0, dtype, math);
     if (act == Act::gelu)
-      t.terms += (duet::gamma(gelu::kSlopeRoundings, unit_roundoff(DType::f32)) + unit_roundoff(dtype)) * (1 + t.terms);
+      t.abs_sum += (duet::gamma(gelu::kSlopeRoundings, unit_roundoff(DType::f32)) + unit_roundoff(dtype)) * (1 + t.abs_sum);
     return t;
   }
   int64_t slices() const { return n + out; }                        // a row of dx; then a row of dw and its dbias

@@ -22,7 +22,7 @@ inline Tolerance product_sum_tolerance(double count, double extra, DType dtype, 
   const double u = std::min(unit_roundoff(DType::f32), unit_roundoff(dtype)), u_out = unit_roundoff(dtype);
   const double sum = gamma((matrix_unit ? 3 : 1) * count + extra, u);
   const double factors = 2 * (2 * unit_roundoff(math)) * (1 + unit_roundoff(math));
-  return {.rel = u_out > u ? u_out : 0, .terms = (sum + factors * (1 + sum)) * (1 + u_out), .abs = underflow(dtype)};
+  return {.rel = u_out > u ? u_out : 0, .abs_sum = (sum + factors * (1 + sum)) * (1 + u_out), .abs = underflow(dtype)};
 }
 
 inline std::string invalid_precision(DType dtype, Math math) {

@@ -31,7 +31,7 @@ struct BceLogits {
   // additions of the mean, and its division.
   Tolerance tolerance() const {
     return {.rel = unit_roundoff(DType::f32),
-            .terms = gamma(4 + 4 + 3 + additions(n) + 1, unit_roundoff(DType::f32)),
+            .abs_sum = gamma(4 + 4 + 3 + additions(n) + 1, unit_roundoff(DType::f32)),
             .abs = underflow(DType::f32)};
   }
   int64_t slices() const { return 1; }
@@ -59,7 +59,7 @@ struct BceLogitsBackward {
   double flops() const { return 5.0 * n; }
   // terms, of (sigmoid + |t|) / n: an exp of 4u, an addition, a division, a subtraction; 1 / n and the product with it.
   Tolerance tolerance() const {
-    return {.rel = unit_roundoff(dtype), .terms = gamma(9, unit_roundoff(DType::f32)), .abs = underflow(dtype)};
+    return {.rel = unit_roundoff(dtype), .abs_sum = gamma(9, unit_roundoff(DType::f32)), .abs = underflow(dtype)};
   }
   int64_t slices() const { return chunks(n); }
   void reference(Inputs in, int64_t chunk, Expect& expect) const;  // cpu_ref/loss/bce_logits.cpp

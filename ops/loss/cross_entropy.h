@@ -49,7 +49,7 @@ struct CrossEntropy {
   Tolerance tolerance(int slot) const {
     const double row = additions(cols) + 4 + 2 * kReach + kReach / 4 + 5;
     const double roundings = slot == loss.index ? row + 3 + additions(rows) + 1 : row;
-    return {.rel = unit_roundoff(DType::f32), .terms = gamma(roundings, unit_roundoff(DType::f32))};
+    return {.rel = unit_roundoff(DType::f32), .abs_sum = gamma(roundings, unit_roundoff(DType::f32))};
   }
   int64_t slices() const { return rows + 1; }                      // lse of a row; the last one: the loss
   void reference(Inputs in, int64_t slice, Expect& expect) const;  // cpu_ref/loss/cross_entropy.cpp
@@ -116,7 +116,7 @@ struct CrossEntropyBackward {
   // roundings; one subtraction, and 1 / rows, or scale / rows, and the product with it. Then dx is rounded to dtype.
   Tolerance tolerance() const {
     return {.rel = unit_roundoff(dtype),
-            .terms = gamma(4 + 3 * kReach + 3 + 1 + 2, unit_roundoff(DType::f32)),
+            .abs_sum = gamma(4 + 3 * kReach + 3 + 1 + 2, unit_roundoff(DType::f32)),
             .abs = underflow(dtype)};
   }
   int64_t slices() const { return rows; }

@@ -141,7 +141,7 @@ struct BatchNorm : Channels {
   Tolerance tolerance(int slot) const {
     const double more = slot == mean.index ? 2 : slot == running_mean.index ? 6 : slot == rstd.index ? 8 : 17;
     return {.rel = unit_roundoff(slot == y.index ? dtype : DType::f32),
-            .terms = duet::gamma(additions(count()) + more, unit_roundoff(DType::f32)),
+            .abs_sum = duet::gamma(additions(count()) + more, unit_roundoff(DType::f32)),
             .abs = slot == y.index ? underflow(dtype) : 0};
   }
   int64_t slices() const { return c; }
@@ -192,7 +192,7 @@ struct BatchNormBackward : Channels {
   Tolerance tolerance(int slot) const {
     if (slot == dadded.index) return {.abs = underflow(dtype)};
     return {.rel = unit_roundoff(dtype),
-            .terms = duet::gamma(additions(count()) + (slot == dx.index ? 16 : 3), unit_roundoff(DType::f32)),
+            .abs_sum = duet::gamma(additions(count()) + (slot == dx.index ? 16 : 3), unit_roundoff(DType::f32)),
             .abs = underflow(dtype)};
   }
   int64_t slices() const { return c; }
@@ -229,7 +229,7 @@ struct BatchNormInference : Channels {
   // terms, of (|x| + |mean|) |scale| + |beta| + |residual|: of the scale the sum, root, division and product, 4; then at most
   // 4 products and sums, also as x a + b. Then to dtype.
   Tolerance tolerance() const {
-    return {.rel = unit_roundoff(dtype), .terms = duet::gamma(9, unit_roundoff(DType::f32)), .abs = underflow(dtype)};
+    return {.rel = unit_roundoff(dtype), .abs_sum = duet::gamma(9, unit_roundoff(DType::f32)), .abs = underflow(dtype)};
   }
   int64_t slices() const { return c; }
   void reference(Inputs in, int64_t channel, Expect& expect) const;  // cpu_ref/norm/batchnorm.cpp

@@ -47,7 +47,7 @@ struct LayerNorm {
   Tolerance tolerance(int slot) const {
     const double roundings = additions(cols) + (slot == mean.index ? 2 : slot == rstd.index ? 8 : 16);
     return {.rel = unit_roundoff(slot == y.index ? dtype : DType::f32),
-            .terms = duet::gamma(roundings, unit_roundoff(DType::f32)),
+            .abs_sum = duet::gamma(roundings, unit_roundoff(DType::f32)),
             .abs = slot == y.index ? underflow(dtype) : 0};
   }
   int64_t slices() const { return rows; }
@@ -114,7 +114,7 @@ struct LayerNormBackward {
   Tolerance tolerance(int slot) const {
     const double roundings = slot == dx.index ? additions(cols) + 13 : additions(rows) + 3;
     return {.rel = unit_roundoff(dtype),
-            .terms = duet::gamma(roundings, unit_roundoff(DType::f32)),
+            .abs_sum = duet::gamma(roundings, unit_roundoff(DType::f32)),
             .abs = underflow(dtype)};
   }
   int64_t slices() const { return rows + cols; }                   // a row of dx; then a column's dgamma and dbeta

@@ -83,7 +83,7 @@ struct SoftmaxBackward {
   // terms, of y (|dy| + sum_j |y dy|): a product and at most cols additions in the sum, one subtraction, one product,
   // all in f32. Then dx is rounded to dtype.
   Tolerance tolerance() const {
-    return {.rel = unit_roundoff(dtype), .terms = gamma(cols + 3, unit_roundoff(DType::f32)), .abs = underflow(dtype)};
+    return {.rel = unit_roundoff(dtype), .abs_sum = gamma(cols + 3, unit_roundoff(DType::f32)), .abs = underflow(dtype)};
   }
   int64_t slices() const { return rows; }
   void reference(Inputs in, int64_t row, Expect& expect) const;  // cpu_ref/norm/softmax.cpp

@@ -53,13 +53,13 @@ struct AdamOf {
   double flops() const { return (kDecoupled ? 15.0 : 14.0) * n; }
   // terms. m: d = g + weight_decay p has a constant, a product and an addition, the moment two of each on top, less one: 6.
   // v: d twice, three products, a constant and an addition: 11. p: m's; step, rate and its correction, an expm1 of 2 ulp = 4u
-  // at an argument with 2 roundings: 8; the root, half of v's error (which the oracle weighs) and of a correction's, its
+  // at an argument with 2 roundings: 8; the root, half of v's error (which the reference weighs) and of a correction's, its
   // own, and eps: 8; a division, a product and a subtraction; AdamW's factor: 3. 28 in all.
   Tolerance tolerance(int slot) const {
     if (slot == step.index) return {};
     const DType to = slot == p.index || !mixed ? dtype : DType::f32;
     const int roundings = slot == m.index ? 6 : slot == v.index ? 11 : 28;
-    return {.rel = unit_roundoff(to), .terms = gamma(roundings, unit_roundoff(DType::f32)), .abs = underflow(to)};
+    return {.rel = unit_roundoff(to), .abs_sum = gamma(roundings, unit_roundoff(DType::f32)), .abs = underflow(to)};
   }
   int64_t slices() const { return chunks(n) + 1; }                 // the last: step
   void reference(Inputs in, int64_t slice, Expect& expect) const;  // cpu_ref/optimiser/adam.cpp

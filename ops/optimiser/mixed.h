@@ -27,9 +27,9 @@ inline void append(std::vector<TensorSpec>& all, Slot bad, Slot master, DType dt
 }
 // What was updated is p, rounded to dtype, or master and then p.
 inline void expect_parameter(Expect& expect, Slot p, Slot master, bool mixed, int64_t i, double want,
-                             double magnitude) {
-  if (mixed) expect(master, i, want, magnitude);
-  expect(p, i, want, magnitude);
+                             double abs_sum) {
+  if (mixed) expect(master, i, want, abs_sum);
+  expect(p, i, want, abs_sum);
 }
 
 }  // namespace duet::mixed

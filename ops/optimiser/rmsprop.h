@@ -40,7 +40,7 @@ struct Rmsprop {
   Tolerance tolerance(int slot) const {
     const DType to = slot == p.index || !mixed ? dtype : DType::f32;
     return {.rel = unit_roundoff(to),
-            .terms = gamma(slot == v.index ? 4 : 8, unit_roundoff(DType::f32)),
+            .abs_sum = gamma(slot == v.index ? 4 : 8, unit_roundoff(DType::f32)),
             .abs = underflow(to)};
   }
   int64_t slices() const { return chunks(n); }

@@ -44,7 +44,7 @@ struct Sgd {
   // constant, product and addition for nesterov, and a product and a subtraction: at most 11 in f32. Then to dtype.
   Tolerance tolerance(int slot) const {
     const DType to = slot == p.index || !mixed ? dtype : DType::f32;
-    return {.rel = unit_roundoff(to), .terms = gamma(11, unit_roundoff(DType::f32)), .abs = underflow(to)};
+    return {.rel = unit_roundoff(to), .abs_sum = gamma(11, unit_roundoff(DType::f32)), .abs = underflow(to)};
   }
   int64_t slices() const { return chunks(n); }
   void reference(Inputs in, int64_t chunk, Expect& expect) const;  // cpu_ref/optimiser/sgd.cpp

@@ -23,7 +23,7 @@ struct AvgPool2d : Pool2d {
   // r s additions; the reciprocals of a window's height and width, and their products with the sum. Then to dtype.
   Tolerance tolerance() const {
     return {.rel = unit_roundoff(dtype),
-            .terms = gamma(static_cast<double>(r * s) + 4, unit_roundoff(DType::f32)),
+            .abs_sum = gamma(static_cast<double>(r * s) + 4, unit_roundoff(DType::f32)),
             .abs = underflow(dtype)};
   }
   int64_t slices() const { return images() * ho(); }               // a row of y
@@ -59,7 +59,7 @@ struct AvgPool2dBackward : Pool2d {
   double flops() const { return static_cast<double>(r * s * y_elements()); }
   Tolerance tolerance() const {  // as AvgPool2d, with the additions of a pixel's windows
     return {.rel = unit_roundoff(dtype),
-            .terms = gamma(static_cast<double>(overlap()) + 4, unit_roundoff(DType::f32)),
+            .abs_sum = gamma(static_cast<double>(overlap()) + 4, unit_roundoff(DType::f32)),
             .abs = underflow(dtype)};
   }
   int64_t slices() const { return images() * h; }                  // a row of dx

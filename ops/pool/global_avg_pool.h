@@ -39,7 +39,7 @@ struct GlobalAvgPool {
   // Additions, the reciprocal of h w and the product with it. Then y is rounded to dtype.
   Tolerance tolerance() const {
     return {.rel = unit_roundoff(dtype),
-            .terms = gamma(additions(pixels()) + 2, unit_roundoff(DType::f32)),
+            .abs_sum = gamma(additions(pixels()) + 2, unit_roundoff(DType::f32)),
             .abs = underflow(dtype)};
   }
   int64_t slices() const { return n * c; }                     // an element of y

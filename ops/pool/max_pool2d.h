@@ -59,7 +59,7 @@ struct MaxPool2dBackward : Pool2d {
   double flops() const { return static_cast<double>(y_elements()); }
   Tolerance tolerance() const {  // additions, then rounded to dtype
     return {.rel = unit_roundoff(dtype),
-            .terms = gamma(static_cast<double>(overlap()), unit_roundoff(DType::f32)),
+            .abs_sum = gamma(static_cast<double>(overlap()), unit_roundoff(DType::f32)),
             .abs = underflow(dtype)};
   }
   int64_t slices() const { return images() * h; }                  // a row of dx

@@ -73,7 +73,7 @@ struct RecurrentBase : RecurrentShape {
   Shape reserve_shape() const { return {directions(), T, B, K * H}; }
   double product_flops() const { return 2.0 * directions() * G * T * B * H * (I + H); }
 
-  // The oracle carries beside each value how far first-order errors may carry it, in units of the largest of its steps'
+  // The reference carries beside each value how far first-order errors may carry it, in units of the largest of its steps'
   // relative errors (a running error analysis, Higham 3.3): through every product, gate and step. That unit is
   //  - gamma of the additions of the longest sum, and of 24 for an exp, a division and the arithmetic of a cell;
   //    matrix units take 3 u a term, see product_sum_tolerance (ops/gemm/product.h);
@@ -82,7 +82,7 @@ struct RecurrentBase : RecurrentShape {
     const bool half = dtype == DType::bf16 || dtype == DType::f16;
     const double u = std::min(unit_roundoff(DType::f32), unit_roundoff(dtype)), u_out = unit_roundoff(dtype);
     const double sum = gamma((half ? 3 : 1) * longest_sum + 24, u);
-    return {.rel = half ? u_out : 0, .terms = (sum + (half ? 4 * u_out : 0)) * (1 + u_out), .abs = underflow(dtype)};
+    return {.rel = half ? u_out : 0, .abs_sum = (sum + (half ? 4 * u_out : 0)) * (1 + u_out), .abs = underflow(dtype)};
   }
 };
 

@@ -36,7 +36,7 @@ struct Sum {
   // Each addition rounds to f32: gamma of a term's additions times sum|x|. Then y is rounded to dtype.
   Tolerance tolerance() const {
     return {.rel = unit_roundoff(dtype),
-            .terms = gamma(additions(length()), unit_roundoff(DType::f32)),
+            .abs_sum = gamma(additions(length()), unit_roundoff(DType::f32)),
             .abs = underflow(dtype)};
   }
   int64_t slices() const { return axis == 1 ? rows : cols; }   // one sum

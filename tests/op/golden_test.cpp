@@ -1,6 +1,6 @@
 // Whole steps of every model against PyTorch's, at a size of its own: tests/golden/<model>.json, which
 // tools/golden/make_golden.py wrote in double from the inputs and parameters that a tape of the same seed draws.
-// The oracle judges primitives one by one; this judges the formulas, their wiring and the conventions by somebody else's.
+// The reference judges primitives one by one; this judges the formulas, their wiring and the conventions by somebody else's.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -80,7 +80,7 @@ double adam_reach(double g, double e, double lr, double eps) {
 }
 
 double eps_of(const Tape& tape) {  // 0: the optimiser is no Adam
-  const Problem& optimiser = tape.parts().back().problem;
+  const Problem& optimiser = tape.nodes().back().problem;
   if (optimiser.name() == Adam::name) return optimiser.as<Adam>().eps;
   return optimiser.name() == AdamW::name ? optimiser.as<AdamW>().eps : 0;
 }

@@ -78,7 +78,7 @@ class Mixed : public testing::TestWithParam<Case> {
   void judge(Context& context, const Tape::Preferences& preferences) const {
     const auto& [name, dtype_name, attributes, measured, scale] = GetParam();
     CpuContext cpu(1);
-    const auto got = tape_of(GetParam(), context, preferences), want = tape_of(GetParam(), cpu, {"oracle"});
+    const auto got = tape_of(GetParam(), context, preferences), want = tape_of(GetParam(), cpu, {"reference"});
     const DType dtype = got->dtype(got->named_parameters()[0].second);
     const double u = unit_roundoff(dtype);
     const std::vector<double> got_before = got->download(got->find("master")),
@@ -119,12 +119,12 @@ class Mixed : public testing::TestWithParam<Case> {
   }
 };
 
-TEST_P(Mixed, StepIsThatOfTheOracle) {
+TEST_P(Mixed, StepIsThatOfTheReference) {
   CpuContext cpu(1);
   judge(cpu, Tape::preferences_for(Device::cpu));
 }
 
-TEST_P(Mixed, StepIsThatOfTheOracleOnTheGpu) {
+TEST_P(Mixed, StepIsThatOfTheReferenceOnTheGpu) {
   std::string reason;
   const std::unique_ptr<Context> gpu = open_gpu(reason);
   if (!gpu) GTEST_SKIP() << reason;
@@ -213,10 +213,10 @@ TEST_P(LossScale, AnOverflowChangesNothingButTheScaleOnTheGpu) {
   overflows(*gpu, {"cuda.tuned", "cuda.naive"});
 }
 
-// A double overflows by no scale that an f32 can hold but an infinite one: then the oracle leaves out its step, too.
-TEST_P(LossScale, TheOracleSkipsTheSameStep) {
+// A double overflows by no scale that an f32 can hold but an infinite one: then the reference leaves out its step, too.
+TEST_P(LossScale, TheReferenceSkipsTheSameStep) {
   CpuContext cpu(1);
-  for (const Tape::Preferences& preferences : {Tape::preferences_for(Device::cpu), Tape::Preferences{"oracle"}}) {
+  for (const Tape::Preferences& preferences : {Tape::preferences_for(Device::cpu), Tape::Preferences{"reference"}}) {
     const auto tape = tape_of(GetParam(), cpu, preferences);
     step(*tape);
     set_scale(*tape, INFINITY, 7);
@@ -231,7 +231,7 @@ TEST_P(LossScale, TheOracleSkipsTheSameStep) {
 // the scale, gradients are that much larger, and what lasts is the same.
 TEST_P(LossScale, IsSeenByGradientsOnly) {
   CpuContext cpu(1);
-  const auto plain = tape_of(GetParam(), cpu, {"oracle"}), scaled = tape_of(GetParam(), cpu, {"oracle"});
+  const auto plain = tape_of(GetParam(), cpu, {"reference"}), scaled = tape_of(GetParam(), cpu, {"reference"});
   set_scale(*plain, 1, 0);
   step(*plain), step(*scaled);
   for (const auto& [name, var] : plain->named_parameters()) {
@@ -246,7 +246,7 @@ TEST_P(LossScale, IsSeenByGradientsOnly) {
 
 TEST_P(LossScale, GrowsAfterTwoThousandGoodSteps) {
   CpuContext cpu(1);
-  for (const Tape::Preferences& preferences : {Tape::preferences_for(Device::cpu), Tape::Preferences{"oracle"}}) {
+  for (const Tape::Preferences& preferences : {Tape::preferences_for(Device::cpu), Tape::Preferences{"reference"}}) {
     const auto tape = tape_of(GetParam(), cpu, preferences);
     set_scale(*tape, GetParam().scale, 1998);
     step(*tape);

@@ -1,4 +1,4 @@
-// The MLP's whole step against the same tape on the oracle in double: loss, logits, every parameter, every gradient.
+// The MLP's whole step against the same tape on the reference in double: loss, logits, every parameter, every gradient.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -93,7 +93,7 @@ struct Pair {
   CpuContext judge{1};  // outlives its tape
   Tape got, want;
   Pair(Context& context, const Tape::Preferences& preferences, int64_t batch)
-      : got(context, preferences, kSeed), want(judge, {"oracle"}, kSeed) {
+      : got(context, preferences, kSeed), want(judge, {"reference"}, kSeed) {
     for (Tape* tape : {&got, &want}) {
       Mlp{.batch = batch}.train(*tape);
       tape->plan();
@@ -135,14 +135,14 @@ void check_steps(Context& context, const Tape::Preferences& preferences) {
   }
 }
 
-TEST(MlpStep, EqualsTheOracleTapeOnTheCpu) {
+TEST(MlpStep, EqualsTheReferenceTapeOnTheCpu) {
   for (const int threads : {1, std::min(2, static_cast<int>(std::thread::hardware_concurrency()))}) {
     CpuContext cpu(threads);
     for (const Tape::Preferences& preferences : cpu_preferences()) check_steps(cpu, preferences);
   }
 }
 
-TEST(MlpStep, EqualsTheOracleTapeOnTheGpu) {
+TEST(MlpStep, EqualsTheReferenceTapeOnTheGpu) {
   std::string reason;
   const std::unique_ptr<Context> gpu = open_gpu(reason);
   if (!gpu) GTEST_SKIP() << reason;
@@ -153,8 +153,8 @@ TEST(MlpStep, EqualsTheOracleTapeOnTheGpu) {
 // --- planted faults: each must turn the comparison and the replay red ------------------------------------------------
 
 size_t part_of(const Tape& tape, const std::string& primitive) {
-  for (size_t i = 0; i < tape.parts().size(); ++i)
-    if (tape.parts()[i].problem.name() == primitive) return i;
+  for (size_t i = 0; i < tape.nodes().size(); ++i)
+    if (tape.nodes()[i].problem.name() == primitive) return i;
   throw Error("the step has no {}", primitive);
 }
 
@@ -162,69 +162,69 @@ struct Fault {
   const char* what;
   const char* part;  // planted there
   bool instead;      // instead of the part, else after it
-  std::function<void(const Tape&, const Tape::Part&)> plant;
+  std::function<void(const Tape&, const Tape::Node&)> plant;
 };
 
-float* values(const Tape& tape, const Tape::Part& part, Slot slot) {
+float* values(const Tape& tape, const Tape::Node& part, Slot slot) {
   return static_cast<float*>(tape.tensor(part.slots[static_cast<size_t>(slot.index)]).data);
 }
-int64_t count(const Tape& tape, const Tape::Part& part, Slot slot) {
+int64_t count(const Tape& tape, const Tape::Node& part, Slot slot) {
   return tape.bytes(part.slots[static_cast<size_t>(slot.index)]) / 4;
 }
 
 std::vector<Fault> faults() {
   return {
       {"a sign swapped in a backward pass", "cross_entropy_backward", false,
-       [](const Tape& t, const Tape::Part& p) {
+       [](const Tape& t, const Tape::Node& p) {
          float* dx = values(t, p, CrossEntropyBackward::dx);
          for (int64_t i = 0; i < count(t, p, CrossEntropyBackward::dx); ++i) dx[i] = -dx[i];
        }},
       {"one element of the last row with a swapped sign", "gemm", false,
-       [](const Tape& t, const Tape::Part& p) {
+       [](const Tape& t, const Tape::Node& p) {
          float* row = values(t, p, Gemm::c) + (Mlp::kHidden - 1) * Mlp::kIn;  // replay always looks at the last slice
          float* largest =
              std::max_element(row, row + Mlp::kIn, [](float x, float y) { return std::abs(x) < std::abs(y); });
          *largest = -*largest;
        }},
       {"dropout's mask skipped in the backward pass", "dropout_backward", true,
-       [](const Tape& t, const Tape::Part& p) {
+       [](const Tape& t, const Tape::Node& p) {
          const float* dy = values(t, p, DropoutBackward::dy);
          float* dx = values(t, p, DropoutBackward::dx);
          for (int64_t i = 0; i < count(t, p, DropoutBackward::dx); ++i) dx[i] = dy[i] * 1.25f;
        }},
       {"dropout's scale forgotten", "dropout", false,
-       [](const Tape& t, const Tape::Part& p) {
+       [](const Tape& t, const Tape::Node& p) {
          float* y = values(t, p, Dropout::y);
          for (int64_t i = 0; i < count(t, p, Dropout::y); ++i) y[i] *= 0.8f;
        }},
       {"relu's slope forgotten", "relu_backward", true,
-       [](const Tape& t, const Tape::Part& p) {
+       [](const Tape& t, const Tape::Node& p) {
          std::copy_n(values(t, p, ReluBackward::dy), count(t, p, ReluBackward::dx), values(t, p, ReluBackward::dx));
        }},
-      {"a bias gradient left out", "sum", true, [](const Tape&, const Tape::Part&) {}},
+      {"a bias gradient left out", "sum", true, [](const Tape&, const Tape::Node&) {}},
       {"a thousandth too much of one gradient", "linear_backward", false,
-       [](const Tape& t, const Tape::Part& p) {
+       [](const Tape& t, const Tape::Node& p) {
          float* dw = values(t, p, LinearBackward::dw);
          for (int64_t i = 0; i < count(t, p, LinearBackward::dw); ++i) dw[i] *= 1.001f;
        }},
       {"the last parameter not updated", "sgd", false,
-       [](const Tape& t, const Tape::Part& p) {
+       [](const Tape& t, const Tape::Node& p) {
          const int64_t last = count(t, p, Sgd::p) - 1;
          values(t, p, Sgd::p)[last] += static_cast<float>(Mlp::kRate) * values(t, p, Sgd::v)[last];
        }},
       {"the first step's momentum applied twice", "sgd", false,
-       [](const Tape& t, const Tape::Part& p) {
+       [](const Tape& t, const Tape::Node& p) {
          for (int64_t i = 0; i < count(t, p, Sgd::v); ++i) values(t, p, Sgd::v)[i] *= 1.9f;
        }},
       {"a NaN at the end", "linear", false,
-       [](const Tape& t, const Tape::Part& p) { values(t, p, Linear::y)[count(t, p, Linear::y) - 1] = NAN; }},
+       [](const Tape& t, const Tape::Node& p) { values(t, p, Linear::y)[count(t, p, Linear::y) - 1] = NAN; }},
   };
 }
 
 void run_with(const Fault& fault, Tape& tape, size_t part) {
   const bool here = part == part_of(tape, fault.part);
-  if (!here || !fault.instead) tape.run_part(part);
-  if (here) fault.plant(tape, tape.parts()[part]);
+  if (!here || !fault.instead) tape.run_node(part);
+  if (here) fault.plant(tape, tape.nodes()[part]);
 }
 
 TEST(MlpStep, PlantedFaultsAreFound) {
@@ -233,7 +233,7 @@ TEST(MlpStep, PlantedFaultsAreFound) {
     Pair pair(cpu, Tape::preferences_for(Device::cpu), 32);
     cpu.enter([&] {
       pair.got.begin_step();
-      for (size_t i = 0; i < pair.got.parts().size(); ++i) run_with(fault, pair.got, i);
+      for (size_t i = 0; i < pair.got.nodes().size(); ++i) run_with(fault, pair.got, i);
       pair.want.run();
     });
     const Compared c = worst(compare_tapes(pair.got, pair.want));
@@ -255,9 +255,9 @@ TEST(MlpStep, ReplayFindsPlantedFaultsAndNamesThePrimitive) {
   // A primitive that writes into its neighbour: the neighbour's reader is named.
   step.tape().reset();
   const size_t writer = part_of(step.tape(), "cross_entropy"), reader = part_of(step.tape(), "dropout_backward");
-  const Tape::Part& victim = step.tape().parts()[reader];
+  const Tape::Node& victim = step.tape().nodes()[reader];
   const Check check = replay(step.tape(), kSeed, [&](size_t part) {
-    step.run_part(part);
+    step.run_node(part);
     const Tensor mask = step.tape().tensor(victim.slots[1]);
     if (part == writer) static_cast<uint8_t*>(mask.data)[5] ^= 1;
   });
@@ -275,7 +275,7 @@ TEST(MlpStep, IsVerifiedInItsOwnBuffers) {
     cpu.enter([&] {
       for (int i = 0; i < 3; ++i) step.run();
       for (size_t p = 0; p < step.phases().size(); ++p) step.run_phase(p);
-      for (size_t p = 0; p < step.parts().size(); ++p) step.run_part(p);
+      for (size_t p = 0; p < step.nodes().size(); ++p) step.run_node(p);
     });
     const Check check = step.replay();
     EXPECT_TRUE(check.passed()) << c.model.label() << ": " << check.failure;
@@ -283,7 +283,7 @@ TEST(MlpStep, IsVerifiedInItsOwnBuffers) {
     EXPECT_GT(step.flops(), 0);
     EXPECT_GT(step.bytes(), 0);
     EXPECT_GT(step.memory_bytes(), 3 * 4 * 101770);
-    for (const Step::Part& p : step.parts())
+    for (const Step::Node& p : step.nodes())
       EXPECT_EQ(p.job.substr(p.job.find('/') + 1, p.implementation.size()), p.implementation);
     EXPECT_EQ(step.implementations().size(), 10u);  // primitives in the step; linear occurs twice
   }

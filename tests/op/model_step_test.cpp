@@ -1,4 +1,4 @@
-// Whole steps of every model against the same tape on the oracle in double: loss, logits, every gradient, every parameter
+// Whole steps of every model against the same tape on the reference in double: loss, logits, every gradient, every parameter
 // and the optimiser's state; and that this comparison finds a fault in any primitive of any model.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -107,7 +107,7 @@ struct Closest {
     if (value / scale < gap) gap = value / scale, where = job;
   }
 };
-void look_for_ties(const Tape& tape, const Tape::Part& part, Closest& closest) {
+void look_for_ties(const Tape& tape, const Tape::Node& part, Closest& closest) {
   const auto values = [&](Slot s) { return tape.download(part.slots[static_cast<size_t>(s.index)]); };
   std::vector<double> sums;
   if (part.problem.name() == Bias::name && part.problem.as<Bias>().act == Act::relu) {
@@ -147,14 +147,14 @@ void look_for_ties(const Tape& tape, const Tape::Part& part, Closest& closest) {
   for (const double s : sums) closest.see(std::abs(s), scale, part.job());
 }
 
-// One step of the oracle, its ties looked for on the way.
+// One step of the reference, its ties looked for on the way.
 void judge_step(Tape& want) {
   Closest closest;
   want.context().enter([&] {
     want.begin_step();
-    for (size_t i = 0; i < want.parts().size(); ++i) {
-      look_for_ties(want, want.parts()[i], closest);  // inputs, before a sum in place
-      want.run_part(i);
+    for (size_t i = 0; i < want.nodes().size(); ++i) {
+      look_for_ties(want, want.nodes()[i], closest);  // inputs, before a sum in place
+      want.run_node(i);
     }
   });
   EXPECT_GT(closest.gap, 8 * kUnit) << "a tie in " << closest.where << ": choose another seed";
@@ -190,9 +190,9 @@ class ModelStep : public testing::TestWithParam<std::string> {
     for (const ModelCase& c : model_cases(Scale::test))
       if (c.model.name() == GetParam()) {
         model_.emplace(c.model);
-        break;  // the first case: the oracle takes its time
+        break;  // the first case: the reference takes its time
       }
-    want_ = tape_of(*model_, judge_, {"oracle"});
+    want_ = tape_of(*model_, judge_, {"reference"});
     judge_step(*want_);
   }
   CpuContext judge_;
@@ -200,7 +200,7 @@ class ModelStep : public testing::TestWithParam<std::string> {
   std::unique_ptr<Tape> want_;
 };
 
-TEST_P(ModelStep, EqualsTheOracleOnTheCpu) {
+TEST_P(ModelStep, EqualsTheReferenceOnTheCpu) {
   for (const int threads : {1, std::min(2, static_cast<int>(std::thread::hardware_concurrency()))}) {
     CpuContext cpu(threads);
     check(*model_, *want_, cpu, Tape::preferences_for(Device::cpu));
@@ -208,7 +208,7 @@ TEST_P(ModelStep, EqualsTheOracleOnTheCpu) {
   }
 }
 
-TEST_P(ModelStep, EqualsTheOracleOnTheGpu) {
+TEST_P(ModelStep, EqualsTheReferenceOnTheGpu) {
   std::string reason;
   const std::unique_ptr<Context> gpu = open_gpu(reason);
   if (!gpu) GTEST_SKIP() << reason;
@@ -218,14 +218,14 @@ TEST_P(ModelStep, EqualsTheOracleOnTheGpu) {
 
 // Whether anything looks at this output: a model need not use all that a primitive gives, such as an LSTM's last c.
 bool matters(const Tape& tape, size_t writer, size_t slot) {
-  const Tape::Part& part = tape.parts()[writer];
+  const Tape::Node& part = tape.nodes()[writer];
   const int id = part.slots[slot].id;
   if (part.problem.tensors()[slot].role == Role::inout) return true;
   for (const auto& [name, var] : tape.outputs())
     if (var.id == id) return true;
   for (const auto& [name, var] : tape.named_parameters())
     if (tape.gradient(var).id == id) return true;
-  for (const Tape::Part& reader : tape.parts()) {
+  for (const Tape::Node& reader : tape.nodes()) {
     const std::vector<TensorSpec> specs = reader.problem.tensors();
     for (size_t s = 0; s < specs.size(); ++s)
       if (specs[s].role != Role::out && reader.slots[s].id == id) return true;
@@ -236,8 +236,8 @@ bool matters(const Tape& tape, size_t writer, size_t slot) {
 // What a clipped norm takes out again: a loss gradient that is too long everywhere.
 bool clipped_away(const Tape& tape, const std::string& primitive) {
   return primitive == CrossEntropyBackward::name &&
-         std::any_of(tape.parts().begin(), tape.parts().end(),
-                     [](const Tape::Part& p) { return p.problem.name() == ClipGradNorm::name; });
+         std::any_of(tape.nodes().begin(), tape.nodes().end(),
+                     [](const Tape::Node& p) { return p.problem.name() == ClipGradNorm::name; });
 }
 
 // Each output of each primitive in turn is off by three thousandths; whole numbers, indices among them, by one.
@@ -245,8 +245,8 @@ TEST_P(ModelStep, NoFaultIsTooSmall) {
   CpuContext cpu(1);
   const auto got = tape_of(*model_, cpu, Tape::preferences_for(Device::cpu));
   const double bound = bound_of(model_->name());
-  for (size_t faulty = 0; faulty < got->parts().size(); ++faulty) {
-    const Tape::Part& part = got->parts()[faulty];
+  for (size_t faulty = 0; faulty < got->nodes().size(); ++faulty) {
+    const Tape::Node& part = got->nodes()[faulty];
     const std::vector<TensorSpec> specs = part.problem.tensors();
     for (size_t s = 0; s < specs.size(); ++s) {
       if (specs[s].role == Role::in || !matters(*got, faulty, s) || clipped_away(*got, part.problem.name())) continue;
@@ -254,8 +254,8 @@ TEST_P(ModelStep, NoFaultIsTooSmall) {
       got->reset();
       cpu.enter([&] {
         got->begin_step();
-        for (size_t i = 0; i < got->parts().size(); ++i) {
-          got->run_part(i);
+        for (size_t i = 0; i < got->nodes().size(); ++i) {
+          got->run_node(i);
           const Tensor t = got->tensor(part.slots[s]);
           if (i == faulty)
             for (int64_t e = 0; e < specs[s].elements(); ++e) {
@@ -274,8 +274,8 @@ TEST_P(ModelStep, NoFaultIsTooSmall) {
   }
 }
 
-// Several steps, each from where the last one ended: the loss falls, and as the oracle's does.
-TEST_P(ModelStep, TheLossFallsAsTheOracles) {
+// Several steps, each from where the last one ended: the loss falls, and as the reference's does.
+TEST_P(ModelStep, TheLossFallsAsTheReferences) {
   CpuContext cpu(1);
   const auto got = tape_of(*model_, cpu, Tape::preferences_for(Device::cpu));
   cpu.enter([&] { got->run(); });
@@ -308,7 +308,7 @@ TEST(Models, HaveThePublishedNumberOfParameters) {
                                                  {"resnet50", 25557032}, {"toy", 121}};
   CpuContext cpu(1);
   for (const auto& [name, model] : models()) {
-    Tape tape(cpu, {"oracle"});
+    Tape tape(cpu, {"reference"});
     model.train(tape);
     int64_t count = 0;
     for (const auto& [parameter, var] : tape.named_parameters()) {
@@ -330,7 +330,7 @@ TEST(Models, AreVerifiedInTheirOwnBuffers) {
     cpu.enter([&] {
       for (int i = 0; i < 3; ++i) step.run();
       for (size_t p = 0; p < step.phases().size(); ++p) step.run_phase(p);
-      for (size_t p = 0; p < step.parts().size(); ++p) step.run_part(p);
+      for (size_t p = 0; p < step.nodes().size(); ++p) step.run_node(p);
     });
     const Check check = step.replay();
     EXPECT_TRUE(check.passed()) << c.model.name() << ": " << check.failure;
@@ -363,7 +363,7 @@ TEST(Models, EvaluateWithTheStatisticsOfTraining) {
   train.plan(), evaluate.plan();
   train.fill_inputs(kSeed);
   cpu.enter([&] { train.run(); });
-  evaluate.take_over(train);
+  evaluate.copy_state_from(train);
   int statistics = 0;
   for (const auto& [name, var] : evaluate.states()) {
     EXPECT_EQ(evaluate.download(var), train.download(train.find(name))) << name;
@@ -378,16 +378,16 @@ TEST(Models, KnowWhatAPartRewrites) {
   for (const ModelCase& c : model_cases(Scale::test)) {
     Step step(c.model, cpu, Tape::preferences_for(Device::cpu));
     cpu.enter([&] { step.tape().begin_step(); });
-    for (size_t p = 0; p < step.parts().size(); ++p) {
+    for (size_t p = 0; p < step.nodes().size(); ++p) {
       const auto rewritten = step.rewritten(p);
-      cpu.enter([&] { step.run_part(p); });
+      cpu.enter([&] { step.run_node(p); });
       std::map<const void*, std::vector<double>> once;
-      const Tape::Part& part = step.tape().parts()[p];
+      const Tape::Node& part = step.tape().nodes()[p];
       const auto specs = part.problem.tensors();
       for (size_t s = 0; s < specs.size(); ++s)
         if (specs[s].role != Role::in)
           once[step.tape().tensor(part.slots[s]).data] = step.tape().download(part.slots[s]);
-      cpu.enter([&] { step.run_part(p); });
+      cpu.enter([&] { step.run_node(p); });
       for (size_t s = 0; s < specs.size(); ++s) {
         const void* data = step.tape().tensor(part.slots[s]).data;
         if (specs[s].role == Role::in || step.tape().download(part.slots[s]) == once[data]) continue;
@@ -408,7 +408,7 @@ TEST(Models, EvaluateAsTheyTrain) {
     c.model.train(train), c.model.evaluate(evaluate);
     train.plan(), evaluate.plan();
     train.fill_inputs(kSeed);
-    evaluate.take_over(train);
+    evaluate.copy_state_from(train);
     const std::vector<double> x = train.download(train.find("x"));
     if (train.dtype(train.find("x")) == DType::i32)
       evaluate.upload(evaluate.find("x"), std::span<const int32_t>(std::vector<int32_t>(x.begin(), x.end())));

@@ -30,7 +30,7 @@ struct TestSum {
     return {a.of(dtype, {n}), b.of(dtype, {n}), y.of(dtype, {n}), count.of(DType::i32, {1})};
   }
   double flops() const { return static_cast<double>(n); }
-  Tolerance tolerance() const { return {.terms = unit_roundoff(dtype)}; }
+  Tolerance tolerance() const { return {.abs_sum = unit_roundoff(dtype)}; }
   int64_t slices() const { return n + 1; }
   void reference(Inputs in, int64_t i, Expect& expect) const {
     if (i == n) return expect(count, 0, static_cast<double>(n));
@@ -44,12 +44,12 @@ struct Fixture {
   Problem problem = Problem::of(TestSum{});
   HostTensors inputs = draw_inputs(problem, FillMode::values, 3);
   Expected expected = Expected::all(problem, inputs);
-  HostTensors answer = run_oracle(problem, inputs);
+  HostTensors answer = run_reference(problem, inputs);
   float* y() { return static_cast<float*>(answer.data(2)); }
   Check check(bool bitwise = false) { return compare(problem, expected, answer, bitwise); }
 };
 
-TEST(Compare, AcceptsTheOracleItself) {
+TEST(Compare, AcceptsTheReferenceItself) {
   Fixture f;
   EXPECT_TRUE(f.check().passed()) << f.check().failure;
   EXPECT_TRUE(f.check(true).passed());
@@ -105,7 +105,7 @@ TEST(Compare, AnUnwrittenElementIsFoundWhereNoSliceWasSampled) {
   const HostTensors inputs = draw_inputs(big, FillMode::values, 3);
   const Expected some = Expected::sampled(big, inputs, 1);
   ASSERT_LT(some.slices(), 1000);
-  HostTensors answer = run_oracle(big, inputs);
+  HostTensors answer = run_reference(big, inputs);
   EXPECT_TRUE(compare(big, some, answer, false).passed());
   int64_t hidden = 12345;
   const auto claimed = [&] {
@@ -129,7 +129,7 @@ TEST(Compare, ExpectedNaNAndInfinityMustBeMet) {
   EXPECT_FALSE(f.check().passed());
 }
 
-TEST(Compare, TheOracleMustClaimEverythingOnce) {
+TEST(Compare, TheReferenceMustClaimEverythingOnce) {
   struct Collect final : Expect {
     void claim(int, int64_t, double, double) override {}
   };

@@ -59,7 +59,7 @@ auto scaled(Slot slot, float by) {
 
 // Inputs of a backward pass by name: those of the forward pass, and its outputs.
 void hand_over(const Problem& forward, const HostTensors& given, HostTensors& in) {
-  const HostTensors out = run_oracle(forward, given);
+  const HostTensors out = run_reference(forward, given);
   for (size_t to = 0; to < in.size(); ++to)
     for (size_t from = 0; from < out.size(); ++from) {
       const TensorSpec &target = in.specs()[to], &source = out.specs()[from];
@@ -103,7 +103,7 @@ TEST(DrawnData, IndexOfTheForwardPass) {
                    .stride_w = 2,
                    .layout = layout};
     const Problem forward = Problem::of(MaxPool2d{p});
-    const HostTensors out = run_oracle(forward, draw_inputs(forward, FillMode::values, 1));
+    const HostTensors out = run_reference(forward, draw_inputs(forward, FillMode::values, 1));
     const auto index = static_cast<size_t>(MaxPool2d::index.index);
     check_all(Problem::of(MaxPool2dBackward{p}), [&](HostTensors& in) {
       std::memcpy(in.data(0), out.data(index), static_cast<size_t>(out.specs()[index].bytes()));

@@ -32,7 +32,7 @@ class Gradient {
       : forward_(forward.with("dtype", "f64")),
         backward_(backward.with("dtype", "f64")),
         in_(draw_inputs(forward_, FillMode::values, 1)),
-        out_(run_oracle(forward_, in_)),
+        out_(run_reference(forward_, in_)),
         given_(draw_inputs(backward_, FillMode::values, 2)) {
     for (size_t s = 0; s < given_.size(); ++s) {
       const TensorSpec& spec = given_.specs()[s];
@@ -40,7 +40,7 @@ class Gradient {
       const int slot = find(in_, spec.name);
       if (slot >= 0) copy(given_, s, in_.specs()[static_cast<size_t>(slot)].role == Role::in ? in_ : out_, slot);
     }
-    got_ = run_oracle(backward_, given_);
+    got_ = run_reference(backward_, given_);
   }
 
   // Number of elements of inputs whose gradient was compared.
@@ -82,7 +82,7 @@ class Gradient {
   // Every output weighted by what the backward pass takes as its gradient; a loss by 1 or its scale, and other outputs, and
   // those whose gradient is empty, not at all.
   double objective() {
-    HostTensors out = run_oracle(forward_, in_);
+    HostTensors out = run_reference(forward_, in_);
     double sum = 0;
     for (size_t s = 0; s < out.size(); ++s) {
       const TensorSpec& spec = out.specs()[s];

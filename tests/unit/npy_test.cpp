@@ -163,7 +163,7 @@ TEST_F(Npy, RefusesWhatIsNoFile) {
 template <class T>
 void round_trip(const std::string& path, DType dtype, const Shape& shape, std::vector<T> values) {
   {
-    NewFile file(path);
+    AtomicFile file(path);
     write_npy(file, dtype, shape, values.data());
     EXPECT_FALSE(fs::exists(path)) << "a file that is not committed has no name yet";
     file.commit();
@@ -194,7 +194,7 @@ TEST_F(Npy, RoundTripsEveryType) {
 TEST_F(Npy, ElementsBeginAtAMultipleOf64) {
   for (const Shape& shape : {Shape{1}, Shape{123456, 1}, Shape{0, 1, 1, 1, 1, 1, 1, 1, 1, 1}}) {
     std::vector<uint8_t> data(123456);
-    NewFile file(path());
+    AtomicFile file(path());
     write_npy(file, DType::u8, shape, data.data());
     file.commit();
     int64_t elements = 1;
@@ -204,13 +204,13 @@ TEST_F(Npy, ElementsBeginAtAMultipleOf64) {
 }
 
 TEST_F(Npy, NothingStaysOfAFileThatWasNotCommitted) {
-  { NewFile(path()).write("x", 1); }
+  { AtomicFile(path()).write("x", 1); }
   EXPECT_TRUE(fs::is_empty(folder));
   std::ofstream(path()) << "older";
-  { NewFile(path()).write("x", 1); }
+  { AtomicFile(path()).write("x", 1); }
   EXPECT_EQ(fs::file_size(path()), 5u) << "an older file stays as it was";
-  EXPECT_THROW(NewFile(path("missing/t.npy")), Error);
-  EXPECT_THROW(NewFile(folder.string()), Error) << "a folder is not replaced";
+  EXPECT_THROW(AtomicFile(path("missing/t.npy")), Error);
+  EXPECT_THROW(AtomicFile(folder.string()), Error) << "a folder is not replaced";
 }
 
 }  // namespace

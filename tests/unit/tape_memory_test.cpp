@@ -76,11 +76,11 @@ TEST(TapeMemory, IsNotAskedForWhileAStepRuns) {
       counting = false;
       EXPECT_EQ(allocations, 0) << c.model.name() << ", " << threads << " thread(s)";
       if (allocations == 0) continue;
-      for (size_t part = 0; part < step.parts().size(); ++part) {  // which of them?
+      for (size_t part = 0; part < step.nodes().size(); ++part) {  // which of them?
         allocations = 0, counting = true;
-        cpu.enter([&] { step.run_part(part); });
+        cpu.enter([&] { step.run_node(part); });
         counting = false;
-        EXPECT_EQ(allocations, 0) << step.parts()[part].job;
+        EXPECT_EQ(allocations, 0) << step.nodes()[part].job;
       }
     }
   }
@@ -95,7 +95,7 @@ TEST(TapeMemory, CountsEveryNew) {
 
 // y = relu(x) of 3 rows of 4; the middle row and then its second half through views, a gradient written in two pieces.
 TEST(TapeMemory, ViewsAreTheirParentsMemory) {
-  for (const char* preference : {"oracle", "cpu.tuned"}) {
+  for (const char* preference : {"reference", "cpu.tuned"}) {
     CpuContext cpu(1);
     Tape tape(cpu, {preference});
     const Var x = tape.input("x", DType::f32, {3, 8});
@@ -128,7 +128,7 @@ TEST(TapeMemory, ViewsAreTheirParentsMemory) {
 
 TEST(TapeMemory, AParentLivesAsLongAsItsViewsAreUsed) {
   CpuContext cpu(1);
-  Tape tape(cpu, {"oracle"});
+  Tape tape(cpu, {"reference"});
   const Var x = tape.input("x", DType::f32, {1024});
   const Var y = tape.add(Relu{1024}, {x}), view = tape.slice(y, 512, {512});
   for (int i = 0; i < 4; ++i) tape.add(Relu{1024}, {x});  // each would be free to take y's place
@@ -139,12 +139,12 @@ TEST(TapeMemory, AParentLivesAsLongAsItsViewsAreUsed) {
   const std::vector<double> in = tape.download(x);
   cpu.enter([&] {
     tape.begin_step();
-    for (size_t p = 0; p < tape.parts().size(); ++p) {
+    for (size_t p = 0; p < tape.nodes().size(); ++p) {
       if (p >= 1 && p <= 4) {  // what is written there must not be y
-        const Tensor t = tape.tensor(tape.parts()[p].slots[1]);
+        const Tensor t = tape.tensor(tape.nodes()[p].slots[1]);
         std::memset(t.data, 0, 1024 * sizeof(double));
       } else {
-        tape.run_part(p);
+        tape.run_node(p);
       }
     }
   });
@@ -168,7 +168,7 @@ TEST(TapeMemory, WorkspacesLieInTheArena) {
     EXPECT_EQ(cpu.held_bytes() - before, arenas);
     EXPECT_EQ(cpu.workspace_place, nullptr) << "plans made from now on own theirs";
     const auto [temporaries, size] = tape.memory().back();
-    for (const Tape::Part& part : tape.parts()) {
+    for (const Tape::Node& part : tape.nodes()) {
       if (part.workspace->bytes() == 0) continue;
       workspaces += part.workspace->bytes();
       const char *begin = static_cast<char*>(part.workspace->at(0)), *end = begin + part.workspace->bytes();
@@ -184,7 +184,7 @@ TEST(TapeMemory, WorkspacesLieInTheArena) {
 
 TEST(TapeMemory, RefusesViewsThatCannotBe) {
   CpuContext cpu(1);
-  Tape tape(cpu, {"oracle"});
+  Tape tape(cpu, {"reference"});
   const Var x = tape.input("x", DType::f32, {3, 8});
   EXPECT_THAT(error_of([&] { tape.slice(x, 20, {8}); }), HasSubstr("elements 20 to 28 are not within its 24"));
   EXPECT_THAT(error_of([&] { tape.slice(x, -4, {4}); }), HasSubstr("-4"));

@@ -1,4 +1,4 @@
-// The tape's own promises, mostly on the oracle: declaring, packing, counters, phases, errors.
+// The tape's own promises, mostly on the reference: declaring, packing, counters, phases, errors.
 #include "models/tape.h"
 
 #include <gmock/gmock.h>
@@ -19,7 +19,7 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-const Tape::Preferences kOracle{"oracle"};
+const Tape::Preferences kReference{"reference"};
 
 std::string error_of(const std::function<void()>& work) {
   try {
@@ -60,7 +60,7 @@ TEST(Arena, UsesMemoryAgain) {
 
 TEST(Tape, ParametersShareOneArena) {
   CpuContext cpu(1);
-  Tape tape(cpu, kOracle);
+  Tape tape(cpu, kReference);
   Mlp{.batch = 3}.train(tape);
   tape.plan();
   EXPECT_EQ(tape.parameter_count(), 101770);
@@ -79,7 +79,7 @@ TEST(Tape, ParametersShareOneArena) {
 
 TEST(Tape, GapsOfTheArenaStayZero) {
   CpuContext cpu(1);
-  Tape tape(cpu, kOracle);
+  Tape tape(cpu, kReference);
   const Var a = tape.parameter("a", {3}, Fill::constant(2)), b = tape.parameter("b", {2}, Fill::constant(3));
   const Var x = tape.input("x", DType::f32, {3});
   tape.add(Relu{3}, {x}, {{Relu::y, tape.gradient(a)}});
@@ -102,7 +102,7 @@ TEST(Tape, GapsOfTheArenaStayZero) {
 
 TEST(Tape, CountersMoveOnByThemselves) {
   CpuContext cpu(1);
-  Tape tape(cpu, kOracle, 5), other(cpu, kOracle, 6);
+  Tape tape(cpu, kReference, 5), other(cpu, kReference, 6);
   const Var c = tape.counter("c", (int64_t{1} << 30) + 4), d = other.counter("c", 4);
   tape.plan(), other.plan();
   std::vector<double> seen;
@@ -124,7 +124,7 @@ TEST(Tape, CountersMoveOnByThemselves) {
 
 TEST(Tape, PhasesInOrderAreAStep) {
   CpuContext cpu(1);
-  Tape whole(cpu, kOracle), phased(cpu, kOracle);
+  Tape whole(cpu, kReference), phased(cpu, kReference);
   for (Tape* t : {&whole, &phased}) {
     Mlp{.batch = 2}.train(*t);
     t->plan();
@@ -142,17 +142,17 @@ TEST(Tape, PhasesInOrderAreAStep) {
 
 TEST(Tape, AnEvaluationTapeTakesOverParameters) {
   CpuContext cpu(1);
-  Tape train(cpu, kOracle, 1), evaluate(cpu, kOracle, 2);
+  Tape train(cpu, kReference, 1), evaluate(cpu, kReference, 2);
   Mlp{.batch = 2}.train(train), Mlp{.batch = 2}.evaluate(evaluate);
   train.plan(), evaluate.plan();
   EXPECT_NE(train.download(train.find("fc2.bias")), evaluate.download(evaluate.find("fc2.bias")));
-  evaluate.take_over(train);
+  evaluate.copy_state_from(train);
   EXPECT_EQ(train.download(train.find("fc2.bias")), evaluate.download(evaluate.find("fc2.bias")));
 }
 
 TEST(Tape, RefusesWhatDoesNotFit) {
   CpuContext cpu(1);
-  Tape tape(cpu, kOracle);
+  Tape tape(cpu, kReference);
   const Var x = tape.input("x", DType::f32, {2, 3}), half = tape.input("half", DType::bf16, {6});
   EXPECT_THAT(error_of([&] { tape.add(Relu{7}, {x}); }), HasSubstr("tensor x is f32 [7], but x is f32 [2, 3]"));
   EXPECT_THAT(error_of([&] { tape.add(Relu{6}, {half}); }), HasSubstr("bf16"));
@@ -179,7 +179,7 @@ TEST(Tape, NamesEveryReasonWhenNothingServes) {
   EXPECT_THAT(error_of([&] { tape.plan(); }), AllOf(HasSubstr("relu f32/n:3"), HasSubstr("cpu.nobody: not built"),
                                                     HasSubstr("cpu.nothing: not built")));
   EXPECT_THAT(error_of([&] { Tape(cpu, {"cuda.tuned"}); }), HasSubstr("'cuda.tuned'"));
-  EXPECT_THAT(error_of([&] { Tape(cpu, {"cpu.tuned", "oracle"}); }), HasSubstr("oracle"));
+  EXPECT_THAT(error_of([&] { Tape(cpu, {"cpu.tuned", "reference"}); }), HasSubstr("reference"));
   const Step step(find_model("mlp"), cpu, {"cpu.nobody"});
   EXPECT_FALSE(step.supported());
   EXPECT_THAT(step.reason(), HasSubstr("linear"));

@@ -33,7 +33,7 @@ void add_op(CLI::App& app) {
   const auto o = std::make_shared<OpOptions>();
   CLI::App* op = app.add_subcommand("op", "run one primitive on .npy inputs and write .npy outputs");
   op->add_option("primitive", o->primitive, "name, as duet op --list says");
-  op->add_option("--impl", o->implementation, "implementation, such as cpu.tuned; oracle: the reference");
+  op->add_option("--impl", o->implementation, "implementation, such as cpu.tuned; reference: the double-precision answer");
   op->add_option("--attr", o->attributes, "attribute=value; dimensions may be left to the inputs")
       ->expected(1)
       ->take_all();
@@ -42,7 +42,7 @@ void add_op(CLI::App& app) {
   op->add_option("--out", o->outputs, "tensor=FILE.npy")->expected(1)->take_all();
   op->add_option("--seed", o->seed, "draw the inputs that no file gives")->check(whole_number);
   op->add_option("--threads", o->threads, "threads of the CPU; all by default");
-  op->add_flag("--check", o->check, "compare with the oracle; exit 1 when wrong");
+  op->add_flag("--check", o->check, "compare with the reference; exit 1 when wrong");
   op->add_flag("--time", o->time, "print the time of a call");
   op->add_flag("--describe", o->describe, "print attributes, tensors and implementations as JSON and stop");
   op->add_flag("--list", o->list, "print the names of all primitives and stop");

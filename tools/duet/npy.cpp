@@ -232,7 +232,7 @@ void NpyReader::read(DType to, void* data) {
   }
 }
 
-void write_npy(NewFile& file, DType dtype, const Shape& shape, const void* data) {
+void write_npy(AtomicFile& file, DType dtype, const Shape& shape, const void* data) {
   static constexpr const char* kDescr[] = {"<f8", "<f4", "<f4", "<f2", "<i4", "|i1", "|u1"};  // in the order of DType
   std::string header = fmt::format("{{'descr': '{}', 'fortran_order': False, 'shape': {}, }}",
                                    kDescr[static_cast<size_t>(dtype)], to_text(shape));

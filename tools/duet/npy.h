@@ -7,7 +7,7 @@
 
 #include "core/dtype.h"
 #include "core/problem.h"
-#include "core/new_file.h"
+#include "core/atomic_file.h"
 
 namespace duet {
 
@@ -36,7 +36,7 @@ class NpyReader {
 };
 
 // bf16 has no name in NumPy and travels as f4.
-void write_npy(NewFile& file, DType dtype, const Shape& shape, const void* data);
+void write_npy(AtomicFile& file, DType dtype, const Shape& shape, const void* data);
 std::string to_text(const Shape& shape);  // "(3, 31)", "(7,)", "()"
 
 }  // namespace duet

@@ -16,14 +16,14 @@ namespace duet {
 namespace {
 
 constexpr int kWrong = 1, kUnsupported = 77;
-constexpr const char* kOracle = "oracle";
+constexpr const char* kReference = "reference";
 
 // Result files are opened before the work, so that a folder that cannot be written is known at once, and take their
 // names together at the end.
 struct Result {
   size_t slot;
   std::string path;
-  NewFile file;
+  AtomicFile file;
 };
 std::vector<Result> open_results(const Problem& problem, const std::vector<std::string>& outputs) {
   std::vector<Result> results;
@@ -38,7 +38,7 @@ std::vector<Result> open_results(const Problem& problem, const std::vector<std::
     }
     if (slot == specs.size())
       throw Error("--out {}: {} has no output of this name; it has {}", name, problem.name(), fmt::join(names, " "));
-    results.push_back({slot, path, NewFile(path)});
+    results.push_back({slot, path, AtomicFile(path)});
   }
   return results;
 }
@@ -87,9 +87,9 @@ void print_time(Session& session) {
              session.create_s() * 1e6);
 }
 
-// The whole answer where the oracle is quick and what it says fits, else sampled slices.
+// The whole answer where the reference is quick and what it says fits, else sampled slices.
 Expected expected_of(const Problem& problem, const HostTensors& inputs, uint64_t seed) {
-  constexpr double kWork = 4e8;           // flops and bytes: a few seconds of the oracle
+  constexpr double kWork = 4e8;           // flops and bytes: a few seconds of the reference
   constexpr int64_t kElements = 1 << 22;  // 128 MiB of claims
   int64_t elements = 0;
   for (const TensorSpec& t : inputs.specs())
@@ -114,11 +114,11 @@ int unsupported(const std::string& job, const std::string& reason) {
 }
 
 int run_reference(const OpOptions& options, OpInputs& prepared) {
-  if (options.time) throw Error("--time: the oracle is the judge, written to be right and not fast; it is not timed");
+  if (options.time) throw Error("--time: the reference is the judge, written to be right and not fast; it is not timed");
   std::vector<Result> results = open_results(prepared.problem, options.outputs);
   require_memory(prepared.problem, 2);
   const HostTensors inputs = prepared.read(options);
-  const HostTensors got = run_oracle(prepared.problem, inputs);
+  const HostTensors got = run_reference(prepared.problem, inputs);
   const int status = options.check
                          ? report(compare(prepared.problem,
                                           expected_of(prepared.problem, inputs, options.seed.value_or(1)), got, false))
@@ -146,10 +146,10 @@ int run_op(const OpOptions& options) {
 
   const std::string& name = options.implementation;
   const std::vector<std::string> known = known_implementations(options.primitive);
-  if (name != kOracle && std::find(known.begin(), known.end(), name) == known.end())
-    throw Error("--impl '{}' is not one of {} {} of {}", name, kOracle, fmt::join(known, " "), options.primitive);
+  if (name != kReference && std::find(known.begin(), known.end(), name) == known.end())
+    throw Error("--impl '{}' is not one of {} {} of {}", name, kReference, fmt::join(known, " "), options.primitive);
   OpInputs prepared = OpInputs::prepare(options);
-  if (name == kOracle) return run_reference(options, prepared);
+  if (name == kReference) return run_reference(options, prepared);
 
   const Problem& problem = prepared.problem;
   const std::string job = options.primitive + "/" + name + "/" + problem.label();

@@ -11,7 +11,7 @@
 
 #include "core/cpu_context.h"
 #include "core/gpu.h"
-#include "core/new_file.h"
+#include "core/atomic_file.h"
 #include "models/data/cifar.h"
 #include "models/data/digits.h"
 #include "models/data/idx.h"
@@ -177,7 +177,7 @@ class Learning {
 
 void learn(const TrainOptions& options, const Model& model, Context& context) {
   expect_known(options.preferences);
-  if (!options.checkpoint.empty()) NewFile(options.checkpoint);  // a folder that is not writable, now rather than later
+  if (!options.checkpoint.empty()) AtomicFile(options.checkpoint);  // a folder that is not writable, now rather than later
   const Tape::Preferences preferences =
       options.preferences.empty() ? Tape::preferences_for(context.device()) : options.preferences;
   Trainer trainer(model, context, preferences, options.seed);

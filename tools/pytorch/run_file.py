@@ -51,7 +51,7 @@ class Run:
             raise BadInput(f"--filter '{pattern}' is not a regular expression: {error}") from None
         best = {}
         for job in self.duet["jobs"]:
-            if job["device"] != "cpu" or job["status"] != "ok" or job["dtype"] not in DTYPES or job["impl"] == "oracle":
+            if job["device"] != "cpu" or job["status"] != "ok" or job["dtype"] not in DTYPES or job["impl"] == "reference":
                 continue
             series = self._series(job, threads)
             if series is None:

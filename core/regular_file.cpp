@@ -1,4 +1,4 @@
-#include "core/old_file.h"
+#include "core/regular_file.h"
 
 #include <filesystem>
 
@@ -6,7 +6,7 @@
 
 namespace duet {
 
-OldFile::OldFile(const std::string& path, int64_t most) : path_(path) {
+RegularFile::RegularFile(const std::string& path, int64_t most) : path_(path) {
   std::error_code unreadable;
   if (std::filesystem::is_regular_file(path, unreadable)) {
     bytes = static_cast<int64_t>(std::filesystem::file_size(path, unreadable));
@@ -16,7 +16,7 @@ OldFile::OldFile(const std::string& path, int64_t most) : path_(path) {
   if (bytes > most) throw Error("{}: {} bytes; at most {} are allowed", path, bytes, most);
 }
 
-void OldFile::read(void* to, int64_t count) {
+void RegularFile::read(void* to, int64_t count) {
   if (!stream.read(static_cast<char*>(to), count)) throw Error("{}: reading stopped early", path_);
 }
 

@@ -1,4 +1,4 @@
-#include "models/oracle_plan.h"
+#include "models/reference_plan.h"
 
 #include <cstring>
 
@@ -30,7 +30,7 @@ class Staging final : public Expect {
 
 }  // namespace
 
-Plan oracle_plan(const Problem& problem) {
+Plan reference_plan(const Problem& problem) {
   return [problem, specs = problem.tensors()](Args args) {
     std::vector<Tensor> tensors;
     std::vector<Inputs::Values> values;

@@ -5,12 +5,12 @@
 
 namespace duet {
 
-class NewFile {
+class AtomicFile {
  public:
-  explicit NewFile(std::string path);  // throws Error when the folder is missing or not writable
-  NewFile(NewFile&& other) noexcept;
-  NewFile& operator=(NewFile&&) = delete;
-  ~NewFile();  // without commit() nothing stays
+  explicit AtomicFile(std::string path);  // throws Error when the folder is missing or not writable
+  AtomicFile(AtomicFile&& other) noexcept;
+  AtomicFile& operator=(AtomicFile&&) = delete;
+  ~AtomicFile();  // without commit() nothing stays
 
   void write(const void* data, size_t bytes);
   void finish();  // all bytes are on their way to the disk, or Error; further writes are errors

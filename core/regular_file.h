@@ -6,11 +6,11 @@
 
 namespace duet {
 
-struct OldFile {
+struct RegularFile {
   std::ifstream stream;
   int64_t bytes = 0;
   // Throws Error, naming the path, where it cannot be read as a file or has more than `most` bytes.
-  explicit OldFile(const std::string& path, int64_t most = int64_t{1} << 62);
+  explicit RegularFile(const std::string& path, int64_t most = int64_t{1} << 62);
   void read(void* to, int64_t count);  // throws Error where it ends early
 
  private:

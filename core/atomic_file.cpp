@@ -1,4 +1,4 @@
-#include "core/new_file.h"
+#include "core/atomic_file.h"
 
 #include <unistd.h>
 
@@ -11,9 +11,9 @@
 
 namespace duet {
 
-void NewFile::fail(const char* doing) const { throw Error("cannot {} {}: {}", doing, path_, std::strerror(errno)); }
+void AtomicFile::fail(const char* doing) const { throw Error("cannot {} {}: {}", doing, path_, std::strerror(errno)); }
 
-NewFile::NewFile(std::string path) : path_(std::move(path)), beside_(path_ + ".part" + std::to_string(::getpid())) {
+AtomicFile::AtomicFile(std::string path) : path_(std::move(path)), beside_(path_ + ".part" + std::to_string(::getpid())) {
   // rename() would refuse a folder only after all the work; a device such as /dev/null would be replaced.
   std::error_code none;
   const auto status = std::filesystem::status(path_, none);
@@ -23,25 +23,25 @@ NewFile::NewFile(std::string path) : path_(std::move(path)), beside_(path_ + ".p
   if (!file_) fail("write");
 }
 
-NewFile::NewFile(NewFile&& other) noexcept
+AtomicFile::AtomicFile(AtomicFile&& other) noexcept
     : path_(std::move(other.path_)),
       beside_(std::exchange(other.beside_, {})),
       file_(std::exchange(other.file_, nullptr)) {}
 
-NewFile::~NewFile() {
+AtomicFile::~AtomicFile() {
   if (file_) std::fclose(file_);
   if (!beside_.empty()) std::remove(beside_.c_str());
 }
 
-void NewFile::write(const void* data, size_t bytes) {
+void AtomicFile::write(const void* data, size_t bytes) {
   if (bytes > 0 && std::fwrite(data, 1, bytes, file_) != bytes) fail("write");
 }
 
-void NewFile::finish() {
+void AtomicFile::finish() {
   if (file_ && std::fclose(std::exchange(file_, nullptr)) != 0) fail("write");
 }
 
-void NewFile::commit() {
+void AtomicFile::commit() {
   finish();
   if (std::rename(beside_.c_str(), path_.c_str()) != 0) fail("write");
   beside_.clear();

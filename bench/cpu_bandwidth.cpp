@@ -22,7 +22,12 @@ constexpr float kScale = 0.999f;
 template <class Body>
 HWY_INLINE void each_vector(int64_t floats, const Body& body) {
   const auto lanes = static_cast<int64_t>(hn::Lanes(Floats()));
-  for (int64_t i = 0; i < floats; i += 4 * lanes) body(i), body(i + lanes), body(i + 2 * lanes), body(i + 3 * lanes);
+  for (int64_t i = 0; i < floats; i += 4 * lanes) {
+    body(i);
+    body(i + lanes);
+    body(i + 2 * lanes);
+    body(i + 3 * lanes);
+  }
 }
 
 template <bool kStreaming>
@@ -71,8 +76,14 @@ void read(float* x, float*, float*, int64_t floats) {
   auto a = hn::Zero(d), b = a, c = a, e = a, f = a, g = a, h = a, k = a;  // sizeless vectors form no array
   for (int64_t i = 0; i < part; i += kOfPart * lanes) {
     const auto at = [=](int n) HWY_ATTR { return hn::Load(d, bits + n / kOfPart * part + i + n % kOfPart * lanes); };
-    a = hn::Xor(a, at(0)), b = hn::Xor(b, at(1)), c = hn::Xor(c, at(2)), e = hn::Xor(e, at(3));
-    f = hn::Xor(f, at(4)), g = hn::Xor(g, at(5)), h = hn::Xor(h, at(6)), k = hn::Xor(k, at(7));
+    a = hn::Xor(a, at(0));
+    b = hn::Xor(b, at(1));
+    c = hn::Xor(c, at(2));
+    e = hn::Xor(e, at(3));
+    f = hn::Xor(f, at(4));
+    g = hn::Xor(g, at(5));
+    h = hn::Xor(h, at(6));
+    k = hn::Xor(k, at(7));
   }
   const auto all = hn::Xor(hn::Xor(hn::Xor(a, b), hn::Xor(c, e)), hn::Xor(hn::Xor(f, g), hn::Xor(h, k)));
   [[maybe_unused]] const volatile uint32_t used = hn::GetLane(all);
@@ -91,7 +102,8 @@ constexpr bench::MemoryLoop kLoops[] = {
 }  // namespace
 
 void list_loops(const bench::MemoryLoop*& first, const bench::MemoryLoop*& last) {
-  first = std::begin(kLoops), last = std::end(kLoops);
+  first = std::begin(kLoops);
+  last = std::end(kLoops);
 }
 
 }  // namespace duet::HWY_NAMESPACE

@@ -51,7 +51,10 @@ std::vector<double> time_passes(const Pass& pass, double sample_s, Effort effort
   };
   int64_t batch = 1;
   double took = timed(1);  // fills the caches
-  while (took < sample_s) took = std::min(timed(2 * batch), timed(2 * batch)), batch *= 2;
+  while (took < sample_s) {
+    took = std::min(timed(2 * batch), timed(2 * batch));
+    batch *= 2;
+  }
   const int count = static_cast<int>(std::clamp<double>(effort.budget_s / took, effort.least, effort.most));
   std::vector<double> samples(static_cast<size_t>(count));
   for (double& s : samples) s = timed(batch) / static_cast<double>(batch);
@@ -101,8 +104,12 @@ class Measurement {
  private:
   Ceiling& add(const std::string& name, const std::string& unit, std::vector<double> samples) {
     Ceiling& c = ceilings_.emplace_back();
-    c.name = "cpu." + name, c.unit = unit, c.device = "cpu", c.threads = cpu_.threads();
-    c.value = ceiling_of(samples, unit != "s"), c.samples = std::move(samples);
+    c.name = "cpu." + name;
+    c.unit = unit;
+    c.device = "cpu";
+    c.threads = cpu_.threads();
+    c.value = ceiling_of(samples, unit != "s");
+    c.samples = std::move(samples);
     return c;
   }
 
@@ -151,11 +158,16 @@ class Measurement {
       if (pattern != loop.pattern) continue;
       for (const int64_t grain : grains(units_of(footprint, loop), footprint)) {
         const double rate = ceiling_of(rates(loop, grain, trial), true);
-        if (rate > best_rate) best_rate = rate, best_loop = &loop, best_grain = grain;
+        if (rate > best_rate) {
+          best_rate = rate;
+          best_loop = &loop;
+          best_grain = grain;
+        }
       }
     }
     Ceiling& c = add(pattern, "B/s", rates(*best_loop, best_grain, earnest));
-    c.pattern = pattern, c.footprint_bytes = units_of(footprint, *best_loop) * kUnitBytes * best_loop->arrays;
+    c.pattern = pattern;
+    c.footprint_bytes = units_of(footprint, *best_loop) * kUnitBytes * best_loop->arrays;
   }
 
   static int64_t units_of(int64_t footprint, const MemoryLoop& loop) { return footprint / loop.arrays / kUnitBytes; }

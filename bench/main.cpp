@@ -93,9 +93,11 @@ std::vector<Ceiling> join(std::vector<Ceiling> before, const std::vector<Ceiling
     const double change = again->value / c.value - 1;
     if (c.unit != "s" && std::abs(change) > kDrift) {
       ++moved;
-      if (std::abs(change) > std::abs(worst))
-        worst = change, worst_name = fmt::format("{}, {} thread(s), {:.3g} MB", c.name, c.threads,
-                                                 static_cast<double>(c.footprint_bytes) * 1e-6);
+      if (std::abs(change) > std::abs(worst)) {
+        worst = change;
+        worst_name = fmt::format("{}, {} thread(s), {:.3g} MB", c.name, c.threads,
+                                 static_cast<double>(c.footprint_bytes) * 1e-6);
+      }
     }
     c.value = c.unit == "s" ? std::min(c.value, again->value) : std::max(c.value, again->value);
     c.samples.insert(c.samples.end(), again->samples.begin(), again->samples.end());
@@ -135,9 +137,12 @@ int run(const Options& options) {
     return kNoDevice;
   }
   RunFacts facts{};
-  facts.options = &options, facts.threads = devices.cpu->threads(), facts.gpu = devices.gpu.get(),
+  facts.options = &options;
+  facts.threads = devices.cpu->threads();
+  facts.gpu = devices.gpu.get();
   facts.no_gpu = devices.no_gpu;
-  facts.started_at = now_utc("{:%Y-%m-%dT%H:%M:%SZ}"), facts.id = now_utc("{:%Y%m%d-%H%M%S}");
+  facts.started_at = now_utc("{:%Y-%m-%dT%H:%M:%SZ}");
+  facts.id = now_utc("{:%Y%m%d-%H%M%S}");
   const bool to_file = options.json && !options.json_to_stdout();
   if (to_file) {  // learn now, not after an hour, that the result cannot be written
     make_folder_of(*options.json);
@@ -176,7 +181,8 @@ int run(const Options& options) {
         failed += jobs[i].back()["status"] == "failed";
         if (const Json* step = journal.finished_step(s.job)) steps.push_back(*step);
       }
-      progress.begin(c.name()), progress.end("from the journal");
+      progress.begin(c.name());
+      progress.end("from the journal");
       continue;
     }
     progress.begin(c.name());

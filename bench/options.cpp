@@ -103,7 +103,8 @@ std::optional<int> parse(int argc, char** argv, Options& options) {
     require_one_of("--scale", {size}, sizes);
     options.size = static_cast<Size>(std::find(sizes.begin(), sizes.end(), size) - sizes.begin());
     require_one_of("--device", {device}, {"cpu", "gpu", "all"});
-    options.cpu = device != "gpu", options.gpu = device != "cpu";
+    options.cpu = device != "gpu";
+    options.gpu = device != "cpu";
     require_one_of("--scope", options.scopes, {"kernel", "call", "end_to_end"});
     for (const std::string& t : options.dtypes) dtype_from(t);
     if (options.repetitions && (*options.repetitions < 1 || *options.repetitions > 1000))

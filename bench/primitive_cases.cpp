@@ -54,7 +54,10 @@ class PrimitiveRunner final : public Runner {
     Check worst;
     int first = -1, last = -1;
     for (int c = 0; c < copies(); ++c)
-      if (applied_[static_cast<size_t>(c)] > 0) last = c, first = first < 0 ? c : first;
+      if (applied_[static_cast<size_t>(c)] > 0) {
+        last = c;
+        first = first < 0 ? c : first;
+      }
     if (first < 0) {
       worst.failure = "nothing was run";
       return worst;
@@ -82,12 +85,19 @@ class PrimitiveRunner final : public Runner {
 class PrimitiveCase final : public BenchCase {
  public:
   PrimitiveCase(const Primitive& primitive, const ErasedCase& c) : problem_(c.problem) {
-    op = primitive.name, family = primitive.family, formula = primitive.formula, why = c.why;
-    label = problem_.label(), params = problem_.attributes();
-    dtype = name_of(problem_.dtype()), math = "ieee";
+    op = primitive.name;
+    family = primitive.family;
+    formula = primitive.formula;
+    why = c.why;
+    label = problem_.label();
+    params = problem_.attributes();
+    dtype = name_of(problem_.dtype());
+    math = "ieee";
     for (const Attribute& a : params)
       if (a.name == "math") math = a.text();
-    flops = problem_.flops(), bytes = problem_.bytes(), footprint_bytes = problem_.footprint_bytes();
+    flops = problem_.flops();
+    bytes = problem_.bytes();
+    footprint_bytes = problem_.footprint_bytes();
     pattern = pattern_of(problem_.tensors());
 
     std::set<std::string> names;
@@ -106,7 +116,10 @@ class PrimitiveCase final : public BenchCase {
     inputs_ = draw_inputs(problem_, FillMode::values, seed);
     expected_ = Expected::sampled(problem_, inputs_, seed);
   }
-  void release() override { inputs_ = {}, expected_ = {}; }
+  void release() override {
+    inputs_ = {};
+    expected_ = {};
+  }
 
   std::unique_ptr<Runner> make(const Side& side, Context& context, std::string& reason) override {
     auto session = std::make_unique<Session>(problem_, *find_implementation(op, side.implementation), context, inputs_,

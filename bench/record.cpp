@@ -18,7 +18,8 @@ Summary summarise(const std::vector<Repetition>& repetitions) {
   s.median_s = reports::median(medians);
   std::sort(medians.begin(), medians.end());
   // Order statistics: with n values, the smallest and the largest bound the median with 1 - 2^(1-n), 97 % for n = 6.
-  s.lo_s = medians.front(), s.hi_s = medians.back();
+  s.lo_s = medians.front();
+  s.hi_s = medians.back();
   s.interval = medians.size() == 1   ? "one repetition: none"
                : medians.size() >= 6 ? "order statistics of repetition medians"
                                      : "min-max of repetition medians";

@@ -92,7 +92,10 @@ std::string pattern_of(const std::vector<TensorSpec>& tensors) {
     if (bytes < kNegligible * total) continue;
     counted += bytes;
     if (t.role == Role::out) written += bytes;
-    if (t.role == Role::inout) written += bytes / 2, in_place += bytes;
+    if (t.role == Role::inout) {
+      written += bytes / 2;
+      in_place += bytes;
+    }
   }
   const double share = counted > 0 ? written / counted : 0;
   if (share < kSame) return "read";

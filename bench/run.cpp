@@ -27,7 +27,9 @@ struct Run::Timing {
   Timing(const std::string& name, std::shared_ptr<Runner> runner, Scope scope, Cache cache, int threads,
          double clock_read_s)
       : name(name), runner(std::move(runner)), sampler(*this->runner, scope, cache, clock_read_s) {
-    series.scope = scope, series.cache = cache, series.threads = threads;
+    series.scope = scope;
+    series.cache = cache;
+    series.threads = threads;
   }
   std::string name;  // of the benchmark: job/scope/cache/threads:N
   std::shared_ptr<Runner> runner;
@@ -52,8 +54,10 @@ std::vector<JobRecord> Run::measure(BenchCase& c) {
     bool drawn = false;
     for (size_t i = 0; i < c.sides.size(); ++i) {
       const Side& side = c.sides[i];
-      if (side.missing.empty() && (side.device == Device::cpu || devices_.gpu) && !drawn)
-        c.prepare(options_.seed), drawn = true;
+      if (side.missing.empty() && (side.device == Device::cpu || devices_.gpu) && !drawn) {
+        c.prepare(options_.seed);
+        drawn = true;
+      }
       jobs[i] = start(c, side, of_side[i]);
       for (auto& t : of_side[i]) {
         t->job = &jobs[i];
@@ -71,7 +75,8 @@ std::vector<JobRecord> Run::measure(BenchCase& c) {
 
 JobRecord Run::start(BenchCase& c, const Side& side, std::vector<std::unique_ptr<Timing>>& timings) {
   JobRecord job;
-  job.name = side.job, job.implementation = side.implementation,
+  job.name = side.job;
+  job.implementation = side.implementation;
   job.device = side.device == Device::cpu ? "cpu" : "gpu";
   const bool cpu = side.device == Device::cpu;
   if (!side.missing.empty()) {
@@ -98,9 +103,11 @@ JobRecord Run::start(BenchCase& c, const Side& side, std::vector<std::unique_ptr
     for (const auto& [context, threads] : contexts) {
       std::shared_ptr<Runner> runner = c.make(side, *context, job.reason);
       if (!runner) return job;
-      if (timings.empty())
-        job.create_s = runner->create_s, job.algorithm = runner->algorithm,
+      if (timings.empty()) {
+        job.create_s = runner->create_s;
+        job.algorithm = runner->algorithm;
         job.workspace_bytes = runner->workspace_bytes;
+      }
       std::vector<Cache> caches{Cache::warm};
       if (options_.size >= Size::standard) caches.push_back(Cache::cold);
       for (const Cache cache : caches)
@@ -129,7 +136,9 @@ JobRecord Run::start(BenchCase& c, const Side& side, std::vector<std::unique_ptr
     throw;
   } catch (const std::exception& e) {
     timings.clear();
-    job.status = Status::failed, job.reason = e.what(), job.repro = c.repro(side);
+    job.status = Status::failed;
+    job.reason = e.what();
+    job.repro = c.repro(side);
   }
   return job;
 }
@@ -197,7 +206,8 @@ void Run::repetition(Timing& t, const std::function<void(double)>& report) {
       if (!contended || attempt == retries || stop_requested) break;
     }
   } catch (const std::exception& e) {
-    t.job->status = Status::failed, t.job->reason = e.what();
+    t.job->status = Status::failed;
+    t.job->reason = e.what();
     return;
   }
   if (best.samples_s.empty()) return;
@@ -209,9 +219,13 @@ void Run::repetition(Timing& t, const std::function<void(double)>& report) {
   try {  // the very buffers that this repetition timed
     const Check check = t.runner->verify();
     if (!t.job->check || !check.passed() || check.max_error_ratio > t.job->check->max_error_ratio) t.job->check = check;
-    if (!check.passed()) t.job->status = Status::failed, t.job->reason = "wrong result: " + check.failure;
+    if (!check.passed()) {
+      t.job->status = Status::failed;
+      t.job->reason = "wrong result: " + check.failure;
+    }
   } catch (const std::exception& e) {
-    t.job->status = Status::failed, t.job->reason = e.what();
+    t.job->status = Status::failed;
+    t.job->reason = e.what();
   }
 }
 
@@ -221,7 +235,10 @@ void Run::finish(BenchCase& c, Timing& t) {
   if (job.status == Status::failed || s.repetitions.empty()) {
     for (const Side& side : c.sides)
       if (side.job == job.name) job.repro = c.repro(side);
-    if (job.status == Status::ok) job.status = Status::failed, job.reason = "no repetition was taken";
+    if (job.status == Status::ok) {
+      job.status = Status::failed;
+      job.reason = "no repetition was taken";
+    }
     return;
   }
   s.summary = summarise(s.repetitions);

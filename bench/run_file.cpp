@@ -97,7 +97,8 @@ void append_rows(const Json& job, Json& rows) {
       rows.back()["repetition_index"] = i;
     }
     rows.push_back(row("_median", s["summary"]["median_s"].get<double>() * 1e6));
-    rows.back()["aggregate_name"] = "median", rows.back()["aggregate_unit"] = "time";
+    rows.back()["aggregate_name"] = "median";
+    rows.back()["aggregate_unit"] = "time";
   }
   if (job["series"].empty())
     rows.push_back({{"name", name},
@@ -142,7 +143,10 @@ Json gpu_json(Context* gpu) {
 Json machine_json(const MachineInfo& m, Context* gpu) {
   auto inputs = m.fingerprint_inputs();
   const Json device = gpu_json(gpu);
-  if (!device.is_null()) inputs.emplace_back("gpu", device["name"]), inputs.emplace_back("sm", device["sm"]);
+  if (!device.is_null()) {
+    inputs.emplace_back("gpu", device["name"]);
+    inputs.emplace_back("sm", device["sm"]);
+  }
   return {{"fingerprint", fingerprint(inputs)},
           {"cpu", {{"name", m.cpu_model}, {"cores", m.cores}, {"isa", simd_target()}, {"extensions", m.isa}}},
           {"ram_bytes", m.ram_bytes},
@@ -248,13 +252,17 @@ void hold_against(const std::vector<Ceiling>& ceilings, Json& job) {
 
 Json skipped_json(const BenchCase& c, const Side& side, const std::string& reason) {
   Json j = base_json(c, side.job, side.implementation, side.device == Device::cpu ? "cpu" : "gpu");
-  j["status"] = "skipped", j["reason"] = reason, j["check"] = nullptr, j["series"] = Json::array();
+  j["status"] = "skipped";
+  j["reason"] = reason;
+  j["check"] = nullptr;
+  j["series"] = Json::array();
   return j;
 }
 
 Json failed_json(const BenchCase& c, const Side& side, const std::string& reason) {
   Json j = skipped_json(c, side, reason);
-  j["status"] = "failed", j["repro"] = c.repro(side);
+  j["status"] = "failed";
+  j["repro"] = c.repro(side);
   return j;
 }
 

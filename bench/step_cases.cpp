@@ -53,8 +53,14 @@ double seconds_of(Context& context, const F& work) {
 class StepCase final : public BenchCase {
  public:
   StepCase(const ModelCase& c, double study_s) : model_(c.model), study_s_(study_s) {
-    op = "step/" + model_.name(), family = "step", formula = "forward, loss, backward, optimiser", why = c.why;
-    label = model_.label(), params = model_.attributes(), math = "ieee", pattern = "triad";
+    op = "step/" + model_.name();
+    family = "step";
+    formula = "forward, loss, backward, optimiser";
+    why = c.why;
+    label = model_.label();
+    params = model_.attributes();
+    math = "ieee";
+    pattern = "triad";
     for (const Attribute& a : params)
       if (a.name == "dtype") dtype = a.text();
     for (const char* side : {"cpu", "gpu", kGraph})

@@ -108,7 +108,10 @@ Json sweeps_of(const std::vector<Json>& jobs) {
     for (const auto& [names, size] : sizes_of((*point.job)["params"])) {
       Json fixed = (*point.job)["params"];
       std::string size_name;
-      for (const std::string& name : names) fixed.erase(name), size_name += (size_name.empty() ? "" : "=") + name;
+      for (const std::string& name : names) {
+        fixed.erase(name);
+        size_name += (size_name.empty() ? "" : "=") + name;
+      }
       Json sweep{
           {"op", (*point.job)["op"]}, {"dtype", (*point.job)["dtype"]}, {"size_name", size_name}, {"fixed", fixed}};
       const auto [at, is_new] = index.try_emplace(sweep.dump(), sweeps.size());

@@ -66,10 +66,16 @@ struct Writer {
   std::string_view name, text;
   bool found = false;
   void operator()(const char* field, DType& value, const char*) {
-    if (name == field) value = dtype_from(text), found = true;
+    if (name == field) {
+      value = dtype_from(text);
+      found = true;
+    }
   }
   void operator()(const char* field, int64_t& value, const char*) {
-    if (name == field) value = parse_int(name, text), found = true;
+    if (name == field) {
+      value = parse_int(name, text);
+      found = true;
+    }
   }
   template <class T>
   void option(const char* field, T& value, const char*) {

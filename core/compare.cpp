@@ -20,7 +20,8 @@ class Collector final : public Expect {
  private:
   void claim(int slot, int64_t index, double want, double abs_sum) override {
     const auto s = static_cast<size_t>(slot);
-    if (s >= specs_.size() || specs_[s].role == Role::in) throw Error("the reference claims tensor {}, no output", slot);
+    if (s >= specs_.size() || specs_[s].role == Role::in)
+      throw Error("the reference claims tensor {}, no output", slot);
     if (index < 0 || index >= elements_[s])
       throw Error("the reference claims {}[{}] of {} elements", specs_[s].name, index, elements_[s]);
     claims_.push_back({slot, index, want, abs_sum});
@@ -59,7 +60,8 @@ Expected Expected::all(const Problem& problem, const HostTensors& inputs) {
       if (static_cast<size_t>(c.slot) == slot) {
         if (claimed[static_cast<size_t>(c.index)])
           throw Error("{} {}: the reference claims {}[{}] twice", problem.name(), problem.label(), spec.name, c.index);
-        claimed[static_cast<size_t>(c.index)] = true, ++count;
+        claimed[static_cast<size_t>(c.index)] = true;
+        ++count;
       }
     if (count != spec.elements())
       throw Error("{} {}: the reference claims {} of {} elements of {}", problem.name(), problem.label(), count,

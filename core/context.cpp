@@ -69,9 +69,10 @@ int64_t WorkspacePlace::take(int64_t bytes) {
 }
 
 Workspace::Workspace(Context& context, int64_t bytes) : bytes_(bytes) {
-  if (bytes > 0 && context.workspace_place)
-    place_ = context.workspace_place, offset_ = context.workspace_place->take(bytes);
-  else
+  if (bytes > 0 && context.workspace_place) {
+    place_ = context.workspace_place;
+    offset_ = context.workspace_place->take(bytes);
+  } else
     own_ = Buffer(context, bytes);
 }
 

@@ -168,9 +168,11 @@ std::optional<double> read_quota(const std::string& root) {
       std::istringstream words(first_line(folder + "/cpu.max").value_or(""));
       std::string q, p;
       words >> q >> p;
-      quota = to_number(q), period = to_number(p);
+      quota = to_number(q);
+      period = to_number(p);
     } else {
-      quota = number_in(folder + "/cpu.cfs_quota_us"), period = number_in(folder + "/cpu.cfs_period_us");
+      quota = number_in(folder + "/cpu.cfs_quota_us");
+      period = number_in(folder + "/cpu.cfs_period_us");
     }
     if (!quota || !period || *quota <= 0 || *period <= 0) continue;
     const double cores = static_cast<double>(*quota) / static_cast<double>(*period);
@@ -226,7 +228,10 @@ std::string fingerprint(const std::vector<std::pair<std::string, std::string>>& 
     for (const unsigned char c : text) hash = (hash ^ c) * 0x100000001b3;
     hash = (hash ^ 0xff) * 0x100000001b3;  // a separator that no text holds
   };
-  for (const auto& [key, value] : inputs) add(key), add(value);
+  for (const auto& [key, value] : inputs) {
+    add(key);
+    add(value);
+  }
   return fmt::format("{:016x}", hash);
 }
 

@@ -57,7 +57,8 @@ class Plan {
   std::string algorithm;
   int64_t workspace_bytes = 0;
   Plan&& with(std::string chosen, int64_t workspace = 0) && {
-    algorithm = std::move(chosen), workspace_bytes = workspace;
+    algorithm = std::move(chosen);
+    workspace_bytes = workspace;
     return std::move(*this);
   }
 

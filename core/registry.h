@@ -172,7 +172,8 @@ struct Problem::Holder final : Problem::Interface {
   std::vector<Attribute> attributes() const override {
     attribute::Reader mine, defaults;
     P copy = problem, plain{};
-    copy.attributes(mine), plain.attributes(defaults);
+    copy.attributes(mine);
+    plain.attributes(defaults);
     for (size_t i = 0; i < mine.list.size(); ++i)
       mine.list[i].is_default = mine.list[i].value == defaults.list[i].value;
     return std::move(mine.list);

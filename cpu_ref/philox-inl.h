@@ -45,9 +45,12 @@ HWY_INLINE void philox_fill(uint64_t block, uint64_t key, uint32_t* bits, int64_
     for (int round = 0; round < 10; ++round) {
       const auto p0 = hn::MulEven(wide(c0), hn::Set(d32, 0xD2511F53u)),
                  p1 = hn::MulEven(wide(c2), hn::Set(d32, 0xCD9E8D57u));
-      c0 = hn::Xor(hn::Xor(hn::ShiftRight<32>(p1), c1), hn::Set(d, k0)), c1 = p1;
-      c2 = hn::Xor(hn::Xor(hn::ShiftRight<32>(p0), c3), hn::Set(d, k1)), c3 = p0;
-      k0 += 0x9E3779B9u, k1 += 0xBB67AE85u;
+      c0 = hn::Xor(hn::Xor(hn::ShiftRight<32>(p1), c1), hn::Set(d, k0));
+      c1 = p1;
+      c2 = hn::Xor(hn::Xor(hn::ShiftRight<32>(p0), c3), hn::Set(d, k1));
+      c3 = p0;
+      k0 += 0x9E3779B9u;
+      k1 += 0xBB67AE85u;
     }
     const auto a = hn::Or(hn::And(c0, low), hn::ShiftLeft<32>(c1)), b = hn::Or(hn::And(c2, low), hn::ShiftLeft<32>(c3));
     hn::StoreU(wide(hn::InterleaveLower(d, a, b)), d32, bits + i);

@@ -25,8 +25,10 @@ HWY_INLINE float max_of(const T* x, int64_t n) {
   auto m0 = hn::Set(d, -INFINITY), m1 = m0, m2 = m0, m3 = m0;
   int64_t i = 0;
   for (; i + 4 * lanes <= n; i += 4 * lanes) {
-    m0 = hn::Max(m0, read(d, x + i)), m1 = hn::Max(m1, read(d, x + i + lanes));
-    m2 = hn::Max(m2, read(d, x + i + 2 * lanes)), m3 = hn::Max(m3, read(d, x + i + 3 * lanes));
+    m0 = hn::Max(m0, read(d, x + i));
+    m1 = hn::Max(m1, read(d, x + i + lanes));
+    m2 = hn::Max(m2, read(d, x + i + 2 * lanes));
+    m3 = hn::Max(m3, read(d, x + i + 3 * lanes));
   }
   for (; i < n; i += lanes) m0 = hn::Max(m0, read(d, x + i, n - i, -INFINITY));
   return hn::GetLane(hn::MaxOfLanes(d, hn::Max(hn::Max(m0, m1), hn::Max(m2, m3))));
@@ -54,8 +56,10 @@ HWY_INLINE float power_sum(const T* x, int64_t n, float top_value) {
   auto s0 = hn::Zero(d), s1 = s0, s2 = s0, s3 = s0;
   int64_t i = 0;
   for (; i + 4 * lanes <= n; i += 4 * lanes) {
-    s0 = hn::Add(s0, power(d, x + i, top)), s1 = hn::Add(s1, power(d, x + i + lanes, top));
-    s2 = hn::Add(s2, power(d, x + i + 2 * lanes, top)), s3 = hn::Add(s3, power(d, x + i + 3 * lanes, top));
+    s0 = hn::Add(s0, power(d, x + i, top));
+    s1 = hn::Add(s1, power(d, x + i + lanes, top));
+    s2 = hn::Add(s2, power(d, x + i + 2 * lanes, top));
+    s3 = hn::Add(s3, power(d, x + i + 3 * lanes, top));
   }
   for (; i < n; i += lanes) s0 = hn::Add(s0, power(d, x + i, top, n - i));
   return hn::GetLane(hn::SumOfLanes(d, hn::Add(hn::Add(s0, s1), hn::Add(s2, s3))));

@@ -117,7 +117,8 @@ template <int kThreads, int kSize, class T, class F>
 __device__ __forceinline__ void for_row(const T* row, int64_t cols, F&& f) {
   int64_t head = 0, packs = 0;
   if constexpr (kSize > 1) {
-    head = min(cols, elements_to_alignment(row)), packs = (cols - head) / kSize;
+    head = min(cols, elements_to_alignment(row));
+    packs = (cols - head) / kSize;
     if (threadIdx.x < head) f(load_pack<1>(row + threadIdx.x), int64_t{threadIdx.x});
     for (int64_t i = threadIdx.x; i < packs; i += kThreads)
       f(load_pack<kSize>(row + head + i * kSize), head + i * kSize);

@@ -26,12 +26,22 @@ struct Layers {
 
   Lstm lstm() const {
     Lstm p;
-    p.T = T, p.B = B, p.I = m.kFeatures, p.H = m.kUnits, p.bidirectional = true, p.dtype = m.dtype;
+    p.T = T;
+    p.B = B;
+    p.I = m.kFeatures;
+    p.H = m.kUnits;
+    p.bidirectional = true;
+    p.dtype = m.dtype;
     return p;
   }
   LstmBackward lstm_backward() const {
     LstmBackward p;
-    p.T = T, p.B = B, p.I = m.kFeatures, p.H = m.kUnits, p.bidirectional = true, p.dtype = m.dtype;
+    p.T = T;
+    p.B = B;
+    p.I = m.kFeatures;
+    p.H = m.kUnits;
+    p.bidirectional = true;
+    p.dtype = m.dtype;
     p.last_only = true;  // all that the head reads
     return p;
   }
@@ -40,7 +50,8 @@ struct Layers {
   Var forward(Var token) {
     steps = tape.add(to_steps, {tape.add(embedding, {token, table})});
     const Outputs out = tape.add(lstm(), {steps, w, r, bias, none, none});
-    y = out[Lstm::y], reserve = out[Lstm::reserve];
+    y = out[Lstm::y];
+    reserve = out[Lstm::reserve];
     return head.forward(tape.add(to_rows, {out[Lstm::hT]}));
   }
 

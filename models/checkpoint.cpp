@@ -63,7 +63,8 @@ Place parse(const std::string& path, const std::string& name, const Json& json, 
   const auto known = std::find_if(kNames.begin(), kNames.end(), [&](const auto& n) { return dtype == n.second; });
   if (known == kNames.end())
     throw Error("{}: tensor {}: dtype {} is not one of F64 F32 BF16 F16 I32 I8 U8", path, name, dtype.dump());
-  entry.dtype = known->first, entry.shape = numbers("shape");
+  entry.dtype = known->first;
+  entry.shape = numbers("shape");
   const std::vector<int64_t> offsets = numbers("data_offsets");
   if (offsets.size() != 2 || offsets[0] > offsets[1] || static_cast<uint64_t>(offsets[1]) > size)
     throw Error("{}: tensor {}: data_offsets [{}] do not lie within the {} bytes of values: truncated?", path, name,
@@ -84,7 +85,8 @@ void expect_tiling(const std::string& path, std::vector<Place> places, uint64_t 
   for (const Place& p : places) {
     if (p.begin < at) throw Error("{}: tensors {} and {} overlap", path, before, p.tensor);
     if (p.begin > at) throw Error("{}: {} bytes before tensor {} belong to none", path, p.begin - at, p.tensor);
-    at = p.end, before = p.tensor;
+    at = p.end;
+    before = p.tensor;
   }
   if (at != size) throw Error("{}: {} bytes at the end belong to no tensor", path, size - at);
 }

@@ -68,7 +68,8 @@ ConvLayer::ConvLayer(Tape& tape, const std::string& name, const Conv2d& shape) :
 }
 
 Var ConvLayer::forward(Var x) {
-  x_ = x, y_ = tape_->add(shape_, {x, w_});
+  x_ = x;
+  y_ = tape_->add(shape_, {x, w_});
   tape_->add(Bias{.outer = shape_.n,
                   .c = shape_.k,
                   .inner = shape_.ho() * shape_.wo(),
@@ -95,7 +96,11 @@ Var ConvLayer::backward(Var dy) { return tape_->add(Conv2dBackwardData{shape_}, 
 // --- pooling ---------------------------------------------------------------------------------------------------------
 
 MaxPoolLayer::MaxPoolLayer(Tape& tape, const Conv2d& of) : tape_(&tape) {
-  shape_.n = of.n, shape_.c = of.k, shape_.h = of.ho(), shape_.w = of.wo(), shape_.dtype = of.dtype;
+  shape_.n = of.n;
+  shape_.c = of.k;
+  shape_.h = of.ho();
+  shape_.w = of.wo();
+  shape_.dtype = of.dtype;
   shape_.r = shape_.s = shape_.stride_h = shape_.stride_w = 2;
 }
 
@@ -124,7 +129,9 @@ bool scales_loss(DType dtype, bool mixed) { return mixed && dtype == DType::f16;
 void CrossEntropyLoss::forward(Var logits, Var label) {
   tape_->phase("loss");
   const Outputs loss = tape_->add(CrossEntropy{.rows = rows_, .cols = cols_, .dtype = dtype_}, {logits, label});
-  logits_ = logits, label_ = label, lse_ = loss[CrossEntropy::lse];
+  logits_ = logits;
+  label_ = label;
+  lse_ = loss[CrossEntropy::lse];
   tape_->output("logits", logits);
   tape_->output("loss", loss[CrossEntropy::loss]);
 }
@@ -137,7 +144,8 @@ Var CrossEntropyLoss::backward() {
 
 void BinaryLoss::forward(Var logits, Var target) {
   tape_->phase("loss");
-  logits_ = logits, target_ = target;
+  logits_ = logits;
+  target_ = target;
   tape_->output("logits", logits);
   tape_->output("loss", tape_->add(BceLogits{.n = rows_, .dtype = dtype_}, {logits, target}));
 }

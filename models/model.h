@@ -88,7 +88,8 @@ struct Model::Holder final : Model::Interface {
   std::vector<Attribute> attributes() const override {
     attribute::Reader mine, defaults;
     M copy = model, plain{};
-    copy.attributes(mine), plain.attributes(defaults);
+    copy.attributes(mine);
+    plain.attributes(defaults);
     for (size_t i = 0; i < mine.list.size(); ++i)
       mine.list[i].is_default = mine.list[i].value == defaults.list[i].value;
     return std::move(mine.list);

@@ -126,7 +126,8 @@ Check replay(Tape& tape, uint64_t seed, std::function<void(size_t)> run) {
   for (size_t i = 0; i < tape.nodes().size(); ++i) {
     const Check check = judge.node(i);
     all.max_error_ratio = std::max(all.max_error_ratio, check.max_error_ratio);
-    all.slices += check.slices, all.elements += check.elements;
+    all.slices += check.slices;
+    all.elements += check.elements;
     if (!check.passed()) {
       all.failure = tape.nodes()[i].job() + ": " + check.failure;
       return all;

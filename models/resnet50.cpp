@@ -38,13 +38,15 @@ class ConvNorm {
   }
 
   Var forward(Var x, Var added = {}) {
-    x_ = x, conv_out_ = tape_->add(conv_, {x, w_});
+    x_ = x;
+    conv_out_ = tape_->add(conv_, {x, w_});
     BatchNorm problem;
     static_cast<Channels&>(problem) = norm_;
     const Outputs out = norm_.residual
                             ? tape_->add(problem, {conv_out_, gamma_, beta_, running_mean_, running_var_, added})
                             : tape_->add(problem, {conv_out_, gamma_, beta_, running_mean_, running_var_});
-    mean_ = out[BatchNorm::mean], rstd_ = out[BatchNorm::rstd];
+    mean_ = out[BatchNorm::mean];
+    rstd_ = out[BatchNorm::rstd];
     return y_ = out[BatchNorm::y];
   }
   Var evaluate(Var x, Var added = {}) {
@@ -90,16 +92,24 @@ class Bottleneck {
   Bottleneck(Tape& tape, const std::string& name, const Conv2d& in, int64_t width, int64_t stride) : tape_(&tape) {
     // in: n, c, h, w, dtype of x
     Conv2d reduce = in;
-    reduce.k = width, reduce.r = reduce.s = 1;
+    reduce.k = width;
+    reduce.r = reduce.s = 1;
     Conv2d spatial = in;
-    spatial.c = spatial.k = width, spatial.r = spatial.s = 3;
-    spatial.pad_h = spatial.pad_w = 1, spatial.stride_h = spatial.stride_w = stride;
+    spatial.c = spatial.k = width;
+    spatial.r = spatial.s = 3;
+    spatial.pad_h = spatial.pad_w = 1;
+    spatial.stride_h = spatial.stride_w = stride;
     expand_ = in;
-    expand_.c = width, expand_.h = spatial.ho(), expand_.w = spatial.wo(), expand_.k = 4 * width,
+    expand_.c = width;
+    expand_.h = spatial.ho();
+    expand_.w = spatial.wo();
+    expand_.k = 4 * width;
     expand_.r = expand_.s = 1;
     if (in.c != 4 * width || stride != 1) {
       Conv2d change = in;
-      change.k = 4 * width, change.r = change.s = 1, change.stride_h = change.stride_w = stride;
+      change.k = 4 * width;
+      change.r = change.s = 1;
+      change.stride_h = change.stride_w = stride;
       shortcut_ = std::make_unique<ConvNorm>(tape, name + ".downsample", change, false);
     }
     conv1_ = std::make_unique<ConvNorm>(tape, name + ".conv1", reduce, true);
@@ -138,10 +148,17 @@ class Net {
  public:
   Net(Tape& tape, const ResNet50& m) : tape_(&tape), m_(m) {
     Conv2d stem{.n = m.batch, .c = 3, .h = m.side, .w = m.side, .k = m.width, .r = 7, .s = 7, .dtype = m.dtype};
-    stem.pad_h = stem.pad_w = 3, stem.stride_h = stem.stride_w = 2;
+    stem.pad_h = stem.pad_w = 3;
+    stem.stride_h = stem.stride_w = 2;
     stem_ = std::make_unique<ConvNorm>(tape, "conv1", stem, true);
-    pool_.n = m.batch, pool_.c = m.width, pool_.h = stem.ho(), pool_.w = stem.wo(), pool_.r = pool_.s = 3;
-    pool_.pad_h = pool_.pad_w = 1, pool_.stride_h = pool_.stride_w = 2, pool_.dtype = m.dtype;
+    pool_.n = m.batch;
+    pool_.c = m.width;
+    pool_.h = stem.ho();
+    pool_.w = stem.wo();
+    pool_.r = pool_.s = 3;
+    pool_.pad_h = pool_.pad_w = 1;
+    pool_.stride_h = pool_.stride_w = 2;
+    pool_.dtype = m.dtype;
     Conv2d shape{.n = m.batch, .c = m.width, .h = pool_.ho(), .w = pool_.wo(), .dtype = m.dtype};
     constexpr int kBlocks[] = {3, 4, 6, 3};
     for (int stage = 0; stage < 4; ++stage)
@@ -214,7 +231,8 @@ void ResNet50::train(Tape& tape) const {
   loss.forward(net.forward(x), label);
   tape.phase("backward");
   net.backward(loss.backward());
-  add_optimiser(tape, dtype, SgdOptions{.learning_rate = kRate, .momentum = kMomentum, .weight_decay = kDecay, .mixed = mixed});
+  add_optimiser(tape, dtype,
+                SgdOptions{.learning_rate = kRate, .momentum = kMomentum, .weight_decay = kDecay, .mixed = mixed});
 }
 
 void ResNet50::evaluate(Tape& tape) const {

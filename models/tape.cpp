@@ -21,11 +21,13 @@ Tape::Tape(Context& context, Preferences preferences, uint64_t seed)
     : context_(&context), preferences_(std::move(preferences)), seed_(seed) {
   reference_ = preferences_ == Preferences{kReference};
   const std::string device = name_of(context.device());
-  if (reference_ && context.device() != Device::cpu) throw Error("the reference runs on the CPU only, not on {}", device);
+  if (reference_ && context.device() != Device::cpu)
+    throw Error("the reference runs on the CPU only, not on {}", device);
   for (const std::string& name : preferences_)
     if (!reference_ && name.substr(0, name.find('.')) != device)
-      throw Error("implementation preference '{}': only {}.<variant> can run on this device, or reference alone on a CPU",
-                  name, device);
+      throw Error(
+          "implementation preference '{}': only {}.<variant> can run on this device, or reference alone on a CPU", name,
+          device);
 }
 
 Tape::~Tape() {
@@ -142,7 +144,8 @@ Var Tape::parameter(const std::string& name, Shape shape, Fill init, DType dtype
   parameter_dtype_ = dtype;
   const int64_t unit = kAlign / size_of(dtype), begin = ceil_div(parameter_elements_, unit) * unit;
   Value value{.name = name, .dtype = dtype, .shape = std::move(shape), .home = Home::parameters, .fill = init};
-  value.initial = true, value.offset = begin * size_of(stored(dtype));
+  value.initial = true;
+  value.offset = begin * size_of(stored(dtype));
   parameter_elements_ = begin + elements(value);
   Value gradient{.name = name + ".gradient", .dtype = dtype, .shape = value.shape, .home = Home::gradients};
   gradient.offset = value.offset;

@@ -41,13 +41,18 @@ Trainer::Trainer(const Model& model, Context& context, const Tape::Preferences& 
       evaluate_(context, preferences, seed),
       model_(model.name()),
       seed_(seed) {
-  model.train(train_), model.evaluate(evaluate_);
+  model.train(train_);
+  model.evaluate(evaluate_);
   for (const auto& [name, var] : train_.inputs())
     if (name != "x" && name != "label")
       throw Error("model {} takes {} as well, for which there are no data", model_, name);
-  train_.plan(), evaluate_.plan();
-  x_of_ = train_.find("x"), label_of_ = train_.find("label"), loss_of_ = train_.find("loss");
-  evaluated_x_of_ = evaluate_.find("x"), logits_of_ = evaluate_.find("logits");
+  train_.plan();
+  evaluate_.plan();
+  x_of_ = train_.find("x");
+  label_of_ = train_.find("label");
+  loss_of_ = train_.find("loss");
+  evaluated_x_of_ = evaluate_.find("x");
+  logits_of_ = evaluate_.find("logits");
   for (const Tape::Node& node : train_.nodes())
     for (const Var var : node.slots)
       if (var.id == loss_of_.id) loss_phase_ = node.phase;
@@ -98,7 +103,9 @@ void Trainer::gather(const Dataset& data, const std::vector<int64_t>& samples) {
       std::memcpy(to.data() + static_cast<int64_t>(i) * width, from.data() + samples[i] * width,
                   static_cast<size_t>(width) * sizeof from[0]);
   };
-  copy(x_, data.x, features_), copy(token_, data.token, features_), copy(label_, data.label, targets_);
+  copy(x_, data.x, features_);
+  copy(token_, data.token, features_);
+  copy(label_, data.label, targets_);
 }
 
 void Trainer::upload_x(Tape& tape, Var var) const {
@@ -148,7 +155,8 @@ double Trainer::epoch(const Dataset& data) {
     for (int64_t b = 0; b < batches; ++b) {
       std::copy_n(order.begin() + b * batch_, batch_, samples.begin());
       gather(data, samples);
-      upload_x(train_, x_of_), upload_labels();
+      upload_x(train_, x_of_);
+      upload_labels();
       const double loss = step();
       if (!std::isfinite(loss))
         throw Error(
@@ -215,7 +223,8 @@ Checkpoint Trainer::checkpoint() const {
                 {"steps", std::to_string(steps_)}};
   for (const auto& [name, var] : lasting()) {
     Checkpoint::Entry& entry = c.tensors[name];
-    entry.dtype = train_.dtype(var), entry.shape = train_.shape(var);
+    entry.dtype = train_.dtype(var);
+    entry.shape = train_.shape(var);
     const std::vector<double> values = train_.download(var);
     entry.bytes.resize(values.size() * static_cast<size_t>(size_of(entry.dtype)));
     for (size_t i = 0; i < values.size(); ++i)
@@ -249,7 +258,8 @@ void Trainer::restore(const Checkpoint& c) {
     train_.upload(var, entry.bytes.data(), entry.dtype,
                   static_cast<int64_t>(entry.bytes.size()) / size_of(entry.dtype));
   }
-  epochs_ = epochs, steps_ = steps;
+  epochs_ = epochs;
+  steps_ = steps;
   train_.continue_after(static_cast<uint64_t>(steps));
 }
 

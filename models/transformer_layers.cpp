@@ -28,7 +28,8 @@ NormLayer::NormLayer(Tape& tape, const std::string& name, int64_t rows, int64_t 
 Var NormLayer::forward(Var x) {
   x_ = x;
   const Outputs out = tape_->add(shape_, {x, gamma_, beta_});
-  mean_ = out[LayerNorm::mean], rstd_ = out[LayerNorm::rstd];
+  mean_ = out[LayerNorm::mean];
+  rstd_ = out[LayerNorm::rstd];
   return out;
 }
 
@@ -70,9 +71,13 @@ AttentionLayer::AttentionLayer(Tape& tape, const std::string& name, const Size& 
     : tape_(&tape),
       size_(size),
       out_(tape, name + ".out", project(size.batch * size.tokens, size.width, 1, size.dtype)) {
-  attention_.B = size.batch, attention_.H = size.heads, attention_.D = size.width / size.heads;
-  attention_.Tq = size.tokens, attention_.Tk = size.memory_tokens;
-  attention_.causal = size.causal, attention_.dtype = size.dtype;
+  attention_.B = size.batch;
+  attention_.H = size.heads;
+  attention_.D = size.width / size.heads;
+  attention_.Tq = size.tokens;
+  attention_.Tk = size.memory_tokens;
+  attention_.causal = size.causal;
+  attention_.dtype = size.dtype;
   if (size.cross) {
     q_.emplace(tape, name + ".q", project(size.batch * size.tokens, size.width, 1, size.dtype));
     kv_.emplace(tape, name + ".kv", project(size.batch * size.memory_tokens, size.width, 2, size.dtype));
@@ -94,14 +99,17 @@ Var AttentionLayer::forward(Var x, Var memory) {
   if (size_.cross) {
     queries_ = heads(q_->forward(x), size_.tokens, 1);
     const Var both = heads(kv_->forward(memory), size_.memory_tokens, 2);
-    keys_ = tape_->slice(both, 0, k_shape), values_ = tape_->slice(both, k_size, k_shape);
+    keys_ = tape_->slice(both, 0, k_shape);
+    values_ = tape_->slice(both, k_size, k_shape);
   } else {
     const Var all = heads(packed_->forward(x), size_.tokens, 3);
     queries_ = tape_->slice(all, 0, q_shape);
-    keys_ = tape_->slice(all, q_size, k_shape), values_ = tape_->slice(all, 2 * q_size, k_shape);
+    keys_ = tape_->slice(all, q_size, k_shape);
+    values_ = tape_->slice(all, 2 * q_size, k_shape);
   }
   const Outputs out = tape_->add(attention_, {queries_, keys_, values_});
-  y_ = out[Attention::y], lse_ = out[Attention::lse];
+  y_ = out[Attention::y];
+  lse_ = out[Attention::lse];
   return out_.forward(tape_->add(Permute{.B = size_.batch,
                                          .T = size_.tokens,
                                          .H = size_.heads,

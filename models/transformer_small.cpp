@@ -115,7 +115,8 @@ class Net {
     for (int64_t i = 0; i < m.layers; ++i) decoder_.emplace_back(tape, "decoder." + std::to_string(i), m, p);
   }
   Var forward(Var source, Var target) {
-    source_ = source, target_ = target;
+    source_ = source;
+    target_ = target;
     const Embedding embedding{.B = m_.batch, .T = m_.tokens, .V = m_.vocabulary, .C = m_.width, .dtype = m_.dtype};
     Var memory = tape_->add(embedding, {source, table_, source_position_});
     for (EncoderLayer& layer : encoder_) memory = layer.forward(memory);

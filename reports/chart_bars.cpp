@@ -59,7 +59,8 @@ Chart speedup_chart(const std::vector<const SpeedupRow*>& rows, size_t number) {
     labels.push_back(row->cpu.job->impl + " → " + row->gpu.job->impl);
     for (const auto& ratio : row->ratio)
       if (ratio) {
-        low = std::min(low, ratio->lo), high = std::max(high, ratio->hi);
+        low = std::min(low, ratio->lo);
+        high = std::max(high, ratio->hi);
         (ratio->confident() ? confident : loose) = true;
       }
   }

@@ -148,8 +148,10 @@ std::vector<double> size_ticks(const Sweep& sweep, const LogAxis& x) {
 Chart roofline_chart(const Roofline& roofline) {
   double low = 1e300, high = 0, left = 0.05, right = 5000;
   for (const RooflinePoint& point : roofline.points) {
-    low = std::min(low, point.rate), high = std::max(high, point.rate);
-    left = std::min(left, point.intensity / 2), right = std::max(right, point.intensity * 2);
+    low = std::min(low, point.rate);
+    high = std::max(high, point.rate);
+    left = std::min(left, point.intensity / 2);
+    right = std::max(right, point.intensity * 2);
   }
   for (const ComputeRoof& roof : roofline.compute) high = std::max(high, roof.ceiling->value);
   Plot plot{{},
@@ -196,7 +198,8 @@ Chart break_even_chart(const BreakEvenRow& row, size_t number) {
     for (const Curve& curve : kCurves)
       if (const auto& time_s = point.*curve.time_s) {
         const double shown = row.per_sample() ? *time_s / point.size : *time_s;
-        low = std::min(low, shown), high = std::max(high, shown);
+        low = std::min(low, shown);
+        high = std::max(high, shown);
       }
   if (high == 0) low = high = 1;
   CurvePlot plot{{},

@@ -102,7 +102,10 @@ std::string console_table(const Run& run) {
   const Analysis analysis = analyse(run);
   std::string out;
   bool star = false, dagger = false;
-  for (const SpeedupRow& row : analysis.speedups) star |= row.weak_cpu, dagger |= row.contested;
+  for (const SpeedupRow& row : analysis.speedups) {
+    star |= row.weak_cpu;
+    dagger |= row.contested;
+  }
   for (const OneSidedRow& row : analysis.one_sided) star |= row.weak_cpu;
   if (!analysis.gpu_measured) {
     if (!analysis.one_sided.empty()) out += render_text(one_sided(analysis, false));

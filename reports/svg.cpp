@@ -131,7 +131,10 @@ double legend(Svg& svg, Point at, const std::vector<LegendEntry>& entries, doubl
   auto [x, y] = at;
   for (const LegendEntry& entry : entries) {
     const double width = 36 + kCharacter * static_cast<double>(width_of(entry.label));
-    if (x > at.first && x + width > right) x = at.first, y += 18;
+    if (x > at.first && x + width > right) {
+      x = at.first;
+      y += 18;
+    }
     if (entry.kind == LegendEntry::bar) {
       svg.rect(x, y - 9, 12, 10, entry.cls);
     } else if (entry.kind == LegendEntry::marker) {

@@ -9,7 +9,11 @@ double KernelProfile::warp_efficiency() const {
 KernelProfile::Sum KernelProfile::sum(bool shared, MemoryOp op) const {
   Sum sum;
   for (const AccessLine& l : lines)
-    if (l.shared == shared && l.op == op) sum.requests += l.requests, sum.cost += l.cost, sum.ideal += l.ideal;
+    if (l.shared == shared && l.op == op) {
+      sum.requests += l.requests;
+      sum.cost += l.cost;
+      sum.ideal += l.ideal;
+    }
   return sum;
 }
 

@@ -201,7 +201,10 @@ TEST(ReportsAnalysis, ChoosesTheCeilingOfLargestFootprintAndMostThreads) {
 Sweep sweep_of(std::vector<std::pair<double, double>> cpu_gpu) {
   Sweep sweep;
   double size = 1;
-  for (const auto& [cpu, gpu] : cpu_gpu) sweep.points.push_back({size, cpu, gpu, {}}), size *= 4;
+  for (const auto& [cpu, gpu] : cpu_gpu) {
+    sweep.points.push_back({size, cpu, gpu, {}});
+    size *= 4;
+  }
   return sweep;
 }
 

@@ -71,8 +71,14 @@ Tag parse_tag(const std::string& text, size_t begin, size_t& end) {
     if (text[end] == '"') quoted = !quoted;
   }
   std::string inside = text.substr(begin + 1, end++ - begin - 1);
-  if (inside.starts_with('/')) tag.closes = true, inside.erase(0, 1);
-  if (inside.ends_with('/')) tag.empty = true, inside.pop_back();
+  if (inside.starts_with('/')) {
+    tag.closes = true;
+    inside.erase(0, 1);
+  }
+  if (inside.ends_with('/')) {
+    tag.empty = true;
+    inside.pop_back();
+  }
   tag.name = inside.substr(0, inside.find(' '));
   tag.attributes = inside.substr(tag.name.size());
   EXPECT_TRUE(std::all_of(tag.name.begin(), tag.name.end(), [](unsigned char c) { return std::isalnum(c); })) << inside;
@@ -153,7 +159,8 @@ TEST(ReportsReport, SectionsStandInOrder) {
     ASSERT_NE(in_markdown, std::string::npos) << title;
     EXPECT_GT(in_html, html_at) << title;
     EXPECT_GT(in_markdown, markdown_at) << title;
-    html_at = in_html, markdown_at = in_markdown;
+    html_at = in_html;
+    markdown_at = in_markdown;
   }
 }
 
@@ -299,9 +306,10 @@ std::vector<std::vector<std::string>> parse_csv(const std::string& text) {
       quoted = !quoted;
     else if (!quoted && text[i] == ',')
       rows.back().emplace_back();
-    else if (!quoted && text.compare(i, 2, "\r\n") == 0)
-      rows.emplace_back(1), ++i;
-    else
+    else if (!quoted && text.compare(i, 2, "\r\n") == 0) {
+      rows.emplace_back(1);
+      ++i;
+    } else
       rows.back().back() += text[i];
   }
   rows.pop_back();

@@ -32,7 +32,10 @@ __global__ void __launch_bounds__(kStreamBlock)
        i += int64_t{gridDim.x} * kStreamBlock) {
     if constexpr (kPattern == Pattern::read) {
       const float4 v = b[i];
-      sum.x += v.x, sum.y += v.y, sum.z += v.z, sum.w += v.w;
+      sum.x += v.x;
+      sum.y += v.y;
+      sum.z += v.z;
+      sum.w += v.w;
     } else if constexpr (kPattern == Pattern::copy) {
       a[i] = b[i];
     } else if constexpr (kPattern == Pattern::update) {
@@ -57,7 +60,10 @@ void start(void (*kernel)(P...), const Grid& grid, A... values) {
 // --- arithmetic ------------------------------------------------------------------------------------------------------
 
 __device__ uint32_t scrambled(uint32_t v) {  // Wang's hash: random inputs, since zeros draw less power and clock higher
-  v = (v ^ 61) ^ (v >> 16), v *= 9, v ^= v >> 4, v *= 0x27d4eb2d;
+  v = (v ^ 61) ^ (v >> 16);
+  v *= 9;
+  v ^= v >> 4;
+  v *= 0x27d4eb2d;
   return v ^ (v >> 15);
 }
 
@@ -314,8 +320,14 @@ void measure_transfers(GpuContext& gpu, bool quick, std::vector<Ceiling>& all) {
   };
   for (const int64_t bytes : sizes) {
     const double once = static_cast<double>(bytes);
-    add("gpu.h2d.pinned", bytes, once, [&] { gpu.upload_async(far, near, bytes), gpu.synchronize(); });
-    add("gpu.d2h.pinned", bytes, once, [&] { gpu.download_async(near, far, bytes), gpu.synchronize(); });
+    add("gpu.h2d.pinned", bytes, once, [&] {
+      gpu.upload_async(far, near, bytes);
+      gpu.synchronize();
+    });
+    add("gpu.d2h.pinned", bytes, once, [&] {
+      gpu.download_async(near, far, bytes);
+      gpu.synchronize();
+    });
     add("gpu.h2d.pageable", bytes, once, [&] { gpu.upload(far, pageable.data(), bytes); });
     add("gpu.d2h.pageable", bytes, once, [&] { gpu.download(pageable.data(), far, bytes); });
     add("gpu.bidirectional.pinned", bytes, 2 * once, [&] {
@@ -340,7 +352,12 @@ void measure_launches(GpuContext& gpu, bool quick, std::vector<Ceiling>& all) {
     return seconds;
   };
   gpu.synchronize();
-  all.push_back(duration("gpu.launch", host_samples([&] { enqueue_empty(stream), gpu.synchronize(); }, samples)));
+  all.push_back(duration("gpu.launch", host_samples(
+                                           [&] {
+                                             enqueue_empty(stream);
+                                             gpu.synchronize();
+                                           },
+                                           samples)));
   std::vector<double> enqueued;  // without the wait, which is outside the clock
   for (int i = 0; i < samples; ++i) {
     const double begin = now_s();
@@ -393,7 +410,10 @@ std::vector<double> device_samples(GpuContext& gpu, const std::function<void()>&
 Ceiling gpu_ceiling(std::string name, std::string unit, std::string pattern, std::string dtype,
                     int64_t footprint_bytes) {
   Ceiling c;
-  c.name = std::move(name), c.unit = std::move(unit), c.pattern = std::move(pattern), c.dtype = std::move(dtype);
+  c.name = std::move(name);
+  c.unit = std::move(unit);
+  c.pattern = std::move(pattern);
+  c.dtype = std::move(dtype);
   c.device = std::string("gpu");
   c.footprint_bytes = footprint_bytes;
   return c;

@@ -32,7 +32,10 @@ __global__ void read_kernel(const uint4* from, int64_t count, uint4* sink) {
   uint4 sum{};
   for (int64_t i = int64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < count; i += int64_t{gridDim.x} * blockDim.x) {
     const uint4 v = from[i];
-    sum.x ^= v.x, sum.y ^= v.y, sum.z ^= v.z, sum.w ^= v.w;
+    sum.x ^= v.x;
+    sum.y ^= v.y;
+    sum.z ^= v.z;
+    sum.w ^= v.w;
   }
   if (sum.x == 0x5eed5eed && sum.y == 0x0badcafe && sum.z == 0x12345678 && sum.w == 0x9abcdef0) *sink = sum;
 }

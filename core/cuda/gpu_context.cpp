@@ -165,7 +165,8 @@ bool GpuContext::capture(const std::function<void()>& run, int times, std::strin
   try {
     for (int i = 0; i < times; ++i) state_->counted(run);
   } catch (const std::exception& e) {  // run again without the capture, it says for itself what is wrong
-    complete = false, reason = e.what();
+    complete = false;
+    reason = e.what();
   }
   Graph graph;
   const cudaError_t status = cudaStreamEndCapture(stream(), graph.out());

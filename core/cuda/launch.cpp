@@ -40,7 +40,8 @@ void launch_kernel(const void* kernel, const Grid& grid, void** args) {
   if (grid.shared_bytes > kStaticShared) allow_shared(kernel, grid.shared_bytes);
 
   cudaLaunchConfig_t config{};
-  config.gridDim = dim(grid.blocks), config.blockDim = dim(grid.threads);
+  config.gridDim = dim(grid.blocks);
+  config.blockDim = dim(grid.threads);
   config.dynamicSmemBytes = static_cast<size_t>(grid.shared_bytes);
   config.stream = grid.stream;
   DUET_CUDA(cudaLaunchKernelExC(&config, kernel, args));

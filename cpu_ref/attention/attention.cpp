@@ -14,7 +14,8 @@ Dot dot(Inputs::Values a, int64_t at_a, Inputs::Values b, int64_t at_b, int64_t 
   Dot d;
   for (int64_t i = 0; i < n; ++i) {
     const double term = a[at_a + i] * b[at_b + i];
-    d.sum += term, d.abs_sum += std::abs(term);
+    d.sum += term;
+    d.abs_sum += std::abs(term);
   }
   return d;
 }
@@ -27,7 +28,8 @@ void Attention::reference(Inputs in, int64_t row, Expect& expect) const {
   double max = -INFINITY, sum = 0, spread = 0;
   for (int64_t j = 0; j < keys; ++j) {
     Dot& s = score[static_cast<size_t>(j)] = dot(in[q], row * D, in[k], (kv * Tk + j) * D, D);
-    s.sum *= factor(), s.abs_sum *= std::abs(factor());
+    s.sum *= factor();
+    s.abs_sum *= std::abs(factor());
     max = std::max(max, s.sum);
   }
   for (const Dot& s : score) sum += std::exp(s.sum - max);
@@ -40,7 +42,8 @@ void Attention::reference(Inputs in, int64_t row, Expect& expect) const {
     const double p = std::exp(s.sum - max) / sum, reach = 1 + spread + s.abs_sum + max - s.sum;
     for (int64_t c = 0; c < D; ++c) {
       const double term = p * in[v][(kv * Tk + j) * D + c];
-      out[static_cast<size_t>(c)].sum += term, out[static_cast<size_t>(c)].abs_sum += std::abs(term) * reach;
+      out[static_cast<size_t>(c)].sum += term;
+      out[static_cast<size_t>(c)].abs_sum += std::abs(term) * reach;
     }
   }
   for (int64_t c = 0; c < D; ++c)
@@ -51,7 +54,8 @@ DUET_PROBLEM(Attention);
 void AttentionBackward::reference(Inputs in, int64_t slice, Expect& expect) const {
   std::vector<Dot> first(static_cast<size_t>(D)), second(static_cast<size_t>(D));
   const auto add = [](Dot& to, double factor, double reach, double value) {
-    to.sum += factor * value, to.abs_sum += reach * std::abs(value);
+    to.sum += factor * value;
+    to.abs_sum += reach * std::abs(value);
   };
   // use(p, ds) with their values and how far rounding may carry them, for query row i and key row j of q and k.
   const auto pair = [&](int64_t i, int64_t j, auto&& use) {

@@ -92,7 +92,8 @@ Gemm product(const AttentionShape& p, int64_t m, int64_t n, int64_t k) {
 }
 Gemm scores(const AttentionShape& p, double factor) {
   Gemm g = product(p, p.group() * p.Tq, p.Tk, p.D);
-  g.trans_b = true, g.alpha = static_cast<float>(factor);
+  g.trans_b = true;
+  g.alpha = static_cast<float>(factor);
   return g;
 }
 

@@ -76,12 +76,19 @@ inline void multiply(const Cut& cut, const Product& p, int64_t rows, int64_t col
   for (int64_t s = 0; s < cut.strips(columns); ++s) {
     const int64_t width = cut.width(columns, s);
     engine::Tile tile{};
-    tile.rows = rows, tile.columns = width, tile.kc = kc;
-    tile.a = p.a, tile.a_line = p.a_line, tile.a_k = p.a_step;
+    tile.rows = rows;
+    tile.columns = width;
+    tile.kc = kc;
+    tile.a = p.a;
+    tile.a_line = p.a_line;
+    tile.a_k = p.a_step;
     tile.b_k = p.b.pitch ? p.b.pitch : cut.height(cut.width(p.b.columns, s));
     tile.b = p.b.at + s * strip * (p.b.pitch ? 1 : p.b.rows) + p.b.first * tile.b_k;
     tile.b_ahead = p.b.pitch ? strip : 8 * tile.b_k;
-    tile.sums = p.to + s * strip, tile.sums_step = p.pitch, tile.add = p.add, tile.last = true;
+    tile.sums = p.to + s * strip;
+    tile.sums_step = p.pitch;
+    tile.add = p.add;
+    tile.last = true;
     run_tile(tile, {.c = nullptr, .dtype = DType::f32, .step = 0});
   }
 }
@@ -118,8 +125,10 @@ HWY_INLINE float powers(float* s, int64_t n, float factor_value, float top_value
   for (; j + 2 * lanes <= n; j += 2 * lanes) {
     const auto e0 = exp2(d, hn::MulSub(hn::LoadU(d, s + j), factor, top));
     const auto e1 = exp2(d, hn::MulSub(hn::LoadU(d, s + j + lanes), factor, top));
-    sum0 = hn::Add(sum0, e0), sum1 = hn::Add(sum1, e1);
-    hn::StoreU(e0, d, s + j), hn::StoreU(e1, d, s + j + lanes);
+    sum0 = hn::Add(sum0, e0);
+    sum1 = hn::Add(sum1, e1);
+    hn::StoreU(e0, d, s + j);
+    hn::StoreU(e1, d, s + j + lanes);
   }
   for (; j < n; j += lanes) {
     const auto exists = hn::FirstN(d, static_cast<size_t>(std::min(n - j, lanes)));
@@ -173,9 +182,13 @@ void forward_head(const Attention& p, const T* q, const T* k, const T* v, T* y, 
     const int64_t rows = std::min(cut.queries, last - i0), tiles = cut.tiles(rows);
     const auto tile_row = [&](int64_t t) { return rows * t / tiles; };
     const float* a = reinterpret_cast<const float*>(q + i0 * D);
-    if (cut.copies) widen_rows(q + i0 * D, rows, D, cut.padded, wide_q), a = wide_q;
+    if (cut.copies) {
+      widen_rows(q + i0 * D, rows, D, cut.padded, wide_q);
+      a = wide_q;
+    }
     const int64_t a_line = cut.copies ? cut.padded : D;
-    std::fill_n(top, rows + lanes, -INFINITY), std::fill_n(sum, rows + lanes, 0.0f);
+    std::fill_n(top, rows + lanes, -INFINITY);
+    std::fill_n(sum, rows + lanes, 0.0f);
     clear(out, 0, rows * cut.padded);
 
     for (int64_t j0 = 0; j0 < p.visible(i0 + rows - 1); j0 += kKeys) {
@@ -288,7 +301,8 @@ HWY_INLINE void gradient_of_row(float* s, float* dp, int64_t n, int64_t end, flo
     store(d, hn::Mul(e, hn::MulSub(load(d, dp + j, n - j, 0.0f), factor, delta)), dp + j, n - j);
     store(d, e, s + j, n - j);
   }
-  clear(s, n, end), clear(dp, n, end);
+  clear(s, n, end);
+  clear(dp, n, end);
 }
 
 // One query head: adds to dk and dv, and to dq, (rows, D) in f32. q, dy, k: as the engine reads them, `line` apart.
@@ -309,7 +323,10 @@ void backward_head(const AttentionShape& p, const engine::Matrix& k_rows, const 
 
   for (int64_t j0 = 0; j0 < p.Tk; j0 += kKeys) {
     const int64_t keys = std::min(kKeys, p.Tk - j0), first = p.causal ? j0 / cut.queries * cut.queries : 0;
-    if (first < p.Tq) cut.pack(k_rows, j0, keys, D, k_strips), cut.pack(v_rows, j0, keys, D, v_strips);
+    if (first < p.Tq) {
+      cut.pack(k_rows, j0, keys, D, k_strips);
+      cut.pack(v_rows, j0, keys, D, v_strips);
+    }
     const flash::Right k_columns{.at = k_strips, .pitch = 0, .columns = keys, .rows = D};
     const flash::Right v_columns{.at = v_strips, .pitch = 0, .columns = keys, .rows = D};
 
@@ -365,8 +382,12 @@ void backward_item(const AttentionBackward& p, Args t, int64_t item, float* scra
     if (cut.copies) {
       float* wide_k = take(p.Tk * cut.padded);
       widen_rows(k, p.Tk, p.D, cut.padded, wide_k);
-      wide_q = take(p.Tq * cut.padded), wide_dy = take(p.Tq * cut.padded);
-      h.k = wide_k, h.q = wide_q, h.dy = wide_dy, h.line = cut.padded;
+      wide_q = take(p.Tq * cut.padded);
+      wide_dy = take(p.Tq * cut.padded);
+      h.k = wide_k;
+      h.q = wide_q;
+      h.dy = wide_dy;
+      h.line = cut.padded;
     } else {
       h.k = reinterpret_cast<const float*>(k);
     }
@@ -374,7 +395,8 @@ void backward_item(const AttentionBackward& p, Args t, int64_t item, float* scra
     h.dk = kInPlace ? reinterpret_cast<float*>(dk) : take(p.Tk * p.D);
     h.dv = kInPlace ? reinterpret_cast<float*>(dv) : take(p.Tk * p.D);
     float* dq_sums = kInPlace ? nullptr : take(p.Tq * p.D);
-    clear(h.dk, 0, p.Tk * p.D), clear(h.dv, 0, p.Tk * p.D);
+    clear(h.dk, 0, p.Tk * p.D);
+    clear(h.dv, 0, p.Tk * p.D);
     for (int64_t g = 0; g < p.group(); ++g) {
       const int64_t row = (item * p.group() + g) * p.Tq;
       const T *q = t[A::q].as<const T>() + row * p.D, *dy = t[A::dy].as<const T>() + row * p.D;
@@ -382,9 +404,11 @@ void backward_item(const AttentionBackward& p, Args t, int64_t item, float* scra
       T* dq = t[A::dq].as<T>() + row * p.D;
       for (int64_t i = 0; i < p.Tq; ++i) delta[i] = dot(dy + i * p.D, y + i * p.D, p.D);
       if (cut.copies) {
-        widen_rows(q, p.Tq, p.D, cut.padded, wide_q), widen_rows(dy, p.Tq, p.D, cut.padded, wide_dy);
+        widen_rows(q, p.Tq, p.D, cut.padded, wide_q);
+        widen_rows(dy, p.Tq, p.D, cut.padded, wide_dy);
       } else {
-        h.q = reinterpret_cast<const float*>(q), h.dy = reinterpret_cast<const float*>(dy);
+        h.q = reinterpret_cast<const float*>(q);
+        h.dy = reinterpret_cast<const float*>(dy);
       }
       h.lse = t[A::lse].as<const float>() + row;
       h.dq = kInPlace ? reinterpret_cast<float*>(dq) : dq_sums;
@@ -392,7 +416,10 @@ void backward_item(const AttentionBackward& p, Args t, int64_t item, float* scra
       backward_head(p, engine::Matrix(k, p.dtype, p.D, 1), engine::Matrix(v, p.dtype, p.D, 1), h, scratch);
       if (!kInPlace) narrow_rows(h.dq, p.Tq * p.D, dq);
     }
-    if (!kInPlace) narrow_rows(h.dk, p.Tk * p.D, dk), narrow_rows(h.dv, p.Tk * p.D, dv);
+    if (!kInPlace) {
+      narrow_rows(h.dk, p.Tk * p.D, dk);
+      narrow_rows(h.dv, p.Tk * p.D, dv);
+    }
   });
 }
 

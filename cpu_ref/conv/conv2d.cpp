@@ -23,7 +23,8 @@ void Conv2d::reference(Inputs in, int64_t slice, Expect& expect) const {
                                   : ((image * c + first + q) * h + row) * w + column;
           const int64_t tap = last ? ((out * r + u) * s + v) * depth + q : ((out * depth + q) * r + u) * s + v;
           const double term = X[at] * W[tap];
-          sum += term, abs_sum += std::abs(term);
+          sum += term;
+          abs_sum += std::abs(term);
         }
     expect(y, last ? ((image * height + i) * width + j) * k + out : slice * width + j, sum, abs_sum);
   }

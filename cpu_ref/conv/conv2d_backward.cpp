@@ -25,7 +25,8 @@ void Conv2dBackwardFilter::reference(Inputs in, int64_t slice, Expect& expect) c
           const int64_t from =
               last ? ((image * height + i) * width + j) * p.k + out : ((image * p.k + out) * height + i) * width + j;
           const double term = Y[from] * X[at];
-          sum += term, abs_sum += std::abs(term);
+          sum += term;
+          abs_sum += std::abs(term);
         }
     expect(dw, last ? ((out * p.r + u) * p.s + v) * depth + q : slice * p.s + v, sum, abs_sum);
   }
@@ -53,7 +54,8 @@ void Conv2dBackwardData::reference(Inputs in, int64_t slice, Expect& expect) con
               last ? ((image * height + i) * width + j) * p.k + out : ((image * p.k + out) * height + i) * width + j;
           const int64_t tap = last ? ((out * p.r + u) * p.s + v) * depth + q : ((out * depth + q) * p.r + u) * p.s + v;
           const double term = Y[from] * W[tap];
-          sum += term, abs_sum += std::abs(term);
+          sum += term;
+          abs_sum += std::abs(term);
         }
     expect(dx, last ? ((image * p.h + row) * p.w + column) * p.c + channel : slice * p.w + column, sum, abs_sum);
   }

@@ -25,7 +25,10 @@ struct Taps {
   Taps(int64_t phase, int64_t size, int64_t pad, int64_t taps, int64_t dil, int64_t stride)
       : positions(size <= phase ? 0 : ceil_div(size - phase, stride)) {
     for (int64_t t = 0; t < taps; ++t)
-      if ((phase + pad - t * dil) % stride == 0) tap.push_back(t), offset.push_back((phase + pad - t * dil) / stride);
+      if ((phase + pad - t * dil) % stride == 0) {
+        tap.push_back(t);
+        offset.push_back((phase + pad - t * dil) / stride);
+      }
   }
 };
 

@@ -41,7 +41,8 @@ struct Cut {
 Cut cut(const Conv2d& p) {
   Cut c{};
   c.tile = filter_gradient::tile_shape();
-  c.lines = p.group_c() * p.r * p.s, c.tiles = ceil_div(c.lines, c.tile.rows);
+  c.lines = p.group_c() * p.r * p.s;
+  c.tiles = ceil_div(c.lines, c.tile.rows);
   c.columns = p.group_k() <= c.tile.lanes ? c.tile.lanes : c.tile.columns;
   c.strips = ceil_div(p.group_k(), c.columns);
   const int64_t most = kChunkFloats / c.columns, pixels = p.ho() * p.wo();  // pixels of a chunk

@@ -74,8 +74,10 @@ void gradient_plane(const View& v, const float* copy, const void* dy, float* sum
           };
           int64_t q = 0;
           for (; q + 4 <= end - first; q += 4) {
-            even = product(q, even), odd = product(q + 1, odd);
-            third = product(q + 2, third), fourth = product(q + 3, fourth);
+            even = product(q, even);
+            odd = product(q + 1, odd);
+            third = product(q + 2, third);
+            fourth = product(q + 3, fourth);
           }
           for (; q < end - first; ++q) even = product(q, even);
         }
@@ -119,7 +121,8 @@ Depthwise::Depthwise(Gather gather, std::vector<int64_t> tap, const Places& plac
     : g_(std::move(gather)), tap_(std::move(tap)), places_(places) {
   const auto [up, low] = std::minmax_element(g_.down.begin(), g_.down.end());
   const auto [left, right] = std::minmax_element(g_.across.begin(), g_.across.end());
-  row0_ = *up, column0_ = *left;
+  row0_ = *up;
+  column0_ = *left;
   rows_ = (g_.ho - 1) * g_.stride_h + *low - *up + 1;
   // Whole vectors of columns, zeros beyond the image: they meet zeros in the gradient, so they must be numbers.
   width_ = ceil_div(g_.wo, lanes()) * lanes() + (*right - *left) / g_.stride_w + 1;

@@ -170,7 +170,10 @@ void pack_inside(const Gather& g, const T* x, const T* end, const Move* moves, i
       f(x + channel * plane + g.down[static_cast<size_t>(r)] * g.w + g.across[static_cast<size_t>(s)]);
       if (++s == taps_across) {
         s = 0;
-        if (++r * taps_across == taps) r = 0, ++channel;
+        if (++r * taps_across == taps) {
+          r = 0;
+          ++channel;
+        }
       }
     }
   };
@@ -231,8 +234,12 @@ bool try_pack_inside(const Gather& g, const char* x, int64_t line0, int64_t line
     if (row + *up < 0 || row + *low >= g.h || column + *left < 0 || last + *right >= g.w) return false;
     const int64_t first = (image * g.channels * g.h + row) * g.w + column;
     for (int64_t q = 0; q < count; ++q) at[done + q] = first + q * g.stride_w;
-    done += count, j = 0;
-    if (++i == g.ho) i = 0, ++image;
+    done += count;
+    j = 0;
+    if (++i == g.ho) {
+      i = 0;
+      ++image;
+    }
   }
   for (int64_t q = lines; q < height; ++q) at[q] = at[lines - 1];  // absent lines repeat the last
   Move moves[2];
@@ -313,8 +320,14 @@ void pack_inputs_of(const Gather& g, const T* x, int64_t line0, int64_t lines, i
       } else {
         std::fill_n(at, count, 0.0f);
       }
-      if (++j == g.wo) j = 0, ++i;
-      if (i == g.ho) i = 0, ++image;
+      if (++j == g.wo) {
+        j = 0;
+        ++i;
+      }
+      if (i == g.ho) {
+        i = 0;
+        ++image;
+      }
     }
     done += count;
   }
@@ -350,9 +363,13 @@ void pack_turned(const Conv2d& p, const std::vector<int64_t>& taps, const T* fil
     for (int64_t i = 0; i < lines; ++i) to[i] = static_cast<float>(from[i * step]);
     for (int64_t i = lines; i < height; ++i) to[i] = 0;
     if (last) {
-      if (++out == outputs) out = 0, ++tap;
+      if (++out == outputs) {
+        out = 0;
+        ++tap;
+      }
     } else if (++tap == count) {
-      tap = 0, ++out;
+      tap = 0;
+      ++out;
     }
   }
 }

@@ -18,7 +18,8 @@ void BiasBackward::reference(Inputs in, int64_t channel, Expect& expect) const {
   for (int64_t o = 0; o < outer; ++o)
     for (int64_t i = (o * c + channel) * inner, end = i + inner; i < end; ++i) {
       const double g = act == Act::relu && !(in[y][i] > 0) ? 0 : in[dy][i];
-      sum += g, abs_sum += std::abs(g);
+      sum += g;
+      abs_sum += std::abs(g);
       if (act == Act::relu) expect(dx, i, g);
     }
   expect(dbias, channel, sum, abs_sum);

@@ -78,9 +78,13 @@ void add_planes(const Bias& p, const T* x, const float* bias, T* y, int64_t firs
           hn::IfThenElse(hn::FirstN(d, static_cast<size_t>(std::min(lanes, end - i))), b, hn::Set(d, next));
       const auto v = add(read(d, x + i, left), both);
       left == lanes ? put<kStream>(d, v, y + i) : write(d, v, y + i, left);
-      i += left, head = 0;
+      i += left;
+      head = 0;
     }
-    if (i >= end) ++plane, end += p.inner;
+    if (i >= end) {
+      ++plane;
+      end += p.inner;
+    }
   }
 }
 
@@ -137,8 +141,10 @@ void sum_columns(const From<T>& from, int64_t rows, int64_t width, int64_t n, fl
       const auto g0 = gated<kRelu>(d, row, j), g1 = gated<kRelu>(d, row, j + width);
       const auto g2 = gated<kRelu>(d, row, j + 2 * width), g3 = gated<kRelu>(d, row, j + 3 * width);
       if (kRelu) {
-        put<kStream>(d, g0, row.dx + j), put<kStream>(d, g1, row.dx + j + width);
-        put<kStream>(d, g2, row.dx + j + 2 * width), put<kStream>(d, g3, row.dx + j + 3 * width);
+        put<kStream>(d, g0, row.dx + j);
+        put<kStream>(d, g1, row.dx + j + width);
+        put<kStream>(d, g2, row.dx + j + 2 * width);
+        put<kStream>(d, g3, row.dx + j + 3 * width);
       }
       hn::StoreU(hn::Add(hn::LoadU(d, to + j), hn::Add(hn::Add(g0, g1), hn::Add(g2, g3))), d, to + j);
     }
@@ -188,8 +194,10 @@ HWY_INLINE float sum_run(const From<T>& from, int64_t n) {
   auto s0 = hn::Zero(d), s1 = s0, s2 = s0, s3 = s0;
   int64_t i = 0;
   for (; i + 4 * lanes <= n; i += 4 * lanes) {
-    s0 = hn::Add(s0, gated<kRelu>(d, from, i)), s1 = hn::Add(s1, gated<kRelu>(d, from, i + lanes));
-    s2 = hn::Add(s2, gated<kRelu>(d, from, i + 2 * lanes)), s3 = hn::Add(s3, gated<kRelu>(d, from, i + 3 * lanes));
+    s0 = hn::Add(s0, gated<kRelu>(d, from, i));
+    s1 = hn::Add(s1, gated<kRelu>(d, from, i + lanes));
+    s2 = hn::Add(s2, gated<kRelu>(d, from, i + 2 * lanes));
+    s3 = hn::Add(s3, gated<kRelu>(d, from, i + 3 * lanes));
   }
   for (; i < n; i += lanes) s0 = hn::Add(s0, gated<kRelu>(d, from, i, n - i));
   return hn::GetLane(hn::SumOfLanes(d, hn::Add(hn::Add(s0, s1), hn::Add(s2, s3))));
@@ -288,12 +296,14 @@ Plan bias_backward_tuned(const BiasBackward& p, CpuContext& cpu) {
     const int64_t period = p.c * p.inner, repeats = ceil_div(kWide, period);
     width = period * repeats;
     const int64_t blocks = ceil_div(ceil_div(p.elements(), width), kBlockRows);
-    tasks = blocks * ceil_div(width, kStrip), floats = blocks * width;
+    tasks = blocks * ceil_div(width, kStrip);
+    floats = blocks * width;
     grain = 1 + kPiece / std::min(p.elements(), kBlockRows * std::min(width, kStrip));
     at = {blocks * repeats, period, p.inner};
   } else {
     const int64_t parts = ceil_div(p.inner, kPlanePart);
-    tasks = floats = p.outer * p.c * parts, grain = ceil_div(kPiece, std::min(p.inner, kPlanePart));
+    tasks = floats = p.outer * p.c * parts;
+    grain = ceil_div(kPiece, std::min(p.inner, kPlanePart));
     at = {p.outer, p.c * parts, parts};
   }
   const bool stream = p.act == Act::relu && beyond_cache(3 * p.elements() * size_of(p.dtype));

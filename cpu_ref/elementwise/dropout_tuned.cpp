@@ -49,8 +49,8 @@ void dropout_run(const Dropout& p, const T* x, uint64_t index, T* y, uint8_t* ma
   const uint64_t threshold = dropout_threshold(p.p);
   const auto scale = static_cast<float>(dropout_scale(p.p));
   if (threshold >> 32) {  // p = 1: no 32 bits reach it
-    std::memset(static_cast<void*>(y), 0, static_cast<size_t>(n) * sizeof(T)),
-        std::memset(mask, 0, static_cast<size_t>(n));
+    std::memset(static_cast<void*>(y), 0, static_cast<size_t>(n) * sizeof(T));
+    std::memset(mask, 0, static_cast<size_t>(n));
     return;
   }
   const hn::ScalableTag<float> d;

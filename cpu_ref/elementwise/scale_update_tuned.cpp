@@ -17,7 +17,8 @@ Plan scale_update_tuned(const ScaleUpdate& p, CpuContext&) {
     float& scale = *t[P::scale].as<float>();
     int32_t& good = *t[P::good].as<int32_t>();
     if (*t[P::bad].as<const int32_t>() != 0) {
-      scale = std::max(scale / 2, std::numeric_limits<float>::min()), good = 0;
+      scale = std::max(scale / 2, std::numeric_limits<float>::min());
+      good = 0;
     } else if (++good >= interval) {
       if (std::isfinite(2 * scale)) scale *= 2;
       good = 0;

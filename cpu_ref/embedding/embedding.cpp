@@ -19,10 +19,16 @@ void EmbeddingBackward::reference(Inputs in, int64_t slice, Expect& expect) cons
   const int64_t row = word ? slice : slice - V;
   std::vector<double> sum(C), abs_sum(C);
   if (word && accumulate)
-    for (int64_t c = 0; c < C; ++c) sum[c] = in[dtable][row * C + c], abs_sum[c] = std::abs(sum[c]);
+    for (int64_t c = 0; c < C; ++c) {
+      sum[c] = in[dtable][row * C + c];
+      abs_sum[c] = std::abs(sum[c]);
+    }
   for (int64_t i = 0; i < tokens(); ++i) {
     if (word ? static_cast<int64_t>(in[token][i]) != row : i % T != row) continue;
-    for (int64_t c = 0; c < C; ++c) sum[c] += in[dy][i * C + c], abs_sum[c] += std::abs(in[dy][i * C + c]);
+    for (int64_t c = 0; c < C; ++c) {
+      sum[c] += in[dy][i * C + c];
+      abs_sum[c] += std::abs(in[dy][i * C + c]);
+    }
   }
   for (int64_t c = 0; c < C; ++c) expect(word ? dtable : dposition, row * C + c, sum[c], abs_sum[c]);
 }

@@ -74,24 +74,36 @@ HWY_INLINE void add_rows(const T* x, int64_t n, int64_t count, const At& at, boo
     return total;
   };
   int64_t c = 0;
-  if (head > 0) write(d, columns(0, head), to, head), c = head;
+  if (head > 0) {
+    write(d, columns(0, head), to, head);
+    c = head;
+  }
   for (; c + 4 * lanes <= n; c += 4 * lanes) {
     auto t0 = hn::Zero(d), t1 = t0, t2 = t0, t3 = t0;
     if (add) {
-      t0 = read(d, to + c), t1 = read(d, to + c + lanes);
-      t2 = read(d, to + c + 2 * lanes), t3 = read(d, to + c + 3 * lanes);
+      t0 = read(d, to + c);
+      t1 = read(d, to + c + lanes);
+      t2 = read(d, to + c + 2 * lanes);
+      t3 = read(d, to + c + 3 * lanes);
     }
     for (int64_t first = 0; first < count; first += kTerms) {
       auto s0 = hn::Zero(d), s1 = s0, s2 = s0, s3 = s0;
       for (int64_t k = first; k < std::min(count, first + kTerms); ++k) {
         const T* row = x + at(k) * n + c;
-        s0 = hn::Add(s0, read(d, row)), s1 = hn::Add(s1, read(d, row + lanes));
-        s2 = hn::Add(s2, read(d, row + 2 * lanes)), s3 = hn::Add(s3, read(d, row + 3 * lanes));
+        s0 = hn::Add(s0, read(d, row));
+        s1 = hn::Add(s1, read(d, row + lanes));
+        s2 = hn::Add(s2, read(d, row + 2 * lanes));
+        s3 = hn::Add(s3, read(d, row + 3 * lanes));
       }
-      t0 = hn::Add(t0, s0), t1 = hn::Add(t1, s1), t2 = hn::Add(t2, s2), t3 = hn::Add(t3, s3);
+      t0 = hn::Add(t0, s0);
+      t1 = hn::Add(t1, s1);
+      t2 = hn::Add(t2, s2);
+      t3 = hn::Add(t3, s3);
     }
-    put<kStream>(d, t0, to + c), put<kStream>(d, t1, to + c + lanes);
-    put<kStream>(d, t2, to + c + 2 * lanes), put<kStream>(d, t3, to + c + 3 * lanes);
+    put<kStream>(d, t0, to + c);
+    put<kStream>(d, t1, to + c + lanes);
+    put<kStream>(d, t2, to + c + 2 * lanes);
+    put<kStream>(d, t3, to + c + 3 * lanes);
   }
   for (; c < n; c += lanes) write(d, columns(c, n - c), to + c, n - c);
 }

@@ -32,7 +32,8 @@ Blocking choose_blocking(const Shape& s, const KernelShape& kernel, int tasks) {
   // A single vector lies along k whatever its strides are called.
   const bool along_k = (s.a.along_k || s.m == 1) && (s.b.along_k || s.n == 1) && !s.a.indexed && !s.b.indexed;
   if (along_k && s.a.dtype == s.result && s.b.dtype == s.result && std::min(s.m, s.n) <= kMostVectors) {
-    b.thin = true, b.most_tasks = tasks;
+    b.thin = true;
+    b.most_tasks = tasks;
     return b;
   }
   b.pairs = s.a.dtype == DType::bf16 && s.b.dtype == DType::bf16 && !s.a.indexed && !s.b.indexed && pairs_pay();
@@ -185,16 +186,26 @@ void Engine::compute(const Operand& a, const Operand& b, const Result& c, const 
   const auto tile_at = [&](int64_t t, int64_t s) {
     const int64_t row = block.tile_row(t), column = block.n0 + s * block.strip;
     Tile tile{};
-    tile.rows = block.tile_row(t + 1) - row, tile.columns = block.strip_width(s), tile.kc = kc, tile.row = row,
-    tile.column = column, tile.add = block.k0 > 0, tile.last = block.last;
+    tile.rows = block.tile_row(t + 1) - row;
+    tile.columns = block.strip_width(s);
+    tile.kc = kc;
+    tile.row = row;
+    tile.column = column;
+    tile.add = block.k0 > 0;
+    tile.last = block.last;
     if (blocking_.pack_a) {
-      tile.a = block.packed_a + (row - block.m0) * kc, tile.a_line = 1, tile.a_k = tile.rows;
+      tile.a = block.packed_a + (row - block.m0) * kc;
+      tile.a_line = 1;
+      tile.a_k = tile.rows;
     } else {
-      tile.a = a.f32() + row * a.line_step + block.k0 * a.k_step, tile.a_line = a.line_step, tile.a_k = a.k_step;
+      tile.a = a.f32() + row * a.line_step + block.k0 * a.k_step;
+      tile.a_line = a.line_step;
+      tile.a_k = a.k_step;
     }
     tile.placed = c.rows || (c.columns && c.columns->neighbours(column, tile.columns) < tile.columns);
     if (c.dtype == DType::f32) {
-      tile.sums = static_cast<float*>(c.c), tile.sums_step = c.step;
+      tile.sums = static_cast<float*>(c.c);
+      tile.sums_step = c.step;
       if (!tile.placed) tile.sums += row * c.step + (c.columns ? c.columns->at(column) : column);
     } else if (block.sums) {
       tile.sums = block.sums + (row - block.m0) * blocking_.columns + column - block.n0;
@@ -203,7 +214,9 @@ void Engine::compute(const Operand& a, const Operand& b, const Result& c, const 
     return tile;
   };
   const auto read_packed = [&](Tile& tile, int64_t s, const float* strip) {
-    tile.b = strip, tile.b_k = block.strip_step(s, kernel_.lanes), tile.b_ahead = 8 * tile.b_k;
+    tile.b = strip;
+    tile.b_k = block.strip_step(s, kernel_.lanes);
+    tile.b_ahead = 8 * tile.b_k;
   };
 
   const auto run_tile = blocking_.pairs ? run_tile_of_pairs : engine::run_tile;
@@ -222,8 +235,11 @@ void Engine::compute(const Operand& a, const Operand& b, const Result& c, const 
         for (int64_t t = 0; t < block.tiles; ++t) {
           Tile tile = tile_at(t, s);
           read_packed(tile, s, scratch);
-          if (in_place)
-            tile.b = b.f32() + column + block.k0 * b.k_step, tile.b_k = b.k_step, tile.b_ahead = block.strip;
+          if (in_place) {
+            tile.b = b.f32() + column + block.k0 * b.k_step;
+            tile.b_k = b.k_step;
+            tile.b_ahead = block.strip;
+          }
           run_tile(tile, c);
         }
       }

@@ -112,7 +112,8 @@ void micro_kernel(const Tile& t, const Result& r) {
 #pragma GCC unroll 2
       for (int j = 0; j < kV; ++j) sum[i][j] = hn::MulAdd(row, column[j], sum[i][j]);
     }
-    a += kAdjacent ? a_step : 1, b += b_step;
+    a += kAdjacent ? a_step : 1;
+    b += b_step;
   }
 
   if (t.columns == kV * kLanes && (r.dtype == DType::f32 ? !t.placed : !t.last)) {

@@ -82,7 +82,8 @@ void copy_pairs(const uint16_t* from, int64_t step, int64_t lines, int64_t heigh
       const auto high = 2 * p + 1 < k ? load(d16, from + step + i, left, uint16_t{0}) : hn::Zero(d16);
       const auto pair = hn::Or(hn::PromoteTo(du, low), hn::ShiftLeft<16>(hn::PromoteTo(du, high)));
       put(s, hn::BitCast(d, pair), p, i);
-      hwy::Prefetch(from + height + i), hwy::Prefetch(from + step + height + i);
+      hwy::Prefetch(from + height + i);
+      hwy::Prefetch(from + step + height + i);
     }
 }
 
@@ -122,8 +123,10 @@ void transpose(const Strip& s, const void* const* lines) {
                  high01 = hn::BitCast(d64, hn::InterleaveUpper(d, v[0], v[1])),
                  high23 = hn::BitCast(d64, hn::InterleaveUpper(d, v[2], v[3]));
       const auto put_k = [&](int64_t q, auto k) { put(s, hn::IfThenElseZero(exists, hn::BitCast(d, k)), p + q, i); };
-      put_k(0, hn::InterleaveLower(d64, low01, low23)), put_k(1, hn::InterleaveUpper(d64, low01, low23));
-      put_k(2, hn::InterleaveLower(d64, high01, high23)), put_k(3, hn::InterleaveUpper(d64, high01, high23));
+      put_k(0, hn::InterleaveLower(d64, low01, low23));
+      put_k(1, hn::InterleaveUpper(d64, low01, low23));
+      put_k(2, hn::InterleaveLower(d64, high01, high23));
+      put_k(3, hn::InterleaveUpper(d64, high01, high23));
     }
   }
   transpose_slowly<T>(s, lines, whole);
@@ -162,7 +165,10 @@ void pack_lines(const void* const* line, DType dtype, int64_t lines, int64_t hei
 }
 
 Matrix::Matrix(const void* data, DType type, int64_t line, int64_t k) {
-  stored = data, dtype = type, line_step = line, k_step = k;
+  stored = data;
+  dtype = type;
+  line_step = line;
+  k_step = k;
 }
 
 void Matrix::pack(int64_t line0, int64_t lines, int64_t height, int64_t k0, int64_t k1, float* to) const {

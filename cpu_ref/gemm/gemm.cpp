@@ -12,7 +12,8 @@ void Gemm::reference(Inputs in, int64_t slice, Expect& expect) const {
   const auto add = [&](int64_t p, int64_t j) {
     const double term = A[image * m * k + (trans_a ? p * m + i : i * k + p)] *  //
                         B[image * k * n + (trans_b ? j * k + p : p * n + j)];
-    sum[j] += term, abs_sum[j] += std::abs(term);
+    sum[j] += term;
+    abs_sum[j] += std::abs(term);
   };
   if (trans_b) {  // b is walked as it lies in memory
     for (int64_t j = 0; j < n; ++j)

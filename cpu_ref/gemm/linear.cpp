@@ -11,7 +11,8 @@ void Linear::reference(Inputs given, int64_t row, Expect& expect) const {
     double sum = B[o], abs_sum = std::abs(B[o]);
     for (int64_t p = 0; p < in; ++p) {
       const double term = X[row * in + p] * W[o * in + p];
-      sum += term, abs_sum += std::abs(term);
+      sum += term;
+      abs_sum += std::abs(term);
     }
     if (act == Act::gelu) {
       expect(pre, row * out + o, sum, abs_sum);
@@ -36,7 +37,8 @@ void LinearBackward::reference(Inputs given, int64_t slice, Expect& expect) cons
   const auto add_row = [&](const gelu::Term& factor, const Inputs::Values& values, int64_t row) {
     for (int64_t p = 0; p < in; ++p) {
       const double value = values[row * in + p];
-      sum[p] += factor.value * value, abs_sum[p] += factor.abs_sum * std::abs(value);
+      sum[p] += factor.value * value;
+      abs_sum[p] += factor.abs_sum * std::abs(value);
     }
   };
   const auto claim_row = [&](Slot slot, int64_t row) {
@@ -50,7 +52,8 @@ void LinearBackward::reference(Inputs given, int64_t slice, Expect& expect) cons
   double bias_sum = 0, bias_abs_sum = 0;
   for (int64_t i = 0; i < n; ++i) {
     add_row(g(i, o), X, i);
-    bias_sum += g(i, o).value, bias_abs_sum += g(i, o).abs_sum;
+    bias_sum += g(i, o).value;
+    bias_abs_sum += g(i, o).abs_sum;
   }
   claim_row(dw, o);
   expect(dbias, o, bias_sum, bias_abs_sum);

@@ -78,7 +78,10 @@ Plan linear_backward_openblas(const LinearBackward& p, CpuContext& cpu) {
              for (int64_t i = 0; i < p.n; ++i)
                for (int64_t o = first; o < last; ++o) {
                  float v = dy[i * p.out + o];
-                 if (relu) v = y[i * p.out + o] > 0 ? v : 0, g[i * p.out + o] = v;
+                 if (relu) {
+                   v = y[i * p.out + o] > 0 ? v : 0;
+                   g[i * p.out + o] = v;
+                 }
                  dbias[o] += v;
                }
            });

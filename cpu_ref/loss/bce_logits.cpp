@@ -10,7 +10,8 @@ void BceLogits::reference(Inputs in, int64_t /*slice*/, Expect& expect) const {
   for (int64_t i = 0; i < n; ++i) {
     const double logit = in[x][i], up = std::max(logit, 0.0), hit = logit * in[t][i];
     const double rest = std::log1p(std::exp(-std::abs(logit)));
-    sum += up - hit + rest, abs_sum += up + std::abs(hit) + rest;
+    sum += up - hit + rest;
+    abs_sum += up + std::abs(hit) + rest;
   }
   const auto count = static_cast<double>(std::max<int64_t>(1, n));
   expect(loss, 0, sum / count, abs_sum / count);

@@ -32,10 +32,12 @@ void CrossEntropy::reference(Inputs in, int64_t slice, Expect& expect) const {
   for (int64_t r = 0; r < rows; ++r) {
     const auto labelled = static_cast<int64_t>(in[label][r]);
     const Term row = log_sum_exp(in[x], r * cols, cols);
-    sum.value += row.value, sum.abs_sum += row.abs_sum;
+    sum.value += row.value;
+    sum.abs_sum += row.abs_sum;
     for (int64_t c = 0; c < cols; ++c) {
       const double term = target(smooth, cols, c == labelled) * in[x][r * cols + c];
-      sum.value -= term, sum.abs_sum += std::abs(term);
+      sum.value -= term;
+      sum.abs_sum += std::abs(term);
     }
   }
   const auto n = static_cast<double>(std::max<int64_t>(1, rows));

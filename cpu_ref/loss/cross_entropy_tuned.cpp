@@ -43,7 +43,10 @@ void cross_entropy_rows(const CrossEntropy& p, Args t, int64_t first, int64_t la
       for (int64_t c = 0; c < p.cols; c += kRowPart) {
         const int64_t n = std::min(kRowPart, p.cols - c);
         const float larger = std::max(top, top_of(max_of(x + c, n)));
-        if (larger > top) sum *= std::exp2(double{top} - larger), top = larger;
+        if (larger > top) {
+          sum *= std::exp2(double{top} - larger);
+          top = larger;
+        }
         sum += power_sum(x + c, n, top);
         if (p.smooth != 0) all += sum_of(x + c, n);
       }

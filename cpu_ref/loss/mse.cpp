@@ -9,7 +9,8 @@ void Mse::reference(Inputs in, int64_t /*slice*/, Expect& expect) const {
   double sum = 0, abs_sum = 0;
   for (int64_t i = 0; i < n; ++i) {
     const double difference = in[x][i] - in[t][i];
-    sum += difference * difference, abs_sum += difference * difference;
+    sum += difference * difference;
+    abs_sum += difference * difference;
   }
   const auto count = static_cast<double>(std::max<int64_t>(1, n));
   expect(loss, 0, sum / count, abs_sum / count);

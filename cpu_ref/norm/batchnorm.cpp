@@ -11,7 +11,10 @@ double activated(NormAct act, double v) { return act == NormAct::relu ? std::max
 void BatchNorm::reference(Inputs in, int64_t q, Expect& expect) const {
   const auto total = static_cast<double>(std::max<int64_t>(1, count()));
   double sum = 0, size = 0, squares = 0;
-  for (int64_t k = 0; k < count(); ++k) sum += in[x][at(q, k)], size += std::abs(in[x][at(q, k)]);
+  for (int64_t k = 0; k < count(); ++k) {
+    sum += in[x][at(q, k)];
+    size += std::abs(in[x][at(q, k)]);
+  }
   const double m = sum / total;
   for (int64_t k = 0; k < count(); ++k) squares += (in[x][at(q, k)] - m) * (in[x][at(q, k)] - m);
   const double variance = squares / total, scale = 1 / std::sqrt(variance + eps);
@@ -42,8 +45,10 @@ void BatchNormBackward::reference(Inputs in, int64_t q, Expect& expect) const {
   double sum = 0, sum_size = 0, dot = 0, dot_size = 0;
   for (int64_t k = 0; k < count(); ++k) {
     const int64_t i = at(q, k);
-    sum += passed(i), sum_size += std::abs(passed(i));
-    dot += passed(i) * xhat(i), dot_size += std::abs(passed(i)) * size(i);
+    sum += passed(i);
+    sum_size += std::abs(passed(i));
+    dot += passed(i) * xhat(i);
+    dot_size += std::abs(passed(i)) * size(i);
   }
   expect(dbeta, q, sum, sum_size);
   expect(dgamma, q, dot, dot_size);

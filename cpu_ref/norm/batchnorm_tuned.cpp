@@ -28,7 +28,8 @@ void set_channel(const BatchNorm& p, Args t, int64_t c, const Moments& m, float&
   const auto update = [&](float& running, double value) {
     running = static_cast<float>((1 - p.momentum) * running + p.momentum * value);
   };
-  t[P::mean].as<float>()[c] = static_cast<float>(m.mean), t[P::rstd].as<float>()[c] = static_cast<float>(scale);
+  t[P::mean].as<float>()[c] = static_cast<float>(m.mean);
+  t[P::rstd].as<float>()[c] = static_cast<float>(scale);
   update(t[P::running_mean].as<float>()[c], m.mean);
   update(t[P::running_var].as<float>()[c], variance * p.unbiased());
   for_float(p.dtype, [&]<class T>() HWY_ATTR {
@@ -55,14 +56,16 @@ HWY_INLINE double sum_pieces(const BatchNorm& p, const Pieces& pieces, const T* 
     for (; k + 4 * lanes <= n; k += 4 * lanes) {
       const auto v0 = f(read(d, from + k)), v1 = f(read(d, from + k + lanes));
       const auto v2 = f(read(d, from + k + 2 * lanes)), v3 = f(read(d, from + k + 3 * lanes));
-      s0 = hn::Add(s0, hn::Add(v0, v1)), s1 = hn::Add(s1, hn::Add(v2, v3));
+      s0 = hn::Add(s0, hn::Add(v0, v1));
+      s1 = hn::Add(s1, hn::Add(v2, v3));
     }
     for (; k + lanes <= n; k += lanes) s0 = hn::Add(s0, f(read(d, from + k)));
     if (k < n) {
       const auto here = hn::FirstN(d, static_cast<size_t>(n - k));
       s1 = hn::Add(s1, hn::IfThenElseZero(here, f(read(d, from + k, n - k))));
     }
-    t0 = hn::Add(t0, s0), t1 = hn::Add(t1, s1);
+    t0 = hn::Add(t0, s0);
+    t1 = hn::Add(t1, s1);
   }
   return hn::GetLane(hn::SumOfLanes(d, hn::Add(t0, t1)));
 }
@@ -124,9 +127,11 @@ HWY_INLINE void sum_pixels(const T* x, int64_t rows, int64_t channels, const flo
       auto s0 = read(d, to + c), s1 = read(d, to + c + lanes);
       for (int64_t r = first; r < last; ++r) {
         const T* at = x + r * channels + c;
-        s0 = hn::Add(s0, f(read(d, at), w0)), s1 = hn::Add(s1, f(read(d, at + lanes), w1));
+        s0 = hn::Add(s0, f(read(d, at), w0));
+        s1 = hn::Add(s1, f(read(d, at + lanes), w1));
       }
-      write(d, s0, to + c), write(d, s1, to + c + lanes);
+      write(d, s0, to + c);
+      write(d, s1, to + c + lanes);
     }
     for (; c < channels; c += lanes) {
       const int64_t left = channels - c;
@@ -236,17 +241,22 @@ void channels_backward(const BatchNormBackward& p, Args t, int64_t first, int64_
         for (; e + 2 * lanes <= at + n; e += 2 * lanes) {
           const auto g1 = passed(read(d, dy + e), read(d, y + e), limit);
           const auto g2 = passed(read(d, dy + e + lanes), read(d, y + e + lanes), limit);
-          s1 = hn::Add(s1, g1), q1 = hn::MulAdd(g1, hn::Sub(read(d, x + e), mean), q1);
-          s2 = hn::Add(s2, g2), q2 = hn::MulAdd(g2, hn::Sub(read(d, x + e + lanes), mean), q2);
+          s1 = hn::Add(s1, g1);
+          q1 = hn::MulAdd(g1, hn::Sub(read(d, x + e), mean), q1);
+          s2 = hn::Add(s2, g2);
+          q2 = hn::MulAdd(g2, hn::Sub(read(d, x + e + lanes), mean), q2);
         }
         for (; e < at + n; e += lanes) {
           const int64_t left = at + n - e;
           const auto g = passed(read(d, dy + e, left), read(d, y + e, left), limit);
-          s1 = hn::Add(s1, g), q1 = hn::MulAdd(g, hn::Sub(read(d, x + e, left), mean), q1);
+          s1 = hn::Add(s1, g);
+          q1 = hn::MulAdd(g, hn::Sub(read(d, x + e, left), mean), q1);
         }
-        s0 = hn::Add(s0, hn::Add(s1, s2)), q0 = hn::Add(q0, hn::Add(q1, q2));
+        s0 = hn::Add(s0, hn::Add(s1, s2));
+        q0 = hn::Add(q0, hn::Add(q1, q2));
       }
-      sum += hn::GetLane(hn::SumOfLanes(d, s0)), dot += hn::GetLane(hn::SumOfLanes(d, q0));
+      sum += hn::GetLane(hn::SumOfLanes(d, s0));
+      dot += hn::GetLane(hn::SumOfLanes(d, q0));
     }
     const Factors f = set_gradients(p, t, c, sum, dot);
     const auto k = hn::Set(d, f.k), l = hn::Set(d, f.l), m = hn::Set(d, f.m);
@@ -303,9 +313,11 @@ void block_gradients(const BatchNormBackward& p, Args t, int64_t block, float* p
         auto s = read(d, part + c, left), q = read(d, part + p.c + c, left);
         for (int64_t at = begin + c; at < stop; at += p.c) {
           const auto g = passed(read(d, dy + at, left), read(d, y + at, left), limit);
-          s = hn::Add(s, g), q = hn::MulAdd(g, hn::Sub(read(d, x + at, left), mean), q);
+          s = hn::Add(s, g);
+          q = hn::MulAdd(g, hn::Sub(read(d, x + at, left), mean), q);
         }
-        write(d, s, part + c, left), write(d, q, part + p.c + c, left);
+        write(d, s, part + c, left);
+        write(d, q, part + p.c + c, left);
       }
     }
   });
@@ -317,9 +329,14 @@ void merge_gradients(const BatchNormBackward& p, Args t, const float* parts, int
   const PixelBlocks blocks(p.count(), p.c);
   for (int64_t c = first; c < last; ++c) {
     double sum = 0, dot = 0;
-    for (int64_t k = 0; k < blocks.count; ++k) sum += parts[2 * k * p.c + c], dot += parts[(2 * k + 1) * p.c + c];
+    for (int64_t k = 0; k < blocks.count; ++k) {
+      sum += parts[2 * k * p.c + c];
+      dot += parts[(2 * k + 1) * p.c + c];
+    }
     const Factors f = set_gradients(p, t, c, sum, dot);
-    factors[c] = f.k, factors[p.c + c] = f.l, factors[2 * p.c + c] = f.m;
+    factors[c] = f.k;
+    factors[p.c + c] = f.l;
+    factors[2 * p.c + c] = f.m;
   }
 }
 

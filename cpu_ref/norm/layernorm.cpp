@@ -9,7 +9,10 @@ void LayerNorm::reference(Inputs in, int64_t row, Expect& expect) const {
   const auto n = static_cast<double>(std::max<int64_t>(1, cols));
   const auto at = [&](int64_t c) { return in[x][row * cols + c]; };
   double sum = 0, size = 0, squares = 0;
-  for (int64_t c = 0; c < cols; ++c) sum += at(c), size += std::abs(at(c));
+  for (int64_t c = 0; c < cols; ++c) {
+    sum += at(c);
+    size += std::abs(at(c));
+  }
   const double m = sum / n;
   for (int64_t c = 0; c < cols; ++c) squares += (at(c) - m) * (at(c) - m);
   const double scale = 1 / std::sqrt(squares / n + eps), shared = size / n * scale;  // shared: A of the contract
@@ -32,7 +35,10 @@ void LayerNormBackward::reference(Inputs in, int64_t slice, Expect& expect) cons
     double g = 0, g_size = 0, b = 0, b_size = 0;
     for (int64_t r = 0; r < rows; ++r) {
       const double d = in[dy][r * cols + c];
-      g += d * xhat(r, c), g_size += std::abs(d) * size(r, c), b += d, b_size += std::abs(d);
+      g += d * xhat(r, c);
+      g_size += std::abs(d) * size(r, c);
+      b += d;
+      b_size += std::abs(d);
     }
     expect(dgamma, c, g, g_size);
     return expect(dbeta, c, b, b_size);
@@ -42,8 +48,10 @@ void LayerNormBackward::reference(Inputs in, int64_t slice, Expect& expect) cons
   const auto g = [&](int64_t c) { return in[dy][r * cols + c] * in[gamma][c]; };
   double sum = 0, sum_size = 0, dot = 0, dot_size = 0;
   for (int64_t c = 0; c < cols; ++c) {
-    sum += g(c), sum_size += std::abs(g(c));
-    dot += g(c) * xhat(r, c), dot_size += std::abs(g(c)) * size(r, c);
+    sum += g(c);
+    sum_size += std::abs(g(c));
+    dot += g(c) * xhat(r, c);
+    dot_size += std::abs(g(c)) * size(r, c);
   }
   for (int64_t c = 0; c < cols; ++c)
     expect(dx, r * cols + c, in[rstd][r] * (g(c) - sum / n - xhat(r, c) * dot / n),

@@ -29,8 +29,10 @@ HWY_INLINE double sum_over(const T* x, int64_t n, const F& f) {
     auto s0 = hn::Zero(d), s1 = s0, s2 = s0, s3 = s0;
     int64_t i = first;
     for (; i + 4 * lanes <= last; i += 4 * lanes) {
-      s0 = hn::Add(s0, f(read(d, x + i))), s1 = hn::Add(s1, f(read(d, x + i + lanes)));
-      s2 = hn::Add(s2, f(read(d, x + i + 2 * lanes))), s3 = hn::Add(s3, f(read(d, x + i + 3 * lanes)));
+      s0 = hn::Add(s0, f(read(d, x + i)));
+      s1 = hn::Add(s1, f(read(d, x + i + lanes)));
+      s2 = hn::Add(s2, f(read(d, x + i + 2 * lanes)));
+      s3 = hn::Add(s3, f(read(d, x + i + 3 * lanes)));
     }
     for (; i + lanes <= last; i += lanes) s0 = hn::Add(s0, f(read(d, x + i)));
     if (i < last) {
@@ -62,7 +64,8 @@ void layernorm_rows(const LayerNorm& p, Args t, int64_t first, int64_t last, boo
       const auto formula = [m, scale](auto v, auto g, auto b)
                                HWY_ATTR { return hn::MulAdd(hn::Mul(hn::Sub(v, m), scale), g, b); };
       stream ? map<true>(d, p.cols, formula, y, x, gamma, beta) : map<false>(d, p.cols, formula, y, x, gamma, beta);
-      means[r] = mean, rstds[r] = rstd;
+      means[r] = mean;
+      rstds[r] = rstd;
     }
   });
   if (stream) hwy::FlushStream();
@@ -90,20 +93,26 @@ void layernorm_backward_rows(const LayerNormBackward& p, Args t, int64_t first, 
         const auto step = [&](auto& s, auto& q, int64_t at) HWY_ATTR {
           const auto v = read(d, dy + at), xhat = hn::Mul(hn::Sub(read(d, x + at), m), scale);
           const auto g = hn::Mul(v, read(d, gamma + at));
-          s = hn::Add(s, g), q = hn::MulAdd(g, xhat, q);
+          s = hn::Add(s, g);
+          q = hn::MulAdd(g, xhat, q);
           hn::StoreU(hn::MulAdd(v, xhat, hn::LoadU(d, dgamma + at)), d, dgamma + at);
           hn::StoreU(hn::Add(v, hn::LoadU(d, dbeta + at)), d, dbeta + at);
         };
-        for (; c + 2 * lanes <= end; c += 2 * lanes) step(s0, p0, c), step(s1, p1, c + lanes);
+        for (; c + 2 * lanes <= end; c += 2 * lanes) {
+          step(s0, p0, c);
+          step(s1, p1, c + lanes);
+        }
         for (; c < end; c += lanes) {
           const int64_t left = end - c;
           const auto v = read(d, dy + c, left), xhat = hn::Mul(hn::Sub(read(d, x + c, left), m), scale);
           const auto g = hn::Mul(v, read(d, gamma + c, left));
-          s0 = hn::Add(s0, g), p0 = hn::MulAdd(g, xhat, p0);
+          s0 = hn::Add(s0, g);
+          p0 = hn::MulAdd(g, xhat, p0);
           write(d, hn::MulAdd(v, xhat, read(d, dgamma + c, left)), dgamma + c, left);
           write(d, hn::Add(v, read(d, dbeta + c, left)), dbeta + c, left);
         }
-        sum += hn::GetLane(hn::SumOfLanes(d, hn::Add(s0, s1))), dot += hn::GetLane(hn::SumOfLanes(d, hn::Add(p0, p1)));
+        sum += hn::GetLane(hn::SumOfLanes(d, hn::Add(s0, s1)));
+        dot += hn::GetLane(hn::SumOfLanes(d, hn::Add(p0, p1)));
       }
       const auto n = static_cast<double>(p.cols);
       const auto mean_g = hn::Set(d, static_cast<float>(sum / n)), mean_dot = hn::Set(d, static_cast<float>(dot / n));
@@ -129,9 +138,11 @@ void layernorm_backward_columns(const LayerNormBackward& p, Args t, const float*
       auto g = hn::Zero(d), b = g;
       for (int64_t k = 0; k < blocks; ++k) {
         const float* part = parts + 2 * k * p.cols + c;
-        g = hn::Add(g, read(d, part, last - c)), b = hn::Add(b, read(d, part + p.cols, last - c));
+        g = hn::Add(g, read(d, part, last - c));
+        b = hn::Add(b, read(d, part + p.cols, last - c));
       }
-      write(d, g, dgamma + c, last - c), write(d, b, dbeta + c, last - c);
+      write(d, g, dgamma + c, last - c);
+      write(d, b, dbeta + c, last - c);
     }
   });
 }

@@ -19,7 +19,8 @@ void SoftmaxBackward::reference(Inputs in, int64_t row, Expect& expect) const {
   double sum = 0, abs_sum = 0;
   for (int64_t i = first; i < first + cols; ++i) {
     const double term = in[y][i] * in[dy][i];
-    sum += term, abs_sum += std::abs(term);
+    sum += term;
+    abs_sum += std::abs(term);
   }
   for (int64_t i = first; i < first + cols; ++i)
     expect(dx, i, in[y][i] * (in[dy][i] - sum), std::abs(in[y][i]) * (std::abs(in[dy][i]) + abs_sum));

@@ -39,9 +39,14 @@ HWY_INLINE float softmax_part(const T* x, int64_t n, float top_value, float* e, 
   for (; i + 4 * lanes <= n; i += 4 * lanes) {
     const auto e0 = power(d, x + i, top), e1 = power(d, x + i + lanes, top);
     const auto e2 = power(d, x + i + 2 * lanes, top), e3 = power(d, x + i + 3 * lanes, top);
-    s0 = hn::Add(s0, e0), s1 = hn::Add(s1, e1), s2 = hn::Add(s2, e2), s3 = hn::Add(s3, e3);
-    hn::StoreU(e0, d, e + i), hn::StoreU(e1, d, e + i + lanes);
-    hn::StoreU(e2, d, e + i + 2 * lanes), hn::StoreU(e3, d, e + i + 3 * lanes);
+    s0 = hn::Add(s0, e0);
+    s1 = hn::Add(s1, e1);
+    s2 = hn::Add(s2, e2);
+    s3 = hn::Add(s3, e3);
+    hn::StoreU(e0, d, e + i);
+    hn::StoreU(e1, d, e + i + lanes);
+    hn::StoreU(e2, d, e + i + 2 * lanes);
+    hn::StoreU(e3, d, e + i + 3 * lanes);
     if (HWY_LIKELY(pending.y && j + 4 * lanes <= n)) {
       for (int64_t k = 0; k < 4; ++k, j += lanes) put<kStream>(d, scaled(read(d, pending.e + j)), pending.y + j);
     }

@@ -9,7 +9,12 @@ void Rmsprop::reference(Inputs in, int64_t chunk, Expect& expect) const {
   const double rate = in[lr][0];
   const bool skip = mixed && in[bad][0] != 0;
   in_chunk(n, chunk, [&](int64_t i) {
-    if (skip) return expect(p, i, in[p][i]), expect(master, i, in[master][i]), expect(v, i, in[v][i]);
+    if (skip) {
+      expect(p, i, in[p][i]);
+      expect(master, i, in[master][i]);
+      expect(v, i, in[v][i]);
+      return;
+    }
     const double weight = mixed ? in[master][i] : in[p][i];
     const double square = alpha * in[v][i] + (1 - alpha) * in[g][i] * in[g][i];
     const double step = rate * in[g][i] / (std::sqrt(square) + eps);

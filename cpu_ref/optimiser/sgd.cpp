@@ -9,7 +9,12 @@ void Sgd::reference(Inputs in, int64_t chunk, Expect& expect) const {
   const double rate = in[lr][0];
   const bool skip = mixed && in[bad][0] != 0;
   in_chunk(n, chunk, [&](int64_t i) {
-    if (skip) return expect(p, i, in[p][i]), expect(master, i, in[master][i]), expect(v, i, in[v][i]);
+    if (skip) {
+      expect(p, i, in[p][i]);
+      expect(master, i, in[master][i]);
+      expect(v, i, in[v][i]);
+      return;
+    }
     const double weight = mixed ? in[master][i] : in[p][i];
     const double d = in[g][i] + weight_decay * weight;
     const double d_size = std::abs(in[g][i]) + std::abs(weight_decay * weight);

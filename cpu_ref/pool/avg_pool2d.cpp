@@ -21,7 +21,8 @@ void AvgPool2d::reference(Inputs in, int64_t slice, Expect& expect) const {
       double sum = 0, abs_sum = 0;
       in_window(i, j, [&](int64_t at) {
         const double value = in[x][(image * h * w + at) * depth() + channel];
-        sum += value, abs_sum += std::abs(value);
+        sum += value;
+        abs_sum += std::abs(value);
       });
       const double count = count_of(*this, count_pad, i, j);
       expect(y, (slice * width + j) * depth() + channel, sum / count, abs_sum / count);
@@ -37,7 +38,8 @@ void AvgPool2dBackward::reference(Inputs in, int64_t slice, Expect& expect) cons
       windows_of(p, q, [&](int64_t i, int64_t j) {
         const double share =
             in[dy][((image * ho() + i) * wo() + j) * depth() + channel] / count_of(*this, count_pad, i, j);
-        sum += share, abs_sum += std::abs(share);
+        sum += share;
+        abs_sum += std::abs(share);
       });
       expect(dx, (slice * w + q) * depth() + channel, sum, abs_sum);
     }

@@ -27,8 +27,12 @@ struct Comb {
     explicit Tap(const Comb& c) : c_(&c), hop_tooth_(c.dil % c.stride), hop_(hop_tooth_ * c.step + c.dil / c.stride) {}
     int64_t offset() const { return offset_; }
     void next() {
-      tooth_ += hop_tooth_, offset_ += hop_;
-      if (tooth_ >= c_->stride) tooth_ -= c_->stride, offset_ += 1 - c_->stride * c_->step;
+      tooth_ += hop_tooth_;
+      offset_ += hop_;
+      if (tooth_ >= c_->stride) {
+        tooth_ -= c_->stride;
+        offset_ += 1 - c_->stride * c_->step;
+      }
     }
 
    private:

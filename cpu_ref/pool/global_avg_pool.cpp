@@ -10,7 +10,8 @@ void GlobalAvgPool::reference(Inputs in, int64_t i, Expect& expect) const {
   double sum = 0, abs_sum = 0;
   for (int64_t k = 0; k < pixels(); ++k) {
     const double value = in[x][(image * pixels() + k) * depth() + channel];
-    sum += value, abs_sum += std::abs(value);
+    sum += value;
+    abs_sum += std::abs(value);
   }
   const auto count = static_cast<double>(std::max<int64_t>(1, pixels()));
   expect(y, i, sum / count, abs_sum / count);

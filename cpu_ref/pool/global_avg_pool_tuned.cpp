@@ -24,8 +24,10 @@ HWY_INLINE float sum_of(const T* x, int64_t n) {
     const int64_t last = std::min(n, first + kTerms);
     auto s0 = hn::Zero(d), s1 = s0;
     int64_t i = first;
-    for (; i + 2 * lanes <= last; i += 2 * lanes)
-      s0 = hn::Add(s0, read(d, x + i)), s1 = hn::Add(s1, read(d, x + i + lanes));
+    for (; i + 2 * lanes <= last; i += 2 * lanes) {
+      s0 = hn::Add(s0, read(d, x + i));
+      s1 = hn::Add(s1, read(d, x + i + lanes));
+    }
     for (; i < last; i += lanes) s0 = hn::Add(s0, read(d, x + i, last - i));
     total += hn::GetLane(hn::SumOfLanes(d, hn::Add(s0, s1)));
   }
@@ -62,13 +64,20 @@ void global_avg_channels(const GlobalAvgPool& p, Args t, int64_t first, int64_t 
           auto s0 = hn::Zero(d), s1 = s0, s2 = s0, s3 = s0;
           for (int64_t k = begin; k < std::min(pixels, begin + kTerms); ++k) {
             const T* at = from + k * depth + c;
-            s0 = hn::Add(s0, read(d, at)), s1 = hn::Add(s1, read(d, at + lanes));
-            s2 = hn::Add(s2, read(d, at + 2 * lanes)), s3 = hn::Add(s3, read(d, at + 3 * lanes));
+            s0 = hn::Add(s0, read(d, at));
+            s1 = hn::Add(s1, read(d, at + lanes));
+            s2 = hn::Add(s2, read(d, at + 2 * lanes));
+            s3 = hn::Add(s3, read(d, at + 3 * lanes));
           }
-          t0 = hn::Add(t0, s0), t1 = hn::Add(t1, s1), t2 = hn::Add(t2, s2), t3 = hn::Add(t3, s3);
+          t0 = hn::Add(t0, s0);
+          t1 = hn::Add(t1, s1);
+          t2 = hn::Add(t2, s2);
+          t3 = hn::Add(t3, s3);
         }
-        write(d, hn::Mul(t0, share), y + i + c), write(d, hn::Mul(t1, share), y + i + c + lanes);
-        write(d, hn::Mul(t2, share), y + i + c + 2 * lanes), write(d, hn::Mul(t3, share), y + i + c + 3 * lanes);
+        write(d, hn::Mul(t0, share), y + i + c);
+        write(d, hn::Mul(t1, share), y + i + c + lanes);
+        write(d, hn::Mul(t2, share), y + i + c + 2 * lanes);
+        write(d, hn::Mul(t3, share), y + i + c + 3 * lanes);
       }
       for (; c < left; c += lanes) {
         auto total = hn::Zero(d);

@@ -13,7 +13,10 @@ void MaxPool2d::reference(Inputs in, int64_t slice, Expect& expect) const {
       int64_t best_at = -1;
       in_window(i, j, [&](int64_t at) {
         const double value = in[x][(image * h * w + at) * depth() + channel];
-        if (value > best) best = value, best_at = at;
+        if (value > best) {
+          best = value;
+          best_at = at;
+        }
       });
       const int64_t out = (slice * width + j) * depth() + channel;
       expect(y, out, best);
@@ -30,7 +33,8 @@ void MaxPool2dBackward::reference(Inputs in, int64_t slice, Expect& expect) cons
       windows_of(p, q, [&](int64_t i, int64_t j) {
         const int64_t out = ((image * ho() + i) * wo() + j) * depth() + channel;
         if (static_cast<int64_t>(in[index][out]) != p * w + q) return;
-        sum += in[dy][out], abs_sum += std::abs(in[dy][out]);
+        sum += in[dy][out];
+        abs_sum += std::abs(in[dy][out]);
       });
       expect(dx, (slice * w + q) * depth() + channel, sum, abs_sum);
     }

@@ -53,7 +53,8 @@ void max_rows(const MaxPool2d& p, const T* x, T* y, int32_t* index, int64_t firs
         best.take(hn::LoadU(d, combed + tap.offset() + j), at);
         at = hn::Add(at, hn::Set(di, static_cast<int32_t>(p.dil_w)));
       }
-      hn::StoreU(best.value, d, entry + j), hn::StoreU(best.at, di, places + j);
+      hn::StoreU(best.value, d, entry + j);
+      hn::StoreU(best.at, di, places + j);
     }
   };
   const auto down = [&](int64_t o, const float* ring, int64_t slot, int64_t stride, int64_t rows, int64_t) HWY_ATTR {

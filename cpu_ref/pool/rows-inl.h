@@ -22,9 +22,10 @@ HWY_INLINE void comb_row(const Comb& c, const T* x, float* plain, float* to) {
   const auto same = [](auto v) HWY_ATTR { return v; };
   if (c.stride == 1) return map<false>(d, c.width, same, to + c.pad, x);
   const float* from;
-  if constexpr (is_half<T>)
-    map<false>(d, c.width, same, plain, x), from = plain;
-  else
+  if constexpr (is_half<T>) {
+    map<false>(d, c.width, same, plain, x);
+    from = plain;
+  } else
     from = x;
   int64_t q = 0;
   if (c.stride == 2) {
@@ -32,7 +33,8 @@ HWY_INLINE void comb_row(const Comb& c, const T* x, float* plain, float* to) {
     for (; q + 2 * lanes <= c.width; q += 2 * lanes) {
       hn::Vec<decltype(d)> v0, v1;
       hn::LoadInterleaved2(d, from + q, v0, v1);
-      hn::StoreU(v0, d, even + q / 2), hn::StoreU(v1, d, odd + q / 2);
+      hn::StoreU(v0, d, even + q / 2);
+      hn::StoreU(v1, d, odd + q / 2);
     }
   }
   for (const int64_t begin = q; q < std::min(begin + c.stride, c.width); ++q) {

@@ -50,15 +50,18 @@ void backward_of(const Layer& p, const BackwardTensors& t, const BackwardSlice& 
     if (t.dcT) widen_row(static_cast<const T*>(t.dcT) + state + i * H, H, wide, dc + i * wide);
   }
   std::fill_n(slice.bias, kParts.count * wide, 0.0f);
-  std::fill_n(slice.sums_x, to_x.k * wide_i, 0.0f), std::fill_n(slice.sums_h, to_h.k * wide, 0.0f);
+  std::fill_n(slice.sums_x, to_x.k * wide_i, 0.0f);
+  std::fill_n(slice.sums_h, to_h.k * wide, 0.0f);
 
   int64_t waiting = 0;  // steps in the ring
   for (int64_t step = p.T - 1; step >= 0; --step) {
     float *da = ring + waiting * rows * gates, *x_rows = ring_x + waiting * rows * wide_i,
           *h_rows = ring_h + waiting * rows * wide;
     BackwardRows<T> s{};
-    s.H = H, s.reserve = reserve + p.kept_at(dir, step, b0);
-    s.y = y + p.y_at(dir, step, b0), s.y_row = p.D() * H;
+    s.H = H;
+    s.reserve = reserve + p.kept_at(dir, step, b0);
+    s.y = y + p.y_at(dir, step, b0);
+    s.y_row = p.D() * H;
     s.dy = p.last_only ? nullptr : static_cast<const T*>(t.dy) + p.y_at(dir, step, b0);
     s.h = step > 0 ? y + p.y_at(dir, step - 1, b0) : static_cast<const T*>(t.h0) + state;
     s.h_row = step > 0 ? p.D() * H : H;
@@ -66,7 +69,12 @@ void backward_of(const Layer& p, const BackwardTensors& t, const BackwardSlice& 
       s.c = step > 0 ? reserve + p.kept_at(dir, step - 1, b0) + 4 * H : static_cast<const T*>(t.c0) + state;
       s.c_row = step > 0 ? p.K() * H : H;
     }
-    s.dh = dh, s.dc = dc, s.state_row = wide, s.gates = da, s.gates_row = gates, s.bias = slice.bias,
+    s.dh = dh;
+    s.dc = dc;
+    s.state_row = wide;
+    s.gates = da;
+    s.gates_row = gates;
+    s.bias = slice.bias;
     s.bias_step = wide;
     backward_rows<kCell>(s, rows, H);
     for (int64_t i = 0; i < to_h.count(); ++i)
@@ -188,10 +196,14 @@ Plan backward_by_sequences(const Layer& p, BackwardTensors (*tensors)(Args), Cpu
       for (int64_t i = first; i < last; ++i)
         for (int64_t dir = 0; dir < p.D(); ++dir) {
           BackwardSlice slice = of;
-          slice.dir = dir, slice.b0 = slices.row(i), slice.rows = slices.row(i + 1) - slice.b0;
-          slice.packed_x = packed.as<float>() + dir * weights, slice.packed_h = slice.packed_x + of.to_x.floats();
+          slice.dir = dir;
+          slice.b0 = slices.row(i);
+          slice.rows = slices.row(i + 1) - slice.b0;
+          slice.packed_x = packed.as<float>() + dir * weights;
+          slice.packed_h = slice.packed_x + of.to_x.floats();
           slice.sums_x = sums.as<float>() + (i * p.D() + dir) * own;
-          slice.sums_h = slice.sums_x + of.to_x.k * wide_i, slice.bias = slice.sums_x + of.sums_floats();
+          slice.sums_h = slice.sums_x + of.to_x.k * wide_i;
+          slice.bias = slice.sums_x + of.sums_floats();
           HWY_DYNAMIC_DISPATCH(backward_slice)(p, t, slice, scratch.mine());
         }
     });

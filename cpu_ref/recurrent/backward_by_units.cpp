@@ -65,8 +65,10 @@ void backward_of(const Layer& p, const BackwardTensors& t, const BackwardStep& s
   }
   const auto *y = static_cast<const T*>(t.y) + task.unit, *reserve = static_cast<const T*>(t.reserve) + task.unit;
   BackwardRows<T> r{};
-  r.H = H, r.reserve = reserve + p.kept_at(dir, step, b0);
-  r.y = y + p.y_at(dir, step, b0), r.y_row = p.D() * H;
+  r.H = H;
+  r.reserve = reserve + p.kept_at(dir, step, b0);
+  r.y = y + p.y_at(dir, step, b0);
+  r.y_row = p.D() * H;
   r.dy = p.last_only ? nullptr : static_cast<const T*>(t.dy) + p.y_at(dir, step, b0) + task.unit;
   r.h = step > 0 ? y + p.y_at(dir, step - 1, b0) : static_cast<const T*>(t.h0) + state;
   r.h_row = step > 0 ? p.D() * H : H;
@@ -74,8 +76,13 @@ void backward_of(const Layer& p, const BackwardTensors& t, const BackwardStep& s
     r.c = step > 0 ? reserve + p.kept_at(dir, step - 1, b0) + 4 * H : static_cast<const T*>(t.c0) + state;
     r.c_row = step > 0 ? p.K() * H : H;
   }
-  r.dh = dh, r.dc = dc, r.state_row = s.pitch, r.gates = gates_at(step) + task.unit, r.gates_row = s.gates_pitch;
-  r.bias = s.bias + (dir * s.tasks->runs + task.run) * kParts.count * wide + task.unit, r.bias_step = wide;
+  r.dh = dh;
+  r.dc = dc;
+  r.state_row = s.pitch;
+  r.gates = gates_at(step) + task.unit;
+  r.gates_row = s.gates_pitch;
+  r.bias = s.bias + (dir * s.tasks->runs + task.run) * kParts.count * wide + task.unit;
+  r.bias_step = wide;
   backward_rows<kCell>(r, task.rows, task.units);
 }
 

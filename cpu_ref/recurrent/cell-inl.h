@@ -102,13 +102,20 @@ HWY_INLINE void forward_row(const ForwardRow<T>& s, int64_t units) {
       const auto g = twice_less_one(hn::Mul(to_go, eo));
       const auto state = hn::MulAdd(f, at(s.c + j), hn::Mul(i, g));
       hn::StoreU(state, d, s.c + j);
-      keep(0, i), keep(1, f), keep(2, g), keep(3, o), keep(4, state);
+      keep(0, i);
+      keep(1, f);
+      keep(2, g);
+      keep(3, o);
+      keep(4, state);
       next = hn::Mul(o, tanh(state));
     } else if constexpr (kCell == Cell::gru) {
       const auto m = sum(0), ez = one_and_power(sum(1)), er = one_and_power(sum(2)), from_x = sum(3);
       const auto [z, r] = reciprocals(ez, er);
       const auto n = tanh(hn::MulAdd(r, m, from_x));
-      keep(0, z), keep(1, r), keep(2, n), keep(3, m);
+      keep(0, z);
+      keep(1, r);
+      keep(2, n);
+      keep(3, m);
       next = hn::MulAdd(z, hn::Sub(load(d, s.h_before + j, left, 0.0f), n), n);
     } else {
       next = tanh(sum(0));

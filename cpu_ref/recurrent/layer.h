@@ -49,7 +49,10 @@ struct ForwardTensors {
   static ForwardTensors of(Args t) {
     ForwardTensors f{t[P::x].data, t[P::w].data, t[P::r].data,  t[P::bias].data, t[P::h0].data,
                      nullptr,      t[P::y].data, t[P::hT].data, nullptr,         t[P::reserve].data};
-    if constexpr (P::has_c) f.c0 = t[P::c0].data, f.cT = t[P::cT].data;
+    if constexpr (P::has_c) {
+      f.c0 = t[P::c0].data;
+      f.cT = t[P::cT].data;
+    }
     return f;
   }
 };
@@ -61,7 +64,11 @@ struct BackwardTensors {
     BackwardTensors f{t[P::x].data,       t[P::w].data,     t[P::r].data,   t[P::h0].data, nullptr,       t[P::y].data,
                       t[P::reserve].data, t[P::dy].data,    t[P::dhT].data, nullptr,       t[P::dx].data, t[P::dw].data,
                       t[P::dr].data,      t[P::dbias].data, t[P::dh0].data, nullptr};
-    if constexpr (P::has_c) f.c0 = t[P::c0].data, f.dcT = t[P::dcT].data, f.dc0 = t[P::dc0].data;
+    if constexpr (P::has_c) {
+      f.c0 = t[P::c0].data;
+      f.dcT = t[P::dcT].data;
+      f.dc0 = t[P::dc0].data;
+    }
     return f;
   }
 };

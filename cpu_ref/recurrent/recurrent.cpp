@@ -27,7 +27,8 @@ Value logistic(Value a) {
   return {s, s * (1 - s) * a.e + 1};
 }
 void add_product(Value& sum, double a, Value b) {  // the errors of a sum: of each term once
-  sum.v += a * b.v, sum.e += std::abs(a) * (std::abs(b.v) + b.e);
+  sum.v += a * b.v;
+  sum.e += std::abs(a) * (std::abs(b.v) + b.e);
 }
 
 using Row = std::vector<Value>;
@@ -66,12 +67,20 @@ void Recurrent<kCell>::reference(Inputs in, int64_t slice, Expect& expect) const
       if constexpr (kCell == Cell::lstm) {
         const Value i = logistic(at(a, j)), f = logistic(at(a, H + j)), g = tanh(at(a, 2 * H + j)),
                     o = logistic(at(a, 3 * H + j));
-        at(c, j) = f * at(c, j) + i * g, at(h, j) = o * tanh(at(c, j));
-        keep(0, i), keep(1, f), keep(2, g), keep(3, o), keep(4, at(c, j));
+        at(c, j) = f * at(c, j) + i * g;
+        at(h, j) = o * tanh(at(c, j));
+        keep(0, i);
+        keep(1, f);
+        keep(2, g);
+        keep(3, o);
+        keep(4, at(c, j));
       } else if constexpr (kCell == Cell::gru) {
         const Value z = logistic(at(a, j)), r = logistic(at(a, H + j)), n = tanh(at(a, 2 * H + j) + r * at(m, j));
         at(h, j) = (exact(1) - z) * n + z * at(h, j);
-        keep(0, z), keep(1, r), keep(2, n), keep(3, at(m, j));
+        keep(0, z);
+        keep(1, r);
+        keep(2, n);
+        keep(3, at(m, j));
       } else {
         at(h, j) = tanh(at(a, j));
       }
@@ -113,14 +122,19 @@ void walk_back(const P& p, Inputs in, int64_t dir, int64_t b, Row& dh, Row& dc, 
         const Value i = kept(0, t), f = kept(1, t), g = kept(2, t), o = kept(3, t), tanh_c = tanh(kept(4, t));
         const Value c = s > 0 ? kept(4, earlier) : exact(in[P::c0][(dir * B + b) * H + j]);
         const Value total = at(dc, j) + d * o * (one - tanh_c * tanh_c);
-        at(da, j) = total * g * i * (one - i), at(da, H + j) = total * c * f * (one - f);
-        at(da, 2 * H + j) = total * i * (one - g * g), at(da, 3 * H + j) = d * tanh_c * o * (one - o);
+        at(da, j) = total * g * i * (one - i);
+        at(da, H + j) = total * c * f * (one - f);
+        at(da, 2 * H + j) = total * i * (one - g * g);
+        at(da, 3 * H + j) = d * tanh_c * o * (one - o);
         at(dc, j) = total * f;
       } else if constexpr (kCell == Cell::gru) {
         const Value z = kept(0, t), r = kept(1, t), n = kept(2, t), m = kept(3, t);
         const Value dn = d * (one - z) * (one - n * n);
-        at(da, j) = d * (h - n) * z * (one - z), at(da, H + j) = dn * m * r * (one - r), at(da, 2 * H + j) = dn;
-        at(dm, j) = dn * r, at(dh, j) = d * z;
+        at(da, j) = d * (h - n) * z * (one - z);
+        at(da, H + j) = dn * m * r * (one - r);
+        at(da, 2 * H + j) = dn;
+        at(dm, j) = dn * r;
+        at(dh, j) = d * z;
       } else {
         const Value v = exact(in[P::y][(t * B + b) * wide + dir * H + j]);
         at(da, j) = d * (one - v * v);
@@ -177,7 +191,9 @@ void RecurrentBackward<kCell>::reference(Inputs in, int64_t slice, Expect& expec
     const auto n = static_cast<int64_t>(row.size());
     for (int64_t i = 0; i < n; ++i) expect(slot, dir * n + i, at(row, i).v, at(row, i).e);
   };
-  claim(dw, to_w), claim(dr, to_r), claim(dbias, to_bias);
+  claim(dw, to_w);
+  claim(dr, to_r);
+  claim(dbias, to_bias);
 }
 
 template struct Recurrent<Cell::rnn_tanh>;

@@ -11,12 +11,20 @@ void multiply(const engine::KernelShape& kernel, const StripProduct& p, int64_t 
   for (int64_t block = 0; block < blocks; ++block) {
     const int64_t first = k * block / blocks;
     engine::Tile tile{};
-    tile.columns = p.width, tile.kc = k * (block + 1) / blocks - first, tile.a_line = p.a_row, tile.a_k = p.a_k;
-    tile.b = p.b + first * p.b_k, tile.b_k = p.b_k, tile.b_ahead = 8 * p.b_k, tile.sums_step = p.to_pitch;
-    tile.add = p.add || block > 0, tile.last = block + 1 == blocks;
+    tile.columns = p.width;
+    tile.kc = k * (block + 1) / blocks - first;
+    tile.a_line = p.a_row;
+    tile.a_k = p.a_k;
+    tile.b = p.b + first * p.b_k;
+    tile.b_k = p.b_k;
+    tile.b_ahead = 8 * p.b_k;
+    tile.sums_step = p.to_pitch;
+    tile.add = p.add || block > 0;
+    tile.last = block + 1 == blocks;
     for (int64_t t = 0; t < tiles; ++t) {
       const int64_t row = rows * t / tiles;
-      tile.rows = rows * (t + 1) / tiles - row, tile.a = p.a + row * p.a_row + first * p.a_k;
+      tile.rows = rows * (t + 1) / tiles - row;
+      tile.a = p.a + row * p.a_row + first * p.a_k;
       tile.sums = p.to + row * p.to_pitch;
       run_tile(tile, result);
     }

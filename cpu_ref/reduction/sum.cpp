@@ -9,7 +9,8 @@ void Sum::reference(Inputs in, int64_t i, Expect& expect) const {
   double sum = 0, abs_sum = 0;
   for (int64_t k = 0; k < length(); ++k) {
     const double term = in[x][axis == 1 ? i * cols + k : k * cols + i];
-    sum += term, abs_sum += std::abs(term);
+    sum += term;
+    abs_sum += std::abs(term);
   }
   expect(y, i, sum, abs_sum);
 }

@@ -21,13 +21,18 @@ float sum_run(const T* x, int64_t n) {
   auto s0 = hn::Zero(d), s1 = s0, s2 = s0, s3 = s0, s4 = s0, s5 = s0, s6 = s0, s7 = s0;
   int64_t i = 0;
   for (; i + 8 * lanes <= n; i += 8 * lanes) {
-    s0 = hn::Add(s0, read(d, x + i)), s1 = hn::Add(s1, read(d, x + i + lanes));
-    s2 = hn::Add(s2, read(d, x + i + 2 * lanes)), s3 = hn::Add(s3, read(d, x + i + 3 * lanes));
-    s4 = hn::Add(s4, read(d, x + i + 4 * lanes)), s5 = hn::Add(s5, read(d, x + i + 5 * lanes));
-    s6 = hn::Add(s6, read(d, x + i + 6 * lanes)), s7 = hn::Add(s7, read(d, x + i + 7 * lanes));
+    s0 = hn::Add(s0, read(d, x + i));
+    s1 = hn::Add(s1, read(d, x + i + lanes));
+    s2 = hn::Add(s2, read(d, x + i + 2 * lanes));
+    s3 = hn::Add(s3, read(d, x + i + 3 * lanes));
+    s4 = hn::Add(s4, read(d, x + i + 4 * lanes));
+    s5 = hn::Add(s5, read(d, x + i + 5 * lanes));
+    s6 = hn::Add(s6, read(d, x + i + 6 * lanes));
+    s7 = hn::Add(s7, read(d, x + i + 7 * lanes));
   }
   for (; i < n; i += lanes) s0 = hn::Add(s0, read(d, x + i, n - i));
-  s0 = hn::Add(hn::Add(s0, s1), hn::Add(s2, s3)), s4 = hn::Add(hn::Add(s4, s5), hn::Add(s6, s7));
+  s0 = hn::Add(hn::Add(s0, s1), hn::Add(s2, s3));
+  s4 = hn::Add(hn::Add(s4, s5), hn::Add(s6, s7));
   return hn::GetLane(hn::SumOfLanes(d, hn::Add(s0, s4)));
 }
 

@@ -30,11 +30,13 @@ template <class T>
 __global__ void __launch_bounds__(kThreads)
     gradients_kernel(Flash p, T* s, T* dp, const float* lse, const float* delta) {
   const int64_t row = blockIdx.x;
-  s += row * p.Tk, dp += row * p.Tk;
+  s += row * p.Tk;
+  dp += row * p.Tk;
   for (int64_t j = threadIdx.x; j < p.Tk; j += kThreads) {
     const bool seen = p.sees(row % p.Tq, j);
     const float e = seen ? expf(float(s[j]) - lse[row]) : 0.0f;
-    dp[j] = T(seen ? p.scale * e * (float(dp[j]) - delta[row]) : 0.0f), s[j] = T(e);
+    dp[j] = T(seen ? p.scale * e * (float(dp[j]) - delta[row]) : 0.0f);
+    s[j] = T(e);
   }
 }
 
@@ -44,7 +46,8 @@ Product product(const AttentionShape& p, int64_t m, int64_t n, int64_t k) {
 }
 Product scores(const AttentionShape& p, double factor) {
   Product s = product(p, p.group() * p.Tq, p.Tk, p.D);
-  s.trans_b = true, s.alpha = static_cast<float>(factor);
+  s.trans_b = true;
+  s.alpha = static_cast<float>(factor);
   return s;
 }
 

@@ -57,7 +57,8 @@ __global__ void over_keys_kernel(Heads p, const float* s, const T* x, T* y, int6
   const int64_t index = my_element();
   if (index >= elements) return;
   const int64_t c = index % p.D, row = index / p.D, head = row / p.Tq;
-  x += head / p.group * p.Tk * p.D + c, s += row * p.Tk;
+  x += head / p.group * p.Tk * p.D + c;
+  s += row * p.Tk;
   float sum = 0;
   for (int64_t j = 0; j < p.Tk; ++j) sum += s[j] * float(x[j * p.D]);
   y[index] = T(sum);
@@ -94,7 +95,8 @@ __global__ void gradients_kernel(Heads p, const T* q, const T* k, const T* v, co
     e = expf(p.scale * dot(q + row * p.D, k + key * p.D, p.D) - lse[row]);
     slope = dot(dy + row * p.D, v + key * p.D, p.D) - dot(dy + row * p.D, y + row * p.D, p.D);
   }
-  prob[index] = e, ds[index] = p.scale * e * slope;
+  prob[index] = e;
+  ds[index] = p.scale * e * slope;
 }
 
 // dk[j] = sum ds[i,j] q[i] over the queries of all heads that share the key; with prob and dy: dv.

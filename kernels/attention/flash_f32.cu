@@ -82,8 +82,10 @@ struct Tile {
 #pragma unroll
           for (int i = 0; i < 4; ++i) {
             const float w = e == 0 ? vs[i].x : e == 1 ? vs[i].y : e == 2 ? vs[i].z : vs[i].w;
-            sums[i][4 * g] += w * vb.x, sums[i][4 * g + 1] += w * vb.y;
-            sums[i][4 * g + 2] += w * vb.z, sums[i][4 * g + 3] += w * vb.w;
+            sums[i][4 * g] += w * vb.x;
+            sums[i][4 * g + 1] += w * vb.y;
+            sums[i][4 * g + 2] += w * vb.z;
+            sums[i][4 * g + 3] += w * vb.w;
           }
         }
     }
@@ -131,12 +133,19 @@ __global__ void __launch_bounds__(kThreads)
   float* tile_s = tile_v + Tile::kElements;
   const int64_t tiles = (p.Tq + kTile - 1) / kTile, head = blockIdx.x / tiles;
   const int64_t i0 = (tiles - 1 - blockIdx.x % tiles) * kTile, kv = head / p.group;
-  q += head * p.Tq * p.D, y += head * p.Tq * p.D, lse += head * p.Tq, k += kv * p.Tk * p.D, v += kv * p.Tk * p.D;
+  q += head * p.Tq * p.D;
+  y += head * p.Tq * p.D;
+  lse += head * p.Tq;
+  k += kv * p.Tk * p.D;
+  v += kv * p.Tk * p.D;
 
   typename Tile::Sums out = {};
   float max[4], sum[4];
 #pragma unroll
-  for (int i = 0; i < 4; ++i) max[i] = -INFINITY, sum[i] = 0;
+  for (int i = 0; i < 4; ++i) {
+    max[i] = -INFINITY;
+    sum[i] = 0;
+  }
   Tile::fetch(tile_q, q, i0, p.Tq, p.D, vector);
   const int64_t keys = p.causal ? min(p.Tk, i0 + kTile) : p.Tk;
   for (int64_t j0 = 0; j0 < keys; j0 += kTile) {
@@ -196,7 +205,8 @@ __global__ void __launch_bounds__(kThreads)
   const int64_t tiles = (rows + kTile - 1) / kTile, item = blockIdx.x / tiles;
   const int64_t at = (kKeys ? blockIdx.x % tiles : tiles - 1 - blockIdx.x % tiles) * kTile;
   const int64_t kv = kKeys ? item : item / p.group;
-  k += kv * p.Tk * p.D, v += kv * p.Tk * p.D;
+  k += kv * p.Tk * p.D;
+  v += kv * p.Tk * p.D;
   Tile::fetch(row_1, kKeys ? k : q + item * p.Tq * p.D, at, rows, p.D, vector);
   Tile::fetch(row_2, kKeys ? v : dy + item * p.Tq * p.D, at, rows, p.D, vector);
 

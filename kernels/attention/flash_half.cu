@@ -122,7 +122,11 @@ __global__ void __launch_bounds__(kThreads)
   T *tile_q = shared, *tile_k = tile_q + kRows * Tile::kPitch, *tile_v = tile_k + kColumns * Tile::kPitch;
   const int64_t tiles = (p.Tq + kRows - 1) / kRows, head = blockIdx.x / tiles;
   const int64_t i0 = (tiles - 1 - blockIdx.x % tiles) * kRows, kv = head / p.group;
-  q += head * p.Tq * p.D, y += head * p.Tq * p.D, lse += head * p.Tq, k += kv * p.Tk * p.D, v += kv * p.Tk * p.D;
+  q += head * p.Tq * p.D;
+  y += head * p.Tq * p.D;
+  lse += head * p.Tq;
+  k += kv * p.Tk * p.D;
+  v += kv * p.Tk * p.D;
   const int lane = static_cast<int>(threadIdx.x) % 32, warp_row = static_cast<int>(threadIdx.x) / 32 * 16;
   const int64_t row = i0 + warp_row + lane / 4;
 
@@ -157,7 +161,10 @@ __global__ void __launch_bounds__(kThreads)
       sum[half] = sum[half] * change + row_reduce<TakeSum>(part);
       max[half] = larger;
 #pragma unroll
-      for (int n = 0; n < kD / 8; ++n) out[n][2 * half] *= change, out[n][2 * half + 1] *= change;
+      for (int n = 0; n < kD / 8; ++n) {
+        out[n][2 * half] *= change;
+        out[n][2 * half + 1] *= change;
+      }
     }
     Tile::accumulate(s, tile_v, out);
     __syncthreads();  // before the tiles are filled again
@@ -190,7 +197,8 @@ __global__ void __launch_bounds__(kThreads)
   const int64_t tiles = (rows + kRows - 1) / kRows, item = blockIdx.x / tiles;
   const int64_t at = (kKeys ? blockIdx.x % tiles : tiles - 1 - blockIdx.x % tiles) * kRows;
   const int64_t kv = kKeys ? item : item / p.group;
-  k += kv * p.Tk * p.D, v += kv * p.Tk * p.D;
+  k += kv * p.Tk * p.D;
+  v += kv * p.Tk * p.D;
   Tile::fetch(row_1, kRows, kKeys ? k : q + item * p.Tq * p.D, at, rows, p.D, alignment.rows);
   Tile::fetch(row_2, kRows, kKeys ? v : dy + item * p.Tq * p.D, at, rows, p.D, alignment.rows);
 

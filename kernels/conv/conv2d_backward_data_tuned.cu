@@ -22,13 +22,16 @@ struct Axis {
 Axis axis(int64_t phase, int64_t size, int64_t pad, int64_t taps, int64_t dil, int64_t stride) {
   Axis a{};
   a.positions = static_cast<int>(ceil_div(size - phase, stride));
-  a.phase = static_cast<int>(phase), a.stride = static_cast<int>(stride);
+  a.phase = static_cast<int>(phase);
+  a.stride = static_cast<int>(stride);
   int64_t step = 1;
   while (step * dil % stride != 0) ++step;
   for (int64_t t = 0; t < std::min(step, taps); ++t)
     if ((phase + pad - t * dil) % stride == 0) {
-      a.taps = static_cast<int>(ceil_div(taps - t, step)), a.first = static_cast<int>(t);
-      a.step = static_cast<int>(step), a.offset_step = static_cast<int>(step * dil / stride);
+      a.taps = static_cast<int>(ceil_div(taps - t, step));
+      a.first = static_cast<int>(t);
+      a.step = static_cast<int>(step);
+      a.offset_step = static_cast<int>(step * dil / stride);
       a.offset = static_cast<int>((phase + pad - t * dil) / stride);
     }
   return a;
@@ -88,7 +91,8 @@ struct FetchFilter {
   int deep;
   __device__ FetchFilter(const Phase& phase, const T* filter, int64_t group, int64_t first) : phase(phase) {
     const auto place = Tile::place(!phase.g.channels_last);
-    deep = place.deep, channel = first + place.along;
+    deep = place.deep;
+    channel = first + place.along;
     this->filter = filter + group * phase.g.group_k * phase.g.depth;
   }
   __device__ __forceinline__ void operator()(int64_t step, float (&v)[4]) const {

@@ -37,7 +37,8 @@ struct FetchGradient {
   __device__ FetchGradient(const Geometry& g, const T* dy, Part part, int64_t group, int64_t first)
       : g(g), dy(dy), part(part) {
     const auto place = Tile::place(!g.channels_last);
-    deep = place.deep, channel = group * g.group_k + first + place.along;
+    deep = place.deep;
+    channel = group * g.group_k + first + place.along;
     exist = static_cast<int>(max(int64_t{0}, min(int64_t{4}, g.group_k - first - place.along)));
   }
   __device__ __forceinline__ void operator()(int64_t step, float (&v)[4]) const {
@@ -61,7 +62,8 @@ struct FetchInput {
       : g(g), x(x), part(part), group(group) {
     const auto place = Tile::place(!g.channels_last);
     const int64_t d = first + place.along;
-    deep = place.deep, exist = static_cast<int>(max(int64_t{0}, min(int64_t{4}, g.depth - d)));
+    deep = place.deep;
+    exist = static_cast<int>(max(int64_t{0}, min(int64_t{4}, g.depth - d)));
 #pragma unroll
     for (int e = 0; e < 4; ++e) tap[e] = g.tap(min(d + (g.channels_last ? e : 0), g.depth - 1));
   }
@@ -193,7 +195,8 @@ Plan conv2d_backward_filter_tuned(const Conv2dBackwardFilter& problem, GpuContex
              if constexpr (sizeof(T) == 2)
                if (half && aligned16(x, dy)) {
                  Grid narrow = grid;
-                 narrow.threads = TileHalf<T>::kThreads, narrow.shared_bytes = TileHalf<T>::kSharedBytes;
+                 narrow.threads = TileHalf<T>::kThreads;
+                 narrow.shared_bytes = TileHalf<T>::kSharedBytes;
                  launch(filter_half_kernel<T>, narrow, x, dy, out, g, tiles, parts);
                  done = true;
                }

@@ -26,10 +26,17 @@ __global__ void conv2d_backward_data_kernel(const T* filter, const T* dy, T* dx,
   const int64_t index = int64_t{blockIdx.x} * kThreads + threadIdx.x;
   if (index >= elements) return;
   int64_t n, c, row, col;
-  if (g.channels_last)
-    c = index % g.c, col = index / g.c % g.w, row = index / g.c / g.w % g.h, n = index / g.c / g.w / g.h;
-  else
-    col = index % g.w, row = index / g.w % g.h, c = index / g.w / g.h % g.c, n = index / g.w / g.h / g.c;
+  if (g.channels_last) {
+    c = index % g.c;
+    col = index / g.c % g.w;
+    row = index / g.c / g.w % g.h;
+    n = index / g.c / g.w / g.h;
+  } else {
+    col = index % g.w;
+    row = index / g.w % g.h;
+    c = index / g.w / g.h % g.c;
+    n = index / g.w / g.h / g.c;
+  }
   const int64_t first_k = c / g.group_c * g.group_k, q = c % g.group_c;
 
   float sum = 0;

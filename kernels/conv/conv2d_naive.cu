@@ -18,10 +18,17 @@ __global__ void conv2d_kernel(const T* x, const T* filter, T* y, int64_t element
   const int64_t index = int64_t{blockIdx.x} * kThreads + threadIdx.x;
   if (index >= elements) return;
   int64_t n, k, i, j;
-  if (p.channels_last)
-    k = index % p.k, j = index / p.k % p.wo, i = index / p.k / p.wo % p.ho, n = index / p.k / p.wo / p.ho;
-  else
-    j = index % p.wo, i = index / p.wo % p.ho, k = index / p.wo / p.ho % p.k, n = index / p.wo / p.ho / p.k;
+  if (p.channels_last) {
+    k = index % p.k;
+    j = index / p.k % p.wo;
+    i = index / p.k / p.wo % p.ho;
+    n = index / p.k / p.wo / p.ho;
+  } else {
+    j = index % p.wo;
+    i = index / p.wo % p.ho;
+    k = index / p.wo / p.ho % p.k;
+    n = index / p.wo / p.ho / p.k;
+  }
   const int64_t first_c = k / p.group_k * p.group_c;
 
   float sum = 0;

@@ -20,7 +20,8 @@ struct FetchFilter {
   bool exists;
   __device__ FetchFilter(const Geometry& g, const T* filter, int64_t group, int64_t first) : depth(g.depth) {
     const auto place = Tile::place(true);
-    deep = place.deep, exists = first + place.along < g.group_k;
+    deep = place.deep;
+    exists = first + place.along < g.group_k;
     row = filter + (group * g.group_k + first + place.along) * g.depth;
   }
   __device__ __forceinline__ void operator()(int64_t step, float (&v)[4]) const {

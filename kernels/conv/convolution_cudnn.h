@@ -50,7 +50,9 @@ struct Scratch {
   Buffer x, filter, y, workspace;
   Scratch(const Conv2d& p, GpuContext& gpu) : workspace(gpu, kWorkspaceLimit) {
     const auto tensors = p.tensors();
-    x = Buffer(gpu, tensors[0].bytes()), filter = Buffer(gpu, tensors[1].bytes()), y = Buffer(gpu, tensors[2].bytes());
+    x = Buffer(gpu, tensors[0].bytes());
+    filter = Buffer(gpu, tensors[1].bytes());
+    y = Buffer(gpu, tensors[2].bytes());
   }
 };
 

@@ -25,7 +25,10 @@ __global__ void __launch_bounds__(kMapBlock)
 #pragma unroll
       for (int e = 0; e < kWidth; ++e) {
         add.at[e] = bias[channel];
-        if (kLie == Lie::any && --left == 0) left = inner, channel = channel + 1 == c ? 0 : channel + 1;
+        if (kLie == Lie::any && --left == 0) {
+          left = inner;
+          channel = channel + 1 == c ? 0 : channel + 1;
+        }
       }
     }
 #pragma unroll

@@ -15,7 +15,8 @@ __global__ void gemm_kernel(const T* a, const T* b, T* c, int64_t elements, int6
   const int64_t index = int64_t{blockIdx.x} * kThreads + threadIdx.x;
   if (index >= elements) return;
   const int64_t j = index % n, i = index / n % m, batch = index / n / m;
-  a += batch * m * k + i * a_row, b += batch * k * n + j * b_col;
+  a += batch * m * k + i * a_row;
+  b += batch * k * n + j * b_col;
   float sum = 0;
   for (int64_t p = 0; p < k; ++p) sum += float(a[p * a_col]) * float(b[p * b_row]);
   c[index] = T(alpha * sum);

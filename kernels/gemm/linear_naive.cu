@@ -18,7 +18,10 @@ __global__ void linear_kernel(const T* x, const T* w, const T* bias, T* y, T* pr
   float sum = 0;
   for (int64_t p = 0; p < in; ++p) sum += float(x[i * in + p]) * float(w[o * in + p]);
   sum += float(bias[o]);
-  if (act == Act::gelu) pre[index] = T(sum), sum = gelu_tanh(sum);
+  if (act == Act::gelu) {
+    pre[index] = T(sum);
+    sum = gelu_tanh(sum);
+  }
   y[index] = T(act == Act::relu ? fmaxf(sum, 0) : sum);
 }
 

@@ -25,7 +25,8 @@ struct Fetch {
   __device__ Fetch(const Operand& o, int64_t batch, int64_t first, int64_t depth) {
     const auto place = Tile::place(o.depth_contiguous);
     const int64_t along = first + place.along;
-    depth_contiguous = o.depth_contiguous, depths_left = depth - place.deep;
+    depth_contiguous = o.depth_contiguous;
+    depths_left = depth - place.deep;
     along_left = static_cast<int>(max(int64_t{0}, min(int64_t{4}, o.along - along)));
     advance = depth_contiguous ? Tile::kDepth : Tile::kDepth * o.stride;
     at = o.data + batch * o.matrix + (depth_contiguous ? along * o.stride + place.deep : place.deep * o.stride + along);
@@ -35,12 +36,16 @@ struct Fetch {
     const int count = along_left == 0 || depths == 0 ? 0 : depth_contiguous ? depths : along_left;
     if constexpr (kVector) {
       const float4 all = count > 0 ? *reinterpret_cast<const float4*>(at) : make_float4(0, 0, 0, 0);
-      v[0] = all.x, v[1] = all.y, v[2] = all.z, v[3] = all.w;
+      v[0] = all.x;
+      v[1] = all.y;
+      v[2] = all.z;
+      v[3] = all.w;
     } else {
 #pragma unroll
       for (int e = 0; e < 4; ++e) v[e] = e < count ? at[e] : 0;
     }
-    at += advance, depths_left -= Tile::kDepth;
+    at += advance;
+    depths_left -= Tile::kDepth;
   }
 };
 

@@ -63,7 +63,8 @@ __global__ void __launch_bounds__(TileHalf<T>::kThreads, 2)
     float v = finish(first, col), u = finish(second, col + 1);
     if (pre) {
       store(pre + row * n + col, v, u);
-      v = gelu_tanh(v), u = gelu_tanh(u);
+      v = gelu_tanh(v);
+      u = gelu_tanh(u);
     }
     store(c + row * n + col, v, u);
   });

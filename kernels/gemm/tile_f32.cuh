@@ -48,14 +48,19 @@ struct TileF32 {
     if (steps == 0) return;
     const Place place_a = place(a_depth_contiguous), place_b = place(b_depth_contiguous);
     float next_a[4], next_b[4];
-    fetch_a(int64_t{0}, next_a), fetch_b(int64_t{0}, next_b);
-    stash(panel_a, place_a, a_depth_contiguous, next_a), stash(panel_b, place_b, b_depth_contiguous, next_b);
+    fetch_a(int64_t{0}, next_a);
+    fetch_b(int64_t{0}, next_b);
+    stash(panel_a, place_a, a_depth_contiguous, next_a);
+    stash(panel_b, place_b, b_depth_contiguous, next_b);
     __syncthreads();
 
     for (int64_t step = 0; step < steps; ++step) {
       const int now = static_cast<int>(step % 2) * kDepth, then = kDepth - now;
       const bool more = step + 1 < steps;
-      if (more) fetch_a(step + 1, next_a), fetch_b(step + 1, next_b);
+      if (more) {
+        fetch_a(step + 1, next_a);
+        fetch_b(step + 1, next_b);
+      }
 #pragma unroll
       for (int d = 0; d < kDepth; ++d) {
         float a[kSide], b[kSide];

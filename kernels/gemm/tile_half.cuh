@@ -61,7 +61,10 @@ struct TileHalf {
     const int i0 = warp / 2 * 64, j0 = warp % 2 * 64;
     const auto load = [&](int64_t step) {
       T* stage = shared + step % kStages * (PanelA::kElements + PanelB::kElements);
-      if (step < steps) load_a(stage, step), load_b(stage + PanelA::kElements, step);
+      if (step < steps) {
+        load_a(stage, step);
+        load_b(stage + PanelA::kElements, step);
+      }
       cp_async_commit();  // also where there is nothing left, so that groups count steps
     };
 #pragma unroll

@@ -19,7 +19,10 @@ __global__ void rows_kernel(const T* x, const int32_t* label, float* lse, float*
   float max = -INFINITY;
   double sum = 0, all = 0;
   for (int64_t c = 0; c < cols; ++c) max = fmaxf(max, float(x[c]));
-  for (int64_t c = 0; c < cols; ++c) sum += expf(float(x[c]) - max), all += float(x[c]);
+  for (int64_t c = 0; c < cols; ++c) {
+    sum += expf(float(x[c]) - max);
+    all += float(x[c]);
+  }
   lse[row] = max + logf(static_cast<float>(sum));
   const float hit = label[row] >= 0 && label[row] < cols ? float(x[label[row]]) : 0;
   row_loss[row] = lse[row] - (1 - smooth) * hit - smooth / cols * static_cast<float>(all);

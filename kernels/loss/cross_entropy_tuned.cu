@@ -37,7 +37,8 @@ __global__ void __launch_bounds__(kThreads == kWarp ? 256 : kBlock)
   });
   const float max = block_reduce<TakeMax, kThreads>(mine.max, part);
   const float sum = block_reduce<TakeSum, kThreads>(mine.sum_to(max), part);
-  all = block_reduce<TakeSum, kThreads>(all, part);
+  all = block_reduce < TakeSum;
+  kThreads > (all, part);
   if (threadIdx.x == 0) {
     const float log_sum = max + logf(sum);
     const int32_t mark = label[row];
@@ -90,7 +91,8 @@ __global__ void __launch_bounds__(kThreads == kWarp ? 256 : kBlock)
                     int64_t cols, float smooth) {
   const int64_t row = int64_t{blockIdx.x} * blockDim.y + threadIdx.y;
   if (row >= rows) return;
-  x += row * cols, dx += row * cols;
+  x += row * cols;
+  dx += row * cols;
   const float log_sum = lse[row], share = smooth / cols, scale = (loss_scale ? *loss_scale : 1.0f) / rows;
   const int64_t mark = label[row];
 

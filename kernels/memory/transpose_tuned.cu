@@ -20,7 +20,8 @@ __global__ void __launch_bounds__(kLanes* kRows)
   DUET_SHARED(T, tile, [kTile][kTile + (sizeof(T) == 4 ? 1 : 2)]);
   const int64_t index = blockIdx.x, b = index / tiles_across / tiles_down;
   const int64_t r0 = index / tiles_across % tiles_down * kTile, c0 = index % tiles_across * kTile;
-  x += b * rows * cols, y += b * rows * cols;
+  x += b * rows * cols;
+  y += b * rows * cols;
   const int lane = static_cast<int>(threadIdx.x) * kSize;
 
 #pragma unroll

@@ -50,7 +50,8 @@ __global__ void statistics_kernel(const T* x, float* running_mean, float* runnin
   }
   const double variance = block_sum(squares, part) / total;
   if (threadIdx.x != 0) return;  // no barrier follows
-  mean[q] = static_cast<float>(m), rstd[q] = static_cast<float>(1 / sqrt(variance + eps));
+  mean[q] = static_cast<float>(m);
+  rstd[q] = static_cast<float>(1 / sqrt(variance + eps));
   running_mean[q] = static_cast<float>((1 - momentum) * running_mean[q] + momentum * m);
   running_var[q] = static_cast<float>((1 - momentum) * running_var[q] + momentum * variance * unbiased);
 }
@@ -108,12 +109,16 @@ __global__ void gradients_kernel(const T* x, const float* mean, const float* rst
   for (int64_t k = threadIdx.x; k < place.count; k += kThreads) {
     const int64_t i = place.at(q, k);
     const float g = !y || float(y[i]) > 0 ? float(dy[i]) : 0;
-    sum += g, dot += g * ((float(x[i]) - mean[q]) * rstd[q]);
+    sum += g;
+    dot += g * ((float(x[i]) - mean[q]) * rstd[q]);
   }
-  sum = block_sum(sum, part), dot = block_sum(dot, part);
+  sum = block_sum(sum, part);
+  dot = block_sum(dot, part);
   if (threadIdx.x != 0) return;  // no barrier follows
-  sums[q] = static_cast<float>(sum), sums[place.c + q] = static_cast<float>(dot);
-  dgamma[q] = T(sums[place.c + q]), dbeta[q] = T(sums[q]);
+  sums[q] = static_cast<float>(sum);
+  sums[place.c + q] = static_cast<float>(dot);
+  dgamma[q] = T(sums[place.c + q]);
+  dbeta[q] = T(sums[q]);
 }
 
 // An elements_grid, no shared memory. y is null without relu, dresidual without residual.

@@ -60,17 +60,23 @@ __global__ void __launch_bounds__(kBlock) plane_moments_kernel(const T* x, float
         if (b * kSize < n) squares += (float(pack[b].at[i]) - mean) * (float(pack[b].at[i]) - mean);
     mine.add(n, mean, squares);
   }
-  shared[0][thread] = mine.count, shared[1][thread] = mine.mean, shared[2][thread] = mine.squares;
+  shared[0][thread] = mine.count;
+  shared[1][thread] = mine.mean;
+  shared[2][thread] = mine.squares;
   for (int half = kBlock / 2; half > 0; half /= 2) {
     __syncthreads();
     if (thread < half) {
       mine.add(shared[0][thread + half], shared[1][thread + half], shared[2][thread + half]);
-      shared[0][thread] = mine.count, shared[1][thread] = mine.mean, shared[2][thread] = mine.squares;
+      shared[0][thread] = mine.count;
+      shared[1][thread] = mine.mean;
+      shared[2][thread] = mine.squares;
     }
   }
   if (thread != 0) return;  // no barrier follows
   const int64_t at = blockIdx.y * c + q, step = int64_t{gridDim.y} * c;
-  parts[at] = mine.count, parts[at + step] = mine.mean, parts[at + 2 * step] = mine.squares;
+  parts[at] = mine.count;
+  parts[at + step] = mine.mean;
+  parts[at + 2 * step] = mine.squares;
 }
 
 // The same for nhwc. Blocks of (32, 8): grid x strips of 32 * kSize channels, grid y parts of `height` pixels; a thread takes
@@ -89,7 +95,10 @@ __global__ void __launch_bounds__(kLanes* kRows)
       float n = 0;
 #pragma unroll
       for (int b = 0; b < kBatch; ++b)
-        if (k + b * kRows < last) pack[b] = load_pack<kSize>(x + (k + b * kRows) * c + q), n += 1;
+        if (k + b * kRows < last) {
+          pack[b] = load_pack<kSize>(x + (k + b * kRows) * c + q);
+          n += 1;
+        }
       const float share = 1 / n;
 #pragma unroll
       for (int i = 0; i < kSize; ++i) {
@@ -105,16 +114,22 @@ __global__ void __launch_bounds__(kLanes* kRows)
       }
     }
 #pragma unroll
-  for (int i = 0; i < kSize; ++i)
-    shared[0][row][lane + i] = mine[i].count, shared[1][row][lane + i] = mine[i].mean,
-                          shared[2][row][lane + i] = mine[i].squares;
+  for (int i = 0; i < kSize; ++i) {
+    shared[0][row][lane + i] = mine[i].count;
+    shared[1][row][lane + i] = mine[i].mean;
+    shared[2][row][lane + i] = mine[i].squares;
+  }
   __syncthreads();
   for (int i = row * kLanes + static_cast<int>(threadIdx.x); i < kLanes * kSize; i += kLanes * kRows) {
     const int64_t channel = int64_t{blockIdx.x} * kLanes * kSize + i;
     Moments all;
     for (int r = 0; r < kRows; ++r) all.add(shared[0][r][i], shared[1][r][i], shared[2][r][i]);
     const int64_t at = blockIdx.y * c + channel, step = int64_t{gridDim.y} * c;
-    if (channel < c) parts[at] = all.count, parts[at + step] = all.mean, parts[at + 2 * step] = all.squares;
+    if (channel < c) {
+      parts[at] = all.count;
+      parts[at + step] = all.mean;
+      parts[at + 2 * step] = all.squares;
+    }
   }
 }
 
@@ -127,10 +142,12 @@ struct SetChannel {
   float share, unbiased, eps, momentum;  // share: 1 / N
   __device__ __forceinline__ void operator()(int64_t q, const Moments& m) const {
     const float variance = m.squares * share, scale = rsqrtf(variance + eps), a = float(gamma[q]) * scale;
-    mean[q] = m.mean, rstd[q] = scale;
+    mean[q] = m.mean;
+    rstd[q] = scale;
     running_mean[q] = (1 - momentum) * running_mean[q] + momentum * m.mean;
     running_var[q] = (1 - momentum) * running_var[q] + momentum * (variance * unbiased);
-    scales[q] = a, scales[c + q] = float(beta[q]) - m.mean * a;
+    scales[q] = a;
+    scales[c + q] = float(beta[q]) - m.mean * a;
   }
 };
 
@@ -145,7 +162,9 @@ __global__ void __launch_bounds__(kLanes* kFinishRows)
   if (q < c)
     for (int64_t k = row; k < count; k += kFinishRows)
       mine.add(parts[k * c + q], parts[step + k * c + q], parts[2 * step + k * c + q]);
-  shared[0][row][lane] = mine.count, shared[1][row][lane] = mine.mean, shared[2][row][lane] = mine.squares;
+  shared[0][row][lane] = mine.count;
+  shared[1][row][lane] = mine.mean;
+  shared[2][row][lane] = mine.squares;
   __syncthreads();
   if (row != 0 || q >= c) return;  // no barrier follows
   for (int r = 1; r < kFinishRows; ++r) mine.add(shared[0][r][lane], shared[1][r][lane], shared[2][r][lane]);
@@ -266,7 +285,8 @@ __global__ void __launch_bounds__(kMapBlock)
   const int64_t q = int64_t{blockIdx.x} * kMapBlock + threadIdx.x;
   if (q >= c) return;
   const float a = float(gamma[q]) / sqrtf(var[q] + eps);
-  scales[q] = a, scales[c + q] = float(beta[q]) - mean[q] * a;
+  scales[q] = a;
+  scales[c + q] = float(beta[q]) - mean[q] * a;
 }
 
 Plan batchnorm_inference_tuned(const BatchNormInference& p, GpuContext& gpu) {
@@ -310,12 +330,18 @@ __global__ void __launch_bounds__(kBlock)
 #pragma unroll
     for (int e = 0; e < kSize; ++e) {
       const float g = !y || float(gate.at[e]) > 0 ? float(pack_dy.at[e]) : 0;
-      sum += g, dot += g * (float(pack_x.at[e]) - m);
+      sum += g;
+      dot += g * (float(pack_x.at[e]) - m);
     }
   }
-  sum = block_reduce<TakeSum, kBlock>(sum, shared);
-  dot = block_reduce<TakeSum, kBlock>(dot, shared);
-  if (threadIdx.x == 0) parts[blockIdx.y * c + q] = sum, parts[(int64_t{gridDim.y} + blockIdx.y) * c + q] = dot;
+  sum = block_reduce < TakeSum;
+  kBlock > (sum, shared);
+  dot = block_reduce < TakeSum;
+  kBlock > (dot, shared);
+  if (threadIdx.x == 0) {
+    parts[blockIdx.y * c + q] = sum;
+    parts[(int64_t{gridDim.y} + blockIdx.y) * c + q] = dot;
+  }
 }
 
 // The same terms for nhwc, as column sums.
@@ -349,8 +375,11 @@ struct SetGradients {
   float share;  // 1 / N
   __device__ __forceinline__ void operator()(int64_t q, float sum, float dot) const {
     const float scale = rstd[q], k = float(gamma[q]) * scale, l = -k * scale * (scale * dot) * share;
-    dgamma[q] = T(dot * scale), dbeta[q] = T(sum);
-    factors[q] = k, factors[c + q] = l, factors[2 * c + q] = -k * sum * share - l * mean[q];
+    dgamma[q] = T(dot * scale);
+    dbeta[q] = T(sum);
+    factors[q] = k;
+    factors[c + q] = l;
+    factors[2 * c + q] = -k * sum * share - l * mean[q];
   }
 };
 

@@ -31,11 +31,17 @@ __global__ void __launch_bounds__(ColumnSums::kLanes* ColumnSums::kRows)
       float u[kSize], v[kSize];
       read.template operator()<kSize>(r, c, u, v);
 #pragma unroll
-      for (int e = 0; e < kSize; ++e) a[e] += u[e], b[e] += v[e];
+      for (int e = 0; e < kSize; ++e) {
+        a[e] += u[e];
+        b[e] += v[e];
+      }
     }
   }
 #pragma unroll
-  for (int e = 0; e < kSize; ++e) shared[0][y][lane + e] = a[e], shared[1][y][lane + e] = b[e];
+  for (int e = 0; e < kSize; ++e) {
+    shared[0][y][lane + e] = a[e];
+    shared[1][y][lane + e] = b[e];
+  }
   __syncthreads();
   for (int i = y * kLanes + static_cast<int>(threadIdx.x); i < 2 * kLanes * kSize; i += kLanes * kRows) {
     const int which = i / (kLanes * kSize), at = i % (kLanes * kSize);
@@ -58,12 +64,20 @@ __global__ void __launch_bounds__(ColumnSums::kLanes* ColumnSums::kFinishRows)
   const int64_t c = int64_t{blockIdx.x} * kLanes + lane;
   float a = 0, b = 0;
   if (c < cols)
-    for (int64_t k = y; k < parts; k += kRows) a += part[k * cols + c], b += part[(parts + k) * cols + c];
-  shared[0][y][lane] = a, shared[1][y][lane] = b;
+    for (int64_t k = y; k < parts; k += kRows) {
+      a += part[k * cols + c];
+      b += part[(parts + k) * cols + c];
+    }
+  shared[0][y][lane] = a;
+  shared[1][y][lane] = b;
   __syncthreads();
   if (y != 0 || c >= cols) return;  // no barrier follows
-  a = 0, b = 0;
-  for (int r = 0; r < kRows; ++r) a += shared[0][r][lane], b += shared[1][r][lane];
+  a = 0;
+  b = 0;
+  for (int r = 0; r < kRows; ++r) {
+    a += shared[0][r][lane];
+    b += shared[1][r][lane];
+  }
   done(c, a, b);
 }
 

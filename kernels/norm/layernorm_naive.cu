@@ -13,7 +13,8 @@ __global__ void layernorm_kernel(const T* x, const T* gamma, const T* beta, T* y
                                  int64_t rows, int64_t cols, double eps) {
   const int64_t row = int64_t{blockIdx.x} * kThreads + threadIdx.x;
   if (row >= rows) return;
-  x += row * cols, y += row * cols;
+  x += row * cols;
+  y += row * cols;
 
   double sum = 0, squares = 0;
   for (int64_t c = 0; c < cols; ++c) sum += float(x[c]);
@@ -22,7 +23,8 @@ __global__ void layernorm_kernel(const T* x, const T* gamma, const T* beta, T* y
   const double scale = 1 / sqrt((cols > 0 ? squares / cols : 0) + eps);
   for (int64_t c = 0; c < cols; ++c)
     y[c] = T(static_cast<float>((float(x[c]) - m) * scale * float(gamma[c]) + float(beta[c])));
-  mean[row] = static_cast<float>(m), rstd[row] = static_cast<float>(scale);
+  mean[row] = static_cast<float>(m);
+  rstd[row] = static_cast<float>(scale);
 }
 
 Plan layernorm_naive(const LayerNorm& p, GpuContext& gpu) {
@@ -43,13 +45,16 @@ __global__ void rows_backward_kernel(const T* x, const T* gamma, const float* me
                                      T* dx, int64_t rows, int64_t cols) {
   const int64_t row = int64_t{blockIdx.x} * kThreads + threadIdx.x;
   if (row >= rows) return;
-  x += row * cols, dy += row * cols, dx += row * cols;
+  x += row * cols;
+  dy += row * cols;
+  dx += row * cols;
   const float m = mean[row], scale = rstd[row];
 
   double sum = 0, dot = 0;
   for (int64_t c = 0; c < cols; ++c) {
     const float g = float(dy[c]) * float(gamma[c]);
-    sum += g, dot += g * ((float(x[c]) - m) * scale);
+    sum += g;
+    dot += g * ((float(x[c]) - m) * scale);
   }
   const float mean_g = static_cast<float>(sum / cols), mean_dot = static_cast<float>(dot / cols);
   for (int64_t c = 0; c < cols; ++c) {
@@ -67,9 +72,11 @@ __global__ void columns_backward_kernel(const T* x, const float* mean, const flo
   double g = 0, b = 0;
   for (int64_t r = 0; r < rows; ++r) {
     const float d = float(dy[r * cols + c]);
-    g += d * ((float(x[r * cols + c]) - mean[r]) * rstd[r]), b += d;
+    g += d * ((float(x[r * cols + c]) - mean[r]) * rstd[r]);
+    b += d;
   }
-  dgamma[c] = T(static_cast<float>(g)), dbeta[c] = T(static_cast<float>(b));
+  dgamma[c] = T(static_cast<float>(g));
+  dbeta[c] = T(static_cast<float>(b));
 }
 
 Plan layernorm_backward_naive(const LayerNormBackward& p, GpuContext& gpu) {

@@ -26,7 +26,8 @@ __global__ void __launch_bounds__(kBlock)
   DUET_SHARED(float, part, [kBlock / 32]);
   const int64_t row = int64_t{blockIdx.x} * blockDim.y + threadIdx.y;
   if (row >= rows) return;  // a whole warp, and no barrier follows; with 256 threads to a row it does not happen
-  x += row * cols, y += row * cols;
+  x += row * cols;
+  y += row * cols;
 
   float v[kForwardItems], sum = 0, squares = 0;
 #pragma unroll
@@ -62,7 +63,10 @@ __global__ void __launch_bounds__(kBlock)
     for (int i = 0; i < kSize; ++i) pack.at[i] = T(v[load * kSize + i] * scale * float(g.at[i]) + float(b.at[i]));
     store_pack(y + c, pack);
   }
-  if (threadIdx.x == 0) mean[row] = m, rstd[row] = scale;
+  if (threadIdx.x == 0) {
+    mean[row] = m;
+    rstd[row] = scale;
+  }
 }
 
 // One block of kLongBlock per row, 64 bytes of shared memory. kSize > 1: x and y begin at equal offsets from a 16-byte
@@ -72,7 +76,8 @@ __global__ void __launch_bounds__(kLongBlock)
     layernorm_long_kernel(const T* x, const T* gamma, const T* beta, T* y, float* mean, float* rstd, int64_t cols,
                           float share, float eps) {
   DUET_SHARED(float, part, [kLongBlock / 32]);
-  x += blockIdx.x * cols, y += blockIdx.x * cols;
+  x += blockIdx.x * cols;
+  y += blockIdx.x * cols;
 
   float sum = 0, squares = 0;
   for_row<kLongBlock, kSize>(x, cols, [&]<int kWidth>(const Pack<T, kWidth>& pack, int64_t) {
@@ -91,7 +96,10 @@ __global__ void __launch_bounds__(kLongBlock)
       pack.at[i] = T((float(pack.at[i]) - m) * scale * float(gamma[c + i]) + float(beta[c + i]));
     store_pack(y + c, pack);
   });
-  if (threadIdx.x == 0) mean[blockIdx.x] = m, rstd[blockIdx.x] = scale;
+  if (threadIdx.x == 0) {
+    mean[blockIdx.x] = m;
+    rstd[blockIdx.x] = scale;
+  }
 }
 
 // As layernorm_kernel, with cols <= kThreads * kBackwardItems. x, dy, dx: (rows, cols), gamma: (cols), mean, rstd: (rows).
@@ -102,7 +110,9 @@ __global__ void __launch_bounds__(kBlock)
   DUET_SHARED(float, part, [kBlock / 32]);
   const int64_t row = int64_t{blockIdx.x} * blockDim.y + threadIdx.y;
   if (row >= rows) return;
-  x += row * cols, dy += row * cols, dx += row * cols;
+  x += row * cols;
+  dy += row * cols;
+  dx += row * cols;
   const float m = mean[row], scale = rstd[row];
 
   float xhat[kBackwardItems], g[kBackwardItems], sum = 0, dot = 0;
@@ -110,18 +120,24 @@ __global__ void __launch_bounds__(kBlock)
   for (int load = 0; load < kBackwardItems / kSize; ++load) {
     const int c = first_column<kThreads, kSize>(load);
     Pack<T, kSize> pack_x, pack_dy, pack_gamma;
-    if (c < cols)
-      pack_x = load_pack<kSize>(x + c), pack_dy = load_pack<kSize>(dy + c), pack_gamma = load_pack<kSize>(gamma + c);
+    if (c < cols) {
+      pack_x = load_pack<kSize>(x + c);
+      pack_dy = load_pack<kSize>(dy + c);
+      pack_gamma = load_pack<kSize>(gamma + c);
+    }
 #pragma unroll
     for (int i = 0; i < kSize; ++i) {
       const int item = load * kSize + i;
       xhat[item] = c < cols ? (float(pack_x.at[i]) - m) * scale : 0;
       g[item] = c < cols ? float(pack_dy.at[i]) * float(pack_gamma.at[i]) : 0;
-      sum += g[item], dot += g[item] * xhat[item];
+      sum += g[item];
+      dot += g[item] * xhat[item];
     }
   }
-  sum = block_reduce<TakeSum, kThreads>(sum, part) * share;
-  dot = block_reduce<TakeSum, kThreads>(dot, part) * share;
+  sum = block_reduce < TakeSum;
+  kThreads > (sum, part) * share;
+  dot = block_reduce < TakeSum;
+  kThreads > (dot, part) * share;
 #pragma unroll
   for (int load = 0; load < kBackwardItems / kSize; ++load) {
     const int c = first_column<kThreads, kSize>(load);
@@ -139,7 +155,9 @@ __global__ void __launch_bounds__(kLongBlock)
                               int64_t cols, float share) {
   DUET_SHARED(float, part, [kLongBlock / 32]);
   const float m = mean[blockIdx.x], scale = rstd[blockIdx.x];
-  x += blockIdx.x * cols, dy += blockIdx.x * cols, dx += blockIdx.x * cols;
+  x += blockIdx.x * cols;
+  dy += blockIdx.x * cols;
+  dx += blockIdx.x * cols;
 
   float sum = 0, dot = 0;
   for_row<kLongBlock, kSize>(x, cols, [&]<int kWidth>(const Pack<T, kWidth>& pack, int64_t c) {
@@ -147,11 +165,14 @@ __global__ void __launch_bounds__(kLongBlock)
 #pragma unroll
     for (int i = 0; i < kWidth; ++i) {
       const float g = float(other.at[i]) * float(gamma[c + i]);
-      sum += g, dot += g * ((float(pack.at[i]) - m) * scale);
+      sum += g;
+      dot += g * ((float(pack.at[i]) - m) * scale);
     }
   });
-  sum = block_reduce<TakeSum, kLongBlock>(sum, part) * share;
-  dot = block_reduce<TakeSum, kLongBlock>(dot, part) * share;
+  sum = block_reduce < TakeSum;
+  kLongBlock > (sum, part) * share;
+  dot = block_reduce < TakeSum;
+  kLongBlock > (dot, part) * share;
   for_row<kLongBlock, kSize>(x, cols, [&]<int kWidth>(Pack<T, kWidth> pack, int64_t c) {
     const auto other = load_pack<kWidth>(dy + c);
 #pragma unroll
@@ -223,7 +244,10 @@ struct ReadGradients {
 template <class T>
 struct StoreGradients {
   T *dgamma, *dbeta;
-  __device__ __forceinline__ void operator()(int64_t c, float g, float b) const { dgamma[c] = T(g), dbeta[c] = T(b); }
+  __device__ __forceinline__ void operator()(int64_t c, float g, float b) const {
+    dgamma[c] = T(g);
+    dbeta[c] = T(b);
+  }
 };
 
 Plan layernorm_backward_tuned(const LayerNormBackward& p, GpuContext& gpu) {

@@ -12,7 +12,8 @@ template <class T>
 __global__ void softmax_kernel(const T* x, T* y, int64_t rows, int64_t cols) {
   const int64_t row = int64_t{blockIdx.x} * kThreads + threadIdx.x;
   if (row >= rows) return;
-  x += row * cols, y += row * cols;
+  x += row * cols;
+  y += row * cols;
 
   float max = -INFINITY, sum = 0;
   for (int64_t c = 0; c < cols; ++c) max = fmaxf(max, float(x[c]));
@@ -35,7 +36,9 @@ template <class T>
 __global__ void softmax_backward_kernel(const T* y, const T* dy, T* dx, int64_t rows, int64_t cols) {
   const int64_t row = int64_t{blockIdx.x} * kThreads + threadIdx.x;
   if (row >= rows) return;
-  y += row * cols, dy += row * cols, dx += row * cols;
+  y += row * cols;
+  dy += row * cols;
+  dx += row * cols;
 
   float dot = 0;
   for (int64_t c = 0; c < cols; ++c) dot += float(y[c]) * float(dy[c]);

@@ -22,7 +22,8 @@ __global__ void __launch_bounds__(kBlock) softmax_kernel(const T* x, T* y, int64
   DUET_SHARED(float, part, [kBlock / 32]);
   const int64_t row = int64_t{blockIdx.x} * blockDim.y + threadIdx.y;
   if (row >= rows) return;  // a whole warp, and no barrier follows; with 256 threads to a row it does not happen
-  x += row * cols, y += row * cols;
+  x += row * cols;
+  y += row * cols;
 
   float v[kForwardItems], max = -INFINITY, sum = 0;
 #pragma unroll
@@ -36,7 +37,8 @@ __global__ void __launch_bounds__(kBlock) softmax_kernel(const T* x, T* y, int64
       max = fmaxf(max, v[load * kSize + i]);
     }
   }
-  max = block_reduce<TakeMax, kThreads>(max, part);
+  max = block_reduce < TakeMax;
+  kThreads > (max, part);
 #pragma unroll
   for (int i = 0; i < kForwardItems; ++i) sum += v[i] = expf(v[i] - max);
   const float scale = 1 / block_reduce<TakeSum, kThreads>(sum, part);
@@ -55,7 +57,8 @@ __global__ void __launch_bounds__(kBlock) softmax_kernel(const T* x, T* y, int64
 template <class T, int kSize>
 __global__ void __launch_bounds__(kLongBlock) softmax_long_kernel(const T* x, T* y, int64_t cols) {
   DUET_SHARED(float, part, [kLongBlock / 32]);
-  x += blockIdx.x * cols, y += blockIdx.x * cols;
+  x += blockIdx.x * cols;
+  y += blockIdx.x * cols;
 
   RunningSoftmax mine;
   for_row<kLongBlock, kSize>(x, cols, [&](const auto& pack, int64_t) { mine.add(pack); });
@@ -75,14 +78,19 @@ __global__ void __launch_bounds__(kBlock)
   DUET_SHARED(float, part, [kBlock / 32]);
   const int64_t row = int64_t{blockIdx.x} * blockDim.y + threadIdx.y;
   if (row >= rows) return;
-  y += row * cols, dy += row * cols, dx += row * cols;
+  y += row * cols;
+  dy += row * cols;
+  dx += row * cols;
 
   float vy[kBackwardItems], vdy[kBackwardItems], dot = 0;
 #pragma unroll
   for (int load = 0; load < kBackwardItems / kSize; ++load) {
     const int c = first_column<kThreads, kSize>(load);
     Pack<T, kSize> pack_y, pack_dy;
-    if (c < cols) pack_y = load_pack<kSize>(y + c), pack_dy = load_pack<kSize>(dy + c);
+    if (c < cols) {
+      pack_y = load_pack<kSize>(y + c);
+      pack_dy = load_pack<kSize>(dy + c);
+    }
 #pragma unroll
     for (int i = 0; i < kSize; ++i) {
       const int item = load * kSize + i;
@@ -91,7 +99,8 @@ __global__ void __launch_bounds__(kBlock)
       dot += vy[item] * vdy[item];
     }
   }
-  dot = block_reduce<TakeSum, kThreads>(dot, part);
+  dot = block_reduce < TakeSum;
+  kThreads > (dot, part);
 #pragma unroll
   for (int load = 0; load < kBackwardItems / kSize; ++load) {
     const int c = first_column<kThreads, kSize>(load);
@@ -107,7 +116,9 @@ template <class T, int kSize>
 __global__ void __launch_bounds__(kLongBlock)
     softmax_backward_long_kernel(const T* y, const T* dy, T* dx, int64_t cols) {
   DUET_SHARED(float, part, [kLongBlock / 32]);
-  y += blockIdx.x * cols, dy += blockIdx.x * cols, dx += blockIdx.x * cols;
+  y += blockIdx.x * cols;
+  dy += blockIdx.x * cols;
+  dx += blockIdx.x * cols;
 
   float dot = 0;
   for_row<kLongBlock, kSize>(y, cols, [&]<int kWidth>(const Pack<T, kWidth>& pack, int64_t c) {
@@ -115,7 +126,8 @@ __global__ void __launch_bounds__(kLongBlock)
 #pragma unroll
     for (int i = 0; i < kWidth; ++i) dot += float(pack.at[i]) * float(other.at[i]);
   });
-  dot = block_reduce<TakeSum, kLongBlock>(dot, part);
+  dot = block_reduce < TakeSum;
+  kLongBlock > (dot, part);
   for_row<kLongBlock, kSize>(y, cols, [&]<int kWidth>(Pack<T, kWidth> pack, int64_t c) {
     const auto other = load_pack<kWidth>(dy + c);
 #pragma unroll

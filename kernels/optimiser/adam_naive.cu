@@ -13,7 +13,8 @@ __global__ void adam_kernel(AdamUpdate update, const G* g, const int32_t* bad, S
   if (i >= n || (bad && *bad != 0)) return;
   float state[2] = {float(m[i]), float(v[i])};
   const float updated = update.prepare()(float(g[i]), float(from[i]), state);
-  m[i] = S(state[0]), v[i] = S(state[1]);
+  m[i] = S(state[0]);
+  v[i] = S(state[1]);
   from[i] = S(updated);
   if (to) to[i] = T(updated);
 }

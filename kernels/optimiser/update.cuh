@@ -35,7 +35,8 @@ __global__ void __launch_bounds__(kMapBlock)
 #pragma unroll
       for (int s = 0; s < kStates; ++s) values[s] = float(state[s].at[e]);
       const float updated = rule(float(gradient.at[e]), float(weight.at[e]), values);
-      weight.at[e] = S(updated), rounded.at[e] = T(updated);
+      weight.at[e] = S(updated);
+      rounded.at[e] = T(updated);
 #pragma unroll
       for (int s = 0; s < kStates; ++s) state[s].at[e] = S(values[s]);
     }

@@ -24,7 +24,10 @@ __global__ void max_kernel(const T* x, T* y, int32_t* index, int64_t elements, P
       if (row < 0 || row >= p.h || column < 0 || column >= p.w) continue;
       const int at = row * p.w + column;
       const float value = float(x[at * p.depth]);
-      if (value > best) best = value, best_at = at;
+      if (value > best) {
+        best = value;
+        best_at = at;
+      }
     }
   y[out] = T(best);
   if (index) index[out] = best_at;

@@ -23,7 +23,10 @@ __global__ void __launch_bounds__(kMapBlock)
   float best[kSize];
   int best_at[kSize];
 #pragma unroll
-  for (int e = 0; e < kSize; ++e) best[e] = -INFINITY, best_at[e] = -1;
+  for (int e = 0; e < kSize; ++e) {
+    best[e] = -INFINITY;
+    best_at[e] = -1;
+  }
 #pragma unroll kR ? kR : 1
   for (int u = 0; u < taps_h; ++u)
 #pragma unroll kS ? kS : 1
@@ -33,7 +36,10 @@ __global__ void __launch_bounds__(kMapBlock)
       const auto values = load_pack<kSize>(x + at * p.depth);
 #pragma unroll
       for (int e = 0; e < kSize; ++e)
-        if (float(values.at[e]) > best[e]) best[e] = float(values.at[e]), best_at[e] = at;
+        if (float(values.at[e]) > best[e]) {
+          best[e] = float(values.at[e]);
+          best_at[e] = at;
+        }
     }
   Pack<T, kSize> out;
 #pragma unroll

@@ -40,11 +40,18 @@ __device__ __forceinline__ float forward_unit(const float (&a)[kSums<kCell>], fl
   if constexpr (kCell == Cell::lstm) {
     const float i = logistic(a[0]), f = logistic(a[1]), g = tanhf(a[2]), o = logistic(a[3]);
     c = f * c + i * g;
-    kept[0] = i, kept[1] = f, kept[2] = g, kept[3] = o, kept[4] = c;
+    kept[0] = i;
+    kept[1] = f;
+    kept[2] = g;
+    kept[3] = o;
+    kept[4] = c;
     return o * tanhf(c);
   } else if constexpr (kCell == Cell::gru) {
     const float z = logistic(a[0]), r = logistic(a[1]), n = tanhf(a[2] + r * a[3]);
-    kept[0] = z, kept[1] = r, kept[2] = n, kept[3] = a[3];
+    kept[0] = z;
+    kept[1] = r;
+    kept[2] = n;
+    kept[3] = a[3];
     return (1 - z) * n + z * h;
   } else {
     return tanhf(a[0]);
@@ -59,15 +66,22 @@ __device__ __forceinline__ void backward_unit(const float (&kept)[kKept<kCell>],
   if constexpr (kCell == Cell::lstm) {
     const float i = kept[0], f = kept[1], g = kept[2], o = kept[3], tanh_c = tanhf(kept[4]);
     const float total = dc + dh * o * (1 - tanh_c * tanh_c);
-    da[0] = total * g * i * (1 - i), da[1] = total * c * f * (1 - f);
-    da[2] = total * i * (1 - g * g), da[3] = dh * tanh_c * o * (1 - o);
-    dc = total * f, dh = 0;
+    da[0] = total * g * i * (1 - i);
+    da[1] = total * c * f * (1 - f);
+    da[2] = total * i * (1 - g * g);
+    da[3] = dh * tanh_c * o * (1 - o);
+    dc = total * f;
+    dh = 0;
   } else if constexpr (kCell == Cell::gru) {
     const float z = kept[0], r = kept[1], n = kept[2], m = kept[3], dn = dh * (1 - z) * (1 - n * n);
-    da[0] = dh * (h - n) * z * (1 - z), da[1] = dn * m * r * (1 - r), da[2] = dn, da[3] = dn * r;
+    da[0] = dh * (h - n) * z * (1 - z);
+    da[1] = dn * m * r * (1 - r);
+    da[2] = dn;
+    da[3] = dn * r;
     dh = dh * z;
   } else {
-    da[0] = dh * (1 - y * y), dh = 0;
+    da[0] = dh * (1 - y * y);
+    dh = 0;
   }
 }
 
@@ -87,7 +101,10 @@ struct ForwardTensors {
                      t[P::hT].template as<T>(),
                      nullptr,
                      p.inference ? nullptr : t[P::reserve].template as<T>()};
-    if constexpr (P::has_c) f.c0 = t[P::c0].template as<const T>(), f.cT = t[P::cT].template as<T>();
+    if constexpr (P::has_c) {
+      f.c0 = t[P::c0].template as<const T>();
+      f.cT = t[P::cT].template as<T>();
+    }
     return f;
   }
 };
@@ -114,7 +131,8 @@ struct BackwardTensors {
                       t[P::dh0].template as<T>(),
                       nullptr};
     if constexpr (P::has_c) {
-      f.c0 = t[P::c0].template as<const T>(), f.dcT = t[P::dcT].template as<const T>();
+      f.c0 = t[P::c0].template as<const T>();
+      f.dcT = t[P::dcT].template as<const T>();
       f.dc0 = t[P::dc0].template as<T>();
     }
     return f;

@@ -91,7 +91,10 @@ class Network {
       gpu_->copy_within(weights_.as<char>() + c.to, static_cast<const char*>(t[c.from].data) + c.at, c.bytes);
     const void* c0 = nullptr;
     void* cT = nullptr;
-    if constexpr (P::has_c) c0 = t[P::c0].data, cT = t[P::cT].data;
+    if constexpr (P::has_c) {
+      c0 = t[P::c0].data;
+      cT = t[P::cT].data;
+    }
     status_ = cudnnRNNForward(handle_, rnn_.get(), CUDNN_FWD_MODE_INFERENCE, lengths_.as<const int32_t>(), x_.get(),
                               t[P::x].data, y_.get(), t[P::y].data, state_.get(), t[P::h0].data, t[P::hT].data,
                               state_.get(), c0, cT, static_cast<size_t>(weights_.bytes()), weights_.data(),
@@ -184,7 +187,9 @@ Plan plan(const P& p, GpuContext& gpu) {
     bool synchronises = false;
     const double s = gpu.device_time([&] { tried.run(Args(tensors.data())); }, 3, synchronises);
     if (!tried.good() || (best && s >= best_s)) continue;
-    best.emplace(std::move(tried)), best_s = s, name = a.name;
+    best.emplace(std::move(tried));
+    best_s = s;
+    name = a.name;
   }
   if (!best) return Unsupported{why_not};
   const int64_t bytes = best->bytes();

@@ -26,9 +26,10 @@ __global__ void step_kernel(Layer p, ForwardTensors<T> t, int64_t step) {
     float from_x = float(t.bias[at]), from_h = kCell == Cell::gru ? float(t.bias[at + G * p.H]) : 0;
     for (int64_t i = 0; i < p.I; ++i) from_x += float(t.w[row * p.I + i]) * float(x[i]);
     for (int64_t i = 0; i < p.H; ++i) from_h += float(t.r[row * p.H + i]) * float(h[i]);
-    if (kCell == Cell::gru && g == 2)
-      a[2] = from_x, a[3 % kSums<kCell>] = from_h;
-    else
+    if (kCell == Cell::gru && g == 2) {
+      a[2] = from_x;
+      a[3 % kSums<kCell>] = from_h;
+    } else
       a[g] = from_x + from_h;
   }
   float c = kCell == Cell::lstm ? c_before(p, u, step, t) : 0;

@@ -33,9 +33,10 @@ __device__ __forceinline__ void add_pre(const Layer& p, const Unit& u, int64_t s
     const int64_t at = (u.dir * kBiases * G + g) * p.H + u.j;
     const float x = float(from_x[g * p.H]) + float(bias[at]);
     const float h = rec[g] + (kBiases == 2 ? float(bias[at + G * p.H]) : 0);
-    if (kCell == Cell::gru && g == 2)
-      a[2] = x, a[3 % kSums<kCell>] = h;
-    else
+    if (kCell == Cell::gru && g == 2) {
+      a[2] = x;
+      a[3 % kSums<kCell>] = h;
+    } else
       a[g] = x + h;
   }
 }
@@ -54,7 +55,8 @@ __global__ void slice_kernel(Layer p, ForwardTensors<T> t, const T* pre, int64_t
   for (int i = me; i < G * H * H; i += all) r[i % H * G * H + i / H] = float(t.r[dir * G * H * H + i]);
 
   Unit u(p, 0);
-  u.dir = dir, u.j = j;
+  u.dir = dir;
+  u.j = j;
   const auto mine = [&](int row) { return j < H && b0 + first + row < p.B; };
   float h[kRows] = {}, c[kRows] = {};
 #pragma unroll
@@ -135,7 +137,8 @@ __global__ void slice_backward_kernel(Layer p, BackwardTensors<T> t, Rows<T> row
   for (int i = me; i < G * H * H; i += all) r[i] = float(t.r[dir * G * H * H + i]);
 
   Unit u(p, 0);
-  u.dir = dir, u.j = j;
+  u.dir = dir;
+  u.j = j;
   const auto mine = [&](int row) { return j < H && b0 + first + row < p.B; };
   float dh[kRows] = {}, dc[kRows] = {};
 #pragma unroll

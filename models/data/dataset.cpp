@@ -22,7 +22,8 @@ Dataset split_off(Dataset& data, double share, uint64_t seed) {
   const auto wanted = static_cast<int64_t>(std::llround(share * static_cast<double>(data.size())));
   const int64_t count = std::clamp<int64_t>(wanted, 1, data.size() - 1);
   std::vector<int64_t> order = shuffled(data.size(), seed);
-  std::sort(order.begin(), order.begin() + count), std::sort(order.begin() + count, order.end());
+  std::sort(order.begin(), order.begin() + count);
+  std::sort(order.begin() + count, order.end());
   const auto take = [&](int64_t first, int64_t last) {
     Dataset part{
         .features = data.features, .classes = data.classes, .x = {}, .token = {}, .label = {}, .targets = data.targets};
@@ -34,8 +35,9 @@ Dataset split_off(Dataset& data, double share, uint64_t seed) {
         to.insert(to.end(), sample, sample + width);
       }
     };
-    copy(part.x, data.x, data.features), copy(part.token, data.token, data.features),
-        copy(part.label, data.label, data.targets);
+    copy(part.x, data.x, data.features);
+    copy(part.token, data.token, data.features);
+    copy(part.label, data.label, data.targets);
     return part;
   };
   Dataset apart = take(0, count);

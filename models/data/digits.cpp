@@ -60,9 +60,12 @@ struct Affine {
   explicit Affine(Dice& dice) {
     const double turn = dice.uniform(-.3, .3), slant = dice.uniform(-.3, .3);  // radians; share of the height
     const double wide = dice.uniform(15, 24), high = dice.uniform(18, 25);     // pixels
-    a = wide * std::cos(turn), b = high * (slant * std::cos(turn) - std::sin(turn));
-    c = wide * std::sin(turn), d = high * (slant * std::sin(turn) + std::cos(turn));
-    dx = kDigitSide / 2. + dice.uniform(-2.5, 2.5), dy = kDigitSide / 2. + dice.uniform(-2.5, 2.5);
+    a = wide * std::cos(turn);
+    b = high * (slant * std::cos(turn) - std::sin(turn));
+    c = wide * std::sin(turn);
+    d = high * (slant * std::sin(turn) + std::cos(turn));
+    dx = kDigitSide / 2. + dice.uniform(-2.5, 2.5);
+    dy = kDigitSide / 2. + dice.uniform(-2.5, 2.5);
   }
   Point operator()(Point p) const {
     const double x = p.x - .5, y = p.y - .5;
@@ -99,7 +102,8 @@ void draw_digit(int digit, Dice& dice, float* image) {
     Point last{};
     for (size_t i = 0; i < stroke.size(); ++i) {
       Point p = place(stroke[i]);
-      p.x += dice.uniform(-shake, shake), p.y += dice.uniform(-shake, shake);
+      p.x += dice.uniform(-shake, shake);
+      p.y += dice.uniform(-shake, shake);
       if (i) draw_segment(last, p, pen, image);
       last = p;
     }

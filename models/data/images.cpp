@@ -44,8 +44,11 @@ void draw_image(Class c, Dice& dice, float* image) {
   double contrast = 0;
   do {
     contrast = 0;
-    for (size_t i = 0; i < kColours; ++i)
-      front[i] = dice.uniform(0, 1), back[i] = dice.uniform(0, 1), contrast += std::abs(front[i] - back[i]);
+    for (size_t i = 0; i < kColours; ++i) {
+      front[i] = dice.uniform(0, 1);
+      back[i] = dice.uniform(0, 1);
+      contrast += std::abs(front[i] - back[i]);
+    }
   } while (contrast < .9);
   const double size = dice.uniform(7, 13), turn = dice.uniform(0, 2 * std::numbers::pi), noise = dice.uniform(.02, .12);
   const double cx = dice.uniform(12, 20), cy = dice.uniform(12, 20), a = std::cos(turn) / size,

@@ -32,7 +32,10 @@ Dataset draw_reviews(int64_t count, int64_t length, uint64_t seed) {
         continue;
       }
       const bool turned = t + 1 < length && dice.uniform(0, 1) < kTurned, praises = dice.uniform(0, 1) < mood;
-      if (turned) data.token.push_back(kNot), ++t;
+      if (turned) {
+        data.token.push_back(kNot);
+        ++t;
+      }
       data.token.push_back((praises != turned ? kPraise : kBlame) + static_cast<int32_t>(dice.below(kOpinions)));
       balance += praises ? 1 : -1;
     }

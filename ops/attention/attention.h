@@ -33,7 +33,12 @@ struct AttentionShape {
     field.option("scale", scale, "factor of q k'; 0: 1 / sqrt(D)");
   }
   void infer(const Shapes::Dims& q, const Shapes::Dims& k) {
-    B = q[0], H = q[1], Tq = q[2], D = q[3], Tk = k[2], Hkv = k[1] == H ? 0 : k[1];
+    B = q[0];
+    H = q[1];
+    Tq = q[2];
+    D = q[3];
+    Tk = k[2];
+    Hkv = k[1] == H ? 0 : k[1];
   }
   int64_t kv_heads() const { return Hkv == 0 ? H : Hkv; }
   int64_t group() const { return H == 0 ? 1 : H / kv_heads(); }  // query heads that share k and v

@@ -49,8 +49,13 @@ struct Conv2d {
   void infer(Shapes shapes) {
     const auto X = shapes[x], W = shapes[filter];
     const bool last = layout == Layout::nhwc;
-    n = X[0], c = X[last ? 3 : 1], h = X[last ? 1 : 2], w = X[last ? 2 : 3];
-    k = W[0], r = W[last ? 1 : 2], s = W[last ? 2 : 3];
+    n = X[0];
+    c = X[last ? 3 : 1];
+    h = X[last ? 1 : 2];
+    w = X[last ? 2 : 3];
+    k = W[0];
+    r = W[last ? 1 : 2];
+    s = W[last ? 2 : 3];
   }
   std::string invalid() const {
     if (stride_h < 1 || stride_w < 1) return "stride_h, stride_w: 1 or more";

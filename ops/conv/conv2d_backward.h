@@ -82,7 +82,10 @@ std::vector<Case<P>> at(Scale scale) {  // one list: the backward passes have th
 inline void Conv2dBackwardFilter::infer(Shapes shapes) {
   const auto X = shapes[x], Y = shapes[dy];
   const bool last = conv.layout == Layout::nhwc;
-  conv.n = X[0], conv.c = X[last ? 3 : 1], conv.h = X[last ? 1 : 2], conv.w = X[last ? 2 : 3];
+  conv.n = X[0];
+  conv.c = X[last ? 3 : 1];
+  conv.h = X[last ? 1 : 2];
+  conv.w = X[last ? 2 : 3];
   conv.k = Y[last ? 3 : 1];
   if (const int64_t out = Y[last ? 1 : 2]; conv.ho() != out || conv.r == 0)
     conv.r = conv_backward::fewest_taps(out, conv.pad_h, conv.dil_h, conv.h, conv.stride_h);
@@ -92,8 +95,11 @@ inline void Conv2dBackwardFilter::infer(Shapes shapes) {
 inline void Conv2dBackwardData::infer(Shapes shapes) {
   const auto W = shapes[filter], Y = shapes[dy];
   const bool last = conv.layout == Layout::nhwc;
-  conv.n = Y[0], conv.c = W[last ? 3 : 1] * conv.groups;
-  conv.k = W[0], conv.r = W[last ? 1 : 2], conv.s = W[last ? 2 : 3];
+  conv.n = Y[0];
+  conv.c = W[last ? 3 : 1] * conv.groups;
+  conv.k = W[0];
+  conv.r = W[last ? 1 : 2];
+  conv.s = W[last ? 2 : 3];
   if (const int64_t out = Y[last ? 1 : 2]; conv.ho() != out)
     conv.h = conv_backward::least_extent(out, conv.pad_h, conv.dil_h, conv.r, conv.stride_h);
   if (const int64_t out = Y[last ? 2 : 3]; conv.wo() != out)

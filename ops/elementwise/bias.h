@@ -31,7 +31,11 @@ struct Bias {
     field.option("act", act, "activation");
   }
   std::string invalid() const { return act == Act::gelu ? "act gelu: allowed are none, relu" : ""; }
-  void infer(Shapes s) { outer = s[x][0], c = s[x][1], inner = s[x][2]; }
+  void infer(Shapes s) {
+    outer = s[x][0];
+    c = s[x][1];
+    inner = s[x][2];
+  }
   int64_t elements() const { return outer * c * inner; }
   std::vector<TensorSpec> tensors() const {
     return {x.of(dtype, {outer, c, inner}), bias.of(dtype, {c}), y.of(dtype, {outer, c, inner})};
@@ -67,7 +71,11 @@ struct BiasBackward {
     field.option("act", act, "activation of the forward pass");
   }
   std::string invalid() const { return act == Act::gelu ? "act gelu: allowed are none, relu" : ""; }
-  void infer(Shapes s) { outer = s[dy][0], c = s[dy][1], inner = s[dy][2]; }
+  void infer(Shapes s) {
+    outer = s[dy][0];
+    c = s[dy][1];
+    inner = s[dy][2];
+  }
   int64_t elements() const { return outer * c * inner; }
   std::vector<TensorSpec> tensors() const {  // dy: both signs, yet the sum grows with every term: a lost part shows
     const Shape shape{outer, c, inner};

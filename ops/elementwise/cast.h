@@ -40,7 +40,10 @@ struct Cast {
     std::vector<Case<Cast>> between;  // mixed precision: f32 and the halves
     for (const DType to : kFloats)
       for (Case<Cast> c : all)
-        if ((c.problem.dtype == DType::f32) != (to == DType::f32)) c.problem.to = to, between.push_back(c);
+        if ((c.problem.dtype == DType::f32) != (to == DType::f32)) {
+          c.problem.to = to;
+          between.push_back(c);
+        }
     return between;
   }
 

@@ -83,7 +83,10 @@ std::vector<Case<P>> at(Scale scale) {
   const auto again = scale == Scale::test
                          ? all
                          : across(&P::dtype, kFloats, {{"BERT-base MLP, 16 x 384 tokens", {.n = 16 * 384 * 3072}}});
-  for (Case<P> c : again) c.problem.form = GeluForm::erf, all.push_back(c);
+  for (Case<P> c : again) {
+    c.problem.form = GeluForm::erf;
+    all.push_back(c);
+  }
   return all;
 }
 

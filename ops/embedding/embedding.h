@@ -28,7 +28,12 @@ struct Embedding {
     field("C", C, "elements of each");
     field.option("position", position, "a row for its place in the sequence is added");
   }
-  void infer(Shapes s) { B = s[token][0], T = s[token][1], V = s[table][0], C = s[table][1]; }
+  void infer(Shapes s) {
+    B = s[token][0];
+    T = s[token][1];
+    V = s[table][0];
+    C = s[table][1];
+  }
   std::string invalid() const { return V > INT32_MAX ? "V: below 2^31, a token is an i32" : ""; }
   int64_t tokens() const { return B * T; }
   std::vector<TensorSpec> tensors() const {
@@ -91,7 +96,11 @@ struct EmbeddingBackward {
     field.option("position", position, "dposition is written too");
     field.option("accumulate", accumulate, "dtable is added to");
   }
-  void infer(Shapes s) { B = s[dy][0], T = s[dy][1], C = s[dy][2]; }  // V is given
+  void infer(Shapes s) {
+    B = s[dy][0];
+    T = s[dy][1];
+    C = s[dy][2];
+  }  // V is given
   std::string invalid() const {
     if (B * T > INT32_MAX) return "B T: below 2^31, implementations number tokens in an i32";
     return V > INT32_MAX ? "V: below 2^31, a token is an i32" : "";

@@ -32,7 +32,10 @@ struct Gemm {
     field.option("alpha", alpha, "factor of the product");
   }
   void infer(Shapes s) {
-    batch = s[a][0], m = s[a][trans_a ? 2 : 1], k = s[a][trans_a ? 1 : 2], n = s[b][trans_b ? 1 : 2];
+    batch = s[a][0];
+    m = s[a][trans_a ? 2 : 1];
+    k = s[a][trans_a ? 1 : 2];
+    n = s[b][trans_b ? 1 : 2];
   }
   std::string invalid() const {
     if (batch < 0) return "batch " + std::to_string(batch) + ": 0 or more";

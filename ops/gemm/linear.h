@@ -32,7 +32,11 @@ struct Linear {
     field("out", out, "outputs of a sample");
     field.option("act", act, "activation");
   }
-  void infer(Shapes s) { n = s[x][0], in = s[x][1], out = s[w][0]; }
+  void infer(Shapes s) {
+    n = s[x][0];
+    in = s[x][1];
+    out = s[w][0];
+  }
   std::string invalid() const { return invalid_precision(dtype, math); }
   std::vector<TensorSpec> tensors() const {
     std::vector<TensorSpec> all{x.of(dtype, {n, in}), w.of(dtype, {out, in}), bias.of(dtype, {out}),
@@ -81,7 +85,11 @@ struct LinearBackward {
     field("out", out, "outputs of a sample");
     field.option("act", act, "activation of the forward pass");
   }
-  void infer(Shapes s) { n = s[x][0], in = s[x][1], out = s[w][0]; }
+  void infer(Shapes s) {
+    n = s[x][0];
+    in = s[x][1];
+    out = s[w][0];
+  }
   std::string invalid() const { return invalid_precision(dtype, math); }
   std::vector<TensorSpec> tensors() const {
     const TensorSpec gate = act == Act::gelu ? pre.of(dtype, {n, out}, Fill::normal(0, 2))
@@ -95,7 +103,8 @@ struct LinearBackward {
   Tolerance tolerance(int slot) const {
     Tolerance t = product_sum_tolerance(slot == dx.index ? out : n, 0, dtype, math);
     if (act == Act::gelu)
-      t.abs_sum += (duet::gamma(gelu::kSlopeRoundings, unit_roundoff(DType::f32)) + unit_roundoff(dtype)) * (1 + t.abs_sum);
+      t.abs_sum +=
+          (duet::gamma(gelu::kSlopeRoundings, unit_roundoff(DType::f32)) + unit_roundoff(dtype)) * (1 + t.abs_sum);
     return t;
   }
   int64_t slices() const { return n + out; }                        // a row of dx; then a row of dw and its dbias

@@ -37,8 +37,12 @@ std::vector<Case<P>> in_all_precisions(const std::vector<Case<P>>& cases) {
   std::vector<Case<P>> all;
   for (const Case<P>& c : cases) {
     for (const DType dtype : kFloats) {
-      all.push_back(c), all.back().problem.dtype = dtype;
-      if (dtype == DType::f32) all.push_back(c), all.back().problem.math = Math::tf32;
+      all.push_back(c);
+      all.back().problem.dtype = dtype;
+      if (dtype == DType::f32) {
+        all.push_back(c);
+        all.back().problem.math = Math::tf32;
+      }
     }
   }
   return all;

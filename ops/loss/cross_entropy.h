@@ -34,7 +34,10 @@ struct CrossEntropy {
     if (smooth < 0 || smooth > 1) return "smooth must lie in 0 to 1, is " + std::to_string(smooth);
     return rows > 0 && cols == 0 ? "cols must be at least 1 where there are rows, is 0" : "";
   }
-  void infer(Shapes s) { rows = s[x][0], cols = s[x][1]; }
+  void infer(Shapes s) {
+    rows = s[x][0];
+    cols = s[x][1];
+  }
   std::vector<TensorSpec> tensors() const {
     return {x.of(dtype, {rows, cols}, Fill::uniform(-kReach, kReach)),
             label.of(DType::i32, {rows}, Fill::below(std::max<int64_t>(1, cols))), loss.of(statistic_dtype(dtype), {1}),
@@ -99,7 +102,10 @@ struct CrossEntropyBackward {
     field.option("scaled", scaled, "the loss is multiplied by scale");
   }
   std::string invalid() const { return CrossEntropy{rows, cols, dtype, smooth}.invalid(); }
-  void infer(Shapes s) { rows = s[x][0], cols = s[x][1]; }
+  void infer(Shapes s) {
+    rows = s[x][0];
+    cols = s[x][1];
+  }
   std::vector<TensorSpec> tensors() const {  // lse above every x: exp(x - lse) is a probability
     std::vector<TensorSpec> all{x.of(dtype, {rows, cols}, Fill::uniform(-kReach, kReach)),
                                 label.of(DType::i32, {rows}, Fill::below(std::max<int64_t>(1, cols))),

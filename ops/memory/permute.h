@@ -30,7 +30,9 @@ struct Permute {
   std::string invalid() const { return split >= 1 ? "" : "split: 1 or more"; }
   void infer(Shapes s) {
     const size_t extra = split == 1 ? 0 : 1;
-    B = s[x][inverse ? extra : 0], T = s[x][inverse ? 2 + extra : 1], H = s[x][inverse ? 1 + extra : 2 + extra],
+    B = s[x][inverse ? extra : 0];
+    T = s[x][inverse ? 2 + extra : 1];
+    H = s[x][inverse ? 1 + extra : 2 + extra];
     D = s[x][3 + extra];
   }
   Shape tokens_shape() const { return split == 1 ? Shape{B, T, H, D} : Shape{B, T, split, H, D}; }

@@ -19,7 +19,11 @@ struct Transpose {
     field("rows", rows, "rows of each x");
     field("cols", cols, "columns of each x");
   }
-  void infer(Shapes s) { batch = s[x][0], rows = s[x][1], cols = s[x][2]; }
+  void infer(Shapes s) {
+    batch = s[x][0];
+    rows = s[x][1];
+    cols = s[x][2];
+  }
   std::vector<TensorSpec> tensors() const {
     return {x.of(dtype, {batch, rows, cols}), y.of(dtype, {batch, cols, rows})};
   }

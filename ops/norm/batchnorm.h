@@ -35,7 +35,10 @@ struct Channels {
   }
   void infer_images(Shapes::Dims X) {
     const bool last = layout == Layout::nhwc;
-    n = X[0], c = X[last ? 3 : 1], h = X[last ? 1 : 2], w = X[last ? 2 : 3];
+    n = X[0];
+    c = X[last ? 3 : 1];
+    h = X[last ? 1 : 2];
+    w = X[last ? 2 : 3];
   }
   Shape shape() const { return layout == Layout::nchw ? Shape{n, c, h, w} : Shape{n, h, w, c}; }
   int64_t pixels() const { return h * w; }
@@ -63,7 +66,10 @@ struct Channels {
       auto all = across(&Channels::dtype, kFloats, in_layouts(odd));
       for (const bool residual : {false, true}) {
         auto more = in_layouts({odd[1], odd[5], odd[6], odd[7]});
-        for (auto& c : more) c.problem.act = NormAct::relu, c.problem.residual = residual;
+        for (auto& c : more) {
+          c.problem.act = NormAct::relu;
+          c.problem.residual = residual;
+        }
         all = concat(std::move(all), across(&Channels::dtype, kFloats, more));
       }
       return all;

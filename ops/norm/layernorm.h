@@ -28,7 +28,10 @@ struct LayerNorm {
     field.option("eps", eps, "added to the variance");
   }
   std::string invalid() const { return eps > 0 ? "" : "eps must be above 0, is " + std::to_string(eps); }
-  void infer(Shapes s) { rows = s[x][0], cols = s[x][1]; }
+  void infer(Shapes s) {
+    rows = s[x][0];
+    cols = s[x][1];
+  }
   std::vector<TensorSpec> tensors() const {  // neither mean 0 nor variance 1
     return {x.of(dtype, {rows, cols}, Fill::uniform(-1, 3)),
             gamma.of(dtype, {cols}, Fill::uniform(0.5, 1.5)),
@@ -95,7 +98,10 @@ struct LayerNormBackward {
     field("rows", rows, "independent rows");
     field("cols", cols, "elements of each");
   }
-  void infer(Shapes s) { rows = s[x][0], cols = s[x][1]; }
+  void infer(Shapes s) {
+    rows = s[x][0];
+    cols = s[x][1];
+  }
   std::vector<TensorSpec> tensors() const {
     return {x.of(dtype, {rows, cols}),
             gamma.of(dtype, {cols}, Fill::uniform(0.5, 1.5)),

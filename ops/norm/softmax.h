@@ -20,7 +20,10 @@ struct Softmax {
     field("rows", rows, "independent distributions");
     field("cols", cols, "outcomes in each");
   }
-  void infer(Shapes s) { rows = s[x][0], cols = s[x][1]; }
+  void infer(Shapes s) {
+    rows = s[x][0];
+    cols = s[x][1];
+  }
   std::vector<TensorSpec> tensors() const {
     return {x.of(dtype, {rows, cols}, Fill::uniform(-kReach, kReach)), y.of(dtype, {rows, cols})};
   }
@@ -73,7 +76,10 @@ struct SoftmaxBackward {
     field("rows", rows, "independent distributions");
     field("cols", cols, "outcomes in each");
   }
-  void infer(Shapes s) { rows = s[y][0], cols = s[y][1]; }
+  void infer(Shapes s) {
+    rows = s[y][0];
+    cols = s[y][1];
+  }
   std::vector<TensorSpec> tensors() const {  // y: probabilities, about 1 in sum
     return {y.of(dtype, {rows, cols}, Fill::uniform(0, 2.0 / std::max<int64_t>(1, cols))), dy.of(dtype, {rows, cols}),
             dx.of(dtype, {rows, cols})};
@@ -83,7 +89,8 @@ struct SoftmaxBackward {
   // terms, of y (|dy| + sum_j |y dy|): a product and at most cols additions in the sum, one subtraction, one product,
   // all in f32. Then dx is rounded to dtype.
   Tolerance tolerance() const {
-    return {.rel = unit_roundoff(dtype), .abs_sum = gamma(cols + 3, unit_roundoff(DType::f32)), .abs = underflow(dtype)};
+    return {
+        .rel = unit_roundoff(dtype), .abs_sum = gamma(cols + 3, unit_roundoff(DType::f32)), .abs = underflow(dtype)};
   }
   int64_t slices() const { return rows; }
   void reference(Inputs in, int64_t row, Expect& expect) const;  // cpu_ref/norm/softmax.cpp

@@ -8,7 +8,8 @@ template <class P>
 std::vector<Case<P>> optimiser_cases(Scale scale) {
   const auto sized = [](int64_t n, bool mixed = false) {
     P p;
-    p.n = n, p.mixed = mixed;
+    p.n = n;
+    p.mixed = mixed;
     return p;
   };
   if (scale == Scale::test)

@@ -26,7 +26,10 @@ struct GlobalAvgPool {
   void infer(Shapes shapes) {
     const auto X = shapes[x];
     const bool last = layout == Layout::nhwc;
-    n = X[0], c = X[last ? 3 : 1], h = X[last ? 1 : 2], w = X[last ? 2 : 3];
+    n = X[0];
+    c = X[last ? 3 : 1];
+    h = X[last ? 1 : 2];
+    w = X[last ? 2 : 3];
   }
   int64_t pixels() const { return h * w; }
   int64_t images() const { return layout == Layout::nchw ? n * c : n; }  // x: (images, pixels, depth)
@@ -86,7 +89,10 @@ struct GlobalAvgPoolBackward {
     field("w", w, "width of dx");
     field.option("layout", layout, "order of the axes in memory");
   }
-  void infer(Shapes shapes) { n = shapes[dy][0], c = shapes[dy][1]; }  // h and w are given
+  void infer(Shapes shapes) {
+    n = shapes[dy][0];
+    c = shapes[dy][1];
+  }  // h and w are given
   GlobalAvgPool forward() const { return {n, c, h, w, layout, dtype}; }
   std::vector<TensorSpec> tensors() const { return {dy.of(dtype, {n, c}), dx.of(dtype, forward().x_shape())}; }
   double flops() const { return static_cast<double>(n * c * h * w); }

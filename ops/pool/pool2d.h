@@ -76,9 +76,15 @@ struct Pool2d {
   // Dimensions from the shapes of x, or n and c alone from those of y.
   void infer_x(Shapes::Dims X) {
     const bool last = layout == Layout::nhwc;
-    n = X[0], c = X[last ? 3 : 1], h = X[last ? 1 : 2], w = X[last ? 2 : 3];
+    n = X[0];
+    c = X[last ? 3 : 1];
+    h = X[last ? 1 : 2];
+    w = X[last ? 2 : 3];
   }
-  void infer_y(Shapes::Dims Y) { n = Y[0], c = Y[layout == Layout::nhwc ? 3 : 1]; }
+  void infer_y(Shapes::Dims Y) {
+    n = Y[0];
+    c = Y[layout == Layout::nhwc ? 3 : 1];
+  }
 
   static std::vector<Case<Pool2d>> shapes(Scale scale) {
     if (scale == Scale::test) {

@@ -56,7 +56,11 @@ struct RecurrentBase : RecurrentShape {
   static constexpr int64_t G = gates_of(kCell), K = kept_of(kCell);
 
   void infer(const Shapes::Dims& x, const Shapes::Dims& h0) {
-    T = x[0], B = x[1], I = x[2], H = h0[2], bidirectional = h0[0] == 2;
+    T = x[0];
+    B = x[1];
+    I = x[2];
+    H = h0[2];
+    bidirectional = h0[0] == 2;
   }
 
   // Weights such that errors fade: a row of r sums to about 1 in absolute value, and gates have slopes of 1/4 or less.
@@ -194,7 +198,8 @@ struct Recurrent : RecurrentBase<kCell> {
                                 r.of(dtype, this->r_shape(), this->r_fill()), bias.of(dtype, this->bias_shape()),
                                 h0.of(dtype, this->h_shape())};
     if (has_c) all.push_back(c0.of(dtype, this->h_shape()));
-    all.push_back(y.of(dtype, this->y_shape())), all.push_back(hT.of(dtype, this->h_shape()));
+    all.push_back(y.of(dtype, this->y_shape()));
+    all.push_back(hT.of(dtype, this->h_shape()));
     if (has_c) all.push_back(cT.of(dtype, this->h_shape()));
     all.push_back(reserve.of(dtype, inference ? Shape{this->directions(), T, B, 0} : this->reserve_shape()));
     return all;
@@ -248,7 +253,10 @@ struct RecurrentBackward : RecurrentBase<kCell> {
     Base::attributes(field);
     field.option("last_only", last_only, "no dy: gradients enter by the last states alone");
   }
-  void infer(Shapes s) { Base::infer(s[x], s[h0]), last_only = s[dy][0] < T; }
+  void infer(Shapes s) {
+    Base::infer(s[x], s[h0]);
+    last_only = s[dy][0] < T;
+  }
   Shape dy_shape() const { return {last_only ? 0 : T, B, this->directions() * H}; }
   std::vector<TensorSpec> tensors() const {
     std::vector<TensorSpec> all{x.of(dtype, this->x_shape()), w.of(dtype, this->w_shape(), this->w_fill()),
@@ -256,10 +264,13 @@ struct RecurrentBackward : RecurrentBase<kCell> {
     if (has_c) all.push_back(c0.of(dtype, this->h_shape()));
     all.push_back(y.of(dtype, this->y_shape()));
     all.push_back(reserve.of(dtype, this->reserve_shape(), Fill::uniform(0, 1)));  // as gates are
-    all.push_back(dy.of(dtype, dy_shape())), all.push_back(dhT.of(dtype, this->h_shape()));
+    all.push_back(dy.of(dtype, dy_shape()));
+    all.push_back(dhT.of(dtype, this->h_shape()));
     if (has_c) all.push_back(dcT.of(dtype, this->h_shape()));
-    all.push_back(dx.of(dtype, this->x_shape())), all.push_back(dw.of(dtype, this->w_shape()));
-    all.push_back(dr.of(dtype, this->r_shape())), all.push_back(dbias.of(dtype, this->bias_shape()));
+    all.push_back(dx.of(dtype, this->x_shape()));
+    all.push_back(dw.of(dtype, this->w_shape()));
+    all.push_back(dr.of(dtype, this->r_shape()));
+    all.push_back(dbias.of(dtype, this->bias_shape()));
     all.push_back(dh0.of(dtype, this->h_shape()));
     if (has_c) all.push_back(dc0.of(dtype, this->h_shape()));
     return all;

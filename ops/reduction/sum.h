@@ -27,7 +27,10 @@ struct Sum {
   std::string invalid() const {
     return axis == 0 || axis == 1 ? "" : "axis must be 0 or 1, is " + std::to_string(axis);
   }
-  void infer(Shapes s) { rows = s[x][0], cols = s[x][1]; }
+  void infer(Shapes s) {
+    rows = s[x][0];
+    cols = s[x][1];
+  }
   int64_t length() const { return axis == 1 ? cols : rows; }  // terms of each sum
   std::vector<TensorSpec> tensors() const {  // both signs, yet the sum grows with every term: a lost part shows
     return {x.of(dtype, {rows, cols}, Fill::uniform(-0.5, 1.5)), y.of(dtype, {axis == 1 ? rows : cols})};

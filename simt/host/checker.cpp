@@ -118,7 +118,8 @@ void remember_reader(Cell& c, uint32_t me, Pc pc) {
   for (int32_t i = c.readers; i >= 0; ++kept) {
     Reader& reader = s.readers[static_cast<size_t>(i)];
     if (reader.thread == me) {  // who knows the later read knows the earlier one
-      reader.clock = s.clock[me], reader.pc = pc;
+      reader.clock = s.clock[me];
+      reader.pc = pc;
       return;
     }
     other_warp = other_warp || reader.thread / 32 != me / 32;
@@ -150,9 +151,12 @@ void judge(Region& r, size_t cell, Access kind, Pc pc, uint32_t me) {
   }
   if (kind == Access::load) {
     if (c.read_epoch != s.epoch) {
-      if (counts(c.read_epoch) && of_earlier_block(c.read_epoch))
-        c.earlier_read_epoch = c.read_epoch, c.earlier_read_pc = c.read_pc;
-      c.read_epoch = s.epoch, c.readers = -1;
+      if (counts(c.read_epoch) && of_earlier_block(c.read_epoch)) {
+        c.earlier_read_epoch = c.read_epoch;
+        c.earlier_read_pc = c.read_pc;
+      }
+      c.read_epoch = s.epoch;
+      c.readers = -1;
     }
     c.read_pc = pc;
     remember_reader(c, me, pc);
@@ -167,8 +171,13 @@ void judge(Region& r, size_t cell, Access kind, Pc pc, uint32_t me) {
       }
     if (counts(c.earlier_read_epoch) && unordered_blocks(c.earlier_read_epoch))
       report_race(r, offset, true, pc, "read", c.earlier_read_epoch, 0, c.earlier_read_pc);
-    c.write_epoch = s.epoch, c.write_clock = s.clock[me], c.write_pc = pc;
-    c.writer = static_cast<uint16_t>(me), c.atomic_write = atomic, c.written = true, c.in_flight = false;
+    c.write_epoch = s.epoch;
+    c.write_clock = s.clock[me];
+    c.write_pc = pc;
+    c.writer = static_cast<uint16_t>(me);
+    c.atomic_write = atomic;
+    c.written = true;
+    c.in_flight = false;
   }
 }
 
@@ -195,17 +204,24 @@ void for_cells(Region& r, const void* address, size_t bytes, F&& f) {
 
 void Checker::begin_launch() {
   s.launch_epoch = s.block_epoch = ++s.epoch;
-  s.blocks.clear(), s.fenced.clear(), s.readers.clear();
+  s.blocks.clear();
+  s.fenced.clear();
+  s.readers.clear();
 }
 void Checker::begin_block(uint32_t threads, uint32_t block) {
   s.block_epoch = ++s.epoch;
   s.blocks.emplace_back(s.epoch, block);
-  s.block = block, s.threads = threads;
+  s.block = block;
+  s.threads = threads;
   s.clock.assign(threads, 1);
-  s.knows.clear(), s.readers.clear();
+  s.knows.clear();
+  s.readers.clear();
   for (auto& g : s.gathered) g.clear();
 }
-void Checker::block_barrier() { ++s.epoch, s.readers.clear(); }
+void Checker::block_barrier() {
+  ++s.epoch;
+  s.readers.clear();
+}
 
 void Checker::warp_barrier(uint32_t warp, uint32_t mask, uint32_t all) {
   if (s.knows.empty() && mask == all) {
@@ -218,7 +234,10 @@ void Checker::warp_barrier(uint32_t warp, uint32_t mask, uint32_t all) {
   for (uint32_t lane = 0; lane < 32; ++lane)
     if (mask >> lane & 1) gather(met, warp * 32 + lane);
   for (uint32_t lane = 0; lane < 32; ++lane)
-    if (mask >> lane & 1) learn(warp * 32 + lane, met), ++s.clock[warp * 32 + lane];
+    if (mask >> lane & 1) {
+      learn(warp * 32 + lane, met);
+      ++s.clock[warp * 32 + lane];
+    }
 }
 
 void Checker::arrive(int barrier, uint32_t thread) {

@@ -163,19 +163,22 @@ Fiber* Executor::take_fiber() {
     void* p = mmap(nullptr, (kMaxThreads + 2) * each, PROT_READ | PROT_WRITE,
                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (p == MAP_FAILED) throw Error("simt: no address space for the threads' stacks");
-    stacks_begin = reinterpret_cast<uintptr_t>(p), stacks_bytes = (kMaxThreads + 2) * each;
+    stacks_begin = reinterpret_cast<uintptr_t>(p);
+    stacks_bytes = (kMaxThreads + 2) * each;
   }
   auto fiber = std::make_unique<Fiber>();
   char* low = reinterpret_cast<char*>(stacks_begin) + fibers_.size() * each;
   mprotect(low, kPage, PROT_NONE);  // below the stack
-  fiber->base = low + kPage, fiber->size = kStackBytes;
+  fiber->base = low + kPage;
+  fiber->size = kStackBytes;
   prepare(*fiber, &Executor::entry);
   fibers_.push_back(std::move(fiber));
   return fibers_.back().get();
 }
 
 void Executor::drop_fibers() {  // after a report: frames that nobody returns to
-  fibers_.clear(), idle_.clear();
+  fibers_.clear();
+  idle_.clear();
 }
 
 // The frame grows down to here. In time for the report itself to have room.
@@ -214,7 +217,8 @@ __attribute__((noinline)) void Executor::entry() {
 }
 
 void Executor::resume(Thread* t) {
-  current_ = t, current_thread = t->id;
+  current_ = t;
+  current_thread = t->id;
   t->state = State::running;
   const auto& size = here.block_size;
   here.thread = {t->id % size.x, t->id / size.x % size.y, t->id / (size.x * size.y)};
@@ -228,7 +232,11 @@ Thread* Executor::start_next() {
                       : settings.order == Order::reverse ? count_ - 1 - k
                                                          : order_[k];
   Thread& t = threads_[id];
-  t.id = id, t.fiber = nullptr, t.seen = 0, t.groups = 0, t.at = {};
+  t.id = id;
+  t.fiber = nullptr;
+  t.seen = 0;
+  t.groups = 0;
+  t.at = {};
   t.copies.clear();
   return &t;
 }
@@ -319,7 +327,8 @@ bool Executor::left_out(const char* what, Where at) {
 void Executor::finish_thread() {
   Thread* t = current_;
   t->state = State::done;
-  --live_, ++events_;
+  --live_;
+  ++events_;
   if (!t->copies.empty())
     stop(fmt::format("exits with {} asynchronous copies that it has not waited for, the first issued at {}",
                      t->copies.size(), line(pc_of(t->copies.front().pc))));
@@ -351,7 +360,8 @@ void Executor::block_barrier(bool vote, int* votes, Where at) {
   if (!at_barrier_.empty() && !same(at_barrier_[0]->at, at))
     stop(fmt::format("barrier divergence: waits at {} while {} waits at {}", text(at), thread_text(at_barrier_[0]->id),
                      text(at_barrier_[0]->at)));
-  t->at = at, t->state = State::at_barrier;
+  t->at = at;
+  t->state = State::at_barrier;
   at_barrier_.push_back(t);
   votes_ += vote;
   if (votes) votes_out_.push_back(votes);
@@ -368,11 +378,13 @@ void Executor::named_barrier(int id, int threads, bool wait, Where at) {
   Checker::arrive(id, t->id);
   ++b.arrived;
   if (wait) {
-    t->at = at, t->state = State::at_named;
+    t->at = at;
+    t->state = State::at_named;
     b.waiting.push_back(t);
   }
   if (b.arrived == threads) {
-    b.arrived = 0, ++events_;
+    b.arrived = 0;
+    ++events_;
     for (Thread* w : b.waiting) Checker::depart(id, w->id);
     Checker::reset(id);
     release(b.waiting);
@@ -398,8 +410,13 @@ void Executor::together(uint32_t mask, WarpWork work, const void* in, void* out,
   if (open->work != work || !same(open->at, at))
     stop(fmt::format("warp divergence: {} at {} while lanes {:#010x} of the same mask wait in {} at {}", name_of(work),
                      text(at), open->arrived, name_of(open->work), text(open->at)));
-  open->in[lane] = in, open->out[lane] = out, open->arrived |= bit;
-  t->at = at, t->work = work, t->mask = mask, t->state = State::in_warp;
+  open->in[lane] = in;
+  open->out[lane] = out;
+  open->arrived |= bit;
+  t->at = at;
+  t->work = work;
+  t->mask = mask;
+  t->state = State::in_warp;
   if (open->arrived == mask) {
     if (finish) finish(*open);
     ++events_;
@@ -415,12 +432,18 @@ void Executor::together(uint32_t mask, WarpWork work, const void* in, void* out,
 
 void Executor::pause(Where at) {
   Thread* t = current_;
-  if (events_ != t->seen)
-    t->seen = events_, idle_polls_ = 0;
-  else if (++idle_polls_ >
-           8 * uint64_t{count_} + 4096)  // everyone alive has looked again and again, and nothing happens
-    t->at = at, t->state = State::polling, deadlock();
-  t->at = at, t->state = State::polling;
+  if (events_ != t->seen) {
+    t->seen = events_;
+    idle_polls_ = 0;
+  } else if (++idle_polls_ >
+             8 * uint64_t{count_} + 4096)  // everyone alive has looked again and again, and nothing happens
+  {
+    t->at = at;
+    t->state = State::polling;
+    deadlock();
+  }
+  t->at = at;
+  t->state = State::polling;
   ready_.push_back(t);
   switch_away();
 }
@@ -487,9 +510,17 @@ void Executor::wait(int groups_left) {
 // --- launches -------------------------------------------------------------------------------------------------------
 
 void Executor::run_block(uint32_t linear) {
-  live_ = count_, started_ = 0, votes_ = 0, idle_polls_ = 0;
-  ready_.clear(), at_barrier_.clear(), votes_out_.clear();
-  for (NamedBarrier& b : named_) b.arrived = 0, b.waiting.clear();
+  live_ = count_;
+  started_ = 0;
+  votes_ = 0;
+  idle_polls_ = 0;
+  ready_.clear();
+  at_barrier_.clear();
+  votes_out_.clear();
+  for (NamedBarrier& b : named_) {
+    b.arrived = 0;
+    b.waiting.clear();
+  }
   for (uint32_t w = 0; w < warps_.size(); ++w) {
     const uint32_t lanes = std::min(count_ - w * 32, 32u);
     warps_[w].lanes = warps_[w].live = lanes == 32 ? UINT32_MAX : (1u << lanes) - 1;
@@ -540,7 +571,10 @@ void Executor::run(const void* kernel, void (*call)(const void*), const void* ar
   const auto narrow = [](int64_t v) { return static_cast<unsigned>(v); };
   here.block_size = {narrow(grid.threads.x), narrow(grid.threads.y), narrow(grid.threads.z)};
   here.grid_size = {narrow(g.x), narrow(g.y), narrow(g.z)};
-  kernel_ = kernel, call_ = call, arguments_ = arguments, dynamic_bytes_ = grid.shared_bytes;
+  kernel_ = kernel;
+  call_ = call;
+  arguments_ = arguments;
+  dynamic_bytes_ = grid.shared_bytes;
   count_ = narrow(grid.threads.count());
   if (threads_.size() < count_) threads_.resize(count_);
   warps_.resize((count_ + 31) / 32);

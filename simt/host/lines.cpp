@@ -15,7 +15,10 @@ uintptr_t load_address() {
   static const uintptr_t address = [] {
     uintptr_t found = 0;  // the program is the first object
     dl_iterate_phdr(
-        [](dl_phdr_info* object, size_t, void* out) { return *static_cast<uintptr_t*>(out) = object->dlpi_addr, 1; },
+        [](dl_phdr_info* object, size_t, void* out) {
+          *static_cast<uintptr_t*>(out) = object->dlpi_addr;
+          return 1;  // stops at the first object
+        },
         &found);
     return found;
   }();
@@ -79,7 +82,10 @@ void resolve(const std::vector<Pc>& pcs) {
   for (const Pc pc : pcs)
     if (!known().contains(pc)) {
       unknown.push_back(pc);
-      if (unknown.size() == kAtOnce) ask(unknown), unknown.clear();
+      if (unknown.size() == kAtOnce) {
+        ask(unknown);
+        unknown.clear();
+      }
     }
   if (!unknown.empty()) ask(unknown);
   for (const Pc pc : pcs)

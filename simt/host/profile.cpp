@@ -66,7 +66,8 @@ Cost wavefronts(const Request& r, uint32_t bytes) {
     const uint64_t n = distinct(words);
     uint64_t bank[32] = {}, most = 0;
     for (const uint64_t w : words) most = std::max(most, ++bank[w % 32]);
-    sum.cost += most, sum.ideal += (n + 31) / 32;
+    sum.cost += most;
+    sum.ideal += (n + 31) / 32;
   }
   return sum;
 }
@@ -128,8 +129,12 @@ void Profile::access(uint32_t thread, Pc pc, uint64_t address, uint32_t bytes, b
   Instruction& i = now_->instructions[key];
   const auto threads = static_cast<size_t>(now_->total.grid.threads.count());
   if (i.executed.empty()) {
-    i.pc = pc, i.shared = shared, i.kind = kind, i.bytes = bytes;
-    i.executed.resize(threads), i.requests.resize((threads + 31) / 32);
+    i.pc = pc;
+    i.shared = shared;
+    i.kind = kind;
+    i.bytes = bytes;
+    i.executed.resize(threads);
+    i.requests.resize((threads + 31) / 32);
   }
   const uint32_t n = i.executed[thread]++;
   auto& requests = i.requests[thread / 32];
@@ -143,7 +148,10 @@ void Profile::access(uint32_t thread, Pc pc, uint64_t address, uint32_t bytes, b
 void Profile::basic_block(uint32_t thread, Pc pc) {
   BasicBlock& b = now_->basic_blocks[pc];
   const auto threads = static_cast<size_t>(now_->total.grid.threads.count());
-  if (b.executed.empty()) b.executed.resize(threads), b.lanes.resize((threads + 31) / 32);
+  if (b.executed.empty()) {
+    b.executed.resize(threads);
+    b.lanes.resize((threads + 31) / 32);
+  }
   const uint32_t n = b.executed[thread]++;
   auto& lanes = b.lanes[thread / 32];
   if (lanes.size() <= n) lanes.resize(n + 1);
@@ -161,7 +169,9 @@ void Profile::end_block() {
         const Cost c = i.shared ? wavefronts(r, i.bytes) : sectors(r, i.bytes);
         ++line.requests;
         line.lanes += static_cast<uint64_t>(__builtin_popcount(r.lanes));
-        line.cost += c.cost, line.ideal += c.ideal, line.worst = std::max(line.worst, c.cost);
+        line.cost += c.cost;
+        line.ideal += c.ideal;
+        line.worst = std::max(line.worst, c.cost);
         std::map<uint64_t, uint64_t> lanes_on;
         uint64_t most = 0;
         for (uint32_t lane = 0; lane < 32; ++lane)
@@ -173,8 +183,10 @@ void Profile::end_block() {
     for (const auto& warp : b.lanes)
       for (const uint8_t lanes : warp) {
         PartlyFilled& p = now_->by_basic_block[pc];
-        ++p.executions, p.lanes += lanes;
-        ++now_->total.block_executions, now_->total.block_lanes += lanes;
+        ++p.executions;
+        p.lanes += lanes;
+        ++now_->total.block_executions;
+        now_->total.block_lanes += lanes;
       }
   now_->instructions.clear();
   now_->basic_blocks.clear();
@@ -196,23 +208,33 @@ std::vector<KernelProfile> Profile::kernels() {
   for (const auto& k : kernels_) {
     KernelProfile p = k->total;
     p.name = function_at(k->function);
-    p.bytes_read = k->read.count(), p.bytes_written = k->written.count();
+    p.bytes_read = k->read.count();
+    p.bytes_written = k->written.count();
     // The compiler copies and unrolls: instructions of one source line are one line here.
     std::map<std::tuple<std::string, bool, Access, uint32_t>, AccessLine> lines;
     for (const auto& [key, one] : k->by_instruction) {
       const auto& [pc, shared, kind, bytes] = key;
       const std::string at = line(pc);
       AccessLine& l = lines[{at, shared, kind, bytes}];
-      l.at = at, l.shared = shared, l.op = static_cast<MemoryOp>(kind), l.bytes = bytes;
-      l.requests += one.requests, l.lanes += one.lanes, l.cost += one.cost, l.ideal += one.ideal;
-      l.same_address += one.same_address, l.worst = std::max(l.worst, one.worst);
+      l.at = at;
+      l.shared = shared;
+      l.op = static_cast<MemoryOp>(kind);
+      l.bytes = bytes;
+      l.requests += one.requests;
+      l.lanes += one.lanes;
+      l.cost += one.cost;
+      l.ideal += one.ideal;
+      l.same_address += one.same_address;
+      l.worst = std::max(l.worst, one.worst);
     }
     for (auto& [key, l] : lines) p.lines.push_back(std::move(l));
     std::map<std::string, PartlyFilled> filled;
     for (const auto& [pc, b] : k->by_basic_block)
       if (b.lanes < 32 * b.executions) {
         PartlyFilled& f = filled[line(pc)];
-        f.at = line(pc), f.executions += b.executions, f.lanes += b.lanes;
+        f.at = line(pc);
+        f.executions += b.executions;
+        f.lanes += b.lanes;
       }
     for (auto& [at, f] : filled) p.partly_filled.push_back(std::move(f));
     result.push_back(std::move(p));

@@ -76,7 +76,8 @@ template <bool kFixed>
 __global__ void warp_synchronous_sum(const float* x, float* y) {  // as before Volta
   DUET_SHARED(float, s, [64]);
   const int t = thread();
-  s[t] = x[t], s[t + 32] = x[t + 32];
+  s[t] = x[t];
+  s[t + 32] = x[t + 32];
   if (kFixed) __syncwarp();
   for (int half = 32; half > 0; half /= 2) {
     const float v = s[t] + (t < half ? s[t + half] : 0);
@@ -326,7 +327,8 @@ template <bool kFixed>
 __global__ void unaligned_float2(const float* x, float* y) {
   DUET_SHARED(float, s, [66]);
   const int t = thread();
-  s[t] = x[t], s[t + 32] = x[t + 32];
+  s[t] = x[t];
+  s[t + 32] = x[t + 32];
   if (t < 2) s[t + 64] = 0;
   __syncthreads();
   const float2 v = *reinterpret_cast<const float2*>(s + (kFixed ? 2 * t : 2 * t + 1));

@@ -51,8 +51,10 @@ std::string difference(const Json& want, const Tensor64& got, double bound, cons
   double sum = 0, squares = 0, sum_allowed = 0, squares_allowed = 0;
   for (size_t i = 0; i < got.values.size(); ++i) {
     const double reach = each + (allowed ? allowed(i) : 0);
-    sum += got.values[i], squares += got.values[i] * got.values[i];
-    sum_allowed += reach, squares_allowed += reach * reach;
+    sum += got.values[i];
+    squares += got.values[i] * got.values[i];
+    sum_allowed += reach;
+    squares_allowed += reach * reach;
   }
   const auto wrong = [](const std::string& what, double is, double should, double by) {
     char text[160];
@@ -89,7 +91,10 @@ double eps_of(const Tape& tape) {  // 0: the optimiser is no Adam
 std::map<std::string, Var> judged(const Tape& tape) {
   std::map<std::string, Var> all;
   for (const auto& [name, var] : tape.outputs()) all[name] = var;
-  for (const auto& [name, var] : tape.named_parameters()) all[name] = var, all[name + ".gradient"] = tape.gradient(var);
+  for (const auto& [name, var] : tape.named_parameters()) {
+    all[name] = var;
+    all[name + ".gradient"] = tape.gradient(var);
+  }
   static const std::set<std::string> kOptimiser{"lr", "step", "m", "v", "velocity"};
   for (const auto& [name, var] : tape.states())
     if (!kOptimiser.contains(name) && is_float(tape.dtype(var))) all[name] = var;

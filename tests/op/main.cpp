@@ -32,7 +32,10 @@ struct Truth {
 const Truth& truth_of(const Problem& problem, FillMode mode) {
   static std::map<std::string, std::unique_ptr<Truth>> kept;
   static std::string kept_primitive;
-  if (kept_primitive != problem.name()) kept.clear(), kept_primitive = problem.name();
+  if (kept_primitive != problem.name()) {
+    kept.clear();
+    kept_primitive = problem.name();
+  }
   auto& truth = kept[problem.label() + (mode == FillMode::values ? " values" : " integers")];
   if (!truth) {
     truth = std::make_unique<Truth>();

@@ -83,7 +83,8 @@ class Mixed : public testing::TestWithParam<Case> {
     const double u = unit_roundoff(dtype);
     const std::vector<double> got_before = got->download(got->find("master")),
                               want_before = want->download(want->find("master"));
-    step(*got), step(*want);
+    step(*got);
+    step(*want);
 
     double worst = 0;
     const auto check = [&](const std::string& what, const std::vector<double>& g, const std::vector<double>& w,
@@ -233,7 +234,8 @@ TEST_P(LossScale, IsSeenByGradientsOnly) {
   CpuContext cpu(1);
   const auto plain = tape_of(GetParam(), cpu, {"reference"}), scaled = tape_of(GetParam(), cpu, {"reference"});
   set_scale(*plain, 1, 0);
-  step(*plain), step(*scaled);
+  step(*plain);
+  step(*scaled);
   for (const auto& [name, var] : plain->named_parameters()) {
     std::vector<double> want = plain->download(plain->gradient(var));
     for (double& g : want) g *= GetParam().scale;
@@ -293,7 +295,10 @@ TEST(MixedPrecision, ResNetIsRightPrimitiveByPrimitive) {
   for (const char* dtype : {"bf16", "f16"}) {
     Step step(mixed_model("resnet50", dtype, kResNet), cpu, Tape::preferences_for(Device::cpu));
     ASSERT_TRUE(step.supported()) << step.reason();
-    cpu.enter([&] { step.run(), step.run(); });
+    cpu.enter([&] {
+      step.run();
+      step.run();
+    });
     const Check check = step.replay();
     EXPECT_TRUE(check.passed()) << dtype << ": " << check.failure;
   }

@@ -104,7 +104,10 @@ struct Closest {
   double gap = INFINITY;
   std::string where;
   void see(double value, double scale, const std::string& job) {
-    if (value / scale < gap) gap = value / scale, where = job;
+    if (value / scale < gap) {
+      gap = value / scale;
+      where = job;
+    }
   }
 };
 void look_for_ties(const Tape& tape, const Tape::Node& part, Closest& closest) {
@@ -359,8 +362,10 @@ TEST(Models, EvaluateWithTheStatisticsOfTraining) {
   CpuContext cpu(1);
   const Model model = find_model("resnet50").with("batch", "4").with("side", "32").with("width", "4");
   Tape train(cpu, Tape::preferences_for(Device::cpu), 1), evaluate(cpu, Tape::preferences_for(Device::cpu), 2);
-  model.train(train), model.evaluate(evaluate);
-  train.plan(), evaluate.plan();
+  model.train(train);
+  model.evaluate(evaluate);
+  train.plan();
+  evaluate.plan();
   train.fill_inputs(kSeed);
   cpu.enter([&] { train.run(); });
   evaluate.copy_state_from(train);
@@ -405,8 +410,10 @@ TEST(Models, EvaluateAsTheyTrain) {
     if (const std::string n = c.model.name(); n == "mlp" || n == "transformer_small") continue;  // dropout
     if (c.model.name() == "resnet50") continue;                                                  // running statistics
     Tape train(cpu, Tape::preferences_for(Device::cpu), 1), evaluate(cpu, Tape::preferences_for(Device::cpu), 2);
-    c.model.train(train), c.model.evaluate(evaluate);
-    train.plan(), evaluate.plan();
+    c.model.train(train);
+    c.model.evaluate(evaluate);
+    train.plan();
+    evaluate.plan();
     train.fill_inputs(kSeed);
     evaluate.copy_state_from(train);
     const std::vector<double> x = train.download(train.find("x"));

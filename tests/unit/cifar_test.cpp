@@ -76,7 +76,8 @@ TEST_F(Cifar, RefusesWhatIsNone) {
   fs::remove(folder_ / "data_batch_2.bin");
   fs::create_directories(folder_ / "data_batch_2.bin");
   refused("data_batch_2.bin", "cannot be read as a file");
-  fs::remove_all(folder_ / "data_batch_1.bin"), fs::remove_all(folder_ / "data_batch_2.bin");
+  fs::remove_all(folder_ / "data_batch_1.bin");
+  fs::remove_all(folder_ / "data_batch_2.bin");
   refused(folder_.string(), "has no data_batch_*.bin");
   EXPECT_THAT(error_of([&] { read_cifar((folder_ / "none").string(), false); }), HasSubstr("not a directory"));
 }

@@ -123,7 +123,8 @@ TEST(Compare, ExpectedNaNAndInfinityMustBeMet) {
   static_cast<float*>(f.inputs.data(0))[3] = kNaN;
   f.expected = Expected::all(f.problem, f.inputs);
   EXPECT_FALSE(f.check().passed());
-  f.y()[2] = kInf, f.y()[3] = kNaN;
+  f.y()[2] = kInf;
+  f.y()[3] = kNaN;
   EXPECT_TRUE(f.check().passed()) << f.check().failure;
   f.y()[2] = -kInf;
   EXPECT_FALSE(f.check().passed());

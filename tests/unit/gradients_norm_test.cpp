@@ -23,7 +23,9 @@ TEST(Gradients, BatchNorm) {
         for (const bool residual : {false, true}) {
           if (residual && act == NormAct::none) continue;
           Channels q = p;
-          q.layout = layout, q.act = act, q.residual = residual;
+          q.layout = layout;
+          q.act = act;
+          q.residual = residual;
           EXPECT_EQ(check_gradient(BatchNorm{q}, BatchNormBackward{q}), (residual ? 2 : 1) * q.elements() + 2 * q.c);
         }
 }

@@ -36,7 +36,8 @@ class Idx : public testing::Test {
   void SetUp() override {
     folder_ = fs::temp_directory_path() / ("duet_idx_" + std::to_string(getpid()));
     fs::create_directories(folder_);
-    put("train-images-idx3-ubyte", images(3)), put("train-labels-idx1-ubyte", labels({0, 9, 5}));
+    put("train-images-idx3-ubyte", images(3));
+    put("train-labels-idx1-ubyte", labels({0, 9, 5}));
   }
   void TearDown() override { fs::remove_all(folder_); }
   void put(const std::string& name, const std::string& bytes) {
@@ -105,7 +106,8 @@ TEST_F(Idx, RefusesWhatDoesNotFitTogether) {
   refused("train-images-idx3-ubyte", "32 x 32");
   put("train-images-idx3-ubyte", images(4));
   refused("train-labels-idx1-ubyte", "3 labels for 4 images");
-  put("train-images-idx3-ubyte", images(0)), put("train-labels-idx1-ubyte", labels(""));
+  put("train-images-idx3-ubyte", images(0));
+  put("train-labels-idx1-ubyte", labels(""));
   refused("train-images-idx3-ubyte", "0 samples");
 }
 

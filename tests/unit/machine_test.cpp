@@ -49,9 +49,13 @@ TEST_F(MadeUp, ReadsTheMachine) {
   put("proc/meminfo", "MemTotal:       16303040 kB\nMemFree: 1 kB\nMemAvailable:    8151520 kB\n");
   put("proc/sys/kernel/osrelease", "6.1.0-13-amd64\n");
   const std::string cache = "sys/devices/system/cpu/cpu0/cache/index";
-  put(cache + "0/level", "2\n"), put(cache + "0/type", "Unified\n"), put(cache + "0/size", "1280K\n");
+  put(cache + "0/level", "2\n");
+  put(cache + "0/type", "Unified\n");
+  put(cache + "0/size", "1280K\n");
   put(cache + "0/shared_cpu_list", "0\n");
-  put(cache + "1/level", "1\n"), put(cache + "1/type", "Instruction\n"), put(cache + "1/size", "32K\n");
+  put(cache + "1/level", "1\n");
+  put(cache + "1/type", "Instruction\n");
+  put(cache + "1/size", "32K\n");
   put(cache + "1/shared_cpu_list", "0-1,3\n");
   const MachineInfo m = read_machine(root);
   EXPECT_EQ(m.cpu_model, "Example CPU @ 2.00GHz");

@@ -52,13 +52,22 @@ TEST(PatternOf, StandsEmptyTensors) {
 
 Ceiling bandwidth(const std::string& device, const std::string& pattern, int threads, int64_t footprint, double value) {
   Ceiling c;
-  c.name = device + "." + pattern, c.device = device, c.pattern = pattern, c.threads = threads;
-  c.footprint_bytes = footprint, c.value = value, c.unit = "B/s";
+  c.name = device + "." + pattern;
+  c.device = device;
+  c.pattern = pattern;
+  c.threads = threads;
+  c.footprint_bytes = footprint;
+  c.value = value;
+  c.unit = "B/s";
   return c;
 }
 Ceiling compute(const std::string& device, const std::string& unit, int threads, double value) {
   Ceiling c;
-  c.name = device + "." + unit, c.device = device, c.threads = threads, c.value = value, c.unit = "FLOP/s";
+  c.name = device + "." + unit;
+  c.device = device;
+  c.threads = threads;
+  c.value = value;
+  c.unit = "FLOP/s";
   c.dtype = unit.substr(unit.find('.') + 1);
   return c;
 }

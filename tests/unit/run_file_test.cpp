@@ -29,7 +29,11 @@ Json job(const char* device, const char* scope, double median_s) {
 std::vector<Ceiling> ceilings() {
   const auto make = [](const char* name, const char* device, const char* pattern, double value, const char* unit) {
     Ceiling c;
-    c.name = name, c.device = device, c.pattern = pattern, c.value = value, c.unit = unit,
+    c.name = name;
+    c.device = device;
+    c.pattern = pattern;
+    c.value = value;
+    c.unit = unit;
     c.footprint_bytes = pattern[0] ? 2000 : 0;
     return c;
   };

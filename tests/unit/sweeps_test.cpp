@@ -29,8 +29,11 @@ Json job(const std::string& op, const std::string& impl, Json params, Times time
   Json made = reports::testing::make_job(op.substr(op.find('/') + 1) + "/" + impl + "/" + label,
                                          {make_series("call", times.call_s, 0.5)});
   if (times.end_to_end_s > 0) made["series"].push_back(make_series("end_to_end", times.end_to_end_s, 0.5));
-  made["name"] = op + "/" + impl + "/" + label, made["op"] = op, made["case"] = op + "/" + label;
-  made["device"] = gpu ? "gpu" : "cpu", made["params"] = std::move(params);
+  made["name"] = op + "/" + impl + "/" + label;
+  made["op"] = op;
+  made["case"] = op + "/" + label;
+  made["device"] = gpu ? "gpu" : "cpu";
+  made["params"] = std::move(params);
   return made;
 }
 
@@ -118,8 +121,11 @@ TEST(Sweeps, TheFastestJobThatCountsStandsForItsSide) {
       bad["series"][1]["flags"] = {"suspect"};
     else if (fault == std::string("unchecked"))
       bad["check"] = nullptr;
-    else
-      bad["status"] = fault, bad["reason"] = "no", bad["series"] = Json::array();
+    else {
+      bad["status"] = fault;
+      bad["reason"] = "no";
+      bad["series"] = Json::array();
+    }
     EXPECT_EQ(with(bad)["gpu_call_s"], 8e-3) << fault;
     EXPECT_EQ(with(bad)["gpu_impl"], "gpu") << fault;
   }

@@ -104,9 +104,13 @@ TEST(Tape, CountersMoveOnByThemselves) {
   CpuContext cpu(1);
   Tape tape(cpu, kReference, 5), other(cpu, kReference, 6);
   const Var c = tape.counter("c", (int64_t{1} << 30) + 4), d = other.counter("c", 4);
-  tape.plan(), other.plan();
+  tape.plan();
+  other.plan();
   std::vector<double> seen;
-  for (int i = 0; i < 4; ++i) cpu.enter([&] { tape.run(); }), seen.push_back(tape.download(c)[0]);
+  for (int i = 0; i < 4; ++i) {
+    cpu.enter([&] { tape.run(); });
+    seen.push_back(tape.download(c)[0]);
+  }
   cpu.enter([&] { other.run(); });
   EXPECT_NE(other.download(d)[0], seen[0]) << "another seed, another start";
   for (size_t i = 0; i < 4; ++i) {
@@ -144,7 +148,8 @@ TEST(Tape, AnEvaluationTapeTakesOverParameters) {
   CpuContext cpu(1);
   Tape train(cpu, kReference, 1), evaluate(cpu, kReference, 2);
   Mlp{.batch = 2}.train(train), Mlp{.batch = 2}.evaluate(evaluate);
-  train.plan(), evaluate.plan();
+  train.plan();
+  evaluate.plan();
   EXPECT_NE(train.download(train.find("fc2.bias")), evaluate.download(evaluate.find("fc2.bias")));
   evaluate.copy_state_from(train);
   EXPECT_EQ(train.download(train.find("fc2.bias")), evaluate.download(evaluate.find("fc2.bias")));

@@ -43,7 +43,8 @@ TEST_F(Training, GoesOnFromACheckpointAsIfItHadNotStopped) {
   for (const char* model : {"toy", "lenet"}) {
     const Dataset data = std::string(model) == "toy" ? draw_points(640, 1) : draw_images(32, 1);
     const auto whole = trainer(model), first = trainer(model), second = trainer(model);
-    whole->epoch(data), whole->epoch(data);
+    whole->epoch(data);
+    whole->epoch(data);
     first->epoch(data);
     second->restore(first->checkpoint());
     EXPECT_EQ(second->epochs(), 1);
@@ -60,7 +61,8 @@ TEST_F(Training, GoesOnFromACheckpointAsIfItHadNotStopped) {
 TEST_F(Training, MixedPrecisionGoesOnWithItsLossScale) {
   const Dataset data = draw_images(32, 1);
   const auto whole = mixed_lenet(), first = mixed_lenet(), second = mixed_lenet();
-  whole->epoch(data), whole->epoch(data);
+  whole->epoch(data);
+  whole->epoch(data);
   first->epoch(data);
   second->restore(first->checkpoint());
   EXPECT_EQ(second->accuracy(data), first->accuracy(data));
@@ -106,9 +108,13 @@ TEST_F(Training, AnOverflowOfScaledGradientsIsLeftOut) {
 // Dropout's offset is no tensor of its own: it follows from the number of steps.
 TEST_F(Training, DropoutGoesOnToo) {
   Dataset data{.features = 784, .classes = 10, .x = std::vector<float>(784 * 64, .5f), .token = {}, .label = {}};
-  for (int i = 0; i < 64; ++i) data.label.push_back(i % 10), data.x[static_cast<size_t>(784 * i + i)] = 1;
+  for (int i = 0; i < 64; ++i) {
+    data.label.push_back(i % 10);
+    data.x[static_cast<size_t>(784 * i + i)] = 1;
+  }
   const auto whole = trainer("mlp"), first = trainer("mlp"), second = trainer("mlp");
-  whole->epoch(data), first->epoch(data);
+  whole->epoch(data);
+  first->epoch(data);
   second->restore(first->checkpoint());
   EXPECT_EQ(whole->epoch(data), second->epoch(data));
 }

@@ -137,7 +137,10 @@ Findings broken_parts(CpuContext& cpu, int64_t& huge_bytes) {
   Findings broken;
   constexpr int kSide = 64;
   std::vector<float> a(kSide * kSide), b(a.size()), c(a.size());
-  for (size_t i = 0; i < a.size(); ++i) a[i] = static_cast<float>(i % 5) - 2, b[i] = static_cast<float>(i % 7) - 3;
+  for (size_t i = 0; i < a.size(); ++i) {
+    a[i] = static_cast<float>(i % 5) - 2;
+    b[i] = static_cast<float>(i % 7) - 3;
+  }
   cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, kSide, kSide, kSide, 1, a.data(), kSide, b.data(), kSide, 0,
               c.data(), kSide);
   for (size_t i = 0; i < c.size(); ++i) {
@@ -155,7 +158,10 @@ Findings broken_parts(CpuContext& cpu, int64_t& huge_bytes) {
   volatile float tiny = std::numeric_limits<float>::min();
   cpu.enter([&] {
     cpu.parallel_for(1000, 1, [&](int64_t first, int64_t last) {
-      for (int64_t i = first; i < last; ++i) visited += 1, kept += tiny * 0.5f != 0;
+      for (int64_t i = first; i < last; ++i) {
+        visited += 1;
+        kept += tiny * 0.5f != 0;
+      }
     });
   });
   if (visited != 1000)
@@ -184,7 +190,8 @@ Circumstances circumstances(int64_t huge_bytes) {
   c.probe = cpu_use(before, CpuSnapshot::now());
   c.machine = read_machine();
   c.since_boot = read_cpu_times();
-  c.build_type = build_info().type, c.build_flags = build_info().flags;
+  c.build_type = build_info().type;
+  c.build_flags = build_info().flags;
   c.blas_core = openblas_get_corename();
   c.environment = [](const char* name) -> const char* { return std::getenv(name); };
   c.huge_bytes = huge_bytes;

@@ -84,7 +84,8 @@ Json kernel_json(const KernelProfile& k) {
            {"store", sum_json(k.sum(true, MemoryOp::store), "wavefronts")},
            {"atomic", sum_json(k.sum(true, MemoryOp::atomic), "wavefronts")}}}};
   j["compiled"] = resources_json(k);
-  j["memory"] = Json::array(), j["partly_filled"] = Json::array();
+  j["memory"] = Json::array();
+  j["partly_filled"] = Json::array();
   for (const AccessLine& l : k.lines) j["memory"].push_back(line_json(l));
   for (const PartlyFilled& p : k.partly_filled)
     j["partly_filled"].push_back(
@@ -131,8 +132,12 @@ Json profile_json(const std::string& job, const Problem& problem, const std::vec
          {"contract_bytes", problem.bytes()},
          {"contract_flops", problem.flops()}};
   uint64_t read = 0, written = 0;
-  for (const KernelProfile& k : kernels) read += k.bytes_read, written += k.bytes_written;
-  j["bytes_read"] = read, j["bytes_written"] = written;
+  for (const KernelProfile& k : kernels) {
+    read += k.bytes_read;
+    written += k.bytes_written;
+  }
+  j["bytes_read"] = read;
+  j["bytes_written"] = written;
   j["kernels"] = Json::array();
   for (const KernelProfile& k : kernels) j["kernels"].push_back(kernel_json(k));
   if (kernel_resources().empty()) j["compiled"] = "unknown: this build has no CUDA compiler";

@@ -33,7 +33,8 @@ void add_op(CLI::App& app) {
   const auto o = std::make_shared<OpOptions>();
   CLI::App* op = app.add_subcommand("op", "run one primitive on .npy inputs and write .npy outputs");
   op->add_option("primitive", o->primitive, "name, as duet op --list says");
-  op->add_option("--impl", o->implementation, "implementation, such as cpu.tuned; reference: the double-precision answer");
+  op->add_option("--impl", o->implementation,
+                 "implementation, such as cpu.tuned; reference: the double-precision answer");
   op->add_option("--attr", o->attributes, "attribute=value; dimensions may be left to the inputs")
       ->expected(1)
       ->take_all();
@@ -111,7 +112,12 @@ int run(int argc, char** argv) {
     if (std::fflush(stdout) != 0 || std::ferror(stdout)) throw std::runtime_error("standard output cannot be written");
     return status;
   };
-  add_op(app), add_list(app), add_doctor(app), add_kernel_profile(app), add_report(app), add_train(app);
+  add_op(app);
+  add_list(app);
+  add_doctor(app);
+  add_kernel_profile(app);
+  add_report(app);
+  add_train(app);
   try {
     app.parse(argc, argv);
     return printed(0);

@@ -153,8 +153,12 @@ class Learning {
                trainer_.label_for_each_token() ? "tokens" : "samples");
     std::fflush(stdout);
     if (!better) return false;
-    best_ = accuracy, kept_ = trainer_.checkpoint();
-    if (!options_.checkpoint.empty()) write_checkpoint(options_.checkpoint, kept_), written_ = trainer_.epochs();
+    best_ = accuracy;
+    kept_ = trainer_.checkpoint();
+    if (!options_.checkpoint.empty()) {
+      write_checkpoint(options_.checkpoint, kept_);
+      written_ = trainer_.epochs();
+    }
     return true;
   }
   // An error says which epoch is safe.
@@ -177,7 +181,8 @@ class Learning {
 
 void learn(const TrainOptions& options, const Model& model, Context& context) {
   expect_known(options.preferences);
-  if (!options.checkpoint.empty()) AtomicFile(options.checkpoint);  // a folder that is not writable, now rather than later
+  if (!options.checkpoint.empty())
+    AtomicFile(options.checkpoint);  // a folder that is not writable, now rather than later
   const Tape::Preferences preferences =
       options.preferences.empty() ? Tape::preferences_for(context.device()) : options.preferences;
   Trainer trainer(model, context, preferences, options.seed);

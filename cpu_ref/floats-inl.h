@@ -57,7 +57,7 @@ HWY_INLINE hn::Vec<D> widen_f16(D d, hn::Vec<hn::Rebind<uint16_t, D>> half) {
 }
 
 template <class T, class D>
-HWY_INLINE hn::Vec<D> widen(D d, hn::Vec<hn::Rebind<uint16_t, D>> half) {
+HWY_INLINE hn::Vec<D> widen([[maybe_unused]] D d, hn::Vec<hn::Rebind<uint16_t, D>> half) {
   if constexpr (std::is_same_v<T, bf16>)
     return hn::BitCast(d, hn::ShiftLeft<16>(hn::PromoteTo(hn::RebindToUnsigned<D>(), half)));
   else
@@ -66,7 +66,7 @@ HWY_INLINE hn::Vec<D> widen(D d, hn::Vec<hn::Rebind<uint16_t, D>> half) {
 
 // f32 to the bits of f16 in integer steps, to nearest even. Without F16C Highway 1.0.3 rounds some values the wrong way.
 template <class D>
-HWY_INLINE hn::Vec<hn::Rebind<uint16_t, D>> narrow_f16(D d, hn::Vec<D> v) {
+HWY_INLINE hn::Vec<hn::Rebind<uint16_t, D>> narrow_f16([[maybe_unused]] D d, hn::Vec<D> v) {
 #if HWY_TARGET <= HWY_AVX2
   return hn::BitCast(hn::Rebind<uint16_t, D>(), hn::DemoteTo(hn::Rebind<hwy::float16_t, D>(), v));
 #else
@@ -193,8 +193,10 @@ HWY_INLINE void map(D d, int64_t n, const F& f, T* y, const X*... x) {
   for (; i + 4 * lanes <= n; i += 4 * lanes) {
     const auto v0 = f(read(d, x + i)...), v1 = f(read(d, x + i + lanes)...);
     const auto v2 = f(read(d, x + i + 2 * lanes)...), v3 = f(read(d, x + i + 3 * lanes)...);
-    put<kStream>(d, v0, y + i), put<kStream>(d, v1, y + i + lanes);
-    put<kStream>(d, v2, y + i + 2 * lanes), put<kStream>(d, v3, y + i + 3 * lanes);
+    put<kStream>(d, v0, y + i);
+    put<kStream>(d, v1, y + i + lanes);
+    put<kStream>(d, v2, y + i + 2 * lanes);
+    put<kStream>(d, v3, y + i + 3 * lanes);
   }
   for (; i + lanes <= n; i += lanes) put<kStream>(d, f(read(d, x + i)...), y + i);
   if (i < n) write(d, f(read(d, x + i, n - i)...), y + i, n - i);

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a run consists of: cases, and for each the sides that compete on it. Built from the registries; names no primitive.
 #pragma once
 #include <functional>

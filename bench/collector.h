@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Google Benchmark's output, silenced: our rows, progress and JSON come from the records, which keep every sample.
 #pragma once
 #include <benchmark/benchmark.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The bandwidth patterns, with plain and with streaming (non-temporal) stores. No prefetch instructions: on Zen 4 they
 // gained nothing in memory and lost a tenth within L1.
 #undef HWY_TARGET_INCLUDE

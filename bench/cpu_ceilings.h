@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What this CPU can do at best with a given number of threads: memory bandwidth by pattern and footprint, arithmetic by
 // dtype, and what a fork and a look at the clock cost.
 #pragma once

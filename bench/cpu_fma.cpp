@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // In assembly: a compiler may spill an accumulator, and the loop then shows a quarter of the peak. Twelve chains cover
 // latency times throughput of every x86 so far (Intel f32: 4 cycles x 2 a cycle; bf16 on Zen 4: 6 cycles x 1).
 // Left out until there is a machine to run them on: AMX (bf16, int8) and AVX512-FP16.

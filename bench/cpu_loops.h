@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The loops behind the CPU's ceilings: code that no real operation should beat.
 #pragma once
 #include <cstdint>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a run has finished, line by line beside its result, so that a crash loses one case at most.
 #pragma once
 #include <cstdio>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // bench_all: times every operation on the CPU and the GPU, side by side, and verifies what it timed.
 #include <fmt/chrono.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What bench_all was asked to do.
 #pragma once
 #include <cstdint>

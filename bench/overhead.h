@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the harness itself adds to a sample: an empty job timed like any other.
 #pragma once
 #include "core/cpu_context.h"

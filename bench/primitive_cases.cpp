@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Primitives as benchmark cases: every registered problem with every implementation, built here or not.
 #include <algorithm>
 #include <cmath>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How far the run is, on standard error: a bar with the time left on a terminal, a line per case elsewhere.
 #pragma once
 #include <chrono>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a run has found out about one job, before it becomes JSON.
 #pragma once
 #include <cstdint>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The roof of a row: the time that the ceilings of its own device allow, against the time that it took.
 #pragma once
 #include <cstdint>

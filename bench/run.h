@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One run: every selected case, its sides interleaved under Google Benchmark, verified, recorded.
 #pragma once
 #include <atomic>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The run file: Google Benchmark's members for tools that know it, plus `duet` with everything (reports/run.schema.json).
 #pragma once
 #include <nlohmann/json_fwd.hpp>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One side of one case with its memory: what the sampler drives. A primitive and a training step are both runners.
 #pragma once
 #include <memory>

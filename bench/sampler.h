@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Calibrates one series and takes its samples (shared/measurement: scopes, calibration, cache state).
 #pragma once
 #include <cstdint>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Training steps as benchmark cases: every registered model on each side.
 #include <algorithm>
 #include <chrono>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Cases of an operation that differ in one size alone, with the times that the run measured for them: what a break-even is
 // read from. Nothing is timed for it.
 #pragma once

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # cuBLAS, cuBLASLt, cuDNN 9 and NVTX 3, from a CUDA toolkit, a distribution's packages, or NVIDIA's Python wheels.
 # FindCUDAToolkit alone does not see the wheels: they hold libcublas.so.13 and no libcublas.so, and cuDNN in a folder
 # of its own.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # cmake -D IN=<template> -D OUT=<source> -D SOURCE=<checkout> -P build_info.cmake
 # Adds the commit to the template. Without git, or outside a checkout, it is "unknown".
 cmake_minimum_required(VERSION 3.24...3.31)

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # The CUDA side: whether, with which compiler, for which GPUs, with which libraries.
 # Leaves DUET_HAS_CUDA, DUET_HAS_{CUBLAS,CUDNN,NVTX}, and where it is off DUET_NO_CUDA, the reason in words.
 

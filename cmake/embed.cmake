@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # cmake -D IN=<text file> -D OUT=<source> -D SYMBOL=<name> -P embed.cmake
 # A text file as duet::<name>, so that the program needs no file beside it. One literal per line: compilers limit one
 # literal's length, not that of adjacent ones.

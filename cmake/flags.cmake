@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # Language level, build type, warnings, sanitizers, compiler cache.
 
 set(CMAKE_CXX_STANDARD 20)

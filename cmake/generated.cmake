@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # Two sources of core/ written by the build: what this build is (core/build_info.h), and the list of all jobs.
 
 set(DUET_GENERATED_DIR ${PROJECT_BINARY_DIR}/generated)

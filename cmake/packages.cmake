@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # What the CPU side is made of. Every missing package is collected first, so that one message names them all.
 # Leaves DUET_LIBRARIES, a list of "name|version|variant", for the table and for build_info.
 

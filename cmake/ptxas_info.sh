@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # ptxas_info.sh OBJECT COMMAND...: runs a compiler and keeps what ptxas says of each kernel (-Xptxas -v) in OBJECT.ptxas,
 # so that it fills no log. Everything else that the compiler says goes through.
 object=$1

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # Which files belong to a target: found by name, so that a new file needs no CMake line.
 
 # duet_glob(<variable> [RECURSE] <pattern>...): the files of the current directory that match.

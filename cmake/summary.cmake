@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # The table at the end of configure: what was found, and what that turns on.
 
 function(duet_row name version effect)

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A file that appears complete or not at all: written beside its place under another name, then renamed.
 #pragma once
 #include <cstdio>

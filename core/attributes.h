@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Visitors over a problem's one attributes(field) list: from it come label, JSON, --attr, --describe and the checks.
 //   field("rows", rows, "doc")          a dimension: int64_t >= 0, always in the label
 //   field("dtype", dtype, "doc")        the element type: first, its value alone is the label

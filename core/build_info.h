@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What this program was built from, for the run file and `duet doctor`. The build writes the definitions
 // (cmake/generated.cmake). Strings are never null; what does not apply is "".
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A limit of a device, measured in the same run as the jobs that are held against it.
 #pragma once
 #include <cstdint>

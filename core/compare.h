@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The one comparer. NaN-safe: passes only what it can prove to lie within its bound.
 #pragma once
 #include <cstdint>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A device with its memory: what a Session needs to hold tensors and run a plan. CpuContext and GpuContext derive from it.
 #pragma once
 #include <cstddef>

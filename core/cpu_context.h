@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The CPU as a device: one oneTBB arena of a fixed number of threads, huge-page memory, flushed denormals.
 #pragma once
 #include <tbb/blocked_range.h>

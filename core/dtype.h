@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Element types: names, sizes, rounding, and the storage types of the halves on the host.
 #pragma once
 #include <array>

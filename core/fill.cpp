@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "core/fill.h"
 
 #include <tbb/blocked_range.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Host images of a problem's tensors, drawn from Philox by (seed, tensor, element): the same on every machine.
 #pragma once
 #include <cstdint>

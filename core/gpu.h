@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The way to the GPU for programs that also exist without CUDA: core/cuda/ implements it, core/no_cuda/ says why not.
 #pragma once
 #include <functional>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The shape of a kernel launch, and the limits it must keep: the same on a GPU and where kernels run on the host.
 #pragma once
 #include <cstdint>

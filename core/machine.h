@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What this machine is and in what state it is, as the kernel tells it (/proc, /sys, system calls). Nothing is measured
 // or guessed: what cannot be read is "unavailable", never 0.
 #pragma once

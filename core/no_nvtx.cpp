@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Stands in for nvtx.cpp where no NVTX was found.
 #include "core/nvtx.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "core/nvtx.h"
 
 #include <nvtx3/nvToolsExt.h>

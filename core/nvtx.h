@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // NVTX ranges in the domain "duet"; nothing where the build found no NVTX. A range costs nanoseconds without a tool.
 #pragma once
 #include <cstdint>

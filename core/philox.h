@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Philox4x32-10 (Salmon et al., SC 2011): counter-based random numbers, the same on every device and in the reference.
 #pragma once
 #include <cstdint>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What an implementation returns: a Plan that only enqueues work when run, or the reason why it does not serve this case.
 #pragma once
 #include <concepts>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The words a contract (ops/) is written in: slots, tensors, fills, tolerances, cases, and what an oracle sees and says.
 #pragma once
 #include <cmath>

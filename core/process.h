@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What must happen before anything else in a program that measures.
 #pragma once
 

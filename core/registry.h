@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The registry: every problem and every implementation, entered by its own file through DUET_PROBLEM and DUET_REGISTER.
 // A job is (primitive, implementation, case); what is registered is thereby tested, benchmarked, listed and reported.
 #pragma once

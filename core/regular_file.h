@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A file that is there: opened only when it is a regular one, so that neither a pipe nor a device is waited for.
 #pragma once
 #include <cstdint>

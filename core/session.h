@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One case, one implementation, its memory: fill, run, compare.
 #pragma once
 #include <vector>

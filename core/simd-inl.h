@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Partial vectors that touch only what exists. Highway 1.0's masked memory operations touch a whole aligned vector below
 // AVX-512, which crosses into the next row. Include after foreach_target, in every compiled target.
 #if defined(DUET_CORE_SIMD_INL_H_) == defined(HWY_TARGET_TOGGLE)

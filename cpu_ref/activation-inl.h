@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Smooth activations of f32 vectors, within the roundings that the tolerances of ops/elementwise/ assume. Include after
 // foreach_target.
 #if defined(DUET_CPU_REF_ACTIVATION_INL_H_) == defined(HWY_TARGET_TOGGLE)

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // exp of f32 vectors, within 2 ulp (4 u) of the value at the rounded argument, as the tolerances of ops/ assume. Softmax
 // is limited by it as much as by memory: tighter libraries spend twice the instructions. Include after foreach_target.
 #if defined(DUET_CPU_REF_EXP_INL_H_) == defined(HWY_TARGET_TOGGLE)

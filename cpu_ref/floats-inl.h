@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Vectors of f32 read from and written to memory of f32, bf16 or f16; other element types pass as they are.
 // read/write of a whole vector, of the first `left` lanes, and past the caches. Include after foreach_target.
 #if defined(DUET_CPU_REF_FLOATS_INL_H_) == defined(HWY_TARGET_TOGGLE)

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Sums of a function of all elements of some tensors. Include after foreach_target.
 #if defined(DUET_CPU_REF_MEAN_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef DUET_CPU_REF_MEAN_INL_H_

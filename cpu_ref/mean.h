@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How sums over all elements of a tensor are cut, and added up: alike for any number of threads.
 #pragma once
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Philox4x32-10 for as many blocks at once as a vector has 64-bit lanes; the numbers of core/philox.h. Include after
 // foreach_target.
 #if defined(DUET_CPU_REF_PHILOX_INL_H_) == defined(HWY_TARGET_TOGGLE)

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How elementwise work is divided: in whole pieces, which pay for a fork and keep the tensor's alignment.
 #pragma once
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Working memory of a plan, a piece for every thread of its context, so that running allocates nothing.
 #pragma once
 #include <tbb/task_arena.h>

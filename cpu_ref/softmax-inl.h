@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The parts of softmax and cross-entropy: maximum, and sum of exponentials, of a run of elements that lies in L1.
 // Include after foreach_target.
 #if defined(DUET_CPU_REF_SOFTMAX_INL_H_) == defined(HWY_TARGET_TOGGLE)

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // When results should bypass the caches.
 #pragma once
 #include <cstdint>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Smooth activations in f32, for kernels that apply them.
 #pragma once
 #include "simt/launch.h"

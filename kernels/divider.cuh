@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Where an element lies, without the GPU's slow division.
 #pragma once
 #include "simt/launch.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the tuned kernels share: wide accesses, how elements are dealt to threads, reductions over a warp or a block.
 #pragma once
 #include "simt/launch.h"

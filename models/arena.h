@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Packs tensors that live at different times into one piece of memory.
 #pragma once
 #include <cstdint>

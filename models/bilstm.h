@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Sentiment of a review, as in Keras' example for IMDb: tokens of a vocabulary of 10000 as 16 numbers each, an LSTM of 32
 // units in either direction, their last states side by side to one logit; binary cross-entropy, Adam.
 // LSTM biases: one, not two as in PyTorch. Graves and Schmidhuber, Framewise phoneme classification, 2005.

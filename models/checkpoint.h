@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Checkpoints: named tensors in the safetensors format, which other frameworks read too: the size of the header in 8
 // bytes, little-endian; the header, JSON that gives each tensor's dtype, shape and place; the values.
 // Source: https://github.com/huggingface/safetensors

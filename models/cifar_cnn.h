@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A convolutional network for CIFAR-10: 3x3 convolutions of 32, 64 and 64 channels with relu, max pooling after the first
 // two, then 1024-64-10; softmax cross-entropy, Adam. It is the network of TensorFlow's CNN tutorial.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // GPT-2: tokens and positions embedded, pre-norm blocks of causal attention and a GELU feed-forward, a head that shares its
 // weights with the token embedding; cross-entropy of the next token, gradients clipped to norm 1, AdamW. By default the
 // 124M model of Radford et al., Language models are unsupervised multitask learners, 2019. No dropout.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // LeNet on colour images of 32x32, as in PyTorch's first tutorial: two convolutions of 5x5 with relu and max pooling, then
 // 400-120-84-10; softmax cross-entropy, SGD with momentum 0.9. LeCun et al., Gradient-based learning applied to document
 // recognition, 1998.

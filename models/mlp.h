@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The multi-layer perceptron 784-128-10, the classic first network for MNIST: relu, dropout 0.2, softmax cross-entropy,
 // SGD with momentum 0.9.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "models/mnist_cnn.h"
 
 #include "models/layers.h"

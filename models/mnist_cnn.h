@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A convolutional network for MNIST: 3x3 convolutions of 32 and 64 channels with relu, each followed by max pooling, then
 // 1600-128-10; softmax cross-entropy, Adam.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The reference as a plan on CPU memory: every slice of Problem::reference, stored in whatever dtype its tensors have.
 #pragma once
 #include "core/registry.h"

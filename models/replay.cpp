@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Judging a step as it runs, primitive by primitive, in the very buffers that were timed.
 #include <algorithm>
 #include <bit>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // ResNet-50 v1.5 (the stride lies in the 3x3 convolution of a bottleneck): 224 px, 1000 classes, NCHW; softmax
 // cross-entropy, SGD with momentum and weight decay. He et al., arXiv:1512.03385; sizes as torchvision's resnet50.
 #pragma once

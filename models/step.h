@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One training step as bench_all times it: a model's case on one side of the pair, with synthetic data.
 //   Step step(model, context, Tape::preferences_for(context.device()));
 //   if (!step.supported()) skip with step.reason();

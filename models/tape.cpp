@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Declaring: what the tape holds before it is planned.
 #include "models/tape.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A model as a list of primitives: written once, planned once, run many times, on either side of the pair.
 //   Tape tape(context, {"cpu.tuned", "cpu.openblas"});
 //   const Var x = tape.input("x", DType::f32, {32, 784});

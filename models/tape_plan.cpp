@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Planning: who computes each primitive, and where each tensor lies.
 #include "core/gpu.h"
 #include "models/arena.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Running, and the host's side of the tensors.
 #include <fmt/ranges.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "models/toy.h"
 
 #include "models/layers.h"

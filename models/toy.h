@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The smallest model that learns something: 10-10-1, relu, binary cross-entropy, Adam. Its step is all overhead.
 #pragma once
 #include "models/model.h"

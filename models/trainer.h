@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Learning for real: a model's training tape over a data set, and its evaluation tape, where nothing is random.
 // A model with whole-number labels is a classifier by the largest logit; one with floating labels decides between 0 and 1
 // by the sign of its only logit.

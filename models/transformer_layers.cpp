@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "models/transformer_layers.h"
 
 #include "ops/elementwise/add.h"

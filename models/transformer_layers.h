@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What Transformers are made of, in the manner of models/layers.h: normalisation of tokens, attention, feed-forward,
 // dropout. Rows are tokens: (B T, C).
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The encoder-decoder Transformer of Vaswani et al., arXiv:1706.03762 (normalisation after each residual sum), narrowed:
 // 3 + 3 layers, 256 wide, 4 heads, feed-forward 1024, 8000 tokens shared by source, target and head; learnt positions.
 // Cross-entropy of the next target token, Adam, dropout 0.1.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The activations that a layer may end with; gelu is the tanh form (ops/elementwise/gelu.h).
 #pragma once
 #include <cstdint>

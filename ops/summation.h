@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How long sums may be formed: in f32 or better, no term passing through more than kRun + 64 additions. Longer sums are
 // split into runs of at most kRun terms, whose partial sums meet in a tree or in double. Without such a rule the
 // bound of a sum of 16 Mi terms would be 100 % of it, and any answer would pass.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a run says: which side wins, by how much, and what may not be compared. All rows of a report are computed here;
 // the renderers only draw them. Pointers point into the Run, which must outlive the analysis.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // From which size on the GPU stays ahead.
 #include <cmath>
 

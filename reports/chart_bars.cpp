@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Charts of horizontal bars: speedup on a log axis from 1x, bandwidth as a share of its ceiling, parts of a step.
 #include <fmt/format.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Charts on two logarithmic axes: rooflines, and time against size.
 #include <fmt/format.h>
 

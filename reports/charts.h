@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Draws rows of the analysis. Nothing is computed here but positions.
 #pragma once
 #include "reports/analysis.h"

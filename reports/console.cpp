@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The table a terminal shows after a run.
 #include <fmt/format.h>
 

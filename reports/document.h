@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A report before it has a format: sections of paragraphs, tables, charts and folds. Markdown and HTML draw the same.
 #pragma once
 #include <string>

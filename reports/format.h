@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Numbers and names as a reader sees them; independent of the locale.
 #pragma once
 #include <string>

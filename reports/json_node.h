@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A member of a JSON document that reports errors with the file and its own path: "run.json: duet.jobs[3].status: ...".
 // Included by .cpp files only: nlohmann's header costs seconds of compile time.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Run file and journal to structs. Unknown members are ignored, known ones are checked.
 #include <algorithm>
 #include <filesystem>

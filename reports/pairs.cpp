@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // CPU against GPU, case by case.
 #include <fmt/format.h>
 

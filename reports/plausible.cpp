@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What may stand in a ratio: verified, plausible, and no judge.
 #include <fmt/format.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A document in each format.
 #pragma once
 #include "reports/analysis.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The public face of reports: a run file in, a report out.
 #pragma once
 #include <string>

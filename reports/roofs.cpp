@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Rows against the ceilings of their own device.
 #include <algorithm>
 #include <tuple>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A run file as plain structs: what `bench_all --json` measured, checked on the way in (run.schema.json).
 // Times are seconds, rates per second, GB is 1e9 bytes. An optional is empty where the file has null or nothing.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The report's sections, in the order of a page. They arrange rows of the analysis; they compute nothing.
 #pragma once
 #include "reports/analysis.h"

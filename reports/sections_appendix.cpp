@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What has no result and why; then ceilings, every series, formulas and the environment.
 #include <fmt/format.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The sections with results: speedup or CPU times, rooflines, bandwidth, break-even, training steps.
 #include <fmt/format.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // SHA-256 (FIPS 180-4) of a style sheet, in base64: all that a Content-Security-Policy needs, so no crypto library.
 #include <array>
 #include <bit>

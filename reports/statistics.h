@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Order statistics for small samples: exact, deterministic. Sources: Mann and Whitney 1947; Hodges and Lehmann 1963.
 #pragma once
 #include <span>

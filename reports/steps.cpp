@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A training step as the sum of its primitives, measured alone, and what that sum does not explain.
 #include <fmt/format.h>
 

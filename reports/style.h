@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The look of a report: one palette, light and dark, for the page and for charts that stand alone.
 #pragma once
 #include <string>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Marks of a chart. Colours are CSS classes only (style.h), so that one chart serves light and dark.
 #pragma once
 #include <array>

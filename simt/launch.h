@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What every kernel file includes first: CUDA's words, a checked launch, and the device's context. Under nvcc it is thin;
 // for g++, simt/host/ supplies the same vocabulary, and kernels are run and checked on the CPU.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Tensor-core products, asynchronous copies and named barriers: the only place with PTX. On the host, lane-exact twins. Lane layouts are those of the PTX
 // manual, "Matrix fragments for mma.m16n8k16": lane l has group g = l / 4 and place q = l % 4.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The static profile of CUDA kernels: what their warps ask of memory and how full they are, counted while the host runs them
 // (simt/simt.h). Deterministic, and no time: it compares versions of a kernel. It sees the loads that g++ kept, knows no
 // caches, and after divergence pairs the n-th visits of lanes.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // CUDA kernels on the host: the way in for programs that also exist without it. simt/host/ implements it; simt/off/ says why
 // not. A kernel that passes here is checked, not tested on a GPU: logic, indexing and synchronisation for the shapes that
 // were run. It says nothing about time.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What may be compared with what, and the numbers that come out.
 #include <gtest/gtest.h>
 

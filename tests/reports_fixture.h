@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A synthetic run file for the tests of reports/. No number in it is a measurement.
 #pragma once
 #include <atomic>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What is written: structure of the page, escaping, charts, CSV, the console table, and nothing at all on an error.
 #include <gtest/gtest.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Reading run files and journals: what is refused, in which words, and what a crash may leave behind.
 #include <gtest/gtest.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Statistics of reports/ against published tables and worked examples.
 #include <gtest/gtest.h>
 

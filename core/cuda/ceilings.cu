@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What this GPU reaches: streaming bandwidth by pattern and footprint, arithmetic in registers, transfers, launches.
 #include "core/cuda/ceilings.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the GPU can reach: kernels for it in ceilings.cu, the library's part in cublas_ceilings.cpp.
 #pragma once
 #include <functional>

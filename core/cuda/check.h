@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Checked CUDA runtime calls. Light enough for device code: no fmt.
 #pragma once
 #include <cuda_runtime_api.h>

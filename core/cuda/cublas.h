@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // cuBLAS and cuBLASLt: checks, element types, descriptors.
 #pragma once
 #include <cublasLt.h>

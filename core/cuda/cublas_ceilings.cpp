@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The large library GEMM on random data, beside the peak of the arithmetic units: what a product reaches in practice.
 #include <random>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // cuDNN's classic API: checks, element types, descriptors that own themselves.
 #pragma once
 #include <cudnn.h>

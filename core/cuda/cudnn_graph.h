@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // cuDNN's graph API, as much of it as its uses need: tensors and operations form a graph, cuDNN's heuristics name engines
 // for it, the first that takes it runs it.
 #pragma once

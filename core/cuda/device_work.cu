@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The blocker, the sweep that empties the L2, and the empty kernel.
 #include "core/cuda/device_work.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The context's own kernels.
 #pragma once
 #include <cuda_runtime_api.h>

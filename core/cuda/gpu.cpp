@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // core/gpu.h for builds with CUDA.
 #include "core/gpu.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The GPU as a device: one stream, library handles bound to it, a memory pool, transfers and device time.
 #pragma once
 #include <cuda_runtime_api.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Owned CUDA objects: move-only, destroyed with a logged check.
 #pragma once
 #include <cstdint>

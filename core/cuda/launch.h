@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A kernel launch with its limits checked. Kernels reach it through simt/launch.h.
 #pragma once
 #include "core/grid.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Stands in for cublas.cpp where the library is missing: then no implementation asks for a handle.
 #include "core/cuda/ceilings.h"
 #include "core/cuda/versions.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // NVML, loaded at run time with our own prototypes: clocks, temperature, power, and why the clock is what it is.
 #pragma once
 #include <cstdint>

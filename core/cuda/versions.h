@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Versions of the optional libraries: "" where this build has none, "unavailable" where the library does not answer.
 #pragma once
 #include <string>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // core/gpu.h for builds without CUDA: there is no GPU, and the reason is known since configuration.
 #include "core/gpu.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The judge of attention and its backward: serial, in double, the contract's formulas and nothing else. What it adds to
 // each claim is how far rounding may carry it, see AttentionShape::tolerance_of_sums.
 #include "ops/attention/attention.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Flash style (arXiv:2205.14135, 2307.08691): a thread has a head, or some queries of one, and walks its keys in blocks.
 // Of the scores only a block exists, in cache; maximum and sum of each query are carried from block to block. Products
 // are register tiles of the matrix engine; under a causal mask each tile multiplies what its queries see and no more.

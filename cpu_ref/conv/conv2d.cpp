@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The judge of conv2d: serial, in double, the contract's formula and nothing else.
 #include "ops/conv/conv2d.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The judges of conv2d's gradients: serial, in double, the contracts' formulas and nothing else.
 #include "ops/conv/conv2d_backward.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Implicit GEMM. An input pixel meets dy as an output pixel meets x: dx (c, pixels) = w' (c, k r s) dy (k r s, pixels),
 // or with nhwc the same turned round. With strides, pixels whose row and column leave the same remainders meet the same
 // taps: each such phase is a product of its own, and no product with a zero between is formed (arXiv:1603.07285, 4.6).

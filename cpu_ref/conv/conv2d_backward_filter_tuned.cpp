@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // nchw: a product whose sums run over pixels: dw' (c r s, k) = x (c r s, pixels) dy' (pixels, k). dy is turned once, not
 // once for each tap, so that vectors hold output channels; x is copied once with its border of zeros, and what a tap
 // meets is broadcast from there. Pixels come in chunks of images or of rows; the sums of a chunk's pixels stay in

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Implicit GEMM. nchw: y (k, pixels) = w (k, c r s) x (c r s, pixels) for each group, the pixels of all images side by
 // side. nhwc: y (pixels, k) = x (pixels, r s c) w'. The pixels come through an index map: pixels.h.
 #include <numeric>

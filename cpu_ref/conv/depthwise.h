@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Convolutions of one channel at a time (groups = c = k), nchw: there is nothing to multiply as matrices, memory is the
 // limit. A plane is copied with its border of zeros and, with a stride, its columns sorted by remainder, so that every
 // tap reads whole vectors; then each result is a sum over taps in registers.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A tile of `rows` x 2 vectors of sums stays in registers while the pixels run; each pixel loads two vectors of dy and
 // multiplies them by the values that the rows meet there, broadcast from where they lie.
 #undef HWY_TARGET_INCLUDE

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The inner loops of a filter's gradient from nchw images; conv2d_backward_filter_tuned.cpp says how they are used.
 #pragma once
 #include <cstdint>

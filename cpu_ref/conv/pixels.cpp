@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // nchw: a strip of pixels falls into runs of one output row. Under one tap (r, s) a run is a window of an input row,
 // the same in every channel; what lies outside the image is masked to 0. Strips that lie inside under every tap, such as
 // all without padding, are permuted from whole vectors instead. nhwc: a pixel under one tap is a row of channels.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The sides of a convolution as operands of the matrix engine. Packing reads them through an index map, so that no
 // im2col matrix is ever stored.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How bias_tuned.cpp cuts a tensor, alike on every instruction set. No term passes through more additions than
 // ops/summation.h allows, even with vectors of one lane.
 #pragma once

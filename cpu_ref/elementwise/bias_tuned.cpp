@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Forward: the bias is laid out as a pattern of some 2048 elements, which repeats along x; long planes broadcast theirs.
 // Backward: sums of columns of x seen as wide rows, or of planes; what is masked on the way is read from memory once.
 // The cuts depend on the shape alone, and partial sums are added in order, in double.

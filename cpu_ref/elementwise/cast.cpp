@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The judge of cast: what is compared is already rounded to the type of y.
 #include "ops/elementwise/cast.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Threads share the elements in pieces. A chunk's random bits are drawn into a buffer in L1, which leaves the vectors of
 // x free to begin anywhere in Philox's blocks of four.
 #undef HWY_TARGET_INCLUDE

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Relu needs no arithmetic: as a signed integer of its width a float is negative, zero or positive just as the float is,
 // so the halves go unconverted. Threads share the elements in pieces.
 #undef HWY_TARGET_INCLUDE

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The judge of scale_update.
 #include "ops/elementwise/scale_update.h"
 

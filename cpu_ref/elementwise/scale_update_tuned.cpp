@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A few scalars: no vectors, no threads.
 #include <algorithm>
 #include <cmath>

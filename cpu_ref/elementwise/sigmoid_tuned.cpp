@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Threads share the elements in pieces; results beyond the caches are written past them.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "cpu_ref/elementwise/sigmoid_tuned.cpp"  // compiled once per instruction set

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The judge of tanh and its backward.
 #include "ops/elementwise/tanh.h"
 

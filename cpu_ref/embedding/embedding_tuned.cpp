@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Forward: threads share the tokens. Backward: tokens are sorted by word (counting sort, serial, stable), then threads share
 // the rows of dtable: each adds its tokens' rows in their order, so nothing collides and the result does not depend on the
 // threads.

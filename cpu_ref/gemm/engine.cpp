@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How a product is cut into blocks, strips and tiles, and who computes which. No arithmetic here.
 #include "cpu_ref/gemm/engine.h"
 

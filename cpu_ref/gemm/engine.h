@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The matrix engine under gemm, linear and conv2d (cpu.tuned): c = finish(A B) for A (m, k) and B (k, n), sums in f32.
 //
 // After Goto and van de Geijn: A is cut into strips of some kernel.rows lines (rows of A), B into strips of

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // 14 x 2 vectors of sums in registers, as in engine_kernel.cpp; Highway 1.0 has no bf16 products. Built for AVX512_BF16
 // as a whole, so nothing but intrinsics may be included.
 #include "cpu_ref/gemm/engine_avx512bf16.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The bf16 micro-kernel: vdpbf16ps multiplies pairs of neighbouring k and adds both to an f32 sum.
 #pragma once
 #include <cstdint>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Thin products of operands whose lines both lie along k (a matrix times a few vectors): each sum is a dot product,
 // nothing is packed, and the matrix is read once, as fast as memory gives it.
 #undef HWY_TARGET_INCLUDE

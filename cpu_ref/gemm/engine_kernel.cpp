@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The micro-kernels: a tile of `rows` x 2 vectors of sums stays in registers while k runs; each step loads two
 // vectors of B and multiplies them by broadcast values of A. All heights exist, so the rows of a matrix are shared
 // evenly among tiles and none is wasted on padding.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Packing of what is stored: rows are copied where lines are adjacent, or transposed in registers where k is; halves
 // become f32 on the way.
 #undef HWY_TARGET_INCLUDE

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Whether products of bf16 go through vdpbf16ps. The instruction counts two products for one, but some CPUs issue it
 // half as often as an f32 multiply-add, and then nothing is won: both micro-kernels run, and the clock decides.
 #include "cpu_ref/gemm/engine.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The judge of gemm: serial, in double, the contract's formula and nothing else.
 #include "ops/gemm/gemm.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // cblas_sgemm; cblas_sgemv where one side is a vector, which OpenBLAS does not notice by itself. A batch that has
 // work for every thread is shared out, one thread each. Up to m n k = 1e6 OpenBLAS does not pack and uses one thread.
 #include <cstring>

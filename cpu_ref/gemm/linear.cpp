@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The judge of linear and linear_backward: serial, in double, the contract's formulas and nothing else.
 #include "ops/gemm/linear.h"
 

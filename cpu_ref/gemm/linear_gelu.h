@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What ends a linear layer with gelu, and what begins its backward pass: passes beside the products, vectorised.
 #pragma once
 #include <cstdint>

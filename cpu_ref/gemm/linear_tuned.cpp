@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Forward: one product with bias and relu applied to its register tiles; gelu is a pass of its own over their f32 sums.
 // Backward: one pass over dy masks it and sums its columns; then two products. Weights are not packed ahead: they change
 // every step.

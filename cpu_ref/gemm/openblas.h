@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // OpenBLAS as a guest: its thread count is one setting of the whole process, so whoever calls it sets it first.
 #pragma once
 #include <cblas.h>

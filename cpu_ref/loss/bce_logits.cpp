@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The judge of bce_logits and its backward.
 #include "ops/loss/bce_logits.h"
 

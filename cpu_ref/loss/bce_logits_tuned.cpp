@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The elements are cut into blocks whatever the thread count; each leaves its sum, and these are added in order, in double.
 // Backward: threads share the elements in pieces; results beyond the caches are written past them.
 #undef HWY_TARGET_INCLUDE

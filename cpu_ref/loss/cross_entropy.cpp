@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The judge of cross-entropy and its backward.
 #include "ops/loss/cross_entropy.h"
 

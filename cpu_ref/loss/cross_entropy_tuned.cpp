@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Threads share the rows; x is read from memory once. Forward: a row in parts that fit L1, each rescaled to the largest
 // maximum so far; every row leaves its loss, which are added in order, in double. Backward: one pass, written past the
 // caches.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The C library's memcpy, each thread its share.
 #include <cstring>
 

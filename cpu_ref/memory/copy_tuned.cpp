@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Threads share the bytes in pieces; results larger than the caches are written past them.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "cpu_ref/memory/copy_tuned.cpp"  // compiled once per instruction set

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The C library's memset, each thread its share.
 #include <cstring>
 

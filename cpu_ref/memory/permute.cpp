@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The judge of permute: a slice is a run of y.
 #include "ops/memory/permute.h"
 

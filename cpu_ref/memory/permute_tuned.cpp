@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Threads share the tokens, whose side of the copy is one stretch of memory; the other side is a run of D elements in each
 // head, one after the other from token to token. Written past the caches when the tensors exceed them.
 #undef HWY_TARGET_INCLUDE

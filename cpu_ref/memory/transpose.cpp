@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The judge of transpose: a slice is a row of y.
 #include "ops/memory/transpose.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The smallest square that a 128-bit vector transposes: 4 x 4 elements of 4 bytes, 8 x 8 of 2. Wider vectors would need
 // shuffles across their 128-bit parts, and memory is the limit anyway. Include after foreach_target.
 #if defined(DUET_CPU_REF_TRANSPOSE_BLOCK_INL_H_) == defined(HWY_TARGET_TOGGLE)

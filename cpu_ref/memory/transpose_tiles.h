@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How transpose_tuned.cpp cuts its matrices.
 #pragma once
 #include <algorithm>

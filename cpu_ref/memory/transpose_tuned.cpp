@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Threads share tiles. A tile is transposed into a buffer that stays in L1, then written out in whole cache lines, past
 // the caches when the tensors exceed them: each line of x and of y meets memory once, whatever the strides.
 #undef HWY_TARGET_INCLUDE

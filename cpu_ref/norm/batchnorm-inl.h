@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // y = act(x a + b + residual), with an a and a b for each channel. Include after foreach_target.
 #if defined(DUET_CPU_REF_NORM_BATCHNORM_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef DUET_CPU_REF_NORM_BATCHNORM_INL_H_

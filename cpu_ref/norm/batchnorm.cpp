@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The judge of batchnorm, its backward and inference: two passes in double. A slice is a channel.
 #include "ops/norm/batchnorm.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How batchnorm_tuned.cpp cuts its sums.
 #pragma once
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One pass; threads share the planes (nchw) or pixels (nhwc). Each channel's factor and summand are found first.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "cpu_ref/norm/batchnorm_inference_tuned.cpp"  // compiled once per instruction set

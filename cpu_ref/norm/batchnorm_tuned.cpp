@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // nchw: threads share the channels, and a channel's passes find it in cache. nhwc: threads share blocks of pixels; the
 // blocks' statistics, which depend on the shape alone, are put together in order. Then y, or dx, is one pass:
 // y = act(x a + b + residual), dx = g k + x l + m, with factors for each channel.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The judge of layernorm and its backward: two passes in double.
 #include "ops/norm/layernorm.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Threads share the rows. A row is read from memory once; sum, deviations and result are passes over cache. Backward: one
 // pass for the row's means and its part of dgamma and dbeta, one for dx; rows are dealt in blocks that depend on the shape
 // alone, whose parts are added in order.

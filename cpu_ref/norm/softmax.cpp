@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The judge of softmax and its backward: serial, in double, the contract's formula and nothing else.
 #include "ops/norm/softmax.h"
 

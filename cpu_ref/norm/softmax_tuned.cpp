@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Threads share the rows. A row is read from memory once, in parts that fit L1, each with its own maximum and its
 // exponentials kept in scratch. Their scaling to the row's maximum and sum is left to the next row: while its exponentials
 // keep the arithmetic busy, those of the row before are written, past the caches.

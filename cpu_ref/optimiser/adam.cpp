@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The judge of adam and adamw.
 #include "ops/optimiser/adam.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The constants of one step of Adam, formed in double once.
 #pragma once
 #include <cmath>

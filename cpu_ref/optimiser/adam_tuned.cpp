@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One pass over g, p, m and v; threads share the elements in pieces. Stores are plain: all but g are in cache, just read.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "cpu_ref/optimiser/adam_tuned.cpp"  // compiled once per instruction set

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The judge of clip_grad_norm.
 #include "ops/optimiser/clip_grad_norm.h"
 

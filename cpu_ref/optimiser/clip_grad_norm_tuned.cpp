@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One pass; threads share the elements in pieces. Stores are plain: g is in cache, just read.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "cpu_ref/optimiser/clip_grad_norm_tuned.cpp"  // compiled once per instruction set

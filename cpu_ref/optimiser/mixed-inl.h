@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Where an optimiser's parameters lie, mixed or not. Include after foreach_target.
 #if defined(DUET_CPU_REF_OPTIMISER_MIXED_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef DUET_CPU_REF_OPTIMISER_MIXED_INL_H_

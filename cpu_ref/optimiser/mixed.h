@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Mixed precision's other half on the CPU: whether a step is taken.
 #pragma once
 #include "core/plan.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One pass over g, p and v; threads share the elements in pieces. Stores are plain: p and v are in cache, just read.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "cpu_ref/optimiser/rmsprop_tuned.cpp"  // compiled once per instruction set

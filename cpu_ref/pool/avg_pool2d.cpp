@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The judge of avg_pool2d and its backward.
 #include "ops/pool/avg_pool2d.h"
 

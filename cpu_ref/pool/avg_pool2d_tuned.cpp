@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // As max_pool2d_tuned.cpp, with sums for maxima. A window's count is its height times its width; what is multiplied are
 // their reciprocals.
 #undef HWY_TARGET_INCLUDE

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How pooling along a row of an nchw plane sees the row: element q lies in tooth (q + pad) % stride at (q + pad) / stride.
 // Then what one tap takes for outputs j, j + 1, ... are neighbours, whatever the stride.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The judge of global_avg_pool and its backward.
 #include "ops/pool/global_avg_pool.h"
 

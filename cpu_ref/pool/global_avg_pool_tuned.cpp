@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Threads share the images, which are planes in nchw: a plane is summed by vectors along it, in nhwc a pixel's channels are
 // added to those of the pixels before. Sums are cut into runs, added up in a second level.
 #undef HWY_TARGET_INCLUDE

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Windows of 2 x 2 side by side, the pool of most CNNs: a pixel lies in one window at most, so nothing is combed or kept.
 // Rows as in max_pool2d_tuned.cpp. Include after foreach_target.
 #if defined(DUET_CPU_REF_POOL_MAX_POOL2D_HALVES_INL_H_) == defined(HWY_TARGET_TOGGLE)

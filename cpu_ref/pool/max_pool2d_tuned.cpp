@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Threads share the rows of y, backward those of dx. nchw: vectors run along rows, which are combed by their stride
 // (comb.h); a window is reduced across, then down. nhwc: vectors run along channels. Backward gathers: a pixel adds what
 // the windows that hold it pass on, so that threads meet nowhere and the order is fixed.

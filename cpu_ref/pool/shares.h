@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What each window of avg_pool2d multiplies its sum by.
 #pragma once
 #include <vector>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Backward, where weights are small: as forward_by_sequences.cpp, from the last step to the first. What belongs to the
 // weights is summed by each slice, some steps at a time, and over the slices at the end.
 #undef HWY_TARGET_INCLUDE

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Backward, where weights are large: all threads share each step from the last to the first. A task multiplies the gate
 // gradients of the step after by its strip of r and goes on to those of its units; so a step waits for the threads once.
 // What reaches x and the weights are products over all steps at the end.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How the sequences of a small layer are cut into slices, one thread's work for all steps.
 #pragma once
 #include <string>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How a step of a layer with large weights is shared by all threads.
 #pragma once
 #include <fmt/format.h>

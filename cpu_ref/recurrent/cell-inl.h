@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The arithmetic of rnn_tanh, gru and lstm on vectors of units, forward and backward. Include after foreach_target.
 #if defined(DUET_CPU_REF_RECURRENT_CELL_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef DUET_CPU_REF_RECURRENT_CELL_INL_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Forward, where weights are large: x is multiplied ahead for all steps, by one product of each direction that leaves its
 // sums where the step will write its gates (in y, where the cell keeps none). Then all threads share each step: a task multiplies
 // h by its strip of r, which is read once a step by one thread, and goes on to the states of its units.

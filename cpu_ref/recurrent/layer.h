@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A recurrent layer with its cell as a value, so that the walks over its steps are compiled once for all cells.
 #pragma once
 #include <string>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The judge of rnn_tanh, gru and lstm and their backward passes: serial, in double, the contract's formulas and nothing
 // else. Beside each value goes how far rounding may carry it, see RecurrentBase::tolerance_of.
 #include "ops/recurrent/recurrent.h"

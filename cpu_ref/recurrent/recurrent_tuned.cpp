@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The two walks over the steps: weights that fit a thread's own caches stay there while it takes its sequences through all
 // steps; larger ones are read once a step, by all threads together.
 #include "cpu_ref/pieces.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "cpu_ref/recurrent/strips.h"
 
 namespace duet::recurrent {

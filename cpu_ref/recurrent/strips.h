@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Products of few rows with a matrix that many steps share: its columns are packed once, as strips for the matrix engine's
 // register tiles, and each step multiplies without packing anything.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The judge of norm2.
 #include "ops/reduction/norm2.h"
 

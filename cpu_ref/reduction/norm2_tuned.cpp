@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The elements are cut into blocks whatever the thread count; each leaves its sum, and these are added in order, in double.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "cpu_ref/reduction/norm2_tuned.cpp"  // compiled once per instruction set

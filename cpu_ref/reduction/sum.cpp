@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The judge of sum.
 #include "ops/reduction/sum.h"
 

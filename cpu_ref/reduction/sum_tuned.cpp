@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The tensor is cut into blocks whatever the thread count, so an answer never depends on it: threads share the blocks, and
 // the blocks' partial sums are added in order, in double.
 #undef HWY_TARGET_INCLUDE

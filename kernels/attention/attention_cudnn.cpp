@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // cuDNN's flash attention. Its graph API has the parts, products, reductions and pointwise functions, and one engine for
 // the whole of them: it recognises the graph that NVIDIA's frontend builds, so the graphs here have that form.
 #include "kernels/attention/attention_cudnn.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The graphs of cuDNN's attention.
 #pragma once
 #include <string>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One thread per element of each intermediate and result, scores and probabilities in memory in between: the formulas as
 // written, and the floor under attention_tuned.cu.
 #include "simt/launch.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Flash style: flash_f32.cu by register tiling, flash_half.cu on the tensor cores. Backward, a warp per query first sums
 // dy y.
 #include <string>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Flash attention for whoever has the pointers: which tile a block has, and the launches by precision.
 #pragma once
 #include "ops/attention/attention.h"

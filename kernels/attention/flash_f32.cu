@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A block has 64 rows and walks the columns in tiles of 64: forward, rows are queries and columns keys. Backward twice: once
 // with queries for rows (dq), once with keys (dk, dv), so that every sum is one block's and its order fixed; the price is
 // that scores are formed twice. Products are register tiles from shared memory.

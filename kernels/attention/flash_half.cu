@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // As flash_f32.cu, on the tensor cores: a block of 4 warps has 64 rows, a warp 16 of them. Scores stay in registers: what one
 // product leaves in a thread is what the next takes for its left factor. Sums are f32; probabilities and ds are rounded.
 #include "kernels/attention/flash.h"

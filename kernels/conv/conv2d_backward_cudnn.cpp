@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // cuDNN's classic convolution gradients. The algorithm is chosen when the plan is made. Winograd and FFT are left out, as for
 // conv2d; so are algorithms that add by atomics in any order.
 #include "kernels/conv/convolution_cudnn.h"

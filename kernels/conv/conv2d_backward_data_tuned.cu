@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A product dx (c, pixels) = w' (c, k r s) dy (k r s, pixels) whose second operand is gathered from dy (implicit GEMM).
 // Input pixels whose row and column leave the same remainders by the strides meet the same taps: each such phase is a
 // launch of its own, so that no zeros between strides are multiplied. f32 register tiling; tensor cores for

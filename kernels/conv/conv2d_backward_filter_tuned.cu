@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A product dw (k, c r s) = dy (k, pixels) x (pixels, c r s) whose second operand is gathered from x (implicit GEMM). The
 // sums run over all pixels of the batch, which few tiles share: they are cut into parts, so that the whole GPU has work,
 // and a second launch adds the parts in order. f32 register tiling; tensor cores for channels-last bf16 and f16 whose

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One thread per element of a gradient: the formulas as written. Neighbouring threads take neighbours in its memory.
 #include "kernels/conv/geometry.cuh"
 #include "ops/conv/conv2d_backward.h"

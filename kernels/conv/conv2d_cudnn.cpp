@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // cuDNN's classic convolution. The algorithm is chosen when the plan is made. Winograd and FFT are left out: their sums lie
 // outside the contract's bound and are not exact on integers.
 #include "kernels/conv/convolution_cudnn.h"

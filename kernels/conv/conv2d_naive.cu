@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One thread per element of y: the formula as written. Neighbouring threads take neighbours in y's memory.
 #include "simt/launch.h"
 #include "ops/conv/conv2d.h"

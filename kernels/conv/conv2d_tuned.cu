@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Convolution as a matrix product whose second operand, (taps and channels) x pixels, is never stored: blocks gather it from
 // x while they multiply (implicit GEMM; Chetlur et al., arXiv:1410.0759). f32 register tiling; tensor cores for
 // channels-last bf16 and f16 whose groups have a multiple of 8 channels.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What cuDNN's forward and backward convolutions share: what they take, descriptors, and the search for an algorithm, by
 // running every one that fits the workspace limit.
 #pragma once

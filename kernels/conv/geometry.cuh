@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The index maps of a convolution, for kernels that multiply without storing an im2col matrix.
 #pragma once
 #include "kernels/vector.cuh"

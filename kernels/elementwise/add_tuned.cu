@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Three 16-byte accesses per thread; f32 sums.
 #include "kernels/vector.cuh"
 #include "ops/elementwise/add.h"

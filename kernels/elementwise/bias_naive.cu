@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Forward: one thread per element. Backward: one thread per channel adds its elements in double, so that their number needs
 // no care; with relu, one thread per element masks.
 #include "simt/launch.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Forward: one 16-byte pack per thread, whose bias is a pack (inner = 1), one value, or looked up. Backward: for inner = 1
 // the column sums of columns.cuh, else warps add planes and a second launch their parts; relu masks on the way.
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One pack per thread: 16 bytes of the wider type.
 #include <algorithm>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // cuDNN's activations as plans. The tensor is `n` pixels of one image and one channel.
 #pragma once
 #include <string>

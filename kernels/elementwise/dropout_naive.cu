@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One thread per element, and one Philox block for each: three of its four numbers are thrown away.
 #include "simt/launch.h"
 #include "ops/elementwise/dropout.h"

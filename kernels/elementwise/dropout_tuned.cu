@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One 16-byte pack per thread: all four numbers of a Philox block are used, and its mask is one store of 4 or 8 bytes.
 #include "kernels/vector.cuh"
 #include "ops/elementwise/dropout.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One thread: a few scalars.
 #include "simt/launch.h"
 #include "ops/elementwise/scale_update.h"

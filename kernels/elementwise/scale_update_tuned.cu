@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One thread, as in scale_update_naive.cu, but every value is read at once.
 #include "simt/launch.h"
 #include "ops/elementwise/scale_update.h"

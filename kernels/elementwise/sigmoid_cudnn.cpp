@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // cuDNN's activation. The tensor is `n` pixels of one image and one channel.
 #include "kernels/elementwise/cudnn_activation.h"
 #include "ops/elementwise/sigmoid.h"

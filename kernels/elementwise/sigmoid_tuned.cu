@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One 16-byte access per thread and tensor; f32 arithmetic.
 #include "kernels/activation.cuh"
 #include "kernels/vector.cuh"

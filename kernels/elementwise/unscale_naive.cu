@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One thread per element, in order; whoever meets a bad one says so. A first launch clears the flag.
 #include "simt/launch.h"
 #include "ops/elementwise/unscale.h"

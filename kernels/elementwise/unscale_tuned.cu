@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One pack per thread, written as 16 bytes; who meets a bad element says so, once for its pack. A first launch clears the
 // flag.
 #include "kernels/vector.cuh"

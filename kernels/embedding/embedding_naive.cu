@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One thread per element of y. Backward: one per element of dtable, which asks every token whether it is its word; sums are
 // in double, so that their length needs no care.
 #include "simt/launch.h"

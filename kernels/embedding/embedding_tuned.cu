@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A warp per row of y. Backward: tokens are sorted by word with integer atomics alone: counted, dealt to their words in any
 // order, then each finds its rank among its word's tokens. So a warp per row of dtable adds rows in the order of the tokens,
 // and the result is the same in every run.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One thread per element of c: the formula as written. A warp takes 32 neighbours of a row of c, so that b's rows are read
 // as runs and a's element is the same in all lanes.
 #include "simt/launch.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The products of product_f32.cu (register tiling) and product_half.cu (tensor cores), as they are.
 #include "kernels/gemm/product.h"
 #include "ops/gemm/gemm.h"

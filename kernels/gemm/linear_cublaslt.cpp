@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // cuBLASLt, with bias and activation as the product's epilogue; backward, the bias gradient is the epilogue of dw. Its matrices are
 // column-major: a row-major (rows, cols) is its (cols, rows). The library's first heuristic choice.
 #include <algorithm>

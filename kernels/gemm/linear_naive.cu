@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One thread per element of each result: the formula as written.
 #include "kernels/activation.cuh"
 #include "simt/launch.h"

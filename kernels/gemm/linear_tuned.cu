@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The products of product_f32.cu and product_half.cu, with bias and activation applied before a tile is stored. Backward:
 // one pass masks dy and sums it for the bias; two products follow.
 #include "kernels/activation.cuh"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What linear's backward passes share: the gradient before the activation. Declared apart from product.h, for library code.
 #pragma once
 #include <cuda_runtime_api.h>

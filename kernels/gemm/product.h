@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The tuned matrix products, for whoever needs one: gemm and linear. All matrices row-major and dense.
 #pragma once
 #include "simt/launch.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A block computes one square tile of c by register tiling; small products take small tiles, so that more of the GPU works.
 #include "kernels/activation.cuh"
 #include "kernels/gemm/product.h"

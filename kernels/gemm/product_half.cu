@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A block computes one 128 x 128 tile of c on the tensor cores (mma.sync, f32 sums).
 #include "kernels/activation.cuh"
 #include "kernels/gemm/product.h"

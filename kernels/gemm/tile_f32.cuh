@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The f32 main loop: a block of 256 threads multiplies a (kTile x depth) by a (depth x kTile) panel through shared memory,
 // each thread a square of the result in registers. While a step is multiplied, the next one is on its way.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The main loop of bf16 and f16: a block of 4 warps multiplies a (128 x depth) by a (depth x 128) panel on the tensor cores,
 // each warp a 64 x 64 quarter of the result. Panels come through shared memory by asynchronous copies, three steps ahead.
 #pragma once

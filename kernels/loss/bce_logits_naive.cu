@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Forward: one block, whose threads take the elements in turn and meet in a tree, in double, so that the length of the sum
 // needs no care. Backward: one thread per element.
 #include "kernels/activation.cuh"

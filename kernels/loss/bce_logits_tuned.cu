@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Forward: blocks add packs of 16 bytes in turn, and one block their sums. Backward: one 16-byte access per thread and tensor.
 #include "kernels/activation.cuh"
 #include "kernels/reduction/total.cuh"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One thread per row: the formula as written; then one thread adds the rows' losses. Sums are in double, so that their
 // length needs no care.
 #include "core/context.h"

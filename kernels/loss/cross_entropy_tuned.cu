@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A warp or a block per row reads it once, with maximum and sum in one pass (arXiv:1805.02867); then one block adds the
 // rows' losses in a fixed order.
 #include "core/context.h"

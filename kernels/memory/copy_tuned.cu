@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One 16-byte access per thread: a quarter of the instructions of copy_naive.cu, and as many bytes in flight per warp as
 // the memory system takes.
 #include "kernels/vector.cuh"

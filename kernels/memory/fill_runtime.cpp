@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The CUDA runtime's own memset.
 #include "core/cuda/gpu_context.h"
 #include "core/registry.h"

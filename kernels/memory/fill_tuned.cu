@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One 16-byte store per thread.
 #include "kernels/vector.cuh"
 #include "ops/memory/fill.h"

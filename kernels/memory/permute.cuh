@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Where permute's kernels find the run of x for a run of y.
 #pragma once
 #include "kernels/divider.cuh"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One thread per element of y.
 #include "simt/launch.h"
 #include "ops/memory/permute.h"

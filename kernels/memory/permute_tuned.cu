@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One 16-byte access per thread and tensor, in y's order; x is read in runs of a head's D elements.
 #include "kernels/memory/permute.cuh"
 #include "kernels/vector.cuh"

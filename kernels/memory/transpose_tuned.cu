@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A block turns one square tile in shared memory, so that reads and writes both run along memory. Elements move as words
 // of 4 bytes: two neighbours at a time for the halves, where rows and cols are even.
 #include "simt/launch.h"

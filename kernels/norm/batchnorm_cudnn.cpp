@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // cuDNN's spatial batch normalisation. It keeps gamma and beta in f32, so it serves f32 alone; its fused activation and
 // addition exist for halves in nhwc only.
 #include "core/cuda/cudnn.h"

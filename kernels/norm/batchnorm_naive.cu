@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One block per channel finds its sums in double, so that their length needs no care; then one thread per element.
 #include "core/context.h"
 #include "simt/launch.h"

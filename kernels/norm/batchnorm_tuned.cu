@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Statistics: each channel's elements are cut into parts so that the whole GPU has work; a thread takes batches, finds each
 // batch's mean and squared deviations in registers and puts them together (Chan, Golub, LeVeque 1979), so that x is read
 // once and nothing cancels; a second launch puts the parts together in order. Then y, or dx, is one pass of 16-byte

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Two sums for each column at once, for the gradients of a norm's scale and shift. The rows are cut into parts so that the
 // whole GPU has work; a second launch adds the parts and hands both sums on. What a thread adds depends on the shape alone.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // cuDNN's graph API has one operation for it. A row is an image of `cols` channels and one pixel, channels innermost.
 #include "kernels/norm/layernorm_cudnn.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The graphs of cuDNN's layer normalisation.
 #pragma once
 #include "core/cuda/cudnn_graph.h"

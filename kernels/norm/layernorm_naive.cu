@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One thread per row, three times over it; one thread per column of dgamma and dbeta. Sums are in double, so that their
 // length needs no care.
 #include "simt/launch.h"

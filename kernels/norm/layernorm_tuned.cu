@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A warp or a block per row, whichever holds the row in registers: then memory is read once. Longer rows are read again for
 // each pass, from L2. dgamma and dbeta: column sums, in parts.
 #include "kernels/norm/column_sums.cuh"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One thread per row: the formula as written, and the floor under softmax_tuned.cu.
 // Adjacent threads read `cols` elements apart, so no load coalesces.
 #include "simt/launch.h"

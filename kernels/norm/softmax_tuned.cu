@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A warp or a block per row, whichever holds the row in registers: then memory is read once. Longer rows are read twice,
 // the first time with maximum and sum in one pass (arXiv:1805.02867).
 #include "kernels/vector.cuh"

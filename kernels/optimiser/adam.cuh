@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The arithmetic of Adam and AdamW, and the count of their steps.
 #pragma once
 #include <cmath>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One thread per parameter, in order: every warp reads and writes runs of memory. A second launch counts the step.
 #include "kernels/optimiser/adam.cuh"
 #include "kernels/optimiser/mixed.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One thread per element, in order: every warp reads and writes runs of memory.
 #include "simt/launch.h"
 #include "ops/optimiser/clip_grad_norm.h"

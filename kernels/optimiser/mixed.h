@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Where an optimiser's parameters lie, mixed or not.
 #pragma once
 #include "simt/launch.h"

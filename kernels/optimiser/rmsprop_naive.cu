@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One thread per parameter, in order: every warp reads and writes runs of memory.
 #include "kernels/optimiser/mixed.h"
 #include "simt/launch.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One pack of each tensor per thread.
 #include "kernels/optimiser/update.cuh"
 #include "ops/optimiser/rmsprop.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the tuned optimisers share: one pass over flat arrays, a pack of each per thread, all loads in flight together.
 #pragma once
 #include "kernels/optimiser/mixed.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // cuDNN's average pooling.
 #include "kernels/pool/pooling_cudnn.h"
 #include "ops/pool/avg_pool2d.h"

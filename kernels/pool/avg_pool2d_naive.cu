@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One thread per element of y, backward one per element of dx, which asks every window that holds it.
 #include "kernels/pool/pool2d.cuh"
 #include "ops/pool/avg_pool2d.h"

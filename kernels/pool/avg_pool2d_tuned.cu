@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // As max_pool2d_tuned.cu, with sums for maxima.
 #include "kernels/pool/pool2d.cuh"
 #include "ops/pool/avg_pool2d.h"

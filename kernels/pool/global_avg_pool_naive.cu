@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One thread per element of y, which adds up its plane in double; backward one per element of dx.
 #include "simt/launch.h"
 #include "ops/pool/global_avg_pool.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // nchw: a warp per plane, its lanes side by side along the pixels. nhwc: blocks of 32 packs of channels by 8 pixels, which
 // meet in shared memory. Backward: a thread per pack of dx.
 #include "kernels/pool/pool2d.cuh"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A thread takes a pack of channels of one pixel (nchw: a pixel), with the usual windows unrolled so that all of its loads
 // are under way at once; overlapping windows meet in L1. Backward gathers: no atomics, dx is written once.
 #include "kernels/pool/pool2d.cuh"

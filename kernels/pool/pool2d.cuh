@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The pooling kernels' geometry. Of a plane or image (images, h, w, depth): nchw has images of one channel.
 #pragma once
 #include "kernels/divider.cuh"

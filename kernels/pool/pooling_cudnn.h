@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the pooling files say to cuDNN.
 #pragma once
 #include "core/cuda/cudnn.h"

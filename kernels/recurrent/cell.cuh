@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the kernels of rnn_tanh, gru and lstm share: where things lie, and the arithmetic of one unit of one cell.
 #pragma once
 #include "ops/recurrent/recurrent.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // cuDNN's recurrent layers, forward. What they keep for their backward pass is opaque, so they serve where the contract
 // keeps nothing, and not backward. All sequences have T steps: x is packed as it lies. cuDNN takes weights in one space of its
 // own order, where each run copies them. The algorithm is searched when the plan is made, by running those that serve.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A launch for every step, one thread per unit: the formulas as written. Weight gradients: one thread per element, over all
 // steps. The floor under recurrent_tuned.cu.
 #include "kernels/recurrent/cell.cuh"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The product with x is formed for all steps at once. Then, while r fits shared memory, a block keeps a slice of the sequences
 // for all steps, so that no step waits for a launch; a larger r is multiplied by all of the GPU, two launches a step.
 // Weight gradients are products over all steps and sequences at the end, cut along that sum where their tiles are few.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Sums of columns, for the sum along axis 0 and for bias gradients. The rows are cut into parts so that the whole GPU has
 // work; a second launch adds the parts. Which thread adds what depends on the shape alone.
 #pragma once

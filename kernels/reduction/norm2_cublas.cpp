@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // cublasSnrm2, its result left on the device. For the halves cuBLAS rounds the norm to their own type.
 #include "core/cuda/cublas.h"
 #include "ops/reduction/norm2.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Blocks add packs of 16 bytes in turn, and one block their sums.
 #include "kernels/reduction/total.cuh"
 #include "ops/reduction/norm2.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One block per sum: its threads share the terms in turn and meet in a tree. Sums are in double, so that their length
 // needs no care; along axis 0 neighbouring threads read `cols` elements apart.
 #include "simt/launch.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Long sums are cut into parts so that the whole GPU has work; a second launch adds the parts. Which thread adds what
 // depends on the shape alone: the result is the same in every run. No thread adds more than some 1000 terms in a row.
 #include "kernels/reduction/columns.cuh"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The sum of a function of all elements of some tensors, as one f32: blocks leave partial sums, and one block adds these.
 // Which thread adds what depends on the size alone.
 #pragma once

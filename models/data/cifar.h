@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // CIFAR-10's binary files: records of a label and 32x32 red, green, then blue bytes, row by row.
 // Source: Krizhevsky, Learning multiple layers of features from tiny images, 2009.
 #pragma once

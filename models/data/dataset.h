@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Labelled samples on the host: numbers, such as pixels, or tokens.
 #pragma once
 #include <cstdint>

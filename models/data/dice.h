@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Random numbers in the order they are asked for: one stream for each sample, so that prefixes of a data set agree.
 #pragma once
 #include <cmath>

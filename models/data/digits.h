@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Labelled digits without a download: strokes, drawn with a pen of random width under a random affine map, with noise.
 #pragma once
 #include "models/data/dataset.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // MNIST's file format, IDX: magic 0, 0, element type, rank; rank big-endian 32-bit extents; the elements.
 // Source: LeCun, Cortes, Burges, The MNIST database of handwritten digits.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Labelled colour images without a download, in CIFAR-10's format: ten shapes and textures in two colours each, of any
 // place, size and direction, with noise.
 #pragma once

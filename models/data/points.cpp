@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "models/data/points.h"
 
 #include "models/data/dice.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Labelled points in ten dimensions: 1 where the first two coordinates, added, are far from 0. No line tells the two apart.
 #pragma once
 #include "models/data/dataset.h"

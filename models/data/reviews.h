@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Labelled sequences of tokens without a download: reviews in a made-up language of 10000 words, common ones first. Some
 // words praise, some blame, and the word NOT turns the next of them round; a review is good (1) if it praises more often
 // than it blames.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Sequences of tokens whose labels are the tokens after them: text for language models.
 #pragma once
 #include <string>

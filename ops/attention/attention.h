@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Scaled dot-product attention. q, y: (B, H, Tq, D), k, v: (B, Hkv, Tk, D), lse: (B, H, Tq), row-major, dense. Hkv divides
 // H: query heads h with the same h / (H / Hkv) share a head of k and v (grouped queries). Causal: query i sees the keys
 // j <= i, counted from the first, as PyTorch does. lse, the logarithm of each row's sum, is what the backward pass needs to

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Two-dimensional convolution (cross-correlation, as in every framework), forward. Dense tensors by layout:
 //   nchw: x (n, c, h, w), w (k, c/groups, r, s), y (n, k, ho, wo)
 //   nhwc: x (n, h, w, c), w (k, r, s, c/groups), y (n, ho, wo, k)

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The gradients of a two-dimensional convolution: dw of sum dy y for its filter, dx for its input. Shapes, layouts and
 // attributes are those of conv2d.h; `conv` is the forward convolution. The gradient of the input is also known as the
 // transposed convolution. Results overwrite and are no other tensor. Sums are formed in f32 or better; a sum without

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the smooth activations share: how their inputs are drawn.
 #pragma once
 #include "core/problem.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The residual connection. a, b, c: (n), dense; c may be a or b. Arithmetic in f32 or better.
 #pragma once
 #include "core/problem.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A bias for each channel, and its gradient. x, y, dy, dx: (outer, c, inner), row-major, dense; bias, dbias: (c). A linear
 // layer has inner = 1, an NCHW convolution inner = h w. y may be x; dx may be dy. relu is applied to the sum in f32 or
 // better, before y is rounded. Backward: with g = dy where y > 0 (relu; elsewhere 0) or g = dy (none), dbias sums g over

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Another element type: the nearest value, ties to even; past the largest it is infinite. x: (n) of dtype, y: (n) of `to`,
 // dense, disjoint.
 #pragma once

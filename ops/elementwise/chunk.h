@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Elementwise problems are judged by chunks: small enough that a sample of them costs little at any size.
 #pragma once
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // x, y, dy, dx: (n), mask: (n) u8 of 0 and 1, offset: (1) i32; dense; y may be x, dx may be dy.
 // Random bits are Philox4x32-10 of (seed, offset + i), so a step that adds n to offset draws fresh ones and a captured
 // graph can be replayed. Arithmetic in f32 or better. Srivastava et al., JMLR 15 (2014), with inverted scaling.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The Gaussian error linear unit. x, y, dy, dx: (n), dense; y may be x, dx may be x or dy. Arithmetic in f32 or better.
 // Roundings count against |x| / 2 (1 + |tanh|): where x is negative, 1 + tanh cancels in the usual form. arXiv:1606.08415.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // x, y, dy, dx: (n), dense; y may be x, dx may be x or dy.
 // At 0 the slope is 0. NaN is undefined here: libraries differ, so fills hold none.
 #pragma once

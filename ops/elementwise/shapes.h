@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The sizes at which elementwise problems are tested and timed; each is a struct whose first member is n.
 #pragma once
 #include "core/problem.h"

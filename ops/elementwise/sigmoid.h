@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The logistic function. x, y, dy, dx: (n), dense; y may be x, dx may be y or dy. Arithmetic in f32 or better.
 #pragma once
 #include "core/problem.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Gradients of a scaled loss brought back, and whether any overflowed (arXiv:1710.03740). g, y: (n), dense; scale: (1) in
 // f32; bad: (1) i32, 1 when an element of g is infinite or NaN, else 0. y is in f32, and may be g where that is: in f16
 // the small gradients would be lost again that the scale has saved. Arithmetic in f32 or better.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Rows of a table, looked up by token, plus a row for the position in its sequence. token: (B, T) i32; table, dtable: (V, C);
 // position, dposition: (T, C); y, dy: (B, T, C); row-major, dense. position = 0 leaves position and dposition out. A token
 // outside [0, V) looks up zeros and passes nothing back.

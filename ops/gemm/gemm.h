@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Matrix product. a: (batch, m, k), b: (batch, k, n), c: (batch, m, n), row-major, dense; trans_a and trans_b swap
 // the last two axes of a and b as stored. c is overwritten and is neither a nor b. Sums are formed in f32 or better;
 // k = 0 gives 0.

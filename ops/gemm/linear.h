@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A fully connected layer and its gradients. x: (n, in), w: (out, in), bias: (out), y: (n, out), row-major, dense; no
 // tensor is another. Bias and activation are applied to the sum in f32 or better, before y is rounded to dtype. gelu is the
 // tanh form and leaves what it was applied to, rounded to dtype: pre (n, out).

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Binary cross-entropy of logits x and targets t, averaged. x, t, dx: (n), dense; loss: (1) in f32; dx may be x.
 // max(x, 0) - x t + log1p(exp(-|x|)) is -t log p - (1 - t) log(1 - p) with p = sigmoid(x), without overflow. The loss of nothing is 0. Summation as in ops/summation.h.
 #pragma once

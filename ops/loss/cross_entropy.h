@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Softmax cross-entropy, averaged over rows. x, dx: (rows, cols), row-major, dense; label: (rows) i32; loss: (1) and
 // lse: (rows) in f32; dx may be x. A label outside [0, cols) marks no column: its row has no one-hot term.
 // The loss of no rows is 0. Summation as in ops/summation.h. Label smoothing: arXiv:1512.00567.

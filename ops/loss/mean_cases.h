@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The sizes at which losses that are means over all elements are tested and timed; each is a struct with a member n.
 #pragma once
 #include "core/problem.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Mean squared error. x, t, dx: (n), dense; loss: (1) in f32; dx may be x.
 // The loss of nothing is 0. Summation as in ops/summation.h.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // x, y: (n), dense; y does not overlap x.
 #pragma once
 #include "core/problem.h"

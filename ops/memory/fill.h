@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // y: (n), dense; every element is `value` rounded to dtype.
 #pragma once
 #include "core/problem.h"

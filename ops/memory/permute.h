@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Attention's heads: from tokens that hold them side by side to one matrix a head, and back. Packed projections, such as
 // queries, keys and values, come apart on the way: split = 3.
 // x: (B, T, split, H, D), y: (split, B, H, T, D), row-major, dense; inverse = 1 goes from y's shape to x's. Where split is 1

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // x: (batch, rows, cols), y: (batch, cols, rows), row-major, dense; y does not overlap x.
 #pragma once
 #include "core/problem.h"

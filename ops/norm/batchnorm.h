@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Batch normalisation: each channel over all images and pixels, N = n h w elements. Dense tensors by layout: nchw: x, y, dy,
 // dx, residual, dresidual (n, c, h, w); nhwc: (n, h, w, c). gamma, beta, dgamma, dbeta: (c); mean, rstd, running_mean,
 // running_var: (c) in f32. y may be x or residual, dx and dresidual may be x, dy or y, not each other; gradients overwrite.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Layer normalisation over the last axis. x, y, dy, dx: (rows, cols), row-major, dense; gamma, beta, dgamma, dbeta: (cols);
 // mean, rstd: (rows) in f32. y may be x; dx may be x or dy; gradients overwrite. A row of no columns has mean 0, variance 0.
 // Summation as in ops/summation.h, and variances from deviations: mean(x^2) - mean^2 loses what the mean exceeds.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Softmax over the last axis. x, y: (rows, cols), row-major, dense; y may be x. Backward: dx may be y or dy.
 // Arithmetic is f32 or better. Why m: exp overflows f32 above 88.7.
 // Maximum and sum in one pass: arXiv:1805.02867.

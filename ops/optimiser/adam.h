@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Adam (arXiv:1412.6980) and AdamW, whose decay does not pass through the moments (arXiv:1711.05101); PyTorch's forms.
 // g, p, m, v: (n), dense, disjoint; lr: (1) in f32; step: (1) i32, steps done, counts up before it is used.
 // Arithmetic in f32 or better; p's update uses m and v as computed, before they are rounded to dtype.

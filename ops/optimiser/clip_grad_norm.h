@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Gradients shrunk to a norm, PyTorch's form. norm: (1) in f32, of all gradients (norm2); g: (n), dense. Arithmetic in f32 or
 // better. arXiv:1211.5063.
 #pragma once

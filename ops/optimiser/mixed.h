@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Mixed precision (arXiv:1710.03740), shared by the optimisers: `mixed` adds bad: (1) i32 and master: (n). g and p are then
 // in dtype; the state and master, the parameters that are updated, in f32. p is master rounded to dtype. Unless bad is 0
 // (gradients overflowed: unscale, ops/elementwise) nothing changes. In f16 the loss is scaled, and g is in f32, as unscale

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // RMSProp, PyTorch's form without momentum. g, p, v: (n), dense, disjoint; lr: (1) in f32. Arithmetic in f32 or better; p's
 // update uses v as computed, before it is rounded to dtype. Hinton, Neural Networks for Machine Learning, lecture 6 (2012).
 // mixed: as in ops/optimiser/mixed.h.

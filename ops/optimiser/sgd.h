@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Stochastic gradient descent with momentum, PyTorch's form. g, p, v: (n), dense, disjoint; lr: (1) in f32.
 // Arithmetic in f32 or better; p's update uses v as computed, before it is rounded to dtype. Sutskever et al., ICML 2013.
 // mixed: as in ops/optimiser/mixed.h.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The sizes at which optimisers are tested and timed; each is a struct with members n and mixed.
 #pragma once
 #include "ops/optimiser/mixed.h"

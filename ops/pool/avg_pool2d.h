@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The mean of each window, of images and windows as in ops/pool/pool2d.h, over the pixels that exist, or, count_pad = 1, over
 // r s. A window without a pixel gives 0. Backward: dx is overwritten. Sums are formed in f32 or better.
 #pragma once

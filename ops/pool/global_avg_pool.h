@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The mean of each plane. Dense tensors by layout: nchw: x, dx (n, c, h, w); nhwc: x, dx (n, h, w, c); y, dy (n, c).
 // A plane without pixels gives 0. Summation as in ops/summation.h. Backward: dx is overwritten.
 #pragma once

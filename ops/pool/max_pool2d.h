@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The largest element of each window, of images and windows as in ops/pool/pool2d.h; index: i32, where it lies in its plane
 // of x, row * w + column, the lowest where several are largest. A window without a pixel gives -inf and -1. NaN is
 // undefined here: libraries differ. indexed = 0 leaves the index out, for inference.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What max_pool2d and avg_pool2d share: dimensions, windows, shapes. Dense tensors by layout:
 //   nchw: x, dx (n, c, h, w); y, dy, index (n, c, ho, wo)
 //   nhwc: x, dx (n, h, w, c); y, dy, index (n, ho, wo, c)

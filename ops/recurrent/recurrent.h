@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One layer of a recurrent network over T steps: rnn_tanh, gru and lstm. All row-major, dense.
 //
 //   x: (T, B, I), w: (directions G H, I), r: (directions G H, H), h0, hT: (directions, B, H), y: (T, B, directions H),

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The Euclidean norm of a flat arena, as of all gradients. x: (n), dense; y: (1) in f32. The norm of nothing is 0. Squares
 // are not scaled: sums past the range of f32 are infinite. Summation as in ops/summation.h.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // x: (rows, cols), row-major, dense. axis 1: y: (rows), the sum of each row; axis 0: y: (cols), the sum of each column, as
 // of a bias gradient. An empty sum is 0. Summation as in ops/summation.h; y is rounded to dtype once.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The rules of device memory: every access of a kernel is judged when it is made. Called by the executor (launches, blocks,
 // barriers) and by the instrumentation (accesses).
 #pragma once

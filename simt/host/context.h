@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The host as a GPU: what kernel files know as GpuContext when g++ compiles them.
 #pragma once
 #include <string>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Runs CUDA kernels on the host, thread by thread: the calls that kernel code compiled for the host makes into the runtime.
 // Blocks run one after another on one OS thread, so that every verdict can be repeated.
 #pragma once

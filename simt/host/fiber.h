@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Stacks that one OS thread switches between. On x86-64 a switch is some twenty instructions; elsewhere ucontext, which
 // asks the system twice a switch.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the compiler calls from kernel files: before each load and store (-fsanitize=thread), where a rule of C++ is broken
 // (-fsanitize=alignment,bounds,signed-integer-overflow), and in each basic block (-fsanitize-coverage=trace-pc).
 // No sanitizer library is linked: these are the calls' only targets, and no other file of the program makes them.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // launch() and spin_pause() where kernels run on the host.
 #pragma once
 #include <tuple>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Addresses of this program as source lines.
 #pragma once
 #include <cstdint>

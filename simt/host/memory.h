@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Device memory on the host: one reserved range of addresses, in which every allocation has pages of its own, so that an
 // address says at once whose it is and whether it is anyone's.
 #pragma once

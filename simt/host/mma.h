@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The host's twins of simt/mma.h: the same lane layouts, sums in f32 in order of depth.
 #pragma once
 #include <bit>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // CUDA's device vocabulary for g++. What is missing here does not compile; what cannot be emulated stops with its name.
 #pragma once
 #include <cuda_bf16.h>

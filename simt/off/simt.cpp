@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "simt/simt.h"
 
 #include "core/build_info.h"

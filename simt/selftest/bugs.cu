@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The checker's own proof: each kernel has one mistake of a class that users make, and with kFixed none.
 #include "simt/selftest/bugs.h"
 

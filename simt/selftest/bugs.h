@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Kernels with one planted mistake each, and their repaired twins.
 #pragma once
 #include <cstdint>

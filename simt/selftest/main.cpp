@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // simt_selftest: does the checker find what it is for? Every planted bug has to be reported in the words of its class, no
 // repaired twin may be, in any order; and every synchronisation of every kernel of the product is left out once.
 // Exit 0 where the floors are kept.

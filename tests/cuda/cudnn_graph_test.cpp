@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The graphs that go to cuDNN: without a GPU each must be well formed, with one cuDNN must have an engine for it.
 #include "core/cuda/cudnn_graph.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Every implementation of the registry on every small and awkward case, against the reference: first on small whole numbers,
 // where the answer is exact, then on values. CPU implementations run once on each instruction set that was compiled in.
 // duet_op_tests --shard I/N runs a part; all of GoogleTest's own options work.

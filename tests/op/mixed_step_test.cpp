@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Mixed precision: steps in bf16, and in f16 with a scaled loss, with master parameters in f32, against the same tape on the
 // oracle in double; and what a loss scale does when gradients overflow, and when they have not for long.
 #include <gtest/gtest.h>

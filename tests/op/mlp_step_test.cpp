@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The MLP's whole step against the same tape on the reference in double: loss, logits, every parameter, every gradient.
 #include <gtest/gtest.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Whole steps of every model against the same tape on the reference in double: loss, logits, every gradient, every parameter
 // and the optimiser's state; and that this comparison finds a fault in any primitive of any model.
 #include <gmock/gmock.h>

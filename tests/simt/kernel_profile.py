@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Holds the static profile of the tuned kernels against tests/simt/kernel_profile.json: a ratchet.
 
 A kernel that asks for more sectors of global memory or more wavefronts of shared memory than it did is a red test, until

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Everything a user can get wrong: one line that names the value and what is allowed, a status, and no file.
 source "$(dirname "$0")/common.bash"
 

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # bench_all from the outside: what it lists, refuses, writes, and how it survives interrupts and crashes.
 source "$(dirname "$0")/common.bash"
 bench=${DUET_BIN}/bench_all

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # tools/compare_pytorch without PyTorch: what it refuses, and that it says what is missing. With one
 # (DUET_PYTORCH_VENV): that a small case gets a ratio.
 source "$(dirname "$0")/common.bash"

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # duet list, doctor and help as a person reads them.
 source "$(dirname "$0")/common.bash"
 

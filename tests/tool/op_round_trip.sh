@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # duet op: .npy in, .npy out, by the oracle and by what is built here.
 source "$(dirname "$0")/common.bash"
 

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Do the style checks see what they are there for? Each line plants one violation in a copy that is clean.
 set -euo pipefail
 checks=${DUET_SOURCE:?}/tools/checks

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # duet train: what it prints, what its checkpoints are good for, and what it refuses.
 source "$(dirname "$0")/common.bash"
 small="--threads 1 --batch 50"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Checkpoint files, good and bad.
 #include "models/checkpoint.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Data for training besides MNIST's: CIFAR-10's files, good and bad, what is drawn, and how it is split.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The comparer's must-fail set: each planted fault has to be found, and the honest answer has to pass.
 #include "core/compare.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The vocabulary: dtypes, labels, attributes, fills, buffers, plans.
 #include <gtest/gtest.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The doubts of `duet doctor`: a machine without fault has none, and each fault planted alone is named.
 #include "tools/duet/doctor.h"
 

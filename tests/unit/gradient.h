@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Ties an oracle's backward pass to its forward pass by finite differences in double. Tensors meet by name: the backward
 // pass takes x and y from the forward pass, `dy` is drawn, and its `dx` must be the gradient of sum dy y.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Finite differences tie conv2d's gradients to conv2d.
 #include "ops/conv/conv2d_backward.h"
 #include "tests/unit/gradient.h"

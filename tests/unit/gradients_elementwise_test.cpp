@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The gradients of what ends a layer, and of losses that are means; see gradient.h.
 #include "tests/unit/gradient.h"
 #include "ops/elementwise/bias.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Finite differences tie the gradients of norms, pooling and embedding to their forward passes.
 #include "ops/embedding/embedding.h"
 #include "ops/norm/batchnorm.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "ops/recurrent/recurrent.h"
 #include "tests/unit/gradient.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Backward passes against finite differences of their forward passes.
 #include "ops/elementwise/dropout.h"
 #include "ops/elementwise/relu.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Data for training: MNIST's files, good and bad, and the digits that are drawn.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The readers of /proc and /sys on made-up machines, and that this machine's answers make sense.
 #include "core/machine.h"
 

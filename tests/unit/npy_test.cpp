@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // .npy files: what NumPy writes is read, what is written NumPy reads, and everything malformed is one line of refusal.
 #include "tools/duet/npy.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Philox4x32-10 against the known answers of Random123 (kat_vectors), of those whose upper counter words are zero, and
 // against its own properties.
 #include "core/philox.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a run file says of a series: its roof, and the flags that follow from it.
 #include "bench/run_file.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Which cases make a curve over a size, whose times stand in it, and what a report reads from it. No number here is a
 // measurement.
 #include "bench/sweeps.h"

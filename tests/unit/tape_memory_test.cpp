@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The tape's memory: views, tensors in pieces, too little of it, none of it asked for while a step runs.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

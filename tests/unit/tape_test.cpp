@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The tape's own promises, mostly on the reference: declaring, packing, counters, phases, errors.
 #include "models/tape.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Texts as data: windows and their labels, token files, and what is refused.
 #include "models/data/text.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Training: what is learnt, what a checkpoint holds, and how it stops.
 #include "models/trainer.h"
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # Prints "file:line:code" with comments gone and string literals emptied, except in #include lines. Raw strings are not
 # understood: a raw string that holds a lint's word is rare enough to be put elsewhere.
 FNR == 1 { inside = 0 }

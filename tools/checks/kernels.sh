@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # kernels.sh [repository]: are the kernel files written so that the host can compile them too?
 # g++ cannot parse <<<, CUDA's headers define __shared__ as nothing for it, and what stands beside launch() it cannot see.
 set -euo pipefail

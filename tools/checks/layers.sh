@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # layers.sh [repository]: do the includes follow the arrows, and is CUDA only where it may be?
 #   core <- ops <- {cpu_ref, kernels} <- models <- {bench, tests, tools};  core <- simt <- kernels;  reports by itself
 set -euo pipefail

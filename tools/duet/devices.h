@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Devices as the subcommands see them: opened when first asked for, or the reason why not.
 #pragma once
 #include <memory>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // duet doctor: what was found, what is missing and how to add it, what would make numbers untrustworthy here, what is broken.
 #pragma once
 #include <functional>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What would make the numbers of a run on this machine, now, untrustworthy. Each rule says why.
 #include <fmt/format.h>
 

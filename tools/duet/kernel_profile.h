@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // duet kernel-profile: what a job's kernels ask of memory, without a GPU. Analysis, not time.
 #pragma once
 #include <cstdint>

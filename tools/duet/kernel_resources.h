@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the CUDA compiler made of each kernel, as the build kept it: registers, spills, shared memory.
 #pragma once
 #include <string>

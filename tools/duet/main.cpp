@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // duet: the command line. Every subcommand is options here and a function elsewhere, so that CLI11, which is slow to
 // compile, stays in few files.
 #include <fmt/format.h>

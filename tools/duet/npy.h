@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // NumPy's array files (.npy, format versions 1 to 3): one dense, row-major, little-endian array.
 // Format: numpy.lib.format.
 #pragma once

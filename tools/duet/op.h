@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // duet op: one primitive by one implementation, on the user's tensors or on drawn ones.
 #pragma once
 #include <cstdint>

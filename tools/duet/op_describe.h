@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // duet op P --describe: a problem as JSON, for programs that prepare inputs and call `duet op`.
 #pragma once
 #include <string>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // From the command line of `duet op` to a problem and its tensors.
 #pragma once
 #include <map>

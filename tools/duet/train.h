@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // duet train: a model learns on the chosen device.
 #pragma once
 #include <cstdint>

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Writes tests/golden/<model>.json: one training step of each model by PyTorch, in double, from the inputs and parameters that
 a tape of the same seed draws. tests/op/golden_test.cpp compares Duet's step with it.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """core/philox.h and core/fill.cpp again, in numpy: what a tape of a seed holds before its first step."""
 import numpy as np
 

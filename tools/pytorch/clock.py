@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A clock that knows when it was disturbed: on a shared machine, fork-join code collapses beside a foreign thread."""
 import contextlib
 import os

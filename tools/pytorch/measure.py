@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Runs the cases in PyTorch, every form of each, and keeps the fastest."""
 import contextlib
 import gc

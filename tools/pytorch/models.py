@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The training steps of models/*.cpp as a PyTorch user writes them: timed by compare_pytorch, and the golden files' source.
 
 Module names are those of Duet's tensors. declare() lists parameters in the order in which Duet declares them, with how it

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How much memory a training step takes in PyTorch: a process of its own runs the step alone, and prints as JSON how far its
 resident set grew at most, in bytes, over what stayed behind after the same step of one sample: code, threads, caches."""
 import ctypes

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a run file of bench_all says about the CPU: per case, the fastest verified implementation."""
 import json
 import re

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The comparison as a table and as JSON."""
 import datetime
 import json

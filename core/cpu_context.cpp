@@ -3,6 +3,9 @@
 
 #include <immintrin.h>
 #include <sys/mman.h>
+#include <tbb/blocked_range.h>
+#include <tbb/parallel_for.h>
+#include <tbb/task_arena.h>
 #include <unistd.h>
 
 #include <cstring>
@@ -29,18 +32,32 @@ int64_t mapped_size(int64_t bytes) {
 ScopedFlushDenormals::ScopedFlushDenormals() : saved_(_mm_getcsr()) { _mm_setcsr(saved_ | kFlush); }
 ScopedFlushDenormals::~ScopedFlushDenormals() { _mm_setcsr(saved_); }
 
-CpuContext::CpuContext(int threads) : threads_(threads) {
+struct CpuContext::Arena {
+  tbb::task_arena arena;
+};
+
+CpuContext::CpuContext(int threads) : threads_(threads), arena_(std::make_unique<Arena>()) {
   const int most = static_cast<int>(std::thread::hardware_concurrency());
   if (threads < 1 || threads > most) throw Error("--threads {} is not within 1 .. {}", threads, most);
   const ScopedFlushDenormals flush;  // oneTBB runs an arena's work in the floating-point mode of who initialised it
-  arena_.initialize(threads, 1);
+  arena_->arena.initialize(threads, 1);
 }
+
+CpuContext::~CpuContext() = default;
+
+void CpuContext::fork(int64_t n, int64_t grain, void (*run)(const void*, int64_t, int64_t), const void* body) const {
+  const auto piece = static_cast<size_t>(std::max<int64_t>(1, grain));
+  tbb::parallel_for(tbb::blocked_range<int64_t>(0, n, piece),
+                    [&](const tbb::blocked_range<int64_t>& r) { run(body, r.begin(), r.end()); });
+}
+
+int CpuContext::thread_index() { return std::max(0, tbb::this_task_arena::current_thread_index()); }
 
 std::string CpuContext::describe() const { return fmt::format("CPU, {} thread(s), {}", threads_, simd_target()); }
 
 void CpuContext::enter(const std::function<void()>& work) {
   const ScopedFlushDenormals flush;
-  arena_.execute(work);
+  arena_->arena.execute(work);
 }
 
 // Mapped, not malloc'ed: aligned to a huge page, given back at once, and never slowed by another allocation's layout.
@@ -69,7 +86,7 @@ void CpuContext::release(void* memory, int64_t bytes) noexcept {
 
 // First touch happens here, by the threads that will use the memory.
 void CpuContext::fill_bytes(void* to, uint8_t value, int64_t bytes) {
-  arena_.execute([&] {
+  arena_->arena.execute([&] {
     parallel_for(bytes, kHugePage, [&](int64_t first, int64_t last) {
       std::memset(static_cast<char*>(to) + first, value, static_cast<size_t>(last - first));
     });
@@ -77,7 +94,7 @@ void CpuContext::fill_bytes(void* to, uint8_t value, int64_t bytes) {
 }
 
 void CpuContext::copy_within(void* to, const void* from, int64_t bytes) {
-  arena_.execute([&] {
+  arena_->arena.execute([&] {
     parallel_for(bytes, kHugePage, [&](int64_t first, int64_t last) {
       std::memcpy(static_cast<char*>(to) + first, static_cast<const char*>(from) + first,
                   static_cast<size_t>(last - first));

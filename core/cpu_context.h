@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The CPU as a device: one oneTBB arena of a fixed number of threads, huge-page memory, flushed denormals.
 #pragma once
-#include <tbb/blocked_range.h>
-#include <tbb/parallel_for.h>
-#include <tbb/task_arena.h>
+#include <algorithm>
+#include <memory>
 
 #include "core/context.h"
 
@@ -14,6 +13,7 @@ class CpuContext final : public Context {
   static constexpr Device kDevice = Device::cpu;
 
   explicit CpuContext(int threads);  // 1 .. hardware threads; throws Error otherwise
+  ~CpuContext() override;
 
   int threads() const { return threads_; }
 
@@ -22,11 +22,13 @@ class CpuContext final : public Context {
   template <class Body>
   void parallel_for(int64_t n, int64_t grain, const Body& body) const {
     if (n <= 0) return;
-    grain = grain < 1 ? 1 : grain;
-    if (threads_ == 1 || n <= grain) return body(int64_t{0}, n);
-    tbb::parallel_for(tbb::blocked_range<int64_t>(0, n, static_cast<size_t>(grain)),
-                      [&](const tbb::blocked_range<int64_t>& r) { body(r.begin(), r.end()); });
+    if (threads_ == 1 || n <= std::max<int64_t>(1, grain)) return body(int64_t{0}, n);
+    fork(
+        n, grain, [](const void* b, int64_t first, int64_t last) { (*static_cast<const Body*>(b))(first, last); },
+        &body);
   }
+  // The calling thread's number in its arena, 0 to threads() - 1; 0 outside.
+  static int thread_index();
 
   Device device() const override { return kDevice; }
   std::string describe() const override;
@@ -41,8 +43,11 @@ class CpuContext final : public Context {
   void evict(const void* memory, int64_t bytes) override;
 
  private:
+  struct Arena;  // oneTBB's, whose headers take a second to compile
+  void fork(int64_t n, int64_t grain, void (*run)(const void*, int64_t, int64_t), const void* body) const;
+
   int threads_;
-  mutable tbb::task_arena arena_;
+  std::unique_ptr<Arena> arena_;
 };
 
 // Denormals are zero and results flush to zero on this thread while it lives.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Errors a user can cause: one line that names the value and what is allowed. Programs print what() and exit non-zero.
 #pragma once
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <stdexcept>
 #include <string>

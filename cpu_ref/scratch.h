@@ -1,10 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Working memory of a plan, a piece for every thread of its context, so that running allocates nothing.
 #pragma once
-#include <tbb/task_arena.h>
-
-#include <algorithm>
-
 #include "core/cpu_context.h"
 #include "core/dtype.h"
 
@@ -15,8 +11,7 @@ class Scratch {
   Scratch(CpuContext& cpu, int64_t floats)
       : each_(ceil_div(floats, kLine) * kLine + kLine), memory_(cpu, each_ * cpu.threads() * int64_t{sizeof(float)}) {}
   float* mine() {  // the calling thread's
-    const int thread = std::max(0, tbb::this_task_arena::current_thread_index());
-    return memory_.as<float>() + thread * each_;
+    return memory_.as<float>() + CpuContext::thread_index() * each_;
   }
 
  private:

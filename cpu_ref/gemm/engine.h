@@ -119,7 +119,7 @@ class Engine {
       return;
     }
     cpu_->parallel_for(items_, 1, [&](int64_t first, int64_t last) {
-      const int slot = tbb::this_task_arena::current_thread_index();
+      const int slot = CpuContext::thread_index();
       for (int64_t i = first; i < last; ++i) product(i, lane(slot));
     });
   }

@@ -14,7 +14,8 @@ namespace duet {
 
 void AtomicFile::fail(const char* doing) const { throw Error("cannot {} {}: {}", doing, path_, std::strerror(errno)); }
 
-AtomicFile::AtomicFile(std::string path) : path_(std::move(path)), beside_(path_ + ".part" + std::to_string(::getpid())) {
+AtomicFile::AtomicFile(std::string path)
+    : path_(std::move(path)), beside_(path_ + ".part" + std::to_string(::getpid())) {
   // rename() would refuse a folder only after all the work; a device such as /dev/null would be replaced.
   std::error_code none;
   const auto status = std::filesystem::status(path_, none);

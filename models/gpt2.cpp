@@ -132,12 +132,12 @@ void Gpt2::train(Tape& tape) const {
 
   add_optimiser(tape, dtype,
                 AdamOptions{.learning_rate = kRate,
-                         .beta1 = kBeta1,
-                         .beta2 = kBeta2,
-                         .weight_decay = kDecay,
-                         .decoupled = true,
-                         .mixed = mixed,
-                         .max_norm = kMaxNorm});
+                            .beta1 = kBeta1,
+                            .beta2 = kBeta2,
+                            .weight_decay = kDecay,
+                            .decoupled = true,
+                            .mixed = mixed,
+                            .max_norm = kMaxNorm});
 }
 
 void Gpt2::evaluate(Tape& tape) const {

@@ -27,8 +27,7 @@ inline void append(std::vector<TensorSpec>& all, Slot bad, Slot master, DType dt
   all.push_back(master.of(statistic_dtype(dtype), {n}));
 }
 // What was updated is p, rounded to dtype, or master and then p.
-inline void expect_parameter(Expect& expect, Slot p, Slot master, bool mixed, int64_t i, double want,
-                             double abs_sum) {
+inline void expect_parameter(Expect& expect, Slot p, Slot master, bool mixed, int64_t i, double want, double abs_sum) {
   if (mixed) expect(master, i, want, abs_sum);
   expect(p, i, want, abs_sum);
 }

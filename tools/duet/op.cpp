@@ -115,7 +115,8 @@ int unsupported(const std::string& job, const std::string& reason) {
 }
 
 int run_reference(const OpOptions& options, OpInputs& prepared) {
-  if (options.time) throw Error("--time: the reference is the judge, written to be right and not fast; it is not timed");
+  if (options.time)
+    throw Error("--time: the reference is the judge, written to be right and not fast; it is not timed");
   std::vector<Result> results = open_results(prepared.problem, options.outputs);
   require_memory(prepared.problem, 2);
   const HostTensors inputs = prepared.read(options);

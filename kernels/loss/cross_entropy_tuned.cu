@@ -38,8 +38,7 @@ __global__ void __launch_bounds__(kThreads == kWarp ? 256 : kBlock)
   });
   const float max = block_reduce<TakeMax, kThreads>(mine.max, part);
   const float sum = block_reduce<TakeSum, kThreads>(mine.sum_to(max), part);
-  all = block_reduce < TakeSum;
-  kThreads > (all, part);
+  all = block_reduce<TakeSum, kThreads>(all, part);
   if (threadIdx.x == 0) {
     const float log_sum = max + logf(sum);
     const int32_t mark = label[row];

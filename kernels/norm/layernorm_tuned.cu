@@ -135,10 +135,8 @@ __global__ void __launch_bounds__(kBlock)
       dot += g[item] * xhat[item];
     }
   }
-  sum = block_reduce < TakeSum;
-  kThreads > (sum, part) * share;
-  dot = block_reduce < TakeSum;
-  kThreads > (dot, part) * share;
+  sum = block_reduce<TakeSum, kThreads>(sum, part) * share;
+  dot = block_reduce<TakeSum, kThreads>(dot, part) * share;
 #pragma unroll
   for (int load = 0; load < kBackwardItems / kSize; ++load) {
     const int c = first_column<kThreads, kSize>(load);
@@ -170,10 +168,8 @@ __global__ void __launch_bounds__(kLongBlock)
       dot += g * ((float(pack.at[i]) - m) * scale);
     }
   });
-  sum = block_reduce < TakeSum;
-  kLongBlock > (sum, part) * share;
-  dot = block_reduce < TakeSum;
-  kLongBlock > (dot, part) * share;
+  sum = block_reduce<TakeSum, kLongBlock>(sum, part) * share;
+  dot = block_reduce<TakeSum, kLongBlock>(dot, part) * share;
   for_row<kLongBlock, kSize>(x, cols, [&]<int kWidth>(Pack<T, kWidth> pack, int64_t c) {
     const auto other = load_pack<kWidth>(dy + c);
 #pragma unroll

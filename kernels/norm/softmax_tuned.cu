@@ -38,8 +38,7 @@ __global__ void __launch_bounds__(kBlock) softmax_kernel(const T* x, T* y, int64
       max = fmaxf(max, v[load * kSize + i]);
     }
   }
-  max = block_reduce < TakeMax;
-  kThreads > (max, part);
+  max = block_reduce<TakeMax, kThreads>(max, part);
 #pragma unroll
   for (int i = 0; i < kForwardItems; ++i) sum += v[i] = expf(v[i] - max);
   const float scale = 1 / block_reduce<TakeSum, kThreads>(sum, part);
@@ -100,8 +99,7 @@ __global__ void __launch_bounds__(kBlock)
       dot += vy[item] * vdy[item];
     }
   }
-  dot = block_reduce < TakeSum;
-  kThreads > (dot, part);
+  dot = block_reduce<TakeSum, kThreads>(dot, part);
 #pragma unroll
   for (int load = 0; load < kBackwardItems / kSize; ++load) {
     const int c = first_column<kThreads, kSize>(load);
@@ -127,8 +125,7 @@ __global__ void __launch_bounds__(kLongBlock)
 #pragma unroll
     for (int i = 0; i < kWidth; ++i) dot += float(pack.at[i]) * float(other.at[i]);
   });
-  dot = block_reduce < TakeSum;
-  kLongBlock > (dot, part);
+  dot = block_reduce<TakeSum, kLongBlock>(dot, part);
   for_row<kLongBlock, kSize>(y, cols, [&]<int kWidth>(Pack<T, kWidth> pack, int64_t c) {
     const auto other = load_pack<kWidth>(dy + c);
 #pragma unroll

@@ -119,9 +119,11 @@ void CpuContext::evict(const void* memory, int64_t bytes) {
   (optimised ? flush_lines : flush_lines_sse2)(static_cast<const char*>(memory), bytes);
 }
 
+int64_t simd_targets() { return hwy::SupportedTargets() & HWY_TARGETS; }
+
 const char* simd_target() {
-  const int64_t supported = hwy::SupportedTargets();
-  return hwy::TargetName(supported & -supported);  // targets are ordered: the lowest bit is the best
+  const int64_t usable = simd_targets();
+  return hwy::TargetName(usable & -usable);  // targets are ordered: the lowest bit is the best
 }
 
 }  // namespace duet

@@ -91,7 +91,7 @@ class OpTest : public testing::Test {
     if (implementation_.device == Device::cpu) {
       for (const int threads : {1, kThreads}) {
         CpuContext cpu(std::min<int>(threads, static_cast<int>(std::thread::hardware_concurrency())));
-        for (int64_t targets = hwy::SupportedTargets(); targets; targets &= targets - 1) {
+        for (int64_t targets = simd_targets(); targets; targets &= targets - 1) {
           hwy::SetSupportedTargetsForTest(targets & -targets);
           run(cpu, modes, 2, supported);
           hwy::SetSupportedTargetsForTest(0);

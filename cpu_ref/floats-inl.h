@@ -1,6 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Vectors of f32 read from and written to memory of f32, bf16 or f16; other element types pass as they are.
-// read/write of a whole vector, of the first `left` lanes, and past the caches. Include after foreach_target.
+// Loads and stores between vectors of f32 and memory of f32, bf16 or f16, for all tuned code of this folder:
+//
+//   load_as_f32     a whole vector, or its first `left` elements
+//   store_f32_as    the counterpart, rounded to the element type
+//   stream_store    a store that bypasses the caches
+//   map             y[i] = f(x[i], ...) over a run of elements, built from these
+//
+// Memory of another element type (integers, bytes) is loaded into vectors of that type and stored unchanged, so that map
+// serves copies too. Start reading at "memory" below; above it are the conversions. Include after foreach_target.
 #if defined(DUET_CPU_REF_FLOATS_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef DUET_CPU_REF_FLOATS_INL_H_
 #undef DUET_CPU_REF_FLOATS_INL_H_
@@ -21,7 +28,7 @@ namespace hn = hwy::HWY_NAMESPACE;
 template <class T>
 inline constexpr bool is_half = std::is_same_v<T, bf16> || std::is_same_v<T, f16>;
 
-// f.operator()<T>() with the C++ type of f32, bf16 or f16: plans refuse the others (has_vectors in pieces.h).
+// f.operator()<T>() with the C++ type of f32, bf16 or f16: plans refuse the others (is_simd_dtype in chunks.h).
 template <class F>
 HWY_INLINE void for_float(DType dtype, const F& f) {
   switch (dtype) {
@@ -115,7 +122,7 @@ HWY_INLINE Bits<T>* bits_of(T* p) {
 // --- memory ------------------------------------------------------------------------------------------------------
 
 template <class D, class T>
-HWY_INLINE hn::Vec<D> read(D d, const T* p) {
+HWY_INLINE hn::Vec<D> load_as_f32(D d, const T* p) {
   if constexpr (is_half<T>)
     return widen<T>(d, hn::LoadU(hn::Rebind<uint16_t, D>(), bits_of(p)));
   else
@@ -124,12 +131,12 @@ HWY_INLINE hn::Vec<D> read(D d, const T* p) {
 
 // The first min(left, lanes) elements; the others are `pad`.
 template <class D, class T>
-HWY_INLINE hn::Vec<D> read(D d, const T* p, int64_t left, hn::TFromD<D> pad = 0) {
+HWY_INLINE hn::Vec<D> load_as_f32(D d, const T* p, int64_t left, hn::TFromD<D> pad = 0) {
   if constexpr (!is_half<T>) {
     return load(d, p, left, pad);
   } else {
     const auto lanes = static_cast<int64_t>(hn::Lanes(d));
-    if (HWY_LIKELY(left >= lanes)) return read(d, p);
+    if (HWY_LIKELY(left >= lanes)) return load_as_f32(d, p);
     const hn::Rebind<uint16_t, D> d16;
     HWY_ALIGN uint16_t tail[hn::MaxLanes(d)];
     hn::Store(narrow<T>(d, hn::Set(d, pad)), d16, tail);
@@ -139,7 +146,7 @@ HWY_INLINE hn::Vec<D> read(D d, const T* p, int64_t left, hn::TFromD<D> pad = 0)
 }
 
 template <class D, class T>
-HWY_INLINE void write(D d, hn::Vec<D> v, T* p) {
+HWY_INLINE void store_f32_as(D d, hn::Vec<D> v, T* p) {
   if constexpr (is_half<T>)
     hn::StoreU(narrow<T>(d, v), hn::Rebind<uint16_t, D>(), bits_of(p));
   else
@@ -148,12 +155,12 @@ HWY_INLINE void write(D d, hn::Vec<D> v, T* p) {
 
 // The first min(left, lanes) elements and nothing else.
 template <class D, class T>
-HWY_INLINE void write(D d, hn::Vec<D> v, T* p, int64_t left) {
+HWY_INLINE void store_f32_as(D d, hn::Vec<D> v, T* p, int64_t left) {
   if constexpr (!is_half<T>) {
     store(d, v, p, left);
   } else {
     const auto lanes = static_cast<int64_t>(hn::Lanes(d));
-    if (HWY_LIKELY(left >= lanes)) return write(d, v, p);
+    if (HWY_LIKELY(left >= lanes)) return store_f32_as(d, v, p);
     HWY_ALIGN uint16_t tail[hn::MaxLanes(d)];
     hn::Store(narrow<T>(d, v), hn::Rebind<uint16_t, D>(), tail);
     std::memcpy(static_cast<void*>(p), tail, static_cast<size_t>(left) * sizeof(T));
@@ -163,15 +170,15 @@ HWY_INLINE void write(D d, hn::Vec<D> v, T* p, int64_t left) {
 // Past the caches when kStream; then p is aligned to a vector of T and hwy::FlushStream() follows the last write.
 // Highway streams no vector below 16 bytes: those are stored.
 template <bool kStream, class D, class T>
-HWY_INLINE void put(D d, hn::Vec<D> v, T* p) {
+HWY_INLINE void stream_store(D d, hn::Vec<D> v, T* p) {
   if constexpr (!kStream)
-    write(d, v, p);
+    store_f32_as(d, v, p);
   else if constexpr (!is_half<T>)
     hn::Stream(v, d, p);
   else if constexpr (hn::MaxLanes(d) * sizeof(T) >= 16)
     hn::Stream(narrow<T>(d, v), hn::Rebind<uint16_t, D>(), bits_of(p));
   else
-    write(d, v, p);
+    store_f32_as(d, v, p);
 }
 
 // Elements before p is aligned to a vector of D's lanes, at most n.
@@ -189,18 +196,18 @@ HWY_INLINE void map(D d, int64_t n, const F& f, T* y, const X*... x) {
   int64_t i = 0;
   if (kStream) {
     i = elements_to_alignment(d, y, n);
-    if (i > 0) write(d, f(read(d, x, i)...), y, i);
+    if (i > 0) store_f32_as(d, f(load_as_f32(d, x, i)...), y, i);
   }
   for (; i + 4 * lanes <= n; i += 4 * lanes) {
-    const auto v0 = f(read(d, x + i)...), v1 = f(read(d, x + i + lanes)...);
-    const auto v2 = f(read(d, x + i + 2 * lanes)...), v3 = f(read(d, x + i + 3 * lanes)...);
-    put<kStream>(d, v0, y + i);
-    put<kStream>(d, v1, y + i + lanes);
-    put<kStream>(d, v2, y + i + 2 * lanes);
-    put<kStream>(d, v3, y + i + 3 * lanes);
+    const auto v0 = f(load_as_f32(d, x + i)...), v1 = f(load_as_f32(d, x + i + lanes)...);
+    const auto v2 = f(load_as_f32(d, x + i + 2 * lanes)...), v3 = f(load_as_f32(d, x + i + 3 * lanes)...);
+    stream_store<kStream>(d, v0, y + i);
+    stream_store<kStream>(d, v1, y + i + lanes);
+    stream_store<kStream>(d, v2, y + i + 2 * lanes);
+    stream_store<kStream>(d, v3, y + i + 3 * lanes);
   }
-  for (; i + lanes <= n; i += lanes) put<kStream>(d, f(read(d, x + i)...), y + i);
-  if (i < n) write(d, f(read(d, x + i, n - i)...), y + i, n - i);
+  for (; i + lanes <= n; i += lanes) stream_store<kStream>(d, f(load_as_f32(d, x + i)...), y + i);
+  if (i < n) store_f32_as(d, f(load_as_f32(d, x + i, n - i)...), y + i, n - i);
 }
 template <class D, class F, class T, class... X>
 HWY_INLINE void map(D d, bool stream, int64_t n, const F& f, T* y, const X*... x) {

@@ -20,15 +20,15 @@ HWY_INLINE float sum_terms(D d, int64_t n, const F& term, const X*... x) {
   auto s0 = hn::Zero(d), s1 = s0, s2 = s0, s3 = s0;
   int64_t i = 0;
   for (; i + 4 * lanes <= n; i += 4 * lanes) {
-    s0 = hn::Add(s0, term(read(d, x + i)...));
-    s1 = hn::Add(s1, term(read(d, x + i + lanes)...));
-    s2 = hn::Add(s2, term(read(d, x + i + 2 * lanes)...));
-    s3 = hn::Add(s3, term(read(d, x + i + 3 * lanes)...));
+    s0 = hn::Add(s0, term(load_as_f32(d, x + i)...));
+    s1 = hn::Add(s1, term(load_as_f32(d, x + i + lanes)...));
+    s2 = hn::Add(s2, term(load_as_f32(d, x + i + 2 * lanes)...));
+    s3 = hn::Add(s3, term(load_as_f32(d, x + i + 3 * lanes)...));
   }
-  for (; i + lanes <= n; i += lanes) s0 = hn::Add(s0, term(read(d, x + i)...));
+  for (; i + lanes <= n; i += lanes) s0 = hn::Add(s0, term(load_as_f32(d, x + i)...));
   if (i < n) {
     const auto real = hn::FirstN(d, static_cast<size_t>(n - i));  // a term of zeros need not be 0
-    s1 = hn::Add(s1, hn::IfThenElseZero(real, term(read(d, x + i, n - i)...)));
+    s1 = hn::Add(s1, hn::IfThenElseZero(real, term(load_as_f32(d, x + i, n - i)...)));
   }
   return hn::GetLane(hn::SumOfLanes(d, hn::Add(hn::Add(s0, s1), hn::Add(s2, s3))));
 }

@@ -26,12 +26,12 @@ HWY_INLINE float max_of(const T* x, int64_t n) {
   auto m0 = hn::Set(d, -INFINITY), m1 = m0, m2 = m0, m3 = m0;
   int64_t i = 0;
   for (; i + 4 * lanes <= n; i += 4 * lanes) {
-    m0 = hn::Max(m0, read(d, x + i));
-    m1 = hn::Max(m1, read(d, x + i + lanes));
-    m2 = hn::Max(m2, read(d, x + i + 2 * lanes));
-    m3 = hn::Max(m3, read(d, x + i + 3 * lanes));
+    m0 = hn::Max(m0, load_as_f32(d, x + i));
+    m1 = hn::Max(m1, load_as_f32(d, x + i + lanes));
+    m2 = hn::Max(m2, load_as_f32(d, x + i + 2 * lanes));
+    m3 = hn::Max(m3, load_as_f32(d, x + i + 3 * lanes));
   }
-  for (; i < n; i += lanes) m0 = hn::Max(m0, read(d, x + i, n - i, -INFINITY));
+  for (; i < n; i += lanes) m0 = hn::Max(m0, load_as_f32(d, x + i, n - i, -INFINITY));
   return hn::GetLane(hn::MaxOfLanes(d, hn::Max(hn::Max(m0, m1), hn::Max(m2, m3))));
 }
 
@@ -41,11 +41,11 @@ HWY_INLINE float top_of(float max) { return max * kLog2E; }
 
 template <class D, class T>
 HWY_INLINE hn::Vec<D> power(D d, const T* x, hn::Vec<D> top) {
-  return exp2(d, hn::MulSub(read(d, x), hn::Set(d, kLog2E), top));
+  return exp2(d, hn::MulSub(load_as_f32(d, x), hn::Set(d, kLog2E), top));
 }
 template <class D, class T>
 HWY_INLINE hn::Vec<D> power(D d, const T* x, hn::Vec<D> top, int64_t left) {  // lanes beyond: 0
-  return exp2(d, hn::MulSub(read(d, x, left, -INFINITY), hn::Set(d, kLog2E), top));
+  return exp2(d, hn::MulSub(load_as_f32(d, x, left, -INFINITY), hn::Set(d, kLog2E), top));
 }
 
 // sum_i 2^(x[i] kLog2E - top)

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "core/registry.h"
-#include "cpu_ref/pieces.h"
+#include "cpu_ref/chunks.h"
 #include "cpu_ref/softmax-inl.h"
 #include "ops/attention/attention.h"
 #include "ops/gemm/gemm.h"
@@ -47,13 +47,14 @@ void gradients(const AttentionShape& p, void* scores, void* dp, const void* y, c
       const T *a = static_cast<const T*>(y) + row * p.D, *b = static_cast<const T*>(dy) + row * p.D;
       const int64_t n = p.visible(row % p.Tq);
       auto sum = hn::Zero(d);
-      for (int64_t c = 0; c < p.D; c += lanes) sum = hn::MulAdd(read(d, a + c, p.D - c), read(d, b + c, p.D - c), sum);
+      for (int64_t c = 0; c < p.D; c += lanes)
+        sum = hn::MulAdd(load_as_f32(d, a + c, p.D - c), load_as_f32(d, b + c, p.D - c), sum);
       const auto delta = hn::SumOfLanes(d, sum), factor = hn::Set(d, static_cast<float>(p.factor()));
       const auto level = hn::Set(d, lse[row] * kLog2E);
       for (int64_t j = 0; j < n; j += lanes) {
-        const auto e = exp2(d, hn::MulSub(read(d, s + j, n - j), hn::Set(d, kLog2E), level));
-        write(d, hn::Mul(hn::Mul(e, factor), hn::Sub(read(d, ds + j, n - j), delta)), ds + j, n - j);
-        write(d, e, s + j, n - j);
+        const auto e = exp2(d, hn::MulSub(load_as_f32(d, s + j, n - j), hn::Set(d, kLog2E), level));
+        store_f32_as(d, hn::Mul(hn::Mul(e, factor), hn::Sub(load_as_f32(d, ds + j, n - j), delta)), ds + j, n - j);
+        store_f32_as(d, e, s + j, n - j);
       }
       std::memset(static_cast<void*>(s + n), 0, static_cast<size_t>(p.Tk - n) * sizeof(T));
       std::memset(static_cast<void*>(ds + n), 0, static_cast<size_t>(p.Tk - n) * sizeof(T));
@@ -99,13 +100,13 @@ Gemm scores(const AttentionShape& p, double factor) {
 }
 
 Plan attention_materialised(const Attention& p, CpuContext& cpu) {
-  if (!has_vectors(p.dtype)) return Unsupported{kNoVectors};
+  if (!is_simd_dtype(p.dtype)) return Unsupported{kNotSimdDtype};
   Product score(scores(p, p.factor()), cpu), mix(product(p, p.group() * p.Tq, p.D, p.Tk), cpu);
   Workspace s(cpu, p.B * p.H * p.Tq * p.Tk * size_of(p.dtype));
   const int64_t workspace = s.bytes() + score.workspace_bytes() + mix.workspace_bytes();
   auto run = [p, score = std::move(score), mix = std::move(mix), s = std::move(s), &cpu](Args t) mutable {
     score(t[Attention::q].data, t[Attention::k].data, s.data());
-    cpu.parallel_for(p.B * p.H * p.Tq, rows_of_a_piece(p.Tk), [&](int64_t first, int64_t last) {
+    cpu.parallel_for(p.B * p.H * p.Tq, rows_per_chunk(p.Tk), [&](int64_t first, int64_t last) {
       HWY_DYNAMIC_DISPATCH(probabilities)(p, s.data(), t[Attention::lse].as<float>(), first, last);
     });
     mix(s.data(), t[Attention::v].data, t[Attention::y].data);
@@ -116,7 +117,7 @@ DUET_REGISTER(attention_materialised);  // cpu.materialised
 
 Plan attention_backward_materialised(const AttentionBackward& p, CpuContext& cpu) {
   using A = AttentionBackward;
-  if (!has_vectors(p.dtype)) return Unsupported{kNoVectors};
+  if (!is_simd_dtype(p.dtype)) return Unsupported{kNotSimdDtype};
   Gemm transposed = product(p, p.Tk, p.D, p.group() * p.Tq);
   transposed.trans_a = true;
   Product score(scores(p, p.factor()), cpu), to_p(scores(p, 1), cpu);
@@ -129,7 +130,7 @@ Plan attention_backward_materialised(const AttentionBackward& p, CpuContext& cpu
               s = std::move(s), ds = std::move(ds), &cpu](Args t) mutable {
     score(t[A::q].data, t[A::k].data, s.data());
     to_p(t[A::dy].data, t[A::v].data, ds.data());
-    cpu.parallel_for(p.B * p.H * p.Tq, rows_of_a_piece(p.Tk), [&](int64_t first, int64_t last) {
+    cpu.parallel_for(p.B * p.H * p.Tq, rows_per_chunk(p.Tk), [&](int64_t first, int64_t last) {
       HWY_DYNAMIC_DISPATCH(gradients)
       (p, s.data(), ds.data(), t[A::y].data, t[A::dy].data, t[A::lse].as<const float>(), first, last);
     });

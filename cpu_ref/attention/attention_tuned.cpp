@@ -14,7 +14,7 @@
 
 #include "core/registry.h"
 #include "cpu_ref/gemm/engine.h"
-#include "cpu_ref/pieces.h"
+#include "cpu_ref/chunks.h"
 #include "cpu_ref/scratch.h"
 #include "cpu_ref/softmax-inl.h"
 #include "ops/attention/attention.h"
@@ -108,7 +108,7 @@ void widen_rows(const T* from, int64_t rows, int64_t D, int64_t padded, float* t
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
   for (int64_t i = 0; i < rows; ++i)
     for (int64_t c = 0; c < padded; c += lanes)
-      hn::StoreU(read(d, from + i * D + c, std::max<int64_t>(0, D - c)), d, to + i * padded + c);
+      hn::StoreU(load_as_f32(d, from + i * D + c, std::max<int64_t>(0, D - c)), d, to + i * padded + c);
 }
 
 HWY_INLINE void clear(float* row, int64_t first, int64_t last) {
@@ -243,7 +243,7 @@ void forward_head(const Attention& p, const T* q, const T* k, const T* v, T* y, 
     for (int64_t i = 0; i < rows; ++i) {
       const auto scale = hn::Set(d, 1 / sum[i]);
       for (int64_t c = 0; c < D; c += lanes)
-        write(d, hn::Mul(hn::LoadU(d, out + i * cut.padded + c), scale), y + (i0 + i) * D + c, D - c);
+        store_f32_as(d, hn::Mul(hn::LoadU(d, out + i * cut.padded + c), scale), y + (i0 + i) * D + c, D - c);
       lse[i0 + i] = (top[i] + std::log2(sum[i])) * std::numbers::ln2_v<float>;
     }
   }
@@ -272,7 +272,7 @@ template <class T>
 void narrow_rows(const float* from, int64_t n, T* to) {
   const hn::ScalableTag<float> d;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
-  for (int64_t i = 0; i < n; i += lanes) write(d, load(d, from + i, n - i, 0.0f), to + i, n - i);
+  for (int64_t i = 0; i < n; i += lanes) store_f32_as(d, load(d, from + i, n - i, 0.0f), to + i, n - i);
 }
 
 template <class T>
@@ -280,7 +280,8 @@ HWY_INLINE float dot(const T* a, const T* b, int64_t n) {
   const hn::ScalableTag<float> d;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
   auto sum = hn::Zero(d);
-  for (int64_t i = 0; i < n; i += lanes) sum = hn::MulAdd(read(d, a + i, n - i), read(d, b + i, n - i), sum);
+  for (int64_t i = 0; i < n; i += lanes)
+    sum = hn::MulAdd(load_as_f32(d, a + i, n - i), load_as_f32(d, b + i, n - i), sum);
   return hn::GetLane(hn::SumOfLanes(d, sum));
 }
 
@@ -436,7 +437,7 @@ HWY_EXPORT(backward_item);
 HWY_EXPORT(backward_scratch);
 
 Plan attention_tuned(const Attention& p, CpuContext& cpu) {
-  if (!has_vectors(p.dtype)) return Unsupported{kNoVectors};
+  if (!is_simd_dtype(p.dtype)) return Unsupported{kNotSimdDtype};
   const int64_t heads = p.B * p.H;
   // Enough parts for the threads, none so short that packing k and v shows.
   constexpr int64_t kShortest = 128;
@@ -453,7 +454,7 @@ Plan attention_tuned(const Attention& p, CpuContext& cpu) {
 DUET_REGISTER(attention_tuned);  // cpu.tuned
 
 Plan attention_backward_tuned(const AttentionBackward& p, CpuContext& cpu) {
-  if (!has_vectors(p.dtype)) return Unsupported{kNoVectors};
+  if (!is_simd_dtype(p.dtype)) return Unsupported{kNotSimdDtype};
   Scratch scratch(cpu, HWY_DYNAMIC_DISPATCH(backward_scratch)(p));
   return [p, scratch = std::move(scratch), &cpu](Args t) mutable {
     cpu.parallel_for(p.B * p.kv_heads(), 1, [&](int64_t first, int64_t last) {

@@ -80,10 +80,10 @@ bool cover(const Conv2d& p, const std::vector<Phase>& phases) {
 }
 
 void clear(const CpuContext& cpu, void* dx, int64_t bytes) {
-  constexpr int64_t kPiece = 1 << 18;
-  cpu.parallel_for(ceil_div(bytes, kPiece), 1, [&](int64_t first, int64_t end) {
-    std::memset(static_cast<char*>(dx) + first * kPiece, 0,
-                static_cast<size_t>(std::min(bytes, end * kPiece) - first * kPiece));
+  constexpr int64_t kClearBytes = 1 << 18;
+  cpu.parallel_for(ceil_div(bytes, kClearBytes), 1, [&](int64_t first, int64_t end) {
+    std::memset(static_cast<char*>(dx) + first * kClearBytes, 0,
+                static_cast<size_t>(std::min(bytes, end * kClearBytes) - first * kClearBytes));
   });
 }
 

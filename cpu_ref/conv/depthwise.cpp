@@ -12,7 +12,7 @@
 HWY_BEFORE_NAMESPACE();
 namespace duet::engine::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
-using namespace duet::HWY_NAMESPACE;  // NOLINT: read, write, for_float
+using namespace duet::HWY_NAMESPACE;  // NOLINT: load_as_f32, store_f32_as, for_float
 using View = Depthwise::View;
 
 constexpr int kRowsAtOnce = 7;  // enough sums to hide a multiply-add's latency; divides 7, 14, 28, 56 and 112
@@ -36,7 +36,7 @@ HWY_INLINE void rows_of(const View& v, const float* copy, const T* filter, T* y)
       T* to = y + q * v.places.row_step + j * v.places.column_step;
       const int64_t left = v.wo - j;
       if (v.places.column_step == 1) {
-        write(d, sum[q], to, left);
+        store_f32_as(d, sum[q], to, left);
       } else {
         HWY_ALIGN float one[hn::MaxLanes(d)];
         hn::Store(sum[q], d, one);
@@ -71,7 +71,7 @@ void gradient_plane(const View& v, const float* copy, const void* dy, float* sum
           const T* from = static_cast<const T*>(dy) + first * v.wo + j;
           const float* x = copy + v.offset[t] + first * v.row_step + j;
           const auto product = [&](int64_t q, auto sum) HWY_ATTR {
-            return hn::MulAdd(read(d, from + q * v.wo, left), hn::LoadU(d, x + q * v.row_step), sum);
+            return hn::MulAdd(load_as_f32(d, from + q * v.wo, left), hn::LoadU(d, x + q * v.row_step), sum);
           };
           int64_t q = 0;
           for (; q + 4 <= end - first; q += 4) {

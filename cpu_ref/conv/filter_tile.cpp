@@ -16,7 +16,7 @@
 HWY_BEFORE_NAMESPACE();
 namespace duet::filter_gradient::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
-using namespace duet::HWY_NAMESPACE;  // NOLINT: read, write, for_float, transpose_block
+using namespace duet::HWY_NAMESPACE;  // NOLINT: load_as_f32, store_f32_as, for_float, transpose_block
 
 using D = hn::ScalableTag<float>;
 using Vec = hn::Vec<D>;
@@ -78,7 +78,7 @@ void shape(TileShape* to) { *to = {kRows, kColumns, kLanes}; }
 
 // 32 lines at a time are turned in a buffer: reads and writes of whole cache lines.
 template <class T>
-void store_as(const float* sums, int64_t columns, int64_t lines, int64_t count, int64_t step, T* dw) {
+void store_transposed(const float* sums, int64_t columns, int64_t lines, int64_t count, int64_t step, T* dw) {
   constexpr int64_t kSideF = kSide<uint32_t>, kAtOnce = 32;
   HWY_ALIGN float turned[kColumns * kAtOnce];
   for (int64_t first = 0; first < lines; first += kAtOnce) {
@@ -91,11 +91,11 @@ void store_as(const float* sums, int64_t columns, int64_t lines, int64_t count, 
       for (int64_t k = 0; k < columns; ++k) turned[k * kAtOnce + i] = sums[(first + i) * columns + k];
     for (int64_t k = 0; k < count; ++k)
       for (int64_t i = 0; i < here; i += kLanes)
-        write(d, hn::LoadU(d, turned + k * kAtOnce + i), dw + k * step + first + i, here - i);
+        store_f32_as(d, hn::LoadU(d, turned + k * kAtOnce + i), dw + k * step + first + i, here - i);
   }
 }
 void store_any(const float* sums, int64_t columns, int64_t lines, int64_t count, int64_t step, DType dtype, void* dw) {
-  for_float(dtype, [&]<class T>() { store_as(sums, columns, lines, count, step, static_cast<T*>(dw)); });
+  for_float(dtype, [&]<class T>() { store_transposed(sums, columns, lines, count, step, static_cast<T*>(dw)); });
 }
 
 }  // namespace duet::filter_gradient::HWY_NAMESPACE

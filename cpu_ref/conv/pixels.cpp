@@ -122,7 +122,7 @@ void add_taps_of(const Columns& c) {
           }
           // What a narrow row writes into the next one is overwritten there: masked stores are slow.
           const bool whole = c.w <= kLanes && p * c.w + kLanes <= plane;
-          write(d, sum, to + p * c.w, whole ? kLanes : c.w - q);
+          store_f32_as(d, sum, to + p * c.w, whole ? kLanes : c.w - q);
         }
       }
   }
@@ -190,8 +190,8 @@ void pack_inside(const Gather& g, const T* x, const T* end, const Move* moves, i
       (g.depth - 1) * plane + std::max(first_tap, last_tap) + std::max(move0.at, move1.at) + 2 * kLanes;
   if (move0.kind != Move::far && move1.kind != Move::far && x + furthest <= end) {
     const auto pick = [&](const T* p, auto which, auto second) HWY_ATTR {
-      return hn::IfThenElse(second, hn::TableLookupLanes(read(d, p + kLanes), which),
-                            hn::TableLookupLanes(read(d, p), which));
+      return hn::IfThenElse(second, hn::TableLookupLanes(load_as_f32(d, p + kLanes), which),
+                            hn::TableLookupLanes(load_as_f32(d, p), which));
     };
     return for_each_k([&](const T* from) HWY_ATTR {
       hn::StoreU(pick(from + move0.at, which0, second0), d, to);
@@ -200,7 +200,7 @@ void pack_inside(const Gather& g, const T* x, const T* end, const Move* moves, i
     });
   }
   const auto some = [&](const T* p) HWY_ATTR {  // a vector that may lie beyond the end
-    return HWY_LIKELY(p + kLanes <= end) ? read(d, p) : read(d, p, std::max<int64_t>(0, end - p));
+    return HWY_LIKELY(p + kLanes <= end) ? load_as_f32(d, p) : load_as_f32(d, p, std::max<int64_t>(0, end - p));
   };
   for_each_k([&](const T* from) HWY_ATTR {
     for (int64_t i = 0; i < height; i += kLanes, to += kLanes) {
@@ -317,7 +317,7 @@ void pack_inputs_of(const Gather& g, const T* x, int64_t line0, int64_t lines, i
       float* at = to + (k - k0) * height + done;
       if (row >= 0 && row < g.h && column >= 0 && column < g.w) {
         const T* from = x + ((image * g.h + row) * g.w + column) * g.channels + channel;
-        for (int64_t c = 0; c < count; c += kLanes) store(d, read(d, from + c, count - c), at + c, count - c);
+        for (int64_t c = 0; c < count; c += kLanes) store(d, load_as_f32(d, from + c, count - c), at + c, count - c);
       } else {
         std::fill_n(at, count, 0.0f);
       }

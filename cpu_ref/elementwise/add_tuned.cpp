@@ -6,7 +6,7 @@
 
 #include "core/registry.h"
 #include "cpu_ref/floats-inl.h"
-#include "cpu_ref/pieces.h"
+#include "cpu_ref/chunks.h"
 #include "cpu_ref/streaming.h"
 #include "ops/elementwise/add.h"
 
@@ -14,7 +14,7 @@ HWY_BEFORE_NAMESPACE();
 namespace duet::HWY_NAMESPACE {
 
 // Elements [first, last) of a, b, c.
-void add_piece(DType dtype, Args t, int64_t first, int64_t last, bool stream) {
+void add_chunk(DType dtype, Args t, int64_t first, int64_t last, bool stream) {
   const hn::ScalableTag<float> d;
   const auto sum = [](auto a, auto b) HWY_ATTR { return hn::Add(a, b); };
   for_float(dtype, [&]<class T>() HWY_ATTR {
@@ -29,14 +29,14 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace duet {
 namespace {
-HWY_EXPORT(add_piece);
+HWY_EXPORT(add_chunk);
 
 Plan add_tuned(const Add& p, CpuContext& cpu) {
-  if (!has_vectors(p.dtype)) return Unsupported{kNoVectors};
+  if (!is_simd_dtype(p.dtype)) return Unsupported{kNotSimdDtype};
   const bool stream = beyond_cache(3 * p.n * size_of(p.dtype));
   return [p, stream, &cpu](Args t) {
-    in_pieces(cpu, p.n, [&](int64_t first, int64_t last) {
-      HWY_DYNAMIC_DISPATCH(add_piece)(p.dtype, t, first, last, stream);
+    parallel_chunks(cpu, p.n, [&](int64_t first, int64_t last) {
+      HWY_DYNAMIC_DISPATCH(add_chunk)(p.dtype, t, first, last, stream);
     });
   };
 }

@@ -11,7 +11,7 @@
 #include "core/registry.h"
 #include "cpu_ref/elementwise/bias_cuts.h"
 #include "cpu_ref/floats-inl.h"
-#include "cpu_ref/pieces.h"
+#include "cpu_ref/chunks.h"
 #include "cpu_ref/streaming.h"
 #include "ops/elementwise/bias.h"
 
@@ -35,10 +35,11 @@ void expand_bias(const Bias& p, const void* from, float* pattern, int64_t n) {
   for_float(p.dtype, [&]<class T>() HWY_ATTR {
     const T* bias = static_cast<const T*>(from);
     if (inner == 1) {
-      for (int64_t i = 0; i < period; i += lanes) store(d, read(d, bias + i, period - i), pattern + i, period - i);
+      for (int64_t i = 0; i < period; i += lanes)
+        store(d, load_as_f32(d, bias + i, period - i), pattern + i, period - i);
     } else {
       const hn::CappedTag<float, 1> one;
-      for (int64_t i = 0; i < period; ++i) pattern[i] = hn::GetLane(read(one, bias + i / inner));
+      for (int64_t i = 0; i < period; ++i) pattern[i] = hn::GetLane(load_as_f32(one, bias + i / inner));
     }
   });
   for (int64_t i = period; i < n; ++i) pattern[i] = pattern[i - period];
@@ -77,8 +78,8 @@ void add_planes(const Bias& p, const T* x, const float* bias, T* y, int64_t firs
     if (left > 0) {
       const auto both =
           hn::IfThenElse(hn::FirstN(d, static_cast<size_t>(std::min(lanes, end - i))), b, hn::Set(d, next));
-      const auto v = add(read(d, x + i, left), both);
-      left == lanes ? put<kStream>(d, v, y + i) : write(d, v, y + i, left);
+      const auto v = add(load_as_f32(d, x + i, left), both);
+      left == lanes ? stream_store<kStream>(d, v, y + i) : store_f32_as(d, v, y + i, left);
       i += left;
       head = 0;
     }
@@ -89,7 +90,7 @@ void add_planes(const Bias& p, const T* x, const float* bias, T* y, int64_t firs
   }
 }
 
-void bias_piece(const Bias& p, Args t, const float* pattern, int64_t width, int64_t first, int64_t last, bool stream) {
+void bias_chunk(const Bias& p, Args t, const float* pattern, int64_t width, int64_t first, int64_t last, bool stream) {
   for_float(p.dtype, [&]<class T>() HWY_ATTR {
     const T* x = t[Bias::x].as<const T>();
     T* y = t[Bias::y].as<T>();
@@ -120,13 +121,13 @@ struct From {
 
 template <bool kRelu, class D, class T>
 HWY_INLINE hn::Vec<D> gated(D d, const From<T>& from, int64_t i) {
-  const auto dy = read(d, from.dy + i);
-  return kRelu ? Gate()(read(d, from.y + i), dy) : dy;
+  const auto dy = load_as_f32(d, from.dy + i);
+  return kRelu ? Gate()(load_as_f32(d, from.y + i), dy) : dy;
 }
 template <bool kRelu, class D, class T>
 HWY_INLINE hn::Vec<D> gated(D d, const From<T>& from, int64_t i, int64_t left) {
-  const auto dy = read(d, from.dy + i, left);
-  return kRelu ? Gate()(read(d, from.y + i, left), dy) : dy;
+  const auto dy = load_as_f32(d, from.dy + i, left);
+  return kRelu ? Gate()(load_as_f32(d, from.y + i, left), dy) : dy;
 }
 
 // to[j] += the sum of column j < n of `rows` rows, `width` apart. kStream: n and width are whole vectors, dx is aligned.
@@ -142,17 +143,17 @@ void sum_columns(const From<T>& from, int64_t rows, int64_t width, int64_t n, fl
       const auto g0 = gated<kRelu>(d, row, j), g1 = gated<kRelu>(d, row, j + width);
       const auto g2 = gated<kRelu>(d, row, j + 2 * width), g3 = gated<kRelu>(d, row, j + 3 * width);
       if (kRelu) {
-        put<kStream>(d, g0, row.dx + j);
-        put<kStream>(d, g1, row.dx + j + width);
-        put<kStream>(d, g2, row.dx + j + 2 * width);
-        put<kStream>(d, g3, row.dx + j + 3 * width);
+        stream_store<kStream>(d, g0, row.dx + j);
+        stream_store<kStream>(d, g1, row.dx + j + width);
+        stream_store<kStream>(d, g2, row.dx + j + 2 * width);
+        stream_store<kStream>(d, g3, row.dx + j + 3 * width);
       }
       hn::StoreU(hn::Add(hn::LoadU(d, to + j), hn::Add(hn::Add(g0, g1), hn::Add(g2, g3))), d, to + j);
     }
     if (j < n)
       for (int64_t k = 0; k < 4; ++k) {
         const auto g = gated<kRelu>(d, row, j + k * width, n - j);
-        if (kRelu) write(d, g, row.dx + j + k * width, n - j);
+        if (kRelu) store_f32_as(d, g, row.dx + j + k * width, n - j);
         store(d, hn::Add(load(d, to + j, n - j, 0.0f), g), to + j, n - j);
       }
   }
@@ -160,7 +161,7 @@ void sum_columns(const From<T>& from, int64_t rows, int64_t width, int64_t n, fl
     const From<T> row = from.at(r * width);
     for (int64_t j = 0; j < n; j += lanes) {
       const auto g = gated<kRelu>(d, row, j, n - j);
-      if (kRelu) write(d, g, row.dx + j, n - j);
+      if (kRelu) store_f32_as(d, g, row.dx + j, n - j);
       store(d, hn::Add(load(d, to + j, n - j, 0.0f), g), to + j, n - j);
     }
   }
@@ -256,7 +257,7 @@ void add_partials(DType dtype, const float* partial, const Partials& at, int64_t
           for (int64_t j = 0; j < at.step; ++j) sum[l] += row[l * at.step + j];
       }
       for (int64_t l = 0; l < n; ++l) sums[l] = static_cast<float>(sum[l]);
-      write(d, hn::Load(d, sums), static_cast<T*>(to) + k, n);
+      store_f32_as(d, hn::Load(d, sums), static_cast<T*>(to) + k, n);
     }
   });
 }
@@ -268,12 +269,12 @@ HWY_AFTER_NAMESPACE();
 namespace duet {
 namespace {
 HWY_EXPORT(expand_bias);
-HWY_EXPORT(bias_piece);
+HWY_EXPORT(bias_chunk);
 HWY_EXPORT(bias_backward_part);
 HWY_EXPORT(add_partials);
 
 Plan bias_tuned(const Bias& p, CpuContext& cpu) {
-  if (!has_vectors(p.dtype)) return Unsupported{kNoVectors};
+  if (!is_simd_dtype(p.dtype)) return Unsupported{kNotSimdDtype};
   if (p.elements() == 0) return [](Args) {};
   const int64_t period = p.c * p.inner;
   const int64_t width = p.inner < kLongPlane ? period * std::min(p.outer, ceil_div(kPattern, period)) : p.c;
@@ -281,15 +282,15 @@ Plan bias_tuned(const Bias& p, CpuContext& cpu) {
   return [p, width, stream, pattern = std::vector<float>(width), &cpu](Args t) mutable {
     float* bias = pattern.data();
     HWY_DYNAMIC_DISPATCH(expand_bias)(p, t[Bias::bias].data, bias, width);
-    in_pieces(cpu, p.elements(), [&](int64_t first, int64_t last) {
-      HWY_DYNAMIC_DISPATCH(bias_piece)(p, t, bias, width, first, last, stream);
+    parallel_chunks(cpu, p.elements(), [&](int64_t first, int64_t last) {
+      HWY_DYNAMIC_DISPATCH(bias_chunk)(p, t, bias, width, first, last, stream);
     });
   };
 }
 DUET_REGISTER(bias_tuned);  // cpu.tuned
 
 Plan bias_backward_tuned(const BiasBackward& p, CpuContext& cpu) {
-  if (!has_vectors(p.dtype)) return Unsupported{kNoVectors};
+  if (!is_simd_dtype(p.dtype)) return Unsupported{kNotSimdDtype};
   int64_t width = 0, tasks = 0, grain = 1, floats = 0;
   Partials at{0, 0, 0};
   if (p.elements() == 0) {  // dbias is 0
@@ -299,12 +300,12 @@ Plan bias_backward_tuned(const BiasBackward& p, CpuContext& cpu) {
     const int64_t blocks = ceil_div(ceil_div(p.elements(), width), kBlockRows);
     tasks = blocks * ceil_div(width, kStrip);
     floats = blocks * width;
-    grain = 1 + kPiece / std::min(p.elements(), kBlockRows * std::min(width, kStrip));
+    grain = 1 + kChunkElements / std::min(p.elements(), kBlockRows * std::min(width, kStrip));
     at = {blocks * repeats, period, p.inner};
   } else {
     const int64_t parts = ceil_div(p.inner, kPlanePart);
     tasks = floats = p.outer * p.c * parts;
-    grain = ceil_div(kPiece, std::min(p.inner, kPlanePart));
+    grain = ceil_div(kChunkElements, std::min(p.inner, kPlanePart));
     at = {p.outer, p.c * parts, parts};
   }
   const bool stream = p.act == Act::relu && beyond_cache(3 * p.elements() * size_of(p.dtype));
@@ -313,7 +314,7 @@ Plan bias_backward_tuned(const BiasBackward& p, CpuContext& cpu) {
     cpu.parallel_for(tasks, grain, [&](int64_t first, int64_t last) {
       HWY_DYNAMIC_DISPATCH(bias_backward_part)(p, t, width, first, last, stream, sums);
     });
-    cpu.parallel_for(p.c, 64 + kPiece / (1 + at.groups * at.step), [&](int64_t first, int64_t last) {
+    cpu.parallel_for(p.c, 64 + kChunkElements / (1 + at.groups * at.step), [&](int64_t first, int64_t last) {
       HWY_DYNAMIC_DISPATCH(add_partials)(p.dtype, sums, at, first, last, t[BiasBackward::dbias].data);
     });
   };

@@ -6,14 +6,14 @@
 
 #include "core/registry.h"
 #include "cpu_ref/floats-inl.h"
-#include "cpu_ref/pieces.h"
+#include "cpu_ref/chunks.h"
 #include "cpu_ref/streaming.h"
 #include "ops/elementwise/cast.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace duet::HWY_NAMESPACE {
 
-void cast_piece(const Cast& p, Args t, int64_t first, int64_t last, bool stream) {
+void cast_chunk(const Cast& p, Args t, int64_t first, int64_t last, bool stream) {
   const hn::ScalableTag<float> d;
   const auto same = [](auto v) HWY_ATTR { return v; };
   for_float(p.dtype, [&]<class From>() HWY_ATTR {
@@ -29,14 +29,14 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace duet {
 namespace {
-HWY_EXPORT(cast_piece);
+HWY_EXPORT(cast_chunk);
 
 Plan cast_tuned(const Cast& p, CpuContext& cpu) {
-  if (!has_vectors(p.dtype) || !has_vectors(p.to)) return Unsupported{kNoVectors};
+  if (!is_simd_dtype(p.dtype) || !is_simd_dtype(p.to)) return Unsupported{kNotSimdDtype};
   const bool stream = beyond_cache(p.n * (size_of(p.dtype) + size_of(p.to)));
   return [p, stream, &cpu](Args t) {
-    in_pieces(cpu, p.n, [&](int64_t first, int64_t last) {
-      HWY_DYNAMIC_DISPATCH(cast_piece)(p, t, first, last, stream);
+    parallel_chunks(cpu, p.n, [&](int64_t first, int64_t last) {
+      HWY_DYNAMIC_DISPATCH(cast_chunk)(p, t, first, last, stream);
     });
   };
 }

@@ -8,7 +8,7 @@
 #include "core/registry.h"
 #include "cpu_ref/floats-inl.h"
 #include "cpu_ref/philox-inl.h"
-#include "cpu_ref/pieces.h"
+#include "cpu_ref/chunks.h"
 #include "cpu_ref/streaming.h"
 #include "ops/elementwise/dropout.h"
 
@@ -32,12 +32,12 @@ HWY_INLINE void drop(const T* x, const uint32_t* bits, uint32_t threshold, float
   for (int64_t i = 0; i < n; i += lanes) {
     const auto dropped = hn::Lt(hn::LoadU(du, bits + i), least);
     const auto kept = hn::TruncateTo(d8, hn::IfThenZeroElse(dropped, one));
-    const auto v = hn::IfThenZeroElse(hn::RebindMask(d, dropped), hn::Mul(read(d, x + i, n - i), s));
+    const auto v = hn::IfThenZeroElse(hn::RebindMask(d, dropped), hn::Mul(load_as_f32(d, x + i, n - i), s));
     if (HWY_LIKELY(n - i >= lanes)) {
-      put<kStream>(d, v, y + i);
+      stream_store<kStream>(d, v, y + i);
       hn::StoreU(kept, d8, mask + i);
     } else {
-      write(d, v, y + i, n - i);
+      store_f32_as(d, v, y + i, n - i);
       hn::StoreU(kept, d8, last);
       std::memcpy(mask + i, last, static_cast<size_t>(n - i));
     }
@@ -66,7 +66,7 @@ void dropout_run(const Dropout& p, const T* x, uint64_t index, T* y, uint8_t* ma
   if (kStream) hwy::FlushStream();
 }
 
-void dropout_piece(const Dropout& p, Args t, int64_t first, int64_t last, bool stream) {
+void dropout_chunk(const Dropout& p, Args t, int64_t first, int64_t last, bool stream) {
   const uint64_t index = dropout_index(*t[Dropout::offset].as<const int32_t>(), first);
   for_float(p.dtype, [&]<class T>() HWY_ATTR {
     (stream ? dropout_run<true, T> : dropout_run<false, T>)(p, t[Dropout::x].as<const T>() + first, index,
@@ -89,17 +89,17 @@ void dropout_backward_run(const T* dy, const uint8_t* mask, float scale, T* dx, 
     const uint8_t* from = mask + i;
     if (count < lanes) from = static_cast<const uint8_t*>(std::memcpy(part, from, static_cast<size_t>(count)));
     const auto dropped = hn::Eq(hn::PromoteTo(du, hn::LoadU(d8, from)), hn::Zero(du));
-    const auto v = hn::IfThenZeroElse(hn::RebindMask(d, dropped), hn::Mul(read(d, dy + i, count), s));
+    const auto v = hn::IfThenZeroElse(hn::RebindMask(d, dropped), hn::Mul(load_as_f32(d, dy + i, count), s));
     if (count == lanes && i >= head)
-      put<kStream>(d, v, dx + i);
+      stream_store<kStream>(d, v, dx + i);
     else
-      write(d, v, dx + i, count);
+      store_f32_as(d, v, dx + i, count);
     i += count;
   }
   if (kStream) hwy::FlushStream();
 }
 
-void dropout_backward_piece(const DropoutBackward& p, Args t, int64_t first, int64_t last, bool stream) {
+void dropout_backward_chunk(const DropoutBackward& p, Args t, int64_t first, int64_t last, bool stream) {
   const auto scale = static_cast<float>(dropout_scale(p.p));
   for_float(p.dtype, [&]<class T>() HWY_ATTR {
     (stream ? dropout_backward_run<true, T>
@@ -115,26 +115,26 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace duet {
 namespace {
-HWY_EXPORT(dropout_piece);
-HWY_EXPORT(dropout_backward_piece);
+HWY_EXPORT(dropout_chunk);
+HWY_EXPORT(dropout_backward_chunk);
 
 Plan dropout_tuned(const Dropout& p, CpuContext& cpu) {
-  if (!has_vectors(p.dtype)) return Unsupported{kNoVectors};
+  if (!is_simd_dtype(p.dtype)) return Unsupported{kNotSimdDtype};
   const bool stream = beyond_cache(p.n * (2 * size_of(p.dtype) + 1));
   return [p, stream, &cpu](Args t) {
-    in_pieces(cpu, p.n, [&](int64_t first, int64_t last) {
-      HWY_DYNAMIC_DISPATCH(dropout_piece)(p, t, first, last, stream);
+    parallel_chunks(cpu, p.n, [&](int64_t first, int64_t last) {
+      HWY_DYNAMIC_DISPATCH(dropout_chunk)(p, t, first, last, stream);
     });
   };
 }
 DUET_REGISTER(dropout_tuned);  // cpu.tuned
 
 Plan dropout_backward_tuned(const DropoutBackward& p, CpuContext& cpu) {
-  if (!has_vectors(p.dtype)) return Unsupported{kNoVectors};
+  if (!is_simd_dtype(p.dtype)) return Unsupported{kNotSimdDtype};
   const bool stream = beyond_cache(p.n * (2 * size_of(p.dtype) + 1));
   return [p, stream, &cpu](Args t) {
-    in_pieces(cpu, p.n, [&](int64_t first, int64_t last) {
-      HWY_DYNAMIC_DISPATCH(dropout_backward_piece)(p, t, first, last, stream);
+    parallel_chunks(cpu, p.n, [&](int64_t first, int64_t last) {
+      HWY_DYNAMIC_DISPATCH(dropout_backward_chunk)(p, t, first, last, stream);
     });
   };
 }

@@ -7,14 +7,14 @@
 #include "core/registry.h"
 #include "cpu_ref/activation-inl.h"
 #include "cpu_ref/floats-inl.h"
-#include "cpu_ref/pieces.h"
+#include "cpu_ref/chunks.h"
 #include "cpu_ref/streaming.h"
 #include "ops/elementwise/gelu.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace duet::HWY_NAMESPACE {
 
-void gelu_piece(const Gelu& p, Args t, int64_t first, int64_t last, bool stream) {
+void gelu_chunk(const Gelu& p, Args t, int64_t first, int64_t last, bool stream) {
   const hn::ScalableTag<float> d;
   for_float(p.dtype, [&]<class T>() HWY_ATTR {
     const T* x = t[Gelu::x].as<const T>() + first;
@@ -28,7 +28,7 @@ void gelu_piece(const Gelu& p, Args t, int64_t first, int64_t last, bool stream)
   });
 }
 
-void gelu_backward_piece(const GeluBackward& p, Args t, int64_t first, int64_t last, bool stream) {
+void gelu_backward_chunk(const GeluBackward& p, Args t, int64_t first, int64_t last, bool stream) {
   const hn::ScalableTag<float> d;
   for_float(p.dtype, [&]<class T>() HWY_ATTR {
     const T *x = t[GeluBackward::x].as<const T>() + first, *dy = t[GeluBackward::dy].as<const T>() + first;
@@ -50,26 +50,26 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace duet {
 namespace {
-HWY_EXPORT(gelu_piece);
-HWY_EXPORT(gelu_backward_piece);
+HWY_EXPORT(gelu_chunk);
+HWY_EXPORT(gelu_backward_chunk);
 
 Plan gelu_tuned(const Gelu& p, CpuContext& cpu) {
-  if (!has_vectors(p.dtype)) return Unsupported{kNoVectors};
+  if (!is_simd_dtype(p.dtype)) return Unsupported{kNotSimdDtype};
   const bool stream = beyond_cache(2 * p.n * size_of(p.dtype));
   return [p, stream, &cpu](Args t) {
-    in_pieces(cpu, p.n, [&](int64_t first, int64_t last) {
-      HWY_DYNAMIC_DISPATCH(gelu_piece)(p, t, first, last, stream);
+    parallel_chunks(cpu, p.n, [&](int64_t first, int64_t last) {
+      HWY_DYNAMIC_DISPATCH(gelu_chunk)(p, t, first, last, stream);
     });
   };
 }
 DUET_REGISTER(gelu_tuned);  // cpu.tuned
 
 Plan gelu_backward_tuned(const GeluBackward& p, CpuContext& cpu) {
-  if (!has_vectors(p.dtype)) return Unsupported{kNoVectors};
+  if (!is_simd_dtype(p.dtype)) return Unsupported{kNotSimdDtype};
   const bool stream = beyond_cache(3 * p.n * size_of(p.dtype));
   return [p, stream, &cpu](Args t) {
-    in_pieces(cpu, p.n, [&](int64_t first, int64_t last) {
-      HWY_DYNAMIC_DISPATCH(gelu_backward_piece)(p, t, first, last, stream);
+    parallel_chunks(cpu, p.n, [&](int64_t first, int64_t last) {
+      HWY_DYNAMIC_DISPATCH(gelu_backward_chunk)(p, t, first, last, stream);
     });
   };
 }

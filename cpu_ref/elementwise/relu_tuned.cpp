@@ -7,7 +7,7 @@
 
 #include "core/registry.h"
 #include "cpu_ref/floats-inl.h"
-#include "cpu_ref/pieces.h"
+#include "cpu_ref/chunks.h"
 #include "cpu_ref/streaming.h"
 #include "ops/elementwise/relu.h"
 
@@ -24,7 +24,7 @@ T* elements(const Tensor& t, int64_t first) {
   return static_cast<T*>(t.data) + first;
 }
 
-void relu_piece(DType dtype, Args t, int64_t first, int64_t last, bool stream) {
+void relu_chunk(DType dtype, Args t, int64_t first, int64_t last, bool stream) {
   for_width(dtype, [&]<class T>() HWY_ATTR {
     const hn::ScalableTag<T> d;
     const auto relu = [d](auto x) HWY_ATTR { return hn::Max(x, hn::Zero(d)); };
@@ -32,7 +32,7 @@ void relu_piece(DType dtype, Args t, int64_t first, int64_t last, bool stream) {
   });
 }
 
-void relu_backward_piece(DType dtype, Args t, int64_t first, int64_t last, bool stream) {
+void relu_backward_chunk(DType dtype, Args t, int64_t first, int64_t last, bool stream) {
   for_width(dtype, [&]<class T>() HWY_ATTR {
     const hn::ScalableTag<T> d;
     const auto pass = [d](auto x, auto dy) HWY_ATTR { return hn::IfThenElseZero(hn::Gt(x, hn::Zero(d)), dy); };
@@ -47,26 +47,26 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace duet {
 namespace {
-HWY_EXPORT(relu_piece);
-HWY_EXPORT(relu_backward_piece);
+HWY_EXPORT(relu_chunk);
+HWY_EXPORT(relu_backward_chunk);
 
 Plan relu_tuned(const Relu& p, CpuContext& cpu) {
-  if (!has_vectors(p.dtype)) return Unsupported{kNoVectors};
+  if (!is_simd_dtype(p.dtype)) return Unsupported{kNotSimdDtype};
   const bool stream = beyond_cache(2 * p.n * size_of(p.dtype));
   return [p, stream, &cpu](Args t) {
-    in_pieces(cpu, p.n, [&](int64_t first, int64_t last) {
-      HWY_DYNAMIC_DISPATCH(relu_piece)(p.dtype, t, first, last, stream);
+    parallel_chunks(cpu, p.n, [&](int64_t first, int64_t last) {
+      HWY_DYNAMIC_DISPATCH(relu_chunk)(p.dtype, t, first, last, stream);
     });
   };
 }
 DUET_REGISTER(relu_tuned);  // cpu.tuned
 
 Plan relu_backward_tuned(const ReluBackward& p, CpuContext& cpu) {
-  if (!has_vectors(p.dtype)) return Unsupported{kNoVectors};
+  if (!is_simd_dtype(p.dtype)) return Unsupported{kNotSimdDtype};
   const bool stream = beyond_cache(3 * p.n * size_of(p.dtype));
   return [p, stream, &cpu](Args t) {
-    in_pieces(cpu, p.n, [&](int64_t first, int64_t last) {
-      HWY_DYNAMIC_DISPATCH(relu_backward_piece)(p.dtype, t, first, last, stream);
+    parallel_chunks(cpu, p.n, [&](int64_t first, int64_t last) {
+      HWY_DYNAMIC_DISPATCH(relu_backward_chunk)(p.dtype, t, first, last, stream);
     });
   };
 }

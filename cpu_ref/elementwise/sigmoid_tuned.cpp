@@ -7,14 +7,14 @@
 #include "core/registry.h"
 #include "cpu_ref/activation-inl.h"
 #include "cpu_ref/floats-inl.h"
-#include "cpu_ref/pieces.h"
+#include "cpu_ref/chunks.h"
 #include "cpu_ref/streaming.h"
 #include "ops/elementwise/sigmoid.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace duet::HWY_NAMESPACE {
 
-void sigmoid_piece(const Sigmoid& p, Args t, int64_t first, int64_t last, bool stream) {
+void sigmoid_chunk(const Sigmoid& p, Args t, int64_t first, int64_t last, bool stream) {
   const hn::ScalableTag<float> d;
   for_float(p.dtype, [&]<class T>() HWY_ATTR {
     const T* x = t[Sigmoid::x].as<const T>() + first;
@@ -24,7 +24,7 @@ void sigmoid_piece(const Sigmoid& p, Args t, int64_t first, int64_t last, bool s
   });
 }
 
-void sigmoid_backward_piece(const SigmoidBackward& p, Args t, int64_t first, int64_t last, bool stream) {
+void sigmoid_backward_chunk(const SigmoidBackward& p, Args t, int64_t first, int64_t last, bool stream) {
   const hn::ScalableTag<float> d;
   for_float(p.dtype, [&]<class T>() HWY_ATTR {
     const T *y = t[SigmoidBackward::y].as<const T>() + first, *dy = t[SigmoidBackward::dy].as<const T>() + first;
@@ -40,26 +40,26 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace duet {
 namespace {
-HWY_EXPORT(sigmoid_piece);
-HWY_EXPORT(sigmoid_backward_piece);
+HWY_EXPORT(sigmoid_chunk);
+HWY_EXPORT(sigmoid_backward_chunk);
 
 Plan sigmoid_tuned(const Sigmoid& p, CpuContext& cpu) {
-  if (!has_vectors(p.dtype)) return Unsupported{kNoVectors};
+  if (!is_simd_dtype(p.dtype)) return Unsupported{kNotSimdDtype};
   const bool stream = beyond_cache(2 * p.n * size_of(p.dtype));
   return [p, stream, &cpu](Args t) {
-    in_pieces(cpu, p.n, [&](int64_t first, int64_t last) {
-      HWY_DYNAMIC_DISPATCH(sigmoid_piece)(p, t, first, last, stream);
+    parallel_chunks(cpu, p.n, [&](int64_t first, int64_t last) {
+      HWY_DYNAMIC_DISPATCH(sigmoid_chunk)(p, t, first, last, stream);
     });
   };
 }
 DUET_REGISTER(sigmoid_tuned);  // cpu.tuned
 
 Plan sigmoid_backward_tuned(const SigmoidBackward& p, CpuContext& cpu) {
-  if (!has_vectors(p.dtype)) return Unsupported{kNoVectors};
+  if (!is_simd_dtype(p.dtype)) return Unsupported{kNotSimdDtype};
   const bool stream = beyond_cache(3 * p.n * size_of(p.dtype));
   return [p, stream, &cpu](Args t) {
-    in_pieces(cpu, p.n, [&](int64_t first, int64_t last) {
-      HWY_DYNAMIC_DISPATCH(sigmoid_backward_piece)(p, t, first, last, stream);
+    parallel_chunks(cpu, p.n, [&](int64_t first, int64_t last) {
+      HWY_DYNAMIC_DISPATCH(sigmoid_backward_chunk)(p, t, first, last, stream);
     });
   };
 }

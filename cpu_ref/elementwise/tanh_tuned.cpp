@@ -7,14 +7,14 @@
 #include "core/registry.h"
 #include "cpu_ref/activation-inl.h"
 #include "cpu_ref/floats-inl.h"
-#include "cpu_ref/pieces.h"
+#include "cpu_ref/chunks.h"
 #include "cpu_ref/streaming.h"
 #include "ops/elementwise/tanh.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace duet::HWY_NAMESPACE {
 
-void tanh_piece(const Tanh& p, Args t, int64_t first, int64_t last, bool stream) {
+void tanh_chunk(const Tanh& p, Args t, int64_t first, int64_t last, bool stream) {
   const hn::ScalableTag<float> d;
   for_float(p.dtype, [&]<class T>() HWY_ATTR {
     const T* x = t[Tanh::x].as<const T>() + first;
@@ -24,7 +24,7 @@ void tanh_piece(const Tanh& p, Args t, int64_t first, int64_t last, bool stream)
   });
 }
 
-void tanh_backward_piece(const TanhBackward& p, Args t, int64_t first, int64_t last, bool stream) {
+void tanh_backward_chunk(const TanhBackward& p, Args t, int64_t first, int64_t last, bool stream) {
   const hn::ScalableTag<float> d;
   for_float(p.dtype, [&]<class T>() HWY_ATTR {
     const T *y = t[TanhBackward::y].as<const T>() + first, *dy = t[TanhBackward::dy].as<const T>() + first;
@@ -40,26 +40,26 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace duet {
 namespace {
-HWY_EXPORT(tanh_piece);
-HWY_EXPORT(tanh_backward_piece);
+HWY_EXPORT(tanh_chunk);
+HWY_EXPORT(tanh_backward_chunk);
 
 Plan tanh_tuned(const Tanh& p, CpuContext& cpu) {
-  if (!has_vectors(p.dtype)) return Unsupported{kNoVectors};
+  if (!is_simd_dtype(p.dtype)) return Unsupported{kNotSimdDtype};
   const bool stream = beyond_cache(2 * p.n * size_of(p.dtype));
   return [p, stream, &cpu](Args t) {
-    in_pieces(cpu, p.n, [&](int64_t first, int64_t last) {
-      HWY_DYNAMIC_DISPATCH(tanh_piece)(p, t, first, last, stream);
+    parallel_chunks(cpu, p.n, [&](int64_t first, int64_t last) {
+      HWY_DYNAMIC_DISPATCH(tanh_chunk)(p, t, first, last, stream);
     });
   };
 }
 DUET_REGISTER(tanh_tuned);  // cpu.tuned
 
 Plan tanh_backward_tuned(const TanhBackward& p, CpuContext& cpu) {
-  if (!has_vectors(p.dtype)) return Unsupported{kNoVectors};
+  if (!is_simd_dtype(p.dtype)) return Unsupported{kNotSimdDtype};
   const bool stream = beyond_cache(3 * p.n * size_of(p.dtype));
   return [p, stream, &cpu](Args t) {
-    in_pieces(cpu, p.n, [&](int64_t first, int64_t last) {
-      HWY_DYNAMIC_DISPATCH(tanh_backward_piece)(p, t, first, last, stream);
+    parallel_chunks(cpu, p.n, [&](int64_t first, int64_t last) {
+      HWY_DYNAMIC_DISPATCH(tanh_backward_chunk)(p, t, first, last, stream);
     });
   };
 }

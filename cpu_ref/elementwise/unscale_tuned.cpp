@@ -8,14 +8,14 @@
 
 #include "core/registry.h"
 #include "cpu_ref/floats-inl.h"
-#include "cpu_ref/pieces.h"
+#include "cpu_ref/chunks.h"
 #include "ops/elementwise/unscale.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace duet::HWY_NAMESPACE {
 
 // Says whether all elements were finite: 0 times any other value is NaN, which a sum keeps.
-bool unscale_piece(DType dtype, Args t, int64_t first, int64_t last) {
+bool unscale_chunk(DType dtype, Args t, int64_t first, int64_t last) {
   const hn::ScalableTag<float> d;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
   const auto inverse = hn::Set(d, 1 / *t[Unscale::scale].as<const float>()), zero = hn::Zero(d);
@@ -24,9 +24,9 @@ bool unscale_piece(DType dtype, Args t, int64_t first, int64_t last) {
     const T* g = t[Unscale::g].as<const T>();
     float* y = t[Unscale::y].as<float>();
     for (int64_t i = first; i < last; i += lanes) {
-      const auto v = read(d, g + i, last - i);
+      const auto v = load_as_f32(d, g + i, last - i);
       zeros = hn::MulAdd(v, zero, zeros);
-      write(d, hn::Mul(v, inverse), y + i, last - i);
+      store_f32_as(d, hn::Mul(v, inverse), y + i, last - i);
     }
   });
   return hn::GetLane(hn::SumOfLanes(d, zeros)) == 0;
@@ -38,14 +38,14 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace duet {
 namespace {
-HWY_EXPORT(unscale_piece);
+HWY_EXPORT(unscale_chunk);
 
 Plan unscale_tuned(const Unscale& p, CpuContext& cpu) {
-  if (!has_vectors(p.dtype)) return Unsupported{kNoVectors};
+  if (!is_simd_dtype(p.dtype)) return Unsupported{kNotSimdDtype};
   return [p, &cpu](Args t) {
     std::atomic<bool> bad = false;
-    in_pieces(cpu, p.n, [&](int64_t first, int64_t last) {
-      if (!HWY_DYNAMIC_DISPATCH(unscale_piece)(p.dtype, t, first, last)) bad = true;
+    parallel_chunks(cpu, p.n, [&](int64_t first, int64_t last) {
+      if (!HWY_DYNAMIC_DISPATCH(unscale_chunk)(p.dtype, t, first, last)) bad = true;
     });
     *t[Unscale::bad].as<int32_t>() = bad;
   };

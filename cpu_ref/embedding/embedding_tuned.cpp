@@ -8,7 +8,7 @@
 
 #include "core/registry.h"
 #include "cpu_ref/floats-inl.h"
-#include "cpu_ref/pieces.h"
+#include "cpu_ref/chunks.h"
 #include "cpu_ref/streaming.h"
 #include "ops/embedding/embedding.h"
 
@@ -20,9 +20,9 @@ HWY_INLINE void clear(T* y, int64_t n) {
   const hn::ScalableTag<float> d;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
   int64_t i = kStream ? elements_to_alignment(d, y, n) : 0;
-  if (i > 0) write(d, hn::Zero(d), y, i);
-  for (; i + lanes <= n; i += lanes) put<kStream>(d, hn::Zero(d), y + i);
-  if (i < n) write(d, hn::Zero(d), y + i, n - i);
+  if (i > 0) store_f32_as(d, hn::Zero(d), y, i);
+  for (; i + lanes <= n; i += lanes) stream_store<kStream>(d, hn::Zero(d), y + i);
+  if (i < n) store_f32_as(d, hn::Zero(d), y + i, n - i);
 }
 
 template <bool kStream, class T>
@@ -65,48 +65,48 @@ HWY_INLINE void add_rows(const T* x, int64_t n, int64_t count, const At& at, boo
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
   const auto head = kStream ? elements_to_alignment(d, to, n) : 0;
   const auto columns = [&](int64_t c, int64_t left) HWY_ATTR {  // one vector, of `left` lanes
-    auto total = add ? read(d, to + c, left) : hn::Zero(d);
+    auto total = add ? load_as_f32(d, to + c, left) : hn::Zero(d);
     for (int64_t first = 0; first < count; first += kTerms) {
       auto sum = hn::Zero(d);
       for (int64_t k = first; k < std::min(count, first + kTerms); ++k)
-        sum = hn::Add(sum, read(d, x + at(k) * n + c, left));
+        sum = hn::Add(sum, load_as_f32(d, x + at(k) * n + c, left));
       total = hn::Add(total, sum);
     }
     return total;
   };
   int64_t c = 0;
   if (head > 0) {
-    write(d, columns(0, head), to, head);
+    store_f32_as(d, columns(0, head), to, head);
     c = head;
   }
   for (; c + 4 * lanes <= n; c += 4 * lanes) {
     auto t0 = hn::Zero(d), t1 = t0, t2 = t0, t3 = t0;
     if (add) {
-      t0 = read(d, to + c);
-      t1 = read(d, to + c + lanes);
-      t2 = read(d, to + c + 2 * lanes);
-      t3 = read(d, to + c + 3 * lanes);
+      t0 = load_as_f32(d, to + c);
+      t1 = load_as_f32(d, to + c + lanes);
+      t2 = load_as_f32(d, to + c + 2 * lanes);
+      t3 = load_as_f32(d, to + c + 3 * lanes);
     }
     for (int64_t first = 0; first < count; first += kTerms) {
       auto s0 = hn::Zero(d), s1 = s0, s2 = s0, s3 = s0;
       for (int64_t k = first; k < std::min(count, first + kTerms); ++k) {
         const T* row = x + at(k) * n + c;
-        s0 = hn::Add(s0, read(d, row));
-        s1 = hn::Add(s1, read(d, row + lanes));
-        s2 = hn::Add(s2, read(d, row + 2 * lanes));
-        s3 = hn::Add(s3, read(d, row + 3 * lanes));
+        s0 = hn::Add(s0, load_as_f32(d, row));
+        s1 = hn::Add(s1, load_as_f32(d, row + lanes));
+        s2 = hn::Add(s2, load_as_f32(d, row + 2 * lanes));
+        s3 = hn::Add(s3, load_as_f32(d, row + 3 * lanes));
       }
       t0 = hn::Add(t0, s0);
       t1 = hn::Add(t1, s1);
       t2 = hn::Add(t2, s2);
       t3 = hn::Add(t3, s3);
     }
-    put<kStream>(d, t0, to + c);
-    put<kStream>(d, t1, to + c + lanes);
-    put<kStream>(d, t2, to + c + 2 * lanes);
-    put<kStream>(d, t3, to + c + 3 * lanes);
+    stream_store<kStream>(d, t0, to + c);
+    stream_store<kStream>(d, t1, to + c + lanes);
+    stream_store<kStream>(d, t2, to + c + 2 * lanes);
+    stream_store<kStream>(d, t3, to + c + 3 * lanes);
   }
-  for (; c < n; c += lanes) write(d, columns(c, n - c), to + c, n - c);
+  for (; c < n; c += lanes) store_f32_as(d, columns(c, n - c), to + c, n - c);
 }
 
 // Rows [first, last) of dtable: word v's tokens are order[start[v]] ... order[start[v + 1] - 1].
@@ -153,10 +153,10 @@ HWY_EXPORT(embedding_backward_words);
 HWY_EXPORT(embedding_backward_places);
 
 Plan embedding_tuned(const Embedding& p, CpuContext& cpu) {
-  if (!has_vectors(p.dtype)) return Unsupported{kNoVectors};
+  if (!is_simd_dtype(p.dtype)) return Unsupported{kNotSimdDtype};
   const bool stream = beyond_cache(2 * p.tokens() * p.C * size_of(p.dtype));
   return [p, stream, &cpu](Args t) {
-    cpu.parallel_for(p.tokens(), rows_of_a_piece(p.C), [&](int64_t first, int64_t last) {
+    cpu.parallel_for(p.tokens(), rows_per_chunk(p.C), [&](int64_t first, int64_t last) {
       HWY_DYNAMIC_DISPATCH(embedding_rows)(p, t, first, last, stream);
     });
   };
@@ -180,16 +180,16 @@ struct SortedTokens {
 };
 
 Plan embedding_backward_tuned(const EmbeddingBackward& p, CpuContext& cpu) {
-  if (!has_vectors(p.dtype)) return Unsupported{kNoVectors};
+  if (!is_simd_dtype(p.dtype)) return Unsupported{kNotSimdDtype};
   const bool stream = !p.accumulate && beyond_cache((p.V + p.tokens()) * p.C * size_of(p.dtype));
   return [p, stream, sorted = SortedTokens(p), &cpu](Args t) mutable {
     sorted.sort(t[EmbeddingBackward::token].as<const int32_t>(), p.V);
-    cpu.parallel_for(p.V, rows_of_a_piece(p.C), [&](int64_t first, int64_t last) {
+    cpu.parallel_for(p.V, rows_per_chunk(p.C), [&](int64_t first, int64_t last) {
       HWY_DYNAMIC_DISPATCH(embedding_backward_words)
       (p, t, sorted.start.data(), sorted.order.data(), first, last, stream);
     });
     if (!p.position) return;
-    cpu.parallel_for(p.T, rows_of_a_piece(p.C * p.B), [&](int64_t first, int64_t last) {
+    cpu.parallel_for(p.T, rows_per_chunk(p.C * p.B), [&](int64_t first, int64_t last) {
       HWY_DYNAMIC_DISPATCH(embedding_backward_places)(p, t, first, last);
     });
   };

@@ -14,7 +14,7 @@
 HWY_BEFORE_NAMESPACE();
 namespace duet::engine::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
-using namespace duet::HWY_NAMESPACE;  // NOLINT: read, for_float
+using namespace duet::HWY_NAMESPACE;  // NOLINT: load_as_f32, for_float
 
 constexpr int kLines = 4;  // of the matrix at a time: enough independent sums to hide the latency of one
 
@@ -44,8 +44,8 @@ void dot(const ThinProduct& t, int64_t first, int64_t lines) {
     }
   };
   int64_t p = 0;
-  for (; p + lanes <= t.k; p += lanes) step(p, [&](const T* from) HWY_ATTR { return read(d, from); });
-  if (p < t.k) step(p, [&](const T* from) HWY_ATTR { return read(d, from, t.k - p); });
+  for (; p + lanes <= t.k; p += lanes) step(p, [&](const T* from) HWY_ATTR { return load_as_f32(d, from); });
+  if (p < t.k) step(p, [&](const T* from) HWY_ATTR { return load_as_f32(d, from, t.k - p); });
   for (int64_t i = 0; i < lines; ++i)
     for (int j = 0; j < kThin; ++j) {
       float v = t.alpha * hn::GetLane(hn::SumOfLanes(d, sum[i][j]));

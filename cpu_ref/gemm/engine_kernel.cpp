@@ -17,7 +17,7 @@
 HWY_BEFORE_NAMESPACE();
 namespace duet::engine::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
-using namespace duet::HWY_NAMESPACE;  // NOLINT: read, write, load, store, for_float
+using namespace duet::HWY_NAMESPACE;  // NOLINT: load_as_f32, store_f32_as, load, store, for_float
 
 using D = hn::ScalableTag<float>;
 using Vec = hn::Vec<D>;
@@ -68,12 +68,12 @@ void store_edge(const Tile& t, const Result& r, float* value) {
       }
       for (int64_t j = 0; j < count; j += kLanes) {
         const int64_t left = count - j;
-        const Vec bias = finish.bias ? read(d, static_cast<const T*>(r.bias) + column + j, left) : hn::Zero(d);
+        const Vec bias = finish.bias ? load_as_f32(d, static_cast<const T*>(r.bias) + column + j, left) : hn::Zero(d);
         Vec u = load(d, v + j, left, 0.0f);
         if (t.add) u = hn::Add(u, load(d, sums + j, left, 0.0f));
         u = finish(u, bias);
         if (to_c)
-          write(d, u, c + j, left);
+          store_f32_as(d, u, c + j, left);
         else
           store(d, u, sums + j, left);
       }

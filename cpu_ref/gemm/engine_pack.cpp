@@ -17,7 +17,7 @@
 HWY_BEFORE_NAMESPACE();
 namespace duet::engine::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
-using namespace duet::HWY_NAMESPACE;  // NOLINT: read, store, widen, for_float
+using namespace duet::HWY_NAMESPACE;  // NOLINT: load_as_f32, store, widen, for_float
 
 using D = hn::ScalableTag<float>;
 constexpr D d;
@@ -30,7 +30,7 @@ struct Strip {  // where it goes
 
 // One k of a strip no wider than a vector may spill into the next k, which is written after it; masked stores are
 // slow.
-HWY_INLINE void put(const Strip& s, hn::Vec<D> v, int64_t p, int64_t i) {
+HWY_INLINE void store_vector(const Strip& s, hn::Vec<D> v, int64_t p, int64_t i) {
   const int64_t at = p * s.height + i;
   if (s.height <= kLanes && at + kLanes <= s.kc * s.height)
     hn::StoreU(v, d, s.to + at);
@@ -44,7 +44,8 @@ void copy(const Strip& s, const T* from, int64_t step) {
   constexpr int64_t kCacheLine = 64 / sizeof(T);
   for (int64_t p = 0; p < s.kc; ++p, from += step) {
     if constexpr (kVectors > 0) {
-      for (int64_t i = 0; i < kVectors * kLanes; i += kLanes) hn::StoreU(read(d, from + i), d, s.to + p * s.height + i);
+      for (int64_t i = 0; i < kVectors * kLanes; i += kLanes)
+        hn::StoreU(load_as_f32(d, from + i), d, s.to + p * s.height + i);
     } else {
       for (int64_t i = 0; i < s.height; i += kLanes) {
         const int64_t left = std::max<int64_t>(0, s.lines - i);
@@ -52,7 +53,8 @@ void copy(const Strip& s, const T* from, int64_t step) {
         // strip.
         const bool whole = p + 1 < s.kc && i + kLanes <= step + s.lines;
         const auto exists = hn::FirstN(d, static_cast<size_t>(std::min(left, kLanes)));
-        put(s, whole ? hn::IfThenElseZero(exists, read(d, from + i)) : read(d, from + i, left), p, i);
+        store_vector(s, whole ? hn::IfThenElseZero(exists, load_as_f32(d, from + i)) : load_as_f32(d, from + i, left),
+                     p, i);
       }
     }
     // The strip beside this one comes next; no hardware prefetcher sees that from a column of short rows.
@@ -82,7 +84,7 @@ void copy_pairs(const uint16_t* from, int64_t step, int64_t lines, int64_t heigh
       const auto low = load(d16, from + i, left, uint16_t{0});
       const auto high = 2 * p + 1 < k ? load(d16, from + step + i, left, uint16_t{0}) : hn::Zero(d16);
       const auto pair = hn::Or(hn::PromoteTo(du, low), hn::ShiftLeft<16>(hn::PromoteTo(du, high)));
-      put(s, hn::BitCast(d, pair), p, i);
+      store_vector(s, hn::BitCast(d, pair), p, i);
       hwy::Prefetch(from + height + i);
       hwy::Prefetch(from + step + height + i);
     }
@@ -123,11 +125,13 @@ void transpose(const Strip& s, const void* const* lines) {
                  low23 = hn::BitCast(d64, hn::InterleaveLower(d, v[2], v[3])),
                  high01 = hn::BitCast(d64, hn::InterleaveUpper(d, v[0], v[1])),
                  high23 = hn::BitCast(d64, hn::InterleaveUpper(d, v[2], v[3]));
-      const auto put_k = [&](int64_t q, auto k) { put(s, hn::IfThenElseZero(exists, hn::BitCast(d, k)), p + q, i); };
-      put_k(0, hn::InterleaveLower(d64, low01, low23));
-      put_k(1, hn::InterleaveUpper(d64, low01, low23));
-      put_k(2, hn::InterleaveLower(d64, high01, high23));
-      put_k(3, hn::InterleaveUpper(d64, high01, high23));
+      const auto store_k = [&](int64_t q, auto k) {
+        store_vector(s, hn::IfThenElseZero(exists, hn::BitCast(d, k)), p + q, i);
+      };
+      store_k(0, hn::InterleaveLower(d64, low01, low23));
+      store_k(1, hn::InterleaveUpper(d64, low01, low23));
+      store_k(2, hn::InterleaveLower(d64, high01, high23));
+      store_k(3, hn::InterleaveUpper(d64, high01, high23));
     }
   }
   transpose_slowly<T>(s, lines, whole);

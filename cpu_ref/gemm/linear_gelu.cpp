@@ -19,9 +19,9 @@ void finish_gelu_any(DType dtype, const float* sum, const void* bias, int64_t ou
     for (int64_t i = first * out; i < last * out; i += out)
       for (int64_t o = 0; o < out; o += lanes) {
         const int64_t at = i + o, left = out - o;
-        const auto v = hn::Add(load(d, sum + at, left, 0.0f), read(d, b + o, left));
-        write(d, v, static_cast<T*>(pre) + at, left);
-        write(d, gelu_tanh(d, v), static_cast<T*>(y) + at, left);
+        const auto v = hn::Add(load(d, sum + at, left, 0.0f), load_as_f32(d, b + o, left));
+        store_f32_as(d, v, static_cast<T*>(pre) + at, left);
+        store_f32_as(d, gelu_tanh(d, v), static_cast<T*>(y) + at, left);
       }
   });
 }

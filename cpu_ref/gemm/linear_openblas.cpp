@@ -7,7 +7,7 @@
 #include "core/registry.h"
 #include "cpu_ref/gemm/linear_gelu.h"
 #include "cpu_ref/gemm/openblas.h"
-#include "cpu_ref/pieces.h"
+#include "cpu_ref/chunks.h"
 #include "ops/gemm/linear.h"
 
 namespace duet {
@@ -38,7 +38,7 @@ Plan linear_openblas(const Linear& p, CpuContext& cpu) {
            openblas::use_threads(cpu.threads());
            multiply(false, true, p.n, p.out, p.in, t[Linear::x].as<const float>(), t[Linear::w].as<const float>(), to);
            if (gelu)
-             return cpu.parallel_for(p.n, rows_of_a_piece(p.out), [&](int64_t first, int64_t last) {
+             return cpu.parallel_for(p.n, rows_per_chunk(p.out), [&](int64_t first, int64_t last) {
                finish_gelu(p.dtype, to, bias, p.out, first, last, to, y);
              });
            const float floor = p.act == Act::relu ? 0 : -INFINITY;
@@ -70,8 +70,8 @@ Plan linear_backward_openblas(const LinearBackward& p, CpuContext& cpu) {
            float* g = masked.as<float>();
            openblas::use_threads(cpu.threads());
            if (gelu) {
-             in_pieces(cpu, p.n * p.out,
-                       [&](int64_t first, int64_t last) { gelu_gradient(p.dtype, y, dy, first, last, g); });
+             parallel_chunks(cpu, p.n * p.out,
+                             [&](int64_t first, int64_t last) { gelu_gradient(p.dtype, y, dy, first, last, g); });
              dy = g;
            }
            cpu.parallel_for(p.out, 64 + 65536 / (p.n + 1), [&](int64_t first, int64_t last) {

@@ -12,12 +12,12 @@
 #include "cpu_ref/floats-inl.h"
 #include "cpu_ref/gemm/engine.h"
 #include "cpu_ref/gemm/linear_gelu.h"
-#include "cpu_ref/pieces.h"
+#include "cpu_ref/chunks.h"
 #include "ops/gemm/linear.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace duet::HWY_NAMESPACE {
-constexpr int64_t kChunk =
+constexpr int64_t kSumColumns =
     512;  // columns whose sums are kept in L1 while the rows pass by, each 2 KiB of contiguous memory
 
 // g = dy, or 0 where relu was not active (y: null without relu), exactly (g: null when dy serves as it is); sum[o] =
@@ -27,19 +27,19 @@ void mask_and_sum(const T* y, const T* dy, int64_t n, int64_t out, int64_t o0, i
   const hn::ScalableTag<float> d;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
   const auto zero = hn::Zero(d);
-  HWY_ALIGN float total[kChunk];
-  for (int64_t begin = o0; begin < o1; begin += kChunk) {
-    const int64_t end = std::min(o1, begin + kChunk);
-    std::fill_n(total, kChunk, 0.0f);
+  HWY_ALIGN float total[kSumColumns];
+  for (int64_t begin = o0; begin < o1; begin += kSumColumns) {
+    const int64_t end = std::min(o1, begin + kSumColumns);
+    std::fill_n(total, kSumColumns, 0.0f);
     for (int64_t i = 0; i < n; ++i)
       for (int64_t o = begin; o < end; o += lanes) {
         const int64_t at = i * out + o, left = end - o;
-        auto v = read(d, dy + at, left);
-        if (y) v = hn::IfThenElseZero(hn::Gt(read(d, y + at, left), zero), v);
-        if (g) write(d, v, g + at, left);
+        auto v = load_as_f32(d, dy + at, left);
+        if (y) v = hn::IfThenElseZero(hn::Gt(load_as_f32(d, y + at, left), zero), v);
+        if (g) store_f32_as(d, v, g + at, left);
         hn::Store(hn::Add(hn::Load(d, total + o - begin), v), d, total + o - begin);
       }
-    for (int64_t o = begin; o < end; o += lanes) write(d, hn::Load(d, total + o - begin), sum + o, end - o);
+    for (int64_t o = begin; o < end; o += lanes) store_f32_as(d, hn::Load(d, total + o - begin), sum + o, end - o);
   }
 }
 
@@ -73,7 +73,7 @@ Plan linear_gelu(const Linear& p, CpuContext& cpu) {
     float* sum = p.dtype == DType::f32 ? static_cast<float*>(pre) : sums.as<float>();
     engine.each(
         [&](int64_t, float* lane) { engine.multiply(x, w, {.c = sum, .dtype = DType::f32, .step = p.out}, lane); });
-    cpu.parallel_for(p.n, rows_of_a_piece(p.out), [&](int64_t first, int64_t last) {
+    cpu.parallel_for(p.n, rows_per_chunk(p.out), [&](int64_t first, int64_t last) {
       finish_gelu(p.dtype, sum, t[Linear::bias].data, p.out, first, last, pre, y);
     });
   };
@@ -121,8 +121,9 @@ Plan linear_backward_tuned(const LinearBackward& p, CpuContext& cpu) {
     const void* dy = t[L::dy].data;
     if (gelu) {
       const void *pre = t[L::pre].data, *from = dy;
-      in_pieces(cpu, p.n * p.out,
-                [&](int64_t first, int64_t last) { gelu_gradient(p.dtype, pre, from, first, last, masked.data()); });
+      parallel_chunks(cpu, p.n * p.out, [&](int64_t first, int64_t last) {
+        gelu_gradient(p.dtype, pre, from, first, last, masked.data());
+      });
       dy = masked.data();
     }
     void* mask_to = relu ? masked.data() : nullptr;

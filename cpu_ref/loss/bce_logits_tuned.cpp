@@ -8,7 +8,7 @@
 #include "core/registry.h"
 #include "cpu_ref/mean-inl.h"
 #include "cpu_ref/mean.h"
-#include "cpu_ref/pieces.h"
+#include "cpu_ref/chunks.h"
 #include "cpu_ref/streaming.h"
 #include "cpu_ref/activation-inl.h"
 #include "ops/loss/bce_logits.h"
@@ -27,7 +27,7 @@ void bce_logits_blocks(const BceLogits& p, Args t, int64_t first, int64_t last, 
   });
 }
 
-void bce_logits_backward_piece(const BceLogitsBackward& p, Args t, int64_t first, int64_t last, bool stream) {
+void bce_logits_backward_chunk(const BceLogitsBackward& p, Args t, int64_t first, int64_t last, bool stream) {
   const hn::ScalableTag<float> d;
   const auto scale = hn::Set(d, 1 / static_cast<float>(p.n));
   const auto slope = [d, scale](auto x, auto target)
@@ -45,10 +45,10 @@ HWY_AFTER_NAMESPACE();
 namespace duet {
 namespace {
 HWY_EXPORT(bce_logits_blocks);
-HWY_EXPORT(bce_logits_backward_piece);
+HWY_EXPORT(bce_logits_backward_chunk);
 
 Plan bce_logits_tuned(const BceLogits& p, CpuContext& cpu) {
-  if (!has_vectors(p.dtype)) return Unsupported{kNoVectors};
+  if (!is_simd_dtype(p.dtype)) return Unsupported{kNotSimdDtype};
   return [p, partial = std::vector<double>(mean_blocks(p.n)), &cpu](Args t) mutable {
     double* sums = partial.data();
     cpu.parallel_for(mean_blocks(p.n), kMeanGrain, [&](int64_t first, int64_t last) {
@@ -60,11 +60,11 @@ Plan bce_logits_tuned(const BceLogits& p, CpuContext& cpu) {
 DUET_REGISTER(bce_logits_tuned);  // cpu.tuned
 
 Plan bce_logits_backward_tuned(const BceLogitsBackward& p, CpuContext& cpu) {
-  if (!has_vectors(p.dtype)) return Unsupported{kNoVectors};
+  if (!is_simd_dtype(p.dtype)) return Unsupported{kNotSimdDtype};
   const bool stream = beyond_cache(3 * p.n * size_of(p.dtype));
   return [p, stream, &cpu](Args t) {
-    in_pieces(cpu, p.n, [&](int64_t first, int64_t last) {
-      HWY_DYNAMIC_DISPATCH(bce_logits_backward_piece)(p, t, first, last, stream);
+    parallel_chunks(cpu, p.n, [&](int64_t first, int64_t last) {
+      HWY_DYNAMIC_DISPATCH(bce_logits_backward_chunk)(p, t, first, last, stream);
     });
   };
 }

@@ -9,7 +9,7 @@
 #include <numbers>
 
 #include "core/registry.h"
-#include "cpu_ref/pieces.h"
+#include "cpu_ref/chunks.h"
 #include "cpu_ref/softmax-inl.h"
 #include "cpu_ref/streaming.h"
 #include "ops/loss/cross_entropy.h"
@@ -22,14 +22,14 @@ HWY_INLINE double sum_of(const T* x, int64_t n) {  // at most kRowPart elements
   const hn::ScalableTag<float> d;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
   auto sum = hn::Zero(d);
-  for (int64_t i = 0; i < n; i += lanes) sum = hn::Add(sum, read(d, x + i, n - i));
+  for (int64_t i = 0; i < n; i += lanes) sum = hn::Add(sum, load_as_f32(d, x + i, n - i));
   return hn::GetLane(hn::SumOfLanes(d, sum));
 }
 
 template <class T>
 HWY_INLINE float element(const T* x) {
   const hn::CappedTag<float, 1> d;
-  return hn::GetLane(read(d, x));
+  return hn::GetLane(load_as_f32(d, x));
 }
 
 // row_loss: (rows), lse - sum_c q x. Doubles, so that the mean adds them exactly enough.
@@ -73,7 +73,7 @@ void cross_entropy_backward_row(const T* x, int64_t cols, float lse, int64_t lab
   if (!labelled) return;
   const hn::CappedTag<float, 1> one;
   const auto p = exp(one, hn::Set(one, marked - lse));
-  write(one, hn::Mul(hn::Sub(p, hn::Set(one, hot)), hn::Set(one, scale)), dx + label);
+  store_f32_as(one, hn::Mul(hn::Sub(p, hn::Set(one, hot)), hn::Set(one, scale)), dx + label);
 }
 
 void cross_entropy_backward_rows(const CrossEntropyBackward& p, Args t, int64_t first, int64_t last, bool stream) {
@@ -103,10 +103,10 @@ HWY_EXPORT(cross_entropy_rows);
 HWY_EXPORT(cross_entropy_backward_rows);
 
 Plan cross_entropy_tuned(const CrossEntropy& p, CpuContext& cpu) {
-  if (!has_vectors(p.dtype)) return Unsupported{kNoVectors};
+  if (!is_simd_dtype(p.dtype)) return Unsupported{kNotSimdDtype};
   return [p, row_loss = std::vector<double>(p.rows), &cpu](Args t) mutable {
     double* losses = row_loss.data();
-    cpu.parallel_for(p.rows, rows_of_a_piece(p.cols), [&](int64_t first, int64_t last) {
+    cpu.parallel_for(p.rows, rows_per_chunk(p.cols), [&](int64_t first, int64_t last) {
       HWY_DYNAMIC_DISPATCH(cross_entropy_rows)(p, t, first, last, losses);
     });
     double sum = 0;
@@ -117,10 +117,10 @@ Plan cross_entropy_tuned(const CrossEntropy& p, CpuContext& cpu) {
 DUET_REGISTER(cross_entropy_tuned);  // cpu.tuned
 
 Plan cross_entropy_backward_tuned(const CrossEntropyBackward& p, CpuContext& cpu) {
-  if (!has_vectors(p.dtype)) return Unsupported{kNoVectors};
+  if (!is_simd_dtype(p.dtype)) return Unsupported{kNotSimdDtype};
   const bool stream = beyond_cache(2 * p.rows * p.cols * size_of(p.dtype));
   return [p, stream, &cpu](Args t) {
-    cpu.parallel_for(p.rows, rows_of_a_piece(p.cols), [&](int64_t first, int64_t last) {
+    cpu.parallel_for(p.rows, rows_per_chunk(p.cols), [&](int64_t first, int64_t last) {
       HWY_DYNAMIC_DISPATCH(cross_entropy_backward_rows)(p, t, first, last, stream);
     });
   };

@@ -8,7 +8,7 @@
 #include "core/registry.h"
 #include "cpu_ref/mean-inl.h"
 #include "cpu_ref/mean.h"
-#include "cpu_ref/pieces.h"
+#include "cpu_ref/chunks.h"
 #include "cpu_ref/streaming.h"
 #include "ops/loss/mse.h"
 
@@ -26,7 +26,7 @@ void mse_blocks(const Mse& p, Args t, int64_t first, int64_t last, double* parti
   });
 }
 
-void mse_backward_piece(const MseBackward& p, Args t, int64_t first, int64_t last, bool stream) {
+void mse_backward_chunk(const MseBackward& p, Args t, int64_t first, int64_t last, bool stream) {
   const hn::ScalableTag<float> d;
   const auto scale = hn::Set(d, 2 / static_cast<float>(p.n));
   const auto slope = [scale](auto x, auto target) HWY_ATTR { return hn::Mul(hn::Sub(x, target), scale); };
@@ -43,10 +43,10 @@ HWY_AFTER_NAMESPACE();
 namespace duet {
 namespace {
 HWY_EXPORT(mse_blocks);
-HWY_EXPORT(mse_backward_piece);
+HWY_EXPORT(mse_backward_chunk);
 
 Plan mse_tuned(const Mse& p, CpuContext& cpu) {
-  if (!has_vectors(p.dtype)) return Unsupported{kNoVectors};
+  if (!is_simd_dtype(p.dtype)) return Unsupported{kNotSimdDtype};
   return [p, partial = std::vector<double>(mean_blocks(p.n)), &cpu](Args t) mutable {
     double* sums = partial.data();
     cpu.parallel_for(mean_blocks(p.n), kMeanGrain, [&](int64_t first, int64_t last) {
@@ -58,11 +58,11 @@ Plan mse_tuned(const Mse& p, CpuContext& cpu) {
 DUET_REGISTER(mse_tuned);  // cpu.tuned
 
 Plan mse_backward_tuned(const MseBackward& p, CpuContext& cpu) {
-  if (!has_vectors(p.dtype)) return Unsupported{kNoVectors};
+  if (!is_simd_dtype(p.dtype)) return Unsupported{kNotSimdDtype};
   const bool stream = beyond_cache(3 * p.n * size_of(p.dtype));
   return [p, stream, &cpu](Args t) {
-    in_pieces(cpu, p.n, [&](int64_t first, int64_t last) {
-      HWY_DYNAMIC_DISPATCH(mse_backward_piece)(p, t, first, last, stream);
+    parallel_chunks(cpu, p.n, [&](int64_t first, int64_t last) {
+      HWY_DYNAMIC_DISPATCH(mse_backward_chunk)(p, t, first, last, stream);
     });
   };
 }

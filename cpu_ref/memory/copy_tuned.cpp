@@ -7,7 +7,7 @@
 #include "core/cpu_context.h"
 #include "core/registry.h"
 #include "cpu_ref/floats-inl.h"
-#include "cpu_ref/pieces.h"
+#include "cpu_ref/chunks.h"
 #include "cpu_ref/streaming.h"
 #include "ops/memory/copy.h"
 
@@ -35,7 +35,7 @@ Plan copy_tuned(const Copy& p, CpuContext& cpu) {
   return [bytes, stream, &cpu](Args t) {
     const auto* x = static_cast<const uint8_t*>(t[Copy::x].data);
     auto* y = static_cast<uint8_t*>(t[Copy::y].data);
-    in_pieces(cpu, ceil_div(bytes, kUnit), [&](int64_t first, int64_t last) {
+    parallel_chunks(cpu, ceil_div(bytes, kUnit), [&](int64_t first, int64_t last) {
       const int64_t from = first * kUnit, to = std::min(bytes, last * kUnit);
       HWY_DYNAMIC_DISPATCH(copy_bytes)(x + from, y + from, to - from, stream);
     });

@@ -6,14 +6,14 @@
 
 #include "core/registry.h"
 #include "cpu_ref/floats-inl.h"
-#include "cpu_ref/pieces.h"
+#include "cpu_ref/chunks.h"
 #include "cpu_ref/streaming.h"
 #include "ops/memory/fill.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace duet::HWY_NAMESPACE {
 
-void fill_piece(const FillValue& p, Args t, int64_t first, int64_t last, bool stream) {
+void fill_chunk(const FillValue& p, Args t, int64_t first, int64_t last, bool stream) {
   const hn::ScalableTag<float> d;
   const auto v = hn::Set(d, static_cast<float>(p.value));
   const auto value = [v]() HWY_ATTR { return v; };
@@ -26,16 +26,16 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace duet {
 namespace {
-HWY_EXPORT(fill_piece);
+HWY_EXPORT(fill_chunk);
 
 Plan fill_tuned(const FillValue& p, CpuContext& cpu) {
-  if (!has_vectors(p.dtype)) return Unsupported{kNoVectors};
+  if (!is_simd_dtype(p.dtype)) return Unsupported{kNotSimdDtype};
   FillValue rounded = p;
   rounded.value = round_to(p.dtype, p.value);  // once: on the way through f32 nothing is lost
   const bool stream = beyond_cache(p.n * size_of(p.dtype));
   return [p = rounded, stream, &cpu](Args t) {
-    in_pieces(cpu, p.n, [&](int64_t first, int64_t last) {
-      HWY_DYNAMIC_DISPATCH(fill_piece)(p, t, first, last, stream);
+    parallel_chunks(cpu, p.n, [&](int64_t first, int64_t last) {
+      HWY_DYNAMIC_DISPATCH(fill_chunk)(p, t, first, last, stream);
     });
   };
 }

@@ -7,7 +7,7 @@
 
 #include "core/registry.h"
 #include "cpu_ref/floats-inl.h"
-#include "cpu_ref/pieces.h"
+#include "cpu_ref/chunks.h"
 #include "cpu_ref/streaming.h"
 #include "ops/memory/permute.h"
 
@@ -58,7 +58,7 @@ Plan permute_tuned(const Permute& p, CpuContext& cpu) {
   const int64_t width = p.split * p.H * p.D;  // elements of a token
   const bool stream = beyond_cache(2 * p.rows() * p.D * size_of(p.dtype)) && p.D * size_of(p.dtype) % 64 == 0;
   return [p, width, stream, &cpu](Args t) {
-    cpu.parallel_for(p.B * p.T, rows_of_a_piece(width), [&](int64_t first, int64_t last) {
+    cpu.parallel_for(p.B * p.T, rows_per_chunk(width), [&](int64_t first, int64_t last) {
       HWY_DYNAMIC_DISPATCH(permute_tokens)(p, t, first, last, stream);
     });
   };

@@ -6,7 +6,7 @@
 
 #include "core/registry.h"
 #include "cpu_ref/norm/batchnorm-inl.h"
-#include "cpu_ref/pieces.h"
+#include "cpu_ref/chunks.h"
 #include "cpu_ref/streaming.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -20,9 +20,9 @@ void inference_scales(const BatchNormInference& p, Args t, float* a, float* b) {
   for_float(p.dtype, [&]<class T>() HWY_ATTR {
     const auto *gamma = t[P::gamma].as<const T>(), *beta = t[P::beta].as<const T>();
     for (int64_t c = 0; c < p.c; ++c) {
-      const double scale = hn::GetLane(read(one, gamma + c)) / std::sqrt(var[c] + p.eps);
+      const double scale = hn::GetLane(load_as_f32(one, gamma + c)) / std::sqrt(var[c] + p.eps);
       a[c] = static_cast<float>(scale);
-      b[c] = static_cast<float>(hn::GetLane(read(one, beta + c)) - mean[c] * scale);
+      b[c] = static_cast<float>(hn::GetLane(load_as_f32(one, beta + c)) - mean[c] * scale);
     }
   });
 }
@@ -64,13 +64,13 @@ HWY_EXPORT(inference_scales);
 HWY_EXPORT(batchnorm_inference_runs);
 
 Plan batchnorm_inference_tuned(const BatchNormInference& p, CpuContext& cpu) {
-  if (!has_vectors(p.dtype)) return Unsupported{kNoVectors};
+  if (!is_simd_dtype(p.dtype)) return Unsupported{kNotSimdDtype};
   const bool planes = p.layout == Layout::nchw;
   const int64_t runs = planes ? p.n * p.c : p.count(), length = planes ? p.pixels() : p.c;
   const bool stream = beyond_cache((p.residual ? 3 : 2) * p.elements() * size_of(p.dtype)) && length >= 64;
   return [p, runs, length, stream, a = std::vector<float>(p.c), b = std::vector<float>(p.c), &cpu](Args t) mutable {
     HWY_DYNAMIC_DISPATCH(inference_scales)(p, t, a.data(), b.data());
-    cpu.parallel_for(runs, rows_of_a_piece(length), [&](int64_t first, int64_t last) {
+    cpu.parallel_for(runs, rows_per_chunk(length), [&](int64_t first, int64_t last) {
       HWY_DYNAMIC_DISPATCH(batchnorm_inference_runs)(p, t, a.data(), b.data(), first, last, stream);
     });
   };

@@ -9,7 +9,7 @@
 #include "core/registry.h"
 #include "cpu_ref/norm/batchnorm-inl.h"
 #include "cpu_ref/norm/batchnorm_blocks.h"
-#include "cpu_ref/pieces.h"
+#include "cpu_ref/chunks.h"
 #include "cpu_ref/streaming.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -18,7 +18,7 @@ namespace duet::HWY_NAMESPACE {
 template <class T>
 HWY_INLINE double value_at(const T* p) {
   const hn::CappedTag<float, 1> one;
-  return hn::GetLane(read(one, p));
+  return hn::GetLane(load_as_f32(one, p));
 }
 
 // From a channel's moments: its statistics, and a and b of y = x a + b.
@@ -55,15 +55,15 @@ HWY_INLINE double sum_pieces(const BatchNorm& p, const Pieces& pieces, const T* 
     auto s0 = hn::Zero(d), s1 = s0;
     int64_t k = 0;
     for (; k + 4 * lanes <= n; k += 4 * lanes) {
-      const auto v0 = f(read(d, from + k)), v1 = f(read(d, from + k + lanes));
-      const auto v2 = f(read(d, from + k + 2 * lanes)), v3 = f(read(d, from + k + 3 * lanes));
+      const auto v0 = f(load_as_f32(d, from + k)), v1 = f(load_as_f32(d, from + k + lanes));
+      const auto v2 = f(load_as_f32(d, from + k + 2 * lanes)), v3 = f(load_as_f32(d, from + k + 3 * lanes));
       s0 = hn::Add(s0, hn::Add(v0, v1));
       s1 = hn::Add(s1, hn::Add(v2, v3));
     }
-    for (; k + lanes <= n; k += lanes) s0 = hn::Add(s0, f(read(d, from + k)));
+    for (; k + lanes <= n; k += lanes) s0 = hn::Add(s0, f(load_as_f32(d, from + k)));
     if (k < n) {
       const auto here = hn::FirstN(d, static_cast<size_t>(n - k));
-      s1 = hn::Add(s1, hn::IfThenElseZero(here, f(read(d, from + k, n - k))));
+      s1 = hn::Add(s1, hn::IfThenElseZero(here, f(load_as_f32(d, from + k, n - k))));
     }
     t0 = hn::Add(t0, s0);
     t1 = hn::Add(t1, s1);
@@ -124,22 +124,22 @@ HWY_INLINE void sum_pixels(const T* x, int64_t rows, int64_t channels, const flo
     const int64_t last = std::min(rows, first + kRowsAtOnce);
     int64_t c = 0;
     for (; c + 2 * lanes <= channels; c += 2 * lanes) {
-      const auto w0 = read(d, with + c), w1 = read(d, with + c + lanes);
-      auto s0 = read(d, to + c), s1 = read(d, to + c + lanes);
+      const auto w0 = load_as_f32(d, with + c), w1 = load_as_f32(d, with + c + lanes);
+      auto s0 = load_as_f32(d, to + c), s1 = load_as_f32(d, to + c + lanes);
       for (int64_t r = first; r < last; ++r) {
         const T* at = x + r * channels + c;
-        s0 = hn::Add(s0, f(read(d, at), w0));
-        s1 = hn::Add(s1, f(read(d, at + lanes), w1));
+        s0 = hn::Add(s0, f(load_as_f32(d, at), w0));
+        s1 = hn::Add(s1, f(load_as_f32(d, at + lanes), w1));
       }
-      write(d, s0, to + c);
-      write(d, s1, to + c + lanes);
+      store_f32_as(d, s0, to + c);
+      store_f32_as(d, s1, to + c + lanes);
     }
     for (; c < channels; c += lanes) {
       const int64_t left = channels - c;
-      const auto w = read(d, with + c, left);
-      auto s = read(d, to + c, left);
-      for (int64_t r = first; r < last; ++r) s = hn::Add(s, f(read(d, x + r * channels + c, left), w));
-      write(d, s, to + c, left);
+      const auto w = load_as_f32(d, with + c, left);
+      auto s = load_as_f32(d, to + c, left);
+      for (int64_t r = first; r < last; ++r) s = hn::Add(s, f(load_as_f32(d, x + r * channels + c, left), w));
+      store_f32_as(d, s, to + c, left);
     }
   }
 }
@@ -212,8 +212,8 @@ Factors set_gradients(const BatchNormBackward& p, Args t, int64_t c, double sum,
   double k = 0;
   for_float(p.dtype, [&]<class T>() HWY_ATTR {
     const hn::CappedTag<float, 1> one;
-    write(one, hn::Set(one, static_cast<float>(dot * scale)), t[P::dgamma].as<T>() + c);
-    write(one, hn::Set(one, static_cast<float>(sum)), t[P::dbeta].as<T>() + c);
+    store_f32_as(one, hn::Set(one, static_cast<float>(dot * scale)), t[P::dgamma].as<T>() + c);
+    store_f32_as(one, hn::Set(one, static_cast<float>(sum)), t[P::dbeta].as<T>() + c);
     k = value_at(t[P::gamma].as<const T>() + c) * scale;
   });
   const double l = -k * scale * scale * dot / total;
@@ -240,18 +240,18 @@ void channels_backward(const BatchNormBackward& p, Args t, int64_t first, int64_
         auto s1 = hn::Zero(d), s2 = s1, q1 = s1, q2 = s1;
         int64_t e = at;
         for (; e + 2 * lanes <= at + n; e += 2 * lanes) {
-          const auto g1 = passed(read(d, dy + e), read(d, y + e), limit);
-          const auto g2 = passed(read(d, dy + e + lanes), read(d, y + e + lanes), limit);
+          const auto g1 = passed(load_as_f32(d, dy + e), load_as_f32(d, y + e), limit);
+          const auto g2 = passed(load_as_f32(d, dy + e + lanes), load_as_f32(d, y + e + lanes), limit);
           s1 = hn::Add(s1, g1);
-          q1 = hn::MulAdd(g1, hn::Sub(read(d, x + e), mean), q1);
+          q1 = hn::MulAdd(g1, hn::Sub(load_as_f32(d, x + e), mean), q1);
           s2 = hn::Add(s2, g2);
-          q2 = hn::MulAdd(g2, hn::Sub(read(d, x + e + lanes), mean), q2);
+          q2 = hn::MulAdd(g2, hn::Sub(load_as_f32(d, x + e + lanes), mean), q2);
         }
         for (; e < at + n; e += lanes) {
           const int64_t left = at + n - e;
-          const auto g = passed(read(d, dy + e, left), read(d, y + e, left), limit);
+          const auto g = passed(load_as_f32(d, dy + e, left), load_as_f32(d, y + e, left), limit);
           s1 = hn::Add(s1, g);
-          q1 = hn::MulAdd(g, hn::Sub(read(d, x + e, left), mean), q1);
+          q1 = hn::MulAdd(g, hn::Sub(load_as_f32(d, x + e, left), mean), q1);
         }
         s0 = hn::Add(s0, hn::Add(s1, s2));
         q0 = hn::Add(q0, hn::Add(q1, q2));
@@ -310,15 +310,15 @@ void block_gradients(const BatchNormBackward& p, Args t, int64_t block, float* p
       const int64_t stop = std::min(end, begin + kRowsAtOnce * p.c);
       for (int64_t c = 0; c < p.c; c += lanes) {
         const int64_t left = p.c - c;
-        const auto mean = read(d, means + c, left);
-        auto s = read(d, part + c, left), q = read(d, part + p.c + c, left);
+        const auto mean = load_as_f32(d, means + c, left);
+        auto s = load_as_f32(d, part + c, left), q = load_as_f32(d, part + p.c + c, left);
         for (int64_t at = begin + c; at < stop; at += p.c) {
-          const auto g = passed(read(d, dy + at, left), read(d, y + at, left), limit);
+          const auto g = passed(load_as_f32(d, dy + at, left), load_as_f32(d, y + at, left), limit);
           s = hn::Add(s, g);
-          q = hn::MulAdd(g, hn::Sub(read(d, x + at, left), mean), q);
+          q = hn::MulAdd(g, hn::Sub(load_as_f32(d, x + at, left), mean), q);
         }
-        write(d, s, part + c, left);
-        write(d, q, part + p.c + c, left);
+        store_f32_as(d, s, part + c, left);
+        store_f32_as(d, q, part + p.c + c, left);
       }
     }
   });
@@ -404,11 +404,11 @@ bool streams(const Channels& p, int64_t tensors) {
 }
 
 Plan batchnorm_tuned(const BatchNorm& p, CpuContext& cpu) {
-  if (!has_vectors(p.dtype)) return Unsupported{kNoVectors};
+  if (!is_simd_dtype(p.dtype)) return Unsupported{kNotSimdDtype};
   const bool stream = streams(p, p.residual ? 3 : 2);
   if (p.layout == Layout::nchw)
     return [p, stream, &cpu](Args t) {
-      cpu.parallel_for(p.c, rows_of_a_piece(p.count()), [&](int64_t first, int64_t last) {
+      cpu.parallel_for(p.c, rows_per_chunk(p.count()), [&](int64_t first, int64_t last) {
         HWY_DYNAMIC_DISPATCH(batchnorm_channels)(p, t, first, last, stream);
       });
     };
@@ -418,10 +418,10 @@ Plan batchnorm_tuned(const BatchNorm& p, CpuContext& cpu) {
     cpu.parallel_for(blocks.count, 1, [&](int64_t first, int64_t last) {
       for (int64_t k = first; k < last; ++k) HWY_DYNAMIC_DISPATCH(block_moments)(p, t, k, parts.data() + k * 2 * p.c);
     });
-    cpu.parallel_for(p.c, rows_of_a_piece(16 * blocks.count), [&](int64_t first, int64_t last) {
+    cpu.parallel_for(p.c, rows_per_chunk(16 * blocks.count), [&](int64_t first, int64_t last) {
       HWY_DYNAMIC_DISPATCH(merge_moments)(p, t, parts.data(), first, last, a.data(), b.data());
     });
-    cpu.parallel_for(p.count(), rows_of_a_piece(p.c), [&](int64_t first, int64_t last) {
+    cpu.parallel_for(p.count(), rows_per_chunk(p.c), [&](int64_t first, int64_t last) {
       HWY_DYNAMIC_DISPATCH(batchnorm_pixels)(p, t, a.data(), b.data(), first, last, stream);
     });
   };
@@ -429,11 +429,11 @@ Plan batchnorm_tuned(const BatchNorm& p, CpuContext& cpu) {
 DUET_REGISTER(batchnorm_tuned);  // cpu.tuned
 
 Plan batchnorm_backward_tuned(const BatchNormBackward& p, CpuContext& cpu) {
-  if (!has_vectors(p.dtype)) return Unsupported{kNoVectors};
+  if (!is_simd_dtype(p.dtype)) return Unsupported{kNotSimdDtype};
   const bool stream = streams(p, 3 + (p.relu() ? 1 : 0) + (p.residual ? 1 : 0));
   if (p.layout == Layout::nchw)
     return [p, stream, &cpu](Args t) {
-      cpu.parallel_for(p.c, rows_of_a_piece(p.count()), [&](int64_t first, int64_t last) {
+      cpu.parallel_for(p.c, rows_per_chunk(p.count()), [&](int64_t first, int64_t last) {
         HWY_DYNAMIC_DISPATCH(batchnorm_backward_channels)(p, t, first, last, stream);
       });
     };
@@ -443,10 +443,10 @@ Plan batchnorm_backward_tuned(const BatchNormBackward& p, CpuContext& cpu) {
     cpu.parallel_for(blocks.count, 1, [&](int64_t first, int64_t last) {
       for (int64_t k = first; k < last; ++k) HWY_DYNAMIC_DISPATCH(block_gradients)(p, t, k, parts.data() + k * 2 * p.c);
     });
-    cpu.parallel_for(p.c, rows_of_a_piece(16 * blocks.count), [&](int64_t first, int64_t last) {
+    cpu.parallel_for(p.c, rows_per_chunk(16 * blocks.count), [&](int64_t first, int64_t last) {
       HWY_DYNAMIC_DISPATCH(merge_gradients)(p, t, parts.data(), first, last, factors.data());
     });
-    cpu.parallel_for(p.count(), rows_of_a_piece(p.c), [&](int64_t first, int64_t last) {
+    cpu.parallel_for(p.count(), rows_per_chunk(p.c), [&](int64_t first, int64_t last) {
       HWY_DYNAMIC_DISPATCH(batchnorm_backward_pixels)(p, t, factors.data(), first, last, stream);
     });
   };

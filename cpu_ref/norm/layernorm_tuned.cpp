@@ -10,7 +10,7 @@
 
 #include "core/registry.h"
 #include "cpu_ref/floats-inl.h"
-#include "cpu_ref/pieces.h"
+#include "cpu_ref/chunks.h"
 #include "cpu_ref/streaming.h"
 #include "ops/norm/layernorm.h"
 
@@ -30,15 +30,15 @@ HWY_INLINE double sum_over(const T* x, int64_t n, const F& f) {
     auto s0 = hn::Zero(d), s1 = s0, s2 = s0, s3 = s0;
     int64_t i = first;
     for (; i + 4 * lanes <= last; i += 4 * lanes) {
-      s0 = hn::Add(s0, f(read(d, x + i)));
-      s1 = hn::Add(s1, f(read(d, x + i + lanes)));
-      s2 = hn::Add(s2, f(read(d, x + i + 2 * lanes)));
-      s3 = hn::Add(s3, f(read(d, x + i + 3 * lanes)));
+      s0 = hn::Add(s0, f(load_as_f32(d, x + i)));
+      s1 = hn::Add(s1, f(load_as_f32(d, x + i + lanes)));
+      s2 = hn::Add(s2, f(load_as_f32(d, x + i + 2 * lanes)));
+      s3 = hn::Add(s3, f(load_as_f32(d, x + i + 3 * lanes)));
     }
-    for (; i + lanes <= last; i += lanes) s0 = hn::Add(s0, f(read(d, x + i)));
+    for (; i + lanes <= last; i += lanes) s0 = hn::Add(s0, f(load_as_f32(d, x + i)));
     if (i < last) {
       const auto here = hn::FirstN(d, static_cast<size_t>(last - i));
-      s1 = hn::Add(s1, hn::IfThenElseZero(here, f(read(d, x + i, last - i))));
+      s1 = hn::Add(s1, hn::IfThenElseZero(here, f(load_as_f32(d, x + i, last - i))));
     }
     total += hn::GetLane(hn::SumOfLanes(d, hn::Add(hn::Add(s0, s1), hn::Add(s2, s3))));
   }
@@ -92,8 +92,8 @@ void layernorm_backward_rows(const LayerNormBackward& p, Args t, int64_t first, 
         auto s0 = hn::Zero(d), s1 = s0, p0 = s0, p1 = s0;
         int64_t c = begin;
         const auto step = [&](auto& s, auto& q, int64_t at) HWY_ATTR {
-          const auto v = read(d, dy + at), xhat = hn::Mul(hn::Sub(read(d, x + at), m), scale);
-          const auto g = hn::Mul(v, read(d, gamma + at));
+          const auto v = load_as_f32(d, dy + at), xhat = hn::Mul(hn::Sub(load_as_f32(d, x + at), m), scale);
+          const auto g = hn::Mul(v, load_as_f32(d, gamma + at));
           s = hn::Add(s, g);
           q = hn::MulAdd(g, xhat, q);
           hn::StoreU(hn::MulAdd(v, xhat, hn::LoadU(d, dgamma + at)), d, dgamma + at);
@@ -105,12 +105,12 @@ void layernorm_backward_rows(const LayerNormBackward& p, Args t, int64_t first, 
         }
         for (; c < end; c += lanes) {
           const int64_t left = end - c;
-          const auto v = read(d, dy + c, left), xhat = hn::Mul(hn::Sub(read(d, x + c, left), m), scale);
-          const auto g = hn::Mul(v, read(d, gamma + c, left));
+          const auto v = load_as_f32(d, dy + c, left), xhat = hn::Mul(hn::Sub(load_as_f32(d, x + c, left), m), scale);
+          const auto g = hn::Mul(v, load_as_f32(d, gamma + c, left));
           s0 = hn::Add(s0, g);
           p0 = hn::MulAdd(g, xhat, p0);
-          write(d, hn::MulAdd(v, xhat, read(d, dgamma + c, left)), dgamma + c, left);
-          write(d, hn::Add(v, read(d, dbeta + c, left)), dbeta + c, left);
+          store_f32_as(d, hn::MulAdd(v, xhat, load_as_f32(d, dgamma + c, left)), dgamma + c, left);
+          store_f32_as(d, hn::Add(v, load_as_f32(d, dbeta + c, left)), dbeta + c, left);
         }
         sum += hn::GetLane(hn::SumOfLanes(d, hn::Add(s0, s1)));
         dot += hn::GetLane(hn::SumOfLanes(d, hn::Add(p0, p1)));
@@ -139,11 +139,11 @@ void layernorm_backward_columns(const LayerNormBackward& p, Args t, const float*
       auto g = hn::Zero(d), b = g;
       for (int64_t k = 0; k < blocks; ++k) {
         const float* part = parts + 2 * k * p.cols + c;
-        g = hn::Add(g, read(d, part, last - c));
-        b = hn::Add(b, read(d, part + p.cols, last - c));
+        g = hn::Add(g, load_as_f32(d, part, last - c));
+        b = hn::Add(b, load_as_f32(d, part + p.cols, last - c));
       }
-      write(d, g, dgamma + c, last - c);
-      write(d, b, dbeta + c, last - c);
+      store_f32_as(d, g, dgamma + c, last - c);
+      store_f32_as(d, b, dbeta + c, last - c);
     }
   });
 }
@@ -159,10 +159,10 @@ HWY_EXPORT(layernorm_backward_rows);
 HWY_EXPORT(layernorm_backward_columns);
 
 Plan layernorm_tuned(const LayerNorm& p, CpuContext& cpu) {
-  if (!has_vectors(p.dtype)) return Unsupported{kNoVectors};
+  if (!is_simd_dtype(p.dtype)) return Unsupported{kNotSimdDtype};
   const bool stream = beyond_cache(2 * p.rows * p.cols * size_of(p.dtype));
   return [p, stream, &cpu](Args t) {
-    cpu.parallel_for(p.rows, rows_of_a_piece(p.cols), [&](int64_t first, int64_t last) {
+    cpu.parallel_for(p.rows, rows_per_chunk(p.cols), [&](int64_t first, int64_t last) {
       HWY_DYNAMIC_DISPATCH(layernorm_rows)(p, t, first, last, stream);
     });
   };
@@ -172,7 +172,7 @@ DUET_REGISTER(layernorm_tuned);  // cpu.tuned
 constexpr int64_t kBlocks = 64, kFewest = 32, kMost = 1024;  // blocks wanted; rows of a block
 
 Plan layernorm_backward_tuned(const LayerNormBackward& p, CpuContext& cpu) {
-  if (!has_vectors(p.dtype)) return Unsupported{kNoVectors};
+  if (!is_simd_dtype(p.dtype)) return Unsupported{kNotSimdDtype};
   if (p.rows > kMost * kMost) return Unsupported{"more than 2^20 rows"};  // no sum of more than kMost parts
   const bool stream = beyond_cache(3 * p.rows * p.cols * size_of(p.dtype));
   const int64_t height = std::clamp(ceil_div(p.rows, kBlocks), kFewest, kMost), blocks = ceil_div(p.rows, height);
@@ -181,7 +181,7 @@ Plan layernorm_backward_tuned(const LayerNormBackward& p, CpuContext& cpu) {
       for (int64_t b = first; b < last; ++b) HWY_DYNAMIC_DISPATCH(layernorm_backward_rows)
       (p, t, b * height, std::min(p.rows, (b + 1) * height), stream, parts.data() + b * 2 * p.cols);
     });
-    cpu.parallel_for(p.cols, std::max<int64_t>(64, rows_of_a_piece(2 * blocks)), [&](int64_t first, int64_t last) {
+    cpu.parallel_for(p.cols, std::max<int64_t>(64, rows_per_chunk(2 * blocks)), [&](int64_t first, int64_t last) {
       HWY_DYNAMIC_DISPATCH(layernorm_backward_columns)(p, t, parts.data(), blocks, first, last);
     });
   };

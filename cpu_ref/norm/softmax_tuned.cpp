@@ -7,7 +7,7 @@
 #include <hwy/foreach_target.h>
 
 #include "core/registry.h"
-#include "cpu_ref/pieces.h"
+#include "cpu_ref/chunks.h"
 #include "cpu_ref/scratch.h"
 #include "cpu_ref/softmax-inl.h"
 #include "cpu_ref/streaming.h"
@@ -35,7 +35,7 @@ HWY_INLINE float softmax_part(const T* x, int64_t n, float top_value, float* e, 
   int64_t i = 0, j = 0;  // done of x, of pending
   if (kStream && pending.y) {
     j = elements_to_alignment(d, pending.y, n);
-    if (j > 0) write(d, scaled(read(d, pending.e, j)), pending.y, j);
+    if (j > 0) store_f32_as(d, scaled(load_as_f32(d, pending.e, j)), pending.y, j);
   }
   for (; i + 4 * lanes <= n; i += 4 * lanes) {
     const auto e0 = power(d, x + i, top), e1 = power(d, x + i + lanes, top);
@@ -49,7 +49,8 @@ HWY_INLINE float softmax_part(const T* x, int64_t n, float top_value, float* e, 
     hn::StoreU(e2, d, e + i + 2 * lanes);
     hn::StoreU(e3, d, e + i + 3 * lanes);
     if (HWY_LIKELY(pending.y && j + 4 * lanes <= n)) {
-      for (int64_t k = 0; k < 4; ++k, j += lanes) put<kStream>(d, scaled(read(d, pending.e + j)), pending.y + j);
+      for (int64_t k = 0; k < 4; ++k, j += lanes)
+        stream_store<kStream>(d, scaled(load_as_f32(d, pending.e + j)), pending.y + j);
     }
   }
   for (; i < n; i += lanes) {
@@ -112,12 +113,12 @@ HWY_INLINE float dot(const T* a, const T* b, int64_t n) {
   auto s0 = hn::Zero(d), s1 = s0, s2 = s0, s3 = s0;
   int64_t i = 0;
   for (; i + 4 * lanes <= n; i += 4 * lanes) {
-    s0 = hn::MulAdd(read(d, a + i), read(d, b + i), s0);
-    s1 = hn::MulAdd(read(d, a + i + lanes), read(d, b + i + lanes), s1);
-    s2 = hn::MulAdd(read(d, a + i + 2 * lanes), read(d, b + i + 2 * lanes), s2);
-    s3 = hn::MulAdd(read(d, a + i + 3 * lanes), read(d, b + i + 3 * lanes), s3);
+    s0 = hn::MulAdd(load_as_f32(d, a + i), load_as_f32(d, b + i), s0);
+    s1 = hn::MulAdd(load_as_f32(d, a + i + lanes), load_as_f32(d, b + i + lanes), s1);
+    s2 = hn::MulAdd(load_as_f32(d, a + i + 2 * lanes), load_as_f32(d, b + i + 2 * lanes), s2);
+    s3 = hn::MulAdd(load_as_f32(d, a + i + 3 * lanes), load_as_f32(d, b + i + 3 * lanes), s3);
   }
-  for (; i < n; i += lanes) s0 = hn::MulAdd(read(d, a + i, n - i), read(d, b + i, n - i), s0);
+  for (; i < n; i += lanes) s0 = hn::MulAdd(load_as_f32(d, a + i, n - i), load_as_f32(d, b + i, n - i), s0);
   return hn::GetLane(hn::SumOfLanes(d, hn::Add(hn::Add(s0, s1), hn::Add(s2, s3))));
 }
 
@@ -148,11 +149,11 @@ HWY_EXPORT(softmax_scratch);
 HWY_EXPORT(softmax_backward_rows);
 
 Plan softmax_tuned(const Softmax& p, CpuContext& cpu) {
-  if (!has_vectors(p.dtype)) return Unsupported{kNoVectors};
+  if (!is_simd_dtype(p.dtype)) return Unsupported{kNotSimdDtype};
   const bool stream = beyond_cache(2 * p.rows * p.cols * size_of(p.dtype));
   Scratch scratch(cpu, HWY_DYNAMIC_DISPATCH(softmax_scratch)(p.cols));
   return [p, stream, scratch = std::move(scratch), &cpu](Args t) mutable {
-    cpu.parallel_for(p.rows, rows_of_a_piece(p.cols), [&](int64_t first, int64_t last) {
+    cpu.parallel_for(p.rows, rows_per_chunk(p.cols), [&](int64_t first, int64_t last) {
       HWY_DYNAMIC_DISPATCH(softmax_rows)(p, t, first, last, stream, scratch.mine());
     });
   };
@@ -160,10 +161,10 @@ Plan softmax_tuned(const Softmax& p, CpuContext& cpu) {
 DUET_REGISTER(softmax_tuned);  // cpu.tuned
 
 Plan softmax_backward_tuned(const SoftmaxBackward& p, CpuContext& cpu) {
-  if (!has_vectors(p.dtype)) return Unsupported{kNoVectors};
+  if (!is_simd_dtype(p.dtype)) return Unsupported{kNotSimdDtype};
   const bool stream = beyond_cache(3 * p.rows * p.cols * size_of(p.dtype));
   return [p, stream, &cpu](Args t) {
-    cpu.parallel_for(p.rows, rows_of_a_piece(p.cols), [&](int64_t first, int64_t last) {
+    cpu.parallel_for(p.rows, rows_per_chunk(p.cols), [&](int64_t first, int64_t last) {
       HWY_DYNAMIC_DISPATCH(softmax_backward_rows)(p, t, first, last, stream);
     });
   };

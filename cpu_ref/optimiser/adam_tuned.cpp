@@ -11,7 +11,7 @@
 #include "cpu_ref/optimiser/adam_step.h"
 #include "cpu_ref/optimiser/mixed-inl.h"
 #include "cpu_ref/optimiser/mixed.h"
-#include "cpu_ref/pieces.h"
+#include "cpu_ref/chunks.h"
 #include "ops/optimiser/adam.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -28,20 +28,21 @@ void adam_run(const AdamStep& a, const G* g, S* from, S* m, S* v, T* to, int64_t
   const auto rate = hn::Set(d, a.rate), correct = hn::Set(d, a.correct);
   for (int64_t i = 0; i < n; i += lanes) {
     const int64_t left = n - i;
-    const auto weight = read(d, from + i, left), gradient = hn::MulAdd(decay, weight, read(d, g + i, left));
-    const auto mean = hn::MulAdd(keep1, read(d, m + i, left), hn::Mul(take1, gradient));
-    const auto square = hn::MulAdd(keep2, read(d, v + i, left), hn::Mul(hn::Mul(take2, gradient), gradient));
+    const auto weight = load_as_f32(d, from + i, left),
+               gradient = hn::MulAdd(decay, weight, load_as_f32(d, g + i, left));
+    const auto mean = hn::MulAdd(keep1, load_as_f32(d, m + i, left), hn::Mul(take1, gradient));
+    const auto square = hn::MulAdd(keep2, load_as_f32(d, v + i, left), hn::Mul(hn::Mul(take2, gradient), gradient));
     const auto step = hn::Div(hn::Mul(rate, mean), hn::MulAdd(hn::Sqrt(square), correct, eps));
     const auto updated = hn::Sub(hn::NegMulAdd(shrink, weight, weight), step);
-    write(d, mean, m + i, left);
-    write(d, square, v + i, left);
-    write(d, updated, from + i, left);
-    if (to) write(d, updated, to + i, left);
+    store_f32_as(d, mean, m + i, left);
+    store_f32_as(d, square, v + i, left);
+    store_f32_as(d, updated, from + i, left);
+    if (to) store_f32_as(d, updated, to + i, left);
   }
 }
 
 template <class P>
-HWY_INLINE void run_piece(const P& p, const AdamStep& step, Args t, int64_t first, int64_t last) {
+HWY_INLINE void run_chunk(const P& p, const AdamStep& step, Args t, int64_t first, int64_t last) {
   for_float(p.dtype, [&]<class T>() HWY_ATTR {
     for_state<T>(p, t, first, [&]<class S>(S* from, T* to) HWY_ATTR {
       adam_run(step, t[P::g].template as<const mixed::Gradient<T, S>>() + first, from, t[P::m].template as<S>() + first,
@@ -49,11 +50,11 @@ HWY_INLINE void run_piece(const P& p, const AdamStep& step, Args t, int64_t firs
     });
   });
 }
-void adam_piece(const Adam& p, const AdamStep& step, Args t, int64_t first, int64_t last) {
-  run_piece(p, step, t, first, last);
+void adam_chunk(const Adam& p, const AdamStep& step, Args t, int64_t first, int64_t last) {
+  run_chunk(p, step, t, first, last);
 }
-void adamw_piece(const AdamW& p, const AdamStep& step, Args t, int64_t first, int64_t last) {
-  run_piece(p, step, t, first, last);
+void adamw_chunk(const AdamW& p, const AdamStep& step, Args t, int64_t first, int64_t last) {
+  run_chunk(p, step, t, first, last);
 }
 
 }  // namespace duet::HWY_NAMESPACE
@@ -62,8 +63,8 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace duet {
 namespace {
-HWY_EXPORT(adam_piece);
-HWY_EXPORT(adamw_piece);
+HWY_EXPORT(adam_chunk);
+HWY_EXPORT(adamw_chunk);
 
 // Counts the step and says its constants.
 template <bool kDecoupled>
@@ -74,22 +75,22 @@ AdamStep begin(const AdamOf<kDecoupled>& p, Args t) {
 }
 
 Plan adam_tuned(const Adam& p, CpuContext& cpu) {
-  if (!has_vectors(p.dtype)) return Unsupported{kNoVectors};
+  if (!is_simd_dtype(p.dtype)) return Unsupported{kNotSimdDtype};
   return [p, &cpu](Args t) {
     if (skips(p, t)) return;
-    in_pieces(cpu, p.n, [&, step = begin(p, t)](int64_t first, int64_t last) {
-      HWY_DYNAMIC_DISPATCH(adam_piece)(p, step, t, first, last);
+    parallel_chunks(cpu, p.n, [&, step = begin(p, t)](int64_t first, int64_t last) {
+      HWY_DYNAMIC_DISPATCH(adam_chunk)(p, step, t, first, last);
     });
   };
 }
 DUET_REGISTER(adam_tuned);  // cpu.tuned
 
 Plan adamw_tuned(const AdamW& p, CpuContext& cpu) {
-  if (!has_vectors(p.dtype)) return Unsupported{kNoVectors};
+  if (!is_simd_dtype(p.dtype)) return Unsupported{kNotSimdDtype};
   return [p, &cpu](Args t) {
     if (skips(p, t)) return;
-    in_pieces(cpu, p.n, [&, step = begin(p, t)](int64_t first, int64_t last) {
-      HWY_DYNAMIC_DISPATCH(adamw_piece)(p, step, t, first, last);
+    parallel_chunks(cpu, p.n, [&, step = begin(p, t)](int64_t first, int64_t last) {
+      HWY_DYNAMIC_DISPATCH(adamw_chunk)(p, step, t, first, last);
     });
   };
 }

@@ -6,13 +6,13 @@
 
 #include "core/registry.h"
 #include "cpu_ref/floats-inl.h"
-#include "cpu_ref/pieces.h"
+#include "cpu_ref/chunks.h"
 #include "ops/optimiser/clip_grad_norm.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace duet::HWY_NAMESPACE {
 
-void clip_piece(DType dtype, Args t, float scale, int64_t first, int64_t last) {
+void clip_chunk(DType dtype, Args t, float scale, int64_t first, int64_t last) {
   const hn::ScalableTag<float> d;
   const auto by = hn::Set(d, scale);
   const auto shrink = [by](auto g) HWY_ATTR { return hn::Mul(g, by); };
@@ -28,15 +28,15 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace duet {
 namespace {
-HWY_EXPORT(clip_piece);
+HWY_EXPORT(clip_chunk);
 
 Plan clip_grad_norm_tuned(const ClipGradNorm& p, CpuContext& cpu) {
-  if (!has_vectors(p.dtype)) return Unsupported{kNoVectors};
+  if (!is_simd_dtype(p.dtype)) return Unsupported{kNotSimdDtype};
   return [p, &cpu](Args t) {
     const double norm = *t[ClipGradNorm::norm].as<const float>();
     const auto scale = static_cast<float>(std::min(1.0, p.max_norm / (norm + ClipGradNorm::kGuard)));
-    in_pieces(cpu, p.n, [&](int64_t first, int64_t last) {
-      HWY_DYNAMIC_DISPATCH(clip_piece)(p.dtype, t, scale, first, last);
+    parallel_chunks(cpu, p.n, [&](int64_t first, int64_t last) {
+      HWY_DYNAMIC_DISPATCH(clip_chunk)(p.dtype, t, scale, first, last);
     });
   };
 }

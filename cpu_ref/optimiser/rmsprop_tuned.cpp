@@ -8,7 +8,7 @@
 #include "cpu_ref/floats-inl.h"
 #include "cpu_ref/optimiser/mixed-inl.h"
 #include "cpu_ref/optimiser/mixed.h"
-#include "cpu_ref/pieces.h"
+#include "cpu_ref/chunks.h"
 #include "ops/optimiser/rmsprop.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -23,17 +23,17 @@ void rmsprop_run(const Rmsprop& a, const G* g, float lr, S* from, S* v, T* to, i
   const auto eps = hn::Set(d, static_cast<float>(a.eps)), rate = hn::Set(d, lr);
   for (int64_t i = 0; i < n; i += lanes) {
     const int64_t left = n - i;
-    const auto gradient = read(d, g + i, left);
-    const auto square = hn::MulAdd(keep, read(d, v + i, left), hn::Mul(hn::Mul(take, gradient), gradient));
+    const auto gradient = load_as_f32(d, g + i, left);
+    const auto square = hn::MulAdd(keep, load_as_f32(d, v + i, left), hn::Mul(hn::Mul(take, gradient), gradient));
     const auto step = hn::Div(hn::Mul(rate, gradient), hn::Add(hn::Sqrt(square), eps));
-    const auto updated = hn::Sub(read(d, from + i, left), step);
-    write(d, square, v + i, left);
-    write(d, updated, from + i, left);
-    if (to) write(d, updated, to + i, left);
+    const auto updated = hn::Sub(load_as_f32(d, from + i, left), step);
+    store_f32_as(d, square, v + i, left);
+    store_f32_as(d, updated, from + i, left);
+    if (to) store_f32_as(d, updated, to + i, left);
   }
 }
 
-void rmsprop_piece(const Rmsprop& a, Args t, int64_t first, int64_t last) {
+void rmsprop_chunk(const Rmsprop& a, Args t, int64_t first, int64_t last) {
   using P = Rmsprop;
   for_float(a.dtype, [&]<class T>() HWY_ATTR {
     for_state<T>(a, t, first, [&]<class S>(S* from, T* to) HWY_ATTR {
@@ -49,13 +49,15 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace duet {
 namespace {
-HWY_EXPORT(rmsprop_piece);
+HWY_EXPORT(rmsprop_chunk);
 
 Plan rmsprop_tuned(const Rmsprop& p, CpuContext& cpu) {
-  if (!has_vectors(p.dtype)) return Unsupported{kNoVectors};
+  if (!is_simd_dtype(p.dtype)) return Unsupported{kNotSimdDtype};
   return [p, &cpu](Args t) {
     if (skips(p, t)) return;
-    in_pieces(cpu, p.n, [&](int64_t first, int64_t last) { HWY_DYNAMIC_DISPATCH(rmsprop_piece)(p, t, first, last); });
+    parallel_chunks(cpu, p.n, [&](int64_t first, int64_t last) {
+      HWY_DYNAMIC_DISPATCH(rmsprop_chunk)(p, t, first, last);
+    });
   };
 }
 DUET_REGISTER(rmsprop_tuned);  // cpu.tuned

@@ -8,7 +8,7 @@
 #include "cpu_ref/floats-inl.h"
 #include "cpu_ref/optimiser/mixed-inl.h"
 #include "cpu_ref/optimiser/mixed.h"
-#include "cpu_ref/pieces.h"
+#include "cpu_ref/chunks.h"
 #include "ops/optimiser/sgd.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -24,17 +24,17 @@ void sgd_run(const Sgd& a, const G* g, float lr, S* from, S* v, T* to, int64_t n
   const auto rate = hn::Set(d, lr);
   for (int64_t i = 0; i < n; i += lanes) {
     const int64_t left = n - i;
-    const auto weight = read(d, from + i, left), step = hn::MulAdd(decay, weight, read(d, g + i, left));
-    const auto velocity = hn::MulAdd(momentum, read(d, v + i, left), step);
+    const auto weight = load_as_f32(d, from + i, left), step = hn::MulAdd(decay, weight, load_as_f32(d, g + i, left));
+    const auto velocity = hn::MulAdd(momentum, load_as_f32(d, v + i, left), step);
     const auto direction = kNesterov ? hn::MulAdd(momentum, velocity, step) : velocity;
     const auto updated = hn::NegMulAdd(rate, direction, weight);
-    write(d, velocity, v + i, left);
-    write(d, updated, from + i, left);
-    if (to) write(d, updated, to + i, left);
+    store_f32_as(d, velocity, v + i, left);
+    store_f32_as(d, updated, from + i, left);
+    if (to) store_f32_as(d, updated, to + i, left);
   }
 }
 
-void sgd_piece(const Sgd& a, Args t, int64_t first, int64_t last) {
+void sgd_chunk(const Sgd& a, Args t, int64_t first, int64_t last) {
   for_float(a.dtype, [&]<class T>() HWY_ATTR {
     for_state<T>(a, t, first, [&]<class S>(S* from, T* to) HWY_ATTR {
       using G = mixed::Gradient<T, S>;
@@ -51,13 +51,13 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace duet {
 namespace {
-HWY_EXPORT(sgd_piece);
+HWY_EXPORT(sgd_chunk);
 
 Plan sgd_tuned(const Sgd& p, CpuContext& cpu) {
-  if (!has_vectors(p.dtype)) return Unsupported{kNoVectors};
+  if (!is_simd_dtype(p.dtype)) return Unsupported{kNotSimdDtype};
   return [p, &cpu](Args t) {
     if (skips(p, t)) return;
-    in_pieces(cpu, p.n, [&](int64_t first, int64_t last) { HWY_DYNAMIC_DISPATCH(sgd_piece)(p, t, first, last); });
+    parallel_chunks(cpu, p.n, [&](int64_t first, int64_t last) { HWY_DYNAMIC_DISPATCH(sgd_chunk)(p, t, first, last); });
   };
 }
 DUET_REGISTER(sgd_tuned);  // cpu.tuned

@@ -6,7 +6,7 @@
 #include <hwy/foreach_target.h>
 
 #include "core/registry.h"
-#include "cpu_ref/pieces.h"
+#include "cpu_ref/chunks.h"
 #include "cpu_ref/pool/rows-inl.h"
 #include "cpu_ref/pool/shares.h"
 #include "cpu_ref/scratch.h"
@@ -42,7 +42,7 @@ void mean_rows(const AvgPool2d& p, const Shares& shares, const T* x, T* y, int64
         if (at >= s.ring_rows) at -= s.ring_rows;
       }
       const auto share = hn::Mul(height, load(d, shares.across.data() + j, wo - j, 0.0f));
-      write(d, hn::Mul(sum, share), y + o * wo + j, wo - j);
+      store_f32_as(d, hn::Mul(sum, share), y + o * wo + j, wo - j);
     }
   };
   pool_rows(p, x, first, last, 0, scratch, across, down);
@@ -64,9 +64,10 @@ void mean_pixels(const AvgPool2d& p, const Shares& shares, const T* x, T* y, int
         auto sum = hn::Zero(d);
         for (int64_t a = u.first; a < u.last; ++a) {
           const T* at = x + (((image * p.h + top + a * p.dil_h) * p.w) + left + v.first * p.dil_w) * depth + c;
-          for (int64_t b = v.first; b < v.last; ++b, at += p.dil_w * depth) sum = hn::Add(sum, read(d, at, depth - c));
+          for (int64_t b = v.first; b < v.last; ++b, at += p.dil_w * depth)
+            sum = hn::Add(sum, load_as_f32(d, at, depth - c));
         }
-        write(d, hn::Mul(sum, share), y + (o * wo + j) * depth + c, depth - c);
+        store_f32_as(d, hn::Mul(sum, share), y + (o * wo + j) * depth + c, depth - c);
       }
     }
   }
@@ -90,7 +91,7 @@ void spread_rows(const AvgPool2dBackward& p, const Shares& shares, const T* dy, 
     const auto height = hn::Set(d, shares.down[static_cast<size_t>(row % p.ho())]);
     for (int64_t j = 0; j < wo; j += lanes) {
       const auto share = hn::Mul(height, load(d, shares.across.data() + j, wo - j, 0.0f));
-      const auto passed = hn::Mul(share, read(d, dy + row * wo + j, wo - j));
+      const auto passed = hn::Mul(share, load_as_f32(d, dy + row * wo + j, wo - j));
       hn::StoreU(hn::Add(hn::LoadU(d, sum + j), passed), d, sum + j);
     }
   };
@@ -107,7 +108,7 @@ void spread_pixels(const AvgPool2dBackward& p, const Shares& shares, const T* dy
     const auto i = static_cast<size_t>(pixel / wo % ho), j = static_cast<size_t>(pixel % wo);
     const auto share = hn::Set(d, shares.down[i] * shares.across[j]);
     for (int64_t c = 0; c < depth; c += lanes) {
-      const auto passed = hn::Mul(share, read(d, dy + pixel * depth + c, depth - c));
+      const auto passed = hn::Mul(share, load_as_f32(d, dy + pixel * depth + c, depth - c));
       hn::StoreU(hn::Add(hn::LoadU(d, sum + c), passed), d, sum + c);
     }
   };
@@ -136,9 +137,9 @@ HWY_EXPORT(avg_pool2d_rows);
 HWY_EXPORT(avg_pool2d_backward_rows);
 
 Plan avg_pool2d_tuned(const AvgPool2d& p, CpuContext& cpu) {
-  if (!has_vectors(p.dtype)) return Unsupported{kNoVectors};
+  if (!is_simd_dtype(p.dtype)) return Unsupported{kNotSimdDtype};
   return [p, shares = Shares(p, p.count_pad), scratch = Scratch(cpu, PoolScratch(p).floats), &cpu](Args t) mutable {
-    const int64_t grain = rows_of_a_piece(p.stride_h * p.w * p.depth());
+    const int64_t grain = rows_per_chunk(p.stride_h * p.w * p.depth());
     cpu.parallel_for(p.wo() * p.depth() == 0 ? 0 : p.images() * p.ho(), grain, [&](int64_t first, int64_t last) {
       HWY_DYNAMIC_DISPATCH(avg_pool2d_rows)(p, shares, t, first, last, scratch.mine());
     });
@@ -147,11 +148,11 @@ Plan avg_pool2d_tuned(const AvgPool2d& p, CpuContext& cpu) {
 DUET_REGISTER(avg_pool2d_tuned);  // cpu.tuned
 
 Plan avg_pool2d_backward_tuned(const AvgPool2dBackward& p, CpuContext& cpu) {
-  if (!has_vectors(p.dtype)) return Unsupported{kNoVectors};
+  if (!is_simd_dtype(p.dtype)) return Unsupported{kNotSimdDtype};
   const bool stream = beyond_cache((p.x_elements() + p.y_elements()) * size_of(p.dtype));
   return [p, stream, shares = Shares(p, p.count_pad), scratch = Scratch(cpu, PoolScratch(p).floats),
           &cpu](Args t) mutable {
-    cpu.parallel_for(p.images() * p.h, rows_of_a_piece(p.w * p.depth()), [&](int64_t first, int64_t last) {
+    cpu.parallel_for(p.images() * p.h, rows_per_chunk(p.w * p.depth()), [&](int64_t first, int64_t last) {
       HWY_DYNAMIC_DISPATCH(avg_pool2d_backward_rows)(p, shares, t, first, last, stream, scratch.mine());
     });
   };

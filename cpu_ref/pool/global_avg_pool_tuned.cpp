@@ -7,7 +7,7 @@
 
 #include "core/registry.h"
 #include "cpu_ref/floats-inl.h"
-#include "cpu_ref/pieces.h"
+#include "cpu_ref/chunks.h"
 #include "cpu_ref/streaming.h"
 #include "ops/pool/global_avg_pool.h"
 
@@ -26,10 +26,10 @@ HWY_INLINE float sum_of(const T* x, int64_t n) {
     auto s0 = hn::Zero(d), s1 = s0;
     int64_t i = first;
     for (; i + 2 * lanes <= last; i += 2 * lanes) {
-      s0 = hn::Add(s0, read(d, x + i));
-      s1 = hn::Add(s1, read(d, x + i + lanes));
+      s0 = hn::Add(s0, load_as_f32(d, x + i));
+      s1 = hn::Add(s1, load_as_f32(d, x + i + lanes));
     }
-    for (; i < last; i += lanes) s0 = hn::Add(s0, read(d, x + i, last - i));
+    for (; i < last; i += lanes) s0 = hn::Add(s0, load_as_f32(d, x + i, last - i));
     total += hn::GetLane(hn::SumOfLanes(d, hn::Add(s0, s1)));
   }
   return static_cast<float>(total);
@@ -42,7 +42,8 @@ void global_avg_planes(const GlobalAvgPool& p, Args t, int64_t first, int64_t la
   for_float(p.dtype, [&]<class T>() HWY_ATTR {
     const auto* x = t[GlobalAvgPool::x].as<const T>();
     auto* y = t[GlobalAvgPool::y].as<T>();
-    for (int64_t i = first; i < last; ++i) write(one, hn::Set(one, sum_of(x + i * pixels, pixels) * share), y + i);
+    for (int64_t i = first; i < last; ++i)
+      store_f32_as(one, hn::Set(one, sum_of(x + i * pixels, pixels) * share), y + i);
   });
 }
 
@@ -65,30 +66,30 @@ void global_avg_channels(const GlobalAvgPool& p, Args t, int64_t first, int64_t 
           auto s0 = hn::Zero(d), s1 = s0, s2 = s0, s3 = s0;
           for (int64_t k = begin; k < std::min(pixels, begin + kTerms); ++k) {
             const T* at = from + k * depth + c;
-            s0 = hn::Add(s0, read(d, at));
-            s1 = hn::Add(s1, read(d, at + lanes));
-            s2 = hn::Add(s2, read(d, at + 2 * lanes));
-            s3 = hn::Add(s3, read(d, at + 3 * lanes));
+            s0 = hn::Add(s0, load_as_f32(d, at));
+            s1 = hn::Add(s1, load_as_f32(d, at + lanes));
+            s2 = hn::Add(s2, load_as_f32(d, at + 2 * lanes));
+            s3 = hn::Add(s3, load_as_f32(d, at + 3 * lanes));
           }
           t0 = hn::Add(t0, s0);
           t1 = hn::Add(t1, s1);
           t2 = hn::Add(t2, s2);
           t3 = hn::Add(t3, s3);
         }
-        write(d, hn::Mul(t0, share), y + i + c);
-        write(d, hn::Mul(t1, share), y + i + c + lanes);
-        write(d, hn::Mul(t2, share), y + i + c + 2 * lanes);
-        write(d, hn::Mul(t3, share), y + i + c + 3 * lanes);
+        store_f32_as(d, hn::Mul(t0, share), y + i + c);
+        store_f32_as(d, hn::Mul(t1, share), y + i + c + lanes);
+        store_f32_as(d, hn::Mul(t2, share), y + i + c + 2 * lanes);
+        store_f32_as(d, hn::Mul(t3, share), y + i + c + 3 * lanes);
       }
       for (; c < left; c += lanes) {
         auto total = hn::Zero(d);
         for (int64_t begin = 0; begin < pixels; begin += kTerms) {
           auto sum = hn::Zero(d);
           for (int64_t k = begin; k < std::min(pixels, begin + kTerms); ++k)
-            sum = hn::Add(sum, read(d, from + k * depth + c, left - c));
+            sum = hn::Add(sum, load_as_f32(d, from + k * depth + c, left - c));
           total = hn::Add(total, sum);
         }
-        write(d, hn::Mul(total, share), y + i + c, left - c);
+        store_f32_as(d, hn::Mul(total, share), y + i + c, left - c);
       }
       i += left;
     }
@@ -107,8 +108,8 @@ void global_avg_backward_images(const GlobalAvgPoolBackward& p, Args t, int64_t 
     const auto lanes = static_cast<int64_t>(hn::Lanes(d));
     for (int64_t i = first; i < last; ++i) {
       if (depth == 1) {
-        const auto v = hn::Mul(hn::Set(d, hn::GetLane(read(one, dy + i))), share);
-        for (int64_t k = 0; k < pixels; k += lanes) write(d, v, dx + i * pixels + k, pixels - k);
+        const auto v = hn::Mul(hn::Set(d, hn::GetLane(load_as_f32(one, dy + i))), share);
+        for (int64_t k = 0; k < pixels; k += lanes) store_f32_as(d, v, dx + i * pixels + k, pixels - k);
       } else {
         for (int64_t k = 0; k < pixels; ++k) {
           T* to = dx + (i * pixels + k) * depth;
@@ -131,8 +132,8 @@ HWY_EXPORT(global_avg_channels);
 HWY_EXPORT(global_avg_backward_images);
 
 Plan global_avg_pool_tuned(const GlobalAvgPool& p, CpuContext& cpu) {
-  if (!has_vectors(p.dtype)) return Unsupported{kNoVectors};
-  const int64_t grain = rows_of_a_piece(p.pixels());  // elements of y
+  if (!is_simd_dtype(p.dtype)) return Unsupported{kNotSimdDtype};
+  const int64_t grain = rows_per_chunk(p.pixels());  // elements of y
   return [p, grain, &cpu](Args t) {
     cpu.parallel_for(p.n * p.c, p.depth() == 1 ? grain : std::max<int64_t>(grain, 64),
                      [&](int64_t first, int64_t last) {
@@ -146,11 +147,11 @@ Plan global_avg_pool_tuned(const GlobalAvgPool& p, CpuContext& cpu) {
 DUET_REGISTER(global_avg_pool_tuned);  // cpu.tuned
 
 Plan global_avg_pool_backward_tuned(const GlobalAvgPoolBackward& p, CpuContext& cpu) {
-  if (!has_vectors(p.dtype)) return Unsupported{kNoVectors};
+  if (!is_simd_dtype(p.dtype)) return Unsupported{kNotSimdDtype};
   const GlobalAvgPool f = p.forward();
   const bool stream = beyond_cache(p.n * p.c * (f.pixels() + 1) * size_of(p.dtype));
   return [p, f, stream, &cpu](Args t) {
-    cpu.parallel_for(f.images(), rows_of_a_piece(f.pixels() * f.depth()), [&](int64_t first, int64_t last) {
+    cpu.parallel_for(f.images(), rows_per_chunk(f.pixels() * f.depth()), [&](int64_t first, int64_t last) {
       HWY_DYNAMIC_DISPATCH(global_avg_backward_images)(p, t, first, last, stream);
     });
   };

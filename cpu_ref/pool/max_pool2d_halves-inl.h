@@ -21,26 +21,26 @@ HWY_INLINE bool halves(const Pool2d& p) {
 
 // x[0 .. left) by twos, at most 2 vectors: the even elements, and the odd ones.
 template <class D, class T>
-HWY_INLINE void read_pairs(D d, const T* x, int64_t left, hn::Vec<D>& even, hn::Vec<D>& odd) {
+HWY_INLINE void load_pairs(D d, const T* x, int64_t left, hn::Vec<D>& even, hn::Vec<D>& odd) {
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
   if constexpr (!is_half<T>)
     if (left >= 2 * lanes) return hn::LoadInterleaved2(d, x, even, odd);
   HWY_ALIGN float pairs[2 * hn::MaxLanes(d)];
-  hn::Store(read(d, x, left), d, pairs);
-  hn::Store(left > lanes ? read(d, x + lanes, left - lanes) : hn::Zero(d), d, pairs + lanes);
+  hn::Store(load_as_f32(d, x, left), d, pairs);
+  hn::Store(left > lanes ? load_as_f32(d, x + lanes, left - lanes) : hn::Zero(d), d, pairs + lanes);
   hn::LoadInterleaved2(d, pairs, even, odd);
 }
 
 // The inverse: writes x[0 .. left), at most 2 vectors.
 template <class D, class T>
-HWY_INLINE void write_pairs(D d, hn::Vec<D> even, hn::Vec<D> odd, T* x, int64_t left) {
+HWY_INLINE void store_pairs(D d, hn::Vec<D> even, hn::Vec<D> odd, T* x, int64_t left) {
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
   if constexpr (!is_half<T>)
     if (left >= 2 * lanes) return hn::StoreInterleaved2(even, odd, d, x);
   HWY_ALIGN float pairs[2 * hn::MaxLanes(d)];
   hn::StoreInterleaved2(even, odd, d, pairs);
-  write(d, hn::Load(d, pairs), x, left);
-  if (left > lanes) write(d, hn::Load(d, pairs + lanes), x + lanes, left - lanes);
+  store_f32_as(d, hn::Load(d, pairs), x, left);
+  if (left > lanes) store_f32_as(d, hn::Load(d, pairs + lanes), x + lanes, left - lanes);
 }
 
 template <class T>
@@ -55,7 +55,7 @@ void max_halves(const Pool2d& p, const T* x, T* y, int32_t* index, int64_t first
     const T* pixels = x + (plane * p.h + row) * p.w;
     for (int64_t j = 0; j < wo; j += lanes) {
       hn::Vec<decltype(d)> v[4];
-      for (int64_t a = 0; a < 2; ++a) read_pairs(d, pixels + a * p.w + 2 * j, p.w - 2 * j, v[2 * a], v[2 * a + 1]);
+      for (int64_t a = 0; a < 2; ++a) load_pairs(d, pixels + a * p.w + 2 * j, p.w - 2 * j, v[2 * a], v[2 * a + 1]);
       auto value = hn::Set(d, -INFINITY);
       auto at = hn::Set(di, -1);
       for (int64_t k = 0; k < 4; ++k) {
@@ -63,7 +63,7 @@ void max_halves(const Pool2d& p, const T* x, T* y, int32_t* index, int64_t first
         at = hn::IfThenElse(hn::RebindMask(di, hn::Gt(v[k], value)), here, at);
         value = hn::Max(v[k], value);
       }
-      write(d, value, y + o * wo + j, wo - j);
+      store_f32_as(d, value, y + o * wo + j, wo - j);
       if (index) store(di, at, index + o * wo + j, wo - j);
     }
   }
@@ -85,12 +85,12 @@ void pass_halves(const Pool2d& p, const int32_t* index, const T* dy, T* dx, int6
       auto even = hn::Zero(d), odd = even;
       if (left > 0) {
         const auto at = load(di, index + from + j, left, -1);
-        const auto passed = read(d, dy + from + j, left);
+        const auto passed = load_as_f32(d, dy + from + j, left);
         const auto here = hn::Add(hn::Set(di, static_cast<int32_t>(row * p.w + 2 * j)), twice);
         even = hn::IfThenElseZero(hn::RebindMask(d, hn::Eq(at, here)), passed);
         odd = hn::IfThenElseZero(hn::RebindMask(d, hn::Eq(at, hn::Add(here, hn::Set(di, 1)))), passed);
       }
-      write_pairs(d, even, odd, to + 2 * j, p.w - 2 * j);
+      store_pairs(d, even, odd, to + 2 * j, p.w - 2 * j);
     }
   }
 }

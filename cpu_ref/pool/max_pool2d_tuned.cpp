@@ -7,7 +7,7 @@
 #include <hwy/foreach_target.h>
 
 #include "core/registry.h"
-#include "cpu_ref/pieces.h"
+#include "cpu_ref/chunks.h"
 #include "cpu_ref/pool/max_pool2d_halves-inl.h"
 #include "cpu_ref/pool/rows-inl.h"
 #include "cpu_ref/scratch.h"
@@ -67,7 +67,7 @@ void max_rows(const MaxPool2d& p, const T* x, T* y, int32_t* index, int64_t firs
         at += stride;
         if (at >= s.ring_rows) at -= s.ring_rows;
       }
-      write(d, best.value, y + o * wo + j, wo - j);
+      store_f32_as(d, best.value, y + o * wo + j, wo - j);
       if (index) store(di, best.at, index + o * wo + j, wo - j);
     }
   };
@@ -91,11 +91,11 @@ void max_pixels(const MaxPool2d& p, const T* x, T* y, int32_t* index, int64_t fi
         for (int64_t a = u.first; a < u.last; ++a) {
           int64_t at = (top + a * p.dil_h) * p.w + left + v.first * p.dil_w;
           for (int64_t b = v.first; b < v.last; ++b, at += p.dil_w)
-            best.take(read(d, x + (image * p.h * p.w + at) * depth + c, depth - c),
+            best.take(load_as_f32(d, x + (image * p.h * p.w + at) * depth + c, depth - c),
                       hn::Set(di, static_cast<int32_t>(at)));
         }
         const int64_t out = (o * wo + j) * depth + c;
-        write(d, best.value, y + out, depth - c);
+        store_f32_as(d, best.value, y + out, depth - c);
         if (index) store(di, best.at, index + out, depth - c);
       }
     }
@@ -124,7 +124,8 @@ void pass_rows(const MaxPool2dBackward& p, const int32_t* index, const T* dy, T*
     for (int64_t j = 0; j < wo; j += lanes) {
       const auto at = load(di, index + row * wo + j, wo - j, -1);
       const auto here = hn::Add(hn::Set(di, static_cast<int32_t>(position + j * p.stride_w)), step);
-      const auto passed = hn::IfThenElseZero(hn::RebindMask(d, hn::Eq(at, here)), read(d, dy + row * wo + j, wo - j));
+      const auto passed =
+          hn::IfThenElseZero(hn::RebindMask(d, hn::Eq(at, here)), load_as_f32(d, dy + row * wo + j, wo - j));
       hn::StoreU(hn::Add(hn::LoadU(d, sum + j), passed), d, sum + j);
     }
   };
@@ -143,7 +144,7 @@ void pass_pixels(const MaxPool2dBackward& p, const int32_t* index, const T* dy, 
     for (int64_t c = 0; c < depth; c += lanes) {
       const auto at = load(di, index + pixel * depth + c, depth - c, -1);
       const auto passed =
-          hn::IfThenElseZero(hn::RebindMask(d, hn::Eq(at, here)), read(d, dy + pixel * depth + c, depth - c));
+          hn::IfThenElseZero(hn::RebindMask(d, hn::Eq(at, here)), load_as_f32(d, dy + pixel * depth + c, depth - c));
       hn::StoreU(hn::Add(hn::LoadU(d, sum + c), passed), d, sum + c);
     }
   };
@@ -174,9 +175,9 @@ HWY_EXPORT(max_pool2d_rows);
 HWY_EXPORT(max_pool2d_backward_rows);
 
 Plan max_pool2d_tuned(const MaxPool2d& p, CpuContext& cpu) {
-  if (!has_vectors(p.dtype)) return Unsupported{kNoVectors};
+  if (!is_simd_dtype(p.dtype)) return Unsupported{kNotSimdDtype};
   return [p, scratch = Scratch(cpu, PoolScratch(p).floats), &cpu](Args t) mutable {
-    const int64_t grain = rows_of_a_piece(p.stride_h * p.w * p.depth());
+    const int64_t grain = rows_per_chunk(p.stride_h * p.w * p.depth());
     cpu.parallel_for(p.wo() * p.depth() == 0 ? 0 : p.images() * p.ho(), grain, [&](int64_t first, int64_t last) {
       HWY_DYNAMIC_DISPATCH(max_pool2d_rows)(p, t, first, last, scratch.mine());
     });
@@ -185,10 +186,10 @@ Plan max_pool2d_tuned(const MaxPool2d& p, CpuContext& cpu) {
 DUET_REGISTER(max_pool2d_tuned);  // cpu.tuned
 
 Plan max_pool2d_backward_tuned(const MaxPool2dBackward& p, CpuContext& cpu) {
-  if (!has_vectors(p.dtype)) return Unsupported{kNoVectors};
+  if (!is_simd_dtype(p.dtype)) return Unsupported{kNotSimdDtype};
   const bool stream = beyond_cache((p.x_elements() + p.y_elements()) * size_of(p.dtype) + 4 * p.y_elements());
   return [p, stream, scratch = Scratch(cpu, PoolScratch(p).floats), &cpu](Args t) mutable {
-    cpu.parallel_for(p.images() * p.h, rows_of_a_piece(p.w * p.depth()), [&](int64_t first, int64_t last) {
+    cpu.parallel_for(p.images() * p.h, rows_per_chunk(p.w * p.depth()), [&](int64_t first, int64_t last) {
       HWY_DYNAMIC_DISPATCH(max_pool2d_backward_rows)(p, t, first, last, stream, scratch.mine());
     });
   };

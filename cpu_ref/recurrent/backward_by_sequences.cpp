@@ -109,8 +109,8 @@ void backward_of(const Layer& p, const BackwardTensors& t, const BackwardSlice& 
     for (int64_t i = 0; !in_place && i < rows; ++i)
       for (int64_t j = 0; j < I; j += lanes) {
         auto v = at(dx + i * wide_i + j);
-        if (dir == 1) v = hn::Add(v, read(d, dx_rows + i * I + j, I - j));
-        write(d, v, dx_rows + i * I + j, I - j);
+        if (dir == 1) v = hn::Add(v, load_as_f32(d, dx_rows + i * I + j, I - j));
+        store_f32_as(d, v, dx_rows + i * I + j, I - j);
       }
 
     const T* x = static_cast<const T*>(t.x) + (p.time(dir, step) * p.B + b0) * I;

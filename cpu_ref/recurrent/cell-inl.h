@@ -14,7 +14,7 @@
 HWY_BEFORE_NAMESPACE();
 namespace duet::recurrent::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
-using namespace duet::HWY_NAMESPACE;  // NOLINT: read, write, load, store, for_float, exp2
+using namespace duet::HWY_NAMESPACE;  // NOLINT: load_as_f32, store_f32_as, load, store, for_float, exp2
 
 using D = hn::ScalableTag<float>;
 using Vec = hn::Vec<D>;
@@ -58,12 +58,13 @@ HWY_INLINE Vec one_minus_square(Vec v) { return hn::NegMulAdd(v, v, hn::Set(d, 1
 template <class T>
 HWY_INLINE void widen_row(const T* from, int64_t n, int64_t padded, float* to) {
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
-  for (int64_t i = 0; i < padded; i += lanes) hn::StoreU(read(d, from + i, std::max<int64_t>(0, n - i)), d, to + i);
+  for (int64_t i = 0; i < padded; i += lanes)
+    hn::StoreU(load_as_f32(d, from + i, std::max<int64_t>(0, n - i)), d, to + i);
 }
 template <class T>
 HWY_INLINE void narrow_row(const float* from, int64_t n, T* to) {
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
-  for (int64_t i = 0; i < n; i += lanes) write(d, load(d, from + i, n - i, 0.0f), to + i, n - i);
+  for (int64_t i = 0; i < n; i += lanes) store_f32_as(d, load(d, from + i, n - i, 0.0f), to + i, n - i);
 }
 
 // One row of a step forward. Parts lie sums_step, or H, apart; sums are read in whole vectors.
@@ -86,11 +87,11 @@ HWY_INLINE void forward_row(const ForwardRow<T>& s, int64_t units) {
     const auto sum = [&](int64_t part) HWY_ATTR {
       if (!kAhead) return at(s.sums + part * s.sums_step + j);
       if (!kParts.x_enters(part)) return at(s.sums + part * s.sums_step + j);
-      const auto from_x = read(d, s.from_x + (part - kParts.x_first) * s.H + j, left);
+      const auto from_x = load_as_f32(d, s.from_x + (part - kParts.x_first) * s.H + j, left);
       return kParts.h_enters(part) ? hn::Add(at(s.sums + part * s.sums_step + j), from_x) : from_x;
     };
     const auto keep = [&](int64_t part, Vec v) HWY_ATTR {
-      if (s.reserve) write(d, v, s.reserve + part * s.H + j, left);
+      if (s.reserve) store_f32_as(d, v, s.reserve + part * s.H + j, left);
     };
     Vec next;
     if constexpr (kCell == Cell::lstm) {
@@ -122,7 +123,7 @@ HWY_INLINE void forward_row(const ForwardRow<T>& s, int64_t units) {
       next = tanh(sum(0));
     }
     store(d, next, s.h + j, left);
-    write(d, next, s.y + j, left);
+    store_f32_as(d, next, s.y + j, left);
   }
 }
 
@@ -152,14 +153,15 @@ void backward_rows(const BackwardRows<T>& s, int64_t rows, int64_t units) {
     Vec total[kParts];
     for (int64_t part = 0; part < kParts; ++part) total[part] = at(s.bias + part * s.bias_step + j);
     for (int64_t i = 0; i < rows; ++i) {
-      const auto kept = [&](int64_t part) HWY_ATTR { return read(d, s.reserve + (i * K + part) * s.H + j, left); };
+      const auto kept = [&](int64_t part)
+                            HWY_ATTR { return load_as_f32(d, s.reserve + (i * K + part) * s.H + j, left); };
       Vec da[kParts];
       float* dh = s.dh + i * s.state_row + j;
       auto dv = at(dh);
-      if (s.dy) dv = hn::Add(dv, read(d, s.dy + i * s.y_row + j, left));
+      if (s.dy) dv = hn::Add(dv, load_as_f32(d, s.dy + i * s.y_row + j, left));
       if constexpr (kCell == Cell::lstm) {
         const auto gi = kept(0), f = kept(1), g = kept(2), o = kept(3), tanh_c = tanh(kept(4));
-        const auto c = read(d, s.c + i * s.c_row + j, left);
+        const auto c = load_as_f32(d, s.c + i * s.c_row + j, left);
         float* dc = s.dc + i * s.state_row + j;
         const auto do_ = hn::Mul(dv, o), dtotal = hn::MulAdd(one_minus_square(tanh_c), do_, at(dc));
         const auto di = hn::Mul(dtotal, gi), df = hn::Mul(dtotal, f);
@@ -170,14 +172,14 @@ void backward_rows(const BackwardRows<T>& s, int64_t rows, int64_t units) {
         hn::StoreU(df, d, dc);
       } else if constexpr (kCell == Cell::gru) {
         const auto z = kept(0), r = kept(1), n = kept(2), m = kept(3);
-        const auto h = read(d, s.h + i * s.h_row + j, left), one_z = one_minus(z);
+        const auto h = load_as_f32(d, s.h + i * s.h_row + j, left), one_z = one_minus(z);
         da[3] = hn::Mul(hn::Mul(dv, one_z), one_minus_square(n));
         da[1] = hn::Mul(hn::Mul(dv, hn::Sub(h, n)), hn::Mul(z, one_z));
         da[0] = hn::Mul(da[3], r);
         da[2] = hn::Mul(hn::Mul(da[0], m), one_minus(r));
         hn::StoreU(hn::Mul(dv, z), d, dh);
       } else {
-        da[0] = hn::Mul(dv, one_minus_square(read(d, s.y + i * s.y_row + j, left)));
+        da[0] = hn::Mul(dv, one_minus_square(load_as_f32(d, s.y + i * s.y_row + j, left)));
       }
       for (int64_t part = 0; part < kParts; ++part) {
         store(d, da[part], s.gates + i * s.gates_row + part * s.H + j, left);
@@ -195,7 +197,7 @@ inline void add_runs(DType dtype, const float* from, int64_t count, int64_t pitc
     for (int64_t i = 0; i < n; i += lanes) {
       auto sum = hn::Zero(d);
       for (int64_t s = 0; s < count; ++s) sum = hn::Add(sum, load(d, from + s * pitch + i, n - i, 0.0f));
-      write(d, sum, static_cast<T*>(to) + first + i, n - i);
+      store_f32_as(d, sum, static_cast<T*>(to) + first + i, n - i);
     }
   });
 }

@@ -45,7 +45,7 @@ void forward_of(const Layer& p, const ForwardTensors& t, const ForwardWeights& w
   for (int64_t step = 0; step < p.T; ++step) {
     const T* x = static_cast<const T*>(t.x) + (p.time(dir, step) * p.B + b0) * I;
     for (int64_t i = 0; i < rows; ++i)
-      for (int64_t j = 0; j < I; j += lanes) store(d, read(d, x + i * I + j, I - j), xh + i * pitch + j, I - j);
+      for (int64_t j = 0; j < I; j += lanes) store(d, load_as_f32(d, x + i * I + j, I - j), xh + i * pitch + j, I - j);
     for (int64_t part = 0; part < kParts.count; ++part) {
       const int64_t first = kParts.x_enters(part) ? 0 : I, end = kParts.h_enters(part) ? I + H : I;
       for (int64_t s = 0; s < w.units.count(); ++s)

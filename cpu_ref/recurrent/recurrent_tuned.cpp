@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The two walks over the steps: weights that fit a thread's own caches stay there while it takes its sequences through all
 // steps; larger ones are read once a step, by all threads together.
-#include "cpu_ref/pieces.h"
+#include "cpu_ref/chunks.h"
 #include "cpu_ref/recurrent/layer.h"
 
 namespace duet {
@@ -15,7 +15,7 @@ bool by_sequences(const Layer& p) { return p.G() * p.H * (p.I + p.H) <= kMostOwn
 
 template <class P>
 Plan forward(const P& p, CpuContext& cpu) {
-  if (!has_vectors(p.dtype)) return Unsupported{kNoVectors};
+  if (!is_simd_dtype(p.dtype)) return Unsupported{kNotSimdDtype};
   const Layer layer(p);
   const auto walk = by_sequences(layer) ? recurrent::forward_by_sequences : recurrent::forward_by_units;
   return walk(layer, &ForwardTensors::of<P>, cpu);
@@ -23,7 +23,7 @@ Plan forward(const P& p, CpuContext& cpu) {
 
 template <class P>
 Plan backward(const P& p, CpuContext& cpu) {
-  if (!has_vectors(p.dtype)) return Unsupported{kNoVectors};
+  if (!is_simd_dtype(p.dtype)) return Unsupported{kNotSimdDtype};
   const Layer layer(p);
   const auto walk = by_sequences(layer) ? recurrent::backward_by_sequences : recurrent::backward_by_units;
   return walk(layer, &BackwardTensors::of<P>, cpu);

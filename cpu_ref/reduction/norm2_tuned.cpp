@@ -9,7 +9,7 @@
 #include "core/registry.h"
 #include "cpu_ref/mean-inl.h"
 #include "cpu_ref/mean.h"
-#include "cpu_ref/pieces.h"
+#include "cpu_ref/chunks.h"
 #include "ops/reduction/norm2.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -31,7 +31,7 @@ namespace {
 HWY_EXPORT(norm2_blocks);
 
 Plan norm2_tuned(const Norm2& p, CpuContext& cpu) {
-  if (!has_vectors(p.dtype)) return Unsupported{kNoVectors};
+  if (!is_simd_dtype(p.dtype)) return Unsupported{kNotSimdDtype};
   return [p, partial = std::vector<double>(mean_blocks(p.n)), &cpu](Args t) mutable {
     double* sums = partial.data();
     cpu.parallel_for(mean_blocks(p.n), kMeanGrain, [&](int64_t first, int64_t last) {

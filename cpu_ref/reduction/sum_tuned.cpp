@@ -7,7 +7,7 @@
 
 #include "core/registry.h"
 #include "cpu_ref/floats-inl.h"
-#include "cpu_ref/pieces.h"
+#include "cpu_ref/chunks.h"
 #include "cpu_ref/reduction/sum_blocks.h"
 #include "ops/reduction/sum.h"
 
@@ -22,16 +22,16 @@ float sum_run(const T* x, int64_t n) {
   auto s0 = hn::Zero(d), s1 = s0, s2 = s0, s3 = s0, s4 = s0, s5 = s0, s6 = s0, s7 = s0;
   int64_t i = 0;
   for (; i + 8 * lanes <= n; i += 8 * lanes) {
-    s0 = hn::Add(s0, read(d, x + i));
-    s1 = hn::Add(s1, read(d, x + i + lanes));
-    s2 = hn::Add(s2, read(d, x + i + 2 * lanes));
-    s3 = hn::Add(s3, read(d, x + i + 3 * lanes));
-    s4 = hn::Add(s4, read(d, x + i + 4 * lanes));
-    s5 = hn::Add(s5, read(d, x + i + 5 * lanes));
-    s6 = hn::Add(s6, read(d, x + i + 6 * lanes));
-    s7 = hn::Add(s7, read(d, x + i + 7 * lanes));
+    s0 = hn::Add(s0, load_as_f32(d, x + i));
+    s1 = hn::Add(s1, load_as_f32(d, x + i + lanes));
+    s2 = hn::Add(s2, load_as_f32(d, x + i + 2 * lanes));
+    s3 = hn::Add(s3, load_as_f32(d, x + i + 3 * lanes));
+    s4 = hn::Add(s4, load_as_f32(d, x + i + 4 * lanes));
+    s5 = hn::Add(s5, load_as_f32(d, x + i + 5 * lanes));
+    s6 = hn::Add(s6, load_as_f32(d, x + i + 6 * lanes));
+    s7 = hn::Add(s7, load_as_f32(d, x + i + 7 * lanes));
   }
-  for (; i < n; i += lanes) s0 = hn::Add(s0, read(d, x + i, n - i));
+  for (; i < n; i += lanes) s0 = hn::Add(s0, load_as_f32(d, x + i, n - i));
   s0 = hn::Add(hn::Add(s0, s1), hn::Add(s2, s3));
   s4 = hn::Add(hn::Add(s4, s5), hn::Add(s6, s7));
   return hn::GetLane(hn::SumOfLanes(d, hn::Add(s0, s4)));
@@ -53,7 +53,7 @@ HWY_INLINE void add_row(const T* x, float* to, int64_t n) {  // to += x
   const hn::ScalableTag<float> d;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
   for (int64_t c = 0; c < n; c += lanes)
-    store(d, hn::Add(read(d, to + c, n - c), read(d, x + c, n - c)), to + c, n - c);
+    store(d, hn::Add(load_as_f32(d, to + c, n - c), load_as_f32(d, x + c, n - c)), to + c, n - c);
 }
 
 // Columns of at most kColumnRows rows and kColumnWidth columns, added eight rows at a time into a strip that stays in L1:
@@ -74,10 +74,10 @@ void sum_column_blocks(const Sum& p, const void* from, int64_t first, int64_t la
         int64_t c = 0;
         for (; c + lanes <= width; c += lanes) {
           const T* at = x + c;
-          const auto v0 = hn::Add(read(d, at), read(d, at + p.cols));
-          const auto v1 = hn::Add(read(d, at + 2 * p.cols), read(d, at + 3 * p.cols));
-          const auto v2 = hn::Add(read(d, at + 4 * p.cols), read(d, at + 5 * p.cols));
-          const auto v3 = hn::Add(read(d, at + 6 * p.cols), read(d, at + 7 * p.cols));
+          const auto v0 = hn::Add(load_as_f32(d, at), load_as_f32(d, at + p.cols));
+          const auto v1 = hn::Add(load_as_f32(d, at + 2 * p.cols), load_as_f32(d, at + 3 * p.cols));
+          const auto v2 = hn::Add(load_as_f32(d, at + 4 * p.cols), load_as_f32(d, at + 5 * p.cols));
+          const auto v3 = hn::Add(load_as_f32(d, at + 6 * p.cols), load_as_f32(d, at + 7 * p.cols));
           const auto eight = hn::Add(hn::Add(v0, v1), hn::Add(v2, v3));
           hn::StoreU(hn::Add(hn::LoadU(d, to + c), eight), d, to + c);
         }
@@ -101,7 +101,7 @@ void sum_partials(DType dtype, const float* partial, int64_t n, int64_t count, i
         for (int64_t k = 0; k < count; ++k) sum += partial[j * step + k * stride];
         sums[j - i] = static_cast<float>(sum);
       }
-      write(d, hn::Load(d, sums), static_cast<T*>(to) + i, n - i);
+      store_f32_as(d, hn::Load(d, sums), static_cast<T*>(to) + i, n - i);
     }
   });
 }
@@ -144,7 +144,7 @@ Plan sum_columns(const Sum& p, CpuContext& cpu) {
 }
 
 Plan sum_tuned(const Sum& p, CpuContext& cpu) {
-  if (!has_vectors(p.dtype)) return Unsupported{kNoVectors};
+  if (!is_simd_dtype(p.dtype)) return Unsupported{kNotSimdDtype};
   if (p.axis == 1) return sum_rows(p, cpu);
   if (p.cols == 1) return sum_rows({1, p.rows, p.dtype, 1}, cpu);  // one column lies in memory as one row
   return sum_columns(p, cpu);

@@ -14,7 +14,7 @@ bool listed(const std::vector<std::string>& list, const std::string& value) {
 }  // namespace
 
 Cases select_cases(const Options& options) {
-  Cases cases = primitive_cases(options);
+  Cases cases = op_cases(options);
   for (auto& step : step_cases(options)) cases.push_back(std::move(step));
 
   const std::regex filter(options.filter);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a run consists of: cases, and for each the sides that compete on it. Built from the registries; names no primitive.
+// What a run consists of: cases, and for each the sides that compete on it. Built from the registries; names no op.
 #pragma once
 #include <functional>
 #include <memory>
@@ -46,7 +46,7 @@ using Cases = std::vector<std::unique_ptr<BenchCase>>;
 Cases select_cases(const Options& options);
 
 // The two kinds of case; select_cases() joins them.
-Cases primitive_cases(const Options& options);
+Cases op_cases(const Options& options);
 Cases step_cases(const Options& options);
 
 }  // namespace duet::bench

@@ -20,7 +20,7 @@ using Clock = std::chrono::steady_clock;
 constexpr int64_t kKiB = 1 << 10, kMiB = 1 << 20;
 constexpr int64_t kLeastMemory = 256 * kMiB, kMostMemory = 2048 * kMiB;
 constexpr int64_t kUnitBytes = kUnit * int64_t{sizeof(float)};
-constexpr int64_t kTask = 128 * kKiB;  // the usual piece of a primitive
+constexpr int64_t kTask = 128 * kKiB;  // the usual piece of an op
 constexpr int64_t kSerial = 2 * kMiB;  // beyond this a fork always pays
 constexpr int64_t kSkew = 1280;        // between arrays: equal low address bits make loads wait for stores
 constexpr double kSample_s = 20e-6, kClockReads = 500, kComputeSample_s = 500e-6;

@@ -276,7 +276,7 @@ Json step_json(const JobRecord& job) {
     parts[name] = (parts.contains(name) ? parts[name].get<double>() : 0.0) + time_s;
     sum += time_s;
   }
-  for (const auto& [primitive, implementation] : s.implementations) implementations[primitive] = implementation;
+  for (const auto& [op, implementation] : s.implementations) implementations[op] = implementation;
   // Parts are timed by the wall clock, so the whole is too: the call with most threads, which comes first.
   const auto call = std::find_if(job.series.begin(), job.series.end(),
                                  [](const Series& series) { return series.scope == Scope::call; });

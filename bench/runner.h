@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One side of one case with its memory: what the sampler drives. A primitive and a training step are both runners.
+// One side of one case with its memory: what the sampler drives. An op and a training step are both runners.
 #pragma once
 #include <memory>
 #include <string>

@@ -21,8 +21,8 @@ class StepRunner final : public Runner {
  public:
   StepRunner(std::unique_ptr<Step> step, uint64_t seed) : step_(std::move(step)), seed_(seed) {
     create_s = step_->create_s();
-    for (const auto& [primitive, implementation] : step_->implementations())
-      algorithm += (algorithm.empty() ? "" : "; ") + primitive + " by " + implementation;
+    for (const auto& [op, implementation] : step_->implementations())
+      algorithm += (algorithm.empty() ? "" : "; ") + op + " by " + implementation;
     workspace_bytes = step_->memory_bytes();
   }
   Context& context() override { return step_->tape().context(); }

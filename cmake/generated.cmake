@@ -59,14 +59,14 @@ add_custom_target(duet_build_info
   COMMENT "Writing build_info.cpp" VERBATIM)
 
 set(golden)
-if(EXISTS ${PROJECT_SOURCE_DIR}/tests/registry_golden.txt)
-  set(golden ${PROJECT_SOURCE_DIR}/tests/registry_golden.txt)
+if(EXISTS ${PROJECT_SOURCE_DIR}/ops/registry_golden.txt)
+  set(golden ${PROJECT_SOURCE_DIR}/ops/registry_golden.txt)
 endif()
 add_custom_command(OUTPUT ${DUET_GENERATED_DIR}/registry_golden.cpp
-  COMMAND ${CMAKE_COMMAND} -D IN=${PROJECT_SOURCE_DIR}/tests/registry_golden.txt
+  COMMAND ${CMAKE_COMMAND} -D IN=${PROJECT_SOURCE_DIR}/ops/registry_golden.txt
           -D OUT=${DUET_GENERATED_DIR}/registry_golden.cpp -D SYMBOL=duet_registry_golden
           -P ${PROJECT_SOURCE_DIR}/cmake/embed.cmake
   DEPENDS ${golden} ${PROJECT_SOURCE_DIR}/cmake/embed.cmake
-  COMMENT "Embedding tests/registry_golden.txt" VERBATIM)
+  COMMENT "Embedding ops/registry_golden.txt" VERBATIM)
 
 set(DUET_GENERATED_SOURCES ${DUET_GENERATED_DIR}/build_info.cpp ${DUET_GENERATED_DIR}/registry_golden.cpp)

@@ -28,6 +28,6 @@ struct BuildInfo {
 
 const BuildInfo& build_info();
 
-extern const char* const duet_registry_golden;  // tests/registry_golden.txt: every job of every flavour
+extern const char* const duet_registry_golden;  // ops/registry_golden.txt: every job of every flavour
 
 }  // namespace duet

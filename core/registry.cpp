@@ -12,13 +12,13 @@
 
 namespace duet {
 
-extern const char* const duet_registry_golden;  // tests/registry_golden.txt, embedded by CMake
+extern const char* const duet_registry_golden;  // ops/registry_golden.txt, embedded by CMake
 
 namespace {
 struct Store {
-  std::map<std::string, Primitive> primitives;
-  std::unordered_map<std::type_index, const Primitive*> by_type;
-  std::map<std::pair<std::string, std::string>, Implementation> implementations;  // (primitive, name)
+  std::map<std::string, Op> ops;
+  std::unordered_map<std::type_index, const Op*> by_type;
+  std::map<std::pair<std::string, std::string>, Implementation> implementations;  // (op, name)
 };
 Store& store() {
   static Store s;  // made on first use: registrations run before main in any order
@@ -26,7 +26,7 @@ Store& store() {
 }
 }  // namespace
 
-const Primitive& Problem::primitive() const {
+const Op& Problem::op() const {
   const auto found = store().by_type.find(self_->type());
   if (found == store().by_type.end()) throw Error("a problem type was used that no DUET_PROBLEM registered");
   return *found->second;
@@ -88,25 +88,25 @@ void Problem::validate() const {
 
 // --- asking ------------------------------------------------------------------------------------------------------
 
-const std::map<std::string, Primitive>& primitives() { return store().primitives; }
+const std::map<std::string, Op>& ops() { return store().ops; }
 
-const Primitive& find_primitive(std::string_view name) {
-  const auto found = store().primitives.find(std::string(name));
-  if (found != store().primitives.end()) return found->second;
+const Op& find_op(std::string_view name) {
+  const auto found = store().ops.find(std::string(name));
+  if (found != store().ops.end()) return found->second;
   std::vector<std::string> names;
-  for (const auto& [known, p] : store().primitives) names.push_back(known);
-  throw Error("primitive '{}' is not one of {}", name, fmt::join(names, " "));
+  for (const auto& [known, p] : store().ops) names.push_back(known);
+  throw Error("op '{}' is not one of {}", name, fmt::join(names, " "));
 }
 
-std::vector<const Implementation*> implementations(std::string_view primitive) {
+std::vector<const Implementation*> implementations(std::string_view op) {
   std::vector<const Implementation*> list;
   for (const auto& [key, implementation] : store().implementations)
-    if (key.first == primitive) list.push_back(&implementation);
+    if (key.first == op) list.push_back(&implementation);
   return list;
 }
 
-const Implementation* find_implementation(std::string_view primitive, std::string_view name) {
-  const auto found = store().implementations.find({std::string(primitive), std::string(name)});
+const Implementation* find_implementation(std::string_view op, std::string_view name) {
+  const auto found = store().implementations.find({std::string(op), std::string(name)});
   return found == store().implementations.end() ? nullptr : &found->second;
 }
 
@@ -116,7 +116,7 @@ const std::vector<GoldenLine>& registry_golden() {
     std::istringstream text(duet_registry_golden);
     for (std::string line; std::getline(text, line);) {
       std::istringstream words(line.substr(0, line.find('#')));
-      if (GoldenLine g; words >> g.primitive >> g.implementation) all.push_back(g);
+      if (GoldenLine g; words >> g.op >> g.implementation) all.push_back(g);
     }
     return all;
   }();
@@ -126,12 +126,12 @@ const std::vector<GoldenLine>& registry_golden() {
 JobName JobName::parse(std::string_view text) {
   const size_t a = text.find('/'), b = a == text.npos ? a : text.find('/', a + 1);
   if (b == text.npos || a == 0 || b == a + 1 || b + 1 == text.size())
-    throw Error("job '{}' does not read <primitive>/<implementation>/<dtype>/<name>:<value>/...", text);
+    throw Error("job '{}' does not read <op>/<implementation>/<dtype>/<name>:<value>/...", text);
   return {std::string(text.substr(0, a)), std::string(text.substr(a + 1, b - a - 1)), std::string(text.substr(b + 1))};
 }
 
-Problem problem_from_label(std::string_view primitive, std::string_view label) {
-  Problem problem = find_primitive(primitive).make();
+Problem problem_from_label(std::string_view op, std::string_view label) {
+  Problem problem = find_op(op).make();
   while (!label.empty()) {
     const std::string_view part = label.substr(0, label.find('/'));
     label.remove_prefix(std::min(label.size(), part.size() + 1));
@@ -147,27 +147,26 @@ Problem problem_from_label(std::string_view primitive, std::string_view label) {
 
 namespace registration {
 
-std::string variant_of(std::string_view function, std::string_view primitive) {
-  if (function.size() <= primitive.size() + 1 || function.substr(0, primitive.size()) != primitive ||
-      function[primitive.size()] != '_')
-    throw Error("implementation function '{}' must be named {}_<variant>", function, primitive);
-  return std::string(function.substr(primitive.size() + 1));
+std::string variant_of(std::string_view function, std::string_view op) {
+  if (function.size() <= op.size() + 1 || function.substr(0, op.size()) != op || function[op.size()] != '_')
+    throw Error("implementation function '{}' must be named {}_<variant>", function, op);
+  return std::string(function.substr(op.size() + 1));
 }
 
-bool add_primitive(Primitive primitive, const char* source_file) {
+bool add_op(Op op, const char* source_file) {
   // .../cpu_ref/norm/softmax.cpp -> norm
   const std::string path = source_file;
   const size_t end = path.rfind('/'), begin = end == path.npos || end == 0 ? path.npos : path.rfind('/', end - 1);
   if (end != path.npos)
-    primitive.family = path.substr(begin == path.npos ? 0 : begin + 1, end - (begin == path.npos ? 0 : begin + 1));
-  const auto [at, fresh] = store().primitives.emplace(primitive.name, std::move(primitive));
-  if (!fresh) throw Error("primitive {} is registered twice", at->first);
+    op.family = path.substr(begin == path.npos ? 0 : begin + 1, end - (begin == path.npos ? 0 : begin + 1));
+  const auto [at, fresh] = store().ops.emplace(op.name, std::move(op));
+  if (!fresh) throw Error("op {} is registered twice", at->first);
   store().by_type[*at->second.type] = &at->second;
   return true;
 }
 
 bool add_implementation(Implementation implementation) {
-  const std::pair key{implementation.primitive, implementation.name};
+  const std::pair key{implementation.op, implementation.name};
   if (!store().implementations.emplace(key, std::move(implementation)).second)
     throw Error("{} {} is registered twice", key.first, key.second);
   return true;

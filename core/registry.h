@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The registry: every problem and every implementation, entered by its own file through DUET_PROBLEM and DUET_REGISTER.
-// A job is (primitive, implementation, case); what is registered is thereby tested, benchmarked, listed and reported.
+// A job is (op, implementation, case); what is registered is thereby tested, benchmarked, listed and reported.
 #pragma once
 #include <any>
 #include <functional>
@@ -24,8 +24,8 @@ namespace duet {
 class Problem;
 struct ErasedCase;
 
-// What is known of a primitive without one of its problems.
-struct Primitive {
+// What is known of an op without one of its problems.
+struct Op {
   std::string name, formula, family;  // family: the folder in ops/
   const std::type_info* type;
   bool exact_on_integers;
@@ -39,8 +39,8 @@ class Problem {
   template <class P>
   static Problem of(const P& problem);
 
-  const Primitive& primitive() const;  // throws when the problem's type was never registered
-  const std::string& name() const { return primitive().name; }
+  const Op& op() const;  // throws when the problem's type was never registered
+  const std::string& name() const { return op().name; }
   std::vector<Attribute> attributes() const;
   std::string label() const;  // "f32/rows:64/cols:1000"
   DType dtype() const;
@@ -89,39 +89,39 @@ struct ErasedCase {
 };
 
 struct Implementation {
-  std::string primitive, name;  // "softmax", "cpu.tuned"
+  std::string op, name;  // "softmax", "cpu.tuned"
   Device device;
   std::function<Plan(const Problem&, Context&)> plan;
 };
 
 // --- asking ------------------------------------------------------------------------------------------------------
 
-const std::map<std::string, Primitive>& primitives();                            // by name
-const Primitive& find_primitive(std::string_view name);                          // throws Error that lists near names
-std::vector<const Implementation*> implementations(std::string_view primitive);  // in order of name
-const Implementation* find_implementation(std::string_view primitive, std::string_view name);  // null: not built here
+const std::map<std::string, Op>& ops();                                   // by name
+const Op& find_op(std::string_view name);                                 // throws Error that lists near names
+std::vector<const Implementation*> implementations(std::string_view op);  // in order of name
+const Implementation* find_implementation(std::string_view op, std::string_view name);  // null: not built here
 
-// The text of tests/registry_golden.txt: "softmax cpu.tuned" a line. What it names and the registry lacks was not built.
+// The text of ops/registry_golden.txt: "softmax cpu.tuned" a line. What it names and the registry lacks was not built.
 struct GoldenLine {
-  std::string primitive, implementation;
+  std::string op, implementation;
 };
 const std::vector<GoldenLine>& registry_golden();
 
 // "softmax/cuda.tuned/f32/rows:64/cols:1000"
 struct JobName {
-  std::string primitive, implementation, label;
-  std::string text() const { return primitive + "/" + implementation + "/" + label; }
+  std::string op, implementation, label;
+  std::string text() const { return op + "/" + implementation + "/" + label; }
   static JobName parse(std::string_view text);  // throws Error
 };
-Problem problem_from_label(std::string_view primitive, std::string_view label);  // throws Error
+Problem problem_from_label(std::string_view op, std::string_view label);  // throws Error
 
 // --- entering ----------------------------------------------------------------------------------------------------
 
 namespace registration {
 
-bool add_primitive(Primitive primitive, const char* source_file);
+bool add_op(Op op, const char* source_file);
 bool add_implementation(Implementation implementation);
-std::string variant_of(std::string_view function, std::string_view primitive);  // "softmax_tuned" -> "tuned"
+std::string variant_of(std::string_view function, std::string_view op);  // "softmax_tuned" -> "tuned"
 
 template <class P, class C>
 bool add(Plan (*function)(const P&, C&), const char* function_name) {
@@ -140,16 +140,16 @@ bool exact_on_integers() {
 
 template <class P>
 bool add(const char* source_file) {
-  return add_primitive({P::name, P::formula, "", &typeid(P), exact_on_integers<P>(), [] { return Problem::of(P{}); },
-                        [](Scale scale) {
-                          std::vector<ErasedCase> erased;
-                          std::set<std::string> labels;  // published lists overlap: a shape counts once, as named first
-                          for (const auto& c : P::cases(scale))
-                            if (const Problem p = Problem::of(c.problem); labels.insert(p.label()).second)
-                              erased.push_back({c.why, p});
-                          return erased;
-                        }},
-                       source_file);
+  return add_op({P::name, P::formula, "", &typeid(P), exact_on_integers<P>(), [] { return Problem::of(P{}); },
+                 [](Scale scale) {
+                   std::vector<ErasedCase> erased;
+                   std::set<std::string> labels;  // published lists overlap: a shape counts once, as named first
+                   for (const auto& c : P::cases(scale))
+                     if (const Problem p = Problem::of(c.problem); labels.insert(p.label()).second)
+                       erased.push_back({c.why, p});
+                   return erased;
+                 }},
+                source_file);
 }
 
 }  // namespace registration
@@ -159,7 +159,7 @@ bool add(const char* source_file) {
 // In the reference's file: makes the contract known.
 #define DUET_PROBLEM(P) \
   [[maybe_unused]] static const bool DUET_CONCAT(duet_problem_, P) = ::duet::registration::add<P>(__FILE__)
-// In an implementation's file: the function's parameters say problem and device, its name <primitive>_<variant> the rest.
+// In an implementation's file: the function's parameters say problem and device, its name <op>_<variant> the rest.
 #define DUET_REGISTER(function)                                           \
   [[maybe_unused]] static const bool DUET_CONCAT(function, _registered) = \
       ::duet::registration::add(&function, #function)

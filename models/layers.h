@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What models share: layers, a loss, optimisers. A layer declares its parameters where it is made; forward() adds its
-// primitives and remembers what backward() needs. No autodiff: a model calls backward() itself, last layer first.
+// ops and remembers what backward() needs. No autodiff: a model calls backward() itself, last layer first.
 // Gradients go to the tape's arena, Tape::gradient(weight). Initial values are PyTorch's: uniform within 1 / sqrt(terms
 // of a sum), weights and biases alike.
 #pragma once

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Models: training steps, each written once as primitives on a Tape and entered by its own file through DUET_MODEL.
+// Models: training steps, each written once as ops on a Tape and entered by its own file through DUET_MODEL.
 // A model is a plain struct like a problem: attributes, cases, and two functions that write it on a tape.
 //   struct Mlp {
 //     static constexpr const char* name = "mlp";

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Judging a step as it runs, primitive by primitive, in the very buffers that were timed.
+// Judging a step as it runs, op by op, in the very buffers that were timed.
 #include <algorithm>
 #include <bit>
 #include <cstring>
@@ -58,7 +58,7 @@ struct Judge {
   Tape& tape;
   uint64_t seed;
   std::function<void(size_t)> run;
-  std::map<const void*, Print> known;  // by address: what the last primitive to write there left
+  std::map<const void*, Print> known;  // by address: what the last op to write there left
 
   // Downloads a tensor into a slot of `host`.
   Print take(Var var, HostTensors& host, size_t slot) const {

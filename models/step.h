@@ -5,7 +5,7 @@
 //   context.enter([&] { step.run(); });  // timed; data resident
 //   context.enter([&] { for (p) step.run_phase(p); });  // timed one by one, in order: together one step
 //   context.enter([&] { step.run_node(i); });           // timed alone, to hold the sum against the whole
-//   const Check check = step.replay();   // after timing: the same plans, every primitive judged
+//   const Check check = step.replay();   // after timing: the same plans, every op judged
 // The rate is small enough that parameters hardly move while it is timed, whatever the number of runs.
 // A step is a job of its own: step/<model>/<side>/<dtype>/batch:N.
 #pragma once
@@ -34,7 +34,7 @@ class Step {
     int64_t bytes;  // compulsory traffic
   };
 
-  // eager: the host launches primitive by primitive. graph: recorded once, replayed with one launch a step.
+  // eager: the host launches op by op. graph: recorded once, replayed with one launch a step.
   enum class Form : uint8_t { eager, graph };
 
   // Builds, plans and allocates; draws inputs and parameters from `seed`. Throws Error on a preference that makes no
@@ -42,7 +42,7 @@ class Step {
   Step(const Model& model, Context& context, Tape::Preferences preferences, uint64_t seed = 1, Form form = Form::eager);
 
   bool supported() const { return reason_.empty(); }
-  // Some primitive is served by none of the preferences, there is too little memory, or no graph can be recorded.
+  // Some op is served by none of the preferences, there is too little memory, or no graph can be recorded.
   const std::string& reason() const { return reason_; }
   double create_s() const { return create_s_; }
 
@@ -64,14 +64,14 @@ class Step {
   int64_t bytes() const;  // sum over the nodes
   int64_t memory_bytes() const { return tape_->memory_bytes(); }
   std::vector<std::pair<std::string, std::string>> implementations()
-      const;  // primitive -> what was chosen, several joined by ", "
+      const;  // op -> what was chosen, several joined by ", "
 
   void evict();  // everything out of the caches
 
-  // Runs one step primitive by primitive and judges each: its inputs are downloaded before it, its outputs are poisoned
+  // Runs one step op by op and judges each: its inputs are downloaded before it, its outputs are poisoned
   // where they are not inputs too, and compared with the reference on sampled slices as they appear. Inputs must still be
-  // what the primitive that wrote them left, which finds tensors that overlap and writes out of bounds. A failure names
-  // the primitive. Steps that only bring a loss scale down come before it. A graph is then held against a step without
+  // what the op that wrote them left, which finds tensors that overlap and writes out of bounds. A failure names
+  // the op. Steps that only bring a loss scale down come before it. A graph is then held against a step without
   // it: both start anew, and their outputs must agree.
   Check replay(uint64_t seed = 1);
 

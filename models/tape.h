@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// A model as a list of primitives: written once, planned once, run many times, on either side of the pair.
+// A model as a list of ops: written once, planned once, run many times, on either side of the pair.
 //   Tape tape(context, {"cpu.tuned", "cpu.openblas"});
 //   const Var x = tape.input("x", DType::f32, {32, 784});
 //   const Var w = tape.parameter("w", {10, 784}, Fill::uniform(-0.03, 0.03)), b = ...;
 //   const Var y = tape.add(Linear{.n = 32, .in = 784, .out = 10}, {x, w, b});
 //   tape.plan();
 //   context.enter([&] { tape.run(); });
-// No autodiff: a layer is a forward and a backward function that add primitives, so that what runs can be read.
-// With the preferences {"reference"} on a CPU the same model is its own judge: Problem::reference of every primitive,
+// No autodiff: a layer is a forward and a backward function that add ops, so that what runs can be read.
+// With the preferences {"reference"} on a CPU the same model is its own judge: Problem::reference of every op,
 // every floating tensor held in double whatever its dtype (inputs and initial values are still rounded to the dtype).
 // Errors are thrown as duet::Error.
 #pragma once
@@ -31,7 +31,7 @@ struct Var {
   int id = -1;
 };
 
-// What add() returns: as a Var the first output; by slot any tensor of the primitive, such as step[LayerNorm::rstd].
+// What add() returns: as a Var the first output; by slot any tensor of the op, such as step[LayerNorm::rstd].
 class Outputs {
  public:
   Outputs(std::vector<Var> slots, size_t first) : slots_(std::move(slots)), first_(first) {}
@@ -54,7 +54,7 @@ class Tape {
   static Preferences preferences_for(
       Device device);  // cpu.tuned before cpu.openblas; libraries before own kernels on a GPU
 
-  // preferences: implementations in order; each primitive takes the first that accepts it. Throws where a name is of
+  // preferences: implementations in order; each op takes the first that accepts it. Throws where a name is of
   // another device than the context's, or "reference" is mixed with others.
   Tape(Context& context, Preferences preferences, uint64_t seed = 1);
   Tape(const Tape&) = delete;
@@ -65,7 +65,7 @@ class Tape {
   // Written by the host between steps. `fill` says how fill_inputs() draws it.
   Var input(const std::string& name, DType dtype, Shape shape, Fill fill = {});
   // Persist across steps. Parameters of a tape share one dtype and lie in one flat arena, their gradients in another at
-  // the same offsets, so that an optimiser is one primitive. Each begins at a multiple of 256 bytes; gaps hold zeros.
+  // the same offsets, so that an optimiser is one op. Each begins at a multiple of 256 bytes; gaps hold zeros.
   Var parameter(const std::string& name, Shape shape, Fill init, DType dtype = DType::f32);
   Var gradient(Var parameter) const;
   // The parameters before they were rounded to their dtype, (parameter_count()) in f32: state for mixed precision.
@@ -74,19 +74,19 @@ class Tape {
   Var gradients();
   int64_t parameter_count();  // elements of the arena, gaps included
   Var state(const std::string& name, Shape shape, double value, DType dtype = DType::f32);
-  // Read by primitives, written by none, and part of no checkpoint: the state before the first step of a sequence.
+  // Read by ops, written by none, and part of no checkpoint: the state before the first step of a sequence.
   Var constant(const std::string& name, Shape shape, double value, DType dtype = DType::f32);
   // A view of consecutive elements of another tensor, such as one step of a sequence or the queries in a packed
   // projection: no memory of its own, and the parent's lives as long as its views are used. It must begin at a multiple of
   // 16 bytes, the widest access of a kernel.
   Var slice(Var parent, int64_t first_element, Shape shape);
-  // A tensor that primitives write by slices, each bound as an output. What was never written cannot be read.
+  // A tensor that ops write by slices, each bound as an output. What was never written cannot be read.
   Var pieces(const std::string& name, DType dtype, Shape shape);
   // One i32 that grows by `stride` with every step, modulo 2^31, from a start that depends on the tape's seed: the
   // offset of a dropout. An asynchronous upload ahead of the step writes it: no round trip, and a captured graph holds.
   Var counter(const std::string& name, int64_t stride);
 
-  void phase(const std::string& name);  // of the primitives added from here on
+  void phase(const std::string& name);  // of the ops added from here on
 
   // inputs: the in and inout tensors in their order in the contract. outputs: binds some outputs to given tensors, such
   // as a gradient's slice; the others are new. A tensor fits when dtype and number of elements agree: all are dense.
@@ -101,7 +101,7 @@ class Tape {
               Var var);  // can be read after the step: its memory is not given to another tensor
 
   // Chooses implementations, makes their plans, packs what is temporary, workspaces too, into one arena, sets initial
-  // values. Throws NotServed, naming primitive, case and every reason; or, before anything is allocated, the memory that the step
+  // values. Throws NotServed, naming op, case and every reason; or, before anything is allocated, the memory that the step
   // needs and what there is.
   void plan();
 
@@ -109,7 +109,7 @@ class Tape {
 
   void run();                    // begin_step(), then every phase
   void begin_step();             // counters move on
-  void run_phase(size_t phase);  // enqueues its primitives
+  void run_phase(size_t phase);  // enqueues its ops
   void run_node(size_t node) { nodes_[node].plan(Args(arguments_.data() + nodes_[node].first_argument)); }
 
   // --- the host's side; complete on return ---------------------------------------------------------------------------
@@ -135,7 +135,7 @@ class Tape {
 
   // --- what there is -------------------------------------------------------------------------------------------------
 
-  struct Node {  // a primitive in its place
+  struct Node {  // an op in its place
     Problem problem;
     std::vector<Var> slots;
     size_t phase;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Planning: who computes each primitive, and where each tensor lies.
+// Planning: who computes each op, and where each tensor lies.
 #include "core/gpu.h"
 #include "models/arena.h"
 #include "models/reference_plan.h"
@@ -67,7 +67,7 @@ void Tape::expect_room(int64_t temporary_bytes) const {
   const int64_t available = available_bytes(*context_);
   if (!(needed <= static_cast<double>(available)))
     throw NotServed(
-        "the step needs {:.0f} bytes ({} parameters, {} gradients, {} inputs and states, {} between primitives and for "
+        "the step needs {:.0f} bytes ({} parameters, {} gradients, {} inputs and states, {} between ops and for "
         "their workspaces); {} are available on {}",
         needed, flat, flat, kept_bytes_, temporary_bytes, available, context_->describe());
 }

@@ -32,7 +32,7 @@ void Tape::begin_step() {
 void Tape::run_phase(size_t phase) {
   const NvtxRange range(phase_ranges_[phase]);
   for (size_t i = phase ? phase_end_[phase - 1] : 0; i < phase_end_[phase]; ++i) {
-    const NvtxRange primitive(*nodes_[i].range);
+    const NvtxRange op(*nodes_[i].range);
     run_node(i);
   }
 }

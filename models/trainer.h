@@ -14,7 +14,7 @@ namespace duet {
 
 class Trainer {
  public:
-  // Throws NotServed where a primitive has none of the preferred implementations.
+  // Throws NotServed where an op has none of the preferred implementations.
   Trainer(const Model& model, Context& context, const Tape::Preferences& preferences, uint64_t seed);
 
   void learning_rate(double lr);

@@ -81,7 +81,7 @@ void add_warnings(const Run& run, Analysis& analysis) {
   }
   if (unexplained > 0)
     warnings.push_back(
-        fmt::format("{} of {} training steps have a residual over {:.0f} %: their primitives alone explain them poorly",
+        fmt::format("{} of {} training steps have a residual over {:.0f} %: their ops alone explain them poorly",
                     unexplained, analysis.steps.size(), 100 * kLargeResidual));
   warnings.insert(warnings.end(), run.warnings.begin(), run.warnings.end());
 }

@@ -195,7 +195,7 @@ std::vector<double> part_times(const Step& step, const std::vector<std::string>&
 }
 
 std::string step_text(const StepRow& row) {
-  std::string text = fmt::format("step {}, primitives {}, residual {:+.1f} %", seconds(row.step_s), seconds(row.sum_s),
+  std::string text = fmt::format("step {}, ops {}, residual {:+.1f} %", seconds(row.step_s), seconds(row.sum_s),
                                  100 * row.residual_s() / row.step_s);
   if (row.has_phases())
     text += fmt::format(" ({:+.1f} % within phases, {:+.1f} % beyond them)", 100 * row.within_phases_s() / row.step_s,
@@ -261,7 +261,7 @@ Chart step_chart(const std::vector<const StepRow*>& rows, size_t number) {
     svg.text({left, y + kHeight + 30}, step_text(row), Anchor::start, "m");
   }
   return std::move(svg).chart(
-      numbered("steps", number), "Training step as the sum of its primitives",
+      numbered("steps", number), "Training step as the sum of its ops",
       "Each bar is one step, drawn to its own length; the hatched part is the residual. Below it, its phases.", kWidth,
       static_cast<int>(top + kRow * static_cast<double>(rows.size())) + 4);
 }

@@ -311,30 +311,30 @@ void add_steps(const Analysis& analysis, const ReportOptions& options, Document&
   if (analysis.steps.empty()) return;
   Section& section = document.sections.emplace_back(Section{"Training step", {}});
   section.blocks.push_back(paragraph(
-      "A whole step beside its phases and its primitives, each timed alone and added up. The residual is what the sum "
+      "A whole step beside its phases and its ops, each timed alone and added up. The residual is what the sum "
       "of "
-      "the primitives does not explain, positive or, where they overlap or warm each other's data, negative. It has "
+      "the ops does not explain, positive or, where they overlap or warm each other's data, negative. It has "
       "two "
-      "terms: what the phases take beyond their primitives (launches, gaps, caches that another primitive has filled), "
+      "terms: what the phases take beyond their ops (launches, gaps, caches that another op has filled), "
       "and what the step takes beyond its phases, each of which was repeated with the others in between (the pause "
       "between them, and whatever else differed between the two timings)."));
   add_charts(step_charts(analysis.steps, options.rows_per_chart), section);
-  Table table{.caption = {plain("Median call time of a step. Below the residual: beyond the primitives within phases + "
+  Table table{.caption = {plain("Median call time of a step. Below the residual: beyond the ops within phases + "
                                 "beyond the phases.")},
               .columns = {{"step"},
                           {"side"},
                           {"step", true},
                           {"throughput", true},
                           {"phases"},
-                          {"sum of primitives", true},
+                          {"sum of ops", true},
                           {"residual", true},
                           {"memory peak", true},
                           {"implementations"}},
               .rows = {}};
   for (const StepRow& row : analysis.steps) {
     const auto& peak = row.step->memory_peak_bytes;
-    const size_t primitives = row.step->implementations.size();
-    Cell implementations = cell(primitives ? count_of(primitives, "primitive") : "–");
+    const size_t ops = row.step->implementations.size();
+    Cell implementations = cell(ops ? count_of(ops, "op") : "–");
     for (const auto& [op, impl] : row.step->implementations) implementations.folded.push_back(op + ": " + impl);
     const size_t name_end = row.model.find(' ');
     Cell step{{strong(row.model.substr(0, name_end))}, {}};

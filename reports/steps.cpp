@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A training step as the sum of its primitives, measured alone, and what that sum does not explain.
+// A training step as the sum of its ops, measured alone, and what that sum does not explain.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -81,8 +81,8 @@ std::vector<StepRow> step_rows(const Run& run) {
     row.problem = impossibility_of(row);
     row.explained = !row.problem.empty() || std::abs(row.residual_s()) <= kLargeResidual * row.step_s;
     if (!row.explained)
-      row.problem = fmt::format("residual {:+.0f} %: its primitives alone explain it poorly",
-                                100 * row.residual_s() / row.step_s);
+      row.problem =
+          fmt::format("residual {:+.0f} %: its ops alone explain it poorly", 100 * row.residual_s() / row.step_s);
     rows.push_back(std::move(row));
   }
   // A run takes its cases in random order; jobs stand in that of the registry. Steps without a job come last.

@@ -268,7 +268,7 @@ TEST(ReportsAnalysis, StepsAreSumsWithAResidual) {
 
 TEST(ReportsAnalysis, AResidualHasATermWithinPhasesAndOneBeyond) {
   Json document = make_document({});
-  document["duet"]["steps"] = {step_of("step/mlp/cpu/f32/batch:8", 1, 0.9)};  // 2 s, of which primitives 1.1 s
+  document["duet"]["steps"] = {step_of("step/mlp/cpu/f32/batch:8", 1, 0.9)};  // 2 s, of which ops 1.1 s
   document["duet"]["steps"][0]["phases_s"] = {{"forward", 0.5}, {"backward", 0.9}};
   const Analysed a(document);
   const StepRow& row = a.result.steps.at(0);

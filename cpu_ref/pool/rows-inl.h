@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the pooling primitives do alike with rows of nchw planes. Include after foreach_target.
+// What the pooling ops do alike with rows of nchw planes. Include after foreach_target.
 #if defined(DUET_CPU_REF_POOL_ROWS_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef DUET_CPU_REF_POOL_ROWS_INL_H_
 #undef DUET_CPU_REF_POOL_ROWS_INL_H_

@@ -185,11 +185,11 @@ __device__ __forceinline__ void store_unit(const Layer& p, const Unit& u, int64_
 
 // DUET_RECURRENT(naive): registers forward and backward of the three cells, as functions plan(p, gpu) and
 // plan_backward(p, gpu) give them.
-#define DUET_RECURRENT_CELL(Problem, primitive, variant)                                                             \
-  Plan primitive##_##variant(const Problem& p, GpuContext& gpu) { return plan(p, gpu); }                             \
-  DUET_REGISTER(primitive##_##variant);                                                                              \
-  Plan primitive##_backward_##variant(const Problem##Backward& p, GpuContext& gpu) { return plan_backward(p, gpu); } \
-  DUET_REGISTER(primitive##_backward_##variant)
+#define DUET_RECURRENT_CELL(Problem, op, variant)                                                             \
+  Plan op##_##variant(const Problem& p, GpuContext& gpu) { return plan(p, gpu); }                             \
+  DUET_REGISTER(op##_##variant);                                                                              \
+  Plan op##_backward_##variant(const Problem##Backward& p, GpuContext& gpu) { return plan_backward(p, gpu); } \
+  DUET_REGISTER(op##_backward_##variant)
 #define DUET_RECURRENT(variant)                    \
   DUET_RECURRENT_CELL(RnnTanh, rnn_tanh, variant); \
   DUET_RECURRENT_CELL(Gru, gru, variant);          \

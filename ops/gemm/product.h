@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What all primitives that sum products share (gemm, linear, conv2d): in which precisions they exist and how far off a
+// What all ops that sum products share (gemm, linear, conv2d): in which precisions they exist and how far off a
 // sum may be.
 #pragma once
 #include <algorithm>

@@ -151,8 +151,8 @@ const Equal* equal(const simt::host::SyncPoint& p) {
 bool sync_mutants(bool verbose) {
   using simt::host::SyncPoint;
   std::vector<ErasedCase> cases;
-  for (const auto& [name, primitive] : primitives()) {
-    std::vector<ErasedCase> small = primitive.cases(Scale::test);
+  for (const auto& [name, op] : ops()) {
+    std::vector<ErasedCase> small = op.cases(Scale::test);
     std::erase_if(small, [](const ErasedCase& c) { return accesses_of(c.problem) > kLongestCase; });
     const size_t n = std::min(kCasesOfAKernel, small.size());
     for (size_t i = 0; i < n; ++i) cases.push_back(small[i * small.size() / n]);
@@ -216,12 +216,12 @@ bool sync_mutants(bool verbose) {
 // The jobs of these registrations ("softmax_tuned") on every small case: what a mutant of their kernels has to survive.
 bool judge_all(const std::vector<std::string>& functions) {
   simt::host::resolve_lines = false;
-  for (const auto& [name, primitive] : primitives())
+  for (const auto& [name, op] : ops())
     for (const Implementation* i : implementations(name)) {
       if (i->device != Device::simt) continue;
       const std::string function = name + "_" + i->name.substr(i->name.find('.') + 1);
       if (std::find(functions.begin(), functions.end(), function) == functions.end()) continue;
-      for (const ErasedCase& c : primitive.cases(Scale::test)) {
+      for (const ErasedCase& c : op.cases(Scale::test)) {
         if (accesses_of(c.problem) > kLongestCase) continue;
         for (const SimtOptions& options : {kForward, kReverse})
           if (const std::string failure = judge({i, &c.problem, 0}, options); !failure.empty()) {

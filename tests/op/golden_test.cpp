@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Whole steps of every model against PyTorch's, at a size of its own: tests/golden/<model>.json, which
 // tools/golden/make_golden.py wrote in double from the inputs and parameters that a tape of the same seed draws.
-// The reference judges primitives one by one; this judges the formulas, their wiring and the conventions by somebody else's.
+// The reference judges ops one by one; this judges the formulas, their wiring and the conventions by somebody else's.
 #include <gtest/gtest.h>
 
 #include <cmath>

@@ -32,10 +32,10 @@ struct Truth {
 };
 const Truth& truth_of(const Problem& problem, FillMode mode) {
   static std::map<std::string, std::unique_ptr<Truth>> kept;
-  static std::string kept_primitive;
-  if (kept_primitive != problem.name()) {
+  static std::string kept_op;
+  if (kept_op != problem.name()) {
     kept.clear();
-    kept_primitive = problem.name();
+    kept_op = problem.name();
   }
   auto& truth = kept[problem.label() + (mode == FillMode::values ? " values" : " integers")];
   if (!truth) {
@@ -46,11 +46,11 @@ const Truth& truth_of(const Problem& problem, FillMode mode) {
   return *truth;
 }
 
-// Whether whole numbers stay exact: as the primitive promises, but for a case whose activation leaves them.
+// Whether whole numbers stay exact: as the op promises, but for a case whose activation leaves them.
 bool exact_on_integers(const Problem& problem) {
   for (const Attribute& a : problem.attributes())
     if (a.name == "act" && a.text() == "gelu") return false;
-  return problem.primitive().exact_on_integers;
+  return problem.op().exact_on_integers;
 }
 
 // runs: of one plan; what it keeps must not leak into the next answer.
@@ -80,12 +80,11 @@ void check_case(const ErasedCase& c, const Implementation& implementation, Conte
 
 class OpTest : public testing::Test {
  public:
-  OpTest(const Primitive& primitive, const Implementation& implementation)
-      : primitive_(primitive), implementation_(implementation) {}
+  OpTest(const Op& op, const Implementation& implementation) : op_(op), implementation_(implementation) {}
 
   void TestBody() override {
     int supported = 0;
-    const bool exact = primitive_.exact_on_integers;
+    const bool exact = op_.exact_on_integers;
     std::vector<FillMode> modes{FillMode::values};
     if (exact) modes.insert(modes.begin(), FillMode::integers);
     if (implementation_.device == Device::cpu) {
@@ -118,12 +117,12 @@ class OpTest : public testing::Test {
         if (HasFailure()) return;
       }
     }
-    EXPECT_GT(supported, 0) << primitive_.name << " " << implementation_.name << " accepts no test case";
+    EXPECT_GT(supported, 0) << op_.name << " " << implementation_.name << " accepts no test case";
   }
 
  private:
   void run(Context& context, const std::vector<FillMode>& modes, int runs, int& supported) {
-    for (const ErasedCase& c : primitive_.cases(Scale::test)) {
+    for (const ErasedCase& c : op_.cases(Scale::test)) {
       if (context.device() == Device::simt && too_long_for_the_host(c.problem)) continue;
       check_case(c, implementation_, context, modes, runs, supported);
       if (HasFailure()) return;
@@ -134,24 +133,23 @@ class OpTest : public testing::Test {
     const double accesses = std::max(problem.flops() / 2, static_cast<double>(problem.bytes()) / 4);
     return accesses > (implementation_.name.ends_with(".naive") ? 1e6 : 5e6);
   }
-  const Primitive& primitive_;
+  const Op& op_;
   const Implementation& implementation_;
 };
 
 void register_all() {
-  for (const auto& [name, primitive] : primitives())
+  for (const auto& [name, op] : ops())
     for (const Implementation* implementation : implementations(name))
-      testing::RegisterTest(
-          name.c_str(), implementation->name.c_str(), nullptr, nullptr, __FILE__, __LINE__,
-          [&primitive, implementation]() -> testing::Test* { return new OpTest(primitive, *implementation); });
+      testing::RegisterTest(name.c_str(), implementation->name.c_str(), nullptr, nullptr, __FILE__, __LINE__,
+                            [&op, implementation]() -> testing::Test* { return new OpTest(op, *implementation); });
 }
 
 // Contracts: what every problem promises about its own cases.
 TEST(Contracts, CasesAreValidDistinctAndNameable) {
-  for (const auto& [name, primitive] : primitives()) {
+  for (const auto& [name, op] : ops()) {
     for (const Scale scale : {Scale::test, Scale::standard, Scale::full}) {
       std::map<std::string, std::string> seen;
-      for (const ErasedCase& c : primitive.cases(scale)) {
+      for (const ErasedCase& c : op.cases(scale)) {
         EXPECT_FALSE(c.why.empty()) << c.problem.label();
         EXPECT_NO_THROW(c.problem.validate()) << c.problem.label();
         const std::string label = c.problem.label();
@@ -167,9 +165,9 @@ TEST(Contracts, CasesAreValidDistinctAndNameable) {
 
 // Each slot of a problem stands at its own index.
 TEST(Contracts, TensorsAreNamedOnce) {
-  for (const auto& [name, primitive] : primitives()) {
+  for (const auto& [name, op] : ops()) {
     std::map<std::string, int> names;
-    for (const TensorSpec& t : primitive.make().tensors()) EXPECT_EQ(names[t.name]++, 0) << name << " " << t.name;
+    for (const TensorSpec& t : op.make().tensors()) EXPECT_EQ(names[t.name]++, 0) << name << " " << t.name;
   }
 }
 

@@ -290,8 +290,8 @@ TEST(LossScaling, AReplayBringsTheScaleDown) {
 }
 
 // A narrowed ResNet-50 normalises by the statistics of a few pixels fifty times over: roundings to a half grow until no bound
-// of a whole step says anything. Each of its primitives is judged in its place instead.
-TEST(MixedPrecision, ResNetIsRightPrimitiveByPrimitive) {
+// of a whole step says anything. Each of its ops is judged in its place instead.
+TEST(MixedPrecision, ResNetIsRightOpByOp) {
   CpuContext cpu(1);
   for (const char* dtype : {"bf16", "f16"}) {
     Step step(mixed_model("resnet50", dtype, kResNet), cpu, Tape::preferences_for(Device::cpu));

@@ -111,8 +111,8 @@ struct Pair {
 // Each implementation of the CPU in turn goes first, so that all of them are judged within a step.
 std::vector<Tape::Preferences> cpu_preferences() {
   std::vector<Tape::Preferences> all{Tape::preferences_for(Device::cpu)};
-  for (const char* primitive : {"linear", "sgd"})
-    for (const Implementation* i : implementations(primitive))
+  for (const char* op : {"linear", "sgd"})
+    for (const Implementation* i : implementations(op))
       if (i->device == Device::cpu && i->name != all[0][0]) {
         all.push_back(all[0]);
         all.back().insert(all.back().begin(), i->name);
@@ -153,10 +153,10 @@ TEST(MlpStep, EqualsTheReferenceTapeOnTheGpu) {
 
 // --- planted faults: each must turn the comparison and the replay red ------------------------------------------------
 
-size_t part_of(const Tape& tape, const std::string& primitive) {
+size_t part_of(const Tape& tape, const std::string& op) {
   for (size_t i = 0; i < tape.nodes().size(); ++i)
-    if (tape.nodes()[i].problem.name() == primitive) return i;
-  throw Error("the step has no {}", primitive);
+    if (tape.nodes()[i].problem.name() == op) return i;
+  throw Error("the step has no {}", op);
 }
 
 struct Fault {
@@ -243,7 +243,7 @@ TEST(MlpStep, PlantedFaultsAreFound) {
   }
 }
 
-TEST(MlpStep, ReplayFindsPlantedFaultsAndNamesThePrimitive) {
+TEST(MlpStep, ReplayFindsPlantedFaultsAndNamesTheOp) {
   CpuContext cpu(1);
   Step step(Model::of(Mlp{.batch = 32}), cpu, Tape::preferences_for(Device::cpu), kSeed);
   ASSERT_TRUE(step.supported()) << step.reason();
@@ -253,7 +253,7 @@ TEST(MlpStep, ReplayFindsPlantedFaultsAndNamesThePrimitive) {
     EXPECT_FALSE(check.passed()) << fault.what;
     EXPECT_EQ(check.failure.rfind(std::string(fault.part) + "/", 0), 0u) << fault.what << ": " << check.failure;
   }
-  // A primitive that writes into its neighbour: the neighbour's reader is named.
+  // An op that writes into its neighbour: the neighbour's reader is named.
   step.tape().reset();
   const size_t writer = part_of(step.tape(), "cross_entropy"), reader = part_of(step.tape(), "dropout_backward");
   const Tape::Node& victim = step.tape().nodes()[reader];
@@ -286,7 +286,7 @@ TEST(MlpStep, IsVerifiedInItsOwnBuffers) {
     EXPECT_GT(step.memory_bytes(), 3 * 4 * 101770);
     for (const Step::Node& p : step.nodes())
       EXPECT_EQ(p.job.substr(p.job.find('/') + 1, p.implementation.size()), p.implementation);
-    EXPECT_EQ(step.implementations().size(), 10u);  // primitives in the step; linear occurs twice
+    EXPECT_EQ(step.implementations().size(), 10u);  // ops in the step; linear occurs twice
   }
 }
 

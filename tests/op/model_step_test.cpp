@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Whole steps of every model against the same tape on the reference in double: loss, logits, every gradient, every parameter
-// and the optimiser's state; and that this comparison finds a fault in any primitive of any model.
+// and the optimiser's state; and that this comparison finds a fault in any op of any model.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -220,7 +220,7 @@ TEST_P(ModelStep, EqualsTheReferenceOnTheGpu) {
   check(*model_, *want_, *gpu, {"cuda.tuned", "cuda.naive"});
 }
 
-// Whether anything looks at this output: a model need not use all that a primitive gives, such as an LSTM's last c.
+// Whether anything looks at this output: a model need not use all that an op gives, such as an LSTM's last c.
 bool matters(const Tape& tape, size_t writer, size_t slot) {
   const Tape::Node& part = tape.nodes()[writer];
   const int id = part.slots[slot].id;
@@ -238,13 +238,13 @@ bool matters(const Tape& tape, size_t writer, size_t slot) {
 }
 
 // What a clipped norm takes out again: a loss gradient that is too long everywhere.
-bool clipped_away(const Tape& tape, const std::string& primitive) {
-  return primitive == CrossEntropyBackward::name &&
+bool clipped_away(const Tape& tape, const std::string& op) {
+  return op == CrossEntropyBackward::name &&
          std::any_of(tape.nodes().begin(), tape.nodes().end(),
                      [](const Tape::Node& p) { return p.problem.name() == ClipGradNorm::name; });
 }
 
-// Each output of each primitive in turn is off by three thousandths; whole numbers, indices among them, by one.
+// Each output of each op in turn is off by three thousandths; whole numbers, indices among them, by one.
 TEST_P(ModelStep, NoFaultIsTooSmall) {
   CpuContext cpu(1);
   const auto got = tape_of(*model_, cpu, Tape::preferences_for(Device::cpu));

@@ -15,8 +15,8 @@ refuses 2 'subcommand'
 refuses 2 "'no_such' is not one of op list" no_such
 refuses 2 'no-flag' --no-flag
 refuses 2 'no-such-flag' op softmax --no-such-flag
-refuses 2 "no_such_primitive.*softmax" op no_such_primitive --describe
-refuses 2 'primitive is expected' op
+refuses 2 "no_such_op.*softmax" op no_such_op --describe
+refuses 2 'op is expected' op
 refuses 2 "--impl ''.*oracle" op softmax --in x=x.npy --out y=y.npy
 refuses 2 "cpu.no_such.*oracle" op softmax --impl cpu.no_such --in x=x.npy --out y=y.npy
 refuses 2 'threads' op softmax --describe --threads x

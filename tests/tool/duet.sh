@@ -15,10 +15,10 @@ OPENBLAS_NUM_THREADS=1 "$duet" doctor > limited || fail "doctor: $(cat limited)"
 grep -q "OPENBLAS_NUM_THREADS *'1'" limited || fail "doctor passes over OPENBLAS_NUM_THREADS"
 
 # What the golden list knows and this program lacks is unsupported (77), with the reason; it is no usage error.
-missing=$("$duet" list | awk '/^[a-z]/ { primitive = $1 } /not built here/ { print primitive, $1; exit }')
+missing=$("$duet" list | awk '/^[a-z]/ { op = $1 } /not built here/ { print op, $1; exit }')
 if [ -n "$missing" ]; then
-  read -r primitive implementation <<< "$missing"
-  label=$("$duet" list --filter "^$primitive/" --scale test | sed -n 's/^    \([^ ]*\).*/\1/p' | head -1)
-  refuses 77 'not built here' op "$primitive" --impl "$implementation" --case "$label"
+  read -r op implementation <<< "$missing"
+  label=$("$duet" list --filter "^$op/" --scale test | sed -n 's/^    \([^ ]*\).*/\1/p' | head -1)
+  refuses 77 'not built here' op "$op" --impl "$implementation" --case "$label"
 fi
 finish

@@ -4,13 +4,13 @@
 source "$(dirname "$0")/common.bash"
 command -v python3 > /dev/null || { echo "skipped: no python3 to read JSON with"; exit 77; }
 
-for primitive in $("$duet" op --list); do
-  "$duet" op "$primitive" --describe > describe.json 2> stderr || fail "$primitive: $(cat stderr)"
-  python3 - "$primitive" << 'PYTHON' || fail "$primitive --describe"
+for op in $("$duet" op --list); do
+  "$duet" op "$op" --describe > describe.json 2> stderr || fail "$op: $(cat stderr)"
+  python3 - "$op" << 'PYTHON' || fail "$op --describe"
 import json, sys
 d = json.load(open("describe.json"))
-assert list(d) == ["primitive", "formula", "backward", "flops", "bytes", "attributes", "tensors", "implementations"], list(d)
-assert d["primitive"] == sys.argv[1] and d["formula"]
+assert list(d) == ["op", "formula", "backward", "flops", "bytes", "attributes", "tensors", "implementations"], list(d)
+assert d["op"] == sys.argv[1] and d["formula"]
 for a in d["attributes"]:
     assert list(a) == ["name", "type", "value", "doc"] and a["doc"], a
     assert type(a["value"]) is {"int": int, "bool": bool, "float": float}.get(a["type"], str), a
@@ -35,7 +35,7 @@ PYTHON
 python3 - << 'PYTHON' || fail "list or doctor"
 import json
 names = open("names").read().split()
-listed = {p["primitive"]: p for p in json.load(open("list.json"))}
+listed = {p["op"]: p for p in json.load(open("list.json"))}
 assert set(listed) <= set(names), set(listed) - set(names)
 for p in listed.values():
     assert p["implementations"] and p["cases"], p

@@ -53,16 +53,16 @@ same p_new.npy p_want.npy
 
 # Every implementation of the CPU, by label, on its first case for tests.
 "$duet" list --device cpu --scale test 2> /dev/null |
-  awk '/^[a-z]/ { primitive = $1; n = 0; done = 0 }
+  awk '/^[a-z]/ { op = $1; n = 0; done = 0 }
        /^  cpu\.[a-z]* *$/ { names[n++] = $1 }
-       /^    / && !done { for (i = 0; i < n; ++i) print primitive, names[i], $1; done = 1 }' > first_cases
-[ "$(cut -d' ' -f1 first_cases | sort -u | wc -l)" = "$("$duet" op --list | wc -l)" ] || fail "not every primitive is listed"
-while read -r primitive implementation label; do
-  timeout 60 "$duet" op "$primitive" --impl "$implementation" --case "$label" --check > stdout 2> stderr < /dev/null
+       /^    / && !done { for (i = 0; i < n; ++i) print op, names[i], $1; done = 1 }' > first_cases
+[ "$(cut -d' ' -f1 first_cases | sort -u | wc -l)" = "$("$duet" op --list | wc -l)" ] || fail "not every op is listed"
+while read -r op implementation label; do
+  timeout 60 "$duet" op "$op" --impl "$implementation" --case "$label" --check > stdout 2> stderr < /dev/null
   status=$?
-  [ $status = 0 ] || [ $status = 77 ] || fail "$primitive $implementation $label: status $status: $(cat stderr)"
+  [ $status = 0 ] || [ $status = 77 ] || fail "$op $implementation $label: status $status: $(cat stderr)"
 done < first_cases
 
 does '^softmax$' op --list
-does '"primitive": "softmax"' op softmax --describe
+does '"op": "softmax"' op softmax --describe
 finish

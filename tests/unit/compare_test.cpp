@@ -15,7 +15,7 @@
 namespace duet {
 namespace {
 
-// y = x1 + x2 over `n` elements; a problem of the test's own, so that the comparer is tested without any primitive.
+// y = x1 + x2 over `n` elements; a problem of the test's own, so that the comparer is tested without any op.
 struct TestSum {
   static constexpr const char* name = "test_sum";
   static constexpr const char* formula = "y[i] = a[i] + b[i]";

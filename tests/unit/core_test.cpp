@@ -79,7 +79,7 @@ TEST(Labels, BadInputNamesTheValue) {
   EXPECT_NE(message([&] { p.with("rows", "-1").validate(); }).find("-1"), std::string::npos);
   EXPECT_NE(message([&] { problem_from_label("softmax", "f32/rows:4294967296/cols:4294967296"); }).find("overflow"),
             std::string::npos);
-  EXPECT_NE(message([&] { find_primitive("sofmax"); }).find("sofmax"), std::string::npos);
+  EXPECT_NE(message([&] { find_op("sofmax"); }).find("sofmax"), std::string::npos);
   EXPECT_NE(message([&] { JobName::parse("softmax"); }).find("softmax"), std::string::npos);
 }
 
@@ -144,14 +144,14 @@ TEST(CpuContexts, FlushDenormalsInsideOnly) {
 // The golden list names every implementation of every flavour: one that vanishes is missed.
 TEST(Registry, IsTheGoldenList) {
   std::set<std::string> golden;
-  for (const GoldenLine& g : registry_golden()) golden.insert(g.primitive + " " + g.implementation);
+  for (const GoldenLine& g : registry_golden()) golden.insert(g.op + " " + g.implementation);
   ASSERT_FALSE(golden.empty());
   std::string reason;
   std::set<Device> built;
-  for (const auto& [name, primitive] : primitives())
+  for (const auto& [name, op] : ops())
     for (const Implementation* i : implementations(name)) {
       EXPECT_TRUE(golden.contains(name + " " + i->name))
-          << "add to tests/registry_golden.txt: " << name << " " << i->name;
+          << "add to ops/registry_golden.txt: " << name << " " << i->name;
       built.insert(i->device);
     }
   for (const GoldenLine& g : registry_golden()) {
@@ -159,8 +159,7 @@ TEST(Registry, IsTheGoldenList) {
                      : g.implementation.starts_with("simt.") ? Device::simt
                                                              : Device::cuda;
     if (built.contains(d)) {
-      EXPECT_TRUE(find_implementation(g.primitive, g.implementation))
-          << g.primitive << " " << g.implementation << " vanished";
+      EXPECT_TRUE(find_implementation(g.op, g.implementation)) << g.op << " " << g.implementation << " vanished";
     }
   }
 }

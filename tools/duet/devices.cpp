@@ -27,11 +27,11 @@ Context* Devices::open(Device device, std::string& reason) {
   return gpu_.get();
 }
 
-std::vector<std::string> known_implementations(const std::string& primitive) {
+std::vector<std::string> known_implementations(const std::string& op) {
   std::set<std::string> names;
-  for (const Implementation* i : implementations(primitive)) names.insert(i->name);
+  for (const Implementation* i : implementations(op)) names.insert(i->name);
   for (const GoldenLine& g : registry_golden())
-    if (g.primitive == primitive) names.insert(g.implementation);
+    if (g.op == op) names.insert(g.implementation);
   return {names.begin(), names.end()};
 }
 
@@ -50,9 +50,9 @@ Device device_of(const std::string& implementation) {
                                                : Device::cuda;
 }
 
-std::string backward_of(const std::string& primitive) {
-  const std::string name = primitive + "_backward";
-  return primitives().contains(name) ? name : "";
+std::string backward_of(const std::string& op) {
+  const std::string name = op + "_backward";
+  return ops().contains(name) ? name : "";
 }
 
 std::string why_unavailable(const Problem& problem, const std::string& name, Devices& devices) {

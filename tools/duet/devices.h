@@ -23,11 +23,11 @@ class Devices {
   std::string no_gpu_, no_simt_;
 };
 
-// The implementations of a primitive in every flavour, in order of name: what is built here and what the golden list knows.
-std::vector<std::string> known_implementations(const std::string& primitive);
+// The implementations of an op in every flavour, in order of name: what is built here and what the golden list knows.
+std::vector<std::string> known_implementations(const std::string& op);
 std::string why_not_built(const std::string& implementation);  // of one that find_implementation() does not find
 Device device_of(const std::string& implementation);           // from its name
-std::string backward_of(const std::string& primitive);         // "softmax_backward", or "" where there is none
+std::string backward_of(const std::string& op);                // "softmax_backward", or "" where there is none
 
 // Empty when the implementation can run this problem here; otherwise why not.
 std::string why_unavailable(const Problem& problem, const std::string& implementation, Devices& devices);

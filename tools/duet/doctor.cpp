@@ -176,9 +176,9 @@ Findings broken_parts(CpuContext& cpu, int64_t& huge_bytes) {
   if (!memory.guards_intact()) broken.push_back({"memory", "a new buffer's guard bands are not intact", ""});
 
   for (const GoldenLine& g : registry_golden())
-    if (device_of(g.implementation) == Device::cpu && !find_implementation(g.primitive, g.implementation))
+    if (device_of(g.implementation) == Device::cpu && !find_implementation(g.op, g.implementation))
       broken.push_back(
-          {g.primitive + " " + g.implementation, "on the list of all jobs and not in this program", "build again"});
+          {g.op + " " + g.implementation, "on the list of all jobs and not in this program", "build again"});
   return broken;
 }
 

@@ -147,22 +147,21 @@ Json profile_json(const std::string& job, const Problem& problem, const std::vec
 
 int run_kernel_profile(const KernelProfileOptions& options) {
   JobName job = JobName::parse(options.job);
-  const Problem problem = problem_from_label(job.primitive, job.label);
+  const Problem problem = problem_from_label(job.op, job.label);
   const size_t dot = job.implementation.find('.');
   const std::string device = job.implementation.substr(0, dot);
   if (dot == job.implementation.npos || (device != "cuda" && device != "simt"))
     throw Error("kernel-profile is of CUDA kernels: '{}' is neither cuda.* nor simt.*", job.implementation);
   const std::string twin = "simt" + job.implementation.substr(dot);
-  const std::vector<std::string> known = known_implementations(job.primitive);
+  const std::vector<std::string> known = known_implementations(job.op);
   if (std::find(known.begin(), known.end(), twin) == known.end()) {
     if (std::find(known.begin(), known.end(), job.implementation) != known.end()) {
-      fmt::print(stderr, "duet: {} {} is a library's: its kernels cannot be run here\n", job.primitive,
-                 job.implementation);
+      fmt::print(stderr, "duet: {} {} is a library's: its kernels cannot be run here\n", job.op, job.implementation);
       return kCannot;
     }
-    throw Error("{} has no implementation '{}'", job.primitive, job.implementation);
+    throw Error("{} has no implementation '{}'", job.op, job.implementation);
   }
-  const Implementation* implementation = find_implementation(job.primitive, twin);
+  const Implementation* implementation = find_implementation(job.op, twin);
   if (!implementation) {
     fmt::print(stderr, "duet: {}: {}\n", twin, why_not_built(twin));
     return kCannot;

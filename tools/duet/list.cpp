@@ -17,7 +17,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 struct Listed {
-  const Primitive* primitive;
+  const Op* op;
   std::vector<std::string> implementations;
   std::vector<ErasedCase> cases;
 };
@@ -30,17 +30,16 @@ std::regex compiled(const std::string& filter) {
   }
 }
 
-// What belongs to a job that matches: its primitive, its implementation, its case.
-Listed select(const Primitive& primitive, const std::regex& filter, const std::string& device, Scale scale) {
-  Listed listed{&primitive, {}, {}};
-  std::vector<ErasedCase> cases = primitive.cases(scale);
+// What belongs to a job that matches: its op, its implementation, its case.
+Listed select(const Op& op, const std::regex& filter, const std::string& device, Scale scale) {
+  Listed listed{&op, {}, {}};
+  std::vector<ErasedCase> cases = op.cases(scale);
   std::vector<bool> wanted(cases.size());
-  for (const std::string& name : known_implementations(primitive.name)) {
+  for (const std::string& name : known_implementations(op.name)) {
     if (device != "all" && (device == "cpu") != (device_of(name) == Device::cpu)) continue;
     bool any = false;
     for (size_t c = 0; c < cases.size(); ++c)
-      if (std::regex_search(primitive.name + "/" + name + "/" + cases[c].problem.label(), filter))
-        any = wanted[c] = true;
+      if (std::regex_search(op.name + "/" + name + "/" + cases[c].problem.label(), filter)) any = wanted[c] = true;
     if (any) listed.implementations.push_back(name);
   }
   for (size_t c = 0; c < cases.size(); ++c)
@@ -49,25 +48,28 @@ Listed select(const Primitive& primitive, const std::regex& filter, const std::s
 }
 
 Json to_json(const Listed& l) {
-  const std::string backward = backward_of(l.primitive->name);
+  const std::string backward = backward_of(l.op->name);
   Json implementations = Json::array(), cases = Json::array();
   for (const std::string& name : l.implementations) {
-    const bool built = find_implementation(l.primitive->name, name);
+    const bool built = find_implementation(l.op->name, name);
     implementations.push_back({{"name", name}, {"device", name_of(device_of(name))}, {"built", built}});
     if (!built) implementations.back()["reason"] = why_not_built(name);
   }
   for (const ErasedCase& c : l.cases)
     cases.push_back(
         {{"label", c.problem.label()}, {"why", c.why}, {"flops", c.problem.flops()}, {"bytes", c.problem.bytes()}});
-  return {{"primitive", l.primitive->name},     {"family", l.primitive->family},
-          {"formula", l.primitive->formula},    {"backward", backward.empty() ? Json(nullptr) : Json(backward)},
-          {"implementations", implementations}, {"cases", cases}};
+  return {{"op", l.op->name},
+          {"family", l.op->family},
+          {"formula", l.op->formula},
+          {"backward", backward.empty() ? Json(nullptr) : Json(backward)},
+          {"implementations", implementations},
+          {"cases", cases}};
 }
 
 void print(const Listed& l) {
-  fmt::print("{} ({}): {}\n", l.primitive->name, l.primitive->family, l.primitive->formula);
+  fmt::print("{} ({}): {}\n", l.op->name, l.op->family, l.op->formula);
   for (const std::string& name : l.implementations)
-    fmt::print("  {:<16}{}\n", name, find_implementation(l.primitive->name, name) ? "" : why_not_built(name));
+    fmt::print("  {:<16}{}\n", name, find_implementation(l.op->name, name) ? "" : why_not_built(name));
   for (const ErasedCase& c : l.cases) fmt::print("    {:<48} {}\n", c.problem.label(), c.why);
 }
 
@@ -77,9 +79,8 @@ int run_list(const ListOptions& options) {
   const std::regex filter = compiled(options.filter);
   const Scale scale = options.scale == "test" ? Scale::test : options.scale == "full" ? Scale::full : Scale::standard;
   std::vector<Listed> all;
-  for (const auto& [name, primitive] : primitives())
-    if (Listed l = select(primitive, filter, options.device, scale); !l.implementations.empty())
-      all.push_back(std::move(l));
+  for (const auto& [name, op] : ops())
+    if (Listed l = select(op, filter, options.device, scale); !l.implementations.empty()) all.push_back(std::move(l));
   if (all.empty())
     throw Error("--filter '{}' with --device {} matches no job; duet list shows all of them", options.filter,
                 options.device);

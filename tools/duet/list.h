@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// duet list: primitives, their implementations (built here or not) and their cases.
+// duet list: ops, their implementations (built here or not) and their cases.
 #pragma once
 #include <string>
 

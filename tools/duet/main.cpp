@@ -32,8 +32,8 @@ std::string whole_number(const std::string& text) {
 
 void add_op(CLI::App& app) {
   const auto o = std::make_shared<OpOptions>();
-  CLI::App* op = app.add_subcommand("op", "run one primitive on .npy inputs and write .npy outputs");
-  op->add_option("primitive", o->primitive, "name, as duet op --list says");
+  CLI::App* op = app.add_subcommand("op", "run one op on .npy inputs and write .npy outputs");
+  op->add_option("op", o->op, "name, as duet op --list says");
   op->add_option("--impl", o->implementation,
                  "implementation, such as cpu.tuned; reference: the double-precision answer");
   op->add_option("--attr", o->attributes, "attribute=value; dimensions may be left to the inputs")
@@ -47,13 +47,13 @@ void add_op(CLI::App& app) {
   op->add_flag("--check", o->check, "compare with the reference; exit 1 when wrong");
   op->add_flag("--time", o->time, "print the time of a call");
   op->add_flag("--describe", o->describe, "print attributes, tensors and implementations as JSON and stop");
-  op->add_flag("--list", o->list, "print the names of all primitives and stop");
+  op->add_flag("--list", o->list, "print the names of all ops and stop");
   op->callback([o] { leave(run_op(*o)); });
 }
 
 void add_list(CLI::App& app) {
   const auto o = std::make_shared<ListOptions>();
-  CLI::App* list = app.add_subcommand("list", "primitives, implementations (built here or not) and cases");
+  CLI::App* list = app.add_subcommand("list", "ops, implementations (built here or not) and cases");
   list->add_flag("--json", o->json, "as JSON");
   list->add_option("--filter", o->filter, "only jobs whose name contains a match of this regular expression");
   list->add_option("--device", o->device, "cpu, gpu or all")
@@ -107,7 +107,7 @@ void add_kernel_profile(CLI::App& app) {
 std::string first_line(std::string text) { return text.substr(0, text.find('\n')); }
 
 int run(int argc, char** argv) {
-  CLI::App app{"Duet: deep-learning primitives on CPU and GPU, side by side.", "duet"};
+  CLI::App app{"Duet: deep-learning ops on CPU and GPU, side by side.", "duet"};
   app.require_subcommand(1);
   const auto printed = [](int status) {  // a full disk behind a pipe or a redirection
     if (std::fflush(stdout) != 0 || std::ferror(stdout)) throw std::runtime_error("standard output cannot be written");

@@ -133,11 +133,11 @@ int run_reference(const OpOptions& options, OpInputs& prepared) {
 
 int run_op(const OpOptions& options) {
   if (options.list) {
-    for (const auto& [name, primitive] : primitives()) fmt::print("{}\n", name);
+    for (const auto& [name, op] : ops()) fmt::print("{}\n", name);
     return 0;
   }
-  if (options.primitive.empty()) throw Error("op: a primitive is expected; duet op --list names them");
-  find_primitive(options.primitive);
+  if (options.op.empty()) throw Error("op: an op is expected; duet op --list names them");
+  find_op(options.op);
   Devices devices(options.threads);
   std::string reason;
   if (options.threads) devices.open(Device::cpu, reason);  // refuses a number out of range
@@ -147,15 +147,15 @@ int run_op(const OpOptions& options) {
   }
 
   const std::string& name = options.implementation;
-  const std::vector<std::string> known = known_implementations(options.primitive);
+  const std::vector<std::string> known = known_implementations(options.op);
   if (name != kReference && std::find(known.begin(), known.end(), name) == known.end())
-    throw Error("--impl '{}' is not one of {} {} of {}", name, kReference, fmt::join(known, " "), options.primitive);
+    throw Error("--impl '{}' is not one of {} {} of {}", name, kReference, fmt::join(known, " "), options.op);
   OpInputs prepared = OpInputs::prepare(options);
   if (name == kReference) return run_reference(options, prepared);
 
   const Problem& problem = prepared.problem;
-  const std::string job = options.primitive + "/" + name + "/" + problem.label();
-  const Implementation* implementation = find_implementation(options.primitive, name);
+  const std::string job = options.op + "/" + name + "/" + problem.label();
+  const Implementation* implementation = find_implementation(options.op, name);
   if (!implementation) return unsupported(job, why_not_built(name));
   Context* context = devices.open(implementation->device, reason);
   if (!context) return unsupported(job, reason);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// duet op: one primitive by one implementation, on the user's tensors or on drawn ones.
+// duet op: one op by one implementation, on the user's tensors or on drawn ones.
 #pragma once
 #include <cstdint>
 #include <optional>
@@ -9,7 +9,7 @@
 namespace duet {
 
 struct OpOptions {
-  std::string primitive, implementation;
+  std::string op, implementation;
   std::string label;                                     // a case as in job names: f32/rows:64/cols:1000
   std::vector<std::string> attributes, inputs, outputs;  // name=value, tensor=file, tensor=file
   bool list = false, describe = false, check = false, time = false;

@@ -24,20 +24,20 @@ Json whole_if_possible(double x) {
 }  // namespace
 
 std::string describe(const Problem& problem, Devices& devices) {
-  const Primitive& primitive = problem.primitive();
-  const std::string backward = backward_of(primitive.name);
+  const Op& op = problem.op();
+  const std::string backward = backward_of(op.name);
   Json attributes = Json::array(), tensors = Json::array(), implementations = Json::array();
   for (const Attribute& a : problem.attributes())
     attributes.push_back({{"name", a.name}, {"type", a.type}, {"value", value_of(a)}, {"doc", a.doc}});
   for (const TensorSpec& t : problem.tensors())
     tensors.push_back({{"name", t.name}, {"role", name_of(t.role)}, {"dtype", name_of(t.dtype)}, {"shape", t.shape}});
-  for (const std::string& name : known_implementations(primitive.name)) {
+  for (const std::string& name : known_implementations(op.name)) {
     implementations.push_back({{"name", name}});
     if (const std::string reason = why_unavailable(problem, name, devices); !reason.empty())
       implementations.back()["reason"] = reason;
   }
-  const Json all{{"primitive", primitive.name},
-                 {"formula", primitive.formula},
+  const Json all{{"op", op.name},
+                 {"formula", op.formula},
                  {"backward", backward.empty() ? Json(nullptr) : Json(backward)},
                  {"flops", whole_if_possible(problem.flops())},
                  {"bytes", problem.bytes()},

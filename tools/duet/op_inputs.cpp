@@ -78,8 +78,7 @@ std::map<std::string, std::string> split_pairs(const char* flag, const std::vect
 }
 
 OpInputs OpInputs::prepare(const OpOptions& options) {
-  Problem problem = options.label.empty() ? find_primitive(options.primitive).make()
-                                          : problem_from_label(options.primitive, options.label);
+  Problem problem = options.label.empty() ? find_op(options.op).make() : problem_from_label(options.op, options.label);
   std::map<std::string, std::string> given = split_pairs("--attr", options.attributes);
   for (const auto& [name, text] : given) problem = problem.with(name, text);
   if (!options.label.empty())  // a label gives every dimension

@@ -38,9 +38,9 @@ std::unique_ptr<Context> open(const TrainOptions& options, std::string& reason) 
 void expect_known(const Tape::Preferences& preferences) {
   for (const std::string& name : preferences) {
     bool known = false;
-    for (const auto& [primitive, p] : primitives()) known = known || find_implementation(primitive, name);
+    for (const auto& [op, known_op] : ops()) known = known || find_implementation(op, name);
     for (const GoldenLine& g : registry_golden()) known = known || g.implementation == name;
-    if (!known) throw Error("--impl-preference '{}': no primitive has an implementation of this name", name);
+    if (!known) throw Error("--impl-preference '{}': no op has an implementation of this name", name);
   }
 }
 
@@ -272,9 +272,7 @@ void add_train(CLI::App& app) {
   train->add_option("--seed", options->seed, "of initial parameters, dropout, order, validation and drawn samples")
       ->capture_default_str()
       ->check(CLI::Range(int64_t{0}, std::numeric_limits<int64_t>::max()));
-  train
-      ->add_option("--impl-preference", options->preferences,
-                   "implementations, the first that serves a primitive runs it")
+  train->add_option("--impl-preference", options->preferences, "implementations, the first that serves an op runs it")
       ->delimiter(',');
   train->callback([options] {
     if (const int status = run_train(*options)) throw CLI::RuntimeError(status);

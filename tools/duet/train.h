@@ -30,7 +30,7 @@ struct TrainOptions {
   std::vector<std::string> preferences;  // implementations in order; none: the device's usual ones
 };
 
-// 0 done, 77 no such device here or a primitive that nothing serves, with the reason on standard error. Throws Error.
+// 0 done, 77 no such device here or an op that nothing serves, with the reason on standard error. Throws Error.
 int run_train(const TrainOptions& options);
 
 void add_train(CLI::App& app);  // the subcommand; a status other than 0 leaves it as CLI::RuntimeError

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The forms in which PyTorch offers each primitive: name -> call. All do the work that the case names, on random data.
+"""The forms in which PyTorch offers each op: name -> call. All do the work that the case names, on random data.
 "compile" and "eager channels_last" are made when their turn comes, by a call that returns the call."""
 import torch
 import torch.nn.functional as F

@@ -15,7 +15,7 @@ class BadInput(Exception):
 
 
 class Case:
-    """One primitive or step at one size: what to time in PyTorch, and Duet's time for it; of a step, also its memory."""
+    """One op or step at one size: what to time in PyTorch, and Duet's time for it; of a step, also its memory."""
 
     def __init__(self, op, dtype, params, implementation, seconds, contended, peak_bytes=None):
         self.op, self.dtype, self.params = op, dtype, params

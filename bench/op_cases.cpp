@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Primitives as benchmark cases: every registered problem with every implementation, built here or not.
+// Ops as benchmark cases: every registered problem with every implementation, built here or not.
 #include <algorithm>
 #include <cmath>
 #include <set>
@@ -27,9 +27,9 @@ int copies_for(const Problem& problem) {
   return static_cast<int>(std::clamp<int64_t>(kWarmCopies / bytes, 2, 256));
 }
 
-class PrimitiveRunner final : public Runner {
+class OpRunner final : public Runner {
  public:
-  PrimitiveRunner(std::unique_ptr<Session> session, const Expected& expected)
+  OpRunner(std::unique_ptr<Session> session, const Expected& expected)
       : session_(std::move(session)), expected_(&expected), applied_(static_cast<size_t>(session_->copies())) {
     create_s = session_->create_s();
     algorithm = session_->plan().algorithm;
@@ -83,12 +83,12 @@ class PrimitiveRunner final : public Runner {
   std::vector<int> applied_;
 };
 
-class PrimitiveCase final : public BenchCase {
+class OpCase final : public BenchCase {
  public:
-  PrimitiveCase(const Primitive& primitive, const ErasedCase& c) : problem_(c.problem) {
-    op = primitive.name;
-    family = primitive.family;
-    formula = primitive.formula;
+  OpCase(const Op& known, const ErasedCase& c) : problem_(c.problem) {
+    op = known.name;
+    family = known.family;
+    formula = known.formula;
     why = c.why;
     label = problem_.label();
     params = problem_.attributes();
@@ -104,7 +104,7 @@ class PrimitiveCase final : public BenchCase {
     std::set<std::string> names;
     for (const Implementation* i : implementations(op)) names.insert(i->name);
     for (const GoldenLine& g : registry_golden())
-      if (g.primitive == op) names.insert(g.implementation);
+      if (g.op == op) names.insert(g.implementation);
     for (const std::string& n : names) {
       if (n.starts_with("simt.")) continue;  // checked on the host, never timed
       Side side{n, op + "/" + n + "/" + label, n.starts_with("cpu.") ? Device::cpu : Device::cuda, ""};
@@ -129,7 +129,7 @@ class PrimitiveCase final : public BenchCase {
       reason = session->plan().reason();
       return nullptr;
     }
-    return std::make_unique<PrimitiveRunner>(std::move(session), expected_);
+    return std::make_unique<OpRunner>(std::move(session), expected_);
   }
   std::string repro(const Side& side) const override {
     return fmt::format("duet op {} --impl {} --case {} --check", op, side.implementation, label);
@@ -181,18 +181,18 @@ bool kept_when_quick(const Problem& p, std::vector<std::string>& taken) {
 
 }  // namespace
 
-Cases primitive_cases(const Options& options) {
+Cases op_cases(const Options& options) {
   Cases cases;
   const Scale scale = options.size == Size::full ? Scale::full : Scale::standard;
-  for (const auto& [name, primitive] : primitives()) {
-    const std::vector<ErasedCase> all = primitive.cases(scale);
+  for (const auto& [name, op] : ops()) {
+    const std::vector<ErasedCase> all = op.cases(scale);
     const ErasedCase* smoke = cheapest(all);
     std::vector<std::string> taken;
     for (const ErasedCase& c : all)
       if (options.size == Size::smoke   ? &c == smoke
           : options.size == Size::quick ? kept_when_quick(c.problem, taken)
                                         : true)
-        cases.push_back(std::make_unique<PrimitiveCase>(primitive, c));
+        cases.push_back(std::make_unique<OpCase>(op, c));
   }
   return cases;
 }

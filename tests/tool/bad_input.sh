@@ -8,7 +8,7 @@ npy flat.npy '<f4' '(4,)' "$(f32 1 1 0 0)"
 npy one.npy '<f4' '(1,)' "$(f32 1)"
 npy cube.npy '<f4' '(2, 2, 1)' "$(f32 1 1 0 0)"
 npy whole.npy '<i4' '(2, 2)' "$(i32 1 1 0 0)"
-softmax="op softmax --impl oracle"
+softmax="op softmax --impl reference"
 
 # Command line.
 refuses 2 'subcommand'
@@ -17,8 +17,8 @@ refuses 2 'no-flag' --no-flag
 refuses 2 'no-such-flag' op softmax --no-such-flag
 refuses 2 "no_such_op.*softmax" op no_such_op --describe
 refuses 2 'op is expected' op
-refuses 2 "--impl ''.*oracle" op softmax --in x=x.npy --out y=y.npy
-refuses 2 "cpu.no_such.*oracle" op softmax --impl cpu.no_such --in x=x.npy --out y=y.npy
+refuses 2 "--impl ''.*reference" op softmax --in x=x.npy --out y=y.npy
+refuses 2 "cpu.no_such.*reference" op softmax --impl cpu.no_such --in x=x.npy --out y=y.npy
 refuses 2 'threads' op softmax --describe --threads x
 refuses 2 'seed' op softmax --describe --seed -1
 refuses 2 "x.npy' does not read name=value" $softmax --in x.npy --out y=y.npy
@@ -47,15 +47,15 @@ refuses 2 "no input of this name; it has x" $softmax --in z=x.npy --out y=y.npy
 refuses 2 "no input of this name; it has x" $softmax --in y=x.npy --out y=y.npy
 refuses 2 "no output of this name; it has y" $softmax --in x=x.npy --out x=y.npy
 refuses 2 'tensor x: expected --in x=FILE' $softmax --attr rows=2 --attr cols=2 --out y=y.npy
-refuses 2 'tensor p: expected --in p=FILE' op sgd --impl oracle --attr n=4 --in g=flat.npy --in v=flat.npy --in lr=one.npy --out p=y.npy
+refuses 2 'tensor p: expected --in p=FILE' op sgd --impl reference --attr n=4 --in g=flat.npy --in v=flat.npy --in lr=one.npy --out p=y.npy
 refuses 2 'x has rank 1; at least 2' $softmax --in x=flat.npy --out y=y.npy
 refuses 2 'tensor x: expected shape \(2, 2\), got \(2, 2, 1\)' $softmax --in x=cube.npy --out y=y.npy
-refuses 2 'tensor b: expected shape \(4,\), got \(2, 2\)' op add --impl oracle --in a=flat.npy --in b=x.npy --out c=c.npy
+refuses 2 'tensor b: expected shape \(4,\), got \(2, 2\)' op add --impl reference --in a=flat.npy --in b=x.npy --out c=c.npy
 refuses 2 'tensor x: expected f32 \(f2 f4 f8 in the file\), got i4' $softmax --in x=whole.npy --out y=y.npy
 refuses 2 'cannot read missing.npy: No such file' $softmax --in x=missing.npy --out y=y.npy
 refuses 2 'cannot read .*regular' $softmax --in x=. --out y=y.npy
 npy label.npy '<i4' '(2,)' "$(i32 0 2)"
-refuses 2 'tensor label: element 1 is 2; 0 .. 1 is allowed' op cross_entropy --impl oracle --in x=x.npy --in label=label.npy --out loss=y.npy
+refuses 2 'tensor label: element 1 is 2; 0 .. 1 is allowed' op cross_entropy --impl reference --in x=x.npy --in label=label.npy --out loss=y.npy
 
 # .npy files; the unit tests have the rest.
 head -c 100 x.npy > cut_header.npy
@@ -83,7 +83,7 @@ if [ "$(id -u)" != 0 ]; then
 fi
 # The second of two results cannot be written: the first does not appear either.
 npy labels.npy '<i4' '(2,)' "$(i32 0 1)"
-refuses 2 'cannot write missing' op cross_entropy --impl oracle --in x=x.npy --in label=labels.npy --out loss=y.npy --out lse=missing/l.npy
+refuses 2 'cannot write missing' op cross_entropy --impl reference --in x=x.npy --in label=labels.npy --out loss=y.npy --out lse=missing/l.npy
 
 # list
 refuses 2 "filter '\[' is not a regular expression" list --filter '['

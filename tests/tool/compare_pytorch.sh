@@ -24,7 +24,7 @@ job() { # IMPLEMENTATION STATUS SECONDS
     "summary": {"median_s": %s}}]}' "$1" "$1" "$2" "$3"
 }
 printf '{"duet": {"schema": 1, "run": {}, "build": {}, "machine": {}, "jobs": [%s, %s, %s]}}' \
-  "$(job cpu.slow ok 0.2)" "$(job cpu.tuned ok 0.1)" "$(job oracle ok 0.01)" > run.json
+  "$(job cpu.slow ok 0.2)" "$(job cpu.tuned ok 0.1)" "$(job reference ok 0.01)" > run.json
 head -c 100 run.json > cut.json
 sed 's/"schema": 1/"schema": 2/' run.json > newer.json
 echo '{"context": {}, "benchmarks": []}' > foreign.json

@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# duet op: .npy in, .npy out, by the oracle and by what is built here.
+# duet op: .npy in, .npy out, by the reference and by what is built here.
 source "$(dirname "$0")/common.bash"
 
 npy x.npy '<f4' '(3, 4)' "$(f32 0 0 0 0 1 1 1 1 -1 -1 -1 -1)"
 quarters=$(for i in 1 2 3 4 5 6; do f32 0.25 0.25; done)
 npy quarter.npy '<f4' '(3, 4)' "$quarters"
 built() { "$duet" list --device cpu --scale test --filter "^$1/" 2> /dev/null | sed -n 's/^  \(cpu\.[a-z]*\) *$/\1/p'; }
-for implementation in oracle $(built softmax); do
+for implementation in reference $(built softmax); do
   does 'y -> y.npy' op softmax --impl "$implementation" --in x=x.npy --out y=y.npy
   same y.npy quarter.npy
   does 'check: passed.*12 elements of 3 slices' op softmax --impl "$implementation" --in x=x.npy --check
@@ -18,28 +18,28 @@ npy a.npy '<f4' '(3,)' "$(f32 1 0 2)"
 npy b.npy '<f4' '(3,)' "$(f32 1 0 1)"
 npy sum.npy '<f4' '(3,)' "$(f32 2 0 3)"
 for dimensions in "" "--attr n=3"; do
-  does 'c -> c.npy' op add --impl oracle $dimensions --in a=a.npy --in b=b.npy --out c=c.npy
+  does 'c -> c.npy' op add --impl reference $dimensions --in a=a.npy --in b=b.npy --out c=c.npy
   same c.npy sum.npy
 done
 
 # bf16 travels as f4; 64-bit whole numbers that fit are narrowed; an older result is replaced.
-does 'c -> c.npy' op add --impl oracle --attr dtype=bf16 --in a=a.npy --in b=b.npy --out c=c.npy
+does 'c -> c.npy' op add --impl reference --attr dtype=bf16 --in a=a.npy --in b=b.npy --out c=c.npy
 same c.npy sum.npy
 npy x2.npy '<f4' '(2, 2)' "$(f32 1 1 0 0)"
 npy label.npy '<i8' '(2,)' "$(i32 1 0 0 0)"
-does 'lse' op cross_entropy --impl oracle --in x=x2.npy --in label=label.npy --out loss=loss.npy --out lse=lse.npy
+does 'lse' op cross_entropy --impl reference --in x=x2.npy --in label=label.npy --out loss=loss.npy --out lse=lse.npy
 
 # Nothing is legal: an empty answer.
 npy empty.npy '<f4' '(0, 7)' ''
-does 'y -> y.npy' op softmax --impl oracle --in x=empty.npy --out y=y.npy
+does 'y -> y.npy' op softmax --impl reference --in x=empty.npy --out y=y.npy
 same y.npy empty.npy
 
 # Drawn inputs: by a job's label, as a repro line does it; the same seed draws the same.
-does 'check: passed' op softmax --impl oracle --case f32/rows:5/cols:33 --check
-does 'y ->' op softmax --impl oracle --attr rows=5 --attr cols=33 --seed 7 --out y=first.npy
-does 'y ->' op softmax --impl oracle --attr rows=5 --attr cols=33 --seed 7 --out y=second.npy
+does 'check: passed' op softmax --impl reference --case f32/rows:5/cols:33 --check
+does 'y ->' op softmax --impl reference --attr rows=5 --attr cols=33 --seed 7 --out y=first.npy
+does 'y ->' op softmax --impl reference --attr rows=5 --attr cols=33 --seed 7 --out y=second.npy
 same first.npy second.npy
-does 'y ->' op softmax --impl oracle --attr rows=5 --attr cols=33 --seed 8 --out y=third.npy
+does 'y ->' op softmax --impl reference --attr rows=5 --attr cols=33 --seed 8 --out y=third.npy
 ! cmp -s first.npy third.npy || fail "another seed draws the same"
 
 # inout: the file is read, the result goes elsewhere.
@@ -48,7 +48,7 @@ npy lr.npy '<f4' '(1,)' "$(f32 1)"
 npy p.npy '<f4' '(2,)' "$(f32 2 3)"
 npy v.npy '<f4' '(2,)' "$(f32 0 0)"
 npy p_want.npy '<f4' '(2,)' "$(f32 1 2)"
-does 'p -> p_new.npy' op sgd --impl oracle --in g=g.npy --in lr=lr.npy --in p=p.npy --in v=v.npy --out p=p_new.npy
+does 'p -> p_new.npy' op sgd --impl reference --in g=g.npy --in lr=lr.npy --in p=p.npy --in v=v.npy --out p=p_new.npy
 same p_new.npy p_want.npy
 
 # Every implementation of the CPU, by label, on its first case for tests.

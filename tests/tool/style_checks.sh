@@ -5,7 +5,7 @@ set -euo pipefail
 checks=${DUET_SOURCE:?}/tools/checks
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-mkdir -p "$work"/{core/cuda,ops,cpu_ref,kernels,models,bench,reports,tests/unit}
+mkdir -p "$work"/{core/cuda,ops,cpu_ref,kernels,models,bench,reports,tests/core}
 cp "$DUET_SOURCE/.clang-format" "$work/"
 printf '#pragma once\n' > "$work/core/tensor.h"
 printf '#include "core/tensor.h"  // cudaMalloc(\n\n__global__ void f() { /* <<< asm */\n}\n' > "$work/kernels/clean.cu"
@@ -24,7 +24,7 @@ plant layers core/x.cpp '#include "core/cuda/gpu.h"'
 plant layers ops/x.h '#include "cpu_ref/softmax.h"'
 plant layers cpu_ref/x.cpp '#include "kernels/softmax.h"'
 plant layers models/x.cpp '#include "kernels/softmax.h"'
-plant layers tests/unit/x.cpp '#include "core/cuda/gpu_context.h"'
+plant layers tests/core/x.cpp '#include "core/cuda/gpu_context.h"'
 plant layers bench/x.cpp '#include "ops/softmax.h"'
 plant layers reports/x.cpp '#include "core/tensor.h"'
 plant layers ops/x.h '#include "softmax.h"'

@@ -9,7 +9,7 @@ for name in clang-format-14 clang-format; do
 done
 [ -n "$tool" ] || { echo "skipped: no clang-format 14 (versions differ in taste; tools/setup --dev installs it)"; exit 77; }
 folders=()
-for folder in core ops cpu_ref kernels simt models bench reports tests tools; do
+for folder in core ops cpu_ref kernels simt models bench results reports cli tests; do
   [ ! -d $folder ] || folders+=($folder)
 done
 find "${folders[@]}" -type f \( -name '*.h' -o -name '*.cpp' -o -name '*.cu' -o -name '*.cuh' \) -print0 |

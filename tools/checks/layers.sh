@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # layers.sh [repository]: do the includes follow the arrows, and is CUDA only where it may be?
-#   core <- ops <- {cpu_ref, kernels} <- models <- {bench, tests, tools};  core <- simt <- kernels;  reports by itself
+#   core <- ops <- {cpu_ref, kernels} <- models <- {bench, cli, tests};  core <- simt <- kernels;  reports by itself
 set -euo pipefail
 checks=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 cd "${1:-$checks/../..}"
 folders=()
-for folder in core ops cpu_ref kernels simt models bench reports tests tools; do
+for folder in core ops cpu_ref kernels simt models bench results reports cli tests; do
   [ ! -d $folder ] || folders+=($folder)
 done
 mapfile -t files < <(find "${folders[@]}" -type f \( -name '*.h' -o -name '*.cpp' -o -name '*.cu' -o -name '*.cuh' \) | sort)
@@ -23,17 +23,17 @@ found=$(awk -f "$checks/code.awk" "${files[@]}" | awk '
     may["models"] = "core ops cpu_ref models"
     may["bench"] = "core models reports bench"  # no ops: it names no op
     may["reports"] = "reports"
-    may["tests"] = "core ops cpu_ref models bench reports simt tools tests"
-    may["tests/cuda"] = "core core/cuda ops kernels"
-    may["tools"] = "core ops models reports simt tools"
+    may["cli"] = "core ops models reports simt cli"
+    may["tests"] = "core ops cpu_ref models bench reports simt cli tests"
+    may["tests/core/cuda"] = "core core/cuda ops kernels"
   }
-  function folder(path) { if (match(path, /^(core|tests)\/cuda\//)) return substr(path, 1, RLENGTH - 1); sub(/\/.*/, "", path); return path }
+  function folder(path) { if (match(path, /^(tests\/)?core\/cuda\//)) return substr(path, 1, RLENGTH - 1); sub(/\/.*/, "", path); return path }
   {
     split($0, part, ":")
     file = part[1]; at = file ":" part[2]
     code = substr($0, length(at) + 2)
     here = folder(file)
-    cuda_allowed = here == "core/cuda" || here == "tests/cuda" || here == "kernels" || here == "simt"
+    cuda_allowed = here == "core/cuda" || here == "tests/core/cuda" || here == "kernels" || here == "simt"
     if (match(code, /^[ \t]*#[ \t]*include[ \t]*["<][^">]*/)) {
       target = substr(code, RSTART, RLENGTH); sub(/^[^"<]*["<]/, "", target)
       there = folder(target)

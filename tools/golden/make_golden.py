@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Writes tests/golden/<model>.json: one training step of each model by PyTorch, in double, from the inputs and parameters that
-a tape of the same seed draws. tests/op/golden_test.cpp compares Duet's step with it.
+a tape of the same seed draws. tests/models/golden_step_test.cpp compares Duet's step with it.
 
 Needs torch and numpy (as tools/compare_pytorch, whose environment serves); without them it says so and exits 77. To be run
 again when a model's layers, names or order of declarations change; the diff of the files is then part of the review.

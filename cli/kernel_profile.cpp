@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/kernel_profile.h"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "core/error.h"
+#include "core/fill.h"
+#include "core/session.h"
+#include "simt/simt.h"
+#include "cli/devices.h"
+#include "cli/kernel_resources.h"
+
+namespace duet {
+namespace {
+
+using Json = nlohmann::ordered_json;
+constexpr int kCannot = 77;
+
+double per(uint64_t sum, uint64_t count) { return count ? static_cast<double>(sum) / static_cast<double>(count) : 0; }
+double rounded(double v) { return std::round(v * 1000) / 1000; }
+const char* name_of(MemoryOp op) { return op == MemoryOp::load ? "load" : op == MemoryOp::store ? "store" : "atomic"; }
+
+Json line_json(const AccessLine& l) {
+  const std::string unit = l.shared ? "wavefronts" : "sectors";
+  Json j{{"at", l.at},
+         {"space", l.shared ? "shared" : "global"},
+         {"op", name_of(l.op)},
+         {"bytes", l.bytes},
+         {"requests", l.requests},
+         {"lanes", rounded(per(l.lanes, l.requests))},
+         {unit, rounded(per(l.cost, l.requests))},
+         {unit + "_ideal", rounded(per(l.ideal, l.requests))},
+         {unit + "_worst", l.worst}};
+  if (l.op == MemoryOp::atomic) j["same_address"] = rounded(per(l.same_address, l.requests));
+  return j;
+}
+
+Json sum_json(const KernelProfile::Sum& s, const std::string& unit) {
+  return {{"requests", s.requests}, {unit, s.cost}, {unit + "_ideal", s.ideal}};
+}
+
+Json extent_json(const Extent& e) { return {e.x, e.y, e.z}; }
+
+// By the compiler, per architecture; with the most blocks a multiprocessor could hold.
+Json resources_json(const KernelProfile& k) {
+  Json list = Json::array();
+  for (const KernelResources& r : kernel_resources()) {
+    if (r.kernel != k.name) continue;
+    Json j{{"architecture", fmt::format("sm_{}", r.architecture)},
+           {"registers", r.registers},
+           {"spill_store_bytes", r.spill_store_bytes},
+           {"spill_load_bytes", r.spill_load_bytes},
+           {"stack_bytes", r.stack_bytes},
+           {"static_shared_bytes", r.static_shared_bytes}};
+    const int threads = static_cast<int>(k.grid.threads.count());
+    if (const auto o =
+            theoretical_occupancy(r.architecture, threads, r.registers, r.static_shared_bytes + k.grid.shared_bytes))
+      j["theoretical_occupancy"] = {{"warps", rounded(o->warps)}, {"blocks", o->blocks}, {"limit", o->limit}};
+    list.push_back(std::move(j));
+  }
+  return list;
+}
+
+Json kernel_json(const KernelProfile& k) {
+  Json j{{"kernel", k.name},
+         {"launches", k.launches},
+         {"grid", extent_json(k.grid.blocks)},
+         {"block", extent_json(k.grid.threads)},
+         {"static_shared_bytes", k.static_shared_bytes},
+         {"dynamic_shared_bytes", k.grid.shared_bytes},
+         {"blocks", k.blocks},
+         {"blocks_run", k.blocks_run},
+         {"block_barriers", k.block_barriers},
+         {"warp_efficiency", rounded(k.warp_efficiency())},
+         {"global",
+          {{"load", sum_json(k.sum(false, MemoryOp::load), "sectors")},
+           {"store", sum_json(k.sum(false, MemoryOp::store), "sectors")},
+           {"atomic", sum_json(k.sum(false, MemoryOp::atomic), "sectors")},
+           {"bytes_read", k.bytes_read},
+           {"bytes_written", k.bytes_written}}},
+         {"shared",
+          {{"load", sum_json(k.sum(true, MemoryOp::load), "wavefronts")},
+           {"store", sum_json(k.sum(true, MemoryOp::store), "wavefronts")},
+           {"atomic", sum_json(k.sum(true, MemoryOp::atomic), "wavefronts")}}}};
+  j["compiled"] = resources_json(k);
+  j["memory"] = Json::array();
+  j["partly_filled"] = Json::array();
+  for (const AccessLine& l : k.lines) j["memory"].push_back(line_json(l));
+  for (const PartlyFilled& p : k.partly_filled)
+    j["partly_filled"].push_back(
+        {{"at", p.at}, {"executions", p.executions}, {"lanes", rounded(per(p.lanes, p.executions))}});
+  return j;
+}
+
+void print_table(const std::vector<KernelProfile>& kernels) {
+  for (const KernelProfile& k : kernels) {
+    fmt::print("{}  {} x {} threads, {} of {} blocks, warps {:.0f} % full, {} barriers\n", k.name,
+               k.grid.blocks.count(), k.grid.threads.count(), k.blocks_run, k.blocks, 100 * k.warp_efficiency(),
+               k.block_barriers);
+    for (const AccessLine& l : k.lines)
+      fmt::print(
+          "  {:6} {:6} {:2} bytes  {:9} requests of {:4.1f} lanes  {:6.2f} {} (ideal {:.2f}, worst {}){}  {}\n",
+          l.shared ? "shared" : "global", name_of(l.op), l.bytes, l.requests, per(l.lanes, l.requests),
+          per(l.cost, l.requests), l.shared ? "wavefronts" : "sectors", per(l.ideal, l.requests), l.worst,
+          l.op == MemoryOp::atomic ? fmt::format(", {:.1f} lanes on one address", per(l.same_address, l.requests)) : "",
+          l.at);
+    for (const KernelResources& r : kernel_resources())
+      if (r.kernel == k.name)
+        fmt::print("  sm_{}: {} registers, {} bytes spilled, {} bytes static shared\n", r.architecture, r.registers,
+                   r.spill_store_bytes, r.static_shared_bytes);
+  }
+}
+
+}  // namespace
+
+std::vector<KernelProfile> profile_job(const Problem& problem, const Implementation& implementation, uint64_t blocks,
+                                       uint64_t seed) {
+  std::string reason;
+  const std::unique_ptr<Context> host = open_simt(reason, {.seed = seed, .blocks = static_cast<int64_t>(blocks)});
+  if (!host) throw Error("{}", reason);
+  const HostTensors inputs = draw_inputs(problem, FillMode::values, seed);
+  Session session(problem, implementation, *host, inputs);
+  if (!session.supported()) throw Error("{} {}: {}", problem.name(), implementation.name, session.plan().reason());
+  session.restore();
+  return profile_kernels([&] { host->enter([&] { session.run(); }); });
+}
+
+Json profile_json(const std::string& job, const Problem& problem, const std::vector<KernelProfile>& kernels) {
+  Json j{{"job", job},
+         {"kind", "static profile: counted on the host, no time"},
+         {"contract_bytes", problem.bytes()},
+         {"contract_flops", problem.flops()}};
+  uint64_t read = 0, written = 0;
+  for (const KernelProfile& k : kernels) {
+    read += k.bytes_read;
+    written += k.bytes_written;
+  }
+  j["bytes_read"] = read;
+  j["bytes_written"] = written;
+  j["kernels"] = Json::array();
+  for (const KernelProfile& k : kernels) j["kernels"].push_back(kernel_json(k));
+  if (kernel_resources().empty()) j["compiled"] = "unknown: this build has no CUDA compiler";
+  return j;
+}
+
+int run_kernel_profile(const KernelProfileOptions& options) {
+  JobName job = JobName::parse(options.job);
+  const Problem problem = problem_from_label(job.op, job.label);
+  const size_t dot = job.implementation.find('.');
+  const std::string device = job.implementation.substr(0, dot);
+  if (dot == job.implementation.npos || (device != "cuda" && device != "simt"))
+    throw Error("kernel-profile is of CUDA kernels: '{}' is neither cuda.* nor simt.*", job.implementation);
+  const std::string twin = "simt" + job.implementation.substr(dot);
+  const std::vector<std::string> known = known_implementations(job.op);
+  if (std::find(known.begin(), known.end(), twin) == known.end()) {
+    if (std::find(known.begin(), known.end(), job.implementation) != known.end()) {
+      fmt::print(stderr, "duet: {} {} is a library's: its kernels cannot be run here\n", job.op, job.implementation);
+      return kCannot;
+    }
+    throw Error("{} has no implementation '{}'", job.op, job.implementation);
+  }
+  const Implementation* implementation = find_implementation(job.op, twin);
+  if (!implementation) {
+    fmt::print(stderr, "duet: {}: {}\n", twin, why_not_built(twin));
+    return kCannot;
+  }
+  const std::vector<KernelProfile> kernels = profile_job(problem, *implementation, options.blocks, options.seed);
+  if (options.table)
+    print_table(kernels);
+  else
+    fmt::print("{}\n", profile_json(options.job, problem, kernels).dump(2));
+  return 0;
+}
+
+}  // namespace duet

@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+// duet: the command line. Every subcommand is options here and a function elsewhere, so that CLI11, which is slow to
+// compile, stays in few files.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+
+#include "core/error.h"
+#include "core/process.h"
+#include "reports/report.h"
+#include "cli/doctor.h"
+#include "cli/kernel_profile.h"
+#include "cli/list.h"
+#include "cli/op.h"
+#include "cli/train.h"
+
+namespace duet {
+namespace {
+
+constexpr int kFailed = 1, kUsage = 2;
+
+// What a subcommand returns leaves CLI11 as an exception, which is its way to say a status.
+void leave(int status) {
+  if (status != 0) throw CLI::RuntimeError(status);
+}
+
+// CLI11 reads -1 as 2^64 - 1.
+std::string whole_number(const std::string& text) {
+  const bool digits = !text.empty() && text.find_first_not_of("0123456789") == text.npos;
+  return digits ? "" : "'" + text + "' is not a whole number, 0 or more";
+}
+
+void add_op(CLI::App& app) {
+  const auto o = std::make_shared<OpOptions>();
+  CLI::App* op = app.add_subcommand("op", "run one op on .npy inputs and write .npy outputs");
+  op->add_option("op", o->op, "name, as duet op --list says");
+  op->add_option("--impl", o->implementation,
+                 "implementation, such as cpu.tuned; reference: the double-precision answer");
+  op->add_option("--attr", o->attributes, "attribute=value; dimensions may be left to the inputs")
+      ->expected(1)
+      ->take_all();
+  op->add_option("--case", o->label, "all attributes at once, as in job names: f32/rows:64/cols:1000");
+  op->add_option("--in", o->inputs, "tensor=FILE.npy")->expected(1)->take_all();
+  op->add_option("--out", o->outputs, "tensor=FILE.npy")->expected(1)->take_all();
+  op->add_option("--seed", o->seed, "draw the inputs that no file gives")->check(whole_number);
+  op->add_option("--threads", o->threads, "threads of the CPU; all by default");
+  op->add_flag("--check", o->check, "compare with the reference; exit 1 when wrong");
+  op->add_flag("--time", o->time, "print the time of a call");
+  op->add_flag("--describe", o->describe, "print attributes, tensors and implementations as JSON and stop");
+  op->add_flag("--list", o->list, "print the names of all ops and stop");
+  op->callback([o] { leave(run_op(*o)); });
+}
+
+void add_list(CLI::App& app) {
+  const auto o = std::make_shared<ListOptions>();
+  CLI::App* list = app.add_subcommand("list", "ops, implementations (built here or not) and cases");
+  list->add_flag("--json", o->json, "as JSON");
+  list->add_option("--filter", o->filter, "only jobs whose name contains a match of this regular expression");
+  list->add_option("--device", o->device, "cpu, gpu or all")
+      ->check(CLI::IsMember({"cpu", "gpu", "all"}))
+      ->capture_default_str();
+  list->add_option("--scale", o->scale, "whose cases: test, standard or full")
+      ->check(CLI::IsMember({"test", "standard", "full"}))
+      ->capture_default_str();
+  list->callback([o] { leave(run_list(*o)); });
+}
+
+void add_doctor(CLI::App& app) {
+  const auto o = std::make_shared<DoctorOptions>();
+  CLI::App* doctor =
+      app.add_subcommand("doctor", "what was found, what is missing, what would make numbers untrustworthy here");
+  doctor->add_flag("--json", o->json, "as JSON");
+  doctor->callback([o] { leave(run_doctor(*o)); });
+}
+
+void add_report(CLI::App& app) {
+  struct Options {
+    std::string run_file, directory;
+    bool console = false;
+  };
+  const auto o = std::make_shared<Options>();
+  CLI::App* report = app.add_subcommand("report", "tables and charts of a run: Markdown, HTML, CSV");
+  report->add_option("RESULT.json", o->run_file, "a run file of bench_all, or its journal")->required();
+  report->add_option("-o,--out", o->directory, "folder for the report, made where it is missing")->required();
+  report->add_flag("--console", o->console, "also print the table of speedups");
+  report->callback([o] {
+    reports::write_report(o->run_file, o->directory);
+    if (o->console)
+      fmt::print("{}", reports::console_table(reports::load_run(o->run_file)));
+    else
+      fmt::print("{}/report.html, report.md, report.csv\n", o->directory);
+  });
+}
+
+void add_kernel_profile(CLI::App& app) {
+  const auto o = std::make_shared<KernelProfileOptions>();
+  CLI::App* profile = app.add_subcommand(
+      "kernel-profile", "what a job's CUDA kernels ask of memory, counted on the host without a GPU (JSON; no time)");
+  profile->add_option("JOB", o->job, "as softmax/cuda.tuned/f32/rows:64/cols:1000")->required();
+  profile->add_option("--blocks", o->blocks, "only so many blocks of a launch, besides the first and the last; 0: all")
+      ->check(whole_number);
+  profile->add_option("--seed", o->seed, "of the inputs, and of the choice of blocks")->check(whole_number);
+  profile->add_flag("--table", o->table, "a table instead of JSON");
+  profile->callback([o] { leave(run_kernel_profile(*o)); });
+}
+
+std::string first_line(std::string text) { return text.substr(0, text.find('\n')); }
+
+int run(int argc, char** argv) {
+  CLI::App app{"Duet: deep-learning ops on CPU and GPU, side by side.", "duet"};
+  app.require_subcommand(1);
+  const auto printed = [](int status) {  // a full disk behind a pipe or a redirection
+    if (std::fflush(stdout) != 0 || std::ferror(stdout)) throw std::runtime_error("standard output cannot be written");
+    return status;
+  };
+  add_op(app);
+  add_list(app);
+  add_doctor(app);
+  add_kernel_profile(app);
+  add_report(app);
+  add_train(app);
+  try {
+    app.parse(argc, argv);
+    return printed(0);
+  } catch (const CLI::RuntimeError& status) {
+    return printed(status.get_exit_code());
+  } catch (const CLI::ParseError& e) {
+    if (e.get_exit_code() == 0) return app.exit(e);  // --help
+    if (app.get_subcommands().empty() && argc > 1)
+      throw Error("'{}' is not one of op list doctor kernel-profile report train (see --help)", argv[1]);
+    throw Error("{} (see --help)", first_line(e.what()));
+  }
+}
+
+}  // namespace
+}  // namespace duet
+
+int main(int argc, char** argv) {
+  duet::prepare_process(argc, argv);
+  try {
+    return duet::run(argc, argv);
+  } catch (const duet::Error& e) {  // what the user can mend
+    fmt::print(stderr, "duet: {}\n", duet::first_line(e.what()));
+    return duet::kUsage;
+  } catch (const duet::reports::RunError& e) {
+    fmt::print(stderr, "duet: {}\n", duet::first_line(e.what()));
+    return duet::kUsage;
+  } catch (const std::bad_alloc&) {
+    fmt::print(stderr, "duet: not enough memory\n");
+    return duet::kFailed;
+  } catch (const std::exception& e) {
+    fmt::print(stderr, "duet: {}\n", duet::first_line(e.what()));
+    return duet::kFailed;
+  }
+}

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+// The doubts of `duet doctor`: a machine without fault has none, and each fault planted alone is named.
+#include "cli/doctor.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+
+namespace duet {
+namespace {
+
+Circumstances quiet() {
+  Circumstances c;
+  c.machine.cores = 4;
+  c.machine.isa = {"avx2", "fma", "avx512f", "avx512dq"};
+  c.state.governor = "performance";
+  c.state.thp = "madvise";
+  c.state.affinity = "0-3";
+  c.state.affinity_cpus = 4;
+  c.state.available_bytes = int64_t{16} << 30;
+  c.state.load = {0.1, 0.5, 3};
+  c.probe.wall_s = 0.5;
+  c.since_boot = {500, 1, 1000};
+  c.build_type = "Release";
+  c.build_flags = "-O3 -DNDEBUG";
+  c.blas_core = "SkylakeX";
+  c.environment = [](const char*) -> const char* { return nullptr; };
+  c.huge_bytes = 8 << 20;
+  return c;
+}
+
+TEST(Doctor, AQuietMachineRaisesNoDoubt) { EXPECT_TRUE(doubts(quiet()).empty()); }
+
+TEST(Doctor, WhatCannotBeReadRaisesNoDoubt) {
+  Circumstances c = quiet();
+  c.state.governor = c.state.thp = kUnavailable;
+  c.state.load.clear();
+  c.huge_bytes = -1;
+  EXPECT_TRUE(doubts(c).empty());
+}
+
+TEST(Doctor, NamesEachFault) {
+  const std::map<std::string, std::vector<std::function<void(Circumstances&)>>> faults{
+      {"load", {[](auto& c) { c.state.load[0] = 1.5; }}},
+      {"foreign CPU", {[](auto& c) { c.probe.foreign_cores = 0.2; }}},
+      {"steal", {[](auto& c) { c.since_boot.steal = 50; }}},
+      {"governor", {[](auto& c) { c.state.governor = "powersave"; }}},
+      {"affinity", {[](auto& c) { c.state.affinity_cpus = 2; }}},
+      {"cpu quota", {[](auto& c) { c.state.cpu_quota = 1.5; }}},
+      {"OpenBLAS core", {[](auto& c) { c.blas_core = "Prescott"; }, [](auto& c) { c.blas_core = "Haswell"; }}},
+      {"huge pages", {[](auto& c) { c.state.thp = "never"; }, [](auto& c) { c.huge_bytes = 0; }}},
+      {"memory", {[](auto& c) { c.state.memory_limit_bytes = 1 << 30; }}},
+      {"build", {[](auto& c) { c.build_type = "Debug"; }}},
+      {"sanitizers", {[](auto& c) { c.build_flags += " -fsanitize=address"; }}},
+  };
+  for (const auto& [name, ways] : faults)
+    for (const auto& plant : ways) {
+      Circumstances c = quiet();
+      plant(c);
+      const std::vector<Finding> found = doubts(c);
+      ASSERT_EQ(found.size(), 1u) << name;
+      EXPECT_EQ(found[0].name, name);
+      EXPECT_FALSE(found[0].advice.empty()) << name;
+    }
+}
+
+TEST(Doctor, NamesVariablesThatChangeLibraries) {
+  for (const char* name :
+       {"OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "CUDA_LAUNCH_BLOCKING", "NVIDIA_TF32_OVERRIDE", "LD_PRELOAD"}) {
+    Circumstances c = quiet();
+    c.environment = [name](const char* asked) -> const char* { return std::string(asked) == name ? "1" : nullptr; };
+    const std::vector<Finding> found = doubts(c);
+    ASSERT_EQ(found.size(), 1u) << name;
+    EXPECT_EQ(found[0].name, name);
+  }
+  Circumstances c = quiet();
+  const char* policy = "passive";  // what we set ourselves
+  c.environment = [&](const char* asked) -> const char* {
+    return std::string(asked) == "OMP_WAIT_POLICY" ? policy : nullptr;
+  };
+  EXPECT_TRUE(doubts(c).empty());
+  policy = "active";
+  EXPECT_EQ(doubts(c).size(), 1u);
+}
+
+}  // namespace
+}  // namespace duet

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ops/attention/attention.h"
+#include "tests/cpu_ref/gradient.h"
+
+namespace duet {
+namespace {
+
+int check(const AttentionShape& shape) { return check_gradient(Attention{shape}, AttentionBackward{shape}); }
+
+TEST(Gradients, Attention) {
+  EXPECT_EQ(check({.B = 2, .H = 2, .Tq = 3, .Tk = 5, .D = 4}), 2 * 2 * (3 + 2 * 5) * 4);
+  EXPECT_EQ(check({.B = 1, .H = 1, .Tq = 1, .Tk = 1, .D = 1}), 3);
+  EXPECT_EQ(check({.B = 1, .H = 1, .Tq = 3, .Tk = 5, .D = 3, .causal = true}), (3 + 2 * 5) * 3);
+  EXPECT_EQ(check({.B = 1, .H = 1, .Tq = 7, .Tk = 4, .D = 3, .causal = true}), (7 + 2 * 4) * 3);
+  EXPECT_EQ(check({.B = 2, .H = 4, .Tq = 3, .Tk = 3, .D = 2, .Hkv = 2, .causal = true, .scale = 0.3}),
+            2 * (4 * 3 + 2 * 2 * 3) * 2);
+}
+
+}  // namespace
+}  // namespace duet

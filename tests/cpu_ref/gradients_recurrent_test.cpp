@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ops/recurrent/recurrent.h"
+#include "tests/cpu_ref/gradient.h"
+
+namespace duet {
+namespace {
+
+template <Cell kCell>
+void check(const RecurrentShape& shape, bool last_only = false) {
+  const int64_t d = shape.directions(), gates = d * gates_of(kCell) * shape.H, states = d * shape.B * shape.H;
+  const int64_t inputs = shape.T * shape.B * shape.I + gates * (shape.I + shape.H + biases_of(kCell)) +
+                         states * (kCell == Cell::lstm ? 2 : 1);
+  EXPECT_EQ(check_gradient(Recurrent<kCell>{{shape}}, RecurrentBackward<kCell>{{shape}, last_only}), inputs);
+}
+template <Cell kCell>
+void check_cell() {
+  check<kCell>({.T = 3, .B = 2, .I = 4, .H = 3});
+  check<kCell>({.T = 4, .B = 2, .I = 3, .H = 2, .bidirectional = true});
+  check<kCell>({.T = 1, .B = 1, .I = 1, .H = 1});
+  check<kCell>({.T = 0, .B = 2, .I = 1, .H = 3});
+  check<kCell>({.T = 4, .B = 2, .I = 3, .H = 2, .bidirectional = true}, true);
+}
+
+TEST(Gradients, RnnTanh) { check_cell<Cell::rnn_tanh>(); }
+TEST(Gradients, Gru) { check_cell<Cell::gru>(); }
+TEST(Gradients, Lstm) { check_cell<Cell::lstm>(); }
+
+}  // namespace
+}  // namespace duet

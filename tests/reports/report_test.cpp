@@ -1,0 +1,421 @@
+// SPDX-License-Identifier: Apache-2.0
+// What is written: structure of the page, escaping, charts, CSV, the console table, and nothing at all on an error.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cctype>
+#include <map>
+
+#include "reports/format.h"
+#include "reports/report.h"
+#include "reports/style.h"
+#include "tests/reports/fixture.h"
+
+namespace duet::reports::testing {
+namespace {
+
+const std::string kHostile = "\"><script>alert('x')</script>&amp;|`*_]\n](javascript:x) \x01 ü";
+
+struct Written {
+  explicit Written(const Json& document, const ReportOptions& options = {}) {
+    write_report(scratch.write("run.json", document), (scratch / "out").string(), options);
+    html = read(scratch / "out/report.html");
+    markdown = read(scratch / "out/report.md");
+    csv = read(scratch / "out/report.csv");
+  }
+  Scratch scratch;
+  std::string html, markdown, csv;
+};
+
+Json full_document() {
+  auto jobs = softmax_pair();
+  jobs.push_back(make_job("relu/cpu.tuned/f32/n:8", {make_series("call", 1e-6, 1.2, 4)}));
+  jobs.push_back(make_missing("relu/cuda.tuned/f32/n:8", "failed", "element 3 is 0.5, expected 0.25"));
+  jobs.push_back(make_missing("gemm/cuda.cublas/fp8/m:8", "skipped", "fp8 needs tn"));
+  Json document = make_document(jobs);
+  document["duet"]["steps"] = {{{"job", "step/mlp/cpu/f32/batch:8"},
+                                {"phases_s", {{"forward", 0.4}}},
+                                {"parts_s", {{"gemm", 0.5}, {"norm", 0.25}}},
+                                {"residual_s", 0.1},
+                                {"memory_peak", 4096},
+                                {"implementations", {{"gemm", "cpu.openblas"}}}}};
+  document["duet"]["sweeps"] = {
+      {{"op", "gelu"},
+       {"size_name", "n"},
+       {"points",
+        {{{"size", 16}, {"cpu_s", 1e-6}, {"gpu_call_s", 5e-6}, {"gpu_end_to_end_s", 2e-5}},
+         {{"size", 65536}, {"cpu_s", 1e-3}, {"gpu_call_s", 1e-5}, {"gpu_end_to_end_s", 2e-3}}}}}};
+  return document;
+}
+
+Json cpu_only_document() {
+  std::vector<Json> jobs = {softmax_pair()[0]};
+  for (int i = 0; i < 200; ++i)
+    jobs.push_back(make_missing("op" + std::to_string(i % 7) + "/cuda.tuned/f32/n:" + std::to_string(i), "skipped",
+                                "no CUDA device"));
+  Json document = make_document(jobs);
+  document["duet"]["machine"]["gpu"] = nullptr;
+  return document;
+}
+
+struct Tag {
+  std::string name, attributes;
+  bool closes = false, empty = false;  // </b>, <line/>
+};
+
+// The tag at text[begin] == '<'; `end` becomes the position after its '>'. Values of attributes are in double quotes.
+Tag parse_tag(const std::string& text, size_t begin, size_t& end) {
+  Tag tag;
+  bool quoted = false;
+  for (end = begin + 1; end < text.size() && (quoted || text[end] != '>'); ++end) {
+    EXPECT_NE(text[end], '<') << text.substr(begin, 100);
+    if (text[end] == '"') quoted = !quoted;
+  }
+  std::string inside = text.substr(begin + 1, end++ - begin - 1);
+  if (inside.starts_with('/')) {
+    tag.closes = true;
+    inside.erase(0, 1);
+  }
+  if (inside.ends_with('/')) {
+    tag.empty = true;
+    inside.pop_back();
+  }
+  tag.name = inside.substr(0, inside.find(' '));
+  tag.attributes = inside.substr(tag.name.size());
+  EXPECT_TRUE(std::all_of(tag.name.begin(), tag.name.end(), [](unsigned char c) { return std::isalnum(c); })) << inside;
+  return tag;
+}
+
+// Tags open and close in order, and no text looks like one; returns how often each was opened.
+std::map<std::string, int> parse_markup(const std::string& markup) {
+  std::map<std::string, int> count;
+  std::vector<std::string> open;
+  size_t at = markup.starts_with("<!doctype html>") ? 15 : 0;
+  while (at < markup.size()) {
+    const size_t begin = std::min(markup.find('<', at), markup.size());
+    const std::string text = markup.substr(at, begin - at);
+    const bool in_style = !open.empty() && open.back() == "style";
+    EXPECT_TRUE(in_style || text.find('>') == std::string::npos) << text.substr(0, 200);
+    if (begin == markup.size()) break;
+    const Tag tag = parse_tag(markup, begin, at);
+    for (const char* forbidden : {" style=", " on", " href", " src"})
+      EXPECT_EQ(tag.attributes.find(forbidden), std::string::npos) << tag.attributes;
+    if (tag.closes) {
+      EXPECT_TRUE(!open.empty() && open.back() == tag.name) << "</" << tag.name << "> closes something else";
+      if (!open.empty()) open.pop_back();
+      continue;
+    }
+    ++count[tag.name];
+    if (!tag.empty && tag.name != "meta" && tag.name != "br") open.push_back(tag.name);
+  }
+  EXPECT_TRUE(open.empty()) << open.back();
+  return count;
+}
+
+bool has_word(const std::string& text, const std::string& word) {
+  const auto letter = [&](size_t at) { return at < text.size() && std::isalnum(static_cast<unsigned char>(text[at])); };
+  std::string lower = text;
+  for (char& c : lower) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  for (size_t at = lower.find(word); at != std::string::npos; at = lower.find(word, at + 1))
+    if (!letter(at - 1) && !letter(at + word.size())) return true;
+  return false;
+}
+
+TEST(ReportsReport, ThePageIsCompleteWithoutScriptsOrNetwork) {
+  const Written report(full_document());
+  auto count = parse_markup(report.html);
+  EXPECT_EQ(count["script"], 0);
+  EXPECT_EQ(count["svg"], 6);  // speedup, two rooflines, bandwidth, break-even, step
+  EXPECT_GE(count["table"], 8);
+  EXPECT_EQ(count["desc"], count["svg"]);
+  EXPECT_EQ(count_in(report.html, "role=\"img\""), 6u);
+  EXPECT_EQ(report.html.find("http:"), std::string::npos);
+  EXPECT_EQ(report.html.find("https:"), std::string::npos);
+  for (const char* word : {"nan", "inf", "infinity"}) EXPECT_FALSE(has_word(report.html, word)) << word;
+  EXPECT_NE(report.html.find("prefers-color-scheme: dark"), std::string::npos);
+  EXPECT_NE(report.html.find("<td class=\"n\">"), std::string::npos);
+}
+
+TEST(ReportsReport, ThePolicyAllowsExactlyTheStyleOfThePage) {
+  const std::string html = Written(full_document()).html;
+  const size_t begin = html.find("<style>") + 7;
+  const std::string style = html.substr(begin, html.find("</style>") - begin);
+  EXPECT_NE(html.find("content=\"default-src 'none'; style-src 'sha256-" + sha256_base64(style) + "'\""),
+            std::string::npos);
+  // FIPS 180-4's examples, in base64; the second needs a second block.
+  EXPECT_EQ(sha256_base64("abc"), "ungWv48Bz+pBQUDeXa4iI7ADYaOWF3qctBD/YfIAFa0=");
+  EXPECT_EQ(sha256_base64("abcdbcdecdefdefgefghfghighijhijkijkljklmklmnlmnomnopnopq"),
+            "JI1qYdIGOLjlwCaTDD5gOaM85Flk/yFn9uzt1BnbBsE=");
+}
+
+TEST(ReportsReport, SectionsStandInOrder) {
+  const Written report(full_document());
+  size_t html_at = 0, markdown_at = 0;
+  for (const std::string title :
+       {"Speedup by scope", "Roofline", "Bandwidth", "Break-even", "Training step", "Without a result", "Ceilings",
+        "All series", "Formulas", "Scopes and terms", "Environment"}) {
+    const size_t in_html = report.html.find("<h2>" + title + "</h2>"),
+                 in_markdown = report.markdown.find("## " + title + "\n");
+    ASSERT_NE(in_html, std::string::npos) << title;
+    ASSERT_NE(in_markdown, std::string::npos) << title;
+    EXPECT_GT(in_html, html_at) << title;
+    EXPECT_GT(in_markdown, markdown_at) << title;
+    html_at = in_html;
+    markdown_at = in_markdown;
+  }
+}
+
+TEST(ReportsReport, EveryJobWithoutAResultIsThereWithItsReason) {
+  for (const Json& document : {full_document(), cpu_only_document()}) {
+    const Written report(document);
+    for (const Json& job : document["duet"]["jobs"]) {
+      if (job["status"] == "ok") continue;
+      for (const char* member : {"name", "reason"}) {
+        EXPECT_NE(report.html.find(job[member].get<std::string>()), std::string::npos) << job[member];
+        EXPECT_NE(report.markdown.find(job[member].get<std::string>()), std::string::npos) << job[member];
+        EXPECT_NE(report.csv.find(job[member].get<std::string>()), std::string::npos) << job[member];
+      }
+    }
+  }
+}
+
+TEST(ReportsReport, LongListsOfSkipsAreFolded) {
+  const std::string html = Written(cpu_only_document()).html;
+  const size_t fold = html.find("<details><summary>200 jobs: ");
+  ASSERT_NE(fold, std::string::npos);
+  EXPECT_LT(fold, html.find("op0/cuda.tuned/f32/n:0"));
+  const std::string section = html.substr(html.find("<h2>Without a result"), fold - html.find("<h2>Without a result"));
+  EXPECT_EQ(count_in(section, "no CUDA device"), 1u);
+}
+
+TEST(ReportsReport, WithoutAGpuItShowsCpuTimesAndShares) {
+  const Written report(cpu_only_document());
+  EXPECT_EQ(report.html.find("Speedup by scope"), std::string::npos);
+  EXPECT_NE(report.html.find("GPU: not measured (no CUDA device)"), std::string::npos);
+  EXPECT_NE(report.html.find("80\u00a0%\u00a0memory"), std::string::npos) << "non-breaking space";
+  EXPECT_NE(report.markdown.find("1.00 ms"), std::string::npos);
+  parse_markup(report.html);
+  Json nothing = make_document({});
+  nothing["duet"]["ceilings"] = Json::array();
+  parse_markup(Written(nothing).html);
+}
+
+TEST(ReportsReport, HostileStringsStayText) {
+  Json document = full_document();
+  Json& duet = document["duet"];
+  for (Json& job : duet["jobs"]) {
+    job["name"] = job["name"].get<std::string>() + kHostile;
+    for (const char* member : {"op", "case", "impl", "dtype", "family", "formula"})
+      job[member] = job[member].get<std::string>() + kHostile;
+    if (job.contains("reason")) job["reason"] = kHostile;
+    for (Json& series : job["series"]) {
+      series["flags"] = {kHostile};
+      series["summary"]["interval"] = kHostile;
+      series["roof"]["ceiling"] = kHostile;
+    }
+  }
+  duet["run"]["note"] = duet["run"]["id"] = duet["build"]["git_sha"] = duet["machine"]["cpu"]["name"] = kHostile;
+  duet["build"]["libraries"][kHostile] = kHostile;
+  duet["state"][kHostile] = {{kHostile, kHostile}};
+  duet["steps"][0]["model"] = kHostile;
+  duet["steps"][0]["parts_s"][kHostile] = 0.125;
+  duet["sweeps"][0]["op"] = duet["sweeps"][0]["size_name"] = kHostile;
+  duet["ceilings"][0]["name"] = kHostile;
+  const Written report(document);
+  EXPECT_EQ(parse_markup(report.html)["script"], 0);
+  EXPECT_EQ(report.markdown.find("<script"), std::string::npos);
+  EXPECT_EQ(count_in(report.markdown, "](javascript"), count_in(report.markdown, "\\](javascript"));
+  EXPECT_EQ(report.html.find('\x01'), std::string::npos);
+  EXPECT_EQ(report.markdown.find('\x01'), std::string::npos);
+  for (const auto& entry : fs::directory_iterator(report.scratch / "out")) {
+    if (entry.path().extension() == ".svg") {
+      EXPECT_EQ(parse_markup(read(entry.path()))["script"], 0) << entry.path();
+    }
+  }
+  // A table row of Markdown keeps its number of cells.
+  const size_t row = report.markdown.find("| **failed** |");
+  ASSERT_NE(row, std::string::npos);
+  const std::string line = report.markdown.substr(row, report.markdown.find('\n', row) - row);
+  EXPECT_EQ(count_in(line, "|") - count_in(line, "\\|"), 4u) << line;
+  EXPECT_EQ(console_table(load(document)).find('\x01'), std::string::npos);
+}
+
+TEST(ReportsReport, MarkdownsChartsExistAndStandAlone) {
+  const Written report(full_document());
+  int charts = 0;
+  for (size_t end = report.markdown.find(".svg)"); end != std::string::npos;
+       end = report.markdown.find(".svg)", end + 1), ++charts) {
+    const size_t begin = report.markdown.rfind("](", end) + 2;
+    const std::string name = report.markdown.substr(begin, end + 4 - begin);
+    const std::string svg = read(report.scratch / ("out/" + name));
+    ASSERT_FALSE(svg.empty()) << name;
+    EXPECT_NE(svg.find("xmlns=\"http://www.w3.org/2000/svg\""), std::string::npos);
+    EXPECT_EQ(svg.find("var(--"), std::string::npos) << "colours are literal in a file";
+    EXPECT_NE(svg.find("prefers-color-scheme: dark"), std::string::npos);
+    parse_markup(svg);
+  }
+  EXPECT_EQ(charts, 6);
+}
+
+TEST(ReportsReport, AStepHasItsThroughputPhasesAndMemory) {
+  Json document = full_document();
+  Json& step = document["duet"]["steps"][0];  // 0.85 s
+  EXPECT_EQ(Written(document).html.find("samples/s"), std::string::npos) << "nothing is made up";
+  step["samples"] = 8;
+  step["tokens"] = 1024;
+  const Written report(document);
+  for (const std::string& text : {report.html, report.markdown}) {
+    EXPECT_NE(text.find("9.41 samples/s"), std::string::npos);
+    EXPECT_NE(text.find("1.20 k tokens/s"), std::string::npos);
+    EXPECT_NE(text.find("4.00 KiB"), std::string::npos);
+  }
+  const std::string svg = read(report.scratch / "out/steps.svg");
+  EXPECT_NE(svg.find("<title>forward: 400 ms</title>"), std::string::npos);
+  EXPECT_NE(svg.find("residual +11.8 % (-41.2 % within phases, +52.9 % beyond them)"), std::string::npos) << svg;
+}
+
+TEST(ReportsReport, PartsOfAStepBeyondTheColoursAreAddedUp) {
+  Json document = full_document();
+  for (int i = 0; i < 12; ++i) document["duet"]["steps"][0]["parts_s"]["part" + std::to_string(i)] = 1e-3 * (i + 1);
+  const Written report(document);
+  const std::string svg = read(report.scratch / "out/steps.svg");
+  EXPECT_EQ(count_in(svg, " of the step</title>"), 8u);
+  EXPECT_NE(svg.find("<title>other: 28.0 ms, "), std::string::npos) << "1 + ... + 7 ms";
+}
+
+TEST(ReportsReport, LongChartsAreContinuedInFoldedOnes) {
+  std::vector<Json> jobs;
+  for (int i = 0; i < 25; ++i) {
+    const std::string end = "/f32/n:" + std::to_string(i);
+    jobs.push_back(make_job("relu/cpu.tuned" + end, {make_series("call", 1e-3, 0.8, 4)}));
+    jobs.push_back(make_job("relu/cuda.tuned" + end, {make_series("call", 1e-4, 0.8)}));
+  }
+  const Written report(make_document(jobs), {.rows_per_chart = 10});
+  EXPECT_TRUE(fs::exists(report.scratch / "out/speedup_3.svg"));
+  EXPECT_FALSE(fs::exists(report.scratch / "out/speedup_4.svg"));
+  EXPECT_NE(report.html.find("<summary>Chart continued, part 3 of 3</summary>"), std::string::npos);
+  EXPECT_NE(report.markdown.find("<summary>Chart continued, part 3 of 3</summary>"), std::string::npos);
+}
+
+std::vector<std::vector<std::string>> parse_csv(const std::string& text) {
+  std::vector<std::vector<std::string>> rows(1, std::vector<std::string>(1));
+  bool quoted = false;
+  for (size_t i = 0; i < text.size(); ++i) {
+    if (quoted && text[i] == '"' && text[i + 1] == '"')
+      rows.back().back() += text[i++];
+    else if (text[i] == '"')
+      quoted = !quoted;
+    else if (!quoted && text[i] == ',')
+      rows.back().emplace_back();
+    else if (!quoted && text.compare(i, 2, "\r\n") == 0) {
+      rows.emplace_back(1);
+      ++i;
+    } else
+      rows.back().back() += text[i];
+  }
+  rows.pop_back();
+  return rows;
+}
+
+TEST(ReportsReport, CsvHasALinePerSeriesAndPerJobWithoutOne) {
+  Json document = full_document();
+  document["duet"]["jobs"][0]["series"][1]["roof"] = nullptr;
+  document["duet"]["jobs"][3]["reason"] = "a, \"b\"\nc";
+  const auto rows = parse_csv(Written(document).csv);
+  ASSERT_EQ(rows.size(), 1u + 2 + 3 + 1 + 1 + 1);
+  for (const auto& row : rows) ASSERT_EQ(row.size(), rows[0].size());
+  const auto at = [&](size_t row, const std::string& column) {
+    const auto found = std::find(rows[0].begin(), rows[0].end(), column);
+    return found == rows[0].end() ? "no column " + column : rows[row][static_cast<size_t>(found - rows[0].begin())];
+  };
+  EXPECT_EQ(at(1, "job"), "softmax/cpu.tuned/f32/rows:64");
+  EXPECT_EQ(at(1, "median_s"), "0.001");
+  EXPECT_EQ(at(1, "byte_per_s"), "1e+09");
+  EXPECT_EQ(at(1, "roof_fraction"), "0.8");
+  EXPECT_EQ(at(1, "in_ratios"), "yes");
+  EXPECT_EQ(at(1, "isa"), "avx2");
+  EXPECT_EQ(at(2, "roof_fraction"), "");
+  EXPECT_EQ(at(2, "threads"), "1");
+  EXPECT_EQ(at(5, "scope"), "end_to_end");
+  EXPECT_EQ(at(6, "in_ratios"), "no");
+  EXPECT_NE(at(6, "reason").find("120 % of its roof"), std::string::npos);
+  EXPECT_EQ(at(7, "status"), "failed");
+  EXPECT_EQ(at(7, "reason"), "a, \"b\"\nc");
+  EXPECT_EQ(at(7, "flops"), "1000000");
+  EXPECT_EQ(at(7, "isa"), "avx2");
+}
+
+TEST(ReportsReport, ConsoleShowsSpeedupsOrCpuTimes) {
+  const std::string both = console_table(load(full_document()));
+  EXPECT_NE(both.find("50.0×"), std::string::npos) << both;
+  EXPECT_NE(both.find("80 % memory"), std::string::npos);
+  EXPECT_NE(both.find("3 measured, 1 skipped, 1 failed, 1 suspect\n"), std::string::npos);
+  EXPECT_EQ(both.find("GPU: not measured"), std::string::npos);
+  const std::string cpu = console_table(load(cpu_only_document()));
+  EXPECT_NE(cpu.find("softmax f32 rows:64"), std::string::npos) << cpu;
+  EXPECT_NE(cpu.find("1.00 ms"), std::string::npos);
+  EXPECT_NE(cpu.find("80 % memory"), std::string::npos);
+  EXPECT_NE(cpu.find("GPU: not measured (no CUDA device)\n"), std::string::npos);
+}
+
+TEST(ReportsReport, AWeakCpuIsMarkedWhereverItsRatioStands) {
+  Json document = make_document(softmax_pair());
+  document["duet"]["jobs"][0]["series"][0]["roof"]["fraction"] = 0.2;
+  const Written report(document);
+  EXPECT_NE(report.html.find("<b>50.0×</b><span class=\"warn\"> *</span>"), std::string::npos);
+  EXPECT_NE(read(report.scratch / "out/speedup.svg").find(">50.0× *</text>"), std::string::npos);
+  EXPECT_NE(report.markdown.find("**50.0×** \\*"), std::string::npos);
+  EXPECT_NE(console_table(load(document)).find("50.0×*"), std::string::npos);
+}
+
+std::vector<std::string> listing(const fs::path& folder) {
+  std::vector<std::string> names;
+  for (const auto& entry : fs::directory_iterator(folder)) names.push_back(entry.path().filename().string());
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+TEST(ReportsReport, NothingIsWrittenOnAnError) {
+  const Scratch scratch;
+  const std::string good = scratch.write("good.json", full_document()), bad = scratch.write("bad.json", "{\"duet\": ");
+  EXPECT_THROW(write_report(bad, (scratch / "new").string()), RunError);
+  EXPECT_FALSE(fs::exists(scratch / "new"));
+  EXPECT_THROW(write_report(good, good), std::runtime_error);  // a file, not a folder
+  EXPECT_THROW(write_report(good, good + "/below"), std::runtime_error);
+
+  fs::create_directories(scratch / "old/report.html");  // in the way of the last file
+  scratch.write("old/report.md", "kept");
+  EXPECT_THROW(write_report(good, (scratch / "old").string()), std::runtime_error);
+  EXPECT_EQ(listing(scratch / "old"), (std::vector<std::string>{"report.html", "report.md"}));
+  EXPECT_EQ(read(scratch / "old/report.md"), "kept");
+}
+
+TEST(ReportsReport, ReplacesAnOlderReportAndLeavesNoTemporaryFile) {
+  const Scratch scratch;
+  const std::string good = scratch.write("good.json", make_document(softmax_pair()));
+  fs::create_directories(scratch / "deep/er");
+  scratch.write("deep/er/report.md", "old");
+  write_report(good, (scratch / "deep/er").string());
+  write_report(good, (scratch / "deep/er").string());
+  EXPECT_NE(read(scratch / "deep/er/report.md"), "old");
+  EXPECT_EQ(listing(scratch / "deep/er"),
+            (std::vector<std::string>{"bandwidth.svg", "report.csv", "report.html", "report.md", "roofline_cpu.svg",
+                                      "roofline_gpu.svg", "speedup.svg"}));
+}
+
+TEST(ReportsReport, NumbersReadWell) {
+  EXPECT_EQ(seconds(1.234e-5), "12.3 µs");
+  EXPECT_EQ(seconds(0), "0 s");
+  EXPECT_EQ(si(0.99996e9, "B/s"), "1.00 GB/s");
+  EXPECT_EQ(si(1.5e12, "FLOP/s"), "1.50 TFLOP/s");
+  EXPECT_EQ(times(0.0271), "0.027×");
+  EXPECT_EQ(times(254.4), "254×");
+  EXPECT_EQ(share(0.004), "0.40 %");
+  EXPECT_EQ(share(0.876), "88 %");
+  EXPECT_EQ(bytes_text(3 << 20), "3.00 MiB");
+  EXPECT_EQ(elided("abcdefghij", 5), "abc…j");
+  EXPECT_EQ(width_of("µ×…"), 3u);
+}
+
+}  // namespace
+}  // namespace duet::reports::testing

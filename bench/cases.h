@@ -3,33 +3,35 @@
 #pragma once
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "bench/options.h"
-#include "bench/record.h"
 #include "bench/runner.h"
 #include "core/attributes.h"
 #include "core/context.h"
+#include "results/run.h"
 
 namespace duet::bench {
 
 struct Side {
   std::string implementation, job;  // "cpu.tuned", "softmax/cpu.tuned/f32/rows:64/cols:1000"
   Device device;
-  std::string missing;  // why it is not in this build; empty when it is
+  std::string unavailable_reason;  // why it is not in this build; empty where it is
 };
 
 class BenchCase {
  public:
   virtual ~BenchCase() = default;
-  // Draws inputs and asks the reference, once for all sides; release() gives the memory back.
+  // Draws inputs and computes the reference, once for all sides; release() frees the memory.
   virtual void prepare(uint64_t seed) = 0;
   virtual void release() = 0;
   // Null with a reason: the implementation does not serve this case.
-  virtual std::unique_ptr<Runner> make(const Side& side, Context& context, std::string& reason) = 0;
+  virtual std::unique_ptr<Runner> make(const Side& side, Context& context, std::string& unsupported_reason) = 0;
   virtual std::string repro(const Side& side) const = 0;  // a command that shows a wrong answer again
-  virtual std::optional<StepRecord> study(Runner&) { return std::nullopt; }  // after timing, what only steps have
+  // Only of training steps, after timing: phases and nodes one by one. residual_s is left to the caller.
+  virtual std::optional<results::Step> profile_step(Runner&) { return std::nullopt; }
 
   std::string op, label, family, formula, why, dtype, math, pattern;
   std::vector<Attribute> params;
@@ -41,7 +43,7 @@ class BenchCase {
 
 using Cases = std::vector<std::unique_ptr<BenchCase>>;
 
-// Everything that the options select, in registry order; sides that the filter leaves out are gone. Throws Error when
+// Everything that the options select, in registry order, without the sides that the filter excludes. Throws Error when
 // nothing is left.
 Cases select_cases(const Options& options);
 

@@ -108,7 +108,7 @@ class OpCase final : public BenchCase {
     for (const std::string& n : names) {
       if (n.starts_with("simt.")) continue;  // checked on the host, never timed
       Side side{n, op + "/" + n + "/" + label, n.starts_with("cpu.") ? Device::cpu : Device::cuda, ""};
-      if (!find_implementation(op, n)) side.missing = "not built here";
+      if (!find_implementation(op, n)) side.unavailable_reason = "not built here";
       sides.push_back(side);
     }
   }

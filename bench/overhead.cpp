@@ -9,7 +9,7 @@
 
 #include "bench/sampler.h"
 #include "core/plan.h"
-#include "reports/statistics.h"
+#include "results/statistics.h"
 
 namespace duet::bench {
 namespace {
@@ -46,7 +46,7 @@ double harness_overhead_s(CpuContext& cpu) {
     }
     bare.push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count() / kCalls);
   }
-  return std::max(0.0, reports::median(empty) - reports::median(bare));
+  return std::max(0.0, results::median(empty) - results::median(bare));
 }
 
 }  // namespace duet::bench

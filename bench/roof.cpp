@@ -1,19 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
+// Which ceilings bound a row: pattern_of() and Lookup choose, roof_of() compares, annotate_roof() writes into a job.
 #include "bench/roof.h"
 
 #include <algorithm>
 #include <cmath>
 #include <string_view>
 
+#include "results/rules.h"
+
 namespace duet::bench {
 namespace {
 constexpr double kNegligible = 0.01;  // of the traffic: scales, biases, a row's losses
-constexpr double kSame = 0.03;        // footprints this close are one; shares of writes this close are one pattern
+constexpr double kSame = 0.03;        // relative difference of footprints, or of shares of writes, that count as equal
 
 const Ceiling* faster(const Ceiling* a, const Ceiling* b) { return !a || (b && b->value > a->value) ? b : a; }
 
-// Between two measured footprints the better of both counts: the smaller one lies in a nearer cache, the larger one
-// pays less for its fork. Where a footprint was itself measured, the smaller one no longer bounds it.
+// Between two measured footprints the faster of both counts: the smaller one lies in a nearer cache, the larger one
+// spends a smaller share of its time on the fork. Where the footprint itself was measured, the smaller one is no bound.
 const Ceiling* bandwidth(const std::vector<const Ceiling*>& points, int64_t footprint, bool cold) {
   const Ceiling *below = nullptr, *same = nullptr, *above = nullptr, *largest = nullptr;
   for (const Ceiling* c : points) {
@@ -32,7 +35,7 @@ const Ceiling* bandwidth(const std::vector<const Ceiling*>& points, int64_t foot
 
 class Lookup {
  public:
-  Lookup(const std::vector<Ceiling>& all, const std::string& device, int threads)
+  Lookup(const std::vector<Ceiling>& all, const std::string& device, int64_t threads)
       : all_(all), device_(device), threads_(threads) {}
 
   const Ceiling* compute(const std::string& dtype, const std::string& math) const {
@@ -52,7 +55,7 @@ class Lookup {
       for (const Ceiling& c : all_)
         if (belongs(c) && c.pattern == pattern) points.push_back(&c);
       const Ceiling* found = bandwidth(points, footprint, cold);
-      if (!found) return nullptr;  // the one that is missing may have been the faster one
+      if (!found) return nullptr;  // the missing one may be the faster one
       best = faster(best, found);
     }
     return best;
@@ -63,8 +66,8 @@ class Lookup {
     return c.device == device_ && (device_ == "gpu" || c.threads == threads_) && c.value > 0;
   }
 
-  // Units that may serve a dtype; the fastest is its roof. A CPU forms tf32 products as f32 ones. Whole numbers in 32
-  // bits are added as many at a time as f32 multiply-adds, which count twice, so that is a bound too.
+  // Units that can serve a dtype; the fastest is its roof. A CPU computes tf32 products in f32. A vector unit adds as many
+  // 32-bit integers at a time as it does f32 multiply-adds, which count 2 each, so the f32 peak bounds i32, too.
   std::vector<std::string> compute_names(const std::string& dtype, const std::string& math) const {
     if (dtype == "i32") return {"fma.f32"};
     if (device_ == "cpu") return {"fma." + dtype};
@@ -74,17 +77,17 @@ class Lookup {
 
   const std::vector<Ceiling>& all_;
   const std::string& device_;
-  int threads_;
+  int64_t threads_;
 };
 
 }  // namespace
 
-// What matters is the share of writes, and whether they go where was read (then no line is fetched in vain). The
-// patterns have shares of 0 (read), 1/3 (triad), 1/2 (copy; update in place). A mixture lies between two of them: it is
-// no faster than the faster one, whether reads and writes share one bus or, as on some CPUs, have each their own.
-//   sgd (g in; p, v inout): mostly in place with 2/5 written, hence between read and update. Triad would be no bound:
-//   with its separate destination it is slower than in-place work (on Zen 4 by a quarter).
-//   More written than read (dropout: y and mask from x): slower than copy, which is the nearest bound there is.
+// The share of writes decides, and whether they go to where was read (then no line is fetched only to be overwritten).
+// The patterns have shares of 0 (read), 1/3 (triad), 1/2 (copy; update in place). A mixture lies between two of them: it
+// is no faster than the faster one, whether reads and writes share one bus or, as on some CPUs, have one each.
+//   sgd (g in; p, v inout): mostly in place with 2/5 written, hence between read and update. Triad is no bound: with its
+//   separate destination it is slower than in-place work (on Zen 4 by a quarter).
+//   More written than read (dropout: y and mask from x): slower than copy, which is the closest bound.
 std::string pattern_of(const std::vector<TensorSpec>& tensors) {
   double total = 0, written = 0, in_place = 0, counted = 0;
   for (const TensorSpec& t : tensors) total += static_cast<double>(t.traffic_bytes());
@@ -106,19 +109,44 @@ std::string pattern_of(const std::vector<TensorSpec>& tensors) {
   return share > 1.0 / 3 ? "triad|copy" : "triad|read";
 }
 
-std::optional<Roof> roof_of(const std::vector<Ceiling>& ceilings, const std::string& device, const std::string& dtype,
-                            const std::string& math, int threads, const std::string& pattern, int64_t footprint_bytes,
-                            bool cold, double flops, double bytes, double measured_s) {
-  if (!(measured_s > 0) || !std::isfinite(measured_s) || !(flops > 0 || bytes > 0)) return std::nullopt;
-  const Lookup lookup(ceilings, device, threads);
-  const Ceiling* memory = lookup.memory(pattern, footprint_bytes, cold);
-  const Ceiling* compute = flops > 0 ? lookup.compute(dtype, math) : nullptr;
-  if (!memory || (flops > 0 && !compute)) return std::nullopt;
+std::optional<results::Roof> roof_of(const std::vector<Ceiling>& ceilings, const Work& work) {
+  if (!(work.measured_s > 0) || !std::isfinite(work.measured_s) || !(work.flops > 0 || work.bytes > 0))
+    return std::nullopt;
+  const Lookup lookup(ceilings, work.device, work.threads);
+  const Ceiling* memory = lookup.memory(work.pattern, work.footprint_bytes, work.cold);
+  const Ceiling* compute = work.flops > 0 ? lookup.compute(work.dtype, work.math) : nullptr;
+  if (!memory || (work.flops > 0 && !compute)) return std::nullopt;
 
-  const double memory_s = bytes / memory->value, compute_s = compute ? flops / compute->value : 0;
-  const Ceiling& bound = compute_s > memory_s ? *compute : *memory;
-  return Roof{compute_s > memory_s ? "compute" : "memory", bound.name, bound.value,
-              std::max(memory_s, compute_s) / measured_s};
+  const double memory_s = work.bytes / memory->value;
+  const double compute_s = compute ? work.flops / compute->value : 0;
+  const bool by_compute = compute_s > memory_s;
+  const Ceiling& bound = by_compute ? *compute : *memory;
+  return results::Roof{by_compute ? results::Bound::compute : results::Bound::memory, bound.name, bound.value,
+                       std::max(memory_s, compute_s) / work.measured_s};
+}
+
+void annotate_roof(const std::vector<Ceiling>& ceilings, results::Job& job) {
+  const std::string dtype = job.dtype.substr(0, job.dtype.find('/'));
+  const std::string math = dtype == job.dtype ? "ieee" : job.dtype.substr(dtype.size() + 1);
+  double empty_kernel_s = 0;
+  for (const Ceiling& c : ceilings)
+    if (c.name == "gpu.empty_kernel") empty_kernel_s = c.value;
+  for (results::Series& s : job.series) {
+    s.roof.reset();
+    if (s.scope != results::Scope::end_to_end)  // which is limited by the link between host and device
+      s.roof = roof_of(ceilings, {.device = name_of(job.device),
+                                  .dtype = dtype,
+                                  .math = math,
+                                  .threads = s.threads,
+                                  .pattern = job.pattern,
+                                  .footprint_bytes = job.footprint_bytes,
+                                  .cold = s.cache == results::Cache::cold,
+                                  .flops = job.flops,
+                                  .bytes = static_cast<double>(job.bytes),
+                                  .measured_s = s.summary.median_s});
+    set_flags(s, job.device, empty_kernel_s);
+  }
+  set_verdict(job);
 }
 
 }  // namespace duet::bench

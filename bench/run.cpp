@@ -1,252 +1,297 @@
 // SPDX-License-Identifier: Apache-2.0
+// run() at the end is the table of contents; each step is a function above it.
 #include "bench/run.h"
 
-#include <benchmark/benchmark.h>
+#include <fmt/chrono.h>
 
 #include <algorithm>
-#include <csignal>
+#include <chrono>
+#include <ctime>
+#include <filesystem>
+#include <random>
+#include <thread>
 
-#include "bench/collector.h"
+#include "bench/case_timer.h"
+#include "bench/cases.h"
+#include "bench/cpu_ceilings.h"
+#include "bench/describe.h"
+#include "bench/journal.h"
+#include "bench/overhead.h"
+#include "bench/progress.h"
+#include "bench/roof.h"
+#include "bench/sweeps.h"
+#include "core/atomic_file.h"
 #include "core/cpu_context.h"
 #include "core/error.h"
-#include "core/machine.h"
-#include "core/nvtx.h"
-#include "reports/statistics.h"
+#include "core/gpu.h"
+#include "results/rules.h"
+#include "results/run_file.h"
 
 namespace duet::bench {
 namespace {
-volatile std::sig_atomic_t stop_requested = 0;
 
-constexpr double kJudged_s = 0.1;  // /proc/stat counts in ticks of 10 ms: shorter repetitions cannot be judged
-constexpr int kRetries = 3, kQuickRetries = 1;  // of a contended repetition
-}  // namespace
+using results::Job;
+using results::Status;
 
-void Run::request_stop() { stop_requested = 1; }
-bool Run::stop_is_requested() { return stop_requested != 0; }
+std::string now_utc(const char* format) { return fmt::format(fmt::runtime(format), fmt::gmtime(std::time(nullptr))); }
 
-struct Run::Timing {
-  Timing(const std::string& name, std::shared_ptr<Runner> runner, Scope scope, Cache cache, int threads,
-         double clock_read_s)
-      : name(name), runner(std::move(runner)), sampler(*this->runner, scope, cache, clock_read_s) {
-    series.scope = scope;
-    series.cache = cache;
-    series.threads = threads;
+void make_folder_of(const std::string& path) {  // where it fails, opening the file says why
+  std::error_code ignored;
+  if (const auto folder = std::filesystem::path(path).parent_path(); !folder.empty())
+    std::filesystem::create_directories(folder, ignored);
+}
+
+void write_file(const std::string& path, const std::string& text) {
+  make_folder_of(path);
+  AtomicFile file(path);
+  file.write(text.data(), text.size());
+  file.commit();
+}
+
+// To standard output or to a file, as --json says.
+void output(const Options& options, const std::string& text) {
+  if (options.json_to_stdout())
+    fmt::print("{}", text);
+  else
+    write_file(*options.json, text);
+}
+
+int list(const Options& options, const Cases& cases) {
+  if (options.json) {
+    output(options, results::listing_text(describe_jobs(cases)));
+    return 0;
   }
-  std::string name;  // of the benchmark: job/scope/cache/threads:N
-  std::shared_ptr<Runner> runner;
-  Sampler sampler;
-  Series series;
-  JobRecord* job = nullptr;
+  for (const auto& c : cases)
+    for (const Side& s : c->sides)
+      fmt::print("{}{}\n", s.job, s.unavailable_reason.empty() ? "" : "  (" + s.unavailable_reason + ")");
+  return 0;
+}
+
+Devices open_devices(const Options& options) {
+  Devices d;
+  const int threads = options.threads.value_or(static_cast<int>(std::thread::hardware_concurrency()));
+  d.cpu = std::make_unique<CpuContext>(threads);
+  if (!options.threads && threads > 1 && options.size >= Size::standard && options.cpu)
+    d.one_thread = std::make_unique<CpuContext>(1);
+  d.no_gpu = "not selected (--device cpu)";
+  if (options.gpu) d.gpu = open_gpu(d.no_gpu);
+  return d;
+}
+
+// "cpu.tuned 1.23 ms (91 %), cuda.tuned 0.05 ms (80 %)"
+std::string outcome(const std::vector<Job>& jobs) {
+  std::string text;
+  for (const Job& job : jobs) {
+    if (job.status == Status::skipped) continue;
+    text += (text.empty() ? "" : ", ") + job.impl;
+    if (job.status == Status::failed) {
+      text += " FAILED";
+      continue;
+    }
+    const results::Series& first = job.series.front();
+    text += fmt::format(" {:.4g} ms", first.summary.median_s * 1e3);
+    if (first.roof) text += fmt::format(" ({:.0f} %)", 100 * first.roof->fraction);
+  }
+  return text.empty() ? "skipped" : text;
+}
+
+class BenchRun {
+ public:
+  BenchRun(const Options& options, Cases& cases, Devices& devices)
+      : options_(options),
+        cases_(cases),
+        devices_(devices),
+        progress_(static_cast<int>(cases.size())),
+        jobs_(cases.size()) {}
+
+  void describe() {
+    results::Invocation& i = run_.invocation;
+    i.id = now_utc("{:%Y%m%d-%H%M%S}");
+    i.started_at = now_utc("{:%Y-%m-%dT%H:%M:%SZ}");
+    i.seed = options_.seed;
+    i.argv = options_.argv;
+    i.selection = describe_selection(options_);
+    i.threads = devices_.cpu->threads();
+    if (!devices_.gpu) i.no_gpu = devices_.no_gpu;
+    run_.context = describe_context(i.started_at);
+    run_.build = describe_build();
+    run_.machine = describe_machine(devices_.gpu.get());
+    run_.state = describe_state();
+    progress_.note(devices_.cpu->describe() +
+                   (devices_.gpu ? "; " + devices_.gpu->describe() : "; GPU: not measured (" + devices_.no_gpu + ")"));
+  }
+
+  // Learns before the run, not after an hour, that its result cannot be written.
+  void probe_output() {
+    if (!to_file()) return;
+    make_folder_of(*options_.json);
+    AtomicFile probe(*options_.json);
+    if (options_.resume) Journal::require(*options_.json);
+  }
+
+  void measure_machine() {
+    progress_.note("measuring the machine's limits");
+    run_.ceilings = measure_ceilings();
+    if (options_.cpu) run_.invocation.harness_overhead_s = harness_overhead_s(*devices_.cpu);
+  }
+
+  void open_journal() {
+    if (to_file()) journal_.open(*options_.json, run_, options_.resume);
+    if (!journal_.resumed_from().empty()) run_.invocation.warnings.push_back(journal_.resumed_from());
+  }
+
+  // In random order, so that a slow drift of the machine meets all ops alike.
+  void measure_cases() {
+    std::vector<size_t> order(cases_.size());
+    for (size_t i = 0; i < order.size(); ++i) order[i] = i;
+    std::shuffle(order.begin(), order.end(), std::mt19937_64(options_.seed));
+    CaseTimer timer(options_, devices_);
+    try {
+      for (const size_t i : order) {
+        progress_.begin(cases_[i]->name());
+        if (take_from_journal(i))
+          progress_.end("from the journal");
+        else
+          measure_case(timer, i);
+      }
+      run_.invocation.complete = true;
+    } catch (const Interrupted&) {
+      skip_the_rest();
+    }
+  }
+
+  void measure_machine_again() {
+    if (run_.invocation.complete && options_.size != Size::smoke)
+      run_.ceilings = results::join_ceilings(std::move(run_.ceilings), measure_ceilings(), run_.invocation.warnings);
+  }
+
+  void gather_jobs() {
+    for (std::vector<Job>& of_case : jobs_)
+      for (Job& job : of_case) {
+        // Jobs of an earlier process stay compared with the ceilings that it measured.
+        if (!journal_.finished(job.name)) annotate_roof(run_.ceilings, job);
+        run_.jobs.push_back(std::move(job));
+      }
+    run_.sweeps = sweeps_of(run_.jobs);
+    run_.invocation.wall_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
+  }
+
+  void write() {
+    if (!options_.json) return;
+    output(options_, results::run_text(run_));
+    if (run_.invocation.complete) journal_.remove();
+  }
+
+  int conclude() {
+    const auto count = [&](Status status) {
+      return std::count_if(run_.jobs.begin(), run_.jobs.end(), [&](const Job& j) { return j.status == status; });
+    };
+    for (const std::string& w : run_.invocation.warnings) progress_.note("warning: " + w);
+    progress_.note(fmt::format("{} jobs, {} failed, {:.0f} s{}", run_.jobs.size(), count(Status::failed),
+                               run_.invocation.wall_s,
+                               run_.invocation.complete ? "" : "; interrupted, --resume goes on"));
+    if (!run_.invocation.complete) return kInterrupted;
+    if (count(Status::failed) > 0) return kFailed;
+    return count(Status::ok) > 0 ? 0 : kNothingMeasured;
+  }
+
+ private:
+  bool to_file() const { return options_.json && !options_.json_to_stdout(); }
+
+  std::vector<Ceiling> measure_ceilings() {
+    const bool quick = options_.size <= Size::quick;
+    std::vector<Ceiling> all;
+    const auto add = [&](std::vector<Ceiling> more) {
+      all.insert(all.end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
+    };
+    if (options_.cpu) add(measure_cpu_ceilings(*devices_.cpu, quick));
+    if (options_.cpu && devices_.one_thread) add(measure_cpu_ceilings(*devices_.one_thread, quick));
+    try {
+      if (devices_.gpu && !CaseTimer::stop_is_requested()) add(measure_gpu_ceilings(*devices_.gpu, quick));
+    } catch (const std::exception& e) {  // a GPU that fails does not cost the CPU side
+      run_.invocation.warnings.push_back(fmt::format("the GPU's ceilings could not be measured: {}", e.what()));
+    }
+    return all;
+  }
+
+  // Whether an earlier process finished all sides of the case.
+  bool take_from_journal(size_t i) {
+    const std::vector<Side>& sides = cases_[i]->sides;
+    if (!std::all_of(sides.begin(), sides.end(), [&](const Side& s) { return journal_.finished(s.job); })) return false;
+    for (const Side& s : sides) jobs_[i].push_back(*journal_.finished(s.job));
+    return true;
+  }
+
+  void measure_case(CaseTimer& timer, size_t i) {
+    BenchCase& c = *cases_[i];
+    try {
+      jobs_[i] = timer.measure(c);
+      for (Job& job : jobs_[i]) {
+        annotate_roof(run_.ceilings, job);
+        require_valid(job);
+      }
+      for (const Job& job : jobs_[i]) {
+        journal_.add(job);
+        if (job.status == Status::failed)
+          progress_.note(fmt::format("FAILED {}: {}\n  again: {}", job.name, job.reason, job.repro));
+      }
+      progress_.end(outcome(jobs_[i]));
+    } catch (const std::exception& e) {  // of drawing inputs, of the reference, of memory: it costs this case alone
+      jobs_[i] = without_result(c, Status::failed, e.what());
+      progress_.note(fmt::format("FAILED {}: {}", c.name(), e.what()));
+      progress_.end("failed");
+    }
+  }
+
+  void skip_the_rest() {
+    for (size_t i = 0; i < cases_.size(); ++i)
+      if (jobs_[i].empty()) jobs_[i] = without_result(*cases_[i], Status::skipped, "interrupted before it ran");
+  }
+
+  static std::vector<Job> without_result(const BenchCase& c, Status status, const std::string& reason) {
+    std::vector<Job> jobs;
+    for (const Side& side : c.sides) {
+      Job& job = jobs.emplace_back();
+      static_cast<results::JobDescription&>(job) = describe_job(c, side);
+      job.status = status;
+      job.reason = reason;
+      if (status == Status::failed) job.repro = c.repro(side);
+    }
+    return jobs;
+  }
+
+  const Options& options_;
+  Cases& cases_;
+  Devices& devices_;
+  Progress progress_;
+  Journal journal_;
+  results::Run run_;                    // jobs and sweeps are filled in by gather_jobs()
+  std::vector<std::vector<Job>> jobs_;  // by case, each in the order of its sides
+  const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
 };
 
-Run::Run(const Options& options, Devices& devices)
-    : options_(options), devices_(devices), clock_read_s_(clock_read_s()) {
-  std::string program = "bench_all", interleave = "--benchmark_enable_random_interleaving=true";
-  char* argv[] = {program.data(), interleave.data(), nullptr};
-  int argc = 2;
-  benchmark::Initialize(&argc, argv);
-}
+}  // namespace
 
-std::vector<JobRecord> Run::measure(BenchCase& c) {
-  std::vector<JobRecord> jobs(c.sides.size());
-  {
-    std::vector<std::unique_ptr<Timing>> timings;
-    std::vector<std::vector<std::unique_ptr<Timing>>> of_side(c.sides.size());
-    bool drawn = false;
-    for (size_t i = 0; i < c.sides.size(); ++i) {
-      const Side& side = c.sides[i];
-      if (side.missing.empty() && (side.device == Device::cpu || devices_.gpu) && !drawn) {
-        c.prepare(options_.seed);
-        drawn = true;
-      }
-      jobs[i] = start(c, side, of_side[i]);
-      for (auto& t : of_side[i]) {
-        t->job = &jobs[i];
-        timings.push_back(std::move(t));
-      }
-    }
-    take(timings);
-    for (auto& t : timings) finish(c, *t);
-  }
-  c.release();
-  for (JobRecord& job : jobs)
-    if (job.status == Status::failed) job.series.clear();
-  return jobs;
-}
+int run(const Options& options) {
+  Cases cases = select_cases(options);
+  if (options.list) return list(options, cases);
 
-JobRecord Run::start(BenchCase& c, const Side& side, std::vector<std::unique_ptr<Timing>>& timings) {
-  JobRecord job;
-  job.name = side.job;
-  job.implementation = side.implementation;
-  job.device = side.device == Device::cpu ? "cpu" : "gpu";
-  const bool cpu = side.device == Device::cpu;
-  if (!side.missing.empty()) {
-    job.reason = !cpu && !devices_.gpu ? devices_.no_gpu : side.missing;
-    return job;
+  Devices devices = open_devices(options);
+  if (!options.cpu && !devices.gpu) {
+    fmt::print(stderr, "bench_all: --device gpu: {}\n", devices.no_gpu);
+    return kNothingMeasured;
   }
-  if (!cpu && !devices_.gpu) {
-    job.reason = devices_.no_gpu;
-    return job;
-  }
-  const auto wanted = [&](Scope s) {
-    return options_.scopes.empty() ||
-           std::find(options_.scopes.begin(), options_.scopes.end(), name_of(s)) != options_.scopes.end();
-  };
-  const NvtxRange range{NvtxName("setup")};
-  try {
-    std::vector<std::pair<Context*, int>> contexts;
-    if (cpu) {
-      contexts.emplace_back(devices_.cpu.get(), devices_.cpu->threads());
-      if (devices_.one_thread) contexts.emplace_back(devices_.one_thread.get(), 1);
-    } else {
-      contexts.emplace_back(devices_.gpu.get(), 1);
-    }
-    for (const auto& [context, threads] : contexts) {
-      std::shared_ptr<Runner> runner = c.make(side, *context, job.reason);
-      if (!runner) return job;
-      if (timings.empty()) {
-        job.create_s = runner->create_s;
-        job.algorithm = runner->algorithm;
-        job.workspace_bytes = runner->workspace_bytes;
-      }
-      std::vector<Cache> caches{Cache::warm};
-      if (options_.size >= Size::standard) caches.push_back(Cache::cold);
-      for (const Cache cache : caches)
-        for (const Scope scope : {Scope::kernel, Scope::call, Scope::end_to_end}) {
-          if (cpu && scope != Scope::call) continue;  // its data is in host memory and it has no device clock
-          if (cache == Cache::cold && scope == Scope::end_to_end) continue;
-          if (!wanted(scope)) continue;
-          const std::string name =
-              fmt::format("{}/{}/{}/threads:{}", side.job, name_of(scope), name_of(cache), threads);
-          timings.push_back(std::make_unique<Timing>(name, runner, scope, cache, threads, clock_read_s_));
-        }
-    }
-    if (timings.empty()) {
-      job.reason = "no selected scope exists on this side; a CPU has the scope call";
-      return job;
-    }
-    job.threads = cpu ? devices_.cpu->threads() : 1;
-    job.isa = cpu ? simd_target() : "";
-    job.status = Status::ok;
-    for (auto& t : timings) {
-      if (stop_requested) throw Interrupted{};
-      t->series.counts = t->sampler.calibrate(options_.budget_s(), options_.repetitions_or_default());
-      t->series.first_call_s = t->sampler.first_call_s();
-    }
-  } catch (const Interrupted&) {
-    throw;
-  } catch (const std::exception& e) {
-    timings.clear();
-    job.status = Status::failed;
-    job.reason = e.what();
-    job.repro = c.repro(side);
-  }
-  return job;
-}
-
-void Run::take(std::vector<std::unique_ptr<Timing>>& timings) {
-  for (auto& each : timings) {
-    Timing* t = each.get();
-    benchmark::RegisterBenchmark(t->name.c_str(),
-                                 [this, t](benchmark::State& state) {
-                                   if (stop_requested || t->job->status == Status::failed) {
-                                     state.SkipWithError(stop_requested ? "interrupted" : t->job->reason.c_str());
-                                     for ([[maybe_unused]] auto _ : state) {
-                                     }
-                                     return;
-                                   }
-                                   // The library fixes the number of iterations; a repetition that had company is taken again beside it.
-                                   auto iterator = state.begin();
-                                   const auto end = state.end();  // starts the library's clock: once
-                                   repetition(*t, [&](double time_s) {
-                                     state.SetIterationTime(time_s);
-                                     if (iterator != end) ++iterator;
-                                   });
-                                   while (iterator != end) ++iterator;  // a stop in the middle
-                                 })
-        ->UseManualTime()
-        ->Iterations(t->series.counts.samples)
-        ->Repetitions(t->series.counts.repetitions)
-        ->Unit(benchmark::kMicrosecond);
-  }
-  if (!timings.empty()) {
-    Collector quiet;
-    benchmark::RunSpecifiedBenchmarks(&quiet);
-  }
-  benchmark::ClearRegisteredBenchmarks();
-  if (stop_requested) throw Interrupted{};
-}
-
-void Run::repetition(Timing& t, const std::function<void(double)>& report) {
-  static const NvtxName kMeasure("measure");
-  const NvtxName name(t.job->name);
-  const NvtxRange job_range(name);
-  Repetition best;
-  try {
-    for (int attempt = 0;; ++attempt) {
-      t.runner->begin_repetition();
-      Repetition r;
-      r.order = order_++;
-      const CpuSnapshot before = CpuSnapshot::now();
-      {
-        const NvtxRange range(kMeasure);
-        for (int i = 0; i < t.series.counts.samples && !stop_requested; ++i) {
-          const double time_s = t.sampler.sample();
-          if (!(time_s > 0)) throw Error("the clock gave {} s for a sample", time_s);
-          r.samples_s.push_back(time_s);
-          if (attempt == 0) report(time_s);
-        }
-      }
-      const CpuUse use = cpu_use(before, CpuSnapshot::now());
-      r.foreign_cores = std::max(0.0, use.foreign_cores);
-      const bool contended = use.wall_s >= kJudged_s && use.contended();
-      if (contended) r.flags.emplace_back("contended");
-      if (attempt > 0) r.flags.emplace_back("retried");
-      best = std::move(r);
-      const int retries = options_.size == Size::smoke ? 0 : options_.size == Size::quick ? kQuickRetries : kRetries;
-      if (!contended || attempt == retries || stop_requested) break;
-    }
-  } catch (const std::exception& e) {
-    t.job->status = Status::failed;
-    t.job->reason = e.what();
-    return;
-  }
-  if (best.samples_s.empty()) return;
-  t.series.repetitions.push_back(std::move(best));
-  if (static_cast<int>(t.series.repetitions.size()) < t.series.counts.repetitions) return;
-
-  static const NvtxName kVerify("verify");
-  const NvtxRange range(kVerify);
-  try {  // the very buffers that this repetition timed
-    const Check check = t.runner->verify();
-    if (!t.job->check || !check.passed() || check.max_error_ratio > t.job->check->max_error_ratio) t.job->check = check;
-    if (!check.passed()) {
-      t.job->status = Status::failed;
-      t.job->reason = "wrong result: " + check.failure;
-    }
-  } catch (const std::exception& e) {
-    t.job->status = Status::failed;
-    t.job->reason = e.what();
-  }
-}
-
-void Run::finish(BenchCase& c, Timing& t) {
-  JobRecord& job = *t.job;
-  Series& s = t.series;
-  if (job.status == Status::failed || s.repetitions.empty()) {
-    for (const Side& side : c.sides)
-      if (side.job == job.name) job.repro = c.repro(side);
-    if (job.status == Status::ok) {
-      job.status = Status::failed;
-      job.reason = "no repetition was taken";
-    }
-    return;
-  }
-  s.summary = summarise(s.repetitions);
-  if (t.runner->restores()) s.flags.emplace_back("restored");
-  if (t.sampler.synchronises()) s.flags.emplace_back("synchronises");
-  if (!job.step && s.scope == Scope::call) job.step = c.study(*t.runner);
-  job.series.push_back(std::move(s));
+  BenchRun run(options, cases, devices);
+  run.probe_output();
+  run.describe();
+  run.measure_machine();
+  if (CaseTimer::stop_is_requested()) return kInterrupted;
+  run.open_journal();
+  run.measure_cases();
+  run.measure_machine_again();
+  run.gather_jobs();
+  run.write();
+  return run.conclude();
 }
 
 }  // namespace duet::bench

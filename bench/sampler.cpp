@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// calibrate() fixes how much is timed; timed() takes one sample in the scope of the series.
 #include "bench/sampler.h"
 
 #include <benchmark/benchmark.h>
@@ -15,13 +16,10 @@ double seconds(Clock::duration d) { return std::chrono::duration<double>(d).coun
 constexpr double kCpuSample_s = 20e-6, kGpuSample_s = 100e-6;  // a sample lasts at least this long
 constexpr double kClockReads = 500;                            // ... and this many clock reads
 constexpr double kWarmUp_s = 0.05;
-constexpr double kSlow_s = 0.5;       // warm-up calls that took so long are not repeated to fix the counts
-constexpr double kPatience = 10;      // budgets that a slow job may take for its ten samples
-constexpr int kMostCopies = 1 << 14;  // a sample never holds more applications
+constexpr double kSlow_s = 0.5;     // where warming up took longer, no further calls are made to fix the counts
+constexpr double kMaxBudgets = 10;  // of a slow job, for its ten samples
+constexpr int kMaxBatch = 1 << 14;  // applications in a sample
 }  // namespace
-
-const char* name_of(Scope s) { return s == Scope::kernel ? "kernel" : s == Scope::call ? "call" : "end_to_end"; }
-const char* name_of(Cache c) { return c == Cache::warm ? "warm" : "cold"; }
 
 double clock_read_s() {
   constexpr int kReads = 20000;
@@ -56,7 +54,7 @@ Sampler::Counts Sampler::calibrate(double budget_s, int repetitions) {
   for (int calls = 1; calls < 3 || seconds(Clock::now() - start) < std::min(kWarmUp_s, budget_s); ++calls)
     last = timed(1);
   double t[3] = {last, last, last};
-  if (seconds(Clock::now() - start) < kSlow_s)  // else the last warm call will do
+  if (seconds(Clock::now() - start) < kSlow_s)  // else the last warm call is good enough
     for (double& each : t) each = timed(1);
   std::sort(t, t + 3);
   const double one = std::max(t[1], 1e-9);
@@ -66,18 +64,18 @@ Sampler::Counts Sampler::calibrate(double budget_s, int repetitions) {
   double batch = std::max(1.0, std::ceil(target / one));
   if (cache_ == Cache::cold) batch = 1;
   if (runner_->restores()) batch = std::min<double>(batch, runner_->copies());
-  batch_ = static_cast<int>(std::min<double>(batch, kMostCopies));
-  if (batch_ > 1) {  // the first guess holds the clock's own cost and a cold cache; look again
+  batch_ = static_cast<int>(std::min<double>(batch, kMaxBatch));
+  if (batch_ > 1) {  // the first estimate includes the clock's own cost and a cold cache: estimate again
     const double again = std::max(timed(batch_), 1e-9);
-    batch = std::clamp(std::ceil(target / again), 1.0, static_cast<double>(kMostCopies));
+    batch = std::clamp(std::ceil(target / again), 1.0, static_cast<double>(kMaxBatch));
     if (runner_->restores()) batch = std::min<double>(batch, runner_->copies());
     batch_ = static_cast<int>(batch);
   }
   if (one > 1) return {1, 1, std::min(repetitions, 3)};
   const double sample = batch_ == 1 ? one : std::max(timed(batch_), 1e-9) * batch_;
   // Ten samples at least, unless they would take ten times the budget.
-  const double least = std::clamp(std::ceil(kPatience * budget_s / sample), 1.0, 10.0);
-  return {batch_, static_cast<int>(std::clamp(std::ceil(budget_s / sample), least, 100.0)), repetitions};
+  const double min_samples = std::clamp(std::ceil(kMaxBudgets * budget_s / sample), 1.0, 10.0);
+  return {batch_, static_cast<int>(std::clamp(std::ceil(budget_s / sample), min_samples, 100.0)), repetitions};
 }
 
 double Sampler::sample() { return timed(batch_); }

@@ -1,18 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// Calibrates one series and takes its samples (shared/measurement: scopes, calibration, cache state).
+// Calibrates one series and takes its samples, in its scope and cache state.
 #pragma once
 #include <cstdint>
 #include <string>
 #include <vector>
 
 #include "bench/runner.h"
+#include "results/run.h"
 
 namespace duet::bench {
 
-enum class Scope : uint8_t { kernel, call, end_to_end };
-enum class Cache : uint8_t { warm, cold };
-const char* name_of(Scope);
-const char* name_of(Cache);
+using results::Cache;
+using results::Scope;
 
 class Sampler {
  public:
@@ -24,7 +23,7 @@ class Sampler {
   ~Sampler();
   Sampler(Sampler&&) noexcept;
 
-  // Times a first call, warms up, fixes batch, samples and repetitions. Nothing stops early later on.
+  // Times a first call, warms up, and fixes batch, samples and repetitions, which stay as they are from then on.
   Counts calibrate(double budget_s, int repetitions);
   double sample();  // seconds of one application
   double first_call_s() const { return first_call_s_; }

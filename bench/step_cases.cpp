@@ -7,15 +7,16 @@
 #include "bench/cases.h"
 #include "bench/roof.h"
 #include "models/step.h"
-#include "reports/statistics.h"
+#include "results/statistics.h"
 
 namespace duet::bench {
 namespace {
 
 constexpr const char* kGraph = "gpu.graph";
-constexpr int kStudied = 21, kLeast = 3;  // steps whose phases are timed, samples of each part
-constexpr double kStudyBudgets = 5;  // of a repetition, after which the least will do, for the phases and for the parts
-constexpr double kPartSample_s = 100e-6;  // a part is repeated until a sample lasts this long
+constexpr int kMinSamples = 3, kMaxSamples = 21;  // of each phase and each node
+constexpr double kProfileBudgets =
+    5;  // of a repetition, for the phases and again for the nodes; then kMinSamples will do
+constexpr double kNodeSample_s = 100e-6;  // a node is repeated until a sample lasts this long
 
 class StepRunner final : public Runner {
  public:
@@ -53,7 +54,7 @@ double seconds_of(Context& context, const F& work) {
 
 class StepCase final : public BenchCase {
  public:
-  StepCase(const ModelCase& c, double study_s) : model_(c.model), study_s_(study_s) {
+  StepCase(const ModelCase& c, double profile_s) : model_(c.model), profile_s_(profile_s) {
     op = "step/" + model_.name();
     family = "step";
     formula = "forward, loss, backward, optimiser";
@@ -70,75 +71,94 @@ class StepCase final : public BenchCase {
   void prepare(uint64_t seed) override { seed_ = seed; }
   void release() override {}
 
-  std::unique_ptr<Runner> make(const Side& side, Context& context, std::string& reason) override {
+  std::unique_ptr<Runner> make(const Side& side, Context& context, std::string& unsupported_reason) override {
     const Step::Form form = side.implementation == kGraph ? Step::Form::graph : Step::Form::eager;
     auto step = std::make_unique<Step>(model_, context, Tape::preferences_for(context.device()), seed_, form);
     if (!step->supported()) {
-      reason = step->reason();
+      unsupported_reason = step->reason();
       return nullptr;
     }
     // A lower bound of the step's roof: all its work at the peak, all its traffic at the bandwidth of its footprint.
-    if (flops == 0) flops = step->flops(), bytes = step->bytes(), footprint_bytes = step->memory_bytes();
+    if (flops == 0) {
+      flops = step->flops();
+      bytes = step->bytes();
+      footprint_bytes = step->memory_bytes();
+    }
     return std::make_unique<StepRunner>(std::move(step), seed_);
   }
   std::string repro(const Side& side) const override { return "bench_all --scale full --filter '^" + side.job + "$'"; }
 
-  std::optional<StepRecord> study(Runner& runner) override {
+  std::optional<results::Step> profile_step(Runner& runner) override {
     Step& step = static_cast<StepRunner&>(runner).step();
-    Context& context = runner.context();
-    StepRecord record;
-    record.memory_peak_bytes = static_cast<double>(step.memory_bytes());
-    record.implementations = step.implementations();
     const Tape& tape = step.tape();
+    results::Step profile;
+    profile.peak_memory_bytes = step.memory_bytes();
+    for (const auto& [op, implementation] : step.implementations())
+      profile.implementations.emplace_back(op, implementation);
     const Var x = tape.find("x");  // samples first; whole numbers are tokens
-    record.samples = tape.shape(x)[0];
-    if (!is_float(tape.dtype(x))) record.tokens = tape.bytes(x) / size_of(tape.dtype(x));
-
-    std::vector<std::vector<double>> phases(step.phases().size());
-    double spent_s = 0;
-    for (int i = 0; i < kStudied && (i < kLeast || spent_s < study_s_); ++i)
-      for (size_t p = 0; p < phases.size(); ++p) {
-        phases[p].push_back(seconds_of(context, [&] { step.run_phase(p); }));
-        spent_s += phases[p].back();
-      }
-    for (size_t p = 0; p < phases.size(); ++p)
-      record.phases_s.emplace_back(step.phases()[p], reports::median(phases[p]));
-
-    for (size_t part = 0; part < step.nodes().size(); ++part) {
-      // Sums in place would grow beyond all numbers: what such a part rewrites is put back after each of its runs.
-      const bool updates = step.tape().nodes()[part].phase + 1 == step.phases().size();  // small steps, which do not
-      const auto rewritten = updates ? decltype(step.rewritten(part)){} : step.rewritten(part);
-      std::vector<Buffer> kept;
-      for (const auto& [memory, bytes] : rewritten)
-        context.copy_within(kept.emplace_back(context, bytes).data(), memory, bytes);
-      const auto put_back = [&] {
-        for (size_t i = 0; i < kept.size(); ++i)
-          context.copy_within(rewritten[i].first, kept[i].data(), rewritten[i].second);
-      };
-      const double once_s = std::max(seconds_of(context, [&] { step.run_node(part); }), 1e-9);
-      put_back();
-      const int batch = kept.empty() ? static_cast<int>(std::clamp(kPartSample_s / once_s, 1.0, 1000.0)) : 1;
-      const double share_s = study_s_ / static_cast<double>(step.nodes().size());
-      const auto wanted = static_cast<int>(share_s / std::max(once_s * batch, 1e-9));
-      std::vector<double> samples;
-      if (batch == 1) samples.push_back(once_s);
-      while (static_cast<int>(samples.size()) < std::clamp(wanted, kLeast, kStudied)) {
-        samples.push_back(seconds_of(context,
-                                     [&] {
-                                       for (int b = 0; b < batch; ++b) step.run_node(part);
-                                     }) /
-                          batch);
-        put_back();
-      }
-      const std::string& job = step.nodes()[part].job;
-      record.parts_s.emplace_back(job.substr(0, job.find('/')), reports::median(samples));
+    profile.samples = tape.shape(x)[0];
+    if (!is_float(tape.dtype(x))) profile.tokens = tape.bytes(x) / size_of(tape.dtype(x));
+    profile.phases_s = time_phases(step, runner.context());
+    for (size_t node = 0; node < step.nodes().size(); ++node) {
+      const std::string& job = step.nodes()[node].job;
+      add(profile.nodes_s, job.substr(0, job.find('/')), time_node(step, node, runner.context()));
     }
-    return record;
+    return profile;
   }
 
  private:
+  static void add(results::Amounts& amounts, const std::string& name, double amount) {
+    const auto at = std::find_if(amounts.begin(), amounts.end(), [&](const auto& a) { return a.first == name; });
+    if (at == amounts.end())
+      amounts.emplace_back(name, amount);
+    else
+      at->second += amount;
+  }
+
+  results::Amounts time_phases(Step& step, Context& context) const {
+    std::vector<std::vector<double>> samples(step.phases().size());
+    double spent_s = 0;
+    for (int i = 0; i < kMaxSamples && (i < kMinSamples || spent_s < profile_s_); ++i)
+      for (size_t p = 0; p < samples.size(); ++p) {
+        samples[p].push_back(seconds_of(context, [&] { step.run_phase(p); }));
+        spent_s += samples[p].back();
+      }
+    results::Amounts phases_s;
+    for (size_t p = 0; p < samples.size(); ++p) phases_s.emplace_back(step.phases()[p], results::median(samples[p]));
+    return phases_s;
+  }
+
+  double time_node(Step& step, size_t node, Context& context) const {
+    // A node that updates in place would go on from its own result and grow beyond all numbers: what it rewrites is
+    // restored after each run. The optimiser's nodes take small steps and need no restoring.
+    const bool optimiser = step.tape().nodes()[node].phase + 1 == step.phases().size();
+    const auto rewritten = optimiser ? decltype(step.rewritten(node)){} : step.rewritten(node);
+    std::vector<Buffer> kept;
+    for (const auto& [memory, bytes] : rewritten)
+      context.copy_within(kept.emplace_back(context, bytes).data(), memory, bytes);
+    const auto restore = [&] {
+      for (size_t i = 0; i < kept.size(); ++i)
+        context.copy_within(rewritten[i].first, kept[i].data(), rewritten[i].second);
+    };
+    const double once_s = std::max(seconds_of(context, [&] { step.run_node(node); }), 1e-9);
+    restore();
+    const int batch = kept.empty() ? static_cast<int>(std::clamp(kNodeSample_s / once_s, 1.0, 1000.0)) : 1;
+    const double budget_s = profile_s_ / static_cast<double>(step.nodes().size());
+    const auto wanted = static_cast<int>(budget_s / std::max(once_s * batch, 1e-9));
+    std::vector<double> samples;
+    if (batch == 1) samples.push_back(once_s);
+    while (static_cast<int>(samples.size()) < std::clamp(wanted, kMinSamples, kMaxSamples)) {
+      const double batch_s = seconds_of(context, [&] {
+        for (int b = 0; b < batch; ++b) step.run_node(node);
+      });
+      samples.push_back(batch_s / batch);
+      restore();
+    }
+    return results::median(samples);
+  }
+
   Model model_;
-  double study_s_;
+  double profile_s_;
   uint64_t seed_ = 1;
 };
 
@@ -148,14 +168,14 @@ Cases step_cases(const Options& options) {
   Cases cases;
   std::map<std::string, size_t> taken;  // a model's cases so far
   // Quick: enough for a curve over the batch, which a model's cases begin with.
-  const size_t most = options.size == Size::smoke ? 1 : options.size == Size::quick ? 4 : SIZE_MAX;
+  const size_t max_cases = options.size == Size::smoke ? 1 : options.size == Size::quick ? 4 : SIZE_MAX;
   // Smoke only shows that everything runs: models narrowed for tests do.
   const Scale scale = options.size == Size::full    ? Scale::full
                       : options.size == Size::smoke ? Scale::test
                                                     : Scale::standard;
   for (const ModelCase& c : model_cases(scale))
-    if (taken[c.model.name()]++ < most)
-      cases.push_back(std::make_unique<StepCase>(c, kStudyBudgets * options.budget_s()));
+    if (taken[c.model.name()]++ < max_cases)
+      cases.push_back(std::make_unique<StepCase>(c, kProfileBudgets * options.budget_s()));
   return cases;
 }
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "cli/doctor.h"
+#include "results/rules.h"
 
 namespace duet {
 namespace {
@@ -32,7 +33,7 @@ void judge_load(const Circumstances& c, std::vector<Finding>& found) {
   if (!c.state.load.empty() && c.state.load[0] > kLoad)
     found.push_back({"load", fmt::format("{:.2f} over the last minute", c.state.load[0]),
                      "other work takes CPU time; fork-join code collapses beside it, so wait until it is done"});
-  if (c.probe.contended())
+  if (results::contended(c.probe.foreign_cores, c.probe.steal_share))
     found.push_back({"foreign CPU",
                      fmt::format("{:.2f} cores during a probe of {:.1f} s", c.probe.foreign_cores, c.probe.wall_s),
                      "another process is running now; top shows which"});

@@ -13,6 +13,7 @@
 #include "cli/list.h"
 #include "cli/op.h"
 #include "cli/train.h"
+#include "results/run_file.h"
 
 namespace duet {
 namespace {
@@ -86,7 +87,7 @@ void add_report(CLI::App& app) {
   report->callback([o] {
     reports::write_report(o->run_file, o->directory);
     if (o->console)
-      fmt::print("{}", reports::console_table(reports::load_run(o->run_file)));
+      fmt::print("{}", reports::console_table(results::load_run(o->run_file)));
     else
       fmt::print("{}/report.html, report.md, report.csv\n", o->directory);
   });
@@ -140,9 +141,6 @@ int main(int argc, char** argv) {
   try {
     return duet::run(argc, argv);
   } catch (const duet::Error& e) {  // what the user can mend
-    fmt::print(stderr, "duet: {}\n", duet::first_line(e.what()));
-    return duet::kUsage;
-  } catch (const duet::reports::RunError& e) {
     fmt::print(stderr, "duet: {}\n", duet::first_line(e.what()));
     return duet::kUsage;
   } catch (const std::bad_alloc&) {

@@ -79,8 +79,6 @@ struct CpuUse {
   double own_cores = 0, foreign_cores = 0;    // CPU time per second of wall time: 1.0 is one core's worth
   double foreign_share = 0, steal_share = 0;  // of all CPUs' time
   int64_t involuntary_switches = 0;
-  // Rule of measurement: more than 5 % of one core, or 1 % stolen.
-  bool contended() const { return foreign_cores > 0.05 || steal_share > 0.01; }
 };
 CpuUse cpu_use(const CpuSnapshot& before, const CpuSnapshot& after);
 

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Puts an analysis together: what has no result and why, and what weakens the run as a whole.
 #include "reports/analysis.h"
 
 #include <fmt/format.h>
@@ -15,22 +16,22 @@ bool gpu_measured(const Run& run) {
 
 // What the run says, else the reason most GPU jobs give.
 std::string no_gpu_reason(const Run& run) {
-  if (!run.no_gpu.empty()) return run.no_gpu;
+  if (!run.invocation.no_gpu.empty()) return run.invocation.no_gpu;
   std::map<std::string, size_t> votes;
   for (const Job& job : run.jobs)
     if (job.device == Device::gpu && job.status != Status::ok) ++votes[job.reason];
   const auto most =
       std::max_element(votes.begin(), votes.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
   if (most != votes.end()) return most->first;
-  return run.has_gpu ? "no GPU job in this run" : "no GPU on this machine";
+  return run.machine.gpu ? "no GPU job in this run" : "no GPU on this machine";
 }
 
-const char* missing_status(const Job& job) {
-  if (job.status != Status::ok) return job.status == Status::failed ? "failed" : "skipped";
-  return "excluded";
+std::string missing_status(const Job& job) {
+  if (job.status != Status::ok) return name_of(job.status);
+  return refusal(job).empty() ? "suspect" : "excluded";
 }
 
-// What failed comes before what was never tried.
+// Failed jobs come before those that were never tried.
 int rank(const std::string& status) {
   return status == "failed" ? 0 : status == "suspect" ? 1 : status == "excluded" ? 2 : 3;
 }
@@ -44,16 +45,11 @@ void add_missing(const Run& run, Analysis& analysis) {
     group->jobs.push_back(job);
   };
   for (const Job& job : run.jobs) {
-    const std::string whole = refusal(job);
-    if (!whole.empty()) {
-      analysis.excluded_jobs += job.status == Status::ok;
-      add(missing_status(job), whole, job.name);
-    }
-    if (job.status != Status::ok) continue;
-    const std::string suspect = suspicion(job);
-    if (suspect.empty()) continue;
-    ++analysis.suspect_jobs;
-    add("suspect", suspect + "; kept out of every ratio", job.name);
+    if (job.comparable) continue;
+    const std::string status = missing_status(job);
+    analysis.excluded_jobs += status == "excluded";
+    analysis.suspect_jobs += status == "suspect";
+    add(status, status == "suspect" ? job.reason + "; kept out of every ratio" : job.reason, job.name);
   }
   std::stable_sort(analysis.missing.begin(), analysis.missing.end(),
                    [](const auto& a, const auto& b) { return rank(a.status) < rank(b.status); });
@@ -61,15 +57,15 @@ void add_missing(const Run& run, Analysis& analysis) {
 
 void add_warnings(const Run& run, Analysis& analysis) {
   auto& warnings = analysis.warnings;
-  if (!run.complete) warnings.push_back("the run is not complete");
-  if (run.git_dirty) warnings.push_back("built from uncommitted changes");
-  if (run.build_type != "Release" && run.build_type != "RelWithDebInfo")
-    warnings.push_back(fmt::format("build type {}", run.build_type.empty() ? "unknown" : run.build_type));
+  if (!run.invocation.complete) warnings.push_back("the run is not complete");
+  if (run.build.git_dirty) warnings.push_back("built from uncommitted changes");
+  if (run.build.type != "Release" && run.build.type != "RelWithDebInfo")
+    warnings.push_back(fmt::format("build type {}", run.build.type.empty() ? "unknown" : run.build.type));
   for (const Job& job : run.jobs)
     for (const Series& series : job.series)
       for (const Repetition& repetition : series.repetitions) {
         ++analysis.repetitions;
-        analysis.disturbed_repetitions += repetition.disturbed();
+        analysis.disturbed_repetitions += results::disturbed(repetition);
       }
   if (analysis.disturbed_repetitions > 0)
     warnings.push_back(fmt::format("{} of {} repetitions contended or throttled", analysis.disturbed_repetitions,
@@ -77,13 +73,13 @@ void add_warnings(const Run& run, Analysis& analysis) {
   size_t unexplained = 0;
   for (const StepRow& row : analysis.steps) {
     unexplained += !row.explained;
-    if (!row.problem.empty() && row.explained) warnings.push_back(row.step->job + ": " + row.problem);
+    if (!row.problem.empty() && row.explained) warnings.push_back(row.job->name + ": " + row.problem);
   }
   if (unexplained > 0)
-    warnings.push_back(
-        fmt::format("{} of {} training steps have a residual over {:.0f} %: their ops alone explain them poorly",
-                    unexplained, analysis.steps.size(), 100 * kLargeResidual));
-  warnings.insert(warnings.end(), run.warnings.begin(), run.warnings.end());
+    warnings.push_back(fmt::format(
+        "{} of {} training steps have a residual over {:.0f} %: the sum of their nodes explains them poorly",
+        unexplained, analysis.steps.size(), 100 * results::kLargeResidual));
+  warnings.insert(warnings.end(), run.invocation.warnings.begin(), run.invocation.warnings.end());
 }
 
 }  // namespace
@@ -93,8 +89,8 @@ Analysis analyse(const Run& run) {
   for (const Job& job : run.jobs) ++analysis.count[job.status];
   analysis.gpu_measured = gpu_measured(run);
   if (!analysis.gpu_measured) analysis.no_gpu_reason = no_gpu_reason(run);
-  const Cases cases = cases_of(run);
-  add_pairs(run, cases, analysis);
+  const JobsByCase cases = results::jobs_by_case(run.jobs);
+  add_pairs(cases, analysis);
   add_roofs(run, cases, analysis);
   for (const Sweep& sweep : run.sweeps)
     if (!sweep.points.empty())

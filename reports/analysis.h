@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a run says: which side wins, by how much, and what may not be compared. All rows of a report are computed here;
-// the renderers only draw them. Pointers point into the Run, which must outlive the analysis.
+// What a run says: which side wins, by how much, and what may not be compared. All rows of a report are computed here, from
+// the verdicts and flags that the run file holds (results/rules.h); the renderers only draw them. Pointers point into the
+// Run, which must outlive the analysis. Start at the end, with Analysis; analyse() fills it.
 #pragma once
 #include <array>
 #include <map>
@@ -8,53 +9,43 @@
 #include <string>
 #include <vector>
 
-#include "reports/run.h"
-#include "reports/statistics.h"
+#include "results/rules.h"
+#include "results/run.h"
+#include "results/statistics.h"
 
 namespace duet::reports {
 
-inline constexpr double kOverRoof = 1.03;       // above: wrong byte count or broken timing, not a result
-inline constexpr double kLowRoof = 0.4;         // below on the CPU: the ratio says little about the GPU
-inline constexpr double kLargeResidual = 0.25;  // of a training step
+using results::Amounts;
+using results::Bound;
+using results::Cache;
+using results::Check;
+using results::Choice;
+using results::Device;
+using results::Facts;
+using results::Interval;
+using results::Job;
+using results::JobsByCase;
+using results::Params;
+using results::Repetition;
+using results::Run;
+using results::Scope;
+using results::Series;
+using results::Status;
+using results::Step;
+using results::Summary;
+using results::Sweep;
+using results::SweepPoint;
+
 inline constexpr std::array kScopes = {Scope::kernel, Scope::call, Scope::end_to_end};
 
-// --- which series may stand in a ratio (plausible.cpp)
-
-// Why the series is no result, or empty: over its roof, or flagged by the run. The share of a `floor` series is not
-// interpreted: the kernel is nearly as short as an empty one.
-std::string suspicion(const Series& series);
-
-// Why the job may not stand in any ratio, or empty: it did not run, was not verified, or is the reference.
-std::string refusal(const Job& job);
-
-// Which of its series are suspect and why, or empty. One suspect series keeps the whole job out: bytes and clock are
-// shared, and falling back on its one-thread row would flatter the other side.
-std::string suspicion(const Job& job);
-
-inline bool comparable(const Job& job) { return refusal(job).empty() && suspicion(job).empty(); }
-
-const Series* find_series(const Job& job, Scope scope, Cache cache, int64_t threads);
-
-// Medians of the undisturbed repetitions; of all of them where fewer than three are undisturbed.
-std::vector<double> repetition_medians(const Series& series);
-
-// --- best of a case (pairs.cpp)
-
-struct Choice {
-  const Job* job = nullptr;
-  const Series* call = nullptr;
-  const Series* kernel = nullptr;  // GPU only
-  const Series* end_to_end = nullptr;
-  const Series* device_time() const { return kernel ? kernel : call; }  // what is compared with the roof
-  const Series* at(Scope scope) const;
-};
+// --- CPU against GPU (pairs.cpp)
 
 struct SpeedupRow {
   std::string case_name, family;
   Choice cpu, gpu;
   std::array<std::optional<Interval>, 3> ratio = {};  // by Scope: the CPU's call / the GPU's scope
   const Series* one_thread = nullptr;  // the CPU job's one-thread call, where that is not the choice itself
-  bool weak_cpu = false;
+  bool weak_cpu = false;               // far below its own roof
   bool contested = false;  // a suspect job was faster than one of the two: the ratio may change with its explanation
   bool primary = true;     // the case's first cache state; charts show these
   double call_ratio() const { return ratio[static_cast<size_t>(Scope::call)]->value; }
@@ -129,14 +120,13 @@ struct BreakEvenRow {
 };
 
 struct StepRow {
-  const Step* step;
   const Job* job = nullptr;
-  Device device = Device::cpu;
-  std::string label, model;  // "CPU", "GPU graph"; the model as the run names it, or from the job's name
-  double step_s = 0, sum_s = 0, phases_s = 0;
-  std::string problem;    // an impossible or poorly explained step
-  bool explained = true;  // false: the residual alone is the problem
-  bool primary = false;   // the model's largest batch; a chart in sight shows these
+  std::string label, model;                    // "CPU", "GPU graph"; "mlp f32 batch:8", from the job's name
+  double step_s = 0, sum_s = 0, phases_s = 0;  // the call, the sum of its nodes, the sum of its phases
+  std::string problem;                         // an impossible or poorly explained step
+  bool explained = true;                       // false: the residual alone is the problem
+  bool primary = false;                        // the model's largest batch; a chart in sight shows these
+  const Step& step() const { return *job->step; }
   double residual_s() const { return step_s - sum_s; }
   bool has_phases() const { return phases_s > 0; }
   double within_phases_s() const { return phases_s - sum_s; }
@@ -172,13 +162,8 @@ struct Analysis {
 Analysis analyse(const Run& run);
 
 // Parts of analyse().
-using Cases = std::vector<std::pair<std::string, std::vector<const Job*>>>;  // in the run's order
-Cases cases_of(const Run& run);
-void add_pairs(const Run& run, const Cases& cases, Analysis& analysis);
-void add_roofs(const Run& run, const Cases& cases, Analysis& analysis);
+void add_pairs(const JobsByCase& cases, Analysis& analysis);
+void add_roofs(const Run& run, const JobsByCase& cases, Analysis& analysis);
 std::vector<StepRow> step_rows(const Run& run);
-std::optional<Choice> best(const std::vector<const Job*>& jobs, Device device, Cache cache);
-std::optional<Choice> best(const std::vector<const Job*>& jobs,
-                           Device device);  // of the first cache state that has one
 
 }  // namespace duet::reports

@@ -9,7 +9,8 @@ namespace duet::reports {
 BreakEven break_even(const Sweep& sweep, std::optional<double> SweepPoint::*gpu_s) {
   std::vector<std::pair<double, double>> points;  // size, log(GPU / CPU): below 0 the GPU is ahead
   for (const SweepPoint& point : sweep.points)
-    if (point.cpu_s && point.*gpu_s) points.emplace_back(point.size, std::log(*(point.*gpu_s) / *point.cpu_s));
+    if (point.cpu_s && point.*gpu_s)
+      points.emplace_back(static_cast<double>(point.size), std::log(*(point.*gpu_s) / *point.cpu_s));
   if (points.empty()) return {};
   if (points.back().second > 0) return {BreakEven::Kind::never, 0};
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Charts of horizontal bars: speedup on a log axis from 1x, bandwidth as a share of its ceiling, parts of a step.
+// Charts of horizontal bars: speedup on a log axis from 1x, bandwidth as a share of its ceiling, the ops of a step.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -94,7 +94,7 @@ Chart speedup_chart(const std::vector<const SpeedupRow*>& rows, size_t number) {
 }
 
 Chart bandwidth_chart(const std::vector<const BandwidthRow*>& rows, size_t number) {
-  constexpr double kTop = 30, kBar = 11, kGap = 9, kMost = 1.25;  // the axis ends at 125 %
+  constexpr double kTop = 30, kBar = 11, kGap = 9, kMaxFraction = 1.25;  // end of the axis
   std::vector<std::string> labels;
   double bottom = kTop;
   for (const BandwidthRow* row : rows) {
@@ -102,7 +102,7 @@ Chart bandwidth_chart(const std::vector<const BandwidthRow*>& rows, size_t numbe
     bottom += kGap + kBar * static_cast<double>(row->bars.size());
   }
   const double left = left_margin(labels);
-  const double scale = (kWidth - 150 - left) / kMost;
+  const double scale = (kWidth - 150 - left) / kMaxFraction;
   Svg svg;
   for (int percent = 0; percent <= 125; percent += 25) {
     const double at = left + scale * percent / 100;
@@ -127,7 +127,7 @@ Chart bandwidth_chart(const std::vector<const BandwidthRow*>& rows, size_t numbe
     svg.text({left - 10, y + height / 2 + 4}, elided(labels[i], kLabel), Anchor::end);
     double top = y + kGap / 2;
     for (const BandwidthRow::Bar& bar : rows[i]->bars) {
-      const double length = scale * std::min(bar.fraction, kMost);
+      const double length = scale * std::min(bar.fraction, kMaxFraction);
       svg.rect(left, top, length, kBar - 1.5,
                bar.suspect                      ? "f-bad"
                : bar.job->device == Device::cpu ? "f-cpu"
@@ -164,13 +164,13 @@ std::vector<Chart> in_groups(const std::vector<const Row*>& rows, size_t rows_pe
 constexpr size_t kColours = 8;  // p0 ... p7
 constexpr const char* kOther = "other";
 
-// The parts of all steps that get a colour of their own: the longest, so that no colour stands for two.
-std::vector<std::string> part_names(const std::vector<const StepRow*>& rows) {
+// The ops of all steps that get a colour of their own: those that take the largest share, so that no colour stands for two.
+std::vector<std::string> op_names(const std::vector<const StepRow*>& rows) {
   std::vector<std::pair<double, std::string>> shares;  // summed over steps
   for (const StepRow* row : rows)
-    for (const auto& [name, time_s] : row->step->parts_s) {
-      auto same = std::find_if(shares.begin(), shares.end(), [&](const auto& s) { return s.second == name; });
-      if (same == shares.end()) same = shares.insert(shares.end(), {0, name});
+    for (const auto& [op, time_s] : row->step().nodes_s) {
+      auto same = std::find_if(shares.begin(), shares.end(), [&](const auto& s) { return s.second == op; });
+      if (same == shares.end()) same = shares.insert(shares.end(), {0, op});
       same->first += time_s / row->step_s;
     }
   std::stable_sort(shares.begin(), shares.end(), [](const auto& a, const auto& b) { return a.first > b.first; });
@@ -184,18 +184,18 @@ std::vector<std::string> part_names(const std::vector<const StepRow*>& rows) {
   return names;
 }
 
-// A step's parts in the order of `names`; the rest added up as the last one.
-std::vector<double> part_times(const Step& step, const std::vector<std::string>& names) {
+// A step's times by op, in the order of `names`; the rest added up as the last one.
+std::vector<double> op_times(const Step& step, const std::vector<std::string>& names) {
   std::vector<double> times_s(names.size());
-  for (const auto& [name, time_s] : step.parts_s) {
-    const auto at = std::find(names.begin(), names.end(), name);
+  for (const auto& [op, time_s] : step.nodes_s) {
+    const auto at = std::find(names.begin(), names.end(), op);
     if (time_s > 0) times_s[static_cast<size_t>((at == names.end() ? at - 1 : at) - names.begin())] += time_s;
   }
   return times_s;
 }
 
 std::string step_text(const StepRow& row) {
-  std::string text = fmt::format("step {}, ops {}, residual {:+.1f} %", seconds(row.step_s), seconds(row.sum_s),
+  std::string text = fmt::format("step {}, nodes {}, residual {:+.1f} %", seconds(row.step_s), seconds(row.sum_s),
                                  100 * row.residual_s() / row.step_s);
   if (row.has_phases())
     text += fmt::format(" ({:+.1f} % within phases, {:+.1f} % beyond them)", 100 * row.within_phases_s() / row.step_s,
@@ -204,10 +204,10 @@ std::string step_text(const StepRow& row) {
   return text;
 }
 
-// The phases under the parts, at the same scale.
+// The phases under the ops, at the same scale.
 void phase_boxes(Svg& svg, const StepRow& row, double left, double y, double scale) {
   double x = left;
-  for (const auto& [phase, time_s] : row.step->phases_s) {
+  for (const auto& [phase, time_s] : row.step().phases_s) {
     const double width = time_s * scale;
     svg.rect(x, y, width, 14, "outline", fmt::format("{}: {}", phase, seconds(time_s)));
     for (const std::string& text : {phase + " " + seconds(time_s), seconds(time_s)})
@@ -221,7 +221,7 @@ void phase_boxes(Svg& svg, const StepRow& row, double left, double y, double sca
 
 Chart step_chart(const std::vector<const StepRow*>& rows, size_t number) {
   constexpr double kRow = 82, kHeight = 30;
-  const std::vector<std::string> names = part_names(rows);
+  const std::vector<std::string> names = op_names(rows);
   std::vector<std::string> labels;
   for (const StepRow* row : rows) labels.push_back(row->model);
   const double left = left_margin(labels), room = kWidth - 80 - left;
@@ -240,14 +240,13 @@ Chart step_chart(const std::vector<const StepRow*>& rows, size_t number) {
     svg.text({left - 10, y + 14}, row.label, Anchor::end);
     svg.text({left - 10, y + 28}, elided(labels[i], kLabel), Anchor::end, "m");
     double x = left;
-    const std::vector<double> times_s = part_times(*row.step, names);
-    for (size_t part = 0; part < names.size(); ++part) {
-      const double width = times_s[part] * scale;
+    const std::vector<double> times_s = op_times(row.step(), names);
+    for (size_t op = 0; op < names.size(); ++op) {
+      const double width = times_s[op] * scale;
       if (width == 0) continue;
-      svg.rect(x, y, width, kHeight, fmt::format("f-p{}", part),
-               fmt::format("{}: {}, {} of the step", names[part], seconds(times_s[part]),
-                           share(times_s[part] / row.step_s)));
-      if (width > 44) svg.text({x + width / 2, y + 19}, share(times_s[part] / row.step_s), Anchor::middle, "on");
+      svg.rect(x, y, width, kHeight, fmt::format("f-p{}", op),
+               fmt::format("{}: {}, {} of the step", names[op], seconds(times_s[op]), share(times_s[op] / row.step_s)));
+      if (width > 44) svg.text({x + width / 2, y + 19}, share(times_s[op] / row.step_s), Anchor::middle, "on");
       x += width;
     }
     if (row.residual_s() > 0)
@@ -255,13 +254,13 @@ Chart step_chart(const std::vector<const StepRow*>& rows, size_t number) {
           fmt::format("<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" height=\"{:.1f}\" fill=\"url(#hatch)\">"
                       "<title>residual: {}</title></rect>",
                       x, y, row.residual_s() * scale, kHeight, seconds(row.residual_s())));
-    else  // the parts take longer alone than together: the step ends before their sum
+    else  // the nodes take longer by themselves than together: the step ends before their sum
       svg.line({left + row.step_s * scale, y - 3}, {left + row.step_s * scale, y + kHeight + 3}, "one");
     phase_boxes(svg, row, left, y + kHeight + 2, scale);
     svg.text({left, y + kHeight + 30}, step_text(row), Anchor::start, "m");
   }
   return std::move(svg).chart(
-      numbered("steps", number), "Training step as the sum of its ops",
+      numbered("steps", number), "Training step as the sum of its nodes",
       "Each bar is one step, drawn to its own length; the hatched part is the residual. Below it, its phases.", kWidth,
       static_cast<int>(top + kRow * static_cast<double>(rows.size())) + 4);
 }

@@ -111,7 +111,7 @@ struct CurvePlot {
   const BreakEvenRow& row;
   LogAxis x, y;
   double shown_s(const SweepPoint& point, double time_s) const {
-    return row.per_sample() ? time_s / point.size : time_s;
+    return row.per_sample() ? time_s / static_cast<double>(point.size) : time_s;
   }
 };
 
@@ -120,16 +120,17 @@ void draw(CurvePlot& plot, const Curve& curve) {
   const auto each = [&](auto&& use) {
     for (const SweepPoint& point : plot.row.sweep->points)
       if (const auto& time_s = point.*curve.time_s)
-        use(point, *time_s, Point{plot.x(point.size), plot.y(plot.shown_s(point, *time_s))});
+        use(point, *time_s, Point{plot.x(static_cast<double>(point.size)), plot.y(plot.shown_s(point, *time_s))});
   };
   each([&](const SweepPoint&, double, Point at) { points.push_back(at); });
   plot.svg.path(points, std::string("l-") + curve.colour + curve.dash);
   each([&](const SweepPoint& point, double time_s, Point at) {
     const std::string& by = point.*curve.implementation;
-    const std::string sample = plot.row.per_sample() ? ", " + seconds(time_s / point.size) + " a sample" : "";
-    plot.svg.marker(at, curve.shape, std::string("f-") + curve.colour,
-                    fmt::format("{} {}: {} {}{}{}", plot.row.sweep->size_name, size_text(point.size), curve.name,
-                                seconds(time_s), sample, by.empty() ? "" : " (" + by + ")"));
+    const std::string sample = plot.row.per_sample() ? ", " + seconds(plot.shown_s(point, time_s)) + " a sample" : "";
+    plot.svg.marker(
+        at, curve.shape, std::string("f-") + curve.colour,
+        fmt::format("{} {}: {} {}{}{}", plot.row.sweep->size_name, size_text(static_cast<double>(point.size)),
+                    curve.name, seconds(time_s), sample, by.empty() ? "" : " (" + by + ")"));
   });
 }
 
@@ -138,8 +139,9 @@ std::vector<double> size_ticks(const Sweep& sweep, const LogAxis& x) {
   constexpr double kApart = 30;  // pixels
   std::vector<double> ticks;
   for (const SweepPoint& point : sweep.points) {
-    if (!ticks.empty() && x(point.size) - x(ticks.back()) < kApart) return x.decades(6);
-    ticks.push_back(point.size);
+    const auto size = static_cast<double>(point.size);
+    if (!ticks.empty() && x(size) - x(ticks.back()) < kApart) return x.decades(6);
+    ticks.push_back(size);
   }
   return ticks;
 }
@@ -198,14 +200,15 @@ Chart break_even_chart(const BreakEvenRow& row, size_t number) {
   for (const SweepPoint& point : sweep.points)
     for (const Curve& curve : kCurves)
       if (const auto& time_s = point.*curve.time_s) {
-        const double shown = row.per_sample() ? *time_s / point.size : *time_s;
+        const double shown = row.per_sample() ? *time_s / static_cast<double>(point.size) : *time_s;
         low = std::min(low, shown);
         high = std::max(high, shown);
       }
   if (high == 0) low = high = 1;
   CurvePlot plot{{},
                  row,
-                 LogAxis(sweep.points.front().size, sweep.points.back().size, kPlotLeft + 8, kPlotRight - 8),
+                 LogAxis(static_cast<double>(sweep.points.front().size), static_cast<double>(sweep.points.back().size),
+                         kPlotLeft + 8, kPlotRight - 8),
                  LogAxis::round(low, high, kPlotBottom, kPlotTop)};
   Svg& svg = plot.svg;
   for (const double value : plot.y.decades()) {

@@ -116,7 +116,7 @@ std::string console_table(const Run& run) {
                                      : render_text(speedups(analysis));
     if (!analysis.one_sided.empty()) out += "\n" + render_text(one_sided(analysis, true));
   }
-  if (star) out += fmt::format("* the CPU is below {:.0f} % of its own roof or marked weak\n", 100 * kLowRoof);
+  if (star) out += fmt::format("* the CPU is below {:.0f} % of its own roof\n", 100 * results::kWeakFraction);
   if (dagger) out += "† a suspect job claims to be faster than one of the two\n";
   return out + verdict(analysis);
 }

@@ -6,7 +6,20 @@
 #include <algorithm>
 #include <cmath>
 
+#include "results/facts.h"
+
 namespace duet::reports {
+
+std::string to_text(Device device) { return device == Device::cpu ? "CPU" : "GPU"; }
+std::string to_text(Status status) { return name_of(status); }
+std::string to_text(Scope scope) { return scope == Scope::end_to_end ? "end to end" : name_of(scope); }
+std::string to_text(Cache cache) { return name_of(cache); }
+std::string to_text(Bound bound) { return name_of(bound); }
+
+double byte_per_s(const Job& job, const Series& series) {
+  return static_cast<double>(job.bytes) / series.summary.median_s;
+}
+double flop_per_s(const Job& job, const Series& series) { return job.flops / series.summary.median_s; }
 
 std::string significant(double value, int digits) {
   if (value == 0) return "0";
@@ -50,7 +63,7 @@ std::string bytes_text(double bytes) {
 }
 
 std::string roof_text(const Series& series) {
-  if (series.has_flag("floor")) return "floor";  // its share is not interpreted
+  if (series.has_flag(results::flag::floor)) return "floor";  // its share is not interpreted
   if (!series.roof) return "no roof";
   return share(series.roof->fraction) + " " + to_text(series.roof->bound);
 }
@@ -76,7 +89,8 @@ std::string marks_text(const SpeedupRow& row) {
 
 std::string fixed_text(const Sweep& sweep) {
   std::string text = sweep.dtype;
-  for (const auto& [name, value] : sweep.fixed) text += (text.empty() ? "" : " ") + name + ":" + value;
+  for (const auto& [name, value] : sweep.fixed)
+    text += (text.empty() ? "" : " ") + name + ":" + results::text_of(value);
   return text;
 }
 

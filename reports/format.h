@@ -7,6 +7,14 @@
 
 namespace duet::reports {
 
+std::string to_text(Device device);  // "CPU", "GPU"
+std::string to_text(Status status);
+std::string to_text(Scope scope);  // "kernel", "call", "end to end"
+std::string to_text(Cache cache);
+std::string to_text(Bound bound);
+double byte_per_s(const Job& job, const Series& series);
+double flop_per_s(const Job& job, const Series& series);
+
 std::string significant(double value, int digits = 3);                  // "12.3"
 std::string si(double value, const std::string& unit, int digits = 3);  // "12.3 GB/s"
 std::string seconds(double value);                                      // "12.3 µs"

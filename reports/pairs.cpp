@@ -6,20 +6,17 @@
 #include <set>
 
 #include "reports/analysis.h"
+#include "reports/format.h"
 
 namespace duet::reports {
 namespace {
 
-constexpr std::array kCaches = {Cache::warm, Cache::rotating, Cache::cold};  // first choice first
-
 const Series* one_thread_call(const Choice& choice) {
   if (choice.job->device != Device::cpu || choice.call->threads == 1) return nullptr;
-  return find_series(*choice.job, Scope::call, choice.call->cache, 1);
+  return results::find_series(*choice.job, Scope::call, choice.call->cache, 1);
 }
 
-bool weak(const Series& call) {
-  return call.has_flag("weak_cpu") || (call.roof && !call.has_flag("floor") && call.roof->fraction < kLowRoof);
-}
+bool weak(const Series& call) { return call.has_flag(results::flag::weak_cpu); }
 
 // Why a device has no usable result in a case.
 std::string reasons(const std::vector<const Job*>& jobs, Device device, const Analysis& analysis) {
@@ -29,8 +26,7 @@ std::string reasons(const std::vector<const Job*>& jobs, Device device, const An
   };
   for (const Job* job : jobs) {
     if (job->device != device) continue;
-    add(refusal(*job));
-    for (const Series& series : job->series) add(suspicion(series));
+    add(job->reason);
     if (found.empty()) add("no call of it was timed");
   }
   if (found.empty() && device == Device::gpu && !analysis.gpu_measured) return analysis.no_gpu_reason;
@@ -41,10 +37,11 @@ std::string reasons(const std::vector<const Job*>& jobs, Device device, const An
 
 SpeedupRow make_row(const std::string& case_name, const Choice& cpu, const Choice& gpu) {
   SpeedupRow row{.case_name = case_name, .family = cpu.job->family, .cpu = cpu, .gpu = gpu};
-  const std::vector<double> numerator = repetition_medians(*cpu.call);
+  const std::vector<double> numerator = results::counted_medians(cpu.call->repetitions);
   for (const Scope scope : kScopes)
     if (const Series* series = gpu.at(scope))
-      row.ratio[static_cast<size_t>(scope)] = ratio_interval(numerator, repetition_medians(*series));
+      row.ratio[static_cast<size_t>(scope)] =
+          results::ratio_interval(numerator, results::counted_medians(series->repetitions));
   row.one_thread = one_thread_call(cpu);
   row.weak_cpu = weak(*cpu.call);
   return row;
@@ -53,7 +50,7 @@ SpeedupRow make_row(const std::string& case_name, const Choice& cpu, const Choic
 // Whether a suspect job on the same side claims a faster call.
 bool contested(const std::vector<const Job*>& jobs, const Choice& choice) {
   for (const Job* job : jobs) {
-    if (job->device != choice.job->device || !refusal(*job).empty() || suspicion(*job).empty()) continue;
+    if (job->device != choice.job->device || job->comparable || !refusal(*job).empty()) continue;
     for (const Series& call : job->series)
       if (call.scope == Scope::call && call.cache == choice.call->cache &&
           call.summary.median_s < choice.call->summary.median_s)
@@ -63,7 +60,7 @@ bool contested(const std::vector<const Job*>& jobs, const Choice& choice) {
 }
 
 bool only_cold(const std::vector<const Job*>& jobs, Device device) {
-  return best(jobs, device, Cache::cold) && !best(jobs, device, Cache::warm) && !best(jobs, device, Cache::rotating);
+  return best(jobs, device, Cache::cold) && !best(jobs, device, Cache::warm);
 }
 
 void add_case(const std::string& name, const std::vector<const Job*>& jobs, Analysis& analysis) {
@@ -75,7 +72,8 @@ void add_case(const std::string& name, const std::vector<const Job*>& jobs, Anal
     analysis.speedups.back().contested = contested(jobs, *cpu) || contested(jobs, *gpu);
     found = true;
   };
-  for (const Cache cache : kCaches) add(best(jobs, Device::cpu, cache), best(jobs, Device::gpu, cache));
+  for (const Cache cache : {Cache::warm, Cache::cold})
+    add(best(jobs, Device::cpu, cache), best(jobs, Device::gpu, cache));
   // A footprint far beyond a device's cache is timed once and called cold: there its cache states coincide.
   if (!found && (only_cold(jobs, Device::cpu) || only_cold(jobs, Device::gpu)))
     add(best(jobs, Device::cpu), best(jobs, Device::gpu));
@@ -109,49 +107,14 @@ std::vector<FamilyTotal> family_totals(const std::vector<SpeedupRow>& rows) {
     total->gpu_s += row.gpu.call->summary.median_s;
     ratios[family].push_back(row.call_ratio());
   }
-  for (FamilyTotal& total : totals) total.geometric_mean = geometric_mean(ratios[total.family]);
+  for (FamilyTotal& total : totals) total.geometric_mean = results::geometric_mean(ratios[total.family]);
   std::sort(totals.begin(), totals.end(), [](const auto& a, const auto& b) { return a.family < b.family; });
   return totals;
 }
 
 }  // namespace
 
-const Series* Choice::at(Scope scope) const {
-  return scope == Scope::kernel ? kernel : scope == Scope::call ? call : end_to_end;
-}
-
-std::optional<Choice> best(const std::vector<const Job*>& jobs, Device device, Cache cache) {
-  std::optional<Choice> fastest;
-  for (const Job* job : jobs) {
-    if (job->device != device || !comparable(*job)) continue;
-    for (const Series& call : job->series) {
-      if (call.scope != Scope::call || call.cache != cache) continue;
-      if (fastest && fastest->call->summary.median_s <= call.summary.median_s) continue;
-      fastest = Choice{job, &call, find_series(*job, Scope::kernel, cache, call.threads),
-                       find_series(*job, Scope::end_to_end, cache, call.threads)};
-    }
-  }
-  return fastest;
-}
-
-std::optional<Choice> best(const std::vector<const Job*>& jobs, Device device) {
-  for (const Cache cache : kCaches)
-    if (auto choice = best(jobs, device, cache)) return choice;
-  return {};
-}
-
-Cases cases_of(const Run& run) {
-  Cases cases;
-  std::map<std::string, size_t> index;
-  for (const Job& job : run.jobs) {
-    const auto [at, is_new] = index.try_emplace(job.case_name, cases.size());
-    if (is_new) cases.emplace_back(job.case_name, std::vector<const Job*>{});
-    cases[at->second].second.push_back(&job);
-  }
-  return cases;
-}
-
-void add_pairs(const Run&, const Cases& cases, Analysis& analysis) {
+void add_pairs(const JobsByCase& cases, Analysis& analysis) {
   for (const auto& [name, jobs] : cases) add_case(name, jobs, analysis);
   std::stable_sort(analysis.speedups.begin(), analysis.speedups.end(),
                    [](const SpeedupRow& a, const SpeedupRow& b) { return a.call_ratio() > b.call_ratio(); });

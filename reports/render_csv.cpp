@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
+// The run as one CSV table: a line for each series, and one for each job that has none.
 #include <fmt/format.h>
 
+#include "reports/format.h"
 #include "reports/render.h"
 
 namespace duet::reports {
 namespace {
 
 constexpr const char* kHeader =
-    "job,op,family,case,impl,device,dtype,status,reason,in_ratios,scope,cache,threads,batch,iterations,repetitions,"
+    "job,op,family,case,why,impl,device,dtype,status,comparable,reason,repro,scope,cache,threads,batch,iterations,"
+    "repetitions,"
     "median_s,lo_s,hi_s,interval,min_s,flops,bytes,footprint_bytes,flop_per_s,byte_per_s,bound,ceiling,ceiling_value,"
     "roof_fraction,flags,max_error_ratio,slices,elements,isa,algorithm,workspace_bytes,create_s,first_call_s";
 
@@ -21,7 +24,7 @@ class Line {
   }
   Line& number(double value) { return add(fmt::format("{:.9g}", value)); }
   Line& number(std::optional<double> value) { return value ? number(*value) : add(""); }
-  Line& number(std::optional<int64_t> value) { return add(value ? fmt::format("{}", *value) : ""); }
+  Line& number(int64_t value) { return add(fmt::format("{}", value)); }
   Line& nothing(int columns) {
     for (int i = 0; i < columns; ++i) add("");
     return *this;
@@ -39,19 +42,16 @@ class Line {
   bool first_ = true;
 };
 
-std::string device_name(Device device) { return device == Device::cpu ? "cpu" : "gpu"; }
-std::string scope_name(Scope scope) { return scope == Scope::end_to_end ? "end_to_end" : to_text(scope); }
-
 void series_fields(Line& line, const Job& job, const Series& s) {
   std::string flags;
   for (const std::string& flag : s.flags) flags += (flags.empty() ? "" : " ") + flag;
-  line.text(scope_name(s.scope)).text(to_text(s.cache)).number(std::optional(s.threads)).number(std::optional(s.batch));
-  line.number(std::optional(s.iterations)).number(std::optional(static_cast<int64_t>(s.repetitions.size())));
+  line.text(name_of(s.scope)).text(name_of(s.cache)).number(s.threads).number(s.batch);
+  line.number(s.iterations).number(static_cast<int64_t>(s.repetitions.size()));
   line.number(s.summary.median_s).number(s.summary.lo_s).number(s.summary.hi_s).text(s.summary.interval);
   line.number(s.summary.min_s).number(job.flops).number(job.bytes).number(job.footprint_bytes);
-  line.number(job.flops / s.summary.median_s).number(job.bytes / s.summary.median_s);
+  line.number(flop_per_s(job, s)).number(byte_per_s(job, s));
   if (s.roof)
-    line.text(to_text(s.roof->bound)).text(s.roof->ceiling).number(s.roof->value).number(s.roof->fraction);
+    line.text(name_of(s.roof->bound)).text(s.roof->ceiling).number(s.roof->value).number(s.roof->fraction);
   else
     line.nothing(4);
   line.text(flags);
@@ -59,17 +59,27 @@ void series_fields(Line& line, const Job& job, const Series& s) {
 
 std::string job_line(const Job& job, const Series* series) {
   Line line;
-  const std::string refused = refusal(job).empty() ? suspicion(job) : refusal(job);
-  line.text(job.name).text(job.op).text(job.family).text(job.case_name).text(job.impl).text(device_name(job.device));
-  line.text(job.dtype).text(to_text(job.status)).text(refused).text(refused.empty() ? "yes" : "no");
+  line.text(job.name)
+      .text(job.op)
+      .text(job.family)
+      .text(job.case_name)
+      .text(job.why)
+      .text(job.impl)
+      .text(name_of(job.device));
+  line.text(job.dtype).text(name_of(job.status)).text(job.comparable ? "yes" : "no").text(job.reason).text(job.repro);
   if (series)
     series_fields(line, job, *series);
   else
     line.nothing(11).number(job.flops).number(job.bytes).number(job.footprint_bytes).nothing(7);
-  const Check check = job.check.value_or(Check{});
-  line.number(check.max_error_ratio).number(check.slices).number(check.elements);
-  line.text(job.plan.isa).text(job.plan.algorithm).number(job.plan.workspace_bytes).number(job.plan.create_s);
-  line.number(series && series->first_call_s ? series->first_call_s : job.plan.first_call_s);
+  if (job.check)
+    line.number(job.check->max_error_ratio).number(job.check->slices).number(job.check->elements);
+  else
+    line.nothing(3);
+  if (job.plan)
+    line.text(job.plan->isa).text(job.plan->algorithm).number(job.plan->workspace_bytes).number(job.plan->create_s);
+  else
+    line.nothing(4);
+  line.number(series ? std::optional(series->first_call_s) : std::nullopt);
   return line.end();
 }
 

@@ -8,6 +8,7 @@
 
 #include "reports/render.h"
 #include "reports/sections.h"
+#include "results/run_file.h"
 
 namespace duet::reports {
 namespace {
@@ -38,7 +39,7 @@ void write_file(const fs::path& path, const std::string& content) {
   if (!file) throw std::runtime_error(path.string() + ": cannot be written");
 }
 
-// The files under temporary names; what is not in its place when this ends is removed.
+// Files are written under temporary names; publish() renames them. The destructor removes those that were not renamed.
 class Staged {
  public:
   explicit Staged(fs::path directory) : directory_(std::move(directory)) {
@@ -80,7 +81,7 @@ class Staged {
 }  // namespace
 
 void write_report(const std::string& run_file, const std::string& directory, const ReportOptions& options) {
-  const std::vector<File> files = render(load_run(run_file), options);
+  const std::vector<File> files = render(results::load_run(run_file), options);
   Staged staged(directory);
   for (const File& file : files) staged.write(file);
   staged.publish();

@@ -3,7 +3,7 @@
 #pragma once
 #include <string>
 
-#include "reports/run.h"
+#include "results/run.h"
 
 namespace duet::reports {
 
@@ -15,11 +15,11 @@ struct ReportOptions {
 
 // Writes report.md with its charts (*.svg), report.html and report.csv into `directory`, which is created where it is
 // missing. `run_file`: a run file or a journal. All files appear complete or not at all: everything is rendered first,
-// written beside its place, then renamed. Throws RunError on a bad run file, std::runtime_error where it cannot write.
+// written beside its place, then renamed. Throws Error on a bad run file, std::runtime_error where it cannot write.
 void write_report(const std::string& run_file, const std::string& directory, const ReportOptions& options = {});
 
 // What a terminal shows after a run: the speedups, or, where no GPU was measured, each CPU time with its share of the
 // roof and the line "GPU: not measured (reason)". Ends with a newline.
-std::string console_table(const Run& run);
+std::string console_table(const results::Run& run);
 
 }  // namespace duet::reports

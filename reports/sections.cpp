@@ -30,17 +30,19 @@ void add_verdict(const Run& run, const Analysis& analysis, Document& document) {
   add_count(count(Status::skipped), "skipped", Tone::warn);
   add_count(count(Status::failed), "failed", Tone::bad);
   add_count(analysis.suspect_jobs, "suspect", Tone::bad);
-  std::string cpu = run.cpu_name;
-  if (!run.cpu_cores.empty()) cpu += ", " + run.cpu_cores + " cores";
-  if (!run.cpu_isa.empty()) cpu += ", " + run.cpu_isa;
-  add(cpu);
-  if (run.has_gpu) add(run.gpu_name + (run.gpu_sm.empty() ? "" : ", sm " + run.gpu_sm));
+  const results::Cpu& cpu = run.machine.cpu;
+  const auto& gpu = run.machine.gpu;
+  add(fmt::format("{}, {} cores{}", cpu.name.empty() ? "unknown CPU" : cpu.name, cpu.cores,
+                  cpu.isa.empty() ? "" : ", " + cpu.isa));
+  if (gpu) add(gpu->name + (gpu->sm.empty() ? "" : ", sm " + gpu->sm));
   if (!analysis.gpu_measured) add(fmt::format("GPU: not measured ({})", analysis.no_gpu_reason), Tone::warn);
-  add("commit " + (run.git_sha.empty() ? "unknown" : run.git_sha.substr(0, 12)) + (run.git_dirty ? " + changes" : ""),
-      run.git_dirty ? Tone::warn : Tone::plain);
-  add(run.compiler + (run.cuda.empty() ? "" : ", CUDA " + run.cuda));
-  add(joined(run.libraries));
-  if (!run.governor.empty()) add("governor " + run.governor);
+  const results::Build& build = run.build;
+  add("commit " + (build.git_sha.empty() ? "unknown" : build.git_sha.substr(0, 12)) +
+          (build.git_dirty ? " + changes" : ""),
+      build.git_dirty ? Tone::warn : Tone::plain);
+  add(build.compiler + (build.cuda.empty() ? "" : ", CUDA " + build.cuda));
+  add(joined(build.libraries));
+  if (!run.state.governor.empty()) add("governor " + run.state.governor);
 }
 
 }  // namespace
@@ -53,9 +55,9 @@ std::string unbroken(std::string text) {
 Span roof_span(const Series& series) {
   const std::string text = unbroken(roof_text(series));
   Tone tone = Tone::plain;
-  if (!suspicion(series).empty())
+  if (is_suspect(series))
     tone = Tone::bad;
-  else if (series.roof && !series.has_flag("floor") && series.roof->fraction < kLowRoof)
+  else if (far_below_roof(series))
     tone = Tone::warn;
   return {text, tone};
 }
@@ -63,8 +65,7 @@ Span roof_span(const Series& series) {
 Document make_document(const Run& run, const Analysis& analysis, const ReportOptions& options) {
   Document document{
       .title = options.title, .subtitle = {}, .verdict = {}, .warnings = analysis.warnings, .sections = {}};
-  document.subtitle = {muted(run.started_at + " · run " + run.id)};
-  if (!run.note.empty()) document.subtitle.push_back({" · " + run.note, Tone::warn});
+  document.subtitle = {muted(run.invocation.started_at + " · run " + run.invocation.id)};
   add_verdict(run, analysis, document);
   add_results(analysis, options, document);
   add_missing_section(run, analysis, document);

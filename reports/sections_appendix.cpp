@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What has no result and why; then ceilings, every series, formulas and the environment.
+// The report's end: jobs without a result and why; then ceilings, every series, formulas and the environment.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -7,6 +7,7 @@
 
 #include "reports/format.h"
 #include "reports/sections.h"
+#include "results/facts.h"
 
 namespace duet::reports {
 namespace {
@@ -14,13 +15,13 @@ namespace {
 constexpr size_t kNamesInSight = 3;  // longer lists of jobs are folded: one reason may hold for hundreds
 
 // "gemm 12, softmax 4"
-std::string by_operation(const std::vector<std::string>& names) {
+std::string by_op(const std::vector<std::string>& names) {
   std::map<std::string, size_t> count;
   for (const std::string& name : names) ++count[name.substr(0, name.find('/'))];
   std::string text;
   size_t left = count.size();
   for (const auto& [op, n] : count) {
-    if (text.size() > 100) return fmt::format("{}, and {} more operations", text, left);
+    if (text.size() > 100) return fmt::format("{}, and {} more ops", text, left);
     text += fmt::format("{}{} {}", text.empty() ? "" : ", ", op, n);
     --left;
   }
@@ -29,7 +30,7 @@ std::string by_operation(const std::vector<std::string>& names) {
 
 Cell names_cell(const std::vector<std::string>& names) {
   if (names.size() > kNamesInSight)
-    return {{plain(fmt::format("{}: {}", count_of(names.size(), "job"), by_operation(names)))}, names};
+    return {{plain(fmt::format("{}: {}", count_of(names.size(), "job"), by_op(names)))}, names};
   Cell made;
   for (const std::string& name : names) {
     made.text.push_back(code(name));
@@ -44,10 +45,10 @@ Tone tone_of(const std::string& status) {
 
 std::vector<Cell> ceiling_cells(const Ceiling& c) {
   return {cell(c.name),
-          cell(to_text(c.device)),
+          cell(c.device == "cpu" ? "CPU" : "GPU"),
           cell(c.dtype.empty() ? "–" : c.dtype),
-          cell(c.threads.value_or(0) > 0 ? fmt::format("{}", *c.threads) : "–"),
-          cell(c.footprint_bytes.value_or(0) > 0 ? bytes_text(*c.footprint_bytes) : "–"),
+          cell(fmt::format("{}", c.threads)),
+          cell(c.footprint_bytes > 0 ? bytes_text(static_cast<double>(c.footprint_bytes)) : "–"),
           cell(c.pattern.empty() ? "–" : c.pattern),
           cell(si(c.value, c.unit))};
 }
@@ -102,10 +103,9 @@ void add_series(const Run& run, Document& document) {
       table.rows.push_back({cell(job.name, Tone::code), cell(to_text(s.scope)), cell(to_text(s.cache)),
                             cell(fmt::format("{}", s.threads)), cell(seconds(s.summary.median_s)),
                             cell(seconds(s.summary.lo_s) + " to " + seconds(s.summary.hi_s)), cell(s.summary.interval),
-                            cell(job.bytes > 0 ? si(job.bytes / s.summary.median_s, "B/s") : "–"),
-                            cell(job.flops > 0 ? si(job.flops / s.summary.median_s, "FLOP/s") : "–"),
-                            Cell{{roof_span(s)}, {}}, cell(error ? significant(*error, 2) : "not checked"),
-                            cell(flags_text(s))});
+                            cell(job.bytes > 0 ? si(byte_per_s(job, s), "B/s") : "–"),
+                            cell(job.flops > 0 ? si(flop_per_s(job, s), "FLOP/s") : "–"), Cell{{roof_span(s)}, {}},
+                            cell(error ? significant(*error, 2) : "not checked"), cell(flags_text(s))});
     }
   Section& section = document.sections.emplace_back(Section{"All series", {}});
   const size_t count = table.rows.size();
@@ -117,7 +117,7 @@ void add_series(const Run& run, Document& document) {
 
 void add_formulas(const Run& run, Document& document) {
   std::vector<std::string> seen;
-  Table table{.caption = {}, .columns = {{"operation"}, {"family"}, {"formula"}}, .rows = {}};
+  Table table{.caption = {}, .columns = {{"op"}, {"family"}, {"formula"}}, .rows = {}};
   for (const Job& job : run.jobs) {
     if (job.formula.empty() || std::find(seen.begin(), seen.end(), job.op) != seen.end()) continue;
     seen.push_back(job.op);
@@ -126,7 +126,7 @@ void add_formulas(const Run& run, Document& document) {
   if (table.rows.empty()) return;
   Section& section = document.sections.emplace_back(Section{"Formulas", {}});
   const size_t count = table.rows.size();
-  section.blocks.push_back({Fold{count_of(count, "operation"), {{std::move(table)}}}});
+  section.blocks.push_back({Fold{count_of(count, "op"), {{std::move(table)}}}});
 }
 
 void add_scopes(Document& document) {
@@ -143,7 +143,7 @@ void add_scopes(Document& document) {
   add("of its roof",
       "max(flops / compute ceiling, bytes / bandwidth ceiling) as a time, divided by the time measured.");
   add("suspect", fmt::format("Over {:.0f} % of its roof: wrong byte count or broken timing; kept out of every ratio.",
-                             100 * kOverRoof));
+                             100 * results::kSuspectFraction));
   add("floor", "A kernel nearly as short as an empty one: its share of the roof is not interpreted.");
   add("interval of a ratio",
       "Hodges–Lehmann on logarithms with exact Mann–Whitney inversion over medians of "
@@ -153,8 +153,12 @@ void add_scopes(Document& document) {
 
 void add_environment(const Run& run, Document& document) {
   Section& section = document.sections.emplace_back(Section{"Environment", {}});
-  for (const auto& [title, facts] : run.environment) {
-    if (facts.empty()) continue;
+  const std::pair<const char*, Facts> groups[] = {{"run", facts_of(run.invocation)},
+                                                  {"machine", facts_of(run.machine)},
+                                                  {"build", facts_of(run.build)},
+                                                  {"state", facts_of(run.state)},
+                                                  {"context", facts_of(run.context)}};
+  for (const auto& [title, facts] : groups) {
     Table table{.caption = {}, .columns = {{"member"}, {"value"}}, .rows = {}};
     for (const auto& [name, value] : facts) table.rows.push_back({cell(name), cell(value)});
     section.blocks.push_back({Fold{title, {{std::move(table)}}}});

@@ -74,9 +74,8 @@ Table speedup_table(const std::vector<SpeedupRow>& rows) {
       .caption = {plain("Absolute times of both sides, the ratio and its " +
                         (label.empty() ? "interval, named beside it. " : label + " interval. ")),
                   {"*", Tone::warn},
-                  plain(fmt::format(" the CPU is below {:.0f} % of its own roof or marked weak: the ratio says "
-                                    "little about the GPU. ",
-                                    100 * kLowRoof)),
+                  plain(fmt::format(" the CPU is below {:.0f} % of its own roof: the ratio says little about the GPU. ",
+                                    100 * results::kWeakFraction)),
                   {"†", Tone::warn},
                   plain(fmt::format(" a suspect job claims to be faster than one of the two. Where nothing else is "
                                     "said: {} cache, CPU on {}, its one-thread time below. Sorted by the "
@@ -144,23 +143,22 @@ Table one_sided_table(const std::vector<OneSidedRow>& rows) {
 Table cpu_table(const std::vector<OneSidedRow>& rows) {
   const Cache cache = usual(rows, [](const OneSidedRow& row) { return row.choice.call->cache; });
   const std::string interval = usual(rows, [](const OneSidedRow& row) { return row.choice.call->summary.interval; });
-  Table table{
-      .caption = {plain("Best verified CPU implementation of each case: median call time and the share of "
-                        "the roof measured in this run. "),
-                  {"*", Tone::warn},
-                  plain(fmt::format(" below {:.0f} % of it or marked weak. Where nothing else is said: {} cache; "
-                                    "the interval is {}.",
-                                    100 * kLowRoof, to_text(cache), interval))},
-      .columns = {{"case"},
-                  {"implementation"},
-                  {"threads", true},
-                  {"call", true},
-                  {"interval", true},
-                  {"one thread", true},
-                  {"rate", true},
-                  {"of its roof"},
-                  {"ceiling"}},
-      .rows = {}};
+  Table table{.caption = {plain("Best verified CPU implementation of each case: median call time and the share of "
+                                "the roof measured in this run. "),
+                          {"*", Tone::warn},
+                          plain(fmt::format(" below {:.0f} % of it. Where nothing else is said: {} cache; "
+                                            "the interval is {}.",
+                                            100 * results::kWeakFraction, to_text(cache), interval))},
+              .columns = {{"case"},
+                          {"implementation"},
+                          {"threads", true},
+                          {"call", true},
+                          {"interval", true},
+                          {"one thread", true},
+                          {"rate", true},
+                          {"of its roof"},
+                          {"ceiling"}},
+              .rows = {}};
   for (const OneSidedRow& row : rows) {
     const Series& call = *row.choice.call;
     const Job& job = *row.choice.job;
@@ -169,12 +167,11 @@ Table cpu_table(const std::vector<OneSidedRow>& rows) {
     if (call.summary.interval != interval) range.text.push_back(below(muted(call.summary.interval)));
     Cell roof{{roof_span(call)}, {}};
     if (row.weak_cpu) roof.text.push_back({"\u00a0*", Tone::warn});
-    table.rows.push_back(
-        {case_cell(row.case_name, call.cache == cache ? "" : to_text(call.cache)), cell(job.impl),
-         cell(fmt::format("{}", call.threads)), time_cell(&call), range,
-         call.threads == 1 ? cell("same") : time_cell(row.one_thread),
-         cell(compute ? si(job.flops / call.summary.median_s, "FLOP/s") : si(job.bytes / call.summary.median_s, "B/s")),
-         roof, call.roof ? cell(call.roof->ceiling, Tone::muted) : cell("–")});
+    table.rows.push_back({case_cell(row.case_name, call.cache == cache ? "" : to_text(call.cache)), cell(job.impl),
+                          cell(fmt::format("{}", call.threads)), time_cell(&call), range,
+                          call.threads == 1 ? cell("same") : time_cell(row.one_thread),
+                          cell(compute ? si(flop_per_s(job, call), "FLOP/s") : si(byte_per_s(job, call), "B/s")), roof,
+                          call.roof ? cell(call.roof->ceiling, Tone::muted) : cell("–")});
   }
   return table;
 }
@@ -228,7 +225,7 @@ void add_ceiling_sections(const Analysis& analysis, const ReportOptions& options
 Table break_even_table(const Analysis& analysis) {
   Table table{.caption = {plain(analysis.gpu_measured ? "The GPU is faster from this size on."
                                                       : "Times of a CPU call at the smallest and the largest size.")},
-              .columns = {{"operation"}, {"sizes"}, {"CPU, smallest", true}, {"CPU, largest", true}},
+              .columns = {{"op"}, {"sizes"}, {"CPU, smallest", true}, {"CPU, largest", true}},
               .rows = {}};
   if (analysis.gpu_measured) {
     table.columns.push_back({"break-even, resident"});
@@ -236,13 +233,14 @@ Table break_even_table(const Analysis& analysis) {
   }
   for (const BreakEvenRow& row : analysis.break_evens) {
     const Sweep& sweep = *row.sweep;
-    Cell operation{{strong(sweep.op)}, {}};
-    if (const std::string rest = fixed_text(sweep); !rest.empty()) operation.text.push_back(below(muted(rest)));
+    Cell op{{strong(sweep.op)}, {}};
+    if (const std::string rest = fixed_text(sweep); !rest.empty()) op.text.push_back(below(muted(rest)));
     std::string sizes;
-    for (const SweepPoint& point : sweep.points) sizes += (sizes.empty() ? "" : ", ") + size_text(point.size);
+    for (const SweepPoint& point : sweep.points)
+      sizes += (sizes.empty() ? "" : ", ") + size_text(static_cast<double>(point.size));
     const auto time = [](const std::optional<double>& time_s) { return cell(time_s ? seconds(*time_s) : "–"); };
-    table.rows.push_back({operation, cell(sweep.size_name + " = " + sizes), time(sweep.points.front().cpu_s),
-                          time(sweep.points.back().cpu_s)});
+    table.rows.push_back(
+        {op, cell(sweep.size_name + " = " + sizes), time(sweep.points.front().cpu_s), time(sweep.points.back().cpu_s)});
     if (!analysis.gpu_measured) continue;
     table.rows.back().push_back(cell(break_even_text(row.resident, sweep.size_name)));
     table.rows.back().push_back(cell(break_even_text(row.with_copies, sweep.size_name)));
@@ -256,9 +254,8 @@ void add_break_even(const Analysis& analysis, Document& document) {
   if (analysis.gpu_measured)
     section.blocks.push_back(paragraph(
         "The smallest size from which the GPU stays faster, with resident data and with copies, interpolated on "
-        "logarithms. \"never\": the CPU is faster at the largest size measured. Over the batch of a training step, "
-        "curves "
-        "show the time of one sample."));
+        "logarithms. \"never\": the CPU is faster at the largest size measured. Over the batch of a training step, the "
+        "curves show the time of one sample."));
   else
     section.blocks.push_back(
         {Text{strong(fmt::format("No GPU in this run ({}).", analysis.no_gpu_reason)),
@@ -292,10 +289,11 @@ Cell amounts_cell(const Amounts& amounts) {
 }
 
 Cell throughput_cell(const StepRow& row) {
-  const Step& step = *row.step;
-  if (!step.samples) return cell("–");
-  Cell made = cell(si(*step.samples / row.step_s, "") + " samples/s");
-  if (step.tokens) made.text.push_back(below(plain(si(*step.tokens / row.step_s, "") + " tokens/s")));
+  const Step& step = row.step();
+  if (step.samples == 0) return cell("–");
+  const auto rate = [&](int64_t count) { return si(static_cast<double>(count) / row.step_s, ""); };
+  Cell made = cell(rate(step.samples) + " samples/s");
+  if (step.tokens) made.text.push_back(below(plain(rate(*step.tokens) + " tokens/s")));
   return made;
 }
 
@@ -311,38 +309,39 @@ void add_steps(const Analysis& analysis, const ReportOptions& options, Document&
   if (analysis.steps.empty()) return;
   Section& section = document.sections.emplace_back(Section{"Training step", {}});
   section.blocks.push_back(paragraph(
-      "A whole step beside its phases and its ops, each timed alone and added up. The residual is what the sum "
+      "A whole step beside its phases and its nodes, each timed by itself and added up. The residual is what the sum "
       "of "
-      "the ops does not explain, positive or, where they overlap or warm each other's data, negative. It has "
-      "two "
-      "terms: what the phases take beyond their ops (launches, gaps, caches that another op has filled), "
-      "and what the step takes beyond its phases, each of which was repeated with the others in between (the pause "
-      "between them, and whatever else differed between the two timings)."));
+      "the nodes does not explain: positive, or negative where nodes overlap or find their data in a cache. It has two "
+      "terms: what the phases take beyond their nodes (launches, gaps, caches that another node has filled), and what "
+      "the step takes beyond its phases, each of which was repeated with the others in between (the pause between "
+      "them, "
+      "and whatever else differed between the two timings)."));
   add_charts(step_charts(analysis.steps, options.rows_per_chart), section);
-  Table table{.caption = {plain("Median call time of a step. Below the residual: beyond the ops within phases + "
-                                "beyond the phases.")},
-              .columns = {{"step"},
-                          {"side"},
-                          {"step", true},
-                          {"throughput", true},
-                          {"phases"},
-                          {"sum of ops", true},
-                          {"residual", true},
-                          {"memory peak", true},
-                          {"implementations"}},
-              .rows = {}};
+  Table table{
+      .caption = {plain("Median call time of a step. Below the residual: beyond the nodes within phases + beyond "
+                        "the phases.")},
+      .columns = {{"step"},
+                  {"side"},
+                  {"step", true},
+                  {"throughput", true},
+                  {"phases"},
+                  {"sum of nodes", true},
+                  {"residual", true},
+                  {"peak memory", true},
+                  {"implementations"}},
+      .rows = {}};
   for (const StepRow& row : analysis.steps) {
-    const auto& peak = row.step->memory_peak_bytes;
-    const size_t ops = row.step->implementations.size();
-    Cell implementations = cell(ops ? count_of(ops, "op") : "–");
-    for (const auto& [op, impl] : row.step->implementations) implementations.folded.push_back(op + ": " + impl);
+    const results::Step& step = row.step();
+    const size_t ops = step.implementations.size();
+    Cell implementations = cell(ops > 0 ? count_of(ops, "op") : "–");
+    for (const auto& [op, impl] : step.implementations) implementations.folded.push_back(op + ": " + impl);
     const size_t name_end = row.model.find(' ');
-    Cell step{{strong(row.model.substr(0, name_end))}, {}};
-    if (name_end != std::string::npos) step.text.push_back(below(muted(row.model.substr(name_end + 1))));
-    if (!row.problem.empty()) step.text.push_back(below({row.problem, Tone::bad}));
-    table.rows.push_back({step, cell(row.label), cell(seconds(row.step_s)), throughput_cell(row),
-                          row.step->phases_s.empty() ? cell("–") : amounts_cell(row.step->phases_s),
-                          cell(seconds(row.sum_s)), residual_cell(row), cell(peak ? bytes_text(*peak) : "–"),
+    Cell name{{strong(row.model.substr(0, name_end))}, {}};
+    if (name_end != std::string::npos) name.text.push_back(below(muted(row.model.substr(name_end + 1))));
+    if (!row.problem.empty()) name.text.push_back(below({row.problem, Tone::bad}));
+    table.rows.push_back({name, cell(row.label), cell(seconds(row.step_s)), throughput_cell(row),
+                          step.phases_s.empty() ? cell("–") : amounts_cell(step.phases_s), cell(seconds(row.sum_s)),
+                          residual_cell(row), cell(bytes_text(static_cast<double>(step.peak_memory_bytes))),
                           implementations});
   }
   section.blocks.push_back({std::move(table)});

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A training step as the sum of its ops, measured alone, and what that sum does not explain.
+// A training step as the sum of its nodes, each measured by itself, and what that sum does not explain.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -10,20 +10,6 @@
 
 namespace duet::reports {
 namespace {
-
-const Job* find_job(const Run& run, const std::string& name) {
-  for (const Job& job : run.jobs)
-    if (job.name == name) return &job;
-  return nullptr;
-}
-
-// The call, of most threads, of the cache state measured first.
-const Series* call_series(const Job& job) {
-  const Series* found = nullptr;
-  for (const Series& series : job.series)
-    if (series.scope == Scope::call && (!found || series.threads > found->threads)) found = &series;
-  return found;
-}
 
 // step/<model>/<cpu|gpu|gpu.graph>/<dtype>/batch:N becomes {"GPU graph", "<model> <dtype> batch:N"}.
 std::pair<std::string, std::string> side_and_model(const std::string& job) {
@@ -42,55 +28,41 @@ std::pair<std::string, std::string> side_and_model(const std::string& job) {
 }
 
 std::string impossibility_of(const StepRow& row) {
-  if (row.job && !suspicion(*row.job).empty()) return "suspect: no result";
-  for (const auto& [part, time_s] : row.step->parts_s)
-    if (time_s > row.step_s) return fmt::format("faster than its part '{}' alone: impossible", part);
+  if (!suspicion(*row.job).empty()) return "suspect: no result";
+  for (const auto& [op, time_s] : row.step().nodes_s)
+    if (time_s > row.step_s) return fmt::format("faster than its nodes of '{}' alone: impossible", op);
   return "";
 }
 
-// Of each model and precision the rows with most samples, or all where the run does not say.
+// Of each model and precision the rows with most samples.
 void mark_primary(std::vector<StepRow>& rows) {
-  const auto series = [](const StepRow& row) { return row.job ? row.job->op + "/" + row.job->dtype : row.step->job; };
-  std::map<std::string, double> most;
+  const auto series = [](const StepRow& row) { return row.job->op + "/" + row.job->dtype; };
+  std::map<std::string, int64_t> max_samples;
   for (const StepRow& row : rows) {
-    double& largest = most[series(row)];
-    largest = std::max(largest, row.step->samples.value_or(0));
+    int64_t& largest = max_samples[series(row)];
+    largest = std::max(largest, row.step().samples);
   }
-  for (StepRow& row : rows) row.primary = row.step->samples.value_or(0) == most[series(row)];
+  for (StepRow& row : rows) row.primary = row.step().samples == max_samples[series(row)];
 }
 
 }  // namespace
 
 std::vector<StepRow> step_rows(const Run& run) {
   std::vector<StepRow> rows;
-  for (const Step& step : run.steps) {
-    const auto [side, model] = side_and_model(step.job);
-    StepRow row{.step = &step,
-                .job = find_job(run, step.job),
-                .label = side,
-                .model = step.model == step.job ? model : step.model,
-                .problem = ""};
-    row.device = row.label.starts_with("GPU") ? Device::gpu : Device::cpu;
-    if (row.job) row.device = row.job->device;
-    if (row.job && row.job->status != Status::ok) continue;  // no number for a wrong step; it is listed with its reason
-    for (const auto& [part, time_s] : step.parts_s) row.sum_s += time_s;
-    for (const auto& [phase, time_s] : step.phases_s) row.phases_s += time_s;
-    const Series* call = row.job ? call_series(*row.job) : nullptr;
-    row.step_s = call ? call->summary.median_s : step.step_s.value_or(row.sum_s + step.residual_s);
-    if (!(row.step_s > 0)) continue;
+  for (const Job& job : run.jobs) {
+    if (!job.step) continue;
+    const auto [side, model] = side_and_model(job.name);
+    StepRow row{.job = &job, .label = side, .model = model, .problem = ""};
+    for (const auto& [op, time_s] : job.step->nodes_s) row.sum_s += time_s;
+    for (const auto& [phase, time_s] : job.step->phases_s) row.phases_s += time_s;
+    row.step_s = results::step_call(job)->summary.median_s;
     row.problem = impossibility_of(row);
-    row.explained = !row.problem.empty() || std::abs(row.residual_s()) <= kLargeResidual * row.step_s;
+    row.explained = !row.problem.empty() || std::abs(row.residual_s()) <= results::kLargeResidual * row.step_s;
     if (!row.explained)
-      row.problem =
-          fmt::format("residual {:+.0f} %: its ops alone explain it poorly", 100 * row.residual_s() / row.step_s);
+      row.problem = fmt::format("residual {:+.0f} %: the sum of its nodes explains it poorly",
+                                100 * row.residual_s() / row.step_s);
     rows.push_back(std::move(row));
   }
-  // A run takes its cases in random order; jobs stand in that of the registry. Steps without a job come last.
-  const auto position = [&](const StepRow& row) {
-    return row.job ? row.job - run.jobs.data() : static_cast<std::ptrdiff_t>(run.jobs.size());
-  };
-  std::stable_sort(rows.begin(), rows.end(),
-                   [&](const StepRow& a, const StepRow& b) { return position(a) < position(b); });
   mark_primary(rows);
   return rows;
 }

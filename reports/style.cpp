@@ -10,7 +10,7 @@ struct Colour {
   const char *name, *light, *dark;
 };
 
-// s0, s1, s2: kernel, call, end to end. p0 ...: parts of a training step.
+// s0, s1, s2: kernel, call, end to end. p0 ...: ops of a training step.
 constexpr Colour kPalette[] = {
     {"page", "#ffffff", "#11161c"},     {"panel", "#f6f8fa", "#1a212a"}, {"text", "#1b2430", "#e3e8ee"},
     {"muted", "#5c6773", "#9aa6b3"},    {"line", "#d5dbe2", "#323c48"},  {"cpu", "#c2570c", "#f2964f"},
@@ -91,7 +91,5 @@ std::string chart_style() {
       "dark) {{\n{}}}\n",
       with_literal_colours(css, false), with_literal_colours(css, true));
 }
-
-std::string style_hash(const std::string& style) { return "sha256-" + sha256_base64(style); }
 
 }  // namespace duet::reports

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sums over a kernel's profile; also built where kernels do not run on the host.
 #include "simt/profile.h"
 
 namespace duet {

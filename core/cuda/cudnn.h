@@ -8,7 +8,7 @@
 
 #include "core/cuda/gpu_context.h"
 #include "core/cuda/handle.h"
-#include "core/registration.h"
+#include "core/registry.h"
 
 namespace duet::cuda {
 

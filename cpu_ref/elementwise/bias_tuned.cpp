@@ -8,7 +8,7 @@
 
 #include <cmath>
 
-#include "core/registration.h"
+#include "core/registry.h"
 #include "cpu_ref/elementwise/bias_cuts.h"
 #include "cpu_ref/floats-inl.h"
 #include "cpu_ref/chunks.h"

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// cuDNN's activations as plans, for sigmoid_cudnn.cpp and tanh_cudnn.cpp. The tensor is one image of one channel and
-// `n` pixels.
+// cuDNN's activations as plans. The tensor is `n` pixels of one image and one channel.
 #pragma once
 #include <string>
 
@@ -22,7 +21,7 @@ inline Plan activation_forward(int64_t n, DType dtype, cudnnActivationMode_t mod
   };
 }
 
-// For activations whose derivative is a function of y: cuDNN takes x as a parameter but does not read it.
+// Of activations whose slope is a function of y: cuDNN asks for x as well and does not read it.
 inline Plan activation_backward(int64_t n, DType dtype, cudnnActivationMode_t mode, Slot y, Slot dy, Slot dx,
                                 GpuContext& gpu) {
   if (const std::string why = activation_unsupported_reason(n, dtype); !why.empty()) return Unsupported{why};

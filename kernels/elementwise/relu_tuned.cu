@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One 16-byte access per thread and tensor, by map_kernel (vector.cuh).
+// One 16-byte access per thread and tensor.
 #include "kernels/vector.cuh"
 #include "ops/elementwise/relu.h"
 

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// The index map of permute_tuned.cu. A run is D consecutive elements, which permute moves together.
+// Where permute's kernels find the run of x for a run of y.
 #pragma once
 #include "kernels/divider.cuh"
 #include "ops/memory/permute.h"
 
 namespace duet::DUET_DEVICE {
 
-// The axes of y without the last, innermost first, with their strides in runs of x. Three dividers split off the inner
-// three axes; the remaining quotient is the index along the outermost.
+// y's axes but the last, from the last on, with their strides in runs of x: three dividers, and what is left is the first.
 struct PermuteAxes {
   explicit PermuteAxes(const Permute& p)
       : by{Divider(p.inverse ? p.H : p.T), Divider(p.inverse ? p.split : p.H), Divider(p.inverse ? p.T : p.B)},

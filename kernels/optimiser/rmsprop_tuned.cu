@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-// One pack of each tensor per thread, by update_kernel (update.cuh).
+// One pack of each tensor per thread.
 #include "kernels/optimiser/update.cuh"
 #include "ops/optimiser/rmsprop.h"
 
 namespace duet::DUET_DEVICE {
 namespace {
 struct RmspropRule {
-  float alpha, one_minus_alpha, eps, learning_rate;
+  float keep, take, eps, rate;
   __device__ __forceinline__ float operator()(float g, float weight, float (&state)[1]) const {
-    state[0] = alpha * state[0] + one_minus_alpha * g * g;
-    return weight - learning_rate * g / (sqrtf(state[0]) + eps);
+    state[0] = keep * state[0] + take * g * g;
+    return weight - rate * g / (sqrtf(state[0]) + eps);
   }
 };
 struct RmspropUpdate {
   const float* lr;
-  float alpha, one_minus_alpha, eps;
-  __device__ __forceinline__ RmspropRule prepare() const { return {alpha, one_minus_alpha, eps, *lr}; }
+  float keep, take, eps;
+  __device__ __forceinline__ RmspropRule prepare() const { return {keep, take, eps, *lr}; }
 };
 
 Plan rmsprop_tuned(const Rmsprop& p, GpuContext& gpu) {

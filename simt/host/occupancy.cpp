@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-// Theoretical occupancy by CUDA's own calculator (cuda_occupancy.h), for `duet kernel-profile`.
 #include <cuda_runtime.h>
 
 #include <algorithm>
@@ -62,10 +61,7 @@ std::optional<Occupancy> theoretical_occupancy(int architecture, int threads, in
                                               : "blocks";
   return o;
 #else
-  static_cast<void>(architecture);
-  static_cast<void>(threads);
-  static_cast<void>(registers);
-  static_cast<void>(shared_bytes);
+  (void)architecture, (void)threads, (void)registers, (void)shared_bytes;
   return {};
 #endif
 }

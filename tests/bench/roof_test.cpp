@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// The ceilings that a row is compared with, and what follows for its series.
 #include "bench/roof.h"
 
 #include <gtest/gtest.h>
@@ -6,9 +7,12 @@
 #include <limits>
 
 #include "bench/cpu_ceilings.h"
+#include "tests/results/fixture.h"
 
 namespace duet::bench {
 namespace {
+using results::Bound;
+using results::Roof;
 constexpr int64_t kKiB = 1 << 10, kMiB = 1 << 20;
 
 TensorSpec tensor(Role role, Shape shape, DType dtype = DType::f32) { return {"t", role, dtype, std::move(shape), {}}; }
@@ -100,27 +104,27 @@ struct Row {
   double flops = 0, bytes = 20e9, measured_s = 2;
 };
 std::optional<Roof> roof(const Row& r) {
-  return roof_of(ceilings(), r.device, r.dtype, r.math, r.threads, r.pattern, r.footprint, r.cold, r.flops, r.bytes,
-                 r.measured_s);
+  return roof_of(ceilings(), {r.device, r.dtype, r.math, r.threads, r.pattern, r.footprint, r.cold, r.flops, r.bytes,
+                              r.measured_s});
 }
 double rate(const Row& r) { return roof(r).value().value; }
 
 TEST(RoofOf, IsTheAllowedTimeOverTheMeasured) {
   const auto memory = roof({});
   ASSERT_TRUE(memory);
-  EXPECT_EQ(memory->bound, "memory");
+  EXPECT_EQ(memory->bound, Bound::memory);
   EXPECT_EQ(memory->ceiling, "cpu.copy");
   EXPECT_DOUBLE_EQ(memory->value, 20e9);
   EXPECT_DOUBLE_EQ(memory->fraction, 0.5);
 }
 
 TEST(RoofOf, TakesTheLongerTime) {
-  EXPECT_EQ(roof({.flops = 199e9})->bound, "memory");
+  EXPECT_EQ(roof({.flops = 199e9})->bound, Bound::memory);
   const auto compute = roof({.flops = 300e9});
-  EXPECT_EQ(compute->bound, "compute");
+  EXPECT_EQ(compute->bound, Bound::compute);
   EXPECT_EQ(compute->ceiling, "cpu.fma.f32");
   EXPECT_DOUBLE_EQ(compute->fraction, 0.75);
-  EXPECT_EQ(roof({.flops = 300e9, .bytes = 0})->bound, "compute");
+  EXPECT_EQ(roof({.flops = 300e9, .bytes = 0})->bound, Bound::compute);
 }
 
 TEST(RoofOf, NeverUsesAnotherNumberOfThreads) {
@@ -171,6 +175,60 @@ TEST(RoofOf, SaysNothingWhereThereIsNothingToSay) {
   EXPECT_FALSE(roof({.pattern = ""}));
   EXPECT_FALSE(roof({.device = "tpu"}));
   EXPECT_TRUE(roof({.dtype = "f64"}));  // no f64 peak, but none is needed to move
+}
+
+// --- what a job holds after it was compared
+
+using Flags = std::vector<std::string>;
+
+// Moves 2000 bytes, for which a device takes 2 us at its ceiling of 1 GB/s.
+results::Job copy_job(const char* name, results::Scope scope, double median_s) {
+  results::Job job = results::testing::make_job(name, {results::testing::make_series(scope, median_s, 0.7)});
+  job.flops = 0;
+  job.bytes = job.footprint_bytes = 2000;
+  job.series[0].flags = {"restored"};
+  annotate_roof({bandwidth("cpu", "copy", 1, 2000, 1e9), bandwidth("gpu", "copy", 1, 2000, 1e9),
+                 results::testing::make_ceiling("gpu.launch", 8e-6, "s"),
+                 results::testing::make_ceiling("gpu.empty_kernel", 1e-6, "s")},
+                job);
+  return job;
+}
+results::Job on_cpu(double median_s) { return copy_job("copy/cpu.tuned/f32/n:250", results::Scope::call, median_s); }
+results::Job on_gpu(results::Scope scope, double median_s) {
+  return copy_job("copy/cuda.tuned/f32/n:250", scope, median_s);
+}
+
+TEST(AnnotateRoof, SetsRoofFlagsAndVerdict) {
+  const results::Job good = on_cpu(2.5e-6);
+  EXPECT_EQ(good.series[0].roof->ceiling, "cpu.copy");
+  EXPECT_NEAR(good.series[0].roof->fraction, 0.8, 1e-12);
+  EXPECT_EQ(good.series[0].flags, Flags({"restored"}));
+  EXPECT_TRUE(good.comparable);
+  const results::Job suspect = on_cpu(1.9e-6);
+  EXPECT_EQ(suspect.series[0].flags, Flags({"restored", "suspect"}));
+  EXPECT_FALSE(suspect.comparable);
+  EXPECT_EQ(on_cpu(5.1e-6).series[0].flags, Flags({"restored", "weak_cpu"}));
+}
+
+TEST(AnnotateRoof, AKernelIsComparedWithAnEmptyOneNotWithALaunch) {
+  EXPECT_EQ(on_gpu(results::Scope::kernel, 2.9e-6).series[0].flags, Flags({"restored", "floor"}));
+  EXPECT_EQ(on_gpu(results::Scope::kernel, 3.1e-6).series[0].flags, Flags({"restored"}));
+}
+
+TEST(AnnotateRoof, TheEndToEndScopeHasNoDeviceRoof) {
+  EXPECT_FALSE(on_gpu(results::Scope::end_to_end, 1e-9).series[0].roof);
+}
+
+TEST(AnnotateRoof, FindsTheMathModeInTheDtype) {
+  results::Job job = results::testing::make_job("gemm/cuda.cublas/f32/tf32/m:8",
+                                                {results::testing::make_series(results::Scope::call, 1, 0.7)});
+  job.flops = 1e15;
+  job.dtype = "f32/tf32";
+  annotate_roof(ceilings(), job);
+  EXPECT_EQ(job.series[0].roof->ceiling, "gpu.mma.tf32");
+  job.dtype = "f32";
+  annotate_roof(ceilings(), job);
+  EXPECT_EQ(job.series[0].roof->ceiling, "gpu.fma.f32");
 }
 
 MachineInfo machine(int64_t last_level, int shared_by) {

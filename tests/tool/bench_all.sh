@@ -82,7 +82,7 @@ odd() { # PATTERN ARGUMENT...
   timeout 120 "$bench" --scale quick --device cpu --json=odd.json --resume "$@" 2> stderr
   [ $? = 2 ] && grep -q "$pattern" stderr || fail "an odd journal ($pattern): $(tail -2 stderr)"
 }
-odd 'selection was' --filter '^copy/cpu' --min-time 0.01
+odd 'selection.filter was' --filter '^copy/cpu' --min-time 0.01
 [ -s odd.json.journal ] || fail 'a refused --resume loses the journal'
 echo '{"document":{}}' > odd.json.journal && odd 'is not a journal' --filter '^copy/cpu'
 echo 'no json' > odd.json.journal && odd 'is not a journal' --filter '^copy/cpu'
@@ -102,18 +102,18 @@ jobs = d["duet"]["jobs"]
 assert d["duet"]["run"]["complete"] and len(jobs) == 2, [j["name"] for j in jobs]
 for j in jobs:
     assert j["status"] == "ok" and j["check"]["max_error_ratio"] <= 1 and j["check"]["slices"] > 0, j
+    assert j["comparable"] == (j["reason"] == "") and (j["step"] is None) == (j["op"] == "relu"), j
     for s in j["series"]:
         rows = [b for b in d["benchmarks"] if b["run_name"] == f'{j["name"]}/{s["scope"]}/{s["cache"]}/threads:{s["threads"]}']
         assert len(rows) == len(s["repetitions"]) + 1, rows
         median = [b for b in rows if b["run_type"] == "aggregate"]
         assert abs(median[0]["real_time"] * 1e-6 / s["summary"]["median_s"] - 1) < 1e-9
         assert all(len(r["samples_s"]) == s["iterations"] for r in s["repetitions"])
-step, = d["duet"]["steps"]
-assert step["job"].startswith("step/mlp/cpu/") and step["parts_s"] and step["phases_s"]
+step, = [j["step"] for j in jobs if j["name"].startswith("step/mlp/cpu/")]
+assert step["nodes_s"] and step["phases_s"] and step["peak_memory_bytes"] > 0
 assert step["samples"] > 0 and step["tokens"] is None and d["duet"]["sweeps"] == []
 batches = load("batches.json")["duet"]
-times = {j["params"]["batch"]: j["series"][0]["summary"]["median_s"] for j in batches["jobs"]
-         if "suspect" not in j["series"][0]["flags"]}
+times = {j["params"]["batch"]: j["series"][0]["summary"]["median_s"] for j in batches["jobs"] if j["comparable"]}
 assert [j["params"]["batch"] for j in batches["jobs"]] == [32, 64, 512]
 if len(times) < 3:
     assert batches["sweeps"] == []
@@ -126,7 +126,7 @@ assert {c["name"] for c in d["duet"]["ceilings"]} >= {"cpu.copy", "cpu.triad", "
 assert not load("interrupted.json")["duet"]["run"]["complete"]
 assert any(j["status"] == "skipped" and "interrupted" in j["reason"] for j in load("interrupted.json")["duet"]["jobs"])
 whole = load("cut.json")["duet"]
-assert whole["run"]["complete"] and not any("interrupted" in j.get("reason", "") for j in whole["jobs"])
+assert whole["run"]["complete"] and not any("interrupted" in j["reason"] for j in whole["jobs"])
 assert sum(j["status"] == "ok" for j in whole["jobs"]) >= 8, [(j["name"], j["status"]) for j in whole["jobs"]]
 assert len(load("printed.json")["duet"]["jobs"]) == 2
 try:
@@ -135,7 +135,7 @@ except ImportError:
     print("no jsonschema: the schema is not checked")
 else:
     import os
-    schema = json.load(open(os.path.join(os.environ["DUET_SOURCE"], "reports/run.schema.json")))
+    schema = json.load(open(os.path.join(os.environ["DUET_SOURCE"], "results/run.schema.json")))
     for name in ("kept.json", "interrupted.json", "cut.json", "batches.json"):
         jsonschema.validate(load(name), schema)
 PYTHON

@@ -5,7 +5,7 @@ set -euo pipefail
 checks=${DUET_SOURCE:?}/tools/checks
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-mkdir -p "$work"/{core/cuda,ops,cpu_ref,kernels,models,bench,reports,tests/core}
+mkdir -p "$work"/{core/cuda,ops,cpu_ref,kernels,models,bench,results,reports,tests/core}
 cp "$DUET_SOURCE/.clang-format" "$work/"
 printf '#pragma once\n' > "$work/core/tensor.h"
 printf '#include "core/tensor.h"  // cudaMalloc(\n\n__global__ void f() { /* <<< asm */\n}\n' > "$work/kernels/clean.cu"
@@ -27,6 +27,8 @@ plant layers models/x.cpp '#include "kernels/softmax.h"'
 plant layers tests/core/x.cpp '#include "core/cuda/gpu_context.h"'
 plant layers bench/x.cpp '#include "ops/softmax.h"'
 plant layers reports/x.cpp '#include "core/tensor.h"'
+plant layers results/x.cpp '#include "core/tensor.h"'
+plant layers results/x.cpp '#include "reports/report.h"'
 plant layers ops/x.h '#include "softmax.h"'
 plant layers models/x.cpp '#include <cuda_runtime.h>'
 plant layers bench/x.cpp 'void f() { cudaDeviceSynchronize(); }'

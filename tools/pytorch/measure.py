@@ -13,7 +13,7 @@ COMPILE_S = 300  # patience with torch.compile
 
 def one_case(case, min_time_s, compiled):
     row = {"case": case.name(), "op": case.op, "dtype": case.dtype, "duet": case.implementation, "duet_s": case.seconds,
-           "duet_disturbed": case.contended}
+           "duet_disturbed": case.disturbed}
     if case.op not in forms.FORMS:
         return dict(row, reason="no counterpart written")
     gradients = contextlib.nullcontext() if case.op in forms.WITH_GRADIENTS else torch.no_grad()
@@ -41,14 +41,14 @@ def one_case(case, min_time_s, compiled):
         return dict(row, reason=reason)
     row = dict(row, torch=best["form"], torch_s=best["seconds"], torch_min_s=best["min_s"], samples=best["samples"],
                clean=best["clean"], torch_disturbed=best["disturbed"], ratio=best["seconds"] / case.seconds)
-    return with_peaks(row, case) if case.peak_bytes else row
+    return with_peaks(row, case) if case.peak_memory_bytes else row
 
 
 def with_peaks(row, case):
     """A step's memory beside its time."""
     held, reason = peak.of_case(case, row["torch"])
-    row = dict(row, duet_peak_bytes=case.peak_bytes)
-    return dict(row, torch_peak_bytes=held, peak_ratio=held / case.peak_bytes) if held else dict(row, peak_reason=reason)
+    row = dict(row, duet_peak_bytes=case.peak_memory_bytes)
+    return dict(row, torch_peak_bytes=held, peak_ratio=held / case.peak_memory_bytes) if held else dict(row, peak_reason=reason)
 
 
 def all_cases(cases, threads, min_time_s, compiled):

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a run file of bench_all says about the CPU: per case, the fastest verified implementation."""
+"""What a run file of bench_all says about the CPU: for each case, the fastest comparable implementation."""
 import json
 import re
 
-SCHEMA = 1
+SCHEMA = 2  # results/run_file.h
 DTYPES = ("f32", "bf16")
-# A step's parts and a pair's halves are compared together too: autograd cannot take them apart.
+# Forward and backward are compared together, too: autograd cannot time one without the other.
 PAIRS = {"cross_entropy": "cross_entropy_backward", "softmax": "softmax_backward", "relu": "relu_backward",
          "linear": "linear_backward"}
 
@@ -17,31 +17,20 @@ class BadInput(Exception):
 class Case:
     """One op or step at one size: what to time in PyTorch, and Duet's time for it; of a step, also its memory."""
 
-    def __init__(self, op, dtype, params, implementation, seconds, contended, peak_bytes=None):
+    def __init__(self, op, dtype, params, implementation, seconds, disturbed, peak_memory_bytes=None):
         self.op, self.dtype, self.params = op, dtype, params
-        self.implementation, self.seconds, self.contended = implementation, seconds, contended
-        self.peak_bytes = peak_bytes
+        self.implementation, self.seconds, self.disturbed = implementation, seconds, disturbed
+        self.peak_memory_bytes = peak_memory_bytes
 
     def name(self):
         return "/".join([self.op, self.dtype] + [f"{k}:{int(v) if v is True or v is False else v}" for k, v in self.params.items()])
 
 
-def suspicion(job):
-    """Why a job is no result though it ran, or ""."""
-    for s in job["series"]:
-        if "suspect" in (s.get("flags") or []):
-            roof = s.get("roof")
-            share = f": {100 * roof['fraction']:.0f} % of its roof ({roof['ceiling']})" if roof else ""
-            return f"is suspect{share}, {s['scope']}, {s['threads']} thread(s)"
-    return ""
-
-
 class Run:
     def __init__(self, path, document):
         self.path, self.duet = path, document["duet"]
-        self.peaks = {step["job"]: step.get("memory_peak") for step in self.duet.get("steps") or []}
 
-    def most_threads(self):
+    def max_threads(self):
         return max((s["threads"] for j in self.duet["jobs"] for s in j["series"]), default=1)
 
     def cases(self, threads, pattern):
@@ -52,13 +41,13 @@ class Run:
             raise BadInput(f"--filter '{pattern}' is not a regular expression: {error}") from None
         best = {}
         for job in self.duet["jobs"]:
-            if job["device"] != "cpu" or job["status"] != "ok" or job["dtype"] not in DTYPES or job["impl"] == "reference":
+            if job["device"] != "cpu" or job["dtype"] not in DTYPES or not job["comparable"]:
                 continue
             series = self._series(job, threads)
             if series is None:
                 continue
             case = Case(job["op"], job["dtype"], job["params"], job["impl"], series["summary"]["median_s"],
-                        all("contended" in r["flags"] for r in series["repetitions"]), self.peaks.get(job["name"]))
+                        "disturbed" in series["flags"], (job["step"] or {}).get("peak_memory_bytes"))
             have = best.get(case.name())
             if have is None or case.seconds < have.seconds:
                 best[case.name()] = case
@@ -66,38 +55,32 @@ class Run:
             other = PAIRS.get(case.op) and best.get(case.name().replace(case.op, PAIRS[case.op], 1))
             if other:
                 pair = Case(case.op + "+backward", case.dtype, case.params, case.implementation, case.seconds + other.seconds,
-                            case.contended or other.contended)
+                            case.disturbed or other.disturbed)
                 if other.implementation != case.implementation:
                     pair.implementation += ", " + other.implementation
                 best[pair.name()] = pair
         kept = [case for name, case in best.items() if wanted.search(name)]
         if not kept:
-            raise BadInput(f"{self.path}: no verified CPU case in f32 or bf16 at {threads} threads matches '{pattern}'")
+            raise BadInput(f"{self.path}: no comparable CPU case in f32 or bf16 at {threads} threads matches '{pattern}'")
         return kept
 
     def left_out(self, pattern):
-        """Rows for CPU jobs that have no number to compare: wrong, or suspect, which keeps a job out as a whole."""
+        """Rows for CPU jobs that ran and have no number to compare, with the run's reason: wrong, suspect, not checked."""
         rows = []
         for job in self.duet["jobs"]:
-            if job["device"] != "cpu" or job["dtype"] not in DTYPES:
+            if job["device"] != "cpu" or job["dtype"] not in DTYPES or job["status"] == "skipped" or job["comparable"]:
                 continue
-            reason = suspicion(job)
-            if job["status"] == "failed":
-                reason = f"failed in the run: {job.get('reason')}"
             row = {"case": Case(job["op"], job["dtype"], job["params"], job["impl"], 0, False).name(), "op": job["op"],
-                   "dtype": job["dtype"], "duet": job["impl"], "reason": f"{job['impl']} {reason}"}
-            if reason and re.search(pattern, row["case"]):
+                   "dtype": job["dtype"], "duet": job["impl"], "reason": f"{job['impl']}: {job['reason']}"}
+            if re.search(pattern, row["case"]):
                 rows.append(row)
         return rows
 
     @staticmethod
     def _series(job, threads):
-        """Warm where it was measured; what is larger than the caches was measured once, under another name."""
-        if suspicion(job):
-            return None
+        """The call, warm where it was measured so."""
         usable = [s for s in job["series"] if s["scope"] == "call" and s["threads"] == threads]
-        order = {"warm": 0, "rotating": 1, "cold": 2}
-        return min(usable, key=lambda s: order.get(s["cache"], 3), default=None)
+        return min(usable, key=lambda s: s["cache"] != "warm", default=None)
 
 
 def load(path):
@@ -109,13 +92,16 @@ def load(path):
     except ValueError as error:
         raise BadInput(f"{path}: not JSON: {error}") from None
     try:
-        if document["duet"]["schema"] > SCHEMA:
-            raise BadInput(f"{path}: schema {document['duet']['schema']}; up to {SCHEMA} is read here")
+        schema = document["duet"]["schema"]
+        if schema < SCHEMA:
+            raise BadInput(f"{path}: schema {schema} holds no verdicts: measure again (schema {SCHEMA} is read here)")
+        if schema > SCHEMA:
+            raise BadInput(f"{path}: schema {schema} is newer than the {SCHEMA} that is read here")
         for job in document["duet"]["jobs"]:
-            for name in ("name", "op", "impl", "device", "dtype", "status", "params", "series"):
+            for name in ("name", "op", "impl", "device", "dtype", "status", "comparable", "reason", "params", "series", "step"):
                 job[name]
             for series in job["series"]:
-                float(series["summary"]["median_s"]), series["threads"], series["scope"], series["cache"], series["repetitions"]
+                float(series["summary"]["median_s"]), series["threads"], series["scope"], series["cache"], series["flags"]
     except (KeyError, TypeError, ValueError) as error:
         raise BadInput(f"{path}: no run file of bench_all --json: {type(error).__name__} {error}") from None
     return Run(path, document)

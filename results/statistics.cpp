@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "reports/statistics.h"
+#include "results/statistics.h"
 
 #include <fmt/format.h>
 
@@ -8,7 +8,7 @@
 #include <numeric>
 #include <stdexcept>
 
-namespace duet::reports {
+namespace duet::results {
 namespace {
 
 std::string confidence_label(double confidence) { return fmt::format("{:.0f} %", 100 * confidence); }
@@ -98,4 +98,4 @@ double geometric_mean(std::span<const double> values) {
   return std::exp(logs / static_cast<double>(values.size()));
 }
 
-}  // namespace duet::reports
+}  // namespace duet::results

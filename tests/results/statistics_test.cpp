@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Statistics of reports/ against published tables and worked examples.
+// Statistics of results/ against published tables and worked examples.
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <numeric>
 
-#include "reports/statistics.h"
+#include "results/statistics.h"
 
-namespace duet::reports {
+namespace duet::results {
 namespace {
 
 std::vector<double> from(double first, size_t count) {
@@ -16,33 +16,33 @@ std::vector<double> from(double first, size_t count) {
   return values;
 }
 
-TEST(ReportsStatistics, Median) {
+TEST(Statistics, Median) {
   EXPECT_EQ(median({3, 1, 2}), 2);
   EXPECT_EQ(median({4, 1, 3, 2}), 2.5);
   EXPECT_THROW(median({}), std::invalid_argument);
 }
 
-TEST(ReportsStatistics, SmallestMannWhitneyPIsThePublishedOne) {
+TEST(Statistics, SmallestMannWhitneyPIsThePublishedOne) {
   const std::pair<size_t, double> table[] = {{3, 0.1},    {4, 0.0286},  {5, 0.0079},
                                              {6, 0.0022}, {7, 0.00058}, {8, 0.000155}};
   for (const auto& [n, p] : table) EXPECT_NEAR(mann_whitney_p(from(0, n), from(100, n)), p, 0.02 * p) << n;
 }
 
-TEST(ReportsStatistics, MannWhitneyIsTwoSidedAndCapped) {
+TEST(Statistics, MannWhitneyIsTwoSidedAndCapped) {
   EXPECT_EQ(mann_whitney_p(from(0, 5), from(100, 5)), mann_whitney_p(from(100, 5), from(0, 5)));
   EXPECT_EQ(mann_whitney_p(from(1, 3), from(1, 3)), 1);
   // x = {1, 2, 5}, y = {3, 4, 6}: U = 2, and 1 + 1 + 2 of the 20 arrangements are as far out.
   EXPECT_DOUBLE_EQ(mann_whitney_p(std::vector<double>{1, 2, 5}, std::vector<double>{3, 4, 6}), 2 * 4 / 20.0);
 }
 
-TEST(ReportsStatistics, CountsAreAllArrangements) {
+TEST(Statistics, CountsAreAllArrangements) {
   const std::vector<double> counts = mann_whitney_counts(8, 8);
   EXPECT_EQ(counts.size(), 65u);
   EXPECT_EQ(std::accumulate(counts.begin(), counts.end(), 0.0), 12870);  // 16 over 8
   EXPECT_EQ(mann_whitney_counts(2, 2), (std::vector<double>{1, 1, 2, 1, 1}));
 }
 
-TEST(ReportsStatistics, RatioIntervalSaysWhatItIs) {
+TEST(Statistics, RatioIntervalSaysWhatItIs) {
   const std::vector<double> ten{10, 11, 12, 13, 14}, five{5, 5.5, 6, 6.5, 7};
   const Interval five_each = ratio_interval(ten, five);
   EXPECT_EQ(five_each.label, "95 %");
@@ -58,7 +58,7 @@ TEST(ReportsStatistics, RatioIntervalSaysWhatItIs) {
   EXPECT_NEAR(three_each.hi, 12 / 5.0, 1e-12);
 }
 
-TEST(ReportsStatistics, MedianIntervalNeedsSixValues) {
+TEST(Statistics, MedianIntervalNeedsSixValues) {
   EXPECT_EQ(median_interval(from(1, 5)).label, "min-max");
   const Interval six = median_interval(from(1, 6));
   EXPECT_EQ(six.label, "95 %");
@@ -70,7 +70,7 @@ TEST(ReportsStatistics, MedianIntervalNeedsSixValues) {
   EXPECT_EQ(nine.hi, 8);
 }
 
-TEST(ReportsStatistics, GeometricMean) { EXPECT_NEAR(geometric_mean(std::vector<double>{0.5, 2, 8}), 2, 1e-12); }
+TEST(Statistics, GeometricMean) { EXPECT_NEAR(geometric_mean(std::vector<double>{0.5, 2, 8}), 2, 1e-12); }
 
 }  // namespace
-}  // namespace duet::reports
+}  // namespace duet::results

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-namespace duet::reports {
+namespace duet::results {
 
 // An estimate with an interval that says what it is: "95 %", or "min-max" where the sample is too small for any
 // interval at that confidence.
@@ -36,4 +36,4 @@ Interval ratio_interval(std::span<const double> numerator, std::span<const doubl
 // Of positive values; for footers only, ratios have no arithmetic mean.
 double geometric_mean(std::span<const double> values);
 
-}  // namespace duet::reports
+}  // namespace duet::results

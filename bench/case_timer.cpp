@@ -1,0 +1,291 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bench/case_timer.h"
+
+#include <benchmark/benchmark.h>
+
+#include <algorithm>
+#include <cmath>
+#include <csignal>
+
+#include "bench/collector.h"
+#include "bench/describe.h"
+#include "bench/sampler.h"
+#include "core/cpu_context.h"
+#include "core/error.h"
+#include "core/machine.h"
+#include "core/nvtx.h"
+#include "results/rules.h"
+
+namespace duet::bench {
+namespace {
+using results::Status;
+
+volatile std::sig_atomic_t stop_requested = 0;
+
+constexpr double kMinJudgeable_s =
+    0.1;  // /proc/stat counts in ticks of 10 ms: shorter repetitions say nothing of others
+constexpr int kRetries = 3, kQuickRetries = 1;  // of a contended repetition
+
+void fail(results::Job& job, const std::string& reason) {
+  job.status = Status::failed;
+  job.reason = reason;
+}
+
+results::Check stored(const Check& check) {
+  return {.max_error_ratio = std::isfinite(check.max_error_ratio) ? std::optional(check.max_error_ratio) : std::nullopt,
+          .slices = check.slices,
+          .elements = check.elements};
+}
+
+}  // namespace
+
+void CaseTimer::request_stop() { stop_requested = 1; }
+bool CaseTimer::stop_is_requested() { return stop_requested != 0; }
+
+struct CaseTimer::Timing {
+  Timing(std::string name, std::shared_ptr<Runner> runner, Scope scope, Cache cache, int threads, double clock_read_s)
+      : name(std::move(name)), runner(std::move(runner)), sampler(*this->runner, scope, cache, clock_read_s) {
+    series.scope = scope;
+    series.cache = cache;
+    series.threads = threads;
+  }
+  std::string name;  // of the benchmark: job/scope/cache/threads:N
+  std::shared_ptr<Runner> runner;
+  Sampler sampler;
+  Sampler::Counts counts;
+  results::Series series;
+  results::Job* job = nullptr;
+};
+
+CaseTimer::CaseTimer(const Options& options, Devices& devices)
+    : options_(options), devices_(devices), clock_read_s_(clock_read_s()) {
+  std::string program = "bench_all", interleave = "--benchmark_enable_random_interleaving=true";
+  char* argv[] = {program.data(), interleave.data(), nullptr};
+  int argc = 2;
+  benchmark::Initialize(&argc, argv);
+}
+
+std::vector<results::Job> CaseTimer::measure(BenchCase& c) {
+  std::vector<results::Job> jobs(c.sides.size());
+  {
+    Timings timings;  // destroyed before the case releases its memory
+    bool prepared = false;
+    for (size_t i = 0; i < c.sides.size(); ++i) {
+      if (!prepared && unavailable_reason(c.sides[i]).empty()) {
+        c.prepare(options_.seed);
+        prepared = true;
+      }
+      Timings of_side;
+      jobs[i] = start(c, c.sides[i], of_side);
+      for (auto& t : of_side) {
+        t->job = &jobs[i];
+        timings.push_back(std::move(t));
+      }
+    }
+    run_benchmarks(timings);
+    for (auto& t : timings) finish(c, *t);
+  }
+  c.release();
+  for (results::Job& job : jobs)
+    if (job.status == Status::failed) {
+      job.series.clear();
+      job.step.reset();
+    }
+  return jobs;
+}
+
+// Empty where the side can be tried.
+std::string CaseTimer::unavailable_reason(const Side& side) const {
+  if (side.device != Device::cpu && !devices_.gpu) return devices_.no_gpu;
+  return side.unavailable_reason;
+}
+
+results::Job CaseTimer::start(BenchCase& c, const Side& side, Timings& timings) {
+  results::Job job;
+  static_cast<results::JobDescription&>(job) = describe_job(c, side);
+  job.reason = unavailable_reason(side);
+  if (!job.reason.empty()) return job;
+
+  const bool cpu = side.device == Device::cpu;
+  const NvtxRange range{NvtxName("setup")};
+  try {
+    std::vector<std::pair<Context*, int>> contexts;
+    if (cpu) {
+      contexts.emplace_back(devices_.cpu.get(), devices_.cpu->threads());
+      if (devices_.one_thread) contexts.emplace_back(devices_.one_thread.get(), 1);
+    } else {
+      contexts.emplace_back(devices_.gpu.get(), 1);
+    }
+    for (const auto& [context, threads] : contexts) {
+      const std::shared_ptr<Runner> runner = c.make(side, *context, job.reason);
+      if (!runner) return job;
+      if (!job.plan)
+        job.plan = results::Plan{.threads = threads,
+                                 .isa = cpu ? simd_target() : "",
+                                 .algorithm = runner->algorithm,
+                                 .workspace_bytes = runner->workspace_bytes,
+                                 .create_s = runner->create_s};
+      add_timings(side, runner, threads, timings);
+    }
+    static_cast<results::JobDescription&>(job) = describe_job(c, side);  // a step's flops are known once it is made
+    if (timings.empty()) {
+      job.reason = "no selected scope exists on this side; a CPU has the scope call";
+      return job;
+    }
+    job.status = Status::ok;
+    calibrate(timings);
+  } catch (const Interrupted&) {
+    throw;
+  } catch (const std::exception& e) {
+    timings.clear();
+    fail(job, e.what());
+    job.repro = c.repro(side);
+  }
+  return job;
+}
+
+void CaseTimer::add_timings(const Side& side, const std::shared_ptr<Runner>& runner, int threads,
+                            Timings& timings) const {
+  const auto wanted = [&](Scope s) {
+    return options_.scopes.empty() ||
+           std::find(options_.scopes.begin(), options_.scopes.end(), name_of(s)) != options_.scopes.end();
+  };
+  std::vector<Cache> caches{Cache::warm};
+  if (options_.size >= Size::standard) caches.push_back(Cache::cold);
+  for (const Cache cache : caches)
+    for (const Scope scope : {Scope::kernel, Scope::call, Scope::end_to_end}) {
+      // A CPU's data is in host memory and it has no device clock.
+      if (side.device == Device::cpu && scope != Scope::call) continue;
+      if (cache == Cache::cold && scope == Scope::end_to_end) continue;
+      if (!wanted(scope)) continue;
+      timings.push_back(std::make_unique<Timing>(
+          fmt::format("{}/{}/{}/threads:{}", side.job, name_of(scope), name_of(cache), threads), runner, scope, cache,
+          threads, clock_read_s_));
+    }
+}
+
+void CaseTimer::calibrate(Timings& timings) const {
+  for (auto& t : timings) {
+    if (stop_requested) throw Interrupted{};
+    t->counts = t->sampler.calibrate(options_.budget_s(), options_.repetitions_or_default());
+    t->series.batch = t->counts.batch;
+    t->series.iterations = t->counts.samples;
+    t->series.first_call_s = t->sampler.first_call_s();
+  }
+}
+
+void CaseTimer::run_benchmarks(Timings& timings) {
+  for (auto& each : timings) {
+    Timing* t = each.get();
+    const auto body = [this, t](benchmark::State& state) {
+      if (stop_requested || t->job->status == Status::failed) {
+        state.SkipWithError(stop_requested ? "interrupted" : t->job->reason.c_str());
+        for ([[maybe_unused]] auto _ : state) {
+        }
+        return;
+      }
+      // The library fixes the number of iterations; a contended repetition is taken again in the course of one.
+      auto iterator = state.begin();
+      const auto end = state.end();  // starts the library's clock: once
+      repetition(*t, [&](double time_s) {
+        state.SetIterationTime(time_s);
+        if (iterator != end) ++iterator;
+      });
+      while (iterator != end) ++iterator;  // a stop in the middle
+    };
+    benchmark::RegisterBenchmark(t->name.c_str(), body)
+        ->UseManualTime()
+        ->Iterations(t->counts.samples)
+        ->Repetitions(t->counts.repetitions)
+        ->Unit(benchmark::kMicrosecond);
+  }
+  if (!timings.empty()) {
+    Collector quiet;
+    benchmark::RunSpecifiedBenchmarks(&quiet);
+  }
+  benchmark::ClearRegisteredBenchmarks();
+  if (stop_requested) throw Interrupted{};
+}
+
+// One repetition of a series, retried while other processes run; after the last one the buffers are verified.
+void CaseTimer::repetition(Timing& t, const std::function<void(double)>& report) {
+  const NvtxName name(t.job->name);
+  const NvtxRange job_range(name);
+  const int retries = options_.size == Size::smoke ? 0 : options_.size == Size::quick ? kQuickRetries : kRetries;
+  results::Repetition taken;
+  try {
+    for (int attempt = 0; attempt <= retries; ++attempt) {
+      taken = timed_repetition(t, attempt, report);
+      if (!disturbed(taken) || stop_requested) break;
+    }
+  } catch (const std::exception& e) {
+    fail(*t.job, e.what());
+    return;
+  }
+  if (taken.samples_s.empty()) return;
+  t.series.repetitions.push_back(std::move(taken));
+  if (static_cast<int>(t.series.repetitions.size()) == t.counts.repetitions) verify(t);
+}
+
+results::Repetition CaseTimer::timed_repetition(Timing& t, int attempt, const std::function<void(double)>& report) {
+  static const NvtxName kMeasure("measure");
+  t.runner->begin_repetition();
+  results::Repetition r;
+  r.order = order_++;
+  const CpuSnapshot before = CpuSnapshot::now();
+  {
+    const NvtxRange range(kMeasure);
+    for (int i = 0; i < t.counts.samples && !stop_requested; ++i) {
+      const double time_s = t.sampler.sample();
+      if (!(time_s > 0)) throw Error("the clock gave {} s for a sample", time_s);
+      r.samples_s.push_back(time_s);
+      if (attempt == 0) report(time_s);
+    }
+  }
+  const CpuUse use = cpu_use(before, CpuSnapshot::now());
+  r.foreign_cores = std::max(0.0, use.foreign_cores);
+  if (use.wall_s >= kMinJudgeable_s && results::contended(use.foreign_cores, use.steal_share))
+    r.flags.emplace_back(results::flag::contended);
+  if (attempt > 0) r.flags.emplace_back(results::flag::retried);
+  return r;
+}
+
+// The buffers that the last repetition timed.
+void CaseTimer::verify(Timing& t) {
+  static const NvtxName kVerify("verify");
+  const NvtxRange range(kVerify);
+  results::Job& job = *t.job;
+  try {
+    const Check check = t.runner->verify();
+    const bool worse = !job.check || !check.passed() || check.max_error_ratio > job.check->max_error_ratio;
+    if (worse) job.check = stored(check);
+    if (!check.passed()) fail(job, "wrong result: " + check.failure);
+  } catch (const std::exception& e) {
+    fail(job, e.what());
+  }
+}
+
+void CaseTimer::finish(BenchCase& c, Timing& t) {
+  results::Job& job = *t.job;
+  results::Series& s = t.series;
+  if (job.status == Status::ok && s.repetitions.empty()) fail(job, "no repetition was taken");
+  if (job.status == Status::failed) {
+    for (const Side& side : c.sides)
+      if (side.job == job.name) job.repro = c.repro(side);
+    return;
+  }
+  s.summary = results::summarise(s.repetitions);
+  if (t.runner->restores()) s.flags.emplace_back(results::flag::restored);
+  if (t.sampler.synchronises()) s.flags.emplace_back(results::flag::synchronises);
+  if (!job.step && s.scope == Scope::call) {
+    job.step = c.profile_step(*t.runner);
+    if (job.step) {
+      // Nodes are timed by the wall clock, so the whole is too: by the call with most threads, which comes first.
+      job.step->residual_s = s.summary.median_s;
+      for (const auto& [op, time_s] : job.step->nodes_s) job.step->residual_s -= time_s;
+    }
+  }
+  job.series.push_back(std::move(s));
+}
+
+}  // namespace duet::bench

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+// Times one case: all its sides interleaved under Google Benchmark, verified on the buffers that were timed. run.cpp
+// calls measure() for each case in turn.
+#pragma once
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "bench/cases.h"
+#include "bench/options.h"
+#include "core/context.h"
+#include "results/run.h"
+
+namespace duet {
+class CpuContext;
+}
+
+namespace duet::bench {
+
+// The devices of a run. gpu is null when there is none, and then no_gpu says why.
+struct Devices {
+  std::unique_ptr<CpuContext> cpu, one_thread;  // one_thread: only where the run has a one-thread row
+  std::unique_ptr<Context> gpu;
+  std::string no_gpu;
+};
+
+class CaseTimer {
+ public:
+  CaseTimer(const Options& options, Devices& devices);
+
+  // The jobs are in the order of the case's sides. They have no roofs and no verdicts yet. Throws Interrupted.
+  std::vector<results::Job> measure(BenchCase& c);
+  static void request_stop();  // from a signal handler
+  static bool stop_is_requested();
+
+ private:
+  struct Timing;  // a series while it is taken
+  using Timings = std::vector<std::unique_ptr<Timing>>;
+  std::string unavailable_reason(const Side& side) const;
+  results::Job start(BenchCase& c, const Side& side, Timings& timings);
+  void add_timings(const Side& side, const std::shared_ptr<Runner>& runner, int threads, Timings& timings) const;
+  void calibrate(Timings& timings) const;
+  void run_benchmarks(Timings& timings);
+  void repetition(Timing& t, const std::function<void(double)>& report);
+  results::Repetition timed_repetition(Timing& t, int attempt, const std::function<void(double)>& report);
+  void verify(Timing& t);
+  void finish(BenchCase& c, Timing& t);
+
+  const Options& options_;
+  Devices& devices_;
+  double clock_read_s_;
+  int order_ = 0;  // of repetitions
+};
+
+struct Interrupted {};
+
+}  // namespace duet::bench

@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+// Any of the run file's types as a flat list of texts, for tables and messages: {"cpu.cores", "16"}.
+#pragma once
+#include "results/run.h"
+
+namespace duet::results {
+
+Facts facts_of(const BenchmarkContext&);
+Facts facts_of(const Invocation&);
+Facts facts_of(const Selection&);
+Facts facts_of(const Build&);
+Facts facts_of(const Machine&);
+Facts facts_of(const State&);
+
+std::string text_of(const Value& value);  // as in a job's label
+
+}  // namespace duet::results

@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: Apache-2.0
+// Run file and journal to types. Unknown members are ignored, known ones are checked.
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <sstream>
+
+#include "core/error.h"
+#include "results/json_node.h"
+#include "results/rules.h"
+#include "results/run_file.h"
+#include "results/schema_1.h"
+
+namespace duet::results {
+namespace {
+
+// --- one value of each type
+
+void read(const Node& node, bool& value, const Allowed&) { value = node.boolean(); }
+void read(const Node& node, int& value, const Allowed& allowed) {
+  const int64_t found = node.integer(allowed.rule);
+  value = static_cast<int>(found);
+  if (value != found) node.fail(fmt::format("{} does not fit into 32 bits", found));
+}
+void read(const Node& node, int64_t& value, const Allowed& allowed) { value = node.integer(allowed.rule); }
+void read(const Node& node, uint64_t& value, const Allowed&) { value = node.unsigned_integer(); }
+void read(const Node& node, double& value, const Allowed& allowed) { value = node.number(allowed.rule); }
+void read(const Node& node, std::string& value, const Allowed& allowed) { value = node.text(allowed); }
+void read(const Node& node, Value& value, const Allowed&) { value = node.scalar(); }
+
+template <class T>
+void read(const Node& node, T& value, const Allowed& allowed);
+template <class T>
+void read(const Node& node, std::vector<T>& list, const Allowed& allowed) {
+  for (const Node& item : node.items()) read(item, list.emplace_back(), allowed);
+}
+void read(const Node& node, std::vector<Job>& jobs, const Allowed& allowed) {
+  std::set<std::string> names;
+  for (const Node& item : node.items()) {
+    read(item, jobs.emplace_back(), allowed);
+    if (!names.insert(jobs.back().name).second)
+      item.at("name").fail(fmt::format("\"{}\" occurs twice: job names are unique", jobs.back().name));
+  }
+}
+template <class T>
+void read(const Node& node, std::vector<std::pair<std::string, T>>& list, const Allowed& allowed) {
+  for (const auto& [key, member] : node.members()) {
+    list.emplace_back(key, T{});
+    read(member, list.back().second, allowed);
+  }
+}
+
+class Reader {
+ public:
+  explicit Reader(const Node& object) : object_(object) {}
+  template <class T>
+  void operator()(const char* name, T& value, const Allowed& allowed, const char*) const {
+    read(object_.at(name), value, allowed);
+  }
+  template <class T>
+  void operator()(const char* name, std::optional<T>& value, const Allowed& allowed, const char*) const {
+    if (const auto node = object_.find(name)) read(*node, value.emplace(), allowed);
+  }
+
+ private:
+  Node object_;
+};
+
+template <class T>
+void read(const Node& node, T& value, const Allowed&) {
+  if constexpr (std::is_enum_v<T>) {
+    value = static_cast<T>(node.one_of(names_of(T{})));
+  } else {
+    visit_members(value, Reader(node));
+    if (const auto found = contradiction(value)) node.at(found->member.c_str()).fail(found->problem);
+  }
+}
+
+// --- the document
+
+Run read_run(const std::string& path, Json& root) {
+  const JsonSource source{path, root};
+  const Node document(source);
+  const auto duet = document.find("duet");
+  if (!duet) document.fail("member 'duet' is missing: not a run file (bench_all --json writes one)");
+  const int64_t schema = duet->at("schema").integer(Allow::at_least_one);
+  if (schema > kSchema)
+    duet->at("schema").fail(fmt::format("{} is newer than the {} that this program reads", schema, kSchema));
+  if (schema == 1) upgrade_from_schema_1(root);
+
+  Run run;
+  run.file = path;
+  read(document.at("context"), run.context, Allow::any);
+  document.at("benchmarks").items();  // a view of the jobs, for other tools
+  visit_members(run, Reader(document.at("duet")));
+  if (schema == 1)
+    for (Job& job : run.jobs) set_verdict(job);
+  return run;
+}
+
+std::string read_text(const std::string& path) {
+  if (std::error_code error; std::filesystem::is_directory(path, error))
+    throw Error("{}: is a directory, not a run file", path);
+  std::ifstream file(path, std::ios::binary);
+  if (!file) throw Error("{}: cannot be opened", path);
+  std::ostringstream text;
+  text << file.rdbuf();
+  if (file.bad()) throw Error("{}: cannot be read", path);
+  return std::move(text).str();
+}
+
+// Copying and printing JSON recurse: a hostile file must not end in a stack overflow.
+void refuse_deep_nesting(const std::string& where, const std::string& text) {
+  constexpr int kMaxDepth = 64;
+  int depth = 0;
+  bool in_string = false;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (in_string && c == '\\') {
+      ++i;  // the character that is escaped
+    } else if (c == '"') {
+      in_string = !in_string;
+    } else if (!in_string && (c == '[' || c == '{')) {
+      if (++depth > kMaxDepth) throw Error("{}: nested deeper than {} levels", where, kMaxDepth);
+    } else if (!in_string && (c == ']' || c == '}')) {
+      --depth;
+    }
+  }
+}
+
+// nlohmann's message without its own prefix, on one line.
+std::string short_message(const Json::exception& error) {
+  std::string text = error.what();
+  if (const size_t end = text.find("] "); text.starts_with('[') && end != std::string::npos) text.erase(0, end + 2);
+  for (char& c : text)
+    if (static_cast<unsigned char>(c) < 0x20) c = ' ';
+  return text.size() > 200 ? text.substr(0, 200) + "..." : text;
+}
+
+[[noreturn]] void refuse(const std::string& where, const Json::exception& error, size_t length) {
+  const auto* parse = dynamic_cast<const Json::parse_error*>(&error);
+  const bool cut = parse && parse->byte > length;  // the parser wanted more than there is
+  throw Error("{}: {}: {}", where, cut ? "the file ends too early" : "not JSON", short_message(error));
+}
+
+Json parse(const std::string& where, const std::string& text) {
+  refuse_deep_nesting(where, text);
+  try {
+    return Json::parse(text);
+  } catch (const Json::exception& error) {
+    refuse(where, error, text.size());
+  }
+}
+
+// --- the journal
+
+std::optional<Json> parse_journal_head(const std::string& path, const std::string& line) {
+  refuse_deep_nesting(path, line);
+  Json head = Json::parse(line, nullptr, false);
+  if (!head.is_object() || !head.contains("duet_journal")) return {};
+  return head;
+}
+
+// Appends what each further line holds to the lists of the document; schema 1 had lines with steps, too. A line counts
+// once it ends with a newline: what follows the last one was cut by a crash.
+void append_lines(const std::string& path, const std::string& text, Json& document, JournalContent& content) {
+  static constexpr std::pair<const char*, const char*> kLists[] = {{"job", "jobs"}, {"step", "steps"}};
+  size_t begin = std::min(text.find('\n'), text.size() - 1) + 1;
+  content.whole_bytes = static_cast<int64_t>(begin);
+  for (int number = 2; begin < text.size(); ++number) {
+    const size_t end = text.find('\n', begin);
+    if (end == std::string::npos) {
+      content.cut = true;
+      return;
+    }
+    const std::string line = text.substr(begin, end - begin);
+    begin = end + 1;
+    content.whole_bytes = static_cast<int64_t>(begin);
+    if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
+    const std::string where = fmt::format("{}, line {}", path, number);
+    const Json entry = parse(where, line);
+    const JsonSource source{where, entry};
+    for (const auto& [key, list] : kLists)
+      if (Node(source).find(key)) document["duet"][list].push_back(entry[key]);
+  }
+}
+
+JournalContent read_journal(const std::string& path, const std::string& text, Json& head) {
+  const JsonSource source{path, head};
+  const Node node(source);
+  if (const int64_t version = node.at("duet_journal").integer(Allow::at_least_one); version > 1)
+    node.at("duet_journal").fail(fmt::format("{} is newer than the 1 that this program reads", version));
+  node.at("document").at("duet").at("jobs").items();
+  if (const auto steps = node.at("document").at("duet").find("steps")) steps->items();
+  JournalContent content;
+  Json& document = head["document"];
+  append_lines(path, text, document, content);
+  content.run = read_run(path, document);
+  content.run.invocation.complete = false;
+  return content;
+}
+
+}  // namespace
+
+JournalContent load_journal(const std::string& path) {
+  const std::string text = read_text(path);
+  if (text.find('\n') == std::string::npos) throw Error("{}: is empty: it has no whole line", path);
+  if (auto head = parse_journal_head(path, text.substr(0, text.find('\n')))) return read_journal(path, text, *head);
+  throw Error("{}: is not a journal of bench_all", path);
+}
+
+Run load_run(const std::string& path) {
+  const std::string text = read_text(path);
+  if (auto head = parse_journal_head(path, text.substr(0, text.find('\n')))) {
+    JournalContent journal = read_journal(path, text, *head);
+    auto& warnings = journal.run.invocation.warnings;
+    warnings.push_back(fmt::format("journal of an unfinished run: {} jobs had finished", journal.run.jobs.size()));
+    if (journal.cut) warnings.push_back("the journal's last line is cut and was ignored");
+    return std::move(journal.run);
+  }
+  Json root = parse(path, text);
+  return read_run(path, root);
+}
+
+}  // namespace duet::results

@@ -1,0 +1,274 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "results/rules.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <tuple>
+
+#include "results/statistics.h"
+
+namespace duet::results {
+namespace {
+
+bool has(const std::vector<std::string>& flags, std::string_view flag) {
+  return std::find(flags.begin(), flags.end(), flag) != flags.end();
+}
+
+std::string series_name(const Series& s) {
+  return fmt::format("{}, {}, {} thread{}", name_of(s.scope), name_of(s.cache), s.threads, s.threads == 1 ? "" : "s");
+}
+
+}  // namespace
+
+bool Series::has_flag(const std::string& flag) const { return has(flags, flag); }
+
+// --- repetitions
+
+bool contended(double foreign_cores, double steal_share) {
+  return foreign_cores > kContendedCores || steal_share > kContendedSteal;
+}
+
+bool disturbed(const Repetition& repetition) {
+  return std::any_of(repetition.flags.begin(), repetition.flags.end(),
+                     [](const std::string& f) { return f != flag::retried; });
+}
+
+std::vector<double> counted_medians(const std::vector<Repetition>& repetitions) {
+  std::vector<double> clean, all;
+  for (const Repetition& r : repetitions) {
+    all.push_back(median(r.samples_s));
+    if (!disturbed(r)) clean.push_back(all.back());
+  }
+  return clean.size() >= kEnoughRepetitions ? clean : all;
+}
+
+Summary summarise(const std::vector<Repetition>& repetitions) {
+  std::vector<double> medians = counted_medians(repetitions);
+  Summary s;
+  s.median_s = median(medians);
+  std::sort(medians.begin(), medians.end());
+  // Order statistics: with n values, the smallest and the largest bound the median with 1 - 2^(1-n), 97 % for n = 6.
+  s.lo_s = medians.front();
+  s.hi_s = medians.back();
+  s.interval = medians.size() == 1   ? "one repetition: none"
+               : medians.size() >= 6 ? "order statistics of repetition medians"
+                                     : "min-max of repetition medians";
+  s.min_s = s.median_s;
+  for (const Repetition& r : repetitions)
+    for (const double t : r.samples_s) s.min_s = std::min(s.min_s, t);
+  return s;
+}
+
+// --- series
+
+bool is_suspect(const Series& series) { return series.has_flag(flag::suspect); }
+
+bool far_below_roof(const Series& series) {
+  return series.roof && !series.has_flag(flag::floor) && series.roof->fraction < kWeakFraction;
+}
+
+void set_flags(Series& series, Device device, double empty_kernel_s) {
+  std::erase_if(series.flags, [](const std::string& f) {
+    return f == flag::suspect || f == flag::weak_cpu || f == flag::floor || f == flag::disturbed;
+  });
+  const auto undisturbed = static_cast<size_t>(
+      std::count_if(series.repetitions.begin(), series.repetitions.end(), [](const auto& r) { return !disturbed(r); }));
+  if (undisturbed < std::min(kEnoughRepetitions, series.repetitions.size())) series.flags.emplace_back(flag::disturbed);
+  const bool at_floor = series.scope == Scope::kernel && series.summary.median_s < kFloorFactor * empty_kernel_s;
+  if (at_floor) series.flags.emplace_back(flag::floor);
+  if (!series.roof || at_floor) return;
+  if (series.roof->fraction > kSuspectFraction) series.flags.emplace_back(flag::suspect);
+  if (device == Device::cpu && far_below_roof(series)) series.flags.emplace_back(flag::weak_cpu);
+}
+
+std::string suspicion(const Series& series) {
+  if (!is_suspect(series)) return "";
+  if (!series.roof) return "flagged suspect by the run";
+  return fmt::format("{:.0f} % of its roof ({}): wrong byte count or broken timing", 100 * series.roof->fraction,
+                     series.roof->ceiling);
+}
+
+// --- jobs
+
+bool is_competitor(const std::string& implementation) {
+  const size_t dot = implementation.find('.');
+  const std::string variant = dot == std::string::npos ? implementation : implementation.substr(dot + 1);
+  return !implementation.starts_with("simt.") && variant != "reference";
+}
+
+std::string refusal(const Job& job) {
+  if (job.status != Status::ok) return job.reason;
+  if (!is_competitor(job.impl)) return "it is for checking and never stands in a ratio";
+  if (!job.check) return "timed, but its result was not checked";
+  if (!job.check->max_error_ratio) return "timed, but its largest error is not a number";
+  if (job.check->slices == 0 || job.check->elements == 0) return "timed, but no part of its result was compared";
+  if (!(*job.check->max_error_ratio <= 1))
+    return fmt::format("largest error is {:.3g} times its bound", *job.check->max_error_ratio);
+  return "";
+}
+
+std::string suspicion(const Job& job) {
+  std::string text;
+  for (const Series& s : job.series)
+    if (const std::string reason = suspicion(s); !reason.empty())
+      text += fmt::format("{}{}: {}", text.empty() ? "" : "; ", series_name(s), reason);
+  return text;
+}
+
+void set_verdict(Job& job) {
+  std::string reason = refusal(job);
+  if (reason.empty()) reason = suspicion(job);
+  job.comparable = reason.empty();
+  job.reason = std::move(reason);
+}
+
+const Series* find_series(const Job& job, Scope scope, Cache cache, int64_t threads) {
+  for (const Series& s : job.series)
+    if (s.scope == scope && s.cache == cache && s.threads == threads) return &s;
+  return nullptr;
+}
+
+const Series* step_call(const Job& job) {
+  const Series* found = nullptr;
+  for (const Series& s : job.series)
+    if (s.scope == Scope::call && (!found || s.threads > found->threads)) found = &s;
+  return found;
+}
+
+// --- the best of a side
+
+const Series* Choice::at(Scope scope) const {
+  return scope == Scope::kernel ? kernel : scope == Scope::call ? call : end_to_end;
+}
+
+std::optional<Choice> best(const std::vector<const Job*>& jobs, Device device, Cache cache) {
+  std::optional<Choice> fastest;
+  for (const Job* job : jobs) {
+    if (job->device != device || !job->comparable) continue;
+    for (const Series& call : job->series) {
+      if (call.scope != Scope::call || call.cache != cache) continue;
+      if (fastest && fastest->call->summary.median_s <= call.summary.median_s) continue;
+      fastest = Choice{job, &call, find_series(*job, Scope::kernel, cache, call.threads),
+                       find_series(*job, Scope::end_to_end, cache, call.threads)};
+    }
+  }
+  return fastest;
+}
+
+std::optional<Choice> best(const std::vector<const Job*>& jobs, Device device) {
+  for (const Cache cache : {Cache::warm, Cache::cold})
+    if (auto choice = best(jobs, device, cache)) return choice;
+  return {};
+}
+
+JobsByCase jobs_by_case(const std::vector<Job>& jobs) {
+  JobsByCase cases;
+  std::map<std::string, size_t> index;
+  for (const Job& job : jobs) {
+    const auto [at, is_new] = index.try_emplace(job.case_name, cases.size());
+    if (is_new) cases.emplace_back(job.case_name, std::vector<const Job*>{});
+    cases[at->second].second.push_back(&job);
+  }
+  return cases;
+}
+
+// --- ceilings
+
+std::vector<Ceiling> join_ceilings(std::vector<Ceiling> before, const std::vector<Ceiling>& after,
+                                   std::vector<std::string>& warnings) {
+  const auto identity = [](const Ceiling& c) {
+    return std::tie(c.name, c.device, c.dtype, c.threads, c.footprint_bytes);
+  };
+  int drifted = 0;
+  double largest = 0;
+  std::string largest_name;
+  for (Ceiling& c : before) {
+    const auto again =
+        std::find_if(after.begin(), after.end(), [&](const Ceiling& a) { return identity(a) == identity(c); });
+    if (again == after.end()) continue;
+    const bool is_time = c.unit == "s";
+    const double change = again->value / c.value - 1;
+    if (!is_time && std::abs(change) > kCeilingDrift) {
+      ++drifted;
+      if (std::abs(change) > std::abs(largest)) {
+        largest = change;
+        largest_name = fmt::format("{}, {} thread(s), {:.3g} MB", c.name, c.threads,
+                                   static_cast<double>(c.footprint_bytes) * 1e-6);
+      }
+    }
+    c.value = is_time ? std::min(c.value, again->value) : std::max(c.value, again->value);
+    c.samples.insert(c.samples.end(), again->samples.begin(), again->samples.end());
+  }
+  if (drifted > 0)
+    warnings.push_back(
+        fmt::format("{} of {} ceilings moved by more than {:.0f} % between start and end; the largest change: {} "
+                    "({:+.0f} %). The higher value counts.",
+                    drifted, before.size(), 100 * kCeilingDrift, largest_name, 100 * largest));
+  return before;
+}
+
+// --- contradictions
+
+std::optional<Contradiction> contradiction(const Summary& s) {
+  if (!(s.lo_s <= s.median_s && s.median_s <= s.hi_s))
+    return Contradiction{"median_s", fmt::format("{} lies outside lo_s {} .. hi_s {}", s.median_s, s.lo_s, s.hi_s)};
+  if (s.min_s > s.lo_s) return Contradiction{"min_s", fmt::format("{} is above lo_s {}", s.min_s, s.lo_s)};
+  return std::nullopt;
+}
+
+std::optional<Contradiction> contradiction(const Repetition& r) {
+  if (r.samples_s.empty()) return Contradiction{"samples_s", "a repetition has at least one sample"};
+  return std::nullopt;
+}
+
+std::optional<Contradiction> contradiction(const Series& s) {
+  if (s.repetitions.empty()) return Contradiction{"repetitions", "a series has at least one repetition"};
+  return std::nullopt;
+}
+
+std::optional<Contradiction> contradiction(const Job& job) {
+  const bool ok = job.status == Status::ok;
+  if (ok && job.series.empty()) return Contradiction{"series", "a job that is ok has at least one series"};
+  if (!ok && !job.series.empty())
+    return Contradiction{"series", fmt::format("a {} job has no series", name_of(job.status))};
+  if (!ok && job.step) return Contradiction{"step", fmt::format("a {} job has no step", name_of(job.status))};
+  if (!job.comparable && job.reason.empty())
+    return Contradiction{"reason", "a job that is not comparable has a reason"};
+  if (job.comparable && !job.reason.empty())
+    return Contradiction{"comparable", fmt::format("true, but reason says \"{}\"", job.reason)};
+  if (job.comparable) {
+    if (!ok) return Contradiction{"comparable", fmt::format("true, but the status is {}", name_of(job.status))};
+    const std::string found = refusal(job).empty() ? suspicion(job) : refusal(job);
+    if (!found.empty()) return Contradiction{"comparable", "true, but " + found};
+  }
+  for (const Series& s : job.series)
+    if (find_series(job, s.scope, s.cache, s.threads) != &s)
+      return Contradiction{"series", fmt::format("\"{}\" occurs twice", series_name(s))};
+  if (job.step) {
+    const Series* call = step_call(job);
+    if (!call) return Contradiction{"step", "a step has a call series"};
+    double nodes_s = 0;
+    for (const auto& [op, time_s] : job.step->nodes_s) nodes_s += time_s;
+    const double residual_s = call->summary.median_s - nodes_s;
+    constexpr double kRounding = 1e-6;  // sums in another order
+    if (std::abs(job.step->residual_s - residual_s) > kRounding * (call->summary.median_s + nodes_s))
+      return Contradiction{"step", fmt::format("residual_s is {}, but the call takes {} s and its nodes {} s",
+                                               job.step->residual_s, call->summary.median_s, nodes_s)};
+  }
+  return std::nullopt;
+}
+
+std::optional<Contradiction> contradiction(const Sweep& sweep) {
+  const auto& points = sweep.points;
+  if (points.empty()) return Contradiction{"points", "a sweep has at least one point"};
+  for (size_t i = 1; i < points.size(); ++i)
+    if (points[i].size < points[i - 1].size)
+      return Contradiction{"points",
+                           fmt::format("size {} follows {}: sizes ascend", points[i].size, points[i - 1].size)};
+  return std::nullopt;
+}
+
+}  // namespace duet::results

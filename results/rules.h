@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+// Every rule and threshold that turns measurements into statements, each once. bench applies them when it writes a run
+// (flags, summaries, verdicts); reports and scripts read what was written and decide nothing again.
+#pragma once
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "results/run.h"
+
+namespace duet::results {
+
+inline constexpr double kSuspectFraction = 1.03;  // of the roof; above: wrong byte count or broken timing, no result
+inline constexpr double kWeakFraction = 0.4;      // of the roof; a CPU below it says little about a GPU
+inline constexpr double kFloorFactor = 3;         // a kernel shorter than so many empty ones is at the floor
+inline constexpr double kContendedCores = 0.05;   // CPU cores used by other processes while a repetition ran
+inline constexpr double kContendedSteal = 0.01;   // of all CPU time, taken by the hypervisor
+inline constexpr size_t kEnoughRepetitions = 3;   // undisturbed ones; with fewer, all count
+inline constexpr double kLargeResidual = 0.25;    // of a training step
+inline constexpr double kCeilingDrift = 0.03;     // a ceiling that moved by more has measured two machines
+inline constexpr size_t kMinSweepSizes = 3;       // two points make no curve
+
+// Flags of series and repetitions, as the file spells them.
+namespace flag {
+inline constexpr const char* suspect = "suspect";
+inline constexpr const char* weak_cpu = "weak_cpu";
+inline constexpr const char* floor = "floor";
+inline constexpr const char* disturbed = "disturbed";
+inline constexpr const char* restored = "restored";
+inline constexpr const char* synchronises = "synchronises";
+inline constexpr const char* contended = "contended";
+inline constexpr const char* retried = "retried";
+}  // namespace flag
+
+// --- repetitions
+
+bool contended(double foreign_cores, double steal_share);
+// Any flag but `retried` marks a repetition as disturbed: a second attempt that was left alone is as good as a first one.
+bool disturbed(const Repetition& repetition);
+// Medians of the undisturbed repetitions; of all of them where fewer than kEnoughRepetitions are undisturbed, since one
+// or two values alone would look like no spread at all.
+std::vector<double> counted_medians(const std::vector<Repetition>& repetitions);
+Summary summarise(const std::vector<Repetition>& repetitions);
+
+// --- series
+
+bool is_suspect(const Series& series);
+bool far_below_roof(const Series& series);  // not of a series at the floor: its share is not interpreted
+// Sets suspect, weak_cpu, floor and disturbed by the roof and the repetitions; other flags stay. empty_kernel_s: 0 where
+// it was not measured.
+void set_flags(Series& series, Device device, double empty_kernel_s);
+std::string suspicion(const Series& series);  // why the series is no result, or empty
+
+// --- jobs
+
+// The reference is serial and in double: a ratio over it says nothing. simt runs CUDA kernels on the host to check them.
+bool is_competitor(const std::string& implementation);
+// Why a job may stand in no ratio whatever its times are, or empty: it did not run, was not verified, or is no competitor.
+std::string refusal(const Job& job);
+// Which of its series are suspect and why, or empty. One suspect series excludes the whole job: bytes and clock are
+// shared, and its one-thread series alone would flatter the other side.
+std::string suspicion(const Job& job);
+void set_verdict(Job& job);  // comparable and reason, from the two functions above
+
+const Series* find_series(const Job& job, Scope scope, Cache cache, int64_t threads);
+const Series* step_call(const Job& job);  // whose time is that of a training step: the call with most threads
+
+// --- the best of a side
+
+struct Choice {
+  const Job* job = nullptr;
+  const Series* call = nullptr;
+  const Series* kernel = nullptr;  // GPU only
+  const Series* end_to_end = nullptr;
+  const Series* device_time() const { return kernel ? kernel : call; }  // what is compared with the roof
+  const Series* at(Scope scope) const;
+};
+// The comparable job with the fastest call.
+std::optional<Choice> best(const std::vector<const Job*>& jobs, Device device, Cache cache);
+std::optional<Choice> best(const std::vector<const Job*>& jobs, Device device);  // warm, or cold where nothing is warm
+
+using JobsByCase = std::vector<std::pair<std::string, std::vector<const Job*>>>;  // in the run's order
+JobsByCase jobs_by_case(const std::vector<Job>& jobs);
+
+// --- ceilings
+
+// Ceilings measured before and after the jobs, as one list: of each the better value, since a machine can do what it did
+// once. Adds a warning where some of them drifted.
+std::vector<Ceiling> join_ceilings(std::vector<Ceiling> before, const std::vector<Ceiling>& after,
+                                   std::vector<std::string>& warnings);
+
+// --- contradictions: what no run file may say. Checked when it is written and when it is read.
+
+struct Contradiction {
+  std::string member, problem;
+};
+std::optional<Contradiction> contradiction(const Summary& summary);
+std::optional<Contradiction> contradiction(const Repetition& repetition);
+std::optional<Contradiction> contradiction(const Series& series);
+std::optional<Contradiction> contradiction(const Job& job);
+std::optional<Contradiction> contradiction(const Sweep& sweep);
+template <class T>
+std::optional<Contradiction> contradiction(const T&) {  // of every other type
+  return std::nullopt;
+}
+
+}  // namespace duet::results

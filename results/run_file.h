@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+// The run file and the journal of an unfinished run as text: written by bench_all (write.cpp), read by everyone else
+// (read.cpp). A run file is Google Benchmark's document plus the member "duet", described by run.schema.json. A journal
+// is lines of JSON: {"duet_journal": 1, "document": {...}} with a run that has no jobs, then {"job": {...}} for each job
+// that finished.
+#pragma once
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "results/run.h"
+
+namespace duet::results {
+
+// Newer files are refused: an older reader might misread them in silence. Older ones are read (schema_1.h).
+inline constexpr int64_t kSchema = 2;
+
+// --- writing. Throws Error on a number that is not finite and on rows that contradict each other (rules.h).
+
+std::string run_text(const Run& run);
+std::string listing_text(const std::vector<ListedJob>& jobs);
+std::string journal_head(const Run& run);  // one line, without its newline
+std::string journal_line(const Job& job);
+void require_valid(const Job& job);  // throws what run_text() would
+
+// --- reading. All or nothing. Throws Error: one line with file, member, value and what is allowed.
+
+Run load_run(const std::string& path);  // a run file or a journal
+
+struct JournalContent {
+  Run run;
+  int64_t whole_bytes = 0;  // of complete lines: another process may go on after them
+  bool cut = false;         // whether the last line was cut by a crash
+};
+JournalContent load_journal(const std::string& path);
+
+}  // namespace duet::results

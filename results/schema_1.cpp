@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "results/schema_1.h"
+
+#include <nlohmann/json.hpp>
+
+namespace duet::results {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json* find(Json& object, const char* key) {
+  if (!object.is_object()) return nullptr;
+  const auto found = object.find(key);
+  return found == object.end() ? nullptr : &*found;
+}
+
+// The elements of a member, where it is an array.
+template <class F>
+void each(Json& object, const char* key, const F& change) {
+  Json* list = find(object, key);
+  if (!list || !list->is_array()) return;
+  for (Json& item : *list) change(item);
+}
+
+void rename(Json& object, const char* from, const char* to) {
+  Json* value = find(object, from);
+  if (!value || find(object, to)) return;
+  object[to] = Json(*value);
+  object.erase(from);
+}
+
+void add(Json& object, const char* key, Json value) {
+  if (object.is_object() && !object.contains(key)) object[key] = std::move(value);
+}
+
+void upgrade_job(Json& job) {
+  const bool ok = job.is_object() && job.value("status", "") == "ok";
+  add(job, "comparable", false);
+  if (ok) add(job, "reason", "schema 1 holds no verdict");
+  for (const char* text : {"family", "formula", "why", "pattern", "repro"}) add(job, text, "");
+  add(job, "footprint_bytes", 0);
+  each(job, "series", [](Json& series) {
+    add(series, "first_call_s", 0.0);
+    add(series, "flags", Json::array());
+    each(series, "repetitions", [](Json& repetition) { rename(repetition, "foreign_cpu", "foreign_cores"); });
+  });
+}
+
+// Into the job that they belong to.
+void move_steps(Json& duet) {
+  each(duet, "steps", [&](Json& step) {
+    rename(step, "parts_s", "nodes_s");
+    rename(step, "memory_peak", "peak_memory_bytes");
+    const Json* name = find(step, "job");
+    each(duet, "jobs", [&](Json& job) {
+      const Json* own = find(job, "name");
+      if (name && own && *own == *name && job.value("status", "") == "ok") job["step"] = step;
+    });
+  });
+}
+
+}  // namespace
+
+void upgrade_from_schema_1(Json& document) {
+  Json* duet = find(document, "duet");
+  if (!duet) return;
+  each(*duet, "jobs", upgrade_job);
+  move_steps(*duet);
+  each(*duet, "sweeps", [](Json& sweep) {
+    each(sweep, "points", [](Json& point) {
+      for (const char* side : {"cpu_impl", "gpu_impl"})
+        if (Json* impl = find(point, side); impl && impl->is_null()) *impl = "";
+    });
+  });
+  add(*duet, "sweeps", Json::array());
+  if (Json* run = find(*duet, "run")) add(*run, "no_gpu", "");
+  if (Json* build = find(*duet, "build"))
+    if (Json* cuda = find(*build, "cuda"); cuda && *cuda == "none") *cuda = "";
+  if (Json* state = find(*duet, "state"))
+    if (Json* quota = find(*state, "cpu_quota"); quota && quota->is_number())
+      rename(*state, "cpu_quota", "cpu_quota_cores");
+}
+
+}  // namespace duet::results

@@ -1,0 +1,268 @@
+// SPDX-License-Identifier: Apache-2.0
+// Each rule, with a planted fault beside the case that passes.
+#include "results/rules.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/results/fixture.h"
+
+namespace duet::results::testing {
+namespace {
+
+using Flags = std::vector<std::string>;
+using ::testing::HasSubstr;
+
+// --- repetitions
+
+TEST(Rules, ForeignCoresOrStolenTimeContend) {
+  EXPECT_FALSE(contended(0.05, 0.01));
+  EXPECT_TRUE(contended(0.051, 0));
+  EXPECT_TRUE(contended(0, 0.011));
+}
+
+Repetition repetition(double time_s, Flags flags = {}) {
+  return {.order = 0, .samples_s = {0.5 * time_s, time_s, 2 * time_s}, .foreign_cores = 0, .flags = std::move(flags)};
+}
+
+TEST(Rules, EveryFlagButRetriedDisturbs) {
+  EXPECT_FALSE(disturbed(repetition(1)));
+  EXPECT_FALSE(disturbed(repetition(1, {"retried"})));
+  EXPECT_TRUE(disturbed(repetition(1, {"retried", "contended"})));
+  EXPECT_TRUE(disturbed(repetition(1, {"throttled"})));
+}
+
+TEST(Rules, DisturbedRepetitionsCountOnlyWhereTooFewAreLeft) {
+  for (const char* flag : {"contended", "clock"}) {
+    const Summary clean = summarise({repetition(1), repetition(2), repetition(3, {"retried"}), repetition(90, {flag})});
+    EXPECT_EQ(clean.median_s, 2);
+    EXPECT_EQ(clean.lo_s, 1);
+    EXPECT_EQ(clean.hi_s, 3);
+    EXPECT_EQ(clean.min_s, 0.5);
+    EXPECT_EQ(counted_medians({repetition(1), repetition(2, {flag}), repetition(90, {flag})}).size(), 3u);
+    EXPECT_EQ(summarise({repetition(1), repetition(2, {flag}), repetition(90, {flag})}).hi_s, 90);
+  }
+}
+
+TEST(Rules, ASummarySaysWhatItsIntervalIs) {
+  EXPECT_THAT(summarise({repetition(1)}).interval, HasSubstr("one repetition"));
+  EXPECT_THAT(summarise(std::vector<Repetition>(5, repetition(1))).interval, HasSubstr("min-max"));
+  EXPECT_THAT(summarise(std::vector<Repetition>(6, repetition(1))).interval, HasSubstr("order statistics"));
+}
+
+// --- series
+
+Flags flags_at(double fraction, Device device = Device::cpu, Scope scope = Scope::call) {
+  Series s = make_series(scope, 1e-5, fraction);
+  s.flags = {"restored", "suspect", "weak_cpu"};  // old ones are replaced
+  set_flags(s, device, 0);
+  return s.flags;
+}
+
+TEST(Rules, ASeriesOverItsRoofIsSuspect) {
+  EXPECT_EQ(flags_at(1.03), Flags({"restored"})) << "within a ceiling's own spread";
+  EXPECT_EQ(flags_at(1.04), Flags({"restored", "suspect"}));
+  EXPECT_EQ(flags_at(1.04, Device::gpu), Flags({"restored", "suspect"}));
+}
+
+TEST(Rules, ACpuFarBelowItsRoofIsWeak) {
+  EXPECT_EQ(flags_at(0.4), Flags({"restored"}));
+  EXPECT_EQ(flags_at(0.39), Flags({"restored", "weak_cpu"}));
+  EXPECT_EQ(flags_at(0.39, Device::gpu), Flags({"restored"}));
+}
+
+TEST(Rules, AKernelNearAnEmptyOneIsAtTheFloorAndNotComparedWithItsRoof) {
+  const auto flags = [](Scope scope, double time_s, double fraction) {
+    Series s = make_series(scope, time_s, fraction);
+    set_flags(s, Device::gpu, 1e-6);
+    return s.flags;
+  };
+  EXPECT_EQ(flags(Scope::kernel, 2.9e-6, 0.9), Flags({"floor"}));
+  EXPECT_EQ(flags(Scope::kernel, 2.9e-6, 1.5), Flags({"floor"}));
+  EXPECT_EQ(flags(Scope::kernel, 3.1e-6, 1.5), Flags({"suspect"}));
+  EXPECT_EQ(flags(Scope::call, 2.9e-6, 0.9), Flags()) << "a launch with its wait is no kernel";
+}
+
+TEST(Rules, ASeriesThatHadToCountDisturbedRepetitionsSaysSo) {
+  Series s = make_series(Scope::call, 1e-3, 0.8);
+  for (const size_t i : {0, 1}) s.repetitions[i].flags = {"contended"};
+  set_flags(s, Device::cpu, 0);
+  EXPECT_FALSE(s.has_flag("disturbed")) << "three of five are left";
+  s.repetitions[2].flags = {"contended"};
+  set_flags(s, Device::cpu, 0);
+  EXPECT_TRUE(s.has_flag("disturbed"));
+  Series one = make_series(Scope::call, 1e-3, 0.8, 1, Cache::warm, 1);
+  set_flags(one, Device::cpu, 0);
+  EXPECT_FALSE(one.has_flag("disturbed")) << "the only repetition was left alone";
+}
+
+// --- jobs
+
+struct Verdict {
+  bool comparable;
+  std::string reason;
+};
+template <class Fault>
+Verdict verdict_after(const Fault& plant) {
+  Job job = softmax_pair()[0];
+  plant(job);
+  set_verdict(job);
+  return {job.comparable, job.reason};
+}
+
+TEST(Rules, AVerifiedAndPlausibleJobIsComparable) {
+  const Verdict v = verdict_after([](Job&) {});
+  EXPECT_TRUE(v.comparable);
+  EXPECT_EQ(v.reason, "");
+}
+
+TEST(Rules, WhatExcludesAJob) {
+  const auto excluded = [](const char* reason, const auto& plant) {
+    const Verdict v = verdict_after(plant);
+    EXPECT_FALSE(v.comparable) << reason;
+    EXPECT_THAT(v.reason, HasSubstr(reason));
+  };
+  excluded("no such library", [](Job& j) {
+    j.status = Status::skipped;
+    j.reason = "no such library";
+    j.series.clear();
+  });
+  excluded("was not checked", [](Job& j) { j.check.reset(); });
+  excluded("is not a number", [](Job& j) { j.check->max_error_ratio.reset(); });
+  excluded("no part of its result", [](Job& j) { j.check->slices = 0; });
+  excluded("no part of its result", [](Job& j) { j.check->elements = 0; });
+  excluded("1.5 times its bound", [](Job& j) { j.check->max_error_ratio = 1.5; });
+  for (const char* impl : {"reference", "cpu.reference", "simt.naive"})
+    excluded("never stands in a ratio", [&](Job& j) { j.impl = impl; });
+  excluded("call, warm, 4 threads: 104 % of its roof (cpu.copy)", [](Job& j) {
+    j.series[0].roof->fraction = 1.04;  // the one-thread series alone looks fine
+    set_flags(j.series[0], j.device, 0);
+  });
+  excluded("flagged suspect by the run", [](Job& j) {
+    j.series[1].flags = {"suspect"};
+    j.series[1].roof.reset();
+  });
+}
+
+TEST(Rules, AnErrorAtItsBoundPasses) {
+  EXPECT_TRUE(verdict_after([](Job& j) { j.check->max_error_ratio = 1; }).comparable);
+}
+
+// --- the best of a side
+
+TEST(Rules, TheFastestComparableCallStandsForItsSide) {
+  std::vector<Job> jobs = softmax_pair();
+  jobs.push_back(make_job("softmax/cpu.onednn/f32/rows:64", {make_series(Scope::call, 5e-4, 0.9, 4)}));
+  const auto choose = [&](Device device) {
+    const JobsByCase cases = jobs_by_case(jobs);
+    EXPECT_EQ(cases.size(), 1u);
+    return best(cases[0].second, device);
+  };
+  EXPECT_EQ(choose(Device::cpu)->job->impl, "cpu.onednn");
+  jobs[2].check->max_error_ratio = 1.5;
+  set_verdict(jobs[2]);
+  EXPECT_EQ(choose(Device::cpu)->job->impl, "cpu.tuned");
+  EXPECT_EQ(choose(Device::cpu)->call->threads, 4);
+  const auto gpu = choose(Device::gpu);
+  EXPECT_EQ(gpu->at(Scope::kernel)->summary.median_s, 1e-5);
+  EXPECT_EQ(gpu->at(Scope::call)->summary.median_s, 2e-5);
+  EXPECT_EQ(gpu->at(Scope::end_to_end)->summary.median_s, 2e-3);
+  EXPECT_EQ(gpu->device_time(), gpu->kernel);
+}
+
+TEST(Rules, WarmIsPreferredToColdWhateverTheTimes) {
+  std::vector<Job> jobs{make_job("relu/cpu.tuned/f32/n:8", {make_series(Scope::call, 2e-3, 0.5, 4),
+                                                            make_series(Scope::call, 1e-3, 0.5, 4, Cache::cold)})};
+  const std::vector<const Job*> of_case{&jobs[0]};
+  EXPECT_EQ(best(of_case, Device::cpu)->call->cache, Cache::warm);
+  EXPECT_EQ(best(of_case, Device::cpu, Cache::cold)->call->cache, Cache::cold);
+  jobs[0].series.erase(jobs[0].series.begin());
+  EXPECT_EQ(best(of_case, Device::cpu)->call->cache, Cache::cold);
+  EXPECT_FALSE(best(of_case, Device::gpu));
+}
+
+// --- ceilings
+
+TEST(Rules, CeilingsThatDriftAreNamedAndTheBetterValueCounts) {
+  const std::vector<Ceiling> before{make_ceiling("cpu.copy", 100, "B/s", 8, 4),
+                                    make_ceiling("cpu.read", 100, "B/s", 8, 4), make_ceiling("gpu.launch", 5, "s")};
+  std::vector<std::string> warnings;
+  std::vector<Ceiling> after = before;
+  after[0].value = 97.1;
+  after[1].value = 102.9;
+  after[2].value = 1;
+  const auto joined = join_ceilings(before, after, warnings);
+  EXPECT_TRUE(warnings.empty()) << warnings[0];
+  EXPECT_EQ(joined[0].value, 100);
+  EXPECT_EQ(joined[1].value, 102.9);
+  EXPECT_EQ(joined[2].value, 1) << "of times the smaller one";
+  EXPECT_EQ(joined[0].samples.size(), 4u);
+  after[0].value = 96;
+  after[1].value = 110;
+  join_ceilings(before, after, warnings);
+  ASSERT_EQ(warnings.size(), 1u);
+  EXPECT_THAT(warnings[0], HasSubstr("2 of 3 ceilings moved by more than 3 %"));
+  EXPECT_THAT(warnings[0], HasSubstr("cpu.read"));
+  EXPECT_THAT(warnings[0], HasSubstr("(+10 %)"));
+}
+
+// --- contradictions
+
+template <class Fault>
+std::string contradiction_after(const Fault& plant) {
+  Job job = make_step("step/mlp/cpu/f32/batch:8", 1, {{"gemm", 0.5}, {"norm", 0.2}});
+  EXPECT_FALSE(contradiction(job));
+  plant(job);
+  const auto found = contradiction(job);
+  return found ? found->member + ": " + found->problem : "none";
+}
+
+TEST(Rules, JobsThatContradictThemselves) {
+  EXPECT_THAT(contradiction_after([](Job& j) { j.series.clear(); }),
+              HasSubstr("series: a job that is ok has at least"));
+  EXPECT_THAT(contradiction_after([](Job& j) { j.status = Status::failed; }), HasSubstr("series: a failed job has no"));
+  EXPECT_THAT(contradiction_after([](Job& j) {
+                j.status = Status::skipped;
+                j.series.clear();
+              }),
+              HasSubstr("step: a skipped job has no step"));
+  EXPECT_THAT(contradiction_after([](Job& j) {
+                j.status = Status::skipped;
+                j.series.clear();
+                j.step.reset();
+              }),
+              HasSubstr("comparable: true, but the status is skipped"));
+  EXPECT_THAT(contradiction_after([](Job& j) { j.comparable = false; }), HasSubstr("reason: a job that is not"));
+  EXPECT_THAT(contradiction_after([](Job& j) { j.reason = "so"; }),
+              HasSubstr("comparable: true, but reason says \"so\""));
+  EXPECT_THAT(contradiction_after([](Job& j) { j.check.reset(); }), HasSubstr("comparable: true, but timed, but its"));
+  EXPECT_THAT(contradiction_after([](Job& j) { j.check->max_error_ratio = 2; }), HasSubstr("2 times its bound"));
+  EXPECT_THAT(contradiction_after([](Job& j) { j.series[0].flags = {"suspect"}; }), HasSubstr("50 % of its roof"));
+  EXPECT_THAT(contradiction_after([](Job& j) { j.series.push_back(j.series[0]); }),
+              HasSubstr("series: \"call, warm, 4 threads\" occurs twice"));
+  EXPECT_THAT(contradiction_after([](Job& j) { j.step->residual_s = 0.4; }), HasSubstr("step: residual_s is 0.4"));
+  EXPECT_THAT(contradiction_after([](Job& j) { j.series[0].scope = Scope::kernel; }), HasSubstr("has a call series"));
+}
+
+TEST(Rules, SeriesAndSweepsThatContradictThemselves) {
+  Summary s = make_series(Scope::call, 1, 0.5).summary;
+  EXPECT_FALSE(contradiction(s));
+  s.median_s = 1.02;
+  EXPECT_EQ(contradiction(s)->member, "median_s");
+  s.median_s = 0.98;
+  EXPECT_EQ(contradiction(s)->member, "median_s");
+  s.median_s = 1;
+  s.min_s = 0.995;
+  EXPECT_EQ(contradiction(s)->member, "min_s");
+  EXPECT_EQ(contradiction(Repetition{})->member, "samples_s");
+  EXPECT_EQ(contradiction(Series{})->member, "repetitions");
+  EXPECT_EQ(contradiction(Sweep{})->member, "points");
+  Sweep sweep;
+  for (const int64_t size : {1, 4, 2}) sweep.points.push_back({size, 1.0, std::nullopt, std::nullopt});
+  EXPECT_THAT(contradiction(sweep)->problem, HasSubstr("size 2 follows 4"));
+  sweep.points.pop_back();
+  EXPECT_FALSE(contradiction(sweep));
+}
+
+}  // namespace
+}  // namespace duet::results::testing

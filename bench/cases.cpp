@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Joins the two kinds of case and applies the selection of the command line.
 #include "bench/cases.h"
 
 #include <algorithm>

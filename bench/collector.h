@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Google Benchmark's output, silenced: our rows, progress and JSON come from the records, which keep every sample.
+// Silences Google Benchmark's own output: rows, progress and JSON come from our series, which keep every sample.
 #pragma once
 #include <benchmark/benchmark.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The bandwidth patterns, with plain and with streaming (non-temporal) stores. No prefetch instructions: on Zen 4 they
+// The loops behind the bandwidth ceilings (cpu_loops.h), with plain and with streaming (non-temporal) stores. No prefetch instructions: on Zen 4 they
 // gained nothing in memory and lost a tenth within L1.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "bench/cpu_bandwidth.cpp"  // compiled once per instruction set
@@ -32,13 +32,13 @@ HWY_INLINE void each_vector(int64_t floats, const Body& body) {
 }
 
 template <bool kStreaming>
-HWY_INLINE void put(hn::Vec<Floats> v, float* to) {
+HWY_INLINE void store(hn::Vec<Floats> v, float* to) {
   if constexpr (kStreaming)
     hn::Stream(v, Floats(), to);
   else
     hn::Store(v, Floats(), to);
 }
-// What was streamed must be in place before another thread is told that this one is done.
+// Streaming stores must be visible before another thread is told that this one is done.
 template <bool kStreaming>
 HWY_INLINE void finish() {
   if constexpr (kStreaming) hwy::FlushStream();
@@ -46,14 +46,14 @@ HWY_INLINE void finish() {
 
 template <bool kStreaming>
 void copy(float* x, float* y, float*, int64_t floats) {
-  each_vector(floats, [=](int64_t i) HWY_ATTR { put<kStreaming>(hn::Load(Floats(), x + i), y + i); });
+  each_vector(floats, [=](int64_t i) HWY_ATTR { store<kStreaming>(hn::Load(Floats(), x + i), y + i); });
   finish<kStreaming>();
 }
 
 template <bool kStreaming>
 void update(float* x, float*, float*, int64_t floats) {
   const auto s = hn::Set(Floats(), kScale);
-  each_vector(floats, [=](int64_t i) HWY_ATTR { put<kStreaming>(hn::Mul(s, hn::Load(Floats(), x + i)), x + i); });
+  each_vector(floats, [=](int64_t i) HWY_ATTR { store<kStreaming>(hn::Mul(s, hn::Load(Floats(), x + i)), x + i); });
   finish<kStreaming>();
 }
 
@@ -61,22 +61,24 @@ template <bool kStreaming>
 void triad(float* x, float* y, float* z, int64_t floats) {
   const auto s = hn::Set(Floats(), kScale);
   each_vector(floats, [=](int64_t i) HWY_ATTR {
-    put<kStreaming>(hn::MulAdd(s, hn::Load(Floats(), y + i), hn::Load(Floats(), x + i)), z + i);
+    store<kStreaming>(hn::MulAdd(s, hn::Load(Floats(), y + i), hn::Load(Floats(), x + i)), z + i);
   });
   finish<kStreaming>();
 }
 
-// kStreams parts side by side: more for the prefetcher to follow. XOR, since every vector port does it in one cycle.
+// Reads kStreams parts of the array side by side, which gives the prefetcher more streams to follow. XOR, since every
+// vector port does it in one cycle.
 template <int kStreams>
 void read(float* x, float*, float*, int64_t floats) {
-  constexpr int kSums = 8, kOfPart = kSums / kStreams;
+  constexpr int kSums = 8, kSumsOfPart = kSums / kStreams;
   const Bits d;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
   const int64_t part = floats / kStreams;
   const auto* bits = reinterpret_cast<const uint32_t*>(x);
   auto a = hn::Zero(d), b = a, c = a, e = a, f = a, g = a, h = a, k = a;  // sizeless vectors form no array
-  for (int64_t i = 0; i < part; i += kOfPart * lanes) {
-    const auto at = [=](int n) HWY_ATTR { return hn::Load(d, bits + n / kOfPart * part + i + n % kOfPart * lanes); };
+  for (int64_t i = 0; i < part; i += kSumsOfPart * lanes) {
+    const auto at = [=](int n)
+                        HWY_ATTR { return hn::Load(d, bits + n / kSumsOfPart * part + i + n % kSumsOfPart * lanes); };
     a = hn::Xor(a, at(0));
     b = hn::Xor(b, at(1));
     c = hn::Xor(c, at(2));
@@ -90,7 +92,7 @@ void read(float* x, float*, float*, int64_t floats) {
   [[maybe_unused]] const volatile uint32_t used = hn::GetLane(all);
 }
 
-// The CPU's own copy, which memcpy may come to. On some CPUs it too spares the read of what it overwrites.
+// The CPU's own copy instruction, which memcpy may use. On some CPUs it avoids reading what it overwrites, too.
 void copy_string(float* x, float* y, float*, int64_t floats) {
   int64_t bytes = floats * int64_t{sizeof(float)};
   asm volatile("rep movsb" : "+S"(x), "+D"(y), "+c"(bytes) : : "memory");

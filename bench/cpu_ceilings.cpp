@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Start reading at Measurement::run().
 #include "bench/cpu_ceilings.h"
 
 #include <algorithm>
@@ -18,18 +19,18 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr int64_t kKiB = 1 << 10, kMiB = 1 << 20;
-constexpr int64_t kLeastMemory = 256 * kMiB, kMostMemory = 2048 * kMiB;
+constexpr int64_t kMinMemory = 256 * kMiB, kMaxMemory = 2048 * kMiB;
 constexpr int64_t kUnitBytes = kUnit * int64_t{sizeof(float)};
-constexpr int64_t kTask = 128 * kKiB;  // the usual piece of an op
-constexpr int64_t kSerial = 2 * kMiB;  // beyond this a fork always pays
-constexpr int64_t kSkew = 1280;        // between arrays: equal low address bits make loads wait for stores
+constexpr int64_t kTask = 128 * kKiB;     // bytes of a usual task of an op
+constexpr int64_t kMaxSerial = 2 * kMiB;  // beyond this footprint several threads are always faster than one
+constexpr int64_t kSkew = 1280;           // bytes between arrays: equal low address bits make loads wait for stores
 constexpr double kSample_s = 20e-6, kClockReads = 500, kComputeSample_s = 500e-6;
-constexpr double kMeeting_s = 2e-3;  // a thread that takes longer to come is not free
-constexpr double kWaking_s = 0.3;    // for the whole measurement: beyond it the machine is simply busy
+constexpr double kBarrierTimeout_s = 2e-3;  // a thread that takes longer to arrive has no free core
+constexpr double kWarmUp_s = 0.3;  // for waking threads in the whole measurement; beyond it the machine is busy
 
 double since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
-// The best value that is not a lucky one: the 95th percentile of rates, the 5th of times.
+// The best value without outliers: the 95th percentile of rates, the 5th of times.
 double ceiling_of(std::vector<double> samples, bool rates) {
   std::sort(samples.begin(), samples.end());
   if (!rates) std::reverse(samples.begin(), samples.end());
@@ -38,11 +39,11 @@ double ceiling_of(std::vector<double> samples, bool rates) {
 }
 
 struct Effort {
-  double budget_s;  // for the samples of one way
-  int least, most;  // samples
+  double budget_s;  // for the samples of one loop in one split
+  int min_samples, max_samples;
 };
 
-// Samples of one pass of `pass`, in seconds. Long ones are few: their number fits the budget.
+// Samples of one call of `pass`, in seconds. Their number fits the budget, within the limits of `effort`.
 template <class Pass>
 std::vector<double> time_passes(const Pass& pass, double sample_s, Effort effort) {
   const auto timed = [&](int64_t batch) {
@@ -56,7 +57,8 @@ std::vector<double> time_passes(const Pass& pass, double sample_s, Effort effort
     took = std::min(timed(2 * batch), timed(2 * batch));
     batch *= 2;
   }
-  const int count = static_cast<int>(std::clamp<double>(effort.budget_s / took, effort.least, effort.most));
+  const int count =
+      static_cast<int>(std::clamp<double>(effort.budget_s / took, effort.min_samples, effort.max_samples));
   std::vector<double> samples(static_cast<size_t>(count));
   for (double& s : samples) s = timed(batch) / static_cast<double>(batch);
   return samples;
@@ -75,7 +77,7 @@ int64_t cache_bytes(const MachineInfo& machine, int level, int64_t otherwise) {
   return otherwise;
 }
 
-// Of all the last-level caches that so many threads have to themselves.
+// Sum of the last-level caches that so many threads use.
 int64_t last_level_bytes(const MachineInfo& machine, int threads) {
   if (machine.caches.empty()) return 32 * kMiB;
   const int shared_by = std::max(1, machine.caches.back().shared_by);
@@ -114,34 +116,35 @@ class Measurement {
     return c;
   }
 
-  // `work` once on every thread, all at once: nobody begins before the others have come. False: somebody did not come,
-  // and another did his share.
+  // Runs `work` once on each thread, after a barrier, so that all start together. False: a thread did not arrive in time,
+  // and another one ran its work.
   template <class Work>
-  bool together(const Work& work) const {
-    std::atomic<int64_t> come{0};
-    std::atomic<bool> all_came{true};
+  bool run_on_all_threads(const Work& work) const {
+    std::atomic<int64_t> arrived{0};
+    std::atomic<bool> all_arrived{true};
     cpu_.parallel_for(cpu_.threads(), 1, [&](int64_t first, int64_t last) {
-      come += last - first;
-      for (const auto start = Clock::now(); come < cpu_.threads() && all_came;)
-        if (since(start) > kMeeting_s) all_came = false;
-      for (int64_t share = first; share < last; ++share) work();
+      arrived += last - first;
+      for (const auto start = Clock::now(); arrived < cpu_.threads() && all_arrived;)
+        if (since(start) > kBarrierTimeout_s) all_arrived = false;
+      for (int64_t i = first; i < last; ++i) work();
     });
-    return all_came;
+    return all_arrived;
   }
 
-  // Idle threads sleep; awake, they take part from the first sample on.
-  void wake() {
-    while (waking_s_ > 0) {
+  // Idle threads sleep. Once they are awake, they take part from the first sample on.
+  void wake_threads() {
+    while (warm_up_left_s_ > 0) {
       const auto start = Clock::now();
-      if (together([] {})) return;
-      waking_s_ -= since(start);
+      if (run_on_all_threads([] {})) return;
+      warm_up_left_s_ -= since(start);
     }
   }
 
-  // Every loop in every split is a way to run the pattern. The best after a few samples of each is measured in earnest.
+  // Each loop is tried with each grain, with a few samples; the fastest combination is then measured with more.
   void bandwidth(const std::vector<MemoryLoop>& loops, const std::string& pattern, int64_t footprint, char* memory) {
-    const Effort trial{quick_ ? 8e-3 : 30e-3, 1, 10}, earnest{quick_ ? 0.2 : 0.4, quick_ ? 10 : 20, quick_ ? 40 : 60};
-    wake();
+    const Effort trial{quick_ ? 8e-3 : 30e-3, 1, 10};
+    const Effort thorough{quick_ ? 0.2 : 0.4, quick_ ? 10 : 20, quick_ ? 40 : 60};
+    wake_threads();
     double best_rate = 0;
     const MemoryLoop* best_loop = nullptr;
     int64_t best_grain = 0;
@@ -166,31 +169,32 @@ class Measurement {
         }
       }
     }
-    Ceiling& c = add(pattern, "B/s", rates(*best_loop, best_grain, earnest));
+    Ceiling& c = add(pattern, "B/s", rates(*best_loop, best_grain, thorough));
     c.pattern = pattern;
     c.footprint_bytes = units_of(footprint, *best_loop) * kUnitBytes * best_loop->arrays;
   }
 
   static int64_t units_of(int64_t footprint, const MemoryLoop& loop) { return footprint / loop.arrays / kUnitBytes; }
 
-  // Pieces, in units: one a thread, the usual size, all in one where a fork may cost more than it brings.
+  // Sizes of a task, in units: one task a thread, tasks of the usual size, and a single task where the footprint is so
+  // small that a fork may cost more than it saves.
   std::set<int64_t> grains(int64_t units, int64_t footprint) const {
     if (cpu_.threads() == 1) return {units};
     std::set<int64_t> grains{(units + cpu_.threads() - 1) / cpu_.threads(), std::min(units, kTask / kUnitBytes)};
-    if (footprint <= kSerial) grains.insert(units);
+    if (footprint <= kMaxSerial) grains.insert(units);
     return grains;
   }
 
   void compute() {
     std::map<std::string, std::vector<double>> best;
     for (const ComputeLoop& loop : compute_loops()) {
-      int64_t rounds = 1000;  // such that a piece of work is long against the fork
+      int64_t rounds = 1000;  // doubled until a call is long compared with the fork
       for (double took = 0; took < kComputeSample_s; rounds *= 2) {
         const auto start = Clock::now();
         loop.run(rounds);
         took = since(start);
       }
-      const auto pass = [&] { together([&] { loop.run(rounds); }); };
+      const auto pass = [&] { run_on_all_threads([&] { loop.run(rounds); }); };
       const double operations = loop.operations * static_cast<double>(rounds) * cpu_.threads();
       const auto rates = rates_of(operations, pass, sample_s_, {quick_ ? 0.03 : 0.1, 10, 50});
       for (const std::string& dtype : loop.dtypes) {
@@ -202,10 +206,10 @@ class Measurement {
       add("fma." + dtype, dtype == "i8" ? "OP/s" : "FLOP/s", std::move(rates)).dtype = dtype;
   }
 
-  // Until every thread has had its piece: one that does it all alone has not forked.
+  // Until every thread has run something: a loop that one thread runs alone would not have forked.
   void fork_join() {
-    wake();
-    const auto pass = [&] { together([] {}); };
+    wake_threads();
+    const auto pass = [&] { run_on_all_threads([] {}); };
     add("fork_join", "s", time_passes(pass, sample_s_, {0.02, 10, 100}));
   }
 
@@ -217,7 +221,7 @@ class Measurement {
 
   CpuContext& cpu_;
   bool quick_;
-  double sample_s_, waking_s_ = kWaking_s;
+  double sample_s_, warm_up_left_s_ = kWarmUp_s;
   std::vector<Ceiling> ceilings_;
 };
 
@@ -228,10 +232,11 @@ std::vector<int64_t> bandwidth_footprints(const MachineInfo& machine, int thread
   const auto power = [](int64_t bytes) { return static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(bytes))); };
   const int64_t l1 = cache_bytes(machine, 1, 32 * kKiB), l2 = cache_bytes(machine, 2, kMiB);
   const int64_t last_level = last_level_bytes(machine, threads);
-  int64_t memory = std::clamp(power((quick ? 2 : 4) * last_level), kLeastMemory, kMostMemory);
+  int64_t memory = std::clamp(power((quick ? 2 : 4) * last_level), kMinMemory, kMaxMemory);
   while (memory > available_bytes / 4 && memory > kMiB) memory /= 2;
 
-  // Half a cache is sure to fit; exactly one is not. What is streamed through twice the last level finds little there.
+  // Half a cache surely fits; a footprint of exactly its size does not. Of a footprint of twice the last level, little is
+  // still there at the next pass.
   std::set<int64_t> points{memory};
   if (quick) {
     for (const int64_t p : {l1 / 2, l2 / 2, threads * l2 / 2, last_level / 2, 2 * last_level})

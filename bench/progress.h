@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How far the run is, on standard error: a bar with the time left on a terminal, a line per case elsewhere.
+// Progress of the run on standard error: on a terminal a bar with the time left, elsewhere one line a case.
 #pragma once
 #include <chrono>
 #include <string>

@@ -18,10 +18,10 @@ class Runner {
   virtual Context& context() = 0;
   virtual void run(int copy) = 0;                  // enqueues one application; called inside context().enter()
   virtual int copies() const { return 1; }         // a batch applies copy 0, 1, ... in turn
-  virtual bool restores() const { return false; }  // each application needs fresh inout tensors
-  virtual void restore() {}                        // ... which this puts back, outside the clock
+  virtual bool restores() const { return false; }  // whether each application needs inout tensors as they were at first
+  virtual void restore() {}                        // restores them, outside the clock
   virtual void refreshed() {}                      // copy 0 was just uploaded again
-  virtual void begin_repetition() {}               // outputs back to 0xFF, so that what is verified was written now
+  virtual void begin_repetition() {}  // sets outputs to 0xFF, so that verify() sees only what this repetition wrote
   virtual void evict() = 0;
   virtual Check verify() = 0;                                                    // of the buffers that were timed last
   virtual std::vector<std::pair<void*, int64_t>> uploads() const { return {}; }  // for the end-to-end scope

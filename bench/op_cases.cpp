@@ -33,7 +33,7 @@ class OpRunner final : public Runner {
       : session_(std::move(session)), expected_(&expected), applied_(static_cast<size_t>(session_->copies())) {
     create_s = session_->create_s();
     algorithm = session_->plan().algorithm;
-    workspace_bytes = session_->plan().workspace_bytes;
+    workspace_bytes = session_->plan().workspace_bytes();
   }
   Context& context() override { return session_->context(); }
   void run(int copy) override {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/context.h"
 
+#include <algorithm>
 #include <atomic>
 #include <utility>
 #include <vector>
@@ -12,7 +13,7 @@ namespace duet {
 const char* name_of(Device d) { return d == Device::cpu ? "cpu" : d == Device::cuda ? "cuda" : "simt"; }
 
 namespace {
-constexpr int64_t kGuard = 4096, kPlaces = 16, kLines = 256;  // cuBLAS asks for workspaces aligned to 256 bytes
+constexpr int64_t kGuard = 4096, kPlaces = 16, kLines = 256;
 constexpr uint8_t kPoison = 0xFF;
 
 // Buffers that start at the same offset within 4 KiB make a load wait for an unrelated store (4K aliasing), so
@@ -52,29 +53,16 @@ void Buffer::poison() {
   if (bytes_ > 0) context_->fill_bytes(data_, kPoison, bytes_);
 }
 
+bool Buffer::untouched(int64_t first, int64_t last) const {
+  std::vector<uint8_t> bytes(static_cast<size_t>(last - first));
+  context_->download(bytes.data(), static_cast<char*>(data_) + first, last - first);
+  return std::all_of(bytes.begin(), bytes.end(), [](uint8_t b) { return b == kPoison; });
+}
+
 bool Buffer::guards_intact() const {
   if (!context_) return true;
-  const int64_t front = static_cast<char*>(data_) - static_cast<char*>(raw_), back = raw_bytes_ - front - bytes_;
-  std::vector<uint8_t> bands(static_cast<size_t>(front + back));
-  context_->download(bands.data(), raw_, front);
-  context_->download(bands.data() + front, static_cast<char*>(data_) + bytes_, back);
-  for (const uint8_t b : bands)
-    if (b != kPoison) return false;
-  return true;
-}
-
-int64_t WorkspacePlace::take(int64_t bytes) {
-  const int64_t offset = bytes_;
-  bytes_ = ceil_div(offset + bytes, kLines) * kLines + next_stagger();
-  return offset;
-}
-
-Workspace::Workspace(Context& context, int64_t bytes) : bytes_(bytes) {
-  if (bytes > 0 && context.workspace_place) {
-    place_ = context.workspace_place;
-    offset_ = context.workspace_place->take(bytes);
-  } else
-    own_ = Buffer(context, bytes);
+  const int64_t front = static_cast<char*>(data_) - static_cast<char*>(raw_);
+  return untouched(-front, 0) && untouched(bytes_, raw_bytes_ - front);
 }
 
 }  // namespace duet

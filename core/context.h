@@ -4,26 +4,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <memory>
 #include <string>
 
 namespace duet {
 
 enum class Device : uint8_t { cpu, cuda, simt };
 const char* name_of(Device);
-
-// Memory for the workspaces of one plan within a larger piece: taken while the plan is made, set before it first runs.
-class WorkspacePlace {
- public:
-  int64_t take(int64_t bytes);  // the offset of so many more
-  int64_t bytes() const { return bytes_; }
-  void set(void* begin) { begin_ = static_cast<char*>(begin); }
-  void* at(int64_t offset) const { return begin_ + offset; }
-
- private:
-  int64_t bytes_ = 0;
-  char* begin_ = nullptr;
-};
 
 class Context {
  public:
@@ -56,8 +42,6 @@ class Context {
   virtual void download_async(void* to, const void* from, int64_t bytes) { download(to, from, bytes); }
 
   int64_t held_bytes() const { return held_bytes_; }  // in Buffers, their guard bands left out
-  // Where the workspaces of plans that are being made will lie; null: each in memory of its own.
-  std::shared_ptr<WorkspacePlace> workspace_place;
 
  private:
   friend class Buffer;
@@ -83,33 +67,15 @@ class Buffer {
     return static_cast<T*>(data_);
   }
   int64_t bytes() const { return bytes_; }
-  void poison();               // 0xFF over the data
-  bool guards_intact() const;  // false: something wrote outside
+  void poison();                                      // 0xFF over the data
+  bool guards_intact() const;                         // false: something wrote outside
+  bool untouched(int64_t first, int64_t last) const;  // whether bytes [first, last) of the data are 0xFF still
 
  private:
   void swap(Buffer& other) noexcept;
   Context* context_ = nullptr;
   void *raw_ = nullptr, *data_ = nullptr;
   int64_t bytes_ = 0, raw_bytes_ = 0;
-};
-
-// What a plan needs only while it runs: the next run finds anything in it. Plans that run one after the other, as those
-// of a tape, can share its memory (Context::workspace_place), so it can be used only when the plan runs.
-class Workspace {
- public:
-  Workspace() = default;
-  Workspace(Context& context, int64_t bytes);
-  void* data() const { return place_ ? place_->at(offset_) : own_.data(); }
-  template <class T>
-  T* as() const {
-    return static_cast<T*>(data());
-  }
-  int64_t bytes() const { return bytes_; }
-
- private:
-  Buffer own_;
-  std::shared_ptr<const WorkspacePlace> place_;
-  int64_t offset_ = 0, bytes_ = 0;
 };
 
 }  // namespace duet

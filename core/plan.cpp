@@ -10,4 +10,9 @@ void Tensor::refuse(DType wanted, bool constant) const {
   throw Error("a plan asked to write to an input tensor (constant view: {})", constant);
 }
 
+void Args::refuse(int64_t wanted_bytes) const {
+  throw Error("a plan uses {} bytes of workspace, but {} were brought: it must state what it uses (Plan::with)",
+              wanted_bytes, workspace_bytes_);
+}
+
 }  // namespace duet

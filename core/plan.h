@@ -9,6 +9,7 @@
 
 #include "core/dtype.h"
 #include "core/problem.h"
+#include "core/workspace.h"
 
 namespace duet {
 
@@ -30,20 +31,36 @@ struct Tensor {
   [[noreturn]] void refuse(DType wanted, bool constant) const;
 };
 
+// What a run works on: the problem's tensors in the order of tensors(), and the workspace that the plan stated, aligned to
+// WorkspaceLayout::kAlignment.
 class Args {
  public:
-  explicit Args(const Tensor* tensors) : tensors_(tensors) {}
+  explicit Args(const Tensor* tensors, void* workspace = nullptr, int64_t workspace_bytes = 0)
+      : tensors_(tensors), workspace_(static_cast<char*>(workspace)), workspace_bytes_(workspace_bytes) {}
   const Tensor& operator[](Slot s) const { return tensors_[s.index]; }
 
+  // The address of a piece; null for one of no values. Throws Error where it does not lie within the workspace: the plan
+  // did not state it.
+  template <class T>
+  T* workspace(const WorkspacePiece<T>& piece) const {
+    if (piece.count == 0) return nullptr;
+    if (piece.offset + piece.bytes() > workspace_bytes_) refuse(piece.offset + piece.bytes());
+    return static_cast<T*>(static_cast<void*>(workspace_ + piece.offset));
+  }
+
  private:
+  [[noreturn]] void refuse(int64_t wanted_bytes) const;
   const Tensor* tensors_;
+  char* workspace_;
+  int64_t workspace_bytes_;
 };
 
 struct Unsupported {
   std::string reason;
 };
 
-// Move-only. Everything that costs (descriptors, algorithm search, packing, workspace) happened before it was made.
+// Move-only. Everything that costs (descriptors, algorithm search, packing) happened before it was made; it keeps no memory
+// that only a run needs, but states it as its workspace.
 class Plan {
  public:
   Plan(Unsupported u) : reason_(std::move(u.reason)) {}
@@ -54,14 +71,16 @@ class Plan {
   const std::string& reason() const { return reason_; }  // of an unsupported case
   void operator()(Args args) { run_->call(args); }
 
-  // What was chosen, for the report's row.
+  // What was chosen, for the report's row, and the workspace that every run must bring.
   std::string algorithm;
-  int64_t workspace_bytes = 0;
-  Plan&& with(std::string chosen, int64_t workspace = 0) && {
+  WorkspaceLayout workspace;
+  int64_t workspace_bytes() const { return workspace.bytes(); }
+  Plan&& with(std::string chosen, WorkspaceLayout layout = {}) && {
     algorithm = std::move(chosen);
-    workspace_bytes = workspace;
+    workspace = std::move(layout);
     return std::move(*this);
   }
+  Plan&& with(WorkspaceLayout layout) && { return std::move(*this).with("", std::move(layout)); }
 
  private:
   struct Callable {

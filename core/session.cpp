@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/session.h"
 
+#include <algorithm>
 #include <chrono>
 
 #include "core/error.h"
@@ -38,6 +39,7 @@ Session::Session(const Problem& problem, const Implementation& implementation, C
       if (own && specs_[s].role != Role::out) context.upload(data, inputs.data(s), specs_[s].bytes());
       arguments_[c].push_back({data, specs_[s].dtype, specs_[s].role});
     }
+  if (plan_.workspace_bytes() > 0) workspace_ = Buffer(context, plan_.workspace_bytes());
 }
 
 void Session::restore() {
@@ -73,6 +75,10 @@ Check Session::check(const Expected& expected, bool bitwise, int copy) {
   for (const auto& set : buffers_)
     for (size_t s = 0; s < set.size(); ++s)
       if (!set[s].guards_intact()) check.failure = fmt::format("memory around {} was overwritten", specs_[s].name);
+  const auto gaps = plan_.workspace.gaps();
+  const auto overwritten = [&](const auto& gap) { return !workspace_.untouched(gap.first, gap.second); };
+  if (!workspace_.guards_intact() || std::any_of(gaps.begin(), gaps.end(), overwritten))
+    check.failure = "memory around a piece of the workspace was overwritten";
   return check;
 }
 

@@ -12,7 +12,8 @@ namespace duet {
 
 class Session {
  public:
-  // Makes the plan, then allocates and uploads. After construction either supported() or reason() says why not.
+  // Makes the plan, then allocates tensors and workspace and uploads. After construction either supported() is true, or
+  // plan().reason() says why not.
   // copies: sets of inout tensors, so that a batch of runs applies each once (inputs and outputs are shared).
   Session(const Problem& problem, const Implementation& implementation, Context& context, const HostTensors& inputs,
           int copies = 1);
@@ -24,12 +25,15 @@ class Session {
   bool has_inout() const { return !inouts_.empty(); }
   int copies() const { return copies_; }
 
-  void restore();         // inout tensors of every copy back to their inputs
-  void poison_outputs();  // 0xFF over pure outputs
-  void run(int copy = 0) { plan_(Args(arguments_[static_cast<size_t>(copy)].data())); }  // enqueues; inside enter()
+  void restore();           // inout tensors of every copy back to their inputs
+  void poison_outputs();    // 0xFF over pure outputs
+  void run(int copy = 0) {  // enqueues; inside enter()
+    plan_(Args(arguments_[static_cast<size_t>(copy)].data(), workspace_.data(), workspace_.bytes()));
+  }
   void evict();  // every tensor out of the caches
 
-  // Downloads outputs and inouts of one copy and compares; also checks all guard bands.
+  // Downloads outputs and inouts of one copy and compares; also checks all guard bands, and those between the pieces of
+  // the workspace.
   Check check(const Expected& expected, bool bitwise, int copy = 0);
   HostTensors download(int copy = 0);
   std::vector<std::pair<void*, int64_t>> device_inputs(int copy = 0) const;   // in and inout: for end-to-end copies
@@ -47,6 +51,7 @@ class Session {
   std::vector<Buffer> pristine_;                // per inout
   std::vector<std::vector<Buffer>> buffers_;    // [copy][slot]; shared slots live in copy 0
   std::vector<std::vector<Tensor>> arguments_;  // [copy][slot]
+  Buffer workspace_;                            // of the plan, shared by the copies: runs follow each other
 };
 
 // The reference as an implementation: every element of every output, stored rounded to its dtype.

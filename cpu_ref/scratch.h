@@ -1,23 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
-// Working memory of a plan, a piece for every thread of its context, so that running allocates nothing.
+// A part of a plan's workspace for every thread of its context.
 #pragma once
 #include "core/cpu_context.h"
 #include "core/dtype.h"
+#include "core/plan.h"
 
 namespace duet {
 
 class Scratch {
  public:
-  Scratch(CpuContext& cpu, int64_t floats)
-      : each_(ceil_div(floats, kLine) * kLine + kLine), memory_(cpu, each_ * cpu.threads() * int64_t{sizeof(float)}) {}
-  float* mine() {  // the calling thread's
-    return memory_.as<float>() + CpuContext::thread_index() * each_;
+  Scratch(CpuContext& cpu, WorkspaceLayout& workspace, int64_t floats)
+      : each_(ceil_div(floats, kLine) * kLine + kLine), all_(workspace.add<float>(each_ * cpu.threads())) {}
+  float* mine(const Args& args) const {  // the calling thread's
+    return args.workspace(all_) + CpuContext::thread_index() * each_;
   }
 
  private:
   static constexpr int64_t kLine = 16;  // floats of a cache line: threads share none
   int64_t each_;
-  Workspace memory_;
+  WorkspacePiece<float> all_;
 };
 
 }  // namespace duet

@@ -12,7 +12,6 @@
 // Errors are thrown as duet::Error.
 #pragma once
 #include <initializer_list>
-#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -110,7 +109,10 @@ class Tape {
   void run();                    // begin_step(), then every phase
   void begin_step();             // counters move on
   void run_phase(size_t phase);  // enqueues its ops
-  void run_node(size_t node) { nodes_[node].plan(Args(arguments_.data() + nodes_[node].first_argument)); }
+  void run_node(size_t node) {
+    Node& n = nodes_[node];
+    n.plan(Args(arguments_.data() + n.first_argument, workspace(n), n.plan.workspace_bytes()));
+  }
 
   // --- the host's side; complete on return ---------------------------------------------------------------------------
 
@@ -143,8 +145,7 @@ class Tape {
     Plan plan;
     size_t first_argument;
     std::optional<NvtxName> range;
-    std::shared_ptr<WorkspacePlace> workspace = nullptr;  // of the plan, in the arena of temporaries
-    int64_t workspace_offset = 0;                         // ... from its begin
+    int64_t workspace_offset = 0;  // of the plan's workspace, in the arena of temporaries
     std::string job() const { return problem.name() + "/" + implementation + "/" + problem.label(); }
   };
   const std::vector<Node>& nodes() const { return nodes_; }
@@ -159,6 +160,7 @@ class Tape {
   int64_t memory_bytes() const { return held_bytes_; }    // everything a step holds: arenas, and what plans keep
   std::vector<std::pair<void*, int64_t>> memory() const;  // the arenas
   bool guards_intact() const;                             // false: something wrote outside of an arena
+  void* workspace(const Node& node) const { return temporary_.as<char>() + node.workspace_offset; }  // after plan()
   Context& context() const { return *context_; }
   bool planned() const { return planned_; }
 

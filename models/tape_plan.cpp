@@ -10,12 +10,6 @@ namespace {
 // Steps that the host may be ahead of the device before a counter's staging place is used again. A device queues about
 // 1000 launches and a step has several, so the host has long been held back by then.
 constexpr int64_t kStaged = 1024;
-
-// While it lives, plans take their workspaces from places that are set later.
-struct LentWorkspaces {
-  Context& context;
-  ~LentWorkspaces() { context.workspace_place = nullptr; }
-};
 }  // namespace
 
 void Tape::choose(Node& node) {
@@ -27,7 +21,6 @@ void Tape::choose(Node& node) {
   std::string reasons;
   for (const std::string& name : preferences_) {
     const Implementation* implementation = find_implementation(node.problem.name(), name);
-    context_->workspace_place = node.workspace = std::make_shared<WorkspacePlace>();
     Plan plan = implementation ? implementation->plan(node.problem, *context_) : Unsupported{"not built here"};
     if (plan) {
       node.implementation = name;
@@ -49,9 +42,9 @@ int64_t Tape::pack_temporaries() {
       offsets.push_back(&v.offset);
     }
   for (Node& node : nodes_)
-    if (node.workspace && node.workspace->bytes() > 0) {
+    if (node.plan.workspace_bytes() > 0) {
       const int at = static_cast<int>(&node - nodes_.data());
-      lives.push_back({node.workspace->bytes(), at, at});
+      lives.push_back({node.plan.workspace_bytes(), at, at});
       offsets.push_back(&node.workspace_offset);
     }
   const int64_t bytes = pack(lives);
@@ -77,7 +70,6 @@ void Tape::plan() {
   const int64_t flat = parameter_elements_ * size_of(stored(parameter_dtype_)), held = context_->held_bytes();
   expect_room(pack_temporaries());  // a search for algorithms takes minutes: not for a step that cannot fit anyway
   context_->enter([&] {
-    const LentWorkspaces lent{*context_};
     for (Node& node : nodes_) choose(node);
   });
   const int64_t temporary = pack_temporaries();
@@ -87,7 +79,6 @@ void Tape::plan() {
   kept_ = Buffer(*context_, kept_bytes_);
   temporary_ = Buffer(*context_, temporary);
   for (Node& node : nodes_) {
-    if (node.workspace) node.workspace->set(static_cast<char*>(temporary_.data()) + node.workspace_offset);
     node.first_argument = arguments_.size();
     node.range.emplace(node.job());
     const std::vector<TensorSpec> specs = node.problem.tensors();

@@ -137,14 +137,10 @@ Plan plan_of(CudnnGraph graph, GpuContext& gpu, std::vector<Slot> memory) {
   CudnnEngine engine(graph, gpu.cudnn());
   if (!engine.why_not.empty()) return Unsupported{engine.why_not};
   const std::string algorithm = fmt::format("engine {}", engine.index);
-  int64_t total = engine.workspace_bytes;
-  Workspace workspace;
-  if (total > 0) workspace = Workspace(gpu, total);
-  std::vector<Workspace> scratch;
-  for (const int64_t bytes : graph.scratch_bytes_) {
-    scratch.emplace_back(gpu, bytes);
-    total += bytes;
-  }
+  WorkspaceLayout workspace;
+  const auto of_engine = workspace.add_bytes(engine.workspace_bytes);
+  std::vector<WorkspacePiece<void>> scratch;
+  for (const int64_t bytes : graph.scratch_bytes_) scratch.push_back(workspace.add_bytes(bytes));
   std::vector<int64_t> ids = graph.memory_;
   ids.insert(ids.end(), graph.scratch_.begin(), graph.scratch_.end());
   ids.insert(ids.end(), graph.constants_.begin(), graph.constants_.end());
@@ -152,13 +148,13 @@ Plan plan_of(CudnnGraph graph, GpuContext& gpu, std::vector<Slot> memory) {
   pointers.reserve(ids.size());
 
   return Plan([handle = gpu.cudnn(), memory = std::move(memory), graph = std::move(graph), engine = std::move(engine),
-               workspace = std::move(workspace), scratch = std::move(scratch), ids = std::move(ids),
+               of_engine, scratch = std::move(scratch), ids = std::move(ids),
                pointers = std::move(pointers)](Args t) mutable {
            pointers.clear();
            for (const Slot& slot : memory) pointers.push_back(t[slot].data);
-           for (const Workspace& w : scratch) pointers.push_back(w.data());
+           for (const auto& piece : scratch) pointers.push_back(t.workspace(piece));
            for (const auto& value : graph.values_) pointers.push_back(value.get());
-           void* const space = workspace.data();
+           void* const space = t.workspace(of_engine);
            const CudnnDescriptor pack = create_descriptor(CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR);
            set_attribute(pack, CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, ids);
            set_attribute(pack, CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, CUDNN_TYPE_VOID_PTR,
@@ -167,7 +163,7 @@ Plan plan_of(CudnnGraph graph, GpuContext& gpu, std::vector<Slot> memory) {
            DUET_CUDNN(cudnnBackendFinalize(pack.get()));
            DUET_CUDNN(cudnnBackendExecute(handle, engine.plan.get(), pack.get()));
          })
-      .with(algorithm, total);
+      .with(algorithm, std::move(workspace));
 }
 
 }  // namespace duet::cuda

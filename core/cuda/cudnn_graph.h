@@ -68,7 +68,7 @@ class CudnnGraph {
 
   // In memory: the n-th declared is the n-th slot of plan_of().
   Tensor memory(cudnnDataType_t type, const Dims& dims, const Dims& strides);
-  Tensor scratch(DType type, const Dims& dims);  // in memory, dense, the plan's own
+  Tensor scratch(DType type, const Dims& dims);  // in memory, dense, in the plan's workspace
   // From one operation to another, never in memory.
   Tensor between(cudnnDataType_t type, const Dims& dims, const Dims& strides);
   Tensor constant(float value, size_t rank);

@@ -73,19 +73,21 @@ HWY_EXPORT(gradients);
 
 class Product {
  public:
-  Product(Gemm gemm, CpuContext& cpu)
-      : dtype_(gemm.dtype), plan_(find_implementation("gemm", "cpu.tuned")->plan(Problem::of(gemm), cpu)) {}
-  explicit operator bool() const { return static_cast<bool>(plan_); }
-  int64_t workspace_bytes() const { return plan_.workspace_bytes; }
-  void operator()(const void* a, const void* b, void* c) {
+  Product(Gemm gemm, CpuContext& cpu, WorkspaceLayout& workspace)
+      : dtype_(gemm.dtype),
+        plan_(find_implementation("gemm", "cpu.tuned")->plan(Problem::of(gemm), cpu)),
+        workspace_(workspace.add(plan_.workspace)) {}
+  // args: of the plan that this product is a part of.
+  void operator()(const Args& args, const void* a, const void* b, void* c) {
     const Tensor tensors[]{
         {const_cast<void*>(a), dtype_, Role::in}, {const_cast<void*>(b), dtype_, Role::in}, {c, dtype_, Role::out}};
-    plan_(Args(tensors));
+    plan_(Args(tensors, args.workspace(workspace_), workspace_.bytes()));
   }
 
  private:
   DType dtype_;
   Plan plan_;
+  WorkspacePiece<void> workspace_;
 };
 
 // Products over all heads of k and v; m: of the queries that share one, or its keys.
@@ -101,17 +103,19 @@ Gemm scores(const AttentionShape& p, double factor) {
 
 Plan attention_materialised(const Attention& p, CpuContext& cpu) {
   if (!is_simd_dtype(p.dtype)) return Unsupported{kNotSimdDtype};
-  Product score(scores(p, p.factor()), cpu), mix(product(p, p.group() * p.Tq, p.D, p.Tk), cpu);
-  Workspace s(cpu, p.B * p.H * p.Tq * p.Tk * size_of(p.dtype));
-  const int64_t workspace = s.bytes() + score.workspace_bytes() + mix.workspace_bytes();
-  auto run = [p, score = std::move(score), mix = std::move(mix), s = std::move(s), &cpu](Args t) mutable {
-    score(t[Attention::q].data, t[Attention::k].data, s.data());
+  WorkspaceLayout workspace;
+  Product score(scores(p, p.factor()), cpu, workspace);
+  Product mix(product(p, p.group() * p.Tq, p.D, p.Tk), cpu, workspace);
+  const auto all_scores = workspace.add_bytes(p.B * p.H * p.Tq * p.Tk * size_of(p.dtype));
+  auto run = [p, score = std::move(score), mix = std::move(mix), all_scores, &cpu](Args t) mutable {
+    void* const s = t.workspace(all_scores);
+    score(t, t[Attention::q].data, t[Attention::k].data, s);
     cpu.parallel_for(p.B * p.H * p.Tq, rows_per_chunk(p.Tk), [&](int64_t first, int64_t last) {
-      HWY_DYNAMIC_DISPATCH(probabilities)(p, s.data(), t[Attention::lse].as<float>(), first, last);
+      HWY_DYNAMIC_DISPATCH(probabilities)(p, s, t[Attention::lse].as<float>(), first, last);
     });
-    mix(s.data(), t[Attention::v].data, t[Attention::y].data);
+    mix(t, s, t[Attention::v].data, t[Attention::y].data);
   };
-  return Plan(std::move(run)).with("gemm, softmax, gemm", workspace);
+  return Plan(std::move(run)).with("gemm, softmax, gemm", std::move(workspace));
 }
 DUET_REGISTER(attention_materialised);  // cpu.materialised
 
@@ -120,25 +124,25 @@ Plan attention_backward_materialised(const AttentionBackward& p, CpuContext& cpu
   if (!is_simd_dtype(p.dtype)) return Unsupported{kNotSimdDtype};
   Gemm transposed = product(p, p.Tk, p.D, p.group() * p.Tq);
   transposed.trans_a = true;
-  Product score(scores(p, p.factor()), cpu), to_p(scores(p, 1), cpu);
-  Product to_q(product(p, p.group() * p.Tq, p.D, p.Tk), cpu), to_key(transposed, cpu);
+  WorkspaceLayout workspace;
+  Product score(scores(p, p.factor()), cpu, workspace), to_p(scores(p, 1), cpu, workspace);
+  Product to_q(product(p, p.group() * p.Tq, p.D, p.Tk), cpu, workspace), to_key(transposed, cpu, workspace);
   const int64_t bytes = p.B * p.H * p.Tq * p.Tk * size_of(p.dtype);
-  Workspace s(cpu, bytes), ds(cpu, bytes);
-  const int64_t workspace =
-      2 * bytes + score.workspace_bytes() + to_p.workspace_bytes() + to_q.workspace_bytes() + to_key.workspace_bytes();
+  const auto all_scores = workspace.add_bytes(bytes), all_gradients = workspace.add_bytes(bytes);
   auto run = [p, score = std::move(score), to_p = std::move(to_p), to_q = std::move(to_q), to_key = std::move(to_key),
-              s = std::move(s), ds = std::move(ds), &cpu](Args t) mutable {
-    score(t[A::q].data, t[A::k].data, s.data());
-    to_p(t[A::dy].data, t[A::v].data, ds.data());
+              all_scores, all_gradients, &cpu](Args t) mutable {
+    void *const s = t.workspace(all_scores), *const ds = t.workspace(all_gradients);
+    score(t, t[A::q].data, t[A::k].data, s);
+    to_p(t, t[A::dy].data, t[A::v].data, ds);
     cpu.parallel_for(p.B * p.H * p.Tq, rows_per_chunk(p.Tk), [&](int64_t first, int64_t last) {
       HWY_DYNAMIC_DISPATCH(gradients)
-      (p, s.data(), ds.data(), t[A::y].data, t[A::dy].data, t[A::lse].as<const float>(), first, last);
+      (p, s, ds, t[A::y].data, t[A::dy].data, t[A::lse].as<const float>(), first, last);
     });
-    to_q(ds.data(), t[A::k].data, t[A::dq].data);
-    to_key(ds.data(), t[A::q].data, t[A::dk].data);
-    to_key(s.data(), t[A::dy].data, t[A::dv].data);
+    to_q(t, ds, t[A::k].data, t[A::dq].data);
+    to_key(t, ds, t[A::q].data, t[A::dk].data);
+    to_key(t, s, t[A::dy].data, t[A::dv].data);
   };
-  return Plan(std::move(run)).with("gemm, gemm, softmax, gemm, gemm, gemm", workspace);
+  return Plan(std::move(run)).with("gemm, gemm, softmax, gemm, gemm, gemm", std::move(workspace));
 }
 DUET_REGISTER(attention_backward_materialised);  // cpu.materialised
 

@@ -443,24 +443,29 @@ Plan attention_tuned(const Attention& p, CpuContext& cpu) {
   constexpr int64_t kShortest = 128;
   const int64_t wanted = cpu.threads() == 1 ? 1 : ceil_div(4 * cpu.threads(), std::max<int64_t>(1, heads));
   const int64_t chunks = std::clamp<int64_t>(p.Tq / kShortest, 1, wanted);
-  Scratch scratch(cpu, HWY_DYNAMIC_DISPATCH(forward_scratch)(p));
-  return [p, heads, chunks, scratch = std::move(scratch), &cpu](Args t) mutable {
-    if (p.Tq == 0) return;
-    cpu.parallel_for(heads * chunks, 1, [&](int64_t first, int64_t last) {
-      for (int64_t i = first; i < last; ++i) HWY_DYNAMIC_DISPATCH(forward_item)(p, t, i, chunks, scratch.mine());
-    });
-  };
+  WorkspaceLayout workspace;
+  const Scratch scratch(cpu, workspace, HWY_DYNAMIC_DISPATCH(forward_scratch)(p));
+  return Plan([p, heads, chunks, scratch, &cpu](Args t) {
+           if (p.Tq == 0) return;
+           cpu.parallel_for(heads * chunks, 1, [&](int64_t first, int64_t last) {
+             for (int64_t i = first; i < last; ++i)
+               HWY_DYNAMIC_DISPATCH(forward_item)(p, t, i, chunks, scratch.mine(t));
+           });
+         })
+      .with(std::move(workspace));
 }
 DUET_REGISTER(attention_tuned);  // cpu.tuned
 
 Plan attention_backward_tuned(const AttentionBackward& p, CpuContext& cpu) {
   if (!is_simd_dtype(p.dtype)) return Unsupported{kNotSimdDtype};
-  Scratch scratch(cpu, HWY_DYNAMIC_DISPATCH(backward_scratch)(p));
-  return [p, scratch = std::move(scratch), &cpu](Args t) mutable {
-    cpu.parallel_for(p.B * p.kv_heads(), 1, [&](int64_t first, int64_t last) {
-      for (int64_t i = first; i < last; ++i) HWY_DYNAMIC_DISPATCH(backward_item)(p, t, i, scratch.mine());
-    });
-  };
+  WorkspaceLayout workspace;
+  const Scratch scratch(cpu, workspace, HWY_DYNAMIC_DISPATCH(backward_scratch)(p));
+  return Plan([p, scratch, &cpu](Args t) {
+           cpu.parallel_for(p.B * p.kv_heads(), 1, [&](int64_t first, int64_t last) {
+             for (int64_t i = first; i < last; ++i) HWY_DYNAMIC_DISPATCH(backward_item)(p, t, i, scratch.mine(t));
+           });
+         })
+      .with(std::move(workspace));
 }
 DUET_REGISTER(attention_backward_tuned);  // cpu.tuned
 

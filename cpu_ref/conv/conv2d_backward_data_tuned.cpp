@@ -101,7 +101,9 @@ Plan depthwise(const Conv2d& p, CpuContext& cpu) {
     floats = std::max(floats, phases.back().floats());
   }
   const int64_t grain = std::max<int64_t>(1, kDepthwiseGrain / std::max<int64_t>(1, p.r * p.s * plane));
-  auto run = [=, &cpu, phases = std::move(phases), scratch = Scratch(cpu, floats)](Args t) mutable {
+  WorkspaceLayout workspace;
+  const Scratch scratch(cpu, workspace, floats);
+  auto run = [=, &cpu, phases = std::move(phases)](Args t) {
     const auto* w = static_cast<const char*>(t[P::filter].data);
     const auto* dy = static_cast<const char*>(t[P::dy].data);
     auto* dx = static_cast<char*>(t[P::dx].data);
@@ -110,10 +112,10 @@ Plan depthwise(const Conv2d& p, CpuContext& cpu) {
       for (int64_t i = begin; i < end; ++i)
         for (size_t f = 0; f < phases.size(); ++f)
           phases[f].convolve(dy + i * pixels * size, w + i % p.c * p.r * p.s * size, dx + (i * plane + first[f]) * size,
-                             scratch.mine());
+                             scratch.mine(t));
     });
   };
-  return Plan(std::move(run)).with("direct, plane by plane");
+  return Plan(std::move(run)).with("direct, plane by plane", std::move(workspace));
 }
 
 // Without padding, many pixels of dx meet few taps, and gathered products are mostly zeros. Then the products of every tap
@@ -146,23 +148,23 @@ Plan by_columns(const Conv2d& p, CpuContext& cpu) {
                       .wo = pixels,
                       .down = {0},
                       .across = {0}};
-  Engine engine(cpu,
+  WorkspaceLayout workspace;
+  Engine engine(cpu, workspace,
                 {.m = rows,
                  .n = images * pixels,
                  .k = p.group_k(),
                  .a = {.dtype = p.dtype},
                  .b = {.dtype = p.dtype, .indexed = true}},
                 chunks * p.groups);
-  Scratch scratch(cpu, rows * images * pixels);
+  const Scratch scratch(cpu, workspace, rows * images * pixels);
   const std::string algorithm = "columns of " + std::to_string(images) + " images, " + engine.describe();
-  const int64_t workspace = engine.workspace_bytes();
-  auto run = [=, engine = std::move(engine), scratch = std::move(scratch)](Args t) mutable {
+  auto run = [=, engine = std::move(engine)](Args t) {
     const auto* w = static_cast<const char*>(t[P::filter].data);
     const auto* dy = static_cast<const char*>(t[P::dy].data);
     auto* dx = static_cast<char*>(t[P::dx].data);
-    engine.each([&](int64_t item, float* lane) {
+    engine.each(t, [&](int64_t item, float* lane) {
       const int64_t group = item % p.groups, image = item / p.groups * images;
-      float* columns = scratch.mine();
+      float* columns = scratch.mine(t);
       const Matrix filter(w + group * p.group_k() * rows * size, p.dtype, 1, rows);
       const Pixels source(gather, dy + (image * p.k + group * p.group_k()) * pixels * size);
       engine.multiply(filter, source, {.c = columns, .dtype = DType::f32, .step = images * pixels}, lane);
@@ -181,7 +183,7 @@ Plan by_columns(const Conv2d& p, CpuContext& cpu) {
                         .image_step = p.c * p.h * p.w});
     });
   };
-  return Plan(std::move(run)).with(algorithm, workspace);
+  return Plan(std::move(run)).with(algorithm, std::move(workspace));
 }
 
 Plan conv2d_backward_data_tuned(const Conv2dBackwardData& problem, CpuContext& cpu) {
@@ -196,7 +198,7 @@ Plan conv2d_backward_data_tuned(const Conv2dBackwardData& problem, CpuContext& c
 
   std::vector<Phase> phases = phases_of(p);
   std::vector<Engine> engines;
-  int64_t workspace = 0;
+  WorkspaceLayout workspace;
   for (const Phase& phase : phases) {
     const int64_t pixels = p.n * phase.places.height * phase.places.width;
     const engine::Storage indexed{.dtype = p.dtype, .indexed = true};
@@ -206,7 +208,7 @@ Plan conv2d_backward_data_tuned(const Conv2dBackwardData& problem, CpuContext& c
                               .result = p.dtype,
                               .a = indexed,
                               .b = indexed};
-    workspace += engines.emplace_back(cpu, shape, p.groups).workspace_bytes();
+    engines.emplace_back(cpu, workspace, shape, p.groups);
   }
   const std::string algorithm = engines.empty() ? "nothing to add" : "implicit GEMM, " + engines.front().describe();
   const int64_t bytes = p.n * p.c * p.h * p.w * size;
@@ -219,7 +221,7 @@ Plan conv2d_backward_data_tuned(const Conv2dBackwardData& problem, CpuContext& c
     if (!complete) clear(cpu, dx, bytes);
     for (size_t f = 0; f < phases.size(); ++f) {
       const Phase& phase = phases[f];
-      engines[f].each([&](int64_t group, float* lane) {
+      engines[f].each(t, [&](int64_t group, float* lane) {
         const Pixels source(phase.gather, dy + group * p.group_k() * (last ? 1 : p.ho() * p.wo()) * size);
         const TurnedFilter filter(p, phase.taps, w + group * p.group_k() * p.group_c() * p.r * p.s * size);
         engine::Result result{.c = dx + (phase.first + group * p.group_c() * channel_step) * size,
@@ -235,7 +237,7 @@ Plan conv2d_backward_data_tuned(const Conv2dBackwardData& problem, CpuContext& c
       });
     }
   };
-  return Plan(std::move(run)).with(algorithm, workspace);
+  return Plan(std::move(run)).with(algorithm, std::move(workspace));
 }
 DUET_REGISTER(conv2d_backward_data_tuned);  // cpu.tuned
 

@@ -129,11 +129,12 @@ Plan nchw(const Conv2d& p, CpuContext& cpu) {
   const Cut c = cut(p);
   const int64_t parts = c.sum_floats <= kSmallFilter ? std::min(kParts, c.chunks) : 1;
   const bool forks = p.flops() / p.groups >= kForkFlops;
-  Workspace all_sums(cpu, parts * c.sum_floats * int64_t{sizeof(float)});
+  WorkspaceLayout workspace;
+  const auto all_sums = workspace.add<float>(parts * c.sum_floats);
+  const Scratch chunk(cpu, workspace, c.floats());
   const std::string algorithm = fmt::format("pixel sums, {}x{} tiles, {} chunks{}", c.tile.rows, c.columns, c.chunks,
                                             parts > 1 ? fmt::format(" in {} parts", parts) : std::string());
-  const int64_t workspace = all_sums.bytes() + (parts > 1 ? cpu.threads() : 1) * c.floats() * int64_t{sizeof(float)};
-  auto run = [=, &cpu, all_sums = std::move(all_sums), chunk = Scratch(cpu, c.floats())](Args t) mutable {
+  auto run = [=, &cpu](Args t) {
     const auto share = [&](int64_t tasks, const auto& body) {
       const int64_t grain = forks ? std::max<int64_t>(1, tasks / (4 * cpu.threads())) : tasks;
       cpu.parallel_for(tasks, grain, [&](int64_t first, int64_t last) {
@@ -144,19 +145,19 @@ Plan nchw(const Conv2d& p, CpuContext& cpu) {
       for (int64_t i = 0; i < tasks; ++i) body(i);
     };
     const int64_t size = size_of(p.dtype);
-    auto* sums = all_sums.as<float>();
+    auto* sums = t.workspace(all_sums);
     for (int64_t group = 0; group < p.groups; ++group) {
       const FilterGradient gradient{
           p, c, static_cast<const char*>(t[P::x].data) + group * p.group_c() * p.h * p.w * size,
           static_cast<const char*>(t[P::dy].data) + group * p.group_k() * p.ho() * p.wo() * size};
       if (parts == 1) {
-        float* memory = chunk.mine();
+        float* memory = chunk.mine(t);
         for (int64_t i = 0; i < c.chunks; ++i) gradient.add(i, i == 0, memory, sums, share);
       } else {
         share(parts, [&](int64_t part) {
           const int64_t first = c.chunks * part / parts, last = c.chunks * (part + 1) / parts;
           for (int64_t i = first; i < last; ++i)
-            gradient.add(i, i == first, chunk.mine(), sums + part * c.sum_floats, alone);
+            gradient.add(i, i == first, chunk.mine(t), sums + part * c.sum_floats, alone);
         });
       }
       auto* dw = static_cast<char*>(t[P::dw].data) + group * p.group_k() * c.lines * size;
@@ -173,13 +174,14 @@ Plan nchw(const Conv2d& p, CpuContext& cpu) {
       });
     }
   };
-  return Plan(std::move(run)).with(algorithm, workspace);
+  return Plan(std::move(run)).with(algorithm, std::move(workspace));
 }
 
 Plan nhwc(const Conv2d& p, CpuContext& cpu) {
   using P = Conv2dBackwardFilter;
   const int64_t lines = p.group_c() * p.r * p.s;
-  Engine engine(cpu,
+  WorkspaceLayout workspace;
+  Engine engine(cpu, workspace,
                 {.m = p.group_k(),
                  .n = lines,
                  .k = p.n * p.ho() * p.wo(),
@@ -188,16 +190,16 @@ Plan nhwc(const Conv2d& p, CpuContext& cpu) {
                  .b = {.dtype = p.dtype, .indexed = true}},
                 p.groups);
   const std::string algorithm = "implicit GEMM, " + engine.describe();
-  const int64_t workspace = engine.workspace_bytes(), size = size_of(p.dtype);
+  const int64_t size = size_of(p.dtype);
   auto run = [=, gather = Gather::forward(p), engine = std::move(engine)](Args t) {
-    engine.each([&](int64_t group, float* lane) {
+    engine.each(t, [&](int64_t group, float* lane) {
       const Matrix dy(static_cast<const char*>(t[P::dy].data) + group * p.group_k() * size, p.dtype, 1, p.k);
       const engine::Inputs x(gather, static_cast<const char*>(t[P::x].data) + group * p.group_c() * size);
       auto* dw = static_cast<char*>(t[P::dw].data) + group * p.group_k() * lines * size;
       engine.multiply(dy, x, {.c = dw, .dtype = p.dtype, .step = lines}, lane);
     });
   };
-  return Plan(std::move(run)).with(algorithm, workspace);
+  return Plan(std::move(run)).with(algorithm, std::move(workspace));
 }
 
 Plan depthwise(const Conv2d& p, CpuContext& cpu) {
@@ -208,17 +210,19 @@ Plan depthwise(const Conv2d& p, CpuContext& cpu) {
   engine::Depthwise depthwise(Gather::forward(p), taps, {p.ho(), p.wo(), pixels, p.wo(), 1});
   const int64_t floats = depthwise.floats();
   const int64_t grain = std::max<int64_t>(1, kDepthwiseGrain / (p.r * p.s * p.n * pixels));
-  auto run = [=, &cpu, depthwise = std::move(depthwise), scratch = Scratch(cpu, floats)](Args t) mutable {
+  WorkspaceLayout workspace;
+  const Scratch scratch(cpu, workspace, floats);
+  auto run = [=, &cpu, depthwise = std::move(depthwise)](Args t) {
     const auto* x = static_cast<const char*>(t[P::x].data);
     const auto* dy = static_cast<const char*>(t[P::dy].data);
     auto* dw = static_cast<char*>(t[P::dw].data);
     cpu.parallel_for(p.c, grain, [&](int64_t first, int64_t last) {
       for (int64_t c = first; c < last; ++c)
         depthwise.gradient(x + c * p.h * p.w * size, dy + c * pixels * size, dw + c * p.r * p.s * size, p.n,
-                           p.c * p.h * p.w, p.c * pixels, scratch.mine());
+                           p.c * p.h * p.w, p.c * pixels, scratch.mine(t));
     });
   };
-  return Plan(std::move(run)).with("direct, channel by channel");
+  return Plan(std::move(run)).with("direct, channel by channel", std::move(workspace));
 }
 
 Plan conv2d_backward_filter_tuned(const Conv2dBackwardFilter& problem, CpuContext& cpu) {

@@ -27,17 +27,19 @@ Plan depthwise(const Conv2d& p, CpuContext& cpu) {
   engine::Depthwise depthwise(Gather::forward(p), taps, {p.ho(), p.wo(), pixels, p.wo(), 1});
   const int64_t floats = depthwise.floats();
   const int64_t grain = std::max<int64_t>(1, kDepthwiseGrain / (p.r * p.s * pixels));
-  auto run = [=, &cpu, depthwise = std::move(depthwise), scratch = Scratch(cpu, floats)](Args t) mutable {
+  WorkspaceLayout workspace;
+  const Scratch scratch(cpu, workspace, floats);
+  auto run = [=, &cpu, depthwise = std::move(depthwise)](Args t) {
     const auto* x = static_cast<const char*>(t[Conv2d::x].data);
     const auto* w = static_cast<const char*>(t[Conv2d::filter].data);
     auto* y = static_cast<char*>(t[Conv2d::y].data);
     cpu.parallel_for(planes, grain, [&](int64_t first, int64_t last) {
       for (int64_t i = first; i < last; ++i)
         depthwise.convolve(x + i * p.h * p.w * size, w + i % p.c * p.r * p.s * size, y + i * pixels * size,
-                           scratch.mine());
+                           scratch.mine(t));
     });
   };
-  return Plan(std::move(run)).with("direct, plane by plane");
+  return Plan(std::move(run)).with("direct, plane by plane", std::move(workspace));
 }
 
 Plan conv2d_tuned(const Conv2d& p, CpuContext& cpu) {
@@ -51,19 +53,20 @@ Plan conv2d_tuned(const Conv2d& p, CpuContext& cpu) {
   const engine::Storage filter{.dtype = p.dtype, .along_k = true};
   const engine::Storage image{.dtype = p.dtype, .along_k = last, .indexed = !in_place};
   const int64_t lines = p.n / std::max<int64_t>(1, images) * pixels;
+  WorkspaceLayout workspace;
   Engine engine =
-      last ? Engine(cpu, {.m = lines, .n = p.group_k(), .k = terms, .result = p.dtype, .a = image, .b = filter},
-                    p.groups)
-           : Engine(cpu, {.m = p.group_k(), .n = lines, .k = terms, .result = p.dtype, .a = filter, .b = image},
+      last ? Engine(cpu, workspace,
+                    {.m = lines, .n = p.group_k(), .k = terms, .result = p.dtype, .a = image, .b = filter}, p.groups)
+           : Engine(cpu, workspace,
+                    {.m = p.group_k(), .n = lines, .k = terms, .result = p.dtype, .a = filter, .b = image},
                     images * p.groups);
   const std::string algorithm = "implicit GEMM, " + engine.describe();
-  const int64_t workspace = engine.workspace_bytes();
   const Places places{p.ho(), p.wo(), p.k * pixels, p.wo(), 1};
   auto run = [=, gather = Gather::forward(p), engine = std::move(engine)](Args t) {
     const auto* x = static_cast<const char*>(t[Conv2d::x].data);
     const auto* w = static_cast<const char*>(t[Conv2d::filter].data);
     auto* y = static_cast<char*>(t[Conv2d::y].data);
-    engine.each([&](int64_t item, float* lane) {
+    engine.each(t, [&](int64_t item, float* lane) {
       const int64_t group = item % p.groups, image = item / p.groups;
       const char* first = x + (image * p.c + group * p.group_c()) * (last ? 1 : p.h * p.w) * size;
       const Pixels pixels_of_x(gather, first);
@@ -82,7 +85,7 @@ Plan conv2d_tuned(const Conv2d& p, CpuContext& cpu) {
                         lane);
     });
   };
-  return Plan(std::move(run)).with(algorithm, workspace);
+  return Plan(std::move(run)).with(algorithm, std::move(workspace));
 }
 DUET_REGISTER(conv2d_tuned);  // cpu.tuned
 

@@ -55,7 +55,7 @@ Blocking choose_blocking(const Shape& s, const KernelShape& kernel, int tasks) {
 }
 }  // namespace
 
-Engine::Engine(CpuContext& cpu, const Shape& shape, int64_t items)
+Engine::Engine(CpuContext& cpu, WorkspaceLayout& workspace, const Shape& shape, int64_t items)
     : cpu_(&cpu), shape_(shape), items_(items), kernel_(kernel_shape()) {
   const double flops = 2.0 * shape.m * shape.n * shape.k;
   const int threads = cpu.threads();
@@ -65,7 +65,7 @@ Engine::Engine(CpuContext& cpu, const Shape& shape, int64_t items)
                        flops * items >= kForkFlops;
   forks_ = threads > 1 && !items_in_parallel_ && flops >= kForkFlops;
   blocking_ = choose_blocking(shape, kernel_, forks_ ? kTasksPerThread * threads : 1);
-  workspace_ = Workspace(cpu, blocking_.floats() * (items_in_parallel_ ? threads : 1) * int64_t{sizeof(float)});
+  lanes_ = workspace.add<float>(blocking_.floats() * (items_in_parallel_ ? threads : 1));
 }
 
 std::string Engine::describe() const {

@@ -12,6 +12,7 @@
 
 #include "core/cpu_context.h"
 #include "core/dtype.h"
+#include "core/plan.h"
 
 namespace duet::engine {
 
@@ -107,30 +108,30 @@ struct Blocking {
 
 class Engine {
  public:
-  // For `items` independent products of this shape (a batch, images, groups).
-  Engine(CpuContext& cpu, const Shape& shape, int64_t items = 1);
+  // For `items` independent products of this shape (a batch, images, groups), in the workspace of the plan that it is
+  // made for.
+  Engine(CpuContext& cpu, WorkspaceLayout& workspace, const Shape& shape, int64_t items = 1);
 
   // product(item, lane) for all items; it calls multiply(..., lane). With many items each is one thread's own work,
-  // with few all threads share each.
+  // with few all threads share each. args: of the plan's run, for the workspace.
   template <class Product>
-  void each(const Product& product) const {
+  void each(const Args& args, const Product& product) const {
+    float* const lanes = args.workspace(lanes_);
     if (!items_in_parallel_) {
-      for (int64_t i = 0; i < items_; ++i) product(i, lane(0));
+      for (int64_t i = 0; i < items_; ++i) product(i, lanes);
       return;
     }
     cpu_->parallel_for(items_, 1, [&](int64_t first, int64_t last) {
-      const int slot = CpuContext::thread_index();
-      for (int64_t i = first; i < last; ++i) product(i, lane(slot));
+      float* const lane = lanes + CpuContext::thread_index() * blocking_.floats();
+      for (int64_t i = first; i < last; ++i) product(i, lane);
     });
   }
   void multiply(const Operand& a, const Operand& b, const Result& c, float* lane) const;
 
-  int64_t workspace_bytes() const { return workspace_.bytes(); }
   std::string describe() const;
 
  private:
   struct Block;
-  float* lane(int slot) const { return workspace_.as<float>() + std::max(0, slot) * blocking_.floats(); }
   template <class Body>
   void share(int64_t tasks, const Body& body) const;  // among the threads, unless this product is one thread's own
   void pack_strip(const Operand& from, int64_t line0, int64_t lines, int64_t height, const Block& block,
@@ -145,7 +146,7 @@ class Engine {
   KernelShape kernel_;
   bool items_in_parallel_, forks_;
   Blocking blocking_;
-  Workspace workspace_;
+  WorkspacePiece<float> lanes_;  // one, or one for each thread where each takes items of its own
 };
 
 // --- compiled once per instruction set: engine_kernel.cpp, engine_pack.cpp, engine_dot.cpp

@@ -10,7 +10,8 @@ namespace {
 Plan gemm_tuned(const Gemm& p, CpuContext& cpu) {
   if (p.math == Math::tf32) return Unsupported{"no TF32 on a CPU"};
   if (p.dtype == DType::f64) return Unsupported{"dtype f64"};
-  engine::Engine engine(cpu,
+  WorkspaceLayout workspace;
+  engine::Engine engine(cpu, workspace,
                         {.m = p.m,
                          .n = p.n,
                          .k = p.k,
@@ -19,19 +20,18 @@ Plan gemm_tuned(const Gemm& p, CpuContext& cpu) {
                          .b = {.dtype = p.dtype, .along_k = p.trans_b}},
                         p.batch);
   const std::string algorithm = engine.describe();
-  const int64_t workspace = engine.workspace_bytes();
   auto run = [p, engine = std::move(engine)](Args t) {
     const auto* a = static_cast<const char*>(t[Gemm::a].data);
     const auto* b = static_cast<const char*>(t[Gemm::b].data);
     auto* c = static_cast<char*>(t[Gemm::c].data);
     const int64_t size = size_of(p.dtype);
-    engine.each([&](int64_t i, float* lane) {
+    engine.each(t, [&](int64_t i, float* lane) {
       const engine::Matrix A(a + i * p.m * p.k * size, p.dtype, p.trans_a ? 1 : p.k, p.trans_a ? p.m : 1);
       const engine::Matrix B(b + i * p.k * p.n * size, p.dtype, p.trans_b ? p.k : 1, p.trans_b ? 1 : p.n);
       engine.multiply(A, B, {.c = c + i * p.m * p.n * size, .dtype = p.dtype, .step = p.n, .alpha = p.alpha}, lane);
     });
   };
-  return Plan(std::move(run)).with(algorithm, workspace);
+  return Plan(std::move(run)).with(algorithm, std::move(workspace));
 }
 DUET_REGISTER(gemm_tuned);  // cpu.tuned
 

@@ -60,14 +60,14 @@ Plan linear_backward_openblas(const LinearBackward& p, CpuContext& cpu) {
   if (!openblas::fits({p.n, p.in, p.out})) return Unsupported{"a dimension over 2^31 - 1"};
   openblas::use_threads(cpu.threads());
   const bool relu = p.act == Act::relu, gelu = p.act == Act::gelu;
-  Workspace masked(cpu, relu || gelu ? p.n * p.out * int64_t{sizeof(float)} : 0);
-  const int64_t workspace = masked.bytes();
-  return Plan([p, relu, gelu, masked = std::move(masked), &cpu](Args t) {
+  WorkspaceLayout workspace;
+  const auto masked = workspace.add<float>(relu || gelu ? p.n * p.out : 0);
+  return Plan([p, relu, gelu, masked, &cpu](Args t) {
            using L = LinearBackward;
            const auto *y = t[L::y].as<const float>(), *dy = t[L::dy].as<const float>();  // y: pre with gelu
            const auto *x = t[L::x].as<const float>(), *w = t[L::w].as<const float>();
            auto* dbias = t[L::dbias].as<float>();
-           float* g = masked.as<float>();
+           float* g = t.workspace(masked);
            openblas::use_threads(cpu.threads());
            if (gelu) {
              parallel_chunks(cpu, p.n * p.out,
@@ -90,7 +90,7 @@ Plan linear_backward_openblas(const LinearBackward& p, CpuContext& cpu) {
            multiply(false, false, p.n, p.in, p.out, gradient, w, t[L::dx].as<float>());
            multiply(true, false, p.out, p.in, p.n, gradient, x, t[L::dw].as<float>());
          })
-      .with("mask and sum, then two sgemm", workspace);
+      .with("mask and sum, then two sgemm", std::move(workspace));
 }
 DUET_REGISTER(linear_backward_openblas);  // cpu.openblas
 

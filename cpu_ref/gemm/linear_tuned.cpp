@@ -63,21 +63,21 @@ using engine::Engine, engine::Matrix;
 // The product as f32, in pre itself where that is f32; then bias and gelu.
 Plan linear_gelu(const Linear& p, CpuContext& cpu) {
   const engine::Storage along_in{.dtype = p.dtype, .along_k = true};
-  Engine engine(cpu, {.m = p.n, .n = p.out, .k = p.in, .a = along_in, .b = along_in});
-  Workspace sums(cpu, p.dtype == DType::f32 ? 0 : p.n * p.out * int64_t{sizeof(float)});
+  WorkspaceLayout workspace;
+  Engine engine(cpu, workspace, {.m = p.n, .n = p.out, .k = p.in, .a = along_in, .b = along_in});
+  const auto sums = workspace.add<float>(p.dtype == DType::f32 ? 0 : p.n * p.out);
   const std::string algorithm = engine.describe() + ", then gelu";
-  const int64_t workspace = engine.workspace_bytes() + sums.bytes();
-  auto run = [p, engine = std::move(engine), sums = std::move(sums), &cpu](Args t) {
+  auto run = [p, engine = std::move(engine), sums, &cpu](Args t) {
     const Matrix x(t[Linear::x].data, p.dtype, p.in, 1), w(t[Linear::w].data, p.dtype, p.in, 1);
     void *pre = t[Linear::pre].data, *y = t[Linear::y].data;
-    float* sum = p.dtype == DType::f32 ? static_cast<float*>(pre) : sums.as<float>();
+    float* sum = p.dtype == DType::f32 ? static_cast<float*>(pre) : t.workspace(sums);
     engine.each(
-        [&](int64_t, float* lane) { engine.multiply(x, w, {.c = sum, .dtype = DType::f32, .step = p.out}, lane); });
+        t, [&](int64_t, float* lane) { engine.multiply(x, w, {.c = sum, .dtype = DType::f32, .step = p.out}, lane); });
     cpu.parallel_for(p.n, rows_per_chunk(p.out), [&](int64_t first, int64_t last) {
       finish_gelu(p.dtype, sum, t[Linear::bias].data, p.out, first, last, pre, y);
     });
   };
-  return Plan(std::move(run)).with(algorithm, workspace);
+  return Plan(std::move(run)).with(algorithm, std::move(workspace));
 }
 
 Plan linear_tuned(const Linear& p, CpuContext& cpu) {
@@ -85,12 +85,12 @@ Plan linear_tuned(const Linear& p, CpuContext& cpu) {
   if (p.dtype == DType::f64) return Unsupported{"dtype f64"};
   if (p.act == Act::gelu) return linear_gelu(p, cpu);
   const engine::Storage along_in{.dtype = p.dtype, .along_k = true};
-  Engine engine(cpu, {.m = p.n, .n = p.out, .k = p.in, .result = p.dtype, .a = along_in, .b = along_in});
+  WorkspaceLayout workspace;
+  Engine engine(cpu, workspace, {.m = p.n, .n = p.out, .k = p.in, .result = p.dtype, .a = along_in, .b = along_in});
   const std::string algorithm = engine.describe();
-  const int64_t workspace = engine.workspace_bytes();
   auto run = [p, engine = std::move(engine)](Args t) {
     const Matrix x(t[Linear::x].data, p.dtype, p.in, 1), w(t[Linear::w].data, p.dtype, p.in, 1);
-    engine.each([&](int64_t, float* lane) {
+    engine.each(t, [&](int64_t, float* lane) {
       engine.multiply(x, w,
                       {.c = t[Linear::y].data,
                        .dtype = p.dtype,
@@ -100,7 +100,7 @@ Plan linear_tuned(const Linear& p, CpuContext& cpu) {
                       lane);
     });
   };
-  return Plan(std::move(run)).with(algorithm, workspace);
+  return Plan(std::move(run)).with(algorithm, std::move(workspace));
 }
 DUET_REGISTER(linear_tuned);  // cpu.tuned
 
@@ -111,22 +111,22 @@ Plan linear_backward_tuned(const LinearBackward& p, CpuContext& cpu) {
   const bool relu = p.act == Act::relu, gelu = p.act == Act::gelu;
   // dx = g w: (n, out) (out, in). dw = g' x: (out, n) (n, in).
   const engine::Storage along_k{.dtype = p.dtype, .along_k = true}, across{.dtype = p.dtype};
-  Engine to_x(cpu, {.m = p.n, .n = p.in, .k = p.out, .result = p.dtype, .a = along_k, .b = across});
-  Engine to_w(cpu, {.m = p.out, .n = p.in, .k = p.n, .result = p.dtype, .a = across, .b = across});
-  Workspace masked(cpu, relu || gelu ? p.n * p.out * size_of(p.dtype) : 0);
+  WorkspaceLayout workspace;
+  Engine to_x(cpu, workspace, {.m = p.n, .n = p.in, .k = p.out, .result = p.dtype, .a = along_k, .b = across});
+  Engine to_w(cpu, workspace, {.m = p.out, .n = p.in, .k = p.n, .result = p.dtype, .a = across, .b = across});
+  const auto masked = workspace.add_bytes(relu || gelu ? p.n * p.out * size_of(p.dtype) : 0);
   const std::string algorithm = "dx " + to_x.describe() + "; dw " + to_w.describe();
-  const int64_t workspace = to_x.workspace_bytes() + to_w.workspace_bytes() + masked.bytes();
   const int64_t grain = std::max<int64_t>(64, 65536 / std::max<int64_t>(1, p.n));  // columns of a task
-  auto run = [=, &cpu, to_x = std::move(to_x), to_w = std::move(to_w), masked = std::move(masked)](Args t) {
+  auto run = [=, &cpu, to_x = std::move(to_x), to_w = std::move(to_w)](Args t) {
+    void* const masked_dy = t.workspace(masked);
     const void* dy = t[L::dy].data;
     if (gelu) {
       const void *pre = t[L::pre].data, *from = dy;
-      parallel_chunks(cpu, p.n * p.out, [&](int64_t first, int64_t last) {
-        gelu_gradient(p.dtype, pre, from, first, last, masked.data());
-      });
-      dy = masked.data();
+      parallel_chunks(cpu, p.n * p.out,
+                      [&](int64_t first, int64_t last) { gelu_gradient(p.dtype, pre, from, first, last, masked_dy); });
+      dy = masked_dy;
     }
-    void* mask_to = relu ? masked.data() : nullptr;
+    void* mask_to = relu ? masked_dy : nullptr;
     cpu.parallel_for(ceil_div(p.out, grain), 1, [&](int64_t first, int64_t last) {
       HWY_DYNAMIC_DISPATCH(mask_and_sum_any)
       (relu ? t[L::y].data : nullptr, dy, p.dtype, p.n, p.out, first * grain, std::min(p.out, last * grain), mask_to,
@@ -135,14 +135,14 @@ Plan linear_backward_tuned(const LinearBackward& p, CpuContext& cpu) {
     const void* g = relu ? mask_to : dy;
     const Matrix g_rows(g, p.dtype, p.out, 1), g_columns(g, p.dtype, 1, p.out);
     const Matrix w(t[L::w].data, p.dtype, 1, p.in), x(t[L::x].data, p.dtype, 1, p.in);
-    to_x.each([&](int64_t, float* lane) {
+    to_x.each(t, [&](int64_t, float* lane) {
       to_x.multiply(g_rows, w, {.c = t[L::dx].data, .dtype = p.dtype, .step = p.in}, lane);
     });
-    to_w.each([&](int64_t, float* lane) {
+    to_w.each(t, [&](int64_t, float* lane) {
       to_w.multiply(g_columns, x, {.c = t[L::dw].data, .dtype = p.dtype, .step = p.in}, lane);
     });
   };
-  return Plan(std::move(run)).with(algorithm, workspace);
+  return Plan(std::move(run)).with(algorithm, std::move(workspace));
 }
 DUET_REGISTER(linear_backward_tuned);  // cpu.tuned
 

@@ -151,12 +151,14 @@ HWY_EXPORT(softmax_backward_rows);
 Plan softmax_tuned(const Softmax& p, CpuContext& cpu) {
   if (!is_simd_dtype(p.dtype)) return Unsupported{kNotSimdDtype};
   const bool stream = beyond_cache(2 * p.rows * p.cols * size_of(p.dtype));
-  Scratch scratch(cpu, HWY_DYNAMIC_DISPATCH(softmax_scratch)(p.cols));
-  return [p, stream, scratch = std::move(scratch), &cpu](Args t) mutable {
-    cpu.parallel_for(p.rows, rows_per_chunk(p.cols), [&](int64_t first, int64_t last) {
-      HWY_DYNAMIC_DISPATCH(softmax_rows)(p, t, first, last, stream, scratch.mine());
-    });
-  };
+  WorkspaceLayout workspace;
+  const Scratch scratch(cpu, workspace, HWY_DYNAMIC_DISPATCH(softmax_scratch)(p.cols));
+  return Plan([p, stream, scratch, &cpu](Args t) {
+           cpu.parallel_for(p.rows, rows_per_chunk(p.cols), [&](int64_t first, int64_t last) {
+             HWY_DYNAMIC_DISPATCH(softmax_rows)(p, t, first, last, stream, scratch.mine(t));
+           });
+         })
+      .with(std::move(workspace));
 }
 DUET_REGISTER(softmax_tuned);  // cpu.tuned
 

@@ -138,24 +138,29 @@ HWY_EXPORT(avg_pool2d_backward_rows);
 
 Plan avg_pool2d_tuned(const AvgPool2d& p, CpuContext& cpu) {
   if (!is_simd_dtype(p.dtype)) return Unsupported{kNotSimdDtype};
-  return [p, shares = Shares(p, p.count_pad), scratch = Scratch(cpu, PoolScratch(p).floats), &cpu](Args t) mutable {
-    const int64_t grain = rows_per_chunk(p.stride_h * p.w * p.depth());
-    cpu.parallel_for(p.wo() * p.depth() == 0 ? 0 : p.images() * p.ho(), grain, [&](int64_t first, int64_t last) {
-      HWY_DYNAMIC_DISPATCH(avg_pool2d_rows)(p, shares, t, first, last, scratch.mine());
-    });
-  };
+  WorkspaceLayout workspace;
+  const Scratch scratch(cpu, workspace, PoolScratch(p).floats);
+  return Plan([p, shares = Shares(p, p.count_pad), scratch, &cpu](Args t) {
+           const int64_t grain = rows_per_chunk(p.stride_h * p.w * p.depth());
+           cpu.parallel_for(p.wo() * p.depth() == 0 ? 0 : p.images() * p.ho(), grain, [&](int64_t first, int64_t last) {
+             HWY_DYNAMIC_DISPATCH(avg_pool2d_rows)(p, shares, t, first, last, scratch.mine(t));
+           });
+         })
+      .with(std::move(workspace));
 }
 DUET_REGISTER(avg_pool2d_tuned);  // cpu.tuned
 
 Plan avg_pool2d_backward_tuned(const AvgPool2dBackward& p, CpuContext& cpu) {
   if (!is_simd_dtype(p.dtype)) return Unsupported{kNotSimdDtype};
   const bool stream = beyond_cache((p.x_elements() + p.y_elements()) * size_of(p.dtype));
-  return [p, stream, shares = Shares(p, p.count_pad), scratch = Scratch(cpu, PoolScratch(p).floats),
-          &cpu](Args t) mutable {
-    cpu.parallel_for(p.images() * p.h, rows_per_chunk(p.w * p.depth()), [&](int64_t first, int64_t last) {
-      HWY_DYNAMIC_DISPATCH(avg_pool2d_backward_rows)(p, shares, t, first, last, stream, scratch.mine());
-    });
-  };
+  WorkspaceLayout workspace;
+  const Scratch scratch(cpu, workspace, PoolScratch(p).floats);
+  return Plan([p, stream, shares = Shares(p, p.count_pad), scratch, &cpu](Args t) {
+           cpu.parallel_for(p.images() * p.h, rows_per_chunk(p.w * p.depth()), [&](int64_t first, int64_t last) {
+             HWY_DYNAMIC_DISPATCH(avg_pool2d_backward_rows)(p, shares, t, first, last, stream, scratch.mine(t));
+           });
+         })
+      .with(std::move(workspace));
 }
 DUET_REGISTER(avg_pool2d_backward_tuned);  // cpu.tuned
 }  // namespace

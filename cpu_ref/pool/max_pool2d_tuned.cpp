@@ -176,23 +176,29 @@ HWY_EXPORT(max_pool2d_backward_rows);
 
 Plan max_pool2d_tuned(const MaxPool2d& p, CpuContext& cpu) {
   if (!is_simd_dtype(p.dtype)) return Unsupported{kNotSimdDtype};
-  return [p, scratch = Scratch(cpu, PoolScratch(p).floats), &cpu](Args t) mutable {
-    const int64_t grain = rows_per_chunk(p.stride_h * p.w * p.depth());
-    cpu.parallel_for(p.wo() * p.depth() == 0 ? 0 : p.images() * p.ho(), grain, [&](int64_t first, int64_t last) {
-      HWY_DYNAMIC_DISPATCH(max_pool2d_rows)(p, t, first, last, scratch.mine());
-    });
-  };
+  WorkspaceLayout workspace;
+  const Scratch scratch(cpu, workspace, PoolScratch(p).floats);
+  return Plan([p, scratch, &cpu](Args t) {
+           const int64_t grain = rows_per_chunk(p.stride_h * p.w * p.depth());
+           cpu.parallel_for(p.wo() * p.depth() == 0 ? 0 : p.images() * p.ho(), grain, [&](int64_t first, int64_t last) {
+             HWY_DYNAMIC_DISPATCH(max_pool2d_rows)(p, t, first, last, scratch.mine(t));
+           });
+         })
+      .with(std::move(workspace));
 }
 DUET_REGISTER(max_pool2d_tuned);  // cpu.tuned
 
 Plan max_pool2d_backward_tuned(const MaxPool2dBackward& p, CpuContext& cpu) {
   if (!is_simd_dtype(p.dtype)) return Unsupported{kNotSimdDtype};
   const bool stream = beyond_cache((p.x_elements() + p.y_elements()) * size_of(p.dtype) + 4 * p.y_elements());
-  return [p, stream, scratch = Scratch(cpu, PoolScratch(p).floats), &cpu](Args t) mutable {
-    cpu.parallel_for(p.images() * p.h, rows_per_chunk(p.w * p.depth()), [&](int64_t first, int64_t last) {
-      HWY_DYNAMIC_DISPATCH(max_pool2d_backward_rows)(p, t, first, last, stream, scratch.mine());
-    });
-  };
+  WorkspaceLayout workspace;
+  const Scratch scratch(cpu, workspace, PoolScratch(p).floats);
+  return Plan([p, stream, scratch, &cpu](Args t) {
+           cpu.parallel_for(p.images() * p.h, rows_per_chunk(p.w * p.depth()), [&](int64_t first, int64_t last) {
+             HWY_DYNAMIC_DISPATCH(max_pool2d_backward_rows)(p, t, first, last, stream, scratch.mine(t));
+           });
+         })
+      .with(std::move(workspace));
 }
 DUET_REGISTER(max_pool2d_backward_tuned);  // cpu.tuned
 }  // namespace

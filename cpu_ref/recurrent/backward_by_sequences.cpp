@@ -172,7 +172,6 @@ void pack(const Layer& p, const BackwardTensors& t, const BackwardSlice& of, int
 }  // namespace
 
 Plan backward_by_sequences(const Layer& p, BackwardTensors (*tensors)(Args), CpuContext& cpu) {
-  constexpr int64_t kFloat = sizeof(float);
   const Parts parts = parts_of(p.cell);
   const Slices slices(p, cpu.threads(), 1);
   const BackwardSlice of{.to_x = {.lines = p.I, .k = parts.x_count() * p.H},
@@ -180,15 +179,16 @@ Plan backward_by_sequences(const Layer& p, BackwardTensors (*tensors)(Args), Cpu
                          .ring = slices.ring};
   const int64_t weights = of.to_x.floats() + of.to_h.floats(), wide = of.to_h.columns(), wide_i = of.to_x.columns();
   const int64_t own = of.sums_floats() + parts.count * wide;  // of a slice and direction
-  Workspace packed(cpu, p.D() * weights * kFloat), sums(cpu, slices.count * p.D() * own * kFloat);
-  Scratch scratch(cpu, of.scratch_floats(slices.rows, parts.count * p.H));
-  const int64_t workspace = packed.bytes() + sums.bytes();
-  auto run = [=, packed = std::move(packed), sums = std::move(sums), scratch = std::move(scratch),
-              &cpu](Args args) mutable {
+  WorkspaceLayout workspace;
+  const auto packed_piece = workspace.add<float>(p.D() * weights);
+  const auto sums_piece = workspace.add<float>(slices.count * p.D() * own);
+  const Scratch scratch(cpu, workspace, of.scratch_floats(slices.rows, parts.count * p.H));
+  auto run = [=, &cpu](Args args) {
+    float *const packed = args.workspace(packed_piece), *const sums = args.workspace(sums_piece);
     const BackwardTensors t = tensors(args);
     cpu.parallel_for(p.D() * parts.count, 1, [&](int64_t first, int64_t last) {
       for (int64_t i = first; i < last; ++i) {
-        float* to = packed.as<float>() + i / parts.count * weights;
+        float* to = packed + i / parts.count * weights;
         pack(p, t, of, i / parts.count, i % parts.count, to, to + of.to_x.floats());
       }
     });
@@ -200,12 +200,12 @@ Plan backward_by_sequences(const Layer& p, BackwardTensors (*tensors)(Args), Cpu
           slice.dir = dir;
           slice.b0 = slices.row(i);
           slice.rows = slices.row(i + 1) - slice.b0;
-          slice.packed_x = packed.as<float>() + dir * weights;
+          slice.packed_x = packed + dir * weights;
           slice.packed_h = slice.packed_x + of.to_x.floats();
-          slice.sums_x = sums.as<float>() + (i * p.D() + dir) * own;
+          slice.sums_x = sums + (i * p.D() + dir) * own;
           slice.sums_h = slice.sums_x + of.to_x.k * wide_i;
           slice.bias = slice.sums_x + of.sums_floats();
-          HWY_DYNAMIC_DISPATCH(backward_slice)(p, t, slice, scratch.mine());
+          HWY_DYNAMIC_DISPATCH(backward_slice)(p, t, slice, scratch.mine(args));
         }
     });
 
@@ -214,7 +214,7 @@ Plan backward_by_sequences(const Layer& p, BackwardTensors (*tensors)(Args), Cpu
       for (int64_t i = first; i < last; ++i) {
         const int64_t j = i % p.H, part = i / p.H % parts.count, dir = i / p.H / parts.count;
         const int64_t row = (dir * p.G() + parts.gate(part)) * p.H + j;
-        const float* from = sums.as<float>() + dir * own;
+        const float* from = sums + dir * own;
         const auto add = [&](const float* run, int64_t n, void* to) {
           HWY_DYNAMIC_DISPATCH(add_runs)(p.dtype, run, slices.count, p.D() * own, n, to, row * n);
         };
@@ -226,12 +226,11 @@ Plan backward_by_sequences(const Layer& p, BackwardTensors (*tensors)(Args), Cpu
       const int64_t part = i % parts.count, dir = i / parts.count;
       for_biases(p, dir, part, [&](int64_t at) {
         HWY_DYNAMIC_DISPATCH(add_runs)
-        (p.dtype, sums.as<float>() + dir * own + of.sums_floats() + part * wide, slices.count, p.D() * own, p.H,
-         t.dbias, at);
+        (p.dtype, sums + dir * own + of.sums_floats() + part * wide, slices.count, p.D() * own, p.H, t.dbias, at);
       });
     }
   };
-  return Plan(std::move(run)).with(slices.describe(), workspace);
+  return Plan(std::move(run)).with(slices.describe(), std::move(workspace));
 }
 
 }  // namespace duet::recurrent

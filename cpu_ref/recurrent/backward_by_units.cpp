@@ -101,57 +101,55 @@ HWY_EXPORT(backward_units);
 HWY_EXPORT(add_runs);
 using engine::Engine, engine::Matrix, engine::Storage;
 
-void multiply_by(const Engine& engine, const engine::Operand& a, const engine::Operand& b, DType dtype, void* c,
-                 int64_t n) {
-  engine.each([&](int64_t, float* lane) { engine.multiply(a, b, {.c = c, .dtype = dtype, .step = n}, lane); });
+void multiply_by(const Engine& engine, const Args& args, const engine::Operand& a, const engine::Operand& b,
+                 DType dtype, void* c, int64_t n) {
+  engine.each(args, [&](int64_t, float* lane) { engine.multiply(a, b, {.c = c, .dtype = dtype, .step = n}, lane); });
 }
 
 // What the sums of all steps become: dx, dw and dr, each one product; dw and dr in every direction, and dr of gru in two,
 // for its n enters as m.
 class Products {
  public:
-  Products(const Layer& p, int64_t pitch, CpuContext& cpu)
+  Products(const Layer& p, int64_t pitch, CpuContext& cpu, WorkspaceLayout& workspace)
       : p_(p),
         parts_(parts_of(p.cell)),
         rows_(p.T * p.B),
         pitch_(pitch),
-        x_(cpu, {.m = rows_,
-                 .n = p.I,
-                 .k = p.D() * p.G() * p.H,
-                 .result = p.dtype,
-                 .a = {.along_k = true, .indexed = p.bidirectional},
-                 .b = {.dtype = p.dtype}}),
-        w_(cpu, {.m = p.G() * p.H, .n = p.I, .k = rows_, .result = p.dtype, .b = {.dtype = p.dtype}}),
-        r_(cpu, of_r(p, p.G() - apart())),
-        m_(cpu, of_r(p, apart())) {}
+        x_(cpu, workspace,
+           {.m = rows_,
+            .n = p.I,
+            .k = p.D() * p.G() * p.H,
+            .result = p.dtype,
+            .a = {.along_k = true, .indexed = p.bidirectional},
+            .b = {.dtype = p.dtype}}),
+        w_(cpu, workspace, {.m = p.G() * p.H, .n = p.I, .k = rows_, .result = p.dtype, .b = {.dtype = p.dtype}}),
+        r_(cpu, workspace, of_r(p, p.G() - apart())),
+        m_(cpu, workspace, of_r(p, apart())) {}
 
-  int64_t workspace_bytes() const {
-    return x_.workspace_bytes() + w_.workspace_bytes() + r_.workspace_bytes() + m_.workspace_bytes();
-  }
   std::string describe() const { return "dx " + x_.describe() + "; dw " + w_.describe() + "; dr " + r_.describe(); }
 
-  void run(const BackwardTensors& t, const float* gates) const {
+  void run(const Args& args, const BackwardTensors& t, const float* gates) const {
     const int64_t H = p_.H, of_direction = rows_ * pitch_;
     const Matrix w(t.w, p_.dtype, 1, p_.I), x(t.x, p_.dtype, 1, p_.I);
     const Matrix first(gates + parts_.x_first * H, DType::f32, pitch_, 1);
     if (p_.bidirectional) {
       const Matrix second(gates + of_direction + parts_.x_first * H, DType::f32, pitch_, 1);
-      multiply_by(x_, Spliced(first, second, p_.G() * H), w, p_.dtype, t.dx, p_.I);
+      multiply_by(x_, args, Spliced(first, second, p_.G() * H), w, p_.dtype, t.dx, p_.I);
     } else {
-      multiply_by(x_, first, w, p_.dtype, t.dx, p_.I);
+      multiply_by(x_, args, first, w, p_.dtype, t.dx, p_.I);
     }
     for (int64_t dir = 0; dir < p_.D(); ++dir) {
       const float* mine = gates + dir * of_direction;
       const int64_t row = dir * p_.G() * H;
       const auto lines = [&](int64_t part) { return Matrix(mine + part * H, DType::f32, 1, pitch_); };
-      multiply_by(w_, lines(parts_.x_first), x, p_.dtype, element(t.dw, p_.dtype, row * p_.I), p_.I);
+      multiply_by(w_, args, lines(parts_.x_first), x, p_.dtype, element(t.dw, p_.dtype, row * p_.I), p_.I);
 
       // h before each row: that of the step before, or h0.
       const Matrix h0(element(t.h0, p_.dtype, dir * p_.B * H), p_.dtype, 1, H);
       const Matrix y(element(t.y, p_.dtype, (dir == 0 ? 0 : p_.B * p_.D() * H) + dir * H), p_.dtype, 1, p_.D() * H);
       const Spliced before = dir == 0 ? Spliced(h0, y, p_.B) : Spliced(y, h0, rows_ - p_.B);
-      multiply_by(r_, lines(apart()), before, p_.dtype, element(t.dr, p_.dtype, row * H), H);
-      if (apart()) multiply_by(m_, lines(0), before, p_.dtype, element(t.dr, p_.dtype, (row + 2 * H) * H), H);
+      multiply_by(r_, args, lines(apart()), before, p_.dtype, element(t.dr, p_.dtype, row * H), H);
+      if (apart()) multiply_by(m_, args, lines(0), before, p_.dtype, element(t.dr, p_.dtype, (row + 2 * H) * H), H);
     }
   }
 
@@ -169,41 +167,42 @@ class Products {
 }  // namespace
 
 Plan backward_by_units(const Layer& p, BackwardTensors (*tensors)(Args), CpuContext& cpu) {
-  constexpr int64_t kFloat = sizeof(float);
   const Parts parts = parts_of(p.cell);
   const Tasks tasks(p, parts.h_count * p.H, cpu.threads());
   const Strips units = tasks.units;
   const int64_t D = p.D(), wide = units.columns(), pitch = tasks.pitch(p.H),
                 gates_pitch = tasks.pitch(parts.count * p.H);
-  Products products(p, gates_pitch, cpu);
-  Workspace packed(cpu, D * units.floats() * kFloat), gates(cpu, D * p.T * p.B * gates_pitch * kFloat);
-  Workspace dh(cpu, D * p.B * pitch * kFloat), dc(cpu, p.has_c() ? D * p.B * pitch * kFloat : 0);
-  Workspace bias(cpu, D * tasks.runs * parts.count * wide * kFloat);
+  WorkspaceLayout workspace;
+  Products products(p, gates_pitch, cpu, workspace);
+  const auto packed_piece = workspace.add<float>(D * units.floats());
+  const auto gates_piece = workspace.add<float>(D * p.T * p.B * gates_pitch);
+  const auto dh_piece = workspace.add<float>(D * p.B * pitch);
+  const auto dc_piece = workspace.add<float>(p.has_c() ? D * p.B * pitch : 0);
+  const auto bias_piece = workspace.add<float>(D * tasks.runs * parts.count * wide);
   const std::string algorithm = tasks.describe() + "; " + products.describe();
-  const int64_t workspace =
-      products.workspace_bytes() + packed.bytes() + gates.bytes() + dh.bytes() + dc.bytes() + bias.bytes();
-  auto run = [=, products = std::move(products), packed = std::move(packed), gates = std::move(gates),
-              dh = std::move(dh), dc = std::move(dc), bias = std::move(bias), &cpu](Args args) {
+  auto run = [=, products = std::move(products), &cpu](Args args) {
     const BackwardTensors t = tensors(args);
+    float *const packed = args.workspace(packed_piece), *const gates = args.workspace(gates_piece);
+    float* const bias = args.workspace(bias_piece);
     cpu.parallel_for(D * units.count(), 1, [&](int64_t first, int64_t last) {
       for (int64_t i = first; i < last; ++i)
         for (int64_t part = 0; part < parts.h_count; ++part) {
           const int64_t row = (i / units.count() * p.G() + parts.gate(part)) * p.H;
           units.pack(Matrix(element(t.r, p.dtype, row * p.H), p.dtype, 1, p.H), i % units.count(), part * p.H, p.H,
-                     packed.as<float>() + i * units.strip_floats());
+                     packed + i * units.strip_floats());
         }
     });
-    std::fill_n(bias.as<float>(), bias.bytes() / kFloat, 0.0f);
+    std::fill_n(bias, bias_piece.count, 0.0f);
     for (int64_t step = p.T - 1; step >= -1; --step) {
       const BackwardStep s{.tasks = &tasks,
                            .step = step,
                            .pitch = pitch,
                            .gates_pitch = gates_pitch,
-                           .packed = packed.as<float>(),
-                           .gates = gates.as<float>(),
-                           .dh = dh.as<float>(),
-                           .dc = dc.as<float>(),
-                           .bias = bias.as<float>()};
+                           .packed = packed,
+                           .gates = gates,
+                           .dh = args.workspace(dh_piece),
+                           .dc = args.workspace(dc_piece),
+                           .bias = bias};
       cpu.parallel_for(tasks.count, tasks.grain, [&](int64_t first, int64_t last) {
         for (int64_t i = first; i < last; ++i) HWY_DYNAMIC_DISPATCH(backward_units)(p, t, s, tasks.task(i));
       });
@@ -212,13 +211,13 @@ Plan backward_by_units(const Layer& p, BackwardTensors (*tensors)(Args), CpuCont
       const int64_t part = i % parts.count, dir = i / parts.count;
       for_biases(p, dir, part, [&](int64_t at) {
         HWY_DYNAMIC_DISPATCH(add_runs)
-        (p.dtype, bias.as<float>() + (dir * tasks.runs * parts.count + part) * wide, tasks.runs, parts.count * wide,
-         p.H, t.dbias, at);
+        (p.dtype, bias + (dir * tasks.runs * parts.count + part) * wide, tasks.runs, parts.count * wide, p.H, t.dbias,
+         at);
       });
     }
-    products.run(t, gates.as<float>());
+    products.run(args, t, gates);
   };
-  return Plan(std::move(run)).with(algorithm, workspace);
+  return Plan(std::move(run)).with(algorithm, std::move(workspace));
 }
 
 }  // namespace duet::recurrent

@@ -115,36 +115,34 @@ void pack(const Layer& p, const ForwardTensors& t, const Strips& units, int64_t 
 }  // namespace
 
 Plan forward_by_sequences(const Layer& p, ForwardTensors (*tensors)(Args), CpuContext& cpu) {
-  constexpr int64_t kFloat = sizeof(float);
   const Parts parts = parts_of(p.cell);
   const Slices slices(p, cpu.threads(), p.D());
   const ForwardWeights of{.units = {.lines = p.H, .k = p.I + p.H}, .packed = nullptr, .bias = nullptr};
   const int64_t wide = of.units.columns();
-  Workspace packed(cpu, p.D() * parts.count * of.units.floats() * kFloat),
-      bias(cpu, p.D() * parts.count * wide * kFloat);
-  Scratch scratch(cpu, slices.rows * (of.pitch() + (parts.count + 1) * wide) + 64);
-  const int64_t workspace = packed.bytes() + bias.bytes();
-  auto run = [=, packed = std::move(packed), bias = std::move(bias), scratch = std::move(scratch),
-              &cpu](Args args) mutable {
+  WorkspaceLayout workspace;
+  const auto packed_piece = workspace.add<float>(p.D() * parts.count * of.units.floats());
+  const auto bias_piece = workspace.add<float>(p.D() * parts.count * wide);
+  const Scratch scratch(cpu, workspace, slices.rows * (of.pitch() + (parts.count + 1) * wide) + 64);
+  auto run = [=, &cpu](Args args) {
+    float *const packed = args.workspace(packed_piece), *const bias = args.workspace(bias_piece);
     const ForwardTensors t = tensors(args);
-    std::memset(bias.data(), 0, static_cast<size_t>(bias.bytes()));  // between the units and a whole strip
+    std::fill_n(bias, bias_piece.count, 0.0f);  // between the units and a whole strip
     cpu.parallel_for(p.D() * parts.count, 1, [&](int64_t first, int64_t last) {
       for (int64_t i = first; i < last; ++i)
-        pack(p, t, of.units, i / parts.count, i % parts.count, packed.as<float>() + i * of.units.floats(),
-             bias.as<float>() + i * wide);
+        pack(p, t, of.units, i / parts.count, i % parts.count, packed + i * of.units.floats(), bias + i * wide);
     });
     cpu.parallel_for(p.D() * slices.count, 1, [&](int64_t first, int64_t last) {
       for (int64_t i = first; i < last; ++i) {
         const int64_t dir = i / slices.count, b0 = slices.row(i % slices.count);
         ForwardWeights w = of;
-        w.packed = packed.as<float>() + dir * parts.count * of.units.floats();
-        w.bias = bias.as<float>() + dir * parts.count * wide;
+        w.packed = packed + dir * parts.count * of.units.floats();
+        w.bias = bias + dir * parts.count * wide;
         HWY_DYNAMIC_DISPATCH(forward_slice)
-        (p, t, w, dir, b0, slices.row(i % slices.count + 1) - b0, scratch.mine());
+        (p, t, w, dir, b0, slices.row(i % slices.count + 1) - b0, scratch.mine(args));
       }
     });
   };
-  return Plan(std::move(run)).with(slices.describe(), workspace);
+  return Plan(std::move(run)).with(slices.describe(), std::move(workspace));
 }
 
 }  // namespace duet::recurrent

@@ -95,7 +95,6 @@ using engine::Matrix;
 }  // namespace
 
 Plan forward_by_units(const Layer& p, ForwardTensors (*tensors)(Args), CpuContext& cpu) {
-  constexpr int64_t kFloat = sizeof(float);
   const Parts parts = parts_of(p.cell);
   const Tasks tasks(p, p.H, cpu.threads());
   const Strips units = tasks.units;
@@ -103,20 +102,22 @@ Plan forward_by_units(const Layer& p, ForwardTensors (*tensors)(Args), CpuContex
   const int64_t of_strip = parts.h_count * units.strip_floats(),
                 biases = p.cell == Cell::gru ? D * parts.h_count * wide : 0;
   const engine::Storage along_k{.dtype = p.dtype, .along_k = true};
-  engine::Engine from_x(cpu,
+  WorkspaceLayout workspace;
+  engine::Engine from_x(cpu, workspace,
                         {.m = p.T * p.B, .n = p.G() * p.H, .k = p.I, .result = p.dtype, .a = along_k, .b = along_k});
-  Workspace packed(cpu, D * units.count() * of_strip * kFloat), bias(cpu, biases * kFloat);
-  Workspace h(cpu, 2 * states * kFloat), c(cpu, p.has_c() ? states * kFloat : 0);
-  Workspace ahead(cpu, p.inference ? D * p.T * p.B * p.K() * p.H * size_of(p.dtype) : 0);  // in place of the reserve
-  Scratch scratch(cpu, tasks.most_rows() * parts.h_count * units.kernel.columns);
+  const auto packed_piece = workspace.add<float>(D * units.count() * of_strip);
+  const auto bias_piece = workspace.add<float>(biases);
+  const auto h_piece = workspace.add<float>(2 * states), c_piece = workspace.add<float>(p.has_c() ? states : 0);
+  // In place of the reserve.
+  const auto ahead = workspace.add_bytes(p.inference ? D * p.T * p.B * p.K() * p.H * size_of(p.dtype) : 0);
+  const Scratch scratch(cpu, workspace, tasks.most_rows() * parts.h_count * units.kernel.columns);
   const std::string algorithm = "x ahead: " + from_x.describe() + "; " + tasks.describe();
-  const int64_t workspace =
-      from_x.workspace_bytes() + packed.bytes() + bias.bytes() + h.bytes() + c.bytes() + ahead.bytes();
-  auto run = [=, from_x = std::move(from_x), packed = std::move(packed), bias = std::move(bias), h = std::move(h),
-              c = std::move(c), ahead = std::move(ahead), scratch = std::move(scratch), &cpu](Args args) mutable {
+  auto run = [=, from_x = std::move(from_x), &cpu](Args args) {
     ForwardTensors t = tensors(args);
-    if (biases > 0) std::memset(bias.data(), 0, static_cast<size_t>(bias.bytes()));  // up to a whole strip
-    if (p.inference) t.reserve = ahead.data();
+    float *const packed = args.workspace(packed_piece), *const bias = args.workspace(bias_piece);
+    float *const h = args.workspace(h_piece), *const c = args.workspace(c_piece);
+    std::fill_n(bias, biases, 0.0f);  // up to a whole strip
+    if (p.inference) t.reserve = args.workspace(ahead);
     for (int64_t dir = 0; dir < D; ++dir) {
       const int64_t row = dir * p.G() * p.H;
       const bool in_y = p.cell == Cell::rnn_tanh;
@@ -125,7 +126,7 @@ Plan forward_by_units(const Layer& p, ForwardTensors (*tensors)(Args), CpuContex
           .dtype = p.dtype,
           .step = in_y ? D * p.H : p.K() * p.H,
           .bias = element(t.bias, p.dtype, row * biases_of(p.cell))};
-      from_x.each([&](int64_t, float* lane) {
+      from_x.each(args, [&](int64_t, float* lane) {
         from_x.multiply(Matrix(t.x, p.dtype, p.I, 1), Matrix(element(t.w, p.dtype, row * p.I), p.dtype, p.I, 1), to,
                         lane);
       });
@@ -137,37 +138,37 @@ Plan forward_by_units(const Layer& p, ForwardTensors (*tensors)(Args), CpuContex
                       dir = i / parts.h_count / units.count();
         const int64_t row = (dir * p.G() + parts.gate(part)) * p.H;
         units.pack(Matrix(element(t.r, p.dtype, row * p.H), p.dtype, p.H, 1), s, 0, p.H,
-                   packed.as<float>() + i * units.strip_floats());
+                   packed + i * units.strip_floats());
       }
     });
     for (int64_t i = 0; biases > 0 && i < D * parts.h_count; ++i) {
       const int64_t dir = i / parts.h_count, gate = parts.gate(i % parts.h_count);
       for (int64_t j = 0; j < p.H; ++j)
-        bias.as<float>()[i * wide + j] =
+        bias[i * wide + j] =
             static_cast<float>(load_as_double(t.bias, p.dtype, ((2 * dir + 1) * p.G() + gate) * p.H + j));
     }
 
-    float* state[] = {h.as<float>(), h.as<float>() + states};
+    float* state[] = {h, h + states};
     HWY_DYNAMIC_DISPATCH(widen_states)(p.dtype, t.h0, 0, D * p.B, p.H, pitch, state[0]);
-    if (t.c0) HWY_DYNAMIC_DISPATCH(widen_states)(p.dtype, t.c0, 0, D * p.B, p.H, pitch, c.as<float>());
+    if (t.c0) HWY_DYNAMIC_DISPATCH(widen_states)(p.dtype, t.c0, 0, D * p.B, p.H, pitch, c);
     for (int64_t step = 0; step < p.T; ++step) {
       const ForwardStep s{.tasks = &tasks,
                           .step = step,
                           .pitch = pitch,
-                          .packed = packed.as<float>(),
-                          .bias = biases > 0 ? bias.as<float>() : nullptr,
+                          .packed = packed,
+                          .bias = bias,
                           .before = state[step % 2],
                           .after = state[(step + 1) % 2],
-                          .c = c.as<float>()};
+                          .c = c};
       cpu.parallel_for(tasks.count, tasks.grain, [&](int64_t first, int64_t last) {
         for (int64_t i = first; i < last; ++i)
-          HWY_DYNAMIC_DISPATCH(forward_units)(p, t, s, tasks.task(i), scratch.mine());
+          HWY_DYNAMIC_DISPATCH(forward_units)(p, t, s, tasks.task(i), scratch.mine(args));
       });
     }
     HWY_DYNAMIC_DISPATCH(narrow_states)(p.dtype, state[p.T % 2], 0, D * p.B, p.H, pitch, t.hT);
-    if (t.cT) HWY_DYNAMIC_DISPATCH(narrow_states)(p.dtype, c.as<float>(), 0, D * p.B, p.H, pitch, t.cT);
+    if (t.cT) HWY_DYNAMIC_DISPATCH(narrow_states)(p.dtype, c, 0, D * p.B, p.H, pitch, t.cT);
   };
-  return Plan(std::move(run)).with(algorithm, workspace);
+  return Plan(std::move(run)).with(algorithm, std::move(workspace));
 }
 
 }  // namespace duet::recurrent

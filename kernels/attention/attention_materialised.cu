@@ -57,16 +57,17 @@ Plan attention_materialised(const Attention& p, GpuContext& gpu) {
   return for_float(p.dtype, [&]<class T>() -> Plan {
     const int64_t rows = p.B * p.H * p.Tq, bytes = rows * p.Tk * int64_t{sizeof(T)};
     if (bytes > kMostBytes) return Unsupported{"scores of more than 8 GiB"};
-    Workspace s(gpu, bytes);
-    return Plan([p, rows, s = std::move(s), &gpu](Args t) {
-             enqueue_product<T>(scores(p, p.factor()), t[A::q].as<const T>(), t[A::k].as<const T>(), nullptr, s.as<T>(),
-                                gpu);
+    WorkspaceLayout workspace;
+    const auto all_scores = workspace.add<T>(rows * p.Tk);
+    return Plan([p, rows, all_scores, &gpu](Args t) {
+             T* const s = t.workspace(all_scores);
+             enqueue_product<T>(scores(p, p.factor()), t[A::q].as<const T>(), t[A::k].as<const T>(), nullptr, s, gpu);
              launch(probabilities_kernel<T>, Grid{.blocks = rows, .threads = kThreads, .stream = gpu.stream()},
-                    Flash(p), s.as<T>(), t[A::lse].as<float>());
-             enqueue_product<T>(product(p, p.group() * p.Tq, p.D, p.Tk), s.as<const T>(), t[A::v].as<const T>(),
-                                nullptr, t[A::y].as<T>(), gpu);
+                    Flash(p), s, t[A::lse].as<float>());
+             enqueue_product<T>(product(p, p.group() * p.Tq, p.D, p.Tk), s, t[A::v].as<const T>(), nullptr,
+                                t[A::y].as<T>(), gpu);
            })
-        .with("gemm, softmax, gemm", bytes);
+        .with("gemm, softmax, gemm", std::move(workspace));
   });
 }
 DUET_REGISTER(attention_materialised);
@@ -76,23 +77,25 @@ Plan attention_backward_materialised(const AttentionBackward& p, GpuContext& gpu
   return for_float(p.dtype, [&]<class T>() -> Plan {
     const int64_t rows = p.B * p.H * p.Tq, bytes = rows * p.Tk * int64_t{sizeof(T)};
     if (bytes > kMostBytes) return Unsupported{"scores of more than 8 GiB"};
-    Workspace s(gpu, bytes), ds(gpu, bytes), delta(gpu, rows * int64_t{sizeof(float)});
+    WorkspaceLayout workspace;
+    const auto all_scores = workspace.add<T>(rows * p.Tk), all_gradients = workspace.add<T>(rows * p.Tk);
+    const auto row_dots = workspace.add<float>(rows);
     Product to_key = product(p, p.Tk, p.D, p.group() * p.Tq);
     to_key.trans_a = true;
-    const int64_t workspace = 2 * bytes + delta.bytes();
-    return Plan([p, rows, to_key, s = std::move(s), ds = std::move(ds), delta = std::move(delta), &gpu](Args t) {
+    return Plan([p, rows, to_key, all_scores, all_gradients, row_dots, &gpu](Args t) {
+             T *const s = t.workspace(all_scores), *const ds = t.workspace(all_gradients);
+             float* const delta = t.workspace(row_dots);
              const T *q = t[A::q].as<const T>(), *k = t[A::k].as<const T>(), *dy = t[A::dy].as<const T>();
-             enqueue_product<T>(scores(p, p.factor()), q, k, nullptr, s.as<T>(), gpu);
-             enqueue_product<T>(scores(p, 1), dy, t[A::v].as<const T>(), nullptr, ds.as<T>(), gpu);
-             enqueue_row_dots(rows, p.D, t[A::y].as<const T>(), dy, delta.as<float>(), gpu.stream());
-             launch(gradients_kernel<T>, Grid{.blocks = rows, .threads = kThreads, .stream = gpu.stream()}, Flash(p),
-                    s.as<T>(), ds.as<T>(), t[A::lse].as<const float>(), delta.as<float>());
-             enqueue_product<T>(product(p, p.group() * p.Tq, p.D, p.Tk), ds.as<const T>(), k, nullptr, t[A::dq].as<T>(),
-                                gpu);
-             enqueue_product<T>(to_key, ds.as<const T>(), q, nullptr, t[A::dk].as<T>(), gpu);
-             enqueue_product<T>(to_key, s.as<const T>(), dy, nullptr, t[A::dv].as<T>(), gpu);
+             enqueue_product<T>(scores(p, p.factor()), q, k, nullptr, s, gpu);
+             enqueue_product<T>(scores(p, 1), dy, t[A::v].as<const T>(), nullptr, ds, gpu);
+             enqueue_row_dots(rows, p.D, t[A::y].as<const T>(), dy, delta, gpu.stream());
+             launch(gradients_kernel<T>, Grid{.blocks = rows, .threads = kThreads, .stream = gpu.stream()}, Flash(p), s,
+                    ds, t[A::lse].as<const float>(), delta);
+             enqueue_product<T>(product(p, p.group() * p.Tq, p.D, p.Tk), ds, k, nullptr, t[A::dq].as<T>(), gpu);
+             enqueue_product<T>(to_key, ds, q, nullptr, t[A::dk].as<T>(), gpu);
+             enqueue_product<T>(to_key, s, dy, nullptr, t[A::dv].as<T>(), gpu);
            })
-        .with("gemm, gemm, softmax, gemm, gemm, gemm", workspace);
+        .with("gemm, gemm, softmax, gemm, gemm, gemm", std::move(workspace));
   });
 }
 DUET_REGISTER(attention_backward_materialised);

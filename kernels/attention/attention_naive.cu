@@ -70,16 +70,18 @@ Plan attention_naive(const Attention& p, GpuContext& gpu) {
   const int64_t rows = p.B * p.H * p.Tq, bytes = rows * p.Tk * int64_t{sizeof(float)};
   if (bytes > kMostBytes) return Unsupported{"scores of more than 8 GiB"};
   return for_float(p.dtype, [&]<class T>() -> Plan {
-    Workspace s(gpu, bytes);
-    return Plan([p, rows, s = std::move(s), &gpu](Args t) {
+    WorkspaceLayout workspace;
+    const auto scores = workspace.add<float>(rows * p.Tk);
+    return Plan([p, rows, scores, &gpu](Args t) {
+             float* const s = t.workspace(scores);
              const Heads heads(p);
-             launch(scores_kernel<T>, grid_of(rows * p.Tk, gpu), heads, t[A::q].as<const T>(), t[A::k].as<const T>(),
-                    s.as<float>(), rows * p.Tk);
-             launch(probabilities_kernel, grid_of(rows, gpu), heads, s.as<float>(), t[A::lse].as<float>(), rows);
-             launch(over_keys_kernel<T>, grid_of(rows * p.D, gpu), heads, s.as<float>(), t[A::v].as<const T>(),
-                    t[A::y].as<T>(), rows * p.D);
+             launch(scores_kernel<T>, grid_of(rows * p.Tk, gpu), heads, t[A::q].as<const T>(), t[A::k].as<const T>(), s,
+                    rows * p.Tk);
+             launch(probabilities_kernel, grid_of(rows, gpu), heads, s, t[A::lse].as<float>(), rows);
+             launch(over_keys_kernel<T>, grid_of(rows * p.D, gpu), heads, s, t[A::v].as<const T>(), t[A::y].as<T>(),
+                    rows * p.D);
            })
-        .with("", bytes);
+        .with(std::move(workspace));
   });
 }
 DUET_REGISTER(attention_naive);
@@ -117,21 +119,19 @@ Plan attention_backward_naive(const AttentionBackward& p, GpuContext& gpu) {
   const int64_t bytes = rows * p.Tk * int64_t{sizeof(float)};
   if (bytes > kMostBytes) return Unsupported{"scores of more than 8 GiB"};
   return for_float(p.dtype, [&]<class T>() -> Plan {
-    Workspace prob(gpu, bytes), ds(gpu, bytes);
-    return Plan([p, rows, keys, prob = std::move(prob), ds = std::move(ds), &gpu](Args t) {
+    WorkspaceLayout workspace;
+    const auto probabilities = workspace.add<float>(rows * p.Tk), gradients = workspace.add<float>(rows * p.Tk);
+    return Plan([p, rows, keys, probabilities, gradients, &gpu](Args t) {
+             float *const prob = t.workspace(probabilities), *const ds = t.workspace(gradients);
              const Heads heads(p);
              const T *q = t[A::q].as<const T>(), *k = t[A::k].as<const T>(), *dy = t[A::dy].as<const T>();
              launch(gradients_kernel<T>, grid_of(rows * p.Tk, gpu), heads, q, k, t[A::v].as<const T>(),
-                    t[A::y].as<const T>(), t[A::lse].as<const float>(), dy, prob.as<float>(), ds.as<float>(),
-                    rows * p.Tk);
-             launch(over_keys_kernel<T>, grid_of(rows * p.D, gpu), heads, ds.as<float>(), k, t[A::dq].as<T>(),
-                    rows * p.D);
-             launch(over_queries_kernel<T>, grid_of(keys * p.D, gpu), heads, ds.as<float>(), q, t[A::dk].as<T>(),
-                    keys * p.D);
-             launch(over_queries_kernel<T>, grid_of(keys * p.D, gpu), heads, prob.as<float>(), dy, t[A::dv].as<T>(),
-                    keys * p.D);
+                    t[A::y].as<const T>(), t[A::lse].as<const float>(), dy, prob, ds, rows * p.Tk);
+             launch(over_keys_kernel<T>, grid_of(rows * p.D, gpu), heads, ds, k, t[A::dq].as<T>(), rows * p.D);
+             launch(over_queries_kernel<T>, grid_of(keys * p.D, gpu), heads, ds, q, t[A::dk].as<T>(), keys * p.D);
+             launch(over_queries_kernel<T>, grid_of(keys * p.D, gpu), heads, prob, dy, t[A::dv].as<T>(), keys * p.D);
            })
-        .with("", 2 * bytes);
+        .with(std::move(workspace));
   });
 }
 DUET_REGISTER(attention_backward_naive);

@@ -61,19 +61,19 @@ Plan attention_backward_tuned(const AttentionBackward& p, GpuContext& gpu) {
     return Unsupported{why};
   return for_float(p.dtype, [&]<class T>() -> Plan {
     const int64_t rows = p.B * p.H * p.Tq;
-    Workspace delta(gpu, rows * int64_t{sizeof(float)});
-    const int64_t workspace = delta.bytes();
-    return Plan([p, rows, delta = std::move(delta), &gpu](Args t) {
+    WorkspaceLayout workspace;
+    const auto row_dots = workspace.add<float>(rows);
+    return Plan([p, rows, row_dots, &gpu](Args t) {
+             float* const delta = t.workspace(row_dots);
              const T *y = t[A::y].as<const T>(), *dy = t[A::dy].as<const T>();
-             enqueue_row_dots(rows, p.D, y, dy, delta.as<float>(), gpu.stream());
-             enqueue_flash_backward(
-                 Flash(p),
-                 FlashGradients<T>{t[A::q].as<const T>(), t[A::k].as<const T>(), t[A::v].as<const T>(), y, dy,
-                                   t[A::lse].as<const float>(), delta.as<float>(), t[A::dq].as<T>(), t[A::dk].as<T>(),
-                                   t[A::dv].as<T>()},
-                 gpu.stream());
+             enqueue_row_dots(rows, p.D, y, dy, delta, gpu.stream());
+             enqueue_flash_backward(Flash(p),
+                                    FlashGradients<T>{t[A::q].as<const T>(), t[A::k].as<const T>(),
+                                                      t[A::v].as<const T>(), y, dy, t[A::lse].as<const float>(), delta,
+                                                      t[A::dq].as<T>(), t[A::dk].as<T>(), t[A::dv].as<T>()},
+                                    gpu.stream());
            })
-        .with("", workspace);
+        .with(std::move(workspace));
   });
 }
 DUET_REGISTER(attention_backward_tuned);

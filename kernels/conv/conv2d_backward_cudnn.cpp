@@ -25,9 +25,9 @@ Plan plan_of(const Conv2d& p, GpuContext& gpu, Find&& find, Run run) {
       [](const Performance& t) { return t.determinism == CUDNN_DETERMINISTIC && name_of(t.algo) != nullptr; }, kNone);
   if (!chosen.why_not.empty()) return Unsupported{std::move(chosen.why_not)};
   const char* name = name_of(chosen.algorithm);
-  const int64_t bytes = chosen.workspace.bytes();
+  WorkspaceLayout workspace = chosen.workspace;
   return Plan([run, handle = gpu.cudnn(), chosen = std::move(chosen)](Args t) { run(handle, chosen, t); })
-      .with(name, bytes);
+      .with(name, std::move(workspace));
 }
 
 Plan conv2d_backward_filter_cudnn(const Conv2dBackwardFilter& problem, GpuContext& gpu) {
@@ -43,7 +43,7 @@ Plan conv2d_backward_filter_cudnn(const Conv2dBackwardFilter& problem, GpuContex
         const auto& d = chosen.d;
         const float one = 1, zero = 0;
         DUET_CUDNN(cudnnConvolutionBackwardFilter(handle, &one, d.x.get(), t[P::x].data, d.y.get(), t[P::dy].data,
-                                                  d.convolution.get(), chosen.algorithm, chosen.workspace.data(),
+                                                  d.convolution.get(), chosen.algorithm, t.workspace(chosen.piece),
                                                   chosen.workspace_bytes(), &zero, d.filter.get(), t[P::dw].data));
       });
 }
@@ -63,7 +63,7 @@ Plan conv2d_backward_data_cudnn(const Conv2dBackwardData& problem, GpuContext& g
         const float one = 1, zero = 0;
         DUET_CUDNN(cudnnConvolutionBackwardData(
             handle, &one, d.filter.get(), t[P::filter].data, d.y.get(), t[P::dy].data, d.convolution.get(),
-            chosen.algorithm, chosen.workspace.data(), chosen.workspace_bytes(), &zero, d.x.get(), t[P::dx].data));
+            chosen.algorithm, t.workspace(chosen.piece), chosen.workspace_bytes(), &zero, d.x.get(), t[P::dx].data));
       });
 }
 DUET_REGISTER(conv2d_backward_data_cudnn);

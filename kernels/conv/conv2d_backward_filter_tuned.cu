@@ -176,12 +176,11 @@ Plan conv2d_backward_filter_tuned(const Conv2dBackwardFilter& problem, GpuContex
     const int64_t size = ceil_div(ceil_div(g.pixels, std::max<int64_t>(1, wanted)), kUnit) * kUnit;
     const Parts parts{std::max<int64_t>(1, ceil_div(g.pixels, std::max<int64_t>(1, size))), size};
     const bool direct = parts.count == 1 && !half;
-    Workspace partial;
-    if (!direct) partial = Workspace(gpu, parts.count * elements * int64_t{sizeof(float)});
-    const int64_t workspace = partial.bytes();
+    WorkspaceLayout workspace;
+    const auto partial = workspace.add<float>(direct ? 0 : parts.count * elements);
     const Tiles tiles = tiles_of(side);
     const Grid grid{.blocks = {blocks_of(side), parts.count}, .threads = 256, .stream = gpu.stream()};
-    return Plan([=, partial = std::move(partial)](Args t) {
+    return Plan([=](Args t) {
              const T *x = t[P::x].as<const T>(), *dy = t[P::dy].as<const T>();
              T* dw = t[P::dw].as<T>();
              const auto run = [&]<class Out>(Out* out) {
@@ -191,7 +190,7 @@ Plan conv2d_backward_filter_tuned(const Conv2dBackwardFilter& problem, GpuContex
                  launch(filter_kernel<T, Out, 128>, grid, x, dy, out, g, tiles, parts);
              };
              if (direct) return run(dw);
-             float* out = partial.template as<float>();
+             float* out = t.workspace(partial);
              bool done = false;
              if constexpr (sizeof(T) == 2)
                if (half && aligned16(x, dy)) {
@@ -204,7 +203,7 @@ Plan conv2d_backward_filter_tuned(const Conv2dBackwardFilter& problem, GpuContex
              if (!done) run(out);
              launch_columns(grid.stream, ReadPlain<float>{out}, dw, parts.count, elements, 1, parts.count);
            })
-        .with(half ? "tensor cores" : "f32 tiles", workspace);
+        .with(half ? "tensor cores" : "f32 tiles", std::move(workspace));
   });
 }
 DUET_REGISTER(conv2d_backward_filter_tuned);

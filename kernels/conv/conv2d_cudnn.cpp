@@ -36,16 +36,16 @@ Plan conv2d_cudnn(const Conv2d& p, GpuContext& gpu) {
       "cuDNN has no algorithm of this precision within 256 MiB");
   if (!chosen.why_not.empty()) return Unsupported{std::move(chosen.why_not)};
   const char* name = name_of(chosen.algorithm);
-  const int64_t bytes = chosen.workspace.bytes();
+  WorkspaceLayout workspace = chosen.workspace;
   return Plan([handle = gpu.cudnn(), chosen = std::move(chosen)](Args t) {
            const auto& d = chosen.d;
            const float one = 1, zero = 0;
            DUET_CUDNN(cudnnConvolutionForward(handle, &one, d.x.get(), t[Conv2d::x].data, d.filter.get(),
                                               t[Conv2d::filter].data, d.convolution.get(), chosen.algorithm,
-                                              chosen.workspace.data(), chosen.workspace_bytes(), &zero, d.y.get(),
+                                              t.workspace(chosen.piece), chosen.workspace_bytes(), &zero, d.y.get(),
                                               t[Conv2d::y].data));
          })
-      .with(name, bytes);
+      .with(name, std::move(workspace));
 }
 DUET_REGISTER(conv2d_cudnn);
 }  // namespace

@@ -57,14 +57,15 @@ struct Scratch {
   }
 };
 
-// The fastest algorithm that serves, with its workspace; descriptors with its math.
+// The fastest algorithm that serves, with the workspace it needs; descriptors with its math.
 template <class Algorithm>
 struct Chosen {
   Descriptors d;
   Algorithm algorithm{};
-  Workspace workspace = {};
-  std::string why_not = {};  // "" where there is one
-  size_t workspace_bytes() const { return static_cast<size_t>(workspace.bytes()); }
+  WorkspaceLayout workspace = {};
+  WorkspacePiece<void> piece = {};  // all of it
+  std::string why_not = {};         // "" where there is one
+  size_t workspace_bytes() const { return static_cast<size_t>(piece.bytes()); }
 };
 
 // find(d, scratch, most, &count, tried): cuDNN's search of up to `most` algorithms, ascending by time. serves(tried):
@@ -93,7 +94,7 @@ auto choose(const Conv2d& p, GpuContext& gpu, Find&& find, Serves&& serves, cons
   }
   chosen.d.convolution.set_math(best->mathType);
   chosen.algorithm = best->algo;
-  if (best->memory > 0) chosen.workspace = Workspace(gpu, static_cast<int64_t>(best->memory));
+  chosen.piece = chosen.workspace.add_bytes(static_cast<int64_t>(best->memory));
   return chosen;
 }
 

@@ -108,17 +108,17 @@ template <class T>
 Plan sum_rows(const BiasBackward& p, GpuContext& gpu) {
   using P = BiasBackward;
   if (!ColumnSum<T>::serves(p.outer)) return Unsupported{"more than 2^26 samples"};
-  ColumnSum<T> sum(p.outer, p.c, gpu);
-  const int64_t workspace = sum.workspace_bytes();
-  return Plan([relu = p.act == Act::relu, sum = std::move(sum)](Args t) {
+  WorkspaceLayout workspace;
+  const ColumnSum<T> sum(p.outer, p.c, gpu, workspace);
+  return Plan([relu = p.act == Act::relu, sum](Args t) {
            const T* dy = t[P::dy].as<const T>();
            T* dbias = t[P::dbias].as<T>();
            if (relu)
-             sum.enqueue(ReadMasked<T>{t[P::y].as<const T>(), dy, t[P::dx].as<T>()}, dbias);
+             sum.enqueue(t, ReadMasked<T>{t[P::y].as<const T>(), dy, t[P::dx].as<T>()}, dbias);
            else
-             sum.enqueue(ReadPlain<T>{dy}, dbias);
+             sum.enqueue(t, ReadPlain<T>{dy}, dbias);
          })
-      .with("", workspace);
+      .with(std::move(workspace));
 }
 
 template <class T>
@@ -127,10 +127,9 @@ Plan sum_planes(const BiasBackward& p, GpuContext& gpu) {
   const int64_t wanted = ceil_div(16 * gpu.multiprocessors(), std::max<int64_t>(1, p.c));  // parts, to fill the GPU
   const int64_t parts = std::clamp<int64_t>(ceil_div(p.outer, kWarps), 1, std::min<int64_t>(wanted, 1024));
   const int64_t height = ceil_div(p.outer, parts);
-  Workspace partial;
-  if (parts > 1) partial = Workspace(gpu, parts * p.c * int64_t{sizeof(float)});
-  const int64_t workspace = partial.bytes();
-  return Plan([p, parts, height, partial = std::move(partial), stream = gpu.stream()](Args t) {
+  WorkspaceLayout workspace;
+  const auto partial = workspace.add<float>(parts > 1 ? parts * p.c : 0);
+  return Plan([p, parts, height, partial, stream = gpu.stream()](Args t) {
            const bool relu = p.act == Act::relu;
            const T *y = relu ? t[P::y].as<const T>() : nullptr, *dy = t[P::dy].as<const T>();
            T *dx = relu ? t[P::dx].as<T>() : nullptr, *dbias = t[P::dbias].as<T>();
@@ -143,10 +142,10 @@ Plan sum_planes(const BiasBackward& p, GpuContext& gpu) {
                                                : run.template operator()<kPack<T>>(out);
            };
            if (parts == 1) return into(dbias);
-           into(partial.as<float>());
-           launch_columns(stream, ReadPlain<float>{partial.as<float>()}, dbias, parts, p.c, 1, parts);
+           into(t.workspace(partial));
+           launch_columns(stream, ReadPlain<float>{t.workspace(partial)}, dbias, parts, p.c, 1, parts);
          })
-      .with("", workspace);
+      .with(std::move(workspace));
 }
 
 Plan bias_backward_tuned(const BiasBackward& p, GpuContext& gpu) {

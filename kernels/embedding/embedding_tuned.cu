@@ -176,25 +176,23 @@ void add_rows(cudaStream_t stream, const From& from, const T* dy, T* to, int64_t
 Plan embedding_backward_tuned(const EmbeddingBackward& p, GpuContext& gpu) {
   using P = EmbeddingBackward;
   return for_float(p.dtype, [&]<class T>() -> Plan {
-    constexpr int64_t kWord = sizeof(int32_t);
-    Workspace next(gpu, p.V * kWord), start(gpu, (p.V + 1) * kWord), dealt(gpu, p.tokens() * kWord);
-    Workspace order(gpu, p.tokens() * kWord);
-    const int64_t workspace = next.bytes() + start.bytes() + dealt.bytes() + order.bytes();
-    return Plan([p, next = std::move(next), start = std::move(start), dealt = std::move(dealt),
-                 order = std::move(order), stream = gpu.stream()](Args t) {
+    WorkspaceLayout workspace;
+    const auto next = workspace.add<int32_t>(p.V), start = workspace.add<int32_t>(p.V + 1);
+    const auto dealt = workspace.add<int32_t>(p.tokens()), order = workspace.add<int32_t>(p.tokens());
+    return Plan([p, next, start, dealt, order, stream = gpu.stream()](Args t) {
              const auto* token = t[P::token].as<const int32_t>();
              const T* dy = t[P::dy].as<const T>();
-             auto *begin = start.as<int32_t>(), *end = next.as<int32_t>();
+             auto *begin = t.workspace(start), *end = t.workspace(next);
              const Grid tokens = map_grid(p.tokens(), 1, stream);
              launch(clear_kernel, map_grid(p.V, 1, stream), end, p.V);
              launch(count_kernel, tokens, token, end, p.tokens(), p.V);
              launch(start_kernel, Grid{.blocks = 1, .threads = {32, 32}, .stream = stream}, end, begin, p.V);
-             launch(deal_kernel, tokens, token, end, dealt.as<int32_t>(), p.tokens(), p.V);
-             launch(rank_kernel, tokens, token, begin, dealt.as<int32_t>(), order.as<int32_t>(), p.tokens(), p.V);
-             add_rows(stream, WordRows{begin, order.as<int32_t>()}, dy, t[P::dtable].as<T>(), p.V, p.C, p.accumulate);
+             launch(deal_kernel, tokens, token, end, t.workspace(dealt), p.tokens(), p.V);
+             launch(rank_kernel, tokens, token, begin, t.workspace(dealt), t.workspace(order), p.tokens(), p.V);
+             add_rows(stream, WordRows{begin, t.workspace(order)}, dy, t[P::dtable].as<T>(), p.V, p.C, p.accumulate);
              if (p.position) add_rows(stream, PlaceRows{p.B, p.T}, dy, t[P::dposition].as<T>(), p.T, p.C, false);
            })
-        .with("", workspace);
+        .with(std::move(workspace));
   });
 }
 DUET_REGISTER(embedding_backward_tuned);

@@ -23,7 +23,8 @@ struct Operand {
 class Matmul {
  public:
   // aux: elements of a column of what the epilogue stores beside d; 0 where it stores nothing.
-  Matmul(GpuContext& gpu, DType dtype, Math math, Operand a, Operand b, cublasLtEpilogue_t epilogue, int64_t aux = 0)
+  Matmul(GpuContext& gpu, WorkspaceLayout& workspace, DType dtype, Math math, Operand a, Operand b,
+         cublasLtEpilogue_t epilogue, int64_t aux = 0)
       : handle_(gpu.cublaslt()), stream_(gpu.stream()) {
     const cudaDataType_t type = cublas_dtype(dtype);
     DUET_CUBLAS(cublasLtMatmulDescCreate(operation_.out(), cublas_compute(math), CUDA_R_32F));
@@ -51,17 +52,17 @@ class Matmul {
     const auto status = cublasLtMatmulAlgoGetHeuristic(handle_, operation_.get(), a_.get(), b_.get(), d_.get(),
                                                        d_.get(), preference.get(), 1, &choice_, &found);
     found_ = status == CUBLAS_STATUS_SUCCESS && found == 1;
-    if (found_ && choice_.workspaceSize > 0) workspace_ = Workspace(gpu, static_cast<int64_t>(choice_.workspaceSize));
+    if (found_) workspace_ = workspace.add_bytes(static_cast<int64_t>(choice_.workspaceSize));
   }
   bool found() const { return found_; }
-  int64_t workspace_bytes() const { return workspace_.bytes(); }
 
-  void enqueue(const void* a, const void* b, void* d, const void* bias, void* aux = nullptr) {
+  // args: of the plan's run.
+  void enqueue(const Args& args, const void* a, const void* b, void* d, const void* bias, void* aux = nullptr) {
     const float one = 1, zero = 0;
     if (bias) set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias);
     if (aux) set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, aux);
     DUET_CUBLAS(cublasLtMatmul(handle_, operation_.get(), &one, a, a_.get(), b, b_.get(), &zero, d, d_.get(), d,
-                               d_.get(), &choice_.algo, workspace_.data(), choice_.workspaceSize, stream_));
+                               d_.get(), &choice_.algo, args.workspace(workspace_), choice_.workspaceSize, stream_));
   }
 
  private:
@@ -84,7 +85,7 @@ class Matmul {
   LtLayout a_, b_, d_;
   cublasLtMatmulHeuristicResult_t choice_{};
   bool found_ = false;
-  Workspace workspace_;
+  WorkspacePiece<void> workspace_;
 };
 
 std::string unsupported_reason(DType dtype, int64_t n, int64_t in, int64_t out) {
@@ -101,38 +102,39 @@ Plan linear_cublaslt(const Linear& p, GpuContext& gpu) {
   const auto epilogue = gelu                 ? CUBLASLT_EPILOGUE_GELU_AUX_BIAS
                         : p.act == Act::relu ? CUBLASLT_EPILOGUE_RELU_BIAS
                                              : CUBLASLT_EPILOGUE_BIAS;
-  Matmul y(gpu, p.dtype, p.math, {p.in, p.out, true}, {p.in, p.n}, epilogue, gelu ? p.out : 0);  // y' (out, n) = w x'
+  WorkspaceLayout workspace;
+  Matmul y(gpu, workspace, p.dtype, p.math, {p.in, p.out, true}, {p.in, p.n}, epilogue,
+           gelu ? p.out : 0);  // y' (out, n) = w x'
   if (!y.found()) return kNone;
-  const int64_t workspace = y.workspace_bytes();
   return Plan([gelu, y = std::move(y)](Args t) mutable {
-           y.enqueue(t[Linear::w].data, t[Linear::x].data, t[Linear::y].data, t[Linear::bias].data,
+           y.enqueue(t, t[Linear::w].data, t[Linear::x].data, t[Linear::y].data, t[Linear::bias].data,
                      gelu ? t[Linear::pre].data : nullptr);
          })
-      .with("heuristic", workspace);
+      .with("heuristic", std::move(workspace));
 }
 DUET_REGISTER(linear_cublaslt);
 
 Plan linear_backward_cublaslt(const LinearBackward& p, GpuContext& gpu) {
   using P = LinearBackward;
   if (const std::string why = unsupported_reason(p.dtype, p.n, p.in, p.out); !why.empty()) return Unsupported{why};
-  Matmul dx(gpu, p.dtype, p.math, {p.in, p.out}, {p.out, p.n}, CUBLASLT_EPILOGUE_DEFAULT);     // dx' (in, n) = w' g'
-  Matmul dw(gpu, p.dtype, p.math, {p.in, p.n}, {p.out, p.n, true}, CUBLASLT_EPILOGUE_BGRADB);  // dw' (in, out) = x' g
+  WorkspaceLayout workspace;
+  Matmul dx(gpu, workspace, p.dtype, p.math, {p.in, p.out}, {p.out, p.n},
+            CUBLASLT_EPILOGUE_DEFAULT);  // dx' (in, n) = w' g'
+  Matmul dw(gpu, workspace, p.dtype, p.math, {p.in, p.n}, {p.out, p.n, true},
+            CUBLASLT_EPILOGUE_BGRADB);  // dw' (in, out) = x' g
   if (!dx.found() || !dw.found()) return kNone;
-  Workspace masked;
-  if (p.act != Act::none) masked = Workspace(gpu, p.n * p.out * size_of(p.dtype));
-  const int64_t workspace = dx.workspace_bytes() + dw.workspace_bytes() + masked.bytes();
-  return Plan([p, dx = std::move(dx), dw = std::move(dw), masked = std::move(masked),
-               stream = gpu.stream()](Args t) mutable {
+  const auto masked = workspace.add_bytes(p.act == Act::none ? 0 : p.n * p.out * size_of(p.dtype));
+  return Plan([p, dx = std::move(dx), dw = std::move(dw), masked, stream = gpu.stream()](Args t) mutable {
            const void* g = t[P::dy].data;
            if (p.act != Act::none) {
              (p.act == Act::gelu ? enqueue_gelu_gradient : enqueue_masked)(p.dtype, p.n * p.out, t[P::y].data, g,
-                                                                           masked.data(), stream);
-             g = masked.data();
+                                                                           t.workspace(masked), stream);
+             g = t.workspace(masked);
            }
-           dx.enqueue(t[P::w].data, g, t[P::dx].data, nullptr);
-           dw.enqueue(t[P::x].data, g, t[P::dw].data, t[P::dbias].data);
+           dx.enqueue(t, t[P::w].data, g, t[P::dx].data, nullptr);
+           dw.enqueue(t, t[P::x].data, g, t[P::dw].data, t[P::dbias].data);
          })
-      .with("heuristic", workspace);
+      .with("heuristic", std::move(workspace));
 }
 DUET_REGISTER(linear_backward_cublaslt);
 }  // namespace

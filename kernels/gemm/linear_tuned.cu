@@ -76,23 +76,23 @@ Plan linear_backward_tuned(const LinearBackward& p, GpuContext& gpu) {
   if (!ColumnSum<float>::serves(p.n)) return Unsupported{"more than 2^26 samples"};
   return for_float(p.dtype, [&]<class T>() -> Plan {
     const Product dx{.m = p.n, .n = p.in, .k = p.out}, dw{.m = p.out, .n = p.in, .k = p.n, .trans_a = true};
-    ColumnSum<T> dbias(p.n, p.out, gpu);
-    Workspace masked;
-    if (p.act != Act::none) masked = Workspace(gpu, p.n * p.out * int64_t{sizeof(T)});
-    const int64_t workspace = dbias.workspace_bytes() + masked.bytes();
-    return Plan([act = p.act, dx, dw, dbias = std::move(dbias), masked = std::move(masked), &gpu](Args t) {
+    WorkspaceLayout workspace;
+    const ColumnSum<T> dbias(p.n, p.out, gpu, workspace);
+    const auto masked_piece = workspace.add<T>(p.act == Act::none ? 0 : p.n * p.out);
+    return Plan([act = p.act, dx, dw, dbias, masked_piece, &gpu](Args t) {
+             T* const masked = t.workspace(masked_piece);
              const T *x = t[P::x].as<const T>(), *w = t[P::w].as<const T>(), *dy = t[P::dy].as<const T>();
-             const T *gate = t[P::y].as<const T>(), *g = act == Act::none ? dy : masked.as<T>();
+             const T *gate = t[P::y].as<const T>(), *g = act == Act::none ? dy : masked;
              if (act == Act::relu)
-               dbias.enqueue(ReadMasked<T>{gate, dy, masked.as<T>()}, t[P::dbias].as<T>());
+               dbias.enqueue(t, ReadMasked<T>{gate, dy, masked}, t[P::dbias].as<T>());
              else if (act == Act::gelu)
-               dbias.enqueue(ReadGelu<T>{gate, dy, masked.as<T>()}, t[P::dbias].as<T>());
+               dbias.enqueue(t, ReadGelu<T>{gate, dy, masked}, t[P::dbias].as<T>());
              else
-               dbias.enqueue(ReadPlain<T>{dy}, t[P::dbias].as<T>());
+               dbias.enqueue(t, ReadPlain<T>{dy}, t[P::dbias].as<T>());
              enqueue_product<T>(dx, g, w, nullptr, t[P::dx].as<T>(), gpu);
              enqueue_product<T>(dw, g, x, nullptr, t[P::dw].as<T>(), gpu);
            })
-        .with("", workspace);
+        .with(std::move(workspace));
   });
 }
 DUET_REGISTER(linear_backward_tuned);

@@ -14,13 +14,13 @@ struct BceLogitsTerm {
 
 Plan bce_logits_tuned(const BceLogits& p, GpuContext& gpu) {
   return for_float(p.dtype, [&]<class T>() -> Plan {
-    Total total(p.n, gpu);
-    const int64_t workspace = total.workspace_bytes();
-    return Plan([p, total = std::move(total)](Args t) {
-             total.enqueue(BceLogitsTerm{}, MeanOf{static_cast<double>(p.n)}, t[BceLogits::loss].as<float>(),
+    WorkspaceLayout workspace;
+    const Total total(p.n, gpu, workspace);
+    return Plan([p, total](Args t) {
+             total.enqueue(t, BceLogitsTerm{}, MeanOf{static_cast<double>(p.n)}, t[BceLogits::loss].as<float>(),
                            t[BceLogits::x].as<const T>(), t[BceLogits::t].as<const T>());
            })
-        .with("", workspace);
+        .with(std::move(workspace));
   });
 }
 DUET_REGISTER(bce_logits_tuned);

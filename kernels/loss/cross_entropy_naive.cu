@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // One thread per row: the formula as written; then one thread adds the rows' losses. Sums are in double, so that their
 // length needs no care.
-#include "core/context.h"
 #include "simt/launch.h"
 #include "ops/loss/cross_entropy.h"
 
@@ -39,11 +38,15 @@ __global__ void mean_kernel(const float* row_loss, float* loss, int64_t rows) {
 Plan cross_entropy_naive(const CrossEntropy& p, GpuContext& gpu) {
   return for_float(p.dtype, [&]<class T>() -> Plan {
     const Grid grid{.blocks = ceil_div(p.rows, kThreads), .threads = kThreads, .stream = gpu.stream()};
-    return [p, grid, row_loss = Workspace(gpu, p.rows * int64_t{sizeof(float)})](Args t) {
-      launch(rows_kernel<T>, grid, t[CrossEntropy::x].as<const T>(), t[CrossEntropy::label].as<const int32_t>(),
-             t[CrossEntropy::lse].as<float>(), row_loss.as<float>(), p.rows, p.cols, static_cast<float>(p.smooth));
-      launch(mean_kernel, Grid{.stream = grid.stream}, row_loss.as<float>(), t[CrossEntropy::loss].as<float>(), p.rows);
-    };
+    WorkspaceLayout workspace;
+    const auto losses = workspace.add<float>(p.rows);
+    return Plan([p, grid, losses](Args t) {
+             float* const row_loss = t.workspace(losses);
+             launch(rows_kernel<T>, grid, t[CrossEntropy::x].as<const T>(), t[CrossEntropy::label].as<const int32_t>(),
+                    t[CrossEntropy::lse].as<float>(), row_loss, p.rows, p.cols, static_cast<float>(p.smooth));
+             launch(mean_kernel, Grid{.stream = grid.stream}, row_loss, t[CrossEntropy::loss].as<float>(), p.rows);
+           })
+        .with(std::move(workspace));
   });
 }
 DUET_REGISTER(cross_entropy_naive);

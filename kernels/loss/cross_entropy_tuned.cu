@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A warp or a block per row reads it once, with maximum and sum in one pass (arXiv:1805.02867); then one block adds the
 // rows' losses in a fixed order.
-#include "core/context.h"
 #include "kernels/vector.cuh"
 #include "ops/loss/cross_entropy.h"
 
@@ -66,19 +65,20 @@ __global__ void __launch_bounds__(kBlock) mean_kernel(const float* row_loss, flo
 Plan cross_entropy_tuned(const CrossEntropy& p, GpuContext& gpu) {
   using P = CrossEntropy;
   return for_float(p.dtype, [&]<class T>() -> Plan {
-    Workspace row_loss(gpu, p.rows * int64_t{sizeof(float)});
-    const int64_t workspace = row_loss.bytes();
-    return Plan([p, row_loss = std::move(row_loss), stream = gpu.stream()](Args t) {
+    WorkspaceLayout workspace;
+    const auto losses = workspace.add<float>(p.rows);
+    return Plan([p, losses, stream = gpu.stream()](Args t) {
+             float* const row_loss = t.workspace(losses);
              const auto run = [&]<int kThreads>() {
                launch(rows_kernel<T, kThreads>, grid_of<kThreads>(p.rows, stream), t[P::x].as<const T>(),
-                      t[P::label].as<const int32_t>(), t[P::lse].as<float>(), row_loss.as<float>(), p.rows, p.cols,
+                      t[P::label].as<const int32_t>(), t[P::lse].as<float>(), row_loss, p.rows, p.cols,
                       static_cast<float>(p.smooth));
              };
              p.cols <= kShortRow ? run.template operator()<kWarp>() : run.template operator()<kBlock>();
-             launch(mean_kernel, Grid{.blocks = 1, .threads = kBlock, .stream = stream}, row_loss.as<float>(),
+             launch(mean_kernel, Grid{.blocks = 1, .threads = kBlock, .stream = stream}, row_loss,
                     t[P::loss].as<float>(), p.rows);
            })
-        .with("", workspace);
+        .with(std::move(workspace));
   });
 }
 DUET_REGISTER(cross_entropy_tuned);

@@ -11,13 +11,13 @@ struct MseTerm {
 
 Plan mse_tuned(const Mse& p, GpuContext& gpu) {
   return for_float(p.dtype, [&]<class T>() -> Plan {
-    Total total(p.n, gpu);
-    const int64_t workspace = total.workspace_bytes();
-    return Plan([p, total = std::move(total)](Args t) {
-             total.enqueue(MseTerm{}, MeanOf{static_cast<double>(p.n)}, t[Mse::loss].as<float>(),
+    WorkspaceLayout workspace;
+    const Total total(p.n, gpu, workspace);
+    return Plan([p, total](Args t) {
+             total.enqueue(t, MseTerm{}, MeanOf{static_cast<double>(p.n)}, t[Mse::loss].as<float>(),
                            t[Mse::x].as<const T>(), t[Mse::t].as<const T>());
            })
-        .with("", workspace);
+        .with(std::move(workspace));
   });
 }
 DUET_REGISTER(mse_tuned);

@@ -138,19 +138,19 @@ __global__ void images_kernel(const T* x, const T* gamma, const float* mean, con
 Plan batchnorm_backward_naive(const BatchNormBackward& p, GpuContext& gpu) {
   using P = BatchNormBackward;
   return for_float(p.dtype, [&]<class T>() -> Plan {
-    Workspace sums(gpu, 2 * p.c * int64_t{sizeof(float)});
-    const int64_t workspace = sums.bytes();
-    return Plan([p, sums = std::move(sums), stream = gpu.stream()](Args t) {
+    WorkspaceLayout workspace;
+    const auto sums = workspace.add<float>(2 * p.c);
+    return Plan([p, sums, stream = gpu.stream()](Args t) {
              const T *x = t[P::x].as<const T>(), *dy = t[P::dy].as<const T>();
              const T* y = p.relu() ? t[P::y].as<const T>() : nullptr;
              const float *mean = t[P::mean].as<const float>(), *rstd = t[P::rstd].as<const float>();
              launch(gradients_kernel<T>, Grid{.blocks = p.c, .threads = kThreads, .stream = stream}, x, mean, rstd, dy,
-                    y, t[P::dgamma].as<T>(), t[P::dbeta].as<T>(), sums.as<float>(), place_of(p));
+                    y, t[P::dgamma].as<T>(), t[P::dbeta].as<T>(), t.workspace(sums), place_of(p));
              launch(images_kernel<T>, elements_grid(p, stream), x, t[P::gamma].as<const T>(), mean, rstd, dy, y,
-                    sums.as<float>(), t[P::dx].as<T>(), p.residual ? t[P::dadded].as<T>() : nullptr, p.elements(),
+                    t.workspace(sums), t[P::dx].as<T>(), p.residual ? t[P::dadded].as<T>() : nullptr, p.elements(),
                     place_of(p));
            })
-        .with("", workspace);
+        .with(std::move(workspace));
   });
 }
 DUET_REGISTER(batchnorm_backward_naive);

@@ -236,22 +236,23 @@ Plan batchnorm_tuned(const BatchNorm& p, GpuContext& gpu) {
   if (const std::string why = too_large(p); !why.empty()) return Unsupported{why};
   return for_float(p.dtype, [&]<class T>() -> Plan {
     const Parts parts(p, gpu, kPack<T>);
-    Workspace partial(gpu, 3 * parts.count * p.c * int64_t{sizeof(float)}),
-        scales(gpu, 2 * p.c * int64_t{sizeof(float)});
-    const int64_t workspace = partial.bytes() + scales.bytes();
-    return Plan([p, parts, partial = std::move(partial), scales = std::move(scales), stream = gpu.stream()](Args t) {
+    WorkspaceLayout workspace;
+    const auto moments_piece = workspace.add<float>(3 * parts.count * p.c);
+    const auto scales_piece = workspace.add<float>(2 * p.c);
+    return Plan([p, parts, moments_piece, scales_piece, stream = gpu.stream()](Args t) {
+             float *const partial = t.workspace(moments_piece), *const scales = t.workspace(scales_piece);
              const T* x = t[P::x].as<const T>();
              const auto moments = [&]<int kSize>() {
                if (p.layout == Layout::nchw)
                  launch(plane_moments_kernel<T, kSize>,
-                        Grid{.blocks = {p.c, parts.count}, .threads = kBlock, .stream = stream}, x, partial.as<float>(),
-                        p.count(), parts.height, p.c, static_cast<uint32_t>(p.pixels()), Divider(p.pixels()));
+                        Grid{.blocks = {p.c, parts.count}, .threads = kBlock, .stream = stream}, x, partial, p.count(),
+                        parts.height, p.c, static_cast<uint32_t>(p.pixels()), Divider(p.pixels()));
                else
                  launch(pixel_moments_kernel<T, kSize>,
                         Grid{.blocks = {ceil_div(p.c, kLanes * kSize), parts.count},
                              .threads = {kLanes, kRows},
                              .stream = stream},
-                        x, partial.as<float>(), p.count(), parts.height, p.c);
+                        x, partial, p.count(), parts.height, p.c);
              };
              const bool packs = (p.layout == Layout::nchw ? p.pixels() : p.c) % kPack<T> == 0 && aligned16(x);
              packs ? moments.template operator()<kPack<T>>() : moments.template operator()<1>();
@@ -261,19 +262,18 @@ Plan batchnorm_tuned(const BatchNorm& p, GpuContext& gpu) {
                                      .running_var = t[P::running_var].as<float>(),
                                      .mean = t[P::mean].as<float>(),
                                      .rstd = t[P::rstd].as<float>(),
-                                     .scales = scales.as<float>(),
+                                     .scales = scales,
                                      .c = p.c,
                                      .share = 1 / static_cast<float>(std::max<int64_t>(1, p.count())),
                                      .unbiased = static_cast<float>(p.unbiased()),
                                      .eps = static_cast<float>(p.eps),
                                      .momentum = static_cast<float>(p.momentum)};
              launch(finish_moments_kernel<T>,
-                    Grid{.blocks = ceil_div(p.c, kLanes), .threads = {kLanes, kFinishRows}, .stream = stream},
-                    partial.as<float>(), parts.count, p.c, set);
-             launch_scale(p, x, p.residual ? t[P::added].as<const T>() : nullptr, t[P::y].as<T>(), scales.as<float>(),
-                          stream);
+                    Grid{.blocks = ceil_div(p.c, kLanes), .threads = {kLanes, kFinishRows}, .stream = stream}, partial,
+                    parts.count, p.c, set);
+             launch_scale(p, x, p.residual ? t[P::added].as<const T>() : nullptr, t[P::y].as<T>(), scales, stream);
            })
-        .with("", workspace);
+        .with(std::move(workspace));
   });
 }
 DUET_REGISTER(batchnorm_tuned);
@@ -294,16 +294,17 @@ Plan batchnorm_inference_tuned(const BatchNormInference& p, GpuContext& gpu) {
   using P = BatchNormInference;
   if (const std::string why = too_large(p); !why.empty()) return Unsupported{why};
   return for_float(p.dtype, [&]<class T>() -> Plan {
-    Workspace scales(gpu, 2 * p.c * int64_t{sizeof(float)});
-    const int64_t workspace = scales.bytes();
-    return Plan([p, scales = std::move(scales), stream = gpu.stream()](Args t) {
+    WorkspaceLayout workspace;
+    const auto scales_piece = workspace.add<float>(2 * p.c);
+    return Plan([p, scales_piece, stream = gpu.stream()](Args t) {
+             float* const scales = t.workspace(scales_piece);
              launch(inference_scales_kernel<T>, map_grid(p.c, 1, stream), t[P::gamma].as<const T>(),
-                    t[P::beta].as<const T>(), t[P::mean].as<const float>(), t[P::var].as<const float>(),
-                    scales.as<float>(), p.c, static_cast<float>(p.eps));
+                    t[P::beta].as<const T>(), t[P::mean].as<const float>(), t[P::var].as<const float>(), scales, p.c,
+                    static_cast<float>(p.eps));
              launch_scale(p, t[P::x].as<const T>(), p.residual ? t[P::added].as<const T>() : nullptr, t[P::y].as<T>(),
-                          scales.as<float>(), stream);
+                          scales, stream);
            })
-        .with("", workspace);
+        .with(std::move(workspace));
   });
 }
 DUET_REGISTER(batchnorm_inference_tuned);
@@ -409,12 +410,12 @@ Plan batchnorm_backward_tuned(const BatchNormBackward& p, GpuContext& gpu) {
   return for_float(p.dtype, [&]<class T>() -> Plan {
     const bool planes = p.layout == Layout::nchw;
     const Parts parts(p, gpu, kPack<T>);
-    ColumnSumsPlan columns(planes ? 0 : p.count(), planes ? 0 : p.c, gpu);
-    Workspace partial(gpu, planes ? 2 * parts.count * p.c * int64_t{sizeof(float)} : 0);
-    Workspace factors(gpu, 3 * p.c * int64_t{sizeof(float)});
-    const int64_t workspace = columns.workspace_bytes() + partial.bytes() + factors.bytes();
-    return Plan([p, planes, parts, columns = std::move(columns), partial = std::move(partial),
-                 factors = std::move(factors), stream = gpu.stream()](Args t) {
+    WorkspaceLayout workspace;
+    const ColumnSumsPlan columns(planes ? 0 : p.count(), planes ? 0 : p.c, gpu, workspace);
+    const auto sums_piece = workspace.add<float>(planes ? 2 * parts.count * p.c : 0);
+    const auto factors_piece = workspace.add<float>(3 * p.c);
+    return Plan([p, planes, parts, columns, sums_piece, factors_piece, stream = gpu.stream()](Args t) {
+             float *const partial = t.workspace(sums_piece), *const factors = t.workspace(factors_piece);
              const T *x = t[P::x].as<const T>(), *dy = t[P::dy].as<const T>();
              const T* y = p.relu() ? t[P::y].as<const T>() : nullptr;
              T *dx = t[P::dx].as<T>(), *dresidual = p.residual ? t[P::dadded].as<T>() : nullptr;
@@ -424,32 +425,30 @@ Plan batchnorm_backward_tuned(const BatchNormBackward& p, GpuContext& gpu) {
                                        .rstd = t[P::rstd].as<const float>(),
                                        .dgamma = t[P::dgamma].as<T>(),
                                        .dbeta = t[P::dbeta].as<T>(),
-                                       .factors = factors.as<float>(),
+                                       .factors = factors,
                                        .c = p.c,
                                        .share = 1 / static_cast<float>(std::max<int64_t>(1, p.count()))};
              const auto sums = [&]<int kSize>() {
-               if (!planes) return columns.enqueue<kSize>(ReadGradients<T>{x, dy, y, mean, p.c}, set);
+               if (!planes) return columns.enqueue<kSize>(t, ReadGradients<T>{x, dy, y, mean, p.c}, set);
                launch(plane_sums_kernel<T, kSize>,
-                      Grid{.blocks = {p.c, parts.count}, .threads = kBlock, .stream = stream}, x, mean, dy, y,
-                      partial.as<float>(), p.count(), parts.height, p.c, static_cast<uint32_t>(p.pixels()),
-                      Divider(p.pixels()));
+                      Grid{.blocks = {p.c, parts.count}, .threads = kBlock, .stream = stream}, x, mean, dy, y, partial,
+                      p.count(), parts.height, p.c, static_cast<uint32_t>(p.pixels()), Divider(p.pixels()));
                launch(column_sums_finish_kernel<SetGradients<T>>,
                       Grid{.blocks = ceil_div(p.c, ColumnSums::kLanes),
                            .threads = {ColumnSums::kLanes, ColumnSums::kFinishRows},
                            .stream = stream},
-                      partial.as<float>(), parts.count, p.c, set);
+                      partial, parts.count, p.c, set);
              };
              const bool packs = (planes ? p.pixels() : p.c) % kPack<T> == 0 && aligned16(x, dy, y);
              packs ? sums.template operator()<kPack<T>>() : sums.template operator()<1>();
              const auto images = [&]<int kSize>() {
-               launch(images_backward_kernel<T, kSize>, map_grid(p.elements(), kSize, stream), x, dy, y,
-                      factors.as<float>(), dx, dresidual, static_cast<uint32_t>(p.elements()), static_cast<int>(p.c),
-                      ChannelOf(p));
+               launch(images_backward_kernel<T, kSize>, map_grid(p.elements(), kSize, stream), x, dy, y, factors, dx,
+                      dresidual, static_cast<uint32_t>(p.elements()), static_cast<int>(p.c), ChannelOf(p));
              };
              aligned16(x, dy, y, dx, dresidual) ? images.template operator()<kPack<T>>()
                                                 : images.template operator()<1>();
            })
-        .with("", workspace);
+        .with(std::move(workspace));
   });
 }
 DUET_REGISTER(batchnorm_backward_tuned);

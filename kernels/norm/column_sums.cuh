@@ -4,7 +4,7 @@
 #pragma once
 #include <algorithm>
 
-#include "core/context.h"
+#include "core/plan.h"
 #include "kernels/vector.cuh"
 
 namespace duet::DUET_DEVICE {
@@ -82,24 +82,26 @@ __global__ void __launch_bounds__(ColumnSums::kLanes* ColumnSums::kFinishRows)
   done(c, a, b);
 }
 
-// Prepared sums over (rows, cols): owns the parts. enqueue's kSize, the columns of a thread, divides cols.
+// Prepared sums over (rows, cols). The parts lie in the workspace of the plan that they belong to. enqueue's kSize, the
+// columns of a thread, divides cols.
 class ColumnSumsPlan {
  public:
-  ColumnSumsPlan(int64_t rows, int64_t cols, GpuContext& gpu) : rows_(rows), cols_(cols), stream_(gpu.stream()) {
+  ColumnSumsPlan(int64_t rows, int64_t cols, GpuContext& gpu, WorkspaceLayout& workspace)
+      : rows_(rows), cols_(cols), stream_(gpu.stream()) {
     const int64_t strips = std::max<int64_t>(1, ceil_div(cols, ColumnSums::kLanes * 4));
     const int64_t for_speed = std::min(ceil_div(4 * gpu.multiprocessors(), strips), ceil_div(rows, 64));
     parts_ = std::max({int64_t{1}, for_speed, ceil_div(rows, ColumnSums::kRows * ColumnSums::kAddsInARow)});
     height_ = ceil_div(rows, parts_);
-    partial_ = Workspace(gpu, 2 * parts_ * cols * int64_t{sizeof(float)});
+    partial_ = workspace.add<float>(2 * parts_ * cols);
   }
   static bool serves(int64_t rows) {
     return rows <= int64_t{1} << 24;
   }  // parts fit a grid, and their sums the contract
-  int64_t workspace_bytes() const { return partial_.bytes(); }
 
+  // args: of the plan's run.
   template <int kSize, class Read, class Done>
-  void enqueue(const Read& read, const Done& done) const {
-    float* part = partial_.as<float>();
+  void enqueue(const Args& args, const Read& read, const Done& done) const {
+    float* part = args.workspace(partial_);
     launch(column_sums_kernel<kSize, Read>,
            Grid{.blocks = {ceil_div(cols_, ColumnSums::kLanes * kSize), parts_},
                 .threads = {ColumnSums::kLanes, ColumnSums::kRows},
@@ -115,7 +117,7 @@ class ColumnSumsPlan {
  private:
   int64_t rows_, cols_, parts_, height_;
   cudaStream_t stream_;
-  Workspace partial_;
+  WorkspacePiece<float> partial_;
 };
 
 }  // namespace duet::DUET_DEVICE

@@ -252,9 +252,9 @@ Plan layernorm_backward_tuned(const LayerNormBackward& p, GpuContext& gpu) {
   if (p.cols > kLongest) return Unsupported{"more than 2^19 columns"};
   if (!ColumnSumsPlan::serves(p.rows)) return Unsupported{"more than 2^24 rows"};
   return for_float(p.dtype, [&]<class T>() -> Plan {
-    ColumnSumsPlan sums(p.rows, p.cols, gpu);
-    const int64_t workspace = sums.workspace_bytes();
-    return Plan([p, sums = std::move(sums), stream = gpu.stream()](Args t) {
+    WorkspaceLayout workspace;
+    const ColumnSumsPlan sums(p.rows, p.cols, gpu, workspace);
+    return Plan([p, sums, stream = gpu.stream()](Args t) {
              const T *x = t[P::x].as<const T>(), *gamma = t[P::gamma].as<const T>(), *dy = t[P::dy].as<const T>();
              const float *mean = t[P::mean].as<const float>(), *rstd = t[P::rstd].as<const float>();
              T* dx = t[P::dx].as<T>();
@@ -262,9 +262,9 @@ Plan layernorm_backward_tuned(const LayerNormBackward& p, GpuContext& gpu) {
              const ReadGradients<T> read{x, dy, mean, rstd, p.cols};
              const StoreGradients<T> done{t[P::dgamma].as<T>(), t[P::dbeta].as<T>()};
              if (p.cols % kPack<T> == 0 && aligned16(x, dy))
-               sums.enqueue<kPack<T>>(read, done);
+               sums.enqueue<kPack<T>>(t, read, done);
              else
-               sums.enqueue<1>(read, done);
+               sums.enqueue<1>(t, read, done);
              const auto run = [&]<int kThreads, int kSize>() {
                const Grid grid = grid_of<kThreads>(p.rows, stream);
                if constexpr (kThreads > 0)
@@ -276,7 +276,7 @@ Plan layernorm_backward_tuned(const LayerNormBackward& p, GpuContext& gpu) {
              };
              by_row_length<T, kBackwardItems>(p.cols, aligned16(x, gamma, dy, dx), same_offset16(x, dy, dx), run);
            })
-        .with("", workspace);
+        .with(std::move(workspace));
   });
 }
 DUET_REGISTER(layernorm_backward_tuned);

@@ -76,7 +76,7 @@ class Network {
     if (!good()) return;
     weights_ = Buffer(gpu, static_cast<int64_t>(weights));
     gpu.fill_bytes(weights_.data(), 0, weights_.bytes());  // the second bias of lstm and rnn_tanh stays 0
-    if (workspace > 0) workspace_ = Buffer(gpu, static_cast<int64_t>(workspace));
+    piece_ = workspace_.add_bytes(static_cast<int64_t>(workspace));
     lengths_ = Buffer(gpu, p.B * int64_t{sizeof(int32_t)});
     const std::vector<int32_t> lengths(static_cast<size_t>(p.B), static_cast<int32_t>(p.T));
     gpu.upload(lengths_.data(), lengths.data(), lengths_.bytes());
@@ -85,7 +85,7 @@ class Network {
 
   bool good() const { return status_ == CUDNN_STATUS_SUCCESS; }
   cudnnStatus_t status() const { return status_; }
-  int64_t bytes() const { return weights_.bytes() + workspace_.bytes(); }
+  const WorkspaceLayout& workspace() const { return workspace_; }
 
   void run(Args t) {
     for (const Copy& c : copies_)
@@ -99,7 +99,7 @@ class Network {
     status_ = cudnnRNNForward(handle_, rnn_.get(), CUDNN_FWD_MODE_INFERENCE, lengths_.as<const int32_t>(), x_.get(),
                               t[P::x].data, y_.get(), t[P::y].data, state_.get(), t[P::h0].data, t[P::hT].data,
                               state_.get(), c0, cT, static_cast<size_t>(weights_.bytes()), weights_.data(),
-                              static_cast<size_t>(workspace_.bytes()), workspace_.data(), 0, nullptr);
+                              static_cast<size_t>(piece_.bytes()), t.workspace(piece_), 0, nullptr);
   }
 
  private:
@@ -146,7 +146,9 @@ class Network {
   TensorNd state_;
   Dropout dropout_;
   RnnDescriptor rnn_;
-  Buffer weights_, workspace_, lengths_;
+  Buffer weights_, lengths_;
+  WorkspaceLayout workspace_;
+  WorkspacePiece<void> piece_;  // all of it
   std::vector<Copy> copies_;
   cudnnStatus_t status_ = CUDNN_STATUS_SUCCESS;
 };
@@ -180,25 +182,27 @@ Plan plan(const P& p, GpuContext& gpu) {
   std::string why_not;
   for (const Algorithm& a : kAlgorithms) {
     Network<P> tried(p, gpu, a.algorithm);
-    if (tried.good()) tried.run(Args(tensors.data()));
+    const Buffer workspace(gpu, tried.workspace().bytes());
+    const Args args(tensors.data(), workspace.data(), workspace.bytes());
+    if (tried.good()) tried.run(args);
     if (!tried.good()) {
       if (why_not.empty()) why_not = fmt::format("cuDNN: {}", cudnnGetErrorString(tried.status()));
       continue;
     }
     bool synchronises = false;
-    const double s = gpu.device_time([&] { tried.run(Args(tensors.data())); }, 3, synchronises);
+    const double s = gpu.device_time([&] { tried.run(args); }, 3, synchronises);
     if (!tried.good() || (best && s >= best_s)) continue;
     best.emplace(std::move(tried));
     best_s = s;
     name = a.name;
   }
   if (!best) return Unsupported{why_not};
-  const int64_t bytes = best->bytes();
+  WorkspaceLayout workspace = best->workspace();
   return Plan([network = std::move(*best)](Args t) mutable {
            network.run(t);
            DUET_CUDNN(network.status());
          })
-      .with(name, bytes);
+      .with(name, std::move(workspace));
 }
 
 Plan rnn_tanh_cudnn(const RnnTanh& p, GpuContext& gpu) { return plan(p, gpu); }

@@ -159,12 +159,12 @@ template <class P>
 Plan plan_backward(const P& p, GpuContext& gpu) {
   return for_float(p.dtype, [&]<class T>() -> Plan {
     const Layer layer(p);
-    Workspace da(gpu, p.T * layer.units() * kSums<P::kind> * int64_t{sizeof(float)});
-    Workspace dh(gpu, layer.units() * int64_t{sizeof(float)}), dc(gpu, layer.units() * int64_t{sizeof(float)});
-    const int64_t workspace = da.bytes() + dh.bytes() + dc.bytes();
-    return Plan([p, layer, da = std::move(da), dh = std::move(dh), dc = std::move(dc), &gpu](Args args) {
+    WorkspaceLayout workspace;
+    const auto da = workspace.add<float>(p.T * layer.units() * kSums<P::kind>);
+    const auto dh = workspace.add<float>(layer.units()), dc = workspace.add<float>(layer.units());
+    return Plan([p, layer, da, dh, dc, &gpu](Args args) {
              const auto t = BackwardTensors<T>::of(p, args);
-             const Carried carried{da.as<float>(), dh.as<float>(), dc.as<float>()};
+             const Carried carried{args.workspace(da), args.workspace(dh), args.workspace(dc)};
              const Grid units = grid_of(layer.units(), gpu);
              launch(begin_kernel<P::kind, T>, units, layer, t, carried);
              for (int64_t step = p.T - 1; step >= 0; --step) {
@@ -172,11 +172,11 @@ Plan plan_backward(const P& p, GpuContext& gpu) {
                launch(carry_kernel<P::kind, T>, units, layer, t, carried, step);
              }
              launch(end_kernel<P::kind, T>, units, layer, t, carried);
-             launch(dx_kernel<P::kind, T>, grid_of(p.T * p.B * p.I, gpu), layer, t, da.as<float>());
+             launch(dx_kernel<P::kind, T>, grid_of(p.T * p.B * p.I, gpu), layer, t, args.workspace(da));
              const int64_t weights = layer.D * P::G * p.H * (p.I + p.H + biases_of(P::kind));
-             launch(weights_kernel<P::kind, T>, grid_of(weights, gpu), layer, t, da.as<float>());
+             launch(weights_kernel<P::kind, T>, grid_of(weights, gpu), layer, t, args.workspace(da));
            })
-        .with("", workspace);
+        .with(std::move(workspace));
   });
 }
 DUET_RECURRENT(naive);

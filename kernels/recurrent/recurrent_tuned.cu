@@ -3,6 +3,7 @@
 // for all steps, so that no step waits for a launch; a larger r is multiplied by all of the GPU, two launches a step.
 // Weight gradients are products over all steps and sequences at the end, cut along that sum where their tiles are few.
 #include <algorithm>
+#include <optional>
 
 #include "kernels/gemm/product.h"
 #include "kernels/recurrent/cell.cuh"
@@ -265,31 +266,32 @@ Plan plan(const P& p, GpuContext& gpu) {
     const Layer layer(p);
     const Slices slices(layer, P::G, gpu);
     constexpr int64_t kSize = sizeof(T);
-    Workspace pre(gpu, p.T * layer.units() * P::G * kSize), state(gpu, slices.serve ? 0 : layer.units() * kSize);
-    Workspace rec(gpu, slices.serve ? 0 : layer.units() * P::G * kSize);
-    const int64_t workspace = pre.bytes() + state.bytes() + rec.bytes();
-    return Plan([p, layer, slices, pre = std::move(pre), state = std::move(state), rec = std::move(rec),
-                 &gpu](Args args) {
+    WorkspaceLayout workspace;
+    const auto pre_piece = workspace.add<T>(p.T * layer.units() * P::G);
+    const auto state = workspace.add<T>(slices.serve ? 0 : layer.units());
+    const auto rec = workspace.add<T>(slices.serve ? 0 : layer.units() * P::G);
+    return Plan([p, layer, slices, pre_piece, state, rec, &gpu](Args args) {
              const auto t = ForwardTensors<T>::of(p, args);
+             T* const pre = args.workspace(pre_piece);
              if (p.T == 0) {
                gpu.copy_within(t.hT, t.h0, layer.units() * kSize);
                if (P::has_c) gpu.copy_within(t.cT, t.c0, layer.units() * kSize);
                return;
              }
              enqueue_product<T>({.m = p.T * p.B, .n = layer.D * P::G * p.H, .k = p.I, .trans_b = true}, t.x, t.w,
-                                nullptr, pre.as<T>(), gpu);
+                                nullptr, pre, gpu);
              if (slices.serve) {
                const auto run = [&]<int kRows>() {
                  launch(slice_kernel<P::kind, kRows, T>,
-                        slices.grid(layer, P::G * p.H * p.H + 2 * kRowBlocks * kRows * p.H, gpu), layer, t,
-                        pre.as<const T>(), slices.count);
+                        slices.grid(layer, P::G * p.H * p.H + 2 * kRowBlocks * kRows * p.H, gpu), layer, t, pre,
+                        slices.count);
                };
                slices.rows == 4 ? run.template operator()<4>() : run.template operator()<1>();
                return;
              }
-             const Rows<T> rows{.pre = pre.as<T>(),
-                                .rec = rec.as<T>(),
-                                .state = state.as<T>(),
+             const Rows<T> rows{.pre = pre,
+                                .rec = args.workspace(rec),
+                                .state = args.workspace(state),
                                 .da_x = nullptr,
                                 .da_h = nullptr,
                                 .da_step = nullptr,
@@ -300,7 +302,7 @@ Plan plan(const P& p, GpuContext& gpu) {
                launch(step_kernel<P::kind, T>, unit_grid(layer, gpu), layer, t, rows, step);
              }
            })
-        .with(slices.serve ? "sequences kept by blocks" : "launches for every step", workspace);
+        .with(slices.serve ? "sequences kept by blocks" : "launches for every step", std::move(workspace));
   });
 }
 
@@ -308,29 +310,29 @@ Plan plan(const P& p, GpuContext& gpu) {
 template <class T>
 class LongProduct {
  public:
-  LongProduct(int64_t batch, int64_t m, int64_t n, int64_t sum, GpuContext& gpu)
-      : batch_(batch), m_(m), n_(n), sum_(sum), parts_(1), add_(1, 1, gpu) {
+  LongProduct(int64_t batch, int64_t m, int64_t n, int64_t sum, GpuContext& gpu, WorkspaceLayout& workspace)
+      : batch_(batch), m_(m), n_(n), sum_(sum), parts_(1) {
     const int64_t tiles = batch * ceil_div(m, 64) * ceil_div(n, 64);
     const int64_t wanted = std::min(2 * gpu.multiprocessors() / std::max<int64_t>(1, tiles), sum / 256);
     for (int64_t parts = wanted; parts > 1 && parts_ == 1; --parts)
       if (sum % parts == 0) parts_ = parts;
     if (parts_ == 1) return;
-    partial_ = Workspace(gpu, parts_ * batch * m * n * int64_t{sizeof(T)});
-    add_ = ColumnSum<T>(parts_, m * n, gpu);
+    partial_ = workspace.add<T>(parts_ * batch * m * n);
+    add_.emplace(parts_, m * n, gpu, workspace);
   }
-  int64_t workspace_bytes() const { return partial_.bytes() + add_.workspace_bytes(); }
-  void enqueue(const T* a, const T* b, T* c, GpuContext& gpu) const {
-    T* to = parts_ > 1 ? partial_.as<T>() : c;
+  // args: of the plan's run.
+  void enqueue(const Args& args, const T* a, const T* b, T* c, GpuContext& gpu) const {
+    T* to = parts_ > 1 ? args.workspace(partial_) : c;
     enqueue_product<T>({.batch = batch_ * parts_, .m = m_, .n = n_, .k = sum_ / parts_, .trans_a = true}, a, b, nullptr,
                        to, gpu);
     for (int64_t i = 0; parts_ > 1 && i < batch_; ++i)
-      add_.enqueue(ReadPlain<T>{to + i * parts_ * m_ * n_}, c + i * m_ * n_);
+      add_->enqueue(args, ReadPlain<T>{to + i * parts_ * m_ * n_}, c + i * m_ * n_);
   }
 
  private:
   int64_t batch_, m_, n_, sum_, parts_;
-  Workspace partial_;
-  ColumnSum<T> add_;
+  WorkspacePiece<T> partial_;
+  std::optional<ColumnSum<T>> add_;  // of the parts, where there are several
 };
 
 template <class P>
@@ -343,28 +345,28 @@ Plan plan_backward(const P& p, GpuContext& gpu) {
     constexpr int64_t kSize = sizeof(T);
     const int64_t steps = p.T * p.B, units = layer.units();
     const bool share = layer.D == 1 && P::kind != Cell::gru;  // da_x serves as da_h
-    Workspace da_x(gpu, p.T * units * P::G * kSize), da_h(gpu, share ? 0 : p.T * units * P::G * kSize),
-        h(gpu, p.T * units * kSize);
-    Workspace da_step(gpu, slices.serve ? 0 : units * P::G * kSize), state(gpu, slices.serve ? 0 : units * kSize);
-    Workspace dh(gpu, slices.serve ? 0 : units * int64_t{sizeof(float)}), dc(gpu, dh.bytes());
-    Workspace bias(gpu, P::kind == Cell::gru ? layer.D * P::G * p.H * kSize : 0);
-    LongProduct<T> dw(1, layer.D * P::G * p.H, p.I, steps, gpu), dr(layer.D, P::G * p.H, p.H, steps, gpu);
-    ColumnSum<T> sum_x(steps, layer.D * P::G * p.H, gpu), sum_h(steps, P::G * p.H, gpu);
-    const int64_t workspace = da_x.bytes() + da_h.bytes() + h.bytes() + da_step.bytes() + state.bytes() +
-                              2 * dh.bytes() + bias.bytes() + dw.workspace_bytes() + dr.workspace_bytes() +
-                              sum_x.workspace_bytes() + sum_h.workspace_bytes();
-    return Plan([p, layer, slices, share, units, steps, da_x = std::move(da_x), da_h = std::move(da_h),
-                 h = std::move(h), da_step = std::move(da_step), state = std::move(state), dh = std::move(dh),
-                 dc = std::move(dc), bias = std::move(bias), dw = std::move(dw), dr = std::move(dr),
-                 sum_x = std::move(sum_x), sum_h = std::move(sum_h), &gpu](Args args) {
+    const int64_t stepwise = slices.serve ? 0 : units;        // only a launch for every step keeps states in memory
+    WorkspaceLayout workspace;
+    const auto da_x = workspace.add<T>(p.T * units * P::G), da_h = workspace.add<T>(share ? 0 : p.T * units * P::G);
+    const auto h = workspace.add<T>(p.T * units);
+    const auto da_step = workspace.add<T>(stepwise * P::G), state = workspace.add<T>(stepwise);
+    const auto dh_piece = workspace.add<float>(stepwise), dc_piece = workspace.add<float>(stepwise);
+    const auto bias_piece = workspace.add<T>(P::kind == Cell::gru ? layer.D * P::G * p.H : 0);
+    const LongProduct<T> dw(1, layer.D * P::G * p.H, p.I, steps, gpu, workspace);
+    const LongProduct<T> dr(layer.D, P::G * p.H, p.H, steps, gpu, workspace);
+    const ColumnSum<T> sum_x(steps, layer.D * P::G * p.H, gpu, workspace), sum_h(steps, P::G * p.H, gpu, workspace);
+    return Plan([p, layer, slices, share, units, steps, da_x, da_h, h, da_step, state, dh_piece, dc_piece, bias_piece,
+                 dw, dr, sum_x, sum_h, &gpu](Args args) {
              const auto t = BackwardTensors<T>::of(p, args);
+             float *const dh = args.workspace(dh_piece), *const dc = args.workspace(dc_piece);
+             T* const bias = args.workspace(bias_piece);
              const Rows<T> rows{.pre = nullptr,
                                 .rec = nullptr,
-                                .state = state.as<T>(),
-                                .da_x = da_x.as<T>(),
-                                .da_h = share ? da_x.as<T>() : da_h.as<T>(),
-                                .da_step = da_step.as<T>(),
-                                .h = h.as<T>()};
+                                .state = args.workspace(state),
+                                .da_x = args.workspace(da_x),
+                                .da_h = args.workspace(share ? da_x : da_h),
+                                .da_step = args.workspace(da_step),
+                                .h = args.workspace(h)};
              if (p.T == 0) {
                gpu.copy_within(t.dh0, t.dhT, units * kSize);
                if (P::has_c) gpu.copy_within(t.dc0, t.dcT, units * kSize);
@@ -377,25 +379,24 @@ Plan plan_backward(const P& p, GpuContext& gpu) {
                slices.rows == 4 ? run.template operator()<4>() : run.template operator()<1>();
              } else {
                for (int64_t step = p.T - 1; step >= 0; --step) {
-                 launch(step_backward_kernel<P::kind, T>, unit_grid(layer, gpu), layer, t, rows, dh.as<float>(),
-                        dc.as<float>(), step);
+                 launch(step_backward_kernel<P::kind, T>, unit_grid(layer, gpu), layer, t, rows, dh, dc, step);
                  enqueue_product<T>({.batch = layer.D, .m = p.B, .n = p.H, .k = P::G * p.H}, rows.da_step, t.r, nullptr,
                                     rows.state, gpu);
                }
-               launch(end_backward_kernel<P::kind, T>, unit_grid(layer, gpu), layer, t, rows, dh.as<float>(),
-                      dc.as<float>());
+               launch(end_backward_kernel<P::kind, T>, unit_grid(layer, gpu), layer, t, rows, dh, dc);
              }
              enqueue_product<T>({.m = steps, .n = p.I, .k = layer.D * P::G * p.H}, rows.da_x, t.w, nullptr, t.dx, gpu);
-             dw.enqueue(rows.da_x, t.x, t.dw, gpu);
-             dr.enqueue(rows.da_h, rows.h, t.dr, gpu);
-             if (P::kind != Cell::gru) return sum_x.enqueue(ReadPlain<T>{rows.da_x}, t.dbias);
-             sum_x.enqueue(ReadPlain<T>{rows.da_x}, bias.as<T>());
+             dw.enqueue(args, rows.da_x, t.x, t.dw, gpu);
+             dr.enqueue(args, rows.da_h, rows.h, t.dr, gpu);
+             if (P::kind != Cell::gru) return sum_x.enqueue(args, ReadPlain<T>{rows.da_x}, t.dbias);
+             sum_x.enqueue(args, ReadPlain<T>{rows.da_x}, bias);
              for (int64_t dir = 0; dir < layer.D; ++dir) {  // dbias: (D, 2, G H)
-               gpu.copy_within(t.dbias + 2 * dir * P::G * p.H, bias.as<T>() + dir * P::G * p.H, P::G * p.H * kSize);
-               sum_h.enqueue(ReadPlain<T>{rows.da_h + dir * steps * P::G * p.H}, t.dbias + (2 * dir + 1) * P::G * p.H);
+               gpu.copy_within(t.dbias + 2 * dir * P::G * p.H, bias + dir * P::G * p.H, P::G * p.H * kSize);
+               sum_h.enqueue(args, ReadPlain<T>{rows.da_h + dir * steps * P::G * p.H},
+                             t.dbias + (2 * dir + 1) * P::G * p.H);
              }
            })
-        .with(slices.serve ? "sequences kept by blocks" : "launches for every step", workspace);
+        .with(slices.serve ? "sequences kept by blocks" : "launches for every step", std::move(workspace));
   });
 }
 DUET_RECURRENT(tuned);

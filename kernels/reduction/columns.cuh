@@ -4,7 +4,7 @@
 #pragma once
 #include <algorithm>
 
-#include "core/context.h"
+#include "core/plan.h"
 #include "kernels/vector.cuh"
 
 namespace duet::DUET_DEVICE {
@@ -91,32 +91,34 @@ void launch_columns(cudaStream_t stream, const Read& read, Out* out, int64_t row
     launch(columns_kernel<1, Read, Out>, grid(1), read, out, rows, cols, height);
 }
 
-// A prepared sum over rows: owns the parts' sums.
+// A prepared sum over rows. The parts' sums lie in the workspace of the plan that it is a part of.
 template <class T>
 class ColumnSum {
  public:
-  ColumnSum(int64_t rows, int64_t cols, GpuContext& gpu) : rows_(rows), cols_(cols), stream_(gpu.stream()) {
+  ColumnSum(int64_t rows, int64_t cols, GpuContext& gpu, WorkspaceLayout& workspace)
+      : rows_(rows), cols_(cols), stream_(gpu.stream()) {
     const int64_t strips =
         std::max<int64_t>(1, ceil_div(cols, Columns::kLanes * (cols % kPack<T> == 0 ? kPack<T> : 1)));
     const int64_t for_speed = std::min(ceil_div(4 * gpu.multiprocessors(), strips), ceil_div(rows, 64));
     parts_ = std::max({int64_t{1}, for_speed, ceil_div(rows, Columns::kRows * Columns::kAddsInARow)});
     height_ = ceil_div(rows, parts_);
-    if (parts_ > 1) partial_ = Workspace(gpu, parts_ * cols * int64_t{sizeof(float)});
+    if (parts_ > 1) partial_ = workspace.add<float>(parts_ * cols);
   }
   static bool serves(int64_t rows) { return rows <= int64_t{1} << 26; }  // one more launch would go further
-  int64_t workspace_bytes() const { return partial_.bytes(); }
 
+  // args: of the plan's run.
   template <class Read>
-  void enqueue(const Read& read, T* y) const {
+  void enqueue(const Args& args, const Read& read, T* y) const {
     if (parts_ == 1) return launch_columns(stream_, read, y, rows_, cols_, 1, height_);
-    launch_columns(stream_, read, partial_.template as<float>(), rows_, cols_, parts_, height_);
-    launch_columns(stream_, ReadPlain<float>{partial_.template as<float>()}, y, parts_, cols_, 1, parts_);
+    float* partial = args.workspace(partial_);
+    launch_columns(stream_, read, partial, rows_, cols_, parts_, height_);
+    launch_columns(stream_, ReadPlain<float>{partial}, y, parts_, cols_, 1, parts_);
   }
 
  private:
   int64_t rows_, cols_, parts_, height_;
   cudaStream_t stream_;
-  Workspace partial_;
+  WorkspacePiece<float> partial_;
 };
 
 }  // namespace duet::DUET_DEVICE

@@ -14,12 +14,12 @@ struct Root {
 
 Plan norm2_tuned(const Norm2& p, GpuContext& gpu) {
   return for_float(p.dtype, [&]<class T>() -> Plan {
-    Total total(p.n, gpu);
-    const int64_t workspace = total.workspace_bytes();
-    return Plan([total = std::move(total)](Args t) {
-             total.enqueue(Square{}, Root{}, t[Norm2::y].as<float>(), t[Norm2::x].as<const T>());
+    WorkspaceLayout workspace;
+    const Total total(p.n, gpu, workspace);
+    return Plan([total](Args t) {
+             total.enqueue(t, Square{}, Root{}, t[Norm2::y].as<float>(), t[Norm2::x].as<const T>());
            })
-        .with("", workspace);
+        .with(std::move(workspace));
   });
 }
 DUET_REGISTER(norm2_tuned);

@@ -51,27 +51,26 @@ Plan sum_rows(int64_t rows, int64_t cols, GpuContext& gpu) {
       rows == 0 || cols <= 4 * kShortRow ? 1 : std::min(ceil_div(wanted, rows), ceil_div(cols, 4096));
   const int64_t parts = std::max({int64_t{1}, for_speed, ceil_div(cols, kBlock * kPack<T> * kAddsInARow)});
   const int64_t length = ceil_div(ceil_div(cols, parts), 4096) * 4096;
-  Workspace partial;
-  if (parts > 1) partial = Workspace(gpu, rows * parts * int64_t{sizeof(float)});
-  const int64_t workspace = partial.bytes();
-  return Plan([rows, cols, parts, length, partial = std::move(partial), stream = gpu.stream()](Args t) {
+  WorkspaceLayout workspace;
+  const auto partial = workspace.add<float>(parts > 1 ? rows * parts : 0);
+  return Plan([rows, cols, parts, length, partial, stream = gpu.stream()](Args t) {
            const T* x = t[Sum::x].as<const T>();
            T* y = t[Sum::y].as<T>();
            if (parts == 1) return add_rows(stream, x, y, rows, cols, 1, cols);
-           add_rows(stream, x, partial.as<float>(), rows, cols, parts, length);
-           add_rows(stream, partial.as<float>(), y, rows, parts, 1, parts);
+           add_rows(stream, x, t.workspace(partial), rows, cols, parts, length);
+           add_rows(stream, t.workspace(partial), y, rows, parts, 1, parts);
          })
-      .with("", workspace);
+      .with(std::move(workspace));
 }
 
 // cols sums of rows terms each, `cols` apart in memory.
 template <class T>
 Plan sum_columns(int64_t rows, int64_t cols, GpuContext& gpu) {
   if (!ColumnSum<T>::serves(rows)) return Unsupported{"columns of more than 2^26 elements"};
-  ColumnSum<T> sum(rows, cols, gpu);
-  const int64_t workspace = sum.workspace_bytes();
-  return Plan([sum = std::move(sum)](Args t) { sum.enqueue(ReadPlain<T>{t[Sum::x].as<const T>()}, t[Sum::y].as<T>()); })
-      .with("", workspace);
+  WorkspaceLayout workspace;
+  const ColumnSum<T> sum(rows, cols, gpu, workspace);
+  return Plan([sum](Args t) { sum.enqueue(t, ReadPlain<T>{t[Sum::x].as<const T>()}, t[Sum::y].as<T>()); })
+      .with(std::move(workspace));
 }
 
 Plan sum_tuned(const Sum& p, GpuContext& gpu) {

@@ -4,7 +4,7 @@
 #pragma once
 #include <algorithm>
 
-#include "core/context.h"
+#include "core/plan.h"
 #include "kernels/vector.cuh"
 
 namespace duet::DUET_DEVICE {
@@ -55,20 +55,19 @@ __global__ void __launch_bounds__(kTotalBlock)
   if (thread == 0) *y = finish(part[0]);
 }
 
-// A prepared sum over n elements: owns the blocks' sums.
+// A prepared sum over n elements. The blocks' sums lie in the workspace of the plan that it is a part of.
 class Total {
  public:
-  Total(int64_t n, GpuContext& gpu)
+  Total(int64_t n, GpuContext& gpu, WorkspaceLayout& workspace)
       : n_(n),
         blocks_(std::clamp<int64_t>(ceil_div(n, kTotalBlock * 16), 1, 8 * gpu.multiprocessors())),
         stream_(gpu.stream()),
-        partial_(gpu, blocks_ * int64_t{sizeof(double)}) {}
-  int64_t workspace_bytes() const { return partial_.bytes(); }
+        partial_(workspace.add<double>(blocks_)) {}
 
-  // *y = finish(sum of term(x[i]...)).
+  // *y = finish(sum of term(x[i]...)). args: of the plan's run.
   template <class Term, class Finish, class T, class... X>
-  void enqueue(const Term& term, const Finish& finish, float* y, const T* x, const X*... more) const {
-    double* partial = partial_.as<double>();
+  void enqueue(const Args& args, const Term& term, const Finish& finish, float* y, const T* x, const X*... more) const {
+    double* partial = args.workspace(partial_);
     const Grid grid{.blocks = blocks_, .threads = kTotalBlock, .stream = stream_};
     if (aligned16(x, more...))
       launch(total_kernel<kPack<T>, Term, T, X...>, grid, term, n_, partial, x, more...);
@@ -81,7 +80,7 @@ class Total {
  private:
   int64_t n_, blocks_;
   cudaStream_t stream_;
-  Workspace partial_;
+  WorkspacePiece<double> partial_;
 };
 
 struct MeanOf {  // of nothing: 0

@@ -175,12 +175,13 @@ TEST(TapeMemory, WorkspacesLieInTheArena) {
     for (const auto& [memory, bytes] : tape.memory()) arenas += bytes;
     EXPECT_EQ(tape.memory_bytes(), arenas) << c.model.name() << ": plans keep memory of their own";
     EXPECT_EQ(cpu.held_bytes() - before, arenas);
-    EXPECT_EQ(cpu.workspace_place, nullptr) << "plans made from now on own theirs";
     const auto [temporaries, size] = tape.memory().back();
     for (const Tape::Node& part : tape.nodes()) {
-      if (part.workspace->bytes() == 0) continue;
-      workspaces += part.workspace->bytes();
-      const char *begin = static_cast<char*>(part.workspace->at(0)), *end = begin + part.workspace->bytes();
+      const int64_t bytes = part.plan.workspace_bytes();
+      if (bytes == 0) continue;
+      workspaces += bytes;
+      const char *begin = static_cast<char*>(tape.workspace(part)), *end = begin + bytes;
+      EXPECT_EQ(reinterpret_cast<uintptr_t>(begin) % WorkspaceLayout::kAlignment, 0u) << part.job();
       EXPECT_TRUE(begin >= temporaries && end <= static_cast<char*>(temporaries) + size) << part.job();
       for (const Var slot : part.slots) {
         const char* tensor = static_cast<char*>(tape.tensor(slot).data);

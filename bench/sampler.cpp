@@ -33,18 +33,10 @@ Sampler::Sampler(Runner& runner, Scope scope, Cache cache, double clock_read_s)
   if (scope != Scope::end_to_end) return;
   Context& context = runner.context();
   for (const auto& [device, bytes] : runner.uploads()) {
-    up_.push_back({context.allocate_pinned(std::max<int64_t>(bytes, 1)), device, bytes});
-    context.download(up_.back().host, device, bytes);  // the values that each sample sends again
+    up_.push_back({PinnedBuffer(context, bytes), device});
+    context.download(up_.back().host.data(), device, bytes);  // the values that each sample sends again
   }
-  for (const auto& [device, bytes] : runner.downloads())
-    down_.push_back({context.allocate_pinned(std::max<int64_t>(bytes, 1)), device, bytes});
-}
-
-Sampler::Sampler(Sampler&& other) noexcept = default;
-
-Sampler::~Sampler() {
-  for (const auto* list : {&up_, &down_})
-    for (const Pinned& p : *list) runner_->context().release_pinned(p.host, std::max<int64_t>(p.bytes, 1));
+  for (const auto& [device, bytes] : runner.downloads()) down_.push_back({PinnedBuffer(context, bytes), device});
 }
 
 Sampler::Counts Sampler::calibrate(double budget_s, int repetitions) {
@@ -90,7 +82,7 @@ double Sampler::timed(int batch) {
       int copy = 0;
       const auto run = [&] { runner_->run(runner_->restores() ? copy++ % runner_->copies() : 0); };
       bool waited = false;
-      result = runner_->context().device_time(run, batch, waited);
+      result = device_queue(runner_->context())->device_time(run, batch, waited);
       synchronises_ |= waited;
       break;
     }
@@ -124,10 +116,10 @@ double Sampler::timed_end_to_end(int batch) {
   Context& context = runner_->context();
   const auto start = Clock::now();
   for (int i = 0; i < batch; ++i) {
-    for (const Pinned& p : up_) context.upload_async(p.device, p.host, p.bytes);
+    for (const Transfer& t : up_) t.host.upload(t.device, 0, t.host.bytes());
     runner_->refreshed();
     context.enter([&] { runner_->run(0); });
-    for (const Pinned& p : down_) context.download_async(p.host, p.device, p.bytes);
+    for (const Transfer& t : down_) t.host.download(t.device, 0, t.host.bytes());
     context.synchronize();
   }
   return seconds(Clock::now() - start) / batch;

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "bench/runner.h"
+#include "core/device_queue.h"
 #include "results/run.h"
 
 namespace duet::bench {
@@ -20,8 +21,6 @@ class Sampler {
     int repetitions = 1;
   };
   Sampler(Runner& runner, Scope scope, Cache cache, double clock_read_s);
-  ~Sampler();
-  Sampler(Sampler&&) noexcept;
 
   // Times a first call, warms up, and fixes batch, samples and repetitions, which stay as they are from then on.
   Counts calibrate(double budget_s, int repetitions);
@@ -40,12 +39,11 @@ class Sampler {
   double clock_read_s_, first_call_s_ = 0;
   int batch_ = 1;
   bool synchronises_ = false;
-  struct Pinned {
-    void* host;
+  struct Transfer {
+    PinnedBuffer host;
     void* device;
-    int64_t bytes;
   };
-  std::vector<Pinned> up_, down_;
+  std::vector<Transfer> up_, down_;
 };
 
 double clock_read_s();  // cost of one steady_clock read here

@@ -32,15 +32,6 @@ class Context {
   virtual void enter(const std::function<void()>& work) { work(); }
   virtual void evict(const void* memory, int64_t bytes) = 0;  // out of every cache, for cold samples
 
-  // GPU only: seconds of device time for one of `batch` runs, by events; negative where the device has no such clock.
-  // `synchronises` is set when run() waited for the device itself, so that nothing could be queued ahead.
-  virtual double device_time(const std::function<void()>& /*run*/, int /*batch*/, bool& /*synchronises*/) { return -1; }
-  // The same moves asynchronously, from and to pinned memory, for the end-to-end scope.
-  virtual void* allocate_pinned(int64_t bytes) { return allocate(bytes); }
-  virtual void release_pinned(void* memory, int64_t bytes) noexcept { release(memory, bytes); }
-  virtual void upload_async(void* to, const void* from, int64_t bytes) { upload(to, from, bytes); }
-  virtual void download_async(void* to, const void* from, int64_t bytes) { download(to, from, bytes); }
-
   int64_t held_bytes() const { return held_bytes_; }  // in Buffers, their guard bands left out
 
  private:

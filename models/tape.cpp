@@ -31,10 +31,6 @@ Tape::Tape(Context& context, Preferences preferences, uint64_t seed)
           device);
 }
 
-Tape::~Tape() {
-  if (staged_) context_->release_pinned(staged_, staged_bytes_);
-}
-
 void Tape::require_planned(bool planned, const char* what) const {
   if (planned != planned_) throw Error("Tape::{} must be called {} plan()", what, planned ? "after" : "before");
 }

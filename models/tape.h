@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "core/context.h"
+#include "core/device_queue.h"
 #include "core/error.h"
 #include "core/nvtx.h"
 #include "core/registry.h"
@@ -57,7 +58,6 @@ class Tape {
   // another device than the context's, or "reference" is mixed with others.
   Tape(Context& context, Preferences preferences, uint64_t seed = 1);
   Tape(const Tape&) = delete;
-  ~Tape();
 
   // --- declaring, before plan() ----------------------------------------------------------------------------------
 
@@ -213,8 +213,7 @@ class Tape {
   std::vector<Tensor> arguments_;
   std::vector<Counter> counters_;
   uint64_t steps_ = 0;
-  int32_t* staged_ = nullptr;  // pinned: counters' values on their way to the device
-  int64_t staged_bytes_ = 0;
+  PinnedBuffer staged_;  // counters' values on their way to the device; none on a CPU
   Buffer parameters_, gradients_, kept_, temporary_;
   std::optional<NvtxName> step_range_;
   std::vector<NvtxName> phase_ranges_;

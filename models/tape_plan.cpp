@@ -89,11 +89,9 @@ void Tape::plan() {
   }
   step_range_.emplace("step");
   for (const std::string& name : phases_) phase_ranges_.emplace_back(name);
-  if (!counters_.empty() && context_->device() != Device::cpu) {
-    staged_bytes_ = kStaged * static_cast<int64_t>(counters_.size() * sizeof(int32_t));
-    staged_ = static_cast<int32_t*>(context_->allocate_pinned(staged_bytes_));
-  }
-  held_bytes_ = context_->held_bytes() - held + staged_bytes_;
+  if (!counters_.empty() && context_->device() != Device::cpu)
+    staged_ = PinnedBuffer(*context_, kStaged * static_cast<int64_t>(counters_.size() * sizeof(int32_t)));
+  held_bytes_ = context_->held_bytes() - held + staged_.bytes();
   planned_ = true;
   reset();
 }

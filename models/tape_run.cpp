@@ -18,14 +18,14 @@ void Tape::begin_step() {
     const uint64_t start = (seed_ * 4 + 4) * 0x9E3779B1u + i * 0x3C6EF370u;
     const auto value = static_cast<int32_t>((start + step * static_cast<uint64_t>(counters_[i].stride)) & 0x7fffffffu);
     void* to = tensor(counters_[i].var).data;
-    if (!staged_) {
+    if (!staged_.data()) {
       *static_cast<int32_t*>(to) = value;
       continue;
     }
-    const uint64_t places = static_cast<uint64_t>(staged_bytes_) / sizeof(int32_t);
-    int32_t* from = staged_ + (step * counters_.size() + i) % places;
-    *from = value;
-    context_->upload_async(to, from, sizeof value);
+    const uint64_t places = static_cast<uint64_t>(staged_.bytes()) / sizeof value;
+    const uint64_t place = (step * counters_.size() + i) % places;
+    static_cast<int32_t*>(staged_.data())[place] = value;
+    staged_.upload(to, static_cast<int64_t>(place * sizeof value), sizeof value);
   }
 }
 

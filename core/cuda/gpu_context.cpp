@@ -146,7 +146,7 @@ void* GpuContext::allocate_pinned(int64_t bytes) {
   return memory;
 }
 
-void GpuContext::release_pinned(void* memory, int64_t) noexcept { DUET_CUDA_LOG(cudaFreeHost(memory)); }
+void GpuContext::release_pinned(void* memory) noexcept { DUET_CUDA_LOG(cudaFreeHost(memory)); }
 
 void GpuContext::evict(const void*, int64_t) {
   State& s = *state_;

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "core/context.h"
+#include "core/device_queue.h"
 #include "core/gpu.h"
 
 struct cublasContext;
@@ -17,7 +18,7 @@ struct cudnnContext;
 
 namespace duet::cuda {
 
-class GpuContext final : public Context {
+class GpuContext final : public Context, public DeviceQueue {
  public:
   static constexpr Device kDevice = Device::cuda;
 
@@ -56,10 +57,10 @@ class GpuContext final : public Context {
   void copy_within(void* to, const void* from, int64_t bytes) override;
   void synchronize() override;
   void evict(const void* memory, int64_t bytes) override;  // everything: reads a buffer of twice the L2
-  double device_time(const std::function<void()>& run, int batch, bool& synchronises) override;
 
+  double device_time(const std::function<void()>& run, int batch, bool& synchronises) override;
   void* allocate_pinned(int64_t bytes) override;
-  void release_pinned(void* memory, int64_t bytes) noexcept override;
+  void release_pinned(void* memory) noexcept override;
   void upload_async(void* to, const void* from, int64_t bytes) override;
   void download_async(void* to, const void* from, int64_t bytes) override;
 

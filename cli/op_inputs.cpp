@@ -127,7 +127,7 @@ HostTensors OpInputs::read(const OpOptions& options) {
     host.allocate(slot);
     const auto file = files.find(slot);
     if (file == files.end()) {  // as draw_inputs() does, so that a seed means the same everywhere
-      fill_values(host.data(slot), spec.dtype, spec.elements(), spec.fill, FillMode::values, seed * 64 + slot);
+      fill_values(host.data(slot), spec.dtype, spec.elements(), spec.fill, FillMode::values, fill_key(seed, slot));
       continue;
     }
     file->second.read(spec.dtype, host.data(slot));

@@ -71,7 +71,7 @@ HostTensors draw_inputs(const Problem& problem, FillMode mode, uint64_t seed) {
     const TensorSpec& spec = host.specs()[s];
     if (spec.role == Role::out) continue;
     host.allocate(s);
-    fill_values(host.data(s), spec.dtype, spec.elements(), spec.fill, mode, seed * 64 + s);
+    fill_values(host.data(s), spec.dtype, spec.elements(), spec.fill, mode, fill_key(seed, s));
   }
   return host;
 }

@@ -76,7 +76,7 @@ void Tape::draw(Var var, uint64_t key) {
 
 // Keys differ by tensor, so that two layers of one shape start differently.
 void Tape::fill_inputs(uint64_t seed) {
-  for (const auto& [name, var] : named_inputs_) draw(var, seed << 20 | static_cast<uint64_t>(var.id));
+  for (const auto& [name, var] : named_inputs_) draw(var, fill_key(seed, static_cast<uint64_t>(var.id)));
 }
 
 void Tape::reset() {
@@ -88,13 +88,13 @@ void Tape::reset() {
   for (const auto& [name, var] : named_parameters_)
     context_->fill_bytes(static_cast<char*>(gradients_.data()) + values_[index(var)].offset, 0xFF, bytes(var));
   for (size_t i = 0; i < values_.size(); ++i)
-    if (values_[i].initial) draw({static_cast<int>(i)}, seed_ << 20 | i);
+    if (values_[i].initial) draw({static_cast<int>(i)}, fill_key(seed_, i));
   if (master_ >= 0) {
     std::vector<float> image(static_cast<size_t>(parameter_elements_));
     for (const auto& [name, var] : named_parameters_) {
       const Value& v = values_[index(var)];
       fill_values(image.data() + v.offset / size_of(stored(v.dtype)), DType::f32, elements(v), v.fill, FillMode::values,
-                  seed_ << 20 | static_cast<uint64_t>(var.id));
+                  fill_key(seed_, static_cast<uint64_t>(var.id)));
     }
     upload({master_}, image.data(), DType::f32, parameter_elements_);
   }

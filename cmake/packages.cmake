@@ -39,6 +39,22 @@ else()
   list(APPEND missing libopenblas-pthread-dev)
 endif()
 
+# xxHash comes without a CMake package.
+find_path(DUET_XXHASH_INCLUDE xxhash.h)
+find_library(DUET_XXHASH_LIBRARY xxhash)
+mark_as_advanced(DUET_XXHASH_INCLUDE DUET_XXHASH_LIBRARY)
+if(DUET_XXHASH_INCLUDE AND DUET_XXHASH_LIBRARY)
+  add_library(duet_xxhash INTERFACE)
+  target_include_directories(duet_xxhash SYSTEM INTERFACE ${DUET_XXHASH_INCLUDE})
+  target_link_libraries(duet_xxhash INTERFACE ${DUET_XXHASH_LIBRARY})
+  file(STRINGS "${DUET_XXHASH_INCLUDE}/xxhash.h" xxhash_version REGEX "define XXH_VERSION_(MAJOR|MINOR|RELEASE) +[0-9]+")
+  string(REGEX REPLACE "[^;]* ([0-9]+)" "\\1" xxhash_version "${xxhash_version}")
+  string(REPLACE ";" "." xxhash_version "${xxhash_version}")
+  list(APPEND DUET_LIBRARIES "xxHash|${xxhash_version}|")
+else()
+  list(APPEND missing libxxhash-dev)
+endif()
+
 if(missing)
   list(JOIN missing " " missing)
   message(FATAL_ERROR "Packages are missing. tools/setup installs them, or on Debian and Ubuntu, as root:\n"

@@ -15,6 +15,8 @@
 #include <fstream>
 #include <sstream>
 
+#include "core/checksum.h"
+
 namespace duet {
 namespace {
 
@@ -224,16 +226,9 @@ std::vector<std::pair<std::string, std::string>> MachineInfo::fingerprint_inputs
 }
 
 std::string fingerprint(const std::vector<std::pair<std::string, std::string>>& inputs) {
-  uint64_t hash = 0xcbf29ce484222325;  // FNV-1a, 64 bits: the same for ever, unlike std::hash
-  const auto add = [&](std::string_view text) {
-    for (const unsigned char c : text) hash = (hash ^ c) * 0x100000001b3;
-    hash = (hash ^ 0xff) * 0x100000001b3;  // a separator that no text holds
-  };
-  for (const auto& [key, value] : inputs) {
-    add(key);
-    add(value);
-  }
-  return fmt::format("{:016x}", hash);
+  std::string text;
+  for (const auto& [key, value] : inputs) text += key + '\xff' + value + '\xff';  // no text holds this separator
+  return fmt::format("{:016x}", checksum(text.data(), static_cast<int64_t>(text.size())));
 }
 
 MachineInfo read_machine(const std::string& root) {

@@ -1,44 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-// Judging a step as it runs, op by op, in the very buffers that were timed.
+// Checks a step as it runs, op by op, in the very buffers that were timed: see Step::replay in models/step.h.
 #include <algorithm>
-#include <bit>
-#include <cstring>
 #include <map>
 
+#include "core/checksum.h"
 #include "models/step.h"
 
 namespace duet {
 namespace {
 
-// What a tensor held, in a few bytes: the images of all tensors would take as much memory as the step itself. Each step of
-// a chain is a bijection of what came before and of the word, so that no single change goes unseen; four chains, since
-// one would wait for its multiplication.
-struct Print {
+// What a tensor held, in a few bytes: copies of all tensors would take as much memory as the step itself.
+struct Content {
   int64_t bytes = 0;
-  uint64_t hash = 0;
-  bool operator==(const Print&) const = default;
+  uint64_t checksum = 0;
+  bool operator==(const Content&) const = default;
 };
-Print print_of(const void* data, int64_t bytes) {
-  constexpr int64_t kChains = 4, kWord = sizeof(uint64_t);
-  constexpr uint64_t kFactor = 0x9E3779B97F4A7C15;  // odd
-  const auto step = [](uint64_t chain, uint64_t word) { return std::rotl((chain ^ word) * kFactor, 31); };
-  uint64_t chains[kChains] = {}, word = 0;
-  const auto* from = static_cast<const unsigned char*>(data);
-  int64_t at = 0;
-  for (; at + kChains * kWord <= bytes; at += kChains * kWord)
-    for (int64_t c = 0; c < kChains; ++c) {
-      std::memcpy(&word, from + at + c * kWord, kWord);
-      chains[c] = step(chains[c], word);
-    }
-  for (; at < bytes; at += kWord) {
-    word = 0;
-    std::memcpy(&word, from + at, static_cast<size_t>(std::min(kWord, bytes - at)));
-    chains[0] = step(chains[0], word);
-  }
-  Print print{bytes, 0};
-  for (const uint64_t chain : chains) print.hash = step(print.hash, chain);
-  return print;
-}
 
 Check failed(std::string reason) {
   Check check;
@@ -46,7 +22,8 @@ Check failed(std::string reason) {
   return check;
 }
 
-// A NaN would be expected wherever another one is read: what lasts, and what a step tells, must be numbers.
+// The name of a parameter, state or output that is not finite; "" where all are. The reference computes NaN from NaN, so
+// a comparison alone would accept a step that has lost its numbers.
 std::string not_finite(const Tape& tape) {
   for (const auto* list : {&tape.named_parameters(), &tape.states(), &tape.outputs()})
     for (const auto& [name, var] : *list)
@@ -54,63 +31,70 @@ std::string not_finite(const Tape& tape) {
   return "";
 }
 
-struct Judge {
-  Tape& tape;
-  uint64_t seed;
-  std::function<void(size_t)> run;
-  std::map<const void*, Print> known;  // by address: what the last op to write there left
+class Replay {
+ public:
+  Replay(Tape& tape, uint64_t seed, std::function<void(size_t)> run) : tape_(tape), seed_(seed), run_(std::move(run)) {}
 
-  // Downloads a tensor into a slot of `host`.
-  Print take(Var var, HostTensors& host, size_t slot) const {
-    host.allocate(slot);
-    tape.context().download(host.data(slot), tape.tensor(var).data, tape.bytes(var));
-    return print_of(host.data(slot), tape.bytes(var));
-  }
-
-  // What a tensor held when it was last written or read must be what is read now. Slices of an arena are other tensors
-  // than the arena, so whatever overlaps a fresh write is forgotten.
-  bool unchanged(Var var, const Print& now) {
-    const auto [at, fresh] = known.try_emplace(tape.tensor(var).data, now);
-    return fresh || at->second.bytes != now.bytes || at->second == now;
-  }
-  void remember(Var var, const Print& now) {
-    const auto* begin = static_cast<const char*>(tape.tensor(var).data);
-    const auto* end = begin + now.bytes;
-    std::erase_if(known, [&](const auto& entry) {
-      const auto* first = static_cast<const char*>(entry.first);
-      return first < end && begin < first + entry.second.bytes;
-    });
-    known[begin] = now;
-  }
-
-  Check node(size_t index) {
-    const Tape::Node& node = tape.nodes()[index];
+  // Runs one node and compares its outputs with the reference.
+  Check check_node(size_t index) {
+    const Tape::Node& node = tape_.nodes()[index];
     const std::vector<TensorSpec> specs = node.problem.tensors();
     HostTensors inputs(specs), got(specs);
     for (size_t s = 0; s < specs.size(); ++s) {
       if (specs[s].role == Role::out) continue;
-      if (tape.tensor(node.slots[s]).dtype != specs[s].dtype)
-        throw Error("replay judges implementations, not the reference");
-      if (!unchanged(node.slots[s], take(node.slots[s], inputs, s)))
+      if (tape_.tensor(node.slots[s]).dtype != specs[s].dtype)
+        throw Error("replay checks implementations, not the reference");
+      if (!unchanged(node.slots[s], download(node.slots[s], inputs, s)))
         return failed(std::string(specs[s].name) +
                       " is no longer what was written: overlapped, or overwritten out of bounds");
     }
+    // Poison the outputs, except where one is an input as well.
     for (size_t s = 0; s < specs.size(); ++s) {
-      const Tensor t = tape.tensor(node.slots[s]);
+      const Tensor t = tape_.tensor(node.slots[s]);
       const bool read = std::any_of(specs.begin(), specs.end(), [&, i = size_t{0}](const TensorSpec& other) mutable {
         const Var var = node.slots[i++];
-        return other.role != Role::out && tape.tensor(var).data == t.data;
+        return other.role != Role::out && tape_.tensor(var).data == t.data;
       });
-      if (!read && specs[s].role == Role::out) tape.context().fill_bytes(t.data, 0xFF, tape.bytes(node.slots[s]));
+      if (!read && specs[s].role == Role::out) tape_.context().fill_bytes(t.data, 0xFF, tape_.bytes(node.slots[s]));
     }
-    tape.context().enter([&] { run(index); });
-    tape.context().synchronize();
-    for (size_t s = 0; s < specs.size(); ++s) {
-      if (specs[s].role == Role::in) continue;
-      remember(node.slots[s], take(node.slots[s], got, s));
-    }
-    return compare(node.problem, Expected::sampled(node.problem, inputs, seed), got, false);
+    tape_.context().enter([&] { run_(index); });
+    tape_.context().synchronize();
+    for (size_t s = 0; s < specs.size(); ++s)
+      if (specs[s].role != Role::in) record(node.slots[s], download(node.slots[s], got, s));
+    return compare(node.problem, Expected::sampled(node.problem, inputs, seed_), got, false);
   }
+
+ private:
+  // Downloads a tensor into a slot of `host`.
+  Content download(Var var, HostTensors& host, size_t slot) const {
+    host.allocate(slot);
+    const int64_t bytes = tape_.bytes(var);
+    tape_.context().download(host.data(slot), tape_.tensor(var).data, bytes);
+    return {bytes, checksum(host.data(slot), bytes)};
+  }
+
+  // Whether a tensor still holds what it held when it was last written or read; true when it is met for the first time.
+  bool unchanged(Var var, const Content& now) {
+    const auto [at, fresh] = known_.try_emplace(tape_.tensor(var).data, now);
+    return fresh || at->second.bytes != now.bytes || at->second == now;
+  }
+
+  // Records what a node has written. A slice of an arena is another tensor than the arena itself, so entries that overlap
+  // the written bytes are dropped.
+  void record(Var var, const Content& now) {
+    const auto* begin = static_cast<const char*>(tape_.tensor(var).data);
+    const auto* end = begin + now.bytes;
+    std::erase_if(known_, [&](const auto& entry) {
+      const auto* first = static_cast<const char*>(entry.first);
+      return first < end && begin < first + entry.second.bytes;
+    });
+    known_[begin] = now;
+  }
+
+  Tape& tape_;
+  uint64_t seed_;
+  std::function<void(size_t)> run_;
+  std::map<const void*, Content> known_;  // by address: what the last node to write or read there left
 };
 
 }  // namespace
@@ -119,13 +103,13 @@ Check replay(Tape& tape, uint64_t seed, std::function<void(size_t)> run) {
   if (!run) run = [&](size_t node) { tape.run_node(node); };
   Check all;
   tape.context().synchronize();
-  if (tape.steps() > 0) all.failure = not_finite(tape);  // what the steps before left
+  if (tape.steps() > 0) all.failure = not_finite(tape);  // what earlier steps left
   if (!all.passed()) return all;
   tape.begin_step();
   tape.context().synchronize();
-  Judge judge{tape, seed, std::move(run), {}};
+  Replay checker(tape, seed, std::move(run));
   for (size_t i = 0; i < tape.nodes().size(); ++i) {
-    const Check check = judge.node(i);
+    const Check check = checker.check_node(i);
     all.max_error_ratio = std::max(all.max_error_ratio, check.max_error_ratio);
     all.slices += check.slices;
     all.elements += check.elements;

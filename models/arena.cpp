@@ -8,7 +8,7 @@
 
 namespace duet {
 namespace {
-constexpr int64_t kPage = 4096, kLine = 256, kPlaces = 16;  // starts within a page
+constexpr int64_t kPage = 4096, kLine = 256, kPlaces = 16;  // kPlaces: different starts within a page
 
 struct Place {
   int64_t begin, end;
@@ -28,11 +28,11 @@ int64_t pack(std::vector<Lifetime>& tensors) {
     Lifetime& t = tensors[order[i]];
     const int64_t stagger = static_cast<int64_t>(i) * 5 % kPlaces * kLine;
     const int64_t size =
-        ceil_div(t.bytes + kPlaces * kLine, kPage) * kPage;  // the same for any start: equals fit equals
+        ceil_div(t.bytes + kPlaces * kLine, kPage) * kPage;  // whatever the stagger: tensors of equal size fit
     int64_t begin = 0;
     for (const Place& p : placed) {
       if (!together(*p.tensor, t)) continue;
-      if (p.begin >= begin + size) break;  // the gap before p is wide enough, and all that follow begin later
+      if (p.begin >= begin + size) break;  // the gap before p is wide enough; all others begin later
       begin = std::max(begin, p.end);
     }
     t.offset = begin + stagger;

@@ -1,12 +1,41 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "models/bilstm.h"
-
+// Sentiment of a review, as in Keras' example for IMDb: tokens of a vocabulary of 10000 embedded in 16 numbers each, an LSTM of 32
+// units in either direction, their last states concatenated and mapped to one logit; binary cross-entropy, Adam.
+// The LSTM has one bias, not two as in PyTorch. Graves and Schmidhuber, Framewise phoneme classification, 2005.
 #include "models/layers.h"
+#include "models/model.h"
 #include "ops/embedding/embedding.h"
 #include "ops/memory/permute.h"
 #include "ops/recurrent/recurrent.h"
 
 namespace duet {
+
+struct BiLstm {
+  static constexpr const char* name = "bilstm";
+  static constexpr int64_t kWords = 10000, kFeatures = 16, kUnits = 32;
+  static constexpr double kRate = 1e-3;
+
+  int64_t batch = 512, T = 256;
+  DType dtype = DType::f32;
+
+  void attributes(auto&& field) {
+    field("dtype", dtype, "element type of parameters and activations");
+    field("batch", batch, "sequences of a step");
+    field.option("T", T, "tokens of a sequence");
+  }
+  std::string invalid() const;
+  void train(Tape& tape) const;
+  void evaluate(Tape& tape) const;
+
+  static std::vector<Case<BiLstm>> cases(Scale scale) {
+    if (scale == Scale::test) return {{"few and short", {3, 5}}};
+    return {{"one review", {1}},
+            {"a vector of reviews", {8}},
+            {"between them, for the break-even", {64}},
+            {"the usual batch", {512}}};
+  }
+};
+
 namespace {
 
 // Shapes: x (B, T) tokens, embedded (B, T, 16), the LSTM's input (T, B, 16) and last states (2, B, 32), head's input (B, 64).
@@ -15,7 +44,7 @@ struct Layers {
   Tape& tape;
   const int64_t B = m.batch, T = m.T;
   const Embedding embedding{.B = B, .T = T, .V = m.kWords, .C = m.kFeatures, .dtype = m.dtype, .position = false};
-  // Sequences first to steps first, and directions first to sequences first: rows that change places.
+  // A permutation of rows: from sequences first to steps first, or from directions first to sequences first.
   const Permute to_steps{.B = 1, .T = B, .H = T, .D = m.kFeatures, .dtype = m.dtype};
   const Permute to_rows{.B = 1, .T = 2, .H = B, .D = m.kUnits, .dtype = m.dtype};
   const Var table = tape.parameter("embedding.weight", {m.kWords, m.kFeatures}, Fill::normal(0, 1), m.dtype);
@@ -43,7 +72,7 @@ struct Layers {
     p.H = m.kUnits;
     p.bidirectional = true;
     p.dtype = m.dtype;
-    p.last_only = true;  // all that the head reads
+    p.last_only = true;  // the head reads the last states only
     return p;
   }
 

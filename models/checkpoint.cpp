@@ -16,9 +16,9 @@
 namespace duet {
 namespace {
 using Json = nlohmann::json;
-constexpr uint64_t kMostHeader = 100'000'000;  // the format's own limit
+constexpr uint64_t kMaxHeader = 100'000'000;  // the format's own limit
 constexpr size_t kAlign = 8;
-constexpr int kDeepest = 4;  // of values in a header: a tensor's offsets lie 3 deep
+constexpr int kMaxDepth = 4;  // of values in a header: a tensor's offsets lie 3 deep
 constexpr const char* kMetadata = "__metadata__";
 constexpr std::array<std::pair<DType, const char*>, 7> kNames{{{DType::f64, "F64"},
                                                                {DType::f32, "F32"},
@@ -32,7 +32,7 @@ std::string file_name_of(DType dtype) {
   return std::find_if(kNames.begin(), kNames.end(), [&](const auto& n) { return n.first == dtype; })->second;
 }
 
-// The product of the shape times the size of an element; negative where that is no size.
+// The bytes of a tensor; negative where the shape is no shape or the product overflows.
 int64_t bytes_of(DType dtype, const Shape& shape) {
   int64_t bytes = size_of(dtype);
   for (const int64_t extent : shape)
@@ -45,7 +45,7 @@ struct Place {
   std::string tensor;
 };
 
-// Reads what one entry of the header says. `size`: bytes behind the header.
+// Reads one entry of the header. `size`: bytes after the header.
 Place parse(const std::string& path, const std::string& name, const Json& json, uint64_t size,
             Checkpoint::Entry& entry) {
   const auto field = [&](const char* key) -> const Json& {
@@ -77,8 +77,8 @@ Place parse(const std::string& path, const std::string& name, const Json& json, 
   return {static_cast<uint64_t>(offsets[0]), static_cast<uint64_t>(offsets[1]), name};
 }
 
-// The format allows neither overlaps nor holes.
-void expect_tiling(const std::string& path, std::vector<Place> places, uint64_t size) {
+// Throws where tensors overlap or leave holes: the format allows neither.
+void require_tiling(const std::string& path, std::vector<Place> places, uint64_t size) {
   std::sort(places.begin(), places.end(),
             [](const Place& a, const Place& b) { return std::pair(a.begin, a.end) < std::pair(b.begin, b.end); });
   uint64_t at = 0;
@@ -92,12 +92,12 @@ void expect_tiling(const std::string& path, std::vector<Place> places, uint64_t 
   if (at != size) throw Error("{}: {} bytes at the end belong to no tensor", path, size - at);
 }
 
-// Equal keys would hide all but the last tensor.
+// Refuses equal keys, which would hide all but the last tensor.
 Json parse_header(const std::string& path, const std::string& text) {
   std::vector<std::set<std::string>> seen;
   std::string twice;
   const auto watch = [&](int depth, Json::parse_event_t event, Json& parsed) {
-    if (depth > kDeepest) throw Error("{}: no safetensors file: its header nests {} deep", path, depth);
+    if (depth > kMaxDepth) throw Error("{}: not a safetensors file: its header nests {} deep", path, depth);
     if (event == Json::parse_event_t::object_start) seen.emplace_back();
     if (event == Json::parse_event_t::object_end) seen.pop_back();
     if (event == Json::parse_event_t::key && !seen.back().insert(parsed.get<std::string>()).second)
@@ -107,10 +107,10 @@ Json parse_header(const std::string& path, const std::string& text) {
   try {
     Json header = Json::parse(text, watch);
     if (!twice.empty()) throw Error("{}: the header has two entries '{}'", path, twice);
-    if (!header.is_object()) throw Error("{}: no safetensors file: its header is no JSON object", path);
+    if (!header.is_object()) throw Error("{}: not a safetensors file: its header is not a JSON object", path);
     return header;
   } catch (const Json::exception& e) {
-    throw Error("{}: no safetensors file: its header is no JSON ({})", path, e.what());
+    throw Error("{}: not a safetensors file: its header is not JSON ({})", path, e.what());
   }
 }
 
@@ -147,8 +147,8 @@ Checkpoint read_checkpoint(const std::string& path) {
   file.read(prefix.data(), prefix.size());
   uint64_t length = 0;
   for (size_t i = 0; i < prefix.size(); ++i) length |= uint64_t{prefix[i]} << 8 * i;
-  if (length > kMostHeader || length > all - prefix.size())
-    throw Error("{}: a header of {} bytes in a file of {}: truncated, or no safetensors file", path, length, all);
+  if (length > kMaxHeader || length > all - prefix.size())
+    throw Error("{}: a header of {} bytes in a file of {}: truncated, or not a safetensors file", path, length, all);
   std::string text(length, ' ');
   file.read(text.data(), static_cast<int64_t>(length));
   const uint64_t size = all - prefix.size() - length;
@@ -159,14 +159,14 @@ Checkpoint read_checkpoint(const std::string& path) {
   for (const auto& [name, json] : header.items()) {
     if (name == kMetadata) {
       for (const auto& [key, value] : json.items()) {
-        if (!value.is_string()) throw Error("{}: metadata {} is no text", path, key);
+        if (!value.is_string()) throw Error("{}: metadata {} is not text", path, key);
         checkpoint.metadata[key] = value;
       }
       continue;
     }
     places.push_back(parse(path, name, json, size, checkpoint.tensors[name]));
   }
-  expect_tiling(path, places, size);
+  require_tiling(path, places, size);
   for (const Place& p : places) {
     std::vector<unsigned char>& bytes = checkpoint.tensors[p.tensor].bytes;
     bytes.resize(p.end - p.begin);

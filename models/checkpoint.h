@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Checkpoints: named tensors in the safetensors format, which other frameworks read too: the size of the header in 8
-// bytes, little-endian; the header, JSON that gives each tensor's dtype, shape and place; the values.
+// Checkpoints: named tensors in the safetensors format, which other frameworks read as well. A file is the size of the
+// header in 8 bytes, little-endian; the header, JSON that gives each tensor's dtype, shape and position; the values.
+// Trainer makes and restores them; `duet train` writes and reads the files.
 // Source: https://github.com/huggingface/safetensors
 #pragma once
 #include <map>
@@ -22,12 +23,13 @@ struct Checkpoint {
   std::map<std::string, std::string> metadata;
 };
 
-// Appears complete or not at all, in place of an older one. Throws Error: the folder is missing or not writable, a tensor
-// whose bytes contradict its shape.
+// The file appears complete or not at all, and replaces an older one. Throws Error when the folder is missing or not
+// writable, and for a tensor whose bytes contradict its shape.
 void write_checkpoint(const std::string& path, const Checkpoint& checkpoint);
 
-// Throws Error, naming file and tensor: truncated, foreign, a dtype that Duet lacks, a place outside the file, of another
-// size than dtype and shape say, or shared with another tensor; bytes that belong to no tensor.
+// Throws Error, naming file and tensor, when the file is truncated or of another format, has a dtype that Duet lacks, or
+// bytes that belong to no tensor; and when a tensor's position lies outside the file, is shared with another tensor, or
+// has another size than its dtype and shape.
 Checkpoint read_checkpoint(const std::string& path);
 
 }  // namespace duet

@@ -1,14 +1,55 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "models/gpt2.h"
-
+// GPT-2: embeddings of tokens and positions, pre-norm blocks of causal attention and a GELU feed-forward, a head that shares
+// its weights with the token embedding; cross-entropy of the next token, gradients clipped to norm 1, AdamW, no dropout.
+// The default is the 124M model of Radford et al., Language models are unsupervised multitask learners, 2019.
 #include <vector>
 
+#include "models/model.h"
 #include "models/transformer_layers.h"
 #include "ops/embedding/embedding.h"
 #include "ops/gemm/gemm.h"
 #include "ops/memory/fill.h"
 
 namespace duet {
+
+struct Gpt2 {
+  static constexpr const char* name = "gpt2";
+  static constexpr double kRate = 6e-4 / 100, kBeta1 = 0.9, kBeta2 = 0.95, kDecay = 0.1, kMaxNorm = 1;
+
+  int64_t batch = 1, tokens = 256;
+  int64_t layers = 12, width = 768, heads = 12, vocabulary = 50257, context = 1024;
+  DType dtype = DType::f32;
+  bool mixed = false;
+
+  void attributes(auto&& field) {
+    field("dtype", dtype, "element type of parameters and activations");
+    field("batch", batch, "sequences of a step");
+    field("tokens", tokens, "tokens of a sequence");
+    field.option("layers", layers, "blocks");
+    field.option("width", width, "elements of a token");
+    field.option("heads", heads, "heads of attention");
+    field.option("vocabulary", vocabulary, "different tokens");
+    field.option("context", context, "positions with an embedding");
+    field.option(
+        "mixed", mixed,
+        "master parameters and the optimiser's state in f32 beside parameters in dtype; in f16 the loss is scaled");
+  }
+  std::string invalid() const;
+  void train(Tape& tape) const;
+  void evaluate(Tape& tape) const;
+
+  static std::vector<Case<Gpt2>> cases(Scale scale) {
+    if (scale == Scale::test) return {{"every layer, narrowed", {2, 7, 2, 24, 3, 31, 11}}};
+    if (scale == Scale::standard) return {{"124M, one short sequence", {1, 256}}};
+    return {{"124M, one short sequence", {1, 256}},
+            {"124M, four full sequences", {4, 1024}},
+            {"124M, four full sequences, mixed precision",
+             {.batch = 4, .tokens = 1024, .dtype = DType::bf16, .mixed = true}},
+            {"124M, four full sequences, mixed precision with loss scaling",
+             {.batch = 4, .tokens = 1024, .dtype = DType::f16, .mixed = true}}};
+  }
+};
+
 namespace {
 
 // x + attention(norm(x)), then that + feed_forward(norm(that)).
@@ -62,7 +103,7 @@ class Net {
 
   Var forward(Var token) {
     token_ = token;
-    // The first `tokens` positions of the table lie at its beginning.
+    // The table begins with the positions 0 .. tokens - 1.
     const Var position = tape_->slice(position_, 0, {m_.tokens, m_.width});
     Var h = tape_->add(embedding(), {token, table_, position});
     for (Block& b : blocks_) h = b.forward(h);
@@ -107,8 +148,8 @@ Var text(Tape& tape, const Gpt2& m) {
 
 std::string Gpt2::invalid() const {
   if (const std::string why = invalid_model(batch, dtype) + invalid_mixed(mixed, dtype); !why.empty()) return why;
-  const auto range = [](const char* what, int64_t value, int64_t most) {
-    return std::string(what) + " " + std::to_string(value) + ": 1 to " + std::to_string(most) + " are allowed";
+  const auto range = [](const char* what, int64_t value, int64_t max) {
+    return std::string(what) + " " + std::to_string(value) + ": 1 to " + std::to_string(max) + " are allowed";
   };
   if (context < 1 || context > 1 << 20) return range("context", context, 1 << 20);
   if (tokens < 1 || tokens > context) return range("tokens", tokens, context);

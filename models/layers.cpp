@@ -122,7 +122,7 @@ Var MaxPoolLayer::backward(Var dy) { return tape_->add(MaxPool2dBackward{shape_}
 // --- loss and optimisers ---------------------------------------------------------------------------------------------
 
 namespace {
-constexpr double kFirstLossScale = 65536;
+constexpr double kInitialLossScale = 65536;
 }  // namespace
 
 bool scales_loss(DType dtype, bool mixed) { return mixed && dtype == DType::f16; }
@@ -140,7 +140,7 @@ void CrossEntropyLoss::forward(Var logits, Var label) {
 Var CrossEntropyLoss::backward() {
   const CrossEntropyBackward problem{.rows = rows_, .cols = cols_, .dtype = dtype_, .scaled = scaled_};
   if (!scaled_) return tape_->add(problem, {logits_, label_, lse_});
-  return tape_->add(problem, {logits_, label_, lse_, tape_->state(kLossScale, {1}, kFirstLossScale)});
+  return tape_->add(problem, {logits_, label_, lse_, tape_->state(kLossScale, {1}, kInitialLossScale)});
 }
 
 void BinaryLoss::forward(Var logits, Var target) {
@@ -162,7 +162,7 @@ std::string invalid_mixed(bool mixed, DType dtype) {
 
 namespace {
 
-// What an optimiser takes. bad: with mixed only.
+// The gradients as an optimiser takes them. bad: whether to leave the step out; with mixed only.
 struct Gradients {
   Var g, bad;
 };
@@ -173,7 +173,7 @@ Gradients ready_gradients(Tape& tape, DType dtype, bool mixed, double max_norm) 
     const Outputs unscaled = tape.add(Unscale{.n = n, .dtype = dtype}, {ready.g, tape.find(kLossScale)});
     ready = {unscaled[Unscale::y], unscaled[Unscale::bad]};
   } else if (mixed) {
-    ready.bad = tape.constant("good", {1}, 0, DType::i32);  // no step is bad
+    ready.bad = tape.constant("good", {1}, 0, DType::i32);  // never set: no step is bad
   }
   if (max_norm > 0) {
     const DType type = mixed::gradient_dtype(dtype, mixed);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What Transformers are made of, in the manner of models/layers.h: normalisation of tokens, attention, feed-forward,
-// dropout. Rows are tokens: (B T, C).
+// The layers of Transformers, in the form of models/layers.h: normalisation of tokens, attention, feed-forward, dropout.
+// Rows are tokens: (B T, C). models/gpt2.cpp and models/transformer_small.cpp use them.
 #pragma once
 #include <optional>
 #include <string>
@@ -25,7 +25,7 @@ class NormLayer {
   Var gamma_, beta_, x_, mean_, rstd_;
 };
 
-// y = x mask / (1 - p). p = 0, or an evaluation: x itself.
+// y = x mask / (1 - p). With p = 0, and in an evaluation, y is x itself.
 class DropoutLayer {
  public:
   DropoutLayer(Tape& tape, const std::string& name, int64_t n, double p, DType dtype);
@@ -43,7 +43,8 @@ class DropoutLayer {
 class AttentionLayer {
  public:
   struct Size {
-    int64_t batch, tokens, memory_tokens;  // of x; of memory, for self-attention as tokens
+    int64_t batch, tokens,
+        memory_tokens;  // tokens: of x; memory_tokens: of `memory`, equal to tokens in self-attention
     int64_t width, heads;
     bool causal = false, cross = false;
     DType dtype = DType::f32;
@@ -51,7 +52,7 @@ class AttentionLayer {
   AttentionLayer(Tape& tape, const std::string& name, const Size& size);
   Var forward(Var x, Var memory = {});
   struct Gradients {
-    Var dx, dmemory;  // dmemory: of cross-attention
+    Var dx, dmemory;  // dmemory: in cross-attention only
   };
   Gradients backward(Var dy);
 
@@ -82,7 +83,7 @@ class FeedForward {
   Var before_;
 };
 
-// "" where packed projections come apart at multiples of 16 bytes, the widest access of a kernel.
+// Why packed projections cannot be sliced, or "": slices must begin at multiples of 16 bytes, a kernel's widest access.
 std::string invalid_packing(int64_t batch, int64_t tokens, int64_t width, DType dtype);
 
 Var add_tensors(Tape& tape, Var a, Var b, int64_t n, DType dtype);

@@ -12,7 +12,7 @@ namespace {
 namespace fs = std::filesystem;
 constexpr int kClasses = 10;
 constexpr int64_t kRecord = 1 + kColours * kImagePixels;
-constexpr int64_t kMostBytes = int64_t{1} << 32;  // far above any such file
+constexpr int64_t kMaxBytes = int64_t{1} << 32;  // far above any such file
 
 std::vector<fs::path> batches(const std::string& folder, bool training) {
   std::error_code unreadable;
@@ -31,7 +31,7 @@ std::vector<fs::path> batches(const std::string& folder, bool training) {
 }
 
 void append(const fs::path& path, Dataset& data) {
-  RegularFile file(path.string(), kMostBytes);
+  RegularFile file(path.string(), kMaxBytes);
   const int64_t size = file.bytes;
   if (size == 0 || size % kRecord != 0)
     throw Error("{}: {} bytes; one or more records of {} bytes are allowed", path.string(), size, kRecord);

@@ -17,7 +17,7 @@ struct Point {
 using Stroke = std::vector<Point>;  // joined by straight pen strokes
 using Glyph = std::vector<Stroke>;  // in the unit square, y downwards
 
-// An ellipse's arc in degrees, clockwise from the right as y points down.
+// An arc of an ellipse. Angles in degrees, clockwise from the right, since y points down.
 Stroke arc(double cx, double cy, double rx, double ry, double from, double to) {
   constexpr int kPieces = 12;
   Stroke s;
@@ -55,7 +55,7 @@ const std::array<std::vector<Glyph>, 10>& glyphs() {  // the ways to write each 
   return all;
 }
 
-// The unit square to pixels: the glyph's middle goes near the image's middle.
+// Maps the unit square to pixels: the glyph's centre comes near the image's centre.
 struct Affine {
   double a, b, c, d, dx, dy;
   explicit Affine(Dice& dice) {
@@ -80,7 +80,7 @@ double distance(Point p, Point a, Point b) {  // to the segment ab
   return std::hypot(p.x - a.x - t * ux, p.y - a.y - t * uy);
 }
 
-// Ink falls from 1 to 0 over one pixel at the pen's edge.
+// The ink at a pixel: it falls from 1 to 0 over one pixel at the pen's edge.
 void draw_segment(Point a, Point b, double pen, float* image) {
   const auto clip = [](double v) {
     return std::clamp<int64_t>(static_cast<int64_t>(std::floor(v)), 0, kDigitSide - 1);

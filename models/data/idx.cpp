@@ -11,7 +11,7 @@
 namespace duet {
 namespace {
 namespace fs = std::filesystem;
-constexpr int64_t kMostBytes = int64_t{1} << 32;  // far above any such file, far below an overflow
+constexpr int64_t kMaxBytes = int64_t{1} << 32;  // far above any such file, far below an overflow
 constexpr int kDigits = 10;
 
 uint32_t big_endian(const uint8_t* b) {
@@ -35,7 +35,7 @@ std::string locate(const std::string& folder, const std::string& stem, int rank)
 }  // namespace
 
 IdxFile read_idx(const std::string& path, int rank) {
-  RegularFile file(path, kMostBytes);
+  RegularFile file(path, kMaxBytes);
   const int64_t size = file.bytes, header = 4 + 4 * rank;
   std::vector<uint8_t> head(static_cast<size_t>(header));
   if (size < header)
@@ -49,8 +49,7 @@ IdxFile read_idx(const std::string& path, int rank) {
   int64_t elements = 1;
   for (int axis = 0; axis < rank; ++axis) {
     idx.shape.push_back(big_endian(head.data() + 4 + 4 * axis));
-    if (__builtin_mul_overflow(elements, idx.shape.back(), &elements) || elements > kMostBytes)
-      elements = kMostBytes + 1;
+    if (__builtin_mul_overflow(elements, idx.shape.back(), &elements) || elements > kMaxBytes) elements = kMaxBytes + 1;
   }
   if (size != header + elements)
     throw Error("{}: {} bytes, but a header of {} bytes and {} elements would be {}", path, size, header,

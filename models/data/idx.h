@@ -13,13 +13,13 @@ struct IdxFile {
   std::vector<int64_t> shape;
   std::vector<uint8_t> bytes;
 };
-// Unsigned bytes of the given rank. Throws Error, naming the file: unreadable, foreign magic, sizes that contradict
-// each other.
+// Unsigned bytes of the given rank. Throws Error, naming the file, when it is unreadable, has another magic number, or
+// has sizes that contradict each other.
 IdxFile read_idx(const std::string& path, int rank);
 
 // The training half (train-images-idx3-ubyte, train-labels-idx1-ubyte) or the test half (t10k-...) in a folder; the
-// spelling train-images.idx3-ubyte is taken too. Throws Error, naming file, value and what is allowed: images that are
-// not 28 x 28, another number of labels than of images, labels above 9, no samples.
+// spelling train-images.idx3-ubyte is accepted too. Throws Error, naming file, value and what is allowed, when images are
+// not 28 x 28, the numbers of labels and images differ, a label is above 9, or there are no samples.
 Dataset read_mnist(const std::string& folder, bool training);
 
 }  // namespace duet

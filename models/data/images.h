@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Labelled colour images without a download, in CIFAR-10's format: ten shapes and textures in two colours each, of any
-// place, size and direction, with noise.
+// Generated labelled colour images in CIFAR-10's format: ten shapes and textures in two colours each, at random positions,
+// sizes and directions, with noise. They need no download.
 #pragma once
 #include "models/data/dataset.h"
 
 namespace duet {
 
-// The same samples for the same seed on every machine up to rounding; prefixes agree. Classes are equally likely.
+// The samples depend on the seed alone, up to rounding; fewer samples are a prefix of more. Classes are equally likely.
 Dataset draw_images(int64_t count, uint64_t seed);
 
 }  // namespace duet

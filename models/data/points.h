@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Labelled points in ten dimensions: 1 where the first two coordinates, added, are far from 0. No line tells the two apart.
+// Generated labelled points in ten dimensions: the label is 1 where the sum of the first two coordinates is far from 0. No
+// hyperplane separates the two classes.
 #pragma once
 #include "models/data/dataset.h"
 
@@ -7,7 +8,7 @@ namespace duet {
 
 constexpr int64_t kPointFeatures = 10;
 
-// Coordinates within -1 and 1. The same samples for the same seed on every machine; prefixes agree.
+// Coordinates lie within -1 and 1. The samples depend on the seed alone; fewer samples are a prefix of more.
 Dataset draw_points(int64_t count, uint64_t seed);
 
 }  // namespace duet

@@ -12,7 +12,7 @@ namespace {
 constexpr int32_t kNot = 1, kPraise = 20, kBlame = 40, kOpinions = 10;  // words kPraise .. kPraise + 9 praise
 constexpr double kShare = .15, kTurned = .2;  // of words that are opinions; of those, after NOT
 
-int32_t neutral(Dice& dice) {  // about as often as its rank says, and no opinion
+int32_t neutral(Dice& dice) {  // a word that is no opinion, with a frequency of about 1 / rank
   const double rank = std::exp(dice.uniform(0, std::log(static_cast<double>(kReviewWords - 60))));
   return 60 + static_cast<int32_t>(std::min(rank - 1, static_cast<double>(kReviewWords - 61)));
 }
@@ -25,7 +25,7 @@ Dataset draw_reviews(int64_t count, int64_t length, uint64_t seed) {
   data.token.reserve(static_cast<size_t>(count * length));
   for (int64_t i = 0; i < count; ++i) {
     Dice dice(seed, i);
-    const double mood = dice.uniform(0, 1) < .5 ? .2 : .8;  // how often it praises where it has an opinion
+    const double mood = dice.uniform(0, 1) < .5 ? .2 : .8;  // the share of its opinions that praise
     int64_t balance = 0;
     for (int64_t t = 0; t < length; ++t) {
       if (dice.uniform(0, 1) >= kShare) {

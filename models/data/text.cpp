@@ -10,7 +10,7 @@
 namespace duet {
 namespace {
 
-constexpr int64_t kBytes = 256, kMostBytes = int64_t{1} << 32;
+constexpr int64_t kBytes = 256, kMaxBytes = int64_t{1} << 32;
 constexpr uint64_t kLanguage = 2011;  // the words are the same whatever the seed of the text
 
 Dataset windows(const std::vector<int32_t>& tokens, int64_t first, int64_t count, int64_t length, int64_t vocabulary) {
@@ -51,7 +51,7 @@ class Language {
 
  private:
   static constexpr size_t kNouns = 200, kVerbs = 40;
-  static size_t common(Dice& dice, size_t n) {  // about as often as its rank says
+  static size_t common(Dice& dice, size_t n) {  // word r with a frequency of about 1 / r
     return std::min(n - 1, static_cast<size_t>(std::exp(dice.uniform(0, std::log(static_cast<double>(n) + 1)))) - 1);
   }
   std::vector<std::string> nouns_, verbs_;
@@ -60,7 +60,7 @@ class Language {
 }  // namespace
 
 Text read_text(const std::string& file, int64_t length, int64_t vocabulary) {
-  RegularFile in(file, kMostBytes);
+  RegularFile in(file, kMaxBytes);
   std::vector<unsigned char> bytes(static_cast<size_t>(in.bytes));
   in.read(bytes.data(), in.bytes);
   std::vector<int32_t> tokens;

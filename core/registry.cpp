@@ -146,12 +146,14 @@ Problem problem_from_label(std::string_view op, std::string_view label) {
 // --- entering ----------------------------------------------------------------------------------------------------
 
 namespace registration {
-
+namespace {
+// "softmax_tuned" -> "tuned"
 std::string variant_of(std::string_view function, std::string_view op) {
   if (function.size() <= op.size() + 1 || function.substr(0, op.size()) != op || function[op.size()] != '_')
     throw Error("implementation function '{}' must be named {}_<variant>", function, op);
   return std::string(function.substr(op.size() + 1));
 }
+}  // namespace
 
 bool add_op(Op op, const char* source_file) {
   // .../cpu_ref/norm/softmax.cpp -> norm
@@ -165,9 +167,9 @@ bool add_op(Op op, const char* source_file) {
   return true;
 }
 
-bool add_implementation(Implementation implementation) {
-  const std::pair key{implementation.op, implementation.name};
-  if (!store().implementations.emplace(key, std::move(implementation)).second)
+bool add_implementation(const char* op, Device device, const char* function_name, PlanFunction plan) {
+  const std::pair key{std::string(op), std::string(name_of(device)) + "." + variant_of(function_name, op)};
+  if (!store().implementations.emplace(key, Implementation{key.first, key.second, device, plan}).second)
     throw Error("{} {} is registered twice", key.first, key.second);
   return true;
 }

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The registry: every problem and every implementation, entered by its own file through DUET_PROBLEM and DUET_REGISTER.
+// The registry: every problem and every implementation, entered by its own file through DUET_PROBLEM, which stands here, and
+// DUET_REGISTER (core/registration.h).
 // A job is (op, implementation, case); what is registered is thereby tested, benchmarked, listed and reported.
 #pragma once
-#include <any>
-#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -18,6 +17,7 @@
 #include "core/context.h"
 #include "core/plan.h"
 #include "core/problem.h"
+#include "core/registration.h"
 
 namespace duet {
 
@@ -29,8 +29,8 @@ struct Op {
   std::string name, formula, family;  // family: the folder in ops/
   const std::type_info* type;
   bool exact_on_integers;
-  std::function<Problem()> make;
-  std::function<std::vector<ErasedCase>(Scale)> cases;
+  Problem (*make)();
+  std::vector<ErasedCase> (*cases)(Scale);
 };
 
 // One problem with its type erased. Cheap to copy, immutable.
@@ -59,13 +59,15 @@ class Problem {
 
   template <class P>
   const P& as() const {
-    return static_cast<const Holder<P>&>(*self_).problem;
+    return *static_cast<const P*>(address());
   }
+  const void* address() const { return self_->address(); }  // of the struct, such as a Softmax
   const std::type_info& type() const { return self_->type(); }
 
  private:
   struct Interface {
     virtual ~Interface() = default;
+    virtual const void* address() const = 0;
     virtual const std::type_info& type() const = 0;
     virtual std::vector<Attribute> attributes() const = 0;
     virtual std::vector<TensorSpec> tensors() const = 0;
@@ -91,7 +93,10 @@ struct ErasedCase {
 struct Implementation {
   std::string op, name;  // "softmax", "cpu.tuned"
   Device device;
-  std::function<Plan(const Problem&, Context&)> plan;
+  registration::PlanFunction function;
+  Plan plan(const Problem& problem, Context& context) const {
+    return function.call(function.function, problem.address(), context);
+  }
 };
 
 // --- asking ------------------------------------------------------------------------------------------------------
@@ -120,16 +125,6 @@ Problem problem_from_label(std::string_view op, std::string_view label);  // thr
 namespace registration {
 
 bool add_op(Op op, const char* source_file);
-bool add_implementation(Implementation implementation);
-std::string variant_of(std::string_view function, std::string_view op);  // "softmax_tuned" -> "tuned"
-
-template <class P, class C>
-bool add(Plan (*function)(const P&, C&), const char* function_name) {
-  return add_implementation(
-      {P::name, std::string(name_of(C::kDevice)) + "." + variant_of(function_name, P::name), C::kDevice,
-       [function](const Problem& p, Context& c) { return function(p.as<P>(), static_cast<C&>(c)); }});
-}
-
 template <class P>
 bool exact_on_integers() {
   if constexpr (requires { P::exact_on_integers; })
@@ -159,16 +154,13 @@ bool add(const char* source_file) {
 // In the reference's file: makes the contract known.
 #define DUET_PROBLEM(P) \
   [[maybe_unused]] static const bool DUET_CONCAT(duet_problem_, P) = ::duet::registration::add<P>(__FILE__)
-// In an implementation's file: the function's parameters say problem and device, its name <op>_<variant> the rest.
-#define DUET_REGISTER(function)                                           \
-  [[maybe_unused]] static const bool DUET_CONCAT(function, _registered) = \
-      ::duet::registration::add(&function, #function)
 
 // --- the erased problem ------------------------------------------------------------------------------------------
 
 template <class P>
 struct Problem::Holder final : Problem::Interface {
   explicit Holder(const P& p) : problem(p) {}
+  const void* address() const override { return &problem; }
   const std::type_info& type() const override { return typeid(P); }
   std::vector<Attribute> attributes() const override {
     attribute::Reader mine, defaults;

@@ -22,7 +22,7 @@
 #endif
 
 #include "core/dtype.h"
-#include "core/registry.h"
+#include "core/registration.h"
 
 namespace duet {
 

@@ -8,7 +8,7 @@
 
 #include "core/cuda/gpu_context.h"
 #include "core/cuda/handle.h"
-#include "core/registry.h"
+#include "core/registration.h"
 
 namespace duet::cuda {
 

@@ -12,7 +12,7 @@
 #include <numbers>
 #include <utility>
 
-#include "core/registry.h"
+#include "core/registration.h"
 #include "cpu_ref/gemm/engine.h"
 #include "cpu_ref/chunks.h"
 #include "cpu_ref/scratch.h"

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "core/registry.h"
+#include "core/registration.h"
 #include "cpu_ref/conv/depthwise.h"
 #include "cpu_ref/conv/pixels.h"
 #include "cpu_ref/scratch.h"

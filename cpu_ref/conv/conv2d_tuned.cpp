@@ -3,7 +3,7 @@
 // side. nhwc: y (pixels, k) = x (pixels, r s c) w'. The pixels come through an index map: pixels.h.
 #include <numeric>
 
-#include "core/registry.h"
+#include "core/registration.h"
 #include "cpu_ref/conv/depthwise.h"
 #include "cpu_ref/conv/pixels.h"
 #include "cpu_ref/scratch.h"

@@ -8,7 +8,7 @@
 
 #include <cmath>
 
-#include "core/registry.h"
+#include "core/registration.h"
 #include "cpu_ref/elementwise/bias_cuts.h"
 #include "cpu_ref/floats-inl.h"
 #include "cpu_ref/chunks.h"

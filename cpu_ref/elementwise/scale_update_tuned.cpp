@@ -5,7 +5,7 @@
 #include <limits>
 
 #include "core/cpu_context.h"
-#include "core/registry.h"
+#include "core/registration.h"
 #include "ops/elementwise/scale_update.h"
 
 namespace duet {

@@ -6,7 +6,7 @@
 
 #include <atomic>
 
-#include "core/registry.h"
+#include "core/registration.h"
 #include "cpu_ref/floats-inl.h"
 #include "cpu_ref/chunks.h"
 #include "ops/elementwise/unscale.h"

@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "core/cpu_context.h"
-#include "core/registry.h"
+#include "core/registration.h"
 #include "cpu_ref/gemm/openblas.h"
 #include "ops/gemm/gemm.h"
 

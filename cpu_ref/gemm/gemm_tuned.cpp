@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The batch is either shared out to the threads or each product shared by all of them; see engine.h.
-#include "core/registry.h"
+#include "core/registration.h"
 #include "cpu_ref/gemm/engine.h"
 #include "ops/gemm/gemm.h"
 

@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "core/cpu_context.h"
-#include "core/registry.h"
+#include "core/registration.h"
 #include "cpu_ref/gemm/linear_gelu.h"
 #include "cpu_ref/gemm/openblas.h"
 #include "cpu_ref/chunks.h"

@@ -8,7 +8,7 @@
 
 #include <algorithm>
 
-#include "core/registry.h"
+#include "core/registration.h"
 #include "cpu_ref/floats-inl.h"
 #include "cpu_ref/gemm/engine.h"
 #include "cpu_ref/gemm/linear_gelu.h"

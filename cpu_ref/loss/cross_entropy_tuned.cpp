@@ -8,7 +8,7 @@
 
 #include <numbers>
 
-#include "core/registry.h"
+#include "core/registration.h"
 #include "cpu_ref/chunks.h"
 #include "cpu_ref/softmax-inl.h"
 #include "cpu_ref/streaming.h"

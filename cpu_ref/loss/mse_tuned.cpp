@@ -5,7 +5,7 @@
 #define HWY_TARGET_INCLUDE "cpu_ref/loss/mse_tuned.cpp"  // compiled once per instruction set
 #include <hwy/foreach_target.h>
 
-#include "core/registry.h"
+#include "core/registration.h"
 #include "cpu_ref/mean-inl.h"
 #include "cpu_ref/mean.h"
 #include "cpu_ref/chunks.h"

@@ -5,7 +5,7 @@
 #include <hwy/foreach_target.h>
 
 #include "core/cpu_context.h"
-#include "core/registry.h"
+#include "core/registration.h"
 #include "cpu_ref/floats-inl.h"
 #include "cpu_ref/chunks.h"
 #include "cpu_ref/streaming.h"

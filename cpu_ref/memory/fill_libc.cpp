@@ -3,7 +3,7 @@
 #include <cstring>
 
 #include "core/cpu_context.h"
-#include "core/registry.h"
+#include "core/registration.h"
 #include "ops/memory/fill.h"
 
 namespace duet {

@@ -4,7 +4,7 @@
 #define HWY_TARGET_INCLUDE "cpu_ref/memory/fill_tuned.cpp"  // compiled once per instruction set
 #include <hwy/foreach_target.h>
 
-#include "core/registry.h"
+#include "core/registration.h"
 #include "cpu_ref/floats-inl.h"
 #include "cpu_ref/chunks.h"
 #include "cpu_ref/streaming.h"

@@ -6,7 +6,7 @@
 #include <hwy/foreach_target.h>
 
 #include "core/cpu_context.h"
-#include "core/registry.h"
+#include "core/registration.h"
 #include "cpu_ref/floats-inl.h"
 #include "cpu_ref/memory/transpose_block-inl.h"
 #include "cpu_ref/memory/transpose_tiles.h"

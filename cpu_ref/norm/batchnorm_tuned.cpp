@@ -6,7 +6,7 @@
 #define HWY_TARGET_INCLUDE "cpu_ref/norm/batchnorm_tuned.cpp"  // compiled once per instruction set
 #include <hwy/foreach_target.h>
 
-#include "core/registry.h"
+#include "core/registration.h"
 #include "cpu_ref/norm/batchnorm-inl.h"
 #include "cpu_ref/norm/batchnorm_blocks.h"
 #include "cpu_ref/chunks.h"

@@ -8,7 +8,7 @@
 
 #include <cmath>
 
-#include "core/registry.h"
+#include "core/registration.h"
 #include "cpu_ref/floats-inl.h"
 #include "cpu_ref/chunks.h"
 #include "cpu_ref/streaming.h"

@@ -6,7 +6,7 @@
 #define HWY_TARGET_INCLUDE "cpu_ref/norm/softmax_tuned.cpp"  // compiled once per instruction set
 #include <hwy/foreach_target.h>
 
-#include "core/registry.h"
+#include "core/registration.h"
 #include "cpu_ref/chunks.h"
 #include "cpu_ref/scratch.h"
 #include "cpu_ref/softmax-inl.h"

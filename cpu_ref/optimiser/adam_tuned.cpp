@@ -6,7 +6,7 @@
 
 #include <cmath>
 
-#include "core/registry.h"
+#include "core/registration.h"
 #include "cpu_ref/floats-inl.h"
 #include "cpu_ref/optimiser/adam_step.h"
 #include "cpu_ref/optimiser/mixed-inl.h"

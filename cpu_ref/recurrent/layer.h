@@ -4,7 +4,7 @@
 #include <string>
 
 #include "core/cpu_context.h"
-#include "core/registry.h"
+#include "core/registration.h"
 #include "ops/recurrent/recurrent.h"
 
 namespace duet::recurrent {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // cblas_snrm2.
 #include "core/cpu_context.h"
-#include "core/registry.h"
+#include "core/registration.h"
 #include "cpu_ref/gemm/openblas.h"
 #include "ops/reduction/norm2.h"
 

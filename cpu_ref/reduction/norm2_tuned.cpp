@@ -6,7 +6,7 @@
 
 #include <cmath>
 
-#include "core/registry.h"
+#include "core/registration.h"
 #include "cpu_ref/mean-inl.h"
 #include "cpu_ref/mean.h"
 #include "cpu_ref/chunks.h"

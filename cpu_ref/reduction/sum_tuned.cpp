@@ -5,7 +5,7 @@
 #define HWY_TARGET_INCLUDE "cpu_ref/reduction/sum_tuned.cpp"  // compiled once per instruction set
 #include <hwy/foreach_target.h>
 
-#include "core/registry.h"
+#include "core/registration.h"
 #include "cpu_ref/floats-inl.h"
 #include "cpu_ref/chunks.h"
 #include "cpu_ref/reduction/sum_blocks.h"

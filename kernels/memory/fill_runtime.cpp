@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The CUDA runtime's own memset.
 #include "core/cuda/gpu_context.h"
-#include "core/registry.h"
+#include "core/registration.h"
 #include "ops/memory/fill.h"
 
 namespace duet::cuda {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What every kernel file includes first: CUDA's words, a checked launch, and the device's context. Under nvcc it is thin;
-// for g++, simt/host/ supplies the same vocabulary, and kernels are run and checked on the CPU.
+// What every kernel file includes first: CUDA's vocabulary, a checked launch(), and the device's context. Under nvcc
+// this is a thin layer over CUDA; for g++, simt/host/ supplies the same vocabulary, and kernels run and are checked on
+// the CPU.
 #pragma once
 #ifndef DUET_DEVICE
 #error "simt/launch.h: the build sets DUET_DEVICE to cuda (nvcc) or simt (g++)"
@@ -38,22 +39,22 @@ struct DTypeOf<__nv_bfloat16> {
 #ifdef __CUDACC__
 namespace cuda {
 
-// Enqueues kernel(args...) on grid.stream. Skips an empty grid; throws Error for one that breaks a limit, which it names.
+// Enqueues kernel(args...) on grid.stream. Skips an empty grid; throws Error, which names the limit, for one too large.
 template <class... P, class... A>
 void launch(void (*kernel)(P...), const Grid& grid, A&&... args) {
   static_assert(sizeof...(P) == sizeof...(A), "launch: as many arguments as the kernel has parameters");
-  [&](std::remove_cv_t<P>... values) {  // of the kernel's own types: what is passed on is read as raw bytes
+  [&](std::remove_cv_t<P>... values) {  // of the kernel's parameter types: the runtime reads them as raw bytes
     void* pointers[] = {static_cast<void*>(&values)..., nullptr};
     launch_kernel(reinterpret_cast<const void*>(kernel), grid, pointers);
   }(static_cast<std::remove_cv_t<P>>(args)...);
 }
 
-__device__ __forceinline__ void spin_pause() { __nanosleep(32); }  // inside every loop that waits for another thread
+__device__ __forceinline__ void spin_pause() { __nanosleep(32); }  // goes into every loop that waits for another thread
 
 }  // namespace cuda
 
-// Static shared memory, aligned to 16 bytes: DUET_SHARED(float, tile, [16][17]); dynamic, of the launch's size, aligned to
-// 128: DUET_DYN_SHARED(float, s);
+// Static shared memory, aligned to 16 bytes: DUET_SHARED(float, tile, [16][17]). Dynamic shared memory, with the size
+// that the launch requests, aligned to 128 bytes: DUET_DYN_SHARED(float, s);
 #define DUET_SHARED(T, name, ...) __shared__ __align__(16) T name __VA_ARGS__
 #define DUET_DYN_SHARED(T, name)                                         \
   extern __shared__ __align__(128) unsigned char duet_dynamic_shared_[]; \

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Sums over a kernel's profile; also built where kernels do not run on the host.
 #include "simt/profile.h"
 
 namespace duet {

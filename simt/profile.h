@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The static profile of CUDA kernels: what their warps ask of memory and how full they are, counted while the host runs them
-// (simt/simt.h). Deterministic, and no time: it compares versions of a kernel. It sees the loads that g++ kept, knows no
-// caches, and after divergence pairs the n-th visits of lanes.
+// The static profile of CUDA kernels: the memory requests of their warps and the share of active lanes, counted while
+// the host runs them (simt/simt.h). Deterministic; it says nothing about time, and serves to compare versions of a
+// kernel. Loads that g++ merged or dropped are not counted, caches are not modelled, and after divergence the n-th
+// executions of lanes are taken together. Used by `duet kernel-profile` and tests/simt/kernel_profile.py.
 #pragma once
 #include <cstdint>
 #include <functional>
@@ -22,12 +23,12 @@ struct AccessLine {
   MemoryOp op = MemoryOp::load;
   uint32_t bytes = 0;                // of one lane's access
   uint64_t requests = 0, lanes = 0;  // lanes: of all requests
-  // global: 32-byte sectors; shared: wavefronts (32 banks of 4 bytes; accesses of 8 and 16 bytes in halves and quarters of
-  // a warp). ideal: the fewest that hold the bytes asked for. worst: of one request.
+  // global: 32-byte sectors; shared: wavefronts (32 banks of 4 bytes; accesses of 8 and 16 bytes in halves and quarters
+  // of a warp). ideal: the minimum for the bytes requested. worst: the maximum of one request.
   uint64_t cost = 0, ideal = 0, worst = 0;
-  uint64_t same_address = 0;  // of each request, the most lanes on one address; summed
+  uint64_t same_address = 0;  // of each request, the maximum number of lanes on one address; summed
 };
-struct PartlyFilled {  // a basic block that warps enter with fewer than 32 lanes
+struct PartlyFilled {  // a basic block that warps enter with fewer than 32 active lanes
   std::string at;
   uint64_t executions = 0, lanes = 0;
 };
@@ -48,15 +49,15 @@ struct KernelProfile {
   Sum sum(bool shared, MemoryOp op) const;
 };
 
-// Counts while `work` runs plans on a context of open_simt(). In order of first launch.
+// Counts while `work` runs plans on a context of open_simt(). The kernels are in order of their first launch.
 std::vector<KernelProfile> profile_kernels(const std::function<void()>& work);
 
 struct Occupancy {
-  int blocks = 0;     // of a multiprocessor at once
-  double warps = 0;   // share of those it has room for
-  std::string limit;  // what allows no more: "registers", "shared memory", "warps", "blocks"
+  int blocks = 0;     // resident on a multiprocessor at once
+  double warps = 0;   // resident warps / maximum of a multiprocessor
+  std::string limit;  // what limits them: "registers", "shared memory", "warps", "blocks"
 };
-// By CUDA's own rules (cuda_occupancy.h), for sm_80, sm_90, ...; nothing for an architecture it does not know.
+// By CUDA's own rules (cuda_occupancy.h). architecture: 80 or 90; nothing for others.
 std::optional<Occupancy> theoretical_occupancy(int architecture, int threads, int registers, int64_t shared_bytes);
 
 }  // namespace duet

@@ -1,4 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
+// The happens-before checker of device memory. The analysis and its words (clock, release, acquire, join, happens
+// before) are those of FastTrack: Flanagan and Freund, "FastTrack: efficient and precise dynamic race detection", PLDI
+// 2009. Start reading at check_access(), which applies all rules to one access of one cell.
+//
+// Order is kept on two levels. __syncthreads orders all threads of a block, so time is cut into barrier intervals: the
+// stretches between two block barriers, numbered through the whole program. Accesses in different intervals of a block
+// are ordered, and no clock is needed. Inside an interval each thread has a clock, which advances when the thread takes
+// part in a barrier of its warp or in a named barrier. While only whole warps synchronise, the clocks of a warp's lanes
+// suffice; from the first barrier of part of a warp, or the first named barrier, each thread of the block has a vector
+// clock.
 #include "simt/host/checker.h"
 
 #include <link.h>
@@ -16,72 +26,81 @@
 namespace duet::simt::host {
 namespace {
 
+// A read of a cell in the current interval: an element of the list that starts at Cell::readers.
 struct Reader {
   uint32_t thread, clock;
   Pc pc;
   int32_t next;
 };
-constexpr int kNamed = 16;
+
+using VectorClock = std::vector<uint32_t>;  // (threads of the block)
 
 struct State {
-  uint32_t epoch = 1, launch_epoch = 1, block_epoch = 1;
-  std::vector<std::pair<uint32_t, uint32_t>> blocks;  // of the launch: first epoch, index
-  std::vector<bool> fenced;                           // by index of block
+  uint32_t interval = 1, launch_start = 1, block_start = 1;  // barrier intervals
+  std::vector<std::pair<uint32_t, uint32_t>> blocks;         // of the launch: first interval, linear index
+  std::vector<bool> fenced;                                  // by linear index of the block
   uint32_t block = 0, threads = 0;
-  std::vector<Reader> readers;  // of this epoch
+  std::vector<Reader> readers;  // of this interval
 
-  // Order inside an epoch. Each thread has a clock, which a barrier of its warp advances. As long as only whole warps met,
-  // what a lane did before the other's clock is known to it; once parts of warps or named barriers meet, each thread keeps
-  // what it knows of every other one (vector clocks).
-  std::vector<uint32_t> clock;
-  std::vector<uint32_t> knows;  // (threads, threads); empty while whole warps meet
-  std::array<std::vector<uint32_t>, kNamed> gathered;
+  VectorClock clock;  // each thread's own clock
+  // (threads, threads): a row is the vector clock of a thread. Empty while only whole warps synchronise.
+  std::vector<uint32_t> vector_clocks;
+  std::array<VectorClock, kNamedBarriers> barrier_clocks;
 };
 State s;
 
-bool knows(uint32_t me, uint32_t other, uint32_t clock) {
-  if (!s.knows.empty()) return s.knows[size_t{me} * s.threads + other] >= clock;
+// Whether what thread `other` did at its `clock` happens before what thread `me` does now, in the same interval.
+bool happens_before(uint32_t other, uint32_t clock, uint32_t me) {
+  if (!s.vector_clocks.empty()) return s.vector_clocks[size_t{me} * s.threads + other] >= clock;
   return me / 32 == other / 32 && clock < s.clock[me];
 }
 
-void keep_vector_clocks() {
-  if (!s.knows.empty()) return;
-  s.knows.assign(size_t{s.threads} * s.threads, 0);
+// From here on each thread has a vector clock. Until now whole warps have synchronised: a lane has seen what its warp's
+// lanes did before the last barrier of the warp, and nothing of other warps.
+void start_vector_clocks() {
+  if (!s.vector_clocks.empty()) return;
+  s.vector_clocks.assign(size_t{s.threads} * s.threads, 0);
   for (uint32_t t = 0; t < s.threads; ++t)
     for (uint32_t u = t / 32 * 32; u < std::min(s.threads, t / 32 * 32 + 32); ++u)
-      s.knows[size_t{t} * s.threads + u] = s.clock[t] - 1;
-}
-void gather(std::vector<uint32_t>& into, uint32_t thread) {
-  uint32_t* mine = &s.knows[size_t{thread} * s.threads];
-  mine[thread] = s.clock[thread];
-  for (uint32_t u = 0; u < s.threads; ++u) into[u] = std::max(into[u], mine[u]);
-}
-void learn(uint32_t thread, const std::vector<uint32_t>& from) {
-  uint32_t* mine = &s.knows[size_t{thread} * s.threads];
-  for (uint32_t u = 0; u < s.threads; ++u) mine[u] = std::max(mine[u], from[u]);
+      s.vector_clocks[size_t{t} * s.threads + u] = s.clock[t] - 1;
 }
 
-uint32_t block_of(uint32_t epoch) {
-  const auto after = std::upper_bound(s.blocks.begin(), s.blocks.end(), std::make_pair(epoch, UINT32_MAX));
+void join(uint32_t* to, const uint32_t* from) {  // the maximum of two vector clocks, element by element
+  for (uint32_t t = 0; t < s.threads; ++t) to[t] = std::max(to[t], from[t]);
+}
+
+// What `thread` did before is visible to those that acquire `barrier` after it.
+void release(uint32_t thread, VectorClock& barrier) {
+  uint32_t* mine = &s.vector_clocks[size_t{thread} * s.threads];
+  mine[thread] = s.clock[thread]++;
+  join(barrier.data(), mine);
+}
+void acquire(uint32_t thread, const VectorClock& barrier) {
+  join(&s.vector_clocks[size_t{thread} * s.threads], barrier.data());
+}
+
+uint32_t block_of(uint32_t interval) {
+  const auto after = std::upper_bound(s.blocks.begin(), s.blocks.end(), std::make_pair(interval, UINT32_MAX));
   return after == s.blocks.begin() ? 0 : std::prev(after)->second;
 }
 bool fenced(uint32_t block) { return block < s.fenced.size() && s.fenced[block]; }
-bool of_earlier_block(uint32_t epoch) { return epoch >= s.launch_epoch && epoch < s.block_epoch; }
-bool unordered_blocks(uint32_t epoch) {
-  return of_earlier_block(epoch) && !(fenced(block_of(epoch)) && fenced(s.block));
+bool in_earlier_block(uint32_t interval) { return interval >= s.launch_start && interval < s.block_start; }
+// Whether an access in `interval` was by another block of this launch, with no fence that orders it before this block.
+bool in_unordered_block(uint32_t interval) {
+  return in_earlier_block(interval) && !(fenced(block_of(interval)) && fenced(s.block));
 }
 
 [[noreturn]] void report_race(const Region& r, size_t offset, bool write, Pc pc, const char* other_kind,
-                              uint32_t other_epoch, uint32_t other, Pc other_pc) {
-  const bool earlier = of_earlier_block(other_epoch);
+                              uint32_t other_interval, uint32_t other, Pc other_pc) {
+  const bool earlier = in_earlier_block(other_interval);
   stop(fmt::format("{}/{} race on {}: {} at {}, {} by {} at {} {}", write ? "write" : "read", other_kind,
                    r.place(offset), write ? "write" : "read", line(pc), other_kind,
-                   earlier ? "block " + std::to_string(block_of(other_epoch)) : thread_text(other), line(other_pc),
+                   earlier ? "block " + std::to_string(block_of(other_interval)) : thread_text(other), line(other_pc),
                    earlier ? "in the same launch" : "with no barrier between"));
 }
 
-// Constants, tables, string literals: the program's own images.
-bool in_an_image(uintptr_t address) {
+// Constants, tables and string literals lie in the program's own images.
+bool in_program_image(uintptr_t address) {
   static const auto images = [] {
     std::vector<std::pair<uintptr_t, uintptr_t>> found;
     dl_iterate_phdr(
@@ -98,7 +117,8 @@ bool in_an_image(uintptr_t address) {
   return std::any_of(images.begin(), images.end(),
                      [&](const auto& i) { return address >= i.first && address < i.second; });
 }
-bool on_launching_stack(uintptr_t address) {  // a launch's arguments
+// The arguments of a launch lie on the stack of the thread that launches.
+bool on_launcher_stack(uintptr_t address) {
   static thread_local const auto bounds = [] {
     pthread_attr_t attributes;
     pthread_getattr_np(pthread_self(), &attributes);
@@ -111,14 +131,15 @@ bool on_launching_stack(uintptr_t address) {  // a launch's arguments
   return address >= bounds.first && address < bounds.second;
 }
 
-// Two readers of any warp and one of another: whoever writes, one of them is another thread, and another warp's if there
-// is one. All that were kept are needed only where parts of a warp meet.
-void remember_reader(Cell& c, uint32_t me, Pc pc) {
+// Keeps up to three readers of a cell: two of any warp, and one of another warp than theirs. That is enough while whole
+// warps synchronise: of a write by any thread, one kept reader is another thread, and one is of another warp if readers
+// of two warps exist. Once parts of warps synchronise, a race with a reader that was not kept goes unreported.
+void record_reader(Cell& c, uint32_t me, Pc pc) {
   int kept = 0;
   bool other_warp = false;
   for (int32_t i = c.readers; i >= 0; ++kept) {
     Reader& reader = s.readers[static_cast<size_t>(i)];
-    if (reader.thread == me) {  // who knows the later read knows the earlier one
+    if (reader.thread == me) {  // what happens after the later read happens after the earlier one
       reader.clock = s.clock[me];
       reader.pc = pc;
       return;
@@ -131,48 +152,56 @@ void remember_reader(Cell& c, uint32_t me, Pc pc) {
   c.readers = static_cast<int32_t>(s.readers.size()) - 1;
 }
 
-void judge(Region& r, size_t cell, Access kind, Pc pc, uint32_t me) {
+// Applies every rule to one access of one cell by thread `me`, then records the access in the cell.
+void check_access(Region& r, size_t cell, Access kind, Pc pc, uint32_t me) {
   Cell& c = r.cells[cell];
   const bool write = kind != Access::load, atomic = kind == Access::atomic;
   const size_t offset = cell << r.shift;
-  // Another block's shared memory is another memory, at the same address.
-  const auto counts = [&](uint32_t epoch) { return epoch >= (r.shared ? s.block_epoch : s.launch_epoch); };
+  // Shared memory starts anew with each block, although the next block has it at the same address.
+  const auto in_scope = [&](uint32_t interval) { return interval >= (r.shared ? s.block_start : s.launch_start); };
 
-  if (c.in_flight && counts(c.write_epoch))
+  // Targets of asynchronous copies.
+  if (c.in_flight && in_scope(c.write_interval))
     stop(fmt::format("{} of {} at {} while the asynchronous copy issued at {} is under way", write ? "write" : "read",
                      r.place(offset), line(pc), line(c.write_pc)));
-  if (kind != Access::store) {
-    if (!(r.shared ? counts(c.write_epoch) : c.written))
-      stop(fmt::format("read of {} at {}, which nobody has written before", r.place(offset), line(pc)));
+
+  // Reads of what was never written.
+  if (kind != Access::store && !(r.shared ? in_scope(c.write_interval) : c.written))
+    stop(fmt::format("read of {} at {}, which has not been written before", r.place(offset), line(pc)));
+
+  // Races with the last write.
+  if (in_scope(c.write_interval) && !(atomic && c.atomic_write)) {
+    const bool same_interval =
+        c.write_interval == s.interval && c.writer != me && !happens_before(c.writer, c.write_clock, me);
+    if (same_interval || in_unordered_block(c.write_interval))
+      report_race(r, offset, write, pc, "write", c.write_interval, c.writer, c.write_pc);
   }
-  if (counts(c.write_epoch) && !(atomic && c.atomic_write)) {
-    const bool same_epoch = c.write_epoch == s.epoch && c.writer != me && !knows(me, c.writer, c.write_clock);
-    if (same_epoch || unordered_blocks(c.write_epoch))
-      report_race(r, offset, write, pc, "write", c.write_epoch, c.writer, c.write_pc);
-  }
+
   if (kind == Access::load) {
-    if (c.read_epoch != s.epoch) {
-      if (counts(c.read_epoch) && of_earlier_block(c.read_epoch)) {
-        c.earlier_read_epoch = c.read_epoch;
+    // Record the read.
+    if (c.read_interval != s.interval) {
+      if (in_scope(c.read_interval) && in_earlier_block(c.read_interval)) {
+        c.earlier_read_interval = c.read_interval;
         c.earlier_read_pc = c.read_pc;
       }
-      c.read_epoch = s.epoch;
+      c.read_interval = s.interval;
       c.readers = -1;
     }
     c.read_pc = pc;
-    remember_reader(c, me, pc);
+    record_reader(c, me, pc);
   } else {
-    if (counts(c.read_epoch) && unordered_blocks(c.read_epoch))
-      report_race(r, offset, true, pc, "read", c.read_epoch, 0, c.read_pc);
-    if (c.read_epoch == s.epoch)
+    // Races with reads, then record the write.
+    if (in_scope(c.read_interval) && in_unordered_block(c.read_interval))
+      report_race(r, offset, true, pc, "read", c.read_interval, 0, c.read_pc);
+    if (c.read_interval == s.interval)
       for (int32_t i = c.readers; i >= 0; i = s.readers[static_cast<size_t>(i)].next) {
         const Reader& reader = s.readers[static_cast<size_t>(i)];
-        if (reader.thread != me && !knows(me, reader.thread, reader.clock))
-          report_race(r, offset, true, pc, "read", c.read_epoch, reader.thread, reader.pc);
+        if (reader.thread != me && !happens_before(reader.thread, reader.clock, me))
+          report_race(r, offset, true, pc, "read", c.read_interval, reader.thread, reader.pc);
       }
-    if (counts(c.earlier_read_epoch) && unordered_blocks(c.earlier_read_epoch))
-      report_race(r, offset, true, pc, "read", c.earlier_read_epoch, 0, c.earlier_read_pc);
-    c.write_epoch = s.epoch;
+    if (in_scope(c.earlier_read_interval) && in_unordered_block(c.earlier_read_interval))
+      report_race(r, offset, true, pc, "read", c.earlier_read_interval, 0, c.earlier_read_pc);
+    c.write_interval = s.interval;
     c.write_clock = s.clock[me];
     c.write_pc = pc;
     c.writer = static_cast<uint16_t>(me);
@@ -182,8 +211,8 @@ void judge(Region& r, size_t cell, Access kind, Pc pc, uint32_t me) {
   }
 }
 
-// The region that holds all of it, or a report.
-Region& must_hold(const void* address, size_t bytes, bool write, Pc pc) {
+// The region that the whole access lies in. Stops with a report where there is none.
+Region& region_or_stop(const void* address, size_t bytes, bool write, Pc pc) {
   Region* r = device_memory().find(address);
   const char* verb = write ? "write" : "read";
   if (!r) stop(fmt::format("out of bounds: {} of {} bytes at {}, in no allocation", verb, bytes, line(pc)));
@@ -195,7 +224,7 @@ Region& must_hold(const void* address, size_t bytes, bool write, Pc pc) {
 }
 
 template <class F>
-void for_cells(Region& r, const void* address, size_t bytes, F&& f) {
+void for_each_cell(Region& r, const void* address, size_t bytes, F&& f) {
   const auto offset = static_cast<size_t>(static_cast<const char*>(address) - r.base);
   r.fit(offset | bytes);
   for (size_t i = offset >> r.shift; i <= (offset + bytes - 1) >> r.shift; ++i) f(i);
@@ -204,52 +233,50 @@ void for_cells(Region& r, const void* address, size_t bytes, F&& f) {
 }  // namespace
 
 void Checker::begin_launch() {
-  s.launch_epoch = s.block_epoch = ++s.epoch;
+  s.launch_start = s.block_start = ++s.interval;
   s.blocks.clear();
   s.fenced.clear();
   s.readers.clear();
 }
 void Checker::begin_block(uint32_t threads, uint32_t block) {
-  s.block_epoch = ++s.epoch;
-  s.blocks.emplace_back(s.epoch, block);
+  s.block_start = ++s.interval;
+  s.blocks.emplace_back(s.interval, block);
   s.block = block;
   s.threads = threads;
   s.clock.assign(threads, 1);
-  s.knows.clear();
+  s.vector_clocks.clear();
   s.readers.clear();
-  for (auto& g : s.gathered) g.clear();
+  for (VectorClock& barrier : s.barrier_clocks) barrier.clear();
 }
 void Checker::block_barrier() {
-  ++s.epoch;
+  ++s.interval;
   s.readers.clear();
 }
 
 void Checker::warp_barrier(uint32_t warp, uint32_t mask, uint32_t all) {
-  if (s.knows.empty() && mask == all) {
+  if (s.vector_clocks.empty() && mask == all) {
     for (uint32_t lane = 0; lane < 32; ++lane)
       if (mask >> lane & 1) ++s.clock[warp * 32 + lane];
     return;
   }
-  keep_vector_clocks();
-  std::vector<uint32_t> met(s.threads, 0);
+  start_vector_clocks();
+  VectorClock barrier(s.threads, 0);
   for (uint32_t lane = 0; lane < 32; ++lane)
-    if (mask >> lane & 1) gather(met, warp * 32 + lane);
+    if (mask >> lane & 1) release(warp * 32 + lane, barrier);
   for (uint32_t lane = 0; lane < 32; ++lane)
-    if (mask >> lane & 1) {
-      learn(warp * 32 + lane, met);
-      ++s.clock[warp * 32 + lane];
-    }
+    if (mask >> lane & 1) acquire(warp * 32 + lane, barrier);
 }
 
-void Checker::arrive(int barrier, uint32_t thread) {
-  keep_vector_clocks();
-  auto& met = s.gathered[static_cast<size_t>(barrier)];
-  met.resize(s.threads, 0);
-  gather(met, thread);
-  ++s.clock[thread];
+void Checker::release_barrier(int barrier, uint32_t thread) {
+  start_vector_clocks();
+  VectorClock& clock = s.barrier_clocks[static_cast<size_t>(barrier)];
+  clock.resize(s.threads, 0);
+  release(thread, clock);
 }
-void Checker::depart(int barrier, uint32_t thread) { learn(thread, s.gathered[static_cast<size_t>(barrier)]); }
-void Checker::reset(int barrier) { s.gathered[static_cast<size_t>(barrier)].clear(); }
+void Checker::acquire_barrier(int barrier, uint32_t thread) {
+  acquire(thread, s.barrier_clocks[static_cast<size_t>(barrier)]);
+}
+void Checker::reset_barrier(int barrier) { s.barrier_clocks[static_cast<size_t>(barrier)].clear(); }
 
 void Checker::fence() {
   if (s.fenced.size() <= s.block) s.fenced.resize(s.block + 1);
@@ -260,11 +287,11 @@ void Checker::access(const void* address, size_t bytes, Access kind, Pc pc, bool
   const auto at = reinterpret_cast<uintptr_t>(address);
   const char* verb = kind == Access::load ? "read" : "write";
   if (!device_memory().holds(address)) {
-    if (on_fiber_stack(address) || on_launching_stack(at) || in_an_image(at)) return;
+    if (on_fiber_stack(address) || on_launcher_stack(at) || in_program_image(at)) return;
     stop(at < 4096 ? fmt::format("{} through a null pointer at {}", verb, line(pc))
-                   : fmt::format("{} of host memory, which is no device buffer, at {}", verb, line(pc)));
+                   : fmt::format("{} of host memory, which is not a device buffer, at {}", verb, line(pc)));
   }
-  Region& r = must_hold(address, bytes, kind != Access::load, pc);
+  Region& r = region_or_stop(address, bytes, kind != Access::load, pc);
   const auto offset = static_cast<size_t>(static_cast<const char*>(address) - r.base);
   if (aligned && at % bytes != 0)
     stop(fmt::format("misaligned {}-byte {} of {} at {}", bytes, verb, r.place(offset), line(pc)));
@@ -272,20 +299,20 @@ void Checker::access(const void* address, size_t bytes, Access kind, Pc pc, bool
   if (profile)
     profile->access(me, pc, r.shared ? offset : device_memory().offset(address), static_cast<uint32_t>(bytes), r.shared,
                     kind);
-  for_cells(r, address, bytes, [&](size_t cell) { judge(r, cell, kind, pc, me); });
+  for_each_cell(r, address, bytes, [&](size_t cell) { check_access(r, cell, kind, pc, me); });
 }
 
 void Checker::in_flight(void* target, size_t bytes, Pc pc) {
-  Region& r = must_hold(target, bytes, true, pc);
-  for_cells(r, target, bytes, [&](size_t cell) {
-    judge(r, cell, Access::store, pc, current_thread);
+  Region& r = region_or_stop(target, bytes, true, pc);
+  for_each_cell(r, target, bytes, [&](size_t cell) {
+    check_access(r, cell, Access::store, pc, current_thread);
     r.cells[cell].in_flight = true;
   });
 }
 
 void Checker::landed(void* target, size_t bytes, Pc pc) {
-  Region& r = must_hold(target, bytes, true, pc);
-  for_cells(r, target, bytes, [&](size_t cell) { r.cells[cell].in_flight = false; });
+  Region& r = region_or_stop(target, bytes, true, pc);
+  for_each_cell(r, target, bytes, [&](size_t cell) { r.cells[cell].in_flight = false; });
   access(target, bytes, Access::store, pc);
 }
 

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// The context of simt.*: device memory on the host, and open_simt(), which makes the context.
 #include "simt/host/context.h"
 
 #include <cstring>
@@ -21,7 +22,7 @@ using namespace host;
 namespace {
 constexpr uint8_t kPoison = 0xFF;
 
-// Marks bytes that the host wrote, or made unusable.
+// Marks bytes as written by the host, or as not written.
 void mark(void* to, int64_t bytes, bool written) {
   Region* r = device_memory().find(to);
   if (!r || bytes <= 0) return;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The host as a GPU: what kernel files know as GpuContext when g++ compiles them.
+// The host as a GPU: what `GpuContext` means in kernel files that g++ compiles. The limits are those of sm_90.
 #pragma once
 #include <string>
 
@@ -9,7 +9,7 @@
 
 namespace duet::simt {
 
-inline constexpr int64_t kAllShared = 227 * 1024;  // of a block on sm_90
+inline constexpr int64_t kMaxSharedBytes = 227 * 1024;  // of a block on sm_90
 
 class GpuContext final : public Context {
  public:
@@ -19,7 +19,7 @@ class GpuContext final : public Context {
   CUstream_st* stream() const { return nullptr; }
   int multiprocessors() const { return options_.multiprocessors; }
   int64_t l2_bytes() const { return int64_t{50} << 20; }
-  int64_t shared_bytes() const { return kAllShared; }
+  int64_t shared_bytes() const { return kMaxSharedBytes; }
   int64_t memory_bytes() const { return int64_t{1} << 32; }
   int capability() const { return 90; }
 

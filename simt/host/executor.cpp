@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// The scheduler of kernels on the host: threads as fibers, barriers, warp instructions, shared memory, asynchronous
+// copies. Start reading at Executor::run (a launch), then run_block, entry (the loop that every fiber runs) and
+// switch_away (how a thread waits).
 #include "simt/host/executor.h"
 
 #include <sys/mman.h>
@@ -32,12 +35,11 @@ Settings settings;
 namespace {
 
 constexpr size_t kStackBytes = size_t{256} << 10, kStackReserve = 16 << 10, kPage = 4096;
-constexpr int64_t kStepsPerTurn = int64_t{1} << 28;  // far more than a kernel does between two barriers
-constexpr int64_t kStaticShared = 48 * 1024;
+constexpr int64_t kStepsPerTurn = int64_t{1} << 28;  // basic blocks; far more than a kernel runs between two barriers
+constexpr int64_t kMaxStaticSharedBytes = 48 * 1024;
 constexpr uint32_t kMaxThreads = 1024;
-constexpr int kNamedBarriers = 16;
 
-enum class State : uint8_t { running, ready, at_barrier, in_warp, at_named, polling, done };
+enum class State : uint8_t { running, ready, at_barrier, in_warp_instruction, at_named, polling, done };
 
 struct AsyncCopy {
   void* to;
@@ -51,17 +53,17 @@ struct Thread {
   uint32_t id = 0;
   State state = State::ready;
   Fiber* fiber = nullptr;
-  Where at{};                     // of what it waits for
-  WarpWork work{};                // while in_warp
-  uint32_t mask = 0;              // while in_warp
-  uint64_t seen = 0;              // events when it last polled
-  std::vector<AsyncCopy> copies;  // not landed
-  uint32_t groups = 0;            // committed
+  Where at{};                     // the call in which it waits
+  WarpInstruction instruction{};  // while in_warp_instruction
+  uint32_t mask = 0;              // while in_warp_instruction
+  uint64_t seen_events = 0;       // value of events_ when it last polled
+  std::vector<AsyncCopy> copies;  // issued, and not waited for yet
+  uint32_t groups = 0;            // of copies, committed
 };
 
 struct Warp {
   uint32_t lanes = 0, live = 0;
-  std::vector<Lanes> open;  // work for which some lanes have arrived
+  std::vector<Lanes> open;  // instructions at which some lanes of the mask have arrived, and some have not
 };
 
 struct NamedBarrier {
@@ -74,15 +76,16 @@ struct SharedArray {
   Region* region;
 };
 
-const char* name_of(WarpWork work) {
+const char* name_of(WarpInstruction instruction) {
   constexpr const char* names[] = {"__syncwarp", "a shuffle", "a vote", "a match", "a reduction", "mma", "ldmatrix"};
-  return names[static_cast<int>(work)];
+  return names[static_cast<int>(instruction)];
 }
 std::string text(Where at) { return fmt::format("{}:{}", at.file_name(), at.line()); }
 bool same(Where a, Where b) { return a.line() == b.line() && std::strcmp(a.file_name(), b.file_name()) == 0; }
 
-// A fiber is a loop, not a thread: it takes the next thread of the block that has not started, runs it, takes the next.
-// Only a thread that waits keeps its stack, and another stack goes on. A kernel without barriers is a loop on one stack.
+// A fiber is a loop over threads: it takes the next thread of the block that has not started, runs it to its end, and
+// takes the next one. A thread that waits keeps its fiber, and another fiber continues. A kernel without barriers is
+// therefore a plain loop on one stack.
 class Executor {
  public:
   void run(const void* kernel, void (*call)(const void*), const void* arguments, const Grid& grid);
@@ -90,7 +93,8 @@ class Executor {
   [[noreturn]] void stop(const std::string& report);
   void block_barrier(bool vote, int* votes, Where at);
   void named_barrier(int id, int threads, bool wait, Where at);
-  void together(uint32_t mask, WarpWork work, const void* in, void* out, void (*finish)(const Lanes&), Where at);
+  void warp_collective(uint32_t mask, WarpInstruction instruction, const void* in, void* out,
+                       void (*finish)(const Lanes&), Where at);
   void pause(Where at);
   void* static_shared(const void* key, const char* name, size_t bytes, size_t element);
   void* dynamic_shared(size_t element);
@@ -100,7 +104,7 @@ class Executor {
 
   void check_stack(const void* frame, const void* pc);
   std::string thread_text(uint32_t id) const;
-  bool left_out(const char* what, Where at);
+  bool is_omitted(const char* what, Where at);
   std::string where_now() const { return thread_text(current_->id) + block_text(); }
 
  private:
@@ -113,13 +117,13 @@ class Executor {
   void resume(Thread* t);
   Thread* start_next();
   Thread* next();
-  void release(std::vector<Thread*>& waiting);
+  void make_ready(std::vector<Thread*>& waiting);
   void switch_away();
   void finish_thread();
   void open_block_barrier();
   [[noreturn]] void deadlock();
   void run_block(uint32_t linear);
-  void release_shared();
+  void free_shared();
   std::vector<uint32_t> block_order(uint64_t count) const;
 
   Fiber main_;
@@ -138,7 +142,7 @@ class Executor {
   // the block
   std::vector<Thread> threads_;
   std::vector<Warp> warps_;
-  std::vector<uint32_t> order_;  // shuffled: in which threads start
+  std::vector<uint32_t> order_;  // in which threads start, where it is shuffled
   std::deque<Thread*> ready_;
   Thread* current_ = nullptr;
   uint32_t count_ = 0, live_ = 0, started_ = 0;
@@ -146,7 +150,8 @@ class Executor {
   std::vector<int*> votes_out_;
   int votes_ = 0;
   NamedBarrier named_[kNamedBarriers];
-  uint64_t events_ = 0, idle_polls_ = 0;  // what could make a polled condition true; polls since the last of them
+  uint64_t events_ = 0;      // counts what could make a polled condition true
+  uint64_t idle_polls_ = 0;  // polls since the last event
   std::mt19937_64 random_;
 };
 Executor executor;
@@ -177,12 +182,12 @@ Fiber* Executor::take_fiber() {
   return fibers_.back().get();
 }
 
-void Executor::drop_fibers() {  // after a report: frames that nobody returns to
+void Executor::drop_fibers() {  // after a report: their frames are never returned to
   fibers_.clear();
   idle_.clear();
 }
 
-// The frame grows down to here. In time for the report itself to have room.
+// `frame`: how far down the stack has grown. The report itself needs kStackReserve.
 void Executor::check_stack(const void* frame, const void* pc) {
   const Fiber& f = *current_->fiber;
   const char* at = static_cast<const char*>(frame);
@@ -200,7 +205,7 @@ __attribute__((noinline)) void Executor::entry() {
     Fiber* mine = e.current_->fiber;
     e.finish_thread();
     Thread* after = e.next();
-    if (after && !after->fiber) {  // no switch: a plain loop
+    if (after && !after->fiber) {  // not started: this fiber runs it, without a switch
       after->fiber = mine;
       e.resume(after);
       continue;
@@ -213,7 +218,7 @@ __attribute__((noinline)) void Executor::entry() {
       if (e.live_ > 0) e.deadlock();
       switch_fiber(*mine, e.main_);
     }
-    // Taken from the idle ones again: current_ is the thread to start.
+    // Reached when take_fiber() gave this fiber to a thread that starts: current_.
   }
 }
 
@@ -235,7 +240,7 @@ Thread* Executor::start_next() {
   Thread& t = threads_[id];
   t.id = id;
   t.fiber = nullptr;
-  t.seen = 0;
+  t.seen_events = 0;
   t.groups = 0;
   t.at = {};
   t.copies.clear();
@@ -257,7 +262,8 @@ Thread* Executor::next() {
   return t;
 }
 
-void Executor::release(std::vector<Thread*>& waiting) {  // they go on before others start
+// Threads that have waited continue before others start.
+void Executor::make_ready(std::vector<Thread*>& waiting) {
   std::sort(waiting.begin(), waiting.end(), [](Thread* a, Thread* b) { return a->id < b->id; });
   if (settings.order == Order::reverse) std::reverse(waiting.begin(), waiting.end());
   for (Thread* t : waiting) t->state = State::ready;
@@ -280,7 +286,7 @@ void Executor::stop(const std::string& report) {
   running = false;
   if (!current_) throw Report(report);
   report_ = fmt::format("{}: {}: {}", resolve_lines ? function_at(kernel_) : "kernel", where_now(), report);
-  switch_fiber(*current_->fiber, main_);  // for good
+  switch_fiber(*current_->fiber, main_);  // never returns
   __builtin_unreachable();
 }
 
@@ -290,7 +296,7 @@ std::string Executor::thread_text(uint32_t id) const {
 }
 
 void Executor::deadlock() {
-  std::string all = "deadlock: no thread of the block can go on";
+  std::string all = "deadlock: no thread of the block can continue";
   constexpr int kShown = 6;
   int shown = 0;
   const Thread* last = nullptr;
@@ -301,17 +307,18 @@ void Executor::deadlock() {
     last = &t;
     const std::string what = t.state == State::at_barrier ? "the block's barrier"
                              : t.state == State::at_named ? "a named barrier"
-                             : t.state == State::polling  ? "a condition (spin_pause)"
-                                                         : fmt::format("{} of lanes {:#010x}", name_of(t.work), t.mask);
+                             : t.state == State::polling
+                                 ? "a condition (spin_pause)"
+                                 : fmt::format("{} of lanes {:#010x}", name_of(t.instruction), t.mask);
     all += fmt::format("; {} waits for {} at {}", thread_text(t.id), what, text(t.at));
   }
   stop(all);
 }
 
-// Notes the synchronisation, and says whether this run is to do without it.
-bool Executor::left_out(const char* what, Where at) {
+// Records that the kernel executes this synchronisation. Whether the run omits it.
+bool Executor::is_omitted(const char* what, Where at) {
   if (!mutation) return false;
-  static std::map<const void*, std::string> names;  // one for all instances of a template
+  static std::map<const void*, std::string> names;  // by kernel; all instances of a template have the same name
   std::string& name = names[kernel_];
   if (name.empty()) {
     const std::string full = function_at(kernel_),
@@ -320,7 +327,7 @@ bool Executor::left_out(const char* what, Where at) {
   }
   const SyncPoint point{name, what, text(at)};
   mutation->seen.insert(point);
-  return mutation->without == point;
+  return mutation->omitted == point;
 }
 
 // --- barriers -------------------------------------------------------------------------------------------------------
@@ -337,8 +344,8 @@ void Executor::finish_thread() {
   w.live &= ~(1u << t->id % 32);
   for (const Lanes& l : w.open)
     if (l.mask >> t->id % 32 & 1)
-      stop(fmt::format("exits while lanes {:#010x} of its warp wait for it in {} at {}", l.arrived, name_of(l.work),
-                       text(l.at)));
+      stop(fmt::format("exits while lanes {:#010x} of its warp wait for it in {} at {}", l.arrived,
+                       name_of(l.instruction), text(l.at)));
   if (!at_barrier_.empty())
     stop(fmt::format("barrier divergence: exits while {} waits at {}", thread_text(at_barrier_[0]->id),
                      text(at_barrier_[0]->at)));
@@ -351,7 +358,7 @@ void Executor::open_block_barrier() {
   ++events_;
   if (profile) profile->block_barrier();
   Checker::block_barrier();
-  release(at_barrier_);
+  make_ready(at_barrier_);
 }
 
 void Executor::block_barrier(bool vote, int* votes, Where at) {
@@ -373,10 +380,10 @@ void Executor::block_barrier(bool vote, int* votes, Where at) {
 void Executor::named_barrier(int id, int threads, bool wait, Where at) {
   if (id < 0 || id >= kNamedBarriers) stop(fmt::format("named barrier {} at {}: there are 0 to 15", id, text(at)));
   if (threads <= 0 || threads % 32 != 0)
-    stop(fmt::format("named barrier of {} threads at {}: whole warps are allowed", threads, text(at)));
+    stop(fmt::format("named barrier of {} threads at {}: a multiple of 32 is allowed", threads, text(at)));
   NamedBarrier& b = named_[id];
   Thread* t = current_;
-  Checker::arrive(id, t->id);
+  Checker::release_barrier(id, t->id);
   ++b.arrived;
   if (wait) {
     t->at = at;
@@ -386,59 +393,61 @@ void Executor::named_barrier(int id, int threads, bool wait, Where at) {
   if (b.arrived == threads) {
     b.arrived = 0;
     ++events_;
-    for (Thread* w : b.waiting) Checker::depart(id, w->id);
-    Checker::reset(id);
-    release(b.waiting);
+    for (Thread* w : b.waiting) Checker::acquire_barrier(id, w->id);
+    Checker::reset_barrier(id);
+    make_ready(b.waiting);
   }
   if (wait) switch_away();
 }
 
-void Executor::together(uint32_t mask, WarpWork work, const void* in, void* out, void (*finish)(const Lanes&),
-                        Where at) {
+void Executor::warp_collective(uint32_t mask, WarpInstruction instruction, const void* in, void* out,
+                               void (*finish)(const Lanes&), Where at) {
   Thread* t = current_;
   Warp& w = warps_[t->id / 32];
   const uint32_t lane = t->id % 32, bit = 1u << lane;
   if (!(mask & bit))
-    stop(fmt::format("{} at {}: the mask {:#010x} lacks the caller's lane {}", name_of(work), text(at), mask, lane));
+    stop(fmt::format("{} at {}: the mask {:#010x} lacks the caller's lane {}", name_of(instruction), text(at), mask,
+                     lane));
   mask &= w.lanes;
   if (mask & ~w.live)
-    stop(fmt::format("{} at {}: lanes {:#010x} of the mask have exited", name_of(work), text(at), mask & ~w.live));
+    stop(fmt::format("{} at {}: lanes {:#010x} of the mask have exited", name_of(instruction), text(at),
+                     mask & ~w.live));
   auto open = std::find_if(w.open.begin(), w.open.end(), [&](const Lanes& l) { return l.mask == mask; });
   if (open == w.open.end()) {
-    w.open.push_back({.mask = mask, .arrived = 0, .work = work, .in = {}, .out = {}, .at = at});
+    w.open.push_back({.mask = mask, .arrived = 0, .instruction = instruction, .in = {}, .out = {}, .at = at});
     open = w.open.end() - 1;
   }
-  if (open->work != work || !same(open->at, at))
-    stop(fmt::format("warp divergence: {} at {} while lanes {:#010x} of the same mask wait in {} at {}", name_of(work),
-                     text(at), open->arrived, name_of(open->work), text(open->at)));
+  if (open->instruction != instruction || !same(open->at, at))
+    stop(fmt::format("warp divergence: {} at {} while lanes {:#010x} of the same mask wait in {} at {}",
+                     name_of(instruction), text(at), open->arrived, name_of(open->instruction), text(open->at)));
   open->in[lane] = in;
   open->out[lane] = out;
   open->arrived |= bit;
   t->at = at;
-  t->work = work;
+  t->instruction = instruction;
   t->mask = mask;
-  t->state = State::in_warp;
+  t->state = State::in_warp_instruction;
   if (open->arrived == mask) {
     if (finish) finish(*open);
     ++events_;
-    if (work == WarpWork::barrier) Checker::warp_barrier(t->id / 32, mask, w.lanes);
+    if (instruction == WarpInstruction::barrier) Checker::warp_barrier(t->id / 32, mask, w.lanes);
     std::vector<Thread*> members;
     for (uint32_t l = 0; l < 32; ++l)
       if (mask >> l & 1) members.push_back(&threads_[t->id / 32 * 32 + l]);
     w.open.erase(open);
-    release(members);
+    make_ready(members);
   }
   switch_away();
 }
 
 void Executor::pause(Where at) {
   Thread* t = current_;
-  if (events_ != t->seen) {
-    t->seen = events_;
+  // Enough for every thread of the block to have polled several times since the last event.
+  const uint64_t max_idle_polls = 8 * uint64_t{count_} + 4096;
+  if (events_ != t->seen_events) {
+    t->seen_events = events_;
     idle_polls_ = 0;
-  } else if (++idle_polls_ >
-             8 * uint64_t{count_} + 4096)  // everyone alive has looked again and again, and nothing happens
-  {
+  } else if (++idle_polls_ > max_idle_polls) {
     t->at = at;
     t->state = State::polling;
     deadlock();
@@ -449,7 +458,7 @@ void Executor::pause(Where at) {
   switch_away();
 }
 
-// --- shared memory and asynchronous copies ----------------------------------------------------------------------------
+// --- shared memory and asynchronous copies --------------------------------------------------------------------------
 
 void* Executor::static_shared(const void* key, const char* name, size_t bytes, size_t element) {
   int64_t total = static_cast<int64_t>(bytes);
@@ -457,28 +466,28 @@ void* Executor::static_shared(const void* key, const char* name, size_t bytes, s
     if (a.key == key) return a.region->base;
     total += static_cast<int64_t>(a.region->bytes);
   }
-  if (total > kStaticShared)
-    stop(fmt::format("static shared memory: {} bytes with '{}', {} are allowed", total, name, kStaticShared));
+  if (total > kMaxStaticSharedBytes)
+    stop(fmt::format("static shared memory: {} bytes with '{}', {} are allowed", total, name, kMaxStaticSharedBytes));
   if (profile) profile->shared_array(bytes);
   shared_.push_back({key, &device_memory().allocate(bytes, name, true, element)});
   return shared_.back().region->base;
 }
 
 void* Executor::dynamic_shared(size_t element) {
-  if (dynamic_bytes_ == 0) stop("uses dynamic shared memory, of which the launch gives none");
+  if (dynamic_bytes_ == 0) stop("uses dynamic shared memory, but the launch requests none");
   if (!dynamic_)
     dynamic_ = &device_memory().allocate(static_cast<size_t>(dynamic_bytes_), "dynamic shared", true, element);
   return dynamic_->base;
 }
 
-void Executor::release_shared() {
+void Executor::free_shared() {
   for (const SharedArray& a : shared_) device_memory().release(a.region->base);
   shared_.clear();
   if (dynamic_) device_memory().release(dynamic_->base);
   dynamic_ = nullptr;
 }
 
-// From issue to wait the target holds neither the old data nor the new.
+// Between issue and wait the target has neither its old data nor the new.
 void Executor::copy_async(const AsyncCopy& c) {
   const auto unaligned = [&](const void* p) {
     return reinterpret_cast<uintptr_t>(p) % static_cast<uintptr_t>(c.bytes) != 0;
@@ -545,12 +554,12 @@ void Executor::run_block(uint32_t linear) {
 }
 
 std::vector<uint32_t> Executor::block_order(uint64_t count) const {
-  const auto some = static_cast<uint64_t>(settings.blocks);
+  const auto chosen = static_cast<uint64_t>(settings.blocks);
   std::vector<uint32_t> order;
   std::mt19937_64 random(settings.seed);
-  if (settings.blocks > 0 && count > some + 2) {
+  if (settings.blocks > 0 && count > chosen + 2) {
     order = {0, static_cast<uint32_t>(count - 1)};
-    for (uint64_t i = 0; i < some; ++i) order.push_back(static_cast<uint32_t>(1 + random() % (count - 2)));
+    for (uint64_t i = 0; i < chosen; ++i) order.push_back(static_cast<uint32_t>(1 + random() % (count - 2)));
     std::sort(order.begin(), order.end());
     order.erase(std::unique(order.begin(), order.end()), order.end());
   } else {
@@ -566,9 +575,9 @@ void Executor::run(const void* kernel, void (*call)(const void*), const void* ar
   if (!launchable(grid)) return;
   if (current_) stop("launches a kernel: dynamic parallelism is not emulated");
   const Extent& g = grid.blocks;
-  if (grid.shared_bytes > kAllShared)
-    throw Error("launch: {} bytes of shared memory over this device's limit {}", grid.shared_bytes, kAllShared);
-  if (g.count() > UINT32_MAX) throw Error("launch: {} blocks, which the host does not run", g.count());
+  if (grid.shared_bytes > kMaxSharedBytes)
+    throw Error("launch: {} bytes of shared memory over this device's limit {}", grid.shared_bytes, kMaxSharedBytes);
+  if (g.count() > UINT32_MAX) throw Error("launch: {} blocks; the host runs at most 2^32 - 1", g.count());
   const auto narrow = [](int64_t v) { return static_cast<unsigned>(v); };
   here.block_size = {narrow(grid.threads.x), narrow(grid.threads.y), narrow(grid.threads.z)};
   here.grid_size = {narrow(g.x), narrow(g.y), narrow(g.z)};
@@ -590,7 +599,7 @@ void Executor::run(const void* kernel, void (*call)(const void*), const void* ar
     if (!report_.empty()) break;
   }
   if (profile) profile->end_launch();
-  release_shared();
+  free_shared();
   if (!report_.empty()) {
     drop_fibers();
     throw Report(report_);
@@ -603,7 +612,8 @@ void run(const void* kernel, void (*call)(const void*), const void* arguments, c
   executor.run(kernel, call, arguments, grid);
 }
 
-// The runtime is not instrumented, but what it calls back may be: nothing is judged until the kernel goes on.
+// The runtime is not instrumented, but code that it calls back may be: accesses are not checked until the kernel
+// continues.
 namespace {
 struct InRuntime {
   InRuntime() { running = false; }
@@ -613,25 +623,26 @@ struct InRuntime {
 
 void stop(const std::string& report) { executor.stop(report); }
 void unsupported(const char* feature) { stop(std::string(feature) + " is not emulated on the host"); }
-void absent_lane(int lane) { stop(fmt::format("a shuffle reads lane {}, which takes no part in it", lane)); }
+void absent_lane(int lane) { stop(fmt::format("a shuffle reads lane {}, which is not in its mask", lane)); }
 void block_barrier(bool vote, int* votes, Where at) {
   const InRuntime here_now;
-  if (!votes && executor.left_out("__syncthreads", at)) return;
+  if (!votes && executor.is_omitted("__syncthreads", at)) return;
   executor.block_barrier(vote, votes, at);
 }
 void named_barrier(int id, int threads, bool wait, Where at) {
   const InRuntime here_now;
-  if (executor.left_out(wait ? "bar.sync" : "bar.arrive", at)) return;
+  if (executor.is_omitted(wait ? "bar.sync" : "bar.arrive", at)) return;
   executor.named_barrier(id, threads, wait, at);
 }
 void pause(Where at) {
   const InRuntime here_now;
   executor.pause(at);
 }
-void together(uint32_t mask, WarpWork work, const void* in, void* out, void (*finish)(const Lanes&), Where at) {
+void warp_collective(uint32_t mask, WarpInstruction instruction, const void* in, void* out,
+                     void (*finish)(const Lanes&), Where at) {
   const InRuntime here_now;
-  if (work == WarpWork::barrier && executor.left_out("__syncwarp", at)) return;
-  executor.together(mask, work, in, out, finish, at);
+  if (instruction == WarpInstruction::barrier && executor.is_omitted("__syncwarp", at)) return;
+  executor.warp_collective(mask, instruction, in, out, finish, at);
 }
 void* static_shared(const void* key, const char* name, size_t bytes, size_t element) {
   const InRuntime here_now;
@@ -642,11 +653,12 @@ void* dynamic_shared(size_t element) {
   return executor.dynamic_shared(element);
 }
 void thread_fence(Where at) {
-  if (!executor.left_out("__threadfence", at)) Checker::fence();
+  if (!executor.is_omitted("__threadfence", at)) Checker::fence();
 }
 void read_matrix_row(const void* row, const void* pc) { Checker::access(row, 16, Access::load, pc_of(pc), true); }
 void atomic_access(void* address, size_t bytes, const void* pc, Where at) {
-  if (!executor.left_out("atomic", at)) return Checker::access(address, bytes, Access::atomic, pc_of(pc), true);
+  if (!executor.is_omitted("atomic", at)) return Checker::access(address, bytes, Access::atomic, pc_of(pc), true);
+  // Omitted: a plain update.
   Checker::access(address, bytes, Access::load, pc_of(pc), true);
   Checker::access(address, bytes, Access::store, pc_of(pc), true);
 }
@@ -657,7 +669,7 @@ void copy_async(void* to, const void* from, int bytes, int exist, const void* pc
 void commit_copies() { executor.commit(); }
 void wait_copies(int groups_left, Where at) {
   const InRuntime here_now;
-  if (!executor.left_out("cp.async wait", at)) executor.wait(groups_left);
+  if (!executor.is_omitted("cp.async wait", at)) executor.wait(groups_left);
 }
 
 void check_stack(const void* frame, const void* pc) { executor.check_stack(frame, pc); }

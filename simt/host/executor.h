@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs CUDA kernels on the host, thread by thread: the calls that kernel code compiled for the host makes into the runtime.
-// Blocks run one after another on one OS thread, so that every verdict can be repeated.
+// Runs CUDA kernels on the host, thread by thread: the functions that kernel code compiled for the host calls (through
+// words.h, mma.h and launch.h), and what the checker, the hooks and the profile ask for. Blocks run one after another
+// on one OS thread, so that every report can be repeated.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -16,7 +17,8 @@
 
 namespace duet::simt::host {
 
-// A kernel broke a rule: what, where, and the other party. The launch is abandoned, the next one works.
+// A kernel broke a rule: which one, where, and the other thread or block concerned. The launch is abandoned; later
+// launches work.
 struct Report : Error {
   using Error::Error;
 };
@@ -39,22 +41,23 @@ void run(const void* kernel, void (*call)(const void*), const void* arguments, c
 
 [[noreturn]] void stop(const std::string& report);
 [[noreturn]] void unsupported(const char* feature);
-void block_barrier(bool vote, int* votes, Where at);  // votes: of all threads, null where nobody counts
+void block_barrier(bool vote, int* votes, Where at);  // votes: number of true ones in the block; null where not needed
 void named_barrier(int id, int threads, bool wait, Where at);
 void pause(Where at);  // inside a loop that waits for another thread
 
-// Lanes of a warp that do something together: each leaves two pointers into its own stack, and the last to arrive runs
-// `finish` for all of them.
-enum class WarpWork : uint8_t { barrier, shuffle, vote, match, reduce, mma, ldmatrix };
+// An instruction that the lanes of a mask execute together. Each lane leaves two pointers into its own stack, and the
+// last lane to arrive runs `finish` for all of them.
+enum class WarpInstruction : uint8_t { barrier, shuffle, vote, match, reduce, mma, ldmatrix };
 struct Lanes {
   uint32_t mask = 0, arrived = 0;
-  WarpWork work;
+  WarpInstruction instruction;
   const void* in[32];
   void* out[32];
   Where at;
 };
-void together(uint32_t mask, WarpWork work, const void* in, void* out, void (*finish)(const Lanes&), Where at);
-[[noreturn]] void absent_lane(int lane);  // a shuffle reads a lane that takes no part
+void warp_collective(uint32_t mask, WarpInstruction instruction, const void* in, void* out,
+                     void (*finish)(const Lanes&), Where at);
+[[noreturn]] void absent_lane(int lane);  // a shuffle reads a lane that is not in its mask
 
 void* static_shared(const void* key, const char* name, size_t bytes, size_t element);
 void* dynamic_shared(size_t element);
@@ -63,12 +66,13 @@ void thread_fence(Where at);
 // Accesses that the instrumentation does not see. pc: __builtin_return_address(0) of what the kernel called.
 void read_matrix_row(const void* row, const void* pc);  // 16 bytes, for ldmatrix
 void atomic_access(void* address, size_t bytes, const void* pc, Where at);
-// 16-byte (or 4, 8) asynchronous copy of which the first `exist` bytes are read. It lands as late as it may.
+// Asynchronous copy of 4, 8 or 16 bytes, of which the first `exist` are read. The target is written at the latest
+// moment that the waits allow.
 void copy_async(void* to, const void* from, int bytes, int exist, const void* pc);
 void commit_copies();
 void wait_copies(int groups_left, Where at);
 
-// --- asked by checker, hooks and profile ---------------------------------------------------------------------------
+// --- for the checker, the hooks and the profile --------------------------------------------------------------------
 
 extern constinit uint32_t current_thread;  // linear, in its block
 extern constinit uintptr_t stacks_begin, stacks_bytes;
@@ -78,19 +82,20 @@ inline bool on_fiber_stack(const void* address) {
 void check_stack(const void* address, const void* pc);  // a function was entered with its frame here
 std::string thread_text(uint32_t thread);
 extern constinit bool running;        // kernel code runs, and is checked
-extern constinit int64_t steps_left;  // basic blocks until the thread is taken for endless
+extern constinit int64_t steps_left;  // basic blocks until the thread is reported as endless
 [[noreturn]] void out_of_steps(const void* pc);
 
-// --- mutants: the same kernel without one of its synchronisations ----------------------------------------------------
+// --- mutants: the same kernel without one of its synchronisations ---------------------------------------------------
 
 struct SyncPoint {
-  std::string kernel, what,
-      at;  // "rows_kernel (kernels/reduction/sum_tuned.cu)", "__syncthreads", "kernels/vector.cuh:140"
+  std::string kernel;  // "rows_kernel (kernels/reduction/sum_tuned.cu)"
+  std::string what;    // "__syncthreads"
+  std::string at;      // "kernels/vector.cuh:140"
   auto operator<=>(const SyncPoint&) const = default;
 };
 struct Mutation {
-  std::set<SyncPoint> seen;          // what the kernels came by
-  std::optional<SyncPoint> without;  // what they are to do without
+  std::set<SyncPoint> seen;          // those that the kernels executed
+  std::optional<SyncPoint> omitted;  // the one that is skipped
 };
 extern constinit Mutation* mutation;  // null: none
 

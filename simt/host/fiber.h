@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Stacks that one OS thread switches between. On x86-64 a switch is some twenty instructions; elsewhere ucontext, which
-// asks the system twice a switch.
+// Stacks that one OS thread switches between: what the executor runs a CUDA thread on. On x86-64 a switch is about
+// twenty instructions; elsewhere it is ucontext, which makes two system calls for a switch.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -23,7 +23,8 @@ struct Fiber {
 
 #ifdef __x86_64__
 extern "C" void duet_switch_stack(void** save, void* to);
-// Callee-saved registers stay on the stack that is left. endbr64 is a no-op where the CPU does not track branches.
+// Callee-saved registers are pushed on the stack that is left. endbr64 is a no-op where the CPU does not track
+// branches.
 asm(R"(
 .pushsection .text
 .local duet_switch_stack
@@ -52,7 +53,7 @@ inline void switch_fiber(Fiber& from, Fiber& to) { duet_switch_stack(&from.stack
 // The first switch to `fiber` calls entry, which never returns.
 inline void prepare(Fiber& fiber, void (*entry)()) {
   auto** top = reinterpret_cast<void**>((reinterpret_cast<uintptr_t>(fiber.base) + fiber.size) & ~uintptr_t{15});
-  *--top = nullptr;  // where entry's caller would be: keeps the alignment that the ABI promises
+  *--top = nullptr;  // in place of a return address of entry: gives entry the stack alignment of the ABI
   *--top = reinterpret_cast<void*>(entry);
   for (int saved = 0; saved < 6; ++saved) *--top = nullptr;
   fiber.stack_pointer = top;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the compiler calls from kernel files: before each load and store (-fsanitize=thread), where a rule of C++ is broken
-// (-fsanitize=alignment,bounds,signed-integer-overflow), and in each basic block (-fsanitize-coverage=trace-pc).
-// No sanitizer library is linked: these are the calls' only targets, and no other file of the program makes them.
+// The functions that the compiler calls from kernel files: before each load and store (-fsanitize=thread), where a rule
+// of C++ is broken (-fsanitize=alignment,bounds,signed-integer-overflow), and in each basic block
+// (-fsanitize-coverage=trace-pc). No sanitizer library is linked: the calls end here, and only kernel files make them.
 #include <cstdint>
 
 #include "simt/host/checker.h"
@@ -32,23 +32,29 @@ void __tsan_vptr_read(void**) {}
 #define DUET_ACCESS(name, bytes, kind, aligned)                                                              \
   void name(void* p) {                                                                                       \
     if (running && !on_fiber_stack(p)) Checker::access(p, bytes, Access::kind, pc_of(DUET_CALLER), aligned); \
-  }
-#define DUET_ACCESSES(bytes)                                      \
-  DUET_ACCESS(__tsan_read##bytes, bytes, load, true)              \
-  DUET_ACCESS(__tsan_write##bytes, bytes, store, true)            \
-  DUET_ACCESS(__tsan_unaligned_read##bytes, bytes, load, false)   \
-  DUET_ACCESS(__tsan_unaligned_write##bytes, bytes, store, false) \
-  DUET_ACCESS(__tsan_volatile_read##bytes, bytes, load, true)     \
+  }                                                                                                          \
+  static_assert(bytes <= 16)
+#define DUET_ACCESSES(bytes)                                       \
+  DUET_ACCESS(__tsan_read##bytes, bytes, load, true);              \
+  DUET_ACCESS(__tsan_write##bytes, bytes, store, true);            \
+  DUET_ACCESS(__tsan_unaligned_read##bytes, bytes, load, false);   \
+  DUET_ACCESS(__tsan_unaligned_write##bytes, bytes, store, false); \
+  DUET_ACCESS(__tsan_volatile_read##bytes, bytes, load, true);     \
   DUET_ACCESS(__tsan_volatile_write##bytes, bytes, store, true)
-DUET_ACCESSES(1)
-DUET_ACCESSES(2) DUET_ACCESSES(4) DUET_ACCESSES(8) DUET_ACCESSES(16) void __tsan_read_range(void* p, size_t n) {
+DUET_ACCESSES(1);
+DUET_ACCESSES(2);
+DUET_ACCESSES(4);
+DUET_ACCESSES(8);
+DUET_ACCESSES(16);
+void __tsan_read_range(void* p, size_t n) {
   if (running && n > 0) Checker::access(p, n, Access::load, pc_of(DUET_CALLER));
 }
 void __tsan_write_range(void* p, size_t n) {
   if (running && n > 0) Checker::access(p, n, Access::store, pc_of(DUET_CALLER));
 }
 
-// C++ atomics: host code of kernel files only (shared pointers, function-local statics). Device code has CUDA's atomics.
+// C++ atomics occur in the host code of kernel files only (shared pointers, function-local statics); device code uses
+// CUDA's atomics.
 #define DUET_ATOMICS(bits, T)                                                                                       \
   T __tsan_atomic##bits##_load(const volatile T* p, int) { return __atomic_load_n(p, __ATOMIC_SEQ_CST); }           \
   void __tsan_atomic##bits##_store(volatile T* p, T v, int) { __atomic_store_n(p, v, __ATOMIC_SEQ_CST); }           \
@@ -62,12 +68,16 @@ void __tsan_write_range(void* p, size_t n) {
   }                                                                                                                 \
   int __tsan_atomic##bits##_compare_exchange_weak(volatile T* p, T* c, T v, int, int) {                             \
     return __atomic_compare_exchange_n(p, c, v, true, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);                          \
-  }
-DUET_ATOMICS(8, uint8_t)
-DUET_ATOMICS(16, uint16_t) DUET_ATOMICS(32, uint32_t) DUET_ATOMICS(64, uint64_t) void __tsan_atomic_thread_fence(int) {}
+  }                                                                                                                 \
+  static_assert(8 * sizeof(T) == bits)
+DUET_ATOMICS(8, uint8_t);
+DUET_ATOMICS(16, uint16_t);
+DUET_ATOMICS(32, uint32_t);
+DUET_ATOMICS(64, uint64_t);
+void __tsan_atomic_thread_fence(int) {}
 void __tsan_atomic_signal_fence(int) {}
 
-// Every record of a broken rule begins with its place in the source.
+// Each record that the compiler passes for a broken rule begins with a place in the source.
 struct DuetBrokenRule {
   const char* file;
   uint32_t line, column;

@@ -8,8 +8,8 @@
 
 namespace duet::simt {
 
-// Runs kernel(args...), complete on return. Skips an empty grid; throws Error for one that breaks a limit, which it names,
-// and host::Report where the kernel breaks a rule.
+// Runs kernel(args...) to its end. Skips an empty grid; throws Error, which names the limit, for one too large, and
+// host::Report where the kernel breaks a rule.
 template <class... P, class... A>
 void launch(void (*kernel)(P...), const Grid& grid, A&&... args) {
   static_assert(sizeof...(P) == sizeof...(A), "launch: as many arguments as the kernel has parameters");

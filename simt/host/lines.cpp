@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Addresses as source lines, by addr2line. Answers are kept for the life of the program.
 #include "simt/host/lines.h"
 
 #include <link.h>
@@ -32,7 +33,7 @@ std::string program() {
   return std::string(path, length > 0 ? static_cast<size_t>(length) : 0);
 }
 
-std::map<Pc, std::vector<Frame>>& known() {
+std::map<Pc, std::vector<Frame>>& resolved() {
   static std::map<Pc, std::vector<Frame>> map;
   return map;
 }
@@ -43,8 +44,8 @@ std::string shortened(std::string text) {
   return text;
 }
 
-// addr2line prints, for every address, the address and then two lines a frame.
-void ask(const std::vector<Pc>& pcs) {
+// addr2line prints, for every address, the address and then two lines for each frame: function and line.
+void run_addr2line(const std::vector<Pc>& pcs) {
   std::string command = "addr2line -aCfie '" + program() + "'";
   for (const Pc pc : pcs) command += fmt::format(" {:#x}", pc);
   FILE* pipe = popen((command + " 2>/dev/null").c_str(), "r");
@@ -63,7 +64,7 @@ void ask(const std::vector<Pc>& pcs) {
     const Pc pc = static_cast<Pc>(std::stoull(lines[i++], nullptr, 16));
     while (i + 1 < lines.size() && lines[i].rfind("0x", 0) != 0) {
       const std::string where = shortened(lines[i + 1]);
-      if (where.rfind("??", 0) != 0) known()[pc].push_back({lines[i], where});
+      if (where.rfind("??", 0) != 0) resolved()[pc].push_back({lines[i], where});
       i += 2;
     }
   }
@@ -78,33 +79,33 @@ Pc pc_of(const void* return_address) {
 }
 
 void resolve(const std::vector<Pc>& pcs) {
-  constexpr size_t kAtOnce = 2000;  // a command line has a limit
+  constexpr size_t kMaxAddresses = 2000;  // of one command: the length of a command line is limited
   std::vector<Pc> unknown;
   for (const Pc pc : pcs)
-    if (!known().contains(pc)) {
+    if (!resolved().contains(pc)) {
       unknown.push_back(pc);
-      if (unknown.size() == kAtOnce) {
-        ask(unknown);
+      if (unknown.size() == kMaxAddresses) {
+        run_addr2line(unknown);
         unknown.clear();
       }
     }
-  if (!unknown.empty()) ask(unknown);
+  if (!unknown.empty()) run_addr2line(unknown);
   for (const Pc pc : pcs)
-    if (known()[pc].empty()) known()[pc].push_back({"?", fmt::format("pc {:#x}", pc)});
+    if (resolved()[pc].empty()) resolved()[pc].push_back({"?", fmt::format("pc {:#x}", pc)});
 }
 
 const std::vector<Frame>& frames(Pc pc) {
   resolve({pc});
-  return known()[pc];
+  return resolved()[pc];
 }
 
 std::string line(Pc pc) {
   if (!resolve_lines) return fmt::format("pc {:#x}", pc);
   const std::vector<Frame>& all = frames(pc);
-  // Innermost in the code base: not in this runtime's own headers.
+  // The innermost frame that is not in the headers of simt/.
   size_t inner = 0;
   while (inner + 1 < all.size() && all[inner].line.rfind("simt/", 0) == 0) ++inner;
-  size_t outer = all.size() - 1;  // lambdas of the same file are no news
+  size_t outer = all.size() - 1;  // the outermost frame of another file: lambdas of the same file add nothing
   std::string text = all[inner].line;
   const auto file = [&](size_t i) { return all[i].line.substr(0, all[i].line.rfind(':')); };
   while (outer > inner && file(outer) == file(inner)) --outer;
@@ -117,7 +118,7 @@ std::string function_at(const void* address) {
   if (const size_t type = name.find("void "); type == 0) name.erase(0, 5);
   for (const char* scope : {"duet::", "simt::", "(anonymous namespace)::"})
     for (size_t at; (at = name.find(scope)) != name.npos;) name.erase(at, std::string(scope).size());
-  int depth = 0;  // parameters go, template arguments stay
+  int depth = 0;  // of template arguments, which stay; the parameters are removed
   for (size_t i = 0; i < name.size(); ++i) {
     if (name[i] == '<') ++depth;
     if (name[i] == '>') --depth;

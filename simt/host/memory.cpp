@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Device memory on the host: pages from one reserved range, given to allocations and reused by number of pages.
 #include "simt/host/memory.h"
 
 #include <sys/mman.h>
@@ -9,7 +10,7 @@
 
 namespace duet::simt::host {
 namespace {
-constexpr size_t kGiveBack = size_t{1} << 20;  // larger allocations return their pages to the system
+constexpr size_t kMaxKeptBytes = size_t{1} << 20;  // larger allocations return their pages to the system
 
 char* reserve(size_t bytes) {
   void* p = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -51,7 +52,7 @@ Region& Memory::allocate(size_t bytes, std::string name, bool shared, size_t ele
   const uint32_t index = free_indices_.back();
   free_indices_.pop_back();
   regions_[index] = region;
-  // The page behind belongs to it as well: an overrun is then told with its name.
+  // The page after the allocation belongs to it as well, so that a report of an overrun has its name.
   std::fill_n(owner_ + offset(base) / kPage, pages, index + 1);
   return *region;
 }
@@ -63,7 +64,7 @@ void Memory::release(void* base) {
   uint32_t* owners = owner_ + offset(base) / kPage;
   const uint32_t index = *owners - 1;
   std::fill_n(owners, pages, 0);
-  if (region->bytes > kGiveBack) madvise(base, pages * kPage, MADV_DONTNEED);
+  if (region->bytes > kMaxKeptBytes) madvise(base, pages * kPage, MADV_DONTNEED);
   free_.emplace_back(pages, region->base);
   regions_[index] = nullptr;
   free_indices_.push_back(index);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Device memory on the host: one reserved range of addresses, in which every allocation has pages of its own, so that an
-// address says at once whose it is and whether it is anyone's.
+// Device memory on the host: one reserved range of addresses, in which every allocation has pages of its own, so that
+// the allocation of an address is one look-up. Used by the context (allocations) and the checker (what is known of each
+// cell).
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -11,15 +12,15 @@
 
 namespace duet::simt::host {
 
-// What is known of a few bytes. An epoch is the stretch between two block barriers; epochs never repeat, so an epoch also
-// tells block and launch.
+// What is known of a few bytes. Accesses are dated by barrier intervals (checker.cpp): an interval is never used twice,
+// so it also identifies block and launch.
 struct Cell {
-  uint32_t write_epoch = 0, write_clock = 0;
+  uint32_t write_interval = 0, write_clock = 0;
   Pc write_pc = 0;
-  uint32_t read_epoch = 0;          // the latest in which it was read
-  uint32_t earlier_read_epoch = 0;  // the latest by another block before that
+  uint32_t read_interval = 0;          // of the latest read
+  uint32_t earlier_read_interval = 0;  // of the latest read before that by another block
   Pc read_pc = 0, earlier_read_pc = 0;
-  int32_t readers = -1;  // in read_epoch: a list in the checker
+  int32_t readers = -1;  // in read_interval: first of a list in the checker
   uint16_t writer = 0;   // thread
   bool written = false, atomic_write = false, in_flight = false;
 };
@@ -29,11 +30,11 @@ struct Region {
   size_t bytes = 0;
   std::string name;
   bool shared = false;
-  size_t element = 4;         // for messages
-  size_t first = 0, end = 0;  // the bytes that kernels may touch: guard bands lie around them
-  unsigned shift = 2;         // a cell is of 2^shift bytes
+  size_t element = 4;         // bytes of an element, for messages
+  size_t first = 0, end = 0;  // the bytes that kernels may access; guard bands lie around them
+  unsigned shift = 2;         // a cell is 2^shift bytes
   std::vector<Cell> cells;
-  // Cells so small that none lies across a boundary of accesses at `offsets` (several, joined by |).
+  // Makes cells so small that none lies across a boundary of accesses at `offsets` (several, joined by |).
   void fit(size_t offsets) {
     if (offsets & ((size_t{1} << shift) - 1)) refine(offsets % 2 == 0 ? 1 : 0);
   }
@@ -47,10 +48,10 @@ struct Region {
 class Memory {
  public:
   Memory();
-  // Page-aligned, followed by a page that is nobody's. Throws Error when the range is full.
+  // Page-aligned, and followed by a page that no other allocation uses. Throws Error when the range is full.
   Region& allocate(size_t bytes, std::string name, bool shared, size_t element);
   void release(void* base);
-  Region* find(const void* address) const {  // null: nobody's
+  Region* find(const void* address) const {  // null where no allocation has the address
     if (!holds(address)) return nullptr;
     const uint32_t owner = owner_[offset(address) / kPage];
     return owner ? regions_[owner - 1] : nullptr;

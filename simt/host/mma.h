@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The host's twins of simt/mma.h: the same lane layouts, sums in f32 in order of depth.
+// The host's versions of the instructions in simt/mma.h: the same lane layouts; sums are in f32, in order of depth.
 #pragma once
 #include <bit>
 #include <cstdint>
@@ -18,9 +18,9 @@ struct Fragments {
 inline float number(uint16_t bits, __nv_bfloat16) { return std::bit_cast<float>(uint32_t{bits} << 16); }
 DUET_UNCHECKED inline float number(uint16_t bits, __half) { return __half2float(std::bit_cast<__half>(bits)); }
 
-// D (16, 8) += A (16, kDepth) B (kDepth, 8). kPer elements a register; element(bits, index) is one of them as a number.
-// Register r of a: row g + 8 (r % 2), columns kPer q + kDepth / 2 (r / 2) and on; of b: rows kPer q + kDepth / 2 r and on,
-// column g; of d: row g + 8 (r / 2), column 2q + r % 2.
+// D (16, 8) += A (16, kDepth) B (kDepth, 8). A register has kPer elements; Element{}(bits, index) is one of them as a
+// number. Register r of a: row g + 8 (r % 2), kPer columns from kPer q + kDepth / 2 (r / 2); of b: kPer rows from
+// kPer q + kDepth / 2 r, column g; of d: row g + 8 (r / 2), column 2q + r % 2.
 template <class D, int kDepth, int kPer, class Element>
 DUET_UNCHECKED inline void finish_mma(const Lanes& l) {
   D a[16][kDepth], b[kDepth][8];
@@ -60,7 +60,7 @@ DUET_UNCHECKED inline void mma(D (&d)[4], const uint32_t (&a)[4], const uint32_t
                                Where at) {
   const Fragments<D> in{a, b, d};
   D out[4];
-  together(UINT32_MAX, WarpWork::mma, &in, out, finish, at);
+  warp_collective(UINT32_MAX, WarpInstruction::mma, &in, out, finish, at);
   for (int i = 0; i < 4; ++i) d[i] = out[i];
 }
 
@@ -87,7 +87,7 @@ DUET_UNCHECKED inline void ldmatrix(uint32_t* r, const void* row, bool transpose
   const LoadMatrix in{row, transposed};
   if (host::lane() < 8 * kMatrices) read_matrix_row(row, pc);
   uint32_t out[kMatrices];
-  together(UINT32_MAX, WarpWork::ldmatrix, &in, out, &finish_ldmatrix<kMatrices>, at);
+  warp_collective(UINT32_MAX, WarpInstruction::ldmatrix, &in, out, &finish_ldmatrix<kMatrices>, at);
   for (int i = 0; i < kMatrices; ++i) r[i] = out[i];
 }
 

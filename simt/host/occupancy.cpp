@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Theoretical occupancy by CUDA's own calculator (cuda_occupancy.h), for `duet kernel-profile`.
 #include <cuda_runtime.h>
 
 #include <algorithm>
@@ -61,7 +62,10 @@ std::optional<Occupancy> theoretical_occupancy(int architecture, int threads, in
                                               : "blocks";
   return o;
 #else
-  (void)architecture, (void)threads, (void)registers, (void)shared_bytes;
+  static_cast<void>(architecture);
+  static_cast<void>(threads);
+  static_cast<void>(registers);
+  static_cast<void>(shared_bytes);
   return {};
 #endif
 }

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// The static profile: requests, sectors, wavefronts and lanes, counted block by block (end_block) and added up by
+// source line when the profile is read (kernels).
 #include "simt/host/profile.h"
 
 #include <algorithm>
@@ -19,7 +21,7 @@ struct Request {
   uint32_t lanes = 0;  // mask
 };
 
-// One instruction in one block: what its threads asked for, by warp and n-th execution.
+// One instruction in one block: what its threads accessed, by warp and n-th execution.
 struct Instruction {
   Pc pc = 0;
   bool shared = false;
@@ -52,22 +54,22 @@ Cost sectors(const Request& r, uint32_t bytes) {
       for (uint64_t s = a / kSector; s <= (a + bytes - 1) / kSector; ++s) touched.push_back(s);
       addresses.push_back(a);
     }
-  const uint64_t asked = distinct(addresses) * bytes;
-  return {distinct(touched), (asked + kSector - 1) / kSector};
+  const uint64_t requested_bytes = distinct(addresses) * bytes;
+  return {distinct(touched), (requested_bytes + kSector - 1) / kSector};
 }
 Cost wavefronts(const Request& r, uint32_t bytes) {
-  const uint32_t together = bytes > 4 ? 128 / bytes : 32;
+  const uint32_t lanes_at_once = bytes > 4 ? 128 / bytes : 32;
   Cost sum;
-  for (uint32_t first = 0; first < 32; first += together) {
+  for (uint32_t first = 0; first < 32; first += lanes_at_once) {
     std::vector<uint64_t> words;
-    for (uint32_t lane = first; lane < first + together; ++lane)
+    for (uint32_t lane = first; lane < first + lanes_at_once; ++lane)
       if (r.lanes >> lane & 1)
         for (uint64_t w = r.address[lane] / 4; w <= (r.address[lane] + bytes - 1) / 4; ++w) words.push_back(w);
     if (words.empty()) continue;
     const uint64_t n = distinct(words);
-    uint64_t bank[32] = {}, most = 0;
-    for (const uint64_t w : words) most = std::max(most, ++bank[w % 32]);
-    sum.cost += most;
+    uint64_t words_of_bank[32] = {}, max_words = 0;
+    for (const uint64_t w : words) max_words = std::max(max_words, ++words_of_bank[w % 32]);
+    sum.cost += max_words;
     sum.ideal += (n + 31) / 32;
   }
   return sum;
@@ -101,7 +103,7 @@ struct Profile::Kernel {
   std::map<Pc, PartlyFilled> by_basic_block;
   Touched read, written;
 
-  std::unordered_map<uint64_t, Instruction> instructions;  // of the block that runs
+  std::unordered_map<uint64_t, Instruction> instructions;  // of the current block
   std::unordered_map<Pc, BasicBlock> basic_blocks;
 };
 
@@ -174,10 +176,10 @@ void Profile::end_block() {
         line.ideal += c.ideal;
         line.worst = std::max(line.worst, c.cost);
         std::map<uint64_t, uint64_t> lanes_on;
-        uint64_t most = 0;
+        uint64_t max_lanes = 0;
         for (uint32_t lane = 0; lane < 32; ++lane)
-          if (r.lanes >> lane & 1) most = std::max(most, ++lanes_on[r.address[lane]]);
-        line.same_address += most;
+          if (r.lanes >> lane & 1) max_lanes = std::max(max_lanes, ++lanes_on[r.address[lane]]);
+        line.same_address += max_lanes;
       }
   }
   for (const auto& [pc, b] : now_->basic_blocks)
@@ -211,7 +213,7 @@ std::vector<KernelProfile> Profile::kernels() {
     p.name = function_at(k->function);
     p.bytes_read = k->read.count();
     p.bytes_written = k->written.count();
-    // The compiler copies and unrolls: instructions of one source line are one line here.
+    // The compiler duplicates and unrolls code: instructions of one source line are added up here.
     std::map<std::tuple<std::string, bool, Access, uint32_t>, AccessLine> lines;
     for (const auto& [key, one] : k->by_instruction) {
       const auto& [pc, shared, kind, bytes] = key;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Counts what warps ask of memory and how full they are, while a kernel runs under the checker. Deterministic, and no time.
-// One request is the set of accesses with equal (warp, instruction, n-th execution by its thread): exact where the lanes of
-// a warp take the same path, approximate after divergence in nested loops. It sees the loads that g++ kept.
+// Counts the memory requests of warps and their active lanes, while a kernel runs under the checker. Deterministic; it
+// says nothing about time. One request is the set of accesses with equal (warp, instruction, n-th execution by its
+// thread): exact where the lanes of a warp take the same path, approximate after divergence in nested loops. Loads that
+// g++ merged or dropped are not counted.
 #pragma once
 #include <cstdint>
 #include <memory>

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// CUDA's device vocabulary for g++. What is missing here does not compile; what cannot be emulated stops with its name.
+// CUDA's device vocabulary for g++: keywords, indices, shared memory, barriers, shuffles, atomics, intrinsics. A word
+// that is missing here does not compile; a feature that cannot be emulated stops the kernel with a report that names
+// it.
 #pragma once
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
@@ -13,7 +15,7 @@
 
 #include "simt/host/executor.h"
 
-// CUDA's headers define these as nothing for a host compiler: a shared array would silently become a thread's own.
+// CUDA's headers define these as nothing for a host compiler: a shared array would silently become local to a thread.
 #undef __global__
 #undef __device__
 #undef __host__
@@ -42,7 +44,8 @@
 
 #define DUET_WHERE ::duet::simt::host::Where at = ::duet::simt::host::Where::current()
 #define DUET_CALLER __builtin_return_address(0)
-// Runtime code inside a kernel file: not judged, and a call of its own, so that its return address is the kernel's.
+// For runtime code that is compiled inside a kernel file: its accesses are not checked, and it is never inlined, so
+// that its return address lies in the kernel.
 #define DUET_UNCHECKED __attribute__((noinline, no_sanitize("thread", "undefined"), no_sanitize_coverage))
 
 #define DUET_SHARED(T, name, ...)                           \
@@ -73,13 +76,13 @@ DUET_UNCHECKED inline T shuffle(uint32_t mask, T value, int source, Where at) {
   static_assert(std::is_trivially_copyable_v<T>);
   const ShuffleIn<T> in{value, source};
   T out;
-  together(mask, WarpWork::shuffle, &in, &out, &finish_shuffle<T>, at);
+  warp_collective(mask, WarpInstruction::shuffle, &in, &out, &finish_shuffle<T>, at);
   return out;
 }
 
-// f(lanes, in...) gives every lane the same answer.
+// F{}(lanes) computes one result for all lanes.
 template <class In, class Out, class F>
-DUET_UNCHECKED inline void finish_alike(const Lanes& l) {
+DUET_UNCHECKED inline void finish_uniform(const Lanes& l) {
   Out out = F{}(l);
   for (int lane = 0; lane < 32; ++lane)
     if (l.mask >> lane & 1) *static_cast<Out*>(l.out[lane]) = out;
@@ -110,7 +113,7 @@ template <class T, class Op>
 DUET_UNCHECKED inline T reduce(uint32_t mask, T value, Where at) {
   static_assert(std::is_same_v<T, unsigned> || std::is_same_v<T, int>, "__reduce_*_sync takes int or unsigned");
   T out;
-  together(mask, WarpWork::reduce, &value, &out, &finish_alike<T, T, Fold<T, Op>>, at);
+  warp_collective(mask, WarpInstruction::reduce, &value, &out, &finish_uniform<T, T, Fold<T, Op>>, at);
   return out;
 }
 template <class T>
@@ -161,7 +164,8 @@ struct Xor {
   }
 };
 
-// *p = f(*p) at once; the value before. Threads are interleaved between calls only, so that nothing more is needed.
+// *p = f(*p) as one step; returns the value before. Threads are interleaved only at calls of the runtime, so no lock is
+// needed.
 template <class T, class F>
 DUET_UNCHECKED inline T update(T* p, F f, Where at) {
   atomic_access(p, sizeof(T), DUET_CALLER, at);
@@ -172,7 +176,7 @@ DUET_UNCHECKED inline T update(T* p, F f, Where at) {
 
 }  // namespace duet::simt::host
 
-// --- barriers, shuffles, votes ---------------------------------------------------------------------------------------
+// --- barriers, shuffles, votes --------------------------------------------------------------------------------------
 
 inline void __syncthreads(DUET_WHERE) { ::duet::simt::host::block_barrier(false, nullptr, at); }
 inline int __syncthreads_count(int p, DUET_WHERE) {
@@ -183,7 +187,8 @@ inline int __syncthreads_count(int p, DUET_WHERE) {
 inline int __syncthreads_or(int p, DUET_WHERE) { return __syncthreads_count(p, at) > 0; }
 inline int __syncthreads_and(int p, DUET_WHERE) { return __syncthreads_count(p == 0, at) == 0; }
 inline void __syncwarp(unsigned mask = 0xffffffffu, DUET_WHERE) {
-  ::duet::simt::host::together(mask, ::duet::simt::host::WarpWork::barrier, nullptr, nullptr, nullptr, at);
+  ::duet::simt::host::warp_collective(mask, ::duet::simt::host::WarpInstruction::barrier, nullptr, nullptr, nullptr,
+                                      at);
 }
 template <class T>
 inline T __shfl_sync(unsigned mask, T v, int source, int width = 32, DUET_WHERE) {
@@ -208,7 +213,7 @@ inline T __shfl_up_sync(unsigned mask, T v, unsigned distance, int width = 32, D
 inline unsigned __ballot_sync(unsigned mask, int p, DUET_WHERE) {
   using namespace ::duet::simt::host;
   unsigned out = 0;
-  together(mask, WarpWork::vote, &p, &out, &finish_alike<int, unsigned, Ballot>, at);
+  warp_collective(mask, WarpInstruction::vote, &p, &out, &finish_uniform<int, unsigned, Ballot>, at);
   return out;
 }
 inline int __any_sync(unsigned mask, int p, DUET_WHERE) { return __ballot_sync(mask, p, at) != 0; }
@@ -217,7 +222,7 @@ template <class T>
 inline unsigned __match_any_sync(unsigned mask, T v, DUET_WHERE) {
   using namespace ::duet::simt::host;
   unsigned out = 0;
-  together(mask, WarpWork::match, &v, &out, &finish_match<T>, at);
+  warp_collective(mask, WarpInstruction::match, &v, &out, &finish_match<T>, at);
   return out;
 }
 template <class T>
@@ -245,7 +250,7 @@ inline void __threadfence_system(DUET_WHERE) { ::duet::simt::host::thread_fence(
 inline void __threadfence_block() {}
 inline void __nanosleep(unsigned, DUET_WHERE) { ::duet::simt::host::pause(at); }
 
-// --- atomics: of a block, the device or the system, all the same here --------------------------------------------------
+// --- atomics: block, device and system scope are the same here ------------------------------------------------------
 
 #define DUET_ATOMIC(name, body)                                                                                      \
   template <class T>                                                                                                 \
@@ -279,7 +284,7 @@ __attribute__((always_inline)) inline T atomicCAS(T* p, std::type_identity_t<T> 
       p, [=](T old) __attribute__((no_sanitize("thread", "undefined")))->T { return old == expected ? v : old; }, at);
 }
 
-// --- loads with a hint, bits, arithmetic -------------------------------------------------------------------------------
+// --- loads with a hint, bits, arithmetic ----------------------------------------------------------------------------
 
 template <class T>
 __attribute__((always_inline)) inline T __ldg(const T* p) {
@@ -342,7 +347,7 @@ inline unsigned __brev(unsigned v) {
   return r;
 }
 
-// CUDA's min and max take numbers of different types; of floats the one that is no NaN.
+// CUDA's min and max take numbers of different types; where one of two floats is NaN, the result is the other one.
 template <class A, class B, class C = std::common_type_t<A, B>>
 requires(std::is_arithmetic_v<A>&& std::is_arithmetic_v<B>) constexpr C max(A a, B b) {
   if constexpr (std::is_floating_point_v<C>)
@@ -358,7 +363,7 @@ requires(std::is_arithmetic_v<A>&& std::is_arithmetic_v<B>) constexpr C min(A a,
     return C(b) < C(a) ? C(b) : C(a);
 }
 
-// What CUDA's headers give devices only. Each rounds once, as the instruction does.
+// Functions that CUDA's headers define for device code only. Each rounds once, as the instruction does.
 inline __half __hfma(__half a, __half b, __half c) {
   return __double2half(static_cast<double>(__half2float(a)) * __half2float(b) + __half2float(c));
 }

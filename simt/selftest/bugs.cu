@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The checker's own proof: each kernel has one mistake of a class that users make, and with kFixed none.
+// Planted bugs, which test the checker: each kernel has one mistake of a class that users make, and none with kFixed.
+// kBugs at the end lists them, each with part of the report that is expected.
 #include "simt/selftest/bugs.h"
 
 #include "simt/launch.h"
@@ -130,7 +131,8 @@ __global__ void plain_histogram(const float* x, float* y) {
   if (t < 8) y[t] = bins[t];
 }
 template <bool kFixed>
-__global__ void everyone_sets_the_flag(const float* x, float* y) {  // different values: whose remains?
+__global__ void all_threads_set_the_flag(const float* x,
+                                         float* y) {  // different values: which one remains is undefined
   DUET_SHARED(float, winner, [1]);
   const int t = thread();
   if (!kFixed || t == 0) winner[0] = x[t];
@@ -195,7 +197,7 @@ __global__ void reverses_in_place(float* y) {
   y[t] = mine + 1;
 }
 template <bool kFixed>
-__global__ void stencil_in_place(float* y, float* z) {  // a block reads what its neighbour writes
+__global__ void stencil_in_place(float* y, float* z) {  // a block reads what the next block writes
   const int i = static_cast<int>(blockIdx.x) * 64 + thread();
   const float right = i + 1 < kLength ? y[i + 1] : 0;
   (kFixed ? z : y)[i] = right + 1;
@@ -270,7 +272,7 @@ __global__ void batch_offset_twice(const float* x, float* y) {
   y[i] = x[kFixed ? i : i + static_cast<int>(blockIdx.x) * 64];
 }
 
-// --- memory that was never written -----------------------------------------------------------------------------------
+// --- memory that was never written ----------------------------------------------------------------------------------
 
 template <bool kFixed>
 __global__ void sum_not_cleared(const float* x, float* y) {
@@ -283,7 +285,7 @@ __global__ void sum_not_cleared(const float* x, float* y) {
   if (t < 32) y[t] = sums[t];
 }
 template <bool kFixed>
-__global__ void stale_tail(const float* x, float* y) {  // weighted with 0, so that no answer is wrong
+__global__ void stale_tail(const float* x, float* y) {  // with weight 0, so that the result is right
   DUET_SHARED(int, s, [64]);
   const int t = thread();
   if (kFixed || t < 50) s[t] = t < 50 ? static_cast<int>(x[t]) : 0;
@@ -345,7 +347,7 @@ __global__ void unaligned_copy(const float* x, float* y) {
   y[t] = s[4 * t + 2];
 }
 
-// --- barriers --------------------------------------------------------------------------------------------------------
+// --- barriers -------------------------------------------------------------------------------------------------------
 
 template <bool kFixed>
 __global__ void barrier_in_a_branch(const float* x, float* y) {
@@ -379,7 +381,7 @@ __global__ void two_barriers_for_one(const float* x, float* y) {
   y[t] = s[63 - t];
 }
 template <bool kFixed>
-__global__ void barrier_per_element(const float* x, float* y) {  // threads go round a different number of times
+__global__ void barrier_per_element(const float* x, float* y) {  // threads execute the loop different numbers of times
   DUET_SHARED(float, s, [64]);
   const int t = thread();
   float sum = 0;
@@ -392,7 +394,7 @@ __global__ void barrier_per_element(const float* x, float* y) {  // threads go r
   y[t] = sum;
 }
 
-// --- warps -----------------------------------------------------------------------------------------------------------
+// --- warps ----------------------------------------------------------------------------------------------------------
 
 template <bool kFixed>
 __global__ void full_mask_in_half_a_warp(const float* x, float* y) {
@@ -449,7 +451,7 @@ __global__ void exits_before_the_vote(const float* x, float* y) {
   y[t] = static_cast<float>(mask);
 }
 
-// --- asynchronous copies ---------------------------------------------------------------------------------------------
+// --- asynchronous copies --------------------------------------------------------------------------------------------
 
 template <bool kFixed>
 __global__ void copy_not_waited_for(const float* x, float* y) {
@@ -508,7 +510,7 @@ __global__ void copy_into_what_is_read(const float* x, float* y) {
   y[t] = v;
 }
 
-// --- named barriers --------------------------------------------------------------------------------------------------
+// --- named barriers -------------------------------------------------------------------------------------------------
 
 template <bool kFixed>
 __global__ void waits_for_too_many(const float* x, float* y) {
@@ -544,7 +546,7 @@ __global__ void producer_does_not_arrive(const float* x, float* y) {
   }
 }
 
-// --- no end, no stack, no room -----------------------------------------------------------------------------------------
+// --- endless loops, stack, shared memory ----------------------------------------------------------------------------
 
 template <bool kFixed>
 __global__ void never_ends(float* y) {
@@ -553,7 +555,7 @@ __global__ void never_ends(float* y) {
   y[thread()] = static_cast<float>(i);
 }
 template <bool kFixed>
-__global__ void waits_for_nobody(unsigned* counter, float* y) {
+__global__ void waits_for_an_unset_flag(unsigned* counter, float* y) {
   const volatile unsigned* flag = counter;
   if (thread() == 0 && kFixed) atomicExch(counter, 1u);
   if (kFixed) __syncthreads();
@@ -577,7 +579,7 @@ __global__ void too_much_static_shared(const float* x, float* y) {
   y[thread()] = s[thread()];
 }
 
-// --- addresses and numbers ---------------------------------------------------------------------------------------------
+// --- addresses and numbers ------------------------------------------------------------------------------------------
 
 template <bool kFixed>
 __global__ void copies(const float* x, float* y) {
@@ -596,7 +598,7 @@ __global__ void index_wraps(const float* x, float* y) {  // 3 as an unsigned, mi
   y[t] = x[t - 4u];
 }
 
-// --- the list ----------------------------------------------------------------------------------------------------------
+// --- the list -------------------------------------------------------------------------------------------------------
 
 template <class... P, class... A>
 void start(void (*kernel)(P...), Grid grid, A... arguments) {
@@ -623,7 +625,7 @@ const selftest::Bug kBugs[] = {
     BUG(tree_without_barrier, "race on 's'", of(1, 256), a.x, a.y),
     BUG(fills_the_stage_in_use, "race on 's'", of(1, 64), a.x, a.y),
     BUG(plain_histogram, "race on 'bins'", of(1, 64), a.x, a.y),
-    BUG(everyone_sets_the_flag, "write/write race on 'winner'", of(1, 64), a.x, a.y),
+    BUG(all_threads_set_the_flag, "write/write race on 'winner'", of(1, 64), a.x, a.y),
     BUG(resets_while_others_read, "race on 'total'", of(1, 64), a.x, a.y),
     BUG(plain_sum, "race on 'y'", of(1, 64), a.x, a.y),
     BUG(plain_sum_of_blocks, "in the same launch", of(8, 32), a.x, a.y),
@@ -642,9 +644,9 @@ const selftest::Bug kBugs[] = {
     BUG(wrong_pitch, "out of bounds: read", of(1, 256), a.x, a.y),
     BUG(vector_tail, "out of bounds", of(1, 64), a.x, a.y, kLength),
     BUG(batch_offset_twice, "out of bounds: read", of(4, 64), a.x, a.y),
-    BUG(sum_not_cleared, "nobody has written", of(1, 64), a.x, a.y),
-    BUG(stale_tail, "nobody has written", of(1, 64), a.x, a.y),
-    BUG(padding_read, "nobody has written", of(1, 256), a.x, a.y),
+    BUG(sum_not_cleared, "has not been written", of(1, 64), a.x, a.y),
+    BUG(stale_tail, "has not been written", of(1, 64), a.x, a.y),
+    BUG(padding_read, "has not been written", of(1, 256), a.x, a.y),
     BUG(workspace_not_written, "read of 'z'", of(1, 64), a.z, a.y),
     BUG(output_read_before_written, "read of 'z'[0]", of(1, 64), a.z),
     BUG(unaligned_float4, "misaligned", of(1, 32), a.x, a.y),
@@ -670,14 +672,14 @@ const selftest::Bug kBugs[] = {
     BUG(arrives_elsewhere, "deadlock", of(1, 64), a.x, a.y),
     BUG(producer_does_not_arrive, "race on 's'", of(1, 64), a.x, a.y),
     BUG(never_ends, "endless", of(1, 32), a.y),
-    BUG(waits_for_nobody, "deadlock", of(1, 32), a.counter, a.y),
+    BUG(waits_for_an_unset_flag, "deadlock", of(1, 32), a.counter, a.y),
     BUG(recurses, "stack overrun", of(1, 32), a.x, a.y),
     BUG(too_much_static_shared, "static shared memory", of(1, 32), a.x, a.y),
     {"host_pointer", "host memory",
      [](bool fixed, const Arrays& a) { start(&copies<true>, of(1, 32), fixed ? a.x : a.host, a.y); }},
     {"null_pointer", "null pointer",
      [](bool fixed, const Arrays& a) { start(&copies<true>, of(1, 32), fixed ? a.x : nullptr, a.y); }},
-    {"no_dynamic_shared", "of which the launch gives none",
+    {"no_dynamic_shared", "the launch requests none",
      [](bool fixed, const Arrays& a) { start(&past_dynamic_shared<true>, of(1, 64, fixed ? 256 : 0), a.x, a.y); }},
     BUG(index_overflows, "integer overflow", of(1, 32), a.x, a.y, 50000, 50000),
     BUG(index_wraps, "out of bounds: read", of(1, 32), a.x, a.y),

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Kernels with one planted mistake each, and their repaired twins.
+// The list of planted bugs: kernels with one mistake each, and their repaired versions. bugs.cu fills it, main.cpp runs
+// it.
 #pragma once
 #include <cstdint>
 
@@ -11,14 +12,14 @@ struct Arrays {
   const float* x;     // 0.5, 1.5, 2.5, ...
   float *y, *z;       // y: zeros; z: not written
   unsigned* counter;  // (4), zeros
-  const float* host;  // no device memory: as x
+  const float* host;  // the values of x, not in device memory
 };
 
 struct Bug {
   const char* name;
-  const char* expected;  // words of the report
+  const char* expected;  // part of the report
   void (*run)(bool fixed, const Arrays& a);
 };
-bool plant(const Bug* bugs, int count);  // enters them; called before main()
+bool plant(const Bug* bugs, int count);  // adds them to the list; called before main()
 
 }  // namespace duet::selftest

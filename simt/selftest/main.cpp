@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// simt_selftest: does the checker find what it is for? Every planted bug has to be reported in the words of its class, no
-// repaired twin may be, in any order; and every synchronisation of every kernel of the product is left out once.
-// Exit 0 where the floors are kept.
+// simt_selftest: tests the checker. Every planted bug (bugs.cu) must be reported in the words of its class, and no
+// repaired version of it, in any order of threads. Every synchronisation of every kernel of the product is omitted once
+// (a sync mutant), and at least kMinSyncShare of these mutants must be found by the kernel's cases. Exit 0 where all
+// holds.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -24,10 +25,11 @@ namespace selftest {
 namespace {
 
 using Order = SimtOptions::Order;
-constexpr double kSyncFloor = 0.95;     // of the mutants of shipped kernels
-constexpr double kLongestCase = 2.5e5;  // accesses: a mutant is tried on cases up to here
-constexpr size_t kCasesOfAKernel = 16;  // spread over its list
-constexpr size_t kCasesFirst = 3, kCasesAtMost = 40;
+constexpr double kMinSyncShare = 0.95;      // of the sync mutants that are not equivalent
+constexpr double kMaxCaseAccesses = 2.5e5;  // larger cases are not run
+constexpr size_t kMaxCasesOfOp = 16;        // spread over the op's list
+constexpr size_t kSmallCases = 3;           // a mutant runs on so many of its smallest cases first,
+constexpr size_t kMaxCasesOfMutant = 40;    // then on its largest ones, up to this number in all
 
 std::vector<Bug>& bugs() {
   static std::vector<Bug> list;
@@ -40,8 +42,8 @@ std::unique_ptr<Context> host(const SimtOptions& options) {
 }
 
 struct Outcome {
-  std::string report;  // empty: none
-  std::vector<uint8_t> bits;
+  std::string report;         // empty: none
+  std::vector<uint8_t> bits;  // of y and z
 };
 Outcome run_bug(const Bug& bug, bool fixed, const SimtOptions& options) {
   const std::unique_ptr<Context> context = host(options);
@@ -89,22 +91,22 @@ bool planted_bugs(bool verbose) {
   return found == bugs().size() && false_reports == 0;
 }
 
-// --- mutants -----------------------------------------------------------------------------------------------------------
+// --- mutants --------------------------------------------------------------------------------------------------------
 
-// Inputs and answer of a case, made once.
-struct Truth {
+// Inputs and expected outputs of a case, made once.
+struct CaseData {
   HostTensors inputs;
   Expected expected;
 };
-const Truth& truth_of(const Problem& problem) {
-  static std::map<std::string, std::unique_ptr<Truth>> kept;
-  auto& truth = kept[problem.name() + "/" + problem.label()];
-  if (!truth) {
-    truth = std::make_unique<Truth>();
-    truth->inputs = draw_inputs(problem, FillMode::values, 7);
-    truth->expected = Expected::all(problem, truth->inputs);
+const CaseData& data_of(const Problem& problem) {
+  static std::map<std::string, std::unique_ptr<CaseData>> kept;
+  auto& data = kept[problem.name() + "/" + problem.label()];
+  if (!data) {
+    data = std::make_unique<CaseData>();
+    data->inputs = draw_inputs(problem, FillMode::values, 7);
+    data->expected = Expected::all(problem, data->inputs);
   }
-  return *truth;
+  return *data;
 }
 
 struct Job {
@@ -115,35 +117,35 @@ struct Job {
 
 double accesses_of(const Problem& p) { return std::max(p.flops() / 2, static_cast<double>(p.bytes()) / 4); }
 
-// Empty: right, and no report.
-std::string judge(const Job& job, const SimtOptions& options) {
+// Runs the job once. The failure: a report or a wrong result; empty where there is none.
+std::string run_job(const Job& job, const SimtOptions& options) {
   try {
     const std::unique_ptr<Context> context = host(options);
-    const Truth& truth = truth_of(*job.problem);
-    Session session(*job.problem, *job.implementation, *context, truth.inputs);
+    const CaseData& data = data_of(*job.problem);
+    Session session(*job.problem, *job.implementation, *context, data.inputs);
     if (!session.supported()) return "";
     session.restore();
     session.poison_outputs();
     context->enter([&] { session.run(); });
-    return session.check(truth.expected, false).failure;
-  } catch (const Error& error) {  // a report, most of all
+    return session.check(data.expected, false).failure;
+  } catch (const Error& error) {  // mostly a Report
     return error.what();
   }
 }
 constexpr SimtOptions kForward{.order = Order::forward}, kReverse{.order = Order::reverse, .multiprocessors = 1};
 
-// Programs that mean the same without it: of a kernel's name, what is left out, and why nothing can be found.
-struct Equal {
+// Equivalent mutants: the kernel has the same meaning without this synchronisation, so no test can find the difference.
+struct Equivalent {
   const char *kernel, *what, *file, *why;
 };
-constexpr Equal kEqual[] = {
+constexpr Equivalent kEquivalent[] = {
     {"rows_kernel (kernels/reduction/sum_tuned.cu)", "__syncthreads", "kernels/vector.cuh",
-     "block_reduce's second barrier frees its array for the next use, and there is none"},
+     "the second barrier of block_reduce protects the next use of its array, and there is none"},
     {"softmax_backward_kernel (kernels/norm/softmax_tuned.cu)", "__syncthreads", "kernels/vector.cuh", "as above"},
     {"softmax_backward_long_kernel (kernels/norm/softmax_tuned.cu)", "__syncthreads", "kernels/vector.cuh", "as above"},
 };
-const Equal* equal(const simt::host::SyncPoint& p) {
-  for (const Equal& e : kEqual)
+const Equivalent* find_equivalent(const simt::host::SyncPoint& p) {
+  for (const Equivalent& e : kEquivalent)
     if (p.kernel == e.kernel && p.what == e.what && p.at.rfind(e.file, 0) == 0) return &e;
   return nullptr;
 }
@@ -153,8 +155,8 @@ bool sync_mutants(bool verbose) {
   std::vector<ErasedCase> cases;
   for (const auto& [name, op] : ops()) {
     std::vector<ErasedCase> small = op.cases(Scale::test);
-    std::erase_if(small, [](const ErasedCase& c) { return accesses_of(c.problem) > kLongestCase; });
-    const size_t n = std::min(kCasesOfAKernel, small.size());
+    std::erase_if(small, [](const ErasedCase& c) { return accesses_of(c.problem) > kMaxCaseAccesses; });
+    const size_t n = std::min(kMaxCasesOfOp, small.size());
     for (size_t i = 0; i < n; ++i) cases.push_back(small[i * small.size() / n]);
   }
   struct Use {
@@ -172,49 +174,50 @@ bool sync_mutants(bool verbose) {
       for (const SimtOptions& options : {kForward, kReverse}) {
         mutation.seen.clear();
         ++jobs;
-        if (const std::string failure = judge(job, options); !failure.empty()) {
+        if (const std::string failure = run_job(job, options); !failure.empty()) {
           ++reported;
           fmt::print("false report: {}/{}/{}: {}\n", c.problem.name(), i->name, c.problem.label(), failure);
         }
         for (const SyncPoint& p : mutation.seen) points[p].push_back({job, options});
       }
     }
-  size_t found = 0, equals = 0;
+  size_t found = 0, equivalents = 0;
   for (auto& [point, uses] : points) {
     std::stable_sort(uses.begin(), uses.end(),
                      [](const Use& a, const Use& b) { return a.job.accesses < b.job.accesses; });
-    // A few small cases first, then larger ones: the smallest may not go round a loop twice.
+    // A few small cases first, then large ones: in the smallest, a loop may run only once.
     std::vector<Use> order;
-    for (size_t i = 0; i < std::min(kCasesFirst, uses.size()); ++i) order.push_back(uses[i]);
-    for (size_t i = uses.size(); i-- > kCasesFirst && order.size() < kCasesAtMost;) order.push_back(uses[i]);
-    mutation.without = point;
-    simt::host::resolve_lines = verbose;  // addresses as lines: slow, and nobody reads them
+    for (size_t i = 0; i < std::min(kSmallCases, uses.size()); ++i) order.push_back(uses[i]);
+    for (size_t i = uses.size(); i-- > kSmallCases && order.size() < kMaxCasesOfMutant;) order.push_back(uses[i]);
+    mutation.omitted = point;
+    simt::host::resolve_lines = verbose;  // resolving is slow, and the reports are printed only where verbose
     std::string failure;
     for (const Use& use : order) {
-      failure = judge(use.job, use.options);
+      failure = run_job(use.job, use.options);
       if (!failure.empty()) break;
     }
     found += !failure.empty();
     if (failure.empty()) {
-      const Equal* same = equal(point);
-      equals += same != nullptr;
+      const Equivalent* same = find_equivalent(point);
+      equivalents += same != nullptr;
       fmt::print("survives: {} without {} at {}: {}\n", point.kernel, point.what, point.at,
                  same ? same->why : "no case tells the difference");
     }
     if (!failure.empty() && verbose)
       fmt::print("{} without {} at {}: {}\n", point.kernel, point.what, point.at, failure);
   }
-  mutation.without.reset();
+  mutation.omitted.reset();
   simt::host::resolve_lines = true;
   simt::host::mutation = nullptr;
   fmt::print(
-      "sync mutants {} of {} found, {} equal programs, in every kernel of the product; false reports {} in {} runs\n",
-      found, points.size(), equals, reported, jobs);
-  return reported == 0 && static_cast<double>(found) >= kSyncFloor * static_cast<double>(points.size() - equals);
+      "sync mutants {} of {} found, {} equivalent, in every kernel of the product; false reports {} in {} runs\n",
+      found, points.size(), equivalents, reported, jobs);
+  return reported == 0 &&
+         static_cast<double>(found) >= kMinSyncShare * static_cast<double>(points.size() - equivalents);
 }
 
-// The jobs of these registrations ("softmax_tuned") on every small case: what a mutant of their kernels has to survive.
-bool judge_all(const std::vector<std::string>& functions) {
+// Runs the jobs of these registrations ("softmax_tuned") on every small case: how tools/mutate_kernels tests a mutant.
+bool run_jobs_of(const std::vector<std::string>& functions) {
   simt::host::resolve_lines = false;
   for (const auto& [name, op] : ops())
     for (const Implementation* i : implementations(name)) {
@@ -222,9 +225,9 @@ bool judge_all(const std::vector<std::string>& functions) {
       const std::string function = name + "_" + i->name.substr(i->name.find('.') + 1);
       if (std::find(functions.begin(), functions.end(), function) == functions.end()) continue;
       for (const ErasedCase& c : op.cases(Scale::test)) {
-        if (accesses_of(c.problem) > kLongestCase) continue;
+        if (accesses_of(c.problem) > kMaxCaseAccesses) continue;
         for (const SimtOptions& options : {kForward, kReverse})
-          if (const std::string failure = judge({i, &c.problem, 0}, options); !failure.empty()) {
+          if (const std::string failure = run_job({i, &c.problem, 0}, options); !failure.empty()) {
             fmt::print("{}/{}/{}: {}\n", name, i->name, c.problem.label(), failure);
             return false;
           }
@@ -235,8 +238,8 @@ bool judge_all(const std::vector<std::string>& functions) {
 
 int run(const std::vector<std::string>& arguments) {
   bool verbose = false, bounds = false;
-  if (!arguments.empty() && arguments[0] == "--judge")
-    return judge_all({arguments.begin() + 1, arguments.end()}) ? 0 : 1;
+  if (!arguments.empty() && arguments[0] == "--jobs")
+    return run_jobs_of({arguments.begin() + 1, arguments.end()}) ? 0 : 1;
   for (const std::string& a : arguments) {
     if (a == "--verbose") {
       verbose = true;

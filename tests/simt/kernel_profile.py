@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Holds the static profile of the tuned kernels against tests/simt/kernel_profile.json: a ratchet.
+"""Compares the static profile of the tuned kernels with tests/simt/kernel_profile.json: a ratchet.
 
-A kernel that asks for more sectors of global memory or more wavefronts of shared memory than it did is a red test, until
-the file is changed on purpose:  kernel_profile.py --update  (DUET_BIN: the folder of the programs).
+The test fails where a kernel requests more sectors of global memory or more wavefronts of shared memory than the file says,
+until the file is changed on purpose:  kernel_profile.py --update  (DUET_BIN: the folder of the programs).
 """
 import json
 import os
@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 
 GOLDEN = Path(__file__).with_suffix(".json")
-SLACK = 1.02  # another g++ may keep a load that this one drops
+SLACK = 1.02  # another version of g++ may keep a load that this one drops
 COUNTERS = [("global", "load", "sectors"), ("global", "store", "sectors"), ("global", "atomic", "sectors"),
             ("shared", "load", "wavefronts"), ("shared", "store", "wavefronts")]
 
@@ -57,5 +57,5 @@ for job, want in golden.items():
         for name, value in k.items():
             if isinstance(value, list) and value[0] > SLACK * w.get(name, [0, 0])[0]:
                 worse.append(f"{job}: {k['kernel']}: {name} {value[0]} (ideal {value[1]}), was {w.get(name)}")
-print("\n".join(worse) or f"{len(golden)} jobs ask for no more than they did")
+print("\n".join(worse) or f"{len(golden)} jobs request no more than the file says")
 sys.exit(bool(worse))

@@ -131,21 +131,26 @@ bool on_launcher_stack(uintptr_t address) {
   return address >= bounds.first && address < bounds.second;
 }
 
-// Keeps up to three readers of a cell: two of any warp, and one of another warp than theirs. That is enough while whole
-// warps synchronise: of a write by any thread, one kept reader is another thread, and one is of another warp if readers
-// of two warps exist. Once parts of warps synchronise, a race with a reader that was not kept goes unreported.
+// Keeps up to three readers of a cell that are not ordered among themselves: two of any warp, and one of another warp
+// than theirs. A reader that happens before this one is replaced: what is ordered after this read is ordered after that
+// one too. While whole warps synchronise, three are enough to find every race with a later write: if a reader exists
+// that is not the writing thread, one is kept, and so is one of another warp than the writer's. Once parts of warps
+// synchronise, a race with a reader that was not kept goes unreported.
 void record_reader(Cell& c, uint32_t me, Pc pc) {
   int kept = 0;
   bool other_warp = false;
+  Reader* replaced = nullptr;  // the thread's own entry, else one that happens before this read
   for (int32_t i = c.readers; i >= 0; ++kept) {
     Reader& reader = s.readers[static_cast<size_t>(i)];
-    if (reader.thread == me) {  // what happens after the later read happens after the earlier one
-      reader.clock = s.clock[me];
-      reader.pc = pc;
-      return;
-    }
+    if (reader.thread == me || (!replaced && happens_before(reader.thread, reader.clock, me))) replaced = &reader;
     other_warp = other_warp || reader.thread / 32 != me / 32;
     i = reader.next;
+  }
+  if (replaced) {
+    replaced->thread = me;
+    replaced->clock = s.clock[me];
+    replaced->pc = pc;
+    return;
   }
   if (kept >= 3 || (kept == 2 && !other_warp)) return;
   s.readers.push_back({me, s.clock[me], pc, c.readers});

@@ -90,6 +90,20 @@ __global__ void warp_synchronous_sum(const float* x, float* y) {  // as before V
   if (t == 0) *y = s[0];
 }
 template <bool kFixed>
+__global__ void last_reader_unordered(const float* x, float* y) {  // lanes 0 to 2 read before a __syncwarp, 3 after it
+  DUET_SHARED(float, s, [1]);
+  const int t = thread();
+  if (t == 0) s[0] = x[0];
+  __syncwarp();
+  float v = 0;
+  if (t < 3) v = s[0];
+  __syncwarp();
+  if (t == 3) v = s[0];
+  if (kFixed) __syncwarp();
+  if (t == 4) s[0] = 1;
+  y[t] = v;
+}
+template <bool kFixed>
 __global__ void tree_without_barrier(const float* x, float* y) {
   DUET_SHARED(float, s, [kLength]);
   const int t = thread();
@@ -622,6 +636,7 @@ const selftest::Bug kBugs[] = {
     BUG(exchanges_in_a_warp, "read of 's'", of(1, 64), a.x, a.y),
     BUG(syncs_half_the_warp, "read of 's'", of(1, 32), a.x, a.y),
     BUG(warp_synchronous_sum, "read of 's'", of(1, 32), a.x, a.y),
+    BUG(last_reader_unordered, "write/read race on 's'", of(1, 32), a.x, a.y),
     BUG(tree_without_barrier, "race on 's'", of(1, 256), a.x, a.y),
     BUG(fills_the_stage_in_use, "race on 's'", of(1, 64), a.x, a.y),
     BUG(plain_histogram, "race on 'bins'", of(1, 64), a.x, a.y),

@@ -1,33 +1,37 @@
 // SPDX-License-Identifier: Apache-2.0
-// A block computes one 128 x 128 tile of c on the tensor cores (mma.sync, f32 sums).
+// The product of bf16 and f16: a block computes one 128 x 128 tile of c on the tensor cores (tile_half.cuh: mma.sync,
+// sums in f32). product_bf16.cu and product_f16.cu instantiate it, so that the two compile in parallel. Called through
+// product.h.
+#pragma once
 #include "kernels/activation.cuh"
 #include "kernels/gemm/product.h"
 #include "kernels/gemm/tile_half.cuh"
 
 namespace duet::DUET_DEVICE {
-namespace {
 
-// One operand as its tile sees it: `along` is m or n, `stride` the distance of what is not contiguous. aligned: every
-// chunk of 8 that starts at a multiple of 8 is, to 16 bytes.
+// One operand, with the same meaning for a and b: `along` is m or n, `stride` the distance between elements along the
+// axis that is not contiguous. aligned: every chunk of 8 elements that starts at a multiple of 8 is aligned to 16
+// bytes.
 template <class T>
-struct Operand {
+struct HalfOperand {
   const T* data;
   int64_t matrix, along, stride;
   bool aligned;
 };
 
-// One block of 128 threads per tile, in the order of Tiles. 64 KiB of dynamic shared memory. c: (batch, m, n), pre: as
-// c, or null; bias: (n) or null. pairs: rows of c and pre take accesses of two elements.
+// One block of 128 threads per tile, in the order of Tiles. 64 KiB of dynamic shared memory. c: (batch, m, n); pre: as
+// c, or null; bias: (n) or null. pairs: rows of c and pre allow accesses of two elements.
 template <class T, bool kTransA, bool kTransB>
 __global__ void __launch_bounds__(TileHalf<T>::kThreads, 2)
-    product_kernel(Operand<T> a, Operand<T> b, const T* bias, T* c, T* pre, Tiles tiles, int64_t k, float alpha,
+    product_kernel(HalfOperand<T> a, HalfOperand<T> b, const T* bias, T* c, T* pre, Tiles tiles, int64_t k, float alpha,
                    bool relu, bool pairs) {
   using Tile = TileHalf<T>;
   DUET_DYN_SHARED(T, shared);
   const auto at = tiles.at(blockIdx.x);
   const int64_t i0 = at.row * Tile::kTile, j0 = at.col * Tile::kTile, m = a.along, n = b.along;
 
-  const auto loader = [&]<bool kDepthContiguous>(const Operand<T>& o, int64_t first) {
+  // Loads an operand's chunks of a step.
+  const auto loader = [&]<bool kDepthContiguous>(const HalfOperand<T>& o, int64_t first) {
     const T* matrix = o.data + at.batch * o.matrix;
     return [&o, matrix, first, k](T* panel, int64_t step) {
       Tile::template for_my_chunks<kDepthContiguous>([&](int row, int chunk) {
@@ -39,11 +43,14 @@ __global__ void __launch_bounds__(TileHalf<T>::kThreads, 2)
       });
     };
   };
+
+  // Multiply.
   typename Tile::Sums sums = {};
   Tile::template multiply<kTransA, kTransB>((k + Tile::kDepth - 1) / Tile::kDepth,
                                             loader.template operator()<!kTransA>(a, i0),
                                             loader.template operator()<kTransB>(b, j0), shared, sums);
 
+  // Bias and activation, then write back.
   c += at.batch * m * n;
   if (pre) pre += at.batch * m * n;
   Tile::for_my_pairs(sums, [&](int i, int j, float first, float second) {
@@ -71,16 +78,14 @@ __global__ void __launch_bounds__(TileHalf<T>::kThreads, 2)
   });
 }
 
-}  // namespace
-
 template <class T>
 void enqueue_product_half(const Product& p, const T* a, const T* b, const T* bias, T* c, T* pre, cudaStream_t stream) {
   using Tile = TileHalf<T>;
   const auto operand = [](const T* data, int64_t along, int64_t depth, bool depth_contiguous) {
     const int64_t stride = depth_contiguous ? depth : along;
-    return Operand<T>{data, along * depth, along, stride, stride % 8 == 0 && aligned16(data)};
+    return HalfOperand<T>{data, along * depth, along, stride, stride % 8 == 0 && aligned16(data)};
   };
-  const Operand<T> left = operand(a, p.m, p.k, !p.trans_a), right = operand(b, p.n, p.k, p.trans_b);
+  const HalfOperand<T> left = operand(a, p.m, p.k, !p.trans_a), right = operand(b, p.n, p.k, p.trans_b);
   const bool pairs =
       p.n % 2 == 0 && reinterpret_cast<uintptr_t>(c) % 4 == 0 && reinterpret_cast<uintptr_t>(pre) % 4 == 0;
   const Tiles tiles{ceil_div(p.m, Tile::kTile), ceil_div(p.n, Tile::kTile)};
@@ -96,9 +101,5 @@ void enqueue_product_half(const Product& p, const T* a, const T* b, const T* bia
   else
     p.trans_b ? run.template operator()<false, true>() : run.template operator()<false, false>();
 }
-template void enqueue_product_half(const Product&, const __nv_bfloat16*, const __nv_bfloat16*, const __nv_bfloat16*,
-                                   __nv_bfloat16*, __nv_bfloat16*, cudaStream_t);
-template void enqueue_product_half(const Product&, const __half*, const __half*, const __half*, __half*, __half*,
-                                   cudaStream_t);
 
 }  // namespace duet::DUET_DEVICE

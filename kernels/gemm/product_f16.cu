@@ -1,0 +1,10 @@
+// SPDX-License-Identifier: Apache-2.0
+// product_half.cuh for f16, in a file of its own because these kernels take longest to compile.
+#include "kernels/gemm/product_half.cuh"
+
+namespace duet::DUET_DEVICE {
+
+template void enqueue_product_half(const Product&, const __half*, const __half*, const __half*, __half*, __half*,
+                                   cudaStream_t);
+
+}  // namespace duet::DUET_DEVICE

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Smooth activations in f32, for kernels that apply them.
+// Sigmoid and gelu in f32, with their derivatives, for every kernel that applies them (elementwise, gemm, loss,
+// recurrent).
 #pragma once
 #include "simt/launch.h"
 
@@ -7,16 +8,18 @@ namespace duet::DUET_DEVICE {
 
 __device__ __forceinline__ float sigmoid(float x) { return 1 / (1 + expf(-x)); }
 
-constexpr float kGeluLinear = 1.5957691216f, kGeluCubic = 0.0713548162726f;  // 2 sqrt(2 / pi), and 0.044715 of it
+// gelu_tanh(x) = x / 2 (1 + tanh(z / 2)) with z = x (kGeluLinear + kGeluCubic x^2).
+constexpr float kGeluLinear = 1.5957691216f;    // 2 sqrt(2 / pi)
+constexpr float kGeluCubic = 0.0713548162726f;  // 0.044715 * 2 sqrt(2 / pi)
 constexpr float kInvSqrt2 = 0.70710678118f, kInvSqrt2Pi = 0.39894228040f;
 
-// x / 2 (1 + tanh(z / 2)) is x / (1 + exp(-z)), with nothing to cancel.
+// Computed as x / (1 + exp(-z)), which is equal and has no cancellation.
 __device__ __forceinline__ float gelu_tanh(float x) { return x / (1 + expf(-x * (kGeluLinear + kGeluCubic * x * x))); }
-// s + x s (1 - s) z'. 1 - s is the sigmoid of -z: it cancels nothing either.
+// s + x s (1 - s) z' with s = sigmoid(z). 1 - s is computed as sigmoid(-z), which has no cancellation.
 __device__ __forceinline__ float gelu_tanh_slope(float x) {
-  const float z = x * (kGeluLinear + kGeluCubic * x * x), rise = kGeluLinear + 3 * kGeluCubic * x * x;
-  const float s = sigmoid(z), other = sigmoid(-z);
-  return s * (1 + x * rise * other);
+  const float z = x * (kGeluLinear + kGeluCubic * x * x), slope_z = kGeluLinear + 3 * kGeluCubic * x * x;
+  const float s = sigmoid(z), one_minus_s = sigmoid(-z);
+  return s * (1 + x * slope_z * one_minus_s);
 }
 __device__ __forceinline__ float gelu_erf(float x) { return 0.5f * x * (1 + erff(x * kInvSqrt2)); }
 __device__ __forceinline__ float gelu_erf_slope(float x) {

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where an element lies, without the GPU's slow division.
+// Integer division by a number that is known at launch, for kernels that turn an element's index into coordinates: the
+// GPU's own division takes tens of instructions.
 #pragma once
 #include "simt/launch.h"
 
 namespace duet::DUET_DEVICE {
 
-// Division by a number that is known at launch, of dividends below 2^31: one multiplication (Granlund, Montgomery 1994).
+// Division of dividends below 2^31 by one multiplication (Granlund, Montgomery 1994).
 class Divider {
  public:
   explicit Divider(int64_t by) : by_(static_cast<uint32_t>(by < 1 ? 1 : by)) {
@@ -15,11 +16,11 @@ class Divider {
   __device__ __forceinline__ uint32_t operator()(uint32_t n) const {
     return static_cast<uint32_t>((((n * factor_) >> 32) + n) >> shift_);
   }
-  // n becomes the quotient; returns the remainder.
+  // Replaces n by the quotient and returns the remainder.
   __device__ __forceinline__ int split(uint32_t& n) const {
-    const uint32_t quotient = (*this)(n), rest = n - quotient * by_;
+    const uint32_t quotient = (*this)(n), remainder = n - quotient * by_;
     n = quotient;
-    return static_cast<int>(rest);
+    return static_cast<int>(remainder);
   }
 
  private:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// cuDNN's flash attention. Its graph API has the parts, products, reductions and pointwise functions, and one engine for
-// the whole of them: it recognises the graph that NVIDIA's frontend builds, so the graphs here have that form.
+// cuDNN's flash attention. The graph API has its parts (products, reductions, pointwise functions) and one engine for
+// the whole. The engine recognises the graph that NVIDIA's frontend builds, so the graphs here have that form.
 #include "kernels/attention/attention_cudnn.h"
 
 #include <cmath>
@@ -11,7 +11,8 @@ namespace {
 using Tensor = CudnnGraph::Tensor;
 using Dims = CudnnGraph::Dims;
 
-// Tensors, (B, H, rows, columns) all, and operations on them. What goes from one to another is f32 unless it says otherwise.
+// Adds tensors, all (B, H, rows, columns), and operations to a graph. Intermediate tensors are f32 unless stated
+// otherwise.
 class Builder {
  public:
   explicit Builder(const AttentionShape& shape)
@@ -39,7 +40,7 @@ class Builder {
                     function(mode, math), CUDNN_ATTR_OPERATION_POINTWISE_XDESC, x, CUDNN_ATTR_OPERATION_POINTWISE_BDESC,
                     b, CUDNN_ATTR_OPERATION_POINTWISE_YDESC, y);
   }
-  // The same, giving a new tensor of these dimensions.
+  // The same with a new tensor of these dimensions as result.
   Tensor apply(cudnnPointwiseMode_t mode, Tensor x, const Dims& dims) {
     const Tensor y = between(dims);
     pointwise(mode, x, y);
@@ -137,7 +138,8 @@ CudnnGraph attention_backward_graph(const AttentionBackward& p) {
   const Tensor dq = b.of_queries(), dk = b.of_keys(), dv = b.of_keys();
   const Tensor scale = b.constant(p.factor());
 
-  // delta[i] = dy[i].y[i]. The factor is that of a dropout there is none of; the flash engine knows no graph without.
+  // delta[i] = dy[i].y[i]. The factor 1 stands for the scale of dropout, which is not used here: the flash engine does
+  // not recognise a graph without it.
   const Tensor sum = b.between(b.row), delta = b.graph.scratch(DType::f32, b.row);
   b.reduce(CUDNN_REDUCE_TENSOR_ADD, b.apply(CUDNN_POINTWISE_MUL, dy, y, b.queries), sum);
   b.pointwise(CUDNN_POINTWISE_MUL, sum, b.constant(1), delta);
@@ -147,7 +149,7 @@ CudnnGraph attention_backward_graph(const AttentionBackward& p) {
   s = b.apply(CUDNN_POINTWISE_MUL, s, scale, b.scores);
   s = b.masked(b.apply(CUDNN_POINTWISE_SUB, s, lse, b.scores));
   const Tensor probabilities = b.apply(CUDNN_POINTWISE_EXP, s, b.scores);
-  // The product of of_scores' transpose and rows, summed over the query heads that share a head of k and v.
+  // The product of the transpose of `of_scores` and `rows`, summed over the query heads that share a head of k and v.
   const auto to_keys = [&](Tensor of_scores, Tensor rows, Tensor to) {
     const Tensor t = b.transpose(of_scores, b.scores, CudnnGraph::dense(b.scores), b.type);
     if (p.group() == 1) return b.product(t, rows, to);
@@ -175,11 +177,11 @@ CudnnGraph attention_backward_graph(const AttentionBackward& p) {
 std::string attention_unsupported_reason(const AttentionShape& p, bool backward) {
   if (p.dtype != DType::bf16 && p.dtype != DType::f16) return "cuDNN's attention takes bf16 and f16";
   if (p.B * p.H * p.Tq * p.D == 0) return "cuDNN takes no empty tensor";
-  if (p.D % 8 != 0) return "heads of other than a multiple of 8 features";
+  if (p.D % 8 != 0) return "a number of features that is not a multiple of 8";
   if (backward && p.Tq == 1 && p.Tk == 1) return "one query and one key";
-  if (cudnnGetVersion() < 91100) return "before 9.11, cuDNN's attention wants memory cleared, or is wrong";
+  if (cudnnGetVersion() < 91100) return "cuDNN before 9.11: its attention is wrong unless memory is cleared";
   if (backward && p.Tk % 128 != 0 && cudnnGetVersion() <= 91500)
-    return "before 9.15.1, cuDNN wants keys in multiples of 128";
+    return "cuDNN before 9.15.1: the number of keys must be a multiple of 128";
   for (const int64_t d : {p.B, p.H, p.Tq, p.Tk, p.D})
     if (d > INT32_MAX) return "a dimension over 2^31 - 1";
   return "";

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The graphs of cuDNN's attention.
+// The graphs of cuDNN's attention, apart from their plans, so that tests/cuda/ can examine them without a GPU.
 #pragma once
 #include <string>
 
@@ -8,8 +8,8 @@
 
 namespace duet::cuda {
 
-std::string attention_unsupported_reason(const AttentionShape& p, bool backward);  // "" where cuDNN may serve
-CudnnGraph attention_graph(const Attention& p);  // in memory: the problem's slots, in their order
+std::string attention_unsupported_reason(const AttentionShape& p, bool backward);  // "" where cuDNN may support it
+CudnnGraph attention_graph(const Attention& p);  // its tensors in memory: the problem's slots, in their order
 CudnnGraph attention_backward_graph(const AttentionBackward& p);
 
 }  // namespace duet::cuda

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Flash attention for whoever has the pointers: which tile a block has, and the launches by precision.
+// Flash attention (Dao et al., arXiv:2205.14135) on raw pointers: its parameters and its launches by precision. Called
+// by attention_tuned.cu; attention_materialised.cu uses the parameters and the row dots. Start reading at flash_f32.cu.
 #pragma once
 #include "ops/attention/attention.h"
 #include "simt/launch.h"
@@ -7,7 +8,7 @@
 namespace duet::DUET_DEVICE {
 
 struct Flash {
-  int64_t heads, group, Tq, Tk, D;  // heads: B H of q; group: of them to one head of k and v
+  int64_t heads, group, Tq, Tk, D;  // heads: B H, of q; group: heads of q that share one head of k and v
   bool causal;
   float scale;
   explicit Flash(const AttentionShape& p)
@@ -18,14 +19,14 @@ struct Flash {
         D(p.D),
         causal(p.causal),
         scale(static_cast<float>(p.factor())) {}
-  // Whether query i sees key j; neither need exist.
+  // Whether key j takes part in the softmax of query i: both exist and the mask allows it.
   __host__ __device__ bool sees(int64_t i, int64_t j) const { return i < Tq && j < Tk && !(causal && j > i); }
 };
 
-inline constexpr int64_t kFlashDepth =
-    128;  // the most features of a head: a tile's share of shared memory and registers
+inline constexpr int64_t kFlashDepth = 128;  // features of a head: limited by shared memory and registers of a tile
 
-// delta: (heads, Tq), scratch: the sums of dy y.
+// q, dq, y, dy: (heads, Tq, D); k, v, dk, dv: (heads / group, Tk, D); lse, delta: (heads, Tq). delta: the sums of dy y
+// over D.
 template <class T>
 struct FlashTensors {
   const T *q, *k, *v;
@@ -40,7 +41,7 @@ struct FlashGradients {
   T *dq, *dk, *dv;
 };
 
-// flash_f32.cu. Shared memory of a block, forward and backward: not every device has as much.
+// flash_f32.cu. The shared memory of a block, forward and backward, may exceed that of the device.
 int64_t flash_shared_bytes(int64_t D);
 int64_t flash_backward_shared_bytes(int64_t D);
 void enqueue_flash(const Flash& p, const FlashTensors<float>& t, cudaStream_t stream);
@@ -51,7 +52,7 @@ void enqueue_flash(const Flash& p, const FlashTensors<T>& t, cudaStream_t stream
 template <class T>
 void enqueue_flash_backward(const Flash& p, const FlashGradients<T>& t, cudaStream_t stream);
 
-// attention_tuned.cu: delta[row] = sum_c dy[row,c] y[row,c].
+// attention_tuned.cu. delta[row] = sum_c dy[row,c] y[row,c].
 template <class T>
 void enqueue_row_dots(int64_t rows, int64_t D, const T* y, const T* dy, float* delta, cudaStream_t stream);
 

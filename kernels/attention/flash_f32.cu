@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// A block has 64 rows and walks the columns in tiles of 64: forward, rows are queries and columns keys. Backward twice: once
-// with queries for rows (dq), once with keys (dk, dv), so that every sum is one block's and its order fixed; the price is
-// that scores are formed twice. Products are register tiles from shared memory.
+// A block has 64 rows and loops over the columns in tiles of 64. Forward: rows are queries, columns are keys. Backward:
+// two launches, one with queries as rows (dq) and one with keys as rows (dk, dv), so that each sum is formed by one
+// block in a fixed order; the cost is that the scores are computed twice. Products are register tiles from shared
+// memory.
 #include "kernels/attention/flash.h"
 #include "kernels/vector.cuh"
 
@@ -11,8 +12,8 @@ namespace {
 constexpr int kTile = 64, kThreads = 256;  // rows and columns of a tile; 16 x 16 threads
 constexpr int kScorePitch = kTile + 4;
 
-// kD: features, padded with zeros. A tile in shared memory: float[kTile][kPitch]; a thread has rows ty + 16 i and, of
-// scores, columns tx + 16 j; of outputs features 4 tx + 64 g and the next three.
+// kD: features, padded with zeros. A tile in shared memory is float[kTile][kPitch]. A thread has rows ty + 16 i; of
+// scores, it has columns tx + 16 j; of outputs, features 4 tx + 64 g and the next three.
 template <int kD>
 struct Tile {
   static constexpr int kPitch = kD + 4, kElements = kTile * kPitch, kGroups = kD / 64;
@@ -22,7 +23,8 @@ struct Tile {
   __device__ static int tx() { return static_cast<int>(threadIdx.x) % 16; }
   __device__ static int ty() { return static_cast<int>(threadIdx.x) / 16; }
 
-  // Rows [first, first + kTile) of x (rows, D); 0 outside. vector: rows take 16-byte accesses. Called by all threads.
+  // Loads rows [first, first + kTile) of x (rows, D); 0 outside. vector: rows allow 16-byte accesses. Called by all
+  // threads.
   __device__ static void fetch(float* tile, const float* x, int64_t first, int64_t rows, int64_t D, bool vector) {
     for (int index = static_cast<int>(threadIdx.x); index < kTile * kD / 4; index += kThreads) {
       const int row = index / (kD / 4), c = index % (kD / 4) * 4;
@@ -62,13 +64,13 @@ struct Tile {
           s[i][j] += va[i].x * vb[j].x + va[i].y * vb[j].y + va[i].z * vb[j].z + va[i].w * vb[j].w;
     }
   }
-  __device__ static void stash(const Scores& s, float* shared) {  // float[kTile][kScorePitch]
+  __device__ static void store_scores(const Scores& s, float* shared) {  // float[kTile][kScorePitch]
 #pragma unroll
     for (int i = 0; i < 4; ++i)
 #pragma unroll
       for (int j = 0; j < 4; ++j) shared[(ty() + 16 * i) * kScorePitch + tx() + 16 * j] = s[i][j];
   }
-  // sums += s b, s: as stashed, b: (kTile, kD)
+  // sums += s b. s: as store_scores writes it; b: (kTile, kD)
   __device__ static void accumulate(const float* s, const float* b, Sums& sums) {
 #pragma unroll 2
     for (int j = 0; j < kTile; j += 4) {
@@ -91,7 +93,7 @@ struct Tile {
         }
     }
   }
-  // y (rows, D), rows from `first` on = sums, row i times factor[i]
+  // Writes sums, row i times factor[i], to the rows of y (rows, D) from `first` on.
   __device__ static void write(const Sums& sums, const float (&factor)[4], float* y, int64_t first, int64_t rows,
                                int64_t D, bool vector) {
 #pragma unroll
@@ -116,7 +118,7 @@ struct Tile {
   }
 };
 
-// Over the 16 threads that share rows; called by all lanes.
+// Reduces over the 16 threads that share rows; called by all lanes.
 template <class Op>
 __device__ __forceinline__ float row_reduce(float v) {
 #pragma unroll
@@ -124,7 +126,8 @@ __device__ __forceinline__ float row_reduce(float v) {
   return v;
 }
 
-// One block per 64 queries of a head, the longest first under a mask. 3 tiles and the scores of shared memory.
+// One block per 64 queries of a head; with a causal mask, the blocks with the most keys come first. Shared memory: 3
+// tiles and the scores.
 template <int kD>
 __global__ void __launch_bounds__(kThreads)
     flash_kernel(Flash p, const float* q, const float* k, const float* v, float* y, float* lse, bool vector) {
@@ -153,8 +156,12 @@ __global__ void __launch_bounds__(kThreads)
     Tile::fetch(tile_k, k, j0, p.Tk, p.D, vector);
     Tile::fetch(tile_v, v, j0, p.Tk, p.D, vector);
     __syncthreads();
+
+    // Scores.
     float s[4][4];
     Tile::scores(tile_q, tile_k, s);
+
+    // Online softmax: new maximum, exponentials, and the sums so far scaled to the new maximum.
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
       const int64_t row = i0 + Tile::ty() + 16 * i;
@@ -168,17 +175,24 @@ __global__ void __launch_bounds__(kThreads)
       const float base = RunningSoftmax::base(larger), change = expf(max[i] - base);
       float part = 0;
 #pragma unroll
-      for (int j = 0; j < 4; ++j) part += s[i][j] = expf(s[i][j] - base);
+      for (int j = 0; j < 4; ++j) {
+        s[i][j] = expf(s[i][j] - base);
+        part += s[i][j];
+      }
       sum[i] = sum[i] * change + row_reduce<TakeSum>(part);
       max[i] = larger;
 #pragma unroll
       for (int c = 0; c < 4 * Tile::kGroups; ++c) out[i][c] *= change;
     }
-    Tile::stash(s, tile_s);
+
+    // out += exponentials times v.
+    Tile::store_scores(s, tile_s);
     __syncthreads();
     Tile::accumulate(tile_s, tile_v, out);
     __syncthreads();  // before the tiles are filled again
   }
+
+  // Write back.
   float factor[4];
 #pragma unroll
   for (int i = 0; i < 4; ++i) {
@@ -189,8 +203,9 @@ __global__ void __launch_bounds__(kThreads)
   Tile::write(out, factor, y, i0, p.Tq, p.D, vector);
 }
 
-// kKeys: rows are keys of one head of k and v, columns the queries of all heads that share it; writes dk and dv. Otherwise
-// rows are queries, columns keys; writes dq. One block per 64 rows. 4 tiles, 2 of scores and 128 floats of shared memory.
+// kKeys: rows are the keys of one head of k and v, columns the queries of all heads that share it; writes dk and dv.
+// Otherwise rows are queries and columns keys; writes dq. One block per 64 rows. Shared memory: 4 tiles, 2 tiles of
+// scores, 128 floats.
 template <int kD, bool kKeys>
 __global__ void __launch_bounds__(kThreads)
     flash_backward_kernel(Flash p, const float* q, const float* k, const float* v, const float* dy, const float* lse,
@@ -199,7 +214,8 @@ __global__ void __launch_bounds__(kThreads)
   DUET_DYN_SHARED(float, shared);
   float *row_1 = shared, *row_2 = row_1 + Tile::kElements, *column_1 = row_2 + Tile::kElements;
   float *column_2 = column_1 + Tile::kElements, *tile_s = column_2 + Tile::kElements;
-  float *tile_ds = tile_s + kTile * kScorePitch, *level = tile_ds + kTile * kScorePitch, *dots = level + kTile;
+  float *tile_ds = tile_s + kTile * kScorePitch, *tile_lse = tile_ds + kTile * kScorePitch,
+        *tile_delta = tile_lse + kTile;
   const int t = static_cast<int>(threadIdx.x);
 
   const int64_t rows = kKeys ? p.Tk : p.Tq, columns = kKeys ? p.Tq : p.Tk;
@@ -220,12 +236,14 @@ __global__ void __launch_bounds__(kThreads)
     for (int64_t c0 = begin; c0 < end; c0 += kTile) {
       Tile::fetch(column_1, kKeys ? my_q : k, c0, columns, p.D, vector);
       Tile::fetch(column_2, kKeys ? my_dy : v, c0, columns, p.D, vector);
-      if (t < kTile) {  // of the queries
+      if (t < kTile) {  // lse and delta of the queries
         const int64_t i = (kKeys ? c0 : at) + t;
-        level[t] = i < p.Tq ? lse[head * p.Tq + i] : 0;
-        dots[t] = i < p.Tq ? delta[head * p.Tq + i] : 0;
+        tile_lse[t] = i < p.Tq ? lse[head * p.Tq + i] : 0;
+        tile_delta[t] = i < p.Tq ? delta[head * p.Tq + i] : 0;
       }
       __syncthreads();
+
+      // Probabilities and ds.
       float s[4][4], ds[4][4];
       Tile::scores(row_1, column_1, s);
       Tile::scores(row_2, column_2, ds);
@@ -235,23 +253,27 @@ __global__ void __launch_bounds__(kThreads)
         for (int j = 0; j < 4; ++j) {
           const int row = Tile::ty() + 16 * i, column = Tile::tx() + 16 * j, mine = kKeys ? column : row;
           const bool seen = kKeys ? p.sees(c0 + column, at + row) : p.sees(at + row, c0 + column);
-          s[i][j] = seen ? expf(p.scale * s[i][j] - level[mine]) : 0;
-          ds[i][j] = p.scale * s[i][j] * (ds[i][j] - dots[mine]);
+          s[i][j] = seen ? expf(p.scale * s[i][j] - tile_lse[mine]) : 0;
+          ds[i][j] = p.scale * s[i][j] * (ds[i][j] - tile_delta[mine]);
         }
-      if (kKeys) Tile::stash(s, tile_s);
-      Tile::stash(ds, tile_ds);
+
+      // Sums.
+      if (kKeys) Tile::store_scores(s, tile_s);
+      Tile::store_scores(ds, tile_ds);
       __syncthreads();
       Tile::accumulate(tile_ds, column_1, out);
       if (kKeys) Tile::accumulate(tile_s, column_2, out_v);
       __syncthreads();  // before the tiles are filled again
     }
   }
-  const float plain[4] = {1, 1, 1, 1};
+
+  // Write back.
+  const float ones[4] = {1, 1, 1, 1};
   if (kKeys) {
-    Tile::write(out, plain, dk + kv * p.Tk * p.D, at, p.Tk, p.D, vector);
-    Tile::write(out_v, plain, dv + kv * p.Tk * p.D, at, p.Tk, p.D, vector);
+    Tile::write(out, ones, dk + kv * p.Tk * p.D, at, p.Tk, p.D, vector);
+    Tile::write(out_v, ones, dv + kv * p.Tk * p.D, at, p.Tk, p.D, vector);
   } else {
-    Tile::write(out, plain, dq + item * p.Tq * p.D, at, p.Tq, p.D, vector);
+    Tile::write(out, ones, dq + item * p.Tq * p.D, at, p.Tq, p.D, vector);
   }
 }
 

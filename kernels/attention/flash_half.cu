@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// As flash_f32.cu, on the tensor cores: a block of 4 warps has 64 rows, a warp 16 of them. Scores stay in registers: what one
-// product leaves in a thread is what the next takes for its left factor. Sums are f32; probabilities and ds are rounded.
+// As flash_f32.cu, on the tensor cores: a block of 4 warps has 64 rows, a warp 16 of them. Scores stay in registers: a
+// thread holds the same elements of the result of one product as the next product takes for its left operand. Sums are
+// f32; probabilities and ds are rounded to T.
 #include "kernels/attention/flash.h"
 #include "kernels/vector.cuh"
 #include "simt/mma.h"
@@ -16,15 +17,16 @@ __device__ __forceinline__ uint32_t pack_pair(float first, float second) {
   return *reinterpret_cast<const uint32_t*>(&pair);
 }
 
-// kD: features, padded with zeros; kColumns: of a tile. In shared memory rows are kPitch apart: 8 of them lie in different
-// banks. In a thread: lane l has group g = l / 4 and place q = l % 4 (simt/mma.h).
+// kD: features, padded with zeros; kColumns: of a tile. In shared memory rows are kPitch apart, so that 8 of them are
+// in different banks. Lane l belongs to group g = l / 4 and has number q = l % 4 in it (simt/mma.h).
 template <class T, int kD, int kColumns>
 struct Tile {
   static constexpr int kPitch = kD + 8;
   using Scores = float[kColumns / 8][4];  // of 16 rows: g and g + 8, columns 8 n + 2q and the next
   using Sums = float[kD / 8][4];          // as many rows, features 8 n + 2q and the next
 
-  // Rows [first, first + count) of x (rows, D); 0 outside. aligned: rows take 16-byte accesses. Called by all threads.
+  // Loads rows [first, first + count) of x (rows, D); 0 outside. aligned: rows allow 16-byte accesses. Called by all
+  // threads.
   __device__ static void fetch(T* tile, int count, const T* x, int64_t first, int64_t rows, int64_t D, bool aligned) {
     for (int index = static_cast<int>(threadIdx.x); index < count * (kD / 8); index += kThreads) {
       const int row = index / (kD / 8), c = index % (kD / 8) * 8;
@@ -40,7 +42,7 @@ struct Tile {
       store_pack(tile + row * kPitch + c, pack);
     }
   }
-  // s = 16 rows of a, from `row` on, times the kColumns rows of b.
+  // s = the 16 rows of a from `row` on, times the kColumns rows of b.
   __device__ static void scores(const T* a, int row, const T* b, Scores& s) {
     const int lane = static_cast<int>(threadIdx.x) % 32, r = lane % 8, odd = lane / 8 % 2, high = lane / 16;
 #pragma unroll
@@ -78,7 +80,8 @@ struct Tile {
       }
     }
   }
-  // y (rows, D) = this warp's sums; its rows g and g + 8 are y's `row` and row + 8, times factor[0] and [1].
+  // Writes this warp's sums to y (rows, D): rows g and g + 8, times factor[0] and [1], become rows `row` and row + 8 of
+  // y.
   __device__ static void write(const Sums& sums, const float (&factor)[2], T* y, int64_t row, int64_t rows, int64_t D,
                                bool pairs) {
     const int q = static_cast<int>(threadIdx.x) % 4;
@@ -102,7 +105,7 @@ struct Tile {
   }
 };
 
-// Over the 4 lanes that share rows; called by all lanes.
+// Reduces over the 4 lanes that share rows; called by all lanes.
 template <class Op>
 __device__ __forceinline__ float row_reduce(float v) {
   v = Op{}(v, __shfl_xor_sync(0xffffffffu, v, 2));
@@ -110,10 +113,11 @@ __device__ __forceinline__ float row_reduce(float v) {
 }
 
 struct Alignment {
-  bool rows, pairs;  // 16-byte and 2-element accesses
+  bool rows, pairs;  // whether 16-byte and 2-element accesses are allowed
 };
 
-// One block per 64 queries of a head, the longest first under a mask. 3 tiles of 64 rows of shared memory.
+// One block per 64 queries of a head; with a causal mask, the blocks with the most keys come first. Shared memory: 3
+// tiles of 64 rows.
 template <class T, int kD>
 __global__ void __launch_bounds__(kThreads)
     flash_kernel(Flash p, const T* q, const T* k, const T* v, T* y, float* lse, Alignment alignment) {
@@ -139,8 +143,12 @@ __global__ void __launch_bounds__(kThreads)
     Tile::fetch(tile_k, kColumns, k, j0, p.Tk, p.D, alignment.rows);
     Tile::fetch(tile_v, kColumns, v, j0, p.Tk, p.D, alignment.rows);
     __syncthreads();
+
+    // Scores.
     typename Tile::Scores s;
     Tile::scores(tile_q, warp_row, tile_k, s);
+
+    // Online softmax: new maximum, exponentials, and the sums so far scaled to the new maximum.
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       float larger = max[half];
@@ -158,7 +166,10 @@ __global__ void __launch_bounds__(kThreads)
 #pragma unroll
       for (int n = 0; n < kColumns / 8; ++n)
 #pragma unroll
-        for (int e = 0; e < 2; ++e) part += s[n][2 * half + e] = expf(s[n][2 * half + e] - base);
+        for (int e = 0; e < 2; ++e) {
+          s[n][2 * half + e] = expf(s[n][2 * half + e] - base);
+          part += s[n][2 * half + e];
+        }
       sum[half] = sum[half] * change + row_reduce<TakeSum>(part);
       max[half] = larger;
 #pragma unroll
@@ -167,9 +178,13 @@ __global__ void __launch_bounds__(kThreads)
         out[n][2 * half + 1] *= change;
       }
     }
+
+    // out += exponentials times v.
     Tile::accumulate(s, tile_v, out);
     __syncthreads();  // before the tiles are filled again
   }
+
+  // Write back.
   const float factor[2] = {1 / sum[0], 1 / sum[1]};
 #pragma unroll
   for (int half = 0; half < 2; ++half)
@@ -178,9 +193,10 @@ __global__ void __launch_bounds__(kThreads)
 }
 
 template <int kD>
-constexpr int kBackwardColumns = kD > 64 ? 32 : 64;  // registers hold two tiles of scores beside the sums
+constexpr int kBackwardColumns =
+    kD > 64 ? 32 : 64;  // limited by registers, which hold two tiles of scores and the sums
 
-// Rows and columns as in flash_f32.cu. 2 tiles of 64 rows, 2 of kBackwardColumns, and 512 bytes of shared memory.
+// Rows and columns as in flash_f32.cu. Shared memory: 2 tiles of 64 rows, 2 of kBackwardColumns rows, and 512 bytes.
 template <class T, int kD, bool kKeys>
 __global__ void __launch_bounds__(kThreads)
     flash_backward_kernel(Flash p, const T* q, const T* k, const T* v, const T* dy, const float* lse,
@@ -188,8 +204,8 @@ __global__ void __launch_bounds__(kThreads)
   constexpr int kColumns = kBackwardColumns<kD>;
   using Tile = Tile<T, kD, kColumns>;
   DUET_DYN_SHARED(T, shared);
-  DUET_SHARED(float, level, [kRows]);
-  DUET_SHARED(float, dots, [kRows]);
+  DUET_SHARED(float, tile_lse, [kRows]);
+  DUET_SHARED(float, tile_delta, [kRows]);
   T *row_1 = shared, *row_2 = row_1 + kRows * Tile::kPitch, *column_1 = row_2 + kRows * Tile::kPitch;
   T* column_2 = column_1 + kColumns * Tile::kPitch;
   const int t = static_cast<int>(threadIdx.x), lane = t % 32, warp_row = t / 32 * 16, mine = warp_row + lane / 4;
@@ -212,12 +228,14 @@ __global__ void __launch_bounds__(kThreads)
     for (int64_t c0 = begin; c0 < end; c0 += kColumns) {
       Tile::fetch(column_1, kColumns, kKeys ? my_q : k, c0, columns, p.D, alignment.rows);
       Tile::fetch(column_2, kColumns, kKeys ? my_dy : v, c0, columns, p.D, alignment.rows);
-      if (t < (kKeys ? kColumns : kRows)) {  // of the queries
+      if (t < (kKeys ? kColumns : kRows)) {  // lse and delta of the queries
         const int64_t i = (kKeys ? c0 : at) + t;
-        level[t] = i < p.Tq ? lse[head * p.Tq + i] : 0;
-        dots[t] = i < p.Tq ? delta[head * p.Tq + i] : 0;
+        tile_lse[t] = i < p.Tq ? lse[head * p.Tq + i] : 0;
+        tile_delta[t] = i < p.Tq ? delta[head * p.Tq + i] : 0;
       }
       __syncthreads();
+
+      // Probabilities and ds.
       typename Tile::Scores s, ds;
       Tile::scores(row_1, warp_row, column_1, s);
       Tile::scores(row_2, warp_row, column_2, ds);
@@ -227,20 +245,24 @@ __global__ void __launch_bounds__(kThreads)
         for (int e = 0; e < 4; ++e) {
           const int row = mine + e / 2 * 8, column = 8 * n + lane % 4 * 2 + e % 2, query = kKeys ? column : row;
           const bool seen = kKeys ? p.sees(c0 + column, at + row) : p.sees(at + row, c0 + column);
-          s[n][e] = seen ? expf(p.scale * s[n][e] - level[query]) : 0;
-          ds[n][e] = p.scale * s[n][e] * (ds[n][e] - dots[query]);
+          s[n][e] = seen ? expf(p.scale * s[n][e] - tile_lse[query]) : 0;
+          ds[n][e] = p.scale * s[n][e] * (ds[n][e] - tile_delta[query]);
         }
+
+      // Sums.
       Tile::accumulate(ds, column_1, out);
       if (kKeys) Tile::accumulate(s, column_2, out_v);
       __syncthreads();  // before the tiles are filled again
     }
   }
-  const float plain[2] = {1, 1};
+
+  // Write back.
+  const float ones[2] = {1, 1};
   if (kKeys) {
-    Tile::write(out, plain, dk + kv * p.Tk * p.D, at + mine, p.Tk, p.D, alignment.pairs);
-    Tile::write(out_v, plain, dv + kv * p.Tk * p.D, at + mine, p.Tk, p.D, alignment.pairs);
+    Tile::write(out, ones, dk + kv * p.Tk * p.D, at + mine, p.Tk, p.D, alignment.pairs);
+    Tile::write(out_v, ones, dv + kv * p.Tk * p.D, at + mine, p.Tk, p.D, alignment.pairs);
   } else {
-    Tile::write(out, plain, dq + item * p.Tq * p.D, at + mine, p.Tq, p.D, alignment.pairs);
+    Tile::write(out, ones, dq + item * p.Tq * p.D, at + mine, p.Tq, p.D, alignment.pairs);
   }
 }
 

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // A product dx (c, pixels) = w' (c, k r s) dy (k r s, pixels) whose second operand is gathered from dy (implicit GEMM).
-// Input pixels whose row and column leave the same remainders by the strides meet the same taps: each such phase is a
-// launch of its own, so that no zeros between strides are multiplied. f32 register tiling; tensor cores for
-// channels-last bf16 and f16 whose groups have multiples of 8 channels.
+// Input pixels whose row and column have the same remainders modulo the strides are reached by the same taps. Each such
+// phase is a launch of its own, so that the zeros between strides are not multiplied. A block computes one tile of
+// input channels x pixels: by register tiling in f32, or on the tensor cores for channels-last bf16 and f16 whose
+// groups have multiples of 8 channels.
 #include <algorithm>
 #include <vector>
 
@@ -15,8 +16,9 @@
 namespace duet::DUET_DEVICE {
 namespace {
 
-// Along one axis: positions phase, phase + stride, ... of x, and the taps first, first + step, ... that they meet:
-// position phase + i * stride meets row i + offset - t * offset_step of dy under the t-th of them.
+// One axis of a phase: the positions phase, phase + stride, ... of x, and the taps first, first + step, ... that reach
+// them. The t-th of these taps connects position phase + i * stride of x with position i + offset - t * offset_step of
+// dy.
 struct Axis {
   int positions, taps, phase, stride, first, step, offset, offset_step;
 };
@@ -44,10 +46,10 @@ struct Phase {
   int64_t pixels, depth;  // n * positions; group_k * taps
 
   struct Tap {
-    int64_t filter;  // its element of the group's filters, for the first input channel
+    int64_t filter;  // the element of the group's filters for the first input channel
     int k, row, col;
   };
-  // Depths run (k, r, s), or with channels_last (r, s, k).
+  // The output channel and tap at depth d. Depths have the order (k, r, s), or with channels_last (r, s, k).
   __device__ __forceinline__ Tap tap(int64_t d) const {
     const auto i = static_cast<unsigned>(d);
     const auto taps_s = static_cast<unsigned>(across.taps), taps = static_cast<unsigned>(down.taps) * taps_s;
@@ -59,7 +61,7 @@ struct Phase {
             static_cast<int>(k), down.offset - tr * down.offset_step, across.offset - ts * across.offset_step};
   }
   struct Pixel {
-    int64_t image;  // -1: there is no such pixel
+    int64_t image;  // -1: the pixel does not exist
     int row, col;
   };
   __device__ __forceinline__ Pixel pixel(int64_t p) const {
@@ -67,7 +69,7 @@ struct Phase {
     return {p / across.positions / down.positions, static_cast<int>(p / across.positions % down.positions),
             static_cast<int>(p % across.positions)};
   }
-  // The element of dy that a pixel meets under a tap, or -1 outside.
+  // The element of dy that a tap connects with a pixel, or -1 outside dy.
   __device__ __forceinline__ int64_t element(const Pixel& p, const Tap& t, int64_t group) const {
     const int i = p.row + t.row, j = p.col + t.col;
     if (p.image < 0 || i < 0 || i >= g.ho || j < 0 || j >= g.wo) return -1;
@@ -82,8 +84,9 @@ struct Phase {
   }
 };
 
-// This thread's four elements of every step: of the filter, four channels of one depth with channels last, else four
-// depths of one channel; of dy, four depths of one pixel with channels last, else one depth of four pixels.
+// Load this thread's four elements of each step (TileF32::Place). FetchFilter: four channels of one depth with channels
+// last, else four depths of one channel. FetchGradient: four depths of one pixel with channels last, else one depth of
+// four pixels.
 template <class Tile, class T>
 struct FetchFilter {
   const Phase& phase;
@@ -105,8 +108,8 @@ struct FetchFilter {
     for (int e = 0; e < 4; ++e) {
       if (!g.channels_last && e > 0 && d + e < phase.depth) tap = phase.tap(d + e);
       const int64_t c = channel + (g.channels_last ? e : 0);
-      const bool here = c < g.group_c && d + (g.channels_last ? 0 : e) < phase.depth;
-      v[e] = here ? float(filter[tap.filter + (g.channels_last ? c : c * g.r * g.s)]) : 0;
+      const bool inside = c < g.group_c && d + (g.channels_last ? 0 : e) < phase.depth;
+      v[e] = inside ? float(filter[tap.filter + (g.channels_last ? c : c * g.r * g.s)]) : 0;
     }
   }
 };
@@ -138,8 +141,8 @@ struct FetchGradient {
   }
 };
 
-// One block of 256 threads per tile of kTile input channels by kTile pixels, in the order of Tiles, groups as the batch.
-// Shared memory: 16.5 or 17 KiB. Tensors as the contract's layout says.
+// One block of 256 threads per tile of kTile input channels by kTile pixels, in the order of Tiles, with groups as the
+// batch. Shared memory: 16.5 or 17 KiB. Tensors have the contract's layout.
 template <class T, int kTile>
 __global__ void __launch_bounds__(256, 2) data_kernel(const T* filter, const T* dy, T* dx, Phase phase, Tiles tiles) {
   using Tile = TileF32<kTile>;
@@ -153,6 +156,8 @@ __global__ void __launch_bounds__(256, 2) data_kernel(const T* filter, const T* 
   Tile::multiply((phase.depth + Tile::kDepth - 1) / Tile::kDepth, !g.channels_last, g.channels_last,
                  FetchFilter<Tile, T>(phase, filter, at.batch, c0), FetchGradient<Tile, T>(phase, dy, at.batch, p0),
                  panel_filter, panel_gradient, sum);
+
+  // Write back.
 #pragma unroll
   for (int j = 0; j < Tile::kSide; ++j) {
     const auto pixel = phase.pixel(p0 + Tile::column(j));
@@ -165,9 +170,9 @@ __global__ void __launch_bounds__(256, 2) data_kernel(const T* filter, const T* 
   }
 }
 
-// One block of 128 threads per tile of 128 pixels by 128 input channels, as above. 64 KiB of dynamic shared memory.
-// Channels last; group_c and group_k are multiples of 8: a chunk of 8 depths is 8 output channels under one tap. filter
-// and dy are aligned to 16 bytes, dx to 4.
+// One block of 128 threads per tile of 128 pixels by 128 input channels, in the same order. 64 KiB of dynamic shared
+// memory. Channels are last, and group_c and group_k are multiples of 8, so that a chunk of 8 depths is 8 output
+// channels under one tap. filter and dy are aligned to 16 bytes, dx to 4.
 template <class T>
 __global__ void __launch_bounds__(TileHalf<T>::kThreads, 2)
     data_half_kernel(const T* filter, const T* dy, T* dx, Phase phase, Tiles tiles) {
@@ -178,6 +183,7 @@ __global__ void __launch_bounds__(TileHalf<T>::kThreads, 2)
   const int64_t p0 = at.row * Tile::kTile, c0 = at.col * Tile::kTile;
   const T* rows = filter + at.batch * g.group_k * g.depth;
 
+  // The pixels of this thread's chunks, the same in every step.
   Phase::Pixel pixel[Tile::kChunksPerThread];
   int which = 0;
   Tile::template for_my_chunks<true>([&](int row, int) { pixel[which++] = phase.pixel(p0 + row); });
@@ -193,15 +199,17 @@ __global__ void __launch_bounds__(TileHalf<T>::kThreads, 2)
   const auto load_filter = [&](T* panel, int64_t step) {
     Tile::template for_my_chunks<false>([&](int row, int chunk) {
       const int64_t d = step * Tile::kDepth + row, c = c0 + chunk * 8;
-      const bool here = d < phase.depth && c < g.group_c;
-      Tile::fetch(panel + Panel<false>::offset(row, chunk), here ? rows + phase.tap(d).filter + c : filter,
-                  here ? 8 : 0, true, filter);
+      const bool inside = d < phase.depth && c < g.group_c;
+      Tile::fetch(panel + Panel<false>::offset(row, chunk), inside ? rows + phase.tap(d).filter + c : filter,
+                  inside ? 8 : 0, true, filter);
     });
   };
+  // Multiply.
   typename Tile::Sums sums = {};
   Tile::template multiply<false, false>((phase.depth + Tile::kDepth - 1) / Tile::kDepth, load_gradient, load_filter,
                                         shared, sums);
 
+  // Write back.
   Tile::for_my_pairs(sums, [&](int i, int j, float first, float second) {
     const auto to = phase.pixel(p0 + i);
     const int64_t c = c0 + j;
@@ -221,7 +229,8 @@ Plan conv2d_backward_data_tuned(const Conv2dBackwardData& problem, GpuContext& g
       for (int64_t b = 0; b < std::min(p.stride_w, p.w); ++b) {
         const Axis down = axis(a, p.h, p.pad_h, p.r, p.dil_h, p.stride_h);
         const Axis across = axis(b, p.w, p.pad_w, p.s, p.dil_w, p.stride_w);
-        const int64_t taps = p.ho() * p.wo() == 0 ? 0 : int64_t{down.taps} * across.taps;  // else nothing is met
+        const int64_t taps =
+            p.ho() * p.wo() == 0 ? 0 : int64_t{down.taps} * across.taps;  // without an output, no tap reaches a pixel
         phases.push_back({geometry(p), down, across, p.n * down.positions * across.positions, p.group_k() * taps});
       }
 

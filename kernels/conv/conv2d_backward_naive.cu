@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One thread per element of a gradient: the formulas as written. Neighbouring threads take neighbours in its memory.
+// One thread per element of a gradient: the formulas as written. Neighbouring threads have neighbours in its memory.
 #include "kernels/conv/geometry.cuh"
 #include "ops/conv/conv2d_backward.h"
 
@@ -7,7 +7,7 @@ namespace duet::DUET_DEVICE {
 namespace {
 constexpr int kThreads = 256;
 
-// ceil(elements / kThreads) blocks of kThreads, no shared memory. Tensors as the contract's layout says.
+// Both kernels: ceil(elements / kThreads) blocks of kThreads, no shared memory. Tensors have the contract's layout.
 template <class T>
 __global__ void conv2d_backward_filter_kernel(const T* x, const T* dy, T* dw, int64_t elements, Geometry g) {
   const int64_t index = int64_t{blockIdx.x} * kThreads + threadIdx.x;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One thread per element of y: the formula as written. Neighbouring threads take neighbours in y's memory.
+// One thread per element of y: the formula as written. Neighbouring threads have neighbours in the memory of y.
 #include "simt/launch.h"
 #include "ops/conv/conv2d.h"
 
@@ -13,7 +13,7 @@ struct Extents {
   bool channels_last;
 };
 
-// ceil(elements / kThreads) blocks of kThreads, no shared memory. Tensors as the contract's layout says.
+// ceil(elements / kThreads) blocks of kThreads, no shared memory. Tensors have the contract's layout.
 template <class T>
 __global__ void conv2d_kernel(const T* x, const T* filter, T* y, int64_t elements, Extents p) {
   const int64_t index = int64_t{blockIdx.x} * kThreads + threadIdx.x;

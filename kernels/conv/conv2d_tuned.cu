@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Convolution as a matrix product whose second operand, (taps and channels) x pixels, is never stored: blocks gather it from
-// x while they multiply (implicit GEMM; Chetlur et al., arXiv:1410.0759). f32 register tiling; tensor cores for
-// channels-last bf16 and f16 whose groups have a multiple of 8 channels.
+// Convolution as a matrix product whose second operand, (taps and channels) x pixels, is never stored: blocks gather it
+// from x while they multiply (implicit GEMM; Chetlur et al., arXiv:1410.0759). A block computes one tile of output
+// channels x pixels: by register tiling in f32, or on the tensor cores for channels-last bf16 and f16 whose groups have
+// a multiple of 8 channels.
 #include "kernels/conv/geometry.cuh"
 #include "kernels/gemm/product.h"
 #include "kernels/gemm/tile_f32.cuh"
@@ -11,8 +12,9 @@
 namespace duet::DUET_DEVICE {
 namespace {
 
-// This thread's four elements of every step: of the filter, (group_k, depth) with depth contiguous; and of x. Where x has
-// its channels last, they are four depths of one pixel; else one depth of four pixels.
+// Load this thread's four elements of each step (TileF32::Place). FetchFilter: four depths of one output channel; the
+// filter is (group_k, depth) with depth contiguous. FetchPixels: four depths of one pixel where x has its channels
+// last, else one depth of four pixels.
 template <class Tile, class T>
 struct FetchFilter {
   const T* row;
@@ -58,8 +60,8 @@ struct FetchPixels {
   }
 };
 
-// One block of 256 threads per tile of kTile output channels by kTile pixels, in the order of Tiles, groups as the batch.
-// Shared memory: 16.5 or 17 KiB. Tensors as the contract's layout says.
+// One block of 256 threads per tile of kTile output channels by kTile pixels, in the order of Tiles, with groups as the
+// batch. Shared memory: 16.5 or 17 KiB. Tensors have the contract's layout.
 template <class T, int kTile>
 __global__ void __launch_bounds__(256, 2) conv2d_kernel(const T* x, const T* filter, T* y, Geometry g, Tiles tiles) {
   using Tile = TileF32<kTile>;
@@ -72,6 +74,8 @@ __global__ void __launch_bounds__(256, 2) conv2d_kernel(const T* x, const T* fil
   Tile::multiply((g.depth + Tile::kDepth - 1) / Tile::kDepth, true, g.channels_last,
                  FetchFilter<Tile, T>(g, filter, at.batch, k0), FetchPixels<Tile, T>(g, x, at.batch, p0), panel_filter,
                  panel_pixels, sum);
+
+  // Write back.
 #pragma unroll
   for (int j = 0; j < Tile::kSide; ++j) {
     const int64_t p = p0 + Tile::column(j);
@@ -84,9 +88,10 @@ __global__ void __launch_bounds__(256, 2) conv2d_kernel(const T* x, const T* fil
   }
 }
 
-// One block of 128 threads per tile of 128 pixels by 128 output channels, in the order of Tiles, groups as the batch. 64 KiB
-// of dynamic shared memory. Channels last, group_c a multiple of 8: a chunk of 8 depths is 8 channels under one tap. x and
-// filter are aligned to 16 bytes. pairs: two neighbouring channels of y are one access.
+// One block of 128 threads per tile of 128 pixels by 128 output channels, in the order of Tiles, with groups as the
+// batch. 64 KiB of dynamic shared memory. Channels are last and group_c is a multiple of 8, so that a chunk of 8 depths
+// is 8 channels under one tap. x and filter are aligned to 16 bytes. pairs: two neighbouring channels of y are stored
+// by one access.
 template <class T>
 __global__ void __launch_bounds__(TileHalf<T>::kThreads, 2)
     conv2d_half_kernel(const T* x, const T* filter, T* y, Geometry g, Tiles tiles, bool pairs) {
@@ -96,6 +101,7 @@ __global__ void __launch_bounds__(TileHalf<T>::kThreads, 2)
   const int64_t p0 = at.row * Tile::kTile, k0 = at.col * Tile::kTile;
   const T* rows = filter + at.batch * g.group_k * g.depth;
 
+  // The pixels of this thread's chunks, the same in every step.
   Geometry::Pixel pixel[Tile::kChunksPerThread];
   int which = 0;
   Tile::template for_my_chunks<true>([&](int row, int) { pixel[which++] = g.pixel(p0 + row, at.batch); });
@@ -115,10 +121,12 @@ __global__ void __launch_bounds__(TileHalf<T>::kThreads, 2)
                   true, filter);
     });
   };
+  // Multiply.
   typename Tile::Sums sums = {};
   Tile::template multiply<false, true>((g.depth + Tile::kDepth - 1) / Tile::kDepth, load_pixels, load_filter, shared,
                                        sums);
 
+  // Write back.
   Tile::for_my_pairs(sums, [&](int i, int j, float first, float second) {
     const int64_t p = p0 + i, k = k0 + j;
     if (p >= g.pixels || k >= g.group_k) return;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The index maps of a convolution, for kernels that multiply without storing an im2col matrix.
+// The index maps of a convolution as a matrix product, for kernels that multiply without storing an im2col matrix. The
+// depth of the product (the axis that is summed over) runs over a group's channels and the taps of the filter.
 #pragma once
 #include "kernels/vector.cuh"
 #include "ops/conv/conv2d.h"
@@ -16,16 +17,17 @@ struct Geometry {
   struct Tap {
     int c, r, s;
   };
-  // Depths run as the filter lies in memory: c, r, s, or with channels_last r, s, c.
+  // The channel and tap at depth d. Depths have the order of the filter in memory: c, r, s, or with channels_last r, s,
+  // c.
   __device__ __forceinline__ Tap tap(int64_t d) const {
-    const auto i = static_cast<unsigned>(d);  // below 2^31: the plan sees to it
+    const auto i = static_cast<unsigned>(d);  // below 2^31: too_large() is checked by the plan
     if (channels_last)
       return {static_cast<int>(i % group_c), static_cast<int>(i / group_c / s), static_cast<int>(i / group_c % s)};
     return {static_cast<int>(i / (r * s)), static_cast<int>(i / s % r), static_cast<int>(i % s)};
   }
-  // Where the filter begins for output pixel p, and the image it reads.
+  // For an output pixel: the image, and the row and column of x under the filter's first tap.
   struct Pixel {
-    int64_t image;  // offset of its first element of the group; negative: there is no such pixel
+    int64_t image;  // offset of the image's first element of the group; negative: the pixel does not exist
     int row, col;
   };
   __device__ __forceinline__ Pixel pixel(int64_t p, int64_t group) const {
@@ -35,7 +37,7 @@ struct Geometry {
     const int64_t first_c = group * group_c, plane = int64_t{h} * w;
     return {n * c * plane + (channels_last ? first_c : first_c * plane), i * stride_h - pad_h, j * stride_w - pad_w};
   }
-  // The element of x under one tap, or -1 outside.
+  // The element of x under a tap, or -1 in the padding.
   __device__ __forceinline__ int64_t element(const Pixel& p, const Tap& t) const {
     const int row = p.row + t.r * dil_h, col = p.col + t.s * dil_w;
     if (p.image < 0 || row < 0 || row >= h || col < 0 || col >= w) return -1;
@@ -49,7 +51,7 @@ struct Geometry {
   }
 };
 
-// Null where the kernels can count with these extents; otherwise what they cannot.
+// The reason why the kernels' 32-bit arithmetic does not suffice for these extents; null where it does.
 inline const char* too_large(const Conv2d& p) {
   for (const int64_t d : {p.c, p.k, p.ho(), p.wo(), p.group_c() * p.r * p.s, p.group_k() * p.r * p.s})
     if (d > INT32_MAX / 2) return "a dimension over 2^30";

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Forward: one thread per element. Backward: one thread per channel adds its elements in double, so that their number needs
-// no care; with relu, one thread per element masks.
+// Forward: one thread per element. Backward: one thread per channel adds its elements, in double, so that rounding is
+// small for any number of them; with relu, one thread per element masks dy.
 #include "simt/launch.h"
 #include "ops/elementwise/bias.h"
 
@@ -8,9 +8,10 @@ namespace duet::DUET_DEVICE {
 namespace {
 constexpr int kThreads = 256;
 
-// All kernels here: one thread for each of so many things, no shared memory. x, y, dy, dx: (outer, c, inner), bias, dbias: (c).
-Grid grid_of(int64_t things, const GpuContext& gpu) {
-  return {.blocks = ceil_div(things, kThreads), .threads = kThreads, .stream = gpu.stream()};
+// All kernels here have one thread per element or channel and no shared memory. x, y, dy, dx: (outer, c, inner); bias,
+// dbias: (c).
+Grid grid_of(int64_t threads, const GpuContext& gpu) {
+  return {.blocks = ceil_div(threads, kThreads), .threads = kThreads, .stream = gpu.stream()};
 }
 
 template <class T>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One pack per thread: 16 bytes of the wider type.
+// One pack per thread, by map_kernel (vector.cuh): 16 bytes of the wider type.
 #include <algorithm>
 
 #include "kernels/vector.cuh"

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// cuDNN's activations as plans. The tensor is `n` pixels of one image and one channel.
+// cuDNN's activations as plans, for sigmoid_cudnn.cpp and tanh_cudnn.cpp. The tensor is one image of one channel and
+// `n` pixels.
 #pragma once
 #include <string>
 
@@ -21,7 +22,7 @@ inline Plan activation_forward(int64_t n, DType dtype, cudnnActivationMode_t mod
   };
 }
 
-// Of activations whose slope is a function of y: cuDNN asks for x as well and does not read it.
+// For activations whose derivative is a function of y: cuDNN takes x as a parameter but does not read it.
 inline Plan activation_backward(int64_t n, DType dtype, cudnnActivationMode_t mode, Slot y, Slot dy, Slot dx,
                                 GpuContext& gpu) {
   if (const std::string why = activation_unsupported_reason(n, dtype); !why.empty()) return Unsupported{why};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One thread per element, and one Philox block for each: three of its four numbers are thrown away.
+// One thread per element, which computes a Philox block of four numbers and uses one of them.
 #include "simt/launch.h"
 #include "ops/elementwise/dropout.h"
 

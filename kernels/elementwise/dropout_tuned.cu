@@ -5,7 +5,7 @@
 
 namespace duet::DUET_DEVICE {
 namespace {
-// Element `index & 3` without an array in local memory.
+// Element `index & 3` of the block. Indexing the array would put it in local memory.
 __device__ __forceinline__ uint32_t pick(const Philox4& block, uint64_t index) {
   const uint32_t low = index & 1 ? block.v[1] : block.v[0], high = index & 1 ? block.v[3] : block.v[2];
   return index & 2 ? high : low;
@@ -24,7 +24,7 @@ __global__ void __launch_bounds__(kMapBlock) dropout_kernel(const T* x, const in
     Philox4 block = philox4x32_10(index >> 2, seed);
 #pragma unroll
     for (int e = 0; e < kWidth; ++e, ++index) {
-      if (e > 0 && index % 4 == 0) block = philox4x32_10(index >> 2, seed);  // alike in all threads of a full pack
+      if (e > 0 && index % 4 == 0) block = philox4x32_10(index >> 2, seed);  // uniform over the threads with full packs
       const bool keep = pick(block, index) >= threshold;
       kept.at[e] = keep;
       out.at[e] = keep ? T(float(in.at[e]) * scale) : T(0.0f);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One 16-byte access per thread and tensor; f32 arithmetic.
+// One 16-byte access per thread and tensor, by map_kernel (vector.cuh); arithmetic is in f32.
 #include "kernels/activation.cuh"
 #include "kernels/vector.cuh"
 #include "ops/elementwise/gelu.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// cuDNN's activation. The tensor is `n` pixels of one image and one channel.
+// cuDNN's activation. The tensor is one image of one channel and `n` pixels.
 #include "core/cuda/cudnn.h"
 #include "ops/elementwise/relu.h"
 
@@ -26,7 +26,7 @@ Plan relu_backward_cudnn(const ReluBackward& p, GpuContext& gpu) {
   if (const std::string why = unsupported_reason(p.n, p.dtype); !why.empty()) return Unsupported{why};
   return [handle = gpu.cudnn(), relu = CudnnActivation(CUDNN_ACTIVATION_RELU),
           shape = CudnnTensor(p.dtype, {1, 1, 1, p.n})](Args t) {
-    const float one = 1, zero = 0;  // y > 0 where x > 0: x serves as both
+    const float one = 1, zero = 0;  // y > 0 exactly where x > 0, so x is passed as y too
     const void *x = t[ReluBackward::x].data, *dy = t[ReluBackward::dy].data;
     DUET_CUDNN(cudnnActivationBackward(handle, relu.get(), &one, shape.get(), x, shape.get(), dy, shape.get(), x, &zero,
                                        shape.get(), t[ReluBackward::dx].data));

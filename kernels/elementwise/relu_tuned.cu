@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One 16-byte access per thread and tensor.
+// One 16-byte access per thread and tensor, by map_kernel (vector.cuh).
 #include "kernels/vector.cuh"
 #include "ops/elementwise/relu.h"
 

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// One thread: a few scalars.
+// One thread, since there are only three scalars.
 #include "simt/launch.h"
 #include "ops/elementwise/scale_update.h"
 
 namespace duet::DUET_DEVICE {
 namespace {
-constexpr float kLeast = 0x1p-126f;  // the smallest normal
+constexpr float kMinScale = 0x1p-126f;  // the smallest normal number
 
 // One thread. bad, scale, good: (1).
 __global__ void scale_update_kernel(const int32_t* bad, float* scale, int32_t* good, int64_t interval) {
   if (*bad != 0) {
-    *scale = fmaxf(*scale / 2, kLeast);
+    *scale = fmaxf(*scale / 2, kMinScale);
     *good = 0;
   } else if (++*good >= interval) {
     if (2 * *scale < INFINITY) *scale *= 2;

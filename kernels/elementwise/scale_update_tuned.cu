@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// One thread, as in scale_update_naive.cu, but every value is read at once.
+// One thread, as in scale_update_naive.cu, but the three loads are issued together.
 #include "simt/launch.h"
 #include "ops/elementwise/scale_update.h"
 
 namespace duet::DUET_DEVICE {
 namespace {
-constexpr float kLeast = 0x1p-126f;  // the smallest normal
+constexpr float kMinScale = 0x1p-126f;  // the smallest normal number
 
 // One thread. bad, scale, good: (1).
 __global__ void scale_update_kernel(const int32_t* bad, float* scale, int32_t* good, int64_t interval) {
@@ -13,7 +13,7 @@ __global__ void scale_update_kernel(const int32_t* bad, float* scale, int32_t* g
   const int32_t count = *good + 1;
   const float now = *scale, twice = 2 * now < INFINITY ? 2 * now : now;
   const bool full = !failed && count >= interval;
-  *scale = failed ? fmaxf(now / 2, kLeast) : full ? twice : now;
+  *scale = failed ? fmaxf(now / 2, kMinScale) : full ? twice : now;
   *good = failed || full ? 0 : count;
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// cuDNN's activation. The tensor is `n` pixels of one image and one channel.
+// cuDNN's activation. The tensor is one image of one channel and `n` pixels.
 #include "kernels/elementwise/cudnn_activation.h"
 #include "ops/elementwise/sigmoid.h"
 

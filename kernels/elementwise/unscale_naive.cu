@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One thread per element, in order; whoever meets a bad one says so. A first launch clears the flag.
+// One thread per element, in order; a thread with an element that is not finite sets the flag, which a first launch
+// clears.
 #include "simt/launch.h"
 #include "ops/elementwise/unscale.h"
 

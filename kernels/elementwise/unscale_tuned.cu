@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One pack per thread, written as 16 bytes; who meets a bad element says so, once for its pack. A first launch clears the
-// flag.
+// One pack per thread, written as 16 bytes. A thread whose pack has an element that is not finite sets the flag once; a
+// first launch clears it.
 #include "kernels/vector.cuh"
 #include "ops/elementwise/unscale.h"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One thread per element of y. Backward: one per element of dtable, which asks every token whether it is its word; sums are
-// in double, so that their length needs no care.
+// Forward: one thread per element of y. Backward: one thread per element of dtable, which visits all tokens and adds
+// those of its word. Sums are in double, so that rounding is small for any number of tokens.
 #include "simt/launch.h"
 #include "ops/embedding/embedding.h"
 
@@ -8,8 +8,8 @@ namespace duet::DUET_DEVICE {
 namespace {
 constexpr int kThreads = 256;
 
-// ceil(elements / kThreads) blocks of kThreads, no shared memory. token: (B, T), table: (words, cols), position: (T, cols) or
-// null, y: (B, T, cols).
+// ceil(elements / kThreads) blocks of kThreads, no shared memory. token: (B, T), table: (words, cols), position: (T,
+// cols) or null, y: (B, T, cols).
 template <class T>
 __global__ void embedding_kernel(const int32_t* token, const T* table, const T* position, T* y, int64_t elements,
                                  int64_t length, int64_t words, int64_t cols) {
@@ -50,7 +50,7 @@ __global__ void words_kernel(const int32_t* token, const T* dy, T* dtable, int64
 // ceil(length * cols / kThreads) blocks of kThreads, no shared memory. dy: (sequences, length, cols), dposition:
 // (length, cols).
 template <class T>
-__global__ void places_kernel(const T* dy, T* dposition, int64_t sequences, int64_t elements) {
+__global__ void positions_kernel(const T* dy, T* dposition, int64_t sequences, int64_t elements) {
   const int64_t i = int64_t{blockIdx.x} * kThreads + threadIdx.x;
   if (i >= elements) return;
   double sum = 0;
@@ -68,7 +68,7 @@ Plan embedding_backward_naive(const EmbeddingBackward& p, GpuContext& gpu) {
       const T* dy = t[P::dy].as<const T>();
       launch(words_kernel<T>, grid(p.V * p.C), t[P::token].as<const int32_t>(), dy, t[P::dtable].as<T>(), p.tokens(),
              p.V, p.C, p.accumulate);
-      if (p.position) launch(places_kernel<T>, grid(p.T * p.C), dy, t[P::dposition].as<T>(), p.B, p.T * p.C);
+      if (p.position) launch(positions_kernel<T>, grid(p.T * p.C), dy, t[P::dposition].as<T>(), p.B, p.T * p.C);
     };
   });
 }

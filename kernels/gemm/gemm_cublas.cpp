@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// cuBLAS, whose matrices are column-major: it computes c' = op(b)' op(a)', which is the same memory. Sums are in f32;
-// TF32 only where the case asks for it. The library's own heuristic chooses the kernel.
+// cuBLAS, whose matrices are column-major: it computes c' = op(b)' op(a)', which is c in the same memory. Sums are in
+// f32; TF32 is used only where the case asks for it. The library's own heuristic chooses the kernel.
 #include "core/cuda/cublas.h"
 #include "ops/gemm/gemm.h"
 

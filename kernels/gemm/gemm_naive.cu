@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One thread per element of c: the formula as written. A warp takes 32 neighbours of a row of c, so that b's rows are read
-// as runs and a's element is the same in all lanes.
+// One thread per element of c: the formula as written. The lanes of a warp have 32 neighbours in a row of c, so that
+// reads of b coalesce and the element of a is the same in all lanes.
 #include "simt/launch.h"
 #include "ops/gemm/gemm.h"
 
@@ -8,8 +8,8 @@ namespace duet::DUET_DEVICE {
 namespace {
 constexpr int kThreads = 256;
 
-// ceil(elements / kThreads) blocks of kThreads, no shared memory. c: (batch, m, n); a and b through the strides of their
-// rows and columns.
+// ceil(elements / kThreads) blocks of kThreads, no shared memory. c: (batch, m, n); a and b are addressed by the
+// strides of their rows and columns.
 template <class T>
 __global__ void gemm_kernel(const T* a, const T* b, T* c, int64_t elements, int64_t m, int64_t n, int64_t k,
                             int64_t a_row, int64_t a_col, int64_t b_row, int64_t b_col, float alpha) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The products of product_f32.cu (register tiling) and product_half.cu (tensor cores), as they are.
+// Calls the products of product_f32.cu (register tiling) and product_half.cuh (tensor cores); product.h describes them.
 #include "kernels/gemm/product.h"
 #include "ops/gemm/gemm.h"
 

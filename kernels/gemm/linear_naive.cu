@@ -8,8 +8,8 @@ namespace duet::DUET_DEVICE {
 namespace {
 constexpr int kThreads = 256;
 
-// All kernels here: ceil(elements / kThreads) blocks of kThreads, no shared memory. x: (n, in), w: (out, in), bias: (out),
-// y, pre: (n, out); pre is null but for gelu.
+// All kernels here: ceil(elements / kThreads) blocks of kThreads, no shared memory. x: (n, in), w: (out, in), bias:
+// (out), y, pre: (n, out); pre is null unless the activation is gelu.
 template <class T>
 __global__ void linear_kernel(const T* x, const T* w, const T* bias, T* y, T* pre, int64_t n, int64_t in, int64_t out,
                               Act act) {
@@ -39,7 +39,8 @@ Plan linear_naive(const Linear& p, GpuContext& gpu) {
 }
 DUET_REGISTER(linear_naive);
 
-// dy where y > 0 (relu), dy times gelu's slope at y, which is then pre, or dy where there is no activation.
+// The gradient before the activation. none: dy; relu: dy where y > 0, else 0; gelu: dy times gelu's slope at y, which
+// is then the tensor pre.
 template <class T>
 __device__ float gradient(const T* y, const T* dy, int64_t index, Act act) {
   if (act == Act::none) return float(dy[index]);
@@ -59,7 +60,7 @@ __global__ void linear_dx_kernel(const T* w, const T* y, const T* dy, T* dx, int
   dx[index] = T(sum);
 }
 
-// dw: (out, in), and, as column `in` of it, dbias: (out).
+// dw: (out, in). Column `in` of the grid is dbias: (out).
 template <class T>
 __global__ void linear_dw_kernel(const T* x, const T* y, const T* dy, T* dw, T* dbias, int64_t n, int64_t in,
                                  int64_t out, Act act) {

@@ -1,26 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
-// The tuned matrix products, for whoever needs one: gemm and linear. All matrices row-major and dense.
+// The tuned matrix products, called by gemm, linear, attention (materialised) and the recurrent layers. All matrices
+// are row-major and dense. Start reading here, then product_f32.cu with tile_f32.cuh, or product_half.cuh with
+// tile_half.cuh.
 #pragma once
 #include "simt/launch.h"
 
 namespace duet::DUET_DEVICE {
 
-// c = act(alpha * op(a) op(b) + bias), per matrix of the batch. a: (batch, m, k), or (batch, k, m) with trans_a;
-// b: (batch, k, n), or (batch, n, k) with trans_b; c: (batch, m, n). bias: (n) or null, for all rows. act is relu, or, where
-// pre is not null, gelu, and pre: (batch, m, n) takes what it is applied to.
+// c = act(alpha * op(a) op(b) + bias), for each matrix of the batch. a: (batch, m, k), or (batch, k, m) with trans_a;
+// b: (batch, k, n), or (batch, n, k) with trans_b; c: (batch, m, n). bias: (n), added to all rows, or null. act is relu
+// with `relu`; it is gelu where pre: (batch, m, n) is not null, and pre receives the argument of gelu.
 struct Product {
   int64_t batch = 1, m = 0, n = 0, k = 0;
   bool trans_a = false, trans_b = false, relu = false;
   float alpha = 1;
 };
 
-// One precision each: product_f32.cu, product_half.cu. multiprocessors: of the device, to choose the tile.
+// For f32 (product_f32.cu). multiprocessors: of the device; the tile is chosen by it.
 void enqueue_product_f32(const Product& p, const float* a, const float* b, const float* bias, float* c, float* pre,
                          int multiprocessors, cudaStream_t stream);
-template <class T>  // __nv_bfloat16, __half
+// For __nv_bfloat16 (product_bf16.cu) and __half (product_f16.cu).
+template <class T>
 void enqueue_product_half(const Product& p, const T* a, const T* b, const T* bias, T* c, T* pre, cudaStream_t stream);
 
-// Enqueues it. Nothing is written for an empty c; k = 0 gives act(bias).
+// Enqueues the product of type T. Nothing is written for an empty c; k = 0 gives act(bias).
 template <class T>
 void enqueue_product(const Product& p, const T* a, const T* b, const T* bias, T* c, GpuContext& gpu, T* pre = nullptr) {
   if constexpr (sizeof(T) == 4)
@@ -29,8 +32,9 @@ void enqueue_product(const Product& p, const T* a, const T* b, const T* bias, T*
     enqueue_product_half<T>(p, a, b, bias, c, pre, gpu.stream());
 }
 
-// Blocks of a grid of tiles over (m, n) and batch, and which tile a block has. Blocks that run at the same time share
-// rows of a and columns of b: tiles are taken in bands of kBand rows of tiles, down each band's columns.
+// The tiles of (m, n) and batch, and the order in which blocks take them. Blocks that run at the same time should share
+// rows of a and columns of b, which are then read from L2: the tiles are divided into bands of kBand rows of tiles, and
+// each band is taken column by column.
 struct Tiles {
   int64_t down, across;
   static constexpr int64_t kBand = 8;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A block computes one square tile of c by register tiling; small products take small tiles, so that more of the GPU works.
+// A block computes one square tile of c by register tiling (tile_f32.cuh). Small products take small tiles, so that
+// there are enough blocks for the GPU. Called through product.h.
 #include "kernels/activation.cuh"
 #include "kernels/gemm/product.h"
 #include "kernels/gemm/tile_f32.cuh"
@@ -7,7 +8,8 @@
 namespace duet::DUET_DEVICE {
 namespace {
 
-// One operand as its tile sees it: `along` is m or n, `stride` the distance of what is not contiguous.
+// One operand, with the same meaning for a and b: `along` is m or n, `stride` the distance between elements along the
+// axis that is not contiguous.
 struct Operand {
   const float* data;
   int64_t matrix;  // elements from one matrix of the batch to the next
@@ -15,11 +17,12 @@ struct Operand {
   bool depth_contiguous;
 };
 
-// This thread's four neighbours in one step after the other, and how many of them exist. kVector: all or none.
+// Loads this thread's four neighbours of each step, in order of steps; those outside the matrix are 0. kVector: either
+// all four exist or none, and a load is one access of 16 bytes.
 template <class Tile, bool kVector>
 struct Fetch {
   const float* at;
-  int64_t advance, depths_left;  // from `at` on
+  int64_t advance, depths_left;  // depths_left: from `at` to the end of the depth
   int along_left;
   bool depth_contiguous;
 
@@ -50,8 +53,8 @@ struct Fetch {
   }
 };
 
-// One block of 256 threads per tile, in the order of Tiles. Shared memory: 16.5 or 17 KiB. c: (batch, m, n), pre: as
-// c, or null; bias: (n) or null. vector_c: rows of c and pre take 16-byte accesses.
+// One block of 256 threads per tile, in the order of Tiles. Shared memory: 16.5 or 17 KiB. c: (batch, m, n); pre: as c,
+// or null; bias: (n) or null. vector_c: rows of c and pre allow 16-byte accesses.
 template <int kTile, bool kVector>
 __global__ void __launch_bounds__(256, 2)
     product_kernel(Operand a, Operand b, const float* bias, float* c, float* pre, Tiles tiles, int64_t k, float alpha,
@@ -62,11 +65,13 @@ __global__ void __launch_bounds__(256, 2)
   const auto at = tiles.at(blockIdx.x);
   const int64_t i0 = at.row * kTile, j0 = at.col * kTile, m = a.along, n = b.along;
 
+  // Multiply.
   float sum[Tile::kSide][Tile::kSide] = {};
   Tile::multiply((k + Tile::kDepth - 1) / Tile::kDepth, a.depth_contiguous, b.depth_contiguous,
                  Fetch<Tile, kVector>(a, at.batch, i0, k), Fetch<Tile, kVector>(b, at.batch, j0, k), panel_a, panel_b,
                  sum);
 
+  // Bias and activation, then write back.
   c += at.batch * m * n;
   if (pre) pre += at.batch * m * n;
 #pragma unroll

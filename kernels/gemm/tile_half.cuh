@@ -1,19 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-// The main loop of bf16 and f16: a block of 4 warps multiplies a (128 x depth) by a (depth x 128) panel on the tensor cores,
-// each warp a 64 x 64 quarter of the result. Panels come through shared memory by asynchronous copies, three steps ahead.
+// The main loop of bf16 and f16, used by product_half.cuh and the convolutions: a block of 4 warps multiplies a (128 x
+// depth) panel by a (depth x 128) panel on the tensor cores; each warp accumulates a 64 x 64 quarter of the result.
+// Panels pass through shared memory by asynchronous copies, which are issued three steps ahead.
 #pragma once
 #include "kernels/vector.cuh"
 #include "simt/mma.h"
 
 namespace duet::DUET_DEVICE {
 
-// Where chunks of 8 elements (16 bytes) of a step's panel lie in shared memory. They are exchanged within a row by its
-// number, so that the 8 rows of an ldmatrix, at the same chunk, lie in different banks.
+// Where a chunk of 8 elements (16 bytes) of a step's panel is stored in shared memory. The chunks of a row are permuted
+// (XOR with the row's number), so that the 8 rows that an ldmatrix reads at the same chunk are in different banks.
 template <bool kDepthContiguous>
 struct Panel {
   static constexpr int kTile = 128, kDepth = 32;
   static constexpr int kElements = kTile * kDepth;
-  // Depth contiguous: 128 rows (along m or n) of 4 chunks, two rows to 128 bytes; else 32 rows (depth) of 16 chunks.
+  // Depth contiguous: 128 rows (along m or n) of 4 chunks, so that two rows are 128 bytes. Else 32 rows (depth) of 16
+  // chunks.
   static constexpr int kChunks = kDepthContiguous ? kDepth / 8 : kTile / 8;
   __device__ __forceinline__ static int offset(int row, int chunk) {
     return row * kChunks * 8 + (chunk ^ (kDepthContiguous ? row / 2 % 4 : row % 8)) * 8;
@@ -27,7 +29,7 @@ struct TileHalf {
   static constexpr int kSharedBytes = kStages * 2 * kTile * kDepth * int{sizeof(T)};  // 64 KiB, dynamic
   using Sums = float[4][8][4];  // of a warp: 4 x 8 products of 16 x 8
 
-  // f(row, chunk) for every chunk of a panel that this thread fetches.
+  // Calls f(row, chunk) for every chunk of a panel that this thread loads.
   template <bool kDepthContiguous, class F>
   __device__ __forceinline__ static void for_my_chunks(F&& f) {
     constexpr int kChunks = Panel<kDepthContiguous>::kChunks;
@@ -37,8 +39,8 @@ struct TileHalf {
       f(index / kChunks, index % kChunks);
     }
   }
-  // One chunk: `count` elements exist (at most 8; 0 or less: none), the rest is 0. aligned: `from` is, to 16 bytes.
-  // `somewhere` is any valid aligned address, for chunks of which nothing exists.
+  // Loads one chunk. Of its 8 elements the first `count` exist (none where count is 0 or less); the others become 0.
+  // aligned: `from` is aligned to 16 bytes. `somewhere`: any valid aligned address, for chunks without an element.
   __device__ __forceinline__ static void fetch(T* to, const T* from, int64_t count, bool aligned, const T* somewhere) {
     const int exist = static_cast<int>(max(int64_t{0}, min(int64_t{8}, count)));
     if (aligned) {
@@ -51,8 +53,9 @@ struct TileHalf {
     }
   }
 
-  // sums += this warp's part of the product. load_a(panel, step), load_b(panel, step): fetch this thread's chunks.
-  // kTransA: a's panel has m contiguous; kTransB: b's panel has depth contiguous. shared: kSharedBytes.
+  // sums += this warp's part of the product. load_a(panel, step) and load_b(panel, step) load this thread's chunks of a
+  // step. kTransA: m is contiguous in the panel of a. kTransB: depth is contiguous in the panel of b. shared:
+  // kSharedBytes.
   template <bool kTransA, bool kTransB, class LoadA, class LoadB>
   __device__ __forceinline__ static void multiply(int64_t steps, LoadA&& load_a, LoadB&& load_b, T* shared,
                                                   Sums& sums) {
@@ -66,22 +69,27 @@ struct TileHalf {
         load_a(stage, step);
         load_b(stage + PanelA::kElements, step);
       }
-      cp_async_commit();  // also where there is nothing left, so that groups count steps
+      cp_async_commit();  // also after the last step, so that the number of groups is the number of steps
     };
+    // Fill the first stages.
 #pragma unroll
     for (int s = 0; s < kStages - 1; ++s) load(s);
 
     for (int64_t step = 0; step < steps; ++step) {
-      cp_async_wait<kStages - 2>();  // this thread's part of the step has come
-      __syncthreads();               // everyone's has, and everyone has left the stage that is filled next
+      // Wait for this step: first for this thread's copies, then for those of all threads. After the barrier no thread
+      // reads the stage that is filled next.
+      cp_async_wait<kStages - 2>();
+      __syncthreads();
       load(step + kStages - 1);
+
+      // Fragments to registers, then multiply.
       const T* a = shared + step % kStages * (PanelA::kElements + PanelB::kElements);
       const T* b = a + PanelA::kElements;
 #pragma unroll
       for (int d = 0; d < kDepth; d += 16) {
-        // ldmatrix: lane l names row l % 8 of matrix l / 8.
+        // ldmatrix: lane l passes the address of row l % 8 of matrix l / 8.
         const int r = lane % 8, odd = lane / 8 % 2, high = lane / 16;
-        uint32_t fa[4][4], fb[4][4];  // fb: two products' worth each
+        uint32_t fa[4][4], fb[4][4];  // an fb[j] serves two products
 #pragma unroll
         for (int i = 0; i < 4; ++i) {  // matrices: rows 0-7, 8-15 at depth 0-7, then at depth 8-15
           const int row = i0 + i * 16 + odd * 8;
@@ -109,7 +117,8 @@ struct TileHalf {
     }
   }
 
-  // f(row, column, first, second): two neighbours of the result, column even, for all that this thread holds.
+  // Calls f(row, column, first, second) for all of the result that this thread holds: two neighbours in a row, column
+  // even.
   template <class F>
   __device__ __forceinline__ static void for_my_pairs(const Sums& sums, F&& f) {
     const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32;

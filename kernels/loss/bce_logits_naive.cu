@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Forward: one block, whose threads take the elements in turn and meet in a tree, in double, so that the length of the sum
-// needs no care. Backward: one thread per element.
+// Forward: one block adds all elements. Each thread adds every kThreads-th element, and a tree adds the threads' sums,
+// in double, so that rounding is small for any number of elements. Backward: one thread per element.
 #include "kernels/activation.cuh"
 #include "simt/launch.h"
 #include "ops/loss/bce_logits.h"
@@ -9,7 +9,7 @@ namespace duet::DUET_DEVICE {
 namespace {
 constexpr int kThreads = 256;
 
-// One block of kThreads, kThreads doubles of shared memory. x, t: (n), loss: (1). Nothing: 0.
+// One block of kThreads, kThreads doubles of shared memory. x, t: (n), loss: (1), which is 0 where n is 0.
 template <class T>
 __global__ void bce_logits_kernel(const T* x, const T* t, float* loss, int64_t n) {
   DUET_SHARED(double, part, [kThreads]);
@@ -19,6 +19,8 @@ __global__ void bce_logits_kernel(const T* x, const T* t, float* loss, int64_t n
     const float v = float(x[i]), target = float(t[i]);
     sum += fmaxf(v, 0) - v * target + log1pf(expf(-fabsf(v)));
   }
+
+  // Tree over the threads' sums.
   part[thread] = sum;
   for (int half = kThreads / 2; half > 0; half /= 2) {
     __syncthreads();

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Forward: blocks add packs of 16 bytes in turn, and one block their sums. Backward: one 16-byte access per thread and tensor.
+// Forward: total.cuh, in which blocks add packs of 16 bytes and one block adds their sums. Backward: map_kernel
+// (vector.cuh), with one 16-byte access per thread and tensor.
 #include "kernels/activation.cuh"
 #include "kernels/reduction/total.cuh"
 #include "ops/loss/bce_logits.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One 16-byte access per thread: a quarter of the instructions of copy_naive.cu, and as many bytes in flight per warp as
-// the memory system takes.
+// One 16-byte access per thread, by map_kernel (vector.cuh): for f32 a quarter of the instructions of copy_naive.cu,
+// and four times the bytes in flight per warp.
 #include "kernels/vector.cuh"
 #include "ops/memory/copy.h"
 

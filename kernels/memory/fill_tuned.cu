@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One 16-byte store per thread.
+// One 16-byte store per thread, by map_kernel (vector.cuh).
 #include "kernels/vector.cuh"
 #include "ops/memory/fill.h"
 

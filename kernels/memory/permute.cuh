@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where permute's kernels find the run of x for a run of y.
+// The index map of permute_tuned.cu. A run is D consecutive elements, which permute moves together.
 #pragma once
 #include "kernels/divider.cuh"
 #include "ops/memory/permute.h"
 
 namespace duet::DUET_DEVICE {
 
-// y's axes but the last, from the last on, with their strides in runs of x: three dividers, and what is left is the first.
+// The axes of y without the last, innermost first, with their strides in runs of x. Three dividers split off the inner
+// three axes; the remaining quotient is the index along the outermost.
 struct PermuteAxes {
   explicit PermuteAxes(const Permute& p)
       : by{Divider(p.inverse ? p.H : p.T), Divider(p.inverse ? p.split : p.H), Divider(p.inverse ? p.T : p.B)},

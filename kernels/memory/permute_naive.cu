@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One thread per element of y.
+// One thread per element of y, in order: writes coalesce, and reads do in runs of D elements.
 #include "simt/launch.h"
 #include "ops/memory/permute.h"
 
@@ -7,8 +7,8 @@ namespace duet::DUET_DEVICE {
 namespace {
 constexpr int kThreads = 256;
 
-// ceil(elements / kThreads) blocks of kThreads, no shared memory. heads: (S, B, H, T, D), tokens: (B, T, S, H, D); one is x,
-// the other y.
+// ceil(elements / kThreads) blocks of kThreads, no shared memory. One of x and y is (S, B, H, T, D), by heads, the
+// other is (B, T, S, H, D), by tokens.
 template <class T>
 __global__ void permute_kernel(const T* x, T* y, int64_t elements, Permute p) {
   const int64_t i = int64_t{blockIdx.x} * kThreads + threadIdx.x;

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// One 16-byte access per thread and tensor, in y's order; x is read in runs of a head's D elements.
+// One 16-byte access per thread and tensor, in the order of y; x is read in runs of D elements, those of one head.
 #include "kernels/memory/permute.cuh"
 #include "kernels/vector.cuh"
 
 namespace duet::DUET_DEVICE {
 namespace {
-constexpr int64_t kMost = INT32_MAX;  // elements
+constexpr int64_t kMaxElements = INT32_MAX;
 
-// A map_grid(packs, 1), no shared memory. Heads are `by_head` packs of kSize elements long.
+// A map_grid(packs, 1), no shared memory. by_head divides by the packs of kSize elements in a run of d elements.
 template <class T, int kSize>
 __global__ void __launch_bounds__(kMapBlock)
     permute_kernel(const T* x, T* y, uint32_t packs, Divider by_head, int64_t d, PermuteAxes axes) {
@@ -19,7 +19,7 @@ __global__ void __launch_bounds__(kMapBlock)
 }
 
 Plan permute_tuned(const Permute& p, GpuContext& gpu) {
-  if (p.rows() * p.D > kMost) return Unsupported{"more than 2^31 - 1 elements"};
+  if (p.rows() * p.D > kMaxElements) return Unsupported{"more than 2^31 - 1 elements"};
   return for_float(p.dtype, [&]<class T>() -> Plan {
     return [p, stream = gpu.stream()](Args t) {
       const T* x = t[Permute::x].as<const T>();

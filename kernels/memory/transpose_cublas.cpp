@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// cuBLAS geam, which scales and adds: y = 1 * x' + 0 * y. To its column-major eyes a row-major (rows, cols) matrix is
-// (cols, rows).
+// cuBLAS geam, which scales and adds: y = 1 * x' + 0 * y. It is column-major: a row-major (rows, cols) matrix is (cols,
+// rows) to it.
 #include "core/cuda/cublas.h"
 #include "ops/memory/transpose.h"
 

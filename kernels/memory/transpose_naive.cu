@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One thread per element of x: reads run along memory, writes are `rows` elements apart, so no store coalesces.
+// One thread per element of x: reads coalesce; writes are `rows` elements apart, so they do not.
 #include "simt/launch.h"
 #include "ops/memory/transpose.h"
 

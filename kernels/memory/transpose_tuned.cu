@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A block turns one square tile in shared memory, so that reads and writes both run along memory. Elements move as words
-// of 4 bytes: two neighbours at a time for the halves, where rows and cols are even.
+// A block transposes one square tile through shared memory, so that both reads and writes coalesce. Elements move as
+// words of 4 bytes: pairs of neighbours for the halves, where rows and cols are even.
 #include "simt/launch.h"
 #include "ops/memory/transpose.h"
 
@@ -8,9 +8,9 @@ namespace duet::DUET_DEVICE {
 namespace {
 constexpr int kLanes = 32, kRows = 8;  // threads of a block
 
-// kSize elements are one access; a tile has kLanes * kSize rows and columns. One block of (32, 8) per tile and matrix,
-// in order along cols, then rows, then batch. Shared memory: the tile, padded by one word a row, so that a column's
-// elements lie in different banks. x: (batch, rows, cols), y: (batch, cols, rows).
+// An access is kSize elements; a tile has kLanes * kSize rows and columns. One block of (32, 8) per tile and matrix, in
+// order along cols, then rows, then batch. Shared memory: the tile, with a padding of one word per row, so that the
+// elements of a column are in different banks. x: (batch, rows, cols), y: (batch, cols, rows).
 template <class T, int kSize>
 __global__ void __launch_bounds__(kLanes* kRows)
     transpose_kernel(const T* x, T* y, int64_t rows, int64_t cols, int64_t tiles_down, int64_t tiles_across) {
@@ -25,6 +25,7 @@ __global__ void __launch_bounds__(kLanes* kRows)
   y += b * rows * cols;
   const int lane = static_cast<int>(threadIdx.x) * kSize;
 
+  // Rows of x to the tile.
 #pragma unroll
   for (int r = static_cast<int>(threadIdx.y); r < kTile; r += kRows)
     if (r0 + r < rows && c0 + lane < cols) {
@@ -33,6 +34,8 @@ __global__ void __launch_bounds__(kLanes* kRows)
       for (int e = 0; e < kSize; ++e) tile[r][lane + e] = word.at[e];
     }
   __syncthreads();
+
+  // Columns of the tile to rows of y.
 #pragma unroll
   for (int c = static_cast<int>(threadIdx.y); c < kTile; c += kRows)
     if (c0 + c < cols && r0 + lane < rows) {

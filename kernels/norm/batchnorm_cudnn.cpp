@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// cuDNN's spatial batch normalisation. It keeps gamma and beta in f32, so it serves f32 alone; its fused activation and
-// addition exist for halves in nhwc only.
+// cuDNN's spatial batch normalisation. It keeps gamma and beta in f32, so it implements the contract for f32 only; its
+// fused activation and addition exist for halves in nhwc only.
 #include "core/cuda/cudnn.h"
 #include "ops/norm/batchnorm.h"
 
@@ -23,8 +23,8 @@ constexpr cudnnBatchNormMode_t kMode = CUDNN_BATCHNORM_SPATIAL;
 Plan batchnorm_cudnn(const BatchNorm& p, GpuContext& gpu) {
   using P = BatchNorm;
   if (const std::string why = unsupported_reason(p); !why.empty()) return Unsupported{why};
-  if (p.count() == 1) return Unsupported{"one element a channel has no unbiased variance"};
-  if (p.eps < CUDNN_BN_MIN_EPSILON) return Unsupported{"eps below cuDNN's least"};
+  if (p.count() == 1) return Unsupported{"one element per channel has no unbiased variance"};
+  if (p.eps < CUDNN_BN_MIN_EPSILON) return Unsupported{"eps below cuDNN's minimum"};
   return [p, handle = gpu.cudnn(), images = images_of(p), channels = channels_of(p)](Args t) {
     const float one = 1, zero = 0;
     DUET_CUDNN(cudnnBatchNormalizationForwardTraining(handle, kMode, &one, &zero, images.get(), t[P::x].data,
@@ -38,7 +38,7 @@ DUET_REGISTER(batchnorm_cudnn);
 Plan batchnorm_inference_cudnn(const BatchNormInference& p, GpuContext& gpu) {
   using P = BatchNormInference;
   if (const std::string why = unsupported_reason(p); !why.empty()) return Unsupported{why};
-  if (p.eps < CUDNN_BN_MIN_EPSILON) return Unsupported{"eps below cuDNN's least"};
+  if (p.eps < CUDNN_BN_MIN_EPSILON) return Unsupported{"eps below cuDNN's minimum"};
   return [p, handle = gpu.cudnn(), images = images_of(p), channels = channels_of(p)](Args t) {
     const float one = 1, zero = 0;
     DUET_CUDNN(cudnnBatchNormalizationForwardInference(handle, kMode, &one, &zero, images.get(), t[P::x].data,
@@ -53,7 +53,7 @@ Plan batchnorm_backward_cudnn(const BatchNormBackward& p, GpuContext& gpu) {
   if (const std::string why = unsupported_reason(p); !why.empty()) return Unsupported{why};
   return [handle = gpu.cudnn(), images = images_of(p), channels = channels_of(p)](Args t) {
     const float one = 1, zero = 0;
-    constexpr double kUnused = 1e-5;  // eps, where the statistics are given
+    constexpr double kUnused = 1e-5;  // eps: not used, since mean and rstd are passed
     DUET_CUDNN(cudnnBatchNormalizationBackward(handle, kMode, &one, &zero, &one, &zero, images.get(), t[P::x].data,
                                                images.get(), t[P::dy].data, images.get(), t[P::dx].data, channels.get(),
                                                t[P::gamma].data, t[P::dgamma].data, t[P::dbeta].data, kUnused,

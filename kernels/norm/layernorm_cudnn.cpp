@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// cuDNN's graph API has one operation for it. A row is an image of `cols` channels and one pixel, channels innermost.
+// cuDNN's graph API has one operation for layer normalisation. A row is an image of `cols` channels and one pixel, with
+// the channels innermost.
 #include "kernels/norm/layernorm_cudnn.h"
 
 namespace duet::cuda {
@@ -22,7 +23,7 @@ CudnnGraph layernorm_graph(const LayerNorm& p) {
   const auto eps = t.graph.constant(static_cast<float>(p.eps), 4);
   t.graph.operation(CUDNN_BACKEND_OPERATION_NORM_FORWARD_DESCRIPTOR,               //
                     CUDNN_ATTR_OPERATION_NORM_FWD_MODE, CUDNN_LAYER_NORM,          //
-                    CUDNN_ATTR_OPERATION_NORM_FWD_PHASE, CUDNN_NORM_FWD_TRAINING,  // which stores mean and rstd
+                    CUDNN_ATTR_OPERATION_NORM_FWD_PHASE, CUDNN_NORM_FWD_TRAINING,  // stores mean and rstd
                     CUDNN_ATTR_OPERATION_NORM_FWD_XDESC, x,                        //
                     CUDNN_ATTR_OPERATION_NORM_FWD_SCALE_DESC, gamma,               //
                     CUDNN_ATTR_OPERATION_NORM_FWD_BIAS_DESC, beta,                 //

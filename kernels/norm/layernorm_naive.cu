@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One thread per row, three times over it; one thread per column of dgamma and dbeta. Sums are in double, so that their
-// length needs no care.
+// One thread per row, which reads it three times; one thread per column of dgamma and dbeta. Sums are in double, so
+// that rounding is small for rows and columns of any length.
 #include "simt/launch.h"
 #include "ops/norm/layernorm.h"
 
@@ -8,7 +8,8 @@ namespace duet::DUET_DEVICE {
 namespace {
 constexpr int kThreads = 256;
 
-// ceil(rows / kThreads) blocks of kThreads, no shared memory. x, y: (rows, cols), gamma, beta: (cols), mean, rstd: (rows).
+// ceil(rows / kThreads) blocks of kThreads, no shared memory. x, y: (rows, cols), gamma, beta: (cols), mean, rstd:
+// (rows).
 template <class T>
 __global__ void layernorm_kernel(const T* x, const T* gamma, const T* beta, T* y, float* mean, float* rstd,
                                  int64_t rows, int64_t cols, double eps) {
@@ -17,11 +18,14 @@ __global__ void layernorm_kernel(const T* x, const T* gamma, const T* beta, T* y
   x += row * cols;
   y += row * cols;
 
+  // Mean and variance.
   double sum = 0, squares = 0;
   for (int64_t c = 0; c < cols; ++c) sum += float(x[c]);
   const double m = cols > 0 ? sum / cols : 0;
   for (int64_t c = 0; c < cols; ++c) squares += (float(x[c]) - m) * (float(x[c]) - m);
   const double scale = 1 / sqrt((cols > 0 ? squares / cols : 0) + eps);
+
+  // Normalise and write back.
   for (int64_t c = 0; c < cols; ++c)
     y[c] = T(static_cast<float>((float(x[c]) - m) * scale * float(gamma[c]) + float(beta[c])));
   mean[row] = static_cast<float>(m);
@@ -51,6 +55,7 @@ __global__ void rows_backward_kernel(const T* x, const T* gamma, const float* me
   dx += row * cols;
   const float m = mean[row], scale = rstd[row];
 
+  // Means of g = dy gamma and of g xhat.
   double sum = 0, dot = 0;
   for (int64_t c = 0; c < cols; ++c) {
     const float g = float(dy[c]) * float(gamma[c]);
@@ -58,13 +63,16 @@ __global__ void rows_backward_kernel(const T* x, const T* gamma, const float* me
     dot += g * ((float(x[c]) - m) * scale);
   }
   const float mean_g = static_cast<float>(sum / cols), mean_dot = static_cast<float>(dot / cols);
+
+  // Write back.
   for (int64_t c = 0; c < cols; ++c) {
     const float g = float(dy[c]) * float(gamma[c]), xhat = (float(x[c]) - m) * scale;
     dx[c] = T(scale * (g - mean_g - xhat * mean_dot));
   }
 }
 
-// ceil(cols / kThreads) blocks of kThreads, no shared memory.
+// ceil(cols / kThreads) blocks of kThreads, no shared memory. x, dy: (rows, cols), mean, rstd: (rows), dgamma, dbeta:
+// (cols).
 template <class T>
 __global__ void columns_backward_kernel(const T* x, const float* mean, const float* rstd, const T* dy, T* dgamma,
                                         T* dbeta, int64_t rows, int64_t cols) {

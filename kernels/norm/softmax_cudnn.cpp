@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// cuDNN, accurate mode (it subtracts the maximum). A row is an image of `cols` channels and one pixel.
+// cuDNN in accurate mode, which subtracts the maximum. A row is an image of `cols` channels and one pixel.
 #include "core/cuda/cudnn.h"
 #include "ops/norm/softmax.h"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One thread per row: the formula as written, and the floor under softmax_tuned.cu.
-// Adjacent threads read `cols` elements apart, so no load coalesces.
+// One thread per row: the formula as written, and the baseline for softmax_tuned.cu. Neighbouring threads read
+// addresses `cols` elements apart, so loads do not coalesce.
 #include "simt/launch.h"
 #include "ops/norm/softmax.h"
 
@@ -16,8 +16,12 @@ __global__ void softmax_kernel(const T* x, T* y, int64_t rows, int64_t cols) {
   x += row * cols;
   y += row * cols;
 
-  float max = -INFINITY, sum = 0;
+  // Row maximum.
+  float max = -INFINITY;
   for (int64_t c = 0; c < cols; ++c) max = fmaxf(max, float(x[c]));
+
+  // Sum of exponentials, then the quotient.
+  float sum = 0;
   for (int64_t c = 0; c < cols; ++c) sum += expf(float(x[c]) - max);
   for (int64_t c = 0; c < cols; ++c) y[c] = T(expf(float(x[c]) - max) / sum);
 }
@@ -41,6 +45,7 @@ __global__ void softmax_backward_kernel(const T* y, const T* dy, T* dx, int64_t 
   dy += row * cols;
   dx += row * cols;
 
+  // Dot product of y and dy, then dx.
   float dot = 0;
   for (int64_t c = 0; c < cols; ++c) dot += float(y[c]) * float(dy[c]);
   for (int64_t c = 0; c < cols; ++c) dx[c] = T(float(y[c]) * (float(dy[c]) - dot));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A warp or a block per row, whichever holds the row in registers: then memory is read once. Longer rows are read twice,
-// the first time with maximum and sum in one pass (arXiv:1805.02867).
+// One warp or one block per row, whichever holds the row in registers: memory is then read once. Rows that do not fit a
+// block's registers are read twice: the first pass computes maximum and sum together (arXiv:1805.02867).
 #include "kernels/vector.cuh"
 #include "ops/norm/softmax.h"
 
@@ -8,9 +8,10 @@ namespace duet::DUET_DEVICE {
 namespace {
 constexpr int kWarp = 32, kBlock = 256;                 // threads for one row
 constexpr int kForwardItems = 32, kBackwardItems = 16;  // elements of a row that a thread holds, of each tensor
-constexpr int kLongBlock = 512;
+constexpr int kLongBlock = 512;                         // threads for a row that does not fit registers
 
-// Element `item` of this thread: packs of kSize neighbours, dealt round the kThreads threads.
+// The first column of this thread's pack number `load`: packs of kSize neighbours are distributed round-robin over
+// kThreads.
 template <int kThreads, int kSize>
 __device__ __forceinline__ int first_column(int load) {
   return (load * kThreads + static_cast<int>(threadIdx.x)) * kSize;
@@ -22,10 +23,11 @@ template <class T, int kThreads, int kSize>
 __global__ void __launch_bounds__(kBlock) softmax_kernel(const T* x, T* y, int64_t rows, int cols) {
   DUET_SHARED(float, part, [kBlock / 32]);
   const int64_t row = int64_t{blockIdx.x} * blockDim.y + threadIdx.y;
-  if (row >= rows) return;  // a whole warp, and no barrier follows; with 256 threads to a row it does not happen
+  if (row >= rows) return;  // for a whole warp, which has no block barrier; it does not happen with a block per row
   x += row * cols;
   y += row * cols;
 
+  // Load the row. Row maximum.
   float v[kForwardItems], max = -INFINITY, sum = 0;
 #pragma unroll
   for (int load = 0; load < kForwardItems / kSize; ++load) {
@@ -34,25 +36,33 @@ __global__ void __launch_bounds__(kBlock) softmax_kernel(const T* x, T* y, int64
     if (c < cols) pack = load_pack<kSize>(x + c);
 #pragma unroll
     for (int i = 0; i < kSize; ++i) {
-      v[load * kSize + i] = c < cols ? float(pack.at[i]) : -INFINITY;  // neither maximum nor, as exp(-inf), sum
+      v[load * kSize + i] =
+          c < cols ? float(pack.at[i]) : -INFINITY;  // changes neither the maximum nor the sum: exp(-inf) is 0
       max = fmaxf(max, v[load * kSize + i]);
     }
   }
   max = block_reduce<TakeMax, kThreads>(max, part);
+
+  // Sum of exponentials.
 #pragma unroll
-  for (int i = 0; i < kForwardItems; ++i) sum += v[i] = expf(v[i] - max);
-  const float scale = 1 / block_reduce<TakeSum, kThreads>(sum, part);
+  for (int i = 0; i < kForwardItems; ++i) {
+    v[i] = expf(v[i] - max);
+    sum += v[i];
+  }
+  const float inv_sum = 1 / block_reduce<TakeSum, kThreads>(sum, part);
+
+  // Write back.
 #pragma unroll
   for (int load = 0; load < kForwardItems / kSize; ++load) {
     const int c = first_column<kThreads, kSize>(load);
     Pack<T, kSize> pack;
 #pragma unroll
-    for (int i = 0; i < kSize; ++i) pack.at[i] = T(v[load * kSize + i] * scale);
+    for (int i = 0; i < kSize; ++i) pack.at[i] = T(v[load * kSize + i] * inv_sum);
     if (c < cols) store_pack(y + c, pack);
   }
 }
 
-// One block of kLongBlock per row, 64 bytes of shared memory. kSize > 1: x and y begin at equal offsets from a 16-byte
+// One block of kLongBlock per row, 64 bytes of shared memory. kSize > 1: x and y have the same offset from a 16-byte
 // boundary.
 template <class T, int kSize>
 __global__ void __launch_bounds__(kLongBlock) softmax_long_kernel(const T* x, T* y, int64_t cols) {
@@ -60,13 +70,16 @@ __global__ void __launch_bounds__(kLongBlock) softmax_long_kernel(const T* x, T*
   x += blockIdx.x * cols;
   y += blockIdx.x * cols;
 
+  // Row maximum and sum of exponentials in one pass.
   RunningSoftmax mine;
   for_row<kLongBlock, kSize>(x, cols, [&](const auto& pack, int64_t) { mine.add(pack); });
   const float max = block_reduce<TakeMax, kLongBlock>(mine.max, part);
-  const float scale = 1 / block_reduce<TakeSum, kLongBlock>(mine.sum_to(max), part);
+  const float inv_sum = 1 / block_reduce<TakeSum, kLongBlock>(mine.sum_to(max), part);
+
+  // Write back.
   for_row<kLongBlock, kSize>(x, cols, [&]<int kWidth>(Pack<T, kWidth> pack, int64_t c) {
 #pragma unroll
-    for (int i = 0; i < kWidth; ++i) pack.at[i] = T(expf(float(pack.at[i]) - max) * scale);
+    for (int i = 0; i < kWidth; ++i) pack.at[i] = T(expf(float(pack.at[i]) - max) * inv_sum);
     store_pack(y + c, pack);
   });
 }
@@ -82,6 +95,7 @@ __global__ void __launch_bounds__(kBlock)
   dy += row * cols;
   dx += row * cols;
 
+  // Load the row. Dot product of y and dy.
   float vy[kBackwardItems], vdy[kBackwardItems], dot = 0;
 #pragma unroll
   for (int load = 0; load < kBackwardItems / kSize; ++load) {
@@ -100,6 +114,8 @@ __global__ void __launch_bounds__(kBlock)
     }
   }
   dot = block_reduce<TakeSum, kThreads>(dot, part);
+
+  // Write back.
 #pragma unroll
   for (int load = 0; load < kBackwardItems / kSize; ++load) {
     const int c = first_column<kThreads, kSize>(load);
@@ -119,6 +135,7 @@ __global__ void __launch_bounds__(kLongBlock)
   dy += blockIdx.x * cols;
   dx += blockIdx.x * cols;
 
+  // Dot product of y and dy.
   float dot = 0;
   for_row<kLongBlock, kSize>(y, cols, [&]<int kWidth>(const Pack<T, kWidth>& pack, int64_t c) {
     const auto other = load_pack<kWidth>(dy + c);
@@ -126,6 +143,8 @@ __global__ void __launch_bounds__(kLongBlock)
     for (int i = 0; i < kWidth; ++i) dot += float(pack.at[i]) * float(other.at[i]);
   });
   dot = block_reduce<TakeSum, kLongBlock>(dot, part);
+
+  // Write back.
   for_row<kLongBlock, kSize>(y, cols, [&]<int kWidth>(Pack<T, kWidth> pack, int64_t c) {
     const auto other = load_pack<kWidth>(dy + c);
 #pragma unroll
@@ -134,8 +153,8 @@ __global__ void __launch_bounds__(kLongBlock)
   });
 }
 
-// Chooses threads per row and access width, and calls run.operator()<kThreads, kSize>(); kThreads = 0: the long kernel,
-// which needs no aligned rows, only tensors that are offset alike.
+// Chooses threads per row and access width, and calls run.operator()<kThreads, kSize>(). kThreads = 0 stands for the
+// long kernel, whose rows need not be aligned: it is enough that the tensors have the same offset.
 template <class T, int kItems, class Run, class... P>
 void by_row_length(int64_t cols, Run&& run, const P*... tensors) {
   const bool packs = aligned16(tensors...) && cols % kPack<T> == 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The arithmetic of Adam and AdamW, and the count of their steps.
+// The arithmetic of Adam and AdamW, and the kernel that counts their steps; used by adam_naive.cu and adam_tuned.cu.
 #pragma once
 #include <cmath>
 
@@ -8,35 +8,35 @@
 
 namespace duet::DUET_DEVICE {
 
-// One step: m = keep1 m + take1 d,  v = keep2 v + take2 d^2,  p -= shrink p + rate m / (correct sqrt(v) + eps), where
-// d = g + decay p.
+// One step: m = beta1 m + (1 - beta1) d,  v = beta2 v + (1 - beta2) d^2,
+// p -= shrink p + step_size m / (correct sqrt(v) + eps), where d = g + decay p.
 struct AdamRule {
-  float keep1, take1, keep2, take2, decay, shrink, rate, correct, eps;
+  float beta1, one_minus_beta1, beta2, one_minus_beta2, decay, shrink, step_size, correct, eps;
   __device__ __forceinline__ float operator()(float g, float weight, float (&state)[2]) const {
     const float d = g + decay * weight;
-    state[0] = keep1 * state[0] + take1 * d;
-    state[1] = keep2 * state[1] + take2 * d * d;
-    return weight - shrink * weight - rate * state[0] / (sqrtf(state[1]) * correct + eps);
+    state[0] = beta1 * state[0] + one_minus_beta1 * d;
+    state[1] = beta2 * state[1] + one_minus_beta2 * d * d;
+    return weight - shrink * weight - step_size * state[0] / (sqrtf(state[1]) * correct + eps);
   }
 };
 
-// What a plan knows of it; lr and the steps done lie in device memory. 1 - beta^t is -expm1(t log beta), which cancels
-// nothing: 1 - powf(0.999f, 1) would be off by 6e-5 of its value.
+// The update as the plan prepares it; the learning rate and the number of steps done are in device memory. 1 - beta^t
+// is computed as -expm1(t log beta), which has no cancellation: 1 - powf(0.999f, 1) has a relative error of 6e-5.
 struct AdamUpdate {
   const float* lr;
   const int32_t* step;
-  float keep1, take1, keep2, take2, log1, log2, decay, eps;
+  float beta1, one_minus_beta1, beta2, one_minus_beta2, log_beta1, log_beta2, decay, eps;
   bool decoupled;
   __device__ __forceinline__ AdamRule prepare() const {
-    const float t = float(*step + 1), rate = *lr;
-    return {keep1,
-            take1,
-            keep2,
-            take2,
+    const float t = float(*step + 1), learning_rate = *lr;
+    return {beta1,
+            one_minus_beta1,
+            beta2,
+            one_minus_beta2,
             decoupled ? 0 : decay,
-            decoupled ? rate * decay : 0,
-            rate / -expm1f(t * log1),
-            1 / sqrtf(-expm1f(t * log2)),
+            decoupled ? learning_rate * decay : 0,
+            learning_rate / -expm1f(t * log_beta1),
+            1 / sqrtf(-expm1f(t * log_beta2)),
             eps};
   }
 };
@@ -58,7 +58,7 @@ AdamUpdate adam_update(const AdamOf<kDecoupled>& p, Args t) {
           kDecoupled};
 }
 
-// One thread, after the update: every block of that reads the steps done before. bad: null, or (1).
+// One thread, launched after the update, whose blocks all read the number of steps before it. bad: null, or (1).
 static __global__ void count_step_kernel(int32_t* step, const int32_t* bad) {
   if (!bad || *bad == 0) ++*step;
 }

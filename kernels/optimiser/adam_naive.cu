@@ -7,7 +7,7 @@ namespace duet::DUET_DEVICE {
 namespace {
 constexpr int kThreads = 256;
 
-// ceil(n / kThreads) blocks of kThreads, no shared memory. g, m, v: (n); bad, from, to: as for_state gives them.
+// ceil(n / kThreads) blocks of kThreads, no shared memory. g, m, v: (n); bad, from, to: as for_state passes them.
 template <class G, class T, class S>
 __global__ void adam_kernel(AdamUpdate update, const G* g, const int32_t* bad, S* from, S* m, S* v, T* to, int64_t n) {
   const int64_t i = int64_t{blockIdx.x} * kThreads + threadIdx.x;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One pack of each tensor per thread; its loads are in flight together. A second launch of one thread counts the step.
+// One pack of each tensor per thread, with all loads in flight together. A second launch of one thread counts the step.
 #include "kernels/optimiser/adam.cuh"
 #include "kernels/optimiser/update.cuh"
 

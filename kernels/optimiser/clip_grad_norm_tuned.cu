@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One 16-byte pack per thread; the scale is formed from the norm by every thread.
+// One 16-byte pack per thread; every thread computes the scale from the norm.
 #include "kernels/vector.cuh"
 #include "ops/optimiser/clip_grad_norm.h"
 

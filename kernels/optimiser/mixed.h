@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where an optimiser's parameters lie, mixed or not.
+// The parameters that an optimiser updates, with and without mixed precision.
 #pragma once
 #include "simt/launch.h"
 
 namespace duet::DUET_DEVICE {
 
-// f.operator()<S>(from, to, bad): the parameters to update, in S. Mixed: to is where they are also left, rounded to T, and
-// nothing may change where *bad is not 0; otherwise both are null.
+// Calls f.operator()<S>(from, to, bad). from: the parameters to update, of type S. Mixed: they are also written to
+// `to`, rounded to T, and nothing may change where *bad is not 0. Not mixed: `to` and `bad` are null.
 template <class T, class P, class F>
 void for_state(const P& p, Args t, F&& f) {
   T* parameters = t[P::p].template as<T>();

@@ -8,13 +8,13 @@ namespace duet::DUET_DEVICE {
 namespace {
 constexpr int kThreads = 256;
 
-// ceil(n / kThreads) blocks of kThreads, no shared memory. g, v: (n), lr: (1); bad, from, to: as for_state gives them.
+// ceil(n / kThreads) blocks of kThreads, no shared memory. g, v: (n), lr: (1); bad, from, to: as for_state passes them.
 template <class G, class T, class S>
 __global__ void rmsprop_kernel(const G* g, const float* lr, const int32_t* bad, S* from, S* v, T* to, int64_t n,
-                               float keep, float take, float eps) {
+                               float alpha, float one_minus_alpha, float eps) {
   const int64_t i = int64_t{blockIdx.x} * kThreads + threadIdx.x;
   if (i >= n || (bad && *bad != 0)) return;
-  const float gradient = float(g[i]), square = keep * float(v[i]) + take * gradient * gradient;
+  const float gradient = float(g[i]), square = alpha * float(v[i]) + one_minus_alpha * gradient * gradient;
   const float updated = float(from[i]) - *lr * gradient / (sqrtf(square) + eps);
   v[i] = S(square);
   from[i] = S(updated);

@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-// One pack of each tensor per thread.
+// One pack of each tensor per thread, by update_kernel (update.cuh).
 #include "kernels/optimiser/update.cuh"
 #include "ops/optimiser/rmsprop.h"
 
 namespace duet::DUET_DEVICE {
 namespace {
 struct RmspropRule {
-  float keep, take, eps, rate;
+  float alpha, one_minus_alpha, eps, learning_rate;
   __device__ __forceinline__ float operator()(float g, float weight, float (&state)[1]) const {
-    state[0] = keep * state[0] + take * g * g;
-    return weight - rate * g / (sqrtf(state[0]) + eps);
+    state[0] = alpha * state[0] + one_minus_alpha * g * g;
+    return weight - learning_rate * g / (sqrtf(state[0]) + eps);
   }
 };
 struct RmspropUpdate {
   const float* lr;
-  float keep, take, eps;
-  __device__ __forceinline__ RmspropRule prepare() const { return {keep, take, eps, *lr}; }
+  float alpha, one_minus_alpha, eps;
+  __device__ __forceinline__ RmspropRule prepare() const { return {alpha, one_minus_alpha, eps, *lr}; }
 };
 
 Plan rmsprop_tuned(const Rmsprop& p, GpuContext& gpu) {

@@ -8,8 +8,8 @@ namespace duet::DUET_DEVICE {
 namespace {
 constexpr int kThreads = 256;
 
-// ceil(n / kThreads) blocks of kThreads, no shared memory. g, p, v: (n), lr: (1). Mixed: bad: (1), from: (n), the master
-// parameters, and to is p; otherwise from is p, and bad and to are null.
+// ceil(n / kThreads) blocks of kThreads, no shared memory. g, p, v: (n), lr: (1). Mixed: bad: (1); from: (n), the
+// master parameters; `to` is p. Not mixed: from is p, and bad and `to` are null.
 template <class G, class T, class S>
 __global__ void sgd_kernel(const G* g, const float* lr, const int32_t* bad, S* from, S* v, T* to, int64_t n,
                            float momentum, float weight_decay, bool nesterov) {

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// One pack of each tensor per thread.
+// One pack of each tensor per thread, by update_kernel (update.cuh).
 #include "kernels/optimiser/update.cuh"
 #include "ops/optimiser/sgd.h"
 
 namespace duet::DUET_DEVICE {
 namespace {
 struct SgdRule {
-  float momentum, weight_decay, rate;
+  float momentum, weight_decay, learning_rate;
   bool nesterov;
   __device__ __forceinline__ float operator()(float g, float weight, float (&state)[1]) const {
     const float d = g + weight_decay * weight, velocity = momentum * state[0] + d;
     state[0] = velocity;
-    return weight - rate * (nesterov ? d + momentum * velocity : velocity);
+    return weight - learning_rate * (nesterov ? d + momentum * velocity : velocity);
   }
 };
 struct SgdUpdate {

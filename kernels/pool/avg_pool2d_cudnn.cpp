@@ -24,7 +24,7 @@ Plan avg_pool2d_backward_cudnn(const AvgPool2dBackward& p, GpuContext& gpu) {
   if (const std::string why = pooling_unsupported_reason(p); !why.empty()) return Unsupported{why};
   return [handle = gpu.cudnn(), pooling = CudnnPooling(p, mode_of(p.count_pad)), x = pooling_x(p),
           y = pooling_y(p)](Args t) {
-    const float one = 1, zero = 0;  // x and y have no part in the gradient of a mean: dx and dy stand in for them
+    const float one = 1, zero = 0;  // the gradient of a mean does not depend on x and y: dx and dy are passed instead
     const void* dy = t[AvgPool2dBackward::dy].data;
     void* dx = t[AvgPool2dBackward::dx].data;
     DUET_CUDNN(

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One thread per element of y, backward one per element of dx, which asks every window that holds it.
+// Forward: one thread per element of y. Backward: one thread per element of dx, which visits every window that contains
+// it.
 #include "kernels/pool/pool2d.cuh"
 #include "ops/pool/avg_pool2d.h"
 
@@ -7,12 +8,13 @@ namespace duet::DUET_DEVICE {
 namespace {
 constexpr int kThreads = 256;
 
-// Of `taps` taps from `start` on, those in [0, size).
+// The number of taps start, start + dil, ... (`taps` of them) that lie in [0, size).
 __device__ __forceinline__ int taps_inside(int start, int size, int taps, int dil) {
   int count = 0;
   for (int k = 0; k < taps; ++k) count += start + k * dil >= 0 && start + k * dil < size;
   return count;
 }
+// The number of elements that the mean of window (i, j) is taken over.
 __device__ __forceinline__ float count_of(const PoolExtents& p, int i, int j, bool count_pad) {
   if (count_pad) return static_cast<float>(p.r) * static_cast<float>(p.s);
   const int count = taps_inside(i * p.stride_h - p.pad_h, p.h, p.r, p.dil_h) *

@@ -1,21 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
-// As max_pool2d_tuned.cu, with sums for maxima.
+// One thread per pack of channels of a pixel, as in max_pool2d_tuned.cu, with sums instead of maxima.
 #include "kernels/pool/pool2d.cuh"
 #include "ops/pool/avg_pool2d.h"
 
 namespace duet::DUET_DEVICE {
 namespace {
 
-// Of `taps` taps from `start` on, those in [0, size).
+// The number of taps start, start + dil, ... (`taps` of them) that lie in [0, size).
 __device__ __forceinline__ int taps_inside(int start, int size, int taps, int dil) {
   int count = 0;
   for (int k = 0; k < taps; ++k) count += start + k * dil >= 0 && start + k * dil < size;
   return count;
 }
 
-// What a window multiplies its sum by, 1 / count; most windows lie inside.
-__device__ __forceinline__ float share_of(const PoolExtents& p, int top, int left, int taps_h, int taps_w,
-                                          bool count_pad) {
+// 1 / the number of elements that a window's mean is taken over. Most windows lie inside x, where no counting is
+// needed.
+__device__ __forceinline__ float inv_count_of(const PoolExtents& p, int top, int left, int taps_h, int taps_w,
+                                              bool count_pad) {
   float count = static_cast<float>(taps_h) * static_cast<float>(taps_w);
   const bool inside =
       top >= 0 && left >= 0 && top + (taps_h - 1) * p.dil_h < p.h && left + (taps_w - 1) * p.dil_w < p.w;
@@ -26,19 +27,20 @@ __device__ __forceinline__ float share_of(const PoolExtents& p, int top, int lef
 }
 
 // ceil(packs / kMapBlock) blocks of kMapBlock, no shared memory. x: (images, h, w, depth), y: (images, ho, wo, depth).
-// kR, kS: the window, 0 for any.
+// kR, kS: the size of the window, 0 for any.
 template <class T, int kSize, int kR, int kS>
 __global__ void __launch_bounds__(kMapBlock)
     avg_kernel(const T* x, T* y, uint32_t packs, PoolPlace place, PoolExtents p, bool count_pad) {
   const uint32_t pack = blockIdx.x * kMapBlock + threadIdx.x;
   if (pack >= packs) return;
-  uint32_t rest = pack;
+  uint32_t rest = pack;  // the image, once channel, column and row are split off
   const int channel = place.by_packs.split(rest) * kSize, j = place.by_width.split(rest),
             i = place.by_height.split(rest);
-  x += rest * p.depth * p.h * p.w + channel;  // rest: the image
+  x += rest * p.depth * p.h * p.w + channel;
   const int top = i * p.stride_h - p.pad_h, left = j * p.stride_w - p.pad_w;
   const int taps_h = kR ? kR : p.r, taps_w = kS ? kS : p.s;
 
+  // Sum of the window.
   float sum[kSize] = {};
 #pragma unroll kR ? kR : 1
   for (int u = 0; u < taps_h; ++u)
@@ -50,15 +52,17 @@ __global__ void __launch_bounds__(kMapBlock)
 #pragma unroll
       for (int e = 0; e < kSize; ++e) sum[e] += float(values.at[e]);
     }
-  const float share = share_of(p, top, left, taps_h, taps_w, count_pad);
+
+  // Write back.
+  const float inv_count = inv_count_of(p, top, left, taps_h, taps_w, count_pad);
   Pack<T, kSize> out;
 #pragma unroll
-  for (int e = 0; e < kSize; ++e) out.at[e] = T(sum[e] * share);
+  for (int e = 0; e < kSize; ++e) out.at[e] = T(sum[e] * inv_count);
   store_pack(y + int64_t{pack} * kSize, out);
 }
 
 Plan avg_pool2d_tuned(const AvgPool2d& p, GpuContext& gpu) {
-  if (p.x_elements() > kMostPooled || p.y_elements() > kMostPooled) return Unsupported{kTooManyPooled};
+  if (p.x_elements() > kMaxPooled || p.y_elements() > kMaxPooled) return Unsupported{kTooManyPooled};
   return for_float(p.dtype, [&]<class T>() -> Plan {
     return [p, stream = gpu.stream()](Args t) {
       const T* x = t[AvgPool2d::x].as<const T>();
@@ -83,12 +87,13 @@ __global__ void __launch_bounds__(kMapBlock)
                         PoolExtents p, bool count_pad) {
   const uint32_t pack = blockIdx.x * kMapBlock + threadIdx.x;
   if (pack >= packs) return;
-  uint32_t rest = pack;
+  uint32_t rest = pack;  // the image, once channel, column and row are split off
   const int channel = place.by_packs.split(rest) * kSize, column = place.by_width.split(rest),
             row = place.by_height.split(rest);
   dy += rest * p.depth * p.ho * p.wo + channel;
   const int taps_h = kR ? kR : p.r, taps_w = kS ? kS : p.s;
 
+  // Sum over the windows that contain the pixel.
   float sum[kSize] = {};
 #pragma unroll kR ? kR : 1
   for (int u = taps_h - 1; u >= 0; --u) {
@@ -100,12 +105,14 @@ __global__ void __launch_bounds__(kMapBlock)
       const int across = column + p.pad_w - v * p.dil_w;
       uint32_t j = across < 0 ? 0 : across;
       if (across < 0 || by_stride_w.split(j) != 0 || static_cast<int>(j) >= p.wo) continue;
-      const float share = share_of(p, row - u * p.dil_h, column - v * p.dil_w, taps_h, taps_w, count_pad);
-      const auto passed = load_pack<kSize>(dy + (int64_t{i} * p.wo + j) * p.depth);
+      const float inv_count = inv_count_of(p, row - u * p.dil_h, column - v * p.dil_w, taps_h, taps_w, count_pad);
+      const auto gradient = load_pack<kSize>(dy + (int64_t{i} * p.wo + j) * p.depth);
 #pragma unroll
-      for (int e = 0; e < kSize; ++e) sum[e] += float(passed.at[e]) * share;
+      for (int e = 0; e < kSize; ++e) sum[e] += float(gradient.at[e]) * inv_count;
     }
   }
+
+  // Write back.
   Pack<T, kSize> out;
 #pragma unroll
   for (int e = 0; e < kSize; ++e) out.at[e] = T(sum[e]);
@@ -113,7 +120,7 @@ __global__ void __launch_bounds__(kMapBlock)
 }
 
 Plan avg_pool2d_backward_tuned(const AvgPool2dBackward& p, GpuContext& gpu) {
-  if (p.x_elements() > kMostPooled || p.y_elements() > kMostPooled) return Unsupported{kTooManyPooled};
+  if (p.x_elements() > kMaxPooled || p.y_elements() > kMaxPooled) return Unsupported{kTooManyPooled};
   return for_float(p.dtype, [&]<class T>() -> Plan {
     return [p, stream = gpu.stream()](Args t) {
       const T* dy = t[AvgPool2dBackward::dy].as<const T>();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One thread per element of y, which adds up its plane in double; backward one per element of dx.
+// Forward: one thread per element of y, which adds its plane in double. Backward: one thread per element of dx.
 #include "simt/launch.h"
 #include "ops/pool/global_avg_pool.h"
 

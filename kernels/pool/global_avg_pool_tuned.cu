@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// nchw: a warp per plane, its lanes side by side along the pixels. nhwc: blocks of 32 packs of channels by 8 pixels, which
-// meet in shared memory. Backward: a thread per pack of dx.
+// nchw: a warp per plane, its lanes side by side along the pixels. nhwc: blocks of 32 packs of channels by 8 pixels,
+// which meet in shared memory. Backward: a thread per pack of dx.
 #include "kernels/pool/pool2d.cuh"
 #include "ops/pool/global_avg_pool.h"
 
@@ -79,8 +79,8 @@ Plan global_avg_pool_tuned(const GlobalAvgPool& p, GpuContext& gpu) {
 }
 DUET_REGISTER(global_avg_pool_tuned);
 
-// A map_grid(elements, kSize), no shared memory. dy: (images, depth), dx: (images, pixels, depth). kSize > 1: depth is a
-// multiple of it, or 1, when a pack may span planes.
+// A map_grid(elements, kSize), no shared memory. dy: (images, depth), dx: (images, pixels, depth). kSize > 1: depth is
+// a multiple of it, or 1, when a pack may span planes.
 template <class T, int kSize>
 __global__ void __launch_bounds__(kMapBlock) spread_kernel(const T* dy, T* dx, uint32_t elements, Divider by_depth,
                                                            Divider by_pixels, uint32_t depth, float share) {
@@ -98,7 +98,7 @@ __global__ void __launch_bounds__(kMapBlock) spread_kernel(const T* dy, T* dx, u
 
 Plan global_avg_pool_backward_tuned(const GlobalAvgPoolBackward& p, GpuContext& gpu) {
   const int64_t elements = p.n * p.c * p.h * p.w;
-  if (elements > kMostPooled) return Unsupported{kTooManyPooled};
+  if (elements > kMaxPooled) return Unsupported{kTooManyPooled};
   return for_float(p.dtype, [&]<class T>() -> Plan {
     return [p, elements, stream = gpu.stream()](Args t) {
       const int64_t depth = p.forward().depth(), pixels = p.h * p.w;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// cuDNN's maximum pooling, which keeps no index: its backward pass finds the maximum again from x and y, so it serves
-// neither the index nor the backward pass of this contract.
+// cuDNN's maximum pooling, which stores no index: its backward pass finds the maximum again from x and y. It therefore
+// implements neither the index nor the backward pass of this contract.
 #include "kernels/pool/pooling_cudnn.h"
 #include "ops/pool/max_pool2d.h"
 

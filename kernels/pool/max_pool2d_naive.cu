@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One thread per element of y, backward one per element of dx, which asks every window that holds it.
+// Forward: one thread per element of y. Backward: one thread per element of dx, which visits every window that contains
+// it.
 #include "kernels/pool/pool2d.cuh"
 #include "ops/pool/max_pool2d.h"
 
@@ -7,8 +8,8 @@ namespace duet::DUET_DEVICE {
 namespace {
 constexpr int kThreads = 256;
 
-// ceil(elements / kThreads) blocks of kThreads, no shared memory. x: (images, h, w, depth), y, index: (images, ho, wo, depth);
-// index may be null.
+// ceil(elements / kThreads) blocks of kThreads, no shared memory. x: (images, h, w, depth), y, index: (images, ho, wo,
+// depth); index may be null.
 template <class T>
 __global__ void max_kernel(const T* x, T* y, int32_t* index, int64_t elements, PoolExtents p) {
   const int64_t out = int64_t{blockIdx.x} * kThreads + threadIdx.x;
@@ -17,6 +18,7 @@ __global__ void max_kernel(const T* x, T* y, int32_t* index, int64_t elements, P
   const int j = static_cast<int>(pixel % p.wo), i = static_cast<int>(pixel / p.wo % p.ho);
   x += pixel / p.wo / p.ho * p.h * p.w * p.depth + channel;
 
+  // Maximum of the window, and its place.
   float best = -INFINITY;
   int best_at = -1;
   for (int u = 0; u < p.r; ++u)

@@ -1,26 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
-// A thread takes a pack of channels of one pixel (nchw: a pixel), with the usual windows unrolled so that all of its loads
-// are under way at once; overlapping windows meet in L1. Backward gathers: no atomics, dx is written once.
+// One thread per pack of channels of a pixel (nchw: per pixel). The usual windows are unrolled, so that all loads of a
+// thread are in flight at once; where windows overlap, the second read hits L1. The backward pass gathers: no atomics,
+// and dx is written once.
 #include "kernels/pool/pool2d.cuh"
 #include "ops/pool/max_pool2d.h"
 
 namespace duet::DUET_DEVICE {
 namespace {
 
-// ceil(packs / kMapBlock) blocks of kMapBlock, no shared memory. x: (images, h, w, depth), y, index: (images, ho, wo, depth);
-// index may be null. kR, kS: the window, 0 for any.
+// ceil(packs / kMapBlock) blocks of kMapBlock, no shared memory. x: (images, h, w, depth), y, index: (images, ho, wo,
+// depth); index may be null. kR, kS: the size of the window, 0 for any.
 template <class T, int kSize, int kR, int kS>
 __global__ void __launch_bounds__(kMapBlock)
     max_kernel(const T* x, T* y, int32_t* index, uint32_t packs, PoolPlace place, PoolExtents p) {
   const uint32_t pack = blockIdx.x * kMapBlock + threadIdx.x;
   if (pack >= packs) return;
-  uint32_t rest = pack;
+  uint32_t rest = pack;  // the image, once channel, column and row are split off
   const int channel = place.by_packs.split(rest) * kSize, j = place.by_width.split(rest),
             i = place.by_height.split(rest);
-  x += rest * p.depth * p.h * p.w + channel;  // rest: the image
+  x += rest * p.depth * p.h * p.w + channel;
   const int top = i * p.stride_h - p.pad_h, left = j * p.stride_w - p.pad_w;
   const int taps_h = kR ? kR : p.r, taps_w = kS ? kS : p.s;
 
+  // Maximum of the window, and its place.
   float best[kSize];
   int best_at[kSize];
 #pragma unroll
@@ -42,6 +44,8 @@ __global__ void __launch_bounds__(kMapBlock)
           best_at[e] = at;
         }
     }
+
+  // Write back.
   Pack<T, kSize> out;
 #pragma unroll
   for (int e = 0; e < kSize; ++e) out.at[e] = T(best[e]);
@@ -50,7 +54,7 @@ __global__ void __launch_bounds__(kMapBlock)
 }
 
 Plan max_pool2d_tuned(const MaxPool2d& p, GpuContext& gpu) {
-  if (p.x_elements() > kMostPooled || p.y_elements() > kMostPooled) return Unsupported{kTooManyPooled};
+  if (p.x_elements() > kMaxPooled || p.y_elements() > kMaxPooled) return Unsupported{kTooManyPooled};
   return for_float(p.dtype, [&]<class T>() -> Plan {
     return [p, stream = gpu.stream()](Args t) {
       const T* x = t[MaxPool2d::x].as<const T>();
@@ -76,12 +80,13 @@ __global__ void __launch_bounds__(kMapBlock)
                         Divider by_stride_w, PoolExtents p) {
   const uint32_t pack = blockIdx.x * kMapBlock + threadIdx.x;
   if (pack >= packs) return;
-  uint32_t rest = pack;
+  uint32_t rest = pack;  // the image, once channel, column and row are split off
   const int channel = place.by_packs.split(rest) * kSize, column = place.by_width.split(rest),
             row = place.by_height.split(rest);
   const int64_t first = rest * p.depth * p.ho * p.wo + channel;
   const int taps_h = kR ? kR : p.r, taps_w = kS ? kS : p.s, at = row * p.w + column;
 
+  // Sum over the windows whose maximum is this pixel.
   float sum[kSize] = {};
 #pragma unroll kR ? kR : 1
   for (int u = taps_h - 1; u >= 0; --u) {
@@ -96,12 +101,14 @@ __global__ void __launch_bounds__(kMapBlock)
       const int64_t out = first + (int64_t{i} * p.wo + j) * p.depth;
       int places[kSize];
       load_places(index + out, places);
-      const auto passed = load_pack<kSize>(dy + out);
+      const auto gradient = load_pack<kSize>(dy + out);
 #pragma unroll
       for (int e = 0; e < kSize; ++e)
-        if (places[e] == at) sum[e] += float(passed.at[e]);
+        if (places[e] == at) sum[e] += float(gradient.at[e]);
     }
   }
+
+  // Write back.
   Pack<T, kSize> out;
 #pragma unroll
   for (int e = 0; e < kSize; ++e) out.at[e] = T(sum[e]);
@@ -109,7 +116,7 @@ __global__ void __launch_bounds__(kMapBlock)
 }
 
 Plan max_pool2d_backward_tuned(const MaxPool2dBackward& p, GpuContext& gpu) {
-  if (p.x_elements() > kMostPooled || p.y_elements() > kMostPooled) return Unsupported{kTooManyPooled};
+  if (p.x_elements() > kMaxPooled || p.y_elements() > kMaxPooled) return Unsupported{kTooManyPooled};
   return for_float(p.dtype, [&]<class T>() -> Plan {
     return [p, stream = gpu.stream()](Args t) {
       const int32_t* index = t[MaxPool2dBackward::index].as<const int32_t>();

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The pooling kernels' geometry. Of a plane or image (images, h, w, depth): nchw has images of one channel.
+// The geometry of the pooling kernels, which see x as (images, h, w, depth) in both layouts: nhwc as it is, nchw as
+// images of one channel (depth 1).
 #pragma once
 #include "kernels/divider.cuh"
 #include "kernels/vector.cuh"
@@ -22,20 +23,21 @@ struct PoolExtents {
         dil_h(narrow(p.dil_h)),
         dil_w(narrow(p.dil_w)),
         depth(p.depth()) {}
-  static int narrow(int64_t v) { return static_cast<int>(v); }  // Pool2d::invalid() bounds them
+  static int narrow(int64_t v) { return static_cast<int>(v); }  // Pool2d::invalid() limits them
   int h, w, ho, wo, r, s, pad_h, pad_w, stride_h, stride_w, dil_h, dil_w;
   int64_t depth;
 };
 
-// Tuned: a thread for each pack of kSize channels of a pixel, 32-bit arithmetic on what it finds its place by.
+// For the tuned kernels, which have one thread per pack of kSize channels of a pixel: divides a pack's index into
+// channel, column, row and image, in 32-bit arithmetic.
 struct PoolPlace {
   PoolPlace(int64_t height, int64_t width, int64_t packs) : by_packs(packs), by_width(width), by_height(height) {}
   Divider by_packs, by_width, by_height;
 };
-inline constexpr int64_t kMostPooled = INT32_MAX;  // elements of x or y
+inline constexpr int64_t kMaxPooled = INT32_MAX;  // elements of x or y
 inline constexpr const char* kTooManyPooled = "more than 2^31 - 1 elements in a tensor";
 
-// index of a pack of elements; i32 is wider than the halves, so in words of 16 bytes or less.
+// Store and load the indices of kSize elements (i32) in accesses of at most 16 bytes; for halves that is more than one.
 template <int kSize>
 __device__ __forceinline__ void store_places(int32_t* to, const int (&places)[kSize]) {
   constexpr int kWord = kSize < 4 ? kSize : 4;
@@ -58,7 +60,7 @@ __device__ __forceinline__ void load_places(const int32_t* from, int (&places)[k
   }
 }
 
-// Calls run.operator()<kSize>(): whole packs where channels and addresses allow.
+// Calls run.operator()<kSize>() with packs of 16 bytes where channels and addresses allow, else with 1.
 template <class T, class Run, class... P>
 void by_channels(const Pool2d& p, Run&& run, const P*... tensors) {
   if (p.depth() % kPack<T> == 0 && aligned16(tensors...))
@@ -66,7 +68,8 @@ void by_channels(const Pool2d& p, Run&& run, const P*... tensors) {
   else
     run.template operator()<1>();
 }
-// Calls run.operator()<kR, kS>(): the usual windows are unrolled; 0 stands for any.
+// Calls run.operator()<kR, kS>(), the size of the window, whose loops are unrolled for the usual sizes; 0 stands for
+// any.
 template <class Run>
 void by_window(const Pool2d& p, Run&& run) {
   if (p.r == 2 && p.s == 2)

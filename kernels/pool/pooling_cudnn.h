@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the pooling files say to cuDNN.
+// cuDNN's descriptors of pooling and the cases that it supports, for avg_pool2d_cudnn.cpp and max_pool2d_cudnn.cpp.
 #pragma once
 #include "core/cuda/cudnn.h"
 #include "ops/pool/pool2d.h"

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// cublasSnrm2, its result left on the device. For the halves cuBLAS rounds the norm to their own type.
+// cublasSnrm2, with its result on the device. It is for f32 only: cuBLAS would round the norm of halves to their own
+// type.
 #include "core/cuda/cublas.h"
 #include "ops/reduction/norm2.h"
 
 namespace duet::cuda {
 namespace {
-// The handle's scalars lie on the device while this lives; everybody else expects them on the host.
+// The handle's scalars are on the device during the lifetime of this object; all other code expects them on the host.
 class DeviceScalars {
  public:
   explicit DeviceScalars(cublasHandle_t handle) : handle_(handle) {

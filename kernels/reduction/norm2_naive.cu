@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One block, whose threads take the elements in turn and meet in a tree, in double, so that the length of the sum needs no
-// care.
+// One block adds all squares. Each thread adds every kThreads-th one, and a tree adds the threads' sums, in double, so
+// that rounding is small for any number of elements.
 #include "simt/launch.h"
 #include "ops/reduction/norm2.h"
 
@@ -15,6 +15,8 @@ __global__ void norm2_kernel(const T* x, float* y, int64_t n) {
   const int thread = static_cast<int>(threadIdx.x);
   double sum = 0;
   for (int64_t i = thread; i < n; i += kThreads) sum += double(float(x[i])) * float(x[i]);
+
+  // Tree over the threads' sums.
   part[thread] = sum;
   for (int half = kThreads / 2; half > 0; half /= 2) {
     __syncthreads();

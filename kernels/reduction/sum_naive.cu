@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// One block per sum: its threads share the terms in turn and meet in a tree. Sums are in double, so that their length
-// needs no care; along axis 0 neighbouring threads read `cols` elements apart.
+// One block per sum. Each thread adds every kThreads-th term, and a tree adds the threads' sums. Sums are in double, so
+// that rounding is small for any number of terms. Along axis 0 neighbouring threads read addresses `cols` elements
+// apart.
 #include "simt/launch.h"
 #include "ops/reduction/sum.h"
 
@@ -8,7 +9,8 @@ namespace duet::DUET_DEVICE {
 namespace {
 constexpr int kThreads = 256;
 
-// One block of kThreads per sum, kThreads doubles of shared memory. Sum i: x[i * step + j * stride], j < length. y: (sums).
+// One block of kThreads per sum, kThreads doubles of shared memory. Sum i: x[i * step + j * stride], j < length. y:
+// (sums).
 template <class T>
 __global__ void sum_kernel(const T* x, T* y, int64_t length, int64_t step, int64_t stride) {
   DUET_SHARED(double, part, [kThreads]);
@@ -16,6 +18,8 @@ __global__ void sum_kernel(const T* x, T* y, int64_t length, int64_t step, int64
   x += blockIdx.x * step;
   double sum = 0;
   for (int64_t j = thread; j < length; j += kThreads) sum += float(x[j * stride]);
+
+  // Tree over the threads' sums.
   part[thread] = sum;
   for (int half = kThreads / 2; half > 0; half /= 2) {
     __syncthreads();

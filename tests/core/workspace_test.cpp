@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <functional>
 
 #include "core/cpu_context.h"
 #include "core/error.h"
@@ -64,26 +65,30 @@ TEST(Workspace, AnArgumentIsWithinWhatWasBrought) {
   EXPECT_THROW(Args(nullptr).workspace(first), Error);
 }
 
-// relu by way of a workspace of two pieces, of which `write` may overwrite what it likes.
-Check check_of(const std::function<void(char* first, char* second)>& write) {
-  constexpr int64_t kElements = 64;
+constexpr int64_t kElements = 64;
+std::function<void(char* first, char* second)> planted_write;
+
+// relu by way of a workspace of two pieces; planted_write may overwrite what it likes.
+Plan relu_planted(registration::PlanFunction::Any, const void*, Context&) {
+  WorkspaceLayout workspace;
+  const auto copy = workspace.add<float>(kElements);
+  const auto other = workspace.add_bytes(5);
+  return Plan([=](Args t) {
+           float* to = t.workspace(copy);
+           std::memcpy(to, t[Relu::x].data, kElements * sizeof(float));
+           std::memset(t.workspace(other), 0, 5);
+           if (planted_write) planted_write(reinterpret_cast<char*>(to), static_cast<char*>(t.workspace(other)));
+           for (int64_t i = 0; i < kElements; ++i) t[Relu::y].as<float>()[i] = std::max(0.0f, to[i]);
+         })
+      .with("by a copy", workspace);
+}
+
+Check check_of(std::function<void(char* first, char* second)> write) {
+  planted_write = std::move(write);
   CpuContext cpu(1);
-  const auto plan = [&](const Problem& problem, Context&) -> Plan {
-    WorkspaceLayout workspace;
-    const auto copy = workspace.add<float>(kElements);
-    const auto other = workspace.add_bytes(5);
-    return Plan([=, &problem](Args t) {
-             float* to = t.workspace(copy);
-             std::memcpy(to, t[Relu::x].data, static_cast<size_t>(problem.as<Relu>().n) * sizeof(float));
-             std::memset(t.workspace(other), 0, 5);
-             if (write) write(reinterpret_cast<char*>(to), static_cast<char*>(t.workspace(other)));
-             for (int64_t i = 0; i < kElements; ++i) t[Relu::y].as<float>()[i] = std::max(0.0f, to[i]);
-           })
-        .with("by a copy", workspace);
-  };
   const Problem problem = Problem::of(Relu{kElements});
   const HostTensors inputs = draw_inputs(problem, FillMode::values, 1);
-  Session session(problem, {"relu", "cpu.planted", Device::cpu, plan}, cpu, inputs);
+  Session session(problem, {"relu", "cpu.planted", Device::cpu, {nullptr, relu_planted}}, cpu, inputs);
   EXPECT_EQ(session.plan().algorithm, "by a copy");
   EXPECT_GE(session.plan().workspace_bytes(), kElements * 4 + 5);
   cpu.enter([&] { session.run(); });

@@ -3,7 +3,7 @@
 #pragma once
 #include <algorithm>
 #include <cstdint>
-#include <vector>
+#include <numeric>
 
 #include "core/dtype.h"
 
@@ -14,13 +14,12 @@ inline constexpr int64_t kMeanBlock = 4096;
 inline constexpr int64_t kMeanGrain = 4;  // blocks of a task
 
 inline int64_t mean_blocks(int64_t n) { return ceil_div(n, kMeanBlock); }
-inline double sum_of(const std::vector<double>& partial) {
-  double sum = 0;
-  for (const double part : partial) sum += part;
-  return sum;
+// Of the sums of all blocks, partial (mean_blocks(n)).
+inline double sum_of(const double* partial, int64_t n) {
+  return std::accumulate(partial, partial + mean_blocks(n), 0.0);
 }
-inline float mean_of(const std::vector<double>& partial, int64_t n) {  // of nothing: 0
-  return static_cast<float>(sum_of(partial) / static_cast<double>(std::max<int64_t>(1, n)));
+inline float mean_of(const double* partial, int64_t n) {  // 0 for n = 0
+  return static_cast<float>(sum_of(partial, n) / static_cast<double>(std::max<int64_t>(1, n)));
 }
 
 }  // namespace duet

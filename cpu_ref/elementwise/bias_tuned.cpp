@@ -279,13 +279,16 @@ Plan bias_tuned(const Bias& p, CpuContext& cpu) {
   const int64_t period = p.c * p.inner;
   const int64_t width = p.inner < kLongPlane ? period * std::min(p.outer, ceil_div(kPattern, period)) : p.c;
   const bool stream = beyond_cache(2 * p.elements() * size_of(p.dtype));
-  return [p, width, stream, pattern = std::vector<float>(width), &cpu](Args t) mutable {
-    float* bias = pattern.data();
+  WorkspaceLayout workspace;
+  const auto pattern = workspace.add<float>(width);
+  const auto run = [p, width, stream, pattern, &cpu](Args t) {
+    float* bias = t.workspace(pattern);
     HWY_DYNAMIC_DISPATCH(expand_bias)(p, t[Bias::bias].data, bias, width);
     parallel_chunks(cpu, p.elements(), [&](int64_t first, int64_t last) {
       HWY_DYNAMIC_DISPATCH(bias_chunk)(p, t, bias, width, first, last, stream);
     });
   };
+  return Plan(run).with(std::move(workspace));
 }
 DUET_REGISTER(bias_tuned);  // cpu.tuned
 
@@ -309,8 +312,10 @@ Plan bias_backward_tuned(const BiasBackward& p, CpuContext& cpu) {
     at = {p.outer, p.c * parts, parts};
   }
   const bool stream = p.act == Act::relu && beyond_cache(3 * p.elements() * size_of(p.dtype));
-  return [=, partial = std::vector<float>(floats), &cpu](Args t) mutable {
-    float* sums = partial.data();
+  WorkspaceLayout workspace;
+  const auto partial = workspace.add<float>(floats);
+  const auto run = [=, &cpu](Args t) {
+    float* sums = t.workspace(partial);
     cpu.parallel_for(tasks, grain, [&](int64_t first, int64_t last) {
       HWY_DYNAMIC_DISPATCH(bias_backward_part)(p, t, width, first, last, stream, sums);
     });
@@ -318,6 +323,7 @@ Plan bias_backward_tuned(const BiasBackward& p, CpuContext& cpu) {
       HWY_DYNAMIC_DISPATCH(add_partials)(p.dtype, sums, at, first, last, t[BiasBackward::dbias].data);
     });
   };
+  return Plan(run).with(std::move(workspace));
 }
 DUET_REGISTER(bias_backward_tuned);  // cpu.tuned
 }  // namespace

@@ -165,34 +165,37 @@ DUET_REGISTER(embedding_tuned);  // cpu.tuned
 
 // The tokens in order of their word; those outside the table are left out.
 struct SortedTokens {
-  explicit SortedTokens(const EmbeddingBackward& p) : start(p.V + 2), order(p.tokens()) {}
-  void sort(const int32_t* token, int64_t words) {
-    std::fill(start.begin(), start.end(), 0);
-    const auto n = static_cast<int32_t>(order.size());
+  int32_t *start, *order;  // (words + 2), (tokens)
+  void sort(const int32_t* token, int64_t tokens, int64_t words) const {
+    std::fill_n(start, words + 2, 0);
+    const auto n = static_cast<int32_t>(tokens);
     const auto known = [&](int32_t i) { return token[i] >= 0 && token[i] < words; };
     for (int32_t i = 0; i < n; ++i)
       if (known(i)) ++start[token[i] + 2];
-    for (size_t v = 2; v < start.size(); ++v) start[v] += start[v - 1];  // start[v + 1]: where word v begins
+    for (int64_t v = 2; v < words + 2; ++v) start[v] += start[v - 1];  // start[v + 1]: where word v begins
     for (int32_t i = 0; i < n; ++i)
       if (known(i)) order[start[token[i] + 1]++] = i;  // and now where it ends
   }
-  std::vector<int32_t> start, order;  // (V + 2), (tokens)
 };
 
 Plan embedding_backward_tuned(const EmbeddingBackward& p, CpuContext& cpu) {
   if (!is_simd_dtype(p.dtype)) return Unsupported{kNotSimdDtype};
   const bool stream = !p.accumulate && beyond_cache((p.V + p.tokens()) * p.C * size_of(p.dtype));
-  return [p, stream, sorted = SortedTokens(p), &cpu](Args t) mutable {
-    sorted.sort(t[EmbeddingBackward::token].as<const int32_t>(), p.V);
+  WorkspaceLayout workspace;
+  const auto start = workspace.add<int32_t>(p.V + 2), order = workspace.add<int32_t>(p.tokens());
+  const auto run = [p, stream, start, order, &cpu](Args t) {
+    const SortedTokens sorted{t.workspace(start), t.workspace(order)};
+    sorted.sort(t[EmbeddingBackward::token].as<const int32_t>(), p.tokens(), p.V);
     cpu.parallel_for(p.V, rows_per_chunk(p.C), [&](int64_t first, int64_t last) {
       HWY_DYNAMIC_DISPATCH(embedding_backward_words)
-      (p, t, sorted.start.data(), sorted.order.data(), first, last, stream);
+      (p, t, sorted.start, sorted.order, first, last, stream);
     });
     if (!p.position) return;
     cpu.parallel_for(p.T, rows_per_chunk(p.C * p.B), [&](int64_t first, int64_t last) {
       HWY_DYNAMIC_DISPATCH(embedding_backward_places)(p, t, first, last);
     });
   };
+  return Plan(run).with(std::move(workspace));
 }
 DUET_REGISTER(embedding_backward_tuned);  // cpu.tuned
 }  // namespace

@@ -49,13 +49,16 @@ HWY_EXPORT(bce_logits_backward_chunk);
 
 Plan bce_logits_tuned(const BceLogits& p, CpuContext& cpu) {
   if (!is_simd_dtype(p.dtype)) return Unsupported{kNotSimdDtype};
-  return [p, partial = std::vector<double>(mean_blocks(p.n)), &cpu](Args t) mutable {
-    double* sums = partial.data();
+  WorkspaceLayout workspace;
+  const auto partial = workspace.add<double>(mean_blocks(p.n));
+  const auto run = [p, partial, &cpu](Args t) {
+    double* sums = t.workspace(partial);
     cpu.parallel_for(mean_blocks(p.n), kMeanGrain, [&](int64_t first, int64_t last) {
       HWY_DYNAMIC_DISPATCH(bce_logits_blocks)(p, t, first, last, sums);
     });
-    *t[BceLogits::loss].as<float>() = mean_of(partial, p.n);
+    *t[BceLogits::loss].as<float>() = mean_of(sums, p.n);
   };
+  return Plan(run).with(std::move(workspace));
 }
 DUET_REGISTER(bce_logits_tuned);  // cpu.tuned
 

@@ -7,6 +7,7 @@
 #include <hwy/foreach_target.h>
 
 #include <numbers>
+#include <numeric>
 
 #include "core/registration.h"
 #include "cpu_ref/chunks.h"
@@ -104,15 +105,17 @@ HWY_EXPORT(cross_entropy_backward_rows);
 
 Plan cross_entropy_tuned(const CrossEntropy& p, CpuContext& cpu) {
   if (!is_simd_dtype(p.dtype)) return Unsupported{kNotSimdDtype};
-  return [p, row_loss = std::vector<double>(p.rows), &cpu](Args t) mutable {
-    double* losses = row_loss.data();
+  WorkspaceLayout workspace;
+  const auto row_losses = workspace.add<double>(p.rows);
+  const auto run = [p, row_losses, &cpu](Args t) {
+    double* losses = t.workspace(row_losses);
     cpu.parallel_for(p.rows, rows_per_chunk(p.cols), [&](int64_t first, int64_t last) {
       HWY_DYNAMIC_DISPATCH(cross_entropy_rows)(p, t, first, last, losses);
     });
-    double sum = 0;
-    for (const double loss : row_loss) sum += loss;
+    const double sum = std::accumulate(losses, losses + p.rows, 0.0);
     *t[CrossEntropy::loss].as<float>() = static_cast<float>(sum / static_cast<double>(std::max<int64_t>(1, p.rows)));
   };
+  return Plan(run).with(std::move(workspace));
 }
 DUET_REGISTER(cross_entropy_tuned);  // cpu.tuned
 

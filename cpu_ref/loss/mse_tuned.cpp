@@ -47,13 +47,16 @@ HWY_EXPORT(mse_backward_chunk);
 
 Plan mse_tuned(const Mse& p, CpuContext& cpu) {
   if (!is_simd_dtype(p.dtype)) return Unsupported{kNotSimdDtype};
-  return [p, partial = std::vector<double>(mean_blocks(p.n)), &cpu](Args t) mutable {
-    double* sums = partial.data();
+  WorkspaceLayout workspace;
+  const auto partial = workspace.add<double>(mean_blocks(p.n));
+  const auto run = [p, partial, &cpu](Args t) {
+    double* sums = t.workspace(partial);
     cpu.parallel_for(mean_blocks(p.n), kMeanGrain, [&](int64_t first, int64_t last) {
       HWY_DYNAMIC_DISPATCH(mse_blocks)(p, t, first, last, sums);
     });
-    *t[Mse::loss].as<float>() = mean_of(partial, p.n);
+    *t[Mse::loss].as<float>() = mean_of(sums, p.n);
   };
+  return Plan(run).with(std::move(workspace));
 }
 DUET_REGISTER(mse_tuned);  // cpu.tuned
 

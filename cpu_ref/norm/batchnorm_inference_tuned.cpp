@@ -68,12 +68,16 @@ Plan batchnorm_inference_tuned(const BatchNormInference& p, CpuContext& cpu) {
   const bool planes = p.layout == Layout::nchw;
   const int64_t runs = planes ? p.n * p.c : p.count(), length = planes ? p.pixels() : p.c;
   const bool stream = beyond_cache((p.residual ? 3 : 2) * p.elements() * size_of(p.dtype)) && length >= 64;
-  return [p, runs, length, stream, a = std::vector<float>(p.c), b = std::vector<float>(p.c), &cpu](Args t) mutable {
-    HWY_DYNAMIC_DISPATCH(inference_scales)(p, t, a.data(), b.data());
+  WorkspaceLayout workspace;
+  const auto scales = workspace.add<float>(p.c), shifts = workspace.add<float>(p.c);
+  const auto run = [p, runs, length, stream, scales, shifts, &cpu](Args t) {
+    float *const a = t.workspace(scales), *const b = t.workspace(shifts);
+    HWY_DYNAMIC_DISPATCH(inference_scales)(p, t, a, b);
     cpu.parallel_for(runs, rows_per_chunk(length), [&](int64_t first, int64_t last) {
-      HWY_DYNAMIC_DISPATCH(batchnorm_inference_runs)(p, t, a.data(), b.data(), first, last, stream);
+      HWY_DYNAMIC_DISPATCH(batchnorm_inference_runs)(p, t, a, b, first, last, stream);
     });
   };
+  return Plan(run).with(std::move(workspace));
 }
 DUET_REGISTER(batchnorm_inference_tuned);  // cpu.tuned
 }  // namespace

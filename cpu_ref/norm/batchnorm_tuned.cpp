@@ -413,18 +413,22 @@ Plan batchnorm_tuned(const BatchNorm& p, CpuContext& cpu) {
       });
     };
   const PixelBlocks blocks(p.count(), p.c);
-  return [p, stream, blocks, parts = std::vector<float>(blocks.count * 2 * p.c), a = std::vector<float>(p.c),
-          b = std::vector<float>(p.c), &cpu](Args t) mutable {
+  WorkspaceLayout workspace;
+  const auto moments = workspace.add<float>(blocks.count * 2 * p.c);
+  const auto scales = workspace.add<float>(p.c), shifts = workspace.add<float>(p.c);
+  const auto run = [p, stream, blocks, moments, scales, shifts, &cpu](Args t) {
+    float *const parts = t.workspace(moments), *const a = t.workspace(scales), *const b = t.workspace(shifts);
     cpu.parallel_for(blocks.count, 1, [&](int64_t first, int64_t last) {
-      for (int64_t k = first; k < last; ++k) HWY_DYNAMIC_DISPATCH(block_moments)(p, t, k, parts.data() + k * 2 * p.c);
+      for (int64_t k = first; k < last; ++k) HWY_DYNAMIC_DISPATCH(block_moments)(p, t, k, parts + k * 2 * p.c);
     });
     cpu.parallel_for(p.c, rows_per_chunk(16 * blocks.count), [&](int64_t first, int64_t last) {
-      HWY_DYNAMIC_DISPATCH(merge_moments)(p, t, parts.data(), first, last, a.data(), b.data());
+      HWY_DYNAMIC_DISPATCH(merge_moments)(p, t, parts, first, last, a, b);
     });
     cpu.parallel_for(p.count(), rows_per_chunk(p.c), [&](int64_t first, int64_t last) {
-      HWY_DYNAMIC_DISPATCH(batchnorm_pixels)(p, t, a.data(), b.data(), first, last, stream);
+      HWY_DYNAMIC_DISPATCH(batchnorm_pixels)(p, t, a, b, first, last, stream);
     });
   };
+  return Plan(run).with(std::move(workspace));
 }
 DUET_REGISTER(batchnorm_tuned);  // cpu.tuned
 
@@ -438,18 +442,21 @@ Plan batchnorm_backward_tuned(const BatchNormBackward& p, CpuContext& cpu) {
       });
     };
   const PixelBlocks blocks(p.count(), p.c);
-  return [p, stream, blocks, parts = std::vector<float>(blocks.count * 2 * p.c), factors = std::vector<float>(3 * p.c),
-          &cpu](Args t) mutable {
+  WorkspaceLayout workspace;
+  const auto sums = workspace.add<float>(blocks.count * 2 * p.c), all_factors = workspace.add<float>(3 * p.c);
+  const auto run = [p, stream, blocks, sums, all_factors, &cpu](Args t) {
+    float *const parts = t.workspace(sums), *const factors = t.workspace(all_factors);
     cpu.parallel_for(blocks.count, 1, [&](int64_t first, int64_t last) {
-      for (int64_t k = first; k < last; ++k) HWY_DYNAMIC_DISPATCH(block_gradients)(p, t, k, parts.data() + k * 2 * p.c);
+      for (int64_t k = first; k < last; ++k) HWY_DYNAMIC_DISPATCH(block_gradients)(p, t, k, parts + k * 2 * p.c);
     });
     cpu.parallel_for(p.c, rows_per_chunk(16 * blocks.count), [&](int64_t first, int64_t last) {
-      HWY_DYNAMIC_DISPATCH(merge_gradients)(p, t, parts.data(), first, last, factors.data());
+      HWY_DYNAMIC_DISPATCH(merge_gradients)(p, t, parts, first, last, factors);
     });
     cpu.parallel_for(p.count(), rows_per_chunk(p.c), [&](int64_t first, int64_t last) {
-      HWY_DYNAMIC_DISPATCH(batchnorm_backward_pixels)(p, t, factors.data(), first, last, stream);
+      HWY_DYNAMIC_DISPATCH(batchnorm_backward_pixels)(p, t, factors, first, last, stream);
     });
   };
+  return Plan(run).with(std::move(workspace));
 }
 DUET_REGISTER(batchnorm_backward_tuned);  // cpu.tuned
 }  // namespace

@@ -176,15 +176,19 @@ Plan layernorm_backward_tuned(const LayerNormBackward& p, CpuContext& cpu) {
   if (p.rows > kMost * kMost) return Unsupported{"more than 2^20 rows"};  // no sum of more than kMost parts
   const bool stream = beyond_cache(3 * p.rows * p.cols * size_of(p.dtype));
   const int64_t height = std::clamp(ceil_div(p.rows, kBlocks), kFewest, kMost), blocks = ceil_div(p.rows, height);
-  return [p, stream, height, blocks, parts = std::vector<float>(blocks * 2 * p.cols), &cpu](Args t) mutable {
+  WorkspaceLayout workspace;
+  const auto sums = workspace.add<float>(blocks * 2 * p.cols);
+  const auto run = [p, stream, height, blocks, sums, &cpu](Args t) {
+    float* const parts = t.workspace(sums);
     cpu.parallel_for(blocks, 1, [&](int64_t first, int64_t last) {
       for (int64_t b = first; b < last; ++b) HWY_DYNAMIC_DISPATCH(layernorm_backward_rows)
-      (p, t, b * height, std::min(p.rows, (b + 1) * height), stream, parts.data() + b * 2 * p.cols);
+      (p, t, b * height, std::min(p.rows, (b + 1) * height), stream, parts + b * 2 * p.cols);
     });
     cpu.parallel_for(p.cols, std::max<int64_t>(64, rows_per_chunk(2 * blocks)), [&](int64_t first, int64_t last) {
-      HWY_DYNAMIC_DISPATCH(layernorm_backward_columns)(p, t, parts.data(), blocks, first, last);
+      HWY_DYNAMIC_DISPATCH(layernorm_backward_columns)(p, t, parts, blocks, first, last);
     });
   };
+  return Plan(run).with(std::move(workspace));
 }
 DUET_REGISTER(layernorm_backward_tuned);  // cpu.tuned
 }  // namespace

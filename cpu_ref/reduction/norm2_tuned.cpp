@@ -32,13 +32,16 @@ HWY_EXPORT(norm2_blocks);
 
 Plan norm2_tuned(const Norm2& p, CpuContext& cpu) {
   if (!is_simd_dtype(p.dtype)) return Unsupported{kNotSimdDtype};
-  return [p, partial = std::vector<double>(mean_blocks(p.n)), &cpu](Args t) mutable {
-    double* sums = partial.data();
+  WorkspaceLayout workspace;
+  const auto partial = workspace.add<double>(mean_blocks(p.n));
+  const auto run = [p, partial, &cpu](Args t) {
+    double* sums = t.workspace(partial);
     cpu.parallel_for(mean_blocks(p.n), kMeanGrain, [&](int64_t first, int64_t last) {
       HWY_DYNAMIC_DISPATCH(norm2_blocks)(p, t, first, last, sums);
     });
-    *t[Norm2::y].as<float>() = static_cast<float>(std::sqrt(sum_of(partial)));
+    *t[Norm2::y].as<float>() = static_cast<float>(std::sqrt(sum_of(sums, p.n)));
   };
+  return Plan(run).with(std::move(workspace));
 }
 DUET_REGISTER(norm2_tuned);  // cpu.tuned
 }  // namespace

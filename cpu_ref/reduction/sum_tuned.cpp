@@ -119,28 +119,34 @@ HWY_EXPORT(sum_partials);
 Plan sum_rows(const Sum& p, CpuContext& cpu) {
   const int64_t blocks = ceil_div(p.cols, kRowBlock);
   const int64_t grain = kRowBlock / std::max<int64_t>(1, std::min(p.cols, kRowBlock));
-  return [p, blocks, grain, partial = std::vector<float>(p.rows * blocks), &cpu](Args t) mutable {
+  WorkspaceLayout workspace;
+  const auto partial = workspace.add<float>(p.rows * blocks);
+  const auto run = [p, blocks, grain, partial, &cpu](Args t) {
     const void* x = t[Sum::x].data;
-    float* sums = partial.data();
+    float* sums = t.workspace(partial);
     cpu.parallel_for(p.rows * blocks, grain, [&](int64_t first, int64_t last) {
       HWY_DYNAMIC_DISPATCH(sum_row_blocks)(p, x, first, last, sums);
     });
     HWY_DYNAMIC_DISPATCH(sum_partials)(p.dtype, sums, p.rows, blocks, blocks, 1, t[Sum::y].data);
   };
+  return Plan(run).with(std::move(workspace));
 }
 
 Plan sum_columns(const Sum& p, CpuContext& cpu) {
   const int64_t blocks = ceil_div(p.rows, kColumnRows), strips = ceil_div(p.cols, kColumnWidth);
   const int64_t unit = std::min(p.rows, kColumnRows) * std::min(p.cols, kColumnWidth);
   const int64_t grain = kRowBlock / std::max<int64_t>(1, unit);
-  return [p, blocks, strips, grain, partial = std::vector<float>(blocks * p.cols), &cpu](Args t) mutable {
+  WorkspaceLayout workspace;
+  const auto partial = workspace.add<float>(blocks * p.cols);
+  const auto run = [p, blocks, strips, grain, partial, &cpu](Args t) {
     const void* x = t[Sum::x].data;
-    float* sums = partial.data();
+    float* sums = t.workspace(partial);
     cpu.parallel_for(blocks * strips, grain, [&](int64_t first, int64_t last) {
       HWY_DYNAMIC_DISPATCH(sum_column_blocks)(p, x, first, last, sums);
     });
     HWY_DYNAMIC_DISPATCH(sum_partials)(p.dtype, sums, p.cols, blocks, 1, p.cols, t[Sum::y].data);
   };
+  return Plan(run).with(std::move(workspace));
 }
 
 Plan sum_tuned(const Sum& p, CpuContext& cpu) {

@@ -35,7 +35,7 @@ std::vector<std::string> known_implementations(const std::string& op) {
   return {names.begin(), names.end()};
 }
 
-std::string why_not_built(const std::string& implementation) {
+std::string not_built_reason(const std::string& implementation) {
   const Device device = device_of(implementation);
   const std::string no_cuda = build_info().no_cuda, no_simt = build_info().no_simt;
   if (device == Device::cuda && !no_cuda.empty()) return "not built here: no CUDA (" + no_cuda + ")";
@@ -55,13 +55,13 @@ std::string backward_of(const std::string& op) {
   return ops().contains(name) ? name : "";
 }
 
-std::string why_unavailable(const Problem& problem, const std::string& name, Devices& devices) {
+std::string unavailable_reason(const Problem& problem, const std::string& name, Devices& devices) {
   const Implementation* implementation = find_implementation(problem.name(), name);
-  if (!implementation) return why_not_built(name);
+  if (!implementation) return not_built_reason(name);
   std::string reason;
   Context* context = devices.open(implementation->device, reason);
   if (!context) return reason;
-  try {  // the only way to learn whether an implementation serves a case is to ask for its plan
+  try {  // whether an implementation serves a case is known only by making its plan
     context->enter([&] {
       if (const Plan plan = implementation->plan(problem, *context); !plan) reason = plan.reason();
     });

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Devices as the subcommands see them: opened when first asked for, or the reason why not.
+// The devices of a subcommand: each is opened when first asked for. Also answers which implementations an op has, and
+// why one of them is not available here.
 #pragma once
 #include <memory>
 #include <optional>
@@ -13,8 +14,10 @@ namespace duet {
 
 class Devices {
  public:
-  explicit Devices(std::optional<int> threads) : threads_(threads) {}  // of the CPU; none: all it has
-  Context* open(Device device, std::string& reason);                   // null: reason says why
+  // threads: of the CPU; without a value, all it has.
+  explicit Devices(std::optional<int> threads) : threads_(threads) {}
+  // Null where the device cannot be opened; then `reason` says why.
+  Context* open(Device device, std::string& reason);
 
  private:
   std::optional<int> threads_;
@@ -23,13 +26,16 @@ class Devices {
   std::string no_gpu_, no_simt_;
 };
 
-// The implementations of an op in every flavour, in order of name: what is built here and what the golden list knows.
+// The names of an op's implementations in all build flavours, sorted: those built here and those of the golden list.
 std::vector<std::string> known_implementations(const std::string& op);
-std::string why_not_built(const std::string& implementation);  // of one that find_implementation() does not find
-Device device_of(const std::string& implementation);           // from its name
-std::string backward_of(const std::string& op);                // "softmax_backward", or "" where there is none
+// The reason why find_implementation() does not find this one.
+std::string not_built_reason(const std::string& implementation);
+// From the name: cpu.*, cuda.*, simt.*.
+Device device_of(const std::string& implementation);
+// "softmax_backward", or "" where there is none.
+std::string backward_of(const std::string& op);
 
-// Empty when the implementation can run this problem here; otherwise why not.
-std::string why_unavailable(const Problem& problem, const std::string& implementation, Devices& devices);
+// Empty when the implementation can run this problem here; otherwise the reason why not.
+std::string unavailable_reason(const Problem& problem, const std::string& implementation, Devices& devices);
 
 }  // namespace duet

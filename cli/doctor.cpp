@@ -15,11 +15,12 @@
 #include <sstream>
 #include <thread>
 
+#include "cli/devices.h"
+#include "cli/exit_status.h"
 #include "core/build_info.h"
 #include "core/cpu_context.h"
 #include "core/gpu.h"
 #include "core/registry.h"
-#include "cli/devices.h"
 
 namespace duet {
 namespace {
@@ -60,7 +61,7 @@ void find_build(Findings& found) {
 void find_machine(const MachineInfo& m, const MachineState& s, Findings& found) {
   found.push_back({"CPU",
                    fmt::format("{}, {} logical CPUs{}", m.cpu_model, m.cores,
-                               m.virtual_machine ? " (virtual machine: cache sizes are what it claims)" : ""),
+                               m.virtual_machine ? " (virtual machine: cache sizes as it reports them)" : ""),
                    ""});
   found.push_back({"SIMD", simd_target(), ""});
   found.push_back(extension(m, "AVX-512 BF16", {"avx512_bf16"}));
@@ -133,8 +134,8 @@ int64_t huge_bytes_at(const void* address) {
   return -1;
 }
 
-// The parts that every number stands on, tried once.
-Findings broken_parts(CpuContext& cpu, int64_t& huge_bytes) {
+// Tries once each library and subsystem that every measurement depends on.
+Findings find_broken(CpuContext& cpu, int64_t& huge_bytes) {
   Findings broken;
   constexpr int kSide = 64;
   std::vector<float> a(kSide * kSide), b(a.size()), c(a.size());
@@ -145,7 +146,7 @@ Findings broken_parts(CpuContext& cpu, int64_t& huge_bytes) {
   cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, kSide, kSide, kSide, 1, a.data(), kSide, b.data(), kSide, 0,
               c.data(), kSide);
   for (size_t i = 0; i < c.size(); ++i) {
-    float want = 0;  // small whole numbers: exact in any order
+    float want = 0;  // small whole numbers: the sum is exact in any order
     for (size_t k = 0; k < kSide; ++k) want += a[i / kSide * kSide + k] * b[k * kSide + i % kSide];
     if (c[i] != want) {
       broken.push_back({"OpenBLAS",
@@ -155,20 +156,22 @@ Findings broken_parts(CpuContext& cpu, int64_t& huge_bytes) {
     }
   }
 
-  std::atomic<int> visited = 0, kept = 0;
+  std::atomic<int> visited = 0;
+  std::atomic<int> denormal = 0;
   volatile float tiny = std::numeric_limits<float>::min();
   cpu.enter([&] {
     cpu.parallel_for(1000, 1, [&](int64_t first, int64_t last) {
       for (int64_t i = first; i < last; ++i) {
         visited += 1;
-        kept += tiny * 0.5f != 0;
+        denormal += tiny * 0.5f != 0;
       }
     });
   });
   if (visited != 1000)
-    broken.push_back({"oneTBB", fmt::format("{} of 1000 pieces of work were done", visited.load()), ""});
-  if (kept != 0)
-    broken.push_back({"denormals", "some threads keep them", "training steps become several times slower"});
+    broken.push_back({"oneTBB", fmt::format("{} of 1000 loop iterations were run", visited.load()), ""});
+  if (denormal != 0)
+    broken.push_back(
+        {"denormals", "some threads do not flush them to zero", "training steps become several times slower"});
 
   constexpr int64_t kProbe = 8 << 20;
   const Buffer memory(cpu, kProbe);
@@ -178,14 +181,14 @@ Findings broken_parts(CpuContext& cpu, int64_t& huge_bytes) {
   for (const GoldenLine& g : registry_golden())
     if (device_of(g.implementation) == Device::cpu && !find_implementation(g.op, g.implementation))
       broken.push_back(
-          {g.op + " " + g.implementation, "on the list of all jobs and not in this program", "build again"});
+          {g.op + " " + g.implementation, "in ops/registry_golden.txt and not in this program", "build again"});
   return broken;
 }
 
 Circumstances circumstances(int64_t huge_bytes) {
   constexpr auto kProbe = std::chrono::milliseconds(500);  // 50 ticks of /proc/stat
   Circumstances c;
-  c.state = read_machine_state();  // before our own work enters the load
+  c.state = read_machine_state();  // first, before this program's own work raises the load
   const CpuSnapshot before = CpuSnapshot::now();
   std::this_thread::sleep_for(kProbe);
   c.probe = cpu_use(before, CpuSnapshot::now());
@@ -218,16 +221,17 @@ void print(const char* title, const Findings& findings) {
 }  // namespace
 
 int run_doctor(const DoctorOptions& options) {
-  Findings found, missing;
+  Findings found;
+  Findings missing;
   Devices devices(std::nullopt);
-  std::string none;
+  std::string reason;
   int64_t huge_bytes = -1;
-  const Findings broken = broken_parts(static_cast<CpuContext&>(*devices.open(Device::cpu, none)), huge_bytes);
+  const Findings broken = find_broken(static_cast<CpuContext&>(*devices.open(Device::cpu, reason)), huge_bytes);
   const Circumstances here = circumstances(huge_bytes);
   find_build(found);
   find_machine(here.machine, here.state, found);
   find_gpu(devices, found, missing);
-  const Findings untrustworthy = doubts(here);
+  const Findings untrustworthy = measurement_warnings(here);
 
   if (options.json) {
     const Json all{{"fingerprint", fingerprint(here.machine.fingerprint_inputs())},
@@ -242,7 +246,7 @@ int run_doctor(const DoctorOptions& options) {
     print("Untrustworthy here", untrustworthy);
     print("Broken", broken);
   }
-  return broken.empty() ? 0 : 1;
+  return broken.empty() ? 0 : kFailed;
 }
 
 }  // namespace duet

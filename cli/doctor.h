@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// duet doctor: what was found, what is missing and how to add it, what would make numbers untrustworthy here, what is broken.
+// duet doctor: what was found, what is missing and how to add it, what would make measurements on this machine
+// untrustworthy, and what is broken. Called by main.cpp.
 #pragma once
 #include <functional>
 #include <string>
@@ -19,17 +20,18 @@ struct Finding {
   std::string advice;  // what it means or what to do; may be empty
 };
 
-// All that the judgement of doctor_doubts.cpp rests on, so that a test can make a machine up.
+// Everything that measurement_warnings() looks at, so that a test can invent a machine.
 struct Circumstances {
   MachineInfo machine;
   MachineState state;
-  CpuUse probe;  // while this program slept
+  CpuUse probe;  // use of the CPUs by others, while this program slept
   CpuTimes since_boot;
   std::string build_type, build_flags;
   std::string blas_core;                                // what OpenBLAS runs as
   std::function<const char*(const char*)> environment;  // getenv
-  int64_t huge_bytes = -1;  // of 8 MiB asked for in huge pages, what was given; negative: unknown
+  int64_t huge_bytes = -1;  // how much of 8 MiB the kernel put in huge pages; negative: unknown
 };
-std::vector<Finding> doubts(const Circumstances& here);
+// What would make the numbers of a run untrustworthy, each with its reason. In doctor_warnings.cpp.
+std::vector<Finding> measurement_warnings(const Circumstances& here);
 
 }  // namespace duet

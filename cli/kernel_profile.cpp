@@ -5,18 +5,19 @@
 
 #include <nlohmann/json.hpp>
 
+#include "cli/devices.h"
+#include "cli/exit_status.h"
+#include "cli/kernel_resources.h"
 #include "core/error.h"
 #include "core/fill.h"
 #include "core/session.h"
+#include "simt/profile.h"
 #include "simt/simt.h"
-#include "cli/devices.h"
-#include "cli/kernel_resources.h"
 
 namespace duet {
 namespace {
 
 using Json = nlohmann::ordered_json;
-constexpr int kCannot = 77;
 
 double per(uint64_t sum, uint64_t count) { return count ? static_cast<double>(sum) / static_cast<double>(count) : 0; }
 double rounded(double v) { return std::round(v * 1000) / 1000; }
@@ -43,7 +44,7 @@ Json sum_json(const KernelProfile::Sum& s, const std::string& unit) {
 
 Json extent_json(const Extent& e) { return {e.x, e.y, e.z}; }
 
-// By the compiler, per architecture; with the most blocks a multiprocessor could hold.
+// What nvcc reported for each architecture, with the number of blocks that a multiprocessor can hold at most.
 Json resources_json(const KernelProfile& k) {
   Json list = Json::array();
   for (const KernelResources& r : kernel_resources()) {
@@ -113,8 +114,7 @@ void print_table(const std::vector<KernelProfile>& kernels) {
   }
 }
 
-}  // namespace
-
+// Runs the job once on the host and counts. `implementation`: simt.*. Throws Error where it does not serve the case.
 std::vector<KernelProfile> profile_job(const Problem& problem, const Implementation& implementation, uint64_t blocks,
                                        uint64_t seed) {
   std::string reason;
@@ -132,7 +132,8 @@ Json profile_json(const std::string& job, const Problem& problem, const std::vec
          {"kind", "static profile: counted on the host, no time"},
          {"contract_bytes", problem.bytes()},
          {"contract_flops", problem.flops()}};
-  uint64_t read = 0, written = 0;
+  uint64_t read = 0;
+  uint64_t written = 0;
   for (const KernelProfile& k : kernels) {
     read += k.bytes_read;
     written += k.bytes_written;
@@ -145,26 +146,29 @@ Json profile_json(const std::string& job, const Problem& problem, const std::vec
   return j;
 }
 
+}  // namespace
+
 int run_kernel_profile(const KernelProfileOptions& options) {
   JobName job = JobName::parse(options.job);
   const Problem problem = problem_from_label(job.op, job.label);
   const size_t dot = job.implementation.find('.');
   const std::string device = job.implementation.substr(0, dot);
   if (dot == job.implementation.npos || (device != "cuda" && device != "simt"))
-    throw Error("kernel-profile is of CUDA kernels: '{}' is neither cuda.* nor simt.*", job.implementation);
+    throw Error("kernel-profile takes implementations cuda.* and simt.*, not '{}'", job.implementation);
   const std::string twin = "simt" + job.implementation.substr(dot);
   const std::vector<std::string> known = known_implementations(job.op);
   if (std::find(known.begin(), known.end(), twin) == known.end()) {
     if (std::find(known.begin(), known.end(), job.implementation) != known.end()) {
-      fmt::print(stderr, "duet: {} {} is a library's: its kernels cannot be run here\n", job.op, job.implementation);
-      return kCannot;
+      fmt::print(stderr, "duet: {} {} calls a library, whose kernels cannot be run on the host\n", job.op,
+                 job.implementation);
+      return kUnsupported;
     }
     throw Error("{} has no implementation '{}'", job.op, job.implementation);
   }
   const Implementation* implementation = find_implementation(job.op, twin);
   if (!implementation) {
-    fmt::print(stderr, "duet: {}: {}\n", twin, why_not_built(twin));
-    return kCannot;
+    fmt::print(stderr, "duet: {}: {}\n", twin, not_built_reason(twin));
+    return kUnsupported;
   }
   const std::vector<KernelProfile> kernels = profile_job(problem, *implementation, options.blocks, options.seed);
   if (options.table)

@@ -6,15 +6,17 @@
 
 namespace duet {
 
-extern const char* const duet_kernel_resources;  // embedded by the build
+extern const char* const duet_kernel_resources;  // the output of ptxas, embedded by the build
 
 namespace {
 
-// "void duet::cuda::(anonymous namespace)::softmax_kernel<float, (int)32, (int)4>(float const*, ...)" as the host knows it.
+// The name as KernelProfile has it: "void duet::cuda::(anonymous namespace)::softmax_kernel<float, (int)32>(float
+// const*)" becomes "softmax_kernel<float, 32>".
 std::string short_name(std::string name) {
   for (const char* scope : {"void ", "duet::", "cuda::", "(anonymous namespace)::"})
     for (size_t at; (at = name.find(scope)) != name.npos;) name.erase(at, std::string(scope).size());
-  static const std::regex cast(R"(\((int|bool|long|unsigned int)\))"), internal(R"(_GLOBAL__N__[A-Za-z0-9_]*::)");
+  static const std::regex cast(R"(\((int|bool|long|unsigned int)\))");
+  static const std::regex internal(R"(_GLOBAL__N__[A-Za-z0-9_]*::)");
   name = std::regex_replace(std::regex_replace(name, cast, ""), internal, "");
   int depth = 0;
   for (size_t i = 0; i < name.size(); ++i) {
@@ -35,6 +37,7 @@ int number_before(const std::string& line, const std::string& words) {
 
 }  // namespace
 
+// Lines of a kernel:
 // ptxas info    : Compiling entry function 'softmax_kernel...' for 'sm_90a'
 // ptxas info    : Function properties for softmax_kernel...
 //     0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads
@@ -44,7 +47,8 @@ std::vector<KernelResources> parse_ptxas(const std::string& text) {
   std::istringstream lines(text);
   bool inside = false;
   for (std::string line; std::getline(lines, line);) {
-    const size_t entry = line.find("Compiling entry function '"), target = line.find("' for 'sm_");
+    const size_t entry = line.find("Compiling entry function '");
+    const size_t target = line.find("' for 'sm_");
     if (entry != line.npos && target != line.npos) {
       const size_t name = entry + std::string("Compiling entry function '").size();
       all.push_back({short_name(line.substr(name, target - name)), std::stoi(line.substr(target + 10))});

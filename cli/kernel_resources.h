@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the CUDA compiler made of each kernel, as the build kept it: registers, spills, shared memory.
+// Registers, spills and shared memory of each kernel, as nvcc reported them during the build. Used by
+// kernel_profile.cpp.
 #pragma once
 #include <string>
 #include <vector>
@@ -12,7 +13,9 @@ struct KernelResources {
   int registers = 0, stack_bytes = 0, spill_store_bytes = 0, spill_load_bytes = 0, static_shared_bytes = 0;
 };
 
-std::vector<KernelResources> parse_ptxas(const std::string& text);  // of ptxas -v, demangled
-const std::vector<KernelResources>& kernel_resources();             // of this build; empty without a CUDA compiler
+// text: what ptxas -v prints, with demangled names.
+std::vector<KernelResources> parse_ptxas(const std::string& text);
+// Of this build; empty where it was made without a CUDA compiler.
+const std::vector<KernelResources>& kernel_resources();
 
 }  // namespace duet

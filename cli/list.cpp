@@ -7,9 +7,9 @@
 #include <regex>
 #include <vector>
 
+#include "cli/devices.h"
 #include "core/error.h"
 #include "core/registry.h"
-#include "cli/devices.h"
 
 namespace duet {
 namespace {
@@ -30,7 +30,7 @@ std::regex compiled(const std::string& filter) {
   }
 }
 
-// What belongs to a job that matches: its op, its implementation, its case.
+// The implementations and cases of `op` with at least one job that matches the filter and the device.
 Listed select(const Op& op, const std::regex& filter, const std::string& device, Scale scale) {
   Listed listed{&op, {}, {}};
   std::vector<ErasedCase> cases = op.cases(scale);
@@ -39,7 +39,10 @@ Listed select(const Op& op, const std::regex& filter, const std::string& device,
     if (device != "all" && (device == "cpu") != (device_of(name) == Device::cpu)) continue;
     bool any = false;
     for (size_t c = 0; c < cases.size(); ++c)
-      if (std::regex_search(op.name + "/" + name + "/" + cases[c].problem.label(), filter)) any = wanted[c] = true;
+      if (std::regex_search(op.name + "/" + name + "/" + cases[c].problem.label(), filter)) {
+        wanted[c] = true;
+        any = true;
+      }
     if (any) listed.implementations.push_back(name);
   }
   for (size_t c = 0; c < cases.size(); ++c)
@@ -49,11 +52,12 @@ Listed select(const Op& op, const std::regex& filter, const std::string& device,
 
 Json to_json(const Listed& l) {
   const std::string backward = backward_of(l.op->name);
-  Json implementations = Json::array(), cases = Json::array();
+  Json implementations = Json::array();
+  Json cases = Json::array();
   for (const std::string& name : l.implementations) {
     const bool built = find_implementation(l.op->name, name);
     implementations.push_back({{"name", name}, {"device", name_of(device_of(name))}, {"built", built}});
-    if (!built) implementations.back()["reason"] = why_not_built(name);
+    if (!built) implementations.back()["reason"] = not_built_reason(name);
   }
   for (const ErasedCase& c : l.cases)
     cases.push_back(
@@ -69,7 +73,7 @@ Json to_json(const Listed& l) {
 void print(const Listed& l) {
   fmt::print("{} ({}): {}\n", l.op->name, l.op->family, l.op->formula);
   for (const std::string& name : l.implementations)
-    fmt::print("  {:<16}{}\n", name, find_implementation(l.op->name, name) ? "" : why_not_built(name));
+    fmt::print("  {:<16}{}\n", name, find_implementation(l.op->name, name) ? "" : not_built_reason(name));
   for (const ErasedCase& c : l.cases) fmt::print("    {:<48} {}\n", c.problem.label(), c.why);
 }
 

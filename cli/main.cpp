@@ -1,55 +1,54 @@
 // SPDX-License-Identifier: Apache-2.0
-// duet: the command line. Every subcommand is options here and a function elsewhere, so that CLI11, which is slow to
-// compile, stays in few files.
+// The program duet. The options of each subcommand are declared here (those of `train` in train.cpp); the work is done
+// by run_<subcommand>() in the file of that name. CLI11 is slow to compile, so no other file of cli/ includes it.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <limits>
 
-#include "core/error.h"
-#include "core/process.h"
-#include "reports/report.h"
 #include "cli/doctor.h"
+#include "cli/exit_status.h"
 #include "cli/kernel_profile.h"
 #include "cli/list.h"
 #include "cli/op.h"
 #include "cli/train.h"
+#include "core/error.h"
+#include "core/process.h"
+#include "reports/report.h"
 #include "results/run_file.h"
 
 namespace duet {
 namespace {
 
-constexpr int kFailed = 1, kUsage = 2;
-
-// What a subcommand returns leaves CLI11 as an exception, which is its way to say a status.
-void leave(int status) {
+// A callback of CLI11 returns nothing: a status other than 0 leaves app.parse() as this exception.
+void exit_with(int status) {
   if (status != 0) throw CLI::RuntimeError(status);
 }
 
-// CLI11 reads -1 as 2^64 - 1.
-std::string whole_number(const std::string& text) {
-  const bool digits = !text.empty() && text.find_first_not_of("0123456789") == text.npos;
-  return digits ? "" : "'" + text + "' is not a whole number, 0 or more";
-}
+// For options stored as uint64_t: without the range, CLI11 reads -1 as 2^64 - 1.
+CLI::Range whole_number() { return {int64_t{0}, std::numeric_limits<int64_t>::max()}; }
 
 void add_op(CLI::App& app) {
   const auto o = std::make_shared<OpOptions>();
   CLI::App* op = app.add_subcommand("op", "run one op on .npy inputs and write .npy outputs");
-  op->add_option("op", o->op, "name, as duet op --list says");
+  op->add_option("op", o->op, "name of the op; --list prints all of them");
   op->add_option("--impl", o->implementation,
                  "implementation, such as cpu.tuned; reference: the double-precision answer");
-  op->add_option("--attr", o->attributes, "attribute=value; dimensions may be left to the inputs")
+  op->add_option("--attr", o->attributes,
+                 "attribute=value, repeatable; dimensions that are not given come from the inputs")
       ->expected(1)
       ->take_all();
   op->add_option("--case", o->label, "all attributes at once, as in job names: f32/rows:64/cols:1000");
   op->add_option("--in", o->inputs, "tensor=FILE.npy")->expected(1)->take_all();
   op->add_option("--out", o->outputs, "tensor=FILE.npy")->expected(1)->take_all();
-  op->add_option("--seed", o->seed, "draw the inputs that no file gives")->check(whole_number);
-  op->add_option("--threads", o->threads, "threads of the CPU; all by default");
-  op->add_flag("--check", o->check, "compare with the reference; exit 1 when wrong");
-  op->add_flag("--time", o->time, "print the time of a call");
+  op->add_option("--seed", o->seed, "seed of the random inputs, drawn for every input without a file")
+      ->check(whole_number());
+  op->add_option("--threads", o->threads, "number of CPU threads; all by default");
+  op->add_flag("--check", o->check, "compare with the reference; exit with status 1 if wrong");
+  op->add_flag("--time", o->time, "print the time of a call (bench_all measures carefully)");
   op->add_flag("--describe", o->describe, "print attributes, tensors and implementations as JSON and stop");
   op->add_flag("--list", o->list, "print the names of all ops and stop");
-  op->callback([o] { leave(run_op(*o)); });
+  op->callback([o] { exit_with(run_op(*o)); });
 }
 
 void add_list(CLI::App& app) {
@@ -60,18 +59,18 @@ void add_list(CLI::App& app) {
   list->add_option("--device", o->device, "cpu, gpu or all")
       ->check(CLI::IsMember({"cpu", "gpu", "all"}))
       ->capture_default_str();
-  list->add_option("--scale", o->scale, "whose cases: test, standard or full")
+  list->add_option("--scale", o->scale, "preset of the cases: test, standard or full")
       ->check(CLI::IsMember({"test", "standard", "full"}))
       ->capture_default_str();
-  list->callback([o] { leave(run_list(*o)); });
+  list->callback([o] { exit_with(run_list(*o)); });
 }
 
 void add_doctor(CLI::App& app) {
   const auto o = std::make_shared<DoctorOptions>();
-  CLI::App* doctor =
-      app.add_subcommand("doctor", "what was found, what is missing, what would make numbers untrustworthy here");
+  CLI::App* doctor = app.add_subcommand(
+      "doctor", "what was found, what is missing, what would make measurements on this machine untrustworthy");
   doctor->add_flag("--json", o->json, "as JSON");
-  doctor->callback([o] { leave(run_doctor(*o)); });
+  doctor->callback([o] { exit_with(run_doctor(*o)); });
 }
 
 void add_report(CLI::App& app) {
@@ -80,9 +79,9 @@ void add_report(CLI::App& app) {
     bool console = false;
   };
   const auto o = std::make_shared<Options>();
-  CLI::App* report = app.add_subcommand("report", "tables and charts of a run: Markdown, HTML, CSV");
-  report->add_option("RESULT.json", o->run_file, "a run file of bench_all, or its journal")->required();
-  report->add_option("-o,--out", o->directory, "folder for the report, made where it is missing")->required();
+  CLI::App* report = app.add_subcommand("report", "write tables and charts of a run as Markdown, HTML and CSV");
+  report->add_option("RESULT.json", o->run_file, "run file written by bench_all, or its journal")->required();
+  report->add_option("-o,--out", o->directory, "folder for the report; created if missing")->required();
   report->add_flag("--console", o->console, "also print the table of speedups");
   report->callback([o] {
     reports::write_report(o->run_file, o->directory);
@@ -96,13 +95,14 @@ void add_report(CLI::App& app) {
 void add_kernel_profile(CLI::App& app) {
   const auto o = std::make_shared<KernelProfileOptions>();
   CLI::App* profile = app.add_subcommand(
-      "kernel-profile", "what a job's CUDA kernels ask of memory, counted on the host without a GPU (JSON; no time)");
-  profile->add_option("JOB", o->job, "as softmax/cuda.tuned/f32/rows:64/cols:1000")->required();
-  profile->add_option("--blocks", o->blocks, "only so many blocks of a launch, besides the first and the last; 0: all")
-      ->check(whole_number);
-  profile->add_option("--seed", o->seed, "of the inputs, and of the choice of blocks")->check(whole_number);
-  profile->add_flag("--table", o->table, "a table instead of JSON");
-  profile->callback([o] { leave(run_kernel_profile(*o)); });
+      "kernel-profile",
+      "count the memory requests of a job's CUDA kernels on the host, without a GPU (JSON; no times)");
+  profile->add_option("JOB", o->job, "a job such as softmax/cuda.tuned/f32/rows:64/cols:1000")->required();
+  profile->add_option("--blocks", o->blocks, "blocks to run of each launch, besides the first and the last; 0: all")
+      ->check(whole_number());
+  profile->add_option("--seed", o->seed, "seed of the inputs and of the choice of blocks")->check(whole_number());
+  profile->add_flag("--table", o->table, "print a table instead of JSON");
+  profile->callback([o] { exit_with(run_kernel_profile(*o)); });
 }
 
 std::string first_line(std::string text) { return text.substr(0, text.find('\n')); }
@@ -110,7 +110,8 @@ std::string first_line(std::string text) { return text.substr(0, text.find('\n')
 int run(int argc, char** argv) {
   CLI::App app{"Duet: deep-learning ops on CPU and GPU, side by side.", "duet"};
   app.require_subcommand(1);
-  const auto printed = [](int status) {  // a full disk behind a pipe or a redirection
+  // Writing can still fail here: on a full disk, or a closed pipe.
+  const auto flushed = [](int status) {
     if (std::fflush(stdout) != 0 || std::ferror(stdout)) throw std::runtime_error("standard output cannot be written");
     return status;
   };
@@ -122,9 +123,9 @@ int run(int argc, char** argv) {
   add_train(app);
   try {
     app.parse(argc, argv);
-    return printed(0);
+    return flushed(0);
   } catch (const CLI::RuntimeError& status) {
-    return printed(status.get_exit_code());
+    return flushed(status.get_exit_code());
   } catch (const CLI::ParseError& e) {
     if (e.get_exit_code() == 0) return app.exit(e);  // --help
     if (app.get_subcommands().empty() && argc > 1)
@@ -140,9 +141,9 @@ int main(int argc, char** argv) {
   duet::prepare_process(argc, argv);
   try {
     return duet::run(argc, argv);
-  } catch (const duet::Error& e) {  // what the user can mend
+  } catch (const duet::Error& e) {  // what the user can correct
     fmt::print(stderr, "duet: {}\n", duet::first_line(e.what()));
-    return duet::kUsage;
+    return duet::kUsageError;
   } catch (const std::bad_alloc&) {
     fmt::print(stderr, "duet: not enough memory\n");
     return duet::kFailed;

@@ -16,11 +16,11 @@
 namespace duet {
 namespace {
 
-static_assert(std::endian::native == std::endian::little, "files and memory share one byte order");
+static_assert(std::endian::native == std::endian::little, "files and memory have the same byte order");
 
 constexpr std::string_view kMagic = "\x93NUMPY";
-constexpr size_t kLongestHeader = 1 << 16;  // NumPy itself refuses more than 10,000 bytes
-constexpr int64_t kChunk = 1 << 18;         // elements converted at a time
+constexpr size_t kMaxHeaderBytes = 1 << 16;  // NumPy itself refuses more than 10,000
+constexpr int64_t kChunk = 1 << 18;          // elements converted at a time
 constexpr const char* kTypes = "f2 f4 f8 i1 i2 i4 i8 u1 u2 u4 u8 b1";
 
 // The Python literal that a header is: {'descr': '<f4', 'fortran_order': False, 'shape': (3, 31), }
@@ -96,8 +96,7 @@ class HeaderParser {
       if (error != std::errc()) malformed();
       if (extent < 0) throw Error("{}: extent {} of its shape is negative; zero or more is allowed", file_, extent);
       rest_.remove_prefix(static_cast<size_t>(end - rest_.data()));
-      if (accept('L')) {
-      }  // Python 2 wrote its long integers so
+      accept('L');  // Python 2 wrote an L behind long integers
       shape.push_back(extent);
       if (!accept(',') && peek() != ')') malformed();
     }
@@ -123,7 +122,7 @@ double float_at(const unsigned char* p, size_t size) {
   return size == 4 ? as_double<float>(p) : as_double<double>(p);
 }
 
-// A whole number of any width. Of unsigned 64-bit numbers the upper half is out of every dtype's range: clamped here.
+// A whole number of any width. An unsigned 64-bit number above INT64_MAX, which no dtype can hold, is clamped to it.
 int64_t whole_at(const unsigned char* p, size_t size, bool is_signed) {
   uint64_t bits = 0;
   std::memcpy(&bits, p, size);
@@ -133,7 +132,7 @@ int64_t whole_at(const unsigned char* p, size_t size, bool is_signed) {
 }
 
 struct Range {
-  int64_t lowest, highest;
+  int64_t min, max;
 };
 Range range_of(DType t) {
   return t == DType::u8   ? Range{0, UINT8_MAX}
@@ -169,8 +168,8 @@ NpyReader::NpyReader(const std::string& path) : path_(path), file_(nullptr, std:
     length |= static_cast<size_t>(start[10]) << 16 | static_cast<size_t>(start[11]) << 24;
     begin = 12;
   }
-  if (length > kLongestHeader)
-    throw Error("{}: .npy header of {} bytes; at most {} are allowed", path, length, kLongestHeader);
+  if (length > kMaxHeaderBytes)
+    throw Error("{}: .npy header of {} bytes; at most {} are allowed", path, length, kMaxHeaderBytes);
   std::string header(length, '\0');
   if (std::fread(header.data(), 1, length, file_.get()) != length) throw Error("{}: truncated .npy header", path);
   parse_header(header);
@@ -181,10 +180,10 @@ NpyReader::NpyReader(const std::string& path) : path_(path), file_(nullptr, std:
     if (__builtin_mul_overflow(bytes, extent, &bytes))
       throw Error("{}: the product of its shape {} overflows 64 bits", path, to_text(shape_));
   elements_ = bytes / size;
-  const int64_t held = about.st_size - static_cast<int64_t>(begin + length);
-  if (held != bytes)
+  const int64_t data_bytes = about.st_size - static_cast<int64_t>(begin + length);
+  if (data_bytes != bytes)
     throw Error("{}: {} .npy file: shape {} of {} takes {} bytes, and {} follow the header", path,
-                held < bytes ? "truncated" : "malformed", to_text(shape_), type_, bytes, held);
+                data_bytes < bytes ? "truncated" : "malformed", to_text(shape_), type_, bytes, data_bytes);
 }
 
 void NpyReader::parse_header(const std::string& header) {
@@ -197,7 +196,7 @@ void NpyReader::parse_header(const std::string& header) {
   const std::string_view types = kTypes;
   const bool known = type_.size() == 2 && types.find(type_) != types.npos;
   if (!known) throw Error("{}: type '{}' is not read; allowed are {}", path_, d, kTypes);
-  // In one dimension, or with at most one element, both orders are the same bytes, and NumPy may write either.
+  // In one dimension both orders are the same bytes, and NumPy may write either.
   shape_ = parser.shape;
   if (parser.fortran_order && shape_.size() > 1)
     throw Error("{}: column-major (fortran_order) arrays are not read; save numpy.ascontiguousarray(it)", path_);
@@ -225,9 +224,9 @@ void NpyReader::read(DType to, void* data) {
         continue;
       }
       const int64_t whole = whole_at(p, size, is_signed);
-      if (whole < range.lowest || whole > range.highest)
-        throw Error("{}: element {} is {}, outside {} .. {} of {}", path_, first + i, whole, range.lowest,
-                    range.highest, name_of(to));
+      if (whole < range.min || whole > range.max)
+        throw Error("{}: element {} is {}, outside {} .. {} of {}", path_, first + i, whole, range.min, range.max,
+                    name_of(to));
       store_double(data, to, first + i, static_cast<double>(whole));
     }
   }
@@ -237,7 +236,7 @@ void write_npy(AtomicFile& file, DType dtype, const Shape& shape, const void* da
   static constexpr const char* kDescr[] = {"<f8", "<f4", "<f4", "<f2", "<i4", "|i1", "|u1"};  // in the order of DType
   std::string header = fmt::format("{{'descr': '{}', 'fortran_order': False, 'shape': {}, }}",
                                    kDescr[static_cast<size_t>(dtype)], to_text(shape));
-  constexpr size_t kPrefix = 10, kAlign = 64;  // so that the elements begin at a multiple of 64 bytes
+  constexpr size_t kPrefix = 10, kAlign = 64;  // the format asks that the elements begin at a multiple of 64 bytes
   header.append((kAlign - (kPrefix + header.size() + 1) % kAlign) % kAlign, ' ');
   header += '\n';
   std::string prefix(kMagic);

@@ -7,27 +7,27 @@
 #include <chrono>
 #include <cmath>
 
-#include "core/error.h"
-#include "core/session.h"
 #include "cli/devices.h"
+#include "cli/exit_status.h"
 #include "cli/op_describe.h"
 #include "cli/op_inputs.h"
+#include "core/error.h"
+#include "core/session.h"
 
 namespace duet {
 namespace {
 
-constexpr int kWrong = 1, kUnsupported = 77;
 constexpr const char* kReference = "reference";
 
-// Result files are opened before the work, so that a folder that cannot be written is known at once, and take their
-// names together at the end.
-struct Result {
+// Output files are created before the work starts, so that a folder that cannot be written is an error at once. They
+// get their names only at the end, all together.
+struct OutputFile {
   size_t slot;
   std::string path;
   AtomicFile file;
 };
-std::vector<Result> open_results(const Problem& problem, const std::vector<std::string>& outputs) {
-  std::vector<Result> results;
+std::vector<OutputFile> open_outputs(const Problem& problem, const std::vector<std::string>& outputs) {
+  std::vector<OutputFile> results;
   const std::vector<TensorSpec> specs = problem.tensors();
   for (const auto& [name, path] : split_pairs("--out", outputs)) {
     std::vector<std::string> names;
@@ -44,13 +44,13 @@ std::vector<Result> open_results(const Problem& problem, const std::vector<std::
   return results;
 }
 
-void write_results(std::vector<Result>& results, const HostTensors& got) {
-  for (Result& r : results) {
+void write_outputs(std::vector<OutputFile>& results, const HostTensors& got) {
+  for (OutputFile& r : results) {
     const TensorSpec& spec = got.specs()[r.slot];
     write_npy(r.file, spec.dtype, spec.shape, got.data(r.slot));
     r.file.finish();
   }
-  for (Result& r : results) {
+  for (OutputFile& r : results) {
     r.file.commit();
     fmt::print("{} -> {}\n", got.specs()[r.slot].name, r.path);
   }
@@ -62,9 +62,12 @@ double elapsed_s(const std::function<void()>& work) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-// A first impression; bench_all measures. inout tensors go on from where the last run left them.
+// A rough time for a first impression; bench_all is the tool for measuring. inout tensors are not restored between
+// runs: each run starts from what the one before left.
 void print_time(Session& session) {
-  constexpr double kWarmUp_s = 0.05, kSample_s = 20e-6, kBudget_s = 0.5;
+  constexpr double kWarmUp_s = 0.05;   // at least so long before the first sample
+  constexpr double kSample_s = 20e-6;  // a sample is a batch of calls that takes at least so long
+  constexpr double kBudget_s = 0.5;    // of all samples
   Context& context = session.context();
   std::vector<double> samples;
   int batch = 1;
@@ -76,8 +79,12 @@ void print_time(Session& session) {
     const auto several = [&] {
       for (int i = 0; i < batch; ++i) call();
     };
-    double spent = 0, once = 0;
-    for (int i = 0; i < 3 || spent < kWarmUp_s; ++i) spent += once = elapsed_s(call);
+    double spent = 0;
+    double once = 0;
+    for (int i = 0; i < 3 || spent < kWarmUp_s; ++i) {
+      once = elapsed_s(call);
+      spent += once;
+    }
     batch = std::max(1, static_cast<int>(std::ceil(kSample_s / std::max(once, 1e-9))));
     const int wanted = std::clamp(static_cast<int>(kBudget_s / (batch * std::max(once, 1e-9))), 3, 100);
     for (int i = 0; i < wanted; ++i) samples.push_back(elapsed_s(several) / batch);
@@ -88,21 +95,21 @@ void print_time(Session& session) {
              session.create_s() * 1e6);
 }
 
-// The whole answer where the reference is quick and what it says fits, else sampled slices.
+// The whole answer where the reference takes seconds and its claims fit in memory; otherwise sampled slices.
 Expected expected_of(const Problem& problem, const HostTensors& inputs, uint64_t seed) {
-  constexpr double kWork = 4e8;           // flops and bytes: a few seconds of the reference
-  constexpr int64_t kElements = 1 << 22;  // 128 MiB of claims
+  constexpr double kMaxWork = 4e8;           // flops and bytes: a few seconds of the reference
+  constexpr int64_t kMaxElements = 1 << 22;  // 128 MiB of claims
   int64_t elements = 0;
   for (const TensorSpec& t : inputs.specs())
     if (t.role != Role::in) elements += t.elements();
-  const bool all = problem.flops() + static_cast<double>(problem.bytes()) <= kWork && elements <= kElements;
+  const bool all = problem.flops() + static_cast<double>(problem.bytes()) <= kMaxWork && elements <= kMaxElements;
   return all ? Expected::all(problem, inputs) : Expected::sampled(problem, inputs, seed);
 }
 
 int report(const Check& check) {
   if (!check.passed()) {
     fmt::print(stderr, "duet: wrong: {}\n", check.failure);
-    return kWrong;
+    return kFailed;
   }
   fmt::print("check: passed; largest error {:.3g} of its bound, {} elements of {} slices compared\n",
              check.max_error_ratio, check.elements, check.slices);
@@ -115,9 +122,8 @@ int unsupported(const std::string& job, const std::string& reason) {
 }
 
 int run_reference(const OpOptions& options, OpInputs& prepared) {
-  if (options.time)
-    throw Error("--time: the reference is the judge, written to be right and not fast; it is not timed");
-  std::vector<Result> results = open_results(prepared.problem, options.outputs);
+  if (options.time) throw Error("--time: the reference is written to be right, not fast, and is not timed");
+  std::vector<OutputFile> results = open_outputs(prepared.problem, options.outputs);
   require_memory(prepared.problem, 2);
   const HostTensors inputs = prepared.read(options);
   const HostTensors got = run_reference(prepared.problem, inputs);
@@ -125,7 +131,7 @@ int run_reference(const OpOptions& options, OpInputs& prepared) {
                          ? report(compare(prepared.problem,
                                           expected_of(prepared.problem, inputs, options.seed.value_or(1)), got, false))
                          : 0;
-  write_results(results, got);
+  write_outputs(results, got);
   return status;
 }
 
@@ -140,7 +146,7 @@ int run_op(const OpOptions& options) {
   find_op(options.op);
   Devices devices(options.threads);
   std::string reason;
-  if (options.threads) devices.open(Device::cpu, reason);  // refuses a number out of range
+  if (options.threads) devices.open(Device::cpu, reason);  // throws where --threads is out of range
   if (options.describe) {
     fmt::print("{}", describe(OpInputs::prepare(options).problem, devices));
     return 0;
@@ -156,25 +162,27 @@ int run_op(const OpOptions& options) {
   const Problem& problem = prepared.problem;
   const std::string job = options.op + "/" + name + "/" + problem.label();
   const Implementation* implementation = find_implementation(options.op, name);
-  if (!implementation) return unsupported(job, why_not_built(name));
+  if (!implementation) return unsupported(job, not_built_reason(name));
   Context* context = devices.open(implementation->device, reason);
   if (!context) return unsupported(job, reason);
 
-  std::vector<Result> results = open_results(problem, options.outputs);
+  std::vector<OutputFile> results = open_outputs(problem, options.outputs);
   require_memory(problem,
-                 implementation->device == Device::cpu ? 3 : 2);  // host images, device buffers, what restores them
+                 implementation->device == Device::cpu
+                     ? 3
+                     : 2);  // host tensors, device buffers, the copies that restore inout tensors
   const HostTensors inputs = prepared.read(options);
   Session session(problem, *implementation, *context, inputs);
   if (!session.supported()) return unsupported(job, session.plan().reason());
 
   if (options.time) print_time(session);
-  session.restore();  // what is checked and written is one application to the inputs, in the buffers that were timed
+  session.restore();  // what is checked and written is one run on the given inputs, in the buffers that were timed
   session.poison_outputs();
   context->enter([&] { session.run(); });
   context->synchronize();
   const int status =
       options.check ? report(session.check(expected_of(problem, inputs, options.seed.value_or(1)), false)) : 0;
-  write_results(results, session.download());
+  write_outputs(results, session.download());
   return status;
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// duet op: one op by one implementation, on the user's tensors or on drawn ones.
+// duet op: runs one op by one implementation, on the user's tensors or on drawn ones. Called by main.cpp.
 #pragma once
 #include <cstdint>
 #include <optional>
@@ -13,11 +13,11 @@ struct OpOptions {
   std::string label;                                     // a case as in job names: f32/rows:64/cols:1000
   std::vector<std::string> attributes, inputs, outputs;  // name=value, tensor=file, tensor=file
   bool list = false, describe = false, check = false, time = false;
-  std::optional<uint64_t> seed;  // draws the inputs that no file gives
+  std::optional<uint64_t> seed;  // draws every input that has no file
   std::optional<int> threads;
 };
 
-// 0 done, 1 wrong under --check, 77 unsupported or no device. Throws Error on usage that cannot be served.
+// Returns 0, kFailed when --check finds a wrong answer, or kUnsupported. Throws Error on wrong usage.
 int run_op(const OpOptions& options);
 
 }  // namespace duet

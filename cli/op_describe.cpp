@@ -11,13 +11,13 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 Json value_of(const Attribute& a) {
-  if (a.type == "float") return std::strtod(a.text().c_str(), nullptr);  // 0.1 as it was given, not its nearest float
+  if (a.type == "float") return std::strtod(a.text().c_str(), nullptr);  // prints 0.1, not the nearest float
   return std::visit([](const auto& v) { return Json(v); }, a.value);
 }
 
 Json whole_if_possible(double x) {
-  constexpr double kExact = 9007199254740992;  // 2^53
-  if (std::isfinite(x) && x == std::floor(x) && std::abs(x) < kExact) return static_cast<int64_t>(x);
+  constexpr double kMaxExact = 9007199254740992;  // 2^53: above it a double skips whole numbers
+  if (std::isfinite(x) && x == std::floor(x) && std::abs(x) < kMaxExact) return static_cast<int64_t>(x);
   return x;
 }
 
@@ -26,14 +26,16 @@ Json whole_if_possible(double x) {
 std::string describe(const Problem& problem, Devices& devices) {
   const Op& op = problem.op();
   const std::string backward = backward_of(op.name);
-  Json attributes = Json::array(), tensors = Json::array(), implementations = Json::array();
+  Json attributes = Json::array();
+  Json tensors = Json::array();
+  Json implementations = Json::array();
   for (const Attribute& a : problem.attributes())
     attributes.push_back({{"name", a.name}, {"type", a.type}, {"value", value_of(a)}, {"doc", a.doc}});
   for (const TensorSpec& t : problem.tensors())
     tensors.push_back({{"name", t.name}, {"role", name_of(t.role)}, {"dtype", name_of(t.dtype)}, {"shape", t.shape}});
   for (const std::string& name : known_implementations(op.name)) {
     implementations.push_back({{"name", name}});
-    if (const std::string reason = why_unavailable(problem, name, devices); !reason.empty())
+    if (const std::string reason = unavailable_reason(problem, name, devices); !reason.empty())
       implementations.back()["reason"] = reason;
   }
   const Json all{{"op", op.name},

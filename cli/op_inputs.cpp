@@ -11,10 +11,10 @@
 namespace duet {
 namespace {
 
-std::string tensor_names(const std::vector<TensorSpec>& specs, Role not_this) {
+std::string tensor_names(const std::vector<TensorSpec>& specs, Role excluded) {
   std::vector<std::string> names;
   for (const TensorSpec& s : specs)
-    if (s.role != not_this) names.emplace_back(s.name);
+    if (s.role != excluded) names.emplace_back(s.name);
   return fmt::format("{}", fmt::join(names, " "));
 }
 
@@ -22,7 +22,8 @@ std::map<size_t, NpyReader> open_files(const Problem& problem, const std::vector
   std::map<size_t, NpyReader> files;
   const std::vector<TensorSpec> specs = problem.tensors();
   for (const auto& [name, path] : split_pairs("--in", inputs)) {
-    const auto spec = std::find_if(specs.begin(), specs.end(), [&](const TensorSpec& s) { return name == s.name; });
+    const auto spec =
+        std::find_if(specs.begin(), specs.end(), [&, &name = name](const TensorSpec& s) { return name == s.name; });
     if (spec == specs.end() || spec->role == Role::out)
       throw Error("--in {}: {} has no input of this name; it has {}", name, problem.name(),
                   tensor_names(specs, Role::out));
@@ -31,7 +32,7 @@ std::map<size_t, NpyReader> open_files(const Problem& problem, const std::vector
   return files;
 }
 
-// Dimensions from the shapes, where the attributes leave any open. Those that were given must agree.
+// Takes the dimensions that no attribute gives from the shapes of the files. Those that were given must agree.
 Problem infer(const Problem& problem, const std::map<size_t, NpyReader>& files,
               const std::map<std::string, std::string>& given) {
   const std::vector<Attribute> before = problem.attributes();
@@ -48,7 +49,8 @@ Problem infer(const Problem& problem, const std::map<size_t, NpyReader>& files,
   return inferred;
 }
 
-// Whole numbers that index an axis of another tensor, such as labels: outside it, kernels would read foreign memory.
+// Whole numbers that index an axis of another tensor, such as labels: an index out of range would make kernels read
+// outside that tensor.
 void require_in_range(const HostTensors& host, size_t slot, const std::string& path) {
   const TensorSpec& spec = host.specs()[slot];
   if (spec.fill.kind != Fill::Kind::below) return;
@@ -83,7 +85,7 @@ OpInputs OpInputs::prepare(const OpOptions& options) {
   for (const auto& [name, text] : given) problem = problem.with(name, text);
   if (!options.label.empty())  // a label gives every dimension
     for (const Attribute& a : problem.attributes()) given.emplace(a.name, a.text());
-  // Before inferring: a negative dimension is wrong even where an input says better.
+  // Checked before inferring: a negative dimension is an error even where an input gives the right one.
   for (const Attribute& a : problem.attributes())
     if (const auto* value = std::get_if<int64_t>(&a.value); value && a.dimension && *value < 0)
       throw Error("--attr {}={}: zero or more is allowed", a.name, *value);
@@ -95,14 +97,14 @@ OpInputs OpInputs::prepare(const OpOptions& options) {
         throw Error("{}: expected --attr {}=N or inputs that fix it, got neither", problem.name(), a.name);
   problem = infer(problem, files, given);
   if (!options.describe || !given.empty() || !files.empty())
-    problem.validate();  // defaults alone need not be a problem
+    problem.validate();  // the defaults alone need not be a valid problem
   return {std::move(problem), std::move(files)};
 }
 
 HostTensors OpInputs::read(const OpOptions& options) {
   const bool draws = options.seed || (options.inputs.empty() && options.outputs.empty());
   HostTensors host(problem.tensors());
-  for (size_t slot = 0; slot < host.size(); ++slot) {  // everything is checked before the first byte is read
+  for (size_t slot = 0; slot < host.size(); ++slot) {  // check all files before reading the first element
     const TensorSpec& spec = host.specs()[slot];
     if (spec.role == Role::out) continue;
     const auto file = files.find(slot);
@@ -126,7 +128,7 @@ HostTensors OpInputs::read(const OpOptions& options) {
     if (spec.role == Role::out) continue;
     host.allocate(slot);
     const auto file = files.find(slot);
-    if (file == files.end()) {  // as draw_inputs() does, so that a seed means the same everywhere
+    if (file == files.end()) {  // as draw_inputs() does, so that a seed gives the same inputs everywhere
       fill_values(host.data(slot), spec.dtype, spec.elements(), spec.fill, FillMode::values, fill_key(seed, slot));
       continue;
     }

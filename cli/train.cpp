@@ -10,9 +10,10 @@
 #include <limits>
 #include <thread>
 
+#include "cli/exit_status.h"
+#include "core/atomic_file.h"
 #include "core/cpu_context.h"
 #include "core/gpu.h"
-#include "core/atomic_file.h"
 #include "models/data/cifar.h"
 #include "models/data/digits.h"
 #include "models/data/idx.h"
@@ -25,17 +26,15 @@
 namespace duet {
 namespace {
 
-constexpr int kUnsupported = 77;
 constexpr int64_t kDrawnTraining = 9000, kDrawnTest = 2000, kDrawnTokens = 300000;
 
 std::unique_ptr<Context> open(const TrainOptions& options, std::string& reason) {
   if (options.device == "gpu") return open_gpu(reason);
-  if (options.device != "cpu") throw Error("--device '{}' is not one of cpu gpu", options.device);
   return std::make_unique<CpuContext>(options.threads.value_or(static_cast<int>(std::thread::hardware_concurrency())));
 }
 
-// A misspelt name would only ever be passed over.
-void expect_known(const Tape::Preferences& preferences) {
+// Throws Error at a misspelt name, which the tape would ignore.
+void require_known(const Tape::Preferences& preferences) {
   for (const std::string& name : preferences) {
     bool known = false;
     for (const auto& [op, known_op] : ops()) known = known || find_implementation(op, name);
@@ -44,39 +43,39 @@ void expect_known(const Tape::Preferences& preferences) {
   }
 }
 
+// Without --attr, gpt2 is a small model that learns in minutes: bytes as tokens, four layers.
 constexpr std::pair<const char*, const char*> kSmallGpt2[] = {
     {"tokens", "64"}, {"context", "64"},     {"layers", "4"}, {"heads", "4"},
     {"width", "128"}, {"vocabulary", "256"}, {"batch", "16"}};
-
-constexpr double kSmallGpt2Rate = 1e-3;
+constexpr double kSmallGpt2LearningRate = 1e-3;
 bool small_gpt2(const TrainOptions& options) { return options.model == "gpt2" && options.attributes.empty(); }
 
 struct Split {
   Dataset training, validation, test;
-  std::string what;
+  std::string source;  // for people: "drawn digits", or the folder
 };
 
-// What there is for models that take samples of this size.
-struct Source {
+// Where samples with this number of features come from.
+struct SampleSource {
   int64_t features;
-  const char* drawn;
+  const char* drawn_name;
   Dataset (*draw)(int64_t count, uint64_t seed);
-  Dataset (*read)(const std::string& folder, bool training);  // null: no such files
+  Dataset (*read)(const std::string& folder, bool training);  // null: there is no reader of files
 };
-constexpr Source kSources[] = {{kDigitPixels, "drawn digits", draw_digits, read_mnist},
-                               {kColours * kImagePixels, "drawn images", draw_images, read_cifar},
-                               {kPointFeatures, "drawn points", draw_points, nullptr}};
+constexpr SampleSource kSources[] = {{kDigitPixels, "drawn digits", draw_digits, read_mnist},
+                                     {kColours * kImagePixels, "drawn images", draw_images, read_cifar},
+                                     {kPointFeatures, "drawn points", draw_points, nullptr}};
 
-// Two streams of one seed: no sample of the test is a sample of the training.
+// Two streams of one seed, so that no test sample is also a training sample.
 template <class Draw>
-Split drawn(uint64_t seed, const char* what, const Draw& draw) {
-  return {draw(kDrawnTraining, seed << 1), {}, draw(kDrawnTest, seed << 1 | 1), what};
+Split draw_split(uint64_t seed, const char* source, const Draw& draw) {
+  return {draw(kDrawnTraining, seed << 1), {}, draw(kDrawnTest, seed << 1 | 1), source};
 }
 
-Split whole(const TrainOptions& options, const Trainer& trainer) {
-  const Error none("--data {}: there is no reader of files for model {}", options.data, options.model);
+Split read_or_draw(const TrainOptions& options, const Trainer& trainer) {
+  const Error no_reader("--data {}: there is no reader of files for model {}", options.data, options.model);
   const int64_t features = trainer.features();
-  if (trainer.label_for_each_token()) {  // a language model: every token is told from those before it
+  if (trainer.label_for_each_token()) {  // a language model: every token is predicted from those before it
     const int64_t vocabulary = trainer.classes();
     if (!options.data.empty()) {
       Text text = read_text(options.data, features, vocabulary);
@@ -91,42 +90,43 @@ Split whole(const TrainOptions& options, const Trainer& trainer) {
             "drawn text"};
   }
   if (trainer.takes_tokens()) {
-    if (!options.data.empty()) throw none;
-    return drawn(options.seed, "drawn reviews",
-                 [&](int64_t count, uint64_t seed) { return draw_reviews(count, features, seed); });
+    if (!options.data.empty()) throw no_reader;
+    return draw_split(options.seed, "drawn reviews",
+                      [&](int64_t count, uint64_t seed) { return draw_reviews(count, features, seed); });
   }
-  for (const Source& source : kSources) {
+  for (const SampleSource& source : kSources) {
     if (source.features != features) continue;
-    if (options.data.empty()) return drawn(options.seed, source.drawn, source.draw);
-    if (!source.read) throw none;
+    if (options.data.empty()) return draw_split(options.seed, source.drawn_name, source.draw);
+    if (!source.read) throw no_reader;
     return {source.read(options.data, true), {}, source.read(options.data, false), options.data};
   }
-  throw Error("model {} takes {} features a sample, and there are no such data", options.model, features);
+  throw Error("model {} takes {} features a sample, for which there are no data", options.model, features);
 }
 
 Split load(const TrainOptions& options, const Trainer& trainer) {
-  Split all = whole(options, trainer);
+  Split all = read_or_draw(options, trainer);
   all.validation = split_off(all.training, options.validation, options.seed);
   return all;
 }
 
-class Learning {
+// Trains epoch by epoch, writes a checkpoint after each better one, and stops as --epochs and --patience say.
+class TrainingLoop {
  public:
-  Learning(const TrainOptions& options, Trainer& trainer, const Split& data)
+  TrainingLoop(const TrainOptions& options, Trainer& trainer, const Split& data)
       : options_(options),
         trainer_(trainer),
         data_(data),
-        best_(trainer.accuracy(data.validation)),
-        kept_(trainer.checkpoint()) {}
+        best_accuracy_(trainer.accuracy(data.validation)),
+        best_checkpoint_(trainer.checkpoint()) {}
 
   void run() {
-    int64_t waited = 0;
-    while (trainer_.epochs() < options_.epochs && (options_.patience == 0 || waited < options_.patience))
-      waited = epoch() ? 0 : waited + 1;
-    if (trainer_.epochs() < options_.epochs) fmt::print("no better for {} epoch(s): stopped\n", waited);
-    trainer_.restore(kept_);
-    if (!options_.checkpoint.empty() && written_ == 0) {
-      write_checkpoint(options_.checkpoint, kept_);
+    int64_t epochs_without_better = 0;
+    while (trainer_.epochs() < options_.epochs && (options_.patience == 0 || epochs_without_better < options_.patience))
+      epochs_without_better = train_epoch() ? 0 : epochs_without_better + 1;
+    if (trainer_.epochs() < options_.epochs) fmt::print("no better for {} epoch(s): stopped\n", epochs_without_better);
+    trainer_.restore(best_checkpoint_);
+    if (!options_.checkpoint.empty() && checkpoint_epoch_ == 0) {
+      write_checkpoint(options_.checkpoint, best_checkpoint_);
       fmt::print("no epoch was better than the parameters of epoch {}, which {} holds\n", trainer_.epochs(),
                  options_.checkpoint);
     }
@@ -135,16 +135,18 @@ class Learning {
   }
 
  private:
-  // Whether it was the best so far.
-  bool epoch() {
+  // Returns whether the epoch was the best so far.
+  bool train_epoch() {
     const auto start = std::chrono::steady_clock::now();
-    double loss = 0, seconds = 0, accuracy = 0;
-    guarded([&] {
+    double loss = 0;
+    double seconds = 0;
+    double accuracy = 0;
+    naming_the_checkpoint([&] {
       loss = trainer_.epoch(data_.training);
       seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
       accuracy = trainer_.accuracy(data_.validation);
     });
-    const bool better = accuracy > best_;
+    const bool better = accuracy > best_accuracy_;
     const auto samples = static_cast<double>(data_.training.size() / trainer_.batch() * trainer_.batch());
     const std::string perplexity =
         trainer_.label_for_each_token() ? fmt::format("  perplexity {:.2f}", std::exp(loss)) : "";
@@ -154,36 +156,36 @@ class Learning {
                trainer_.label_for_each_token() ? "tokens" : "samples");
     std::fflush(stdout);
     if (!better) return false;
-    best_ = accuracy;
-    kept_ = trainer_.checkpoint();
+    best_accuracy_ = accuracy;
+    best_checkpoint_ = trainer_.checkpoint();
     if (!options_.checkpoint.empty()) {
-      write_checkpoint(options_.checkpoint, kept_);
-      written_ = trainer_.epochs();
+      write_checkpoint(options_.checkpoint, best_checkpoint_);
+      checkpoint_epoch_ = trainer_.epochs();
     }
     return true;
   }
-  // An error says which epoch is safe.
-  void guarded(const std::function<void()>& learning) {
+  // Adds to an error which epoch the checkpoint file holds.
+  void naming_the_checkpoint(const std::function<void()>& train) {
     try {
-      learning();
+      train();
     } catch (const Error& e) {
-      if (written_ == 0) throw;
-      throw Error("{}; {} holds epoch {}", e.what(), options_.checkpoint, written_);
+      if (checkpoint_epoch_ == 0) throw;
+      throw Error("{}; {} holds epoch {}", e.what(), options_.checkpoint, checkpoint_epoch_);
     }
   }
 
   const TrainOptions& options_;
   Trainer& trainer_;
   const Split& data_;
-  double best_;
-  Checkpoint kept_;
-  int64_t written_ = 0;
+  double best_accuracy_;
+  Checkpoint best_checkpoint_;
+  int64_t checkpoint_epoch_ = 0;  // whose parameters the checkpoint file holds; 0: not yet written
 };
 
-void learn(const TrainOptions& options, const Model& model, Context& context) {
-  expect_known(options.preferences);
+void train_model(const TrainOptions& options, const Model& model, Context& context) {
+  require_known(options.preferences);
   if (!options.checkpoint.empty())
-    AtomicFile(options.checkpoint);  // a folder that is not writable, now rather than later
+    AtomicFile(options.checkpoint);  // throws now, not after an epoch, where the folder cannot be written
   const Tape::Preferences preferences =
       options.preferences.empty() ? Tape::preferences_for(context.device()) : options.preferences;
   Trainer trainer(model, context, preferences, options.seed);
@@ -194,23 +196,23 @@ void learn(const TrainOptions& options, const Model& model, Context& context) {
     }
   if (trainer.epochs() >= options.epochs)
     throw Error("--epochs {}: the checkpoint has {} already", options.epochs, trainer.epochs());
-  if (options.lr)
-    trainer.learning_rate(*options.lr);
+  if (options.learning_rate)
+    trainer.learning_rate(*options.learning_rate);
   else if (small_gpt2(options) && options.resume.empty())
-    trainer.learning_rate(kSmallGpt2Rate);
+    trainer.learning_rate(kSmallGpt2LearningRate);
   const Split data = load(options, trainer);
   if (data.training.size() < trainer.batch())
     throw Error("{} samples are fewer than the batch of {}", data.training.size(), trainer.batch());
   fmt::print("{} {} on {}; {}: {} samples to train on, {} to validate, {} to test\n", model.name(), model.label(),
-             context.describe(), data.what, data.training.size(), data.validation.size(), data.test.size());
-  Learning(options, trainer, data).run();
+             context.describe(), data.source, data.training.size(), data.validation.size(), data.test.size());
+  TrainingLoop(options, trainer, data).run();
 }
 
 }  // namespace
 
 int run_train(const TrainOptions& options) {
   Model model = find_model(options.model == "imdb_bilstm" ? "bilstm" : options.model);
-  if (small_gpt2(options))  // one that learns in minutes: bytes, four layers
+  if (small_gpt2(options))
     for (const auto& [name, value] : kSmallGpt2) model = model.with(name, value);
   for (const std::string& a : options.attributes) {
     const size_t equals = a.find('=');
@@ -218,17 +220,16 @@ int run_train(const TrainOptions& options) {
     model = model.with(a.substr(0, equals), a.substr(equals + 1));
   }
   if (options.batch) model = model.with("batch", std::to_string(*options.batch));
-  if (options.epochs < 1) throw Error("--epochs {}; 1 or more is allowed", options.epochs);
-  if (options.patience < 0) throw Error("--patience {}; 0 or more is allowed", options.patience);
+  // Not by CLI::Range, which includes its ends and lets NaN pass.
   if (!(options.validation > 0 && options.validation < 1))
-    throw Error("--validation {}; a share above 0 and below 1 is allowed", options.validation);
-  if (options.lr && !(*options.lr > 0 && std::isfinite(*options.lr)))
-    throw Error("--lr {}; a finite number above 0 is allowed", *options.lr);
+    throw Error("--validation {}; a fraction above 0 and below 1 is allowed", options.validation);
+  if (options.learning_rate && !(*options.learning_rate > 0 && std::isfinite(*options.learning_rate)))
+    throw Error("--lr {}; a finite number above 0 is allowed", *options.learning_rate);
   std::string reason;
   const std::unique_ptr<Context> context = open(options, reason);
   try {
     if (context) {
-      learn(options, model, *context);
+      train_model(options, model, *context);
       return 0;
     }
   } catch (const NotServed& e) {
@@ -240,39 +241,50 @@ int run_train(const TrainOptions& options) {
 
 void add_train(CLI::App& app) {
   const auto options = std::make_shared<TrainOptions>();
+  constexpr int64_t kMax = std::numeric_limits<int64_t>::max();
   CLI::App* train =
       app.add_subcommand("train", "train a model; print loss and validation accuracy by epoch, then test accuracy");
   train
       ->add_option("model", options->model,
-                   "mlp, mnist_cnn (28x28 digits), lenet, cifar_cnn (32x32 colour images), imdb_bilstm (reviews), gpt2 "
-                   "(text; a small "
-                   "one unless --attr is given) or toy")
+                   "mlp, mnist_cnn (28x28 digits), lenet, cifar_cnn (32x32 colour images), imdb_bilstm (reviews), toy, "
+                   "or gpt2 (text; a small one unless --attr is given)")
       ->required();
   train->add_option(
       "--data", options->data,
-      "folder with MNIST's IDX files or CIFAR-10's binary files, or a text (.bin: tokens of 16 bits), as the model "
-      "takes them; without it samples are drawn");
-  train->add_option("--epochs", options->epochs, "passes over the data, those of a checkpoint included")
+      "folder with MNIST's IDX files or CIFAR-10's binary files, or a text file (.bin: tokens of 16 bits), depending "
+      "on the model; without it samples are drawn");
+  train->add_option("--epochs", options->epochs, "passes over the data, including those of a resumed checkpoint")
+      ->check(CLI::Range(int64_t{1}, kMax))
       ->capture_default_str();
-  train->add_option("--validation", options->validation, "share of the training samples that only judges epochs")
+  train
+      ->add_option("--validation", options->validation,
+                   "fraction of the training samples held out to validate each epoch")
       ->capture_default_str();
   train
       ->add_option("--patience", options->patience,
                    "stop after so many epochs without a better validation accuracy; 0: never")
+      ->check(CLI::Range(int64_t{0}, kMax))
       ->capture_default_str();
   train->add_option(
       "--checkpoint", options->checkpoint,
-      "file (safetensors) for parameters and optimiser, written after each better epoch, at the end if there was none");
-  train->add_option("--resume", options->resume, "checkpoint to go on from, of the same model and seed");
-  train->add_option("--attr", options->attributes, "attribute=value of the model")->expected(1)->take_all();
-  train->add_option("--batch", options->batch, "samples of a step");
-  train->add_option("--lr", options->lr, "learning rate, the model's own by default; a checkpoint brings its own");
-  train->add_option("--device", options->device, "cpu or gpu")->capture_default_str();
-  train->add_option("--threads", options->threads, "threads of the CPU; all by default");
-  train->add_option("--seed", options->seed, "of initial parameters, dropout, order, validation and drawn samples")
+      "file (safetensors) for the parameters and the optimiser's state, written after each better epoch, or at the end "
+      "if no epoch was better");
+  train->add_option("--resume", options->resume, "checkpoint to continue from, of the same model and seed");
+  train->add_option("--attr", options->attributes, "attribute=value of the model, repeatable")->expected(1)->take_all();
+  train->add_option("--batch", options->batch, "samples in a step");
+  train->add_option("--lr", options->learning_rate, "learning rate; by default that of the checkpoint or of the model");
+  train->add_option("--device", options->device, "cpu or gpu")
+      ->check(CLI::IsMember({"cpu", "gpu"}))
+      ->capture_default_str();
+  train->add_option("--threads", options->threads, "number of CPU threads; all by default");
+  train
+      ->add_option("--seed", options->seed,
+                   "seed of initial parameters, dropout, order of samples, validation samples and drawn samples")
       ->capture_default_str()
-      ->check(CLI::Range(int64_t{0}, std::numeric_limits<int64_t>::max()));
-  train->add_option("--impl-preference", options->preferences, "implementations, the first that serves an op runs it")
+      ->check(CLI::Range(int64_t{0}, kMax));
+  train
+      ->add_option("--impl-preference", options->preferences,
+                   "comma-separated implementations; the first that serves an op runs it")
       ->delimiter(',');
   train->callback([options] {
     if (const int status = run_train(*options)) throw CLI::RuntimeError(status);

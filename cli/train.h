@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// duet train: a model learns on the chosen device.
+// duet train: trains a model on the chosen device, on the samples of files or on drawn ones. Called by main.cpp.
 #pragma once
 #include <cstdint>
 #include <optional>
@@ -14,25 +14,27 @@ namespace duet {
 
 struct TrainOptions {
   std::string model;
-  std::string
-      data;  // folder with MNIST's or CIFAR-10's files, or a text, as the model takes them; empty: samples are drawn
+  // A folder with MNIST's or CIFAR-10's files, or a text, whichever the model takes. Empty: samples are drawn.
+  std::string data;
   int64_t epochs = 3;
-  double validation = 0.1;  // share of the training samples that only judges epochs
-  int64_t patience = 0;     // epochs without a better validation accuracy after which training ends; 0: never
-  std::string checkpoint;   // written after each better epoch; empty: none
-  std::string resume;       // a checkpoint to go on from
+  double validation = 0.1;  // fraction of the training samples that is held out to validate each epoch
+  int64_t patience = 0;     // training stops after so many epochs without a better validation accuracy; 0: never
+  std::string checkpoint;   // file written after each better epoch; empty: none
+  std::string resume;       // checkpoint to continue from
   std::vector<std::string> attributes;  // of the model, name=value
-  std::optional<int64_t> batch;         // none: the model's own
-  std::optional<double> lr;
+  std::optional<int64_t> batch;         // without a value, the model's own
+  std::optional<double> learning_rate;
   std::string device = "cpu";
-  std::optional<int> threads;  // of the CPU; none: all it has
+  std::optional<int> threads;  // of the CPU; without a value, all it has
   uint64_t seed = 1;
-  std::vector<std::string> preferences;  // implementations in order; none: the device's usual ones
+  std::vector<std::string> preferences;  // implementations in order of preference; empty: the defaults of the device
 };
 
-// 0 done, 77 no such device here or an op that nothing serves, with the reason on standard error. Throws Error.
+// Returns 0, or kUnsupported, with the reason on standard error, where there is no such device here or no
+// implementation serves an op of the model. Throws Error on wrong usage.
 int run_train(const TrainOptions& options);
 
-void add_train(CLI::App& app);  // the subcommand; a status other than 0 leaves it as CLI::RuntimeError
+// Adds the subcommand. A status other than 0 leaves app.parse() as CLI::RuntimeError.
+void add_train(CLI::App& app);
 
 }  // namespace duet

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Without a CUDA compiler nobody knows what it would make of the kernels.
+// Takes the place of the embedded output of ptxas in a build without a CUDA compiler: nothing is known of the kernels.
 namespace duet {
 extern const char* const duet_kernel_resources;
 const char* const duet_kernel_resources = "";

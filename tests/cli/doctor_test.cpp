@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The doubts of `duet doctor`: a machine without fault has none, and each fault planted alone is named.
+// The warnings of `duet doctor`: a machine without fault has none, and each planted fault is named.
 #include "cli/doctor.h"
 
 #include <gtest/gtest.h>
@@ -29,14 +29,14 @@ Circumstances quiet() {
   return c;
 }
 
-TEST(Doctor, AQuietMachineRaisesNoDoubt) { EXPECT_TRUE(doubts(quiet()).empty()); }
+TEST(Doctor, AQuietMachineRaisesNoWarning) { EXPECT_TRUE(measurement_warnings(quiet()).empty()); }
 
-TEST(Doctor, WhatCannotBeReadRaisesNoDoubt) {
+TEST(Doctor, WhatCannotBeReadRaisesNoWarning) {
   Circumstances c = quiet();
   c.state.governor = c.state.thp = kUnavailable;
   c.state.load.clear();
   c.huge_bytes = -1;
-  EXPECT_TRUE(doubts(c).empty());
+  EXPECT_TRUE(measurement_warnings(c).empty());
 }
 
 TEST(Doctor, NamesEachFault) {
@@ -57,7 +57,7 @@ TEST(Doctor, NamesEachFault) {
     for (const auto& plant : ways) {
       Circumstances c = quiet();
       plant(c);
-      const std::vector<Finding> found = doubts(c);
+      const std::vector<Finding> found = measurement_warnings(c);
       ASSERT_EQ(found.size(), 1u) << name;
       EXPECT_EQ(found[0].name, name);
       EXPECT_FALSE(found[0].advice.empty()) << name;
@@ -69,7 +69,7 @@ TEST(Doctor, NamesVariablesThatChangeLibraries) {
        {"OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "CUDA_LAUNCH_BLOCKING", "NVIDIA_TF32_OVERRIDE", "LD_PRELOAD"}) {
     Circumstances c = quiet();
     c.environment = [name](const char* asked) -> const char* { return std::string(asked) == name ? "1" : nullptr; };
-    const std::vector<Finding> found = doubts(c);
+    const std::vector<Finding> found = measurement_warnings(c);
     ASSERT_EQ(found.size(), 1u) << name;
     EXPECT_EQ(found[0].name, name);
   }
@@ -78,9 +78,9 @@ TEST(Doctor, NamesVariablesThatChangeLibraries) {
   c.environment = [&](const char* asked) -> const char* {
     return std::string(asked) == "OMP_WAIT_POLICY" ? policy : nullptr;
   };
-  EXPECT_TRUE(doubts(c).empty());
+  EXPECT_TRUE(measurement_warnings(c).empty());
   policy = "active";
-  EXPECT_EQ(doubts(c).size(), 1u);
+  EXPECT_EQ(measurement_warnings(c).size(), 1u);
 }
 
 }  // namespace

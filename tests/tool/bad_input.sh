@@ -89,6 +89,7 @@ refuses 2 'cannot write missing' op cross_entropy --impl reference --in x=x.npy 
 refuses 2 "filter '\[' is not a regular expression" list --filter '['
 refuses 2 "filter 'no/such/job'.* matches no job" list --filter no/such/job
 refuses 2 'device' list --device tpu
+refuses 2 'scale: tiny not in' list --scale tiny
 refuses 2 'unexpected|not expected' doctor unexpected
 
 # report

@@ -57,9 +57,9 @@ grep -q 'standard output cannot be written' stderr || fail "a full disk: $(cat s
 
 # Options.
 refuses 2 "'no_model' is not one of .*bilstm.*lenet" train no_model
-refuses 2 'epochs 0; 1 or more' train toy $small --epochs 0
-refuses 2 'validation 1; a share' train toy $small --validation 1
-refuses 2 'patience -1; 0 or more' train toy $small --patience -1
+refuses 2 'epochs: Value 0 not in range 1 to' train toy $small --epochs 0
+refuses 2 'validation 1; a fraction' train toy $small --validation 1
+refuses 2 'patience: Value -1 not in range 0 to' train toy $small --patience -1
 refuses 2 'lr 0;' train toy $small --lr 0
 refuses 2 'batch 0' train toy --threads 1 --batch 0
 refuses 2 '8100 samples are fewer than the batch of 9000' train toy --threads 1 --batch 9000

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What would make the numbers of a run on this machine, now, untrustworthy. Each rule says why.
+// measurement_warnings(): the rules that say what makes numbers measured on this machine untrustworthy, and why.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -12,41 +12,44 @@ namespace {
 
 constexpr int64_t kGiB = int64_t{1} << 30;
 
-// Environment variables that change how libraries below us run, and what they do.
+// Environment variables that change how the libraries run, and their effect.
 constexpr struct {
   const char *name, *effect;
 } kVariables[] = {
     {"OPENBLAS_NUM_THREADS", "limits OpenBLAS's threads: unset it, --threads decides"},
     {"GOTO_NUM_THREADS", "limits OpenBLAS's threads: unset it, --threads decides"},
-    {"OMP_NUM_THREADS", "limits the threads of OpenBLAS and of OpenMP peers: unset it, --threads decides"},
-    {"OMP_THREAD_LIMIT", "limits the threads of OpenMP peers: unset it"},
-    {"OMP_PROC_BIND", "pins OpenMP threads, which then compete with the arena's: unset it"},
-    {"GOMP_CPU_AFFINITY", "pins OpenMP threads, which then compete with the arena's: unset it"},
-    {"LD_PRELOAD", "puts foreign code, perhaps another allocator, into every program"},
+    {"OMP_NUM_THREADS", "limits the threads of OpenBLAS and OpenMP: unset it, --threads decides"},
+    {"OMP_THREAD_LIMIT", "limits the threads of OpenMP: unset it"},
+    {"OMP_PROC_BIND", "pins OpenMP threads, which then compete with those of oneTBB: unset it"},
+    {"GOMP_CPU_AFFINITY", "pins OpenMP threads, which then compete with those of oneTBB: unset it"},
+    {"LD_PRELOAD", "loads other code, perhaps another allocator, into every program"},
     {"CUDA_LAUNCH_BLOCKING", "makes every kernel launch wait: call times are wrong"},
     {"CUDA_VISIBLE_DEVICES", "hides or reorders GPUs"},
     {"NVIDIA_TF32_OVERRIDE", "changes the arithmetic of f32: rows would be labelled wrongly"},
 };
 
-void judge_load(const Circumstances& c, std::vector<Finding>& found) {
-  constexpr double kLoad = 0.5;
-  if (!c.state.load.empty() && c.state.load[0] > kLoad)
-    found.push_back({"load", fmt::format("{:.2f} over the last minute", c.state.load[0]),
-                     "other work takes CPU time; fork-join code collapses beside it, so wait until it is done"});
+void check_load(const Circumstances& c, std::vector<Finding>& found) {
+  constexpr double kMaxLoad = 0.5;
+  if (!c.state.load.empty() && c.state.load[0] > kMaxLoad)
+    found.push_back(
+        {"load", fmt::format("{:.2f} over the last minute", c.state.load[0]),
+         "other work takes CPU time, and parallel loops wait for their slowest thread: wait until it is done"});
   if (results::contended(c.probe.foreign_cores, c.probe.steal_share))
     found.push_back({"foreign CPU",
                      fmt::format("{:.2f} cores during a probe of {:.1f} s", c.probe.foreign_cores, c.probe.wall_s),
                      "another process is running now; top shows which"});
+  constexpr double kMaxSteal = 0.01;
   const double boot_steal =
       c.since_boot.total > 0 ? static_cast<double>(c.since_boot.steal) / static_cast<double>(c.since_boot.total) : 0;
-  if (const double steal = std::max(c.probe.steal_share, boot_steal); steal > 0.01)
+  if (const double steal = std::max(c.probe.steal_share, boot_steal); steal > kMaxSteal)
     found.push_back({"steal", fmt::format("{:.1f} %", 100 * steal),
-                     "the hypervisor gives our CPUs to others: use a machine of one's own"});
+                     "the hypervisor gives CPU time of this machine to others: use one that is not shared"});
 }
 
-void judge_cpu(const Circumstances& c, std::vector<Finding>& found) {
+void check_cpu(const Circumstances& c, std::vector<Finding>& found) {
   if (c.state.governor != kUnavailable && c.state.governor != "performance")
-    found.push_back({"governor", c.state.governor, "clocks follow the load: cpupower frequency-set -g performance"});
+    found.push_back(
+        {"governor", c.state.governor, "the clock follows the load: cpupower frequency-set -g performance"});
   if (c.state.affinity_cpus > 0 && c.state.affinity_cpus < c.machine.cores)
     found.push_back({"affinity", fmt::format("CPUs {} of {}", c.state.affinity, c.machine.cores),
                      "the CPU side is not all cores: start without taskset or a CPU set"});
@@ -59,27 +62,27 @@ void judge_cpu(const Circumstances& c, std::vector<Finding>& found) {
     const bool avx2 = wide || core == "Haswell" || core == "Zen";
     if (!avx2 || (!wide && c.machine.has("avx512f") && c.machine.has("avx512dq")))
       found.push_back({"OpenBLAS core", core.empty() ? "unknown" : core,
-                       fmt::format("kernels for lesser CPUs make cpu.openblas slow: OPENBLAS_CORETYPE={}",
+                       fmt::format("kernels for older CPUs make cpu.openblas slow: OPENBLAS_CORETYPE={}",
                                    c.machine.has("avx512f") ? "SkylakeX" : "Haswell")});
   }
 }
 
-void judge_memory(const Circumstances& c, std::vector<Finding>& found) {
+void check_memory(const Circumstances& c, std::vector<Finding>& found) {
   constexpr int64_t kAsked = 8 << 20;
   if (c.state.thp == "never")
     found.push_back({"huge pages", "transparent huge pages are off",
-                     "memory rates fall: echo madvise > /sys/kernel/mm/transparent_hugepage/enabled"});
+                     "memory rates are lower: echo madvise > /sys/kernel/mm/transparent_hugepage/enabled"});
   else if (c.huge_bytes >= 0 && c.huge_bytes < kAsked / 2)
     found.push_back({"huge pages", fmt::format("{} of {} MiB were given", c.huge_bytes >> 20, kAsked >> 20),
-                     "memory is fragmented or the kernel refuses: memory rates fall"});
+                     "memory is fragmented or the kernel refuses: memory rates are lower"});
   const int64_t usable =
       std::min(c.state.available_bytes, c.state.memory_limit_bytes.value_or(c.state.available_bytes));
   if (usable > 0 && usable < 4 * kGiB)
     found.push_back({"memory", fmt::format("{:.1f} GB available", static_cast<double>(usable) * 1e-9),
-                     "large cases will be refused for want of memory"});
+                     "large cases are skipped for lack of memory"});
 }
 
-void judge_build(const Circumstances& c, std::vector<Finding>& found) {
+void check_build(const Circumstances& c, std::vector<Finding>& found) {
   if (c.build_type != "Release" && c.build_type != "RelWithDebInfo")
     found.push_back({"build", c.build_type, "not optimised: cmake --preset release"});
   if (c.build_flags.find("-fsanitize") != c.build_flags.npos)
@@ -89,17 +92,17 @@ void judge_build(const Circumstances& c, std::vector<Finding>& found) {
 
 }  // namespace
 
-std::vector<Finding> doubts(const Circumstances& here) {
+std::vector<Finding> measurement_warnings(const Circumstances& here) {
   std::vector<Finding> found;
-  judge_load(here, found);
-  judge_cpu(here, found);
-  judge_memory(here, found);
+  check_load(here, found);
+  check_cpu(here, found);
+  check_memory(here, found);
   for (const auto& v : kVariables)
     if (const char* value = here.environment(v.name)) found.push_back({v.name, fmt::format("'{}'", value), v.effect});
   if (const char* policy = here.environment("OMP_WAIT_POLICY"); policy && std::string_view(policy) == "active")
     found.push_back(
-        {"OMP_WAIT_POLICY", "'active'", "idle OpenMP threads spin and take cores from the arena: unset it"});
-  judge_build(here, found);
+        {"OMP_WAIT_POLICY", "'active'", "idle OpenMP threads spin and take cores from those of oneTBB: unset it"});
+  check_build(here, found);
   return found;
 }
 

@@ -1,0 +1,11 @@
+// SPDX-License-Identifier: Apache-2.0
+// Exit statuses of the program duet.
+#pragma once
+
+namespace duet {
+
+constexpr int kFailed = 1;        // wrong under --check, or an error that is not the user's
+constexpr int kUsageError = 2;    // an option, a file or a value that cannot be used
+constexpr int kUnsupported = 77;  // no such device here, or an implementation that does not serve the case
+
+}  // namespace duet

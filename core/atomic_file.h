@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A file that appears complete or not at all: written beside its place under another name, then renamed.
+// Writes a file that appears complete or not at all: it is written under another name in the same folder and then
+// renamed. Run files, reports and checkpoints are written this way. To read a file, see core/regular_file.h.
 #pragma once
 #include <cstdio>
 #include <string>
@@ -11,15 +12,15 @@ class AtomicFile {
   explicit AtomicFile(std::string path);  // throws Error when the folder is missing or not writable
   AtomicFile(AtomicFile&& other) noexcept;
   AtomicFile& operator=(AtomicFile&&) = delete;
-  ~AtomicFile();  // without commit() nothing stays
+  ~AtomicFile();  // without commit() no file is left behind
 
   void write(const void* data, size_t bytes);
-  void finish();  // all bytes are on their way to the disk, or Error; further writes are errors
-  void commit();  // finish(), then the file takes its name, in place of an older one
+  void finish();  // closes the file; throws Error where bytes could not be written. Nothing can be written afterwards
+  void commit();  // finish(), then gives the file its name; an older file of that name is replaced
 
  private:
   [[noreturn]] void fail(const char* doing) const;
-  std::string path_, beside_;
+  std::string path_, temporary_path_;
   std::FILE* file_ = nullptr;
 };
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A limit of a device, measured in the same run as the jobs that are held against it.
+// A limit of a device, measured in the same run as the jobs that are compared with it: bench/cpu_ceilings.h measures
+// those of the CPU, core/gpu.h those of a GPU.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -10,8 +11,8 @@ namespace duet {
 struct Ceiling {
   std::string name;     // cpu.copy, cpu.fma.f32, gpu.mma.bf16, gpu.h2d.pinned, gpu.launch
   std::string device;   // cpu, gpu
-  std::string pattern;  // read, copy, update, triad; empty unless a bandwidth
-  std::string dtype;    // of a compute peak: f32, bf16, f32/tf32, ...
+  std::string pattern;  // of a bandwidth: read, copy, update, triad; else empty
+  std::string dtype;    // of a peak of arithmetic: f32, bf16, f32/tf32, ...; else empty
   int threads = 1;
   int64_t footprint_bytes = 0;
   double value = 0;  // 95th percentile of the samples

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The one comparer. NaN-safe: passes only what it can prove to lie within its bound.
+// Compares the outputs of an implementation with the reference. It is the only comparer, and NaN-safe: it passes only
+// elements that it can prove to lie within their bound. Session::check and the replay of a step call it.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -16,11 +17,13 @@ struct Claim {
   double want, abs_sum;
 };
 
-// The reference's answer to some slices of a problem, computed once and shared by all implementations of the case.
+// What the reference computes for some slices of a problem, computed once and shared by all implementations of the
+// case.
 class Expected {
  public:
-  // every: all slices, each output element must be claimed exactly once (else throws: the reference is wrong).
-  // Otherwise the first, the last and sampled slices, as many as `work_flops` pays for; deterministic by seed.
+  // all: every slice. It throws when the reference does not claim each output element exactly once.
+  // sampled: the first slices, the last, one in the middle and random ones that depend on the seed alone; 4 to 64
+  // slices, as many as `work_flops` allows.
   static Expected all(const Problem& problem, const HostTensors& inputs);
   static Expected sampled(const Problem& problem, const HostTensors& inputs, uint64_t seed, double work_flops = 2e8);
 
@@ -33,15 +36,15 @@ class Expected {
 };
 
 struct Check {
-  double max_error_ratio = 0;  // largest |got - want| / bound over the claims; the worst element
+  double max_error_ratio = 0;  // the largest |got - want| / bound of all claims
   int64_t slices = 0, elements = 0;
-  std::string failure;  // empty: passed. Otherwise the first worst element: tensor, index, got, want, bound
+  std::string failure;  // empty: passed. Otherwise the element with the largest ratio: tensor, index, got, want, bound
   bool passed() const { return failure.empty(); }
 };
 
-// got: images of all outputs and inouts after one application. bitwise: every element must equal the claim rounded to
-// its dtype (integer fills). Integer outputs are always compared bit for bit. Every float output is also scanned for
-// elements that still hold the 0xFF bytes it started with.
+// got: host copies of all outputs and inouts after one run. bitwise: every element must equal the claim rounded to its
+// dtype (for integer fills). Integer outputs are always compared bit for bit. Every floating output is also searched
+// for elements that still hold the 0xFF bytes it started with: they were never written.
 Check compare(const Problem& problem, const Expected& expected, const HostTensors& got, bool bitwise);
 
 double bound_of(const Tolerance& t, const Claim& claim);

@@ -13,14 +13,14 @@ namespace duet {
 const char* name_of(Device d) { return d == Device::cpu ? "cpu" : d == Device::cuda ? "cuda" : "simt"; }
 
 namespace {
-constexpr int64_t kGuard = 4096, kPlaces = 16, kLines = 256;
+constexpr int64_t kGuard = 4096, kStarts = 16, kLines = 256;  // bytes; starts within a page; bytes between two of them
 constexpr uint8_t kPoison = 0xFF;
 
 // Buffers that start at the same offset within 4 KiB make a load wait for an unrelated store (4K aliasing), so
-// successive buffers are staggered by odd numbers of a few cache lines.
+// successive buffers start at different multiples of 256 bytes within a page.
 int64_t next_stagger() {
   static std::atomic<int64_t> counter{0};
-  return counter.fetch_add(1, std::memory_order_relaxed) * 5 % kPlaces * kLines;
+  return counter.fetch_add(1, std::memory_order_relaxed) * 5 % kStarts * kLines;
 }
 }  // namespace
 

@@ -20,7 +20,7 @@ namespace duet {
 namespace {
 constexpr unsigned kFlush = 0x8040;  // FTZ and DAZ in MXCSR
 constexpr int64_t kHugePage = int64_t{2} << 20;
-constexpr int64_t kAskAbove = int64_t{64} << 20;
+constexpr int64_t kCheckAbove = int64_t{64} << 20;  // bytes
 constexpr int64_t kCacheLine = 64;
 
 int64_t mapped_size(int64_t bytes) {
@@ -37,17 +37,17 @@ struct CpuContext::Arena {
 };
 
 CpuContext::CpuContext(int threads) : threads_(threads), arena_(std::make_unique<Arena>()) {
-  const int most = static_cast<int>(std::thread::hardware_concurrency());
-  if (threads < 1 || threads > most) throw Error("--threads {} is not within 1 .. {}", threads, most);
-  const ScopedFlushDenormals flush;  // oneTBB runs an arena's work in the floating-point mode of who initialised it
+  const int max_threads = static_cast<int>(std::thread::hardware_concurrency());
+  if (threads < 1 || threads > max_threads) throw Error("--threads {} is not within 1 .. {}", threads, max_threads);
+  const ScopedFlushDenormals flush;  // oneTBB runs an arena's work in the floating-point mode at its initialisation
   arena_->arena.initialize(threads, 1);
 }
 
 CpuContext::~CpuContext() = default;
 
 void CpuContext::fork(int64_t n, int64_t grain, void (*run)(const void*, int64_t, int64_t), const void* body) const {
-  const auto piece = static_cast<size_t>(std::max<int64_t>(1, grain));
-  tbb::parallel_for(tbb::blocked_range<int64_t>(0, n, piece),
+  const auto chunk = static_cast<size_t>(std::max<int64_t>(1, grain));
+  tbb::parallel_for(tbb::blocked_range<int64_t>(0, n, chunk),
                     [&](const tbb::blocked_range<int64_t>& r) { run(body, r.begin(), r.end()); });
 }
 
@@ -60,12 +60,14 @@ void CpuContext::enter(const std::function<void()>& work) {
   arena_->arena.execute(work);
 }
 
-// Mapped, not malloc'ed: aligned to a huge page, given back at once, and never slowed by another allocation's layout.
+// Memory is mapped, not malloc'ed: it is aligned to a huge page, returned to the system at once, and independent of the
+// layout of other allocations.
 void* CpuContext::allocate(int64_t bytes) {
   const int64_t size = mapped_size(bytes);
   const int64_t slack = size >= kHugePage ? kHugePage : 0;
-  // Refused here, a case is a row with its reason; later, the kernel would kill the run. Small sizes are not worth asking.
-  const int64_t available = size < kAskAbove ? size : read_machine_state().available_bytes;
+  // A case that is refused here becomes a row with its reason; without the check, the kernel would kill the process at
+  // the first touch. Small sizes are not checked, since reading the machine's state takes longer than mapping them.
+  const int64_t available = size < kCheckAbove ? size : read_machine_state().available_bytes;
   void* map = size > available ? MAP_FAILED
                                : mmap(nullptr, static_cast<size_t>(size + slack), PROT_READ | PROT_WRITE,
                                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -84,7 +86,7 @@ void CpuContext::release(void* memory, int64_t bytes) noexcept {
   if (memory) munmap(memory, static_cast<size_t>(mapped_size(bytes)));
 }
 
-// First touch happens here, by the threads that will use the memory.
+// The first touch of a buffer, by the threads that will use it.
 void CpuContext::fill_bytes(void* to, uint8_t value, int64_t bytes) {
   arena_->arena.execute([&] {
     parallel_for(bytes, kHugePage, [&](int64_t first, int64_t last) {
@@ -115,7 +117,7 @@ static void flush_lines_sse2(const char* from, int64_t bytes) {
 
 void CpuContext::evict(const void* memory, int64_t bytes) {
   const bool optimised =
-      __builtin_cpu_supports("avx512f") || __builtin_cpu_supports("avx512vl");  // these parts have clflushopt
+      __builtin_cpu_supports("avx512f") || __builtin_cpu_supports("avx512vl");  // such CPUs have clflushopt
   (optimised ? flush_lines : flush_lines_sse2)(static_cast<const char*>(memory), bytes);
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The CPU as a device: one oneTBB arena of a fixed number of threads, huge-page memory, flushed denormals.
+// The CPU as a device: one oneTBB arena with a fixed number of threads, memory in huge pages, flushed denormals. The
+// implementations in cpu_ref/ use its parallel_for.
 #pragma once
 #include <algorithm>
 #include <memory>
@@ -17,8 +18,8 @@ class CpuContext final : public Context {
 
   int threads() const { return threads_; }
 
-  // body(first, last) over [0, n) in pieces of at least `grain`, shared by the arena's threads. Call it from inside
-  // enter(): sessions and tapes do. Work of one piece, or one thread, runs in place without a fork.
+  // Calls body(first, last) for chunks of [0, n) of at least `grain`, on the arena's threads. Call it inside enter(),
+  // as sessions and tapes do. A single chunk, or a single thread, runs in the calling thread without a fork.
   template <class Body>
   void parallel_for(int64_t n, int64_t grain, const Body& body) const {
     if (n <= 0) return;
@@ -43,14 +44,14 @@ class CpuContext final : public Context {
   void evict(const void* memory, int64_t bytes) override;
 
  private:
-  struct Arena;  // oneTBB's, whose headers take a second to compile
+  struct Arena;  // of oneTBB; defined in the source file, because its headers take a second to compile
   void fork(int64_t n, int64_t grain, void (*run)(const void*, int64_t, int64_t), const void* body) const;
 
   int threads_;
   std::unique_ptr<Arena> arena_;
 };
 
-// Denormals are zero and results flush to zero on this thread while it lives.
+// While it lives, this thread reads denormals as zero and flushes results to zero.
 class ScopedFlushDenormals {
  public:
   ScopedFlushDenormals();

@@ -47,7 +47,8 @@ double round_to(DType t, double value) {
     return std::fmin(std::fmax(std::nearbyint(value), lowest), f.largest);
   }
   if (value == 0 || std::isinf(value)) return value;
-  // One rounding at the value's own precision (fewer bits below the smallest normal), never through f32.
+  // One rounding at the precision of the value (fewer bits below the smallest normal). Rounding to f32 first would
+  // round twice.
   const int exponent = std::max(std::ilogb(value), f.min_exponent);
   const double unit = std::ldexp(1.0, exponent - f.significand_bits + 1);
   const double rounded = std::nearbyint(value / unit) * unit;

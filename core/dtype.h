@@ -10,7 +10,7 @@
 namespace duet {
 
 enum class DType : uint8_t { f64, f32, bf16, f16, i32, i8, u8 };
-enum class Math : uint8_t { ieee, tf32 };  // how f32 products are formed; tf32 rounds factors to 10 bits
+enum class Math : uint8_t { ieee, tf32 };  // how f32 factors are multiplied; tf32 rounds them to 10 bits
 
 inline constexpr std::array kDTypes{DType::f64, DType::f32, DType::bf16, DType::f16, DType::i32, DType::i8, DType::u8};
 inline constexpr std::array kFloats{DType::f32, DType::bf16, DType::f16};
@@ -22,7 +22,7 @@ constexpr bool is_float(DType t) { return t <= DType::f16; }
 
 double unit_roundoff(DType);           // u: half the distance from 1 to the next value; 0 for integers
 double unit_roundoff(Math);            // of a factor before it is multiplied: 0 for ieee, 2^-11 for tf32
-double underflow(DType);               // smallest normal: below it, flush-to-zero may lose the value
+double underflow(DType);               // smallest normal value: below it, a result may be flushed to zero
 double largest(DType);                 // largest finite value
 double round_to(DType, double value);  // nearest representable value, ties to even; integers saturate
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Errors a user can cause: one line that names the value and what is allowed. Programs print what() and exit non-zero.
+// Errors that a user can cause: one line that names the value and what is allowed. Programs print what() and exit with
+// a status other than 0.
 #pragma once
 #include <fmt/core.h>
 

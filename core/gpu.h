@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The way to the GPU for programs that also exist without CUDA: core/cuda/ implements it, core/no_cuda/ says why not.
+// Access to the GPU for programs that also exist without CUDA: core/cuda/ implements these functions; core/no_cuda/
+// stands in for it and reports why there is no GPU.
 #pragma once
 #include <functional>
 #include <memory>
@@ -11,10 +12,10 @@
 
 namespace duet {
 
-// Null with `reason` set when there is no CUDA build, no driver, a driver that is too old, or no device.
+// Null with `reason` set when this build has no CUDA, or there is no driver, only one that is too old, or no device.
 std::unique_ptr<Context> open_gpu(std::string& reason);
 
-// Memory that can still be allocated on the context's device, in bytes; of the host, where that is a CPU.
+// Bytes that can still be allocated on the context's device; on the host, where the context is not a GPU's.
 int64_t available_bytes(Context& context);
 
 // Work recorded once, to be enqueued as a whole with one launch.
@@ -23,8 +24,9 @@ class RecordedGraph {
   virtual ~RecordedGraph() = default;
   virtual void replay() = 0;
 };
-// Records what run() enqueues, without executing it. Addresses and sizes are fixed from then on. Null with `reason` set:
-// the device has no graphs, or run() does what cannot be recorded. Replay it while the context lives.
+// Records what run() enqueues, without executing it. Addresses and sizes are fixed from then on. Null with `reason` set
+// when the device has no graphs, or run() does something that cannot be recorded. The graph must not outlive the
+// context.
 std::unique_ptr<RecordedGraph> record_graph(Context& context, const std::function<void()>& run, std::string& reason);
 
 // What a report says about a GPU; fields that could not be read are "unavailable".

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The shape of a kernel launch, and the limits it must keep: the same on a GPU and where kernels run on the host.
+// The shape of a kernel launch and its limits, the same on a GPU and where kernels run on the host.
 #pragma once
 #include <cstdint>
 
@@ -15,12 +15,13 @@ struct Extent {
 };
 
 struct Grid {
-  Extent blocks = {}, threads = {};  // in the grid; in one block
+  Extent blocks = {}, threads = {};  // blocks of the grid; threads of one block
   int64_t shared_bytes = 0;          // dynamic shared memory of one block
   CUstream_st* stream = nullptr;
 };
 
-// False for an empty grid, which is no launch. Throws Error that names the limit when the grid breaks one.
+// Whether there is something to launch: false for an empty grid. Throws Error that names the limit when a grid exceeds
+// one.
 bool launchable(const Grid& grid);
 
 }  // namespace duet

@@ -22,7 +22,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The extensions that a kernel here chooses by, or that say what the hardware could do.
+// The instruction sets that an implementation here is chosen by, or that show what the hardware could do.
 constexpr const char* kExtensions[] = {"sse4_1",      "sse4_2",      "avx",         "avx2",     "fma",
                                        "f16c",        "avx512f",     "avx512dq",    "avx512bw", "avx512vl",
                                        "avx512_vnni", "avx512_bf16", "avx512_fp16", "avx_vnni", "amx_tile",
@@ -35,7 +35,7 @@ std::string trimmed(std::string text) {
   return text;
 }
 
-// First line, or nothing. Files of /proc and /sys may be missing, unreadable, or fail when read.
+// The first line of a file. Files in /proc and /sys may be missing or unreadable, or fail when they are read.
 std::optional<std::string> first_line(const std::string& path) {
   std::ifstream file(path);
   std::string line;
@@ -136,7 +136,8 @@ std::string read_turbo(const std::string& root) {
 }
 
 // The folders of this process's control group and of its parents that may hold the limits of `controller`. Inside a
-// container the path of /proc/self/cgroup may not exist below the mount; then the mount's root is what applies.
+// container the path of /proc/self/cgroup may not exist below the mount point; then the limits of the mount point
+// apply.
 std::vector<std::string> group_folders(const std::string& root, std::string_view controller, bool& second_version) {
   const std::string mount = root + "/sys/fs/cgroup";
   std::error_code none;
@@ -164,7 +165,7 @@ std::vector<std::string> group_folders(const std::string& root, std::string_view
 
 std::optional<double> read_quota(const std::string& root) {
   bool v2 = false;
-  std::optional<double> least;
+  std::optional<double> min;
   for (const std::string& folder : group_folders(root, "cpu", v2)) {
     std::optional<int64_t> quota, period;
     if (v2) {  // "200000 100000" or "max 100000"
@@ -179,19 +180,19 @@ std::optional<double> read_quota(const std::string& root) {
     }
     if (!quota || !period || *quota <= 0 || *period <= 0) continue;
     const double cores = static_cast<double>(*quota) / static_cast<double>(*period);
-    least = std::min(least.value_or(cores), cores);
+    min = std::min(min.value_or(cores), cores);
   }
-  return least;
+  return min;
 }
 
 std::optional<int64_t> read_memory_limit(const std::string& root, int64_t ram) {
   bool v2 = false;
-  std::optional<int64_t> least;
+  std::optional<int64_t> min;
   for (const std::string& folder : group_folders(root, "memory", v2)) {
     const auto limit = number_in(folder + (v2 ? "/memory.max" : "/memory.limit_in_bytes"));
-    if (limit && *limit < ram) least = std::min(least.value_or(*limit), *limit);  // version 1 writes "no limit" as 2^63
+    if (limit && *limit < ram) min = std::min(min.value_or(*limit), *limit);  // version 1 writes "no limit" as 2^63
   }
-  return least;
+  return min;
 }
 
 std::vector<int> allowed_cpus() {
@@ -218,11 +219,12 @@ int64_t MachineInfo::last_level_bytes() const {
 }
 
 std::vector<std::pair<std::string, std::string>> MachineInfo::fingerprint_inputs() const {
-  return {{"cpu_model", cpu_model},
-          {"cores", fmt::format("{}", cores)},
-          {"isa", fmt::format("{}", fmt::join(isa, " "))},
-          {"ram_gib", fmt::format("{:.0f}", static_cast<double>(ram_bytes) / (1 << 30))},  // the kernel keeps a little
-          {"kernel_major", kernel.substr(0, kernel.find('.'))}};
+  return {
+      {"cpu_model", cpu_model},
+      {"cores", fmt::format("{}", cores)},
+      {"isa", fmt::format("{}", fmt::join(isa, " "))},
+      {"ram_gib", fmt::format("{:.0f}", static_cast<double>(ram_bytes) / (1 << 30))},  // the kernel keeps some of it
+      {"kernel_major", kernel.substr(0, kernel.find('.'))}};
 }
 
 std::string fingerprint(const std::vector<std::pair<std::string, std::string>>& inputs) {
@@ -308,7 +310,7 @@ CpuUse cpu_use(const CpuSnapshot& before, const CpuSnapshot& after) {
   if (!(use.wall_s > 0)) return use;
   const double tick_s = 1.0 / static_cast<double>(sysconf(_SC_CLK_TCK));
   const double own_s = after.own_s - before.own_s;
-  // Ticks round: a busy count that lags behind our own use is no negative foreign one.
+  // Ticks are rounded, so the machine's busy time may lag behind this process's own; foreign time is then 0.
   const double foreign_s =
       std::max(0.0, static_cast<double>(after.machine.busy - before.machine.busy) * tick_s - own_s);
   use.own_cores = own_s / use.wall_s;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What this machine is and in what state it is, as the kernel tells it (/proc, /sys, system calls). Nothing is measured
-// or guessed: what cannot be read is "unavailable", never 0.
+// This machine and its state, as the kernel reports them (/proc, /sys, system calls). Nothing is measured or guessed:
+// what cannot be read is "unavailable", never 0. The run file and `duet doctor` show it; CpuSnapshot tells which
+// samples were disturbed by other processes.
 #pragma once
 #include <chrono>
 #include <cstdint>
@@ -21,23 +22,23 @@ struct CpuCache {
   int shared_by = 1;  // logical CPUs that share one of them
 };
 
-// What stays as long as the machine is the same.
+// Properties of the machine that do not change from run to run.
 struct MachineInfo {
   std::string host_name, cpu_model, kernel;  // kernel: release, as 6.1.0-13-amd64
   int cores = 0;                             // logical CPUs online
   int64_t ram_bytes = 0;
   bool virtual_machine = false;
-  std::vector<std::string> isa;  // of the extensions that matter here, those it has, by their names in /proc/cpuinfo
+  std::vector<std::string> isa;  // the instruction sets that matter here and that it has, as named in /proc/cpuinfo
   std::vector<CpuCache> caches;  // of CPU 0, by level
 
   bool has(std::string_view extension) const;
-  int64_t last_level_bytes() const;  // 0 where no cache is described
-  // What tells machines apart: CPU model, cores, ISA, RAM in GiB, kernel major. A report adds the GPU's.
+  int64_t last_level_bytes() const;  // of the largest cache; 0 where no cache is described
+  // What distinguishes machines: CPU model, cores, ISA, RAM in GiB, major version of the kernel. A run adds its GPU.
   std::vector<std::pair<std::string, std::string>> fingerprint_inputs() const;
 };
 std::string fingerprint(const std::vector<std::pair<std::string, std::string>>& inputs);  // 16 hex digits
 
-// What may differ from run to run.
+// What may differ between runs.
 struct MachineState {
   std::string governor = kUnavailable;  // performance, powersave, ...; of all CPUs, joined when they differ
   std::string turbo = kUnavailable;     // on, off
@@ -49,27 +50,28 @@ struct MachineState {
   int affinity_cpus = 0;
   std::optional<double> cpu_quota;            // cores that the control group grants; none: no limit
   std::optional<int64_t> memory_limit_bytes;  // of the control group; none: no limit
-  int64_t available_bytes = 0;                // memory to be had without swapping
+  int64_t available_bytes = 0;                // memory that can be allocated without swapping
   std::vector<double> load;                   // means over 1, 5 and 15 minutes; empty: unavailable
 };
 
-// root: "" for this machine; tests give the folder of a made-up one.
+// root: "" for this machine; tests pass the folder of an invented one.
 MachineInfo read_machine(const std::string& root = {});
 MachineState read_machine_state(const std::string& root = {});
 
-// Time used by all CPUs since boot, in ticks of sysconf(_SC_CLK_TCK) (10 ms): judge repetitions by it, not samples.
+// Time used by all CPUs since boot, in ticks of sysconf(_SC_CLK_TCK) (10 ms): too coarse for a sample, fine for a
+// repetition.
 struct CpuTimes {
   int64_t busy = 0;   // user, nice, system, irq, softirq
-  int64_t steal = 0;  // a hypervisor ran others while our CPUs wanted to run
+  int64_t steal = 0;  // the hypervisor ran other guests while a CPU of this one was ready
   int64_t total = 0;
 };
 CpuTimes read_cpu_times(const std::string& root = {});
 
-// A point in time with all that is needed to say, at a later one, who used the CPUs in between.
+// The CPU times at one moment. The difference of two snapshots tells which processes used the CPUs in between.
 struct CpuSnapshot {
   CpuTimes machine;
   double own_s = 0;                  // CPU time of this process, all threads
-  int64_t involuntary_switches = 0;  // times one of its threads lost its CPU
+  int64_t involuntary_switches = 0;  // how often one of its threads lost its CPU
   std::chrono::steady_clock::time_point at;
   static CpuSnapshot now();
 };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Stands in for nvtx.cpp where no NVTX was found.
+// Replaces nvtx.cpp where no NVTX was found.
 #include "core/nvtx.h"
 
 namespace duet {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What an implementation returns: a Plan that only enqueues work when run, or the reason why it does not serve this case.
+// What an implementation returns: a Plan that only enqueues work when it runs, or the reason why it does not support
+// this case. Tensors and workspace are brought by each run: see Args.
 #pragma once
 #include <concepts>
 #include <cstdint>
@@ -31,16 +32,16 @@ struct Tensor {
   [[noreturn]] void refuse(DType wanted, bool constant) const;
 };
 
-// What a run works on: the problem's tensors in the order of tensors(), and the workspace that the plan stated, aligned to
-// WorkspaceLayout::kAlignment.
+// What a run works on: the problem's tensors in the order of tensors(), and the workspace that the plan stated, aligned
+// to WorkspaceLayout::kAlignment.
 class Args {
  public:
   explicit Args(const Tensor* tensors, void* workspace = nullptr, int64_t workspace_bytes = 0)
       : tensors_(tensors), workspace_(static_cast<char*>(workspace)), workspace_bytes_(workspace_bytes) {}
   const Tensor& operator[](Slot s) const { return tensors_[s.index]; }
 
-  // The address of a piece; null for one of no values. Throws Error where it does not lie within the workspace: the plan
-  // did not state it.
+  // The address of a piece; null for one of no values. Throws Error where it does not lie within the workspace: the
+  // plan did not state it.
   template <class T>
   T* workspace(const WorkspacePiece<T>& piece) const {
     if (piece.count == 0) return nullptr;
@@ -59,8 +60,8 @@ struct Unsupported {
   std::string reason;
 };
 
-// Move-only. Everything that costs (descriptors, algorithm search, packing) happened before it was made; it keeps no memory
-// that only a run needs, but states it as its workspace.
+// Move-only. Everything that costs (descriptors, algorithm search, packing) happened before it was made; it keeps no
+// memory that only a run needs, but states it as its workspace.
 class Plan {
  public:
   Plan(Unsupported u) : reason_(std::move(u.reason)) {}
@@ -68,7 +69,7 @@ class Plan {
   Plan(F f) : run_(std::make_unique<Holder<F>>(std::move(f))) {}
 
   explicit operator bool() const { return run_ != nullptr; }
-  const std::string& reason() const { return reason_; }  // of an unsupported case
+  const std::string& reason() const { return reason_; }  // why the case is not supported
   void operator()(Args args) { run_->call(args); }
 
   // What was chosen, for the report's row, and the workspace that every run must bring.

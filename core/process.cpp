@@ -21,7 +21,7 @@ void prepare_process(int, char** argv) {
     propose("OPENBLAS_CORETYPE", "SkylakeX");
   else if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
     propose("OPENBLAS_CORETYPE", "Haswell");
-  if (changed) execv("/proc/self/exe", argv);  // returns only on failure, and then the defaults serve
+  if (changed) execv("/proc/self/exe", argv);  // returns only on failure; the program then runs with the defaults
 }
 
 }  // namespace duet

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// What must happen before anything else in a program that measures.
+// What a program that measures does before anything else.
 #pragma once
 
 namespace duet {
 
-// Called first in main. OpenBLAS picks its kernels by CPU model and falls back to old ones on models it does not know, so
-// its core type is chosen from what the CPU can do; that is read before main, hence one re-execution of the program.
-// Also: idle OpenMP threads sleep, and CUDA loads modules eagerly. What the user has set in the environment stays.
+// Called first in main. OpenBLAS chooses its kernels by CPU model and uses old ones for models it does not know, so
+// this sets its core type from the instruction sets that the CPU has. OpenBLAS reads it before main, so the program
+// executes itself once more. It also makes idle OpenMP threads sleep and CUDA load modules eagerly. Variables that the
+// user has set in the environment are kept.
 void prepare_process(int argc, char** argv);
 
 }  // namespace duet

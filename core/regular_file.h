@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A file that is there: opened only when it is a regular one, so that neither a pipe nor a device is waited for.
+// Reads a file: opened only when it is a regular one, because reading a pipe or a device could wait for ever. To write
+// one, see core/atomic_file.h.
 #pragma once
 #include <cstdint>
 #include <fstream>
@@ -10,9 +11,9 @@ namespace duet {
 struct RegularFile {
   std::ifstream stream;
   int64_t bytes = 0;
-  // Throws Error, naming the path, where it cannot be read as a file or has more than `most` bytes.
-  explicit RegularFile(const std::string& path, int64_t most = int64_t{1} << 62);
-  void read(void* to, int64_t count);  // throws Error where it ends early
+  // Throws Error, naming the path, when it cannot be read as a file or has more than `max_bytes`.
+  explicit RegularFile(const std::string& path, int64_t max_bytes = int64_t{1} << 62);
+  void read(void* to, int64_t count);  // throws Error when the file ends early
 
  private:
   std::string path_;

@@ -97,9 +97,9 @@ std::vector<std::pair<void*, int64_t>> Session::device_outputs(int copy) const {
 }
 
 namespace {
-class Storing final : public Expect {
+class StoringExpect final : public Expect {
  public:
-  explicit Storing(HostTensors& out) : out_(out) {}
+  explicit StoringExpect(HostTensors& out) : out_(out) {}
 
  private:
   void claim(int slot, int64_t index, double want, double) override {
@@ -114,9 +114,9 @@ HostTensors run_reference(const Problem& problem, const HostTensors& inputs) {
   HostTensors out(problem.tensors());
   for (size_t s = 0; s < out.size(); ++s)
     if (out.specs()[s].role != Role::in) out.allocate(s);
-  Storing storing(out);
+  StoringExpect expect(out);
   const auto values = inputs.values();
-  for (int64_t s = 0; s < problem.slices(); ++s) problem.reference(Inputs(values), s, storing);
+  for (int64_t s = 0; s < problem.slices(); ++s) problem.reference(Inputs(values), s, expect);
   return out;
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One case, one implementation, its memory: fill, run, compare.
+// One case, one implementation and their memory: fill, run, compare. The benchmark, the op tests, `duet op` and the
+// kernel profiles all run implementations through it.
 #pragma once
 #include <vector>
 
@@ -25,18 +26,18 @@ class Session {
   bool has_inout() const { return !inouts_.empty(); }
   int copies() const { return copies_; }
 
-  void restore();           // inout tensors of every copy back to their inputs
-  void poison_outputs();    // 0xFF over pure outputs
+  void restore();           // sets the inout tensors of every copy back to their inputs
+  void poison_outputs();    // sets pure outputs to 0xFF
   void run(int copy = 0) {  // enqueues; inside enter()
     plan_(Args(arguments_[static_cast<size_t>(copy)].data(), workspace_.data(), workspace_.bytes()));
   }
-  void evict();  // every tensor out of the caches
+  void evict();  // removes every tensor from the caches
 
   // Downloads outputs and inouts of one copy and compares; also checks all guard bands, and those between the pieces of
   // the workspace.
   Check check(const Expected& expected, bool bitwise, int copy = 0);
   HostTensors download(int copy = 0);
-  std::vector<std::pair<void*, int64_t>> device_inputs(int copy = 0) const;   // in and inout: for end-to-end copies
+  std::vector<std::pair<void*, int64_t>> device_inputs(int copy = 0) const;   // in and inout: what a user would upload
   std::vector<std::pair<void*, int64_t>> device_outputs(int copy = 0) const;  // out and inout
 
  private:
@@ -54,7 +55,7 @@ class Session {
   Buffer workspace_;                            // of the plan, shared by the copies: runs follow each other
 };
 
-// The reference as an implementation: every element of every output, stored rounded to its dtype.
+// The outputs as the reference computes them: every element, rounded to its dtype.
 HostTensors run_reference(const Problem& problem, const HostTensors& inputs);
 
 }  // namespace duet

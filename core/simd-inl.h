@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Partial vectors that touch only what exists. Highway 1.0's masked memory operations touch a whole aligned vector below
-// AVX-512, which crosses into the next row. Include after foreach_target, in every compiled target.
+// Loads and stores of partial vectors that touch only the elements that exist. Below AVX-512, the masked memory
+// operations of Highway 1.0 touch a whole aligned vector, which may reach into the next row. Include it after
+// foreach_target.h, in every compiled target.
 #if defined(DUET_CORE_SIMD_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef DUET_CORE_SIMD_INL_H_
 #undef DUET_CORE_SIMD_INL_H_
@@ -32,7 +33,7 @@ HWY_INLINE hn::Vec<D> load(D d, const T* p, int64_t left, T pad) {
 #endif
 }
 
-// Writes the first min(left, lanes) elements of v to p and nothing else.
+// Writes the first min(left, lanes) elements of v to p, and no other byte.
 template <class D, class T = hn::TFromD<D>>
 HWY_INLINE void store(D d, hn::Vec<D> v, T* p, int64_t left) {
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Models: training steps, each written once as ops on a Tape and entered by its own file through DUET_MODEL.
+// Models: training steps, each written once as ops on a Tape and registered in its own file by DUET_MODEL.
 // A model is a plain struct like a problem: attributes, cases, and two functions that write it on a tape.
 //   struct Mlp {
 //     static constexpr const char* name = "mlp";
 //     int64_t batch = 32;
 //     DType dtype = DType::f32;
 //     void attributes(auto&& field);
-//     std::string invalid() const;           // why these attributes make no model; "" where they do
+//     std::string invalid() const;           // why these attributes are not allowed; "" where they are
 //     void train(Tape& tape) const;          // forward, loss, backward, optimiser, as phases
-//     void evaluate(Tape& tape) const;       // the same parameters, forward only, nothing random
+//     void evaluate(Tape& tape) const;       // forward only: the same parameters, without dropout
 //     static std::vector<Case<Mlp>> cases(Scale scale);
 //   };
 // Names on the tape that tools rely on: inputs "x" (samples first), "label"; state "lr"; outputs "loss", "logits".

@@ -9,11 +9,12 @@
 
 namespace duet {
 namespace {
-// Timing repeats a step some 10^5 times on one batch. At a rate that learns, the model would soon know the batch by
-// heart: gradients vanish, logits leave the range that the contracts' tolerances are derived for. At this rate the
-// parameters stay near where they began, and an update is still 50 roundings of a parameter, so that a replay sees it.
-// Adam moves a parameter by about the rate whatever its gradient, so its rate is smaller.
-constexpr float kTimedRate = 1e-6f, kTimedAdamRate = 1e-8f;
+// Timing repeats a step some 10^5 times on one batch. With a usual learning rate the model would fit that batch
+// exactly: gradients would vanish, and logits would leave the range for which the contracts' tolerances are derived.
+// With this one the parameters stay near their initial values, and an update is still 50 roundings of a parameter, so
+// that a replay sees it. Adam moves a parameter by about the learning rate whatever its gradient, so its learning rate
+// is smaller.
+constexpr float kTimedLearningRate = 1e-6f, kTimedAdamLearningRate = 1e-8f;
 }  // namespace
 
 std::string step_job_name(const Model& model, const std::string& side) {
@@ -36,7 +37,7 @@ Step::Step(const Model& model, Context& context, Tape::Preferences preferences, 
   tape_->fill_inputs(seed);
   start_anew();
   if (form == Form::eager) return;
-  context.enter([&] { tape_->run(); });  // whatever is made at a first call is made before the recording
+  context.enter([&] { tape_->run(); });  // what libraries create at a first call must exist before the recording
   context.synchronize();
   context.enter([&] {
     graph_ = record_graph(
@@ -55,8 +56,8 @@ void Step::start_anew() {
   const auto& nodes = tape_->nodes();
   const bool adam =
       std::any_of(nodes.begin(), nodes.end(), [](const Tape::Node& p) { return p.problem.name().starts_with("adam"); });
-  const float rate = adam ? kTimedAdamRate : kTimedRate;
-  tape_->upload(tape_->find("lr"), std::span(&rate, 1));
+  const float learning_rate = adam ? kTimedAdamLearningRate : kTimedLearningRate;
+  tape_->upload(tape_->find("lr"), std::span(&learning_rate, 1));
 }
 
 double Step::flops() const {
@@ -85,8 +86,8 @@ void Step::evict() {
     if (bytes > 0) tape_->context().evict(memory, bytes);
 }
 
-// Why one step as a graph differs from one without; "" where it does not. Forward passes are deterministic, and leave
-// room for no other order of summation here: the same plans, the same launches.
+// How a step as a graph differs from one without; "" where it does not. The outputs must be equal bit for bit: plans
+// and launches are the same, and forward passes are deterministic.
 std::string Step::graph_failure() {
   std::vector<std::vector<double>> eager;
   for (const bool graph : {false, true}) {
@@ -103,7 +104,7 @@ std::string Step::graph_failure() {
   return "";
 }
 
-// Judged is a step that counts: the loss scale has come down to where gradients do not overflow.
+// Runs steps until the loss scale no longer falls, so that the gradients of the checked step do not overflow.
 void Step::wait_for_loss_scale() {
   const auto& states = tape_->states();
   const auto scale = std::find_if(states.begin(), states.end(), [](const auto& s) { return s.first == kLossScale; });

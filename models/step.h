@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// One training step as bench_all times it: a model's case on one side of the pair, with synthetic data.
+// One training step as bench_all times it: a case of a model on one device, with synthetic data.
 //   Step step(model, context, Tape::preferences_for(context.device()));
 //   if (!step.supported()) skip with step.reason();
 //   context.enter([&] { step.run(); });  // timed; data resident
-//   context.enter([&] { for (p) step.run_phase(p); });  // timed one by one, in order: together one step
-//   context.enter([&] { step.run_node(i); });           // timed alone, to hold the sum against the whole
-//   const Check check = step.replay();   // after timing: the same plans, every op judged
-// The rate is small enough that parameters hardly move while it is timed, whatever the number of runs.
+//   context.enter([&] { for (p) step.run_phase(p); });  // the phases, timed one by one in order
+//   context.enter([&] { step.run_node(i); });           // a node, timed alone; their sum is compared with the step
+//   const Check check = step.replay();   // after timing: the same plans, every op compared with the reference
+// The learning rate is so small that parameters hardly move while the step is timed, whatever the number of runs.
 // A step is a job of its own: step/<model>/<side>/<dtype>/batch:N.
 #pragma once
 #include <functional>
@@ -34,19 +34,20 @@ class Step {
     int64_t bytes;  // compulsory traffic
   };
 
-  // eager: the host launches op by op. graph: recorded once, replayed with one launch a step.
+  // eager: the host launches op by op. graph: the step is recorded once and replayed with one launch.
   enum class Form : uint8_t { eager, graph };
 
-  // Builds, plans and allocates; draws inputs and parameters from `seed`. Throws Error on a preference that makes no
-  // sense.
+  // Builds, plans and allocates; draws inputs and parameters from `seed`. Throws Error for a preference of another
+  // device.
   Step(const Model& model, Context& context, Tape::Preferences preferences, uint64_t seed = 1, Form form = Form::eager);
 
   bool supported() const { return reason_.empty(); }
-  // Some op is served by none of the preferences, there is too little memory, or no graph can be recorded.
+  // Why it is not supported: no preferred implementation supports an op, there is too little memory, or no graph can be
+  // recorded.
   const std::string& reason() const { return reason_; }
   double create_s() const { return create_s_; }
 
-  // Each enqueues; inside context.enter(). run() is a whole step: counters (dropout's offset) move on by themselves.
+  // Each enqueues; call it inside context.enter(). run() is a whole step and moves the counters (dropout's offset) on.
   void run() {
     if (!graph_) return tape_->run();
     tape_->begin_step();
@@ -64,21 +65,21 @@ class Step {
   int64_t bytes() const;  // sum over the nodes
   int64_t memory_bytes() const { return tape_->memory_bytes(); }
   std::vector<std::pair<std::string, std::string>> implementations()
-      const;  // op -> what was chosen, several joined by ", "
+      const;  // op -> the chosen implementation, or several joined by ", "
 
-  void evict();  // everything out of the caches
+  void evict();  // removes the step's memory from the caches
 
-  // Runs one step op by op and judges each: its inputs are downloaded before it, its outputs are poisoned
-  // where they are not inputs too, and compared with the reference on sampled slices as they appear. Inputs must still be
-  // what the op that wrote them left, which finds tensors that overlap and writes out of bounds. A failure names
-  // the op. Steps that only bring a loss scale down come before it. A graph is then held against a step without
-  // it: both start anew, and their outputs must agree.
+  // Runs one step op by op and checks each op: downloads its inputs, poisons the outputs that are not inputs as well,
+  // runs it, and compares the outputs with the reference on sampled slices. An input must still hold what the op that
+  // wrote it left there; this finds tensors that overlap and writes out of bounds. A failure names the op. Before that,
+  // steps are run until the loss scale no longer falls. A graph is then compared with a step without a graph: both
+  // start anew, and their outputs must be equal.
   Check replay(uint64_t seed = 1);
 
-  // Memory that a node both reads and writes, in place or as an inout: run again, it goes on from its own result.
+  // Memory that a node both reads and writes, in place or as an inout: a second run would start from its own result.
   std::vector<std::pair<void*, int64_t>> rewritten(size_t node) const;
 
-  // For the end-to-end scope: what a step takes from the host and gives back.
+  // For the end-to-end scope: the memory that the host uploads before a step and downloads after it.
   std::vector<std::pair<void*, int64_t>> device_inputs() const;
   std::vector<std::pair<void*, int64_t>> device_outputs() const;
   Tape& tape() { return *tape_; }
@@ -88,13 +89,13 @@ class Step {
   void wait_for_loss_scale();
   std::string graph_failure();
   std::unique_ptr<Tape> tape_;
-  std::unique_ptr<RecordedGraph> graph_;  // goes before the memory that it uses
+  std::unique_ptr<RecordedGraph> graph_;  // declared after the tape: destroyed before the memory that it uses
   std::vector<Node> nodes_;
   std::string reason_;
   double create_s_ = 0;
 };
 
-// The same for any planned tape. run: how a node is run, where a test plants a fault; none: Tape::run_node.
+// The same for any planned tape. run: runs a node, by default Tape::run_node; a test can plant a fault there.
 Check replay(Tape& tape, uint64_t seed, std::function<void(size_t node)> run = {});
 
 }  // namespace duet

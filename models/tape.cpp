@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Declaring: what the tape holds before it is planned.
+// The part of Tape that declares tensors and adds ops, before plan().
 #include "models/tape.h"
 
 #include <fmt/ranges.h>
@@ -101,7 +101,8 @@ Var Tape::pieces(const std::string& name, DType dtype, Shape shape) {
   return declare(std::move(value));
 }
 
-// What reading or writing a temporary, or a slice of one, means for how long it lives and what of it is there.
+// Records that the next node reads or writes a temporary, or a slice of one: its lifetime, and which elements are
+// written.
 void Tape::use(Value& value, Role role, const std::string& job) {
   if (value.home != Home::temporary) return;
   Value& whole = root(value);
@@ -154,7 +155,7 @@ Var Tape::parameter(const std::string& name, Shape shape, Fill init, DType dtype
 
 Var Tape::gradient(Var parameter) const {
   const Value& value = values_[index(parameter)];
-  if (value.gradient < 0) throw Error("{} is no parameter and has no gradient", value.name);
+  if (value.gradient < 0) throw Error("{} is not a parameter and has no gradient", value.name);
   return {value.gradient};
 }
 
@@ -210,7 +211,7 @@ Outputs Tape::add(const Problem& problem, std::initializer_list<Var> inputs, Bin
   for (const auto& [slot, var] : outputs)
     if (slot.role != Role::out)
       throw Error("{}: tensor {} is {}; only outputs are bound", job, slot.name, name_of(slot.role));
-  if (first_output == specs.size()) first_output = 0;  // inouts alone: the Var is the first tensor, and rarely used
+  if (first_output == specs.size()) first_output = 0;  // only inouts: the Var is then the first tensor, and rarely used
   nodes_.push_back({problem, slots, phases_.size() - 1, "", Unsupported{"not planned"}, 0, {}});
   phase_end_.back() = nodes_.size();
   return {std::move(slots), first_output};

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// A model as a list of ops: written once, planned once, run many times, on either side of the pair.
+// A model as a list of ops: written once, planned once, run many times, on the CPU or the GPU. models/layers.h adds
+// layers to it, models/step.h times it, models/trainer.h trains with it. models/lenet.cpp is a short use. In outline:
 //   Tape tape(context, {"cpu.tuned", "cpu.openblas"});
 //   const Var x = tape.input("x", DType::f32, {32, 784});
 //   const Var w = tape.parameter("w", {10, 784}, Fill::uniform(-0.03, 0.03)), b = ...;
 //   const Var y = tape.add(Linear{.n = 32, .in = 784, .out = 10}, {x, w, b});
 //   tape.plan();
 //   context.enter([&] { tape.run(); });
-// No autodiff: a layer is a forward and a backward function that add ops, so that what runs can be read.
-// With the preferences {"reference"} on a CPU the same model is its own judge: Problem::reference of every op,
-// every floating tensor held in double whatever its dtype (inputs and initial values are still rounded to the dtype).
-// Errors are thrown as duet::Error.
+// There is no autodiff: a layer is a forward and a backward function that add ops, so that the code shows what runs.
+// With the preferences {"reference"} on a CPU the same model computes its own reference: it runs Problem::reference of
+// every op and holds every floating tensor in double, whatever its dtype (inputs and initial values are still rounded
+// to the dtype). Errors are thrown as duet::Error.
 #pragma once
 #include <initializer_list>
 #include <optional>
@@ -43,7 +44,7 @@ class Outputs {
   size_t first_;
 };
 
-// The case is not served by any implementation that was asked for: a skip with its reason, not a failure.
+// No preferred implementation supports the case, or there is too little memory: a skip with its reason, not a failure.
 struct NotServed : Error {
   using Error::Error;
 };
@@ -51,44 +52,48 @@ struct NotServed : Error {
 class Tape {
  public:
   using Preferences = std::vector<std::string>;
-  static Preferences preferences_for(
-      Device device);  // cpu.tuned before cpu.openblas; libraries before own kernels on a GPU
+  // cpu.tuned before cpu.openblas; on a GPU, libraries before own kernels.
+  static Preferences preferences_for(Device device);
 
-  // preferences: implementations in order; each op takes the first that accepts it. Throws where a name is of
+  // preferences: implementations in order; each op uses the first that supports it. Throws where a name belongs to
   // another device than the context's, or "reference" is mixed with others.
   Tape(Context& context, Preferences preferences, uint64_t seed = 1);
   Tape(const Tape&) = delete;
 
   // --- declaring, before plan() ----------------------------------------------------------------------------------
 
-  // Written by the host between steps. `fill` says how fill_inputs() draws it.
+  // A tensor that the host writes between steps. fill_inputs() draws it as `fill` says.
   Var input(const std::string& name, DType dtype, Shape shape, Fill fill = {});
-  // Persist across steps. Parameters of a tape share one dtype and lie in one flat arena, their gradients in another at
-  // the same offsets, so that an optimiser is one op. Each begins at a multiple of 256 bytes; gaps hold zeros.
+  // Parameters persist across steps. Those of a tape share one dtype and lie in one flat arena, and their gradients lie
+  // in another at the same offsets, so that an optimiser is one op. Each begins at a multiple of 256 bytes; gaps hold
+  // zeros.
   Var parameter(const std::string& name, Shape shape, Fill init, DType dtype = DType::f32);
   Var gradient(Var parameter) const;
-  // The parameters before they were rounded to their dtype, (parameter_count()) in f32: state for mixed precision.
+  // The parameters in f32, (parameter_count()), before they are rounded to their dtype: the state of mixed precision.
   Var master();
   Var parameters();  // the whole arena: (parameter_count()); no parameter can be declared after this
   Var gradients();
   int64_t parameter_count();  // elements of the arena, gaps included
   Var state(const std::string& name, Shape shape, double value, DType dtype = DType::f32);
-  // Read by ops, written by none, and part of no checkpoint: the state before the first step of a sequence.
+  // A tensor that ops read and never write, and that no checkpoint holds, such as the state before the first step of a
+  // sequence.
   Var constant(const std::string& name, Shape shape, double value, DType dtype = DType::f32);
   // A view of consecutive elements of another tensor, such as one step of a sequence or the queries in a packed
-  // projection: no memory of its own, and the parent's lives as long as its views are used. It must begin at a multiple of
-  // 16 bytes, the widest access of a kernel.
+  // projection. It has no memory of its own; the parent's memory is kept as long as a view is used. A view must begin
+  // at a multiple of 16 bytes, the widest access of a kernel.
   Var slice(Var parent, int64_t first_element, Shape shape);
-  // A tensor that ops write by slices, each bound as an output. What was never written cannot be read.
+  // A tensor that ops write slice by slice, each bound as an output. Elements that were not written cannot be read.
   Var pieces(const std::string& name, DType dtype, Shape shape);
   // One i32 that grows by `stride` with every step, modulo 2^31, from a start that depends on the tape's seed: the
-  // offset of a dropout. An asynchronous upload ahead of the step writes it: no round trip, and a captured graph holds.
+  // offset of a dropout. An asynchronous upload writes it before each step, so that the host never waits and a captured
+  // graph stays valid.
   Var counter(const std::string& name, int64_t stride);
 
-  void phase(const std::string& name);  // of the ops added from here on
+  void phase(const std::string& name);  // begins a phase: the ops added from here on belong to it
 
-  // inputs: the in and inout tensors in their order in the contract. outputs: binds some outputs to given tensors, such
-  // as a gradient's slice; the others are new. A tensor fits when dtype and number of elements agree: all are dense.
+  // Adds an op. inputs: the in and inout tensors in the order of the contract. outputs: given tensors for some outputs,
+  // such as a slice of the gradients; the other outputs are new tensors. A tensor fits when dtype and number of
+  // elements agree, since all tensors are dense.
   using Bindings = std::initializer_list<std::pair<Slot, Var>>;
   template <class P>
   Outputs add(const P& problem, std::initializer_list<Var> inputs, Bindings outputs = {}) {
@@ -96,28 +101,27 @@ class Tape {
   }
   Outputs add(const Problem& problem, std::initializer_list<Var> inputs, Bindings outputs = {});
 
-  void output(const std::string& name,
-              Var var);  // can be read after the step: its memory is not given to another tensor
+  // Keeps a tensor readable after the step: no other tensor gets its memory.
+  void output(const std::string& name, Var var);
 
-  // Chooses implementations, makes their plans, packs what is temporary, workspaces too, into one arena, sets initial
-  // values. Throws NotServed, naming op, case and every reason; or, before anything is allocated, the memory that the step
-  // needs and what there is.
+  // Chooses implementations, makes their plans, packs temporaries and workspaces into one arena, and sets initial
+  // values. Throws NotServed with op, case and every reason where no implementation supports an op; or, before anything
+  // is allocated, with the memory that the step needs and the memory that is available.
   void plan();
 
-  // --- running; nothing is allocated. Inside context.enter(), as sessions --------------------------------------------
+  // --- running: inside context.enter(), as sessions do; nothing is allocated -----------------------------------------
 
   void run();                    // begin_step(), then every phase
-  void begin_step();             // counters move on
+  void begin_step();             // moves the counters on
   void run_phase(size_t phase);  // enqueues its ops
   void run_node(size_t node) {
     Node& n = nodes_[node];
     n.plan(Args(arguments_.data() + n.first_argument, workspace(n), n.plan.workspace_bytes()));
   }
 
-  // --- the host's side; complete on return ---------------------------------------------------------------------------
+  // --- access from the host; complete on return ----------------------------------------------------------------------
 
-  Var find(
-      const std::string& name) const;  // of an input, parameter, state or output; throws Error that lists the names
+  Var find(const std::string& name) const;  // an input, parameter, state or output; throws Error that lists the names
   Shape shape(Var var) const { return values_[index(var)].shape; }
   DType dtype(Var var) const { return values_[index(var)].dtype; }
   template <class T>
@@ -128,16 +132,16 @@ class Tape {
   std::vector<double> download(Var var) const;
   bool finite(Var var) const;       // no element is NaN or infinite
   void fill_inputs(uint64_t seed);  // every input by its Fill
-  void reset();                     // parameters and state to their initial values, no step done; gradients to NaN
-  uint64_t steps() const { return steps_; }                // done since reset()
-  void continue_after(uint64_t steps) { steps_ = steps; }  // counters go on from there
-  // An evaluation tape takes over what was trained: parameters, declared alike in the same context, and the states that
-  // both name, such as running statistics.
+  void reset();  // parameters and state to their initial values, gradients to NaN; the number of steps to 0
+  uint64_t steps() const { return steps_; }                // since reset()
+  void continue_after(uint64_t steps) { steps_ = steps; }  // sets the number of steps, from which counters continue
+  // Copies a trained tape's parameters, which must be declared alike in the same context, and the states that both
+  // tapes have by name, such as running statistics. An evaluation tape needs them.
   void copy_state_from(Tape& from);
 
-  // --- what there is -------------------------------------------------------------------------------------------------
+  // --- the contents --------------------------------------------------------------------------------------------------
 
-  struct Node {  // an op in its place
+  struct Node {  // an op with its tensors and its plan
     Problem problem;
     std::vector<Var> slots;
     size_t phase;
@@ -157,7 +161,7 @@ class Tape {
   const std::string& name(Var var) const { return values_[index(var)].name; }
   Tensor tensor(Var var) const;                           // its memory; after plan()
   int64_t bytes(Var var) const;                           // of that memory
-  int64_t memory_bytes() const { return held_bytes_; }    // everything a step holds: arenas, and what plans keep
+  int64_t memory_bytes() const { return held_bytes_; }    // all that a step holds: arenas, and what plans keep
   std::vector<std::pair<void*, int64_t>> memory() const;  // the arenas
   bool guards_intact() const;                             // false: something wrote outside of an arena
   void* workspace(const Node& node) const { return temporary_.as<char>() + node.workspace_offset; }  // after plan()
@@ -172,12 +176,12 @@ class Tape {
     Shape shape;
     Home home;
     Fill fill = {};
-    bool initial = false;                                   // has an initial value: a parameter or state
-    int gradient = -1;                                      // of a parameter: its gradient's number
-    int64_t offset = 0;                                     // bytes from the start of its home
-    int first = -1, last = -1;                              // of a temporary: nodes that first write and last read it
-    int parent = -1;                                        // of a slice: whose memory it is; then offset is from there
-    std::vector<std::pair<int64_t, int64_t>> missing = {};  // of pieces: elements [first, last) that nobody has written
+    bool initial = false;       // whether it has an initial value: a parameter or state
+    int gradient = -1;          // of a parameter: the number of its gradient
+    int64_t offset = 0;         // bytes from the beginning of its home; of a slice, from the beginning of its parent
+    int first = -1, last = -1;  // of a temporary: the nodes that first write and last read it
+    int parent = -1;            // of a slice: the number of the tensor whose memory it shares
+    std::vector<std::pair<int64_t, int64_t>> missing = {};  // of pieces: elements [first, last) not yet written
   };
   struct Counter {
     Var var;
@@ -194,8 +198,8 @@ class Tape {
   void use(Value& value, Role role, const std::string& job);
   void draw(Var var, uint64_t key);
   void require_planned(bool planned, const char* what) const;
-  int64_t pack_temporaries();  // and, once there are plans, their workspaces
-  void expect_room(int64_t temporary_bytes) const;
+  int64_t pack_temporaries();  // and the workspaces of those plans that are made; returns the bytes
+  void require_room(int64_t temporary_bytes) const;
   void choose(Node& node);
 
   Context* context_;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Planning: who computes each op, and where each tensor lies.
+// The part of Tape that plans: which implementation runs each op, and where each tensor lies.
 #include "core/gpu.h"
 #include "models/arena.h"
 #include "models/reference_plan.h"
@@ -7,9 +7,9 @@
 
 namespace duet {
 namespace {
-// Steps that the host may be ahead of the device before a counter's staging place is used again. A device queues about
-// 1000 launches and a step has several, so the host has long been held back by then.
-constexpr int64_t kStaged = 1024;
+// The number of steps after which a counter's place in pinned memory is used again. The host is never that far ahead of
+// the device: a device queues about 1000 launches, and a step has several.
+constexpr int64_t kStagedSteps = 1024;
 }  // namespace
 
 void Tape::choose(Node& node) {
@@ -52,8 +52,9 @@ int64_t Tape::pack_temporaries() {
   return bytes;
 }
 
-// Refused here the step is a row with its reason; halfway through its arenas it would be a machine out of memory.
-void Tape::expect_room(int64_t temporary_bytes) const {
+// A step that is refused here becomes a row with its reason. Without the check, the machine could run out of memory
+// while the arenas are allocated.
+void Tape::require_room(int64_t temporary_bytes) const {
   const int64_t flat = parameter_elements_ * size_of(stored(parameter_dtype_));
   const double needed =
       2. * static_cast<double>(flat) + static_cast<double>(kept_bytes_) + static_cast<double>(temporary_bytes);
@@ -68,12 +69,12 @@ void Tape::expect_room(int64_t temporary_bytes) const {
 void Tape::plan() {
   require_planned(false, "plan");
   const int64_t flat = parameter_elements_ * size_of(stored(parameter_dtype_)), held = context_->held_bytes();
-  expect_room(pack_temporaries());  // a search for algorithms takes minutes: not for a step that cannot fit anyway
+  require_room(pack_temporaries());  // before plans search for algorithms, which takes minutes
   context_->enter([&] {
     for (Node& node : nodes_) choose(node);
   });
   const int64_t temporary = pack_temporaries();
-  expect_room(temporary);
+  require_room(temporary);
   parameters_ = Buffer(*context_, flat);
   gradients_ = Buffer(*context_, flat);
   kept_ = Buffer(*context_, kept_bytes_);
@@ -90,7 +91,7 @@ void Tape::plan() {
   step_range_.emplace("step");
   for (const std::string& name : phases_) phase_ranges_.emplace_back(name);
   if (!counters_.empty() && context_->device() != Device::cpu)
-    staged_ = PinnedBuffer(*context_, kStaged * static_cast<int64_t>(counters_.size() * sizeof(int32_t)));
+    staged_ = PinnedBuffer(*context_, kStagedSteps * static_cast<int64_t>(counters_.size() * sizeof(int32_t)));
   held_bytes_ = context_->held_bytes() - held + staged_.bytes();
   planned_ = true;
   reset();

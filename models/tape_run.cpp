@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Running, and the host's side of the tensors.
+// The part of Tape that runs steps and transfers tensors.
 #include <fmt/ranges.h>
 
 #include <algorithm>
@@ -14,7 +14,7 @@ namespace duet {
 void Tape::begin_step() {
   const uint64_t step = steps_++;
   for (size_t i = 0; i < counters_.size(); ++i) {
-    // Multiples of 4: whole Philox blocks. Apart from each other: two dropouts of a step do not share a mask.
+    // A multiple of 4 begins a Philox block. The starts lie apart, so that two dropouts of a step do not share a mask.
     const uint64_t start = (seed_ * 4 + 4) * 0x9E3779B1u + i * 0x3C6EF370u;
     const auto value = static_cast<int32_t>((start + step * static_cast<uint64_t>(counters_[i].stride)) & 0x7fffffffu);
     void* to = tensor(counters_[i].var).data;
@@ -59,22 +59,22 @@ std::vector<double> Tape::download(Var var) const {
   require_planned(true, "download");
   const Value& v = values_[index(var)];
   const int64_t count = elements(v);
-  std::vector<char> image(static_cast<size_t>(stored_bytes(v)));
+  std::vector<char> bytes(static_cast<size_t>(stored_bytes(v)));
   context_->synchronize();
-  context_->download(image.data(), tensor(var).data, stored_bytes(v));
+  context_->download(bytes.data(), tensor(var).data, stored_bytes(v));
   std::vector<double> values(static_cast<size_t>(count));
-  for (int64_t i = 0; i < count; ++i) values[static_cast<size_t>(i)] = load_as_double(image.data(), stored(v.dtype), i);
+  for (int64_t i = 0; i < count; ++i) values[static_cast<size_t>(i)] = load_as_double(bytes.data(), stored(v.dtype), i);
   return values;
 }
 
 void Tape::draw(Var var, uint64_t key) {
   const Value& v = values_[index(var)];
-  std::vector<char> image(static_cast<size_t>(elements(v) * size_of(v.dtype)));
-  fill_values(image.data(), v.dtype, elements(v), v.fill, FillMode::values, key);
-  upload(var, image.data(), v.dtype, elements(v));
+  std::vector<char> bytes(static_cast<size_t>(elements(v) * size_of(v.dtype)));
+  fill_values(bytes.data(), v.dtype, elements(v), v.fill, FillMode::values, key);
+  upload(var, bytes.data(), v.dtype, elements(v));
 }
 
-// Keys differ by tensor, so that two layers of one shape start differently.
+// Each tensor has a key of its own, so that two layers of the same shape start differently.
 void Tape::fill_inputs(uint64_t seed) {
   for (const auto& [name, var] : named_inputs_) draw(var, fill_key(seed, static_cast<uint64_t>(var.id)));
 }
@@ -90,13 +90,13 @@ void Tape::reset() {
   for (size_t i = 0; i < values_.size(); ++i)
     if (values_[i].initial) draw({static_cast<int>(i)}, fill_key(seed_, i));
   if (master_ >= 0) {
-    std::vector<float> image(static_cast<size_t>(parameter_elements_));
+    std::vector<float> values(static_cast<size_t>(parameter_elements_));
     for (const auto& [name, var] : named_parameters_) {
       const Value& v = values_[index(var)];
-      fill_values(image.data() + v.offset / size_of(stored(v.dtype)), DType::f32, elements(v), v.fill, FillMode::values,
-                  fill_key(seed_, static_cast<uint64_t>(var.id)));
+      fill_values(values.data() + v.offset / size_of(stored(v.dtype)), DType::f32, elements(v), v.fill,
+                  FillMode::values, fill_key(seed_, static_cast<uint64_t>(var.id)));
     }
-    upload({master_}, image.data(), DType::f32, parameter_elements_);
+    upload({master_}, values.data(), DType::f32, parameter_elements_);
   }
   steps_ = 0;
   context_->synchronize();

@@ -29,9 +29,9 @@ void upload_numbers(Tape& tape, Var var, const std::vector<float>& values) {  //
   const DType dtype = tape.dtype(var);
   const auto count = static_cast<int64_t>(values.size());
   if (dtype == DType::f32) return tape.upload(var, std::span<const float>(values));
-  std::vector<char> image(values.size() * static_cast<size_t>(size_of(dtype)));
-  for (int64_t i = 0; i < count; ++i) store_double(image.data(), dtype, i, values[static_cast<size_t>(i)]);
-  tape.upload(var, image.data(), dtype, count);
+  std::vector<char> rounded(values.size() * static_cast<size_t>(size_of(dtype)));
+  for (int64_t i = 0; i < count; ++i) store_double(rounded.data(), dtype, i, values[static_cast<size_t>(i)]);
+  tape.upload(var, rounded.data(), dtype, count);
 }
 
 }  // namespace
@@ -77,7 +77,7 @@ void Trainer::learning_rate(double lr) {
   train_.upload(train_.find("lr"), std::span(&value, 1));
 }
 
-void Trainer::expect(const Dataset& data) const {
+void Trainer::require_fitting(const Dataset& data) const {
   const char* what = data.token.empty() ? "features" : "tokens";
   if (data.features != features_)
     throw Error("the data has {} {} a sample, the model {}", data.features, what, features_);
@@ -117,8 +117,8 @@ void Trainer::upload_labels() {
   upload_numbers(train_, label_of_, std::vector<float>(label_.begin(), label_.end()));
 }
 
-// The loss is read before the backward pass, so that a bad one spoils nothing. It is not scaled: a step whose scaled
-// gradients overflow goes by.
+// The loss is read before the backward pass, so that a loss that is not finite changes no parameter. It is the loss
+// without scale; a step whose scaled gradients overflow is left out by the optimiser and is no error.
 double Trainer::step() {
   train_.begin_step();
   for (size_t p = 0; p <= loss_phase_; ++p) train_.run_phase(p);
@@ -129,7 +129,7 @@ double Trainer::step() {
   return loss;
 }
 
-// The first tensor that is not finite: an input, a parameter, or what the forward pass makes of them.
+// The name of the first tensor that is not finite: an input, a parameter, or an output of the forward pass.
 std::string Trainer::first_non_finite() {
   for (const auto* list : {&train_.inputs(), &train_.named_parameters()})
     for (const auto& [name, var] : *list)
@@ -146,7 +146,7 @@ std::string Trainer::first_non_finite() {
 }
 
 double Trainer::epoch(const Dataset& data) {
-  expect(data);
+  require_fitting(data);
   if (data.size() < batch_) throw Error("{} samples are fewer than the batch of {}", data.size(), batch_);
   const std::vector<int64_t> order = shuffled(data.size(), (seed_ << 16) + static_cast<uint64_t>(++epochs_));
   double sum = 0;
@@ -167,15 +167,15 @@ double Trainer::epoch(const Dataset& data) {
       sum += loss;
     }
   });
-  expect_scale();
-  for (const auto& [name, var] : lasting())  // the last update has met no loss yet
+  require_loss_scale();
+  for (const auto& [name, var] : persistent_tensors())  // no loss has checked the last update yet
     if (!train_.finite(var))
       throw Error("{} is not finite after step {} (epoch {}): a lower learning rate may help", name, steps_, epochs_);
   return sum / static_cast<double>(batches);
 }
 
-// Every step halves a scale that is too large; where none is small enough all of them are left out.
-void Trainer::expect_scale() const {
+// Every step with an overflow halves the scale. Where no scale is small enough, all steps are left out.
+void Trainer::require_loss_scale() const {
   for (const auto& [name, var] : train_.states())
     if (const double scale = name == kLossScale ? train_.download(var)[0] : 1; !(scale > underflow(DType::f32)))
       throw Error("the loss scale has fallen to {:.3g} by step {}: gradients are not finite whatever it is", scale,
@@ -183,10 +183,10 @@ void Trainer::expect_scale() const {
 }
 
 double Trainer::accuracy(const Dataset& data) {
-  expect(data);
+  require_fitting(data);
   evaluate_.copy_state_from(train_);
   const int64_t width = binary_ ? 1 : classes();
-  int64_t right = 0;
+  int64_t correct = 0;
   context_->enter([&] {
     std::vector<int64_t> samples(static_cast<size_t>(batch_));
     for (int64_t first = 0; first < data.size(); first += batch_) {
@@ -200,17 +200,17 @@ double Trainer::accuracy(const Dataset& data) {
                     std::min(first + batch_, data.size()) - 1, epochs_);
       for (int64_t i = 0; i < std::min(batch_, data.size() - first) * targets_; ++i) {
         const auto row = logits.begin() + i * width;
-        const int64_t told = binary_ ? row[0] > 0 : std::max_element(row, row + width) - row;
-        right += told == data.label[static_cast<size_t>(first * targets_ + i)];
+        const int64_t predicted = binary_ ? row[0] > 0 : std::max_element(row, row + width) - row;
+        correct += predicted == data.label[static_cast<size_t>(first * targets_ + i)];
       }
     }
   });
-  return data.size() ? static_cast<double>(right) / static_cast<double>(data.size() * targets_) : 0;
+  return data.size() ? static_cast<double>(correct) / static_cast<double>(data.size() * targets_) : 0;
 }
 
 // --- checkpoints -----------------------------------------------------------------------------------------------------
 
-std::vector<std::pair<std::string, Var>> Trainer::lasting() const {
+std::vector<std::pair<std::string, Var>> Trainer::persistent_tensors() const {
   std::vector<std::pair<std::string, Var>> all = train_.named_parameters();
   all.insert(all.end(), train_.states().begin(), train_.states().end());
   return all;
@@ -222,7 +222,7 @@ Checkpoint Trainer::checkpoint() const {
                 {"seed", std::to_string(seed_)},
                 {"epochs", std::to_string(epochs_)},
                 {"steps", std::to_string(steps_)}};
-  for (const auto& [name, var] : lasting()) {
+  for (const auto& [name, var] : persistent_tensors()) {
     Checkpoint::Entry& entry = c.tensors[name];
     entry.dtype = train_.dtype(var);
     entry.shape = train_.shape(var);
@@ -242,7 +242,7 @@ void Trainer::restore(const Checkpoint& c) {
   const int64_t seed = whole_number(c, "seed"), epochs = whole_number(c, "epochs"), steps = whole_number(c, "steps");
   if (static_cast<uint64_t>(seed) != seed_)
     throw Error("the checkpoint was trained with seed {}, not {}: other samples would be in the test", seed, seed_);
-  const auto tensors = lasting();
+  const auto tensors = persistent_tensors();
   for (const auto& [name, var] : tensors) {
     const auto found = c.tensors.find(name);
     if (found == c.tensors.end()) throw Error("the checkpoint has no tensor {}", name);
@@ -252,7 +252,7 @@ void Trainer::restore(const Checkpoint& c) {
   }
   for (const auto& [name, entry] : c.tensors)
     if (std::none_of(tensors.begin(), tensors.end(), [&](const auto& t) { return t.first == name; }))
-      throw Error("the checkpoint's tensor {} is none of the model's", name);
+      throw Error("the checkpoint's tensor {} is not one of the model's", name);
 
   for (const auto& [name, var] : tensors) {
     const Checkpoint::Entry& entry = c.tensors.at(name);

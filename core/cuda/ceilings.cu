@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What this GPU reaches: streaming bandwidth by pattern and footprint, arithmetic in registers, transfers, launches.
+// Measures the limits of this GPU: streaming bandwidth by pattern and footprint, arithmetic in registers, transfers
+// between host and device, launches. measure_ceilings() at the end calls the four parts.
 #include "core/cuda/ceilings.h"
 
 #include <mma.h>
@@ -22,8 +23,9 @@ namespace {
 constexpr int kStreamBlock = 256;
 enum class Pattern { read, copy, update, triad };
 
-// Blocks of 256 threads, a vector of 16 bytes a thread and step; as many blocks as vectors, or fewer, which then stride.
-// The sum of `read` is stored only for a value that does not occur by design, which the compiler cannot know.
+// Blocks of 256 threads; a thread moves one vector of 16 bytes per step. Where there are fewer threads than vectors,
+// threads stride over them. `read` stores its sum only if it equals a value that cannot occur, so that the compiler
+// keeps the loads.
 template <Pattern kPattern>
 __global__ void __launch_bounds__(kStreamBlock)
     stream_kernel(float4* a, const float4* b, const float4* c, int64_t count, float s) {
@@ -60,7 +62,8 @@ void start(void (*kernel)(P...), const Grid& grid, A... values) {
 
 // --- arithmetic ------------------------------------------------------------------------------------------------------
 
-__device__ uint32_t scrambled(uint32_t v) {  // Wang's hash: random inputs, since zeros draw less power and clock higher
+// Wang's hash, for random inputs: zeros would draw less power, so that the GPU would clock higher.
+__device__ uint32_t scrambled(uint32_t v) {
   v = (v ^ 61) ^ (v >> 16);
   v *= 9;
   v ^= v >> 4;
@@ -68,7 +71,7 @@ __device__ uint32_t scrambled(uint32_t v) {  // Wang's hash: random inputs, sinc
   return v ^ (v >> 15);
 }
 
-// Blocks of 256 threads; 16 independent chains of fused multiply-adds a thread. Flops: 2 * 16 * steps a thread.
+// Blocks of 256 threads, each with 16 independent chains of fused multiply-adds: 2 * 16 * steps flops per thread.
 __global__ void __launch_bounds__(256) fma_f32_kernel(float* sink, int steps, double* flops_per_block) {
   float v[16];
   for (int i = 0; i < 16; ++i) v[i] = 1e-3f * static_cast<float>(scrambled(threadIdx.x * 16 + i) & 1023);
@@ -114,7 +117,8 @@ __device__ uint32_t random_word(uint32_t seed) {
 #define DUET_OUT128(c)                                                                                             \
   DUET_OUT16(c, 0), DUET_OUT16(c, 16), DUET_OUT16(c, 32), DUET_OUT16(c, 48), DUET_OUT16(c, 64), DUET_OUT16(c, 80), \
       DUET_OUT16(c, 96), DUET_OUT16(c, 112)
-// %0..%127 the sums, %128..%131 a in registers, %132 b in shared memory. `flags`: negations and b's order, by type.
+// Operands: %0..%127 are the sums, %128..%131 is a in registers, %132 is b in shared memory. `flags`: signs and the
+// order of b, as the type requires.
 #define DUET_WGMMA(shape_types, constraint, flags)                                                                  \
   asm volatile("wgmma.mma_async.sync.aligned." shape_types " {%0,%1,%2,%3,%4,%5,%6,%7,%8,%9," DUET_D8(1) DUET_D8(2) \
                    DUET_D8(3) DUET_D8(4) DUET_D8(5) DUET_D8(6) DUET_D8(7) DUET_D8(8) DUET_D8(9) DUET_D8(10)         \
@@ -133,9 +137,9 @@ __device__ __forceinline__ void wgmma_64x256(Sum (&d)[128], const uint32_t (&a)[
 }
 #endif
 
-// One block of 256 threads (two warpgroups) per multiprocessor; what it computes has no meaning, only the rate has. Hopper:
-// wgmma m64n256 of 32 bytes depth, a in registers, b in 8 KiB of shared memory. Elsewhere: mma.sync through WMMA, 4
-// independent sums a warp.
+// One block of 256 threads (two warpgroups) per multiprocessor. Only the rate matters; the product has no meaning. On
+// Hopper: wgmma m64n256 with a depth of 32 bytes, a in registers, b in 8 KiB of shared memory. Elsewhere: mma.sync
+// through WMMA, with 4 independent sums per warp.
 template <Mma kType>
 __global__ void __launch_bounds__(256) mma_kernel(float* sink, int steps, double* flops_per_block) {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
@@ -145,7 +149,8 @@ __global__ void __launch_bounds__(256) mma_kernel(float* sink, int steps, double
   for (int i = threadIdx.x; i < 8192 / 4; i += 256) tile[i] = random_word<kType>(i);
   asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
   __syncthreads();
-  // Shared-memory descriptor, no swizzle: address / 16, then the strides between core matrices of 8 x 16 bytes, / 16.
+  // Shared-memory descriptor without swizzle: address / 16, then the two strides between core matrices of 8 x 16 bytes,
+  // each divided by 16.
   const uint64_t b =
       ((__cvta_generic_to_shared(tile) & 0x3ffff) >> 4) | uint64_t{128 >> 4} << 16 | uint64_t{256 >> 4} << 32;
   uint32_t a[4];
@@ -197,7 +202,7 @@ __global__ void __launch_bounds__(256) mma_kernel(float* sink, int steps, double
 #endif
 }
 
-// --- driving ---------------------------------------------------------------------------------------------------------
+// --- measuring -------------------------------------------------------------------------------------------------------
 
 double now_s() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
@@ -218,7 +223,7 @@ std::vector<double> host_samples(const std::function<void()>& run, int samples) 
   return seconds;
 }
 
-// A duration: its 95th percentile of the rate is the 5th of the time.
+// A duration: the 95th percentile of a rate is the 5th percentile of the time.
 Ceiling duration(const char* name, const std::vector<double>& seconds) {
   Ceiling c = gpu_ceiling(name, "s");
   c.samples = seconds;
@@ -227,10 +232,10 @@ Ceiling duration(const char* name, const std::vector<double>& seconds) {
 }
 
 void measure_bandwidth(GpuContext& gpu, bool quick, std::vector<Ceiling>& all) {
-  const int64_t l2 = std::max<int64_t>(gpu.l2_bytes(), 1 << 20), most = gpu.memory_bytes() / 4;
+  const int64_t l2 = std::max<int64_t>(gpu.l2_bytes(), 1 << 20), max_footprint = gpu.memory_bytes() / 4;
   int64_t largest = 1 << 20;
   while (largest < 8 * l2) largest *= 2;
-  largest = std::min(largest, most / 16 * 16);
+  largest = std::min(largest, max_footprint / 16 * 16);
   std::vector<int64_t> footprints;
   for (int64_t f = quick ? largest : 1 << 20; f <= largest; f *= 2) footprints.push_back(f);
   if (quick) footprints.insert(footprints.begin(), l2 / 4 / 48 * 48);
@@ -240,7 +245,7 @@ void measure_bandwidth(GpuContext& gpu, bool quick, std::vector<Ceiling>& all) {
   struct Kind {
     const char *name, *pattern;
     Pattern which;
-    int tensors, moves;  // memory per vector; accesses per vector
+    int tensors, moves;  // tensors of the footprint; accesses per vector
   };
   constexpr Kind kKinds[] = {{"gpu.read", "read", Pattern::read, 1, 1},
                              {"gpu.copy", "copy", Pattern::copy, 2, 2},
@@ -252,7 +257,7 @@ void measure_bandwidth(GpuContext& gpu, bool quick, std::vector<Ceiling>& all) {
       auto* a = static_cast<float4*>(memory.get());
       const float4 *b = kind.which == Pattern::read ? a : a + count, *c = a + 2 * count;
       std::vector<double> best;
-      // A block for every 256 vectors, or as many as run at once: which is faster depends on the size.
+      // One block for every 256 vectors, or as many blocks as run at once: which is faster depends on the size.
       for (const int64_t blocks : {ceil_div(count, kStreamBlock), int64_t{8} * gpu.multiprocessors()}) {
         const Grid grid{.blocks = blocks, .threads = kStreamBlock, .stream = gpu.stream()};
         const auto seconds = device_samples(
@@ -291,7 +296,7 @@ void measure_arithmetic(GpuContext& gpu, bool quick, std::vector<Ceiling>& all) 
     const Grid grid{.blocks = blocks, .threads = 256, .stream = gpu.stream()};
     const auto seconds = device_samples(
         gpu, [&] { start(kernel, grid, static_cast<float*>(sink.get()), steps, per_block); }, quick);
-    if (*per_block > 0)  // else this architecture lacks the type
+    if (*per_block > 0)  // 0: this architecture lacks the type
       all.push_back(rate(gpu_ceiling(name, "FLOP/s", "", dtype), *per_block * static_cast<double>(blocks), seconds));
   };
   measure("gpu.fma.f32", "f32", fma_f32_kernel, int64_t{8} * gpu.multiprocessors(), 4096);
@@ -342,7 +347,7 @@ void measure_transfers(GpuContext& gpu, bool quick, std::vector<Ceiling>& all) {
 }
 
 void measure_launches(GpuContext& gpu, bool quick, std::vector<Ceiling>& all) {
-  constexpr int kMany = 500;  // fits the queue
+  constexpr int kMany = 500;  // launches that fit into the queue
   const int samples = quick ? 20 : 100;
   const cudaStream_t stream = gpu.stream();
   const auto many = [&] {
@@ -359,7 +364,7 @@ void measure_launches(GpuContext& gpu, bool quick, std::vector<Ceiling>& all) {
                                              gpu.synchronize();
                                            },
                                            samples)));
-  std::vector<double> enqueued;  // without the wait, which is outside the clock
+  std::vector<double> enqueued;  // seconds to enqueue a launch, without waiting for it
   for (int i = 0; i < samples; ++i) {
     const double begin = now_s();
     many();

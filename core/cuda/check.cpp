@@ -12,7 +12,7 @@ std::mutex sticky_mutex;
 std::string sticky_text;
 thread_local int64_t calls = 0;
 
-// After these the context is lost: every later call returns the same code.
+// After such an error the context is lost: every later call returns the same code.
 bool is_sticky(cudaError_t status) {
   switch (status) {
     case cudaErrorIllegalAddress:
@@ -42,7 +42,7 @@ std::string describe(cudaError_t status, const char* expression, const char* fil
                      line);
 }
 
-void remember(cudaError_t status, const std::string& text) {
+void record_sticky(cudaError_t status, const std::string& text) {
   if (!is_sticky(status)) return;
   const std::lock_guard lock(sticky_mutex);
   if (sticky_text.empty()) sticky_text = text;
@@ -51,9 +51,9 @@ void remember(cudaError_t status, const std::string& text) {
 
 void check(cudaError_t status, const char* expression, const char* file, int line) {
   if (status == cudaSuccess) return count_checked_call();
-  cudaGetLastError();  // what is not sticky is forgotten, so that it is not reported again by the next call
+  cudaGetLastError();  // clears an error that is not sticky, so that the next call does not report it again
   const std::string text = describe(status, expression, file, line);
-  remember(status, text);
+  record_sticky(status, text);
   throw Error(text);
 }
 
@@ -63,9 +63,9 @@ void log_failure(cudaError_t status, const char* expression, const char* file, i
   cudaGetLastError();
   try {
     const std::string text = describe(status, expression, file, line);
-    remember(status, text);
+    record_sticky(status, text);
     std::fprintf(stderr, "duet: %s\n", text.c_str());
-  } catch (...) {  // out of memory: nothing left to say it with
+  } catch (...) {  // out of memory: the message cannot be made
   }
 }
 
@@ -76,7 +76,7 @@ const std::string& sticky_error() {
 
 void require_alive() {
   if (const std::string& first = sticky_error(); !first.empty())
-    throw Error("the GPU is lost to this process since: {}", first);
+    throw Error("this process can no longer use the GPU, since: {}", first);
 }
 
 int64_t checked_calls() { return calls; }

@@ -8,16 +8,17 @@
 
 namespace duet::cuda {
 
-// Throws Error with expression, place and the API's text unless `status` is success.
+// Throws Error with expression, file, line and the API's text unless `status` is success.
 void check(cudaError_t status, const char* expression, const char* file, int line);
-// The same for destructors: one line on standard error. cublas.h and cudnn.h add their status types.
+// The same for destructors, which must not throw: one line on standard error. cublas.h and cudnn.h add their status
+// types.
 template <class Status>
 void log_failure(Status status, const char* expression, const char* file, int line) noexcept;
 template <>
 void log_failure(cudaError_t status, const char* expression, const char* file, int line) noexcept;
 
-// The first error after which the device answers nothing but errors (an illegal address, a failed launch, ...), or "".
-// The process that met one measures nothing more.
+// The first error after which every call fails (an illegal address, a failed launch, ...), or "". A process in which
+// one occurred measures nothing more.
 const std::string& sticky_error();
 void require_alive();  // throws Error when there was one
 

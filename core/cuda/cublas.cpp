@@ -8,13 +8,14 @@
 
 namespace duet::cuda {
 namespace {
-constexpr int64_t kWorkspace =
-    32 << 20;  // NVIDIA's recommendation for sm_90; the library's own would grow inside a capture
-}
+// The workspace of the handle, in bytes: NVIDIA's recommendation for sm_90. The library's own would grow inside a
+// capture.
+constexpr int64_t kHandleWorkspace = 32 << 20;
+}  // namespace
 
 void check(cublasStatus_t status, const char* expression, const char* file, int line) {
   if (status == CUBLAS_STATUS_SUCCESS) return count_checked_call();
-  DUET_CUDA(cudaGetLastError());  // says more where a CUDA error is behind it
+  DUET_CUDA(cudaGetLastError());  // throws a clearer message where a CUDA error is the cause
   throw Error("{}: {} ({}) at {}:{}", expression, cublasGetStatusString(status), cublasGetStatusName(status), file,
               line);
 }
@@ -47,7 +48,7 @@ cublasComputeType_t cublas_compute(Math m) {
 namespace {
 struct Blas {
   Owned<cublasHandle_t, &cublasDestroy> handle;
-  DeviceMemory workspace = device_memory(kWorkspace);
+  DeviceMemory workspace = device_memory(kHandleWorkspace);
 };
 }  // namespace
 
@@ -57,7 +58,7 @@ cublasContext* GpuContext::cublas() {
     DUET_CUBLAS(cublasCreate(blas->handle.out()));
     const cublasHandle_t handle = blas->handle.get();
     DUET_CUBLAS(cublasSetStream(handle, stream()));
-    DUET_CUBLAS(cublasSetWorkspace(handle, blas->workspace.get(), kWorkspace));
+    DUET_CUBLAS(cublasSetWorkspace(handle, blas->workspace.get(), kHandleWorkspace));
     DUET_CUBLAS(cublasSetMathMode(
         handle, static_cast<cublasMath_t>(CUBLAS_DEFAULT_MATH | CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION)));
     cublas_ = std::move(blas);

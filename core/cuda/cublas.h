@@ -16,7 +16,7 @@ void log_failure(cublasStatus_t status, const char* expression, const char* file
 
 bool cublas_takes(DType t);                  // f32, bf16, f16
 cudaDataType_t cublas_dtype(DType t);        // of those
-cublasComputeType_t cublas_compute(Math m);  // f32 sums; tf32 factors only where asked
+cublasComputeType_t cublas_compute(Math m);  // sums in f32; factors in tf32 only for Math::tf32
 
 // Row-major matrices with `cols` as leading dimension are column-major matrices of swapped shape.
 using LtMatmul = Owned<cublasLtMatmulDesc_t, &cublasLtMatmulDescDestroy>;

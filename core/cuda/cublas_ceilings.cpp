@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The large library GEMM on random data, beside the peak of the arithmetic units: what a product reaches in practice.
+// A large cuBLAS product of random data. Beside the peak of the arithmetic units it shows what a product reaches in
+// practice.
 #include <random>
 
 #include "core/cuda/ceilings.h"
@@ -11,7 +12,8 @@ std::vector<Ceiling> measure_library_ceilings(GpuContext& gpu, bool quick) {
   const int n = quick ? 4096 : 8192;
   const int64_t elements = int64_t{n} * n, bytes = elements * 4;
   const DeviceMemory a = device_memory(bytes), b = device_memory(bytes), c = device_memory(bytes);
-  // One row of each type, uniform in [-1, 1), repeated with a shift: random enough for the power drawn, quick to make.
+  // 2^20 random elements, uniform in [-1, 1), repeated: they draw as much power as all random data and are quick to
+  // make.
   constexpr int64_t kRandom = 1 << 20;
   std::vector<unsigned char> image(static_cast<size_t>(kRandom) * 4);
 

@@ -12,7 +12,7 @@ void check(cudnnStatus_t status, const char* expression, const char* file, int l
   if (status == CUDNN_STATUS_SUCCESS) return count_checked_call();
   const auto category = CUDNN_STATUS_CATEGORY(status);
   if (category != CUDNN_STATUS_BAD_PARAM && category != CUDNN_STATUS_NOT_SUPPORTED)
-    DUET_CUDA(cudaGetLastError());  // says more where a CUDA error is behind it
+    DUET_CUDA(cudaGetLastError());  // throws a clearer message where a CUDA error is the cause
   throw Error("{}: {} at {}:{}", expression, cudnnGetErrorString(status), file, line);
 }
 

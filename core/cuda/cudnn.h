@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// cuDNN's classic API: checks, element types, descriptors that own themselves.
+// cuDNN's classic API: checks, element types, owned descriptors. Its graph API is in cudnn_graph.h.
 #pragma once
 #include <cudnn.h>
 

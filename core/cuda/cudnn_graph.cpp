@@ -68,14 +68,14 @@ CudnnDescriptor CudnnGraph::close(cudnnHandle_t handle) const {
 }
 
 namespace {
-// Engines with their settings, the most promising first; none where cuDNN takes no such graph.
+// Engines with their settings, the most promising first; none where cuDNN does not accept the graph.
 std::vector<CudnnDescriptor> candidates(const CudnnDescriptor& operations, cudnnBackendHeurMode_t mode) {
   const CudnnDescriptor heuristics = create_descriptor(CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
   set_attribute(heuristics, CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, operations.get());
   set_attribute(heuristics, CUDNN_ATTR_ENGINEHEUR_MODE, mode);
-  const auto results = [&](int64_t most, int64_t& count, cudnnBackendDescriptor_t* to) {
+  const auto results = [&](int64_t max_count, int64_t& count, cudnnBackendDescriptor_t* to) {
     return cudnnBackendGetAttribute(heuristics.get(), CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_TYPE_BACKEND_DESCRIPTOR,
-                                    most, &count, to);
+                                    max_count, &count, to);
   };
   int64_t count = 0;
   if (cudnnBackendFinalize(heuristics.get()) != CUDNN_STATUS_SUCCESS ||
@@ -88,7 +88,7 @@ std::vector<CudnnDescriptor> candidates(const CudnnDescriptor& operations, cudnn
     raw.push_back(found.back().get());
   }
   DUET_CUDNN(results(count, count, raw.data()));
-  found.resize(static_cast<size_t>(count));  // it may write fewer than it announced
+  found.resize(static_cast<size_t>(count));  // it may return fewer than it announced
   return found;
 }
 
@@ -109,24 +109,24 @@ int64_t engine_of(const CudnnDescriptor& candidate) {
 }  // namespace
 
 CudnnEngine::CudnnEngine(const CudnnGraph& graph, cudnnHandle_t handle)
-    : operations(graph.close(handle)), why_not("cuDNN has no engine for it") {
+    : operations(graph.close(handle)), unavailable_reason("cuDNN has no engine for it") {
   for (const auto mode : {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_FALLBACK})
     for (const CudnnDescriptor& candidate : candidates(operations, mode)) {
       CudnnDescriptor tried = create_descriptor(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
       set_attribute(tried, CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, candidate.get());
       set_attribute(tried, CUDNN_ATTR_EXECUTION_PLAN_HANDLE, handle);
       if (const auto status = cudnnBackendFinalize(tried.get()); status != CUDNN_STATUS_SUCCESS) {
-        why_not = fmt::format("cuDNN has no engine for it: {}", cudnnGetErrorString(status));
-        continue;  // what the heuristics name may still refuse
+        unavailable_reason = fmt::format("cuDNN has no engine for it: {}", cudnnGetErrorString(status));
+        continue;  // an engine that the heuristics propose may still refuse
       }
       workspace_bytes = number(tried, CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE);
       if (workspace_bytes > kWorkspaceLimit) {
-        why_not = "cuDNN has no engine for it within 256 MiB";
+        unavailable_reason = "cuDNN has no engine for it within 256 MiB";
         continue;
       }
       index = engine_of(candidate);
       plan = std::move(tried);
-      why_not.clear();
+      unavailable_reason.clear();
       return;
     }
 }
@@ -135,7 +135,7 @@ Plan plan_of(CudnnGraph graph, GpuContext& gpu, std::vector<Slot> memory) {
   if (memory.size() != graph.memory_.size())
     throw Error("cuDNN: {} slots for {} tensors", memory.size(), graph.memory_.size());
   CudnnEngine engine(graph, gpu.cudnn());
-  if (!engine.why_not.empty()) return Unsupported{engine.why_not};
+  if (!engine.unavailable_reason.empty()) return Unsupported{engine.unavailable_reason};
   const std::string algorithm = fmt::format("engine {}", engine.index);
   WorkspaceLayout workspace;
   const auto of_engine = workspace.add_bytes(engine.workspace_bytes);

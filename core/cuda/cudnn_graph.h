@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// cuDNN's graph API, as much of it as its uses need: tensors and operations form a graph, cuDNN's heuristics name engines
-// for it, the first that takes it runs it.
+// cuDNN's graph API, as far as the implementations here need it: tensors and operations form a graph, cuDNN's
+// heuristics propose engines for it, and the first engine that accepts the graph runs it.
+// kernels/norm/batchnorm_cudnn.cpp is a use.
 #pragma once
 #include <cudnn.h>
 
@@ -16,7 +17,7 @@ namespace duet::cuda {
 
 using CudnnDescriptor = Owned<cudnnBackendDescriptor_t, &cudnnBackendDestroyDescriptor>;
 
-// How cuDNN names the type of an attribute.
+// cuDNN's constant for the type of an attribute.
 template <class T>
 inline constexpr cudnnBackendAttributeType_t kAttributeType = T::no_such_type;
 #define DUET_ATTRIBUTE(type, name) \
@@ -74,7 +75,7 @@ class CudnnGraph {
   Tensor constant(float value, size_t rank);
   static Dims dense(const Dims& dims);  // row-major strides
 
-  // What operations refer to; lives as long as the graph.
+  // A descriptor that operations refer to; lives as long as the graph.
   template <class... Pairs>
   cudnnBackendDescriptor_t add(cudnnBackendDescriptorType_t type, const Pairs&... pairs) {
     descriptors_.push_back(finalised(type, pairs...));
@@ -85,7 +86,7 @@ class CudnnGraph {
     operations_.push_back(add(type, pairs...));
   }
 
-  // The operation graph, which needs a handle only where it is to run. Throws Error where it is not well formed.
+  // The finished operation graph. It needs a handle only where it is to run. Throws Error when it is not well formed.
   CudnnDescriptor close(cudnnHandle_t handle = nullptr) const;
 
  private:
@@ -101,14 +102,14 @@ class CudnnGraph {
   std::vector<std::unique_ptr<float>> values_;  // of constants: cuDNN takes their addresses
 };
 
-// The first engine of cuDNN's heuristics that takes a graph within the workspace limit.
+// The first engine of cuDNN's heuristics that accepts a graph within the workspace limit.
 struct CudnnEngine {
   static constexpr int64_t kWorkspaceLimit = int64_t{256} << 20;
   CudnnEngine(const CudnnGraph& graph, cudnnHandle_t handle);
 
   CudnnDescriptor operations, plan;
   int64_t index = 0, workspace_bytes = 0;
-  std::string why_not;  // "" where there is one
+  std::string unavailable_reason;  // "" where there is an engine
 };
 
 // Enqueues the graph on the tensors of these slots.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The blocker, the sweep that empties the L2, and the empty kernel.
+// The blocker, which holds the stream back while runs are queued behind it; the read that empties the L2; the empty
+// kernel.
 #include "core/cuda/device_work.h"
 
 #include "core/cuda/check.h"
@@ -27,8 +28,8 @@ __global__ void blocker_kernel(const volatile uint32_t* go, volatile uint32_t* g
   }
 }
 
-// Blocks of 256 threads stride over `count` vectors. The sum is stored only for a value that does not occur by design,
-// which the compiler cannot know.
+// Blocks of 256 threads stride over `count` vectors. The sum is stored only if it equals a value that cannot occur in
+// practice, so that the compiler keeps the loads.
 __global__ void read_kernel(const uint4* from, int64_t count, uint4* sink) {
   uint4 sum{};
   for (int64_t i = int64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < count; i += int64_t{gridDim.x} * blockDim.x) {

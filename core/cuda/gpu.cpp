@@ -45,7 +45,7 @@ std::string unavailable_reason() {
 }  // namespace
 
 std::unique_ptr<Context> open_gpu(std::string& reason) {
-  // Before the first CUDA call: a module that loads while the blocker runs, or inside a capture, fails or stalls.
+  // Set before the first CUDA call: a module that loads while the blocker runs, or inside a capture, fails or stalls.
   setenv("CUDA_MODULE_LOADING", "EAGER", 1);
   reason = unavailable_reason();
   if (!reason.empty()) return nullptr;

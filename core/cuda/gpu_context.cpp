@@ -11,15 +11,16 @@
 namespace duet::cuda {
 namespace {
 constexpr int64_t kAlignment = 4096;
-constexpr uint64_t kGiveUpNs = 1'000'000'000;
-constexpr int64_t kQueue = 500;  // launches behind the blocker; the driver's queue holds about 1000 and then waits
+constexpr uint64_t kGiveUp_ns = 1'000'000'000;
+// Launches queued behind the blocker: the driver's queue holds about 1000, and more would wait.
+constexpr int64_t kQueue = 500;
 }  // namespace
 
 struct GpuContext::State {
   Stream stream = make_stream();
   Event start = make_event(), stop = make_event();
   PinnedMemory flags = pinned_memory(2 * sizeof(uint32_t));  // go, gave_up
-  DeviceMemory sweep;  // evict's buffer, at first use; the last 16 bytes: its sink
+  DeviceMemory sweep;  // the buffer that evict() reads, made at first use; its last 16 bytes receive the sum
   int64_t sweep_bytes = 0;
   int64_t calls_per_run = 0;  // checked calls of the last timed run
   void counted(const std::function<void()>& run) {
@@ -44,7 +45,7 @@ GpuContext::GpuContext(int device) : device_(device) {
   name_ = properties.name;
   state_ = std::make_unique<State>();
 
-  // Memory given back stays with the pool: an allocation between two samples must not go to the driver.
+  // Released memory stays in the pool, so that an allocation between two samples does not go to the driver.
   cudaMemPool_t pool{};
   DUET_CUDA(cudaDeviceGetDefaultMemPool(&pool, device));
   uint64_t keep = UINT64_MAX;
@@ -80,7 +81,7 @@ int64_t GpuContext::available_bytes() const {
 void* GpuContext::allocate(int64_t bytes) {
   require_alive();
   if (bytes < 0) throw Error("allocation of {} bytes", bytes);
-  // The pool aligns to 256 bytes: what is missing to a page is added.
+  // The pool aligns to 256 bytes; the rest of a page is added, and the address is rounded up.
   void* raw = nullptr;
   const cudaError_t status = cudaMallocAsync(&raw, static_cast<size_t>(bytes + kAlignment), stream());
   if (status == cudaErrorMemoryAllocation) {
@@ -159,13 +160,14 @@ void GpuContext::evict(const void*, int64_t) {
                stream());
 }
 
-// Records `times` runs into state_->graph without executing them. False: run() does what a capture does not allow.
+// Records `times` runs into state_->graph without executing them. False when run() does something that a capture does
+// not allow.
 bool GpuContext::capture(const std::function<void()>& run, int times, std::string& reason) {
   DUET_CUDA(cudaStreamBeginCapture(stream(), cudaStreamCaptureModeThreadLocal));
   bool complete = true;
   try {
     for (int i = 0; i < times; ++i) state_->counted(run);
-  } catch (const std::exception& e) {  // run again without the capture, it says for itself what is wrong
+  } catch (const std::exception& e) {  // the same run without a capture reports the error itself
     complete = false;
     reason = e.what();
   }
@@ -198,7 +200,7 @@ std::unique_ptr<RecordedGraph> GpuContext::record(const std::function<void()>& r
   return nullptr;
 }
 
-// As many runs as fit into the launch queue go one by one; the rest is one graph.
+// Enqueues as many runs as fit into the launch queue one by one, and the rest as one graph.
 void GpuContext::enqueue_batch(const std::function<void()>& run, int batch) {
   State& s = *state_;
   const int64_t fit = s.calls_per_run > 0 ? kQueue / s.calls_per_run : 1;
@@ -221,17 +223,18 @@ double GpuContext::device_time(const std::function<void()>& run, int batch, bool
   flags[1] = 0;
 
   {
-    struct Raise {  // whatever is thrown below, the blocker is let go
+    struct ReleaseBlocker {  // also when something below throws
       volatile uint32_t* go;
-      ~Raise() { *go = 1; }
-    } const raise{flags};
-    enqueue_blocker(&flags[0], &flags[1], kGiveUpNs, stream());
+      ~ReleaseBlocker() { *go = 1; }
+    } const release{flags};
+    enqueue_blocker(&flags[0], &flags[1], kGiveUp_ns, stream());
     DUET_CUDA(cudaEventRecord(s.start.get(), stream()));
     enqueue_batch(run, batch);
     DUET_CUDA(cudaEventRecord(s.stop.get(), stream()));
   }
   synchronize();
-  synchronises = flags[1] != 0;  // it gave up: host and device took turns, and the events hold the host's share as well
+  // If the blocker gave up, run() waited for the device, and the time between the events includes time on the host.
+  synchronises = flags[1] != 0;
   float ms = 0;
   DUET_CUDA(cudaEventElapsedTime(&ms, s.start.get(), s.stop.get()));
   return ms * 1e-3 / batch;

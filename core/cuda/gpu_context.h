@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The GPU as a device: one stream, library handles bound to it, a memory pool, transfers and device time.
+// The GPU as a device: one stream, library handles bound to it, a memory pool, transfers and device time. Kernel files
+// know it as GpuContext, through simt/launch.h; programs get one from open_gpu() in core/gpu.h.
 #pragma once
 #include <cuda_runtime_api.h>
 
@@ -28,21 +29,21 @@ class GpuContext final : public Context, public DeviceQueue {
   GpuContext& operator=(const GpuContext&) = delete;
 
   cudaStream_t stream() const;
-  // Library handles on that stream, made at first use. f32 is IEEE: no TF32 unless a call asks for it, and split sums
-  // of the halves are added in f32.
+  // Library handles bound to that stream, made at first use. f32 is IEEE: TF32 is used only when a call asks for it,
+  // and partial sums of bf16 and f16 are added in f32.
   cublasContext* cublas();      // cublasHandle_t
   cublasLtContext* cublaslt();  // cublasLtHandle_t
   cudnnContext* cudnn();        // cudnnHandle_t
 
   int multiprocessors() const { return multiprocessors_; }
   int64_t l2_bytes() const { return l2_bytes_; }
-  int64_t shared_bytes() const { return shared_bytes_; }  // the most that a block can ask for
+  int64_t shared_bytes() const { return shared_bytes_; }  // the maximum of a block
   int64_t memory_bytes() const { return memory_bytes_; }
   int capability() const { return capability_; }  // 90 for 9.0
   const std::string& name() const { return name_; }
   std::string pci_bus() const;  // "00000000:01:00.0", as NVML knows it
 
-  int64_t available_bytes() const;  // free on the device, or kept by the pool for the next allocation
+  int64_t available_bytes() const;  // free on the device, or unused in the memory pool
   // See record_graph() in core/gpu.h.
   std::unique_ptr<RecordedGraph> record(const std::function<void()>& run, std::string& reason);
 
@@ -56,7 +57,7 @@ class GpuContext final : public Context, public DeviceQueue {
   void download(void* to, const void* from, int64_t bytes) override;
   void copy_within(void* to, const void* from, int64_t bytes) override;
   void synchronize() override;
-  void evict(const void* memory, int64_t bytes) override;  // everything: reads a buffer of twice the L2
+  void evict(const void* memory, int64_t bytes) override;  // evicts everything, by reading a buffer of twice the L2
 
   double device_time(const std::function<void()>& run, int batch, bool& synchronises) override;
   void* allocate_pinned(int64_t bytes) override;
@@ -73,7 +74,7 @@ class GpuContext final : public Context, public DeviceQueue {
   int64_t l2_bytes_ = 0, shared_bytes_ = 0, memory_bytes_ = 0;
   std::string name_;
   std::unique_ptr<State> state_;
-  std::shared_ptr<void> cublas_, cublaslt_, cudnn_;  // declared last: they go before the stream they use
+  std::shared_ptr<void> cublas_, cublaslt_, cudnn_;  // declared last: destroyed before the stream they use
 };
 
 }  // namespace duet::cuda

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Owned CUDA objects: move-only, destroyed with a logged check.
+// Owned CUDA objects: move-only; a failure to destroy one is logged.
 #pragma once
 #include <cstdint>
 #include <utility>
@@ -8,7 +8,7 @@
 
 namespace duet::cuda {
 
-// kDestroy: the API's function.
+// kDestroy: the function of the API that destroys a handle.
 template <class Handle, auto kDestroy>
 class Owned {
  public:

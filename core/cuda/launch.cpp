@@ -9,7 +9,7 @@
 
 namespace duet::cuda {
 namespace {
-constexpr int64_t kStaticShared = 48 * 1024;  // without asking
+constexpr int64_t kDefaultShared = 48 * 1024;  // bytes that a kernel may use without setting an attribute
 
 int64_t max_shared_bytes() {
   int device = 0, bytes = 0;
@@ -18,7 +18,7 @@ int64_t max_shared_bytes() {
   return bytes;
 }
 
-// Sets the kernel's limit, once per kernel and size.
+// Raises the kernel's limit of dynamic shared memory, once per kernel and size.
 void allow_shared(const void* kernel, int64_t bytes) {
   static std::mutex mutex;
   static std::unordered_map<const void*, int64_t> allowed;
@@ -38,7 +38,7 @@ dim3 dim(const Extent& e) {
 
 void launch_kernel(const void* kernel, const Grid& grid, void** args) {
   if (!launchable(grid)) return;
-  if (grid.shared_bytes > kStaticShared) allow_shared(kernel, grid.shared_bytes);
+  if (grid.shared_bytes > kDefaultShared) allow_shared(kernel, grid.shared_bytes);
 
   cudaLaunchConfig_t config{};
   config.gridDim = dim(grid.blocks);

@@ -5,8 +5,8 @@
 
 namespace duet::cuda {
 
-// Enqueues kernel(*args[0], *args[1], ...). Nothing happens for an empty grid. Allows more than 48 KiB of dynamic shared
-// memory where asked. Throws Error that names the limit when the grid breaks one.
+// Enqueues kernel(*args[0], *args[1], ...); does nothing for an empty grid. Raises the kernel's limit of dynamic shared
+// memory where the grid has more than 48 KiB. Throws Error that names the limit when the grid exceeds one.
 void launch_kernel(const void* kernel, const Grid& grid, void** args);
 
 }  // namespace duet::cuda

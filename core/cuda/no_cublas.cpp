@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Stands in for cublas.cpp where the library is missing: then no implementation asks for a handle.
+// Replaces cublas.cpp and cublas_ceilings.cpp where the library is missing. No implementation then needs a handle.
 #include "core/cuda/ceilings.h"
 #include "core/cuda/versions.h"
 

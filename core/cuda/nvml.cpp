@@ -5,7 +5,7 @@
 
 namespace duet::cuda {
 namespace {
-// From NVML's documentation; a function returns 0 for success.
+// Constants of NVML's documentation. Its functions return 0 for success.
 constexpr int kClockSm = 1, kClockMemory = 2, kTemperatureGpu = 0;
 constexpr uint64_t kPowerCap = 0x4, kHardware = 0x8, kThermalSoftware = 0x20, kThermalHardware = 0x40,
                    kPowerBrake = 0x80;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// core/gpu.h for builds without CUDA: there is no GPU, and the reason is known since configuration.
+// core/gpu.h for builds without CUDA: there is no GPU. The configure step recorded the reason.
 #include "core/gpu.h"
 
 #include "core/build_info.h"

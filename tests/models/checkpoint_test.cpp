@@ -128,9 +128,9 @@ TEST_F(CheckpointFile, RefusesWhatContradictsItself) {
   put(R"({"__metadata__":{"epoch":3}})", "");
   EXPECT_THAT(refusal(), HasSubstr("metadata epoch"));
   put("[1,2]", "");
-  EXPECT_THAT(refusal(), HasSubstr("no safetensors file"));
+  EXPECT_THAT(refusal(), HasSubstr("not a safetensors file"));
   put("\x89PNG\r\n\x1a\n and so on");
-  EXPECT_THAT(refusal(), HasSubstr("no safetensors file"));
+  EXPECT_THAT(refusal(), HasSubstr("not a safetensors file"));
 }
 
 TEST_F(CheckpointFile, RefusesWhatIsDeepAndWhatIsNoFile) {

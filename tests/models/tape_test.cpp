@@ -167,7 +167,7 @@ TEST(Tape, RefusesWhatDoesNotFit) {
   EXPECT_THAT(error_of([&] { tape.add(Relu{-6}, {x}); }), HasSubstr("-6"));
   EXPECT_THAT(error_of([&] { tape.input("x", DType::f32, {1}); }), HasSubstr("two tensors named 'x'"));
   EXPECT_THAT(error_of([&] { tape.find("y"); }), HasSubstr("it has x half"));
-  EXPECT_THAT(error_of([&] { tape.gradient(x); }), HasSubstr("x is no parameter"));
+  EXPECT_THAT(error_of([&] { tape.gradient(x); }), HasSubstr("x is not a parameter"));
   EXPECT_THAT(error_of([&] { tape.upload(x, std::span<const float>()); }), HasSubstr("after plan()"));
   EXPECT_NE(static_cast<Var>(tape.add(Relu{6}, {x})).id, -1) << "a view with as many elements fits";
   tape.parameters();

@@ -32,7 +32,7 @@ says 2 'cannot write /dev/null/x' --json=/dev/null/x/r.json "${small[@]}"
 says 2 'needs --json=FILE' --resume
 says 2 'no journal' --resume --json=absent.json "${small[@]}"
 mkdir kept_folder
-says 2 'no regular file' --json=kept_folder "${small[@]}"
+says 2 'not a regular file' --json=kept_folder "${small[@]}"
 ls /dev/nvidiactl > /dev/null 2>&1 || says 77 'CUDA' --device gpu --scale smoke
 
 "$bench" --help > stdout || fail '--help'

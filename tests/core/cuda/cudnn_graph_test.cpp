@@ -44,7 +44,7 @@ TEST(CudnnGraph, HasAnEngine) {
   Owned<cudnnHandle_t, &cudnnDestroy> handle;
   if (const auto status = cudnnCreate(handle.out()); status != CUDNN_STATUS_SUCCESS)
     GTEST_SKIP() << "cudnnCreate: " << cudnnGetErrorString(status);
-  for (const Named& g : graphs()) EXPECT_EQ(CudnnEngine(g.graph(), handle.get()).why_not, "") << g.name;
+  for (const Named& g : graphs()) EXPECT_EQ(CudnnEngine(g.graph(), handle.get()).unavailable_reason, "") << g.name;
 }
 
 TEST(CudnnGraph, RefusesWhatDoesNotFit) {

@@ -31,8 +31,9 @@ std::vector<Named> graphs() {
   };
   take(layernorm_graph, {[](const LayerNorm&) { return true; }});
   take(layernorm_backward_graph, {[](const LayerNormBackward&) { return true; }});
-  take(attention_graph, {[](const Attention& p) { return attention_obstacle(p, false).empty(); }});
-  take(attention_backward_graph, {[](const AttentionBackward& p) { return attention_obstacle(p, true).empty(); }});
+  take(attention_graph, {[](const Attention& p) { return attention_unsupported_reason(p, false).empty(); }});
+  take(attention_backward_graph,
+       {[](const AttentionBackward& p) { return attention_unsupported_reason(p, true).empty(); }});
   return all;
 }
 

@@ -245,8 +245,8 @@ results::Repetition CaseTimer::timed_repetition(Timing& t, int attempt, const st
   const CpuUse use = cpu_use(before, CpuSnapshot::now());
   r.foreign_cores = std::max(0.0, use.foreign_cores);
   if (use.wall_s >= kMinJudgeable_s && results::contended(use.foreign_cores, use.steal_share))
-    r.flags.emplace_back(results::flag::contended);
-  if (attempt > 0) r.flags.emplace_back(results::flag::retried);
+    r.flags.emplace_back(results::flag::kContended);
+  if (attempt > 0) r.flags.emplace_back(results::flag::kRetried);
   return r;
 }
 
@@ -275,8 +275,8 @@ void CaseTimer::finish(BenchCase& c, Timing& t) {
     return;
   }
   s.summary = results::summarise(s.repetitions);
-  if (t.runner->restores()) s.flags.emplace_back(results::flag::restored);
-  if (t.sampler.synchronises()) s.flags.emplace_back(results::flag::synchronises);
+  if (t.runner->restores()) s.flags.emplace_back(results::flag::kRestored);
+  if (t.sampler.synchronises()) s.flags.emplace_back(results::flag::kSynchronises);
   if (!job.step && s.scope == Scope::call) {
     job.step = c.profile_step(*t.runner);
     if (job.step) {

@@ -63,7 +63,7 @@ std::string bytes_text(double bytes) {
 }
 
 std::string roof_text(const Series& series) {
-  if (series.has_flag(results::flag::floor)) return "floor";  // its share is not interpreted
+  if (series.has_flag(results::flag::kFloor)) return "floor";  // its share is not interpreted
   if (!series.roof) return "no roof";
   return share(series.roof->fraction) + " " + to_text(series.roof->bound);
 }

@@ -16,7 +16,7 @@ const Series* one_thread_call(const Choice& choice) {
   return results::find_series(*choice.job, Scope::call, choice.call->cache, 1);
 }
 
-bool weak(const Series& call) { return call.has_flag(results::flag::weak_cpu); }
+bool weak(const Series& call) { return call.has_flag(results::flag::kWeakCpu); }
 
 // Why a device has no usable result in a case.
 std::string reasons(const std::vector<const Job*>& jobs, Device device, const Analysis& analysis) {

@@ -93,7 +93,7 @@ void add_roofs(const Run& run, const JobsByCase& cases, Analysis& analysis) {
     for (const Device device : {Device::cpu, Device::gpu})
       for (const Seen& seen : shown(jobs, device)) {
         const auto& roof = seen.series->roof;
-        if (!roof || roof->bound != Bound::memory || seen.series->has_flag(results::flag::floor) ||
+        if (!roof || roof->bound != Bound::memory || seen.series->has_flag(results::flag::kFloor) ||
             seen.job->bytes <= 0)
           continue;
         row.bars.push_back({seen.job, seen.series, byte_per_s(*seen.job, *seen.series), roof->fraction, seen.suspect});

@@ -33,7 +33,7 @@ bool contended(double foreign_cores, double steal_share) {
 
 bool disturbed(const Repetition& repetition) {
   return std::any_of(repetition.flags.begin(), repetition.flags.end(),
-                     [](const std::string& f) { return f != flag::retried; });
+                     [](const std::string& f) { return f != flag::kRetried; });
 }
 
 std::vector<double> counted_medians(const std::vector<Repetition>& repetitions) {
@@ -64,24 +64,25 @@ Summary summarise(const std::vector<Repetition>& repetitions) {
 
 // --- series
 
-bool is_suspect(const Series& series) { return series.has_flag(flag::suspect); }
+bool is_suspect(const Series& series) { return series.has_flag(flag::kSuspect); }
 
 bool far_below_roof(const Series& series) {
-  return series.roof && !series.has_flag(flag::floor) && series.roof->fraction < kWeakFraction;
+  return series.roof && !series.has_flag(flag::kFloor) && series.roof->fraction < kWeakFraction;
 }
 
 void set_flags(Series& series, Device device, double empty_kernel_s) {
   std::erase_if(series.flags, [](const std::string& f) {
-    return f == flag::suspect || f == flag::weak_cpu || f == flag::floor || f == flag::disturbed;
+    return f == flag::kSuspect || f == flag::kWeakCpu || f == flag::kFloor || f == flag::kDisturbed;
   });
   const auto undisturbed = static_cast<size_t>(
       std::count_if(series.repetitions.begin(), series.repetitions.end(), [](const auto& r) { return !disturbed(r); }));
-  if (undisturbed < std::min(kEnoughRepetitions, series.repetitions.size())) series.flags.emplace_back(flag::disturbed);
+  if (undisturbed < std::min(kEnoughRepetitions, series.repetitions.size()))
+    series.flags.emplace_back(flag::kDisturbed);
   const bool at_floor = series.scope == Scope::kernel && series.summary.median_s < kFloorFactor * empty_kernel_s;
-  if (at_floor) series.flags.emplace_back(flag::floor);
+  if (at_floor) series.flags.emplace_back(flag::kFloor);
   if (!series.roof || at_floor) return;
-  if (series.roof->fraction > kSuspectFraction) series.flags.emplace_back(flag::suspect);
-  if (device == Device::cpu && far_below_roof(series)) series.flags.emplace_back(flag::weak_cpu);
+  if (series.roof->fraction > kSuspectFraction) series.flags.emplace_back(flag::kSuspect);
+  if (device == Device::cpu && far_below_roof(series)) series.flags.emplace_back(flag::kWeakCpu);
 }
 
 std::string suspicion(const Series& series) {

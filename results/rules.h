@@ -23,14 +23,14 @@ inline constexpr size_t kMinSweepSizes = 3;       // two points make no curve
 
 // Flags of series and repetitions, as the file spells them.
 namespace flag {
-inline constexpr const char* suspect = "suspect";
-inline constexpr const char* weak_cpu = "weak_cpu";
-inline constexpr const char* floor = "floor";
-inline constexpr const char* disturbed = "disturbed";
-inline constexpr const char* restored = "restored";
-inline constexpr const char* synchronises = "synchronises";
-inline constexpr const char* contended = "contended";
-inline constexpr const char* retried = "retried";
+inline constexpr const char* kSuspect = "suspect";
+inline constexpr const char* kWeakCpu = "weak_cpu";
+inline constexpr const char* kFloor = "floor";
+inline constexpr const char* kDisturbed = "disturbed";
+inline constexpr const char* kRestored = "restored";
+inline constexpr const char* kSynchronises = "synchronises";
+inline constexpr const char* kContended = "contended";
+inline constexpr const char* kRetried = "retried";
 }  // namespace flag
 
 // --- repetitions

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # Shared by the tests of the command lines. DUET_BIN: where the programs are.
 set -uo pipefail
 duet=${DUET_BIN:?the folder of the programs}/duet

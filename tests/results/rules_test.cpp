@@ -12,6 +12,7 @@ namespace {
 
 using Flags = std::vector<std::string>;
 using ::testing::HasSubstr;
+using ::testing::StartsWith;
 
 // --- repetitions
 
@@ -208,13 +209,17 @@ TEST(Rules, CeilingsThatDriftAreNamedAndTheBetterValueCounts) {
 
 // --- contradictions
 
+template <class T>
+std::string shown(const T& value) {
+  const auto found = contradiction(value);
+  return found ? found->member + ": " + found->problem : "none";
+}
 template <class Fault>
 std::string contradiction_after(const Fault& plant) {
   Job job = make_step("step/mlp/cpu/f32/batch:8", 1, {{"gemm", 0.5}, {"norm", 0.2}});
-  EXPECT_FALSE(contradiction(job));
+  EXPECT_EQ(shown(job), "none");
   plant(job);
-  const auto found = contradiction(job);
-  return found ? found->member + ": " + found->problem : "none";
+  return shown(job);
 }
 
 TEST(Rules, JobsThatContradictThemselves) {
@@ -246,22 +251,22 @@ TEST(Rules, JobsThatContradictThemselves) {
 
 TEST(Rules, SeriesAndSweepsThatContradictThemselves) {
   Summary s = make_series(Scope::call, 1, 0.5).summary;
-  EXPECT_FALSE(contradiction(s));
+  EXPECT_EQ(shown(s), "none");
   s.median_s = 1.02;
-  EXPECT_EQ(contradiction(s)->member, "median_s");
+  EXPECT_THAT(shown(s), StartsWith("median_s"));
   s.median_s = 0.98;
-  EXPECT_EQ(contradiction(s)->member, "median_s");
+  EXPECT_THAT(shown(s), StartsWith("median_s"));
   s.median_s = 1;
   s.min_s = 0.995;
-  EXPECT_EQ(contradiction(s)->member, "min_s");
-  EXPECT_EQ(contradiction(Repetition{})->member, "samples_s");
-  EXPECT_EQ(contradiction(Series{})->member, "repetitions");
-  EXPECT_EQ(contradiction(Sweep{})->member, "points");
+  EXPECT_THAT(shown(s), StartsWith("min_s"));
+  EXPECT_THAT(shown(Repetition{}), StartsWith("samples_s"));
+  EXPECT_THAT(shown(Series{}), StartsWith("repetitions"));
+  EXPECT_THAT(shown(Sweep{}), StartsWith("points"));
   Sweep sweep;
   for (const int64_t size : {1, 4, 2}) sweep.points.push_back({size, 1.0, std::nullopt, std::nullopt});
-  EXPECT_THAT(contradiction(sweep)->problem, HasSubstr("size 2 follows 4"));
+  EXPECT_THAT(shown(sweep), HasSubstr("size 2 follows 4"));
   sweep.points.pop_back();
-  EXPECT_FALSE(contradiction(sweep));
+  EXPECT_EQ(shown(sweep), "none");
 }
 
 }  // namespace

@@ -269,7 +269,10 @@ TEST(Journal, WriteReadWriteIsByteIdentical) {
 }
 
 TEST(Journal, IsARunThatIsNotComplete) {
-  const results::Run run = load(journal_of(make_run(softmax_pair())));
+  std::string text = journal_of(make_run(softmax_pair()));
+  const std::string incomplete = "\"complete\":false";
+  text.replace(text.find(incomplete), incomplete.size(), "\"complete\":true");  // whatever its first line says
+  const results::Run run = load(text);
   EXPECT_EQ(run.jobs.size(), 2u);
   EXPECT_FALSE(run.invocation.complete);
   ASSERT_EQ(run.invocation.warnings.size(), 1u);

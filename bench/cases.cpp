@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <regex>
+#include <set>
 
 #include "core/error.h"
 
@@ -11,6 +12,13 @@ namespace duet::bench {
 namespace {
 bool listed(const std::vector<std::string>& list, const std::string& value) {
   return list.empty() || std::find(list.begin(), list.end(), value) != list.end();
+}
+
+// Rows of a run file are found by their names. Two cases of one name are an error before the run, not after it.
+void require_unique(const Cases& cases) {
+  std::set<std::string> names;
+  for (const auto& c : cases)
+    if (!names.insert(c->name()).second) throw Error("case {} is selected twice; each is measured once", c->name());
 }
 }  // namespace
 
@@ -35,6 +43,7 @@ Cases select_cases(const Options& options) {
   if (cases.empty())
     throw Error("nothing matches: --filter '{}' with --scale {} and the other selections; --list shows what there is",
                 options.filter, name_of(options.size));
+  require_unique(cases);
   return cases;
 }
 

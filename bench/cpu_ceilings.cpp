@@ -77,7 +77,7 @@ int64_t cache_bytes(const MachineInfo& machine, int level, int64_t otherwise) {
   return otherwise;
 }
 
-// Sum of the last-level caches that so many threads use.
+// Sum of the last-level caches that this number of threads uses.
 int64_t last_level_bytes(const MachineInfo& machine, int threads) {
   if (machine.caches.empty()) return 32 * kMiB;
   const int shared_by = std::max(1, machine.caches.back().shared_by);

@@ -36,7 +36,7 @@ struct alignas(64) Vector {
   }
 #define DUET_FUSED(instruction, reg) \
   ".irp i,0,1,2,3,4,5,6,7,8,9,10,11\n" instruction " %%" reg "12, %%" reg "13, %%" reg "\\i\n.endr\n"
-// Without FMA: every second chain adds, the others multiply (by 1, lest they end in denormals).
+// Without FMA: every second chain adds, the others multiply (by 1, so that they do not end in denormals).
 #define DUET_APART(add, multiply)                                                         \
   ".irp i,0,2,4,6,8,10\n" add " %%xmm12, %%xmm\\i\n.endr\n.irp i,1,3,5,7,9,11\n" multiply \
   " %%xmm13, "                                                                            \
@@ -68,7 +68,7 @@ std::vector<ComputeLoop> compute_loops() {
   if (__builtin_cpu_supports("fma") && __builtin_cpu_supports("avx2")) {
     loops = {{widened, fused(8), f32_avx2}, {{"f64"}, fused(4), f64_avx2}};
   }
-  if (__builtin_cpu_supports("avx512f")) {  // beside AVX2: a CPU may clock down for wide vectors
+  if (__builtin_cpu_supports("avx512f")) {  // in addition to AVX2, since a CPU may lower its clock for wide vectors
     loops.push_back({widened, fused(16), f32_avx512});
     loops.push_back({{"f64"}, fused(8), f64_avx512});
   }

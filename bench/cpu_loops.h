@@ -15,7 +15,7 @@ struct MemoryLoop {
   int moves;  // arrays read plus arrays written: compulsory traffic, without lines that a cache fetches to overwrite them
   void (*run)(float* x, float* y, float* z, int64_t floats);  // a multiple of kUnit
 };
-constexpr int64_t kUnit = 256;           // floats: 1 KiB, whole rounds of every loop; hence no tails
+constexpr int64_t kUnit = 256;  // floats: 1 KiB, a whole number of rounds of every loop, so that there are no tails
 std::vector<MemoryLoop> memory_loops();  // in the widest vectors of this CPU
 
 // Independent multiply-adds that stay in registers.

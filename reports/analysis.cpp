@@ -14,7 +14,7 @@ bool gpu_measured(const Run& run) {
                      [](const Job& job) { return job.device == Device::gpu && job.status == Status::ok; });
 }
 
-// What the run says, else the reason most GPU jobs give.
+// The run's reason, or where it gives none the most frequent one of its GPU jobs.
 std::string no_gpu_reason(const Run& run) {
   if (!run.invocation.no_gpu.empty()) return run.invocation.no_gpu;
   std::map<std::string, size_t> votes;

@@ -46,7 +46,7 @@ struct SpeedupRow {
   std::array<std::optional<Interval>, 3> ratio = {};  // by Scope: the CPU's call / the GPU's scope
   const Series* one_thread = nullptr;  // the CPU job's one-thread call, where that is not the choice itself
   bool weak_cpu = false;               // far below its own roof
-  bool contested = false;  // a suspect job was faster than one of the two: the ratio may change with its explanation
+  bool contested = false;  // a suspect job was faster than one of the two: the ratio may change once that is explained
   bool primary = true;     // the case's first cache state; charts show these
   double call_ratio() const { return ratio[static_cast<size_t>(Scope::call)]->value; }
 };
@@ -58,7 +58,7 @@ struct OneSidedRow {
   Choice choice;
   const Series* one_thread = nullptr;
   bool weak_cpu = false;
-  std::string missing;  // why there is nothing on the other side
+  std::string no_ratio_reason;  // why there is no result on the other side
 };
 
 struct FamilyTotal {
@@ -113,8 +113,8 @@ struct BreakEven {
 struct BreakEvenRow {
   const Sweep* sweep;
   BreakEven resident, with_copies;
-  bool gpu = false;  // has a time of one
-  // Sizes of a batch: curves show the time of a sample, which says what a larger batch saves.
+  bool gpu = false;  // whether it has a time on the GPU
+  // Over the batch, curves show the time of one sample, so that the gain of a larger batch can be seen.
   bool per_sample() const { return sweep->size_name == "batch"; }
   bool of_model() const { return sweep->op.starts_with("step/"); }
 };
@@ -125,7 +125,7 @@ struct StepRow {
   double step_s = 0, sum_s = 0, phases_s = 0;  // the call, the sum of its nodes, the sum of its phases
   std::string problem;                         // an impossible or poorly explained step
   bool explained = true;                       // false: the residual alone is the problem
-  bool primary = false;                        // the model's largest batch; a chart in sight shows these
+  bool primary = false;                        // the model's largest batch; the visible chart shows these
   const Step& step() const { return *job->step; }
   double residual_s() const { return step_s - sum_s; }
   bool has_phases() const { return phases_s > 0; }
@@ -147,7 +147,7 @@ struct Analysis {
   std::map<Status, size_t> count;
   size_t suspect_jobs = 0, excluded_jobs = 0, disturbed_repetitions = 0, repetitions = 0;
   bool gpu_measured = false;
-  std::string no_gpu_reason;  // where it was not
+  std::string no_gpu_reason;  // where the GPU was not measured
   std::vector<std::string> warnings;
   std::vector<SpeedupRow> speedups;    // by call ratio, largest first
   std::vector<OneSidedRow> one_sided;  // in the run's order

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// From which size on the GPU stays ahead.
+// The size from which the GPU stays ahead: BreakEvenRow of analysis.h.
 #include <cmath>
 
 #include "reports/analysis.h"

@@ -14,7 +14,7 @@ namespace {
 constexpr int kWidth = 1130;
 constexpr size_t kLabel = 52;  // characters of a row's label
 
-// Room for the longest label, within reason.
+// Pixels for the longest label, within limits.
 double left_margin(const std::vector<std::string>& labels) {
   size_t longest = 0;
   for (const std::string& label : labels) longest = std::max(longest, std::min(width_of(label), kLabel));
@@ -142,12 +142,14 @@ Chart bandwidth_chart(const std::vector<const BandwidthRow*>& rows, size_t numbe
     }
     y += height;
   }
-  return std::move(svg).chart(numbered("bandwidth", number), "Bandwidth as a share of the matching ceiling",
-                              "Memory-bound cases. More than 103 % is an error to explain, not a result.", kWidth,
-                              static_cast<int>(bottom) + 28);
+  return std::move(svg).chart(
+      numbered("bandwidth", number), "Bandwidth as a share of the matching ceiling",
+      fmt::format("Memory-bound cases. More than {:.0f} % is an error to explain, not a result.",
+                  100 * results::kSuspectFraction),
+      kWidth, static_cast<int>(bottom) + 28);
 }
 
-// In groups of at most rows_per_chart; their numbers go on after `before`.
+// Splits rows into charts of at most rows_per_chart, numbered from `before` + 1.
 template <class Row>
 std::vector<Chart> in_groups(const std::vector<const Row*>& rows, size_t rows_per_chart,
                              Chart (*draw)(const std::vector<const Row*>&, size_t), size_t before = 0) {

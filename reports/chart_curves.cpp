@@ -17,7 +17,7 @@ namespace {
 
 constexpr double kLeft = 62, kRight = 540, kTop = 34, kBottom = 346;  // the roofline's plot area
 
-// Colour tells the device, shape the precision.
+// The colour of a mark is its device, the shape its precision.
 std::map<std::string, Shape> shapes_of(const Roofline& roofline) {
   static constexpr Shape kOrder[] = {Shape::circle, Shape::diamond, Shape::square, Shape::triangle};
   std::map<std::string, Shape> shapes;
@@ -55,7 +55,7 @@ void axes(Plot& plot, const Roofline& roofline) {
   legend(svg, {kLeft, kBottom + 54}, entries);
 }
 
-// The slanted roof, up to the fastest compute roof.
+// The slanted line of the memory ceiling, up to the fastest compute ceiling.
 void memory_roof(Plot& plot, Labels& labels, double bandwidth, double peak) {
   const double foot = std::max(plot.x.low(), plot.y.low() / bandwidth);
   const double knee = std::clamp(peak / bandwidth, foot, plot.x.high());
@@ -134,13 +134,13 @@ void draw(CurvePlot& plot, const Curve& curve) {
   });
 }
 
-// The sizes themselves where there is room for them, else decades.
+// A tick at each size where there is room, otherwise at decades.
 std::vector<double> size_ticks(const Sweep& sweep, const LogAxis& x) {
-  constexpr double kApart = 30;  // pixels
+  constexpr double kMinDistance = 30;  // pixels between two ticks
   std::vector<double> ticks;
   for (const SweepPoint& point : sweep.points) {
     const auto size = static_cast<double>(point.size);
-    if (!ticks.empty() && x(size) - x(ticks.back()) < kApart) return x.decades(6);
+    if (!ticks.empty() && x(size) - x(ticks.back()) < kMinDistance) return x.decades(6);
     ticks.push_back(size);
   }
   return ticks;
@@ -182,7 +182,7 @@ Chart roofline_chart(const Roofline& roofline) {
                                 p.suspect ? ", suspect: no result" : "", summary.interval, seconds(summary.lo_s),
                                 seconds(summary.hi_s)));
   }
-  for (const bool suspect : {true, false})  // the first to be labelled get the best places
+  for (const bool suspect : {true, false})  // labels that are placed first get the best places
     for (const RooflinePoint& p : roofline.points)
       if (p.suspect == suspect)
         labels.put({plot.x(p.intensity), plot.y(p.rate)}, p.job->op + (suspect ? " (suspect)" : ""),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Draws rows of the analysis. Nothing is computed here but positions.
+// Draws rows of the analysis (chart_bars.cpp, chart_curves.cpp). Nothing is computed here but positions.
 #pragma once
 #include "reports/analysis.h"
 #include "reports/document.h"

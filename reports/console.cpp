@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The table a terminal shows after a run.
+// The table that `duet report --console` prints.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -66,7 +66,7 @@ Table one_sided(const Analysis& analysis, bool with_reason) {
     table.rows.push_back({cell(case_text(row.case_name)), cell(to_text(call.cache)), cell(row.choice.job->impl),
                           cell(fmt::format("{}", call.threads)), cell(seconds(call.summary.median_s)),
                           cell(roof_text(*row.choice.device_time()) + (row.weak_cpu ? "*" : ""))});
-    if (with_reason) table.rows.back().push_back(cell(row.missing));
+    if (with_reason) table.rows.back().push_back(cell(row.no_ratio_reason));
   }
   return table;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A report before it has a format: sections of paragraphs, tables, charts and folds. Markdown and HTML draw the same.
+// A report before it has a format: sections of paragraphs, tables, charts and folds. Markdown and HTML are two renderings of it.
 #pragma once
 #include <string>
 #include <variant>
@@ -12,7 +12,7 @@ enum class Tone { plain, muted, good, warn, bad, strong, code };
 struct Span {
   std::string text;
   Tone tone = Tone::plain;
-  bool new_line = false;  // starts one
+  bool new_line = false;  // starts a new line
 };
 using Text = std::vector<Span>;
 
@@ -27,7 +27,7 @@ inline Span below(Span span) {
 
 struct Cell {
   Text text;
-  std::vector<std::string> folded;  // long lists: `text` is the summary, these are names, shown on demand
+  std::vector<std::string> folded;  // a long list of names that is shown on demand; `text` is its summary
 };
 inline Cell cell(std::string text, Tone tone = Tone::plain) { return {{{std::move(text), tone}}, {}}; }
 

@@ -23,7 +23,7 @@ double flop_per_s(const Job& job, const Series& series) { return job.flops / ser
 
 std::string significant(double value, int digits) {
   if (value == 0) return "0";
-  const std::string scientific = fmt::format("{:.{}e}", value, digits - 1);  // knows the exponent after rounding
+  const std::string scientific = fmt::format("{:.{}e}", value, digits - 1);  // its exponent is that after rounding
   const int decimals = digits - 1 - std::stoi(scientific.substr(scientific.find('e') + 1));
   if (decimals > 12) return scientific;
   return fmt::format("{:.{}f}", value, std::max(0, decimals));
@@ -117,7 +117,7 @@ std::string elided(const std::string& text, size_t characters) {
   if (width <= characters) return text;
   const size_t head = characters * 3 / 5, tail = characters - 1 - head;
   std::string kept;
-  size_t seen = 0;  // characters begun
+  size_t seen = 0;  // characters that have begun
   for (const char c : text) {
     if ((c & 0xC0) != 0x80 && ++seen == head + 1) kept += "…";
     if (seen <= head || seen > width - tail) kept += c;

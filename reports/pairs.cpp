@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// CPU against GPU, case by case.
+// CPU against GPU, case by case: SpeedupRow, OneSidedRow and FamilyTotal of analysis.h.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -47,7 +47,7 @@ SpeedupRow make_row(const std::string& case_name, const Choice& cpu, const Choic
   return row;
 }
 
-// Whether a suspect job on the same side claims a faster call.
+// Whether a suspect job on the same side has a faster call.
 bool contested(const std::vector<const Job*>& jobs, const Choice& choice) {
   for (const Job* job : jobs) {
     if (job->device != choice.job->device || job->comparable || !refusal(*job).empty()) continue;
@@ -74,7 +74,7 @@ void add_case(const std::string& name, const std::vector<const Job*>& jobs, Anal
   };
   for (const Cache cache : {Cache::warm, Cache::cold})
     add(best(jobs, Device::cpu, cache), best(jobs, Device::gpu, cache));
-  // A footprint far beyond a device's cache is timed once and called cold: there its cache states coincide.
+  // A footprint far larger than a device's cache is timed once and called cold: warm and cold are the same there.
   if (!found && (only_cold(jobs, Device::cpu) || only_cold(jobs, Device::gpu)))
     add(best(jobs, Device::cpu), best(jobs, Device::gpu));
   if (found) return;
@@ -90,7 +90,7 @@ void add_case(const std::string& name, const std::vector<const Job*>& jobs, Anal
          .choice = *choice,
          .one_thread = one_thread_call(*choice),
          .weak_cpu = device == Device::cpu && weak(*choice->call),
-         .missing = both ? "no cache state measured on both sides" : reasons(jobs, other, analysis)});
+         .no_ratio_reason = both ? "no cache state measured on both sides" : reasons(jobs, other, analysis)});
   }
 }
 

@@ -18,10 +18,10 @@ std::string render_csv(const Run& run);
 std::string svg_inline(const Chart& chart);  // for HTML
 std::string svg_file(const Chart& chart);    // stands alone
 
-// Every chart, folded ones too.
+// Every chart, including folded ones.
 std::vector<Chart> charts_of(const Document& document);
 
-// Columns aligned by spaces, headed by their titles; only the text of cells.
+// Plain text: columns aligned by spaces under their titles.
 std::string render_text(const Table& table);
 
 }  // namespace duet::reports

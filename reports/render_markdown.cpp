@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// A document as Markdown in GitHub's dialect.
 #include <fmt/format.h>
 
 #include "reports/format.h"
@@ -36,7 +37,7 @@ std::string code_text(const std::string& text) {
 std::string span_text(const Span& span) {
   const std::string line = span.new_line ? "<br>" : "";
   if (span.tone == Tone::code) return line + code_text(span.text);
-  // Spaces belong outside the asterisks.
+  // Markdown wants leading spaces outside the asterisks.
   const size_t begin = span.text.find_first_not_of(' ');
   if ((span.tone == Tone::strong || span.tone == Tone::bad) && begin != std::string::npos)
     return line + span.text.substr(0, begin) + "**" + escaped(span.text.substr(begin)) + "**";

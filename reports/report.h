@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The public face of reports: a run file in, a report out.
+// The interface of reports: a run file in, a report out.
 #pragma once
 #include <string>
 

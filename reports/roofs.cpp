@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rows against the ceilings of their own device.
+// Rows compared with the ceilings of their own device: Roofline and BandwidthRow of analysis.h.
 #include <fmt/format.h>
 
 #include <algorithm>

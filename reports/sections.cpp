@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// The top of a report, and the order of its sections.
 #include "reports/sections.h"
 
 #include <fmt/format.h>

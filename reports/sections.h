@@ -16,6 +16,6 @@ void add_appendix(const Run& run, Document& document);
 
 // Share of the roof with its tone.
 Span roof_span(const Series& series);
-std::string unbroken(std::string text);  // its spaces are no place to wrap
+std::string unbroken(std::string text);  // with non-breaking spaces
 
 }  // namespace duet::reports

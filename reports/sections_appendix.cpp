@@ -12,7 +12,7 @@
 namespace duet::reports {
 namespace {
 
-constexpr size_t kNamesInSight = 3;  // longer lists of jobs are folded: one reason may hold for hundreds
+constexpr size_t kMaxVisibleNames = 3;  // longer lists of jobs are folded: one reason may hold for hundreds
 
 // "gemm 12, softmax 4"
 std::string by_op(const std::vector<std::string>& names) {
@@ -29,7 +29,7 @@ std::string by_op(const std::vector<std::string>& names) {
 }
 
 Cell names_cell(const std::vector<std::string>& names) {
-  if (names.size() > kNamesInSight)
+  if (names.size() > kMaxVisibleNames)
     return {{plain(fmt::format("{}: {}", count_of(names.size(), "job"), by_op(names)))}, names};
   Cell made;
   for (const std::string& name : names) {

@@ -14,7 +14,7 @@ namespace {
 
 Block paragraph(std::string text) { return {Text{plain(std::move(text))}}; }
 
-// The first chart in sight, its continuations folded.
+// The first chart is visible, its continuations are folded.
 void add_charts(std::vector<Chart> charts, Section& section) {
   if (charts.empty()) return;
   section.blocks.push_back({Figures{{charts.front()}}});
@@ -46,7 +46,7 @@ std::string range_text(const Interval& interval) {
   return significant(interval.lo) + " to " + significant(interval.hi);
 }
 
-// The value most rows share: it goes into the caption, rows name only what differs.
+// The most frequent value: it goes into the caption, and rows name only other values.
 template <class Row, class Of>
 auto usual(const std::vector<Row>& rows, Of of) {
   std::map<decltype(of(rows.front())), size_t> votes;
@@ -54,7 +54,7 @@ auto usual(const std::vector<Row>& rows, Of of) {
   return std::max_element(votes.begin(), votes.end(), [](auto& a, auto& b) { return a.second < b.second; })->first;
 }
 
-// The name all intervals share, or nothing where they differ.
+// The label that all intervals have, or empty where they differ.
 std::string common_label(const std::vector<SpeedupRow>& rows) {
   std::string label;
   for (const SpeedupRow& row : rows)
@@ -136,7 +136,7 @@ Table one_sided_table(const std::vector<OneSidedRow>& rows) {
               .rows = {}};
   for (const OneSidedRow& row : rows)
     table.rows.push_back({case_cell(row.case_name, to_text(row.choice.call->cache)), cell(to_text(row.device)),
-                          side_cell(row.choice), time_cell(row.choice.call), cell(row.missing)});
+                          side_cell(row.choice), time_cell(row.choice.call), cell(row.no_ratio_reason)});
   return table;
 }
 
@@ -215,9 +215,10 @@ void add_ceiling_sections(const Analysis& analysis, const ReportOptions& options
   }
   if (!analysis.bandwidth.empty()) {
     Section& section = document.sections.emplace_back(Section{"Bandwidth", {}});
-    section.blocks.push_back(paragraph(
+    section.blocks.push_back(paragraph(fmt::format(
         "Memory-bound cases: compulsory traffic divided by time, as a share of the ceiling of the same device and "
-        "access pattern. Over 103 % the byte count or the timing is wrong: no result."));
+        "access pattern. Over {:.0f} % the byte count or the timing is wrong: no result.",
+        100 * results::kSuspectFraction)));
     add_charts(bandwidth_charts(analysis, options.rows_per_chart), section);
   }
 }
@@ -261,12 +262,12 @@ void add_break_even(const Analysis& analysis, Document& document) {
         {Text{strong(fmt::format("No GPU in this run ({}).", analysis.no_gpu_reason)),
               plain(" There is no break-even: the curves are the CPU's alone, over the batch of a training step as the "
                     "time of one sample.")}});
-  // Those of models in sight, with a few others; the rest folded.
-  constexpr size_t kInSight = 6;
+  // Charts of models and a few others are visible, the rest is folded.
+  constexpr size_t kMaxVisible = 6;
   Figures figures, folded;
   for (const BreakEvenRow& row : analysis.break_evens) {
     const size_t number = figures.charts.size() + folded.charts.size() + 1;
-    auto& charts = row.of_model() || number <= kInSight ? figures.charts : folded.charts;
+    auto& charts = row.of_model() || number <= kMaxVisible ? figures.charts : folded.charts;
     charts.push_back(break_even_chart(row, number));
   }
   section.blocks.push_back({std::move(figures)});

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A training step as the sum of its nodes, each measured by itself, and what that sum does not explain.
+// A training step as the sum of its nodes, each measured by itself, and the residual: StepRow of analysis.h.
 #include <fmt/format.h>
 
 #include <algorithm>

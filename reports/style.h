@@ -6,6 +6,6 @@
 namespace duet::reports {
 
 std::string page_style();   // colours as CSS variables; goes into the page's one <style>
-std::string chart_style();  // for an .svg file: literal colours, since viewers outside browsers know no variables
+std::string chart_style();  // for an .svg file: literal colours, since viewers other than browsers know no variables
 
 }  // namespace duet::reports

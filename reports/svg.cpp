@@ -80,7 +80,7 @@ LogAxis::LogAxis(double low, double high, double pixel_low, double pixel_high)
       span_(std::log10(high) - log_low_),
       pixel_low_(pixel_low),
       pixel_high_(pixel_high) {
-  if (!(span_ > 0)) span_ = 1;  // one value only: it sits at the low end
+  if (!(span_ > 0)) span_ = 1;  // a single value: it is drawn at the low end
 }
 
 LogAxis LogAxis::round(double low, double high, double pixel_low, double pixel_high) {

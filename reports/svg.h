@@ -35,7 +35,7 @@ class Svg {
 class LogAxis {
  public:
   LogAxis(double low, double high, double pixel_low, double pixel_high);
-  // Ends at whole decades round the values; at least one decade.
+  // Ends at the whole decades that enclose the values; at least one decade.
   static LogAxis round(double low, double high, double pixel_low, double pixel_high);
 
   double operator()(double value) const;
@@ -51,7 +51,7 @@ struct Box {
   double left, top, right, bottom;
 };
 
-// Puts a label beside a point, at the first place that covers no point, line or other label; drops it if there is none.
+// Places a label beside a point, at the first place that covers no point, line or other label; drops it if there is none.
 class Labels {
  public:
   Labels(Svg& svg, Box bounds) : svg_(svg), bounds_(bounds) {}

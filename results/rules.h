@@ -13,7 +13,7 @@ namespace duet::results {
 
 inline constexpr double kSuspectFraction = 1.03;  // of the roof; above: wrong byte count or broken timing, no result
 inline constexpr double kWeakFraction = 0.4;      // of the roof; a CPU below it says little about a GPU
-inline constexpr double kFloorFactor = 3;         // a kernel shorter than so many empty ones is at the floor
+inline constexpr double kFloorFactor = 3;         // a kernel shorter than this many empty ones is at the floor
 inline constexpr double kContendedCores = 0.05;   // CPU cores used by other processes while a repetition ran
 inline constexpr double kContendedSteal = 0.01;   // of all CPU time, taken by the hypervisor
 inline constexpr size_t kEnoughRepetitions = 3;   // undisturbed ones; with fewer, all count
@@ -56,7 +56,7 @@ std::string suspicion(const Series& series);  // why the series is no result, or
 
 // The reference is serial and in double: a ratio over it says nothing. simt runs CUDA kernels on the host to check them.
 bool is_competitor(const std::string& implementation);
-// Why a job may stand in no ratio whatever its times are, or empty: it did not run, was not verified, or is no competitor.
+// Why a job is in no ratio whatever its times are, or empty: it did not run, was not verified, or is no competitor.
 std::string refusal(const Job& job);
 // Which of its series are suspect and why, or empty. One suspect series excludes the whole job: bytes and clock are
 // shared, and its one-thread series alone would flatter the other side.

@@ -85,7 +85,7 @@ TEST(ReportsAnalysis, SuspectJobsStandInNoRatio) {
   EXPECT_NE(find_group(a.result, "suspect")->reason.find("104 % of its roof"), std::string::npos);
   ASSERT_EQ(a.result.one_sided.size(), 1u);
   EXPECT_EQ(a.result.one_sided[0].device, Device::gpu);
-  EXPECT_NE(a.result.one_sided[0].missing.find("104 % of its roof"), std::string::npos);
+  EXPECT_NE(a.result.one_sided[0].no_ratio_reason.find("104 % of its roof"), std::string::npos);
 
   jobs[0].series[0].roof->fraction = 1.03;
   EXPECT_EQ(Analysed(jobs).result.speedups.size(), 1u);
@@ -106,7 +106,7 @@ TEST(ReportsAnalysis, TheVerdictOfTheFileIsTaken) {
   const Analysed a(make_run(jobs));
   EXPECT_TRUE(a.result.speedups.empty());
   ASSERT_EQ(a.result.one_sided.size(), 1u);
-  EXPECT_EQ(a.result.one_sided[0].missing, "measured in another universe");
+  EXPECT_EQ(a.result.one_sided[0].no_ratio_reason, "measured in another universe");
 }
 
 TEST(ReportsAnalysis, AWeakCpuIsMarked) {
@@ -169,9 +169,9 @@ TEST(ReportsAnalysis, WithoutAGpuItSaysWhy) {
   EXPECT_FALSE(a.result.gpu_measured);
   EXPECT_EQ(a.result.no_gpu_reason, "built without CUDA");
   ASSERT_EQ(a.result.one_sided.size(), 1u);
-  EXPECT_EQ(a.result.one_sided[0].missing, "built without CUDA");
+  EXPECT_EQ(a.result.one_sided[0].no_ratio_reason, "built without CUDA");
   jobs.push_back(make_job("relu/cpu.tuned/f32/n:8", {make_series(Scope::call, 1e-6, 0.5, 4)}));  // no GPU job beside it
-  EXPECT_EQ(Analysed(jobs).result.one_sided.at(1).missing, "built without CUDA");
+  EXPECT_EQ(Analysed(jobs).result.one_sided.at(1).no_ratio_reason, "built without CUDA");
   results::Run none = make_run({softmax_pair()[0]});
   none.machine.gpu.reset();
   EXPECT_EQ(Analysed(none).result.no_gpu_reason, "no GPU on this machine");

@@ -127,7 +127,7 @@ def one_step(name, seed, dtype):
     gaps = []
     watch_ties(model, gaps)
 
-    logits, loss = model.step(model.optimiser(float(np.float32(model.rate)), foreach=False), inputs)
+    logits, loss = model.step(model.optimiser(float(np.float32(model.learning_rate)), foreach=False), inputs)
     expected = {"loss": loss.detach().numpy().reshape(1), "logits": logits.detach().numpy()}
     for kind, tensor, parts, _ in declared.list:
         if kind == "parameter":

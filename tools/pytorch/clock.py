@@ -1,15 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A clock that knows when it was disturbed: on a shared machine, fork-join code collapses beside a foreign thread."""
+"""Times a call and notices other processes: on a shared machine, fork-join code becomes many times slower beside another
+process's thread."""
 import contextlib
 import os
 import signal
 import time
 
-QUIET = 0.03      # of a sample's time, that our threads may have waited for a core
+MAX_WAITED = 0.03  # share of a sample's time for which our threads may have waited for a core
 SAMPLE_S = 200e-6
 WARM_UP_S = 0.05
-MOST_SAMPLES, FEWEST_CLEAN = 100, 3
-PATIENCE = 4      # budgets that a disturbed measurement may take in the hope of quiet
+MAX_SAMPLES, MIN_CLEAN = 100, 3
+MAX_BUDGETS = 4   # that a disturbed measurement may take until it has enough clean samples
 
 
 def waited_s():
@@ -26,7 +27,7 @@ def waited_s():
 
 @contextlib.contextmanager
 def limit(seconds):
-    """Raises TimeoutError after so many; 0: never."""
+    """Raises TimeoutError after this many seconds; 0: never."""
     def late(*_):
         raise TimeoutError(f"not done after {seconds} s")
     before = signal.signal(signal.SIGALRM, late)
@@ -45,30 +46,30 @@ def median(values):
 
 
 def measure(call, budget_s):
-    """Seconds a call: the median of the undisturbed samples. Without enough of them the smallest sample, which is kinder to
-    what is measured than any mean of a collapse, and `disturbed`."""
+    """Seconds of one call: the median of the undisturbed samples. Where there are too few, the smallest sample (a mean would
+    be dominated by the disturbance), with `disturbed` set."""
     spent, calls = 0.0, 0
     while spent < WARM_UP_S or calls < 3:
         start = time.perf_counter()
         call()
         once = time.perf_counter() - start
         spent, calls = spent + once, calls + 1
-        if calls >= 2 and spent > 4 * budget_s:  # a long step, which few calls must do for
+        if calls >= 2 and spent > 4 * budget_s:  # a long step: few calls are enough
             break
     batch = max(1, int(SAMPLE_S / once))
     every, clean, start = [], [], time.perf_counter()
     while True:
         passed = time.perf_counter() - start
-        if len(every) >= FEWEST_CLEAN and (passed > (budget_s if len(clean) >= FEWEST_CLEAN else PATIENCE * budget_s)
-                                           or len(clean) >= MOST_SAMPLES):
+        if len(every) >= MIN_CLEAN and (passed > (budget_s if len(clean) >= MIN_CLEAN else MAX_BUDGETS * budget_s)
+                                           or len(clean) >= MAX_SAMPLES):
             break
         waited, began = waited_s(), time.perf_counter()
         for _ in range(batch):
             call()
         elapsed = time.perf_counter() - began
         every.append(elapsed / batch)
-        if waited_s() - waited < QUIET * elapsed:
+        if waited_s() - waited < MAX_WAITED * elapsed:
             clean.append(elapsed / batch)
-    enough = len(clean) >= FEWEST_CLEAN
+    enough = len(clean) >= MIN_CLEAN
     return {"seconds": median(clean) if enough else min(every), "disturbed": not enough, "min_s": min(every),
             "samples": len(every), "clean": len(clean)}

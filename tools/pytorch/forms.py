@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The forms in which PyTorch offers each op: name -> call. All do the work that the case names, on random data.
-"compile" and "eager channels_last" are made when their turn comes, by a call that returns the call."""
+"compile" and "eager channels_last" are built only when they are timed: their entry returns the call."""
 import torch
 import torch.nn.functional as F
 
@@ -151,7 +151,8 @@ def sgd(p, t):
 
 
 def training_step(name):
-    """Gradients to nothing, forward, loss, backward, optimiser. At Duet's rate for timing, parameters hardly move."""
+    """Gradients set to None, forward, loss, backward, optimiser. With Duet's learning rate for timing, parameters hardly
+    change."""
     def forms(p, t):
         p = dict(p)
         mixed = p.pop("mixed", False)  # parameters in f32, products in t
@@ -177,7 +178,7 @@ def training_step(name):
 
 
 def _pair(loss_of, inputs):
-    """Forward and backward in one: what autograd does for a caller who needs the gradients."""
+    """Forward and backward in one: as autograd computes gradients."""
     for v in inputs:
         v.requires_grad_()
     seed = torch.randn_like(loss_of(*inputs)) if loss_of(*inputs).dim() else None

@@ -8,7 +8,7 @@ import torch
 
 from pytorch import clock, forms, peak
 
-COMPILE_S = 300  # patience with torch.compile
+COMPILE_S = 300  # limit for torch.compile
 
 
 def one_case(case, min_time_s, compiled):
@@ -35,7 +35,7 @@ def one_case(case, min_time_s, compiled):
                     continue
                 if best is None or timed["seconds"] < best["seconds"]:
                     best = dict(timed, form=form)
-    except Exception as error:  # out of memory, an attribute not known here: a row with its reason, and on
+    except Exception as error:  # out of memory, or an attribute not known here: a row with its reason
         reason = f"{type(error).__name__}: {(str(error).splitlines() or [''])[0][:100]}"
     if best is None:
         return dict(row, reason=reason)

@@ -33,7 +33,7 @@ def within(terms):
 
 
 class Declarations:
-    """What a model has beside its inputs, in Duet's order: (kind, name, tensors that lie one after the other, fill)."""
+    """A model's tensors other than its inputs, in Duet's order: (kind, name, tensors stored one after the other, fill)."""
 
     def __init__(self):
         self.list = []
@@ -44,7 +44,7 @@ class Declarations:
     def state(self, name, tensor, fill):
         self.list.append(("state", name, [tensor], fill))
 
-    def other(self):  # a tensor of Duet alone, such as the offset of a dropout
+    def other(self):  # a tensor that only Duet has, such as the offset of a dropout
         self.list.append(("other", None, [], None))
 
     def linear(self, name, m):
@@ -62,7 +62,7 @@ class Declarations:
 
 
 class Model(nn.Module):
-    defaults, rate, adam = {}, 0.0, True
+    defaults, learning_rate, adam = {}, 0.0, True
     images = False  # whether a channels-last layout may help
 
     def __init__(self, **attributes):
@@ -80,8 +80,8 @@ class Model(nn.Module):
     def loss(self, logits, label):
         return F.cross_entropy(logits, label.reshape(-1))
 
-    def optimiser(self, rate, **form):
-        return torch.optim.Adam(self.parameters(), rate, **form)
+    def optimiser(self, learning_rate, **form):
+        return torch.optim.Adam(self.parameters(), learning_rate, **form)
 
     def before_update(self):
         pass
@@ -97,7 +97,7 @@ class Model(nn.Module):
 
 
 class Toy(Model):
-    defaults, rate = {"batch": 32}, 1e-3
+    defaults, learning_rate = {"batch": 32}, 1e-3
 
     def build(self, a):
         self.fc1, self.relu, self.fc2 = nn.Linear(10, 10), nn.ReLU(), nn.Linear(10, 1)
@@ -116,7 +116,7 @@ class Toy(Model):
 
 
 class Mlp(Model):
-    defaults, rate, adam = {"batch": 32}, 0.05, False
+    defaults, learning_rate, adam = {"batch": 32}, 0.05, False
 
     def build(self, a):
         self.fc1, self.relu, self.dropout, self.fc2 = nn.Linear(784, 128), nn.ReLU(), nn.Dropout(0.2), nn.Linear(128, 10)
@@ -130,8 +130,8 @@ class Mlp(Model):
     def forward(self, x):
         return self.fc2(self.dropout(self.relu(self.fc1(x))))
 
-    def optimiser(self, rate, **form):
-        return torch.optim.SGD(self.parameters(), rate, momentum=0.9, **form)
+    def optimiser(self, learning_rate, **form):
+        return torch.optim.SGD(self.parameters(), learning_rate, momentum=0.9, **form)
 
 
 class Cnn(Model):
@@ -173,25 +173,25 @@ class Cnn(Model):
 
 
 class LeNet(Cnn):
-    defaults, rate, adam = {"batch": 4}, 1e-3, False
+    defaults, learning_rate, adam = {"batch": 4}, 1e-3, False
     convs, pooled, linears = ((6, 5), (16, 5)), (True, True), (400, 120, 84, 10)
 
-    def optimiser(self, rate, **form):
-        return torch.optim.SGD(self.parameters(), rate, momentum=0.9, **form)
+    def optimiser(self, learning_rate, **form):
+        return torch.optim.SGD(self.parameters(), learning_rate, momentum=0.9, **form)
 
 
 class MnistCnn(Cnn):
-    defaults, rate, channels, side = {"batch": 64}, 1e-3, 1, 28
+    defaults, learning_rate, channels, side = {"batch": 64}, 1e-3, 1, 28
     convs, pooled, linears = ((32, 3), (64, 3)), (True, True), (1600, 128, 10)
 
 
 class CifarCnn(Cnn):
-    defaults, rate = {"batch": 64}, 1e-3
+    defaults, learning_rate = {"batch": 64}, 1e-3
     convs, pooled, linears = ((32, 3), (64, 3), (64, 3)), (True, True, False), (1024, 64, 10)
 
 
 class BiLstm(Model):
-    defaults, rate = {"batch": 512, "T": 256}, 1e-3
+    defaults, learning_rate = {"batch": 512, "T": 256}, 1e-3
 
     def build(self, a):
         self.embedding = nn.Embedding(10000, 16)
@@ -218,8 +218,8 @@ class BiLstm(Model):
     def loss(self, logits, label):
         return F.binary_cross_entropy_with_logits(logits, label)
 
-    def optimiser(self, rate, **form):
-        return torch.optim.Adam([p for p in self.parameters() if p.requires_grad], rate, **form)
+    def optimiser(self, learning_rate, **form):
+        return torch.optim.Adam([p for p in self.parameters() if p.requires_grad], learning_rate, **form)
 
 
 class ConvNorm(nn.Module):
@@ -259,7 +259,7 @@ class Bottleneck(nn.Module):
 
 
 class ResNet50(Model):
-    defaults, rate, adam = {"batch": 32, "side": 224, "classes": 1000, "width": 64}, 1e-4, False
+    defaults, learning_rate, adam = {"batch": 32, "side": 224, "classes": 1000, "width": 64}, 1e-4, False
     images = True
 
     def build(self, a):
@@ -287,8 +287,8 @@ class ResNet50(Model):
             h = block(h)
         return self.fc(self.average(h).flatten(1))
 
-    def optimiser(self, rate, **form):
-        return torch.optim.SGD(self.parameters(), rate, momentum=0.9, weight_decay=1e-4, **form)
+    def optimiser(self, learning_rate, **form):
+        return torch.optim.SGD(self.parameters(), learning_rate, momentum=0.9, weight_decay=1e-4, **form)
 
 
 class Attention(nn.Module):
@@ -348,7 +348,7 @@ class Gpt2Block(nn.Module):
 
 class Gpt2(Model):
     defaults = {"batch": 1, "tokens": 256, "layers": 12, "width": 768, "heads": 12, "vocabulary": 50257, "context": 1024}
-    rate = 6e-4 / 100
+    learning_rate = 6e-4 / 100
 
     def build(self, a):
         self.wte = nn.Parameter(torch.randn(a.vocabulary, a.width) * 0.02)
@@ -375,8 +375,8 @@ class Gpt2(Model):
     def before_update(self):
         nn.utils.clip_grad_norm_(self.parameters(), 1.0)
 
-    def optimiser(self, rate, **form):
-        return torch.optim.AdamW(self.parameters(), rate, betas=(0.9, 0.95), weight_decay=0.1, **form)
+    def optimiser(self, learning_rate, **form):
+        return torch.optim.AdamW(self.parameters(), learning_rate, betas=(0.9, 0.95), weight_decay=0.1, **form)
 
 
 class Residual(nn.Module):
@@ -416,7 +416,7 @@ class TransformerLayer(nn.Module):
 
 class TransformerSmall(Model):
     defaults = {"batch": 16, "tokens": 64, "layers": 3, "width": 256, "heads": 4, "inner": 1024, "vocabulary": 8000, "dropout": 0.1}
-    rate = 1e-5
+    learning_rate = 1e-5
 
     def build(self, a):
         self.embedding = nn.Parameter(torch.randn(a.vocabulary, a.width) * 0.02)
@@ -446,8 +446,8 @@ class TransformerSmall(Model):
             h = layer(h, memory)
         return F.linear(h, self.embedding).flatten(0, 1)
 
-    def optimiser(self, rate, **form):
-        return torch.optim.Adam(self.parameters(), rate, betas=(0.9, 0.98), eps=1e-9, **form)
+    def optimiser(self, learning_rate, **form):
+        return torch.optim.Adam(self.parameters(), learning_rate, betas=(0.9, 0.98), eps=1e-9, **form)
 
 
 MODELS = {"bilstm": BiLstm, "cifar_cnn": CifarCnn, "gpt2": Gpt2, "lenet": LeNet, "mlp": Mlp, "mnist_cnn": MnistCnn,

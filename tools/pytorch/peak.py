@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How much memory a training step takes in PyTorch: a process of its own runs the step alone, and prints as JSON how far its
-resident set grew at most, in bytes, over what stayed behind after the same step of one sample: code, threads, caches."""
+"""Memory of a training step in PyTorch: a process of its own runs nothing but the step and prints, as JSON, the largest growth
+of its resident set in bytes over what remains after the same step with one sample (code, threads, caches)."""
 import ctypes
 import gc
 import json
@@ -8,22 +8,22 @@ import os
 import subprocess
 import sys
 
-FORMS = ("eager", "eager channels_last")  # what a compiler needs is no part of a step
-STEPS = 3                                 # the optimiser makes its state in the first
-PATIENCE_S = 300
+FORMS = ("eager", "eager channels_last")  # memory that a compiler needs is not part of a step
+STEPS = 3                                 # the optimiser allocates its state in the first
+TIMEOUT_S = 300
 
 
 def of_case(case, form):
     """(bytes, "") of a case of run_file in a form of forms.py, or (None, reason)."""
     asked = json.dumps({"op": case.op, "dtype": case.dtype, "params": case.params, "form": form if form in FORMS else FORMS[0]})
     folder = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
-    # Plain malloc: what keeps memory for speed would count freed memory.
+    # Plain malloc: an allocator that keeps freed memory for speed would count it.
     env = {k: v for k, v in os.environ.items() if k != "GLIBC_TUNABLES"}
     try:
         done = subprocess.run([sys.executable, "-B", "-m", "pytorch.peak", asked], cwd=folder, env=env, capture_output=True,
-                              text=True, timeout=PATIENCE_S)
+                              text=True, timeout=TIMEOUT_S)
     except subprocess.TimeoutExpired:
-        return None, f"not done after {PATIENCE_S} s"
+        return None, f"not done after {TIMEOUT_S} s"
     try:
         return int(json.loads(done.stdout)["bytes"]), ""
     except (ValueError, KeyError, TypeError):
@@ -31,7 +31,7 @@ def of_case(case, form):
 
 
 def resident_bytes(member):
-    """VmRSS: now. VmHWM: the most since the mark was last set."""
+    """VmRSS: now. VmHWM: the maximum since the mark was last reset."""
     with open("/proc/self/status") as file:
         return next(int(line.split()[1]) * 1024 for line in file if line.startswith(member + ":"))
 
@@ -55,7 +55,7 @@ def main():
     before = resident_bytes("VmRSS")
     try:
         with open("/proc/self/clear_refs", "w") as file:
-            file.write("5")  # sets the mark to what is resident now
+            file.write("5")  # resets the mark to what is resident now
     except OSError as error:
         sys.exit(f"the mark of the resident set cannot be set: {error.strerror}")
     run(asked, forms, asked["params"])

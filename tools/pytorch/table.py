@@ -35,7 +35,7 @@ def milliseconds(seconds):
 
 def show(rows, about):
     print(f"PyTorch {about['torch']} ({about['isa']}, oneDNN {about['onednn']}, MKL {about['mkl']}) against Duet's fastest "
-          f"verified CPU implementation\n{about['this_machine']}, {about['threads']} thread(s), {about['date']}, "
+          f"comparable CPU implementation\n{about['this_machine']}, {about['threads']} thread(s), {about['date']}, "
           f"run {about['run']} of commit {about['commit']}; medians, in ms")
     if about["this_machine"] != about["machine"]:
         print(f"WARNING: the run is of another machine ({about['machine']}): these ratios compare machines")
@@ -69,8 +69,8 @@ def show_peaks(rows):
     peaks = [r for r in rows if "duet_peak_bytes" in r]
     if not peaks:
         return
-    print("\nPeak memory of a step, in MB (1e6 bytes). Duet: everything that a planned step holds. PyTorch: the most by which the "
-          "resident\nset of a process grew that runs the step alone, eager, over what one sample's step had left behind (code, "
+    print("\nPeak memory of a step, in MB (1e6 bytes). Duet: everything that a planned step holds. PyTorch: the largest growth of the "
+          "resident\nset of a process that runs nothing but the step, eager, over what remains after a step with one sample (code, "
           "threads, caches)")
     lines = [("case", "Duet", "PyTorch", "PyTorch / Duet")]
     for r in peaks:
@@ -85,7 +85,7 @@ def megabytes(size):
 
 
 def check_writable(path):
-    """Learns before the work, not after it, that the result cannot be written."""
+    """Checks before the measurement that the result can be written."""
     if path is None:
         return
     folder = os.path.dirname(path) or "."

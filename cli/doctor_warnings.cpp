@@ -38,10 +38,9 @@ void check_load(const Circumstances& c, std::vector<Finding>& found) {
     found.push_back({"foreign CPU",
                      fmt::format("{:.2f} cores during a probe of {:.1f} s", c.probe.foreign_cores, c.probe.wall_s),
                      "another process is running now; top shows which"});
-  constexpr double kMaxSteal = 0.01;
   const double boot_steal =
       c.since_boot.total > 0 ? static_cast<double>(c.since_boot.steal) / static_cast<double>(c.since_boot.total) : 0;
-  if (const double steal = std::max(c.probe.steal_share, boot_steal); steal > kMaxSteal)
+  if (const double steal = std::max(c.probe.steal_share, boot_steal); steal > results::kContendedSteal)
     found.push_back({"steal", fmt::format("{:.1f} %", 100 * steal),
                      "the hypervisor gives CPU time of this machine to others: use one that is not shared"});
 }

@@ -32,7 +32,8 @@ class HostTensors {
 };
 
 HostTensors draw_inputs(const Problem& problem, FillMode mode, uint64_t seed);
-// The key under which tensor `number` of a problem or a tape is drawn, so that no two tensors and no two seeds share values.
+// The key under which tensor `number` of a problem or a tape is drawn, so that no two tensors and no two seeds share
+// values.
 constexpr uint64_t fill_key(uint64_t seed, uint64_t number) { return seed << 20 | number; }
 void fill_values(void* data, DType dtype, int64_t elements, const Fill& fill, FillMode mode, uint64_t key);
 

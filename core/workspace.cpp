@@ -8,9 +8,9 @@
 
 namespace duet {
 namespace {
-// Pieces that start at the same offset within 4 KiB make a load wait for an unrelated store (4K aliasing), so successive
-// pieces start at different ones of the 16 multiples of 256 bytes in a page. Between two pieces lies at least one gap of
-// 256 bytes, where writes out of bounds are seen.
+// Pieces that start at the same offset within 4 KiB make a load wait for an unrelated store (4K aliasing), so
+// successive pieces start at different ones of the 16 multiples of 256 bytes in a page. Between two pieces lies at
+// least one gap of 256 bytes, where writes out of bounds are seen.
 constexpr int64_t kPage = 4096, kStarts = kPage / WorkspaceLayout::kAlignment, kStride = 5;
 }  // namespace
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The memory that a plan needs only while it runs. The convention is that of cuDNN, cuBLASLt and oneDNN: the plan states
-// how many bytes it needs, and the caller of a run brings the memory. While a plan is made, a WorkspaceLayout hands out
-// the pieces; when the plan runs, Args::workspace(piece) is the address of one:
+// The memory that a plan needs only while it runs. The convention is that of cuDNN, cuBLASLt and oneDNN: the plan
+// states how many bytes it needs, and the caller of a run brings the memory. While a plan is made, a WorkspaceLayout
+// hands out the pieces; when the plan runs, Args::workspace(piece) is the address of one:
 //   WorkspaceLayout workspace;
 //   const auto sums = workspace.add<float>(p.rows);
 //   return Plan([=](Args t) { float* to = t.workspace(sums); ... }).with("two passes", workspace);

@@ -14,9 +14,9 @@ struct Lifetime {
 };
 
 // Sets every offset so that no two tensors that live at the same time share a byte; returns the total bytes needed.
-// The largest tensor is placed first, each at the lowest place that is free during its life (Pisarchyk and Lee, arXiv:2001.03288, "greedy
-// by size"). Offsets are multiples of 256 and staggered within 4 KiB: otherwise tensors of equal size would start at the
-// same offset within a page, and a load would wait for an unrelated store (4K aliasing).
+// The largest tensor is placed first, each at the lowest place that is free during its life (Pisarchyk and Lee,
+// arXiv:2001.03288, "greedy by size"). Offsets are multiples of 256 and staggered within 4 KiB: otherwise tensors of
+// equal size would start at the same offset within a page, and a load would wait for an unrelated store (4K aliasing).
 int64_t pack(std::vector<Lifetime>& tensors);
 
 }  // namespace duet

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sentiment of a review, as in Keras' example for IMDb: tokens of a vocabulary of 10000 embedded in 16 numbers each, an LSTM of 32
-// units in either direction, their last states concatenated and mapped to one logit; binary cross-entropy, Adam.
-// The LSTM has one bias, not two as in PyTorch. Graves and Schmidhuber, Framewise phoneme classification, 2005.
+// Sentiment of a review, as in Keras' example for IMDb: tokens of a vocabulary of 10000 embedded in 16 numbers each, an
+// LSTM of 32 units in either direction, their last states concatenated and mapped to one logit; binary cross-entropy,
+// Adam. The LSTM has one bias, not two as in PyTorch. Graves and Schmidhuber, Framewise phoneme classification, 2005.
 #include "models/layers.h"
 #include "models/model.h"
 #include "ops/embedding/embedding.h"
@@ -13,7 +13,7 @@ namespace duet {
 struct BiLstm {
   static constexpr const char* name = "bilstm";
   static constexpr int64_t kWords = 10000, kFeatures = 16, kUnits = 32;
-  static constexpr double kRate = 1e-3;
+  static constexpr double kLearningRate = 1e-3;
 
   int64_t batch = 512, T = 256;
   DType dtype = DType::f32;
@@ -38,7 +38,8 @@ struct BiLstm {
 
 namespace {
 
-// Shapes: x (B, T) tokens, embedded (B, T, 16), the LSTM's input (T, B, 16) and last states (2, B, 32), head's input (B, 64).
+// Shapes: x (B, T) tokens, embedded (B, T, 16), the LSTM's input (T, B, 16) and last states (2, B, 32), head's input
+// (B, 64).
 struct Layers {
   const BiLstm& m;
   Tape& tape;
@@ -123,7 +124,7 @@ void BiLstm::train(Tape& tape) const {
   tape.phase("backward");
   net.backward(token, loss.backward());
 
-  add_optimiser(tape, dtype, AdamOptions{.learning_rate = kRate});
+  add_optimiser(tape, dtype, AdamOptions{.learning_rate = kLearningRate});
 }
 
 void BiLstm::evaluate(Tape& tape) const {

@@ -27,9 +27,9 @@ struct Checkpoint {
 // writable, and for a tensor whose bytes contradict its shape.
 void write_checkpoint(const std::string& path, const Checkpoint& checkpoint);
 
-// Throws Error, naming file and tensor, when the file is truncated or of another format, has a dtype that Duet lacks, or
-// bytes that belong to no tensor; and when a tensor's position lies outside the file, is shared with another tensor, or
-// has another size than its dtype and shape.
+// Throws Error, naming file and tensor, when the file is truncated or of another format, has a dtype that Duet lacks,
+// or bytes that belong to no tensor; and when a tensor's position lies outside the file, is shared with another tensor,
+// or has another size than its dtype and shape.
 Checkpoint read_checkpoint(const std::string& path);
 
 }  // namespace duet

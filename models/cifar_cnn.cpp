@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A convolutional network for CIFAR-10: 3x3 convolutions of 32, 64 and 64 channels with relu, max pooling after the first
-// two, then 1024-64-10; softmax cross-entropy, Adam. It is the network of TensorFlow's CNN tutorial.
+// A convolutional network for CIFAR-10: 3x3 convolutions of 32, 64 and 64 channels with relu, max pooling after the
+// first two, then 1024-64-10; softmax cross-entropy, Adam. It is the network of TensorFlow's CNN tutorial.
 #include "models/layers.h"
 #include "models/model.h"
 
@@ -9,7 +9,7 @@ namespace duet {
 struct CifarCnn {
   static constexpr const char* name = "cifar_cnn";
   static constexpr int64_t kSide = 32, kColours = 3, kClasses = 10;
-  static constexpr double kRate = 1e-3;
+  static constexpr double kLearningRate = 1e-3;
 
   int64_t batch = 64;
   DType dtype = DType::f32;
@@ -72,7 +72,7 @@ void CifarCnn::train(Tape& tape) const {
   const Var dh1 = net.conv2.backward(net.pool2.backward(dh2));
   net.conv1.backward_parameters(net.pool1.backward(dh1));
 
-  add_optimiser(tape, dtype, AdamOptions{.learning_rate = kRate});
+  add_optimiser(tape, dtype, AdamOptions{.learning_rate = kLearningRate});
 }
 
 void CifarCnn::evaluate(Tape& tape) const {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// GPT-2: embeddings of tokens and positions, pre-norm blocks of causal attention and a GELU feed-forward, a head that shares
-// its weights with the token embedding; cross-entropy of the next token, gradients clipped to norm 1, AdamW, no dropout.
-// The default is the 124M model of Radford et al., Language models are unsupervised multitask learners, 2019.
+// GPT-2: embeddings of tokens and positions, pre-norm blocks of causal attention and a GELU feed-forward, a head that
+// shares its weights with the token embedding; cross-entropy of the next token, gradients clipped to norm 1, AdamW, no
+// dropout. The default is the 124M model of Radford et al., Language models are unsupervised multitask learners, 2019.
 #include <vector>
 
 #include "models/model.h"
@@ -14,7 +14,7 @@ namespace duet {
 
 struct Gpt2 {
   static constexpr const char* name = "gpt2";
-  static constexpr double kRate = 6e-4 / 100, kBeta1 = 0.9, kBeta2 = 0.95, kDecay = 0.1, kMaxNorm = 1;
+  static constexpr double kLearningRate = 6e-4 / 100, kBeta1 = 0.9, kBeta2 = 0.95, kDecay = 0.1, kMaxNorm = 1;
 
   int64_t batch = 1, tokens = 256;
   int64_t layers = 12, width = 768, heads = 12, vocabulary = 50257, context = 1024;
@@ -172,7 +172,7 @@ void Gpt2::train(Tape& tape) const {
   net.backward(loss.backward());
 
   add_optimiser(tape, dtype,
-                AdamOptions{.learning_rate = kRate,
+                AdamOptions{.learning_rate = kLearningRate,
                             .beta1 = kBeta1,
                             .beta2 = kBeta2,
                             .weight_decay = kDecay,

@@ -30,7 +30,8 @@ class LinearLayer {
   Var w_, bias_, x_, y_;
 };
 
-// y = relu(conv(x, w) + bias); the sum overwrites the convolution's result. Parameters <name>.weight as conv2d's, <name>.bias (k).
+// y = relu(conv(x, w) + bias); the sum overwrites the convolution's result. Parameters <name>.weight as conv2d's,
+// <name>.bias (k).
 class ConvLayer {
  public:
   ConvLayer(Tape& tape, const std::string& name, const Conv2d& shape);
@@ -59,11 +60,11 @@ class MaxPoolLayer {
   Var index_;
 };
 
-// Loss scaling (arXiv:1710.03740), as PyTorch's GradScaler, for mixed precision in f16: gradients leave the range of f16 at
-// both ends, while bf16 has the range of f32. The states are loss_scale, 65536 at first, and good_steps. A step whose
-// gradients overflow leaves parameters and the optimiser's state as they are and halves the scale; 2000 good steps in a row
-// double it. What the forward pass changes, such as running statistics and dropout's offset, changes in a bad step too.
-// All of it happens on the device, so that the host never waits and a captured graph stays valid.
+// Loss scaling (arXiv:1710.03740), as PyTorch's GradScaler, for mixed precision in f16: gradients leave the range of
+// f16 at both ends, while bf16 has the range of f32. The states are loss_scale, 65536 at first, and good_steps. A step
+// whose gradients overflow leaves parameters and the optimiser's state as they are and halves the scale; 2000 good
+// steps in a row double it. What the forward pass changes, such as running statistics and dropout's offset, changes in
+// a bad step too. All of it happens on the device, so that the host never waits and a captured graph stays valid.
 inline constexpr const char* kLossScale = "loss_scale";
 bool scales_loss(DType dtype, bool mixed);  // true for mixed precision in f16
 
@@ -98,9 +99,9 @@ class BinaryLoss {
   Var logits_, target_;
 };
 
-// add_optimiser() adds the phase "optimiser", over the whole arena. States: lr; velocity, or step, m and v; with mixed also
-// master, the parameters in f32, whose rounded values the arena holds. Where the loss is scaled, the phase begins by
-// bringing gradients back to f32, and ends by adapting the scale.
+// add_optimiser() adds the phase "optimiser", over the whole arena. States: lr; velocity, or step, m and v; with mixed
+// also master, the parameters in f32, whose rounded values the arena holds. Where the loss is scaled, the phase begins
+// by bringing gradients back to f32, and ends by adapting the scale.
 struct SgdOptions {
   double learning_rate, momentum = 0.9, weight_decay = 0;
   bool mixed = false;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// LeNet on colour images of 32x32, as in PyTorch's first tutorial: two convolutions of 5x5 with relu and max pooling, then
-// 400-120-84-10; softmax cross-entropy, SGD with momentum 0.9. LeCun et al., Gradient-based learning applied to document
-// recognition, 1998.
+// LeNet on colour images of 32x32, as in PyTorch's first tutorial: two convolutions of 5x5 with relu and max pooling,
+// then 400-120-84-10; softmax cross-entropy, SGD with momentum 0.9. LeCun et al., Gradient-based learning applied to
+// document recognition, 1998.
 #include "models/layers.h"
 #include "models/model.h"
 
@@ -10,7 +10,7 @@ namespace duet {
 struct LeNet {
   static constexpr const char* name = "lenet";
   static constexpr int64_t kSide = 32, kColours = 3, kClasses = 10;
-  static constexpr double kMomentum = 0.9, kRate = 1e-3;
+  static constexpr double kMomentum = 0.9, kLearningRate = 1e-3;
 
   int64_t batch = 4;
   DType dtype = DType::f32;
@@ -77,7 +77,7 @@ void LeNet::train(Tape& tape) const {
   const Var dh1 = net.conv2.backward(net.pool2.backward(dh2));
   net.conv1.backward_parameters(net.pool1.backward(dh1));
 
-  add_optimiser(tape, dtype, SgdOptions{.learning_rate = kRate, .momentum = kMomentum, .mixed = mixed});
+  add_optimiser(tape, dtype, SgdOptions{.learning_rate = kLearningRate, .momentum = kMomentum, .mixed = mixed});
 }
 
 void LeNet::evaluate(Tape& tape) const {

@@ -50,7 +50,7 @@ std::string Mlp::invalid() const { return invalid_model(batch, dtype); }
 void Mlp::train(Tape& tape) const {
   const Var x = pixels(tape, *this), label = tape.input("label", DType::i32, {batch}, Fill::below(kOut));
   const Parameters p = declare(tape, dtype);
-  const Var lr = tape.state("lr", {1}, kRate, statistic_dtype(dtype));
+  const Var lr = tape.state("lr", {1}, kLearningRate, statistic_dtype(dtype));
   const Var offset = tape.counter("dropout.offset", batch * kHidden);
   const Var velocity = tape.state("velocity", {tape.parameter_count()}, 0, dtype);
 

@@ -9,7 +9,7 @@ namespace duet {
 struct Mlp {
   static constexpr const char* name = "mlp";
   static constexpr int64_t kIn = 784, kHidden = 128, kOut = 10;
-  static constexpr double kDropout = 0.2, kMomentum = 0.9, kRate = 0.05;
+  static constexpr double kDropout = 0.2, kMomentum = 0.9, kLearningRate = 0.05;
 
   int64_t batch = 32;
   DType dtype = DType::f32;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A convolutional network for MNIST: 3x3 convolutions of 32 and 64 channels with relu, each followed by max pooling, then
-// 1600-128-10; softmax cross-entropy, Adam.
+// A convolutional network for MNIST: 3x3 convolutions of 32 and 64 channels with relu, each followed by max pooling,
+// then 1600-128-10; softmax cross-entropy, Adam.
 #include "models/layers.h"
 #include "models/model.h"
 
@@ -9,7 +9,7 @@ namespace duet {
 struct MnistCnn {
   static constexpr const char* name = "mnist_cnn";
   static constexpr int64_t kSide = 28, kClasses = 10;
-  static constexpr double kRate = 1e-3;
+  static constexpr double kLearningRate = 1e-3;
 
   int64_t batch = 64;
   DType dtype = DType::f32;
@@ -64,7 +64,7 @@ void MnistCnn::train(Tape& tape) const {
   const Var dh1 = net.conv2.backward(net.pool2.backward(dh2));
   net.conv1.backward_parameters(net.pool1.backward(dh1));
 
-  add_optimiser(tape, dtype, AdamOptions{.learning_rate = kRate});
+  add_optimiser(tape, dtype, AdamOptions{.learning_rate = kLearningRate});
 }
 
 void MnistCnn::evaluate(Tape& tape) const {

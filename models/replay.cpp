@@ -22,8 +22,8 @@ Check failed(std::string reason) {
   return check;
 }
 
-// The name of a parameter, state or output that is not finite; "" where all are. The reference computes NaN from NaN, so
-// a comparison alone would accept a step that has lost its numbers.
+// The name of a parameter, state or output that is not finite; "" where all are. The reference computes NaN from NaN,
+// so a comparison alone would accept a step that has lost its numbers.
 std::string not_finite(const Tape& tape) {
   for (const auto* list : {&tape.named_parameters(), &tape.states(), &tape.outputs()})
     for (const auto& [name, var] : *list)
@@ -79,8 +79,8 @@ class Replay {
     return fresh || at->second.bytes != now.bytes || at->second == now;
   }
 
-  // Records what a node has written. A slice of an arena is another tensor than the arena itself, so entries that overlap
-  // the written bytes are dropped.
+  // Records what a node has written. A slice of an arena is another tensor than the arena itself, so entries that
+  // overlap the written bytes are dropped.
   void record(Var var, const Content& now) {
     const auto* begin = static_cast<const char*>(tape_.tensor(var).data);
     const auto* end = begin + now.bytes;

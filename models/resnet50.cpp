@@ -18,7 +18,7 @@ namespace duet {
 
 struct ResNet50 {
   static constexpr const char* name = "resnet50";
-  static constexpr double kMomentum = 0.9, kDecay = 1e-4, kRate = 1e-4;
+  static constexpr double kMomentum = 0.9, kDecay = 1e-4, kLearningRate = 1e-4;
 
   int64_t batch = 32, side = 224, classes = 1000, width = 64;  // width: channels after the stem
   DType dtype = DType::f32;
@@ -51,7 +51,8 @@ struct ResNet50 {
 
 namespace {
 
-// y = act(batchnorm(conv(x, w)) + added). Parameters <name>.weight, <name>.gamma, <name>.beta; states: running statistics.
+// y = act(batchnorm(conv(x, w)) + added). Parameters <name>.weight, <name>.gamma, <name>.beta; states: running
+// statistics.
 class ConvNorm {
  public:
   ConvNorm(Tape& tape, const std::string& name, const Conv2d& conv, bool relu, bool residual = false)
@@ -122,7 +123,8 @@ class ConvNorm {
   Var w_, gamma_, beta_, running_mean_, running_var_, x_, conv_out_, y_, mean_, rstd_;
 };
 
-// 1x1 to `width` channels, 3x3, 1x1 to 4 width; relu(that + x), where x goes through a convolution if its shape differs.
+// y = relu(f(x) + shortcut(x)). f: convolutions 1x1 to `width` channels, 3x3, 1x1 to 4 width. The shortcut is x itself,
+// or a convolution of x where the shapes differ.
 class Bottleneck {
  public:
   Bottleneck(Tape& tape, const std::string& name, const Conv2d& in, int64_t width, int64_t stride) : tape_(&tape) {
@@ -267,8 +269,9 @@ void ResNet50::train(Tape& tape) const {
   loss.forward(net.forward(x), label);
   tape.phase("backward");
   net.backward(loss.backward());
-  add_optimiser(tape, dtype,
-                SgdOptions{.learning_rate = kRate, .momentum = kMomentum, .weight_decay = kDecay, .mixed = mixed});
+  add_optimiser(
+      tape, dtype,
+      SgdOptions{.learning_rate = kLearningRate, .momentum = kMomentum, .weight_decay = kDecay, .mixed = mixed});
 }
 
 void ResNet50::evaluate(Tape& tape) const {

@@ -8,7 +8,7 @@ namespace duet {
 struct Toy {
   static constexpr const char* name = "toy";
   static constexpr int64_t kIn = 10, kHidden = 10;
-  static constexpr double kRate = 1e-3;
+  static constexpr double kLearningRate = 1e-3;
 
   int64_t batch = 32;
   DType dtype = DType::f32;
@@ -54,7 +54,7 @@ void Toy::train(Tape& tape) const {
   tape.phase("backward");
   net.fc1.backward_parameters(net.fc2.backward(loss.backward()));
 
-  add_optimiser(tape, dtype, AdamOptions{.learning_rate = kRate});
+  add_optimiser(tape, dtype, AdamOptions{.learning_rate = kLearningRate});
 }
 
 void Toy::evaluate(Tape& tape) const {

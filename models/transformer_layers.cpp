@@ -18,7 +18,7 @@ Var add_tensors(Tape& tape, Var a, Var b, int64_t n, DType dtype) {
   return tape.add(Add{.n = n, .dtype = dtype}, {a, b});
 }
 
-// --- normalisation -----------------------------------------------------------------------------------------------------
+// --- normalisation ---------------------------------------------------------------------------------------------------
 
 NormLayer::NormLayer(Tape& tape, const std::string& name, int64_t rows, int64_t cols, DType dtype)
     : tape_(&tape), shape_{.rows = rows, .cols = cols, .dtype = dtype} {
@@ -41,7 +41,7 @@ Var NormLayer::backward(Var dy) {
       {{LayerNormBackward::dgamma, tape_->gradient(gamma_)}, {LayerNormBackward::dbeta, tape_->gradient(beta_)}});
 }
 
-// --- dropout -----------------------------------------------------------------------------------------------------------
+// --- dropout ---------------------------------------------------------------------------------------------------------
 
 DropoutLayer::DropoutLayer(Tape& tape, const std::string& name, int64_t n, double p, DType dtype)
     : tape_(&tape), shape_{.n = n, .dtype = dtype, .p = p} {
@@ -60,7 +60,7 @@ Var DropoutLayer::backward(Var dy) {
   return tape_->add(DropoutBackward{.n = shape_.n, .dtype = shape_.dtype, .p = shape_.p}, {dy, mask_});
 }
 
-// --- attention ---------------------------------------------------------------------------------------------------------
+// --- attention -------------------------------------------------------------------------------------------------------
 
 namespace {
 Linear project(int64_t rows, int64_t width, int64_t times, DType dtype) {
@@ -68,42 +68,45 @@ Linear project(int64_t rows, int64_t width, int64_t times, DType dtype) {
 }
 }  // namespace
 
-AttentionLayer::AttentionLayer(Tape& tape, const std::string& name, const Size& size)
+AttentionLayer::AttentionLayer(Tape& tape, const std::string& name, const Options& options)
     : tape_(&tape),
-      size_(size),
-      out_(tape, name + ".out", project(size.batch * size.tokens, size.width, 1, size.dtype)) {
-  attention_.B = size.batch;
-  attention_.H = size.heads;
-  attention_.D = size.width / size.heads;
-  attention_.Tq = size.tokens;
-  attention_.Tk = size.memory_tokens;
-  attention_.causal = size.causal;
-  attention_.dtype = size.dtype;
-  if (size.cross) {
-    q_.emplace(tape, name + ".q", project(size.batch * size.tokens, size.width, 1, size.dtype));
-    kv_.emplace(tape, name + ".kv", project(size.batch * size.memory_tokens, size.width, 2, size.dtype));
+      options_(options),
+      out_(tape, name + ".out", project(options.batch * options.tokens, options.width, 1, options.dtype)) {
+  attention_.B = options.batch;
+  attention_.H = options.heads;
+  attention_.D = options.width / options.heads;
+  attention_.Tq = options.tokens;
+  attention_.Tk = options.memory_tokens;
+  attention_.causal = options.causal;
+  attention_.dtype = options.dtype;
+  if (options.cross) {
+    q_.emplace(tape, name + ".q", project(options.batch * options.tokens, options.width, 1, options.dtype));
+    kv_.emplace(tape, name + ".kv", project(options.batch * options.memory_tokens, options.width, 2, options.dtype));
   } else {
-    packed_.emplace(tape, name + ".qkv", project(size.batch * size.tokens, size.width, 3, size.dtype));
+    packed_.emplace(tape, name + ".qkv", project(options.batch * options.tokens, options.width, 3, options.dtype));
   }
 }
 
 Var AttentionLayer::forward(Var x, Var memory) {
   const auto heads = [&](Var rows, int64_t tokens, int64_t split) -> Var {
-    return tape_->add(
-        Permute{
-            .B = size_.batch, .T = tokens, .H = size_.heads, .D = attention_.D, .split = split, .dtype = size_.dtype},
-        {rows});
+    return tape_->add(Permute{.B = options_.batch,
+                              .T = tokens,
+                              .H = options_.heads,
+                              .D = attention_.D,
+                              .split = split,
+                              .dtype = options_.dtype},
+                      {rows});
   };
   const Shape q_shape = attention_.q_shape(), k_shape = attention_.k_shape();
-  const int64_t q_size = size_.batch * size_.tokens * size_.width,
-                k_size = size_.batch * size_.memory_tokens * size_.width;
-  if (size_.cross) {
-    queries_ = heads(q_->forward(x), size_.tokens, 1);
-    const Var both = heads(kv_->forward(memory), size_.memory_tokens, 2);
+  const int64_t q_size = options_.batch * options_.tokens * options_.width,
+                k_size = options_.batch * options_.memory_tokens * options_.width;
+  if (options_.cross) {
+    queries_ = heads(q_->forward(x), options_.tokens, 1);
+    const Var both = heads(kv_->forward(memory), options_.memory_tokens, 2);
     keys_ = tape_->slice(both, 0, k_shape);
     values_ = tape_->slice(both, k_size, k_shape);
   } else {
-    const Var all = heads(packed_->forward(x), size_.tokens, 3);
+    const Var all = heads(packed_->forward(x), options_.tokens, 3);
     queries_ = tape_->slice(all, 0, q_shape);
     keys_ = tape_->slice(all, q_size, k_shape);
     values_ = tape_->slice(all, 2 * q_size, k_shape);
@@ -111,50 +114,50 @@ Var AttentionLayer::forward(Var x, Var memory) {
   const Outputs out = tape_->add(attention_, {queries_, keys_, values_});
   y_ = out[Attention::y];
   lse_ = out[Attention::lse];
-  return out_.forward(tape_->add(Permute{.B = size_.batch,
-                                         .T = size_.tokens,
-                                         .H = size_.heads,
+  return out_.forward(tape_->add(Permute{.B = options_.batch,
+                                         .T = options_.tokens,
+                                         .H = options_.heads,
                                          .D = attention_.D,
                                          .inverse = true,
-                                         .dtype = size_.dtype},
+                                         .dtype = options_.dtype},
                                  {y_}));
 }
 
 AttentionLayer::Gradients AttentionLayer::backward(Var dy) {
   const auto permute = [&](Var from, int64_t tokens, int64_t split, bool inverse) -> Var {
-    return tape_->add(Permute{.B = size_.batch,
+    return tape_->add(Permute{.B = options_.batch,
                               .T = tokens,
-                              .H = size_.heads,
+                              .H = options_.heads,
                               .D = attention_.D,
                               .split = split,
                               .inverse = inverse,
-                              .dtype = size_.dtype},
+                              .dtype = options_.dtype},
                       {from});
   };
   const Shape q_shape = attention_.q_shape(), k_shape = attention_.k_shape();
-  const int64_t q_size = size_.batch * size_.tokens * size_.width,
-                k_size = size_.batch * size_.memory_tokens * size_.width;
-  const Var dheads = permute(out_.backward(dy), size_.tokens, 1, false);
+  const int64_t q_size = options_.batch * options_.tokens * options_.width,
+                k_size = options_.batch * options_.memory_tokens * options_.width;
+  const Var dheads = permute(out_.backward(dy), options_.tokens, 1, false);
   AttentionBackward problem;
   static_cast<AttentionShape&>(problem) = attention_;
   const std::initializer_list<Var> inputs{queries_, keys_, values_, y_, lse_, dheads};
-  if (size_.cross) {
-    const Var dboth = tape_->pieces("dkv", size_.dtype, {2 * k_size});
+  if (options_.cross) {
+    const Var dboth = tape_->pieces("dkv", options_.dtype, {2 * k_size});
     const Outputs out = tape_->add(problem, inputs,
                                    {{AttentionBackward::dk, tape_->slice(dboth, 0, k_shape)},
                                     {AttentionBackward::dv, tape_->slice(dboth, k_size, k_shape)}});
-    const Var dmemory = kv_->backward(permute(dboth, size_.memory_tokens, 2, true));
-    return {q_->backward(permute(out[AttentionBackward::dq], size_.tokens, 1, true)), dmemory};
+    const Var dmemory = kv_->backward(permute(dboth, options_.memory_tokens, 2, true));
+    return {q_->backward(permute(out[AttentionBackward::dq], options_.tokens, 1, true)), dmemory};
   }
-  const Var dall = tape_->pieces("dqkv", size_.dtype, {3 * q_size});
+  const Var dall = tape_->pieces("dqkv", options_.dtype, {3 * q_size});
   tape_->add(problem, inputs,
              {{AttentionBackward::dq, tape_->slice(dall, 0, q_shape)},
               {AttentionBackward::dk, tape_->slice(dall, q_size, k_shape)},
               {AttentionBackward::dv, tape_->slice(dall, 2 * q_size, k_shape)}});
-  return {packed_->backward(permute(dall, size_.tokens, 3, true)), {}};
+  return {packed_->backward(permute(dall, options_.tokens, 3, true)), {}};
 }
 
-// --- feed-forward ------------------------------------------------------------------------------------------------------
+// --- feed-forward ----------------------------------------------------------------------------------------------------
 
 FeedForward::FeedForward(Tape& tape, const std::string& name, int64_t rows, int64_t width, int64_t inner, Hidden hidden,
                          DType dtype)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The layers of Transformers, in the form of models/layers.h: normalisation of tokens, attention, feed-forward, dropout.
-// Rows are tokens: (B T, C). models/gpt2.cpp and models/transformer_small.cpp use them.
+// The layers of Transformers, in the form of models/layers.h: normalisation of tokens, attention, feed-forward,
+// dropout. Rows are tokens: (B T, C). models/gpt2.cpp and models/transformer_small.cpp use them.
 #pragma once
 #include <optional>
 #include <string>
@@ -38,18 +38,19 @@ class DropoutLayer {
   Var offset_, mask_;
 };
 
-// Multi-head attention with its projections. Self-attention projects x to packed queries, keys and values; cross-attention
-// takes keys and values of `memory`. Parameters <name>.qkv (self) or <name>.q and <name>.kv, <name>.out.
+// Multi-head attention with its projections. Self-attention projects x to packed queries, keys and values;
+// cross-attention takes keys and values of `memory`. Parameters <name>.qkv (self) or <name>.q and <name>.kv,
+// <name>.out.
 class AttentionLayer {
  public:
-  struct Size {
+  struct Options {
     int64_t batch, tokens,
         memory_tokens;  // tokens: of x; memory_tokens: of `memory`, equal to tokens in self-attention
     int64_t width, heads;
     bool causal = false, cross = false;
     DType dtype = DType::f32;
   };
-  AttentionLayer(Tape& tape, const std::string& name, const Size& size);
+  AttentionLayer(Tape& tape, const std::string& name, const Options& options);
   Var forward(Var x, Var memory = {});
   struct Gradients {
     Var dx, dmemory;  // dmemory: in cross-attention only
@@ -58,7 +59,7 @@ class AttentionLayer {
 
  private:
   Tape* tape_;
-  Size size_;
+  Options options_;
   Attention attention_;
   std::optional<LinearLayer> packed_, q_, kv_;
   LinearLayer out_;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The encoder-decoder Transformer of Vaswani et al., arXiv:1706.03762 (normalisation after each residual sum), narrowed:
-// 3 + 3 layers, 256 wide, 4 heads, feed-forward 1024, 8000 tokens shared by source, target and head; learnt positions.
-// Cross-entropy of the next target token, Adam, dropout 0.1.
+// The encoder-decoder Transformer of Vaswani et al., arXiv:1706.03762 (normalisation after each residual sum),
+// narrowed: 3 + 3 layers, 256 wide, 4 heads, feed-forward 1024, 8000 tokens shared by source, target and head; learnt
+// positions. Cross-entropy of the next target token, Adam, dropout 0.1.
 #include <vector>
 
 #include "models/model.h"
@@ -13,7 +13,7 @@ namespace duet {
 
 struct TransformerSmall {
   static constexpr const char* name = "transformer_small";
-  static constexpr double kRate = 1e-5, kBeta1 = 0.9, kBeta2 = 0.98, kEpsilon = 1e-9;
+  static constexpr double kLearningRate = 1e-5, kBeta1 = 0.9, kBeta2 = 0.98, kEpsilon = 1e-9;
 
   int64_t batch = 16, tokens = 64;
   int64_t layers = 3, width = 256, heads = 4, inner = 1024, vocabulary = 8000;
@@ -74,7 +74,7 @@ class Residual {
   NormLayer norm_;
 };
 
-AttentionLayer::Size size_of_attention(const TransformerSmall& m, bool causal, bool cross) {
+AttentionLayer::Options attention_options(const TransformerSmall& m, bool causal, bool cross) {
   return {.batch = m.batch,
           .tokens = m.tokens,
           .memory_tokens = m.tokens,
@@ -88,7 +88,7 @@ AttentionLayer::Size size_of_attention(const TransformerSmall& m, bool causal, b
 class EncoderLayer {
  public:
   EncoderLayer(Tape& tape, const std::string& name, const TransformerSmall& m, double p)
-      : attention_(tape, name + ".self", size_of_attention(m, false, false)),
+      : attention_(tape, name + ".self", attention_options(m, false, false)),
         after_attention_(tape, name + ".self", m, p),
         inner_(tape, name + ".mlp", m.batch * m.tokens, m.width, m.inner, Hidden::relu, m.dtype),
         after_inner_(tape, name + ".mlp", m, p) {}
@@ -112,9 +112,9 @@ class EncoderLayer {
 class DecoderLayer {
  public:
   DecoderLayer(Tape& tape, const std::string& name, const TransformerSmall& m, double p)
-      : self_(tape, name + ".self", size_of_attention(m, true, false)),
+      : self_(tape, name + ".self", attention_options(m, true, false)),
         after_self_(tape, name + ".self", m, p),
-        cross_(tape, name + ".cross", size_of_attention(m, false, true)),
+        cross_(tape, name + ".cross", attention_options(m, false, true)),
         after_cross_(tape, name + ".cross", m, p),
         inner_(tape, name + ".mlp", m.batch * m.tokens, m.width, m.inner, Hidden::relu, m.dtype),
         after_inner_(tape, name + ".mlp", m, p) {}
@@ -221,7 +221,8 @@ void TransformerSmall::train(Tape& tape) const {
   tape.phase("backward");
   net.backward(loss.backward());
 
-  add_optimiser(tape, dtype, AdamOptions{.learning_rate = kRate, .beta1 = kBeta1, .beta2 = kBeta2, .eps = kEpsilon});
+  add_optimiser(tape, dtype,
+                AdamOptions{.learning_rate = kLearningRate, .beta1 = kBeta1, .beta2 = kBeta2, .eps = kEpsilon});
 }
 
 void TransformerSmall::evaluate(Tape& tape) const {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Labelled samples on the host: numbers, such as pixels, or tokens. The other files of this folder read or generate them;
-// models/trainer.h learns from them.
+// Labelled samples on the host: numbers, such as pixels, or tokens. The other files of this folder read or generate
+// them; models/trainer.h learns from them.
 #pragma once
 #include <cstdint>
 #include <vector>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Random numbers in sequence, for the generated data sets. Each sample has a stream of its own, so that a smaller data set
-// is a prefix of a larger one.
+// Random numbers in sequence, for the generated data sets. Each sample has a stream of its own, so that a smaller data
+// set is a prefix of a larger one.
 #pragma once
 #include <cmath>
 #include <cstddef>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Generated labelled digits in MNIST's format: strokes, drawn with a pen of random width under a random affine map, with
-// noise. They need no download.
+// Generated labelled digits in MNIST's format: strokes, drawn with a pen of random width under a random affine map,
+// with noise. They need no download.
 #pragma once
 #include "models/data/dataset.h"
 

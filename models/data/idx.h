@@ -18,8 +18,8 @@ struct IdxFile {
 IdxFile read_idx(const std::string& path, int rank);
 
 // The training half (train-images-idx3-ubyte, train-labels-idx1-ubyte) or the test half (t10k-...) in a folder; the
-// spelling train-images.idx3-ubyte is accepted too. Throws Error, naming file, value and what is allowed, when images are
-// not 28 x 28, the numbers of labels and images differ, a label is above 9, or there are no samples.
+// spelling train-images.idx3-ubyte is accepted too. Throws Error, naming file, value and what is allowed, when images
+// are not 28 x 28, the numbers of labels and images differ, a label is above 9, or there are no samples.
 Dataset read_mnist(const std::string& folder, bool training);
 
 }  // namespace duet

@@ -11,8 +11,8 @@ namespace {
 
 enum Class { disc, ring, square, triangle, cross, stripes, rays, checks, dots, ramp, kClasses };
 
-// How much of the foreground is at (x, y), 0 to 1. x and y are in units of the shape's size from its centre, rotated with
-// the shape; the edge is blurred over `soft`.
+// How much of the foreground is at (x, y), 0 to 1. x and y are in units of the shape's size from its centre, rotated
+// with the shape; the edge is blurred over `soft`.
 double ink(Class c, double x, double y, double soft) {
   const auto inside = [&](double d) { return std::clamp(.5 - d / soft, 0., 1.); };  // d: signed distance from the edge
   const auto wave = [](double t) { return t - std::floor(t); };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Generated labelled colour images in CIFAR-10's format: ten shapes and textures in two colours each, at random positions,
-// sizes and directions, with noise. They need no download.
+// Generated labelled colour images in CIFAR-10's format: ten shapes and textures in two colours each, at random
+// positions, sizes and directions, with noise. They need no download.
 #pragma once
 #include "models/data/dataset.h"
 

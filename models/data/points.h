@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Generated labelled points in ten dimensions: the label is 1 where the sum of the first two coordinates is far from 0. No
-// hyperplane separates the two classes.
+// Generated labelled points in ten dimensions: the label is 1 where the sum of the first two coordinates is far from 0.
+// No hyperplane separates the two classes.
 #pragma once
 #include "models/data/dataset.h"
 

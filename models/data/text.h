@@ -9,8 +9,8 @@ namespace duet {
 
 // Windows of `length` tokens that do not overlap; the label of each token is the token after it.
 // A file whose name ends in .bin holds tokens as little-endian 16-bit numbers; any other is read as bytes.
-// Throws Error for a file that cannot be read, an odd number of bytes in a .bin, fewer than length + 1 tokens, and a token
-// that is not below `vocabulary`, with its position.
+// Throws Error for a file that cannot be read, an odd number of bytes in a .bin, fewer than length + 1 tokens, and a
+// token that is not below `vocabulary`, with its position.
 struct Text {
   Dataset training, test;  // the last tenth of the windows is the test
 };

@@ -211,7 +211,7 @@ std::vector<Fault> faults() {
       {"the last parameter not updated", "sgd", false,
        [](const Tape& t, const Tape::Node& p) {
          const int64_t last = count(t, p, Sgd::p) - 1;
-         values(t, p, Sgd::p)[last] += static_cast<float>(Mlp::kRate) * values(t, p, Sgd::v)[last];
+         values(t, p, Sgd::p)[last] += static_cast<float>(Mlp::kLearningRate) * values(t, p, Sgd::v)[last];
        }},
       {"the first step's momentum applied twice", "sgd", false,
        [](const Tape& t, const Tape::Node& p) {

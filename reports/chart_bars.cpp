@@ -171,7 +171,7 @@ std::vector<std::string> op_names(const std::vector<const StepRow*>& rows) {
   std::vector<std::pair<double, std::string>> shares;  // summed over steps
   for (const StepRow* row : rows)
     for (const auto& [op, time_s] : row->step().nodes_s) {
-      auto same = std::find_if(shares.begin(), shares.end(), [&](const auto& s) { return s.second == op; });
+      auto same = std::find_if(shares.begin(), shares.end(), [&op = op](const auto& s) { return s.second == op; });
       if (same == shares.end()) same = shares.insert(shares.end(), {0, op});
       same->first += time_s / row->step_s;
     }

@@ -8,11 +8,12 @@ namespace duet {
 namespace {
 
 constexpr const char* kText = R"(ptxas info    : 0 bytes gmem
-ptxas info    : Compiling entry function 'void duet::cuda::(anonymous namespace)::rows_kernel<float, (int)32, (bool)1>(float const*, long)' for 'sm_90a'
+ptxas info    : Compiling entry function 'void duet::cuda::(anonymous namespace)::rows_kernel<float, (int)32, (bool)1>)"
+                              R"((float const*, long)' for 'sm_90a'
 ptxas info    : Function properties for rows_kernel
     16 bytes stack frame, 8 bytes spill stores, 4 bytes spill loads
 ptxas info    : Used 40 registers, used 1 barriers, 132 bytes smem
-ptxas info    : Compiling entry function 'void duet::cuda::_GLOBAL__N__abc_12_add_tuned_cu::add_kernel<duet::bf16>(duet::bf16*)' for 'sm_80'
+ptxas info    : Compiling entry function 'void duet::cuda::_GLOBAL__N__abc_12_add_cu::add_kernel<duet::bf16>(long)' for 'sm_80'
 ptxas info    : Function properties for add_kernel
     0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads
 ptxas info    : Used 12 registers

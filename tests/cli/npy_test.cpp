@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// .npy files: what NumPy writes is read, what is written NumPy reads, and everything malformed is one line of refusal.
+// .npy files: reads what NumPy writes, writes what NumPy reads, and refuses every malformed file with one line.
 #include "cli/npy.h"
 
 #include <gmock/gmock.h>
@@ -53,7 +53,7 @@ class Npy : public testing::Test {
     NpyReader(put(content)).read(dtype, values.data());
     return values;
   }
-  // What opening (or reading as `dtype`) says, as one line that names the file.
+  // The error of opening (or of reading as `dtype`): one line that names the file.
   std::string refusal(const std::string& content, std::optional<DType> dtype = std::nullopt) const {
     put(content);
     try {
@@ -84,8 +84,9 @@ TEST_F(Npy, ReadsShapesAsPythonWritesThem) {
   EXPECT_EQ(NpyReader(path()).shape(), Shape{});
   put(header(1, dict("<f4", "(1,)")) + bytes_of<float>({7}));
   EXPECT_EQ(NpyReader(path()).shape(), Shape{1});
-  put(header(1,
-             "{\"shape\": (2L, 0), \"descr\": \"<f4\", \"fortran_order\": False}"));  // other order, quotes, old longs
+  put(header(
+      1,
+      "{\"shape\": (2L, 0), \"descr\": \"<f4\", \"fortran_order\": False}"));  // other order and quotes, Python 2
   EXPECT_EQ(NpyReader(path()).shape(), (Shape{2, 0}));
 }
 
@@ -128,7 +129,7 @@ TEST_F(Npy, RefusesTheOtherKindOfNumber) {
 
 TEST_F(Npy, RefusesMalformedFiles) {
   const std::string data = bytes_of<float>({1, 2, 3, 4, 5, 6}), good = header(1, dict("<f4", "(2, 3)")) + data;
-  for (size_t length = 0; length < good.size(); ++length)  // cut anywhere
+  for (size_t length = 0; length < good.size(); ++length)  // truncated at every length
     EXPECT_NE(refusal(good.substr(0, length)), "accepted") << length;
   EXPECT_EQ(refusal(good), "accepted");
   EXPECT_THAT(refusal(good + "x"), HasSubstr("malformed"));
@@ -155,7 +156,7 @@ TEST_F(Npy, RefusesMalformedFiles) {
   EXPECT_THAT(refusal("\x93NUMPY\2" + std::string("\0\xff\xff\xff\xff", 5)), HasSubstr("at most"));
 }
 
-TEST_F(Npy, RefusesWhatIsNoFile) {
+TEST_F(Npy, RefusesWhatIsNotAFile) {
   EXPECT_THROW(NpyReader(path("missing.npy")), Error);
   EXPECT_THROW(NpyReader(folder.string()), Error);
 }
@@ -203,7 +204,7 @@ TEST_F(Npy, ElementsBeginAtAMultipleOf64) {
   }
 }
 
-TEST_F(Npy, NothingStaysOfAFileThatWasNotCommitted) {
+TEST_F(Npy, AFileThatWasNotCommittedIsRemoved) {
   { AtomicFile(path()).write("x", 1); }
   EXPECT_TRUE(fs::is_empty(folder));
   std::ofstream(path()) << "older";

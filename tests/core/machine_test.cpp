@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The readers of /proc and /sys on made-up machines, and that this machine's answers make sense.
+// Reads /proc and /sys of invented machines, and checks that the answers of this machine are plausible.
 #include "core/machine.h"
 
 #include <gtest/gtest.h>
@@ -13,13 +13,13 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A folder that plays the root of a file system; gone with the test.
-class MadeUp : public testing::Test {
+// A folder in place of the root of the file system; removed after the test.
+class InventedMachine : public testing::Test {
  protected:
-  MadeUp() : root(fs::temp_directory_path() / ("duet_machine_" + std::to_string(::getpid()))) {
+  InventedMachine() : root(fs::temp_directory_path() / ("duet_machine_" + std::to_string(::getpid()))) {
     fs::create_directories(root);
   }
-  ~MadeUp() override { fs::remove_all(root); }
+  ~InventedMachine() override { fs::remove_all(root); }
   void put(const std::string& path, const std::string& text) const {
     fs::create_directories((root / path).parent_path());
     std::ofstream(root / path) << text;
@@ -27,7 +27,7 @@ class MadeUp : public testing::Test {
   fs::path root;
 };
 
-TEST_F(MadeUp, AnEmptyMachineSaysUnavailable) {
+TEST_F(InventedMachine, AnEmptyMachineSaysUnavailable) {
   const MachineInfo m = read_machine(root);
   EXPECT_EQ(m.cpu_model, kUnavailable);
   EXPECT_EQ(m.kernel, kUnavailable);
@@ -41,7 +41,7 @@ TEST_F(MadeUp, AnEmptyMachineSaysUnavailable) {
   EXPECT_TRUE(s.load.empty());
 }
 
-TEST_F(MadeUp, ReadsTheMachine) {
+TEST_F(InventedMachine, ReadsTheMachine) {
   std::string cpuinfo;
   for (int i = 0; i < 4; ++i)
     cpuinfo += "processor\t: " + std::to_string(i) +
@@ -71,7 +71,7 @@ TEST_F(MadeUp, ReadsTheMachine) {
   EXPECT_EQ(m.last_level_bytes(), 1280 * 1024);
 }
 
-TEST_F(MadeUp, ReadsTheState) {
+TEST_F(InventedMachine, ReadsTheState) {
   for (const char* cpu : {"cpu0", "cpu1"})
     put(std::string("sys/devices/system/cpu/") + cpu + "/cpufreq/scaling_governor", "powersave\n");
   put("sys/devices/system/cpu/intel_pstate/no_turbo", "1\n");
@@ -88,7 +88,7 @@ TEST_F(MadeUp, ReadsTheState) {
   EXPECT_EQ(read_machine_state(root).governor, "performance+powersave");
 }
 
-TEST_F(MadeUp, TheNarrowestQuotaOfAllParentGroupsCounts) {
+TEST_F(InventedMachine, TheNarrowestQuotaOfAllParentGroupsCounts) {
   put("sys/fs/cgroup/cgroup.controllers", "cpu memory\n");
   put("proc/self/cgroup", "0::/user.slice/job\n");
   put("sys/fs/cgroup/user.slice/cpu.max", "150000 100000\n");
@@ -104,12 +104,12 @@ TEST_F(MadeUp, TheNarrowestQuotaOfAllParentGroupsCounts) {
   EXPECT_EQ(s.memory_limit_bytes, int64_t{536870912});
 }
 
-TEST_F(MadeUp, OldControlGroups) {
+TEST_F(InventedMachine, OldControlGroups) {
   put("proc/self/cgroup", "4:cpu,cpuacct:/box\n2:memory:/box\n");
   put("proc/meminfo", "MemTotal: 1048576 kB\n");
   put("sys/fs/cgroup/cpu,cpuacct/box/cpu.cfs_quota_us", "50000\n");
   put("sys/fs/cgroup/cpu,cpuacct/box/cpu.cfs_period_us", "100000\n");
-  put("sys/fs/cgroup/memory/box/memory.limit_in_bytes", "9223372036854771712\n");  // how version 1 writes "none"
+  put("sys/fs/cgroup/memory/box/memory.limit_in_bytes", "9223372036854771712\n");  // "no limit" in version 1
   const MachineState s = read_machine_state(root);
   ASSERT_TRUE(s.cpu_quota);
   EXPECT_EQ(*s.cpu_quota, 0.5);
@@ -118,7 +118,7 @@ TEST_F(MadeUp, OldControlGroups) {
   EXPECT_FALSE(read_machine_state(root).cpu_quota);
 }
 
-TEST_F(MadeUp, CountsTicks) {
+TEST_F(InventedMachine, CountsTicks) {
   put("proc/stat", "cpu  100 10 40 800 50 3 7 20 90 0\ncpu0 1 1 1 1 1 1 1 1\n");
   const CpuTimes t = read_cpu_times(root);
   EXPECT_EQ(t.busy, 160);  // guest time (90) is part of user
@@ -126,7 +126,7 @@ TEST_F(MadeUp, CountsTicks) {
   EXPECT_EQ(t.total, 1030);
 }
 
-TEST(CpuUse, SubtractsOurOwnTimeAndNeverGoesBelowZero) {
+TEST(CpuUse, SubtractsOwnTimeAndIsNeverNegative) {
   CpuSnapshot a, b;
   b.at = a.at + std::chrono::seconds(2);
   const auto ticks = [](double s) { return static_cast<int64_t>(s * static_cast<double>(sysconf(_SC_CLK_TCK))); };
@@ -144,7 +144,7 @@ TEST(CpuUse, SubtractsOurOwnTimeAndNeverGoesBelowZero) {
   EXPECT_EQ(cpu_use(a, a).foreign_cores, 0);  // no time at all
 }
 
-TEST(ThisMachine, MakesSense) {
+TEST(ThisMachine, IsPlausible) {
   const MachineInfo m = read_machine();
   EXPECT_GE(m.cores, 1);
   EXPECT_GT(m.ram_bytes, int64_t{64} << 20);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Philox4x32-10 against the known answers of Random123 (kat_vectors), of those whose upper counter words are zero, and
-// against its own properties.
+// Compares Philox4x32-10 with the known answers of Random123 (kat_vectors) whose upper counter words are zero, and
+// tests its properties.
 #include "core/philox.h"
 
 #include <gtest/gtest.h>
@@ -34,7 +34,7 @@ TEST(Philox, EveryBitOfCounterAndKeyMatters) {
 TEST(Dropout, ThresholdKeepsTheRightShare) {
   EXPECT_EQ(dropout_threshold(0), 0u);
   EXPECT_EQ(dropout_threshold(0.5), uint64_t{1} << 31);
-  EXPECT_EQ(dropout_threshold(1), uint64_t{1} << 32);  // beyond every 32 bits: none is kept
+  EXPECT_EQ(dropout_threshold(1), uint64_t{1} << 32);  // above every 32-bit number: no element is kept
   int kept = 0;
   const int n = 100000;
   for (int i = 0; i < n; ++i) kept += dropout_keeps(static_cast<uint64_t>(i), 1, dropout_threshold(0.2));

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ties an oracle's backward pass to its forward pass by finite differences in double. Tensors meet by name: the backward
-// pass takes x and y from the forward pass, `dy` is drawn, and its `dx` must be the gradient of sum dy y.
+// check_gradient(): compares the backward pass of a reference with finite differences of its forward pass, in double.
+// Tensors are matched by name: the backward pass gets x and y from the forward pass, `dy` is drawn, and `dx` must be
+// the gradient of sum dy y. Used by gradients_*_test.cpp: add a line there for a new backward pass.
 #pragma once
 #include <gtest/gtest.h>
 
@@ -61,7 +62,7 @@ class Gradient {
   }
 
  private:
-  static constexpr double kStep = 1e-5;  // error: kStep^2 of the third derivative, 2^-53 / kStep of the value
+  static constexpr double kStep = 1e-5;  // error: kStep^2 times the third derivative, 2^-53 / kStep times the value
 
   double slope(int slot, int64_t i) {
     double* x = doubles(in_, slot) + i;
@@ -74,14 +75,14 @@ class Gradient {
     return (above - below) / (2 * kStep);
   }
 
-  // What a scaled loss is multiplied by.
+  // The factor of a scaled loss.
   double loss_weight() {
     const int scale = find(given_, "scale");
     return scale >= 0 && find(out_, "loss") >= 0 ? doubles(given_, scale)[0] : 1;
   }
 
-  // Every output weighted by what the backward pass takes as its gradient; a loss by 1 or its scale, and other outputs, and
-  // those whose gradient is empty, not at all.
+  // The sum of all outputs, each element weighted by the gradient that the backward pass is given for it. A loss has
+  // the weight 1 or its scale. Outputs without a gradient, or with an empty one, are left out.
   double objective() {
     HostTensors out = run_reference(forward_, in_);
     double sum = 0;

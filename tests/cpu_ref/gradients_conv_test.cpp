@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Finite differences tie conv2d's gradients to conv2d.
+// The gradients of conv2d against finite differences; see gradient.h.
 #include "ops/conv/conv2d_backward.h"
 #include "tests/cpu_ref/gradient.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The gradients of what ends a layer, and of losses that are means; see gradient.h.
+// The gradients of biases and activations, and of losses that are means, against finite differences; see gradient.h.
 #include "tests/cpu_ref/gradient.h"
 #include "ops/elementwise/bias.h"
 #include "ops/elementwise/gelu.h"

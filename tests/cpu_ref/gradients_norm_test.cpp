@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Finite differences tie the gradients of norms, pooling and embedding to their forward passes.
+// The gradients of norms, pooling and embedding against finite differences; see gradient.h.
 #include "ops/embedding/embedding.h"
 #include "ops/norm/batchnorm.h"
 #include "ops/norm/layernorm.h"

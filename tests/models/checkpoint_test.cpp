@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Checkpoint files, good and bad.
+// Checkpoint files: a round trip, and every kind of malformed file.
 #include "models/checkpoint.h"
 
 #include <gmock/gmock.h>
@@ -68,7 +68,7 @@ Checkpoint some() {
   return c;
 }
 
-TEST_F(CheckpointFile, ComesBackAsItWas) {
+TEST_F(CheckpointFile, RoundTrips) {
   write_checkpoint(path_, some());
   const Checkpoint read = read_checkpoint(path_), want = some();
   EXPECT_EQ(read.metadata, want.metadata);
@@ -84,7 +84,7 @@ TEST_F(CheckpointFile, ComesBackAsItWas) {
   EXPECT_EQ(all()[8], '{');
 }
 
-TEST_F(CheckpointFile, IsRefusedWhereverItIsCut) {
+TEST_F(CheckpointFile, IsRefusedWhereverItIsTruncated) {
   write_checkpoint(path_, some());
   const std::string whole = all();
   for (size_t size = 0; size < whole.size(); size += size < 16 ? 1 : 7) {
@@ -133,15 +133,15 @@ TEST_F(CheckpointFile, RefusesWhatContradictsItself) {
   EXPECT_THAT(refusal(), HasSubstr("not a safetensors file"));
 }
 
-TEST_F(CheckpointFile, RefusesWhatIsDeepAndWhatIsNoFile) {
+TEST_F(CheckpointFile, RefusesDeepNestingAndWhatIsNoFile) {
   put(R"({"a":{"dtype":"F32","shape":)" + std::string(2'000'000, '[') + std::string(2'000'000, ']') + "}}", "");
   EXPECT_THAT(refusal(), HasSubstr("nests"));
   fs::remove(path_);
-  ASSERT_EQ(mkfifo(path_.c_str(), 0600), 0);  // opened, it would be waited for
+  ASSERT_EQ(mkfifo(path_.c_str(), 0600), 0);  // opening a pipe would block
   EXPECT_THAT(refusal(), HasSubstr("cannot be read as a file"));
 }
 
-TEST_F(CheckpointFile, AFailedWriteLeavesTheOldOne) {
+TEST_F(CheckpointFile, AFailedWriteKeepsTheOldFile) {
   write_checkpoint(path_, some());
   const std::string before = all();
   Checkpoint bad = some();

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whole steps of every model against PyTorch's, at a size of its own: tests/golden/<model>.json, which
-// tools/golden/make_golden.py wrote in double from the inputs and parameters that a tape of the same seed draws.
-// The reference judges ops one by one; this judges the formulas, their wiring and the conventions by somebody else's.
+// Compares a whole step of every model, at a small size, with one by PyTorch. tools/golden/make_golden.py wrote
+// PyTorch's to tests/golden/<model>.json, in double, from the inputs and parameters that a tape of the same seed draws.
+// The other tests compare ops with our own reference; this one compares formulas, wiring and conventions with an
+// independent program.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -23,39 +24,40 @@ namespace {
 using Json = nlohmann::ordered_json;  // attributes are set in the order of the file
 const double kUnit = unit_roundoff(DType::f32);
 
-// The bound of an element: C u max|want|. Errors of f32 in a step come from the order of summation and are amplified by the
-// model's conditioning (batch normalisation over few elements is the worst). Both are measured where the file is made: how
-// far PyTorch's own step in f32 is off from its step in double, the largest of any tensor. Another order of summation may
-// do worse by a small factor; a model so small that PyTorch hardly rounds gets the few units of a blocked sum.
-constexpr double kMargin = 4, kFewUnits = 20;
+// The bound of an element: C u max|want|. Errors of f32 in a step come from the order of summation and are amplified by
+// the model's conditioning (batch normalisation over few elements is the worst). Both are measured where the file is
+// made: the largest difference, over all tensors, between PyTorch's own step in f32 and its step in double. Another
+// order of summation may be worse by a small factor (kMargin). A model so small that PyTorch hardly rounds gets the few
+// units of a blocked sum instead (kMinUnits).
+constexpr double kMargin = 4, kMinUnits = 20;
 
-double bound_of(const Json& golden) { return kMargin * std::max(kFewUnits, golden.at("f32_off_by").get<double>()); }
+double bound_of(const Json& golden) { return kMargin * std::max(kMinUnits, golden.at("f32_off_by").get<double>()); }
 
 struct Tensor64 {
   Shape shape;
   std::vector<double> values;
 };
 
-// What may be added to an element's bound: none, or of a parameter after Adam.
+// An addition to the bound of element i: empty, or for a parameter after Adam's update.
 using Allowed = std::function<double(size_t)>;
 
-Shape without_ones(Shape shape) {  // a product's (1, m, n) is a matrix
+Shape without_ones(Shape shape) {  // (1, m, n) of a batched product is a matrix here
   std::erase(shape, 1);
   return shape;
 }
 
-// "" where `got` is what the file says: shape, norm, sum and samples, each element within bound u max|want| + allowed.
+// "" where `got` equals the file: shape, norm, sum and samples, each element within bound u max|want| + allowed.
 std::string difference(const Json& want, const Tensor64& got, double bound, const Allowed& allowed) {
   if (without_ones(want.at("shape")) != without_ones(got.shape))
     return "has another shape than " + want.at("shape").dump();
   const double each = bound * kUnit * want.at("max").get<double>();
   double sum = 0, squares = 0, sum_allowed = 0, squares_allowed = 0;
   for (size_t i = 0; i < got.values.size(); ++i) {
-    const double reach = each + (allowed ? allowed(i) : 0);
+    const double slack = each + (allowed ? allowed(i) : 0);
     sum += got.values[i];
     squares += got.values[i] * got.values[i];
-    sum_allowed += reach;
-    squares_allowed += reach * reach;
+    sum_allowed += slack;
+    squares_allowed += slack * slack;
   }
   const auto wrong = [](const std::string& what, double is, double should, double by) {
     char text[160];
@@ -76,20 +78,20 @@ std::string difference(const Json& want, const Tensor64& got, double bound, cons
   return "";
 }
 
-// How far Adam's first update, lr g / (|g| + eps), can move where g is off by e. It is monotone in g.
+// How far Adam's first update, lr g / (|g| + eps), can change where g has the error e. The update is monotone in g.
 double adam_reach(double g, double e, double lr, double eps) {
   const auto move = [&](double x) { return lr * x / (std::abs(x) + eps); };
   return std::max(move(g + e) - move(g), move(g) - move(g - e));
 }
 
-double eps_of(const Tape& tape) {  // 0: the optimiser is no Adam
+double eps_of(const Tape& tape) {  // 0: the optimiser is not Adam
   const Problem& optimiser = tape.nodes().back().problem;
   if (optimiser.name() == Adam::name) return optimiser.as<Adam>().eps;
   return optimiser.name() == AdamW::name ? optimiser.as<AdamW>().eps : 0;
 }
 
-// Outputs, gradients, parameters and states but for the optimiser's own.
-std::map<std::string, Var> judged(const Tape& tape) {
+// Outputs, gradients, parameters and states, without the optimiser's own states.
+std::map<std::string, Var> compared_tensors(const Tape& tape) {
   std::map<std::string, Var> all;
   for (const auto& [name, var] : tape.outputs()) all[name] = var;
   for (const auto& [name, var] : tape.named_parameters()) {
@@ -104,12 +106,12 @@ std::map<std::string, Var> judged(const Tape& tape) {
 
 Tensor64 download(const Tape& tape, Var var) { return {tape.shape(var), tape.download(var)}; }
 
-// What is not as in the file, one line a tensor.
+// The tensors that differ from the file, one line each.
 std::vector<std::string> differences(const Json& golden, const Tape& tape) {
   std::vector<std::string> found;
   const double bound = bound_of(golden), eps = eps_of(tape), lr = tape.download(tape.find("lr"))[0];
   const Json& expected = golden.at("expected");
-  std::map<std::string, Var> here = judged(tape);
+  std::map<std::string, Var> here = compared_tensors(tape);
   std::map<int, std::vector<double>> gradients;
   std::map<std::string, Var> parameters;
   for (const auto& [name, var] : tape.named_parameters()) parameters[name] = var;
@@ -134,7 +136,8 @@ std::vector<std::string> differences(const Json& golden, const Tape& tape) {
   return found;
 }
 
-// Inputs and parameters are the file's but for a last place: numpy's logarithm and cosine may differ in a normal draw.
+// Inputs and parameters equal the file's up to the last place: NumPy's logarithm and cosine may differ in a normal
+// draw.
 std::vector<std::string> differences_given(const Json& golden, const Tape& tape) {
   std::vector<std::string> found;
   const Json& given = golden.at("given");
@@ -183,7 +186,7 @@ class Golden : public testing::TestWithParam<std::string> {
   Tape tape_;
 };
 
-TEST_P(Golden, TheStepIsPyTorchs) {
+TEST_P(Golden, StepEqualsPyTorchs) {
   const std::vector<std::string> given = differences_given(golden_, tape_);
   ASSERT_TRUE(given.empty()) << where()
                              << ": the step starts from something else, because the model's declarations have "
@@ -193,10 +196,10 @@ TEST_P(Golden, TheStepIsPyTorchs) {
   EXPECT_TRUE(found.empty()) << where() << ":" << joined(found);
 }
 
-// Each tensor in turn is off by a hundredth: the file must say so.
-TEST_P(Golden, NoTensorGoesUnseen) {
+// Changes each tensor in turn by a hundredth: the comparison must find it.
+TEST_P(Golden, FindsAChangeOfAnyTensor) {
   step();
-  for (const auto& [name, var] : judged(tape_)) {
+  for (const auto& [name, var] : compared_tensors(tape_)) {
     Tensor64 t = download(tape_, var);
     for (double& v : t.values) v *= 1.01;
     const Json& want = golden_.at("expected").at(name);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Mixed precision: steps in bf16, and in f16 with a scaled loss, with master parameters in f32, against the same tape on the
-// oracle in double; and what a loss scale does when gradients overflow, and when they have not for long.
+// Mixed precision: steps in bf16, and in f16 with a scaled loss, both with master parameters in f32, are compared with
+// the same tape on the reference in double. Also: what the loss scale does when gradients overflow, and when they have
+// not overflowed for many steps.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -18,17 +19,17 @@ namespace {
 
 constexpr uint64_t kSeed = 3;
 
-// The bound of a gradient, in norm: C u |want|, with u that of the dtype. Every activation is rounded once, relatively by u
-// at most; a layer passes the error of its input on and adds its own, so that after d layers, forward and back, roundings
-// of either sign leave some sqrt(2 d) u. C was measured (2-core AVX-512 VM, g++ 12.2, 2026-11-21: DUET_PRINT_RATIOS=1
-// build/bin/duet_op_tests --gtest_filter='*Mixed.*'); kMargin is for other orders of summation.
+// The bound of a gradient, in norm: C u |want|, with u that of the dtype. Every activation is rounded once, relatively
+// by u at most. A layer passes on the error of its input and adds its own, so that after d layers, forward and
+// backward, roundings of either sign leave about sqrt(2 d) u. C was measured (2-core AVX-512 VM, g++ 12.2, 2026-11-21:
+// DUET_PRINT_RATIOS=1 build/bin/duet_op_tests --gtest_filter='*Mixed.*'); kMargin allows for other orders of summation.
 constexpr double kMargin = 2;
 using Attributes = std::vector<std::pair<const char*, const char*>>;
 struct Case {
   const char *model, *dtype;
   Attributes attributes;
   double measured;
-  float scale = 1024;  // of the loss: no gradient overflows, and none that counts is lost
+  float scale = 1024;  // of the loss: no gradient overflows, and none that matters underflows
 };
 const Attributes kLeNet{{"batch", "3"}};
 const Attributes kGpt2{{"batch", "2"}, {"tokens", "7"}, {"context", "11"},   {"layers", "2"},
@@ -76,7 +77,7 @@ void step(Tape& tape) {
 
 class Mixed : public testing::TestWithParam<Case> {
  protected:
-  void judge(Context& context, const Tape::Preferences& preferences) const {
+  void compare_step(Context& context, const Tape::Preferences& preferences) const {
     const auto& [name, dtype_name, attributes, measured, scale] = GetParam();
     CpuContext cpu(1);
     const auto got = tape_of(GetParam(), context, preferences), want = tape_of(GetParam(), cpu, {"reference"});
@@ -95,18 +96,19 @@ class Mixed : public testing::TestWithParam<Case> {
     };
     for (const auto& [parameter, var] : want->named_parameters())
       check(parameter, got->download(got->gradient(var)), want->download(want->gradient(var)), 1, 0);
-    // What the optimiser took: unscaled, and where it was clipped, by a norm that is off by as much again.
+    // What the optimiser was given: unscaled gradients. Where they were clipped, the norm has an error of the same size
+    // again, hence the factor 2.
     const bool adam = name == std::string("gpt2");
-    const char* taken = adam ? "m" : "velocity";
-    check(taken, got->download(got->find(taken)), want->download(want->find(taken)), adam ? 2 : 1, 0);
+    const char* given = adam ? "m" : "velocity";
+    check(given, got->download(got->find(given)), want->download(want->find(given)), adam ? 2 : 1, 0);
     const std::vector<double> master = got->download(got->find("master"));
-    if (!adam)  // whose first step has the sign of the gradient, however small
+    if (!adam)  // Adam's first step follows the sign of a gradient, however small
       check("master", minus(master, got_before), minus(want->download(want->find("master")), want_before), 1,
             unit_roundoff(DType::f32) * norm(master));
     if (std::getenv("DUET_PRINT_RATIOS")) std::printf("%s %s: %.2f\n", name, dtype_name, worst);
     EXPECT_NEAR(got->download(got->find("loss"))[0], want->download(want->find("loss"))[0], kMargin * measured * u);
 
-    // The master moved by less than a half can tell, and the parameters are the master, rounded.
+    // The master changed by less than a half resolves, and the parameters are the rounded master.
     EXPECT_GT(distance(master, got_before), 0);
     const Tape& tape = *got;
     for (const auto& [parameter, var] : tape.named_parameters()) {
@@ -121,17 +123,17 @@ class Mixed : public testing::TestWithParam<Case> {
   }
 };
 
-TEST_P(Mixed, StepIsThatOfTheReference) {
+TEST_P(Mixed, StepEqualsTheReferences) {
   CpuContext cpu(1);
-  judge(cpu, Tape::preferences_for(Device::cpu));
+  compare_step(cpu, Tape::preferences_for(Device::cpu));
 }
 
-TEST_P(Mixed, StepIsThatOfTheReferenceOnTheGpu) {
+TEST_P(Mixed, StepEqualsTheReferencesOnTheGpu) {
   std::string reason;
   const std::unique_ptr<Context> gpu = open_gpu(reason);
   if (!gpu) GTEST_SKIP() << reason;
-  judge(*gpu, Tape::preferences_for(gpu->device()));
-  judge(*gpu, {"cuda.tuned", "cuda.naive"});
+  compare_step(*gpu, Tape::preferences_for(gpu->device()));
+  compare_step(*gpu, {"cuda.tuned", "cuda.naive"});
 }
 
 const Case kCases[] = {{"lenet", "bf16", kLeNet, 14},
@@ -143,8 +145,8 @@ INSTANTIATE_TEST_SUITE_P(Models, Mixed, testing::ValuesIn(kCases),
 
 // --- the loss scale --------------------------------------------------------------------------------------------------
 
-// Everything that lasts: parameters and states.
-std::map<std::string, std::vector<double>> lasting(const Tape& tape) {
+// Everything that persists from step to step: parameters and states.
+std::map<std::string, std::vector<double>> persistent(const Tape& tape) {
   std::map<std::string, std::vector<double>> all;
   for (const auto* list : {&tape.named_parameters(), &tape.states()})
     for (const auto& [name, var] : *list) all[name] = tape.download(var);
@@ -153,19 +155,19 @@ std::map<std::string, std::vector<double>> lasting(const Tape& tape) {
 bool of_forward_pass(const std::string& name) { return name.find(".running_") != name.npos; }
 bool of_scale(const std::string& name) { return name == kLossScale || name == "good_steps"; }
 
-void expect_left_alone(const std::map<std::string, std::vector<double>>& before, const Tape& tape) {
-  for (const auto& [name, values] : lasting(tape)) {
+void expect_unchanged(const std::map<std::string, std::vector<double>>& before, const Tape& tape) {
+  for (const auto& [name, values] : persistent(tape)) {
     if (of_forward_pass(name)) {
-      EXPECT_NE(values, before.at(name)) << name << " is the forward pass's, and moves";
+      EXPECT_NE(values, before.at(name)) << name << " belongs to the forward pass and should change";
     } else if (!of_scale(name)) {
-      EXPECT_EQ(values, before.at(name)) << name << " moved in a bad step";
+      EXPECT_EQ(values, before.at(name)) << name << " changed in a step that overflowed";
     }
   }
 }
 
 class LossScale : public testing::TestWithParam<Case> {
  protected:
-  void overflows(Context& context, const Tape::Preferences& preferences) const {
+  void check_overflow(Context& context, const Tape::Preferences& preferences) const {
     const auto tape = tape_of(GetParam(), context, preferences);
     step(*tape);  // the optimiser's state is no longer 0
     double largest_gradient = 0;
@@ -175,63 +177,64 @@ class LossScale : public testing::TestWithParam<Case> {
     };
     gradients([&](double g) { largest_gradient = std::max(largest_gradient, std::abs(g)); });
     ASSERT_EQ(good_of(*tape), 1);
-    // The first power of two at which the largest gradients are past f16, but not by much: others are finite.
+    // The smallest power of two at which the largest gradients exceed the range of f16, while others stay finite.
     const double marginal =
         GetParam().scale * std::exp2(std::ceil(std::log2(1.1 * largest(DType::f16) / largest_gradient)));
     for (const double scale : {marginal, std::exp2(120)}) {
       set_scale(*tape, static_cast<float>(scale), 7);
-      const auto before = lasting(*tape);
+      const auto before = persistent(*tape);
       step(*tape);
       int64_t finite = 0, others = 0;
       gradients([&](double g) { ++(std::isfinite(g) ? finite : others); });
       EXPECT_GT(others, 0) << scale;
       EXPECT_TRUE(scale != marginal || finite > 0) << others;
-      expect_left_alone(before, *tape);
+      expect_unchanged(before, *tape);
       EXPECT_EQ(scale_of(*tape), scale / 2);
       EXPECT_EQ(good_of(*tape), 0);
       EXPECT_TRUE(std::isfinite(tape->download(tape->find("loss"))[0]));
     }
-    // From the marginal scale the training goes on by itself.
+    // From the marginal scale, training recovers without help.
     set_scale(*tape, static_cast<float>(marginal), 0);
-    const auto before = lasting(*tape);
+    const auto before = persistent(*tape);
     for (int i = 0; i < 8 && good_of(*tape) == 0; ++i) step(*tape);
     EXPECT_GT(good_of(*tape), 0);
-    EXPECT_NE(lasting(*tape).at("master"), before.at("master"));
-    for (const auto& [name, values] : lasting(*tape))
+    EXPECT_NE(persistent(*tape).at("master"), before.at("master"));
+    for (const auto& [name, values] : persistent(*tape))
       for (const double v : values) ASSERT_TRUE(std::isfinite(v)) << name;
   }
 };
 
 TEST_P(LossScale, AnOverflowChangesNothingButTheScale) {
   CpuContext cpu(1);
-  overflows(cpu, Tape::preferences_for(Device::cpu));
+  check_overflow(cpu, Tape::preferences_for(Device::cpu));
 }
 
 TEST_P(LossScale, AnOverflowChangesNothingButTheScaleOnTheGpu) {
   std::string reason;
   const std::unique_ptr<Context> gpu = open_gpu(reason);
   if (!gpu) GTEST_SKIP() << reason;
-  overflows(*gpu, Tape::preferences_for(gpu->device()));
-  overflows(*gpu, {"cuda.tuned", "cuda.naive"});
+  check_overflow(*gpu, Tape::preferences_for(gpu->device()));
+  check_overflow(*gpu, {"cuda.tuned", "cuda.naive"});
 }
 
-// A double overflows by no scale that an f32 can hold but an infinite one: then the reference leaves out its step, too.
+// A double overflows with no finite f32 scale. With an infinite one, the reference must leave out its update, too.
 TEST_P(LossScale, TheReferenceSkipsTheSameStep) {
   CpuContext cpu(1);
   for (const Tape::Preferences& preferences : {Tape::preferences_for(Device::cpu), Tape::Preferences{"reference"}}) {
     const auto tape = tape_of(GetParam(), cpu, preferences);
     step(*tape);
     set_scale(*tape, INFINITY, 7);
-    const auto before = lasting(*tape);
+    const auto before = persistent(*tape);
     step(*tape);
-    expect_left_alone(before, *tape);
+    expect_unchanged(before, *tape);
     EXPECT_EQ(good_of(*tape), 0);
   }
 }
 
-// A tape of a wrong model would be judged by the same wrong model. In double a power of two changes no other bit: whatever
-// the scale, gradients are that much larger, and what lasts is the same.
-TEST_P(LossScale, IsSeenByGradientsOnly) {
+// Comparing a tape with the reference cannot find a wrong model, since both run it. This test can: in double a power of
+// two rounds nothing, so with any scale the gradients must be larger by exactly the scale, and persistent tensors the
+// same.
+TEST_P(LossScale, ChangesGradientsOnly) {
   CpuContext cpu(1);
   const auto plain = tape_of(GetParam(), cpu, {"reference"}), scaled = tape_of(GetParam(), cpu, {"reference"});
   set_scale(*plain, 1, 0);
@@ -242,8 +245,8 @@ TEST_P(LossScale, IsSeenByGradientsOnly) {
     for (double& g : want) g *= GetParam().scale;
     EXPECT_EQ(scaled->download(scaled->gradient(var)), want) << name;
   }
-  const auto want = lasting(*plain);
-  for (const auto& [name, values] : lasting(*scaled))
+  const auto want = persistent(*plain);
+  for (const auto& [name, values] : persistent(*scaled))
     EXPECT_TRUE(name == kLossScale || values == want.at(name)) << name;
 }
 
@@ -263,7 +266,7 @@ TEST_P(LossScale, GrowsAfterTwoThousandGoodSteps) {
   }
 }
 
-TEST_P(LossScale, BeginsAsPyTorchs) {
+TEST_P(LossScale, StartsAsPyTorchs) {
   CpuContext cpu(1);
   Tape tape(cpu, Tape::preferences_for(Device::cpu), kSeed);
   mixed_model(GetParam().model, "f16", GetParam().attributes).train(tape);
@@ -277,8 +280,9 @@ INSTANTIATE_TEST_SUITE_P(Models, LossScale,
                                          Case{"resnet50", "f16", kResNet, 0, 0.5f}),
                          [](const auto& test) { return std::string(test.param.model); });
 
-// A replay after timing: whatever scale the steps have left, a step that counts is judged.
-TEST(LossScaling, AReplayBringsTheScaleDown) {
+// A replay after timing: whatever scale the timed steps have left, the step that is checked is one that did not
+// overflow.
+TEST(LossScaling, AReplayLowersTheScale) {
   CpuContext cpu(1);
   Step timed(mixed_model("lenet", "f16", kLeNet), cpu, Tape::preferences_for(Device::cpu));
   ASSERT_TRUE(timed.supported()) << timed.reason();
@@ -286,11 +290,11 @@ TEST(LossScaling, AReplayBringsTheScaleDown) {
   const Check check = timed.replay();
   EXPECT_TRUE(check.passed()) << check.failure;
   EXPECT_LT(scale_of(timed.tape()), 0x1p40);
-  EXPECT_GE(good_of(timed.tape()), 2);  // the one that did not overflow, and the one that was judged
+  EXPECT_GE(good_of(timed.tape()), 2);  // the one that did not overflow, and the one that was checked
 }
 
-// A narrowed ResNet-50 normalises by the statistics of a few pixels fifty times over: roundings to a half grow until no bound
-// of a whole step says anything. Each of its ops is judged in its place instead.
+// A narrow ResNet-50 normalises fifty times by the statistics of a few pixels. Roundings to a half grow so much that no
+// bound of a whole step would find anything. Each op is checked in its place on the tape instead.
 TEST(MixedPrecision, ResNetIsRightOpByOp) {
   CpuContext cpu(1);
   for (const char* dtype : {"bf16", "f16"}) {
@@ -308,7 +312,7 @@ TEST(MixedPrecision, ResNetIsRightOpByOp) {
 TEST(MixedPrecision, NeedsAHalf) {
   try {
     find_model("lenet").with("mixed", "1");
-    FAIL() << "mixed with f32 was taken";
+    FAIL() << "mixed with f32 was accepted";
   } catch (const Error& e) {
     EXPECT_NE(std::string(e.what()).find("bf16 or f16"), std::string::npos) << e.what();
   }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The MLP's whole step against the same tape on the reference in double: loss, logits, every parameter, every gradient.
+// Compares a whole training step of the MLP with the same tape on the reference in double: loss, logits, every
+// parameter, every gradient. Then plants faults, which the comparison and the replay must find.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -25,22 +26,22 @@ constexpr uint64_t kSeed = 3;
 
 // The bound of a tensor after s steps: C(s) u max|want|, u that of f32.
 // Why such a C exists: an element of a product is a sum of k terms, off by at most gamma_k sum|terms| (Higham 3.1). The
-// worst case, for sums of 784, 128 and 32 terms one after the other, is C = 784 + 128 + 32 times the cancellation, and
-// would hide faults. Roundings are of either sign, so errors grow with sqrt(k) instead, and blocked summation (vector
+// worst case, for consecutive sums of 784, 128 and 32 terms, is C = 784 + 128 + 32 times the cancellation, which would
+// hide faults. Roundings are of either sign, so errors grow with sqrt(k) instead, and blocked summation (vector
 // lanes, register tiles) shortens the chains to a few dozen: some units in the last place of the largest remain.
 // Later steps start from parameters that are off by lr times that, which changes little.
 // C was therefore measured: the largest |got - want| / (u max|want|) of any tensor over batches, thread counts and CPU
 // implementations is 7.2 after one step and 12.0 after three (2-core AVX-512 VM, g++ 12.2, 2026-11-21:
-// DUET_PRINT_RATIOS=1 build/bin/duet_op_tests --gtest_filter='MlpStep.*'). kMargin is for other orders of summation.
-// The smallest fault planted below is 580 times the bound.
+// DUET_PRINT_RATIOS=1 build/bin/duet_op_tests --gtest_filter='MlpStep.*'). kMargin allows for other orders of
+// summation. The smallest fault planted below is 580 times the bound.
 constexpr double kMargin = 4, kOneStep = 7.2 * kMargin, kThreeSteps = 12 * kMargin;
 
 struct Compared {
   std::string name;
-  double ratio;  // largest |got - want| / (u max|want|); infinite where it cannot be told
+  double ratio;  // largest |got - want| / (u max|want|); infinite where a value is not finite
 };
 
-std::vector<std::pair<std::string, Var>> judged(const Tape& tape) {
+std::vector<std::pair<std::string, Var>> compared_tensors(const Tape& tape) {
   std::vector<std::pair<std::string, Var>> list = tape.outputs();
   for (const auto& [name, var] : tape.named_parameters()) {
     list.emplace_back(name, var);
@@ -52,7 +53,7 @@ std::vector<std::pair<std::string, Var>> judged(const Tape& tape) {
 
 std::vector<Compared> compare_tapes(const Tape& got_tape, const Tape& want_tape) {
   std::vector<Compared> all;
-  for (const auto& [name, var] : judged(want_tape)) {
+  for (const auto& [name, var] : compared_tensors(want_tape)) {
     const std::vector<double> want = want_tape.download(var), got = got_tape.download(var);
     double scale = 0, ratio = 0;
     for (const double w : want) scale = std::max(scale, std::abs(w));
@@ -68,7 +69,8 @@ Compared worst(const std::vector<Compared>& all) {
   return *std::max_element(all.begin(), all.end(), [](const auto& a, const auto& b) { return a.ratio < b.ratio; });
 }
 
-// relu's slope jumps at 0: no hidden sum may be so near that rounding alone takes it across. True of these inputs.
+// The slope of relu jumps at 0: no hidden sum may be so near to 0 that rounding alone changes its sign. This holds for
+// the inputs of this seed.
 void expect_no_ties(const Tape& tape) {
   const std::vector<double> x = tape.download(tape.find("x")), w = tape.download(tape.find("fc1.weight")),
                             b = tape.download(tape.find("fc1.bias"));
@@ -83,7 +85,7 @@ void expect_no_ties(const Tape& tape) {
   EXPECT_GT(closest, 28 * unit_roundoff(DType::f32)) << "a tie of relu: choose another seed";
 }
 
-// DUET_PRINT_RATIOS=1: what C is read off.
+// DUET_PRINT_RATIOS=1 prints the ratios from which C was chosen.
 void print_ratio(const std::string& what, int64_t batch, int steps, const Compared& c) {
   if (std::getenv("DUET_PRINT_RATIOS"))
     std::printf("%s, batch %d, %d step(s): %s %.2f\n", what.c_str(), static_cast<int>(batch), steps, c.name.c_str(),
@@ -91,10 +93,10 @@ void print_ratio(const std::string& what, int64_t batch, int steps, const Compar
 }
 
 struct Pair {
-  CpuContext judge{1};  // outlives its tape
+  CpuContext reference_cpu{1};  // outlives its tape
   Tape got, want;
   Pair(Context& context, const Tape::Preferences& preferences, int64_t batch)
-      : got(context, preferences, kSeed), want(judge, {"reference"}, kSeed) {
+      : got(context, preferences, kSeed), want(reference_cpu, {"reference"}, kSeed) {
     for (Tape* tape : {&got, &want}) {
       Mlp{.batch = batch}.train(*tape);
       tape->plan();
@@ -104,11 +106,11 @@ struct Pair {
   void step() {
     expect_no_ties(want);
     got.context().enter([&] { got.run(); });
-    judge.enter([&] { want.run(); });
+    reference_cpu.enter([&] { want.run(); });
   }
 };
 
-// Each implementation of the CPU in turn goes first, so that all of them are judged within a step.
+// Each CPU implementation comes first in one of the lists, so that all of them are compared within a step.
 std::vector<Tape::Preferences> cpu_preferences() {
   std::vector<Tape::Preferences> all{Tape::preferences_for(Device::cpu)};
   for (const char* op : {"linear", "sgd"})
@@ -151,9 +153,10 @@ TEST(MlpStep, EqualsTheReferenceTapeOnTheGpu) {
   check_steps(*gpu, {"cuda.tuned", "cuda.naive"});
 }
 
-// --- planted faults: each must turn the comparison and the replay red ------------------------------------------------
+// --- planted faults: the comparison and the replay must find each of them
+// ------------------------------------------------
 
-size_t part_of(const Tape& tape, const std::string& op) {
+size_t node_of(const Tape& tape, const std::string& op) {
   for (size_t i = 0; i < tape.nodes().size(); ++i)
     if (tape.nodes()[i].problem.name() == op) return i;
   throw Error("the step has no {}", op);
@@ -161,16 +164,16 @@ size_t part_of(const Tape& tape, const std::string& op) {
 
 struct Fault {
   const char* what;
-  const char* part;  // planted there
-  bool instead;      // instead of the part, else after it
+  const char* op;  // the fault is planted in the first node of this op
+  bool instead;    // run instead of the node; otherwise after it
   std::function<void(const Tape&, const Tape::Node&)> plant;
 };
 
-float* values(const Tape& tape, const Tape::Node& part, Slot slot) {
-  return static_cast<float*>(tape.tensor(part.slots[static_cast<size_t>(slot.index)]).data);
+float* values(const Tape& tape, const Tape::Node& node, Slot slot) {
+  return static_cast<float*>(tape.tensor(node.slots[static_cast<size_t>(slot.index)]).data);
 }
-int64_t count(const Tape& tape, const Tape::Node& part, Slot slot) {
-  return tape.bytes(part.slots[static_cast<size_t>(slot.index)]) / 4;
+int64_t count(const Tape& tape, const Tape::Node& node, Slot slot) {
+  return tape.bytes(node.slots[static_cast<size_t>(slot.index)]) / 4;
 }
 
 std::vector<Fault> faults() {
@@ -182,7 +185,7 @@ std::vector<Fault> faults() {
        }},
       {"one element of the last row with a swapped sign", "gemm", false,
        [](const Tape& t, const Tape::Node& p) {
-         float* row = values(t, p, Gemm::c) + (Mlp::kHidden - 1) * Mlp::kIn;  // replay always looks at the last slice
+         float* row = values(t, p, Gemm::c) + (Mlp::kHidden - 1) * Mlp::kIn;  // replay always checks the last slice
          float* largest =
              std::max_element(row, row + Mlp::kIn, [](float x, float y) { return std::abs(x) < std::abs(y); });
          *largest = -*largest;
@@ -222,10 +225,10 @@ std::vector<Fault> faults() {
   };
 }
 
-void run_with(const Fault& fault, Tape& tape, size_t part) {
-  const bool here = part == part_of(tape, fault.part);
-  if (!here || !fault.instead) tape.run_node(part);
-  if (here) fault.plant(tape, tape.nodes()[part]);
+void run_with(const Fault& fault, Tape& tape, size_t node) {
+  const bool here = node == node_of(tape, fault.op);
+  if (!here || !fault.instead) tape.run_node(node);
+  if (here) fault.plant(tape, tape.nodes()[node]);
 }
 
 TEST(MlpStep, PlantedFaultsAreFound) {
@@ -249,18 +252,18 @@ TEST(MlpStep, ReplayFindsPlantedFaultsAndNamesTheOp) {
   ASSERT_TRUE(step.supported()) << step.reason();
   for (const Fault& fault : faults()) {
     step.tape().reset();
-    const Check check = replay(step.tape(), kSeed, [&](size_t part) { run_with(fault, step.tape(), part); });
+    const Check check = replay(step.tape(), kSeed, [&](size_t node) { run_with(fault, step.tape(), node); });
     EXPECT_FALSE(check.passed()) << fault.what;
-    EXPECT_EQ(check.failure.rfind(std::string(fault.part) + "/", 0), 0u) << fault.what << ": " << check.failure;
+    EXPECT_EQ(check.failure.rfind(std::string(fault.op) + "/", 0), 0u) << fault.what << ": " << check.failure;
   }
-  // An op that writes into its neighbour: the neighbour's reader is named.
+  // An op that writes into another tensor: the op that reads this tensor is named.
   step.tape().reset();
-  const size_t writer = part_of(step.tape(), "cross_entropy"), reader = part_of(step.tape(), "dropout_backward");
+  const size_t writer = node_of(step.tape(), "cross_entropy"), reader = node_of(step.tape(), "dropout_backward");
   const Tape::Node& victim = step.tape().nodes()[reader];
-  const Check check = replay(step.tape(), kSeed, [&](size_t part) {
-    step.run_node(part);
+  const Check check = replay(step.tape(), kSeed, [&](size_t node) {
+    step.run_node(node);
     const Tensor mask = step.tape().tensor(victim.slots[1]);
-    if (part == writer) static_cast<uint8_t*>(mask.data)[5] ^= 1;
+    if (node == writer) static_cast<uint8_t*>(mask.data)[5] ^= 1;
   });
   EXPECT_NE(check.failure.find("mask is no longer what was written"), std::string::npos) << check.failure;
 }
@@ -290,11 +293,11 @@ TEST(MlpStep, IsVerifiedInItsOwnBuffers) {
   }
 }
 
-TEST(MlpTraining, ReachesTheAccuracyThatIsPromised) {
+TEST(MlpTraining, ReachesTheDocumentedAccuracy) {
   CpuContext cpu(std::min(2, static_cast<int>(std::thread::hardware_concurrency())));
   Trainer trainer(find_model("mlp"), cpu, Tape::preferences_for(Device::cpu), kSeed);
   const Dataset training = draw_digits(8000, 2 * kSeed), test = draw_digits(2000, 2 * kSeed + 1);
-  EXPECT_NEAR(trainer.accuracy(test), 0.1, 0.1) << "guesses before it learns";
+  EXPECT_NEAR(trainer.accuracy(test), 0.1, 0.1) << "an untrained model guesses";
   double last = INFINITY;
   for (int epoch = 0; epoch < 3; ++epoch) {
     const double loss = trainer.epoch(training);
@@ -304,13 +307,13 @@ TEST(MlpTraining, ReachesTheAccuracyThatIsPromised) {
   EXPECT_GT(trainer.accuracy(test), 0.95);
 }
 
-TEST(MlpTraining, StopsWhereTheLossIsNoNumber) {
+TEST(MlpTraining, StopsWhereTheLossIsNotFinite) {
   CpuContext cpu(1);
   Trainer trainer(find_model("mlp"), cpu, Tape::preferences_for(Device::cpu), kSeed);
   trainer.learning_rate(1e30);
   try {
     trainer.epoch(draw_digits(320, 1));
-    ADD_FAILURE() << "went on";
+    ADD_FAILURE() << "training continued";
   } catch (const Error& e) {
     EXPECT_NE(std::string(e.what()).find("step 2"), std::string::npos) << e.what();
   }

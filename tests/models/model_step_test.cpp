@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whole steps of every model against the same tape on the reference in double: loss, logits, every gradient, every parameter
-// and the optimiser's state; and that this comparison finds a fault in any op of any model.
+// Compares a whole step of every model with the same tape on the reference in double: loss, logits, every gradient,
+// every parameter and the optimiser's state. Also tests that this comparison finds a fault in any op of any model.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
-
-#include <cstring>
-
 #include <cmath>
+#include <cstring>
 #include <map>
 #include <thread>
 
@@ -28,10 +26,10 @@ namespace {
 constexpr uint64_t kSeed = 3;
 const double kUnit = unit_roundoff(DType::f32);
 
-// The bound of a tensor after a step: C u max|want|, as derived in mlp_step_test.cpp, C measured: the largest of any
-// tensor over thread counts and implementations (2-core AVX-512 VM, g++ 12.2, 2026-11-21: DUET_PRINT_RATIOS=1
-// build/bin/duet_op_tests --gtest_filter='ModelStep.Equals*'). kMargin is for other orders of summation. A gradient that
-// sums over batch and pixels is the worst; deeper networks add up more.
+// The bound of a tensor after a step: C u max|want|, as derived in mlp_step_test.cpp, with C measured: the largest of
+// any tensor over thread counts and implementations (2-core AVX-512 VM, g++ 12.2, 2026-11-21: DUET_PRINT_RATIOS=1
+// build/bin/duet_op_tests --gtest_filter='ModelStep.Equals*'). kMargin allows for other orders of summation. The
+// worst are gradients that sum over batch and pixels, and those of deep networks.
 constexpr double kMargin = 4;
 const std::map<std::string, double> kMeasured{{"bilstm", 10.4},   {"cifar_cnn", 10.3}, {"gpt2", 11.7},
                                               {"lenet", 17},      {"mlp", 8.3},        {"mnist_cnn", 10.9},
@@ -41,8 +39,9 @@ double bound_of(const std::string& model) { return kMargin * kMeasured.at(model)
 
 struct Compared {
   std::string name;
-  double
-      ratio;  // largest |got - want| / (u max|want|), less what Adam makes of an allowed gradient; infinite where it cannot be told
+  // The largest |got - want| / (u max|want|), less the change that Adam makes of an allowed error of its gradient.
+  // Infinite where a value is not finite.
+  double ratio;
 };
 
 bool has_state(const Tape& tape, const std::string& name) {
@@ -53,8 +52,8 @@ bool has_state(const Tape& tape, const std::string& name) {
   }
 }
 
-// Adam's first update is lr g / (|g| + eps): where a gradient is about as large as its own error, so is the update's
-// error as large as the update. The function is monotone, so an error e of g moves it by at most this.
+// Adam's first update is lr g / (|g| + eps): where a gradient is about as large as its own error, the error of the
+// update is as large as the update. The function is monotone in g, so an error e of g changes it by at most this.
 double adam_reach(double g, double e, double lr) {
   const double eps = Adam{}.eps;
   const auto move = [&](double x) { return lr * x / (std::abs(x) + eps); };
@@ -99,8 +98,9 @@ Compared worst(const std::vector<Compared>& all) {
 
 // --- ties ------------------------------------------------------------------------------------------------------------
 
-// relu's slope and max pooling's choice jump: no sum may be so near to 0, no two pixels of a window so near to each other,
-// that rounding alone decides. True of these inputs; the forward pass rounds to some 4 u.
+// The slope of relu and the choice of max pooling jump: no sum may be so near to 0, and no two pixels of a window so
+// near to each other, that rounding alone decides. This holds for the inputs of this seed; the forward pass has errors
+// of about 4 u.
 struct Closest {
   double gap = INFINITY;
   std::string where;
@@ -111,15 +111,15 @@ struct Closest {
     }
   }
 };
-void look_for_ties(const Tape& tape, const Tape::Node& part, Closest& closest) {
-  const auto values = [&](Slot s) { return tape.download(part.slots[static_cast<size_t>(s.index)]); };
+void look_for_ties(const Tape& tape, const Tape::Node& node, Closest& closest) {
+  const auto values = [&](Slot s) { return tape.download(node.slots[static_cast<size_t>(s.index)]); };
   std::vector<double> sums;
-  if (part.problem.name() == Bias::name && part.problem.as<Bias>().act == Act::relu) {
-    const auto& p = part.problem.as<Bias>();
+  if (node.problem.name() == Bias::name && node.problem.as<Bias>().act == Act::relu) {
+    const auto& p = node.problem.as<Bias>();
     const std::vector<double> x = values(Bias::x), bias = values(Bias::bias);
     for (size_t i = 0; i < x.size(); ++i) sums.push_back(x[i] + bias[i / static_cast<size_t>(p.inner) % bias.size()]);
-  } else if (part.problem.name() == Linear::name && part.problem.as<Linear>().act == Act::relu) {
-    const auto& p = part.problem.as<Linear>();
+  } else if (node.problem.name() == Linear::name && node.problem.as<Linear>().act == Act::relu) {
+    const auto& p = node.problem.as<Linear>();
     const std::vector<double> x = values(Linear::x), w = values(Linear::w), bias = values(Linear::bias);
     for (int64_t n = 0; n < p.n; ++n)
       for (int64_t o = 0; o < p.out; ++o) {
@@ -128,8 +128,8 @@ void look_for_ties(const Tape& tape, const Tape::Node& part, Closest& closest) {
           sum += x[static_cast<size_t>(n * p.in + i)] * w[static_cast<size_t>(o * p.in + i)];
         sums.push_back(sum);
       }
-  } else if (part.problem.name() == MaxPool2d::name) {
-    const auto& p = part.problem.as<MaxPool2d>();
+  } else if (node.problem.name() == MaxPool2d::name) {
+    const auto& p = node.problem.as<MaxPool2d>();
     const std::vector<double> x = values(MaxPool2d::x);
     const double scale = *std::max_element(x.begin(), x.end());
     for (int64_t plane = 0; plane < p.images(); ++plane)
@@ -143,21 +143,21 @@ void look_for_ties(const Tape& tape, const Tape::Node& part, Closest& closest) {
             else
               second = std::max(second, v);
           });
-          if (first > 0) closest.see(first - second, scale, part.job());  // behind relu all of a window may be 0
+          if (first > 0) closest.see(first - second, scale, node.job());  // after relu a whole window may be 0
         }
   }
   double scale = 0;
   for (const double s : sums) scale = std::max(scale, std::abs(s));
-  for (const double s : sums) closest.see(std::abs(s), scale, part.job());
+  for (const double s : sums) closest.see(std::abs(s), scale, node.job());
 }
 
-// One step of the reference, its ties looked for on the way.
-void judge_step(Tape& want) {
+// Runs one step of the reference and looks for ties before each node.
+void run_reference_step(Tape& want) {
   Closest closest;
   want.context().enter([&] {
     want.begin_step();
     for (size_t i = 0; i < want.nodes().size(); ++i) {
-      look_for_ties(want, want.nodes()[i], closest);  // inputs, before a sum in place
+      look_for_ties(want, want.nodes()[i], closest);  // before the node runs: it may write in place
       want.run_node(i);
     }
   });
@@ -190,16 +190,16 @@ void check(const Model& model, const Tape& want, Context& context, const Tape::P
 
 class ModelStep : public testing::TestWithParam<std::string> {
  protected:
-  ModelStep() : judge_(1) {
+  ModelStep() : reference_cpu_(1) {
     for (const ModelCase& c : model_cases(Scale::test))
       if (c.model.name() == GetParam()) {
         model_.emplace(c.model);
-        break;  // the first case: the reference takes its time
+        break;  // only the first case: the reference is slow
       }
-    want_ = tape_of(*model_, judge_, {"reference"});
-    judge_step(*want_);
+    want_ = tape_of(*model_, reference_cpu_, {"reference"});
+    run_reference_step(*want_);
   }
-  CpuContext judge_;
+  CpuContext reference_cpu_;
   std::optional<Model> model_;
   std::unique_ptr<Tape> want_;
 };
@@ -220,11 +220,11 @@ TEST_P(ModelStep, EqualsTheReferenceOnTheGpu) {
   check(*model_, *want_, *gpu, {"cuda.tuned", "cuda.naive"});
 }
 
-// Whether anything looks at this output: a model need not use all that an op gives, such as an LSTM's last c.
-bool matters(const Tape& tape, size_t writer, size_t slot) {
-  const Tape::Node& part = tape.nodes()[writer];
-  const int id = part.slots[slot].id;
-  if (part.problem.tensors()[slot].role == Role::inout) return true;
+// Whether an output or another node uses this output: a model may leave some unused, such as the last c of an LSTM.
+bool is_used(const Tape& tape, size_t writer, size_t slot) {
+  const Tape::Node& node = tape.nodes()[writer];
+  const int id = node.slots[slot].id;
+  if (node.problem.tensors()[slot].role == Role::inout) return true;
   for (const auto& [name, var] : tape.outputs())
     if (var.id == id) return true;
   for (const auto& [name, var] : tape.named_parameters())
@@ -237,30 +237,31 @@ bool matters(const Tape& tape, size_t writer, size_t slot) {
   return false;
 }
 
-// What a clipped norm takes out again: a loss gradient that is too long everywhere.
-bool clipped_away(const Tape& tape, const std::string& op) {
+// A loss gradient that is too large by one factor has no effect where gradients are clipped to a norm.
+bool is_clipped_away(const Tape& tape, const std::string& op) {
   return op == CrossEntropyBackward::name &&
          std::any_of(tape.nodes().begin(), tape.nodes().end(),
                      [](const Tape::Node& p) { return p.problem.name() == ClipGradNorm::name; });
 }
 
-// Each output of each op in turn is off by three thousandths; whole numbers, indices among them, by one.
-TEST_P(ModelStep, NoFaultIsTooSmall) {
+// Changes each output of each node in turn by three thousandths; whole numbers, such as indices, by one.
+TEST_P(ModelStep, FindsAFaultInAnyOutput) {
   CpuContext cpu(1);
   const auto got = tape_of(*model_, cpu, Tape::preferences_for(Device::cpu));
   const double bound = bound_of(model_->name());
   for (size_t faulty = 0; faulty < got->nodes().size(); ++faulty) {
-    const Tape::Node& part = got->nodes()[faulty];
-    const std::vector<TensorSpec> specs = part.problem.tensors();
+    const Tape::Node& node = got->nodes()[faulty];
+    const std::vector<TensorSpec> specs = node.problem.tensors();
     for (size_t s = 0; s < specs.size(); ++s) {
-      if (specs[s].role == Role::in || !matters(*got, faulty, s) || clipped_away(*got, part.problem.name())) continue;
-      const bool near_zero = std::string(specs[s].name) == "mean";  // of what is normalised
+      if (specs[s].role == Role::in || !is_used(*got, faulty, s) || is_clipped_away(*got, node.problem.name()))
+        continue;
+      const bool near_zero = std::string(specs[s].name) == "mean";  // the mean of normalised values
       got->reset();
       cpu.enter([&] {
         got->begin_step();
         for (size_t i = 0; i < got->nodes().size(); ++i) {
           got->run_node(i);
-          const Tensor t = got->tensor(part.slots[s]);
+          const Tensor t = got->tensor(node.slots[s]);
           if (i == faulty)
             for (int64_t e = 0; e < specs[s].elements(); ++e) {
               const double v = load_as_double(t.data, t.dtype, e);
@@ -273,13 +274,13 @@ TEST_P(ModelStep, NoFaultIsTooSmall) {
         }
       });
       EXPECT_GT(worst(compare_tapes(*got, *want_, bound)).ratio, bound)
-          << model_->name() << ": " << specs[s].name << " of part " << faulty << ", " << part.job();
+          << model_->name() << ": " << specs[s].name << " of node " << faulty << ", " << node.job();
     }
   }
 }
 
-// Several steps, each from where the last one ended: the loss falls, and as the reference's does.
-TEST_P(ModelStep, TheLossFallsAsTheReferences) {
+// Several steps, each from the state that the last one left: the loss falls, and equals the reference's.
+TEST_P(ModelStep, LossFallsAsTheReferences) {
   CpuContext cpu(1);
   const auto got = tape_of(*model_, cpu, Tape::preferences_for(Device::cpu));
   cpu.enter([&] { got->run(); });
@@ -287,13 +288,13 @@ TEST_P(ModelStep, TheLossFallsAsTheReferences) {
   const double first = got->download(loss)[0];
   for (int step = 2; step <= 3; ++step) {
     cpu.enter([&] { got->run(); });
-    judge_.enter([&] { want_->run(); });
+    reference_cpu_.enter([&] { want_->run(); });
   }
-  // With dropout all over, three small steps of a transformer are lost in the noise.
+  // The noise of dropout in all layers of the transformer hides the effect of three small steps.
   if (GetParam() != "transformer_small") {
     EXPECT_LT(got->download(loss)[0], first);
   }
-  // Fifty normalisations pass on a flipped relu to every later step.
+  // Through fifty normalisations, one relu that flips by rounding changes every later step.
   EXPECT_NEAR(got->download(loss)[0], want_->download(loss)[0], (GetParam() == "resnet50" ? 1e-3 : 1e-5) * first);
 }
 
@@ -304,7 +305,7 @@ std::vector<std::string> names() {
 }
 INSTANTIATE_TEST_SUITE_P(Models, ModelStep, testing::ValuesIn(names()), [](const auto& test) { return test.param; });
 
-// --- what the catalogue promises -------------------------------------------------------------------------------------
+// --- properties of all models -------------------------------------------------------------------------------------
 
 TEST(Models, HaveThePublishedNumberOfParameters) {
   const std::map<std::string, int64_t> published{{"bilstm", 172609},     {"cifar_cnn", 122570}, {"gpt2", 124439808},
@@ -320,7 +321,7 @@ TEST(Models, HaveThePublishedNumberOfParameters) {
       for (const int64_t d : tape.shape(var)) elements *= d;
       count += elements;
     }
-    if (name == "transformer_small") continue;  // a size of our own
+    if (name == "transformer_small") continue;  // a size of our own, not a published one
     ASSERT_TRUE(published.contains(name)) << name;
     EXPECT_EQ(count, published.at(name)) << name;
   }
@@ -341,8 +342,8 @@ TEST(Models, AreVerifiedInTheirOwnBuffers) {
   }
 }
 
-// NaN expects NaN wherever it is read: a step that spoilt what lasts would pass part by part.
-TEST(Models, AStepThatLeftNaNIsNoResult) {
+// A NaN in an input makes the reference expect NaN, so a step with NaN in its parameters would pass node by node.
+TEST(Models, AStepThatLeftNaNFails) {
   CpuContext cpu(1);
   for (const ModelCase& c : model_cases(Scale::test)) {
     for (const bool state : {false, true}) {
@@ -378,8 +379,8 @@ TEST(Models, EvaluateWithTheStatisticsOfTraining) {
   EXPECT_EQ(statistics, 2 * 53);
 }
 
-// What a part rewrites is what changes when it runs twice.
-TEST(Models, KnowWhatAPartRewrites) {
+// A node rewrites a tensor exactly if running it twice gives another result than running it once.
+TEST(Models, KnowWhatANodeRewrites) {
   CpuContext cpu(1);
   for (const ModelCase& c : model_cases(Scale::test)) {
     Step step(c.model, cpu, Tape::preferences_for(Device::cpu));
@@ -388,24 +389,24 @@ TEST(Models, KnowWhatAPartRewrites) {
       const auto rewritten = step.rewritten(p);
       cpu.enter([&] { step.run_node(p); });
       std::map<const void*, std::vector<double>> once;
-      const Tape::Node& part = step.tape().nodes()[p];
-      const auto specs = part.problem.tensors();
+      const Tape::Node& node = step.tape().nodes()[p];
+      const auto specs = node.problem.tensors();
       for (size_t s = 0; s < specs.size(); ++s)
         if (specs[s].role != Role::in)
-          once[step.tape().tensor(part.slots[s]).data] = step.tape().download(part.slots[s]);
+          once[step.tape().tensor(node.slots[s]).data] = step.tape().download(node.slots[s]);
       cpu.enter([&] { step.run_node(p); });
       for (size_t s = 0; s < specs.size(); ++s) {
-        const void* data = step.tape().tensor(part.slots[s]).data;
-        if (specs[s].role == Role::in || step.tape().download(part.slots[s]) == once[data]) continue;
+        const void* data = step.tape().tensor(node.slots[s]).data;
+        if (specs[s].role == Role::in || step.tape().download(node.slots[s]) == once[data]) continue;
         EXPECT_TRUE(std::any_of(rewritten.begin(), rewritten.end(), [&](const auto& r) { return r.first == data; }))
-            << part.job() << ", " << specs[s].name;
+            << node.job() << ", " << specs[s].name;
       }
     }
   }
 }
 
-// An evaluation tape of the same parameters gives the training tape's logits where nothing is random.
-TEST(Models, EvaluateAsTheyTrain) {
+// With the same parameters, an evaluation tape gives the logits of the training tape where nothing is random.
+TEST(Models, EvaluationGivesTheLogitsOfTraining) {
   CpuContext cpu(1);
   for (const ModelCase& c : model_cases(Scale::test)) {
     if (const std::string n = c.model.name(); n == "mlp" || n == "transformer_small") continue;  // dropout

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The tape's memory: views, tensors in pieces, too little of it, none of it asked for while a step runs.
+// The memory of a tape: views, tensors written in pieces, workspaces, too little memory, and no allocation during a
+// step.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -13,7 +14,8 @@
 #include "ops/elementwise/relu.h"
 #include "ops/gemm/linear.h"
 
-// --- every new of this program is counted while asked for ------------------------------------------------------------
+// --- counts the calls of operator new while `counting` is set
+// ------------------------------------------------------------
 
 namespace {
 std::atomic<bool> counting{false};
@@ -31,13 +33,13 @@ void* counted(size_t bytes, size_t alignment) {
 }
 }  // namespace
 
-// Below -O2 GCC inlines `delete` and not `new`, and takes the pair for a mismatch.
+// Below -O2 GCC inlines `delete` and not `new`, and warns that the two do not match.
 #pragma GCC diagnostic ignored "-Wmismatched-new-delete"
 void* operator new(size_t n) { return counted(n, 1); }
 void* operator new[](size_t n) { return counted(n, 1); }
 void* operator new(size_t n, std::align_val_t a) { return counted(n, static_cast<size_t>(a)); }
 void* operator new[](size_t n, std::align_val_t a) { return counted(n, static_cast<size_t>(a)); }
-// Those that do not throw too: a sanitizer's would be given back to the wrong place.
+// The overloads that do not throw, too: memory from a sanitizer's own would be freed by the wrong allocator.
 void* operator new(size_t n, const std::nothrow_t&) noexcept { return counted(n, 1); }
 void* operator new[](size_t n, const std::nothrow_t&) noexcept { return counted(n, 1); }
 void operator delete(void* p, const std::nothrow_t&) noexcept { std::free(p); }
@@ -66,7 +68,7 @@ std::string error_of(const std::function<void()>& work) {
   return "no error";
 }
 
-TEST(TapeMemory, IsNotAskedForWhileAStepRuns) {
+TEST(TapeMemory, IsNotAllocatedWhileAStepRuns) {
   for (const int threads : {1, std::min(2, static_cast<int>(std::thread::hardware_concurrency()))}) {
     CpuContext cpu(threads);
     for (const ModelCase& c : model_cases(Scale::test)) {
@@ -76,19 +78,19 @@ TEST(TapeMemory, IsNotAskedForWhileAStepRuns) {
         step.run();
         step.run();
       };
-      cpu.enter(twice);  // the first may
+      cpu.enter(twice);  // the first run may allocate
       allocations = 0;
       counting = true;
       cpu.enter(twice);
       counting = false;
       EXPECT_EQ(allocations, 0) << c.model.name() << ", " << threads << " thread(s)";
       if (allocations == 0) continue;
-      for (size_t part = 0; part < step.nodes().size(); ++part) {  // which of them?
+      for (size_t node = 0; node < step.nodes().size(); ++node) {  // find the node that allocates
         allocations = 0;
         counting = true;
-        cpu.enter([&] { step.run_node(part); });
+        cpu.enter([&] { step.run_node(node); });
         counting = false;
-        EXPECT_EQ(allocations, 0) << step.nodes()[part].job;
+        EXPECT_EQ(allocations, 0) << step.nodes()[node].job;
       }
     }
   }
@@ -110,7 +112,7 @@ TEST(TapeMemory, ViewsAreTheirParentsMemory) {
     const Var x = tape.input("x", DType::f32, {3, 8});
     const Var y = tape.add(Relu{24}, {x});
     const Var row = tape.slice(y, 8, {8}), half = tape.slice(row, 4, {4});
-    const Var other = tape.add(Relu{24}, {x});  // alive beside y, whose last reader is a view's
+    const Var other = tape.add(Relu{24}, {x});  // live at the same time as y, which is last read through a view
     const Var from_row = tape.add(Relu{8}, {row}), from_half = tape.add(Relu{4}, {half});
     const Var last = tape.slice(x, 16, {8});
     const Var joined = tape.pieces("joined", DType::f32, {16});
@@ -140,7 +142,7 @@ TEST(TapeMemory, AParentLivesAsLongAsItsViewsAreUsed) {
   Tape tape(cpu, {"reference"});
   const Var x = tape.input("x", DType::f32, {1024});
   const Var y = tape.add(Relu{1024}, {x}), view = tape.slice(y, 512, {512});
-  for (int i = 0; i < 4; ++i) tape.add(Relu{1024}, {x});  // each would be free to take y's place
+  for (int i = 0; i < 4; ++i) tape.add(Relu{1024}, {x});  // each may take the place of y if y counts as dead
   tape.output("view", tape.add(Relu{512}, {view}));
   tape.plan();
   tape.upload(x, std::span<const float>(std::vector<float>(1024, 3)));
@@ -149,7 +151,7 @@ TEST(TapeMemory, AParentLivesAsLongAsItsViewsAreUsed) {
   cpu.enter([&] {
     tape.begin_step();
     for (size_t p = 0; p < tape.nodes().size(); ++p) {
-      if (p >= 1 && p <= 4) {  // what is written there must not be y
+      if (p >= 1 && p <= 4) {  // these nodes must not write to the memory of y
         const Tensor t = tape.tensor(tape.nodes()[p].slots[1]);
         std::memset(t.data, 0, 1024 * sizeof(double));
       } else {
@@ -161,8 +163,9 @@ TEST(TapeMemory, AParentLivesAsLongAsItsViewsAreUsed) {
   for (size_t i = 0; i < 512; ++i) EXPECT_EQ(out[i], std::max(0., in[512 + i]));
 }
 
-// Plans of a tape run one after the other: their workspaces lie among the temporaries, apart from what the plan reads and
-// writes. That they are apart from what lives across them is for the models' tests, which compare every output.
+// The plans of a tape run one after the other, so their workspaces lie among the temporaries, apart from what the plan
+// itself reads and writes. That they do not overlap tensors that are live across the node is tested by the comparisons
+// of the models, which look at every output.
 TEST(TapeMemory, WorkspacesLieInTheArena) {
   CpuContext cpu(1);
   int64_t workspaces = 0;
@@ -176,16 +179,16 @@ TEST(TapeMemory, WorkspacesLieInTheArena) {
     EXPECT_EQ(tape.memory_bytes(), arenas) << c.model.name() << ": plans keep memory of their own";
     EXPECT_EQ(cpu.held_bytes() - before, arenas);
     const auto [temporaries, size] = tape.memory().back();
-    for (const Tape::Node& part : tape.nodes()) {
-      const int64_t bytes = part.plan.workspace_bytes();
+    for (const Tape::Node& node : tape.nodes()) {
+      const int64_t bytes = node.plan.workspace_bytes();
       if (bytes == 0) continue;
       workspaces += bytes;
-      const char *begin = static_cast<char*>(tape.workspace(part)), *end = begin + bytes;
-      EXPECT_EQ(reinterpret_cast<uintptr_t>(begin) % WorkspaceLayout::kAlignment, 0u) << part.job();
-      EXPECT_TRUE(begin >= temporaries && end <= static_cast<char*>(temporaries) + size) << part.job();
-      for (const Var slot : part.slots) {
+      const char *begin = static_cast<char*>(tape.workspace(node)), *end = begin + bytes;
+      EXPECT_EQ(reinterpret_cast<uintptr_t>(begin) % WorkspaceLayout::kAlignment, 0u) << node.job();
+      EXPECT_TRUE(begin >= temporaries && end <= static_cast<char*>(temporaries) + size) << node.job();
+      for (const Var slot : node.slots) {
         const char* tensor = static_cast<char*>(tape.tensor(slot).data);
-        EXPECT_TRUE(tensor >= end || tensor + tape.bytes(slot) <= begin) << part.job() << ", " << tape.name(slot);
+        EXPECT_TRUE(tensor >= end || tensor + tape.bytes(slot) <= begin) << node.job() << ", " << tape.name(slot);
       }
     }
   }
@@ -232,7 +235,7 @@ TEST(TapeMemory, AGraphNeedsADeviceThatHasThem) {
   EXPECT_EQ(step_job_name(find_model("mlp"), "gpu.graph"), "step/mlp/gpu.graph/f32/batch:32");
 }
 
-// Where there is a GPU: the graph's steps are the same steps.
+// On a GPU: steps of the captured graph equal steps run node by node.
 TEST(TapeMemory, AGraphIsTheSameStep) {
   std::string reason;
   const std::unique_ptr<Context> gpu = open_gpu(reason);

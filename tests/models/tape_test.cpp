@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The tape's own promises, mostly on the reference: declaring, packing, counters, phases, errors.
+// What the tape itself guarantees, mostly tested with the reference: declaring, packing, counters, phases, errors.
 #include "models/tape.h"
 
 #include <gmock/gmock.h>
@@ -35,7 +35,7 @@ bool overlap(const Lifetime& a, const Lifetime& b) {
   return a.first <= b.last && b.first <= a.last && a.offset < b.offset + b.bytes && b.offset < a.offset + a.bytes;
 }
 
-TEST(Arena, NeverPutsTwoLivingTensorsInOnePlace) {
+TEST(Arena, LiveTensorsDoNotOverlap) {
   for (uint64_t seed = 0; seed < 200; ++seed) {
     std::vector<Lifetime> lives;
     for (uint64_t i = 0; i < 3 + seed % 40; ++i) {
@@ -53,7 +53,7 @@ TEST(Arena, NeverPutsTwoLivingTensorsInOnePlace) {
   }
 }
 
-TEST(Arena, UsesMemoryAgain) {
+TEST(Arena, ReusesMemory) {
   std::vector<Lifetime> chain;
   for (int i = 0; i < 20; ++i) chain.push_back({1 << 20, i, i + 1});
   EXPECT_LE(pack(chain), 2 * ((1 << 20) + 4096));
@@ -98,10 +98,10 @@ TEST(Tape, GapsOfTheArenaStayZero) {
   EXPECT_TRUE(tape.guards_intact());
   tape.reset();
   EXPECT_EQ(tape.download(p)[0], 2);
-  EXPECT_TRUE(std::isnan(tape.download(tape.gradient(a))[0])) << "a gradient nobody wrote must not pass";
+  EXPECT_TRUE(std::isnan(tape.download(tape.gradient(a))[0])) << "a gradient that was never written must not pass";
 }
 
-TEST(Tape, CountersMoveOnByThemselves) {
+TEST(Tape, CountersAdvanceWithEachStep) {
   CpuContext cpu(1);
   Tape tape(cpu, kReference, 5), other(cpu, kReference, 6);
   const Var c = tape.counter("c", (int64_t{1} << 30) + 4), d = other.counter("c", 4);
@@ -127,7 +127,7 @@ TEST(Tape, CountersMoveOnByThemselves) {
   EXPECT_EQ(tape.download(c)[0], seen[0]);
 }
 
-TEST(Tape, PhasesInOrderAreAStep) {
+TEST(Tape, AllPhasesInOrderAreAStep) {
   CpuContext cpu(1);
   Tape whole(cpu, kReference), phased(cpu, kReference);
   for (Tape* t : {&whole, &phased}) {
@@ -145,7 +145,7 @@ TEST(Tape, PhasesInOrderAreAStep) {
     EXPECT_EQ(whole.download(whole.find(name)), phased.download(phased.find(name))) << name;
 }
 
-TEST(Tape, AnEvaluationTapeTakesOverParameters) {
+TEST(Tape, AnEvaluationTapeCopiesParameters) {
   CpuContext cpu(1);
   Tape train(cpu, kReference, 1), evaluate(cpu, kReference, 2);
   Mlp{.batch = 2}.train(train), Mlp{.batch = 2}.evaluate(evaluate);
@@ -180,13 +180,13 @@ TEST(Tape, RefusesWhatDoesNotFit) {
 
 TEST(Tape, NamesEveryReasonWhenNothingServes) {
   CpuContext cpu(1);
-  Tape tape(cpu, {"cpu.nobody", "cpu.nothing"});
+  Tape tape(cpu, {"cpu.unknown", "cpu.nothing"});
   tape.add(Relu{3}, {tape.input("x", DType::f32, {3})});
-  EXPECT_THAT(error_of([&] { tape.plan(); }), AllOf(HasSubstr("relu f32/n:3"), HasSubstr("cpu.nobody: not built"),
+  EXPECT_THAT(error_of([&] { tape.plan(); }), AllOf(HasSubstr("relu f32/n:3"), HasSubstr("cpu.unknown: not built"),
                                                     HasSubstr("cpu.nothing: not built")));
   EXPECT_THAT(error_of([&] { Tape(cpu, {"cuda.tuned"}); }), HasSubstr("'cuda.tuned'"));
   EXPECT_THAT(error_of([&] { Tape(cpu, {"cpu.tuned", "reference"}); }), HasSubstr("reference"));
-  const Step step(find_model("mlp"), cpu, {"cpu.nobody"});
+  const Step step(find_model("mlp"), cpu, {"cpu.unknown"});
   EXPECT_FALSE(step.supported());
   EXPECT_THAT(step.reason(), HasSubstr("linear"));
 }

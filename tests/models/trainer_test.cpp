@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Training: what is learnt, what a checkpoint holds, and how it stops.
+// Training: what is learnt, what a checkpoint holds, and which faults stop it.
 #include "models/trainer.h"
 
 #include <gmock/gmock.h>
@@ -40,7 +40,7 @@ class Training : public testing::Test {
   CpuContext cpu_{1};
 };
 
-TEST_F(Training, GoesOnFromACheckpointAsIfItHadNotStopped) {
+TEST_F(Training, ContinuesFromACheckpointAsIfItHadNotStopped) {
   for (const char* model : {"toy", "lenet"}) {
     const Dataset data = std::string(model) == "toy" ? draw_points(640, 1) : draw_images(32, 1);
     const auto whole = trainer(model), first = trainer(model), second = trainer(model);
@@ -59,7 +59,7 @@ TEST_F(Training, GoesOnFromACheckpointAsIfItHadNotStopped) {
   }
 }
 
-TEST_F(Training, MixedPrecisionGoesOnWithItsLossScale) {
+TEST_F(Training, MixedPrecisionContinuesWithItsLossScale) {
   const Dataset data = draw_images(32, 1);
   const auto whole = mixed_lenet(), first = mixed_lenet(), second = mixed_lenet();
   whole->epoch(data);
@@ -74,7 +74,7 @@ TEST_F(Training, MixedPrecisionGoesOnWithItsLossScale) {
   EXPECT_NE(want.tensors.at("good_steps").bytes, first->checkpoint().tensors.at("good_steps").bytes);
 }
 
-// The loss that is told is not scaled: rounded to a half it is what it would be in f32, but for some roundings.
+// The reported loss is not scaled: it equals the loss in f32 up to some roundings to a half.
 TEST_F(Training, MixedPrecisionLearnsAsF32) {
   const Dataset data = draw_images(64, 1);
   const auto plain = trainer("lenet");
@@ -88,7 +88,7 @@ TEST_F(Training, MixedPrecisionLearnsAsF32) {
   }
 }
 
-TEST_F(Training, AnOverflowOfScaledGradientsIsLeftOut) {
+TEST_F(Training, AStepWhoseScaledGradientsOverflowIsLeftOut) {
   const Dataset data = draw_images(32, 1);
   const auto lenet = mixed_lenet();
   lenet->epoch(data);
@@ -106,8 +106,8 @@ TEST_F(Training, AnOverflowOfScaledGradientsIsLeftOut) {
   EXPECT_THAT(error_of([&] { lenet->epoch(data); }), HasSubstr("the loss scale has fallen to 1.18e-38 by step 16"));
 }
 
-// Dropout's offset is no tensor of its own: it follows from the number of steps.
-TEST_F(Training, DropoutGoesOnToo) {
+// The offset of dropout is not stored as a tensor: it follows from the number of steps.
+TEST_F(Training, DropoutContinuesToo) {
   Dataset data{.features = 784, .classes = 10, .x = std::vector<float>(784 * 64, .5f), .token = {}, .label = {}};
   for (int i = 0; i < 64; ++i) {
     data.label.push_back(i % 10);
@@ -120,7 +120,7 @@ TEST_F(Training, DropoutGoesOnToo) {
   EXPECT_EQ(whole->epoch(data), second->epoch(data));
 }
 
-TEST_F(Training, RefusesAnothersCheckpoint) {
+TEST_F(Training, RefusesACheckpointOfAnotherModel) {
   const auto lenet = trainer("lenet");
   const Checkpoint good = lenet->checkpoint();
   const auto refused = [&](const std::function<void(Checkpoint&)>& change) {
@@ -144,7 +144,7 @@ TEST_F(Training, RefusesAnothersCheckpoint) {
   EXPECT_THAT(refused([](Checkpoint& c) { c.metadata.erase("steps"); }), HasSubstr("steps"));
 }
 
-TEST_F(Training, ABadLossNamesItsTensorAndSpoilsNothing) {
+TEST_F(Training, ALossThatIsNotFiniteNamesItsTensorAndChangesNothing) {
   Dataset data = draw_points(640, 1);
   const auto toy = trainer("toy");
   toy->epoch(data);
@@ -182,8 +182,8 @@ TEST_F(Training, RefusesReviewsOfAnotherLength) {
     return error_of([&] { trainer.epoch(data); });
   };
   EXPECT_THAT(error_of([&] { trainer.epoch(draw_reviews(64, 17, 1)); }), HasSubstr("17 tokens a sample, the model 16"));
-  EXPECT_THAT(refused(63 * 16), HasSubstr("1008 tokens for 64 samples: every sample has 16"));  // a review without any
-  EXPECT_THAT(refused(64 * 16 + 1), HasSubstr("1025 tokens for 64 samples"));                   // one with 17
+  EXPECT_THAT(refused(63 * 16), HasSubstr("1008 tokens for 64 samples: every sample has 16"));  // a review has no token
+  EXPECT_THAT(refused(64 * 16 + 1), HasSubstr("1025 tokens for 64 samples"));                   // a review has 17
 }
 
 TEST_F(Training, RefusesLabelsAndTokensThatTheModelDoesNotHave) {
@@ -212,7 +212,7 @@ TEST_F(Training, RefusesLabelsAndTokensThatTheModelDoesNotHave) {
   EXPECT_THAT(error_of([&] { language.epoch(text); }), AllOf(HasSubstr("token"), HasSubstr("the model takes 0 to 63")));
 }
 
-// The last update of an epoch has met no loss: what it spoilt may not become a checkpoint.
+// No loss is computed after the last update of an epoch: parameters that it made infinite must not become a checkpoint.
 TEST_F(Training, AnEpochDoesNotEndWithParametersThatAreNotFinite) {
   const auto t = trainer("toy");
   t->learning_rate(std::numeric_limits<double>::infinity());

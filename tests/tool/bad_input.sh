@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Everything a user can get wrong: one line that names the value and what is allowed, a status, and no file.
+# Wrong input to `duet`: each gives one line on standard error that names the value and what is allowed, a status, and
+# leaves no file.
 source "$(dirname "$0")/common.bash"
 
 npy x.npy '<f4' '(2, 2)' "$(f32 1 1 0 0)"
@@ -73,7 +74,7 @@ done
 sed "s/'fortran_order': False/'fortran_order': True /" x.npy > columns.npy
 refuses 2 'column-major' $softmax --in x=columns.npy --out y=y.npy
 
-# Results: a missing folder, a folder in the place of the file, one that may not be written.
+# Output files: a missing folder, a folder in place of the file, a folder without write permission.
 refuses 2 'cannot write missing/y.npy: No such file' $softmax --in x=x.npy --out y=missing/y.npy
 mkdir folder
 refuses 2 'cannot write folder' $softmax --in x=x.npy --out y=folder

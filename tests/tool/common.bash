@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Shared by the tests of the command lines. DUET_BIN: where the programs are.
+# Shared by the tests of command lines (tests/tool/*.sh source it). DUET_BIN: the folder of the programs.
 set -uo pipefail
 duet=${DUET_BIN:?the folder of the programs}/duet
 work=$(mktemp -d)
@@ -16,7 +16,7 @@ finish() {
   echo "passed"
 }
 
-# f32 VALUE...: little-endian bytes, as escapes for printf. Only values whose bits are listed.
+# f32 VALUE...: little-endian bytes, as escapes for printf. Only for the values listed here.
 f32() {
   local v
   for v; do
@@ -48,8 +48,8 @@ npy() {
   } > "$1"
 }
 
-# refuses STATUS PATTERN ARGUMENT...: duet leaves with STATUS and one line on standard error that matches; nothing on
-# standard output, and no file appears or changes.
+# refuses STATUS PATTERN ARGUMENT...: duet exits with STATUS and prints one line on standard error that matches PATTERN and
+# nothing on standard output; no file appears or changes.
 refuses() {
   local status=$1 pattern=$2 before after got
   shift 2
@@ -64,7 +64,7 @@ refuses() {
   [ "$before" = "$after" ] || fail "duet $*: files appeared or changed"
 }
 
-# does PATTERN ARGUMENT...: duet succeeds and says something that matches.
+# does PATTERN ARGUMENT...: duet succeeds and prints something that matches PATTERN.
 does() {
   local pattern=$1
   shift

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# duet list, doctor and help as a person reads them.
+# The text output of duet list, doctor and --help.
 source "$(dirname "$0")/common.bash"
 
 does 'SUBCOMMAND' --help
@@ -12,9 +12,9 @@ grep -q 'CPU .*logical' stdout || fail "doctor names no CPU"
 
 # An environment that limits threads is named.
 OPENBLAS_NUM_THREADS=1 "$duet" doctor > limited || fail "doctor: $(cat limited)"
-grep -q "OPENBLAS_NUM_THREADS *'1'" limited || fail "doctor passes over OPENBLAS_NUM_THREADS"
+grep -q "OPENBLAS_NUM_THREADS *'1'" limited || fail "doctor does not name OPENBLAS_NUM_THREADS"
 
-# What the golden list knows and this program lacks is unsupported (77), with the reason; it is no usage error.
+# An implementation on the golden list that is not built here is unsupported (77), with the reason, and not a usage error.
 missing=$("$duet" list | awk '/^[a-z]/ { op = $1 } /not built here/ { print op, $1; exit }')
 if [ -n "$missing" ]; then
   read -r op implementation <<< "$missing"

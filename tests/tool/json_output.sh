@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# What duet prints as JSON is JSON, and says what its readers rely on.
+# The JSON output of duet is valid and has the members that its readers rely on.
 source "$(dirname "$0")/common.bash"
 command -v python3 > /dev/null || { echo "skipped: no python3 to read JSON with"; exit 77; }
 

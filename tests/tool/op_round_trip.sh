@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# duet op: .npy in, .npy out, by the reference and by what is built here.
+# duet op: reads .npy files and writes .npy files, by the reference and by every implementation built here.
 source "$(dirname "$0")/common.bash"
 
 npy x.npy '<f4' '(3, 4)' "$(f32 0 0 0 0 1 1 1 1 -1 -1 -1 -1)"
@@ -22,19 +22,19 @@ for dimensions in "" "--attr n=3"; do
   same c.npy sum.npy
 done
 
-# bf16 travels as f4; 64-bit whole numbers that fit are narrowed; an older result is replaced.
+# bf16 is stored as f4; 64-bit whole numbers that fit are narrowed; an older result is replaced.
 does 'c -> c.npy' op add --impl reference --attr dtype=bf16 --in a=a.npy --in b=b.npy --out c=c.npy
 same c.npy sum.npy
 npy x2.npy '<f4' '(2, 2)' "$(f32 1 1 0 0)"
 npy label.npy '<i8' '(2,)' "$(i32 1 0 0 0)"
 does 'lse' op cross_entropy --impl reference --in x=x2.npy --in label=label.npy --out loss=loss.npy --out lse=lse.npy
 
-# Nothing is legal: an empty answer.
+# A tensor without elements gives an empty result.
 npy empty.npy '<f4' '(0, 7)' ''
 does 'y -> y.npy' op softmax --impl reference --in x=empty.npy --out y=y.npy
 same y.npy empty.npy
 
-# Drawn inputs: by a job's label, as a repro line does it; the same seed draws the same.
+# Drawn inputs, with the label of a job as in a reproduction line; the same seed draws the same.
 does 'check: passed' op softmax --impl reference --case f32/rows:5/cols:33 --check
 does 'y ->' op softmax --impl reference --attr rows=5 --attr cols=33 --seed 7 --out y=first.npy
 does 'y ->' op softmax --impl reference --attr rows=5 --attr cols=33 --seed 7 --out y=second.npy
@@ -51,7 +51,7 @@ npy p_want.npy '<f4' '(2,)' "$(f32 1 2)"
 does 'p -> p_new.npy' op sgd --impl reference --in g=g.npy --in lr=lr.npy --in p=p.npy --in v=v.npy --out p=p_new.npy
 same p_new.npy p_want.npy
 
-# Every implementation of the CPU, by label, on its first case for tests.
+# Every CPU implementation on its first test case, given by its label.
 "$duet" list --device cpu --scale test 2> /dev/null |
   awk '/^[a-z]/ { op = $1; n = 0; done = 0 }
        /^  cpu\.[a-z]* *$/ { names[n++] = $1 }

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Do the style checks see what they are there for? Each line plants one violation in a copy that is clean.
+# Tests the style checks: each `plant` line adds one violation to a clean folder, which the check must find.
 set -euo pipefail
 checks=${DUET_SOURCE:?}/tools/checks
 work=$(mktemp -d)

@@ -1,32 +1,32 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# duet train: what it prints, what its checkpoints are good for, and what it refuses.
+# duet train: its output, its checkpoints, and what it refuses.
 source "$(dirname "$0")/common.bash"
 small="--threads 1 --batch 50"
 
-# Help says what there is.
+# --help names the models, the options and the data.
 does '--checkpoint' train --help
 for word in mnist_cnn cifar_cnn bilstm --resume --patience CIFAR-10; do
-  grep -q -- "$word" stdout || fail "train --help is silent about $word"
+  grep -q -- "$word" stdout || fail "train --help does not mention $word"
 done
 
-# Learning, a checkpoint, and going on from it.
+# Training, a checkpoint, and resuming from it.
 does 'test accuracy [0-9.]+ % with the parameters of epoch [12]' train toy $small --epochs 2 --checkpoint toy.safetensors
 grep -qE 'epoch  2  loss 0\.[0-9]+  validation accuracy [0-9.]+ %' stdout || fail "no line for epoch 2: $(cat stdout)"
 [ "$(wc -l < stdout)" = 4 ] || fail "not four lines: $(cat stdout)"
 [ -s toy.safetensors ] || fail "no checkpoint"
 does '^epoch  3 ' train toy $small --epochs 3 --resume toy.safetensors
-grep -q '^epoch  1 ' stdout && fail "a resumed training began anew"
+grep -q '^epoch  1 ' stdout && fail "a resumed training started again"
 does 'no better for 1 epoch\(s\): stopped' train toy $small --epochs 50 --lr 1e-12 --patience 1
 
-# Mixed precision in f16: the loss that is told is not scaled, and the scale goes on with the training.
+# Mixed precision in f16: the printed loss is not scaled, and the scale is part of the checkpoint.
 mixed="--attr dtype=f16 --attr mixed=1 --threads 1 --batch 20"
 does '^lenet f16/batch:20/mixed:1 on ' train lenet $mixed --lr 0.01 --epochs 1 --checkpoint half.safetensors
 grep -qE '^epoch  1  loss [0-3]\.[0-9]+  validation accuracy [0-9.]+ %' stdout || fail "a scaled loss: $(cat stdout)"
 grep -aq '"loss_scale":' half.safetensors || fail "no loss scale in the checkpoint"
 does '^epoch  2  loss [0-3]\.' train lenet $mixed --epochs 2 --resume half.safetensors
 
-# A checkpoint of something else, or of nothing.
+# Checkpoints that do not fit or are malformed.
 refuses 2 "toy'.*not of mlp" train mlp $small --resume toy.safetensors
 refuses 2 'seed 1, not 2' train toy $small --seed 2 --epochs 9 --resume toy.safetensors
 refuses 2 'checkpoint has [12] already' train toy $small --epochs 1 --resume toy.safetensors
@@ -48,11 +48,11 @@ refuses 2 'T -1: 1 to 65536' train imdb_bilstm $small --attr T=-1
 
 refuses 2 'cifar: cannot be read as a file' train gpt2 --threads 1 --data cifar
 
-# A checkpoint is there at the end, better epoch or not; an unwritten line is an error.
+# A checkpoint is written even if no epoch was better. Output that cannot be written is an error.
 does 'no epoch was better than the parameters of epoch 0, which same.safetensors holds' \
   train toy $small --epochs 1 --lr 1e-12 --checkpoint same.safetensors
-[ -s same.safetensors ] || fail "no checkpoint of what was best"
-"$duet" train toy $small --epochs 1 > /dev/full 2> stderr && fail "a full disk went by"
+[ -s same.safetensors ] || fail "no checkpoint of the best parameters"
+"$duet" train toy $small --epochs 1 > /dev/full 2> stderr && fail "a full disk was not noticed"
 grep -q 'standard output cannot be written' stderr || fail "a full disk: $(cat stderr)"
 
 # Options.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The graphs that go to cuDNN: without a GPU each must be well formed, with one cuDNN must have an engine for it.
+// The graphs that are passed to cuDNN. Without a GPU each must be well formed; with a GPU, cuDNN must have an engine
+// for it.
 #include "core/cuda/cudnn_graph.h"
 
 #include <gtest/gtest.h>
@@ -20,7 +21,7 @@ struct Named {
   std::function<CudnnGraph()> graph;
 };
 
-// Each problem's cases for benchmarks, as far as cuDNN may serve them.
+// The benchmark cases of each problem that cuDNN may serve.
 std::vector<Named> graphs() {
   std::vector<Named> all;
   const auto take = [&]<class P>(CudnnGraph (*graph)(const P&), const std::function<bool(const P&)>& serves) {

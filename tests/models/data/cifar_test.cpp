@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Data for training besides MNIST's: CIFAR-10's files, good and bad, what is drawn, and how it is split.
+// Training data other than MNIST: CIFAR-10's files, good and malformed; drawn samples; how samples are split.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -65,7 +65,7 @@ TEST_F(Cifar, ReadsAllTrainingFilesInOrder) {
   EXPECT_EQ(test.label, (std::vector<int32_t>{5}));
 }
 
-TEST_F(Cifar, RefusesWhatIsNone) {
+TEST_F(Cifar, RefusesFilesOfAnotherFormat) {
   put("data_batch_2.bin", record(9, 2).substr(0, 3072));
   refused("data_batch_2.bin", "3072 bytes; one or more records of 3073 bytes");
   put("data_batch_2.bin", "");

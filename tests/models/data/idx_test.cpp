@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Data for training: MNIST's files, good and bad, and the digits that are drawn.
+// Training data: MNIST's files, good and malformed, and drawn digits.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -44,7 +44,7 @@ class Idx : public testing::Test {
   void put(const std::string& name, const std::string& bytes) {
     std::ofstream(folder_ / name, std::ios::binary) << bytes;
   }
-  // One line that names the file and holds every given text.
+  // The error is one line, names the file and contains each given text.
   void refused(const std::string& file, const std::string& text) {
     try {
       read_mnist(folder_.string(), true);
@@ -66,7 +66,7 @@ TEST_F(Idx, ReadsImagesAndLabels) {
   EXPECT_FLOAT_EQ(d.x.at(3 * 784 - 1), 0x33 / 255.f);
 }
 
-TEST_F(Idx, TakesTheOtherSpelling) {
+TEST_F(Idx, AcceptsTheOtherSpellingOfFileNames) {
   fs::rename(folder_ / "train-images-idx3-ubyte", folder_ / "train-images.idx3-ubyte");
   EXPECT_EQ(read_mnist(folder_.string(), true).size(), 3);
 }
@@ -77,7 +77,7 @@ TEST_F(Idx, RefusesMissingFiles) {
   put("train-labels-idx1-ubyte.gz", "");
   refused(folder_.string(), "unpack");
   EXPECT_THROW(read_mnist((folder_ / "nowhere").string(), true), Error);
-  EXPECT_THROW(read_mnist(folder_.string(), false), Error);  // no test half
+  EXPECT_THROW(read_mnist(folder_.string(), false), Error);  // the files of the test set are missing
 }
 
 TEST_F(Idx, RefusesTruncatedAndOverlongFiles) {
@@ -90,7 +90,7 @@ TEST_F(Idx, RefusesTruncatedAndOverlongFiles) {
   refused("train-images-idx3-ubyte", std::to_string(whole.size() + 1) + " bytes");
 }
 
-TEST_F(Idx, RefusesForeignFiles) {
+TEST_F(Idx, RefusesFilesOfAnotherFormat) {
   put("train-images-idx3-ubyte", "\x89PNG\r\n\x1a\n and what an image file holds besides");
   refused("train-images-idx3-ubyte", "0x00000803");
   put("train-images-idx3-ubyte", idx(0xD03, {3, 28, 28}, std::string(3 * 784 * 4, 'x')));  // floats

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Texts as data: windows and their labels, token files, and what is refused.
+// Text as training data: windows and their labels, token files, and which files are refused.
 #include "models/data/text.h"
 
 #include <gtest/gtest.h>

@@ -1,20 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
 # cuBLAS, cuBLASLt, cuDNN 9 and NVTX 3, from a CUDA toolkit, a distribution's packages, or NVIDIA's Python wheels.
-# FindCUDAToolkit alone does not see the wheels: they hold libcublas.so.13 and no libcublas.so, and cuDNN in a folder
+# FindCUDAToolkit alone does not find them in wheels, which have libcublas.so.13 but no libcublas.so, and cuDNN in a folder
 # of its own.
 #
 # Targets, each only where found: DuetCuda::cublas  DuetCuda::cublasLt  DuetCuda::cudnn  DuetCuda::nvtx3
 # Variables: DuetCuda_{CUBLAS,CUDNN,NVTX}_VERSION
-# Hints: DUET_WHEEL_ROOT (the site-packages/nvidia folder of a Python environment), environment CUDNN_PATH; last of all
-# python3 is asked where it keeps such a folder.
-# Needs CUDAToolkit found before. Nothing here is required: what is missing turns its implementations off.
+# Hints: DUET_WHEEL_ROOT (the site-packages/nvidia folder of a Python environment), environment CUDNN_PATH; last,
+# the nvidia package of python3.
+# CUDAToolkit must have been found before. Nothing here is required: without a library, its implementations are off.
 
 set(DUET_WHEEL_ROOT "" CACHE PATH "site-packages/nvidia folder to take cuBLAS, cuDNN and NVTX from")
 set(_roots ${CUDAToolkit_TARGET_DIR} ${CUDAToolkit_LIBRARY_ROOT})
 set(_cudnn_roots $ENV{CUDNN_PATH})
 find_program(DUET_PYTHON python3)
 mark_as_advanced(DUET_PYTHON)
-if(DUET_WHEEL_ROOT)  # said by hand, so it comes first
+if(DUET_WHEEL_ROOT)  # set by the user, so it comes first
   list(PREPEND _roots ${DUET_WHEEL_ROOT}/cu${CUDAToolkit_VERSION_MAJOR})
   list(PREPEND _cudnn_roots ${DUET_WHEEL_ROOT}/cudnn)
 elseif(DUET_PYTHON)

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-# The CUDA side: whether, with which compiler, for which GPUs, with which libraries.
-# Leaves DUET_HAS_CUDA, DUET_HAS_{CUBLAS,CUDNN,NVTX}, and where it is off DUET_NO_CUDA, the reason in words.
+# The CUDA side: whether it is built, with which compiler, for which GPUs, with which libraries.
+# Sets DUET_HAS_CUDA, DUET_HAS_{CUBLAS,CUDNN,NVTX}, and where it is off DUET_NO_CUDA, the reason as text.
 
 set(DUET_HAS_CUDA FALSE)
 set(DUET_HAS_CUBLAS FALSE)
 set(DUET_HAS_CUDNN FALSE)
 set(DUET_HAS_NVTX FALSE)
 
-# Sets DUET_NO_CUDA to the reason why nvcc cannot be used, or to nothing.
+# Sets DUET_NO_CUDA to the reason why nvcc cannot be used, or to an empty text.
 function(duet_probe_nvcc)
   find_program(DUET_NVCC nvcc
     HINTS "$ENV{CUDACXX}" "$ENV{CUDA_HOME}/bin" "$ENV{CUDA_PATH}/bin" ${PROJECT_SOURCE_DIR}/.deps/cuda/bin /usr/local/cuda/bin)
@@ -35,7 +35,7 @@ function(duet_probe_nvcc)
 endfunction()
 
 # This machine's GPUs as CMake names them: 9.0 -> 90a-real. The `a` gives access to wgmma and TMA, and `-real` leaves
-# out PTX, which does not exist for those. Empty where nobody answers.
+# out PTX, which does not exist for those. Empty where no GPU is found.
 function(duet_probe_architectures variable)
   execute_process(COMMAND nvidia-smi --query-gpu=compute_cap --format=csv,noheader
                   OUTPUT_VARIABLE text ERROR_QUIET RESULT_VARIABLE failed)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # cmake -D IN=<text file> -D OUT=<source> -D SYMBOL=<name> -P embed.cmake
-# A text file as duet::<name>, so that the program needs no file beside it. One literal per line: compilers limit one
-# literal's length, not that of adjacent ones.
+# Writes a text file as the C++ constant duet::<name>, so that the program needs no data file. One literal a line:
+# compilers limit the length of a literal, but not of adjacent ones.
 cmake_minimum_required(VERSION 3.24...3.31)
 
 set(text)

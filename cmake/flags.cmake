@@ -3,7 +3,7 @@
 
 set(CMAKE_CXX_STANDARD 20)
 set(CMAKE_CXX_STANDARD_REQUIRED ON)
-set(CMAKE_CXX_EXTENSIONS OFF)  # also keeps GCC from contracting a*b+c, so the oracle means what it says
+set(CMAKE_CXX_EXTENSIONS OFF)  # also keeps GCC from fusing a*b+c in the reference
 set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
 
 if(NOT CMAKE_BUILD_TYPE)
@@ -14,11 +14,11 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_L
 endif()
 
 add_compile_options("$<$<COMPILE_LANGUAGE:CXX>:-Wall;-Wextra>" "$<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=-Wall,-Wextra>")
-# GCC 12 sees an overlap in "text" + std::string that is not there (GCC bug 105651).
+# GCC 12 warns of an overlap in "text" + std::string where there is none (GCC bug 105651).
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
   add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-Wno-restrict>)
 endif()
-# GCC takes the value of an empty std::optional for a variable that somebody may read; sanitizers make it worse.
+# GCC warns that the value of an empty std::optional may be read uninitialised; sanitizers make it worse.
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-Wno-maybe-uninitialized>)
 endif()
@@ -41,13 +41,13 @@ if(DUET_SANITIZE)
     message(FATAL_ERROR "DUET_SANITIZE=ON is for the CPU side: set DUET_CUDA=OFF")
   endif()
   set(DUET_CUDA OFF)
-  # Instrumentation hides ranges from GCC's flow analysis, which then warns of sizes that cannot be.
+  # Instrumentation hides value ranges from GCC's flow analysis, which then warns of impossible sizes.
   add_compile_options(-fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer -Wno-stringop-overflow)
   add_link_options(-fsanitize=address,undefined)
 endif()
 
-# Only the device code that a depend-mode ccache has seen is safe to reuse: by default it hashes one device pass of
-# nvcc and returns stale objects. CCACHE_COMPILERCHECK: freshly unpacked wheels change nvcc's date, not its content.
+# With nvcc, ccache must use its depend mode: by default it hashes only one device pass and returns stale objects.
+# CCACHE_COMPILERCHECK=content: unpacking the wheels again changes the date of nvcc, not its content.
 find_program(DUET_CCACHE ccache)
 mark_as_advanced(DUET_CCACHE)
 if(DUET_CCACHE)

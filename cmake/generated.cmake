@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-# Two sources of core/ written by the build: what this build is (core/build_info.h), and the list of all jobs.
+# Two sources of core/ are written by the build: the description of this build (core/build_info.h) and the golden list of
+# implementations (ops/registry_golden.txt).
 
 set(DUET_GENERATED_DIR ${PROJECT_BINARY_DIR}/generated)
 
-# Known at configure time; the commit is asked for at build time, and the file is touched only when it changed.
+# Everything but the commit is known when configuring. The commit is read at build time, and the file is written only when
+# it changed.
 function(duet_build_info_input file)
   string(TOUPPER "${CMAKE_BUILD_TYPE}" type)
   get_directory_property(options COMPILE_OPTIONS)

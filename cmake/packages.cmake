@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# What the CPU side is made of. Every missing package is collected first, so that one message names them all.
-# Leaves DUET_LIBRARIES, a list of "name|version|variant", for the table and for build_info.
+# The packages of the CPU side. All that are missing are collected first, so that one message names them all.
+# Sets DUET_LIBRARIES, a list of "name|version|variant", for the table and for build_info.
 
 set(DUET_LIBRARIES)
 set(missing)
@@ -26,8 +26,8 @@ if(BUILD_TESTING)
   duet_require("GoogleTest" "libgtest-dev libgmock-dev" GTest)
 endif()
 
-# Debian's OpenBLASConfig.cmake sets variables and defines no target. The threads variant is asked for by name: with
-# another one behind the same file name, the thread control of core/ would silently do nothing.
+# Debian's OpenBLASConfig.cmake sets variables and defines no target. The pthread variant is required by name: with another
+# variant behind the same file name, the thread control of core/ would have no effect.
 find_package(OpenBLAS QUIET CONFIG)
 if(OpenBLAS_FOUND AND EXISTS "${OpenBLAS_LIBRARIES}")
   add_library(duet_openblas INTERFACE)

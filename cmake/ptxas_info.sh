@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # ptxas_info.sh OBJECT COMMAND...: runs a compiler and keeps what ptxas says of each kernel (-Xptxas -v) in OBJECT.ptxas,
-# so that it fills no log. Everything else that the compiler says goes through.
+# so that it does not fill the log. All other output of the compiler is passed on.
 object=$1
 shift
 errors=$object.stderr

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# Kernels on the host: whether, and with whose headers. Leaves DUET_HAS_SIMT, DUET_SIMT_INCLUDE, DUET_SIMT_VERSION, and
-# where it is off DUET_NO_SIMT, the reason in words. Needs no CUDA compiler and no GPU.
+# Kernels on the host: whether they are built, and with which CUDA headers. Sets DUET_HAS_SIMT, DUET_SIMT_INCLUDE,
+# DUET_SIMT_VERSION, and where it is off DUET_NO_SIMT, the reason as text. Needs no CUDA compiler and no GPU.
 
 set(DUET_HAS_SIMT FALSE)
 set(DUET_NO_SIMT "")

@@ -14,7 +14,7 @@ function(duet_glob variable)
 endfunction()
 
 # duet_choose(<variable> <feature> <found>): softmax_cudnn.cpp and cudnn.cpp need cuDNN, no_cudnn.cpp stands in for
-# cudnn.cpp without it. The suffix may go on: gemm_cublaslt.cpp needs cublas.
+# cudnn.cpp without it. The suffix may be longer: gemm_cublaslt.cpp needs cublas.
 function(duet_choose variable feature found)
   set(kept)
   foreach(file IN LISTS ${variable})
@@ -36,13 +36,13 @@ function(duet_choose variable feature found)
   set(${variable} ${kept} PARENT_SCOPE)
 endfunction()
 
-# Most of the code picks its instruction set at run time inside one file (Highway). Files that use intrinsics which
-# Highway lacks say so by suffix and are compiled for that instruction set as a whole. They must check the CPU before
-# they are entered, and keep inline library code out: the linker may hand its copy to everyone.
+# Most SIMD code picks its instruction set at run time inside one file (Highway). Files that use intrinsics which Highway
+# lacks have the instruction set as a suffix and are compiled for it as a whole. Their callers must check the CPU first, and
+# they must not instantiate inline library functions: the linker may choose that copy for the whole program.
 set(DUET_FLAGS_avx512bf16 -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512bf16 -mfma)
 set(DUET_FLAGS_amx ${DUET_FLAGS_avx512bf16} -mamx-tile -mamx-bf16 -mamx-int8)
 
-# duet_isa_flags(<variable>): flags by suffix; drops those files where the target is no x86-64.
+# duet_isa_flags(<variable>): flags by suffix; leaves those files out where the target is not x86-64.
 function(duet_isa_flags variable)
   set(kept)
   foreach(file IN LISTS ${variable})

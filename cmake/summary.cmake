@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# The table at the end of configure: what was found, and what that turns on.
+# The table that ends configuration: what was found, and what it turns on.
 
 function(duet_row name version effect)
   string(SUBSTRING "${name}                    " 0 18 name)
@@ -21,7 +21,7 @@ function(duet_version variable name)
   set(${variable} "${text}" PARENT_SCOPE)
 endfunction()
 
-# duet_library_row(<name> <what it turns on> [what its absence turns off])
+# duet_library_row(<name> <what it turns on> [what is off without it])
 function(duet_library_row name effect)
   duet_version(version ${name})
   if(version STREQUAL "not found")

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# Prints "file:line:code" with comments gone and string literals emptied, except in #include lines. Raw strings are not
-# understood: a raw string that holds a lint's word is rare enough to be put elsewhere.
+# Prints "file:line:code" without comments and with empty string literals, except in #include lines. Used by layers.sh and
+# kernels.sh. Raw strings are not understood: one that contains what a check looks for has to be written differently.
 FNR == 1 { inside = 0 }
 {
   line = $0; out = ""

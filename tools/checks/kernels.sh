@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# kernels.sh [repository]: are the kernel files written so that the host can compile them too?
-# g++ cannot parse <<<, CUDA's headers define __shared__ as nothing for it, and what stands beside launch() it cannot see.
+# kernels.sh [repository]: can g++ compile the kernel files for the host, and does it see everything they do?
+# g++ cannot parse <<<, CUDA's headers define __shared__ as nothing for it, and only what goes through launch() is checked.
 set -euo pipefail
 checks=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 cd "${1:-$checks/../..}"
@@ -26,4 +26,4 @@ if [ -n "$found" ]; then
   echo "$found"
   exit 1
 fi
-echo "${#files[@]} kernel files speak the host's language too"
+echo "${#files[@]} kernel files can be compiled for the host"

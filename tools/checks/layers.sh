@@ -1,7 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# layers.sh [repository]: do the includes follow the arrows, and is CUDA only where it may be?
-#   core <- ops <- {cpu_ref, kernels} <- models <- {bench, cli, tests};  core <- simt <- kernels;  bench -> results <- {reports, cli}
+# layers.sh [repository]: does every include follow the arrows, and is CUDA used only where it is allowed?
+#   core <- ops <- {cpu_ref, kernels, models}; core <- simt <- kernels; models <- {bench, cli, tests}
+#   results <- {bench, reports, cli}; reports <- cli
+# The table below is exact: a permission that nothing uses is removed.
 set -euo pipefail
 checks=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 cd "${1:-$checks/../..}"
@@ -13,21 +15,21 @@ mapfile -t files < <(find "${folders[@]}" -type f \( -name '*.h' -o -name '*.cpp
 
 found=$(awk -f "$checks/code.awk" "${files[@]}" | awk '
   BEGIN {
-    # Who may include what. core/cuda exists in one flavour only, so only what is compiled in that flavour may see it.
+    # Which folder may include which. core/cuda exists only in builds with CUDA, so only what is compiled there may use it.
     may["core"] = "core"
-    may["core/cuda"] = "core core/cuda simt"
+    may["core/cuda"] = "core core/cuda"
     may["ops"] = "core ops"
     may["cpu_ref"] = "core ops cpu_ref"
     may["simt"] = "core core/cuda simt"
     may["kernels"] = "core core/cuda ops simt kernels"
-    may["models"] = "core ops cpu_ref models"
+    may["models"] = "core ops models"
     may["bench"] = "core models results bench"  # no ops folder: it names no op
     may["results"] = "results"  # and of core two plain headers: errors, and a ceiling as the devices measure it
     may_file["results"] = "core/error.h core/ceiling.h"
     may["reports"] = "results reports"
-    may["cli"] = "core ops models results reports simt cli"
-    may["tests"] = "core ops cpu_ref models bench results reports simt cli tests"
-    may["tests/core/cuda"] = "core core/cuda ops kernels"
+    may["cli"] = "core models results reports simt cli"
+    may["tests"] = "core ops models bench results reports simt cli tests"
+    may["tests/core/cuda"] = "core core/cuda kernels"
   }
   function folder(path) { if (match(path, /^(tests\/)?core\/cuda\//)) return substr(path, 1, RLENGTH - 1); sub(/\/.*/, "", path); return path }
   {

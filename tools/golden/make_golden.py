@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes tests/golden/<model>.json: one training step of each model by PyTorch, in double, from the inputs and parameters that
-a tape of the same seed draws. tests/models/golden_step_test.cpp compares Duet's step with it.
+"""Writes tests/golden/<model>.json: one training step of each model by PyTorch, in double, from the inputs and parameters
+that a tape of the same seed draws. tests/models/golden_step_test.cpp compares Duet's step with it.
 
-Needs torch and numpy (as tools/compare_pytorch, whose environment serves); without them it says so and exits 77. To be run
+Needs torch and numpy (the environment of tools/compare_pytorch has both); without them it says so and exits with 77. Run it
 again when a model's layers, names or order of declarations change; the diff of the files is then part of the review.
 """
 import argparse
@@ -13,7 +13,7 @@ import os
 import sys
 import zlib
 
-sys.dont_write_bytecode = True  # the repository stays as it was
+sys.dont_write_bytecode = True  # writes no __pycache__ into the repository
 HERE = os.path.dirname(os.path.realpath(__file__))
 sys.path[:0] = [HERE, os.path.dirname(HERE)]
 try:
@@ -27,8 +27,8 @@ except (ImportError, OSError) as error:
 import philox  # noqa: E402
 from pytorch.models import MODELS, Declarations  # noqa: E402
 
-# Another size than the cases for tests have; small, and nothing square where that can be. Attributes are set in this order,
-# and each must leave a valid model.
+# Sizes that differ from those of the test cases: small, and no two dimensions equal where possible. Attributes are set in
+# this order, and the model must be valid after each.
 SIZES = {
     "bilstm": {"batch": 5, "T": 11},
     "cifar_cnn": {"batch": 5},
@@ -40,10 +40,10 @@ SIZES = {
     "toy": {"batch": 21},
     "transformer_small": {"batch": 3, "tokens": 11, "layers": 2, "heads": 2, "width": 36, "inner": 56, "vocabulary": 67},
 }
-SAMPLES, FEW = 64, 8  # entries of a result, of what was drawn
+SAMPLES, DRAWN_SAMPLES = 64, 8  # stored entries of a result, and of a drawn tensor
 UNIT = 2.0**-24
-TIE = 64 * UNIT       # relu's slope and max pooling's choice jump: no value may be so near to where rounding decides
-CALM, SEEDS = 50, 40  # a seed is good where f32 is off by so many u; else the best of so many
+TIE = 64 * UNIT       # slope of relu, choice of max pooling: a gap this small may be decided by rounding
+CALM, SEEDS = 50, 40  # a seed is accepted below CALM u of f32 error; else the best of SEEDS
 
 
 class GivenDropout(nn.Module):
@@ -59,7 +59,8 @@ class GivenDropout(nn.Module):
 
 
 def watch_ties(model, gaps):
-    """Collects how near relu's arguments are to 0 and the two largest of a pool's window to each other, of the largest."""
+    """Collects the smallest gaps, relative to the largest value: of relu's arguments to 0, and between the two largest values of
+    a pooling window."""
     def relu(_, arguments):
         x = arguments[0].detach().abs()
         gaps.append((x.min() / x.max()).item())
@@ -70,7 +71,7 @@ def watch_ties(model, gaps):
         padded = nn.functional.pad(x, (pad[1], pad[1], pad[0], pad[0]), value=-1)
         windows = padded.unfold(2, k[0], stride[0]).unfold(3, k[1], stride[1]).flatten(4)
         two = windows.topk(2, -1).values
-        alive = two[..., 0] > 0  # behind relu all of a window may be 0
+        alive = two[..., 0] > 0  # after relu a whole window may be 0
         gaps.append(((two[..., 0] - two[..., 1].clamp(min=0))[alive].min() / x.max()).item())
     for module in model.modules():
         if isinstance(module, nn.ReLU):
@@ -81,7 +82,7 @@ def watch_ties(model, gaps):
 
 
 def summary(name, values, samples):
-    """Norm, sum, largest and some entries: first, last and largest, else half of them among those that are not 0."""
+    """Norm, sum, largest and some entries: the first, the last, the largest, and others, half of which are not 0."""
     flat = values.reshape(-1)
     random = np.random.default_rng(zlib.crc32(name.removesuffix(".gradient").encode()))
     if flat.size <= samples:
@@ -103,7 +104,7 @@ def joined(tensors):
 
 
 def one_step(name, seed, dtype):
-    """What was given, what came out, and the smallest gap to a tie."""
+    """The inputs, the results, and the smallest gap to a tie."""
     model = MODELS[name](**SIZES[name]).to(dtype)
     given, inputs, declared = {}, [], Declarations()
     model.declare(declared)
@@ -138,15 +139,15 @@ def one_step(name, seed, dtype):
 
 
 def rounding(name, seed, expected):
-    """How much f32 matters in this step: PyTorch's largest difference from double, in units of u times a tensor's largest.
-    Without parameters: Adam makes an update of any size of a gradient that is all rounding."""
+    """The error of f32 in this step: the largest difference of PyTorch's step in f32 from that in double, in units of u times
+    the tensor's largest element. Parameters are left out: Adam turns a gradient of pure rounding into an update of any size."""
     _, single, _ = one_step(name, seed, torch.float32)
     return max(np.abs(single[k] - expected[k]).max() / (UNIT * np.abs(expected[k]).max())
                for k in expected if k in ("loss", "logits") or k.endswith(".gradient"))
 
 
 def choose(name):
-    """The first seed without ties; of a deep network, where rounding decides somewhere in most, the best of several."""
+    """The first seed without ties. In a deep network rounding decides somewhere with most seeds: there, the best of several."""
     best = None
     for seed in range(5, 1000):
         given, expected, gap = one_step(name, seed, torch.float64)
@@ -167,7 +168,7 @@ def write(name, folder):
                          "date": datetime.date.today().isoformat(), "closest to a tie": float(f"{gap:.2g}")},
                 "f32_off_by": float(f"{ratio:.3g}")}
     text = json.dumps(document, indent=1)[:-2]
-    for part, tensors, samples in (("given", given, FEW), ("expected", expected, SAMPLES)):
+    for part, tensors, samples in (("given", given, DRAWN_SAMPLES), ("expected", expected, SAMPLES)):
         lines = ",\n".join(f"  {json.dumps(k)}: {json.dumps(summary(k, v, samples), separators=(',', ':'))}"
                            for k, v in tensors.items())
         text += f',\n "{part}": {{\n{lines}\n }}'

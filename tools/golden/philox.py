@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""core/philox.h and core/fill.cpp again, in numpy: what a tape of a seed holds before its first step."""
+"""core/philox.h and core/fill.cpp in NumPy: the contents of a tape of a given seed before its first step."""
 import numpy as np
 
 MASK = np.uint64(0xFFFFFFFF)
@@ -38,7 +38,7 @@ def fill(shape, rule, key):
 
 
 def tape_key(seed, number):
-    """Of the tensor that a tape declared as its `number`th, from 0."""
+    """The fill key of the tensor that a tape declared as number `number`, from 0: fill_key() of core/fill.h."""
     return seed << 20 | number
 
 

@@ -141,7 +141,7 @@ TEST_F(CheckpointFile, RefusesDeepNestingAndWhatIsNoFile) {
   EXPECT_THAT(refusal(), HasSubstr("cannot be read as a file"));
 }
 
-TEST_F(CheckpointFile, AFailedWriteKeepsTheOldFile) {
+TEST_F(CheckpointFile, AFailedWriteKeepsThePreviousOne) {
   write_checkpoint(path_, some());
   const std::string before = all();
   Checkpoint bad = some();

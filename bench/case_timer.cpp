@@ -22,8 +22,8 @@ using results::Status;
 
 volatile std::sig_atomic_t stop_requested = 0;
 
-constexpr double kMinJudgeable_s =
-    0.1;  // /proc/stat counts in ticks of 10 ms: shorter repetitions say nothing of others
+// /proc/stat counts in ticks of 10 ms, which tell nothing about other processes in a shorter repetition.
+constexpr double kMinContention_s = 0.1;
 constexpr int kRetries = 3, kQuickRetries = 1;  // of a contended repetition
 
 void fail(results::Job& job, const std::string& reason) {
@@ -244,7 +244,7 @@ results::Repetition CaseTimer::timed_repetition(Timing& t, int attempt, const st
   }
   const CpuUse use = cpu_use(before, CpuSnapshot::now());
   r.foreign_cores = std::max(0.0, use.foreign_cores);
-  if (use.wall_s >= kMinJudgeable_s && results::contended(use.foreign_cores, use.steal_share))
+  if (use.wall_s >= kMinContention_s && results::contended(use.foreign_cores, use.steal_share))
     r.flags.emplace_back(results::flag::kContended);
   if (attempt > 0) r.flags.emplace_back(results::flag::kRetried);
   return r;

@@ -13,7 +13,7 @@ ptxas info    : Compiling entry function 'void duet::cuda::(anonymous namespace)
 ptxas info    : Function properties for rows_kernel
     16 bytes stack frame, 8 bytes spill stores, 4 bytes spill loads
 ptxas info    : Used 40 registers, used 1 barriers, 132 bytes smem
-ptxas info    : Compiling entry function 'void duet::cuda::_GLOBAL__N__abc_12_add_cu::add_kernel<duet::bf16>(long)' for 'sm_80'
+ptxas info    : Compiling entry function 'void duet::cuda::_GLOBAL__N__12_add_cu::add_kernel<duet::bf16>()' for 'sm_80'
 ptxas info    : Function properties for add_kernel
     0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads
 ptxas info    : Used 12 registers

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// GELU and its slope in double, for the oracles of gelu and linear. arXiv:1606.08415.
+// GELU and its slope in double, for the references of gelu and linear. arXiv:1606.08415.
 #pragma once
 #include <cmath>
 #include <numbers>

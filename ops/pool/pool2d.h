@@ -37,7 +37,7 @@ struct Pool2d {
     if (dil_h < 1 || dil_w < 1) return "dil_h, dil_w: 1 or more";
     if (r < 1 || s < 1) return "r, s: 1 or more";
     for (const int64_t v : {h, w, r, s, pad_h, pad_w, stride_h, stride_w, dil_h, dil_w})
-      if (v < 0 || v > kMost) return std::to_string(v) + ": extents, pads, strides and dilations lie in 0 to 2^24";
+      if (v < 0 || v > kMaxExtent) return std::to_string(v) + ": extents, pads, strides and dilations lie in 0 to 2^24";
     if (pad_h > dil_h * (r - 1) || pad_w > dil_w * (s - 1)) return "pad_h, pad_w: less than a window";
     if (h * w > INT32_MAX) return "h w: below 2^31, an index is an i32";
     return "";
@@ -130,7 +130,7 @@ struct Pool2d {
   }
 
  private:
-  static constexpr int64_t kMost = 1 << 24;
+  static constexpr int64_t kMaxExtent = 1 << 24;
   static int64_t extent(int64_t size, int64_t pad, int64_t dil, int64_t taps, int64_t stride) {
     const int64_t room = size + 2 * pad - dil * (taps - 1) - 1;
     return room < 0 || stride < 1 ? 0 : room / stride + 1;

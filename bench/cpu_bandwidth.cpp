@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The loops behind the bandwidth ceilings (cpu_loops.h), with plain and with streaming (non-temporal) stores. No prefetch instructions: on Zen 4 they
-// gained nothing in memory and lost a tenth within L1.
+// The loops behind the bandwidth ceilings (cpu_loops.h), with plain and with streaming (non-temporal) stores. No
+// prefetch instructions: on Zen 4 they gained nothing in memory and lost a tenth within L1.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "bench/cpu_bandwidth.cpp"  // compiled once per instruction set
 #include <hwy/foreach_target.h>

@@ -116,8 +116,8 @@ class Measurement {
     return c;
   }
 
-  // Runs `work` once on each thread, after a barrier, so that all start together. False: a thread did not arrive in time,
-  // and another one ran its work.
+  // Runs `work` once on each thread, after a barrier, so that all start together. False: a thread did not arrive in
+  // time, and another one ran its work.
   template <class Work>
   bool run_on_all_threads(const Work& work) const {
     std::atomic<int64_t> arrived{0};
@@ -235,8 +235,8 @@ std::vector<int64_t> bandwidth_footprints(const MachineInfo& machine, int thread
   int64_t memory = std::clamp(power((quick ? 2 : 4) * last_level), kMinMemory, kMaxMemory);
   while (memory > available_bytes / 4 && memory > kMiB) memory /= 2;
 
-  // Half a cache surely fits; a footprint of exactly its size does not. Of a footprint of twice the last level, little is
-  // still there at the next pass.
+  // Half a cache surely fits; a footprint of exactly its size does not. Of a footprint of twice the last level, little
+  // is still there at the next pass.
   std::set<int64_t> points{memory};
   if (quick) {
     for (const int64_t p : {l1 / 2, l2 / 2, threads * l2 / 2, last_level / 2, 2 * last_level})

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The loops behind the arithmetic ceilings (cpu_loops.h). In assembly, since a compiler may spill an accumulator, and the
-// loop then shows a quarter of the peak. Twelve chains cover
+// The loops behind the arithmetic ceilings (cpu_loops.h). In assembly, since a compiler may spill an accumulator, and
+// the loop then shows a quarter of the peak. Twelve chains cover
 // latency times throughput of every x86 so far (Intel f32: 4 cycles x 2 a cycle; bf16 on Zen 4: 6 cycles x 1).
 // Left out until there is a machine to run them on: AMX (bf16, int8) and AVX512-FP16.
 #include <algorithm>
@@ -18,8 +18,8 @@ struct alignas(64) Vector {
 };
 
 // The chains are in registers 0 to 11 and start at `first`; registers 12 and 13 hold `factor`, so small that nothing
-// overflows. Not zeros: they draw less power, and the clock would be higher than with real data. `last` clears the upper
-// halves of the registers after the loop.
+// overflows. Not zeros: they draw less power, and the clock would be higher than with real data. `last` clears the
+// upper halves of the registers after the loop.
 #define DUET_COMPUTE_LOOP(function, first, factor, load, reg, round, last)                                        \
   void function(int64_t rounds) {                                                                                 \
     const Vector start{first};                                                                                    \

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The loops behind the CPU's ceilings (cpu_ceilings.h): no op should be faster. cpu_bandwidth.cpp and cpu_fma.cpp define
-// them.
+// The loops behind the CPU's ceilings (cpu_ceilings.h): no op should be faster. cpu_bandwidth.cpp and cpu_fma.cpp
+// define them.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -12,7 +12,7 @@ namespace duet::bench {
 struct MemoryLoop {
   const char* pattern;  // read: x; copy: y = x; update: x = s x; triad: z = x + s y
   int arrays;
-  int moves;  // arrays read plus arrays written: compulsory traffic, without lines that a cache fetches to overwrite them
+  int moves;  // arrays read plus written: compulsory traffic, without lines that a cache fetches to overwrite them
   void (*run)(float* x, float* y, float* z, int64_t floats);  // a multiple of kUnit
 };
 constexpr int64_t kUnit = 256;  // floats: 1 KiB, a whole number of rounds of every loop, so that there are no tails

@@ -66,8 +66,8 @@ class Lookup {
     return c.device == device_ && (device_ == "gpu" || c.threads == threads_) && c.value > 0;
   }
 
-  // Units that can serve a dtype; the fastest is its roof. A CPU computes tf32 products in f32. A vector unit adds as many
-  // 32-bit integers at a time as it does f32 multiply-adds, which count 2 each, so the f32 peak bounds i32, too.
+  // Units that can serve a dtype; the fastest is its roof. A CPU computes tf32 products in f32. A vector unit adds as
+  // many 32-bit integers at a time as it does f32 multiply-adds, which count 2 each, so the f32 peak bounds i32, too.
   std::vector<std::string> compute_names(const std::string& dtype, const std::string& math) const {
     if (dtype == "i32") return {"fma.f32"};
     if (device_ == "cpu") return {"fma." + dtype};
@@ -83,8 +83,8 @@ class Lookup {
 }  // namespace
 
 // The share of writes decides, and whether they go to where was read (then no line is fetched only to be overwritten).
-// The patterns have shares of 0 (read), 1/3 (triad), 1/2 (copy; update in place). A mixture lies between two of them: it
-// is no faster than the faster one, whether reads and writes share one bus or, as on some CPUs, have one each.
+// The patterns have shares of 0 (read), 1/3 (triad), 1/2 (copy; update in place). A mixture lies between two of them:
+// it is no faster than the faster one, whether reads and writes share one bus or, as on some CPUs, have one each.
 //   sgd (g in; p, v inout): mostly in place with 2/5 written, so between read and update. Triad is no bound: with its
 //   separate destination it is slower than in-place work (on Zen 4 by a quarter).
 //   More written than read (dropout: y and mask from x): slower than copy, which is the closest bound.

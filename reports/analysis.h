@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a run says: which side wins, by how much, and what may not be compared. All rows of a report are computed here, from
-// the verdicts and flags that the run file holds (results/rules.h); the renderers only draw them. Pointers point into the
-// Run, which must outlive the analysis. Start at the end, with Analysis; analyse() fills it.
+// What a run says: which side wins, by how much, and what may not be compared. All rows of a report are computed here,
+// from the verdicts and flags that the run file holds (results/rules.h); the renderers only draw them. Pointers point
+// into the Run, which must outlive the analysis. Start at the end, with Analysis; analyse() fills it.
 #pragma once
 #include <array>
 #include <map>

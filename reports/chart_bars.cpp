@@ -166,7 +166,8 @@ std::vector<Chart> in_groups(const std::vector<const Row*>& rows, size_t rows_pe
 constexpr size_t kColours = 8;  // p0 ... p7
 constexpr const char* kOther = "other";
 
-// The ops of all steps that get a colour of their own: those that take the largest share, so that no colour stands for two.
+// The ops of all steps that get a colour of their own: those that take the largest share, so that no colour stands for
+// two.
 std::vector<std::string> op_names(const std::vector<const StepRow*>& rows) {
   std::vector<std::pair<double, std::string>> shares;  // summed over steps
   for (const StepRow* row : rows)

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A report before it has a format: sections of paragraphs, tables, charts and folds. Markdown and HTML are two renderings of it.
+// A report before it has a format: sections of paragraphs, tables, charts and folds. Markdown and HTML are two
+// renderings of it.
 #pragma once
 #include <string>
 #include <variant>

@@ -51,7 +51,8 @@ struct Box {
   double left, top, right, bottom;
 };
 
-// Places a label beside a point, at the first place that covers no point, line or other label; drops it if there is none.
+// Places a label beside a point, at the first place that covers no point, line or other label; drops it if there is
+// none.
 class Labels {
  public:
   Labels(Svg& svg, Box bounds) : svg_(svg), bounds_(bounds) {}

@@ -36,7 +36,8 @@ inline constexpr const char* kRetried = "retried";
 // --- repetitions
 
 bool contended(double foreign_cores, double steal_share);
-// Any flag but `retried` marks a repetition as disturbed: a second attempt that was left alone is as good as a first one.
+// Any flag but `retried` marks a repetition as disturbed: a second attempt that was left alone is as good as a first
+// one.
 bool disturbed(const Repetition& repetition);
 // Medians of the undisturbed repetitions; of all of them where fewer than kEnoughRepetitions are undisturbed, since one
 // or two values alone would look like no spread at all.
@@ -47,14 +48,15 @@ Summary summarise(const std::vector<Repetition>& repetitions);
 
 bool is_suspect(const Series& series);
 bool far_below_roof(const Series& series);  // not of a series at the floor: its share is not interpreted
-// Sets suspect, weak_cpu, floor and disturbed by the roof and the repetitions; other flags stay. empty_kernel_s: 0 where
-// it was not measured.
+// Sets suspect, weak_cpu, floor and disturbed by the roof and the repetitions; other flags stay. empty_kernel_s: 0
+// where it was not measured.
 void set_flags(Series& series, Device device, double empty_kernel_s);
 std::string suspicion(const Series& series);  // why the series is no result, or empty
 
 // --- jobs
 
-// The reference is serial and in double: a ratio over it says nothing. simt runs CUDA kernels on the host to check them.
+// The reference is serial and in double: a ratio over it says nothing. simt runs CUDA kernels on the host to check
+// them.
 bool is_competitor(const std::string& implementation);
 // Why a job is in no ratio whatever its times are, or empty: it did not run, was not verified, or is no competitor.
 std::string refusal(const Job& job);
@@ -85,8 +87,8 @@ JobsByCase jobs_by_case(const std::vector<Job>& jobs);
 
 // --- ceilings
 
-// Ceilings measured before and after the jobs, as one list: of each the better value, since a machine can do what it did
-// once. Adds a warning where some of them drifted.
+// Ceilings measured before and after the jobs, as one list: of each the better value, since a machine can do what it
+// did once. Adds a warning where some of them drifted.
 std::vector<Ceiling> join_ceilings(std::vector<Ceiling> before, const std::vector<Ceiling>& after,
                                    std::vector<std::string>& warnings);
 

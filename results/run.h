@@ -2,9 +2,9 @@
 // The run file as types. bench_all fills a Run and writes it (run_file.h); reports and the command line read it back.
 // Start reading at the end, with Run.
 //
-// Each type lists its members once, in its function `members(value, field)`, which calls field(name, member, what it may
-// hold, meaning) for each. The list serves writing and reading JSON, the journal, the tables of facts in a report and
-// the published schema (run.schema.json, which a test compares with the lists). The order is that of the file.
+// Each type lists its members once, in its function `members(value, field)`, which calls field(name, member, what it
+// may hold, meaning) for each. The list serves writing and reading JSON, the journal, the tables of facts in a report
+// and the published schema (run.schema.json, which a test compares with the lists). The order is that of the file.
 //
 // Times are seconds, rates are per second, GB is 1e9 bytes. An empty optional is null in the file.
 #pragma once

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The run file and the journal of an unfinished run as text: written by bench_all (write.cpp), read by everyone else
 // (read.cpp). A run file is Google Benchmark's document plus the member "duet", described by run.schema.json. A journal
-// is lines of JSON: {"duet_journal": 1, "document": {...}} with a run that has no jobs, then {"job": {...}} for each job
-// that finished.
+// is lines of JSON: {"duet_journal": 1, "document": {...}} with a run that has no jobs, then {"job": {...}} for each
+// job that finished.
 #pragma once
 #include <cstdint>
 #include <string>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Run files that bench_all wrote before schema 2. Other names: foreign_cpu, parts_s, memory_peak, cpu_quota. Steps stood
-// beside the jobs, and verdicts were left to the reader.
+// Run files that bench_all wrote before schema 2. Other names: foreign_cpu, parts_s, memory_peak, cpu_quota. Steps
+// stood beside the jobs, and verdicts were left to the reader.
 #pragma once
 #include <nlohmann/json_fwd.hpp>
 

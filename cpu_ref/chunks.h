@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How elementwise and row-wise work is divided among threads: in chunks that are large enough to pay for a fork and that
-// keep the alignment of the tensor. Included by nearly every *_tuned.cpp.
+// How elementwise and row-wise work is divided among threads: in chunks that are large enough to pay for a fork and
+// that keep the alignment of the tensor. Included by nearly every *_tuned.cpp.
 #pragma once
 #include <algorithm>
 #include <cstdint>

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// exp of f32 vectors, within 2 ulp (4 u) of the value at the rounded argument, as the tolerances of ops/ assume. Softmax
-// is limited by it as much as by memory: tighter libraries spend twice the instructions. Include after foreach_target.
+// exp and exp2 of vectors of f32, within 2 ulp (4 u) of the value at the rounded argument, as the tolerances in ops/
+// assume. Softmax is limited by this function as much as by memory, and more accurate libraries spend twice the
+// instructions on it. Used by softmax, cross-entropy, attention, the recurrent cells and activation-inl.h. Include
+// after foreach_target.
 #if defined(DUET_CPU_REF_EXP_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef DUET_CPU_REF_EXP_INL_H_
 #undef DUET_CPU_REF_EXP_INL_H_
@@ -13,14 +15,14 @@ HWY_BEFORE_NAMESPACE();
 namespace duet::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-inline constexpr float kLog2E = 1.44269502f;  // rounded: 2^(x kLog2E) is off by |x| u / 4
+inline constexpr float kLog2E = 1.44269502f;  // log2 e, rounded: 2^(x kLog2E) is off by |x| u / 4
 
-// p 2^n, n whole.
+// p 2^n for whole n. With AVX-512, n may have a fraction, of which only the floor counts.
 template <class D>
 HWY_INLINE hn::Vec<D> times_power(hn::Vec<D> p, hn::Vec<D> n) {
 #if HWY_TARGET <= HWY_AVX3
-  // scalef overflows and flushes as it should, and takes the floor of n. The masked forms, of all lanes, spare the false
-  // warnings that g++ 12 gives for the plain ones.
+  // scalef takes the floor of n; it overflows to infinity and underflows to 0 or a subnormal as it should. These are
+  // the masked forms with all lanes enabled, because g++ 12 gives false warnings for the plain ones.
   if constexpr (sizeof(p.raw) == 64)
     return hn::Vec<D>{_mm512_maskz_scalef_ps(0xffff, p.raw, n.raw)};
   else if constexpr (sizeof(p.raw) == 32)
@@ -35,8 +37,8 @@ HWY_INLINE hn::Vec<D> times_power(hn::Vec<D> p, hn::Vec<D> n) {
 #endif
 }
 
-// 2^r for r in [0, 1]: a minimax polynomial of degree 5 that is 1 at 0 and off by at most 1.4 u; its evaluation adds less
-// than 2 u.
+// 2^r for r in [0, 1]: a minimax polynomial of degree 5 that is exactly 1 at 0 and off by at most 1.4 u elsewhere. Its
+// evaluation adds less than 2 u.
 template <class D>
 HWY_INLINE hn::Vec<D> exp2_fraction(D d, hn::Vec<D> r) {
   auto p = hn::MulAdd(r, hn::Set(d, 1.86728553e-3f), hn::Set(d, 9.0167012e-3f));
@@ -46,12 +48,12 @@ HWY_INLINE hn::Vec<D> exp2_fraction(D d, hn::Vec<D> r) {
   return hn::MulAdd(r, p, hn::Set(d, 1.0f));
 }
 
-// 2^t = 2^n 2^r, n = floor(t). Below -126 the result is 0 or, with AVX-512, may be subnormal; of NaN NaN.
-// t is at most 127.
+// 2^t for t of at most 127, as 2^n 2^r with n = floor(t) and r = t - n. Where t is below -126 the result is 0 or, with
+// AVX-512, possibly subnormal. NaN gives NaN.
 template <class D>
 HWY_INLINE hn::Vec<D> exp2(D d, hn::Vec<D> t) {
 #if HWY_TARGET <= HWY_AVX3
-  constexpr int kMinusFloor = 9;  // no fraction bits kept, rounded down, no exception; of an infinity 0
+  constexpr int kMinusFloor = 9;  // t minus its floor (no fraction bits, round down, no exception); 0 for an infinity
   if constexpr (sizeof(t.raw) == 64)
     return times_power<D>(exp2_fraction(d, hn::Vec<D>{_mm512_maskz_reduce_ps(0xffff, t.raw, kMinusFloor)}), t);
   else if constexpr (sizeof(t.raw) == 32)
@@ -59,19 +61,20 @@ HWY_INLINE hn::Vec<D> exp2(D d, hn::Vec<D> t) {
   else
     return times_power<D>(exp2_fraction(d, hn::Vec<D>{_mm_maskz_reduce_ps(0xf, t.raw, kMinusFloor)}), t);
 #else
-  const auto least = hn::Set(d, -126.0f);
-  const auto bounded = hn::Max(least, t);
+  const auto min_n = hn::Set(d, -126.0f);
+  const auto bounded = hn::Max(min_n, t);
   const auto n = hn::Floor(bounded);
-  const auto e = hn::IfThenZeroElse(hn::Lt(t, least), times_power<D>(exp2_fraction(d, hn::Sub(bounded, n)), n));
+  const auto e = hn::IfThenZeroElse(hn::Lt(t, min_n), times_power<D>(exp2_fraction(d, hn::Sub(bounded, n)), n));
   return hn::IfThenElse(hn::IsNaN(t), t, e);
 #endif
 }
 
-// exp(v), v at most 88: within 4 u of the value, for which log2 e takes two parts; or ln 2 does, where products are rounded
-// before they are added: n times its first part is exact.
+// exp(v) for v of at most 88, within 4 u of the value: 2^n 2^r with n = floor(v log2 e). r must be more accurate than a
+// product of v with log2 e rounded to f32. With fused multiply-add, log2 e is the sum of two parts. Without it, where
+// each product is rounded before it is added, ln 2 is the sum of two parts instead, and n times the first one is exact.
 template <class D>
 HWY_INLINE hn::Vec<D> exp(D d, hn::Vec<D> v) {
-  const auto w = hn::Max(hn::Set(d, -200.0f), v);  // keeps infinities out of the difference; in this order NaN passes
+  const auto w = hn::Max(hn::Set(d, -200.0f), v);  // an infinity would make r NaN; this order of operands keeps a NaN
   const auto n = hn::Floor(hn::Mul(w, hn::Set(d, kLog2E)));
 #if HWY_NATIVE_FMA
   const auto r = hn::MulAdd(w, hn::Set(d, 1.92596303e-8f), hn::MulSub(w, hn::Set(d, kLog2E), n));
@@ -83,8 +86,8 @@ HWY_INLINE hn::Vec<D> exp(D d, hn::Vec<D> v) {
 #if HWY_TARGET <= HWY_AVX3
   return times_power<D>(p, n);
 #else
-  const auto least = hn::Set(d, -126.0f);
-  const auto e = hn::IfThenZeroElse(hn::Lt(n, least), times_power<D>(p, hn::Max(least, n)));
+  const auto min_n = hn::Set(d, -126.0f);
+  const auto e = hn::IfThenZeroElse(hn::Lt(n, min_n), times_power<D>(p, hn::Max(min_n, n)));
   return hn::IfThenElse(hn::IsNaN(v), v, e);
 #endif
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How sums over all elements of a tensor are cut, and added up: alike for any number of threads.
+// How the sum over all elements of a tensor (norm2, the losses) is cut into blocks and put together. The blocks do not
+// depend on the number of threads, so neither does the result. mean-inl.h has the vector code.
 #pragma once
 #include <algorithm>
 #include <cstdint>
@@ -9,16 +10,18 @@
 
 namespace duet {
 
-// Elements of a block. 4 accumulators of one lane at least: no term passes through more than 1024 additions of f32.
+// Elements of a block. sum (reduce-inl.h) has four accumulators of at least one lane, so no term passes through more
+// than 1024 additions of f32 and a few.
 inline constexpr int64_t kMeanBlock = 4096;
-inline constexpr int64_t kMeanGrain = 4;  // blocks of a task
+inline constexpr int64_t kMeanGrain = 4;  // blocks a task takes at least
 
 inline int64_t mean_blocks(int64_t n) { return ceil_div(n, kMeanBlock); }
-// Of the sums of all blocks, partial (mean_blocks(n)).
+// The sums of the blocks, added in order. partial: (mean_blocks(n)).
 inline double sum_of(const double* partial, int64_t n) {
   return std::accumulate(partial, partial + mean_blocks(n), 0.0);
 }
-inline float mean_of(const double* partial, int64_t n) {  // 0 for n = 0
+// The mean over n elements; of no elements it is 0.
+inline float mean_of(const double* partial, int64_t n) {
   return static_cast<float>(sum_of(partial, n) / static_cast<double>(std::max<int64_t>(1, n)));
 }
 

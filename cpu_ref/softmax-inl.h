@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The parts of softmax and cross-entropy: maximum, and sum of exponentials, of a run of elements that lies in L1.
-// Include after foreach_target.
+// The maximum and the sum of exponentials of a run of elements that lies in L1: what softmax, cross-entropy and
+// attention have in common. Include after foreach_target.
 #if defined(DUET_CPU_REF_SOFTMAX_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef DUET_CPU_REF_SOFTMAX_INL_H_
 #undef DUET_CPU_REF_SOFTMAX_INL_H_
@@ -10,60 +10,54 @@
 #include <cmath>
 
 #include "cpu_ref/exp-inl.h"
-#include "cpu_ref/floats-inl.h"
+#include "cpu_ref/reduce-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace duet::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// Elements of a row that are worked on at a time. Read from memory once, by max_of, they are in L1 for what follows.
+// Elements of a row that are worked on at a time. max_of reads them from memory; then they are in L1 for the other
+// passes.
 inline constexpr int64_t kRowPart = 2048;
 
+// The maximum of x[0 .. n); of no elements -inf.
 template <class T>
 HWY_INLINE float max_of(const T* x, int64_t n) {
   const hn::ScalableTag<float> d;
-  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
-  auto m0 = hn::Set(d, -INFINITY), m1 = m0, m2 = m0, m3 = m0;
-  int64_t i = 0;
-  for (; i + 4 * lanes <= n; i += 4 * lanes) {
-    m0 = hn::Max(m0, load_as_f32(d, x + i));
-    m1 = hn::Max(m1, load_as_f32(d, x + i + lanes));
-    m2 = hn::Max(m2, load_as_f32(d, x + i + 2 * lanes));
-    m3 = hn::Max(m3, load_as_f32(d, x + i + 3 * lanes));
-  }
-  for (; i < n; i += lanes) m0 = hn::Max(m0, load_as_f32(d, x + i, n - i, -INFINITY));
-  return hn::GetLane(hn::MaxOfLanes(d, hn::Max(hn::Max(m0, m1), hn::Max(m2, m3))));
+  const auto lowest = hn::Set(d, -INFINITY);
+  const auto max = reduce(
+      d, n, lowest,
+      [&](auto acc, int64_t i, auto... left)
+          HWY_ATTR { return hn::Max(acc, existing(d, load_as_f32(d, x + i, left...), lowest, left...)); },
+      [](auto a, auto b) HWY_ATTR { return hn::Max(a, b); });
+  return hn::GetLane(hn::MaxOfLanes(d, max));
 }
 
-// Softmax works with powers of two: exp(x - max) = 2^(x kLog2E - top), top = max kLog2E rounded. All terms of a row share
-// the rounding of top, and so does whoever undoes it.
+// Exponentials are computed as powers of two: exp(x - max) = 2^(x kLog2E - top), where top is max kLog2E, rounded. All
+// terms of a row share the rounding of top, so it cancels where they are divided by their sum, and where top is added
+// back to the logarithm of the sum.
 HWY_INLINE float top_of(float max) { return max * kLog2E; }
 
+// 2^(x kLog2E - top) of the vector at x; with `left`, of its first elements, and 0 in the lanes beyond.
 template <class D, class T>
 HWY_INLINE hn::Vec<D> power(D d, const T* x, hn::Vec<D> top) {
   return exp2(d, hn::MulSub(load_as_f32(d, x), hn::Set(d, kLog2E), top));
 }
 template <class D, class T>
-HWY_INLINE hn::Vec<D> power(D d, const T* x, hn::Vec<D> top, int64_t left) {  // lanes beyond: 0
+HWY_INLINE hn::Vec<D> power(D d, const T* x, hn::Vec<D> top, int64_t left) {
   return exp2(d, hn::MulSub(load_as_f32(d, x, left, -INFINITY), hn::Set(d, kLog2E), top));
 }
 
-// sum_i 2^(x[i] kLog2E - top)
+// sum_i 2^(x[i] kLog2E - top) over n elements.
 template <class T>
 HWY_INLINE float power_sum(const T* x, int64_t n, float top_value) {
   const hn::ScalableTag<float> d;
-  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
   const auto top = hn::Set(d, top_value);
-  auto s0 = hn::Zero(d), s1 = s0, s2 = s0, s3 = s0;
-  int64_t i = 0;
-  for (; i + 4 * lanes <= n; i += 4 * lanes) {
-    s0 = hn::Add(s0, power(d, x + i, top));
-    s1 = hn::Add(s1, power(d, x + i + lanes, top));
-    s2 = hn::Add(s2, power(d, x + i + 2 * lanes, top));
-    s3 = hn::Add(s3, power(d, x + i + 3 * lanes, top));
-  }
-  for (; i < n; i += lanes) s0 = hn::Add(s0, power(d, x + i, top, n - i));
-  return hn::GetLane(hn::SumOfLanes(d, hn::Add(hn::Add(s0, s1), hn::Add(s2, s3))));
+  const auto sums = reduce(
+      d, n, hn::Zero(d),
+      [&](auto acc, int64_t i, auto... left) HWY_ATTR { return hn::Add(acc, power(d, x + i, top, left...)); },
+      [](auto a, auto b) HWY_ATTR { return hn::Add(a, b); });
+  return hn::GetLane(hn::SumOfLanes(d, sums));
 }
 
 }  // namespace duet::HWY_NAMESPACE

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// When results should bypass the caches.
+// When results should bypass the caches. Plans ask this once, when they are made.
 #pragma once
 #include <cstdint>
 
@@ -7,13 +7,14 @@
 
 namespace duet {
 
-// True when a plan that touches `bytes` in all finds nothing of its output in cache the next time: then non-temporal
-// stores save reading each line before it is written. Below that, they would push out a result that is read next.
-// The kernel's figure, not sysconf's: glibc reports the L3 of all sockets' slices together on AMD.
+// True when a plan touches more bytes in all than the last-level cache holds. Then no line of its output is still in
+// cache at the next run, and non-temporal stores save reading each line before it is written. With fewer bytes they
+// would do harm: they move a result out of the cache that is read next. The size of the cache is what the kernel
+// reports. sysconf of glibc adds up the L3 slices of all sockets on AMD.
 inline bool beyond_cache(int64_t bytes) {
   static const int64_t cache = [] {
     const int64_t last_level = read_machine().last_level_bytes();
-    return last_level > 0 ? last_level : int64_t{8} << 20;  // containers may hide it
+    return last_level > 0 ? last_level : int64_t{8} << 20;  // 8 MiB where a container hides it
   }();
   return bytes > cache;
 }

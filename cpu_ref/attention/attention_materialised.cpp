@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The whole score matrix in memory: the batched gemm of cpu.tuned, softmax under the mask, gemm. What flash style saves is
-// seen beside it. The query heads that share k and v lie one after the other, so they are rows of one product.
+// The whole score matrix in memory: the batched gemm of cpu.tuned, softmax under the mask, gemm. What flash style saves
+// is seen beside it. The query heads that share k and v lie one after the other, so they are rows of one product.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "cpu_ref/attention/attention_materialised.cpp"  // compiled once per instruction set
 #include <hwy/foreach_target.h>

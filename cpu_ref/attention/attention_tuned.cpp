@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Flash style (arXiv:2205.14135, 2307.08691): a thread has a head, or some queries of one, and walks its keys in blocks.
-// Of the scores only a block exists, in cache; maximum and sum of each query are carried from block to block. Products
-// are register tiles of the matrix engine; under a causal mask each tile multiplies what its queries see and no more.
-// Backward: the probabilities are formed again from lse; a head's gradients grow in place, block by block.
+// Flash style (arXiv:2205.14135, 2307.08691): a thread has a head, or some queries of one, and walks its keys in
+// blocks. Of the scores only a block exists, in cache; maximum and sum of each query are carried from block to block.
+// Products are register tiles of the matrix engine; under a causal mask each tile multiplies what its queries see and
+// no more. Backward: the probabilities are formed again from lse; a head's gradients grow in place, block by block.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "cpu_ref/attention/attention_tuned.cpp"  // compiled once per instruction set
 #include <hwy/foreach_target.h>
@@ -27,8 +27,8 @@ constexpr int64_t kKeys = 128;  // of a block: a strip of v (16 KiB) stays in L1
 constexpr int64_t kPitch = kKeys + 16;  // of the scores: rows a power of two apart would evict each other
 constexpr int64_t kTiles = 8;           // of queries in a block: what is read of k and v from L2 serves so many tiles
 
-// How a head is cut, and how it is told to the engine. Matrices are f32 in memory of their own where they are not as the
-// engine reads them: another dtype, or rows that end within a vector.
+// How a head is cut, and how it is told to the engine. Matrices are f32 in memory of their own where they are not as
+// the engine reads them: another dtype, or rows that end within a vector.
 struct Cut {
   engine::KernelShape kernel;
   int64_t D, padded, queries;  // padded: D in whole vectors; queries: of a block

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The judge of conv2d: serial, in double, the contract's formula and nothing else.
+// Reference for conv2d: serial, in double, the formula of the contract (ops/conv/conv2d.h) and nothing else. A slice is
+// a row of one output channel.
 #include "ops/conv/conv2d.h"
 
 #include "core/registry.h"
@@ -11,7 +12,7 @@ void Conv2d::reference(Inputs in, int64_t slice, Expect& expect) const {
   const bool last = layout == Layout::nhwc;
   const int64_t height = ho(), width = wo(), depth = group_c();
   const int64_t i = slice % height, out = slice / height % k, image = slice / height / k;
-  const int64_t first = out / group_k() * depth;  // of the group's input channels
+  const int64_t first = out / group_k() * depth;  // the first input channel of the group
 
   for (int64_t j = 0; j < width; ++j) {
     double sum = 0, abs_sum = 0;

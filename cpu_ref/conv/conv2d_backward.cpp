@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The judges of conv2d's gradients: serial, in double, the contracts' formulas and nothing else.
+// Reference for both gradients of conv2d: serial, in double, the formulas of the contract (ops/conv/conv2d_backward.h)
+// and nothing else. A slice is a row of taps of dw, or a row of one channel of dx.
 #include "ops/conv/conv2d_backward.h"
 
 #include "core/registry.h"

@@ -14,12 +14,12 @@
 
 namespace duet {
 namespace {
-using engine::Engine, engine::Gather, engine::Matrix, engine::Pixels, engine::Places, engine::TurnedFilter;
+using engine::Engine, engine::Gather, engine::Matrix, engine::Pixels, engine::Places, engine::TransposedFilter;
 
 constexpr int64_t kDepthwiseGrain = 1 << 18;  // products of a task: some 10 microseconds
 
-// The taps that meet positions `phase`, phase + stride, ... of one axis: position phase + i * stride meets offset[t] + i
-// in dy under tap[t].
+// The taps that meet positions `phase`, phase + stride, ... of one axis: position phase + i * stride meets offset[t] +
+// i in dy under tap[t].
 struct Taps {
   int64_t positions = 0;
   std::vector<int64_t> tap, offset;
@@ -118,12 +118,12 @@ Plan depthwise(const Conv2d& p, CpuContext& cpu) {
   return Plan(std::move(run)).with("direct, plane by plane", std::move(workspace));
 }
 
-// Without padding, many pixels of dx meet few taps, and gathered products are mostly zeros. Then the products of every tap
-// are formed first, columns (c r s, pixels of dy) = w' (c r s, k) dy (k, pixels), for some images at a time so that they
-// stay in L2, and are added up where they belong (col2im).
+// Without padding, many pixels of dx meet few taps, and gathered products are mostly zeros. Then the products of every
+// tap are formed first, columns (c r s, pixels of dy) = w' (c r s, k) dy (k, pixels), for some images at a time so that
+// they stay in L2, and are added up where they belong (col2im).
 bool columns_pay(const Conv2d& p) {
   constexpr double kWorthwhile = 1.2;
-  return p.layout == Layout::nchw && p.stride_h == 1 && p.stride_w == 1 && p.s <= engine::Columns::kMostAcross &&
+  return p.layout == Layout::nchw && p.stride_h == 1 && p.stride_w == 1 && p.s <= engine::Columns::kMaxTapsAcross &&
          static_cast<double>(p.h * p.w) > kWorthwhile * static_cast<double>(p.ho() * p.wo()) && p.ho() * p.wo() > 0;
 }
 
@@ -223,7 +223,7 @@ Plan conv2d_backward_data_tuned(const Conv2dBackwardData& problem, CpuContext& c
       const Phase& phase = phases[f];
       engines[f].each(t, [&](int64_t group, float* lane) {
         const Pixels source(phase.gather, dy + group * p.group_k() * (last ? 1 : p.ho() * p.wo()) * size);
-        const TurnedFilter filter(p, phase.taps, w + group * p.group_k() * p.group_c() * p.r * p.s * size);
+        const TransposedFilter filter(p, phase.taps, w + group * p.group_k() * p.group_c() * p.r * p.s * size);
         engine::Result result{.c = dx + (phase.first + group * p.group_c() * channel_step) * size,
                               .dtype = p.dtype,
                               .step = last ? p.c : channel_step};

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// nchw: a product whose sums run over pixels: dw' (c r s, k) = x (c r s, pixels) dy' (pixels, k). dy is turned once, not
-// once for each tap, so that vectors hold output channels; x is copied once with its border of zeros, and what a tap
-// meets is broadcast from there. Pixels come in chunks of images or of rows; the sums of a chunk's pixels stay in
+// nchw: a product whose sums run over pixels: dw' (c r s, k) = x (c r s, pixels) dy' (pixels, k). dy is turned once,
+// not once for each tap, so that vectors hold output channels; x is copied once with its border of zeros, and what a
+// tap meets is broadcast from there. Pixels come in chunks of images or of rows; the sums of a chunk's pixels stay in
 // registers (filter_tile.cpp). Small filters: tasks take parts of the chunks with sums of their own, which are added in
-// order. Large ones: tasks share each chunk.
-// nhwc: dw (k, r s c) = dy' (k, pixels) x (pixels, r s c) by the matrix engine.
+// order. Large ones: tasks share each chunk. nhwc: dw (k, r s c) = dy' (k, pixels) x (pixels, r s c) by the matrix
+// engine.
 #include <fmt/format.h>
 
 #include <numeric>

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// The loops of depthwise convolution, with vectors of f32; depthwise.h says how a plane is laid out and who calls this.
+// Vectors run along a row of results. The caller divides the channels among threads.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "cpu_ref/conv/depthwise.cpp"  // compiled once per instruction set
 #include "cpu_ref/conv/depthwise.h"
@@ -15,16 +17,20 @@ namespace hn = hwy::HWY_NAMESPACE;
 using namespace duet::HWY_NAMESPACE;  // NOLINT: load_as_f32, store_f32_as, for_float
 using View = Depthwise::View;
 
-constexpr int kRowsAtOnce = 7;  // enough sums to hide a multiply-add's latency; divides 7, 14, 28, 56 and 112
+// Rows of results at a time: enough sums to hide the latency of a multiply-add; divides the usual heights 7, 14, 28,
+// 56, 112.
+constexpr int kRowsAtOnce = 7;
 
+// kRows rows of results, a vector of columns at a time.
 template <int kRows, class T>
-HWY_INLINE void rows_of(const View& v, const float* copy, const T* filter, T* y) {
+HWY_INLINE void convolve_rows(const View& v, const float* copy, const T* filter, T* y) {
   const hn::ScalableTag<float> d;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
   for (int64_t j = 0; j < v.wo; j += lanes) {
     hn::Vec<decltype(d)> sum[kRows];
 #pragma GCC unroll 8
     for (int q = 0; q < kRows; ++q) sum[q] = hn::Zero(d);
+    // Sum over taps.
     for (int64_t t = 0; t < v.taps; ++t) {
       const auto weight = hn::Set(d, static_cast<float>(filter[v.tap[t]]));
       const float* from = copy + v.offset[t] + j;
@@ -46,26 +52,27 @@ HWY_INLINE void rows_of(const View& v, const float* copy, const T* filter, T* y)
   }
 }
 
+// One plane; copy: its copy with the border.
 void convolve_plane(const View& v, const float* copy, const void* filter, void* y) {
   for_float(v.dtype, [&]<class T>() {
     const auto* f = static_cast<const T*>(filter);
     int64_t i = 0;
     for (; i + kRowsAtOnce <= v.ho; i += kRowsAtOnce)
-      rows_of<kRowsAtOnce>(v, copy + i * v.row_step, f, static_cast<T*>(y) + i * v.places.row_step);
-    for (; i < v.ho; ++i) rows_of<1>(v, copy + i * v.row_step, f, static_cast<T*>(y) + i * v.places.row_step);
+      convolve_rows<kRowsAtOnce>(v, copy + i * v.row_step, f, static_cast<T*>(y) + i * v.places.row_step);
+    for (; i < v.ho; ++i) convolve_rows<1>(v, copy + i * v.row_step, f, static_cast<T*>(y) + i * v.places.row_step);
   });
 }
 
-// sums (taps, lanes) += one image's products.
+// sums (taps, lanes) += the products of dy and one image. Four accumulators, each with every fourth row.
 void gradient_plane(const View& v, const float* copy, const void* dy, float* sums) {
   const hn::ScalableTag<float> d;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
-  constexpr int64_t kBand = 28;  // rows, of dy and of the copy, that stay in L1 while the taps pass
+  constexpr int64_t kBandRows = 28;  // rows of dy and of the copy that stay in L1 while all taps are taken
   for_float(v.dtype, [&]<class T>() {
-    for (int64_t first = 0; first < v.ho; first += kBand) {
-      const int64_t end = std::min(v.ho, first + kBand);
+    for (int64_t first = 0; first < v.ho; first += kBandRows) {
+      const int64_t end = std::min(v.ho, first + kBandRows);
       for (int64_t t = 0; t < v.taps; ++t) {
-        auto even = hn::Load(d, sums + t * lanes), odd = hn::Zero(d), third = hn::Zero(d), fourth = hn::Zero(d);
+        auto s0 = hn::Load(d, sums + t * lanes), s1 = hn::Zero(d), s2 = s1, s3 = s1;
         for (int64_t j = 0; j < v.wo; j += lanes) {
           const int64_t left = v.wo - j;
           const T* from = static_cast<const T*>(dy) + first * v.wo + j;
@@ -75,19 +82,20 @@ void gradient_plane(const View& v, const float* copy, const void* dy, float* sum
           };
           int64_t q = 0;
           for (; q + 4 <= end - first; q += 4) {
-            even = product(q, even);
-            odd = product(q + 1, odd);
-            third = product(q + 2, third);
-            fourth = product(q + 3, fourth);
+            s0 = product(q, s0);
+            s1 = product(q + 1, s1);
+            s2 = product(q + 2, s2);
+            s3 = product(q + 3, s3);
           }
-          for (; q < end - first; ++q) even = product(q, even);
+          for (; q < end - first; ++q) s0 = product(q, s0);
         }
-        hn::Store(hn::Add(hn::Add(even, odd), hn::Add(third, fourth)), d, sums + t * lanes);
+        hn::Store(hn::Add(hn::Add(s0, s1), hn::Add(s2, s3)), d, sums + t * lanes);
       }
     }
   });
 }
 
+// dw: the lanes of each tap's sum, added and rounded.
 void store_gradient(const View& v, const float* sums, void* dw) {
   const hn::ScalableTag<float> d;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
@@ -125,7 +133,8 @@ Depthwise::Depthwise(Gather gather, std::vector<int64_t> tap, const Places& plac
   row0_ = *up;
   column0_ = *left;
   rows_ = (g_.ho - 1) * g_.stride_h + *low - *up + 1;
-  // Whole vectors of columns, zeros beyond the image: they meet zeros in the gradient, so they must be numbers.
+  // Whole vectors of columns, with zeros beyond the image. gradient() multiplies what lies there by 0, so it must be
+  // finite.
   width_ = ceil_div(g_.wo, lanes()) * lanes() + (*right - *left) / g_.stride_w + 1;
   row_step_ = g_.stride_w * width_;
   for (const int64_t down : g_.down)

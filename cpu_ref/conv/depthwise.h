@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Convolutions of one channel at a time (groups = c = k), nchw: there is nothing to multiply as matrices, memory is the
-// limit. A plane is copied with its border of zeros and, with a stride, its columns sorted by remainder, so that every
-// tap reads whole vectors; then each result is a sum over taps in registers.
+// Depthwise convolutions (groups = c = k) of nchw images, one channel at a time: forward, and both gradients. There is
+// nothing to multiply as matrices, so memory is the limit. A plane is copied with its border of zeros and, with a
+// stride, with its columns sorted by remainder, so that every tap reads whole vectors. Then each result is a sum over
+// taps in registers. Used by the three conv2d_*_tuned.cpp; each plan makes a Depthwise, and each thread calls it for
+// one channel after the other.
 #pragma once
 #include <vector>
 
@@ -15,21 +17,22 @@ inline bool is_depthwise(const Conv2d& p) {
 
 class Depthwise {
  public:
-  // gather: which values of its planes (h, w) each of the (ho, wo) results meets. tap: which elements of a channel's
-  // filter they meet it with. places: of the results in their plane.
+  // gather: which values of a plane (h, w) each of the (ho, wo) results reads. tap: the elements of the channel's
+  // filter that these values are multiplied by, in the same order. places: where the results lie in their plane.
   Depthwise(Gather gather, std::vector<int64_t> tap, const Places& places);
   int64_t floats() const { return rows_ * row_step_ + slack_; }  // of working memory
 
-  // One plane of results: y[i, j] = sum over taps of filter[tap] x[what (i, j) meets].
+  // One plane of results: y[i, j] = the sum over taps of filter[tap] times the value that (i, j) reads under the tap.
   void convolve(const void* x, const void* filter, void* y, float* memory) const;
-  // The filter's gradient of one channel: dw[tap] = sum over images, i and j of dy[i, j] x[what (i, j) meets]. x and dy:
-  // the channel in the first image; image_x, image_y: elements from one image to the next.
+  // The gradient of the filter of one channel: dw[tap] = the sum over images, i and j of dy[i, j] times the value of x
+  // that (i, j) reads under the tap. x and dy: the channel in the first image. image_x, image_y: elements between
+  // images.
   void gradient(const void* x, const void* dy, void* dw, int64_t images, int64_t image_x, int64_t image_y,
                 float* memory) const;
 
-  struct View {  // what the compiled code sees
+  struct View {  // the same for the code that is compiled once per instruction set
     DType dtype;
-    int64_t ho, wo, row_step;  // row_step: from one row of results to the next in the copy
+    int64_t ho, wo, row_step;  // row_step: in the copy, from one row of results to the next
     const int64_t *offset, *tap;
     int64_t taps;
     Places places;
@@ -39,9 +42,10 @@ class Depthwise {
   void copy(const void* x, float* memory) const;
   View view() const;
   Gather g_;
-  std::vector<int64_t> tap_, offset_;  // of a tap: in the filter; in the copy
+  std::vector<int64_t> tap_, offset_;  // where a tap lies in the filter, and what it reads in the copy
   Places places_;
-  int64_t row0_, column0_, rows_, width_, row_step_, slack_;  // of the copy; width_: of one remainder's columns
+  // Of the copy. width_: columns of one remainder; slack_: floats behind it, for the sums of gradient().
+  int64_t row0_, column0_, rows_, width_, row_step_, slack_;
 };
 
 }  // namespace duet::engine

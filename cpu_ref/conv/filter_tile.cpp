@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// A tile of `rows` x 2 vectors of sums stays in registers while the pixels run; each pixel loads two vectors of dy and
-// multiplies them by the values that the rows meet there, broadcast from where they lie.
+// A tile of `rows` x 2 vectors of sums stays in registers while the pixels pass. Each pixel loads two vectors of dy
+// (output channels) and multiplies them by the values of x that the rows read there, broadcast from where they lie.
+// This is the micro-kernel of gemm/engine_kernel.cpp with another way to find A. Called by
+// conv2d_backward_filter_tuned.cpp.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "cpu_ref/conv/filter_tile.cpp"  // compiled once per instruction set
 #include <hwy/foreach_target.h>
@@ -25,14 +27,17 @@ constexpr int64_t kLanes = hn::MaxLanes(d);
 constexpr int kRows = HWY_TARGET <= HWY_AVX3 ? 14 : 6;  // as in gemm/engine_kernel.cpp
 constexpr int64_t kColumns = 2 * kLanes;
 
+// One tile of kR rows and kV vectors of columns.
 template <int kR, int kV>
 void micro_kernel(const Tile& t) {
+  // Load the sums, or start from 0.
   Vec sum[kR][kV];
 #pragma GCC unroll 16
   for (int i = 0; i < kR; ++i)
 #pragma GCC unroll 2
     for (int j = 0; j < kV; ++j) sum[i][j] = t.fresh ? hn::Zero(d) : hn::LoadU(d, t.sums + (i * kV + j) * kLanes);
 
+  // Products of all pixels.
   const float* line[kR];
 #pragma GCC unroll 16
   for (int i = 0; i < kR; ++i) line[i] = t.line[i];
@@ -55,6 +60,7 @@ void micro_kernel(const Tile& t) {
         }
       }
     }
+    // Write back.
 #pragma GCC unroll 16
   for (int i = 0; i < kR; ++i)
 #pragma GCC unroll 2
@@ -76,22 +82,23 @@ void run(const Tile& t) {
 
 void shape(TileShape* to) { *to = {kRows, kColumns, kLanes}; }
 
-// 32 lines at a time are turned in a buffer: reads and writes of whole cache lines.
+// The sums, transposed and rounded to T. 32 lines at a time are transposed in a buffer, so that whole cache lines are
+// read and written.
 template <class T>
 void store_transposed(const float* sums, int64_t columns, int64_t lines, int64_t count, int64_t step, T* dw) {
-  constexpr int64_t kSideF = kSide<uint32_t>, kAtOnce = 32;
-  HWY_ALIGN float turned[kColumns * kAtOnce];
-  for (int64_t first = 0; first < lines; first += kAtOnce) {
-    const int64_t here = std::min(kAtOnce, lines - first), whole = here / kSideF * kSideF;
+  constexpr int64_t kSideF = kSide<uint32_t>, kLinesAtOnce = 32;
+  HWY_ALIGN float transposed[kColumns * kLinesAtOnce];
+  for (int64_t first = 0; first < lines; first += kLinesAtOnce) {
+    const int64_t here = std::min(kLinesAtOnce, lines - first), whole = here / kSideF * kSideF;
     for (int64_t k = 0; k < columns; k += kSideF)
       for (int64_t i = 0; i < whole; i += kSideF)
         transpose_block(reinterpret_cast<const uint32_t*>(sums + (first + i) * columns + k), columns,
-                        reinterpret_cast<uint32_t*>(turned + k * kAtOnce + i), kAtOnce);
+                        reinterpret_cast<uint32_t*>(transposed + k * kLinesAtOnce + i), kLinesAtOnce);
     for (int64_t i = whole; i < here; ++i)
-      for (int64_t k = 0; k < columns; ++k) turned[k * kAtOnce + i] = sums[(first + i) * columns + k];
+      for (int64_t k = 0; k < columns; ++k) transposed[k * kLinesAtOnce + i] = sums[(first + i) * columns + k];
     for (int64_t k = 0; k < count; ++k)
       for (int64_t i = 0; i < here; i += kLanes)
-        store_f32_as(d, hn::LoadU(d, turned + k * kAtOnce + i), dw + k * step + first + i, here - i);
+        store_f32_as(d, hn::LoadU(d, transposed + k * kLinesAtOnce + i), dw + k * step + first + i, here - i);
   }
 }
 void store_any(const float* sums, int64_t columns, int64_t lines, int64_t count, int64_t step, DType dtype, void* dw) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The inner loops of a filter's gradient from nchw images; conv2d_backward_filter_tuned.cpp says how they are used.
+// The inner loops of the gradient of a filter from nchw images. conv2d_backward_filter_tuned.cpp calls them and says
+// how the whole is divided.
 #pragma once
 #include <cstdint>
 
@@ -7,20 +8,21 @@
 
 namespace duet::filter_gradient {
 
-// Of the largest register tile: rows are (channel, r, s) of the filter, columns (2 vectors) output channels.
+// The largest register tile. Its rows are elements (channel, r, s) of the filter, its columns (2 vectors) output
+// channels.
 struct TileShape {
   int64_t rows, columns, lanes;
 };
 TileShape tile_shape();
-constexpr int64_t kMaxRows = 16;  // on any instruction set
+constexpr int64_t kMaxRows = 16;  // of a tile, on any instruction set
 
-// sums (rows, columns) += x (rows, pixels) dy (pixels, columns), or = where `fresh`. The pixels are `images` images of
-// `height` rows of `width`.
+// sums (rows, columns) += x (rows, pixels) dy (pixels, columns); with `fresh`, = instead of +=. The pixels are those of
+// `images` images, each of `height` rows of `width` pixels.
 struct Tile {
-  int64_t rows, columns;        // columns: tile_shape's, or lanes
-  const float* line[kMaxRows];  // what each row meets at the first pixel
+  int64_t rows, columns;        // columns: those of tile_shape(), or one vector
+  const float* line[kMaxRows];  // the value of x that each row reads at the first pixel
   int64_t images, height, width;
-  int64_t image_step, row_step, pixel_step;  // of the lines
+  int64_t image_step, row_step, pixel_step;  // steps in the lines
   const float* dy;
   float* sums;
   bool fresh;

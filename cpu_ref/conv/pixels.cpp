@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// nchw: a strip of pixels falls into runs of one output row. Under one tap (r, s) a run is a window of an input row,
-// the same in every channel; what lies outside the image is masked to 0. Strips that lie inside under every tap, such as
-// all without padding, are permuted from whole vectors instead. nhwc: a pixel under one tap is a row of channels.
+// Packing of the operands of pixels.h, with vectors. The matrix engine calls it for one strip (neighbouring lines) at a
+// time and divides strips among threads.
+//
+// nchw: a strip of pixels consists of runs, each within one row of the result. Under one tap (r, s), a run is a window
+// of a row of the image, the same in every channel; what lies outside the image is masked to 0 (copy_run). A strip that
+// lies inside the image under every tap, which all do without padding, is permuted from whole vectors instead
+// (pack_inside). nhwc: what a pixel reads under one tap is a row of channels.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "cpu_ref/conv/pixels.cpp"  // compiled once per instruction set
 #include <hwy/foreach_target.h>
@@ -20,7 +24,7 @@ using D = hn::ScalableTag<float>;
 constexpr D d;
 constexpr int64_t kLanes = hn::MaxLanes(d);
 
-// Which of the lanes [at, at + kLanes) of a window lie in [low, high).
+// Loads a vector of which only the lanes [low, high) exist; the others are 0.
 template <class DT>
 struct Window {
   DT dt;
@@ -31,7 +35,7 @@ struct Window {
       : mask(hn::AndNot(hn::FirstN(dt, static_cast<size_t>(std::clamp<int64_t>(low, 0, kLanes))),
                         hn::FirstN(dt, static_cast<size_t>(std::clamp<int64_t>(high, 0, kLanes))))) {}
   HWY_INLINE hn::Vec<DT> operator()(const hn::TFromD<DT>* p) const { return hn::MaskedLoad(mask, dt, p); }
-#else  // a masked load may touch what is masked
+#else  // here a masked load may touch what is masked
   int64_t low, high;
   Window() = default;
   Window(int64_t low_, int64_t high_)
@@ -53,15 +57,17 @@ HWY_INLINE hn::Vec<D> to_f32(hn::Vec<hn::Rebind<Bits<T>, D>> v) {
     return v;
 }
 
-// A run under one tap, for all channels of this block of k. Values j of the run come from x[channel * plane + j *
-// stride], where 0 <= column + j * stride < width, else they are 0; to: (channel, step).
+// A run under one tap, in all channels of this block of k. Value j of the run is x[channel * plane + j * stride] where
+// 0 <= column + j * stride < width, else 0. It goes to to[channel * step + j].
 struct Run {
-  int64_t count, room;  // room: floats that may be written at `to`, with those beyond count to be overwritten
+  int64_t count, room;  // room: floats that may be written at `to`; those beyond count are overwritten later
   int64_t channels, plane, stride, column, width, step;
   const void* x;
   float* to;
 };
 
+// Windows are whole vectors with stride 1, the even elements of two vectors with stride 2, and single elements
+// otherwise.
 template <class T>
 void copy_run(const Run& r) {
   using DT = hn::Rebind<Bits<T>, D>;
@@ -94,6 +100,7 @@ void copy_run(const Run& r) {
   }
 }
 
+// See Columns. A vector of columns at a time: the windows of the taps across are the same for all rows and channels.
 template <class T>
 void add_taps_of(const Columns& c) {
   using DF = hn::ScalableTag<float>;
@@ -102,8 +109,8 @@ void add_taps_of(const Columns& c) {
              row_of_taps = static_cast<int64_t>(taps_across) * c.tap_step;
   const int64_t channel_step = taps_down * row_of_taps, plane = c.h * c.w;
   for (int64_t q = 0; q < c.w; q += kLanes) {
-    Window<DF> windows[Columns::kMostAcross];
-    int64_t offset[Columns::kMostAcross];
+    Window<DF> windows[Columns::kMaxTapsAcross];
+    int64_t offset[Columns::kMaxTapsAcross];
     for (size_t s = 0; s < taps_across; ++s) {
       windows[s] = Window<DF>(c.across[s] - q, c.wo + c.across[s] - q);
       offset[s] = static_cast<int64_t>(s) * c.tap_step + q - c.across[s];
@@ -113,6 +120,7 @@ void add_taps_of(const Columns& c) {
         const float* from = c.columns + channel * channel_step + image * c.ho * c.wo;
         T* to = static_cast<T*>(c.to) + image * c.image_step + channel * plane + q;
         for (int64_t p = 0; p < c.h; ++p) {
+          // Sum over taps.
           auto sum = hn::Zero(d);
           for (int64_t r = 0; r < taps_down; ++r) {
             const int64_t i = p - c.down[static_cast<size_t>(r)];
@@ -120,7 +128,8 @@ void add_taps_of(const Columns& c) {
             const float* row = from + r * row_of_taps + i * c.wo;
             for (size_t s = 0; s < taps_across; ++s) sum = hn::Add(sum, windows[s](row + offset[s]));
           }
-          // What a narrow row writes into the next one is overwritten there: masked stores are slow.
+          // Masked stores are slow. So a narrow row is stored as a whole vector, and what that writes into the next row
+          // is overwritten when the next row is stored.
           const bool whole = c.w <= kLanes && p * c.w + kLanes <= plane;
           store_f32_as(d, sum, to + p * c.w, whole ? kLanes : c.w - q);
         }
@@ -131,6 +140,7 @@ void add_taps_any(const Columns& c) {
   for_float(c.dtype, [&]<class T>() { add_taps_of<T>(c); });
 }
 
+// See Plane.
 void plane_with_border(const Plane& p) {
   const int64_t above = std::clamp<int64_t>(-p.row0, 0, p.rows), end = std::clamp<int64_t>(p.h - p.row0, above, p.rows);
   for (int64_t i = 0; i < p.rows; ++i)
@@ -149,22 +159,24 @@ void plane_with_border(const Plane& p) {
 }
 
 #if HWY_TARGET != HWY_SCALAR
-// How a vector of pixels is found in the image under any tap: `at` elements on lies the first; the others follow at
-// lane[i], all in two neighbouring vectors (rows of short images), or anywhere.
+// Where the pixels of a vector lie in the image, under any tap: the first one `at` elements from the pointer of the
+// tap, the others lane[i] elements further. adjacent: one whole vector. near: all in two neighbouring vectors, as rows
+// of short images are. far: anywhere.
 struct Move {
   enum Kind : uint8_t { adjacent, near, far } kind;
   int64_t at;
   HWY_ALIGN int32_t lane[kLanes];
 };
 
-// A strip of one or two vectors, all of whose values lie in the image.
+// Packs a strip of one or two vectors all of whose values lie in the image. end: the end of the image data, beyond
+// which no vector may be loaded.
 template <class T>
 void pack_inside(const Gather& g, const T* x, const T* end, const Move* moves, int64_t height, int64_t k0, int64_t k1,
                  float* to) {
   const hn::RebindToSigned<D> di;
   const int64_t taps = g.taps(), plane = g.h * g.w;
   const auto taps_across = static_cast<int64_t>(g.across.size());
-  // f(from) for each k in turn; the strip's pixels lie at from + moves[...].
+  // Calls f(from) for each k in turn. The pixels of the strip lie at from + moves[...].
   const auto for_each_k = [&](const auto& f) HWY_ATTR {
     int64_t channel = k0 / taps, r = k0 % taps / taps_across, s = k0 % taps_across;
     for (int64_t k = k0; k < k1; ++k) {
@@ -184,7 +196,9 @@ void pack_inside(const Gather& g, const T* x, const T* end, const Move* moves, i
   const auto which0 = hn::IndicesFromVec(d, hn::And(lane0, mask)), which1 = hn::IndicesFromVec(d, hn::And(lane1, mask));
   const auto second0 = hn::RebindMask(d, hn::Gt(lane0, mask)), second1 = hn::RebindMask(d, hn::Gt(lane1, mask));
 
-  const int64_t last_tap = g.down.back() * g.w + g.across.back();  // they ascend or descend
+  // Where no vector can reach beyond the end: two loads and a permutation for each vector. Taps ascend or descend, so
+  // the furthest one is the first or the last.
+  const int64_t last_tap = g.down.back() * g.w + g.across.back();
   const int64_t first_tap = g.down.front() * g.w + g.across.front();
   const int64_t furthest =
       (g.depth - 1) * plane + std::max(first_tap, last_tap) + std::max(move0.at, move1.at) + 2 * kLanes;
@@ -199,7 +213,8 @@ void pack_inside(const Gather& g, const T* x, const T* end, const Move* moves, i
       to += height;
     });
   }
-  const auto some = [&](const T* p) HWY_ATTR {  // a vector that may lie beyond the end
+  // Otherwise each vector by its kind, with loads that stop at the end.
+  const auto load_to_end = [&](const T* p) HWY_ATTR {
     return HWY_LIKELY(p + kLanes <= end) ? load_as_f32(d, p) : load_as_f32(d, p, std::max<int64_t>(0, end - p));
   };
   for_each_k([&](const T* from) HWY_ATTR {
@@ -207,13 +222,13 @@ void pack_inside(const Gather& g, const T* x, const T* end, const Move* moves, i
       const Move& move = moves[i / kLanes];
       const T* p = from + move.at;
       if (move.kind == Move::adjacent) {
-        hn::StoreU(some(p), d, to);
+        hn::StoreU(load_to_end(p), d, to);
       } else if (move.kind == Move::near) {
         const auto second = i == 0 ? second0 : second1;
         const auto low = i == 0 ? which0 : which1;
-        hn::StoreU(
-            hn::IfThenElse(second, hn::TableLookupLanes(some(p + kLanes), low), hn::TableLookupLanes(some(p), low)), d,
-            to);
+        hn::StoreU(hn::IfThenElse(second, hn::TableLookupLanes(load_to_end(p + kLanes), low),
+                                  hn::TableLookupLanes(load_to_end(p), low)),
+                   d, to);
       } else {
         for (int64_t q = 0; q < kLanes; ++q) to[q] = static_cast<float>(p[move.lane[q]]);
       }
@@ -221,12 +236,13 @@ void pack_inside(const Gather& g, const T* x, const T* end, const Move* moves, i
   });
 }
 
-// Whether the strip is one of these; then it is packed.
+// Packs the strip with pack_inside if all its values lie in the image; returns whether they do.
 bool try_pack_inside(const Gather& g, const char* x, int64_t line0, int64_t lines, int64_t height, int64_t k0,
                      int64_t k1, float* to) {
   const auto [up, low] = std::minmax_element(g.down.begin(), g.down.end());
   const auto [left, right] = std::minmax_element(g.across.begin(), g.across.end());
   if ((height != kLanes && height != 2 * kLanes) || g.channels * g.h * g.w > INT32_MAX / 4) return false;
+  // Where each pixel lies, run by run.
   int64_t image = line0 / g.wo / g.ho, i = line0 / g.wo % g.ho, j = line0 % g.wo;
   int64_t at[kMaxHeight];
   for (int64_t done = 0; done < lines;) {
@@ -242,7 +258,7 @@ bool try_pack_inside(const Gather& g, const char* x, int64_t line0, int64_t line
       ++image;
     }
   }
-  for (int64_t q = lines; q < height; ++q) at[q] = at[lines - 1];  // absent lines repeat the last
+  for (int64_t q = lines; q < height; ++q) at[q] = at[lines - 1];  // lines that do not exist repeat the last one
   Move moves[2];
   for (int64_t v = 0; v < height; v += kLanes) {
     Move& move = moves[v / kLanes];
@@ -254,7 +270,8 @@ bool try_pack_inside(const Gather& g, const char* x, int64_t line0, int64_t line
     }
     move.kind = adjacent ? Move::adjacent : at[v + kLanes - 1] - at[v] < 2 * kLanes ? Move::near : Move::far;
   }
-  const int64_t elements = ((g.images - 1) * g.channels + g.depth) * g.h * g.w;  // to the end of the group in the last
+  const int64_t elements =
+      ((g.images - 1) * g.channels + g.depth) * g.h * g.w;  // up to the end of the group in the last image
   for_float(g.dtype, [&]<class T>() {
     const auto* first = reinterpret_cast<const T*>(x);
     pack_inside(g, first, first + elements, moves, height, k0, k1, to);
@@ -265,7 +282,7 @@ bool try_pack_inside(const Gather& g, const char* x, int64_t line0, int64_t line
 bool try_pack_inside(const Gather&, const char*, int64_t, int64_t, int64_t, int64_t, int64_t, float*) { return false; }
 #endif
 
-// The strip of pixels [line0, line0 + lines); see Operand::pack.
+// Packs the strip of pixels [line0, line0 + lines) of an nchw image; see Operand::pack.
 void pack_nchw(const Gather& g, const char* x, int64_t line0, int64_t lines, int64_t height, int64_t k0, int64_t k1,
                float* to) {
   if (try_pack_inside(g, x, line0, lines, height, k0, k1, to)) return;
@@ -299,14 +316,14 @@ void pack_nchw(const Gather& g, const char* x, int64_t line0, int64_t lines, int
   }
 }
 
-// Of nhwc: lines [line0, line0 + lines) of (tap, channel) for the pixels [k0, k1); see Inputs.
+// nhwc: packs the lines (tap, channel) [line0, line0 + lines) for the pixels [k0, k1); see Inputs.
 template <class T>
 void pack_inputs_of(const Gather& g, const T* x, int64_t line0, int64_t lines, int64_t height, int64_t k0, int64_t k1,
                     float* to) {
   const auto taps_across = static_cast<int64_t>(g.across.size());
   if (lines < height)
     for (int64_t k = k0; k < k1; ++k) std::fill_n(to + (k - k0) * height + lines, height - lines, 0.0f);
-  for (int64_t done = 0; done < lines;) {  // the channels under one tap
+  for (int64_t done = 0; done < lines;) {  // once for each tap, with some of its channels
     const int64_t tap = (line0 + done) / g.depth, channel = (line0 + done) % g.depth;
     const int64_t count = std::min(lines - done, g.depth - channel);
     const int64_t down = g.down[static_cast<size_t>(tap / taps_across)];
@@ -348,12 +365,12 @@ HWY_EXPORT(pack_nchw);
 HWY_EXPORT(pack_inputs);
 HWY_EXPORT(plane_with_border);
 HWY_EXPORT(add_taps_any);
-alignas(64) constexpr float kZeros[1024] = {};  // a row of channels outside the image
+alignas(64) constexpr float kZeros[1024] = {};  // the channels of a pixel outside the image
 
-// to[p * height + i] of the filter; see TurnedFilter.
+// Packs the filter: to[p * height + i] = value p of line i; see TransposedFilter.
 template <class T>
-void pack_turned(const Conv2d& p, const std::vector<int64_t>& taps, const T* filter, int64_t line0, int64_t lines,
-                 int64_t height, int64_t k0, int64_t k1, float* to) {
+void pack_transposed(const Conv2d& p, const std::vector<int64_t>& taps, const T* filter, int64_t line0, int64_t lines,
+                     int64_t height, int64_t k0, int64_t k1, float* to) {
   const bool last = p.layout == Layout::nhwc;
   const auto count = static_cast<int64_t>(taps.size());
   const int64_t depth = p.group_c(), outputs = p.group_k(), all = p.r * p.s, step = last ? 1 : all;
@@ -404,7 +421,7 @@ void Pixels::pack_nhwc(int64_t line0, int64_t lines, int64_t height, int64_t k0,
   const Gather& g = *g_;
   const int64_t size = size_of(g.dtype);
   const auto taps_across = static_cast<int64_t>(g.across.size());
-  for (int64_t k = k0; k < k1;) {  // the channels under one tap
+  for (int64_t k = k0; k < k1;) {  // once for each tap, with some of its channels
     const int64_t tap = k / g.depth, channel = k % g.depth;
     const int64_t count = std::min({g.depth - channel, k1 - k, static_cast<int64_t>(std::size(kZeros))});
     const void* line[kMaxHeight];
@@ -428,9 +445,9 @@ void Inputs::pack(int64_t line0, int64_t lines, int64_t height, int64_t k0, int6
 void add_taps(const Columns& columns) { HWY_DYNAMIC_DISPATCH(add_taps_any)(columns); }
 void copy_plane(const Plane& plane) { HWY_DYNAMIC_DISPATCH(plane_with_border)(plane); }
 
-void TurnedFilter::pack(int64_t line0, int64_t lines, int64_t height, int64_t k0, int64_t k1, float* to) const {
+void TransposedFilter::pack(int64_t line0, int64_t lines, int64_t height, int64_t k0, int64_t k1, float* to) const {
   const auto run = [&]<class T>(const T* filter) {
-    pack_turned(*p_, *taps_, filter, line0, lines, height, k0, k1, to);
+    pack_transposed(*p_, *taps_, filter, line0, lines, height, k0, k1, to);
   };
   switch (p_->dtype) {
     case DType::bf16:

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The judge of add.
+// Reference for add: serial, in double, the formula of the contract (ops/elementwise/add.h) and nothing else. A slice
+// is a chunk of elements.
 #include "ops/elementwise/add.h"
 
 #include "core/registry.h"

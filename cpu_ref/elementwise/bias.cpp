@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The judge of bias and its backward.
+// Reference for bias and its backward: serial, in double, the formulas of the contract (ops/elementwise/bias.h) and
+// nothing else. A slice is a chunk of elements; backward it is a channel.
 #include "ops/elementwise/bias.h"
 
 #include "core/registry.h"

@@ -1,7 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Forward: the bias is laid out as a pattern of some 2048 elements, which repeats along x; long planes broadcast theirs.
-// Backward: sums of columns of x seen as wide rows, or of planes; what is masked on the way is read from memory once.
-// The cuts depend on the shape alone, and partial sums are added in order, in double.
+// bias (with relu or without) and its backward, with vectors of f32. x is (outer, c, inner); a plane is its `inner`
+// neighbouring elements of one channel.
+//
+// Forward: threads share the elements in chunks (chunks.h). Where planes are short, the bias is expanded once to a
+// pattern of about 2048 elements, which repeats along x. Where they are long, each plane broadcasts its one value.
+//
+// Backward: dbias needs a sum for each channel. With short planes, dy is seen as a matrix of wide rows, whose columns
+// are summed in blocks; with long planes, each plane is summed. The mask of relu is applied on the way, so that dy and
+// y are read from memory once. The cuts depend on the shape alone (bias_cuts.h), and partial sums are added in order,
+// in double.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "cpu_ref/elementwise/bias_tuned.cpp"  // compiled once per instruction set
 #include <hwy/foreach_target.h>
@@ -10,14 +17,15 @@
 
 #include "core/registration.h"
 #include "cpu_ref/elementwise/bias_cuts.h"
-#include "cpu_ref/floats-inl.h"
 #include "cpu_ref/chunks.h"
+#include "cpu_ref/reduce-inl.h"
 #include "cpu_ref/streaming.h"
 #include "ops/elementwise/bias.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace duet::HWY_NAMESPACE {
 
+// x + bias, and relu, which is a maximum with 0; without relu it is a maximum with -inf, which changes nothing.
 struct AddBias {
   hn::Vec<hn::ScalableTag<float>> floor;
   explicit AddBias(Act act) : floor(hn::Set(hn::ScalableTag<float>(), act == Act::relu ? 0.0f : -INFINITY)) {}
@@ -27,11 +35,12 @@ struct AddBias {
   }
 };
 
-// pattern[i] = bias[i / inner % c] for i < n
+// pattern[i] = bias[i / inner % c] for i < n, as f32. For long planes inner counts as 1: the pattern is the bias
+// itself.
 void expand_bias(const Bias& p, const void* from, float* pattern, int64_t n) {
   const hn::ScalableTag<float> d;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
-  const int64_t inner = p.inner < kLongPlane ? p.inner : 1, period = std::min(n, p.c * inner);
+  const int64_t inner = p.inner < kMinLongPlane ? p.inner : 1, period = std::min(n, p.c * inner);
   for_float(p.dtype, [&]<class T>() HWY_ATTR {
     const T* bias = static_cast<const T*>(from);
     if (inner == 1) {
@@ -45,6 +54,7 @@ void expand_bias(const Bias& p, const void* from, float* pattern, int64_t n) {
   for (int64_t i = period; i < n; ++i) pattern[i] = pattern[i - period];
 }
 
+// Elements [first, last) where planes are short: the pattern, `width` elements long, repeats along x.
 template <bool kStream, class T>
 void add_pattern(const T* x, const float* pattern, int64_t width, Act act, T* y, int64_t first, int64_t last) {
   const hn::ScalableTag<float> d;
@@ -56,24 +66,28 @@ void add_pattern(const T* x, const float* pattern, int64_t width, Act act, T* y,
   }
 }
 
-// Elements [first, last) of planes of at least a vector. The vectors that lie in one plane are whole; one that crosses
-// into the next takes both biases, so that streaming stores never share a line with others.
+// Elements [first, last) where planes are at least a vector long. Whole vectors of one plane take its bias. A vector
+// that crosses into the next plane takes both biases and is stored whole: then no cache line of y mixes streaming
+// stores with others.
 template <bool kStream, class T>
 void add_planes(const Bias& p, const T* x, const float* bias, T* y, int64_t first, int64_t last) {
   const hn::ScalableTag<float> d;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
   const AddBias add(p.act);
-  int64_t i = first, head = kStream ? elements_to_alignment(d, y + first, last - first) : 0;
+  int64_t i = first;
+  int64_t head = kStream ? elements_to_alignment(d, y + first, last - first) : 0;  // elements before y is aligned
   int64_t plane = first / p.inner, end = (plane + 1) * p.inner;
   while (i < last) {
-    const float mine = bias[plane % p.c], next = bias[(plane + 1) % p.c];
-    const auto b = hn::Set(d, mine);
+    const auto b = hn::Set(d, bias[plane % p.c]);
+    const float next = bias[(plane + 1) % p.c];
+    // The whole vectors of this plane.
     if (head == 0) {
       const int64_t whole = (std::min(end, last) - i) / lanes * lanes;
       const auto with_bias = [&](auto v) HWY_ATTR { return add(v, b); };
       map<kStream>(d, whole, with_bias, y + i, x + i);
       i += whole;
     }
+    // One vector or less, across the end of the plane, or up to the alignment of y.
     const int64_t left = std::min(head ? head : lanes, last - i);
     if (left > 0) {
       const auto both =
@@ -94,7 +108,7 @@ void bias_chunk(const Bias& p, Args t, const float* pattern, int64_t width, int6
   for_float(p.dtype, [&]<class T>() HWY_ATTR {
     const T* x = t[Bias::x].as<const T>();
     T* y = t[Bias::y].as<T>();
-    if (p.inner >= kLongPlane)
+    if (p.inner >= kMinLongPlane)
       (stream ? add_planes<true, T> : add_planes<false, T>)(p, x, pattern, y, first, last);
     else
       (stream ? add_pattern<true, T> : add_pattern<false, T>)(x, pattern, width, p.act, y, first, last);
@@ -104,40 +118,45 @@ void bias_chunk(const Bias& p, Args t, const float* pattern, int64_t width, int6
 
 // --- backward --------------------------------------------------------------------------------------------------------
 
-struct Gate {  // where y is positive
+// dy where y is positive, else 0: what relu passes back.
+struct Gate {
   template <class V>
   HWY_INLINE V operator()(V y, V dy) const {
     return hn::IfThenElseZero(hn::Gt(y, hn::Zero(hn::DFromV<V>())), dy);
   }
 };
 
-// The tensors' elements from one on. y, dx: null without relu.
+// The tensors of the backward pass, from some element on. y and dx are null without relu.
 template <class T>
-struct From {
+struct Planes {
   const T *y, *dy;
   T* dx;
-  From at(int64_t i) const { return y ? From{y + i, dy + i, dx + i} : From{nullptr, dy + i, nullptr}; }
+  Planes at(int64_t i) const { return y ? Planes{y + i, dy + i, dx + i} : Planes{nullptr, dy + i, nullptr}; }
 };
 
+// The vector of masked dy at element i; with `left`, of its first elements, followed by zeros.
 template <bool kRelu, class D, class T>
-HWY_INLINE hn::Vec<D> gated(D d, const From<T>& from, int64_t i) {
+HWY_INLINE hn::Vec<D> gated(D d, const Planes<T>& from, int64_t i) {
   const auto dy = load_as_f32(d, from.dy + i);
   return kRelu ? Gate()(load_as_f32(d, from.y + i), dy) : dy;
 }
 template <bool kRelu, class D, class T>
-HWY_INLINE hn::Vec<D> gated(D d, const From<T>& from, int64_t i, int64_t left) {
+HWY_INLINE hn::Vec<D> gated(D d, const Planes<T>& from, int64_t i, int64_t left) {
   const auto dy = load_as_f32(d, from.dy + i, left);
   return kRelu ? Gate()(load_as_f32(d, from.y + i, left), dy) : dy;
 }
 
-// to[j] += the sum of column j < n of `rows` rows, `width` apart. kStream: n and width are whole vectors, dx is aligned.
+// to[j] += the sum of column j < n over `rows` rows, which lie `width` elements apart; with relu, dx is written as
+// well. kStream requires that n and width are whole vectors and dx is aligned. The sums are loaded and stored once for
+// four rows.
 template <bool kRelu, bool kStream, class T>
-void sum_columns(const From<T>& from, int64_t rows, int64_t width, int64_t n, float* to) {
+void sum_columns(const Planes<T>& from, int64_t rows, int64_t width, int64_t n, float* to) {
   const hn::ScalableTag<float> d;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  // Four rows at a time.
   int64_t r = 0;
   for (; r + 4 <= rows; r += 4) {
-    const From<T> row = from.at(r * width);
+    const Planes<T> row = from.at(r * width);
     int64_t j = 0;
     for (; j + lanes <= n; j += lanes) {
       const auto g0 = gated<kRelu>(d, row, j), g1 = gated<kRelu>(d, row, j + width);
@@ -157,8 +176,9 @@ void sum_columns(const From<T>& from, int64_t rows, int64_t width, int64_t n, fl
         store(d, hn::Add(load(d, to + j, n - j, 0.0f), g), to + j, n - j);
       }
   }
+  // The last rows, one by one.
   for (; r < rows; ++r) {
-    const From<T> row = from.at(r * width);
+    const Planes<T> row = from.at(r * width);
     for (int64_t j = 0; j < n; j += lanes) {
       const auto g = gated<kRelu>(d, row, j, n - j);
       if (kRelu) store_f32_as(d, g, row.dx + j, n - j);
@@ -167,19 +187,20 @@ void sum_columns(const From<T>& from, int64_t rows, int64_t width, int64_t n, fl
   }
 }
 
-// Blocks of at most kBlockRows rows and kStrip columns of x seen as rows of `width`, the last of which may be short.
+// Blocks [first, last) of the matrix of wide rows: at most kBlockRows rows of `width` elements and kBlockColumns
+// columns. The last row of the matrix may be short.
 template <bool kRelu, class T>
-void column_blocks(const From<T>& from, int64_t elements, int64_t width, int64_t first, int64_t last, bool stream,
+void column_blocks(const Planes<T>& from, int64_t elements, int64_t width, int64_t first, int64_t last, bool stream,
                    float* partial) {
   const hn::ScalableTag<float> d;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
   stream = stream && width % lanes == 0 && elements_to_alignment(d, from.dx, lanes) == 0;
   const auto sum = stream ? sum_columns<kRelu, true, T> : sum_columns<kRelu, false, T>;
-  const int64_t strips = ceil_div(width, kStrip), rows = elements / width, rest = elements % width;
+  const int64_t across = ceil_div(width, kBlockColumns), rows = elements / width, rest = elements % width;
   for (int64_t b = first; b < last; ++b) {
-    const int64_t column = b % strips * kStrip, n = std::min(kStrip, width - column);
-    const int64_t row = b / strips * kBlockRows, end = std::min(rows, row + kBlockRows);
-    float* to = partial + b / strips * width + column;
+    const int64_t column = b % across * kBlockColumns, n = std::min(kBlockColumns, width - column);
+    const int64_t row = b / across * kBlockRows, end = std::min(rows, row + kBlockRows);
+    float* to = partial + b / across * width + column;
     std::fill_n(to, n, 0.0f);
     if (end > row) sum(from.at(row * width + column), end - row, width, n, to);
     if (end == rows && row + kBlockRows > rows && rest > column)
@@ -188,36 +209,33 @@ void column_blocks(const From<T>& from, int64_t elements, int64_t width, int64_t
   if (stream) hwy::FlushStream();
 }
 
-// The sum of n <= kInL1 elements.
+// The sum of n <= kInL1 masked elements.
 template <bool kRelu, class T>
-HWY_INLINE float sum_run(const From<T>& from, int64_t n) {
+HWY_INLINE float sum_run(const Planes<T>& from, int64_t n) {
   const hn::ScalableTag<float> d;
-  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
-  auto s0 = hn::Zero(d), s1 = s0, s2 = s0, s3 = s0;
-  int64_t i = 0;
-  for (; i + 4 * lanes <= n; i += 4 * lanes) {
-    s0 = hn::Add(s0, gated<kRelu>(d, from, i));
-    s1 = hn::Add(s1, gated<kRelu>(d, from, i + lanes));
-    s2 = hn::Add(s2, gated<kRelu>(d, from, i + 2 * lanes));
-    s3 = hn::Add(s3, gated<kRelu>(d, from, i + 3 * lanes));
-  }
-  for (; i < n; i += lanes) s0 = hn::Add(s0, gated<kRelu>(d, from, i, n - i));
-  return hn::GetLane(hn::SumOfLanes(d, hn::Add(hn::Add(s0, s1), hn::Add(s2, s3))));
+  const auto sums = reduce(
+      d, n, hn::Zero(d),
+      [&](auto acc, int64_t i, auto... left) HWY_ATTR { return hn::Add(acc, gated<kRelu>(d, from, i, left...)); },
+      [](auto a, auto b) HWY_ATTR { return hn::Add(a, b); });
+  return hn::GetLane(hn::SumOfLanes(d, sums));
 }
 
-// partial[plane * parts + part]: the sums of parts of planes. Short planes are masked several at a time.
+// Long planes: partial[u] = the sum of part u % parts of plane u / parts, for u in [first, last). A part is summed in
+// runs that fit L1; then the run is read again, from L1, to write dx. Several planes that fit L1 together are masked as
+// one run.
 template <bool kRelu, bool kStream, class T>
-void plane_parts(const From<T>& from, int64_t inner, int64_t first, int64_t last, float* partial) {
+void plane_parts(const Planes<T>& from, int64_t inner, int64_t first, int64_t last, float* partial) {
   const hn::ScalableTag<float> d;
-  const int64_t parts = ceil_div(inner, kPlanePart), together = inner <= kInL1 ? kInL1 / inner : 1;
+  const int64_t parts = ceil_div(inner, kPlanePart), planes_at_once = inner <= kInL1 ? kInL1 / inner : 1;
   for (int64_t u = first; u < last;) {
     const int64_t begin = u / parts * inner + u % parts * kPlanePart;
-    const int64_t length = std::min(kPlanePart, inner - u % parts * kPlanePart), count = std::min(together, last - u);
+    const int64_t length = std::min(kPlanePart, inner - u % parts * kPlanePart),
+                  count = std::min(planes_at_once, last - u);
     for (int64_t k = 0; k < count; ++k) partial[u + k] = 0;
     for (int64_t at = 0; at < length; at += kInL1) {
       const int64_t n = std::min(kInL1, length - at);
       for (int64_t k = 0; k < count; ++k) partial[u + k] += sum_run<kRelu>(from.at(begin + at + k * inner), n);
-      const From<T> run = from.at(begin + at);
+      const Planes<T> run = from.at(begin + at);
       if (kRelu) map<kStream>(d, count * n, Gate(), run.dx, run.y, run.dy);
     }
     u += count;
@@ -225,14 +243,15 @@ void plane_parts(const From<T>& from, int64_t inner, int64_t first, int64_t last
   if (kStream) hwy::FlushStream();
 }
 
+// Tasks [first, last): blocks of columns where planes are short, parts of planes where they are long.
 void bias_backward_part(const BiasBackward& p, Args t, int64_t width, int64_t first, int64_t last, bool stream,
                         float* partial) {
   using P = BiasBackward;
   for_float(p.dtype, [&]<class T>() HWY_ATTR {
     const bool relu = p.act == Act::relu;
-    const From<T> from{relu ? t[P::y].as<const T>() : nullptr, t[P::dy].as<const T>(),
-                       relu ? t[P::dx].as<T>() : nullptr};
-    if (p.inner < kLongPlane)
+    const Planes<T> from{relu ? t[P::y].as<const T>() : nullptr, t[P::dy].as<const T>(),
+                         relu ? t[P::dx].as<T>() : nullptr};
+    if (p.inner < kMinLongPlane)
       (relu ? column_blocks<true, T> : column_blocks<false, T>)(from, p.elements(), width, first, last, stream,
                                                                 partial);
     else if (relu)
@@ -242,7 +261,7 @@ void bias_backward_part(const BiasBackward& p, Args t, int64_t width, int64_t fi
   });
 }
 
-// dbias of channels [first, last)
+// dbias of channels [first, last): the partial sums of each, added in order, in double.
 void add_partials(DType dtype, const float* partial, const Partials& at, int64_t first, int64_t last, void* to) {
   const hn::ScalableTag<float> d;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
@@ -276,8 +295,9 @@ HWY_EXPORT(add_partials);
 Plan bias_tuned(const Bias& p, CpuContext& cpu) {
   if (!is_simd_dtype(p.dtype)) return Unsupported{kNotSimdDtype};
   if (p.elements() == 0) return [](Args) {};
+  // The pattern: whole periods of (c, inner), at least kMinPattern elements; for long planes one value a channel.
   const int64_t period = p.c * p.inner;
-  const int64_t width = p.inner < kLongPlane ? period * std::min(p.outer, ceil_div(kPattern, period)) : p.c;
+  const int64_t width = p.inner < kMinLongPlane ? period * std::min(p.outer, ceil_div(kMinPattern, period)) : p.c;
   const bool stream = beyond_cache(2 * p.elements() * size_of(p.dtype));
   WorkspaceLayout workspace;
   const auto pattern = workspace.add<float>(width);
@@ -296,16 +316,18 @@ Plan bias_backward_tuned(const BiasBackward& p, CpuContext& cpu) {
   if (!is_simd_dtype(p.dtype)) return Unsupported{kNotSimdDtype};
   int64_t width = 0, tasks = 0, grain = 1, floats = 0;
   Partials at{0, 0, 0};
-  if (p.elements() == 0) {  // dbias is 0
-  } else if (p.inner < kLongPlane) {
-    const int64_t period = p.c * p.inner, repeats = ceil_div(kWide, period);
+  if (p.elements() == 0) {  // no tasks: dbias is 0
+  } else if (p.inner < kMinLongPlane) {
+    // Short planes: rows of some periods (c, inner); each block of rows leaves a row of partial sums.
+    const int64_t period = p.c * p.inner, repeats = ceil_div(kMinWideRow, period);
     width = period * repeats;
     const int64_t blocks = ceil_div(ceil_div(p.elements(), width), kBlockRows);
-    tasks = blocks * ceil_div(width, kStrip);
+    tasks = blocks * ceil_div(width, kBlockColumns);
     floats = blocks * width;
-    grain = 1 + kChunkElements / std::min(p.elements(), kBlockRows * std::min(width, kStrip));
+    grain = 1 + kChunkElements / std::min(p.elements(), kBlockRows * std::min(width, kBlockColumns));
     at = {blocks * repeats, period, p.inner};
   } else {
+    // Long planes: each part of a plane leaves one partial sum.
     const int64_t parts = ceil_div(p.inner, kPlanePart);
     tasks = floats = p.outer * p.c * parts;
     grain = ceil_div(kChunkElements, std::min(p.inner, kPlanePart));

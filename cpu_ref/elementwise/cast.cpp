@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The judge of cast: what is compared is already rounded to the type of y.
+// Reference for cast: serial, in double, the formula of the contract (ops/elementwise/cast.h) and nothing else. It
+// claims x itself: the comparer rounds what it expects to the element type of y.
 #include "ops/elementwise/cast.h"
 
 #include "core/registry.h"

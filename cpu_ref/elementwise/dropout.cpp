@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The judge of dropout and its backward.
+// Reference for dropout and its backward: serial, in double, the formulas of the contract (ops/elementwise/dropout.h)
+// and nothing else. A slice is a chunk of elements.
 #include "ops/elementwise/dropout.h"
 
 #include "core/registry.h"

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The judge of gelu and its backward.
+// Reference for gelu and its backward: serial, in double, the formulas of the contract (ops/elementwise/gelu.h) and
+// nothing else. A slice is a chunk of elements.
 #include "ops/elementwise/gelu.h"
 
 #include "core/registry.h"

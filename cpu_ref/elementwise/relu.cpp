@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The judge of relu and its backward.
+// Reference for relu and its backward: serial, in double, the formulas of the contract (ops/elementwise/relu.h) and
+// nothing else. A slice is a chunk of elements.
 #include "ops/elementwise/relu.h"
 
 #include "core/registry.h"

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Relu needs no arithmetic: as a signed integer of its width a float is negative, zero or positive just as the float is,
-// so the halves go unconverted. Threads share the elements in pieces.
+// relu and its backward need no arithmetic of floats: the bits of a float, read as a signed integer of the same width,
+// are negative, zero or positive exactly as the float is. So f32 and both halves are compared as integers and never
+// converted. Threads share the elements in chunks (chunks.h); results that would not stay in cache are written past it.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "cpu_ref/elementwise/relu_tuned.cpp"  // compiled once per instruction set
 #include <hwy/foreach_target.h>
@@ -14,7 +15,7 @@
 HWY_BEFORE_NAMESPACE();
 namespace duet::HWY_NAMESPACE {
 
-// f.operator()<T>() with the integer of an element's width.
+// Calls f.operator()<T>() with the signed integer as wide as an element.
 template <class F>
 HWY_INLINE void for_width(DType dtype, const F& f) {
   size_of(dtype) == 4 ? f.template operator()<int32_t>() : f.template operator()<int16_t>();

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The judge of scale_update.
+// Reference for scale_update: serial, in double, the formula of the contract (ops/elementwise/scale_update.h) and
+// nothing else.
 #include "ops/elementwise/scale_update.h"
 
 #include "core/registry.h"

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A few scalars: no vectors, no threads.
+// scale_update on the host: a few scalars, so neither vectors nor threads. After an overflow the loss scale is halved,
+// but stays a normal number; after `interval` good steps it is doubled, unless that would overflow.
 #include <algorithm>
 #include <cmath>
 #include <limits>

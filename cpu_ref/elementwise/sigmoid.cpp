@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The judge of sigmoid and its backward.
+// Reference for sigmoid and its backward: serial, in double, the formulas of the contract (ops/elementwise/sigmoid.h)
+// and nothing else. A slice is a chunk of elements.
 #include "ops/elementwise/sigmoid.h"
 
 #include "core/registry.h"

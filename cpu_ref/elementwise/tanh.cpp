@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The judge of tanh and its backward.
+// Reference for tanh and its backward: serial, in double, the formulas of the contract (ops/elementwise/tanh.h) and
+// nothing else. A slice is a chunk of elements.
 #include "ops/elementwise/tanh.h"
 
 #include "core/registry.h"

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Threads share the elements in pieces; results beyond the caches are written past them.
+// tanh and its backward with vectors of f32; the arithmetic is in activation-inl.h. Threads share the elements in
+// chunks (chunks.h); results that would not stay in cache are written past it (streaming.h).
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "cpu_ref/elementwise/tanh_tuned.cpp"  // compiled once per instruction set
 #include <hwy/foreach_target.h>

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The judge of unscale.
+// Reference for unscale: serial, in double, the formula of the contract (ops/elementwise/unscale.h) and nothing else. A
+// slice is a chunk of y; the last slice is the flag `bad`, which needs all elements.
 #include "ops/elementwise/unscale.h"
 
 #include "core/registry.h"

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One pass; threads share the elements in pieces. Stores are plain: y is read next, by the optimiser.
+// unscale in one pass: y = g / scale, and a flag that says whether an element of g is not finite. Threads share the
+// elements in chunks (chunks.h). Stores go through the cache, because the optimiser reads y next.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "cpu_ref/elementwise/unscale_tuned.cpp"  // compiled once per instruction set
 #include <hwy/foreach_target.h>
@@ -14,7 +15,8 @@
 HWY_BEFORE_NAMESPACE();
 namespace duet::HWY_NAMESPACE {
 
-// Says whether all elements were finite: 0 times any other value is NaN, which a sum keeps.
+// Returns whether all elements of the chunk are finite. 0 times a finite value is 0, and 0 times an infinity or NaN is
+// NaN, which a sum keeps: so one sum of these products answers for all elements.
 bool unscale_chunk(DType dtype, Args t, int64_t first, int64_t last) {
   const hn::ScalableTag<float> d;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));

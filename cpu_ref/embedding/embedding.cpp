@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The judge of embedding and its backward.
+// Reference for embedding and its backward: serial, in double, the formulas of the contract (ops/embedding/embedding.h)
+// and nothing else. A slice is a token; backward, a row of dtable or, after those, of dposition.
 #include "ops/embedding/embedding.h"
 
 #include "core/registry.h"
@@ -19,11 +20,14 @@ void EmbeddingBackward::reference(Inputs in, int64_t slice, Expect& expect) cons
   const bool word = slice < V;
   const int64_t row = word ? slice : slice - V;
   std::vector<double> sum(C), abs_sum(C);
+
+  // With accumulate, a row of dtable starts from what it holds.
   if (word && accumulate)
     for (int64_t c = 0; c < C; ++c) {
       sum[c] = in[dtable][row * C + c];
       abs_sum[c] = std::abs(sum[c]);
     }
+  // Add dy of every token that reads this row.
   for (int64_t i = 0; i < tokens(); ++i) {
     if (word ? static_cast<int64_t>(in[token][i]) != row : i % T != row) continue;
     for (int64_t c = 0; c < C; ++c) {

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Forward: threads share the tokens. Backward: tokens are sorted by word (counting sort, serial, stable), then threads share
-// the rows of dtable: each adds its tokens' rows in their order, so nothing collides and the result does not depend on the
+// embedding and its backward, with vectors of f32. Forward: threads share the tokens. Backward: the tokens are sorted
+// by word (a counting sort, serial and stable), then threads share the rows of dtable. Each row adds the rows of dy of
+// its own tokens in their order, so no two threads write one row and the result does not depend on the number of
 // threads.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "cpu_ref/embedding/embedding_tuned.cpp"  // compiled once per instruction set
 #include <hwy/foreach_target.h>
 
 #include "core/registration.h"
-#include "cpu_ref/floats-inl.h"
+#include "cpu_ref/reduce-inl.h"
 #include "cpu_ref/chunks.h"
 #include "cpu_ref/streaming.h"
 #include "ops/embedding/embedding.h"
@@ -15,6 +16,7 @@
 HWY_BEFORE_NAMESPACE();
 namespace duet::HWY_NAMESPACE {
 
+// y[0 .. n) = 0.
 template <bool kStream, class T>
 HWY_INLINE void clear(T* y, int64_t n) {
   const hn::ScalableTag<float> d;
@@ -25,6 +27,8 @@ HWY_INLINE void clear(T* y, int64_t n) {
   if (i < n) store_f32_as(d, hn::Zero(d), y + i, n - i);
 }
 
+// Tokens [first, last): y = the row of the word, if there is one, plus the row of the position, if there are positions.
+// A single row is copied as it is, without conversion.
 template <bool kStream, class T>
 void look_up(const Embedding& p, Args t, int64_t first, int64_t last) {
   const hn::ScalableTag<float> d;
@@ -37,9 +41,11 @@ void look_up(const Embedding& p, Args t, int64_t first, int64_t last) {
   auto* y = t[Embedding::y].as<T>();
   for (int64_t i = first; i < last; ++i) {
     T* to = y + i * p.C;
+    // The rows to add; a word outside the table has none.
     const bool known = token[i] >= 0 && token[i] < p.V;
     const T *row = known ? table + token[i] * p.C : nullptr, *place = position ? position + i % p.T * p.C : nullptr;
     if (!row) std::swap(row, place);
+    // Write the sum, a copy, or zeros.
     if (row && place)
       map<kStream>(d, p.C, sum, to, row, place);
     else if (row)
@@ -56,69 +62,39 @@ void embedding_rows(const Embedding& p, Args t, int64_t first, int64_t last, boo
   if (stream) hwy::FlushStream();
 }
 
-inline constexpr int64_t kTerms = 1024;  // of a run of additions: fewer than ops/summation.h allows
-
-// to[0 .. n) = (add: to +) the sum of `count` rows x + at(k) n.
+// to[0 .. n) = the sum of `count` rows of n elements, of which row k lies at x + at(k) n; with `add`, plus what `to`
+// holds.
 template <bool kStream, class T, class At>
 HWY_INLINE void add_rows(const T* x, int64_t n, int64_t count, const At& at, bool add, T* to) {
   const hn::ScalableTag<float> d;
-  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
-  const auto head = kStream ? elements_to_alignment(d, to, n) : 0;
-  const auto columns = [&](int64_t c, int64_t left) HWY_ATTR {  // one vector, of `left` lanes
-    auto total = add ? load_as_f32(d, to + c, left) : hn::Zero(d);
-    for (int64_t first = 0; first < count; first += kTerms) {
-      auto sum = hn::Zero(d);
-      for (int64_t k = first; k < std::min(count, first + kTerms); ++k)
-        sum = hn::Add(sum, load_as_f32(d, x + at(k) * n + c, left));
-      total = hn::Add(total, sum);
-    }
-    return total;
+  const auto sum_columns = [&](int64_t first, int64_t columns, const auto& store_whole) HWY_ATTR {
+    sum_rows(
+        d, columns, count, [&](int64_t k) { return x + at(k) * n + first; },
+        [&](int64_t c, auto total, auto... left) HWY_ATTR {
+          T* here = to + first + c;
+          if (add) total = hn::Add(load_as_f32(d, here, left...), total);
+          if constexpr (sizeof...(left) == 0)
+            store_whole(total, here);
+          else
+            store_f32_as(d, total, here, left...);
+        });
   };
-  int64_t c = 0;
-  if (head > 0) {
-    store_f32_as(d, columns(0, head), to, head);
-    c = head;
-  }
-  for (; c + 4 * lanes <= n; c += 4 * lanes) {
-    auto t0 = hn::Zero(d), t1 = t0, t2 = t0, t3 = t0;
-    if (add) {
-      t0 = load_as_f32(d, to + c);
-      t1 = load_as_f32(d, to + c + lanes);
-      t2 = load_as_f32(d, to + c + 2 * lanes);
-      t3 = load_as_f32(d, to + c + 3 * lanes);
-    }
-    for (int64_t first = 0; first < count; first += kTerms) {
-      auto s0 = hn::Zero(d), s1 = s0, s2 = s0, s3 = s0;
-      for (int64_t k = first; k < std::min(count, first + kTerms); ++k) {
-        const T* row = x + at(k) * n + c;
-        s0 = hn::Add(s0, load_as_f32(d, row));
-        s1 = hn::Add(s1, load_as_f32(d, row + lanes));
-        s2 = hn::Add(s2, load_as_f32(d, row + 2 * lanes));
-        s3 = hn::Add(s3, load_as_f32(d, row + 3 * lanes));
-      }
-      t0 = hn::Add(t0, s0);
-      t1 = hn::Add(t1, s1);
-      t2 = hn::Add(t2, s2);
-      t3 = hn::Add(t3, s3);
-    }
-    stream_store<kStream>(d, t0, to + c);
-    stream_store<kStream>(d, t1, to + c + lanes);
-    stream_store<kStream>(d, t2, to + c + 2 * lanes);
-    stream_store<kStream>(d, t3, to + c + 3 * lanes);
-  }
-  for (; c < n; c += lanes) store_f32_as(d, columns(c, n - c), to + c, n - c);
+  // Up to where `to` is aligned, then vectors that may bypass the caches.
+  const int64_t head = kStream ? elements_to_alignment(d, to, n) : 0;
+  sum_columns(0, head, [d](auto v, T* here) HWY_ATTR { store_f32_as(d, v, here); });
+  sum_columns(head, n - head, [d](auto v, T* here) HWY_ATTR { stream_store<kStream>(d, v, here); });
 }
 
-// Rows [first, last) of dtable: word v's tokens are order[start[v]] ... order[start[v + 1] - 1].
+// Rows [first, last) of dtable. The tokens of word v are order[start[v]] ... order[start[v + 1] - 1].
 void embedding_backward_words(const EmbeddingBackward& p, Args t, const int32_t* start, const int32_t* order,
                               int64_t first, int64_t last, bool stream) {
   for_float(p.dtype, [&]<class T>() HWY_ATTR {
     const auto* dy = t[EmbeddingBackward::dy].as<const T>();
     auto* dtable = t[EmbeddingBackward::dtable].as<T>();
     for (int64_t v = first; v < last; ++v) {
-      const int32_t* mine = order + start[v];
+      const int32_t* tokens = order + start[v];
       const int64_t count = start[v + 1] - start[v];
-      const auto at = [mine](int64_t k) { return int64_t{mine[k]}; };
+      const auto at = [tokens](int64_t k) { return int64_t{tokens[k]}; };
       T* to = dtable + v * p.C;
       if (count == 0 && p.accumulate) continue;
       if (count == 0)
@@ -131,7 +107,7 @@ void embedding_backward_words(const EmbeddingBackward& p, Args t, const int32_t*
   if (stream) hwy::FlushStream();
 }
 
-// Rows [first, last) of dposition.
+// Rows [first, last) of dposition: each adds one token of every sequence.
 void embedding_backward_places(const EmbeddingBackward& p, Args t, int64_t first, int64_t last) {
   for_float(p.dtype, [&]<class T>() HWY_ATTR {
     const auto* dy = t[EmbeddingBackward::dy].as<const T>();
@@ -163,18 +139,22 @@ Plan embedding_tuned(const Embedding& p, CpuContext& cpu) {
 }
 DUET_REGISTER(embedding_tuned);  // cpu.tuned
 
-// The tokens in order of their word; those outside the table are left out.
+// The numbers of the tokens, sorted by word. Tokens whose word is outside the table are left out. Word v starts at
+// start[v].
 struct SortedTokens {
   int32_t *start, *order;  // (words + 2), (tokens)
   void sort(const int32_t* token, int64_t tokens, int64_t words) const {
+    // Count: start[v + 2] is how often word v occurs.
     std::fill_n(start, words + 2, 0);
     const auto n = static_cast<int32_t>(tokens);
     const auto known = [&](int32_t i) { return token[i] >= 0 && token[i] < words; };
     for (int32_t i = 0; i < n; ++i)
       if (known(i)) ++start[token[i] + 2];
-    for (int64_t v = 2; v < words + 2; ++v) start[v] += start[v - 1];  // start[v + 1]: where word v begins
+    // Add up: start[v + 1] is where word v begins.
+    for (int64_t v = 2; v < words + 2; ++v) start[v] += start[v - 1];
+    // Place each token; afterwards start[v + 1] is where word v ends and word v + 1 begins.
     for (int32_t i = 0; i < n; ++i)
-      if (known(i)) order[start[token[i] + 1]++] = i;  // and now where it ends
+      if (known(i)) order[start[token[i] + 1]++] = i;
   }
 };
 

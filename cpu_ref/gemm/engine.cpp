@@ -6,8 +6,8 @@
 
 namespace duet::engine {
 namespace {
-// Values of k in a block. A tile's rows of A and a strip of B stream from L2 with ease (a step of 28 multiply-adds takes
-// 184 bytes); fewer blocks read and write c less often, and that comes from further away.
+// Values of k in a block. A tile's rows of A and a strip of B stream from L2 with ease (a step of 28 multiply-adds
+// takes 184 bytes); fewer blocks read and write c less often, and that comes from further away.
 constexpr int64_t kBlockK = 768;
 // Columns of B that one task works on: with kBlockK values each they fill half of a 1 MiB L2.
 constexpr int64_t kTaskColumns = 160;
@@ -32,7 +32,7 @@ Blocking choose_blocking(const Shape& s, const KernelShape& kernel, int tasks) {
   Blocking b{};
   // A single vector lies along k whatever its strides are called.
   const bool along_k = (s.a.along_k || s.m == 1) && (s.b.along_k || s.n == 1) && !s.a.indexed && !s.b.indexed;
-  if (along_k && s.a.dtype == s.result && s.b.dtype == s.result && std::min(s.m, s.n) <= kMostVectors) {
+  if (along_k && s.a.dtype == s.result && s.b.dtype == s.result && std::min(s.m, s.n) <= kMaxVectors) {
     b.thin = true;
     b.most_tasks = tasks;
     return b;

@@ -183,7 +183,7 @@ struct ThinProduct {
   DType dtype;
   const void *matrix, *thin;
   int64_t matrix_step, thin_step, k;
-  int64_t vectors;  // 1 .. kMostVectors
+  int64_t vectors;  // 1 .. kMaxVectors
   void* c;
   int64_t c_line, c_thin;
   const void* bias;
@@ -191,7 +191,7 @@ struct ThinProduct {
   float alpha;
   bool relu;
 };
-constexpr int64_t kMostVectors = 4;
+constexpr int64_t kMaxVectors = 4;
 void run_thin(const ThinProduct& product, int64_t first, int64_t last);  // lines [first, last)
 
 }  // namespace duet::engine

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// 14 x 2 vectors of sums in registers, as in engine_kernel.cpp; Highway 1.0 has no bf16 products. Built for AVX512_BF16
-// as a whole, so nothing but intrinsics may be included.
+// The micro-kernel of bf16: 14 x 2 vectors of sums in registers, as in engine_kernel.cpp, with intrinsics because
+// Highway 1.0 has no bf16 products. This file alone is built for AVX512_BF16, so it must include nothing but
+// intrinsics: an inline function of another header would be compiled with instructions that other CPUs lack.
+// engine_pairs.cpp calls it.
 #include "cpu_ref/gemm/engine_avx512bf16.h"
 
 #include <immintrin.h>
@@ -8,6 +10,7 @@
 namespace duet::engine {
 namespace {
 
+// One tile of kRows rows and kVectors vectors of columns.
 template <int kRows, int kVectors>
 void kernel(const PairTile& t) {
   __m512 sum[kRows][kVectors];
@@ -15,6 +18,7 @@ void kernel(const PairTile& t) {
   for (int i = 0; i < kRows; ++i)
 #pragma GCC unroll 2
     for (int j = 0; j < kVectors; ++j) sum[i][j] = _mm512_setzero_ps();
+  // Products of all pairs.
   const auto* a = static_cast<const int32_t*>(t.a);
   const auto* b = static_cast<const int32_t*>(t.b);
   for (int64_t p = 0; p < t.pairs; ++p, a += kRows, b += 16 * kVectors) {
@@ -31,6 +35,7 @@ void kernel(const PairTile& t) {
       for (int j = 0; j < kVectors; ++j) sum[i][j] = _mm512_dpbf16_ps(sum[i][j], row, column[j]);
     }
   }
+  // Write back.
 #pragma GCC unroll 16
   for (int i = 0; i < kRows; ++i)
 #pragma GCC unroll 2

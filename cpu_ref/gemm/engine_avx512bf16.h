@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// The bf16 micro-kernel: vdpbf16ps multiplies pairs of neighbouring k and adds both to an f32 sum.
+// The micro-kernel of bf16: the instruction vdpbf16ps multiplies pairs of neighbouring k and adds both products to an
+// f32 sum.
 #pragma once
 #include <cstdint>
 
 namespace duet::engine {
 
-// sums (rows, 32) = the products of a packed strip of A and one of B. An element is a pair of bf16 (k, k + 1), 4 bytes:
-// a (pairs, rows), b (pairs, 16 vectors).
+// sums (rows, 32) = the product of a packed strip of A and one of B. Their elements are pairs (k, k + 1) of bf16, 4
+// bytes each: a (pairs, rows), b (pairs, vectors of 16).
 struct PairTile {
-  int64_t rows, vectors, pairs;  // 1 .. kPairRows, 1 .. 2
+  int64_t rows, vectors, pairs;  // rows: 1 .. kPairRows; vectors: 1 or 2
   const void *a, *b;
   float* sums;  // aligned to 64 bytes
 };

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Thin products of operands whose lines both lie along k (a matrix times a few vectors): each sum is a dot product,
-// nothing is packed, and the matrix is read once, as fast as memory gives it.
+// Thin products (ThinProduct in engine.h): a matrix times a few vectors, all of which lie along k. Each sum is a dot
+// product. Nothing is packed, and the matrix is read once, as fast as memory delivers it. engine.cpp divides its lines
+// among threads.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "cpu_ref/gemm/engine_dot.cpp"  // compiled once per instruction set
 #include <hwy/foreach_target.h>
@@ -16,15 +17,15 @@ namespace duet::engine::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 using namespace duet::HWY_NAMESPACE;  // NOLINT: load_as_f32, for_float
 
-constexpr int kLines = 4;  // of the matrix at a time: enough independent sums to hide the latency of one
+constexpr int kLines = 4;  // lines of the matrix at a time: enough independent sums to hide the latency of an addition
 
-// c of `lines` (at most kLines) lines of the matrix from `first` on, and kThin vectors.
+// The elements of c for `lines` (at most kLines) lines of the matrix, from `first` on, and kThin vectors.
 template <class T, int kThin>
 void dot(const ThinProduct& t, int64_t first, int64_t lines) {
   const hn::ScalableTag<float> d;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
   hn::Vec<decltype(d)> sum[kLines][kThin];
-  const T *line[kLines], *thin[kThin];  // absent lines repeat the last
+  const T *line[kLines], *thin[kThin];  // lines that do not exist repeat the last one
   for (int i = 0; i < kLines; ++i)
     line[i] = static_cast<const T*>(t.matrix) + (first + std::min<int64_t>(i, lines - 1)) * t.matrix_step;
   for (int j = 0; j < kThin; ++j) thin[j] = static_cast<const T*>(t.thin) + j * t.thin_step;
@@ -43,9 +44,11 @@ void dot(const ThinProduct& t, int64_t first, int64_t lines) {
       for (int j = 0; j < kThin; ++j) sum[i][j] = hn::MulAdd(a, v[j], sum[i][j]);
     }
   };
+  // Products, the last vector in part.
   int64_t p = 0;
   for (; p + lanes <= t.k; p += lanes) step(p, [&](const T* from) HWY_ATTR { return load_as_f32(d, from); });
   if (p < t.k) step(p, [&](const T* from) HWY_ATTR { return load_as_f32(d, from, t.k - p); });
+  // Scale, add the bias, apply relu, write back.
   for (int64_t i = 0; i < lines; ++i)
     for (int j = 0; j < kThin; ++j) {
       float v = t.alpha * hn::GetLane(hn::SumOfLanes(d, sum[i][j]));

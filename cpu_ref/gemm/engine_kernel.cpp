@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The micro-kernels: a tile of `rows` x 2 vectors of sums stays in registers while k runs; each step loads two
-// vectors of B and multiplies them by broadcast values of A. All heights exist, so the rows of a matrix are shared
-// evenly among tiles and none is wasted on padding.
+// The micro-kernels of the matrix engine: run_tile of engine.h. A tile of `rows` x 2 vectors of sums stays in registers
+// while k runs; each step loads two vectors of B and multiplies them by values of A, each broadcast to a vector. There
+// is a kernel for every number of rows, so the rows of a matrix are shared evenly among tiles and nothing is padded.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "cpu_ref/gemm/engine_kernel.cpp"  // compiled once per instruction set
 #include <hwy/foreach_target.h>
@@ -23,12 +23,13 @@ using D = hn::ScalableTag<float>;
 using Vec = hn::Vec<D>;
 constexpr D d;
 constexpr int64_t kLanes = hn::MaxLanes(d);
-// 32 registers hold 14 x 2 sums, 2 vectors of B and a broadcast of A; 16 hold 6 x 2.
+// 32 registers (AVX-512) hold 14 x 2 sums, 2 vectors of B and a broadcast of A; 16 registers hold 6 x 2 sums.
 constexpr int kRows = HWY_TARGET <= HWY_AVX3 ? 14 : 6;
 constexpr int kVectors = 2;
 constexpr int64_t kColumns = kVectors * kLanes;
 
-// What is done to a sum on its way to memory: v = max(alpha * v + bias, floor). Neutral before the last block of k.
+// What is done to a sum before it is stored: v = max(alpha * v + bias, floor). Before the last block of k it changes
+// nothing.
 struct Finish {
   Vec alpha, floor;
   bool bias;
@@ -37,18 +38,19 @@ struct Finish {
         floor(hn::Set(d, t.last && r.relu ? 0.0f : -INFINITY)),
         bias(t.last && r.bias) {}
   HWY_INLINE Vec operator()(Vec v, Vec bias_columns) const {
-    return hn::Max(floor, hn::MulAdd(v, alpha, bias_columns));  // this order of Max keeps a NaN in v
+    return hn::Max(floor, hn::MulAdd(v, alpha, bias_columns));  // this order of operands keeps a NaN of v
   }
 };
 
-// value: (rows, kColumns), the sums of this block. Any element type, any edge, any place: what registers cannot be
-// stored as they are.
+// Stores the tiles that registers cannot: of any element type, at the edges of a matrix, or with rows or columns
+// anywhere in c. value: (rows, kColumns), the sums of this block of k.
 template <class T>
 void store_edge(const Tile& t, const Result& r, float* value) {
   const Finish finish(t, r);
-  const bool to_c = t.last && is_half<T>, in_c = !is_half<T>;  // where values go, and where sums are
+  // Values go to c after the last block, sums before it; f32 sums lie in c itself, those of halves apart.
+  const bool to_c = t.last && is_half<T>, in_c = !is_half<T>;
   const auto row_in_c = [&](int64_t i) { return r.rows ? r.rows->at(t.row + i) : (t.row + i) * r.step; };
-  for (int64_t first = 0, count = 0; first < t.columns; first += count) {  // columns that are neighbours in c
+  for (int64_t first = 0, count = 0; first < t.columns; first += count) {  // runs of columns that are neighbours in c
     const int64_t column = t.column + first;
     count = r.columns ? r.columns->neighbours(column, t.columns - first) : t.columns;
     const int64_t at = r.columns ? r.columns->at(column) : column;
@@ -56,6 +58,7 @@ void store_edge(const Tile& t, const Result& r, float* value) {
       float* sums = in_c && t.placed ? t.sums + row_in_c(i) + at : t.sums + i * t.sums_step + first;
       T* c = to_c ? static_cast<T*>(r.c) + row_in_c(i) + at : nullptr;
       float* v = value + i * kColumns + first;
+      // A single column: no vectors.
       if (count == 1) {
         float one = *v + (t.add ? *sums : 0.0f);
         if (t.last) one = one * r.alpha + (r.bias ? static_cast<float>(static_cast<const T*>(r.bias)[column]) : 0.0f);
@@ -85,7 +88,8 @@ void store_any(const Tile& t, const Result& r, float* value) {
   for_float(r.dtype, [&]<class T>() { store_edge<T>(t, r, value); });
 }
 
-// kAdjacent: the tile's lines of A are neighbours in memory (packed, or stored transposed); otherwise a line's k are.
+// kAdjacent: the lines of A in the tile are neighbours in memory (A is packed, or stored transposed). Otherwise the k
+// values of a line are neighbours.
 template <int kR, int kV, bool kAdjacent>
 void micro_kernel(const Tile& t, const Result& r) {
   Vec sum[kR][kV];
@@ -94,10 +98,11 @@ void micro_kernel(const Tile& t, const Result& r) {
 #pragma GCC unroll 2
     for (int j = 0; j < kV; ++j) sum[i][j] = hn::Zero(d);
 
-  // The sums come from further away than a and b; they are here when the loop is done.
+  // Prefetch the sums in memory: they are further away than a and b, and arrive while the loop runs.
   if (t.sums && !t.placed)
     for (int64_t i = 0; i < kR; ++i)
       for (int64_t j = 0; j < kV; ++j) hwy::Prefetch(t.sums + i * t.sums_step + j * kLanes);
+  // Products of all k.
   const float *a = t.a, *b = t.b;
   const int64_t a_step = kAdjacent ? t.a_k : t.a_line, b_step = t.b_k;
   for (int64_t p = 0; p < t.kc; ++p) {
@@ -117,6 +122,7 @@ void micro_kernel(const Tile& t, const Result& r) {
     b += b_step;
   }
 
+  // Write back whole vectors of neighbouring columns straight from registers,
   if (t.columns == kV * kLanes && (r.dtype == DType::f32 ? !t.placed : !t.last)) {
     const Finish finish(t, r);
     float* to = t.sums;
@@ -134,6 +140,7 @@ void micro_kernel(const Tile& t, const Result& r) {
       }
     return;
   }
+  // everything else through memory.
   HWY_ALIGN float spilled[kR * kColumns];
 #pragma GCC unroll 16
   for (int i = 0; i < kR; ++i)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Packing of what is stored: rows are copied where lines are adjacent, or transposed in registers where k is; halves
-// become f32 on the way.
+// Packing of stored matrices (Matrix in engine.h) into strips: where lines are adjacent, rows are copied; where k is,
+// they are transposed in registers. Halves become f32 on the way. engine.cpp calls this for one strip at a time and
+// divides the strips among threads.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "cpu_ref/gemm/engine_pack.cpp"  // compiled once per instruction set
 #include <hwy/foreach_target.h>
@@ -23,13 +24,14 @@ using D = hn::ScalableTag<float>;
 constexpr D d;
 constexpr int64_t kLanes = hn::MaxLanes(d);
 
-struct Strip {  // where it goes
+// The packed strip: value p of line i goes to to[p * height + i]; lines from `lines` on are 0.
+struct Strip {
   int64_t lines, height, kc;
   float* to;
 };
 
-// One k of a strip no wider than a vector may spill into the next k, which is written after it; masked stores are
-// slow.
+// Stores lines i, i + 1, ... of value p. Masked stores are slow. So in a strip no wider than a vector, the whole vector
+// is stored; what that writes beyond the strip is overwritten by value p + 1, which comes next.
 HWY_INLINE void store_vector(const Strip& s, hn::Vec<D> v, int64_t p, int64_t i) {
   const int64_t at = p * s.height + i;
   if (s.height <= kLanes && at + kLanes <= s.kc * s.height)
@@ -38,7 +40,8 @@ HWY_INLINE void store_vector(const Strip& s, hn::Vec<D> v, int64_t p, int64_t i)
     store(d, v, s.to + at, s.height - i);
 }
 
-// kVectors: of a full strip; 0 for others. The lines of one k are adjacent; `step` leads to the next k.
+// Copies rows: the lines of one k are adjacent, and the next k is `step` elements further. kVectors: vectors of a full
+// strip; 0 for strips that are not full.
 template <class T, int kVectors>
 void copy(const Strip& s, const T* from, int64_t step) {
   constexpr int64_t kCacheLine = 64 / sizeof(T);
@@ -49,31 +52,32 @@ void copy(const Strip& s, const T* from, int64_t step) {
     } else {
       for (int64_t i = 0; i < s.height; i += kLanes) {
         const int64_t left = std::max<int64_t>(0, s.lines - i);
-        // A whole vector where the matrix goes on behind this k, without the values of lines that are not in the
-        // strip.
+        // A whole vector may be loaded where the matrix continues beyond the lines of this k. The values of lines that
+        // are not in the strip become 0.
         const bool whole = p + 1 < s.kc && i + kLanes <= step + s.lines;
         const auto exists = hn::FirstN(d, static_cast<size_t>(std::min(left, kLanes)));
         store_vector(s, whole ? hn::IfThenElseZero(exists, load_as_f32(d, from + i)) : load_as_f32(d, from + i, left),
                      p, i);
       }
     }
-    // The strip beside this one comes next; no hardware prefetcher sees that from a column of short rows.
+    // The strip beside this one is packed next. No hardware prefetcher sees that from a column of short rows.
     for (int64_t i = 0; i < s.height; i += kCacheLine) hwy::Prefetch(from + s.height + i);
   }
 }
 
+// Value by value, from first_k on.
 template <class T>
 void transpose_slowly(const Strip& s, const void* const* line, int64_t first_k) {
   for (int64_t p = first_k; p < s.kc; ++p)
     for (int64_t i = 0; i < s.height; ++i) {
-      T value{};  // copied, because lines of pairs may be aligned to 2 bytes only
+      T value{};  // by memcpy, because lines of pairs may be aligned to 2 bytes only
       if (i < s.lines) std::memcpy(&value, static_cast<const char*>(line[i]) + p * int64_t{sizeof(T)}, sizeof(T));
       s.to[p * s.height + i] = static_cast<float>(value);
     }
 }
 
-// As copy, for pairs of bf16: each k of the strip takes from two rows of the matrix; the second may be absent (odd
-// k).
+// As copy, for pairs of bf16. Each k of the strip combines two rows of the matrix; where k is odd the last pair has one
+// row.
 void copy_pairs(const uint16_t* from, int64_t step, int64_t lines, int64_t height, int64_t k, float* to) {
   const hn::RebindToUnsigned<D> du;
   const hn::Rebind<uint16_t, D> d16;
@@ -91,7 +95,7 @@ void copy_pairs(const uint16_t* from, int64_t step, int64_t lines, int64_t heigh
 }
 
 #if HWY_TARGET != HWY_SCALAR
-// Four values at p from each of line[0], line[4], line[8], ...: one 4-block of the vector each.
+// Loads four values at p from each of line[0], line[4], line[8], ..., each to one block of four lanes.
 template <class DT, class T>
 HWY_INLINE hn::Vec<DT> load_blocks(DT dt, const T* const* line, int64_t p) {
   if constexpr (hn::MaxLanes(DT()) == 4) {
@@ -102,7 +106,8 @@ HWY_INLINE hn::Vec<DT> load_blocks(DT dt, const T* const* line, int64_t p) {
   }
 }
 
-// kLanes lines at a time, four k at a time: 4x4 transposes in every 128-bit block at once leave one k per vector.
+// kLanes lines and four k at a time: 4 x 4 transposes in every 128-bit block of the vectors at once leave one k in each
+// vector.
 template <class T>
 void transpose(const Strip& s, const void* const* lines) {
   const hn::Rebind<Bits<T>, D> dt;
@@ -110,9 +115,10 @@ void transpose(const Strip& s, const void* const* lines) {
   const int64_t whole = s.kc / 4 * 4;
   for (int64_t i = 0; i < s.height; i += kLanes) {
     const auto exists = hn::FirstN(d, static_cast<size_t>(std::clamp<int64_t>(s.lines - i, 0, kLanes)));
-    const T* line[kLanes];  // absent ones repeat the last
+    const T* line[kLanes];  // lines that do not exist repeat the last one
     for (int64_t q = 0; q < kLanes; ++q) line[q] = static_cast<const T*>(lines[std::min(i + q, s.lines - 1)]);
     for (int64_t p = 0; p < whole; p += 4) {
+      // Load and widen.
       hn::Vec<D> v[4];
       for (int64_t q = 0; q < 4; ++q) {
         const auto raw = load_blocks(dt, line + q, p);
@@ -121,6 +127,7 @@ void transpose(const Strip& s, const void* const* lines) {
         else
           v[q] = raw;
       }
+      // Transpose and store.
       const auto low01 = hn::BitCast(d64, hn::InterleaveLower(d, v[0], v[1])),
                  low23 = hn::BitCast(d64, hn::InterleaveLower(d, v[2], v[3])),
                  high01 = hn::BitCast(d64, hn::InterleaveUpper(d, v[0], v[1])),
@@ -194,7 +201,8 @@ void Matrix::pack_pairs(int64_t line0, int64_t lines, int64_t height, int64_t k0
   const auto* from = static_cast<const uint16_t*>(stored) + line0 * line_step + 2 * k0 * k_step;
   if (line_step == 1)
     return HWY_DYNAMIC_DISPATCH(copy_pairs)(from, k_step, lines, height, std::min(k, 2 * k1) - 2 * k0, to);
-  // Along k a pair is four adjacent bytes, which move as an f32 does. An odd k leaves half a pair.
+  // Along k a pair is four adjacent bytes, which are packed as an f32 is. If k is odd, the last pair is only half of
+  // one.
   const bool odd = 2 * k1 > k;
   const int64_t whole = k1 - k0 - (odd ? 1 : 0);
   const void* line[kMaxHeight];

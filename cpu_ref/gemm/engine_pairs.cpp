@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whether products of bf16 go through vdpbf16ps. The instruction counts two products for one, but some CPUs issue it
-// half as often as an f32 multiply-add, and then nothing is won: both micro-kernels run, and the clock decides.
+// Whether products of bf16 use the instruction vdpbf16ps. It forms two products where a multiply-add of f32 forms one,
+// but some CPUs issue it half as often, and then it gains nothing. So both micro-kernels are timed once, and the faster
+// one is used.
 #include "cpu_ref/gemm/engine.h"
 
 #if defined(__x86_64__)
@@ -12,7 +13,7 @@ namespace duet::engine {
 namespace {
 
 template <class F>
-double fastest_s(const F& f) {  // of some runs of some microseconds: one undisturbed run is enough
+double fastest_s(const F& f) {  // the fastest of 20 runs of some microseconds: one undisturbed run is enough
   double best = 1;
   for (int i = 0; i < 20; ++i) {
     const auto start = std::chrono::steady_clock::now();
@@ -22,11 +23,11 @@ double fastest_s(const F& f) {  // of some runs of some microseconds: one undist
   return best;
 }
 
-bool measure() {
+bool measure_speedup() {
   __builtin_cpu_init();
   if (!__builtin_cpu_supports("avx512bf16")) return false;
   constexpr int64_t kSteps = 128, kRows = 12;
-  constexpr double kWorthwhile = 1.3;
+  constexpr double kMinSpeedup = 1.3;
   alignas(64) static float a[kSteps * kRows], b[kSteps * kPairColumns], c[kRows * kPairColumns];
   Tile tile{};
   tile.rows = kRows;
@@ -43,15 +44,15 @@ bool measure() {
   const Result result{.c = c, .dtype = DType::f32, .step = kPairColumns};
   const PairTile pairs{kRows, 2, kSteps, a, b, c};
   const double one = fastest_s([&] { run_tile(tile, result); }), two = fastest_s([&] { run_pair_tile(pairs); });
-  return 2 * one > kWorthwhile * two;
+  return 2 * one > kMinSpeedup * two;
 }
 
 }  // namespace
 
 bool pairs_pay() {
-  const KernelShape kernel = kernel_shape();  // another one where tests narrow the instruction set
+  const KernelShape kernel = kernel_shape();  // a smaller one where tests restrict the instruction set
   if (kernel.columns != kPairColumns || kernel.rows != kPairRows) return false;
-  static const bool pay = measure();
+  static const bool pay = measure_speedup();
   return pay;
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The judge of gemm: serial, in double, the contract's formula and nothing else.
+// Reference for gemm: serial, in double, the formula of the contract (ops/gemm/gemm.h) and nothing else. A slice is a
+// row of c.
 #include "ops/gemm/gemm.h"
 
 #include "core/registry.h"
@@ -16,7 +17,7 @@ void Gemm::reference(Inputs in, int64_t slice, Expect& expect) const {
     sum[j] += term;
     abs_sum[j] += std::abs(term);
   };
-  if (trans_b) {  // b is walked as it lies in memory
+  if (trans_b) {  // the order of the loops follows b in memory
     for (int64_t j = 0; j < n; ++j)
       for (int64_t p = 0; p < k; ++p) add(p, j);
   } else {

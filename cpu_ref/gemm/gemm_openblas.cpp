@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// cblas_sgemm; cblas_sgemv where one side is a vector, which OpenBLAS does not notice by itself. A batch that has
-// work for every thread is shared out, one thread each. Up to m n k = 1e6 OpenBLAS does not pack and uses one thread.
+// gemm by OpenBLAS: cblas_sgemm, or cblas_sgemv where one side is a vector, because sgemm does not look for that case.
+// A batch of at least as many products as threads is shared among the threads, one product each; otherwise OpenBLAS
+// uses all threads for each product. Up to m n k = 1e6 OpenBLAS neither packs nor uses more than one thread.
 #include <cstring>
 
 #include "core/cpu_context.h"

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The judge of linear and linear_backward: serial, in double, the contract's formulas and nothing else.
+// Reference for linear and its backward: serial, in double, the formulas of the contract (ops/gemm/linear.h) and
+// nothing else. A slice is a row of y; backward, a row of dx or, after those, of dw with its element of dbias.
 #include "ops/gemm/linear.h"
 
 #include "core/registry.h"

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// The vector code of linear_gelu.h.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "cpu_ref/gemm/linear_gelu.cpp"  // compiled once per instruction set
 #include <hwy/foreach_target.h>

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What ends a linear layer with gelu, and what begins its backward pass: passes beside the products, vectorised.
+// The passes of a linear layer with gelu beside its matrix products, with vectors: after the product forward, before
+// the products backward. Used by linear_tuned.cpp and linear_openblas.cpp, which divide rows or elements among threads.
 #pragma once
 #include <cstdint>
 
@@ -7,8 +8,8 @@
 
 namespace duet {
 
-// pre = sum + bias and y = gelu of that before it was rounded, for rows [first, last). sum: (n, out) in f32, and may be pre;
-// bias: (out), pre, y: (n, out) of dtype.
+// pre = sum + bias, and y = gelu of that sum before it is rounded to dtype, for rows [first, last). sum: (n, out) in
+// f32, and may be pre; bias: (out); pre, y: (n, out) of dtype.
 void finish_gelu(DType dtype, const float* sum, const void* bias, int64_t out, int64_t first, int64_t last, void* pre,
                  void* y);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// cblas_sgemm, then one pass for bias and activation; backward: one pass that masks dy and sums its columns (gelu: one more
-// before it), then two sgemm.
+// cblas_sgemm, then one pass for bias and activation; backward: one pass that masks dy and sums its columns (gelu: one
+// more before it), then two sgemm.
 #include <algorithm>
 
 #include "core/cpu_context.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Forward: one product with bias and relu applied to its register tiles; gelu is a pass of its own over their f32 sums.
-// Backward: one pass over dy masks it and sums its columns; then two products. Weights are not packed ahead: they change
-// every step.
+// Backward: one pass over dy masks it and sums its columns; then two products. Weights are not packed ahead: they
+// change every step.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "cpu_ref/gemm/linear_tuned.cpp"  // compiled once per instruction set
 #include <hwy/foreach_target.h>

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// OpenBLAS as a guest: its thread count is one setting of the whole process, so whoever calls it sets it first.
+// How this project calls OpenBLAS. Its number of threads is one setting of the whole process, so every call sets it
+// first. Used by the *_openblas.cpp of all families.
 #pragma once
 #include <cblas.h>
 
@@ -8,16 +9,18 @@
 
 namespace duet::openblas {
 
-// Cheap when nothing changes. 1 inside tasks of our own; all threads only from outside them, while ours sleep.
+// Costs little when nothing changes. Inside our own tasks the number is 1; all threads are used only from outside them,
+// while ours sleep.
 inline void use_threads(int threads) {
   if (openblas_get_num_threads() != threads) openblas_set_num_threads(threads);
 }
-inline bool fits(std::initializer_list<int64_t> extents) {  // its integers have 32 bits
+// Whether the integers of OpenBLAS, which have 32 bits, hold these extents.
+inline bool fits(std::initializer_list<int64_t> extents) {
   for (const int64_t e : extents)
     if (e > INT32_MAX) return false;
   return true;
 }
-// A leading dimension is at least 1, also of an empty matrix.
+// A leading dimension, which must be at least 1 even for an empty matrix.
 inline blasint step(int64_t columns) { return static_cast<blasint>(columns < 1 ? 1 : columns); }
 
 }  // namespace duet::openblas

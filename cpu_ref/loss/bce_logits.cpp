@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The judge of bce_logits and its backward.
+// Reference for bce_logits and its backward: serial, in double, the formulas of the contract (ops/loss/bce_logits.h)
+// and nothing else. The loss is one slice; backward a slice is a chunk of elements.
 #include "ops/loss/bce_logits.h"
 
 #include "core/registry.h"
@@ -7,6 +8,7 @@
 namespace duet {
 
 void BceLogits::reference(Inputs in, int64_t /*slice*/, Expect& expect) const {
+  // max(x, 0) - x t + log(1 + exp(-|x|)): no exponential overflows.
   double sum = 0, abs_sum = 0;
   for (int64_t i = 0; i < n; ++i) {
     const double logit = in[x][i], up = std::max(logit, 0.0), hit = logit * in[t][i];

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The elements are cut into blocks whatever the thread count; each leaves its sum, and these are added in order, in double.
-// Backward: threads share the elements in pieces; results beyond the caches are written past them.
+// bce_logits and its backward with vectors of f32. Forward: the elements are cut into blocks that do not depend on the
+// number of threads (mean.h). Threads share the blocks; each block leaves its sum, and these are added in order, in
+// double. Backward: threads share the elements in chunks (chunks.h); results that would not stay in cache are written
+// past it (streaming.h).
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "cpu_ref/loss/bce_logits_tuned.cpp"  // compiled once per instruction set
 #include <hwy/foreach_target.h>

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The judge of cross-entropy and its backward.
+// Reference for cross_entropy and its backward: serial, in double, the formulas of the contract
+// (ops/loss/cross_entropy.h) and nothing else. A slice is a row; forward the last slice is the loss.
 #include "ops/loss/cross_entropy.h"
 
 #include "core/registry.h"
@@ -11,6 +12,7 @@ struct Term {
   double value, abs_sum;
 };
 
+// log sum_j exp(x[j]) of one row, from its maximum, as exp overflows otherwise.
 Term log_sum_exp(Inputs::Values x, int64_t first, int64_t cols) {
   double max = -INFINITY, sum = 0;
   for (int64_t i = first; i < first + cols; ++i) max = std::max(max, x[i]);
@@ -18,6 +20,7 @@ Term log_sum_exp(Inputs::Values x, int64_t first, int64_t cols) {
   return {max + std::log(sum), std::abs(max) + std::log(sum) + 1};
 }
 
+// q[c] of the contract: the label smoothed over all classes.
 double target(double smooth, int64_t cols, bool labelled) {
   return (labelled ? 1 - smooth : 0) + smooth / static_cast<double>(cols);
 }
@@ -29,6 +32,8 @@ void CrossEntropy::reference(Inputs in, int64_t slice, Expect& expect) const {
     const Term row = log_sum_exp(in[x], slice * cols, cols);
     return expect(lse, slice, row.value, row.abs_sum);
   }
+
+  // The last slice: the mean over rows of lse - sum_c q[c] x[c].
   Term sum{0, 0};
   for (int64_t r = 0; r < rows; ++r) {
     const auto labelled = static_cast<int64_t>(in[label][r]);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Threads share the rows; x is read from memory once. Forward: a row in parts that fit L1, each rescaled to the largest
-// maximum so far; every row leaves its loss, which are added in order, in double. Backward: one pass, written past the
-// caches.
+// cross_entropy and its backward with vectors of f32. Threads share the rows, and x is read from memory once. Forward:
+// a row is taken in parts that fit L1; whenever a part has a larger maximum, the sum so far is rescaled to it. Each row
+// leaves its loss, and these are added in order, in double. Backward: one pass; results that would not stay in cache
+// are written past it (streaming.h). The pieces shared with softmax are in softmax-inl.h.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "cpu_ref/loss/cross_entropy_tuned.cpp"  // compiled once per instruction set
 #include <hwy/foreach_target.h>
@@ -18,41 +19,39 @@
 HWY_BEFORE_NAMESPACE();
 namespace duet::HWY_NAMESPACE {
 
-template <class T>
-HWY_INLINE double sum_of(const T* x, int64_t n) {  // at most kRowPart elements
-  const hn::ScalableTag<float> d;
-  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
-  auto sum = hn::Zero(d);
-  for (int64_t i = 0; i < n; i += lanes) sum = hn::Add(sum, load_as_f32(d, x + i, n - i));
-  return hn::GetLane(hn::SumOfLanes(d, sum));
-}
-
+// One element, as f32.
 template <class T>
 HWY_INLINE float element(const T* x) {
   const hn::CappedTag<float, 1> d;
   return hn::GetLane(load_as_f32(d, x));
 }
 
-// row_loss: (rows), lse - sum_c q x. Doubles, so that the mean adds them exactly enough.
+// Rows [first, last): lse, and row_loss = lse - sum_c q[c] x[c], where q is the smoothed label. row_loss: (rows), in
+// double, so that their mean has no rounding of f32.
 void cross_entropy_rows(const CrossEntropy& p, Args t, int64_t first, int64_t last, double* row_loss) {
+  const hn::ScalableTag<float> d;
+  const auto same = [](auto v) HWY_ATTR { return v; };
   const auto* label = t[CrossEntropy::label].as<const int32_t>();
   auto* lse = t[CrossEntropy::lse].as<float>();
   for_float(p.dtype, [&]<class T>() HWY_ATTR {
     for (int64_t r = first; r < last; ++r) {
       const T* x = t[CrossEntropy::x].as<const T>() + r * p.cols;
-      float top = -INFINITY;  // log2 of what the sum is scaled by
-      double sum = 0, all = 0;
+      float top = -INFINITY;       // powers is the sum of 2^(x log2 e - top)
+      double powers = 0, all = 0;  // all: the sum of x, for smoothing
       for (int64_t c = 0; c < p.cols; c += kRowPart) {
         const int64_t n = std::min(kRowPart, p.cols - c);
+        // Maximum so far; rescale to it.
         const float larger = std::max(top, top_of(max_of(x + c, n)));
         if (larger > top) {
-          sum *= std::exp2(double{top} - larger);
+          powers *= std::exp2(double{top} - larger);
           top = larger;
         }
-        sum += power_sum(x + c, n, top);
-        if (p.smooth != 0) all += sum_of(x + c, n);
+        // Sum of exponentials, and of x.
+        powers += power_sum(x + c, n, top);
+        if (p.smooth != 0) all += sum(d, n, same, x + c);
       }
-      const double row = top * std::numbers::ln2 + std::log(sum);
+      // Loss of the row.
+      const double row = top * std::numbers::ln2 + std::log(powers);
       const bool labelled = label[r] >= 0 && label[r] < p.cols;
       lse[r] = static_cast<float>(row);
       row_loss[r] =
@@ -61,13 +60,14 @@ void cross_entropy_rows(const CrossEntropy& p, Args t, int64_t first, int64_t la
   });
 }
 
+// One row: dx = (exp(x - lse) - q) scale, where q is `hot` for the label and `spread` for every other column.
 template <bool kStream, class T>
 void cross_entropy_backward_row(const T* x, int64_t cols, float lse, int64_t label, float spread, float hot,
                                 float scale, T* dx) {
   const hn::ScalableTag<float> d;
   const auto l = hn::Set(d, lse), q = hn::Set(d, spread), s = hn::Set(d, scale);
   const auto formula = [d, l, q, s](auto v) HWY_ATTR { return hn::Mul(hn::Sub(exp(d, hn::Sub(v, l)), q), s); };
-  // The labelled element comes last, from x as it was before dx, which may be x, was written.
+  // The labelled element is written last, from a copy of its x, because dx may be x.
   const bool labelled = label >= 0 && label < cols;
   const float marked = labelled ? element(x + label) : 0;
   map<kStream>(d, cols, formula, dx, x);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The judge of copy.
+// Reference for copy: serial, in double, the formula of the contract (ops/memory/copy.h) and nothing else. A slice is a
+// chunk of elements.
 #include "ops/memory/copy.h"
 
 #include "core/registry.h"

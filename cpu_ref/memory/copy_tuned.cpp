@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Threads share the bytes in pieces; results larger than the caches are written past them.
+// copy with vectors of bytes, whatever the element type. Threads share the bytes in chunks (chunks.h); results that
+// would not stay in cache are written past it (streaming.h).
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "cpu_ref/memory/copy_tuned.cpp"  // compiled once per instruction set
 #include <hwy/foreach_target.h>
@@ -27,7 +28,7 @@ HWY_AFTER_NAMESPACE();
 namespace duet {
 namespace {
 HWY_EXPORT(copy_bytes);
-constexpr int64_t kUnit = 4;  // bytes: a piece is then 64 KiB
+constexpr int64_t kUnit = 4;  // bytes that count as an element, so that a chunk is 64 KiB
 
 Plan copy_tuned(const Copy& p, CpuContext& cpu) {
   const int64_t bytes = p.n * size_of(p.dtype);

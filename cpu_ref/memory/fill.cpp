@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The judge of fill.
+// Reference for fill: serial, in double, the formula of the contract (ops/memory/fill.h) and nothing else. A slice is a
+// chunk of elements.
 #include "ops/memory/fill.h"
 
 #include "core/registry.h"

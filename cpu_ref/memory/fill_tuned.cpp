@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Threads share the elements in pieces; results larger than the caches are written past them.
+// fill with vectors of one value. Threads share the elements in chunks (chunks.h); results that would not stay in cache
+// are written past it (streaming.h).
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "cpu_ref/memory/fill_tuned.cpp"  // compiled once per instruction set
 #include <hwy/foreach_target.h>
@@ -31,7 +32,7 @@ HWY_EXPORT(fill_chunk);
 Plan fill_tuned(const FillValue& p, CpuContext& cpu) {
   if (!is_simd_dtype(p.dtype)) return Unsupported{kNotSimdDtype};
   FillValue rounded = p;
-  rounded.value = round_to(p.dtype, p.value);  // once: on the way through f32 nothing is lost
+  rounded.value = round_to(p.dtype, p.value);  // rounded here once; the way through f32 then loses nothing
   const bool stream = beyond_cache(p.n * size_of(p.dtype));
   return [p = rounded, stream, &cpu](Args t) {
     parallel_chunks(cpu, p.n, [&](int64_t first, int64_t last) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The judge of permute: a slice is a run of y.
+// Reference for permute: serial, in double, the formula of the contract (ops/memory/permute.h) and nothing else. A
+// slice is one run of D elements of y.
 #include "ops/memory/permute.h"
 
 #include "core/registry.h"
@@ -7,7 +8,7 @@
 namespace duet {
 
 void Permute::reference(Inputs in, int64_t row_of_y, Expect& expect) const {
-  int64_t from;  // run of x
+  int64_t from;  // the run of x that this run of y copies
   if (inverse) {
     const int64_t h = row_of_y % H, s = row_of_y / H % split, t = row_of_y / H / split % T,
                   b = row_of_y / H / split / T;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Threads share the tokens, whose side of the copy is one stretch of memory; the other side is a run of D elements in each
-// head, one after the other from token to token. Written past the caches when the tensors exceed them.
+// permute: a copy between the order of tokens and the order of heads, with vectors of elements of 2 or 4 bytes. Threads
+// share the tokens. On one side of the copy the heads of a token lie side by side; on the other side each head has a
+// run of D elements for each token, one token after the other. y is written past the caches when the tensors exceed
+// them.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "cpu_ref/memory/permute_tuned.cpp"  // compiled once per instruction set
 #include <hwy/foreach_target.h>
@@ -19,16 +21,16 @@ template <bool kStream, class T>
 void permute_tokens_of(const Permute& p, const T* x, T* y, int64_t first, int64_t last) {
   const hn::ScalableTag<T> d;
   const auto same = [](auto v) HWY_ATTR { return v; };
-  // Heads often lie a power of two apart, so that reading all of them in turn would evict what is fetched ahead: some tokens
-  // of one head, then of the next.
-  const int64_t together = p.inverse ? 16 : 1;
+  // Heads often lie a power of two apart. Reading one token of each head in turn would then evict from L1 what has been
+  // fetched ahead. So the inverse reads some tokens of one head, then of the next.
+  const int64_t tokens_at_once = p.inverse ? 16 : 1;
   for (int64_t token = first; token < last;) {
-    const int64_t b = token / p.T, t = token % p.T, count = std::min({together, last - token, p.T - t});
+    const int64_t b = token / p.T, t = token % p.T, count = std::min({tokens_at_once, last - token, p.T - t});
     for (int64_t s = 0; s < p.split; ++s)
       for (int64_t h = 0; h < p.H; ++h) {
         T* to = y + (p.inverse ? (token * p.split + s) * p.H + h : ((s * p.B + b) * p.H + h) * p.T + t) * p.D;
         const T* from = x + (p.inverse ? ((s * p.B + b) * p.H + h) * p.T + t : (token * p.split + s) * p.H + h) * p.D;
-        for (int64_t i = 0; i < count; ++i)  // of the inverse: forward a token at a time
+        for (int64_t i = 0; i < count; ++i)  // count is 1 unless this is the inverse
           map<kStream>(d, p.D, same, to + i * p.split * p.H * p.D, from + i * p.D);
       }
     token += count;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The judge of transpose: a slice is a row of y.
+// Reference for transpose: serial, in double, the formula of the contract (ops/memory/transpose.h) and nothing else. A
+// slice is a row of y.
 #include "ops/memory/transpose.h"
 
 #include "core/registry.h"

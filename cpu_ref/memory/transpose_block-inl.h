@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The smallest square that a 128-bit vector transposes: 4 x 4 elements of 4 bytes, 8 x 8 of 2. Wider vectors would need
-// shuffles across their 128-bit parts, and memory is the limit anyway. Include after foreach_target.
+// Transposes of small squares in registers: 4 x 4 elements of 4 bytes, 8 x 8 of 2 bytes, which is what 128-bit vectors
+// can do with interleaves alone. Wider vectors would need shuffles across their 128-bit parts, and memory is the limit
+// anyway. Used by transpose_tuned.cpp and conv/filter_tile.cpp. Include after foreach_target.
 #if defined(DUET_CPU_REF_TRANSPOSE_BLOCK_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef DUET_CPU_REF_TRANSPOSE_BLOCK_INL_H_
 #undef DUET_CPU_REF_TRANSPOSE_BLOCK_INL_H_
@@ -33,6 +34,7 @@ HWY_INLINE void transpose_block(const uint32_t* x, int64_t x_step, uint32_t* y, 
   const hn::Full128<uint64_t> d2;
   const auto x0 = hn::LoadU(d, x), x1 = hn::LoadU(d, x + x_step);
   const auto x2 = hn::LoadU(d, x + 2 * x_step), x3 = hn::LoadU(d, x + 3 * x_step);
+  // Pairs of rows, interleaved; then pairs of pairs.
   const auto a0 = hn::BitCast(d2, hn::InterleaveLower(d, x0, x1)), a1 = hn::BitCast(d2, hn::InterleaveUpper(d, x0, x1));
   const auto b0 = hn::BitCast(d2, hn::InterleaveLower(d, x2, x3)), b1 = hn::BitCast(d2, hn::InterleaveUpper(d, x2, x3));
   hn::StoreU(hn::BitCast(d, hn::InterleaveLower(d2, a0, b0)), d, y);
@@ -45,7 +47,8 @@ HWY_INLINE void transpose_block(const uint16_t* x, int64_t x_step, uint16_t* y, 
   const hn::Full128<uint16_t> d;
   const hn::Full128<uint32_t> d2;
   const hn::Full128<uint64_t> d4;
-  hn::Vec<decltype(d2)> pair[8];  // pair[2 p + h]: columns 4 h .. 4 h + 3 of rows 2 p, 2 p + 1
+  // Pairs of rows: pair[2 p + h] holds columns 4 h .. 4 h + 3 of rows 2 p and 2 p + 1.
+  hn::Vec<decltype(d2)> pair[8];
 #pragma GCC unroll 4
   for (int p = 0; p < 4; ++p) {
     const auto even = hn::LoadU(d, x + 2 * p * x_step), odd = hn::LoadU(d, x + (2 * p + 1) * x_step);
@@ -53,7 +56,8 @@ HWY_INLINE void transpose_block(const uint16_t* x, int64_t x_step, uint16_t* y, 
     pair[2 * p + 1] = hn::BitCast(d2, hn::InterleaveUpper(d, even, odd));
   }
 #pragma GCC unroll 4
-  for (int q = 0; q < 4; ++q) {  // columns 2 q, 2 q + 1: of rows 0 .. 3 and of rows 4 .. 7
+  for (int q = 0; q < 4; ++q) {
+    // Columns 2 q and 2 q + 1: of rows 0 .. 3 (top) and of rows 4 .. 7 (low).
     const int h = q / 2;
     const auto top =
         q % 2 ? hn::InterleaveUpper(d2, pair[h], pair[2 + h]) : hn::InterleaveLower(d2, pair[h], pair[2 + h]);

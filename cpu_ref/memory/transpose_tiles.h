@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How transpose_tuned.cpp cuts its matrices.
+// How transpose_tuned.cpp cuts its matrices into tiles.
 #pragma once
 #include <algorithm>
 #include <cstdint>
@@ -10,8 +10,8 @@ namespace duet {
 
 class Tiles {
  public:
-  static constexpr int64_t kRowBytes = 256;     // of a row of y in a tile: shorter runs of lines are written slower
-  static constexpr int64_t kColumnBytes = 128;  // of a row of x
+  static constexpr int64_t kRowBytes = 256;  // of a row of y in a tile; shorter runs of lines are written more slowly
+  static constexpr int64_t kColumnBytes = 128;                     // of a row of x in a tile
   static constexpr int64_t kBytes = kRowBytes * kColumnBytes / 2;  // of a tile, for elements of 2 bytes or more
 
   Tiles(const Transpose& p, int64_t element_bytes)
@@ -27,7 +27,8 @@ class Tiles {
   struct Place {
     int64_t batch, row, rows, column, columns;
   };
-  Place place(int64_t tile) const {  // neighbours in a row of x follow each other
+  // Tiles that are neighbours in a row of x have consecutive numbers.
+  Place place(int64_t tile) const {
     const int64_t column = tile % across_ * columns_, row = tile / across_ % down_ * rows_;
     return {tile / (across_ * down_), row, std::min(rows_, p_.rows - row), column,
             std::min(columns_, p_.cols - column)};

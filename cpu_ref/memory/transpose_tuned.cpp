@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Threads share tiles. A tile is transposed into a buffer that stays in L1, then written out in whole cache lines, past
-// the caches when the tensors exceed them: each line of x and of y meets memory once, whatever the strides.
+// transpose of a batch of matrices. Threads share the tiles (transpose_tiles.h). A tile is transposed, in registers,
+// into a buffer that stays in L1; then the buffer is written out in whole cache lines, past the caches when the tensors
+// exceed them. So each line of x and of y moves between memory and cache once, whatever the strides.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "cpu_ref/memory/transpose_tuned.cpp"  // compiled once per instruction set
 #include <hwy/foreach_target.h>
@@ -16,7 +17,7 @@
 HWY_BEFORE_NAMESPACE();
 namespace duet::HWY_NAMESPACE {
 
-// to (columns, rows) = transpose of x (rows, columns); x_step: elements between rows of x.
+// to (columns, rows) = the transpose of x (rows, columns). x_step: elements from one row of x to the next.
 template <class T>
 HWY_INLINE void transpose_tile(const T* x, int64_t x_step, int64_t rows, int64_t columns, T* to) {
   int64_t i = 0;
@@ -31,10 +32,11 @@ HWY_INLINE void transpose_tile(const T* x, int64_t x_step, int64_t rows, int64_t
     for (int64_t j = 0; j < columns; ++j) to[j * rows + i] = x[i * x_step + j];
 }
 
-// Starts of rows of the next tile, into L2 while this one is written: the hardware does not foresee them. Always inlined,
-// because g++ 12 takes a function that only prefetches for one without effect and drops its calls.
+// Fetches `rows` rows of the next tile into L2 while this tile is written, since the hardware prefetcher cannot predict
+// where they start. Always inlined: g++ 12 drops calls of a function that only prefetches, because it seems to have no
+// effect.
 template <class T>
-HWY_INLINE void fetch(const T* x, int64_t x_step, int64_t rows) {
+HWY_INLINE void prefetch_rows(const T* x, int64_t x_step, int64_t rows) {
   for (int64_t i = 0; i < rows; ++i)
     for (int64_t byte = 0; byte < Tiles::kColumnBytes; byte += 64)
       __builtin_prefetch(reinterpret_cast<const char*>(x + i * x_step) + byte, 0, 2);
@@ -51,14 +53,17 @@ void transpose_tiles_of(const Transpose& p, const T* x, T* y, int64_t first, int
     const Tiles::Place at = tiles.place(tile), next = tiles.place(std::min(tile + 1, last - 1));
     transpose_tile(start(at), p.cols, at.rows, at.columns, buffer);
     T* to = y + (at.batch * p.cols + at.column) * p.rows + at.row;
-    if (at.rows == p.rows && at.rows * sizeof(T) % 64 != 0) {  // y's short rows share lines: written as one run
-      fetch(start(next), p.cols, next.rows);
+    // Rows of y that are shorter than a tile and no whole lines: they share lines, so the tile is written as one run.
+    if (at.rows == p.rows && at.rows * sizeof(T) % 64 != 0) {
+      prefetch_rows(start(next), p.cols, next.rows);
       map<kStream>(d, at.columns * at.rows, same, to, buffer);
       continue;
     }
-    const int64_t share = ceil_div(next.rows, at.columns);
+    // Otherwise one row of y after the other, and with each some rows of the next tile are fetched.
+    const int64_t rows_per_column = ceil_div(next.rows, at.columns);
     for (int64_t j = 0; j < at.columns; ++j) {
-      fetch(start(next) + j * share * p.cols, p.cols, std::min(share, next.rows - j * share));
+      prefetch_rows(start(next) + j * rows_per_column * p.cols, p.cols,
+                    std::min(rows_per_column, next.rows - j * rows_per_column));
       map<kStream>(d, at.rows, same, to + j * p.rows, buffer + j * at.rows);
     }
   }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// y = act(x a + b + residual), with an a and a b for each channel. Include after foreach_target.
+// y = act(x a + b + residual), with an a and a b for each channel: the last pass of batchnorm_tuned.cpp and the only
+// pass of batchnorm_inference_tuned.cpp. Include after foreach_target.
 #if defined(DUET_CPU_REF_NORM_BATCHNORM_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef DUET_CPU_REF_NORM_BATCHNORM_INL_H_
 #undef DUET_CPU_REF_NORM_BATCHNORM_INL_H_
@@ -15,25 +16,26 @@ HWY_BEFORE_NAMESPACE();
 namespace duet::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// n pixels of one channel. residual may be null. floor: 0 for relu, else -inf.
+// n pixels of one channel (nchw). residual may be null. floor: 0 for relu, else -inf, which changes nothing.
 template <bool kStream, class T>
 HWY_INLINE void scale_plane(const T* x, const T* residual, T* y, int64_t n, float a_value, float b_value, float floor) {
   const hn::ScalableTag<float> d;
-  const auto a = hn::Set(d, a_value), b = hn::Set(d, b_value), least = hn::Set(d, floor);
-  const auto plain = [=](auto v) HWY_ATTR { return hn::Max(hn::MulAdd(v, a, b), least); };
-  const auto sum = [=](auto v, auto r) HWY_ATTR { return hn::Max(hn::Add(hn::MulAdd(v, a, b), r), least); };
+  const auto a = hn::Set(d, a_value), b = hn::Set(d, b_value), floor_vector = hn::Set(d, floor);
+  const auto plain = [=](auto v) HWY_ATTR { return hn::Max(hn::MulAdd(v, a, b), floor_vector); };
+  const auto sum = [=](auto v, auto r) HWY_ATTR { return hn::Max(hn::Add(hn::MulAdd(v, a, b), r), floor_vector); };
   residual ? map<kStream>(d, n, sum, y, x, residual) : map<kStream>(d, n, plain, y, x);
 }
 
-// The c channels of one pixel. a, b: (c).
+// The c channels of one pixel (nhwc). a, b: (c).
 template <bool kStream, class T>
 HWY_INLINE void scale_pixel(const T* x, const T* residual, T* y, int64_t c, const float* a, const float* b,
                             float floor) {
   const hn::ScalableTag<float> d;
-  const auto least = hn::Set(d, floor);
-  const auto plain = [least](auto v, auto va, auto vb) HWY_ATTR { return hn::Max(hn::MulAdd(v, va, vb), least); };
-  const auto sum = [least](auto v, auto r, auto va, auto vb)
-                       HWY_ATTR { return hn::Max(hn::Add(hn::MulAdd(v, va, vb), r), least); };
+  const auto floor_vector = hn::Set(d, floor);
+  const auto plain = [floor_vector](auto v, auto va, auto vb)
+                         HWY_ATTR { return hn::Max(hn::MulAdd(v, va, vb), floor_vector); };
+  const auto sum = [floor_vector](auto v, auto r, auto va, auto vb)
+                       HWY_ATTR { return hn::Max(hn::Add(hn::MulAdd(v, va, vb), r), floor_vector); };
   residual ? map<kStream>(d, c, sum, y, x, residual, a, b) : map<kStream>(d, c, plain, y, x, a, b);
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One pass; threads share the planes (nchw) or pixels (nhwc). Each channel's factor and summand are found first.
+// batchnorm of inference in one pass, with vectors of f32: y = act(x a + b + residual), where a and b of each channel
+// are computed first from the running statistics. Threads share the planes (nchw) or the pixels (nhwc).
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "cpu_ref/norm/batchnorm_inference_tuned.cpp"  // compiled once per instruction set
 #include <hwy/foreach_target.h>
@@ -12,7 +13,7 @@
 HWY_BEFORE_NAMESPACE();
 namespace duet::HWY_NAMESPACE {
 
-// a, b: (c).
+// a[c] and b[c] of all channels, in double. a, b: (c).
 void inference_scales(const BatchNormInference& p, Args t, float* a, float* b) {
   using P = BatchNormInference;
   const hn::CappedTag<float, 1> one;
@@ -27,7 +28,7 @@ void inference_scales(const BatchNormInference& p, Args t, float* a, float* b) {
   });
 }
 
-// nchw: planes [first, last); nhwc: pixels.
+// Runs [first, last): planes (nchw) or pixels (nhwc).
 template <bool kStream, class T>
 void inference_runs(const BatchNormInference& p, Args t, const float* a, const float* b, int64_t first, int64_t last) {
   using P = BatchNormInference;

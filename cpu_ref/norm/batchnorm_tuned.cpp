@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// nchw: threads share the channels, and a channel's passes find it in cache. nhwc: threads share blocks of pixels; the
-// blocks' statistics, which depend on the shape alone, are put together in order. Then y, or dx, is one pass:
-// y = act(x a + b + residual), dx = g k + x l + m, with factors for each channel.
+// batchnorm and its backward, with vectors of f32.
+//
+// nchw: threads share the channels. The passes over a channel find most of it in cache (Pieces in batchnorm_blocks.h).
+// nhwc: threads share blocks of pixels. The statistics of the blocks, which depend on the shape alone, are put together
+// in order, channel by channel. In both layouts the last pass applies one formula with factors for each channel:
+// forward y = act(x a + b + residual), backward dx = g k + x l + m, where g is dy, or 0 where relu was not active.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "cpu_ref/norm/batchnorm_tuned.cpp"  // compiled once per instruction set
 #include <hwy/foreach_target.h>
@@ -10,18 +13,20 @@
 #include "cpu_ref/norm/batchnorm-inl.h"
 #include "cpu_ref/norm/batchnorm_blocks.h"
 #include "cpu_ref/chunks.h"
+#include "cpu_ref/reduce-inl.h"
 #include "cpu_ref/streaming.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace duet::HWY_NAMESPACE {
 
+// One element, as f32.
 template <class T>
 HWY_INLINE double value_at(const T* p) {
   const hn::CappedTag<float, 1> one;
   return hn::GetLane(load_as_f32(one, p));
 }
 
-// From a channel's moments: its statistics, and a and b of y = x a + b.
+// Writes the statistics of channel c from its moments, and a and b of y = x a + b.
 void set_channel(const BatchNorm& p, Args t, int64_t c, const Moments& m, float& a, float& b) {
   using P = BatchNorm;
   const double variance = m.squares / static_cast<double>(std::max<int64_t>(1, p.count()));
@@ -40,37 +45,23 @@ void set_channel(const BatchNorm& p, Args t, int64_t c, const Moments& m, float&
   });
 }
 
-// --- nchw -------------------------------------------------------------------------------------------------------------
+// --- nchw
+// -------------------------------------------------------------------------------------------------------------
 
-// sum_i f(x[i]) for the pieces [first, last) of channel c.
+// The sum of f(x[i]) over the pieces [first, last) of channel c.
 template <class T, class F>
 HWY_INLINE double sum_pieces(const BatchNorm& p, const Pieces& pieces, const T* x, int64_t c, int64_t first,
                              int64_t last, const F& f) {
   const hn::ScalableTag<float> d;
-  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
-  auto t0 = hn::Zero(d), t1 = t0;
+  auto total = hn::Zero(d);
   for (int64_t i = first; i < last; ++i) {
-    const T* from = x + (pieces.plane(i) * p.c + c) * p.pixels() + pieces.first(i);
-    const int64_t n = pieces.length(i);
-    auto s0 = hn::Zero(d), s1 = s0;
-    int64_t k = 0;
-    for (; k + 4 * lanes <= n; k += 4 * lanes) {
-      const auto v0 = f(load_as_f32(d, from + k)), v1 = f(load_as_f32(d, from + k + lanes));
-      const auto v2 = f(load_as_f32(d, from + k + 2 * lanes)), v3 = f(load_as_f32(d, from + k + 3 * lanes));
-      s0 = hn::Add(s0, hn::Add(v0, v1));
-      s1 = hn::Add(s1, hn::Add(v2, v3));
-    }
-    for (; k + lanes <= n; k += lanes) s0 = hn::Add(s0, f(load_as_f32(d, from + k)));
-    if (k < n) {
-      const auto here = hn::FirstN(d, static_cast<size_t>(n - k));
-      s1 = hn::Add(s1, hn::IfThenElseZero(here, f(load_as_f32(d, from + k, n - k))));
-    }
-    t0 = hn::Add(t0, s0);
-    t1 = hn::Add(t1, s1);
+    const T* piece = x + (pieces.plane(i) * p.c + c) * p.pixels() + pieces.first(i);
+    total = hn::Add(total, sum_vector(d, pieces.length(i), f, piece));
   }
-  return hn::GetLane(hn::SumOfLanes(d, hn::Add(t0, t1)));
+  return hn::GetLane(hn::SumOfLanes(d, total));
 }
 
+// Channels [first, last), from sums to y.
 template <bool kStream, class T>
 void normalise_channels(const BatchNorm& p, Args t, int64_t first, int64_t last) {
   using P = BatchNorm;
@@ -80,6 +71,7 @@ void normalise_channels(const BatchNorm& p, Args t, int64_t first, int64_t last)
   const auto* residual = p.residual ? t[P::added].as<const T>() : nullptr;
   auto* y = t[P::y].as<T>();
   for (int64_t c = first; c < last; ++c) {
+    // Mean and squared deviations, group by group.
     Moments all;
     for (int64_t i = 0; i < pieces.count(); i += pieces.in_group()) {
       const int64_t end = std::min(pieces.count(), i + pieces.in_group());
@@ -93,6 +85,7 @@ void normalise_channels(const BatchNorm& p, Args t, int64_t first, int64_t last)
       };
       all.add(n, mean, sum_pieces(p, pieces, x, c, i, end, square));
     }
+    // Statistics, then y.
     float a, b;
     set_channel(p, t, c, all, a, b);
     for (int64_t image = 0; image < p.n; ++image) {
@@ -109,19 +102,22 @@ void batchnorm_channels(const BatchNorm& p, Args t, int64_t first, int64_t last,
   if (stream) hwy::FlushStream();
 }
 
-// --- nhwc -------------------------------------------------------------------------------------------------------------
+// --- nhwc
+// -------------------------------------------------------------------------------------------------------------
 
-inline constexpr int64_t kRowsAtOnce =
-    8;  // pixels that pass between a load and a store of the sums: memory is read in order
+// Pixels that are added between a load and a store of the sums. x is then still read nearly in the order of memory.
+inline constexpr int64_t kPixelsAtOnce = 8;
 
-// to[c] = sum over `rows` pixels of f(x[row, c], with[c]) for all channels; rows of x are c elements apart.
+// to[c] = the sum over `rows` pixels of f(x[row, c], with[c]), for all channels c. A row of x is the channels of one
+// pixel.
 template <class T, class F>
 HWY_INLINE void sum_pixels(const T* x, int64_t rows, int64_t channels, const float* with, float* to, const F& f) {
   const hn::ScalableTag<float> d;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
   std::fill_n(to, channels, 0.0f);
-  for (int64_t first = 0; first < rows; first += kRowsAtOnce) {
-    const int64_t last = std::min(rows, first + kRowsAtOnce);
+  for (int64_t first = 0; first < rows; first += kPixelsAtOnce) {
+    const int64_t last = std::min(rows, first + kPixelsAtOnce);
+    // Two vectors of channels at a time, then single ones, the last of which may be partial.
     int64_t c = 0;
     for (; c + 2 * lanes <= channels; c += 2 * lanes) {
       const auto w0 = load_as_f32(d, with + c), w1 = load_as_f32(d, with + c + lanes);
@@ -144,7 +140,7 @@ HWY_INLINE void sum_pixels(const T* x, int64_t rows, int64_t channels, const flo
   }
 }
 
-// Of one block of pixels: part (2, c), each channel's mean and squared deviations from it.
+// One block of pixels. part: (2, c), the mean of each channel and the sum of squared deviations from it.
 void block_moments(const BatchNorm& p, Args t, int64_t block, float* part) {
   const hn::ScalableTag<float> d;
   const PixelBlocks blocks(p.count(), p.c);
@@ -152,10 +148,12 @@ void block_moments(const BatchNorm& p, Args t, int64_t block, float* part) {
   float *mean = part, *squares = part + p.c;
   for_float(p.dtype, [&]<class T>() HWY_ATTR {
     const T* x = t[BatchNorm::x].as<const T>() + block * blocks.height * p.c;
+    // Mean.
     sum_pixels(x, rows, p.c, mean, mean, [](auto v, auto) HWY_ATTR { return v; });
-    const auto share = hn::Set(d, 1 / static_cast<float>(rows));
+    const auto inv_rows = hn::Set(d, 1 / static_cast<float>(rows));
     map<false>(
-        d, p.c, [share](auto v) HWY_ATTR { return hn::Mul(v, share); }, mean, mean);
+        d, p.c, [inv_rows](auto v) HWY_ATTR { return hn::Mul(v, inv_rows); }, mean, mean);
+    // Deviations from it.
     sum_pixels(x, rows, p.c, mean, squares, [](auto v, auto m) HWY_ATTR {
       const auto deviation = hn::Sub(v, m);
       return hn::Mul(deviation, deviation);
@@ -163,7 +161,7 @@ void block_moments(const BatchNorm& p, Args t, int64_t block, float* part) {
   });
 }
 
-// Channels [first, last): parts (blocks, 2, c) put together; a, b: (c).
+// Channels [first, last): puts the blocks together. parts: (blocks, 2, c). a, b: (c).
 void merge_moments(const BatchNorm& p, Args t, const float* parts, int64_t first, int64_t last, float* a, float* b) {
   const PixelBlocks blocks(p.count(), p.c);
   for (int64_t c = first; c < last; ++c) {
@@ -174,6 +172,7 @@ void merge_moments(const BatchNorm& p, Args t, const float* parts, int64_t first
   }
 }
 
+// Pixels [first, last) of y. a, b: (c).
 template <bool kStream, class T>
 void normalise_pixels(const BatchNorm& p, Args t, const float* a, const float* b, int64_t first, int64_t last) {
   using P = BatchNorm;
@@ -192,16 +191,18 @@ void batchnorm_pixels(const BatchNorm& p, Args t, const float* a, const float* b
   if (stream) hwy::FlushStream();
 }
 
-// --- backward ---------------------------------------------------------------------------------------------------------
+// --- backward
+// ---------------------------------------------------------------------------------------------------------
 
-// dy where y > limit; every dy where limit is NaN.
+// What relu passes back: dy where y > limit, else 0. With a limit of NaN, which is the case without relu, every dy.
 template <class V>
 HWY_INLINE V passed(V dy, V y, V limit) {
   return hn::IfThenElse(hn::Le(y, limit), hn::Zero(hn::DFromV<V>()), dy);
 }
 float limit_of(const BatchNormBackward& p) { return p.relu() ? 0 : NAN; }
 
-// From a channel's sums of g and g (x - mean): its gradients, and k, l, m of dx = g k + x l + m.
+// Writes dgamma and dbeta of channel c from its sums of g and of g (x - mean); returns k, l and m of dx = g k + x l +
+// m.
 struct Factors {
   float k, l, m;
 };
@@ -220,11 +221,15 @@ Factors set_gradients(const BatchNormBackward& p, Args t, int64_t c, double sum,
   return {static_cast<float>(k), static_cast<float>(l), static_cast<float>(-k * sum / total - l * mean)};
 }
 
+// Channels [first, last), from sums to dx.
 template <bool kStream, class T>
 void channels_backward(const BatchNormBackward& p, Args t, int64_t first, int64_t last) {
   using P = BatchNormBackward;
   const hn::ScalableTag<float> d;
-  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  struct Sums {  // of g and of g (x - mean)
+    hn::Vec<hn::ScalableTag<float>> g, dot;
+  };
+  const auto merge = [](Sums a, Sums b) HWY_ATTR { return Sums{hn::Add(a.g, b.g), hn::Add(a.dot, b.dot)}; };
   const Pieces pieces(p.n, p.pixels());
   const auto *x = t[P::x].as<const T>(), *dy = t[P::dy].as<const T>();
   const auto* y = p.relu() ? t[P::y].as<const T>() : dy;
@@ -232,33 +237,27 @@ void channels_backward(const BatchNormBackward& p, Args t, int64_t first, int64_
   const auto limit = hn::Set(d, limit_of(p));
   for (int64_t c = first; c < last; ++c) {
     const auto mean = hn::Set(d, t[P::mean].as<const float>()[c]);
+    // Sums over the channel, group by group.
     double sum = 0, dot = 0;
     for (int64_t i = 0; i < pieces.count(); i += pieces.in_group()) {
-      auto s0 = hn::Zero(d), q0 = s0;
+      Sums group{hn::Zero(d), hn::Zero(d)};
       for (int64_t k = i; k < std::min(pieces.count(), i + pieces.in_group()); ++k) {
-        const int64_t at = (pieces.plane(k) * p.c + c) * p.pixels() + pieces.first(k), n = pieces.length(k);
-        auto s1 = hn::Zero(d), s2 = s1, q1 = s1, q2 = s1;
-        int64_t e = at;
-        for (; e + 2 * lanes <= at + n; e += 2 * lanes) {
-          const auto g1 = passed(load_as_f32(d, dy + e), load_as_f32(d, y + e), limit);
-          const auto g2 = passed(load_as_f32(d, dy + e + lanes), load_as_f32(d, y + e + lanes), limit);
-          s1 = hn::Add(s1, g1);
-          q1 = hn::MulAdd(g1, hn::Sub(load_as_f32(d, x + e), mean), q1);
-          s2 = hn::Add(s2, g2);
-          q2 = hn::MulAdd(g2, hn::Sub(load_as_f32(d, x + e + lanes), mean), q2);
-        }
-        for (; e < at + n; e += lanes) {
-          const int64_t left = at + n - e;
-          const auto g = passed(load_as_f32(d, dy + e, left), load_as_f32(d, y + e, left), limit);
-          s1 = hn::Add(s1, g);
-          q1 = hn::MulAdd(g, hn::Sub(load_as_f32(d, x + e, left), mean), q1);
-        }
-        s0 = hn::Add(s0, hn::Add(s1, s2));
-        q0 = hn::Add(q0, hn::Add(q1, q2));
+        const int64_t at = (pieces.plane(k) * p.c + c) * p.pixels() + pieces.first(k);
+        group = merge(group, reduce<2>(
+                                 d, pieces.length(k), Sums{hn::Zero(d), hn::Zero(d)},
+                                 [&](Sums acc, int64_t offset, auto... left) HWY_ATTR {
+                                   const int64_t e = at + offset;
+                                   const auto g =
+                                       passed(load_as_f32(d, dy + e, left...), load_as_f32(d, y + e, left...), limit);
+                                   const auto deviation = hn::Sub(load_as_f32(d, x + e, left...), mean);
+                                   return Sums{hn::Add(acc.g, g), hn::MulAdd(g, deviation, acc.dot)};
+                                 },
+                                 merge));
       }
-      sum += hn::GetLane(hn::SumOfLanes(d, s0));
-      dot += hn::GetLane(hn::SumOfLanes(d, q0));
+      sum += hn::GetLane(hn::SumOfLanes(d, group.g));
+      dot += hn::GetLane(hn::SumOfLanes(d, group.dot));
     }
+    // dgamma and dbeta, then dx and dresidual.
     const Factors f = set_gradients(p, t, c, sum, dot);
     const auto k = hn::Set(d, f.k), l = hn::Set(d, f.l), m = hn::Set(d, f.m);
     const auto choice = [limit](auto dv, auto out) HWY_ATTR { return passed(dv, out, limit); };
@@ -268,10 +267,11 @@ void channels_backward(const BatchNormBackward& p, Args t, int64_t first, int64_
     for (int64_t image = 0; image < p.n; ++image) {
       const int64_t at = (image * p.c + c) * p.pixels();
       if (dresidual) {
-        // In parts that L1 holds: dx and dresidual may take the place of what both are made from.
-        HWY_ALIGN float g[Pieces::kMost];
-        for (int64_t e = 0; e < p.pixels(); e += Pieces::kMost) {
-          const int64_t n = std::min(Pieces::kMost, p.pixels() - e), here = at + e;
+        // In parts that fit L1: dx and dresidual may lie where x, dy or y lie, from which both are made, so g is kept
+        // apart.
+        HWY_ALIGN float g[Pieces::kMaxLength];
+        for (int64_t e = 0; e < p.pixels(); e += Pieces::kMaxLength) {
+          const int64_t n = std::min(Pieces::kMaxLength, p.pixels() - e), here = at + e;
           map<false>(d, n, choice, g, dy + here, y + here);
           map<kStream>(d, n, plain, dx + here, x + here, static_cast<const float*>(g));
           map<kStream>(
@@ -293,7 +293,7 @@ void batchnorm_backward_channels(const BatchNormBackward& p, Args t, int64_t fir
   if (stream) hwy::FlushStream();
 }
 
-// nhwc, one block of pixels: part (2, c), each channel's sums of g and g (x - mean).
+// nhwc: one block of pixels. part: (2, c), the sums of g and of g (x - mean) for each channel.
 void block_gradients(const BatchNormBackward& p, Args t, int64_t block, float* part) {
   using P = BatchNormBackward;
   const hn::ScalableTag<float> d;
@@ -306,8 +306,8 @@ void block_gradients(const BatchNormBackward& p, Args t, int64_t block, float* p
     const auto *x = t[P::x].as<const T>(), *dy = t[P::dy].as<const T>();
     const auto* y = p.relu() ? t[P::y].as<const T>() : dy;
     std::fill_n(part, 2 * p.c, 0.0f);
-    for (int64_t begin = first; begin < end; begin += kRowsAtOnce * p.c) {
-      const int64_t stop = std::min(end, begin + kRowsAtOnce * p.c);
+    for (int64_t begin = first; begin < end; begin += kPixelsAtOnce * p.c) {
+      const int64_t stop = std::min(end, begin + kPixelsAtOnce * p.c);
       for (int64_t c = 0; c < p.c; c += lanes) {
         const int64_t left = p.c - c;
         const auto mean = load_as_f32(d, means + c, left);
@@ -324,7 +324,7 @@ void block_gradients(const BatchNormBackward& p, Args t, int64_t block, float* p
   });
 }
 
-// Channels [first, last): parts (blocks, 2, c) added up; factors: (3, c), k, l and m.
+// nhwc: channels [first, last). Adds up the blocks. parts: (blocks, 2, c). factors: (3, c), k, l and m.
 void merge_gradients(const BatchNormBackward& p, Args t, const float* parts, int64_t first, int64_t last,
                      float* factors) {
   const PixelBlocks blocks(p.count(), p.c);
@@ -341,6 +341,7 @@ void merge_gradients(const BatchNormBackward& p, Args t, const float* parts, int
   }
 }
 
+// nhwc: pixels [first, last) of dx. factors: (3, c).
 template <bool kStream, class T>
 void pixels_backward(const BatchNormBackward& p, Args t, const float* factors, int64_t first, int64_t last) {
   using P = BatchNormBackward;
@@ -355,10 +356,10 @@ void pixels_backward(const BatchNormBackward& p, Args t, const float* factors, i
   const auto plain = [](auto v, auto dv, auto k, auto l, auto m)
                          HWY_ATTR { return hn::MulAdd(dv, k, hn::MulAdd(v, l, m)); };
   for (int64_t i = first; i < last; ++i) {
-    if (dresidual) {
-      HWY_ALIGN float g[Pieces::kMost];
-      for (int64_t c = 0; c < p.c; c += Pieces::kMost) {
-        const int64_t n = std::min(Pieces::kMost, p.c - c), here = i * p.c + c;
+    if (dresidual) {  // in parts that fit L1, as above
+      HWY_ALIGN float g[Pieces::kMaxLength];
+      for (int64_t c = 0; c < p.c; c += Pieces::kMaxLength) {
+        const int64_t n = std::min(Pieces::kMaxLength, p.c - c), here = i * p.c + c;
         const float *k = factors + c, *l = k + p.c, *m = l + p.c;
         map<false>(d, n, choice, g, dy + here, y + here);
         map<kStream>(d, n, plain, dx + here, x + here, static_cast<const float*>(g), k, l, m);
@@ -397,7 +398,7 @@ HWY_EXPORT(block_gradients);
 HWY_EXPORT(merge_gradients);
 HWY_EXPORT(batchnorm_backward_pixels);
 
-// Past the caches pays where runs are long enough for whole lines.
+// Whether y or dx is written past the caches, which needs runs of whole cache lines.
 bool streams(const Channels& p, int64_t tensors) {
   const int64_t run = p.layout == Layout::nchw ? p.pixels() : p.c;
   return beyond_cache(tensors * p.elements() * size_of(p.dtype)) && run >= 64;

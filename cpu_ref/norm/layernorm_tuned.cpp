@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Threads share the rows. A row is read from memory once; sum, deviations and result are passes over cache. Backward: one
-// pass for the row's means and its part of dgamma and dbeta, one for dx; rows are dealt in blocks that depend on the shape
-// alone, whose parts are added in order.
+// layernorm and its backward, with vectors of f32. Forward: threads share the rows. A row is read from memory once; the
+// passes for deviations and for the result find it in cache. Backward: the rows are cut into blocks that depend on the
+// shape alone. In a block, one pass over a row forms its two means and adds to the block's part of dgamma and dbeta, a
+// second pass forms dx. The parts of the blocks are then added in order.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "cpu_ref/norm/layernorm_tuned.cpp"  // compiled once per instruction set
 #include <hwy/foreach_target.h>
@@ -9,7 +10,7 @@
 #include <cmath>
 
 #include "core/registration.h"
-#include "cpu_ref/floats-inl.h"
+#include "cpu_ref/reduce-inl.h"
 #include "cpu_ref/chunks.h"
 #include "cpu_ref/streaming.h"
 #include "ops/norm/layernorm.h"
@@ -17,50 +18,27 @@
 HWY_BEFORE_NAMESPACE();
 namespace duet::HWY_NAMESPACE {
 
-inline constexpr int64_t kTerms = 4096;  // added in f32, by four accumulators; more meet in double
-
-// sum_i f(x[i]); f of the lanes beyond the end must not count: it gets the vector and the lanes left.
-template <class T, class F>
-HWY_INLINE double sum_over(const T* x, int64_t n, const F& f) {
-  const hn::ScalableTag<float> d;
-  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
-  double total = 0;
-  for (int64_t first = 0; first < n; first += kTerms) {
-    const int64_t last = std::min(n, first + kTerms);
-    auto s0 = hn::Zero(d), s1 = s0, s2 = s0, s3 = s0;
-    int64_t i = first;
-    for (; i + 4 * lanes <= last; i += 4 * lanes) {
-      s0 = hn::Add(s0, f(load_as_f32(d, x + i)));
-      s1 = hn::Add(s1, f(load_as_f32(d, x + i + lanes)));
-      s2 = hn::Add(s2, f(load_as_f32(d, x + i + 2 * lanes)));
-      s3 = hn::Add(s3, f(load_as_f32(d, x + i + 3 * lanes)));
-    }
-    for (; i + lanes <= last; i += lanes) s0 = hn::Add(s0, f(load_as_f32(d, x + i)));
-    if (i < last) {
-      const auto here = hn::FirstN(d, static_cast<size_t>(last - i));
-      s1 = hn::Add(s1, hn::IfThenElseZero(here, f(load_as_f32(d, x + i, last - i))));
-    }
-    total += hn::GetLane(hn::SumOfLanes(d, hn::Add(hn::Add(s0, s1), hn::Add(s2, s3))));
-  }
-  return total;
-}
-
+// Rows [first, last).
 void layernorm_rows(const LayerNorm& p, Args t, int64_t first, int64_t last, bool stream) {
   const hn::ScalableTag<float> d;
   const auto n = static_cast<double>(std::max<int64_t>(1, p.cols));
+  const auto same = [](auto v) HWY_ATTR { return v; };
   auto *means = t[LayerNorm::mean].as<float>(), *rstds = t[LayerNorm::rstd].as<float>();
   for_float(p.dtype, [&]<class T>() HWY_ATTR {
     const auto *gamma = t[LayerNorm::gamma].as<const T>(), *beta = t[LayerNorm::beta].as<const T>();
     for (int64_t r = first; r < last; ++r) {
       const T* x = t[LayerNorm::x].as<const T>() + r * p.cols;
       T* y = t[LayerNorm::y].as<T>() + r * p.cols;
-      const auto mean = static_cast<float>(sum_over(x, p.cols, [](auto v) HWY_ATTR { return v; }) / n);
+      // Mean.
+      const auto mean = static_cast<float>(sum_in_runs(d, p.cols, same, x) / n);
       const auto m = hn::Set(d, mean);
+      // Standard deviation.
       const auto square = [m](auto v) HWY_ATTR {
         const auto deviation = hn::Sub(v, m);
         return hn::Mul(deviation, deviation);
       };
-      const auto rstd = static_cast<float>(1 / std::sqrt(sum_over(x, p.cols, square) / n + p.eps));
+      const auto rstd = static_cast<float>(1 / std::sqrt(sum_in_runs(d, p.cols, square, x) / n + p.eps));
+      // Normalise, scale, shift.
       const auto scale = hn::Set(d, rstd);
       const auto formula = [m, scale](auto v, auto g, auto b)
                                HWY_ATTR { return hn::MulAdd(hn::Mul(hn::Sub(v, m), scale), g, b); };
@@ -72,12 +50,15 @@ void layernorm_rows(const LayerNorm& p, Args t, int64_t first, int64_t last, boo
   if (stream) hwy::FlushStream();
 }
 
-// Rows [first, last); part: (2, cols), the block's share of dgamma and dbeta, is overwritten.
+// Backward: rows [first, last), which are one block. part: (2, cols), what the block adds to dgamma and dbeta;
+// overwritten.
 void layernorm_backward_rows(const LayerNormBackward& p, Args t, int64_t first, int64_t last, bool stream,
                              float* part) {
   using P = LayerNormBackward;
   const hn::ScalableTag<float> d;
-  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  struct Sums {  // of g = dy gamma and of g xhat
+    hn::Vec<hn::ScalableTag<float>> g, g_xhat;
+  };
   const auto *means = t[P::mean].as<const float>(), *rstds = t[P::rstd].as<const float>();
   float *dgamma = part, *dbeta = part + p.cols;
   std::fill_n(part, 2 * p.cols, 0.0f);
@@ -86,35 +67,27 @@ void layernorm_backward_rows(const LayerNormBackward& p, Args t, int64_t first, 
     for (int64_t r = first; r < last; ++r) {
       const T *x = t[P::x].as<const T>() + r * p.cols, *dy = t[P::dy].as<const T>() + r * p.cols;
       const auto m = hn::Set(d, means[r]), scale = hn::Set(d, rstds[r]);
+      // Sums of g = dy gamma and of g xhat; dgamma and dbeta on the way.
       double sum = 0, dot = 0;
-      for (int64_t begin = 0; begin < p.cols; begin += kTerms) {
-        const int64_t end = std::min(p.cols, begin + kTerms);
-        auto s0 = hn::Zero(d), s1 = s0, p0 = s0, p1 = s0;
-        int64_t c = begin;
-        const auto step = [&](auto& s, auto& q, int64_t at) HWY_ATTR {
-          const auto v = load_as_f32(d, dy + at), xhat = hn::Mul(hn::Sub(load_as_f32(d, x + at), m), scale);
-          const auto g = hn::Mul(v, load_as_f32(d, gamma + at));
-          s = hn::Add(s, g);
-          q = hn::MulAdd(g, xhat, q);
-          hn::StoreU(hn::MulAdd(v, xhat, hn::LoadU(d, dgamma + at)), d, dgamma + at);
-          hn::StoreU(hn::Add(v, hn::LoadU(d, dbeta + at)), d, dbeta + at);
-        };
-        for (; c + 2 * lanes <= end; c += 2 * lanes) {
-          step(s0, p0, c);
-          step(s1, p1, c + lanes);
-        }
-        for (; c < end; c += lanes) {
-          const int64_t left = end - c;
-          const auto v = load_as_f32(d, dy + c, left), xhat = hn::Mul(hn::Sub(load_as_f32(d, x + c, left), m), scale);
-          const auto g = hn::Mul(v, load_as_f32(d, gamma + c, left));
-          s0 = hn::Add(s0, g);
-          p0 = hn::MulAdd(g, xhat, p0);
-          store_f32_as(d, hn::MulAdd(v, xhat, load_as_f32(d, dgamma + c, left)), dgamma + c, left);
-          store_f32_as(d, hn::Add(v, load_as_f32(d, dbeta + c, left)), dbeta + c, left);
-        }
-        sum += hn::GetLane(hn::SumOfLanes(d, hn::Add(s0, s1)));
-        dot += hn::GetLane(hn::SumOfLanes(d, hn::Add(p0, p1)));
+      for (int64_t begin = 0; begin < p.cols; begin += kSumRun) {
+        const Sums sums = reduce<2>(
+            d, std::min(kSumRun, p.cols - begin), Sums{hn::Zero(d), hn::Zero(d)},
+            [&](Sums acc, int64_t i, auto... left) HWY_ATTR {
+              const int64_t c = begin + i;
+              const auto v = load_as_f32(d, dy + c, left...);
+              const auto xhat = hn::Mul(hn::Sub(load_as_f32(d, x + c, left...), m), scale);
+              const auto g = hn::Mul(v, load_as_f32(d, gamma + c, left...));
+              store_f32_as(d, hn::MulAdd(v, xhat, load_as_f32(d, dgamma + c, left...)), dgamma + c, left...);
+              store_f32_as(d, hn::Add(v, load_as_f32(d, dbeta + c, left...)), dbeta + c, left...);
+              return Sums{hn::Add(acc.g, g), hn::MulAdd(g, xhat, acc.g_xhat)};
+            },
+            [](Sums a, Sums b) HWY_ATTR {
+              return Sums{hn::Add(a.g, b.g), hn::Add(a.g_xhat, b.g_xhat)};
+            });
+        sum += hn::GetLane(hn::SumOfLanes(d, sums.g));
+        dot += hn::GetLane(hn::SumOfLanes(d, sums.g_xhat));
       }
+      // dx.
       const auto n = static_cast<double>(p.cols);
       const auto mean_g = hn::Set(d, static_cast<float>(sum / n)), mean_dot = hn::Set(d, static_cast<float>(dot / n));
       const auto formula = [m, scale, mean_g, mean_dot](auto v, auto dv, auto g) HWY_ATTR {
@@ -128,7 +101,7 @@ void layernorm_backward_rows(const LayerNormBackward& p, Args t, int64_t first, 
   if (stream) hwy::FlushStream();
 }
 
-// Columns [first, last) of dgamma and dbeta. parts: (blocks, 2, cols).
+// Backward: columns [first, last) of dgamma and dbeta, from the parts of all blocks. parts: (blocks, 2, cols).
 void layernorm_backward_columns(const LayerNormBackward& p, Args t, const float* parts, int64_t blocks, int64_t first,
                                 int64_t last) {
   const hn::ScalableTag<float> d;
@@ -169,13 +142,15 @@ Plan layernorm_tuned(const LayerNorm& p, CpuContext& cpu) {
 }
 DUET_REGISTER(layernorm_tuned);  // cpu.tuned
 
-constexpr int64_t kBlocks = 64, kFewest = 32, kMost = 1024;  // blocks wanted; rows of a block
+constexpr int64_t kWantedBlocks = 64, kMinBlockRows = 32, kMaxBlockRows = 1024;
+constexpr int64_t kMaxBlocks = 1024;  // the parts of the blocks are added in f32
 
 Plan layernorm_backward_tuned(const LayerNormBackward& p, CpuContext& cpu) {
   if (!is_simd_dtype(p.dtype)) return Unsupported{kNotSimdDtype};
-  if (p.rows > kMost * kMost) return Unsupported{"more than 2^20 rows"};  // no sum of more than kMost parts
+  if (p.rows > kMaxBlocks * kMaxBlockRows) return Unsupported{"more than 2^20 rows"};
   const bool stream = beyond_cache(3 * p.rows * p.cols * size_of(p.dtype));
-  const int64_t height = std::clamp(ceil_div(p.rows, kBlocks), kFewest, kMost), blocks = ceil_div(p.rows, height);
+  const int64_t height = std::clamp(ceil_div(p.rows, kWantedBlocks), kMinBlockRows, kMaxBlockRows);
+  const int64_t blocks = ceil_div(p.rows, height);
   WorkspaceLayout workspace;
   const auto sums = workspace.add<float>(blocks * 2 * p.cols);
   const auto run = [p, stream, height, blocks, sums, &cpu](Args t) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The judge of softmax and its backward: serial, in double, the contract's formula and nothing else.
+// Reference for softmax and its backward: serial, in double, the formulas of the contract (ops/norm/softmax.h) and
+// nothing else. A slice is a row.
 #include "ops/norm/softmax.h"
 
 #include "core/registry.h"

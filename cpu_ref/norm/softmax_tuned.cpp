@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Threads share the rows. A row is read from memory once, in parts that fit L1, each with its own maximum and its
-// exponentials kept in scratch. Their scaling to the row's maximum and sum is left to the next row: while its exponentials
-// keep the arithmetic busy, those of the row before are written, past the caches.
+// softmax and its backward, with vectors of f32. Threads share the rows, and a row is read from memory once, in parts
+// that fit L1. Each part has its own maximum, and its exponentials are kept in scratch memory. They still need to be
+// scaled to the maximum and the sum of the row, and written. That is left to the next row: while its exponentials keep
+// the arithmetic busy, the exponentials of the row before are written, past the caches where the tensors exceed them.
+// Backward: one pass for the sum of y dy, one for dx, which finds y and dy in cache.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "cpu_ref/norm/softmax_tuned.cpp"  // compiled once per instruction set
 #include <hwy/foreach_target.h>
@@ -16,7 +18,7 @@
 HWY_BEFORE_NAMESPACE();
 namespace duet::HWY_NAMESPACE {
 
-// A part of the row before: its exponentials are still to be scaled and written.
+// A part of the row before, whose exponentials e still have to be scaled and written to y. y is null for the first row.
 template <class T>
 struct Pending {
   const float* e;
@@ -24,53 +26,48 @@ struct Pending {
   T* y;
 };
 
-// Powers of x[0 .. n) into e, their sum returned; writes the pending part, of as many elements.
+// e = the powers of x[0 .. n); returns their sum. On the way it writes the pending part, which has as many elements,
+// one vector for each vector of x.
 template <bool kStream, class T>
 HWY_INLINE float softmax_part(const T* x, int64_t n, float top_value, float* e, const Pending<T>& pending) {
   const hn::ScalableTag<float> d;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
   const auto top = hn::Set(d, top_value), scale = hn::Set(d, pending.scale);
   const auto scaled = [scale](auto v) HWY_ATTR { return hn::Mul(v, scale); };
-  auto s0 = hn::Zero(d), s1 = s0, s2 = s0, s3 = s0;
-  int64_t i = 0, j = 0;  // done of x, of pending
+  int64_t j = 0;  // elements of `pending` that are written
+  // Up to the alignment of the pending row.
   if (kStream && pending.y) {
     j = elements_to_alignment(d, pending.y, n);
     if (j > 0) store_f32_as(d, scaled(load_as_f32(d, pending.e, j)), pending.y, j);
   }
-  for (; i + 4 * lanes <= n; i += 4 * lanes) {
-    const auto e0 = power(d, x + i, top), e1 = power(d, x + i + lanes, top);
-    const auto e2 = power(d, x + i + 2 * lanes, top), e3 = power(d, x + i + 3 * lanes, top);
-    s0 = hn::Add(s0, e0);
-    s1 = hn::Add(s1, e1);
-    s2 = hn::Add(s2, e2);
-    s3 = hn::Add(s3, e3);
-    hn::StoreU(e0, d, e + i);
-    hn::StoreU(e1, d, e + i + lanes);
-    hn::StoreU(e2, d, e + i + 2 * lanes);
-    hn::StoreU(e3, d, e + i + 3 * lanes);
-    if (HWY_LIKELY(pending.y && j + 4 * lanes <= n)) {
-      for (int64_t k = 0; k < 4; ++k, j += lanes)
-        stream_store<kStream>(d, scaled(load_as_f32(d, pending.e + j)), pending.y + j);
-    }
-  }
-  for (; i < n; i += lanes) {
-    const auto v = power(d, x + i, top, n - i);
-    s0 = hn::Add(s0, v);
-    store(d, v, e + i, n - i);
-  }
+  // Exponentials and their sum.
+  const auto sums = reduce(
+      d, n, hn::Zero(d),
+      [&](auto acc, int64_t i, auto... left) HWY_ATTR {
+        const auto v = power(d, x + i, top, left...);
+        store_f32_as(d, v, e + i, left...);
+        if (HWY_LIKELY(pending.y && j + lanes <= n)) {
+          stream_store<kStream>(d, scaled(load_as_f32(d, pending.e + j)), pending.y + j);
+          j += lanes;
+        }
+        return hn::Add(acc, v);
+      },
+      [](auto a, auto b) HWY_ATTR { return hn::Add(a, b); });
+  // What is left of the pending part.
   if (pending.y) map<kStream>(d, n - j, scaled, pending.y + j, pending.e + j);
-  return hn::GetLane(hn::SumOfLanes(d, hn::Add(hn::Add(s0, s1), hn::Add(s2, s3))));
+  return hn::GetLane(hn::SumOfLanes(d, sums));
 }
 
-// For a row: cols exponentials, and a top, later a scale, for each part. Whole cache lines, or every vector straddles two.
+// Floats of scratch for one row: cols exponentials, and for each part its top and later its scale. Rounded up to whole
+// cache lines, or every vector of the next row would straddle two.
 HWY_INLINE int64_t row_scratch(int64_t cols) { return ceil_div(cols + ceil_div(cols, kRowPart), 16) * 16; }
 
-// scratch: for this row and the one before.
+// All rows of a task. scratch: for this row and the row before.
 template <bool kStream, class T>
 void softmax_run(const T* x, T* y, int64_t rows, int64_t cols, float* scratch) {
   const int64_t parts = ceil_div(cols, kRowPart);
   float *e = scratch, *before = scratch + row_scratch(cols);
-  for (int64_t r = 0; r <= rows; ++r) {  // in round `rows` only the last row is written
+  for (int64_t r = 0; r <= rows; ++r) {  // the round r == rows only writes the last row
     float top = -INFINITY, sum = 0;
     for (int64_t part = 0; part < parts; ++part) {
       const int64_t c = part * kRowPart, n = std::min(kRowPart, cols - c);
@@ -81,13 +78,16 @@ void softmax_run(const T* x, T* y, int64_t rows, int64_t cols, float* scratch) {
             hn::ScalableTag<float>(), n, [scale](auto v) HWY_ATTR { return hn::Mul(v, scale); }, pending.y, pending.e);
         continue;
       }
+      // Maximum and exponentials of the part, written while the row before is scaled.
       const T* from = x + r * cols + c;
-      const float mine = e[cols + part] = top_of(max_of(from, n));
-      const float s = softmax_part<kStream>(from, n, mine, e + c, pending);
-      const float larger = std::max(top, mine);
-      sum = parts == 1 ? s : sum * std::exp2(top - larger) + s * std::exp2(mine - larger);
+      const float part_top = e[cols + part] = top_of(max_of(from, n));
+      const float s = softmax_part<kStream>(from, n, part_top, e + c, pending);
+      // The sum of the row so far, rescaled to the larger maximum.
+      const float larger = std::max(top, part_top);
+      sum = parts == 1 ? s : sum * std::exp2(top - larger) + s * std::exp2(part_top - larger);
       top = larger;
     }
+    // The scale of each part.
     for (int64_t part = 0; part < parts; ++part)
       e[cols + part] = (parts == 1 ? 1 : std::exp2(e[cols + part] - top)) / sum;
     std::swap(e, before);
@@ -105,23 +105,6 @@ void softmax_rows(const Softmax& p, Args t, int64_t first, int64_t last, bool st
 
 int64_t softmax_scratch(int64_t cols) { return 2 * row_scratch(cols); }
 
-// The sum is a pass of its own over y and dy, which are then in cache.
-template <class T>
-HWY_INLINE float dot(const T* a, const T* b, int64_t n) {
-  const hn::ScalableTag<float> d;
-  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
-  auto s0 = hn::Zero(d), s1 = s0, s2 = s0, s3 = s0;
-  int64_t i = 0;
-  for (; i + 4 * lanes <= n; i += 4 * lanes) {
-    s0 = hn::MulAdd(load_as_f32(d, a + i), load_as_f32(d, b + i), s0);
-    s1 = hn::MulAdd(load_as_f32(d, a + i + lanes), load_as_f32(d, b + i + lanes), s1);
-    s2 = hn::MulAdd(load_as_f32(d, a + i + 2 * lanes), load_as_f32(d, b + i + 2 * lanes), s2);
-    s3 = hn::MulAdd(load_as_f32(d, a + i + 3 * lanes), load_as_f32(d, b + i + 3 * lanes), s3);
-  }
-  for (; i < n; i += lanes) s0 = hn::MulAdd(load_as_f32(d, a + i, n - i), load_as_f32(d, b + i, n - i), s0);
-  return hn::GetLane(hn::SumOfLanes(d, hn::Add(hn::Add(s0, s1), hn::Add(s2, s3))));
-}
-
 void softmax_backward_rows(const SoftmaxBackward& p, Args t, int64_t first, int64_t last, bool stream) {
   const hn::ScalableTag<float> d;
   for_float(p.dtype, [&]<class T>() HWY_ATTR {
@@ -129,7 +112,7 @@ void softmax_backward_rows(const SoftmaxBackward& p, Args t, int64_t first, int6
     auto* dx = t[SoftmaxBackward::dx].as<T>();
     for (int64_t r = first; r < last; ++r) {
       const int64_t at = r * p.cols;
-      const auto sum = hn::Set(d, dot(y + at, dy + at, p.cols));
+      const auto sum = hn::Set(d, dot(d, y + at, dy + at, p.cols));
       const auto formula = [sum](auto v, auto dv) HWY_ATTR { return hn::Mul(v, hn::Sub(dv, sum)); };
       stream ? map<true>(d, p.cols, formula, dx + at, y + at, dy + at)
              : map<false>(d, p.cols, formula, dx + at, y + at, dy + at);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One pass over g, p, m and v; threads share the elements in pieces. Stores are plain: all but g are in cache, just read.
+// adam and adamw in one pass over g, p, m and v, with vectors of f32. Threads share the elements in chunks (chunks.h).
+// Stores are plain: every array but g has just been read, so its lines are in cache.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "cpu_ref/optimiser/adam_tuned.cpp"  // compiled once per instruction set
 #include <hwy/foreach_target.h>
@@ -17,23 +18,30 @@
 HWY_BEFORE_NAMESPACE();
 namespace duet::HWY_NAMESPACE {
 
-// from, to: as for_state gives them.
+// Updates n elements of m, v and the parameters. from: the parameters to update, in S; to: null, or where they are also
+// left in T (see for_state). AdamStep has the formulas.
 template <class G, class T, class S>
 void adam_run(const AdamStep& a, const G* g, S* from, S* m, S* v, T* to, int64_t n) {
   const hn::ScalableTag<float> d;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
-  const auto keep1 = hn::Set(d, a.keep1), take1 = hn::Set(d, a.take1), keep2 = hn::Set(d, a.keep2),
-             take2 = hn::Set(d, a.take2);
-  const auto decay = hn::Set(d, a.decay), shrink = hn::Set(d, a.shrink), eps = hn::Set(d, a.eps);
-  const auto rate = hn::Set(d, a.rate), correct = hn::Set(d, a.correct);
+  const auto beta1 = hn::Set(d, a.beta1), one_minus_beta1 = hn::Set(d, a.one_minus_beta1);
+  const auto beta2 = hn::Set(d, a.beta2), one_minus_beta2 = hn::Set(d, a.one_minus_beta2);
+  const auto coupled_decay = hn::Set(d, a.coupled_decay), decoupled_decay = hn::Set(d, a.decoupled_decay);
+  const auto step_size = hn::Set(d, a.step_size), inv_root_correction2 = hn::Set(d, a.inv_root_correction2);
+  const auto eps = hn::Set(d, a.eps);
   for (int64_t i = 0; i < n; i += lanes) {
     const int64_t left = n - i;
-    const auto weight = load_as_f32(d, from + i, left),
-               gradient = hn::MulAdd(decay, weight, load_as_f32(d, g + i, left));
-    const auto mean = hn::MulAdd(keep1, load_as_f32(d, m + i, left), hn::Mul(take1, gradient));
-    const auto square = hn::MulAdd(keep2, load_as_f32(d, v + i, left), hn::Mul(hn::Mul(take2, gradient), gradient));
-    const auto step = hn::Div(hn::Mul(rate, mean), hn::MulAdd(hn::Sqrt(square), correct, eps));
-    const auto updated = hn::Sub(hn::NegMulAdd(shrink, weight, weight), step);
+    const auto weight = load_as_f32(d, from + i, left);
+    const auto gradient = hn::MulAdd(coupled_decay, weight, load_as_f32(d, g + i, left));
+    // Moments.
+    const auto mean = hn::MulAdd(beta1, load_as_f32(d, m + i, left), hn::Mul(one_minus_beta1, gradient));
+    const auto new_square = hn::Mul(hn::Mul(one_minus_beta2, gradient), gradient);
+    const auto square = hn::MulAdd(beta2, load_as_f32(d, v + i, left), new_square);
+    // Step.
+    const auto root = hn::MulAdd(hn::Sqrt(square), inv_root_correction2, eps);
+    const auto step = hn::Div(hn::Mul(step_size, mean), root);
+    const auto updated = hn::Sub(hn::NegMulAdd(decoupled_decay, weight, weight), step);
+    // Write back.
     store_f32_as(d, mean, m + i, left);
     store_f32_as(d, square, v + i, left);
     store_f32_as(d, updated, from + i, left);
@@ -66,9 +74,9 @@ namespace {
 HWY_EXPORT(adam_chunk);
 HWY_EXPORT(adamw_chunk);
 
-// Counts the step and says its constants.
+// Counts the step and returns its constants.
 template <bool kDecoupled>
-AdamStep begin(const AdamOf<kDecoupled>& p, Args t) {
+AdamStep begin_step(const AdamOf<kDecoupled>& p, Args t) {
   using P = AdamOf<kDecoupled>;
   const int32_t done = ++*t[P::step].template as<int32_t>();
   return adam_step(p, kDecoupled, *t[P::lr].template as<const float>(), done);
@@ -77,8 +85,8 @@ AdamStep begin(const AdamOf<kDecoupled>& p, Args t) {
 Plan adam_tuned(const Adam& p, CpuContext& cpu) {
   if (!is_simd_dtype(p.dtype)) return Unsupported{kNotSimdDtype};
   return [p, &cpu](Args t) {
-    if (skips(p, t)) return;
-    parallel_chunks(cpu, p.n, [&, step = begin(p, t)](int64_t first, int64_t last) {
+    if (step_is_skipped(p, t)) return;
+    parallel_chunks(cpu, p.n, [&, step = begin_step(p, t)](int64_t first, int64_t last) {
       HWY_DYNAMIC_DISPATCH(adam_chunk)(p, step, t, first, last);
     });
   };
@@ -88,8 +96,8 @@ DUET_REGISTER(adam_tuned);  // cpu.tuned
 Plan adamw_tuned(const AdamW& p, CpuContext& cpu) {
   if (!is_simd_dtype(p.dtype)) return Unsupported{kNotSimdDtype};
   return [p, &cpu](Args t) {
-    if (skips(p, t)) return;
-    parallel_chunks(cpu, p.n, [&, step = begin(p, t)](int64_t first, int64_t last) {
+    if (step_is_skipped(p, t)) return;
+    parallel_chunks(cpu, p.n, [&, step = begin_step(p, t)](int64_t first, int64_t last) {
       HWY_DYNAMIC_DISPATCH(adamw_chunk)(p, step, t, first, last);
     });
   };

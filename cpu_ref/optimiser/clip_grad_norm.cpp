@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The judge of clip_grad_norm.
+// Reference for clip_grad_norm: serial, in double, the formula of the contract (ops/optimiser/clip_grad_norm.h) and
+// nothing else. A slice is a chunk of elements.
 #include "ops/optimiser/clip_grad_norm.h"
 
 #include "core/registry.h"

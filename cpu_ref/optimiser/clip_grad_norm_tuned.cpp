@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One pass; threads share the elements in pieces. Stores are plain: g is in cache, just read.
+// clip_grad_norm in one pass: g is scaled so that its norm, which an op before has computed, is at most max_norm.
+// Threads share the elements in chunks (chunks.h). Stores are plain: g has just been read, so its lines are in cache.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "cpu_ref/optimiser/clip_grad_norm_tuned.cpp"  // compiled once per instruction set
 #include <hwy/foreach_target.h>

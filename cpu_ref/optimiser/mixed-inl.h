@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where an optimiser's parameters lie, mixed or not. Include after foreach_target.
+// Where the parameters of an optimiser lie: in one tensor, or with mixed precision in a master copy of f32 beside the
+// parameters of T. Used by sgd, rmsprop and adam. Include after foreach_target.
 #if defined(DUET_CPU_REF_OPTIMISER_MIXED_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef DUET_CPU_REF_OPTIMISER_MIXED_INL_H_
 #undef DUET_CPU_REF_OPTIMISER_MIXED_INL_H_
@@ -12,8 +13,8 @@
 HWY_BEFORE_NAMESPACE();
 namespace duet::HWY_NAMESPACE {
 
-// f.operator()<S>(from, to): the parameters to update, in S, from the element `first` on; to: null, or where they are also
-// left, rounded to T.
+// Calls f.operator()<S>(from, to), both from the element `first` on. from: the parameters to update, in S. to: with
+// mixed precision the parameters of T, which receive the same values rounded; otherwise null.
 template <class T, class P, class F>
 HWY_INLINE void for_state(const P& p, Args t, int64_t first, const F& f) {
   T* parameters = t[P::p].template as<T>() + first;

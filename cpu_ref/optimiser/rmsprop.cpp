@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The judge of rmsprop.
+// Reference for rmsprop: serial, in double, the formula of the contract (ops/optimiser/rmsprop.h) and nothing else. A
+// slice is a chunk of elements.
 #include "ops/optimiser/rmsprop.h"
 
 #include "core/registry.h"
@@ -7,7 +8,7 @@
 namespace duet {
 
 void Rmsprop::reference(Inputs in, int64_t chunk, Expect& expect) const {
-  const double rate = in[lr][0];
+  const double learning_rate = in[lr][0];
   const bool skip = mixed && in[bad][0] != 0;
   in_chunk(n, chunk, [&](int64_t i) {
     if (skip) {
@@ -18,7 +19,7 @@ void Rmsprop::reference(Inputs in, int64_t chunk, Expect& expect) const {
     }
     const double weight = mixed ? in[master][i] : in[p][i];
     const double square = alpha * in[v][i] + (1 - alpha) * in[g][i] * in[g][i];
-    const double step = rate * in[g][i] / (std::sqrt(square) + eps);
+    const double step = learning_rate * in[g][i] / (std::sqrt(square) + eps);
     expect(v, i, square, square);
     mixed::expect_parameter(expect, p, master, mixed, i, weight - step, std::abs(weight) + std::abs(step));
   });

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The judge of avg_pool2d and its backward.
+// Reference for avg_pool2d and its backward: serial, in double, the formulas of the contract (ops/pool/avg_pool2d.h)
+// and nothing else. A slice is a row of y; backward it is a row of dx.
 #include "ops/pool/avg_pool2d.h"
 
 #include "core/registry.h"
@@ -7,6 +8,7 @@
 namespace duet {
 namespace {
 
+// What the window of output (i, j) is divided by.
 double count_of(const Pool2d& p, bool count_pad, int64_t i, int64_t j) {
   int64_t count = 0;
   p.in_window(i, j, [&](int64_t) { ++count; });
@@ -37,10 +39,10 @@ void AvgPool2dBackward::reference(Inputs in, int64_t slice, Expect& expect) cons
     for (int64_t channel = 0; channel < depth(); ++channel) {
       double sum = 0, abs_sum = 0;
       windows_of(p, q, [&](int64_t i, int64_t j) {
-        const double share =
+        const double passed =
             in[dy][((image * ho() + i) * wo() + j) * depth() + channel] / count_of(*this, count_pad, i, j);
-        sum += share;
-        abs_sum += std::abs(share);
+        sum += passed;
+        abs_sum += std::abs(passed);
       });
       expect(dx, (slice * w + q) * depth() + channel, sum, abs_sum);
     }

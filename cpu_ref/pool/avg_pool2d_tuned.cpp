@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// As max_pool2d_tuned.cpp, with sums for maxima. A window's count is its height times its width; what is multiplied are
-// their reciprocals.
+// avg_pool2d and its backward, with vectors of f32. Work is divided as in max_pool2d_tuned.cpp, with sums in place of
+// maxima; each sum is multiplied by the reciprocal count of its window (inverse_counts.h).
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "cpu_ref/pool/avg_pool2d_tuned.cpp"  // compiled once per instruction set
 #include <hwy/foreach_target.h>
@@ -8,7 +8,7 @@
 #include "core/registration.h"
 #include "cpu_ref/chunks.h"
 #include "cpu_ref/pool/rows-inl.h"
-#include "cpu_ref/pool/shares.h"
+#include "cpu_ref/pool/inverse_counts.h"
 #include "cpu_ref/scratch.h"
 #include "cpu_ref/streaming.h"
 #include "ops/pool/avg_pool2d.h"
@@ -16,14 +16,16 @@
 HWY_BEFORE_NAMESPACE();
 namespace duet::HWY_NAMESPACE {
 
+// nchw: rows [first, last) of y, counted through all planes.
 template <class T>
-void mean_rows(const AvgPool2d& p, const Shares& shares, const T* x, T* y, int64_t first, int64_t last,
+void mean_rows(const AvgPool2d& p, const InverseCounts& inverse, const T* x, T* y, int64_t first, int64_t last,
                float* scratch) {
   const hn::ScalableTag<float> d;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
   const PoolScratch s(p);
   const int64_t wo = p.wo();
   const Comb::Tap begin(s.comb);
+  // Sums along one row of x.
   const auto across = [&](const float* combed, int64_t, float* entry) HWY_ATTR {
     for (int64_t j = 0; j < wo; j += lanes) {
       auto sum = hn::Zero(d);
@@ -32,8 +34,9 @@ void mean_rows(const AvgPool2d& p, const Shares& shares, const T* x, T* y, int64
       hn::StoreU(sum, d, entry + j);
     }
   };
+  // Sums of those down the window, and the mean.
   const auto down = [&](int64_t o, const float* ring, int64_t slot, int64_t stride, int64_t rows, int64_t i) HWY_ATTR {
-    const auto height = hn::Set(d, shares.down[static_cast<size_t>(i)]);
+    const auto height = hn::Set(d, inverse.height[static_cast<size_t>(i)]);
     for (int64_t j = 0; j < wo; j += lanes) {
       auto sum = hn::Zero(d);
       for (int64_t k = 0, at = slot; k < rows; ++k) {
@@ -41,15 +44,16 @@ void mean_rows(const AvgPool2d& p, const Shares& shares, const T* x, T* y, int64
         at += stride;
         if (at >= s.ring_rows) at -= s.ring_rows;
       }
-      const auto share = hn::Mul(height, load(d, shares.across.data() + j, wo - j, 0.0f));
-      store_f32_as(d, hn::Mul(sum, share), y + o * wo + j, wo - j);
+      const auto inv_count = hn::Mul(height, load(d, inverse.width.data() + j, wo - j, 0.0f));
+      store_f32_as(d, hn::Mul(sum, inv_count), y + o * wo + j, wo - j);
     }
   };
   pool_rows(p, x, first, last, 0, scratch, across, down);
 }
 
+// nhwc: rows [first, last) of y, counted through all images. Vectors run along the channels.
 template <class T>
-void mean_pixels(const AvgPool2d& p, const Shares& shares, const T* x, T* y, int64_t first, int64_t last) {
+void mean_pixels(const AvgPool2d& p, const InverseCounts& inverse, const T* x, T* y, int64_t first, int64_t last) {
   const hn::ScalableTag<float> d;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
   const int64_t ho = p.ho(), wo = p.wo(), depth = p.depth();
@@ -59,7 +63,7 @@ void mean_pixels(const AvgPool2d& p, const Shares& shares, const T* x, T* y, int
     for (int64_t j = 0; j < wo; ++j) {
       const int64_t left = j * p.stride_w - p.pad_w;
       const TapsInside v(left, p.w, p.s, p.dil_w);
-      const auto share = hn::Set(d, shares.down[static_cast<size_t>(i)] * shares.across[static_cast<size_t>(j)]);
+      const auto inv_count = hn::Set(d, inverse.height[static_cast<size_t>(i)] * inverse.width[static_cast<size_t>(j)]);
       for (int64_t c = 0; c < depth; c += lanes) {
         auto sum = hn::Zero(d);
         for (int64_t a = u.first; a < u.last; ++a) {
@@ -67,62 +71,65 @@ void mean_pixels(const AvgPool2d& p, const Shares& shares, const T* x, T* y, int
           for (int64_t b = v.first; b < v.last; ++b, at += p.dil_w * depth)
             sum = hn::Add(sum, load_as_f32(d, at, depth - c));
         }
-        store_f32_as(d, hn::Mul(sum, share), y + (o * wo + j) * depth + c, depth - c);
+        store_f32_as(d, hn::Mul(sum, inv_count), y + (o * wo + j) * depth + c, depth - c);
       }
     }
   }
 }
 
-void avg_pool2d_rows(const AvgPool2d& p, const Shares& shares, Args t, int64_t first, int64_t last, float* scratch) {
+void avg_pool2d_rows(const AvgPool2d& p, const InverseCounts& inverse, Args t, int64_t first, int64_t last,
+                     float* scratch) {
   for_float(p.dtype, [&]<class T>() HWY_ATTR {
     const auto* x = t[AvgPool2d::x].as<const T>();
     auto* y = t[AvgPool2d::y].as<T>();
-    p.depth() == 1 ? mean_rows(p, shares, x, y, first, last, scratch) : mean_pixels(p, shares, x, y, first, last);
+    p.depth() == 1 ? mean_rows(p, inverse, x, y, first, last, scratch) : mean_pixels(p, inverse, x, y, first, last);
   });
 }
 
+// nchw backward: rows [first, last) of dx, counted through all planes.
 template <bool kStream, class T>
-void spread_rows(const AvgPool2dBackward& p, const Shares& shares, const T* dy, T* dx, int64_t first, int64_t last,
-                 float* scratch) {
+void spread_rows(const AvgPool2dBackward& p, const InverseCounts& inverse, const T* dy, T* dx, int64_t first,
+                 int64_t last, float* scratch) {
   const hn::ScalableTag<float> d;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
   const int64_t wo = p.wo();
   const auto add = [&](float* sum, int64_t row, int64_t) HWY_ATTR {
-    const auto height = hn::Set(d, shares.down[static_cast<size_t>(row % p.ho())]);
+    const auto height = hn::Set(d, inverse.height[static_cast<size_t>(row % p.ho())]);
     for (int64_t j = 0; j < wo; j += lanes) {
-      const auto share = hn::Mul(height, load(d, shares.across.data() + j, wo - j, 0.0f));
-      const auto passed = hn::Mul(share, load_as_f32(d, dy + row * wo + j, wo - j));
+      const auto inv_count = hn::Mul(height, load(d, inverse.width.data() + j, wo - j, 0.0f));
+      const auto passed = hn::Mul(inv_count, load_as_f32(d, dy + row * wo + j, wo - j));
       hn::StoreU(hn::Add(hn::LoadU(d, sum + j), passed), d, sum + j);
     }
   };
   unpool_rows<kStream>(p, dx, first, last, scratch, add);
 }
 
+// nhwc backward: rows [first, last) of dx, counted through all images.
 template <bool kStream, class T>
-void spread_pixels(const AvgPool2dBackward& p, const Shares& shares, const T* dy, T* dx, int64_t first, int64_t last,
-                   float* scratch) {
+void spread_pixels(const AvgPool2dBackward& p, const InverseCounts& inverse, const T* dy, T* dx, int64_t first,
+                   int64_t last, float* scratch) {
   const hn::ScalableTag<float> d;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
   const int64_t ho = p.ho(), wo = p.wo(), depth = p.depth();
   const auto add = [&](float* sum, int64_t pixel, int64_t) HWY_ATTR {
     const auto i = static_cast<size_t>(pixel / wo % ho), j = static_cast<size_t>(pixel % wo);
-    const auto share = hn::Set(d, shares.down[i] * shares.across[j]);
+    const auto inv_count = hn::Set(d, inverse.height[i] * inverse.width[j]);
     for (int64_t c = 0; c < depth; c += lanes) {
-      const auto passed = hn::Mul(share, load_as_f32(d, dy + pixel * depth + c, depth - c));
+      const auto passed = hn::Mul(inv_count, load_as_f32(d, dy + pixel * depth + c, depth - c));
       hn::StoreU(hn::Add(hn::LoadU(d, sum + c), passed), d, sum + c);
     }
   };
   unpool_pixels<kStream>(p, dx, first, last, scratch, add);
 }
 
-void avg_pool2d_backward_rows(const AvgPool2dBackward& p, const Shares& shares, Args t, int64_t first, int64_t last,
-                              bool stream, float* scratch) {
+void avg_pool2d_backward_rows(const AvgPool2dBackward& p, const InverseCounts& inverse, Args t, int64_t first,
+                              int64_t last, bool stream, float* scratch) {
   for_float(p.dtype, [&]<class T>() HWY_ATTR {
     const auto* dy = t[AvgPool2dBackward::dy].as<const T>();
     auto* dx = t[AvgPool2dBackward::dx].as<T>();
     const auto rows = stream ? spread_rows<true, T> : spread_rows<false, T>;
     const auto pixels = stream ? spread_pixels<true, T> : spread_pixels<false, T>;
-    (p.depth() == 1 ? rows : pixels)(p, shares, dy, dx, first, last, scratch);
+    (p.depth() == 1 ? rows : pixels)(p, inverse, dy, dx, first, last, scratch);
   });
   if (stream) hwy::FlushStream();
 }
@@ -140,10 +147,10 @@ Plan avg_pool2d_tuned(const AvgPool2d& p, CpuContext& cpu) {
   if (!is_simd_dtype(p.dtype)) return Unsupported{kNotSimdDtype};
   WorkspaceLayout workspace;
   const Scratch scratch(cpu, workspace, PoolScratch(p).floats);
-  return Plan([p, shares = Shares(p, p.count_pad), scratch, &cpu](Args t) {
+  return Plan([p, inverse = InverseCounts(p, p.count_pad), scratch, &cpu](Args t) {
            const int64_t grain = rows_per_chunk(p.stride_h * p.w * p.depth());
            cpu.parallel_for(p.wo() * p.depth() == 0 ? 0 : p.images() * p.ho(), grain, [&](int64_t first, int64_t last) {
-             HWY_DYNAMIC_DISPATCH(avg_pool2d_rows)(p, shares, t, first, last, scratch.mine(t));
+             HWY_DYNAMIC_DISPATCH(avg_pool2d_rows)(p, inverse, t, first, last, scratch.mine(t));
            });
          })
       .with(std::move(workspace));
@@ -155,9 +162,9 @@ Plan avg_pool2d_backward_tuned(const AvgPool2dBackward& p, CpuContext& cpu) {
   const bool stream = beyond_cache((p.x_elements() + p.y_elements()) * size_of(p.dtype));
   WorkspaceLayout workspace;
   const Scratch scratch(cpu, workspace, PoolScratch(p).floats);
-  return Plan([p, stream, shares = Shares(p, p.count_pad), scratch, &cpu](Args t) {
+  return Plan([p, stream, inverse = InverseCounts(p, p.count_pad), scratch, &cpu](Args t) {
            cpu.parallel_for(p.images() * p.h, rows_per_chunk(p.w * p.depth()), [&](int64_t first, int64_t last) {
-             HWY_DYNAMIC_DISPATCH(avg_pool2d_backward_rows)(p, shares, t, first, last, stream, scratch.mine(t));
+             HWY_DYNAMIC_DISPATCH(avg_pool2d_backward_rows)(p, inverse, t, first, last, stream, scratch.mine(t));
            });
          })
       .with(std::move(workspace));

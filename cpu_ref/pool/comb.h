@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// How pooling along a row of an nchw plane sees the row: element q lies in tooth (q + pad) % stride at (q + pad) / stride.
-// Then what one tap takes for outputs j, j + 1, ... are neighbours, whatever the stride.
+// How pooling with vectors lays out a row of an nchw plane: as a comb. Element q of the row goes to tooth (q + pad) %
+// stride, at position (q + pad) / stride of the tooth. Then one tap reads, for outputs j, j + 1, ..., neighbouring
+// elements of one tooth, whatever the stride. rows-inl.h fills and empties combs.
 #pragma once
 #include <algorithm>
 
@@ -9,27 +10,31 @@
 namespace duet {
 
 struct Comb {
-  static constexpr int64_t kMostLanes = 16;  // of f32 in a vector; loads may run over the end of a tooth by one vector
+  static constexpr int64_t kMaxLanes = 16;  // of f32 in a vector; a load may reach one vector beyond the end of a tooth
 
   explicit Comb(const Pool2d& p)
       : width(p.w), pad(p.pad_w), stride(p.stride_w), dil(p.dil_w), outputs(row_floats(p.wo())) {
+    // Floats that taps read of a tooth, and floats that a row writes to it.
     const int64_t read = outputs + p.dil_w * (p.s - 1) / stride + 1, written = (width + pad) / stride + 1;
     step = row_floats(std::max(read, written));
   }
-  // Whole vectors and cache lines.
-  static int64_t row_floats(int64_t n) { return ceil_div(n, kMostLanes) * kMostLanes; }
+  // n rounded up to whole vectors and cache lines.
+  static int64_t row_floats(int64_t n) { return ceil_div(n, kMaxLanes) * kMaxLanes; }
 
   int64_t floats() const { return stride * step; }
+  // Where element q of the row lies.
   int64_t at(int64_t q) const { return (q + pad) % stride * step + (q + pad) / stride; }
 
-  // Where the taps of output 0 lie, one after the other, without a division.
+  // Walks over the taps of a window: offset() is where the current tap finds its element for output 0. The step to the
+  // next tap (dil elements of the row) takes no division.
   class Tap {
    public:
-    explicit Tap(const Comb& c) : c_(&c), hop_tooth_(c.dil % c.stride), hop_(hop_tooth_ * c.step + c.dil / c.stride) {}
+    explicit Tap(const Comb& c)
+        : c_(&c), tooth_step_(c.dil % c.stride), offset_step_(tooth_step_ * c.step + c.dil / c.stride) {}
     int64_t offset() const { return offset_; }
     void next() {
-      tooth_ += hop_tooth_;
-      offset_ += hop_;
+      tooth_ += tooth_step_;
+      offset_ += offset_step_;
       if (tooth_ >= c_->stride) {
         tooth_ -= c_->stride;
         offset_ += 1 - c_->stride * c_->step;
@@ -38,15 +43,15 @@ struct Comb {
 
    private:
     const Comb* c_;
-    int64_t hop_tooth_, hop_, tooth_ = 0, offset_ = 0;
+    int64_t tooth_step_, offset_step_, tooth_ = 0, offset_ = 0;
   };
 
   int64_t width, pad, stride, dil;
-  int64_t outputs;   // of a row, in whole vectors
-  int64_t step = 0;  // floats of a tooth
+  int64_t outputs;   // outputs of a row, rounded up to whole vectors
+  int64_t step = 0;  // floats from one tooth to the next
 };
 
-// The taps [first, last) of a window at `start` that lie in [0, size).
+// The taps [first, last) of a window that starts at `start`: those that lie in [0, size).
 struct TapsInside {
   TapsInside(int64_t start, int64_t size, int64_t taps, int64_t dil)
       : first(start < 0 ? ceil_div(-start, dil) : 0),
@@ -54,8 +59,9 @@ struct TapsInside {
   int64_t first, last;
 };
 
-// Floats of scratch for a thread. Rows of nchw forward: a row of x, plain and combed, and a ring of rows that were reduced
-// along their width, of value and position; backward: a row of dx, combed and plain. nhwc: the channels of a pixel.
+// Scratch memory of a thread, in floats. nchw forward: a row of x, combed and plain, then a ring of rows that have been
+// reduced along their width, each of values and of positions. nchw backward: a row of dx, combed and plain. nhwc
+// backward: the channels of a pixel.
 struct PoolScratch {
   explicit PoolScratch(const Pool2d& p)
       : comb(p),

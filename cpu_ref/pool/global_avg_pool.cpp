@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The judge of global_avg_pool and its backward.
+// Reference for global_avg_pool and its backward: serial, in double, the formulas of the contract
+// (ops/pool/global_avg_pool.h) and nothing else. A slice is a channel of an image.
 #include "ops/pool/global_avg_pool.h"
 
 #include "core/registry.h"

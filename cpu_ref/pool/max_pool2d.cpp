@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The judge of max_pool2d and its backward.
+// Reference for max_pool2d and its backward: serial, in double, the formulas of the contract (ops/pool/max_pool2d.h)
+// and nothing else. A slice is a row of y; backward it is a row of dx.
 #include "ops/pool/max_pool2d.h"
 
 #include "core/registry.h"

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Windows of 2 x 2 side by side, the pool of most CNNs: a pixel lies in one window at most, so nothing is combed or kept.
-// Rows as in max_pool2d_tuned.cpp. Include after foreach_target.
+// max_pool2d for windows of 2 x 2 side by side, the pool of most CNNs: each pixel lies in at most one window, so rows
+// need no comb and nothing is kept from window to window. Called by max_pool2d_tuned.cpp, which says how work is
+// divided. Include after foreach_target.
 #if defined(DUET_CPU_REF_POOL_MAX_POOL2D_HALVES_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef DUET_CPU_REF_POOL_MAX_POOL2D_HALVES_INL_H_
 #undef DUET_CPU_REF_POOL_MAX_POOL2D_HALVES_INL_H_
@@ -14,12 +15,13 @@ HWY_BEFORE_NAMESPACE();
 namespace duet::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
+// Whether these functions serve p.
 HWY_INLINE bool halves(const Pool2d& p) {
   return p.depth() == 1 && p.r == 2 && p.s == 2 && p.stride_h == 2 && p.stride_w == 2 && p.pad_h == 0 && p.pad_w == 0 &&
          p.dil_h == 1 && p.dil_w == 1;
 }
 
-// x[0 .. left) by twos, at most 2 vectors: the even elements, and the odd ones.
+// Loads x[0 .. left), at most 2 vectors, as a vector of the even elements and one of the odd elements.
 template <class D, class T>
 HWY_INLINE void load_pairs(D d, const T* x, int64_t left, hn::Vec<D>& even, hn::Vec<D>& odd) {
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
@@ -31,7 +33,7 @@ HWY_INLINE void load_pairs(D d, const T* x, int64_t left, hn::Vec<D>& even, hn::
   hn::LoadInterleaved2(d, pairs, even, odd);
 }
 
-// The inverse: writes x[0 .. left), at most 2 vectors.
+// The inverse: stores to x[0 .. left), at most 2 vectors.
 template <class D, class T>
 HWY_INLINE void store_pairs(D d, hn::Vec<D> even, hn::Vec<D> odd, T* x, int64_t left) {
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
@@ -43,6 +45,7 @@ HWY_INLINE void store_pairs(D d, hn::Vec<D> even, hn::Vec<D> odd, T* x, int64_t 
   if (left > lanes) store_f32_as(d, hn::Load(d, pairs + lanes), x + lanes, left - lanes);
 }
 
+// Rows [first, last) of y, counted through all planes.
 template <class T>
 void max_halves(const Pool2d& p, const T* x, T* y, int32_t* index, int64_t first, int64_t last) {
   const hn::ScalableTag<float> d;
@@ -54,8 +57,10 @@ void max_halves(const Pool2d& p, const T* x, T* y, int32_t* index, int64_t first
     const int64_t plane = o / ho, row = o % ho * 2;
     const T* pixels = x + (plane * p.h + row) * p.w;
     for (int64_t j = 0; j < wo; j += lanes) {
+      // The four pixels of each window.
       hn::Vec<decltype(d)> v[4];
       for (int64_t a = 0; a < 2; ++a) load_pairs(d, pixels + a * p.w + 2 * j, p.w - 2 * j, v[2 * a], v[2 * a + 1]);
+      // The largest, the first of equal ones, and its place in the plane.
       auto value = hn::Set(d, -INFINITY);
       auto at = hn::Set(di, -1);
       for (int64_t k = 0; k < 4; ++k) {
@@ -69,6 +74,7 @@ void max_halves(const Pool2d& p, const T* x, T* y, int32_t* index, int64_t first
   }
 }
 
+// Backward: rows [first, last) of dx, counted through all planes.
 template <class T>
 void pass_halves(const Pool2d& p, const int32_t* index, const T* dy, T* dx, int64_t first, int64_t last) {
   const hn::ScalableTag<float> d;
@@ -80,7 +86,7 @@ void pass_halves(const Pool2d& p, const int32_t* index, const T* dy, T* dx, int6
     const int64_t plane = o / p.h, row = o % p.h;
     const int64_t windows = row / 2 < ho ? wo : 0, from = (plane * ho + row / 2) * wo;
     T* to = dx + o * p.w;
-    for (int64_t j = 0; 2 * j < p.w; j += lanes) {  // pixels beyond the last window are in none
+    for (int64_t j = 0; 2 * j < p.w; j += lanes) {  // pixels beyond the last window get 0
       const int64_t left = std::max<int64_t>(0, windows - j);
       auto even = hn::Zero(d), odd = even;
       if (left > 0) {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Threads share the rows of y, backward those of dx. nchw: vectors run along rows, which are combed by their stride
-// (comb.h); a window is reduced across, then down. nhwc: vectors run along channels. Backward gathers: a pixel adds what
-// the windows that hold it pass on, so that threads meet nowhere and the order is fixed.
+// max_pool2d and its backward, with vectors of f32. Threads share the rows of y, and backward the rows of dx. nchw:
+// vectors run along rows, which are laid out as a comb by their stride (comb.h); a window is reduced first across, then
+// down. nhwc: vectors run along the channels. Backward gathers: each pixel of dx adds what the windows that contain it
+// pass on. So no two threads write the same pixel, and the order of additions is fixed.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "cpu_ref/pool/max_pool2d_tuned.cpp"  // compiled once per instruction set
 #include <hwy/foreach_target.h>
@@ -17,24 +18,27 @@
 HWY_BEFORE_NAMESPACE();
 namespace duet::HWY_NAMESPACE {
 
-struct Best {  // the largest value so far, and where it lies
+// The largest value so far in each lane, and where it lies in its plane.
+struct Best {
   hn::Vec<hn::ScalableTag<float>> value;
   hn::Vec<hn::ScalableTag<int32_t>> at;
-  HWY_INLINE void take(hn::Vec<hn::ScalableTag<float>> v, hn::Vec<hn::ScalableTag<int32_t>> where) {
+  HWY_INLINE void update(hn::Vec<hn::ScalableTag<float>> v, hn::Vec<hn::ScalableTag<int32_t>> where) {
     const auto larger = hn::Gt(v, value);
     value = hn::Max(v, value);
     at = hn::IfThenElse(hn::RebindMask(hn::ScalableTag<int32_t>(), larger), where, at);
   }
 };
-HWY_INLINE Best nothing() {
+// No value yet: -inf, and the place -1.
+HWY_INLINE Best no_value() {
   return {hn::Set(hn::ScalableTag<float>(), -INFINITY), hn::Set(hn::ScalableTag<int32_t>(), -1)};
 }
-// 0, step, 2 step, ...
+// The vector 0, step, 2 step, ...
 HWY_INLINE hn::Vec<hn::ScalableTag<int32_t>> steps(int64_t step) {
   const hn::ScalableTag<int32_t> d;
   return hn::Mul(hn::Iota(d, 0), hn::Set(d, static_cast<int32_t>(step)));
 }
 
+// nchw: rows [first, last) of y, counted through all planes.
 template <class T>
 void max_rows(const MaxPool2d& p, const T* x, T* y, int32_t* index, int64_t first, int64_t last, float* scratch) {
   const hn::ScalableTag<float> d;
@@ -44,26 +48,28 @@ void max_rows(const MaxPool2d& p, const T* x, T* y, int32_t* index, int64_t firs
   const int64_t wo = p.wo();
   const auto step = steps(p.stride_w);
   const Comb::Tap begin(s.comb);
+  // The maximum along one row of x.
   const auto across = [&](const float* combed, int64_t row, float* entry) HWY_ATTR {
     auto* places = reinterpret_cast<int32_t*>(entry + s.comb.outputs);
     for (int64_t j = 0; j < wo; j += lanes) {
-      Best best = nothing();
+      Best best = no_value();
       auto at = hn::Add(hn::Set(di, static_cast<int32_t>(row * p.w - p.pad_w + j * p.stride_w)), step);
       Comb::Tap tap = begin;
       for (int64_t v = 0; v < p.s; ++v, tap.next()) {
-        best.take(hn::LoadU(d, combed + tap.offset() + j), at);
+        best.update(hn::LoadU(d, combed + tap.offset() + j), at);
         at = hn::Add(at, hn::Set(di, static_cast<int32_t>(p.dil_w)));
       }
       hn::StoreU(best.value, d, entry + j);
       hn::StoreU(best.at, di, places + j);
     }
   };
+  // The maximum of those down the window.
   const auto down = [&](int64_t o, const float* ring, int64_t slot, int64_t stride, int64_t rows, int64_t) HWY_ATTR {
     for (int64_t j = 0; j < wo; j += lanes) {
-      Best best = nothing();
+      Best best = no_value();
       for (int64_t k = 0, at = slot; k < rows; ++k) {
         const float* entry = ring + at * s.entry + j;
-        best.take(hn::LoadU(d, entry), hn::LoadU(di, reinterpret_cast<const int32_t*>(entry + s.comb.outputs)));
+        best.update(hn::LoadU(d, entry), hn::LoadU(di, reinterpret_cast<const int32_t*>(entry + s.comb.outputs)));
         at += stride;
         if (at >= s.ring_rows) at -= s.ring_rows;
       }
@@ -74,6 +80,7 @@ void max_rows(const MaxPool2d& p, const T* x, T* y, int32_t* index, int64_t firs
   pool_rows(p, x, first, last, -INFINITY, scratch, across, down);
 }
 
+// nhwc: rows [first, last) of y, counted through all images.
 template <class T>
 void max_pixels(const MaxPool2d& p, const T* x, T* y, int32_t* index, int64_t first, int64_t last) {
   const hn::ScalableTag<float> d;
@@ -87,12 +94,12 @@ void max_pixels(const MaxPool2d& p, const T* x, T* y, int32_t* index, int64_t fi
       const int64_t left = j * p.stride_w - p.pad_w;
       const TapsInside v(left, p.w, p.s, p.dil_w);
       for (int64_t c = 0; c < depth; c += lanes) {
-        Best best = nothing();
+        Best best = no_value();
         for (int64_t a = u.first; a < u.last; ++a) {
           int64_t at = (top + a * p.dil_h) * p.w + left + v.first * p.dil_w;
           for (int64_t b = v.first; b < v.last; ++b, at += p.dil_w)
-            best.take(load_as_f32(d, x + (image * p.h * p.w + at) * depth + c, depth - c),
-                      hn::Set(di, static_cast<int32_t>(at)));
+            best.update(load_as_f32(d, x + (image * p.h * p.w + at) * depth + c, depth - c),
+                        hn::Set(di, static_cast<int32_t>(at)));
         }
         const int64_t out = (o * wo + j) * depth + c;
         store_f32_as(d, best.value, y + out, depth - c);
@@ -112,6 +119,7 @@ void max_pool2d_rows(const MaxPool2d& p, Args t, int64_t first, int64_t last, fl
   });
 }
 
+// nchw backward: rows [first, last) of dx, counted through all planes.
 template <bool kStream, class T>
 void pass_rows(const MaxPool2dBackward& p, const int32_t* index, const T* dy, T* dx, int64_t first, int64_t last,
                float* scratch) {
@@ -132,6 +140,7 @@ void pass_rows(const MaxPool2dBackward& p, const int32_t* index, const T* dy, T*
   unpool_rows<kStream>(p, dx, first, last, scratch, add);
 }
 
+// nhwc backward: rows [first, last) of dx, counted through all images.
 template <bool kStream, class T>
 void pass_pixels(const MaxPool2dBackward& p, const int32_t* index, const T* dy, T* dx, int64_t first, int64_t last,
                  float* scratch) {

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the pooling ops do alike with rows of nchw planes. Include after foreach_target.
+// What max_pool2d_tuned.cpp and avg_pool2d_tuned.cpp have in common: the walk over rows of nchw planes, forward
+// (pool_rows) and backward (unpool_rows), and over pixels of nhwc images backward (unpool_pixels). Include after
+// foreach_target.
 #if defined(DUET_CPU_REF_POOL_ROWS_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef DUET_CPU_REF_POOL_ROWS_INL_H_
 #undef DUET_CPU_REF_POOL_ROWS_INL_H_
@@ -13,21 +15,24 @@ HWY_BEFORE_NAMESPACE();
 namespace duet::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-static_assert(hn::MaxLanes(hn::ScalableTag<float>()) <= static_cast<size_t>(Comb::kMostLanes));
+static_assert(hn::MaxLanes(hn::ScalableTag<float>()) <= static_cast<size_t>(Comb::kMaxLanes));
 
-// x[0 .. width) into the teeth at `to`; plain: scratch for a row. What lies between is left as it is.
+// Lays x[0 .. width) out as a comb at `to`. plain: scratch for a row. Elements of the comb that no pixel maps to stay
+// as they are.
 template <class T>
 HWY_INLINE void comb_row(const Comb& c, const T* x, float* plain, float* to) {
   const hn::ScalableTag<float> d;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
   const auto same = [](auto v) HWY_ATTR { return v; };
   if (c.stride == 1) return map<false>(d, c.width, same, to + c.pad, x);
+  // Halves become f32 first.
   const float* from;
   if constexpr (is_half<T>) {
     map<false>(d, c.width, same, plain, x);
     from = plain;
   } else
     from = x;
+  // Stride 2: even and odd elements, two vectors at a time.
   int64_t q = 0;
   if (c.stride == 2) {
     float *even = to + c.at(0), *odd = to + c.at(1);
@@ -38,13 +43,14 @@ HWY_INLINE void comb_row(const Comb& c, const T* x, float* plain, float* to) {
       hn::StoreU(v1, d, odd + q / 2);
     }
   }
+  // The rest, tooth by tooth.
   for (const int64_t begin = q; q < std::min(begin + c.stride, c.width); ++q) {
     float* tooth = to + c.at(q);
     for (int64_t k = q; k < c.width; k += c.stride) *tooth++ = from[k];
   }
 }
 
-// The inverse: writes dx[0 .. width), past the caches when kStream.
+// The inverse: writes dx[0 .. width) from a comb, past the caches with kStream.
 template <bool kStream, class T>
 HWY_INLINE void uncomb_row(const Comb& c, const float* from, float* plain, T* dx) {
   const hn::ScalableTag<float> d;
@@ -64,10 +70,12 @@ HWY_INLINE void uncomb_row(const Comb& c, const float* from, float* plain, T* dx
   map<kStream>(d, c.width, same, dx, static_cast<const float*>(plain));
 }
 
-// Rows [first, last) of y, counted through all planes. Each row of x is reduced along its width once:
-//   along(combed, row, entry)            the combed row of x to an entry of the ring
-//   down(o, ring, slot, step, rows, i)   `rows` entries, from slot on and every `step`-th, to row o of y, row i of its plane
-// outside: what stands for pixels that do not exist.
+// Forward: rows [first, last) of y, counted through all planes. Each row of x is reduced along its width once, into an
+// entry of a ring that holds as many rows as a window spans:
+//   along(combed, row, entry)            reduces the combed row of x to an entry of the ring
+//   down(o, ring, slot, step, rows, i)   reduces `rows` entries, from `slot` on and every `step`-th, to row o of y, which
+//                                        is row i of its plane
+// outside: the value of pixels outside the plane.
 template <class T, class Along, class Down>
 HWY_INLINE void pool_rows(const Pool2d& p, const T* x, int64_t first, int64_t last, float outside, float* scratch,
                           const Along& along, const Down& down) {
@@ -75,24 +83,27 @@ HWY_INLINE void pool_rows(const Pool2d& p, const T* x, int64_t first, int64_t la
   float *combed = scratch, *plain = combed + s.comb.floats(), *ring = plain + s.plain;
   std::fill_n(combed, s.comb.floats(), outside);
   const int64_t ho = p.ho(), extent = p.dil_h * (p.r - 1) + 1;
-  int64_t next = 0;  // row of the plane that is not in the ring yet
+  int64_t next = 0;  // the first row of the plane that is not in the ring yet
   for (int64_t o = first; o < last; ++o) {
     const int64_t plane = o / ho, i = o % ho, top = i * p.stride_h - p.pad_h;
     if (i == 0) next = 0;
+    // Rows of x that this row of y is the first to need.
     const int64_t end = std::min(p.h, top + extent);
     for (int64_t row = std::max({int64_t{0}, top, next}); row < end; ++row) {
       comb_row(s.comb, x + (plane * p.h + row) * p.w, plain, combed);
       along(combed, row, ring + row % s.ring_rows * s.entry);
     }
     next = std::max(next, end);
+    // Reduce down the window.
     const TapsInside u(top, p.h, p.r, p.dil_h);
     down(o, ring, (top + u.first * p.dil_h) % s.ring_rows, p.dil_h % s.ring_rows, u.last - u.first, i);
   }
 }
 
-// Rows [first, last) of dx, counted through all planes:
-//   add(sum, row_of_y, position)   adds, for each output j of that row, to sum[j] what goes to the pixel position + j stride_w
-// of the plane; a position left or right of the row is not used.
+// Backward: rows [first, last) of dx, counted through all planes.
+//   add(sum, row_of_y, position)   for each output j of that row of y, adds to sum[j] what the output passes to the
+//                                  pixel position + j stride_w of its plane
+// What is added for positions left or right of the row is not used.
 template <bool kStream, class T, class Add>
 HWY_INLINE void unpool_rows(const Pool2d& p, T* dx, int64_t first, int64_t last, float* scratch, const Add& add) {
   const PoolScratch s(p);
@@ -112,8 +123,9 @@ HWY_INLINE void unpool_rows(const Pool2d& p, T* dx, int64_t first, int64_t last,
   }
 }
 
-// nhwc, rows [first, last) of dx: add(sum, pixel_of_y, position) adds, for each channel, to sum[channel] what the output
-// passes to the pixel `position` of its plane.
+// nhwc backward: rows [first, last) of dx, counted through all images.
+//   add(sum, pixel_of_y, position)   for each channel, adds to sum[channel] what that output passes to the pixel
+//                                    `position` of its plane
 template <bool kStream, class T, class Add>
 HWY_INLINE void unpool_pixels(const Pool2d& p, T* dx, int64_t first, int64_t last, float* sum, const Add& add) {
   const hn::ScalableTag<float> d;

@@ -24,9 +24,9 @@ struct BackwardSlice {
   float *sums_x = nullptr, *sums_h = nullptr, *bias = nullptr;  // (x parts, I), (h parts, H), (parts, H), padded
 
   int64_t sums_floats() const { return to_x.k * to_x.columns() + to_h.k * to_h.columns(); }
-  int64_t scratch_floats(int64_t most_rows, int64_t gates) const {  // dh, dc, dx; the ring's gates, x and h
+  int64_t scratch_floats(int64_t max_rows, int64_t gates) const {  // dh, dc, dx; the ring's gates, x and h
     const int64_t wide = to_h.columns(), wide_i = to_x.columns();
-    return most_rows * (2 * wide + wide_i + ring * (gates + wide_i + wide)) + 64;
+    return max_rows * (2 * wide + wide_i + ring * (gates + wide_i + wide)) + 64;
   }
 };
 

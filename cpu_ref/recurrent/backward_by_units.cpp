@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Backward, where weights are large: all threads share each step from the last to the first. A task multiplies the gate
-// gradients of the step after by its strip of r and goes on to those of its units; so a step waits for the threads once.
-// What reaches x and the weights are products over all steps at the end.
+// gradients of the step after by its strip of r and goes on to those of its units; so a step waits for the threads
+// once. What reaches x and the weights are products over all steps at the end.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "cpu_ref/recurrent/backward_by_units.cpp"  // compiled once per instruction set
 #include <hwy/foreach_target.h>
@@ -13,8 +13,8 @@
 #define DUET_CPU_REF_RECURRENT_BACKWARD_BY_UNITS_ONCE_
 namespace duet::recurrent {
 
-// packed: (D, strips) of r by rows of its gates. gates: (D, T, B) rows of (parts, H). dh, dc: (D, B) rows. bias: (D, runs,
-// parts, units.columns()).
+// packed: (D, strips) of r by rows of its gates. gates: (D, T, B) rows of (parts, H). dh, dc: (D, B) rows. bias: (D,
+// runs, parts, units.columns()).
 struct BackwardStep {
   const Tasks* tasks;
   int64_t step, pitch, gates_pitch;  // step -1: what is left for the state before the first
@@ -106,8 +106,8 @@ void multiply_by(const Engine& engine, const Args& args, const engine::Operand& 
   engine.each(args, [&](int64_t, float* lane) { engine.multiply(a, b, {.c = c, .dtype = dtype, .step = n}, lane); });
 }
 
-// What the sums of all steps become: dx, dw and dr, each one product; dw and dr in every direction, and dr of gru in two,
-// for its n enters as m.
+// What the sums of all steps become: dx, dw and dr, each one product; dw and dr in every direction, and dr of gru in
+// two, for its n enters as m.
 class Products {
  public:
   Products(const Layer& p, int64_t pitch, CpuContext& cpu, WorkspaceLayout& workspace)

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The arithmetic of rnn_tanh, gru and lstm on vectors of units, forward and backward. Include after foreach_target.
+// The arithmetic of one step of rnn_tanh, gru and lstm on vectors of units: forward_row and backward_rows. The sums
+// that enter it come from the matrix products of the *_by_* files. Include after foreach_target.
 #if defined(DUET_CPU_REF_RECURRENT_CELL_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef DUET_CPU_REF_RECURRENT_CELL_INL_H_
 #undef DUET_CPU_REF_RECURRENT_CELL_INL_H_
@@ -20,7 +21,7 @@ using D = hn::ScalableTag<float>;
 using Vec = hn::Vec<D>;
 constexpr D d;
 
-// f.operator()<cell, T>()
+// Calls f.operator()<cell, T>() for the cell and the element type of p.
 template <class F>
 HWY_INLINE void for_cell(const Layer& p, const F& f) {
   for_float(p.dtype, [&]<class T>() {
@@ -35,17 +36,18 @@ HWY_INLINE void for_cell(const Layer& p, const F& f) {
   });
 }
 
-// 1 + exp(-v), v between -22 and 22: the product of four is finite, and beyond lies less than a rounding of 1.
+// 1 + exp(-v), with v clamped to [-22, 22]. Then a product of four such values is finite, and what is beyond the clamp
+// is less than a rounding of 1.
 HWY_INLINE Vec one_and_power(Vec v) {
-  const auto most = hn::Set(d, 22.0f * kLog2E), t = hn::Mul(v, hn::Set(d, -kLog2E));
-  const auto bounded = hn::Min(most, hn::Max(hn::Neg(most), t));  // in this order NaN passes
+  const auto max = hn::Set(d, 22.0f * kLog2E), t = hn::Mul(v, hn::Set(d, -kLog2E));
+  const auto bounded = hn::Min(max, hn::Max(hn::Neg(max), t));  // this order of operands keeps a NaN
   return hn::Add(hn::Set(d, 1.0f), exp2(d, bounded));
 }
 HWY_INLINE Vec twice_less_one(Vec v) { return hn::MulSub(v, hn::Set(d, 2.0f), hn::Set(d, 1.0f)); }
 HWY_INLINE Vec tanh(Vec v) {
   return hn::Sub(hn::Div(hn::Set(d, 2.0f), one_and_power(hn::Add(v, v))), hn::Set(d, 1.0f));
 }
-// 1 / a and 1 / b by one division.
+// 1 / a and 1 / b with one division.
 HWY_INLINE std::pair<Vec, Vec> reciprocals(Vec a, Vec b) {
   const auto both = hn::Div(hn::Set(d, 1.0f), hn::Mul(a, b));
   return {hn::Mul(both, b), hn::Mul(both, a)};
@@ -54,7 +56,7 @@ HWY_INLINE Vec at(const float* p) { return hn::LoadU(d, p); }
 HWY_INLINE Vec one_minus(Vec v) { return hn::Sub(hn::Set(d, 1.0f), v); }
 HWY_INLINE Vec one_minus_square(Vec v) { return hn::NegMulAdd(v, v, hn::Set(d, 1.0f)); }
 
-// Rows to f32, with zeros up to `padded`, and back.
+// A row of T as f32, with zeros from n up to `padded`; and a row of f32 as T.
 template <class T>
 HWY_INLINE void widen_row(const T* from, int64_t n, int64_t padded, float* to) {
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
@@ -67,17 +69,19 @@ HWY_INLINE void narrow_row(const float* from, int64_t n, T* to) {
   for (int64_t i = 0; i < n; i += lanes) store_f32_as(d, load(d, from + i, n - i, 0.0f), to + i, n - i);
 }
 
-// One row of a step forward. Parts lie sums_step, or H, apart; sums are read in whole vectors.
+// What one row (sequence) of a step forward reads and writes. Parts lie sums_step apart in `sums` and H apart
+// elsewhere. `sums` is read in whole vectors.
 template <class T>
 struct ForwardRow {
   const float* sums;
   int64_t sums_step, H;
-  const T* from_x;  // by gates, where x has been multiplied ahead; then sums are those of h alone
+  const T* from_x;  // where x has been multiplied ahead, its sums by gates; then `sums` are those of h alone
   const float* h_before;
   float *h, *c;
-  T *reserve, *y;  // may hold from_x: a unit is read before it is written; reserve: null for inference
+  T *reserve, *y;  // either may be from_x: a unit is read before it is written; reserve is null for inference
 };
 
+// kAhead: x has been multiplied ahead.
 template <Cell kCell, bool kAhead, class T>
 HWY_INLINE void forward_row(const ForwardRow<T>& s, int64_t units) {
   constexpr Parts kParts = parts_of(kCell);
@@ -93,11 +97,13 @@ HWY_INLINE void forward_row(const ForwardRow<T>& s, int64_t units) {
     const auto keep = [&](int64_t part, Vec v) HWY_ATTR {
       if (s.reserve) store_f32_as(d, v, s.reserve + part * s.H + j, left);
     };
+    // Gates and the new state.
     Vec next;
     if constexpr (kCell == Cell::lstm) {
       const auto ei = one_and_power(sum(0)), ef = one_and_power(sum(1));
       const auto g2 = sum(2);
       const auto eg = one_and_power(hn::Add(g2, g2)), eo = one_and_power(sum(3));
+      // One division for i and f, one for g and o.
       const auto first = hn::Mul(ei, ef), second = hn::Mul(eg, eo);
       const auto [to_if, to_go] = reciprocals(first, second);
       const auto i = hn::Mul(to_if, ef), f = hn::Mul(to_if, ei), o = hn::Mul(to_go, eg);
@@ -122,28 +128,30 @@ HWY_INLINE void forward_row(const ForwardRow<T>& s, int64_t units) {
     } else {
       next = tanh(sum(0));
     }
+    // Write back.
     store(d, next, s.h + j, left);
     store_f32_as(d, next, s.y + j, left);
   }
 }
 
-// What a step backward reads and writes, at the first unit of the first row.
+// What a step backward reads and writes, from the first unit of the first row on.
 template <class T>
 struct BackwardRows {
   int64_t H;  // between the parts of reserve and gates
   const T* reserve;
-  const T *c, *h;  // before the step
+  const T *c, *h;  // the state before the step
   int64_t c_row, h_row;
-  const T *y, *dy;  // y: of rnn_tanh; dy: null where the last states alone have gradients
+  const T *y, *dy;  // y: read by rnn_tanh only; dy: null where only the last states have gradients
   int64_t y_row;
   float *dh, *dc;  // in and out, in whole vectors
   int64_t state_row;
-  float* gates;  // of each part
+  float* gates;  // out: the gradient of each part before its gate
   int64_t gates_row;
-  float* bias;  // their sums: added to, in whole vectors
+  float* bias;  // in and out: the sums of those over the rows, in whole vectors
   int64_t bias_step;
 };
 
+// `rows` rows of a step. A vector of units at a time, over all rows, so that the sums of the biases stay in registers.
 template <Cell kCell, class T>
 void backward_rows(const BackwardRows<T>& s, int64_t rows, int64_t units) {
   constexpr int64_t kParts = parts_of(kCell).count, K = kept_of(kCell);
@@ -155,6 +163,7 @@ void backward_rows(const BackwardRows<T>& s, int64_t rows, int64_t units) {
     for (int64_t i = 0; i < rows; ++i) {
       const auto kept = [&](int64_t part)
                             HWY_ATTR { return load_as_f32(d, s.reserve + (i * K + part) * s.H + j, left); };
+      // The gradient of h, then of the sums before the gates.
       Vec da[kParts];
       float* dh = s.dh + i * s.state_row + j;
       auto dv = at(dh);
@@ -181,6 +190,7 @@ void backward_rows(const BackwardRows<T>& s, int64_t rows, int64_t units) {
       } else {
         da[0] = hn::Mul(dv, one_minus_square(load_as_f32(d, s.y + i * s.y_row + j, left)));
       }
+      // Write back.
       for (int64_t part = 0; part < kParts; ++part) {
         store(d, da[part], s.gates + i * s.gates_row + part * s.H + j, left);
         total[part] = hn::Add(total[part], da[part]);
@@ -190,7 +200,7 @@ void backward_rows(const BackwardRows<T>& s, int64_t rows, int64_t units) {
   }
 }
 
-// to[first + i] = the sum over `count` runs `pitch` apart.
+// to[first + i] = the sum over `count` rows of from, which lie `pitch` floats apart, for i < n.
 inline void add_runs(DType dtype, const float* from, int64_t count, int64_t pitch, int64_t n, void* to, int64_t first) {
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
   for_float(dtype, [&]<class T>() {

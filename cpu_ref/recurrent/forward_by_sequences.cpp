@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Forward, where weights are small: a thread has a slice of the sequences for all steps, so that no step waits for a fork;
-// the slice's state and gates stay in L1, the packed weights in L1 or L2. x and h lie side by side: a step is one product of
-// the matrix engine's register tiles. A product with x over all steps would only pass its result through memory.
+// Forward, where weights are small: a thread has a slice of the sequences for all steps, so that no step waits for a
+// fork; the slice's state and gates stay in L1, the packed weights in L1 or L2. x and h lie side by side: a step is one
+// product of the matrix engine's register tiles. A product with x over all steps would only pass its result through
+// memory.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "cpu_ref/recurrent/forward_by_sequences.cpp"  // compiled once per instruction set
 #include <hwy/foreach_target.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Forward, where weights are large: x is multiplied ahead for all steps, by one product of each direction that leaves its
-// sums where the step will write its gates (in y, where the cell keeps none). Then all threads share each step: a task multiplies
-// h by its strip of r, which is read once a step by one thread, and goes on to the states of its units.
+// Forward, where weights are large: x is multiplied ahead for all steps, by one product of each direction that leaves
+// its sums where the step will write its gates (in y, where the cell keeps none). Then all threads share each step: a
+// task multiplies h by its strip of r, which is read once a step by one thread, and goes on to the states of its units.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "cpu_ref/recurrent/forward_by_units.cpp"  // compiled once per instruction set
 #include <hwy/foreach_target.h>
@@ -16,8 +16,8 @@
 #define DUET_CPU_REF_RECURRENT_FORWARD_BY_UNITS_ONCE_
 namespace duet::recurrent {
 
-// packed: (D, strips, h parts) strips of r. bias: (D, h parts, units.columns()), of gru, otherwise null. h, before and after
-// the step, and c: (D, B) rows.
+// packed: (D, strips, h parts) strips of r. bias: (D, h parts, units.columns()), of gru, otherwise null. h, before and
+// after the step, and c: (D, B) rows.
 struct ForwardStep {
   const Tasks* tasks;
   int64_t step, pitch;
@@ -110,7 +110,7 @@ Plan forward_by_units(const Layer& p, ForwardTensors (*tensors)(Args), CpuContex
   const auto h_piece = workspace.add<float>(2 * states), c_piece = workspace.add<float>(p.has_c() ? states : 0);
   // In place of the reserve.
   const auto ahead = workspace.add_bytes(p.inference ? D * p.T * p.B * p.K() * p.H * size_of(p.dtype) : 0);
-  const Scratch scratch(cpu, workspace, tasks.most_rows() * parts.h_count * units.kernel.columns);
+  const Scratch scratch(cpu, workspace, tasks.max_rows() * parts.h_count * units.kernel.columns);
   const std::string algorithm = "x ahead: " + from_x.describe() + "; " + tasks.describe();
   auto run = [=, from_x = std::move(from_x), &cpu](Args args) {
     ForwardTensors t = tensors(args);

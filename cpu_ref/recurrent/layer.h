@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A recurrent layer with its cell as a value, so that the walks over its steps are compiled once for all cells.
+// A recurrent layer with its cell as a value (RnnTanh, Gru and Lstm of ops/ have it as a type), so that the plans of
+// this folder are written once for all cells. Included by all files of the folder. recurrent_tuned.cpp chooses between
+// the two ways to walk over the steps, which are declared at the end.
 #pragma once
 #include <string>
 
@@ -23,7 +25,7 @@ struct Layer : RecurrentShape {
   int64_t G() const { return gates_of(cell); }
   int64_t K() const { return kept_of(cell); }
 
-  // Where rows begin; a step of -1 is before the first.
+  // Where rows begin in the tensors. Step 0 is the first one of its direction, at time(dir, 0).
   int64_t time(int64_t dir, int64_t step) const { return dir == 0 ? step : T - 1 - step; }
   int64_t state_at(int64_t dir, int64_t b) const { return (dir * B + b) * H; }
   int64_t y_at(int64_t dir, int64_t step, int64_t b) const { return (time(dir, step) * B + b) * D() * H + dir * H; }
@@ -32,17 +34,18 @@ struct Layer : RecurrentShape {
   }
 };
 
-// The sums that a step forms, H each: those that h enters come first, those that x enters last. gru: m z r n.
+// The sums that a step forms, H of them for each part. Parts that h enters come first, parts that x enters last. gru
+// has four: m, z, r, n, where m is the part of h in n.
 struct Parts {
   int64_t count, h_count, x_first;
   int64_t x_count() const { return count - x_first; }
   constexpr bool x_enters(int64_t part) const { return part >= x_first; }
   constexpr bool h_enters(int64_t part) const { return part < h_count; }
-  int64_t gate(int64_t part) const { return x_first == 0 ? part : (part + 2) % 3; }  // of w, r and bias
+  int64_t gate(int64_t part) const { return x_first == 0 ? part : (part + 2) % 3; }  // which gate of w, r and bias
 };
 constexpr Parts parts_of(Cell c) { return c == Cell::gru ? Parts{4, 3, 1} : Parts{gates_of(c), gates_of(c), 0}; }
 
-// The tensors of a call; c0, cT, dcT, dc0 are null but for lstm.
+// The tensors of a call. c0, cT, dcT and dc0 are null except for lstm.
 struct ForwardTensors {
   const void *x, *w, *r, *bias, *h0, *c0;
   void *y, *hT, *cT, *reserve;
@@ -74,7 +77,8 @@ struct BackwardTensors {
   }
 };
 
-// use(index) for each run of H biases that enter a part; the second of gru enters with h.
+// Calls use(index) for each run of H biases that enter a part. Where a cell has two sets of biases, the second enters
+// with h.
 void for_biases(const Layer& p, int64_t dir, int64_t part, auto&& use) {
   const Parts parts = parts_of(p.cell);
   const int64_t biases = biases_of(p.cell), first = (dir * biases * p.G() + parts.gate(part)) * p.H;
@@ -89,10 +93,10 @@ inline void* element(void* data, DType dtype, int64_t index) {
   return static_cast<char*>(data) + index * size_of(dtype);
 }
 
-// A thread keeps a slice of the sequences for all steps: backward_by_sequences.cpp and its forward.
+// Each thread takes a slice of the sequences through all steps.
 Plan forward_by_sequences(const Layer& p, ForwardTensors (*tensors)(Args), CpuContext& cpu);
 Plan backward_by_sequences(const Layer& p, BackwardTensors (*tensors)(Args), CpuContext& cpu);
-// Every step is shared by all threads: backward_by_units.cpp and its forward.
+// All threads share each step.
 Plan forward_by_units(const Layer& p, ForwardTensors (*tensors)(Args), CpuContext& cpu);
 Plan backward_by_units(const Layer& p, BackwardTensors (*tensors)(Args), CpuContext& cpu);
 

@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// The judge of rnn_tanh, gru and lstm and their backward passes: serial, in double, the contract's formulas and nothing
-// else. Beside each value goes how far rounding may carry it, see RecurrentBase::tolerance_of.
+// Reference for rnn_tanh, gru, lstm and their backward passes: serial, in double, the formulas of the contract
+// (ops/recurrent/recurrent.h) and nothing else. A slice is a sequence in one direction; backward, it is a sequence or,
+// after those, the weights of one direction. Values carry an abs_sum through the steps, which says how far rounding may
+// carry them (RecurrentBase::tolerance_of).
 #include "ops/recurrent/recurrent.h"
 
 #include "core/registry.h"
 
 namespace duet {
-namespace running {
+namespace tracked {
 
-// A value and its error in units of the tolerance's `terms`. Every operation rounds: it adds its result to the error.
+// A value and its error, in the units of the abs_sum of the tolerance. Every operation rounds, and therefore adds the
+// absolute value of its result to the error.
 struct Value {
   double v = 0, e = 0;
 };
@@ -18,7 +21,7 @@ Value operator-(Value a, Value b) { return {a.v - b.v, a.e + b.e + std::abs(a.v 
 Value operator*(Value a, Value b) {
   return {a.v * b.v, std::abs(a.v) * b.e + std::abs(b.v) * a.e + std::abs(a.v * b.v)};
 }
-// Absolute errors: 1 - 2 / (1 + exp(2 x)) is allowed.
+// tanh and logistic may have an absolute error of 1 unit, so that 1 - 2 / (1 + exp(2 x)) is allowed.
 Value tanh(Value a) {
   const double t = std::tanh(a.v);
   return {t, (1 - t * t) * a.e + 1};
@@ -27,7 +30,8 @@ Value logistic(Value a) {
   const double s = 1 / (1 + std::exp(-a.v));
   return {s, s * (1 - s) * a.e + 1};
 }
-void add_product(Value& sum, double a, Value b) {  // the errors of a sum: of each term once
+// sum += a b. A sum has the error of each term once; its own rounding is part of the tolerance.
+void add_product(Value& sum, double a, Value b) {
   sum.v += a * b.v;
   sum.e += std::abs(a) * (std::abs(b.v) + b.e);
 }
@@ -36,13 +40,14 @@ using Row = std::vector<Value>;
 Row zeros(int64_t n) { return Row(static_cast<size_t>(n)); }
 Value& at(Row& row, int64_t i) { return row[static_cast<size_t>(i)]; }
 
-}  // namespace running
-using namespace running;  // NOLINT: the arithmetic of values with errors
+}  // namespace tracked
+using namespace tracked;  // NOLINT: the arithmetic of values with errors
 
 template <Cell kCell>
 void Recurrent<kCell>::reference(Inputs in, int64_t slice, Expect& expect) const {
   constexpr int64_t G = Base::G, K = Base::K, kBiases = biases_of(kCell);
   const int64_t dir = slice / B, b = slice % B;
+  // The state before the first step.
   Row h = zeros(H), c = zeros(H), a = zeros(G * H), m = zeros(H);
   for (int64_t j = 0; j < H; ++j) at(h, j) = exact(in[h0][slice * H + j]);
   if constexpr (has_c)
@@ -50,8 +55,10 @@ void Recurrent<kCell>::reference(Inputs in, int64_t slice, Expect& expect) const
 
   for (int64_t step = 0; step < T; ++step) {
     const int64_t t = dir == 0 ? step : T - 1 - step;
+    // The sums before the gates. In gru the part of h in the last gate, m, stays apart from the part of x, because r is
+    // applied to it alone.
     for (int64_t g = 0; g < G * H; ++g) {
-      const bool apart = kCell == Cell::gru && g >= 2 * H;  // m: kept from what x gives until r has been applied
+      const bool apart = kCell == Cell::gru && g >= 2 * H;
       Value& sum = at(a, g) = Value{};
       Value& recurrent = apart ? (at(m, g - 2 * H) = Value{}) : sum;
       add_product(sum, 1, exact(in[bias][(dir * kBiases) * G * H + g]));
@@ -60,6 +67,7 @@ void Recurrent<kCell>::reference(Inputs in, int64_t slice, Expect& expect) const
         add_product(sum, in[w][(dir * G * H + g) * I + i], exact(in[x][(t * B + b) * I + i]));
       for (int64_t j = 0; j < H; ++j) add_product(recurrent, in[r][(dir * G * H + g) * H + j], at(h, j));
     }
+    // Gates and the new state.
     for (int64_t j = 0; j < H; ++j) {
       const int64_t kept = ((dir * T + t) * B + b) * K * H + j;
       const auto keep = [&](int64_t part, Value value) {
@@ -94,10 +102,11 @@ void Recurrent<kCell>::reference(Inputs in, int64_t slice, Expect& expect) const
   }
 }
 
-namespace running {
+namespace tracked {
 
-// One sequence in one direction, backward: step(t, da, dm, before) with the gradients before the gates, in gru dm of
-// what r multiplies, and the state before the step. dh and dc are left as the gradients of h0 and c0.
+// Walks one sequence in one direction backward. Calls step(t, da, dm, before) for each time with the gradients before
+// the gates, in gru also dm, the gradient of what r multiplies, and the state before the step. Leaves dh and dc as the
+// gradients of h0 and c0.
 template <class P>
 void walk_back(const P& p, Inputs in, int64_t dir, int64_t b, Row& dh, Row& dc, auto&& step) {
   constexpr Cell kCell = P::kind;
@@ -153,12 +162,13 @@ void walk_back(const P& p, Inputs in, int64_t dir, int64_t b, Row& dh, Row& dc, 
   }
 }
 
-}  // namespace running
+}  // namespace tracked
 
 template <Cell kCell>
 void RecurrentBackward<kCell>::reference(Inputs in, int64_t slice, Expect& expect) const {
   Row dh = zeros(H), dc = zeros(H);
-  if (slice < B) {  // a sequence: dx, dh0, dc0
+  // A sequence: dx, dh0, dc0.
+  if (slice < B) {
     Row to_x = zeros(T * I);
     for (int64_t dir = 0; dir < this->directions(); ++dir) {
       walk_back(*this, in, dir, slice, dh, dc, [&](int64_t t, Row& da, Row&, Row&) {
@@ -174,6 +184,7 @@ void RecurrentBackward<kCell>::reference(Inputs in, int64_t slice, Expect& expec
       for (int64_t i = 0; i < I; ++i) expect(dx, (t * B + slice) * I + i, at(to_x, t * I + i).v, at(to_x, t * I + i).e);
     return;
   }
+  // The weights of a direction: dw, dr, dbias.
   const int64_t dir = slice - B;
   constexpr int64_t kBiases = biases_of(kCell);
   Row to_w = zeros(G * H * I), to_r = zeros(G * H * H), to_bias = zeros(kBiases * G * H), x_row = zeros(I);
@@ -181,10 +192,10 @@ void RecurrentBackward<kCell>::reference(Inputs in, int64_t slice, Expect& expec
     walk_back(*this, in, dir, b, dh, dc, [&](int64_t t, Row& da, Row& dm, Row& before) {
       for (int64_t i = 0; i < I; ++i) at(x_row, i) = exact(in[x][(t * B + b) * I + i]);
       for (int64_t g = 0; g < G * H; ++g) {
-        const Value mine = at(da, g), recurrent = kCell == Cell::gru && g >= 2 * H ? at(dm, g - 2 * H) : mine;
-        for (int64_t i = 0; i < I; ++i) add_product(at(to_w, g * I + i), at(x_row, i).v, mine);
+        const Value input = at(da, g), recurrent = kCell == Cell::gru && g >= 2 * H ? at(dm, g - 2 * H) : input;
+        for (int64_t i = 0; i < I; ++i) add_product(at(to_w, g * I + i), at(x_row, i).v, input);
         for (int64_t j = 0; j < H; ++j) add_product(at(to_r, g * H + j), at(before, j).v, recurrent);
-        add_product(at(to_bias, g), 1, mine);
+        add_product(at(to_bias, g), 1, input);
         if (kBiases == 2) add_product(at(to_bias, G * H + g), 1, recurrent);
       }
     });

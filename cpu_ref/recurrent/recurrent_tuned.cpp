@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The two walks over the steps: weights that fit a thread's own caches stay there while it takes its sequences through all
-// steps; larger ones are read once a step, by all threads together.
+// rnn_tanh, gru, lstm and their backward passes: the choice between two ways to walk over the steps. Small weights fit
+// the caches of one core and stay there while its thread takes some sequences through all steps (*_by_sequences.cpp).
+// Large ones are read once a step by all threads together (*_by_units.cpp). Start reading at layer.h, then cell-inl.h.
 #include "cpu_ref/chunks.h"
 #include "cpu_ref/recurrent/layer.h"
 
@@ -8,10 +9,10 @@ namespace duet {
 namespace {
 using recurrent::Layer, recurrent::ForwardTensors, recurrent::BackwardTensors;
 
-constexpr int64_t kMostOwn = int64_t{128}
-                             << 10;  // weights of a direction: half of a 1 MiB L2, or with their gradients all
+// Weights of a direction: in f32 they take half of an L2 of 1 MiB, and with their gradients all of it.
+constexpr int64_t kMaxOwnWeights = int64_t{128} << 10;
 
-bool by_sequences(const Layer& p) { return p.G() * p.H * (p.I + p.H) <= kMostOwn; }
+bool by_sequences(const Layer& p) { return p.G() * p.H * (p.I + p.H) <= kMaxOwnWeights; }
 
 template <class P>
 Plan forward(const P& p, CpuContext& cpu) {

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
+// The products of strips.h: no vector code here, only calls of the register tiles.
 #include "cpu_ref/recurrent/strips.h"
 
 namespace duet::recurrent {
 namespace {
-constexpr int64_t kBlockK = 512;  // of a strip: they stay in L1 or L2 while the rows pass by
+constexpr int64_t kBlockK = 512;  // k values of a strip that stay in L1 or L2 while all rows are multiplied by them
 }
 
 void multiply(const engine::KernelShape& kernel, const StripProduct& p, int64_t rows, int64_t k) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Products of few rows with a matrix that many steps share: its columns are packed once, as strips for the matrix engine's
-// register tiles, and each step multiplies without packing anything.
+// Products of few rows with a matrix that many steps have in common. The columns of the matrix are packed once, as
+// strips for the register tiles of the matrix engine (gemm/engine.h); then each step multiplies without packing
+// anything. Used by the four forward_by_* and backward_by_* files.
 #pragma once
 #include <algorithm>
 
@@ -8,7 +9,7 @@
 
 namespace duet::recurrent {
 
-// A matrix of k rows; its `lines` columns are padded to whole vectors. Strip s lies at strip(packed, s).
+// A packed matrix of k rows and `lines` columns, which are padded to whole vectors.
 struct Strips {
   int64_t lines, k;
   engine::KernelShape kernel = engine::kernel_shape();
@@ -16,19 +17,22 @@ struct Strips {
   int64_t columns() const { return ceil_div(lines, kernel.lanes) * kernel.lanes; }
   int64_t count() const { return ceil_div(lines, kernel.columns); }
   int64_t width(int64_t s) const { return std::min(kernel.columns, columns() - s * kernel.columns); }
-  int64_t step(int64_t s) const { return width(s) <= kernel.lanes ? kernel.lanes : kernel.columns; }  // from k to k
+  int64_t step(int64_t s) const {
+    return width(s) <= kernel.lanes ? kernel.lanes : kernel.columns;
+  }  // from one k to the next
   int64_t strip_floats() const { return kernel.columns * k; }
   int64_t floats() const { return count() * strip_floats(); }
 
-  // Rows [first, first + rows) of strip s, from rows [0, rows) of `from`, whose lines are the columns.
+  // Packs rows [first, first + rows) of strip s, from the k values [0, rows) of `from`, whose lines are the columns.
   void pack(const engine::Operand& from, int64_t s, int64_t first, int64_t rows, float* strip) const {
     const int64_t line = s * kernel.columns, exist = std::clamp<int64_t>(lines - line, 0, step(s));
     from.pack(line, exist, step(s), 0, rows, strip + first * step(s));
   }
 };
 
-// to[i][j] (+)= sum_k a(i, k) b[k][j] (+ bias[j]) for `width` columns in whole vectors, at most a strip. Value k of row i of
-// a lies at a[i * a_row + k * a_k], one of which is 1; row k of b at b + k * b_k.
+// to[i][j] = sum_k a(i, k) b[k][j], plus bias[j] if there is one, plus to[i][j] with `add`. j runs over `width`
+// columns: whole vectors, at most a strip. Value k of row i of a lies at a[i * a_row + k * a_k], one of which is 1; row
+// k of b at b + k * b_k.
 struct StripProduct {
   const float* a;
   int64_t a_row, a_k;
@@ -41,7 +45,7 @@ struct StripProduct {
 };
 void multiply(const engine::KernelShape& kernel, const StripProduct& p, int64_t rows, int64_t k);
 
-// The values of two operands one after the other: k below `split` are those of `first`.
+// Two matrices joined along k: values below `split` are those of `first`, the others those of `second`.
 class Spliced final : public engine::Operand {
  public:
   Spliced(const engine::Matrix& first, const engine::Matrix& second, int64_t split)

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The judge of norm2.
+// Reference for norm2: serial, in double, the formula of the contract (ops/reduction/norm2.h) and nothing else. There
+// is one slice.
 #include "ops/reduction/norm2.h"
 
 #include "core/registry.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// cblas_snrm2.
+// norm2 by OpenBLAS: cblas_snrm2, with as many threads as the context has.
 #include "core/cpu_context.h"
 #include "core/registration.h"
 #include "cpu_ref/gemm/openblas.h"

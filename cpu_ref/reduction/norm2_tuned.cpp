@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The elements are cut into blocks whatever the thread count; each leaves its sum, and these are added in order, in double.
+// norm2 with vectors of f32. The elements are cut into blocks that do not depend on the number of threads (mean.h).
+// Threads share the blocks; each block leaves its sum of squares, and these are added in order, in double.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "cpu_ref/reduction/norm2_tuned.cpp"  // compiled once per instruction set
 #include <hwy/foreach_target.h>

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The judge of sum.
+// Reference for sum: serial, in double, the formula of the contract (ops/reduction/sum.h) and nothing else. A slice is
+// one element of y.
 #include "ops/reduction/sum.h"
 
 #include "core/registry.h"

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// The tensor is cut into blocks whatever the thread count, so an answer never depends on it: threads share the blocks, and
-// the blocks' partial sums are added in order, in double.
+// sum over rows or over columns, with vectors of f32. The tensor is cut into blocks that do not depend on the number of
+// threads (sum_blocks.h), so neither does the result. Threads share the blocks; the partial sums of the blocks are
+// added in order, in double.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "cpu_ref/reduction/sum_tuned.cpp"  // compiled once per instruction set
 #include <hwy/foreach_target.h>
 
 #include "core/registration.h"
-#include "cpu_ref/floats-inl.h"
+#include "cpu_ref/reduce-inl.h"
 #include "cpu_ref/chunks.h"
 #include "cpu_ref/reduction/sum_blocks.h"
 #include "ops/reduction/sum.h"
@@ -14,61 +15,43 @@
 HWY_BEFORE_NAMESPACE();
 namespace duet::HWY_NAMESPACE {
 
-// The sum of n <= kRowBlock elements: 8 accumulators hide the latency of an addition.
-template <class T>
-float sum_run(const T* x, int64_t n) {
-  const hn::ScalableTag<float> d;
-  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
-  auto s0 = hn::Zero(d), s1 = s0, s2 = s0, s3 = s0, s4 = s0, s5 = s0, s6 = s0, s7 = s0;
-  int64_t i = 0;
-  for (; i + 8 * lanes <= n; i += 8 * lanes) {
-    s0 = hn::Add(s0, load_as_f32(d, x + i));
-    s1 = hn::Add(s1, load_as_f32(d, x + i + lanes));
-    s2 = hn::Add(s2, load_as_f32(d, x + i + 2 * lanes));
-    s3 = hn::Add(s3, load_as_f32(d, x + i + 3 * lanes));
-    s4 = hn::Add(s4, load_as_f32(d, x + i + 4 * lanes));
-    s5 = hn::Add(s5, load_as_f32(d, x + i + 5 * lanes));
-    s6 = hn::Add(s6, load_as_f32(d, x + i + 6 * lanes));
-    s7 = hn::Add(s7, load_as_f32(d, x + i + 7 * lanes));
-  }
-  for (; i < n; i += lanes) s0 = hn::Add(s0, load_as_f32(d, x + i, n - i));
-  s0 = hn::Add(hn::Add(s0, s1), hn::Add(s2, s3));
-  s4 = hn::Add(hn::Add(s4, s5), hn::Add(s6, s7));
-  return hn::GetLane(hn::SumOfLanes(d, hn::Add(s0, s4)));
-}
-
+// Blocks [first, last) of rows: partial[b] = the sum of part b % blocks of row b / blocks. Eight accumulators, because
+// the terms are bare loads (reduce-inl.h).
 void sum_row_blocks(const Sum& p, const void* from, int64_t first, int64_t last, float* partial) {
   for_float(p.dtype, [&]<class T>() HWY_ATTR {
+    const hn::ScalableTag<float> d;
+    const auto same = [](auto v) HWY_ATTR { return v; };
     const auto* x = static_cast<const T*>(from);
     const int64_t blocks = ceil_div(p.cols, kRowBlock);
     for (int64_t b = first; b < last; ++b) {
       const int64_t c = b % blocks * kRowBlock;
-      partial[b] = sum_run(x + b / blocks * p.cols + c, std::min(kRowBlock, p.cols - c));
+      partial[b] = sum<8>(d, std::min(kRowBlock, p.cols - c), same, x + b / blocks * p.cols + c);
     }
   });
 }
 
 template <class T>
-HWY_INLINE void add_row(const T* x, float* to, int64_t n) {  // to += x
+HWY_INLINE void add_row(const T* x, float* to, int64_t n) {  // to[0 .. n) += x[0 .. n)
   const hn::ScalableTag<float> d;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
   for (int64_t c = 0; c < n; c += lanes)
     store(d, hn::Add(load_as_f32(d, to + c, n - c), load_as_f32(d, x + c, n - c)), to + c, n - c);
 }
 
-// Columns of at most kColumnRows rows and kColumnWidth columns, added eight rows at a time into a strip that stays in L1:
-// memory is read in order.
+// Blocks [first, last) of at most kColumnRows rows and kColumnWidth columns. Eight rows at a time are added to a row of
+// sums that stays in L1, so that memory is read in order. partial: (row blocks, cols).
 void sum_column_blocks(const Sum& p, const void* from, int64_t first, int64_t last, float* partial) {
   const hn::ScalableTag<float> d;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
   for_float(p.dtype, [&]<class T>() HWY_ATTR {
-    const int64_t strips = ceil_div(p.cols, kColumnWidth);
+    const int64_t across = ceil_div(p.cols, kColumnWidth);
     for (int64_t b = first; b < last; ++b) {
-      const int64_t column = b % strips * kColumnWidth, width = std::min(kColumnWidth, p.cols - column);
-      const int64_t row = b / strips * kColumnRows, end = std::min(p.rows, row + kColumnRows);
+      const int64_t column = b % across * kColumnWidth, width = std::min(kColumnWidth, p.cols - column);
+      const int64_t row = b / across * kColumnRows, end = std::min(p.rows, row + kColumnRows);
       const T* x = static_cast<const T*>(from) + row * p.cols + column;
-      float* to = partial + b / strips * p.cols + column;
+      float* to = partial + b / across * p.cols + column;
       std::fill_n(to, width, 0.0f);
+      // Eight rows at a time, added as a tree.
       int64_t r = row;
       for (; r + 8 <= end; r += 8, x += 8 * p.cols) {
         int64_t c = 0;
@@ -84,12 +67,13 @@ void sum_column_blocks(const Sum& p, const void* from, int64_t first, int64_t la
         if (c < width)
           for (int64_t k = 0; k < 8; ++k) add_row(x + k * p.cols + c, to + c, width - c);
       }
+      // The last rows, one by one.
       for (; r < end; ++r, x += p.cols) add_row(x, to, width);
     }
   });
 }
 
-// y[i] = sum_k partial[i * step + k * stride]
+// y[i] = sum_k partial[i * step + k * stride] for i < n, k < count: in double, rounded to dtype a vector at a time.
 void sum_partials(DType dtype, const float* partial, int64_t n, int64_t count, int64_t step, int64_t stride, void* to) {
   const hn::ScalableTag<float> d;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
@@ -133,15 +117,15 @@ Plan sum_rows(const Sum& p, CpuContext& cpu) {
 }
 
 Plan sum_columns(const Sum& p, CpuContext& cpu) {
-  const int64_t blocks = ceil_div(p.rows, kColumnRows), strips = ceil_div(p.cols, kColumnWidth);
-  const int64_t unit = std::min(p.rows, kColumnRows) * std::min(p.cols, kColumnWidth);
-  const int64_t grain = kRowBlock / std::max<int64_t>(1, unit);
+  const int64_t blocks = ceil_div(p.rows, kColumnRows), across = ceil_div(p.cols, kColumnWidth);
+  const int64_t block_elements = std::min(p.rows, kColumnRows) * std::min(p.cols, kColumnWidth);
+  const int64_t grain = kRowBlock / std::max<int64_t>(1, block_elements);
   WorkspaceLayout workspace;
   const auto partial = workspace.add<float>(blocks * p.cols);
-  const auto run = [p, blocks, strips, grain, partial, &cpu](Args t) {
+  const auto run = [p, blocks, across, grain, partial, &cpu](Args t) {
     const void* x = t[Sum::x].data;
     float* sums = t.workspace(partial);
-    cpu.parallel_for(blocks * strips, grain, [&](int64_t first, int64_t last) {
+    cpu.parallel_for(blocks * across, grain, [&](int64_t first, int64_t last) {
       HWY_DYNAMIC_DISPATCH(sum_column_blocks)(p, x, first, last, sums);
     });
     HWY_DYNAMIC_DISPATCH(sum_partials)(p.dtype, sums, p.cols, blocks, 1, p.cols, t[Sum::y].data);
@@ -152,7 +136,7 @@ Plan sum_columns(const Sum& p, CpuContext& cpu) {
 Plan sum_tuned(const Sum& p, CpuContext& cpu) {
   if (!is_simd_dtype(p.dtype)) return Unsupported{kNotSimdDtype};
   if (p.axis == 1) return sum_rows(p, cpu);
-  if (p.cols == 1) return sum_rows({1, p.rows, p.dtype, 1}, cpu);  // one column lies in memory as one row
+  if (p.cols == 1) return sum_rows({1, p.rows, p.dtype, 1}, cpu);  // a single column lies in memory as a single row
   return sum_columns(p, cpu);
 }
 DUET_REGISTER(sum_tuned);  // cpu.tuned

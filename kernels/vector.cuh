@@ -130,10 +130,10 @@ __device__ __forceinline__ void for_row(const T* row, int64_t cols, F&& f) {
   for (int64_t c = head + packs * kSize + threadIdx.x; c < cols; c += kThreads) f(load_pack<1>(row + c), c);
 }
 
-struct TakeSum {
+struct SumOp {
   __device__ __forceinline__ float operator()(float a, float b) const { return a + b; }
 };
-struct TakeMax {
+struct MaxOp {
   __device__ __forceinline__ float operator()(float a, float b) const { return fmaxf(a, b); }
 };
 

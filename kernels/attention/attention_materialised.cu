@@ -19,8 +19,8 @@ __global__ void __launch_bounds__(kThreads) probabilities_kernel(Flash p, T* s, 
   RunningSoftmax mine;
   for (int64_t j = threadIdx.x; j < p.Tk; j += kThreads)
     if (p.sees(row % p.Tq, j)) mine.add(load_pack<1>(s + j));
-  const float max = block_reduce<TakeMax, kThreads>(mine.max, part);
-  const float sum = block_reduce<TakeSum, kThreads>(mine.sum_to(max), part), scale = 1 / sum;
+  const float max = block_reduce<MaxOp, kThreads>(mine.max, part);
+  const float sum = block_reduce<SumOp, kThreads>(mine.sum_to(max), part), scale = 1 / sum;
   for (int64_t j = threadIdx.x; j < p.Tk; j += kThreads)
     s[j] = T(p.sees(row % p.Tq, j) ? expf(float(s[j]) - max) * scale : 0.0f);
   if (threadIdx.x == 0) lse[row] = max + logf(sum);

@@ -17,7 +17,7 @@ __global__ void row_dots_kernel(const T* y, const T* dy, float* delta, int64_t r
   if (row >= rows) return;  // a whole warp
   float sum = 0;
   for (int64_t c = threadIdx.x; c < D; c += 32) sum += float(y[row * D + c]) * float(dy[row * D + c]);
-  sum = warp_reduce<TakeSum>(sum);
+  sum = warp_reduce<SumOp>(sum);
   if (threadIdx.x == 0) delta[row] = sum;
 }
 }  // namespace

@@ -171,7 +171,7 @@ __global__ void __launch_bounds__(kThreads)
         s[i][j] = p.sees(row, j0 + Tile::tx() + 16 * j) ? p.scale * s[i][j] : -INFINITY;
         larger = fmaxf(larger, s[i][j]);
       }
-      larger = row_reduce<TakeMax>(larger);
+      larger = row_reduce<MaxOp>(larger);
       const float base = RunningSoftmax::base(larger), change = expf(max[i] - base);
       float part = 0;
 #pragma unroll
@@ -179,7 +179,7 @@ __global__ void __launch_bounds__(kThreads)
         s[i][j] = expf(s[i][j] - base);
         part += s[i][j];
       }
-      sum[i] = sum[i] * change + row_reduce<TakeSum>(part);
+      sum[i] = sum[i] * change + row_reduce<SumOp>(part);
       max[i] = larger;
 #pragma unroll
       for (int c = 0; c < 4 * Tile::kGroups; ++c) out[i][c] *= change;

@@ -160,7 +160,7 @@ __global__ void __launch_bounds__(kThreads)
           mine = p.sees(row + 8 * half, j0 + 8 * n + lane % 4 * 2 + e) ? p.scale * mine : -INFINITY;
           larger = fmaxf(larger, mine);
         }
-      larger = row_reduce<TakeMax>(larger);
+      larger = row_reduce<MaxOp>(larger);
       const float base = RunningSoftmax::base(larger), change = expf(max[half] - base);
       float part = 0;
 #pragma unroll
@@ -170,7 +170,7 @@ __global__ void __launch_bounds__(kThreads)
           s[n][2 * half + e] = expf(s[n][2 * half + e] - base);
           part += s[n][2 * half + e];
         }
-      sum[half] = sum[half] * change + row_reduce<TakeSum>(part);
+      sum[half] = sum[half] * change + row_reduce<SumOp>(part);
       max[half] = larger;
 #pragma unroll
       for (int n = 0; n < kD / 8; ++n) {

@@ -93,7 +93,7 @@ __global__ void __launch_bounds__(32 * kWarps) planes_kernel(const T* y, const T
       });
       sum += run;
     }
-  const float mine = warp_reduce<TakeSum>(static_cast<float>(sum));
+  const float mine = warp_reduce<SumOp>(static_cast<float>(sum));
   if (threadIdx.x == 0) shared[threadIdx.y] = mine;
   __syncthreads();
   if (threadIdx.x == 0 && threadIdx.y == 0) {

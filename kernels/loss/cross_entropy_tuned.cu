@@ -35,9 +35,9 @@ __global__ void __launch_bounds__(kThreads == kWarp ? 256 : kBlock)
     for (int e = 0; e < kWidth; ++e) sum += float(pack.at[e]);
     all += sum;
   });
-  const float max = block_reduce<TakeMax, kThreads>(mine.max, part);
-  const float sum = block_reduce<TakeSum, kThreads>(mine.sum_to(max), part);
-  all = block_reduce<TakeSum, kThreads>(all, part);
+  const float max = block_reduce<MaxOp, kThreads>(mine.max, part);
+  const float sum = block_reduce<SumOp, kThreads>(mine.sum_to(max), part);
+  all = block_reduce<SumOp, kThreads>(all, part);
   if (threadIdx.x == 0) {
     const float log_sum = max + logf(sum);
     const int32_t mark = label[row];

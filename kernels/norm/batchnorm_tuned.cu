@@ -336,8 +336,8 @@ __global__ void __launch_bounds__(kBlock)
       dot += g * (float(pack_x.at[e]) - m);
     }
   }
-  sum = block_reduce<TakeSum, kBlock>(sum, shared);
-  dot = block_reduce<TakeSum, kBlock>(dot, shared);
+  sum = block_reduce<SumOp, kBlock>(sum, shared);
+  dot = block_reduce<SumOp, kBlock>(dot, shared);
   if (threadIdx.x == 0) {
     parts[blockIdx.y * c + q] = sum;
     parts[(int64_t{gridDim.y} + blockIdx.y) * c + q] = dot;

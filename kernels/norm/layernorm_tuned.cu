@@ -42,7 +42,7 @@ __global__ void __launch_bounds__(kBlock)
       sum += v[load * kSize + i];
     }
   }
-  const float m = block_reduce<TakeSum, kThreads>(sum, part) * share;
+  const float m = block_reduce<SumOp, kThreads>(sum, part) * share;
 #pragma unroll
   for (int load = 0; load < kForwardItems / kSize; ++load) {
     const bool here = first_column<kThreads, kSize>(load) < cols;
@@ -53,7 +53,7 @@ __global__ void __launch_bounds__(kBlock)
       squares += deviation * deviation;
     }
   }
-  const float scale = rsqrtf(block_reduce<TakeSum, kThreads>(squares, part) * share + eps);
+  const float scale = rsqrtf(block_reduce<SumOp, kThreads>(squares, part) * share + eps);
 #pragma unroll
   for (int load = 0; load < kForwardItems / kSize; ++load) {
     const int c = first_column<kThreads, kSize>(load);
@@ -85,12 +85,12 @@ __global__ void __launch_bounds__(kLongBlock)
 #pragma unroll
     for (int i = 0; i < kWidth; ++i) sum += float(pack.at[i]);
   });
-  const float m = block_reduce<TakeSum, kLongBlock>(sum, part) * share;
+  const float m = block_reduce<SumOp, kLongBlock>(sum, part) * share;
   for_row<kLongBlock, kSize>(x, cols, [&]<int kWidth>(const Pack<T, kWidth>& pack, int64_t) {
 #pragma unroll
     for (int i = 0; i < kWidth; ++i) squares += (float(pack.at[i]) - m) * (float(pack.at[i]) - m);
   });
-  const float scale = rsqrtf(block_reduce<TakeSum, kLongBlock>(squares, part) * share + eps);
+  const float scale = rsqrtf(block_reduce<SumOp, kLongBlock>(squares, part) * share + eps);
   for_row<kLongBlock, kSize>(x, cols, [&]<int kWidth>(Pack<T, kWidth> pack, int64_t c) {
 #pragma unroll
     for (int i = 0; i < kWidth; ++i)
@@ -135,8 +135,8 @@ __global__ void __launch_bounds__(kBlock)
       dot += g[item] * xhat[item];
     }
   }
-  sum = block_reduce<TakeSum, kThreads>(sum, part) * share;
-  dot = block_reduce<TakeSum, kThreads>(dot, part) * share;
+  sum = block_reduce<SumOp, kThreads>(sum, part) * share;
+  dot = block_reduce<SumOp, kThreads>(dot, part) * share;
 #pragma unroll
   for (int load = 0; load < kBackwardItems / kSize; ++load) {
     const int c = first_column<kThreads, kSize>(load);
@@ -168,8 +168,8 @@ __global__ void __launch_bounds__(kLongBlock)
       dot += g * ((float(pack.at[i]) - m) * scale);
     }
   });
-  sum = block_reduce<TakeSum, kLongBlock>(sum, part) * share;
-  dot = block_reduce<TakeSum, kLongBlock>(dot, part) * share;
+  sum = block_reduce<SumOp, kLongBlock>(sum, part) * share;
+  dot = block_reduce<SumOp, kLongBlock>(dot, part) * share;
   for_row<kLongBlock, kSize>(x, cols, [&]<int kWidth>(Pack<T, kWidth> pack, int64_t c) {
     const auto other = load_pack<kWidth>(dy + c);
 #pragma unroll

@@ -41,7 +41,7 @@ __global__ void __launch_bounds__(kBlock) softmax_kernel(const T* x, T* y, int64
       max = fmaxf(max, v[load * kSize + i]);
     }
   }
-  max = block_reduce<TakeMax, kThreads>(max, part);
+  max = block_reduce<MaxOp, kThreads>(max, part);
 
   // Sum of exponentials.
 #pragma unroll
@@ -49,7 +49,7 @@ __global__ void __launch_bounds__(kBlock) softmax_kernel(const T* x, T* y, int64
     v[i] = expf(v[i] - max);
     sum += v[i];
   }
-  const float inv_sum = 1 / block_reduce<TakeSum, kThreads>(sum, part);
+  const float inv_sum = 1 / block_reduce<SumOp, kThreads>(sum, part);
 
   // Write back.
 #pragma unroll
@@ -73,8 +73,8 @@ __global__ void __launch_bounds__(kLongBlock) softmax_long_kernel(const T* x, T*
   // Row maximum and sum of exponentials in one pass.
   RunningSoftmax mine;
   for_row<kLongBlock, kSize>(x, cols, [&](const auto& pack, int64_t) { mine.add(pack); });
-  const float max = block_reduce<TakeMax, kLongBlock>(mine.max, part);
-  const float inv_sum = 1 / block_reduce<TakeSum, kLongBlock>(mine.sum_to(max), part);
+  const float max = block_reduce<MaxOp, kLongBlock>(mine.max, part);
+  const float inv_sum = 1 / block_reduce<SumOp, kLongBlock>(mine.sum_to(max), part);
 
   // Write back.
   for_row<kLongBlock, kSize>(x, cols, [&]<int kWidth>(Pack<T, kWidth> pack, int64_t c) {
@@ -113,7 +113,7 @@ __global__ void __launch_bounds__(kBlock)
       dot += vy[item] * vdy[item];
     }
   }
-  dot = block_reduce<TakeSum, kThreads>(dot, part);
+  dot = block_reduce<SumOp, kThreads>(dot, part);
 
   // Write back.
 #pragma unroll
@@ -142,7 +142,7 @@ __global__ void __launch_bounds__(kLongBlock)
 #pragma unroll
     for (int i = 0; i < kWidth; ++i) dot += float(pack.at[i]) * float(other.at[i]);
   });
-  dot = block_reduce<TakeSum, kLongBlock>(dot, part);
+  dot = block_reduce<SumOp, kLongBlock>(dot, part);
 
   // Write back.
   for_row<kLongBlock, kSize>(y, cols, [&]<int kWidth>(Pack<T, kWidth> pack, int64_t c) {

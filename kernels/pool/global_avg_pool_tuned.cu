@@ -20,7 +20,7 @@ __global__ void __launch_bounds__(kLanes* kRows)
 #pragma unroll
     for (int e = 0; e < kWidth; ++e) sum += float(pack.at[e]);
   });
-  sum = warp_reduce<TakeSum>(sum);
+  sum = warp_reduce<SumOp>(sum);
   if (threadIdx.x == 0) y[plane] = T(sum * share);
 }
 

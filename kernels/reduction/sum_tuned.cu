@@ -30,7 +30,7 @@ __global__ void __launch_bounds__(kThreads == kWarp ? 256 : kBlock)
   float sum = 0;
   for_row<kThreads, kPack<T>>(x + row * cols + part * length, max(int64_t{0}, min(length, cols - part * length)),
                               [&](const auto& pack, int64_t) { sum += sum_of(pack); });
-  sum = block_reduce<TakeSum, kThreads>(sum, shared);
+  sum = block_reduce<SumOp, kThreads>(sum, shared);
   if (threadIdx.x == 0) out[index] = Out(sum);
 }
 

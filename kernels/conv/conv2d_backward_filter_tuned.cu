@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// A product dw (k, c r s) = dy (k, pixels) x (pixels, c r s) whose second operand is gathered from x (implicit GEMM). The
-// sums run over all pixels of the batch, which few tiles share: they are cut into parts, so that the whole GPU has work,
-// and a second launch adds the parts in order. f32 register tiling; tensor cores for channels-last bf16 and f16 whose
-// groups have multiples of 8 channels.
+// A product dw (k, c r s) = dy (k, pixels) x (pixels, c r s) whose second operand is gathered from x (implicit GEMM).
+// The result is small and its sums run over all pixels of the batch, so there are few tiles: the sums are divided into
+// parts, so that there are enough blocks for the whole GPU, and a second launch adds the parts in order (columns.cuh).
+// A block computes one tile and part: by register tiling in f32, or on the tensor cores for channels-last bf16 and f16
+// whose groups have multiples of 8 channels.
 #include <algorithm>
 
 #include "kernels/conv/geometry.cuh"
@@ -15,7 +16,7 @@
 namespace duet::DUET_DEVICE {
 namespace {
 
-// Pixels [first, last) are this block's part of the sums; both panels have 0 beyond.
+// The pixels [first, last) of a block's part of the sums; both panels are 0 outside.
 struct Part {
   int64_t first, last;
 };
@@ -26,15 +27,15 @@ struct Parts {
   }
 };
 
-// This thread's four elements of every step. Where channels are last, they are four channels of one pixel; else one
-// channel of four pixels.
+// Load this thread's four elements of each step (TileF32::Place): four channels (FetchGradient) or depths (FetchInput)
+// of one pixel where channels are last, else one of four pixels.
 template <class Tile, class T>
 struct FetchGradient {
   const Geometry& g;
   const T* dy;
   Part part;
-  int64_t channel;  // the first, of all
-  int deep, exist;  // exist: channels from the first on that there are
+  int64_t channel;  // the first one
+  int deep, exist;  // exist: number of the four channels that exist
   __device__ FetchGradient(const Geometry& g, const T* dy, Part part, int64_t group, int64_t first)
       : g(g), dy(dy), part(part) {
     const auto place = Tile::place(!g.channels_last);
@@ -46,8 +47,8 @@ struct FetchGradient {
     const int64_t p = part.first + step * Tile::kDepth + deep;
 #pragma unroll
     for (int e = 0; e < 4; ++e) {
-      const bool here = g.channels_last ? p < part.last && e < exist : p + e < part.last && exist > 0;
-      v[e] = !here ? 0 : g.channels_last ? float(dy[p * g.k + channel + e]) : float(dy[g.result(p + e, channel)]);
+      const bool inside = g.channels_last ? p < part.last && e < exist : p + e < part.last && exist > 0;
+      v[e] = !inside ? 0 : g.channels_last ? float(dy[p * g.k + channel + e]) : float(dy[g.result(p + e, channel)]);
     }
   }
 };
@@ -74,15 +75,15 @@ struct FetchInput {
 #pragma unroll
     for (int e = 0; e < 4; ++e) {
       if (!g.channels_last && e > 0) pixel = g.pixel(p + e, group);
-      const bool here = g.channels_last ? p < part.last && e < exist : p + e < part.last && exist > 0;
-      const int64_t at = here ? g.element(pixel, tap[e]) : -1;
+      const bool inside = g.channels_last ? p < part.last && e < exist : p + e < part.last && exist > 0;
+      const int64_t at = inside ? g.element(pixel, tap[e]) : -1;
       v[e] = at >= 0 ? float(x[at]) : 0;
     }
   }
 };
 
-// One block of 256 threads per tile of kTile output channels by kTile depths, in the order of Tiles, groups as the batch;
-// grid y: parts. Shared memory: 16.5 or 17 KiB. out: (parts, k, depth).
+// One block of 256 threads per tile of kTile output channels by kTile depths, in the order of Tiles, with groups as the
+// batch (grid x), and part (grid y). Shared memory: 16.5 or 17 KiB. out: (parts, k, depth).
 template <class T, class Out, int kTile>
 __global__ void __launch_bounds__(256, 2)
     filter_kernel(const T* x, const T* dy, Out* out, Geometry g, Tiles tiles, Parts parts) {
@@ -97,6 +98,8 @@ __global__ void __launch_bounds__(256, 2)
   Tile::multiply((part.last - part.first + Tile::kDepth - 1) / Tile::kDepth, !g.channels_last, !g.channels_last,
                  FetchGradient<Tile, T>(g, dy, part, at.batch, k0), FetchInput<Tile, T>(g, x, part, at.batch, d0),
                  panel_gradient, panel_input, sum);
+
+  // Write back.
   out += (int64_t{blockIdx.y} * g.k + at.batch * g.group_k) * g.depth;
 #pragma unroll
   for (int i = 0; i < Tile::kSide; ++i)
@@ -107,9 +110,9 @@ __global__ void __launch_bounds__(256, 2)
     }
 }
 
-// One block of 128 threads per tile of 128 output channels by 128 depths, as above. 64 KiB of dynamic shared memory.
-// Channels last; group_c and group_k are multiples of 8: a chunk of 8 depths is 8 channels under one tap. x and dy are
-// aligned to 16 bytes.
+// One block of 128 threads per tile of 128 output channels by 128 depths and part, with the same grid. 64 KiB of
+// dynamic shared memory. Channels are last, and group_c and group_k are multiples of 8, so that a chunk of 8 depths is
+// 8 channels under one tap. x and dy are aligned to 16 bytes.
 template <class T>
 __global__ void __launch_bounds__(TileHalf<T>::kThreads, 2)
     filter_half_kernel(const T* x, const T* dy, float* out, Geometry g, Tiles tiles, Parts parts) {
@@ -126,7 +129,8 @@ __global__ void __launch_bounds__(TileHalf<T>::kThreads, 2)
                   p < part.last ? g.group_k - k : 0, true, dy);
     });
   };
-  Geometry::Tap tap[Tile::kChunksPerThread];  // a thread's chunks of every step lie under the same taps
+  // The taps of this thread's chunks, the same in every step.
+  Geometry::Tap tap[Tile::kChunksPerThread];
   bool exists[Tile::kChunksPerThread];
   int which = 0;
   Tile::template for_my_chunks<false>([&](int, int chunk) {
@@ -144,10 +148,13 @@ __global__ void __launch_bounds__(TileHalf<T>::kThreads, 2)
       Tile::fetch(panel + Panel<false>::offset(row, chunk), from >= 0 ? x + from : x, from >= 0 ? 8 : 0, true, x);
     });
   };
+
+  // Multiply.
   typename Tile::Sums sums = {};
   Tile::template multiply<true, false>((part.last - part.first + Tile::kDepth - 1) / Tile::kDepth, load_gradient,
                                        load_input, shared, sums);
 
+  // Write back.
   out += (int64_t{blockIdx.y} * g.k + at.batch * g.group_k) * g.depth;
   Tile::for_my_pairs(sums, [&](int i, int j, float first, float second) {
     const int64_t k = k0 + i, d = d0 + j;
@@ -170,9 +177,9 @@ Plan conv2d_backward_filter_tuned(const Conv2dBackwardFilter& problem, GpuContex
     const auto tiles_of = [&](int64_t side) { return Tiles{ceil_div(g.group_k, side), ceil_div(g.depth, side)}; };
     const auto blocks_of = [&](int64_t side) { return p.groups * tiles_of(side).down * tiles_of(side).across; };
     const int64_t side = half || (g.group_k > 64 && blocks_of(128) >= gpu.multiprocessors()) ? 128 : 64;
-    // Two blocks for every multiprocessor, but no part shorter than kShortest pixels.
-    constexpr int64_t kShortest = 256, kUnit = 32;
-    const int64_t wanted = std::min(ceil_div(2 * gpu.multiprocessors(), blocks_of(side)), g.pixels / kShortest);
+    // Two blocks for every multiprocessor, but no part shorter than kMinPixels pixels.
+    constexpr int64_t kMinPixels = 256, kUnit = 32;
+    const int64_t wanted = std::min(ceil_div(2 * gpu.multiprocessors(), blocks_of(side)), g.pixels / kMinPixels);
     const int64_t size = ceil_div(ceil_div(g.pixels, std::max<int64_t>(1, wanted)), kUnit) * kUnit;
     const Parts parts{std::max<int64_t>(1, ceil_div(g.pixels, std::max<int64_t>(1, size))), size};
     const bool direct = parts.count == 1 && !half;
@@ -201,7 +208,7 @@ Plan conv2d_backward_filter_tuned(const Conv2dBackwardFilter& problem, GpuContex
                  done = true;
                }
              if (!done) run(out);
-             launch_columns(grid.stream, ReadPlain<float>{out}, dw, parts.count, elements, 1, parts.count);
+             launch_add_parts<1>(grid.stream, out, parts.count, elements, StoreSum<T>{dw});
            })
         .with(half ? "tensor cores" : "f32 tiles", std::move(workspace));
   });

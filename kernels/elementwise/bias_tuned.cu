@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Forward: one 16-byte pack per thread, whose bias is a pack (inner = 1), one value, or looked up. Backward: for inner = 1
-// the column sums of columns.cuh, else warps add planes and a second launch their parts; relu masks on the way.
+// Forward: one 16-byte pack per thread; its biases are a pack (inner = 1), one value, or looked up for each element.
+// Backward: for inner = 1 the column sums of columns.cuh; else warps add planes and a second launch adds their parts.
+// With relu, the same pass masks dy and writes dx.
 #include <algorithm>
 
 #include "core/context.h"
@@ -9,16 +10,20 @@
 
 namespace duet::DUET_DEVICE {
 namespace {
-enum class Lie { packed, alone, any };  // a pack's biases: as packed as it is, one for all of it, or neither
+enum class BiasAccess {
+  pack,
+  single,
+  each
+};  // a pack's biases: a pack too, one for all elements, or looked up for each
 
-// A map_grid(n, kSize), no shared memory. x, y: (n), bias: (c). Index: wide enough for n. y may be x.
-template <class T, int kSize, Lie kLie, class Index>
+// A map_grid(n, kSize), no shared memory. x, y: (n), bias: (c). Index: an integer type that holds n. y may be x.
+template <class T, int kSize, BiasAccess kAccess, class Index>
 __global__ void __launch_bounds__(kMapBlock)
     bias_kernel(const T* x, const T* bias, T* y, int64_t n, Index c, Index inner, bool relu) {
   for_my_pack<kSize>(n, [&]<int kWidth>(int64_t i) {
     auto pack = load_pack<kWidth>(x + i);
     Pack<T, kWidth> add;
-    if constexpr (kLie == Lie::packed) {
+    if constexpr (kAccess == BiasAccess::pack) {
       add = load_pack<kWidth>(bias + Index(i) % c);
     } else {
       const Index plane = Index(i) / inner;
@@ -26,7 +31,7 @@ __global__ void __launch_bounds__(kMapBlock)
 #pragma unroll
       for (int e = 0; e < kWidth; ++e) {
         add.at[e] = bias[channel];
-        if (kLie == Lie::any && --left == 0) {
+        if (kAccess == BiasAccess::each && --left == 0) {
           left = inner;
           channel = channel + 1 == c ? 0 : channel + 1;
         }
@@ -47,34 +52,37 @@ Plan bias_tuned(const Bias& p, GpuContext& gpu) {
       constexpr int kFull = kPack<T>;
       const T *x = t[Bias::x].as<const T>(), *bias = t[Bias::bias].as<const T>();
       T* y = t[Bias::y].as<T>();
-      const auto run = [&]<int kSize, Lie kLie, class Index>() {
-        launch(bias_kernel<T, kSize, kLie, Index>, map_grid(p.elements(), kSize, stream), x, bias, y, p.elements(),
+      const auto run = [&]<int kSize, BiasAccess kAccess, class Index>() {
+        launch(bias_kernel<T, kSize, kAccess, Index>, map_grid(p.elements(), kSize, stream), x, bias, y, p.elements(),
                static_cast<Index>(p.c), static_cast<Index>(p.inner), p.act == Act::relu);
       };
-      if (!aligned16(x, bias, y) || p.elements() > INT32_MAX)  // division of 64 bits costs several of 32
-        run.template operator()<1, Lie::alone, int64_t>();
+      if (!aligned16(x, bias, y) ||
+          p.elements() > INT32_MAX)  // 64-bit division, which takes several times as long as 32-bit division
+        run.template operator()<1, BiasAccess::single, int64_t>();
       else if (p.inner == 1 && p.c % kFull == 0)
-        run.template operator()<kFull, Lie::packed, uint32_t>();
+        run.template operator()<kFull, BiasAccess::pack, uint32_t>();
       else if (p.inner % kFull == 0)
-        run.template operator()<kFull, Lie::alone, uint32_t>();
+        run.template operator()<kFull, BiasAccess::single, uint32_t>();
       else
-        run.template operator()<kFull, Lie::any, uint32_t>();
+        run.template operator()<kFull, BiasAccess::each, uint32_t>();
     };
   });
 }
 DUET_REGISTER(bias_tuned);
 
 constexpr int kWarps = 8;              // of a block
-constexpr int64_t kSegment = 1 << 14;  // elements that a warp adds in f32 before they join a double
+constexpr int64_t kSegment = 1 << 14;  // elements that a warp adds in f32 before it adds their sum to a double
 
-// partial[part, k] = the sum of channel k over samples part * height ... of at most `height`. Blocks of (32, 8), one for each
-// channel (grid x) and part (grid y); a warp adds every 8th plane. 32 bytes of shared memory. y, dx: null without relu; for
-// kSize > 1 all tensors lie equally far from a 16-byte boundary. dx may be dy. partial: (parts, c).
+// partial[part, k] = the sum of channel k over at most `height` samples from part * height on. Blocks of (32, 8), one
+// for each channel (grid x) and part (grid y); a warp adds every 8th plane. 32 bytes of shared memory. y, dx: null
+// without relu. kSize > 1: all tensors have the same offset from a 16-byte boundary. dx may be dy. partial: (parts, c).
 template <class T, int kSize, class Out>
 __global__ void __launch_bounds__(32 * kWarps) planes_kernel(const T* y, const T* dy, T* dx, Out* partial,
                                                              int64_t outer, int64_t c, int64_t inner, int64_t height) {
   DUET_SHARED(float, shared, [kWarps]);
   const int64_t first = blockIdx.y * height, last = min(outer, first + height);
+
+  // Sum of this warp's planes.
   double sum = 0;
   for (int64_t o = first + threadIdx.y; o < last; o += kWarps)
     for (int64_t at = 0; at < inner; at += kSegment) {
@@ -93,6 +101,8 @@ __global__ void __launch_bounds__(32 * kWarps) planes_kernel(const T* y, const T
       });
       sum += run;
     }
+
+  // Sum over the lanes, then over the warps.
   const float mine = warp_reduce<SumOp>(static_cast<float>(sum));
   if (threadIdx.x == 0) shared[threadIdx.y] = mine;
   __syncthreads();
@@ -107,16 +117,16 @@ __global__ void __launch_bounds__(32 * kWarps) planes_kernel(const T* y, const T
 template <class T>
 Plan sum_rows(const BiasBackward& p, GpuContext& gpu) {
   using P = BiasBackward;
-  if (!ColumnSum<T>::serves(p.outer)) return Unsupported{"more than 2^26 samples"};
+  if (!ColumnSums<T>::supports(p.outer)) return Unsupported{"more than 2^26 samples"};
   WorkspaceLayout workspace;
-  const ColumnSum<T> sum(p.outer, p.c, gpu, workspace);
-  return Plan([relu = p.act == Act::relu, sum](Args t) {
+  const ColumnSums<T> sum(p.outer, p.c, gpu, workspace);
+  return Plan([relu = p.act == Act::relu, c = p.c, sum](Args t) {
            const T* dy = t[P::dy].as<const T>();
            T* dbias = t[P::dbias].as<T>();
            if (relu)
-             sum.enqueue(t, ReadMasked<T>{t[P::y].as<const T>(), dy, t[P::dx].as<T>()}, dbias);
+             sum.enqueue(t, LoadMasked<T>{t[P::y].as<const T>(), dy, t[P::dx].as<T>(), c}, StoreSum<T>{dbias});
            else
-             sum.enqueue(t, ReadPlain<T>{dy}, dbias);
+             sum.enqueue(t, LoadColumns<T>{dy, c}, StoreSum<T>{dbias});
          })
       .with(std::move(workspace));
 }
@@ -143,7 +153,7 @@ Plan sum_planes(const BiasBackward& p, GpuContext& gpu) {
            };
            if (parts == 1) return into(dbias);
            into(t.workspace(partial));
-           launch_columns(stream, ReadPlain<float>{t.workspace(partial)}, dbias, parts, p.c, 1, parts);
+           launch_add_parts<1>(stream, t.workspace(partial), parts, p.c, StoreSum<T>{dbias});
          })
       .with(std::move(workspace));
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The products of product_f32.cu and product_half.cu, with bias and activation applied before a tile is stored. Backward:
-// one pass masks dy and sums it for the bias; two products follow.
+// Forward: a product (product.h) that applies bias and activation before a tile is stored. Backward: one pass masks dy
+// and sums its columns for the bias gradient; two products follow.
 #include "kernels/activation.cuh"
 #include "kernels/gemm/masked.h"
 #include "kernels/gemm/product.h"
@@ -40,20 +40,25 @@ void enqueue_gelu_gradient(DType dtype, int64_t n, const void* pre, const void* 
 }
 
 namespace {
-// g = dy gelu'(pre): is stored on the way to its sum.
+// g = dy gelu'(pre), as a Load of columns.cuh that also stores g.
 template <class T>
-struct ReadGelu {
-  const T *pre, *dy;
-  T* g;
+struct LoadGelu {
+  static constexpr int kSums = 1;
   using Element = T;
+  const T *pre, *dy;
+  T* g;  // all (rows, cols)
+  int64_t cols;
   template <int kSize>
-  __device__ __forceinline__ Pack<T, kSize> operator()(int64_t i) const {
+  __device__ __forceinline__ void operator()(int64_t row, int64_t c, float (&terms)[1][kSize]) const {
+    const int64_t i = row * cols + c;
     const auto at = load_pack<kSize>(pre + i);
     auto pack = load_pack<kSize>(dy + i);
 #pragma unroll
-    for (int e = 0; e < kSize; ++e) pack.at[e] = GeluGradient{}(at.at[e], pack.at[e]);
+    for (int e = 0; e < kSize; ++e) {
+      pack.at[e] = GeluGradient{}(at.at[e], pack.at[e]);
+      terms[0][e] = float(pack.at[e]);
+    }
     store_pack(g + i, pack);
-    return pack;
   }
   bool aligned() const { return aligned16(pre, dy, g); }
 };
@@ -73,22 +78,23 @@ DUET_REGISTER(linear_tuned);
 Plan linear_backward_tuned(const LinearBackward& p, GpuContext& gpu) {
   using P = LinearBackward;
   if (p.math == Math::tf32) return Unsupported{"math tf32"};
-  if (!ColumnSum<float>::serves(p.n)) return Unsupported{"more than 2^26 samples"};
+  if (!ColumnSums<float>::supports(p.n)) return Unsupported{"more than 2^26 samples"};
   return for_float(p.dtype, [&]<class T>() -> Plan {
     const Product dx{.m = p.n, .n = p.in, .k = p.out}, dw{.m = p.out, .n = p.in, .k = p.n, .trans_a = true};
     WorkspaceLayout workspace;
-    const ColumnSum<T> dbias(p.n, p.out, gpu, workspace);
+    const ColumnSums<T> dbias(p.n, p.out, gpu, workspace);
     const auto masked_piece = workspace.add<T>(p.act == Act::none ? 0 : p.n * p.out);
-    return Plan([act = p.act, dx, dw, dbias, masked_piece, &gpu](Args t) {
+    return Plan([act = p.act, out = p.out, dx, dw, dbias, masked_piece, &gpu](Args t) {
              T* const masked = t.workspace(masked_piece);
              const T *x = t[P::x].as<const T>(), *w = t[P::w].as<const T>(), *dy = t[P::dy].as<const T>();
              const T *gate = t[P::y].as<const T>(), *g = act == Act::none ? dy : masked;
+             const StoreSum<T> store{t[P::dbias].as<T>()};
              if (act == Act::relu)
-               dbias.enqueue(t, ReadMasked<T>{gate, dy, masked}, t[P::dbias].as<T>());
+               dbias.enqueue(t, LoadMasked<T>{gate, dy, masked, out}, store);
              else if (act == Act::gelu)
-               dbias.enqueue(t, ReadGelu<T>{gate, dy, masked}, t[P::dbias].as<T>());
+               dbias.enqueue(t, LoadGelu<T>{gate, dy, masked, out}, store);
              else
-               dbias.enqueue(t, ReadPlain<T>{dy}, t[P::dbias].as<T>());
+               dbias.enqueue(t, LoadColumns<T>{dy, out}, store);
              enqueue_product<T>(dx, g, w, nullptr, t[P::dx].as<T>(), gpu);
              enqueue_product<T>(dw, g, x, nullptr, t[P::dw].as<T>(), gpu);
            })

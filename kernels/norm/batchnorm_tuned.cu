@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Statistics: each channel's elements are cut into parts so that the whole GPU has work; a thread takes batches, finds each
-// batch's mean and squared deviations in registers and puts them together (Chan, Golub, LeVeque 1979), so that x is read
-// once and nothing cancels; a second launch puts the parts together in order. Then y, or dx, is one pass of 16-byte
-// accesses: y = act(x a + b + residual), dx = g k + x l + m, with factors for each channel. No atomics.
+// Statistics: the elements of a channel are divided into parts, so that there are enough blocks for the whole GPU. A
+// thread reads batches, computes the mean and the squared deviations of a batch in registers, and combines the batches
+// (Chan, Golub, LeVeque 1979), so that x is read once and there is no cancellation. A second launch combines the parts
+// in order. Then y, or dx, is one pass of 16-byte accesses: y = act(x a + b + residual), dx = g k + x l + m, with
+// factors for each channel. There are no atomics.
 #include "kernels/divider.cuh"
-#include "kernels/norm/column_sums.cuh"
+#include "kernels/reduction/columns.cuh"
 #include "ops/norm/batchnorm.h"
 
 namespace duet::DUET_DEVICE {
@@ -12,29 +13,33 @@ namespace {
 constexpr int kBlock = 256;            // nchw: threads for a part of a channel
 constexpr int kLanes = 32, kRows = 8;  // nhwc: threads for a part of a strip of channels
 constexpr int kFinishRows = 32;        // of the second launch
-constexpr int kBatch = 4;              // packs of nchw, or pixels of nhwc, that are read at once
-constexpr int64_t kMostElements = INT32_MAX;
+constexpr int kBatch = 4;              // packs (nchw) or pixels (nhwc) that a thread reads at once
+constexpr int64_t kMaxElements = INT32_MAX;
 
-// Of a set: elements, mean, sum of squared deviations.
+// Of a set of elements: their number, mean, and sum of squared deviations from the mean.
 struct Moments {
   float count = 0, mean = 0, squares = 0;
+  // Adds the moments of another set.
   __device__ __forceinline__ void add(float n, float other_mean, float other_squares) {
     if (n == 0) return;
-    const float all = count + n, apart = other_mean - mean, share = n / all;
-    mean += apart * share;
-    squares += other_squares + apart * apart * count * share;
+    const float all = count + n, difference = other_mean - mean, weight = n / all;
+    mean += difference * weight;
+    squares += other_squares + difference * difference * count * weight;
     count = all;
   }
 };
 
-// Moments of channel q's elements [part * height, ...) to parts (3, parts, c). Blocks of kBlock: grid x channels, grid y parts;
-// 3 KiB of shared memory. x: (images, c, pixels); kSize divides pixels and height.
+// nchw: the moments of at most `height` elements of a channel from part * height on, to parts (3, parts, c). Blocks of
+// kBlock, one for each channel (grid x) and part (grid y); 3 KiB of shared memory. x: (images, c, pixels); kSize
+// divides pixels and height.
 template <class T, int kSize>
 __global__ void __launch_bounds__(kBlock) plane_moments_kernel(const T* x, float* parts, int64_t count, int64_t height,
                                                                int64_t c, uint32_t pixels, Divider by_pixels) {
   DUET_SHARED(float, shared, [3][kBlock]);
   const int64_t q = blockIdx.x, first = blockIdx.y * height, last = min(count, first + height);
   const int thread = static_cast<int>(threadIdx.x);
+
+  // Moments of this thread's batches.
   Moments mine;
   for (int64_t k = first + thread * kSize; k < last; k += kBatch * kBlock * kSize) {
     Pack<T, kSize> pack[kBatch];
@@ -61,6 +66,8 @@ __global__ void __launch_bounds__(kBlock) plane_moments_kernel(const T* x, float
         if (b * kSize < n) squares += (float(pack[b].at[i]) - mean) * (float(pack[b].at[i]) - mean);
     mine.add(n, mean, squares);
   }
+
+  // Tree over the threads.
   shared[0][thread] = mine.count;
   shared[1][thread] = mine.mean;
   shared[2][thread] = mine.squares;
@@ -73,6 +80,8 @@ __global__ void __launch_bounds__(kBlock) plane_moments_kernel(const T* x, float
       shared[2][thread] = mine.squares;
     }
   }
+
+  // Write back.
   if (thread != 0) return;  // no barrier follows
   const int64_t at = blockIdx.y * c + q, step = int64_t{gridDim.y} * c;
   parts[at] = mine.count;
@@ -80,8 +89,8 @@ __global__ void __launch_bounds__(kBlock) plane_moments_kernel(const T* x, float
   parts[at + 2 * step] = mine.squares;
 }
 
-// The same for nhwc. Blocks of (32, 8): grid x strips of 32 * kSize channels, grid y parts of `height` pixels; a thread takes
-// every 8th pixel. 3 to 24 KiB of shared memory. x: (count, c); kSize divides c.
+// nhwc: the same. Blocks of (32, 8), one for each strip of 32 * kSize channels (grid x) and part of `height` pixels
+// (grid y); a thread reads every 8th pixel. 3 to 24 KiB of shared memory. x: (count, c); kSize divides c.
 template <class T, int kSize>
 __global__ void __launch_bounds__(kLanes* kRows)
     pixel_moments_kernel(const T* x, float* parts, int64_t count, int64_t height, int64_t c) {
@@ -89,6 +98,8 @@ __global__ void __launch_bounds__(kLanes* kRows)
   const int64_t q = (int64_t{blockIdx.x} * kLanes + threadIdx.x) * kSize;
   const int64_t first = blockIdx.y * height, last = min(count, first + height);
   const int lane = static_cast<int>(threadIdx.x) * kSize, row = static_cast<int>(threadIdx.y);
+
+  // Moments of this thread's batches.
   Moments mine[kSize];
   if (q < c)
     for (int64_t k = first + row; k < last; k += kBatch * kRows) {
@@ -100,20 +111,22 @@ __global__ void __launch_bounds__(kLanes* kRows)
           pack[b] = load_pack<kSize>(x + (k + b * kRows) * c + q);
           n += 1;
         }
-      const float share = 1 / n;
+      const float inv_n = 1 / n;
 #pragma unroll
       for (int i = 0; i < kSize; ++i) {
         float sum = 0, squares = 0;
 #pragma unroll
         for (int b = 0; b < kBatch; ++b)
           if (b < n) sum += float(pack[b].at[i]);
-        const float mean = sum * share;
+        const float mean = sum * inv_n;
 #pragma unroll
         for (int b = 0; b < kBatch; ++b)
           if (b < n) squares += (float(pack[b].at[i]) - mean) * (float(pack[b].at[i]) - mean);
         mine[i].add(n, mean, squares);
       }
     }
+
+    // Moments over the rows of threads.
 #pragma unroll
   for (int i = 0; i < kSize; ++i) {
     shared[0][row][lane + i] = mine[i].count;
@@ -134,15 +147,15 @@ __global__ void __launch_bounds__(kLanes* kRows)
   }
 }
 
-// What becomes of a channel's moments. scales: (2, c), a and b of y = x a + b.
+// Writes everything that depends on a channel's moments. scales: (2, c), a and b of y = x a + b.
 template <class T>
-struct SetChannel {
+struct StoreStatistics {
   const T *gamma, *beta;
   float *running_mean, *running_var, *mean, *rstd, *scales;
   int64_t c;
-  float share, unbiased, eps, momentum;  // share: 1 / N
+  float inv_count, unbiased, eps, momentum;  // unbiased: count / (count - 1)
   __device__ __forceinline__ void operator()(int64_t q, const Moments& m) const {
-    const float variance = m.squares * share, scale = rsqrtf(variance + eps), a = float(gamma[q]) * scale;
+    const float variance = m.squares * inv_count, scale = rsqrtf(variance + eps), a = float(gamma[q]) * scale;
     mean[q] = m.mean;
     rstd[q] = scale;
     running_mean[q] = (1 - momentum) * running_mean[q] + momentum * m.mean;
@@ -152,13 +165,16 @@ struct SetChannel {
   }
 };
 
-// Blocks of (32, 32), one for each 32 channels; 12 KiB of shared memory. parts: (3, parts, c).
+// Combines the parts of each channel. Blocks of (32, 32), one for each 32 channels; 12 KiB of shared memory. parts: (3,
+// count, c).
 template <class T>
 __global__ void __launch_bounds__(kLanes* kFinishRows)
-    finish_moments_kernel(const float* parts, int64_t count, int64_t c, SetChannel<T> set) {
+    finish_moments_kernel(const float* parts, int64_t count, int64_t c, StoreStatistics<T> store) {
   DUET_SHARED(float, shared, [3][kFinishRows][kLanes]);
   const int lane = static_cast<int>(threadIdx.x), row = static_cast<int>(threadIdx.y);
   const int64_t q = int64_t{blockIdx.x} * kLanes + lane, step = count * c;
+
+  // Every kFinishRows-th part, then over the rows of threads.
   Moments mine;
   if (q < c)
     for (int64_t k = row; k < count; k += kFinishRows)
@@ -169,12 +185,12 @@ __global__ void __launch_bounds__(kLanes* kFinishRows)
   __syncthreads();
   if (row != 0 || q >= c) return;  // no barrier follows
   for (int r = 1; r < kFinishRows; ++r) mine.add(shared[0][r][lane], shared[1][r][lane], shared[2][r][lane]);
-  set(q, mine);
+  store(q, mine);
 }
 
-// --- one pass over the images -----------------------------------------------------------------------------------------
+// --- one pass over the images ---------------------------------------------------------------------------------------
 
-// The channel of element i: nhwc counts as planes of one pixel.
+// The channel of element i. nhwc is treated as planes of one pixel.
 struct ChannelOf {
   explicit ChannelOf(const Channels& p) : by_pixels(p.layout == Layout::nchw ? p.pixels() : 1), by_channels(p.c) {}
   Divider by_pixels, by_channels;
@@ -184,7 +200,8 @@ struct ChannelOf {
   }
 };
 
-// A map_grid(elements, kSize), no shared memory. residual may be null, and y may be x or residual. scales: (2, c).
+// y = max(x a + b + residual, floor). A map_grid(elements, kSize), no shared memory. residual may be null; y may be x
+// or residual. scales: (2, c).
 template <class T, int kSize>
 __global__ void __launch_bounds__(kMapBlock) scale_kernel(const T* x, const T* residual, T* y, const float* scales,
                                                           uint32_t elements, int c, ChannelOf channel, float floor) {
@@ -212,28 +229,30 @@ void launch_scale(const Channels& p, const T* x, const T* residual, T* y, const 
   aligned16(x, residual, y) ? run.template operator()<kPack<T>>() : run.template operator()<1>();
 }
 
-// How a channel's elements are dealt to blocks.
+// How the elements of a channel are divided into parts.
 struct Parts {
   Parts(const Channels& p, const GpuContext& gpu, int64_t pack) {
     const bool planes = p.layout == Layout::nchw;
     const int64_t strips = std::max<int64_t>(1, planes ? p.c : ceil_div(p.c, kLanes * 4));
-    const int64_t least = planes ? kBlock * kBatch * 4 : kRows * kBatch * 2;  // elements that a block is worth
-    const int64_t most = planes ? kBlock * 1024 : kRows * 1024;               // ops/summation.h: additions of a thread
-    count = std::max({int64_t{1}, std::min(ceil_div(4 * gpu.multiprocessors(), strips), ceil_div(p.count(), least)),
-                      ceil_div(p.count(), most)});
+    const int64_t min_elements = planes ? kBlock * kBatch * 4 : kRows * kBatch * 2;  // of a part, to be worth a block
+    const int64_t max_elements =
+        planes ? kBlock * 1024 : kRows * 1024;  // of a part: additions of a thread, ops/summation.h
+    count =
+        std::max({int64_t{1}, std::min(ceil_div(4 * gpu.multiprocessors(), strips), ceil_div(p.count(), min_elements)),
+                  ceil_div(p.count(), max_elements)});
     height = ceil_div(ceil_div(p.count(), count), pack) * pack;
   }
   int64_t count, height;
 };
-std::string too_large(const Channels& p) {
-  if (p.elements() > kMostElements) return "more than 2^31 - 1 elements";
+std::string unsupported_reason(const Channels& p) {
+  if (p.elements() > kMaxElements) return "more than 2^31 - 1 elements";
   if (p.count() > int64_t{1} << 24) return "more than 2^24 elements in a channel";
   return p.c > INT32_MAX ? "more than 2^31 - 1 channels" : "";
 }
 
 Plan batchnorm_tuned(const BatchNorm& p, GpuContext& gpu) {
   using P = BatchNorm;
-  if (const std::string why = too_large(p); !why.empty()) return Unsupported{why};
+  if (const std::string why = unsupported_reason(p); !why.empty()) return Unsupported{why};
   return for_float(p.dtype, [&]<class T>() -> Plan {
     const Parts parts(p, gpu, kPack<T>);
     WorkspaceLayout workspace;
@@ -256,21 +275,21 @@ Plan batchnorm_tuned(const BatchNorm& p, GpuContext& gpu) {
              };
              const bool packs = (p.layout == Layout::nchw ? p.pixels() : p.c) % kPack<T> == 0 && aligned16(x);
              packs ? moments.template operator()<kPack<T>>() : moments.template operator()<1>();
-             const SetChannel<T> set{.gamma = t[P::gamma].as<const T>(),
-                                     .beta = t[P::beta].as<const T>(),
-                                     .running_mean = t[P::running_mean].as<float>(),
-                                     .running_var = t[P::running_var].as<float>(),
-                                     .mean = t[P::mean].as<float>(),
-                                     .rstd = t[P::rstd].as<float>(),
-                                     .scales = scales,
-                                     .c = p.c,
-                                     .share = 1 / static_cast<float>(std::max<int64_t>(1, p.count())),
-                                     .unbiased = static_cast<float>(p.unbiased()),
-                                     .eps = static_cast<float>(p.eps),
-                                     .momentum = static_cast<float>(p.momentum)};
+             const StoreStatistics<T> store{.gamma = t[P::gamma].as<const T>(),
+                                            .beta = t[P::beta].as<const T>(),
+                                            .running_mean = t[P::running_mean].as<float>(),
+                                            .running_var = t[P::running_var].as<float>(),
+                                            .mean = t[P::mean].as<float>(),
+                                            .rstd = t[P::rstd].as<float>(),
+                                            .scales = scales,
+                                            .c = p.c,
+                                            .inv_count = 1 / static_cast<float>(std::max<int64_t>(1, p.count())),
+                                            .unbiased = static_cast<float>(p.unbiased()),
+                                            .eps = static_cast<float>(p.eps),
+                                            .momentum = static_cast<float>(p.momentum)};
              launch(finish_moments_kernel<T>,
                     Grid{.blocks = ceil_div(p.c, kLanes), .threads = {kLanes, kFinishRows}, .stream = stream}, partial,
-                    parts.count, p.c, set);
+                    parts.count, p.c, store);
              launch_scale(p, x, p.residual ? t[P::added].as<const T>() : nullptr, t[P::y].as<T>(), scales, stream);
            })
         .with(std::move(workspace));
@@ -278,7 +297,7 @@ Plan batchnorm_tuned(const BatchNorm& p, GpuContext& gpu) {
 }
 DUET_REGISTER(batchnorm_tuned);
 
-// ceil(c / kMapBlock) blocks of kMapBlock, no shared memory. scales: (2, c).
+// a and b of y = x a + b from given statistics. A map_grid(c, 1), no shared memory. scales: (2, c).
 template <class T>
 __global__ void __launch_bounds__(kMapBlock)
     inference_scales_kernel(const T* gamma, const T* beta, const float* mean, const float* var, float* scales,
@@ -292,7 +311,7 @@ __global__ void __launch_bounds__(kMapBlock)
 
 Plan batchnorm_inference_tuned(const BatchNormInference& p, GpuContext& gpu) {
   using P = BatchNormInference;
-  if (const std::string why = too_large(p); !why.empty()) return Unsupported{why};
+  if (const std::string why = unsupported_reason(p); !why.empty()) return Unsupported{why};
   return for_float(p.dtype, [&]<class T>() -> Plan {
     WorkspaceLayout workspace;
     const auto scales_piece = workspace.add<float>(2 * p.c);
@@ -309,10 +328,10 @@ Plan batchnorm_inference_tuned(const BatchNormInference& p, GpuContext& gpu) {
 }
 DUET_REGISTER(batchnorm_inference_tuned);
 
-// --- backward ---------------------------------------------------------------------------------------------------------
+// --- backward -------------------------------------------------------------------------------------------------------
 
-// Sums of g and g (x - mean) over channel q's elements [part * height, ...) to parts (2, parts, c). As plane_moments_kernel;
-// 32 bytes of shared memory. y is null without relu.
+// nchw: the sums of g and g (x - mean) over at most `height` elements of a channel from part * height on, to parts
+// (2, parts, c). Grid as for plane_moments_kernel; 32 bytes of shared memory. y is null without relu.
 template <class T, int kSize>
 __global__ void __launch_bounds__(kBlock)
     plane_sums_kernel(const T* x, const float* mean, const T* dy, const T* y, float* parts, int64_t count,
@@ -320,6 +339,8 @@ __global__ void __launch_bounds__(kBlock)
   DUET_SHARED(float, shared, [kBlock / 32]);
   const int64_t q = blockIdx.x, first = blockIdx.y * height, last = min(count, first + height);
   const float m = mean[q];
+
+  // Sums of this thread's elements.
   float sum = 0, dot = 0;
 #pragma unroll 4
   for (int64_t k = first + threadIdx.x * kSize; k < last; k += kBlock * kSize) {
@@ -336,6 +357,8 @@ __global__ void __launch_bounds__(kBlock)
       dot += g * (float(pack_x.at[e]) - m);
     }
   }
+
+  // Sums of the block.
   sum = block_reduce<SumOp, kBlock>(sum, shared);
   dot = block_reduce<SumOp, kBlock>(dot, shared);
   if (threadIdx.x == 0) {
@@ -344,47 +367,52 @@ __global__ void __launch_bounds__(kBlock)
   }
 }
 
-// The same terms for nhwc, as column sums.
+// nhwc: the same terms, as a Load of columns.cuh.
 template <class T>
-struct ReadGradients {
+struct LoadGradients {
+  static constexpr int kSums = 2;
+  using Element = T;
   const T *x, *dy, *y;
   const float* mean;
   int64_t c;
   template <int kSize>
-  __device__ __forceinline__ void operator()(int64_t pixel, int64_t q, float (&sum)[kSize], float (&dot)[kSize]) const {
+  __device__ __forceinline__ void operator()(int64_t pixel, int64_t q, float (&terms)[2][kSize]) const {
     const int64_t at = pixel * c + q;
     const auto pack_x = load_pack<kSize>(x + at), pack_dy = load_pack<kSize>(dy + at);
     auto gate = pack_dy;
     if (y) gate = load_pack<kSize>(y + at);
 #pragma unroll
     for (int e = 0; e < kSize; ++e) {
-      sum[e] = !y || float(gate.at[e]) > 0 ? float(pack_dy.at[e]) : 0;
-      dot[e] = sum[e] * (float(pack_x.at[e]) - mean[q + e]);
+      terms[0][e] = !y || float(gate.at[e]) > 0 ? float(pack_dy.at[e]) : 0;
+      terms[1][e] = terms[0][e] * (float(pack_x.at[e]) - mean[q + e]);
     }
   }
+  bool aligned() const { return aligned16(x, dy, y); }
 };
 
-// What becomes of a channel's sums. factors: (3, c), k, l and m of dx = g k + x l + m.
+// Writes everything that depends on a channel's sums, as a Store of columns.cuh. factors: (3, c), k, l and m of
+// dx = g k + x l + m.
 template <class T>
-struct SetGradients {
+struct StoreGradients {
   const T* gamma;
   const float *mean, *rstd;
   T *dgamma, *dbeta;
   float* factors;
   int64_t c;
-  float share;  // 1 / N
-  __device__ __forceinline__ void operator()(int64_t q, float sum, float dot) const {
-    const float scale = rstd[q], k = float(gamma[q]) * scale, l = -k * scale * (scale * dot) * share;
+  float inv_count;
+  __device__ __forceinline__ void operator()(int64_t, int64_t q, const float (&sums)[2]) const {
+    const float sum = sums[0], dot = sums[1];
+    const float scale = rstd[q], k = float(gamma[q]) * scale, l = -k * scale * (scale * dot) * inv_count;
     dgamma[q] = T(dot * scale);
     dbeta[q] = T(sum);
     factors[q] = k;
     factors[c + q] = l;
-    factors[2 * c + q] = -k * sum * share - l * mean[q];
+    factors[2 * c + q] = -k * sum * inv_count - l * mean[q];
   }
 };
 
-// A map_grid(elements, kSize), no shared memory. y is null without relu, dresidual without residual. dx and dresidual may be
-// x, dy or y. factors: (3, c).
+// dx = g k + x l + m, dresidual = g. A map_grid(elements, kSize), no shared memory. y is null without relu, dresidual
+// without residual. dx and dresidual may be x, dy or y. factors: (3, c).
 template <class T, int kSize>
 __global__ void __launch_bounds__(kMapBlock)
     images_backward_kernel(const T* x, const T* dy, const T* y, const float* factors, T* dx, T* dresidual,
@@ -406,12 +434,12 @@ __global__ void __launch_bounds__(kMapBlock)
 
 Plan batchnorm_backward_tuned(const BatchNormBackward& p, GpuContext& gpu) {
   using P = BatchNormBackward;
-  if (const std::string why = too_large(p); !why.empty()) return Unsupported{why};
+  if (const std::string why = unsupported_reason(p); !why.empty()) return Unsupported{why};
   return for_float(p.dtype, [&]<class T>() -> Plan {
     const bool planes = p.layout == Layout::nchw;
     const Parts parts(p, gpu, kPack<T>);
     WorkspaceLayout workspace;
-    const ColumnSumsPlan columns(planes ? 0 : p.count(), planes ? 0 : p.c, gpu, workspace);
+    const ColumnSums<T, 2> columns(planes ? 0 : p.count(), planes ? 0 : p.c, gpu, workspace);
     const auto sums_piece = workspace.add<float>(planes ? 2 * parts.count * p.c : 0);
     const auto factors_piece = workspace.add<float>(3 * p.c);
     return Plan([p, planes, parts, columns, sums_piece, factors_piece, stream = gpu.stream()](Args t) {
@@ -420,27 +448,26 @@ Plan batchnorm_backward_tuned(const BatchNormBackward& p, GpuContext& gpu) {
              const T* y = p.relu() ? t[P::y].as<const T>() : nullptr;
              T *dx = t[P::dx].as<T>(), *dresidual = p.residual ? t[P::dadded].as<T>() : nullptr;
              const float* mean = t[P::mean].as<const float>();
-             const SetGradients<T> set{.gamma = t[P::gamma].as<const T>(),
-                                       .mean = mean,
-                                       .rstd = t[P::rstd].as<const float>(),
-                                       .dgamma = t[P::dgamma].as<T>(),
-                                       .dbeta = t[P::dbeta].as<T>(),
-                                       .factors = factors,
-                                       .c = p.c,
-                                       .share = 1 / static_cast<float>(std::max<int64_t>(1, p.count()))};
-             const auto sums = [&]<int kSize>() {
-               if (!planes) return columns.enqueue<kSize>(t, ReadGradients<T>{x, dy, y, mean, p.c}, set);
+             const StoreGradients<T> store{.gamma = t[P::gamma].as<const T>(),
+                                           .mean = mean,
+                                           .rstd = t[P::rstd].as<const float>(),
+                                           .dgamma = t[P::dgamma].as<T>(),
+                                           .dbeta = t[P::dbeta].as<T>(),
+                                           .factors = factors,
+                                           .c = p.c,
+                                           .inv_count = 1 / static_cast<float>(std::max<int64_t>(1, p.count()))};
+             const auto plane_sums = [&]<int kSize>() {
                launch(plane_sums_kernel<T, kSize>,
                       Grid{.blocks = {p.c, parts.count}, .threads = kBlock, .stream = stream}, x, mean, dy, y, partial,
                       p.count(), parts.height, p.c, static_cast<uint32_t>(p.pixels()), Divider(p.pixels()));
-               launch(column_sums_finish_kernel<SetGradients<T>>,
-                      Grid{.blocks = ceil_div(p.c, ColumnSums::kLanes),
-                           .threads = {ColumnSums::kLanes, ColumnSums::kFinishRows},
-                           .stream = stream},
-                      partial, parts.count, p.c, set);
              };
-             const bool packs = (planes ? p.pixels() : p.c) % kPack<T> == 0 && aligned16(x, dy, y);
-             packs ? sums.template operator()<kPack<T>>() : sums.template operator()<1>();
+             if (planes) {
+               const bool packs = p.pixels() % kPack<T> == 0 && aligned16(x, dy, y);
+               packs ? plane_sums.template operator()<kPack<T>>() : plane_sums.template operator()<1>();
+               launch_add_parts<2>(stream, partial, parts.count, p.c, store);
+             } else {
+               columns.enqueue(t, LoadGradients<T>{x, dy, y, mean, p.c}, store);
+             }
              const auto images = [&]<int kSize>() {
                launch(images_backward_kernel<T, kSize>, map_grid(p.elements(), kSize, stream), x, dy, y, factors, dx,
                       dresidual, static_cast<uint32_t>(p.elements()), static_cast<int>(p.c), ChannelOf(p));

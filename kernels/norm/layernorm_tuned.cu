@@ -1,35 +1,37 @@
 // SPDX-License-Identifier: Apache-2.0
-// A warp or a block per row, whichever holds the row in registers: then memory is read once. Longer rows are read again for
-// each pass, from L2. dgamma and dbeta: column sums, in parts.
-#include "kernels/norm/column_sums.cuh"
+// One warp or one block per row, whichever holds the row in registers: memory is then read once. Rows that do not fit a
+// block's registers are read again for each pass, from L2. dgamma and dbeta are column sums (columns.cuh).
+#include "kernels/reduction/columns.cuh"
 #include "ops/norm/layernorm.h"
 
 namespace duet::DUET_DEVICE {
 namespace {
-constexpr int kWarp = 32, kBlock = 256;                 // threads for one row
-constexpr int kForwardItems = 32, kBackwardItems = 16;  // elements of a row that a thread holds, of each tensor
-constexpr int kLongBlock = 512;
-constexpr int64_t kLongest = int64_t{kLongBlock} * 1024;  // a thread adds no more: ops/summation.h
+constexpr int kWarp = 32, kBlock = 256;                   // threads for one row
+constexpr int kForwardItems = 32, kBackwardItems = 16;    // elements of a row that a thread holds, of each tensor
+constexpr int kLongBlock = 512;                           // threads for a row that does not fit registers
+constexpr int64_t kMaxCols = int64_t{kLongBlock} * 1024;  // a thread may add no more: ops/summation.h
 
-// Element `item` of this thread: packs of kSize neighbours, dealt round the kThreads threads.
+// The first column of this thread's pack number `load`: packs of kSize neighbours are distributed round-robin over
+// kThreads.
 template <int kThreads, int kSize>
 __device__ __forceinline__ int first_column(int load) {
   return (load * kThreads + static_cast<int>(threadIdx.x)) * kSize;
 }
 
-// kThreads = 32: blocks of (32, 8), 8 rows each. kThreads = 256: blocks of (256, 1), one row each. 32 bytes of shared memory.
-// cols <= kThreads * kForwardItems. Rows, gamma and beta are aligned to kSize elements. x, y: (rows, cols), gamma, beta:
-// (cols), mean, rstd: (rows).
+// kThreads = 32: blocks of (32, 8), 8 rows each. kThreads = 256: blocks of (256, 1), one row each. 32 bytes of shared
+// memory. cols <= kThreads * kForwardItems. Rows, gamma and beta are aligned to kSize elements. x, y: (rows, cols),
+// gamma, beta: (cols), mean, rstd: (rows).
 template <class T, int kThreads, int kSize>
 __global__ void __launch_bounds__(kBlock)
     layernorm_kernel(const T* x, const T* gamma, const T* beta, T* y, float* mean, float* rstd, int64_t rows, int cols,
-                     float share, float eps) {
+                     float inv_cols, float eps) {
   DUET_SHARED(float, part, [kBlock / 32]);
   const int64_t row = int64_t{blockIdx.x} * blockDim.y + threadIdx.y;
-  if (row >= rows) return;  // a whole warp, and no barrier follows; with 256 threads to a row it does not happen
+  if (row >= rows) return;  // for a whole warp, which has no block barrier; it does not happen with a block per row
   x += row * cols;
   y += row * cols;
 
+  // Load the row. Mean.
   float v[kForwardItems], sum = 0, squares = 0;
 #pragma unroll
   for (int load = 0; load < kForwardItems / kSize; ++load) {
@@ -42,18 +44,22 @@ __global__ void __launch_bounds__(kBlock)
       sum += v[load * kSize + i];
     }
   }
-  const float m = block_reduce<SumOp, kThreads>(sum, part) * share;
+  const float m = block_reduce<SumOp, kThreads>(sum, part) * inv_cols;
+
+  // Variance.
 #pragma unroll
   for (int load = 0; load < kForwardItems / kSize; ++load) {
-    const bool here = first_column<kThreads, kSize>(load) < cols;
+    const bool exists = first_column<kThreads, kSize>(load) < cols;
 #pragma unroll
     for (int i = 0; i < kSize; ++i) {
       float& deviation = v[load * kSize + i];
-      deviation = here ? deviation - m : 0;
+      deviation = exists ? deviation - m : 0;
       squares += deviation * deviation;
     }
   }
-  const float scale = rsqrtf(block_reduce<SumOp, kThreads>(squares, part) * share + eps);
+  const float scale = rsqrtf(block_reduce<SumOp, kThreads>(squares, part) * inv_cols + eps);
+
+  // Normalise and write back.
 #pragma unroll
   for (int load = 0; load < kForwardItems / kSize; ++load) {
     const int c = first_column<kThreads, kSize>(load);
@@ -70,27 +76,32 @@ __global__ void __launch_bounds__(kBlock)
   }
 }
 
-// One block of kLongBlock per row, 64 bytes of shared memory. kSize > 1: x and y begin at equal offsets from a 16-byte
+// One block of kLongBlock per row, 64 bytes of shared memory. kSize > 1: x and y have the same offset from a 16-byte
 // boundary.
 template <class T, int kSize>
 __global__ void __launch_bounds__(kLongBlock)
     layernorm_long_kernel(const T* x, const T* gamma, const T* beta, T* y, float* mean, float* rstd, int64_t cols,
-                          float share, float eps) {
+                          float inv_cols, float eps) {
   DUET_SHARED(float, part, [kLongBlock / 32]);
   x += blockIdx.x * cols;
   y += blockIdx.x * cols;
 
+  // Mean.
   float sum = 0, squares = 0;
   for_row<kLongBlock, kSize>(x, cols, [&]<int kWidth>(const Pack<T, kWidth>& pack, int64_t) {
 #pragma unroll
     for (int i = 0; i < kWidth; ++i) sum += float(pack.at[i]);
   });
-  const float m = block_reduce<SumOp, kLongBlock>(sum, part) * share;
+  const float m = block_reduce<SumOp, kLongBlock>(sum, part) * inv_cols;
+
+  // Variance.
   for_row<kLongBlock, kSize>(x, cols, [&]<int kWidth>(const Pack<T, kWidth>& pack, int64_t) {
 #pragma unroll
     for (int i = 0; i < kWidth; ++i) squares += (float(pack.at[i]) - m) * (float(pack.at[i]) - m);
   });
-  const float scale = rsqrtf(block_reduce<SumOp, kLongBlock>(squares, part) * share + eps);
+  const float scale = rsqrtf(block_reduce<SumOp, kLongBlock>(squares, part) * inv_cols + eps);
+
+  // Normalise and write back.
   for_row<kLongBlock, kSize>(x, cols, [&]<int kWidth>(Pack<T, kWidth> pack, int64_t c) {
 #pragma unroll
     for (int i = 0; i < kWidth; ++i)
@@ -103,11 +114,12 @@ __global__ void __launch_bounds__(kLongBlock)
   }
 }
 
-// As layernorm_kernel, with cols <= kThreads * kBackwardItems. x, dy, dx: (rows, cols), gamma: (cols), mean, rstd: (rows).
+// As layernorm_kernel, with cols <= kThreads * kBackwardItems. x, dy, dx: (rows, cols), gamma: (cols), mean, rstd:
+// (rows).
 template <class T, int kThreads, int kSize>
 __global__ void __launch_bounds__(kBlock)
     rows_backward_kernel(const T* x, const T* gamma, const float* mean, const float* rstd, const T* dy, T* dx,
-                         int64_t rows, int cols, float share) {
+                         int64_t rows, int cols, float inv_cols) {
   DUET_SHARED(float, part, [kBlock / 32]);
   const int64_t row = int64_t{blockIdx.x} * blockDim.y + threadIdx.y;
   if (row >= rows) return;
@@ -116,6 +128,7 @@ __global__ void __launch_bounds__(kBlock)
   dx += row * cols;
   const float m = mean[row], scale = rstd[row];
 
+  // Load the row. Means of g = dy gamma and of g xhat.
   float xhat[kBackwardItems], g[kBackwardItems], sum = 0, dot = 0;
 #pragma unroll
   for (int load = 0; load < kBackwardItems / kSize; ++load) {
@@ -135,8 +148,10 @@ __global__ void __launch_bounds__(kBlock)
       dot += g[item] * xhat[item];
     }
   }
-  sum = block_reduce<SumOp, kThreads>(sum, part) * share;
-  dot = block_reduce<SumOp, kThreads>(dot, part) * share;
+  sum = block_reduce<SumOp, kThreads>(sum, part) * inv_cols;
+  dot = block_reduce<SumOp, kThreads>(dot, part) * inv_cols;
+
+  // Write back.
 #pragma unroll
   for (int load = 0; load < kBackwardItems / kSize; ++load) {
     const int c = first_column<kThreads, kSize>(load);
@@ -151,13 +166,14 @@ __global__ void __launch_bounds__(kBlock)
 template <class T, int kSize>
 __global__ void __launch_bounds__(kLongBlock)
     rows_backward_long_kernel(const T* x, const T* gamma, const float* mean, const float* rstd, const T* dy, T* dx,
-                              int64_t cols, float share) {
+                              int64_t cols, float inv_cols) {
   DUET_SHARED(float, part, [kLongBlock / 32]);
   const float m = mean[blockIdx.x], scale = rstd[blockIdx.x];
   x += blockIdx.x * cols;
   dy += blockIdx.x * cols;
   dx += blockIdx.x * cols;
 
+  // Means of g = dy gamma and of g xhat.
   float sum = 0, dot = 0;
   for_row<kLongBlock, kSize>(x, cols, [&]<int kWidth>(const Pack<T, kWidth>& pack, int64_t c) {
     const auto other = load_pack<kWidth>(dy + c);
@@ -168,8 +184,10 @@ __global__ void __launch_bounds__(kLongBlock)
       dot += g * ((float(pack.at[i]) - m) * scale);
     }
   });
-  sum = block_reduce<SumOp, kLongBlock>(sum, part) * share;
-  dot = block_reduce<SumOp, kLongBlock>(dot, part) * share;
+  sum = block_reduce<SumOp, kLongBlock>(sum, part) * inv_cols;
+  dot = block_reduce<SumOp, kLongBlock>(dot, part) * inv_cols;
+
+  // Write back.
   for_row<kLongBlock, kSize>(x, cols, [&]<int kWidth>(Pack<T, kWidth> pack, int64_t c) {
     const auto other = load_pack<kWidth>(dy + c);
 #pragma unroll
@@ -179,28 +197,28 @@ __global__ void __launch_bounds__(kLongBlock)
   });
 }
 
-// Chooses threads per row and access width, and calls run.operator()<kThreads, kSize>(); kThreads = 0: the long kernel,
-// which needs no aligned rows, only tensors that are offset alike.
+// Chooses threads per row and access width, and calls run.operator()<kThreads, kSize>(). kThreads = 0 stands for the
+// long kernel, whose rows need not be aligned: it is enough that the tensors have the same offset.
 template <class T, int kItems, class Run>
-void by_row_length(int64_t cols, bool aligned, bool offset_alike, Run&& run) {
+void by_row_length(int64_t cols, bool aligned, bool same_offset, Run&& run) {
   const bool packs = aligned && cols % kPack<T> == 0;
   if (cols <= kWarp * kItems)
     packs ? run.template operator()<kWarp, kPack<T>>() : run.template operator()<kWarp, 1>();
   else if (cols <= kBlock * kItems)
     packs ? run.template operator()<kBlock, kPack<T>>() : run.template operator()<kBlock, 1>();
   else
-    offset_alike ? run.template operator()<0, kPack<T>>() : run.template operator()<0, 1>();
+    same_offset ? run.template operator()<0, kPack<T>>() : run.template operator()<0, 1>();
 }
 template <int kThreads>
 Grid grid_of(int64_t rows, cudaStream_t stream) {
   constexpr int kRows = kThreads == 0 ? 1 : kBlock / (kThreads == 0 ? 1 : kThreads);
   return {.blocks = ceil_div(rows, kRows), .threads = {kThreads == 0 ? kLongBlock : kThreads, kRows}, .stream = stream};
 }
-float share_of(int64_t cols) { return 1 / static_cast<float>(std::max<int64_t>(1, cols)); }
+float inv_cols_of(int64_t cols) { return 1 / static_cast<float>(std::max<int64_t>(1, cols)); }
 
 Plan layernorm_tuned(const LayerNorm& p, GpuContext& gpu) {
   using P = LayerNorm;
-  if (p.cols > kLongest) return Unsupported{"more than 2^19 columns"};
+  if (p.cols > kMaxCols) return Unsupported{"more than 2^19 columns"};
   return for_float(p.dtype, [&]<class T>() -> Plan {
     return [p, stream = gpu.stream()](Args t) {
       const T *x = t[P::x].as<const T>(), *gamma = t[P::gamma].as<const T>(), *beta = t[P::beta].as<const T>();
@@ -211,9 +229,10 @@ Plan layernorm_tuned(const LayerNorm& p, GpuContext& gpu) {
         const Grid grid = grid_of<kThreads>(p.rows, stream);
         if constexpr (kThreads > 0)
           launch(layernorm_kernel<T, kThreads, kSize>, grid, x, gamma, beta, y, mean, rstd, p.rows, p.cols,
-                 share_of(p.cols), eps);
+                 inv_cols_of(p.cols), eps);
         else
-          launch(layernorm_long_kernel<T, kSize>, grid, x, gamma, beta, y, mean, rstd, p.cols, share_of(p.cols), eps);
+          launch(layernorm_long_kernel<T, kSize>, grid, x, gamma, beta, y, mean, rstd, p.cols, inv_cols_of(p.cols),
+                 eps);
       };
       by_row_length<T, kForwardItems>(p.cols, aligned16(x, gamma, beta, y), same_offset16(x, y), run);
     };
@@ -221,58 +240,57 @@ Plan layernorm_tuned(const LayerNorm& p, GpuContext& gpu) {
 }
 DUET_REGISTER(layernorm_tuned);
 
-// The terms of dgamma and dbeta.
+// The terms of dgamma and dbeta, as a Load of columns.cuh.
 template <class T>
-struct ReadGradients {
+struct LoadGradients {
+  static constexpr int kSums = 2;
+  using Element = T;
   const T *x, *dy;
   const float *mean, *rstd;
   int64_t cols;
   template <int kSize>
-  __device__ __forceinline__ void operator()(int64_t row, int64_t c, float (&g)[kSize], float (&b)[kSize]) const {
+  __device__ __forceinline__ void operator()(int64_t row, int64_t c, float (&terms)[2][kSize]) const {
     const auto pack_x = load_pack<kSize>(x + row * cols + c), pack_dy = load_pack<kSize>(dy + row * cols + c);
     const float m = mean[row], scale = rstd[row];
 #pragma unroll
     for (int e = 0; e < kSize; ++e) {
-      b[e] = float(pack_dy.at[e]);
-      g[e] = b[e] * ((float(pack_x.at[e]) - m) * scale);
+      terms[1][e] = float(pack_dy.at[e]);
+      terms[0][e] = terms[1][e] * ((float(pack_x.at[e]) - m) * scale);
     }
   }
+  bool aligned() const { return aligned16(x, dy); }
 };
 template <class T>
 struct StoreGradients {
   T *dgamma, *dbeta;
-  __device__ __forceinline__ void operator()(int64_t c, float g, float b) const {
-    dgamma[c] = T(g);
-    dbeta[c] = T(b);
+  __device__ __forceinline__ void operator()(int64_t, int64_t c, const float (&sums)[2]) const {
+    dgamma[c] = T(sums[0]);
+    dbeta[c] = T(sums[1]);
   }
 };
 
 Plan layernorm_backward_tuned(const LayerNormBackward& p, GpuContext& gpu) {
   using P = LayerNormBackward;
-  if (p.cols > kLongest) return Unsupported{"more than 2^19 columns"};
-  if (!ColumnSumsPlan::serves(p.rows)) return Unsupported{"more than 2^24 rows"};
+  if (p.cols > kMaxCols) return Unsupported{"more than 2^19 columns"};
+  if (!ColumnSums<float>::supports(p.rows)) return Unsupported{"more than 2^26 rows"};
   return for_float(p.dtype, [&]<class T>() -> Plan {
     WorkspaceLayout workspace;
-    const ColumnSumsPlan sums(p.rows, p.cols, gpu, workspace);
+    const ColumnSums<T, 2> sums(p.rows, p.cols, gpu, workspace);
     return Plan([p, sums, stream = gpu.stream()](Args t) {
              const T *x = t[P::x].as<const T>(), *gamma = t[P::gamma].as<const T>(), *dy = t[P::dy].as<const T>();
              const float *mean = t[P::mean].as<const float>(), *rstd = t[P::rstd].as<const float>();
              T* dx = t[P::dx].as<T>();
-             // The columns first, for dx may be x or dy.
-             const ReadGradients<T> read{x, dy, mean, rstd, p.cols};
-             const StoreGradients<T> done{t[P::dgamma].as<T>(), t[P::dbeta].as<T>()};
-             if (p.cols % kPack<T> == 0 && aligned16(x, dy))
-               sums.enqueue<kPack<T>>(t, read, done);
-             else
-               sums.enqueue<1>(t, read, done);
+             // The columns first, since dx may be x or dy.
+             sums.enqueue(t, LoadGradients<T>{x, dy, mean, rstd, p.cols},
+                          StoreGradients<T>{t[P::dgamma].as<T>(), t[P::dbeta].as<T>()});
              const auto run = [&]<int kThreads, int kSize>() {
                const Grid grid = grid_of<kThreads>(p.rows, stream);
                if constexpr (kThreads > 0)
                  launch(rows_backward_kernel<T, kThreads, kSize>, grid, x, gamma, mean, rstd, dy, dx, p.rows, p.cols,
-                        share_of(p.cols));
+                        inv_cols_of(p.cols));
                else
                  launch(rows_backward_long_kernel<T, kSize>, grid, x, gamma, mean, rstd, dy, dx, p.cols,
-                        share_of(p.cols));
+                        inv_cols_of(p.cols));
              };
              by_row_length<T, kBackwardItems>(p.cols, aligned16(x, gamma, dy, dx), same_offset16(x, dy, dx), run);
            })

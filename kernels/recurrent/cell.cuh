@@ -1,17 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the kernels of rnn_tanh, gru and lstm share: where things lie, and the arithmetic of one unit of one cell.
+// Shared by the kernels of rnn_tanh, gru and lstm: the index maps, and the arithmetic of one unit of one cell. Start
+// reading at forward_unit and backward_unit.
 #pragma once
+#include "kernels/activation.cuh"
 #include "ops/recurrent/recurrent.h"
 #include "simt/launch.h"
 
 namespace duet::DUET_DEVICE {
 
-// D: directions. A unit is (direction, sequence, feature): D B H of them, threads take them in this order.
+// D: directions. A unit is (direction, sequence, feature); there are D B H of them, numbered in this order.
 struct Layer {
   int64_t T, B, I, H, D;
   explicit Layer(const RecurrentShape& p) : T(p.T), B(p.B), I(p.I), H(p.H), D(p.directions()) {}
   int64_t units() const { return D * B * H; }
-  // The time at which a direction takes its step; step -1 is before the first.
+  // The time of a direction's step: the second direction runs from the last time to the first.
   __device__ int64_t time(int64_t dir, int64_t step) const { return dir == 0 ? step : T - 1 - step; }
   __device__ int64_t y_row(int64_t dir, int64_t b, int64_t step) const {
     return (time(dir, step) * B + b) * D * H + dir * H;
@@ -26,20 +28,23 @@ struct Unit {
   __device__ int64_t state(const Layer& p) const { return (dir * p.B + b) * p.H + j; }
 };
 
-// Gates and, of gru, m: what a unit's backward pass gives one gradient each.
+// Sums that a unit computes, each of which has a gradient: one per gate, and for gru also m, the part of n that comes
+// from h.
 template <Cell kCell>
 inline constexpr int kSums = kCell == Cell::rnn_tanh ? 1 : 4;
 template <Cell kCell>
-inline constexpr int kKept = kCell == Cell::rnn_tanh ? 1 : static_cast<int>(kept_of(kCell));  // no empty arrays
+inline constexpr int kKept =
+    kCell == Cell::rnn_tanh
+        ? 1
+        : static_cast<int>(kept_of(kCell));  // values in the reserve; at least 1, since arrays are not empty
 
-__device__ __forceinline__ float logistic(float v) { return 1 / (1 + expf(-v)); }
-
-// a: sums in the order of gates, of gru then m. c: in and out. kept: for the reserve. Returns the new h.
+// One step of a unit. a: the sums, in the order of gates, then m for gru. c: in and out. kept: values for the reserve.
+// Returns the new h.
 template <Cell kCell>
 __device__ __forceinline__ float forward_unit(const float (&a)[kSums<kCell>], float h, float& c,
                                               float (&kept)[kKept<kCell>]) {
   if constexpr (kCell == Cell::lstm) {
-    const float i = logistic(a[0]), f = logistic(a[1]), g = tanhf(a[2]), o = logistic(a[3]);
+    const float i = sigmoid(a[0]), f = sigmoid(a[1]), g = tanhf(a[2]), o = sigmoid(a[3]);
     c = f * c + i * g;
     kept[0] = i;
     kept[1] = f;
@@ -48,7 +53,7 @@ __device__ __forceinline__ float forward_unit(const float (&a)[kSums<kCell>], fl
     kept[4] = c;
     return o * tanhf(c);
   } else if constexpr (kCell == Cell::gru) {
-    const float z = logistic(a[0]), r = logistic(a[1]), n = tanhf(a[2] + r * a[3]);
+    const float z = sigmoid(a[0]), r = sigmoid(a[1]), n = tanhf(a[2] + r * a[3]);
     kept[0] = z;
     kept[1] = r;
     kept[2] = n;
@@ -59,8 +64,9 @@ __device__ __forceinline__ float forward_unit(const float (&a)[kSums<kCell>], fl
   }
 }
 
-// dh: the gradient of y and of the step after; out: what reaches the h before past the weights (gru), otherwise 0. h, c:
-// before the step; y: after it. da: gradients of the sums, in forward_unit's order.
+// One step of a unit, backward. dh: in, the gradient of h after the step, from y and from the next step; out, the part
+// of the gradient of h before the step that does not pass through the weights: only gru has one, otherwise 0. h, c:
+// before the step; y: after it. dc: in and out. da: gradients of the sums, in the order of forward_unit.
 template <Cell kCell>
 __device__ __forceinline__ void backward_unit(const float (&kept)[kKept<kCell>], float h, float c, float y, float& dh,
                                               float& dc, float (&da)[kSums<kCell>]) {
@@ -88,7 +94,7 @@ __device__ __forceinline__ void backward_unit(const float (&kept)[kKept<kCell>],
 
 template <class T>
 struct ForwardTensors {
-  const T *x, *w, *r, *bias, *h0, *c0;  // c0, cT: null but for lstm
+  const T *x, *w, *r, *bias, *h0, *c0;  // c0, cT: null unless lstm
   T *y, *hT, *cT, *reserve;             // reserve: null for inference
   template <class P>
   static ForwardTensors of(const P& p, Args t) {
@@ -111,7 +117,7 @@ struct ForwardTensors {
 };
 template <class T>
 struct BackwardTensors {
-  const T *x, *w, *r, *h0, *c0, *y, *reserve, *dy, *dhT, *dcT;  // dy: null where the last states alone have gradients
+  const T *x, *w, *r, *h0, *c0, *y, *reserve, *dy, *dhT, *dcT;  // dy: null where only the last states have gradients
   T *dx, *dw, *dr, *dbias, *dh0, *dc0;
   template <class P>
   static BackwardTensors of(const P& p, Args t) {
@@ -140,7 +146,7 @@ struct BackwardTensors {
   }
 };
 
-// A unit's values around a step, from memory.
+// A unit's state before a step, from memory.
 template <class T>
 __device__ __forceinline__ float h_before(const Layer& p, const Unit& u, int64_t step, const T* y, const T* h0) {
   return float(step > 0 ? y[p.y_row(u.dir, u.b, step - 1) + u.j] : h0[u.state(p)]);
@@ -150,13 +156,13 @@ __device__ __forceinline__ float c_before(const Layer& p, const Unit& u, int64_t
   constexpr int64_t K = kept_of(Cell::lstm);
   return float(step > 0 ? reserve[p.kept_row(u.dir, u.b, step - 1, K) + (K - 1) * p.H + u.j] : c0[u.state(p)]);
 }
-// c goes from step to step in the reserve; for inference, in cT.
+// c passes from step to step in the reserve; for inference, in cT.
 template <class T>
 __device__ __forceinline__ float c_before(const Layer& p, const Unit& u, int64_t step, const ForwardTensors<T>& t) {
   return step > 0 && !t.reserve ? float(t.cT[u.state(p)]) : c_before(p, u, step, t.reserve, t.c0);
 }
 
-// The gradients of a unit's sums at a step; dh as in backward_unit, before dy is added.
+// Loads what backward_unit needs at a step and calls it. dh as there, before dy is added.
 template <Cell kCell, class T>
 __device__ __forceinline__ void backward_at(const Layer& p, const Unit& u, int64_t step, const BackwardTensors<T>& t,
                                             float h, float& dh, float& dc, float (&da)[kSums<kCell>]) {
@@ -172,7 +178,7 @@ __device__ __forceinline__ void backward_at(const Layer& p, const Unit& u, int64
   backward_unit<kCell>(kept, h, c, y, dh, dc, da);
 }
 
-// What a step leaves of a unit.
+// Writes y and, where it is kept, the reserve of a unit at a step.
 template <Cell kCell, class T>
 __device__ __forceinline__ void store_unit(const Layer& p, const Unit& u, int64_t step, const ForwardTensors<T>& t,
                                            float h, const float (&kept)[kKept<kCell>]) {
@@ -183,8 +189,8 @@ __device__ __forceinline__ void store_unit(const Layer& p, const Unit& u, int64_
   for (int i = 0; i < static_cast<int>(K); ++i) t.reserve[p.kept_row(u.dir, u.b, step, K) + i * p.H + u.j] = T(kept[i]);
 }
 
-// DUET_RECURRENT(naive): registers forward and backward of the three cells, as functions plan(p, gpu) and
-// plan_backward(p, gpu) give them.
+// DUET_RECURRENT(naive) registers forward and backward of the three cells, whose plans are made by the file's plan(p,
+// gpu) and plan_backward(p, gpu).
 #define DUET_RECURRENT_CELL(Problem, op, variant)                                                             \
   Plan op##_##variant(const Problem& p, GpuContext& gpu) { return plan(p, gpu); }                             \
   DUET_REGISTER(op##_##variant);                                                                              \

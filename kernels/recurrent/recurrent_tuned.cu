@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The product with x is formed for all steps at once. Then, while r fits shared memory, a block keeps a slice of the sequences
-// for all steps, so that no step waits for a launch; a larger r is multiplied by all of the GPU, two launches a step.
-// Weight gradients are products over all steps and sequences at the end, cut along that sum where their tiles are few.
+// The product with x is computed for all steps at once. Then, where r fits shared memory, a block processes a slice of
+// the sequences for all steps, so that no step waits for a launch; a larger r is multiplied by the whole GPU, with two
+// launches per step. Weight gradients are products over all steps and sequences at the end, divided along that sum
+// where their tiles are few.
 #include <algorithm>
 #include <optional>
 
@@ -12,19 +13,21 @@
 namespace duet::DUET_DEVICE {
 namespace {
 
-constexpr int kRowBlocks = 2;                        // threadIdx.y of a slice's block
-constexpr int kMostUnits = 128;                      // threadIdx.x: H in whole warps
-constexpr int64_t kMostShared = int64_t{200} << 10;  // bytes of r and the slice's state
-constexpr int kThreads = 256;                        // of the kernels with a thread per unit
+constexpr int kRowBlocks = 2;                            // threadIdx.y of a slice's block
+constexpr int kMaxUnits = 128;                           // threadIdx.x: H rounded up to whole warps
+constexpr int64_t kMaxSharedBytes = int64_t{200} << 10;  // of r and the slice's state
+constexpr int kThreads = 256;                            // of the kernels with one thread per unit
 
-// What the products work with. pre: (T, B, D, G, H); da_x: as pre; da_h: (D, T, B, G, H); h: (D, T, B, H), before each step.
-// rec, da_step: (D, B, G, H); state: (D, B, H). pre and rec without bias.
+// Operands and results of the products. pre, the product of x and w, and da_x: (T, B, D, G, H); da_h: (D, T, B, G, H);
+// h, the state before each step: (D, T, B, H); rec, the product of a step's h and r, and da_step: (D, B, G, H); state:
+// (D, B, H). pre and rec are without bias.
 template <class T>
 struct Rows {
   T *pre, *rec, *state;
   T *da_x, *da_h, *da_step, *h;
 };
 
+// a = the sums of a unit at a step: pre and rec plus the biases. rec: of this unit, for each gate.
 template <Cell kCell, class T>
 __device__ __forceinline__ void add_pre(const Layer& p, const Unit& u, int64_t step, const T* pre, const T* bias,
                                         const float* rec, float (&a)[kSums<kCell>]) {
@@ -38,13 +41,14 @@ __device__ __forceinline__ void add_pre(const Layer& p, const Unit& u, int64_t s
     if (kCell == Cell::gru && g == 2) {
       a[2] = x;
       a[3 % kSums<kCell>] = h;
-    } else
+    } else {
       a[g] = x + h;
+    }
   }
 }
 
-// Blocks of (H in whole warps, kRowBlocks), each with kRowBlocks * kRows sequences of one direction; a thread has one feature
-// of kRows of them. Shared memory: r, (H, G H), and two states of the slice.
+// All steps of a slice. Blocks of (H rounded up to whole warps, kRowBlocks), each with kRowBlocks * kRows sequences of
+// one direction; a thread has one feature of kRows of them. Shared memory: r, (H, G H), and two states of the slice.
 template <Cell kCell, int kRows, class T>
 __global__ void slice_kernel(Layer p, ForwardTensors<T> t, const T* pre, int64_t slices) {
   constexpr int G = static_cast<int>(gates_of(kCell)), kSlice = kRowBlocks * kRows;
@@ -54,17 +58,19 @@ __global__ void slice_kernel(Layer p, ForwardTensors<T> t, const T* pre, int64_t
   float *r = shared, *state = r + G * H * H;
   const int me = static_cast<int>(threadIdx.y * blockDim.x + threadIdx.x);
   const int all = static_cast<int>(blockDim.x * blockDim.y);
+  // r to shared memory, transposed.
   for (int i = me; i < G * H * H; i += all) r[i % H * G * H + i / H] = float(t.r[dir * G * H * H + i]);
 
+  // Initial states.
   Unit u(p, 0);
   u.dir = dir;
   u.j = j;
-  const auto mine = [&](int row) { return j < H && b0 + first + row < p.B; };
+  const auto exists = [&](int row) { return j < H && b0 + first + row < p.B; };
   float h[kRows] = {}, c[kRows] = {};
 #pragma unroll
   for (int i = 0; i < kRows; ++i) {
     u.b = b0 + first + i;
-    if (mine(i)) {
+    if (exists(i)) {
       h[i] = float(t.h0[u.state(p)]);
       if (kCell == Cell::lstm) c[i] = float(t.c0[u.state(p)]);
     }
@@ -74,6 +80,8 @@ __global__ void slice_kernel(Layer p, ForwardTensors<T> t, const T* pre, int64_t
   for (int64_t step = 0; step < p.T; ++step) {
     const float* now = state + step % 2 * kSlice * H;
     float* next = state + (step + 1) % 2 * kSlice * H;
+
+    // Product of h and r.
     float sum[kRows][G] = {};
     if (j < H) {
 #pragma unroll 4
@@ -89,10 +97,12 @@ __global__ void slice_kernel(Layer p, ForwardTensors<T> t, const T* pre, int64_t
         }
       }
     }
+
+    // The units.
 #pragma unroll
     for (int i = 0; i < kRows; ++i) {
       u.b = b0 + first + i;
-      if (mine(i)) {
+      if (exists(i)) {
         float a[kSums<kCell>], kept[kKept<kCell>];
         add_pre<kCell>(p, u, step, pre, t.bias, sum[i], a);
         h[i] = forward_unit<kCell>(a, h[i], c[i], kept);
@@ -100,18 +110,20 @@ __global__ void slice_kernel(Layer p, ForwardTensors<T> t, const T* pre, int64_t
       }
       if (j < H) next[(first + i) * H + j] = h[i];
     }
-    __syncthreads();  // `now` is written two steps on, `next` read in the next
+    __syncthreads();  // `next` is read in the next step, `now` is written in it
   }
+
+  // Last states.
 #pragma unroll
   for (int i = 0; i < kRows; ++i) {
     u.b = b0 + first + i;
-    if (!mine(i)) continue;
+    if (!exists(i)) continue;
     t.hT[u.state(p)] = T(h[i]);
     if (kCell == Cell::lstm) t.cT[u.state(p)] = T(c[i]);
   }
 }
 
-// What a step backward leaves of a unit for the products.
+// Writes what the products need of a unit's backward step: h before the step and the gradients of the sums.
 template <Cell kCell, class T>
 __device__ __forceinline__ void store_gradients(const Layer& p, const Unit& u, int64_t step, const Rows<T>& rows,
                                                 float h, const float (&da)[kSums<kCell>]) {
@@ -126,7 +138,8 @@ __device__ __forceinline__ void store_gradients(const Layer& p, const Unit& u, i
   for (int g = 0; g < G; ++g) to_h[g * p.H] = T(da[kCell == Cell::gru && g == 2 ? 3 % kSums<kCell> : g]);
 }
 
-// As slice_kernel, backward. Shared memory: r, (G H, H), and the slice's gradients of the sums that h enters, (kSlice, G H).
+// As slice_kernel, backward. Shared memory: r, (G H, H), and the gradients of the slice's sums that depend on h,
+// (kSlice, G H).
 template <Cell kCell, int kRows, class T>
 __global__ void slice_backward_kernel(Layer p, BackwardTensors<T> t, Rows<T> rows, int64_t slices) {
   constexpr int G = static_cast<int>(gates_of(kCell)), kSlice = kRowBlocks * kRows;
@@ -136,26 +149,29 @@ __global__ void slice_backward_kernel(Layer p, BackwardTensors<T> t, Rows<T> row
   float *r = shared, *gradients = r + G * H * H;
   const int me = static_cast<int>(threadIdx.y * blockDim.x + threadIdx.x);
   const int all = static_cast<int>(blockDim.x * blockDim.y);
+  // r to shared memory.
   for (int i = me; i < G * H * H; i += all) r[i] = float(t.r[dir * G * H * H + i]);
 
+  // Gradients of the last states.
   Unit u(p, 0);
   u.dir = dir;
   u.j = j;
-  const auto mine = [&](int row) { return j < H && b0 + first + row < p.B; };
+  const auto exists = [&](int row) { return j < H && b0 + first + row < p.B; };
   float dh[kRows] = {}, dc[kRows] = {};
 #pragma unroll
   for (int i = 0; i < kRows; ++i) {
     u.b = b0 + first + i;
-    if (!mine(i)) continue;
+    if (!exists(i)) continue;
     dh[i] = float(t.dhT[u.state(p)]);
     if (kCell == Cell::lstm) dc[i] = float(t.dcT[u.state(p)]);
   }
   for (int64_t step = p.T - 1; step >= 0; --step) {
+    // Gradients of the units' sums.
 #pragma unroll
     for (int i = 0; i < kRows; ++i) {
       u.b = b0 + first + i;
       float da[kSums<kCell>] = {};
-      if (mine(i)) {
+      if (exists(i)) {
         const float h = h_before(p, u, step, t.y, t.h0);
         backward_at<kCell>(p, u, step, t, h, dh[i], dc[i], da);
         store_gradients<kCell>(p, u, step, rows, h, da);
@@ -167,6 +183,8 @@ __global__ void slice_backward_kernel(Layer p, BackwardTensors<T> t, Rows<T> row
       }
     }
     __syncthreads();
+
+    // dh += r' times these gradients.
     if (j < H) {
 #pragma unroll 4
       for (int k = 0; k < G * H; ++k) {
@@ -177,16 +195,18 @@ __global__ void slice_backward_kernel(Layer p, BackwardTensors<T> t, Rows<T> row
     }
     __syncthreads();  // before the gradients are written again
   }
+
+  // Gradients of the initial states.
 #pragma unroll
   for (int i = 0; i < kRows; ++i) {
     u.b = b0 + first + i;
-    if (!mine(i)) continue;
+    if (!exists(i)) continue;
     t.dh0[u.state(p)] = T(dh[i]);
     if (kCell == Cell::lstm) t.dc0[u.state(p)] = T(dc[i]);
   }
 }
 
-// One thread per unit, no shared memory.
+// One step forward, after the product of h and r: one thread per unit, no shared memory.
 template <Cell kCell, class T>
 __global__ void step_kernel(Layer p, ForwardTensors<T> t, Rows<T> rows, int64_t step) {
   constexpr int G = static_cast<int>(gates_of(kCell));
@@ -206,7 +226,8 @@ __global__ void step_kernel(Layer p, ForwardTensors<T> t, Rows<T> rows, int64_t 
   if (kCell == Cell::lstm && (last || !t.reserve)) t.cT[index] = T(c);
 }
 
-// dh: what reached h past the weights; rows.state: what reached it through them. Both (D, B, H), as dc.
+// One step backward: one thread per unit, no shared memory. The gradient of h has two parts: dh, which did not pass
+// through the weights, and rows.state, which did. Both are (D, B, H), as dc.
 template <Cell kCell, class T>
 __global__ void step_backward_kernel(Layer p, BackwardTensors<T> t, Rows<T> rows, float* dh, float* dc, int64_t step) {
   constexpr int G = static_cast<int>(gates_of(kCell));
@@ -227,6 +248,7 @@ __global__ void step_backward_kernel(Layer p, BackwardTensors<T> t, Rows<T> rows
   if (kCell == Cell::lstm) dc[index] = my_dc;
 }
 
+// Gradients of the initial states: one thread per unit, no shared memory.
 template <Cell kCell, class T>
 __global__ void end_backward_kernel(Layer p, BackwardTensors<T> t, Rows<T> rows, const float* dh, const float* dc) {
   const int64_t index = int64_t{blockIdx.x} * kThreads + threadIdx.x;
@@ -239,15 +261,15 @@ Grid unit_grid(const Layer& p, const GpuContext& gpu) {
   return {.blocks = ceil_div(p.units(), kThreads), .threads = kThreads, .stream = gpu.stream()};
 }
 
-// How the sequences are cut where a block keeps them.
+// How the sequences are divided into slices, where a block processes all steps of one.
 struct Slices {
-  bool serve;
-  int rows;  // of a thread: 4 share what is read of r; 1 where that would leave the GPU idle
+  bool used;  // whether r and the states fit shared memory
+  int rows;   // sequences of a thread: 4, so that a value of r is read once for all of them; 1 where there are few
   int64_t count;
   Slices(const Layer& p, int64_t G, const GpuContext& gpu) {
     const int64_t shared =
         (G * p.H * p.H + 2 * kRowBlocks * 4 * std::max<int64_t>(2, G) * p.H) * int64_t{sizeof(float)};
-    serve = p.H <= kMostUnits && shared <= std::min(kMostShared, gpu.shared_bytes());
+    used = p.H <= kMaxUnits && shared <= std::min(kMaxSharedBytes, gpu.shared_bytes());
     rows = p.D * ceil_div(p.B, kRowBlocks * 4) >= gpu.multiprocessors() ? 4 : 1;
     count = ceil_div(p.B, kRowBlocks * rows);
   }
@@ -268,8 +290,8 @@ Plan plan(const P& p, GpuContext& gpu) {
     constexpr int64_t kSize = sizeof(T);
     WorkspaceLayout workspace;
     const auto pre_piece = workspace.add<T>(p.T * layer.units() * P::G);
-    const auto state = workspace.add<T>(slices.serve ? 0 : layer.units());
-    const auto rec = workspace.add<T>(slices.serve ? 0 : layer.units() * P::G);
+    const auto state = workspace.add<T>(slices.used ? 0 : layer.units());
+    const auto rec = workspace.add<T>(slices.used ? 0 : layer.units() * P::G);
     return Plan([p, layer, slices, pre_piece, state, rec, &gpu](Args args) {
              const auto t = ForwardTensors<T>::of(p, args);
              T* const pre = args.workspace(pre_piece);
@@ -280,7 +302,7 @@ Plan plan(const P& p, GpuContext& gpu) {
              }
              enqueue_product<T>({.m = p.T * p.B, .n = layer.D * P::G * p.H, .k = p.I, .trans_b = true}, t.x, t.w,
                                 nullptr, pre, gpu);
-             if (slices.serve) {
+             if (slices.used) {
                const auto run = [&]<int kRows>() {
                  launch(slice_kernel<P::kind, kRows, T>,
                         slices.grid(layer, P::G * p.H * p.H + 2 * kRowBlocks * kRows * p.H, gpu), layer, t, pre,
@@ -302,11 +324,12 @@ Plan plan(const P& p, GpuContext& gpu) {
                launch(step_kernel<P::kind, T>, unit_grid(layer, gpu), layer, t, rows, step);
              }
            })
-        .with(slices.serve ? "sequences kept by blocks" : "launches for every step", std::move(workspace));
+        .with(slices.used ? "all steps in one launch" : "launches for every step", std::move(workspace));
   });
 }
 
-// c = a' b summed over `sum` rows of a and b, per batch; cut into `parts` where c has few tiles.
+// c = a' b for each matrix of the batch, a sum over `sum` rows of a and b. It is divided into parts where c has few
+// tiles.
 template <class T>
 class LongProduct {
  public:
@@ -326,36 +349,36 @@ class LongProduct {
     enqueue_product<T>({.batch = batch_ * parts_, .m = m_, .n = n_, .k = sum_ / parts_, .trans_a = true}, a, b, nullptr,
                        to, gpu);
     for (int64_t i = 0; parts_ > 1 && i < batch_; ++i)
-      add_->enqueue(args, ReadPlain<T>{to + i * parts_ * m_ * n_}, c + i * m_ * n_);
+      add_->enqueue(args, LoadColumns<T>{to + i * parts_ * m_ * n_, m_ * n_}, StoreSum<T>{c + i * m_ * n_});
   }
 
  private:
   int64_t batch_, m_, n_, sum_, parts_;
   WorkspacePiece<T> partial_;
-  std::optional<ColumnSum<T>> add_;  // of the parts, where there are several
+  std::optional<ColumnSums<T>> add_;  // of the parts, where there are several
 };
 
 template <class P>
 Plan plan_backward(const P& p, GpuContext& gpu) {
   if (p.H == 0) return Unsupported{"no units"};
-  if (!ColumnSum<float>::serves(p.T * p.B)) return Unsupported{"more than 2^26 steps of sequences"};
+  if (!ColumnSums<float>::supports(p.T * p.B)) return Unsupported{"more than 2^26 steps of sequences"};
   return for_float(p.dtype, [&]<class T>() -> Plan {
     const Layer layer(p);
     const Slices slices(layer, P::G, gpu);
     constexpr int64_t kSize = sizeof(T);
     const int64_t steps = p.T * p.B, units = layer.units();
-    const bool share = layer.D == 1 && P::kind != Cell::gru;  // da_x serves as da_h
-    const int64_t stepwise = slices.serve ? 0 : units;        // only a launch for every step keeps states in memory
+    const bool one_da = layer.D == 1 && P::kind != Cell::gru;  // da_x serves as da_h
+    const int64_t stepwise = slices.used ? 0 : units;          // only a launch for every step keeps states in memory
     WorkspaceLayout workspace;
-    const auto da_x = workspace.add<T>(p.T * units * P::G), da_h = workspace.add<T>(share ? 0 : p.T * units * P::G);
+    const auto da_x = workspace.add<T>(p.T * units * P::G), da_h = workspace.add<T>(one_da ? 0 : p.T * units * P::G);
     const auto h = workspace.add<T>(p.T * units);
     const auto da_step = workspace.add<T>(stepwise * P::G), state = workspace.add<T>(stepwise);
     const auto dh_piece = workspace.add<float>(stepwise), dc_piece = workspace.add<float>(stepwise);
     const auto bias_piece = workspace.add<T>(P::kind == Cell::gru ? layer.D * P::G * p.H : 0);
     const LongProduct<T> dw(1, layer.D * P::G * p.H, p.I, steps, gpu, workspace);
     const LongProduct<T> dr(layer.D, P::G * p.H, p.H, steps, gpu, workspace);
-    const ColumnSum<T> sum_x(steps, layer.D * P::G * p.H, gpu, workspace), sum_h(steps, P::G * p.H, gpu, workspace);
-    return Plan([p, layer, slices, share, units, steps, da_x, da_h, h, da_step, state, dh_piece, dc_piece, bias_piece,
+    const ColumnSums<T> sum_x(steps, layer.D * P::G * p.H, gpu, workspace), sum_h(steps, P::G * p.H, gpu, workspace);
+    return Plan([p, layer, slices, one_da, units, steps, da_x, da_h, h, da_step, state, dh_piece, dc_piece, bias_piece,
                  dw, dr, sum_x, sum_h, &gpu](Args args) {
              const auto t = BackwardTensors<T>::of(p, args);
              float *const dh = args.workspace(dh_piece), *const dc = args.workspace(dc_piece);
@@ -364,13 +387,13 @@ Plan plan_backward(const P& p, GpuContext& gpu) {
                                 .rec = nullptr,
                                 .state = args.workspace(state),
                                 .da_x = args.workspace(da_x),
-                                .da_h = args.workspace(share ? da_x : da_h),
+                                .da_h = args.workspace(one_da ? da_x : da_h),
                                 .da_step = args.workspace(da_step),
                                 .h = args.workspace(h)};
              if (p.T == 0) {
                gpu.copy_within(t.dh0, t.dhT, units * kSize);
                if (P::has_c) gpu.copy_within(t.dc0, t.dcT, units * kSize);
-             } else if (slices.serve) {
+             } else if (slices.used) {
                const auto run = [&]<int kRows>() {
                  launch(slice_backward_kernel<P::kind, kRows, T>,
                         slices.grid(layer, P::G * p.H * p.H + kRowBlocks * kRows * P::G * p.H, gpu), layer, t, rows,
@@ -388,15 +411,16 @@ Plan plan_backward(const P& p, GpuContext& gpu) {
              enqueue_product<T>({.m = steps, .n = p.I, .k = layer.D * P::G * p.H}, rows.da_x, t.w, nullptr, t.dx, gpu);
              dw.enqueue(args, rows.da_x, t.x, t.dw, gpu);
              dr.enqueue(args, rows.da_h, rows.h, t.dr, gpu);
-             if (P::kind != Cell::gru) return sum_x.enqueue(args, ReadPlain<T>{rows.da_x}, t.dbias);
-             sum_x.enqueue(args, ReadPlain<T>{rows.da_x}, bias);
+             const LoadColumns<T> all_da{rows.da_x, layer.D * P::G * p.H};
+             if (P::kind != Cell::gru) return sum_x.enqueue(args, all_da, StoreSum<T>{t.dbias});
+             sum_x.enqueue(args, all_da, StoreSum<T>{bias});
              for (int64_t dir = 0; dir < layer.D; ++dir) {  // dbias: (D, 2, G H)
                gpu.copy_within(t.dbias + 2 * dir * P::G * p.H, bias + dir * P::G * p.H, P::G * p.H * kSize);
-               sum_h.enqueue(args, ReadPlain<T>{rows.da_h + dir * steps * P::G * p.H},
-                             t.dbias + (2 * dir + 1) * P::G * p.H);
+               sum_h.enqueue(args, LoadColumns<T>{rows.da_h + dir * steps * P::G * p.H, P::G * p.H},
+                             StoreSum<T>{t.dbias + (2 * dir + 1) * P::G * p.H});
              }
            })
-        .with(slices.serve ? "sequences kept by blocks" : "launches for every step", std::move(workspace));
+        .with(slices.used ? "all steps in one launch" : "launches for every step", std::move(workspace));
   });
 }
 DUET_RECURRENT(tuned);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sums of columns, for the sum along axis 0 and for bias gradients. The rows are cut into parts so that the whole GPU has
-// work; a second launch adds the parts. Which thread adds what depends on the shape alone.
+// Sums of columns: the sum along axis 0, gradients of a bias and of a norm's gamma and beta, channels-last averages,
+// and the parts that other kernels leave. The rows are divided into parts, so that there are enough blocks for the
+// whole GPU; a second launch of the same kernel adds the parts. Which thread adds what depends on the shape only, so
+// that the result is the same in every run. Start reading at columns_kernel; ColumnSums is what a plan uses.
 #pragma once
 #include <algorithm>
 
@@ -9,110 +11,189 @@
 
 namespace duet::DUET_DEVICE {
 
-// What is summed: read.operator()<kSize>(i) gives the pack of T at element i.
+// A Load gives the terms of the sums. It has kSums, the number of sums for each column; Element, the type that it
+// reads; aligned(), whether packs of Element may be read; and operator()<kSize>(row, c, terms), which writes the terms
+// of the kSize columns from c on.
 template <class T>
-struct ReadPlain {
-  const T* x;
+struct LoadColumns {
+  static constexpr int kSums = 1;
   using Element = T;
+  const T* x;  // (rows, cols)
+  int64_t cols;
   template <int kSize>
-  __device__ __forceinline__ Pack<T, kSize> operator()(int64_t i) const {
-    return load_pack<kSize>(x + i);
+  __device__ __forceinline__ void operator()(int64_t row, int64_t c, float (&terms)[1][kSize]) const {
+    const auto pack = load_pack<kSize>(x + row * cols + c);
+#pragma unroll
+    for (int e = 0; e < kSize; ++e) terms[0][e] = float(pack.at[e]);
   }
   bool aligned() const { return aligned16(x); }
 };
-// g = dy where y > 0, else 0: is stored on the way.
+// g = dy where y > 0, else 0: also stores g.
 template <class T>
-struct ReadMasked {
-  const T *y, *dy;
-  T* g;
+struct LoadMasked {
+  static constexpr int kSums = 1;
   using Element = T;
+  const T *y, *dy;
+  T* g;  // all (rows, cols)
+  int64_t cols;
   template <int kSize>
-  __device__ __forceinline__ Pack<T, kSize> operator()(int64_t i) const {
+  __device__ __forceinline__ void operator()(int64_t row, int64_t c, float (&terms)[1][kSize]) const {
+    const int64_t i = row * cols + c;
     const auto gate = load_pack<kSize>(y + i);
     auto pack = load_pack<kSize>(dy + i);
 #pragma unroll
-    for (int e = 0; e < kSize; ++e)
+    for (int e = 0; e < kSize; ++e) {
       if (!(float(gate.at[e]) > 0)) pack.at[e] = T(0.0f);
+      terms[0][e] = float(pack.at[e]);
+    }
     store_pack(g + i, pack);
-    return pack;
   }
   bool aligned() const { return aligned16(y, dy, g); }
 };
-
-struct Columns {
-  static constexpr int kLanes = 32, kRows = 8;  // threads of a block
-  static constexpr int64_t kAddsInARow = 1024;  // of one thread
-};
-
-// out[part, c] = the sum of rows part * height ... of at most `height`. Blocks of (32, 8), one for each strip of 32 * kSize
-// columns (grid x) and part (grid y); a thread adds every 8th row of kSize columns. 1 to 8 KiB of shared memory. Rows are
-// aligned to kSize elements. read: (rows, cols), out: (parts, cols).
-template <int kSize, class Read, class Out>
-__global__ void __launch_bounds__(Columns::kLanes* Columns::kRows)
-    columns_kernel(Read read, Out* out, int64_t rows, int64_t cols, int64_t height) {
-  constexpr int kLanes = Columns::kLanes, kRows = Columns::kRows;
-  DUET_SHARED(float, shared, [kRows][kLanes * kSize]);
-  const int64_t c = (int64_t{blockIdx.x} * kLanes + threadIdx.x) * kSize, first = blockIdx.y * height;
-  const int64_t last = min(rows, first + height);
-  const int lane = static_cast<int>(threadIdx.x) * kSize, y = static_cast<int>(threadIdx.y);
-  float sum[kSize] = {};
-  if (c < cols) {
-#pragma unroll 4
-    for (int64_t r = first + y; r < last; r += kRows) {
-      const auto pack = read.template operator()<kSize>(r * cols + c);
+// The sums of the parts, (kSums, parts, cols); a part is a row.
+template <int kSums_>
+struct LoadParts {
+  static constexpr int kSums = kSums_;
+  using Element = float;
+  const float* part;
+  int64_t parts, cols;
+  template <int kSize>
+  __device__ __forceinline__ void operator()(int64_t row, int64_t c, float (&terms)[kSums][kSize]) const {
 #pragma unroll
-      for (int e = 0; e < kSize; ++e) sum[e] += float(pack.at[e]);
+    for (int s = 0; s < kSums; ++s) {
+      const auto pack = load_pack<kSize>(part + (s * parts + row) * cols + c);
+#pragma unroll
+      for (int e = 0; e < kSize; ++e) terms[s][e] = pack.at[e];
     }
   }
+  bool aligned() const { return aligned16(part); }
+};
+
+// A Store is called as store(part, c, sums) with the sums of column c over the rows of a part.
+template <int kSums>
+struct StoreParts {
+  float* part;  // as LoadParts reads it
+  int64_t parts, cols;
+  __device__ __forceinline__ void operator()(int64_t k, int64_t c, const float (&sums)[kSums]) const {
 #pragma unroll
-  for (int e = 0; e < kSize; ++e) shared[y][lane + e] = sum[e];
+    for (int s = 0; s < kSums; ++s) part[(s * parts + k) * cols + c] = sums[s];
+  }
+};
+template <class T>
+struct StoreSum {
+  T* y;  // (cols)
+  __device__ __forceinline__ void operator()(int64_t, int64_t c, const float (&sums)[1]) const { y[c] = T(sums[0]); }
+};
+
+struct Columns {
+  static constexpr int kLanes = 32, kRows = 8, kManyRows = 32;  // threads of a block: (kLanes, kRows or kManyRows)
+  static constexpr int64_t kMaxAdditions = 1024;                // of one thread
+};
+
+// The sums over rows part * height ... of at most `height`, for each part. Blocks of (32, kRows), one for each strip of
+// 32 * kSize columns (grid x) and part (grid y). A thread adds every kRows-th row of kSize columns: the loads of a warp
+// coalesce, and four rows are in flight at once. kSums * kRows * kSize * 128 bytes of shared memory. Rows are aligned
+// to kSize elements.
+template <int kRows, int kSize, class Load, class Store>
+__global__ void __launch_bounds__(Columns::kLanes* kRows)
+    columns_kernel(Load load, Store store, int64_t rows, int64_t cols, int64_t height) {
+  constexpr int kLanes = Columns::kLanes, kSums = Load::kSums;
+  DUET_SHARED(float, shared, [kSums][kRows][kLanes * kSize]);
+  const int64_t c = (int64_t{blockIdx.x} * kLanes + threadIdx.x) * kSize, first = blockIdx.y * height;
+  const int64_t last = min(rows, first + height);
+  const int lane = static_cast<int>(threadIdx.x) * kSize, row = static_cast<int>(threadIdx.y);
+
+  // Sums of this thread's rows.
+  float sum[kSums][kSize] = {};
+  if (c < cols) {
+#pragma unroll 4
+    for (int64_t r = first + row; r < last; r += kRows) {
+      float terms[kSums][kSize];
+      load.template operator()<kSize>(r, c, terms);
+#pragma unroll
+      for (int s = 0; s < kSums; ++s)
+#pragma unroll
+        for (int e = 0; e < kSize; ++e) sum[s][e] += terms[s][e];
+    }
+  }
+
+  // Sums over the rows of threads.
+#pragma unroll
+  for (int s = 0; s < kSums; ++s)
+#pragma unroll
+    for (int e = 0; e < kSize; ++e) shared[s][row][lane + e] = sum[s][e];
   __syncthreads();
-  for (int i = y * kLanes + static_cast<int>(threadIdx.x); i < kLanes * kSize; i += kLanes * kRows) {
+  for (int i = row * kLanes + static_cast<int>(threadIdx.x); i < kLanes * kSize; i += kLanes * kRows) {
     const int64_t column = int64_t{blockIdx.x} * kLanes * kSize + i;
-    float total = 0;
+    float total[kSums] = {};
 #pragma unroll
-    for (int r = 0; r < kRows; ++r) total += shared[r][i];
-    if (column < cols) out[blockIdx.y * cols + column] = Out(total);
+    for (int s = 0; s < kSums; ++s)
+#pragma unroll
+      for (int r = 0; r < kRows; ++r) total[s] += shared[s][r][i];
+    if (column < cols) store(blockIdx.y, column, total);
   }
 }
 
-template <class Read, class Out>
-void launch_columns(cudaStream_t stream, const Read& read, Out* out, int64_t rows, int64_t cols, int64_t parts,
-                    int64_t height) {
-  constexpr int kFull = kPack<typename Read::Element>;
+// Launches columns_kernel with packs of 16 bytes where columns and addresses allow, else with single columns.
+template <class Load, class Store>
+void launch_columns(cudaStream_t stream, const Load& load, const Store& store, int64_t rows, int64_t cols,
+                    int64_t parts, int64_t height) {
+  constexpr int kFull = kPack<typename Load::Element>, kRows = Columns::kRows;
   const auto grid = [&](int64_t size) {
     return Grid{.blocks = {ceil_div(cols, Columns::kLanes * size), parts},
-                .threads = {Columns::kLanes, Columns::kRows},
+                .threads = {Columns::kLanes, kRows},
                 .stream = stream};
   };
-  if (cols % kFull == 0 && read.aligned())
-    launch(columns_kernel<kFull, Read, Out>, grid(kFull), read, out, rows, cols, height);
+  if (cols % kFull == 0 && load.aligned())
+    launch(columns_kernel<kRows, kFull, Load, Store>, grid(kFull), load, store, rows, cols, height);
   else
-    launch(columns_kernel<1, Read, Out>, grid(1), read, out, rows, cols, height);
+    launch(columns_kernel<kRows, 1, Load, Store>, grid(1), load, store, rows, cols, height);
 }
 
-// A prepared sum over rows. The parts' sums lie in the workspace of the plan that it is a part of.
-template <class T>
-class ColumnSum {
+// Adds the parts, (kSums, parts, cols), and calls store(0, c, sums) for each column. Many parts mean few columns
+// (ColumnSums), which take blocks of many rows of single columns; few parts of many columns are read in packs.
+template <int kSums, class Store>
+void launch_add_parts(cudaStream_t stream, const float* part, int64_t parts, int64_t cols, const Store& store) {
+  constexpr int kFull = kPack<float>, kManyRows = Columns::kManyRows;
+  using Load = LoadParts<kSums>;
+  const Load load{part, parts, cols};
+  if (parts < kManyRows && cols % kFull == 0 && load.aligned())
+    launch(columns_kernel<Columns::kRows, kFull, Load, Store>,
+           Grid{.blocks = ceil_div(cols, Columns::kLanes * kFull),
+                .threads = {Columns::kLanes, Columns::kRows},
+                .stream = stream},
+           load, store, parts, cols, parts);
+  else
+    launch(columns_kernel<kManyRows, 1, Load, Store>,
+           Grid{.blocks = ceil_div(cols, Columns::kLanes), .threads = {Columns::kLanes, kManyRows}, .stream = stream},
+           load, store, parts, cols, parts);
+}
+
+// Prepared sums over the rows of (rows, cols), kSums for each column, of a Load that reads T. The sums of the parts lie
+// in the workspace of the plan.
+template <class T, int kSums = 1>
+class ColumnSums {
  public:
-  ColumnSum(int64_t rows, int64_t cols, GpuContext& gpu, WorkspaceLayout& workspace)
+  ColumnSums(int64_t rows, int64_t cols, GpuContext& gpu, WorkspaceLayout& workspace)
       : rows_(rows), cols_(cols), stream_(gpu.stream()) {
-    const int64_t strips =
-        std::max<int64_t>(1, ceil_div(cols, Columns::kLanes * (cols % kPack<T> == 0 ? kPack<T> : 1)));
+    const int64_t strip = Columns::kLanes * (cols % kPack<T> == 0 ? kPack<T> : 1);
+    const int64_t strips = std::max<int64_t>(1, ceil_div(cols, strip));
     const int64_t for_speed = std::min(ceil_div(4 * gpu.multiprocessors(), strips), ceil_div(rows, 64));
-    parts_ = std::max({int64_t{1}, for_speed, ceil_div(rows, Columns::kRows * Columns::kAddsInARow)});
+    parts_ = std::max({int64_t{1}, for_speed, ceil_div(rows, Columns::kRows * Columns::kMaxAdditions)});
     height_ = ceil_div(rows, parts_);
-    if (parts_ > 1) partial_ = workspace.add<float>(parts_ * cols);
+    if (parts_ > 1) partial_ = workspace.add<float>(kSums * parts_ * cols);
   }
-  static bool serves(int64_t rows) { return rows <= int64_t{1} << 26; }  // one more launch would go further
+  // Up to 2^13 parts, which a thread of launch_add_parts adds by 2^8 additions: within ops/summation.h.
+  static bool supports(int64_t rows) { return rows <= int64_t{1} << 26; }
 
   // args: of the plan's run.
-  template <class Read>
-  void enqueue(const Args& args, const Read& read, T* y) const {
-    if (parts_ == 1) return launch_columns(stream_, read, y, rows_, cols_, 1, height_);
-    float* partial = args.workspace(partial_);
-    launch_columns(stream_, read, partial, rows_, cols_, parts_, height_);
-    launch_columns(stream_, ReadPlain<float>{partial}, y, parts_, cols_, 1, parts_);
+  template <class Load, class Store>
+  void enqueue(const Args& args, const Load& load, const Store& store) const {
+    static_assert(Load::kSums == kSums);
+    if (parts_ == 1) return launch_columns(stream_, load, store, rows_, cols_, 1, height_);
+    float* part = args.workspace(partial_);
+    launch_columns(stream_, load, StoreParts<kSums>{part, parts_, cols_}, rows_, cols_, parts_, height_);
+    launch_add_parts<kSums>(stream_, part, parts_, cols_, store);
   }
 
  private:

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The whole score matrix in memory: the tuned batched product, softmax under the mask, another product. What flash style
-// saves is seen beside it. The query heads that share k and v lie one after the other, so they are rows of one product.
+// The whole score matrix in memory: a tuned batched product, the masked softmax (one block per row), another product.
+// It is the baseline that shows what flash attention saves. The query heads that share one head of k and v are adjacent
+// in memory, so they are rows of one product.
 #include "kernels/attention/flash.h"
 #include "kernels/gemm/product.h"
 #include "kernels/vector.cuh"
@@ -8,25 +9,32 @@
 namespace duet::DUET_DEVICE {
 namespace {
 constexpr int kThreads = 256;
-constexpr int64_t kMostBytes = int64_t{8} << 30;  // of a matrix of scores
+constexpr int64_t kMaxScoreBytes = int64_t{8} << 30;
 
-// One block per row, 32 bytes of shared memory. s: (rows, Tk), scores, becomes probabilities, 0 where masked. lse: (rows).
+// One block per row, 32 bytes of shared memory. s: (rows, Tk): in, scores; out, probabilities, 0 where masked. lse:
+// (rows).
 template <class T>
 __global__ void __launch_bounds__(kThreads) probabilities_kernel(Flash p, T* s, float* lse) {
   DUET_SHARED(float, part, [kThreads / 32]);
   const int64_t row = blockIdx.x;
   s += row * p.Tk;
+
+  // Row maximum and sum of exponentials in one pass.
   RunningSoftmax mine;
   for (int64_t j = threadIdx.x; j < p.Tk; j += kThreads)
     if (p.sees(row % p.Tq, j)) mine.add(load_pack<1>(s + j));
   const float max = block_reduce<MaxOp, kThreads>(mine.max, part);
-  const float sum = block_reduce<SumOp, kThreads>(mine.sum_to(max), part), scale = 1 / sum;
+  const float sum = block_reduce<SumOp, kThreads>(mine.sum_to(max), part);
+  const float inv_sum = 1 / sum;
+
+  // Write back.
   for (int64_t j = threadIdx.x; j < p.Tk; j += kThreads)
-    s[j] = T(p.sees(row % p.Tq, j) ? expf(float(s[j]) - max) * scale : 0.0f);
+    s[j] = T(p.sees(row % p.Tq, j) ? expf(float(s[j]) - max) * inv_sum : 0.0f);
   if (threadIdx.x == 0) lse[row] = max + logf(sum);
 }
 
-// One block per row. s: (rows, Tk), scores, becomes probabilities; dp: dy v', becomes ds.
+// One block per row, no shared memory. s: (rows, Tk): in, scores; out, probabilities. dp: (rows, Tk): in, dy v'; out,
+// ds.
 template <class T>
 __global__ void __launch_bounds__(kThreads)
     gradients_kernel(Flash p, T* s, T* dp, const float* lse, const float* delta) {
@@ -41,7 +49,7 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-// Over all heads of k and v; m: of the queries that share one, or its keys.
+// A product for every head of k and v. m: the queries of all heads that share it, or its keys.
 Product product(const AttentionShape& p, int64_t m, int64_t n, int64_t k) {
   return {.batch = p.B * p.kv_heads(), .m = m, .n = n, .k = k};
 }
@@ -56,7 +64,7 @@ Plan attention_materialised(const Attention& p, GpuContext& gpu) {
   using A = Attention;
   return for_float(p.dtype, [&]<class T>() -> Plan {
     const int64_t rows = p.B * p.H * p.Tq, bytes = rows * p.Tk * int64_t{sizeof(T)};
-    if (bytes > kMostBytes) return Unsupported{"scores of more than 8 GiB"};
+    if (bytes > kMaxScoreBytes) return Unsupported{"scores of more than 8 GiB"};
     WorkspaceLayout workspace;
     const auto all_scores = workspace.add<T>(rows * p.Tk);
     return Plan([p, rows, all_scores, &gpu](Args t) {
@@ -76,7 +84,7 @@ Plan attention_backward_materialised(const AttentionBackward& p, GpuContext& gpu
   using A = AttentionBackward;
   return for_float(p.dtype, [&]<class T>() -> Plan {
     const int64_t rows = p.B * p.H * p.Tq, bytes = rows * p.Tk * int64_t{sizeof(T)};
-    if (bytes > kMostBytes) return Unsupported{"scores of more than 8 GiB"};
+    if (bytes > kMaxScoreBytes) return Unsupported{"scores of more than 8 GiB"};
     WorkspaceLayout workspace;
     const auto all_scores = workspace.add<T>(rows * p.Tk), all_gradients = workspace.add<T>(rows * p.Tk);
     const auto row_dots = workspace.add<float>(rows);

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// One thread per element of each intermediate and result, scores and probabilities in memory in between: the formulas as
-// written, and the floor under attention_tuned.cu.
+// One thread per element of each intermediate tensor and result: the formulas as written, with scores and probabilities
+// in memory. The baseline for attention_tuned.cu.
 #include "simt/launch.h"
 #include "ops/attention/attention.h"
 
 namespace duet::DUET_DEVICE {
 namespace {
 constexpr int kThreads = 256;
-constexpr int64_t kMostBytes = int64_t{8} << 30;  // of a matrix of scores
+constexpr int64_t kMaxScoreBytes = int64_t{8} << 30;
 
-// What kernels need of the problem. Head h of q takes head h / group of k and v, counted over the batch.
+// The parameters of the kernels. Head h of q uses head h / group of k and v, counted over the batch.
 struct Heads {
   int64_t group, Tq, Tk, D;
   bool causal;
@@ -30,7 +30,8 @@ __device__ float dot(const T* a, const T* b, int64_t n) {
   return sum;
 }
 
-// All: ceil(elements / kThreads) blocks of kThreads, no shared memory. s: (heads, Tq, Tk); q: (heads, Tq, D).
+// All kernels here: ceil(elements / kThreads) blocks of kThreads, no shared memory. s: (heads, Tq, Tk); q: (heads, Tq,
+// D); k: (heads / group, Tk, D).
 template <class T>
 __global__ void scores_kernel(Heads p, const T* q, const T* k, float* s, int64_t elements) {
   const int64_t index = my_element();
@@ -40,19 +41,26 @@ __global__ void scores_kernel(Heads p, const T* q, const T* k, float* s, int64_t
   s[index] = p.scale * dot(q + row * p.D, k + (head / p.group * p.Tk + j) * p.D, p.D);
 }
 
+// One thread per row of s, which becomes probabilities, 0 where masked. lse: (rows).
 __global__ void probabilities_kernel(Heads p, float* s, float* lse, int64_t rows) {
   const int64_t row = my_element();
   if (row >= rows) return;
   s += row * p.Tk;
   const int64_t seen = p.causal && row % p.Tq + 1 < p.Tk ? row % p.Tq + 1 : p.Tk;
-  float max = -INFINITY, sum = 0;
+
+  // Row maximum.
+  float max = -INFINITY;
   for (int64_t j = 0; j < seen; ++j) max = fmaxf(max, s[j]);
+
+  // Sum of exponentials, then the quotient.
+  float sum = 0;
   for (int64_t j = 0; j < seen; ++j) sum += expf(s[j] - max);
   for (int64_t j = 0; j < p.Tk; ++j) s[j] = j < seen ? expf(s[j] - max) / sum : 0;
   lse[row] = max + logf(sum);
 }
 
-// y[row] = sum_j s[row,j] x[j], x: (heads / group, Tk, D); the query's product with v, and of ds with k.
+// y[row] = sum_j s[row,j] x[j], x: (heads / group, Tk, D). Forward: probabilities with v gives y. Backward: ds with k
+// gives dq.
 template <class T>
 __global__ void over_keys_kernel(Heads p, const float* s, const T* x, T* y, int64_t elements) {
   const int64_t index = my_element();
@@ -68,7 +76,7 @@ __global__ void over_keys_kernel(Heads p, const float* s, const T* x, T* y, int6
 Plan attention_naive(const Attention& p, GpuContext& gpu) {
   using A = Attention;
   const int64_t rows = p.B * p.H * p.Tq, bytes = rows * p.Tk * int64_t{sizeof(float)};
-  if (bytes > kMostBytes) return Unsupported{"scores of more than 8 GiB"};
+  if (bytes > kMaxScoreBytes) return Unsupported{"scores of more than 8 GiB"};
   return for_float(p.dtype, [&]<class T>() -> Plan {
     WorkspaceLayout workspace;
     const auto scores = workspace.add<float>(rows * p.Tk);
@@ -86,7 +94,7 @@ Plan attention_naive(const Attention& p, GpuContext& gpu) {
 }
 DUET_REGISTER(attention_naive);
 
-// prob and ds, both (heads, Tq, Tk); 0 where masked.
+// Writes the probabilities and ds, both (heads, Tq, Tk), 0 where masked.
 template <class T>
 __global__ void gradients_kernel(Heads p, const T* q, const T* k, const T* v, const T* y, const float* lse, const T* dy,
                                  float* prob, float* ds, int64_t elements) {
@@ -102,7 +110,8 @@ __global__ void gradients_kernel(Heads p, const T* q, const T* k, const T* v, co
   ds[index] = p.scale * e * slope;
 }
 
-// dk[j] = sum ds[i,j] q[i] over the queries of all heads that share the key; with prob and dy: dv.
+// dk[j] = sum_i s[i,j] x[i] over the queries i of all heads that share the key. ds with q gives dk; the probabilities
+// with dy give dv.
 template <class T>
 __global__ void over_queries_kernel(Heads p, const float* s, const T* x, T* dk, int64_t elements) {
   const int64_t index = my_element();
@@ -117,7 +126,7 @@ Plan attention_backward_naive(const AttentionBackward& p, GpuContext& gpu) {
   using A = AttentionBackward;
   const int64_t rows = p.B * p.H * p.Tq, keys = p.B * p.kv_heads() * p.Tk;
   const int64_t bytes = rows * p.Tk * int64_t{sizeof(float)};
-  if (bytes > kMostBytes) return Unsupported{"scores of more than 8 GiB"};
+  if (bytes > kMaxScoreBytes) return Unsupported{"scores of more than 8 GiB"};
   return for_float(p.dtype, [&]<class T>() -> Plan {
     WorkspaceLayout workspace;
     const auto probabilities = workspace.add<float>(rows * p.Tk), gradients = workspace.add<float>(rows * p.Tk);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Flash style: flash_f32.cu by register tiling, flash_half.cu on the tensor cores. Backward, a warp per query first sums
-// dy y.
+// Flash attention: flash_f32.cu by register tiling, flash_half.cu on the tensor cores. The backward pass first computes
+// the sums of dy y (row_dots_kernel), with one warp per query.
 #include <string>
 
 #include "kernels/attention/flash.h"
@@ -8,13 +8,13 @@
 
 namespace duet::DUET_DEVICE {
 namespace {
-constexpr int kRowsOfBlock = 8;
+constexpr int kRowsPerBlock = 8;
 
 // Blocks of (32, 8), a warp per row, no shared memory. y, dy: (rows, D); delta: (rows).
 template <class T>
 __global__ void row_dots_kernel(const T* y, const T* dy, float* delta, int64_t rows, int64_t D) {
-  const int64_t row = int64_t{blockIdx.x} * kRowsOfBlock + threadIdx.y;
-  if (row >= rows) return;  // a whole warp
+  const int64_t row = int64_t{blockIdx.x} * kRowsPerBlock + threadIdx.y;
+  if (row >= rows) return;  // for a whole warp
   float sum = 0;
   for (int64_t c = threadIdx.x; c < D; c += 32) sum += float(y[row * D + c]) * float(dy[row * D + c]);
   sum = warp_reduce<SumOp>(sum);
@@ -24,7 +24,7 @@ __global__ void row_dots_kernel(const T* y, const T* dy, float* delta, int64_t r
 
 template <class T>
 void enqueue_row_dots(int64_t rows, int64_t D, const T* y, const T* dy, float* delta, cudaStream_t stream) {
-  const Grid grid{.blocks = ceil_div(rows, kRowsOfBlock), .threads = {32, kRowsOfBlock}, .stream = stream};
+  const Grid grid{.blocks = ceil_div(rows, kRowsPerBlock), .threads = {32, kRowsPerBlock}, .stream = stream};
   launch(row_dots_kernel<T>, grid, y, dy, delta, rows, D);
 }
 template void enqueue_row_dots(int64_t, int64_t, const float*, const float*, float*, cudaStream_t);
@@ -32,8 +32,8 @@ template void enqueue_row_dots(int64_t, int64_t, const __nv_bfloat16*, const __n
 template void enqueue_row_dots(int64_t, int64_t, const __half*, const __half*, float*, cudaStream_t);
 
 namespace {
-// "" where a block of the f32 kernels fits; the halves need less than any device has.
-std::string too_little_shared(DType dtype, int64_t bytes, const GpuContext& gpu) {
+// "" where a block of the f32 kernels fits the device's shared memory. The halves need less than any device has.
+std::string shared_memory_unsupported_reason(DType dtype, int64_t bytes, const GpuContext& gpu) {
   if (dtype != DType::f32 || bytes <= gpu.shared_bytes()) return "";
   return "a block needs " + std::to_string(bytes) + " bytes of shared memory, the device has " +
          std::to_string(gpu.shared_bytes());
@@ -41,8 +41,9 @@ std::string too_little_shared(DType dtype, int64_t bytes, const GpuContext& gpu)
 
 Plan attention_tuned(const Attention& p, GpuContext& gpu) {
   using A = Attention;
-  if (p.D > kFlashDepth) return Unsupported{"heads of more than 128 features"};
-  if (auto why = too_little_shared(p.dtype, flash_shared_bytes(p.D), gpu); !why.empty()) return Unsupported{why};
+  if (p.D > kMaxFlashDepth) return Unsupported{"heads of more than 128 features"};
+  if (auto why = shared_memory_unsupported_reason(p.dtype, flash_shared_bytes(p.D), gpu); !why.empty())
+    return Unsupported{why};
   return for_float(p.dtype, [&]<class T>() -> Plan {
     return [p, &gpu](Args t) {
       enqueue_flash(Flash(p),
@@ -56,8 +57,8 @@ DUET_REGISTER(attention_tuned);
 
 Plan attention_backward_tuned(const AttentionBackward& p, GpuContext& gpu) {
   using A = AttentionBackward;
-  if (p.D > kFlashDepth) return Unsupported{"heads of more than 128 features"};
-  if (auto why = too_little_shared(p.dtype, flash_backward_shared_bytes(p.D), gpu); !why.empty())
+  if (p.D > kMaxFlashDepth) return Unsupported{"heads of more than 128 features"};
+  if (auto why = shared_memory_unsupported_reason(p.dtype, flash_backward_shared_bytes(p.D), gpu); !why.empty())
     return Unsupported{why};
   return for_float(p.dtype, [&]<class T>() -> Plan {
     const int64_t rows = p.B * p.H * p.Tq;

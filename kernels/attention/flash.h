@@ -23,7 +23,7 @@ struct Flash {
   __host__ __device__ bool sees(int64_t i, int64_t j) const { return i < Tq && j < Tk && !(causal && j > i); }
 };
 
-inline constexpr int64_t kFlashDepth = 128;  // features of a head: limited by shared memory and registers of a tile
+inline constexpr int64_t kMaxFlashDepth = 128;  // features of a head: limited by shared memory and registers of a tile
 
 // q, dq, y, dy: (heads, Tq, D); k, v, dk, dv: (heads / group, Tk, D); lse, delta: (heads, Tq). delta: the sums of dy y
 // over D.

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// cuDNN's classic convolution gradients. The algorithm is chosen when the plan is made. Winograd and FFT are left out, as for
-// conv2d; so are algorithms that add by atomics in any order.
+// cuDNN's convolution gradients (the API before graphs). The algorithm is chosen when the plan is made. Winograd and
+// FFT are excluded, as in conv2d_cudnn.cpp, and so are algorithms that add by atomics, whose order changes from run to
+// run.
 #include "kernels/conv/convolution_cudnn.h"
 #include "ops/conv/conv2d_backward.h"
 
 namespace duet::cuda {
 namespace {
-using convolution::kWorkspaceLimit;
+using convolution::kMaxWorkspaceBytes;
 constexpr const char* kNone = "cuDNN has no deterministic algorithm of this precision within 256 MiB";
 
 const char* name_of(cudnnConvolutionBwdFilterAlgo_t algo) {
@@ -16,14 +17,14 @@ const char* name_of(cudnnConvolutionBwdDataAlgo_t algo) {
   return algo == CUDNN_CONVOLUTION_BWD_DATA_ALGO_1 ? "algo_1" : nullptr;
 }
 
-// Plans the convolution p by cuDNN's `find`, which searches, and `run`, which enqueues.
-template <class Performance, int kMost, class Find, class Run>
+// The plan of convolution p. find: cuDNN's search for algorithms; run: enqueues the chosen one.
+template <class Performance, int kMaxTried, class Find, class Run>
 Plan plan_of(const Conv2d& p, GpuContext& gpu, Find&& find, Run run) {
   if (std::string reason = convolution::unsupported(p); !reason.empty()) return Unsupported{std::move(reason)};
-  auto chosen = convolution::choose<Performance, kMost>(
+  auto chosen = convolution::choose<Performance, kMaxTried>(
       p, gpu, find,
       [](const Performance& t) { return t.determinism == CUDNN_DETERMINISTIC && name_of(t.algo) != nullptr; }, kNone);
-  if (!chosen.why_not.empty()) return Unsupported{std::move(chosen.why_not)};
+  if (!chosen.unsupported_reason.empty()) return Unsupported{std::move(chosen.unsupported_reason)};
   const char* name = name_of(chosen.algorithm);
   WorkspaceLayout workspace = chosen.workspace;
   return Plan([run, handle = gpu.cudnn(), chosen = std::move(chosen)](Args t) { run(handle, chosen, t); })
@@ -34,10 +35,10 @@ Plan conv2d_backward_filter_cudnn(const Conv2dBackwardFilter& problem, GpuContex
   using P = Conv2dBackwardFilter;
   return plan_of<cudnnConvolutionBwdFilterAlgoPerf_t, 2 * CUDNN_CONVOLUTION_BWD_FILTER_ALGO_COUNT>(
       problem.conv, gpu,
-      [&](const auto& d, const auto& s, int most, int* count, auto* tried) {
+      [&](const auto& d, const auto& s, int max_count, int* count, auto* tried) {
         return cudnnFindConvolutionBackwardFilterAlgorithmEx(
             gpu.cudnn(), d.x.get(), s.x.data(), d.y.get(), s.y.data(), d.convolution.get(), d.filter.get(),
-            s.filter.data(), most, count, tried, s.workspace.data(), static_cast<size_t>(kWorkspaceLimit));
+            s.filter.data(), max_count, count, tried, s.workspace.data(), static_cast<size_t>(kMaxWorkspaceBytes));
       },
       [](cudnnHandle_t handle, const auto& chosen, Args t) {
         const auto& d = chosen.d;
@@ -53,10 +54,10 @@ Plan conv2d_backward_data_cudnn(const Conv2dBackwardData& problem, GpuContext& g
   using P = Conv2dBackwardData;
   return plan_of<cudnnConvolutionBwdDataAlgoPerf_t, 2 * CUDNN_CONVOLUTION_BWD_DATA_ALGO_COUNT>(
       problem.conv, gpu,
-      [&](const auto& d, const auto& s, int most, int* count, auto* tried) {
+      [&](const auto& d, const auto& s, int max_count, int* count, auto* tried) {
         return cudnnFindConvolutionBackwardDataAlgorithmEx(
             gpu.cudnn(), d.filter.get(), s.filter.data(), d.y.get(), s.y.data(), d.convolution.get(), d.x.get(),
-            s.x.data(), most, count, tried, s.workspace.data(), static_cast<size_t>(kWorkspaceLimit));
+            s.x.data(), max_count, count, tried, s.workspace.data(), static_cast<size_t>(kMaxWorkspaceBytes));
       },
       [](cudnnHandle_t handle, const auto& chosen, Args t) {
         const auto& d = chosen.d;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// cuDNN's classic convolution. The algorithm is chosen when the plan is made. Winograd and FFT are left out: their sums lie
-// outside the contract's bound and are not exact on integers.
+// cuDNN's convolution (the API before graphs). The algorithm is chosen when the plan is made. Winograd and FFT are
+// excluded: their errors exceed the contract's bound, and they are not exact on integers.
 #include "kernels/conv/convolution_cudnn.h"
 
 namespace duet::cuda {
 namespace {
-using convolution::kWorkspaceLimit;
+using convolution::kMaxWorkspaceBytes;
 
 const char* name_of(cudnnConvolutionFwdAlgo_t algo) {
   switch (algo) {
@@ -18,7 +18,7 @@ const char* name_of(cudnnConvolutionFwdAlgo_t algo) {
     case CUDNN_CONVOLUTION_FWD_ALGO_DIRECT:
       return "direct";
     default:
-      return nullptr;  // not used here
+      return nullptr;  // excluded
   }
 }
 
@@ -27,14 +27,15 @@ Plan conv2d_cudnn(const Conv2d& p, GpuContext& gpu) {
   if (std::string reason = convolution::unsupported(p); !reason.empty()) return Unsupported{std::move(reason)};
   auto chosen = convolution::choose<Performance, 2 * CUDNN_CONVOLUTION_FWD_ALGO_COUNT>(
       p, gpu,
-      [&](const convolution::Descriptors& d, const convolution::Scratch& s, int most, int* count, Performance* tried) {
+      [&](const convolution::Descriptors& d, const convolution::Scratch& s, int max_count, int* count,
+          Performance* tried) {
         return cudnnFindConvolutionForwardAlgorithmEx(
             gpu.cudnn(), d.x.get(), s.x.data(), d.filter.get(), s.filter.data(), d.convolution.get(), d.y.get(),
-            s.y.data(), most, count, tried, s.workspace.data(), static_cast<size_t>(kWorkspaceLimit));
+            s.y.data(), max_count, count, tried, s.workspace.data(), static_cast<size_t>(kMaxWorkspaceBytes));
       },
       [](const Performance& t) { return name_of(t.algo) != nullptr; },
       "cuDNN has no algorithm of this precision within 256 MiB");
-  if (!chosen.why_not.empty()) return Unsupported{std::move(chosen.why_not)};
+  if (!chosen.unsupported_reason.empty()) return Unsupported{std::move(chosen.unsupported_reason)};
   const char* name = name_of(chosen.algorithm);
   WorkspaceLayout workspace = chosen.workspace;
   return Plan([handle = gpu.cudnn(), chosen = std::move(chosen)](Args t) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What cuDNN's forward and backward convolutions share: what they take, descriptors, and the search for an algorithm, by
-// running every one that fits the workspace limit.
+// Shared by cuDNN's forward and backward convolutions (conv2d_cudnn.cpp, conv2d_backward_cudnn.cpp): the cases that
+// cuDNN supports, descriptors, and the search for an algorithm, which runs every one that fits the workspace limit.
 #pragma once
 #include <algorithm>
 #include <array>
@@ -13,9 +13,9 @@
 
 namespace duet::cuda::convolution {
 
-inline constexpr int64_t kWorkspaceLimit = int64_t{256} << 20;
+inline constexpr int64_t kMaxWorkspaceBytes = int64_t{256} << 20;
 
-inline std::string unsupported(const Conv2d& p) {  // "" where cuDNN takes it
+inline std::string unsupported(const Conv2d& p) {  // "" where cuDNN supports p
   if (p.dtype != DType::f32 && p.dtype != DType::bf16 && p.dtype != DType::f16)
     return std::string("dtype ") + duet::name_of(p.dtype);
   if (p.n * p.c * p.h * p.w == 0 || p.k * p.r * p.s == 0 || p.ho() * p.wo() == 0) return "cuDNN takes no empty tensor";
@@ -24,7 +24,7 @@ inline std::string unsupported(const Conv2d& p) {  // "" where cuDNN takes it
   return {};
 }
 
-// IEEE f32 must be asked for: cuDNN's default allows TF32.
+// IEEE f32 must be requested: cuDNN's default allows TF32.
 inline cudnnMathType_t math_of(const Conv2d& p) {
   return p.dtype == DType::f32 && p.math == Math::ieee ? CUDNN_FMA_MATH : CUDNN_TENSOR_OP_MATH;
 }
@@ -46,10 +46,10 @@ struct Descriptors {
         convolution({p.pad_h, p.pad_w, p.stride_h, p.stride_w, p.dil_h, p.dil_w, p.groups}, math_of(p)) {}
 };
 
-// The search runs on scratch tensors; their content, NaN, does not change the time of these algorithms.
+// The tensors that the search runs on. They contain NaN, which does not change the time of these algorithms.
 struct Scratch {
   Buffer x, filter, y, workspace;
-  Scratch(const Conv2d& p, GpuContext& gpu) : workspace(gpu, kWorkspaceLimit) {
+  Scratch(const Conv2d& p, GpuContext& gpu) : workspace(gpu, kMaxWorkspaceBytes) {
     const auto tensors = p.tensors();
     x = Buffer(gpu, tensors[0].bytes());
     filter = Buffer(gpu, tensors[1].bytes());
@@ -57,39 +57,39 @@ struct Scratch {
   }
 };
 
-// The fastest algorithm that serves, with the workspace it needs; descriptors with its math.
+// The fastest algorithm that may be used, with the workspace that it needs, and descriptors with its math type.
 template <class Algorithm>
 struct Chosen {
   Descriptors d;
   Algorithm algorithm{};
   WorkspaceLayout workspace = {};
-  WorkspacePiece<void> piece = {};  // all of it
-  std::string why_not = {};         // "" where there is one
+  WorkspacePiece<void> piece = {};      // the whole workspace
+  std::string unsupported_reason = {};  // "" where there is one
   size_t workspace_bytes() const { return static_cast<size_t>(piece.bytes()); }
 };
 
-// find(d, scratch, most, &count, tried): cuDNN's search of up to `most` algorithms, ascending by time. serves(tried):
-// whether one of them may be taken. none: why none was.
-template <class Performance, int kMost, class Find, class Serves>
-auto choose(const Conv2d& p, GpuContext& gpu, Find&& find, Serves&& serves, const char* none) {
+// find(d, scratch, max_count, &count, tried): cuDNN's search for up to max_count algorithms, fastest first.
+// allowed(tried): whether an algorithm may be used. none: the reason where none may.
+template <class Performance, int kMaxTried, class Find, class Allowed>
+auto choose(const Conv2d& p, GpuContext& gpu, Find&& find, Allowed&& allowed, const char* none) {
   Chosen<decltype(Performance::algo)> chosen{.d = Descriptors(p)};
-  std::array<Performance, kMost> tried{};
+  std::array<Performance, kMaxTried> tried{};
   int count = 0;
   {
     Scratch scratch(p, gpu);
-    const cudnnStatus_t status = find(chosen.d, scratch, kMost, &count, tried.data());
+    const cudnnStatus_t status = find(chosen.d, scratch, kMaxTried, &count, tried.data());
     if (status == CUDNN_STATUS_NOT_SUPPORTED) {
-      chosen.why_not = "cuDNN does not support this convolution";
+      chosen.unsupported_reason = "cuDNN does not support this convolution";
       return chosen;
     }
     DUET_CUDNN(status);
   }
   const auto last = tried.begin() + count;
   const auto best = std::find_if(tried.begin(), last, [&](const Performance& t) {
-    return t.status == CUDNN_STATUS_SUCCESS && serves(t) && keeps_precision(p, t.mathType);
+    return t.status == CUDNN_STATUS_SUCCESS && allowed(t) && keeps_precision(p, t.mathType);
   });
   if (best == last) {
-    chosen.why_not = none;
+    chosen.unsupported_reason = none;
     return chosen;
   }
   chosen.d.convolution.set_math(best->mathType);

@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
-// A warp per row of y. Backward: tokens are sorted by word with integer atomics alone: counted, dealt to their words in any
-// order, then each finds its rank among its word's tokens. So a warp per row of dtable adds rows in the order of the tokens,
-// and the result is the same in every run.
+// Forward: one warp per row of y. Backward: the tokens are first sorted by word, with integer atomics only: they are
+// counted, scattered to their words in any order, and then each computes its rank among its word's tokens. After that
+// one warp per row of dtable adds rows of dy in the order of the tokens, so that the result is the same in every run.
 #include "core/context.h"
 #include "kernels/vector.cuh"
 #include "ops/embedding/embedding.h"
 
 namespace duet::DUET_DEVICE {
 namespace {
-constexpr int kLanes = 32, kRows = 8;  // threads of a block
-constexpr int64_t kTerms = 1024;       // of a run of additions: fewer than ops/summation.h allows
+constexpr int kLanes = 32, kRows = 8;    // threads of a block
+constexpr int64_t kMaxAdditions = 1024;  // of a thread in one f32 sum: fewer than ops/summation.h allows
 
 Grid rows_grid(int64_t rows, cudaStream_t stream) {
   return {.blocks = ceil_div(rows, kRows), .threads = {kLanes, kRows}, .stream = stream};
 }
 
-// A rows_grid(tokens), no shared memory. cols is a multiple of kSize, rows are aligned to it. token: (B, T), table:
-// (words, cols), position: (T, cols) or null, y: (B, T, cols).
+// A rows_grid(tokens), no shared memory. cols is a multiple of kSize, and rows are aligned to kSize elements. token:
+// (B, T), table: (words, cols), position: (T, cols) or null, y: (B, T, cols).
 template <class T, int kSize>
 __global__ void __launch_bounds__(kLanes* kRows)
     embedding_kernel(const int32_t* token, const T* table, const T* position, T* y, int64_t tokens, int64_t length,
@@ -59,7 +59,7 @@ Plan embedding_tuned(const Embedding& p, GpuContext& gpu) {
 }
 DUET_REGISTER(embedding_tuned);
 
-// --- backward: the tokens of each word ---------------------------------------------------------------------------------
+// --- backward: sorting the tokens by word ---------------------------------------------------------------------------
 
 __global__ void __launch_bounds__(kMapBlock) clear_kernel(int32_t* to, int64_t n) {  // a map_grid(n, 1)
   const int64_t i = int64_t{blockIdx.x} * kMapBlock + threadIdx.x;
@@ -73,12 +73,15 @@ __global__ void __launch_bounds__(kMapBlock)
   if (i < tokens && token[i] >= 0 && token[i] < words) atomicAdd(&count[token[i]], 1);
 }
 
-// start[v] = sum_{w < v} count[w] for v = 0 .. words; count becomes a copy of start. One block of (32, 32), 128 bytes of
-// shared memory: each warp takes a stretch of the words, first for its sum, then to number them.
+// start[v] = sum_{w < v} count[w] for v = 0 .. words (exclusive prefix sums); count becomes a copy of start. One block
+// of (32, 32), 128 bytes of shared memory. Each warp has a range of the words and reads it twice: for the sum of the
+// range, then for the prefix sums within it.
 __global__ void __launch_bounds__(1024) start_kernel(int32_t* count, int32_t* start, int64_t words) {
   DUET_SHARED(int32_t, sums, [32]);
   const int lane = static_cast<int>(threadIdx.x), warp = static_cast<int>(threadIdx.y);
-  const int64_t stretch = (words + 1023) / 1024 * 32, first = warp * stretch, last = min(words, first + stretch);
+  const int64_t range = (words + 1023) / 1024 * 32, first = warp * range, last = min(words, first + range);
+
+  // Sum of each warp's range, then of the ranges before it.
   int32_t sum = 0;
   for (int64_t v = first + lane; v < last; v += 32) sum += count[v];
   for (int distance = 16; distance > 0; distance /= 2) sum += __shfl_xor_sync(0xffffffffu, sum, distance);
@@ -86,53 +89,60 @@ __global__ void __launch_bounds__(1024) start_kernel(int32_t* count, int32_t* st
   __syncthreads();
   int32_t before = 0;
   for (int w = 0; w < warp; ++w) before += sums[w];
-  for (int64_t v = first; v < last; v += 32) {  // the same number of rounds in all lanes
+
+  // Prefix sums within the range, 32 words at a time. All lanes have the same number of iterations.
+  for (int64_t v = first; v < last; v += 32) {
     const int32_t mine = v + lane < last ? count[v + lane] : 0;
     int32_t through = mine;
     for (int distance = 1; distance < 32; distance *= 2) {
       const int32_t other = __shfl_up_sync(0xffffffffu, through, distance);
       if (lane >= distance) through += other;
     }
-    if (v + lane < last) start[v + lane] = count[v + lane] = before + through - mine;
+    if (v + lane < last) {
+      start[v + lane] = before + through - mine;
+      count[v + lane] = before + through - mine;
+    }
     before += __shfl_sync(0xffffffffu, through, 31);
   }
   if (lane == 0 && warp == 31) start[words] = before;
 }
 
-// A map_grid(tokens, 1). next: (words), each word's start before; dealt: (tokens), by word, in any order within one.
+// A map_grid(tokens, 1). next: (words), initially the start of each word. scattered: (tokens), by word, in any order
+// within a word.
 __global__ void __launch_bounds__(kMapBlock)
-    deal_kernel(const int32_t* token, int32_t* next, int32_t* dealt, int64_t tokens, int64_t words) {
+    scatter_kernel(const int32_t* token, int32_t* next, int32_t* scattered, int64_t tokens, int64_t words) {
   const int64_t i = int64_t{blockIdx.x} * kMapBlock + threadIdx.x;
-  if (i < tokens && token[i] >= 0 && token[i] < words) dealt[atomicAdd(&next[token[i]], 1)] = static_cast<int32_t>(i);
+  if (i < tokens && token[i] >= 0 && token[i] < words)
+    scattered[atomicAdd(&next[token[i]], 1)] = static_cast<int32_t>(i);
 }
 
-// A map_grid(tokens, 1). order: as dealt, ascending within each word.
+// A map_grid(tokens, 1). order: as scattered, but ascending within each word.
 __global__ void __launch_bounds__(kMapBlock)
-    rank_kernel(const int32_t* token, const int32_t* start, const int32_t* dealt, int32_t* order, int64_t tokens,
+    rank_kernel(const int32_t* token, const int32_t* start, const int32_t* scattered, int32_t* order, int64_t tokens,
                 int64_t words) {
   const int64_t i = int64_t{blockIdx.x} * kMapBlock + threadIdx.x;
   if (i >= tokens || token[i] < 0 || token[i] >= words) return;
   const int32_t first = start[token[i]], last = start[token[i] + 1];
   int32_t rank = 0;
-  for (int32_t k = first; k < last; ++k) rank += dealt[k] < i;
+  for (int32_t k = first; k < last; ++k) rank += scattered[k] < i;
   order[first + rank] = static_cast<int32_t>(i);
 }
 
-// --- backward: sums of rows --------------------------------------------------------------------------------------------
+// --- backward: sums of rows -----------------------------------------------------------------------------------------
 
-struct WordRows {  // of dy, for a row of dtable
+struct WordRows {  // the rows of dy that are added to a row of dtable
   const int32_t *start, *order;
   __device__ __forceinline__ int64_t count(int64_t word) const { return start[word + 1] - start[word]; }
   __device__ __forceinline__ int64_t at(int64_t word, int64_t k) const { return order[start[word] + k]; }
 };
-struct PlaceRows {  // of dy, for a row of dposition
+struct PositionRows {  // the rows of dy that are added to a row of dposition
   int64_t sequences, length;
   __device__ __forceinline__ int64_t count(int64_t) const { return sequences; }
-  __device__ __forceinline__ int64_t at(int64_t place, int64_t k) const { return k * length + place; }
+  __device__ __forceinline__ int64_t at(int64_t position, int64_t k) const { return k * length + position; }
 };
 
-// to[r] = (accumulate: to[r] +) the sum of the rows dy[from.at(r, k)]. A rows_grid(rows), no shared memory. cols is a multiple
-// of kSize, rows are aligned to it. dy: (tokens, cols), to: (rows, cols).
+// to[r] = the sum of the rows dy[from.at(r, k)], added to to[r] with `accumulate`. A rows_grid(rows), no shared memory.
+// cols is a multiple of kSize, and rows are aligned to kSize elements. dy: (tokens, cols), to: (rows, cols).
 template <class T, int kSize, class From>
 __global__ void __launch_bounds__(kLanes* kRows)
     add_rows_kernel(From from, const T* dy, T* to, int64_t rows, int64_t cols, bool accumulate) {
@@ -147,8 +157,8 @@ __global__ void __launch_bounds__(kLanes* kRows)
 #pragma unroll
       for (int e = 0; e < kSize; ++e) total[e] = float(pack.at[e]);
     }
-    for (int64_t first = 0; first < count; first += kTerms) {
-      const int64_t last = min(count, first + kTerms);
+    for (int64_t first = 0; first < count; first += kMaxAdditions) {
+      const int64_t last = min(count, first + kMaxAdditions);
       float sum[kSize] = {};
 #pragma unroll 4
       for (int64_t k = first; k < last; ++k) {
@@ -178,8 +188,8 @@ Plan embedding_backward_tuned(const EmbeddingBackward& p, GpuContext& gpu) {
   return for_float(p.dtype, [&]<class T>() -> Plan {
     WorkspaceLayout workspace;
     const auto next = workspace.add<int32_t>(p.V), start = workspace.add<int32_t>(p.V + 1);
-    const auto dealt = workspace.add<int32_t>(p.tokens()), order = workspace.add<int32_t>(p.tokens());
-    return Plan([p, next, start, dealt, order, stream = gpu.stream()](Args t) {
+    const auto scattered = workspace.add<int32_t>(p.tokens()), order = workspace.add<int32_t>(p.tokens());
+    return Plan([p, next, start, scattered, order, stream = gpu.stream()](Args t) {
              const auto* token = t[P::token].as<const int32_t>();
              const T* dy = t[P::dy].as<const T>();
              auto *begin = t.workspace(start), *end = t.workspace(next);
@@ -187,10 +197,10 @@ Plan embedding_backward_tuned(const EmbeddingBackward& p, GpuContext& gpu) {
              launch(clear_kernel, map_grid(p.V, 1, stream), end, p.V);
              launch(count_kernel, tokens, token, end, p.tokens(), p.V);
              launch(start_kernel, Grid{.blocks = 1, .threads = {32, 32}, .stream = stream}, end, begin, p.V);
-             launch(deal_kernel, tokens, token, end, t.workspace(dealt), p.tokens(), p.V);
-             launch(rank_kernel, tokens, token, begin, t.workspace(dealt), t.workspace(order), p.tokens(), p.V);
+             launch(scatter_kernel, tokens, token, end, t.workspace(scattered), p.tokens(), p.V);
+             launch(rank_kernel, tokens, token, begin, t.workspace(scattered), t.workspace(order), p.tokens(), p.V);
              add_rows(stream, WordRows{begin, t.workspace(order)}, dy, t[P::dtable].as<T>(), p.V, p.C, p.accumulate);
-             if (p.position) add_rows(stream, PlaceRows{p.B, p.T}, dy, t[P::dposition].as<T>(), p.T, p.C, false);
+             if (p.position) add_rows(stream, PositionRows{p.B, p.T}, dy, t[P::dposition].as<T>(), p.T, p.C, false);
            })
         .with(std::move(workspace));
   });

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// cuBLASLt, with bias and activation as the product's epilogue; backward, the bias gradient is the epilogue of dw. Its matrices are
-// column-major: a row-major (rows, cols) is its (cols, rows). The library's first heuristic choice.
+// cuBLASLt. Forward: bias and activation are the epilogue of the product. Backward: the bias gradient is the epilogue
+// of dw. Its matrices are column-major: a row-major (rows, cols) matrix is (cols, rows) to it. The plan takes the first
+// choice of the library's heuristic.
 #include <algorithm>
 
 #include "core/cuda/cublas.h"
@@ -10,19 +11,19 @@
 
 namespace duet::cuda {
 namespace {
-constexpr int64_t kWorkspaceLimit = 32 << 20;
+constexpr int64_t kMaxWorkspaceBytes = 32 << 20;
 constexpr uint32_t kAlignment = 16;  // of all matrices, in bytes
 
-// A column-major operand: rows x cols, rows contiguous.
+// A column-major operand: rows x cols, with the elements of a column contiguous.
 struct Operand {
   int64_t rows, cols;
   bool transposed = false;
 };
 
-// d = op(a) op(b) with an epilogue, prepared. Null algorithm(): there is none for this case.
+// d = op(a) op(b) with an epilogue, prepared. found() is false where the library has no algorithm for the case.
 class Matmul {
  public:
-  // aux: elements of a column of what the epilogue stores beside d; 0 where it stores nothing.
+  // aux: elements in a column of the matrix that the epilogue stores besides d; 0 where it stores none.
   Matmul(GpuContext& gpu, WorkspaceLayout& workspace, DType dtype, Math math, Operand a, Operand b,
          cublasLtEpilogue_t epilogue, int64_t aux = 0)
       : handle_(gpu.cublaslt()), stream_(gpu.stream()) {
@@ -38,11 +39,11 @@ class Matmul {
 
     LtPreference preference;
     DUET_CUBLAS(cublasLtMatmulPreferenceCreate(preference.out()));
-    prefer(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, static_cast<uint64_t>(kWorkspaceLimit));
+    prefer(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, static_cast<uint64_t>(kMaxWorkspaceBytes));
     for (const auto which : {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
                              CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES})
       prefer(preference, which, kAlignment);
-    // Some epilogues are only found with a bias in place; any aligned address serves the question.
+    // Some epilogues are only found where the pointers are set; any aligned address will do for the query.
     if (epilogue != CUBLASLT_EPILOGUE_DEFAULT) set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, reinterpret_cast<void*>(4096));
     if (aux > 0) {
       set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, aux);
@@ -98,7 +99,7 @@ const Unsupported kNone{"cuBLASLt has no algorithm for this case"};
 Plan linear_cublaslt(const Linear& p, GpuContext& gpu) {
   if (const std::string why = unsupported_reason(p.dtype, p.n, p.in, p.out); !why.empty()) return Unsupported{why};
   const bool gelu = p.act == Act::gelu;
-  if (gelu && p.out % 8 != 0) return Unsupported{"gelu with outputs that are no multiple of 8"};  // pre's columns
+  if (gelu && p.out % 8 != 0) return Unsupported{"gelu with outputs that are no multiple of 8"};  // the columns of pre
   const auto epilogue = gelu                 ? CUBLASLT_EPILOGUE_GELU_AUX_BIAS
                         : p.act == Act::relu ? CUBLASLT_EPILOGUE_RELU_BIAS
                                              : CUBLASLT_EPILOGUE_BIAS;

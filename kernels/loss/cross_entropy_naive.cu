@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One thread per row: the formula as written; then one thread adds the rows' losses. Sums are in double, so that their
-// length needs no care.
+// One thread per row: the formula as written; then one thread adds the losses of the rows. Sums are in double, so that
+// rounding is small for rows of any length.
 #include "simt/launch.h"
 #include "ops/loss/cross_entropy.h"
 
@@ -16,19 +16,24 @@ __global__ void rows_kernel(const T* x, const int32_t* label, float* lse, float*
   if (row >= rows) return;
   x += row * cols;
 
+  // Row maximum.
   float max = -INFINITY;
-  double sum = 0, all = 0;
   for (int64_t c = 0; c < cols; ++c) max = fmaxf(max, float(x[c]));
+
+  // Sum of exponentials, and of x for label smoothing.
+  double sum = 0, all = 0;
   for (int64_t c = 0; c < cols; ++c) {
     sum += expf(float(x[c]) - max);
     all += float(x[c]);
   }
+
+  // Write back.
   lse[row] = max + logf(static_cast<float>(sum));
-  const float hit = label[row] >= 0 && label[row] < cols ? float(x[label[row]]) : 0;
-  row_loss[row] = lse[row] - (1 - smooth) * hit - smooth / cols * static_cast<float>(all);
+  const float target = label[row] >= 0 && label[row] < cols ? float(x[label[row]]) : 0;
+  row_loss[row] = lse[row] - (1 - smooth) * target - smooth / cols * static_cast<float>(all);
 }
 
-// One thread. row_loss: (rows), loss: (1). No rows: 0.
+// One thread. row_loss: (rows), loss: (1), which is 0 where there are no rows.
 __global__ void mean_kernel(const float* row_loss, float* loss, int64_t rows) {
   double sum = 0;
   for (int64_t r = 0; r < rows; ++r) sum += row_loss[r];
@@ -51,8 +56,8 @@ Plan cross_entropy_naive(const CrossEntropy& p, GpuContext& gpu) {
 }
 DUET_REGISTER(cross_entropy_naive);
 
-// One thread per element: ceil(rows * cols / kThreads) blocks of kThreads, no shared memory. x, dx: (rows, cols), label,
-// lse: (rows); scale: null, or (1).
+// One thread per element: ceil(rows * cols / kThreads) blocks of kThreads, no shared memory. x, dx: (rows, cols),
+// label, lse: (rows); scale: null, or (1).
 template <class T>
 __global__ void backward_kernel(const T* x, const int32_t* label, const float* lse, const float* scale, T* dx,
                                 int64_t rows, int64_t cols, float smooth) {

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// A warp or a block per row reads it once, with maximum and sum in one pass (arXiv:1805.02867); then one block adds the
-// rows' losses in a fixed order.
+// One warp or one block per row, which reads the row once, with maximum and sum in one pass (arXiv:1805.02867); then
+// one block adds the losses of the rows in a fixed order.
 #include "kernels/vector.cuh"
 #include "ops/loss/cross_entropy.h"
 
 namespace duet::DUET_DEVICE {
 namespace {
 constexpr int kWarp = 32, kBlock = 512;  // threads for one row
-constexpr int64_t kShortRow = 1024;      // up to here a warp takes it
+constexpr int64_t kMaxWarpCols = 1024;   // up to this length a row is read by a warp
 
 // kThreads = 32: blocks of (32, 8), a warp for each of 8 rows. kThreads = 512: one block for each row.
 template <int kThreads>
@@ -23,9 +23,10 @@ __global__ void __launch_bounds__(kThreads == kWarp ? 256 : kBlock)
                 float smooth) {
   DUET_SHARED(float, part, [kBlock / 32]);
   const int64_t row = int64_t{blockIdx.x} * blockDim.y + threadIdx.y;
-  if (row >= rows) return;  // a whole warp, and no barrier follows; with 512 threads to a row it does not happen
+  if (row >= rows) return;  // for a whole warp, which has no block barrier; it does not happen with a block per row
   x += row * cols;
 
+  // Row maximum, sum of exponentials, and sum of x for label smoothing.
   RunningSoftmax mine;
   float all = 0;
   for_row<kThreads, kPack<T>>(x, cols, [&]<int kWidth>(const Pack<T, kWidth>& pack, int64_t) {
@@ -38,17 +39,19 @@ __global__ void __launch_bounds__(kThreads == kWarp ? 256 : kBlock)
   const float max = block_reduce<MaxOp, kThreads>(mine.max, part);
   const float sum = block_reduce<SumOp, kThreads>(mine.sum_to(max), part);
   all = block_reduce<SumOp, kThreads>(all, part);
+
+  // Write back.
   if (threadIdx.x == 0) {
     const float log_sum = max + logf(sum);
-    const int32_t mark = label[row];
-    const float hit = mark >= 0 && mark < cols ? float(x[mark]) : 0;
+    const int32_t target = label[row];
+    const float target_x = target >= 0 && target < cols ? float(x[target]) : 0;
     lse[row] = log_sum;
-    row_loss[row] = log_sum - (1 - smooth) * hit - smooth / cols * all;
+    row_loss[row] = log_sum - (1 - smooth) * target_x - smooth / cols * all;
   }
 }
 
-// One block of kBlock, 4 KiB of shared memory. row_loss: (rows), loss: (1). No rows: 0. Thread t adds rows t, t + kBlock,
-// ... in double; the threads meet in a tree.
+// One block of kBlock, 4 KiB of shared memory. row_loss: (rows), loss: (1), which is 0 where there are no rows. Thread
+// t adds rows t, t + kBlock, ... in double; a tree adds the threads' sums.
 __global__ void __launch_bounds__(kBlock) mean_kernel(const float* row_loss, float* loss, int64_t rows) {
   DUET_SHARED(double, part, [kBlock]);
   const int thread = static_cast<int>(threadIdx.x);
@@ -74,7 +77,7 @@ Plan cross_entropy_tuned(const CrossEntropy& p, GpuContext& gpu) {
                       t[P::label].as<const int32_t>(), t[P::lse].as<float>(), row_loss, p.rows, p.cols,
                       static_cast<float>(p.smooth));
              };
-             p.cols <= kShortRow ? run.template operator()<kWarp>() : run.template operator()<kBlock>();
+             p.cols <= kMaxWarpCols ? run.template operator()<kWarp>() : run.template operator()<kBlock>();
              launch(mean_kernel, Grid{.blocks = 1, .threads = kBlock, .stream = stream}, row_loss,
                     t[P::loss].as<float>(), p.rows);
            })
@@ -83,8 +86,8 @@ Plan cross_entropy_tuned(const CrossEntropy& p, GpuContext& gpu) {
 }
 DUET_REGISTER(cross_entropy_tuned);
 
-// A grid_of<kThreads>(rows), no shared memory. x, dx: (rows, cols), for kSize > 1 equally far from a 16-byte boundary;
-// label, lse: (rows); loss_scale: null, or (1). dx may be x.
+// A grid_of<kThreads>(rows), no shared memory. x, dx: (rows, cols), with the same offset from a 16-byte boundary if
+// kSize > 1; label, lse: (rows); loss_scale: null, or (1). dx may be x.
 template <class T, int kThreads, int kSize>
 __global__ void __launch_bounds__(kThreads == kWarp ? 256 : kBlock)
     backward_kernel(const T* x, const int32_t* label, const float* lse, const float* loss_scale, T* dx, int64_t rows,
@@ -93,13 +96,13 @@ __global__ void __launch_bounds__(kThreads == kWarp ? 256 : kBlock)
   if (row >= rows) return;
   x += row * cols;
   dx += row * cols;
-  const float log_sum = lse[row], share = smooth / cols, scale = (loss_scale ? *loss_scale : 1.0f) / rows;
-  const int64_t mark = label[row];
+  const float log_sum = lse[row], smooth_per_col = smooth / cols, scale = (loss_scale ? *loss_scale : 1.0f) / rows;
+  const int64_t target = label[row];
 
   for_row<kThreads, kSize>(x, cols, [&]<int kWidth>(Pack<T, kWidth> pack, int64_t c) {
 #pragma unroll
     for (int e = 0; e < kWidth; ++e) {
-      const float q = (c + e == mark ? 1 - smooth : 0) + share;
+      const float q = (c + e == target ? 1 - smooth : 0) + smooth_per_col;
       pack.at[e] = T((expf(float(pack.at[e]) - log_sum) - q) * scale);
     }
     store_pack(dx + c, pack);
@@ -120,7 +123,7 @@ Plan cross_entropy_backward_tuned(const CrossEntropyBackward& p, GpuContext& gpu
       };
       if (!same_offset16(x, dx))
         run.template operator()<kBlock, 1>();
-      else if (p.cols <= kShortRow)
+      else if (p.cols <= kMaxWarpCols)
         run.template operator()<kWarp, kPack<T>>();
       else
         run.template operator()<kBlock, kPack<T>>();

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One block per channel finds its sums in double, so that their length needs no care; then one thread per element.
+// One block per channel computes its sums, in double, so that rounding is small for any number of elements; then one
+// thread per element applies them.
 #include "core/context.h"
 #include "simt/launch.h"
 #include "ops/norm/batchnorm.h"
@@ -8,10 +9,11 @@ namespace duet::DUET_DEVICE {
 namespace {
 constexpr int kThreads = 256;
 
-// Where things lie: nchw as (images, c, pixels), nhwc as (images pixels, c, 1).
+// The index map of both layouts: nchw is (images, c, pixels); nhwc is (images pixels, c, 1).
 struct Place {
-  int64_t c, pixels, count;  // count: N
+  int64_t c, pixels, count;  // count: elements of a channel
   __device__ __forceinline__ int64_t channel(int64_t i) const { return i / pixels % c; }
+  // The index of element k of channel q.
   __device__ __forceinline__ int64_t at(int64_t q, int64_t k) const {
     return (k / pixels * c + q) * pixels + k % pixels;
   }
@@ -21,7 +23,7 @@ Grid elements_grid(const Channels& p, cudaStream_t stream) {
   return {.blocks = ceil_div(p.elements(), kThreads), .threads = kThreads, .stream = stream};
 }
 
-// The sum of v over the block. part: kThreads doubles of shared memory, free again on return.
+// The sum of v over the block, for all threads. part: kThreads doubles of shared memory, which may be reused on return.
 __device__ __forceinline__ double block_sum(double v, double* part) {
   const int thread = static_cast<int>(threadIdx.x);
   part[thread] = v;
@@ -35,13 +37,15 @@ __device__ __forceinline__ double block_sum(double v, double* part) {
   return v;
 }
 
-// One block of kThreads per channel, 2 KiB of shared memory. x as place says; the others: (c).
+// One block of kThreads per channel, 2 KiB of shared memory. x is indexed by `place`; the other tensors are (c).
 template <class T>
 __global__ void statistics_kernel(const T* x, float* running_mean, float* running_var, float* mean, float* rstd,
                                   Place place, double eps, double momentum, double unbiased) {
   DUET_SHARED(double, part, [kThreads]);
   const int64_t q = blockIdx.x;
   const double total = place.count > 0 ? static_cast<double>(place.count) : 1;
+
+  // Mean and variance.
   double sum = 0, squares = 0;
   for (int64_t k = threadIdx.x; k < place.count; k += kThreads) sum += float(x[place.at(q, k)]);
   const double m = block_sum(sum, part) / total;
@@ -50,6 +54,8 @@ __global__ void statistics_kernel(const T* x, float* running_mean, float* runnin
     squares += deviation * deviation;
   }
   const double variance = block_sum(squares, part) / total;
+
+  // Write back, and update the running statistics.
   if (threadIdx.x != 0) return;  // no barrier follows
   mean[q] = static_cast<float>(m);
   rstd[q] = static_cast<float>(1 / sqrt(variance + eps));
@@ -57,8 +63,8 @@ __global__ void statistics_kernel(const T* x, float* running_mean, float* runnin
   running_var[q] = static_cast<float>((1 - momentum) * running_var[q] + momentum * variance * unbiased);
 }
 
-// An elements_grid, no shared memory. residual may be null. y = act((x - mean) scale gamma + beta + residual), where scale is
-// rstd or, with eps >= 0, made from a variance.
+// An elements_grid, no shared memory. residual may be null. y = act((x - mean) scale gamma + beta + residual), where
+// scale is rstd; with eps >= 0, `rstd` holds variances, and scale is computed from them.
 template <class T>
 __global__ void normalise_kernel(const T* x, const T* gamma, const T* beta, const float* mean, const float* rstd,
                                  double eps, const T* residual, T* y, int64_t elements, Place place, bool relu) {
@@ -100,12 +106,15 @@ Plan batchnorm_inference_naive(const BatchNormInference& p, GpuContext& gpu) {
 }
 DUET_REGISTER(batchnorm_inference_naive);
 
-// One block of kThreads per channel, 2 KiB of shared memory. y is null without relu. sums: (2, c), of g and g xhat, unrounded.
+// One block of kThreads per channel, 2 KiB of shared memory. y is null without relu. sums: (2, c), of g and g xhat,
+// unrounded.
 template <class T>
 __global__ void gradients_kernel(const T* x, const float* mean, const float* rstd, const T* dy, const T* y, T* dgamma,
                                  T* dbeta, float* sums, Place place) {
   DUET_SHARED(double, part, [kThreads]);
   const int64_t q = blockIdx.x;
+
+  // Sums of g and of g xhat.
   double sum = 0, dot = 0;
   for (int64_t k = threadIdx.x; k < place.count; k += kThreads) {
     const int64_t i = place.at(q, k);
@@ -115,6 +124,8 @@ __global__ void gradients_kernel(const T* x, const float* mean, const float* rst
   }
   sum = block_sum(sum, part);
   dot = block_sum(dot, part);
+
+  // Write back.
   if (threadIdx.x != 0) return;  // no barrier follows
   sums[q] = static_cast<float>(sum);
   sums[place.c + q] = static_cast<float>(dot);

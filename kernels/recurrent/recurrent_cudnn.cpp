@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// cuDNN's recurrent layers, forward. What they keep for their backward pass is opaque, so they serve where the contract
-// keeps nothing, and not backward. All sequences have T steps: x is packed as it lies. cuDNN takes weights in one space of its
-// own order, where each run copies them. The algorithm is searched when the plan is made, by running those that serve.
+// cuDNN's recurrent layers, forward. Their reserve is opaque, so they are used only where the contract has no reserve,
+// and not for the backward pass. All sequences have T steps, so x is already in cuDNN's packed layout. cuDNN takes the
+// weights in one space with an order of its own; each run copies them there. The algorithm is chosen when the plan is
+// made, by running all that cuDNN supports.
 #include <algorithm>
 #include <optional>
 #include <vector>
@@ -23,13 +24,13 @@ constexpr cudnnRNNMode_t kMode = kCell == Cell::lstm  ? CUDNN_LSTM
                                  : kCell == Cell::gru ? CUDNN_GRU
                                                       : CUDNN_RNN_TANH;
 
-// cuDNN's number of a gate: i f g o as here; of gru r z n, here z r n.
+// cuDNN's number of a gate. lstm: i f g o, as here. gru: r z n, here z r n.
 template <Cell kCell>
 constexpr int32_t gate_of(int64_t gate) {
   return static_cast<int32_t>(kCell == Cell::gru && gate < 2 ? 1 - gate : gate);
 }
 
-// A part of w, r or bias and where it lies in the weight space, in bytes.
+// A part of w, r or bias and its place in the weight space; offsets and sizes in bytes.
 struct Copy {
   Slot from;
   int64_t at, to, bytes;
@@ -45,7 +46,7 @@ RnnData sequences(DType dtype, int64_t T, int64_t B, int64_t features) {
   return d;
 }
 
-// A layer by one of cuDNN's algorithms, with its memory.
+// A layer with one of cuDNN's algorithms: descriptors, weight space, workspace.
 template <class P>
 class Network {
  public:
@@ -64,7 +65,7 @@ class Network {
     const bool f32 = p.dtype == DType::f32;
     status_ = cudnnSetRNNDescriptor_v8(
         rnn_.get(), algorithm, kMode<P::kind>,
-        CUDNN_RNN_DOUBLE_BIAS,  // the persistent algorithms take no other
+        CUDNN_RNN_DOUBLE_BIAS,  // the only mode of the persistent algorithms
         p.bidirectional ? CUDNN_BIDIRECTIONAL : CUDNN_UNIDIRECTIONAL, CUDNN_LINEAR_INPUT, cudnn_dtype(p.dtype),
         CUDNN_DATA_FLOAT, f32 ? CUDNN_FMA_MATH : CUDNN_TENSOR_OP_MATH, static_cast<int32_t>(p.I),
         static_cast<int32_t>(p.H), static_cast<int32_t>(p.H), 1, dropout_.get(), CUDNN_RNN_PADDED_IO_DISABLED);
@@ -122,7 +123,7 @@ class Network {
             place(P::bias, first * size, b, H * size);
           }
         }
-    // Neighbours on both sides go in one copy.
+    // Copies that are adjacent in both source and target become one.
     std::sort(copies_.begin(), copies_.end(), [](const Copy& a, const Copy& b) { return a.to < b.to; });
     std::vector<Copy> joined;
     for (const Copy& c : copies_) {
@@ -136,7 +137,7 @@ class Network {
   }
   void place(Slot from, int64_t at, const void* to, int64_t bytes) {
     const int64_t offset = static_cast<const char*>(to) - weights_.as<const char>();
-    if (!to || offset < 0 || offset + bytes > weights_.bytes()) throw Error("cuDNN has no place for {}", from.name);
+    if (!to || offset < 0 || offset + bytes > weights_.bytes()) throw Error("cuDNN has no space for {}", from.name);
     copies_.push_back({from, at, offset, bytes});
   }
 
@@ -169,7 +170,7 @@ Plan plan(const P& p, GpuContext& gpu) {
   for (const int64_t d : {p.T, p.B, p.I, p.directions() * p.H, p.B * p.H})
     if (d > INT32_MAX) return Unsupported{"a dimension over 2^31 - 1"};
 
-  // The search runs on scratch tensors; their content, NaN, does not change the time.
+  // The tensors that the search runs on. They contain NaN, which does not change the time.
   std::vector<Buffer> memory;
   std::vector<Tensor> tensors;
   for (const TensorSpec& spec : p.tensors()) {
@@ -179,14 +180,15 @@ Plan plan(const P& p, GpuContext& gpu) {
   std::optional<Network<P>> best;
   const char* name = "";
   double best_s = 0;
-  std::string why_not;
+  std::string unsupported_reason;
   for (const Algorithm& a : kAlgorithms) {
     Network<P> tried(p, gpu, a.algorithm);
     const Buffer workspace(gpu, tried.workspace().bytes());
     const Args args(tensors.data(), workspace.data(), workspace.bytes());
     if (tried.good()) tried.run(args);
     if (!tried.good()) {
-      if (why_not.empty()) why_not = fmt::format("cuDNN: {}", cudnnGetErrorString(tried.status()));
+      if (unsupported_reason.empty())
+        unsupported_reason = fmt::format("cuDNN: {}", cudnnGetErrorString(tried.status()));
       continue;
     }
     bool synchronises = false;
@@ -196,7 +198,7 @@ Plan plan(const P& p, GpuContext& gpu) {
     best_s = s;
     name = a.name;
   }
-  if (!best) return Unsupported{why_not};
+  if (!best) return Unsupported{unsupported_reason};
   WorkspaceLayout workspace = best->workspace();
   return Plan([network = std::move(*best)](Args t) mutable {
            network.run(t);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A launch for every step, one thread per unit: the formulas as written. Weight gradients: one thread per element, over all
-// steps. The floor under recurrent_tuned.cu.
+// One launch per step and one thread per unit: the formulas as written. Weight gradients: one thread per element, over
+// all steps. The baseline for recurrent_tuned.cu.
 #include "kernels/recurrent/cell.cuh"
 
 namespace duet::DUET_DEVICE {
@@ -12,7 +12,7 @@ Grid grid_of(int64_t elements, const GpuContext& gpu) {
 }
 __device__ int64_t my_element() { return int64_t{blockIdx.x} * kThreads + threadIdx.x; }
 
-// All: ceil(elements / kThreads) blocks of kThreads, no shared memory.
+// All kernels here: ceil(elements / kThreads) blocks of kThreads, no shared memory. This one: a unit's step forward.
 template <Cell kCell, class T>
 __global__ void step_kernel(Layer p, ForwardTensors<T> t, int64_t step) {
   constexpr int G = static_cast<int>(gates_of(kCell));
@@ -20,25 +20,31 @@ __global__ void step_kernel(Layer p, ForwardTensors<T> t, int64_t step) {
   const Unit u(p, my_element());
   const T* x = t.x + (p.time(u.dir, step) * p.B + u.b) * p.I;
   const T* h = step > 0 ? t.y + p.y_row(u.dir, u.b, step - 1) : t.h0 + (u.dir * p.B + u.b) * p.H;
+
+  // Sums of the gates.
   float a[kSums<kCell>], kept[kKept<kCell>];
   for (int g = 0; g < G; ++g) {
     const int64_t row = u.dir * G * p.H + g * p.H + u.j;
-    const int64_t at = kCell == Cell::gru ? row + u.dir * G * p.H : row;  // gru: two biases a direction
+    const int64_t at = kCell == Cell::gru ? row + u.dir * G * p.H : row;  // gru: two biases for each direction
     float from_x = float(t.bias[at]), from_h = kCell == Cell::gru ? float(t.bias[at + G * p.H]) : 0;
     for (int64_t i = 0; i < p.I; ++i) from_x += float(t.w[row * p.I + i]) * float(x[i]);
     for (int64_t i = 0; i < p.H; ++i) from_h += float(t.r[row * p.H + i]) * float(h[i]);
     if (kCell == Cell::gru && g == 2) {
       a[2] = from_x;
       a[3 % kSums<kCell>] = from_h;
-    } else
+    } else {
       a[g] = from_x + from_h;
+    }
   }
+
+  // The unit, then write back.
   float c = kCell == Cell::lstm ? c_before(p, u, step, t) : 0;
   const float next = forward_unit<kCell>(a, float(h[u.j]), c, kept);
   store_unit<kCell>(p, u, step, t, next, kept);
   if (kCell == Cell::lstm && !t.reserve) t.cT[u.state(p)] = T(c);
 }
 
+// The last states, a thread per unit.
 template <Cell kCell, class T>
 __global__ void last_kernel(Layer p, ForwardTensors<T> t) {
   if (my_element() >= p.D * p.B * p.H) return;
@@ -60,7 +66,8 @@ Plan plan(const P& p, GpuContext& gpu) {
   });
 }
 
-// da: (D, T, B, kSums, H), gradients of the sums. dh, dc: (D, B, H), carried from step to step.
+// What the backward kernels pass on. da: (D, T, B, kSums, H), gradients of the sums. dh, dc: (D, B, H), from step to
+// step.
 struct Carried {
   float *da, *dh, *dc;
 };
@@ -69,6 +76,7 @@ __device__ int64_t da_row(const Layer& p, const Unit& u, int64_t step) {
   return p.kept_row(u.dir, u.b, step, kSums<kCell>);
 }
 
+// dh and dc after the last step, a thread per unit.
 template <Cell kCell, class T>
 __global__ void begin_kernel(Layer p, BackwardTensors<T> t, Carried carried) {
   const int64_t i = my_element();
@@ -77,6 +85,7 @@ __global__ void begin_kernel(Layer p, BackwardTensors<T> t, Carried carried) {
   if constexpr (kCell == Cell::lstm) carried.dc[i] = float(t.dcT[i]);
 }
 
+// The gradients of a unit's sums at a step.
 template <Cell kCell, class T>
 __global__ void gates_kernel(Layer p, BackwardTensors<T> t, Carried carried, int64_t step) {
   const int64_t index = my_element();
@@ -89,7 +98,7 @@ __global__ void gates_kernel(Layer p, BackwardTensors<T> t, Carried carried, int
   for (int i = 0; i < kSums<kCell>; ++i) carried.da[da_row<kCell>(p, u, step) + i * p.H + u.j] = da[i];
 }
 
-// dh += r' da
+// dh += r' da: the gradient of h before the step, through the weights.
 template <Cell kCell, class T>
 __global__ void carry_kernel(Layer p, BackwardTensors<T> t, Carried carried, int64_t step) {
   constexpr int G = static_cast<int>(gates_of(kCell));
@@ -105,6 +114,7 @@ __global__ void carry_kernel(Layer p, BackwardTensors<T> t, Carried carried, int
   carried.dh[index] = sum;
 }
 
+// dh0 and dc0, a thread per unit.
 template <Cell kCell, class T>
 __global__ void end_kernel(Layer p, BackwardTensors<T> t, Carried carried) {
   const int64_t i = my_element();
@@ -113,7 +123,7 @@ __global__ void end_kernel(Layer p, BackwardTensors<T> t, Carried carried) {
   if constexpr (kCell == Cell::lstm) t.dc0[i] = T(carried.dc[i]);
 }
 
-// dx[t, b, i] over gates and directions.
+// dx: a sum over gates and directions, a thread per element.
 template <Cell kCell, class T>
 __global__ void dx_kernel(Layer p, BackwardTensors<T> t, const float* da) {
   constexpr int G = static_cast<int>(gates_of(kCell));
@@ -127,14 +137,15 @@ __global__ void dx_kernel(Layer p, BackwardTensors<T> t, const float* da) {
   t.dx[index] = T(sum);
 }
 
-// Element `column` of a row of weights: of dw, of dr, then the biases. elements: D G H (I + H + biases).
+// A thread per element of dw, dr and dbias: D G H rows of (I + H + biases) columns, which are those of dw, of dr, then
+// the biases.
 template <Cell kCell, class T>
 __global__ void weights_kernel(Layer p, BackwardTensors<T> t, const float* da) {
   constexpr int G = static_cast<int>(gates_of(kCell)), kBiases = static_cast<int>(biases_of(kCell));
   const int64_t width = p.I + p.H + kBiases, index = my_element();
   if (index >= p.D * G * p.H * width) return;
   const int64_t row = index / width, column = index % width, dir = row / (G * p.H), gate = row / p.H % G, j = row % p.H;
-  const bool from_h = column >= p.I && column != p.I + p.H;  // h and the bias beside it
+  const bool from_h = column >= p.I && column != p.I + p.H;  // h, and the bias that is added to its product
   const int64_t part = kCell == Cell::gru && gate == 2 && from_h ? 3 : gate;
   float sum = 0;
   for (int64_t step = 0; step < p.T; ++step)

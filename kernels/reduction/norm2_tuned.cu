@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Blocks add packs of 16 bytes in turn, and one block their sums.
+// total.cuh: blocks add the squares of packs of 16 bytes, and one block adds their sums.
 #include "kernels/reduction/total.cuh"
 #include "ops/reduction/norm2.h"
 

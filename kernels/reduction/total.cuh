@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The sum of a function of all elements of some tensors, as one f32: blocks leave partial sums, and one block adds these.
-// Which thread adds what depends on the size alone.
+// The sum of a function of all elements of some tensors, as one f32: each block writes a partial sum, and a second
+// launch of one block adds these. Which thread adds what depends on the size only. Used by norm2 and the losses.
 #pragma once
 #include <algorithm>
 
@@ -10,16 +10,28 @@
 namespace duet::DUET_DEVICE {
 
 constexpr int kTotalBlock = 256;
-constexpr int64_t kTotalRun = 256;  // packs that a thread adds in f32 before they join a double
+constexpr int64_t kTotalRun = 256;  // packs that a thread adds in f32 before it adds their sum to a double
 
-// partial[block] = the sum of term(x[i]...) over the packs that the block's threads take in turn, and, in block 0, the
-// elements after the last pack. Any number of blocks of
-// kTotalBlock, 2 KiB of shared memory.
+// The sum of v over the block, for thread 0; 0 for the others. part: kTotalBlock doubles of shared memory.
+__device__ __forceinline__ double total_of_block(double v, double* part) {
+  const int thread = static_cast<int>(threadIdx.x);
+  part[thread] = v;
+  for (int half = kTotalBlock / 2; half > 0; half /= 2) {
+    __syncthreads();
+    if (thread < half) part[thread] += part[thread + half];
+  }
+  return thread == 0 ? part[0] : 0;
+}
+
+// partial[block] = the sum of term(x[i]...) over every gridDim.x-th pack of a thread, and, in block 0, over the
+// elements after the last pack. Any number of blocks of kTotalBlock, 2 KiB of shared memory.
 template <int kSize, class Term, class... X>
 __global__ void __launch_bounds__(kTotalBlock) total_kernel(Term term, int64_t n, double* partial, const X*... x) {
   DUET_SHARED(double, part, [kTotalBlock]);
   const int thread = static_cast<int>(threadIdx.x);
   const int64_t packs = n / kSize, stride = int64_t{gridDim.x} * kTotalBlock;
+
+  // Sum of this thread's packs.
   double sum = 0;
   for (int64_t i = int64_t{blockIdx.x} * kTotalBlock + thread; i < packs;) {
     float run = 0;
@@ -31,12 +43,10 @@ __global__ void __launch_bounds__(kTotalBlock) total_kernel(Term term, int64_t n
     sum += run;
   }
   if (const int64_t i = packs * kSize + thread; blockIdx.x == 0 && i < n) sum += term(float(x[i])...);
-  part[thread] = sum;
-  for (int half = kTotalBlock / 2; half > 0; half /= 2) {
-    __syncthreads();
-    if (thread < half) part[thread] += part[thread + half];
-  }
-  if (thread == 0) partial[blockIdx.x] = part[0];
+
+  // Sum of the block.
+  const double total = total_of_block(sum, part);
+  if (thread == 0) partial[blockIdx.x] = total;
 }
 
 // One block of kTotalBlock: *y = finish(the sum of partial).
@@ -47,12 +57,8 @@ __global__ void __launch_bounds__(kTotalBlock)
   const int thread = static_cast<int>(threadIdx.x);
   double sum = 0;
   for (int64_t i = thread; i < parts; i += kTotalBlock) sum += partial[i];
-  part[thread] = sum;
-  for (int half = kTotalBlock / 2; half > 0; half /= 2) {
-    __syncthreads();
-    if (thread < half) part[thread] += part[thread + half];
-  }
-  if (thread == 0) *y = finish(part[0]);
+  const double total = total_of_block(sum, part);
+  if (thread == 0) *y = finish(total);
 }
 
 // A prepared sum over n elements. The blocks' sums lie in the workspace of the plan that it is a part of.
@@ -83,7 +89,7 @@ class Total {
   WorkspacePiece<double> partial_;
 };
 
-struct MeanOf {  // of nothing: 0
+struct MeanOf {  // 0 where n is 0
   double n;
   __device__ float operator()(double sum) const { return static_cast<float>(n > 0 ? sum / n : 0); }
 };

@@ -51,9 +51,11 @@ HWY_INLINE Acc reduce([[maybe_unused]] D d, int64_t n, Acc identity, const Step&
 #pragma GCC unroll 8
     for (int k = 0; k < kAccumulators; ++k) acc[k] = step(acc[k], i + k * lanes);
   }
-  // Those that do not fill a round, and the partial vector.
-  for (; i + lanes <= n; i += lanes) acc[0] = step(acc[0], i);
-  if (i < n) acc[1] = step(acc[1], i, n - i);
+  // Vectors that do not fill a round, and the partial one. They have a sum of their own: g++ 12 keeps the array in
+  // memory when one of its elements is used apart from the others.
+  Acc rest = identity;
+  for (; i + lanes <= n; i += lanes) rest = step(rest, i);
+  if (i < n) rest = step(rest, i, n - i);
 
     // A tree, so that its depth is the logarithm of the number of accumulators.
 #pragma GCC unroll 4
@@ -61,7 +63,7 @@ HWY_INLINE Acc reduce([[maybe_unused]] D d, int64_t n, Acc identity, const Step&
 #pragma GCC unroll 4
     for (int k = 0; k < half; ++k) acc[k] = merge(acc[k], acc[k + half]);
   }
-  return acc[0];
+  return merge(acc[0], rest);
 }
 
 // v, or with `left` its first lanes: those beyond, which hold no element, become `absent`.
@@ -109,13 +111,15 @@ HWY_INLINE float dot(D d, const A* a, const B* b, int64_t n) {
   return hn::GetLane(hn::SumOfLanes(d, sums));
 }
 
-// Sums of the columns [0, n) of `count` rows, where row(k) points to column 0 of row k:
-//   done(c, total)         the sums of a whole vector of columns at c
-//   done(c, total, left)   those of the last `left` columns
-// Four vectors of columns at a time: four sums in flight, and each row is read in runs of whole cache lines. A sum that
-// would take more than kRowRun additions is cut into runs, which are added in f32 as well.
-template <class D, class Row, class Done>
-HWY_INLINE void sum_rows(D d, int64_t n, int64_t count, const Row& row, const Done& done) {
+// Sums of the columns [0, n) of `count` rows, where row(k) points to column 0 of row k. For each vector of columns c:
+//   start(c)         what the rows are added to
+//   done(c, total)   receives the sums
+// Both take a last argument `left` where only that many columns, fewer than a vector, are left. start is called before
+// the rows are read, so that what it loads comes from memory at the same time. Four vectors of columns at a time: four
+// sums in flight, and each row is read in runs of whole cache lines. More than kRowRun rows are cut into runs, which
+// are added in f32 as well.
+template <class D, class Start, class Row, class Done>
+HWY_INLINE void sum_rows(D d, int64_t n, int64_t count, const Start& start, const Row& row, const Done& done) {
   constexpr int64_t kRowRun = 1024;
   constexpr int kVectors = 4;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
@@ -123,7 +127,7 @@ HWY_INLINE void sum_rows(D d, int64_t n, int64_t count, const Row& row, const Do
   for (; c + kVectors * lanes <= n; c += kVectors * lanes) {
     hn::Vec<D> total[kVectors];
 #pragma GCC unroll 4
-    for (int v = 0; v < kVectors; ++v) total[v] = hn::Zero(d);
+    for (int v = 0; v < kVectors; ++v) total[v] = start(c + v * lanes);
     for (int64_t first = 0; first < count; first += kRowRun) {
       const int64_t last = std::min(count, first + kRowRun);
       hn::Vec<D> run[kVectors];
@@ -141,20 +145,18 @@ HWY_INLINE void sum_rows(D d, int64_t n, int64_t count, const Row& row, const Do
     for (int v = 0; v < kVectors; ++v) done(c + v * lanes, total[v]);
   }
   // One vector of columns at a time, the last of which may be partial.
-  for (; c < n; c += lanes) {
-    const int64_t left = n - c;
-    auto total = hn::Zero(d);
+  const auto sum_vector_of_rows = [&](auto... left) HWY_ATTR {
+    auto total = start(c, left...);
     for (int64_t first = 0; first < count; first += kRowRun) {
       const int64_t last = std::min(count, first + kRowRun);
       auto run = hn::Zero(d);
-      for (int64_t k = first; k < last; ++k) run = hn::Add(run, load_as_f32(d, row(k) + c, left));
+      for (int64_t k = first; k < last; ++k) run = hn::Add(run, load_as_f32(d, row(k) + c, left...));
       total = hn::Add(total, run);
     }
-    if (left >= lanes)
-      done(c, total);
-    else
-      done(c, total, left);
-  }
+    done(c, total, left...);
+  };
+  for (; c + lanes <= n; c += lanes) sum_vector_of_rows();
+  if (c < n) sum_vector_of_rows(n - c);
 }
 
 }  // namespace duet::HWY_NAMESPACE

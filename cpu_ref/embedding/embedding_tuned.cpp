@@ -69,10 +69,11 @@ HWY_INLINE void add_rows(const T* x, int64_t n, int64_t count, const At& at, boo
   const hn::ScalableTag<float> d;
   const auto sum_columns = [&](int64_t first, int64_t columns, const auto& store_whole) HWY_ATTR {
     sum_rows(
-        d, columns, count, [&](int64_t k) { return x + at(k) * n + first; },
+        d, columns, count,
+        [&](int64_t c, auto... left) HWY_ATTR { return add ? load_as_f32(d, to + first + c, left...) : hn::Zero(d); },
+        [&](int64_t k) { return x + at(k) * n + first; },
         [&](int64_t c, auto total, auto... left) HWY_ATTR {
           T* here = to + first + c;
-          if (add) total = hn::Add(load_as_f32(d, here, left...), total);
           if constexpr (sizeof...(left) == 0)
             store_whole(total, here);
           else

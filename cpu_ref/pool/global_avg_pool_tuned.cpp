@@ -45,7 +45,8 @@ void global_avg_channels(const GlobalAvgPool& p, Args t, int64_t first, int64_t 
       const T* from = x + image * pixels * depth + channel;
       T* to = y + i;
       sum_rows(
-          d, left, pixels, [&](int64_t k) { return from + k * depth; },
+          d, left, pixels, [d](int64_t, auto...) HWY_ATTR { return hn::Zero(d); },
+          [&](int64_t k) { return from + k * depth; },
           [&](int64_t c, auto total, auto... lanes_left)
               HWY_ATTR { store_f32_as(d, hn::Mul(total, inv_pixels), to + c, lanes_left...); });
       i += left;

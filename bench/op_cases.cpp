@@ -85,7 +85,7 @@ class OpRunner final : public Runner {
 
 class OpCase final : public BenchCase {
  public:
-  OpCase(const Op& known, const ErasedCase& c) : problem_(c.problem) {
+  OpCase(const Op& known, const ProblemCase& c) : problem_(c.problem) {
     op = known.name;
     family = known.family;
     formula = known.formula;
@@ -156,10 +156,10 @@ bool plain_f32(const Problem& p) {
 }
 
 // Smoke takes the cheapest shape: it only shows that everything runs.
-const ErasedCase* cheapest(const std::vector<ErasedCase>& cases) {
-  const ErasedCase* least = nullptr;
+const ProblemCase* cheapest(const std::vector<ProblemCase>& cases) {
+  const ProblemCase* least = nullptr;
   const auto cost = [](const Problem& p) { return p.flops() + static_cast<double>(p.bytes()); };
-  for (const ErasedCase& c : cases)
+  for (const ProblemCase& c : cases)
     if (plain_f32(c.problem) && (!least || cost(c.problem) < cost(least->problem))) least = &c;
   return least;
 }
@@ -185,10 +185,10 @@ Cases op_cases(const Options& options) {
   Cases cases;
   const Scale scale = options.size == Size::full ? Scale::full : Scale::standard;
   for (const auto& [name, op] : ops()) {
-    const std::vector<ErasedCase> all = op.cases(scale);
-    const ErasedCase* smoke = cheapest(all);
+    const std::vector<ProblemCase> all = op.cases(scale);
+    const ProblemCase* smoke = cheapest(all);
     std::vector<std::string> taken;
-    for (const ErasedCase& c : all)
+    for (const ProblemCase& c : all)
       if (options.size == Size::smoke   ? &c == smoke
           : options.size == Size::quick ? kept_when_quick(c.problem, taken)
                                         : true)

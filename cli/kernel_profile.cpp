@@ -150,7 +150,7 @@ Json profile_json(const std::string& job, const Problem& problem, const std::vec
 
 int run_kernel_profile(const KernelProfileOptions& options) {
   JobName job = JobName::parse(options.job);
-  const Problem problem = problem_from_label(job.op, job.label);
+  const Problem problem = parse_case(job.op, job.label);
   const size_t dot = job.implementation.find('.');
   const std::string device = job.implementation.substr(0, dot);
   if (dot == job.implementation.npos || (device != "cuda" && device != "simt"))

@@ -19,7 +19,7 @@ using Json = nlohmann::ordered_json;
 struct Listed {
   const Op* op;
   std::vector<std::string> implementations;
-  std::vector<ErasedCase> cases;
+  std::vector<ProblemCase> cases;
 };
 
 std::regex compiled(const std::string& filter) {
@@ -33,7 +33,7 @@ std::regex compiled(const std::string& filter) {
 // The implementations and cases of `op` with at least one job that matches the filter and the device.
 Listed select(const Op& op, const std::regex& filter, const std::string& device, Scale scale) {
   Listed listed{&op, {}, {}};
-  std::vector<ErasedCase> cases = op.cases(scale);
+  std::vector<ProblemCase> cases = op.cases(scale);
   std::vector<bool> wanted(cases.size());
   for (const std::string& name : known_implementations(op.name)) {
     if (device != "all" && (device == "cpu") != (device_of(name) == Device::cpu)) continue;
@@ -59,7 +59,7 @@ Json to_json(const Listed& l) {
     implementations.push_back({{"name", name}, {"device", name_of(device_of(name))}, {"built", built}});
     if (!built) implementations.back()["reason"] = not_built_reason(name);
   }
-  for (const ErasedCase& c : l.cases)
+  for (const ProblemCase& c : l.cases)
     cases.push_back(
         {{"label", c.problem.label()}, {"why", c.why}, {"flops", c.problem.flops()}, {"bytes", c.problem.bytes()}});
   return {{"op", l.op->name},
@@ -74,7 +74,7 @@ void print(const Listed& l) {
   fmt::print("{} ({}): {}\n", l.op->name, l.op->family, l.op->formula);
   for (const std::string& name : l.implementations)
     fmt::print("  {:<16}{}\n", name, find_implementation(l.op->name, name) ? "" : not_built_reason(name));
-  for (const ErasedCase& c : l.cases) fmt::print("    {:<48} {}\n", c.problem.label(), c.why);
+  for (const ProblemCase& c : l.cases) fmt::print("    {:<48} {}\n", c.problem.label(), c.why);
 }
 
 }  // namespace

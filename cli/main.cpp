@@ -38,7 +38,9 @@ void add_op(CLI::App& app) {
                  "attribute=value, repeatable; dimensions that are not given come from the inputs")
       ->expected(1)
       ->take_all();
-  op->add_option("--case", o->label, "all attributes at once, as in job names: f32/rows:64/cols:1000");
+  op->add_option("--case", o->case_text,
+                 "attributes at once: 'rows:64 cols:1000 dtype:bf16', or as in job names: bf16/rows:64/cols:1000; "
+                 "'x=edges' names how the input x is filled");
   op->add_option("--in", o->inputs, "tensor=FILE.npy")->expected(1)->take_all();
   op->add_option("--out", o->outputs, "tensor=FILE.npy")->expected(1)->take_all();
   op->add_option("--seed", o->seed, "seed of the random inputs, drawn for every input without a file")

@@ -10,7 +10,7 @@ namespace duet {
 
 struct OpOptions {
   std::string op, implementation;
-  std::string label;                                     // a case as in job names: f32/rows:64/cols:1000
+  std::string case_text;                                 // core/cases.h; dimensions may be left to the inputs
   std::vector<std::string> attributes, inputs, outputs;  // name=value, tensor=file, tensor=file
   bool list = false, describe = false, check = false, time = false;
   std::optional<uint64_t> seed;  // draws every input that has no file

@@ -45,7 +45,7 @@ Problem infer(const Problem& problem, const std::map<size_t, NpyReader>& files,
   const std::vector<Attribute> after = inferred.attributes();
   for (size_t i = 0; i < after.size(); ++i)
     if (given.contains(after[i].name) && after[i].value != before[i].value)
-      throw Error("--attr {}={}, but the inputs make it {}", after[i].name, before[i].text(), after[i].text());
+      throw Error("{}={}, but the inputs make it {}", after[i].name, before[i].text(), after[i].text());
   return inferred;
 }
 
@@ -80,21 +80,28 @@ std::map<std::string, std::string> split_pairs(const char* flag, const std::vect
 }
 
 OpInputs OpInputs::prepare(const OpOptions& options) {
-  Problem problem = options.label.empty() ? find_op(options.op).make() : problem_from_label(options.op, options.label);
+  Problem problem = find_op(options.op).make().with_words(options.case_text);
   std::map<std::string, std::string> given = split_pairs("--attr", options.attributes);
   for (const auto& [name, text] : given) problem = problem.with(name, text);
-  if (!options.label.empty())  // a label gives every dimension
-    for (const Attribute& a : problem.attributes()) given.emplace(a.name, a.text());
+  const std::map<std::string, std::string> inputs = split_pairs("--in", options.inputs);
+  for (const CaseWord& w : words_of(options.case_text)) {
+    const std::string name(w.name);
+    const bool filled = w.kind == CaseWord::Kind::fill;
+    if (filled ? inputs.contains(name) : given.contains(name))
+      throw Error("{}: given by --case and by {}", name, filled ? "--in" : "--attr");
+    if (!filled) given.emplace(name, w.value);
+  }
   // Checked before inferring: a negative dimension is an error even where an input gives the right one.
   for (const Attribute& a : problem.attributes())
     if (const auto* value = std::get_if<int64_t>(&a.value); value && a.dimension && *value < 0)
-      throw Error("--attr {}={}: zero or more is allowed", a.name, *value);
+      throw Error("{}={}: zero or more is allowed", a.name, *value);
 
   std::map<size_t, NpyReader> files = open_files(problem, options.inputs);
   if (files.empty() && !options.describe)
     for (const Attribute& a : problem.attributes())
       if (a.dimension && a.is_default && !given.contains(a.name))
-        throw Error("{}: expected --attr {}=N or inputs that fix it, got neither", problem.name(), a.name);
+        throw Error("{}: expected --attr {}=N, {}:N in --case or inputs that fix it; got none", problem.name(), a.name,
+                    a.name);
   problem = infer(problem, files, given);
   if (!options.describe || !given.empty() || !files.empty())
     problem.validate();  // the defaults alone need not be a valid problem

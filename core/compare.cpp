@@ -104,13 +104,15 @@ Check compare(const Problem& problem, const Expected& expected, const HostTensor
     const TensorSpec& spec = got.specs()[slot];
     const double value = load_as_double(got.data(slot), spec.dtype, c.index);
     const double rounded = round_to(spec.dtype, c.want);
-    const double bound = bitwise || !is_float(spec.dtype) ? 0 : bound_of(problem.tolerance(c.slot), c);
+    const Tolerance tolerance = problem.tolerance(c.slot);
+    const double bound = bitwise || !is_float(spec.dtype) ? 0 : bound_of(tolerance, c);
+    const bool moves_bits = is_float(spec.dtype) && tolerance.moves_bits();
     double ratio;  // of error to bound; anything that is not provably inside is infinite
-    if (std::isnan(c.want) || std::isinf(rounded))
+    if (std::isnan(c.want) || std::isinf(rounded)) {
       ratio = (std::isnan(c.want) ? std::isnan(value) : value == rounded) ? 0 : INFINITY;
-    else if (value == rounded)
-      ratio = 0;
-    else {
+    } else if (value == rounded) {
+      ratio = moves_bits && std::signbit(value) != std::signbit(rounded) ? INFINITY : 0;
+    } else {
       const double error = std::abs(value - c.want);
       ratio = !(error <= bound) ? INFINITY : error / bound;
       if (std::isfinite(error) && bound > 0) ratio = error / bound;

@@ -13,7 +13,6 @@ enum class DType : uint8_t { f64, f32, bf16, f16, i32, i8, u8 };
 enum class Math : uint8_t { ieee, tf32 };  // how f32 factors are multiplied; tf32 rounds them to 10 bits
 
 inline constexpr std::array kDTypes{DType::f64, DType::f32, DType::bf16, DType::f16, DType::i32, DType::i8, DType::u8};
-inline constexpr std::array kFloats{DType::f32, DType::bf16, DType::f16};
 
 const char* name_of(DType);
 DType dtype_from(std::string_view name);  // throws Error that lists the allowed names

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Host images of a problem's tensors, drawn from Philox by (seed, tensor, element): the same on every machine.
+// A problem's tensors in host memory, drawn from Philox by (seed, tensor, element): the same on every machine.
 #pragma once
 #include <cstdint>
 #include <vector>
@@ -9,26 +9,26 @@
 
 namespace duet {
 
-// values: what the problem's Fill says. integers: small whole numbers, so that any order of summation is exact and a
-// result can be compared bit for bit (finds indexing errors); constants and labels keep their Fill.
+// values: what each tensor's Fill says. integers: small whole numbers, so that any order of summation is exact and a
+// result can be compared bit for bit (finds indexing errors); Fill::Kind::constant and below, and Fill::last, are kept.
 enum class FillMode : uint8_t { values, integers };
 
-// Inputs and inouts hold values already rounded to their dtype; outputs are empty images.
+// Inputs and inouts hold values already rounded to their dtype; outputs are empty until allocate().
 class HostTensors {
  public:
   HostTensors() = default;
   explicit HostTensors(std::vector<TensorSpec> specs);
   const std::vector<TensorSpec>& specs() const { return specs_; }
   size_t size() const { return specs_.size(); }
-  void* data(size_t slot) { return images_[slot].data(); }
-  const void* data(size_t slot) const { return images_[slot].data(); }
+  void* data(size_t slot) { return bytes_[slot].data(); }
+  const void* data(size_t slot) const { return bytes_[slot].data(); }
   void allocate(size_t slot);  // 0xFF
-  bool holds(size_t slot) const { return !images_[slot].empty() || specs_[slot].elements() == 0; }
+  bool holds(size_t slot) const { return !bytes_[slot].empty() || specs_[slot].elements() == 0; }
   std::vector<Inputs::Values> values() const;
 
  private:
   std::vector<TensorSpec> specs_;
-  std::vector<std::vector<unsigned char>> images_;
+  std::vector<std::vector<unsigned char>> bytes_;
 };
 
 HostTensors draw_inputs(const Problem& problem, FillMode mode, uint64_t seed);

@@ -1,13 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// The words a contract (ops/) is written in: slots, tensors, fills, tolerances, cases, and what an oracle sees and says.
+// The vocabulary of a contract (ops/): slots and tensors, how inputs are filled, the tolerance, and what the reference
+// reads and claims. Every contract includes this file. How cases are written stands in core/cases.h; how a contract is
+// registered and used with its type erased, in core/registry.h.
 #pragma once
 #include <cmath>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
-#include <type_traits>
+#include <string_view>
 #include <vector>
 
+#include "core/cases.h"
 #include "core/dtype.h"
 
 namespace duet {
@@ -17,14 +21,39 @@ using Shape = std::vector<int64_t>;
 enum class Role : uint8_t { in, out, inout };
 const char* name_of(Role);
 
-// How a tensor's values are drawn. The problem knows what makes its data meaningful; the harness only draws.
+// How a tensor's values are drawn. A contract gives each input a fill that makes its data meaningful; a case can name
+// another one for an input x, in one of these notations:
+//   x=-1..1          uniform in [-1, 1)
+//   x=normal:0:2     normal, with mean 0 and standard deviation 2
+//   x=0.7            that value everywhere; nan, inf and -inf are values as well
+//   x=below:10       whole numbers in [0, 10)
+//   x=last:nan       as the contract says, but the last element is the value
+//   x=edges          zeros, the smallest and the largest subnormal and normal numbers, ones and their neighbours; +-
+//   x=edges+inf      edges and infinities
+//   x=edges+inf+nan  edges, infinities and NaN with several payloads
+//   x=subnormal      subnormal numbers of both signs
+//   x=halfway        halfway between two neighbours of bf16 or f16, and as close to that as the tensor's dtype allows
 struct Fill {
-  enum class Kind : uint8_t { uniform, normal, constant, below } kind = Kind::uniform;
-  double a = -1, b = 1;  // uniform: [a, b); normal: mean a, deviation b; constant: a; below: whole numbers in [0, a)
+  enum class Kind : uint8_t {
+    uniform,   // [a, b)
+    normal,    // mean a, standard deviation b
+    constant,  // a
+    below,     // whole numbers in [0, a)
+    edges,
+    edges_inf,
+    edges_inf_nan,
+    subnormal,
+    halfway,
+  } kind = Kind::uniform;
+  double a = -1, b = 1;
+  std::optional<double> last = {};  // value of the last element
+
   static constexpr Fill uniform(double lo, double hi) { return {Kind::uniform, lo, hi}; }
   static constexpr Fill normal(double mean, double deviation) { return {Kind::normal, mean, deviation}; }
   static constexpr Fill constant(double value) { return {Kind::constant, value, 0}; }
   static constexpr Fill below(int64_t n) { return {Kind::below, static_cast<double>(n), 0}; }
+  // From the text behind x=. `contract`: the fill that the contract gives x. Throws Error that lists the notations.
+  static Fill from(std::string_view text, const Fill& contract);
 };
 
 struct TensorSpec {
@@ -52,40 +81,19 @@ constexpr Slot input(int index, const char* name) { return {index, name, Role::i
 constexpr Slot output(int index, const char* name) { return {index, name, Role::out}; }
 constexpr Slot inout(int index, const char* name) { return {index, name, Role::inout}; }
 
-// |got - want| <= rel * |want| + terms * sum|terms| + abs. `terms` serves sums that cancel (GEMM); `abs` only underflow.
+// |got - want| <= rel * |want| + abs_sum * (sum of the absolute terms that were added up) + abs.
+// abs_sum serves sums that cancel (GEMM); abs serves only results near the smallest normal number.
+// Where all three are 0, as for a copy, zeros must have the right sign as well.
 struct Tolerance {
   double rel = 0, abs_sum = 0, abs = 0;
+  bool moves_bits() const { return rel == 0 && abs_sum == 0 && abs == 0; }
 };
 
 // n roundings in sequence with unit roundoff u: gamma_n = n u / (1 - n u) (Higham, Accuracy and Stability, 3.1).
-inline double gamma(double n, double u) { return n * u / (1 - std::min(0.5, n * u)); }
+inline double gamma(double n, double u) { return n * u / (1 - std::fmin(0.5, n * u)); }
 
-enum class Scale : uint8_t { test, standard, full };  // small and awkward; published shapes; everything
-
-template <class P>
-struct Case {
-  const char* why;  // the reason or the source of this shape
-  P problem;
-};
-
-// Every case with every value of one attribute: across(&Softmax::dtype, kFloats, {{"one element", {1, 1}}, ...}).
-template <class P, class T>
-std::vector<Case<P>> across(T P::*attribute, const auto& values, std::type_identity_t<std::vector<Case<P>>> cases) {
-  std::vector<Case<P>> all;
-  for (const Case<P>& c : cases)
-    for (const T& value : values) {
-      all.push_back(c);
-      all.back().problem.*attribute = value;
-    }
-  return all;
-}
-template <class P>
-std::vector<Case<P>> concat(std::vector<Case<P>> a, std::type_identity_t<std::vector<Case<P>>> b) {
-  a.insert(a.end(), b.begin(), b.end());
-  return a;
-}
-
-// Shapes of given input tensors, for infer(). Indexing past a tensor's rank or asking for a tensor that was not given throws.
+// Shapes of given input tensors, for infer(). Throws Error on an index beyond a tensor's rank and on a tensor that was
+// not given.
 class Shapes {
  public:
   struct Dims {
@@ -101,7 +109,7 @@ class Shapes {
   std::vector<const Shape*> shapes_;
 };
 
-// What an oracle reads: any dtype as double. An inout tensor holds its values from before the call.
+// What the reference reads: any dtype as double. An inout tensor holds its values from before the call.
 class Inputs {
  public:
   struct Values {
@@ -119,12 +127,12 @@ class Inputs {
   std::span<const Values> tensors_;
 };
 
-// What an oracle says: claims about single elements of outputs.
+// What the reference says: claims about single elements of outputs.
 class Expect {
  public:
   virtual ~Expect() = default;
   void operator()(Slot s, int64_t index, double want) { claim(s.index, index, want, 0); }
-  // abs_sum: the sum of the absolute values of the terms that were added up to `want`; see Tolerance::terms.
+  // abs_sum: the sum of the absolute values of the terms that were added up to `want`; see Tolerance::abs_sum.
   void operator()(Slot s, int64_t index, double want, double abs_sum) { claim(s.index, index, want, abs_sum); }
 
  private:

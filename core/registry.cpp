@@ -4,11 +4,13 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <set>
 #include <sstream>
 #include <typeindex>
 #include <unordered_map>
 
 #include "core/error.h"
+#include "core/near_names.h"
 
 namespace duet {
 
@@ -41,7 +43,16 @@ std::string Problem::label() const {
       text += (text.empty() ? "" : "/") + a.text();
     else if (a.dimension || !a.is_default)
       text += (text.empty() ? "" : "/") + a.name + ":" + a.text();
+  for (const NamedFill& f : fills_) text += (text.empty() ? "" : "/") + f.tensor + "=" + f.text;
   return text;
+}
+
+std::vector<TensorSpec> Problem::tensors() const {
+  std::vector<TensorSpec> specs = self_->tensors();
+  for (const NamedFill& f : fills_)
+    for (TensorSpec& t : specs)
+      if (f.tensor == t.name) t.fill = Fill::from(f.text, t.fill);
+  return specs;
 }
 
 DType Problem::dtype() const {
@@ -67,12 +78,22 @@ Problem Problem::with(std::string_view attribute, std::string_view text) const {
   if (!found) {
     std::vector<std::string> names;
     for (const Attribute& a : attributes()) names.push_back(a.name);
-    throw Error("{} has no attribute '{}'; it has {}", name(), attribute, fmt::join(names, " "));
+    throw Error("{} has no attribute '{}'{}", name(), attribute, near_hint(attribute, names));
   }
-  return Problem(std::move(changed));
+  return Problem(std::move(changed), fills_);
 }
 
-Problem Problem::inferred(const Shapes& shapes) const { return Problem(self_->inferred(shapes)); }
+Problem Problem::with_words(std::string_view words) const {
+  Problem problem = *this;
+  for (const CaseWord& w : words_of(words))
+    if (w.kind == CaseWord::Kind::attribute)
+      problem = problem.with(w.name, w.value);
+    else
+      problem.fills_.push_back({std::string(w.name), std::string(w.value)});
+  return problem;
+}
+
+Problem Problem::inferred(const Shapes& shapes) const { return Problem(self_->inferred(shapes), fills_); }
 
 void Problem::validate() const {
   for (const Attribute& a : attributes()) {
@@ -82,8 +103,22 @@ void Problem::validate() const {
   }
   if (const std::string reason = self_->invalid(); !reason.empty()) throw Error("{}: {}", name(), reason);
   int64_t sum = 0;
-  for (const TensorSpec& t : tensors())
+  const std::vector<TensorSpec> specs = tensors();
+  for (const TensorSpec& t : specs)
     if (__builtin_add_overflow(sum, t.bytes(), &sum)) throw Error("{}: the tensors' sizes overflow", name());
+  for (const NamedFill& f : fills_) {
+    const auto spec = std::find_if(specs.begin(), specs.end(), [&](const TensorSpec& t) { return f.tensor == t.name; });
+    if (spec == specs.end() || spec->role == Role::out) {
+      std::vector<std::string> names;
+      for (const TensorSpec& t : specs)
+        if (t.role != Role::out) names.emplace_back(t.name);
+      throw Error("{}={}: {} has no input of this name; it has {}", f.tensor, f.text, name(), fmt::join(names, " "));
+    }
+    const Fill& fill = spec->fill;
+    if (!is_float(spec->dtype) &&
+        (fill.kind >= Fill::Kind::edges || !std::isfinite(fill.a) || !std::isfinite(fill.last.value_or(0))))
+      throw Error("{}={}: {} holds {}; finite numbers are allowed", f.tensor, f.text, f.tensor, name_of(spec->dtype));
+  }
 }
 
 // --- asking ------------------------------------------------------------------------------------------------------
@@ -95,7 +130,7 @@ const Op& find_op(std::string_view name) {
   if (found != store().ops.end()) return found->second;
   std::vector<std::string> names;
   for (const auto& [known, p] : store().ops) names.push_back(known);
-  throw Error("op '{}' is not one of {}", name, fmt::join(names, " "));
+  throw Error("op '{}' is unknown{}", name, near_hint(name, names));
 }
 
 std::vector<const Implementation*> implementations(std::string_view op) {
@@ -130,17 +165,28 @@ JobName JobName::parse(std::string_view text) {
   return {std::string(text.substr(0, a)), std::string(text.substr(a + 1, b - a - 1)), std::string(text.substr(b + 1))};
 }
 
-Problem problem_from_label(std::string_view op, std::string_view label) {
-  Problem problem = find_op(op).make();
-  while (!label.empty()) {
-    const std::string_view part = label.substr(0, label.find('/'));
-    label.remove_prefix(std::min(label.size(), part.size() + 1));
-    const size_t colon = part.find(':');
-    problem =
-        colon == part.npos ? problem.with("dtype", part) : problem.with(part.substr(0, colon), part.substr(colon + 1));
+Problem parse_case(std::string_view op, std::string_view text) {
+  const Problem plain = find_op(op).make();
+  try {
+    const Problem problem = plain.with_words(text);
+    const std::vector<CaseWord> words = words_of(text);
+    for (const Attribute& a : plain.attributes())
+      if (a.dimension && a.text() == "0" &&
+          std::none_of(words.begin(), words.end(), [&](const CaseWord& w) { return w.name == a.name; }))
+        throw Error("{}:N is missing: {}", a.name, a.doc);
+    problem.validate();
+    return problem;
+  } catch (const Error& e) {
+    throw Error("{} case '{}': {}", op, text, e.what());
   }
-  problem.validate();
-  return problem;
+}
+
+std::vector<ProblemCase> Op::cases(Scale scale) const {
+  std::vector<ProblemCase> all;
+  std::set<std::string> labels;
+  for (const Case& c : lines(scale))
+    if (const Problem p = parse_case(name, c.text); labels.insert(p.label()).second) all.push_back({c.why, p});
+  return all;
 }
 
 // --- entering ----------------------------------------------------------------------------------------------------

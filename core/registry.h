@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// The registry: every problem and every implementation, entered by its own file through DUET_PROBLEM, which stands here, and
-// DUET_REGISTER (core/registration.h).
-// A job is (op, implementation, case); what is registered is thereby tested, benchmarked, listed and reported.
+// The registry: every op and every implementation. The file of an op's reference enters the op by DUET_PROBLEM, the file
+// of an implementation enters that by DUET_REGISTER. What is registered is tested, benchmarked, listed and reported
+// without a further list.
+//   Op              what is computed, with its cases; find_op("softmax")
+//   Problem         an op with its attributes set, type erased: labels, tensors, reference
+//   Implementation  makes a Plan of a Problem on a device
+//   JobName         op, implementation and case in one text
 #pragma once
 #include <map>
 #include <memory>
 #include <optional>
-#include <set>
 #include <string>
 #include <string_view>
 #include <typeinfo>
@@ -22,15 +25,18 @@
 namespace duet {
 
 class Problem;
-struct ErasedCase;
+struct ProblemCase;
 
-// What is known of an op without one of its problems.
 struct Op {
   std::string name, formula, family;  // family: the folder in ops/
   const std::type_info* type;
   bool exact_on_integers;
-  Problem (*make)();
-  std::vector<ErasedCase> (*cases)(Scale);
+  Problem (*make)();      // with default attributes
+  Cases (*lines)(Scale);  // as the contract writes them
+
+  // The contract's cases, parsed. Published lists overlap: a case counts once, with its first reason.
+  // Throws Error naming op, case and word.
+  std::vector<ProblemCase> cases(Scale scale) const;
 };
 
 // One problem with its type erased. Cheap to copy, immutable.
@@ -42,9 +48,9 @@ class Problem {
   const Op& op() const;  // throws when the problem's type was never registered
   const std::string& name() const { return op().name; }
   std::vector<Attribute> attributes() const;
-  std::string label() const;  // "f32/rows:64/cols:1000"
+  std::string label() const;  // "f32/rows:64/cols:1000"; with fills that were named: "f32/rows:64/cols:1000/x=edges"
   DType dtype() const;
-  std::vector<TensorSpec> tensors() const { return self_->tensors(); }
+  std::vector<TensorSpec> tensors() const;
   int64_t bytes() const;            // compulsory traffic, from the tensors
   int64_t footprint_bytes() const;  // memory of all tensors
   double flops() const { return self_->flops(); }
@@ -52,10 +58,14 @@ class Problem {
   int64_t slices() const { return self_->slices(); }
   void reference(Inputs in, int64_t slice, Expect& expect) const { self_->reference(in, slice, expect); }
 
-  // A copy with one attribute set from text; throws Error naming attribute, value and what is allowed.
+  // Copies with one attribute, or several words of a case, set from text. Throw Error naming word, value and what is
+  // allowed.
   Problem with(std::string_view attribute, std::string_view text) const;
+  Problem with_words(std::string_view words) const;
   Problem inferred(const Shapes& shapes) const;  // dimensions from the shapes of inputs
-  void validate() const;  // throws Error: negative dimensions, sizes that overflow, the problem's own rules
+  // Throws Error: negative dimensions, sizes that overflow, fills that do not fit, the problem's own rules.
+  void validate() const;
+  bool has_named_fills() const { return !fills_.empty(); }
 
   template <class P>
   const P& as() const {
@@ -81,11 +91,16 @@ class Problem {
   };
   template <class P>
   struct Holder;
-  explicit Problem(std::shared_ptr<const Interface> self) : self_(std::move(self)) {}
+  struct NamedFill {
+    std::string tensor, text;
+  };
+  explicit Problem(std::shared_ptr<const Interface> self, std::vector<NamedFill> fills = {})
+      : self_(std::move(self)), fills_(std::move(fills)) {}
   std::shared_ptr<const Interface> self_;
+  std::vector<NamedFill> fills_;  // of the case, instead of the contract's
 };
 
-struct ErasedCase {
+struct ProblemCase {
   std::string why;
   Problem problem;
 };
@@ -118,7 +133,9 @@ struct JobName {
   std::string text() const { return op + "/" + implementation + "/" + label; }
   static JobName parse(std::string_view text);  // throws Error
 };
-Problem problem_from_label(std::string_view op, std::string_view label);  // throws Error
+// A problem from a case (core/cases.h), such as a label. Every dimension must be given that has no default.
+// Throws Error naming op, case and word.
+Problem parse_case(std::string_view op, std::string_view text);
 
 // --- entering ----------------------------------------------------------------------------------------------------
 
@@ -135,16 +152,9 @@ bool exact_on_integers() {
 
 template <class P>
 bool add(const char* source_file) {
-  return add_op({P::name, P::formula, "", &typeid(P), exact_on_integers<P>(), [] { return Problem::of(P{}); },
-                 [](Scale scale) {
-                   std::vector<ErasedCase> erased;
-                   std::set<std::string> labels;  // published lists overlap: a shape counts once, as named first
-                   for (const auto& c : P::cases(scale))
-                     if (const Problem p = Problem::of(c.problem); labels.insert(p.label()).second)
-                       erased.push_back({c.why, p});
-                   return erased;
-                 }},
-                source_file);
+  return add_op(
+      {P::name, P::formula, "", &typeid(P), exact_on_integers<P>(), [] { return Problem::of(P{}); }, P::cases},
+      source_file);
 }
 
 }  // namespace registration

@@ -27,12 +27,17 @@ struct BiLstm {
   void train(Tape& tape) const;
   void evaluate(Tape& tape) const;
 
-  static std::vector<Case<BiLstm>> cases(Scale scale) {
-    if (scale == Scale::test) return {{"few and short", {3, 5}}};
-    return {{"one review", {1}},
-            {"a vector of reviews", {8}},
-            {"between them, for the break-even", {64}},
-            {"the usual batch", {512}}};
+  static Cases cases(Scale scale) {
+    const Cases test{
+        {"few and short", "batch:3 T:5"},
+    };
+    const Cases standard{
+        {"one review", "batch:1"},
+        {"a vector of reviews", "batch:8"},
+        {"between them, for the break-even", "batch:64"},
+        {"the usual batch", "batch:512"},
+    };
+    return by_scale(scale, test, standard);
   }
 };
 

@@ -38,15 +38,19 @@ struct Gpt2 {
   void train(Tape& tape) const;
   void evaluate(Tape& tape) const;
 
-  static std::vector<Case<Gpt2>> cases(Scale scale) {
-    if (scale == Scale::test) return {{"every layer, narrowed", {2, 7, 2, 24, 3, 31, 11}}};
-    if (scale == Scale::standard) return {{"124M, one short sequence", {1, 256}}};
-    return {{"124M, one short sequence", {1, 256}},
-            {"124M, four full sequences", {4, 1024}},
-            {"124M, four full sequences, mixed precision",
-             {.batch = 4, .tokens = 1024, .dtype = DType::bf16, .mixed = true}},
-            {"124M, four full sequences, mixed precision with loss scaling",
-             {.batch = 4, .tokens = 1024, .dtype = DType::f16, .mixed = true}}};
+  static Cases cases(Scale scale) {
+    const Cases test{
+        {"every layer, narrowed", "batch:2 tokens:7 layers:2 width:24 heads:3 vocabulary:31 context:11"},
+    };
+    const Cases standard{
+        {"124M, one short sequence", "batch:1 tokens:256"},
+    };
+    const Cases more{
+        {"124M, four full sequences", "batch:4 tokens:1024"},
+        {"124M, four full sequences, mixed precision", "bf16 batch:4 tokens:1024 mixed:1"},
+        {"124M, four full sequences, mixed precision with loss scaling", "f16 batch:4 tokens:1024 mixed:1"},
+    };
+    return by_scale(scale, test, standard, more);
   }
 };
 

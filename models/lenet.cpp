@@ -27,15 +27,20 @@ struct LeNet {
   void train(Tape& tape) const;
   void evaluate(Tape& tape) const;
 
-  static std::vector<Case<LeNet>> cases(Scale scale) {
-    if (scale == Scale::test) return {{"an odd batch", {3}}};
-    return {{"one image", {1}},
-            {"the tutorial's batch: what does a call cost?", {4}},
-            {"between them, for the break-even", {16}},
-            {"the usual batch", {64}},
-            {"large enough to fill a device?", {256}},
-            {"the usual batch, mixed precision", {64, DType::bf16, true}},
-            {"the usual batch, mixed precision with loss scaling", {64, DType::f16, true}}};
+  static Cases cases(Scale scale) {
+    const Cases test{
+        {"an odd batch", "batch:3"},
+    };
+    const Cases standard{
+        {"one image", "batch:1"},
+        {"the tutorial's batch: what does a call cost?", "batch:4"},
+        {"between them, for the break-even", "batch:16"},
+        {"the usual batch", "batch:64"},
+        {"large enough to fill a device?", "batch:256"},
+        {"the usual batch, mixed precision", "bf16 batch:64 mixed:1"},
+        {"the usual batch, mixed precision with loss scaling", "f16 batch:64 mixed:1"},
+    };
+    return by_scale(scale, test, standard);
   }
 };
 

@@ -22,10 +22,17 @@ struct Mlp {
   void train(Tape& tape) const;
   void evaluate(Tape& tape) const;
 
-  static std::vector<Case<Mlp>> cases(Scale scale) {
-    if (scale == Scale::test) return {{"beside a register tile", {7}}, {"the smallest that is timed", {32}}};
-    return {
-        {"small: what does a call cost?", {32}}, {"the usual batch", {64}}, {"large enough to fill a device?", {512}}};
+  static Cases cases(Scale scale) {
+    const Cases test{
+        {"beside a register tile", "batch:7"},
+        {"the smallest that is timed", "batch:32"},
+    };
+    const Cases standard{
+        {"small: what does a call cost?", "batch:32"},
+        {"the usual batch", "batch:64"},
+        {"large enough to fill a device?", "batch:512"},
+    };
+    return by_scale(scale, test, standard);
   }
 };
 

@@ -22,9 +22,8 @@ struct MnistCnn {
   void train(Tape& tape) const;
   void evaluate(Tape& tape) const;
 
-  static std::vector<Case<MnistCnn>> cases(Scale scale) {
-    if (scale == Scale::test) return {{"an odd batch", {3}}};
-    return {{"the usual batch", {64}}};
+  static Cases cases(Scale scale) {
+    return by_scale(scale, {{"an odd batch", "batch:3"}}, {{"the usual batch", "batch:64"}});
   }
 };
 

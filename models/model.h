@@ -9,11 +9,10 @@
 //     std::string invalid() const;           // why these attributes are not allowed; "" where they are
 //     void train(Tape& tape) const;          // forward, loss, backward, optimiser, as phases
 //     void evaluate(Tape& tape) const;       // forward only: the same parameters, without dropout
-//     static std::vector<Case<Mlp>> cases(Scale scale);
+//     static Cases cases(Scale scale);       // core/cases.h
 //   };
 // Names on the tape that tools rely on: inputs "x" (samples first), "label"; state "lr"; outputs "loss", "logits".
 #pragma once
-#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -21,6 +20,7 @@
 #include <vector>
 
 #include "core/attributes.h"
+#include "core/cases.h"
 #include "core/problem.h"
 
 namespace duet {
@@ -37,8 +37,10 @@ class Model {
   std::string name() const { return self_->name(); }
   std::vector<Attribute> attributes() const { return self_->attributes(); }
   std::string label() const;  // "f32/batch:32"
-  // A copy with one attribute set from text. Throws Error naming attribute, value and what is allowed.
+  // Copies with one attribute, or several words of a case (core/cases.h), set from text. Throw Error naming attribute,
+  // value and what is allowed.
   Model with(std::string_view attribute, std::string_view text) const;
+  Model with_words(std::string_view words) const;
   void train(Tape& tape) const { self_->train(tape); }
   void evaluate(Tape& tape) const { self_->evaluate(tape); }
 
@@ -55,6 +57,8 @@ class Model {
   template <class M>
   struct Holder;
   explicit Model(std::shared_ptr<const Interface> self) : self_(std::move(self)) {}
+  Model changed(std::string_view attribute, std::string_view text) const;
+  void validate() const;
   std::shared_ptr<const Interface> self_;
 };
 
@@ -68,15 +72,11 @@ const Model& find_model(std::string_view name);   // throws Error that lists the
 std::vector<ModelCase> model_cases(Scale scale);  // of every model, in order of name
 
 namespace registration {
-bool add_model(Model model, std::function<std::vector<ModelCase>(Scale)> cases);
+bool add_model(Model model, Cases (*cases)(Scale));
 
 template <class M>
 bool add_model() {
-  return add_model(Model::of(M{}), [](Scale scale) {
-    std::vector<ModelCase> erased;
-    for (const auto& c : M::cases(scale)) erased.push_back({c.why, Model::of(c.problem)});
-    return erased;
-  });
+  return add_model(Model::of(M{}), M::cases);
 }
 }  // namespace registration
 

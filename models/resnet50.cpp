@@ -38,14 +38,19 @@ struct ResNet50 {
   void train(Tape& tape) const;
   void evaluate(Tape& tape) const;
 
-  static std::vector<Case<ResNet50>> cases(Scale scale) {
-    if (scale == Scale::test) return {{"every layer, narrowed", {16, 64, 10, 4}}};
-    if (scale == Scale::standard) return {{"as published, batch 16", {16}}};
-    return {{"as published, batch 16", {16}},
-            {"as published, batch 32", {32}},
-            {"as published, batch 32, mixed precision", {.batch = 32, .dtype = DType::bf16, .mixed = true}},
-            {"as published, batch 32, mixed precision with loss scaling",
-             {.batch = 32, .dtype = DType::f16, .mixed = true}}};
+  static Cases cases(Scale scale) {
+    const Cases test{
+        {"every layer, narrowed", "batch:16 side:64 classes:10 width:4"},
+    };
+    const Cases standard{
+        {"as published, batch 16", "batch:16"},
+    };
+    const Cases more{
+        {"as published, batch 32", "batch:32"},
+        {"as published, batch 32, mixed precision", "bf16 batch:32 mixed:1"},
+        {"as published, batch 32, mixed precision with loss scaling", "f16 batch:32 mixed:1"},
+    };
+    return by_scale(scale, test, standard, more);
   }
 };
 

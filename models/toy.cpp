@@ -21,9 +21,8 @@ struct Toy {
   void train(Tape& tape) const;
   void evaluate(Tape& tape) const;
 
-  static std::vector<Case<Toy>> cases(Scale scale) {
-    if (scale == Scale::test) return {{"an odd batch", {7}}};
-    return {{"all overhead: what do calls cost?", {32}}};
+  static Cases cases(Scale scale) {
+    return by_scale(scale, {{"an odd batch", "batch:7"}}, {{"all overhead: what do calls cost?", "batch:32"}});
   }
 };
 

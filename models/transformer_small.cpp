@@ -35,13 +35,18 @@ struct TransformerSmall {
   void train(Tape& tape) const;
   void evaluate(Tape& tape) const;
 
-  static std::vector<Case<TransformerSmall>> cases(Scale scale) {
-    if (scale == Scale::test) return {{"every layer, narrowed", {2, 8, 2, 24, 3, 40, 31}}};
-    return {{"one pair of 64 tokens", {1}},
-            {"between them, for the break-even", {2}},
-            {"between them, for the break-even", {4}},
-            {"16 pairs of 64 tokens", {16}},
-            {"large enough to fill a device?", {64}}};
+  static Cases cases(Scale scale) {
+    const Cases test{
+        {"every layer, narrowed", "batch:2 tokens:8 layers:2 width:24 heads:3 inner:40 vocabulary:31"},
+    };
+    const Cases standard{
+        {"one pair of 64 tokens", "batch:1"},
+        {"between them, for the break-even", "batch:2"},
+        {"between them, for the break-even", "batch:4"},
+        {"16 pairs of 64 tokens", "batch:16"},
+        {"large enough to fill a device?", "batch:64"},
+    };
+    return by_scale(scale, test, standard);
   }
 };
 

@@ -10,6 +10,7 @@
 #include <string>
 
 #include "core/problem.h"
+#include "ops/attention/attention_cases.h"
 #include "ops/statistic.h"
 
 namespace duet {
@@ -78,56 +79,7 @@ struct AttentionShape {
     const double sum = gamma((half ? 3 : 1) * (heads * Tq + Tk + 2 * D + 32), u);
     return {.rel = half ? u_out : 0, .abs_sum = (sum + (half ? 4 * u_out : 0)) * (1 + u_out), .abs = underflow(dtype)};
   }
-
-  // Those of arXiv:2307.08691 (2048 features, 16 k tokens) and of models.
-  static std::vector<Case<AttentionShape>> cases(Scale scale) {
-    using All = std::vector<Case<AttentionShape>>;
-    if (scale == Scale::test)
-      return across(
-          &AttentionShape::dtype, kFloats,
-          {{"one key", {.B = 1, .H = 1, .Tq = 1, .Tk = 1, .D = 1}},
-           {"no sequence", {.B = 0, .H = 2, .Tq = 3, .Tk = 3, .D = 8}},
-           {"no query", {.B = 1, .H = 2, .Tq = 0, .Tk = 3, .D = 8}},
-           {"heads without features", {.B = 1, .H = 1, .Tq = 3, .Tk = 5, .D = 0}},
-           {"more keys than queries", {.B = 2, .H = 2, .Tq = 17, .Tk = 33, .D = 8}},
-           {"one visible key at first; keys that nobody sees",
-            {.B = 1, .H = 1, .Tq = 33, .Tk = 65, .D = 8, .causal = true}},
-           {"more queries than keys", {.B = 1, .H = 1, .Tq = 65, .Tk = 17, .D = 40, .causal = true}},
-           {"queries grouped, 2 heads to one of k and v",
-            {.B = 2, .H = 4, .Tq = 17, .Tk = 17, .D = 16, .Hkv = 2, .causal = true}},
-           {"one head of k and v; scale given", {.B = 1, .H = 3, .Tq = 3, .Tk = 31, .D = 33, .Hkv = 1, .scale = 0.25}},
-           {"beside a tile", {.B = 1, .H = 1, .Tq = 65, .Tk = 65, .D = 8, .causal = true}},
-           {"whole tiles", {.B = 1, .H = 1, .Tq = 64, .Tk = 64, .D = 16}},
-           {"heads of GPT-2", {.B = 1, .H = 1, .Tq = 17, .Tk = 33, .D = 64}},
-           {"wide heads", {.B = 1, .H = 1, .Tq = 17, .Tk = 31, .D = 128, .causal = true}},
-           {"many keys", {.B = 1, .H = 1, .Tq = 3, .Tk = 1031, .D = 8}},
-           {"several tiles of queries", {.B = 1, .H = 1, .Tq = 259, .Tk = 131, .D = 3, .causal = true}}});
-    All all{{"GPT-2 124M, batch 4", {.B = 4, .H = 12, .Tq = 1024, .Tk = 1024, .D = 64, .causal = true}},
-            {"BERT-base, one sequence", {.B = 1, .H = 12, .Tq = 384, .Tk = 384, .D = 64}},
-            {"BERT-large, one sequence", {.B = 1, .H = 16, .Tq = 384, .Tk = 384, .D = 64}},
-            {"GPT-2 124M, batch 8", {.B = 8, .H = 12, .Tq = 1024, .Tk = 1024, .D = 64, .causal = true}},
-            {"Llama-3-8B, 2048 tokens", {.B = 1, .H = 32, .Tq = 2048, .Tk = 2048, .D = 128, .Hkv = 8, .causal = true}}};
-    if (scale == Scale::full)
-      for (const int64_t tokens : {512, 1024, 2048, 4096, 8192, 16384})
-        for (const int64_t features : {64, 128})
-          for (const bool causal : {false, true})
-            all.push_back({"FlashAttention-2, 16k tokens",
-                           {.B = 16384 / tokens,
-                            .H = 2048 / features,
-                            .Tq = tokens,
-                            .Tk = tokens,
-                            .D = features,
-                            .causal = causal}});
-    return across(&AttentionShape::dtype, kFloats, all);
-  }
 };
-
-template <class P>
-std::vector<Case<P>> attention_cases(Scale scale) {
-  std::vector<Case<P>> all;
-  for (const auto& [why, shape] : AttentionShape::cases(scale)) all.push_back({why, P{shape}});
-  return all;
-}
 
 struct Attention : AttentionShape {
   static constexpr const char* name = "attention";
@@ -150,7 +102,7 @@ struct Attention : AttentionShape {
   }
   int64_t slices() const { return B * H * Tq; }                    // a query
   void reference(Inputs in, int64_t slice, Expect& expect) const;  // cpu_ref/attention/attention.cpp
-  static std::vector<Case<Attention>> cases(Scale scale) { return attention_cases<Attention>(scale); }
+  static Cases cases(Scale scale) { return attention_cases(scale); }
 };
 
 // y and lse are those of the forward pass. dk and dv are sums over the query heads that share them; 0 for keys unseen.
@@ -182,7 +134,7 @@ struct AttentionBackward : AttentionShape {
   Tolerance tolerance() const { return tolerance_of_sums(static_cast<double>(group())); }
   int64_t slices() const { return B * H * Tq + B * kv_heads() * Tk; }  // a query or, behind them, a key
   void reference(Inputs in, int64_t slice, Expect& expect) const;      // cpu_ref/attention/attention.cpp
-  static std::vector<Case<AttentionBackward>> cases(Scale scale) { return attention_cases<AttentionBackward>(scale); }
+  static Cases cases(Scale scale) { return attention_cases(scale); }
 };
 
 }  // namespace duet

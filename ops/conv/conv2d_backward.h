@@ -32,7 +32,7 @@ struct Conv2dBackwardFilter {
   }
   int64_t slices() const { return conv.k * conv.group_c() * conv.r; }  // one row of one filter's plane
   void reference(Inputs in, int64_t slice, Expect& expect) const;      // cpu_ref/conv/conv2d_backward.cpp
-  static std::vector<Case<Conv2dBackwardFilter>> cases(Scale scale);
+  static Cases cases(Scale scale) { return conv2d_cases(scale); }
 };
 
 struct Conv2dBackwardData {
@@ -58,7 +58,7 @@ struct Conv2dBackwardData {
   }
   int64_t slices() const { return conv.n * conv.c * conv.h; }      // one row of one channel
   void reference(Inputs in, int64_t slice, Expect& expect) const;  // cpu_ref/conv/conv2d_backward.cpp
-  static std::vector<Case<Conv2dBackwardData>> cases(Scale scale);
+  static Cases cases(Scale scale) { return conv2d_cases(scale); }
 };
 
 namespace conv_backward {
@@ -70,12 +70,6 @@ inline int64_t least_extent(int64_t out, int64_t pad, int64_t dil, int64_t taps,
 inline int64_t fewest_taps(int64_t out, int64_t pad, int64_t dil, int64_t size, int64_t stride) {
   const int64_t beyond = size + 2 * pad - 1 - out * stride;  // what one tap would leave over
   return beyond < 0 ? 1 : beyond / dil + 2;
-}
-template <class P>
-std::vector<Case<P>> at(Scale scale) {  // one list: the backward passes have the shapes of their forward
-  std::vector<Case<P>> all;
-  for (const auto& [why, conv] : Conv2d::cases(scale)) all.push_back({why, {conv}});
-  return all;
 }
 
 }  // namespace conv_backward
@@ -105,12 +99,6 @@ inline void Conv2dBackwardData::infer(Shapes shapes) {
     conv.h = conv_backward::least_extent(out, conv.pad_h, conv.dil_h, conv.r, conv.stride_h);
   if (const int64_t out = Y[last ? 2 : 3]; conv.wo() != out)
     conv.w = conv_backward::least_extent(out, conv.pad_w, conv.dil_w, conv.s, conv.stride_w);
-}
-inline std::vector<Case<Conv2dBackwardFilter>> Conv2dBackwardFilter::cases(Scale scale) {
-  return conv_backward::at<Conv2dBackwardFilter>(scale);
-}
-inline std::vector<Case<Conv2dBackwardData>> Conv2dBackwardData::cases(Scale scale) {
-  return conv_backward::at<Conv2dBackwardData>(scale);
 }
 
 }  // namespace duet

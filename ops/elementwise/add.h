@@ -3,7 +3,7 @@
 #pragma once
 #include "core/problem.h"
 #include "ops/elementwise/chunk.h"
-#include "ops/elementwise/shapes.h"
+#include "ops/elementwise/elementwise_cases.h"
 
 namespace duet {
 
@@ -30,7 +30,7 @@ struct Add {
   int64_t slices() const { return chunks(n); }
   void reference(Inputs in, int64_t chunk, Expect& expect) const;  // cpu_ref/elementwise/add.cpp
 
-  static std::vector<Case<Add>> cases(Scale scale) { return elementwise_cases<Add>(scale); }
+  static Cases cases(Scale scale) { return elementwise_cases(scale); }
 };
 
 }  // namespace duet

@@ -49,7 +49,7 @@ struct Bias {
   int64_t slices() const { return chunks(elements()); }
   void reference(Inputs in, int64_t chunk, Expect& expect) const;  // cpu_ref/elementwise/bias.cpp
 
-  static std::vector<Case<Bias>> cases(Scale scale);
+  static Cases cases(Scale scale);
 };
 
 struct BiasBackward {
@@ -95,47 +95,41 @@ struct BiasBackward {
   int64_t slices() const { return c; }                               // a channel
   void reference(Inputs in, int64_t channel, Expect& expect) const;  // cpu_ref/elementwise/bias.cpp
 
-  static std::vector<Case<BiasBackward>> cases(Scale scale);
+  static Cases cases(Scale scale);
 };
 
-namespace bias_cases {  // one list: a backward pass has the shapes of its forward
-
-template <class P>
-std::vector<Case<P>> at(Scale scale) {
-  if (scale == Scale::test)
-    return across(&P::dtype, kFloats,
-                  {{"one element", {1, 1, 1}},
-                   {"no samples", {0, 7, 1}},
-                   {"no channels", {3, 0, 1, Act::relu}},
-                   {"empty planes", {3, 7, 0, Act::relu}},
-                   {"three of each", {3, 3, 3, Act::relu}},
-                   {"beside a warp", {31, 33, 1, Act::relu}},
-                   {"MLP head", {32, 10, 1}},
-                   {"a long row of channels", {3, 4099, 1, Act::relu}},
-                   {"thin and long", {10007, 3, 1, Act::relu}},
-                   {"whole packs, several tasks", {131, 256, 1}},
-                   {"whole packs, several tasks, relu", {131, 256, 1, Act::relu}},
-                   {"short planes: ResNet-50's last, narrowed", {5, 33, 49, Act::relu}},
-                   {"planes of whole packs", {3, 5, 1024}},
-                   {"planes of whole packs, relu", {3, 5, 1024, Act::relu}},
-                   {"prime planes, longer than a block", {7, 3, 1031, Act::relu}},
-                   {"one long plane", {1, 1, 40009}}});
-  auto all = across(&P::dtype, kFloats,
-                    {{"GPT-2 124M MLP, 8192 tokens, 3072 features", {8192, 3072, 1}},
-                     {"ResNet-50 conv1 output, batch 32", {32, 64, 112 * 112, Act::relu}},
-                     {"MLP 784-128-10, batch 32: hidden layer", {32, 128, 1, Act::relu}},
-                     {"VGG-19, 512 channels of 14 x 14, batch 64", {64, 512, 14 * 14, Act::relu}}});
-  if (scale == Scale::full)
-    all = concat(std::move(all), across(&P::dtype, kFloats,
-                                        {{"BERT-base, 16 x 384 tokens, 768 features", {16 * 384, 768, 1}},
-                                         {"ResNet-50 conv1 output, batch 256", {256, 64, 112 * 112, Act::relu}},
-                                         {"ResNet-50 last stage, batch 256", {256, 2048, 49, Act::relu}}}));
-  return all;
+inline Cases Bias::cases(Scale scale) {
+  const Cases test{
+      {"one element", "outer:1 c:1 inner:1"},
+      {"no samples", "outer:0 c:7 inner:1"},
+      {"no channels", "outer:3 c:0 inner:1 act:relu"},
+      {"empty planes", "outer:3 c:7 inner:0 act:relu"},
+      {"three of each", "outer:3 c:3 inner:3 act:relu"},
+      {"beside a warp", "outer:31 c:33 inner:1 act:relu"},
+      {"MLP head", "outer:32 c:10 inner:1"},
+      {"a long row of channels", "outer:3 c:4099 inner:1 act:relu"},
+      {"thin and long", "outer:10007 c:3 inner:1 act:relu"},
+      {"whole packs, several tasks", "outer:131 c:256 inner:1"},
+      {"whole packs, several tasks, relu", "outer:131 c:256 inner:1 act:relu"},
+      {"short planes: ResNet-50's last, narrowed", "outer:5 c:33 inner:49 act:relu"},
+      {"planes of whole packs", "outer:3 c:5 inner:1024"},
+      {"planes of whole packs, relu", "outer:3 c:5 inner:1024 act:relu"},
+      {"prime planes, longer than a block", "outer:7 c:3 inner:1031 act:relu"},
+      {"one long plane", "outer:1 c:1 inner:40009"},
+  };
+  const Cases standard{
+      {"GPT-2 124M MLP, 8192 tokens, 3072 features", "outer:8192 c:3072 inner:1"},
+      {"ResNet-50 conv1 output, batch 32", "outer:32 c:64 inner:12544 act:relu"},
+      {"MLP 784-128-10, batch 32: hidden layer", "outer:32 c:128 inner:1 act:relu"},
+      {"VGG-19, 512 channels of 14 x 14, batch 64", "outer:64 c:512 inner:196 act:relu"},
+  };
+  const Cases more{
+      {"BERT-base, 16 x 384 tokens, 768 features", "outer:6144 c:768 inner:1"},
+      {"ResNet-50 conv1 output, batch 256", "outer:256 c:64 inner:12544 act:relu"},
+      {"ResNet-50 last stage, batch 256", "outer:256 c:2048 inner:49 act:relu"},
+  };
+  return across(kFloatTypes, by_scale(scale, test, standard, more));
 }
-
-}  // namespace bias_cases
-
-inline std::vector<Case<Bias>> Bias::cases(Scale scale) { return bias_cases::at<Bias>(scale); }
-inline std::vector<Case<BiasBackward>> BiasBackward::cases(Scale scale) { return bias_cases::at<BiasBackward>(scale); }
+inline Cases BiasBackward::cases(Scale scale) { return Bias::cases(scale); }
 
 }  // namespace duet

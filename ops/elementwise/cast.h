@@ -6,7 +6,7 @@
 
 #include "core/problem.h"
 #include "ops/elementwise/chunk.h"
-#include "ops/elementwise/shapes.h"
+#include "ops/elementwise/elementwise_cases.h"
 
 namespace duet {
 
@@ -28,33 +28,24 @@ struct Cast {
   std::string invalid() const {
     return is_float(dtype) && is_float(to) ? "" : "dtype and to: allowed are f64, f32, bf16, f16";
   }
-  std::vector<TensorSpec> tensors() const { return {x.of(dtype, {n}, fill()), y.of(to, {n})}; }
+  std::vector<TensorSpec> tensors() const { return {x.of(dtype, {n}, Fill::normal(0, 1)), y.of(to, {n})}; }
   double flops() const { return 0; }
   // Rounded once and rightly, subnormal halves too; subnormal f32 may be flushed, and so may bf16, whose range is the same.
   Tolerance tolerance() const { return {.abs = to == DType::f16 ? 0 : underflow(to)}; }
   int64_t slices() const { return chunks(n); }
   void reference(Inputs in, int64_t chunk, Expect& expect) const;  // cpu_ref/elementwise/cast.cpp
 
-  static std::vector<Case<Cast>> cases(Scale scale) {
-    const auto all = elementwise_cases<Cast>(scale);
-    if (scale == Scale::test) return across(&Cast::to, kFloats, all);
-    std::vector<Case<Cast>> between;  // mixed precision: f32 and the halves
-    for (const DType to : kFloats)
-      for (Case<Cast> c : all)
-        if ((c.problem.dtype == DType::f32) != (to == DType::f32)) {
-          c.problem.to = to;
-          between.push_back(c);
-        }
-    return between;
-  }
-
- private:
-  // Tests: whole numbers that lie halfway between halves; values that are subnormal, or infinite, as f16.
-  Fill fill() const {
-    return n == 31     ? Fill::below(1 << 16)
-           : n == 33   ? Fill::uniform(-2e-6, 2e-6)
-           : n == 1031 ? Fill::uniform(-131072, 131072)
-                       : Fill::normal(0, 1);
+  static Cases cases(Scale scale) {
+    const Words to_each{"to:f32", "to:bf16", "to:f16"};
+    const Cases test{
+        {"whole numbers, from 2049 on halfway between two of f16", "n:31 x=below:65536"},
+        {"subnormal as f16", "n:33 x=-2e-6..2e-6"},
+        {"past the largest of f16", "n:1031 x=-131072..131072"},
+    };
+    if (scale == Scale::test) return across(to_each, concat({elementwise_cases(scale), across(kFloatTypes, test)}));
+    const Cases sizes = elementwise_sizes(scale);  // of mixed precision: f32 and the halves
+    return concat({across({"dtype:bf16 to:f32", "dtype:f16 to:f32"}, sizes), with("dtype:f32 to:bf16", sizes),
+                   with("dtype:f32 to:f16", sizes)});
   }
 };
 

@@ -8,7 +8,7 @@
 #include "core/philox.h"
 #include "core/problem.h"
 #include "ops/elementwise/chunk.h"
-#include "ops/elementwise/shapes.h"
+#include "ops/elementwise/elementwise_cases.h"
 
 namespace duet {
 
@@ -53,14 +53,13 @@ struct Dropout {
   int64_t slices() const { return chunks(n); }
   void reference(Inputs in, int64_t chunk, Expect& expect) const;  // cpu_ref/elementwise/dropout.cpp
 
-  static std::vector<Case<Dropout>> cases(Scale scale) {
-    auto all = elementwise_cases<Dropout>(scale);
-    if (scale == Scale::test)
-      all = concat(std::move(all), across(&Dropout::dtype, kFloats,
-                                          {{"MLP: one in five, another seed", {1031, DType::f32, 0.2, -7}},
-                                           {"drops nothing", {1031, DType::f32, 0}},
-                                           {"drops everything", {1031, DType::f32, 1}}}));
-    return all;
+  static Cases cases(Scale scale) {
+    const Cases test{
+        {"MLP: one in five, another seed", "n:1031 p:0.2 seed:-7"},
+        {"drops nothing", "n:1031 p:0"},
+        {"drops everything", "n:1031 p:1"},
+    };
+    return concat({elementwise_cases(scale), by_scale(scale, across(kFloatTypes, test), {})});
   }
 };
 
@@ -91,7 +90,7 @@ struct DropoutBackward {
   int64_t slices() const { return chunks(n); }
   void reference(Inputs in, int64_t chunk, Expect& expect) const;  // cpu_ref/elementwise/dropout.cpp
 
-  static std::vector<Case<DropoutBackward>> cases(Scale scale) { return elementwise_cases<DropoutBackward>(scale); }
+  static Cases cases(Scale scale) { return elementwise_cases(scale); }
 };
 
 }  // namespace duet

@@ -6,10 +6,10 @@
 #include <vector>
 
 #include "core/problem.h"
-#include "ops/elementwise/activation.h"
+#include "ops/elementwise/activation_cases.h"
 #include "ops/elementwise/chunk.h"
 #include "ops/elementwise/gelu_formula.h"
-#include "ops/elementwise/shapes.h"
+#include "ops/elementwise/elementwise_cases.h"
 
 namespace duet {
 
@@ -33,7 +33,7 @@ struct Gelu {
     field.option("form", form, "tanh approximation or erf");
   }
   void infer(Shapes s) { n = s[x][0]; }
-  std::vector<TensorSpec> tensors() const { return {x.of(dtype, {n}, activation_fill(n)), y.of(dtype, {n})}; }
+  std::vector<TensorSpec> tensors() const { return {x.of(dtype, {n}, kActivationFill), y.of(dtype, {n})}; }
   double flops() const { return (form == GeluForm::tanh ? 9.0 : 5.0) * n; }
   Tolerance tolerance() const {
     return {.rel = unit_roundoff(dtype),
@@ -43,7 +43,7 @@ struct Gelu {
   int64_t slices() const { return chunks(n); }
   void reference(Inputs in, int64_t chunk, Expect& expect) const;  // cpu_ref/elementwise/gelu.cpp
 
-  static std::vector<Case<Gelu>> cases(Scale scale);
+  static Cases cases(Scale scale);
 };
 
 struct GeluBackward {
@@ -62,7 +62,7 @@ struct GeluBackward {
   }
   void infer(Shapes s) { n = s[x][0]; }
   std::vector<TensorSpec> tensors() const {
-    return {x.of(dtype, {n}, activation_fill(n)), dy.of(dtype, {n}), dx.of(dtype, {n})};
+    return {x.of(dtype, {n}, kActivationFill), dy.of(dtype, {n}), dx.of(dtype, {n})};
   }
   double flops() const { return (form == GeluForm::tanh ? 18.0 : 10.0) * n; }
   Tolerance tolerance() const {
@@ -73,27 +73,15 @@ struct GeluBackward {
   int64_t slices() const { return chunks(n); }
   void reference(Inputs in, int64_t chunk, Expect& expect) const;  // cpu_ref/elementwise/gelu.cpp
 
-  static std::vector<Case<GeluBackward>> cases(Scale scale);
+  static Cases cases(Scale scale);
 };
 
-namespace gelu_cases {  // those of all elementwise problems, the tests and one published shape in both forms
-
-template <class P>
-std::vector<Case<P>> at(Scale scale) {
-  auto all = elementwise_cases<P>(scale);
-  const auto again = scale == Scale::test
-                         ? all
-                         : across(&P::dtype, kFloats, {{"BERT-base MLP, 16 x 384 tokens", {.n = 16 * 384 * 3072}}});
-  for (Case<P> c : again) {
-    c.problem.form = GeluForm::erf;
-    all.push_back(c);
-  }
-  return all;
+// Those of all smooth activations; in the erf form the tests and one published shape.
+inline Cases Gelu::cases(Scale scale) {
+  const Cases published = across(kFloatTypes, {{"BERT-base MLP, 16 x 384 tokens", "n:18874368"}});  // 16 x 384 x 3072
+  const Cases all = activation_cases(scale);
+  return concat({all, with("form:erf", scale == Scale::test ? all : published)});
 }
-
-}  // namespace gelu_cases
-
-inline std::vector<Case<Gelu>> Gelu::cases(Scale scale) { return gelu_cases::at<Gelu>(scale); }
-inline std::vector<Case<GeluBackward>> GeluBackward::cases(Scale scale) { return gelu_cases::at<GeluBackward>(scale); }
+inline Cases GeluBackward::cases(Scale scale) { return Gelu::cases(scale); }
 
 }  // namespace duet

@@ -4,7 +4,7 @@
 #pragma once
 #include "core/problem.h"
 #include "ops/elementwise/chunk.h"
-#include "ops/elementwise/shapes.h"
+#include "ops/elementwise/elementwise_cases.h"
 
 namespace duet {
 
@@ -28,7 +28,7 @@ struct Relu {
   int64_t slices() const { return chunks(n); }
   void reference(Inputs in, int64_t chunk, Expect& expect) const;  // cpu_ref/elementwise/relu.cpp
 
-  static std::vector<Case<Relu>> cases(Scale scale) { return elementwise_cases<Relu>(scale); }
+  static Cases cases(Scale scale) { return elementwise_cases(scale); }
 };
 
 struct ReluBackward {
@@ -51,7 +51,7 @@ struct ReluBackward {
   int64_t slices() const { return chunks(n); }
   void reference(Inputs in, int64_t chunk, Expect& expect) const;  // cpu_ref/elementwise/relu.cpp
 
-  static std::vector<Case<ReluBackward>> cases(Scale scale) { return elementwise_cases<ReluBackward>(scale); }
+  static Cases cases(Scale scale) { return elementwise_cases(scale); }
 };
 
 }  // namespace duet

@@ -2,9 +2,9 @@
 // The logistic function. x, y, dy, dx: (n), dense; y may be x, dx may be y or dy. Arithmetic in f32 or better.
 #pragma once
 #include "core/problem.h"
-#include "ops/elementwise/activation.h"
+#include "ops/elementwise/activation_cases.h"
 #include "ops/elementwise/chunk.h"
-#include "ops/elementwise/shapes.h"
+#include "ops/elementwise/elementwise_cases.h"
 
 namespace duet {
 
@@ -21,7 +21,7 @@ struct Sigmoid {
     field("n", n, "elements");
   }
   void infer(Shapes s) { n = s[x][0]; }
-  std::vector<TensorSpec> tensors() const { return {x.of(dtype, {n}, activation_fill(n)), y.of(dtype, {n})}; }
+  std::vector<TensorSpec> tensors() const { return {x.of(dtype, {n}, kActivationFill), y.of(dtype, {n})}; }
   double flops() const { return 3.0 * n; }
   // An exp of 2 ulp = 4u, an addition of positive terms, a division: 6 in f32. Then y is rounded to dtype.
   Tolerance tolerance() const {
@@ -30,7 +30,7 @@ struct Sigmoid {
   int64_t slices() const { return chunks(n); }
   void reference(Inputs in, int64_t chunk, Expect& expect) const;  // cpu_ref/elementwise/sigmoid.cpp
 
-  static std::vector<Case<Sigmoid>> cases(Scale scale) { return elementwise_cases<Sigmoid>(scale); }
+  static Cases cases(Scale scale) { return activation_cases(scale); }
 };
 
 struct SigmoidBackward {
@@ -58,7 +58,7 @@ struct SigmoidBackward {
   int64_t slices() const { return chunks(n); }
   void reference(Inputs in, int64_t chunk, Expect& expect) const;  // cpu_ref/elementwise/sigmoid.cpp
 
-  static std::vector<Case<SigmoidBackward>> cases(Scale scale) { return elementwise_cases<SigmoidBackward>(scale); }
+  static Cases cases(Scale scale) { return elementwise_cases(scale); }
 };
 
 }  // namespace duet

@@ -2,9 +2,9 @@
 // The hyperbolic tangent. x, y, dy, dx: (n), dense; y may be x, dx may be y or dy. Arithmetic in f32 or better.
 #pragma once
 #include "core/problem.h"
-#include "ops/elementwise/activation.h"
+#include "ops/elementwise/activation_cases.h"
 #include "ops/elementwise/chunk.h"
-#include "ops/elementwise/shapes.h"
+#include "ops/elementwise/elementwise_cases.h"
 
 namespace duet {
 
@@ -21,7 +21,7 @@ struct Tanh {
     field("n", n, "elements");
   }
   void infer(Shapes s) { n = s[x][0]; }
-  std::vector<TensorSpec> tensors() const { return {x.of(dtype, {n}, activation_fill(n)), y.of(dtype, {n})}; }
+  std::vector<TensorSpec> tensors() const { return {x.of(dtype, {n}, kActivationFill), y.of(dtype, {n})}; }
   double flops() const { return static_cast<double>(n); }
   // From an exp of 4u, 1 - 2 / (exp(2x) + 1) is off by 6u of the fraction, which from x = 0.625 on is below 0.81 of y, and
   // rounded once; closer to 0 other forms are within 2 ulp = 4u, as libraries are throughout. Then y is rounded to dtype.
@@ -31,7 +31,7 @@ struct Tanh {
   int64_t slices() const { return chunks(n); }
   void reference(Inputs in, int64_t chunk, Expect& expect) const;  // cpu_ref/elementwise/tanh.cpp
 
-  static std::vector<Case<Tanh>> cases(Scale scale) { return elementwise_cases<Tanh>(scale); }
+  static Cases cases(Scale scale) { return activation_cases(scale); }
 };
 
 struct TanhBackward {
@@ -57,7 +57,7 @@ struct TanhBackward {
   int64_t slices() const { return chunks(n); }
   void reference(Inputs in, int64_t chunk, Expect& expect) const;  // cpu_ref/elementwise/tanh.cpp
 
-  static std::vector<Case<TanhBackward>> cases(Scale scale) { return elementwise_cases<TanhBackward>(scale); }
+  static Cases cases(Scale scale) { return elementwise_cases(scale); }
 };
 
 }  // namespace duet

@@ -5,7 +5,7 @@
 #pragma once
 #include "core/problem.h"
 #include "ops/elementwise/chunk.h"
-#include "ops/elementwise/shapes.h"
+#include "ops/elementwise/elementwise_cases.h"
 #include "ops/statistic.h"
 
 namespace duet {
@@ -24,7 +24,7 @@ struct Unscale {
   }
   void infer(Shapes s) { n = s[g][0]; }
   std::vector<TensorSpec> tensors() const {
-    return {g.of(dtype, {n}, fill()), scale.of(statistic_dtype(dtype), {1}, Fill::uniform(1000, 2000)),
+    return {g.of(dtype, {n}), scale.of(statistic_dtype(dtype), {1}, Fill::uniform(1000, 2000)),
             y.of(statistic_dtype(dtype), {n}), bad.of(DType::i32, {1})};
   }
   double flops() const { return static_cast<double>(n); }
@@ -36,15 +36,12 @@ struct Unscale {
   int64_t slices() const { return chunks(n) + 1; }                 // the last: bad
   void reference(Inputs in, int64_t slice, Expect& expect) const;  // cpu_ref/elementwise/unscale.cpp
 
-  static std::vector<Case<Unscale>> cases(Scale scale) { return elementwise_cases<Unscale>(scale); }
-
- private:
-  // Tests: of 3, 33 and 100003 elements some lie past the largest value and are infinite: few, of the many.
-  Fill fill() const {
-    const double most = largest(dtype);
-    if (n == 3 || n == 33) return Fill::uniform(0.5 * most, 1.5 * most);
-    if (n == 100003) return Fill::uniform(-1.0001 * most, 0.9 * most);
-    return {};
+  static Cases cases(Scale scale) {
+    const Cases test{
+        {"one infinity, the last", "n:100003 g=last:inf"},
+        {"one NaN, the last", "n:100003 g=last:nan"},
+    };
+    return concat({elementwise_cases(scale), by_scale(scale, across(kFloatTypes, test), {})});
   }
 };
 

@@ -52,27 +52,28 @@ struct Embedding {
   int64_t slices() const { return tokens(); }
   void reference(Inputs in, int64_t row, Expect& expect) const;  // cpu_ref/embedding/embedding.cpp
 
-  static std::vector<Case<Embedding>> cases(Scale scale) {
-    if (scale == Scale::test)
-      return across(&Embedding::dtype, kFloats,
-                    {{"one of everything", {1, 1, 1, 1}},
-                     {"no sequence", {0, 3, 5, 7}},
-                     {"no token", {2, 0, 5, 7}},
-                     {"no table: every token is outside of it", {2, 3, 0, 7}},
-                     {"rows of nothing", {2, 3, 5, 0}},
-                     {"a lane short of a warp, tokens repeat", {3, 7, 5, 31}},
-                     {"a lane over a warp", {2, 33, 11, 33}},
-                     {"no position", {3, 31, 7, 33, DType::f32, false}},
-                     {"whole packs", {2, 17, 100, 64}},
-                     {"long rows", {2, 3, 5, 1031}},
-                     {"BiLSTM's rows, more tokens than words", {17, 65, 33, 16, DType::f32, false}}});
-    auto all = across(&Embedding::dtype, kFloats,
-                      {{"GPT-2 124M, 8 x 1024 tokens", {8, 1024, 50257, 768}},
-                       {"BiLSTM sentiment, 512 x 256 tokens", {512, 256, 10000, 16, DType::f32, false}}});
-    if (scale == Scale::full)
-      all = concat(std::move(all),
-                   across(&Embedding::dtype, kFloats, {{"Transformer base, 64 x 64 tokens", {64, 64, 37000, 512}}}));
-    return all;
+  static Cases cases(Scale scale) {
+    const Cases test{
+        {"one of everything", "B:1 T:1 V:1 C:1"},
+        {"no sequence", "B:0 T:3 V:5 C:7"},
+        {"no token", "B:2 T:0 V:5 C:7"},
+        {"no table: every token is outside of it", "B:2 T:3 V:0 C:7"},
+        {"rows of nothing", "B:2 T:3 V:5 C:0"},
+        {"a lane short of a warp, tokens repeat", "B:3 T:7 V:5 C:31"},
+        {"a lane over a warp", "B:2 T:33 V:11 C:33"},
+        {"no position", "B:3 T:31 V:7 C:33 position:0"},
+        {"whole packs", "B:2 T:17 V:100 C:64"},
+        {"long rows", "B:2 T:3 V:5 C:1031"},
+        {"BiLSTM's rows, more tokens than words", "B:17 T:65 V:33 C:16 position:0"},
+    };
+    const Cases standard{
+        {"GPT-2 124M, 8 x 1024 tokens", "B:8 T:1024 V:50257 C:768"},
+        {"BiLSTM sentiment, 512 x 256 tokens", "B:512 T:256 V:10000 C:16 position:0"},
+    };
+    const Cases more{
+        {"Transformer base, 64 x 64 tokens", "B:64 T:64 V:37000 C:512"},
+    };
+    return across(kFloatTypes, by_scale(scale, test, standard, more));
   }
 };
 
@@ -124,16 +125,12 @@ struct EmbeddingBackward {
   int64_t slices() const { return V + (position ? T : 0); }        // a row of dtable; then one of dposition
   void reference(Inputs in, int64_t slice, Expect& expect) const;  // cpu_ref/embedding/embedding.cpp
 
-  static std::vector<Case<EmbeddingBackward>> cases(Scale scale) {  // those of Embedding, and sums of many terms
-    std::vector<Case<EmbeddingBackward>> all;
-    for (const auto& [why, p] : Embedding::cases(scale)) {
-      all.push_back({why, {p.B, p.T, p.V, p.C, p.dtype, p.position}});
-      if (scale != Scale::test || p.C % 2 == 1) all.push_back({why, {p.B, p.T, p.V, p.C, p.dtype, p.position, true}});
-    }
-    if (scale == Scale::test)
-      all = concat(std::move(all), across(&EmbeddingBackward::dtype, kFloats,
-                                          {{"one word over and over: many additions", {4111, 1, 1, 3}}}));
-    return all;
+  static Cases cases(Scale scale) {  // those of Embedding, and sums of many terms
+    const Cases test{
+        {"one word over and over: many additions", "B:4111 T:1 V:1 C:3"},
+    };
+    return concat({across({"accumulate:0", "accumulate:1"}, Embedding::cases(scale)),
+                   by_scale(scale, across(kFloatTypes, test), {})});
   }
 };
 

@@ -9,6 +9,7 @@
 #include "core/attributes.h"
 #include "ops/act.h"
 #include "ops/elementwise/gelu_formula.h"
+#include "ops/gemm/linear_cases.h"
 #include "ops/gemm/product.h"
 
 namespace duet {
@@ -59,7 +60,7 @@ struct Linear {
   int64_t slices() const { return n; }                            // a row of y
   void reference(Inputs in_, int64_t row, Expect& expect) const;  // cpu_ref/gemm/linear.cpp
 
-  static std::vector<Case<Linear>> cases(Scale scale);
+  static Cases cases(Scale scale) { return linear_cases(scale); }
 };
 
 struct LinearBackward {
@@ -111,70 +112,7 @@ struct LinearBackward {
   int64_t slices() const { return n + out; }                        // a row of dx; then a row of dw and its dbias
   void reference(Inputs in_, int64_t slice, Expect& expect) const;  // cpu_ref/gemm/linear.cpp
 
-  static std::vector<Case<LinearBackward>> cases(Scale scale);
+  static Cases cases(Scale scale) { return linear_cases(scale); }
 };
-
-namespace linear_cases {  // one list: a layer's backward pass has the shapes of its forward
-
-template <class P>
-std::vector<Case<P>> test() {
-  return concat(in_all_precisions<P>({{"one product", {1, 1, 1}},
-                                      {"beside a register tile", {17, 65, 33}},
-                                      {"relu", {33, 17, 65, Act::relu}},
-                                      {"MLP hidden layer, narrowed", {32, 129, 128, Act::relu}},
-                                      {"MLP head", {32, 128, 10}}}),
-                across(&P::dtype, kFloats,
-                       {{"gelu", {33, 17, 65, Act::gelu}},
-                        {"gelu, beside a pack", {17, 31, 40, Act::gelu}},
-                        {"gelu, no features", {3, 0, 5, Act::gelu}},
-                        {"gelu, one output", {65, 33, 1, Act::gelu}},
-                        {"no samples", {0, 3, 5, Act::relu}},
-                        {"no features: the bias alone", {3, 0, 5, Act::relu}},
-                        {"no outputs", {3, 5, 0}},
-                        {"one sample", {1, 129, 65, Act::relu}},
-                        {"one output", {65, 33, 1}},
-                        {"three of each", {3, 3, 3, Act::relu}},
-                        {"thin and long", {1031, 3, 3}},
-                        {"over a cache block", {259, 1031, 65, Act::relu}}}));
-}
-
-template <class P>
-std::vector<Case<P>> standard() {
-  return across(&P::dtype, kF32AndBf16,
-                {{"MLP 784-128, batch 32", {32, 784, 128, Act::relu}},
-                 {"BERT-base 768->3072, 384 tokens", {384, 768, 3072, Act::relu}},
-                 {"GPT-2 124M 768->3072 with gelu, 1024 tokens", {1024, 768, 3072, Act::gelu}},
-                 {"MLP 128-10, batch 32", {32, 128, 10}},
-                 {"MLP 784-128, batch 512", {512, 784, 128, Act::relu}},
-                 {"MLP 128-10, batch 512", {512, 128, 10}},
-                 {"BERT-base 3072->768, 384 tokens", {384, 3072, 768}},
-                 {"BERT-large 1024->4096, 384 tokens", {384, 1024, 4096}},
-                 {"GPT-2 124M 768->2304, 1024 tokens", {1024, 768, 2304}},
-                 {"ResNet-50 head, batch 32", {32, 2048, 1000}}});
-}
-
-template <class P>
-std::vector<Case<P>> more() {
-  return across(&P::dtype, kFloats,
-                {{"MLP 784-128, batch 64", {64, 784, 128, Act::relu}},
-                 {"BERT-large 4096->1024, 384 tokens", {384, 4096, 1024}},
-                 {"GPT-2 124M 768->3072, 8192 tokens", {8192, 768, 3072}},
-                 {"GPT-2 124M 3072->768, 8192 tokens", {8192, 3072, 768}},
-                 {"GPT-2 124M vocabulary, 1024 tokens", {1024, 768, 50257}},
-                 {"Llama-3-8B 4096->6144, 512 tokens", {512, 4096, 6144}}});
-}
-
-template <class P>
-std::vector<Case<P>> at(Scale scale) {
-  if (scale == Scale::test) return test<P>();
-  return scale == Scale::full ? concat(standard<P>(), more<P>()) : standard<P>();
-}
-
-}  // namespace linear_cases
-
-inline std::vector<Case<Linear>> Linear::cases(Scale scale) { return linear_cases::at<Linear>(scale); }
-inline std::vector<Case<LinearBackward>> LinearBackward::cases(Scale scale) {
-  return linear_cases::at<LinearBackward>(scale);
-}
 
 }  // namespace duet

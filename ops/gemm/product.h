@@ -32,22 +32,7 @@ inline std::string invalid_precision(DType dtype, Math math) {
   return {};
 }
 
-// Each case as f32, as f32 with TF32 products (another permitted answer, so a case of its own), bf16 and f16.
-template <class P>
-std::vector<Case<P>> in_all_precisions(const std::vector<Case<P>>& cases) {
-  std::vector<Case<P>> all;
-  for (const Case<P>& c : cases) {
-    for (const DType dtype : kFloats) {
-      all.push_back(c);
-      all.back().problem.dtype = dtype;
-      if (dtype == DType::f32) {
-        all.push_back(c);
-        all.back().problem.math = Math::tf32;
-      }
-    }
-  }
-  return all;
-}
-inline constexpr std::array kF32AndBf16{DType::f32, DType::bf16};
+// f32, f32 with TF32 products (another permitted answer, so a case of its own), bf16 and f16.
+inline constexpr Words kAllPrecisions{"dtype:f32", "dtype:f32 math:tf32", "dtype:bf16", "dtype:f16"};
 
 }  // namespace duet

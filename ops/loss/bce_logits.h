@@ -38,7 +38,7 @@ struct BceLogits {
   int64_t slices() const { return 1; }
   void reference(Inputs in, int64_t slice, Expect& expect) const;  // cpu_ref/loss/bce_logits.cpp
 
-  static std::vector<Case<BceLogits>> cases(Scale scale) { return mean_cases<BceLogits>(scale); }
+  static Cases cases(Scale scale) { return mean_cases(scale); }
 };
 
 struct BceLogitsBackward {
@@ -65,7 +65,7 @@ struct BceLogitsBackward {
   int64_t slices() const { return chunks(n); }
   void reference(Inputs in, int64_t chunk, Expect& expect) const;  // cpu_ref/loss/bce_logits.cpp
 
-  static std::vector<Case<BceLogitsBackward>> cases(Scale scale) { return mean_cases<BceLogitsBackward>(scale); }
+  static Cases cases(Scale scale) { return mean_cases(scale); }
 };
 
 }  // namespace duet

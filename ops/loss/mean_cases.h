@@ -1,31 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
-// The sizes at which losses that are means over all elements are tested and timed; each is a struct with a member n.
+// The sizes at which losses that are means over all elements are tested and timed.
 #pragma once
-#include "core/problem.h"
+#include "core/cases.h"
 
 namespace duet {
 
-template <class P>
-std::vector<Case<P>> mean_cases(Scale scale) {
-  const auto sized = [](int64_t n) {
-    P p;
-    p.n = n;
-    return p;
+inline Cases mean_cases(Scale scale) {
+  const Cases test{
+      {"nothing", "n:0"},
+      {"one element", "n:1"},
+      {"three elements", "n:3"},
+      {"a lane short of a warp", "n:31"},
+      {"a lane over a warp", "n:33"},
+      {"prime, longer than a block", "n:1031"},
+      {"several tasks, the last short", "n:100003"},
   };
-  if (scale == Scale::test)
-    return across(&P::dtype, kFloats,
-                  {{"nothing", sized(0)},
-                   {"one element", sized(1)},
-                   {"three elements", sized(3)},
-                   {"a lane short of a warp", sized(31)},
-                   {"a lane over a warp", sized(33)},
-                   {"prime, longer than a block", sized(1031)},
-                   {"several tasks, the last short", sized(100003)}});
-  std::vector<Case<P>> all{{"sentiment model, batch 512", sized(512)},
-                           {"MLP 784, batch 512, reconstructed", sized(512 * 784)},
-                           {"64 MiB an f32 tensor: beyond the caches", sized(1 << 24)}};
-  if (scale == Scale::full) all.push_back({"1 GiB an f32 tensor", sized(1 << 28)});
-  return across(&P::dtype, kFloats, all);
+  const Cases standard{
+      {"sentiment model, batch 512", "n:512"},
+      {"MLP 784, batch 512, reconstructed", "n:401408"},  // 512 x 784
+      {"64 MiB an f32 tensor: beyond the caches", "n:16777216"},
+  };
+  const Cases more{
+      {"1 GiB an f32 tensor", "n:268435456"},
+  };
+  return across(kFloatTypes, by_scale(scale, test, standard, more));
 }
 
 }  // namespace duet

@@ -35,7 +35,7 @@ struct Mse {
   int64_t slices() const { return 1; }
   void reference(Inputs in, int64_t slice, Expect& expect) const;  // cpu_ref/loss/mse.cpp
 
-  static std::vector<Case<Mse>> cases(Scale scale) { return mean_cases<Mse>(scale); }
+  static Cases cases(Scale scale) { return mean_cases(scale); }
 };
 
 struct MseBackward {
@@ -60,7 +60,7 @@ struct MseBackward {
   int64_t slices() const { return chunks(n); }
   void reference(Inputs in, int64_t chunk, Expect& expect) const;  // cpu_ref/loss/mse.cpp
 
-  static std::vector<Case<MseBackward>> cases(Scale scale) { return mean_cases<MseBackward>(scale); }
+  static Cases cases(Scale scale) { return mean_cases(scale); }
 };
 
 }  // namespace duet

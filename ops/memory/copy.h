@@ -26,24 +26,27 @@ struct Copy {
   int64_t slices() const { return chunks(n); }
   void reference(Inputs in, int64_t chunk, Expect& expect) const;  // cpu_ref/memory/copy.cpp
 
-  static std::vector<Case<Copy>> cases(Scale scale) {
-    if (scale == Scale::test)
-      return across(&Copy::dtype, kFloats,
-                    {{"nothing", {0}},
-                     {"one element", {1}},
-                     {"three elements", {3}},
-                     {"a lane short of a warp", {31}},
-                     {"a lane over a warp", {33}},
-                     {"prime, longer than a block", {1031}},
-                     {"several tasks, the last short", {100003}}});
-    auto all =
-        std::vector<Case<Copy>>{{"64 MiB a tensor: beyond the caches", {1 << 24}},  // bytes move alike in any dtype
-                                {"1 MiB a tensor: in L2 or L3", {1 << 18}},
-                                {"4 KiB a tensor: the cost of a call", {1 << 10}}};
-    if (scale == Scale::full)
-      all.insert(all.end(),
-                 {{"16 MiB a tensor", {1 << 22}}, {"256 MiB a tensor", {1 << 26}}, {"1 GiB a tensor", {1 << 28}}});
-    return all;
+  static Cases cases(Scale scale) {
+    const Cases test{
+        {"nothing", "n:0"},
+        {"one element", "n:1"},
+        {"three elements", "n:3"},
+        {"a lane short of a warp", "n:31"},
+        {"a lane over a warp", "n:33"},
+        {"prime, longer than a block", "n:1031"},
+        {"several tasks, the last short", "n:100003"},
+    };
+    const Cases standard{
+        {"64 MiB a tensor: beyond the caches", "n:16777216"},
+        {"1 MiB a tensor: in L2 or L3", "n:262144"},
+        {"4 KiB a tensor: the cost of a call", "n:1024"},
+    };
+    const Cases more{
+        {"16 MiB a tensor", "n:4194304"},
+        {"256 MiB a tensor", "n:67108864"},
+        {"1 GiB a tensor", "n:268435456"},
+    };
+    return by_scale(scale, across(kFloatTypes, test), standard, more);  // bytes move alike in any dtype
   }
 };
 

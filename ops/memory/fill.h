@@ -28,23 +28,28 @@ struct FillValue {
   int64_t slices() const { return chunks(n); }
   void reference(Inputs in, int64_t chunk, Expect& expect) const;  // cpu_ref/memory/fill.cpp
 
-  static std::vector<Case<FillValue>> cases(Scale scale) {
-    if (scale == Scale::test)
-      return across(&FillValue::dtype, kFloats,
-                    {{"nothing", {0}},
-                     {"one element", {1}},
-                     {"three elements", {3, DType::f32, -1.5}},
-                     {"a lane short of a warp", {31, DType::f32, 0.1}},
-                     {"a lane over a warp", {33}},
-                     {"prime, longer than a block", {1031, DType::f32, 0.1}},
-                     {"several tasks, the last short", {100003, DType::f32, -1.5}},
-                     {"several tasks, zero", {100003}}});
-    std::vector<Case<FillValue>> all{{"64 MiB: beyond the caches", {1 << 24}},  // bytes move alike in any dtype
-                                     {"64 MiB of ones", {1 << 24, DType::f32, 1}},
-                                     {"1 MiB: in L2 or L3", {1 << 18}},
-                                     {"4 KiB: the cost of a call", {1 << 10}}};
-    if (scale == Scale::full) all.insert(all.end(), {{"256 MiB", {1 << 26}}, {"1 GiB", {1 << 28}}});
-    return all;
+  static Cases cases(Scale scale) {
+    const Cases test{
+        {"nothing", "n:0"},
+        {"one element", "n:1"},
+        {"three elements", "n:3 value:-1.5"},
+        {"a lane short of a warp", "n:31 value:0.1"},
+        {"a lane over a warp", "n:33"},
+        {"prime, longer than a block", "n:1031 value:0.1"},
+        {"several tasks, the last short", "n:100003 value:-1.5"},
+        {"several tasks, zero", "n:100003"},
+    };
+    const Cases standard{
+        {"64 MiB: beyond the caches", "n:16777216"},
+        {"64 MiB of ones", "n:16777216 value:1"},
+        {"1 MiB: in L2 or L3", "n:262144"},
+        {"4 KiB: the cost of a call", "n:1024"},
+    };
+    const Cases more{
+        {"256 MiB", "n:67108864"},
+        {"1 GiB", "n:268435456"},
+    };
+    return by_scale(scale, across(kFloatTypes, test), standard, more);  // bytes move alike in any dtype
   }
 };
 

@@ -48,26 +48,29 @@ struct Permute {
   int64_t slices() const { return rows(); }                           // a run of y
   void reference(Inputs in, int64_t row_of_y, Expect& expect) const;  // cpu_ref/memory/permute.cpp
 
-  static std::vector<Case<Permute>> cases(Scale scale) {
-    std::vector<Case<Permute>> forward;
-    if (scale == Scale::test)
-      forward = {{"one element", {1, 1, 1, 1}},
-                 {"no sequence", {0, 3, 2, 5}},
-                 {"no token", {2, 0, 2, 5}},
-                 {"no head", {2, 3, 0, 5}},
-                 {"heads of nothing", {2, 3, 2, 0}},
-                 {"nothing alike", {2, 7, 3, 5}},
-                 {"beside a warp", {2, 31, 3, 33}},
-                 {"whole packs", {2, 17, 4, 64}},
-                 {"prime, longer than a block", {1, 1031, 2, 3}},
-                 {"packed queries, keys and values", {2, 7, 3, 5, 3}},
-                 {"packed, whole packs", {1, 33, 2, 40, 3}}};
-    else
-      forward = {{"GPT-2 124M, queries, keys and values, B8 T1024", {8, 1024, 12, 64, 3}},
-                 {"GPT-2 124M, one of them", {8, 1024, 12, 64}},
-                 {"BERT-base, 32 x 384 tokens", {32, 384, 12, 64}}};
-    if (scale == Scale::full) forward.push_back({"Transformer base, 64 x 64 tokens, packed", {64, 64, 8, 64, 3}});
-    return across(&Permute::dtype, kFloats, across(&Permute::inverse, std::array{false, true}, forward));
+  static Cases cases(Scale scale) {
+    const Cases test{
+        {"one element", "B:1 T:1 H:1 D:1"},
+        {"no sequence", "B:0 T:3 H:2 D:5"},
+        {"no token", "B:2 T:0 H:2 D:5"},
+        {"no head", "B:2 T:3 H:0 D:5"},
+        {"heads of nothing", "B:2 T:3 H:2 D:0"},
+        {"nothing alike", "B:2 T:7 H:3 D:5"},
+        {"beside a warp", "B:2 T:31 H:3 D:33"},
+        {"whole packs", "B:2 T:17 H:4 D:64"},
+        {"prime, longer than a block", "B:1 T:1031 H:2 D:3"},
+        {"packed queries, keys and values", "B:2 T:7 H:3 D:5 split:3"},
+        {"packed, whole packs", "B:1 T:33 H:2 D:40 split:3"},
+    };
+    const Cases standard{
+        {"GPT-2 124M, queries, keys and values, B8 T1024", "B:8 T:1024 H:12 D:64 split:3"},
+        {"GPT-2 124M, one of them", "B:8 T:1024 H:12 D:64"},
+        {"BERT-base, 32 x 384 tokens", "B:32 T:384 H:12 D:64"},
+    };
+    const Cases more{
+        {"Transformer base, 64 x 64 tokens, packed", "B:64 T:64 H:8 D:64 split:3"},
+    };
+    return across(kFloatTypes, across({"inverse:0", "inverse:1"}, by_scale(scale, test, standard, more)));
   }
 };
 

@@ -33,30 +33,32 @@ struct Transpose {
   int64_t slices() const { return batch * cols; }                     // a row of y
   void reference(Inputs in, int64_t row_of_y, Expect& expect) const;  // cpu_ref/memory/transpose.cpp
 
-  static std::vector<Case<Transpose>> cases(Scale scale) {
-    if (scale == Scale::test)
-      return across(&Transpose::dtype, kFloats,
-                    {{"one element", {1, 1, 1}},
-                     {"no matrices", {0, 3, 5}},
-                     {"no rows", {2, 0, 5}},
-                     {"no columns", {2, 5, 0}},
-                     {"less than a tile", {3, 3, 7}},
-                     {"beside a tile", {2, 31, 33}},
-                     {"prime, longer than a block", {1, 1031, 65}},
-                     {"one column", {1, 1031, 1}},
-                     {"one row", {1, 1, 1031}},
-                     {"long and thin, several tasks", {3, 7, 20011}}});
-    auto all = across(&Transpose::dtype, kFloats,
-                      {{"4096^2: beyond the caches", {1, 4096, 4096}},
-                       {"1024^2: in L3", {1, 1024, 1024}},
-                       {"ResNet-50 conv1 output, batch 32, NCHW to NHWC", {32, 64, 12544}},
-                       {"ResNet-50 conv1 output, batch 32, NHWC to NCHW", {32, 12544, 64}},
-                       {"ResNet-50 last stage, batch 32, NCHW to NHWC", {32, 2048, 49}},
-                       {"ResNet-50 last stage, batch 32, NHWC to NCHW", {32, 49, 2048}}});
-    if (scale == Scale::full)
-      all.insert(all.end(), {{"ResNet-50 conv1 output, batch 256, NCHW to NHWC", {256, 64, 12544}},
-                             {"ResNet-50 input, batch 256, NHWC to NCHW", {256, 50176, 3}}});
-    return all;
+  static Cases cases(Scale scale) {
+    const Cases test{
+        {"one element", "batch:1 rows:1 cols:1"},
+        {"no matrices", "batch:0 rows:3 cols:5"},
+        {"no rows", "batch:2 rows:0 cols:5"},
+        {"no columns", "batch:2 rows:5 cols:0"},
+        {"less than a tile", "batch:3 rows:3 cols:7"},
+        {"beside a tile", "batch:2 rows:31 cols:33"},
+        {"prime, longer than a block", "batch:1 rows:1031 cols:65"},
+        {"one column", "batch:1 rows:1031 cols:1"},
+        {"one row", "batch:1 rows:1 cols:1031"},
+        {"long and thin, several tasks", "batch:3 rows:7 cols:20011"},
+    };
+    const Cases standard{
+        {"4096^2: beyond the caches", "batch:1 rows:4096 cols:4096"},
+        {"1024^2: in L3", "batch:1 rows:1024 cols:1024"},
+        {"ResNet-50 conv1 output, batch 32, NCHW to NHWC", "batch:32 rows:64 cols:12544"},
+        {"ResNet-50 conv1 output, batch 32, NHWC to NCHW", "batch:32 rows:12544 cols:64"},
+        {"ResNet-50 last stage, batch 32, NCHW to NHWC", "batch:32 rows:2048 cols:49"},
+        {"ResNet-50 last stage, batch 32, NHWC to NCHW", "batch:32 rows:49 cols:2048"},
+    };
+    const Cases more{
+        {"ResNet-50 conv1 output, batch 256, NCHW to NHWC", "batch:256 rows:64 cols:12544"},
+        {"ResNet-50 input, batch 256, NHWC to NCHW", "batch:256 rows:50176 cols:3"},
+    };
+    return by_scale(scale, across(kFloatTypes, test), across(kFloatTypes, standard), more);
   }
 };
 

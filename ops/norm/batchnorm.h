@@ -8,6 +8,7 @@
 #pragma once
 #include "core/attributes.h"
 #include "ops/conv/conv2d.h"  // Layout
+#include "ops/norm/batchnorm_cases.h"
 #include "ops/statistic.h"
 #include "ops/summation.h"
 
@@ -49,58 +50,6 @@ struct Channels {
   // Element k of channel q, k = 0 .. N - 1.
   int64_t at(int64_t q, int64_t k) const {
     return layout == Layout::nhwc ? k * c + q : (k / pixels() * c + q) * pixels() + k % pixels();
-  }
-
-  static std::vector<Case<Channels>> shapes(Scale scale) {
-    if (scale == Scale::test) {
-      const std::vector<Case<Channels>> odd{{"one element a channel: its own mean", {1, 3, 1, 1}},
-                                            {"no image", {0, 3, 5, 7}},
-                                            {"no channel", {2, 0, 5, 7}},
-                                            {"no pixel", {2, 3, 0, 7}},
-                                            {"two elements a channel", {2, 33, 1, 1}},
-                                            {"nothing square", {3, 5, 7, 11}},
-                                            {"whole packs of pixels and channels", {2, 64, 4, 8}},
-                                            {"ResNet-50's last plane", {5, 40, 7, 7}},
-                                            {"prime, longer than a block", {1, 3, 1031, 3}},
-                                            {"many images of one pixel", {1031, 7, 1, 1}},
-                                            {"channels over a block", {3, 1031, 2, 1}}};
-      auto all = across(&Channels::dtype, kFloats, in_layouts(odd));
-      for (const bool residual : {false, true}) {
-        auto more = in_layouts({odd[1], odd[5], odd[6], odd[7]});
-        for (auto& c : more) {
-          c.problem.act = NormAct::relu;
-          c.problem.residual = residual;
-        }
-        all = concat(std::move(all), across(&Channels::dtype, kFloats, more));
-      }
-      return all;
-    }
-    std::vector<Case<Channels>> published{
-        {"ResNet-50 64@56, batch 16", {16, 64, 56, 56}},
-        {"ResNet-50 64@112, batch 16", {16, 64, 112, 112, Layout::nchw, NormAct::relu}},
-        {"ResNet-50 256@56, batch 16", {16, 256, 56, 56, Layout::nchw, NormAct::relu, true}},
-        {"ResNet-50 256@14, batch 16", {16, 256, 14, 14, Layout::nchw, NormAct::relu}},
-        {"ResNet-50 2048@7, batch 16", {16, 2048, 7, 7, Layout::nchw, NormAct::relu, true}}};
-    if (scale == Scale::full)
-      published = concat(std::move(published), {{"ResNet-50 64@112, batch 50, benchdnn", {50, 64, 112, 112}},
-                                                {"ResNet-50 256@56, batch 50, benchdnn", {50, 256, 56, 56}},
-                                                {"ResNet-50 512@28, batch 50, benchdnn", {50, 512, 28, 28}},
-                                                {"ResNet-50 128@28, batch 50, benchdnn", {50, 128, 28, 28}},
-                                                {"ResNet-50 1024@14, batch 50, benchdnn", {50, 1024, 14, 14}},
-                                                {"ResNet-50 2048@7, batch 50, benchdnn", {50, 2048, 7, 7}},
-                                                {"ResNet-50 512@7, batch 50, benchdnn", {50, 512, 7, 7}}});
-    return across(&Channels::dtype, std::array{DType::f32, DType::bf16}, in_layouts(published));
-  }
-  template <class P>
-  static std::vector<Case<P>> cases_of(Scale scale) {
-    std::vector<Case<P>> all;
-    for (const auto& [why, p] : shapes(scale)) all.push_back({why, {p}});
-    return all;
-  }
-
- private:
-  static std::vector<Case<Channels>> in_layouts(const std::vector<Case<Channels>>& cases) {
-    return across(&Channels::layout, std::array{Layout::nchw, Layout::nhwc}, cases);
   }
 };
 
@@ -154,10 +103,11 @@ struct BatchNorm : Channels {
   int64_t slices() const { return c; }
   void reference(Inputs in, int64_t channel, Expect& expect) const;  // cpu_ref/norm/batchnorm.cpp
 
-  static std::vector<Case<BatchNorm>> cases(Scale scale) {
-    auto all = cases_of<BatchNorm>(scale);
-    if (scale == Scale::test) all.push_back({"other constants", {{3, 5, 7, 11}, 0.5, 0.75}});
-    return all;
+  static Cases cases(Scale scale) {
+    const Cases test{
+        {"other constants", "n:3 c:5 h:7 w:11 eps:0.5 momentum:0.75"},
+    };
+    return concat({batchnorm_cases(scale), by_scale(scale, test, {})});
   }
 };
 
@@ -205,7 +155,7 @@ struct BatchNormBackward : Channels {
   int64_t slices() const { return c; }
   void reference(Inputs in, int64_t channel, Expect& expect) const;  // cpu_ref/norm/batchnorm.cpp
 
-  static std::vector<Case<BatchNormBackward>> cases(Scale scale) { return cases_of<BatchNormBackward>(scale); }
+  static Cases cases(Scale scale) { return batchnorm_cases(scale); }
 };
 
 struct BatchNormInference : Channels {
@@ -241,7 +191,7 @@ struct BatchNormInference : Channels {
   int64_t slices() const { return c; }
   void reference(Inputs in, int64_t channel, Expect& expect) const;  // cpu_ref/norm/batchnorm.cpp
 
-  static std::vector<Case<BatchNormInference>> cases(Scale scale) { return cases_of<BatchNormInference>(scale); }
+  static Cases cases(Scale scale) { return batchnorm_cases(scale); }
 };
 
 }  // namespace duet

@@ -57,27 +57,28 @@ struct LayerNorm {
   int64_t slices() const { return rows; }
   void reference(Inputs in, int64_t row, Expect& expect) const;  // cpu_ref/norm/layernorm.cpp
 
-  static std::vector<Case<LayerNorm>> cases(Scale scale) {
-    if (scale == Scale::test)
-      return across(&LayerNorm::dtype, kFloats,
-                    {{"one element: its own mean", {1, 1}},
-                     {"no rows", {0, 7}},
-                     {"nothing in each row", {3, 0}},
-                     {"three columns", {33, 3}},
-                     {"a lane short of a warp", {3, 31}},
-                     {"a row over a block, a large eps", {257, 33, DType::f32, 0.5}},
-                     {"whole packs, a warp for each row", {9, 768}},
-                     {"prime, longer than a block", {5, 1031}},
-                     {"a block for each row", {2, 3072}},
-                     {"long rows", {2, 12289}}});
-    auto all = across(&LayerNorm::dtype, kFloats,
-                      {{"GPT-2 124M, 8192 tokens", {8192, 768}},
-                       {"BERT-base, 256 tokens", {256, 768}},
-                       {"GPT-3 175B, 1024 tokens", {1024, 12288}}});
-    if (scale == Scale::full)
-      all = concat(std::move(all),
-                   across(&LayerNorm::dtype, kFloats, {{"Transformer base, 25000 tokens", {25000, 512}}}));
-    return all;
+  static Cases cases(Scale scale) {
+    const Cases test{
+        {"one element: its own mean", "rows:1 cols:1"},
+        {"no rows", "rows:0 cols:7"},
+        {"nothing in each row", "rows:3 cols:0"},
+        {"three columns", "rows:33 cols:3"},
+        {"a lane short of a warp", "rows:3 cols:31"},
+        {"a row over a block, a large eps", "rows:257 cols:33 eps:0.5"},
+        {"whole packs, a warp for each row", "rows:9 cols:768"},
+        {"prime, longer than a block", "rows:5 cols:1031"},
+        {"a block for each row", "rows:2 cols:3072"},
+        {"long rows", "rows:2 cols:12289"},
+    };
+    const Cases standard{
+        {"GPT-2 124M, 8192 tokens", "rows:8192 cols:768"},
+        {"BERT-base, 256 tokens", "rows:256 cols:768"},
+        {"GPT-3 175B, 1024 tokens", "rows:1024 cols:12288"},
+    };
+    const Cases more{
+        {"Transformer base, 25000 tokens", "rows:25000 cols:512"},
+    };
+    return across(kFloatTypes, by_scale(scale, test, standard, more));
   }
 };
 
@@ -127,13 +128,11 @@ struct LayerNormBackward {
   int64_t slices() const { return rows + cols; }                   // a row of dx; then a column's dgamma and dbeta
   void reference(Inputs in, int64_t slice, Expect& expect) const;  // cpu_ref/norm/layernorm.cpp
 
-  static std::vector<Case<LayerNormBackward>> cases(Scale scale) {  // those of LayerNorm, and one for the columns
-    std::vector<Case<LayerNormBackward>> all;
-    for (const auto& [why, p] : LayerNorm::cases(scale)) all.push_back({why, {p.rows, p.cols, p.dtype}});
-    if (scale == Scale::test)
-      all = concat(std::move(all),
-                   across(&LayerNormBackward::dtype, kFloats, {{"long columns, several parts", {4111, 5}}}));
-    return all;
+  static Cases cases(Scale scale) {  // those of LayerNorm, and one for the columns
+    const Cases test{
+        {"long columns, several parts", "rows:4111 cols:5"},
+    };
+    return concat({without("eps", LayerNorm::cases(scale)), by_scale(scale, across(kFloatTypes, test), {})});
   }
 };
 

@@ -40,26 +40,27 @@ struct Softmax {
   int64_t slices() const { return rows; }
   void reference(Inputs in, int64_t row, Expect& expect) const;  // cpu_ref/norm/softmax.cpp
 
-  static std::vector<Case<Softmax>> cases(Scale scale) {  // {why or source, {rows, cols}}
-    if (scale == Scale::test)
-      return across(&Softmax::dtype, kFloats,
-                    {{"one element", {1, 1}},
-                     {"no rows", {0, 7}},
-                     {"nothing in each row", {3, 0}},
-                     {"a lane short of a warp", {3, 31}},
-                     {"a row over a block", {257, 33}},
-                     {"prime, longer than a block", {5, 1031}},
-                     {"long rows, several tasks", {3, 50257}}});
-    auto all = across(&Softmax::dtype, kFloats,
-                      {{"GPT-2 124M scores, one head, 8 x 1024 tokens", {8192, 1024}},
-                       {"ResNet-50 head, batch 256", {256, 1000}},
-                       {"GPT-2 vocabulary, 512 tokens", {512, 50257}},
-                       {"Transformer NLP, benchdnn", {8576, 67}}});
-    if (scale == Scale::full)
-      all = concat(std::move(all), across(&Softmax::dtype, kFloats,
-                                          {{"GPT-2 124M scores, B8 H12 T1024", {98304, 1024}},
-                                           {"GPT-2 vocabulary, 4096 tokens", {4096, 50257}}}));
-    return all;
+  static Cases cases(Scale scale) {
+    const Cases test{
+        {"one element", "rows:1 cols:1"},
+        {"no rows", "rows:0 cols:7"},
+        {"nothing in each row", "rows:3 cols:0"},
+        {"a lane short of a warp", "rows:3 cols:31"},
+        {"a row over a block", "rows:257 cols:33"},
+        {"prime, longer than a block", "rows:5 cols:1031"},
+        {"long rows, several tasks", "rows:3 cols:50257"},
+    };
+    const Cases standard{
+        {"GPT-2 124M scores, one head, 8 x 1024 tokens", "rows:8192 cols:1024"},
+        {"ResNet-50 head, batch 256", "rows:256 cols:1000"},
+        {"GPT-2 vocabulary, 512 tokens", "rows:512 cols:50257"},
+        {"Transformer NLP, benchdnn", "rows:8576 cols:67"},
+    };
+    const Cases more{
+        {"GPT-2 124M scores, B8 H12 T1024", "rows:98304 cols:1024"},
+        {"GPT-2 vocabulary, 4096 tokens", "rows:4096 cols:50257"},
+    };
+    return across(kFloatTypes, by_scale(scale, test, standard, more));
   }
 };
 
@@ -96,11 +97,7 @@ struct SoftmaxBackward {
   int64_t slices() const { return rows; }
   void reference(Inputs in, int64_t row, Expect& expect) const;  // cpu_ref/norm/softmax.cpp
 
-  static std::vector<Case<SoftmaxBackward>> cases(Scale scale) {  // those of Softmax
-    std::vector<Case<SoftmaxBackward>> all;
-    for (const auto& [why, p] : Softmax::cases(scale)) all.push_back({why, {p.rows, p.cols, p.dtype}});
-    return all;
-  }
+  static Cases cases(Scale scale) { return Softmax::cases(scale); }
 };
 
 }  // namespace duet

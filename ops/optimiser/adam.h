@@ -6,7 +6,8 @@
 #pragma once
 #include "core/problem.h"
 #include "ops/elementwise/chunk.h"
-#include "ops/optimiser/shapes.h"
+#include "ops/optimiser/mixed.h"
+#include "ops/optimiser/optimiser_cases.h"
 
 namespace duet {
 
@@ -39,15 +40,12 @@ struct AdamOf {
   void infer(Shapes s) { n = s[g][0]; }
   std::vector<TensorSpec> tensors() const {
     const DType state = mixed::state_dtype(dtype, mixed);
-    std::vector<TensorSpec> all{
-        g.of(mixed::gradient_dtype(dtype, mixed), {n},
-             n == 31 ? Fill::constant(0) : Fill::uniform(-1, 1)),  // tests: 31 parameters have no gradient,
-        lr.of(statistic_dtype(dtype), {1}, Fill::constant(0.01)),
-        step.of(DType::i32, {1},
-                n <= 3 ? Fill::constant(0) : Fill::below(1000)),  // and at most 3 have their first step
-        mixed::parameters(p, dtype, n, mixed),
-        m.of(state, {n}),
-        v.of(state, {n}, Fill::uniform(0, 1))};
+    std::vector<TensorSpec> all{g.of(mixed::gradient_dtype(dtype, mixed), {n}),
+                                lr.of(statistic_dtype(dtype), {1}, Fill::constant(0.01)),
+                                step.of(DType::i32, {1}, Fill::below(1000)),
+                                mixed::parameters(p, dtype, n, mixed),
+                                m.of(state, {n}),
+                                v.of(state, {n}, Fill::uniform(0, 1))};
     if (mixed) mixed::append(all, bad, master, dtype, n);
     return all;
   }
@@ -65,20 +63,17 @@ struct AdamOf {
   int64_t slices() const { return chunks(n) + 1; }                 // the last: step
   void reference(Inputs in, int64_t slice, Expect& expect) const;  // cpu_ref/optimiser/adam.cpp
 
-  static std::vector<Case<AdamOf>> cases(Scale scale) {
-    auto all = optimiser_cases<AdamOf>(scale);
-    AdamOf decay{.beta1 = 0.8, .beta2 = 0.95, .eps = 1e-6, .weight_decay = 0.1};
-    if (scale == Scale::test) {
-      decay.n = 1031;
-      all = concat(std::move(all), across(&AdamOf::dtype, kFloats, {{"other constants, decay", decay}}));
-      decay.mixed = true;
-      all =
-          concat(std::move(all), across(&AdamOf::dtype, kFloats, {{"mixed precision, other constants, decay", decay}}));
-    } else if (scale == Scale::full) {
-      all.push_back({"GPT-2 124M, as published, mixed precision",
-                     {.n = 124439808, .dtype = DType::bf16, .beta2 = 0.95, .weight_decay = 0.1, .mixed = true}});
-    }
-    return all;
+  static Cases cases(Scale scale) {
+    const Cases test{
+        {"the first step", "n:33 step=0"},
+        {"no gradient", "n:31 g=0"},
+        {"other constants, decay", "n:1031 beta1:0.8 beta2:0.95 eps:1e-6 weight_decay:0.1"},
+        {"mixed precision, other constants, decay", "n:1031 beta1:0.8 beta2:0.95 eps:1e-6 weight_decay:0.1 mixed:1"},
+    };
+    const Cases more{
+        {"GPT-2 124M, as published, mixed precision", "bf16 n:124439808 beta2:0.95 weight_decay:0.1 mixed:1"},
+    };
+    return concat({optimiser_cases(scale), by_scale(scale, across(kFloatTypes, test), {}, more)});
   }
 };
 using Adam = AdamOf<false>;

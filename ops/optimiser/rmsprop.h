@@ -5,7 +5,8 @@
 #pragma once
 #include "core/problem.h"
 #include "ops/elementwise/chunk.h"
-#include "ops/optimiser/shapes.h"
+#include "ops/optimiser/mixed.h"
+#include "ops/optimiser/optimiser_cases.h"
 
 namespace duet {
 
@@ -47,7 +48,7 @@ struct Rmsprop {
   int64_t slices() const { return chunks(n); }
   void reference(Inputs in, int64_t chunk, Expect& expect) const;  // cpu_ref/optimiser/rmsprop.cpp
 
-  static std::vector<Case<Rmsprop>> cases(Scale scale) { return optimiser_cases<Rmsprop>(scale); }
+  static Cases cases(Scale scale) { return optimiser_cases(scale); }
 };
 
 }  // namespace duet

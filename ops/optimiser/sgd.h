@@ -50,33 +50,38 @@ struct Sgd {
   int64_t slices() const { return chunks(n); }
   void reference(Inputs in, int64_t chunk, Expect& expect) const;  // cpu_ref/optimiser/sgd.cpp
 
-  static std::vector<Case<Sgd>> cases(Scale scale) {
-    if (scale == Scale::test)
-      return across(&Sgd::dtype, kFloats,
-                    {{"nothing", {0}},
-                     {"one parameter", {1}},
-                     {"three parameters", {3}},
-                     {"a lane short of a warp", {31}},
-                     {"a lane over a warp", {33}},
-                     {"prime, longer than a block", {1031}},
-                     {"no momentum", {1031, DType::f32, 0}},
-                     {"decay", {1031, DType::f32, 0.9, 0.1}},
-                     {"decay and look-ahead", {1031, DType::f32, 0.9, 0.1, true}},
-                     {"several tasks, the last short", {100003}},
-                     {"mixed precision, no parameters", {0, DType::f32, 0.9, 0, false, true}},
-                     {"mixed precision, decay and look-ahead", {1031, DType::f32, 0.9, 0.1, true, true}},
-                     {"mixed precision, skipped", {mixed::kSkipped, DType::f32, 0.9, 0, false, true}}});
-    constexpr DType kWide[] = {DType::f32, DType::bf16}, kHalves[] = {DType::bf16, DType::f16};
-    auto all =
-        across(&Sgd::dtype, kWide, {{"ResNet-50", {25557032}}, {"LeNet", {62006}}, {"MLP 784-128-10", {101770}}});
-    all = concat(std::move(all), across(&Sgd::dtype, kHalves,
-                                        {{"ResNet-50, mixed precision", {25557032, DType::f32, 0.9, 0, false, true}}}));
-    if (scale == Scale::full)
-      all = concat(std::move(all), across(&Sgd::dtype, kWide,
-                                          {{"ResNet-50, decay 1e-4", {25557032, DType::f32, 0.9, 1e-4}},
-                                           {"BERT-base", {109482240}},
-                                           {"GPT-2 124M", {124439808}}}));
-    return all;
+  static Cases cases(Scale scale) {
+    const Cases test{
+        {"nothing", "n:0"},
+        {"one parameter", "n:1"},
+        {"three parameters", "n:3"},
+        {"a lane short of a warp", "n:31"},
+        {"a lane over a warp", "n:33"},
+        {"prime, longer than a block", "n:1031"},
+        {"no momentum", "n:1031 momentum:0"},
+        {"decay", "n:1031 weight_decay:0.1"},
+        {"decay and look-ahead", "n:1031 weight_decay:0.1 nesterov:1"},
+        {"several tasks, the last short", "n:100003"},
+        {"mixed precision, no parameters", "n:0 mixed:1"},
+        {"mixed precision, decay and look-ahead", "n:1031 weight_decay:0.1 nesterov:1 mixed:1"},
+        {"mixed precision, skipped", "n:33 mixed:1 bad=1"},
+    };
+    const Cases standard{
+        {"ResNet-50", "n:25557032"},
+        {"LeNet", "n:62006"},
+        {"MLP 784-128-10", "n:101770"},
+    };
+    const Cases halves{
+        {"ResNet-50, mixed precision", "n:25557032 mixed:1"},
+    };
+    const Cases more{
+        {"ResNet-50, decay 1e-4", "n:25557032 weight_decay:1e-4"},
+        {"BERT-base", "n:109482240"},
+        {"GPT-2 124M", "n:124439808"},
+    };
+    return by_scale(scale, across(kFloatTypes, test),
+                    concat({across(kF32AndBf16, standard), across({"dtype:bf16", "dtype:f16"}, halves)}),
+                    across(kF32AndBf16, more));
   }
 };
 

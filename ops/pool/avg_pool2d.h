@@ -3,6 +3,7 @@
 // r s. A window without a pixel gives 0. Backward: dx is overwritten. Sums are formed in f32 or better.
 #pragma once
 #include "ops/pool/pool2d.h"
+#include "ops/pool/pool2d_cases.h"
 
 namespace duet {
 
@@ -30,16 +31,9 @@ struct AvgPool2d : Pool2d {
   int64_t slices() const { return images() * ho(); }               // a row of y
   void reference(Inputs in, int64_t slice, Expect& expect) const;  // cpu_ref/pool/avg_pool2d.cpp
 
-  static std::vector<Case<AvgPool2d>> cases(Scale scale) { return with_count_pad(cases_of<AvgPool2d>(scale)); }
-
-  template <class P>
-  static std::vector<Case<P>> with_count_pad(std::vector<Case<P>> all) {  // where it makes a difference
-    for (size_t i = 0, count = all.size(); i < count; ++i) {
-      Case<P> padded = all[i];
-      padded.problem.count_pad = true;
-      if (padded.problem.pad_h + padded.problem.pad_w > 0 && padded.problem.dtype == DType::f32) all.push_back(padded);
-    }
-    return all;
+  static Cases cases(Scale scale) {
+    const Cases padded = having("pad_", pool2d_shapes(scale));  // where count_pad makes a difference
+    return concat({pool2d_cases(scale), with("dtype:f32 count_pad:1", padded)});
   }
 };
 
@@ -66,9 +60,7 @@ struct AvgPool2dBackward : Pool2d {
   int64_t slices() const { return images() * h; }                  // a row of dx
   void reference(Inputs in, int64_t slice, Expect& expect) const;  // cpu_ref/pool/avg_pool2d.cpp
 
-  static std::vector<Case<AvgPool2dBackward>> cases(Scale scale) {
-    return AvgPool2d::with_count_pad(cases_of<AvgPool2dBackward>(scale));
-  }
+  static Cases cases(Scale scale) { return AvgPool2d::cases(scale); }
 };
 
 }  // namespace duet

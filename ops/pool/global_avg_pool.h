@@ -49,28 +49,27 @@ struct GlobalAvgPool {
   int64_t slices() const { return n * c; }                     // an element of y
   void reference(Inputs in, int64_t i, Expect& expect) const;  // cpu_ref/pool/global_avg_pool.cpp
 
-  static std::vector<Case<GlobalAvgPool>> cases(Scale scale) {
-    if (scale == Scale::test)
-      return in_layouts({{"one pixel", {1, 1, 1, 1}},
-                         {"no image", {0, 3, 5, 7}},
-                         {"no channel", {2, 0, 5, 7}},
-                         {"no pixel: the mean is 0", {2, 3, 0, 7}},
-                         {"less than a warp", {2, 3, 3, 5}},
-                         {"ResNet-50's plane", {3, 33, 7, 7}},
-                         {"channels over a block", {1, 1031, 3, 1}},
-                         {"channels of whole packs", {2, 64, 5, 7}},
-                         {"a long plane", {1, 3, 1031, 7}}});
-    auto all = in_layouts({{"ResNet-50 2048@7, batch 32", {32, 2048, 7, 7}}, {"MobileNet v1 1024@7", {1, 1024, 7, 7}}});
-    if (scale == Scale::full)
-      all = concat(std::move(all), in_layouts({{"ResNet-50 2048@7, batch 256", {256, 2048, 7, 7}}}));
-    return all;
+  static Cases cases(Scale scale) {
+    const Cases test{
+        {"one pixel", "n:1 c:1 h:1 w:1"},
+        {"no image", "n:0 c:3 h:5 w:7"},
+        {"no channel", "n:2 c:0 h:5 w:7"},
+        {"no pixel: the mean is 0", "n:2 c:3 h:0 w:7"},
+        {"less than a warp", "n:2 c:3 h:3 w:5"},
+        {"ResNet-50's plane", "n:3 c:33 h:7 w:7"},
+        {"channels over a block", "n:1 c:1031 h:3 w:1"},
+        {"channels of whole packs", "n:2 c:64 h:5 w:7"},
+        {"a long plane", "n:1 c:3 h:1031 w:7"},
+    };
+    const Cases standard{
+        {"ResNet-50 2048@7, batch 32", "n:32 c:2048 h:7 w:7"},
+        {"MobileNet v1 1024@7", "n:1 c:1024 h:7 w:7"},
+    };
+    const Cases more{
+        {"ResNet-50 2048@7, batch 256", "n:256 c:2048 h:7 w:7"},
+    };
+    return across(kFloatTypes, across(kLayouts, by_scale(scale, test, standard, more)));
   }
-
- private:
-  static std::vector<Case<GlobalAvgPool>> in_layouts(const std::vector<Case<GlobalAvgPool>>& cases) {
-    return across(&GlobalAvgPool::dtype, kFloats, across(&GlobalAvgPool::layout, kLayouts, cases));
-  }
-  static constexpr Layout kLayouts[] = {Layout::nchw, Layout::nhwc};
 };
 
 struct GlobalAvgPoolBackward {
@@ -104,12 +103,7 @@ struct GlobalAvgPoolBackward {
   int64_t slices() const { return n * c; }                     // a plane of dx
   void reference(Inputs in, int64_t i, Expect& expect) const;  // cpu_ref/pool/global_avg_pool.cpp
 
-  static std::vector<Case<GlobalAvgPoolBackward>> cases(Scale scale) {  // those of GlobalAvgPool
-    std::vector<Case<GlobalAvgPoolBackward>> all;
-    for (const auto& [why, p] : GlobalAvgPool::cases(scale))
-      all.push_back({why, {p.n, p.c, p.h, p.w, p.layout, p.dtype}});
-    return all;
-  }
+  static Cases cases(Scale scale) { return GlobalAvgPool::cases(scale); }
 };
 
 }  // namespace duet

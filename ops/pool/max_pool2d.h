@@ -5,6 +5,7 @@
 // Backward: dx is overwritten; an index outside its window passes nothing on. Sums are formed in f32 or better.
 #pragma once
 #include "ops/pool/pool2d.h"
+#include "ops/pool/pool2d_cases.h"
 
 namespace duet {
 
@@ -33,15 +34,9 @@ struct MaxPool2d : Pool2d {
   int64_t slices() const { return images() * ho(); }                                               // a row of y
   void reference(Inputs in, int64_t slice, Expect& expect) const;  // cpu_ref/pool/max_pool2d.cpp
 
-  static std::vector<Case<MaxPool2d>> cases(Scale scale) {
-    auto all = cases_of<MaxPool2d>(scale);
-    const auto plain = all;
-    for (Case<MaxPool2d> c : plain)
-      if (scale != Scale::test || (c.problem.dtype == DType::f32 && c.problem.r == 3)) {
-        c.problem.indexed = false;
-        all.push_back(c);
-      }
-    return all;
+  static Cases cases(Scale scale) {
+    if (scale != Scale::test) return concat({pool2d_cases(scale), with("indexed:0", pool2d_cases(scale))});
+    return concat({pool2d_cases(scale), with("dtype:f32 indexed:0", having("r:3", pool2d_shapes(scale)))});
   }
 };
 
@@ -66,7 +61,7 @@ struct MaxPool2dBackward : Pool2d {
   int64_t slices() const { return images() * h; }                  // a row of dx
   void reference(Inputs in, int64_t slice, Expect& expect) const;  // cpu_ref/pool/max_pool2d.cpp
 
-  static std::vector<Case<MaxPool2dBackward>> cases(Scale scale) { return cases_of<MaxPool2dBackward>(scale); }
+  static Cases cases(Scale scale) { return pool2d_cases(scale); }
 };
 
 }  // namespace duet

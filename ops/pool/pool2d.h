@@ -87,72 +87,11 @@ struct Pool2d {
     c = Y[layout == Layout::nhwc ? 3 : 1];
   }
 
-  static std::vector<Case<Pool2d>> shapes(Scale scale) {
-    if (scale == Scale::test) {
-      const std::vector<Case<Pool2d>> odd{
-          {"one pixel", {.n = 1, .c = 1, .h = 1, .w = 1, .r = 1, .s = 1}},
-          {"no image", {.n = 0, .c = 3, .h = 7, .w = 11, .r = 3, .s = 3}},
-          {"no channel", {.n = 2, .c = 0, .h = 7, .w = 11, .r = 3, .s = 3}},
-          {"no window fits", {.n = 1, .c = 3, .h = 3, .w = 3, .r = 5, .s = 3}},
-          {"2x2, stride 2, nothing left over",
-           {.n = 2, .c = 3, .h = 6, .w = 66, .r = 2, .s = 2, .stride_h = 2, .stride_w = 2}},
-          {"2x2, stride 2, a row and a column left over",
-           {.n = 2, .c = 5, .h = 7, .w = 33, .r = 2, .s = 2, .stride_h = 2, .stride_w = 2}},
-          {"3x3, stride 2, pad 1",
-           {.n = 2, .c = 3, .h = 8, .w = 11, .r = 3, .s = 3, .pad_h = 1, .pad_w = 1, .stride_h = 2, .stride_w = 2}},
-          {"3x3, stride 2, pad 1, over two vectors",
-           {.n = 1, .c = 2, .h = 5, .w = 67, .r = 3, .s = 3, .pad_h = 1, .pad_w = 1, .stride_h = 2, .stride_w = 2}},
-          {"overlap at stride 1", {.n = 1, .c = 3, .h = 5, .w = 35, .r = 3, .s = 3, .pad_h = 1, .pad_w = 1}},
-          {"nothing square", {.n = 2, .c = 3, .h = 7, .w = 11, .r = 5, .s = 3, .stride_w = 3}},
-          {"pad in one axis", {.n = 1, .c = 3, .h = 7, .w = 11, .r = 3, .s = 4, .pad_w = 3, .stride_h = 3}},
-          {"windows apart", {.n = 1, .c = 3, .h = 11, .w = 13, .r = 2, .s = 1, .stride_h = 4, .stride_w = 3}},
-          {"dilation 2",
-           {.n = 1, .c = 3, .h = 9, .w = 10, .r = 3, .s = 2, .pad_h = 1, .stride_w = 3, .dil_h = 2, .dil_w = 2}},
-          {"channels over a vector",
-           {.n = 1, .c = 33, .h = 5, .w = 4, .r = 3, .s = 3, .pad_h = 1, .pad_w = 1, .stride_h = 2, .stride_w = 2}},
-          {"channels over a block, a multiple of eight", {.n = 1, .c = 1032, .h = 2, .w = 3, .r = 2, .s = 2}}};
-      return in_dtypes(concat(odd, channels_last(odd)));
-    }
-    std::vector<Case<Pool2d>> published{{"ResNet-50 64@112, batch 32", window(32, 64, 112, 3, 2, 1)},
-                                        {"CIFAR CNN 32@30, batch 64", window(64, 32, 30, 2, 2, 0)},
-                                        {"image CNN 64@109, batch 32", window(32, 64, 109, 2, 2, 0)}};
-    if (scale == Scale::full)
-      published = concat(std::move(published), {{"ResNet-50 64@112, one image", window(1, 64, 112, 3, 2, 1)},
-                                                {"ResNet-50 64@112, batch 256", window(256, 64, 112, 3, 2, 1)},
-                                                {"VGG-19 64@224, batch 64", window(64, 64, 224, 2, 2, 0)}});
-    return in_dtypes(concat(published, channels_last(published)));
-  }
-  template <class P>
-  static std::vector<Case<P>> cases_of(Scale scale) {  // P: Pool2d, and nothing more or defaults
-    std::vector<Case<P>> all;
-    for (const auto& [why, p] : shapes(scale)) all.push_back({why, {p}});
-    return all;
-  }
-
  private:
   static constexpr int64_t kMaxExtent = 1 << 24;
   static int64_t extent(int64_t size, int64_t pad, int64_t dil, int64_t taps, int64_t stride) {
     const int64_t room = size + 2 * pad - dil * (taps - 1) - 1;
     return room < 0 || stride < 1 ? 0 : room / stride + 1;
-  }
-  static Pool2d window(int64_t n, int64_t c, int64_t size, int64_t taps, int64_t stride, int64_t pad) {
-    return {.n = n,
-            .c = c,
-            .h = size,
-            .w = size,
-            .r = taps,
-            .s = taps,
-            .pad_h = pad,
-            .pad_w = pad,
-            .stride_h = stride,
-            .stride_w = stride};
-  }
-  static std::vector<Case<Pool2d>> channels_last(std::vector<Case<Pool2d>> cases) {
-    for (Case<Pool2d>& c : cases) c.problem.layout = Layout::nhwc;
-    return cases;
-  }
-  static std::vector<Case<Pool2d>> in_dtypes(const std::vector<Case<Pool2d>>& cases) {
-    return across(&Pool2d::dtype, kFloats, cases);
   }
 };
 

@@ -21,14 +21,9 @@
 #include <string>
 
 #include "core/problem.h"
+#include "ops/recurrent/recurrent_cases.h"
 
 namespace duet {
-
-enum class Cell : uint8_t { rnn_tanh, gru, lstm };
-
-constexpr int64_t gates_of(Cell c) { return c == Cell::lstm ? 4 : c == Cell::gru ? 3 : 1; }
-constexpr int64_t kept_of(Cell c) { return c == Cell::lstm ? 5 : c == Cell::gru ? 4 : 0; }  // K
-constexpr int64_t biases_of(Cell c) { return c == Cell::gru ? 2 : 1; }
 
 struct RecurrentShape {
   int64_t T = 0, B = 0, I = 0, H = 0;
@@ -91,86 +86,6 @@ struct RecurrentBase : RecurrentShape {
   }
 };
 
-// Features of x with which a direction's weights just exceed 128 Ki, more than a CPU's thread keeps.
-constexpr int64_t features_over_caches(Cell cell, int64_t H) { return (132 << 10) / (gates_of(cell) * H) - H; }
-
-inline std::vector<Case<RecurrentShape>> recurrent_cases(Cell cell, Scale scale) {
-  using All = std::vector<Case<RecurrentShape>>;
-  const int64_t wide = features_over_caches(cell, 131), few = features_over_caches(cell, 8);
-  if (scale == Scale::test)
-    return across(
-        &RecurrentShape::dtype, kFloats,
-        {{"one of each", {.T = 1, .B = 1, .I = 1, .H = 1}},
-         {"no steps", {.T = 0, .B = 2, .I = 3, .H = 3}},
-         {"no sequences", {.T = 2, .B = 0, .I = 3, .H = 3}},
-         {"no features", {.T = 2, .B = 3, .I = 0, .H = 3}},
-         {"small, both directions", {.T = 3, .B = 3, .I = 5, .H = 3, .bidirectional = true}},
-         {"the sentiment model's layer, less of it", {.T = 4, .B = 5, .I = 16, .H = 32, .bidirectional = true}},
-         {"a state over a warp", {.T = 3, .B = 2, .I = 3, .H = 33, .bidirectional = true}},
-         {"sequences over a tile", {.T = 3, .B = 67, .I = 3, .H = 8}},
-         {"a slice for every multiprocessor, long sums of weights", {.T = 2, .B = 1057, .I = 2, .H = 3}},
-         {"many steps", {.T = 67, .B = 1, .I = 3, .H = 5}},
-         {"a state over a block's threads", {.T = 2, .B = 2, .I = 17, .H = 131}},
-         {"weights over a thread's caches", {.T = 3, .B = 7, .I = wide, .H = 131, .bidirectional = true}},
-         {"weights over a thread's caches, no steps", {.T = 0, .B = 3, .I = wide, .H = 131, .bidirectional = true}},
-         {"few units with weights over a thread's caches", {.T = 2, .B = 19, .I = few, .H = 8}}});
-  All all;
-  if (cell == Cell::lstm) {
-    all = {{"IMDb sentiment: 512 x 256 tokens of 16 features, 32 units",
-            {.T = 256, .B = 512, .I = 16, .H = 32, .bidirectional = true}},
-           {"scorer: 60 steps of 32 features, 128 units", {.T = 60, .B = 64, .I = 32, .H = 128}},
-           {"DeepBench 512, batch 16", {.T = 25, .B = 16, .I = 512, .H = 512}},
-           {"DeepBench 512, batch 128", {.T = 25, .B = 128, .I = 512, .H = 512}},
-           {"DeepBench 256, batch 32", {.T = 150, .B = 32, .I = 256, .H = 256}}};
-    if (scale == Scale::full) {
-      for (const int64_t units : {512, 1024, 2048, 4096})
-        for (const int64_t batch : {16, 32, 64, 128})
-          all.push_back({"DeepBench, 25 steps", {.T = 25, .B = batch, .I = units, .H = units}});
-      for (const int64_t batch : {8, 16, 32})
-        all.push_back({"DeepBench 1536, 50 steps", {.T = 50, .B = batch, .I = 1536, .H = 1536}});
-      for (const int64_t batch : {16, 64})
-        all.push_back({"DeepBench 256, 150 steps", {.T = 150, .B = batch, .I = 256, .H = 256}});
-    }
-  } else if (cell == Cell::gru) {
-    all = {{"the sentiment model's layer as a GRU", {.T = 256, .B = 512, .I = 16, .H = 32, .bidirectional = true}},
-           {"DeepBench 1024, fewer steps", {.T = 25, .B = 32, .I = 1024, .H = 1024}}};
-    if (scale == Scale::full)
-      for (const int64_t units : {1024, 1536, 2048, 2816})
-        for (const int64_t steps : {187, 375, 750, 1500})
-          all.push_back({"DeepBench, batch 32", {.T = steps, .B = 32, .I = units, .H = units}});
-  } else {
-    all = {
-        {"the sentiment model's layer as a plain RNN", {.T = 256, .B = 512, .I = 16, .H = 32, .bidirectional = true}},
-        {"DeepBench 1760, batch 16", {.T = 50, .B = 16, .I = 1760, .H = 1760}}};
-    if (scale == Scale::full)
-      for (const int64_t units : {1760, 2048, 2560})
-        for (const int64_t batch : {16, 32, 64, 128})
-          all.push_back({"DeepBench, 50 steps", {.T = 50, .B = batch, .I = units, .H = units}});
-  }
-  return across(&RecurrentShape::dtype, kFloats, all);
-}
-
-// Layers of which only the last states are read.
-inline std::vector<Case<RecurrentShape>> last_only_cases(Cell cell, Scale scale) {
-  if (scale == Scale::test)
-    return across(&RecurrentShape::dtype, kFloats,
-                  {{"the last states alone", {.T = 3, .B = 5, .I = 3, .H = 5, .bidirectional = true}},
-                   {"the last states alone, no steps", {.T = 0, .B = 2, .I = 3, .H = 3}},
-                   {"the last states alone, a state over a block's threads", {.T = 2, .B = 2, .I = 17, .H = 131}},
-                   {"the last states alone, weights over a thread's caches",
-                    {.T = 2, .B = 1, .I = features_over_caches(cell, 131), .H = 131}}});
-  return across(&RecurrentShape::dtype, kFloats,
-                {{"IMDb sentiment: its head reads the last states alone",
-                  {.T = 256, .B = 512, .I = 16, .H = 32, .bidirectional = true}}});
-}
-
-template <class P>
-std::vector<Case<P>> cases_of_cell(Scale scale) {
-  std::vector<Case<P>> all;
-  for (const auto& [why, shape] : recurrent_cases(P::kind, scale)) all.push_back({why, P{{shape}}});
-  return all;
-}
-
 template <Cell kCell>
 struct Recurrent : RecurrentBase<kCell> {
   using Base = RecurrentBase<kCell>;
@@ -209,16 +124,13 @@ struct Recurrent : RecurrentBase<kCell> {
   Tolerance tolerance() const { return this->tolerance_of(static_cast<double>(I + H)); }
   int64_t slices() const { return this->directions() * B; }        // a sequence in one direction
   void reference(Inputs in, int64_t slice, Expect& expect) const;  // cpu_ref/recurrent/recurrent.cpp
-  static std::vector<Case<Recurrent>> cases(Scale scale) {
-    auto all = cases_of_cell<Recurrent>(scale);
-    if constexpr (Base::K > 0)
-      for (auto c : cases_of_cell<Recurrent>(scale)) {
-        // Tests: both ways that c may go from step to step, both directions, and none.
-        if (scale == Scale::test && !c.problem.bidirectional && c.problem.T > 0 && c.problem.H < 100) continue;
-        c.problem.inference = true;
-        all.push_back(c);
-      }
-    return all;
+  static Cases cases(Scale scale) {
+    const Cases all = recurrent_cases(kCell, scale);
+    if constexpr (Base::K == 0) return all;
+    if (scale != Scale::test) return concat({all, with("inference:1", all)});
+    // Both ways in which c passes from step to step, both directions, and none.
+    const Cases some = concat({having("bidirectional:1", all), having("T:0", all), having("H:131", all)});
+    return concat({all, with("inference:1", some)});
   }
 };
 
@@ -283,10 +195,8 @@ struct RecurrentBackward : RecurrentBase<kCell> {
   }
   int64_t slices() const { return B + this->directions(); }        // a sequence; behind them, a direction's weights
   void reference(Inputs in, int64_t slice, Expect& expect) const;  // cpu_ref/recurrent/recurrent.cpp
-  static std::vector<Case<RecurrentBackward>> cases(Scale scale) {
-    auto all = cases_of_cell<RecurrentBackward>(scale);
-    for (const auto& [why, shape] : last_only_cases(Base::kind, scale)) all.push_back({why, {{shape}, true}});
-    return all;
+  static Cases cases(Scale scale) {
+    return concat({recurrent_cases(kCell, scale), with("last_only:1", last_only_cases(kCell, scale))});
   }
 };
 

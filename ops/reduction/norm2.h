@@ -30,23 +30,26 @@ struct Norm2 {
   int64_t slices() const { return 1; }
   void reference(Inputs in, int64_t slice, Expect& expect) const;  // cpu_ref/reduction/norm2.cpp
 
-  static std::vector<Case<Norm2>> cases(Scale scale) {
-    if (scale == Scale::test)
-      return across(&Norm2::dtype, kFloats,
-                    {{"nothing", {0}},
-                     {"one element", {1}},
-                     {"three elements", {3}},
-                     {"a lane short of a warp", {31}},
-                     {"a lane over a warp", {33}},
-                     {"prime, longer than a block", {1031}},
-                     {"several tasks, the last short", {100003}}});
-    constexpr DType kWide[] = {DType::f32, DType::bf16};
-    auto all = across(&Norm2::dtype, kWide,
-                      {{"ResNet-50", {25557032}}, {"LeNet", {62006}}, {"4 KiB in f32: the cost of a call", {1 << 10}}});
-    if (scale == Scale::full)
-      all = concat(std::move(all),
-                   across(&Norm2::dtype, kWide, {{"BERT-base", {109482240}}, {"GPT-2 124M", {124439808}}}));
-    return all;
+  static Cases cases(Scale scale) {
+    const Cases test{
+        {"nothing", "n:0"},
+        {"one element", "n:1"},
+        {"three elements", "n:3"},
+        {"a lane short of a warp", "n:31"},
+        {"a lane over a warp", "n:33"},
+        {"prime, longer than a block", "n:1031"},
+        {"several tasks, the last short", "n:100003"},
+    };
+    const Cases standard{
+        {"ResNet-50", "n:25557032"},
+        {"LeNet", "n:62006"},
+        {"4 KiB in f32: the cost of a call", "n:1024"},
+    };
+    const Cases more{
+        {"BERT-base", "n:109482240"},
+        {"GPT-2 124M", "n:124439808"},
+    };
+    return by_scale(scale, across(kFloatTypes, test), across(kF32AndBf16, standard), across(kF32AndBf16, more));
   }
 };
 

@@ -46,35 +46,40 @@ struct Sum {
   int64_t slices() const { return axis == 1 ? rows : cols; }   // one sum
   void reference(Inputs in, int64_t i, Expect& expect) const;  // cpu_ref/reduction/sum.cpp
 
-  static std::vector<Case<Sum>> cases(Scale scale) {
-    if (scale == Scale::test)
-      return across(&Sum::dtype, kFloats,
-                    {{"one element", {1, 1}},
-                     {"no rows", {0, 7}},
-                     {"nothing in each row", {3, 0}},
-                     {"a lane short of a warp", {3, 31}},
-                     {"beside a warp", {31, 33}},
-                     {"prime, longer than a block", {5, 1031}},
-                     {"one long row, several tasks", {1, 100003}},
-                     {"many short rows", {10007, 3}},
-                     {"columns: one element", {1, 1, DType::f32, 0}},
-                     {"columns: no rows", {0, 7, DType::f32, 0}},
-                     {"columns: none", {3, 0, DType::f32, 0}},
-                     {"columns: beside a warp", {33, 31, DType::f32, 0}},
-                     {"columns: prime, longer than a block", {1031, 5, DType::f32, 0}},
-                     {"columns: few rows of many", {3, 10007, DType::f32, 0}},
-                     {"columns: one long one", {100003, 1, DType::f32, 0}}});
-    constexpr DType kWide[] = {DType::f32, DType::bf16};  // whose range holds a sum of 16 Mi terms
-    auto all = concat(across(&Sum::dtype, kWide, {{"64 MiB in f32: beyond the caches", {1, 1 << 24}}}),
-                      across(&Sum::dtype, kFloats,
-                             {{"GPT-2 124M bias gradient, 8192 tokens", {8192, 768, DType::f32, 0}},
-                              {"GPT-2 124M, a sum per token", {8192, 768}},
-                              {"4 KiB in f32: the cost of a call", {1, 1 << 10}}}));
-    if (scale == Scale::full)
-      all = concat(
-          std::move(all),
-          across(&Sum::dtype, kWide, {{"1 GiB in f32", {1, 1 << 28}}, {"1 MiB in f32: in L2 or L3", {1, 1 << 18}}}));
-    return all;
+  static Cases cases(Scale scale) {
+    const Cases test{
+        {"one element", "rows:1 cols:1"},
+        {"no rows", "rows:0 cols:7"},
+        {"nothing in each row", "rows:3 cols:0"},
+        {"a lane short of a warp", "rows:3 cols:31"},
+        {"beside a warp", "rows:31 cols:33"},
+        {"prime, longer than a block", "rows:5 cols:1031"},
+        {"one long row, several tasks", "rows:1 cols:100003"},
+        {"many short rows", "rows:10007 cols:3"},
+        {"columns: one element", "rows:1 cols:1 axis:0"},
+        {"columns: no rows", "rows:0 cols:7 axis:0"},
+        {"columns: none", "rows:3 cols:0 axis:0"},
+        {"columns: beside a warp", "rows:33 cols:31 axis:0"},
+        {"columns: prime, longer than a block", "rows:1031 cols:5 axis:0"},
+        {"columns: few rows of many", "rows:3 cols:10007 axis:0"},
+        {"columns: one long one", "rows:100003 cols:1 axis:0"},
+    };
+    const Cases beyond_f16{
+        // whose range holds no sum of 16 Mi terms
+        {"64 MiB in f32: beyond the caches", "rows:1 cols:16777216"},
+    };
+    const Cases standard{
+        {"GPT-2 124M bias gradient, 8192 tokens", "rows:8192 cols:768 axis:0"},
+        {"GPT-2 124M, a sum per token", "rows:8192 cols:768"},
+        {"4 KiB in f32: the cost of a call", "rows:1 cols:1024"},
+    };
+    const Cases more{
+        {"1 GiB in f32", "rows:1 cols:268435456"},
+        {"1 MiB in f32: in L2 or L3", "rows:1 cols:262144"},
+    };
+    return by_scale(scale, across(kFloatTypes, test),
+                    concat({across(kF32AndBf16, beyond_f16), across(kFloatTypes, standard)}),
+                    across(kF32AndBf16, more));
   }
 };
 

@@ -152,10 +152,10 @@ const Equivalent* find_equivalent(const simt::host::SyncPoint& p) {
 
 bool sync_mutants(bool verbose) {
   using simt::host::SyncPoint;
-  std::vector<ErasedCase> cases;
+  std::vector<ProblemCase> cases;
   for (const auto& [name, op] : ops()) {
-    std::vector<ErasedCase> small = op.cases(Scale::test);
-    std::erase_if(small, [](const ErasedCase& c) { return accesses_of(c.problem) > kMaxCaseAccesses; });
+    std::vector<ProblemCase> small = op.cases(Scale::test);
+    std::erase_if(small, [](const ProblemCase& c) { return accesses_of(c.problem) > kMaxCaseAccesses; });
     const size_t n = std::min(kMaxCasesOfOp, small.size());
     for (size_t i = 0; i < n; ++i) cases.push_back(small[i * small.size() / n]);
   }
@@ -167,7 +167,7 @@ bool sync_mutants(bool verbose) {
   simt::host::Mutation mutation;
   simt::host::mutation = &mutation;
   size_t reported = 0, jobs = 0;
-  for (const ErasedCase& c : cases)
+  for (const ProblemCase& c : cases)
     for (const Implementation* i : implementations(c.problem.name())) {
       if (i->device != Device::simt) continue;
       const Job job{i, &c.problem, accesses_of(c.problem)};
@@ -224,7 +224,7 @@ bool run_jobs_of(const std::vector<std::string>& functions) {
       if (i->device != Device::simt) continue;
       const std::string function = name + "_" + i->name.substr(i->name.find('.') + 1);
       if (std::find(functions.begin(), functions.end(), function) == functions.end()) continue;
-      for (const ErasedCase& c : op.cases(Scale::test)) {
+      for (const ProblemCase& c : op.cases(Scale::test)) {
         if (accesses_of(c.problem) > kMaxCaseAccesses) continue;
         for (const SimtOptions& options : {kForward, kReverse})
           if (const std::string failure = run_job({i, &c.problem, 0}, options); !failure.empty()) {

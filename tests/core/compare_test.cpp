@@ -37,7 +37,7 @@ struct TestSum {
     if (i == n) return expect(count, 0, static_cast<double>(n));
     expect(y, i, in[a][i] + in[b][i], std::abs(in[a][i]) + std::abs(in[b][i]));
   }
-  static std::vector<Case<TestSum>> cases(Scale) { return {{"the comparer", {}}}; }
+  static Cases cases(Scale) { return {{"the comparer", "n:64"}}; }
 };
 DUET_PROBLEM(TestSum);
 

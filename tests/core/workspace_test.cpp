@@ -134,7 +134,7 @@ TEST(Workspace, NeitherItsAddressNorItsContentMatters) {
   for (const auto& [name, op] : ops())
     for (const Implementation* implementation : implementations(name)) {
       if (implementation->device != Device::cpu) continue;
-      for (const ErasedCase& c : op.cases(Scale::test)) {
+      for (const ProblemCase& c : op.cases(Scale::test)) {
         if (c.problem.flops() > kFlops) continue;
         Plan plan = Unsupported{""};
         cpu.enter([&] { plan = implementation->plan(c.problem, cpu); });

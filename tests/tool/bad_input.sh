@@ -28,7 +28,7 @@ refuses 2 'threads 100000 is not within 1 ..' op relu --describe --threads 10000
 refuses 2 'threads 0 is not within 1 ..' $softmax --in x=x.npy --out y=y.npy --threads 0
 
 # Attributes.
-refuses 2 "no attribute 'no_such'; it has dtype rows cols" op softmax --describe --attr no_such=1
+refuses 2 "no attribute 'no_such'; known are dtype rows cols" op softmax --describe --attr no_such=1
 refuses 2 "'many' is not a whole number" op softmax --describe --attr rows=many
 refuses 2 "'1.5' is not a whole number" op softmax --describe --attr rows=1.5
 refuses 2 'does not fit 64 bits' op softmax --describe --attr rows=99999999999999999999
@@ -36,7 +36,7 @@ refuses 2 "dtype 'f99' is not one of f64 f32" op softmax --describe --attr dtype
 refuses 2 'rows=-1.*zero or more' op softmax --describe --attr rows=-1
 refuses 2 'rows=-1.*zero or more' $softmax --attr rows=-1 --in x=x.npy --out y=y.npy
 refuses 2 'rows=3.*make it 2' $softmax --attr rows=3 --in x=x.npy --out y=y.npy
-refuses 2 'expected --attr rows=N or inputs' $softmax
+refuses 2 'expected --attr rows=N, .*or inputs' $softmax
 refuses 2 "'nan' is not a finite number" op sgd --describe --attr momentum=nan
 
 # Sizes: refused before anything is allocated.

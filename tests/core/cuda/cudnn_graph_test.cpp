@@ -25,10 +25,9 @@ struct Named {
 std::vector<Named> graphs() {
   std::vector<Named> all;
   const auto take = [&]<class P>(CudnnGraph (*graph)(const P&), const std::function<bool(const P&)>& serves) {
-    for (const auto& c : P::cases(Scale::standard))
-      if (serves(c.problem))
-        all.push_back({fmt::format("{} {} {}", P::name, name_of(c.problem.dtype), c.why),
-                       [graph, p = c.problem] { return graph(p); }});
+    for (const ProblemCase& c : find_op(P::name).cases(Scale::standard))
+      if (const P& p = c.problem.as<P>(); serves(p))
+        all.push_back({fmt::format("{} {} {}", P::name, name_of(p.dtype), c.why), [graph, p] { return graph(p); }});
   };
   take(layernorm_graph, {[](const LayerNorm&) { return true; }});
   take(layernorm_backward_graph, {[](const LayerNormBackward&) { return true; }});

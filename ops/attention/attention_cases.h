@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// The shapes at which attention is tested and timed: those of models, and of arXiv:2307.08691 (2048 features, 16 k
+// tokens).
+#pragma once
+#include "core/cases.h"
+
+namespace duet {
+
+inline Cases attention_cases(Scale scale) {
+  const Cases test{
+      {"one key", "B:1 H:1 Tq:1 Tk:1 D:1"},
+      {"no sequence", "B:0 H:2 Tq:3 Tk:3 D:8"},
+      {"no query", "B:1 H:2 Tq:0 Tk:3 D:8"},
+      {"heads without features", "B:1 H:1 Tq:3 Tk:5 D:0"},
+      {"more keys than queries", "B:2 H:2 Tq:17 Tk:33 D:8"},
+      {"one visible key at first; keys that nobody sees", "B:1 H:1 Tq:33 Tk:65 D:8 causal:1"},
+      {"more queries than keys", "B:1 H:1 Tq:65 Tk:17 D:40 causal:1"},
+      {"queries grouped, 2 heads to one of k and v", "B:2 H:4 Tq:17 Tk:17 D:16 Hkv:2 causal:1"},
+      {"one head of k and v; scale given", "B:1 H:3 Tq:3 Tk:31 D:33 Hkv:1 scale:0.25"},
+      {"beside a tile", "B:1 H:1 Tq:65 Tk:65 D:8 causal:1"},
+      {"whole tiles", "B:1 H:1 Tq:64 Tk:64 D:16"},
+      {"heads of GPT-2", "B:1 H:1 Tq:17 Tk:33 D:64"},
+      {"wide heads", "B:1 H:1 Tq:17 Tk:31 D:128 causal:1"},
+      {"many keys", "B:1 H:1 Tq:3 Tk:1031 D:8"},
+      {"several tiles of queries", "B:1 H:1 Tq:259 Tk:131 D:3 causal:1"},
+  };
+  const Cases standard{
+      {"GPT-2 124M, batch 4", "B:4 H:12 Tq:1024 Tk:1024 D:64 causal:1"},
+      {"BERT-base, one sequence", "B:1 H:12 Tq:384 Tk:384 D:64"},
+      {"BERT-large, one sequence", "B:1 H:16 Tq:384 Tk:384 D:64"},
+      {"GPT-2 124M, batch 8", "B:8 H:12 Tq:1024 Tk:1024 D:64 causal:1"},
+      {"Llama-3-8B, 2048 tokens", "B:1 H:32 Tq:2048 Tk:2048 D:128 Hkv:8 causal:1"},
+  };
+  const Cases more{
+      {"FlashAttention-2, 16k tokens", "B:32 H:32 Tq:512 Tk:512 D:64"},
+      {"FlashAttention-2, 16k tokens", "B:32 H:16 Tq:512 Tk:512 D:128"},
+      {"FlashAttention-2, 16k tokens", "B:16 H:32 Tq:1024 Tk:1024 D:64"},
+      {"FlashAttention-2, 16k tokens", "B:16 H:16 Tq:1024 Tk:1024 D:128"},
+      {"FlashAttention-2, 16k tokens", "B:8 H:32 Tq:2048 Tk:2048 D:64"},
+      {"FlashAttention-2, 16k tokens", "B:8 H:16 Tq:2048 Tk:2048 D:128"},
+      {"FlashAttention-2, 16k tokens", "B:4 H:32 Tq:4096 Tk:4096 D:64"},
+      {"FlashAttention-2, 16k tokens", "B:4 H:16 Tq:4096 Tk:4096 D:128"},
+      {"FlashAttention-2, 16k tokens", "B:2 H:32 Tq:8192 Tk:8192 D:64"},
+      {"FlashAttention-2, 16k tokens", "B:2 H:16 Tq:8192 Tk:8192 D:128"},
+      {"FlashAttention-2, 16k tokens", "B:1 H:32 Tq:16384 Tk:16384 D:64"},
+      {"FlashAttention-2, 16k tokens", "B:1 H:16 Tq:16384 Tk:16384 D:128"},
+  };
+  return across(kFloatTypes, by_scale(scale, test, standard, across({"causal:0", "causal:1"}, more)));
+}
+
+}  // namespace duet

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+// The shapes at which gemm is tested and timed.
+#pragma once
+#include "ops/gemm/product.h"  // kAllPrecisions
+
+namespace duet {
+
+inline Cases gemm_test_cases() {
+  const Cases all_precisions{
+      {"one product", "m:1 n:1 k:1"},
+      {"beside a register tile", "m:17 n:33 k:65"},
+      {"b transposed", "m:33 n:65 k:17 trans_b:1"},
+      {"a transposed", "m:65 n:17 k:33 trans_a:1"},
+      {"both transposed", "m:33 n:17 k:129 trans_a:1 trans_b:1"},
+      {"aligned tiles", "m:128 n:128 k:64"},
+      {"batch and alpha", "batch:3 m:17 n:33 k:3 alpha:0.5"},
+  };
+  const Cases floats{
+      {"no rows", "m:0 n:3 k:3"},
+      {"no columns", "m:3 n:0 k:3"},
+      {"no batch", "batch:0 m:3 n:3 k:3"},
+      {"empty sums are 0", "m:3 n:17 k:0"},
+      {"a vector times a matrix", "m:1 n:129 k:65"},
+      {"a vector times a matrix, transposed", "m:1 n:65 k:129 trans_b:1"},
+      {"a matrix times a vector", "m:129 n:1 k:33"},
+      {"a matrix times a vector, transposed", "m:65 n:1 k:129 trans_a:1"},
+      {"an outer product", "m:33 n:129 k:1"},
+      {"thin and long", "m:3 n:3 k:1031"},
+      {"MLP head", "m:32 n:10 k:128 trans_b:1"},
+  };
+  const Cases f32_and_bf16{
+      {"over a cache block in m and n", "m:259 n:515 k:129"},
+      {"over a cache block in k", "m:65 n:129 k:1031 trans_b:1"},
+      {"over a cache block in m, transposed", "m:1031 n:65 k:33 trans_a:1"},
+      {"batch, b transposed", "batch:5 m:65 n:129 k:33 trans_b:1 alpha:0.5"},
+      {"batch, a transposed", "batch:3 m:33 n:65 k:129 trans_a:1"},
+  };
+  return concat(
+      {across(kAllPrecisions, all_precisions), across(kFloatTypes, floats), across(kF32AndBf16, f32_and_bf16)});
+}
+
+inline Cases gemm_cases(Scale scale) {
+  const Cases all_precisions{
+      {"square, in a CPU's last-level cache", "m:1024 n:1024 k:1024"},
+  };
+  const Cases standard{
+      {"MLP 784-128, batch 64: too small for a GPU?", "m:64 n:128 k:784"},
+      {"square, the size usually quoted for GPUs", "m:4096 n:4096 k:4096"},
+      {"square, small", "m:256 n:256 k:256"},
+      {"square, beyond a CPU's caches", "m:2048 n:2048 k:2048"},
+      // DeepBench lists column-major m, n, k: row-major that is the transposed product, m and n exchanged.
+      {"DeepBench RNN 1760, batch 16", "m:16 n:1760 k:1760"},
+      {"DeepBench RNN 1760, batch 128", "m:128 n:1760 k:1760"},
+      {"DeepBench RNN 1760, batch 16, b transposed", "m:16 n:1760 k:1760 trans_b:1"},
+      {"thin result, as peers/ has it", "m:1760 n:16 k:1760"},
+      {"DeepBench speech 5124, batch 700", "m:700 n:5124 k:2048"},
+      {"DeepBench speech 35, batch 700", "m:700 n:35 k:2048"},
+      {"DeepBench 7680, batch 64", "m:64 n:7680 k:2560"},
+      {"BERT-base 768->3072, 384 tokens", "m:384 n:3072 k:768 trans_b:1"},
+      {"BERT-base 3072->768, 384 tokens", "m:384 n:768 k:3072 trans_b:1"},
+      {"GPT-2 124M 768->2304, 1024 tokens", "m:1024 n:2304 k:768 trans_b:1"},
+      {"GPT-2 124M, weight gradient of 768->3072", "m:3072 n:768 k:1024 trans_a:1"},
+      {"BERT-base scores, 12 heads", "batch:12 m:384 n:384 k:64 trans_b:1 alpha:0.125"},
+      {"GPT-2 124M scores, B8 H12 T1024", "batch:96 m:1024 n:1024 k:64 trans_b:1 alpha:0.125"},
+      {"matrix times vector", "m:4096 n:1 k:4096"},
+  };
+  const Cases more{
+      {"square", "m:512 n:512 k:512"},
+      {"square, large", "m:8192 n:8192 k:8192"},
+      {"BERT-large 1024->1024, 384 tokens", "m:384 n:1024 k:1024 trans_b:1"},
+      {"BERT-large 1024->4096, 384 tokens", "m:384 n:4096 k:1024 trans_b:1"},
+      {"BERT-large 4096->1024, 384 tokens", "m:384 n:1024 k:4096 trans_b:1"},
+      {"GPT-2 124M 768->768, 8192 tokens", "m:8192 n:768 k:768 trans_b:1"},
+      {"GPT-2 124M 768->3072, 8192 tokens", "m:8192 n:3072 k:768 trans_b:1"},
+      {"GPT-2 124M vocabulary, 8192 tokens", "m:8192 n:50257 k:768 trans_b:1"},
+      {"Llama-3-8B 4096->6144, 512 tokens", "m:512 n:6144 k:4096 trans_b:1"},
+      {"Llama-3-8B 4096->28672, 512 tokens", "m:512 n:28672 k:4096 trans_b:1"},
+      {"Llama-3-8B 14336->4096, 512 tokens", "m:512 n:4096 k:14336 trans_b:1"},
+      {"DeepBench 512x8x500000", "m:8 n:512 k:500000"},
+      {"DeepBench 3072x24000x1024", "m:24000 n:3072 k:1024"},
+  };
+  const Cases deepbench_training = across(  // its square layers
+      {"trans_b:0", "trans_b:1"}, across({"m:16", "m:32", "m:64", "m:128", "m:7000"},
+                                         across({"n:1760 k:1760", "n:2048 k:2048", "n:2560 k:2560", "n:4096 k:4096"},
+                                                {{"DeepBench training", ""}})));
+  const Cases tf32 =
+      across({"m:2048 n:2048 k:2048", "m:4096 n:4096 k:4096", "m:8192 n:8192 k:8192"}, {{"square, TF32", "math:tf32"}});
+  return by_scale(scale, gemm_test_cases(),
+                  concat({across(kAllPrecisions, all_precisions), across(kF32AndBf16, standard)}),
+                  concat({across(kFloatTypes, more), deepbench_training, tf32}));
+}
+
+}  // namespace duet

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+// The shapes at which recurrent layers are tested and timed. Published: DeepBench.
+#pragma once
+#include <string>
+
+#include "core/cases.h"
+#include "ops/recurrent/cell.h"
+
+namespace duet {
+
+// Features of x with which a direction's weights just exceed 128 Ki, more than a CPU's thread keeps.
+constexpr int64_t features_over_caches(Cell cell, int64_t H) { return (132 << 10) / (gates_of(cell) * H) - H; }
+
+inline Cases recurrent_cases(Cell cell, Scale scale) {
+  const std::string wide = std::to_string(features_over_caches(cell, 131));
+  const std::string few = std::to_string(features_over_caches(cell, 8));
+  const Cases test{
+      {"one of each", "T:1 B:1 I:1 H:1"},
+      {"no steps", "T:0 B:2 I:3 H:3"},
+      {"no sequences", "T:2 B:0 I:3 H:3"},
+      {"no features", "T:2 B:3 I:0 H:3"},
+      {"small, both directions", "T:3 B:3 I:5 H:3 bidirectional:1"},
+      {"the sentiment model's layer, less of it", "T:4 B:5 I:16 H:32 bidirectional:1"},
+      {"a state over a warp", "T:3 B:2 I:3 H:33 bidirectional:1"},
+      {"sequences over a tile", "T:3 B:67 I:3 H:8"},
+      {"a slice for every multiprocessor, long sums of weights", "T:2 B:1057 I:2 H:3"},
+      {"many steps", "T:67 B:1 I:3 H:5"},
+      {"a state over a block's threads", "T:2 B:2 I:17 H:131"},
+      {"weights over a thread's caches", "T:3 B:7 H:131 bidirectional:1 I:" + wide},
+      {"weights over a thread's caches, no steps", "T:0 B:3 H:131 bidirectional:1 I:" + wide},
+      {"few units with weights over a thread's caches", "T:2 B:19 H:8 I:" + few},
+  };
+  const Cases lstm{
+      {"IMDb sentiment: 512 x 256 tokens of 16 features, 32 units", "T:256 B:512 I:16 H:32 bidirectional:1"},
+      {"scorer: 60 steps of 32 features, 128 units", "T:60 B:64 I:32 H:128"},
+      {"DeepBench 512, batch 16", "T:25 B:16 I:512 H:512"},
+      {"DeepBench 512, batch 128", "T:25 B:128 I:512 H:512"},
+      {"DeepBench 256, batch 32", "T:150 B:32 I:256 H:256"},
+  };
+  const Cases gru{
+      {"the sentiment model's layer as a GRU", "T:256 B:512 I:16 H:32 bidirectional:1"},
+      {"DeepBench 1024, fewer steps", "T:25 B:32 I:1024 H:1024"},
+  };
+  const Cases rnn_tanh{
+      {"the sentiment model's layer as a plain RNN", "T:256 B:512 I:16 H:32 bidirectional:1"},
+      {"DeepBench 1760, batch 16", "T:50 B:16 I:1760 H:1760"},
+  };
+  const Cases more_lstm = concat({
+      across({"B:16", "B:32", "B:64", "B:128"},
+             across({"I:512 H:512", "I:1024 H:1024", "I:2048 H:2048", "I:4096 H:4096"},
+                    {{"DeepBench, 25 steps", "T:25"}})),
+      across({"B:8", "B:16", "B:32"}, {{"DeepBench 1536, 50 steps", "T:50 I:1536 H:1536"}}),
+      across({"B:16", "B:64"}, {{"DeepBench 256, 150 steps", "T:150 I:256 H:256"}}),
+  });
+  const Cases more_gru = across(
+      {"T:187", "T:375", "T:750", "T:1500"},
+      across({"I:1024 H:1024", "I:1536 H:1536", "I:2048 H:2048", "I:2816 H:2816"}, {{"DeepBench, batch 32", "B:32"}}));
+  const Cases more_rnn_tanh =
+      across({"B:16", "B:32", "B:64", "B:128"},
+             across({"I:1760 H:1760", "I:2048 H:2048", "I:2560 H:2560"}, {{"DeepBench, 50 steps", "T:50"}}));
+  switch (cell) {
+    case Cell::lstm:
+      return across(kFloatTypes, by_scale(scale, test, lstm, more_lstm));
+    case Cell::gru:
+      return across(kFloatTypes, by_scale(scale, test, gru, more_gru));
+    default:
+      return across(kFloatTypes, by_scale(scale, test, rnn_tanh, more_rnn_tanh));
+  }
+}
+
+// Layers of which only the last states are read.
+inline Cases last_only_cases(Cell cell, Scale scale) {
+  const std::string wide = std::to_string(features_over_caches(cell, 131));
+  const Cases test{
+      {"the last states alone", "T:3 B:5 I:3 H:5 bidirectional:1"},
+      {"the last states alone, no steps", "T:0 B:2 I:3 H:3"},
+      {"the last states alone, a state over a block's threads", "T:2 B:2 I:17 H:131"},
+      {"the last states alone, weights over a thread's caches", "T:2 B:1 H:131 I:" + wide},
+  };
+  const Cases standard{
+      {"IMDb sentiment: its head reads the last states alone", "T:256 B:512 I:16 H:32 bidirectional:1"},
+  };
+  return across(kFloatTypes, by_scale(scale, test, standard));
+}
+
+}  // namespace duet

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "core/error.h"
+#include "core/registry.h"
 #include "kernels/attention/attention_cudnn.h"
 #include "kernels/norm/layernorm_cudnn.h"
 

@@ -21,8 +21,8 @@ inline int64_t rows_per_chunk(int64_t cols) {
   return std::max<int64_t>(1, kChunkElements / std::max<int64_t>(1, cols));
 }
 
-// Calls body(first, last) for element ranges that cover [0, n). Each range is one or more whole chunks; less than two
-// chunks run on the calling thread.
+// Calls body(first, last) for element ranges that cover [0, n). Each range is one or more whole chunks; a single
+// chunk runs on the calling thread.
 template <class Body>
 void parallel_chunks(const CpuContext& cpu, int64_t n, const Body& body) {
   cpu.parallel_for(ceil_div(n, kChunkElements), 1, [&](int64_t first, int64_t last) {

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Implicit GEMM. An input pixel meets dy as an output pixel meets x: dx (c, pixels) = w' (c, k r s) dy (k r s, pixels),
-// or with nhwc the same turned round. With strides, pixels whose row and column leave the same remainders meet the same
-// taps: each such phase is a product of its own, and no product with a zero between is formed (arXiv:1603.07285, 4.6).
+// The gradient of conv2d with respect to its input, as an implicit matrix product by the matrix engine (gemm/engine.h),
+// which divides it among threads. A pixel of dx reads dy as a pixel of y reads x: dx (c, pixels) = w' (c, k r s) dy (k
+// r s, pixels), or with nhwc the same transposed. With strides, the pixels whose row and column leave the same
+// remainders are reached by the same taps: each such phase is a product of its own, and no product with a zero in
+// between is formed (arXiv:1603.07285, 4.6). Three ways: depthwise, by columns (col2im), and the general one; the
+// function at the end chooses.
 #include <cstring>
 #include <string>
 #include <vector>
@@ -16,10 +19,10 @@ namespace duet {
 namespace {
 using engine::Engine, engine::Gather, engine::Matrix, engine::Pixels, engine::Places, engine::TransposedFilter;
 
-constexpr int64_t kDepthwiseGrain = 1 << 18;  // products of a task: some 10 microseconds
+constexpr int64_t kDepthwiseGrain = 1 << 18;  // products of a task: about 10 microseconds
 
-// The taps that meet positions `phase`, phase + stride, ... of one axis: position phase + i * stride meets offset[t] +
-// i in dy under tap[t].
+// The taps that reach the positions phase, phase + stride, ... of one axis of dx. Position phase + i * stride reads dy
+// at offset[t] + i and multiplies it by tap[t].
 struct Taps {
   int64_t positions = 0;
   std::vector<int64_t> tap, offset;
@@ -33,15 +36,15 @@ struct Taps {
   }
 };
 
-// A product of its own: the pixels of dx whose row and column leave the same remainders.
+// The pixels of dx whose row and column leave the same remainders: a product of its own.
 struct Phase {
-  int64_t first;  // element of dx, in the first image
+  int64_t first;  // its first element of dx, in the first image
   Gather gather;
   std::vector<int64_t> taps;  // of the filter: r * s
   Places places;
 };
 
-// Those that meet any tap.
+// The phases that any tap reaches.
 std::vector<Phase> phases_of(const Conv2d& p) {
   const bool last = p.layout == Layout::nhwc;
   const int64_t pixel_step = last ? p.c : 1;
@@ -75,10 +78,12 @@ std::vector<Phase> phases_of(const Conv2d& p) {
     }
   return phases;
 }
+// Whether these are all phases; the pixels of the others are 0.
 bool cover(const Conv2d& p, const std::vector<Phase>& phases) {
   return static_cast<int64_t>(phases.size()) == std::min(p.stride_h, p.h) * std::min(p.stride_w, p.w);
 }
 
+// dx = 0, shared by all threads.
 void clear(const CpuContext& cpu, void* dx, int64_t bytes) {
   constexpr int64_t kClearBytes = 1 << 18;
   cpu.parallel_for(ceil_div(bytes, kClearBytes), 1, [&](int64_t first, int64_t end) {
@@ -118,21 +123,21 @@ Plan depthwise(const Conv2d& p, CpuContext& cpu) {
   return Plan(std::move(run)).with("direct, plane by plane", std::move(workspace));
 }
 
-// Without padding, many pixels of dx meet few taps, and gathered products are mostly zeros. Then the products of every
-// tap are formed first, columns (c r s, pixels of dy) = w' (c r s, k) dy (k, pixels), for some images at a time so that
-// they stay in L2, and are added up where they belong (col2im).
-bool columns_pay(const Conv2d& p) {
-  constexpr double kWorthwhile = 1.2;
+// Without padding, few taps reach the many pixels at the border of dx, so gathered products are mostly zeros. Then the
+// products of every tap are formed first, columns (c r s, pixels of dy) = w' (c r s, k) dy (k, pixels), for some images
+// at a time so that the columns stay in L2, and are then added where they belong (col2im).
+bool columns_are_faster(const Conv2d& p) {
+  constexpr double kMinPixelRatio = 1.2;  // pixels of dx over pixels of dy
   return p.layout == Layout::nchw && p.stride_h == 1 && p.stride_w == 1 && p.s <= engine::Columns::kMaxTapsAcross &&
-         static_cast<double>(p.h * p.w) > kWorthwhile * static_cast<double>(p.ho() * p.wo()) && p.ho() * p.wo() > 0;
+         static_cast<double>(p.h * p.w) > kMinPixelRatio * static_cast<double>(p.ho() * p.wo()) && p.ho() * p.wo() > 0;
 }
 
 Plan by_columns(const Conv2d& p, CpuContext& cpu) {
   using P = Conv2dBackwardData;
   constexpr int64_t kFloats = 1 << 17;  // of columns: 512 KiB
   const int64_t size = size_of(p.dtype), pixels = p.ho() * p.wo(), taps = p.r * p.s, rows = p.group_c() * taps;
-  const int64_t most = std::min(kFloats / std::max<int64_t>(1, rows * pixels), p.n / cpu.threads());
-  int64_t images = std::max<int64_t>(1, most);
+  const int64_t max_images = std::min(kFloats / std::max<int64_t>(1, rows * pixels), p.n / cpu.threads());
+  int64_t images = std::max<int64_t>(1, max_images);
   while (p.n % images != 0) --images;
   const int64_t chunks = p.n / images;
   std::vector<int64_t> down, across;
@@ -144,7 +149,7 @@ Plan by_columns(const Conv2d& p, CpuContext& cpu) {
                       .h = 1,
                       .w = pixels,
                       .depth = p.group_k(),
-                      .ho = 1,  // an image's pixels are one run
+                      .ho = 1,  // the pixels of an image are one run
                       .wo = pixels,
                       .down = {0},
                       .across = {0}};
@@ -162,12 +167,12 @@ Plan by_columns(const Conv2d& p, CpuContext& cpu) {
     const auto* w = static_cast<const char*>(t[P::filter].data);
     const auto* dy = static_cast<const char*>(t[P::dy].data);
     auto* dx = static_cast<char*>(t[P::dx].data);
-    engine.each(t, [&](int64_t item, float* lane) {
+    engine.each(t, [&](int64_t item, float* memory) {
       const int64_t group = item % p.groups, image = item / p.groups * images;
       float* columns = scratch.mine(t);
       const Matrix filter(w + group * p.group_k() * rows * size, p.dtype, 1, rows);
       const Pixels source(gather, dy + (image * p.k + group * p.group_k()) * pixels * size);
-      engine.multiply(filter, source, {.c = columns, .dtype = DType::f32, .step = images * pixels}, lane);
+      engine.multiply(filter, source, {.c = columns, .dtype = DType::f32, .step = images * pixels}, memory);
       engine::add_taps({.columns = columns,
                         .channels = p.group_c(),
                         .tap_step = images * pixels,
@@ -192,7 +197,7 @@ Plan conv2d_backward_data_tuned(const Conv2dBackwardData& problem, CpuContext& c
   if (p.math == Math::tf32) return Unsupported{"no TF32 on a CPU"};
   if (p.dtype == DType::f64) return Unsupported{"dtype f64"};
   if (engine::is_depthwise(p)) return depthwise(p, cpu);
-  if (columns_pay(p) && p.n * p.c > 0) return by_columns(p, cpu);
+  if (columns_are_faster(p) && p.n * p.c > 0) return by_columns(p, cpu);
   const bool last = p.layout == Layout::nhwc;
   const int64_t size = size_of(p.dtype), channel_step = last ? 1 : p.h * p.w;
 
@@ -221,7 +226,7 @@ Plan conv2d_backward_data_tuned(const Conv2dBackwardData& problem, CpuContext& c
     if (!complete) clear(cpu, dx, bytes);
     for (size_t f = 0; f < phases.size(); ++f) {
       const Phase& phase = phases[f];
-      engines[f].each(t, [&](int64_t group, float* lane) {
+      engines[f].each(t, [&](int64_t group, float* memory) {
         const Pixels source(phase.gather, dy + group * p.group_k() * (last ? 1 : p.ho() * p.wo()) * size);
         const TransposedFilter filter(p, phase.taps, w + group * p.group_k() * p.group_c() * p.r * p.s * size);
         engine::Result result{.c = dx + (phase.first + group * p.group_c() * channel_step) * size,
@@ -229,10 +234,10 @@ Plan conv2d_backward_data_tuned(const Conv2dBackwardData& problem, CpuContext& c
                               .step = last ? p.c : channel_step};
         if (last) {
           result.rows = dense ? nullptr : &phase.places;
-          engines[f].multiply(source, filter, result, lane);
+          engines[f].multiply(source, filter, result, memory);
         } else {
           result.columns = &phase.places;
-          engines[f].multiply(filter, source, result, lane);
+          engines[f].multiply(filter, source, result, memory);
         }
       });
     }

@@ -1,10 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// nchw: a product whose sums run over pixels: dw' (c r s, k) = x (c r s, pixels) dy' (pixels, k). dy is turned once,
-// not once for each tap, so that vectors hold output channels; x is copied once with its border of zeros, and what a
-// tap meets is broadcast from there. Pixels come in chunks of images or of rows; the sums of a chunk's pixels stay in
-// registers (filter_tile.cpp). Small filters: tasks take parts of the chunks with sums of their own, which are added in
-// order. Large ones: tasks share each chunk. nhwc: dw (k, r s c) = dy' (k, pixels) x (pixels, r s c) by the matrix
-// engine.
+// The gradient of conv2d with respect to its filter.
+//
+// nchw: a product whose sums run over pixels, dw' (c r s, k) = x (c r s, pixels) dy' (pixels, k). dy is transposed
+// once, not once for each tap, so that vectors hold output channels. x is copied once with its border of zeros, and the
+// values that a tap reads are broadcast from that copy. Pixels come in chunks of some images, or of some rows of an
+// image. The sums of a chunk stay in registers (filter_tile.cpp). Small filters: tasks take parts of the chunks, each
+// with sums of its own, which are added in order. Large filters: tasks share each chunk.
+//
+// nhwc: dw (k, r s c) = dy' (k, pixels) x (pixels, r s c) by the matrix engine (gemm/engine.h).
+//
+// Depthwise convolutions are computed directly (depthwise.h).
 #include <fmt/format.h>
 
 #include <numeric>
@@ -21,19 +26,19 @@ namespace {
 using engine::Engine, engine::Gather, engine::Matrix;
 using filter_gradient::Tile, filter_gradient::TileShape;
 
-constexpr int64_t kChunkFloats = 32768;       // of dy in a strip of output channels: 128 KiB, which stay in L2
-constexpr int64_t kSmallFilter = 131072;      // floats of sums that a part may have to itself
-constexpr int64_t kParts = 8;                 // whatever the number of threads, so that sums do not depend on it
-constexpr int64_t kDepthwiseGrain = 1 << 18;  // products of a task: some 10 microseconds
-constexpr double kForkFlops = 4e5;
+constexpr int64_t kChunkFloats = 32768;  // of a chunk, in one strip of output channels of dy: 128 KiB, which stay in L2
+constexpr int64_t kSmallFilter = 131072;      // floats of sums up to which each part has its own
+constexpr int64_t kParts = 8;                 // independent of the number of threads, so that sums are too
+constexpr int64_t kDepthwiseGrain = 1 << 18;  // products of a task: about 10 microseconds
+constexpr double kMinForkFlops = 4e5;
 
-// How one group's product is cut up.
+// How the product of one group is cut.
 struct Cut {
   TileShape tile;
   int64_t lines, tiles, strips;        // lines: c r s of a group; a strip: tile.columns output channels
-  int64_t columns;                     // of a strip: one vector where a group has no more channels
-  int64_t chunks, images, rows;        // of a chunk: some images, or rows of one
-  int64_t copy_rows, copy_columns;     // of x's plane, under all taps of a chunk's rows
+  int64_t columns;                     // of a strip: one vector where that holds all channels of a group
+  int64_t chunks, images, rows;        // images and rows of a chunk: several images, or some rows of one
+  int64_t copy_rows, copy_columns;     // what all taps of the rows of a chunk read of a plane of x
   int64_t image_floats, plane_floats;  // of the copy: one image of a channel, all images of a channel
   int64_t dy_floats, x_floats, sum_floats;
   int64_t floats() const { return dy_floats + x_floats; }
@@ -46,16 +51,16 @@ Cut cut(const Conv2d& p) {
   c.tiles = ceil_div(c.lines, c.tile.rows);
   c.columns = p.group_k() <= c.tile.lanes ? c.tile.lanes : c.tile.columns;
   c.strips = ceil_div(p.group_k(), c.columns);
-  const int64_t most = kChunkFloats / c.columns, pixels = p.ho() * p.wo();  // pixels of a chunk
+  const int64_t max_pixels = kChunkFloats / c.columns, pixels = p.ho() * p.wo();  // max_pixels: of a chunk
   const auto equal = [](int64_t extent, int64_t size) { return ceil_div(extent, ceil_div(extent, size)); };
-  c.images = pixels < most ? equal(p.n, most / pixels) : 1;
-  c.rows = pixels < most ? p.ho() : equal(p.ho(), std::max<int64_t>(1, most / p.wo()));
+  c.images = pixels < max_pixels ? equal(p.n, max_pixels / pixels) : 1;
+  c.rows = pixels < max_pixels ? p.ho() : equal(p.ho(), std::max<int64_t>(1, max_pixels / p.wo()));
   c.chunks = ceil_div(p.n, c.images) * ceil_div(p.ho(), c.rows);
   c.copy_rows = (c.rows - 1) * p.stride_h + (p.r - 1) * p.dil_h + 1;
   c.copy_columns = (p.wo() - 1) * p.stride_w + (p.s - 1) * p.dil_w + 1;
   c.image_floats = c.copy_rows * c.copy_columns;
-  c.plane_floats =
-      (c.images * c.image_floats + 15) / 16 / 2 * 32 + 16;  // odd in cache lines: channels meet no set twice
+  // An odd number of cache lines, so that channels do not share cache sets.
+  c.plane_floats = (c.images * c.image_floats + 15) / 16 / 2 * 32 + 16;
   c.dy_floats = c.strips * c.columns * c.images * c.rows * p.wo();
   c.x_floats = p.group_c() * c.plane_floats;
   c.sum_floats = c.strips * c.columns * c.lines;
@@ -68,15 +73,17 @@ struct FilterGradient {
   Cut c;
   const char *x, *dy;  // of the group, in the first image
 
-  // chunk -> sums. share(tasks, body): body(i) for all i < tasks. memory: c.floats().
+  // Adds a chunk to sums; with `fresh` the sums start from 0. share(tasks, body) calls body(i) for all i < tasks.
+  // memory: of c.floats() floats.
   template <class Share>
   void add(int64_t chunk, bool fresh, float* memory, float* sums, const Share& share) const {
     const int64_t size = size_of(p.dtype), plane = p.ho() * p.wo(), bands = ceil_div(p.ho(), c.rows);
     const int64_t image0 = chunk / bands * c.images, images = std::min(c.images, p.n - image0);
     const int64_t row0 = chunk % bands * c.rows, rows = std::min(c.rows, p.ho() - row0);
     const int64_t pixels = images * rows * p.wo();
-    float *turned = memory, *copy = memory + c.dy_floats;
+    float *transposed = memory, *copy = memory + c.dy_floats;
 
+    // Transpose dy and copy x.
     share(c.strips * images + p.group_c(), [&](int64_t task) {
       if (task < c.strips * images) {
         const int64_t strip = task / images, image = task % images, k0 = strip * c.columns;
@@ -85,7 +92,7 @@ struct FilterGradient {
         for (int64_t k = 0; k < count; ++k)
           line[k] = dy + (((image0 + image) * p.k + k0 + k) * plane + row0 * p.wo()) * size;
         engine::pack_lines(line, p.dtype, count, c.columns, rows * p.wo(),
-                           turned + (strip * pixels + image * rows * p.wo()) * c.columns);
+                           transposed + (strip * pixels + image * rows * p.wo()) * c.columns);
       } else {
         const int64_t channel = task - c.strips * images;
         for (int64_t image = 0; image < images; ++image)
@@ -101,6 +108,7 @@ struct FilterGradient {
                               .to = copy + channel * c.plane_floats + image * c.image_floats});
       }
     });
+    // Multiply, tile by tile.
     share(c.strips * c.tiles, [&](int64_t task) {
       const int64_t strip = task / c.tiles, t = task % c.tiles;
       const int64_t first = c.lines * t / c.tiles, last = c.lines * (t + 1) / c.tiles;
@@ -113,7 +121,7 @@ struct FilterGradient {
                 .image_step = c.image_floats,
                 .row_step = p.stride_h * c.copy_columns,
                 .pixel_step = p.stride_w,
-                .dy = turned + strip * pixels * c.columns,
+                .dy = transposed + strip * pixels * c.columns,
                 .sums = sums + (strip * c.lines + first) * c.columns,
                 .fresh = fresh};
       for (int64_t i = first; i < last; ++i)
@@ -128,7 +136,7 @@ Plan nchw(const Conv2d& p, CpuContext& cpu) {
   using P = Conv2dBackwardFilter;
   const Cut c = cut(p);
   const int64_t parts = c.sum_floats <= kSmallFilter ? std::min(kParts, c.chunks) : 1;
-  const bool forks = p.flops() / p.groups >= kForkFlops;
+  const bool forks = p.flops() / p.groups >= kMinForkFlops;
   WorkspaceLayout workspace;
   const auto all_sums = workspace.add<float>(parts * c.sum_floats);
   const Scratch chunk(cpu, workspace, c.floats());
@@ -192,11 +200,11 @@ Plan nhwc(const Conv2d& p, CpuContext& cpu) {
   const std::string algorithm = "implicit GEMM, " + engine.describe();
   const int64_t size = size_of(p.dtype);
   auto run = [=, gather = Gather::forward(p), engine = std::move(engine)](Args t) {
-    engine.each(t, [&](int64_t group, float* lane) {
+    engine.each(t, [&](int64_t group, float* memory) {
       const Matrix dy(static_cast<const char*>(t[P::dy].data) + group * p.group_k() * size, p.dtype, 1, p.k);
       const engine::Inputs x(gather, static_cast<const char*>(t[P::x].data) + group * p.group_c() * size);
       auto* dw = static_cast<char*>(t[P::dw].data) + group * p.group_k() * lines * size;
-      engine.multiply(dy, x, {.c = dw, .dtype = p.dtype, .step = lines}, lane);
+      engine.multiply(dy, x, {.c = dw, .dtype = p.dtype, .step = lines}, memory);
     });
   };
   return Plan(std::move(run)).with(algorithm, std::move(workspace));

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Implicit GEMM. nchw: y (k, pixels) = w (k, c r s) x (c r s, pixels) for each group, the pixels of all images side by
-// side. nhwc: y (pixels, k) = x (pixels, r s c) w'. The pixels come through an index map: pixels.h.
+// conv2d as an implicit matrix product by the matrix engine (gemm/engine.h), which divides it among threads. nchw: for
+// each group y (k, pixels) = w (k, c r s) x (c r s, pixels), with the pixels of all images side by side. nhwc: y
+// (pixels, k) = x (pixels, r s c) w'. The engine reads the pixels through an index map (pixels.h). Depthwise
+// convolutions are computed directly (depthwise.h).
 #include <numeric>
 
 #include "core/registration.h"
@@ -12,13 +14,14 @@ namespace duet {
 namespace {
 using engine::Engine, engine::Gather, engine::Matrix, engine::Pixels, engine::Places;
 
-// 1x1 without stride or padding: the image is the matrix.
+// 1 x 1 without stride or padding: the image itself is the matrix.
 bool is_matrix(const Conv2d& p) {
   return p.r == 1 && p.s == 1 && p.stride_h == 1 && p.stride_w == 1 && p.pad_h == 0 && p.pad_w == 0;
 }
-// A product for each image pays only where that fills the vectors.
-constexpr int64_t kLargeImage = 512;
-constexpr int64_t kDepthwiseGrain = 1 << 18;  // products of a task: some 10 microseconds
+// nchw: pixels from which an image is a product of its own, without an index map. Smaller images would not fill the
+// vectors.
+constexpr int64_t kMinOwnProduct = 512;
+constexpr int64_t kDepthwiseGrain = 1 << 18;  // products of a task: about 10 microseconds
 
 Plan depthwise(const Conv2d& p, CpuContext& cpu) {
   const int64_t size = size_of(p.dtype), pixels = p.ho() * p.wo(), planes = p.n * p.c;
@@ -48,7 +51,7 @@ Plan conv2d_tuned(const Conv2d& p, CpuContext& cpu) {
   if (engine::is_depthwise(p) && p.n * p.ho() * p.wo() > 0) return depthwise(p, cpu);
   const bool last = p.layout == Layout::nhwc;
   const int64_t size = size_of(p.dtype), terms = p.group_c() * p.r * p.s, pixels = p.ho() * p.wo();
-  const bool in_place = is_matrix(p) && (last || pixels >= kLargeImage);
+  const bool in_place = is_matrix(p) && (last || pixels >= kMinOwnProduct);
   const int64_t images = in_place && !last ? p.n : 1;  // products
   const engine::Storage filter{.dtype = p.dtype, .along_k = true};
   const engine::Storage image{.dtype = p.dtype, .along_k = last, .indexed = !in_place};
@@ -66,7 +69,7 @@ Plan conv2d_tuned(const Conv2d& p, CpuContext& cpu) {
     const auto* x = static_cast<const char*>(t[Conv2d::x].data);
     const auto* w = static_cast<const char*>(t[Conv2d::filter].data);
     auto* y = static_cast<char*>(t[Conv2d::y].data);
-    engine.each(t, [&](int64_t item, float* lane) {
+    engine.each(t, [&](int64_t item, float* memory) {
       const int64_t group = item % p.groups, image = item / p.groups;
       const char* first = x + (image * p.c + group * p.group_c()) * (last ? 1 : p.h * p.w) * size;
       const Pixels pixels_of_x(gather, first);
@@ -75,14 +78,14 @@ Plan conv2d_tuned(const Conv2d& p, CpuContext& cpu) {
       const Matrix weights(w + group * p.group_k() * terms * size, p.dtype, terms, 1);
       const int64_t channel = image * p.k + group * p.group_k();
       if (last)
-        engine.multiply(source, weights, {.c = y + channel * size, .dtype = p.dtype, .step = p.k}, lane);
+        engine.multiply(source, weights, {.c = y + channel * size, .dtype = p.dtype, .step = p.k}, memory);
       else
         engine.multiply(weights, source,
                         {.c = y + channel * pixels * size,
                          .dtype = p.dtype,
                          .step = pixels,
                          .columns = images == 1 ? &places : nullptr},
-                        lane);
+                        memory);
     });
   };
   return Plan(std::move(run)).with(algorithm, std::move(workspace));

@@ -1,55 +1,63 @@
 // SPDX-License-Identifier: Apache-2.0
-// How a product is cut into blocks, strips and tiles, and who computes which. No arithmetic here.
+// The plan of a product: how engine.h cuts it into blocks, strips and tiles, and which thread computes which. There is
+// no arithmetic here. Start reading at choose_blocking and multiply.
 #include "cpu_ref/gemm/engine.h"
 
 #include <fmt/format.h>
 
 namespace duet::engine {
 namespace {
-// Values of k in a block. A tile's rows of A and a strip of B stream from L2 with ease (a step of 28 multiply-adds
-// takes 184 bytes); fewer blocks read and write c less often, and that comes from further away.
+// Values of k in a block. L2 easily delivers a tile's rows of A and a strip of B (a step of 28 multiply-adds takes 184
+// bytes). With fewer blocks, c is read and written less often, and c comes from further away.
 constexpr int64_t kBlockK = 768;
-// Columns of B that one task works on: with kBlockK values each they fill half of a 1 MiB L2.
+// Columns of B of one task: with kBlockK values each, they fill half of an L2 of 1 MiB.
 constexpr int64_t kTaskColumns = 160;
-// Rows and columns of a block: bounds the workspace and leaves repacking below 1/1000 of the arithmetic.
+// Rows and columns of a block: enough that packing again takes less than 1/1000 of the arithmetic, and a bound of the
+// workspace.
 constexpr int64_t kBlockRows = 4096, kBlockColumns = 4096;
 
-constexpr int64_t kFewRows = 256;      // of A: strip by strip; they fill a part of L2 with kBlockK values each
-constexpr int64_t kFewColumns = 192;   // of B: rows of A are not met often enough to be packed,
-constexpr int64_t kUnpackedRows = 10;  // then tiles have fewer rows: more at a power-of-two distance evict each other
+// With at most so many rows of A, tasks take strips of B one by one: the rows fill a part of L2 with kBlockK values
+// each.
+constexpr int64_t kMaxRowsByStrips = 256;
+// With at most so many columns of B, rows of A are not used often enough for packing to pay. Tiles of unpacked A have
+// fewer rows, because more rows at a distance of a power of two would evict each other from L1.
+constexpr int64_t kMaxColumnsUnpacked = 192;
+constexpr int64_t kMaxUnpackedRows = 10;
 
-constexpr double kForkFlops = 4e5;  // below, waking a second thread costs more than it saves
-constexpr double kTaskFlops = 4e5;  // a task is at least this long: some microseconds
-constexpr int kTasksPerThread = 4;  // so that a thread that comes late costs little
+constexpr double kMinForkFlops = 4e5;  // with fewer, waking a second thread costs more than it saves
+constexpr double kMinTaskFlops = 4e5;  // of a task: some microseconds
+constexpr int kTasksPerThread = 4;     // so that a thread that starts late costs little
 
-int64_t balanced(int64_t extent, int64_t most, int64_t unit) {  // equal blocks of a multiple of unit, at most `most`
-  const int64_t blocks = std::max<int64_t>(1, ceil_div(extent, most));
+// The extent of equal blocks, at most max_extent, each a multiple of unit.
+int64_t balanced(int64_t extent, int64_t max_extent, int64_t unit) {
+  const int64_t blocks = std::max<int64_t>(1, ceil_div(extent, max_extent));
   return std::max(unit, ceil_div(ceil_div(extent, blocks), unit) * unit);
 }
 int64_t aligned(int64_t floats) { return ceil_div(floats, 16) * 16; }
 
 Blocking choose_blocking(const Shape& s, const KernelShape& kernel, int tasks) {
   Blocking b{};
-  // A single vector lies along k whatever its strides are called.
+  // Thin: all lines lie along k, and one side is a few vectors. A single vector lies along k whatever its strides are.
   const bool along_k = (s.a.along_k || s.m == 1) && (s.b.along_k || s.n == 1) && !s.a.indexed && !s.b.indexed;
   if (along_k && s.a.dtype == s.result && s.b.dtype == s.result && std::min(s.m, s.n) <= kMaxVectors) {
     b.thin = true;
-    b.most_tasks = tasks;
+    b.max_tasks = tasks;
     return b;
   }
-  b.pairs = s.a.dtype == DType::bf16 && s.b.dtype == DType::bf16 && !s.a.indexed && !s.b.indexed && pairs_pay();
+  // How to pack, then the extents of a block, then the workspace.
+  b.pairs = s.a.dtype == DType::bf16 && s.b.dtype == DType::bf16 && !s.a.indexed && !s.b.indexed && pairs_are_faster();
   const int64_t k = b.pairs ? ceil_div(s.k, 2) : s.k;
-  b.strip_by_strip = s.m <= kFewRows;
-  b.pack_a = !s.a.in_place() || s.n > kFewColumns;
+  b.strip_by_strip = s.m <= kMaxRowsByStrips;
+  b.pack_a = !s.a.in_place() || s.n > kMaxColumnsUnpacked;
   b.pack_b = !s.b.in_place() || s.b.along_k || !b.strip_by_strip;
-  b.tile_rows = !b.pack_a && s.a.along_k ? std::min(kernel.rows, kUnpackedRows) : kernel.rows;
+  b.tile_rows = !b.pack_a && s.a.along_k ? std::min(kernel.rows, kMaxUnpackedRows) : kernel.rows;
   b.k = balanced(k, kBlockK, 8);
   b.rows = balanced(s.m, kBlockRows, kernel.rows);
   b.columns = balanced(s.n, kBlockColumns, kernel.columns);
   const int64_t strips = b.columns / kernel.columns;
-  b.most_tasks = b.strip_by_strip ? std::min<int64_t>(tasks, strips) : tasks;
+  b.max_tasks = b.strip_by_strip ? std::min<int64_t>(tasks, strips) : tasks;
   b.a_floats = b.pack_a ? aligned(b.rows * b.k) : 0;
-  b.b_floats = (b.strip_by_strip ? b.most_tasks : strips) * kernel.columns * b.k;
+  b.b_floats = (b.strip_by_strip ? b.max_tasks : strips) * kernel.columns * b.k;
   b.sum_floats = s.result != DType::f32 && k > b.k ? aligned(b.rows * b.columns) : 0;
   return b;
 }
@@ -59,13 +67,14 @@ Engine::Engine(CpuContext& cpu, WorkspaceLayout& workspace, const Shape& shape, 
     : cpu_(&cpu), shape_(shape), items_(items), kernel_(kernel_shape()) {
   const double flops = 2.0 * shape.m * shape.n * shape.k;
   const int threads = cpu.threads();
-  // An odd item out would leave threads idle: only for many items, or such as gain nothing from sharing.
+  // Each item on a thread of its own, where no thread is left idle by a last odd item, or there are many items, or
+  // items are so small that sharing one gains nothing.
   items_in_parallel_ = threads > 1 && items > 1 &&
-                       (items % threads == 0 || items >= 8 * threads || flops < 10 * kForkFlops) &&
-                       flops * items >= kForkFlops;
-  forks_ = threads > 1 && !items_in_parallel_ && flops >= kForkFlops;
+                       (items % threads == 0 || items >= 8 * threads || flops < 10 * kMinForkFlops) &&
+                       flops * items >= kMinForkFlops;
+  forks_ = threads > 1 && !items_in_parallel_ && flops >= kMinForkFlops;
   blocking_ = choose_blocking(shape, kernel_, forks_ ? kTasksPerThread * threads : 1);
-  lanes_ = workspace.add<float>(blocking_.floats() * (items_in_parallel_ ? threads : 1));
+  memory_ = workspace.add<float>(blocking_.floats() * (items_in_parallel_ ? threads : 1));
 }
 
 std::string Engine::describe() const {
@@ -76,12 +85,12 @@ std::string Engine::describe() const {
       blocking_.strip_by_strip ? ", by strips" : "");
 }
 
-// One block of the product: rows [m0, m1), columns [n0, n1), products [k0, k1).
+// One block of the product: rows [m0, m1), columns [n0, n1), values [k0, k1) of k.
 struct Engine::Block {
-  int64_t m0, m1, n0, n1, k0, k1;  // k in pairs if the blocking says so
-  bool last;                       // of the blocks of k
-  int64_t tiles, strips;           // rows are shared evenly among tiles; strips are full but for the last
-  int64_t strip;                   // columns of a full one
+  int64_t m0, m1, n0, n1, k0, k1;  // k0 and k1 are pairs if the blocking says so
+  bool last;                       // the last block of k
+  int64_t tiles, strips;           // rows are shared evenly among tiles; all strips but the last are full
+  int64_t strip;                   // columns of a full strip
   float *packed_a, *packed_b, *sums;
 
   int64_t rows() const { return m1 - m0; }
@@ -89,7 +98,7 @@ struct Engine::Block {
   int64_t kc() const { return k1 - k0; }
   int64_t tile_row(int64_t t) const { return m0 + rows() * t / tiles; }
   int64_t strip_width(int64_t s) const { return std::min(strip, columns() - s * strip); }
-  // Of the packed strip: the vectors that its columns fill.
+  // From one k to the next in the packed strip: one vector where its columns fit, else two.
   int64_t strip_step(int64_t s, int64_t lanes) const { return strip_width(s) <= lanes ? lanes : strip; }
 };
 
@@ -104,14 +113,14 @@ void Engine::share(int64_t tasks, const Body& body) const {
   });
 }
 
-void Engine::multiply(const Operand& a, const Operand& b, const Result& c, float* lane) const {
+void Engine::multiply(const Operand& a, const Operand& b, const Result& c, float* memory) const {
   const int64_t m = shape_.m, n = shape_.n, k = blocking_.pairs ? ceil_div(shape_.k, 2) : shape_.k;
   if (m == 0 || n == 0) return;
   if (blocking_.thin) return multiply_thin(a, b, c);
-  float *packed_a = lane, *packed_b = packed_a + blocking_.a_floats, *sums = packed_b + blocking_.b_floats;
+  float *packed_a = memory, *packed_b = packed_a + blocking_.a_floats, *sums = packed_b + blocking_.b_floats;
   for (int64_t m0 = 0; m0 < m; m0 += blocking_.rows)
     for (int64_t n0 = 0; n0 < n; n0 += blocking_.columns)
-      for (int64_t k0 = 0; k0 == 0 || k0 < k; k0 += blocking_.k) {  // also once for k = 0
+      for (int64_t k0 = 0; k0 == 0 || k0 < k; k0 += blocking_.k) {  // k = 0 takes one round as well
         Block block{.m0 = m0,
                     .m1 = std::min(m, m0 + blocking_.rows),
                     .n0 = n0,
@@ -133,7 +142,7 @@ void Engine::multiply(const Operand& a, const Operand& b, const Result& c, float
 }
 
 void Engine::multiply_thin(const Operand& a, const Operand& b, const Result& c) const {
-  const bool swapped = shape_.m < shape_.n;  // the vectors are rows of A
+  const bool swapped = shape_.m < shape_.n;  // the few vectors are rows of A, and B is the matrix
   const Operand &matrix = swapped ? b : a, &thin = swapped ? a : b;
   const int64_t lines = swapped ? shape_.n : shape_.m, vectors = swapped ? shape_.m : shape_.n;
   const ThinProduct product{.dtype = shape_.result,
@@ -151,7 +160,7 @@ void Engine::multiply_thin(const Operand& a, const Operand& b, const Result& c) 
                             .bias_thin = swapped ? 0 : 1,
                             .alpha = c.alpha,
                             .relu = c.relu};
-  const int64_t tasks = std::min<int64_t>(blocking_.most_tasks, ceil_div(lines, 4));
+  const int64_t tasks = std::min<int64_t>(blocking_.max_tasks, ceil_div(lines, 4));
   share(tasks, [&](int64_t task) { run_thin(product, lines * task / tasks, lines * (task + 1) / tasks); });
 }
 
@@ -163,7 +172,7 @@ void Engine::pack_strip(const Operand& from, int64_t line0, int64_t lines, int64
     from.pack(line0, lines, height, block.k0, block.k1, to);
 }
 
-// What all tasks of the block will read: A, and B unless they fetch it themselves.
+// Packs what all tasks of the block read: A, and B unless each task packs its strips itself.
 void Engine::pack(const Operand& a, const Operand& b, const Block& block) const {
   constexpr int64_t kTilesPerJob = 4;
   const int64_t a_jobs = blocking_.pack_a ? ceil_div(block.tiles, kTilesPerJob) : 0;
@@ -182,6 +191,7 @@ void Engine::pack(const Operand& a, const Operand& b, const Block& block) const 
   });
 }
 
+// The tiles of the block, once what they share is packed.
 void Engine::compute(const Operand& a, const Operand& b, const Result& c, const Block& block) const {
   const int64_t kc = block.kc();
   const auto tile_at = [&](int64_t t, int64_t s) {
@@ -222,9 +232,9 @@ void Engine::compute(const Operand& a, const Operand& b, const Result& c, const 
 
   const auto run_tile = blocking_.pairs ? run_tile_of_pairs : engine::run_tile;
 
-  // Tasks: a grid of equal parts, narrow enough for L2 and enough of them for the threads.
+  // By strips: each task takes some strips of B.
   const double flops = 2.0 * block.rows() * block.columns() * kc;
-  const auto wanted = std::clamp<int64_t>(static_cast<int64_t>(flops / kTaskFlops), 1, blocking_.most_tasks);
+  const auto wanted = std::clamp<int64_t>(static_cast<int64_t>(flops / kMinTaskFlops), 1, blocking_.max_tasks);
   if (blocking_.strip_by_strip) {
     const int64_t tasks = std::min(wanted, block.strips);
     share(tasks, [&](int64_t task) {
@@ -247,6 +257,8 @@ void Engine::compute(const Operand& a, const Operand& b, const Result& c, const 
     });
     return;
   }
+  // Otherwise the tasks are a grid of equal parts of the block: narrow enough for L2, and enough of them for the
+  // threads.
   int64_t down = 1, across = ceil_div(block.columns(), kTaskColumns);
   while (down * across < wanted && (down < block.tiles || across < block.strips)) {
     const bool wide = block.columns() * down >= block.rows() * across || down == block.tiles;

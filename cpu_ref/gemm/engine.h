@@ -1,11 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// The matrix engine under gemm, linear and conv2d (cpu.tuned): c = finish(A B) for A (m, k) and B (k, n), sums in f32.
+// The matrix engine: c = finish(A B) for A (m, k) and B (k, n), with sums in f32. gemm, linear, conv2d, attention and
+// the recurrent layers multiply by it (cpu.tuned). A plan makes an Engine for its shape; a run calls each() and
+// multiply().
 //
-// After Goto and van de Geijn: A is cut into strips of some kernel.rows lines (rows of A), B into strips of
-// kernel.columns lines (columns of B). A strip is packed so that the micro-kernel walks it contiguously:
-// to[p * height + line]. Packing is also where other element types become f32, where transposition vanishes, and where
-// a convolution finds its pixels. An operand that already lies well in memory is read in place instead: small and thin
-// products would be mostly packing. bf16 stays bf16, in pairs, where the CPU multiplies it faster than f32.
+// After Goto and van de Geijn: A is cut into strips of a few lines (its rows), at most kernel.rows, and B into strips
+// of kernel.columns lines (its columns). A strip is packed so that the micro-kernel reads it contiguously: value p of
+// line i goes to to[p * height + i]. Packing is also where other element types become f32, where a transposed matrix is
+// transposed back, and where a convolution finds its pixels. An operand that already lies well in memory is read in
+// place, because for small and thin products packing would take most of the time. bf16 stays bf16, in pairs, where the
+// CPU multiplies it faster than f32.
+//
+// Files: engine.cpp cuts a product and divides it among threads; engine_pack.cpp packs stored matrices;
+// engine_kernel.cpp and engine_avx512bf16.cpp are the micro-kernels; engine_dot.cpp multiplies by a few vectors;
+// engine_pairs.cpp decides on bf16.
 #pragma once
 #include <algorithm>
 #include <string>
@@ -16,18 +23,18 @@
 
 namespace duet::engine {
 
-// Where the values of A or B come from. Lines are rows of A or columns of B; each has k values.
+// Where the values of A or B come from. A line is a row of A or a column of B; each has k values.
 class Operand {
  public:
-  // to[(p - k0) * height + i] = value p of line (line0 + i), for i < lines and k0 <= p < k1; 0 for lines <= i <
-  // height.
+  // Packs a strip: to[(p - k0) * height + i] = value p of line line0 + i, for i < lines and k0 <= p < k1; 0 for
+  // lines <= i < height.
   virtual void pack(int64_t line0, int64_t lines, int64_t height, int64_t k0, int64_t k1, float* to) const = 0;
-  // The same with pairs (k, k + 1) of bf16 for elements, `to` and the bounds of k counted in pairs; of k values in
+  // The same with pairs (k, k + 1) of bf16 as elements. `to`, k0 and k1 are counted in pairs; a line has k values in
   // all.
   virtual void pack_pairs(int64_t line0, int64_t lines, int64_t height, int64_t k0, int64_t k1, int64_t k,
                           float* to) const;
 
-  // Not null: value p of line i is stored[i * line_step + p * k_step], of dtype.
+  // If not null, value p of line i is stored[i * line_step + p * k_step], of dtype.
   const void* stored = nullptr;
   DType dtype = DType::f32;
   int64_t line_step = 0, k_step = 0;
@@ -37,7 +44,7 @@ class Operand {
   ~Operand() = default;
 };
 
-// A stored matrix of f32, bf16 or f16; line_step or k_step is 1.
+// A stored matrix of f32, bf16 or f16, of which line_step or k_step is 1.
 class Matrix final : public Operand {
  public:
   Matrix(const void* data, DType dtype, int64_t line_step, int64_t k_step);
@@ -46,21 +53,21 @@ class Matrix final : public Operand {
                   float* to) const override;
 };
 
-// Lines of a result that are pixels: line (image * height + i) * width + j lies at image * image_step + i * row_step +
-// j * column_step.
+// Where the lines of a result lie if they are pixels: line (image * height + i) * width + j at image * image_step +
+// i * row_step + j * column_step.
 struct Places {
   int64_t height, width, image_step, row_step, column_step;
   int64_t at(int64_t line) const {
     return line / width / height * image_step + line / width % height * row_step + line % width * column_step;
   }
-  // How many lines from this one on, at most `most`, are neighbours in memory.
-  int64_t neighbours(int64_t line, int64_t most) const {
+  // How many lines from this one on, at most max_lines, are neighbours in memory.
+  int64_t neighbours(int64_t line, int64_t max_lines) const {
     if (column_step != 1) return 1;
-    return std::min(most, row_step == width ? width * height - line % (width * height) : width - line % width);
+    return std::min(max_lines, row_step == width ? width * height - line % (width * height) : width - line % width);
   }
 };
 
-// What becomes of the sums: c[row(i) + column(j)] = act(alpha * sum + bias[j]), rounded to dtype.
+// What is done with the sums: c[row(i) + column(j)] = act(alpha * sum + bias[j]), rounded to dtype.
 struct Result {
   void* c;
   DType dtype;
@@ -71,7 +78,7 @@ struct Result {
   const Places *rows = nullptr, *columns = nullptr;  // otherwise column(j) = j
 };
 
-// How an operand will come.
+// How an operand will be stored, as far as the plan knows.
 struct Storage {
   DType dtype = DType::f32;
   bool along_k = false;  // k_step is 1; otherwise line_step is
@@ -85,24 +92,25 @@ struct Shape {
   Storage a{}, b{};
 };
 
-// What this CPU's registers hold.
+// The largest register tile of this CPU.
 struct KernelShape {
-  int64_t rows, columns, lanes;  // the largest register tile; columns is a strip's width: 2 vectors
+  int64_t rows, columns, lanes;  // columns: the width of a strip, which is 2 vectors
 };
 KernelShape kernel_shape();
 
-// How one product is cut up. Chosen once, when a plan is made.
+// How one product is cut. Chosen once, when a plan is made.
 struct Blocking {
   int64_t rows, columns, k;  // of a block: packed by all threads, then multiplied
-  int64_t tile_rows;         // most rows of a register tile
-  int64_t most_tasks;        // of a block
-  bool pack_a;               // or read A in place
-  // Few rows: a task takes strips of B one by one, packs the strip into a scratch of its own (unless it can be read
-  // in place) and meets it with all of A. Otherwise B is packed ahead, and tasks take rows of A and some strips.
+  int64_t tile_rows;         // of a register tile, at most
+  int64_t max_tasks;         // of a block
+  bool pack_a;               // otherwise A is read in place
+  // strip_by_strip, for few rows: a task takes strips of B one by one, packs each into memory of its own (unless it can
+  // be read in place) and multiplies it by all of A. Otherwise B is packed first, and a task takes some rows of A and
+  // some strips.
   bool strip_by_strip, pack_b;
-  bool thin;                               // none of this: dot products
-  bool pairs;                              // k is counted in pairs of bf16, which are packed as they are
-  int64_t a_floats, b_floats, sum_floats;  // workspace; sums: of results that are not f32, when k takes several blocks
+  bool thin;                               // instead of all this, dot products
+  bool pairs;                              // k is counted in pairs of bf16, which are packed unconverted
+  int64_t a_floats, b_floats, sum_floats;  // workspace; sums: where results are not f32 and k takes several blocks
   int64_t floats() const { return a_floats + b_floats + sum_floats; }
 };
 
@@ -112,28 +120,29 @@ class Engine {
   // made for.
   Engine(CpuContext& cpu, WorkspaceLayout& workspace, const Shape& shape, int64_t items = 1);
 
-  // product(item, lane) for all items; it calls multiply(..., lane). With many items each is one thread's own work,
-  // with few all threads share each. args: of the plan's run, for the workspace.
+  // Calls product(item, memory) for all items; product calls multiply(..., memory). If there are many items, each one
+  // is the work of one thread; if there are few, all threads share each item. args: those of the plan's run, for the
+  // workspace.
   template <class Product>
   void each(const Args& args, const Product& product) const {
-    float* const lanes = args.workspace(lanes_);
+    float* const all = args.workspace(memory_);
     if (!items_in_parallel_) {
-      for (int64_t i = 0; i < items_; ++i) product(i, lanes);
+      for (int64_t i = 0; i < items_; ++i) product(i, all);
       return;
     }
     cpu_->parallel_for(items_, 1, [&](int64_t first, int64_t last) {
-      float* const lane = lanes + CpuContext::thread_index() * blocking_.floats();
-      for (int64_t i = first; i < last; ++i) product(i, lane);
+      float* const memory = all + CpuContext::thread_index() * blocking_.floats();
+      for (int64_t i = first; i < last; ++i) product(i, memory);
     });
   }
-  void multiply(const Operand& a, const Operand& b, const Result& c, float* lane) const;
+  void multiply(const Operand& a, const Operand& b, const Result& c, float* memory) const;
 
   std::string describe() const;
 
  private:
   struct Block;
   template <class Body>
-  void share(int64_t tasks, const Body& body) const;  // among the threads, unless this product is one thread's own
+  void share(int64_t tasks, const Body& body) const;  // on all threads, or on this one if it has the product to itself
   void pack_strip(const Operand& from, int64_t line0, int64_t lines, int64_t height, const Block& block,
                   float* to) const;
   void multiply_thin(const Operand& a, const Operand& b, const Result& c) const;
@@ -146,39 +155,41 @@ class Engine {
   KernelShape kernel_;
   bool items_in_parallel_, forks_;
   Blocking blocking_;
-  WorkspacePiece<float> lanes_;  // one, or one for each thread where each takes items of its own
+  WorkspacePiece<float> memory_;  // of one product, or of one for each thread where threads take items of their own
 };
 
-// --- compiled once per instruction set: engine_kernel.cpp, engine_pack.cpp, engine_dot.cpp
-// ---------------------------
+// --- compiled once per instruction set -------------------------------------------------------------------------------
 
-// Packs a strip of lines that lie anywhere in memory: to[p * height + i] = line[i][p] for p < kc; 0 for i >= lines.
+// Packs a strip of lines that may lie anywhere in memory (engine_pack.cpp): to[p * height + i] = line[i][p] for p < kc;
+// 0 for i >= lines.
 void pack_lines(const void* const* line, DType dtype, int64_t lines, int64_t height, int64_t kc, float* to);
 constexpr int64_t kMaxHeight = 64;  // of a strip, on any instruction set
 
-// One register tile: value = (what sums holds, if add) + the products of this block of k; then either sums = value
-// or, after the last block, c = finish(value).
+// One register tile (engine_kernel.cpp). Its value is the products of this block of k, plus, with `add`, what `sums`
+// holds. The value goes to `sums`, or after the last block to c = finish(value).
 struct Tile {
   int64_t rows, columns, kc;
   const float* a;
   int64_t a_line, a_k;  // one of them is 1
   const float* b;
-  int64_t b_k;      // from one k to the next; the columns of a strip are adjacent. Whole vectors are read
-  int64_t b_ahead;  // what to prefetch meanwhile: further down this strip, or the strip beside it
-  float* sums;      // of this tile: c itself for f32, otherwise apart, (rows, columns) at sums_step
+  int64_t b_k;      // from one k to the next. The columns of a strip are adjacent, and whole vectors are read
+  int64_t b_ahead;  // what to prefetch meanwhile: later k of this strip, or the strip beside it
+  float* sums;  // of this tile, (rows, columns), rows sums_step apart: in c itself for f32, otherwise in the workspace
   int64_t sums_step;
   bool add, last;
   int64_t row, column;  // of the tile in c
-  bool placed;          // in c it is no block of adjacent columns at a constant step
+  bool placed;          // in c its rows are not at a constant step, or its columns not adjacent
 };
 void run_tile(const Tile& tile, const Result& result);
-void store_tile(const Tile& tile, const Result& result, float* value);  // its second half; (rows, kernel.columns)
+void store_tile(const Tile& tile, const Result& result,
+                float* value);  // the second half of run_tile; value: (rows, kernel.columns)
 
-// Products of pairs of bf16, where the CPU has them (engine_pairs.cpp); a and b of the tile are packed pairs.
-bool pairs_pay();
+// The same for pairs of bf16, where the CPU multiplies them (engine_pairs.cpp). a and b of the tile are packed pairs.
+bool pairs_are_faster();
 void run_tile_of_pairs(const Tile& tile, const Result& result);
 
-// c[line, j] = act(alpha * (line of the matrix . vector j) + bias). All lie along k; all are of dtype.
+// c[line, j] = act(alpha * (line of the matrix . vector j) + bias) (engine_dot.cpp). Lines and vectors lie along k; all
+// are of dtype.
 struct ThinProduct {
   DType dtype;
   const void *matrix, *thin;

@@ -49,11 +49,11 @@ bool measure_speedup() {
 
 }  // namespace
 
-bool pairs_pay() {
+bool pairs_are_faster() {
   const KernelShape kernel = kernel_shape();  // a smaller one where tests restrict the instruction set
   if (kernel.columns != kPairColumns || kernel.rows != kPairRows) return false;
-  static const bool pay = measure_speedup();
-  return pay;
+  static const bool faster = measure_speedup();
+  return faster;
 }
 
 void run_tile_of_pairs(const Tile& t, const Result& r) {
@@ -65,7 +65,7 @@ void run_tile_of_pairs(const Tile& t, const Result& r) {
 }  // namespace duet::engine
 #else
 namespace duet::engine {
-bool pairs_pay() { return false; }
+bool pairs_are_faster() { return false; }
 void run_tile_of_pairs(const Tile&, const Result&) {}
 }  // namespace duet::engine
 #endif

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The batch is either shared out to the threads or each product shared by all of them; see engine.h.
+// gemm and batches of them by the matrix engine (engine.h): either threads share the products of the batch, or all
+// threads share each product.
 #include "core/registration.h"
 #include "cpu_ref/gemm/engine.h"
 #include "ops/gemm/gemm.h"
@@ -25,10 +26,10 @@ Plan gemm_tuned(const Gemm& p, CpuContext& cpu) {
     const auto* b = static_cast<const char*>(t[Gemm::b].data);
     auto* c = static_cast<char*>(t[Gemm::c].data);
     const int64_t size = size_of(p.dtype);
-    engine.each(t, [&](int64_t i, float* lane) {
+    engine.each(t, [&](int64_t i, float* memory) {
       const engine::Matrix A(a + i * p.m * p.k * size, p.dtype, p.trans_a ? 1 : p.k, p.trans_a ? p.m : 1);
       const engine::Matrix B(b + i * p.k * p.n * size, p.dtype, p.trans_b ? p.k : 1, p.trans_b ? 1 : p.n);
-      engine.multiply(A, B, {.c = c + i * p.m * p.n * size, .dtype = p.dtype, .step = p.n, .alpha = p.alpha}, lane);
+      engine.multiply(A, B, {.c = c + i * p.m * p.n * size, .dtype = p.dtype, .step = p.n, .alpha = p.alpha}, memory);
     });
   };
   return Plan(std::move(run)).with(algorithm, std::move(workspace));

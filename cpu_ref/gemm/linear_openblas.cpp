@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// cblas_sgemm, then one pass for bias and activation; backward: one pass that masks dy and sums its columns (gelu: one
-// more before it), then two sgemm.
+// linear and its backward by OpenBLAS. Forward: cblas_sgemm, then one pass for bias and activation. Backward: one pass
+// that masks dy and sums its columns (with gelu, another one before it), then two sgemm. Threads share the rows or
+// columns of the passes; OpenBLAS divides its products itself.
 #include <algorithm>
 
 #include "core/cpu_context.h"
@@ -13,7 +14,7 @@
 namespace duet {
 namespace {
 
-// c (m, n) = op(a) op(b). OpenBLAS leaves c alone when k is 0.
+// c (m, n) = op(a) op(b). With k = 0, OpenBLAS would leave c as it is.
 void multiply(bool trans_a, bool trans_b, int64_t m, int64_t n, int64_t k, const float* a, const float* b, float* c) {
   if (m == 0 || n == 0) return;
   if (k == 0) {

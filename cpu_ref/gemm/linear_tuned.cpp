@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Forward: one product with bias and relu applied to its register tiles; gelu is a pass of its own over their f32 sums.
-// Backward: one pass over dy masks it and sums its columns; then two products. Weights are not packed ahead: they
-// change every step.
+// linear and its backward by the matrix engine (engine.h). Forward: one product, with bias and relu applied to its
+// register tiles; gelu takes a pass of its own over their f32 sums (linear_gelu.h). Backward: one pass over dy masks it
+// and sums its columns; then two products. Weights are not packed ahead, because they change every step.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "cpu_ref/gemm/linear_tuned.cpp"  // compiled once per instruction set
 #include <hwy/foreach_target.h>
@@ -17,11 +17,11 @@
 
 HWY_BEFORE_NAMESPACE();
 namespace duet::HWY_NAMESPACE {
-constexpr int64_t kSumColumns =
-    512;  // columns whose sums are kept in L1 while the rows pass by, each 2 KiB of contiguous memory
+// Columns whose sums stay in L1 while all rows are read, in runs of 2 KiB.
+constexpr int64_t kSumColumns = 512;
 
-// g = dy, or 0 where relu was not active (y: null without relu), exactly (g: null when dy serves as it is); sum[o] =
-// the sum of column o of g. Columns [o0, o1) of all n rows.
+// Columns [o0, o1) of all n rows: g = dy, or exactly 0 where relu was not active, and sum[o] = the sum of column o of
+// g. y is null without relu; g is null where dy itself serves as g.
 template <class T>
 void mask_and_sum(const T* y, const T* dy, int64_t n, int64_t out, int64_t o0, int64_t o1, T* g, T* sum) {
   const hn::ScalableTag<float> d;
@@ -31,6 +31,7 @@ void mask_and_sum(const T* y, const T* dy, int64_t n, int64_t out, int64_t o0, i
   for (int64_t begin = o0; begin < o1; begin += kSumColumns) {
     const int64_t end = std::min(o1, begin + kSumColumns);
     std::fill_n(total, kSumColumns, 0.0f);
+    // Mask and add, row by row.
     for (int64_t i = 0; i < n; ++i)
       for (int64_t o = begin; o < end; o += lanes) {
         const int64_t at = i * out + o, left = end - o;
@@ -39,6 +40,7 @@ void mask_and_sum(const T* y, const T* dy, int64_t n, int64_t out, int64_t o0, i
         if (g) store_f32_as(d, v, g + at, left);
         hn::Store(hn::Add(hn::Load(d, total + o - begin), v), d, total + o - begin);
       }
+    // Write the sums.
     for (int64_t o = begin; o < end; o += lanes) store_f32_as(d, hn::Load(d, total + o - begin), sum + o, end - o);
   }
 }
@@ -60,7 +62,7 @@ namespace {
 HWY_EXPORT(mask_and_sum_any);
 using engine::Engine, engine::Matrix;
 
-// The product as f32, in pre itself where that is f32; then bias and gelu.
+// With gelu: the product in f32, which lies in pre itself where that is f32; then a pass for bias and gelu.
 Plan linear_gelu(const Linear& p, CpuContext& cpu) {
   const engine::Storage along_in{.dtype = p.dtype, .along_k = true};
   WorkspaceLayout workspace;
@@ -71,8 +73,9 @@ Plan linear_gelu(const Linear& p, CpuContext& cpu) {
     const Matrix x(t[Linear::x].data, p.dtype, p.in, 1), w(t[Linear::w].data, p.dtype, p.in, 1);
     void *pre = t[Linear::pre].data, *y = t[Linear::y].data;
     float* sum = p.dtype == DType::f32 ? static_cast<float*>(pre) : t.workspace(sums);
-    engine.each(
-        t, [&](int64_t, float* lane) { engine.multiply(x, w, {.c = sum, .dtype = DType::f32, .step = p.out}, lane); });
+    engine.each(t, [&](int64_t, float* memory) {
+      engine.multiply(x, w, {.c = sum, .dtype = DType::f32, .step = p.out}, memory);
+    });
     cpu.parallel_for(p.n, rows_per_chunk(p.out), [&](int64_t first, int64_t last) {
       finish_gelu(p.dtype, sum, t[Linear::bias].data, p.out, first, last, pre, y);
     });
@@ -90,14 +93,14 @@ Plan linear_tuned(const Linear& p, CpuContext& cpu) {
   const std::string algorithm = engine.describe();
   auto run = [p, engine = std::move(engine)](Args t) {
     const Matrix x(t[Linear::x].data, p.dtype, p.in, 1), w(t[Linear::w].data, p.dtype, p.in, 1);
-    engine.each(t, [&](int64_t, float* lane) {
+    engine.each(t, [&](int64_t, float* memory) {
       engine.multiply(x, w,
                       {.c = t[Linear::y].data,
                        .dtype = p.dtype,
                        .step = p.out,
                        .bias = t[Linear::bias].data,
                        .relu = p.act == Act::relu},
-                      lane);
+                      memory);
     });
   };
   return Plan(std::move(run)).with(algorithm, std::move(workspace));
@@ -135,11 +138,11 @@ Plan linear_backward_tuned(const LinearBackward& p, CpuContext& cpu) {
     const void* g = relu ? mask_to : dy;
     const Matrix g_rows(g, p.dtype, p.out, 1), g_columns(g, p.dtype, 1, p.out);
     const Matrix w(t[L::w].data, p.dtype, 1, p.in), x(t[L::x].data, p.dtype, 1, p.in);
-    to_x.each(t, [&](int64_t, float* lane) {
-      to_x.multiply(g_rows, w, {.c = t[L::dx].data, .dtype = p.dtype, .step = p.in}, lane);
+    to_x.each(t, [&](int64_t, float* memory) {
+      to_x.multiply(g_rows, w, {.c = t[L::dx].data, .dtype = p.dtype, .step = p.in}, memory);
     });
-    to_w.each(t, [&](int64_t, float* lane) {
-      to_w.multiply(g_columns, x, {.c = t[L::dw].data, .dtype = p.dtype, .step = p.in}, lane);
+    to_w.each(t, [&](int64_t, float* memory) {
+      to_w.multiply(g_columns, x, {.c = t[L::dw].data, .dtype = p.dtype, .step = p.in}, memory);
     });
   };
   return Plan(std::move(run)).with(algorithm, std::move(workspace));

@@ -73,8 +73,8 @@ HWY_INLINE void uncomb_row(const Comb& c, const float* from, float* plain, T* dx
 // Forward: rows [first, last) of y, counted through all planes. Each row of x is reduced along its width once, into an
 // entry of a ring that holds as many rows as a window spans:
 //   along(combed, row, entry)            reduces the combed row of x to an entry of the ring
-//   down(o, ring, slot, step, rows, i)   reduces `rows` entries, from `slot` on and every `step`-th, to row o of y, which
-//                                        is row i of its plane
+//   down(o, ring, slot, step, rows, i)   reduces `rows` entries, from `slot` on and every `step`-th, to row o of y,
+//                                        which is row i of its plane
 // outside: the value of pixels outside the plane.
 template <class T, class Along, class Down>
 HWY_INLINE void pool_rows(const Pool2d& p, const T* x, int64_t first, int64_t last, float outside, float* scratch,

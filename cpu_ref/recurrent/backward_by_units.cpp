@@ -103,7 +103,8 @@ using engine::Engine, engine::Matrix, engine::Storage;
 
 void multiply_by(const Engine& engine, const Args& args, const engine::Operand& a, const engine::Operand& b,
                  DType dtype, void* c, int64_t n) {
-  engine.each(args, [&](int64_t, float* lane) { engine.multiply(a, b, {.c = c, .dtype = dtype, .step = n}, lane); });
+  engine.each(args,
+              [&](int64_t, float* memory) { engine.multiply(a, b, {.c = c, .dtype = dtype, .step = n}, memory); });
 }
 
 // What the sums of all steps become: dx, dw and dr, each one product; dw and dr in every direction, and dr of gru in

@@ -126,9 +126,9 @@ Plan forward_by_units(const Layer& p, ForwardTensors (*tensors)(Args), CpuContex
           .dtype = p.dtype,
           .step = in_y ? D * p.H : p.K() * p.H,
           .bias = element(t.bias, p.dtype, row * biases_of(p.cell))};
-      from_x.each(args, [&](int64_t, float* lane) {
+      from_x.each(args, [&](int64_t, float* memory) {
         from_x.multiply(Matrix(t.x, p.dtype, p.I, 1), Matrix(element(t.w, p.dtype, row * p.I), p.dtype, p.I, 1), to,
-                        lane);
+                        memory);
       });
     }
 

@@ -151,7 +151,7 @@ void CaseTimer::add_timings(const Side& side, const std::shared_ptr<Runner>& run
            std::find(options_.scopes.begin(), options_.scopes.end(), name_of(s)) != options_.scopes.end();
   };
   std::vector<Cache> caches{Cache::warm};
-  if (options_.size >= Size::standard) caches.push_back(Cache::cold);
+  if (options_.preset >= Preset::standard) caches.push_back(Cache::cold);
   for (const Cache cache : caches)
     for (const Scope scope : {Scope::kernel, Scope::call, Scope::end_to_end}) {
       // A CPU's data is in host memory and it has no device clock.
@@ -211,7 +211,9 @@ void CaseTimer::run_benchmarks(Timings& timings) {
 void CaseTimer::repetition(Timing& t, const std::function<void(double)>& report) {
   const NvtxName name(t.job->name);
   const NvtxRange job_range(name);
-  const int retries = options_.size == Size::smoke ? 0 : options_.size == Size::quick ? kQuickRetries : kRetries;
+  const int retries = options_.preset == Preset::smoke   ? 0
+                      : options_.preset == Preset::quick ? kQuickRetries
+                                                         : kRetries;
   results::Repetition taken;
   try {
     for (int attempt = 0; attempt <= retries; ++attempt) {

@@ -41,8 +41,9 @@ Cases select_cases(const Options& options) {
       throw Error("--impl '{}' names no implementation; see `duet list`", wanted);
   std::erase_if(cases, [](const auto& c) { return c->sides.empty(); });
   if (cases.empty())
-    throw Error("nothing matches: --filter '{}' with --scale {} and the other selections; --list shows what there is",
-                options.filter, name_of(options.size));
+    throw Error("nothing matches: --filter '{}' with {} and the other selections; --list shows what there is",
+                options.filter,
+                options.cases.empty() ? fmt::format("--scale {}", name_of(options.preset)) : "the cases of --case");
   require_unique(cases);
   return cases;
 }

@@ -91,7 +91,7 @@ results::BenchmarkContext describe_context(const std::string& date) {
 }
 
 results::Selection describe_selection(const Options& o) {
-  return {.scale = name_of(o.size),
+  return {.scale = name_of(o.preset),
           .filter = o.filter,
           .implementations = o.implementations,
           .dtypes = o.dtypes,

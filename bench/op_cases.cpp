@@ -15,16 +15,16 @@ namespace duet::bench {
 namespace {
 
 constexpr int64_t kMiB = 1 << 20;
-constexpr int64_t kQuickFootprint = 256 * kMiB, kQuickHalfFootprint = 32 * kMiB;
-constexpr double kQuickFlops = 5e9;    // of which the reference, serial and in double, computes a part
-constexpr int64_t kWarmCopies = kMiB;  // inout copies of a batch together stay within a second-level cache
+constexpr int64_t kMaxQuickBytes = 256 * kMiB, kMaxQuickHalfBytes = 32 * kMiB;  // in f32 and in bf16
+constexpr double kMaxQuickFlops = 5e9;     // of which the reference, serial and in double, computes a part
+constexpr int64_t kMaxCopiesBytes = kMiB;  // inout copies of a batch together stay within a second-level cache
 
 int copies_for(const Problem& problem) {
   int64_t bytes = 0;
   for (const TensorSpec& t : problem.tensors())
     if (t.role == Role::inout) bytes += t.bytes();
   if (bytes == 0 || bytes > 8 * kMiB) return 1;
-  return static_cast<int>(std::clamp<int64_t>(kWarmCopies / bytes, 2, 256));
+  return static_cast<int>(std::clamp<int64_t>(kMaxCopiesBytes / bytes, 2, 256));
 }
 
 class OpRunner final : public Runner {
@@ -157,21 +157,21 @@ bool plain_f32(const Problem& p) {
 
 // Smoke takes the cheapest shape: it only shows that everything runs.
 const ProblemCase* cheapest(const std::vector<ProblemCase>& cases) {
-  const ProblemCase* least = nullptr;
+  const ProblemCase* min = nullptr;
   const auto cost = [](const Problem& p) { return p.flops() + static_cast<double>(p.bytes()); };
   for (const ProblemCase& c : cases)
-    if (plain_f32(c.problem) && (!least || cost(c.problem) < cost(least->problem))) least = &c;
-  return least;
+    if (plain_f32(c.problem) && (!min || cost(c.problem) < cost(min->problem))) min = &c;
+  return min;
 }
 
 // Quick takes the first shapes that are small enough; bf16 beside f32 for the first one only, and not where it is
 // memory traffic that f32 shows as well.
 bool kept_when_quick(const Problem& p, std::vector<std::string>& taken) {
-  if (p.footprint_bytes() > kQuickFootprint || p.flops() > kQuickFlops) return false;
+  if (p.footprint_bytes() > kMaxQuickBytes || p.flops() > kMaxQuickFlops) return false;
   const std::string shape = shape_of(p);
   const auto at = std::find(taken.begin(), taken.end(), shape);
   if (p.dtype() == DType::bf16)
-    return p.footprint_bytes() <= kQuickHalfFootprint && !taken.empty() && at == taken.begin();
+    return p.footprint_bytes() <= kMaxQuickHalfBytes && !taken.empty() && at == taken.begin();
   if (!plain_f32(p)) return false;
   if (at != taken.end()) return true;
   if (taken.size() == 2) return false;
@@ -179,19 +179,37 @@ bool kept_when_quick(const Problem& p, std::vector<std::string>& taken) {
   return true;
 }
 
+// The cases of ops that --case names. One that is named twice, in whatever spelling, is measured once.
+Cases named_op_cases(const Options& options) {
+  Cases cases;
+  std::set<std::string> names;
+  for (const NamedCase& named : options.cases) {
+    if (is_step(named)) continue;
+    try {
+      auto c = std::make_unique<OpCase>(find_op(named.op),
+                                        ProblemCase{"given by " + named.source, parse_case(named.op, named.text)});
+      if (names.insert(c->name()).second) cases.push_back(std::move(c));
+    } catch (const Error& e) {
+      throw Error("{}: {}", named.source, e.what());
+    }
+  }
+  return cases;
+}
+
 }  // namespace
 
 Cases op_cases(const Options& options) {
+  if (!options.cases.empty()) return named_op_cases(options);
   Cases cases;
-  const Scale scale = options.size == Size::full ? Scale::full : Scale::standard;
+  const Scale scale = options.preset == Preset::full ? Scale::full : Scale::standard;
   for (const auto& [name, op] : ops()) {
     const std::vector<ProblemCase> all = op.cases(scale);
     const ProblemCase* smoke = cheapest(all);
     std::vector<std::string> taken;
     for (const ProblemCase& c : all)
-      if (options.size == Size::smoke   ? &c == smoke
-          : options.size == Size::quick ? kept_when_quick(c.problem, taken)
-                                        : true)
+      if (options.preset == Preset::smoke   ? &c == smoke
+          : options.preset == Preset::quick ? kept_when_quick(c.problem, taken)
+                                            : true)
         cases.push_back(std::make_unique<OpCase>(op, c));
   }
   return cases;

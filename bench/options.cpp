@@ -8,21 +8,22 @@
 
 #include "core/dtype.h"
 #include "core/error.h"
+#include "core/regular_file.h"
 
 namespace duet::bench {
 
-const char* name_of(Size s) {
+const char* name_of(Preset p) {
   constexpr const char* names[] = {"smoke", "quick", "standard", "full"};
-  return names[static_cast<int>(s)];
+  return names[static_cast<int>(p)];
 }
 
 int Options::repetitions_or_default() const {
   if (repetitions) return *repetitions;
-  return size == Size::smoke ? 1 : size == Size::quick ? 3 : 5;
+  return preset == Preset::smoke ? 1 : preset == Preset::quick ? 3 : 5;
 }
 double Options::budget_s() const {
   if (min_time_s) return *min_time_s;
-  return size == Size::smoke ? 0.02 : size == Size::quick ? 0.1 : 0.5;
+  return preset == Preset::smoke ? 0.02 : preset == Preset::quick ? 0.1 : 0.5;
 }
 
 namespace {
@@ -61,36 +62,90 @@ std::vector<std::string> translate(int argc, char** argv) {
   return out;
 }
 
-void require_one_of(const char* flag, const std::vector<std::string>& values, const std::vector<std::string>& allowed) {
-  for (const std::string& v : values)
-    if (std::find(allowed.begin(), allowed.end(), v) == allowed.end())
-      throw Error("{} '{}' is not one of {}", flag, v, CLI::detail::join(allowed, " "));
+// "gemm m:4096 n:512", "gemm/f32/m:4096/n:512" or "step/mlp batch:32".
+NamedCase named_case(std::string_view line, std::string source) {
+  constexpr std::string_view kBlanks = " \t\r", kSeparators = " \t\r/", kStep = "step/";
+  line.remove_prefix(std::min(line.size(), line.find_first_not_of(kBlanks)));
+  line.remove_suffix(line.size() - std::min(line.size(), line.find_last_not_of(kBlanks) + 1));
+  const size_t end = line.find_first_of(kSeparators, line.starts_with(kStep) ? kStep.size() : 0);
+  const std::string_view op = line.substr(0, end);
+  if (op.empty()) throw Error("{}: an op is expected, then its attributes: 'softmax rows:64 cols:1000'", source);
+  return {std::string(op), end == line.npos ? "" : std::string(line.substr(end + 1)), std::move(source)};
+}
+
+std::string is_regex(const std::string& text) {
+  try {
+    std::regex check(text);
+  } catch (const std::regex_error& e) {
+    return "'" + text + "' is not a regular expression: " + e.what();
+  }
+  return "";
 }
 
 }  // namespace
 
+std::vector<NamedCase> read_named_cases(const std::vector<std::string>& values) {
+  std::vector<NamedCase> cases;
+  for (const std::string& value : values) {
+    if (!value.starts_with('@')) {
+      cases.push_back(named_case(value, "--case"));
+      continue;
+    }
+    const std::string path = value.substr(1);
+    RegularFile file(path);
+    int number = 0;
+    for (std::string line; std::getline(file.stream, line);) {
+      ++number;
+      line.resize(std::min(line.size(), line.find('#')));
+      if (line.find_first_not_of(" \t\r") != line.npos)
+        cases.push_back(named_case(line, fmt::format("{}:{}", path, number)));
+    }
+  }
+  return cases;
+}
+
 std::optional<int> parse(int argc, char** argv, Options& options) {
   options.argv.assign(argv, argv + argc);
-  CLI::App app{"Times every operation of Duet on the CPU and the GPU, side by side, and verifies the buffers it timed.",
+  CLI::App app{"Times every op of Duet on the CPU and the GPU, side by side, and verifies the buffers it timed.",
                "bench_all"};
-  std::string size = "quick", device = "all";
-  std::vector<std::string> json;
-  app.add_option("--json", json, "write the run file here; alone or '-': to standard output")->expected(0, 1);
+  std::string preset = name_of(options.preset), device = "all";
+  std::vector<std::string> json, cases;
+  std::vector<std::string> dtypes;
+  for (const DType t : kDTypes) dtypes.emplace_back(name_of(t));
+  CLI::Option* json_option =
+      app.add_option("--json", json, "write the run file here; alone or '-': to standard output")->expected(0, 1);
   app.add_flag("--list", options.list, "list the jobs that would run (with --json: as JSON) and stop");
-  app.add_option("--filter", options.filter, "only jobs whose name contains a match of this regular expression");
-  app.add_option("--scale", size,
-                 "smoke: cheapest case, one repetition; quick: warm, all threads, few cases (default); "
-                 "standard: published shapes; full: everything");
-  app.add_option("--device", device, "cpu, gpu or all (default)");
+  CLI::Option* case_option =
+      app.add_option(
+             "--case", cases,
+             "only this case, in place of the preset's: 'gemm m:4096 n:512 k:8192 dtype:bf16', 'step/mlp batch:32'; "
+             "@FILE: one a line, # comments. May be repeated; the other selections apply to it")
+          ->expected(1)
+          ->take_all();
+  app.add_option("--filter", options.filter, "only jobs whose name contains a match of this regular expression")
+      ->check(is_regex);
+  app.add_option("--scale", preset,
+                 "preset. smoke: cheapest case, one repetition; quick: warm, all threads, few cases (default); "
+                 "standard: published shapes; full: everything")
+      ->check(CLI::IsMember({"smoke", "quick", "standard", "full"}));
+  app.add_option("--device", device, "cpu, gpu or all (default)")->check(CLI::IsMember({"cpu", "gpu", "all"}));
   app.add_option("--impl", options.implementations, "only these implementations, such as cpu.tuned")->delimiter(',');
-  app.add_option("--dtype", options.dtypes, "only these element types: f32 bf16 f16")->delimiter(',');
-  app.add_option("--scope", options.scopes, "only these scopes: kernel call end_to_end")->delimiter(',');
+  app.add_option("--dtype", options.dtypes, "only these element types: f32 bf16 f16")
+      ->delimiter(',')
+      ->check(CLI::IsMember(dtypes));
+  app.add_option("--scope", options.scopes, "only these scopes: kernel call end_to_end")
+      ->delimiter(',')
+      ->check(CLI::IsMember({"kernel", "call", "end_to_end"}));
   app.add_option("--threads", options.threads, "CPU threads (default: all cores; from standard on also one)");
   app.add_option("--seed", options.seed, "of inputs, sampled slices and the order of cases (default 1)")
-      ->check(CLI::NonNegativeNumber);
-  app.add_option("--repetitions", options.repetitions, "repetitions of each series (default 1, 3 or 5 by scale)");
-  app.add_option("--min-time", options.min_time_s, "seconds of samples in a repetition (default 0.02, 0.1 or 0.5)");
-  app.add_flag("--resume", options.resume, "go on from the journal beside --json=FILE");
+      ->check(CLI::Range(int64_t{0}, INT64_MAX));
+  app.add_option("--repetitions", options.repetitions, "repetitions of each series (default 1, 3 or 5 by preset)")
+      ->check(CLI::Range(1, 1000));
+  app.add_option("--min-time", options.min_time_s, "seconds of samples in a repetition (default 0.02, 0.1 or 0.5)")
+      ->check(CLI::Range(1e-6, 3600.0));
+  app.add_flag("--resume", options.resume, "go on from the journal beside --json=FILE")
+      ->needs(json_option)
+      ->excludes(case_option);  // a journal does not say which cases were named
   try {
     std::vector<std::string> args = translate(argc, argv);
     std::reverse(args.begin(), args.end());
@@ -100,25 +155,14 @@ std::optional<int> parse(int argc, char** argv, Options& options) {
       return app.exit(help);
     }
     if (app.count("--json")) options.json = json.empty() ? "" : json.front();
-    const std::vector<std::string> sizes{"smoke", "quick", "standard", "full"};
-    require_one_of("--scale", {size}, sizes);
-    options.size = static_cast<Size>(std::find(sizes.begin(), sizes.end(), size) - sizes.begin());
-    require_one_of("--device", {device}, {"cpu", "gpu", "all"});
+    for (const Preset p : {Preset::smoke, Preset::quick, Preset::standard, Preset::full})
+      if (preset == name_of(p)) options.preset = p;
     options.cpu = device != "gpu";
     options.gpu = device != "cpu";
-    require_one_of("--scope", options.scopes, {"kernel", "call", "end_to_end"});
-    for (const std::string& t : options.dtypes) dtype_from(t);
-    if (options.repetitions && (*options.repetitions < 1 || *options.repetitions > 1000))
-      throw Error("--repetitions {} is not within 1 .. 1000", *options.repetitions);
-    if (options.min_time_s && !(*options.min_time_s > 0 && *options.min_time_s <= 3600))
-      throw Error("--min-time {} is not within 0 .. 3600 s", *options.min_time_s);
-    if (options.resume && (!options.json || options.json_to_stdout()))
+    options.cases = read_named_cases(cases);
+    if (!cases.empty() && options.cases.empty()) throw Error("--case {}: holds no case", cases.front());
+    if (options.resume && options.json_to_stdout())
       throw Error("--resume needs --json=FILE: the journal lies beside it");
-    try {
-      std::regex check(options.filter);
-    } catch (const std::regex_error& e) {
-      throw Error("--filter '{}' is not a regular expression: {}", options.filter, e.what());
-    }
   } catch (const CLI::ParseError& e) {
     std::fprintf(stderr, "bench_all: %s (see --help)\n", e.what());
     return 2;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What bench_all was asked to do.
+// The command line of bench_all: which cases, on which sides, how long. main.cpp parses it first and passes Options on.
 #pragma once
 #include <cstdint>
 #include <optional>
@@ -8,13 +8,24 @@
 
 namespace duet::bench {
 
-enum class Size : uint8_t { smoke, quick, standard, full };  // --scale
-const char* name_of(Size);
+// How much is measured (--scale). smoke: the cheapest case of each op, one repetition; quick: few cases, warm; standard:
+// published shapes; full: everything.
+enum class Preset : uint8_t { smoke, quick, standard, full };
+const char* name_of(Preset);
+
+// A case that the user names (--case), in place of the preset's: "gemm m:4096 n:512 k:8192", "step/mlp batch:32".
+struct NamedCase {
+  std::string op, text;  // "gemm", "m:4096 n:512 k:8192" (core/cases.h)
+  std::string source;    // for messages and reports: "--case" or "shapes.txt:3"
+};
+
+inline bool is_step(const NamedCase& c) { return c.op.starts_with("step/"); }
 
 struct Options {
-  Size size = Size::quick;
+  Preset preset = Preset::quick;
   std::optional<std::string> json;  // "" or "-": standard output
   bool list = false, resume = false, cpu = true, gpu = true;
+  std::vector<NamedCase> cases;                              // empty: those of the preset
   std::string filter;                                        // regular expression over job names; empty: everything
   std::vector<std::string> implementations, dtypes, scopes;  // empty: all
   std::optional<int> threads;  // empty: all cores, and one thread beside it from standard on
@@ -31,5 +42,9 @@ struct Options {
 // Parses the command line; --benchmark_{filter,list_tests,out,out_format,repetitions,min_time} map onto our options, any
 // other --benchmark_* is refused by name. Returns an exit status when the program is done (--help, a usage error).
 std::optional<int> parse(int argc, char** argv, Options& options);
+
+// The cases that the values of --case name: "OP WORDS", a label with its op as reports print it ("gemm/f32/m:4096/..."), or
+// "@FILE" with one such line each, "#" before comments. Throws Error naming file and line.
+std::vector<NamedCase> read_named_cases(const std::vector<std::string>& values);
 
 }  // namespace duet::bench

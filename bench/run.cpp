@@ -71,7 +71,7 @@ Devices open_devices(const Options& options) {
   Devices d;
   const int threads = options.threads.value_or(static_cast<int>(std::thread::hardware_concurrency()));
   d.cpu = std::make_unique<CpuContext>(threads);
-  if (!options.threads && threads > 1 && options.size >= Size::standard && options.cpu)
+  if (!options.threads && threads > 1 && options.preset >= Preset::standard && options.cpu)
     d.one_thread = std::make_unique<CpuContext>(1);
   d.no_gpu = "not selected (--device cpu)";
   if (options.gpu) d.gpu = open_gpu(d.no_gpu);
@@ -161,7 +161,7 @@ class BenchRun {
   }
 
   void measure_machine_again() {
-    if (run_.invocation.complete && options_.size != Size::smoke)
+    if (run_.invocation.complete && options_.preset != Preset::smoke)
       run_.ceilings = results::join_ceilings(std::move(run_.ceilings), measure_ceilings(), run_.invocation.warnings);
   }
 
@@ -199,7 +199,7 @@ class BenchRun {
   bool to_file() const { return options_.json && !options_.json_to_stdout(); }
 
   std::vector<Ceiling> measure_ceilings() {
-    const bool quick = options_.size <= Size::quick;
+    const bool quick = options_.preset <= Preset::quick;
     std::vector<Ceiling> all;
     const auto add = [&](std::vector<Ceiling> more) {
       all.insert(all.end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));

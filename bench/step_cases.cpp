@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <chrono>
 #include <map>
+#include <set>
 
 #include "bench/cases.h"
 #include "bench/roof.h"
+#include "core/error.h"
 #include "models/step.h"
 #include "results/statistics.h"
 
@@ -86,7 +88,9 @@ class StepCase final : public BenchCase {
     }
     return std::make_unique<StepRunner>(std::move(step), seed_);
   }
-  std::string repro(const Side& side) const override { return "bench_all --scale full --filter '^" + side.job + "$'"; }
+  std::string repro(const Side& side) const override {
+    return "bench_all --case '" + name() + "' --impl " + side.implementation;
+  }
 
   std::optional<results::Step> profile_step(Runner& runner) override {
     Step& step = static_cast<StepRunner&>(runner).step();
@@ -162,17 +166,36 @@ class StepCase final : public BenchCase {
   uint64_t seed_ = 1;
 };
 
+// The training steps that --case names, each once.
+Cases named_step_cases(const Options& options) {
+  Cases cases;
+  std::set<std::string> names;
+  for (const NamedCase& named : options.cases) {
+    if (!is_step(named)) continue;
+    try {
+      const Model& model = find_model(named.op.substr(named.op.find('/') + 1));
+      auto c = std::make_unique<StepCase>(ModelCase{"given by " + named.source, model.with_words(named.text)},
+                                          kProfileBudgets * options.budget_s());
+      if (names.insert(c->name()).second) cases.push_back(std::move(c));
+    } catch (const Error& e) {
+      throw Error("{}: {}", named.source, e.what());
+    }
+  }
+  return cases;
+}
+
 }  // namespace
 
 Cases step_cases(const Options& options) {
+  if (!options.cases.empty()) return named_step_cases(options);
   Cases cases;
   std::map<std::string, size_t> taken;  // a model's cases so far
   // Quick: enough for a curve over the batch, which a model's cases begin with.
-  const size_t max_cases = options.size == Size::smoke ? 1 : options.size == Size::quick ? 4 : SIZE_MAX;
+  const size_t max_cases = options.preset == Preset::smoke ? 1 : options.preset == Preset::quick ? 4 : SIZE_MAX;
   // Smoke only shows that everything runs: models narrowed for tests do.
-  const Scale scale = options.size == Size::full    ? Scale::full
-                      : options.size == Size::smoke ? Scale::test
-                                                    : Scale::standard;
+  const Scale scale = options.preset == Preset::full    ? Scale::full
+                      : options.preset == Preset::smoke ? Scale::test
+                                                        : Scale::standard;
   for (const ModelCase& c : model_cases(scale))
     if (taken[c.model.name()]++ < max_cases)
       cases.push_back(std::make_unique<StepCase>(c, kProfileBudgets * options.budget_s()));

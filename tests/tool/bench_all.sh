@@ -19,24 +19,57 @@ says() {
 says 2 'no-such' --no-such
 says 2 'benchmark_perf_counters' --benchmark_perf_counters=CYCLES
 says 2 'only json' --benchmark_out_format=csv
-says 2 "'tiny' is not one of smoke quick standard full" --scale tiny
-says 2 "'tpu' is not one of cpu gpu all" --device tpu
-says 2 "'warp' is not one of kernel call end_to_end" --scope warp
-says 2 "'f31' is not one of" --dtype f31
+says 2 "tiny not in .smoke,quick,standard,full" --scale tiny
+says 2 "tpu not in .cpu,gpu,all" --device tpu
+says 2 "warp not in .kernel,call,end_to_end" --scope warp
+says 2 "f31 not in .f64,f32,bf16,f16" --dtype f31
 says 2 "'cpu.none' names no implementation" --impl cpu.none
 says 2 'not a regular expression' --filter '('
 says 2 'nothing matches.*no_such_job' --filter no_such_job
-says 2 'not within 1 ..' --repetitions 0
+says 2 'repetitions.*0 not in range' --repetitions 0
+says 2 'min-time.*0 not in range' --min-time 0
+says 2 'min-time.*3601 not in range' --min-time 3601
+says 2 'seed.*-1 not in range' --seed -1
 says 2 '100000 is not within' --threads 100000 "${small[@]}"
 says 2 'cannot write /dev/null/x' --json=/dev/null/x/r.json "${small[@]}"
-says 2 'needs --json=FILE' --resume
+says 2 'resume requires --json' --resume
+says 2 'needs --json=FILE' --resume --json
+says 2 'case excludes --resume' --resume --json=absent.json --case 'relu n:3'
 says 2 'no journal' --resume --json=absent.json "${small[@]}"
+
+# --case: an op's or a model's name, its attributes; a file of such lines.
+says 2 "op 'sofmax' is unknown; did you mean softmax" --case 'sofmax rows:3 cols:5'
+says 2 "softmax case 'rows:3 colls:5'.*'colls'; did you mean cols" --case 'softmax rows:3 colls:5'
+says 2 "'many' is not a whole number" --case 'softmax rows:3 cols:many'
+says 2 'cols:N is missing' --case 'softmax rows:3'
+says 2 "'relo' is not one of none relu gelu" --case 'bias outer:1 c:1 act:relo'
+says 2 "model 'mpl' is unknown; did you mean mlp|model 'mpl' is unknown; known are" --case 'step/mpl batch:3'
+says 2 "'bach'; did you mean batch" --case 'step/mlp bach:3'
+says 2 'an op is expected' --case ' '
+says 2 'missing.txt: cannot be read' --case @missing.txt
+printf '# two good ones\n\nrelu n:3\n  relu/bf16/n:5  # a label\n' > kept_shapes.txt
+printf 'relu n:3\nrelu m:5 # no such\n' > kept_wrong.txt
+echo '# none' > kept_none.txt
+says 2 "kept_wrong.txt:2: .*'m'" --case @kept_wrong.txt
+says 2 'kept_none.txt: holds no case' --case @kept_none.txt
+says 2 'nothing matches.*--case' --case 'relu n:3' --dtype bf16
+"$bench" --case @kept_shapes.txt --case 'relu dtype:f32 n:3' --case 'step/mlp batch:3' --impl cpu.tuned,cpu --list > listed ||
+  fail '--case --list'
+[ "$(grep -c . listed)" = 3 ] && grep -q '^relu/cpu.tuned/bf16/n:5' listed && grep -q '^step/mlp/cpu/f32/batch:3' listed ||
+  fail "--case lists: $(cat listed)"
+"$bench" --scale smoke --device cpu --case 'softmax rows:300 cols:500' --case 'softmax rows:3 cols:5 dtype:f64' \
+  --json=kept_case.json > stdout 2> stderr || fail "--case: $(cat stderr)"
+"$duet" report kept_case.json -o kept_case > stdout 2>&1 || fail "a report of --case: $(cat stdout)"
+grep -q 'rows:300' kept_case/report.md || fail 'a report leaves out the case'
+"$duet" op softmax --impl cpu.tuned --case 'rows:3 cols:5 x=last:-inf' --check > stdout 2>&1 || fail "duet op --case: $(cat stdout)"
+rm -r kept_case listed
+
 mkdir kept_folder
 says 2 'not a regular file' --json=kept_folder "${small[@]}"
 ls /dev/nvidiactl > /dev/null 2>&1 || says 77 'CUDA' --device gpu --scale smoke
 
 "$bench" --help > stdout || fail '--help'
-for flag in json list filter scale device impl dtype scope threads seed repetitions min-time resume; do
+for flag in json list case filter scale device impl dtype scope threads seed repetitions min-time resume; do
   grep -q -- "--$flag" stdout || fail "--help leaves out --$flag"
 done
 "$bench" --list "${small[@]}" > listed || fail '--list'
@@ -100,6 +133,9 @@ def load(name):
 d = load("kept.json")
 jobs = d["duet"]["jobs"]
 assert d["duet"]["run"]["complete"] and len(jobs) == 2, [j["name"] for j in jobs]
+named = load("kept_case.json")["duet"]["jobs"]
+assert {j["case"] for j in named} == {"softmax/f32/rows:300/cols:500", "softmax/f64/rows:3/cols:5"}, named
+assert all(j["status"] == ("ok" if "f32" in j["case"] else "skipped") and (j["status"] == "ok" or j["reason"]) for j in named)
 for j in jobs:
     assert j["status"] == "ok" and j["check"]["max_error_ratio"] <= 1 and j["check"]["slices"] > 0, j
     assert j["comparable"] == (j["reason"] == "") and (j["step"] is None) == (j["op"] == "relu"), j

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The whole score matrix in memory: the batched gemm of cpu.tuned, softmax under the mask, gemm. What flash style saves
-// is seen beside it. The query heads that share k and v lie one after the other, so they are rows of one product.
+// attention and its backward with the whole matrix of scores in memory: the batched gemm of cpu.tuned, softmax under
+// the mask, gemm again. It is there to show what the flash style of attention_tuned.cpp saves. The query heads that
+// share k and v lie one after the other, so they are rows of one product. The gemm divides itself among threads; the
+// passes between share the rows.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "cpu_ref/attention/attention_materialised.cpp"  // compiled once per instruction set
 #include <hwy/foreach_target.h>
@@ -18,15 +20,18 @@
 HWY_BEFORE_NAMESPACE();
 namespace duet::HWY_NAMESPACE {
 
-// Rows [first, last) of scores (B H Tq, Tk), in place: probabilities, 0 where masked; lse.
+// Rows [first, last) of the scores (B H Tq, Tk), in place: they become probabilities, 0 where masked. Writes lse as
+// well.
 void probabilities(const AttentionShape& p, void* scores, float* lse, int64_t first, int64_t last) {
   const hn::ScalableTag<float> d;
   for_float(p.dtype, [&]<class T>() HWY_ATTR {
     for (int64_t row = first; row < last; ++row) {
       T* s = static_cast<T*>(scores) + row * p.Tk;
       const int64_t n = p.visible(row % p.Tq);
+      // Maximum and sum of exponentials of the visible keys.
       const float top = top_of(max_of(s, n)), sum = power_sum(s, n, top);
       lse[row] = (top + std::log2(sum)) * std::numbers::ln2_v<float>;
+      // Probabilities, and 0 behind the mask.
       const auto vtop = hn::Set(d, top), scale = hn::Set(d, 1 / sum);
       map<false>(
           d, n, [&](auto v) HWY_ATTR { return hn::Mul(scale, exp2(d, hn::MulSub(v, hn::Set(d, kLog2E), vtop))); }, s,
@@ -36,7 +41,8 @@ void probabilities(const AttentionShape& p, void* scores, float* lse, int64_t fi
   });
 }
 
-// The same rows backward: scores become probabilities again, dp = dy v' becomes ds.
+// The same rows backward, in place: the scores become probabilities again, and dp = dy v' becomes ds, the gradient of
+// the scores.
 void gradients(const AttentionShape& p, void* scores, void* dp, const void* y, const void* dy, const float* lse,
                int64_t first, int64_t last) {
   const hn::ScalableTag<float> d;
@@ -46,11 +52,13 @@ void gradients(const AttentionShape& p, void* scores, void* dp, const void* y, c
       T *s = static_cast<T*>(scores) + row * p.Tk, *ds = static_cast<T*>(dp) + row * p.Tk;
       const T *a = static_cast<const T*>(y) + row * p.D, *b = static_cast<const T*>(dy) + row * p.D;
       const int64_t n = p.visible(row % p.Tq);
+      // delta = y . dy.
       auto sum = hn::Zero(d);
       for (int64_t c = 0; c < p.D; c += lanes)
         sum = hn::MulAdd(load_as_f32(d, a + c, p.D - c), load_as_f32(d, b + c, p.D - c), sum);
       const auto delta = hn::SumOfLanes(d, sum), factor = hn::Set(d, static_cast<float>(p.factor()));
       const auto level = hn::Set(d, lse[row] * kLog2E);
+      // Probabilities and ds, and 0 behind the mask.
       for (int64_t j = 0; j < n; j += lanes) {
         const auto e = exp2(d, hn::MulSub(load_as_f32(d, s + j, n - j), hn::Set(d, kLog2E), level));
         store_f32_as(d, hn::Mul(hn::Mul(e, factor), hn::Sub(load_as_f32(d, ds + j, n - j), delta)), ds + j, n - j);
@@ -90,7 +98,7 @@ class Product {
   WorkspacePiece<void> workspace_;
 };
 
-// Products over all heads of k and v; m: of the queries that share one, or its keys.
+// One product for each head of k and v. m: the rows of all queries that share the head, or its keys.
 Gemm product(const AttentionShape& p, int64_t m, int64_t n, int64_t k) {
   return {.batch = p.B * p.kv_heads(), .m = m, .n = n, .k = k, .dtype = p.dtype};
 }

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Flash style (arXiv:2205.14135, 2307.08691): a thread has a head, or some queries of one, and walks its keys in
-// blocks. Of the scores only a block exists, in cache; maximum and sum of each query are carried from block to block.
-// Products are register tiles of the matrix engine; under a causal mask each tile multiplies what its queries see and
-// no more. Backward: the probabilities are formed again from lse; a head's gradients grow in place, block by block.
+// attention and its backward in flash style (arXiv:2205.14135, 2307.08691). A thread takes a head, or some queries of
+// one, and goes through its keys in blocks. Only one block of scores exists at a time, in cache; the maximum and the
+// sum of each query are carried from block to block. Products are register tiles of the matrix engine (gemm/engine.h).
+// Under a causal mask each tile multiplies only the keys that its queries see. Backward: the probabilities are formed
+// again from lse. The gradients of a head are added up in place, block by block. Start reading at forward_head.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "cpu_ref/attention/attention_tuned.cpp"  // compiled once per instruction set
 #include <hwy/foreach_target.h>
@@ -23,12 +24,12 @@
 #define DUET_CPU_REF_ATTENTION_TUNED_ONCE_
 namespace duet::flash {
 
-constexpr int64_t kKeys = 128;  // of a block: a strip of v (16 KiB) stays in L1 while the queries' tiles pass by
-constexpr int64_t kPitch = kKeys + 16;  // of the scores: rows a power of two apart would evict each other
-constexpr int64_t kTiles = 8;           // of queries in a block: what is read of k and v from L2 serves so many tiles
+constexpr int64_t kKeys = 128;  // of a block: a strip of v (16 KiB) stays in L1 while all tiles of queries use it
+constexpr int64_t kPitch = kKeys + 16;  // of the scores; rows a power of two apart would evict each other
+constexpr int64_t kTiles = 8;           // of queries in a block: each use what is read of k and v from L2
 
-// How a head is cut, and how it is told to the engine. Matrices are f32 in memory of their own where they are not as
-// the engine reads them: another dtype, or rows that end within a vector.
+// How a head is cut, and how its matrices are passed to the engine. A matrix that the engine cannot read as it is,
+// because it has another dtype or rows that end within a vector, is copied to f32 in scratch memory (`copies`).
 struct Cut {
   engine::KernelShape kernel;
   int64_t D, padded, queries;  // padded: D in whole vectors; queries: of a block
@@ -48,7 +49,7 @@ struct Cut {
   }
   int64_t height(int64_t width) const { return width <= kernel.lanes ? kernel.lanes : kernel.columns; }
 
-  // to: strips of columns j0 ... of the matrix' transpose, each (k, height).
+  // Packs the columns j0, j0 + 1, ... of the transpose of the matrix to strips, each (k, height).
   void pack(const engine::Matrix& from, int64_t j0, int64_t columns, int64_t k, float* to) const {
     for (int64_t s = 0; s < strips(columns); ++s)
       from.pack(j0 + s * kernel.columns, width(columns, s), height(width(columns, s)), 0, k,
@@ -57,13 +58,15 @@ struct Cut {
   int64_t tiles(int64_t rows) const { return ceil_div(rows, kernel.rows); }
 };
 
-// B of a product: rows k `pitch` apart or, pitch 0, strips of `columns` as pack() makes them, of `rows` k each, from
-// row `first` on.
+// The right matrix, B, of a product. Either its rows k lie `pitch` floats apart; or pitch is 0 and it consists of
+// strips of `columns` columns, as pack() makes them, with `rows` values of k each, of which those from `first` on are
+// used.
 struct Right {
   const float* at;
   int64_t pitch, columns = 0, rows = 0, first = 0;
 };
-// A (rows, k): value p of row i at a[i * a_line + p * a_step]. to (rows, columns), rows `pitch` apart.
+// The left matrix, A (rows, k), has value p of row i at a[i * a_line + p * a_step]. The result goes to `to` (rows,
+// columns), with rows `pitch` apart; `add` adds it to what is there.
 struct Product {
   const float* a;
   int64_t a_line, a_step;
@@ -72,6 +75,7 @@ struct Product {
   int64_t pitch;
   bool add;
 };
+// One tile of rows, over all strips of columns and kc values of k.
 inline void multiply(const Cut& cut, const Product& p, int64_t rows, int64_t columns, int64_t kc) {
   const int64_t strip = cut.kernel.columns;
   for (int64_t s = 0; s < cut.strips(columns); ++s) {
@@ -101,7 +105,7 @@ HWY_BEFORE_NAMESPACE();
 namespace duet::HWY_NAMESPACE {
 using flash::Cut, flash::kKeys, flash::kPitch;
 
-// to (rows, padded) = from (rows, D), as f32, with zeros behind.
+// to (rows, padded) = from (rows, D) as f32, with zeros from D on.
 template <class T>
 void widen_rows(const T* from, int64_t rows, int64_t D, int64_t padded, float* to) {
   const hn::ScalableTag<float> d;
@@ -111,11 +115,12 @@ void widen_rows(const T* from, int64_t rows, int64_t D, int64_t padded, float* t
       hn::StoreU(load_as_f32(d, from + i * D + c, std::max<int64_t>(0, D - c)), d, to + i * padded + c);
 }
 
+// row[first .. last) = 0.
 HWY_INLINE void clear(float* row, int64_t first, int64_t last) {
   if (last > first) std::memset(row + first, 0, static_cast<size_t>(last - first) * sizeof(float));
 }
 
-// One block of a query's scores: s[0 .. n) become powers of two of s factor - top, where top is the maximum so far.
+// One block of the scores of a query: s[0 .. n) become the powers 2^(s factor - top), where top is the maximum so far.
 // Returns their sum.
 HWY_INLINE float powers(float* s, int64_t n, float factor_value, float top_value) {
   const hn::ScalableTag<float> d;
@@ -140,7 +145,8 @@ HWY_INLINE float powers(float* s, int64_t n, float factor_value, float top_value
   return hn::GetLane(hn::SumOfLanes(d, hn::Add(sum0, sum1)));
 }
 
-HWY_INLINE float largest_product(const float* s, int64_t n, float factor_value) {
+// The maximum of s[j] factor over n scores; -inf for none.
+HWY_INLINE float max_product(const float* s, int64_t n, float factor_value) {
   const hn::ScalableTag<float> d;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
   const auto factor = hn::Set(d, factor_value);
@@ -154,6 +160,7 @@ HWY_INLINE float largest_product(const float* s, int64_t n, float factor_value) 
   return hn::GetLane(hn::MaxOfLanes(d, max));
 }
 
+// row[0 .. n) *= factor, for n of whole vectors.
 HWY_INLINE void scale_row(float* row, int64_t n, float factor) {
   const hn::ScalableTag<float> d;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
@@ -183,6 +190,7 @@ void forward_head(const Attention& p, const T* q, const T* k, const T* v, T* y, 
     const int64_t rows = std::min(cut.queries, last - i0), tiles = cut.tiles(rows);
     const auto tile_row = [&](int64_t t) { return rows * t / tiles; };
     const float* a = reinterpret_cast<const float*>(q + i0 * D);
+    // Start a block of queries.
     if (cut.copies) {
       widen_rows(q + i0 * D, rows, D, cut.padded, wide_q);
       a = wide_q;
@@ -193,8 +201,9 @@ void forward_head(const Attention& p, const T* q, const T* k, const T* v, T* y, 
     clear(out, 0, rows * cut.padded);
 
     for (int64_t j0 = 0; j0 < p.visible(i0 + rows - 1); j0 += kKeys) {
-      // Keys of this block that query i sees; a tile takes as many as its last query.
+      // How many keys of this block query i sees. A tile multiplies as many as its last query sees.
       const auto seen = [&](int64_t i) { return std::clamp<int64_t>(p.visible(i0 + i) - j0, 0, kKeys); };
+      // Scores.
       for (int64_t t = 0; t < tiles; ++t) {
         const int64_t r = tile_row(t), n = seen(tile_row(t + 1) - 1);
         multiply(cut,
@@ -210,24 +219,27 @@ void forward_head(const Attention& p, const T* q, const T* k, const T* v, T* y, 
                   .add = false},
                  tile_row(t + 1) - r, n, D);
       }
+      // Maximum so far.
       for (int64_t i = 0; i < rows; ++i) {
         before[i] = top[i];
-        top[i] = std::max(top[i], largest_product(s + i * kPitch, seen(i), factor));
+        top[i] = std::max(top[i], max_product(s + i * kPitch, seen(i), factor));
       }
-      for (int64_t i = 0; i < rows; i += lanes) {  // before: what the rows' sums are worth now
+      // From here on `before` is the factor that rescales the sums so far to the new maximum.
+      for (int64_t i = 0; i < rows; i += lanes) {
         const auto change = exp2(d, hn::Sub(hn::LoadU(d, before + i), hn::LoadU(d, top + i)));
         hn::StoreU(change, d, before + i);
       }
+      // Exponentials and their sums, then the product with v.
       for (int64_t t = 0; t < tiles; ++t) {
         const int64_t r = tile_row(t), n = seen(tile_row(t + 1) - 1);
         if (n == 0) continue;
         for (int64_t i = r; i < tile_row(t + 1); ++i) {
-          const int64_t mine = seen(i);
-          if (mine > 0) {
-            sum[i] = sum[i] * before[i] + powers(s + i * kPitch, mine, factor, top[i]);
+          const int64_t visible = seen(i);
+          if (visible > 0) {
+            sum[i] = sum[i] * before[i] + powers(s + i * kPitch, visible, factor, top[i]);
             if (before[i] != 1) scale_row(out + i * cut.padded, cut.padded, before[i]);
           }
-          clear(s + i * kPitch, mine, n);
+          clear(s + i * kPitch, visible, n);
         }
         multiply(cut,
                  {.a = s + r * kPitch,
@@ -240,6 +252,7 @@ void forward_head(const Attention& p, const T* q, const T* k, const T* v, T* y, 
                  tile_row(t + 1) - r, D, n);
       }
     }
+    // Normalise and write y and lse.
     for (int64_t i = 0; i < rows; ++i) {
       const auto scale = hn::Set(d, 1 / sum[i]);
       for (int64_t c = 0; c < D; c += lanes)
@@ -249,13 +262,14 @@ void forward_head(const Attention& p, const T* q, const T* k, const T* v, T* y, 
   }
 }
 
+// Floats of scratch that forward_head takes.
 int64_t forward_scratch(const AttentionShape& p) {
   const Cut cut(p);
   return cut.strip_floats(kKeys, p.D) * ceil_div(p.Tk, kKeys) + cut.strip_floats(p.D, p.Tk) +
          cut.queries * (kPitch + cut.padded * (cut.copies ? 2 : 1) + 3) + 3 * cut.kernel.lanes;
 }
 
-// item: a head, cut into `chunks` runs of queries.
+// item: one of the `chunks` runs of queries of a head.
 void forward_item(const Attention& p, Args t, int64_t item, int64_t chunks, float* scratch) {
   using A = Attention;
   const int64_t head = item / chunks, chunk = item % chunks;
@@ -268,6 +282,7 @@ void forward_item(const Attention& p, Args t, int64_t item, int64_t chunks, floa
   });
 }
 
+// to[0 .. n) = from[0 .. n), rounded to T.
 template <class T>
 void narrow_rows(const float* from, int64_t n, T* to) {
   const hn::ScalableTag<float> d;
@@ -285,7 +300,8 @@ HWY_INLINE float dot(const T* a, const T* b, int64_t n) {
   return hn::GetLane(hn::SumOfLanes(d, sum));
 }
 
-// A row of a block: s becomes p = 2^(s log2_factor - level), dp becomes ds = p (dp factor - delta); 0 from n on.
+// One row of a block: s becomes p = 2^(s log2_factor - level), and dp becomes ds = p (dp factor - delta). From n up to
+// `end`, which the query does not see, both become 0.
 HWY_INLINE void gradient_of_row(float* s, float* dp, int64_t n, int64_t end, float log2_factor, float level,
                                 float factor_value, float delta_value) {
   const hn::ScalableTag<float> d;
@@ -307,7 +323,8 @@ HWY_INLINE void gradient_of_row(float* s, float* dp, int64_t n, int64_t end, flo
   clear(dp, n, end);
 }
 
-// One query head: adds to dk and dv, and to dq, (rows, D) in f32. q, dy, k: as the engine reads them, `line` apart.
+// One query head: adds to dq, dk and dv, which are rows of D in f32. q, dy and k are as the engine reads them, with
+// rows `line` floats apart.
 struct HeadGradient {
   const float *q = nullptr, *dy = nullptr, *k = nullptr;
   int64_t line = 0;
@@ -324,6 +341,7 @@ void backward_head(const AttentionShape& p, const engine::Matrix& k_rows, const 
              log2_factor = static_cast<float>(p.factor() * std::numbers::log2e);
 
   for (int64_t j0 = 0; j0 < p.Tk; j0 += kKeys) {
+    // Pack a block of keys. With a causal mask, queries before `first` see none of it.
     const int64_t keys = std::min(kKeys, p.Tk - j0), first = p.causal ? j0 / cut.queries * cut.queries : 0;
     if (first < p.Tq) {
       cut.pack(k_rows, j0, keys, D, k_strips);
@@ -336,6 +354,7 @@ void backward_head(const AttentionShape& p, const engine::Matrix& k_rows, const 
       const int64_t rows = std::min(cut.queries, p.Tq - i0), tiles = cut.tiles(rows);
       const auto tile_row = [&](int64_t t) { return rows * t / tiles; };
       const auto seen = [&](int64_t i) { return std::clamp<int64_t>(p.visible(i0 + i) - j0, 0, keys); };
+      // Scores, dp, their gradients, and dq, tile by tile.
       for (int64_t t = 0; t < tiles; ++t) {
         const int64_t r = tile_row(t), end = tile_row(t + 1), n = seen(end - 1);
         multiply(cut, {h.q + (i0 + r) * line, line, 1, k_columns, s + r * kPitch, kPitch, false}, end - r, n, D);
@@ -347,7 +366,8 @@ void backward_head(const AttentionShape& p, const engine::Matrix& k_rows, const 
           multiply(cut, {ds + r * kPitch, kPitch, 1, {h.k + j0 * line, line}, h.dq + (i0 + r) * D, D, true}, end - r, D,
                    n);
       }
-      // Of the transposed products, rows are keys and k runs over the queries that see the first of them.
+      // dv and dk: transposed products, whose rows are keys and whose k are the queries that see the first key of the
+      // tile.
       const int64_t key_tiles = cut.tiles(keys);
       for (int64_t t = 0; t < key_tiles; ++t) {
         const int64_t r = keys * t / key_tiles, count = keys * (t + 1) / key_tiles - r;
@@ -362,6 +382,7 @@ void backward_head(const AttentionShape& p, const engine::Matrix& k_rows, const 
   }
 }
 
+// Floats of scratch that backward_item takes.
 int64_t backward_scratch(const AttentionShape& p) {
   const Cut cut(p);
   const int64_t wide = cut.copies ? (2 * p.Tq + p.Tk) * cut.padded : 0;
@@ -369,12 +390,12 @@ int64_t backward_scratch(const AttentionShape& p) {
   return 2 * cut.strip_floats(kKeys, p.D) + 2 * cut.queries * kPitch + p.Tq + wide + sums + cut.kernel.lanes;
 }
 
-// item: a head of k and v with all queries that share it.
+// item: a head of k and v, with all query heads that share it.
 void backward_item(const AttentionBackward& p, Args t, int64_t item, float* scratch) {
   using A = AttentionBackward;
   const Cut cut(p);
   for_float(p.dtype, [&]<class T>() HWY_ATTR {
-    constexpr bool kInPlace = std::is_same_v<T, float>;  // gradients grow in the outputs
+    constexpr bool kInPlace = std::is_same_v<T, float>;  // gradients are added up in the outputs themselves
     const T *k = t[A::k].as<const T>() + item * p.Tk * p.D, *v = t[A::v].as<const T>() + item * p.Tk * p.D;
     T *dk = t[A::dk].as<T>() + item * p.Tk * p.D, *dv = t[A::dv].as<T>() + item * p.Tk * p.D;
     float *delta = scratch + 2 * cut.strip_floats(kKeys, p.D) + 2 * cut.queries * kPitch, *free = delta + p.Tq;
@@ -439,17 +460,17 @@ HWY_EXPORT(backward_scratch);
 Plan attention_tuned(const Attention& p, CpuContext& cpu) {
   if (!is_simd_dtype(p.dtype)) return Unsupported{kNotSimdDtype};
   const int64_t heads = p.B * p.H;
-  // Enough parts for the threads, none so short that packing k and v shows.
-  constexpr int64_t kShortest = 128;
+  // Enough runs of queries for the threads, but none so short that packing k and v takes a visible part of the time.
+  constexpr int64_t kMinQueries = 128;
   const int64_t wanted = cpu.threads() == 1 ? 1 : ceil_div(4 * cpu.threads(), std::max<int64_t>(1, heads));
-  const int64_t chunks = std::clamp<int64_t>(p.Tq / kShortest, 1, wanted);
+  const int64_t chunks = std::clamp<int64_t>(p.Tq / kMinQueries, 1, wanted);
   WorkspaceLayout workspace;
   const Scratch scratch(cpu, workspace, HWY_DYNAMIC_DISPATCH(forward_scratch)(p));
   return Plan([p, heads, chunks, scratch, &cpu](Args t) {
            if (p.Tq == 0) return;
            cpu.parallel_for(heads * chunks, 1, [&](int64_t first, int64_t last) {
              for (int64_t i = first; i < last; ++i)
-               HWY_DYNAMIC_DISPATCH(forward_item)(p, t, i, chunks, scratch.mine(t));
+               HWY_DYNAMIC_DISPATCH(forward_item)(p, t, i, chunks, scratch.of_this_thread(t));
            });
          })
       .with(std::move(workspace));
@@ -462,7 +483,8 @@ Plan attention_backward_tuned(const AttentionBackward& p, CpuContext& cpu) {
   const Scratch scratch(cpu, workspace, HWY_DYNAMIC_DISPATCH(backward_scratch)(p));
   return Plan([p, scratch, &cpu](Args t) {
            cpu.parallel_for(p.B * p.kv_heads(), 1, [&](int64_t first, int64_t last) {
-             for (int64_t i = first; i < last; ++i) HWY_DYNAMIC_DISPATCH(backward_item)(p, t, i, scratch.mine(t));
+             for (int64_t i = first; i < last; ++i)
+               HWY_DYNAMIC_DISPATCH(backward_item)(p, t, i, scratch.of_this_thread(t));
            });
          })
       .with(std::move(workspace));

@@ -117,7 +117,7 @@ Plan depthwise(const Conv2d& p, CpuContext& cpu) {
       for (int64_t i = begin; i < end; ++i)
         for (size_t f = 0; f < phases.size(); ++f)
           phases[f].convolve(dy + i * pixels * size, w + i % p.c * p.r * p.s * size, dx + (i * plane + first[f]) * size,
-                             scratch.mine(t));
+                             scratch.of_this_thread(t));
     });
   };
   return Plan(std::move(run)).with("direct, plane by plane", std::move(workspace));
@@ -169,7 +169,7 @@ Plan by_columns(const Conv2d& p, CpuContext& cpu) {
     auto* dx = static_cast<char*>(t[P::dx].data);
     engine.each(t, [&](int64_t item, float* memory) {
       const int64_t group = item % p.groups, image = item / p.groups * images;
-      float* columns = scratch.mine(t);
+      float* columns = scratch.of_this_thread(t);
       const Matrix filter(w + group * p.group_k() * rows * size, p.dtype, 1, rows);
       const Pixels source(gather, dy + (image * p.k + group * p.group_k()) * pixels * size);
       engine.multiply(filter, source, {.c = columns, .dtype = DType::f32, .step = images * pixels}, memory);

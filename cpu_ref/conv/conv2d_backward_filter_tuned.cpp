@@ -159,13 +159,13 @@ Plan nchw(const Conv2d& p, CpuContext& cpu) {
           p, c, static_cast<const char*>(t[P::x].data) + group * p.group_c() * p.h * p.w * size,
           static_cast<const char*>(t[P::dy].data) + group * p.group_k() * p.ho() * p.wo() * size};
       if (parts == 1) {
-        float* memory = chunk.mine(t);
+        float* memory = chunk.of_this_thread(t);
         for (int64_t i = 0; i < c.chunks; ++i) gradient.add(i, i == 0, memory, sums, share);
       } else {
         share(parts, [&](int64_t part) {
           const int64_t first = c.chunks * part / parts, last = c.chunks * (part + 1) / parts;
           for (int64_t i = first; i < last; ++i)
-            gradient.add(i, i == first, chunk.mine(t), sums + part * c.sum_floats, alone);
+            gradient.add(i, i == first, chunk.of_this_thread(t), sums + part * c.sum_floats, alone);
         });
       }
       auto* dw = static_cast<char*>(t[P::dw].data) + group * p.group_k() * c.lines * size;
@@ -227,7 +227,7 @@ Plan depthwise(const Conv2d& p, CpuContext& cpu) {
     cpu.parallel_for(p.c, grain, [&](int64_t first, int64_t last) {
       for (int64_t c = first; c < last; ++c)
         depthwise.gradient(x + c * p.h * p.w * size, dy + c * pixels * size, dw + c * p.r * p.s * size, p.n,
-                           p.c * p.h * p.w, p.c * pixels, scratch.mine(t));
+                           p.c * p.h * p.w, p.c * pixels, scratch.of_this_thread(t));
     });
   };
   return Plan(std::move(run)).with("direct, channel by channel", std::move(workspace));

@@ -39,7 +39,7 @@ Plan depthwise(const Conv2d& p, CpuContext& cpu) {
     cpu.parallel_for(planes, grain, [&](int64_t first, int64_t last) {
       for (int64_t i = first; i < last; ++i)
         depthwise.convolve(x + i * p.h * p.w * size, w + i % p.c * p.r * p.s * size, y + i * pixels * size,
-                           scratch.mine(t));
+                           scratch.of_this_thread(t));
     });
   };
   return Plan(std::move(run)).with("direct, plane by plane", std::move(workspace));

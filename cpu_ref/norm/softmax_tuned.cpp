@@ -138,7 +138,7 @@ Plan softmax_tuned(const Softmax& p, CpuContext& cpu) {
   const Scratch scratch(cpu, workspace, HWY_DYNAMIC_DISPATCH(softmax_scratch)(p.cols));
   return Plan([p, stream, scratch, &cpu](Args t) {
            cpu.parallel_for(p.rows, rows_per_chunk(p.cols), [&](int64_t first, int64_t last) {
-             HWY_DYNAMIC_DISPATCH(softmax_rows)(p, t, first, last, stream, scratch.mine(t));
+             HWY_DYNAMIC_DISPATCH(softmax_rows)(p, t, first, last, stream, scratch.of_this_thread(t));
            });
          })
       .with(std::move(workspace));

@@ -150,7 +150,7 @@ Plan avg_pool2d_tuned(const AvgPool2d& p, CpuContext& cpu) {
   return Plan([p, inverse = InverseCounts(p, p.count_pad), scratch, &cpu](Args t) {
            const int64_t grain = rows_per_chunk(p.stride_h * p.w * p.depth());
            cpu.parallel_for(p.wo() * p.depth() == 0 ? 0 : p.images() * p.ho(), grain, [&](int64_t first, int64_t last) {
-             HWY_DYNAMIC_DISPATCH(avg_pool2d_rows)(p, inverse, t, first, last, scratch.mine(t));
+             HWY_DYNAMIC_DISPATCH(avg_pool2d_rows)(p, inverse, t, first, last, scratch.of_this_thread(t));
            });
          })
       .with(std::move(workspace));
@@ -164,7 +164,8 @@ Plan avg_pool2d_backward_tuned(const AvgPool2dBackward& p, CpuContext& cpu) {
   const Scratch scratch(cpu, workspace, PoolScratch(p).floats);
   return Plan([p, stream, inverse = InverseCounts(p, p.count_pad), scratch, &cpu](Args t) {
            cpu.parallel_for(p.images() * p.h, rows_per_chunk(p.w * p.depth()), [&](int64_t first, int64_t last) {
-             HWY_DYNAMIC_DISPATCH(avg_pool2d_backward_rows)(p, inverse, t, first, last, stream, scratch.mine(t));
+             HWY_DYNAMIC_DISPATCH(avg_pool2d_backward_rows)
+             (p, inverse, t, first, last, stream, scratch.of_this_thread(t));
            });
          })
       .with(std::move(workspace));

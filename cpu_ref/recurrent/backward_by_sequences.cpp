@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Backward, where weights are small: as forward_by_sequences.cpp, from the last step to the first. What belongs to the
-// weights is summed by each slice, some steps at a time, and over the slices at the end.
+// Backward of the recurrent layers where weights are small: divided as forward_by_sequences.cpp, from the last step to
+// the first. Each slice adds up its own gradients of the weights, some steps at a time, and the sums of the slices are
+// added in order at the end. Called by recurrent_tuned.cpp.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "cpu_ref/recurrent/backward_by_sequences.cpp"  // compiled once per instruction set
 #include <hwy/foreach_target.h>
@@ -15,10 +16,10 @@
 #define DUET_CPU_REF_RECURRENT_BACKWARD_BY_SEQUENCES_ONCE_
 namespace duet::recurrent {
 
-// A slice of one direction.
+// One slice in one direction.
 struct BackwardSlice {
-  Strips to_x, to_h;  // w and r by rows of the gates that x or h enters
-  int64_t ring;       // steps whose gradients wait for a product
+  Strips to_x, to_h;  // w and r: a row for each gate that x or h enters
+  int64_t ring;       // steps whose gradients are gathered for one product
   int64_t dir = 0, b0 = 0, rows = 0;
   const float *packed_x = nullptr, *packed_h = nullptr;
   float *sums_x = nullptr, *sums_h = nullptr, *bias = nullptr;  // (x parts, I), (h parts, H), (parts, H), padded
@@ -36,6 +37,7 @@ struct BackwardSlice {
 HWY_BEFORE_NAMESPACE();
 namespace duet::recurrent::HWY_NAMESPACE {
 
+// All steps of a slice.
 template <Cell kCell, class T>
 void backward_of(const Layer& p, const BackwardTensors& t, const BackwardSlice& slice, float* scratch) {
   constexpr Parts kParts = parts_of(kCell);
@@ -46,6 +48,7 @@ void backward_of(const Layer& p, const BackwardTensors& t, const BackwardSlice& 
   float *dh = scratch, *dc = dh + rows * wide, *dx = dc + rows * wide, *ring = dx + rows * wide_i;
   float *ring_x = ring + slice.ring * rows * gates, *ring_h = ring_x + slice.ring * rows * wide_i;
   const auto *y = static_cast<const T*>(t.y), *reserve = static_cast<const T*>(t.reserve);
+  // The gradient of the last state; sums of 0.
   for (int64_t i = 0; i < rows; ++i) {
     widen_row(static_cast<const T*>(t.dhT) + state + i * H, H, wide, dh + i * wide);
     if (t.dcT) widen_row(static_cast<const T*>(t.dcT) + state + i * H, H, wide, dc + i * wide);
@@ -54,10 +57,11 @@ void backward_of(const Layer& p, const BackwardTensors& t, const BackwardSlice& 
   std::fill_n(slice.sums_x, to_x.k * wide_i, 0.0f);
   std::fill_n(slice.sums_h, to_h.k * wide, 0.0f);
 
-  int64_t waiting = 0;  // steps in the ring
+  int64_t waiting = 0;  // steps gathered in the ring
   for (int64_t step = p.T - 1; step >= 0; --step) {
     float *da = ring + waiting * rows * gates, *x_rows = ring_x + waiting * rows * wide_i,
           *h_rows = ring_h + waiting * rows * wide;
+    // Gradients before the gates.
     BackwardRows<T> s{};
     s.H = H;
     s.reserve = reserve + p.kept_at(dir, step, b0);
@@ -78,6 +82,7 @@ void backward_of(const Layer& p, const BackwardTensors& t, const BackwardSlice& 
     s.bias = slice.bias;
     s.bias_step = wide;
     backward_rows<kCell>(s, rows, H);
+    // dh of the step before.
     for (int64_t i = 0; i < to_h.count(); ++i)
       multiply(to_h.kernel,
                {.a = da,
@@ -91,7 +96,7 @@ void backward_of(const Layer& p, const BackwardTensors& t, const BackwardSlice& 
                 .add = kCell == Cell::gru},
                rows, to_h.k);
 
-    // The second direction adds to what the first left in dx.
+    // dx. The second direction adds to what the first one left there.
     T* dx_rows = static_cast<T*>(t.dx) + (p.time(dir, step) * p.B + b0) * I;
     const bool in_place = std::is_same_v<T, float> && I == wide_i;
     for (int64_t i = 0; i < to_x.count(); ++i)
@@ -113,12 +118,14 @@ void backward_of(const Layer& p, const BackwardTensors& t, const BackwardSlice& 
         store_f32_as(d, v, dx_rows + i * I + j, I - j);
       }
 
+    // Gather x and h for the products with the gradients.
     const T* x = static_cast<const T*>(t.x) + (p.time(dir, step) * p.B + b0) * I;
     for (int64_t i = 0; i < rows; ++i) {
       widen_row(x + i * I, I, wide_i, x_rows + i * wide_i);
       widen_row(s.h + i * s.h_row, H, wide, h_rows + i * wide);
     }
     if (++waiting < slice.ring && step > 0) continue;
+    // Gradients of the weights, once the ring is full or the steps are done.
     const int64_t k = std::exchange(waiting, 0) * rows;
     const auto add_product = [&](const Strips& of, const float* lines, const float* other, float* to) {
       for (int64_t i = 0; i < of.count(); ++i)
@@ -137,6 +144,7 @@ void backward_of(const Layer& p, const BackwardTensors& t, const BackwardSlice& 
     add_product(to_x, ring + kParts.x_first * H, ring_x, slice.sums_x);
     add_product(to_h, ring, ring_h, slice.sums_h);
   }
+  // The gradient of the first state.
   for (int64_t i = 0; i < rows; ++i) {
     narrow_row(dh + i * wide, H, static_cast<T*>(t.dh0) + state + i * H);
     if (t.dc0) narrow_row(dc + i * wide, H, static_cast<T*>(t.dc0) + state + i * H);
@@ -157,7 +165,7 @@ HWY_EXPORT(backward_slice);
 HWY_EXPORT(add_runs);
 using engine::Matrix;
 
-// One part of one direction.
+// Packs the weights of one part of one direction.
 void pack(const Layer& p, const BackwardTensors& t, const BackwardSlice& of, int64_t dir, int64_t part, float* packed_x,
           float* packed_h) {
   const Parts parts = parts_of(p.cell);
@@ -178,7 +186,7 @@ Plan backward_by_sequences(const Layer& p, BackwardTensors (*tensors)(Args), Cpu
                          .to_h = {.lines = p.H, .k = parts.h_count * p.H},
                          .ring = slices.ring};
   const int64_t weights = of.to_x.floats() + of.to_h.floats(), wide = of.to_h.columns(), wide_i = of.to_x.columns();
-  const int64_t own = of.sums_floats() + parts.count * wide;  // of a slice and direction
+  const int64_t own = of.sums_floats() + parts.count * wide;  // floats of sums of one slice in one direction
   WorkspaceLayout workspace;
   const auto packed_piece = workspace.add<float>(p.D() * weights);
   const auto sums_piece = workspace.add<float>(slices.count * p.D() * own);
@@ -205,11 +213,11 @@ Plan backward_by_sequences(const Layer& p, BackwardTensors (*tensors)(Args), Cpu
           slice.sums_x = sums + (i * p.D() + dir) * own;
           slice.sums_h = slice.sums_x + of.to_x.k * wide_i;
           slice.bias = slice.sums_x + of.sums_floats();
-          HWY_DYNAMIC_DISPATCH(backward_slice)(p, t, slice, scratch.mine(args));
+          HWY_DYNAMIC_DISPATCH(backward_slice)(p, t, slice, scratch.of_this_thread(args));
         }
     });
 
-    // Over the slices: row j of a part.
+    // Add the sums of the slices: dw and dr a row at a time, then the biases.
     cpu.parallel_for(p.D() * parts.count * p.H, 64, [&](int64_t first, int64_t last) {
       for (int64_t i = first; i < last; ++i) {
         const int64_t j = i % p.H, part = i / p.H % parts.count, dir = i / p.H / parts.count;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Backward, where weights are large: all threads share each step from the last to the first. A task multiplies the gate
-// gradients of the step after by its strip of r and goes on to those of its units; so a step waits for the threads
-// once. What reaches x and the weights are products over all steps at the end.
+// Backward of the recurrent layers where weights are large: all threads share each step, from the last to the first. A
+// task (by_units.h) multiplies the gate gradients of the step after by its strip of r and goes on to the gate gradients
+// of its own units, so that a step waits for the threads only once. dx and the gradients of the weights are products
+// over all steps, at the end. Called by recurrent_tuned.cpp.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "cpu_ref/recurrent/backward_by_units.cpp"  // compiled once per instruction set
 #include <hwy/foreach_target.h>
@@ -13,11 +14,11 @@
 #define DUET_CPU_REF_RECURRENT_BACKWARD_BY_UNITS_ONCE_
 namespace duet::recurrent {
 
-// packed: (D, strips) of r by rows of its gates. gates: (D, T, B) rows of (parts, H). dh, dc: (D, B) rows. bias: (D,
-// runs, parts, units.columns()).
+// What all tasks of a step share. packed: (D, strips) of r, a row for each gate that h enters. gates: (D, T, B) rows of
+// (parts, H). dh, dc: (D, B) rows. bias: (D, runs, parts, units.columns()).
 struct BackwardStep {
   const Tasks* tasks;
-  int64_t step, pitch, gates_pitch;  // step -1: what is left for the state before the first
+  int64_t step, pitch, gates_pitch;  // step -1: only the gradient of the state before the first step
   const float* packed;
   float *gates, *dh, *dc, *bias;
 };
@@ -28,16 +29,18 @@ struct BackwardStep {
 HWY_BEFORE_NAMESPACE();
 namespace duet::recurrent::HWY_NAMESPACE {
 
+// One task of one step.
 template <Cell kCell, class T>
 void backward_of(const Layer& p, const BackwardTensors& t, const BackwardStep& s, const Task& task) {
   constexpr Parts kParts = parts_of(kCell);
   const Strips& units = s.tasks->units;
   const int64_t H = p.H, dir = task.dir, b0 = task.b0, step = s.step, state = p.state_at(dir, b0) + task.unit;
-  const int64_t wide = units.columns(), mine = (dir * p.B + b0) * s.pitch + task.unit;
+  const int64_t wide = units.columns(), at_state = (dir * p.B + b0) * s.pitch + task.unit;
   const auto gates_at = [&](int64_t at) {
     return s.gates + ((dir * p.T + p.time(dir, at)) * p.B + b0) * s.gates_pitch;
   };
-  float *dh = s.dh + mine, *dc = s.dc + mine;
+  float *dh = s.dh + at_state, *dc = s.dc + at_state;
+  // dh: from the gates of the step after, or for the last step from its state.
   if (step + 1 < p.T) {
     multiply(units.kernel,
              {.a = gates_at(step + 1),
@@ -65,6 +68,7 @@ void backward_of(const Layer& p, const BackwardTensors& t, const BackwardStep& s
     return;
   }
   const auto *y = static_cast<const T*>(t.y) + task.unit, *reserve = static_cast<const T*>(t.reserve) + task.unit;
+  // Gradients before the gates.
   BackwardRows<T> r{};
   r.H = H;
   r.reserve = reserve + p.kept_at(dir, step, b0);
@@ -107,8 +111,8 @@ void multiply_by(const Engine& engine, const Args& args, const engine::Operand& 
               [&](int64_t, float* memory) { engine.multiply(a, b, {.c = c, .dtype = dtype, .step = n}, memory); });
 }
 
-// What the sums of all steps become: dx, dw and dr, each one product; dw and dr in every direction, and dr of gru in
-// two, for its n enters as m.
+// The products over all steps: dx in one product, dw in one for each direction, dr as well. dr of gru takes two for
+// each direction, because in its n the gradient of m takes the place of the gate's.
 class Products {
  public:
   Products(const Layer& p, int64_t pitch, CpuContext& cpu, WorkspaceLayout& workspace)
@@ -140,12 +144,12 @@ class Products {
       multiply_by(x_, args, first, w, p_.dtype, t.dx, p_.I);
     }
     for (int64_t dir = 0; dir < p_.D(); ++dir) {
-      const float* mine = gates + dir * of_direction;
+      const float* direction = gates + dir * of_direction;
       const int64_t row = dir * p_.G() * H;
-      const auto lines = [&](int64_t part) { return Matrix(mine + part * H, DType::f32, 1, pitch_); };
+      const auto lines = [&](int64_t part) { return Matrix(direction + part * H, DType::f32, 1, pitch_); };
       multiply_by(w_, args, lines(parts_.x_first), x, p_.dtype, element(t.dw, p_.dtype, row * p_.I), p_.I);
 
-      // h before each row: that of the step before, or h0.
+      // h before each step: the y of the step before, or h0.
       const Matrix h0(element(t.h0, p_.dtype, dir * p_.B * H), p_.dtype, 1, H);
       const Matrix y(element(t.y, p_.dtype, (dir == 0 ? 0 : p_.B * p_.D() * H) + dir * H), p_.dtype, 1, p_.D() * H);
       const Spliced before = dir == 0 ? Spliced(h0, y, p_.B) : Spliced(y, h0, rows_ - p_.B);
@@ -155,7 +159,9 @@ class Products {
   }
 
  private:
-  int64_t apart() const { return p_.cell == Cell::gru ? 1 : 0; }  // parts before those in the order of gates: m
+  int64_t apart() const {
+    return p_.cell == Cell::gru ? 1 : 0;
+  }  // parts that precede those in the order of gates: m of gru
   static engine::Shape of_r(const Layer& p, int64_t gates) {
     return {.m = gates * p.H, .n = p.H, .k = p.T * p.B, .result = p.dtype, .b = {.dtype = p.dtype, .indexed = true}};
   }

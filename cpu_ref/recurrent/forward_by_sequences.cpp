@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Forward, where weights are small: a thread has a slice of the sequences for all steps, so that no step waits for a
-// fork; the slice's state and gates stay in L1, the packed weights in L1 or L2. x and h lie side by side: a step is one
-// product of the matrix engine's register tiles. A product with x over all steps would only pass its result through
-// memory.
+// Forward of the recurrent layers where weights are small. A thread takes a slice of the sequences (by_sequences.h)
+// through all steps, so no step waits for other threads. The state and the gates of the slice stay in L1, the packed
+// weights in L1 or L2. x and h lie side by side, so that a step is one product of the matrix engine's register tiles.
+// Multiplying x for all steps at once would only move its result through memory. Called by recurrent_tuned.cpp.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "cpu_ref/recurrent/forward_by_sequences.cpp"  // compiled once per instruction set
 #include <hwy/foreach_target.h>
@@ -17,11 +17,13 @@
 #define DUET_CPU_REF_RECURRENT_FORWARD_BY_SEQUENCES_ONCE_
 namespace duet::recurrent {
 
-// Packed weights and their biases, (parts, units.columns()), of a direction. A slice's scratch: x and h, sums, c.
+// The packed weights of a direction, and their biases (parts, units.columns()).
 struct ForwardWeights {
-  Strips units;  // of a part: rows of x, then rows of h
+  Strips units;  // of one part: rows for x, then rows for h
   const float *packed, *bias;
-  int64_t pitch() const { return ceil_div(units.k, units.kernel.lanes) * units.kernel.lanes; }  // of x and h
+  int64_t pitch() const {
+    return ceil_div(units.k, units.kernel.lanes) * units.kernel.lanes;
+  }  // floats of a row of x and h
 };
 
 }  // namespace duet::recurrent
@@ -30,6 +32,8 @@ struct ForwardWeights {
 HWY_BEFORE_NAMESPACE();
 namespace duet::recurrent::HWY_NAMESPACE {
 
+// `rows` sequences from b0 on, in one direction, all steps. scratch: x and h side by side, sums, c; a row of each per
+// sequence.
 template <Cell kCell, class T>
 void forward_of(const Layer& p, const ForwardTensors& t, const ForwardWeights& w, int64_t dir, int64_t b0, int64_t rows,
                 float* scratch) {
@@ -38,15 +42,18 @@ void forward_of(const Layer& p, const ForwardTensors& t, const ForwardWeights& w
   const int64_t I = p.I, H = p.H, pitch = w.pitch(), wide = w.units.columns(), sums_row = kParts.count * wide;
   float *xh = scratch, *sums = xh + rows * pitch, *c = sums + rows * sums_row;
   const int64_t state = p.state_at(dir, b0);
+  // The state before the first step.
   for (int64_t i = 0; i < rows; ++i) {
     const T* h0 = static_cast<const T*>(t.h0) + state + i * H;
     for (int64_t j = 0; j < H; ++j) xh[i * pitch + I + j] = static_cast<float>(h0[j]);
     if (t.c0) widen_row(static_cast<const T*>(t.c0) + state + i * H, H, wide, c + i * wide);
   }
   for (int64_t step = 0; step < p.T; ++step) {
+    // x of the step, beside h.
     const T* x = static_cast<const T*>(t.x) + (p.time(dir, step) * p.B + b0) * I;
     for (int64_t i = 0; i < rows; ++i)
       for (int64_t j = 0; j < I; j += lanes) store(d, load_as_f32(d, x + i * I + j, I - j), xh + i * pitch + j, I - j);
+    // Sums of all parts.
     for (int64_t part = 0; part < kParts.count; ++part) {
       const int64_t first = kParts.x_enters(part) ? 0 : I, end = kParts.h_enters(part) ? I + H : I;
       for (int64_t s = 0; s < w.units.count(); ++s)
@@ -62,6 +69,7 @@ void forward_of(const Layer& p, const ForwardTensors& t, const ForwardWeights& w
                   .bias = w.bias + part * wide + s * w.units.kernel.columns},
                  rows, end - first);
     }
+    // Gates and new states.
     for (int64_t i = 0; i < rows; ++i) {
       float* h = xh + i * pitch + I;
       forward_row<kCell, false, T>(
@@ -77,6 +85,7 @@ void forward_of(const Layer& p, const ForwardTensors& t, const ForwardWeights& w
           H);
     }
   }
+  // The state after the last step.
   for (int64_t i = 0; i < rows; ++i) {
     narrow_row(xh + i * pitch + I, H, static_cast<T*>(t.hT) + state + i * H);
     if (t.cT) narrow_row(c + i * wide, H, static_cast<T*>(t.cT) + state + i * H);
@@ -97,7 +106,7 @@ namespace {
 HWY_EXPORT(forward_slice);
 using engine::Matrix;
 
-// One part of one direction.
+// Packs the weights of one part of one direction, and adds its biases.
 void pack(const Layer& p, const ForwardTensors& t, const Strips& units, int64_t dir, int64_t part, float* packed,
           float* bias) {
   const Parts parts = parts_of(p.cell);
@@ -139,7 +148,7 @@ Plan forward_by_sequences(const Layer& p, ForwardTensors (*tensors)(Args), CpuCo
         w.packed = packed + dir * parts.count * of.units.floats();
         w.bias = bias + dir * parts.count * wide;
         HWY_DYNAMIC_DISPATCH(forward_slice)
-        (p, t, w, dir, b0, slices.row(i % slices.count + 1) - b0, scratch.mine(args));
+        (p, t, w, dir, b0, slices.row(i % slices.count + 1) - b0, scratch.of_this_thread(args));
       }
     });
   };

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Forward, where weights are large: x is multiplied ahead for all steps, by one product of each direction that leaves
-// its sums where the step will write its gates (in y, where the cell keeps none). Then all threads share each step: a
-// task multiplies h by its strip of r, which is read once a step by one thread, and goes on to the states of its units.
+// Forward of the recurrent layers where weights are large. First x is multiplied for all steps at once, by one product
+// for each direction, which leaves its sums where the step will write its gates (in y, for the cell that keeps none).
+// Then all threads share each step: a task (by_units.h) multiplies h by its strip of r and goes on to the new states of
+// its units. So each strip of r is read once a step, by one thread. Called by recurrent_tuned.cpp.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "cpu_ref/recurrent/forward_by_units.cpp"  // compiled once per instruction set
 #include <hwy/foreach_target.h>
@@ -16,8 +17,8 @@
 #define DUET_CPU_REF_RECURRENT_FORWARD_BY_UNITS_ONCE_
 namespace duet::recurrent {
 
-// packed: (D, strips, h parts) strips of r. bias: (D, h parts, units.columns()), of gru, otherwise null. h, before and
-// after the step, and c: (D, B) rows.
+// What all tasks of a step share. packed: (D, strips, h parts) strips of r. bias: (D, h parts, units.columns()), read
+// by gru only. h before and after the step, and c: (D, B) rows, `pitch` floats apart.
 struct ForwardStep {
   const Tasks* tasks;
   int64_t step, pitch;
@@ -31,12 +32,14 @@ struct ForwardStep {
 HWY_BEFORE_NAMESPACE();
 namespace duet::recurrent::HWY_NAMESPACE {
 
+// One task of one step. sums: scratch for (rows, h parts, columns).
 template <Cell kCell, class T>
 void forward_of(const Layer& p, const ForwardTensors& t, const ForwardStep& s, const Task& task, float* sums) {
   constexpr Parts kParts = parts_of(kCell);
   const Strips& units = s.tasks->units;
   const int64_t columns = units.kernel.columns, row = task.dir * p.B + task.b0;
   const float* strips = s.packed + (task.dir * units.count() + task.strip) * kParts.h_count * units.strip_floats();
+  // h times the strip of r.
   for (int64_t part = 0; part < kParts.h_count; ++part)
     multiply(units.kernel,
              {.a = s.before + row * s.pitch,
@@ -49,6 +52,7 @@ void forward_of(const Layer& p, const ForwardTensors& t, const ForwardStep& s, c
               .to_pitch = kParts.h_count * columns,
               .bias = s.bias ? s.bias + (task.dir * kParts.h_count + part) * units.columns() + task.unit : nullptr},
              task.rows, p.H);
+  // Gates and new states.
   for (int64_t i = 0; i < task.rows; ++i) {
     T* kept = static_cast<T*>(t.reserve) + p.kept_at(task.dir, s.step, task.b0 + i) + task.unit;
     T* y = static_cast<T*>(t.y) + p.y_at(task.dir, s.step, task.b0 + i) + task.unit;
@@ -70,7 +74,7 @@ void forward_units(const Layer& p, const ForwardTensors& t, const ForwardStep& s
   for_cell(p, [&]<Cell kCell, class T>() { forward_of<kCell, T>(p, t, s, task, sums); });
 }
 
-// Rows [first, last) of states (rows, H).
+// Rows [first, last) of states (rows, H), to f32 and back.
 void widen_states(DType dtype, const void* from, int64_t first, int64_t last, int64_t H, int64_t pitch, float* to) {
   for_float(dtype, [&]<class T>() {
     for (int64_t i = first; i < last; ++i) widen_row(static_cast<const T*>(from) + i * H, H, H, to + i * pitch);
@@ -108,7 +112,7 @@ Plan forward_by_units(const Layer& p, ForwardTensors (*tensors)(Args), CpuContex
   const auto packed_piece = workspace.add<float>(D * units.count() * of_strip);
   const auto bias_piece = workspace.add<float>(biases);
   const auto h_piece = workspace.add<float>(2 * states), c_piece = workspace.add<float>(p.has_c() ? states : 0);
-  // In place of the reserve.
+  // For inference: where the sums of x lie, in place of the reserve.
   const auto ahead = workspace.add_bytes(p.inference ? D * p.T * p.B * p.K() * p.H * size_of(p.dtype) : 0);
   const Scratch scratch(cpu, workspace, tasks.max_rows() * parts.h_count * units.kernel.columns);
   const std::string algorithm = "x ahead: " + from_x.describe() + "; " + tasks.describe();
@@ -116,8 +120,9 @@ Plan forward_by_units(const Layer& p, ForwardTensors (*tensors)(Args), CpuContex
     ForwardTensors t = tensors(args);
     float *const packed = args.workspace(packed_piece), *const bias = args.workspace(bias_piece);
     float *const h = args.workspace(h_piece), *const c = args.workspace(c_piece);
-    std::fill_n(bias, biases, 0.0f);  // up to a whole strip
+    std::fill_n(bias, biases, 0.0f);  // also those between H and a whole strip
     if (p.inference) t.reserve = args.workspace(ahead);
+    // x, multiplied for all steps.
     for (int64_t dir = 0; dir < D; ++dir) {
       const int64_t row = dir * p.G() * p.H;
       const bool in_y = p.cell == Cell::rnn_tanh;
@@ -132,6 +137,7 @@ Plan forward_by_units(const Layer& p, ForwardTensors (*tensors)(Args), CpuContex
       });
     }
 
+    // Pack r, and for gru the biases that enter with h.
     cpu.parallel_for(D * units.count() * parts.h_count, 1, [&](int64_t first, int64_t last) {
       for (int64_t i = first; i < last; ++i) {
         const int64_t part = i % parts.h_count, s = i / parts.h_count % units.count(),
@@ -148,6 +154,7 @@ Plan forward_by_units(const Layer& p, ForwardTensors (*tensors)(Args), CpuContex
             static_cast<float>(load_as_double(t.bias, p.dtype, ((2 * dir + 1) * p.G() + gate) * p.H + j));
     }
 
+    // All steps; h alternates between two places.
     float* state[] = {h, h + states};
     HWY_DYNAMIC_DISPATCH(widen_states)(p.dtype, t.h0, 0, D * p.B, p.H, pitch, state[0]);
     if (t.c0) HWY_DYNAMIC_DISPATCH(widen_states)(p.dtype, t.c0, 0, D * p.B, p.H, pitch, c);
@@ -162,7 +169,7 @@ Plan forward_by_units(const Layer& p, ForwardTensors (*tensors)(Args), CpuContex
                           .c = c};
       cpu.parallel_for(tasks.count, tasks.grain, [&](int64_t first, int64_t last) {
         for (int64_t i = first; i < last; ++i)
-          HWY_DYNAMIC_DISPATCH(forward_units)(p, t, s, tasks.task(i), scratch.mine(args));
+          HWY_DYNAMIC_DISPATCH(forward_units)(p, t, s, tasks.task(i), scratch.of_this_thread(args));
       });
     }
     HWY_DYNAMIC_DISPATCH(narrow_states)(p.dtype, state[p.T % 2], 0, D * p.B, p.H, pitch, t.hT);

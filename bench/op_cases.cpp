@@ -50,7 +50,8 @@ class OpRunner final : public Runner {
   void evict() override { session_->evict(); }
   void refreshed() override { applied_[0] = 0; }
 
-  // An inout copy was applied once since it was restored, or not at all; the first and the last of the former are checked.
+  // An inout copy was applied once since it was restored, or not at all; the first and the last of the former are
+  // checked.
   Check verify() override {
     Check worst;
     int first = -1, last = -1;

@@ -8,8 +8,8 @@
 
 namespace duet::bench {
 
-// How much is measured (--scale). smoke: the cheapest case of each op, one repetition; quick: few cases, warm; standard:
-// published shapes; full: everything.
+// How much is measured (--scale). smoke: the cheapest case of each op, one repetition; quick: few cases, warm;
+// standard: published shapes; full: everything.
 enum class Preset : uint8_t { smoke, quick, standard, full };
 const char* name_of(Preset);
 
@@ -39,12 +39,12 @@ struct Options {
   double budget_s() const;
 };
 
-// Parses the command line; --benchmark_{filter,list_tests,out,out_format,repetitions,min_time} map onto our options, any
-// other --benchmark_* is refused by name. Returns an exit status when the program is done (--help, a usage error).
+// Parses the command line; --benchmark_{filter,list_tests,out,out_format,repetitions,min_time} map onto our options,
+// any other --benchmark_* is refused by name. Returns an exit status when the program is done (--help, a usage error).
 std::optional<int> parse(int argc, char** argv, Options& options);
 
-// The cases that the values of --case name: "OP WORDS", a label with its op as reports print it ("gemm/f32/m:4096/..."), or
-// "@FILE" with one such line each, "#" before comments. Throws Error naming file and line.
+// The cases that the values of --case name: "OP WORDS", a label with its op as reports print it
+// ("gemm/f32/m:4096/..."), or "@FILE" with one such line each, "#" before comments. Throws Error naming file and line.
 std::vector<NamedCase> read_named_cases(const std::vector<std::string>& values);
 
 }  // namespace duet::bench

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What an implementation's file needs besides its op's contract: the plan it returns, and DUET_REGISTER, which enters it in
-// the registry (core/registry.h) before main. Kept light: every kernel file compiles this header several times.
+// What an implementation's file needs besides its op's contract: the plan it returns, and DUET_REGISTER, which enters
+// it in the registry (core/registry.h) before main. Kept light: every kernel file compiles this header several times.
 #pragma once
 #include "core/context.h"
 #include "core/plan.h"

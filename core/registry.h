@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The registry: every op and every implementation. The file of an op's reference enters the op by DUET_PROBLEM, the file
-// of an implementation enters that by DUET_REGISTER. What is registered is tested, benchmarked, listed and reported
-// without a further list.
+// The registry: every op and every implementation. The file of an op's reference enters the op by DUET_PROBLEM, the
+// file of an implementation enters that by DUET_REGISTER. What is registered is tested, benchmarked, listed and
+// reported without a further list.
 //   Op              what is computed, with its cases; find_op("softmax")
 //   Problem         an op with its attributes set, type erased: labels, tensors, reference
 //   Implementation  makes a Plan of a Problem on a device

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Data that fills do not draw: means that dwarf the spread, constants, scores that overflow an exp, labels and tokens that
-// there are not, zeros at a kink, and what the forward pass leaves for the backward one.
+// Data that fills do not draw: means that dwarf the spread, constants, scores that overflow an exp, labels and tokens
+// that there are not, zeros at a kink, and what the forward pass leaves for the backward one.
 #include <gtest/gtest.h>
 
 #include <cstring>

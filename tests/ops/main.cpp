@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every implementation of the registry on every small and awkward case, against the reference: first on small whole numbers,
-// where the answer is exact, then on values. CPU implementations run once on each instruction set that was compiled in.
-// duet_op_tests --shard I/N runs a part; all of GoogleTest's own options work.
+// Every implementation of the registry on every small and awkward case, against the reference: first on small whole
+// numbers, where the answer is exact, then on values. CPU implementations run once on each instruction set that was
+// compiled in. duet_op_tests --shard I/N runs a part; all of GoogleTest's own options work.
 #include <gtest/gtest.h>
 #include <hwy/targets.h>
 
@@ -129,7 +129,7 @@ class OpTest : public testing::Test {
       if (HasFailure()) return;
     }
   }
-  // Every access is judged. Naive kernels have no tiles that only a larger case fills.
+  // Every access is checked, which is slow. Naive kernels have no tiles that only a larger case fills.
   bool too_long_for_the_host(const Problem& problem) const {
     const double accesses = std::max(problem.flops() / 2, static_cast<double>(problem.bytes()) / 4);
     return accesses > (implementation_.name.ends_with(".naive") ? 1e6 : 5e6);
@@ -158,7 +158,8 @@ TEST(Contracts, CasesAreValidDistinctAndNameable) {
             << name << "/" << label << " stands twice: " << c.why << "; " << seen[label];
         EXPECT_EQ(parse_case(name, label).label(), label);
         EXPECT_GE(c.problem.flops(), 0);
-        EXPECT_TRUE(scale == Scale::test || !c.problem.has_named_fills()) << name << "/" << label << ": odd data is timed";
+        EXPECT_TRUE(scale == Scale::test || !c.problem.has_named_fills())
+            << name << "/" << label << ": odd data is timed";
       }
       EXPECT_FALSE(seen.empty()) << name;
     }

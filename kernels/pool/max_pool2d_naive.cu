@@ -27,7 +27,7 @@ __global__ void max_kernel(const T* x, T* y, int32_t* index, int64_t elements, P
       if (row < 0 || row >= p.h || column < 0 || column >= p.w) continue;
       const int at = row * p.w + column;
       const float value = float(x[at * p.depth]);
-      if (value > best) {
+      if (best_at < 0 || value > best) {  // a window of -inf has a place as well
         best = value;
         best_at = at;
       }

@@ -39,7 +39,7 @@ __global__ void __launch_bounds__(kMapBlock)
       const auto values = load_pack<kSize>(x + at * p.depth);
 #pragma unroll
       for (int e = 0; e < kSize; ++e)
-        if (float(values.at[e]) > best[e]) {
+        if (best_at[e] < 0 || float(values.at[e]) > best[e]) {  // a window of -inf has a place as well
           best[e] = float(values.at[e]);
           best_at[e] = at;
         }

@@ -65,6 +65,10 @@ Cases having(std::string_view beginning, const Cases& cases) {
   return all;
 }
 
+Cases with_odd(Scale scale, const Cases& cases, const Cases& odd) {
+  return concat({cases, by_scale(scale, across(kFloatTypes, odd), {})});
+}
+
 Cases concat(std::initializer_list<Cases> lists) {
   Cases all;
   for (const Cases& list : lists) all.insert(all.end(), list.begin(), list.end());

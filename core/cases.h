@@ -38,6 +38,8 @@ Cases with(std::string_view words, const Cases& cases);
 Cases without(std::string_view name, const Cases& cases);
 // Those cases with a word that begins with `beginning`.
 Cases having(std::string_view beginning, const Cases& cases);
+// `cases`, followed in tests by `odd` with each float type: what is special about an op.
+Cases with_odd(Scale scale, const Cases& cases, const Cases& odd);
 // One list after the other.
 Cases concat(std::initializer_list<Cases> lists);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The activations that a layer may end with; gelu is the tanh form (ops/elementwise/gelu.h).
+// The activations with which a layer can end. gelu is the tanh form (ops/elementwise/gelu.h).
 #pragma once
 #include <cstdint>
 #include <string>

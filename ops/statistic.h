@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The element type of statistics, losses, rates and other one-element tensors: f32, and f64 where the tape runs in f64
-// to check a training step.
+// The element type of statistics, losses, learning rates and other one-element tensors: f32; f64 where a tape runs in
+// f64 to compute the reference of a training step.
 #pragma once
 #include "core/dtype.h"
 

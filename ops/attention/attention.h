@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Scaled dot-product attention. q, y: (B, H, Tq, D), k, v: (B, Hkv, Tk, D), lse: (B, H, Tq), row-major, dense. Hkv divides
-// H: query heads h with the same h / (H / Hkv) share a head of k and v (grouped queries). Causal: query i sees the keys
-// j <= i, counted from the first, as PyTorch does. lse, the logarithm of each row's sum, is what the backward pass needs to
-// form the probabilities again: arXiv:2205.14135, 2307.08691. Arithmetic is f32 or better; between the products,
-// scores, probabilities and their gradients may be rounded to dtype. No output may be an input.
+// Scaled dot-product attention and its gradients.
+//   q, y: (B, H, Tq, D); k, v: (B, Hkv, Tk, D); lse: (B, H, Tq); row-major, dense. No output may be an input.
+//   Hkv divides H: query heads h with the same h / (H / Hkv) share a head of k and v (grouped queries).
+//   Causal: query i sees the keys j <= i, both counted from the first, as in PyTorch.
+//   lse is the logarithm of each row's sum of exp(score). From it the backward pass computes the probabilities again
+//   (arXiv:2205.14135, 2307.08691).
+// Arithmetic is in f32 or better. Scores, probabilities and their gradients may be rounded to dtype between
+// the products.
 #pragma once
 #include <algorithm>
 #include <cmath>
@@ -62,17 +65,20 @@ struct AttentionShape {
     return {};
   }
 
-  static constexpr double kReach = 4;  // of q: scores deviate by about 1.3, so that few keys carry most of a row
+  // q lies in +-kReach: scores have a standard deviation of about 1.3, so that few keys carry most of a row.
+  static constexpr double kReach = 4;
 
-  // The reference says of each element how far first-order errors may carry it, as a sum over its terms t p:
-  // |t| p (1 + a + l), where a = scale sum |q k|, of the term and in the mean of its row, and l, the distance of the
-  // score from what is subtracted before exp. Then `terms` is the largest factor of 1, a and l:
-  //  - 1: at most Tk (Tq) additions, in flash form a tile's and 6 roundings to pass from tile to tile, which are fewer;
-  //    two exps of 5 u; products, sums of D for dp and delta: all in gamma(Tq + Tk + 2 D + 32);
+  // abs_sum of an element, as the reference gives it, says how far first-order errors can move the element: it is the
+  // sum over the element's terms t p of |t| p (1 + a + l). Here a = scale sum |q k|, of the term and in the mean of its
+  // row, and l is the distance of the score from the value that is subtracted before exp. Tolerance::abs_sum is the
+  // largest of the factors of 1, a and l:
+  //  - 1: at most Tk (Tq) additions (in flash form fewer: those of a tile, and 6 roundings to go from tile to tile);
+  //    two exps of 5 u; products; the sums over D for dp and delta. All this is within gamma(Tq + Tk + 2 D + 32);
   //  - a: D products and additions, scale and log2 e;
   //  - l: two roundings;
-  //  - matrix units take 3 u a term, see product_sum_tolerance (ops/gemm/product.h);
-  //  - rounded to dtype: scores (a u), probabilities, their gradients before and after multiplication: 4 u in all.
+  //  - matrix units: 3 u for each term, see product_sum_tolerance (ops/gemm/product.h);
+  //  - values that may be rounded to dtype: scores (a u), probabilities, their gradients before and after the
+  //    multiplication: 4 u in all.
   Tolerance tolerance_of_sums(double heads) const {
     const bool half = dtype == DType::bf16 || dtype == DType::f16;
     const double u = std::min(unit_roundoff(DType::f32), unit_roundoff(dtype)), u_out = unit_roundoff(dtype);
@@ -105,7 +111,8 @@ struct Attention : AttentionShape {
   static Cases cases(Scale scale) { return attention_cases(scale); }
 };
 
-// y and lse are those of the forward pass. dk and dv are sums over the query heads that share them; 0 for keys unseen.
+// y and lse are those of the forward pass. dk and dv are sums over the query heads that share them; they are 0 for keys
+// that no query sees.
 struct AttentionBackward : AttentionShape {
   static constexpr const char* name = "attention_backward";
   static constexpr const char* formula =
@@ -117,7 +124,8 @@ struct AttentionBackward : AttentionShape {
 
   void infer(Shapes s) { AttentionShape::infer(s[q], s[k]); }
   std::vector<TensorSpec> tensors() const {
-    // Such lse that the drawn scores have probabilities of about 1 in sum: log of the mean of exp(s) is about 1.
+    // lse is drawn so that the probabilities of the drawn scores add up to about 1: the logarithm of the mean of exp(s)
+    // is about 1.
     const double level = 1 + std::log(static_cast<double>(std::max<int64_t>(1, Tk)));
     return {q.of(dtype, q_shape(), Fill::uniform(-kReach, kReach)),
             k.of(dtype, k_shape()),
@@ -129,10 +137,10 @@ struct AttentionBackward : AttentionShape {
             dk.of(dtype, k_shape()),
             dv.of(dtype, k_shape())};
   }
-  double flops() const { return 10.0 * B * H * pairs() * D; }  // five products: the scores are formed again
+  double flops() const { return 10.0 * B * H * pairs() * D; }  // five products: the scores are computed again
 
   Tolerance tolerance() const { return tolerance_of_sums(static_cast<double>(group())); }
-  int64_t slices() const { return B * H * Tq + B * kv_heads() * Tk; }  // a query or, behind them, a key
+  int64_t slices() const { return B * H * Tq + B * kv_heads() * Tk; }  // a query; after the queries, a key
   void reference(Inputs in, int64_t slice, Expect& expect) const;      // cpu_ref/attention/attention.cpp
   static Cases cases(Scale scale) { return attention_cases(scale); }
 };

@@ -13,7 +13,7 @@ inline Cases attention_cases(Scale scale) {
       {"no query", "B:1 H:2 Tq:0 Tk:3 D:8"},
       {"heads without features", "B:1 H:1 Tq:3 Tk:5 D:0"},
       {"more keys than queries", "B:2 H:2 Tq:17 Tk:33 D:8"},
-      {"one visible key at first; keys that nobody sees", "B:1 H:1 Tq:33 Tk:65 D:8 causal:1"},
+      {"first one visible key; keys that no query sees", "B:1 H:1 Tq:33 Tk:65 D:8 causal:1"},
       {"more queries than keys", "B:1 H:1 Tq:65 Tk:17 D:40 causal:1"},
       {"queries grouped, 2 heads to one of k and v", "B:2 H:4 Tq:17 Tk:17 D:16 Hkv:2 causal:1"},
       {"one head of k and v; scale given", "B:1 H:3 Tq:3 Tk:31 D:33 Hkv:1 scale:0.25"},

@@ -2,7 +2,7 @@
 // Two-dimensional convolution (cross-correlation, as in every framework), forward. Dense tensors by layout:
 //   nchw: x (n, c, h, w), w (k, c/groups, r, s), y (n, k, ho, wo)
 //   nhwc: x (n, h, w, c), w (k, r, s, c/groups), y (n, ho, wo, k)
-// Outside x there are zeros. Output channel o reads the c/groups input channels of its group o / (k/groups).
+// x is padded with zeros. Output channel o reads the c/groups input channels of its group o / (k/groups).
 // ho = (h + 2 pad_h - dil_h (r - 1) - 1) / stride_h + 1 where the filter fits, else 0; wo alike. y is overwritten and
 // is not x.
 // A sum without terms is 0. Sums are formed in f32 or better.
@@ -82,7 +82,7 @@ struct Conv2d {
             filter.of(dtype, last ? Shape{k, r, s, group_c()} : Shape{k, group_c(), r, s}),
             y.of(dtype, last ? Shape{n, ho(), wo(), k} : Shape{n, k, ho(), wo()})};
   }
-  double flops() const { return 2.0 * n * k * ho() * wo() * group_c() * r * s; }  // padding counts as computed
+  double flops() const { return 2.0 * n * k * ho() * wo() * group_c() * r * s; }  // products with padding count as well
   Tolerance tolerance() const { return product_sum_tolerance(1.0 * group_c() * r * s, 0, dtype, math); }
 
   int64_t slices() const { return n * k * ho(); }                  // one row of one output channel
@@ -91,7 +91,7 @@ struct Conv2d {
   static Cases cases(Scale scale) { return conv2d_cases(scale); }
 
  private:
-  // Bounded in invalid(), so nothing here overflows.
+  // Nothing overflows here: invalid() bounds the values.
   static int64_t extent(int64_t size, int64_t pad, int64_t dil, int64_t taps, int64_t stride) {
     const int64_t room = size + 2 * pad - dil * (taps - 1) - 1;
     return room < 0 || stride < 1 ? 0 : room / stride + 1;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// The gradients of a two-dimensional convolution: dw of sum dy y for its filter, dx for its input. Shapes, layouts and
-// attributes are those of conv2d.h; `conv` is the forward convolution. The gradient of the input is also known as the
-// transposed convolution. Results overwrite and are no other tensor. Sums are formed in f32 or better; a sum without
-// terms is 0: elements of x that no tap meets have dx = 0.
-// Index sets (Dumoulin and Visin, arXiv:1603.07285): x[p, q] meets w[r, s] in y[i, j] where p = i*stride_h - pad_h +
-// r*dil_h and q = j*stride_w - pad_w + s*dil_w.
+// The gradients of a two-dimensional convolution: dw and dx are the gradients of sum(dy y) with respect to the filter
+// and the input; dx is also known as the transposed convolution. Shapes, layouts and attributes are those of conv2d.h;
+// `conv` is the forward convolution. Outputs are overwritten and are no other tensor. Sums are formed in f32 or better.
+// A sum without terms is 0: where no tap reads an element of x, its dx is 0.
+// Index sets (Dumoulin and Visin, arXiv:1603.07285): x[p, q] is multiplied by w[r, s] for y[i, j] where p = i*stride_h
+// - pad_h + r*dil_h and q = j*stride_w - pad_w + s*dil_w.
 #pragma once
 #include "ops/conv/conv2d.h"
 
@@ -20,7 +20,7 @@ struct Conv2dBackwardFilter {
   Conv2d conv;
 
   void attributes(auto&& field) { conv.attributes(field); }
-  void infer(Shapes s);  // the filter of the least extent that gives dy, where the attributes do not say
+  void infer(Shapes s);  // the smallest filter that gives dy, unless the attributes give one
   std::string invalid() const { return conv.invalid(); }
   std::vector<TensorSpec> tensors() const {
     const auto of = conv.tensors();
@@ -46,14 +46,14 @@ struct Conv2dBackwardData {
   Conv2d conv;
 
   void attributes(auto&& field) { conv.attributes(field); }
-  void infer(Shapes s);  // the input of the least extent that gives dy, where the attributes do not say
+  void infer(Shapes s);  // the smallest input that gives dy, unless the attributes give one
   std::string invalid() const { return conv.invalid(); }
   std::vector<TensorSpec> tensors() const {
     const auto of = conv.tensors();
     return {filter.of(conv.dtype, of[1].shape), dy.of(conv.dtype, of[2].shape), dx.of(conv.dtype, of[0].shape)};
   }
   double flops() const { return conv.flops(); }
-  Tolerance tolerance() const {  // with strides fewer taps meet; this bounds them all
+  Tolerance tolerance() const {  // with strides fewer taps count; this bounds them all
     return product_sum_tolerance(1.0 * conv.group_k() * conv.r * conv.s, 0, conv.dtype, conv.math);
   }
   int64_t slices() const { return conv.n * conv.c * conv.h; }      // one row of one channel
@@ -63,11 +63,11 @@ struct Conv2dBackwardData {
 
 namespace conv_backward {
 
-// The least extent of x, and the fewest taps, from which `out` follows.
-inline int64_t least_extent(int64_t out, int64_t pad, int64_t dil, int64_t taps, int64_t stride) {
+// The smallest extent of x, and the smallest number of taps, that give `out` outputs.
+inline int64_t min_extent(int64_t out, int64_t pad, int64_t dil, int64_t taps, int64_t stride) {
   return std::max<int64_t>(0, out == 0 ? 0 : (out - 1) * stride + dil * (taps - 1) + 1 - 2 * pad);
 }
-inline int64_t fewest_taps(int64_t out, int64_t pad, int64_t dil, int64_t size, int64_t stride) {
+inline int64_t min_taps(int64_t out, int64_t pad, int64_t dil, int64_t size, int64_t stride) {
   const int64_t beyond = size + 2 * pad - 1 - out * stride;  // what one tap would leave over
   return beyond < 0 ? 1 : beyond / dil + 2;
 }
@@ -83,9 +83,9 @@ inline void Conv2dBackwardFilter::infer(Shapes shapes) {
   conv.w = X[last ? 2 : 3];
   conv.k = Y[last ? 3 : 1];
   if (const int64_t out = Y[last ? 1 : 2]; conv.ho() != out || conv.r == 0)
-    conv.r = conv_backward::fewest_taps(out, conv.pad_h, conv.dil_h, conv.h, conv.stride_h);
+    conv.r = conv_backward::min_taps(out, conv.pad_h, conv.dil_h, conv.h, conv.stride_h);
   if (const int64_t out = Y[last ? 2 : 3]; conv.wo() != out || conv.s == 0)
-    conv.s = conv_backward::fewest_taps(out, conv.pad_w, conv.dil_w, conv.w, conv.stride_w);
+    conv.s = conv_backward::min_taps(out, conv.pad_w, conv.dil_w, conv.w, conv.stride_w);
 }
 inline void Conv2dBackwardData::infer(Shapes shapes) {
   const auto W = shapes[filter], Y = shapes[dy];
@@ -96,9 +96,9 @@ inline void Conv2dBackwardData::infer(Shapes shapes) {
   conv.r = W[last ? 1 : 2];
   conv.s = W[last ? 2 : 3];
   if (const int64_t out = Y[last ? 1 : 2]; conv.ho() != out)
-    conv.h = conv_backward::least_extent(out, conv.pad_h, conv.dil_h, conv.r, conv.stride_h);
+    conv.h = conv_backward::min_extent(out, conv.pad_h, conv.dil_h, conv.r, conv.stride_h);
   if (const int64_t out = Y[last ? 2 : 3]; conv.wo() != out)
-    conv.w = conv_backward::least_extent(out, conv.pad_w, conv.dil_w, conv.s, conv.stride_w);
+    conv.w = conv_backward::min_extent(out, conv.pad_w, conv.dil_w, conv.s, conv.stride_w);
 }
 
 }  // namespace duet

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the smooth activations (gelu, sigmoid, tanh) share: their input x is drawn where the curve bends, and tests also
-// reach to where it is flat.
+// reach to where it is flat. `odd`: further tests.
 #pragma once
 #include "core/problem.h"
 #include "ops/elementwise/elementwise_cases.h"
@@ -9,12 +9,12 @@ namespace duet {
 
 inline constexpr Fill kActivationFill = Fill::normal(0, 2);
 
-inline Cases activation_cases(Scale scale) {
+inline Cases activation_cases(Scale scale, const Cases& odd = {}) {
   const Cases test{
       {"where the curve is flat, past the range of exp in f32", "n:1031 x=-100..100"},
+      {"one NaN, the last", "n:1031 x=last:nan"},
   };
-  const Cases more = scale == Scale::test ? across(kFloatTypes, test) : Cases{};
-  return concat({elementwise_cases(scale), more});
+  return with_odd(scale, elementwise_cases(scale, test), odd);
 }
 
 }  // namespace duet

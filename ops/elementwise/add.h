@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The residual connection. a, b, c: (n), dense; c may be a or b. Arithmetic in f32 or better.
+// The elementwise sum, such as a residual connection. a, b, c: (n), dense; c may be a or b.
+// Arithmetic in f32 or better.
 #pragma once
 #include "core/problem.h"
 #include "ops/elementwise/chunk.h"
@@ -30,7 +31,13 @@ struct Add {
   int64_t slices() const { return chunks(n); }
   void reference(Inputs in, int64_t chunk, Expect& expect) const;  // cpu_ref/elementwise/add.cpp
 
-  static Cases cases(Scale scale) { return elementwise_cases(scale); }
+  static Cases cases(Scale scale) {
+    const Cases odd{
+        {"edge values, infinities and NaN", "n:1031 a=edges+inf+nan"},
+        {"infinities of both signs", "n:33 a=inf b=-inf"},
+    };
+    return elementwise_cases(scale, odd);
+  }
 };
 
 }  // namespace duet

@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// A bias for each channel, and its gradient. x, y, dy, dx: (outer, c, inner), row-major, dense; bias, dbias: (c). A linear
-// layer has inner = 1, an NCHW convolution inner = h w. y may be x; dx may be dy. relu is applied to the sum in f32 or
-// better, before y is rounded. Backward: with g = dy where y > 0 (relu; elsewhere 0) or g = dy (none), dbias sums g over
-// outer and inner, and relu also gives dx = g; without it dx is dy, and neither y nor dx exists.
-// Summation as in ops/summation.h; an empty sum is 0.
+// A bias for each channel, with an optional relu, and the gradients.
+//   x, y, dy, dx: (outer, c, inner), row-major, dense; bias, dbias: (c). A linear layer has inner = 1, an NCHW
+//   convolution has inner = h w. y may be x; dx may be dy.
+//   Forward: relu is applied to the sum in f32 or better, before y is rounded.
+//   Backward: with relu, g is dy where y > 0 and 0 elsewhere, and dx is g. Without it g is dy; dx would be dy itself,
+//   so there is neither a y nor a dx. dbias is the sum of g over outer and inner.
+// Sums are formed as ops/summation.h says; an empty sum is 0.
 #pragma once
 #include <string>
 
 #include "core/problem.h"
 #include "ops/act.h"
+#include "ops/elementwise/bias_cases.h"
 #include "ops/elementwise/chunk.h"
 #include "ops/summation.h"
 
@@ -49,7 +52,13 @@ struct Bias {
   int64_t slices() const { return chunks(elements()); }
   void reference(Inputs in, int64_t chunk, Expect& expect) const;  // cpu_ref/elementwise/bias.cpp
 
-  static Cases cases(Scale scale);
+  static Cases cases(Scale scale) {
+    const Cases odd{
+        {"edge values, infinities and NaN", "outer:31 c:33 inner:1 x=edges+inf+nan"},
+        {"edge values and infinities, relu", "outer:5 c:33 inner:49 act:relu x=edges+inf"},
+    };
+    return with_odd(scale, bias_cases(scale), odd);
+  }
 };
 
 struct BiasBackward {
@@ -78,14 +87,14 @@ struct BiasBackward {
     inner = s[dy][2];
   }
   int64_t elements() const { return outer * c * inner; }
-  std::vector<TensorSpec> tensors() const {  // dy: both signs, yet the sum grows with every term: a lost part shows
+  std::vector<TensorSpec> tensors() const {  // dy has both signs and a mean of 0.5: a lost part of the sum shows
     const Shape shape{outer, c, inner};
     std::vector<TensorSpec> all{dy.of(dtype, shape, Fill::uniform(-0.5, 1.5)), dbias.of(dtype, {c})};
     if (act == Act::relu) all.insert(all.end(), {y.of(dtype, shape), dx.of(dtype, shape)});
     return all;
   }
   double flops() const { return static_cast<double>(elements()); }
-  // dbias: each addition rounds to f32, then the sum to dtype. dx is a choice, no rounding.
+  // dbias: each addition rounds to f32, then the sum is rounded to dtype. dx is dy or 0: nothing is rounded.
   Tolerance tolerance(int slot) const {
     if (slot == dx.index) return {.abs = underflow(dtype)};
     return {.rel = unit_roundoff(dtype),
@@ -95,41 +104,15 @@ struct BiasBackward {
   int64_t slices() const { return c; }                               // a channel
   void reference(Inputs in, int64_t channel, Expect& expect) const;  // cpu_ref/elementwise/bias.cpp
 
-  static Cases cases(Scale scale);
+  static Cases cases(Scale scale) {
+    const Cases odd{
+        {"one infinity, the last", "outer:31 c:33 inner:1 dy=last:inf"},
+        {"one NaN, the last", "outer:3 c:5 inner:1024 dy=last:nan"},
+        {"zeros pass nothing on, relu", "outer:5 c:33 inner:49 act:relu y=-0"},
+        {"infinite gradients where relu passes nothing on", "outer:31 c:33 inner:1 act:relu y=0 dy=inf"},
+    };
+    return with_odd(scale, bias_cases(scale), odd);
+  }
 };
-
-inline Cases Bias::cases(Scale scale) {
-  const Cases test{
-      {"one element", "outer:1 c:1 inner:1"},
-      {"no samples", "outer:0 c:7 inner:1"},
-      {"no channels", "outer:3 c:0 inner:1 act:relu"},
-      {"empty planes", "outer:3 c:7 inner:0 act:relu"},
-      {"three of each", "outer:3 c:3 inner:3 act:relu"},
-      {"beside a warp", "outer:31 c:33 inner:1 act:relu"},
-      {"MLP head", "outer:32 c:10 inner:1"},
-      {"a long row of channels", "outer:3 c:4099 inner:1 act:relu"},
-      {"thin and long", "outer:10007 c:3 inner:1 act:relu"},
-      {"whole packs, several tasks", "outer:131 c:256 inner:1"},
-      {"whole packs, several tasks, relu", "outer:131 c:256 inner:1 act:relu"},
-      {"short planes: ResNet-50's last, narrowed", "outer:5 c:33 inner:49 act:relu"},
-      {"planes of whole packs", "outer:3 c:5 inner:1024"},
-      {"planes of whole packs, relu", "outer:3 c:5 inner:1024 act:relu"},
-      {"prime planes, longer than a block", "outer:7 c:3 inner:1031 act:relu"},
-      {"one long plane", "outer:1 c:1 inner:40009"},
-  };
-  const Cases standard{
-      {"GPT-2 124M MLP, 8192 tokens, 3072 features", "outer:8192 c:3072 inner:1"},
-      {"ResNet-50 conv1 output, batch 32", "outer:32 c:64 inner:12544 act:relu"},
-      {"MLP 784-128-10, batch 32: hidden layer", "outer:32 c:128 inner:1 act:relu"},
-      {"VGG-19, 512 channels of 14 x 14, batch 64", "outer:64 c:512 inner:196 act:relu"},
-  };
-  const Cases more{
-      {"BERT-base, 16 x 384 tokens, 768 features", "outer:6144 c:768 inner:1"},
-      {"ResNet-50 conv1 output, batch 256", "outer:256 c:64 inner:12544 act:relu"},
-      {"ResNet-50 last stage, batch 256", "outer:256 c:2048 inner:49 act:relu"},
-  };
-  return across(kFloatTypes, by_scale(scale, test, standard, more));
-}
-inline Cases BiasBackward::cases(Scale scale) { return Bias::cases(scale); }
 
 }  // namespace duet

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Another element type: the nearest value, ties to even; past the largest it is infinite. x: (n) of dtype, y: (n) of `to`,
-// dense, disjoint.
+// Conversion to another element type: to the nearest value, ties to even, and beyond the largest finite value to
+// infinity. x: (n) of dtype; y: (n) of `to`; dense; they do not overlap.
 #pragma once
 #include <string>
 
@@ -30,7 +30,8 @@ struct Cast {
   }
   std::vector<TensorSpec> tensors() const { return {x.of(dtype, {n}, Fill::normal(0, 1)), y.of(to, {n})}; }
   double flops() const { return 0; }
-  // Rounded once and rightly, subnormal halves too; subnormal f32 may be flushed, and so may bf16, whose range is the same.
+  // Rounded once and correctly, subnormal f16 as well. Subnormal f32 may be flushed to zero, and so may subnormal bf16,
+  // which has the same range.
   Tolerance tolerance() const { return {.abs = to == DType::f16 ? 0 : underflow(to)}; }
   int64_t slices() const { return chunks(n); }
   void reference(Inputs in, int64_t chunk, Expect& expect) const;  // cpu_ref/elementwise/cast.cpp
@@ -41,6 +42,9 @@ struct Cast {
         {"whole numbers, from 2049 on halfway between two of f16", "n:31 x=below:65536"},
         {"subnormal as f16", "n:33 x=-2e-6..2e-6"},
         {"past the largest of f16", "n:1031 x=-131072..131072"},
+        {"halfway between neighbours, and beside that", "n:1031 x=halfway"},
+        {"subnormals", "n:1031 x=subnormal"},
+        {"edge values, infinities and NaN", "n:1031 x=edges+inf+nan"},
     };
     if (scale == Scale::test) return across(to_each, concat({elementwise_cases(scale), across(kFloatTypes, test)}));
     const Cases sizes = elementwise_sizes(scale);  // of mixed precision: f32 and the halves

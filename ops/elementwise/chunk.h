@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Elementwise problems are checked by chunks, small enough that a sample of them costs little at any size.
+// The slices of elementwise ops: chunks of elements, so small that checking a sample of them is cheap at any size.
 #pragma once
 #include <algorithm>
 #include <cstdint>

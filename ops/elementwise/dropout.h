@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// x, y, dy, dx: (n), mask: (n) u8 of 0 and 1, offset: (1) i32; dense; y may be x, dx may be dy.
-// Random bits are Philox4x32-10 of (seed, offset + i), so a step that adds n to offset draws fresh ones and a captured
-// graph can be replayed. Arithmetic in f32 or better. Srivastava et al., JMLR 15 (2014), with inverted scaling.
+// Dropout (Srivastava et al., JMLR 15, 2014) with inverted scaling: an element becomes 0 with probability p, the others
+// are divided by 1 - p.
+//   x, y, dy, dx: (n); mask: (n) u8, 0 or 1; offset: (1) i32; dense. y may be x, dx may be dy.
+//   Arithmetic in f32 or better.
+//   The random bits of element i are those of Philox4x32-10 for (seed, offset + i). A step that adds n to offset draws
+//   fresh bits, also where it is a captured graph that is replayed.
 #pragma once
 #include <string>
 
@@ -12,7 +15,8 @@
 
 namespace duet {
 
-// An element is kept iff its 32 random bits are at least this: p 2^32, rounded up. 64 bits wide, for p = 1 keeps none.
+// An element is kept where its 32 random bits are at least this threshold: p 2^32, rounded up. It has 64 bits because p
+// = 1, which keeps nothing, makes it 2^32.
 inline uint64_t dropout_threshold(double p) { return static_cast<uint64_t>(std::ceil(p * 4294967296.0)); }
 inline double dropout_scale(double p) { return p < 1 ? 1 / (1 - p) : 0; }  // keeps the expectation of y
 DUET_HD inline uint64_t dropout_index(int32_t offset, int64_t i) { return static_cast<uint64_t>(int64_t{offset} + i); }
@@ -25,7 +29,7 @@ struct Dropout {
   static constexpr const char* formula =
       "mask[i] = philox(seed, offset + i) >= p 2^32,  y[i] = mask[i] ? x[i] / (1 - p) : 0";
   static constexpr Slot x = input(0, "x"), offset = input(1, "offset"), y = output(2, "y"), mask = output(3, "mask");
-  static constexpr bool exact_on_integers = true;  // the cases for tests scale by 1, 5/4 and 2
+  static constexpr bool exact_on_integers = true;  // the test cases scale by 0, 1, 5/4 and 2
 
   int64_t n = 0;
   DType dtype = DType::f32;
@@ -54,12 +58,14 @@ struct Dropout {
   void reference(Inputs in, int64_t chunk, Expect& expect) const;  // cpu_ref/elementwise/dropout.cpp
 
   static Cases cases(Scale scale) {
-    const Cases test{
+    const Cases odd{
         {"MLP: one in five, another seed", "n:1031 p:0.2 seed:-7"},
         {"drops nothing", "n:1031 p:0"},
         {"drops everything", "n:1031 p:1"},
+        {"drops infinities", "n:1031 x=inf"},
+        {"drops NaN", "n:1031 x=nan"},
     };
-    return concat({elementwise_cases(scale), by_scale(scale, across(kFloatTypes, test), {})});
+    return elementwise_cases(scale, odd);
   }
 };
 
@@ -90,7 +96,9 @@ struct DropoutBackward {
   int64_t slices() const { return chunks(n); }
   void reference(Inputs in, int64_t chunk, Expect& expect) const;  // cpu_ref/elementwise/dropout.cpp
 
-  static Cases cases(Scale scale) { return elementwise_cases(scale); }
+  static Cases cases(Scale scale) {
+    return elementwise_cases(scale, {{"drops infinities", "n:1031 dy=inf"}, {"drops NaN", "n:1031 dy=nan"}});
+  }
 };
 
 }  // namespace duet

@@ -28,6 +28,9 @@ inline Cases elementwise_sizes(Scale scale) {
   };
   return by_scale(scale, test, standard, more);
 }
-inline Cases elementwise_cases(Scale scale) { return across(kFloatTypes, elementwise_sizes(scale)); }
+// `odd`: further tests, of what is special about an op.
+inline Cases elementwise_cases(Scale scale, const Cases& odd = {}) {
+  return with_odd(scale, across(kFloatTypes, elementwise_sizes(scale)), odd);
+}
 
 }  // namespace duet

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The Gaussian error linear unit. x, y, dy, dx: (n), dense; y may be x, dx may be x or dy. Arithmetic in f32 or better.
-// Roundings count against |x| / 2 (1 + |tanh|): where x is negative, 1 + tanh cancels in the usual form. arXiv:1606.08415.
+// The Gaussian error linear unit (arXiv:1606.08415), with erf or in its tanh approximation. x, y, dy, dx: (n), dense; y
+// may be x, dx may be x or dy. Arithmetic in f32 or better.
+// The error bound is relative to |x| / 2 (1 + |tanh|) and not to y: where x is negative, 1 + tanh cancels in the usual
+// way to compute it.
 #pragma once
 #include <string>
 #include <vector>
@@ -76,12 +78,14 @@ struct GeluBackward {
   static Cases cases(Scale scale);
 };
 
-// Those of all smooth activations; in the erf form the tests and one published shape.
-inline Cases Gelu::cases(Scale scale) {
+// In the tanh form `all`; in the erf form its tests, and one published shape.
+inline Cases in_both_forms(Scale scale, const Cases& all) {
   const Cases published = across(kFloatTypes, {{"BERT-base MLP, 16 x 384 tokens", "n:18874368"}});  // 16 x 384 x 3072
-  const Cases all = activation_cases(scale);
   return concat({all, with("form:erf", scale == Scale::test ? all : published)});
 }
-inline Cases GeluBackward::cases(Scale scale) { return Gelu::cases(scale); }
+inline Cases Gelu::cases(Scale scale) {
+  return in_both_forms(scale, activation_cases(scale, {{"edge values", "n:1031 x=edges"}}));
+}
+inline Cases GeluBackward::cases(Scale scale) { return in_both_forms(scale, activation_cases(scale)); }
 
 }  // namespace duet

@@ -6,7 +6,7 @@
 
 namespace duet::gelu {
 
-// A value, and the absolute values that were added up to it, against which its error counts.
+// A value, and the sum of the absolute values from which it was added up: its error is relative to that sum.
 struct Term {
   double value, abs_sum;
 };
@@ -34,9 +34,11 @@ inline Term erf_slope(double x) {
   return {std::erfc(-x / std::numbers::sqrt2) / 2 + x * phi(x), 1 + std::abs(x) * phi(x)};
 }
 
-// Roundings in f32 that a value may suffer, of its abs_sum. Forward: an exp or erf and what is made of it 6u to 8u, the
-// argument's 5 roundings, which the curve damps to less than half, one addition and two products. Slope: s 6u, the fraction
-// beside it 15u, two arguments' roundings 9u, and an addition and two products.
+// How many roundings in f32 a value may have, relative to its abs_sum.
+//  - Forward: 6u to 8u for an exp or erf and what is computed from it; the 5 roundings of the argument, of which the
+//    curve leaves less than half; an addition and two products.
+//  - Slope: 6u for s; 15u for the fraction that is added to it; 9u for the roundings of two arguments; an addition and
+//    two products.
 inline constexpr int kFormRoundings = 14, kSlopeRoundings = 33;
 
 }  // namespace duet::gelu

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// x, y, dy, dx: (n), dense; y may be x, dx may be x or dy.
-// At 0 the slope is 0. NaN is undefined here: libraries differ, so fills hold none.
+// The rectifier and its gradient. x, y, dy, dx: (n), dense; y may be x, dx may be x or dy. The slope at 0 is 0.
+// What NaN gives is undefined, because libraries differ; no case has NaN.
 #pragma once
 #include "core/problem.h"
 #include "ops/elementwise/chunk.h"
@@ -24,11 +24,13 @@ struct Relu {
   void infer(Shapes s) { n = s[x][0]; }
   std::vector<TensorSpec> tensors() const { return {x.of(dtype, {n}), y.of(dtype, {n})}; }
   double flops() const { return static_cast<double>(n); }
-  Tolerance tolerance() const { return {.abs = underflow(dtype)}; }  // a choice, no rounding; subnormals may be flushed
+  Tolerance tolerance() const { return {.abs = underflow(dtype)}; }  // nothing is rounded; subnormals may be flushed
   int64_t slices() const { return chunks(n); }
   void reference(Inputs in, int64_t chunk, Expect& expect) const;  // cpu_ref/elementwise/relu.cpp
 
-  static Cases cases(Scale scale) { return elementwise_cases(scale); }
+  static Cases cases(Scale scale) {
+    return elementwise_cases(scale, {{"edge values and infinities", "n:1031 x=edges+inf"}});
+  }
 };
 
 struct ReluBackward {
@@ -51,7 +53,14 @@ struct ReluBackward {
   int64_t slices() const { return chunks(n); }
   void reference(Inputs in, int64_t chunk, Expect& expect) const;  // cpu_ref/elementwise/relu.cpp
 
-  static Cases cases(Scale scale) { return elementwise_cases(scale); }
+  static Cases cases(Scale scale) {
+    const Cases odd{
+        {"zeros pass nothing on", "n:33 x=0"},
+        {"negative zeros pass nothing on", "n:33 x=-0"},
+        {"infinities and NaN of gradients that are not passed on", "n:1031 dy=edges+inf+nan"},
+    };
+    return elementwise_cases(scale, odd);
+  }
 };
 
 }  // namespace duet

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The loss scale after a step (arXiv:1710.03740). bad, good: (1) i32; scale: (1) in f32, or f64. good counts the steps since
-// the scale last changed; PyTorch's rule. A scale that would grow past its type's largest stays, as does one that would sink
-// below the smallest normal, whose inverse unscale could not form.
+// Updates the loss scale of mixed-precision training after a step (arXiv:1710.03740), by PyTorch's rule.
+// bad, good: (1) i32; scale: (1) in f32, or f64. good counts the steps since the scale last changed. A scale stays as
+// it is where it would exceed the largest finite value of its type, or fall below the smallest normal one, of which
+// unscale could not form the inverse.
 #pragma once
 #include <string>
 

@@ -23,14 +23,21 @@ struct Sigmoid {
   void infer(Shapes s) { n = s[x][0]; }
   std::vector<TensorSpec> tensors() const { return {x.of(dtype, {n}, kActivationFill), y.of(dtype, {n})}; }
   double flops() const { return 3.0 * n; }
-  // An exp of 2 ulp = 4u, an addition of positive terms, a division: 6 in f32. Then y is rounded to dtype.
+  // An exp of 2 ulp = 4u, an addition of positive terms and a division: 6 roundings in f32. Then y is rounded to dtype.
   Tolerance tolerance() const {
     return {.rel = gamma(6, unit_roundoff(DType::f32)) + unit_roundoff(dtype), .abs = underflow(dtype)};
   }
   int64_t slices() const { return chunks(n); }
   void reference(Inputs in, int64_t chunk, Expect& expect) const;  // cpu_ref/elementwise/sigmoid.cpp
 
-  static Cases cases(Scale scale) { return activation_cases(scale); }
+  static Cases cases(Scale scale) {
+    const Cases odd{
+        {"edge values", "n:1031 x=edges"},
+        {"infinity", "n:33 x=inf"},
+        {"negative infinity", "n:33 x=-inf"},
+    };
+    return activation_cases(scale, odd);
+  }
 };
 
 struct SigmoidBackward {
@@ -51,14 +58,20 @@ struct SigmoidBackward {
     return {y.of(dtype, {n}, Fill::uniform(0, 1)), dy.of(dtype, {n}), dx.of(dtype, {n})};
   }
   double flops() const { return 3.0 * n; }
-  // A subtraction of what is exact, two products: 3 in f32. Then dx is rounded to dtype.
+  // A subtraction of exact values and two products: 3 roundings in f32. Then dx is rounded to dtype.
   Tolerance tolerance() const {
     return {.rel = gamma(3, unit_roundoff(DType::f32)) + unit_roundoff(dtype), .abs = underflow(dtype)};
   }
   int64_t slices() const { return chunks(n); }
   void reference(Inputs in, int64_t chunk, Expect& expect) const;  // cpu_ref/elementwise/sigmoid.cpp
 
-  static Cases cases(Scale scale) { return elementwise_cases(scale); }
+  static Cases cases(Scale scale) {
+    const Cases odd{
+        {"where the curve is flat", "n:33 y=1"},
+        {"edge values, infinities and NaN of gradients", "n:1031 dy=edges+inf+nan"},
+    };
+    return elementwise_cases(scale, odd);
+  }
 };
 
 }  // namespace duet

@@ -23,15 +23,23 @@ struct Tanh {
   void infer(Shapes s) { n = s[x][0]; }
   std::vector<TensorSpec> tensors() const { return {x.of(dtype, {n}, kActivationFill), y.of(dtype, {n})}; }
   double flops() const { return static_cast<double>(n); }
-  // From an exp of 4u, 1 - 2 / (exp(2x) + 1) is off by 6u of the fraction, which from x = 0.625 on is below 0.81 of y, and
-  // rounded once; closer to 0 other forms are within 2 ulp = 4u, as libraries are throughout. Then y is rounded to dtype.
+  // With an exp of 4u, 1 - 2 / (exp(2x) + 1) has an error of 6u of the fraction, which from x = 0.625 on is below 0.81
+  // of y, and one rounding of its own. Closer to 0 other formulas are within 2 ulp = 4u, as libraries are everywhere.
+  // Then y is rounded to dtype.
   Tolerance tolerance() const {
     return {.rel = gamma(6, unit_roundoff(DType::f32)) + unit_roundoff(dtype), .abs = underflow(dtype)};
   }
   int64_t slices() const { return chunks(n); }
   void reference(Inputs in, int64_t chunk, Expect& expect) const;  // cpu_ref/elementwise/tanh.cpp
 
-  static Cases cases(Scale scale) { return activation_cases(scale); }
+  static Cases cases(Scale scale) {
+    const Cases odd{
+        {"edge values", "n:1031 x=edges"},
+        {"infinity", "n:33 x=inf"},
+        {"negative infinity", "n:33 x=-inf"},
+    };
+    return activation_cases(scale, odd);
+  }
 };
 
 struct TanhBackward {
@@ -50,14 +58,20 @@ struct TanhBackward {
   void infer(Shapes s) { n = s[y][0]; }
   std::vector<TensorSpec> tensors() const { return {y.of(dtype, {n}), dy.of(dtype, {n}), dx.of(dtype, {n})}; }
   double flops() const { return 3.0 * n; }
-  // terms, of |dy| (1 + y^2): a square, a subtraction and a product in f32. Then dx is rounded to dtype.
+  // abs_sum is |dy| (1 + y^2): a square, a subtraction and a product in f32. Then dx is rounded to dtype.
   Tolerance tolerance() const {
     return {.rel = unit_roundoff(dtype), .abs_sum = gamma(3, unit_roundoff(DType::f32)), .abs = underflow(dtype)};
   }
   int64_t slices() const { return chunks(n); }
   void reference(Inputs in, int64_t chunk, Expect& expect) const;  // cpu_ref/elementwise/tanh.cpp
 
-  static Cases cases(Scale scale) { return elementwise_cases(scale); }
+  static Cases cases(Scale scale) {
+    const Cases odd{
+        {"where the curve is flat", "n:33 y=-1"},
+        {"edge values, infinities and NaN of gradients", "n:1031 dy=edges+inf+nan"},
+    };
+    return elementwise_cases(scale, odd);
+  }
 };
 
 }  // namespace duet

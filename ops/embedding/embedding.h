@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rows of a table, looked up by token, plus a row for the position in its sequence. token: (B, T) i32; table, dtable: (V, C);
-// position, dposition: (T, C); y, dy: (B, T, C); row-major, dense. position = 0 leaves position and dposition out. A token
-// outside [0, V) looks up zeros and passes nothing back.
-// Backward: dtable and dposition are overwritten; accumulate = 1 adds to what dtable holds (a table that is also the output
-// layer's weight). Summation as in ops/summation.h.
+// Looks up a row of a table for each token and adds a row for the token's position in its sequence; and the gradients.
+//   token: (B, T) i32; table, dtable: (V, C); position, dposition: (T, C); y, dy: (B, T, C); row-major, dense. With
+//   position = 0 there is neither position nor dposition.
+//   A token outside [0, V) gives zeros and adds nothing to a gradient.
+//   Backward: dtable and dposition are overwritten. With accumulate = 1 the gradient is added to dtable, for a table
+//   that is also the weight of the output layer.
+// Sums are formed as ops/summation.h says.
 #pragma once
 #include "core/problem.h"
 #include "ops/summation.h"
@@ -27,7 +29,7 @@ struct Embedding {
     field("T", T, "tokens of each");
     field("V", V, "rows of the table");
     field("C", C, "elements of each");
-    field.option("position", position, "a row for its place in the sequence is added");
+    field.option("position", position, "a row for the position in the sequence is added");
   }
   void infer(Shapes s) {
     B = s[token][0];
@@ -44,7 +46,7 @@ struct Embedding {
     return all;
   }
   double flops() const { return position ? static_cast<double>(tokens() * C) : 0; }
-  // The sum is rounded to f32, then to dtype; without one nothing is rounded.
+  // The sum is rounded to f32, then to dtype. Without a position there is no sum and nothing is rounded.
   Tolerance tolerance() const {
     const double u = position ? unit_roundoff(DType::f32) + unit_roundoff(dtype) : 0;
     return {.rel = u, .abs = underflow(dtype)};
@@ -117,7 +119,7 @@ struct EmbeddingBackward {
     return all;
   }
   double flops() const { return (position ? 2.0 : 1.0) * tokens() * C; }
-  // Additions, one more to accumulate; then rounded to dtype.
+  // The additions of a sum, one more to accumulate; then the sum is rounded to dtype.
   Tolerance tolerance(int slot) const {
     const double n = slot == dtable.index ? additions(tokens()) + 1 : additions(B);
     return {.rel = unit_roundoff(dtype), .abs_sum = gamma(n, unit_roundoff(DType::f32)), .abs = underflow(dtype)};

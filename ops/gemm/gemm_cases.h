@@ -52,7 +52,7 @@ inline Cases gemm_cases(Scale scale) {
       {"DeepBench RNN 1760, batch 16", "m:16 n:1760 k:1760"},
       {"DeepBench RNN 1760, batch 128", "m:128 n:1760 k:1760"},
       {"DeepBench RNN 1760, batch 16, b transposed", "m:16 n:1760 k:1760 trans_b:1"},
-      {"thin result, as peers/ has it", "m:1760 n:16 k:1760"},
+      {"thin result", "m:1760 n:16 k:1760"},
       {"DeepBench speech 5124, batch 700", "m:700 n:5124 k:2048"},
       {"DeepBench speech 35, batch 700", "m:700 n:35 k:2048"},
       {"DeepBench 7680, batch 64", "m:64 n:7680 k:2560"},

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// A fully connected layer and its gradients. x: (n, in), w: (out, in), bias: (out), y: (n, out), row-major, dense; no
-// tensor is another. Bias and activation are applied to the sum in f32 or better, before y is rounded to dtype. gelu is the
-// tanh form and leaves what it was applied to, rounded to dtype: pre (n, out).
-// Backward: with g = dy where y > 0 (relu; elsewhere 0), g = dy gelu'(pre), rounded to dtype (gelu), or g = dy (none):
-// dx = g w, dw = g' x, dbias = the column sums of g.
-// Gradients overwrite. Without an activation y is not read; with gelu pre stands in its place.
+// A fully connected layer and its gradients.
+//   x: (n, in); w: (out, in); bias: (out); y: (n, out); row-major, dense; no tensor is another.
+//   Forward: bias and activation are applied to the sum in f32 or better, before y is rounded to dtype. gelu is the
+//   tanh form; with it there is a further output, pre (n, out): what gelu was applied to, rounded to dtype.
+//   Backward: g is dy where y > 0 and 0 elsewhere (relu), dy gelu'(pre), rounded to dtype (gelu), or dy (none).
+//   dx = g w, dw = g' x, dbias is the column sums of g. Gradients are overwritten. Without an activation y is not read;
+//   with gelu, pre takes the place of y.
 #pragma once
 #include "core/attributes.h"
 #include "ops/act.h"
@@ -47,8 +48,8 @@ struct Linear {
     return all;
   }
   double flops() const { return 2.0 * n * in * out; }
-  // 1: bias. relu moves no two values apart; gelu's slope is at most 1.13, and it rounds itself, against less than the sum's
-  // abs_sum.
+  // 1: the bias. relu enlarges no error. gelu's slope is at most 1.13, and its own roundings are relative to less than
+  // the sum's abs_sum.
   Tolerance tolerance(int slot) const {
     Tolerance t = product_sum_tolerance(in, 1, dtype, math);
     if (act == Act::gelu && slot == y.index) {
@@ -100,8 +101,9 @@ struct LinearBackward {
             dw.of(dtype, {out, in}), dbias.of(dtype, {out})};
   }
   double flops() const { return 4.0 * n * in * out; }
-  // dx sums over outputs, dw and dbias over samples. relu's mask is exact; gelu's factor of every term has its roundings,
-  // and one to dtype. dbias may run on matrix units too, times 1.
+  // dx is a sum over outputs, dw and dbias are sums over samples. relu's mask is exact. With gelu every term has a
+  // factor with the roundings of gelu's slope and one to dtype. dbias may be computed on matrix units as well, as
+  // products with 1.
   Tolerance tolerance(int slot) const {
     Tolerance t = product_sum_tolerance(slot == dx.index ? out : n, 0, dtype, math);
     if (act == Act::gelu)

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What all ops that sum products share (gemm, linear, conv2d): in which precisions they exist and how far off a
-// sum may be.
+// What all ops that sum products share (gemm, linear, conv2d): their precisions, and the tolerance of their sums.
 #pragma once
 #include <algorithm>
 #include <string>
@@ -12,12 +11,13 @@ namespace duet {
 
 // The tolerance of one output that is a sum of `count` products of dtype, scaled or with a bias, rounded to dtype. Sums
 // are formed in f32 (f64 for f64). `extra`: further roundings, one each for a scale and for a bias.
-//  - A product rounds once at most and joins in count - 1 additions, in any order: gamma(count + extra) (Higham, 3.1).
+//  - A product is rounded at most once and passes through at most count - 1 additions, in any order:
+//    gamma(count + extra) (Higham, 3.1).
 //  - Matrix units (bf16, f16, tf32) truncate, which is 2u, and align each block of w >= 4 products and the accumulator
 //    to the largest before they add, which is another 2u for the accumulator's share: 2 (1 + 1/4) u, taken as 3u a term
 //    (Fasi et al. 2021, Numerical behavior of NVIDIA tensor cores, doi 10.7717/peerj-cs.330).
-//  - tf32: both factors lose their low bits first; hardware that is handed plain f32 truncates them: 2u each.
-//  - Rounding the result, off by the above, to dtype: u |want| and a second-order part that `1 + u` covers.
+//  - tf32: both factors lose their low bits first. Hardware that is given plain f32 truncates them: 2u each.
+//  - The result, wrong by the above, is rounded to dtype: u |want|, and a second-order part that `1 + u` covers.
 inline Tolerance product_sum_tolerance(double count, double extra, DType dtype, Math math) {
   const bool matrix_unit = math == Math::tf32 || dtype == DType::bf16 || dtype == DType::f16;
   const double u = std::min(unit_roundoff(DType::f32), unit_roundoff(dtype)), u_out = unit_roundoff(dtype);

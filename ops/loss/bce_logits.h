@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Binary cross-entropy of logits x and targets t, averaged. x, t, dx: (n), dense; loss: (1) in f32; dx may be x.
-// max(x, 0) - x t + log1p(exp(-|x|)) is -t log p - (1 - t) log(1 - p) with p = sigmoid(x), without overflow. The loss of nothing is 0. Summation as in ops/summation.h.
+// Binary cross-entropy of logits x and targets t, averaged, and its gradient.
+//   x, t, dx: (n), dense; loss: (1) in f32; dx may be x.
+// max(x, 0) - x t + log1p(exp(-|x|)) is -t log p - (1 - t) log(1 - p) with p = sigmoid(x), without overflow.
+// The loss of no elements is 0. Sums are formed as ops/summation.h says.
 #pragma once
 #include "core/problem.h"
 #include "ops/elementwise/chunk.h"
@@ -28,8 +30,8 @@ struct BceLogits {
             loss.of(statistic_dtype(dtype), {1})};
   }
   double flops() const { return 6.0 * n; }
-  // terms, of max(x, 0) + |x t| + log1p: an exp of 2 ulp = 4u, a log1p of as much, a product and two additions; the
-  // additions of the mean, and its division.
+  // abs_sum is max(x, 0) + |x t| + log1p: an exp of 2 ulp = 4u, a log1p with as many, a product and two additions; then
+  // the additions of the mean, and its division.
   Tolerance tolerance() const {
     return {.rel = unit_roundoff(DType::f32),
             .abs_sum = gamma(4 + 4 + 3 + additions(n) + 1, unit_roundoff(DType::f32)),
@@ -58,7 +60,8 @@ struct BceLogitsBackward {
     return {x.of(dtype, {n}, Fill::normal(0, 3)), t.of(dtype, {n}, Fill::uniform(0, 1)), dx.of(dtype, {n})};
   }
   double flops() const { return 5.0 * n; }
-  // terms, of (sigmoid + |t|) / n: an exp of 4u, an addition, a division, a subtraction; 1 / n and the product with it.
+  // abs_sum is (sigmoid + |t|) / n: an exp of 4u, an addition, a division, a subtraction; 1 / n and the product
+  // with it.
   Tolerance tolerance() const {
     return {.rel = unit_roundoff(dtype), .abs_sum = gamma(9, unit_roundoff(DType::f32)), .abs = underflow(dtype)};
   }

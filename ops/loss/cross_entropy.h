@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Softmax cross-entropy, averaged over rows. x, dx: (rows, cols), row-major, dense; label: (rows) i32; loss: (1) and
-// lse: (rows) in f32; dx may be x. A label outside [0, cols) marks no column: its row has no one-hot term.
-// The loss of no rows is 0. Summation as in ops/summation.h. Label smoothing: arXiv:1512.00567.
-// scaled: dx is that of scale times the loss, scale: (1) in f32, so that small gradients stay in the range of a half
-// (arXiv:1710.03740). Past the largest value of dtype dx is infinite.
+// Softmax cross-entropy, averaged over rows, and its gradient.
+//   x, dx: (rows, cols), row-major, dense; label: (rows) i32; loss: (1) and lse: (rows) in f32; dx may be x.
+//   A label outside [0, cols) marks no column: its row has no one-hot term. The loss of no rows is 0.
+//   scaled: dx is the gradient of scale times the loss, scale: (1) in f32, which keeps small gradients in the range of
+//   f16 (arXiv:1710.03740). Beyond the largest finite value of dtype dx is infinite.
+// Sums are formed as ops/summation.h says. Label smoothing: arXiv:1512.00567.
 #pragma once
 #include <string>
 
@@ -46,10 +47,10 @@ struct CrossEntropy {
   }
   double flops() const { return 3.0 * rows * cols; }
 
-  // lse = m + log s, s = sum_c exp(x - m) >= 1. s is relatively wrong by its additions, an exp of 2 ulp = 4u, the
-  // rounding of its argument, at most 2 kReach, and of log2 e (|x| u / 4); in log s that error is absolute, so it counts against the 1 in
-  // terms = |m| + log s + 1. log itself (2 ulp) and the addition of m round 5 times.
-  // loss: rows of that and of q x, whose own sum has the additions of cols and 3 products, added up and divided.
+  // lse = m + log s with s = sum_c exp(x - m) >= 1. The relative error of s: its additions; an exp of 2 ulp = 4u; the
+  // rounding of the exp's argument, at most 2 kReach, and of log2 e (|x| u / 4). In log s this error is absolute: it is
+  // relative to the 1 in abs_sum = |m| + log s + 1. The logarithm (2 ulp) and the addition of m round 5 times.
+  // loss adds that up over rows, and q x, whose own sum has cols additions and 3 products; then it is divided.
   Tolerance tolerance(int slot) const {
     const double row = additions(cols) + 4 + 2 * kReach + kReach / 4 + 5;
     const double roundings = slot == loss.index ? row + 3 + additions(rows) + 1 : row;
@@ -107,7 +108,7 @@ struct CrossEntropyBackward {
     rows = s[x][0];
     cols = s[x][1];
   }
-  std::vector<TensorSpec> tensors() const {  // lse above every x: exp(x - lse) is a probability
+  std::vector<TensorSpec> tensors() const {  // lse lies above every x: exp(x - lse) is a probability
     std::vector<TensorSpec> all{x.of(dtype, {rows, cols}, Fill::uniform(-kReach, kReach)),
                                 label.of(DType::i32, {rows}, Fill::below(std::max<int64_t>(1, cols))),
                                 lse.of(statistic_dtype(dtype), {rows}, Fill::uniform(kReach, 2 * kReach)),
@@ -117,8 +118,8 @@ struct CrossEntropyBackward {
   }
   double flops() const { return 4.0 * rows * cols; }
 
-  // terms, of (exp + q) / rows: an exp of 2 ulp = 4u whose argument, at most 3 kReach, was rounded once; q has 3
-  // roundings; one subtraction, and 1 / rows, or scale / rows, and the product with it. Then dx is rounded to dtype.
+  // abs_sum is (exp + q) / rows: an exp of 2 ulp = 4u whose argument, at most 3 kReach, was rounded once; q has 3
+  // roundings; one subtraction; 1 / rows, or scale / rows, and the product with it. Then dx is rounded to dtype.
   Tolerance tolerance() const {
     return {.rel = unit_roundoff(dtype),
             .abs_sum = gamma(4 + 3 * kReach + 3 + 1 + 2, unit_roundoff(DType::f32)),

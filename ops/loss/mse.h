@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Mean squared error. x, t, dx: (n), dense; loss: (1) in f32; dx may be x.
-// The loss of nothing is 0. Summation as in ops/summation.h.
+// The mean squared error and its gradient. x, t, dx: (n), dense; loss: (1) in f32; dx may be x.
+// The loss of no elements is 0. Sums are formed as ops/summation.h says.
 #pragma once
 #include "core/problem.h"
 #include "ops/elementwise/chunk.h"
@@ -27,8 +27,8 @@ struct Mse {
     return {x.of(dtype, {n}, {}), t.of(dtype, {n}, {}), loss.of(statistic_dtype(dtype), {1})};
   }
   double flops() const { return 3.0 * n; }
-  // All terms are positive: a difference of what is exact counts twice in its square, which rounds; the additions of the
-  // mean, and its division. Then loss is rounded to f32.
+  // All terms are positive. The rounding of a difference of exact values counts twice in its square, which is rounded
+  // too; then the additions of the mean, its division, and the rounding of the loss to f32.
   Tolerance tolerance() const {
     return {.rel = gamma(3 + additions(n) + 2, unit_roundoff(DType::f32)), .abs = underflow(DType::f32)};
   }
@@ -53,7 +53,7 @@ struct MseBackward {
   void infer(Shapes s) { n = s[x][0]; }
   std::vector<TensorSpec> tensors() const { return {x.of(dtype, {n}, {}), t.of(dtype, {n}, {}), dx.of(dtype, {n})}; }
   double flops() const { return 2.0 * n; }
-  // A difference of what is exact, 2 / n and the product with it: 3 in f32. Then dx is rounded to dtype.
+  // A difference of exact values, 2 / n and the product with it: 3 roundings in f32. Then dx is rounded to dtype.
   Tolerance tolerance() const {
     return {.rel = gamma(3, unit_roundoff(DType::f32)) + unit_roundoff(dtype), .abs = underflow(dtype)};
   }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// x, y: (n), dense; y does not overlap x.
+// Copies a tensor. x, y: (n), dense; they do not overlap.
 #pragma once
 #include "core/problem.h"
 #include "ops/elementwise/chunk.h"
@@ -35,6 +35,7 @@ struct Copy {
         {"a lane over a warp", "n:33"},
         {"prime, longer than a block", "n:1031"},
         {"several tasks, the last short", "n:100003"},
+        {"edge values, infinities and NaN", "n:1031 x=edges+inf+nan"},
     };
     const Cases standard{
         {"64 MiB a tensor: beyond the caches", "n:16777216"},

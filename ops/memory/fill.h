@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// y: (n), dense; every element is `value` rounded to dtype.
+// Sets every element to `value`, rounded to dtype. y: (n), dense.
 #pragma once
 #include "core/problem.h"
 #include "ops/elementwise/chunk.h"

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Attention's heads: from tokens that hold them side by side to one matrix a head, and back. Packed projections, such as
-// queries, keys and values, come apart on the way: split = 3.
-// x: (B, T, split, H, D), y: (split, B, H, T, D), row-major, dense; inverse = 1 goes from y's shape to x's. Where split is 1
-// its axis is left out. y does not overlap x.
+// Splits the heads of attention: from tokens that hold the heads side by side to one matrix for each head, and back
+// with inverse = 1. Packed projections, such as queries, keys and values, are separated as well: split = 3.
+// x: (B, T, split, H, D); y: (split, B, H, T, D); row-major, dense; with inverse = 1 the shapes are exchanged. Where
+// split is 1 its axis is left out. x and y do not overlap.
 #pragma once
 #include "core/problem.h"
 
@@ -61,6 +61,7 @@ struct Permute {
         {"prime, longer than a block", "B:1 T:1031 H:2 D:3"},
         {"packed queries, keys and values", "B:2 T:7 H:3 D:5 split:3"},
         {"packed, whole packs", "B:1 T:33 H:2 D:40 split:3"},
+        {"edge values, infinities and NaN", "B:2 T:31 H:3 D:33 x=edges+inf+nan"},
     };
     const Cases standard{
         {"GPT-2 124M, queries, keys and values, B8 T1024", "B:8 T:1024 H:12 D:64 split:3"},

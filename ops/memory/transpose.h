@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// x: (batch, rows, cols), y: (batch, cols, rows), row-major, dense; y does not overlap x.
+// Transposes matrices. x: (batch, rows, cols); y: (batch, cols, rows); row-major, dense; they do not overlap.
 #pragma once
 #include "core/problem.h"
 
@@ -45,6 +45,7 @@ struct Transpose {
         {"one column", "batch:1 rows:1031 cols:1"},
         {"one row", "batch:1 rows:1 cols:1031"},
         {"long and thin, several tasks", "batch:3 rows:7 cols:20011"},
+        {"edge values, infinities and NaN", "batch:2 rows:31 cols:33 x=edges+inf+nan"},
     };
     const Cases standard{
         {"4096^2: beyond the caches", "batch:1 rows:4096 cols:4096"},

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Batch normalisation: each channel over all images and pixels, N = n h w elements. Dense tensors by layout: nchw: x, y, dy,
-// dx, residual, dresidual (n, c, h, w); nhwc: (n, h, w, c). gamma, beta, dgamma, dbeta: (c); mean, rstd, running_mean,
-// running_var: (c) in f32. y may be x or residual, dx and dresidual may be x, dy or y, not each other; gradients overwrite.
-// act and residual fuse what follows: y = act(xhat gamma + beta + residual); their gradient needs y. running_var takes the
-// unbiased variance, N / (N - 1), as PyTorch does; of one element or none it takes 0.
-// Summation as in ops/summation.h, and variances from deviations, as in ops/norm/layernorm.h. arXiv:1502.03167.
+// Batch normalisation (arXiv:1502.03167): in training, its gradients, and in inference. Each channel is normalised over
+// all images and pixels, N = n h w elements.
+//   x, y, dy, dx, residual, dresidual: (n, c, h, w) in layout nchw, (n, h, w, c) in nhwc; dense.
+//   gamma, beta, dgamma, dbeta: (c); mean, rstd, running_mean, running_var: (c) in f32.
+//   y may be x or residual. dx and dresidual may be x, dy or y, but not each other. Gradients are overwritten.
+//   act and residual fuse what follows the normalisation: y = act(xhat gamma + beta + residual). The gradient of relu
+//   needs y.
+//   running_var receives the unbiased variance, with N / (N - 1), as in PyTorch; of one element or none it receives 0.
+// Sums are formed as ops/summation.h says, variances are computed from deviations as in ops/norm/layernorm.h.
 #pragma once
 #include "core/attributes.h"
 #include "ops/conv/conv2d.h"  // Layout
@@ -17,7 +20,7 @@ namespace duet {
 enum class NormAct : uint8_t { none, relu };
 inline std::vector<std::string> names_of(NormAct) { return {"none", "relu"}; }
 
-// What all three share.
+// What the three ops share.
 struct Channels {
   int64_t n = 0, c = 0, h = 0, w = 0;
   Layout layout = Layout::nchw;
@@ -91,9 +94,9 @@ struct BatchNorm : Channels {
   }
   double flops() const { return 8.0 * elements(); }
 
-  // As LayerNorm, with A = mean|x| rstd: mean, of terms mean|x|; rstd, of terms rstd (1 + A); y, of terms
-  // |gamma| (A + |xhat| (1 + A)) + |beta| + |residual|. The variance, (1 + A) / rstd^2 as terms, has the roundings of rstd;
-  // the running statistics have 4 more. relu does not enlarge an error.
+  // As for LayerNorm, with A = mean|x| rstd. abs_sum of mean: mean|x|; of rstd: rstd (1 + A); of y:
+  // |gamma| (A + |xhat| (1 + A)) + |beta| + |residual|; of the variance: (1 + A) / rstd^2, with the roundings of rstd.
+  // The running statistics have 4 more roundings. relu does not enlarge an error.
   Tolerance tolerance(int slot) const {
     const double more = slot == mean.index ? 2 : slot == running_mean.index ? 6 : slot == rstd.index ? 8 : 17;
     return {.rel = unit_roundoff(slot == y.index ? dtype : DType::f32),
@@ -143,9 +146,11 @@ struct BatchNormBackward : Channels {
   }
   double flops() const { return 9.0 * elements(); }
 
-  // terms, with H = (|x| + |mean|) rstd for |xhat|. dx, of |gamma| rstd (|g| + mean|g| + H mean|g| H): the additions, and at
-  // most 16 of constants, products and sums, also as a g + b x + c. dgamma, of sum|g| H: the additions, 2 of xhat and a
-  // product. Then to dtype. dresidual is a choice.
+  // H = (|x| + |mean|) rstd bounds |xhat|.
+  //  - dx, abs_sum |gamma| rstd (|g| + mean|g| + H mean|g| H): the additions, and at most 16 roundings of constants,
+  //    products and sums, also where it is computed as a g + b x + c.
+  //  - dgamma, abs_sum sum|g| H: the additions, 2 roundings of xhat and a product.
+  // Then the result is rounded to dtype. dresidual is dy or 0: nothing is rounded.
   Tolerance tolerance(int slot) const {
     if (slot == dadded.index) return {.abs = underflow(dtype)};
     return {.rel = unit_roundoff(dtype),
@@ -183,8 +188,8 @@ struct BatchNormInference : Channels {
     return all;
   }
   double flops() const { return 2.0 * elements(); }
-  // terms, of (|x| + |mean|) |scale| + |beta| + |residual|: of the scale the sum, root, division and product, 4; then at most
-  // 4 products and sums, also as x a + b. Then to dtype.
+  // abs_sum is (|x| + |mean|) |scale| + |beta| + |residual|: 4 roundings of the scale (sum, root, division, product),
+  // then at most 4 products and sums, also where y is computed as x a + b. Then y is rounded to dtype.
   Tolerance tolerance() const {
     return {.rel = unit_roundoff(dtype), .abs_sum = duet::gamma(9, unit_roundoff(DType::f32)), .abs = underflow(dtype)};
   }

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Layer normalisation over the last axis. x, y, dy, dx: (rows, cols), row-major, dense; gamma, beta, dgamma, dbeta: (cols);
-// mean, rstd: (rows) in f32. y may be x; dx may be x or dy; gradients overwrite. A row of no columns has mean 0, variance 0.
-// Summation as in ops/summation.h, and variances from deviations: mean(x^2) - mean^2 loses what the mean exceeds.
-// arXiv:1607.06450.
+// Layer normalisation over the last axis (arXiv:1607.06450) and its gradients.
+//   x, y, dy, dx: (rows, cols), row-major, dense; gamma, beta, dgamma, dbeta: (cols); mean, rstd: (rows) in f32. y may
+//   be x; dx may be x or dy. Gradients are overwritten. A row of no columns has mean 0 and variance 0.
+// Sums are formed as ops/summation.h says. Variances are computed from deviations: mean(x^2) - mean^2 cancels where the
+// mean is large.
 #pragma once
 #include "core/problem.h"
 #include "ops/statistic.h"
@@ -43,11 +44,14 @@ struct LayerNorm {
   }
   double flops() const { return 8.0 * rows * cols; }
 
-  // A = mean|x| rstd says how much of a deviation is the mean's. mean: its additions, a reciprocal and a product, of terms
-  // mean|x|. So a deviation is wrong by e = gamma(additions + 2) mean|x| and its own rounding; the variance, whose terms
-  // are positive, relatively by its additions and e^2 rstd^2 <= gamma(additions + 2) A (a bound that matters only below 1);
-  // half of that, the addition of eps, root and division are rstd's, of terms rstd (1 + A). y: of terms
-  // |gamma| (A + |xhat| (1 + A)) + |beta| with four more roundings, or twice as many as x a + (beta - mean a).
+  // A = mean|x| rstd says how large the mean is compared with the deviations.
+  //  - mean, abs_sum mean|x|: its additions, a reciprocal and a product. So a deviation has an error of
+  //    e = gamma(additions + 2) mean|x|, and its own rounding.
+  //  - The variance, whose terms are positive, has a relative error of its additions and of e^2 rstd^2, which is at
+  //    most gamma(additions + 2) A (a bound that matters only below 1).
+  //  - rstd, abs_sum rstd (1 + A): half of the variance's error, the addition of eps, root and division.
+  //  - y, abs_sum |gamma| (A + |xhat| (1 + A)) + |beta|: four more roundings, or twice as many where it is computed as
+  //    x a + (beta - mean a).
   Tolerance tolerance(int slot) const {
     const double roundings = additions(cols) + (slot == mean.index ? 2 : slot == rstd.index ? 8 : 16);
     return {.rel = unit_roundoff(slot == y.index ? dtype : DType::f32),
@@ -116,9 +120,11 @@ struct LayerNormBackward {
   }
   double flops() const { return 13.0 * rows * cols; }
 
-  // terms, with H = (|x| + |mean|) rstd for |xhat|. dx, of rstd (|g| + mean|g| + H mean|g| H): the additions, twice the 2
-  // roundings of xhat, 1 of g, 2 of each mean, 2 products and 2 subtractions. dgamma, of sum|dy| H: the additions over rows,
-  // 2 of xhat and a product. Then to dtype.
+  // H = (|x| + |mean|) rstd bounds |xhat|.
+  //  - dx, abs_sum rstd (|g| + mean|g| + H mean|g| H): the additions, twice the 2 roundings of xhat, 1 of g, 2 of each
+  //    mean, 2 products and 2 subtractions.
+  //  - dgamma, abs_sum sum|dy| H: the additions over rows, 2 roundings of xhat and a product.
+  // Then the result is rounded to dtype.
   Tolerance tolerance(int slot) const {
     const double roundings = slot == dx.index ? additions(cols) + 13 : additions(rows) + 3;
     return {.rel = unit_roundoff(dtype),

@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Softmax over the last axis. x, y: (rows, cols), row-major, dense; y may be x. Backward: dx may be y or dy.
-// Arithmetic is f32 or better. Why m: exp overflows f32 above 88.7.
+// Softmax over the last axis and its gradient.
+//   x, y, dy, dx: (rows, cols), row-major, dense; y may be x, dx may be y or dy.
+//   x may be -inf, which gives 0 beside other values. Finite x lie within +-2^127 / log2 e, because implementations may
+//   work with x log2 e.
+// Arithmetic is in f32 or better. The maximum m is subtracted because exp overflows f32 above 88.7.
 // Maximum and sum in one pass: arXiv:1805.02867.
 #pragma once
 #include "core/problem.h"
+#include "ops/norm/softmax_cases.h"
 
 namespace duet {
 
@@ -31,7 +35,8 @@ struct Softmax {
   double flops() const { return 4.0 * rows * cols; }  // subtract, exp, add, divide: 1 each
 
   // Every term of the sum is positive, so errors stay relative: cols additions, one division, and twice an
-  // exp (2 ulp = 4u) whose argument, at most 2 kReach, was rounded once, after x times a rounded log2 e (|x| u / 4).
+  // exp (2 ulp = 4u) whose argument, at most 2 kReach, was rounded once, after x was multiplied by a rounded log2 e
+  // (|x| u / 4).
   // Then y is rounded to dtype.
   Tolerance tolerance() const {
     const double roundings = cols + 1 + 2 * (4 + 2 * kReach + kReach / 4);
@@ -41,26 +46,13 @@ struct Softmax {
   void reference(Inputs in, int64_t row, Expect& expect) const;  // cpu_ref/norm/softmax.cpp
 
   static Cases cases(Scale scale) {
-    const Cases test{
-        {"one element", "rows:1 cols:1"},
-        {"no rows", "rows:0 cols:7"},
-        {"nothing in each row", "rows:3 cols:0"},
-        {"a lane short of a warp", "rows:3 cols:31"},
-        {"a row over a block", "rows:257 cols:33"},
-        {"prime, longer than a block", "rows:5 cols:1031"},
-        {"long rows, several tasks", "rows:3 cols:50257"},
+    const Cases odd{
+        {"one masked outcome, the last", "rows:5 cols:1031 x=last:-inf"},
+        {"one NaN, the last: its row alone is NaN", "rows:5 cols:1031 x=last:nan"},
+        {"a row of one value", "rows:3 cols:31 x=-7"},
+        {"a masked outcome, by a low value", "rows:3 cols:31 x=last:-2e38"},
     };
-    const Cases standard{
-        {"GPT-2 124M scores, one head, 8 x 1024 tokens", "rows:8192 cols:1024"},
-        {"ResNet-50 head, batch 256", "rows:256 cols:1000"},
-        {"GPT-2 vocabulary, 512 tokens", "rows:512 cols:50257"},
-        {"Transformer NLP, benchdnn", "rows:8576 cols:67"},
-    };
-    const Cases more{
-        {"GPT-2 124M scores, B8 H12 T1024", "rows:98304 cols:1024"},
-        {"GPT-2 vocabulary, 4096 tokens", "rows:4096 cols:50257"},
-    };
-    return across(kFloatTypes, by_scale(scale, test, standard, more));
+    return with_odd(scale, softmax_cases(scale), odd);
   }
 };
 
@@ -82,14 +74,14 @@ struct SoftmaxBackward {
     rows = s[y][0];
     cols = s[y][1];
   }
-  std::vector<TensorSpec> tensors() const {  // y: probabilities, about 1 in sum
+  std::vector<TensorSpec> tensors() const {  // y: probabilities that add up to about 1
     return {y.of(dtype, {rows, cols}, Fill::uniform(0, 2.0 / std::max<int64_t>(1, cols))), dy.of(dtype, {rows, cols}),
             dx.of(dtype, {rows, cols})};
   }
   double flops() const { return 4.0 * rows * cols; }
 
-  // terms, of y (|dy| + sum_j |y dy|): a product and at most cols additions in the sum, one subtraction, one product,
-  // all in f32. Then dx is rounded to dtype.
+  // abs_sum is y (|dy| + sum_j |y dy|): a product and at most cols additions in the sum, one subtraction and one
+  // product, all in f32. Then dx is rounded to dtype.
   Tolerance tolerance() const {
     return {
         .rel = unit_roundoff(dtype), .abs_sum = gamma(cols + 3, unit_roundoff(DType::f32)), .abs = underflow(dtype)};
@@ -97,7 +89,13 @@ struct SoftmaxBackward {
   int64_t slices() const { return rows; }
   void reference(Inputs in, int64_t row, Expect& expect) const;  // cpu_ref/norm/softmax.cpp
 
-  static Cases cases(Scale scale) { return Softmax::cases(scale); }
+  static Cases cases(Scale scale) {
+    const Cases odd{
+        {"one NaN, the last: its row alone is NaN", "rows:5 cols:1031 dy=last:nan"},
+        {"outcomes without probability", "rows:3 cols:31 y=0"},
+    };
+    return with_odd(scale, softmax_cases(scale), odd);
+  }
 };
 
 }  // namespace duet

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Adam (arXiv:1412.6980) and AdamW, whose decay does not pass through the moments (arXiv:1711.05101); PyTorch's forms.
-// g, p, m, v: (n), dense, disjoint; lr: (1) in f32; step: (1) i32, steps done, counts up before it is used.
-// Arithmetic in f32 or better; p's update uses m and v as computed, before they are rounded to dtype.
-// mixed: as in ops/optimiser/mixed.h; a bad step is not counted.
+// Adam (arXiv:1412.6980), and AdamW, whose decay does not pass through the moments (arXiv:1711.05101), both in
+// PyTorch's form.
+//   g, p, m, v: (n), dense, disjoint; lr, the learning rate: (1) in f32; step: (1) i32, the number of steps done, which
+//   is increased before it is used.
+//   mixed: see ops/optimiser/mixed.h; a bad step is not counted.
+// Arithmetic is in f32 or better. The update of p uses m and v as computed, before they are rounded to dtype.
 #pragma once
 #include "core/problem.h"
 #include "ops/elementwise/chunk.h"
@@ -50,17 +52,19 @@ struct AdamOf {
     return all;
   }
   double flops() const { return (kDecoupled ? 15.0 : 14.0) * n; }
-  // terms. m: d = g + weight_decay p has a constant, a product and an addition, the moment two of each on top, less one: 6.
-  // v: d twice, three products, a constant and an addition: 11. p: m's; step, rate and its correction, an expm1 of 2 ulp = 4u
-  // at an argument with 2 roundings: 8; the root, half of v's error (which the reference weighs) and of a correction's, its
-  // own, and eps: 8; a division, a product and a subtraction; AdamW's factor: 3. 28 in all.
+  // Roundings, relative to abs_sum:
+  //  - m: d = g + weight_decay p has a constant, a product and an addition; the moment has two of each, less one: 6.
+  //  - v: d twice, three products, a constant and an addition: 11.
+  //  - p: those of m; 8 of the step size: step, learning rate and its correction, an expm1 of 2 ulp = 4u at an argument
+  //    with 2 roundings; 8 of the root: half of v's error (which the reference weighs) and of a correction's, its own,
+  //    and eps; 3 of a division, a product and a subtraction; 3 of AdamW's factor. 28 in all.
   Tolerance tolerance(int slot) const {
     if (slot == step.index) return {};
     const DType to = slot == p.index || !mixed ? dtype : DType::f32;
     const int roundings = slot == m.index ? 6 : slot == v.index ? 11 : 28;
     return {.rel = unit_roundoff(to), .abs_sum = gamma(roundings, unit_roundoff(DType::f32)), .abs = underflow(to)};
   }
-  int64_t slices() const { return chunks(n) + 1; }                 // the last: step
+  int64_t slices() const { return chunks(n) + 1; }                 // the last one: step
   void reference(Inputs in, int64_t slice, Expect& expect) const;  // cpu_ref/optimiser/adam.cpp
 
   static Cases cases(Scale scale) {

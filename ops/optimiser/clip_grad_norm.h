@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Gradients shrunk to a norm, PyTorch's form. norm: (1) in f32, of all gradients (norm2); g: (n), dense. Arithmetic in f32 or
-// better. arXiv:1211.5063.
+// Shrinks gradients to a norm (arXiv:1211.5063), in PyTorch's form. norm: (1) in f32, the norm of all gradients
+// (norm2); g: (n), dense. Arithmetic in f32 or better.
 #pragma once
 #include <string>
 
@@ -30,7 +30,7 @@ struct ClipGradNorm {
     return {norm.of(statistic_dtype(dtype), {1}, Fill::constant(2.1 * max_norm)), g.of(dtype, {n})};
   }
   double flops() const { return static_cast<double>(n); }
-  // Two constants, an addition, a division and a product in f32. Then g is rounded to dtype.
+  // Two constants, an addition, a division and a product: 5 roundings in f32. Then g is rounded to dtype.
   Tolerance tolerance() const {
     return {.rel = gamma(5, unit_roundoff(DType::f32)) + unit_roundoff(dtype), .abs = underflow(dtype)};
   }

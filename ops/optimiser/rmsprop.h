@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// RMSProp, PyTorch's form without momentum. g, p, v: (n), dense, disjoint; lr: (1) in f32. Arithmetic in f32 or better; p's
-// update uses v as computed, before it is rounded to dtype. Hinton, Neural Networks for Machine Learning, lecture 6 (2012).
-// mixed: as in ops/optimiser/mixed.h.
+// RMSProp (Hinton, Neural Networks for Machine Learning, lecture 6, 2012), in PyTorch's form without momentum.
+//   g, p, v: (n), dense, disjoint; lr, the learning rate: (1) in f32. mixed: see ops/optimiser/mixed.h.
+// Arithmetic is in f32 or better. The update of p uses v as computed, before it is rounded to dtype.
 #pragma once
 #include "core/problem.h"
 #include "ops/elementwise/chunk.h"
@@ -37,8 +37,10 @@ struct Rmsprop {
     return all;
   }
   double flops() const { return 9.0 * n; }
-  // v: all terms positive; a constant, two products, and the addition: 4 in f32. p: half of that from the root and its own
-  // rounding; eps and its addition; a division, a product, and the subtraction, of |p| + |update|: 8. Then to dtype.
+  //  - v, whose terms are positive: a constant, two products and an addition: 4 roundings in f32.
+  //  - p, abs_sum |p| + |update|: half of those from the root, and its own rounding; eps and its addition; a division,
+  //    a product and a subtraction: 8.
+  // Then the result is rounded to dtype.
   Tolerance tolerance(int slot) const {
     const DType to = slot == p.index || !mixed ? dtype : DType::f32;
     return {.rel = unit_roundoff(to),

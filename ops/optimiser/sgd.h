@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Stochastic gradient descent with momentum, PyTorch's form. g, p, v: (n), dense, disjoint; lr: (1) in f32.
-// Arithmetic in f32 or better; p's update uses v as computed, before it is rounded to dtype. Sutskever et al., ICML 2013.
-// mixed: as in ops/optimiser/mixed.h.
+// Stochastic gradient descent with momentum (Sutskever et al., ICML 2013), in PyTorch's form.
+//   g, p, v: (n), dense, disjoint; lr, the learning rate: (1) in f32. mixed: see ops/optimiser/mixed.h.
+// Arithmetic is in f32 or better. The update of p uses v as computed, before it is rounded to dtype.
 #pragma once
 #include <string>
 
@@ -41,8 +41,9 @@ struct Sgd {
     return all;
   }
   double flops() const { return 4.0 * n; }
-  // terms, of the absolute values added up: v has 2 rounded constants, 2 products and 2 additions; p takes another
-  // constant, product and addition for nesterov, and a product and a subtraction: at most 11 in f32. Then to dtype.
+  // abs_sum adds up absolute values: v has 2 rounded constants, 2 products and 2 additions; p has another constant,
+  // product and addition for nesterov, and a product and a subtraction: at most 11 roundings in f32. Then the result is
+  // rounded to dtype.
   Tolerance tolerance(int slot) const {
     const DType to = slot == p.index || !mixed ? dtype : DType::f32;
     return {.rel = unit_roundoff(to), .abs_sum = gamma(11, unit_roundoff(DType::f32)), .abs = underflow(to)};

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The largest element of each window, of images and windows as in ops/pool/pool2d.h; index: i32, where it lies in its plane
-// of x, row * w + column, the lowest where several are largest. A window without a pixel gives -inf and -1. NaN is
-// undefined here: libraries differ. indexed = 0 leaves the index out, for inference.
-// Backward: dx is overwritten; an index outside its window passes nothing on. Sums are formed in f32 or better.
+// The largest element of each window, and its gradient. Images and windows are those of ops/pool/pool2d.h.
+//   index: i32, the position of the largest element in its plane of x, row * w + column; the lowest of several. A
+//   window without a pixel gives -inf and -1. indexed = 0, for inference, leaves the index out.
+//   What NaN gives is undefined, because libraries differ.
+//   Backward: dx is overwritten; an index outside its window passes no gradient on. Sums are formed in f32 or better.
 #pragma once
 #include "ops/pool/pool2d.h"
 #include "ops/pool/pool2d_cases.h"
@@ -30,13 +31,19 @@ struct MaxPool2d : Pool2d {
     return all;
   }
   double flops() const { return 0; }                                                               // comparisons
-  Tolerance tolerance(int slot) const { return {.abs = slot == y.index ? underflow(dtype) : 0}; }  // no rounding
+  Tolerance tolerance(int slot) const { return {.abs = slot == y.index ? underflow(dtype) : 0}; }  // nothing is rounded
   int64_t slices() const { return images() * ho(); }                                               // a row of y
   void reference(Inputs in, int64_t slice, Expect& expect) const;  // cpu_ref/pool/max_pool2d.cpp
 
   static Cases cases(Scale scale) {
     if (scale != Scale::test) return concat({pool2d_cases(scale), with("indexed:0", pool2d_cases(scale))});
-    return concat({pool2d_cases(scale), with("dtype:f32 indexed:0", having("r:3", pool2d_shapes(scale)))});
+    const Cases odd{
+        {"all alike: the index is the first", "n:2 c:3 h:8 w:37 r:3 s:3 pad_h:1 pad_w:1 stride_h:2 stride_w:2 x=0"},
+        {"negative infinities: the index is the first", "n:2 c:3 h:8 w:37 r:3 s:3 pad_h:1 pad_w:1 x=-inf"},
+        {"one infinity, the last", "n:2 c:33 h:7 w:11 r:3 s:3 pad_h:1 pad_w:1 x=last:inf"},
+    };
+    return concat({pool2d_cases(scale), with("dtype:f32 indexed:0", having("r:3", pool2d_shapes(scale))),
+                   across(kFloatTypes, across(kLayouts, odd))});
   }
 };
 

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// What max_pool2d and avg_pool2d share: dimensions, windows, shapes. Dense tensors by layout:
+// What max_pool2d and avg_pool2d share: dimensions, windows, shapes. Tensors are dense; by layout:
 //   nchw: x, dx (n, c, h, w); y, dy, index (n, c, ho, wo)
 //   nhwc: x, dx (n, h, w, c); y, dy, index (n, ho, wo, c)
-// The window of output (i, j) are the pixels (i stride_h - pad_h + u dil_h, j stride_w - pad_w + v dil_w) of x with u < r,
-// v < s; what lies outside x does not exist. ho = (h + 2 pad_h - dil_h (r - 1) - 1) / stride_h + 1 where a window fits, else
-// 0; wo alike. A plane of nchw is an image of one channel: images() and depth() say it for both layouts.
+// The window of output (i, j) holds the pixels (i stride_h - pad_h + u dil_h, j stride_w - pad_w + v dil_w) of x with u
+// < r and v < s, as far as they lie in x. ho = (h + 2 pad_h - dil_h (r - 1) - 1) / stride_h + 1 where a window fits,
+// else 0; wo likewise. Implementations treat a plane of nchw as an image of one channel: images() and depth() serve
+// both layouts.
 #pragma once
 #include "ops/conv/conv2d.h"  // Layout
 
@@ -51,12 +52,12 @@ struct Pool2d {
   int64_t y_elements() const { return n * c * ho() * wo(); }
   Shape x_shape() const { return layout == Layout::nchw ? Shape{n, c, h, w} : Shape{n, h, w, c}; }
   Shape y_shape() const { return layout == Layout::nchw ? Shape{n, c, ho(), wo()} : Shape{n, ho(), wo(), c}; }
-  // Windows that a pixel can lie in: a tap names the window, and windows are a stride apart.
+  // The most windows that a pixel can lie in: each tap gives one window at most, and windows are a stride apart.
   int64_t overlap() const {
     return std::min(r, ceil_div(dil_h * (r - 1) + 1, stride_h)) * std::min(s, ceil_div(dil_w * (s - 1) + 1, stride_w));
   }
 
-  // body(pixel of x's plane) for the window of output (i, j), from the first pixel to the last.
+  // Calls body(pixel of x's plane) for the window of output (i, j), from the first pixel to the last.
   void in_window(int64_t i, int64_t j, const auto& body) const {
     for (int64_t u = 0; u < r; ++u)
       for (int64_t v = 0; v < s; ++v) {
@@ -64,7 +65,7 @@ struct Pool2d {
         if (row >= 0 && row < h && column >= 0 && column < w) body(row * w + column);
       }
   }
-  // body(i, j) for the outputs whose window holds the pixel (row, column).
+  // Calls body(i, j) for the outputs whose window holds the pixel (row, column).
   void windows_of(int64_t row, int64_t column, const auto& body) const {
     for (int64_t u = r - 1; u >= 0; --u)
       for (int64_t v = s - 1; v >= 0; --v) {
@@ -74,7 +75,7 @@ struct Pool2d {
       }
   }
 
-  // Dimensions from the shapes of x, or n and c alone from those of y.
+  // All dimensions from the shape of x; n and c alone from that of y.
   void infer_x(Shapes::Dims X) {
     const bool last = layout == Layout::nhwc;
     n = X[0];

@@ -3,19 +3,20 @@
 //
 //   x: (T, B, I), w: (directions G H, I), r: (directions G H, H), h0, hT: (directions, B, H), y: (T, B, directions H),
 //   bias: (directions G H); of gru (directions, 2, G H), the second beside r h.
-//   reserve: (directions, T, B, K H): what the backward pass needs besides y. lstm: the gates i f g o and c; gru: z r n and
-//   m = r_n h + bias; rnn_tanh: nothing. For inference it is empty.
+//   reserve: (directions, T, B, K H): what the backward pass needs besides y. lstm: the gates i f g o, and c; gru: z r
+//   n and m = r_n h + bias; rnn_tanh: nothing. With inference = 1 it is empty.
 //   dy: as y, or (0, B, directions H) where nothing after the layer reads y (last_only).
 //
-// With a = w x[t] + r h + bias, by gates in this order (h, c: of the step before, at first h0, c0; s the logistic function):
+// With a = w x[t] + r h + bias, the gates in the order given here, h and c of the step before (at first h0 and c0), and
+// s the logistic function:
 //   rnn_tanh, G = 1:  h' = tanh(a)
 //   gru, G = 3, z r n (arXiv:1406.1078, reset after the product, as cuDNN and PyTorch): z, r = s(a),
 //       n = tanh(w_n x + bias + r m),  h' = (1 - z) n + z h
 //   lstm, G = 4, i f g o (Hochreiter and Schmidhuber 1997, with forget gates): i, f, o = s(a), g = tanh(a),
 //       c' = f c + i g,  h' = o tanh(c')
-// The second direction walks from the last step to the first, y side by side. hT (cT) is the state after the last step
-// of each direction. Arithmetic is f32 or better; what passes from step to step may be rounded to dtype. Gradients of y, hT
-// and cT enter together. No output may be an input.
+// The second direction goes from the last step to the first; its y stands beside that of the first. hT (cT) is the
+// state after the last step of each direction. The backward pass adds up the gradients of y, hT and cT. No output may
+// be an input. Arithmetic is in f32 or better; the state may be rounded to dtype from step to step.
 #pragma once
 #include <algorithm>
 #include <string>
@@ -59,7 +60,8 @@ struct RecurrentBase : RecurrentShape {
     bidirectional = h0[0] == 2;
   }
 
-  // Weights such that errors fade: a row of r sums to about 1 in absolute value, and gates have slopes of 1/4 or less.
+  // Weights are drawn so that errors fade: the absolute values of a row of r add up to about 1, and gates have slopes
+  // of 1/4 or less.
   Fill w_fill() const { return reach(3.0 / std::max<int64_t>(1, I)); }
   Fill r_fill() const { return reach(2.0 / std::max<int64_t>(1, H)); }
   static Fill reach(double a) { return Fill::uniform(-std::min(a, 2.0), std::min(a, 2.0)); }
@@ -73,11 +75,11 @@ struct RecurrentBase : RecurrentShape {
   Shape reserve_shape() const { return {directions(), T, B, K * H}; }
   double product_flops() const { return 2.0 * directions() * G * T * B * H * (I + H); }
 
-  // The reference carries beside each value how far first-order errors may carry it, in units of the largest of its steps'
-  // relative errors (a running error analysis, Higham 3.3): through every product, gate and step. That unit is
+  // The reference computes with each value how far first-order errors can move it, through every product, gate and step
+  // (a running error analysis, Higham 3.3). Its unit is the largest relative error of a single step:
   //  - gamma of the additions of the longest sum, and of 24 for an exp, a division and the arithmetic of a cell;
-  //    matrix units take 3 u a term, see product_sum_tolerance (ops/gemm/product.h);
-  //  - rounded to dtype: products, gates or their gradients, what is kept, and states: 4 u in all.
+  //    matrix units: 3 u for each term, see product_sum_tolerance (ops/gemm/product.h);
+  //  - values that may be rounded to dtype: products, gates or their gradients, the reserve, and states: 4 u in all.
   Tolerance tolerance_of(double longest_sum) const {
     const bool half = dtype == DType::bf16 || dtype == DType::f16;
     const double u = std::min(unit_roundoff(DType::f32), unit_roundoff(dtype)), u_out = unit_roundoff(dtype);
@@ -134,7 +136,7 @@ struct Recurrent : RecurrentBase<kCell> {
   }
 };
 
-// y and reserve are those of the forward pass. dhT and dcT join dy at the last step of each direction.
+// y and reserve are those of the forward pass. dhT and dcT are added to dy at the last step of each direction.
 template <Cell kCell>
 struct RecurrentBackward : RecurrentBase<kCell> {
   using Base = RecurrentBase<kCell>;
@@ -164,7 +166,7 @@ struct RecurrentBackward : RecurrentBase<kCell> {
 
   void attributes(auto&& field) {
     Base::attributes(field);
-    field.option("last_only", last_only, "no dy: gradients enter by the last states alone");
+    field.option("last_only", last_only, "no dy: only the last states have gradients");
   }
   void infer(Shapes s) {
     Base::infer(s[x], s[h0]);
@@ -176,7 +178,7 @@ struct RecurrentBackward : RecurrentBase<kCell> {
                                 r.of(dtype, this->r_shape(), this->r_fill()), h0.of(dtype, this->h_shape())};
     if (has_c) all.push_back(c0.of(dtype, this->h_shape()));
     all.push_back(y.of(dtype, this->y_shape()));
-    all.push_back(reserve.of(dtype, this->reserve_shape(), Fill::uniform(0, 1)));  // as gates are
+    all.push_back(reserve.of(dtype, this->reserve_shape(), Fill::uniform(0, 1)));  // the range of gates
     all.push_back(dy.of(dtype, dy_shape()));
     all.push_back(dhT.of(dtype, this->h_shape()));
     if (has_c) all.push_back(dcT.of(dtype, this->h_shape()));
@@ -189,11 +191,11 @@ struct RecurrentBackward : RecurrentBase<kCell> {
     return all;
   }
   double flops() const { return 2 * this->product_flops(); }
-  Tolerance tolerance(int slot) const {  // weights: sums over all steps and sequences of what the steps have summed
+  Tolerance tolerance(int slot) const {  // of weights: sums over all steps and sequences of the sums of each step
     const bool weights = slot == dw.index || slot == dr.index || slot == dbias.index;
     return this->tolerance_of(static_cast<double>(this->directions() * G * H + (weights ? T * B : 0)));
   }
-  int64_t slices() const { return B + this->directions(); }        // a sequence; behind them, a direction's weights
+  int64_t slices() const { return B + this->directions(); }        // a sequence; then a direction's weights
   void reference(Inputs in, int64_t slice, Expect& expect) const;  // cpu_ref/recurrent/recurrent.cpp
   static Cases cases(Scale scale) {
     return concat({recurrent_cases(kCell, scale), with("last_only:1", last_only_cases(kCell, scale))});

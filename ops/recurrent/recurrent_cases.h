@@ -8,12 +8,13 @@
 
 namespace duet {
 
-// Features of x with which a direction's weights just exceed 128 Ki, more than a CPU's thread keeps.
+// The number of features of x with which a direction's weights just exceed 128 Ki, more than the cache of a CPU's
+// thread holds.
 constexpr int64_t features_over_caches(Cell cell, int64_t H) { return (132 << 10) / (gates_of(cell) * H) - H; }
 
 inline Cases recurrent_cases(Cell cell, Scale scale) {
-  const std::string wide = std::to_string(features_over_caches(cell, 131));
-  const std::string few = std::to_string(features_over_caches(cell, 8));
+  const std::string I_131 = std::to_string(features_over_caches(cell, 131));
+  const std::string I_8 = std::to_string(features_over_caches(cell, 8));
   const Cases test{
       {"one of each", "T:1 B:1 I:1 H:1"},
       {"no steps", "T:0 B:2 I:3 H:3"},
@@ -26,9 +27,9 @@ inline Cases recurrent_cases(Cell cell, Scale scale) {
       {"a slice for every multiprocessor, long sums of weights", "T:2 B:1057 I:2 H:3"},
       {"many steps", "T:67 B:1 I:3 H:5"},
       {"a state over a block's threads", "T:2 B:2 I:17 H:131"},
-      {"weights over a thread's caches", "T:3 B:7 H:131 bidirectional:1 I:" + wide},
-      {"weights over a thread's caches, no steps", "T:0 B:3 H:131 bidirectional:1 I:" + wide},
-      {"few units with weights over a thread's caches", "T:2 B:19 H:8 I:" + few},
+      {"weights over a thread's caches", "T:3 B:7 H:131 bidirectional:1 I:" + I_131},
+      {"weights over a thread's caches, no steps", "T:0 B:3 H:131 bidirectional:1 I:" + I_131},
+      {"few units with weights over a thread's caches", "T:2 B:19 H:8 I:" + I_8},
   };
   const Cases lstm{
       {"IMDb sentiment: 512 x 256 tokens of 16 features, 32 units", "T:256 B:512 I:16 H:32 bidirectional:1"},
@@ -70,12 +71,12 @@ inline Cases recurrent_cases(Cell cell, Scale scale) {
 
 // Layers of which only the last states are read.
 inline Cases last_only_cases(Cell cell, Scale scale) {
-  const std::string wide = std::to_string(features_over_caches(cell, 131));
+  const std::string I_131 = std::to_string(features_over_caches(cell, 131));
   const Cases test{
       {"the last states alone", "T:3 B:5 I:3 H:5 bidirectional:1"},
       {"the last states alone, no steps", "T:0 B:2 I:3 H:3"},
       {"the last states alone, a state over a block's threads", "T:2 B:2 I:17 H:131"},
-      {"the last states alone, weights over a thread's caches", "T:2 B:1 H:131 I:" + wide},
+      {"the last states alone, weights over a thread's caches", "T:2 B:1 H:131 I:" + I_131},
   };
   const Cases standard{
       {"IMDb sentiment: its head reads the last states alone", "T:256 B:512 I:16 H:32 bidirectional:1"},

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The Euclidean norm of a flat arena, as of all gradients. x: (n), dense; y: (1) in f32. The norm of nothing is 0. Squares
-// are not scaled: sums past the range of f32 are infinite. Summation as in ops/summation.h.
+// The Euclidean norm of a tensor, such as all gradients in one piece of memory. x: (n), dense; y: (1) in f32. The norm
+// of no elements is 0. Squares are not scaled: a sum beyond the range of f32 is infinite. Sums are formed as
+// ops/summation.h says.
 #pragma once
 #include "core/problem.h"
 #include "ops/statistic.h"
@@ -23,7 +24,7 @@ struct Norm2 {
   void infer(Shapes s) { n = s[x][0]; }
   std::vector<TensorSpec> tensors() const { return {x.of(dtype, {n}), y.of(statistic_dtype(dtype), {1})}; }
   double flops() const { return 2.0 * n; }
-  // All terms are positive: the roundings of a square and its additions, halved by the root, which rounds too.
+  // All terms are positive: the roundings of a square and of the additions, of which the root leaves half, and its own.
   Tolerance tolerance() const {
     return {.rel = gamma((1 + additions(n)) / 2 + 1, unit_roundoff(DType::f32)), .abs = underflow(DType::f32)};
   }
@@ -39,6 +40,7 @@ struct Norm2 {
         {"a lane over a warp", "n:33"},
         {"prime, longer than a block", "n:1031"},
         {"several tasks, the last short", "n:100003"},
+        {"one NaN, the last", "n:100003 x=last:nan"},
     };
     const Cases standard{
         {"ResNet-50", "n:25557032"},

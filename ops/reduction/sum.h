@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// x: (rows, cols), row-major, dense. axis 1: y: (rows), the sum of each row; axis 0: y: (cols), the sum of each column, as
-// of a bias gradient. An empty sum is 0. Summation as in ops/summation.h; y is rounded to dtype once.
+// Sums over one axis. x: (rows, cols), row-major, dense. axis = 1: y: (rows), the sum of each row; axis = 0: y: (cols),
+// the sum of each column, as in a bias gradient. An empty sum is 0. Sums are formed as ops/summation.h says; y is
+// rounded to dtype once.
 #pragma once
 #include <string>
 
@@ -33,11 +34,11 @@ struct Sum {
     cols = s[x][1];
   }
   int64_t length() const { return axis == 1 ? cols : rows; }  // terms of each sum
-  std::vector<TensorSpec> tensors() const {  // both signs, yet the sum grows with every term: a lost part shows
+  std::vector<TensorSpec> tensors() const {  // x has both signs and a mean of 0.5: a lost part of the sum shows
     return {x.of(dtype, {rows, cols}, Fill::uniform(-0.5, 1.5)), y.of(dtype, {axis == 1 ? rows : cols})};
   }
   double flops() const { return static_cast<double>(rows) * static_cast<double>(cols); }
-  // Each addition rounds to f32: gamma of a term's additions times sum|x|. Then y is rounded to dtype.
+  // Each addition is rounded to f32: gamma of a term's additions, times sum|x|. Then y is rounded to dtype.
   Tolerance tolerance() const {
     return {.rel = unit_roundoff(dtype),
             .abs_sum = gamma(additions(length()), unit_roundoff(DType::f32)),
@@ -56,6 +57,10 @@ struct Sum {
         {"prime, longer than a block", "rows:5 cols:1031"},
         {"one long row, several tasks", "rows:1 cols:100003"},
         {"many short rows", "rows:10007 cols:3"},
+        {"one infinity, the last", "rows:5 cols:1031 x=last:-inf"},
+        {"one NaN, the last", "rows:1 cols:100003 x=last:nan"},
+        {"columns: one infinity, the last", "rows:1031 cols:5 axis:0 x=last:inf"},
+        {"columns: one NaN, the last", "rows:33 cols:31 axis:0 x=last:nan"},
         {"columns: one element", "rows:1 cols:1 axis:0"},
         {"columns: no rows", "rows:0 cols:7 axis:0"},
         {"columns: none", "rows:3 cols:0 axis:0"},

@@ -48,11 +48,21 @@ plant kernels kernels/x.cuh '#include <cooperative_groups.h>'
 plant kernels kernels/x.cu 'void f() { cudaMemset(0, 0, 0); }'
 
 plant words core/x.h 'struct OldFile;'
+plant words core/x.h 'void f();  // Nobody calls this.'
+plant words kernels/x.cuh 'constexpr int kMostThreads = 1;'
 plant words README.md 'every primitive'
 plant words CONTRIBUTING.md 'culprit'
+plant words core/x.cpp '// compared with the oracle'
 plant words core/obstacle.h '#pragma once'
+accept words README.md 'The reference is an oracle: slow and right.'
 accept words core/x.h 'int skill_most = 1;  // prejudice apart'
 
+plant sources core/x.h '#pragma once'
+plant sources core/x.cpp "\n$spdx"
+plant sources core/x.cpp "$spdx$(printf '// %0120d' 0)"
+plant sources core/x.py '#!/usr/bin/env python3'
+accept sources core/x.py '#!/usr/bin/env python3\n# SPDX-License-Identifier: Apache-2.0'
+accept sources core/x.cpp "$spdx$(printf '// %0117d' 0)"
 
 # clang-tidy looks at what differs from the last commit, with the flags of a build.
 repository() { git -C "$work" -c user.name=test -c user.email=test@localhost "$@"; }

@@ -251,7 +251,7 @@ void Trainer::restore(const Checkpoint& c) {
                   fmt::join(found->second.shape, ", "), name_of(train_.dtype(var)), fmt::join(train_.shape(var), ", "));
   }
   for (const auto& [name, entry] : c.tensors)
-    if (std::none_of(tensors.begin(), tensors.end(), [&](const auto& t) { return t.first == name; }))
+    if (std::none_of(tensors.begin(), tensors.end(), [&, &name = name](const auto& t) { return t.first == name; }))
       throw Error("the checkpoint's tensor {} is not one of the model's", name);
 
   for (const auto& [name, var] : tensors) {

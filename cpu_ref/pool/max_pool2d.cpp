@@ -15,7 +15,7 @@ void MaxPool2d::reference(Inputs in, int64_t slice, Expect& expect) const {
       int64_t best_at = -1;
       in_window(i, j, [&](int64_t at) {
         const double value = in[x][(image * h * w + at) * depth() + channel];
-        if (value > best) {
+        if (best_at < 0 || value > best) {
           best = value;
           best_at = at;
         }

@@ -61,9 +61,9 @@ void max_halves(const Pool2d& p, const T* x, T* y, int32_t* index, int64_t first
       hn::Vec<decltype(d)> v[4];
       for (int64_t a = 0; a < 2; ++a) load_pairs(d, pixels + a * p.w + 2 * j, p.w - 2 * j, v[2 * a], v[2 * a + 1]);
       // The largest, the first of equal ones, and its place in the plane.
-      auto value = hn::Set(d, -INFINITY);
-      auto at = hn::Set(di, -1);
-      for (int64_t k = 0; k < 4; ++k) {
+      auto value = v[0];
+      auto at = hn::Add(hn::Set(di, static_cast<int32_t>(row * p.w + 2 * j)), twice);
+      for (int64_t k = 1; k < 4; ++k) {
         const auto here = hn::Add(hn::Set(di, static_cast<int32_t>((row + k / 2) * p.w + 2 * j + k % 2)), twice);
         at = hn::IfThenElse(hn::RebindMask(di, hn::Gt(v[k], value)), here, at);
         value = hn::Max(v[k], value);

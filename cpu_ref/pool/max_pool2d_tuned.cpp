@@ -7,6 +7,8 @@
 #define HWY_TARGET_INCLUDE "cpu_ref/pool/max_pool2d_tuned.cpp"  // compiled once per instruction set
 #include <hwy/foreach_target.h>
 
+#include <algorithm>
+
 #include "core/registration.h"
 #include "cpu_ref/chunks.h"
 #include "cpu_ref/pool/max_pool2d_halves-inl.h"
@@ -109,6 +111,23 @@ void max_pixels(const MaxPool2d& p, const T* x, T* y, int32_t* index, int64_t fi
   }
 }
 
+// In a window of -inf alone nothing exceeds the start value, so its place is still -1: it gets its first pixel. A window
+// without a pixel keeps -1. Rows [first, last) of y, counted through all images.
+void place_infinities(const MaxPool2d& p, int32_t* index, int64_t first, int64_t last) {
+  const int64_t depth = p.depth(), row_elements = p.wo() * depth;
+  for (int64_t o = first; o < last; ++o) {
+    int32_t* places = index + o * row_elements;
+    // Whether the row has such a window: rare, and this loop is vectorised.
+    int32_t lowest = 0;
+    for (int64_t k = 0; k < row_elements; ++k) lowest = std::min(lowest, places[k]);
+    if (lowest >= 0) continue;
+    for (int64_t k = 0; k < row_elements; ++k)
+      p.in_window(o % p.ho(), k / depth, [&](int64_t at) {
+        if (places[k] < 0) places[k] = static_cast<int32_t>(at);
+      });
+  }
+}
+
 void max_pool2d_rows(const MaxPool2d& p, Args t, int64_t first, int64_t last, float* scratch) {
   auto* index = p.indexed ? t[MaxPool2d::index].as<int32_t>() : nullptr;
   for_float(p.dtype, [&]<class T>() HWY_ATTR {
@@ -116,6 +135,7 @@ void max_pool2d_rows(const MaxPool2d& p, Args t, int64_t first, int64_t last, fl
     auto* y = t[MaxPool2d::y].as<T>();
     if (halves(p)) return max_halves(p, x, y, index, first, last);
     p.depth() == 1 ? max_rows(p, x, y, index, first, last, scratch) : max_pixels(p, x, y, index, first, last);
+    if (index) place_infinities(p, index, first, last);
   });
 }
 

@@ -7,7 +7,9 @@
 #else
 #define DUET_CPU_REF_SOFTMAX_INL_H_
 #endif
+#include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "cpu_ref/exp-inl.h"
 #include "cpu_ref/reduce-inl.h"
@@ -36,7 +38,8 @@ HWY_INLINE float max_of(const T* x, int64_t n) {
 // Exponentials are computed as powers of two: exp(x - max) = 2^(x kLog2E - top), where top is max kLog2E, rounded. All
 // terms of a row share the rounding of top, so it cancels where they are divided by their sum, and where top is added
 // back to the logarithm of the sum.
-HWY_INLINE float top_of(float max) { return max * kLog2E; }
+// Finite where max is -inf: a part of a row that is masked as a whole has powers of 0, not of -inf - -inf.
+HWY_INLINE float top_of(float max) { return std::max(max * kLog2E, std::numeric_limits<float>::lowest()); }
 
 // 2^(x kLog2E - top) of the vector at x; with `left`, of its first elements, and 0 in the lanes beyond.
 template <class D, class T>

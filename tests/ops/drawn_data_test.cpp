@@ -3,6 +3,7 @@
 // that there are not, zeros at a kink, and what the forward pass leaves for the backward one.
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <cstring>
 #include <functional>
 #include <span>
@@ -14,6 +15,7 @@
 #include "ops/loss/cross_entropy.h"
 #include "ops/norm/batchnorm.h"
 #include "ops/norm/layernorm.h"
+#include "ops/norm/softmax.h"
 #include "ops/pool/max_pool2d.h"
 #include "ops/recurrent/recurrent.h"
 #include "simt/simt.h"
@@ -136,6 +138,16 @@ TEST(DrawnData, ScoresBeyondTheRangeOfExp) {
 }
 
 // The product of four exp, by which the gates of a cell share a division, is infinite from 88 in sum.
+// Attention masks are -inf. Implementations cut long rows into parts, and here a whole part is masked.
+TEST(DrawnData, RowsOfWhichAWholePartIsMasked) {
+  constexpr int64_t kPart = 2048;
+  for (const int64_t first : {int64_t{0}, kPart, 5000 - kPart})
+    check_all(Problem::of(Softmax{.rows = 2, .cols = 5000}), [first](HostTensors& in) {
+      const std::span<float> x = floats(in, Softmax::x);
+      for (int64_t c = first; c < first + kPart; ++c) x[static_cast<size_t>(c)] = -INFINITY;
+    });
+}
+
 TEST(DrawnData, GatesFarIntoSaturation) {
   const RecurrentShape shape{.T = 3, .B = 3, .I = 5, .H = 9, .bidirectional = true};
   check_all(Problem::of(Lstm{shape}), scaled(Lstm::x, 45));

@@ -101,6 +101,14 @@ double Node::number(Allow rule) const {
 }
 
 int64_t Node::integer(Allow rule) const {
+  if (value_->is_number_unsigned() && value_->get<uint64_t>() > static_cast<uint64_t>(INT64_MAX))
+    fail(fmt::format("{} is above {}, the largest integer allowed", shown(), INT64_MAX));
+  if (value_->is_number_integer()) {
+    const auto exact = value_->get<int64_t>();
+    if (const char* allowed = violation(static_cast<double>(exact), rule))
+      fail(fmt::format("{} is not an integer {}", shown(), allowed));
+    return exact;
+  }
   constexpr double kExact = 9007199254740992.0;  // 2^53: beyond it a double is no exact count
   const double found = value_->is_number() ? value_->get<double>() : NAN;
   const char* allowed = violation(found, rule);

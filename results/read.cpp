@@ -4,9 +4,11 @@
 
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <sstream>
+#include <string_view>
 
 #include "core/error.h"
 #include "results/json_node.h"
@@ -168,6 +170,8 @@ std::optional<Json> parse_journal_head(const std::string& path, const std::strin
 // once it ends with a newline: what follows the last one was cut by a crash.
 void append_lines(const std::string& path, const std::string& text, Json& document, JournalContent& content) {
   static constexpr std::pair<const char*, const char*> kLists[] = {{"job", "jobs"}, {"step", "steps"}};
+  std::map<std::string, size_t>
+      place_of;  // a crash between two jobs of a case has it measured again: the later line counts
   size_t begin = std::min(text.find('\n'), text.size() - 1) + 1;
   content.whole_bytes = static_cast<int64_t>(begin);
   for (int number = 2; begin < text.size(); ++number) {
@@ -183,8 +187,17 @@ void append_lines(const std::string& path, const std::string& text, Json& docume
     const std::string where = fmt::format("{}, line {}", path, number);
     const Json entry = parse(where, line);
     const JsonSource source{where, entry};
-    for (const auto& [key, list] : kLists)
-      if (Node(source).find(key)) document["duet"][list].push_back(entry[key]);
+    for (const auto& [key, list] : kLists) {
+      const auto node = Node(source).find(key);
+      if (!node) continue;
+      Json& all = document["duet"][list];
+      const std::string name = node->at(list == std::string_view("jobs") ? "name" : "job").text();
+      const auto [place, is_new] = place_of.try_emplace(fmt::format("{} {}", list, name), all.size());
+      if (is_new)
+        all.push_back(entry[key]);
+      else
+        all[place->second] = entry[key];
+    }
   }
 }
 

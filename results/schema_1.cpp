@@ -33,8 +33,13 @@ void add(Json& object, const char* key, Json value) {
   if (object.is_object() && !object.contains(key)) object[key] = std::move(value);
 }
 
+bool is_ok(Json& job) {  // a status of another type is refused when the job is read
+  const Json* status = find(job, "status");
+  return status && status->is_string() && *status == "ok";
+}
+
 void upgrade_job(Json& job) {
-  const bool ok = job.is_object() && job.value("status", "") == "ok";
+  const bool ok = is_ok(job);
   add(job, "comparable", false);
   if (ok) add(job, "reason", "schema 1 holds no verdict");
   for (const char* text : {"family", "formula", "why", "pattern", "repro"}) add(job, text, "");
@@ -54,7 +59,7 @@ void move_steps(Json& duet) {
     const Json* name = find(step, "job");
     each(duet, "jobs", [&](Json& job) {
       const Json* own = find(job, "name");
-      if (name && own && *own == *name && job.value("status", "") == "ok") job["step"] = step;
+      if (name && own && *own == *name && is_ok(job)) job["step"] = step;
     });
   });
 }

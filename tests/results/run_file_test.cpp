@@ -295,6 +295,18 @@ TEST(Journal, ALineWithoutItsNewlineIsIgnoredAndNamed) {
   EXPECT_EQ(content.whole_bytes, static_cast<int64_t>(last_line)) << "where another process goes on";
 }
 
+// A crash between the lines of a case has --resume measure it again.
+TEST(Journal, OfAJobThatStandsTwiceTheLaterLineCounts) {
+  std::string text = journal_of(make_run(softmax_pair()));
+  const size_t last_line = text.rfind('\n', text.size() - 2) + 1;
+  std::string again = text.substr(last_line);
+  const std::string family = "\"family\":\"";
+  again.insert(again.find(family) + family.size(), "later_");
+  const results::Run run = load(text + again);
+  ASSERT_EQ(run.jobs.size(), 2u);
+  EXPECT_THAT(run.jobs[1].family, HasSubstr("later_"));
+}
+
 TEST(Journal, RefusesWhatIsDamaged) {
   std::string text = journal_of(make_run(softmax_pair()));
   std::string damaged = text;

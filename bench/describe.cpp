@@ -91,7 +91,8 @@ results::BenchmarkContext describe_context(const std::string& date) {
 }
 
 results::Selection describe_selection(const Options& o) {
-  return {.scale = name_of(o.preset),
+  // --resume refuses a journal of another scale, so one of named cases is not taken for a preset's.
+  return {.scale = o.cases.empty() ? name_of(o.preset) : "case",
           .filter = o.filter,
           .implementations = o.implementations,
           .dtypes = o.dtypes,

@@ -189,7 +189,9 @@ class BenchRun {
     for (const std::string& w : run_.invocation.warnings) progress_.note("warning: " + w);
     progress_.note(fmt::format("{} jobs, {} failed, {:.0f} s{}", run_.jobs.size(), count(Status::failed),
                                run_.invocation.wall_s,
-                               run_.invocation.complete ? "" : "; interrupted, --resume goes on"));
+                               run_.invocation.complete ? ""
+                               : options_.cases.empty() ? "; interrupted, --resume goes on"
+                                                        : "; interrupted"));
     if (!run_.invocation.complete) return kInterrupted;
     if (count(Status::failed) > 0) return kFailed;
     return count(Status::ok) > 0 ? 0 : kNothingMeasured;

@@ -27,6 +27,7 @@ struct CasePoint {
 std::vector<CasePoint> points_of(const std::vector<Job>& jobs) {
   std::vector<CasePoint> points;
   for (const auto& [name, of_case] : results::jobs_by_case(jobs)) {
+    if (name.find('=') != std::string::npos) continue;  // a named fill: other data, the same size
     CasePoint point{of_case.front(), best(of_case, results::Device::cpu), best(of_case, results::Device::gpu)};
     if (point.cpu || point.gpu) points.push_back(std::move(point));
   }

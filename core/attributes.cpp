@@ -5,6 +5,7 @@
 
 #include <charconv>
 #include <cmath>
+#include <limits>
 
 #include "core/error.h"
 
@@ -31,8 +32,9 @@ int64_t parse_int(std::string_view name, std::string_view text) {
 double parse_float(std::string_view name, std::string_view text) {
   double value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size() || !std::isfinite(value))
-    throw Error("attribute {}: '{}' is not a finite number", name, text);
+  if (error != std::errc() || end != text.data() + text.size() ||
+      !(std::abs(value) <= std::numeric_limits<float>::max()))
+    throw Error("attribute {}: '{}' is not a finite number of f32", name, text);
   return value;
 }
 bool parse_bool(std::string_view name, std::string_view text) {

@@ -87,7 +87,8 @@ std::vector<CaseWord> words_of(std::string_view text) {
       throw Error("'{}' does not read name:value or tensor=fill; only the first word may be a bare dtype", word);
     }
     if (w.name.empty() || w.value.empty()) throw Error("'{}' does not read name:value or tensor=fill", word);
-    if (std::any_of(words.begin(), words.end(), [&](const CaseWord& other) { return other.name == w.name; }))
+    if (std::any_of(words.begin(), words.end(),
+                    [&](const CaseWord& other) { return other.kind == w.kind && other.name == w.name; }))
       throw Error("'{}' stands twice", w.name);
     words.push_back(w);
   }

@@ -171,8 +171,9 @@ Problem parse_case(std::string_view op, std::string_view text) {
     const Problem problem = plain.with_words(text);
     const std::vector<CaseWord> words = words_of(text);
     for (const Attribute& a : plain.attributes())
-      if (a.dimension && a.text() == "0" &&
-          std::none_of(words.begin(), words.end(), [&](const CaseWord& w) { return w.name == a.name; }))
+      if (a.dimension && a.text() == "0" && std::none_of(words.begin(), words.end(), [&](const CaseWord& w) {
+            return w.kind == CaseWord::Kind::attribute && w.name == a.name;
+          }))
         throw Error("{}:N is missing: {}", a.name, a.doc);
     problem.validate();
     return problem;

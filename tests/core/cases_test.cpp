@@ -50,6 +50,13 @@ TEST(ParseCase, NamedFillsAreReadBack) {
   EXPECT_EQ(p.with("rows", "5").label(), "f32/rows:5/cols:31/x=last:nan");
 }
 
+TEST(ParseCase, ATensorMayHaveTheNameOfAnAttribute) {
+  const std::vector<CaseWord> words = words_of("position:1 position=1");
+  ASSERT_EQ(words.size(), 2u);
+  EXPECT_EQ(words[0].kind, CaseWord::Kind::attribute);
+  EXPECT_EQ(words[1].kind, CaseWord::Kind::fill);
+}
+
 struct Bad {
   const char *op, *text, *says;
 };

@@ -37,6 +37,7 @@ refuses 2 'rows=-1.*zero or more' op softmax --describe --attr rows=-1
 refuses 2 'rows=-1.*zero or more' $softmax --attr rows=-1 --in x=x.npy --out y=y.npy
 refuses 2 'rows=3.*make it 2' $softmax --attr rows=3 --in x=x.npy --out y=y.npy
 refuses 2 'expected --attr rows=N, .*or inputs' $softmax
+refuses 2 "'1e300' is not a finite number of f32" op sgd --describe --attr momentum=1e300
 refuses 2 "'nan' is not a finite number" op sgd --describe --attr momentum=nan
 
 # Sizes: refused before anything is allocated.

@@ -19,7 +19,7 @@ inline constexpr float kMaxExpArgument = 88;  // exp is not called with more, so
 // exp(-v), finite.
 template <class D>
 HWY_INLINE hn::Vec<D> exp_of_minus(D d, hn::Vec<D> v) {
-  return exp(d, hn::Min(hn::Set(d, kMaxExpArgument), hn::Neg(v)));
+  return exp(d, min_or_nan(hn::Set(d, kMaxExpArgument), hn::Neg(v)));
 }
 template <class D>
 HWY_INLINE hn::Vec<D> sigmoid(D d, hn::Vec<D> x) {
@@ -32,7 +32,7 @@ HWY_INLINE hn::Vec<D> sigmoid(D d, hn::Vec<D> x) {
 template <class D>
 HWY_INLINE hn::Vec<D> tanh(D d, hn::Vec<D> x) {
   const auto one = hn::Set(d, 1.0f), two = hn::Set(d, 2.0f), abs = hn::Abs(x);
-  const auto e = exp(d, hn::Min(hn::Set(d, kMaxExpArgument), hn::Add(abs, abs)));
+  const auto e = exp(d, min_or_nan(hn::Set(d, kMaxExpArgument), hn::Add(abs, abs)));
   const auto far = hn::CopySign(hn::Sub(one, hn::Div(two, hn::Add(e, one))), x);
   const auto z = hn::Mul(x, x);
   auto p = hn::MulAdd(z, hn::Set(d, -5.70498872745e-3f), hn::Set(d, 2.06390887954e-2f));
@@ -61,7 +61,7 @@ HWY_INLINE hn::Vec<D> log1p_fraction(D d, hn::Vec<D> e) {
 // 4 ulp.
 template <class D>
 HWY_INLINE hn::Vec<D> erf(D d, hn::Vec<D> v) {
-  const auto x = hn::Min(hn::Set(d, 4.0f), hn::Max(hn::Set(d, -4.0f), v)), z = hn::Mul(x, x);
+  const auto x = min_or_nan(hn::Set(d, 4.0f), max_or_nan(hn::Set(d, -4.0f), v)), z = hn::Mul(x, x);
   auto p = hn::MulAdd(z, hn::Set(d, -2.72614225801306e-10f), hn::Set(d, 2.77068142495902e-08f));
   p = hn::MulAdd(z, p, hn::Set(d, -2.10102402082508e-06f));
   p = hn::MulAdd(z, p, hn::Set(d, -5.69250639462346e-05f));

@@ -17,6 +17,25 @@ namespace hn = hwy::HWY_NAMESPACE;
 
 inline constexpr float kLog2E = 1.44269502f;  // log2 e, rounded: 2^(x kLog2E) is off by |x| u / 4
 
+// The larger and the smaller of a and b, and NaN where b is NaN. The instructions of x86 do that by themselves;
+// Highway's portable vectors would return a.
+template <class V>
+HWY_INLINE V max_or_nan(V a, V b) {
+#if HWY_TARGET == HWY_SCALAR
+  return hn::IfThenElse(hn::Gt(a, b), a, b);
+#else
+  return hn::Max(a, b);
+#endif
+}
+template <class V>
+HWY_INLINE V min_or_nan(V a, V b) {
+#if HWY_TARGET == HWY_SCALAR
+  return hn::IfThenElse(hn::Lt(a, b), a, b);
+#else
+  return hn::Min(a, b);
+#endif
+}
+
 // p 2^n for whole n. With AVX-512, n may have a fraction, of which only the floor counts.
 template <class D>
 HWY_INLINE hn::Vec<D> times_power(hn::Vec<D> p, hn::Vec<D> n) {
@@ -74,7 +93,7 @@ HWY_INLINE hn::Vec<D> exp2(D d, hn::Vec<D> t) {
 // each product is rounded before it is added, ln 2 is the sum of two parts instead, and n times the first one is exact.
 template <class D>
 HWY_INLINE hn::Vec<D> exp(D d, hn::Vec<D> v) {
-  const auto w = hn::Max(hn::Set(d, -200.0f), v);  // an infinity would make r NaN; this order of operands keeps a NaN
+  const auto w = max_or_nan(hn::Set(d, -200.0f), v);  // an infinity would make r NaN
   const auto n = hn::Floor(hn::Mul(w, hn::Set(d, kLog2E)));
 #if HWY_NATIVE_FMA
   const auto r = hn::MulAdd(w, hn::Set(d, 1.92596303e-8f), hn::MulSub(w, hn::Set(d, kLog2E), n));

@@ -18,6 +18,7 @@
 #include "core/registration.h"
 #include "cpu_ref/elementwise/bias_cuts.h"
 #include "cpu_ref/chunks.h"
+#include "cpu_ref/exp-inl.h"
 #include "cpu_ref/reduce-inl.h"
 #include "cpu_ref/streaming.h"
 #include "ops/elementwise/bias.h"
@@ -31,7 +32,7 @@ struct AddBias {
   explicit AddBias(Act act) : floor(hn::Set(hn::ScalableTag<float>(), act == Act::relu ? 0.0f : -INFINITY)) {}
   template <class V>
   HWY_INLINE V operator()(V x, V bias) const {
-    return hn::Max(floor, hn::Add(x, bias));
+    return max_or_nan(floor, hn::Add(x, bias));
   }
 };
 

@@ -111,8 +111,8 @@ void max_pixels(const MaxPool2d& p, const T* x, T* y, int32_t* index, int64_t fi
   }
 }
 
-// In a window of -inf alone nothing exceeds the start value, so its place is still -1: it gets its first pixel. A window
-// without a pixel keeps -1. Rows [first, last) of y, counted through all images.
+// In a window of -inf alone nothing exceeds the start value, so its place is still -1: it gets its first pixel. A
+// window without a pixel keeps -1. Rows [first, last) of y, counted through all images.
 void place_infinities(const MaxPool2d& p, int32_t* index, int64_t first, int64_t last) {
   const int64_t depth = p.depth(), row_elements = p.wo() * depth;
   for (int64_t o = first; o < last; ++o) {

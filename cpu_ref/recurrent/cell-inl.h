@@ -40,7 +40,7 @@ HWY_INLINE void for_cell(const Layer& p, const F& f) {
 // is less than a rounding of 1.
 HWY_INLINE Vec one_and_power(Vec v) {
   const auto max = hn::Set(d, 22.0f * kLog2E), t = hn::Mul(v, hn::Set(d, -kLog2E));
-  const auto bounded = hn::Min(max, hn::Max(hn::Neg(max), t));  // this order of operands keeps a NaN
+  const auto bounded = min_or_nan(max, max_or_nan(hn::Neg(max), t));
   return hn::Add(hn::Set(d, 1.0f), exp2(d, bounded));
 }
 HWY_INLINE Vec twice_less_one(Vec v) { return hn::MulSub(v, hn::Set(d, 2.0f), hn::Set(d, 1.0f)); }

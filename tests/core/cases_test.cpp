@@ -62,11 +62,11 @@ struct Bad {
 };
 class BadCase : public testing::TestWithParam<Bad> {};
 TEST_P(BadCase, IsRefusedByName) {
-  const auto& [op, text, says] = GetParam();
-  const std::string message = error_of([&] { parse_case(op, text); });
-  EXPECT_THAT(message, HasSubstr(says));
-  if (std::string(op) == "softmax") {
-    EXPECT_THAT(message, HasSubstr(std::string("softmax case '") + text + "'"));
+  const Bad& bad = GetParam();
+  const std::string message = error_of([&] { parse_case(bad.op, bad.text); });
+  EXPECT_THAT(message, HasSubstr(bad.says));
+  if (std::string(bad.op) == "softmax") {
+    EXPECT_THAT(message, HasSubstr(std::string("softmax case '") + bad.text + "'"));
   }
 }
 INSTANTIATE_TEST_SUITE_P(

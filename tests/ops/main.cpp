@@ -142,7 +142,7 @@ void register_all() {
   for (const auto& [name, op] : ops())
     for (const Implementation* implementation : implementations(name))
       testing::RegisterTest(name.c_str(), implementation->name.c_str(), nullptr, nullptr, __FILE__, __LINE__,
-                            [&op, implementation]() -> testing::Test* { return new OpTest(op, *implementation); });
+                            [&op = op, implementation]() -> testing::Test* { return new OpTest(op, *implementation); });
 }
 
 // Contracts: what every problem promises about its own cases.

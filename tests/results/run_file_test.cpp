@@ -313,7 +313,7 @@ TEST(Journal, RefusesWhatIsDamaged) {
   damaged.replace(text.find("{\"job\""), 6, "{\"job ");
   EXPECT_THAT(error_of(damaged), HasSubstr(", line 2: not JSON"));
   EXPECT_THAT(error_of(text + "17\n"), HasSubstr(", line 4: 17 is not an object"));
-  EXPECT_THAT(error_of(text + "{\"job\": {\"name\": 3}}\n"), HasSubstr("duet.jobs[2].name: 3 is not a string"));
+  EXPECT_THAT(error_of(text + "{\"job\": {\"name\": 3}}\n"), HasSubstr(", line 4: job.name: 3 is not a string"));
   EXPECT_THAT(error_of(text.substr(0, text.find('\n') - 5)), HasSubstr("the file ends too early"));
   text.replace(text.find("\"duet_journal\":1"), 16, "\"duet_journal\":2");
   EXPECT_THAT(error_of(text), HasSubstr("duet_journal: 2 is newer"));

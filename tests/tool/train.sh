@@ -56,7 +56,7 @@ does 'no epoch was better than the parameters of epoch 0, which same.safetensors
 grep -q 'standard output cannot be written' stderr || fail "a full disk: $(cat stderr)"
 
 # Options.
-refuses 2 "'no_model' is not one of .*bilstm.*lenet" train no_model
+refuses 2 "'no_model' is unknown; known are .*bilstm.*lenet" train no_model
 refuses 2 'epochs: Value 0 not in range 1 to' train toy $small --epochs 0
 refuses 2 'validation 1; a fraction' train toy $small --validation 1
 refuses 2 'patience: Value -1 not in range 0 to' train toy $small --patience -1

@@ -144,9 +144,12 @@ TEST(Workspace, NeitherItsAddressNorItsContentMatters) {
         const Buffer here(cpu, plan.workspace_bytes()), there(cpu, plan.workspace_bytes());
         const HostTensors first = outputs_of(plan, inputs, cpu, here, 0xFF);
         const HostTensors second = outputs_of(plan, inputs, cpu, there, 0x3D);
-        for (size_t s = 0; s < first.size(); ++s)
-          EXPECT_EQ(std::memcmp(first.data(s), second.data(s), static_cast<size_t>(first.specs()[s].bytes())), 0)
+        for (size_t s = 0; s < first.size(); ++s) {
+          const auto bytes = static_cast<size_t>(first.specs()[s].bytes());
+          if (bytes == 0) continue;  // no memory: memcmp takes no null pointers
+          EXPECT_EQ(std::memcmp(first.data(s), second.data(s), bytes), 0)
               << name << "/" << implementation->name << "/" << c.problem.label() << ": " << first.specs()[s].name;
+        }
       }
     }
   EXPECT_GT(plans, 100);

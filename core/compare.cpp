@@ -94,6 +94,18 @@ Expected Expected::sampled(const Problem& problem, const HostTensors& inputs, ui
 
 double bound_of(const Tolerance& t, const Claim& c) { return t.rel * std::abs(c.want) + t.abs_sum * c.abs_sum + t.abs; }
 
+double error_ratio(const Claim& c, DType dtype, const Tolerance& tolerance, double value, bool bitwise) {
+  const double rounded = round_to(dtype, c.want);
+  if (std::isnan(c.want)) return std::isnan(value) ? 0 : INFINITY;
+  if (std::isinf(rounded)) return value == rounded ? 0 : INFINITY;
+  const bool moves_bits = is_float(dtype) && tolerance.moves_bits();
+  if (value == rounded) return moves_bits && std::signbit(value) != std::signbit(rounded) ? INFINITY : 0;
+  const double bound = bitwise || !is_float(dtype) ? 0 : bound_of(tolerance, c);
+  const double error = std::abs(value - c.want);
+  if (std::isfinite(error) && bound > 0) return error / bound;
+  return !(error <= bound) ? INFINITY : error / bound;
+}
+
 Check compare(const Problem& problem, const Expected& expected, const HostTensors& got, bool bitwise) {
   Check check;
   check.slices = expected.slices();
@@ -103,25 +115,15 @@ Check compare(const Problem& problem, const Expected& expected, const HostTensor
     const auto slot = static_cast<size_t>(c.slot);
     const TensorSpec& spec = got.specs()[slot];
     const double value = load_as_double(got.data(slot), spec.dtype, c.index);
-    const double rounded = round_to(spec.dtype, c.want);
     const Tolerance tolerance = problem.tolerance(c.slot);
-    const double bound = bitwise || !is_float(spec.dtype) ? 0 : bound_of(tolerance, c);
-    const bool moves_bits = is_float(spec.dtype) && tolerance.moves_bits();
-    double ratio;  // of error to bound; anything that is not provably inside is infinite
-    if (std::isnan(c.want) || std::isinf(rounded)) {
-      ratio = (std::isnan(c.want) ? std::isnan(value) : value == rounded) ? 0 : INFINITY;
-    } else if (value == rounded) {
-      ratio = moves_bits && std::signbit(value) != std::signbit(rounded) ? INFINITY : 0;
-    } else {
-      const double error = std::abs(value - c.want);
-      ratio = !(error <= bound) ? INFINITY : error / bound;
-      if (std::isfinite(error) && bound > 0) ratio = error / bound;
-    }
+    const double ratio = error_ratio(c, spec.dtype, tolerance, value, bitwise);
     if (ratio <= worst) continue;
     worst = ratio;
-    if (!(ratio <= 1))
+    if (!(ratio <= 1)) {
+      const double bound = bitwise || !is_float(spec.dtype) ? 0 : bound_of(tolerance, c);
       check.failure = fmt::format("{}[{}] of {}: got {:.9g}, want {:.9g}, bound {:.3g}", spec.name, c.index,
                                   spec.elements(), value, c.want, bound);
+    }
   }
   check.max_error_ratio = std::max(0.0, worst);
   if (check.passed())

@@ -49,4 +49,8 @@ Check compare(const Problem& problem, const Expected& expected, const HostTensor
 
 double bound_of(const Tolerance& t, const Claim& claim);
 
+// How compare() judges one element: |got - claim| / bound, 0 where got is the claim rounded to dtype, infinite where
+// the element is not provably within its bound. Up to 1 passes.
+double error_ratio(const Claim& claim, DType dtype, const Tolerance& tolerance, double got, bool bitwise = false);
+
 }  // namespace duet

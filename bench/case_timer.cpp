@@ -34,7 +34,8 @@ void fail(results::Job& job, const std::string& reason) {
 results::Check stored(const Check& check) {
   return {.max_error_ratio = std::isfinite(check.max_error_ratio) ? std::optional(check.max_error_ratio) : std::nullopt,
           .slices = check.slices,
-          .elements = check.elements};
+          .elements = check.elements,
+          .coverage = "sampled"};
 }
 
 }  // namespace

@@ -71,7 +71,7 @@ results::Machine describe_machine(Context* gpu) {
 
 results::State describe_state() {
   const MachineState s = read_machine_state();
-  return {s.governor, s.turbo, s.thp, s.aslr, s.smt, s.affinity, s.cpu_quota};
+  return {s.governor, s.turbo, s.thp, s.aslr, s.smt, s.affinity, s.cpu_quota, usable_threads(s)};
 }
 
 results::BenchmarkContext describe_context(const std::string& date) {
@@ -94,6 +94,7 @@ results::Selection describe_selection(const Options& o) {
   // --resume refuses a journal of another scale, so one of named cases is not taken for a preset's.
   return {.scale = o.cases.empty() ? name_of(o.preset) : "case",
           .filter = o.filter,
+          .cases = {},
           .implementations = o.implementations,
           .dtypes = o.dtypes,
           .scopes = o.scopes,

@@ -121,8 +121,14 @@ std::optional<results::Roof> roof_of(const std::vector<Ceiling>& ceilings, const
   const double compute_s = compute ? work.flops / compute->value : 0;
   const bool by_compute = compute_s > memory_s;
   const Ceiling& bound = by_compute ? *compute : *memory;
-  return results::Roof{by_compute ? results::Bound::compute : results::Bound::memory, bound.name, bound.value,
-                       std::max(memory_s, compute_s) / work.measured_s};
+  const double fraction = std::max(memory_s, compute_s) / work.measured_s;
+  return results::Roof{.bound = by_compute ? results::Bound::compute : results::Bound::memory,
+                       .ceiling = bound.name,
+                       .value = bound.value,
+                       .fraction = fraction,
+                       .lo = fraction,
+                       .hi = fraction,
+                       .interval = "one value: none"};
 }
 
 void annotate_roof(const std::vector<Ceiling>& ceilings, results::Job& job) {

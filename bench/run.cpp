@@ -9,7 +9,6 @@
 #include <ctime>
 #include <filesystem>
 #include <random>
-#include <thread>
 
 #include "bench/case_timer.h"
 #include "bench/cases.h"
@@ -23,6 +22,7 @@
 #include "core/atomic_file.h"
 #include "core/cpu_context.h"
 #include "core/error.h"
+#include "core/machine.h"
 #include "core/gpu.h"
 #include "results/rules.h"
 #include "results/run_file.h"
@@ -69,7 +69,7 @@ int list(const Options& options, const Cases& cases) {
 
 Devices open_devices(const Options& options) {
   Devices d;
-  const int threads = options.threads.value_or(static_cast<int>(std::thread::hardware_concurrency()));
+  const int threads = options.threads.value_or(usable_threads());
   d.cpu = std::make_unique<CpuContext>(threads);
   if (!options.threads && threads > 1 && options.preset >= Preset::standard && options.cpu)
     d.one_thread = std::make_unique<CpuContext>(1);

@@ -2,10 +2,10 @@
 #include "cli/devices.h"
 
 #include <set>
-#include <thread>
 
 #include "core/build_info.h"
 #include "core/error.h"
+#include "core/machine.h"
 #include "core/gpu.h"
 #include "simt/simt.h"
 
@@ -13,8 +13,7 @@ namespace duet {
 
 Context* Devices::open(Device device, std::string& reason) {
   if (device == Device::cpu) {
-    if (!cpu_)
-      cpu_ = std::make_unique<CpuContext>(threads_.value_or(static_cast<int>(std::thread::hardware_concurrency())));
+    if (!cpu_) cpu_ = std::make_unique<CpuContext>(threads_.value_or(usable_threads()));
     return cpu_.get();
   }
   if (device == Device::simt) {

@@ -8,12 +8,12 @@
 #include <cmath>
 #include <functional>
 #include <limits>
-#include <thread>
 
 #include "cli/exit_status.h"
 #include "core/atomic_file.h"
 #include "core/cpu_context.h"
 #include "core/gpu.h"
+#include "core/machine.h"
 #include "models/data/cifar.h"
 #include "models/data/digits.h"
 #include "models/data/idx.h"
@@ -30,7 +30,7 @@ constexpr int64_t kDrawnTraining = 9000, kDrawnTest = 2000, kDrawnTokens = 30000
 
 std::unique_ptr<Context> open(const TrainOptions& options, std::string& reason) {
   if (options.device == "gpu") return open_gpu(reason);
-  return std::make_unique<CpuContext>(options.threads.value_or(static_cast<int>(std::thread::hardware_concurrency())));
+  return std::make_unique<CpuContext>(options.threads.value_or(usable_threads()));
 }
 
 // Throws Error at a misspelt name, which the tape would ignore.

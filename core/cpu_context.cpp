@@ -11,7 +11,6 @@
 #include <cstring>
 #include <hwy/highway.h>
 #include <hwy/targets.h>
-#include <thread>
 
 #include "core/error.h"
 #include "core/machine.h"
@@ -37,8 +36,10 @@ struct CpuContext::Arena {
 };
 
 CpuContext::CpuContext(int threads) : threads_(threads), arena_(std::make_unique<Arena>()) {
-  const int max_threads = static_cast<int>(std::thread::hardware_concurrency());
-  if (threads < 1 || threads > max_threads) throw Error("--threads {} is not within 1 .. {}", threads, max_threads);
+  const int max_threads = usable_threads();
+  if (threads < 1 || threads > max_threads)
+    throw Error("--threads {} is not within 1 .. {}, the CPUs that this process may use (affinity and quota)", threads,
+                max_threads);
   const ScopedFlushDenormals flush;  // oneTBB runs an arena's work in the floating-point mode at its initialisation
   arena_->arena.initialize(threads, 1);
 }

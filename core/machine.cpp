@@ -14,6 +14,7 @@
 #include <filesystem>
 #include <fstream>
 #include <sstream>
+#include <thread>
 
 #include "core/checksum.h"
 
@@ -321,5 +322,13 @@ CpuUse cpu_use(const CpuSnapshot& before, const CpuSnapshot& after) {
   }
   return use;
 }
+
+int usable_threads(const MachineState& state) {
+  int threads = state.affinity_cpus > 0 ? state.affinity_cpus : static_cast<int>(std::thread::hardware_concurrency());
+  if (state.cpu_quota) threads = std::min(threads, static_cast<int>(*state.cpu_quota));
+  return std::max(1, threads);
+}
+
+int usable_threads() { return usable_threads(read_machine_state()); }
 
 }  // namespace duet

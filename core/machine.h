@@ -54,6 +54,11 @@ struct MachineState {
   std::vector<double> load;                   // means over 1, 5 and 15 minutes; empty: unavailable
 };
 
+// How many threads can run at the same time: the CPUs that the process may use, and no more than its quota grants. At
+// least one.
+int usable_threads(const MachineState& state);
+int usable_threads();  // of this process
+
 // root: "" for this machine; tests pass the folder of an invented one.
 MachineInfo read_machine(const std::string& root = {});
 MachineState read_machine_state(const std::string& root = {});

@@ -13,6 +13,8 @@ std::string text_of(int64_t value) { return fmt::format("{}", value); }
 std::string text_of(uint64_t value) { return fmt::format("{}", value); }
 std::string text_of(double value) { return fmt::format("{:.10g}", value); }
 std::string text_of(const std::string& value) { return value; }
+template <class Enum>
+requires std::is_enum_v<Enum> std::string text_of(Enum value) { return name_of(value); }
 
 std::string shortened(std::string text) {
   if (text.size() <= kMaxText) return text;

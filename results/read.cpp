@@ -12,9 +12,9 @@
 
 #include "core/error.h"
 #include "results/json_node.h"
+#include "results/older_schemas.h"
 #include "results/rules.h"
 #include "results/run_file.h"
-#include "results/schema_1.h"
 
 namespace duet::results {
 namespace {
@@ -91,7 +91,8 @@ Run read_run(const std::string& path, Json& root) {
   const int64_t schema = duet->at("schema").integer(Allow::at_least_one);
   if (schema > kSchema)
     duet->at("schema").fail(fmt::format("{} is newer than the {} that this program reads", schema, kSchema));
-  if (schema == 1) upgrade_from_schema_1(root);
+  if (schema <= 1) upgrade_from_schema_1(root);
+  if (schema <= 2) upgrade_from_schema_2(root);
 
   Run run;
   run.file = path;
@@ -100,6 +101,10 @@ Run read_run(const std::string& path, Json& root) {
   visit_members(run, Reader(document.at("duet")));
   if (schema == 1)
     for (Job& job : run.jobs) set_verdict(job);
+  if (schema <= 2) {
+    for (Job& job : run.jobs) set_trust(job);
+    judge(run);
+  }
   return run;
 }
 

@@ -62,9 +62,65 @@ Summary summarise(const std::vector<Repetition>& repetitions) {
   return s;
 }
 
+bool judgeable(double wall_s) { return wall_s >= kJudgeable_s; }
+
+void judge_contention(Series& series) {
+  series.foreign_cores.reset();
+  double wall_s = 0, foreign = 0, steal = 0;
+  for (const Repetition& r : series.repetitions) {
+    wall_s += r.wall_s;
+    foreign += r.foreign_cores * r.wall_s;
+    steal += r.steal_share * r.wall_s;
+  }
+  if (!judgeable(wall_s)) return;
+  series.foreign_cores = foreign / wall_s;
+  const bool all = contended(*series.foreign_cores, steal / wall_s);
+  for (Repetition& r : series.repetitions) {
+    // A repetition that is too short by itself shares the verdict of the whole series.
+    const bool one = judgeable(r.wall_s) ? contended(r.foreign_cores, r.steal_share) : all;
+    if (one && !has(r.flags, flag::kContended)) r.flags.emplace_back(flag::kContended);
+  }
+}
+
 // --- series
 
 bool is_suspect(const Series& series) { return series.has_flag(flag::kSuspect); }
+
+namespace {
+
+// Whether the probe was steady within the repetition, and nothing else ran.
+bool quiet_probe(const Repetition& r) {
+  if (disturbed(r) || r.roof_s.size() < 3) return false;
+  std::vector<double> sorted = r.roof_s;
+  std::sort(sorted.begin(), sorted.end());
+  const size_t quarter = sorted.size() / 4;
+  return sorted[sorted.size() - 1 - quarter] - sorted[quarter] <= kSteadyProbe * median(sorted);
+}
+
+}  // namespace
+
+bool set_adjacent_fraction(const std::vector<Repetition>& repetitions, Roof& roof) {
+  std::vector<double> clean, all;
+  bool quiet = true;
+  for (const Repetition& r : repetitions) {
+    if (r.roof_s.empty()) return false;
+    all.push_back(median(r.roof_s) / median(r.samples_s));
+    if (!disturbed(r)) clean.push_back(all.back());
+    quiet = quiet && quiet_probe(r);
+  }
+  if (all.empty()) return false;
+  std::vector<double>& ratios = clean.size() >= kEnoughRepetitions ? clean : all;
+  std::sort(ratios.begin(), ratios.end());
+  roof.fraction = median(ratios);
+  roof.lo = ratios.front();
+  roof.hi = ratios.back();
+  roof.interval = ratios.size() == 1   ? "one repetition: none"
+                  : ratios.size() >= 6 ? "order statistics of paired repetitions"
+                                       : "min-max of paired repetitions";
+  roof.source = RoofSource::adjacent;
+  roof.quiet = quiet;
+  return true;
+}
 
 bool far_below_roof(const Series& series) {
   return series.roof && !series.has_flag(flag::kFloor) && series.roof->fraction < kWeakFraction;
@@ -72,16 +128,21 @@ bool far_below_roof(const Series& series) {
 
 void set_flags(Series& series, Device device, double empty_kernel_s) {
   std::erase_if(series.flags, [](const std::string& f) {
-    return f == flag::kSuspect || f == flag::kWeakCpu || f == flag::kFloor || f == flag::kDisturbed;
+    return f == flag::kSuspect || f == flag::kWeakCpu || f == flag::kFloor || f == flag::kDisturbed ||
+           f == flag::kUnjudged;
   });
   const auto undisturbed = static_cast<size_t>(
       std::count_if(series.repetitions.begin(), series.repetitions.end(), [](const auto& r) { return !disturbed(r); }));
   if (undisturbed < std::min(kEnoughRepetitions, series.repetitions.size()))
     series.flags.emplace_back(flag::kDisturbed);
+  if (device == Device::cpu && !series.foreign_cores) series.flags.emplace_back(flag::kUnjudged);
   const bool at_floor = series.scope == Scope::kernel && series.summary.median_s < kFloorFactor * empty_kernel_s;
   if (at_floor) series.flags.emplace_back(flag::kFloor);
   if (!series.roof || at_floor) return;
-  if (series.roof->fraction > kSuspectFraction) series.flags.emplace_back(flag::kSuspect);
+  // Only a probe that was steady beside the samples accuses a row: the ceilings of the run may be of another moment.
+  const Roof& roof = *series.roof;
+  if (roof.source == RoofSource::adjacent && roof.quiet && roof.lo > kSuspectFraction)
+    series.flags.emplace_back(flag::kSuspect);
   if (device == Device::cpu && far_below_roof(series)) series.flags.emplace_back(flag::kWeakCpu);
 }
 
@@ -124,6 +185,13 @@ void set_verdict(Job& job) {
   if (reason.empty()) reason = suspicion(job);
   job.comparable = reason.empty();
   job.reason = std::move(reason);
+  set_trust(job);
+}
+
+void set_trust(Job& job) {
+  const bool any_disturbed =
+      std::any_of(job.series.begin(), job.series.end(), [](const Series& s) { return s.has_flag(flag::kDisturbed); });
+  job.trust = !job.comparable ? Trust::unusable : any_disturbed ? Trust::disturbed : Trust::trustworthy;
 }
 
 const Series* find_series(const Job& job, Scope scope, Cache cache, int64_t threads) {
@@ -179,7 +247,7 @@ JobsByCase jobs_by_case(const std::vector<Job>& jobs) {
 // --- ceilings
 
 std::vector<Ceiling> join_ceilings(std::vector<Ceiling> before, const std::vector<Ceiling>& after,
-                                   std::vector<std::string>& warnings) {
+                                   std::vector<std::string>& doubts) {
   const auto identity = [](const Ceiling& c) {
     return std::tie(c.name, c.device, c.dtype, c.threads, c.footprint_bytes);
   };
@@ -204,11 +272,72 @@ std::vector<Ceiling> join_ceilings(std::vector<Ceiling> before, const std::vecto
     c.samples.insert(c.samples.end(), again->samples.begin(), again->samples.end());
   }
   if (drifted > 0)
-    warnings.push_back(
+    doubts.push_back(
         fmt::format("{} of {} ceilings moved by more than {:.0f} % between start and end; the largest change: {} "
                     "({:+.0f} %). The higher value counts.",
                     drifted, before.size(), 100 * kCeilingDrift, largest_name, 100 * largest));
   return before;
+}
+
+std::string inconsistency(const std::vector<Ceiling>& ceilings) {
+  std::string names;
+  int64_t found = 0;
+  for (const Ceiling& one : ceilings) {
+    if (one.threads != 1 || one.unit == "s" || one.device != "cpu") continue;
+    for (const Ceiling& all : ceilings)
+      if (all.threads > 1 && all.name == one.name && all.dtype == one.dtype &&
+          all.footprint_bytes == one.footprint_bytes && one.value > (1 + kCeilingDrift) * all.value) {
+        if (++found == 1)
+          names =
+              fmt::format("{}, {:.3g} MB: {:.3g} {} with one thread, {:.3g} with {}", one.name,
+                          static_cast<double>(one.footprint_bytes) * 1e-6, one.value, one.unit, all.value, all.threads);
+      }
+  }
+  if (found == 0) return "";
+  return fmt::format("{} ceilings are lower with all threads than with one ({}): the machine was not steady", found,
+                     names);
+}
+
+// --- the run
+
+Judged count_judged(const std::vector<Job>& jobs) {
+  Judged count;
+  for (const Job& job : jobs) {
+    if (job.device != Device::cpu) continue;
+    for (const Series& s : job.series) {
+      ++count.all;
+      count.judged += s.foreign_cores.has_value();
+    }
+  }
+  return count;
+}
+
+void judge(Run& run, const std::string& unusable) {
+  constexpr int64_t kShown = 3;  // names of disturbed rows in the text; each row says it itself
+  Invocation& i = run.invocation;
+  int64_t rows = 0, disturbed_rows = 0;
+  std::string names;
+  for (const Job& job : run.jobs) {
+    if (job.series.empty()) continue;
+    ++rows;
+    const bool any =
+        std::any_of(job.series.begin(), job.series.end(), [](const Series& s) { return s.has_flag(flag::kDisturbed); });
+    if (!any) continue;
+    if (++disturbed_rows <= kShown) names += (names.empty() ? "" : ", ") + job.name;
+  }
+  if (disturbed_rows > 0) {
+    const Judged judged = count_judged(run.jobs);
+    i.doubts.push_back(fmt::format(
+        "{} of {} rows are disturbed: other processes ran or the GPU lowered its clock ({}{}). {} of {} series on the "
+        "CPU were long enough to be judged",
+        disturbed_rows, rows, names, disturbed_rows > kShown ? ", ..." : "", judged.judged, judged.all));
+  }
+  if (std::string found = inconsistency(run.ceilings); !found.empty()) i.doubts.push_back(std::move(found));
+  std::string reason = unusable;
+  if (reason.empty() && rows > 0 && static_cast<double>(disturbed_rows) > kDisturbedRun * static_cast<double>(rows))
+    reason = fmt::format("more than {:.0f} % of the rows are disturbed", 100 * kDisturbedRun);
+  if (!reason.empty()) i.doubts.insert(i.doubts.begin(), "no ratio of this run is reliable: " + reason);
+  i.trust = !reason.empty() ? Trust::unusable : i.doubts.empty() ? Trust::trustworthy : Trust::disturbed;
 }
 
 // --- contradictions
@@ -217,6 +346,12 @@ std::optional<Contradiction> contradiction(const Summary& s) {
   if (!(s.lo_s <= s.median_s && s.median_s <= s.hi_s))
     return Contradiction{"median_s", fmt::format("{} lies outside lo_s {} .. hi_s {}", s.median_s, s.lo_s, s.hi_s)};
   if (s.min_s > s.lo_s) return Contradiction{"min_s", fmt::format("{} is above lo_s {}", s.min_s, s.lo_s)};
+  return std::nullopt;
+}
+
+std::optional<Contradiction> contradiction(const Roof& r) {
+  if (!(r.lo <= r.fraction && r.fraction <= r.hi))
+    return Contradiction{"fraction", fmt::format("{} lies outside lo {} .. hi {}", r.fraction, r.lo, r.hi)};
   return std::nullopt;
 }
 
@@ -240,6 +375,8 @@ std::optional<Contradiction> contradiction(const Job& job) {
     return Contradiction{"reason", "a job that is not comparable has a reason"};
   if (job.comparable && !job.reason.empty())
     return Contradiction{"comparable", fmt::format("true, but reason says \"{}\"", job.reason)};
+  if (job.comparable == (job.trust == Trust::unusable))
+    return Contradiction{"trust", fmt::format("\"{}\", but comparable is {}", name_of(job.trust), job.comparable)};
   if (job.comparable) {
     if (!ok) return Contradiction{"comparable", fmt::format("true, but the status is {}", name_of(job.status))};
     const std::string found = refusal(job).empty() ? suspicion(job) : refusal(job);

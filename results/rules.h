@@ -11,11 +11,14 @@
 
 namespace duet::results {
 
-inline constexpr double kSuspectFraction = 1.03;  // of the roof; above: wrong byte count or broken timing, no result
+inline constexpr double kSuspectFraction = 1.03;  // of a quiet adjacent roof; above: wrong byte count or broken timing
 inline constexpr double kWeakFraction = 0.4;      // of the roof; a CPU below it says little about a GPU
 inline constexpr double kFloorFactor = 3;         // a kernel shorter than this many empty ones is at the floor
 inline constexpr double kContendedCores = 0.05;   // CPU cores used by other processes while a repetition ran
 inline constexpr double kContendedSteal = 0.01;   // of all CPU time, taken by the hypervisor
+inline constexpr double kJudgeable_s = 0.1;       // shorter windows hold too few ticks of /proc/stat (10 ms)
+inline constexpr double kSteadyProbe = 0.1;       // (upper - lower quartile) / median of a probe that was quiet
+inline constexpr double kDisturbedRun = 0.5;      // share of disturbed rows from which a run serves no ratios
 inline constexpr size_t kEnoughRepetitions = 3;   // undisturbed ones; with fewer, all count
 inline constexpr double kLargeResidual = 0.25;    // of a training step
 inline constexpr double kCeilingDrift = 0.03;     // a ceiling that moved by more has measured two machines
@@ -29,7 +32,9 @@ inline constexpr const char* kFloor = "floor";
 inline constexpr const char* kDisturbed = "disturbed";
 inline constexpr const char* kRestored = "restored";
 inline constexpr const char* kSynchronises = "synchronises";
+inline constexpr const char* kUnjudged = "unjudged";
 inline constexpr const char* kContended = "contended";
+inline constexpr const char* kThrottled = "throttled";
 inline constexpr const char* kRetried = "retried";
 }  // namespace flag
 
@@ -43,10 +48,18 @@ bool disturbed(const Repetition& repetition);
 // or two values alone would look like no spread at all.
 std::vector<double> counted_medians(const std::vector<Repetition>& repetitions);
 Summary summarise(const std::vector<Repetition>& repetitions);
+// Whether repetitions this long show what other processes did.
+bool judgeable(double wall_s);
+// Judges all repetitions of a series together, however short each is: sets Series::foreign_cores, and marks each
+// repetition as contended where other processes ran meanwhile.
+void judge_contention(Series& series);
 
 // --- series
 
 bool is_suspect(const Series& series);
+// Roof::fraction and its interval from the adjacent probe: roof_s / samples_s of each repetition that counts, paired.
+// False where not all of them have a probe.
+bool set_adjacent_fraction(const std::vector<Repetition>& repetitions, Roof& roof);
 bool far_below_roof(const Series& series);  // not of a series at the floor: its share is not interpreted
 // Sets suspect, weak_cpu, floor and disturbed by the roof and the repetitions; other flags stay. empty_kernel_s: 0
 // where it was not measured.
@@ -63,7 +76,8 @@ std::string refusal(const Job& job);
 // Which of its series are suspect and why, or empty. One suspect series excludes the whole job: bytes and clock are
 // shared, and its one-thread series alone would flatter the other side.
 std::string suspicion(const Job& job);
-void set_verdict(Job& job);  // comparable and reason, from the two functions above
+void set_verdict(Job& job);  // comparable and reason, from the two functions above, and trust
+void set_trust(Job& job);    // from the verdict and the series
 
 const Series* find_series(const Job& job, Scope scope, Cache cache, int64_t threads);
 const Series* step_call(const Job& job);  // whose time is that of a training step: the call with most threads
@@ -88,9 +102,22 @@ JobsByCase jobs_by_case(const std::vector<Job>& jobs);
 // --- ceilings
 
 // Ceilings measured before and after the jobs, as one list: of each the better value, since a machine can do what it
-// did once. Adds a warning where some of them drifted.
+// did once. Adds a doubt where some of them drifted: it concerns the run, never a row.
 std::vector<Ceiling> join_ceilings(std::vector<Ceiling> before, const std::vector<Ceiling>& after,
-                                   std::vector<std::string>& warnings);
+                                   std::vector<std::string>& doubts);
+// Ceilings that contradict each other: one thread faster than all of them. Empty where none do.
+std::string inconsistency(const std::vector<Ceiling>& ceilings);
+
+// --- the run
+
+// Adds to the doubts what the rows and the ceilings show, and sets Invocation::trust from all doubts. unusable: why no
+// ratio of this run means anything, or empty.
+void judge(Run& run, const std::string& unusable = "");
+// Series whose contention could be judged, and all of them.
+struct Judged {
+  int64_t judged = 0, all = 0;
+};
+Judged count_judged(const std::vector<Job>& jobs);
 
 // --- contradictions: what no run file may say. Checked when it is written and when it is read.
 
@@ -98,6 +125,7 @@ struct Contradiction {
   std::string member, problem;
 };
 std::optional<Contradiction> contradiction(const Summary& summary);
+std::optional<Contradiction> contradiction(const Roof& roof);
 std::optional<Contradiction> contradiction(const Repetition& repetition);
 std::optional<Contradiction> contradiction(const Series& series);
 std::optional<Contradiction> contradiction(const Job& job);

@@ -38,6 +38,11 @@ enum class Status : uint8_t { ok, skipped, failed };
 enum class Scope : uint8_t { kernel, call, end_to_end };
 enum class Cache : uint8_t { warm, cold };
 enum class Bound : uint8_t { memory, compute };
+// Where a roof comes from: a probe that ran between the samples of the series, or the ceilings of the run.
+enum class RoofSource : uint8_t { adjacent, run };
+// How far a run, or a row of it, can be relied on. disturbed: measured while something else changed the speed of the
+// machine; unusable: for a ratio.
+enum class Trust : uint8_t { trustworthy, disturbed, unusable };
 
 // Their names in the file, in the order of their values.
 constexpr std::array<const char*, 2> names_of(Device) { return {"cpu", "gpu"}; }
@@ -45,6 +50,8 @@ constexpr std::array<const char*, 3> names_of(Status) { return {"ok", "skipped",
 constexpr std::array<const char*, 3> names_of(Scope) { return {"kernel", "call", "end_to_end"}; }
 constexpr std::array<const char*, 2> names_of(Cache) { return {"warm", "cold"}; }
 constexpr std::array<const char*, 2> names_of(Bound) { return {"memory", "compute"}; }
+constexpr std::array<const char*, 2> names_of(RoofSource) { return {"adjacent", "run"}; }
+constexpr std::array<const char*, 3> names_of(Trust) { return {"trustworthy", "disturbed", "unusable for ratios"}; }
 template <class Enum>
 constexpr const char* name_of(Enum value) {
   return names_of(value)[static_cast<size_t>(value)];
@@ -59,17 +66,26 @@ using Amounts = std::vector<std::pair<std::string, double>>;
 // --- a job
 
 struct Repetition {
-  int64_t order = 0;
-  std::vector<double> samples_s;
-  double foreign_cores = 0;
+  int64_t order = 0, process = 0;
+  std::vector<double> samples_s, roof_s;
+  double wall_s = 0, foreign_cores = 0, steal_share = 0;
+  std::optional<double> sm_clock_mhz;
   std::vector<std::string> flags;
 
   static void members(auto& r, auto&& field) {
     field("order", r.order, Allow::not_negative, "position among all repetitions of the run");
+    field("process", r.process, Allow::not_negative, "which of the run's processes took it (--processes), from 0");
     field("samples_s", r.samples_s, Allow::positive, "seconds of one application, one value a sample; at least one");
+    field("roof_s", r.roof_s, Allow::positive,
+          "seconds that the roof allows for one application, measured between the samples; empty without such a probe");
+    field("wall_s", r.wall_s, Allow::not_negative, "of the whole repetition: samples, probes and what lies between");
     field("foreign_cores", r.foreign_cores, Allow::not_negative, "CPU cores that other processes used meanwhile");
-    field("flags", r.flags, Allow::not_empty,
-          "contended: other processes ran; retried: taken again for that. All but retried mark it as disturbed");
+    field("steal_share", r.steal_share, Allow::not_negative, "of all CPU time, taken by the hypervisor meanwhile");
+    field("sm_clock_mhz", r.sm_clock_mhz, Allow::positive, "clock of the GPU at its end; null where it is not known");
+    field(
+        "flags", r.flags, Allow::not_empty,
+        "contended: other processes ran; throttled: the GPU lowered its clock; retried: taken again for that. All but "
+        "retried mark it as disturbed");
   }
 };
 
@@ -86,19 +102,29 @@ struct Summary {
   }
 };
 
-// The time that the ceiling allows, divided by the time measured.
+// The time that the roof allows, divided by the time measured.
 struct Roof {
   Bound bound = Bound::memory;
   std::string ceiling;
   double value = 0;
-  double fraction = 0;
+  double fraction = 0, lo = 0, hi = 0;
+  std::string interval;
+  RoofSource source = RoofSource::run;
+  bool quiet = false;
 
   static void members(auto& r, auto&& field) {
     field("bound", r.bound, Allow::any, "what takes longer at the device's ceilings");
     field("ceiling", r.ceiling, Allow::not_empty, "name of the ceiling");
     field("value", r.value, Allow::positive, "its value, in B/s or FLOP/s");
     field("fraction", r.fraction, Allow::positive,
-          "time that it allows / time measured; 1: as fast as the device goes");
+          "time that it allows / time measured; 1: as fast as the device goes. Median over the repetitions that count");
+    field("lo", r.lo, Allow::positive, "lower end of the interval of fraction");
+    field("hi", r.hi, Allow::positive, "upper end of the interval of fraction");
+    field("interval", r.interval, Allow::not_empty, "what lo and hi are");
+    field("source", r.source, Allow::any,
+          "adjacent: a probe of the same pattern, footprint, threads and cache state ran between the samples; run: the "
+          "ceilings of the run");
+    field("quiet", r.quiet, Allow::any, "whether the adjacent probe was steady and nothing else ran meanwhile");
   }
 };
 
@@ -107,6 +133,7 @@ struct Series {
   Cache cache = Cache::warm;
   int64_t threads = 1, batch = 1, iterations = 1;
   double first_call_s = 0;
+  std::optional<double> foreign_cores;
   std::vector<Repetition> repetitions;
   Summary summary;
   std::optional<Roof> roof;
@@ -121,24 +148,32 @@ struct Series {
     field("batch", s.batch, Allow::at_least_one, "applications in a sample, which is divided by it");
     field("iterations", s.iterations, Allow::at_least_one, "samples of a repetition");
     field("first_call_s", s.first_call_s, Allow::not_negative, "the very first call");
+    field("foreign_cores", s.foreign_cores, Allow::not_negative,
+          "CPU cores that other processes used, over all repetitions together; null: too short to be judged");
     field("repetitions", s.repetitions, Allow::any, "at least one");
     field("summary", s.summary, Allow::any, "over the repetitions that count");
     field("roof", s.roof, Allow::any, "null where no ceiling matches");
     field("flags", s.flags, Allow::not_empty,
           "suspect: over its roof, no result; weak_cpu: far below it; floor: nearly as short as an empty kernel; "
-          "disturbed: too few undisturbed repetitions, all counted; restored, synchronises: how samples were taken");
+          "disturbed: too few undisturbed repetitions, all counted; unjudged: too short to see other processes; "
+          "restored, synchronises: how samples were taken");
   }
 };
 
 struct Check {
   std::optional<double> max_error_ratio;
   int64_t slices = 0, elements = 0;
+  std::string coverage;
 
   static void members(auto& c, auto&& field) {
     field("max_error_ratio", c.max_error_ratio, Allow::not_negative,
           "largest error / its bound; null where an element is not a number");
     field("slices", c.slices, Allow::not_negative, "independent parts of the answer that were compared");
-    field("elements", c.elements, Allow::not_negative, "output elements that were compared");
+    field("elements", c.elements, Allow::not_negative, "output elements that were compared with the reference");
+    field(
+        "coverage", c.coverage, Allow::any,
+        "how every element was compared: reference, projections, or the name of a second implementation; sampled: not "
+        "every element was");
   }
 };
 
@@ -209,6 +244,7 @@ struct JobDescription {
 struct Job : JobDescription {
   Status status = Status::skipped;
   bool comparable = false;
+  Trust trust = Trust::unusable;
   std::string reason, repro;
   std::optional<Check> check;
   std::optional<Plan> plan;
@@ -219,7 +255,10 @@ struct Job : JobDescription {
     JobDescription::members(j, field);
     field("status", j.status, Allow::any, "skipped: not built here, not supported, no device; failed: wrong or broken");
     field("comparable", j.comparable, Allow::any, "the verdict: whether the job may stand in a ratio");
-    field("reason", j.reason, Allow::any, "why not; empty where it may");
+    field("trust", j.trust, Allow::any,
+          "disturbed: comparable, but its times were taken while something else ran; unusable for ratios: not "
+          "comparable");
+    field("reason", j.reason, Allow::any, "why it is not comparable; empty where it is");
     field("repro", j.repro, Allow::any, "of a failed job: a command that shows the failure again");
     field("check", j.check, Allow::any, "null where nothing was compared");
     field("plan", j.plan, Allow::any, "null where none was made");
@@ -275,7 +314,7 @@ struct Sweep {
 
 struct Selection {
   std::string scale, filter;
-  std::vector<std::string> implementations, dtypes, scopes;
+  std::vector<std::string> cases, implementations, dtypes, scopes;
   bool cpu = true, gpu = true;
   int64_t repetitions = 1;
   double budget_s = 0;
@@ -283,6 +322,7 @@ struct Selection {
   static void members(auto& s, auto&& field) {
     field("scale", s.scale, Allow::any, "preset: smoke, quick, standard, full");
     field("filter", s.filter, Allow::any, "regular expression over job names");
+    field("cases", s.cases, Allow::any, "named in place of the preset's; empty: those of the preset");
     field("implementations", s.implementations, Allow::any, "empty: all");
     field("dtypes", s.dtypes, Allow::any, "empty: all");
     field("scopes", s.scopes, Allow::any, "empty: all");
@@ -299,10 +339,11 @@ struct Invocation {
   uint64_t seed = 1;
   std::vector<std::string> argv;
   Selection selection;
-  int64_t threads = 1;
+  int64_t threads = 1, processes = 1;
   double wall_s = 0, harness_overhead_s = 0;
   bool complete = false;
-  std::vector<std::string> warnings;
+  Trust trust = Trust::trustworthy;
+  std::vector<std::string> doubts, warnings;
   std::string no_gpu;
 
   static void members(auto& i, auto&& field) {
@@ -312,9 +353,13 @@ struct Invocation {
     field("argv", i.argv, Allow::any, "");
     field("selection", i.selection, Allow::any, "what decides which jobs run, and how");
     field("threads", i.threads, Allow::at_least_one, "of the CPU side");
+    field("processes", i.processes, Allow::at_least_one,
+          "fresh processes that each took all repetitions (--processes)");
     field("wall_s", i.wall_s, Allow::not_negative, "of the whole run");
     field("harness_overhead_s", i.harness_overhead_s, Allow::not_negative, "what timing adds to an empty job");
     field("complete", i.complete, Allow::any, "false until every job of the run has finished");
+    field("trust", i.trust, Allow::any, "of the run as a whole");
+    field("doubts", i.doubts, Allow::any, "why it is not trustworthy; empty where it is");
     field("warnings", i.warnings, Allow::any, "shown at the top of a report");
     field("no_gpu", i.no_gpu, Allow::any, "why nothing could be measured on a GPU; empty where it could");
   }
@@ -392,6 +437,7 @@ struct Machine {
 struct State {
   std::string governor, turbo, thp, aslr, smt, affinity;
   std::optional<double> cpu_quota_cores;
+  int64_t usable_threads = 1;
 
   static void members(auto& s, auto&& field) {
     field("governor", s.governor, Allow::any, "of CPU frequency");
@@ -401,6 +447,7 @@ struct State {
     field("smt", s.smt, Allow::any, "on, off");
     field("affinity", s.affinity, Allow::any, "CPUs that the process may use");
     field("cpu_quota_cores", s.cpu_quota_cores, Allow::positive, "granted by the control group; null: no limit");
+    field("usable_threads", s.usable_threads, Allow::at_least_one, "CPUs that the process may use, within the quota");
   }
 };
 

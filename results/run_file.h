@@ -12,8 +12,8 @@
 
 namespace duet::results {
 
-// Newer files are refused: an older reader might misread them in silence. Older ones are read (schema_1.h).
-inline constexpr int64_t kSchema = 2;
+// Newer files are refused: an older reader might misread them in silence. Older ones are read (older_schemas.h).
+inline constexpr int64_t kSchema = 3;
 
 // --- writing. Throws Error on a number that is not finite and on rows that contradict each other (rules.h).
 

@@ -104,6 +104,21 @@ TEST_F(InventedMachine, TheNarrowestQuotaOfAllParentGroupsCounts) {
   EXPECT_EQ(s.memory_limit_bytes, int64_t{536870912});
 }
 
+TEST(UsableThreads, AreWithinTheAffinityAndTheQuota) {
+  MachineState s;
+  s.affinity_cpus = 4;
+  EXPECT_EQ(usable_threads(s), 4);
+  s.cpu_quota = 8;
+  EXPECT_EQ(usable_threads(s), 4);
+  s.cpu_quota = 2.5;
+  EXPECT_EQ(usable_threads(s), 2) << "a third thread would use up the quota of the others";
+  s.cpu_quota = 0.5;
+  EXPECT_EQ(usable_threads(s), 1);
+  s.cpu_quota.reset();
+  s.affinity_cpus = 1;
+  EXPECT_EQ(usable_threads(s), 1);
+}
+
 TEST_F(InventedMachine, OldControlGroups) {
   put("proc/self/cgroup", "4:cpu,cpuacct:/box\n2:memory:/box\n");
   put("proc/meminfo", "MemTotal: 1048576 kB\n");

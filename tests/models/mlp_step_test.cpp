@@ -4,8 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <thread>
 
+#include "core/machine.h"
 #include "core/cpu_context.h"
 #include "core/gpu.h"
 #include "models/data/digits.h"
@@ -139,7 +139,7 @@ void check_steps(Context& context, const Tape::Preferences& preferences) {
 }
 
 TEST(MlpStep, EqualsTheReferenceTapeOnTheCpu) {
-  for (const int threads : {1, std::min(2, static_cast<int>(std::thread::hardware_concurrency()))}) {
+  for (const int threads : {1, std::min(2, usable_threads())}) {
     CpuContext cpu(threads);
     for (const Tape::Preferences& preferences : cpu_preferences()) check_steps(cpu, preferences);
   }
@@ -271,7 +271,7 @@ TEST(MlpStep, ReplayFindsPlantedFaultsAndNamesTheOp) {
 // --- the step as it is timed -----------------------------------------------------------------------------------------
 
 TEST(MlpStep, IsVerifiedInItsOwnBuffers) {
-  CpuContext cpu(std::min(2, static_cast<int>(std::thread::hardware_concurrency())));
+  CpuContext cpu(std::min(2, usable_threads()));
   for (const ModelCase& c : model_cases(Scale::standard)) {
     if (c.model.name() != "mlp") continue;
     Step step(c.model, cpu, Tape::preferences_for(Device::cpu));
@@ -294,7 +294,7 @@ TEST(MlpStep, IsVerifiedInItsOwnBuffers) {
 }
 
 TEST(MlpTraining, ReachesTheDocumentedAccuracy) {
-  CpuContext cpu(std::min(2, static_cast<int>(std::thread::hardware_concurrency())));
+  CpuContext cpu(std::min(2, usable_threads()));
   Trainer trainer(find_model("mlp"), cpu, Tape::preferences_for(Device::cpu), kSeed);
   const Dataset training = draw_digits(8000, 2 * kSeed), test = draw_digits(2000, 2 * kSeed + 1);
   EXPECT_NEAR(trainer.accuracy(test), 0.1, 0.1) << "an untrained model guesses";

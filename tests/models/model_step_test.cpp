@@ -8,8 +8,8 @@
 #include <cmath>
 #include <cstring>
 #include <map>
-#include <thread>
 
+#include "core/machine.h"
 #include "core/cpu_context.h"
 #include "core/gpu.h"
 #include "models/step.h"
@@ -205,7 +205,7 @@ class ModelStep : public testing::TestWithParam<std::string> {
 };
 
 TEST_P(ModelStep, EqualsTheReferenceOnTheCpu) {
-  for (const int threads : {1, std::min(2, static_cast<int>(std::thread::hardware_concurrency()))}) {
+  for (const int threads : {1, std::min(2, usable_threads())}) {
     CpuContext cpu(threads);
     check(*model_, *want_, cpu, Tape::preferences_for(Device::cpu));
     check(*model_, *want_, cpu, {"cpu.openblas", "cpu.tuned"});
@@ -328,7 +328,7 @@ TEST(Models, HaveThePublishedNumberOfParameters) {
 }
 
 TEST(Models, AreVerifiedInTheirOwnBuffers) {
-  CpuContext cpu(std::min(2, static_cast<int>(std::thread::hardware_concurrency())));
+  CpuContext cpu(std::min(2, usable_threads()));
   for (const ModelCase& c : model_cases(Scale::test)) {
     Step step(c.model, cpu, Tape::preferences_for(Device::cpu));
     ASSERT_TRUE(step.supported()) << step.reason();

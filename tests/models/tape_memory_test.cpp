@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <new>
 
+#include "core/machine.h"
 #include "core/cpu_context.h"
 #include "core/gpu.h"
 #include "models/step.h"
@@ -69,7 +70,7 @@ std::string error_of(const std::function<void()>& work) {
 }
 
 TEST(TapeMemory, IsNotAllocatedWhileAStepRuns) {
-  for (const int threads : {1, std::min(2, static_cast<int>(std::thread::hardware_concurrency()))}) {
+  for (const int threads : {1, std::min(2, usable_threads())}) {
     CpuContext cpu(threads);
     for (const ModelCase& c : model_cases(Scale::test)) {
       Step step(c.model, cpu, Tape::preferences_for(Device::cpu));

@@ -9,6 +9,7 @@
 #include <map>
 #include <memory>
 
+#include "core/machine.h"
 #include "core/compare.h"
 #include "core/cpu_context.h"
 #include "core/error.h"
@@ -90,7 +91,7 @@ class OpTest : public testing::Test {
     if (exact) modes.insert(modes.begin(), FillMode::integers);
     if (implementation_.device == Device::cpu) {
       for (const int threads : {1, kThreads}) {
-        CpuContext cpu(std::min<int>(threads, static_cast<int>(std::thread::hardware_concurrency())));
+        CpuContext cpu(std::min(threads, usable_threads()));
         for (int64_t targets = simd_targets(); targets; targets &= targets - 1) {
           hwy::SetSupportedTargetsForTest(targets & -targets);
           run(cpu, modes, 2, supported);

@@ -27,14 +27,29 @@ inline Series make_series(Scope scope, double time_s, double fraction, int threa
   s.iterations = 3;
   for (int i = 0; i < repetitions; ++i) {
     const double t = time_s * (1 + 0.005 * (i - repetitions / 2));
-    s.repetitions.push_back({.order = i, .samples_s = {t, t, t}, .foreign_cores = 0.01, .flags = {}});
+    s.repetitions.push_back({.order = i,
+                             .samples_s = {t, t, t},
+                             .roof_s = {fraction * t, fraction * t, fraction * t},
+                             .wall_s = 0.2,
+                             .foreign_cores = 0.01,
+                             .sm_clock_mhz = {},
+                             .flags = {}});
   }
   s.summary = {.median_s = time_s,
                .lo_s = 0.99 * time_s,
                .hi_s = 1.01 * time_s,
                .min_s = 0.98 * time_s,
                .interval = "min-max of repetition medians"};
-  s.roof = Roof{Bound::memory, threads > 1 ? "cpu.copy" : "gpu.copy", 1e10, fraction};
+  s.foreign_cores = 0.01;
+  s.roof = Roof{.bound = Bound::memory,
+                .ceiling = threads > 1 ? "cpu.copy" : "gpu.copy",
+                .value = 1e10,
+                .fraction = fraction,
+                .lo = 0.995 * fraction,
+                .hi = 1.005 * fraction,
+                .interval = "min-max of paired repetitions",
+                .source = RoofSource::adjacent,
+                .quiet = true};
   return s;
 }
 
@@ -63,7 +78,7 @@ inline Job make_job(const std::string& name, std::vector<Series> series) {
   job.bytes = job.footprint_bytes = 1000000;
   job.pattern = "copy";
   job.status = Status::ok;
-  job.check = Check{.max_error_ratio = 0.25, .slices = 24, .elements = 4096};
+  job.check = Check{.max_error_ratio = 0.25, .slices = 24, .elements = 4096, .coverage = "reference"};
   job.plan = Plan{.threads = 4, .isa = "avx2", .algorithm = {}, .workspace_bytes = 512, .create_s = 1e-3};
   job.series = std::move(series);
   decide(job);
@@ -74,6 +89,7 @@ inline Job make_missing(const std::string& name, Status status, const std::strin
   Job job = make_job(name, {});
   job.status = status;
   job.comparable = false;
+  job.trust = Trust::unusable;
   job.reason = reason;
   job.check.reset();
   job.plan.reset();
@@ -144,7 +160,7 @@ inline Run make_run(std::vector<Job> jobs) {
                  .kernel = "6.1.0",
                  .virtual_machine = false,
                  .gpu = Gpu{"a GPU", "90", int64_t{1} << 36, 50 << 20, "580", "13.0", "13.0", "9.1"}};
-  run.state = {"performance", "on", "madvise", "2", "on", "0-3", std::nullopt};
+  run.state = {"performance", "on", "madvise", "2", "on", "0-3", std::nullopt, 4};
   run.ceilings = {
       make_ceiling("cpu.copy", 2e10, "B/s", 1000000, 4),   make_ceiling("cpu.copy", 1e10, "B/s", 1000000000, 4),
       make_ceiling("cpu.copy", 5e9, "B/s", 1000000000, 1), make_ceiling("cpu.fma.f32", 1e11, "FLOP/s", 0, 4),

@@ -23,7 +23,11 @@ TEST(Rules, ForeignCoresOrStolenTimeContend) {
 }
 
 Repetition repetition(double time_s, Flags flags = {}) {
-  return {.order = 0, .samples_s = {0.5 * time_s, time_s, 2 * time_s}, .foreign_cores = 0, .flags = std::move(flags)};
+  Repetition r;
+  r.samples_s = {0.5 * time_s, time_s, 2 * time_s};
+  r.wall_s = 0.2;
+  r.flags = std::move(flags);
+  return r;
 }
 
 TEST(Rules, EveryFlagButRetriedDisturbs) {
@@ -51,7 +55,79 @@ TEST(Rules, ASummarySaysWhatItsIntervalIs) {
   EXPECT_THAT(summarise(std::vector<Repetition>(6, repetition(1))).interval, HasSubstr("order statistics"));
 }
 
+Series short_series(std::vector<double> foreign_cores, double wall_s) {
+  Series s;
+  for (const double cores : foreign_cores) {
+    s.repetitions.push_back(repetition(1));
+    s.repetitions.back().wall_s = wall_s;
+    s.repetitions.back().foreign_cores = cores;
+  }
+  judge_contention(s);
+  return s;
+}
+
+TEST(Rules, ShortRepetitionsAreJudgedTogether) {
+  const Series busy = short_series({0, 0, 1.5, 1.5}, 0.03);  // one tick of 10 ms is a third of a core here
+  ASSERT_TRUE(busy.foreign_cores);
+  EXPECT_DOUBLE_EQ(*busy.foreign_cores, 0.75);
+  for (const Repetition& r : busy.repetitions) EXPECT_TRUE(disturbed(r));
+  const Series calm = short_series({0, 0, 0, 0}, 0.03);
+  EXPECT_DOUBLE_EQ(*calm.foreign_cores, 0);
+  for (const Repetition& r : calm.repetitions) EXPECT_FALSE(disturbed(r));
+}
+
+TEST(Rules, LongRepetitionsAreJudgedOneByOne) {
+  const Series s = short_series({0, 0, 1, 0}, 0.2);
+  EXPECT_FALSE(disturbed(s.repetitions[1]));
+  EXPECT_TRUE(disturbed(s.repetitions[2]));
+}
+
+TEST(Rules, WhatIsTooShortToBeJudgedSaysSo) {
+  Series s = short_series({1, 1, 1}, 0.03);
+  EXPECT_FALSE(s.foreign_cores);
+  set_flags(s, Device::cpu, 0);
+  EXPECT_TRUE(s.has_flag("unjudged"));
+  EXPECT_FALSE(s.has_flag("disturbed"));
+  set_flags(s, Device::gpu, 0);
+  EXPECT_FALSE(s.has_flag("unjudged")) << "a GPU does not share its time";
+}
+
 // --- series
+
+Repetition probed(double roof_s, double sample_s, Flags flags = {}) {
+  Repetition r = repetition(1, std::move(flags));
+  r.samples_s = {sample_s, sample_s};
+  r.roof_s = {0.99 * roof_s, roof_s, 1.01 * roof_s};
+  return r;
+}
+
+TEST(Rules, TheShareOfTheRoofIsPairedByRepetition) {
+  // The machine halves its speed for the last two, and the share stays what it is.
+  Roof roof;
+  ASSERT_TRUE(set_adjacent_fraction({probed(0.8, 1), probed(0.82, 1), probed(1.6, 2), probed(1.62, 2)}, roof));
+  EXPECT_NEAR(roof.fraction, 0.805, 1e-12);
+  EXPECT_NEAR(roof.lo, 0.8, 1e-12);
+  EXPECT_NEAR(roof.hi, 0.82, 1e-12);
+  EXPECT_EQ(roof.source, RoofSource::adjacent);
+  EXPECT_THAT(roof.interval, HasSubstr("min-max of paired"));
+  EXPECT_TRUE(roof.quiet);
+  EXPECT_FALSE(set_adjacent_fraction({probed(0.8, 1), repetition(1)}, roof)) << "one without a probe";
+}
+
+TEST(Rules, DisturbedPairsDoNotCount) {
+  Roof roof;
+  set_adjacent_fraction({probed(1, 1), probed(1, 1), probed(1, 1), probed(3, 1, {"contended"})}, roof);
+  EXPECT_EQ(roof.hi, 1);
+  EXPECT_FALSE(roof.quiet);
+}
+
+TEST(Rules, OnlyASteadyProbeIsQuiet) {
+  Repetition r = probed(1, 1);
+  r.roof_s = {0.8, 0.8, 1, 1, 1.2, 1.2, 1.2, 1.2};
+  Roof roof;
+  set_adjacent_fraction({r}, roof);
+  EXPECT_FALSE(roof.quiet);
+}
 
 Flags flags_at(double fraction, Device device = Device::cpu, Scope scope = Scope::call) {
   Series s = make_series(scope, 1e-5, fraction);
@@ -64,6 +140,19 @@ TEST(Rules, ASeriesOverItsRoofIsSuspect) {
   EXPECT_EQ(flags_at(1.03), Flags({"restored"})) << "within a ceiling's own spread";
   EXPECT_EQ(flags_at(1.04), Flags({"restored", "suspect"}));
   EXPECT_EQ(flags_at(1.04, Device::gpu), Flags({"restored", "suspect"}));
+}
+
+TEST(Rules, OnlyAQuietAdjacentRoofAccusesASeries) {
+  const auto suspect_with = [](const auto& change) {
+    Series s = make_series(Scope::call, 1e-5, 1.3);
+    change(*s.roof);
+    set_flags(s, Device::cpu, 0);
+    return s.has_flag("suspect");
+  };
+  EXPECT_TRUE(suspect_with([](Roof&) {}));
+  EXPECT_FALSE(suspect_with([](Roof& r) { r.source = RoofSource::run; })) << "ceilings of another moment";
+  EXPECT_FALSE(suspect_with([](Roof& r) { r.quiet = false; }));
+  EXPECT_FALSE(suspect_with([](Roof& r) { r.lo = 1.02; })) << "one repetition was below";
 }
 
 TEST(Rules, ACpuFarBelowItsRoofIsWeak) {
@@ -136,7 +225,8 @@ TEST(Rules, WhatExcludesAJob) {
   for (const char* impl : {"reference", "cpu.reference", "simt.naive"})
     excluded("never stands in a ratio", [&](Job& j) { j.impl = impl; });
   excluded("call, warm, 4 threads: 104 % of its roof (cpu.copy)", [](Job& j) {
-    j.series[0].roof->fraction = 1.04;  // the one-thread series alone looks fine
+    j.series[0].roof->fraction = j.series[0].roof->lo = j.series[0].roof->hi = 1.04;
+    // The one-thread series alone looks fine.
     set_flags(j.series[0], j.device, 0);
   });
   excluded("flagged suspect by the run", [](Job& j) {
@@ -207,6 +297,52 @@ TEST(Rules, CeilingsThatDriftAreNamedAndTheBetterValueCounts) {
   EXPECT_THAT(warnings[0], HasSubstr("(+10 %)"));
 }
 
+TEST(Rules, OneThreadFasterThanAllIsInconsistent) {
+  std::vector<Ceiling> all{make_ceiling("cpu.copy", 100, "B/s", 8, 4), make_ceiling("cpu.copy", 102, "B/s", 8, 1),
+                           make_ceiling("cpu.fork_join", 1, "s", 0, 4), make_ceiling("cpu.fork_join", 9, "s", 0, 1)};
+  EXPECT_EQ(inconsistency(all), "");
+  all[1].value = 110;
+  EXPECT_THAT(inconsistency(all), HasSubstr("cpu.copy, 8e-06 MB: 110 B/s with one thread, 100 with 4"));
+}
+
+// --- the run
+
+TEST(Rules, ARunIsTrustworthyUntilSomethingDisturbsIt) {
+  results::Run run = make_run(softmax_pair());
+  judge(run);
+  EXPECT_EQ(run.invocation.trust, Trust::trustworthy);
+  EXPECT_TRUE(run.invocation.doubts.empty());
+
+  run.invocation.doubts = {"4 of 12 ceilings moved"};
+  judge(run);
+  EXPECT_EQ(run.invocation.trust, Trust::disturbed);
+
+  run = make_run(softmax_pair());
+  judge(run, "a debug build");
+  EXPECT_EQ(run.invocation.trust, Trust::unusable);
+  EXPECT_THAT(run.invocation.doubts[0], HasSubstr("a debug build"));
+}
+
+TEST(Rules, DisturbedRowsMakeTheRunDisturbedAndMostOfThemUnusable) {
+  results::Run run = make_run(softmax_pair());
+  Job& job = run.jobs[0];
+  for (Repetition& r : job.series[0].repetitions) r.flags = {"contended"};
+  decide(job);
+  EXPECT_TRUE(job.comparable);
+  EXPECT_EQ(job.trust, Trust::disturbed);
+  judge(run);
+  EXPECT_EQ(run.invocation.trust, Trust::disturbed);
+  ASSERT_EQ(run.invocation.doubts.size(), 1u);
+  EXPECT_THAT(run.invocation.doubts[0], HasSubstr("1 of 2 rows are disturbed"));
+  EXPECT_THAT(run.invocation.doubts[0], HasSubstr(job.name));
+  EXPECT_THAT(run.invocation.doubts[0], HasSubstr("2 of 2 series on the CPU were long enough to be judged"));
+  for (Repetition& r : run.jobs[1].series[0].repetitions) r.flags = {"throttled"};
+  decide(run.jobs[1]);
+  run.invocation.doubts.clear();
+  judge(run);
+  EXPECT_EQ(run.invocation.trust, Trust::unusable);
+}
+
 // --- contradictions
 
 template <class T>
@@ -238,6 +374,8 @@ TEST(Rules, JobsThatContradictThemselves) {
               }),
               HasSubstr("comparable: true, but the status is skipped"));
   EXPECT_THAT(contradiction_after([](Job& j) { j.comparable = false; }), HasSubstr("reason: a job that is not"));
+  EXPECT_THAT(contradiction_after([](Job& j) { j.trust = Trust::unusable; }),
+              HasSubstr("trust: \"unusable for ratios\", but comparable is true"));
   EXPECT_THAT(contradiction_after([](Job& j) { j.reason = "so"; }),
               HasSubstr("comparable: true, but reason says \"so\""));
   EXPECT_THAT(contradiction_after([](Job& j) { j.check.reset(); }), HasSubstr("comparable: true, but timed, but its"));
@@ -259,6 +397,10 @@ TEST(Rules, SeriesAndSweepsThatContradictThemselves) {
   s.median_s = 1;
   s.min_s = 0.995;
   EXPECT_THAT(shown(s), StartsWith("min_s"));
+  Roof roof = *make_series(Scope::call, 1, 0.5).roof;
+  EXPECT_EQ(shown(roof), "none");
+  roof.hi = 0.4;
+  EXPECT_THAT(shown(roof), StartsWith("fraction"));
   EXPECT_THAT(shown(Repetition{}), StartsWith("samples_s"));
   EXPECT_THAT(shown(Series{}), StartsWith("repetitions"));
   EXPECT_THAT(shown(Sweep{}), StartsWith("points"));

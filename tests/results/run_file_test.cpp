@@ -178,8 +178,8 @@ TEST(RunFile, EveryTruncationIsAnError) {
 }
 
 TEST(RunFile, RefusesANewerSchema) {
-  EXPECT_EQ(error_after([](Json& duet) { duet["schema"] = 3; }),
-            ": duet.schema: 3 is newer than the 2 that this program reads");
+  EXPECT_EQ(error_after([](Json& duet) { duet["schema"] = kSchema + 1; }),
+            ": duet.schema: 4 is newer than the 3 that this program reads");
   EXPECT_NE(error_after([](Json& duet) { duet["schema"] = "1"; }), "accepted");
   EXPECT_NE(error_after([](Json& duet) { duet["schema"] = 0; }), "accepted");
 }
@@ -388,6 +388,38 @@ TEST(Schema1, IsRefusedWhereItIsDamaged) {
   document["duet"]["steps"] = 7;
   document["duet"]["jobs"][0].erase("flops");
   EXPECT_THAT(error_of(document.dump()), HasSubstr("duet.jobs[0]: member 'flops' is missing"));
+}
+
+// --- schema 2: today's document without what schema 3 added.
+
+TEST(Schema2, IsReadAndItsRoofsAreThoseOfTheRun) {
+  results::Run run = make_run(softmax_pair());
+  Json document = Json::parse(run_text(run));
+  Json& duet = document["duet"];
+  duet["schema"] = 2;
+  for (const char* name : {"processes", "trust", "doubts"}) duet["run"].erase(name);
+  duet["run"]["selection"].erase("cases");
+  duet["state"].erase("usable_threads");
+  for (Json& job : duet["jobs"]) {
+    job.erase("trust");
+    job["check"].erase("coverage");
+    for (Json& series : job["series"]) {
+      series.erase("foreign_cores");
+      for (const char* name : {"lo", "hi", "interval", "source", "quiet"})
+        if (!series["roof"].is_null()) series["roof"].erase(name);
+      for (Json& repetition : series["repetitions"])
+        for (const char* name : {"process", "roof_s", "wall_s", "steal_share", "sm_clock_mhz"}) repetition.erase(name);
+    }
+  }
+  const results::Run then = load(document.dump());
+  ASSERT_EQ(then.jobs.size(), 2u);
+  EXPECT_EQ(then.jobs[0].trust, Trust::trustworthy);
+  EXPECT_EQ(then.jobs[0].check->coverage, "sampled");
+  EXPECT_EQ(then.jobs[0].series[0].roof->source, RoofSource::run);
+  EXPECT_EQ(then.jobs[0].series[0].roof->fraction, run.jobs[0].series[0].roof->fraction);
+  EXPECT_EQ(then.invocation.processes, 1);
+  EXPECT_EQ(then.state.usable_threads, 4);
+  EXPECT_EQ(run_text(load(run_text(then))), run_text(then));
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "results/schema_1.h"
+#include "results/older_schemas.h"
 
 #include <nlohmann/json.hpp>
 
@@ -84,6 +84,43 @@ void upgrade_from_schema_1(Json& document) {
   if (Json* state = find(*duet, "state"))
     if (Json* quota = find(*state, "cpu_quota"); quota && quota->is_number())
       rename(*state, "cpu_quota", "cpu_quota_cores");
+}
+
+void upgrade_from_schema_2(Json& document) {
+  Json* duet = find(document, "duet");
+  if (!duet) return;
+  each(*duet, "jobs", [](Json& job) {
+    const Json* comparable = find(job, "comparable");
+    const bool usable = comparable && comparable->is_boolean() && comparable->get<bool>();
+    add(job, "trust", usable ? "trustworthy" : "unusable for ratios");
+    if (Json* check = find(job, "check")) add(*check, "coverage", "sampled");
+    each(job, "series", [](Json& series) {
+      if (Json* roof = find(series, "roof")) {
+        if (const Json* fraction = find(*roof, "fraction")) {
+          const Json value = *fraction;
+          add(*roof, "lo", value);
+          add(*roof, "hi", value);
+        }
+        add(*roof, "interval", "one value: none");
+        add(*roof, "source", "run");
+        add(*roof, "quiet", false);
+      }
+      each(series, "repetitions", [](Json& repetition) {
+        add(repetition, "process", 0);
+        add(repetition, "roof_s", Json::array());
+        add(repetition, "wall_s", 0.0);
+        add(repetition, "steal_share", 0.0);
+      });
+    });
+  });
+  if (Json* run = find(*duet, "run")) {
+    add(*run, "processes", 1);
+    add(*run, "trust", "trustworthy");
+    add(*run, "doubts", Json::array());
+    if (Json* selection = find(*run, "selection")) add(*selection, "cases", Json::array());
+    if (Json* state = find(*duet, "state"))
+      if (const Json* threads = find(*run, "threads")) add(*state, "usable_threads", *threads);
+  }
 }
 
 }  // namespace duet::results

@@ -80,7 +80,12 @@ Expected Expected::sampled(const Problem& problem, const HostTensors& inputs, ui
   if (slices <= wanted) {
     for (int64_t s = 0; s < slices; ++s) chosen.insert(s);
   } else {
-    chosen = {0, slices - 1, slices / 2, 1};
+    int64_t first = 0;
+    for (const int64_t count : problem.parts()) {
+      for (const int64_t s : {int64_t{0}, count - 1, count / 2, int64_t{1}})
+        if (s >= 0 && s < count) chosen.insert(first + s);
+      first += count;
+    }
     for (uint64_t i = 0; static_cast<int64_t>(chosen.size()) < wanted; ++i)
       chosen.insert(static_cast<int64_t>(philox_bits(i, seed)) * slices >> 32);
   }

@@ -22,8 +22,8 @@ struct Claim {
 class Expected {
  public:
   // all: every slice. It throws when the reference does not claim each output element exactly once.
-  // sampled: the first slices, the last, one in the middle and random ones that depend on the seed alone; 4 to 64
-  // slices, as many as `work_flops` allows.
+  // sampled: of each kind of slices the first ones, the last and one in the middle, and random ones that depend on the
+  // seed alone; 4 of a kind to 64 slices, as many as `work_flops` allows.
   static Expected all(const Problem& problem, const HostTensors& inputs);
   static Expected sampled(const Problem& problem, const HostTensors& inputs, uint64_t seed, double work_flops = 2e8);
 
@@ -49,7 +49,7 @@ Check compare(const Problem& problem, const Expected& expected, const HostTensor
 
 double bound_of(const Tolerance& t, const Claim& claim);
 
-// How compare() judges one element: |got - claim| / bound, 0 where got is the claim rounded to dtype, infinite where
+// How compare() assesses one element: |got - claim| / bound, 0 where got is the claim rounded to dtype, infinite where
 // the element is not provably within its bound. Up to 1 passes.
 double error_ratio(const Claim& claim, DType dtype, const Tolerance& tolerance, double got, bool bitwise = false);
 

@@ -150,6 +150,14 @@ HostTensors draw_inputs(const Problem& problem, FillMode mode, uint64_t seed) {
     const TensorSpec& spec = host.specs()[s];
     if (spec.role == Role::out) continue;
     host.allocate(s);
+    if (const auto drawn = problem.drawn(static_cast<int>(s))) {
+      const uint64_t key = fill_key(seed, s);
+      tbb::parallel_for(tbb::blocked_range<int64_t>(0, spec.elements(), 4096), [&](const auto& range) {
+        for (int64_t i = range.begin(); i < range.end(); ++i)
+          store_double(host.data(s), spec.dtype, i, drawn(i, philox_bits(static_cast<uint64_t>(i), key)));
+      });
+      continue;
+    }
     fill_values(host.data(s), spec.dtype, spec.elements(), spec.fill, mode, fill_key(seed, s));
   }
   return host;

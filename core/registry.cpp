@@ -61,6 +61,12 @@ DType Problem::dtype() const {
   return DType::f32;
 }
 
+std::function<double(int64_t, uint32_t)> Problem::drawn(int slot) const {
+  const std::string name = self_->tensors()[static_cast<size_t>(slot)].name;
+  const bool named = std::any_of(fills_.begin(), fills_.end(), [&](const NamedFill& f) { return f.tensor == name; });
+  return named ? nullptr : self_->drawn(slot);
+}
+
 int64_t Problem::bytes() const {
   int64_t sum = 0;
   for (const TensorSpec& t : tensors()) sum += t.traffic_bytes();

@@ -7,6 +7,7 @@
 //   Implementation  makes a Plan of a Problem on a device
 //   JobName         op, implementation and case in one text
 #pragma once
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -56,6 +57,12 @@ class Problem {
   double flops() const { return self_->flops(); }
   Tolerance tolerance(int slot) const { return self_->tolerance(slot); }
   int64_t slices() const { return self_->slices(); }
+  // Slices of each kind, which follow each other: the rows of one output, then those of the next. Contracts whose
+  // slices are of several kinds have such a function; those of all others are of one kind.
+  std::vector<int64_t> parts() const { return self_->parts(); }
+  // How the elements of an input are drawn from random bits, where no Fill can say it: an index that depends on its
+  // place, for instance. Empty: as its Fill says. Contracts that need it have such a function.
+  std::function<double(int64_t element, uint32_t bits)> drawn(int slot) const;
   void reference(Inputs in, int64_t slice, Expect& expect) const { self_->reference(in, slice, expect); }
 
   // Copies with one attribute, or several words of a case, set from text. Throw Error naming word, value and what is
@@ -84,6 +91,8 @@ class Problem {
     virtual double flops() const = 0;
     virtual Tolerance tolerance(int slot) const = 0;
     virtual int64_t slices() const = 0;
+    virtual std::vector<int64_t> parts() const = 0;
+    virtual std::function<double(int64_t, uint32_t)> drawn(int slot) const = 0;
     virtual void reference(Inputs, int64_t, Expect&) const = 0;
     virtual std::shared_ptr<const Interface> with(std::string_view, std::string_view, bool& found) const = 0;
     virtual std::shared_ptr<const Interface> inferred(const Shapes&) const = 0;
@@ -190,6 +199,18 @@ struct Problem::Holder final : Problem::Interface {
       return problem.tolerance();
   }
   int64_t slices() const override { return problem.slices(); }
+  std::vector<int64_t> parts() const override {
+    if constexpr (requires { problem.parts(); })
+      return problem.parts();
+    else
+      return {problem.slices()};
+  }
+  std::function<double(int64_t, uint32_t)> drawn(int slot) const override {
+    if constexpr (requires { problem.drawn(slot); })
+      return problem.drawn(slot);
+    else
+      return {};
+  }
   void reference(Inputs in, int64_t slice, Expect& expect) const override { problem.reference(in, slice, expect); }
   std::shared_ptr<const Interface> with(std::string_view name, std::string_view text, bool& found) const override {
     P copy = problem;

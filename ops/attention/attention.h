@@ -141,7 +141,8 @@ struct AttentionBackward : AttentionShape {
 
   Tolerance tolerance() const { return tolerance_of_sums(static_cast<double>(group())); }
   int64_t slices() const { return B * H * Tq + B * kv_heads() * Tk; }  // a query; after the queries, a key
-  void reference(Inputs in, int64_t slice, Expect& expect) const;      // cpu_ref/attention/attention.cpp
+  std::vector<int64_t> parts() const { return {B * H * Tq, B * kv_heads() * Tk}; }
+  void reference(Inputs in, int64_t slice, Expect& expect) const;  // cpu_ref/attention/attention.cpp
   static Cases cases(Scale scale) { return attention_cases(scale); }
 };
 

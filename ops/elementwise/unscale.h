@@ -34,7 +34,8 @@ struct Unscale {
     if (slot == bad.index) return {};
     return {.rel = gamma(2, unit_roundoff(DType::f32)), .abs = underflow(DType::f32)};
   }
-  int64_t slices() const { return chunks(n) + 1; }                 // the last: bad
+  int64_t slices() const { return chunks(n) + 1; }  // the last: bad
+  std::vector<int64_t> parts() const { return {chunks(n), 1}; }
   void reference(Inputs in, int64_t slice, Expect& expect) const;  // cpu_ref/elementwise/unscale.cpp
 
   static Cases cases(Scale scale) {

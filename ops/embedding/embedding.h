@@ -124,7 +124,8 @@ struct EmbeddingBackward {
     const double n = slot == dtable.index ? additions(tokens()) + 1 : additions(B);
     return {.rel = unit_roundoff(dtype), .abs_sum = gamma(n, unit_roundoff(DType::f32)), .abs = underflow(dtype)};
   }
-  int64_t slices() const { return V + (position ? T : 0); }        // a row of dtable; then one of dposition
+  int64_t slices() const { return V + (position ? T : 0); }  // a row of dtable; then one of dposition
+  std::vector<int64_t> parts() const { return {V, position ? T : 0}; }
   void reference(Inputs in, int64_t slice, Expect& expect) const;  // cpu_ref/embedding/embedding.cpp
 
   static Cases cases(Scale scale) {  // those of Embedding, and sums of many terms

@@ -111,7 +111,8 @@ struct LinearBackward {
           (duet::gamma(gelu::kSlopeRoundings, unit_roundoff(DType::f32)) + unit_roundoff(dtype)) * (1 + t.abs_sum);
     return t;
   }
-  int64_t slices() const { return n + out; }                        // a row of dx; then a row of dw and its dbias
+  int64_t slices() const { return n + out; }  // a row of dx; then a row of dw and its dbias
+  std::vector<int64_t> parts() const { return {n, out}; }
   void reference(Inputs in_, int64_t slice, Expect& expect) const;  // cpu_ref/gemm/linear.cpp
 
   static Cases cases(Scale scale) { return linear_cases(scale); }

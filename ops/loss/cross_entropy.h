@@ -56,7 +56,8 @@ struct CrossEntropy {
     const double roundings = slot == loss.index ? row + 3 + additions(rows) + 1 : row;
     return {.rel = unit_roundoff(DType::f32), .abs_sum = gamma(roundings, unit_roundoff(DType::f32))};
   }
-  int64_t slices() const { return rows + 1; }                      // lse of a row; the last one: the loss
+  int64_t slices() const { return rows + 1; }  // lse of a row; the last one: the loss
+  std::vector<int64_t> parts() const { return {rows, 1}; }
   void reference(Inputs in, int64_t slice, Expect& expect) const;  // cpu_ref/loss/cross_entropy.cpp
 
   static Cases cases(Scale scale) {

@@ -131,7 +131,8 @@ struct LayerNormBackward {
             .abs_sum = duet::gamma(roundings, unit_roundoff(DType::f32)),
             .abs = underflow(dtype)};
   }
-  int64_t slices() const { return rows + cols; }                   // a row of dx; then a column's dgamma and dbeta
+  int64_t slices() const { return rows + cols; }  // a row of dx; then a column's dgamma and dbeta
+  std::vector<int64_t> parts() const { return {rows, cols}; }
   void reference(Inputs in, int64_t slice, Expect& expect) const;  // cpu_ref/norm/layernorm.cpp
 
   static Cases cases(Scale scale) {  // those of LayerNorm, and one for the columns

@@ -64,7 +64,8 @@ struct AdamOf {
     const int roundings = slot == m.index ? 6 : slot == v.index ? 11 : 28;
     return {.rel = unit_roundoff(to), .abs_sum = gamma(roundings, unit_roundoff(DType::f32)), .abs = underflow(to)};
   }
-  int64_t slices() const { return chunks(n) + 1; }                 // the last one: step
+  int64_t slices() const { return chunks(n) + 1; }  // the last one: step
+  std::vector<int64_t> parts() const { return {chunks(n), 1}; }
   void reference(Inputs in, int64_t slice, Expect& expect) const;  // cpu_ref/optimiser/adam.cpp
 
   static Cases cases(Scale scale) {

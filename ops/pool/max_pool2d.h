@@ -5,6 +5,8 @@
 //   What NaN gives is undefined, because libraries differ.
 //   Backward: dx is overwritten; an index outside its window passes no gradient on. Sums are formed in f32 or better.
 #pragma once
+#include <functional>
+
 #include "ops/pool/pool2d.h"
 #include "ops/pool/pool2d_cases.h"
 
@@ -56,8 +58,7 @@ struct MaxPool2dBackward : Pool2d {
 
   void infer(Shapes shapes) { infer_y(shapes[dy]); }  // h and w are given
   std::vector<TensorSpec> tensors() const {
-    return {index.of(DType::i32, y_shape(), Fill::below(std::max<int64_t>(1, h * w))), dy.of(dtype, y_shape()),
-            dx.of(dtype, x_shape())};
+    return {index.of(DType::i32, y_shape()), dy.of(dtype, y_shape()), dx.of(dtype, x_shape())};
   }
   double flops() const { return static_cast<double>(y_elements()); }
   Tolerance tolerance() const {  // additions, then rounded to dtype
@@ -65,10 +66,29 @@ struct MaxPool2dBackward : Pool2d {
             .abs_sum = gamma(static_cast<double>(overlap()), unit_roundoff(DType::f32)),
             .abs = underflow(dtype)};
   }
+  // As a forward pass leaves it: a pixel of the window, and -1 where the window has none.
+  std::function<double(int64_t, uint32_t)> drawn(int slot) const {
+    if (slot != index.index) return {};
+    return [p = *this](int64_t element, uint32_t bits) {
+      const int64_t place = element / p.depth() % (p.ho() * p.wo());
+      int64_t pixels = 0, at = -1;
+      p.in_window(place / p.wo(), place % p.wo(), [&](int64_t) { ++pixels; });
+      int64_t skip = pixels * bits >> 32;
+      p.in_window(place / p.wo(), place % p.wo(), [&](int64_t pixel) {
+        if (skip-- == 0) at = pixel;
+      });
+      return static_cast<double>(at);
+    };
+  }
   int64_t slices() const { return images() * h; }                  // a row of dx
   void reference(Inputs in, int64_t slice, Expect& expect) const;  // cpu_ref/pool/max_pool2d.cpp
 
-  static Cases cases(Scale scale) { return pool2d_cases(scale); }
+  static Cases cases(Scale scale) {
+    const Cases odd{
+        {"indices of other windows pass nothing on", "n:2 c:3 h:8 w:37 r:3 s:3 pad_h:1 pad_w:1 index=below:296"},
+    };
+    return concat({pool2d_cases(scale), by_scale(scale, across(kFloatTypes, across(kLayouts, odd)), {})});
+  }
 };
 
 }  // namespace duet

@@ -195,7 +195,8 @@ struct RecurrentBackward : RecurrentBase<kCell> {
     const bool weights = slot == dw.index || slot == dr.index || slot == dbias.index;
     return this->tolerance_of(static_cast<double>(this->directions() * G * H + (weights ? T * B : 0)));
   }
-  int64_t slices() const { return B + this->directions(); }        // a sequence; then a direction's weights
+  int64_t slices() const { return B + this->directions(); }  // a sequence; then a direction's weights
+  std::vector<int64_t> parts() const { return {B, this->directions()}; }
   void reference(Inputs in, int64_t slice, Expect& expect) const;  // cpu_ref/recurrent/recurrent.cpp
   static Cases cases(Scale scale) {
     return concat({recurrent_cases(kCell, scale), with("last_only:1", last_only_cases(kCell, scale))});

@@ -3,6 +3,7 @@
 // that there are not, zeros at a kink, and what the forward pass leaves for the backward one.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <functional>
@@ -179,6 +180,34 @@ TEST(DrawnData, ZerosAtTheKink) {
     check_all(Problem::of(p), [](HostTensors& in) {
       for (size_t i = 0; i < floats(in, BatchNormBackward::y).size(); i += 3) floats(in, BatchNormBackward::y)[i] = 0;
     });
+  }
+}
+
+// max_pool2d_backward reads indices as a forward pass leaves them: in each window one of its pixels, -1 where it has
+// none. Most of them are not alike.
+TEST(DrawnData, IndicesOfMaxPoolLieInTheirWindows) {
+  for (const Layout layout : {Layout::nchw, Layout::nhwc}) {
+    MaxPool2dBackward p;
+    p.n = 2;
+    p.c = 5;
+    p.h = 7;
+    p.w = 9;
+    p.r = p.s = 3;
+    p.pad_h = p.pad_w = 2;
+    p.dil_h = 2;
+    p.layout = layout;
+    HostTensors in = draw_inputs(Problem::of(p), FillMode::values, 1);
+    const auto index = numbers(in, MaxPool2dBackward::index);
+    int64_t first = 0;
+    for (size_t at = 0; at < index.size(); ++at) {
+      const int64_t place = static_cast<int64_t>(at) / p.depth() % (p.ho() * p.wo());
+      std::vector<int64_t> window;
+      p.in_window(place / p.wo(), place % p.wo(), [&](int64_t pixel) { window.push_back(pixel); });
+      if (window.empty()) window.push_back(-1);
+      EXPECT_NE(std::find(window.begin(), window.end(), index[at]), window.end()) << at;
+      first += index[at] == window.front();
+    }
+    EXPECT_LT(first, static_cast<int64_t>(index.size()) / 2);
   }
 }
 

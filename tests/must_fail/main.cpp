@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: Apache-2.0
+// Every case of the registry against wrong results: each must be refused, or stands in degenerate.txt with its reason.
+// An entry of that list that is not needed is an error as well.
+//   duet_must_fail_tests [--all] [--shard I/N] [--filter REGEX] [--max-mb N] [--list]
+// Without --all only cases are examined that take little time, as the tests do. --list prints what was not refused and
+// succeeds. Cases beyond --max-mb (600) are sampled: the first one of each op.
+#include <fnmatch.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <regex>
+#include <set>
+#include <sstream>
+
+#include "core/cpu_context.h"
+#include "core/error.h"
+#include "core/process.h"
+#include "tests/must_fail/faults.h"
+
+namespace duet::must_fail {
+namespace {
+
+constexpr double kMaxCheapWork = 3e7;  // bytes drawn and operations of the reference, without --all
+constexpr double kMaxWork = 3e10;      // beyond it the reference takes more than minutes
+constexpr int64_t kMaxLargeBytes = int64_t{3} << 30;
+
+struct Options {
+  bool all = false, list = false;
+  int shard = 0, shards = 1;
+  int64_t max_bytes = 600'000'000;
+  std::string filter = ".";
+};
+
+// A line of degenerate.txt: "op output fault label  # reason". The label may have the wildcards of file names.
+struct Degenerate {
+  std::string op, output, fault, label, reason;
+  int needed = 0;  // findings that it covers
+  bool covers(const Problem& problem, const std::string& of_output, const std::string& of_fault) const {
+    return op == problem.name() && output == of_output && fault == of_fault &&
+           fnmatch(label.c_str(), problem.label().c_str(), 0) == 0;
+  }
+};
+
+std::vector<Degenerate> read_degenerate() {
+  const std::string path = DUET_SOURCE_DIR "/tests/must_fail/degenerate.txt";
+  std::ifstream file(path);
+  if (!file) throw Error("{} cannot be read", path);
+  std::vector<Degenerate> list;
+  for (std::string line; std::getline(file, line);) {
+    const size_t mark = line.find('#');
+    std::istringstream words(line.substr(0, mark));
+    Degenerate d;
+    if (!(words >> d.op)) continue;
+    if (!(words >> d.output >> d.fault >> d.label) || mark == line.npos)
+      throw Error("{}: '{}' does not read: op output fault label # reason", path, line);
+    list.push_back(d);
+  }
+  return list;
+}
+
+// What examining a case costs: its inputs are drawn twice, and the reference computes up to 64 slices of each kind
+// twice.
+double work_of(const Problem& p) {
+  const std::vector<int64_t> parts = p.parts();
+  double share = 0;
+  for (const int64_t count : parts) share += std::min(1.0, 64.0 / static_cast<double>(std::max<int64_t>(1, count)));
+  return static_cast<double>(p.footprint_bytes()) +
+         (p.flops() + static_cast<double>(p.bytes())) * share / static_cast<double>(parts.size());
+}
+
+struct Planned {
+  Problem problem;
+  double work;
+};
+
+std::vector<Planned> cases_of(const Options& options) {
+  std::vector<Planned> planned;
+  const std::regex filter(options.filter);
+  for (const auto& [name, op] : ops()) {
+    std::set<std::string> labels;
+    bool large = false;
+    for (const Scale scale : {Scale::standard, Scale::full})
+      for (const ProblemCase& c : op.cases(scale)) {
+        const std::string label = c.problem.label();
+        if (!labels.insert(label).second || !std::regex_search(name + "/" + label, filter)) continue;
+        const double work = work_of(c.problem);
+        if (work > (options.all ? kMaxWork : kMaxCheapWork)) continue;
+        if (c.problem.footprint_bytes() > options.max_bytes) {
+          if (large || c.problem.footprint_bytes() > kMaxLargeBytes) continue;
+          large = true;
+        }
+        planned.push_back({c.problem, work});
+      }
+  }
+  std::stable_sort(planned.begin(), planned.end(), [](const Planned& a, const Planned& b) { return a.work > b.work; });
+  std::vector<Planned> mine;
+  for (size_t i = static_cast<size_t>(options.shard); i < planned.size(); i += static_cast<size_t>(options.shards))
+    mine.push_back(planned[i]);
+  return mine;
+}
+
+int run(const Options& options) {
+  std::vector<Degenerate> known = read_degenerate();
+  int64_t faults = 0, errors = 0, excused = 0;
+  const auto report = [&](const Problem& problem, const std::vector<Finding>& findings) {
+    for (const Finding& f : findings) {
+      const auto covers = [&](const Degenerate& d) { return d.covers(problem, f.output, f.fault); };
+      const auto entry = std::find_if(known.begin(), known.end(), covers);
+      if (entry != known.end() && !options.list) {
+        ++entry->needed;
+        ++excused;
+        continue;
+      }
+      ++errors;
+      fmt::print("{} {} {} {}: {}\n", problem.name(), f.output, f.fault, problem.label(), f.detail);
+    }
+  };
+  const std::vector<Planned> planned = cases_of(options);
+  for (const Planned& c : planned) {
+    const auto start = std::chrono::steady_clock::now();
+    const std::vector<Finding> findings = examine(c.problem, faults);
+    report(c.problem, findings);
+    if (options.list) {
+      const double time_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+      fmt::print(stderr, "{:8.3f} s {:9.3g} work {}/{}\n", time_s, c.work, c.problem.name(), c.problem.label());
+    }
+    // An entry has to be needed by every case that it names.
+    for (const Degenerate& d : known)
+      for (const TensorSpec& t : c.problem.tensors())
+        if (!options.list && d.covers(c.problem, t.name, d.fault) &&
+            std::none_of(findings.begin(), findings.end(),
+                         [&](const Finding& f) { return f.output == d.output && f.fault == d.fault; })) {
+          ++errors;
+          fmt::print("degenerate.txt: '{} {} {} {}' is not needed by {}\n", d.op, d.output, d.fault, d.label,
+                     c.problem.label());
+        }
+  }
+  // Of each op the cheapest of these cases as an implementation computes it, through a Session.
+  CpuContext cpu(1);
+  std::set<std::string> tried;
+  for (auto c = planned.rbegin(); c != planned.rend(); ++c)
+    for (const Implementation* i : implementations(c->problem.name())) {
+      if (i->device != Device::cpu || c->problem.dtype() != DType::f32 || !tried.insert(c->problem.name()).second)
+        continue;
+      report(c->problem, examine_implementation(c->problem, *i, cpu, faults));
+    }
+  if (options.all && options.shards == 1 && options.filter == "." && !options.list)
+    for (const Degenerate& d : known)
+      if (d.needed == 0) {
+        ++errors;
+        fmt::print("degenerate.txt: '{} {} {} {}' names no case\n", d.op, d.output, d.fault, d.label);
+      }
+  fmt::print("{} cases, {} faults: {} not refused for a known reason, {} errors\n", planned.size(), faults, excused,
+             errors);
+  if (planned.empty()) throw Error("no case was examined");
+  return errors == 0 || options.list ? 0 : 1;
+}
+
+Options parse(int argc, char** argv) {
+  Options o;
+  for (int i = 1; i < argc; ++i) {
+    const std::string arg = argv[i];
+    if (arg == "--all") {
+      o.all = true;
+    } else if (arg == "--list") {
+      o.list = true;
+    } else if (i + 1 < argc && arg == "--filter") {
+      o.filter = argv[++i];
+    } else if (i + 1 < argc && arg == "--max-mb") {
+      o.max_bytes = std::strtoll(argv[++i], nullptr, 10) * 1'000'000;
+    } else if (i + 1 < argc && arg == "--shard" && std::strchr(argv[i + 1], '/')) {
+      o.shard = std::atoi(argv[++i]);
+      o.shards = std::max(1, std::atoi(std::strchr(argv[i], '/') + 1));
+    } else {
+      throw Error("unknown argument {}; --all --shard I/N --filter REGEX --max-mb N --list are known", arg);
+    }
+  }
+  return o;
+}
+
+}  // namespace
+}  // namespace duet::must_fail
+
+int main(int argc, char** argv) {
+  duet::prepare_process(argc, argv);
+  try {
+    return duet::must_fail::run(duet::must_fail::parse(argc, argv));
+  } catch (const std::exception& e) {
+    fmt::print(stderr, "duet_must_fail_tests: {}\n", e.what());
+    return 2;
+  }
+}

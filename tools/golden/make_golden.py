@@ -1,7 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes tests/golden/<model>.json: one training step of each model by PyTorch, in double, from the inputs and parameters
-that a tape of the same seed draws. tests/models/golden_step_test.cpp compares Duet's step with it.
+"""Writes tests/golden/<model>.json: three training steps of each model by PyTorch, in double, from the inputs and parameters
+that a tape of the same seed draws. tests/models/golden_step_test.cpp compares Duet's steps with it.
+
+Each tensor is stored as its norm, its largest entry, its dot product with cos(0), cos(1), ..., which sees where an entry stands,
+and some entries. "samples" has the indices of these entries, which a parameter shares with its gradient and with the
+optimiser's state of it. "given" is the start, "expected" the state after step 1
+and after step 3 of the same inputs.
 
 Needs torch and numpy (the environment of tools/compare_pytorch has both); without them it says so and exits with 77. Run it
 again when a model's layers, names or order of declarations change; the diff of the files is then part of the review.
@@ -40,21 +45,24 @@ SIZES = {
     "toy": {"batch": 21},
     "transformer_small": {"batch": 3, "tokens": 11, "layers": 2, "heads": 2, "width": 36, "inner": 56, "vocabulary": 67},
 }
-SAMPLES, DRAWN_SAMPLES = 64, 8  # stored entries of a result, and of a drawn tensor
+STEPS = (1, 3)  # the steps after which tensors are stored; the last one with the optimiser's state
+SAMPLES = 24    # stored entries of a tensor
+DIGITS = 12     # of a stored number: rounding it must not use up the bound of the tests, 1e-9
 UNIT = 2.0**-24
 TIE = 64 * UNIT       # slope of relu, choice of max pooling: a gap this small may be decided by rounding
 CALM, SEEDS = 50, 40  # a seed is accepted below CALM u of f32 error; else the best of SEEDS
 
 
 class GivenDropout(nn.Module):
-    """Dropout with Duet's mask of the first step."""
+    """Dropout with Duet's mask of each step: every call is one."""
 
     def __init__(self, p, seed, counter):
         super().__init__()
-        self.p, self.seed, self.counter = p, seed, counter
+        self.p, self.seed, self.counter, self.step = p, seed, counter, 0
 
     def forward(self, x):
-        mask = philox.dropout_mask(x.numel(), self.p, self.seed, self.counter)
+        mask = philox.dropout_mask(x.numel(), self.p, self.seed, self.counter, self.step)
+        self.step += 1
         return x * torch.from_numpy(mask).reshape(x.shape) / (1 - self.p)
 
 
@@ -81,30 +89,47 @@ def watch_ties(model, gaps):
             module.register_forward_pre_hook(pool)
 
 
-def summary(name, values, samples):
-    """Norm, sum, largest and some entries: the first, the last, the largest, and others, half of which are not 0."""
+def sampled(name, chosen_by):
+    """Indices of the entries to store of a tensor, chosen by a tensor of its shape, such as its gradient: the largest entry; the
+    largest of other rows that are not zero, in random order; the first, the last, and others until there are enough."""
+    flat = chosen_by.reshape(-1)
+    if flat.size <= SAMPLES:
+        return np.arange(flat.size)
+    random = np.random.default_rng(zlib.crc32(name.encode()))
+    rows = np.abs(chosen_by.reshape(chosen_by.shape[0], -1))
+    best = rows.argmax(1) + np.arange(rows.shape[0]) * rows.shape[1]
+    wanted = [int(np.abs(flat).argmax()), *random.permutation(best[rows.max(1) > 0])[:SAMPLES * 3 // 4].tolist(), 0, flat.size - 1,
+              *random.permutation(flat.size).tolist()]
+    return np.array(sorted(list(dict.fromkeys(wanted))[:SAMPLES]))
+
+
+def summary(values, index):
     flat = values.reshape(-1)
-    random = np.random.default_rng(zlib.crc32(name.removesuffix(".gradient").encode()))
-    if flat.size <= samples:
-        index = np.arange(flat.size)
-    else:
-        chosen = {0, flat.size - 1, int(np.abs(flat).argmax())}
-        for pool, share in ((np.flatnonzero(flat), samples // 2), (np.arange(flat.size), samples)):
-            for i in random.permutation(pool)[:samples]:
-                if len(chosen) < share:
-                    chosen.add(int(i))
-        index = np.array(sorted(chosen))
-    short = lambda v: float(f"{v:.10g}")
-    return {"shape": list(values.shape), "norm": short(np.sqrt((flat**2).sum())), "sum": short(flat.sum()),
-            "max": short(np.abs(flat).max()), "index": index.tolist(), "value": [short(v) for v in flat[index]]}
+    short = lambda v: float(f"{v:.{DIGITS}g}")
+    return {"shape": list(values.shape), "norm": short(np.sqrt((flat**2).sum())), "dot": short(flat @ np.cos(np.arange(flat.size))),
+            "max": short(np.abs(flat).max()), "value": [short(v) for v in flat[index]]}
 
 
 def joined(tensors):
     return np.concatenate([t.detach().numpy() for t in tensors])
 
 
-def one_step(name, seed, dtype):
-    """The inputs, the results, and the smallest gap to a tie."""
+def state_after(declared, optimiser, logits, loss, with_optimiser):
+    """The tensors after a step by Duet's names: those of a parameter w are w, w.gradient, and w.m and w.v or w.velocity."""
+    after = {"loss": loss.detach().numpy().reshape(1), "logits": logits.detach().numpy()}
+    for kind, tensor, parts, _ in declared.list:
+        if kind == "parameter":
+            after[tensor + ".gradient"] = joined([p.grad for p in parts])
+            for ours, theirs in (("m", "exp_avg"), ("v", "exp_avg_sq"), ("velocity", "momentum_buffer")):
+                if with_optimiser and theirs in optimiser.state[parts[0]]:
+                    after[f"{tensor}.{ours}"] = joined([optimiser.state[p][theirs] for p in parts])
+        if kind != "other":
+            after[tensor] = joined(parts)
+    return {tensor: values.copy() for tensor, values in after.items()}
+
+
+def run_steps(name, seed, dtype, last=1):
+    """The inputs and initial parameters, the results after steps 1 and `last`, and the smallest gap to a tie in step 1."""
     model = MODELS[name](**SIZES[name]).to(dtype)
     given, inputs, declared = {}, [], Declarations()
     model.declare(declared)
@@ -128,20 +153,22 @@ def one_step(name, seed, dtype):
     gaps = []
     watch_ties(model, gaps)
 
-    logits, loss = model.step(model.optimiser(float(np.float32(model.learning_rate)), foreach=False), inputs)
-    expected = {"loss": loss.detach().numpy().reshape(1), "logits": logits.detach().numpy()}
-    for kind, tensor, parts, _ in declared.list:
-        if kind == "parameter":
-            expected[tensor + ".gradient"] = joined([p.grad for p in parts])
-        if kind != "other":
-            expected[tensor] = joined(parts)
-    return given, expected, min(gaps, default=1.0)
+    optimiser = model.optimiser(float(np.float32(model.learning_rate)), foreach=False)
+    results = {}
+    for step in range(1, last + 1):
+        logits, loss = model.step(optimiser, inputs)
+        if step in (1, last):
+            results[step] = state_after(declared, optimiser, logits, loss, step > 1)
+        if step == 1:
+            gap = min(gaps, default=1.0)
+    return given, results, gap
 
 
 def rounding(name, seed, expected):
     """The error of f32 in this step: the largest difference of PyTorch's step in f32 from that in double, in units of u times
     the tensor's largest element. Parameters are left out: Adam turns a gradient of pure rounding into an update of any size."""
-    _, single, _ = one_step(name, seed, torch.float32)
+    _, results, _ = run_steps(name, seed, torch.float32)
+    single = results[1]
     return max(np.abs(single[k] - expected[k]).max() / (UNIT * np.abs(expected[k]).max())
                for k in expected if k in ("loss", "logits") or k.endswith(".gradient"))
 
@@ -150,32 +177,42 @@ def choose(name):
     """The first seed without ties. In a deep network rounding decides somewhere with most seeds: there, the best of several."""
     best = None
     for seed in range(5, 1000):
-        given, expected, gap = one_step(name, seed, torch.float64)
+        _, results, gap = run_steps(name, seed, torch.float64)
         if gap > TIE:
-            ratio = rounding(name, seed, expected)
+            ratio = rounding(name, seed, results[1])
             if best is None or ratio < best[0]:
-                best = (ratio, seed, gap, given, expected)
+                best = (ratio, seed, gap)
             if ratio < CALM or seed >= 5 + SEEDS:
                 return best
         elif best and seed >= 5 + SEEDS:
             return best
 
 
+def json_of(tensors):
+    return ",\n".join(f"  {json.dumps(k)}: {json.dumps(v, separators=(',', ':'))}" for k, v in tensors.items())
+
+
 def write(name, folder):
-    ratio, seed, gap, given, expected = choose(name)
+    ratio, seed, gap = choose(name)
+    given, results, _ = run_steps(name, seed, torch.float64, STEPS[-1])
+    first = results[STEPS[0]]
+    index = {tensor: sampled(tensor, first.get(tensor + ".gradient", values)) for tensor, values in {**given, **first}.items()
+             if not tensor.endswith(".gradient")}
+    # The name of a parameter's state without its last word is the parameter's.
+    index_of = lambda tensor: index[tensor if tensor in index else tensor.rpartition(".")[0]]
     document = {"model": name, "attributes": {k: str(v) for k, v in SIZES[name].items()}, "seed": seed,
                 "made": {"by": f"tools/golden/make_golden.py {name}", "torch": torch.__version__, "arithmetic": "float64",
                          "date": datetime.date.today().isoformat(), "closest to a tie": float(f"{gap:.2g}")},
                 "f32_off_by": float(f"{ratio:.3g}")}
     text = json.dumps(document, indent=1)[:-2]
-    for part, tensors, samples in (("given", given, DRAWN_SAMPLES), ("expected", expected, SAMPLES)):
-        lines = ",\n".join(f"  {json.dumps(k)}: {json.dumps(summary(k, v, samples), separators=(',', ':'))}"
-                           for k, v in tensors.items())
-        text += f',\n "{part}": {{\n{lines}\n }}'
+    text += f',\n "samples": {{\n{json_of({k: v.tolist() for k, v in index.items()})}\n }}'
+    text += f',\n "given": {{\n{json_of({k: summary(v, index_of(k)) for k, v in given.items()})}\n }},\n "expected": {{\n'
+    text += ",\n".join(f' "{step}": {{\n{json_of({k: summary(v, index_of(k)) for k, v in after.items()})}\n }}'
+                       for step, after in results.items()) + "\n }"
     path = os.path.join(folder, name + ".json")
     with open(path, "w", encoding="utf-8") as file:
         file.write(text + "\n}\n")
-    print(f"{name}: seed {seed}, {len(expected)} tensors, {os.path.getsize(path)} bytes, loss {expected['loss'][0]:.6f}, "
+    print(f"{name}: seed {seed}, {len(first)} tensors, {os.path.getsize(path)} bytes, loss {first['loss'][0]:.6f}, "
           f"f32 off by {ratio:.3g} u", flush=True)
 
 

@@ -42,10 +42,10 @@ def tape_key(seed, number):
     return seed << 20 | number
 
 
-def dropout_mask(n, p, tape_seed, counter, seed=0):
-    """The mask of a dropout of n elements in the first step of a tape, whose counters are numbered in order of
-    declaration: Tape::begin_step and ops/elementwise/dropout.h."""
-    offset = (tape_seed * 4 + 4) * 0x9E3779B1 + counter * 0x3C6EF370 & 0x7FFFFFFF
+def dropout_mask(n, p, tape_seed, counter, step, seed=0):
+    """The mask of a dropout of n elements in a step of a tape, from 0, whose counters are numbered in order of
+    declaration and grow by n: Tape::begin_step and ops/elementwise/dropout.h."""
+    offset = (tape_seed * 4 + 4) * 0x9E3779B1 + counter * 0x3C6EF370 + step * n & 0x7FFFFFFF
     index = np.arange(offset, offset + n, dtype=np.uint64)
     block = bits(index >> np.uint64(2), seed & (1 << 64) - 1)
     drawn = np.take_along_axis(block, (index & np.uint64(3)).astype(np.int64)[:, None], 1)[:, 0]

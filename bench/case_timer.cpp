@@ -4,12 +4,14 @@
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <csignal>
 
 #include "bench/collector.h"
 #include "bench/describe.h"
 #include "bench/sampler.h"
+#include "bench/worker.h"
 #include "core/cpu_context.h"
 #include "core/error.h"
 #include "core/machine.h"
@@ -30,6 +32,8 @@ void fail(results::Job& job, const std::string& reason) {
   job.status = Status::failed;
   job.reason = reason;
 }
+
+double first_limit_s(const BenchCase& c) { return uncalibrated_limit_s(c.flops, static_cast<double>(c.bytes)); }
 
 results::Check stored(const Check& check) {
   return {.max_error_ratio = std::isfinite(check.max_error_ratio) ? std::optional(check.max_error_ratio) : std::nullopt,
@@ -56,6 +60,7 @@ struct CaseTimer::Timing {
   Sampler::Counts counts;
   results::Series series;
   results::Job* job = nullptr;
+  double limit_s = 0;  // of a repetition: longer is a hang
 };
 
 CaseTimer::CaseTimer(const Options& options, Devices& devices)
@@ -73,6 +78,10 @@ std::vector<results::Job> CaseTimer::measure(BenchCase& c) {
     bool prepared = false;
     for (size_t i = 0; i < c.sides.size(); ++i) {
       if (!prepared && unavailable_reason(c.sides[i]).empty()) {
+        std::string all;
+        for (const Side& side : c.sides)
+          if (unavailable_reason(side).empty()) all += side.job + "\n";
+        worker::works_on(Phase::prepare, all, first_limit_s(c));
         c.prepare(options_.seed);
         prepared = true;
       }
@@ -118,6 +127,7 @@ results::Job CaseTimer::start(BenchCase& c, const Side& side, Timings& timings) 
       contexts.emplace_back(devices_.gpu.get(), 1);
     }
     for (const auto& [context, threads] : contexts) {
+      worker::works_on(Phase::plan, side.job, first_limit_s(c));
       const std::shared_ptr<Runner> runner = c.make(side, *context, job.reason);
       if (!runner) return job;
       if (!job.plan)
@@ -134,6 +144,7 @@ results::Job CaseTimer::start(BenchCase& c, const Side& side, Timings& timings) 
       return job;
     }
     job.status = Status::ok;
+    worker::works_on(Phase::calibrate, side.job, first_limit_s(c));
     calibrate(timings);
   } catch (const Interrupted&) {
     throw;
@@ -168,7 +179,9 @@ void CaseTimer::add_timings(const Side& side, const std::shared_ptr<Runner>& run
 void CaseTimer::calibrate(Timings& timings) const {
   for (auto& t : timings) {
     if (stop_requested) throw Interrupted{};
+    const auto start = std::chrono::steady_clock::now();
     t->counts = t->sampler.calibrate(options_.budget_s(), options_.repetitions_or_default());
+    t->limit_s = calibrated_limit_s(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
     t->series.batch = t->counts.batch;
     t->series.iterations = t->counts.samples;
     t->series.first_call_s = t->sampler.first_call_s();
@@ -232,6 +245,7 @@ void CaseTimer::repetition(Timing& t, const std::function<void(double)>& report)
 
 results::Repetition CaseTimer::timed_repetition(Timing& t, int attempt, const std::function<void(double)>& report) {
   static const NvtxName kMeasure("measure");
+  worker::works_on(Phase::measure, t.job->name, t.limit_s);
   t.runner->begin_repetition();
   results::Repetition r;
   r.order = order_++;
@@ -239,6 +253,7 @@ results::Repetition CaseTimer::timed_repetition(Timing& t, int attempt, const st
   {
     const NvtxRange range(kMeasure);
     for (int i = 0; i < t.counts.samples && !stop_requested; ++i) {
+      worker::beat();
       const double time_s = t.sampler.sample();
       if (!(time_s > 0)) throw Error("the clock gave {} s for a sample", time_s);
       r.samples_s.push_back(time_s);
@@ -258,6 +273,7 @@ void CaseTimer::verify(Timing& t) {
   static const NvtxName kVerify("verify");
   const NvtxRange range(kVerify);
   results::Job& job = *t.job;
+  worker::works_on(Phase::verify, job.name, uncalibrated_limit_s(job.flops, static_cast<double>(job.bytes)));
   try {
     const Check check = t.runner->verify();
     const bool worse = !job.check || !check.passed() || check.max_error_ratio > job.check->max_error_ratio;
@@ -281,6 +297,7 @@ void CaseTimer::finish(BenchCase& c, Timing& t) {
   if (t.runner->restores()) s.flags.emplace_back(results::flag::kRestored);
   if (t.sampler.synchronises()) s.flags.emplace_back(results::flag::kSynchronises);
   if (!job.step && s.scope == Scope::call) {
+    worker::works_on(Phase::profile, job.name, first_limit_s(c));
     job.step = c.profile_step(*t.runner);
     if (job.step) {
       // Nodes are timed by the wall clock, so the whole is too: by the call with most threads, which comes first.

@@ -124,6 +124,16 @@ results::JobDescription describe_job(const BenchCase& c, const Side& side) {
   return job;
 }
 
+results::Job job_without_result(const BenchCase& c, const Side& side, results::Status status,
+                                const std::string& reason) {
+  results::Job job;
+  static_cast<results::JobDescription&>(job) = describe_job(c, side);
+  job.status = status;
+  job.reason = reason;
+  if (status == results::Status::failed) job.repro = c.repro(side);
+  return job;
+}
+
 std::vector<results::ListedJob> describe_jobs(const Cases& cases) {
   std::vector<results::ListedJob> jobs;
   for (const auto& c : cases)

@@ -16,6 +16,9 @@ results::State describe_state();
 results::BenchmarkContext describe_context(const std::string& date);
 results::Selection describe_selection(const Options& options);
 results::JobDescription describe_job(const BenchCase& c, const Side& side);
+// A job that has no times: why it was skipped, or failed.
+results::Job job_without_result(const BenchCase& c, const Side& side, results::Status status,
+                                const std::string& reason);
 std::vector<results::ListedJob> describe_jobs(const Cases& cases);  // for --list
 
 }  // namespace duet::bench

@@ -6,16 +6,48 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
 
 #include "core/error.h"
 #include "results/facts.h"
-#include "results/run_file.h"
 
 namespace duet::bench {
+
+namespace fs = std::filesystem;
+
 namespace {
 
+constexpr const char* kLineEnd = "\n\n";  // results/run_file.h says why
+
+bool has_whole_line(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::string line;
+  return std::getline(file, line) && !file.eof();
+}
+
+}  // namespace
+
+Journal::~Journal() {
+  if (file_) std::fclose(file_);
+}
+
+bool Journal::read(const std::string& path) {
+  path_ = path;
+  was_read_ = true;
+  std::error_code none;
+  if (!fs::exists(path, none) || !has_whole_line(path)) return false;
+  earlier_ = results::load_journal(path);
+  for (results::Job& job : earlier_.run.jobs) {
+    std::string name = job.name;
+    jobs_.emplace(std::move(name), std::move(job));
+  }
+  earlier_.run.jobs.clear();
+  return true;
+}
+
 // Rows of two runs may stand in one file only where everything that shapes them is the same.
-void require_same_run(const results::Run& then, const results::Run& now) {
+void Journal::require_same_run(const results::Run& now) const {
+  const results::Run& then = earlier_.run;
   const auto require_same = [](const std::string& what, const std::string& before, const std::string& after) {
     if (before != after) throw Error("--resume: {} was '{}' and is '{}'; it has to be the same", what, before, after);
   };
@@ -31,55 +63,49 @@ void require_same_run(const results::Run& then, const results::Run& now) {
     require_same("selection." + after[i].first, before[i].second, after[i].second);
 }
 
-}  // namespace
-
-Journal::~Journal() {
-  if (file_) std::fclose(file_);
+void Journal::begin(const std::string& path, const results::Run& header) {
+  path_ = path;
+  std::error_code none;
+  if (!was_read_ && fs::exists(path_, none) && fs::file_size(path_) > 0) fs::rename(path_, path_ + ".old");
+  open(false);
+  const std::string head = results::journal_head(header) + kLineEnd;
+  write(head + head);
 }
 
-void Journal::require(const std::string& result) {
-  if (!std::filesystem::is_regular_file(path_for(result)))
-    throw Error("--resume: there is no journal {}", path_for(result));
+void Journal::go_on() {
+  fs::resize_file(path_, static_cast<uintmax_t>(earlier_.whole_bytes));
+  open(true);
 }
 
-void Journal::open(const std::string& result, const results::Run& header, bool resume) {
-  path_ = path_for(result);
-  if (resume) {
-    require(result);
-    results::JournalContent journal = results::load_journal(path_);
-    require_same_run(journal.run, header);
-    resumed_from_ = fmt::format("{} jobs are from an earlier process, compared with the ceilings that it measured",
-                                journal.run.jobs.size());
-    for (results::Job& job : journal.run.jobs) {
-      std::string name = job.name;
-      jobs_.emplace(std::move(name), std::move(job));
-    }
-    std::filesystem::resize_file(path_, static_cast<uintmax_t>(journal.whole_bytes));
-  } else if (std::filesystem::exists(path_)) {
-    std::filesystem::rename(path_, path_ + ".old");
-  }
-  file_ = std::fopen(path_.c_str(), resume ? "ab" : "wb");
+void Journal::open(bool append) {
+  file_ = std::fopen(path_.c_str(), append ? "ab" : "wb");
   if (!file_) throw Error("cannot write {}: {}", path_, std::strerror(errno));
-  if (!resume) write_line(results::journal_head(header));
 }
 
-void Journal::write_line(const std::string& line) {
-  const std::string text = line + "\n";
-  if (std::fwrite(text.data(), 1, text.size(), file_) != text.size() || std::fflush(file_) != 0)
-    throw Error("cannot write {}: {}", path_, std::strerror(errno));
-  fsync(fileno(file_));
+void Journal::write(const std::string& lines) {
+  const auto before = fs::file_size(path_);
+  if (std::fwrite(lines.data(), 1, lines.size(), file_) == lines.size() && std::fflush(file_) == 0 &&
+      fsync(fileno(file_)) == 0)
+    return;
+  const int error = errno;
+  std::fclose(std::exchange(file_, nullptr));
+  std::error_code ignored;  // then half a line stays, which readers ignore
+  fs::resize_file(path_, before, ignored);
+  throw Error("cannot write {}: {}; --resume goes on after its last row", path_, std::strerror(error));
 }
 
-void Journal::add(const results::Job& job) {
-  if (file_) write_line(results::journal_line(job));
+void Journal::add(const std::vector<results::Job>& jobs) {
+  if (!file_) return;
+  std::string lines;
+  for (const results::Job& job : jobs) lines += results::journal_line(job) + kLineEnd;
+  write(lines);
 }
 
 void Journal::remove() {
   if (!file_) return;
-  std::fclose(file_);
-  file_ = nullptr;
+  std::fclose(std::exchange(file_, nullptr));
   std::error_code ignored;
-  std::filesystem::remove(path_, ignored);
+  fs::remove(path_, ignored);
 }
 
 const results::Job* Journal::finished(const std::string& job) const {

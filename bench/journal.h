@@ -1,38 +1,48 @@
 // SPDX-License-Identifier: Apache-2.0
-// The jobs that a run has finished, line by line beside its result (results/run_file.h), so that a crash loses one case
-// at most and --resume goes on after it.
+// The jobs that a run has finished, line by line beside its result (results/run_file.h), so that a crash costs what was
+// being measured at most, and a fresh process goes on after it.
 #pragma once
 #include <cstdio>
 #include <map>
 #include <string>
+#include <vector>
 
-#include "results/run.h"
+#include "results/run_file.h"
 
 namespace duet::bench {
 
 class Journal {
  public:
-  Journal() = default;  // writes nowhere until open()
+  Journal() = default;  // writes nowhere until begin() or go_on()
   Journal(const Journal&) = delete;
   Journal& operator=(const Journal&) = delete;
   ~Journal();
 
   static std::string path_for(const std::string& result) { return result + ".journal"; }
-  static void require(const std::string& result);  // throws Error where there is nothing to resume
-  // Starts a new journal, or (resume) goes on after the last whole line of the old one. header: the run without jobs.
-  // An older journal that is not resumed is kept beside it as .old. Throws Error: it cannot be written; --resume with a
-  // journal of another machine, build or selection of jobs.
-  void open(const std::string& result, const results::Run& header, bool resume);
-  const std::string& resumed_from() const { return resumed_from_; }  // a warning for the report; empty when not resumed
-  void add(const results::Job& job);                                 // flushed to the disk
-  void remove();                                                     // after the result was written in full
 
-  const results::Job* finished(const std::string& job) const;  // from the run that is resumed
+  // Reads what an earlier process left there. False: nothing to go on with. Throws Error where the file is something
+  // else.
+  bool read(const std::string& path);
+  const results::Run& earlier() const { return earlier_.run; }               // what was read, without its jobs
+  const results::Job* finished(const std::string& job) const;                // of what was read
+  const std::map<std::string, results::Job>& jobs() const { return jobs_; }  // all of what was read
+  // Throws Error unless `header` describes the same machine, build and selection of jobs as what was read.
+  void require_same_run(const results::Run& header) const;
+
+  // A new journal; an older one that was not read is kept beside it as .old. header: the run without jobs.
+  void begin(const std::string& path, const results::Run& header);
+  void go_on();  // after the last whole line of what was read
+  // Flushed to the disk, all rows or none. Throws Error where the disk does not take them.
+  void add(const std::vector<results::Job>& jobs);
+  void remove();  // after the result was written in full
 
  private:
-  void write_line(const std::string& line);
+  void open(bool append);
+  void write(const std::string& lines);
+  std::string path_;
   std::FILE* file_ = nullptr;
-  std::string path_, resumed_from_;
+  bool was_read_ = false;
+  results::JournalContent earlier_;
   std::map<std::string, results::Job> jobs_;
 };
 

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// bench_all: times every op on the CPU and the GPU, side by side, and verifies the buffers that it timed. run.cpp holds
-// the steps of a run.
+// bench_all: times every op on the CPU and the GPU, side by side, and verifies the buffers that it timed. supervisor.h
+// starts the process that measures; run.cpp holds the steps of a run.
 #include <fmt/core.h>
 
 #include <csignal>
 
 #include "bench/case_timer.h"
 #include "bench/run.h"
+#include "bench/supervisor.h"
+#include "bench/worker.h"
 #include "core/error.h"
 #include "core/process.h"
 
@@ -17,22 +19,32 @@ void on_signal(int signal) {
   std::signal(signal, SIG_DFL);  // a second one ends the program at once; the journal stays
 }
 
+int run_in_process(const duet::bench::Options& options) {
+  std::signal(SIGINT, on_signal);
+  std::signal(SIGTERM, on_signal);
+  return duet::bench::run(options);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   using namespace duet::bench;
   duet::prepare_process(argc, argv);
-  std::signal(SIGINT, on_signal);
-  std::signal(SIGTERM, on_signal);
+  int status = kFailed;
   try {
     Options options;
-    if (const auto status = parse(argc, argv, options)) return *status;
-    return run(options);
+    if (const auto done = parse(argc, argv, options)) return *done;
+    if (options.worker) worker::attach(*options.worker);
+    if (!options.worker && !options.list && !options.in_process) return supervise(options, argv);
+    status = options.worker ? run(options) : run_in_process(options);
   } catch (const duet::Error& e) {
     fmt::print(stderr, "bench_all: {}\n", e.what());
-    return kUsage;
+    status = kUsage;
   } catch (const std::exception& e) {
     fmt::print(stderr, "bench_all: {}\n", e.what());
-    return kFailed;
+    status = kFailed;
   }
+  std::fflush(stdout);  // written before the supervisor hears of the end
+  worker::finish(status);
+  return status;
 }

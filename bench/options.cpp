@@ -12,6 +12,8 @@
 
 namespace duet::bench {
 
+const char* const kWorkerOption = "--worker";
+
 const char* name_of(Preset p) {
   constexpr const char* names[] = {"smoke", "quick", "standard", "full"};
   return names[static_cast<int>(p)];
@@ -105,7 +107,8 @@ std::vector<NamedCase> read_named_cases(const std::vector<std::string>& values) 
 }
 
 std::optional<int> parse(int argc, char** argv, Options& options) {
-  options.argv.assign(argv, argv + argc);
+  std::copy_if(argv, argv + argc, std::back_inserter(options.argv),
+               [](const std::string& a) { return !a.starts_with(kWorkerOption); });
   CLI::App app{"Times every op of Duet on the CPU and the GPU, side by side, and verifies the buffers it timed.",
                "bench_all"};
   std::string preset = name_of(options.preset), device = "all";
@@ -146,6 +149,12 @@ std::optional<int> parse(int argc, char** argv, Options& options) {
   app.add_flag("--resume", options.resume, "go on from the journal beside --json=FILE")
       ->needs(json_option)
       ->excludes(case_option);  // a journal does not say which cases were named
+  app.add_flag("--in-process", options.in_process,
+               "measure in this process, for debuggers and profilers: a job that crashes then ends the run");
+  app.add_option("--job-limit", options.job_limit_s,
+                 "seconds without progress after which a job counts as hung (default: by its own calibration)")
+      ->check(CLI::Range(0.1, 1e6));
+  app.add_option(kWorkerOption, options.worker)->group("");  // of the supervisor alone: not in --help
   try {
     std::vector<std::string> args = translate(argc, argv);
     std::reverse(args.begin(), args.end());

@@ -13,6 +13,8 @@ namespace duet::bench {
 enum class Preset : uint8_t { smoke, quick, standard, full };
 const char* name_of(Preset);
 
+extern const char* const kWorkerOption;
+
 // A case that the user names (--case), in place of the preset's: "gemm m:4096 n:512 k:8192", "step/mlp batch:32".
 struct NamedCase {
   std::string op, text;  // "gemm", "m:4096 n:512 k:8192" (core/cases.h)
@@ -33,6 +35,9 @@ struct Options {
   std::optional<int> repetitions;
   std::optional<double> min_time_s;  // budget of one repetition
   std::vector<std::string> argv;
+  bool in_process = false;            // without a supervisor
+  std::optional<double> job_limit_s;  // empty: from each job's own calibration
+  std::optional<int> worker;          // descriptor of the supervisor's page (worker.h), in a process that it started
 
   bool json_to_stdout() const { return json && (json->empty() || *json == "-"); }
   int repetitions_or_default() const;

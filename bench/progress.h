@@ -13,6 +13,7 @@ class Progress {
   void note(const std::string& line);    // a line of its own
   void begin(const std::string& name);   // of a case
   void end(const std::string& outcome);  // "1.23 ms cpu.tuned 91 %"
+  void skip() { ++done_; }               // of a case about which nothing is said
 
  private:
   void draw(const std::string& text);

@@ -19,6 +19,7 @@
 #include "bench/progress.h"
 #include "bench/roof.h"
 #include "bench/sweeps.h"
+#include "bench/worker.h"
 #include "core/atomic_file.h"
 #include "core/cpu_context.h"
 #include "core/error.h"
@@ -95,6 +96,8 @@ std::string outcome(const std::vector<Job>& jobs) {
   return text.empty() ? "skipped" : text;
 }
 
+struct NeedsSuccessor {};  // thrown where this process can measure no more, but a fresh one can
+
 class BenchRun {
  public:
   BenchRun(const Options& options, Cases& cases, Devices& devices)
@@ -126,18 +129,35 @@ class BenchRun {
     if (!to_file()) return;
     make_folder_of(*options_.json);
     AtomicFile probe(*options_.json);
-    if (options_.resume) Journal::require(*options_.json);
+  }
+
+  // Whether this process goes on with a run whose worker was lost: it then has that worker's description and ceilings.
+  bool go_on() {
+    const WorkerPage* page = worker::page();
+    if (!page || page->generation == 0 || !journal_.read(page->journal)) return false;
+    continued_ = true;
+    run_ = journal_.earlier();
+    journal_.go_on();
+    run_.invocation.warnings.push_back(
+        fmt::format("{} further process{} finished this run after jobs that failed; all rows are compared with the "
+                    "ceilings that the first one measured",
+                    page->generation, page->generation == 1 ? "" : "es"));
+    return true;
   }
 
   void measure_machine() {
+    worker::works_on(Phase::ceilings);
     progress_.note("measuring the machine's limits");
     run_.ceilings = measure_ceilings();
     if (options_.cpu) run_.invocation.harness_overhead_s = harness_overhead_s(*devices_.cpu);
   }
 
   void open_journal() {
-    if (to_file()) journal_.open(*options_.json, run_, options_.resume);
-    if (!journal_.resumed_from().empty()) run_.invocation.warnings.push_back(journal_.resumed_from());
+    const std::string path = worker::page() ? worker::page()->journal
+                             : to_file()    ? Journal::path_for(*options_.json)
+                                            : "";
+    if (path.empty()) return;
+    if (!options_.resume || !resume(path)) journal_.begin(path, run_);
   }
 
   // In random order, so that a slow drift of the machine meets all ops alike.
@@ -146,13 +166,22 @@ class BenchRun {
     for (size_t i = 0; i < order.size(); ++i) order[i] = i;
     std::shuffle(order.begin(), order.end(), std::mt19937_64(options_.seed));
     CaseTimer timer(options_, devices_);
+    const bool gpu_was_lost = !lost_gpu().empty();
     try {
       for (const size_t i : order) {
+        if (CaseTimer::stop_is_requested()) throw Interrupted{};
+        const bool measured = pending(*cases_[i]).empty();
+        if (measured) take_from_journal(i);
+        if (measured && continued_) {
+          progress_.skip();  // the first worker has said it
+          continue;
+        }
         progress_.begin(cases_[i]->name());
-        if (take_from_journal(i))
+        if (measured)
           progress_.end("from the journal");
         else
           measure_case(timer, i);
+        if (worker::page() && !gpu_was_lost && !lost_gpu().empty()) throw NeedsSuccessor{};
       }
       run_.invocation.complete = true;
     } catch (const Interrupted&) {
@@ -216,50 +245,89 @@ class BenchRun {
     return all;
   }
 
-  // Whether an earlier process finished all sides of the case.
-  bool take_from_journal(size_t i) {
-    const std::vector<Side>& sides = cases_[i]->sides;
-    if (!std::all_of(sides.begin(), sides.end(), [&](const Side& s) { return journal_.finished(s.job); })) return false;
-    for (const Side& s : sides) jobs_[i].push_back(*journal_.finished(s.job));
+  // What is left of an earlier process's journal, or nothing.
+  bool resume(const std::string& path) {
+    if (!journal_.read(path)) {
+      progress_.note(fmt::format("--resume: {} has no row yet: starting from the beginning", path));
+      return false;
+    }
+    journal_.require_same_run(run_);
+    journal_.go_on();
+    size_t failed = 0;
+    for (const auto& [name, job] : journal_.jobs()) failed += job.status == Status::failed;
+    std::string& warning = run_.invocation.warnings.emplace_back(fmt::format(
+        "{} jobs are from an earlier process, compared with the ceilings that it measured", journal_.jobs().size()));
+    if (failed > 0) warning += fmt::format("; {} of them failed there and were not run again", failed);
     return true;
+  }
+
+  // The sides that no earlier process has finished.
+  std::vector<Side> pending(const BenchCase& c) const {
+    std::vector<Side> sides = c.sides;
+    std::erase_if(sides, [&](const Side& s) { return journal_.finished(s.job) != nullptr; });
+    return sides;
+  }
+
+  void take_from_journal(size_t i) {
+    for (const Side& s : cases_[i]->sides)
+      if (const Job* job = journal_.finished(s.job)) jobs_[i].push_back(*job);
   }
 
   void measure_case(CaseTimer& timer, size_t i) {
     BenchCase& c = *cases_[i];
+    const std::vector<Side> all = std::exchange(c.sides, pending(c));
+    std::vector<Job> jobs;
+    std::string failure;
     try {
-      jobs_[i] = timer.measure(c);
-      for (Job& job : jobs_[i]) {
+      jobs = timer.measure(c);
+      drop_victims_of_lost_gpu(jobs);
+      for (Job& job : jobs) {
         annotate_roof(run_.ceilings, job);
         require_valid(job);
       }
-      for (const Job& job : jobs_[i]) {
-        journal_.add(job);
-        if (job.status == Status::failed)
-          progress_.note(fmt::format("FAILED {}: {}\n  again: {}", job.name, job.reason, job.repro));
-      }
-      progress_.end(outcome(jobs_[i]));
+    } catch (const Interrupted&) {
+      c.sides = all;
+      throw;
     } catch (const std::exception& e) {  // of drawing inputs, of the reference, of memory: it costs this case alone
-      jobs_[i] = without_result(c, Status::failed, e.what());
-      progress_.note(fmt::format("FAILED {}: {}", c.name(), e.what()));
-      progress_.end("failed");
+      failure = e.what();
+      jobs.clear();
+      for (const Side& side : c.sides) jobs.push_back(job_without_result(c, side, Status::failed, failure));
     }
+    c.sides = all;
+    worker::works_on(Phase::finish);
+    journal_.add(jobs);  // before anything says that they are finished
+    if (!failure.empty()) progress_.note(fmt::format("FAILED {}: {}", c.name(), failure));
+    for (const Job& job : jobs)
+      if (failure.empty() && job.status == Status::failed)
+        progress_.note(fmt::format("FAILED {}: {}\n  again: {}", job.name, job.reason, job.repro));
+    progress_.end(failure.empty() ? outcome(jobs) : "failed");
+
+    take_from_journal(i);
+    for (Job& job : jobs) jobs_[i].push_back(std::move(job));
+    const auto place = [&](const Job& job) {
+      return std::find_if(all.begin(), all.end(), [&](const Side& s) { return s.job == job.name; });
+    };
+    std::sort(jobs_[i].begin(), jobs_[i].end(), [&](const Job& x, const Job& y) { return place(x) < place(y); });
+  }
+
+  // After an error that CUDA does not recover from, later jobs fail because of it: a fresh worker measures them.
+  static void drop_victims_of_lost_gpu(std::vector<Job>& jobs) {
+    const std::string lost = lost_gpu();
+    if (lost.empty() || !worker::page()) return;
+    if (std::none_of(jobs.begin(), jobs.end(), [&](const Job& j) { return j.reason == lost; })) return;
+    std::erase_if(
+        jobs, [&](const Job& j) { return j.status == Status::failed && j.reason != lost && j.reason.ends_with(lost); });
   }
 
   void skip_the_rest() {
-    for (size_t i = 0; i < cases_.size(); ++i)
-      if (jobs_[i].empty()) jobs_[i] = without_result(*cases_[i], Status::skipped, "interrupted before it ran");
-  }
-
-  static std::vector<Job> without_result(const BenchCase& c, Status status, const std::string& reason) {
-    std::vector<Job> jobs;
-    for (const Side& side : c.sides) {
-      Job& job = jobs.emplace_back();
-      static_cast<results::JobDescription&>(job) = describe_job(c, side);
-      job.status = status;
-      job.reason = reason;
-      if (status == Status::failed) job.repro = c.repro(side);
+    for (size_t i = 0; i < cases_.size(); ++i) {
+      if (!jobs_[i].empty()) continue;
+      for (const Side& side : cases_[i]->sides) {
+        const Job* earlier = journal_.finished(side.job);
+        jobs_[i].push_back(
+            earlier ? *earlier : job_without_result(*cases_[i], side, Status::skipped, "interrupted before it ran"));
+      }
     }
-    return jobs;
   }
 
   const Options& options_;
@@ -267,9 +335,10 @@ class BenchRun {
   Devices& devices_;
   Progress progress_;
   Journal journal_;
+  bool continued_ = false;              // whether an earlier worker began this run
   results::Run run_;                    // jobs and sweeps are filled in by gather_jobs()
   std::vector<std::vector<Job>> jobs_;  // by case, each in the order of its sides
-  const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+  const std::chrono::steady_clock::time_point start_ = worker::run_start();
 };
 
 }  // namespace
@@ -285,11 +354,20 @@ int run(const Options& options) {
   }
   BenchRun run(options, cases, devices);
   run.probe_output();
-  run.describe();
-  run.measure_machine();
-  if (CaseTimer::stop_is_requested()) return kInterrupted;
-  run.open_journal();
-  run.measure_cases();
+  if (!run.go_on()) {
+    run.describe();
+    if (CaseTimer::stop_is_requested()) return kInterrupted;
+    run.measure_machine();
+    if (CaseTimer::stop_is_requested()) return kInterrupted;
+    run.open_journal();
+  }
+  try {
+    run.measure_cases();
+  } catch (const NeedsSuccessor&) {
+    worker::want_successor();
+    return 0;
+  }
+  worker::works_on(Phase::finish);
   run.measure_machine_again();
   run.gather_jobs();
   run.write();

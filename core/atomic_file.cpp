@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/atomic_file.h"
 
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -22,18 +23,26 @@ AtomicFile::AtomicFile(std::string path)
   const auto status = std::filesystem::status(path_, none);
   if (std::filesystem::exists(status) && !std::filesystem::is_regular_file(status))
     throw Error("cannot write {}: it exists and is not a regular file", path_);
-  file_ = std::fopen(temporary_path_.c_str(), "wb");
+  const std::string folder = std::filesystem::path(path_).parent_path().string();
+  const int descriptor = open(folder.empty() ? "." : folder.c_str(), O_TMPFILE | O_WRONLY | O_CLOEXEC, 0666);
+  if (descriptor >= 0) {
+    file_ = fdopen(descriptor, "wb");
+  } else if (errno == EOPNOTSUPP || errno == EISDIR || errno == EINVAL) {
+    file_ = std::fopen(temporary_path_.c_str(), "wb");
+    named_ = file_ != nullptr;
+  }
   if (!file_) fail("write");
 }
 
 AtomicFile::AtomicFile(AtomicFile&& other) noexcept
     : path_(std::move(other.path_)),
-      temporary_path_(std::exchange(other.temporary_path_, {})),
-      file_(std::exchange(other.file_, nullptr)) {}
+      temporary_path_(std::move(other.temporary_path_)),
+      file_(std::exchange(other.file_, nullptr)),
+      named_(std::exchange(other.named_, false)) {}
 
 AtomicFile::~AtomicFile() {
   if (file_) std::fclose(file_);
-  if (!temporary_path_.empty()) std::remove(temporary_path_.c_str());
+  if (named_) std::remove(temporary_path_.c_str());
 }
 
 void AtomicFile::write(const void* data, size_t bytes) {
@@ -41,13 +50,20 @@ void AtomicFile::write(const void* data, size_t bytes) {
 }
 
 void AtomicFile::finish() {
-  if (file_ && std::fclose(std::exchange(file_, nullptr)) != 0) fail("write");
+  if (std::fflush(file_) != 0 || fsync(fileno(file_)) != 0) fail("write");
 }
 
 void AtomicFile::commit() {
   finish();
+  if (!named_) {  // a link cannot replace a file, so it gets the temporary name first
+    const std::string nameless = "/proc/self/fd/" + std::to_string(fileno(file_));
+    std::remove(temporary_path_.c_str());  // left behind by a process of the same number
+    if (linkat(AT_FDCWD, nameless.c_str(), AT_FDCWD, temporary_path_.c_str(), AT_SYMLINK_FOLLOW) != 0) fail("write");
+    named_ = true;
+  }
+  if (std::fclose(std::exchange(file_, nullptr)) != 0) fail("write");
   if (std::rename(temporary_path_.c_str(), path_.c_str()) != 0) fail("write");
-  temporary_path_.clear();
+  named_ = false;
 }
 
 }  // namespace duet

@@ -15,6 +15,9 @@ namespace duet {
 // Null with `reason` set when this build has no CUDA, or there is no driver, only one that is too old, or no device.
 std::unique_ptr<Context> open_gpu(std::string& reason);
 
+// The error after which this process can use no GPU any more; empty while it can.
+std::string lost_gpu();
+
 // Bytes that can still be allocated on the context's device; on the host, where the context is not a GPU's.
 int64_t available_bytes(Context& context);
 

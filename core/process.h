@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a program that measures does before anything else.
+// What a program that measures does before anything else, and what it asks the kernel about processes.
 #pragma once
+#include <cstdint>
+#include <optional>
 
 namespace duet {
 
@@ -9,5 +11,9 @@ namespace duet {
 // executes itself once more. It also makes idle OpenMP threads sleep and CUDA load modules eagerly. Variables that the
 // user has set in the environment are kept.
 void prepare_process(int argc, char** argv);
+
+// How many processes of this control group, or of the machine where the group does not tell, the kernel has killed for
+// memory. None where neither can be read.
+std::optional<int64_t> memory_kills();
 
 }  // namespace duet

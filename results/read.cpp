@@ -15,6 +15,7 @@
 #include "results/older_schemas.h"
 #include "results/rules.h"
 #include "results/run_file.h"
+#include "results/seal.h"
 
 namespace duet::results {
 namespace {
@@ -164,22 +165,30 @@ Json parse(const std::string& where, const std::string& text) {
 
 // --- the journal
 
-std::optional<Json> parse_journal_head(const std::string& path, const std::string& line) {
-  refuse_deep_nesting(path, line);
-  Json head = Json::parse(line, nullptr, false);
-  if (!head.is_object() || !head.contains("duet_journal")) return {};
-  return head;
+// The head stands there twice, so that one of them may be damaged. None: the text is no journal's.
+std::optional<Json> parse_journal_head(const std::string& path, const std::string& text) {
+  constexpr int kMaxLines = 5;  // head, empty line, head; and damage that splits a line
+  size_t begin = 0;
+  for (int number = 0; begin < text.size() && number < kMaxLines; ++number) {
+    const size_t end = std::min(text.find('\n', begin), text.size());
+    const std::string line = text.substr(begin, end - begin);
+    begin = end + 1;
+    refuse_deep_nesting(path, line);
+    Json head = Json::parse(line, nullptr, false);
+    if (head.is_object() && head.contains("duet_journal") && (is_intact(line) || !has_seal(line))) return head;
+  }
+  return {};
 }
 
 // Appends what each further line holds to the lists of the document; schema 1 had lines with steps, too. A line counts
 // once it ends with a newline: what follows the last one was cut by a crash.
-void append_lines(const std::string& path, const std::string& text, Json& document, JournalContent& content) {
+void append_lines(const std::string& path, const std::string& text, bool has_checksums, Json& document,
+                  JournalContent& content) {
   static constexpr std::pair<const char*, const char*> kLists[] = {{"job", "jobs"}, {"step", "steps"}};
   std::map<std::string, size_t>
       place_of;  // a crash between two jobs of a case has it measured again: the later line counts
-  size_t begin = std::min(text.find('\n'), text.size() - 1) + 1;
-  content.whole_bytes = static_cast<int64_t>(begin);
-  for (int number = 2; begin < text.size(); ++number) {
+  size_t begin = 0;
+  for (int number = 1; begin < text.size(); ++number) {
     const size_t end = text.find('\n', begin);
     if (end == std::string::npos) {
       content.cut = true;
@@ -189,8 +198,13 @@ void append_lines(const std::string& path, const std::string& text, Json& docume
     begin = end + 1;
     content.whole_bytes = static_cast<int64_t>(begin);
     if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
+    if (has_checksums && !is_intact(line)) {
+      ++content.damaged;
+      continue;
+    }
     const std::string where = fmt::format("{}, line {}", path, number);
     const Json entry = parse(where, line);
+    if (entry.is_object() && entry.contains("duet_journal")) continue;  // a head
     const JsonSource source{where, entry};
     for (const auto& [key, list] : kLists) {
       const auto node = Node(source).find(key);
@@ -209,13 +223,15 @@ void append_lines(const std::string& path, const std::string& text, Json& docume
 JournalContent read_journal(const std::string& path, const std::string& text, Json& head) {
   const JsonSource source{path, head};
   const Node node(source);
-  if (const int64_t version = node.at("duet_journal").integer(Allow::at_least_one); version > 1)
-    node.at("duet_journal").fail(fmt::format("{} is newer than the 1 that this program reads", version));
+  const int64_t version = node.at("duet_journal").integer(Allow::at_least_one);
+  if (version > kJournalVersion)
+    node.at("duet_journal")
+        .fail(fmt::format("{} is newer than the {} that this program reads", version, kJournalVersion));
   node.at("document").at("duet").at("jobs").items();
   if (const auto steps = node.at("document").at("duet").find("steps")) steps->items();
   JournalContent content;
   Json& document = head["document"];
-  append_lines(path, text, document, content);
+  append_lines(path, text, version > 1, document, content);
   content.run = read_run(path, document);
   content.run.invocation.complete = false;
   return content;
@@ -226,17 +242,20 @@ JournalContent read_journal(const std::string& path, const std::string& text, Js
 JournalContent load_journal(const std::string& path) {
   const std::string text = read_text(path);
   if (text.find('\n') == std::string::npos) throw Error("{}: is empty: it has no whole line", path);
-  if (auto head = parse_journal_head(path, text.substr(0, text.find('\n')))) return read_journal(path, text, *head);
+  if (auto head = parse_journal_head(path, text)) return read_journal(path, text, *head);
   throw Error("{}: is not a journal of bench_all", path);
 }
 
 Run load_run(const std::string& path) {
   const std::string text = read_text(path);
-  if (auto head = parse_journal_head(path, text.substr(0, text.find('\n')))) {
+  if (auto head = parse_journal_head(path, text)) {
     JournalContent journal = read_journal(path, text, *head);
     auto& warnings = journal.run.invocation.warnings;
     warnings.push_back(fmt::format("journal of an unfinished run: {} jobs had finished", journal.run.jobs.size()));
     if (journal.cut) warnings.push_back("the journal's last line is cut and was ignored");
+    if (journal.damaged > 0)
+      warnings.push_back(fmt::format("{} damaged line{} of the journal {} ignored", journal.damaged,
+                                     journal.damaged == 1 ? "" : "s", journal.damaged == 1 ? "was" : "were"));
     return std::move(journal.run);
   }
   Json root = parse(path, text);

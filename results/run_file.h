@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The run file and the journal of an unfinished run as text: written by bench_all (write.cpp), read by everyone else
 // (read.cpp). A run file is Google Benchmark's document plus the member "duet", described by run.schema.json. A journal
-// is lines of JSON: {"duet_journal": 1, "document": {...}} with a run that has no jobs, then {"job": {...}} for each
-// job that finished.
+// is lines of JSON: {"duet_journal": 2, "document": {...}} with a run that has no jobs, twice, then {"job": {...}} for
+// each job that finished. Each line ends with a checksum (seal.h), and those that are damaged are left out. Empty lines
+// stand between them, so that a damaged newline costs no second line.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -14,6 +15,7 @@ namespace duet::results {
 
 // Newer files are refused: an older reader might misread them in silence. Older ones are read (older_schemas.h).
 inline constexpr int64_t kSchema = 3;
+inline constexpr int64_t kJournalVersion = 2;  // 1 had one head and no checksums
 
 // --- writing. Throws Error on a number that is not finite and on rows that contradict each other (rules.h).
 
@@ -31,6 +33,7 @@ struct JournalContent {
   Run run;
   int64_t whole_bytes = 0;  // of complete lines: another process may go on after them
   bool cut = false;         // whether the last line was cut by a crash
+  int64_t damaged = 0;      // lines whose checksum is wrong: their jobs count as not finished
 };
 JournalContent load_journal(const std::string& path);
 

@@ -9,6 +9,7 @@
 #include "core/error.h"
 #include "results/rules.h"
 #include "results/run_file.h"
+#include "results/seal.h"
 #include "results/statistics.h"
 
 namespace duet::results {
@@ -145,8 +146,10 @@ constexpr int kIndent = 1;
 
 std::string run_text(const Run& run) { return document(run).dump(kIndent) + "\n"; }
 std::string listing_text(const std::vector<ListedJob>& jobs) { return to_json(jobs).dump(kIndent) + "\n"; }
-std::string journal_head(const Run& run) { return Json{{"duet_journal", 1}, {"document", document(run)}}.dump(); }
-std::string journal_line(const Job& job) { return Json{{"job", job_json(job)}}.dump(); }
+std::string journal_head(const Run& run) {
+  return sealed(Json{{"duet_journal", kJournalVersion}, {"document", document(run)}}.dump());
+}
+std::string journal_line(const Job& job) { return sealed(Json{{"job", job_json(job)}}.dump()); }
 void require_valid(const Job& job) { job_json(job); }
 
 }  // namespace duet::results

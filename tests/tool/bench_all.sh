@@ -35,7 +35,6 @@ says 2 'cannot write /dev/null/x' --json=/dev/null/x/r.json "${small[@]}"
 says 2 'resume requires --json' --resume
 says 2 'needs --json=FILE' --resume --json
 says 2 'case excludes --resume' --resume --json=absent.json --case 'relu n:3'
-says 2 'no journal' --resume --json=absent.json "${small[@]}"
 
 # --case: an op's or a model's name, its attributes; a file of such lines.
 says 2 "op 'sofmax' is unknown; did you mean softmax" --case 'sofmax rows:3 cols:5'
@@ -69,7 +68,7 @@ says 2 'not a regular file' --json=kept_folder "${small[@]}"
 ls /dev/nvidiactl > /dev/null 2>&1 || says 77 'CUDA' --device gpu --scale smoke
 
 "$bench" --help > stdout || fail '--help'
-for flag in json list case filter scale device impl dtype scope threads seed repetitions min-time resume; do
+for flag in json list case filter scale device impl dtype scope threads seed repetitions min-time resume in-process job-limit; do
   grep -q -- "--$flag" stdout || fail "--help leaves out --$flag"
 done
 "$bench" --list "${small[@]}" > listed || fail '--list'
@@ -102,6 +101,22 @@ cp cut.json interrupted.json
 "$bench" --scale quick --device cpu --filter '^(copy|gemm|softmax)/cpu' --json=cut.json --resume 2> stderr || fail "--resume: $(cat stderr)"
 grep -q 'from the journal' stderr || fail '--resume measured everything again'
 
+# In this process, for debuggers: the same rows, and no worker.
+"$bench" "${small[@]}" --in-process --json=kept_alone.json 2> stderr || fail "--in-process: $(cat stderr)"
+
+# A killed supervisor takes its worker with it.
+"$bench" --scale quick --device cpu --filter '^gemm/cpu' --json=orphan.json 2> stderr &
+pid=$!
+for _ in $(seq 300); do grep -q '^measuring' stderr && break; sleep 0.1; done
+worker=$(ps -o pid= --ppid $pid | tr -d ' ')
+[ -n "$worker" ] || fail 'there is no worker'
+kill -KILL $pid
+wait $pid 2> /dev/null
+alive() { grep -q '^State:.*[RSDT] ' "/proc/$1/status" 2> /dev/null; }
+for _ in $(seq 50); do alive "$worker" || break; sleep 0.1; done
+alive "$worker" && fail 'the worker outlives its supervisor'
+[ -z "$(find . -name 'orphan.json.part*')" ] || fail "a killed run leaves $(echo orphan.json*)"
+
 # Journals that are none of ours, and ones that do not fit.
 "$bench" --scale quick --device cpu --filter '^(copy|gemm|softmax)/cpu' --json=odd.json --min-time 0.01 2> stderr &
 pid=$!
@@ -119,7 +134,15 @@ odd 'selection.filter was' --filter '^copy/cpu' --min-time 0.01
 [ -s odd.json.journal ] || fail 'a refused --resume loses the journal'
 echo '{"document":{}}' > odd.json.journal && odd 'is not a journal' --filter '^copy/cpu'
 echo 'no json' > odd.json.journal && odd 'is not a journal' --filter '^copy/cpu'
-: > odd.json.journal && odd 'is empty' --filter '^copy/cpu'
+
+# --resume before the first row starts from the beginning, and says so.
+for journal in none '' '{"duet_journal":2,"document":{"con'; do
+  rm -f early.json early.json.journal
+  [ "$journal" = none ] || printf '%s' "$journal" > early.json.journal
+  "$bench" "${small[@]}" --json=early.json --resume 2> stderr || fail "--resume of '$journal': $(cat stderr)"
+  grep -q 'starting from the beginning' stderr || fail "--resume of '$journal' says nothing: $(cat stderr)"
+  [ "$(echo early.json*)" = early.json ] || fail "--resume of '$journal' leaves $(echo early.json*)"
+done
 echo '{"document":{}}' > kept.json.journal
 "$bench" "${small[@]}" --json=kept.json 2> stderr || fail "beside a journal: $(cat stderr)"
 [ -s kept.json.journal.old ] || fail 'a journal that was not resumed is lost'

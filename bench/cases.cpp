@@ -3,10 +3,10 @@
 #include "bench/cases.h"
 
 #include <algorithm>
-#include <regex>
 #include <set>
 
 #include "core/error.h"
+#include "core/name_filter.h"
 
 namespace duet::bench {
 namespace {
@@ -26,14 +26,16 @@ Cases select_cases(const Options& options) {
   Cases cases = op_cases(options);
   for (auto& step : step_cases(options)) cases.push_back(std::move(step));
 
-  const std::regex filter(options.filter);
+  const NameFilter filter(options.filter);
+  const std::optional<NameFilter> exclude =
+      options.exclude.empty() ? std::nullopt : std::optional<NameFilter>(options.exclude);
   std::vector<std::string> known_implementations;
   for (auto& c : cases) {
     std::erase_if(c->sides, [&](const Side& s) {
       known_implementations.push_back(s.implementation);
       return !(s.device == Device::cpu ? options.cpu : options.gpu) ||
              !listed(options.implementations, s.implementation) || !listed(options.dtypes, c->dtype) ||
-             !std::regex_search(s.job, filter);
+             !filter.matches(s.job) || (exclude && exclude->matches(s.job));
     });
   }
   for (const std::string& wanted : options.implementations)

@@ -9,6 +9,7 @@
 #include "bench/run.h"
 #include "bench/supervisor.h"
 #include "bench/worker.h"
+#include "core/command_line.h"
 #include "core/error.h"
 #include "core/process.h"
 
@@ -38,10 +39,10 @@ int main(int argc, char** argv) {
     if (!options.worker && !options.list && !options.in_process) return supervise(options, argv);
     status = options.worker ? run(options) : run_in_process(options);
   } catch (const duet::Error& e) {
-    fmt::print(stderr, "bench_all: {}\n", e.what());
+    fmt::print(stderr, "bench_all: {}\n", duet::one_line(e.what()));
     status = kUsage;
   } catch (const std::exception& e) {
-    fmt::print(stderr, "bench_all: {}\n", e.what());
+    fmt::print(stderr, "bench_all: {}\n", duet::one_line(e.what()));
     status = kFailed;
   }
   std::fflush(stdout);  // written before the supervisor hears of the end

@@ -2,12 +2,14 @@
 #include "bench/options.h"
 
 #include <CLI/CLI.hpp>
+#include <climits>
 #include <cstdio>
 #include <map>
-#include <regex>
 
+#include "core/command_line.h"
 #include "core/dtype.h"
 #include "core/error.h"
+#include "core/name_filter.h"
 #include "core/regular_file.h"
 
 namespace duet::bench {
@@ -77,11 +79,15 @@ NamedCase named_case(std::string_view line, std::string source) {
 
 std::string is_regex(const std::string& text) {
   try {
-    std::regex check(text);
-  } catch (const std::regex_error& e) {
-    return "'" + text + "' is not a regular expression: " + e.what();
+    NameFilter check(text);
+  } catch (const Error& e) {
+    return e.what();
   }
   return "";
+}
+
+CLI::Validator whole_number(int64_t min, int64_t max) {
+  return {[min, max](std::string& text) { return check_whole_number(text, min, max); }, "INT"};
 }
 
 }  // namespace
@@ -127,6 +133,8 @@ std::optional<int> parse(int argc, char** argv, Options& options) {
           ->take_all();
   app.add_option("--filter", options.filter, "only jobs whose name contains a match of this regular expression")
       ->check(is_regex);
+  app.add_option("--exclude", options.exclude, "not the jobs whose name contains a match of this regular expression")
+      ->check(is_regex);
   app.add_option("--scale", preset,
                  "preset. smoke: cheapest case, one repetition; quick: warm, all threads, few cases (default); "
                  "standard: published shapes; full: everything")
@@ -139,11 +147,12 @@ std::optional<int> parse(int argc, char** argv, Options& options) {
   app.add_option("--scope", options.scopes, "only these scopes: kernel call end_to_end")
       ->delimiter(',')
       ->check(CLI::IsMember({"kernel", "call", "end_to_end"}));
-  app.add_option("--threads", options.threads, "CPU threads (default: all cores; from standard on also one)");
+  app.add_option("--threads", options.threads, "CPU threads (default: all cores; from standard on also one)")
+      ->transform(whole_number(1, INT_MAX));
   app.add_option("--seed", options.seed, "of inputs, sampled slices and the order of cases (default 1)")
-      ->check(CLI::Range(int64_t{0}, INT64_MAX));
+      ->transform(whole_number(0, INT64_MAX));
   app.add_option("--repetitions", options.repetitions, "repetitions of each series (default 1, 3 or 5 by preset)")
-      ->check(CLI::Range(1, 1000));
+      ->transform(whole_number(1, 1000));
   app.add_option("--min-time", options.min_time_s, "seconds of samples in a repetition (default 0.02, 0.1 or 0.5)")
       ->check(CLI::Range(1e-6, 3600.0));
   app.add_flag("--resume", options.resume, "go on from the journal beside --json=FILE")
@@ -173,10 +182,10 @@ std::optional<int> parse(int argc, char** argv, Options& options) {
     if (options.resume && options.json_to_stdout())
       throw Error("--resume needs --json=FILE: the journal lies beside it");
   } catch (const CLI::ParseError& e) {
-    std::fprintf(stderr, "bench_all: %s (see --help)\n", e.what());
+    std::fprintf(stderr, "bench_all: %s (see --help)\n", one_line(e.what()).c_str());
     return 2;
   } catch (const Error& e) {
-    std::fprintf(stderr, "bench_all: %s\n", e.what());
+    std::fprintf(stderr, "bench_all: %s\n", one_line(e.what()).c_str());
     return 2;
   }
   return std::nullopt;

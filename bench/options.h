@@ -28,7 +28,7 @@ struct Options {
   std::optional<std::string> json;  // "" or "-": standard output
   bool list = false, resume = false, cpu = true, gpu = true;
   std::vector<NamedCase> cases;                              // empty: those of the preset
-  std::string filter;                                        // regular expression over job names; empty: everything
+  std::string filter, exclude;                               // regular expressions over job names; empty: all, none
   std::vector<std::string> implementations, dtypes, scopes;  // empty: all
   std::optional<int> threads;  // empty: all cores, and one thread beside it from standard on
   uint64_t seed = 1;

@@ -4,11 +4,11 @@
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
-#include <regex>
 #include <vector>
 
 #include "cli/devices.h"
 #include "core/error.h"
+#include "core/name_filter.h"
 #include "core/registry.h"
 
 namespace duet {
@@ -22,16 +22,8 @@ struct Listed {
   std::vector<ProblemCase> cases;
 };
 
-std::regex compiled(const std::string& filter) {
-  try {
-    return std::regex(filter);
-  } catch (const std::regex_error& e) {
-    throw Error("--filter '{}' is not a regular expression: {}", filter, e.what());
-  }
-}
-
 // The implementations and cases of `op` with at least one job that matches the filter and the device.
-Listed select(const Op& op, const std::regex& filter, const std::string& device, Scale scale) {
+Listed select(const Op& op, const NameFilter& filter, const std::string& device, Scale scale) {
   Listed listed{&op, {}, {}};
   std::vector<ProblemCase> cases = op.cases(scale);
   std::vector<bool> wanted(cases.size());
@@ -39,7 +31,7 @@ Listed select(const Op& op, const std::regex& filter, const std::string& device,
     if (device != "all" && (device == "cpu") != (device_of(name) == Device::cpu)) continue;
     bool any = false;
     for (size_t c = 0; c < cases.size(); ++c)
-      if (std::regex_search(op.name + "/" + name + "/" + cases[c].problem.label(), filter)) {
+      if (filter.matches(op.name + "/" + name + "/" + cases[c].problem.label())) {
         wanted[c] = true;
         any = true;
       }
@@ -80,7 +72,7 @@ void print(const Listed& l) {
 }  // namespace
 
 int run_list(const ListOptions& options) {
-  const std::regex filter = compiled(options.filter);
+  const NameFilter filter(options.filter);
   const Scale scale = options.scale == "test" ? Scale::test : options.scale == "full" ? Scale::full : Scale::standard;
   std::vector<Listed> all;
   for (const auto& [name, op] : ops())

@@ -4,7 +4,7 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
-#include <limits>
+#include <climits>
 
 #include "cli/doctor.h"
 #include "cli/exit_status.h"
@@ -12,6 +12,7 @@
 #include "cli/list.h"
 #include "cli/op.h"
 #include "cli/train.h"
+#include "core/command_line.h"
 #include "core/error.h"
 #include "core/process.h"
 #include "reports/report.h"
@@ -25,8 +26,9 @@ void exit_with(int status) {
   if (status != 0) throw CLI::RuntimeError(status);
 }
 
-// For options stored as uint64_t: without the range, CLI11 reads -1 as 2^64 - 1.
-CLI::Range whole_number() { return {int64_t{0}, std::numeric_limits<int64_t>::max()}; }
+CLI::Validator whole_number(int64_t min = 0, int64_t max = INT64_MAX) {
+  return {[min, max](std::string& text) { return check_whole_number(text, min, max); }, "INT"};
+}
 
 void add_op(CLI::App& app) {
   const auto o = std::make_shared<OpOptions>();
@@ -44,8 +46,8 @@ void add_op(CLI::App& app) {
   op->add_option("--in", o->inputs, "tensor=FILE.npy")->expected(1)->take_all();
   op->add_option("--out", o->outputs, "tensor=FILE.npy")->expected(1)->take_all();
   op->add_option("--seed", o->seed, "seed of the random inputs, drawn for every input without a file")
-      ->check(whole_number());
-  op->add_option("--threads", o->threads, "number of CPU threads; all by default");
+      ->transform(whole_number());
+  op->add_option("--threads", o->threads, "number of CPU threads; all by default")->transform(whole_number(1, INT_MAX));
   op->add_flag("--check", o->check, "compare with the reference; exit with status 1 if wrong");
   op->add_flag("--time", o->time, "print the time of a call (bench_all measures carefully)");
   op->add_flag("--describe", o->describe, "print attributes, tensors and implementations as JSON and stop");
@@ -101,13 +103,11 @@ void add_kernel_profile(CLI::App& app) {
       "count the memory requests of a job's CUDA kernels on the host, without a GPU (JSON; no times)");
   profile->add_option("JOB", o->job, "a job such as softmax/cuda.tuned/f32/rows:64/cols:1000")->required();
   profile->add_option("--blocks", o->blocks, "blocks to run of each launch, besides the first and the last; 0: all")
-      ->check(whole_number());
-  profile->add_option("--seed", o->seed, "seed of the inputs and of the choice of blocks")->check(whole_number());
+      ->transform(whole_number());
+  profile->add_option("--seed", o->seed, "seed of the inputs and of the choice of blocks")->transform(whole_number());
   profile->add_flag("--table", o->table, "print a table instead of JSON");
   profile->callback([o] { exit_with(run_kernel_profile(*o)); });
 }
-
-std::string first_line(std::string text) { return text.substr(0, text.find('\n')); }
 
 int run(int argc, char** argv) {
   CLI::App app{"Duet: deep-learning ops on CPU and GPU, side by side.", "duet"};
@@ -132,7 +132,7 @@ int run(int argc, char** argv) {
     if (e.get_exit_code() == 0) return app.exit(e);  // --help
     if (app.get_subcommands().empty() && argc > 1)
       throw Error("'{}' is not one of op list doctor kernel-profile report train (see --help)", argv[1]);
-    throw Error("{} (see --help)", first_line(e.what()));
+    throw Error("{} (see --help)", e.what());
   }
 }
 
@@ -144,13 +144,13 @@ int main(int argc, char** argv) {
   try {
     return duet::run(argc, argv);
   } catch (const duet::Error& e) {  // what the user can correct
-    fmt::print(stderr, "duet: {}\n", duet::first_line(e.what()));
+    fmt::print(stderr, "duet: {}\n", duet::one_line(e.what()));
     return duet::kUsageError;
   } catch (const std::bad_alloc&) {
     fmt::print(stderr, "duet: not enough memory\n");
     return duet::kFailed;
   } catch (const std::exception& e) {
-    fmt::print(stderr, "duet: {}\n", duet::first_line(e.what()));
+    fmt::print(stderr, "duet: {}\n", duet::one_line(e.what()));
     return duet::kFailed;
   }
 }

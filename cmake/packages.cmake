@@ -55,6 +55,22 @@ else()
   list(APPEND missing libxxhash-dev)
 endif()
 
+# RE2 of Debian 12 comes without a CMake package, too. Its version is that of the library's file name.
+find_path(DUET_RE2_INCLUDE re2/re2.h)
+find_library(DUET_RE2_LIBRARY re2)
+mark_as_advanced(DUET_RE2_INCLUDE DUET_RE2_LIBRARY)
+if(DUET_RE2_INCLUDE AND DUET_RE2_LIBRARY)
+  add_library(duet_re2 INTERFACE)
+  target_include_directories(duet_re2 SYSTEM INTERFACE ${DUET_RE2_INCLUDE})
+  target_link_libraries(duet_re2 INTERFACE ${DUET_RE2_LIBRARY})
+  file(REAL_PATH "${DUET_RE2_LIBRARY}" re2_file)
+  string(REGEX MATCH "[0-9.]*$" re2_version "${re2_file}")
+  string(REGEX REPLACE "^\\." "" re2_version "${re2_version}")
+  list(APPEND DUET_LIBRARIES "RE2|${re2_version}|")
+else()
+  list(APPEND missing libre2-dev)
+endif()
+
 if(missing)
   list(JOIN missing " " missing)
   message(FATAL_ERROR "Packages are missing. tools/setup installs them, or on Debian and Ubuntu, as root:\n"

@@ -25,7 +25,21 @@ refuses 2 'seed' op softmax --describe --seed -1
 refuses 2 "x.npy' does not read name=value" $softmax --in x.npy --out y=y.npy
 refuses 2 'given twice' $softmax --in x=x.npy --in x=x.npy --out y=y.npy
 refuses 2 'threads 100000 is not within 1 ..' op relu --describe --threads 100000
-refuses 2 'threads 0 is not within 1 ..' $softmax --in x=x.npy --out y=y.npy --threads 0
+refuses 2 'threads: Value 0 not in range 1 to' $softmax --in x=x.npy --out y=y.npy --threads 0
+refuses 2 'threads: Value -1 not in range 1 to' op softmax --describe --threads=-1
+refuses 2 "threads: '0x1' is not a whole number in decimal digits" op softmax --describe --threads=0x1
+refuses 2 "seed: '0x10' is not a whole number in decimal digits" op softmax --describe --seed 0x10
+does '"threads"|"op"' op softmax --describe --threads=01
+
+# Messages show what was typed, but stay one short line without control characters.
+refuses 2 "'no\\\\x1b\[31m\\\\nsuch\\\\xff\\\\u202e'.*unknown|no.*such" op $'no\e[31m\nsuch\xff\u202e' --describe
+grep -q 'no\\x1b\[31m\\nsuch\\xff\\u202e' stderr || fail "not escaped: $(cat stderr)"
+long=$(head -c 100000 /dev/zero | tr '\0' '(')
+for arguments in "op $long --describe" "op softmax --describe --attr $long" "op softmax --describe --case $long" \
+    "op softmax --describe --threads $long" "list --filter $long" "list --device $long" "report $long -o out" "$long" "train $long"; do
+  refuses 2 '\(\(\(' $arguments
+  [ "$(wc -c < stderr)" -lt 3000 ] || fail "a message of $(wc -c < stderr) bytes: $(head -c 100 stderr)"
+done
 
 # Attributes.
 refuses 2 "no attribute 'no_such'; known are dtype rows cols" op softmax --describe --attr no_such=1
@@ -72,6 +86,8 @@ for file in cut_header.npy:truncated cut_data.npy:truncated nothing.npy:NUMPY ot
     negative.npy:negative swapped.npy:big-endian complex.npy:allowed; do
   refuses 2 "${file%:*}: .*${file#*:}" $softmax --in x="${file%:*}" --out y=y.npy
 done
+npy two_lines.npy $'<f\n4' '(2,)' "$(f32 1 1)"
+refuses 2 "type '<f\\\\n4' is not read" $softmax --in x=two_lines.npy --out y=y.npy
 sed "s/'fortran_order': False/'fortran_order': True /" x.npy > columns.npy
 refuses 2 'column-major' $softmax --in x=columns.npy --out y=y.npy
 
@@ -88,7 +104,10 @@ npy labels.npy '<i4' '(2,)' "$(i32 0 1)"
 refuses 2 'cannot write missing' op cross_entropy --impl reference --in x=x.npy --in label=labels.npy --out loss=y.npy --out lse=missing/l.npy
 
 # list
-refuses 2 "filter '\[' is not a regular expression" list --filter '['
+refuses 2 "'\[' is not a regular expression" list --filter '['
+refuses 2 "'.*\(' is not a regular expression" list --filter "$long"  # an engine that recurses would overflow its stack
+refuses 2 "matches no job" list --filter "${long//(/a}"
+refuses 2 "matches no job" list --filter '(.*)*$^'
 refuses 2 "filter 'no/such/job'.* matches no job" list --filter no/such/job
 refuses 2 'device' list --device tpu
 refuses 2 'scale: tiny not in' list --scale tiny

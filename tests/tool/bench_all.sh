@@ -31,6 +31,13 @@ says 2 'min-time.*0 not in range' --min-time 0
 says 2 'min-time.*3601 not in range' --min-time 3601
 says 2 'seed.*-1 not in range' --seed -1
 says 2 '100000 is not within' --threads 100000 "${small[@]}"
+says 2 'threads.*-1 not in range' --list --threads=-1
+says 2 "threads.*'0x1' is not a whole number" --list --threads=0x1
+long=$(head -c 100000 /dev/zero | tr '\0' a)
+says 2 'nothing matches.*aaa' --filter "$long"
+[ "$(wc -c < stderr)" -lt 3000 ] || fail "a message of $(wc -c < stderr) bytes"
+says 2 'not a regular expression' --exclude '('
+says 2 'nothing matches' --filter '^relu' --exclude 'relu/cpu' --device cpu
 says 2 'cannot write /dev/null/x' --json=/dev/null/x/r.json "${small[@]}"
 says 2 'resume requires --json' --resume
 says 2 'needs --json=FILE' --resume --json
@@ -68,7 +75,7 @@ says 2 'not a regular file' --json=kept_folder "${small[@]}"
 ls /dev/nvidiactl > /dev/null 2>&1 || says 77 'CUDA' --device gpu --scale smoke
 
 "$bench" --help > stdout || fail '--help'
-for flag in json list case filter scale device impl dtype scope threads seed repetitions min-time resume in-process job-limit; do
+for flag in json list case filter exclude scale device impl dtype scope threads seed repetitions min-time resume in-process job-limit; do
   grep -q -- "--$flag" stdout || fail "--help leaves out --$flag"
 done
 "$bench" --list "${small[@]}" > listed || fail '--list'

@@ -8,7 +8,7 @@ cd "$work" || exit 1
 failures=0
 
 fail() {
-  echo "FAILED: $*"
+  printf 'FAILED: %.800s\n' "$*"  # arguments can be long
   failures=$((failures + 1))
 }
 finish() {

@@ -5,12 +5,13 @@
 
 #include <CLI/CLI.hpp>
 #include <chrono>
+#include <climits>
 #include <cmath>
 #include <functional>
-#include <limits>
 
 #include "cli/exit_status.h"
 #include "core/atomic_file.h"
+#include "core/command_line.h"
 #include "core/cpu_context.h"
 #include "core/gpu.h"
 #include "core/machine.h"
@@ -43,12 +44,44 @@ void require_known(const Tape::Preferences& preferences) {
   }
 }
 
-// Without --attr, gpt2 is a small model that learns in minutes: bytes as tokens, four layers.
-constexpr std::pair<const char*, const char*> kSmallGpt2[] = {
-    {"tokens", "64"}, {"context", "64"},     {"layers", "4"}, {"heads", "4"},
-    {"width", "128"}, {"vocabulary", "256"}, {"batch", "16"}};
-constexpr double kSmallGpt2LearningRate = 1e-3;
-bool small_gpt2(const TrainOptions& options) { return options.model == "gpt2" && options.attributes.empty(); }
+using Attributes = std::vector<std::pair<std::string, std::string>>;
+
+// Where a model's own defaults, which are for timing a step, learn nothing in a few epochs of drawn samples. --attr,
+// --batch and --lr change what stands here.
+struct TrainingDefaults {
+  std::string model;
+  Attributes attributes;
+  std::optional<double> learning_rate = {};
+};
+const TrainingDefaults* training_defaults(const std::string& model) {
+  static const TrainingDefaults kAll[] = {
+      {"bilstm", {{"batch", "64"}}, 3e-3},  // 512 makes 15 steps of an epoch: too few
+      {"gpt2",                              // bytes as tokens, four layers: it learns in minutes
+       {{"tokens", "64"},
+        {"context", "64"},
+        {"layers", "4"},
+        {"heads", "4"},
+        {"width", "128"},
+        {"vocabulary", "256"},
+        {"batch", "16"}},
+       1e-3}};
+  for (const TrainingDefaults& d : kAll)
+    if (d.model == model) return &d;
+  return nullptr;
+}
+
+Model chosen_model(const TrainOptions& options) {
+  const Model& model = find_model(options.model == "imdb_bilstm" ? "bilstm" : options.model);
+  const TrainingDefaults* defaults = training_defaults(model.name());
+  Attributes all = defaults ? defaults->attributes : Attributes{};
+  for (const std::string& a : options.attributes) {
+    const size_t equals = a.find('=');
+    if (equals == a.npos) throw Error("--attr '{}' does not read name=value", a);
+    all.emplace_back(a.substr(0, equals), a.substr(equals + 1));
+  }
+  if (options.batch) all.emplace_back("batch", std::to_string(*options.batch));
+  return model.with(all);
+}
 
 struct Split {
   Dataset training, validation, test;
@@ -72,11 +105,11 @@ Split draw_split(uint64_t seed, const char* source, const Draw& draw) {
   return {draw(kDrawnTraining, seed << 1), {}, draw(kDrawnTest, seed << 1 | 1), source};
 }
 
-Split read_or_draw(const TrainOptions& options, const Trainer& trainer) {
+Split read_or_draw(const TrainOptions& options, const SampleForm& form) {
   const Error no_reader("--data {}: there is no reader of files for model {}", options.data, options.model);
-  const int64_t features = trainer.features();
-  if (trainer.label_for_each_token()) {  // a language model: every token is predicted from those before it
-    const int64_t vocabulary = trainer.classes();
+  const int64_t features = form.features;
+  if (form.label_for_each_token) {  // a language model: every token is predicted from those before it
+    const int64_t vocabulary = form.classes;
     if (!options.data.empty()) {
       Text text = read_text(options.data, features, vocabulary);
       return {std::move(text.training), {}, std::move(text.test), options.data};
@@ -89,7 +122,7 @@ Split read_or_draw(const TrainOptions& options, const Trainer& trainer) {
             draw_text(std::max<int64_t>(1, count / 8), features, options.seed << 1 | 1),
             "drawn text"};
   }
-  if (trainer.takes_tokens()) {
+  if (form.tokens) {
     if (!options.data.empty()) throw no_reader;
     return draw_split(options.seed, "drawn reviews",
                       [&](int64_t count, uint64_t seed) { return draw_reviews(count, features, seed); });
@@ -103,9 +136,11 @@ Split read_or_draw(const TrainOptions& options, const Trainer& trainer) {
   throw Error("model {} takes {} features a sample, for which there are no data", options.model, features);
 }
 
-Split load(const TrainOptions& options, const Trainer& trainer) {
-  Split all = read_or_draw(options, trainer);
+Split load(const TrainOptions& options, const SampleForm& form) {
+  Split all = read_or_draw(options, form);
   all.validation = split_off(all.training, options.validation, options.seed);
+  if (all.training.size() < form.batch)
+    throw Error("{} samples are fewer than the batch of {}", all.training.size(), form.batch);
   return all;
 }
 
@@ -147,13 +182,13 @@ class TrainingLoop {
       accuracy = trainer_.accuracy(data_.validation);
     });
     const bool better = accuracy > best_accuracy_;
-    const auto samples = static_cast<double>(data_.training.size() / trainer_.batch() * trainer_.batch());
+    const auto samples = static_cast<double>(data_.training.size() / trainer_.form().batch * trainer_.form().batch);
     const std::string perplexity =
-        trainer_.label_for_each_token() ? fmt::format("  perplexity {:.2f}", std::exp(loss)) : "";
+        trainer_.form().label_for_each_token ? fmt::format("  perplexity {:.2f}", std::exp(loss)) : "";
     fmt::print("epoch {:2}  loss {:.4f}{}  validation accuracy {:.2f} %  {:.2f} s  {:.0f} {}/s\n", trainer_.epochs(),
                loss, perplexity, 100 * accuracy, seconds,
-               samples * static_cast<double>(trainer_.targets()) / std::max(seconds, 1e-9),
-               trainer_.label_for_each_token() ? "tokens" : "samples");
+               samples * static_cast<double>(trainer_.form().targets) / std::max(seconds, 1e-9),
+               trainer_.form().label_for_each_token ? "tokens" : "samples");
     std::fflush(stdout);
     if (!better) return false;
     best_accuracy_ = accuracy;
@@ -188,6 +223,7 @@ void train_model(const TrainOptions& options, const Model& model, Context& conte
     AtomicFile(options.checkpoint);  // throws now, not after an epoch, where the folder cannot be written
   const Tape::Preferences preferences =
       options.preferences.empty() ? Tape::preferences_for(context.device()) : options.preferences;
+  const Split data = load(options, sample_form(model, context));  // before the trainer, which takes long to plan
   Trainer trainer(model, context, preferences, options.seed);
   if (!options.resume.empty()) try {
       trainer.restore(read_checkpoint(options.resume));
@@ -196,13 +232,11 @@ void train_model(const TrainOptions& options, const Model& model, Context& conte
     }
   if (trainer.epochs() >= options.epochs)
     throw Error("--epochs {}: the checkpoint has {} already", options.epochs, trainer.epochs());
+  const TrainingDefaults* defaults = training_defaults(model.name());
   if (options.learning_rate)
     trainer.learning_rate(*options.learning_rate);
-  else if (small_gpt2(options) && options.resume.empty())
-    trainer.learning_rate(kSmallGpt2LearningRate);
-  const Split data = load(options, trainer);
-  if (data.training.size() < trainer.batch())
-    throw Error("{} samples are fewer than the batch of {}", data.training.size(), trainer.batch());
+  else if (defaults && defaults->learning_rate && options.resume.empty())
+    trainer.learning_rate(*defaults->learning_rate);
   fmt::print("{} {} on {}; {}: {} samples to train on, {} to validate, {} to test\n", model.name(), model.label(),
              context.describe(), data.source, data.training.size(), data.validation.size(), data.test.size());
   TrainingLoop(options, trainer, data).run();
@@ -211,15 +245,7 @@ void train_model(const TrainOptions& options, const Model& model, Context& conte
 }  // namespace
 
 int run_train(const TrainOptions& options) {
-  Model model = find_model(options.model == "imdb_bilstm" ? "bilstm" : options.model);
-  if (small_gpt2(options))
-    for (const auto& [name, value] : kSmallGpt2) model = model.with(name, value);
-  for (const std::string& a : options.attributes) {
-    const size_t equals = a.find('=');
-    if (equals == a.npos) throw Error("--attr '{}' does not read name=value", a);
-    model = model.with(a.substr(0, equals), a.substr(equals + 1));
-  }
-  if (options.batch) model = model.with("batch", std::to_string(*options.batch));
+  const Model model = chosen_model(options);
   // Not by CLI::Range, which includes its ends and lets NaN pass.
   if (!(options.validation > 0 && options.validation < 1))
     throw Error("--validation {}; a fraction above 0 and below 1 is allowed", options.validation);
@@ -235,26 +261,28 @@ int run_train(const TrainOptions& options) {
   } catch (const NotServed& e) {
     reason = e.what();
   }
-  fmt::print(stderr, "duet train: --device {}: {}\n", options.device, reason);
+  fmt::print(stderr, "duet train: --device {}: {}\n", options.device, one_line(reason));
   return kUnsupported;
 }
 
 void add_train(CLI::App& app) {
   const auto options = std::make_shared<TrainOptions>();
-  constexpr int64_t kMax = std::numeric_limits<int64_t>::max();
+  const auto whole_number = [](int64_t min, int64_t max = INT64_MAX) -> CLI::Validator {
+    return {[min, max](std::string& text) { return check_whole_number(text, min, max); }, "INT"};
+  };
   CLI::App* train =
       app.add_subcommand("train", "train a model; print loss and validation accuracy by epoch, then test accuracy");
   train
       ->add_option("model", options->model,
                    "mlp, mnist_cnn (28x28 digits), lenet, cifar_cnn (32x32 colour images), imdb_bilstm (reviews), toy, "
-                   "or gpt2 (text; a small one unless --attr is given)")
+                   "or gpt2 (text; a small one of 4 layers, which --attr changes)")
       ->required();
   train->add_option(
       "--data", options->data,
       "folder with MNIST's IDX files or CIFAR-10's binary files, or a text file (.bin: tokens of 16 bits), depending "
       "on the model; without it samples are drawn");
   train->add_option("--epochs", options->epochs, "passes over the data, including those of a resumed checkpoint")
-      ->check(CLI::Range(int64_t{1}, kMax))
+      ->transform(whole_number(1))
       ->capture_default_str();
   train
       ->add_option("--validation", options->validation,
@@ -263,7 +291,7 @@ void add_train(CLI::App& app) {
   train
       ->add_option("--patience", options->patience,
                    "stop after so many epochs without a better validation accuracy; 0: never")
-      ->check(CLI::Range(int64_t{0}, kMax))
+      ->transform(whole_number(0))
       ->capture_default_str();
   train->add_option(
       "--checkpoint", options->checkpoint,
@@ -271,17 +299,18 @@ void add_train(CLI::App& app) {
       "if no epoch was better");
   train->add_option("--resume", options->resume, "checkpoint to continue from, of the same model and seed");
   train->add_option("--attr", options->attributes, "attribute=value of the model, repeatable")->expected(1)->take_all();
-  train->add_option("--batch", options->batch, "samples in a step");
+  train->add_option("--batch", options->batch, "samples in a step")->transform(whole_number(1));
   train->add_option("--lr", options->learning_rate, "learning rate; by default that of the checkpoint or of the model");
   train->add_option("--device", options->device, "cpu or gpu")
       ->check(CLI::IsMember({"cpu", "gpu"}))
       ->capture_default_str();
-  train->add_option("--threads", options->threads, "number of CPU threads; all by default");
+  train->add_option("--threads", options->threads, "number of CPU threads; all by default")
+      ->transform(whole_number(1, INT_MAX));
   train
       ->add_option("--seed", options->seed,
                    "seed of initial parameters, dropout, order of samples, validation samples and drawn samples")
       ->capture_default_str()
-      ->check(CLI::Range(int64_t{0}, kMax));
+      ->transform(whole_number(0));
   train
       ->add_option("--impl-preference", options->preferences,
                    "comma-separated implementations; the first that serves an op runs it")

@@ -47,6 +47,13 @@ Model Model::with(std::string_view attribute, std::string_view text) const {
   return model;
 }
 
+Model Model::with(const std::vector<std::pair<std::string, std::string>>& attributes) const {
+  Model model = *this;
+  for (const auto& [attribute, text] : attributes) model = model.changed(attribute, text);
+  model.validate();
+  return model;
+}
+
 Model Model::with_words(std::string_view words) const {
   Model model = *this;
   for (const CaseWord& w : words_of(words)) {

@@ -17,6 +17,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "core/attributes.h"
@@ -37,9 +38,10 @@ class Model {
   std::string name() const { return self_->name(); }
   std::vector<Attribute> attributes() const { return self_->attributes(); }
   std::string label() const;  // "f32/batch:32"
-  // Copies with one attribute, or several words of a case (core/cases.h), set from text. Throw Error naming attribute,
-  // value and what is allowed.
+  // Copies with one attribute, several, or several words of a case (core/cases.h), set from text. Whether the
+  // attributes go together is asked once, after the last. Throw Error naming attribute, value and what is allowed.
   Model with(std::string_view attribute, std::string_view text) const;
+  Model with(const std::vector<std::pair<std::string, std::string>>& attributes) const;
   Model with_words(std::string_view words) const;
   void train(Tape& tape) const { self_->train(tape); }
   void evaluate(Tape& tape) const { self_->evaluate(tape); }

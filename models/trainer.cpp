@@ -34,7 +34,35 @@ void upload_numbers(Tape& tape, Var var, const std::vector<float>& values) {  //
   tape.upload(var, rounded.data(), dtype, count);
 }
 
+SampleForm form_of(const Model& model, const Tape& train, const Tape& evaluate) {
+  for (const auto& [name, var] : train.inputs())
+    if (name != "x" && name != "label")
+      throw Error("model {} takes {} as well, for which there are no data", model.name(), name);
+  const auto elements = [](const Shape& shape) {
+    return std::accumulate(shape.begin(), shape.end(), int64_t{1}, std::multiplies<>());
+  };
+  const Var x = train.find("x"), label = train.find("label");
+  const Shape shape = train.shape(x), labels = train.shape(label);
+  SampleForm form;
+  form.batch = shape.at(0);
+  form.features = elements(shape) / form.batch;
+  form.targets = elements(labels) / form.batch;
+  form.classes = evaluate.shape(evaluate.find("logits")).back();
+  form.tokens = train.dtype(x) == DType::i32;
+  form.binary = train.dtype(label) != DType::i32;
+  form.label_for_each_token = form.tokens && !form.binary && labels.size() == shape.size();
+  return form;
+}
+
 }  // namespace
+
+SampleForm sample_form(const Model& model, Context& context) {
+  const Tape::Preferences preferences = Tape::preferences_for(context.device());
+  Tape train(context, preferences), evaluate(context, preferences);
+  model.train(train);
+  model.evaluate(evaluate);
+  return form_of(model, train, evaluate);
+}
 
 Trainer::Trainer(const Model& model, Context& context, const Tape::Preferences& preferences, uint64_t seed)
     : context_(&context),
@@ -44,9 +72,7 @@ Trainer::Trainer(const Model& model, Context& context, const Tape::Preferences& 
       seed_(seed) {
   model.train(train_);
   model.evaluate(evaluate_);
-  for (const auto& [name, var] : train_.inputs())
-    if (name != "x" && name != "label")
-      throw Error("model {} takes {} as well, for which there are no data", model_, name);
+  form_ = form_of(model, train_, evaluate_);
   train_.plan();
   evaluate_.plan();
   x_of_ = train_.find("x");
@@ -57,16 +83,9 @@ Trainer::Trainer(const Model& model, Context& context, const Tape::Preferences& 
   for (const Tape::Node& node : train_.nodes())
     for (const Var var : node.slots)
       if (var.id == loss_of_.id) loss_phase_ = node.phase;
-  const Shape shape = train_.shape(x_of_);
-  batch_ = shape.at(0);
-  features_ = std::accumulate(shape.begin() + 1, shape.end(), int64_t{1}, std::multiplies<>());
-  const auto elements = static_cast<size_t>(batch_ * features_);
-  train_.dtype(x_of_) == DType::i32 ? token_.resize(elements) : x_.resize(elements);
-  const Shape labels = train_.shape(label_of_);
-  label_.resize(static_cast<size_t>(std::accumulate(labels.begin(), labels.end(), int64_t{1}, std::multiplies<>())));
-  targets_ = static_cast<int64_t>(label_.size()) / batch_;
-  binary_ = train_.dtype(label_of_) != DType::i32;
-  label_for_each_token_ = takes_tokens() && !binary_ && labels.size() == shape.size();
+  const auto elements = static_cast<size_t>(form_.batch * form_.features);
+  form_.tokens ? token_.resize(elements) : x_.resize(elements);
+  label_.resize(static_cast<size_t>(form_.batch * form_.targets));
   for (const Tape::Node& node : train_.nodes())
     if (node.problem.name() == "embedding" && node.slots[0].id == x_of_.id)
       vocabulary_ = train_.shape(node.slots[1])[0];
@@ -79,21 +98,22 @@ void Trainer::learning_rate(double lr) {
 
 void Trainer::require_fitting(const Dataset& data) const {
   const char* what = data.token.empty() ? "features" : "tokens";
-  if (data.features != features_)
-    throw Error("the data has {} {} a sample, the model {}", data.features, what, features_);
-  if (data.targets != targets_) throw Error("the data has {} labels a sample, the model {}", data.targets, targets_);
+  if (data.features != form_.features)
+    throw Error("the data has {} {} a sample, the model {}", data.features, what, form_.features);
+  if (data.targets != form_.targets)
+    throw Error("the data has {} labels a sample, the model {}", data.targets, form_.targets);
   if (data.token.empty() != token_.empty())
     throw Error("the data has {}, the model takes {}", data.token.empty() ? "numbers" : "tokens",
                 token_.empty() ? "numbers" : "tokens");
   const auto values = static_cast<int64_t>(data.token.empty() ? data.x.size() : data.token.size());
-  if (values != data.size() * features_)
-    throw Error("the data has {} {} for {} samples: every sample has {}", values, what, data.size(), features_);
+  if (values != data.size() * form_.features)
+    throw Error("the data has {} {} for {} samples: every sample has {}", values, what, data.size(), form_.features);
   const auto within = [](const std::vector<int32_t>& list, int64_t end, const char* each) {
     for (size_t i = 0; i < list.size(); ++i)
       if (list[i] < 0 || list[i] >= end)
         throw Error("the data has {} {} at position {}; the model takes 0 to {}", each, list[i], i, end - 1);
   };
-  within(data.label, binary_ ? 2 : classes(), "label");
+  within(data.label, form_.binary ? 2 : form_.classes, "label");
   if (vocabulary_ > 0) within(data.token, vocabulary_, "token");
 }
 
@@ -104,16 +124,16 @@ void Trainer::gather(const Dataset& data, const std::vector<int64_t>& samples) {
       std::memcpy(to.data() + static_cast<int64_t>(i) * width, from.data() + samples[i] * width,
                   static_cast<size_t>(width) * sizeof from[0]);
   };
-  copy(x_, data.x, features_);
-  copy(token_, data.token, features_);
-  copy(label_, data.label, targets_);
+  copy(x_, data.x, form_.features);
+  copy(token_, data.token, form_.features);
+  copy(label_, data.label, form_.targets);
 }
 
 void Trainer::upload_x(Tape& tape, Var var) const {
   token_.empty() ? upload_numbers(tape, var, x_) : tape.upload(var, std::span<const int32_t>(token_));
 }
 void Trainer::upload_labels() {
-  if (!binary_) return train_.upload(label_of_, std::span<const int32_t>(label_));
+  if (!form_.binary) return train_.upload(label_of_, std::span<const int32_t>(label_));
   upload_numbers(train_, label_of_, std::vector<float>(label_.begin(), label_.end()));
 }
 
@@ -147,14 +167,14 @@ std::string Trainer::first_non_finite() {
 
 double Trainer::epoch(const Dataset& data) {
   require_fitting(data);
-  if (data.size() < batch_) throw Error("{} samples are fewer than the batch of {}", data.size(), batch_);
+  if (data.size() < form_.batch) throw Error("{} samples are fewer than the batch of {}", data.size(), form_.batch);
   const std::vector<int64_t> order = shuffled(data.size(), (seed_ << 16) + static_cast<uint64_t>(++epochs_));
   double sum = 0;
-  const int64_t batches = data.size() / batch_;
-  std::vector<int64_t> samples(static_cast<size_t>(batch_));
+  const int64_t batches = data.size() / form_.batch;
+  std::vector<int64_t> samples(static_cast<size_t>(form_.batch));
   context_->enter([&] {
     for (int64_t b = 0; b < batches; ++b) {
-      std::copy_n(order.begin() + b * batch_, batch_, samples.begin());
+      std::copy_n(order.begin() + b * form_.batch, form_.batch, samples.begin());
       gather(data, samples);
       upload_x(train_, x_of_);
       upload_labels();
@@ -185,27 +205,27 @@ void Trainer::require_loss_scale() const {
 double Trainer::accuracy(const Dataset& data) {
   require_fitting(data);
   evaluate_.copy_state_from(train_);
-  const int64_t width = binary_ ? 1 : classes();
+  const int64_t width = form_.binary ? 1 : form_.classes;
   int64_t correct = 0;
   context_->enter([&] {
-    std::vector<int64_t> samples(static_cast<size_t>(batch_));
-    for (int64_t first = 0; first < data.size(); first += batch_) {
-      for (int64_t i = 0; i < batch_; ++i) samples[static_cast<size_t>(i)] = std::min(first + i, data.size() - 1);
+    std::vector<int64_t> samples(static_cast<size_t>(form_.batch));
+    for (int64_t first = 0; first < data.size(); first += form_.batch) {
+      for (int64_t i = 0; i < form_.batch; ++i) samples[static_cast<size_t>(i)] = std::min(first + i, data.size() - 1);
       gather(data, samples);
       upload_x(evaluate_, evaluated_x_of_);
       evaluate_.run();
       const std::vector<double> logits = evaluate_.download(logits_of_);
       if (!evaluate_.finite(logits_of_))
         throw Error("logits of samples {} to {} are not finite (epoch {}): a lower learning rate may help", first,
-                    std::min(first + batch_, data.size()) - 1, epochs_);
-      for (int64_t i = 0; i < std::min(batch_, data.size() - first) * targets_; ++i) {
+                    std::min(first + form_.batch, data.size()) - 1, epochs_);
+      for (int64_t i = 0; i < std::min(form_.batch, data.size() - first) * form_.targets; ++i) {
         const auto row = logits.begin() + i * width;
-        const int64_t predicted = binary_ ? row[0] > 0 : std::max_element(row, row + width) - row;
-        correct += predicted == data.label[static_cast<size_t>(first * targets_ + i)];
+        const int64_t predicted = form_.binary ? row[0] > 0 : std::max_element(row, row + width) - row;
+        correct += predicted == data.label[static_cast<size_t>(first * form_.targets + i)];
       }
     }
   });
-  return data.size() ? static_cast<double>(correct) / static_cast<double>(data.size() * targets_) : 0;
+  return data.size() ? static_cast<double>(correct) / static_cast<double>(data.size() * form_.targets) : 0;
 }
 
 // --- checkpoints -----------------------------------------------------------------------------------------------------

@@ -12,6 +12,18 @@
 
 namespace duet {
 
+// What a sample of a model is.
+struct SampleForm {
+  int64_t batch = 0;                  // samples of a step
+  int64_t features = 0, targets = 1;  // of a sample: numbers or tokens, and labels
+  int64_t classes = 0;
+  bool tokens = false;                // otherwise numbers
+  bool binary = false;                // one label, 0 or 1, and one logit
+  bool label_for_each_token = false;  // a language model
+};
+// Cheap: it plans nothing and allocates no tensor. Throws Error for a model that takes more than samples and labels.
+SampleForm sample_form(const Model& model, Context& context);
+
 class Trainer {
  public:
   // Throws NotServed where no preferred implementation supports an op.
@@ -26,12 +38,7 @@ class Trainer {
   // left out (models/layers.h), and the epoch throws when the scale has fallen to 0.
   double epoch(const Dataset& data);
   double accuracy(const Dataset& data);  // share of labels that are predicted correctly
-  int64_t batch() const { return batch_; }
-  int64_t features() const { return features_; }  // of a sample
-  int64_t targets() const { return targets_; }    // labels of a sample
-  int64_t classes() const { return evaluate_.shape(logits_of_).back(); }
-  bool takes_tokens() const { return !token_.empty(); }                // otherwise it takes numbers
-  bool label_for_each_token() const { return label_for_each_token_; }  // a language model
+  const SampleForm& form() const { return form_; }
   int64_t steps() const { return steps_; }
   int64_t epochs() const { return epochs_; }
   const Tape& tape() const { return train_; }
@@ -58,9 +65,9 @@ class Trainer {
   std::string model_;
   uint64_t seed_;
   size_t loss_phase_ = 0;  // the phase that computes the loss
-  int64_t batch_ = 0, features_ = 0, targets_ = 1, steps_ = 0, epochs_ = 0;
+  SampleForm form_;
+  int64_t steps_ = 0, epochs_ = 0;
   int64_t vocabulary_ = 0;  // of the embedding that reads the tokens; 0 where there is none
-  bool binary_ = false, label_for_each_token_ = false;
   Var x_of_, label_of_, loss_of_, evaluated_x_of_, logits_of_;
   std::vector<float> x_;
   std::vector<int32_t> token_, label_;

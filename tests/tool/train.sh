@@ -20,7 +20,7 @@ grep -q '^epoch  1 ' stdout && fail "a resumed training started again"
 does 'no better for 1 epoch\(s\): stopped' train toy $small --epochs 50 --lr 1e-12 --patience 1
 
 # Mixed precision in f16: the printed loss is not scaled, and the scale is part of the checkpoint.
-mixed="--attr dtype=f16 --attr mixed=1 --threads 1 --batch 20"
+mixed="--attr mixed=1 --attr dtype=f16 --threads 1 --batch 20"
 does '^lenet f16/batch:20/mixed:1 on ' train lenet $mixed --lr 0.01 --epochs 1 --checkpoint half.safetensors
 grep -qE '^epoch  1  loss [0-3]\.[0-9]+  validation accuracy [0-9.]+ %' stdout || fail "a scaled loss: $(cat stdout)"
 grep -aq '"loss_scale":' half.safetensors || fail "no loss scale in the checkpoint"
@@ -55,12 +55,26 @@ does 'no epoch was better than the parameters of epoch 0, which same.safetensors
 "$duet" train toy $small --epochs 1 > /dev/full 2> stderr && fail "a full disk was not noticed"
 grep -q 'standard output cannot be written' stderr || fail "a full disk: $(cat stderr)"
 
+# Attributes are checked together, in any order. They change the small gpt2 that is trained by default: windows of 64
+# tokens. Where there are no data, nothing is planned first.
+refuses 2 'mixed: master parameters go with bf16 or f16, not f32' train lenet --threads 1 --attr mixed=1
+refuses 2 '4218 samples are fewer than the batch of 99999' train gpt2 --threads 1 --attr layers=2 --batch 99999
+refuses 2 '8437 samples are fewer than the batch of 99999' train gpt2 --threads 1 --attr tokens=32 --batch 99999
+timeout 10 "$duet" train resnet50 --threads 1 > stdout 2> stderr
+[ $? = 2 ] || fail "resnet50 was planned before its data were looked for: $(cat stderr)"
+grep -q 'model resnet50 takes 150528 features a sample, for which there are no data' stderr || fail "resnet50: $(cat stderr)"
+
+# The defaults of imdb_bilstm learn, here on shorter reviews.
+does '^bilstm f32/batch:64/' train imdb_bilstm --attr T=24
+[ "$(sed -n 's/^test accuracy \([0-9]*\).*/\1/p' stdout)" -ge 80 ] || fail "imdb_bilstm learnt nothing: $(cat stdout)"
+
 # Options.
 refuses 2 "'no_model' is unknown; known are .*bilstm.*lenet" train no_model
 refuses 2 'epochs: Value 0 not in range 1 to' train toy $small --epochs 0
 refuses 2 'validation 1; a fraction' train toy $small --validation 1
 refuses 2 'patience: Value -1 not in range 0 to' train toy $small --patience -1
 refuses 2 'lr 0;' train toy $small --lr 0
-refuses 2 'batch 0' train toy --threads 1 --batch 0
+refuses 2 'batch: Value 0 not in range 1' train toy --threads 1 --batch 0
+refuses 2 "epochs: '0x3' is not a whole number" train toy $small --epochs 0x3
 refuses 2 '8100 samples are fewer than the batch of 9000' train toy --threads 1 --batch 9000
 finish

@@ -73,19 +73,24 @@ Chart Svg::chart(std::string stem, std::string title, std::string description, i
   return {std::move(stem), std::move(title), std::move(description), width, height, std::move(marks_)};
 }
 
+namespace {
+// A file may hold any number. Beyond these bounds a logarithm or a power of ten would not be finite.
+double drawable(double value) { return value > 1e-300 ? std::min(value, 1e300) : 1e-300; }
+}  // namespace
+
 LogAxis::LogAxis(double low, double high, double pixel_low, double pixel_high)
-    : low_(low),
-      high_(high),
-      log_low_(std::log10(low)),
-      span_(std::log10(high) - log_low_),
+    : low_(drawable(low)),
+      high_(std::max(low_, drawable(high))),
+      log_low_(std::log10(low_)),
+      span_(std::log10(high_) - log_low_),
       pixel_low_(pixel_low),
       pixel_high_(pixel_high) {
   if (!(span_ > 0)) span_ = 1;  // a single value: it is drawn at the low end
 }
 
 LogAxis LogAxis::round(double low, double high, double pixel_low, double pixel_high) {
-  const double first = std::floor(std::log10(low) + 1e-9);
-  const double last = std::max(first + 1, std::ceil(std::log10(high) - 1e-9));
+  const double first = std::floor(std::log10(drawable(low)) + 1e-9);
+  const double last = std::max(first + 1, std::ceil(std::log10(drawable(high)) - 1e-9));
   return {std::pow(10, first), std::pow(10, last), pixel_low, pixel_high};
 }
 

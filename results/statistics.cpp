@@ -28,6 +28,20 @@ size_t tail_length(std::span<const double> counts, double confidence) {
   return length;
 }
 
+// The same for a statistic that is nearly normal. Exact counts of large samples would take memory and time that grow
+// with the square of their product, and overflow.
+size_t normal_tail_length(double mean, double deviation, double confidence) {
+  double low = 0, high = 40;  // the quantile, by bisection: erfc has no inverse in the library
+  for (int i = 0; i < 60; ++i) {
+    const double middle = 0.5 * (low + high);
+    (std::erfc(middle / std::sqrt(2)) > 1 - confidence ? low : high) = middle;
+  }
+  return static_cast<size_t>(std::max(0.0, std::floor(mean - high * deviation + 0.5)));
+}
+
+constexpr size_t kMaxExactValues = 400;    // of one sample: its binomial coefficients are below 1e120
+constexpr size_t kMaxExactPairs = 10'000;  // of two samples
+
 // Sorted values with `tail` of them cut at each end; no cut possible means the whole range.
 Interval interval_of(std::span<const double> sorted, size_t tail, double middle, double confidence) {
   if (tail == 0) return {middle, sorted.front(), sorted.back(), Interval::kMinMax};
@@ -46,8 +60,10 @@ double median(std::vector<double> values) {
 Interval median_interval(std::vector<double> values, double confidence) {
   require_values(values.size(), "median");
   std::sort(values.begin(), values.end());
-  std::vector<double> binomial(values.size() + 1, 1.0);  // how many values lie below the true median: n fair coins
   const double n = static_cast<double>(values.size());
+  if (values.size() > kMaxExactValues)
+    return interval_of(values, normal_tail_length(0.5 * n, 0.5 * std::sqrt(n), confidence), median(values), confidence);
+  std::vector<double> binomial(values.size() + 1, 1.0);  // how many values lie below the true median: n fair coins
   for (size_t k = 1; k < binomial.size(); ++k)
     binomial[k] = binomial[k - 1] * (n - static_cast<double>(k) + 1) / static_cast<double>(k);
   return interval_of(values, tail_length(binomial, confidence), median(values), confidence);
@@ -80,14 +96,25 @@ double mann_whitney_p(std::span<const double> x, std::span<const double> y) {
   return std::min(1.0, 2 * sum(std::span(counts).first(low + 1)) / sum(counts));
 }
 
+namespace {
+
+// Of the statistic's distribution, how many of its smallest values fit into one tail.
+size_t mann_whitney_tail(size_t a, size_t b, double confidence) {
+  if (a * b <= kMaxExactPairs) return tail_length(mann_whitney_counts(a, b), confidence);
+  const auto pairs = static_cast<double>(a * b);
+  return normal_tail_length(0.5 * pairs, std::sqrt(pairs * static_cast<double>(a + b + 1) / 12), confidence);
+}
+
+}  // namespace
+
 Interval ratio_interval(std::span<const double> numerator, std::span<const double> denominator, double confidence) {
   require_values(std::min(numerator.size(), denominator.size()), "ratio");
   std::vector<double> logs;
   for (const double a : numerator)
     for (const double b : denominator) logs.push_back(std::log(a / b));
   std::sort(logs.begin(), logs.end());
-  const std::vector<double> counts = mann_whitney_counts(numerator.size(), denominator.size());
-  Interval of_logs = interval_of(logs, tail_length(counts, confidence), median(logs), confidence);
+  Interval of_logs =
+      interval_of(logs, mann_whitney_tail(numerator.size(), denominator.size(), confidence), median(logs), confidence);
   return {std::exp(of_logs.value), std::exp(of_logs.lo), std::exp(of_logs.hi), of_logs.label};
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Order statistics for small samples: exact, deterministic. Sources: Mann and Whitney 1947; Hodges and Lehmann 1963.
+// Order statistics, deterministic: exact for small samples, by the normal approximation for large ones.
+// Sources: Mann and Whitney 1947; Hodges and Lehmann 1963.
 #pragma once
 #include <span>
 #include <string>

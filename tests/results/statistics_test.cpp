@@ -70,6 +70,28 @@ TEST(Statistics, MedianIntervalNeedsSixValues) {
   EXPECT_EQ(nine.hi, 8);
 }
 
+// bench_all allows 1000 repetitions, and a file may have more. The exact distribution would take 8 GB for 1000 against
+// 1000, and its binomial coefficients overflow from 1030 values on.
+TEST(Statistics, LargeSamplesHaveIntervalsToo) {
+  const Interval many = median_interval(from(1, 2001));
+  EXPECT_EQ(many.value, 1001);
+  EXPECT_NEAR(many.lo, 1001 - 1.96 * 0.5 * std::sqrt(2001), 1);  // the normal approximation of the binomial
+  EXPECT_NEAR(many.hi, 1001 + 1.96 * 0.5 * std::sqrt(2001), 1);
+  const Interval exact = median_interval(from(1, 400)), near = median_interval(from(1, 401));
+  EXPECT_NEAR(exact.lo, near.lo, 2);
+
+  std::vector<double> twice = from(1000, 1000);
+  for (double& v : twice) v *= 2;
+  const Interval ratio = ratio_interval(twice, from(1000, 1000));
+  EXPECT_NEAR(ratio.value, 2, 1e-3);
+  EXPECT_TRUE(ratio.confident());
+  EXPECT_NEAR(std::log(ratio.lo / 2), -std::log(ratio.hi / 2), 1e-3);
+  const Interval hundred = ratio_interval(from(1000, 100), from(500, 100)),
+                 more = ratio_interval(from(1000, 100), from(500, 101));
+  EXPECT_NEAR(hundred.lo, more.lo, 0.01);
+  EXPECT_NEAR(hundred.hi, more.hi, 0.01);
+}
+
 TEST(Statistics, GeometricMean) { EXPECT_NEAR(geometric_mean(std::vector<double>{0.5, 2, 8}), 2, 1e-12); }
 
 }  // namespace

@@ -7,4 +7,7 @@ namespace duet {
 
 uint64_t checksum(const void* data, int64_t bytes);
 
+// Of large memory, on all threads: the checksum of the checksums of its chunks. Another value than checksum().
+uint64_t parallel_checksum(const void* data, int64_t bytes);
+
 }  // namespace duet

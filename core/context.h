@@ -7,11 +7,17 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <utility>
+#include <vector>
 
 namespace duet {
 
 enum class Device : uint8_t { cpu, cuda, simt };
 const char* name_of(Device);
+
+// Where a page that no one may access follows or precedes the data of each Buffer, so that a read out of bounds ends
+// the process as well. For tests: CpuContext has it.
+enum class Fence : uint8_t { none, behind, before };
 
 class Context {
  public:
@@ -19,7 +25,10 @@ class Context {
   virtual Device device() const = 0;
   virtual std::string describe() const = 0;  // for messages: "CPU, 2 threads, AVX3"
 
-  // Device memory, aligned to 4 KiB at least. Throws Error naming the size when there is not enough.
+  virtual Fence fence() const { return Fence::none; }
+
+  // Device memory, aligned to 4 KiB at least. Throws Error naming the size when there is not enough. With a fence, pages
+  // of no access lie before the memory and behind its last page.
   virtual void* allocate(int64_t bytes) = 0;
   virtual void release(void* memory, int64_t bytes) noexcept = 0;
   // Names a part of an allocation: kernels may touch only these bytes of it. Devices that check every access use it.
@@ -41,12 +50,14 @@ class Context {
   int64_t held_bytes_ = 0;
 };
 
-// Owned device memory between guard bands. Memory and guards start as 0xFF bytes, which are NaN: an element that was
-// never written cannot pass a comparison by chance, and a write outside of the memory is found.
+// Owned device memory between guard bands. The memory starts as 0xFF bytes, which are NaN: an element that was never
+// written cannot pass a comparison by chance. Each guard band of each buffer holds bytes of its own, which no
+// implementation can know, so that any write into it is found.
 class Buffer {
  public:
   Buffer() = default;
-  Buffer(Context& context, int64_t bytes, const std::string& name = "workspace", int64_t element_bytes = 1);
+  // element_bytes: of the tensor's type. 0: memory of mixed types, such as a workspace, aligned to 256 bytes.
+  Buffer(Context& context, int64_t bytes, const std::string& name = "workspace", int64_t element_bytes = 0);
   Buffer(Buffer&& other) noexcept { swap(other); }
   Buffer& operator=(Buffer&& other) noexcept {
     swap(other);
@@ -60,15 +71,23 @@ class Buffer {
     return static_cast<T*>(data_);
   }
   int64_t bytes() const { return bytes_; }
-  void poison();                                      // sets the data to 0xFF
-  bool guards_intact() const;                         // false: something wrote outside of the data
-  bool untouched(int64_t first, int64_t last) const;  // whether bytes [first, last) of the data are still 0xFF
+  void poison();                                // sets the data to 0xFF
+  void add_guard(int64_t first, int64_t last);  // bytes [first, last) of the data become a guard band as well
+  // How a guard band has changed, such as "byte 4096 behind its end was overwritten"; "" where none has.
+  std::string guard_failure() const;
+  bool guards_intact() const { return guard_failure().empty(); }
 
  private:
   void swap(Buffer& other) noexcept;
+  // Bytes from the beginning of the allocation. changed_guard: the first one that differs, or -1.
+  std::vector<uint8_t> guard(int64_t first, int64_t count) const;
+  void write_guard(int64_t first, int64_t count);
+  int64_t changed_guard(int64_t first, int64_t count) const;
   Context* context_ = nullptr;
   void *raw_ = nullptr, *data_ = nullptr;
   int64_t bytes_ = 0, raw_bytes_ = 0;
+  uint64_t key_ = 0;                                       // of the guards' bytes
+  std::vector<std::pair<int64_t, int64_t>> inner_guards_;  // bytes [first, last) of the data
 };
 
 }  // namespace duet

@@ -18,14 +18,15 @@
 namespace duet {
 namespace {
 constexpr unsigned kFlush = 0x8040;  // FTZ and DAZ in MXCSR
-constexpr int64_t kHugePage = int64_t{2} << 20;
+constexpr int64_t kPage = 4096, kHugePage = int64_t{2} << 20;
 constexpr int64_t kCheckAbove = int64_t{64} << 20;  // bytes
 constexpr int64_t kCacheLine = 64;
 
 int64_t mapped_size(int64_t bytes) {
-  const int64_t unit = bytes >= kHugePage ? kHugePage : 4096;
+  const int64_t unit = bytes >= kHugePage ? kHugePage : kPage;
   return (bytes + unit - 1) / unit * unit;
 }
+int64_t fenced_size(int64_t bytes) { return (bytes + kPage - 1) / kPage * kPage; }  // between the two fences
 }  // namespace
 
 ScopedFlushDenormals::ScopedFlushDenormals() : saved_(_mm_getcsr()) { _mm_setcsr(saved_ | kFlush); }
@@ -35,7 +36,7 @@ struct CpuContext::Arena {
   tbb::task_arena arena;
 };
 
-CpuContext::CpuContext(int threads) : threads_(threads), arena_(std::make_unique<Arena>()) {
+CpuContext::CpuContext(int threads, Fence fence) : threads_(threads), fence_(fence), arena_(std::make_unique<Arena>()) {
   const int max_threads = usable_threads();
   if (threads < 1 || threads > max_threads)
     throw Error("--threads {} is not within 1 .. {}, the CPUs that this process may use (affinity and quota)", threads,
@@ -64,6 +65,7 @@ void CpuContext::enter(const std::function<void()>& work) {
 // Memory is mapped, not malloc'ed: it is aligned to a huge page, returned to the system at once, and independent of the
 // layout of other allocations.
 void* CpuContext::allocate(int64_t bytes) {
+  if (fence_ != Fence::none) return allocate_fenced(bytes);
   const int64_t size = mapped_size(bytes);
   const int64_t slack = size >= kHugePage ? kHugePage : 0;
   // A case that is refused here becomes a row with its reason; without the check, the kernel would kill the process at
@@ -83,8 +85,20 @@ void* CpuContext::allocate(int64_t bytes) {
   return aligned;
 }
 
+void* CpuContext::allocate_fenced(int64_t bytes) {
+  const int64_t size = fenced_size(bytes);
+  void* map = mmap(nullptr, static_cast<size_t>(size + 2 * kPage), PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  char* const begin = static_cast<char*>(map) + kPage;
+  if (map == MAP_FAILED || mprotect(begin, static_cast<size_t>(size), PROT_READ | PROT_WRITE) != 0)
+    throw Error("not enough memory on the CPU for {} bytes between pages of no access", bytes);
+  return begin;
+}
+
 void CpuContext::release(void* memory, int64_t bytes) noexcept {
-  if (memory) munmap(memory, static_cast<size_t>(mapped_size(bytes)));
+  if (memory && fence_ != Fence::none)
+    munmap(static_cast<char*>(memory) - kPage, static_cast<size_t>(fenced_size(bytes) + 2 * kPage));
+  else if (memory)
+    munmap(memory, static_cast<size_t>(mapped_size(bytes)));
 }
 
 // The first touch of a buffer, by the threads that will use it.

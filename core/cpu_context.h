@@ -13,7 +13,7 @@ class CpuContext final : public Context {
  public:
   static constexpr Device kDevice = Device::cpu;
 
-  explicit CpuContext(int threads);  // 1 .. hardware threads; throws Error otherwise
+  explicit CpuContext(int threads, Fence fence = Fence::none);  // 1 .. hardware threads; throws Error otherwise
   ~CpuContext() override;
 
   int threads() const { return threads_; }
@@ -32,6 +32,7 @@ class CpuContext final : public Context {
   static int thread_index();
 
   Device device() const override { return kDevice; }
+  Fence fence() const override { return fence_; }
   std::string describe() const override;
   void* allocate(int64_t bytes) override;
   void release(void* memory, int64_t bytes) noexcept override;
@@ -45,9 +46,11 @@ class CpuContext final : public Context {
 
  private:
   struct Arena;  // of oneTBB; defined in the source file, because its headers take a second to compile
+  void* allocate_fenced(int64_t bytes);
   void fork(int64_t n, int64_t grain, void (*run)(const void*, int64_t, int64_t), const void* body) const;
 
   int threads_;
+  Fence fence_;
   std::unique_ptr<Arena> arena_;
 };
 

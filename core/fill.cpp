@@ -9,6 +9,8 @@
 #include <cstring>
 #include <numbers>
 
+#include "core/checksum.h"
+#include "core/denormals.h"
 #include "core/philox.h"
 
 namespace duet {
@@ -129,14 +131,25 @@ void fill_values(void* data, DType dtype, int64_t elements, const Fill& fill, Fi
         store_double(data, dtype, first + j, draw(fill, mode, dtype, bits.v[j], more.v[j]));
   };
   tbb::parallel_for(tbb::blocked_range<int64_t>(0, ceil_div(elements, kBlock), 4096), [&](const auto& range) {
+    const ScopedKeepDenormals keep;
     for (int64_t block = range.begin(); block < range.end(); ++block) fill_block(block);
   });
   if (fill.last && elements > 0) store_double(data, dtype, elements - 1, *fill.last);
 }
 
-HostTensors::HostTensors(std::vector<TensorSpec> specs) : specs_(std::move(specs)), bytes_(specs_.size()) {}
+HostTensors::HostTensors(std::vector<TensorSpec> specs)
+    : specs_(std::move(specs)), bytes_(specs_.size()), checksums_(specs_.size()) {}
 
-void HostTensors::allocate(size_t slot) { bytes_[slot].assign(static_cast<size_t>(specs_[slot].bytes()), 0xFF); }
+void HostTensors::allocate(size_t slot) {
+  bytes_[slot].assign(static_cast<size_t>(specs_[slot].bytes()), 0xFF);
+  checksums_[slot].reset();
+}
+
+uint64_t HostTensors::checksum(size_t slot) const {
+  if (!checksums_[slot])
+    checksums_[slot] = parallel_checksum(bytes_[slot].data(), static_cast<int64_t>(bytes_[slot].size()));
+  return *checksums_[slot];
+}
 
 std::vector<Inputs::Values> HostTensors::values() const {
   std::vector<Inputs::Values> v(size());

@@ -2,6 +2,7 @@
 // A problem's tensors in host memory, drawn from Philox by (seed, tensor, element): the same on every machine.
 #pragma once
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "core/context.h"
@@ -20,15 +21,20 @@ class HostTensors {
   explicit HostTensors(std::vector<TensorSpec> specs);
   const std::vector<TensorSpec>& specs() const { return specs_; }
   size_t size() const { return specs_.size(); }
-  void* data(size_t slot) { return bytes_[slot].data(); }
+  void* data(size_t slot) {
+    checksums_[slot].reset();
+    return bytes_[slot].data();
+  }
   const void* data(size_t slot) const { return bytes_[slot].data(); }
   void allocate(size_t slot);  // 0xFF
   bool holds(size_t slot) const { return !bytes_[slot].empty() || specs_[slot].elements() == 0; }
   std::vector<Inputs::Values> values() const;
+  uint64_t checksum(size_t slot) const;  // of its bytes; computed once
 
  private:
   std::vector<TensorSpec> specs_;
   std::vector<std::vector<unsigned char>> bytes_;
+  mutable std::vector<std::optional<uint64_t>> checksums_;
 };
 
 HostTensors draw_inputs(const Problem& problem, FillMode mode, uint64_t seed);

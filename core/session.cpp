@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/session.h"
 
-#include <algorithm>
 #include <chrono>
+#include <cstring>
 
+#include "core/checksum.h"
 #include "core/error.h"
 
 namespace duet {
@@ -40,6 +41,7 @@ Session::Session(const Problem& problem, const Implementation& implementation, C
       arguments_[c].push_back({data, specs_[s].dtype, specs_[s].role});
     }
   if (plan_.workspace_bytes() > 0) workspace_ = Buffer(context, plan_.workspace_bytes());
+  for (const auto& [first, last] : plan_.workspace.gaps()) workspace_.add_guard(first, last);
 }
 
 void Session::restore() {
@@ -72,14 +74,76 @@ HostTensors Session::download(int copy) {
 
 Check Session::check(const Expected& expected, bool bitwise, int copy) {
   Check check = compare(problem_, expected, download(copy), bitwise);
+  if (const std::string failure = guard_failure(); !failure.empty()) check.failure = failure;
+  return check;
+}
+
+std::string Session::guard_failure() {
+  context_->synchronize();
   for (const auto& set : buffers_)
     for (size_t s = 0; s < set.size(); ++s)
-      if (!set[s].guards_intact()) check.failure = fmt::format("memory around {} was overwritten", specs_[s].name);
-  const auto gaps = plan_.workspace.gaps();
-  const auto overwritten = [&](const auto& gap) { return !workspace_.untouched(gap.first, gap.second); };
-  if (!workspace_.guards_intact() || std::any_of(gaps.begin(), gaps.end(), overwritten))
-    check.failure = "memory around a piece of the workspace was overwritten";
-  return check;
+      if (const std::string failure = set[s].guard_failure(); !failure.empty())
+        return fmt::format("memory around {} was overwritten: {}", specs_[s].name, failure);
+  if (const std::string failure = workspace_.guard_failure(); !failure.empty())
+    return "memory around a piece of the workspace was overwritten: " + failure;
+  return "";
+}
+
+void Session::load(const HostTensors& inputs) {
+  inputs_ = &inputs;
+  for (size_t i = 0; i < inouts_.size(); ++i)
+    context_->upload(pristine_[i].data(), inputs.data(inouts_[i]), specs_[inouts_[i]].bytes());
+  for (size_t s = 0; s < specs_.size(); ++s)
+    if (specs_[s].role == Role::in) context_->upload(buffers_[0][s].data(), inputs.data(s), specs_[s].bytes());
+  restore();
+}
+
+std::string Session::changed_input() {
+  context_->synchronize();
+  std::vector<unsigned char> host;
+  for (size_t s = 0; s < specs_.size(); ++s) {
+    if (specs_[s].role != Role::in) continue;
+    const void* data = buffers_[0][s].data();
+    if (context_->device() != Device::cpu) {
+      host.resize(static_cast<size_t>(specs_[s].bytes()));
+      context_->download(host.data(), data, specs_[s].bytes());
+      data = host.data();
+    }
+    if (parallel_checksum(data, specs_[s].bytes()) != inputs_->checksum(s)) return specs_[s].name;
+  }
+  return "";
+}
+
+std::vector<unsigned char> Session::read(const std::vector<Stripe>& stripes, int copy) {
+  int64_t bytes = 0;
+  for (const Stripe& s : stripes) bytes += s.bytes;
+  std::vector<unsigned char> all(static_cast<size_t>(bytes));
+  context_->synchronize();
+  unsigned char* to = all.data();
+  for (const Stripe& s : stripes) {
+    const void* from = static_cast<char*>(arguments_[static_cast<size_t>(copy)][s.slot].data) + s.first;
+    if (context_->device() == Device::cpu)
+      std::memcpy(to, from, static_cast<size_t>(s.bytes));
+    else
+      context_->download(to, from, s.bytes);
+    to += s.bytes;
+  }
+  return all;
+}
+
+void Session::overwrite(const std::vector<Stripe>& stripes, uint64_t key) {
+  context_->synchronize();
+  for (const Stripe& s : stripes) {
+    if (specs_[s.slot].role != Role::out) continue;
+    std::vector<uint32_t> words(static_cast<size_t>(s.bytes + 3) / 4);
+    for (size_t i = 0; i < words.size(); ++i)
+      words[i] = static_cast<uint32_t>((key + i) * 0x9E3779B97F4A7C15u >> 32);  // cheap, and never the same twice
+    void* to = static_cast<char*>(buffers_[0][s.slot].data()) + s.first;
+    if (context_->device() == Device::cpu)
+      std::memcpy(to, words.data(), static_cast<size_t>(s.bytes));
+    else
+      context_->upload(to, words.data(), s.bytes);
+  }
 }
 
 std::vector<std::pair<void*, int64_t>> Session::device_inputs(int copy) const {

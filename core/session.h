@@ -2,12 +2,15 @@
 // One case, one implementation and their memory: fill, run, compare. The benchmark, the op tests, `duet op` and the
 // kernel profiles all run implementations through it.
 #pragma once
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "core/compare.h"
 #include "core/context.h"
 #include "core/fill.h"
 #include "core/registry.h"
+#include "core/stripes.h"
 
 namespace duet {
 
@@ -31,11 +34,19 @@ class Session {
   void run(int copy = 0) {  // enqueues; inside enter()
     plan_(Args(arguments_[static_cast<size_t>(copy)].data(), workspace_.data(), workspace_.bytes()));
   }
+  // Replaces the contents of inputs and inouts, which must have the shapes of those given at first. Outputs keep theirs.
+  void load(const HostTensors& inputs);
+  // The name of an input that no longer holds what was loaded, "" where all do. Reads all of them.
+  std::string changed_input();
+  // What the stripes hold; and other bytes for those of pure outputs, which depend on the key.
+  std::vector<unsigned char> read(const std::vector<Stripe>& stripes, int copy = 0);
+  void overwrite(const std::vector<Stripe>& stripes, uint64_t key);
   void evict();  // removes every tensor from the caches
 
   // Downloads outputs and inouts of one copy and compares; also checks all guard bands, and those between the pieces of
   // the workspace.
   Check check(const Expected& expected, bool bitwise, int copy = 0);
+  std::string guard_failure();  // which memory around a tensor or a piece of the workspace was overwritten; "" for none
   HostTensors download(int copy = 0);
   std::vector<std::pair<void*, int64_t>> device_inputs(int copy = 0) const;   // in and inout: what a user would upload
   std::vector<std::pair<void*, int64_t>> device_outputs(int copy = 0) const;  // out and inout

@@ -103,11 +103,47 @@ TEST(Buffers, GuardsSeeAWriteOutside) {
     if (bytes) {
       EXPECT_TRUE(std::isnan(*b.as<float>()));
     }
-    for (const int64_t at : {bytes, int64_t{-1}}) {
-      b.as<uint8_t>()[at] = 1;
-      EXPECT_FALSE(b.guards_intact());
-      b.as<uint8_t>()[at] = 0xFF;
+    for (const int64_t at : {bytes, bytes + 4096, bytes + 16383, int64_t{-1}, int64_t{-16384}}) {
+      const uint8_t before = b.as<uint8_t>()[at];
+      b.as<uint8_t>()[at] = static_cast<uint8_t>(before + 1);
+      EXPECT_FALSE(b.guards_intact()) << at;
+      b.as<uint8_t>()[at] = before;
+      EXPECT_TRUE(b.guards_intact());
     }
+  }
+}
+
+// No byte value is the right one everywhere: not 0xFF, with which memory is poisoned, and no other.
+TEST(Buffers, GuardsSeeConstantBytes) {
+  CpuContext cpu(1);
+  for (const int value : {0xFF, 0x00, 0x7F}) {
+    Buffer b(cpu, 64);
+    std::memset(b.as<uint8_t>() + 64, value, 16);
+    EXPECT_FALSE(b.guards_intact()) << value;
+  }
+}
+
+TEST(Buffers, GuardsWithinTheData) {
+  CpuContext cpu(1);
+  Buffer b(cpu, 4096);
+  b.add_guard(100, 200);
+  EXPECT_TRUE(b.guards_intact());
+  std::memset(b.as<uint8_t>() + 96, 0xFF, 4);
+  EXPECT_TRUE(b.guards_intact());
+  ++b.as<uint8_t>()[199];
+  EXPECT_NE(b.guard_failure().find("byte 199"), std::string::npos) << b.guard_failure();
+}
+
+// With a fence the data ends, or begins, where access does.
+TEST(BuffersDeathTest, AFenceEndsTheProcess) {
+  for (const Fence fence : {Fence::behind, Fence::before}) {
+    CpuContext cpu(1, fence);
+    Buffer b(cpu, 12, "x", 4);
+    EXPECT_TRUE(b.guards_intact());
+    b.as<volatile float>()[0] = 1;
+    b.as<volatile float>()[2] = 1;
+    EXPECT_TRUE(b.guards_intact());
+    EXPECT_DEATH(b.as<volatile float>()[fence == Fence::behind ? 3 : -1], "");
   }
 }
 

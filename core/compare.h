@@ -23,12 +23,13 @@ class Expected {
  public:
   // all: every slice. It throws when the reference does not claim each output element exactly once.
   // sampled: of each kind of slices the first ones, the last and one in the middle, and random ones that depend on the
-  // seed alone; 4 of a kind to 64 slices, as many as `work_flops` allows.
+  // seed alone; 4 of a kind to 64 slices, as many as `work_flops` allows. On all threads.
   static Expected all(const Problem& problem, const HostTensors& inputs);
   static Expected sampled(const Problem& problem, const HostTensors& inputs, uint64_t seed, double work_flops = 2e8);
 
   const std::vector<Claim>& claims() const { return claims_; }
   int64_t slices() const { return slices_; }
+  double max_abs_sum(int slot) const;  // of the claims about a tensor
 
  private:
   std::vector<Claim> claims_;
@@ -38,6 +39,9 @@ class Expected {
 struct Check {
   double max_error_ratio = 0;  // the largest |got - want| / bound of all claims
   int64_t slices = 0, elements = 0;
+  // How the elements beyond these slices were compared: "reference" (all slices), "projections", the name of a second
+  // implementation; or "sampled": they were not.
+  std::string coverage = "sampled";
   std::string failure;  // empty: passed. Otherwise the element with the largest ratio: tensor, index, got, want, bound
   bool passed() const { return failure.empty(); }
 };

@@ -75,10 +75,17 @@ class Plan {
   // What was chosen, for the report's row, and the workspace that every run must bring.
   std::string algorithm;
   WorkspaceLayout workspace;
+  // Whether two runs on the same inputs may differ by roundings: sums whose order depends on which thread comes first,
+  // such as atomic additions. The outputs of such a plan are compared within their bound, those of others bit for bit.
+  bool varies = false;
   int64_t workspace_bytes() const { return workspace.bytes(); }
   Plan&& with(std::string chosen, WorkspaceLayout layout = {}) && {
     algorithm = std::move(chosen);
     workspace = std::move(layout);
+    return std::move(*this);
+  }
+  Plan&& varying(bool yes = true) && {
+    varies = yes;
     return std::move(*this);
   }
   Plan&& with(WorkspaceLayout layout) && { return std::move(*this).with("", std::move(layout)); }

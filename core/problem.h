@@ -109,6 +109,20 @@ class Shapes {
   std::vector<const Shape*> shapes_;
 };
 
+// A dimension of a product along which the outputs are linear, entry by entry: entry j of an output depends on entry j
+// of some inputs only, and linearly. A weighted sum of entries of an output is then an output of a smaller problem, which
+// has the sums of those inputs: see core/projection.h. A contract states it as `linear_axis()`.
+struct LinearAxis {
+  struct Axis {
+    Slot slot;
+    size_t axis;  // in its shape
+  };
+  const char* attribute;   // the dimension, such as "n"
+  int64_t extent;          // its entries within one group
+  int64_t groups;          // the attribute is groups * extent
+  std::vector<Axis> axes;  // of the inputs and outputs that have it: of `extent` entries, or of all groups
+};
+
 // What the reference reads: any dtype as double. An inout tensor holds its values from before the call.
 class Inputs {
  public:

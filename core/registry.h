@@ -63,6 +63,7 @@ class Problem {
   // How the elements of an input are drawn from random bits, where no Fill can say it: an index that depends on its
   // place, for instance. Empty: as its Fill says. Contracts that need it have such a function.
   std::function<double(int64_t element, uint32_t bits)> drawn(int slot) const;
+  std::optional<LinearAxis> linear_axis() const { return self_->linear_axis(); }  // of a product
   void reference(Inputs in, int64_t slice, Expect& expect) const { self_->reference(in, slice, expect); }
 
   // Copies with one attribute, or several words of a case, set from text. Throw Error naming word, value and what is
@@ -93,6 +94,7 @@ class Problem {
     virtual int64_t slices() const = 0;
     virtual std::vector<int64_t> parts() const = 0;
     virtual std::function<double(int64_t, uint32_t)> drawn(int slot) const = 0;
+    virtual std::optional<LinearAxis> linear_axis() const = 0;
     virtual void reference(Inputs, int64_t, Expect&) const = 0;
     virtual std::shared_ptr<const Interface> with(std::string_view, std::string_view, bool& found) const = 0;
     virtual std::shared_ptr<const Interface> inferred(const Shapes&) const = 0;
@@ -210,6 +212,12 @@ struct Problem::Holder final : Problem::Interface {
       return problem.drawn(slot);
     else
       return {};
+  }
+  std::optional<LinearAxis> linear_axis() const override {
+    if constexpr (requires { problem.linear_axis(); })
+      return problem.linear_axis();
+    else
+      return std::nullopt;
   }
   void reference(Inputs in, int64_t slice, Expect& expect) const override { problem.reference(in, slice, expect); }
   std::shared_ptr<const Interface> with(std::string_view name, std::string_view text, bool& found) const override {

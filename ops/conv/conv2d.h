@@ -85,6 +85,10 @@ struct Conv2d {
   double flops() const { return 2.0 * n * k * ho() * wo() * group_c() * r * s; }  // products with padding count as well
   Tolerance tolerance() const { return product_sum_tolerance(1.0 * group_c() * r * s, 0, dtype, math); }
 
+  size_t channel_axis() const { return layout == Layout::nhwc ? 3 : 1; }  // of x, y and of the filter's c
+  std::optional<LinearAxis> linear_axis() const {
+    return LinearAxis{"k", group_k(), groups, {{filter, 0}, {y, channel_axis()}}};
+  }
   int64_t slices() const { return n * k * ho(); }                  // one row of one output channel
   void reference(Inputs in, int64_t slice, Expect& expect) const;  // cpu_ref/conv/conv2d.cpp
 

@@ -30,6 +30,9 @@ struct Conv2dBackwardFilter {
   Tolerance tolerance() const {
     return product_sum_tolerance(1.0 * conv.n * conv.ho() * conv.wo(), 0, conv.dtype, conv.math);
   }
+  std::optional<LinearAxis> linear_axis() const {
+    return LinearAxis{"c", conv.group_c(), conv.groups, {{x, conv.channel_axis()}, {dw, conv.channel_axis()}}};
+  }
   int64_t slices() const { return conv.k * conv.group_c() * conv.r; }  // one row of one filter's plane
   void reference(Inputs in, int64_t slice, Expect& expect) const;      // cpu_ref/conv/conv2d_backward.cpp
   static Cases cases(Scale scale) { return conv2d_cases(scale); }
@@ -55,6 +58,9 @@ struct Conv2dBackwardData {
   double flops() const { return conv.flops(); }
   Tolerance tolerance() const {  // with strides fewer taps count; this bounds them all
     return product_sum_tolerance(1.0 * conv.group_k() * conv.r * conv.s, 0, conv.dtype, conv.math);
+  }
+  std::optional<LinearAxis> linear_axis() const {
+    return LinearAxis{"c", conv.group_c(), conv.groups, {{filter, conv.channel_axis()}, {dx, conv.channel_axis()}}};
   }
   int64_t slices() const { return conv.n * conv.c * conv.h; }      // one row of one channel
   void reference(Inputs in, int64_t slice, Expect& expect) const;  // cpu_ref/conv/conv2d_backward.cpp

@@ -50,6 +50,7 @@ struct Gemm {
   double flops() const { return 2.0 * batch * m * n * k; }
   Tolerance tolerance() const { return product_sum_tolerance(k, 1, dtype, math); }  // 1: alpha
 
+  std::optional<LinearAxis> linear_axis() const { return LinearAxis{"n", n, 1, {{b, trans_b ? 1u : 2u}, {c, 2}}}; }
   int64_t slices() const { return batch * m; }                     // a row of c
   void reference(Inputs in, int64_t slice, Expect& expect) const;  // cpu_ref/gemm/gemm.cpp
 

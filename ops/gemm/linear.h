@@ -58,6 +58,10 @@ struct Linear {
     }
     return t;
   }
+  std::optional<LinearAxis> linear_axis() const {
+    if (act != Act::none) return std::nullopt;
+    return LinearAxis{"out", out, 1, {{w, 0}, {bias, 0}, {y, 1}}};
+  }
   int64_t slices() const { return n; }                            // a row of y
   void reference(Inputs in_, int64_t row, Expect& expect) const;  // cpu_ref/gemm/linear.cpp
 
@@ -113,6 +117,7 @@ struct LinearBackward {
   }
   int64_t slices() const { return n + out; }  // a row of dx; then a row of dw and its dbias
   std::vector<int64_t> parts() const { return {n, out}; }
+  std::optional<LinearAxis> linear_axis() const { return LinearAxis{"in", in, 1, {{x, 1}, {w, 1}, {dx, 1}, {dw, 1}}}; }
   void reference(Inputs in_, int64_t slice, Expect& expect) const;  // cpu_ref/gemm/linear.cpp
 
   static Cases cases(Scale scale) { return linear_cases(scale); }

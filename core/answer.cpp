@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/answer.h"
+
+#include <tbb/blocked_range.h>
+#include <tbb/parallel_for.h>
+#include <tbb/parallel_reduce.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+
+#include "core/denormals.h"
+#include "core/error.h"
+
+namespace duet {
+namespace {
+
+// Stores claims about distinct elements; several threads have one each, for the same memory.
+class DenseExpect final : public Expect {
+ public:
+  struct Target {
+    double* want = nullptr;
+    float* abs_sum = nullptr;  // null: not asked for
+    int64_t elements = 0;
+    const char* name = "";
+  };
+  explicit DenseExpect(const std::vector<Target>& targets) : targets_(targets), claimed(targets.size()) {}
+
+ private:
+  void claim(int slot, int64_t index, double want, double abs_sum) override {
+    const Target& t = targets_.at(static_cast<size_t>(slot));
+    if (index < 0 || index >= t.elements)
+      throw Error("the reference claims {}[{}] of {} elements", t.name, index, t.elements);
+    t.want[index] = want;
+    // Rounded to f32, which changes a bound by less than 1e-7 of it.
+    if (t.abs_sum) t.abs_sum[index] = static_cast<float>(abs_sum);
+    ++claimed[static_cast<size_t>(slot)];
+  }
+  const std::vector<Target>& targets_;
+
+ public:
+  std::vector<int64_t> claimed;  // by slot
+};
+
+struct Worst {
+  double ratio = -1;
+  int64_t index = 0;
+  // NaN cannot occur: error_ratio gives infinity. Of equal ratios the first element counts.
+  void take(double other, int64_t at) {
+    if (other > ratio || (other == ratio && at < index)) {
+      ratio = other;
+      index = at;
+    }
+  }
+};
+
+}  // namespace
+
+Answer Answer::by_reference(const Problem& problem, const HostTensors& inputs) {
+  Answer answer;
+  const std::vector<TensorSpec>& specs = inputs.specs();
+  std::vector<DenseExpect::Target> targets(specs.size());
+  answer.tensors_.resize(specs.size());
+  for (size_t s = 0; s < specs.size(); ++s) {
+    if (specs[s].role == Role::in) continue;
+    const auto n = static_cast<size_t>(specs[s].elements());
+    Tensor& t = answer.tensors_[s];
+    t.want.resize(n);
+    if (problem.tolerance(static_cast<int>(s)).abs_sum > 0) t.abs_sum.resize(n);
+    targets[s] = {t.want.data(), t.abs_sum.empty() ? nullptr : t.abs_sum.data(), specs[s].elements(), specs[s].name};
+    answer.elements_ += specs[s].elements();
+  }
+
+  const auto values = inputs.values();
+  std::vector<std::atomic<int64_t>> claimed(specs.size());
+  constexpr int64_t kTasks = 256;  // slices differ in cost, so a thread has many tasks
+  const int64_t slices = problem.slices();
+  tbb::parallel_for(tbb::blocked_range<int64_t>(0, slices, std::max<int64_t>(1, slices / kTasks)), [&](const auto& r) {
+    const ScopedKeepDenormals keep;
+    DenseExpect expect(targets);
+    for (int64_t s = r.begin(); s < r.end(); ++s) problem.reference(Inputs(values), s, expect);
+    for (size_t slot = 0; slot < claimed.size(); ++slot) claimed[slot] += expect.claimed[slot];
+  });
+  for (size_t s = 0; s < specs.size(); ++s)
+    if (specs[s].role != Role::in && claimed[s] != specs[s].elements())
+      throw Error("{} {}: the reference claims {} of {} elements of {}", problem.name(), problem.label(),
+                  claimed[s].load(), specs[s].elements(), specs[s].name);
+  return answer;
+}
+
+Answer Answer::by_outputs(const Problem& by, HostTensors outputs, HostTensors abs_sums,
+                          std::vector<double> max_abs_sums) {
+  Answer answer;
+  answer.tensors_.resize(outputs.size());
+  for (size_t s = 0; s < outputs.size(); ++s) {
+    if (outputs.specs()[s].role == Role::in) continue;
+    answer.tensors_[s].own = by.tolerance(static_cast<int>(s));
+    answer.elements_ += outputs.specs()[s].elements();
+  }
+  answer.outputs_ = std::move(outputs);
+  answer.abs_sums_ = std::move(abs_sums);
+  answer.max_abs_sums_ = std::move(max_abs_sums);
+  return answer;
+}
+
+Claim Answer::claim(int slot, int64_t index) const {
+  const auto s = static_cast<size_t>(slot);
+  const Tensor& t = tensors_[s];
+  const auto i = static_cast<size_t>(index);
+  if (!t.want.empty()) return {slot, index, t.want[i], t.abs_sum.empty() ? 0 : t.abs_sum[i]};
+  const double want = load_as_double(outputs_.data(s), outputs_.specs()[s].dtype, index);
+  const bool each = s < abs_sums_.size() && abs_sums_.holds(s);
+  return {slot, index, want,
+          each ? load_as_double(abs_sums_.data(s), abs_sums_.specs()[s].dtype, index) : max_abs_sums_[s]};
+}
+
+Check Answer::compare(const Problem& problem, const HostTensors& got) const {
+  Check check;
+  check.slices = problem.slices();
+  check.elements = elements_;
+  for (size_t s = 0; s < got.size(); ++s) {
+    const TensorSpec& spec = got.specs()[s];
+    if (spec.role == Role::in) continue;
+    const int slot = static_cast<int>(s);
+    const Tolerance allowed = problem.tolerance(slot), own = tensors_[s].own;
+    const Tolerance both{
+        .rel = allowed.rel + own.rel, .abs_sum = allowed.abs_sum + own.abs_sum, .abs = allowed.abs + own.abs};
+    const void* data = got.data(s);
+    const Worst worst = tbb::parallel_reduce(
+        tbb::blocked_range<int64_t>(0, spec.elements(), 1 << 14), Worst{},
+        [&](const auto& r, Worst w) {
+          const ScopedKeepDenormals keep;
+          for (int64_t i = r.begin(); i < r.end(); ++i)
+            w.take(error_ratio(claim(slot, i), spec.dtype, both, load_as_double(data, spec.dtype, i), false), i);
+          return w;
+        },
+        [](Worst a, const Worst& b) {
+          a.take(b.ratio, b.index);
+          return a;
+        });
+    if (worst.ratio <= 1 || spec.elements() == 0) {
+      check.max_error_ratio = std::max(check.max_error_ratio, worst.ratio);
+      continue;
+    }
+    check.max_error_ratio = worst.ratio;
+    const Claim c = claim(slot, worst.index);
+    check.failure = fmt::format("{}[{}] of {}: got {:.9g}, want {:.9g}, bound {:.3g}", spec.name, worst.index,
+                                spec.elements(), load_as_double(data, spec.dtype, worst.index), c.want,
+                                is_float(spec.dtype) ? bound_of(both, c) : 0);
+    return check;
+  }
+  return check;
+}
+
+}  // namespace duet

@@ -39,7 +39,7 @@ results::Check stored(const Check& check) {
   return {.max_error_ratio = std::isfinite(check.max_error_ratio) ? std::optional(check.max_error_ratio) : std::nullopt,
           .slices = check.slices,
           .elements = check.elements,
-          .coverage = "sampled"};
+          .coverage = check.coverage};
 }
 
 }  // namespace
@@ -221,7 +221,7 @@ void CaseTimer::run_benchmarks(Timings& timings) {
   if (stop_requested) throw Interrupted{};
 }
 
-// One repetition of a series, retried while other processes run; after the last one the buffers are verified.
+// One repetition of a series, retried while other processes run, and verified.
 void CaseTimer::repetition(Timing& t, const std::function<void(double)>& report) {
   const NvtxName name(t.job->name);
   const NvtxRange job_range(name);
@@ -240,13 +240,14 @@ void CaseTimer::repetition(Timing& t, const std::function<void(double)>& report)
   }
   if (taken.samples_s.empty()) return;
   t.series.repetitions.push_back(std::move(taken));
-  if (static_cast<int>(t.series.repetitions.size()) == t.counts.repetitions) verify(t);
+  verify(t, static_cast<int>(t.series.repetitions.size()) == t.counts.repetitions);
 }
 
 results::Repetition CaseTimer::timed_repetition(Timing& t, int attempt, const std::function<void(double)>& report) {
   static const NvtxName kMeasure("measure");
   worker::works_on(Phase::measure, t.job->name, t.limit_s);
-  t.runner->begin_repetition();
+  t.runner->begin_repetition(static_cast<int>(t.series.repetitions.size()), t.counts.repetitions);
+  t.sampler.refresh_uploads();
   results::Repetition r;
   r.order = order_++;
   const CpuSnapshot before = CpuSnapshot::now();
@@ -254,7 +255,9 @@ results::Repetition CaseTimer::timed_repetition(Timing& t, int attempt, const st
     const NvtxRange range(kMeasure);
     for (int i = 0; i < t.counts.samples && !stop_requested; ++i) {
       worker::beat();
+      t.runner->before_sample(i, t.counts.samples);
       const double time_s = t.sampler.sample();
+      t.runner->after_sample(i, t.counts.samples);
       if (!(time_s > 0)) throw Error("the clock gave {} s for a sample", time_s);
       r.samples_s.push_back(time_s);
       if (attempt == 0) report(time_s);
@@ -268,16 +271,16 @@ results::Repetition CaseTimer::timed_repetition(Timing& t, int attempt, const st
   return r;
 }
 
-// The buffers that the last repetition timed.
-void CaseTimer::verify(Timing& t) {
+// The buffers that a repetition timed. last: it was the series' last.
+void CaseTimer::verify(Timing& t, bool last) {
   static const NvtxName kVerify("verify");
   const NvtxRange range(kVerify);
   results::Job& job = *t.job;
   worker::works_on(Phase::verify, job.name, uncalibrated_limit_s(job.flops, static_cast<double>(job.bytes)));
   try {
-    const Check check = t.runner->verify();
-    const bool worse = !job.check || !check.passed() || check.max_error_ratio > job.check->max_error_ratio;
-    if (worse) job.check = stored(check);
+    const Check check = t.runner->verify(last);
+    const bool worse = !job.check || check.max_error_ratio > job.check->max_error_ratio;
+    if (!check.passed() || (last && worse)) job.check = stored(check);
     if (!check.passed()) fail(job, "wrong result: " + check.failure);
   } catch (const std::exception& e) {
     fail(job, e.what());

@@ -44,7 +44,7 @@ class CaseTimer {
   void run_benchmarks(Timings& timings);
   void repetition(Timing& t, const std::function<void(double)>& report);
   results::Repetition timed_repetition(Timing& t, int attempt, const std::function<void(double)>& report);
-  void verify(Timing& t);
+  void verify(Timing& t, bool last);
   void finish(BenchCase& c, Timing& t);
 
   const Options& options_;

@@ -1,22 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0
 // Ops as benchmark cases: every registered problem with every implementation, built here or not.
 #include <algorithm>
+#include <chrono>
 #include <cmath>
+#include <cstring>
 #include <set>
 
 #include "bench/cases.h"
+#include "bench/coverage.h"
 #include "bench/roof.h"
+#include "core/checksum.h"
 #include "core/error.h"
 #include "core/fill.h"
 #include "core/registry.h"
 #include "core/session.h"
+#include "core/stripes.h"
 
 namespace duet::bench {
 namespace {
 
 constexpr int64_t kMiB = 1 << 20;
 constexpr int64_t kMaxQuickBytes = 256 * kMiB, kMaxQuickHalfBytes = 32 * kMiB;  // in f32 and in bf16
-constexpr double kMaxQuickFlops = 5e9;     // of which the reference, serial and in double, computes a part
+constexpr double kMaxQuickFlops = 5e9;  // of which the reference, serial and in double, computes a part
+constexpr double kQuickCoverage_s = 0.2, kMaxCoverage_s = 2;  // what the reference may take for all elements of a case
+constexpr double kSampledFlops = 2e8, kFirstSampledFlops = 2e7;  // of sampled slices: of the last inputs, of the first
+constexpr int64_t kMaxDrawnTwiceBytes = 2048 * kMiB;  // beyond, a case has the same inputs in every repetition
+constexpr uint64_t kNextSeed = 0x9E3779B9;            // from the first drawing of inputs to the second
 constexpr int64_t kMaxCopiesBytes = kMiB;  // inout copies of a batch together stay within a second-level cache
 
 int copies_for(const Problem& problem) {
@@ -27,10 +36,34 @@ int copies_for(const Problem& problem) {
   return static_cast<int>(std::clamp<int64_t>(kMaxCopiesBytes / bytes, 2, 256));
 }
 
+// One drawing of a case's inputs, with the reference's answer on sampled slices. Only the last one has a coverage.
+struct Drawn {
+  HostTensors inputs;
+  Expected expected;
+  std::unique_ptr<Coverage> coverage;
+};
+
+// An op with its memory. What is timed is verified as follows, outside the clock:
+//  - The outputs of each series' last repetition are compared with what is expected.
+//  - After each sample, stripes of the outputs must hold what they hold in verified outputs. On a GPU, where each stripe
+//    is a transfer, this is done after the last sample of a repetition and after two more.
+//  - Applications one by one, each after the stripes were overwritten, must write them again: the samples themselves
+//    where a sample is one application on the CPU, else three more behind each repetition.
+//  - The last repetition has other inputs than those before it, and the first application after the change finds the
+//    outputs as the old inputs left them: a kept answer is seen.
+//  - After each repetition the inputs must hold what was uploaded, and the memory around all tensors what it held.
 class OpRunner final : public Runner {
  public:
-  OpRunner(std::unique_ptr<Session> session, const Expected& expected)
-      : session_(std::move(session)), expected_(&expected), applied_(static_cast<size_t>(session_->copies())) {
+  OpRunner(const Problem& problem, const std::string& implementation, std::unique_ptr<Session> session,
+           const std::vector<Drawn>& drawn, uint64_t seed)
+      : problem_(problem),
+        implementation_(implementation),
+        session_(std::move(session)),
+        drawn_(&drawn),
+        on_cpu_(session_->context().device() == Device::cpu),
+        stripes_(choose_stripes(problem.tensors(), seed, on_cpu_ ? kCpuStripes : kGpuStripes)),
+        verified_(drawn.size()),
+        applied_(static_cast<size_t>(session_->copies())) {
     create_s = session_->create_s();
     algorithm = session_->plan().algorithm;
     workspace_bytes = session_->plan().workspace_bytes();
@@ -38,6 +71,7 @@ class OpRunner final : public Runner {
   Context& context() override { return session_->context(); }
   void run(int copy) override {
     ++applied_[static_cast<size_t>(copy)];
+    ++applications_;
     session_->run(copy);
   }
   int copies() const override { return session_->copies(); }
@@ -46,47 +80,175 @@ class OpRunner final : public Runner {
     session_->restore();
     std::fill(applied_.begin(), applied_.end(), 0);
   }
-  void begin_repetition() override { session_->poison_outputs(); }
   void evict() override { session_->evict(); }
   void refreshed() override { applied_[0] = 0; }
 
-  // An inout copy was applied once since it was restored, or not at all; the first and the last of the former are
-  // checked.
-  Check verify() override {
-    Check worst;
-    int first = -1, last = -1;
-    for (int c = 0; c < copies(); ++c)
-      if (applied_[static_cast<size_t>(c)] > 0) {
-        last = c;
-        first = first < 0 ? c : first;
-      }
-    if (first < 0) {
-      worst.failure = "nothing was run";
-      return worst;
+  void begin_repetition(int index, int count) override {
+    const size_t wanted = index + 1 == count ? drawn_->size() - 1 : 0;
+    if (wanted != now_) {
+      now_ = wanted;
+      session_->load((*drawn_)[now_].inputs);
+      apply_once();
+      look(0, "after the inputs had been drawn afresh");
     }
-    for (const int c : std::set<int>{first, last}) {
-      if (restores() && applied_[static_cast<size_t>(c)] != 1) {
-        worst.failure = fmt::format("inout tensors were updated {} times", applied_[static_cast<size_t>(c)]);
-        return worst;
-      }
-      const Check check = session_->check(*expected_, false, c);
-      if (!check.passed() || check.max_error_ratio >= worst.max_error_ratio) worst = check;
-      if (!worst.passed()) break;
-    }
-    return worst;
+    session_->poison_outputs();
+  }
+  void before_sample(int, int) override {
+    if (on_cpu_ && applications_ == 1 && !restores()) session_->overwrite(stripes_, key_ += kKeyStep);
+    applications_ = 0;
+  }
+  void after_sample(int index, int count) override {
+    if (on_cpu_ || index + 1 == count || index == count / 2 || index == 0)
+      look(restores() ? last_applied() : 0, fmt::format("after sample {}", index));
+  }
+
+  Check verify(bool last) override {
+    if (const std::string input = session_->changed_input(); !input.empty())
+      return failed(fmt::format("input {} no longer holds what was uploaded: it was overwritten", input));
+    Check check;
+    if (last || verified_[now_].empty()) check = verify_values();
+    if (!check.passed()) return check;
+    check.failure = verify_seen();
+    seen_.clear();
+    if (check.passed() && (applications_ > 1 || !on_cpu_)) check.failure = verify_single_applications();
+    if (check.passed()) check.failure = session_->guard_failure();
+    return check;
   }
   std::vector<std::pair<void*, int64_t>> uploads() const override { return session_->device_inputs(); }
   std::vector<std::pair<void*, int64_t>> downloads() const override { return session_->device_outputs(); }
 
  private:
+  static constexpr int kCpuStripes = 64, kGpuStripes = 8;  // of an output
+  static constexpr int kSingleApplications = 3;  // odd, so that one which works every second time fails at least once
+  static constexpr uint64_t kKeyStep = uint64_t{1} << 32;  // between the bytes that stripes are overwritten with
+
+  struct Seen {  // what the stripes held
+    std::string when;
+    std::vector<unsigned char> bytes;  // empty where only the checksum is needed
+    uint64_t checksum;
+  };
+
+  static Check failed(std::string reason) {
+    Check check;
+    check.max_error_ratio = INFINITY;
+    check.failure = std::move(reason);
+    return check;
+  }
+  // A comparison of sampled slices, and one of all elements.
+  static Check joined(Check sampled, const Check& all) {
+    sampled.coverage = all.coverage;
+    sampled.failure = all.failure;
+    sampled.max_error_ratio = std::max(sampled.max_error_ratio, all.max_error_ratio);
+    sampled.elements = std::max(sampled.elements, all.elements);
+    return sampled;
+  }
+  void apply_once() {
+    if (restores()) restore();
+    context().enter([&] { run(0); });
+  }
+  int last_applied() const {
+    int last = 0;
+    for (int c = 0; c < copies(); ++c)
+      if (applied_[static_cast<size_t>(c)] > 0) last = c;
+    return last;
+  }
+  void look(int copy, std::string when) {
+    std::vector<unsigned char> bytes = session_->read(stripes_, copy);
+    const uint64_t sum = checksum(bytes.data(), static_cast<int64_t>(bytes.size()));
+    if (!session_->plan().varies) bytes.clear();
+    seen_.push_back({std::move(when), std::move(bytes), sum});
+  }
+
+  // An inout copy was applied once since it was restored, or not at all; the first and the last of the former are
+  // compared.
+  Check verify_values() {
+    Check worst;
+    int first = -1;
+    for (int c = copies() - 1; c >= 0; --c)
+      if (applied_[static_cast<size_t>(c)] > 0) first = c;
+    if (first < 0) return failed("nothing was run");
+    for (const int c : std::set<int>{first, last_applied()}) {
+      if (restores() && applied_[static_cast<size_t>(c)] != 1)
+        return failed(fmt::format("inout tensors were updated {} times", applied_[static_cast<size_t>(c)]));
+      const HostTensors got = session_->download(c);
+      const Drawn& drawn = (*drawn_)[now_];
+      Check check = compare(problem_, drawn.expected, got, false);
+      if (check.passed() && drawn.coverage) check = joined(check, drawn.coverage->compare(implementation_, got));
+      if (!check.passed() || check.max_error_ratio >= worst.max_error_ratio) worst = check;
+      if (!worst.passed()) break;
+      verified_[now_] = bytes_of(stripes_, got);
+    }
+    return worst;
+  }
+
+  std::string verify_seen() const {
+    const std::vector<unsigned char>& verified = verified_[now_];
+    const uint64_t sum = checksum(verified.data(), static_cast<int64_t>(verified.size()));
+    for (const Seen& s : seen_) {
+      if (s.checksum == sum) continue;
+      const std::string what = session_->plan().varies ? difference(s.bytes) : "the outputs are not those verified";
+      if (!what.empty()) return s.when + ": " + what;
+    }
+    return "";
+  }
+
+  std::string verify_single_applications() {
+    for (int i = 0; i < kSingleApplications; ++i) {
+      session_->overwrite(stripes_, key_ += kKeyStep);
+      apply_once();
+      const std::vector<unsigned char> bytes = session_->read(stripes_);
+      if (bytes == verified_[now_]) continue;
+      const std::string what = difference(bytes);
+      if (!what.empty()) return fmt::format("application {} by itself: {}", i + 1, what);
+    }
+    return "";
+  }
+
+  // The first element of the stripes that is not the verified one: in its bits, or beyond both bounds where the plan
+  // says that its roundings vary. The bound takes the largest abs_sum that the reference claims for the tensor.
+  std::string difference(const std::vector<unsigned char>& bytes) const {
+    const unsigned char* got = bytes.data();
+    const unsigned char* want = verified_[now_].data();
+    const std::vector<TensorSpec> specs = problem_.tensors();
+    for (const Stripe& s : stripes_) {
+      const TensorSpec& spec = specs[s.slot];
+      const auto size = static_cast<int64_t>(size_of(spec.dtype));
+      for (int64_t i = 0; i < s.bytes / size; ++i) {
+        if (std::memcmp(got + i * size, want + i * size, static_cast<size_t>(size)) == 0) continue;
+        const double g = load_as_double(got, spec.dtype, i), w = load_as_double(want, spec.dtype, i);
+        if (session_->plan().varies) {
+          const int slot = static_cast<int>(s.slot);
+          const double bound =
+              bound_of(problem_.tolerance(slot), {slot, 0, w, (*drawn_)[now_].expected.max_abs_sum(slot)});
+          if (std::abs(g - w) <= 2 * bound || (std::isnan(g) && std::isnan(w))) continue;
+        }
+        return fmt::format("{}[{}] of {}: got {:.9g}, in the verified outputs {:.9g}", spec.name, s.first / size + i,
+                           spec.elements(), g, w);
+      }
+      got += s.bytes;
+      want += s.bytes;
+    }
+    return "";
+  }
+
+  Problem problem_;
+  std::string implementation_;
   std::unique_ptr<Session> session_;
-  const Expected* expected_;
+  const std::vector<Drawn>* drawn_;
+  bool on_cpu_;
+  std::vector<Stripe> stripes_;
+  std::vector<std::vector<unsigned char>> verified_;  // [drawn]: what the stripes hold in outputs that were compared
+  std::vector<Seen> seen_;                            // since the last verification: a repetition may be taken again
+  size_t now_ = 0;                                    // which inputs are loaded
+  uint64_t key_ = 0;
+  int applications_ = 0;  // of the sample
   std::vector<int> applied_;
 };
 
 class OpCase final : public BenchCase {
  public:
-  OpCase(const Op& known, const ProblemCase& c) : problem_(c.problem) {
+  OpCase(const Op& known, const ProblemCase& c, Preset preset)
+      : problem_(c.problem), budget_s_(preset <= Preset::quick ? kQuickCoverage_s : kMaxCoverage_s) {
     op = known.name;
     family = known.family;
     formula = known.formula;
@@ -115,22 +277,30 @@ class OpCase final : public BenchCase {
   }
 
   void prepare(uint64_t seed) override {
-    inputs_ = draw_inputs(problem_, FillMode::values, seed);
-    expected_ = Expected::sampled(problem_, inputs_, seed);
+    seed_ = seed;
+    drawn_.resize(problem_.footprint_bytes() > kMaxDrawnTwiceBytes ? 1 : 2);
+    for (size_t i = 0; i < drawn_.size(); ++i) {
+      drawn_[i].inputs = draw_inputs(problem_, FillMode::values, seed + i * kNextSeed);
+      const bool last = i + 1 == drawn_.size();
+      const auto start = std::chrono::steady_clock::now();
+      drawn_[i].expected =
+          Expected::sampled(problem_, drawn_[i].inputs, seed, last ? kSampledFlops : kFirstSampledFlops);
+      const double took_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+      if (last)
+        drawn_[i].coverage = std::make_unique<Coverage>(problem_, drawn_[i].inputs, drawn_[i].expected, took_s,
+                                                        budget_s_, kMaxCoverage_s, seed);
+    }
   }
-  void release() override {
-    inputs_ = {};
-    expected_ = {};
-  }
+  void release() override { drawn_.clear(); }
 
   std::unique_ptr<Runner> make(const Side& side, Context& context, std::string& reason) override {
-    auto session = std::make_unique<Session>(problem_, *find_implementation(op, side.implementation), context, inputs_,
-                                             copies_for(problem_));
+    auto session = std::make_unique<Session>(problem_, *find_implementation(op, side.implementation), context,
+                                             drawn_[0].inputs, copies_for(problem_));
     if (!session->supported()) {
       reason = session->plan().reason();
       return nullptr;
     }
-    return std::make_unique<OpRunner>(std::move(session), expected_);
+    return std::make_unique<OpRunner>(problem_, side.implementation, std::move(session), drawn_, seed_);
   }
   std::string repro(const Side& side) const override {
     return fmt::format("duet op {} --impl {} --case {} --check", op, side.implementation, label);
@@ -138,8 +308,9 @@ class OpCase final : public BenchCase {
 
  private:
   Problem problem_;
-  HostTensors inputs_;
-  Expected expected_;
+  double budget_s_;  // of the reference for all slices, where there is another way to compare all elements
+  uint64_t seed_ = 0;
+  std::vector<Drawn> drawn_;  // for all repetitions of a series but the last, and for the last
 };
 
 // A case without its precision: the cases of one shape in several dtypes count as one.
@@ -187,8 +358,8 @@ Cases named_op_cases(const Options& options) {
   for (const NamedCase& named : options.cases) {
     if (is_step(named)) continue;
     try {
-      auto c = std::make_unique<OpCase>(find_op(named.op),
-                                        ProblemCase{"given by " + named.source, parse_case(named.op, named.text)});
+      auto c = std::make_unique<OpCase>(
+          find_op(named.op), ProblemCase{"given by " + named.source, parse_case(named.op, named.text)}, options.preset);
       if (names.insert(c->name()).second) cases.push_back(std::move(c));
     } catch (const Error& e) {
       throw Error("{}: {}", named.source, e.what());
@@ -211,7 +382,7 @@ Cases op_cases(const Options& options) {
       if (options.preset == Preset::smoke   ? &c == smoke
           : options.preset == Preset::quick ? kept_when_quick(c.problem, taken)
                                             : true)
-        cases.push_back(std::make_unique<OpCase>(op, c));
+        cases.push_back(std::make_unique<OpCase>(op, c, options.preset));
   }
   return cases;
 }

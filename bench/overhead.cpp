@@ -20,7 +20,7 @@ class EmptyRunner final : public Runner {
   Context& context() override { return cpu_; }
   void run(int) override { plan_(Args(nullptr)); }
   void evict() override {}
-  Check verify() override { return {}; }
+  Check verify(bool) override { return {}; }
 
  private:
   CpuContext& cpu_;

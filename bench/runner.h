@@ -21,9 +21,15 @@ class Runner {
   virtual bool restores() const { return false; }  // whether each application needs inout tensors as they were at first
   virtual void restore() {}                        // restores them, outside the clock
   virtual void refreshed() {}                      // copy 0 was just uploaded again
-  virtual void begin_repetition() {}  // sets outputs to 0xFF, so that verify() sees only what this repetition wrote
   virtual void evict() = 0;
-  virtual Check verify() = 0;                                                    // of the buffers that were timed last
+
+  // The hooks of verification, outside the clock. Repetition `index` of `count` of a series begins: it sets the outputs
+  // to 0xFF, and may replace the inputs. Then come its samples, each between two hooks, and verify().
+  virtual void begin_repetition(int /*index*/, int /*count*/) {}
+  virtual void before_sample(int /*index*/, int /*count*/) {}
+  virtual void after_sample(int /*index*/, int /*count*/) {}
+  virtual Check verify(bool last) = 0;  // of the buffers that were timed last; last: it was the series' last repetition
+
   virtual std::vector<std::pair<void*, int64_t>> uploads() const { return {}; }  // for the end-to-end scope
   virtual std::vector<std::pair<void*, int64_t>> downloads() const { return {}; }
 

@@ -32,11 +32,15 @@ Sampler::Sampler(Runner& runner, Scope scope, Cache cache, double clock_read_s)
     : runner_(&runner), scope_(scope), cache_(cache), clock_read_s_(clock_read_s) {
   if (scope != Scope::end_to_end) return;
   Context& context = runner.context();
-  for (const auto& [device, bytes] : runner.uploads()) {
-    up_.push_back({PinnedBuffer(context, bytes), device});
-    context.download(up_.back().host.data(), device, bytes);  // the values that each sample sends again
-  }
+  for (const auto& [device, bytes] : runner.uploads()) up_.push_back({PinnedBuffer(context, bytes), device});
   for (const auto& [device, bytes] : runner.downloads()) down_.push_back({PinnedBuffer(context, bytes), device});
+  refresh_uploads();
+}
+
+void Sampler::refresh_uploads() {
+  if (up_.empty()) return;
+  if (runner_->restores()) runner_->restore();
+  for (const Transfer& t : up_) runner_->context().download(t.host.data(), t.device, t.host.bytes());
 }
 
 Sampler::Counts Sampler::calibrate(double budget_s, int repetitions) {

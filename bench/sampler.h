@@ -24,7 +24,8 @@ class Sampler {
 
   // Times a first call, warms up, and fixes batch, samples and repetitions, which stay as they are from then on.
   Counts calibrate(double budget_s, int repetitions);
-  double sample();  // seconds of one application
+  void refresh_uploads();  // the end-to-end scope uploads what the inputs hold now
+  double sample();         // seconds of one application
   double first_call_s() const { return first_call_s_; }
   bool synchronises() const { return synchronises_; }
 

@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bench/coverage.h"
+
+#include <tbb/blocked_range.h>
+#include <tbb/parallel_for.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/checksum.h"
+#include "core/denormals.h"
+#include "core/machine.h"
+#include "core/session.h"
+
+namespace duet::bench {
+namespace {
+
+constexpr int64_t kAnswerBytes = 12;   // of an element: a double, and its abs_sum in f32
+constexpr int kMemoryShare = 4;        // of what is available, at most one part is taken
+constexpr double kAbsSumSafety = 2;    // on the largest abs_sum of the sampled slices, where an element's is unknown
+constexpr double kMaxDecision_s = 60;  // what the reference may take where two implementations differ
+constexpr double kProjectionOverhead = 2;  // for the blocks that are looked at again
+
+int64_t output_elements(const Problem& problem) {
+  int64_t sum = 0;
+  for (const TensorSpec& t : problem.tensors())
+    if (t.role != Role::in) sum += t.elements();
+  return sum;
+}
+
+bool has_16_bit_outputs(const Problem& problem) {
+  const std::vector<TensorSpec> specs = problem.tensors();
+  return std::any_of(specs.begin(), specs.end(), [](const TensorSpec& t) {
+    return t.role != Role::in && is_float(t.dtype) && size_of(t.dtype) == 2;
+  });
+}
+
+// The inputs with the dtypes of another problem; as absolute values, where asked.
+HostTensors converted(const HostTensors& from, const Problem& to, bool absolute) {
+  HostTensors host(to.tensors());
+  for (size_t s = 0; s < host.size(); ++s) {
+    const TensorSpec& spec = host.specs()[s];
+    if (spec.role == Role::out) continue;
+    host.allocate(s);
+    const Inputs::Values in = from.values()[s];
+    void* const data = host.data(s);
+    tbb::parallel_for(tbb::blocked_range<int64_t>(0, spec.elements(), 1 << 14), [&](const auto& r) {
+      const ScopedKeepDenormals keep;
+      for (int64_t i = r.begin(); i < r.end(); ++i)
+        store_double(data, spec.dtype, i, absolute ? std::abs(in[i]) : in[i]);
+    });
+  }
+  return host;
+}
+
+}  // namespace
+
+Coverage::Coverage(const Problem& problem, const HostTensors& inputs, const Expected& expected, double expected_s,
+                   double budget_s, double max_s, uint64_t seed)
+    : problem_(problem),
+      inputs_(&inputs),
+      expected_(&expected),
+      reference_s_(expected_s * static_cast<double>(problem.slices()) /
+                   static_cast<double>(std::max<int64_t>(1, expected.slices()))),
+      budget_s_(budget_s),
+      max_s_(max_s),
+      seed_(seed) {
+  const int64_t available = read_machine_state().available_bytes;
+  fits_ = output_elements(problem) * kAnswerBytes + 2 * problem.footprint_bytes() < available / kMemoryShare;
+}
+
+Check Coverage::compare(const std::string& implementation, const HostTensors& got) {
+  uint64_t sum = 0;
+  for (size_t s = 0; s < got.size(); ++s)
+    if (got.specs()[s].role != Role::in) sum = sum * 0x9E3779B97F4A7C15u + got.checksum(s);
+  if (const auto known = passed_.find(sum); known != passed_.end()) return known->second;
+
+  Check check;
+  check.coverage = "sampled";
+  if (!fits_ || output_elements(problem_) == 0) return check;
+  const bool product =
+      Projection::applies(problem_) && kProjectionOverhead * Projection::seconds(problem_, reference_s_) <= max_s_;
+  const Answer* other = nullptr;
+  if (reference_s_ <= budget_s_) {
+    check = whole_reference()->compare(problem_, got);
+    check.coverage = "reference";
+  } else if (product && has_16_bit_outputs(problem_) && (other = in_f32())) {
+    check = other->compare(problem_, got);
+    check.coverage = "projections";
+  } else if (product && !has_16_bit_outputs(problem_)) {
+    if (!projection_) projection_.emplace(problem_, *inputs_, seed_);
+    check = projection_->compare(problem_, got);
+    check.coverage = "projections";
+  } else {
+    check = compare_with_second(implementation, got);
+    if (check.coverage == "sampled" && reference_s_ <= max_s_) {
+      check = whole_reference()->compare(problem_, got);
+      check.coverage = "reference";
+    }
+  }
+  if (check.passed()) passed_[sum] = check;
+  return check;
+}
+
+// With the first other implementation on the CPU that serves the case and agrees with the reference on sampled slices.
+// Where the two differ, the reference decides which of them is wrong.
+Check Coverage::compare_with_second(const std::string& implementation, const HostTensors& got) {
+  Check check;
+  for (const Implementation* i : implementations(problem_.name())) {
+    if (i->device != Device::cpu || i->name == implementation) continue;
+    const Answer* other = second(i->name);
+    if (!other) continue;
+    check = other->compare(problem_, got);
+    check.coverage = i->name;
+    if (check.passed()) break;
+    if (reference_s_ <= kMaxDecision_s) {
+      check = whole_reference()->compare(problem_, got);
+      check.coverage = "reference";
+    } else {
+      check.failure += " by " + i->name + "; one of the two is wrong, and the reference would take too long";
+    }
+    break;
+  }
+  return check;
+}
+
+const Answer* Coverage::whole_reference() {
+  if (!reference_) reference_ = Answer::by_reference(problem_, *inputs_);
+  return &*reference_;
+}
+
+// The outputs of the first implementation on the CPU that serves the case in f32 and passes the projections. A product
+// of absolute values has the abs_sum of each element.
+const Answer* Coverage::in_f32() {
+  if (tried_in_f32_) return in_f32_ ? &*in_f32_ : nullptr;
+  tried_in_f32_ = true;
+  const Problem wide = problem_.with("dtype", "f32");
+  const HostTensors inputs = converted(*inputs_, wide, false);
+  const Projection projection(problem_, *inputs_, seed_);
+  for (const Implementation* i : implementations(problem_.name())) {
+    if (i->device != Device::cpu) continue;
+    std::optional<HostTensors> outputs = outputs_of(i->name, wide, inputs);
+    if (!outputs || !projection.compare(wide, *outputs).passed()) continue;
+    std::optional<HostTensors> abs_sums = outputs_of(i->name, wide, converted(*inputs_, wide, true));
+    if (!abs_sums) continue;
+    in_f32_ = Answer::by_outputs(wide, std::move(*outputs), std::move(*abs_sums), {});
+    return &*in_f32_;
+  }
+  return nullptr;
+}
+
+const Answer* Coverage::second(const std::string& implementation) {
+  const auto [at, fresh] = others_.try_emplace(implementation);
+  if (!fresh) return at->second ? &*at->second : nullptr;
+  std::optional<HostTensors> outputs = outputs_of(implementation, problem_, *inputs_);
+  if (!outputs || !duet::compare(problem_, *expected_, *outputs, false).passed()) return nullptr;
+  std::vector<double> max_abs_sums;
+  for (size_t s = 0; s < outputs->size(); ++s)
+    max_abs_sums.push_back(kAbsSumSafety * expected_->max_abs_sum(static_cast<int>(s)));
+  at->second = Answer::by_outputs(problem_, std::move(*outputs), {}, std::move(max_abs_sums));
+  return &*at->second;
+}
+
+std::optional<HostTensors> Coverage::outputs_of(const std::string& implementation, const Problem& problem,
+                                                const HostTensors& inputs) {
+  if (!cpu_) cpu_ = std::make_unique<CpuContext>(usable_threads());
+  Session session(problem, *find_implementation(problem.name(), implementation), *cpu_, inputs);
+  if (!session.supported()) return std::nullopt;
+  session.restore();
+  session.poison_outputs();
+  cpu_->enter([&] { session.run(); });
+  return session.download();
+}
+
+}  // namespace duet::bench

@@ -29,16 +29,38 @@ class StepRunner final : public Runner {
     workspace_bytes = step_->memory_bytes();
   }
   Context& context() override { return step_->tape().context(); }
-  void run(int) override { step_->run(); }
+  void run(int) override {
+    ++steps_;
+    step_->run();
+  }
   void evict() override { step_->evict(); }
-  Check verify() override { return step_->replay(seed_); }
+
+  // The last repetition has other inputs than those before it. The steps of its last sample are taken again, op by op.
+  void begin_repetition(int index, int count) override {
+    last_ = index + 1 == count;
+    if (last_ || index == 0) step_->draw_inputs(last_ ? seed_ + ++drawings_ : seed_);
+  }
+  void before_sample(int index, int count) override {
+    if (last_ && index + 1 == count) step_->keep_state();
+    steps_ = 0;
+  }
+  Check verify(bool last) override {
+    if (const std::string input = step_->changed_input(); !input.empty()) {
+      Check check;
+      check.failure = fmt::format("input {} no longer holds what was uploaded: it was overwritten", input);
+      return check;
+    }
+    return last ? step_->replay_kept(steps_, seed_) : Check{};
+  }
   std::vector<std::pair<void*, int64_t>> uploads() const override { return step_->device_inputs(); }
   std::vector<std::pair<void*, int64_t>> downloads() const override { return step_->device_outputs(); }
   Step& step() { return *step_; }
 
  private:
   std::unique_ptr<Step> step_;
-  uint64_t seed_;
+  uint64_t seed_, drawings_ = 0;
+  bool last_ = false;
+  int steps_ = 0;  // of the sample
 };
 
 template <class F>

@@ -3,8 +3,10 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <map>
 
+#include "core/checksum.h"
 #include "models/layers.h"
 
 namespace duet {
@@ -15,6 +17,27 @@ namespace {
 // that a replay sees it. Adam moves a parameter by about the learning rate whatever its gradient, so its learning rate
 // is smaller.
 constexpr float kTimedLearningRate = 1e-6f, kTimedAdamLearningRate = 1e-8f;
+
+uint64_t parallel_checksum(const std::vector<unsigned char>& bytes) {
+  return duet::parallel_checksum(bytes.data(), static_cast<int64_t>(bytes.size()));
+}
+
+// Whether two tensors are equal but for roundings in the sums that led to them: by 2^-10 of the largest value in f32,
+// by 2^-4 in 16 bits. A gradient that was not written differs by far more; an update that is missing is seen in the
+// optimiser's state.
+bool differ_by_roundings(const std::vector<unsigned char>& a, const std::vector<unsigned char>& b, DType dtype) {
+  if (!is_float(dtype)) return false;
+  const auto count = static_cast<int64_t>(a.size()) / size_of(dtype);
+  double max = 0, difference = 0;
+  for (int64_t i = 0; i < count; ++i) {
+    const double x = load_as_double(a.data(), dtype, i), y = load_as_double(b.data(), dtype, i);
+    if (std::isnan(x) != std::isnan(y)) return false;
+    if (std::isnan(x) || x == y) continue;
+    max = std::max({max, std::abs(x), std::abs(y)});
+    difference = std::max(difference, std::abs(x - y));
+  }
+  return difference <= max * (size_of(dtype) == 2 ? 0x1p-4 : 0x1p-10);
+}
 }  // namespace
 
 std::string step_job_name(const Model& model, const std::string& side) {
@@ -119,6 +142,98 @@ Check Step::replay(uint64_t seed) {
   wait_for_loss_scale();
   Check check = duet::replay(*tape_, seed);
   if (graph_ && check.passed()) check.failure = graph_failure();
+  return check;
+}
+
+std::vector<unsigned char> Step::bytes_of(Var var) const {
+  std::vector<unsigned char> bytes(static_cast<size_t>(tape_->bytes(var)));
+  tape_->context().download(bytes.data(), tape_->tensor(var).data, tape_->bytes(var));
+  return bytes;
+}
+
+void Step::draw_inputs(uint64_t seed) {
+  tape_->fill_inputs(seed);
+  wait_for_loss_scale();
+  inputs_.clear();
+  tape_->context().synchronize();
+  for (const auto& [name, var] : tape_->inputs()) inputs_.push_back(parallel_checksum(bytes_of(var)));
+}
+
+std::string Step::changed_input() {
+  tape_->context().synchronize();
+  for (size_t i = 0; i < inputs_.size(); ++i)
+    if (const auto& [name, var] = tape_->inputs()[i]; parallel_checksum(bytes_of(var)) != inputs_[i]) return name;
+  return "";
+}
+
+// What a step leaves, by name.
+std::vector<std::pair<std::string, Var>> Step::persistent() const {
+  std::vector<std::pair<std::string, Var>> all = tape_->outputs();
+  for (const auto& [name, var] : tape_->named_parameters()) {
+    all.emplace_back(name, var);
+    all.emplace_back("gradient of " + name, tape_->gradient(var));
+  }
+  for (const auto* list : {&tape_->states(), &tape_->inputs()}) all.insert(all.end(), list->begin(), list->end());
+  return all;
+}
+
+void Step::copy_persistent(bool back) {
+  Context& context = tape_->context();
+  context.synchronize();
+  const auto arenas = tape_->persistent_memory();
+  for (size_t i = 0; i < arenas.size(); ++i) {
+    void *const there = arenas[i].first, *const here = kept_[i].data();
+    if (arenas[i].second > 0) context.copy_within(back ? there : here, back ? here : there, arenas[i].second);
+  }
+  context.synchronize();
+}
+
+void Step::keep_state() {
+  const auto arenas = tape_->persistent_memory();
+  if (kept_.empty()) {
+    int64_t needed = 0;
+    for (const auto& [memory, bytes] : arenas) needed += bytes;
+    if (2 * needed > available_bytes(tape_->context())) return;
+    for (const auto& [memory, bytes] : arenas) kept_.emplace_back(tape_->context(), bytes, "kept state");
+  }
+  copy_persistent(false);
+  kept_steps_ = tape_->steps();
+}
+
+Check Step::replay_kept(int steps, uint64_t seed) {
+  if (kept_.empty()) return replay(seed);
+  tape_->context().synchronize();
+  const auto& nodes = tape_->nodes();
+  const bool varies = std::any_of(nodes.begin(), nodes.end(), [](const Tape::Node& n) { return n.plan.varies; });
+  std::vector<std::vector<unsigned char>> timed;
+  std::vector<uint64_t> sums;
+  for (const auto& [name, var] : persistent()) {
+    std::vector<unsigned char> bytes = bytes_of(var);
+    sums.push_back(parallel_checksum(bytes));
+    timed.push_back(varies ? std::move(bytes) : std::vector<unsigned char>{});
+  }
+
+  const auto run_again = [&](int count) {
+    copy_persistent(true);
+    tape_->continue_after(kept_steps_);
+    tape_->context().enter([&] {
+      for (int i = 0; i < count; ++i) tape_->run();
+    });
+  };
+  if (steps % 2 == 0) run_again(1);  // so that each node's next run is an odd number of runs behind its timed one
+  run_again(steps - 1);
+  Check check = duet::replay(*tape_, seed);
+  if (!check.passed()) return check;
+  size_t i = 0;
+  for (const auto& [name, var] : persistent()) {
+    const std::vector<unsigned char> now = bytes_of(var);
+    if (parallel_checksum(now) != sums[i] && !(varies && differ_by_roundings(now, timed[i], tape_->dtype(var)))) {
+      check.max_error_ratio = INFINITY;
+      check.failure = name + " as the timed step left it is not that of the same step run op by op";
+      return check;
+    }
+    ++i;
+  }
   return check;
 }
 

@@ -76,6 +76,16 @@ class Step {
   // start anew, and their outputs must be equal.
   Check replay(uint64_t seed = 1);
 
+  // The same for steps that were timed: keep_state() copies what persists from step to step, the timed steps follow,
+  // and replay_kept() goes back to the copy and takes as many steps again, the last of them as replay() does.
+  // Parameters, gradients, states, inputs and outputs must end as the timed steps left them: bit for bit, or, where an
+  // op's plan says that its roundings vary, but for roundings. Since all nodes have run an odd number of times in
+  // between, one that works only every second time is seen. Without enough memory for the copy, it is replay().
+  void keep_state();
+  Check replay_kept(int steps, uint64_t seed = 1);
+  void draw_inputs(uint64_t seed);  // anew; and runs steps until the loss scale no longer falls
+  std::string changed_input();      // the name of an input that is not what draw_inputs() left; "" for none
+
   // Memory that a node both reads and writes, in place or as an inout: a second run would start from its own result.
   std::vector<std::pair<void*, int64_t>> rewritten(size_t node) const;
 
@@ -88,9 +98,15 @@ class Step {
   void start_anew();
   void wait_for_loss_scale();
   std::string graph_failure();
+  std::vector<std::pair<std::string, Var>> persistent() const;
+  std::vector<unsigned char> bytes_of(Var var) const;
+  void copy_persistent(bool back);
   std::unique_ptr<Tape> tape_;
   std::unique_ptr<RecordedGraph> graph_;  // declared after the tape: destroyed before the memory that it uses
   std::vector<Node> nodes_;
+  std::vector<Buffer> kept_;  // of the arenas that persist; empty: nothing is kept
+  uint64_t kept_steps_ = 0;
+  std::vector<uint64_t> inputs_;  // checksums
   std::string reason_;
   double create_s_ = 0;
 };

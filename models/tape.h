@@ -163,7 +163,8 @@ class Tape {
   int64_t bytes(Var var) const;                           // of that memory
   int64_t memory_bytes() const { return held_bytes_; }    // all that a step holds: arenas, and what plans keep
   std::vector<std::pair<void*, int64_t>> memory() const;  // the arenas
-  bool guards_intact() const;                             // false: something wrote outside of an arena
+  std::vector<std::pair<void*, int64_t>> persistent_memory() const;  // those that steps keep: all but temporaries
+  bool guards_intact() const;                                        // false: something wrote outside of an arena
   void* workspace(const Node& node) const { return temporary_.as<char>() + node.workspace_offset; }  // after plan()
   Context& context() const { return *context_; }
   bool planned() const { return planned_; }

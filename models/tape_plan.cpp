@@ -116,6 +116,12 @@ std::vector<std::pair<void*, int64_t>> Tape::memory() const {
   return list;
 }
 
+std::vector<std::pair<void*, int64_t>> Tape::persistent_memory() const {
+  auto list = memory();
+  list.pop_back();  // the temporaries
+  return list;
+}
+
 bool Tape::guards_intact() const {
   for (const Buffer* home : {&parameters_, &gradients_, &kept_, &temporary_})
     if (!home->guards_intact()) return false;

@@ -34,7 +34,8 @@ class Session {
   void run(int copy = 0) {  // enqueues; inside enter()
     plan_(Args(arguments_[static_cast<size_t>(copy)].data(), workspace_.data(), workspace_.bytes()));
   }
-  // Replaces the contents of inputs and inouts, which must have the shapes of those given at first. Outputs keep theirs.
+  // Replaces the contents of inputs and inouts; the shapes must be those of the inputs given at first. Outputs keep
+  // theirs.
   void load(const HostTensors& inputs);
   // The name of an input that no longer holds what was loaded, "" where all do. Reads all of them.
   std::string changed_input();

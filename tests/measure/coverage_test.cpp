@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+// Each way in which the benchmark compares every element of an output: which one is chosen, and that it sees single
+// wrong elements.
+#include "bench/coverage.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "core/philox.h"
+#include "core/session.h"
+
+namespace duet::bench {
+namespace {
+
+struct Way {
+  const char *op, *words;
+  double budget_s, max_s;  // the reference is said to take 1 s
+  const char *implementation, *coverage;
+  double error;  // of a typical value; it has to be seen
+};
+
+void PrintTo(const Way& way, std::ostream* to) { *to << way.op << " " << way.words; }
+
+class Coverages : public testing::TestWithParam<Way> {};
+
+TEST_P(Coverages, SeeSingleErrors) {
+  const Way& way = GetParam();
+  const Problem problem = parse_case(way.op, way.words);
+  const HostTensors inputs = draw_inputs(problem, FillMode::values, 3);
+  const Expected expected = Expected::sampled(problem, inputs, 3, 1e4);
+  const double share = static_cast<double>(expected.slices()) / static_cast<double>(problem.slices());
+  Coverage coverage(problem, inputs, expected, share, way.budget_s, way.max_s, 3);
+  HostTensors got = run_reference(problem, inputs);
+  const Check honest = coverage.compare(way.implementation, got);
+  EXPECT_TRUE(honest.passed()) << honest.failure;
+  EXPECT_EQ(honest.coverage, way.coverage);
+  if (honest.coverage == "sampled") return;
+
+  for (size_t s = 0; s < got.size(); ++s) {
+    const TensorSpec& spec = got.specs()[s];
+    if (spec.role == Role::in || !is_float(spec.dtype)) continue;
+    double squares = 0;
+    for (int64_t i = 0; i < spec.elements(); ++i) squares += std::pow(load_as_double(got.data(s), spec.dtype, i), 2);
+    const double typical = std::sqrt(squares / static_cast<double>(spec.elements()));
+    for (uint64_t k = 0; k < 20; ++k) {
+      const auto i = static_cast<int64_t>(philox_bits(k, 7) % static_cast<uint64_t>(spec.elements()));
+      const double before = load_as_double(got.data(s), spec.dtype, i);
+      store_double(got.data(s), spec.dtype, i, before + way.error * typical);
+      EXPECT_FALSE(coverage.compare(way.implementation, got).passed()) << spec.name << "[" << i << "]";
+      store_double(got.data(s), spec.dtype, i, before);
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, Coverages,
+    testing::Values(Way{"gelu", "n:5000", 2, 2, "cpu.tuned", "reference", 0.01},
+                    Way{"gelu", "n:5000", 0, 2, "cpu.tuned", "reference", 0.01},
+                    Way{"gelu", "n:5000", 0, 0, "cpu.tuned", "sampled", 0},
+                    Way{"gemm", "m:60 n:70 k:80", 0, 2, "cpu.tuned", "projections", 0.01},
+                    Way{"gemm", "m:60 n:70 k:80 dtype:bf16", 0, 2, "cpu.tuned", "projections", 0.1},
+                    Way{"conv2d", "n:1 c:8 h:9 w:9 k:20 r:3 s:3 dtype:f16", 0, 2, "cuda.cudnn", "projections", 0.05},
+                    Way{"linear", "n:30 in:40 out:50 act:gelu", 0, 2, "cpu.tuned", "cpu.openblas", 0.01},
+                    Way{"attention", "B:1 H:2 Tq:40 Tk:40 D:32", 0, 0, "cpu.tuned", "cpu.materialised", 0.05},
+                    Way{"attention", "B:1 H:2 Tq:40 Tk:40 D:32", 0, 0, "cpu.materialised", "cpu.tuned", 0.05}));
+
+// Of two implementations that differ, the reference says which one is wrong.
+TEST(CoverageOfTwo, TheReferenceDecides) {
+  const Problem problem = parse_case("linear", "n:30 in:40 out:50 act:gelu");
+  const HostTensors inputs = draw_inputs(problem, FillMode::values, 3);
+  const Expected expected = Expected::sampled(problem, inputs, 3);
+  Coverage coverage(problem, inputs, expected, 1, 0, 0, 3);
+  HostTensors got = run_reference(problem, inputs);
+  static_cast<float*>(got.data(3))[777] += 1;
+  const Check check = coverage.compare("cpu.tuned", got);
+  EXPECT_FALSE(check.passed());
+  EXPECT_EQ(check.coverage, "reference");
+}
+
+}  // namespace
+}  // namespace duet::bench

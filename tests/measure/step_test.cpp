@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+// What timed steps leave is compared: ops with planted errors that a step run op by op, with poisoned outputs, would
+// not show.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "core/cpu_context.h"
+#include "core/machine.h"
+#include "core/registry.h"
+#include "models/step.h"
+#include "ops/gemm/linear.h"
+#include "ops/optimiser/sgd.h"
+
+namespace duet {
+namespace {
+
+enum class Planted : uint8_t {
+  nothing,
+  works_every_second_time,
+  works_when_poisoned,
+  works_at_first,
+  spoils_its_input
+};
+Planted planted = Planted::nothing;
+
+// cpu.tuned with the fault; `in` and `out` are the tensors that it looks at and spoils.
+template <class P>
+Plan faulty(const P& p, CpuContext& cpu, Slot in, Slot out) {
+  Plan honest = find_implementation(P::name, "cpu.tuned")->plan(Problem::of(p), cpu);
+  if (!honest) return Unsupported{honest.reason()};
+  const WorkspaceLayout workspace = honest.workspace;
+  const auto shared = std::make_shared<Plan>(std::move(honest));
+  return Plan([shared, in, out, calls = 0](Args t) mutable {
+           const int call = calls++;
+           unsigned char first[4];
+           std::memcpy(first, t[out].data, 4);
+           const bool poisoned = first[0] == 0xFF && first[1] == 0xFF && first[2] == 0xFF && first[3] == 0xFF;
+           if (planted == Planted::works_every_second_time && call % 2 == 1) return;
+           if (planted == Planted::works_when_poisoned && !poisoned) return;
+           if (planted == Planted::works_at_first && call > 3) return;
+           (*shared)(t);
+           if (planted == Planted::spoils_its_input && call == 2) static_cast<unsigned char*>(t[in].data)[8] ^= 1;
+         })
+      .with("planted fault", workspace);
+}
+Plan linear_planted(const Linear& p, CpuContext& cpu) { return faulty(p, cpu, Linear::x, Linear::y); }
+DUET_REGISTER(linear_planted);
+Plan sgd_planted(const Sgd& p, CpuContext& cpu) { return faulty(p, cpu, Sgd::g, Sgd::v); }
+DUET_REGISTER(sgd_planted);
+
+// A series as bench_all times it, with `steps` in its last sample.
+std::string failure_of(Planted fault, int before, int steps) {
+  planted = fault;
+  CpuContext cpu(std::min(2, usable_threads()));
+  Step step(find_model("mlp").with_words("batch:8"), cpu, {"cpu.planted", "cpu.tuned", "cpu.openblas"});
+  EXPECT_TRUE(step.supported()) << step.reason();
+  const auto run = [&](int count) {
+    cpu.enter([&] {
+      for (int i = 0; i < count; ++i) step.run();
+    });
+  };
+  step.draw_inputs(1);
+  run(before);
+  step.keep_state();
+  run(steps);
+  if (const std::string input = step.changed_input(); !input.empty()) return "input " + input + " has changed";
+  return step.replay_kept(steps).failure;
+}
+
+TEST(TimedSteps, HonestOnesPass) {
+  for (const int steps : {1, 2, 3, 4}) EXPECT_EQ(failure_of(Planted::nothing, 3, steps), "") << steps;
+}
+
+TEST(TimedSteps, EveryFaultIsRefused) {
+  for (const int before : {4, 5, 6})
+    for (const int steps : {1, 2, 3, 4}) {
+      EXPECT_NE(failure_of(Planted::works_every_second_time, before, steps), "") << before << " " << steps;
+      EXPECT_NE(failure_of(Planted::works_when_poisoned, before, steps), "") << before << " " << steps;
+      EXPECT_NE(failure_of(Planted::works_at_first, before, steps), "") << before << " " << steps;
+      EXPECT_THAT(failure_of(Planted::spoils_its_input, before, steps), testing::HasSubstr("input x has changed"));
+    }
+}
+
+}  // namespace
+}  // namespace duet

@@ -1,0 +1,245 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/fuzz/targets.h"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <stdexcept>
+#include <string>
+
+#include "bench/options.h"
+#include "cli/npy.h"
+#include "core/command_line.h"
+#include "core/error.h"
+#include "core/name_filter.h"
+#include "core/registry.h"
+#include "models/checkpoint.h"
+#include "models/data/cifar.h"
+#include "models/data/idx.h"
+#include "models/data/text.h"
+#include "models/model.h"
+#include "reports/report.h"
+#include "results/run_file.h"
+
+namespace duet::fuzz {
+namespace {
+
+namespace fs = std::filesystem;
+
+void require(bool holds, const std::string& what) {
+  if (!holds) throw std::logic_error(what);
+}
+
+// A regular file in memory with a path of its own, for readers that take paths.
+class MemoryFile {
+ public:
+  explicit MemoryFile(const char* name) : file_(memfd_create(name, 0)) {
+    require(file_ >= 0, "memfd_create failed");
+    path_ = "/proc/self/fd/" + std::to_string(file_);
+  }
+  const std::string& path() const { return path_; }
+  const std::string& holding(Input bytes) const {
+    require(ftruncate(file_, 0) == 0, "ftruncate failed");
+    require(pwrite(file_, bytes.data(), bytes.size(), 0) == static_cast<ssize_t>(bytes.size()), "pwrite failed");
+    return path_;
+  }
+
+ private:
+  int file_;
+  std::string path_;
+};
+
+// A folder for this process, removed when it ends.
+class Folder {
+ public:
+  Folder() {
+    std::string name = (fs::temp_directory_path() / "duet_fuzz_XXXXXX").string();
+    require(mkdtemp(name.data()) != nullptr, "mkdtemp failed");
+    path_ = name;
+  }
+  ~Folder() {
+    std::error_code ignored;
+    fs::remove_all(path_, ignored);
+  }
+  std::string link(const std::string& name, const MemoryFile& to) const {
+    fs::create_symlink(to.path(), path_ / name);
+    return (path_ / name).string();
+  }
+  std::string path() const { return path_.string(); }
+
+ private:
+  fs::path path_;
+};
+
+std::string text_of(Input input) { return {input.begin(), input.end()}; }
+
+// --- run files ----------------------------------------------------------------------------------------------------
+
+// What was read can be written, unless the rules of writing refuse it, and read again.
+void require_round_trip(const results::Run& run) {
+  static const MemoryFile file("written");
+  std::string text;
+  try {
+    text = results::run_text(run);
+  } catch (const Error&) {
+    return;
+  }
+  try {
+    results::load_run(file.holding({reinterpret_cast<const uint8_t*>(text.data()), text.size()}));
+  } catch (const Error& e) {
+    throw std::logic_error(std::string("a run that was read and written cannot be read again: ") + e.what());
+  }
+}
+
+void run_file(Input input) {
+  static const MemoryFile file("run");
+  require_round_trip(results::load_run(file.holding(input)));
+}
+
+void journal(Input input) {
+  static const MemoryFile file("journal");
+  const results::JournalContent content = results::load_journal(file.holding(input));
+  require(content.whole_bytes <= static_cast<int64_t>(input.size()), "more whole bytes than the journal has");
+}
+
+void report(Input input) {
+  static const MemoryFile file("run");
+  static const Folder folder;
+  const std::string& path = file.holding(input);
+  require(!reports::console_table(results::load_run(path)).empty(), "an empty table");
+  reports::write_report(path, folder.path());
+}
+
+// --- arrays and data sets -----------------------------------------------------------------------------------------
+
+void npy(Input input) {
+  static const MemoryFile file("npy");
+  NpyReader reader(file.holding(input));
+  int64_t elements = 1;
+  for (const int64_t extent : reader.shape()) elements *= extent;
+  require(elements >= 0 && elements <= static_cast<int64_t>(input.size()), "more elements than bytes");
+  for (const DType to : {DType::f32, DType::bf16, DType::i32, DType::u8}) {
+    if (!reader.convertible(to)) continue;
+    std::vector<unsigned char> values(static_cast<size_t>(elements * size_of(to)));
+    NpyReader(file.path()).read(to, values.data());
+  }
+}
+
+void safetensors(Input input) {
+  static const MemoryFile file("safetensors");
+  size_t bytes = 0;
+  for (const auto& [name, tensor] : read_checkpoint(file.holding(input)).tensors) bytes += tensor.bytes.size();
+  require(bytes < input.size(), "more bytes in tensors than in the file");
+}
+
+void require_samples(const Dataset& data) {
+  require(data.size() > 0, "a data set without samples");
+  const size_t values = data.token.empty() ? data.x.size() : data.token.size();
+  require(values == static_cast<size_t>(data.size() * data.features), "samples of another size");
+  for (const int32_t label : data.label) require(label >= 0 && label < data.classes, "a label that no class has");
+}
+
+// The number of bytes of the labels' file in two bytes, that file, the images' file.
+void idx(Input input) {
+  static const MemoryFile labels("labels"), images("images");
+  static const Folder folder;
+  static const std::string linked =
+      folder.link("train-images-idx3-ubyte", images) + folder.link("train-labels-idx1-ubyte", labels);
+  if (input.size() < 2) return;
+  const size_t label_bytes = std::min<size_t>(input[0] | input[1] << 8, input.size() - 2);
+  labels.holding(input.subspan(2, label_bytes));
+  images.holding(input.subspan(2 + label_bytes));
+  require_samples(read_mnist(folder.path(), true));
+}
+
+void cifar(Input input) {
+  static const MemoryFile file("cifar");
+  static const Folder folder;
+  static const std::string linked = folder.link("data_batch_1.bin", file);
+  file.holding(input);
+  require_samples(read_cifar(folder.path(), true));
+}
+
+// The first byte: whether tokens have 16 bits, and the length of a sequence.
+void text(Input input) {
+  static const MemoryFile file("text");
+  static const Folder folder;
+  static const std::string binary = folder.link("tokens.bin", file);
+  if (input.empty()) return;
+  file.holding(input.subspan(1));
+  const int64_t length = 1 + input[0] / 2;
+  const Text read = input[0] % 2 ? read_text(binary, length, 40000) : read_text(file.path(), length, 256);
+  require_samples(read.training);
+  require_samples(read.test);
+}
+
+// --- what stands on a command line ----------------------------------------------------------------------------------
+
+// A case as bench_all's --case and duet op's --case take it: an op or a model, then words.
+void label(Input input) {
+  const std::string line = text_of(input);
+  const size_t end = line.find_first_of(" \t/");
+  const std::string name = line.substr(0, end), words = end == line.npos ? "" : line.substr(end + 1);
+  if (models().contains(name)) {
+    const Model model = find_model(name).with_words(words);
+    require(model.with_words(model.label()).label() == model.label(), "a label that does not name its model");
+    return;
+  }
+  const Problem problem = parse_case(name, words);
+  require(parse_case(name, problem.label()).label() == problem.label(), "a label that does not name its problem");
+  require(problem.bytes() >= 0 && problem.footprint_bytes() >= 0, "negative bytes");
+  require(problem.slices() >= 0 && problem.flops() >= 0, "negative slices or flops");
+  const std::string job = problem.name() + "/cpu.tuned/" + problem.label();
+  require(JobName::parse(job).text() == job, "a job's name that does not name it");
+}
+
+// Arguments of bench_all, one a line.
+void command_line(Input input) {
+  std::vector<std::string> arguments{"bench_all"};
+  std::string all = text_of(input);
+  for (size_t begin = 0; begin < all.size();) {
+    const size_t end = std::min(all.find('\n', begin), all.size());
+    arguments.push_back(all.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  std::vector<char*> argv;
+  for (std::string& a : arguments) argv.push_back(a.data());
+  argv.push_back(nullptr);
+  bench::Options options;
+  if (bench::parse(static_cast<int>(arguments.size()), argv.data(), options)) return;
+  require(options.threads.value_or(1) >= 1, "fewer than one thread");
+  require(options.repetitions_or_default() >= 1, "fewer than one repetition");
+  require(options.budget_s() > 0, "no time to measure");
+  NameFilter(options.filter).matches("softmax/cuda.tuned/f32/rows:64/cols:1000");
+}
+
+// Any text, as a regular expression and in a message.
+void message(Input input) {
+  const std::string any = text_of(input), line = one_line(any);
+  for (const char c : line) require(static_cast<unsigned char>(c) >= 0x20 && c != 0x7F, "a control character");
+  require(line.size() <= 4 * kMaxMessage + 40, "a long message");
+  require(one_line(line) == line || line.size() > kMaxMessage, "a message that changes when it is shown again");
+  NameFilter(any).matches("softmax/cuda.tuned/f32/rows:64/cols:1000");
+}
+
+}  // namespace
+
+const std::vector<Target>& targets() {
+  static const std::vector<Target> all{{"run_file", run_file},
+                                       {"journal", journal},
+                                       {"report", report},
+                                       {"npy", npy},
+                                       {"safetensors", safetensors},
+                                       {"idx", idx},
+                                       {"cifar", cifar},
+                                       {"text", text},
+                                       {"label", label},
+                                       {"command_line", command_line},
+                                       {"message", message}};
+  return all;
+}
+
+}  // namespace duet::fuzz

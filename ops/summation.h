@@ -1,16 +1,51 @@
 // SPDX-License-Identifier: Apache-2.0
-// The rule for long sums: they are formed in f32 or better, and no term passes through more than kRun + 64 additions.
-// Longer sums are split into runs of at most kRun terms, whose partial sums are added in a tree or in double. Without
-// this rule the bound of a sum of 16 Mi terms would be 100 % of it, and any answer would pass.
+// Long sums: how they are to be formed, and how far rounding carries them. References add them up in a TermSum.
+//
+// The rule for means, norms and statistics: they are formed in f32 or better, and no term passes through more than
+// kRun + 64 additions. Longer sums are split into runs of at most kRun terms, whose partial sums are added in a tree or
+// in double.
+//
+// The error of a sum of n terms. The worst case, gamma(n) sum |t|, exceeds the sum itself when n is large and the terms
+// cancel, so that any answer would pass: kernels never come near it. Each addition rounds its partial sum S_k, and the
+// roundings are as good as independent and without a mean: together they have a standard deviation of at most
+// u / sqrt(3) sqrt(n) max |S_k| (Higham and Mary, A new approach to probabilistic rounding error analysis, SIAM J. Sci.
+// Comput. 41(5), 2019; with random data: 42(5), 2020). Partial sums of terms that were drawn independently of their
+// place stay within |sum| + 3 root_sum, where root_sum is the root of the sum of t^2. So the bound is
+//   kDeviations / sqrt(3) sqrt(n) u (|sum| + 3 root_sum),
+// in every order of summation. Winograd's F(4x4, 3x3), whose transforms enlarge errors sevenfold (Lavin and Gray,
+// arXiv:1509.09308, table 5), stays within it. Where the worst case is less, as for few terms, the bound is that.
 #pragma once
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
+
+#include "core/problem.h"
+#include "core/term_sum.h"
 
 namespace duet {
 
 inline constexpr int64_t kRun = 2048;
 
-// Additions that a term of a sum of n terms may pass through: the n of gamma(n, u) in the sum's tolerance.
-constexpr double additions(int64_t n) { return static_cast<double>(std::min(n, kRun + 64)); }
+// A normal deviate exceeds so many standard deviations once in 5e8 cases.
+inline constexpr double kDeviations = 6;
+
+// What n independent roundings amount to, in roundings that all go the same way: the n of gamma(n, u).
+inline double independent(double n) { return std::min(n, kDeviations / std::sqrt(3.0) * std::sqrt(n)); }
+// The most additions that a term of a sum of n terms passes through under the rule above.
+constexpr double chain_length(int64_t n) { return static_cast<double>(std::min(n, kRun + 64)); }
+// The n of gamma(n, u) of these additions, where the claim's abs_sum is the sum of absolute terms, which no partial sum
+// exceeds.
+inline double additions(int64_t n) { return independent(chain_length(n)); }
+
+// The factors of |sum| and of root_sum in the error of a sum.
+struct SumError {
+  double rel, root_sum;
+};
+inline SumError sum_error(double n, double u) {
+  const double deviations = kDeviations / std::sqrt(3.0) * u;
+  const SumError random{deviations * std::sqrt(n), deviations * (3 * std::sqrt(n) + 1)};  // + 1: of the terms
+  const double worst = gamma(n, u) * std::sqrt(n);                                        // sum |t| <= sqrt(n) root_sum
+  return worst < random.rel + random.root_sum ? SumError{0, worst} : random;
+}
 
 }  // namespace duet

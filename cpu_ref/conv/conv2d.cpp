@@ -15,7 +15,7 @@ void Conv2d::reference(Inputs in, int64_t slice, Expect& expect) const {
   const int64_t first = out / group_k() * depth;  // the first input channel of the group
 
   for (int64_t j = 0; j < width; ++j) {
-    double sum = 0, abs_sum = 0;
+    TermSum sum;
     for (int64_t q = 0; q < depth; ++q)
       for (int64_t u = 0; u < r; ++u)
         for (int64_t v = 0; v < s; ++v) {
@@ -24,11 +24,9 @@ void Conv2d::reference(Inputs in, int64_t slice, Expect& expect) const {
           const int64_t at = last ? ((image * h + row) * w + column) * c + first + q  //
                                   : ((image * c + first + q) * h + row) * w + column;
           const int64_t tap = last ? ((out * r + u) * s + v) * depth + q : ((out * depth + q) * r + u) * s + v;
-          const double term = X[at] * W[tap];
-          sum += term;
-          abs_sum += std::abs(term);
+          sum.add(X[at] * W[tap]);
         }
-    expect(y, last ? ((image * height + i) * width + j) * k + out : slice * width + j, sum, abs_sum);
+    expect(y, last ? ((image * height + i) * width + j) * k + out : slice * width + j, sum.sum(), sum.root_sum());
   }
 }
 DUET_PROBLEM(Conv2d);

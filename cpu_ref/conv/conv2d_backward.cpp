@@ -16,7 +16,7 @@ void Conv2dBackwardFilter::reference(Inputs in, int64_t slice, Expect& expect) c
   const int64_t channel = out / p.group_k() * depth + q;
 
   for (int64_t v = 0; v < p.s; ++v) {
-    double sum = 0, abs_sum = 0;
+    TermSum sum;
     for (int64_t image = 0; image < p.n; ++image)
       for (int64_t i = 0; i < height; ++i)
         for (int64_t j = 0; j < width; ++j) {
@@ -26,11 +26,9 @@ void Conv2dBackwardFilter::reference(Inputs in, int64_t slice, Expect& expect) c
                                   : ((image * p.c + channel) * p.h + row) * p.w + column;
           const int64_t from =
               last ? ((image * height + i) * width + j) * p.k + out : ((image * p.k + out) * height + i) * width + j;
-          const double term = Y[from] * X[at];
-          sum += term;
-          abs_sum += std::abs(term);
+          sum.add(Y[from] * X[at]);
         }
-    expect(dw, last ? ((out * p.r + u) * p.s + v) * depth + q : slice * p.s + v, sum, abs_sum);
+    expect(dw, last ? ((out * p.r + u) * p.s + v) * depth + q : slice * p.s + v, sum.sum(), sum.root_sum());
   }
 }
 DUET_PROBLEM(Conv2dBackwardFilter);
@@ -44,7 +42,7 @@ void Conv2dBackwardData::reference(Inputs in, int64_t slice, Expect& expect) con
   const int64_t first = channel / std::max<int64_t>(1, depth) * p.group_k(), q = channel % depth;
 
   for (int64_t column = 0; column < p.w; ++column) {
-    double sum = 0, abs_sum = 0;
+    TermSum sum;
     for (int64_t out = first; out < first + p.group_k(); ++out)
       for (int64_t u = 0; u < p.r; ++u)
         for (int64_t v = 0; v < p.s; ++v) {
@@ -55,11 +53,10 @@ void Conv2dBackwardData::reference(Inputs in, int64_t slice, Expect& expect) con
           const int64_t from =
               last ? ((image * height + i) * width + j) * p.k + out : ((image * p.k + out) * height + i) * width + j;
           const int64_t tap = last ? ((out * p.r + u) * p.s + v) * depth + q : ((out * depth + q) * p.r + u) * p.s + v;
-          const double term = Y[from] * W[tap];
-          sum += term;
-          abs_sum += std::abs(term);
+          sum.add(Y[from] * W[tap]);
         }
-    expect(dx, last ? ((image * p.h + row) * p.w + column) * p.c + channel : slice * p.w + column, sum, abs_sum);
+    expect(dx, last ? ((image * p.h + row) * p.w + column) * p.c + channel : slice * p.w + column, sum.sum(),
+           sum.root_sum());
   }
 }
 DUET_PROBLEM(Conv2dBackwardData);

@@ -10,12 +10,10 @@ namespace duet {
 void Gemm::reference(Inputs in, int64_t slice, Expect& expect) const {
   const int64_t image = slice / m, i = slice % m;
   const auto A = in[a], B = in[b];
-  std::vector<double> sum(static_cast<size_t>(n)), abs_sum(static_cast<size_t>(n));
+  std::vector<TermSum> sum(static_cast<size_t>(n));
   const auto add = [&](int64_t p, int64_t j) {
-    const double term = A[image * m * k + (trans_a ? p * m + i : i * k + p)] *  //
-                        B[image * k * n + (trans_b ? j * k + p : p * n + j)];
-    sum[j] += term;
-    abs_sum[j] += std::abs(term);
+    sum[static_cast<size_t>(j)].add(A[image * m * k + (trans_a ? p * m + i : i * k + p)] *
+                                    B[image * k * n + (trans_b ? j * k + p : p * n + j)]);
   };
   if (trans_b) {  // the order of the loops follows b in memory
     for (int64_t j = 0; j < n; ++j)
@@ -25,7 +23,10 @@ void Gemm::reference(Inputs in, int64_t slice, Expect& expect) const {
       for (int64_t j = 0; j < n; ++j) add(p, j);
   }
   const double scale = alpha;
-  for (int64_t j = 0; j < n; ++j) expect(c, slice * n + j, scale * sum[j], std::abs(scale) * abs_sum[j]);
+  for (int64_t j = 0; j < n; ++j) {
+    const TermSum& s = sum[static_cast<size_t>(j)];
+    expect(c, slice * n + j, scale * s.sum(), std::abs(scale) * s.root_sum());
+  }
 }
 DUET_PROBLEM(Gemm);
 

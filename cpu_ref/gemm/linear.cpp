@@ -10,17 +10,16 @@ namespace duet {
 void Linear::reference(Inputs given, int64_t row, Expect& expect) const {
   const auto X = given[x], W = given[w], B = given[bias];
   for (int64_t o = 0; o < out; ++o) {
-    double sum = B[o], abs_sum = std::abs(B[o]);
-    for (int64_t p = 0; p < in; ++p) {
-      const double term = X[row * in + p] * W[o * in + p];
-      sum += term;
-      abs_sum += std::abs(term);
-    }
+    TermSum sum;
+    sum.add(B[o]);
+    for (int64_t p = 0; p < in; ++p) sum.add(X[row * in + p] * W[o * in + p]);
+    const int64_t at = row * out + o;
     if (act == Act::gelu) {
-      expect(pre, row * out + o, sum, abs_sum);
-      sum = gelu::tanh_form(sum).value;
+      expect(pre, at, sum.sum(), sum.root_sum());
+      expect(y, at, gelu::tanh_form(sum.sum()).value, sum.root_sum() + std::abs(sum.sum()));
+    } else {
+      expect(y, at, act == Act::relu ? std::max(sum.sum(), 0.0) : sum.sum(), sum.root_sum());
     }
-    expect(y, row * out + o, act == Act::relu ? std::max(sum, 0.0) : sum, abs_sum);
   }
 }
 DUET_PROBLEM(Linear);
@@ -35,30 +34,32 @@ void LinearBackward::reference(Inputs given, int64_t slice, Expect& expect) cons
     }
     return gate > 0 ? gelu::Term{d, std::abs(d)} : gelu::Term{0, 0};
   };
-  std::vector<double> sum(static_cast<size_t>(in)), abs_sum(static_cast<size_t>(in));
+  std::vector<TermSum> sum(static_cast<size_t>(in));
   const auto add_row = [&](const gelu::Term& factor, const Inputs::Values& values, int64_t row) {
     for (int64_t p = 0; p < in; ++p) {
       const double value = values[row * in + p];
-      sum[p] += factor.value * value;
-      abs_sum[p] += factor.abs_sum * std::abs(value);
+      sum[static_cast<size_t>(p)].add(factor.value * value, factor.abs_sum * value);
     }
   };
   const auto claim_row = [&](Slot slot, int64_t row) {
-    for (int64_t p = 0; p < in; ++p) expect(slot, row * in + p, sum[p], abs_sum[p]);
+    for (int64_t p = 0; p < in; ++p) {
+      const TermSum& s = sum[static_cast<size_t>(p)];
+      expect(slot, row * in + p, s.sum(), s.root_sum());
+    }
   };
   if (slice < n) {
     for (int64_t o = 0; o < out; ++o) add_row(g(slice, o), W, o);
     return claim_row(dx, slice);
   }
   const int64_t o = slice - n;
-  double bias_sum = 0, bias_abs_sum = 0;
+  TermSum bias_sum;
   for (int64_t i = 0; i < n; ++i) {
-    add_row(g(i, o), X, i);
-    bias_sum += g(i, o).value;
-    bias_abs_sum += g(i, o).abs_sum;
+    const gelu::Term factor = g(i, o);
+    add_row(factor, X, i);
+    bias_sum.add(factor.value, factor.abs_sum);
   }
   claim_row(dw, o);
-  expect(dbias, o, bias_sum, bias_abs_sum);
+  expect(dbias, o, bias_sum.sum(), bias_sum.root_sum());
 }
 DUET_PROBLEM(LinearBackward);
 

@@ -25,7 +25,7 @@ void BceLogitsBackward::reference(Inputs in, int64_t chunk, Expect& expect) cons
   const auto count = static_cast<double>(n);
   in_chunk(n, chunk, [&](int64_t i) {
     const double p = 1 / (1 + std::exp(-in[x][i])), target = in[t][i];
-    expect(dx, i, (p - target) / count, (p + std::abs(target)) / count);
+    expect(dx, i, scale * (p - target) / count, std::abs(scale) * (p + std::abs(target)) / count);
   });
 }
 DUET_PROBLEM(BceLogitsBackward);

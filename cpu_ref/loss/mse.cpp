@@ -21,7 +21,7 @@ DUET_PROBLEM(Mse);
 
 void MseBackward::reference(Inputs in, int64_t chunk, Expect& expect) const {
   const auto count = static_cast<double>(n);
-  in_chunk(n, chunk, [&](int64_t i) { expect(dx, i, 2 * (in[x][i] - in[t][i]) / count); });
+  in_chunk(n, chunk, [&](int64_t i) { expect(dx, i, scale * 2 * (in[x][i] - in[t][i]) / count); });
 }
 DUET_PROBLEM(MseBackward);
 

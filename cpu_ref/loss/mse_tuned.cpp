@@ -30,7 +30,7 @@ void mse_blocks(const Mse& p, Args t, int64_t first, int64_t last, double* parti
 
 void mse_backward_chunk(const MseBackward& p, Args t, int64_t first, int64_t last, bool stream) {
   const hn::ScalableTag<float> d;
-  const auto scale = hn::Set(d, 2 / static_cast<float>(p.n));
+  const auto scale = hn::Set(d, static_cast<float>(2 * p.scale) / static_cast<float>(p.n));
   const auto slope = [scale](auto x, auto target) HWY_ATTR { return hn::Mul(hn::Sub(x, target), scale); };
   for_float(p.dtype, [&]<class T>() HWY_ATTR {
     map(d, stream, last - first, slope, t[MseBackward::dx].as<T>() + first, t[MseBackward::x].as<const T>() + first,

@@ -9,14 +9,10 @@ namespace duet {
 
 void GlobalAvgPool::reference(Inputs in, int64_t i, Expect& expect) const {
   const int64_t image = i / depth(), channel = i % depth();
-  double sum = 0, abs_sum = 0;
-  for (int64_t k = 0; k < pixels(); ++k) {
-    const double value = in[x][(image * pixels() + k) * depth() + channel];
-    sum += value;
-    abs_sum += std::abs(value);
-  }
+  TermSum sum(kRun);
+  for (int64_t k = 0; k < pixels(); ++k) sum.add(in[x][(image * pixels() + k) * depth() + channel]);
   const auto count = static_cast<double>(std::max<int64_t>(1, pixels()));
-  expect(y, i, sum / count, abs_sum / count);
+  expect(y, i, sum.sum() / count, sum.root_sum() / count);
 }
 DUET_PROBLEM(GlobalAvgPool);
 

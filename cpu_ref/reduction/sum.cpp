@@ -8,13 +8,9 @@
 namespace duet {
 
 void Sum::reference(Inputs in, int64_t i, Expect& expect) const {
-  double sum = 0, abs_sum = 0;
-  for (int64_t k = 0; k < length(); ++k) {
-    const double term = in[x][axis == 1 ? i * cols + k : k * cols + i];
-    sum += term;
-    abs_sum += std::abs(term);
-  }
-  expect(y, i, sum, abs_sum);
+  TermSum sum(kRun);
+  for (int64_t k = 0; k < length(); ++k) sum.add(in[x][axis == 1 ? i * cols + k : k * cols + i]);
+  expect(y, i, sum.sum(), sum.root_sum());
 }
 DUET_PROBLEM(Sum);
 

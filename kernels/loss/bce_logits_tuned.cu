@@ -39,8 +39,8 @@ Plan bce_logits_backward_tuned(const BceLogitsBackward& p, GpuContext& gpu) {
   using P = BceLogitsBackward;
   return for_float(p.dtype, [&]<class T>() -> Plan {
     return [p, stream = gpu.stream()](Args t) {
-      launch_map(stream, BceLogitsSlope{1 / static_cast<float>(p.n)}, p.n, t[P::dx].as<T>(), t[P::x].as<const T>(),
-                 t[P::t].as<const T>());
+      launch_map(stream, BceLogitsSlope{static_cast<float>(p.scale) / static_cast<float>(p.n)}, p.n, t[P::dx].as<T>(),
+                 t[P::x].as<const T>(), t[P::t].as<const T>());
     };
   });
 }

@@ -40,11 +40,11 @@ DUET_REGISTER(mse_naive);
 
 // ceil(n / kThreads) blocks of kThreads, no shared memory. x, t, dx: (n).
 template <class T>
-__global__ void mse_backward_kernel(const T* x, const T* t, T* dx, int64_t n) {
+__global__ void mse_backward_kernel(const T* x, const T* t, T* dx, int64_t n, float scale) {
   const int64_t i = int64_t{blockIdx.x} * kThreads + threadIdx.x;
   if (i >= n) return;
   const float v = float(x[i]), target = float(t[i]);
-  dx[i] = T(2 * (v - target) / n);
+  dx[i] = T(scale * 2 * (v - target) / n);
 }
 
 Plan mse_backward_naive(const MseBackward& p, GpuContext& gpu) {
@@ -52,7 +52,8 @@ Plan mse_backward_naive(const MseBackward& p, GpuContext& gpu) {
   return for_float(p.dtype, [&]<class T>() -> Plan {
     const Grid grid{.blocks = ceil_div(p.n, kThreads), .threads = kThreads, .stream = gpu.stream()};
     return [p, grid](Args t) {
-      launch(mse_backward_kernel<T>, grid, t[P::x].as<const T>(), t[P::t].as<const T>(), t[P::dx].as<T>(), p.n);
+      launch(mse_backward_kernel<T>, grid, t[P::x].as<const T>(), t[P::t].as<const T>(), t[P::dx].as<T>(), p.n,
+             static_cast<float>(p.scale));
     };
   });
 }

@@ -24,7 +24,7 @@ Plan mse_tuned(const Mse& p, GpuContext& gpu) {
 DUET_REGISTER(mse_tuned);
 
 struct MseSlope {
-  float scale;  // 2 / n
+  float scale;  // 2 / n, times that of the loss
   template <class T>
   __device__ T operator()(T x, T t) const {
     const float v = float(x), target = float(t);
@@ -36,8 +36,8 @@ Plan mse_backward_tuned(const MseBackward& p, GpuContext& gpu) {
   using P = MseBackward;
   return for_float(p.dtype, [&]<class T>() -> Plan {
     return [p, stream = gpu.stream()](Args t) {
-      launch_map(stream, MseSlope{2 / static_cast<float>(p.n)}, p.n, t[P::dx].as<T>(), t[P::x].as<const T>(),
-                 t[P::t].as<const T>());
+      launch_map(stream, MseSlope{static_cast<float>(2 * p.scale) / static_cast<float>(p.n)}, p.n, t[P::dx].as<T>(),
+                 t[P::x].as<const T>(), t[P::t].as<const T>());
     };
   });
 }

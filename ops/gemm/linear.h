@@ -48,13 +48,13 @@ struct Linear {
     return all;
   }
   double flops() const { return 2.0 * n * in * out; }
-  // 1: the bias. relu enlarges no error. gelu's slope is at most 1.13, and its own roundings are relative to less than
-  // the sum's abs_sum.
+  // 1: the bias. relu enlarges no error. gelu's slope is at most 1.13, and its own roundings are relative to the sum;
+  // its claim's abs_sum is root_sum + |sum|.
   Tolerance tolerance(int slot) const {
     Tolerance t = product_sum_tolerance(in, 1, dtype, math);
     if (act == Act::gelu && slot == y.index) {
-      t.rel = std::max(t.rel, unit_roundoff(dtype));
-      t.abs_sum = 1.13 * t.abs_sum + duet::gamma(gelu::kFormRoundings, unit_roundoff(DType::f32));
+      t.abs_sum = 1.13 * std::max(t.rel, t.abs_sum) + duet::gamma(gelu::kFormRoundings, unit_roundoff(DType::f32));
+      t.rel = unit_roundoff(dtype);
     }
     return t;
   }
@@ -106,13 +106,14 @@ struct LinearBackward {
   }
   double flops() const { return 4.0 * n * in * out; }
   // dx is a sum over outputs, dw and dbias are sums over samples. relu's mask is exact. With gelu every term has a
-  // factor with the roundings of gelu's slope and one to dtype. dbias may be computed on matrix units as well, as
-  // products with 1.
+  // factor with the roundings of gelu's slope and one to dtype, independent of those of other terms. dbias may be
+  // computed on matrix units as well, as products with 1.
   Tolerance tolerance(int slot) const {
-    Tolerance t = product_sum_tolerance(slot == dx.index ? out : n, 0, dtype, math);
+    const auto terms = static_cast<double>(slot == dx.index ? out : n);
+    Tolerance t = product_sum_tolerance(terms, 0, dtype, math);
     if (act == Act::gelu)
-      t.abs_sum +=
-          (duet::gamma(gelu::kSlopeRoundings, unit_roundoff(DType::f32)) + unit_roundoff(dtype)) * (1 + t.abs_sum);
+      t.abs_sum += (duet::gamma(gelu::kSlopeRoundings, unit_roundoff(DType::f32)) + unit_roundoff(dtype)) *
+                   std::min(std::sqrt(terms), kDeviations / std::sqrt(3.0)) * (1 + t.abs_sum);
     return t;
   }
   int64_t slices() const { return n + out; }  // a row of dx; then a row of dw and its dbias

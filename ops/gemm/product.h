@@ -5,25 +5,39 @@
 #include <string>
 #include <vector>
 
-#include "core/problem.h"
+#include "ops/summation.h"
 
 namespace duet {
 
-// The tolerance of one output that is a sum of `count` products of dtype, scaled or with a bias, rounded to dtype. Sums
-// are formed in f32 (f64 for f64). `extra`: further roundings, one each for a scale and for a bias.
-//  - A product is rounded at most once and passes through at most count - 1 additions, in any order:
-//    gamma(count + extra) (Higham, 3.1).
-//  - Matrix units (bf16, f16, tf32) truncate, which is 2u, and align each block of w >= 4 products and the accumulator
-//    to the largest before they add, which is another 2u for the accumulator's share: 2 (1 + 1/4) u, taken as 3u a term
-//    (Fasi et al. 2021, Numerical behavior of NVIDIA tensor cores, doi 10.7717/peerj-cs.330).
-//  - tf32: both factors lose their low bits first. Hardware that is given plain f32 truncates them: 2u each.
+// The tolerance of one output that is a sum of `count` products of dtype, scaled or with a bias, rounded to dtype. Its
+// claim's abs_sum is the root_sum of the products. Sums are formed in f32 (f64 for f64). `extra`: further roundings,
+// one each for a scale and for a bias.
+//  - The products and their additions: sum_error().
+//  - Matrix units (bf16, f16, tf32) add blocks of 8 products or more (4 in tf32) to the accumulator. They align each
+//    block and the accumulator to the largest of them and cut off the rest: twice the error of a rounding, once more
+//    for the alignment (Fasi et al. 2021, Numerical behavior of NVIDIA tensor cores, doi 10.7717/peerj-cs.330). What
+//    they cut off from the accumulator has a mean, as it always lowers it: about u a step, of a partial sum that is
+//    between 0 and |sum| + root_sum. It adds up over the steps.
+//  - tf32: both factors lose their low bits first. Hardware that is given plain f32 truncates them: 2u each, a mean of
+//    2u for a product, and at most 2u more or less, independently.
 //  - The result, wrong by the above, is rounded to dtype: u |want|, and a second-order part that `1 + u` covers.
-inline Tolerance product_sum_tolerance(double count, double extra, DType dtype, Math math) {
+// product_error() has all but the last: the factors of |sum| and of root_sum before the result is rounded.
+inline SumError product_error(double count, double extra, DType dtype, Math math = Math::ieee) {
   const bool matrix_unit = math == Math::tf32 || dtype == DType::bf16 || dtype == DType::f16;
-  const double u = std::min(unit_roundoff(DType::f32), unit_roundoff(dtype)), u_out = unit_roundoff(dtype);
-  const double sum = gamma((matrix_unit ? 3 : 1) * count + extra, u);
-  const double factors = 2 * (2 * unit_roundoff(math)) * (1 + unit_roundoff(math));
-  return {.rel = u_out > u ? u_out : 0, .abs_sum = (sum + factors * (1 + sum)) * (1 + u_out), .abs = underflow(dtype)};
+  const double u = std::min(unit_roundoff(DType::f32), unit_roundoff(dtype));
+  SumError error = sum_error(count + extra, u);
+  if (matrix_unit) {
+    const double steps = count / (math == Math::tf32 ? 4 : 8) + 1, cut = u * (steps + 2 * std::sqrt(steps));
+    error = {2 * error.rel + cut, 2 * error.root_sum + cut};
+  }
+  return {error.rel + 4 * unit_roundoff(math), error.root_sum + 6 * unit_roundoff(math)};
+}
+inline Tolerance product_sum_tolerance(double count, double extra, DType dtype, Math math) {
+  const SumError error = product_error(count, extra, dtype, math);
+  const double u_out = unit_roundoff(dtype);
+  return {.rel = error.rel * (1 + u_out) + (u_out > unit_roundoff(DType::f32) ? u_out : 0),
+          .abs_sum = error.root_sum * (1 + u_out),
+          .abs = underflow(dtype)};
 }
 
 inline std::string invalid_precision(DType dtype, Math math) {

@@ -2,6 +2,7 @@
 // Binary cross-entropy of logits x and targets t, averaged, and its gradient.
 //   x, t, dx: (n), dense; loss: (1) in f32; dx may be x.
 // max(x, 0) - x t + log1p(exp(-|x|)) is -t log p - (1 - t) log(1 - p) with p = sigmoid(x), without overflow.
+// scale: dx is the gradient of scale times the loss, which keeps it in the range of f16 (arXiv:1710.03740).
 // The loss of no elements is 0. Sums are formed as ops/summation.h says.
 #pragma once
 #include "core/problem.h"
@@ -45,30 +46,32 @@ struct BceLogits {
 
 struct BceLogitsBackward {
   static constexpr const char* name = "bce_logits_backward";
-  static constexpr const char* formula = "dx[i] = (1 / (1 + exp(-x[i])) - t[i]) / n";
+  static constexpr const char* formula = "dx[i] = scale (1 / (1 + exp(-x[i])) - t[i]) / n";
   static constexpr Slot x = input(0, "x"), t = input(1, "t"), dx = output(2, "dx");
 
   int64_t n = 0;
   DType dtype = DType::f32;
+  double scale = 1;
 
   void attributes(auto&& field) {
     field("dtype", dtype, "element type of x, t and dx");
     field("n", n, "elements");
+    field.option("scale", scale, "of the loss");
   }
   void infer(Shapes s) { n = s[x][0]; }
   std::vector<TensorSpec> tensors() const {
     return {x.of(dtype, {n}, Fill::normal(0, 3)), t.of(dtype, {n}, Fill::uniform(0, 1)), dx.of(dtype, {n})};
   }
   double flops() const { return 5.0 * n; }
-  // abs_sum is (sigmoid + |t|) / n: an exp of 4u, an addition, a division, a subtraction; 1 / n and the product
-  // with it.
+  // abs_sum is scale (sigmoid + |t|) / n: an exp of 4u, an addition, a division, a subtraction; scale / n and the
+  // product with it.
   Tolerance tolerance() const {
-    return {.rel = unit_roundoff(dtype), .abs_sum = gamma(9, unit_roundoff(DType::f32)), .abs = underflow(dtype)};
+    return {.rel = unit_roundoff(dtype), .abs_sum = gamma(10, unit_roundoff(DType::f32)), .abs = underflow(dtype)};
   }
   int64_t slices() const { return chunks(n); }
   void reference(Inputs in, int64_t chunk, Expect& expect) const;  // cpu_ref/loss/bce_logits.cpp
 
-  static Cases cases(Scale scale) { return mean_cases(scale); }
+  static Cases cases(Scale scale) { return mean_backward_cases(scale); }
 };
 
 }  // namespace duet

@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // The sizes at which losses that are means over all elements are tested and timed.
 #pragma once
+#include <fmt/format.h>
+
+#include <algorithm>
+
 #include "core/cases.h"
 
 namespace duet {
@@ -24,6 +28,24 @@ inline Cases mean_cases(Scale scale) {
       {"1 GiB an f32 tensor", "n:268435456"},
   };
   return across(kFloatTypes, by_scale(scale, test, standard, more));
+}
+
+// Those of the gradients. An n-th of a gradient is below the range of f16 where n is large: there the published cases
+// scale the loss by n.
+inline Cases mean_backward_cases(Scale scale) {
+  const Cases test{
+      {"the loss is scaled", "n:1031 scale:1024"},
+  };
+  if (scale == Scale::test) return concat({mean_cases(scale), across(kFloatTypes, test)});
+  Cases all = mean_cases(scale);
+  for (Case& c : all) {
+    const std::vector<CaseWord> words = words_of(c.text);
+    const auto word = [&](std::string_view name) {
+      return *std::find_if(words.begin(), words.end(), [&](const CaseWord& w) { return w.name == name; });
+    };
+    if (word("dtype").value == "f16") c.text += fmt::format(" scale:{}", word("n").value);
+  }
+  return all;
 }
 
 }  // namespace duet

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The mean squared error and its gradient. x, t, dx: (n), dense; loss: (1) in f32; dx may be x.
+// scale: dx is the gradient of scale times the loss, which keeps it in the range of f16 (arXiv:1710.03740).
 // The loss of no elements is 0. Sums are formed as ops/summation.h says.
 #pragma once
 #include "core/problem.h"
@@ -40,27 +41,29 @@ struct Mse {
 
 struct MseBackward {
   static constexpr const char* name = "mse_backward";
-  static constexpr const char* formula = "dx[i] = 2 (x[i] - t[i]) / n";
+  static constexpr const char* formula = "dx[i] = scale 2 (x[i] - t[i]) / n";
   static constexpr Slot x = input(0, "x"), t = input(1, "t"), dx = output(2, "dx");
 
   int64_t n = 0;
   DType dtype = DType::f32;
+  double scale = 1;
 
   void attributes(auto&& field) {
     field("dtype", dtype, "element type of x, t and dx");
     field("n", n, "elements");
+    field.option("scale", scale, "of the loss");
   }
   void infer(Shapes s) { n = s[x][0]; }
   std::vector<TensorSpec> tensors() const { return {x.of(dtype, {n}, {}), t.of(dtype, {n}, {}), dx.of(dtype, {n})}; }
   double flops() const { return 2.0 * n; }
-  // A difference of exact values, 2 / n and the product with it: 3 roundings in f32. Then dx is rounded to dtype.
+  // A difference of exact values, scale 2 / n and the product with it: 4 roundings in f32. Then dx is rounded to dtype.
   Tolerance tolerance() const {
-    return {.rel = gamma(3, unit_roundoff(DType::f32)) + unit_roundoff(dtype), .abs = underflow(dtype)};
+    return {.rel = gamma(4, unit_roundoff(DType::f32)) + unit_roundoff(dtype), .abs = underflow(dtype)};
   }
   int64_t slices() const { return chunks(n); }
   void reference(Inputs in, int64_t chunk, Expect& expect) const;  // cpu_ref/loss/mse.cpp
 
-  static Cases cases(Scale scale) { return mean_cases(scale); }
+  static Cases cases(Scale scale) { return mean_backward_cases(scale); }
 };
 
 }  // namespace duet

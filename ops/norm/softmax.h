@@ -8,6 +8,7 @@
 #pragma once
 #include "core/problem.h"
 #include "ops/norm/softmax_cases.h"
+#include "ops/summation.h"
 
 namespace duet {
 
@@ -34,12 +35,12 @@ struct Softmax {
   }
   double flops() const { return 4.0 * rows * cols; }  // subtract, exp, add, divide: 1 each
 
-  // Every term of the sum is positive, so errors stay relative: cols additions, one division, and twice an
-  // exp (2 ulp = 4u) whose argument, at most 2 kReach, was rounded once, after x was multiplied by a rounded log2 e
-  // (|x| u / 4).
+  // Every term of the sum is positive, so errors stay relative: cols additions, independent (ops/summation.h), one
+  // division, and twice an exp (2 ulp = 4u) whose argument, at most 2 kReach, was rounded once, after x was multiplied
+  // by a rounded log2 e (|x| u / 4).
   // Then y is rounded to dtype.
   Tolerance tolerance() const {
-    const double roundings = cols + 1 + 2 * (4 + 2 * kReach + kReach / 4);
+    const double roundings = independent(static_cast<double>(cols)) + 1 + 2 * (4 + 2 * kReach + kReach / 4);
     return {.rel = roundings * unit_roundoff(DType::f32) + unit_roundoff(dtype), .abs = underflow(dtype)};
   }
   int64_t slices() const { return rows; }
@@ -74,17 +75,21 @@ struct SoftmaxBackward {
     rows = s[y][0];
     cols = s[y][1];
   }
-  std::vector<TensorSpec> tensors() const {  // y: probabilities that add up to about 1
-    return {y.of(dtype, {rows, cols}, Fill::uniform(0, 2.0 / std::max<int64_t>(1, cols))), dy.of(dtype, {rows, cols}),
-            dx.of(dtype, {rows, cols})};
+  // y: probabilities that add up to about 1. dy: in f16 large enough for dx to be in its range, as in a scaled loss.
+  std::vector<TensorSpec> tensors() const {
+    const auto outcomes = static_cast<double>(std::max<int64_t>(1, cols));
+    const double reach = dtype == DType::f16 ? std::max(1.0, outcomes / 8) : 1;
+    return {y.of(dtype, {rows, cols}, Fill::uniform(0, 2 / outcomes)),
+            dy.of(dtype, {rows, cols}, Fill::uniform(-reach, reach)), dx.of(dtype, {rows, cols})};
   }
   double flops() const { return 4.0 * rows * cols; }
 
-  // abs_sum is y (|dy| + sum_j |y dy|): a product and at most cols additions in the sum, one subtraction and one
-  // product, all in f32. Then dx is rounded to dtype.
+  // abs_sum is y (|dy| + sum_j |y dy|): a product and at most cols additions in the sum, independent
+  // (ops/summation.h), one subtraction and one product, all in f32. Then dx is rounded to dtype.
   Tolerance tolerance() const {
-    return {
-        .rel = unit_roundoff(dtype), .abs_sum = gamma(cols + 3, unit_roundoff(DType::f32)), .abs = underflow(dtype)};
+    return {.rel = unit_roundoff(dtype),
+            .abs_sum = gamma(independent(static_cast<double>(cols)) + 3, unit_roundoff(DType::f32)),
+            .abs = underflow(dtype)};
   }
   int64_t slices() const { return rows; }
   void reference(Inputs in, int64_t row, Expect& expect) const;  // cpu_ref/norm/softmax.cpp

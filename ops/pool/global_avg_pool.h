@@ -42,10 +42,12 @@ struct GlobalAvgPool {
     return {x.of(dtype, x_shape(), Fill::uniform(-0.5, 1.5)), y.of(dtype, {n, c})};
   }
   double flops() const { return static_cast<double>(n * c * pixels()); }
-  // The additions, the reciprocal of h w and the product with it. Then y is rounded to dtype.
+  // The additions (ops/summation.h), the reciprocal of h w and the product with it. Then y is rounded to dtype. abs_sum
+  // is the root_sum of x / (h w).
   Tolerance tolerance() const {
-    return {.rel = unit_roundoff(dtype),
-            .abs_sum = gamma(additions(pixels()) + 2, unit_roundoff(DType::f32)),
+    const SumError error = sum_error(chain_length(pixels()), unit_roundoff(DType::f32));
+    return {.rel = error.rel + 2 * unit_roundoff(DType::f32) + unit_roundoff(dtype),
+            .abs_sum = error.root_sum,
             .abs = underflow(dtype)};
   }
   int64_t slices() const { return n * c; }                     // an element of y

@@ -38,11 +38,10 @@ struct Sum {
     return {x.of(dtype, {rows, cols}, Fill::uniform(-0.5, 1.5)), y.of(dtype, {axis == 1 ? rows : cols})};
   }
   double flops() const { return static_cast<double>(rows) * static_cast<double>(cols); }
-  // Each addition is rounded to f32: gamma of a term's additions, times sum|x|. Then y is rounded to dtype.
+  // Each addition is rounded to f32 (ops/summation.h). Then y is rounded to dtype. abs_sum is the root_sum of x.
   Tolerance tolerance() const {
-    return {.rel = unit_roundoff(dtype),
-            .abs_sum = gamma(additions(length()), unit_roundoff(DType::f32)),
-            .abs = underflow(dtype)};
+    const SumError error = sum_error(chain_length(length()), unit_roundoff(DType::f32));
+    return {.rel = error.rel + unit_roundoff(dtype), .abs_sum = error.root_sum, .abs = underflow(dtype)};
   }
   int64_t slices() const { return axis == 1 ? rows : cols; }   // one sum
   void reference(Inputs in, int64_t i, Expect& expect) const;  // cpu_ref/reduction/sum.cpp

@@ -14,6 +14,7 @@
 
 #include "core/problem.h"
 #include "ops/attention/attention_cases.h"
+#include "ops/gemm/product.h"
 #include "ops/statistic.h"
 
 namespace duet {
@@ -68,22 +69,30 @@ struct AttentionShape {
   // q lies in +-kReach: scores have a standard deviation of about 1.3, so that few keys carry most of a row.
   static constexpr double kReach = 4;
 
-  // abs_sum of an element, as the reference gives it, says how far first-order errors can move the element: it is the
-  // sum over the element's terms t p of |t| p (1 + a + l). Here a = scale sum |q k|, of the term and in the mean of its
-  // row, and l is the distance of the score from the value that is subtracted before exp. Tolerance::abs_sum is the
-  // largest of the factors of 1, a and l:
-  //  - 1: at most Tk (Tq) additions (in flash form fewer: those of a tile, and 6 roundings to go from tile to tile);
-  //    two exps of 5 u; products; the sums over D for dp and delta. All this is within gamma(Tq + Tk + 2 D + 32);
-  //  - a: D products and additions, scale and log2 e;
-  //  - l: two roundings;
-  //  - matrix units: 3 u for each term, see product_sum_tolerance (ops/gemm/product.h);
-  //  - values that may be rounded to dtype: scores (a u), probabilities, their gradients before and after the
-  //    multiplication: 4 u in all.
-  Tolerance tolerance_of_sums(double heads) const {
-    const bool half = dtype == DType::bf16 || dtype == DType::f16;
-    const double u = std::min(unit_roundoff(DType::f32), unit_roundoff(dtype)), u_out = unit_roundoff(dtype);
-    const double sum = gamma((half ? 3 : 1) * (heads * Tq + Tk + 2 * D + 32), u);
-    return {.rel = half ? u_out : 0, .abs_sum = (sum + (half ? 4 * u_out : 0)) * (1 + u_out), .abs = underflow(dtype)};
+  // The error of an element, as the reference claims it in abs_sum, is the standard deviation of what the roundings of
+  // a kernel add up to, each in proportion to how far it moves the element:
+  //  - a score s: the D products and their additions, scale and log2 e (product_error, ops/gemm/product.h, a bound of
+  //    kDeviations); the roundings of the argument of exp, relative to its two terms; exp (5 u) and going from tile to
+  //    tile (6 u), taken as 6 u;
+  //  - values that may be rounded to dtype between the products, bf16 and f16: scores, probabilities, and in the
+  //    backward pass their gradients before and after the multiplication by p. Each rounding of a value t has a
+  //    deviation of u |t| / sqrt(3);
+  //  - the sums over keys, queries and D. delta = dy.y is the same for all keys of a query, and is not rounded to
+  //    dtype.
+  // Those of different pairs of a query and a key are independent: their squares add up. In the sum of absolute values
+  // instead, as first-order bounds have it, the error would exceed the gradients of long sequences.
+  Tolerance tolerance_of_deviation() const {
+    const double u_out = unit_roundoff(dtype);
+    return {.rel = std::max(u_out, 2 * u_sum()), .abs_sum = kDeviations * (1 + u_out), .abs = underflow(dtype)};
+  }
+  // Of one rounding, relative: in f32 (f64 for f64), and to dtype where that is a half.
+  double u_sum() const { return std::min(unit_roundoff(DType::f32), unit_roundoff(dtype)); }
+  double deviation_half() const { return is_half() ? unit_roundoff(dtype) / std::sqrt(3.0) : 0; }
+  bool is_half() const { return dtype == DType::bf16 || dtype == DType::f16; }
+  // Of a sum of `count` products: a bound of kDeviations deviations.
+  double deviation_of_sum(double count, double sum, double root_sum) const {
+    const SumError error = product_error(count, 2, dtype);
+    return (error.rel * std::abs(sum) + error.root_sum * root_sum) / kDeviations;
   }
 };
 
@@ -102,7 +111,7 @@ struct Attention : AttentionShape {
   double flops() const { return 4.0 * B * H * pairs() * D; }  // two products
 
   Tolerance tolerance(int slot) const {
-    Tolerance t = tolerance_of_sums(0);
+    Tolerance t = tolerance_of_deviation();
     if (slot == lse.index) t.rel = 4 * unit_roundoff(statistic_dtype(dtype));  // the logarithm and its sum with m
     return t;
   }
@@ -139,7 +148,7 @@ struct AttentionBackward : AttentionShape {
   }
   double flops() const { return 10.0 * B * H * pairs() * D; }  // five products: the scores are computed again
 
-  Tolerance tolerance() const { return tolerance_of_sums(static_cast<double>(group())); }
+  Tolerance tolerance() const { return tolerance_of_deviation(); }
   int64_t slices() const { return B * H * Tq + B * kv_heads() * Tk; }  // a query; after the queries, a key
   std::vector<int64_t> parts() const { return {B * H * Tq, B * kv_heads() * Tk}; }
   void reference(Inputs in, int64_t slice, Expect& expect) const;  // cpu_ref/attention/attention.cpp

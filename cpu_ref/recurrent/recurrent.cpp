@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reference for rnn_tanh, gru, lstm and their backward passes: serial, in double, the formulas of the contract
 // (ops/recurrent/recurrent.h) and nothing else. A slice is a sequence in one direction; backward, it is a sequence or,
-// after those, the weights of one direction. Values carry an abs_sum through the steps, which says how far rounding may
-// carry them (RecurrentBase::tolerance_of).
+// after those, the weights of one direction. Values carry the deviation of their error through the steps; it is the
+// abs_sum of their claims (RecurrentBase::unit).
 #include "ops/recurrent/recurrent.h"
 
 #include "core/registry.h"
@@ -10,35 +10,49 @@
 namespace duet {
 namespace tracked {
 
-// A value and its error, in the units of the abs_sum of the tolerance. Every operation rounds, and therefore adds the
-// absolute value of its result to the error.
+// A value and the deviation of its error, in the units of the contract. Every operation rounds, and therefore adds one
+// unit of its result.
 struct Value {
   double v = 0, e = 0;
 };
+double square(double v) { return v * v; }
+double root(double a, double b, double c) { return std::sqrt(a * a + b * b + c * c); }
 Value exact(double v) { return {v, 0}; }
-Value operator+(Value a, Value b) { return {a.v + b.v, a.e + b.e + std::abs(a.v + b.v)}; }
-Value operator-(Value a, Value b) { return {a.v - b.v, a.e + b.e + std::abs(a.v - b.v)}; }
-Value operator*(Value a, Value b) {
-  return {a.v * b.v, std::abs(a.v) * b.e + std::abs(b.v) * a.e + std::abs(a.v * b.v)};
-}
+Value operator+(Value a, Value b) { return {a.v + b.v, root(a.e, b.e, a.v + b.v)}; }
+Value operator-(Value a, Value b) { return {a.v - b.v, root(a.e, b.e, a.v - b.v)}; }
+Value operator*(Value a, Value b) { return {a.v * b.v, root(a.v * b.e, b.v * a.e, a.v * b.v)}; }
 // tanh and logistic may have an absolute error of 1 unit, so that 1 - 2 / (1 + exp(2 x)) is allowed.
 Value tanh(Value a) {
   const double t = std::tanh(a.v);
-  return {t, (1 - t * t) * a.e + 1};
+  return {t, root((1 - t * t) * a.e, 1, 0)};
 }
 Value logistic(Value a) {
   const double s = 1 / (1 + std::exp(-a.v));
-  return {s, s * (1 - s) * a.e + 1};
+  return {s, root(s * (1 - s) * a.e, 1, 0)};
 }
-// sum += a b. A sum has the error of each term once; its own rounding is part of the tolerance.
-void add_product(Value& sum, double a, Value b) {
-  sum.v += a * b.v;
-  sum.e += std::abs(a) * (std::abs(b.v) + b.e);
-}
+// A sum of products. It has the error of each term once, those of the additions, and one rounding at its end.
+class Sum {
+ public:
+  void add(double a, Value b) {
+    terms_.add(a * b.v);
+    square_ += square(a * b.e);
+  }
+  Value value(const auto& p, int64_t count) const {
+    const double sum = terms_.sum();
+    const double own = p.units_of_sum(static_cast<double>(count), sum, terms_.root_sum());
+    return {sum, std::sqrt(square_ + square(own) + square(sum))};
+  }
+
+ private:
+  TermSum terms_;
+  double square_ = 0;
+};
 
 using Row = std::vector<Value>;
+using Sums = std::vector<Sum>;
 Row zeros(int64_t n) { return Row(static_cast<size_t>(n)); }
-Value& at(Row& row, int64_t i) { return row[static_cast<size_t>(i)]; }
+Sums sums(int64_t n) { return Sums(static_cast<size_t>(n)); }
+auto& at(auto& row, int64_t i) { return row[static_cast<size_t>(i)]; }
 
 }  // namespace tracked
 using namespace tracked;  // NOLINT: the arithmetic of values with errors
@@ -59,13 +73,14 @@ void Recurrent<kCell>::reference(Inputs in, int64_t slice, Expect& expect) const
     // applied to it alone.
     for (int64_t g = 0; g < G * H; ++g) {
       const bool apart = kCell == Cell::gru && g >= 2 * H;
-      Value& sum = at(a, g) = Value{};
-      Value& recurrent = apart ? (at(m, g - 2 * H) = Value{}) : sum;
-      add_product(sum, 1, exact(in[bias][(dir * kBiases) * G * H + g]));
-      if (kBiases == 2) add_product(recurrent, 1, exact(in[bias][(dir * kBiases + 1) * G * H + g]));
-      for (int64_t i = 0; i < I; ++i)
-        add_product(sum, in[w][(dir * G * H + g) * I + i], exact(in[x][(t * B + b) * I + i]));
-      for (int64_t j = 0; j < H; ++j) add_product(recurrent, in[r][(dir * G * H + g) * H + j], at(h, j));
+      Sum sum, alone;
+      Sum& recurrent = apart ? alone : sum;
+      sum.add(1, exact(in[bias][(dir * kBiases) * G * H + g]));
+      if (kBiases == 2) recurrent.add(1, exact(in[bias][(dir * kBiases + 1) * G * H + g]));
+      for (int64_t i = 0; i < I; ++i) sum.add(in[w][(dir * G * H + g) * I + i], exact(in[x][(t * B + b) * I + i]));
+      for (int64_t j = 0; j < H; ++j) recurrent.add(in[r][(dir * G * H + g) * H + j], at(h, j));
+      at(a, g) = sum.value(*this, I + H);
+      if (apart) at(m, g - 2 * H) = alone.value(*this, H);
     }
     // Gates and the new state.
     for (int64_t j = 0; j < H; ++j) {
@@ -152,12 +167,13 @@ void walk_back(const P& p, Inputs in, int64_t dir, int64_t b, Row& dh, Row& dc, 
     }
     step(t, da, dm, before);
     for (int64_t j = 0; j < H; ++j) {
-      Value sum = kCell == Cell::gru ? at(dh, j) : Value{};
+      Sum sum;
+      if (kCell == Cell::gru) sum.add(1, at(dh, j));
       for (int64_t g = 0; g < G * H; ++g) {
         const bool apart = kCell == Cell::gru && g >= 2 * H;
-        add_product(sum, in[P::r][(dir * G * H + g) * H + j], apart ? at(dm, g - 2 * H) : at(da, g));
+        sum.add(in[P::r][(dir * G * H + g) * H + j], apart ? at(dm, g - 2 * H) : at(da, g));
       }
-      at(dh, j) = sum;
+      at(dh, j) = sum.value(p, G * H);
     }
   }
 }
@@ -169,11 +185,11 @@ void RecurrentBackward<kCell>::reference(Inputs in, int64_t slice, Expect& expec
   Row dh = zeros(H), dc = zeros(H);
   // A sequence: dx, dh0, dc0.
   if (slice < B) {
-    Row to_x = zeros(T * I);
+    Sums to_x = sums(T * I);
     for (int64_t dir = 0; dir < this->directions(); ++dir) {
       walk_back(*this, in, dir, slice, dh, dc, [&](int64_t t, Row& da, Row&, Row&) {
         for (int64_t g = 0; g < G * H; ++g)
-          for (int64_t i = 0; i < I; ++i) add_product(at(to_x, t * I + i), in[w][(dir * G * H + g) * I + i], at(da, g));
+          for (int64_t i = 0; i < I; ++i) at(to_x, t * I + i).add(in[w][(dir * G * H + g) * I + i], at(da, g));
       });
       for (int64_t j = 0; j < H; ++j) {
         expect(dh0, (dir * B + slice) * H + j, at(dh, j).v, at(dh, j).e);
@@ -181,27 +197,34 @@ void RecurrentBackward<kCell>::reference(Inputs in, int64_t slice, Expect& expec
       }
     }
     for (int64_t t = 0; t < T; ++t)
-      for (int64_t i = 0; i < I; ++i) expect(dx, (t * B + slice) * I + i, at(to_x, t * I + i).v, at(to_x, t * I + i).e);
+      for (int64_t i = 0; i < I; ++i) {
+        const Value sum = at(to_x, t * I + i).value(*this, this->directions() * G * H);
+        expect(dx, (t * B + slice) * I + i, sum.v, sum.e);
+      }
     return;
   }
   // The weights of a direction: dw, dr, dbias.
   const int64_t dir = slice - B;
   constexpr int64_t kBiases = biases_of(kCell);
-  Row to_w = zeros(G * H * I), to_r = zeros(G * H * H), to_bias = zeros(kBiases * G * H), x_row = zeros(I);
+  Sums to_w = sums(G * H * I), to_r = sums(G * H * H), to_bias = sums(kBiases * G * H);
+  Row x_row = zeros(I);
   for (int64_t b = 0; b < B; ++b)
     walk_back(*this, in, dir, b, dh, dc, [&](int64_t t, Row& da, Row& dm, Row& before) {
       for (int64_t i = 0; i < I; ++i) at(x_row, i) = exact(in[x][(t * B + b) * I + i]);
       for (int64_t g = 0; g < G * H; ++g) {
         const Value input = at(da, g), recurrent = kCell == Cell::gru && g >= 2 * H ? at(dm, g - 2 * H) : input;
-        for (int64_t i = 0; i < I; ++i) add_product(at(to_w, g * I + i), at(x_row, i).v, input);
-        for (int64_t j = 0; j < H; ++j) add_product(at(to_r, g * H + j), at(before, j).v, recurrent);
-        add_product(at(to_bias, g), 1, input);
-        if (kBiases == 2) add_product(at(to_bias, G * H + g), 1, recurrent);
+        for (int64_t i = 0; i < I; ++i) at(to_w, g * I + i).add(at(x_row, i).v, input);
+        for (int64_t j = 0; j < H; ++j) at(to_r, g * H + j).add(at(before, j).v, recurrent);
+        at(to_bias, g).add(1, input);
+        if (kBiases == 2) at(to_bias, G * H + g).add(1, recurrent);
       }
     });
-  const auto claim = [&](Slot slot, Row& row) {
-    const auto n = static_cast<int64_t>(row.size());
-    for (int64_t i = 0; i < n; ++i) expect(slot, dir * n + i, at(row, i).v, at(row, i).e);
+  const auto claim = [&](Slot slot, const Sums& all) {
+    const auto n = static_cast<int64_t>(all.size());
+    for (int64_t i = 0; i < n; ++i) {
+      const Value sum = at(all, i).value(*this, T * B);
+      expect(slot, dir * n + i, sum.v, sum.e);
+    }
   };
   claim(dw, to_w);
   claim(dr, to_r);

@@ -21,7 +21,7 @@
 #include <algorithm>
 #include <string>
 
-#include "core/problem.h"
+#include "ops/gemm/product.h"
 #include "ops/recurrent/recurrent_cases.h"
 
 namespace duet {
@@ -75,16 +75,23 @@ struct RecurrentBase : RecurrentShape {
   Shape reserve_shape() const { return {directions(), T, B, K * H}; }
   double product_flops() const { return 2.0 * directions() * G * T * B * H * (I + H); }
 
-  // The reference computes with each value how far first-order errors can move it, through every product, gate and step
-  // (a running error analysis, Higham 3.3). Its unit is the largest relative error of a single step:
-  //  - gamma of the additions of the longest sum, and of 24 for an exp, a division and the arithmetic of a cell;
-  //    matrix units: 3 u for each term, see product_sum_tolerance (ops/gemm/product.h);
-  //  - values that may be rounded to dtype: products, gates or their gradients, the reserve, and states: 4 u in all.
-  Tolerance tolerance_of(double longest_sum) const {
-    const bool half = dtype == DType::bf16 || dtype == DType::f16;
-    const double u = std::min(unit_roundoff(DType::f32), unit_roundoff(dtype)), u_out = unit_roundoff(dtype);
-    const double sum = gamma((half ? 3 : 1) * longest_sum + 24, u);
-    return {.rel = half ? u_out : 0, .abs_sum = (sum + (half ? 4 * u_out : 0)) * (1 + u_out), .abs = underflow(dtype)};
+  // The reference computes with each value the standard deviation of its error, through every product, gate and step (a
+  // running error analysis, Higham 3.3, of independent roundings, whose squares add up; see ops/summation.h). The sum
+  // of absolute errors instead would exceed the gradients of long sequences. The unit of the deviations is that of one
+  // operation:
+  //  - bf16 and f16: products, gates or their gradients, the reserve and states may be rounded to dtype. One rounding
+  //    has a deviation of u / sqrt(3), and every operation counts as one.
+  //  - f32: 2 u, which also covers an exp and a division.
+  // Sums of products have their own deviation besides (product_error, ops/gemm/product.h).
+  double unit() const { return is_half() ? unit_roundoff(dtype) / std::sqrt(3.0) : 2 * unit_roundoff(dtype); }
+  bool is_half() const { return dtype == DType::bf16 || dtype == DType::f16; }
+  double units_of_sum(double count, double sum, double root_sum) const {
+    const SumError error = product_error(count, 0, dtype);
+    return (error.rel * std::abs(sum) + error.root_sum * root_sum) / (kDeviations * unit());
+  }
+  Tolerance tolerance() const {
+    const double u_out = unit_roundoff(dtype);
+    return {.rel = u_out, .abs_sum = kDeviations * unit() * (1 + u_out), .abs = underflow(dtype)};
   }
 };
 
@@ -123,7 +130,6 @@ struct Recurrent : RecurrentBase<kCell> {
     return all;
   }
   double flops() const { return this->product_flops(); }
-  Tolerance tolerance() const { return this->tolerance_of(static_cast<double>(I + H)); }
   int64_t slices() const { return this->directions() * B; }        // a sequence in one direction
   void reference(Inputs in, int64_t slice, Expect& expect) const;  // cpu_ref/recurrent/recurrent.cpp
   static Cases cases(Scale scale) {
@@ -191,10 +197,6 @@ struct RecurrentBackward : RecurrentBase<kCell> {
     return all;
   }
   double flops() const { return 2 * this->product_flops(); }
-  Tolerance tolerance(int slot) const {  // of weights: sums over all steps and sequences of the sums of each step
-    const bool weights = slot == dw.index || slot == dr.index || slot == dbias.index;
-    return this->tolerance_of(static_cast<double>(this->directions() * G * H + (weights ? T * B : 0)));
-  }
   int64_t slices() const { return B + this->directions(); }  // a sequence; then a direction's weights
   std::vector<int64_t> parts() const { return {B, this->directions()}; }
   void reference(Inputs in, int64_t slice, Expect& expect) const;  // cpu_ref/recurrent/recurrent.cpp

@@ -110,8 +110,9 @@ Run read_run(const std::string& path, Json& root) {
 }
 
 std::string read_text(const std::string& path) {
-  if (std::error_code error; std::filesystem::is_directory(path, error))
-    throw Error("{}: is a directory, not a run file", path);
+  // A pipe could be waited for, and a device read, for ever.
+  if (std::error_code error; std::filesystem::exists(path, error) && !std::filesystem::is_regular_file(path, error))
+    throw Error("{}: is not a regular file", path);
   std::ifstream file(path, std::ios::binary);
   if (!file) throw Error("{}: cannot be opened", path);
   std::ostringstream text;

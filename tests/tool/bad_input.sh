@@ -122,5 +122,9 @@ refuses 2 'cut.json' report cut.json -o out
 refuses 2 'malformed.json' report malformed.json -o out
 refuses 2 'newer.json' report newer.json -o out
 refuses 2 'out' report cut.json
+mkfifo pipe
+refuses 2 'pipe: is not a regular file' report pipe -o out  # reading it would wait for ever
+refuses 2 '/dev/zero: is not a regular file' report /dev/zero -o out
+refuses 2 'folder: is not a regular file' report folder -o out
 [ ! -e out ] || fail "a refused report left its folder"
 finish

@@ -6,6 +6,7 @@
 #include <CLI/CLI.hpp>
 #include <climits>
 
+#include "cli/bounds.h"
 #include "cli/doctor.h"
 #include "cli/exit_status.h"
 #include "cli/kernel_profile.h"
@@ -74,7 +75,18 @@ void add_doctor(CLI::App& app) {
   CLI::App* doctor = app.add_subcommand(
       "doctor", "what was found, what is missing, what would make measurements on this machine untrustworthy");
   doctor->add_flag("--json", o->json, "as JSON");
-  doctor->callback([o] { exit_with(run_doctor(*o)); });
+  const auto bounds = std::make_shared<BoundsOptions>();
+  CLI::Option* asked = doctor->add_flag("--bounds", bounds->asked,
+                                        "instead: the largest error of correct implementations against each bound; "
+                                        "exit with status 1 where one of bf16 or f16 is more than 8 times that");
+  doctor->add_option("OP", bounds->ops, "with --bounds: only these ops")->needs(asked);
+  doctor->add_option("--scale", bounds->scale, "with --bounds: test, standard or full; standard and short by default")
+      ->check(CLI::IsMember({"test", "standard", "full"}))
+      ->needs(asked);
+  doctor->callback([o, bounds] {
+    bounds->json = o->json;
+    exit_with(bounds->asked ? run_bounds(*bounds) : run_doctor(*o));
+  });
 }
 
 void add_report(CLI::App& app) {

@@ -83,7 +83,10 @@ struct GlobalAvgPoolBackward {
     c = shapes[dy][1];
   }  // h and w are given
   GlobalAvgPool forward() const { return {n, c, h, w, layout, dtype}; }
-  std::vector<TensorSpec> tensors() const { return {dy.of(dtype, {n, c}), dx.of(dtype, forward().x_shape())}; }
+  std::vector<TensorSpec> tensors() const {  // dy: in f16 large enough for dx to be in its range, as in a scaled loss
+    const double reach = dtype == DType::f16 ? static_cast<double>(std::clamp<int64_t>(h * w, 1, 1024)) : 1;
+    return {dy.of(dtype, {n, c}, Fill::uniform(-reach, reach)), dx.of(dtype, forward().x_shape())};
+  }
   double flops() const { return static_cast<double>(n * c * h * w); }
   // The reciprocal of h w, and the product with it; then dx is rounded to dtype.
   Tolerance tolerance() const {

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Every case of the registry against wrong results: each must be refused, or stands in degenerate.txt with its reason.
 // An entry of that list that is not needed is an error as well.
-//   duet_must_fail_tests [--all] [--shard I/N] [--filter REGEX] [--max-mb N] [--list]
+//   duet_must_fail_tests [--all] [--shard I/N] [--filter REGEX] [--max-mb N] [--list] [--bounds]
 // Without --all only cases are examined that take little time, as the tests do. --list prints what was not refused and
-// succeeds. Cases beyond --max-mb (600) are sampled: the first one of each op.
+// succeeds. --bounds compares bounds with the errors of correct implementations instead. Cases beyond --max-mb (600)
+// are sampled: the first one of each op. Cases whose references take minutes, such as the sums of weight gradients over
+// a recurrent layer of 2048 units, are left out and counted.
 #include <fnmatch.h>
 #include <fmt/format.h>
 
@@ -16,6 +18,7 @@
 #include <set>
 #include <sstream>
 
+#include "cli/bounds.h"
 #include "core/cpu_context.h"
 #include "core/error.h"
 #include "core/process.h"
@@ -24,12 +27,13 @@
 namespace duet::must_fail {
 namespace {
 
-constexpr double kMaxCheapWork = 3e7;  // bytes drawn and operations of the reference, without --all
-constexpr double kMaxWork = 3e10;      // beyond it the reference takes more than minutes
+constexpr double kMaxCheapWork = 3e7;   // bytes drawn and operations of the reference, without --all
+constexpr double kMaxBoundsWork = 4e6;  // of --bounds
+constexpr double kMaxWork = 4e9;        // beyond it the reference takes minutes
 constexpr int64_t kMaxLargeBytes = int64_t{3} << 30;
 
 struct Options {
-  bool all = false, list = false;
+  bool all = false, list = false, bounds = false;
   int shard = 0, shards = 1;
   int64_t max_bytes = 600'000'000;
   std::string filter = ".";
@@ -77,7 +81,8 @@ struct Planned {
   double work;
 };
 
-std::vector<Planned> cases_of(const Options& options) {
+// left_out: cases that are too long or too large.
+std::vector<Planned> cases_of(const Options& options, int64_t& left_out) {
   std::vector<Planned> planned;
   const std::regex filter(options.filter);
   for (const auto& [name, op] : ops()) {
@@ -88,9 +93,15 @@ std::vector<Planned> cases_of(const Options& options) {
         const std::string label = c.problem.label();
         if (!labels.insert(label).second || !std::regex_search(name + "/" + label, filter)) continue;
         const double work = work_of(c.problem);
-        if (work > (options.all ? kMaxWork : kMaxCheapWork)) continue;
+        if (work > (options.all ? kMaxWork : kMaxCheapWork)) {
+          ++left_out;
+          continue;
+        }
         if (c.problem.footprint_bytes() > options.max_bytes) {
-          if (large || c.problem.footprint_bytes() > kMaxLargeBytes) continue;
+          if (large || c.problem.footprint_bytes() > kMaxLargeBytes) {
+            ++left_out;
+            continue;
+          }
           large = true;
         }
         planned.push_back({c.problem, work});
@@ -119,7 +130,8 @@ int run(const Options& options) {
       fmt::print("{} {} {} {}: {}\n", problem.name(), f.output, f.fault, problem.label(), f.detail);
     }
   };
-  const std::vector<Planned> planned = cases_of(options);
+  int64_t left_out = 0;
+  const std::vector<Planned> planned = cases_of(options, left_out);
   for (const Planned& c : planned) {
     const auto start = std::chrono::steady_clock::now();
     const std::vector<Finding> findings = examine(c.problem, faults);
@@ -154,10 +166,31 @@ int run(const Options& options) {
         ++errors;
         fmt::print("degenerate.txt: '{} {} {} {}' names no case\n", d.op, d.output, d.fault, d.label);
       }
-  fmt::print("{} cases, {} faults: {} not refused for a known reason, {} errors\n", planned.size(), faults, excused,
-             errors);
+  fmt::print("{} cases, {} faults: {} not refused for a known reason, {} errors; {} long cases left out{}\n",
+             planned.size(), faults, excused, errors, left_out, options.all ? "" : ", --all takes most of them");
   if (planned.empty()) throw Error("no case was examined");
   return errors == 0 || options.list ? 0 : 1;
+}
+
+// Bounds against the errors of correct implementations, by the rule of cli/bounds.h, on cases that cost little.
+int run_bounds(const Options& options) {
+  CpuContext cpu(1);
+  std::vector<BoundUse> uses;
+  int64_t left_out = 0, errors = 0;
+  for (const Planned& c : cases_of(options, left_out)) {
+    if (c.work > kMaxBoundsWork) continue;
+    for (BoundUse& use : bound_uses(c.problem, cpu)) uses.push_back(std::move(use));
+  }
+  const std::vector<double> loose = looseness(uses);
+  for (size_t i = 0; i < uses.size(); ++i) {
+    if (!uses[i].half || loose[i] <= kMaxLooseness) continue;
+    ++errors;
+    fmt::print("{} {} {}: the bound is {:.3g} times the largest error of a correct implementation\n", uses[i].op,
+               uses[i].output, uses[i].label, loose[i]);
+  }
+  fmt::print("{} bounds, {} of them more than {:g} times the largest error\n", uses.size(), errors, kMaxLooseness);
+  if (uses.empty()) throw Error("no case was examined");
+  return errors == 0 ? 0 : 1;
 }
 
 Options parse(int argc, char** argv) {
@@ -166,6 +199,8 @@ Options parse(int argc, char** argv) {
     const std::string arg = argv[i];
     if (arg == "--all") {
       o.all = true;
+    } else if (arg == "--bounds") {
+      o.bounds = true;
     } else if (arg == "--list") {
       o.list = true;
     } else if (i + 1 < argc && arg == "--filter") {
@@ -176,7 +211,7 @@ Options parse(int argc, char** argv) {
       o.shard = std::atoi(argv[++i]);
       o.shards = std::max(1, std::atoi(std::strchr(argv[i], '/') + 1));
     } else {
-      throw Error("unknown argument {}; --all --shard I/N --filter REGEX --max-mb N --list are known", arg);
+      throw Error("unknown argument {}; --all --shard I/N --filter REGEX --max-mb N --list --bounds are known", arg);
     }
   }
   return o;
@@ -188,7 +223,8 @@ Options parse(int argc, char** argv) {
 int main(int argc, char** argv) {
   duet::prepare_process(argc, argv);
   try {
-    return duet::must_fail::run(duet::must_fail::parse(argc, argv));
+    const duet::must_fail::Options options = duet::must_fail::parse(argc, argv);
+    return options.bounds ? duet::must_fail::run_bounds(options) : duet::must_fail::run(options);
   } catch (const std::exception& e) {
     fmt::print(stderr, "duet_must_fail_tests: {}\n", e.what());
     return 2;

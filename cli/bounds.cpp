@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/bounds.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "cli/exit_status.h"
+#include "core/cpu_context.h"
+#include "core/session.h"
+#include "core/term_sum.h"
+
+namespace duet {
+namespace {
+
+constexpr uint64_t kSeed = 1;
+constexpr int64_t kMaxBytes = 600'000'000;
+constexpr double kMaxCheapWork = 3e7;  // bytes and operations of a case, without --scale
+
+bool is_half(DType dtype) { return dtype == DType::bf16 || dtype == DType::f16; }
+bool is_exact(const TensorSpec& spec, const Tolerance& t) {
+  return !is_float(spec.dtype) || (t.rel == 0 && t.abs_sum == 0);
+}
+
+// Calls use(slot, share) for each claim of a result: its error as a share of the bound. value(i): of claim i.
+void each_share(const Problem& problem, const Expected& expected, auto&& value, auto&& use) {
+  for (size_t i = 0; i < expected.claims().size(); ++i) {
+    const Claim& c = expected.claims()[i];
+    const double bound = bound_of(problem.tolerance(c.slot), c), error = std::abs(value(i) - c.want);
+    if (std::isfinite(error) && bound > 0) use(static_cast<size_t>(c.slot), error / bound);
+  }
+}
+
+}  // namespace
+
+double BoundUse::largest() const {
+  double largest = 0;
+  for (const auto& [name, share] : shares) largest = std::max(largest, share);
+  return largest;
+}
+
+std::vector<BoundUse> bound_uses(const Problem& problem, Context& cpu) {
+  const HostTensors inputs = draw_inputs(problem, FillMode::values, kSeed);
+  const Expected expected = Expected::sampled(problem, inputs, kSeed);
+  const std::vector<TensorSpec> specs = problem.tensors();
+  std::map<size_t, BoundUse> uses;
+  for (size_t slot = 0; slot < specs.size(); ++slot)
+    if (specs[slot].role != Role::in && !is_exact(specs[slot], problem.tolerance(static_cast<int>(slot))))
+      uses[slot] = {.op = problem.name(),
+                    .output = specs[slot].name,
+                    .dtype = name_of(problem.dtype()),
+                    .label = problem.label(),
+                    .half = is_half(specs[slot].dtype),
+                    .shares = {}};
+  std::map<size_t, int64_t> represented;  // elements that round to themselves
+  for (const Claim& c : expected.claims()) {
+    const auto slot = static_cast<size_t>(c.slot);
+    const auto at = uses.find(slot);
+    if (at == uses.end()) continue;
+    ++at->second.compared;
+    represented[slot] += round_to(specs[slot].dtype, c.want) == c.want;
+  }
+  for (const auto& [slot, count] : represented)
+    if (2 * count > uses[slot].compared) uses.erase(slot);
+
+  const auto record = [&](const std::string& name, auto&& value) {
+    each_share(problem, expected, value, [&](size_t slot, double share) {
+      const auto at = uses.find(slot);
+      if (at == uses.end()) return;
+      double& largest = at->second.shares[name];
+      largest = std::max(largest, share);
+    });
+  };
+  const auto rounded = [&](const Expected& e) {
+    return [&](size_t i) {
+      const Claim& c = e.claims()[i];
+      return round_to(specs[static_cast<size_t>(c.slot)].dtype, c.want);
+    };
+  };
+  record("rounded", rounded(expected));
+  const bool matrix_unit = is_half(problem.dtype());
+  for (const auto& [name, how] :
+       {std::pair{"chain", Accumulation::chain}, std::pair{"matrix_unit", Accumulation::matrix_unit}}) {
+    if (how == Accumulation::matrix_unit && !matrix_unit) continue;
+    const ScopedAccumulation scope(how);
+    record(name, rounded(Expected::sampled(problem, inputs, kSeed)));
+  }
+  for (const Implementation* implementation : implementations(problem.name())) {
+    if (implementation->device != Device::cpu) continue;
+    Session session(problem, *implementation, cpu, inputs);
+    if (!session.supported()) continue;
+    cpu.enter([&] { session.run(); });
+    const HostTensors got = session.download();
+    record(implementation->name, [&](size_t i) {
+      const Claim& c = expected.claims()[i];
+      const auto slot = static_cast<size_t>(c.slot);
+      return load_as_double(got.data(slot), specs[slot].dtype, c.index);
+    });
+  }
+  std::vector<BoundUse> list;
+  for (auto& [slot, use] : uses)
+    if (use.compared > 0) list.push_back(std::move(use));
+  return list;
+}
+
+std::vector<double> looseness(const std::vector<BoundUse>& uses) {
+  std::map<std::string, double> of_output;
+  const auto key = [](const BoundUse& u) { return u.op + " " + u.output + " " + u.dtype; };
+  for (const BoundUse& u : uses) of_output[key(u)] = std::max(of_output[key(u)], u.largest());
+  std::vector<double> all;
+  for (const BoundUse& u : uses) all.push_back(1 / (u.compared < kMinCompared ? of_output[key(u)] : u.largest()));
+  return all;
+}
+
+int run_bounds(const BoundsOptions& options) {
+  for (const std::string& name : options.ops) find_op(name);
+  const Scale scale = options.scale == "test" ? Scale::test : options.scale == "full" ? Scale::full : Scale::standard;
+  CpuContext cpu(1);
+  std::vector<BoundUse> uses;
+  int64_t cases = 0, left_out = 0;
+  for (const auto& [name, op] : ops()) {
+    if (!options.ops.empty() && std::find(options.ops.begin(), options.ops.end(), name) == options.ops.end()) continue;
+    for (const ProblemCase& c : op.cases(scale)) {
+      const double work = c.problem.flops() + static_cast<double>(c.problem.footprint_bytes());
+      if (c.problem.footprint_bytes() > kMaxBytes || (options.scale.empty() && work > kMaxCheapWork)) {
+        ++left_out;
+        continue;
+      }
+      ++cases;
+      for (BoundUse& use : bound_uses(c.problem, cpu)) uses.push_back(std::move(use));
+    }
+  }
+  const std::vector<double> loose = looseness(uses);
+  int64_t too_wide = 0;
+  nlohmann::ordered_json list = nlohmann::ordered_json::array();
+  for (size_t i = 0; i < uses.size(); ++i) {
+    const BoundUse& u = uses[i];
+    const bool bad = u.half && !(loose[i] <= kMaxLooseness);
+    too_wide += bad;
+    if (options.json) {
+      list.push_back({{"op", u.op}, {"output", u.output}, {"case", u.label}, {"compared", u.compared}});
+      if (std::isfinite(loose[i])) list.back()["bound_over_error"] = loose[i];
+      list.back()["error_over_bound"] = u.shares;
+      continue;
+    }
+    std::string shares;
+    for (const auto& [name, share] : u.shares) shares += fmt::format("  {} {:.2g}", name, share);
+    fmt::print("{:6.1f}x{} {} {} {}: {}\n", loose[i], bad ? " !" : "  ", u.op, u.output, u.label, shares);
+  }
+  if (options.json)
+    fmt::print("{}\n", list.dump(1));
+  else
+    fmt::print(
+        "{} outputs of {} cases: the bound over the largest error, then each error over the bound. {} bounds of bf16 "
+        "and "
+        "f16 are more than {:g} times the largest error (!). {} cases are left out: over {} MB{}\n",
+        uses.size(), cases, too_wide, kMaxLooseness, left_out, kMaxBytes / 1'000'000,
+        options.scale.empty() ? " or long; --scale standard has them" : "");
+  return too_wide == 0 ? 0 : kFailed;
+}
+
+}  // namespace duet

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// duet doctor --bounds: how far the bounds of the contracts lie above the errors of correct implementations. A bound
+// that is too wide passes wrong results. Called by main.cpp and by tests/must_fail.
+//
+// The rule: on each case, the bound of an output is at most kMaxLooseness times the largest error that a correct
+// implementation makes there. Correct implementations are those of the CPU that are built here, and the reference when
+// it rounds: its results to their dtype, and its sums as a kernel may form them (core/term_sum.h).
+//  - A bound of 0, or one for underflow alone, is exact, and so is an output most of whose elements its dtype
+//    represents exactly: there is nothing to compare with.
+//  - Of an output with fewer than kMinCompared compared elements, the largest error is a matter of luck. The largest
+//    one on all cases of the op with this dtype counts for it.
+//  - It is demanded of outputs in bf16 and f16. Outputs in f32 are printed alone: vectors of accumulators add up in so
+//    few steps that their errors stay far below those of a chain of additions, which the bound has to allow.
+#pragma once
+#include <map>
+#include <string>
+#include <vector>
+
+#include "core/context.h"
+#include "core/registry.h"
+
+namespace duet {
+
+inline constexpr double kMaxLooseness = 8;
+inline constexpr int64_t kMinCompared = 256;
+
+// One output of one case: the largest error of each correct implementation as a share of the bound.
+struct BoundUse {
+  std::string op, output, dtype, label;
+  int64_t compared = 0;
+  bool half = false;  // the output is in bf16 or f16: the rule is demanded of it
+  std::map<std::string, double> shares;
+  double largest() const;
+};
+// The inputs and claims are those of bench_all. Outputs whose bound is exact are left out.
+std::vector<BoundUse> bound_uses(const Problem& problem, Context& cpu);
+// Per use, how many times the bound is larger than the largest error that counts for it.
+std::vector<double> looseness(const std::vector<BoundUse>& uses);
+
+struct BoundsOptions {
+  std::vector<std::string> ops;  // empty: all
+  std::string scale;             // test, standard or full; empty: the standard cases that take little time
+  bool json = false;
+  bool asked = false;  // --bounds was given
+};
+int run_bounds(const BoundsOptions& options);  // 0, or 1 where a bound is too wide
+
+}  // namespace duet

@@ -91,10 +91,12 @@ results::BenchmarkContext describe_context(const std::string& date) {
 }
 
 results::Selection describe_selection(const Options& o) {
+  std::vector<std::string> cases;
+  for (const NamedCase& c : o.cases) cases.push_back(c.op + " " + c.text);
   // --resume refuses a journal of another scale, so one of named cases is not taken for a preset's.
   return {.scale = o.cases.empty() ? name_of(o.preset) : "case",
           .filter = o.filter,
-          .cases = {},
+          .cases = std::move(cases),
           .implementations = o.implementations,
           .dtypes = o.dtypes,
           .scopes = o.scopes,

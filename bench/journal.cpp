@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bench/journal.h"
 
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -27,6 +28,26 @@ bool has_whole_line(const std::string& path) {
 
 }  // namespace
 
+void require_same_run(const results::Run& then, const results::Run& now) {
+  const auto require_same = [](const std::string& what, const std::string& before, const std::string& after) {
+    if (before != after) throw Error("--resume: {} was '{}' and is '{}'; it has to be the same", what, before, after);
+  };
+  if ((then.build.git_dirty || now.build.git_dirty) && then.build.built_at != now.build.built_at)
+    throw Error("--resume: the program was built anew from uncommitted changes; start over");
+  require_same("the machine's fingerprint", then.machine.fingerprint, now.machine.fingerprint);
+  require_same("git_sha", then.build.git_sha, now.build.git_sha);
+  require_same("the build type", then.build.type, now.build.type);
+  require_same("seed", std::to_string(then.invocation.seed), std::to_string(now.invocation.seed));
+  require_same("threads", std::to_string(then.invocation.threads), std::to_string(now.invocation.threads));
+  if (then.invocation.selection.cases != now.invocation.selection.cases)  // the texts below are cut
+    throw Error("--resume: the cases named by --case were '{}' and are '{}'; they have to be the same",
+                fmt::join(then.invocation.selection.cases, ", "), fmt::join(now.invocation.selection.cases, ", "));
+  require_same("--filter", then.invocation.selection.filter, now.invocation.selection.filter);
+  const results::Facts before = facts_of(then.invocation.selection), after = facts_of(now.invocation.selection);
+  for (size_t i = 0; i < after.size(); ++i)
+    require_same("selection." + after[i].first, before[i].second, after[i].second);
+}
+
 Journal::~Journal() {
   if (file_) std::fclose(file_);
 }
@@ -43,24 +64,6 @@ bool Journal::read(const std::string& path) {
   }
   earlier_.run.jobs.clear();
   return true;
-}
-
-// Rows of two runs may stand in one file only where everything that shapes them is the same.
-void Journal::require_same_run(const results::Run& now) const {
-  const results::Run& then = earlier_.run;
-  const auto require_same = [](const std::string& what, const std::string& before, const std::string& after) {
-    if (before != after) throw Error("--resume: {} was '{}' and is '{}'; it has to be the same", what, before, after);
-  };
-  if ((then.build.git_dirty || now.build.git_dirty) && then.build.built_at != now.build.built_at)
-    throw Error("--resume: the program was built anew from uncommitted changes; start over");
-  require_same("the machine's fingerprint", then.machine.fingerprint, now.machine.fingerprint);
-  require_same("git_sha", then.build.git_sha, now.build.git_sha);
-  require_same("the build type", then.build.type, now.build.type);
-  require_same("seed", std::to_string(then.invocation.seed), std::to_string(now.invocation.seed));
-  require_same("threads", std::to_string(then.invocation.threads), std::to_string(now.invocation.threads));
-  const results::Facts before = facts_of(then.invocation.selection), after = facts_of(now.invocation.selection);
-  for (size_t i = 0; i < after.size(); ++i)
-    require_same("selection." + after[i].first, before[i].second, after[i].second);
 }
 
 void Journal::begin(const std::string& path, const results::Run& header) {

@@ -11,6 +11,10 @@
 
 namespace duet::bench {
 
+// Rows of two runs may stand in one file only where everything that shapes them is the same: machine, build and selection
+// of jobs. Throws Error where it is not.
+void require_same_run(const results::Run& then, const results::Run& now);
+
 class Journal {
  public:
   Journal() = default;  // writes nowhere until begin() or go_on()
@@ -26,8 +30,6 @@ class Journal {
   const results::Run& earlier() const { return earlier_.run; }               // what was read, without its jobs
   const results::Job* finished(const std::string& job) const;                // of what was read
   const std::map<std::string, results::Job>& jobs() const { return jobs_; }  // all of what was read
-  // Throws Error unless `header` describes the same machine, build and selection of jobs as what was read.
-  void require_same_run(const results::Run& header) const;
 
   // A new journal; an older one that was not read is kept beside it as .old. header: the run without jobs.
   void begin(const std::string& path, const results::Run& header);

@@ -35,7 +35,7 @@ int main(int argc, char** argv) {
   try {
     Options options;
     if (const auto done = parse(argc, argv, options)) return *done;
-    if (options.worker) worker::attach(*options.worker);
+    if (options.worker) worker::attach(*options.worker, options);
     if (!options.worker && !options.list && !options.in_process) return supervise(options, argv);
     status = options.worker ? run(options) : run_in_process(options);
   } catch (const duet::Error& e) {

@@ -124,13 +124,12 @@ std::optional<int> parse(int argc, char** argv, Options& options) {
   CLI::Option* json_option =
       app.add_option("--json", json, "write the run file here; alone or '-': to standard output")->expected(0, 1);
   app.add_flag("--list", options.list, "list the jobs that would run (with --json: as JSON) and stop");
-  CLI::Option* case_option =
-      app.add_option(
-             "--case", cases,
-             "only this case, in place of the preset's: 'gemm m:4096 n:512 k:8192 dtype:bf16', 'step/mlp batch:32'; "
-             "@FILE: one a line, # comments. May be repeated; the other selections apply to it")
-          ->expected(1)
-          ->take_all();
+  app.add_option(
+         "--case", cases,
+         "only this case, in place of the preset's: 'gemm m:4096 n:512 k:8192 dtype:bf16', 'step/mlp batch:32'; "
+         "@FILE: one a line, # comments. May be repeated; the other selections apply to it")
+      ->expected(1)
+      ->take_all();
   app.add_option("--filter", options.filter, "only jobs whose name contains a match of this regular expression")
       ->check(is_regex);
   app.add_option("--exclude", options.exclude, "not the jobs whose name contains a match of this regular expression")
@@ -155,11 +154,14 @@ std::optional<int> parse(int argc, char** argv, Options& options) {
       ->transform(whole_number(1, 1000));
   app.add_option("--min-time", options.min_time_s, "seconds of samples in a repetition (default 0.02, 0.1 or 0.5)")
       ->check(CLI::Range(1e-6, 3600.0));
-  app.add_flag("--resume", options.resume, "go on from the journal beside --json=FILE")
-      ->needs(json_option)
-      ->excludes(case_option);  // a journal does not say which cases were named
-  app.add_flag("--in-process", options.in_process,
-               "measure in this process, for debuggers and profilers: a job that crashes then ends the run");
+  app.add_flag("--resume", options.resume, "go on from the journal beside --json=FILE")->needs(json_option);
+  CLI::Option* in_process_option =
+      app.add_flag("--in-process", options.in_process,
+                   "measure in this process, for debuggers and profilers: a job that crashes then ends the run");
+  app.add_option("--processes", options.processes,
+                 "repeat the run in so many fresh processes; intervals then cover them (default 1)")
+      ->check(CLI::Range(1, 100))
+      ->excludes(in_process_option);
   app.add_option("--job-limit", options.job_limit_s,
                  "seconds without progress after which a job counts as hung (default: by its own calibration)")
       ->check(CLI::Range(0.1, 1e6));

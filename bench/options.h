@@ -36,6 +36,7 @@ struct Options {
   std::optional<double> min_time_s;  // budget of one repetition
   std::vector<std::string> argv;
   bool in_process = false;            // without a supervisor
+  int processes = 1;                  // fresh ones that each take all repetitions
   std::optional<double> job_limit_s;  // empty: from each job's own calibration
   std::optional<int> worker;          // descriptor of the supervisor's page (worker.h), in a process that it started
 

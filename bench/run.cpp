@@ -25,6 +25,7 @@
 #include "core/error.h"
 #include "core/machine.h"
 #include "core/gpu.h"
+#include "results/merge.h"
 #include "results/rules.h"
 #include "results/run_file.h"
 
@@ -96,6 +97,15 @@ std::string outcome(const std::vector<Job>& jobs) {
   return text.empty() ? "skipped" : text;
 }
 
+int64_t count(const results::Run& run, Status status) {
+  return std::count_if(run.jobs.begin(), run.jobs.end(), [&](const Job& j) { return j.status == status; });
+}
+
+std::string summary_of(const results::Run& run) {
+  return fmt::format("{} jobs, {} failed, {:.0f} s{}", run.jobs.size(), count(run, Status::failed),
+                     run.invocation.wall_s, run.invocation.complete ? "" : "; interrupted, --resume goes on");
+}
+
 struct NeedsSuccessor {};  // thrown where this process can measure no more, but a fresh one can
 
 class BenchRun {
@@ -145,6 +155,16 @@ class BenchRun {
     return true;
   }
 
+  // --resume of a run that is complete: its exit status.
+  std::optional<int> finished_before() {
+    if (!options_.resume || !to_file() || std::filesystem::exists(Journal::path_for(*options_.json))) return {};
+    std::optional<results::Run> earlier = complete_run(*options_.json);
+    if (!earlier) return {};
+    require_same_run(*earlier, run_);
+    progress_.note(fmt::format("--resume: {} is complete, nothing is left to do", *options_.json));
+    return exit_status_of(*earlier);
+  }
+
   void measure_machine() {
     worker::works_on(Phase::ceilings);
     progress_.note("measuring the machine's limits");
@@ -160,11 +180,12 @@ class BenchRun {
     if (!options_.resume || !resume(path)) journal_.begin(path, run_);
   }
 
-  // In random order, so that a slow drift of the machine meets all ops alike.
+  // In random order, so that a slow drift of the machine meets all ops alike; in each process another one.
   void measure_cases() {
+    const int process = worker::page() ? worker::page()->process : 0;
     std::vector<size_t> order(cases_.size());
     for (size_t i = 0; i < order.size(); ++i) order[i] = i;
-    std::shuffle(order.begin(), order.end(), std::mt19937_64(options_.seed));
+    std::shuffle(order.begin(), order.end(), std::mt19937_64(options_.seed + static_cast<uint64_t>(process)));
     CaseTimer timer(options_, devices_);
     const bool gpu_was_lost = !lost_gpu().empty();
     try {
@@ -212,18 +233,9 @@ class BenchRun {
   }
 
   int conclude() {
-    const auto count = [&](Status status) {
-      return std::count_if(run_.jobs.begin(), run_.jobs.end(), [&](const Job& j) { return j.status == status; });
-    };
     for (const std::string& w : run_.invocation.warnings) progress_.note("warning: " + w);
-    progress_.note(fmt::format("{} jobs, {} failed, {:.0f} s{}", run_.jobs.size(), count(Status::failed),
-                               run_.invocation.wall_s,
-                               run_.invocation.complete ? ""
-                               : options_.cases.empty() ? "; interrupted, --resume goes on"
-                                                        : "; interrupted"));
-    if (!run_.invocation.complete) return kInterrupted;
-    if (count(Status::failed) > 0) return kFailed;
-    return count(Status::ok) > 0 ? 0 : kNothingMeasured;
+    progress_.note(summary_of(run_));
+    return exit_status_of(run_);
   }
 
  private:
@@ -251,7 +263,7 @@ class BenchRun {
       progress_.note(fmt::format("--resume: {} has no row yet: starting from the beginning", path));
       return false;
     }
-    journal_.require_same_run(run_);
+    require_same_run(journal_.earlier(), run_);
     journal_.go_on();
     size_t failed = 0;
     for (const auto& [name, job] : journal_.jobs()) failed += job.status == Status::failed;
@@ -343,6 +355,34 @@ class BenchRun {
 
 }  // namespace
 
+int exit_status_of(const results::Run& run) {
+  if (!run.invocation.complete) return kInterrupted;
+  if (count(run, Status::failed) > 0) return kFailed;
+  return count(run, Status::ok) > 0 ? 0 : kNothingMeasured;
+}
+
+std::optional<results::Run> complete_run(const std::string& path) {
+  try {
+    results::Run run = results::load_run(path);
+    if (run.invocation.complete) return run;
+  } catch (const Error&) {  // there is none, or it is something else
+  }
+  return {};
+}
+
+int join_processes(const Options& options, const std::vector<std::string>& parts) {
+  std::vector<results::Run> runs;
+  for (const std::string& part : parts) runs.push_back(results::load_run(part));
+  results::Run run = results::merge(std::move(runs));
+  run.file.clear();
+  run.invocation.complete = run.invocation.complete && static_cast<int>(parts.size()) == options.processes;
+  for (Job& job : run.jobs) annotate_roof(run.ceilings, job);
+  run.sweeps = sweeps_of(run.jobs);
+  if (options.json) output(options, results::run_text(run));
+  fmt::print(stderr, "{} processes: {}\n", parts.size(), summary_of(run));
+  return exit_status_of(run);
+}
+
 int run(const Options& options) {
   Cases cases = select_cases(options);
   if (options.list) return list(options, cases);
@@ -356,6 +396,7 @@ int run(const Options& options) {
   run.probe_output();
   if (!run.go_on()) {
     run.describe();
+    if (const auto status = run.finished_before()) return *status;
     if (CaseTimer::stop_is_requested()) return kInterrupted;
     run.measure_machine();
     if (CaseTimer::stop_is_requested()) return kInterrupted;

@@ -13,7 +13,9 @@
 #include <cerrno>
 #include <chrono>
 #include <csignal>
+#include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <new>
 #include <set>
 #include <sstream>
@@ -30,6 +32,7 @@
 namespace duet::bench {
 namespace {
 
+namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
 
 constexpr int kMaxFruitless = 3;       // workers that die in a row without having finished or cost a job
@@ -67,14 +70,21 @@ class Supervisor {
  public:
   Supervisor(const Options& options, char** argv) : options_(options), argv_(argv) {
     share_page();
-    name_files();
     catch_signals();
   }
   Supervisor(const Supervisor&) = delete;
   Supervisor& operator=(const Supervisor&) = delete;
   ~Supervisor() { munmap(page_, sizeof(WorkerPage)); }
 
-  int run() {
+  // One run; process: its number among those of --processes. result: as after --json=.
+  int run(const std::optional<std::string>& result, int process) {
+    page_->process = process;
+    page_->processes = options_.processes;
+    page_->resume = options_.resume;
+    page_->generation = 0;
+    page_->started_ns = std::chrono::nanoseconds(Clock::now().time_since_epoch()).count();
+    name_files(result);
+    killed_once_.clear();
     int fruitless = 0;
     for (;;) {
       start();
@@ -102,16 +112,15 @@ class Supervisor {
     void* memory = mmap(nullptr, sizeof(WorkerPage), PROT_READ | PROT_WRITE, MAP_SHARED, page_fd_, 0);
     if (memory == MAP_FAILED) fail("share memory with a worker");
     page_ = new (memory) WorkerPage;
-    page_->started_ns = std::chrono::nanoseconds(Clock::now().time_since_epoch()).count();
   }
 
-  void name_files() {
+  void name_files(const std::optional<std::string>& result) {
     const auto put = [](char* to, const std::string& path) {
       if (path.size() >= WorkerPage::kMaxPath) throw Error("a path of {} characters is too long", path.size());
       std::memcpy(to, path.c_str(), path.size() + 1);
     };
-    if (options_.json) put(page_->result, *options_.json);
-    if (options_.json && !options_.json_to_stdout()) return put(page_->journal, Journal::path_for(*options_.json));
+    if (result) put(page_->result, result->empty() ? "-" : *result);
+    if (result && !result->empty() && *result != "-") return put(page_->journal, Journal::path_for(*result));
     // Where the result is no file, the journal only serves the next worker, and vanishes with this process.
     const int fd = memfd_create("bench_all.journal", 0);
     if (fd < 0) fail("make a journal in memory");
@@ -277,8 +286,47 @@ class Supervisor {
   Cases cases_;                          // selected here only where a row has to be written
 };
 
+// The run of --processes: each process writes a run file of its own beside the result, and they are joined.
+int run_processes(const Options& options, Supervisor& supervisor) {
+  const bool to_file = options.json && !options.json_to_stdout();
+  std::string folder = (fs::temp_directory_path() / "bench_all.XXXXXX").string();
+  if (!to_file && !mkdtemp(folder.data())) fail("make a folder for the runs of the processes");
+  std::vector<std::string> parts;
+  for (int p = 0; p < options.processes; ++p)
+    parts.push_back(fmt::format("{}.process{}", to_file ? *options.json : folder + "/run", p));
+  const auto remove_parts = [&] {
+    std::error_code ignored;
+    for (const std::string& part : parts) fs::remove(part, ignored);
+    if (!to_file) fs::remove_all(folder, ignored);
+  };
+  if (!options.resume) remove_parts();
+  if (!to_file) fs::create_directory(folder);
+  if (options.resume && to_file && !fs::exists(parts[0]) && !fs::exists(Journal::path_for(parts[0])))
+    if (const auto earlier = complete_run(*options.json)) {
+      say(fmt::format("--resume: {} is complete, nothing is left to do", *options.json));
+      return exit_status_of(*earlier);
+    }
+
+  int taken = 0, status = 0;
+  for (; taken < options.processes && status != kInterrupted; ++taken) {
+    say(fmt::format("process {} of {}", taken + 1, options.processes));
+    status = supervisor.run(parts[static_cast<size_t>(taken)], taken);
+    if (status == kUsage || !fs::exists(parts[static_cast<size_t>(taken)])) break;
+  }
+  if (status == kUsage || taken == 0) {
+    if (!to_file) remove_parts();
+    return status;
+  }
+  status = join_processes(options, {parts.begin(), parts.begin() + taken});
+  if (status != kInterrupted || !to_file) remove_parts();
+  return status;
+}
+
 }  // namespace
 
-int supervise(const Options& options, char** argv) { return Supervisor(options, argv).run(); }
+int supervise(const Options& options, char** argv) {
+  Supervisor supervisor(options, argv);
+  return options.processes > 1 ? run_processes(options, supervisor) : supervisor.run(options.json, 0);
+}
 
 }  // namespace duet::bench

@@ -58,7 +58,7 @@ double calibrated_limit_s(double calibration_s) { return std::max(kMinCalibrated
 
 namespace worker {
 
-void attach(int descriptor) {
+void attach(int descriptor, Options& options) {
   struct stat info {};
   void* memory = MAP_FAILED;
   if (fstat(descriptor, &info) == 0 && info.st_size == static_cast<off_t>(sizeof(WorkerPage)))
@@ -66,6 +66,8 @@ void attach(int descriptor) {
   if (memory == MAP_FAILED || static_cast<WorkerPage*>(memory)->magic != WorkerPage::kMagic)
     throw Error("--worker {}: is for bench_all itself", descriptor);
   shared = static_cast<WorkerPage*>(memory);
+  if (shared->result[0]) options.json = shared->result;
+  options.resume = shared->resume;
   std::signal(SIGINT, SIG_IGN);
   std::signal(SIGTERM, SIG_IGN);
   std::signal(SIGUSR1, [](int) { CaseTimer::request_stop(); });

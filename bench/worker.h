@@ -8,6 +8,8 @@
 #include <cstdint>
 #include <string>
 
+#include "bench/options.h"
+
 namespace duet::bench {
 
 // What a worker is busy with. From prepare to profile it works on one job, or on all jobs of a case.
@@ -21,8 +23,9 @@ struct WorkerPage {
 
   // Written by the supervisor before the worker starts.
   uint64_t magic = kMagic;
-  char result[kMaxPath] = {}, journal[kMaxPath] = {};  // result: empty where nothing is written
-  int process = 0;                                     // of --processes, counted from 0
+  char result[kMaxPath] = {}, journal[kMaxPath] = {};  // result: as after --json=; empty where nothing is written
+  bool resume = false;                                 // go on from the journal of an earlier run
+  int process = 0, processes = 1;                      // of --processes, counted from 0
   int generation = 0;                                  // of workers that went on with this run after the first
   int64_t started_ns = 0;                              // of the run, by the steady clock
   std::atomic<bool> stop = false;                      // write what there is and end
@@ -44,8 +47,8 @@ struct WorkerPage {
 namespace worker {
 
 // Maps the page and takes over the signals: the supervisor alone reacts to SIGINT and SIGTERM, and passes on the first.
-// Throws Error where `descriptor` is not a supervisor's.
-void attach(int descriptor);
+// Sets in the options what the supervisor decides. Throws Error where `descriptor` is not a supervisor's.
+void attach(int descriptor, Options& options);
 const WorkerPage* page();                           // null without a supervisor
 std::chrono::steady_clock::time_point run_start();  // of the first worker; now, without a supervisor
 void finish(int exit_status);

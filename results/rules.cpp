@@ -36,13 +36,39 @@ bool disturbed(const Repetition& repetition) {
                      [](const std::string& f) { return f != flag::kRetried; });
 }
 
-std::vector<double> counted_medians(const std::vector<Repetition>& repetitions) {
-  std::vector<double> clean, all;
+namespace {
+
+// The values that count: of undisturbed repetitions, or of all where too few of them are. Repetitions of one process
+// resemble each other more than those of two, so that several processes count with one value each, their median.
+std::vector<double> counted(const std::vector<Repetition>& repetitions, double (*value)(const Repetition&)) {
+  std::map<int64_t, std::vector<double>> clean, all;  // by process
   for (const Repetition& r : repetitions) {
-    all.push_back(median(r.samples_s));
-    if (!disturbed(r)) clean.push_back(all.back());
+    all[r.process].push_back(value(r));
+    if (!disturbed(r)) clean[r.process].push_back(all[r.process].back());
   }
-  return clean.size() >= kEnoughRepetitions ? clean : all;
+  if (all.size() == 1) {
+    auto& [process, values] = *all.begin();
+    return clean[process].size() >= kEnoughRepetitions ? clean[process] : values;
+  }
+  std::vector<double> values;
+  for (const auto& [process, of_all] : all) values.push_back(median(clean[process].empty() ? of_all : clean[process]));
+  return values;
+}
+
+// What the smallest and the largest of these values are. With n of them they bound the median with 1 - 2^(1-n), 97 %
+// for n = 6. several: what the values are of, where there are more than one.
+std::string interval_name(const std::vector<Repetition>& repetitions, size_t values, const char* several) {
+  const bool of_processes = std::any_of(repetitions.begin(), repetitions.end(),
+                                        [&](const Repetition& r) { return r.process != repetitions[0].process; });
+  const char* kind = values >= 6 ? "order statistics" : "min-max";
+  if (of_processes) return fmt::format("{} of {} processes", kind, values);
+  return values == 1 ? "one repetition: none" : fmt::format("{} of {}", kind, several);
+}
+
+}  // namespace
+
+std::vector<double> counted_medians(const std::vector<Repetition>& repetitions) {
+  return counted(repetitions, [](const Repetition& r) { return median(r.samples_s); });
 }
 
 Summary summarise(const std::vector<Repetition>& repetitions) {
@@ -50,12 +76,9 @@ Summary summarise(const std::vector<Repetition>& repetitions) {
   Summary s;
   s.median_s = median(medians);
   std::sort(medians.begin(), medians.end());
-  // Order statistics: with n values, the smallest and the largest bound the median with 1 - 2^(1-n), 97 % for n = 6.
   s.lo_s = medians.front();
   s.hi_s = medians.back();
-  s.interval = medians.size() == 1   ? "one repetition: none"
-               : medians.size() >= 6 ? "order statistics of repetition medians"
-                                     : "min-max of repetition medians";
+  s.interval = interval_name(repetitions, medians.size(), "repetition medians");
   s.min_s = s.median_s;
   for (const Repetition& r : repetitions)
     for (const double t : r.samples_s) s.min_s = std::min(s.min_s, t);
@@ -100,23 +123,19 @@ bool quiet_probe(const Repetition& r) {
 }  // namespace
 
 bool set_adjacent_fraction(const std::vector<Repetition>& repetitions, Roof& roof) {
-  std::vector<double> clean, all;
   bool quiet = true;
   for (const Repetition& r : repetitions) {
     if (r.roof_s.empty()) return false;
-    all.push_back(median(r.roof_s) / median(r.samples_s));
-    if (!disturbed(r)) clean.push_back(all.back());
     quiet = quiet && quiet_probe(r);
   }
-  if (all.empty()) return false;
-  std::vector<double>& ratios = clean.size() >= kEnoughRepetitions ? clean : all;
+  if (repetitions.empty()) return false;
+  std::vector<double> ratios =
+      counted(repetitions, [](const Repetition& r) { return median(r.roof_s) / median(r.samples_s); });
   std::sort(ratios.begin(), ratios.end());
   roof.fraction = median(ratios);
   roof.lo = ratios.front();
   roof.hi = ratios.back();
-  roof.interval = ratios.size() == 1   ? "one repetition: none"
-                  : ratios.size() >= 6 ? "order statistics of paired repetitions"
-                                       : "min-max of paired repetitions";
+  roof.interval = interval_name(repetitions, ratios.size(), "paired repetitions");
   roof.source = RoofSource::adjacent;
   roof.quiet = quiet;
   return true;

@@ -45,7 +45,7 @@ bool contended(double foreign_cores, double steal_share);
 // one.
 bool disturbed(const Repetition& repetition);
 // Medians of the undisturbed repetitions; of all of them where fewer than kEnoughRepetitions are undisturbed, since one
-// or two values alone would look like no spread at all.
+// or two values alone would look like no spread at all. Where several processes took them, one value a process.
 std::vector<double> counted_medians(const std::vector<Repetition>& repetitions);
 Summary summarise(const std::vector<Repetition>& repetitions);
 // Whether repetitions this long show what other processes did.

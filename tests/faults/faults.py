@@ -55,30 +55,71 @@ PLANTED = {
     "cpu.fault_throw_in_thread": r"killed by SIGABRT in phase calibrate \(uncaught exception: in a thread\)",
     "cpu.fault_exit0": "ended the process with status 0 in phase calibrate",
     "cpu.fault_killed": "killed by SIGKILL in phase calibrate",
-    "cpu.fault_hang": "made no progress for 3 s in phase calibrate: deadlock",
-    "cpu.fault_deadlock": "made no progress for 3 s in phase calibrate: deadlock",
+    "cpu.fault_hang": "made no progress for 5 s in phase calibrate: deadlock",
+    "cpu.fault_deadlock": "made no progress for 5 s in phase calibrate: deadlock",
     "cpu.fault_eat_memory": r"killed by SIGABRT in phase calibrate \(uncaught exception: std::bad_alloc\)",
 }
 
 
+OUT_OF_MEMORY = "cpu.fault_out_of_memory"
+
+
+class LittleMemory:
+    """A control group of 1 GiB, where this process may make one."""
+
+    def __enter__(self):
+        self.group = None
+        for parent, limit in (("/sys/fs/cgroup/memory", "memory.limit_in_bytes"), ("/sys/fs/cgroup", "memory.max")):
+            group = f"{parent}/duet_faults_{os.getpid()}"
+            try:
+                os.mkdir(group)
+                self.group = group
+                with open(f"{group}/{limit}", "w") as file:
+                    file.write(str(1 << 30))
+                return self
+            except OSError:
+                self.__exit__()
+        return self
+
+    def join(self):
+        if self.group:
+            with open(self.group + "/cgroup.procs", "w") as file:
+                file.write(str(os.getpid()))
+
+    def __exit__(self, *_):
+        for _ in range(50):  # its last process may still be ending
+            if not self.group or not os.path.isdir(self.group):
+                break
+            try:
+                os.rmdir(self.group)
+            except OSError:
+                time.sleep(0.1)
+        self.group = None
+
+
 def planted(_):
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as folder, LittleMemory() as little:
+        expected = dict(PLANTED)
+        if little.group:
+            expected[OUT_OF_MEMORY] = r"killed by SIGKILL \(out of memory\) in phase calibrate"
+        else:
+            print(f"{OUT_OF_MEMORY} is not run: no control group can be made here")
         result = os.path.join(folder, "r.json")
-        command = [BIN + "/duet_faulty_bench", *SMALL, "--filter", "^(relu|sum|softmax)/", "--job-limit", "3",
+        command = [BIN + "/duet_faulty_bench", *SMALL, "--filter", "^(relu|sum|softmax)/", "--job-limit", "5",
                    "--json=" + result]
-        run = subprocess.run(command, capture_output=True, text=True, timeout=500)
+        run = subprocess.run(command, capture_output=True, text=True, timeout=500, preexec_fn=little.join)
         check(run.returncode == 1, f"status {run.returncode}, not 1: {run.stderr[-2000:]}")
         if not check(os.listdir(folder) == ["r.json"], f"left {os.listdir(folder)}"):
             return
         check(load(result)["run"]["complete"], "the run is not complete")
         rows = {job["name"]: job for job in load(result)["jobs"]}
-        for implementation, reason in PLANTED.items():
+        for implementation, reason in expected.items():
             found = [job for job in rows.values() if job["impl"] == implementation]
             check(len(found) == 1, f"{implementation}: {len(found)} rows")
             for job in found:
                 check(job["status"] == "failed" and re.search(reason, job["reason"]) and job["repro"],
                       f"{implementation}: {job['status']}, '{job['reason']}', again: '{job['repro']}'")
-        others = [job for job in rows.values() if job["impl"] not in PLANTED]
+        others = [job for job in rows.values() if job["impl"] not in expected and job["impl"] != OUT_OF_MEMORY]
         check(len(others) >= 3, f"only {len(others)} other rows")
         for job in others:
             check(job["status"] == "ok", f"{job['name']}: {job['status']}: {job['reason']}")
@@ -89,8 +130,7 @@ def planted(_):
 # --- faults from outside
 
 # Short jobs, so that most of the time is not spent on them.
-JOBS = ["--filter", "^(relu|sum|softmax|copy|axpy|bias|gelu|tanh|sigmoid|max|cast|mse)/cpu", "--min-time", "0.005",
-        "--job-limit", "2"]
+JOBS = ["--filter", "^(relu|sum|softmax|copy|axpy|bias|gelu|tanh|sigmoid|max|cast|mse)/cpu", "--min-time", "0.005"]
 
 
 def die_with_parent():
@@ -250,14 +290,14 @@ class Points:
         self.check_result(folder, before, what)
 
     def worker_stopped(self, folder, what):
-        run = Run(folder)
+        run = Run(folder, "--job-limit", "3")
         wait_for_rows(run, 1 + self.draw.randrange(len(self.listed) - 1))
         time.sleep(self.draw.random() * 0.05)
         before = {n: row for n, (_, row) in lines_of(run.journal).items()}
         worker = run.worker()
         if worker:
             os.kill(worker, signal.SIGSTOP)
-            time.sleep(4)
+            time.sleep(5)
             if alive(worker):  # between two jobs
                 os.kill(worker, signal.SIGCONT)
         status = run.wait()

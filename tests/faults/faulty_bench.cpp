@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "core/cpu_context.h"
+#include "core/machine.h"
 #include "core/registry.h"
 #include "ops/elementwise/relu.h"
 
@@ -126,6 +127,19 @@ Plan relu_fault_eat_memory(const Relu& p, CpuContext&) {
   });
 }
 DUET_REGISTER(relu_fault_eat_memory);
+
+// Until the kernel kills the process, where the test gave it a control group with little memory.
+Plan relu_fault_out_of_memory(const Relu& p, CpuContext&) {
+  static constexpr int64_t kLittle = int64_t{2} << 30;
+  static constexpr size_t kPiece = size_t{16} << 20;
+  if (read_machine_state().memory_limit_bytes.value_or(INT64_MAX) > kLittle)
+    return Unsupported{"no limit of the memory that this process may use"};
+  return faulty(p, [] {
+    std::vector<std::vector<char>> eaten;
+    for (;;) eaten.emplace_back(kPiece, 'x');
+  });
+}
+DUET_REGISTER(relu_fault_out_of_memory);
 
 }  // namespace
 }  // namespace duet

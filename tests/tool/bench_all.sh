@@ -41,7 +41,7 @@ says 2 'nothing matches' --filter '^relu' --exclude 'relu/cpu' --device cpu
 says 2 'cannot write /dev/null/x' --json=/dev/null/x/r.json "${small[@]}"
 says 2 'resume requires --json' --resume
 says 2 'needs --json=FILE' --resume --json
-says 2 'case excludes --resume' --resume --json=absent.json --case 'relu n:3'
+says 2 'in-process excludes --processes' --processes 2 --in-process
 
 # --case: an op's or a model's name, its attributes; a file of such lines.
 says 2 "op 'sofmax' is unknown; did you mean softmax" --case 'sofmax rows:3 cols:5'
@@ -75,7 +75,7 @@ says 2 'not a regular file' --json=kept_folder "${small[@]}"
 ls /dev/nvidiactl > /dev/null 2>&1 || says 77 'CUDA' --device gpu --scale smoke
 
 "$bench" --help > stdout || fail '--help'
-for flag in json list case filter exclude scale device impl dtype scope threads seed repetitions min-time resume in-process job-limit; do
+for flag in json list case filter exclude scale device impl dtype scope threads seed repetitions min-time resume in-process job-limit processes; do
   grep -q -- "--$flag" stdout || fail "--help leaves out --$flag"
 done
 "$bench" --list "${small[@]}" > listed || fail '--list'
@@ -108,6 +108,25 @@ cp cut.json interrupted.json
 "$bench" --scale quick --device cpu --filter '^(copy|gemm|softmax)/cpu' --json=cut.json --resume 2> stderr || fail "--resume: $(cat stderr)"
 grep -q 'from the journal' stderr || fail '--resume measured everything again'
 
+# --resume of named cases: the same names, or none of their rows; and of a run that is complete.
+resumed() { # STATUS PATTERN ARGUMENT...
+  local status=$1 pattern=$2 got
+  shift 2
+  "$bench" --scale smoke --device cpu --filter cpu --json=kept_named.json "$@" 2> stderr
+  got=$?
+  [ "$got" = "$status" ] && grep -qE -- "$pattern" stderr || fail "named cases $*: status $got, $(cat stderr)"
+}
+resumed 0 '^2 jobs' --case 'relu n:3' --case 'relu n:5'
+resumed 0 'is complete, nothing is left' --case 'relu n:3' --case 'relu n:5' --resume
+resumed 2 "were 'relu n:3, relu n:5' and are 'relu n:4'" --case 'relu n:4' --resume
+
+# Several processes: one result, whose intervals are over them.
+"$bench" "${small[@]}" --processes 3 --json=kept_many.json > stdout 2> stderr || fail "--processes: $(cat stderr)"
+[ "$(echo kept_many.json*)" = kept_many.json ] || fail "--processes leaves $(echo kept_many.json*)"
+grep -q '^process 3 of 3' stderr || fail "--processes says $(cat stderr)"
+"$duet" report kept_many.json -o many > stdout 2>&1 || fail "a report of several processes: $(cat stdout)"
+grep -q 'of 3 processes' many/report.html || fail 'a report does not say what its intervals are'
+
 # In this process, for debuggers: the same rows, and no worker.
 "$bench" "${small[@]}" --in-process --json=kept_alone.json 2> stderr || fail "--in-process: $(cat stderr)"
 
@@ -137,7 +156,7 @@ odd() { # PATTERN ARGUMENT...
   timeout 120 "$bench" --scale quick --device cpu --json=odd.json --resume "$@" 2> stderr
   [ $? = 2 ] && grep -q "$pattern" stderr || fail "an odd journal ($pattern): $(tail -2 stderr)"
 }
-odd 'selection.filter was' --filter '^copy/cpu' --min-time 0.01
+odd 'filter was' --filter '^copy/cpu' --min-time 0.01
 [ -s odd.json.journal ] || fail 'a refused --resume loses the journal'
 echo '{"document":{}}' > odd.json.journal && odd 'is not a journal' --filter '^copy/cpu'
 echo 'no json' > odd.json.journal && odd 'is not a journal' --filter '^copy/cpu'
@@ -195,6 +214,11 @@ whole = load("cut.json")["duet"]
 assert whole["run"]["complete"] and not any("interrupted" in j["reason"] for j in whole["jobs"])
 assert sum(j["status"] == "ok" for j in whole["jobs"]) >= 8, [(j["name"], j["status"]) for j in whole["jobs"]]
 assert len(load("printed.json")["duet"]["jobs"]) == 2
+many = load("kept_many.json")["duet"]
+assert many["run"]["processes"] == 3 and many["run"]["complete"] and len(many["jobs"]) == 2
+for j in many["jobs"]:
+    for s in j["series"]:
+        assert [r["process"] for r in s["repetitions"]] == [0, 1, 2] and s["summary"]["interval"] == "min-max of 3 processes", s
 try:
     import jsonschema
 except ImportError:

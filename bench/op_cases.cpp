@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Ops as benchmark cases: every registered problem with every implementation, built here or not.
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <cstring>
 #include <set>
@@ -12,6 +11,7 @@
 #include "core/checksum.h"
 #include "core/error.h"
 #include "core/fill.h"
+#include "core/machine.h"
 #include "core/registry.h"
 #include "core/session.h"
 #include "core/stripes.h"
@@ -282,10 +282,10 @@ class OpCase final : public BenchCase {
     for (size_t i = 0; i < drawn_.size(); ++i) {
       drawn_[i].inputs = draw_inputs(problem_, FillMode::values, seed + i * kNextSeed);
       const bool last = i + 1 == drawn_.size();
-      const auto start = std::chrono::steady_clock::now();
+      const double start_s = CpuSnapshot::now().own_s;  // CPU time: a busy machine must not change what is compared
       drawn_[i].expected =
           Expected::sampled(problem_, drawn_[i].inputs, seed, last ? kSampledFlops : kFirstSampledFlops);
-      const double took_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+      const double took_s = (CpuSnapshot::now().own_s - start_s) / usable_threads();
       if (last)
         drawn_[i].coverage = std::make_unique<Coverage>(problem_, drawn_[i].inputs, drawn_[i].expected, took_s,
                                                         budget_s_, kMaxCoverage_s, seed);

@@ -198,7 +198,9 @@ DUET_REGISTER(attention_cudnn);
 Plan attention_backward_cudnn(const AttentionBackward& p, GpuContext& gpu) {
   using P = AttentionBackward;
   if (std::string why = attention_unsupported_reason(p, true); !why.empty()) return Unsupported{std::move(why)};
-  return plan_of(attention_backward_graph(p), gpu, {P::q, P::k, P::v, P::y, P::lse, P::dy, P::dq, P::dk, P::dv});
+  // Blocks of keys add to dq in the order in which they come.
+  return plan_of(attention_backward_graph(p), gpu, {P::q, P::k, P::v, P::y, P::lse, P::dy, P::dq, P::dk, P::dv})
+      .varying();
 }
 DUET_REGISTER(attention_backward_cudnn);
 }  // namespace

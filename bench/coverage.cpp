@@ -5,7 +5,6 @@
 #include <tbb/parallel_for.h>
 
 #include <algorithm>
-#include <cmath>
 
 #include "core/checksum.h"
 #include "core/denormals.h"
@@ -35,8 +34,8 @@ bool has_16_bit_outputs(const Problem& problem) {
   });
 }
 
-// The inputs with the dtypes of another problem; as absolute values, where asked.
-HostTensors converted(const HostTensors& from, const Problem& to, bool absolute) {
+// The inputs with the dtypes of another problem.
+HostTensors converted(const HostTensors& from, const Problem& to) {
   HostTensors host(to.tensors());
   for (size_t s = 0; s < host.size(); ++s) {
     const TensorSpec& spec = host.specs()[s];
@@ -46,8 +45,7 @@ HostTensors converted(const HostTensors& from, const Problem& to, bool absolute)
     void* const data = host.data(s);
     tbb::parallel_for(tbb::blocked_range<int64_t>(0, spec.elements(), 1 << 14), [&](const auto& r) {
       const ScopedKeepDenormals keep;
-      for (int64_t i = r.begin(); i < r.end(); ++i)
-        store_double(data, spec.dtype, i, absolute ? std::abs(in[i]) : in[i]);
+      for (int64_t i = r.begin(); i < r.end(); ++i) store_double(data, spec.dtype, i, in[i]);
     });
   }
   return host;
@@ -129,21 +127,26 @@ const Answer* Coverage::whole_reference() {
   return &*reference_;
 }
 
-// The outputs of the first implementation on the CPU that serves the case in f32 and passes the projections. A product
-// of absolute values has the abs_sum of each element.
+// Of each tensor: what stands for the abs_sum of every element, where the reference did not claim it.
+std::vector<double> Coverage::max_abs_sums() const {
+  std::vector<double> all;
+  for (size_t s = 0; s < inputs_->size(); ++s)
+    all.push_back(kAbsSumSafety * expected_->max_abs_sum(static_cast<int>(s)));
+  return all;
+}
+
+// The outputs of the first implementation on the CPU that serves the case in f32 and passes the projections.
 const Answer* Coverage::in_f32() {
   if (tried_in_f32_) return in_f32_ ? &*in_f32_ : nullptr;
   tried_in_f32_ = true;
   const Problem wide = problem_.with("dtype", "f32");
-  const HostTensors inputs = converted(*inputs_, wide, false);
+  const HostTensors inputs = converted(*inputs_, wide);
   const Projection projection(problem_, *inputs_, seed_);
   for (const Implementation* i : implementations(problem_.name())) {
     if (i->device != Device::cpu) continue;
     std::optional<HostTensors> outputs = outputs_of(i->name, wide, inputs);
     if (!outputs || !projection.compare(wide, *outputs).passed()) continue;
-    std::optional<HostTensors> abs_sums = outputs_of(i->name, wide, converted(*inputs_, wide, true));
-    if (!abs_sums) continue;
-    in_f32_ = Answer::by_outputs(wide, std::move(*outputs), std::move(*abs_sums), {});
+    in_f32_ = Answer::by_outputs(wide, std::move(*outputs), max_abs_sums());
     return &*in_f32_;
   }
   return nullptr;
@@ -154,10 +157,7 @@ const Answer* Coverage::second(const std::string& implementation) {
   if (!fresh) return at->second ? &*at->second : nullptr;
   std::optional<HostTensors> outputs = outputs_of(implementation, problem_, *inputs_);
   if (!outputs || !duet::compare(problem_, *expected_, *outputs, false).passed()) return nullptr;
-  std::vector<double> max_abs_sums;
-  for (size_t s = 0; s < outputs->size(); ++s)
-    max_abs_sums.push_back(kAbsSumSafety * expected_->max_abs_sum(static_cast<int>(s)));
-  at->second = Answer::by_outputs(problem_, std::move(*outputs), {}, std::move(max_abs_sums));
+  at->second = Answer::by_outputs(problem_, std::move(*outputs), max_abs_sums());
   return &*at->second;
 }
 

@@ -13,6 +13,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "core/answer.h"
 #include "core/cpu_context.h"
@@ -35,6 +36,7 @@ class Coverage {
   const Answer* whole_reference();
   const Answer* in_f32();                                   // of a product with 16-bit outputs
   const Answer* second(const std::string& implementation);  // any but this one
+  std::vector<double> max_abs_sums() const;
   std::optional<HostTensors> outputs_of(const std::string& implementation, const Problem& problem,
                                         const HostTensors& inputs);
 

@@ -88,8 +88,7 @@ Answer Answer::by_reference(const Problem& problem, const HostTensors& inputs) {
   return answer;
 }
 
-Answer Answer::by_outputs(const Problem& by, HostTensors outputs, HostTensors abs_sums,
-                          std::vector<double> max_abs_sums) {
+Answer Answer::by_outputs(const Problem& by, HostTensors outputs, std::vector<double> max_abs_sums) {
   Answer answer;
   answer.tensors_.resize(outputs.size());
   for (size_t s = 0; s < outputs.size(); ++s) {
@@ -98,7 +97,6 @@ Answer Answer::by_outputs(const Problem& by, HostTensors outputs, HostTensors ab
     answer.elements_ += outputs.specs()[s].elements();
   }
   answer.outputs_ = std::move(outputs);
-  answer.abs_sums_ = std::move(abs_sums);
   answer.max_abs_sums_ = std::move(max_abs_sums);
   return answer;
 }
@@ -109,9 +107,7 @@ Claim Answer::claim(int slot, int64_t index) const {
   const auto i = static_cast<size_t>(index);
   if (!t.want.empty()) return {slot, index, t.want[i], t.abs_sum.empty() ? 0 : t.abs_sum[i]};
   const double want = load_as_double(outputs_.data(s), outputs_.specs()[s].dtype, index);
-  const bool each = s < abs_sums_.size() && abs_sums_.holds(s);
-  return {slot, index, want,
-          each ? load_as_double(abs_sums_.data(s), abs_sums_.specs()[s].dtype, index) : max_abs_sums_[s]};
+  return {slot, index, want, max_abs_sums_[s]};
 }
 
 Check Answer::compare(const Problem& problem, const HostTensors& got) const {

@@ -17,10 +17,8 @@ class Answer {
   static Answer by_reference(const Problem& problem, const HostTensors& inputs);
 
   // The outputs of an implementation of `by`, which may be the problem in a wider dtype. They are not exact: the bounds
-  // of both are added. abs_sums: for each slot those of all elements as an output of the same shape, or nothing; then
-  // max_abs_sums[slot] stands for each element.
-  static Answer by_outputs(const Problem& by, HostTensors outputs, HostTensors abs_sums,
-                           std::vector<double> max_abs_sums);
+  // of both are added. max_abs_sums[slot] stands for the abs_sum of each element.
+  static Answer by_outputs(const Problem& by, HostTensors outputs, std::vector<double> max_abs_sums);
 
   // Compares each element of each output, on all threads. Like compare(), but for the search for elements that were
   // never written.
@@ -36,7 +34,7 @@ class Answer {
     Tolerance own;               // of the answer itself; 0 for the reference
   };
   std::vector<Tensor> tensors_;  // by slot
-  HostTensors outputs_, abs_sums_;
+  HostTensors outputs_;
   std::vector<double> max_abs_sums_;
   int64_t elements_ = 0;
 };

@@ -35,7 +35,7 @@ thread_local uintptr_t last_place;
 
 }  // namespace
 
-extern "C" __attribute__((no_sanitize_coverage)) void __sanitizer_cov_trace_pc() {
+extern "C" __attribute__((no_sanitize_coverage)) void __sanitizer_cov_trace_pc() {  // NOLINT: its name
   const auto place = reinterpret_cast<uintptr_t>(__builtin_return_address(0));
   edges[((place >> 1) ^ (last_place << 3)) % kEdges] = 1;
   last_place = place;

@@ -86,6 +86,16 @@ std::string is_regex(const std::string& text) {
   return "";
 }
 
+// Not by CLI::Range, which lets NaN pass.
+CLI::Validator seconds(double min, double max) {
+  return {[min, max](std::string& text) {
+            double value = 0;
+            if (CLI::detail::lexical_cast(text, value) && value >= min && value <= max) return std::string();
+            return fmt::format("Value {} not in range {} to {}", text, min, max);
+          },
+          "FLOAT"};
+}
+
 CLI::Validator whole_number(int64_t min, int64_t max) {
   return {[min, max](std::string& text) { return check_whole_number(text, min, max); }, "INT"};
 }
@@ -153,18 +163,18 @@ std::optional<int> parse(int argc, char** argv, Options& options) {
   app.add_option("--repetitions", options.repetitions, "repetitions of each series (default 1, 3 or 5 by preset)")
       ->transform(whole_number(1, 1000));
   app.add_option("--min-time", options.min_time_s, "seconds of samples in a repetition (default 0.02, 0.1 or 0.5)")
-      ->check(CLI::Range(1e-6, 3600.0));
+      ->check(seconds(1e-6, 3600.0));
   app.add_flag("--resume", options.resume, "go on from the journal beside --json=FILE")->needs(json_option);
   CLI::Option* in_process_option =
       app.add_flag("--in-process", options.in_process,
                    "measure in this process, for debuggers and profilers: a job that crashes then ends the run");
   app.add_option("--processes", options.processes,
                  "repeat the run in so many fresh processes; intervals then cover them (default 1)")
-      ->check(CLI::Range(1, 100))
+      ->transform(whole_number(1, 100))
       ->excludes(in_process_option);
   app.add_option("--job-limit", options.job_limit_s,
                  "seconds without progress after which a job counts as hung (default: by its own calibration)")
-      ->check(CLI::Range(0.1, 1e6));
+      ->check(seconds(0.1, 1e6));
   app.add_option(kWorkerOption, options.worker)->group("");  // of the supervisor alone: not in --help
   try {
     std::vector<std::string> args = translate(argc, argv);

@@ -29,6 +29,7 @@ says 2 'nothing matches.*no_such_job' --filter no_such_job
 says 2 'repetitions.*0 not in range' --repetitions 0
 says 2 'min-time.*0 not in range' --min-time 0
 says 2 'min-time.*3601 not in range' --min-time 3601
+says 2 'min-time.*nan not in range' --min-time nan
 says 2 'seed.*-1 not in range' --seed -1
 says 2 '100000 is not within' --threads 100000 "${small[@]}"
 says 2 'threads.*-1 not in range' --list --threads=-1

@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cmath>
 #include <csignal>
+#include <map>
 
 #include "bench/collector.h"
 #include "bench/describe.h"
@@ -14,9 +15,11 @@
 #include "bench/worker.h"
 #include "core/cpu_context.h"
 #include "core/error.h"
+#include "core/gpu.h"
 #include "core/machine.h"
 #include "core/nvtx.h"
 #include "results/rules.h"
+#include "results/statistics.h"
 
 namespace duet::bench {
 namespace {
@@ -24,8 +27,11 @@ using results::Status;
 
 volatile std::sig_atomic_t stop_requested = 0;
 
-// /proc/stat counts in ticks of 10 ms, which tell nothing about other processes in a shorter repetition.
-constexpr double kMinContention_s = 0.1;
+// The roof is probed between slices of a repetition. A slice is so short that the machine changes its speed rarely within
+// one, and a repetition has a few of them at least.
+constexpr double kSlice_s = 10e-3;
+constexpr int kMinSlices = 3;
+constexpr double kProbeShare = 0.3;             // of a slice
 constexpr int kRetries = 3, kQuickRetries = 1;  // of a contended repetition
 
 void fail(results::Job& job, const std::string& reason) {
@@ -58,13 +64,18 @@ struct CaseTimer::Timing {
   std::shared_ptr<Runner> runner;
   Sampler sampler;
   Sampler::Counts counts;
+  std::shared_ptr<RoofProbe> probe;  // null: its roof comes from the ceilings of the run
+  bool probe_is_confirmed = false;
   results::Series series;
   results::Job* job = nullptr;
   double limit_s = 0;  // of a repetition: longer is a hang
 };
 
-CaseTimer::CaseTimer(const Options& options, Devices& devices)
+CaseTimer::CaseTimer(const Options& options, Devices& devices, const std::vector<Ceiling>& ceilings)
     : options_(options), devices_(devices), clock_read_s_(clock_read_s()) {
+  if (options.cpu) probes_ = std::make_unique<RoofProbes>(*devices.cpu, ceilings);
+  if (options.cpu && devices.one_thread)
+    one_thread_probes_ = std::make_unique<RoofProbes>(*devices.one_thread, ceilings);
   std::string program = "bench_all", interleave = "--benchmark_enable_random_interleaving=true";
   char* argv[] = {program.data(), interleave.data(), nullptr};
   int argc = 2;
@@ -92,6 +103,7 @@ std::vector<results::Job> CaseTimer::measure(BenchCase& c) {
         timings.push_back(std::move(t));
       }
     }
+    add_probes(timings);
     run_benchmarks(timings);
     for (auto& t : timings) finish(c, *t);
   }
@@ -182,9 +194,25 @@ void CaseTimer::calibrate(Timings& timings) const {
     const auto start = std::chrono::steady_clock::now();
     t->counts = t->sampler.calibrate(options_.budget_s(), options_.repetitions_or_default());
     t->limit_s = calibrated_limit_s(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
-    t->series.batch = t->counts.batch;
+    t->series.batch = t->sampler.applications();
     t->series.iterations = t->counts.samples;
     t->series.first_call_s = t->sampler.first_call_s();
+  }
+}
+
+RoofProbes& CaseTimer::probes_of(const Timing& t) {
+  return t.series.threads == devices_.cpu->threads() ? *probes_ : *one_thread_probes_;
+}
+
+// Rows of a case that share threads and cache state share their probe.
+void CaseTimer::add_probes(Timings& timings) {
+  std::map<std::pair<int64_t, Cache>, std::shared_ptr<RoofProbe>> of_case;
+  for (auto& t : timings) {
+    if (t->job->device != results::Device::cpu || t->job->status == Status::failed) continue;
+    if (stop_requested) throw Interrupted{};
+    auto& probe = of_case[{t->series.threads, t->series.cache}];
+    if (!probe) probe = probes_of(*t).probe(work_of(*t->job, t->series));
+    t->probe = probe;
   }
 }
 
@@ -232,6 +260,12 @@ void CaseTimer::repetition(Timing& t, const std::function<void(double)>& report)
   try {
     for (int attempt = 0; attempt <= retries; ++attempt) {
       taken = timed_repetition(t, attempt, report);
+      // Faster than its roof: perhaps a better pass was slow in the trial. Only the long trial's roof may accuse a row.
+      if (!t.probe_is_confirmed && results::over_roof(taken)) {
+        t.probe = probes_of(t).probe(work_of(*t.job, t.series), true);
+        t.probe_is_confirmed = true;
+        taken = timed_repetition(t, attempt + 1, report);
+      }
       if (!disturbed(taken) || stop_requested) break;
     }
   } catch (const std::exception& e) {
@@ -250,25 +284,64 @@ results::Repetition CaseTimer::timed_repetition(Timing& t, int attempt, const st
   t.sampler.refresh_uploads();
   results::Repetition r;
   r.order = order_++;
+  const double slice_s = std::min(kSlice_s, t.counts.sample_s * t.counts.samples / kMinSlices);
+  double slice_left_s = 0;
+  std::vector<std::vector<double>> roof_s;  // before each slice, and after the last
+  std::vector<size_t> slice_of_sample;
   const CpuSnapshot before = CpuSnapshot::now();
   {
     const NvtxRange range(kMeasure);
     for (int i = 0; i < t.counts.samples && !stop_requested; ++i) {
       worker::beat();
+      if (t.probe && slice_left_s <= 0) {
+        roof_s.push_back(probe_roof(t, slice_s));
+        slice_left_s = slice_s;
+      }
       t.runner->before_sample(i, t.counts.samples);
       const double time_s = t.sampler.sample();
       t.runner->after_sample(i, t.counts.samples);
       if (!(time_s > 0)) throw Error("the clock gave {} s for a sample", time_s);
       r.samples_s.push_back(time_s);
+      slice_of_sample.push_back(roof_s.size());
+      slice_left_s -= time_s * t.sampler.applications();
       if (attempt == 0) report(time_s);
     }
+    if (t.probe && !stop_requested) roof_s.push_back(probe_roof(t, slice_s));
   }
+  // What the roof allowed while a slice ran: the median of the probes on both sides of it.
+  std::vector<double> of_slice;
+  for (size_t k = 0; k + 1 < roof_s.size(); ++k) {
+    roof_s[k].insert(roof_s[k].end(), roof_s[k + 1].begin(), roof_s[k + 1].end());
+    of_slice.push_back(results::median(roof_s[k]));
+  }
+  for (const size_t slice : slice_of_sample)
+    if (slice > 0 && slice <= of_slice.size()) r.roof_s.push_back(of_slice[slice - 1]);
+  if (r.roof_s.size() < r.samples_s.size()) r.roof_s.clear();  // a stop in the middle
   const CpuUse use = cpu_use(before, CpuSnapshot::now());
+  r.wall_s = use.wall_s;
   r.foreign_cores = std::max(0.0, use.foreign_cores);
-  if (use.wall_s >= kMinContention_s && results::contended(use.foreign_cores, use.steal_share))
+  r.steal_share = std::max(0.0, use.steal_share);
+  if (results::judgeable(use.wall_s) && results::contended(use.foreign_cores, use.steal_share))
     r.flags.emplace_back(results::flag::kContended);
+  if (const auto clock = gpu_clock(t.runner->context())) {
+    r.sm_clock_mhz = clock->sm_mhz;
+    if (clock->throttled) r.flags.emplace_back(results::flag::kThrottled);
+  }
   if (attempt > 0) r.flags.emplace_back(results::flag::kRetried);
   return r;
+}
+
+// Samples of the roof for a share of a slice. Then the row's data go back into the caches that a warm row finds them in.
+std::vector<double> CaseTimer::probe_roof(Timing& t, double slice_s) {
+  std::vector<double> roof_s;
+  double spent_s = 0;
+  t.probe->warm_up();
+  do {
+    roof_s.push_back(t.probe->sample());
+    spent_s += t.probe->sample_wall_s();
+  } while (spent_s < kProbeShare * slice_s);
+  if (t.series.cache == Cache::warm && t.counts.sample_s < slice_s) t.sampler.sample();
+  return roof_s;
 }
 
 // The buffers that a repetition timed. last: it was the series' last.
@@ -296,6 +369,7 @@ void CaseTimer::finish(BenchCase& c, Timing& t) {
       if (side.job == job.name) job.repro = c.repro(side);
     return;
   }
+  results::judge_contention(s);
   s.summary = results::summarise(s.repetitions);
   if (t.runner->restores()) s.flags.emplace_back(results::flag::kRestored);
   if (t.sampler.synchronises()) s.flags.emplace_back(results::flag::kSynchronises);

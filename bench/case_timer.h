@@ -9,6 +9,7 @@
 
 #include "bench/cases.h"
 #include "bench/options.h"
+#include "bench/roof_probe.h"
 #include "core/context.h"
 #include "results/run.h"
 
@@ -27,7 +28,8 @@ struct Devices {
 
 class CaseTimer {
  public:
-  CaseTimer(const Options& options, Devices& devices);
+  // ceilings: of the run; they tell which roof is probed beside a row. Kept by reference.
+  CaseTimer(const Options& options, Devices& devices, const std::vector<Ceiling>& ceilings);
 
   // The jobs are in the order of the case's sides. They have no roofs and no verdicts yet. Throws Interrupted.
   std::vector<results::Job> measure(BenchCase& c);
@@ -41,14 +43,18 @@ class CaseTimer {
   results::Job start(BenchCase& c, const Side& side, Timings& timings);
   void add_timings(const Side& side, const std::shared_ptr<Runner>& runner, int threads, Timings& timings) const;
   void calibrate(Timings& timings) const;
+  void add_probes(Timings& timings);
+  RoofProbes& probes_of(const Timing& t);
   void run_benchmarks(Timings& timings);
   void repetition(Timing& t, const std::function<void(double)>& report);
   results::Repetition timed_repetition(Timing& t, int attempt, const std::function<void(double)>& report);
+  static std::vector<double> probe_roof(Timing& t, double slice_s);
   void verify(Timing& t, bool last);
   void finish(BenchCase& c, Timing& t);
 
   const Options& options_;
   Devices& devices_;
+  std::unique_ptr<RoofProbes> probes_, one_thread_probes_;
   double clock_read_s_;
   int order_ = 0;  // of repetitions
 };

@@ -3,32 +3,20 @@
 #include "bench/cpu_ceilings.h"
 
 #include <algorithm>
-#include <atomic>
 #include <bit>
-#include <chrono>
 #include <cmath>
-#include <map>
 #include <set>
 
-#include "bench/cpu_loops.h"
+#include "bench/cpu_pass.h"
 #include "bench/sampler.h"
 #include "core/cpu_context.h"
 
 namespace duet::bench {
 namespace {
-using Clock = std::chrono::steady_clock;
-
 constexpr int64_t kKiB = 1 << 10, kMiB = 1 << 20;
 constexpr int64_t kMinMemory = 256 * kMiB, kMaxMemory = 2048 * kMiB;
-constexpr int64_t kUnitBytes = kUnit * int64_t{sizeof(float)};
-constexpr int64_t kTask = 128 * kKiB;     // bytes of a usual task of an op
-constexpr int64_t kMaxSerial = 2 * kMiB;  // beyond this footprint several threads are always faster than one
-constexpr int64_t kSkew = 1280;           // bytes between arrays: equal low address bits make loads wait for stores
-constexpr double kSample_s = 20e-6, kClockReads = 500, kComputeSample_s = 500e-6;
-constexpr double kBarrierTimeout_s = 2e-3;  // a thread that takes longer to arrive has no free core
+constexpr double kSample_s = 20e-6, kClockReads = 500;
 constexpr double kWarmUp_s = 0.3;  // for waking threads in the whole measurement; beyond it the machine is busy
-
-double since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
 // The best value without outliers: the 95th percentile of rates, the 5th of times.
 double ceiling_of(std::vector<double> samples, bool rates) {
@@ -39,36 +27,19 @@ double ceiling_of(std::vector<double> samples, bool rates) {
 }
 
 struct Effort {
-  double budget_s;  // for the samples of one loop in one split
+  double budget_s;  // for the samples of one pass
   int min_samples, max_samples;
 };
 
-// Samples of one call of `pass`, in seconds. Their number fits the budget, within the limits of `effort`.
-template <class Pass>
-std::vector<double> time_passes(const Pass& pass, double sample_s, Effort effort) {
-  const auto timed = [&](int64_t batch) {
-    const auto start = Clock::now();
-    for (int64_t i = 0; i < batch; ++i) pass();
-    return since(start);
-  };
-  int64_t batch = 1;
-  double took = timed(1);  // fills the caches
-  while (took < sample_s) {
-    took = std::min(timed(2 * batch), timed(2 * batch));
-    batch *= 2;
-  }
+// Samples of one run of a pass, in seconds. Their number fits the budget, within the limits of `effort`.
+std::vector<double> time_passes(CpuPass& pass, double sample_s, Effort effort) {
+  const int64_t batch = batch_for(pass, sample_s);
+  const double took = time_runs(pass, batch);
   const int count =
       static_cast<int>(std::clamp<double>(effort.budget_s / took, effort.min_samples, effort.max_samples));
   std::vector<double> samples(static_cast<size_t>(count));
-  for (double& s : samples) s = timed(batch) / static_cast<double>(batch);
+  for (double& s : samples) s = time_runs(pass, batch) / static_cast<double>(batch);
   return samples;
-}
-
-template <class Pass>
-std::vector<double> rates_of(double amount, const Pass& pass, double sample_s, Effort effort) {
-  std::vector<double> rates = time_passes(pass, sample_s, effort);
-  for (double& r : rates) r = amount / r;
-  return rates;
 }
 
 int64_t cache_bytes(const MachineInfo& machine, int level, int64_t otherwise) {
@@ -87,17 +58,15 @@ int64_t last_level_bytes(const MachineInfo& machine, int threads) {
 class Measurement {
  public:
   Measurement(CpuContext& cpu, bool quick)
-      : cpu_(cpu), quick_(quick), sample_s_(std::max(kSample_s, kClockReads * clock_read_s())) {}
+      : cpu_(cpu), memory_(cpu), quick_(quick), sample_s_(std::max(kSample_s, kClockReads * clock_read_s())) {}
 
   std::vector<Ceiling> run() {
     const auto footprints =
         bandwidth_footprints(read_machine(), cpu_.threads(), read_machine_state().available_bytes, quick_);
-    Buffer memory(cpu_, footprints.back() + 2 * kSkew);
-    const std::vector<MemoryLoop> loops = memory_loops();
     cpu_.enter([&] {
       for (const char* pattern : {"read", "copy", "update", "triad"})
-        for (const int64_t f : footprints) bandwidth(loops, pattern, f, memory.as<char>());
-      compute();
+        for (const int64_t f : footprints) bandwidth(pattern, f);
+      for (const char* dtype : {"bf16", "f16", "f32", "f64", "i8"}) compute(dtype);
       if (cpu_.threads() > 1) fork_join();
       clock_read();
     });
@@ -116,101 +85,41 @@ class Measurement {
     return c;
   }
 
-  // Runs `work` once on each thread, after a barrier, so that all start together. False: a thread did not arrive in
-  // time, and another one ran its work.
-  template <class Work>
-  bool run_on_all_threads(const Work& work) const {
-    std::atomic<int64_t> arrived{0};
-    std::atomic<bool> all_arrived{true};
-    cpu_.parallel_for(cpu_.threads(), 1, [&](int64_t first, int64_t last) {
-      arrived += last - first;
-      for (const auto start = Clock::now(); arrived < cpu_.threads() && all_arrived;)
-        if (since(start) > kBarrierTimeout_s) all_arrived = false;
-      for (int64_t i = first; i < last; ++i) work();
-    });
-    return all_arrived;
+  void wake_up() { warm_up_left_s_ -= std::min(warm_up_left_s_, wake_threads(cpu_, warm_up_left_s_)); }
+
+  std::vector<double> rates(CpuPass& pass, Effort effort) const {
+    std::vector<double> rates = time_passes(pass, sample_s_, effort);
+    for (double& r : rates) r = pass.amount / r;
+    return rates;
   }
 
-  // Idle threads sleep. Once they are awake, they take part from the first sample on.
-  void wake_threads() {
-    while (warm_up_left_s_ > 0) {
-      const auto start = Clock::now();
-      if (run_on_all_threads([] {})) return;
-      warm_up_left_s_ -= since(start);
-    }
-  }
-
-  // Each loop is tried with each grain, with a few samples; the fastest combination is then measured with more.
-  void bandwidth(const std::vector<MemoryLoop>& loops, const std::string& pattern, int64_t footprint, char* memory) {
-    const Effort trial{quick_ ? 8e-3 : 30e-3, 1, 10};
-    const Effort thorough{quick_ ? 0.2 : 0.4, quick_ ? 10 : 20, quick_ ? 40 : 60};
-    wake_threads();
-    double best_rate = 0;
-    const MemoryLoop* best_loop = nullptr;
-    int64_t best_grain = 0;
-    const auto rates = [&](const MemoryLoop& loop, int64_t grain, Effort effort) {
-      const int64_t units = units_of(footprint, loop), bytes = units * kUnitBytes;
-      const auto array = [&](int i) { return reinterpret_cast<float*>(memory + i * (bytes + kSkew)); };
-      const auto body = [&, x = array(0), y = array(1 % loop.arrays), z = array(2 % loop.arrays)](int64_t first,
-                                                                                                  int64_t last) {
-        loop.run(x + first * kUnit, y + first * kUnit, z + first * kUnit, (last - first) * kUnit);
-      };
-      return rates_of(
-          static_cast<double>(bytes * loop.moves), [&] { cpu_.parallel_for(units, grain, body); }, sample_s_, effort);
-    };
-    for (const MemoryLoop& loop : loops) {
-      if (pattern != loop.pattern) continue;
-      for (const int64_t grain : grains(units_of(footprint, loop), footprint)) {
-        const double rate = ceiling_of(rates(loop, grain, trial), true);
-        if (rate > best_rate) {
-          best_rate = rate;
-          best_loop = &loop;
-          best_grain = grain;
-        }
-      }
-    }
-    Ceiling& c = add(pattern, "B/s", rates(*best_loop, best_grain, thorough));
+  void bandwidth(const std::string& pattern, int64_t footprint) {
+    wake_up();
+    const auto pass =
+        memory_pass(cpu_, memory_, pattern, footprint, false, {.budget_s = quick_ ? 8e-3 : 30e-3, .max_samples = 10});
+    Ceiling& c = add(pattern, "B/s", rates(*pass, {quick_ ? 0.2 : 0.4, quick_ ? 10 : 20, quick_ ? 40 : 60}));
     c.pattern = pattern;
-    c.footprint_bytes = units_of(footprint, *best_loop) * kUnitBytes * best_loop->arrays;
+    c.footprint_bytes = pass->footprint_bytes;
   }
 
-  static int64_t units_of(int64_t footprint, const MemoryLoop& loop) { return footprint / loop.arrays / kUnitBytes; }
-
-  // Sizes of a task, in units: one task a thread, tasks of the usual size, and a single task where the footprint is so
-  // small that a fork may cost more than it saves.
-  std::set<int64_t> grains(int64_t units, int64_t footprint) const {
-    if (cpu_.threads() == 1) return {units};
-    std::set<int64_t> grains{(units + cpu_.threads() - 1) / cpu_.threads(), std::min(units, kTask / kUnitBytes)};
-    if (footprint <= kMaxSerial) grains.insert(units);
-    return grains;
-  }
-
-  void compute() {
-    std::map<std::string, std::vector<double>> best;
-    for (const ComputeLoop& loop : compute_loops()) {
-      int64_t rounds = 1000;  // doubled until a call is long compared with the fork
-      for (double took = 0; took < kComputeSample_s; rounds *= 2) {
-        const auto start = Clock::now();
-        loop.run(rounds);
-        took = since(start);
-      }
-      const auto pass = [&] { run_on_all_threads([&] { loop.run(rounds); }); };
-      const double operations = loop.operations * static_cast<double>(rounds) * cpu_.threads();
-      const auto rates = rates_of(operations, pass, sample_s_, {quick_ ? 0.03 : 0.1, 10, 50});
-      for (const std::string& dtype : loop.dtypes) {
-        std::vector<double>& b = best[dtype];
-        if (b.empty() || ceiling_of(rates, true) > ceiling_of(b, true)) b = rates;
-      }
-    }
-    for (auto& [dtype, rates] : best)
-      add("fma." + dtype, dtype == "i8" ? "OP/s" : "FLOP/s", std::move(rates)).dtype = dtype;
+  void compute(const std::string& dtype) {
+    wake_up();
+    const auto pass = compute_pass(cpu_, dtype, {.budget_s = 10e-3, .max_samples = 20});
+    if (!pass) return;  // this CPU has no unit for it
+    add("fma." + dtype, dtype == "i8" ? "OP/s" : "FLOP/s", rates(*pass, {quick_ ? 0.03 : 0.1, 10, 50})).dtype = dtype;
   }
 
   // Until every thread has run something: a loop that one thread runs alone would not have forked.
   void fork_join() {
-    wake_threads();
-    const auto pass = [&] { run_on_all_threads([] {}); };
-    add("fork_join", "s", time_passes(pass, sample_s_, {0.02, 10, 100}));
+    wake_up();
+    struct Fork final : CpuPass {
+      explicit Fork(CpuContext& cpu) : cpu(cpu) {}
+      void run() override {
+        run_on_all_threads(cpu, [] {});
+      }
+      CpuContext& cpu;
+    } fork(cpu_);
+    add("fork_join", "s", time_passes(fork, sample_s_, {0.02, 10, 100}));
   }
 
   void clock_read() {
@@ -220,6 +129,7 @@ class Measurement {
   }
 
   CpuContext& cpu_;
+  PassMemory memory_;
   bool quick_;
   double sample_s_, warm_up_left_s_ = kWarmUp_s;
   std::vector<Ceiling> ceilings_;

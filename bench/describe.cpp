@@ -91,9 +91,9 @@ results::BenchmarkContext describe_context(const std::string& date) {
 }
 
 results::Selection describe_selection(const Options& o) {
+  // --resume refuses a journal of other cases.
   std::vector<std::string> cases;
   for (const NamedCase& c : o.cases) cases.push_back(c.op + " " + c.text);
-  // --resume refuses a journal of another scale, so one of named cases is not taken for a preset's.
   return {.scale = o.cases.empty() ? name_of(o.preset) : "case",
           .filter = o.filter,
           .cases = std::move(cases),

@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bench/options.h"
 
+#include <fmt/chrono.h>
+
 #include <CLI/CLI.hpp>
 #include <climits>
 #include <cstdio>
+#include <ctime>
 #include <map>
 
+#include "core/build_info.h"
 #include "core/command_line.h"
 #include "core/dtype.h"
 #include "core/error.h"
@@ -77,6 +81,12 @@ NamedCase named_case(std::string_view line, std::string source) {
   return {std::string(op), end == line.npos ? "" : std::string(line.substr(end + 1)), std::move(source)};
 }
 
+std::string version_text() {
+  const BuildInfo& b = build_info();
+  return fmt::format("bench_all of Duet, commit {}{}, {}, {}; CUDA: {}", b.git_sha, b.git_dirty ? " (modified)" : "",
+                     b.type, b.compiler, *b.cuda_compiler ? b.cuda_compiler : "none");
+}
+
 std::string is_regex(const std::string& text) {
   try {
     NameFilter check(text);
@@ -122,6 +132,10 @@ std::vector<NamedCase> read_named_cases(const std::vector<std::string>& values) 
   return cases;
 }
 
+std::string default_result_path() {
+  return fmt::format("out/bench_{:%Y%m%d-%H%M%S}.json", fmt::gmtime(std::time(nullptr)));
+}
+
 std::optional<int> parse(int argc, char** argv, Options& options) {
   std::copy_if(argv, argv + argc, std::back_inserter(options.argv),
                [](const std::string& a) { return !a.starts_with(kWorkerOption); });
@@ -132,7 +146,9 @@ std::optional<int> parse(int argc, char** argv, Options& options) {
   std::vector<std::string> dtypes;
   for (const DType t : kDTypes) dtypes.emplace_back(name_of(t));
   CLI::Option* json_option =
-      app.add_option("--json", json, "write the run file here; alone or '-': to standard output")->expected(0, 1);
+      app.add_option("--json", json,
+                     "write the run file here (default out/bench_DATE.json); alone or '-': to standard output")
+          ->expected(0, 1);
   app.add_flag("--list", options.list, "list the jobs that would run (with --json: as JSON) and stop");
   app.add_option(
          "--case", cases,
@@ -156,13 +172,15 @@ std::optional<int> parse(int argc, char** argv, Options& options) {
   app.add_option("--scope", options.scopes, "only these scopes: kernel call end_to_end")
       ->delimiter(',')
       ->check(CLI::IsMember({"kernel", "call", "end_to_end"}));
-  app.add_option("--threads", options.threads, "CPU threads (default: all cores; from standard on also one)")
+  app.add_option("--threads", options.threads,
+                 "CPU threads (default: all that affinity and quota leave; from standard on also one)")
       ->transform(whole_number(1, INT_MAX));
   app.add_option("--seed", options.seed, "of inputs, sampled slices and the order of cases (default 1)")
       ->transform(whole_number(0, INT64_MAX));
   app.add_option("--repetitions", options.repetitions, "repetitions of each series (default 1, 3 or 5 by preset)")
       ->transform(whole_number(1, 1000));
-  app.add_option("--min-time", options.min_time_s, "seconds of samples in a repetition (default 0.02, 0.1 or 0.5)")
+  app.add_option("--min-time", options.min_time_s,
+                 "seconds of samples in a repetition (default 0.02, 0.1 or 0.5); at most 100 samples fill it")
       ->check(seconds(1e-6, 3600.0));
   app.add_flag("--resume", options.resume, "go on from the journal beside --json=FILE")->needs(json_option);
   CLI::Option* in_process_option =
@@ -176,15 +194,20 @@ std::optional<int> parse(int argc, char** argv, Options& options) {
                  "seconds without progress after which a job counts as hung (default: by its own calibration)")
       ->check(seconds(0.1, 1e6));
   app.add_option(kWorkerOption, options.worker)->group("");  // of the supervisor alone: not in --help
+  app.set_version_flag("--version", version_text());
+  app.footer(
+      "Exit status: 0 all jobs that could run are ok; 1 a job failed; 2 an option, file or value cannot be used; 77 "
+      "nothing could be measured; 130 interrupted (--resume goes on).");
   try {
     std::vector<std::string> args = translate(argc, argv);
     std::reverse(args.begin(), args.end());
     try {
       app.parse(args);
-    } catch (const CLI::CallForHelp& help) {
-      return app.exit(help);
+    } catch (const CLI::Success& asked) {  // --help, --version
+      return app.exit(asked);
     }
     if (app.count("--json")) options.json = json.empty() ? "" : json.front();
+    if (!options.json && !options.list) options.json = default_result_path();
     for (const Preset p : {Preset::smoke, Preset::quick, Preset::standard, Preset::full})
       if (preset == name_of(p)) options.preset = p;
     options.cpu = device != "gpu";

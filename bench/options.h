@@ -25,7 +25,7 @@ inline bool is_step(const NamedCase& c) { return c.op.starts_with("step/"); }
 
 struct Options {
   Preset preset = Preset::quick;
-  std::optional<std::string> json;  // "" or "-": standard output
+  std::optional<std::string> json;  // "" or "-": standard output; always set for a run, perhaps not for --list
   bool list = false, resume = false, cpu = true, gpu = true;
   std::vector<NamedCase> cases;                              // empty: those of the preset
   std::string filter, exclude;                               // regular expressions over job names; empty: all, none
@@ -44,6 +44,9 @@ struct Options {
   int repetitions_or_default() const;
   double budget_s() const;
 };
+
+// "out/bench_20260101-120000.json", of now in UTC: where a run without --json is written.
+std::string default_result_path();
 
 // Parses the command line; --benchmark_{filter,list_tests,out,out_format,repetitions,min_time} map onto our options,
 // any other --benchmark_* is refused by name. Returns an exit status when the program is done (--help, a usage error).

@@ -14,8 +14,12 @@ constexpr const char* kClearLine = "\r\x1b[K";
 }  // namespace
 
 Progress::Progress(int cases) : total_(cases), terminal_(isatty(STDERR_FILENO) == 1) {}
-Progress::~Progress() {
-  if (terminal_) std::fputs(kClearLine, stderr);
+Progress::~Progress() { clear(); }
+
+void Progress::clear() {
+  if (!terminal_) return;
+  std::fputs(kClearLine, stderr);
+  std::fflush(stderr);
 }
 
 void Progress::note(const std::string& line) { fmt::print(stderr, "{}{}\n", terminal_ ? kClearLine : "", line); }

@@ -12,7 +12,8 @@ class Progress {
   ~Progress();
   void note(const std::string& line);    // a line of its own
   void begin(const std::string& name);   // of a case
-  void end(const std::string& outcome);  // "1.23 ms cpu.tuned 91 %"
+  void end(const std::string& outcome);  // "cpu.tuned 1.23 ms (91 % memory)"
+  void clear();                          // the bar, before something else is printed
   void skip() { ++done_; }               // of a case about which nothing is said
 
  private:

@@ -109,47 +109,58 @@ std::string pattern_of(const std::vector<TensorSpec>& tensors) {
   return share > 1.0 / 3 ? "triad|copy" : "triad|read";
 }
 
-std::optional<results::Roof> roof_of(const std::vector<Ceiling>& ceilings, const Work& work) {
-  if (!(work.measured_s > 0) || !std::isfinite(work.measured_s) || !(work.flops > 0 || work.bytes > 0))
-    return std::nullopt;
+std::optional<RoofTimes> roof_times(const std::vector<Ceiling>& ceilings, const Work& work) {
+  if (!(work.flops > 0 || work.bytes > 0)) return std::nullopt;
   const Lookup lookup(ceilings, work.device, work.threads);
-  const Ceiling* memory = lookup.memory(work.pattern, work.footprint_bytes, work.cold);
-  const Ceiling* compute = work.flops > 0 ? lookup.compute(work.dtype, work.math) : nullptr;
-  if (!memory || (work.flops > 0 && !compute)) return std::nullopt;
+  RoofTimes times{.memory = lookup.memory(work.pattern, work.footprint_bytes, work.cold),
+                  .compute = work.flops > 0 ? lookup.compute(work.dtype, work.math) : nullptr};
+  if (!times.memory || (work.flops > 0 && !times.compute)) return std::nullopt;
+  times.memory_s = work.bytes / times.memory->value;
+  times.compute_s = times.compute ? work.flops / times.compute->value : 0;
+  return times;
+}
 
-  const double memory_s = work.bytes / memory->value;
-  const double compute_s = compute ? work.flops / compute->value : 0;
-  const bool by_compute = compute_s > memory_s;
-  const Ceiling& bound = by_compute ? *compute : *memory;
-  const double fraction = std::max(memory_s, compute_s) / work.measured_s;
-  return results::Roof{.bound = by_compute ? results::Bound::compute : results::Bound::memory,
-                       .ceiling = bound.name,
-                       .value = bound.value,
+std::optional<results::Roof> roof_of(const std::vector<Ceiling>& ceilings, const Work& work) {
+  if (!(work.measured_s > 0) || !std::isfinite(work.measured_s)) return std::nullopt;
+  const std::optional<RoofTimes> times = roof_times(ceilings, work);
+  if (!times) return std::nullopt;
+  const double fraction = std::max(times->memory_s, times->compute_s) / work.measured_s;
+  return results::Roof{.bound = times->by_compute() ? results::Bound::compute : results::Bound::memory,
+                       .ceiling = times->bound().name,
+                       .value = times->bound().value,
                        .fraction = fraction,
                        .lo = fraction,
                        .hi = fraction,
                        .interval = "one value: none"};
 }
 
-void annotate_roof(const std::vector<Ceiling>& ceilings, results::Job& job) {
+Work work_of(const results::JobDescription& job, const results::Series& series) {
   const std::string dtype = job.dtype.substr(0, job.dtype.find('/'));
-  const std::string math = dtype == job.dtype ? "ieee" : job.dtype.substr(dtype.size() + 1);
+  return {.device = name_of(job.device),
+          .dtype = dtype,
+          .math = dtype == job.dtype ? "ieee" : job.dtype.substr(dtype.size() + 1),
+          .threads = series.threads,
+          .pattern = job.pattern,
+          .footprint_bytes = job.footprint_bytes,
+          .cold = series.cache == results::Cache::cold,
+          .flops = job.flops,
+          .bytes = static_cast<double>(job.bytes),
+          .measured_s = series.summary.median_s};
+}
+
+void annotate_roof(const std::vector<Ceiling>& ceilings, results::Job& job) {
   double empty_kernel_s = 0;
   for (const Ceiling& c : ceilings)
     if (c.name == "gpu.empty_kernel") empty_kernel_s = c.value;
   for (results::Series& s : job.series) {
     s.roof.reset();
     if (s.scope != results::Scope::end_to_end)  // which is limited by the link between host and device
-      s.roof = roof_of(ceilings, {.device = name_of(job.device),
-                                  .dtype = dtype,
-                                  .math = math,
-                                  .threads = s.threads,
-                                  .pattern = job.pattern,
-                                  .footprint_bytes = job.footprint_bytes,
-                                  .cold = s.cache == results::Cache::cold,
-                                  .flops = job.flops,
-                                  .bytes = static_cast<double>(job.bytes),
-                                  .measured_s = s.summary.median_s});
+      s.roof = roof_of(ceilings, work_of(job, s));
+    if (s.roof && set_adjacent_fraction(s.repetitions, *s.roof)) {
+      // The rate of the bound while the row was timed.
+      const double work = s.roof->bound == results::Bound::compute ? job.flops : static_cast<double>(job.bytes);
+      s.roof->value = work / (s.roof->fraction * s.summary.median_s);
+    }
     set_flags(s, job.device, empty_kernel_s);
   }
   set_verdict(job);

@@ -23,10 +23,25 @@ struct Work {
   bool cold = false;  // nothing was in a cache, so the largest footprint is the one that counts
   double flops = 0, bytes = 0, measured_s = 0;
 };
+// The times that the ceilings of the run allow for the work, by what bounds it. compute: null without arithmetic.
+struct RoofTimes {
+  const Ceiling *memory = nullptr, *compute = nullptr;
+  double memory_s = 0, compute_s = 0;
+  bool by_compute() const { return compute_s > memory_s; }
+  const Ceiling& bound() const { return by_compute() ? *compute : *memory; }
+};
+// Empty when a ceiling that the row needs is missing, and when the row does nothing. Ignores measured_s.
+std::optional<RoofTimes> roof_times(const std::vector<Ceiling>& ceilings, const Work& work);
+
 // Empty when a ceiling that the row needs is missing, when the row does nothing and when its time is not a time.
 std::optional<results::Roof> roof_of(const std::vector<Ceiling>& ceilings, const Work& work);
 
-// Sets the roof of each series, the flags that follow from it and the job's verdict, in place of what was there.
+// What a series of the job did; its time is the series' median.
+Work work_of(const results::JobDescription& job, const results::Series& series);
+
+// Sets the roof of each series, the flags that follow from it and the job's verdict, in place of what was there. A series
+// whose repetitions hold the samples of an adjacent probe gets its share from them; the ceilings then only name the
+// bound.
 void annotate_roof(const std::vector<Ceiling>& ceilings, results::Job& job);
 
 }  // namespace duet::bench

@@ -12,6 +12,7 @@
 
 #include "bench/case_timer.h"
 #include "bench/cases.h"
+#include "bench/circumstances.h"
 #include "bench/cpu_ceilings.h"
 #include "bench/describe.h"
 #include "bench/journal.h"
@@ -24,6 +25,8 @@
 #include "core/cpu_context.h"
 #include "core/error.h"
 #include "core/machine.h"
+#include "reports/format.h"
+#include "reports/report.h"
 #include "core/gpu.h"
 #include "results/merge.h"
 #include "results/rules.h"
@@ -80,7 +83,7 @@ Devices open_devices(const Options& options) {
   return d;
 }
 
-// "cpu.tuned 1.23 ms (91 %), cuda.tuned 0.05 ms (80 %)"
+// "cpu.tuned 1.23 ms (91 % memory), cuda.tuned 52.1 µs (80 % memory)"
 std::string outcome(const std::vector<Job>& jobs) {
   std::string text;
   for (const Job& job : jobs) {
@@ -91,8 +94,7 @@ std::string outcome(const std::vector<Job>& jobs) {
       continue;
     }
     const results::Series& first = job.series.front();
-    text += fmt::format(" {:.4g} ms", first.summary.median_s * 1e3);
-    if (first.roof) text += fmt::format(" ({:.0f} %)", 100 * first.roof->fraction);
+    text += fmt::format(" {} ({})", reports::seconds(first.summary.median_s), reports::roof_text(first));
   }
   return text.empty() ? "skipped" : text;
 }
@@ -104,6 +106,32 @@ int64_t count(const results::Run& run, Status status) {
 std::string summary_of(const results::Run& run) {
   return fmt::format("{} jobs, {} failed, {:.0f} s{}", run.jobs.size(), count(run, Status::failed),
                      run.invocation.wall_s, run.invocation.complete ? "" : "; interrupted, --resume goes on");
+}
+
+std::string sentence_of(const Finding& f) { return fmt::format("{} {}: {}", f.name, f.value, f.advice); }
+
+// A line on standard output, or on standard error where the run file goes to standard output.
+void print(const Options& options, const std::string& line) {
+  fmt::print(options.json_to_stdout() ? stderr : stdout, "{}{}", line, line.ends_with('\n') ? "" : "\n");
+  std::fflush(stdout);
+}
+
+// The table of a run, what failed, what to doubt, and where it was written.
+void print_conclusion(const Options& options, const results::Run& run) {
+  print(options, "\n" + reports::console_table(run));
+  for (const Job& job : run.jobs)
+    if (job.status == Status::failed)
+      print(options, fmt::format("FAILED {}: {}\n  again: {}", job.name, job.reason, job.repro));
+  for (const std::string& w : run.invocation.warnings) print(options, "warning: " + w);
+  print(options, summary_of(run));
+  if (!options.json_to_stdout()) print(options, "written: " + *options.json);
+}
+
+std::string what_spoils_ratios() {
+  std::string text;
+  for (const Finding& f : measurement_warnings(circumstances()))
+    if (f.spoils_ratios) text += (text.empty() ? "" : "; ") + sentence_of(f);
+  return text;
 }
 
 struct NeedsSuccessor {};  // thrown where this process can measure no more, but a fresh one can
@@ -130,8 +158,8 @@ class BenchRun {
     run_.build = describe_build();
     run_.machine = describe_machine(devices_.gpu.get());
     run_.state = describe_state();
-    progress_.note(devices_.cpu->describe() +
-                   (devices_.gpu ? "; " + devices_.gpu->describe() : "; GPU: not measured (" + devices_.no_gpu + ")"));
+    print(options_, devices_.cpu->describe() + (devices_.gpu ? "; " + devices_.gpu->describe()
+                                                             : "; GPU: not measured (" + devices_.no_gpu + ")"));
   }
 
   // Learns before the run, not after an hour, that its result cannot be written.
@@ -165,10 +193,15 @@ class BenchRun {
     return exit_status_of(*earlier);
   }
 
+  // The ceilings are measured while nothing else should run: what does run then is one of the warnings.
   void measure_machine() {
     worker::works_on(Phase::ceilings);
     progress_.note("measuring the machine's limits");
+    Circumstances here = circumstances();
+    const CpuSnapshot before = CpuSnapshot::now();
     run_.ceilings = measure_ceilings();
+    here.probe = cpu_use(before, CpuSnapshot::now());
+    for (const Finding& f : measurement_warnings(here)) run_.invocation.warnings.push_back(sentence_of(f));
     if (options_.cpu) run_.invocation.harness_overhead_s = harness_overhead_s(*devices_.cpu);
   }
 
@@ -186,7 +219,7 @@ class BenchRun {
     std::vector<size_t> order(cases_.size());
     for (size_t i = 0; i < order.size(); ++i) order[i] = i;
     std::shuffle(order.begin(), order.end(), std::mt19937_64(options_.seed + static_cast<uint64_t>(process)));
-    CaseTimer timer(options_, devices_);
+    CaseTimer timer(options_, devices_, run_.ceilings);
     const bool gpu_was_lost = !lost_gpu().empty();
     try {
       for (const size_t i : order) {
@@ -212,7 +245,7 @@ class BenchRun {
 
   void measure_machine_again() {
     if (run_.invocation.complete && options_.preset != Preset::smoke)
-      run_.ceilings = results::join_ceilings(std::move(run_.ceilings), measure_ceilings(), run_.invocation.warnings);
+      run_.ceilings = results::join_ceilings(std::move(run_.ceilings), measure_ceilings(), run_.invocation.doubts);
   }
 
   void gather_jobs() {
@@ -223,23 +256,26 @@ class BenchRun {
         run_.jobs.push_back(std::move(job));
       }
     run_.sweeps = sweeps_of(run_.jobs);
+    results::judge(run_, what_spoils_ratios());
     run_.invocation.wall_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
   }
 
   void write() {
-    if (!options_.json) return;
     output(options_, results::run_text(run_));
     if (run_.invocation.complete) journal_.remove();
   }
 
+  // The table goes where the run file does not.
   int conclude() {
-    for (const std::string& w : run_.invocation.warnings) progress_.note("warning: " + w);
-    progress_.note(summary_of(run_));
+    if (!worker::page() || worker::page()->processes <= 1) {
+      progress_.clear();
+      print_conclusion(options_, run_);
+    }
     return exit_status_of(run_);
   }
 
  private:
-  bool to_file() const { return options_.json && !options_.json_to_stdout(); }
+  bool to_file() const { return !options_.json_to_stdout(); }
 
   std::vector<Ceiling> measure_ceilings() {
     const bool quick = options_.preset <= Preset::quick;
@@ -378,8 +414,9 @@ int join_processes(const Options& options, const std::vector<std::string>& parts
   run.invocation.complete = run.invocation.complete && static_cast<int>(parts.size()) == options.processes;
   for (Job& job : run.jobs) annotate_roof(run.ceilings, job);
   run.sweeps = sweeps_of(run.jobs);
-  if (options.json) output(options, results::run_text(run));
-  fmt::print(stderr, "{} processes: {}\n", parts.size(), summary_of(run));
+  results::judge(run, what_spoils_ratios());
+  output(options, results::run_text(run));
+  print_conclusion(options, run);
   return exit_status_of(run);
 }
 

@@ -16,9 +16,13 @@ double seconds(Clock::duration d) { return std::chrono::duration<double>(d).coun
 constexpr double kCpuSample_s = 20e-6, kGpuSample_s = 100e-6;  // a sample lasts at least this long
 constexpr double kClockReads = 500;                            // ... and this many clock reads
 constexpr double kWarmUp_s = 0.05;
-constexpr double kSlow_s = 0.5;     // where warming up took longer, no further calls are made to fix the counts
-constexpr double kMaxBudgets = 10;  // of a slow job, for its ten samples
-constexpr int kMaxBatch = 1 << 14;  // applications in a sample
+constexpr double kSlow_s = 0.5;        // where warming up took longer, no further calls are made to fix the counts
+constexpr double kMaxBudgets = 10;     // of a slow job, for its ten samples
+constexpr double kMaxSamples = 100;    // of a repetition
+constexpr double kMaxBatch = 1 << 24;  // applications
+constexpr double kMaxLaunches = 500;   // in a row on a GPU, whose queue holds about 1000
+constexpr double kMaxWall = 3;         // of a sample whose groups are restored or evicted, in its time
+constexpr double kOneSample_s = 1;     // of an application; above, a repetition has one sample
 }  // namespace
 
 double clock_read_s() {
@@ -55,26 +59,49 @@ Sampler::Counts Sampler::calibrate(double budget_s, int repetitions) {
   std::sort(t, t + 3);
   const double one = std::max(t[1], 1e-9);
 
-  const bool gpu = runner_->context().device() != Device::cpu;
-  const double target = std::max(gpu ? kGpuSample_s : kCpuSample_s, kClockReads * clock_read_s_);
-  double batch = std::max(1.0, std::ceil(target / one));
-  if (cache_ == Cache::cold) batch = 1;
-  if (runner_->restores()) batch = std::min<double>(batch, runner_->copies());
-  batch_ = static_cast<int>(std::min<double>(batch, kMaxBatch));
-  if (batch_ > 1) {  // the first estimate includes the clock's own cost and a cold cache: estimate again
-    const double again = std::max(timed(batch_), 1e-9);
-    batch = std::clamp(std::ceil(target / again), 1.0, static_cast<double>(kMaxBatch));
-    if (runner_->restores()) batch = std::min<double>(batch, runner_->copies());
-    batch_ = static_cast<int>(batch);
+  counts_ = {.repetitions = repetitions, .sample_s = one};
+  if (one > kOneSample_s) {
+    counts_.repetitions = std::min(repetitions, 3);
+    return counts_;
   }
-  if (one > 1) return {1, 1, std::min(repetitions, 3)};
-  const double sample = batch_ == 1 ? one : std::max(timed(batch_), 1e-9) * batch_;
+  const bool gpu = runner_->context().device() != Device::cpu;
+  const double min_sample_s = std::max(gpu ? kGpuSample_s : kCpuSample_s, kClockReads * clock_read_s_);
+  const double target_s = std::max(min_sample_s, budget_s / kMaxSamples);
+  counts_.batch = batch_for(target_s, one);
+  double application_s = one;
+  if (counts_.batch > 1) {  // the first estimate includes the clock's own cost and a cold cache: estimate again
+    counts_.batch = batch_for(target_s, std::max(timed(counts_.batch), 1e-9));
+    application_s = std::max(timed(counts_.batch), 1e-9);
+  }
+  // Where a batch cannot be that long, a sample is the mean of several. What lies between them is not to take longer than
+  // the applications, by much.
+  const auto group_start = Clock::now();
+  application_s = std::max(timed(counts_.batch), 1e-9);
+  const double group_wall_s = seconds(Clock::now() - group_start);
+  const double group_s = application_s * counts_.batch;
+  counts_.groups = static_cast<int>(
+      std::clamp(std::min(std::ceil(target_s / group_s), kMaxWall * target_s / group_wall_s), 1.0, 1e6));
+  counts_.sample_s = group_s * counts_.groups;
   // Ten samples at least, unless they would take ten times the budget.
-  const double min_samples = std::clamp(std::ceil(kMaxBudgets * budget_s / sample), 1.0, 10.0);
-  return {batch_, static_cast<int>(std::clamp(std::ceil(budget_s / sample), min_samples, 100.0)), repetitions};
+  const double min_samples = std::clamp(std::ceil(kMaxBudgets * budget_s / counts_.sample_s), 1.0, 10.0);
+  counts_.samples = static_cast<int>(std::clamp(std::ceil(budget_s / counts_.sample_s), min_samples, kMaxSamples));
+  return counts_;
 }
 
-double Sampler::sample() { return timed(batch_); }
+// Applications that take so long together, as far as a batch may have them.
+int Sampler::batch_for(double target_s, double one_s) const {
+  double batch = std::clamp(std::ceil(target_s / one_s), 1.0, kMaxBatch);
+  if (cache_ == Cache::cold) batch = 1;
+  if (scope_ == Scope::kernel) batch = std::min(batch, kMaxLaunches);
+  if (runner_->restores()) batch = std::min<double>(batch, runner_->copies());
+  return static_cast<int>(batch);
+}
+
+double Sampler::sample() {
+  double total_s = 0;
+  for (int g = 0; g < counts_.groups; ++g) total_s += timed(counts_.batch);
+  return total_s / counts_.groups;
+}
 
 double Sampler::timed(int batch) {
   if (runner_->restores()) runner_->restore();

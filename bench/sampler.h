@@ -17,20 +17,25 @@ using results::Scope;
 class Sampler {
  public:
   struct Counts {
-    int batch = 1, samples = 1;
-    int repetitions = 1;
+    int batch = 1,
+        groups = 1;  // a sample: groups of so many applications; between groups, data are restored or evicted
+    int samples = 1, repetitions = 1;
+    double sample_s = 0;  // of all applications of a sample, as calibrated
   };
   Sampler(Runner& runner, Scope scope, Cache cache, double clock_read_s);
 
-  // Times a first call, warms up, and fixes batch, samples and repetitions, which stay as they are from then on.
+  // Times a first call, warms up, and fixes batch, groups, samples and repetitions, which stay as they are from then on.
+  // budget_s: seconds of samples in a repetition. At most 100 samples fill it: a short application has larger ones.
   Counts calibrate(double budget_s, int repetitions);
   void refresh_uploads();  // the end-to-end scope uploads what the inputs hold now
   double sample();         // seconds of one application
+  int applications() const { return counts_.batch * counts_.groups; }  // in a sample
   double first_call_s() const { return first_call_s_; }
   bool synchronises() const { return synchronises_; }
 
  private:
-  double timed(int batch);
+  int batch_for(double target_s, double one_s) const;
+  double timed(int batch);  // seconds of one application
   double timed_call(int batch);
   double timed_end_to_end(int batch);
 
@@ -38,7 +43,7 @@ class Sampler {
   Scope scope_;
   Cache cache_;
   double clock_read_s_, first_call_s_ = 0;
-  int batch_ = 1;
+  Counts counts_;
   bool synchronises_ = false;
   struct Transfer {
     PinnedBuffer host;

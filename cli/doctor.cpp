@@ -15,6 +15,7 @@
 #include <sstream>
 #include <thread>
 
+#include "bench/circumstances.h"
 #include "cli/devices.h"
 #include "cli/exit_status.h"
 #include "core/build_info.h"
@@ -26,6 +27,7 @@ namespace duet {
 namespace {
 
 using Json = nlohmann::ordered_json;
+using bench::Finding;
 using Findings = std::vector<Finding>;
 
 bool has_library(std::string_view name) {
@@ -81,6 +83,7 @@ void find_machine(const MachineInfo& m, const MachineState& s, Findings& found) 
   found.push_back({"SMT", s.smt, ""});
   found.push_back({"huge pages", s.thp, ""});
   found.push_back({"affinity", s.affinity, ""});
+  found.push_back({"usable threads", fmt::format("{}: what affinity and quota leave", usable_threads(s)), ""});
   found.push_back({"cpu quota", s.cpu_quota ? fmt::format("{:.3g} cores", *s.cpu_quota) : "none", ""});
   found.push_back({"load", s.load.empty() ? kUnavailable : fmt::format("{:.2f}", fmt::join(s.load, " ")), ""});
 }
@@ -185,19 +188,12 @@ Findings find_broken(CpuContext& cpu, int64_t& huge_bytes) {
   return broken;
 }
 
-Circumstances circumstances(int64_t huge_bytes) {
+bench::Circumstances circumstances(int64_t huge_bytes) {
   constexpr auto kProbe = std::chrono::milliseconds(500);  // 50 ticks of /proc/stat
-  Circumstances c;
-  c.state = read_machine_state();  // first, before this program's own work raises the load
+  bench::Circumstances c = bench::circumstances();         // before this program's own work raises the load
   const CpuSnapshot before = CpuSnapshot::now();
   std::this_thread::sleep_for(kProbe);
   c.probe = cpu_use(before, CpuSnapshot::now());
-  c.machine = read_machine();
-  c.since_boot = read_cpu_times();
-  c.build_type = build_info().type;
-  c.build_flags = build_info().flags;
-  c.blas_core = openblas_get_corename();
-  c.environment = [](const char* name) -> const char* { return std::getenv(name); };
   c.huge_bytes = huge_bytes;
   return c;
 }
@@ -227,11 +223,11 @@ int run_doctor(const DoctorOptions& options) {
   std::string reason;
   int64_t huge_bytes = -1;
   const Findings broken = find_broken(static_cast<CpuContext&>(*devices.open(Device::cpu, reason)), huge_bytes);
-  const Circumstances here = circumstances(huge_bytes);
+  const bench::Circumstances here = circumstances(huge_bytes);
   find_build(found);
   find_machine(here.machine, here.state, found);
   find_gpu(devices, found, missing);
-  const Findings untrustworthy = measurement_warnings(here);
+  const Findings untrustworthy = bench::measurement_warnings(here);
 
   if (options.json) {
     const Json all{{"fingerprint", fingerprint(here.machine.fingerprint_inputs())},

@@ -140,7 +140,9 @@ int64_t simd_targets() { return hwy::SupportedTargets() & HWY_TARGETS; }
 
 const char* simd_target() {
   const int64_t usable = simd_targets();
-  return hwy::TargetName(usable & -usable);  // targets are ordered: the lowest bit is the best
+  const int64_t best = usable & -usable;  // targets are ordered: the lowest bit is the best
+  // Highway calls its targets for AVX-512 AVX3, AVX3_DL (Ice Lake's extensions) and AVX3_ZEN4.
+  return best <= HWY_AVX3 ? "AVX-512" : hwy::TargetName(best);
 }
 
 }  // namespace duet

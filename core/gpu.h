@@ -4,6 +4,7 @@
 #pragma once
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -40,6 +41,14 @@ struct GpuInfo {
 bool gpu_info(Context& gpu, GpuInfo& info);  // false: the context is not a GPU's
 std::vector<std::pair<std::string, std::string>>
 gpu_build_versions();  // CUDA, cuBLAS, cuDNN as compiled; empty without
+
+// The GPU's clock now, and whether power, temperature or the hardware lowered it. Empty where the context is no GPU's,
+// or NVML does not tell.
+struct GpuClock {
+  double sm_mhz = 0;
+  bool throttled = false;
+};
+std::optional<GpuClock> gpu_clock(Context& context);
 
 // Copy, read, update, triad, FMA and tensor peaks, host-device copies, launch latency. quick: few and short.
 std::vector<Ceiling> measure_gpu_ceilings(Context& gpu, bool quick);

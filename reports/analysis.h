@@ -27,6 +27,7 @@ using results::Job;
 using results::JobsByCase;
 using results::Params;
 using results::Repetition;
+using results::RoofSource;
 using results::Run;
 using results::Scope;
 using results::Series;
@@ -35,6 +36,7 @@ using results::Step;
 using results::Summary;
 using results::Sweep;
 using results::SweepPoint;
+using results::Trust;
 
 inline constexpr std::array kScopes = {Scope::kernel, Scope::call, Scope::end_to_end};
 

@@ -118,7 +118,10 @@ std::string console_table(const Run& run) {
   }
   if (star) out += fmt::format("* the CPU is below {:.0f} % of its own roof\n", 100 * results::kWeakFraction);
   if (dagger) out += "† a suspect job claims to be faster than one of the two\n";
-  return out + verdict(analysis);
+  out += verdict(analysis);
+  out += std::string("state: ") + name_of(run.invocation.trust) + "\n";
+  for (const std::string& doubt : run.invocation.doubts) out += "  " + clean(cell(doubt)) + "\n";
+  return out;
 }
 
 }  // namespace duet::reports

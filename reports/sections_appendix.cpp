@@ -82,6 +82,13 @@ std::string flags_text(const Series& series) {
   return text;
 }
 
+// "81 to 84 %, min-max of paired repetitions"
+std::string interval_text(const Series& s) {
+  if (!s.roof) return "–";
+  if (s.roof->source == RoofSource::run) return "ceiling of the run";
+  return fmt::format("{} to {}, {}", share(s.roof->lo), share(s.roof->hi), s.roof->interval);
+}
+
 void add_series(const Run& run, Document& document) {
   Table table{.caption = {plain("Error: largest error divided by its bound.")},
               .columns = {{"job"},
@@ -94,7 +101,9 @@ void add_series(const Run& run, Document& document) {
                           {"bandwidth", true},
                           {"rate", true},
                           {"of its roof", true},
+                          {"its interval"},
                           {"error", true},
+                          {"compared by"},
                           {"flags"}},
               .rows = {}};
   for (const Job& job : run.jobs)
@@ -105,7 +114,8 @@ void add_series(const Run& run, Document& document) {
                             cell(seconds(s.summary.lo_s) + " to " + seconds(s.summary.hi_s)), cell(s.summary.interval),
                             cell(job.bytes > 0 ? si(byte_per_s(job, s), "B/s") : "–"),
                             cell(job.flops > 0 ? si(flop_per_s(job, s), "FLOP/s") : "–"), Cell{{roof_span(s)}, {}},
-                            cell(error ? significant(*error, 2) : "not checked"), cell(flags_text(s))});
+                            cell(interval_text(s)), cell(error ? significant(*error, 2) : "not checked"),
+                            cell(job.check ? job.check->coverage : "–"), cell(flags_text(s))});
     }
   Section& section = document.sections.emplace_back(Section{"All series", {}});
   const size_t count = table.rows.size();
@@ -141,9 +151,20 @@ void add_scopes(Document& document) {
       "On the GPU: upload of the inputs from pinned memory, run, download of the outputs. On the CPU the "
       "same as the call: its data is in host memory.");
   add("of its roof",
-      "max(flops / compute ceiling, bytes / bandwidth ceiling) as a time, divided by the time measured.");
-  add("suspect", fmt::format("Over {:.0f} % of its roof: wrong byte count or broken timing; kept out of every ratio.",
-                             100 * results::kSuspectFraction));
+      "The time that the device allows, divided by the time measured. CPU: a probe of the same access pattern, "
+      "footprint, "
+      "threads and cache state, or multiply-adds, ran between the samples; median of paired repetitions. GPU: "
+      "max(flops / compute ceiling, bytes / bandwidth ceiling) of the run.");
+  add("suspect",
+      fmt::format("Over {:.0f} % of a roof whose probe was steady: wrong byte count or broken timing; kept out "
+                  "of every ratio.",
+                  100 * results::kSuspectFraction));
+  add("disturbed", "Other processes ran meanwhile, or the GPU lowered its clock: the row stands, read it with care.");
+  add("unjudged", fmt::format("All repetitions together last less than {:.0f} ms: too short to see other processes.",
+                              1e3 * results::kJudgeable_s));
+  add("compared by",
+      "How every element of the timed outputs was compared: with the reference, by projections in double, "
+      "or with a second implementation; sampled: independent parts of it only.");
   add("floor", "A kernel nearly as short as an empty one: its share of the roof is not interpreted.");
   add("interval of a ratio",
       "Hodges–Lehmann on logarithms with exact Mann–Whitney inversion over medians of "

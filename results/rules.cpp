@@ -120,17 +120,24 @@ bool quiet_probe(const Repetition& r) {
   return sorted[sorted.size() - 1 - quarter] - sorted[quarter] <= kSteadyProbe * median(sorted);
 }
 
+double paired_fraction(const Repetition& r) {
+  std::vector<double> ratios;
+  for (size_t i = 0; i < r.samples_s.size(); ++i) ratios.push_back(r.roof_s[i] / r.samples_s[i]);
+  return median(ratios);
+}
+
 }  // namespace
 
+bool over_roof(const Repetition& r) { return !r.roof_s.empty() && paired_fraction(r) > kSuspectFraction; }
+
 bool set_adjacent_fraction(const std::vector<Repetition>& repetitions, Roof& roof) {
+  if (repetitions.empty()) return false;
   bool quiet = true;
   for (const Repetition& r : repetitions) {
     if (r.roof_s.empty()) return false;
     quiet = quiet && quiet_probe(r);
   }
-  if (repetitions.empty()) return false;
-  std::vector<double> ratios =
-      counted(repetitions, [](const Repetition& r) { return median(r.roof_s) / median(r.samples_s); });
+  std::vector<double> ratios = counted(repetitions, paired_fraction);
   std::sort(ratios.begin(), ratios.end());
   roof.fraction = median(ratios);
   roof.lo = ratios.front();
@@ -376,6 +383,8 @@ std::optional<Contradiction> contradiction(const Roof& r) {
 
 std::optional<Contradiction> contradiction(const Repetition& r) {
   if (r.samples_s.empty()) return Contradiction{"samples_s", "a repetition has at least one sample"};
+  if (!r.roof_s.empty() && r.roof_s.size() != r.samples_s.size())
+    return Contradiction{"roof_s", fmt::format("{} values for {} samples", r.roof_s.size(), r.samples_s.size())};
   return std::nullopt;
 }
 

@@ -57,7 +57,10 @@ void judge_contention(Series& series);
 // --- series
 
 bool is_suspect(const Series& series);
-// Roof::fraction and its interval from the adjacent probe: roof_s / samples_s of each repetition that counts, paired.
+// Whether a repetition was faster than the adjacent probe of its roof by more than kSuspectFraction allows.
+bool over_roof(const Repetition& repetition);
+// Roof::fraction and its interval from the adjacent probe: roof_s / samples_s sample by sample, its median in each
+// repetition that counts.
 // False where not all of them have a probe.
 bool set_adjacent_fraction(const std::vector<Repetition>& repetitions, Roof& roof);
 bool far_below_roof(const Series& series);  // not of a series at the floor: its share is not interpreted

@@ -77,7 +77,8 @@ struct Repetition {
     field("process", r.process, Allow::not_negative, "which of the run's processes took it (--processes), from 0");
     field("samples_s", r.samples_s, Allow::positive, "seconds of one application, one value a sample; at least one");
     field("roof_s", r.roof_s, Allow::positive,
-          "seconds that the roof allows for one application, measured between the samples; empty without such a probe");
+          "for each sample: seconds that the roof allowed for one application, by probes before and after it; empty "
+          "without a probe");
     field("wall_s", r.wall_s, Allow::not_negative, "of the whole repetition: samples, probes and what lies between");
     field("foreign_cores", r.foreign_cores, Allow::not_negative, "CPU cores that other processes used meanwhile");
     field("steal_share", r.steal_share, Allow::not_negative, "of all CPU time, taken by the hypervisor meanwhile");

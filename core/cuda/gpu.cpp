@@ -64,7 +64,7 @@ bool gpu_info(Context& context, GpuInfo& info) {
   int driver = 0, runtime = 0;
   DUET_CUDA(cudaDriverGetVersion(&driver));
   DUET_CUDA(cudaRuntimeGetVersion(&runtime));
-  const auto nvml = cuda::Nvml::open(gpu->pci_bus());
+  const cuda::Nvml* nvml = gpu->nvml();
   const std::string version = nvml ? nvml->driver_version() : "";
   info.name = gpu->name();
   info.sm = fmt::format("{}.{}", gpu->capability() / 10, gpu->capability() % 10);
@@ -96,6 +96,14 @@ std::vector<std::pair<std::string, std::string>> gpu_build_versions() {
   if (const auto v = cuda::cublas_header_version(); !v.empty()) versions.emplace_back("cuBLAS", v);
   if (const auto v = cuda::cudnn_header_version(); !v.empty()) versions.emplace_back("cuDNN", v);
   return versions;
+}
+
+std::optional<GpuClock> gpu_clock(Context& context) {
+  auto* gpu = dynamic_cast<cuda::GpuContext*>(&context);
+  if (!gpu || !gpu->nvml()) return std::nullopt;
+  const cuda::GpuState state = gpu->nvml()->state();
+  if (!state.sm_clock_hz) return std::nullopt;
+  return GpuClock{.sm_mhz = *state.sm_clock_hz * 1e-6, .throttled = state.throttled()};
 }
 
 std::vector<Ceiling> measure_gpu_ceilings(Context& context, bool quick) {

@@ -6,6 +6,7 @@
 
 #include "core/cuda/device_work.h"
 #include "core/cuda/handle.h"
+#include "core/cuda/nvml.h"
 #include "core/error.h"
 
 namespace duet::cuda {
@@ -44,6 +45,7 @@ GpuContext::GpuContext(int device) : device_(device) {
   memory_bytes_ = static_cast<int64_t>(properties.totalGlobalMem);
   name_ = properties.name;
   state_ = std::make_unique<State>();
+  nvml_ = Nvml::open(pci_bus());
 
   // Released memory stays in the pool, so that an allocation between two samples does not go to the driver.
   cudaMemPool_t pool{};

@@ -19,6 +19,8 @@ struct cudnnContext;
 
 namespace duet::cuda {
 
+class Nvml;
+
 class GpuContext final : public Context, public DeviceQueue {
  public:
   static constexpr Device kDevice = Device::cuda;
@@ -42,6 +44,8 @@ class GpuContext final : public Context, public DeviceQueue {
   int capability() const { return capability_; }  // 90 for 9.0
   const std::string& name() const { return name_; }
   std::string pci_bus() const;  // "00000000:01:00.0", as NVML knows it
+
+  const Nvml* nvml() const { return nvml_.get(); }  // null where there is none
 
   int64_t available_bytes() const;  // free on the device, or unused in the memory pool
   // See record_graph() in core/gpu.h.
@@ -74,6 +78,7 @@ class GpuContext final : public Context, public DeviceQueue {
   int64_t l2_bytes_ = 0, shared_bytes_ = 0, memory_bytes_ = 0;
   std::string name_;
   std::unique_ptr<State> state_;
+  std::unique_ptr<Nvml> nvml_;
   std::shared_ptr<void> cublas_, cublaslt_, cudnn_;  // declared last: destroyed before the stream they use
 };
 

@@ -21,6 +21,7 @@ std::unique_ptr<RecordedGraph> record_graph(Context& context, const std::functio
   reason = context.describe() + " has no graphs";
   return nullptr;
 }
+std::optional<GpuClock> gpu_clock(Context&) { return std::nullopt; }
 std::vector<Ceiling> measure_gpu_ceilings(Context&, bool) { return {}; }
 
 }  // namespace duet

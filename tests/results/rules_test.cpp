@@ -96,7 +96,7 @@ TEST(Rules, WhatIsTooShortToBeJudgedSaysSo) {
 
 Repetition probed(double roof_s, double sample_s, Flags flags = {}) {
   Repetition r = repetition(1, std::move(flags));
-  r.samples_s = {sample_s, sample_s};
+  r.samples_s = {sample_s, sample_s, sample_s};
   r.roof_s = {0.99 * roof_s, roof_s, 1.01 * roof_s};
   return r;
 }
@@ -112,6 +112,19 @@ TEST(Rules, TheShareOfTheRoofIsPairedByRepetition) {
   EXPECT_THAT(roof.interval, HasSubstr("min-max of paired"));
   EXPECT_TRUE(roof.quiet);
   EXPECT_FALSE(set_adjacent_fraction({probed(0.8, 1), repetition(1)}, roof)) << "one without a probe";
+  EXPECT_TRUE(over_roof(probed(1.04, 1)));
+  EXPECT_FALSE(over_roof(probed(1.02, 1)));
+  EXPECT_FALSE(over_roof(repetition(1)));
+}
+
+TEST(Rules, TheShareIsPairedBySample) {
+  // A machine that is at half its speed for half of a repetition: the medians alone say 0.4 or 1.6.
+  Repetition r = repetition(1);
+  r.samples_s = {1, 1, 1, 2, 2, 2, 2};
+  r.roof_s = {0.8, 0.8, 0.8, 1.6, 1.6, 1.6, 1.6};
+  Roof roof;
+  ASSERT_TRUE(set_adjacent_fraction({r}, roof));
+  EXPECT_DOUBLE_EQ(roof.fraction, 0.8);
 }
 
 TEST(Rules, DisturbedPairsDoNotCount) {
@@ -124,6 +137,7 @@ TEST(Rules, DisturbedPairsDoNotCount) {
 TEST(Rules, OnlyASteadyProbeIsQuiet) {
   Repetition r = probed(1, 1);
   r.roof_s = {0.8, 0.8, 1, 1, 1.2, 1.2, 1.2, 1.2};
+  r.samples_s.assign(r.roof_s.size(), 1);
   Roof roof;
   set_adjacent_fraction({r}, roof);
   EXPECT_FALSE(roof.quiet);
@@ -402,6 +416,9 @@ TEST(Rules, SeriesAndSweepsThatContradictThemselves) {
   roof.hi = 0.4;
   EXPECT_THAT(shown(roof), StartsWith("fraction"));
   EXPECT_THAT(shown(Repetition{}), StartsWith("samples_s"));
+  Repetition unpaired = probed(1, 1);
+  unpaired.roof_s.pop_back();
+  EXPECT_THAT(shown(unpaired), StartsWith("roof_s: 2 values for 3 samples"));
   EXPECT_THAT(shown(Series{}), StartsWith("repetitions"));
   EXPECT_THAT(shown(Sweep{}), StartsWith("points"));
   Sweep sweep;

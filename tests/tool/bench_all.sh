@@ -76,7 +76,9 @@ says 2 'not a regular file' --json=kept_folder "${small[@]}"
 ls /dev/nvidiactl > /dev/null 2>&1 || says 77 'CUDA' --device gpu --scale smoke
 
 "$bench" --help > stdout || fail '--help'
-for flag in json list case filter exclude scale device impl dtype scope threads seed repetitions min-time resume in-process job-limit processes; do
+grep -q 'Exit status: 0 .* 1 .* 2 .* 77 .* 130' stdout || fail '--help leaves out the exit statuses'
+"$bench" --version | grep -qE '^bench_all of Duet, commit' || fail '--version'
+for flag in version json list case filter exclude scale device impl dtype scope threads seed repetitions min-time resume in-process job-limit processes; do
   grep -q -- "--$flag" stdout || fail "--help leaves out --$flag"
 done
 "$bench" --list "${small[@]}" > listed || fail '--list'
@@ -84,8 +86,13 @@ grep -q '^relu/cpu.tuned/f32/n:' listed || fail "--list: $(cat listed)"
 "$bench" --benchmark_list_tests --benchmark_filter='^relu/cpu' --scale smoke | cmp - <(grep ^relu listed) || fail "Google Benchmark's flags"
 
 "$bench" "${small[@]}" --json=kept.json > stdout 2> stderr || fail "a run: $(cat stderr)"
-[ ! -s stdout ] || fail 'a run with --json=FILE prints on standard output'
+head -1 stdout | grep -qE '^CPU, [0-9]+ thread' || fail "a run does not begin with its threads: $(head -1 stdout)"
+grep -q '^relu .* cpu.tuned .* [nµm]s ' stdout && grep -q '^state: ' stdout && grep -q '^written: kept.json$' stdout ||
+  fail "a run prints no table: $(cat stdout)"
+! grep -q AVX3 stdout || fail 'the name of a Highway target is shown'
 [ ! -e kept.json.journal ] || fail 'the journal stays behind a complete run'
+(mkdir default && cd default && "$bench" "${small[@]}" > stdout 2> stderr && [ -s out/bench_2*.json ]) || fail 'a run without --json leaves no file'
+! grep -q . <(taskset -c 0 "$bench" "${small[@]}" --json=kept_one.json 2> stderr | head -1 | grep -v 'CPU, 1 thread') || fail 'taskset -c 0 is not one thread'
 "$bench" "${small[@]}" --json > printed.json 2> stderr || fail '--json to standard output'
 
 # Steps of several batches are a sweep, of whose GPU half a report says that it is not there.

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// The warnings of `duet doctor`: a machine without fault has none, and each planted fault is named.
-#include "cli/doctor.h"
+// The warnings of a run and of `duet doctor`: a machine without fault has none, and each planted fault is named.
+#include "bench/circumstances.h"
 
 #include <gtest/gtest.h>
 
 #include <map>
 
-namespace duet {
+namespace duet::bench {
 namespace {
 
 Circumstances quiet() {
@@ -29,9 +29,9 @@ Circumstances quiet() {
   return c;
 }
 
-TEST(Doctor, AQuietMachineRaisesNoWarning) { EXPECT_TRUE(measurement_warnings(quiet()).empty()); }
+TEST(Circumstances, AQuietMachineRaisesNoWarning) { EXPECT_TRUE(measurement_warnings(quiet()).empty()); }
 
-TEST(Doctor, WhatCannotBeReadRaisesNoWarning) {
+TEST(Circumstances, WhatCannotBeReadRaisesNoWarning) {
   Circumstances c = quiet();
   c.state.governor = c.state.thp = kUnavailable;
   c.state.load.clear();
@@ -39,7 +39,7 @@ TEST(Doctor, WhatCannotBeReadRaisesNoWarning) {
   EXPECT_TRUE(measurement_warnings(c).empty());
 }
 
-TEST(Doctor, NamesEachFault) {
+TEST(Circumstances, NamesEachFault) {
   const std::map<std::string, std::vector<std::function<void(Circumstances&)>>> faults{
       {"load", {[](auto& c) { c.state.load[0] = 1.5; }}},
       {"foreign CPU", {[](auto& c) { c.probe.foreign_cores = 0.2; }}},
@@ -64,7 +64,7 @@ TEST(Doctor, NamesEachFault) {
     }
 }
 
-TEST(Doctor, NamesVariablesThatChangeLibraries) {
+TEST(Circumstances, NamesVariablesThatChangeLibraries) {
   for (const char* name :
        {"OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "CUDA_LAUNCH_BLOCKING", "NVIDIA_TF32_OVERRIDE", "LD_PRELOAD"}) {
     Circumstances c = quiet();
@@ -84,4 +84,4 @@ TEST(Doctor, NamesVariablesThatChangeLibraries) {
 }
 
 }  // namespace
-}  // namespace duet
+}  // namespace duet::bench

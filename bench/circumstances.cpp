@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// measurement_warnings(): the rules that say what makes numbers measured on this machine untrustworthy, and why.
+#include "bench/circumstances.h"
+
+#include <cblas.h>
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdlib>
 
-#include "cli/doctor.h"
+#include "core/build_info.h"
 #include "results/rules.h"
 
-namespace duet {
+namespace duet::bench {
 namespace {
 
 constexpr int64_t kGiB = int64_t{1} << 30;
@@ -15,6 +18,7 @@ constexpr int64_t kGiB = int64_t{1} << 30;
 // Environment variables that change how the libraries run, and their effect.
 constexpr struct {
   const char *name, *effect;
+  bool spoils_ratios = false;
 } kVariables[] = {
     {"OPENBLAS_NUM_THREADS", "limits OpenBLAS's threads: unset it, --threads decides"},
     {"GOTO_NUM_THREADS", "limits OpenBLAS's threads: unset it, --threads decides"},
@@ -23,9 +27,9 @@ constexpr struct {
     {"OMP_PROC_BIND", "pins OpenMP threads, which then compete with those of oneTBB: unset it"},
     {"GOMP_CPU_AFFINITY", "pins OpenMP threads, which then compete with those of oneTBB: unset it"},
     {"LD_PRELOAD", "loads other code, perhaps another allocator, into every program"},
-    {"CUDA_LAUNCH_BLOCKING", "makes every kernel launch wait: call times are wrong"},
+    {"CUDA_LAUNCH_BLOCKING", "makes every kernel launch wait: call times are wrong", true},
     {"CUDA_VISIBLE_DEVICES", "hides or reorders GPUs"},
-    {"NVIDIA_TF32_OVERRIDE", "changes the arithmetic of f32: rows would be labelled wrongly"},
+    {"NVIDIA_TF32_OVERRIDE", "changes the arithmetic of f32: rows would be labelled wrongly", true},
 };
 
 void check_load(const Circumstances& c, std::vector<Finding>& found) {
@@ -83,13 +87,24 @@ void check_memory(const Circumstances& c, std::vector<Finding>& found) {
 
 void check_build(const Circumstances& c, std::vector<Finding>& found) {
   if (c.build_type != "Release" && c.build_type != "RelWithDebInfo")
-    found.push_back({"build", c.build_type, "not optimised: cmake --preset release"});
+    found.push_back({"build", c.build_type, "not optimised: cmake --preset release", true});
   if (c.build_flags.find("-fsanitize") != c.build_flags.npos)
-    found.push_back(
-        {"sanitizers", c.build_flags.substr(c.build_flags.find("-fsanitize")), "for finding bugs, not for timing"});
+    found.push_back({"sanitizers", c.build_flags.substr(c.build_flags.find("-fsanitize")),
+                     "for finding bugs, not for timing", true});
 }
 
 }  // namespace
+
+Circumstances circumstances() {
+  return {.machine = read_machine(),
+          .state = read_machine_state(),
+          .probe = {},
+          .since_boot = read_cpu_times(),
+          .build_type = build_info().type,
+          .build_flags = build_info().flags,
+          .blas_core = openblas_get_corename(),
+          .environment = [](const char* name) -> const char* { return std::getenv(name); }};
+}
 
 std::vector<Finding> measurement_warnings(const Circumstances& here) {
   std::vector<Finding> found;
@@ -97,7 +112,8 @@ std::vector<Finding> measurement_warnings(const Circumstances& here) {
   check_cpu(here, found);
   check_memory(here, found);
   for (const auto& v : kVariables)
-    if (const char* value = here.environment(v.name)) found.push_back({v.name, fmt::format("'{}'", value), v.effect});
+    if (const char* value = here.environment(v.name))
+      found.push_back({v.name, fmt::format("'{}'", value), v.effect, v.spoils_ratios});
   if (const char* policy = here.environment("OMP_WAIT_POLICY"); policy && std::string_view(policy) == "active")
     found.push_back(
         {"OMP_WAIT_POLICY", "'active'", "idle OpenMP threads spin and take cores from those of oneTBB: unset it"});
@@ -105,4 +121,4 @@ std::vector<Finding> measurement_warnings(const Circumstances& here) {
   return found;
 }
 
-}  // namespace duet
+}  // namespace duet::bench

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+// What would make numbers measured on this machine untrustworthy, and why: other work, limits of the process, variables
+// that change how libraries run, a build that is not for timing. bench_all puts it into the run's warnings, `duet doctor`
+// prints it.
+#pragma once
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "core/machine.h"
+
+namespace duet::bench {
+
+struct Finding {
+  std::string name, value;
+  std::string advice;          // what it means or what to do; may be empty
+  bool spoils_ratios = false;  // no comparison of a CPU with a GPU means anything under it
+};
+
+// Everything that measurement_warnings() looks at, so that a test can invent a machine.
+struct Circumstances {
+  MachineInfo machine;
+  MachineState state;
+  CpuUse probe;  // use of the CPUs by others, while this program slept or measured
+  CpuTimes since_boot;
+  std::string build_type, build_flags;
+  std::string blas_core;                                // what OpenBLAS runs as
+  std::function<const char*(const char*)> environment;  // getenv
+  int64_t huge_bytes = -1;  // how much of 8 MiB the kernel put in huge pages; negative: unknown
+};
+// Of this process, except for the two that take time: probe, and huge_bytes.
+Circumstances circumstances();
+
+std::vector<Finding> measurement_warnings(const Circumstances& here);
+
+}  // namespace duet::bench

@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bench/cpu_pass.h"
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <limits>
+#include <set>
+#include <vector>
+
+#include "core/error.h"
+
+namespace duet::bench {
+namespace {
+using Clock = std::chrono::steady_clock;
+
+constexpr int64_t kKiB = 1 << 10, kMiB = 1 << 20;
+constexpr int64_t kUnitBytes = kUnit * int64_t{sizeof(float)};
+constexpr int64_t kTask = 128 * kKiB, kSmallTask = 32 * kKiB;  // bytes of a usual task of an op
+constexpr int64_t kMaxSerial = 2 * kMiB;  // beyond this footprint several threads are always faster than one
+constexpr int64_t kSkew = 1280;           // bytes between arrays: equal low address bits make loads wait for stores
+constexpr double kTrialSample_s = 20e-6, kWakeUp_s = 20e-3;
+constexpr double kComputeTask_s = 20e-6, kComputePass_s = 400e-6;  // long compared with a fork
+constexpr double kBarrierTimeout_s = 2e-3;  // a thread that takes longer to arrive has no free core
+
+double since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+
+class MemoryPass final : public CpuPass {
+ public:
+  MemoryPass(CpuContext& cpu, PassMemory& memory, const MemoryLoop& loop, int64_t footprint, int64_t grain)
+      : cpu_(cpu), memory_(memory), loop_(&loop), grain_(grain) {
+    units_ = units_of(footprint, loop);
+    ceiling = std::string("cpu.") + loop.pattern;
+    amount = static_cast<double>(array_bytes() * loop.moves);
+    footprint_bytes = array_bytes() * loop.arrays;
+  }
+  static int64_t units_of(int64_t footprint, const MemoryLoop& loop) {
+    return std::max<int64_t>(1, footprint / loop.arrays / kUnitBytes);
+  }
+  void run() override {
+    char* const begin = memory_.at_least(span());
+    const auto array = [&](int i) { return reinterpret_cast<float*>(begin + i * (array_bytes() + kSkew)); };
+    float *const x = array(0), *const y = array(1 % loop_->arrays), *const z = array(2 % loop_->arrays);
+    cpu_.parallel_for(units_, grain_, [&](int64_t first, int64_t last) {
+      loop_->run(x + first * kUnit, y + first * kUnit, z + first * kUnit, (last - first) * kUnit);
+    });
+  }
+  void evict() override { cpu_.evict(memory_.at_least(span()), span()); }
+
+ private:
+  int64_t array_bytes() const { return units_ * kUnitBytes; }
+  int64_t span() const { return loop_->arrays * (array_bytes() + kSkew); }
+
+  CpuContext& cpu_;
+  PassMemory& memory_;
+  const MemoryLoop* loop_;
+  int64_t grain_, units_ = 0;
+};
+
+class ComputePass final : public CpuPass {
+ public:
+  ComputePass(CpuContext& cpu, ComputeLoop loop, const std::string& dtype) : cpu_(cpu), loop_(std::move(loop)) {
+    ceiling = "cpu.fma." + dtype;
+    // The shortest of a few: one that another process interrupted would end the search too early.
+    for (double took = 0; took < kComputeTask_s; rounds_ *= 2) {
+      took = std::numeric_limits<double>::infinity();
+      for (int i = 0; i < 3; ++i) {
+        const auto start = Clock::now();
+        loop_.run(rounds_);
+        took = std::min(took, since(start));
+      }
+    }
+    tasks_ = cpu.threads() * static_cast<int64_t>(kComputePass_s / kComputeTask_s);
+    amount = loop_.operations * static_cast<double>(rounds_ * tasks_);
+  }
+  void run() override {
+    cpu_.parallel_for(tasks_, 1, [&](int64_t first, int64_t last) { loop_.run((last - first) * rounds_); });
+  }
+
+ private:
+  CpuContext& cpu_;
+  ComputeLoop loop_;
+  int64_t rounds_ = 500, tasks_ = 1;  // rounds of a task
+};
+
+// Sizes of a task, in units: one task a thread, tasks of the usual sizes, and a single task where the footprint is so
+// small that a fork may cost more than it saves.
+std::set<int64_t> grains(const CpuContext& cpu, int64_t units, int64_t footprint) {
+  if (cpu.threads() == 1) return {units};
+  std::set<int64_t> grains{(units + cpu.threads() - 1) / cpu.threads(), std::min(units, kTask / kUnitBytes),
+                           std::min(units, kSmallTask / kUnitBytes)};
+  if (footprint <= kMaxSerial) grains.insert(units);
+  return grains;
+}
+
+bool serves(std::string_view patterns, std::string_view pattern) {
+  while (!patterns.empty()) {
+    const std::string_view one = patterns.substr(0, patterns.find('|'));
+    if (one == pattern) return true;
+    patterns.remove_prefix(std::min(patterns.size(), one.size() + 1));
+  }
+  return false;
+}
+
+// The candidates take turns, so that a machine that changes its speed meanwhile prefers none of them. Their best samples
+// are compared: others are slow for reasons of their own.
+std::unique_ptr<CpuPass> fastest(CpuContext& cpu, std::vector<std::unique_ptr<CpuPass>> candidates, bool cold,
+                                 Trial trial) {
+  wake_threads(cpu, kWakeUp_s);
+  std::vector<double> rates(candidates.size());
+  std::vector<int64_t> batches(candidates.size(), 1);
+  double spent_s = 0;
+  for (size_t c = 0; c < candidates.size(); ++c)
+    if (!cold) batches[c] = batch_for(*candidates[c], kTrialSample_s);
+  const double budget_s = trial.budget_s * static_cast<double>(candidates.size());
+  for (int i = 0; i == 0 || (i < trial.max_samples && spent_s < budget_s); ++i)
+    for (size_t c = 0; c < candidates.size(); ++c) {
+      if (cold) candidates[c]->evict();
+      const double took = time_runs(*candidates[c], batches[c]);
+      spent_s += took;
+      rates[c] = std::max(rates[c], candidates[c]->amount * static_cast<double>(batches[c]) / took);
+    }
+  return std::move(candidates[static_cast<size_t>(std::max_element(rates.begin(), rates.end()) - rates.begin())]);
+}
+
+}  // namespace
+
+char* PassMemory::at_least(int64_t bytes) {
+  if (buffer_.bytes() < bytes) {
+    buffer_ = Buffer();
+    buffer_ = Buffer(cpu_, bytes, "roof");
+  }
+  return buffer_.as<char>();
+}
+
+std::unique_ptr<CpuPass> memory_pass(CpuContext& cpu, PassMemory& memory, std::string_view patterns, int64_t footprint,
+                                     bool cold, Trial trial) {
+  static const std::vector<MemoryLoop> loops = memory_loops();
+  std::vector<std::unique_ptr<CpuPass>> candidates;
+  for (const MemoryLoop& loop : loops) {
+    if (!serves(patterns, loop.pattern)) continue;
+    for (const int64_t grain : grains(cpu, MemoryPass::units_of(footprint, loop), footprint))
+      candidates.push_back(std::make_unique<MemoryPass>(cpu, memory, loop, footprint, grain));
+  }
+  if (candidates.empty()) throw Error("no loop measures the bandwidth pattern '{}'", patterns);
+  return fastest(cpu, std::move(candidates), cold, trial);
+}
+
+std::unique_ptr<CpuPass> compute_pass(CpuContext& cpu, const std::string& dtype, Trial trial) {
+  std::vector<std::unique_ptr<CpuPass>> candidates;
+  for (const ComputeLoop& loop : compute_loops())
+    if (std::find(loop.dtypes.begin(), loop.dtypes.end(), dtype) != loop.dtypes.end())
+      candidates.push_back(std::make_unique<ComputePass>(cpu, loop, dtype));
+  if (candidates.empty()) return nullptr;
+  return fastest(cpu, std::move(candidates), false, trial);
+}
+
+bool run_on_all_threads(CpuContext& cpu, const std::function<void()>& work) {
+  std::atomic<int64_t> arrived{0};
+  std::atomic<bool> all_arrived{true};
+  cpu.parallel_for(cpu.threads(), 1, [&](int64_t first, int64_t last) {
+    arrived += last - first;
+    for (const auto start = Clock::now(); arrived < cpu.threads() && all_arrived;)
+      if (since(start) > kBarrierTimeout_s) all_arrived = false;
+    for (int64_t i = first; i < last; ++i) work();
+  });
+  return all_arrived;
+}
+
+double wake_threads(CpuContext& cpu, double max_s) {
+  const auto start = Clock::now();
+  while (since(start) < max_s && !run_on_all_threads(cpu, [] {})) {
+  }
+  return since(start);
+}
+
+double time_runs(CpuPass& pass, int64_t batch) {
+  const auto start = Clock::now();
+  for (int64_t i = 0; i < batch; ++i) pass.run();
+  return since(start);
+}
+
+int64_t batch_for(CpuPass& pass, double sample_s) {
+  int64_t batch = 1;
+  double took = time_runs(pass, 1);  // fills the caches
+  while (took < sample_s) {
+    took = std::min(time_runs(pass, 2 * batch), time_runs(pass, 2 * batch));
+    batch *= 2;
+  }
+  return batch;
+}
+
+}  // namespace duet::bench

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bench/roof_probe.h"
+
+#include <algorithm>
+#include <chrono>
+#include <map>
+#include <string>
+#include <tuple>
+
+namespace duet::bench {
+namespace {
+using Clock = std::chrono::steady_clock;
+
+constexpr double kSample_s = 20e-6;
+// What bounds a row less by this factor than the other is not probed: it cannot become the bound while the row is timed.
+constexpr double kFarBelow = 0.4;
+constexpr Trial kTrial{.budget_s = 15e-3, .max_samples = 20}, kLongTrial{.budget_s = 80e-3, .max_samples = 200};
+constexpr int kWarmUps = 2;  // passes, until a cache that the footprint exceeds keeps what it keeps in a long loop
+
+double since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+
+}  // namespace
+
+struct RoofProbes::Passes {
+  std::map<std::tuple<std::string, int64_t, bool>, std::shared_ptr<CpuPass>> memory;  // pattern, footprint, cold
+  std::map<std::string, std::shared_ptr<CpuPass>> compute;                            // dtype
+};
+
+// --- one row
+
+void RoofProbe::add(std::shared_ptr<CpuPass> pass, double work, bool cached) {
+  Part part{.pass = std::move(pass), .cached = cached};
+  part.applications = part.pass->amount / work;
+  cpu_.enter([&] {
+    if (!cold_) part.batch = batch_for(*part.pass, kSample_s);
+  });
+  parts_.push_back(std::move(part));
+}
+
+void RoofProbe::warm_up() {
+  if (cold_) return;
+  cpu_.enter([&] {
+    for (const Part& part : parts_)
+      for (int i = 0; part.cached && i < kWarmUps; ++i) part.pass->run();
+  });
+}
+
+double RoofProbe::sample() {
+  double allowed_s = 0;
+  const auto start = Clock::now();
+  cpu_.enter([&] {
+    for (const Part& part : parts_) {
+      if (cold_) part.pass->evict();
+      const double runs = part.applications * static_cast<double>(part.batch);
+      allowed_s = std::max(allowed_s, time_runs(*part.pass, part.batch) / runs);
+    }
+  });
+  wall_s_ = since(start);
+  return allowed_s;
+}
+
+// --- all rows of a context
+
+RoofProbes::RoofProbes(CpuContext& cpu, const std::vector<Ceiling>& ceilings)
+    : cpu_(cpu), ceilings_(ceilings), memory_(cpu), passes_(std::make_unique<Passes>()) {
+  for (const Ceiling& c : ceilings) {
+    if (c.device != "cpu" || c.footprint_bytes == 0 || c.threads != cpu.threads()) continue;
+    min_footprint_ = min_footprint_ == 0 ? c.footprint_bytes : std::min(min_footprint_, c.footprint_bytes);
+    max_footprint_ = std::max(max_footprint_, c.footprint_bytes);
+  }
+}
+RoofProbes::~RoofProbes() = default;
+
+std::shared_ptr<CpuPass> RoofProbes::memory(const Work& work, bool again) {
+  // Smaller footprints are as fast as the smallest one that has a ceiling, since a call counts for less in it. Larger
+  // ones are as slow as the largest.
+  const int64_t footprint = std::clamp(work.footprint_bytes, min_footprint_, max_footprint_);
+  std::shared_ptr<CpuPass>& pass = passes_->memory[{work.pattern, footprint, work.cold}];
+  if (!pass || again)
+    cpu_.enter(
+        [&] { pass = memory_pass(cpu_, memory_, work.pattern, footprint, work.cold, again ? kLongTrial : kTrial); });
+  return pass;
+}
+
+std::shared_ptr<CpuPass> RoofProbes::compute(const std::string& dtype, bool again) {
+  std::shared_ptr<CpuPass>& pass = passes_->compute[dtype];
+  if (!pass || again) cpu_.enter([&] { pass = compute_pass(cpu_, dtype, again ? kLongTrial : kTrial); });
+  return pass;
+}
+
+std::shared_ptr<RoofProbe> RoofProbes::probe(const Work& work, bool again) {
+  const std::optional<RoofTimes> times = roof_times(ceilings_, work);
+  if (!times) return nullptr;
+  std::shared_ptr<RoofProbe> probe(new RoofProbe(cpu_, work.cold));
+  const double bound_s = std::max(times->memory_s, times->compute_s);
+  if (work.bytes > 0 && times->memory_s > kFarBelow * bound_s)
+    probe->add(memory(work, again), work.bytes, work.footprint_bytes < max_footprint_);
+  if (work.flops > 0 && times->compute_s > kFarBelow * bound_s)
+    if (auto pass = compute(times->compute->dtype, again)) probe->add(std::move(pass), work.flops, false);
+  return probe->parts_.empty() ? nullptr : probe;
+}
+
+}  // namespace duet::bench

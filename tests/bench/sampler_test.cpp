@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+// How much a series takes: the budget of a repetition is filled by at most 100 samples, whatever an application takes
+// and however few may follow each other. And the passes that measure a roof.
+#include "bench/sampler.h"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+
+#include "bench/cpu_pass.h"
+#include "bench/roof_probe.h"
+#include "core/cpu_context.h"
+#include "core/error.h"
+#include "tests/results/fixture.h"
+
+namespace duet::bench {
+namespace {
+
+// An application that spins for a given time.
+class Spinner final : public Runner {
+ public:
+  Spinner(double application_s, int copies, bool restores)
+      : application_s_(application_s), copies_(copies), restores_(restores) {}
+  Context& context() override { return cpu_; }
+  void run(int) override {
+    ++runs;
+    const auto start = std::chrono::steady_clock::now();
+    while (std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count() < application_s_) {
+    }
+  }
+  int copies() const override { return copies_; }
+  bool restores() const override { return restores_; }
+  void restore() override {
+    max_runs_between_restores = std::max(max_runs_between_restores, runs - runs_at_restore_);
+    runs_at_restore_ = runs;
+  }
+  void evict() override { ++evictions; }
+  Check verify() override { return {}; }
+
+  int runs = 0, evictions = 0, max_runs_between_restores = 0;
+
+ private:
+  CpuContext cpu_{1};
+  double application_s_;
+  int copies_, runs_at_restore_ = 0;
+  bool restores_;
+};
+
+void expect_budget_filled(const Sampler::Counts& counts, double budget_s) {
+  EXPECT_LE(counts.samples, 100);
+  EXPECT_GE(counts.samples, 10);
+  EXPECT_GT(counts.sample_s * counts.samples, 0.5 * budget_s);
+}
+
+TEST(Sampler, ShortApplicationsFillTheBudgetWithLargerSamples) {
+  Spinner runner(5e-6, 1, false);
+  Sampler sampler(runner, Scope::call, Cache::warm, clock_read_s());
+  const Sampler::Counts counts = sampler.calibrate(0.2, 3);
+  expect_budget_filled(counts, 0.2);
+  EXPECT_EQ(counts.groups, 1);
+  EXPECT_GT(counts.batch, 40) << "2 ms a sample";
+  const int before = runner.runs;
+  sampler.sample();
+  EXPECT_EQ(runner.runs - before, sampler.applications());
+}
+
+TEST(Sampler, RestoredDataAreAppliedOnceAndTheBudgetIsStillFilled) {
+  Spinner runner(20e-6, 4, true);
+  Sampler sampler(runner, Scope::call, Cache::warm, clock_read_s());
+  const Sampler::Counts counts = sampler.calibrate(0.1, 3);
+  expect_budget_filled(counts, 0.1);
+  EXPECT_LE(counts.batch, 4);
+  EXPECT_GT(counts.groups, 1);
+  sampler.sample();
+  EXPECT_LE(runner.max_runs_between_restores, 4);
+}
+
+TEST(Sampler, AColdSampleEvictsBeforeEachApplication) {
+  Spinner runner(50e-6, 1, false);
+  Sampler sampler(runner, Scope::call, Cache::cold, clock_read_s());
+  const Sampler::Counts counts = sampler.calibrate(0.05, 1);
+  EXPECT_EQ(counts.batch, 1);
+  EXPECT_GT(counts.groups, 1);
+  const int runs = runner.runs, evictions = runner.evictions;
+  sampler.sample();
+  EXPECT_EQ(runner.runs - runs, counts.groups);
+  EXPECT_EQ(runner.evictions - evictions, counts.groups);
+}
+
+// --- passes and probes
+
+TEST(CpuPass, CountsWhatItMoves) {
+  CpuContext cpu(1);
+  PassMemory memory(cpu);
+  constexpr int64_t kMiB = 1 << 20;
+  const std::map<std::string, int> moves{{"read", 1}, {"copy", 1}, {"update", 2}, {"triad", 1}};
+  for (const auto& [pattern, times] : moves) {
+    const auto pass = memory_pass(cpu, memory, pattern, 3 * kMiB, false, {});
+    EXPECT_EQ(pass->footprint_bytes, 3 * kMiB) << pattern;
+    EXPECT_EQ(pass->amount, 3.0 * kMiB * times) << pattern << ": of the footprint, once or twice";
+    EXPECT_EQ(pass->ceiling, "cpu." + pattern);
+  }
+  const auto faster = memory_pass(cpu, memory, "update|read", kMiB, false, {});
+  EXPECT_TRUE(faster->ceiling == "cpu.update" || faster->ceiling == "cpu.read") << faster->ceiling;
+  EXPECT_THROW(memory_pass(cpu, memory, "scatter", kMiB, false, {}), Error);
+  EXPECT_TRUE(compute_pass(cpu, "f32", {}));
+  EXPECT_FALSE(compute_pass(cpu, "f8", {}));
+}
+
+Work copy_work(double bytes, double flops = 0) {
+  return {.device = "cpu",
+          .dtype = "f32",
+          .math = "ieee",
+          .threads = 1,
+          .pattern = "copy",
+          .footprint_bytes = 1 << 20,
+          .flops = flops,
+          .bytes = bytes};
+}
+
+TEST(RoofProbe, TakesTheRowsWork) {
+  using results::testing::make_ceiling;
+  CpuContext cpu(1);
+  const std::vector<Ceiling> ceilings{make_ceiling("cpu.copy", 1e10, "B/s", 1 << 20),
+                                      make_ceiling("cpu.fma.f32", 1e11, "FLOP/s")};
+  RoofProbes probes(cpu, ceilings);
+  const auto by_memory = probes.probe(copy_work(1 << 20));
+  ASSERT_TRUE(by_memory);
+  EXPECT_GT(by_memory->sample(), 0);
+  // The same pass, for a row that moves a thousand times as much in it: no disturbance makes up for that.
+  const auto larger = probes.probe(copy_work(1000.0 * (1 << 20)));
+  EXPECT_GT(larger->sample(), 10 * by_memory->sample());
+  const auto by_compute = probes.probe(copy_work(1 << 20, 1e9));
+  EXPECT_GT(by_compute->sample(), 10 * by_memory->sample()) << "a milliseconds' worth of multiply-adds";
+  EXPECT_FALSE(probes.probe(copy_work(0)));
+  const std::vector<Ceiling> none;
+  EXPECT_FALSE(RoofProbes(cpu, none).probe(copy_work(1 << 20)));
+}
+
+}  // namespace
+}  // namespace duet::bench

@@ -321,7 +321,7 @@ results::Repetition CaseTimer::timed_repetition(Timing& t, int attempt, const st
   r.wall_s = use.wall_s;
   r.foreign_cores = std::max(0.0, use.foreign_cores);
   r.steal_share = std::max(0.0, use.steal_share);
-  if (results::judgeable(use.wall_s) && results::contended(use.foreign_cores, use.steal_share))
+  if (results::shows_contention(use.wall_s) && results::contended(use.foreign_cores, use.steal_share))
     r.flags.emplace_back(results::flag::kContended);
   if (const auto clock = gpu_clock(t.runner->context())) {
     r.sm_clock_mhz = clock->sm_mhz;
@@ -369,7 +369,7 @@ void CaseTimer::finish(BenchCase& c, Timing& t) {
       if (side.job == job.name) job.repro = c.repro(side);
     return;
   }
-  results::judge_contention(s);
+  results::decide_contention(s);
   s.summary = results::summarise(s.repetitions);
   if (t.runner->restores()) s.flags.emplace_back(results::flag::kRestored);
   if (t.sampler.synchronises()) s.flags.emplace_back(results::flag::kSynchronises);

@@ -256,7 +256,7 @@ class BenchRun {
         run_.jobs.push_back(std::move(job));
       }
     run_.sweeps = sweeps_of(run_.jobs);
-    results::judge(run_, what_spoils_ratios());
+    results::decide_trust(run_, what_spoils_ratios());
     run_.invocation.wall_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
   }
 
@@ -414,7 +414,7 @@ int join_processes(const Options& options, const std::vector<std::string>& parts
   run.invocation.complete = run.invocation.complete && static_cast<int>(parts.size()) == options.processes;
   for (Job& job : run.jobs) annotate_roof(run.ceilings, job);
   run.sweeps = sweeps_of(run.jobs);
-  results::judge(run, what_spoils_ratios());
+  results::decide_trust(run, what_spoils_ratios());
   output(options, results::run_text(run));
   print_conclusion(options, run);
   return exit_status_of(run);

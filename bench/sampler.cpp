@@ -73,8 +73,8 @@ Sampler::Counts Sampler::calibrate(double budget_s, int repetitions) {
     counts_.batch = batch_for(target_s, std::max(timed(counts_.batch), 1e-9));
     application_s = std::max(timed(counts_.batch), 1e-9);
   }
-  // Where a batch cannot be that long, a sample is the mean of several. What lies between them is not to take longer than
-  // the applications, by much.
+  // Where a batch cannot be that long, a sample is the mean of several. What lies between them is not to take much
+  // longer than the applications.
   const auto group_start = Clock::now();
   application_s = std::max(timed(counts_.batch), 1e-9);
   const double group_wall_s = seconds(Clock::now() - group_start);

@@ -24,7 +24,8 @@ class Sampler {
   };
   Sampler(Runner& runner, Scope scope, Cache cache, double clock_read_s);
 
-  // Times a first call, warms up, and fixes batch, groups, samples and repetitions, which stay as they are from then on.
+  // Times a first call, warms up, and fixes batch, groups, samples and repetitions, which stay as they are from then
+  // on.
   // budget_s: seconds of samples in a repetition. At most 100 samples fill it: a short application has larger ones.
   Counts calibrate(double budget_s, int repetitions);
   void refresh_uploads();  // the end-to-end scope uploads what the inputs hold now

@@ -23,12 +23,12 @@ class Context {
  public:
   virtual ~Context() = default;
   virtual Device device() const = 0;
-  virtual std::string describe() const = 0;  // for messages: "CPU, 2 threads, AVX3"
+  virtual std::string describe() const = 0;  // for messages: "CPU, 2 threads, AVX-512"
 
   virtual Fence fence() const { return Fence::none; }
 
-  // Device memory, aligned to 4 KiB at least. Throws Error naming the size when there is not enough. With a fence, pages
-  // of no access lie before the memory and behind its last page.
+  // Device memory, aligned to 4 KiB at least. Throws Error naming the size when there is not enough. With a fence,
+  // pages of no access lie before the memory and behind its last page.
   virtual void* allocate(int64_t bytes) = 0;
   virtual void release(void* memory, int64_t bytes) noexcept = 0;
   // Names a part of an allocation: kernels may touch only these bytes of it. Devices that check every access use it.

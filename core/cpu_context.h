@@ -65,6 +65,6 @@ class ScopedFlushDenormals {
 };
 
 int64_t simd_targets();     // Highway's bits of the instruction sets that are both compiled in and supported here
-const char* simd_target();  // the instruction set that Highway dispatches to here: "AVX3", "AVX2", ...
+const char* simd_target();  // the instruction set that Highway dispatches to here: "AVX-512", "AVX2", ...
 
 }  // namespace duet

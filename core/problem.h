@@ -110,8 +110,8 @@ class Shapes {
 };
 
 // A dimension of a product along which the outputs are linear, entry by entry: entry j of an output depends on entry j
-// of some inputs only, and linearly. A weighted sum of entries of an output is then an output of a smaller problem, which
-// has the sums of those inputs: see core/projection.h. A contract states it as `linear_axis()`.
+// of some inputs only, and linearly. A weighted sum of entries of an output is then an output of a smaller problem,
+// which has the sums of those inputs: see core/projection.h. A contract states it as `linear_axis()`.
 struct LinearAxis {
   struct Axis {
     Slot slot;

@@ -160,8 +160,8 @@ void add_scopes(Document& document) {
                   "of every ratio.",
                   100 * results::kSuspectFraction));
   add("disturbed", "Other processes ran meanwhile, or the GPU lowered its clock: the row stands, read it with care.");
-  add("unjudged", fmt::format("All repetitions together last less than {:.0f} ms: too short to see other processes.",
-                              1e3 * results::kJudgeable_s));
+  add("unchecked", fmt::format("All repetitions together last less than {:.0f} ms: too short to see other processes.",
+                               1e3 * results::kMinContention_s));
   add("compared by",
       "How every element of the timed outputs was compared: with the reference, by projections in double, "
       "or with a second implementation; sampled: independent parts of it only.");

@@ -104,7 +104,7 @@ Run read_run(const std::string& path, Json& root) {
     for (Job& job : run.jobs) set_verdict(job);
   if (schema <= 2) {
     for (Job& job : run.jobs) set_trust(job);
-    judge(run);
+    decide_trust(run);
   }
   return run;
 }

@@ -85,9 +85,9 @@ Summary summarise(const std::vector<Repetition>& repetitions) {
   return s;
 }
 
-bool judgeable(double wall_s) { return wall_s >= kJudgeable_s; }
+bool shows_contention(double wall_s) { return wall_s >= kMinContention_s; }
 
-void judge_contention(Series& series) {
+void decide_contention(Series& series) {
   series.foreign_cores.reset();
   double wall_s = 0, foreign = 0, steal = 0;
   for (const Repetition& r : series.repetitions) {
@@ -95,12 +95,12 @@ void judge_contention(Series& series) {
     foreign += r.foreign_cores * r.wall_s;
     steal += r.steal_share * r.wall_s;
   }
-  if (!judgeable(wall_s)) return;
+  if (!shows_contention(wall_s)) return;
   series.foreign_cores = foreign / wall_s;
   const bool all = contended(*series.foreign_cores, steal / wall_s);
   for (Repetition& r : series.repetitions) {
     // A repetition that is too short by itself shares the verdict of the whole series.
-    const bool one = judgeable(r.wall_s) ? contended(r.foreign_cores, r.steal_share) : all;
+    const bool one = shows_contention(r.wall_s) ? contended(r.foreign_cores, r.steal_share) : all;
     if (one && !has(r.flags, flag::kContended)) r.flags.emplace_back(flag::kContended);
   }
 }
@@ -155,13 +155,13 @@ bool far_below_roof(const Series& series) {
 void set_flags(Series& series, Device device, double empty_kernel_s) {
   std::erase_if(series.flags, [](const std::string& f) {
     return f == flag::kSuspect || f == flag::kWeakCpu || f == flag::kFloor || f == flag::kDisturbed ||
-           f == flag::kUnjudged;
+           f == flag::kUnchecked;
   });
   const auto undisturbed = static_cast<size_t>(
       std::count_if(series.repetitions.begin(), series.repetitions.end(), [](const auto& r) { return !disturbed(r); }));
   if (undisturbed < std::min(kEnoughRepetitions, series.repetitions.size()))
     series.flags.emplace_back(flag::kDisturbed);
-  if (device == Device::cpu && !series.foreign_cores) series.flags.emplace_back(flag::kUnjudged);
+  if (device == Device::cpu && !series.foreign_cores) series.flags.emplace_back(flag::kUnchecked);
   const bool at_floor = series.scope == Scope::kernel && series.summary.median_s < kFloorFactor * empty_kernel_s;
   if (at_floor) series.flags.emplace_back(flag::kFloor);
   if (!series.roof || at_floor) return;
@@ -326,19 +326,19 @@ std::string inconsistency(const std::vector<Ceiling>& ceilings) {
 
 // --- the run
 
-Judged count_judged(const std::vector<Job>& jobs) {
-  Judged count;
+ContentionChecked count_contention_checked(const std::vector<Job>& jobs) {
+  ContentionChecked count;
   for (const Job& job : jobs) {
     if (job.device != Device::cpu) continue;
     for (const Series& s : job.series) {
       ++count.all;
-      count.judged += s.foreign_cores.has_value();
+      count.checked += s.foreign_cores.has_value();
     }
   }
   return count;
 }
 
-void judge(Run& run, const std::string& unusable) {
+void decide_trust(Run& run, const std::string& unusable) {
   constexpr int64_t kShown = 3;  // names of disturbed rows in the text; each row says it itself
   Invocation& i = run.invocation;
   int64_t rows = 0, disturbed_rows = 0;
@@ -352,11 +352,11 @@ void judge(Run& run, const std::string& unusable) {
     if (++disturbed_rows <= kShown) names += (names.empty() ? "" : ", ") + job.name;
   }
   if (disturbed_rows > 0) {
-    const Judged judged = count_judged(run.jobs);
+    const ContentionChecked checked = count_contention_checked(run.jobs);
     i.doubts.push_back(fmt::format(
         "{} of {} rows are disturbed: other processes ran or the GPU lowered its clock ({}{}). {} of {} series on the "
-        "CPU were long enough to be judged",
-        disturbed_rows, rows, names, disturbed_rows > kShown ? ", ..." : "", judged.judged, judged.all));
+        "CPU were long enough to be checked",
+        disturbed_rows, rows, names, disturbed_rows > kShown ? ", ..." : "", checked.checked, checked.all));
   }
   if (std::string found = inconsistency(run.ceilings); !found.empty()) i.doubts.push_back(std::move(found));
   std::string reason = unusable;

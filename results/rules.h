@@ -16,7 +16,7 @@ inline constexpr double kWeakFraction = 0.4;      // of the roof; a CPU below it
 inline constexpr double kFloorFactor = 3;         // a kernel shorter than this many empty ones is at the floor
 inline constexpr double kContendedCores = 0.05;   // CPU cores used by other processes while a repetition ran
 inline constexpr double kContendedSteal = 0.01;   // of all CPU time, taken by the hypervisor
-inline constexpr double kJudgeable_s = 0.1;       // shorter windows hold too few ticks of /proc/stat (10 ms)
+inline constexpr double kMinContention_s = 0.1;   // shorter windows hold too few ticks of /proc/stat (10 ms)
 inline constexpr double kSteadyProbe = 0.1;       // (upper - lower quartile) / median of a probe that was quiet
 inline constexpr double kDisturbedRun = 0.5;      // share of disturbed rows from which a run serves no ratios
 inline constexpr size_t kEnoughRepetitions = 3;   // undisturbed ones; with fewer, all count
@@ -32,7 +32,7 @@ inline constexpr const char* kFloor = "floor";
 inline constexpr const char* kDisturbed = "disturbed";
 inline constexpr const char* kRestored = "restored";
 inline constexpr const char* kSynchronises = "synchronises";
-inline constexpr const char* kUnjudged = "unjudged";
+inline constexpr const char* kUnchecked = "unchecked";
 inline constexpr const char* kContended = "contended";
 inline constexpr const char* kThrottled = "throttled";
 inline constexpr const char* kRetried = "retried";
@@ -49,10 +49,10 @@ bool disturbed(const Repetition& repetition);
 std::vector<double> counted_medians(const std::vector<Repetition>& repetitions);
 Summary summarise(const std::vector<Repetition>& repetitions);
 // Whether repetitions this long show what other processes did.
-bool judgeable(double wall_s);
-// Judges all repetitions of a series together, however short each is: sets Series::foreign_cores, and marks each
+bool shows_contention(double wall_s);
+// Checks all repetitions of a series together, however short each is: sets Series::foreign_cores, and marks each
 // repetition as contended where other processes ran meanwhile.
-void judge_contention(Series& series);
+void decide_contention(Series& series);
 
 // --- series
 
@@ -115,12 +115,12 @@ std::string inconsistency(const std::vector<Ceiling>& ceilings);
 
 // Adds to the doubts what the rows and the ceilings show, and sets Invocation::trust from all doubts. unusable: why no
 // ratio of this run means anything, or empty.
-void judge(Run& run, const std::string& unusable = "");
-// Series whose contention could be judged, and all of them.
-struct Judged {
-  int64_t judged = 0, all = 0;
+void decide_trust(Run& run, const std::string& unusable = "");
+// Series whose contention could be checked, and all of them.
+struct ContentionChecked {
+  int64_t checked = 0, all = 0;
 };
-Judged count_judged(const std::vector<Job>& jobs);
+ContentionChecked count_contention_checked(const std::vector<Job>& jobs);
 
 // --- contradictions: what no run file may say. Checked when it is written and when it is read.
 

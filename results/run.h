@@ -150,13 +150,13 @@ struct Series {
     field("iterations", s.iterations, Allow::at_least_one, "samples of a repetition");
     field("first_call_s", s.first_call_s, Allow::not_negative, "the very first call");
     field("foreign_cores", s.foreign_cores, Allow::not_negative,
-          "CPU cores that other processes used, over all repetitions together; null: too short to be judged");
+          "CPU cores that other processes used, over all repetitions together; null: too short to be checked");
     field("repetitions", s.repetitions, Allow::any, "at least one");
     field("summary", s.summary, Allow::any, "over the repetitions that count");
     field("roof", s.roof, Allow::any, "null where no ceiling matches");
     field("flags", s.flags, Allow::not_empty,
           "suspect: over its roof, no result; weak_cpu: far below it; floor: nearly as short as an empty kernel; "
-          "disturbed: too few undisturbed repetitions, all counted; unjudged: too short to see other processes; "
+          "disturbed: too few undisturbed repetitions, all counted; unchecked: too short to see other processes; "
           "restored, synchronises: how samples were taken");
   }
 };

@@ -62,11 +62,11 @@ Series short_series(std::vector<double> foreign_cores, double wall_s) {
     s.repetitions.back().wall_s = wall_s;
     s.repetitions.back().foreign_cores = cores;
   }
-  judge_contention(s);
+  decide_contention(s);
   return s;
 }
 
-TEST(Rules, ShortRepetitionsAreJudgedTogether) {
+TEST(Rules, ShortRepetitionsAreCheckedTogether) {
   const Series busy = short_series({0, 0, 1.5, 1.5}, 0.03);  // one tick of 10 ms is a third of a core here
   ASSERT_TRUE(busy.foreign_cores);
   EXPECT_DOUBLE_EQ(*busy.foreign_cores, 0.75);
@@ -76,20 +76,20 @@ TEST(Rules, ShortRepetitionsAreJudgedTogether) {
   for (const Repetition& r : calm.repetitions) EXPECT_FALSE(disturbed(r));
 }
 
-TEST(Rules, LongRepetitionsAreJudgedOneByOne) {
+TEST(Rules, LongRepetitionsAreCheckedOneByOne) {
   const Series s = short_series({0, 0, 1, 0}, 0.2);
   EXPECT_FALSE(disturbed(s.repetitions[1]));
   EXPECT_TRUE(disturbed(s.repetitions[2]));
 }
 
-TEST(Rules, WhatIsTooShortToBeJudgedSaysSo) {
+TEST(Rules, WhatIsTooShortToBeCheckedSaysSo) {
   Series s = short_series({1, 1, 1}, 0.03);
   EXPECT_FALSE(s.foreign_cores);
   set_flags(s, Device::cpu, 0);
-  EXPECT_TRUE(s.has_flag("unjudged"));
+  EXPECT_TRUE(s.has_flag("unchecked"));
   EXPECT_FALSE(s.has_flag("disturbed"));
   set_flags(s, Device::gpu, 0);
-  EXPECT_FALSE(s.has_flag("unjudged")) << "a GPU does not share its time";
+  EXPECT_FALSE(s.has_flag("unchecked")) << "a GPU does not share its time";
 }
 
 // --- series
@@ -323,16 +323,16 @@ TEST(Rules, OneThreadFasterThanAllIsInconsistent) {
 
 TEST(Rules, ARunIsTrustworthyUntilSomethingDisturbsIt) {
   results::Run run = make_run(softmax_pair());
-  judge(run);
+  decide_trust(run);
   EXPECT_EQ(run.invocation.trust, Trust::trustworthy);
   EXPECT_TRUE(run.invocation.doubts.empty());
 
   run.invocation.doubts = {"4 of 12 ceilings moved"};
-  judge(run);
+  decide_trust(run);
   EXPECT_EQ(run.invocation.trust, Trust::disturbed);
 
   run = make_run(softmax_pair());
-  judge(run, "a debug build");
+  decide_trust(run, "a debug build");
   EXPECT_EQ(run.invocation.trust, Trust::unusable);
   EXPECT_THAT(run.invocation.doubts[0], HasSubstr("a debug build"));
 }
@@ -344,16 +344,16 @@ TEST(Rules, DisturbedRowsMakeTheRunDisturbedAndMostOfThemUnusable) {
   decide(job);
   EXPECT_TRUE(job.comparable);
   EXPECT_EQ(job.trust, Trust::disturbed);
-  judge(run);
+  decide_trust(run);
   EXPECT_EQ(run.invocation.trust, Trust::disturbed);
   ASSERT_EQ(run.invocation.doubts.size(), 1u);
   EXPECT_THAT(run.invocation.doubts[0], HasSubstr("1 of 2 rows are disturbed"));
   EXPECT_THAT(run.invocation.doubts[0], HasSubstr(job.name));
-  EXPECT_THAT(run.invocation.doubts[0], HasSubstr("2 of 2 series on the CPU were long enough to be judged"));
+  EXPECT_THAT(run.invocation.doubts[0], HasSubstr("2 of 2 series on the CPU were long enough to be checked"));
   for (Repetition& r : run.jobs[1].series[0].repetitions) r.flags = {"throttled"};
   decide(run.jobs[1]);
   run.invocation.doubts.clear();
-  judge(run);
+  decide_trust(run);
   EXPECT_EQ(run.invocation.trust, Trust::unusable);
 }
 

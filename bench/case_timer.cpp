@@ -27,8 +27,8 @@ using results::Status;
 
 volatile std::sig_atomic_t stop_requested = 0;
 
-// The roof is probed between slices of a repetition. A slice is so short that the machine changes its speed rarely within
-// one, and a repetition has a few of them at least.
+// The roof is probed between slices of a repetition. A slice is so short that the machine changes its speed rarely
+// within one, and a repetition has a few of them at least.
 constexpr double kSlice_s = 10e-3;
 constexpr int kMinSlices = 3;
 constexpr double kProbeShare = 0.3;             // of a slice
@@ -331,7 +331,8 @@ results::Repetition CaseTimer::timed_repetition(Timing& t, int attempt, const st
   return r;
 }
 
-// Samples of the roof for a share of a slice. Then the row's data go back into the caches that a warm row finds them in.
+// Samples of the roof for a share of a slice. Then the row's data go back into the caches that a warm row finds them
+// in.
 std::vector<double> CaseTimer::probe_roof(Timing& t, double slice_s) {
   std::vector<double> roof_s;
   double spent_s = 0;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What would make numbers measured on this machine untrustworthy, and why: other work, limits of the process, variables
-// that change how libraries run, a build that is not for timing. bench_all puts it into the run's warnings, `duet doctor`
-// prints it.
+// that change how libraries run, a build that is not for timing. bench_all puts it into the run's warnings, `duet
+// doctor` prints it.
 #pragma once
 #include <functional>
 #include <string>

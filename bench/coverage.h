@@ -23,8 +23,8 @@ namespace duet::bench {
 
 class Coverage {
  public:
-  // expected: the reference on sampled slices, which takes `expected_s` on all threads. budget_s: what the reference may
-  // take where there is another way; max_s: where there is none. Everything is kept by reference.
+  // expected: the reference on sampled slices, which takes `expected_s` on all threads. budget_s: what the reference
+  // may take where there is another way; max_s: where there is none. Everything is kept by reference.
   Coverage(const Problem& problem, const HostTensors& inputs, const Expected& expected, double expected_s,
            double budget_s, double max_s, uint64_t seed);
 

@@ -102,8 +102,8 @@ bool serves(std::string_view patterns, std::string_view pattern) {
   return false;
 }
 
-// The candidates take turns, so that a machine that changes its speed meanwhile prefers none of them. Their best samples
-// are compared: others are slow for reasons of their own.
+// The candidates take turns, so that a machine that changes its speed meanwhile prefers none of them. Their best
+// samples are compared: others are slow for reasons of their own.
 std::unique_ptr<CpuPass> fastest(CpuContext& cpu, std::vector<std::unique_ptr<CpuPass>> candidates, bool cold,
                                  Trial trial) {
   wake_threads(cpu, kWakeUp_s);

@@ -43,8 +43,8 @@ struct Trial {
   int max_samples = 10;
 };
 
-// A pass over arrays of `footprint` bytes together. patterns: one, or several joined by '|'. Of the loops and task sizes
-// that serve them, the fastest in a trial is taken. cold: each pass of the trial begins with empty caches.
+// A pass over arrays of `footprint` bytes together. patterns: one, or several joined by '|'. Of the loops and task
+// sizes that serve them, the fastest in a trial is taken. cold: each pass of the trial begins with empty caches.
 std::unique_ptr<CpuPass> memory_pass(CpuContext& cpu, PassMemory& memory, std::string_view patterns, int64_t footprint,
                                      bool cold, Trial trial);
 
@@ -54,8 +54,8 @@ std::unique_ptr<CpuPass> compute_pass(CpuContext& cpu, const std::string& dtype,
 // Runs `work` once on each thread, after a barrier, so that all start together. False: a thread did not arrive in time,
 // and another one ran its work.
 bool run_on_all_threads(CpuContext& cpu, const std::function<void()>& work);
-// Idle threads sleep. Once they are awake, they take part from the first sample on. Gives up after max_s: the machine is
-// busy. Returns the seconds that it took.
+// Idle threads sleep. Once they are awake, they take part from the first sample on. Gives up after max_s: the machine
+// is busy. Returns the seconds that it took.
 double wake_threads(CpuContext& cpu, double max_s);
 
 // Seconds of `batch` runs, one after the other.

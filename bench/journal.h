@@ -11,8 +11,8 @@
 
 namespace duet::bench {
 
-// Rows of two runs may stand in one file only where everything that shapes them is the same: machine, build and selection
-// of jobs. Throws Error where it is not.
+// Rows of two runs may stand in one file only where everything that shapes them is the same: machine, build and
+// selection of jobs. Throws Error where it is not.
 void require_same_run(const results::Run& then, const results::Run& now);
 
 class Journal {

@@ -45,8 +45,8 @@ struct Drawn {
 
 // An op with its memory. What is timed is verified as follows, outside the clock:
 //  - The outputs of each series' last repetition are compared with what is expected.
-//  - After each sample, stripes of the outputs must hold what they hold in verified outputs. On a GPU, where each stripe
-//    is a transfer, this is done after the last sample of a repetition and after two more.
+//  - After each sample, stripes of the outputs must hold what they hold in verified outputs. On a GPU, where each
+//    stripe is a transfer, this is done after the last sample of a repetition and after two more.
 //  - Applications one by one, each after the stripes were overwritten, must write them again: the samples themselves
 //    where a sample is one application on the CPU, else three more behind each repetition.
 //  - The last repetition has other inputs than those before it, and the first application after the change finds the

@@ -39,9 +39,9 @@ std::optional<results::Roof> roof_of(const std::vector<Ceiling>& ceilings, const
 // What a series of the job did; its time is the series' median.
 Work work_of(const results::JobDescription& job, const results::Series& series);
 
-// Sets the roof of each series, the flags that follow from it and the job's verdict, in place of what was there. A series
-// whose repetitions hold the samples of an adjacent probe gets its share from them; the ceilings then only name the
-// bound.
+// Sets the roof of each series, the flags that follow from it and the job's verdict, in place of what was there. A
+// series whose repetitions hold the samples of an adjacent probe gets its share from them; the ceilings then only
+// name the bound.
 void annotate_roof(const std::vector<Ceiling>& ceilings, results::Job& job);
 
 }  // namespace duet::bench

@@ -12,7 +12,8 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr double kSample_s = 20e-6;
-// What bounds a row less by this factor than the other is not probed: it cannot become the bound while the row is timed.
+// What bounds a row less by this factor than the other is not probed: it cannot become the bound while the row is
+// timed.
 constexpr double kFarBelow = 0.4;
 constexpr Trial kTrial{.budget_s = 15e-3, .max_samples = 20}, kLongTrial{.budget_s = 80e-3, .max_samples = 200};
 constexpr int kWarmUps = 2;  // passes, until a cache that the footprint exceeds keeps what it keeps in a long loop

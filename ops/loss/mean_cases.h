@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The sizes at which losses that are means over all elements are tested and timed.
 #pragma once
-#include <fmt/format.h>
-
 #include <algorithm>
+#include <string>
 
 #include "core/cases.h"
 
@@ -43,7 +42,7 @@ inline Cases mean_backward_cases(Scale scale) {
     const auto word = [&](std::string_view name) {
       return *std::find_if(words.begin(), words.end(), [&](const CaseWord& w) { return w.name == name; });
     };
-    if (word("dtype").value == "f16") c.text += fmt::format(" scale:{}", word("n").value);
+    if (word("dtype").value == "f16") c.text += " scale:" + std::string(word("n").value);
   }
   return all;
 }

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <map>
 
 #include "bench/cpu_pass.h"
 #include "bench/roof_probe.h"
@@ -35,7 +36,7 @@ class Spinner final : public Runner {
     runs_at_restore_ = runs;
   }
   void evict() override { ++evictions; }
-  Check verify() override { return {}; }
+  Check verify(bool) override { return {}; }
 
   int runs = 0, evictions = 0, max_runs_between_restores = 0;
 

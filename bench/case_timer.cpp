@@ -191,6 +191,7 @@ void CaseTimer::add_timings(const Side& side, const std::shared_ptr<Runner>& run
 void CaseTimer::calibrate(Timings& timings) const {
   for (auto& t : timings) {
     if (stop_requested) throw Interrupted{};
+    worker::beat();
     const auto start = std::chrono::steady_clock::now();
     t->counts = t->sampler.calibrate(options_.budget_s(), options_.repetitions_or_default());
     t->limit_s = calibrated_limit_s(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
@@ -200,19 +201,26 @@ void CaseTimer::calibrate(Timings& timings) const {
   }
 }
 
-RoofProbes& CaseTimer::probes_of(const Timing& t) {
-  return t.series.threads == devices_.cpu->threads() ? *probes_ : *one_thread_probes_;
+// Null where the ceilings give no roof, or there is no memory for the probe: then the ceilings of the run have to do.
+std::shared_ptr<RoofProbe> CaseTimer::probe_of(const Timing& t, bool again) {
+  RoofProbes& probes = t.series.threads == devices_.cpu->threads() ? *probes_ : *one_thread_probes_;
+  try {
+    return probes.probe(work_of(*t.job, t.series), again);
+  } catch (const Error&) {
+    return nullptr;
+  }
 }
 
 // Rows of a case that share threads and cache state share their probe.
 void CaseTimer::add_probes(Timings& timings) {
+  worker::works_on(Phase::ceilings);
   std::map<std::pair<int64_t, Cache>, std::shared_ptr<RoofProbe>> of_case;
   for (auto& t : timings) {
     if (t->job->device != results::Device::cpu || t->job->status == Status::failed) continue;
     if (stop_requested) throw Interrupted{};
-    auto& probe = of_case[{t->series.threads, t->series.cache}];
-    if (!probe) probe = probes_of(*t).probe(work_of(*t->job, t->series));
-    t->probe = probe;
+    const auto [at, is_new] = of_case.try_emplace({t->series.threads, t->series.cache});
+    if (is_new) at->second = probe_of(*t, false);
+    t->probe = at->second;
   }
 }
 
@@ -262,7 +270,7 @@ void CaseTimer::repetition(Timing& t, const std::function<void(double)>& report)
       taken = timed_repetition(t, attempt, report);
       // Faster than its roof: perhaps a better pass was slow in the trial. Only the long trial's roof may accuse a row.
       if (!t.probe_is_confirmed && results::over_roof(taken)) {
-        t.probe = probes_of(t).probe(work_of(*t.job, t.series), true);
+        t.probe = probe_of(t, true);
         t.probe_is_confirmed = true;
         taken = timed_repetition(t, attempt + 1, report);
       }

@@ -44,7 +44,7 @@ class CaseTimer {
   void add_timings(const Side& side, const std::shared_ptr<Runner>& runner, int threads, Timings& timings) const;
   void calibrate(Timings& timings) const;
   void add_probes(Timings& timings);
-  RoofProbes& probes_of(const Timing& t);
+  std::shared_ptr<RoofProbe> probe_of(const Timing& t, bool again);
   void run_benchmarks(Timings& timings);
   void repetition(Timing& t, const std::function<void(double)>& report);
   results::Repetition timed_repetition(Timing& t, int attempt, const std::function<void(double)>& report);

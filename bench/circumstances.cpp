@@ -78,8 +78,7 @@ void check_memory(const Circumstances& c, std::vector<Finding>& found) {
   else if (c.huge_bytes >= 0 && c.huge_bytes < kAsked / 2)
     found.push_back({"huge pages", fmt::format("{} of {} MiB were given", c.huge_bytes >> 20, kAsked >> 20),
                      "memory is fragmented or the kernel refuses: memory rates are lower"});
-  const int64_t usable =
-      std::min(c.state.available_bytes, c.state.memory_limit_bytes.value_or(c.state.available_bytes));
+  const int64_t usable = allocatable_bytes(c.state);
   if (usable > 0 && usable < 4 * kGiB)
     found.push_back({"memory", fmt::format("{:.1f} GB available", static_cast<double>(usable) * 1e-9),
                      "large cases are skipped for lack of memory"});

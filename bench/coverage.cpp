@@ -8,6 +8,7 @@
 
 #include "core/checksum.h"
 #include "core/denormals.h"
+#include "core/error.h"
 #include "core/machine.h"
 #include "core/session.h"
 
@@ -63,7 +64,7 @@ Coverage::Coverage(const Problem& problem, const HostTensors& inputs, const Expe
       budget_s_(budget_s),
       max_s_(max_s),
       seed_(seed) {
-  const int64_t available = read_machine_state().available_bytes;
+  const int64_t available = allocatable_bytes(read_machine_state());
   fits_ = output_elements(problem) * kAnswerBytes + 2 * problem.footprint_bytes() < available / kMemoryShare;
 }
 
@@ -164,12 +165,16 @@ const Answer* Coverage::second(const std::string& implementation) {
 std::optional<HostTensors> Coverage::outputs_of(const std::string& implementation, const Problem& problem,
                                                 const HostTensors& inputs) {
   if (!cpu_) cpu_ = std::make_unique<CpuContext>(usable_threads());
-  Session session(problem, *find_implementation(problem.name(), implementation), *cpu_, inputs);
-  if (!session.supported()) return std::nullopt;
-  session.restore();
-  session.poison_outputs();
-  cpu_->enter([&] { session.run(); });
-  return session.download();
+  try {
+    Session session(problem, *find_implementation(problem.name(), implementation), *cpu_, inputs);
+    if (!session.supported()) return std::nullopt;
+    session.restore();
+    session.poison_outputs();
+    cpu_->enter([&] { session.run(); });
+    return session.download();
+  } catch (const Error&) {  // no memory for it, or it failed: what is compared with it is not to suffer
+    return std::nullopt;
+  }
 }
 
 }  // namespace duet::bench

@@ -62,7 +62,7 @@ class Measurement {
 
   std::vector<Ceiling> run() {
     const auto footprints =
-        bandwidth_footprints(read_machine(), cpu_.threads(), read_machine_state().available_bytes, quick_);
+        bandwidth_footprints(read_machine(), cpu_.threads(), allocatable_bytes(read_machine_state()), quick_);
     cpu_.enter([&] {
       for (const char* pattern : {"read", "copy", "update", "triad"})
         for (const int64_t f : footprints) bandwidth(pattern, f);

@@ -96,6 +96,7 @@ results::Selection describe_selection(const Options& o) {
   for (const NamedCase& c : o.cases) cases.push_back(c.op + " " + c.text);
   return {.scale = o.cases.empty() ? name_of(o.preset) : "case",
           .filter = o.filter,
+          .exclude = o.exclude,
           .cases = std::move(cases),
           .implementations = o.implementations,
           .dtypes = o.dtypes,

@@ -158,8 +158,9 @@ class BenchRun {
     run_.build = describe_build();
     run_.machine = describe_machine(devices_.gpu.get());
     run_.state = describe_state();
-    print(options_, devices_.cpu->describe() + (devices_.gpu ? "; " + devices_.gpu->describe()
-                                                             : "; GPU: not measured (" + devices_.no_gpu + ")"));
+    if (!one_of_several())
+      print(options_, devices_.cpu->describe() + (devices_.gpu ? "; " + devices_.gpu->describe()
+                                                               : "; GPU: not measured (" + devices_.no_gpu + ")"));
   }
 
   // Learns before the run, not after an hour, that its result cannot be written.
@@ -172,7 +173,7 @@ class BenchRun {
   // Whether this process goes on with a run whose worker was lost: it then has that worker's description and ceilings.
   bool go_on() {
     const WorkerPage* page = worker::page();
-    if (!page || page->generation == 0 || !journal_.read(page->journal)) return false;
+    if (!page || page->generation == 0 || !page->journal_opened || !journal_.read(page->journal)) return false;
     continued_ = true;
     run_ = journal_.earlier();
     journal_.go_on();
@@ -211,6 +212,7 @@ class BenchRun {
                                             : "";
     if (path.empty()) return;
     if (!options_.resume || !resume(path)) journal_.begin(path, run_);
+    worker::journal_opened();
   }
 
   // In random order, so that a slow drift of the machine meets all ops alike; in each process another one.
@@ -263,11 +265,12 @@ class BenchRun {
   void write() {
     output(options_, results::run_text(run_));
     if (run_.invocation.complete) journal_.remove();
+    worker::finish(exit_status_of(run_));  // what follows is only shown
   }
 
   // The table goes where the run file does not.
   int conclude() {
-    if (!worker::page() || worker::page()->processes <= 1) {
+    if (!one_of_several()) {
       progress_.clear();
       print_conclusion(options_, run_);
     }
@@ -275,6 +278,9 @@ class BenchRun {
   }
 
  private:
+  // Of --processes, whose supervisor prints the joined run.
+  static bool one_of_several() { return worker::page() && worker::page()->processes > 1; }
+
   bool to_file() const { return !options_.json_to_stdout(); }
 
   std::vector<Ceiling> measure_ceilings() {
@@ -339,6 +345,7 @@ class BenchRun {
     } catch (const std::exception& e) {  // of drawing inputs, of the reference, of memory: it costs this case alone
       failure = e.what();
       jobs.clear();
+      c.release();
       for (const Side& side : c.sides) jobs.push_back(job_without_result(c, side, Status::failed, failure));
     }
     c.sides = all;
@@ -414,7 +421,9 @@ int join_processes(const Options& options, const std::vector<std::string>& parts
   run.invocation.complete = run.invocation.complete && static_cast<int>(parts.size()) == options.processes;
   for (Job& job : run.jobs) annotate_roof(run.ceilings, job);
   run.sweeps = sweeps_of(run.jobs);
+  const results::Trust of_parts = run.invocation.trust;
   results::decide_trust(run, what_spoils_ratios());
+  run.invocation.trust = std::max(run.invocation.trust, of_parts);
   output(options, results::run_text(run));
   print_conclusion(options, run);
   return exit_status_of(run);

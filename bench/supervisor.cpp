@@ -28,6 +28,7 @@
 #include "bench/worker.h"
 #include "core/error.h"
 #include "core/process.h"
+#include "results/facts.h"
 
 namespace duet::bench {
 namespace {
@@ -82,6 +83,7 @@ class Supervisor {
     page_->processes = options_.processes;
     page_->resume = options_.resume;
     page_->generation = 0;
+    page_->journal_opened = false;
     page_->started_ns = std::chrono::nanoseconds(Clock::now().time_since_epoch()).count();
     name_files(result);
     killed_once_.clear();
@@ -286,6 +288,11 @@ class Supervisor {
   Cases cases_;                          // selected here only where a row has to be written
 };
 
+bool is_same_selection(const results::Run& run, const Options& options) {
+  return run.invocation.seed == options.seed &&
+         results::facts_of(run.invocation.selection) == results::facts_of(describe_selection(options));
+}
+
 // The run of --processes: each process writes a run file of its own beside the result, and they are joined.
 int run_processes(const Options& options, Supervisor& supervisor) {
   const bool to_file = options.json && !options.json_to_stdout();
@@ -302,7 +309,8 @@ int run_processes(const Options& options, Supervisor& supervisor) {
   if (!options.resume) remove_parts();
   if (!to_file) fs::create_directory(folder);
   if (options.resume && to_file && !fs::exists(parts[0]) && !fs::exists(Journal::path_for(parts[0])))
-    if (const auto earlier = complete_run(*options.json)) {
+    if (const auto earlier = complete_run(*options.json);
+        earlier && earlier->invocation.processes == options.processes && is_same_selection(*earlier, options)) {
       say(fmt::format("--resume: {} is complete, nothing is left to do", *options.json));
       return exit_status_of(*earlier);
     }

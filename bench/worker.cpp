@@ -105,6 +105,10 @@ void beat() {
   if (shared) shared->beats.fetch_add(1, std::memory_order_relaxed);
 }
 
+void journal_opened() {
+  if (shared) shared->journal_opened = true;
+}
+
 void want_successor() {
   if (shared) shared->wants_successor = true;
 }

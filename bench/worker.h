@@ -40,6 +40,7 @@ struct WorkerPage {
   std::atomic<uint32_t> current = 0;          // of `work`
   std::atomic<uint64_t> beats = 0;            // steps of progress
   std::atomic<int> exit_status = -1;          // set when the worker has finished
+  std::atomic<bool> journal_opened = false;   // by a worker of this process of the run; an older one is not this run's
   std::atomic<bool> wants_successor = false;  // it cannot go on, as after an error that CUDA does not recover from
   char last_words[kMaxWords] = {};            // of std::terminate
 };
@@ -57,6 +58,7 @@ void works_on(Phase phase, const std::string& jobs, double limit_s);  // jobs: n
 void works_on(Phase phase);                                           // no job's work
 void beat();                                                          // the work goes on: its limit counts from now
 void want_successor();
+void journal_opened();
 
 }  // namespace worker
 

@@ -147,8 +147,7 @@ HostTensors OpInputs::read(const OpOptions& options) {
 
 void require_memory(const Problem& problem, int copies) {
   const MachineState state = read_machine_state();
-  const double available =
-      static_cast<double>(std::min(state.available_bytes, state.memory_limit_bytes.value_or(state.available_bytes)));
+  const double available = static_cast<double>(allocatable_bytes(state));
   const double needed = static_cast<double>(problem.footprint_bytes()) * copies;
   if (needed <= available) return;
   std::vector<std::string> sizes;

@@ -70,7 +70,7 @@ void* CpuContext::allocate(int64_t bytes) {
   const int64_t slack = size >= kHugePage ? kHugePage : 0;
   // A case that is refused here becomes a row with its reason; without the check, the kernel would kill the process at
   // the first touch. Small sizes are not checked, since reading the machine's state takes longer than mapping them.
-  const int64_t available = size < kCheckAbove ? size : read_machine_state().available_bytes;
+  const int64_t available = size < kCheckAbove ? size : allocatable_bytes(read_machine_state());
   void* map = size > available ? MAP_FAILED
                                : mmap(nullptr, static_cast<size_t>(size + slack), PROT_READ | PROT_WRITE,
                                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);

@@ -329,6 +329,10 @@ int usable_threads(const MachineState& state) {
   return std::max(1, threads);
 }
 
+int64_t allocatable_bytes(const MachineState& state) {
+  return std::min(state.available_bytes, state.memory_limit_bytes.value_or(state.available_bytes));
+}
+
 int usable_threads() { return usable_threads(read_machine_state()); }
 
 }  // namespace duet

@@ -59,6 +59,9 @@ struct MachineState {
 int usable_threads(const MachineState& state);
 int usable_threads();  // of this process
 
+// What can be allocated: the memory that is available, and no more than the control group's limit.
+int64_t allocatable_bytes(const MachineState& state);
+
 // root: "" for this machine; tests pass the folder of an invented one.
 MachineInfo read_machine(const std::string& root = {});
 MachineState read_machine_state(const std::string& root = {});

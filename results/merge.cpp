@@ -29,8 +29,10 @@ void add_series(Job& job, const Job& more, int64_t process) {
   }
 }
 
-void add_job(Job& job, const Job& more, int64_t process) {
+// cut: the process was interrupted, so that what it skipped says nothing about the others.
+void add_job(Job& job, const Job& more, int64_t process, bool cut) {
   if (job.status != more.status) {  // failed before skipped before ok
+    if (cut && more.status == Status::skipped) return;
     if (more.status == Status::ok || job.status == Status::failed) return;
     job = more;
     job.reason = fmt::format("in process {}: {}", process, more.reason);
@@ -61,7 +63,7 @@ Run merge(std::vector<Run> processes) {
     const auto process = static_cast<int64_t>(p);
     if (more.jobs.size() != run.jobs.size())
       throw Error("{}: {} jobs, and {} in the first process", more.file, more.jobs.size(), run.jobs.size());
-    for (Job& job : run.jobs) add_job(job, find_job(more, job.name), process);
+    for (Job& job : run.jobs) add_job(job, find_job(more, job.name), process, !more.invocation.complete);
     i.wall_s += more.invocation.wall_s;
     i.complete = i.complete && more.invocation.complete;
     i.trust = std::max(i.trust, more.invocation.trust);

@@ -117,7 +117,10 @@ void upgrade_from_schema_2(Json& document) {
     add(*run, "processes", 1);
     add(*run, "trust", "trustworthy");
     add(*run, "doubts", Json::array());
-    if (Json* selection = find(*run, "selection")) add(*selection, "cases", Json::array());
+    if (Json* selection = find(*run, "selection")) {
+      add(*selection, "cases", Json::array());
+      add(*selection, "exclude", "");
+    }
     if (Json* state = find(*duet, "state"))
       if (const Json* threads = find(*run, "threads")) add(*state, "usable_threads", *threads);
   }

@@ -314,7 +314,7 @@ struct Sweep {
 // --- the run
 
 struct Selection {
-  std::string scale, filter;
+  std::string scale, filter, exclude;
   std::vector<std::string> cases, implementations, dtypes, scopes;
   bool cpu = true, gpu = true;
   int64_t repetitions = 1;
@@ -323,6 +323,7 @@ struct Selection {
   static void members(auto& s, auto&& field) {
     field("scale", s.scale, Allow::any, "preset: smoke, quick, standard, full");
     field("filter", s.filter, Allow::any, "regular expression over job names");
+    field("exclude", s.exclude, Allow::any, "regular expression over the names of jobs that are left out");
     field("cases", s.cases, Allow::any, "named in place of the preset's; empty: those of the preset");
     field("implementations", s.implementations, Allow::any, "empty: all");
     field("dtypes", s.dtypes, Allow::any, "empty: all");

@@ -415,7 +415,7 @@ TEST(Schema2, IsReadAndItsRoofsAreThoseOfTheRun) {
   Json& duet = document["duet"];
   duet["schema"] = 2;
   for (const char* name : {"processes", "trust", "doubts"}) duet["run"].erase(name);
-  duet["run"]["selection"].erase("cases");
+  for (const char* name : {"cases", "exclude"}) duet["run"]["selection"].erase(name);
   duet["state"].erase("usable_threads");
   for (Json& job : duet["jobs"]) {
     job.erase("trust");

@@ -120,9 +120,9 @@ grep -q 'from the journal' stderr || fail '--resume measured everything again'
 resumed() { # STATUS PATTERN ARGUMENT...
   local status=$1 pattern=$2 got
   shift 2
-  "$bench" --scale smoke --device cpu --filter cpu --json=kept_named.json "$@" 2> stderr
+  "$bench" --scale smoke --device cpu --filter cpu --json=kept_named.json "$@" > stdout 2> stderr
   got=$?
-  [ "$got" = "$status" ] && grep -qE -- "$pattern" stderr || fail "named cases $*: status $got, $(cat stderr)"
+  [ "$got" = "$status" ] && cat stdout stderr | grep -qE -- "$pattern" || fail "named cases $*: status $got, $(cat stdout stderr)"
 }
 resumed 0 '^2 jobs' --case 'relu n:3' --case 'relu n:5'
 resumed 0 'is complete, nothing is left' --case 'relu n:3' --case 'relu n:5' --resume

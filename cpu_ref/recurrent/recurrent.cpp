@@ -73,14 +73,15 @@ void Recurrent<kCell>::reference(Inputs in, int64_t slice, Expect& expect) const
     // applied to it alone.
     for (int64_t g = 0; g < G * H; ++g) {
       const bool apart = kCell == Cell::gru && g >= 2 * H;
-      Sum sum, alone;
-      Sum& recurrent = apart ? alone : sum;
-      sum.add(1, exact(in[bias][(dir * kBiases) * G * H + g]));
-      if (kBiases == 2) recurrent.add(1, exact(in[bias][(dir * kBiases + 1) * G * H + g]));
-      for (int64_t i = 0; i < I; ++i) sum.add(in[w][(dir * G * H + g) * I + i], exact(in[x][(t * B + b) * I + i]));
+      // Each product may be rounded before its bias is added, which can cancel most of it.
+      Sum input, recurrent;
+      for (int64_t i = 0; i < I; ++i) input.add(in[w][(dir * G * H + g) * I + i], exact(in[x][(t * B + b) * I + i]));
       for (int64_t j = 0; j < H; ++j) recurrent.add(in[r][(dir * G * H + g) * H + j], at(h, j));
-      at(a, g) = sum.value(*this, I + H);
-      if (apart) at(m, g - 2 * H) = alone.value(*this, H);
+      const Value from_input = input.value(*this, I) + exact(in[bias][(dir * kBiases) * G * H + g]);
+      Value from_state = recurrent.value(*this, H);
+      if (kBiases == 2) from_state = from_state + exact(in[bias][(dir * kBiases + 1) * G * H + g]);
+      at(a, g) = apart ? from_input : from_input + from_state;
+      if (apart) at(m, g - 2 * H) = from_state;
     }
     // Gates and the new state.
     for (int64_t j = 0; j < H; ++j) {
@@ -168,12 +169,12 @@ void walk_back(const P& p, Inputs in, int64_t dir, int64_t b, Row& dh, Row& dc, 
     step(t, da, dm, before);
     for (int64_t j = 0; j < H; ++j) {
       Sum sum;
-      if (kCell == Cell::gru) sum.add(1, at(dh, j));
       for (int64_t g = 0; g < G * H; ++g) {
         const bool apart = kCell == Cell::gru && g >= 2 * H;
         sum.add(in[P::r][(dir * G * H + g) * H + j], apart ? at(dm, g - 2 * H) : at(da, g));
       }
-      at(dh, j) = sum.value(p, G * H);
+      const Value product = sum.value(p, G * H);
+      at(dh, j) = kCell == Cell::gru ? product + at(dh, j) : product;
     }
   }
 }

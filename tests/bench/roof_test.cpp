@@ -187,6 +187,7 @@ results::Job copy_job(const char* name, results::Scope scope, double median_s) {
   job.flops = 0;
   job.bytes = job.footprint_bytes = 2000;
   job.series[0].flags = {"restored"};
+  for (results::Repetition& r : job.series[0].repetitions) r.roof_s.clear();  // the ceilings decide
   annotate_roof({bandwidth("cpu", "copy", 1, 2000, 1e9), bandwidth("gpu", "copy", 1, 2000, 1e9),
                  results::testing::make_ceiling("gpu.launch", 8e-6, "s"),
                  results::testing::make_ceiling("gpu.empty_kernel", 1e-6, "s")},
@@ -204,10 +205,22 @@ TEST(AnnotateRoof, SetsRoofFlagsAndVerdict) {
   EXPECT_NEAR(good.series[0].roof->fraction, 0.8, 1e-12);
   EXPECT_EQ(good.series[0].flags, Flags({"restored"}));
   EXPECT_TRUE(good.comparable);
-  const results::Job suspect = on_cpu(1.9e-6);
-  EXPECT_EQ(suspect.series[0].flags, Flags({"restored", "suspect"}));
-  EXPECT_FALSE(suspect.comparable);
+  EXPECT_EQ(good.series[0].roof->source, results::RoofSource::run);
+  EXPECT_TRUE(on_cpu(1.9e-6).comparable) << "ceilings of another moment accuse no row";
   EXPECT_EQ(on_cpu(5.1e-6).series[0].flags, Flags({"restored", "weak_cpu"}));
+}
+
+TEST(AnnotateRoof, AnAdjacentProbeDecidesWhereThereIsOne) {
+  results::Job job = results::testing::make_job("copy/cpu.tuned/f32/n:250",
+                                                {results::testing::make_series(results::Scope::call, 1e-6, 1.2)});
+  job.flops = 0;
+  job.bytes = job.footprint_bytes = 2000;
+  annotate_roof({bandwidth("cpu", "copy", 1, 2000, 1e9)}, job);
+  EXPECT_NEAR(job.series[0].roof->fraction, 1.2, 1e-12) << "not the 2 of the ceilings";
+  EXPECT_EQ(job.series[0].roof->source, results::RoofSource::adjacent);
+  EXPECT_NEAR(job.series[0].roof->value, 2000 / 1.2e-6, 1) << "the rate that the probe reached";
+  EXPECT_EQ(job.series[0].flags, Flags({"suspect"}));
+  EXPECT_FALSE(job.comparable);
 }
 
 TEST(AnnotateRoof, AKernelIsComparedWithAnEmptyOneNotWithALaunch) {

@@ -127,7 +127,7 @@ TEST(Sweeps, TheFastestJobThatCountsStandsForItsSide) {
   EXPECT_EQ(with(graph).gpu_end_to_end_s, 70e-3) << "of the same job";
   EXPECT_EQ(with(graph).gpu_impl, "gpu.graph");
   Job suspect = graph, wrong = graph, unchecked = graph, failed = graph;
-  suspect.series[0].roof->fraction = 1.1;
+  results::testing::set_fraction(suspect.series[0], 1.1);
   wrong.check->max_error_ratio = 1.5;
   unchecked.check.reset();
   failed.status = Status::failed;

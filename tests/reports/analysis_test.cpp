@@ -77,7 +77,7 @@ TEST(ReportsAnalysis, OneThreadIsTheCpuSideWhereItIsFaster) {
 
 TEST(ReportsAnalysis, SuspectJobsStandInNoRatio) {
   auto jobs = softmax_pair();
-  jobs[0].series[0].roof->fraction = 1.04;  // 4 threads; the one-thread row alone looks fine
+  results::testing::set_fraction(jobs[0].series[0], 1.04);  // 4 threads; the one-thread row alone looks fine
   const Analysed a(jobs);
   EXPECT_TRUE(a.result.speedups.empty());
   EXPECT_EQ(a.result.suspect_jobs, 1u);
@@ -87,7 +87,7 @@ TEST(ReportsAnalysis, SuspectJobsStandInNoRatio) {
   EXPECT_EQ(a.result.one_sided[0].device, Device::gpu);
   EXPECT_NE(a.result.one_sided[0].no_ratio_reason.find("104 % of its roof"), std::string::npos);
 
-  jobs[0].series[0].roof->fraction = 1.03;
+  results::testing::set_fraction(jobs[0].series[0], 1.03);
   EXPECT_EQ(Analysed(jobs).result.speedups.size(), 1u);
 }
 
@@ -111,9 +111,9 @@ TEST(ReportsAnalysis, TheVerdictOfTheFileIsTaken) {
 
 TEST(ReportsAnalysis, AWeakCpuIsMarked) {
   auto jobs = softmax_pair();
-  jobs[0].series[0].roof->fraction = 0.4;
+  results::testing::set_fraction(jobs[0].series[0], 0.4);
   EXPECT_FALSE(Analysed(jobs).result.speedups[0].weak_cpu);
-  jobs[0].series[0].roof->fraction = 0.39;
+  results::testing::set_fraction(jobs[0].series[0], 0.39);
   EXPECT_TRUE(Analysed(jobs).result.speedups[0].weak_cpu);
   jobs[0].series[0].roof.reset();
   EXPECT_FALSE(Analysed(jobs).result.speedups[0].weak_cpu);
@@ -238,7 +238,7 @@ TEST(ReportsAnalysis, StepsAreSumsWithAResidual) {
 
   std::vector<Job> impossible{make_step("step/mlp/cpu/f32/batch:8", 1.2, {{"gemm", 1.5}})};
   EXPECT_NE(Analysed(impossible).result.steps[0].problem.find("impossible"), std::string::npos);
-  impossible[0].series[0].roof->fraction = 1.2;
+  results::testing::set_fraction(impossible[0].series[0], 1.2);
   EXPECT_NE(Analysed(impossible).result.steps[0].problem.find("suspect"), std::string::npos);
   EXPECT_TRUE(Analysed({make_missing("step/mlp/cpu/f32/batch:8", Status::failed, "wrong loss")}).result.steps.empty())
       << "a wrong step gets no number";

@@ -361,7 +361,7 @@ TEST(ReportsReport, ConsoleShowsSpeedupsOrCpuTimes) {
 
 TEST(ReportsReport, AWeakCpuIsMarkedWhereverItsRatioStands) {
   results::Run run = make_run(softmax_pair());
-  run.jobs[0].series[0].roof->fraction = 0.2;
+  results::testing::set_fraction(run.jobs[0].series[0], 0.2);
   decide(run.jobs[0]);
   const Written report(run);
   EXPECT_NE(report.html.find("<b>50.0×</b><span class=\"warn\"> *</span>"), std::string::npos);

@@ -53,6 +53,13 @@ inline Series make_series(Scope scope, double time_s, double fraction, int threa
   return s;
 }
 
+// Another share of the roof, with its interval.
+inline void set_fraction(Series& series, double fraction) {
+  series.roof->fraction = fraction;
+  series.roof->lo = 0.995 * fraction;
+  series.roof->hi = 1.005 * fraction;
+}
+
 // Flags and verdict as the rules set them, after a test has changed a job.
 inline void decide(Job& job) {
   for (Series& s : job.series) set_flags(s, job.device, 0);

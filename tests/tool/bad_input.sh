@@ -111,7 +111,7 @@ refuses 2 "matches no job" list --filter '(.*)*$^'
 refuses 2 "filter 'no/such/job'.* matches no job" list --filter no/such/job
 refuses 2 'device' list --device tpu
 refuses 2 'scale: tiny not in' list --scale tiny
-refuses 2 'unexpected|not expected' doctor unexpected
+refuses 2 'OP requires --bounds' doctor unexpected
 
 # report
 echo '{"context": {}, "benchmarks": [' > cut.json

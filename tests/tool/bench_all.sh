@@ -38,7 +38,7 @@ long=$(head -c 100000 /dev/zero | tr '\0' a)
 says 2 'nothing matches.*aaa' --filter "$long"
 [ "$(wc -c < stderr)" -lt 3000 ] || fail "a message of $(wc -c < stderr) bytes"
 says 2 'not a regular expression' --exclude '('
-says 2 'nothing matches' --filter '^relu' --exclude 'relu/cpu' --device cpu
+says 2 'nothing matches' --filter '^relu' --exclude '/cpu' --device cpu
 says 2 'cannot write /dev/null/x' --json=/dev/null/x/r.json "${small[@]}"
 says 2 'resume requires --json' --resume
 says 2 'needs --json=FILE' --resume --json

@@ -359,11 +359,8 @@ void decide_trust(Run& run, const std::string& unusable) {
         disturbed_rows, rows, names, disturbed_rows > kShown ? ", ..." : "", checked.checked, checked.all));
   }
   if (std::string found = inconsistency(run.ceilings); !found.empty()) i.doubts.push_back(std::move(found));
-  std::string reason = unusable;
-  if (reason.empty() && rows > 0 && static_cast<double>(disturbed_rows) > kDisturbedRun * static_cast<double>(rows))
-    reason = fmt::format("more than {:.0f} % of the rows are disturbed", 100 * kDisturbedRun);
-  if (!reason.empty()) i.doubts.insert(i.doubts.begin(), "no ratio of this run is reliable: " + reason);
-  i.trust = !reason.empty() ? Trust::unusable : i.doubts.empty() ? Trust::trustworthy : Trust::disturbed;
+  if (!unusable.empty()) i.doubts.insert(i.doubts.begin(), "no ratio of this run is reliable: " + unusable);
+  i.trust = !unusable.empty() ? Trust::unusable : i.doubts.empty() ? Trust::trustworthy : Trust::disturbed;
 }
 
 // --- contradictions

@@ -18,7 +18,6 @@ inline constexpr double kContendedCores = 0.05;   // CPU cores used by other pro
 inline constexpr double kContendedSteal = 0.01;   // of all CPU time, taken by the hypervisor
 inline constexpr double kMinContention_s = 0.1;   // shorter windows hold too few ticks of /proc/stat (10 ms)
 inline constexpr double kSteadyProbe = 0.1;       // (upper - lower quartile) / median of a probe that was quiet
-inline constexpr double kDisturbedRun = 0.5;      // share of disturbed rows from which a run serves no ratios
 inline constexpr size_t kEnoughRepetitions = 3;   // undisturbed ones; with fewer, all count
 inline constexpr double kLargeResidual = 0.25;    // of a training step
 inline constexpr double kCeilingDrift = 0.03;     // a ceiling that moved by more has measured two machines

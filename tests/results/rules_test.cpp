@@ -337,7 +337,7 @@ TEST(Rules, ARunIsTrustworthyUntilSomethingDisturbsIt) {
   EXPECT_THAT(run.invocation.doubts[0], HasSubstr("a debug build"));
 }
 
-TEST(Rules, DisturbedRowsMakeTheRunDisturbedAndMostOfThemUnusable) {
+TEST(Rules, DisturbedRowsMakeTheRunDisturbed) {
   results::Run run = make_run(softmax_pair());
   Job& job = run.jobs[0];
   for (Repetition& r : job.series[0].repetitions) r.flags = {"contended"};
@@ -354,7 +354,7 @@ TEST(Rules, DisturbedRowsMakeTheRunDisturbedAndMostOfThemUnusable) {
   decide(run.jobs[1]);
   run.invocation.doubts.clear();
   decide_trust(run);
-  EXPECT_EQ(run.invocation.trust, Trust::unusable);
+  EXPECT_EQ(run.invocation.trust, Trust::disturbed);
 }
 
 // --- contradictions

@@ -51,6 +51,13 @@ void copy(float* x, float* y, float*, int64_t floats) {
 }
 
 template <bool kStreaming>
+void write(float* x, float*, float*, int64_t floats) {
+  const auto value = hn::Set(Floats(), kScale);
+  each_vector(floats, [=](int64_t i) HWY_ATTR { store<kStreaming>(value, x + i); });
+  finish<kStreaming>();
+}
+
+template <bool kStreaming>
 void update(float* x, float*, float*, int64_t floats) {
   const auto s = hn::Set(Floats(), kScale);
   each_vector(floats, [=](int64_t i) HWY_ATTR { store<kStreaming>(hn::Mul(s, hn::Load(Floats(), x + i)), x + i); });
@@ -92,6 +99,11 @@ void read(float* x, float*, float*, int64_t floats) {
   [[maybe_unused]] const volatile uint32_t used = hn::GetLane(all);
 }
 
+void write_string(float* x, float*, float*, int64_t floats) {
+  int64_t bytes = floats * int64_t{sizeof(float)};
+  asm volatile("rep stosb" : "+D"(x), "+c"(bytes) : "a"(0) : "memory");
+}
+
 // The CPU's own copy instruction, which memcpy may use. On some CPUs it avoids reading what it overwrites, too.
 void copy_string(float* x, float* y, float*, int64_t floats) {
   int64_t bytes = floats * int64_t{sizeof(float)};
@@ -99,6 +111,7 @@ void copy_string(float* x, float* y, float*, int64_t floats) {
 }
 
 constexpr bench::MemoryLoop kLoops[] = {
+    {"write", 1, 1, write<false>},  {"write", 1, 1, write<true>},  {"write", 1, 1, write_string},
     {"read", 1, 1, read<1>},        {"read", 1, 1, read<2>},       {"copy", 2, 2, copy<false>},
     {"copy", 2, 2, copy<true>},     {"copy", 2, 2, copy_string},   {"update", 1, 2, update<false>},
     {"update", 1, 2, update<true>}, {"triad", 3, 3, triad<false>}, {"triad", 3, 3, triad<true>}};

@@ -64,7 +64,7 @@ class Measurement {
     const auto footprints =
         bandwidth_footprints(read_machine(), cpu_.threads(), allocatable_bytes(read_machine_state()), quick_);
     cpu_.enter([&] {
-      for (const char* pattern : {"read", "copy", "update", "triad"})
+      for (const char* pattern : {"read", "write", "copy", "update", "triad"})
         for (const int64_t f : footprints) bandwidth(pattern, f);
       for (const char* dtype : {"bf16", "f16", "f32", "f64", "i8"}) compute(dtype);
       if (cpu_.threads() > 1) fork_join();

@@ -53,7 +53,7 @@ class Lookup {
       patterns.remove_prefix(std::min(patterns.size(), pattern.size() + 1));
       std::vector<const Ceiling*> points;
       for (const Ceiling& c : all_)
-        if (belongs(c) && c.pattern == pattern) points.push_back(&c);
+        if (belongs(c) && c.pattern == measured(pattern)) points.push_back(&c);
       const Ceiling* found = bandwidth(points, footprint, cold);
       if (!found) return nullptr;  // the missing one may be the faster one
       best = faster(best, found);
@@ -64,6 +64,11 @@ class Lookup {
  private:
   bool belongs(const Ceiling& c) const {
     return c.device == device_ && (device_ == "gpu" || c.threads == threads_) && c.value > 0;
+  }
+
+  // Writing alone is not measured on a GPU; a copy is the closest bound there.
+  std::string_view measured(std::string_view pattern) const {
+    return device_ == "gpu" && pattern == "write" ? "copy" : pattern;
   }
 
   // Units that can serve a dtype; the fastest is its roof. A CPU computes tf32 products in f32. A vector unit adds as
@@ -83,7 +88,7 @@ class Lookup {
 }  // namespace
 
 // The share of writes decides, and whether they go to where was read (then no line is fetched only to be overwritten).
-// The patterns have shares of 0 (read), 1/3 (triad), 1/2 (copy; update in place). A mixture lies between two of them:
+// The patterns have shares of 0 (read), 1/3 (triad), 1/2 (copy; update in place), 1 (write). A mixture lies between two of them:
 // it is no faster than the faster one, whether reads and writes share one bus or, as on some CPUs, have one each.
 //   sgd (g in; p, v inout): mostly in place with 2/5 written, so between read and update. Triad is no bound: with its
 //   separate destination it is slower than in-place work (on Zen 4 by a quarter).
@@ -102,6 +107,7 @@ std::string pattern_of(const std::vector<TensorSpec>& tensors) {
     }
   }
   const double share = counted > 0 ? written / counted : 0;
+  if (share > 1 - kSame) return "write";
   if (share < kSame) return "read";
   if (2 * in_place > counted) return share > 0.5 - kSame ? "update" : "update|read";
   if (share > 0.5 - kSame) return "copy";
@@ -141,7 +147,7 @@ Work work_of(const results::JobDescription& job, const results::Series& series) 
           .math = dtype == job.dtype ? "ieee" : job.dtype.substr(dtype.size() + 1),
           .threads = series.threads,
           .pattern = job.pattern,
-          .footprint_bytes = job.footprint_bytes,
+          .footprint_bytes = std::min(job.footprint_bytes, job.bytes),  // of a table, what is touched
           .cold = series.cache == results::Cache::cold,
           .flops = job.flops,
           .bytes = static_cast<double>(job.bytes),

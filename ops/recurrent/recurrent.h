@@ -91,7 +91,11 @@ struct RecurrentBase : RecurrentShape {
   }
   Tolerance tolerance() const {
     const double u_out = unit_roundoff(dtype);
-    return {.rel = u_out, .abs_sum = kDeviations * unit() * (1 + u_out), .abs = underflow(dtype)};
+    // Gradients decay over the steps, and each of their terms may be flushed to zero on its own.
+    const auto terms = static_cast<double>(T * B + G * (I + H));
+    return {.rel = u_out,
+            .abs_sum = kDeviations * unit() * (1 + u_out),
+            .abs = underflow(dtype) + terms * underflow(DType::f32)};
   }
 };
 

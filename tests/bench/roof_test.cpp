@@ -52,7 +52,7 @@ TEST(PatternOf, CountsBytesNotElements) {
 TEST(PatternOf, StandsEmptyTensors) {
   EXPECT_EQ(pattern_of({}), "read");
   EXPECT_EQ(pattern_of({in(0), out(0)}), "read");
-  EXPECT_EQ(pattern_of({out(1000)}), "copy");
+  EXPECT_EQ(pattern_of({out(1000)}), "write");
 }
 
 Ceiling bandwidth(const std::string& device, const std::string& pattern, int threads, int64_t footprint, double value) {

@@ -93,7 +93,7 @@ TEST(CpuPass, CountsWhatItMoves) {
   CpuContext cpu(1);
   PassMemory memory(cpu);
   constexpr int64_t kMiB = 1 << 20;
-  const std::map<std::string, int> moves{{"read", 1}, {"copy", 1}, {"update", 2}, {"triad", 1}};
+  const std::map<std::string, int> moves{{"read", 1}, {"write", 1}, {"copy", 1}, {"update", 2}, {"triad", 1}};
   for (const auto& [pattern, times] : moves) {
     const auto pass = memory_pass(cpu, memory, pattern, 3 * kMiB, false, {});
     EXPECT_EQ(pass->footprint_bytes, 3 * kMiB) << pattern;

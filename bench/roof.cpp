@@ -88,8 +88,9 @@ class Lookup {
 }  // namespace
 
 // The share of writes decides, and whether they go to where was read (then no line is fetched only to be overwritten).
-// The patterns have shares of 0 (read), 1/3 (triad), 1/2 (copy; update in place), 1 (write). A mixture lies between two of them:
-// it is no faster than the faster one, whether reads and writes share one bus or, as on some CPUs, have one each.
+// The patterns have shares of 0 (read), 1/3 (triad), 1/2 (copy; update in place), 1 (write). A mixture lies between
+// two of them: it is no faster than the faster one, whether reads and writes share one bus or, as on some CPUs, have
+// one each.
 //   sgd (g in; p, v inout): mostly in place with 2/5 written, so between read and update. Triad is no bound: with its
 //   separate destination it is slower than in-place work (on Zen 4 by a quarter).
 //   More written than read (dropout: y and mask from x): slower than copy, which is the closest bound.

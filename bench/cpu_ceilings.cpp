@@ -15,7 +15,7 @@ namespace duet::bench {
 namespace {
 constexpr int64_t kKiB = 1 << 10, kMiB = 1 << 20;
 constexpr int64_t kMinMemory = 256 * kMiB, kMaxMemory = 2048 * kMiB;
-constexpr double kSample_s = 20e-6, kClockReads = 500;
+constexpr double kClockReads = 500;
 constexpr double kWarmUp_s = 0.3;  // for waking threads in the whole measurement; beyond it the machine is busy
 
 // The best value without outliers: the 95th percentile of rates, the 5th of times.
@@ -58,7 +58,7 @@ int64_t last_level_bytes(const MachineInfo& machine, int threads) {
 class Measurement {
  public:
   Measurement(CpuContext& cpu, bool quick)
-      : cpu_(cpu), memory_(cpu), quick_(quick), sample_s_(std::max(kSample_s, kClockReads * clock_read_s())) {}
+      : cpu_(cpu), memory_(cpu), quick_(quick), sample_s_(std::max(kMinSample_s, kClockReads * clock_read_s())) {}
 
   std::vector<Ceiling> run() {
     const auto footprints =

@@ -19,7 +19,7 @@ constexpr int64_t kUnitBytes = kUnit * int64_t{sizeof(float)};
 constexpr int64_t kTask = 128 * kKiB, kSmallTask = 32 * kKiB;  // bytes of a usual task of an op
 constexpr int64_t kMaxSerial = 2 * kMiB;  // beyond this footprint several threads are always faster than one
 constexpr int64_t kSkew = 1280;           // bytes between arrays: equal low address bits make loads wait for stores
-constexpr double kTrialSample_s = 20e-6, kWakeUp_s = 20e-3;
+constexpr double kWakeUp_s = 20e-3;
 constexpr double kComputeTask_s = 20e-6, kComputePass_s = 400e-6;  // long compared with a fork
 constexpr double kBarrierTimeout_s = 2e-3;  // a thread that takes longer to arrive has no free core
 
@@ -111,7 +111,7 @@ std::unique_ptr<CpuPass> fastest(CpuContext& cpu, std::vector<std::unique_ptr<Cp
   std::vector<int64_t> batches(candidates.size(), 1);
   double spent_s = 0;
   for (size_t c = 0; c < candidates.size(); ++c)
-    if (!cold) batches[c] = batch_for(*candidates[c], kTrialSample_s);
+    if (!cold) batches[c] = batch_for(*candidates[c], kMinSample_s);
   const double budget_s = trial.budget_s * static_cast<double>(candidates.size());
   for (int i = 0; i == 0 || (i < trial.max_samples && spent_s < budget_s); ++i)
     for (size_t c = 0; c < candidates.size(); ++c) {

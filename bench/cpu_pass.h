@@ -14,8 +14,10 @@
 
 namespace duet::bench {
 
-// Call both inside cpu.enter(). Work is split into small tasks, as in an op, so that a pass meets a busy core as an op
-// does: the other threads take over.
+constexpr double kMinSample_s = 20e-6;  // a shorter timing would be that of the clock
+
+// Call run() and evict() inside cpu.enter(). Work is split into small tasks, as in an op, so that a pass meets a busy
+// core as an op does: the other threads take over.
 class CpuPass {
  public:
   virtual ~CpuPass() = default;

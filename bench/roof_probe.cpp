@@ -3,15 +3,11 @@
 
 #include <algorithm>
 #include <chrono>
-#include <map>
-#include <string>
-#include <tuple>
 
 namespace duet::bench {
 namespace {
 using Clock = std::chrono::steady_clock;
 
-constexpr double kSample_s = 20e-6;
 // What bounds a row less by this factor than the other is not probed: it cannot become the bound while the row is
 // timed.
 constexpr double kFarBelow = 0.4;
@@ -22,18 +18,13 @@ double since(Clock::time_point start) { return std::chrono::duration<double>(Clo
 
 }  // namespace
 
-struct RoofProbes::Passes {
-  std::map<std::tuple<std::string, int64_t, bool>, std::shared_ptr<CpuPass>> memory;  // pattern, footprint, cold
-  std::map<std::string, std::shared_ptr<CpuPass>> compute;                            // dtype
-};
-
 // --- one row
 
 void RoofProbe::add(std::shared_ptr<CpuPass> pass, double work, bool cached) {
   Part part{.pass = std::move(pass), .cached = cached};
   part.applications = part.pass->amount / work;
   cpu_.enter([&] {
-    if (!cold_) part.batch = batch_for(*part.pass, kSample_s);
+    if (!cold_) part.batch = batch_for(*part.pass, kMinSample_s);
   });
   parts_.push_back(std::move(part));
 }
@@ -63,20 +54,19 @@ double RoofProbe::sample() {
 // --- all rows of a context
 
 RoofProbes::RoofProbes(CpuContext& cpu, const std::vector<Ceiling>& ceilings)
-    : cpu_(cpu), ceilings_(ceilings), memory_(cpu), passes_(std::make_unique<Passes>()) {
+    : cpu_(cpu), ceilings_(ceilings), memory_(cpu) {
   for (const Ceiling& c : ceilings) {
     if (c.device != "cpu" || c.footprint_bytes == 0 || c.threads != cpu.threads()) continue;
     min_footprint_ = min_footprint_ == 0 ? c.footprint_bytes : std::min(min_footprint_, c.footprint_bytes);
     max_footprint_ = std::max(max_footprint_, c.footprint_bytes);
   }
 }
-RoofProbes::~RoofProbes() = default;
 
 std::shared_ptr<CpuPass> RoofProbes::memory(const Work& work, bool again) {
   // Smaller footprints are as fast as the smallest one that has a ceiling, since a call counts for less in it. Larger
   // ones are as slow as the largest.
   const int64_t footprint = std::clamp(work.footprint_bytes, min_footprint_, max_footprint_);
-  std::shared_ptr<CpuPass>& pass = passes_->memory[{work.pattern, footprint, work.cold}];
+  std::shared_ptr<CpuPass>& pass = memory_passes_[{work.pattern, footprint, work.cold}];
   if (!pass || again)
     cpu_.enter(
         [&] { pass = memory_pass(cpu_, memory_, work.pattern, footprint, work.cold, again ? kLongTrial : kTrial); });
@@ -84,7 +74,7 @@ std::shared_ptr<CpuPass> RoofProbes::memory(const Work& work, bool again) {
 }
 
 std::shared_ptr<CpuPass> RoofProbes::compute(const std::string& dtype, bool again) {
-  std::shared_ptr<CpuPass>& pass = passes_->compute[dtype];
+  std::shared_ptr<CpuPass>& pass = compute_passes_[dtype];
   if (!pass || again) cpu_.enter([&] { pass = compute_pass(cpu_, dtype, again ? kLongTrial : kTrial); });
   return pass;
 }

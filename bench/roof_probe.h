@@ -3,7 +3,10 @@
 // or multiply-adds of its dtype. CaseTimer takes samples of it between the samples of the row, so that both meet the
 // same machine at the same moment.
 #pragma once
+#include <map>
 #include <memory>
+#include <string>
+#include <tuple>
 #include <vector>
 
 #include "bench/cpu_pass.h"
@@ -38,9 +41,8 @@ class RoofProbe {
 // are shared by all cases that need them.
 class RoofProbes {
  public:
-  // ceilings: of this run; they tell what bounds a row. Outlived by the probes' context.
+  // ceilings: of this run; they tell what bounds a row. They and cpu are kept by reference.
   RoofProbes(CpuContext& cpu, const std::vector<Ceiling>& ceilings);
-  ~RoofProbes();
   // Null where the ceilings give the row no roof. work.measured_s is ignored.
   // again: the passes are chosen anew, with a longer trial, since the row was faster than the ones in use.
   std::shared_ptr<RoofProbe> probe(const Work& work, bool again = false);
@@ -53,8 +55,9 @@ class RoofProbes {
   const std::vector<Ceiling>& ceilings_;
   PassMemory memory_;
   int64_t min_footprint_ = 0, max_footprint_ = 0;
-  struct Passes;
-  std::unique_ptr<Passes> passes_;
+  std::map<std::tuple<std::string, int64_t, bool>, std::shared_ptr<CpuPass>>
+      memory_passes_;                                               // pattern, footprint, cold
+  std::map<std::string, std::shared_ptr<CpuPass>> compute_passes_;  // dtype
 };
 
 }  // namespace duet::bench

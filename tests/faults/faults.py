@@ -194,6 +194,14 @@ def samples(row):
     return [[r["samples_s"] for r in s["repetitions"]] for s in row["series"]]
 
 
+def send(process, number):
+    """A signal, unless the process ended before it could be sent."""
+    try:
+        os.kill(process, number)
+    except ProcessLookupError:
+        pass
+
+
 def alive(pid):
     try:
         with open(f"/proc/{pid}/stat") as stat:
@@ -285,7 +293,7 @@ class Points:
         before = {n: row for n, (_, row) in lines_of(run.journal).items()}
         worker = run.worker()
         if worker:
-            os.kill(worker, signal.SIGKILL)
+            send(worker, signal.SIGKILL)
         check(run.wait() == 0, f"{what}: status {run.process.returncode}: {run.said()[-500:]}")
         self.check_result(folder, before, what)
 
@@ -296,10 +304,10 @@ class Points:
         before = {n: row for n, (_, row) in lines_of(run.journal).items()}
         worker = run.worker()
         if worker:
-            os.kill(worker, signal.SIGSTOP)
+            send(worker, signal.SIGSTOP)
             time.sleep(5)
             if alive(worker):  # between two jobs
-                os.kill(worker, signal.SIGCONT)
+                send(worker, signal.SIGCONT)
         status = run.wait()
         check(status in (0, 1), f"{what}: status {status}: {run.said()[-500:]}")
         self.check_result(folder, before, what, may_fail=1)

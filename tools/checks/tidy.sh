@@ -70,8 +70,8 @@ flags=()
 status=0
 xargs -d '\n' -P "$(nproc)" -n 1 "$tool" --quiet -p "$database" "${flags[@]}" < "$work/files" > "$work/found" 2> "$work/errors" || status=$?
 # g++ decides whether code compiles: clang 14 lacks a part of C++20 (a lambda that captures a structured binding).
-grep -E ': (error|warning): ' "$work/found" | grep -vF '[clang-diagnostic-error]' | sort -u > "$work/findings" || true
-unread=$(grep -F '[clang-diagnostic-error]' "$work/found" | cut -d: -f1 | sort -u || true)
+grep -E ': (error|warning): ' "$work/found" | grep -vF '[clang-diagnostic-error]' | sort -u > "$work/findings" || [ $? -eq 1 ]  # 1: no line
+unread=$(grep -F '[clang-diagnostic-error]' "$work/found" | cut -d: -f1 | sort -u) || [ $? -eq 1 ]
 [ -z "$unread" ] || printf 'not understood by clang 14, so checked in part: %s\n' $unread
 if [ -s "$work/findings" ]; then
   cat "$work/findings"

@@ -65,6 +65,18 @@ TEST(Merge, AFailureInOneProcessFailsTheJob) {
   }
 }
 
+TEST(Merge, WhatAnInterruptedProcessSkippedCostsNoRow) {
+  results::Run cut = process(1);
+  cut.jobs[0].status = Status::skipped;
+  cut.jobs[0].series.clear();
+  cut.jobs[0].reason = "interrupted before it ran";
+  EXPECT_EQ(merge({process(1), cut}).jobs[0].status, Status::skipped) << "a whole process had a reason to skip it";
+  cut.invocation.complete = false;
+  const results::Run run = merge({process(1), cut});
+  EXPECT_EQ(run.jobs[0].status, Status::ok);
+  EXPECT_EQ(run.jobs[0].series[0].repetitions.size(), 5u);
+}
+
 TEST(Merge, WarningsOfAllProcessesStandOnce) {
   results::Run a = process(1), b = process(1);
   a.invocation.warnings = {"both"};

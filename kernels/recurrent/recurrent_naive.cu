@@ -26,9 +26,11 @@ __global__ void step_kernel(Layer p, ForwardTensors<T> t, int64_t step) {
   for (int g = 0; g < G; ++g) {
     const int64_t row = u.dir * G * p.H + g * p.H + u.j;
     const int64_t at = kCell == Cell::gru ? row + u.dir * G * p.H : row;  // gru: two biases for each direction
-    float from_x = float(t.bias[at]), from_h = kCell == Cell::gru ? float(t.bias[at + G * p.H]) : 0;
+    float from_x = 0, from_h = 0;
     for (int64_t i = 0; i < p.I; ++i) from_x += float(t.w[row * p.I + i]) * float(x[i]);
     for (int64_t i = 0; i < p.H; ++i) from_h += float(t.r[row * p.H + i]) * float(h[i]);
+    from_x += float(t.bias[at]);
+    if (kCell == Cell::gru) from_h += float(t.bias[at + G * p.H]);
     if (kCell == Cell::gru && g == 2) {
       a[2] = from_x;
       a[3 % kSums<kCell>] = from_h;
@@ -106,12 +108,12 @@ __global__ void carry_kernel(Layer p, BackwardTensors<T> t, Carried carried, int
   if (index >= p.D * p.B * p.H) return;
   const Unit u(p, index);
   const float* da = carried.da + da_row<kCell>(p, u, step);
-  float sum = carried.dh[index];
+  float sum = 0;
   for (int g = 0; g < G; ++g) {
     const int part = kCell == Cell::gru && g == 2 ? 3 : g;
     for (int64_t i = 0; i < p.H; ++i) sum += float(t.r[((u.dir * G + g) * p.H + i) * p.H + u.j]) * da[part * p.H + i];
   }
-  carried.dh[index] = sum;
+  carried.dh[index] += sum;
 }
 
 // dh0 and dc0, a thread per unit.

@@ -82,7 +82,8 @@ struct RecurrentBase : RecurrentShape {
   //  - bf16 and f16: products, gates or their gradients, the reserve and states may be rounded to dtype. One rounding
   //    has a deviation of u / sqrt(3), and every operation counts as one.
   //  - f32: 2 u, which also covers an exp and a division.
-  // Sums of products have their own deviation besides (product_error, ops/gemm/product.h).
+  // Sums of products have their own deviation besides (product_error, ops/gemm/product.h). A product is added up on its
+  // own; biases and the gradient carried from the next step are added to the finished sum.
   double unit() const { return is_half() ? unit_roundoff(dtype) / std::sqrt(3.0) : 2 * unit_roundoff(dtype); }
   bool is_half() const { return dtype == DType::bf16 || dtype == DType::f16; }
   double units_of_sum(double count, double sum, double root_sum) const {

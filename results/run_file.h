@@ -20,6 +20,7 @@ inline constexpr int64_t kJournalVersion = 2;  // 1 had one head and no checksum
 // --- writing. Throws Error on a number that is not finite and on rows that contradict each other (rules.h).
 
 std::string run_text(const Run& run);
+std::string google_benchmark_text(const Run& run);  // the same document without "duet", for other tools
 std::string listing_text(const std::vector<ListedJob>& jobs);
 std::string journal_head(const Run& run);  // one line, without its newline
 std::string journal_line(const Job& job);

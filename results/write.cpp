@@ -75,22 +75,26 @@ Json job_json(const Job& job) {
   }
 }
 
-// Google Benchmark's view of a series: one row a repetition, and the median.
+// Google Benchmark's view of a series: one row a repetition, and the median. Times are in ns: github-action-benchmark
+// and Bencher read the number and take it for that.
 void append_rows(const Job& job, const Series& series, Json& rows) {
+  constexpr double kNsPerS = 1e9;
   const std::string run_name =
       fmt::format("{}/{}/{}/threads:{}", job.name, name_of(series.scope), name_of(series.cache), series.threads);
   const auto row = [&](const std::string& suffix, double time_s) {
-    return Json{{"name", run_name + suffix},
-                {"run_name", run_name},
-                {"run_type", suffix.empty() ? "iteration" : "aggregate"},
-                {"repetitions", series.repetitions.size()},
-                {"threads", 1},
-                {"iterations", series.iterations},
-                {"real_time", time_s * 1e6},
-                {"cpu_time", time_s * 1e6},
-                {"time_unit", "us"},
-                {"bytes_per_second", static_cast<double>(job.bytes) / time_s},
-                {"flop_per_second", job.flops / time_s}};
+    Json json{{"name", run_name + suffix},
+              {"run_name", run_name},
+              {"run_type", suffix.empty() ? "iteration" : "aggregate"},
+              {"repetitions", series.repetitions.size()},
+              {"threads", 1},
+              {"iterations", series.iterations},
+              {"real_time", time_s * kNsPerS},
+              {"cpu_time", time_s * kNsPerS},
+              {"time_unit", "ns"},
+              {"bytes_per_second", static_cast<double>(job.bytes) / time_s},
+              {"flop_per_second", job.flops / time_s}};
+    if (!job.comparable) json["label"] = "not comparable: " + job.reason;
+    return json;
   };
   for (size_t i = 0; i < series.repetitions.size(); ++i) {
     rows.push_back(row("", median(series.repetitions[i].samples_s)));
@@ -101,22 +105,9 @@ void append_rows(const Job& job, const Series& series, Json& rows) {
   rows.back()["aggregate_unit"] = "time";
 }
 
-// A job without a time is an error row.
+// A job without a time has no row: its readers would take it for a time of 0.
 void append_rows(const Job& job, Json& rows) {
   for (const Series& series : job.series) append_rows(job, series, rows);
-  if (!job.series.empty()) return;
-  rows.push_back({{"name", job.name},
-                  {"run_name", job.name},
-                  {"run_type", "iteration"},
-                  {"repetitions", 1},
-                  {"repetition_index", 0},
-                  {"threads", 1},
-                  {"iterations", 0},
-                  {"real_time", 0.0},
-                  {"cpu_time", 0.0},
-                  {"time_unit", "us"},
-                  {"error_occurred", true},
-                  {"error_message", std::string(name_of(job.status)) + ": " + job.reason}});
 }
 
 Json document(const Run& run) {
@@ -145,6 +136,11 @@ constexpr int kIndent = 1;
 }  // namespace
 
 std::string run_text(const Run& run) { return document(run).dump(kIndent) + "\n"; }
+std::string google_benchmark_text(const Run& run) {
+  Json whole = document(run);
+  whole.erase("duet");
+  return whole.dump(kIndent) + "\n";
+}
 std::string listing_text(const std::vector<ListedJob>& jobs) { return to_json(jobs).dump(kIndent) + "\n"; }
 std::string journal_head(const Run& run) {
   return sealed(Json{{"duet_journal", kJournalVersion}, {"document", document(run)}}.dump());

@@ -77,7 +77,7 @@ Json schema() {
       {"type", "object"},
       {"required",
        {"name", "run_name", "run_type", "repetitions", "threads", "iterations", "real_time", "cpu_time", "time_unit"}},
-      {"properties", {{"run_type", {{"enum", {"iteration", "aggregate"}}}}, {"time_unit", {{"enum", {"us"}}}}}}};
+      {"properties", {{"run_type", {{"enum", {"iteration", "aggregate"}}}}, {"time_unit", {{"enum", {"ns"}}}}}}};
   return {{"$schema", "http://json-schema.org/draft-07/schema#"},
           {"title", "A run of bench_all: Google Benchmark's document plus the member 'duet'"},
           {"description",
@@ -90,8 +90,8 @@ Json schema() {
             {"benchmarks",
              {{"type", "array"},
               {"description",
-               "A view of duet.jobs for Google Benchmark's tools: one row a repetition and a median; a job without a "
-               "time is a row with error_occurred."},
+               "A view of duet.jobs for Google Benchmark's tools: one row a repetition and a median; none for a job "
+               "without a time. label: of a job that is not comparable, why."},
               {"items", row}}},
             {"duet", duet}}}};
 }

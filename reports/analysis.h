@@ -50,6 +50,7 @@ struct SpeedupRow {
   bool weak_cpu = false;               // far below its own roof
   bool contested = false;  // a suspect job was faster than one of the two: the ratio may change once that is explained
   bool primary = true;     // the case's first cache state; charts show these
+  bool of_step() const { return case_name.starts_with("step/"); }
   double call_ratio() const { return ratio[static_cast<size_t>(Scope::call)]->value; }
 };
 
@@ -61,6 +62,7 @@ struct OneSidedRow {
   const Series* one_thread = nullptr;
   bool weak_cpu = false;
   std::string no_ratio_reason;  // why there is no result on the other side
+  bool of_step() const { return case_name.starts_with("step/"); }
 };
 
 struct FamilyTotal {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "reports/answer.h"
 #include "reports/format.h"
 #include "reports/render.h"
 #include "reports/report.h"
@@ -80,6 +81,22 @@ std::string verdict(const Analysis& analysis) {
                      count(Status::failed), analysis.suspect_jobs);
 }
 
+// Breaks lines between words. A longer word stands alone.
+std::string wrapped(const std::string& text, size_t columns) {
+  std::string out, line;
+  for (size_t begin = 0; begin < text.size();) {
+    const size_t end = std::min(text.find(' ', begin), text.size());
+    const std::string word = text.substr(begin, end - begin);
+    if (!line.empty() && width_of(line) + 1 + width_of(word) > columns) {
+      out += line + "\n";
+      line.clear();
+    }
+    line += (line.empty() ? "" : " ") + word;
+    begin = end + 1;
+  }
+  return out + line + "\n";
+}
+
 }  // namespace
 
 std::string render_text(const Table& table) {
@@ -121,6 +138,8 @@ std::string console_table(const Run& run) {
   out += verdict(analysis);
   out += std::string("state: ") + name_of(run.invocation.trust) + "\n";
   for (const std::string& doubt : run.invocation.doubts) out += "  " + clean(cell(doubt)) + "\n";
+  constexpr size_t kColumns = 100;
+  out += "\n" + wrapped(clean(cell(answer(run, analysis).text())), kColumns);
   return out;
 }
 

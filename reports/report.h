@@ -19,7 +19,7 @@ struct ReportOptions {
 void write_report(const std::string& run_file, const std::string& directory, const ReportOptions& options = {});
 
 // What a terminal shows after a run: the speedups, or, where no GPU was measured, each CPU time with its share of the
-// roof and the line "GPU: not measured (reason)". Ends with a newline.
+// roof and the line "GPU: not measured (reason)". Its last paragraph is the answer (answer.h). Ends with a newline.
 std::string console_table(const results::Run& run);
 
 }  // namespace duet::reports

@@ -248,7 +248,7 @@ struct Writer {
     if (c.op == "relu" && c.sizes == "n:1024" && !bf16) cpu_s = call_s / 217;  // the CPU wins by a round number
     const std::string cpu_ceiling = cpu_bound == Bound::memory ? "cpu.copy" : "cpu.fma." + c.dtype;
     const std::string gpu_ceiling = gpu_bound == Bound::memory ? "gpu.copy" : "gpu.fma." + c.dtype;
-    const double cpu_share = std::max(cpu_compute_s, cpu_memory_s) / cpu_s;
+    const double cpu_share = std::min(0.98, std::max(cpu_compute_s, cpu_memory_s) / cpu_s);
     const double gpu_share = std::max(gpu_compute_s, gpu_memory_s) / kernel_s;
 
     const size_t number = jobs.size();

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// An invented run: what bench_all could write on a machine with a GPU, for tests and for looking at reports. No number in
-// it is a measurement, and the run says so in its warnings and in the names of its devices. duet_example_run (main.cpp)
-// writes it to a file. Times follow a simple model of two devices (bandwidth, rate, cost of a call), so that the rows fit
-// together; equal options give equal runs.
+// An invented run: what bench_all could write on a machine with a GPU, for tests and for looking at reports. No number
+// in it is a measurement, and the run says so in its warnings and in the names of its devices. duet_example_run
+// (main.cpp) writes it to a file. Times follow a simple model of two devices (bandwidth, rate, cost of a call), so that
+// the rows fit together; equal options give equal runs.
 #pragma once
 #include <cstddef>
 

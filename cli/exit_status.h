@@ -6,6 +6,8 @@ namespace duet {
 
 constexpr int kFailed = 1;        // wrong under --check, or an error that is not the user's
 constexpr int kUsageError = 2;    // an option, a file or a value that cannot be used
+constexpr int kLost = 3;          // of a comparison: results of base failed or vanished in head
+constexpr int kIncomparable = 4;  // of a comparison: unlike machines, builds or settings, or no row on both sides
 constexpr int kUnsupported = 77;  // no such device here, or an implementation that does not serve the case
 
 }  // namespace duet

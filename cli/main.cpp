@@ -7,6 +7,7 @@
 #include <climits>
 
 #include "cli/bounds.h"
+#include "cli/compare.h"
 #include "cli/doctor.h"
 #include "cli/exit_status.h"
 #include "cli/kernel_profile.h"
@@ -134,6 +135,7 @@ int run(int argc, char** argv) {
   add_doctor(app);
   add_kernel_profile(app);
   add_report(app);
+  add_compare(app);
   add_train(app);
   try {
     app.parse(argc, argv);
@@ -143,7 +145,7 @@ int run(int argc, char** argv) {
   } catch (const CLI::ParseError& e) {
     if (e.get_exit_code() == 0) return app.exit(e);  // --help
     if (app.get_subcommands().empty() && argc > 1)
-      throw Error("'{}' is not one of op list doctor kernel-profile report train (see --help)", argv[1]);
+      throw Error("'{}' is not one of op list doctor kernel-profile report compare train (see --help)", argv[1]);
     throw Error("{} (see --help)", e.what());
   }
 }

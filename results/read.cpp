@@ -247,7 +247,7 @@ JournalContent load_journal(const std::string& path) {
   throw Error("{}: is not a journal of bench_all", path);
 }
 
-Run load_run(const std::string& path) {
+std::optional<Run> load_run(const std::string& path, Json& other) {
   const std::string text = read_text(path);
   if (auto head = parse_journal_head(path, text)) {
     JournalContent journal = read_journal(path, text, *head);
@@ -260,7 +260,17 @@ Run load_run(const std::string& path) {
     return std::move(journal.run);
   }
   Json root = parse(path, text);
+  if (root.is_object() && !root.contains("duet")) {
+    other = std::move(root);
+    return {};
+  }
   return read_run(path, root);
+}
+
+Run load_run(const std::string& path) {
+  Json other;
+  if (auto run = load_run(path, other)) return *std::move(run);
+  throw Error("{}: member 'duet' is missing: not a run file (bench_all --json writes one)", path);
 }
 
 }  // namespace duet::results

@@ -6,6 +6,8 @@
 // stand between them, so that a damaged newline costs no second line.
 #pragma once
 #include <cstdint>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -29,6 +31,8 @@ void require_valid(const Job& job);  // throws what run_text() would
 // --- reading. All or nothing. Throws Error: one line with file, member, value and what is allowed.
 
 Run load_run(const std::string& path);  // a run file or a journal
+// The same, or nothing where the file is another JSON document, such as one of Google Benchmark: it is then in `other`.
+std::optional<Run> load_run(const std::string& path, nlohmann::ordered_json& other);
 
 struct JournalContent {
   Run run;

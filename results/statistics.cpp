@@ -92,6 +92,10 @@ double mann_whitney_p(std::span<const double> x, std::span<const double> y) {
     for (const double b : y) u += a > b ? 1.0 : a == b ? 0.5 : 0.0;
   const double pairs = static_cast<double>(x.size()) * static_cast<double>(y.size());
   const auto low = static_cast<size_t>(std::ceil(std::min(u, pairs - u)));
+  if (x.size() * y.size() > kMaxExactPairs) {
+    const double deviation = std::sqrt(pairs * static_cast<double>(x.size() + y.size() + 1) / 12);
+    return std::min(1.0, std::erfc((0.5 * pairs - static_cast<double>(low) - 0.5) / deviation / std::sqrt(2)));
+  }
   const std::vector<double> counts = mann_whitney_counts(x.size(), y.size());
   return std::min(1.0, 2 * sum(std::span(counts).first(low + 1)) / sum(counts));
 }
@@ -116,6 +120,20 @@ Interval ratio_interval(std::span<const double> numerator, std::span<const doubl
   Interval of_logs =
       interval_of(logs, mann_whitney_tail(numerator.size(), denominator.size(), confidence), median(logs), confidence);
   return {std::exp(of_logs.value), std::exp(of_logs.lo), std::exp(of_logs.hi), of_logs.label};
+}
+
+std::vector<double> benjamini_hochberg(std::span<const double> p_values) {
+  std::vector<size_t> order(p_values.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::sort(order.begin(), order.end(), [&](size_t a, size_t b) { return p_values[a] < p_values[b]; });
+  std::vector<double> q(p_values.size(), 1.0);
+  double smallest = 1;
+  for (size_t rank = order.size(); rank > 0; --rank) {
+    const size_t at = order[rank - 1];
+    smallest = std::min(smallest, p_values[at] * static_cast<double>(order.size()) / static_cast<double>(rank));
+    q[at] = smallest;
+  }
+  return q;
 }
 
 double geometric_mean(std::span<const double> values) {

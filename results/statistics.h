@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Order statistics, deterministic: exact for small samples, by the normal approximation for large ones.
-// Sources: Mann and Whitney 1947; Hodges and Lehmann 1963.
+// Sources: Mann and Whitney 1947; Hodges and Lehmann 1963; Benjamini and Hochberg 1995.
 #pragma once
 #include <span>
 #include <string>
@@ -28,6 +28,10 @@ std::vector<double> mann_whitney_counts(size_t a, size_t b);
 
 // Two-sided exact p. A tie counts half; with ties the value is rounded towards the larger p.
 double mann_whitney_p(std::span<const double> x, std::span<const double> y);
+
+// Adjusted p values (q) in the order given: rejecting those with q <= 0.05 keeps the expected share of wrong rejections
+// below 5 %, however many tests there are.
+std::vector<double> benjamini_hochberg(std::span<const double> p_values);
 
 // Ratio of two positive samples: Hodges-Lehmann estimate on logarithms, interval by inverting the exact test.
 // 5 against 5 gives 95 %; 3 against 3 gives none and is labelled min-max.

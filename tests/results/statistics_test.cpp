@@ -2,6 +2,7 @@
 // Statistics of results/ against published tables and worked examples.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <numeric>
 
@@ -93,6 +94,34 @@ TEST(Statistics, LargeSamplesHaveIntervalsToo) {
 }
 
 TEST(Statistics, GeometricMean) { EXPECT_NEAR(geometric_mean(std::vector<double>{0.5, 2, 8}), 2, 1e-12); }
+
+// The worked example of the prototype, and that of Benjamini and Hochberg 1995, section 3.1: at q = 0.05 four of the
+// fifteen p values are rejected.
+TEST(Statistics, BenjaminiHochberg) {
+  EXPECT_EQ(benjamini_hochberg(std::vector{0.01, 0.02, 0.03, 0.5}), (std::vector{0.04, 0.04, 0.04, 0.5}));
+  const std::vector<double> published{0.0001, 0.0004, 0.0019, 0.0095, 0.0201, 0.0278, 0.0298, 0.0344,
+                                      0.0459, 0.3240, 0.4262, 0.5719, 0.6528, 0.7590, 1.000};
+  const std::vector<double> q = benjamini_hochberg(published);
+  EXPECT_EQ(std::count_if(q.begin(), q.end(), [](double v) { return v <= 0.05; }), 4);
+  EXPECT_NEAR(q[3], 0.0095 * 15 / 4, 1e-12);
+  std::vector<double> reversed(published.rbegin(), published.rend());
+  EXPECT_EQ(benjamini_hochberg(reversed).back(), q.front());
+  EXPECT_TRUE(benjamini_hochberg({}).empty());
+}
+
+// Beyond the exact counts the normal approximation takes over, without a step.
+TEST(Statistics, LargeSamplesHaveAnApproximateP) {
+  std::vector<double> x, y;
+  for (int i = 0; i < 101; ++i) {
+    x.push_back(i);
+    y.push_back(i + 12.25);
+  }
+  const double large = mann_whitney_p(x, y);
+  x.pop_back();
+  y.pop_back();
+  EXPECT_NEAR(mann_whitney_p(x, y), large, 0.1 * large);
+  EXPECT_LT(large, 0.05);
+}
 
 }  // namespace
 }  // namespace duet::results

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/text_output.h"
+
+#include <fmt/core.h>
+
+#include <filesystem>
+
+#include "core/atomic_file.h"
+
+namespace duet {
+
+void write_text(const std::string& path, const std::function<std::string()>& text) {
+  if (path.empty()) return;
+  const std::string content = text();
+  if (path == "-") {
+    fmt::print("{}", content);
+    return;
+  }
+  std::error_code ignored;  // where it fails, opening the file says why
+  if (const auto folder = std::filesystem::path(path).parent_path(); !folder.empty())
+    std::filesystem::create_directories(folder, ignored);
+  AtomicFile file(path);
+  file.write(content.data(), content.size());
+  file.commit();
+}
+
+}  // namespace duet

@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
+// Text that a subcommand writes where the user says: to a file, which appears complete or not at all, or to standard
+// output.
+#pragma once
+#include <functional>
+#include <string>
+
+namespace duet {
+
+// path: "" writes nothing, and asks for no text; "-": standard output. Folders are created.
+void write_text(const std::string& path, const std::function<std::string()>& text);
+
+}  // namespace duet

@@ -88,6 +88,11 @@ void add_warnings(const Run& run, Analysis& analysis) {
 
 }  // namespace
 
+std::string family_of(const Job& job) { return job.family.empty() ? "other" : job.family; }
+
+Spread::Spread(std::vector<double> of) : values(std::move(of)) { std::sort(values.begin(), values.end()); }
+double Spread::median() const { return results::median(values); }
+
 Analysis analyse(const Run& run) {
   Analysis analysis;
   for (const Job& job : run.jobs) ++analysis.count[job.status];

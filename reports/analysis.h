@@ -65,11 +65,21 @@ struct OneSidedRow {
   bool of_step() const { return case_name.starts_with("step/"); }
 };
 
+// The middle and the ends of some values.
+struct Spread {
+  std::vector<double> values;  // ascending, at least one
+  explicit Spread(std::vector<double> of);
+  double median() const;
+  double lo() const { return values.front(); }
+  double hi() const { return values.back(); }
+};
+
 struct FamilyTotal {
   std::string family;
-  size_t cases = 0;
-  double cpu_s = 0, gpu_s = 0;  // calls
+  size_t cases = 0, gpu_faster = 0;  // by call
+  double cpu_s = 0, gpu_s = 0;       // calls
   double geometric_mean = 0;
+  std::optional<Spread> call = {}, end_to_end = {};  // of the cases' ratios; call has one for each case
 };
 
 // --- against the ceilings (roofs.cpp)
@@ -79,6 +89,8 @@ struct RooflinePoint {
   const Series* series;
   double intensity, rate;  // FLOP per byte, FLOP/s
   bool suspect;
+  // Its data fits into a cache that is faster than the bandwidth drawn: not to be read against that slope.
+  bool cached = false;
 };
 
 struct ComputeRoof {
@@ -88,13 +100,14 @@ struct ComputeRoof {
 
 struct Roofline {
   Device device;
-  const Ceiling* bandwidth = nullptr;
-  std::vector<ComputeRoof> compute;  // fastest first
+  const Ceiling* bandwidth = nullptr;        // of the largest footprint
+  const Ceiling* cache_bandwidth = nullptr;  // of the fastest footprint, where that is in a cache
+  std::vector<ComputeRoof> compute;          // fastest first
   std::vector<RooflinePoint> points = {};
 };
 
 struct BandwidthRow {
-  std::string case_name;
+  std::string case_name, family;
   struct Bar {
     const Job* job;
     const Series* series;
@@ -104,14 +117,22 @@ struct BandwidthRow {
   std::vector<Bar> bars;  // at most one per device
 };
 
+// How near the memory-bound cases of a family come to their ceilings.
+struct FamilyShare {
+  std::string family;
+  std::optional<Spread> cpu = {}, gpu = {};  // of fractions, without suspect ones
+};
+
 // The one to draw of several of a name: largest footprint, then most threads.
 const Ceiling* chosen_ceiling(const Run& run, const std::string& name);
 
 // --- sweeps and steps (break_even.cpp, steps.cpp)
 
+// Between measured sizes nothing is known but that it lies there: no interpolated size is given.
 struct BreakEven {
-  enum class Kind { unknown, never, from_smallest, at } kind = Kind::unknown;
-  double size = 0;
+  enum class Kind { unknown, never, from_smallest, between } kind = Kind::unknown;
+  double size = 0;   // the smallest measured one from which the GPU stays ahead; of never: the largest measured
+  double above = 0;  // of between: the measured size before it, where the CPU is faster
 };
 
 struct BreakEvenRow {
@@ -137,7 +158,7 @@ struct StepRow {
   double between_phases_s() const { return step_s - phases_s; }
 };
 
-// The smallest size from which the GPU stays ahead, interpolated on logarithms.
+// Over the sizes that were measured on both sides, which ascend.
 BreakEven break_even(const Sweep& sweep, std::optional<double> SweepPoint::*gpu_s);
 
 // --- without a result
@@ -158,12 +179,15 @@ struct Analysis {
   std::vector<FamilyTotal> families;
   std::vector<Roofline> rooflines;
   std::vector<BandwidthRow> bandwidth;
-  std::vector<BreakEvenRow> break_evens;  // models first
-  std::vector<StepRow> steps;             // in the order of the jobs
-  std::vector<MissingGroup> missing;      // failed, suspect, excluded, skipped
+  std::vector<FamilyShare> bandwidth_families;  // by name
+  std::vector<BreakEvenRow> break_evens;        // models first
+  std::vector<StepRow> steps;                   // in the order of the jobs
+  std::vector<MissingGroup> missing;            // failed, suspect, excluded, skipped
 };
 
 Analysis analyse(const Run& run);
+
+std::string family_of(const Job& job);  // "other" where the job names none
 
 // Parts of analyse().
 void add_pairs(const JobsByCase& cases, Analysis& analysis);

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Charts of horizontal bars: speedup on a log axis from 1x, bandwidth as a share of its ceiling, the ops of a step.
+// Charts of horizontal bars: speedups on a log axis from 1x and bandwidth as a share of its ceiling, by family and case
+// by case, and the ops of a step. Each row is a line of text with its bars below, so that it fits a narrow page.
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
+#include <map>
 
 #include "reports/charts.h"
 #include "reports/format.h"
@@ -11,104 +14,206 @@
 namespace duet::reports {
 namespace {
 
-constexpr int kWidth = 1130;
-constexpr size_t kLabel = 52;  // characters of a row's label
+constexpr int kWidth = 900;    // pixels of a chart in a file of its own
+constexpr size_t kLabel = 48;  // characters that fit at kNarrow
+constexpr double kLeft = 1, kRight = 99;
+constexpr size_t kMaxCases = 800;  // in all charts of a kind: each takes about 1 kB, twice where Markdown is written
+constexpr size_t kMaxDots = 150;   // of a family
 
-// Pixels for the longest label, within limits.
-double left_margin(const std::vector<std::string>& labels) {
-  size_t longest = 0;
-  for (const std::string& label : labels) longest = std::max(longest, std::min(width_of(label), kLabel));
-  return std::clamp(24 + 6.5 * static_cast<double>(longest), 160.0, 370.0);
-}
+// "GPU 12.3×", "CPU 3.2×": who is faster, and how much.
+std::string ahead_text(double ratio) { return ratio >= 1 ? "GPU " + times(ratio) : "CPU " + times(1 / ratio); }
+const char* side_of(double ratio) { return ratio >= 1 ? "gpu" : "cpu"; }
 
 std::string interval_text(const Interval& ratio) {
-  return fmt::format("{} ({}: {} to {})", times(ratio.value), ratio.label, times(ratio.lo), times(ratio.hi));
+  return fmt::format("{} ({}: {} to {})", ahead_text(ratio.value), ratio.label, ahead_text(ratio.lo),
+                     ahead_text(ratio.hi));
 }
 
-void whisker(Svg& svg, const LogAxis& x, const Interval& ratio, double y) {
-  const std::string loose = ratio.confident() ? "" : " dots";
-  for (const std::string& cls : {std::string("under"), "whisker" + loose}) {
-    svg.line({x(ratio.lo), y}, {x(ratio.hi), y}, cls);
-    for (const double end : {ratio.lo, ratio.hi}) svg.line({x(end), y - 2.8}, {x(end), y + 2.8}, cls);
+// Names of the two hatches of a chart.
+struct Hatches {
+  std::string cpu, gpu;
+  Hatches(Svg& svg, const std::string& stem) : cpu("cpu-" + stem), gpu("gpu-" + stem) {
+    svg.pattern(cpu, "l-cpu");
+    svg.pattern(gpu, "l-gpu");
   }
+  const std::string& of(double ratio) const { return ratio >= 1 ? gpu : cpu; }
+};
+
+// A value beside the end of a bar that starts at x(1): outwards, or inside where there is no room.
+void value_text(Svg& svg, double end, bool to_the_right, double y, const std::string& text) {
+  const double room = to_the_right ? kRight - end : end - kLeft;
+  const bool outside = room * kNarrow / 100 > kCharacter * static_cast<double>(width_of(text)) + 6;
+  const bool start = to_the_right == outside;
+  svg.text({end, y}, text, start ? Anchor::start : Anchor::end, "halo", start ? 5 : -5);
 }
 
-void speedup_bars(Svg& svg, const LogAxis& x, const SpeedupRow& row, double y) {
+// The axis of ratios: lines at decades, and which side is faster where.
+void ratio_axis(Svg& svg, const LogAxis& x, double top, double bottom) {
+  for (const double value : x.decades(6)) {
+    svg.line({x(value), top}, {x(value), bottom}, "grid");
+    const Anchor anchor = x(value) < 5 ? Anchor::start : x(value) > 95 ? Anchor::end : Anchor::middle;
+    svg.text({x(value), bottom + 15}, fmt::format("{:g}×", value < 1 ? 1 / value : value), anchor, "m");
+  }
+  svg.line({x(1.0), top - 4}, {x(1.0), bottom}, "one");
+  if (x.low() < 1) svg.text({x(1.0), bottom + 31}, "← CPU faster", Anchor::end, "m halo", -6);
+  if (x.high() > 1)
+    svg.text({x(1.0), bottom + 31}, "GPU faster →", x(1.0) > 60 ? Anchor::end : Anchor::start, "m halo",
+             x(1.0) > 60 ? -6 : 6);
+}
+
+// --- families
+
+void spread_line(Svg& svg, const LogAxis& x, const Spread& spread, double y) {
+  for (const char* cls : {"under", "whisker"}) svg.line({x(spread.lo()), y}, {x(spread.hi()), y}, cls);
+  for (const double end : {spread.lo(), spread.hi()}) svg.line({x(end), y - 3}, {x(end), y + 3}, "whisker");
+}
+
+std::string spread_text(const Spread& spread) {
+  return fmt::format("median {}, from {} to {}", ahead_text(spread.median()), ahead_text(spread.lo()),
+                     ahead_text(spread.hi()));
+}
+
+void family_row(Svg& svg, const LogAxis& x, const Hatches& hatches, const FamilyTotal& family, double y) {
+  const Spread& call = *family.call;
+  const double median = call.median();
+  svg.text({kLeft, y + 12}, elided(family.family, 20), Anchor::start, "h halo");
+  const std::string where = family.gpu_faster == family.cases || family.gpu_faster == 0
+                                ? fmt::format("in all {}", family.cases)
+                                : fmt::format("GPU ahead in {} of {}", family.gpu_faster, family.cases);
+  svg.text({kRight, y + 12}, ahead_text(median) + ", " + where, Anchor::end, "halo");
+  const auto [from, to] = std::minmax({x(1.0), x(median)});
+  svg.rect(from, y + 18, to - from, 11, fmt::format("f-{}", side_of(median)),
+           family.family + ", call: " + spread_text(call));
+  spread_line(svg, x, call, y + 23.5);
+  if (family.end_to_end) {
+    const double copies = family.end_to_end->median();
+    const auto [left, right] = std::minmax({x(1.0), x(copies)});
+    svg.hatched(left, y + 31, right - left, 8, hatches.of(copies), fmt::format("l-{} thin", side_of(copies)),
+                family.family + ", end to end: " + spread_text(*family.end_to_end));
+  }
+  const size_t step = 1 + call.values.size() / kMaxDots;
+  for (size_t i = 0; i < call.values.size(); i += step)
+    svg.dot({x(call.values[i]), y + 44}, fmt::format("f-{}", side_of(call.values[i])));
+}
+
+// --- cases
+
+void case_row(Svg& svg, const LogAxis& x, const Hatches& hatches, const SpeedupRow& row, double y) {
+  svg.text({kLeft, y + 11}, elided(case_text(row.case_name), kLabel), Anchor::start, "halo");
+  double top = y + 15;
   for (const Scope scope : kScopes) {
-    const size_t slot = static_cast<size_t>(scope);
-    if (!row.ratio[slot]) continue;
-    const Interval& ratio = *row.ratio[slot];
-    const double top = y + 4 + 10 * static_cast<double>(slot);
+    const auto& found = row.ratio[static_cast<size_t>(scope)];
+    if (!found) continue;
+    const Interval& ratio = *found;
     const auto [from, to] = std::minmax({x(1.0), x(ratio.value)});
-    svg.rect(from, top, to - from, 8.5, fmt::format("f-s{}", slot),
-             fmt::format("{}, {}: {}", row.case_name, to_text(scope), interval_text(ratio)));
-    whisker(svg, x, ratio, top + 4.2);
+    const std::string tip = to_text(scope) + ": " + interval_text(ratio);
+    const std::string side = side_of(ratio.value);
+    if (scope == Scope::kernel)
+      svg.rect(from, top, to - from, 9, "back thin l-" + side, tip);
+    else if (scope == Scope::call)
+      svg.rect(from, top, to - from, 9, "f-" + side, tip);
+    else
+      svg.hatched(from, top, to - from, 9, hatches.of(ratio.value), "thin l-" + side, tip);
+    // An interval narrower than its line shows nothing.
+    if (x(ratio.hi) - x(ratio.lo) > 0.6)
+      svg.line({x(ratio.lo), top + 4.5}, {x(ratio.hi), top + 4.5}, ratio.confident() ? "whisker" : "whisker dots");
     const bool ahead = ratio.value >= 1;
-    svg.text({ahead ? std::max(to, x(ratio.hi)) + 5 : std::min(from, x(ratio.lo)) - 5, top + 8},
-             times(ratio.value) + " " + marks_text(row), ahead ? Anchor::start : Anchor::end, "small");
+    value_text(svg, ahead ? std::max(to, x(ratio.hi)) : std::min(from, x(ratio.lo)), ahead, top + 8.5,
+               times(ahead ? ratio.value : 1 / ratio.value) + marks_text(row));
+    top += 12;
   }
 }
 
-Chart speedup_chart(const std::vector<const SpeedupRow*>& rows, size_t number) {
-  constexpr double kTop = 34, kRow = 37;
-  const double bottom = kTop + kRow * static_cast<double>(rows.size());
+double case_height(const SpeedupRow& row) {
+  const auto bars =
+      std::count_if(row.ratio.begin(), row.ratio.end(), [](const auto& ratio) { return ratio.has_value(); });
+  return 20 + 12 * static_cast<double>(bars);
+}
+
+Chart speedup_chart(const std::vector<const SpeedupRow*>& rows, const std::string& stem, const std::string& title) {
   double low = 1, high = 1;
-  bool loose = false, confident = false;
-  std::vector<std::string> labels;
-  for (const SpeedupRow* row : rows) {
-    labels.push_back(case_text(row->case_name));
-    labels.push_back(row->cpu.job->impl + " → " + row->gpu.job->impl);
+  for (const SpeedupRow* row : rows)
     for (const auto& ratio : row->ratio)
       if (ratio) {
         low = std::min(low, ratio->lo);
         high = std::max(high, ratio->hi);
-        (ratio->confident() ? confident : loose) = true;
       }
+  const LogAxis x = LogAxis::round(low, high, kLeft, kRight);
+  Svg svg, bars;
+  const Hatches hatches(svg, stem);
+  const double top = legend(svg, 2, 14,
+                            {{LegendEntry::bar, "back thin l-gpu", "kernel"},
+                             {LegendEntry::bar, "f-gpu", "call"},
+                             {LegendEntry::hatch, "thin l-gpu", "end to end", Shape::circle, hatches.gpu},
+                             {LegendEntry::bar, "f-cpu", "CPU faster"}}) +
+                     14;
+  double y = top;
+  for (const SpeedupRow* row : rows) {
+    case_row(bars, x, hatches, *row, y);
+    y += case_height(*row);
   }
-  const double left = left_margin(labels);
-  Svg svg;
-  const LogAxis x = LogAxis::round(low, high, left, kWidth - 60);
-  for (const double value : x.decades()) {
-    svg.line({x(value), kTop}, {x(value), bottom}, "grid");
-    svg.text({x(value), bottom + 16}, fmt::format("{:g}×", value), Anchor::middle, "m");
-  }
-  std::vector<LegendEntry> entries = {{LegendEntry::bar, "f-s0", "kernel"},
-                                      {LegendEntry::bar, "f-s1", "call (launch + wait)"},
-                                      {LegendEntry::bar, "f-s2", "end to end (with copies)"}};
-  if (confident) entries.push_back({LegendEntry::line, "whisker", "95 % interval"});
-  if (loose) entries.push_back({LegendEntry::dotted, "whisker", "min–max"});
-  legend(svg, {left, 16}, entries);
-  for (size_t i = 0; i < rows.size(); ++i) {
-    const double y = kTop + kRow * static_cast<double>(i);
-    svg.text({left - 10, y + 17}, elided(labels[2 * i], kLabel), Anchor::end);
-    svg.text({left - 10, y + 30}, elided(labels[2 * i + 1], kLabel), Anchor::end, "m");
-    speedup_bars(svg, x, *rows[i], y);
-  }
-  svg.line({x(1.0), kTop - 6}, {x(1.0), bottom}, "one");
-  svg.text({x(1.0) - 8, bottom + 34}, "← CPU faster", Anchor::end, "m halo");
-  svg.text({x(1.0) + 8, bottom + 34}, "GPU faster →", Anchor::start, "m halo");
-  return std::move(svg).chart(numbered("speedup", number), "Speedup of the GPU over the CPU",
-                              "Bars start at 1; to the right the GPU is faster. Whiskers show the interval of the "
-                              "ratio, solid 95 %, dotted min–max. * the CPU is far below its own roof.",
-                              kWidth, static_cast<int>(bottom) + 44);
+  ratio_axis(svg, x, top, y);
+  svg.raw(bars.marks());
+  return std::move(svg).chart(stem, title,
+                              "Bars start at 1 on a logarithmic axis; to the right the GPU is faster, to the left the "
+                              "CPU. Thin lines show the interval of the ratio, dotted where it is min-max. * the CPU "
+                              "is far below its own roof.",
+                              kWidth, static_cast<int>(y) + 40);
 }
 
-Chart bandwidth_chart(const std::vector<const BandwidthRow*>& rows, size_t number) {
-  constexpr double kTop = 30, kBar = 11, kGap = 9, kMaxFraction = 1.25;  // end of the axis
-  std::vector<std::string> labels;
-  double bottom = kTop;
-  for (const BandwidthRow* row : rows) {
-    labels.push_back(case_text(row->case_name));
-    bottom += kGap + kBar * static_cast<double>(row->bars.size());
+// --- groups of cases by family
+
+// Where there are too many cases for charts, of each family those at both ends; the tables have all.
+template <class Row>
+struct Drawn {
+  std::vector<const Row*> rows;
+  size_t left_out = 0;
+};
+template <class Row>
+Drawn<Row> drawn(std::vector<const Row*> rows, size_t max_rows) {
+  if (rows.size() <= max_rows) return {std::move(rows)};
+  const size_t left_out = rows.size() - max_rows, head = (max_rows + 1) / 2;
+  const auto begin = rows.begin() + static_cast<std::ptrdiff_t>(head);
+  rows.erase(begin, begin + static_cast<std::ptrdiff_t>(left_out));
+  return {std::move(rows), left_out};
+}
+
+std::string left_out_text(size_t left_out) {
+  return left_out == 0 ? "" : fmt::format("; {} between the best and the worst are in the table alone", left_out);
+}
+
+// Charts of at most rows_per_chart rows, numbered across all groups.
+template <class Row>
+void add_charts(const std::vector<const Row*>& rows, size_t rows_per_chart, const std::string& stem, size_t& number,
+                const std::string& title,
+                Chart (*draw)(const std::vector<const Row*>&, const std::string&, const std::string&),
+                std::vector<Chart>& charts) {
+  for (size_t first = 0; first < rows.size(); first += rows_per_chart) {
+    const size_t last = std::min(rows.size(), first + rows_per_chart);
+    charts.push_back(
+        draw({rows.begin() + static_cast<std::ptrdiff_t>(first), rows.begin() + static_cast<std::ptrdiff_t>(last)},
+             numbered(stem, ++number), title));
   }
-  const double left = left_margin(labels);
-  const double scale = (kWidth - 150 - left) / kMaxFraction;
-  Svg svg;
+}
+
+// --- bandwidth
+
+constexpr double kMaxFraction = 1.25;  // end of the axis
+double at_fraction(double fraction) {
+  return kLeft + (kRight - kLeft) * std::min(fraction, kMaxFraction) / kMaxFraction;
+}
+
+void fraction_axis(Svg& svg, double top, double bottom) {
   for (int percent = 0; percent <= 125; percent += 25) {
-    const double at = left + scale * percent / 100;
-    svg.line({at, kTop}, {at, bottom}, percent == 100 ? "one" : "grid");
-    svg.text({at, bottom + 16}, fmt::format("{} %", percent), Anchor::middle, "m");
+    const double at = at_fraction(percent / 100.0);
+    svg.line({at, top}, {at, bottom}, percent == 100 ? "one" : "grid");
+    const Anchor anchor = percent == 0 ? Anchor::start : percent == 125 ? Anchor::end : Anchor::middle;
+    svg.text({at, bottom + 15}, fmt::format("{} %", percent), anchor, "m");
   }
+}
+
+Chart bandwidth_chart(const std::vector<const BandwidthRow*>& rows, const std::string& stem, const std::string& title) {
+  constexpr double kBar = 12;
   const auto any = [&](auto&& test) {
     return std::any_of(rows.begin(), rows.end(),
                        [&](const BandwidthRow* row) { return std::any_of(row->bars.begin(), row->bars.end(), test); });
@@ -120,48 +225,34 @@ Chart bandwidth_chart(const std::vector<const BandwidthRow*>& rows, size_t numbe
     entries.push_back({LegendEntry::bar, "f-gpu", "GPU, kernel"});
   if (any([](const auto& bar) { return bar.suspect; }))
     entries.push_back({LegendEntry::bar, "f-bad", "over its ceiling: not a result"});
-  legend(svg, {left, 16}, entries);
-  double y = kTop;
-  for (size_t i = 0; i < rows.size(); ++i) {
-    const double height = kGap + kBar * static_cast<double>(rows[i]->bars.size());
-    svg.text({left - 10, y + height / 2 + 4}, elided(labels[i], kLabel), Anchor::end);
-    double top = y + kGap / 2;
-    for (const BandwidthRow::Bar& bar : rows[i]->bars) {
-      const double length = scale * std::min(bar.fraction, kMaxFraction);
-      svg.rect(left, top, length, kBar - 1.5,
-               bar.suspect                      ? "f-bad"
-               : bar.job->device == Device::cpu ? "f-cpu"
-                                                : "f-gpu",
-               fmt::format("{}: {}, {} of {}", bar.job->name, si(bar.byte_per_s, "B/s"), share(bar.fraction),
-                           bar.series->roof->ceiling));
-      svg.text(
-          {left + length + 6, top + 8.5},
-          fmt::format("{}  {}{}", share(bar.fraction), si(bar.byte_per_s, "B/s"), bar.suspect ? ", no result" : ""),
-          Anchor::start, "small halo");
-      top += kBar;
+  Svg svg, bars;
+  const double top = legend(svg, 2, 14, entries) + 10;
+  double y = top;
+  for (const BandwidthRow* row : rows) {
+    bars.text({kLeft, y + 13}, elided(case_text(row->case_name), kLabel), Anchor::start, "halo");
+    y += 17;
+    for (const BandwidthRow::Bar& bar : row->bars) {
+      const double end = at_fraction(bar.fraction);
+      const char* colour = bar.suspect ? "f-bad" : bar.job->device == Device::cpu ? "f-cpu" : "f-gpu";
+      bars.rect(kLeft, y, end - kLeft, kBar - 2.5, colour,
+                fmt::format("{}: {}, {} of {}", bar.job->impl, si(bar.byte_per_s, "B/s"), share(bar.fraction),
+                            bar.series->roof->ceiling));
+      value_text(
+          bars, end, true, y + 9,
+          fmt::format("{}, {}{}", share(bar.fraction), si(bar.byte_per_s, "B/s"), bar.suspect ? ", no result" : ""));
+      y += kBar;
     }
-    y += height;
   }
+  fraction_axis(svg, top, y + 4);
+  svg.raw(bars.marks());
   return std::move(svg).chart(
-      numbered("bandwidth", number), "Bandwidth as a share of the matching ceiling",
+      stem, title,
       fmt::format("Memory-bound cases. More than {:.0f} % is an error to explain, not a result.",
                   100 * results::kSuspectFraction),
-      kWidth, static_cast<int>(bottom) + 28);
+      kWidth, static_cast<int>(y) + 26);
 }
 
-// Splits rows into charts of at most rows_per_chart, numbered from `before` + 1.
-template <class Row>
-std::vector<Chart> in_groups(const std::vector<const Row*>& rows, size_t rows_per_chart,
-                             Chart (*draw)(const std::vector<const Row*>&, size_t), size_t before = 0) {
-  std::vector<Chart> charts;
-  for (size_t first = 0; first < rows.size(); first += rows_per_chart) {
-    const size_t last = std::min(rows.size(), first + rows_per_chart);
-    charts.push_back(
-        draw({rows.begin() + static_cast<std::ptrdiff_t>(first), rows.begin() + static_cast<std::ptrdiff_t>(last)},
-             before + charts.size() + 1));
-  }
-  return charts;
-}
+// --- training steps
 
 constexpr size_t kColours = 8;  // p0 ... p7
 constexpr const char* kOther = "other";
@@ -197,75 +288,79 @@ std::vector<double> op_times(const Step& step, const std::vector<std::string>& n
   return times_s;
 }
 
-std::string step_text(const StepRow& row) {
-  std::string text = fmt::format("step {}, nodes {}, residual {:+.1f} %", seconds(row.step_s), seconds(row.sum_s),
-                                 100 * row.residual_s() / row.step_s);
+std::vector<std::string> step_texts(const StepRow& row) {
+  std::vector<std::string> lines = {fmt::format("step {}, nodes {}, residual {:+.1f} %", seconds(row.step_s),
+                                                seconds(row.sum_s), 100 * row.residual_s() / row.step_s)};
   if (row.has_phases())
-    text += fmt::format(" ({:+.1f} % within phases, {:+.1f} % beyond them)", 100 * row.within_phases_s() / row.step_s,
-                        100 * row.between_phases_s() / row.step_s);
-  if (!row.problem.empty() && row.explained) text += "; " + row.problem;
-  return text;
+    lines.push_back(fmt::format("residual {:+.1f} % within phases, {:+.1f} % beyond them",
+                                100 * row.within_phases_s() / row.step_s, 100 * row.between_phases_s() / row.step_s));
+  if (!row.problem.empty() && row.explained) lines.push_back(elided(row.problem, kLabel));
+  return lines;
+}
+
+// Whether a text fits into a part of a bar at the narrowest.
+bool fits(const std::string& text, double percent) {
+  return kCharacter * static_cast<double>(width_of(text)) + 4 < percent * kNarrow / 100;
 }
 
 // The phases under the ops, at the same scale.
-void phase_boxes(Svg& svg, const StepRow& row, double left, double y, double scale) {
-  double x = left;
+void phase_boxes(Svg& svg, const StepRow& row, double y, double scale) {
+  double x = kLeft;
   for (const auto& [phase, time_s] : row.step().phases_s) {
     const double width = time_s * scale;
-    svg.rect(x, y, width, 14, "outline", fmt::format("{}: {}", phase, seconds(time_s)));
+    svg.rect(x, y, width, 15, "outline", fmt::format("{}: {}", phase, seconds(time_s)));
     for (const std::string& text : {phase + " " + seconds(time_s), seconds(time_s)})
-      if (6.0 * static_cast<double>(width_of(text)) < width - 4) {
-        svg.text({x + width / 2, y + 10.5}, text, Anchor::middle, "small");
+      if (fits(text, width)) {
+        svg.text({x + width / 2, y + 11.5}, text, Anchor::middle);
         break;
       }
     x += width;
   }
 }
 
-Chart step_chart(const std::vector<const StepRow*>& rows, size_t number) {
-  constexpr double kRow = 82, kHeight = 30;
+Chart step_chart(const std::vector<const StepRow*>& rows, const std::string& stem, const std::string& title) {
+  constexpr double kHeight = 26;
   const std::vector<std::string> names = op_names(rows);
-  std::vector<std::string> labels;
-  for (const StepRow* row : rows) labels.push_back(row->model);
-  const double left = left_margin(labels), room = kWidth - 80 - left;
   Svg svg;
-  svg.raw(
-      "<defs><pattern id=\"hatch\" width=\"6\" height=\"6\" patternUnits=\"userSpaceOnUse\" "
-      "patternTransform=\"rotate(45)\"><line x1=\"0\" y1=\"0\" x2=\"0\" y2=\"6\" class=\"hatch\"/></pattern></defs>");
+  const std::string hatch = "residual-" + stem;
+  svg.pattern(hatch, "l-residual");
   std::vector<LegendEntry> entries;
   for (size_t i = 0; i < names.size(); ++i) entries.push_back({LegendEntry::bar, fmt::format("f-p{}", i), names[i]});
-  entries.push_back({LegendEntry::bar, "f-residual", "residual (hatched)"});
-  const double top = legend(svg, {left, 16}, entries, kWidth) + 18;
-  for (size_t i = 0; i < rows.size(); ++i) {
-    const StepRow& row = *rows[i];
-    const double y = top + kRow * static_cast<double>(i),
-                 scale = room / std::max({row.step_s, row.sum_s, row.phases_s});
-    svg.text({left - 10, y + 14}, row.label, Anchor::end);
-    svg.text({left - 10, y + 28}, elided(labels[i], kLabel), Anchor::end, "m");
-    double x = left;
+  entries.push_back({LegendEntry::hatch, "thin l-residual", "residual", Shape::circle, hatch});
+  double y = legend(svg, 2, 14, entries) + 14;
+  for (const StepRow* drawn_row : rows) {
+    const StepRow& row = *drawn_row;
+    const double scale = (kRight - kLeft) / std::max({row.step_s, row.sum_s, row.phases_s});
+    svg.text({kLeft, y + 12}, elided(row.label + ": " + row.model, kLabel), Anchor::start, "h");
+    y += 18;
+    double x = kLeft;
     const std::vector<double> times_s = op_times(row.step(), names);
     for (size_t op = 0; op < names.size(); ++op) {
       const double width = times_s[op] * scale;
       if (width == 0) continue;
+      const std::string part = share(times_s[op] / row.step_s);
       svg.rect(x, y, width, kHeight, fmt::format("f-p{}", op),
-               fmt::format("{}: {}, {} of the step", names[op], seconds(times_s[op]), share(times_s[op] / row.step_s)));
-      if (width > 44) svg.text({x + width / 2, y + 19}, share(times_s[op] / row.step_s), Anchor::middle, "on");
+               fmt::format("{}: {}, {} of the step", names[op], seconds(times_s[op]), part));
+      if (fits(part, width)) svg.text({x + width / 2, y + 17}, part, Anchor::middle, "on");
       x += width;
     }
     if (row.residual_s() > 0)
-      svg.raw(
-          fmt::format("<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" height=\"{:.1f}\" fill=\"url(#hatch)\">"
-                      "<title>residual: {}</title></rect>",
-                      x, y, row.residual_s() * scale, kHeight, seconds(row.residual_s())));
+      svg.hatched(x, y, row.residual_s() * scale, kHeight, hatch, "thin l-residual",
+                  "residual: " + seconds(row.residual_s()));
     else  // the nodes take longer by themselves than together: the step ends before their sum
-      svg.line({left + row.step_s * scale, y - 3}, {left + row.step_s * scale, y + kHeight + 3}, "one");
-    phase_boxes(svg, row, left, y + kHeight + 2, scale);
-    svg.text({left, y + kHeight + 30}, step_text(row), Anchor::start, "m");
+      svg.line({kLeft + row.step_s * scale, y - 3}, {kLeft + row.step_s * scale, y + kHeight + 3}, "one");
+    y += kHeight + 2;
+    if (row.has_phases()) {
+      phase_boxes(svg, row, y, scale);
+      y += 15;
+    }
+    for (const std::string& line : step_texts(row)) svg.text({kLeft, y += 14}, line, Anchor::start, "m");
+    y += 14;
   }
   return std::move(svg).chart(
-      numbered("steps", number), "Training step as the sum of its nodes",
+      stem, title,
       "Each bar is one step, drawn to its own length; the hatched part is the residual. Below it, its phases.", kWidth,
-      static_cast<int>(top + kRow * static_cast<double>(rows.size())) + 4);
+      static_cast<int>(y) + 2);
 }
 
 }  // namespace
@@ -274,24 +369,137 @@ std::string numbered(const std::string& stem, size_t number) {
   return number == 1 ? stem : fmt::format("{}_{}", stem, number);
 }
 
-std::vector<Chart> speedup_charts(const Analysis& analysis, size_t rows_per_chart) {
-  std::vector<const SpeedupRow*> rows;
-  for (const SpeedupRow& row : analysis.speedups)
-    if (row.primary) rows.push_back(&row);
-  return in_groups(rows, rows_per_chart, speedup_chart);
+std::optional<Chart> family_chart(const Analysis& analysis) {
+  std::vector<const FamilyTotal*> families;
+  double low = 1, high = 1;
+  for (const FamilyTotal& family : analysis.families) {
+    families.push_back(&family);
+    for (const auto* spread : {&family.call, &family.end_to_end})
+      if (*spread) {
+        low = std::min(low, (*spread)->lo());
+        high = std::max(high, (*spread)->hi());
+      }
+  }
+  if (families.empty()) return {};
+  std::stable_sort(families.begin(), families.end(),
+                   [](const auto* a, const auto* b) { return a->call->median() > b->call->median(); });
+  constexpr double kRow = 54;
+  const LogAxis x = LogAxis::round(low, high, kLeft, kRight);
+  Svg svg;
+  const std::string stem = "families";
+  const Hatches hatches(svg, stem);
+  const double top = legend(svg, 2, 14,
+                            {{LegendEntry::bar, "f-gpu", "call, median"},
+                             {LegendEntry::hatch, "thin l-gpu", "with copies", Shape::circle, hatches.gpu},
+                             {LegendEntry::line, "whisker", "all cases"},
+                             {LegendEntry::bar, "f-cpu", "CPU faster"}}) +
+                     14;
+  const double bottom = top + kRow * static_cast<double>(families.size());
+  ratio_axis(svg, x, top, bottom);
+  for (size_t i = 0; i < families.size(); ++i)
+    family_row(svg, x, hatches, *families[i], top + kRow * static_cast<double>(i));
+  return std::move(svg).chart(
+      stem, "Speedup of the GPU over the CPU by family",
+      "Each family at the median of its cases' speedups by call, with copies below it; the thin "
+      "line goes from its smallest to its largest, each dot is a case. Bars start at 1 on a "
+      "logarithmic axis: to the right the GPU is faster, to the left the CPU.",
+      kWidth, static_cast<int>(bottom) + 40);
 }
 
-std::vector<Chart> bandwidth_charts(const Analysis& analysis, size_t rows_per_chart) {
-  std::vector<const BandwidthRow*> rows;
-  for (const BandwidthRow& row : analysis.bandwidth) rows.push_back(&row);
-  return in_groups(rows, rows_per_chart, bandwidth_chart);
+std::vector<CaseCharts> speedup_charts(const Analysis& analysis, size_t rows_per_chart) {
+  std::map<std::string, std::vector<const SpeedupRow*>> rows;
+  size_t cases = 0;
+  for (const SpeedupRow& row : analysis.speedups)
+    if (row.primary) {
+      rows[row.family].push_back(&row);
+      ++cases;
+    }
+  std::vector<const FamilyTotal*> families;
+  for (const FamilyTotal& family : analysis.families) families.push_back(&family);
+  std::stable_sort(families.begin(), families.end(),
+                   [](const auto* a, const auto* b) { return a->call->median() > b->call->median(); });
+  const size_t max_rows = cases <= kMaxCases ? cases : std::max<size_t>(2, kMaxCases / families.size());
+  std::vector<CaseCharts> groups;
+  size_t number = 0;
+  for (const FamilyTotal* family : families) {
+    const Drawn<SpeedupRow> of_family = drawn(std::move(rows[family->family]), max_rows);
+    CaseCharts group{fmt::format("{}: {}, median {} by call{}", family->family, count_of(family->cases, "case"),
+                                 ahead_text(family->call->median()), left_out_text(of_family.left_out)),
+                     {}};
+    add_charts(of_family.rows, rows_per_chart, "speedup", number, "Speedups of " + family->family, speedup_chart,
+               group.charts);
+    groups.push_back(std::move(group));
+  }
+  return groups;
+}
+
+std::optional<Chart> bandwidth_family_chart(const Analysis& analysis) {
+  if (analysis.bandwidth_families.empty()) return {};
+  constexpr double kBar = 12;
+  Svg svg, bars;
+  std::vector<LegendEntry> entries;
+  const auto& families = analysis.bandwidth_families;
+  if (std::any_of(families.begin(), families.end(), [](const auto& f) { return f.cpu.has_value(); }))
+    entries.push_back({LegendEntry::bar, "f-cpu", "CPU, call"});
+  if (std::any_of(families.begin(), families.end(), [](const auto& f) { return f.gpu.has_value(); }))
+    entries.push_back({LegendEntry::bar, "f-gpu", "GPU, kernel"});
+  entries.push_back({LegendEntry::line, "whisker", "all cases"});
+  const double top = legend(svg, 2, 14, entries) + 10;
+  double y = top;
+  for (const FamilyShare& family : families) {
+    if (!family.cpu && !family.gpu) continue;
+    bars.text({kLeft, y + 13}, elided(family.family, 30), Anchor::start, "h halo");
+    y += 18;
+    for (const auto& [spread, colour] : {std::pair(&family.cpu, "f-cpu"), std::pair(&family.gpu, "f-gpu")}) {
+      if (!*spread) continue;
+      const double median = (*spread)->median(), end = at_fraction(median);
+      bars.rect(kLeft, y, end - kLeft, kBar - 2.5, colour,
+                fmt::format("{}: median {}, from {} to {}, {}", family.family, share(median), share((*spread)->lo()),
+                            share((*spread)->hi()), count_of((*spread)->values.size(), "case")));
+      const double low = at_fraction((*spread)->lo()), high = at_fraction((*spread)->hi());
+      for (const char* cls : {"under", "whisker"}) bars.line({low, y + 4.7}, {high, y + 4.7}, cls);
+      value_text(bars, std::max(end, high), true, y + 9, share(median));
+      y += kBar;
+    }
+  }
+  fraction_axis(svg, top, y + 4);
+  svg.raw(bars.marks());
+  return std::move(svg).chart("bandwidth", "Bandwidth as a share of the matching ceiling, by family",
+                              "Medians of memory-bound cases; thin lines go from the smallest share to the largest.",
+                              kWidth, static_cast<int>(y) + 26);
+}
+
+std::vector<CaseCharts> bandwidth_charts(const Analysis& analysis, size_t rows_per_chart) {
+  std::map<std::string, std::vector<const BandwidthRow*>> rows;
+  for (const BandwidthRow& row : analysis.bandwidth) rows[row.family].push_back(&row);
+  const size_t cases = analysis.bandwidth.size();
+  const size_t max_rows = cases <= kMaxCases ? cases : std::max<size_t>(2, kMaxCases / rows.size());
+  std::vector<CaseCharts> groups;
+  size_t number = 1;  // the first is the families'
+  for (auto& [family, of_family] : rows) {
+    const auto best = [](const BandwidthRow* row) {
+      double fraction = 0;
+      for (const BandwidthRow::Bar& bar : row->bars) fraction = std::max(fraction, bar.fraction);
+      return fraction;
+    };
+    std::stable_sort(of_family.begin(), of_family.end(),
+                     [&](const auto* a, const auto* b) { return best(a) > best(b); });
+    const std::string all = count_of(of_family.size(), "case");
+    const Drawn<BandwidthRow> some = drawn(std::move(of_family), max_rows);
+    CaseCharts group{family + ": " + all + left_out_text(some.left_out), {}};
+    add_charts(some.rows, rows_per_chart, "bandwidth", number, "Bandwidth of " + family, bandwidth_chart, group.charts);
+    groups.push_back(std::move(group));
+  }
+  return groups;
 }
 
 std::vector<Chart> step_charts(const std::vector<StepRow>& rows, size_t rows_per_chart) {
   std::vector<const StepRow*> largest, others;
   for (const StepRow& row : rows) (row.primary ? largest : others).push_back(&row);
-  std::vector<Chart> charts = in_groups(largest, rows_per_chart, step_chart);
-  for (Chart& chart : in_groups(others, rows_per_chart, step_chart, charts.size())) charts.push_back(std::move(chart));
+  std::vector<Chart> charts;
+  size_t number = 0;
+  for (const auto* group : {&largest, &others})
+    add_charts(*group, rows_per_chart, "steps", number, "Training step as the sum of its nodes", step_chart, charts);
   return charts;
 }
 

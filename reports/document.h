@@ -46,6 +46,8 @@ struct Table {
 struct Chart {
   std::string stem;  // file name without .svg, unique in a document
   std::string title, description;
+  // Pixels. A page gives a chart the width that there is (its horizontal positions are percent, svg.h); `width` is that
+  // of a file of its own.
   int width = 0, height = 0;
   std::string marks;  // the SVG's content
 };

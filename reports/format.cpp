@@ -97,11 +97,11 @@ std::string fixed_text(const Sweep& sweep) {
 std::string break_even_text(const BreakEven& at, const std::string& size_name) {
   switch (at.kind) {
     case BreakEven::Kind::never:
-      return "never";
+      return fmt::format("never up to {} = {}", size_name, size_text(at.size));
     case BreakEven::Kind::from_smallest:
-      return fmt::format("{} ≤ {}", size_name, size_text(at.size));
-    case BreakEven::Kind::at:
-      return fmt::format("{} ≈ {}", size_name, size_text(at.size));
+      return fmt::format("from {} = {} on, the smallest measured", size_name, size_text(at.size));
+    case BreakEven::Kind::between:
+      return fmt::format("{} between {} and {}", size_name, size_text(at.above), size_text(at.size));
     case BreakEven::Kind::unknown:
       break;
   }

@@ -36,7 +36,7 @@ std::string reasons(const std::vector<const Job*>& jobs, Device device, const An
 }
 
 SpeedupRow make_row(const std::string& case_name, const Choice& cpu, const Choice& gpu) {
-  SpeedupRow row{.case_name = case_name, .family = cpu.job->family, .cpu = cpu, .gpu = gpu};
+  SpeedupRow row{.case_name = case_name, .family = family_of(*cpu.job), .cpu = cpu, .gpu = gpu};
   const std::vector<double> numerator = results::counted_medians(cpu.call->repetitions);
   for (const Scope scope : kScopes)
     if (const Series* series = gpu.at(scope))
@@ -85,7 +85,7 @@ void add_case(const std::string& name, const std::vector<const Job*>& jobs, Anal
     const bool both = best(jobs, other).has_value();
     analysis.one_sided.push_back(
         {.case_name = name,
-         .family = choice->job->family,
+         .family = family_of(*choice->job),
          .device = device,
          .choice = *choice,
          .one_thread = one_thread_call(*choice),
@@ -96,18 +96,25 @@ void add_case(const std::string& name, const std::vector<const Job*>& jobs, Anal
 
 std::vector<FamilyTotal> family_totals(const std::vector<SpeedupRow>& rows) {
   std::vector<FamilyTotal> totals;
-  std::map<std::string, std::vector<double>> ratios;
+  std::map<std::string, std::vector<double>> ratios, end_to_end;
   for (const SpeedupRow& row : rows) {
     if (!row.primary) continue;
-    const std::string family = row.family.empty() ? "other" : row.family;
+    const std::string& family = row.family;
     auto total = std::find_if(totals.begin(), totals.end(), [&](const FamilyTotal& t) { return t.family == family; });
     if (total == totals.end()) total = totals.insert(totals.end(), FamilyTotal{.family = family});
     ++total->cases;
     total->cpu_s += row.cpu.call->summary.median_s;
     total->gpu_s += row.gpu.call->summary.median_s;
+    total->gpu_faster += row.call_ratio() >= 1;
     ratios[family].push_back(row.call_ratio());
+    if (const auto& ratio = row.ratio[static_cast<size_t>(Scope::end_to_end)])
+      end_to_end[family].push_back(ratio->value);
   }
-  for (FamilyTotal& total : totals) total.geometric_mean = results::geometric_mean(ratios[total.family]);
+  for (FamilyTotal& total : totals) {
+    total.geometric_mean = results::geometric_mean(ratios[total.family]);
+    total.call.emplace(ratios[total.family]);
+    if (const auto at = end_to_end.find(total.family); at != end_to_end.end()) total.end_to_end.emplace(at->second);
+  }
   std::sort(totals.begin(), totals.end(), [](const auto& a, const auto& b) { return a.family < b.family; });
   return totals;
 }

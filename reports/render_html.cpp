@@ -84,14 +84,13 @@ std::string title_and_description(const Chart& chart) {
 }  // namespace
 
 std::string svg_inline(const Chart& chart) {
-  return fmt::format(R"(<svg role="img" viewBox="0 0 {0} {1}" width="{0}" height="{1}">)", chart.width, chart.height) +
-         title_and_description(chart) + chart.marks + "</svg>";
+  return fmt::format(R"(<svg role="img" width="100%" height="{}">)", chart.height) + title_and_description(chart) +
+         chart.marks + "</svg>";
 }
 
 std::string svg_file(const Chart& chart) {
-  return fmt::format(
-             R"(<svg xmlns="http://www.w3.org/2000/svg" role="img" viewBox="0 0 {0} {1}" width="{0}" height="{1}">)",
-             chart.width, chart.height) +
+  return fmt::format(R"(<svg xmlns="http://www.w3.org/2000/svg" role="img" width="{}" height="{}">)", chart.width,
+                     chart.height) +
          title_and_description(chart) + "<style>" + html_escaped(chart_style()) + "</style>" +
          R"(<rect x="0" y="0" width="100%" height="100%" class="back"/>)" + chart.marks + "</svg>\n";
 }

@@ -64,14 +64,56 @@ const Ceiling* bandwidth_roof(const Run& run, Device device) {
   return nullptr;
 }
 
+constexpr double kCacheGain = 1.25;  // a footprint whose ceiling is faster than the largest one's by this is in a cache
+
+// Ceilings of the same pattern and threads as `largest`, by ascending footprint.
+std::vector<const Ceiling*> by_footprint(const Run& run, const Ceiling& largest) {
+  std::vector<const Ceiling*> found;
+  for (const Ceiling& ceiling : run.ceilings)
+    if (ceiling.name == largest.name && ceiling.threads == largest.threads) found.push_back(&ceiling);
+  std::stable_sort(found.begin(), found.end(),
+                   [](const Ceiling* a, const Ceiling* b) { return a->footprint_bytes < b->footprint_bytes; });
+  return found;
+}
+
+// Whether warm data of this size stays in a cache, by the smallest ceiling that is no smaller.
+bool is_cached(const std::vector<const Ceiling*>& ceilings, const Job& job, const Series& series) {
+  if (series.cache == Cache::cold) return false;
+  for (const Ceiling* ceiling : ceilings)
+    if (ceiling->footprint_bytes >= job.footprint_bytes) return ceiling->value > kCacheGain * ceilings.back()->value;
+  return false;
+}
+
 Roofline roofline(const Run& run, const JobsByCase& cases, Device device) {
   Roofline chart{.device = device, .bandwidth = bandwidth_roof(run, device), .compute = compute_roofs(run, device)};
+  std::vector<const Ceiling*> ceilings;
+  if (chart.bandwidth) ceilings = by_footprint(run, *chart.bandwidth);
+  for (const Ceiling* ceiling : ceilings)
+    if (ceiling->value > kCacheGain * chart.bandwidth->value &&
+        (!chart.cache_bandwidth || ceiling->value > chart.cache_bandwidth->value))
+      chart.cache_bandwidth = ceiling;
   for (const auto& [name, jobs] : cases)
     for (const Seen& seen : shown(jobs, device))
       if (seen.job->flops > 0 && seen.job->bytes > 0)
         chart.points.push_back({seen.job, seen.series, seen.job->flops / static_cast<double>(seen.job->bytes),
-                                seen.job->flops / seen.series->summary.median_s, seen.suspect});
+                                seen.job->flops / seen.series->summary.median_s, seen.suspect,
+                                is_cached(ceilings, *seen.job, *seen.series)});
   return chart;
+}
+
+std::vector<FamilyShare> family_shares(const std::vector<BandwidthRow>& rows) {
+  std::map<std::string, std::array<std::vector<double>, 2>> fractions;  // by device
+  for (const BandwidthRow& row : rows)
+    for (const BandwidthRow::Bar& bar : row.bars)
+      if (!bar.suspect) fractions[row.family][static_cast<size_t>(bar.job->device)].push_back(bar.fraction);
+  std::vector<FamilyShare> shares;
+  for (auto& [family, of_device] : fractions) {
+    FamilyShare share{.family = family};
+    if (auto& cpu = of_device[static_cast<size_t>(Device::cpu)]; !cpu.empty()) share.cpu.emplace(std::move(cpu));
+    if (auto& gpu = of_device[static_cast<size_t>(Device::gpu)]; !gpu.empty()) share.gpu.emplace(std::move(gpu));
+    shares.push_back(std::move(share));
+  }
+  return shares;
 }
 
 }  // namespace
@@ -89,7 +131,7 @@ void add_roofs(const Run& run, const JobsByCase& cases, Analysis& analysis) {
     if (!chart.points.empty()) analysis.rooflines.push_back(std::move(chart));
   }
   for (const auto& [name, jobs] : cases) {
-    BandwidthRow row{.case_name = name, .bars = {}};
+    BandwidthRow row{.case_name = name, .family = family_of(*jobs.front()), .bars = {}};
     for (const Device device : {Device::cpu, Device::gpu})
       for (const Seen& seen : shown(jobs, device)) {
         const auto& roof = seen.series->roof;
@@ -100,6 +142,7 @@ void add_roofs(const Run& run, const JobsByCase& cases, Analysis& analysis) {
       }
     if (!row.bars.empty()) analysis.bandwidth.push_back(std::move(row));
   }
+  analysis.bandwidth_families = family_shares(analysis.bandwidth);
 }
 
 }  // namespace duet::reports

@@ -23,6 +23,14 @@ void add_charts(std::vector<Chart> charts, Section& section) {
         {Fold{fmt::format("Chart continued, part {} of {}", i + 1, charts.size()), {{Figures{{charts[i]}}}}}});
 }
 
+void add_folded(std::vector<CaseCharts> groups, Section& section) {
+  for (CaseCharts& group : groups) {
+    Fold fold{std::move(group.summary), {}};
+    for (Chart& chart : group.charts) fold.blocks.push_back({Figures{{std::move(chart)}}});
+    section.blocks.push_back({std::move(fold)});
+  }
+}
+
 Cell case_cell(const std::string& case_name, const std::string& more) {
   const size_t op_end = case_name.find('/', case_name.starts_with("step/") ? 5 : 0);  // a model is part of the name
   Cell made{{strong(case_name.substr(0, op_end))}, {}};
@@ -196,7 +204,8 @@ void add_speedup(const Analysis& analysis, const ReportOptions& options, Documen
         "Best verified CPU time of a call divided by the best verified GPU time of the same case. The CPU's data is in "
         "host memory and the GPU's resident, except end to end, which adds both copies. Intervals: of the ratio, "
         "within this run."));
-    add_charts(speedup_charts(analysis, options.rows_per_chart), section);
+    if (auto families = family_chart(analysis)) section.blocks.push_back({Figures{{std::move(*families)}}});
+    add_folded(speedup_charts(analysis, options.rows_per_chart), section);
     section.blocks.push_back({speedup_table(analysis.speedups)});
     section.blocks.push_back({family_table(analysis.families)});
   }
@@ -219,7 +228,8 @@ void add_ceiling_sections(const Analysis& analysis, const ReportOptions& options
         "Memory-bound cases: compulsory traffic divided by time, as a share of the ceiling of the same device and "
         "access pattern. Over {:.0f} % the byte count or the timing is wrong: no result.",
         100 * results::kSuspectFraction)));
-    add_charts(bandwidth_charts(analysis, options.rows_per_chart), section);
+    if (auto families = bandwidth_family_chart(analysis)) section.blocks.push_back({Figures{{std::move(*families)}}});
+    add_folded(bandwidth_charts(analysis, options.rows_per_chart), section);
   }
 }
 
@@ -254,8 +264,9 @@ void add_break_even(const Analysis& analysis, Document& document) {
   Section& section = document.sections.emplace_back(Section{"Break-even", {}});
   if (analysis.gpu_measured)
     section.blocks.push_back(paragraph(
-        "The smallest size from which the GPU stays faster, with resident data and with copies, interpolated on "
-        "logarithms. \"never\": the CPU is faster at the largest size measured. Over the batch of a training step, the "
+        "The smallest size from which the GPU stays faster, with resident data and with copies, between which "
+        "measured sizes it overtakes. \"never\": the CPU is faster at the largest size measured. Over the batch of a "
+        "training step, the "
         "curves show the time of one sample."));
   else
     section.blocks.push_back(

@@ -23,11 +23,12 @@ constexpr Colour kPalette[] = {
 
 constexpr const char* kChartStyle = R"(svg text { fill: var(--text); }
 .m { fill: var(--muted); } .on { fill: var(--on); font-weight: 600; } .h { font-size: 13px; font-weight: 600; }
-.small { font-size: 10px; } .grid { stroke: var(--line); } .one { stroke: var(--text); stroke-width: 1.5; }
+.grid { stroke: var(--line); } .one { stroke: var(--text); stroke-width: 1.5; }
 .whisker { stroke: var(--text); stroke-width: 1.3; } .under { stroke: var(--page); stroke-width: 3.6; }
 .halo { stroke: var(--page); stroke-width: 3; paint-order: stroke; } .mark { stroke: var(--page); }
-.curve { fill: none; } .dash { stroke-dasharray: 6 3; } .dots { stroke-dasharray: 2 2; } .back { fill: var(--page); }
-.hatch { stroke: var(--residual); stroke-width: 3; } .outline { fill: none; stroke: var(--residual); }
+.curve { fill: none; } .dash { stroke-dasharray: 6 3; } .dots { stroke-dasharray: 2 2; } .back, .hollow { fill: var(--page); }
+.outline { fill: none; stroke: var(--residual); } .band { fill: var(--line); opacity: 0.5; }
+.thin { stroke-width: 1; } .thick { stroke-width: 4; }
 )";
 
 constexpr const char* kPageStyle =
@@ -41,8 +42,9 @@ p { margin: 4px 0 8px; max-width: 95ch; }
 .verdict li { border: 1px solid var(--line); background: var(--panel); border-radius: 6px; padding: 4px 10px; }
 .warnings { margin: 4px 0; padding-left: 20px; } .names { margin: 4px 0; padding-left: 18px; }
 .pair { display: flex; flex-wrap: wrap; gap: 12px; }
-figure { margin: 6px 0; padding: 6px; border: 1px solid var(--line); border-radius: 6px; overflow-x: auto; }
-svg { display: block; max-width: 100%; height: auto; font-size: 11.5px; }
+.pair figure { flex: 1 1 320px; min-width: 0; max-width: 560px; }
+figure { margin: 6px 0; padding: 6px; border: 1px solid var(--line); border-radius: 6px; overflow: hidden; }
+svg { font-size: 11.5px; } figure > svg { display: block; }
 .scroll { overflow-x: auto; } table { border-collapse: collapse; font-size: 13px; margin: 6px 0; }
 caption { text-align: left; color: var(--muted); padding: 2px 0; }
 th, td { padding: 3px 10px; border-bottom: 1px solid var(--line); text-align: left; vertical-align: top; }

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "reports/analysis.h"
+#include "reports/format.h"
 #include "tests/results/fixture.h"
 
 namespace duet::reports {
@@ -205,17 +206,20 @@ TEST(ReportsAnalysis, BreakEven) {
   const auto of = [](std::vector<std::pair<double, double>> times) {
     return break_even(sweep_of(times), &SweepPoint::gpu_call_s);
   };
-  const BreakEven crossing =
-      of({{1, 8}, {4, 8}, {16, 8}});  // ln 2 behind at 4, ln 2 ahead at 16: half way on logarithms
-  EXPECT_EQ(crossing.kind, BreakEven::Kind::at);
-  EXPECT_NEAR(crossing.size, 8, 1e-9);
-  EXPECT_NEAR(of({{1, 8}, {4, 8}, {16, 8}, {64, 8}, {256, 8}}).size, 8, 1e-9);
+  const BreakEven crossing = of({{1, 8}, {4, 8}, {16, 8}});  // the CPU is ahead at 4, the GPU at 16
+  EXPECT_EQ(crossing.kind, BreakEven::Kind::between);
+  EXPECT_EQ(crossing.above, 4);
+  EXPECT_EQ(crossing.size, 16);
+  EXPECT_EQ(break_even_text(crossing, "n"), "n between 4 and 16");
+  const BreakEven first = of({{2, 1}, {1, 2}, {9, 2}});  // the CPU is ahead at the second size alone
+  EXPECT_EQ(first.kind, BreakEven::Kind::between);
+  EXPECT_EQ(first.above, 4);
+  EXPECT_EQ(of({{1, 8}, {4, 8}, {16, 8}, {64, 8}, {256, 8}}).size, 16);
   EXPECT_EQ(of({{1, 2}, {4, 5}}).kind, BreakEven::Kind::never);
+  EXPECT_EQ(break_even_text(of({{1, 2}, {4, 5}}), "n"), "never up to n = 4");
   EXPECT_EQ(of({{3, 2}, {6, 5}}).kind, BreakEven::Kind::from_smallest);
+  EXPECT_EQ(break_even_text(of({{3, 2}, {6, 5}}), "n"), "from n = 1 on, the smallest measured");
   EXPECT_EQ(of({{3, 2}, {4, 5}}).kind, BreakEven::Kind::never);  // a lead that is lost again
-  const BreakEven second = of({{2, 1}, {1, 2}, {2, 1}});
-  EXPECT_EQ(second.kind, BreakEven::Kind::at);
-  EXPECT_NEAR(second.size, 8, 1e-9);
   EXPECT_EQ(break_even(sweep_of({{1, 2}}), &SweepPoint::gpu_end_to_end_s).kind, BreakEven::Kind::unknown);
 }
 

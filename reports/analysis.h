@@ -152,11 +152,24 @@ struct StepRow {
   bool explained = true;                       // false: the residual alone is the problem
   bool primary = false;                        // the model's largest batch; the visible chart shows these
   const Step& step() const { return *job->step; }
+  bool possible() const { return problem.empty() || !explained; }
   double residual_s() const { return step_s - sum_s; }
   bool has_phases() const { return phases_s > 0; }
   double within_phases_s() const { return phases_s - sum_s; }
   double between_phases_s() const { return step_s - phases_s; }
 };
+
+// A model, precision and batch on both sides.
+struct StepPairs {
+  struct Side {
+    const StepRow* row;
+    std::optional<Interval> ratio;  // the CPU's step / this one
+  };
+  std::string model;
+  const StepRow* cpu = nullptr;
+  std::vector<Side> gpu;  // eager, graph
+};
+std::vector<StepPairs> step_pairs(const std::vector<StepRow>& rows);  // in the order of the rows, to which they point
 
 // Over the sizes that were measured on both sides, which ascend.
 BreakEven break_even(const Sweep& sweep, std::optional<double> SweepPoint::*gpu_s);

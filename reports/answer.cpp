@@ -189,7 +189,7 @@ void add_pair_sentences(const Analysis& analysis, Answer& made) {
       text += fmt::format(" In the median step {}.", faster_side(*median_ratio(steps, Scope::call)));
     made.sentences.push_back(std::move(text));
   }
-  made.sentences.push_back(weak_sentence(rows));
+  made.cautions.push_back(weak_sentence(rows));
   if (!analysis.one_sided.empty())
     made.sentences.push_back(fmt::format("{} {} a result on one side only.",
                                          count_of(analysis.one_sided.size(), "more case"),
@@ -272,7 +272,8 @@ Winner winner(const Interval& ratio) { return ratio.lo > 1 ? Winner::gpu : ratio
 
 std::string Answer::text() const {
   std::string all = headline;
-  for (const std::string& sentence : sentences) all += " " + sentence;
+  for (const auto* list : {&sentences, &cautions})
+    for (const std::string& sentence : *list) all += " " + sentence;
   return all;
 }
 
@@ -296,12 +297,13 @@ Answer answer(const Run& run, const Analysis& analysis) {
                                   analysis.suspect_jobs + analysis.excluded_jobs),
                       frequent_reason(analysis)};
   }
-  if (!analysis.one_sided.empty() || !analysis.speedups.empty()) made.sentences.push_back(failure_sentence(analysis));
+  if (!analysis.one_sided.empty() || !analysis.speedups.empty()) made.cautions.push_back(failure_sentence(analysis));
   if (run.invocation.trust == Trust::unusable)
     made.sentences.insert(made.sentences.begin(), trust_sentence(run));
   else
-    made.sentences.push_back(trust_sentence(run));
-  std::erase_if(made.sentences, [](const std::string& text) { return text.empty(); });
+    made.cautions.push_back(trust_sentence(run));
+  for (auto* list : {&made.sentences, &made.cautions})
+    std::erase_if(*list, [](const std::string& text) { return text.empty(); });
   return made;
 }
 

@@ -12,6 +12,7 @@ namespace duet::reports {
 struct Answer {
   std::string headline;                // one sentence: who wins, or what the CPU run says
   std::vector<std::string> sentences;  // by importance
+  std::vector<std::string> cautions;   // what to read with care
   std::string text() const;            // all of them
 };
 Answer answer(const Run& run, const Analysis& analysis);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A report before it has a format: sections of paragraphs, tables, charts and folds. Markdown and HTML are two
-// renderings of it.
+// renderings of it. To add a section, start at sections.h.
 #pragma once
 #include <string>
 #include <variant>
@@ -8,7 +8,7 @@
 
 namespace duet::reports {
 
-enum class Tone { plain, muted, good, warn, bad, strong, code };
+enum class Tone { plain, muted, good, warn, bad, strong, code, cpu };  // cpu: where the CPU wins
 
 struct Span {
   std::string text;
@@ -34,14 +34,28 @@ inline Cell cell(std::string text, Tone tone = Tone::plain) { return {{{std::mov
 
 struct Column {
   std::string title;
-  bool number = false;  // right aligned, tabular figures
+  bool number = false;     // right aligned, tabular figures
+  std::string group = {};  // neighbours of one group stand under a common header
+};
+
+// Rows from `first` on stand under a heading of their own, to the next group.
+struct RowGroup {
+  size_t first;
+  Text title;
 };
 
 struct Table {
   Text caption;
   std::vector<Column> columns;
   std::vector<std::vector<Cell>> rows;
+  std::vector<RowGroup> groups = {};
+  bool sortable = false;  // readers may sort and filter it where scripts run
 };
+
+// Leaves out columns that say nothing ("" or "–" in every row).
+void drop_empty_columns(Table& table);
+// Leaves out those of the named columns that say the same in every row, and says it once in the caption.
+void state_constant_columns(Table& table, const std::vector<std::string>& titles);
 
 struct Chart {
   std::string stem;  // file name without .svg, unique in a document
@@ -70,13 +84,18 @@ struct Block {
 struct Section {
   std::string title;
   std::vector<Block> blocks;
+  std::string conclusion = {};  // one sentence from the section's data; its last line
 };
 
 struct Document {
   std::string title;
-  Text subtitle;
-  std::vector<Span> verdict;  // the bar of facts at the top
-  std::vector<std::string> warnings;
+  std::string headline;                // the answer in one sentence
+  std::vector<std::string> sentences;  // what else the run says
+  std::vector<std::string> cautions;   // what to read with care
+  std::vector<Span> verdict;           // how many jobs have a result
+  Text subtitle;                       // which run of which machine
+  std::vector<std::string> warnings;   // always visible
+  std::vector<std::string> notes;      // on demand
   std::vector<Section> sections;
 };
 

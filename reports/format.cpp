@@ -49,6 +49,10 @@ std::string share(double fraction) {
 
 std::string times(double ratio) { return significant(ratio, ratio >= 1 ? 3 : 2) + "×"; }
 
+std::string faster_text(double ratio) {
+  return ratio >= 1 ? times(ratio) + " faster" : "CPU " + times(1 / ratio) + " faster";
+}
+
 std::string count_of(size_t count, const std::string& noun) {
   if (count != 1 && noun == "series") return fmt::format("{} series", count);
   return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
@@ -85,6 +89,28 @@ std::string cache_text(const SpeedupRow& row) {
 
 std::string marks_text(const SpeedupRow& row) {
   return std::string(row.weak_cpu ? "*" : "") + (row.contested ? "†" : "");
+}
+
+std::string source_of(const std::string& why) {
+  std::string word = why.substr(0, why.find(' '));
+  if (word.ends_with("'s")) word.resize(word.size() - 2);
+  while (!word.empty() && (word.back() == ',' || word.back() == ':' || word.back() == ';')) word.pop_back();
+  // Names of models and papers begin with a capital and are no sentence's "A" or "I".
+  const auto upper = [](char c) { return c >= 'A' && c <= 'Z'; };
+  return word.size() >= 3 && upper(word[0]) ? word : "";
+}
+
+std::string slug(const std::string& title) {
+  std::string text;
+  for (const char c : title) {
+    const char lower = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+    if ((lower >= 'a' && lower <= 'z') || (lower >= '0' && lower <= '9'))
+      text += lower;
+    else if (!text.empty() && text.back() != '-')
+      text += '-';
+  }
+  if (text.ends_with('-')) text.pop_back();
+  return text.empty() ? "section" : text;
 }
 
 std::string fixed_text(const Sweep& sweep) {

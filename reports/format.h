@@ -20,6 +20,7 @@ std::string si(double value, const std::string& unit, int digits = 3);  // "12.3
 std::string seconds(double value);                                      // "12.3 µs"
 std::string share(double fraction);                                     // "87 %"
 std::string times(double ratio);                                        // "12.3×"
+std::string faster_text(double ratio);                                  // "12.3× faster", "CPU 81.3× faster"
 std::string count_of(size_t count, const std::string& noun);            // "1 job", "2 jobs"
 std::string size_text(double size);                                     // "289", "102 k"
 std::string bytes_text(double bytes);                                   // "64.0 MiB"
@@ -28,7 +29,11 @@ std::string threads_text(const Choice& choice);                         // "16 t
 std::string case_text(const std::string& case_name);                    // "gemm f32 m:64 n:64"
 std::string cache_text(const SpeedupRow& row);                          // "warm"
 std::string marks_text(const SpeedupRow& row);  // "*" weak CPU, "†" contested, both or nothing
-std::string fixed_text(const Sweep& sweep);     // "f32 n:1024"
+// Who published a shape, from the reason that its case gives: "ResNet-50" of "ResNet-50 head, batch 256". Empty where
+// the reason has no source.
+std::string source_of(const std::string& why);
+std::string slug(const std::string& title);  // "break-even" of "Break-even"; for ids and links
+std::string fixed_text(const Sweep& sweep);  // "f32 n:1024"
 std::string break_even_text(const BreakEven& at, const std::string& size_name);
 std::string elided(const std::string& text, size_t characters);  // in the middle; cases differ at their ends
 size_t width_of(const std::string& text);                        // the same count

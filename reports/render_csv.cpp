@@ -2,6 +2,8 @@
 // The run as one CSV table: a line for each series, and one for each job that has none.
 #include <fmt/format.h>
 
+#include <string_view>
+
 #include "reports/format.h"
 #include "reports/render.h"
 
@@ -16,10 +18,16 @@ constexpr const char* kHeader =
 
 class Line {
  public:
+  // A spreadsheet takes text that begins like this for a formula: an apostrophe before it says that it is text. Of
+  // control characters only line ends and tabs stay, within quotes.
   Line& text(const std::string& value) {
-    const bool quote = value.find_first_of(",\"\r\n") != std::string::npos;
-    std::string safe;
-    for (const char c : value) safe += c == '"' ? "\"\"" : std::string(1, c);
+    std::string safe =
+        !value.empty() && std::string_view("=+-@\t\r\n").find(value[0]) != std::string_view::npos ? "'" : "";
+    for (const char c : value) {
+      const bool control = (static_cast<unsigned char>(c) < 0x20 && c != '\n' && c != '\r' && c != '\t') || c == 0x7f;
+      safe += c == '"' ? "\"\"" : std::string(1, control ? ' ' : c);
+    }
+    const bool quote = value.find_first_of(",\"\r\n\t") != std::string::npos;
     return add(quote ? "\"" + safe + "\"" : safe);
   }
   Line& number(double value) { return add(fmt::format("{:.9g}", value)); }

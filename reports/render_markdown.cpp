@@ -39,7 +39,7 @@ std::string span_text(const Span& span) {
   if (span.tone == Tone::code) return line + code_text(span.text);
   // Markdown wants leading spaces outside the asterisks.
   const size_t begin = span.text.find_first_not_of(' ');
-  if ((span.tone == Tone::strong || span.tone == Tone::bad) && begin != std::string::npos)
+  if ((span.tone == Tone::strong || span.tone == Tone::bad || span.tone == Tone::cpu) && begin != std::string::npos)
     return line + span.text.substr(0, begin) + "**" + escaped(span.text.substr(begin)) + "**";
   return line + escaped(span.text);
 }
@@ -62,13 +62,19 @@ std::string table_text(const Table& table) {
   std::string rule = "|";
   out += "|";
   for (const Column& column : table.columns) {
-    out += " " + escaped(column.title) + " |";
+    out += " " + escaped(column.group.empty() ? column.title : column.group + ": " + column.title) + " |";
     rule += column.number ? "---:|" : "---|";
   }
   out += "\n" + rule + "\n";
-  for (const auto& row : table.rows) {
+  auto group = table.groups.begin();
+  for (size_t r = 0; r < table.rows.size(); ++r) {
+    for (; group != table.groups.end() && group->first == r; ++group) {
+      out += "| " + text_of(group->title) + " |";
+      for (size_t i = 1; i < table.columns.size(); ++i) out += " |";
+      out += "\n";
+    }
     out += "|";
-    for (const Cell& cell : row) out += " " + cell_text(cell) + " |";
+    for (const Cell& cell : table.rows[r]) out += " " + cell_text(cell) + " |";
     out += "\n";
   }
   return out + "\n";
@@ -99,15 +105,25 @@ void collect(const std::vector<Block>& blocks, std::vector<Chart>& charts) {
 }  // namespace
 
 std::string render_markdown(const Document& document) {
-  std::string out = "# " + escaped(document.title) + "\n\n" + text_of(document.subtitle) + "\n\n";
+  std::string out = "# " + escaped(document.headline.empty() ? document.title : document.headline) + "\n\n";
+  std::string sentences;
+  for (const std::string& sentence : document.sentences) sentences += (sentences.empty() ? "" : " ") + sentence;
+  if (!sentences.empty()) out += escaped(sentences) + "\n\n";
+  for (const std::string& caution : document.cautions) out += "- **Care:** " + escaped(caution) + "\n";
+  for (const std::string& warning : document.warnings) out += "- **Warning:** " + escaped(warning) + "\n";
+  if (!document.cautions.empty() || !document.warnings.empty()) out += "\n";
   std::string facts;
   for (const Span& fact : document.verdict) facts += (facts.empty() ? "" : " · ") + span_text(fact);
-  out += facts + "\n\n";
-  for (const std::string& warning : document.warnings) out += "- **Warning:** " + escaped(warning) + "\n";
-  if (!document.warnings.empty()) out += "\n";
+  out += facts + "\n\n" + text_of(document.subtitle) + "\n\n";
+  if (!document.notes.empty()) {
+    out += fmt::format("<details><summary>{} on this run</summary>\n\n", count_of(document.notes.size(), "note"));
+    for (const std::string& note : document.notes) out += "- " + escaped(note) + "\n";
+    out += "\n</details>\n\n";
+  }
   for (const Section& section : document.sections) {
     out += "## " + escaped(section.title) + "\n\n";
     for (const Block& block : section.blocks) out += block_text(block);
+    if (!section.conclusion.empty()) out += "**" + escaped(section.conclusion) + "**\n\n";
   }
   return out;
 }

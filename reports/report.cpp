@@ -26,6 +26,7 @@ std::vector<File> render(const Run& run, const ReportOptions& options) {
   if (options.markdown) {
     for (const Chart& chart : charts_of(document)) files.push_back({chart.stem + ".svg", svg_file(chart)});
     files.push_back({"report.md", render_markdown(document)});
+    files.push_back({"summary.md", render_markdown(make_summary(run, analysis))});
   }
   if (options.csv) files.push_back({"report.csv", render_csv(run)});
   if (options.html) files.push_back({"report.html", render_html(document)});

@@ -13,9 +13,10 @@ struct ReportOptions {
   bool markdown = true, html = true, csv = true;
 };
 
-// Writes report.md with its charts (*.svg), report.html and report.csv into `directory`, which is created where it is
-// missing. `run_file`: a run file or a journal. All files appear complete or not at all: everything is rendered first,
-// written beside its place, then renamed. Throws Error on a bad run file, std::runtime_error where it cannot write.
+// Writes report.md with its charts (*.svg), summary.md for a pull request, report.html and report.csv into
+// `directory`, which is created where it is missing. `run_file`: a run file or a journal. All files appear complete or
+// not at all: everything is rendered first, written beside its place, then renamed. Throws Error on a bad run file,
+// std::runtime_error where it cannot write.
 void write_report(const std::string& run_file, const std::string& directory, const ReportOptions& options = {});
 
 // What a terminal shows after a run: the speedups, or, where no GPU was measured, each CPU time with its share of the

@@ -1,49 +1,71 @@
 // SPDX-License-Identifier: Apache-2.0
-// The top of a report, and the order of its sections.
+// The top of a report, the order of its sections, and the summary.
 #include "reports/sections.h"
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
+#include "reports/answer.h"
 #include "reports/format.h"
 
 namespace duet::reports {
 namespace {
 
-std::string joined(const Facts& facts) {
-  std::string text;
-  for (const auto& [name, value] : facts) text += (text.empty() ? "" : ", ") + name + " " + value;
-  return text;
+size_t count(const Analysis& analysis, Status status) {
+  const auto found = analysis.count.find(status);
+  return found == analysis.count.end() ? size_t{0} : found->second;
 }
 
-void add_verdict(const Run& run, const Analysis& analysis, Document& document) {
-  auto& bar = document.verdict;
-  const auto add = [&](std::string text, Tone tone = Tone::plain) {
-    if (!text.empty()) bar.push_back({std::move(text), tone});
+void add_counts(const Analysis& analysis, Document& document) {
+  const auto add = [&](size_t n, const char* what, Tone some) {
+    document.verdict.push_back({fmt::format("{} {}", n, what), n ? some : Tone::plain});
   };
-  const auto count = [&](Status status) {
-    const auto found = analysis.count.find(status);
-    return found == analysis.count.end() ? size_t{0} : found->second;
-  };
-  const auto add_count = [&](size_t n, const char* what, Tone some) {
-    add(fmt::format("{} {}", n, what), n ? some : Tone::plain);
-  };
-  add_count(count(Status::ok), "measured", Tone::good);
-  add_count(count(Status::skipped), "skipped", Tone::warn);
-  add_count(count(Status::failed), "failed", Tone::bad);
-  add_count(analysis.suspect_jobs, "suspect", Tone::bad);
+  add(count(analysis, Status::ok), "measured", Tone::good);
+  add(count(analysis, Status::skipped), "skipped", Tone::warn);
+  add(count(analysis, Status::failed), "failed", Tone::bad);
+  add(analysis.suspect_jobs, "suspect", Tone::bad);
+}
+
+// Which run, on which devices, of which commit; everything else is in the section Environment.
+Text subtitle(const Run& run, const Analysis& analysis) {
   const results::Cpu& cpu = run.machine.cpu;
   const auto& gpu = run.machine.gpu;
-  add(fmt::format("{}, {} cores{}", cpu.name.empty() ? "unknown CPU" : cpu.name, cpu.cores,
-                  cpu.isa.empty() ? "" : ", " + cpu.isa));
-  if (gpu) add(gpu->name + (gpu->sm.empty() ? "" : ", sm " + gpu->sm));
-  if (!analysis.gpu_measured) add(fmt::format("GPU: not measured ({})", analysis.no_gpu_reason), Tone::warn);
-  const results::Build& build = run.build;
-  add("commit " + (build.git_sha.empty() ? "unknown" : build.git_sha.substr(0, 12)) +
-          (build.git_dirty ? " + changes" : ""),
-      build.git_dirty ? Tone::warn : Tone::plain);
-  add(build.compiler + (build.cuda.empty() ? "" : ", CUDA " + build.cuda));
-  add(joined(build.libraries));
-  if (!run.state.governor.empty()) add("governor " + run.state.governor);
+  std::string text = fmt::format("{}, {} cores", cpu.name.empty() ? "unknown CPU" : cpu.name, cpu.cores);
+  if (analysis.gpu_measured && gpu)
+    text += " · " + gpu->name;
+  else
+    text += fmt::format(" · GPU: not measured ({})", analysis.no_gpu_reason);
+  text += fmt::format(" · {} · run {} · commit {}{}", run.invocation.started_at, run.invocation.id,
+                      run.build.git_sha.empty() ? "unknown" : run.build.git_sha.substr(0, 12),
+                      run.build.git_dirty ? " + changes" : "");
+  return {muted(std::move(text))};
+}
+
+// Warnings that are always visible, and notes that are folded.
+void add_warnings(const Run& run, const Analysis& analysis, Document& document) {
+  const auto& own = run.invocation.warnings;
+  if (!run.invocation.complete) document.warnings.push_back("the run is not complete");
+  document.warnings.insert(document.warnings.end(), own.begin(), own.end());
+  for (const std::string& warning : analysis.warnings)
+    if (std::find(document.warnings.begin(), document.warnings.end(), warning) == document.warnings.end())
+      document.notes.push_back(warning);
+}
+
+Document make_head(const Run& run, const Analysis& analysis, const std::string& title) {
+  Answer said = answer(run, analysis);
+  Document document{.title = title,
+                    .headline = std::move(said.headline),
+                    .sentences = std::move(said.sentences),
+                    .cautions = std::move(said.cautions),
+                    .verdict = {},
+                    .subtitle = subtitle(run, analysis),
+                    .warnings = {},
+                    .notes = {},
+                    .sections = {}};
+  add_counts(analysis, document);
+  add_warnings(run, analysis, document);
+  return document;
 }
 
 }  // namespace
@@ -64,13 +86,16 @@ Span roof_span(const Series& series) {
 }
 
 Document make_document(const Run& run, const Analysis& analysis, const ReportOptions& options) {
-  Document document{
-      .title = options.title, .subtitle = {}, .verdict = {}, .warnings = analysis.warnings, .sections = {}};
-  document.subtitle = {muted(run.invocation.started_at + " · run " + run.invocation.id)};
-  add_verdict(run, analysis, document);
+  Document document = make_head(run, analysis, options.title);
   add_results(analysis, options, document);
   add_missing_section(run, analysis, document);
   add_appendix(run, document);
+  return document;
+}
+
+Document make_summary(const Run& run, const Analysis& analysis) {
+  Document document = make_head(run, analysis, ReportOptions().title);
+  add_summary(run, analysis, document);
   return document;
 }
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 
+#include "reports/answer.h"
 #include "reports/format.h"
 #include "reports/sections.h"
 #include "results/facts.h"
@@ -12,6 +13,8 @@
 namespace duet::reports {
 namespace {
 
+constexpr size_t kMaxVisibleCommands = 12;
+constexpr size_t kMaxSeries = 2000;     // in the page; all of them are in the CSV
 constexpr size_t kMaxVisibleNames = 3;  // longer lists of jobs are folded: one reason may hold for hundreds
 
 // "gemm 12, softmax 4"
@@ -28,7 +31,29 @@ std::string by_op(const std::vector<std::string>& names) {
   return text;
 }
 
-Cell names_cell(const std::vector<std::string>& names) {
+// Each job with the command that shows its failure again.
+Cell repro_cell(const std::vector<std::string>& names, const std::map<std::string, std::string>& repro) {
+  Cell made;
+  for (size_t i = 0; i < names.size(); ++i) {
+    const auto command = repro.find(names[i]);
+    if (i >= kMaxVisibleCommands) {
+      made.folded.push_back(command == repro.end() ? names[i] : command->second);
+      continue;
+    }
+    made.text.push_back(code(names[i]));
+    made.text.back().new_line = i > 0;
+    if (command == repro.end()) continue;
+    made.text.push_back(below(muted("again: ")));
+    made.text.push_back(code(command->second));
+  }
+  if (!made.folded.empty()) made.text.push_back(below(plain(count_of(made.folded.size(), "more job"))));
+  return made;
+}
+
+Cell names_cell(const std::vector<std::string>& names, const std::map<std::string, std::string>& repro) {
+  const bool any =
+      std::any_of(names.begin(), names.end(), [&](const std::string& name) { return repro.count(name) > 0; });
+  if (any) return repro_cell(names, repro);
   if (names.size() > kMaxVisibleNames)
     return {{plain(fmt::format("{}: {}", count_of(names.size(), "job"), by_op(names)))}, names};
   Cell made;
@@ -72,7 +97,8 @@ void add_ceilings(const Run& run, Document& document) {
   }
   const size_t count = all.rows.size();
   const bool more = count > chosen.rows.size();
-  section.blocks.push_back({std::move(chosen)});
+  section.blocks.push_back({Fold{count_of(chosen.rows.size(), "ceiling"), {{std::move(chosen)}}}});
+  section.conclusion = conclude_ceilings(run);
   if (more) section.blocks.push_back({Fold{fmt::format("All {} ceilings", count), {{std::move(all)}}}});
 }
 
@@ -90,6 +116,13 @@ std::string interval_text(const Series& s) {
 }
 
 void add_series(const Run& run, Document& document) {
+  Section& section = document.sections.emplace_back(Section{"All series", {}});
+  size_t count = 0;
+  for (const Job& job : run.jobs) count += job.series.size();
+  if (count > kMaxSeries) {
+    section.blocks.push_back({Text{plain(fmt::format("The {} series are in report.csv, one line each.", count))}});
+    return;
+  }
   Table table{.caption = {plain("Error: largest error divided by its bound.")},
               .columns = {{"job"},
                           {"scope"},
@@ -108,7 +141,7 @@ void add_series(const Run& run, Document& document) {
               .rows = {}};
   for (const Job& job : run.jobs)
     for (const Series& s : job.series) {
-      const auto error = job.check ? job.check->max_error_ratio : std::nullopt;
+      const double* error = job.check && job.check->max_error_ratio ? &*job.check->max_error_ratio : nullptr;
       table.rows.push_back({cell(job.name, Tone::code), cell(to_text(s.scope)), cell(to_text(s.cache)),
                             cell(fmt::format("{}", s.threads)), cell(seconds(s.summary.median_s)),
                             cell(seconds(s.summary.lo_s) + " to " + seconds(s.summary.hi_s)), cell(s.summary.interval),
@@ -117,8 +150,7 @@ void add_series(const Run& run, Document& document) {
                             cell(interval_text(s)), cell(error ? significant(*error, 2) : "not checked"),
                             cell(job.check ? job.check->coverage : "–"), cell(flags_text(s))});
     }
-  Section& section = document.sections.emplace_back(Section{"All series", {}});
-  const size_t count = table.rows.size();
+  state_constant_columns(table, {"cache", "what it is", "its interval", "compared by", "flags"});
   if (count == 0)
     section.blocks.push_back({Text{plain("Nothing was timed in this run.")}});
   else
@@ -197,9 +229,14 @@ void add_missing_section(const Run& run, const Analysis& analysis, Document& doc
   Table table{.caption = {plain("Every job of the run is in this report; jobs with the same reason stand together.")},
               .columns = {{"status"}, {"reason"}, {"jobs"}},
               .rows = {}};
+  std::map<std::string, std::string> repro;
+  for (const Job& job : run.jobs)
+    if (!job.repro.empty()) repro[job.name] = job.repro;
   for (const MissingGroup& group : analysis.missing)
-    table.rows.push_back({cell(group.status, tone_of(group.status)), cell(group.reason), names_cell(group.jobs)});
+    table.rows.push_back(
+        {cell(group.status, tone_of(group.status)), cell(group.reason), names_cell(group.jobs, repro)});
   section.blocks.push_back({std::move(table)});
+  section.conclusion = conclude_missing(analysis);
 }
 
 void add_appendix(const Run& run, Document& document) {

@@ -67,4 +67,25 @@ std::vector<StepRow> step_rows(const Run& run) {
   return rows;
 }
 
+std::vector<StepPairs> step_pairs(const std::vector<StepRow>& rows) {
+  std::vector<StepPairs> all;
+  const auto medians = [](const StepRow& row) {
+    return results::counted_medians(results::step_call(*row.job)->repetitions);
+  };
+  for (const StepRow& row : rows) {
+    auto pairs = std::find_if(all.begin(), all.end(), [&](const StepPairs& p) { return p.model == row.model; });
+    if (pairs == all.end()) pairs = all.insert(all.end(), {row.model, nullptr, {}});
+    if (row.job->device == Device::cpu) {
+      if (!pairs->cpu || row.step_s < pairs->cpu->step_s) pairs->cpu = &row;
+    } else {
+      pairs->gpu.push_back({&row, std::nullopt});
+    }
+  }
+  for (StepPairs& pairs : all)
+    for (StepPairs::Side& side : pairs.gpu)
+      if (pairs.cpu && pairs.cpu->possible() && side.row->possible())
+        side.ratio = results::ratio_interval(medians(*pairs.cpu), medians(*side.row));
+  return all;
+}
+
 }  // namespace duet::reports

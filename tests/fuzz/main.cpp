@@ -28,10 +28,10 @@
 
 namespace {
 
-// One counter for each pair of places that ran one after the other, and whether it was ever above 0.
+// One mark for each pair of places that ran one after the other.
 constexpr size_t kEdges = 1 << 16;
-unsigned char edges[kEdges];
-thread_local uintptr_t last_place;
+alignas(uint64_t) unsigned char edges[kEdges];
+thread_local uintptr_t last_place;  // 0 in a build that does not trace
 
 }  // namespace
 
@@ -239,23 +239,30 @@ std::string run(const Target& target, Input input) {
   return why;
 }
 
+// Whether the last input ran a pair of places that none before it ran. Clears the marks.
+bool reached_new_code() {
+  static uint64_t seen[kEdges / sizeof(uint64_t)];
+  bool found = false;
+  for (size_t i = 0; i < std::size(seen); ++i) {
+    uint64_t marks = 0;
+    std::memcpy(&marks, edges + i * sizeof marks, sizeof marks);
+    found = found || (marks & ~seen[i]) != 0;
+    seen[i] |= marks;
+  }
+  std::memset(edges, 0, sizeof edges);
+  return found;
+}
+
 [[noreturn]] void child(const Target& target, std::vector<Bytes> corpus, uint64_t runs) {
   std::signal(SIGPROF, over_time);
   std::signal(SIGALRM, over_time);
   if (!std::freopen("/dev/null", "w", stdout) || dup2(log_file, STDERR_FILENO) < 0) _exit(2);
-  static unsigned char seen[kEdges];
   const auto run_or_exit = [&](Input input) {
-    std::memset(edges, 0, sizeof edges);
     if (const std::string why = run(target, input); !why.empty()) {
       std::snprintf(shared->why, sizeof shared->why, "%s", why.c_str());
       std::exit(1);
     }
-    bool found = false;
-    for (size_t i = 0; i < kEdges; ++i) {
-      found = found || edges[i] > seen[i];
-      seen[i] |= edges[i];
-    }
-    return found;
+    return last_place != 0 && reached_new_code();
   };
   const bool fresh = shared->done == 0;
   for (const Bytes& input : corpus) {

@@ -24,6 +24,28 @@ bool is_exact(const TensorSpec& spec, const Tolerance& t) {
   return !is_float(spec.dtype) || (t.rel == 0 && t.abs_sum == 0);
 }
 
+// Why the bound of an output may be more than kMaxLooseness times the errors that are seen here; empty: it may not.
+std::string wider_because(const Problem& problem, const TensorSpec& output) {
+  struct Wider {
+    const char *op, *output, *dtype, *reason;
+  };
+  static const char* const kWinograd = "Winograd's transforms may enlarge errors sevenfold; none is built here";
+  static const char* const kShort = "short values: additions in f32 seldom round";
+  static const Wider kWider[] = {
+      {"conv2d", "y", "f32", kWinograd},
+      {"conv2d_backward_data", "dx", "f32", kWinograd},
+      {"conv2d_backward_filter", "dw", "f32", kWinograd},
+      {"layernorm", "mean", "bf16", kShort},
+      {"layernorm", "mean", "f16", kShort},
+      {"batchnorm", "mean", "bf16", kShort},
+  };
+  for (const Wider& w : kWider)
+    if (problem.name() == w.op && w.output == std::string_view(output.name) &&
+        w.dtype == std::string_view(name_of(problem.dtype())))
+      return w.reason;
+  return "";
+}
+
 // Calls use(slot, share) for each claim of a result: its error as a share of the bound. value(i): of claim i.
 void each_share(const Problem& problem, const Expected& expected, auto&& value, auto&& use) {
   for (size_t i = 0; i < expected.claims().size(); ++i) {
@@ -31,6 +53,30 @@ void each_share(const Problem& problem, const Expected& expected, auto&& value, 
     const double bound = bound_of(problem.tolerance(c.slot), c), error = std::abs(value(i) - c.want);
     if (std::isfinite(error) && bound > 0) use(static_cast<size_t>(c.slot), error / bound);
   }
+}
+
+// The outputs that the rule is about.
+std::map<size_t, BoundUse> outputs_with_bounds(const Problem& problem, const Expected& expected) {
+  const std::vector<TensorSpec> specs = problem.tensors();
+  std::map<size_t, std::pair<int64_t, int64_t>> claims;  // all, and those that round to themselves
+  for (const Claim& c : expected.claims()) {
+    const auto slot = static_cast<size_t>(c.slot);
+    ++claims[slot].first;
+    claims[slot].second += round_to(specs[slot].dtype, c.want) == c.want;
+  }
+  std::map<size_t, BoundUse> uses;
+  for (size_t slot = 0; slot < specs.size(); ++slot) {
+    if (specs[slot].role == Role::in || is_exact(specs[slot], problem.tolerance(static_cast<int>(slot)))) continue;
+    const auto [all, represented] = claims[slot];
+    if (2 * represented > all) continue;
+    uses[slot] = {.op = problem.name(),
+                  .output = specs[slot].name,
+                  .dtype = name_of(problem.dtype()),
+                  .label = problem.label(),
+                  .wider_because = wider_because(problem, specs[slot]),
+                  .shares = {}};
+  }
+  return uses;
 }
 
 }  // namespace
@@ -42,62 +88,49 @@ double BoundUse::largest() const {
 }
 
 std::vector<BoundUse> bound_uses(const Problem& problem, Context& cpu) {
-  const HostTensors inputs = draw_inputs(problem, FillMode::values, kSeed);
-  const Expected expected = Expected::sampled(problem, inputs, kSeed);
   const std::vector<TensorSpec> specs = problem.tensors();
+  const auto rounded = [&](const Claim& c) { return round_to(specs[static_cast<size_t>(c.slot)].dtype, c.want); };
+  const double work = problem.flops() + static_cast<double>(problem.footprint_bytes());
   std::map<size_t, BoundUse> uses;
-  for (size_t slot = 0; slot < specs.size(); ++slot)
-    if (specs[slot].role != Role::in && !is_exact(specs[slot], problem.tolerance(static_cast<int>(slot))))
-      uses[slot] = {.op = problem.name(),
-                    .output = specs[slot].name,
-                    .dtype = name_of(problem.dtype()),
-                    .label = problem.label(),
-                    .half = is_half(specs[slot].dtype),
-                    .shares = {}};
-  std::map<size_t, int64_t> represented;  // elements that round to themselves
-  for (const Claim& c : expected.claims()) {
-    const auto slot = static_cast<size_t>(c.slot);
-    const auto at = uses.find(slot);
-    if (at == uses.end()) continue;
-    ++at->second.compared;
-    represented[slot] += round_to(specs[slot].dtype, c.want) == c.want;
-  }
-  for (const auto& [slot, count] : represented)
-    if (2 * count > uses[slot].compared) uses.erase(slot);
+  for (int draw = 0; draw < kMaxDraws; ++draw) {
+    const HostTensors inputs = draw_inputs(problem, FillMode::values, kSeed + static_cast<uint64_t>(draw));
+    const Expected expected = Expected::sampled(problem, inputs, kSeed);
+    if (draw == 0) uses = outputs_with_bounds(problem, expected);
+    for (const Claim& c : expected.claims())
+      if (const auto at = uses.find(static_cast<size_t>(c.slot)); at != uses.end()) ++at->second.compared;
 
-  const auto record = [&](const std::string& name, auto&& value) {
-    each_share(problem, expected, value, [&](size_t slot, double share) {
-      const auto at = uses.find(slot);
-      if (at == uses.end()) return;
-      double& largest = at->second.shares[name];
-      largest = std::max(largest, share);
-    });
-  };
-  const auto rounded = [&](const Expected& e) {
-    return [&](size_t i) {
-      const Claim& c = e.claims()[i];
-      return round_to(specs[static_cast<size_t>(c.slot)].dtype, c.want);
+    const auto record = [&](const std::string& name, auto&& value) {
+      each_share(problem, expected, value, [&](size_t slot, double share) {
+        const auto at = uses.find(slot);
+        if (at == uses.end()) return;
+        double& largest = at->second.shares[name];
+        largest = std::max(largest, share);
+      });
     };
-  };
-  record("rounded", rounded(expected));
-  const bool matrix_unit = is_half(problem.dtype());
-  for (const auto& [name, how] :
-       {std::pair{"chain", Accumulation::chain}, std::pair{"matrix_unit", Accumulation::matrix_unit}}) {
-    if (how == Accumulation::matrix_unit && !matrix_unit) continue;
-    const ScopedAccumulation scope(how);
-    record(name, rounded(Expected::sampled(problem, inputs, kSeed)));
-  }
-  for (const Implementation* implementation : implementations(problem.name())) {
-    if (implementation->device != Device::cpu) continue;
-    Session session(problem, *implementation, cpu, inputs);
-    if (!session.supported()) continue;
-    cpu.enter([&] { session.run(); });
-    const HostTensors got = session.download();
-    record(implementation->name, [&](size_t i) {
-      const Claim& c = expected.claims()[i];
-      const auto slot = static_cast<size_t>(c.slot);
-      return load_as_double(got.data(slot), specs[slot].dtype, c.index);
+    record("rounded", [&](size_t i) { return rounded(expected.claims()[i]); });
+    for (const auto& [name, how] :
+         {std::pair{"chain", Accumulation::chain}, std::pair{"matrix_unit", Accumulation::matrix_unit}}) {
+      if (how == Accumulation::matrix_unit && !is_half(problem.dtype())) continue;
+      const ScopedAccumulation scope(how);
+      const Expected summed = Expected::sampled(problem, inputs, kSeed);
+      record(name, [&](size_t i) { return rounded(summed.claims()[i]); });
+    }
+    for (const Implementation* implementation : implementations(problem.name())) {
+      if (implementation->device != Device::cpu) continue;
+      Session session(problem, *implementation, cpu, inputs);
+      if (!session.supported()) continue;
+      cpu.enter([&] { session.run(); });
+      const HostTensors got = session.download();
+      record(implementation->name, [&](size_t i) {
+        const Claim& c = expected.claims()[i];
+        const auto slot = static_cast<size_t>(c.slot);
+        return load_as_double(got.data(slot), specs[slot].dtype, c.index);
+      });
+    }
+    const bool enough = std::all_of(uses.begin(), uses.end(), [](const auto& use) {
+      return use.second.compared == 0 || use.second.compared >= kMinCompared;
     });
+    if (enough || (draw + 2) * work > kMaxDrawnWork) break;
   }
   std::vector<BoundUse> list;
   for (auto& [slot, use] : uses)
@@ -133,12 +166,12 @@ int run_bounds(const BoundsOptions& options) {
     }
   }
   const std::vector<double> loose = looseness(uses);
-  int64_t too_wide = 0;
+  int64_t wide = 0;
   nlohmann::ordered_json list = nlohmann::ordered_json::array();
   for (size_t i = 0; i < uses.size(); ++i) {
     const BoundUse& u = uses[i];
-    const bool bad = u.half && !(loose[i] <= kMaxLooseness);
-    too_wide += bad;
+    const bool bad = too_wide(u, loose[i]);
+    wide += bad;
     if (options.json) {
       list.push_back({{"op", u.op}, {"output", u.output}, {"case", u.label}, {"compared", u.compared}});
       if (std::isfinite(loose[i])) list.back()["bound_over_error"] = loose[i];
@@ -147,18 +180,18 @@ int run_bounds(const BoundsOptions& options) {
     }
     std::string shares;
     for (const auto& [name, share] : u.shares) shares += fmt::format("  {} {:.2g}", name, share);
+    if (!u.wider_because.empty() && loose[i] > kMaxLooseness) shares += "  (" + u.wider_because + ")";
     fmt::print("{:6.1f}x{} {} {} {}: {}\n", loose[i], bad ? " !" : "  ", u.op, u.output, u.label, shares);
   }
   if (options.json)
     fmt::print("{}\n", list.dump(1));
   else
     fmt::print(
-        "{} outputs of {} cases: the bound over the largest error, then each error over the bound. {} bounds of bf16 "
-        "and "
-        "f16 are more than {:g} times the largest error (!). {} cases are left out: over {} MB{}\n",
-        uses.size(), cases, too_wide, kMaxLooseness, left_out, kMaxBytes / 1'000'000,
+        "{} outputs of {} cases: the bound over the largest error, then each error over the bound. {} bounds are more "
+        "than {:g} times the largest error (!). {} cases are left out: over {} MB{}\n",
+        uses.size(), cases, wide, kMaxLooseness, left_out, kMaxBytes / 1'000'000,
         options.scale.empty() ? " or long; --scale standard has them" : "");
-  return too_wide == 0 ? 0 : kFailed;
+  return wide == 0 ? 0 : kFailed;
 }
 
 }  // namespace duet

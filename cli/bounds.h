@@ -7,10 +7,10 @@
 // it rounds: its results to their dtype, and its sums as a kernel may form them (core/term_sum.h).
 //  - A bound of 0, or one for underflow alone, is exact, and so is an output most of whose elements its dtype
 //    represents exactly: there is nothing to compare with.
-//  - Of an output with fewer than kMinCompared compared elements, the largest error is a matter of luck. The largest
-//    one on all cases of the op with this dtype counts for it.
-//  - It is demanded of outputs in bf16 and f16. Outputs in f32 are printed alone: vectors of accumulators add up in so
-//    few steps that their errors stay far below those of a chain of additions, which the bound has to allow.
+//  - Of few elements the largest error is a matter of luck: that of a loss is often 20 times less than the next one's.
+//    A case of which fewer than kMinCompared elements are compared is drawn several times, up to kMaxDraws; where that
+//    is not enough, the largest error on all cases of the op with this dtype counts for it.
+//  - Outputs whose bound is wider for a reason are listed in bounds.cpp, with the reason.
 #pragma once
 #include <map>
 #include <string>
@@ -23,12 +23,14 @@ namespace duet {
 
 inline constexpr double kMaxLooseness = 8;
 inline constexpr int64_t kMinCompared = 256;
+inline constexpr int kMaxDraws = 32;
+inline constexpr double kMaxDrawnWork = 2e8;  // bytes and operations of all draws of a case
 
 // One output of one case: the largest error of each correct implementation as a share of the bound.
 struct BoundUse {
   std::string op, output, dtype, label;
-  int64_t compared = 0;
-  bool half = false;  // the output is in bf16 or f16: the rule is demanded of it
+  int64_t compared = 0;       // elements, of all draws together
+  std::string wider_because;  // not empty: the rule is not demanded of it
   std::map<std::string, double> shares;
   double largest() const;
 };
@@ -36,6 +38,9 @@ struct BoundUse {
 std::vector<BoundUse> bound_uses(const Problem& problem, Context& cpu);
 // Per use, how many times the bound is larger than the largest error that counts for it.
 std::vector<double> looseness(const std::vector<BoundUse>& uses);
+inline bool too_wide(const BoundUse& use, double looseness) {
+  return use.wider_because.empty() && !(looseness <= kMaxLooseness);
+}
 
 struct BoundsOptions {
   std::vector<std::string> ops;  // empty: all

@@ -10,10 +10,12 @@
 // roundings are as good as independent and without a mean: together they have a standard deviation of at most
 // u / sqrt(3) sqrt(n) max |S_k| (Higham and Mary, A new approach to probabilistic rounding error analysis, SIAM J. Sci.
 // Comput. 41(5), 2019; with random data: 42(5), 2020). Partial sums of terms that were drawn independently of their
-// place stay within |sum| + 3 root_sum, where root_sum is the root of the sum of t^2. So the bound is
-//   kDeviations / sqrt(3) sqrt(n) u (|sum| + 3 root_sum),
-// in every order of summation. Winograd's F(4x4, 3x3), whose transforms enlarge errors sevenfold (Lavin and Gray,
-// arXiv:1509.09308, table 5), stays within it. Where the worst case is less, as for few terms, the bound is that.
+// place stay within |sum| + 3 root_sum, where root_sum is the root of the sum of t^2; all along they are root_sum /
+// sqrt(6) from a straight line on average, and hardly ever 1.25 root_sum. So the bound is
+//   kDeviations / sqrt(3) sqrt(n) u (|sum| + w root_sum)
+// in every order of summation, with w = kDirect for a sum that is formed as it is written, and w = kTransformed where
+// it may be formed by Winograd's F(4x4, 3x3), whose transforms enlarge errors sevenfold (Lavin and Gray,
+// arXiv:1509.09308, table 5). Where the worst case is less, as for few terms, the bound is that.
 #pragma once
 #include <algorithm>
 #include <cmath>
@@ -31,20 +33,16 @@ inline constexpr double kDeviations = 6;
 
 // What n independent roundings amount to, in roundings that all go the same way: the n of gamma(n, u).
 inline double independent(double n) { return std::min(n, kDeviations / std::sqrt(3.0) * std::sqrt(n)); }
-// The most additions that a term of a sum of n terms passes through under the rule above.
-constexpr double chain_length(int64_t n) { return static_cast<double>(std::min(n, kRun + 64)); }
-// The n of gamma(n, u) of these additions, where the claim's abs_sum is the sum of absolute terms, which no partial sum
-// exceeds.
-inline double additions(int64_t n) { return independent(chain_length(n)); }
 
 // The factors of |sum| and of root_sum in the error of a sum.
 struct SumError {
   double rel, root_sum;
 };
-inline SumError sum_error(double n, double u) {
+inline constexpr double kDirect = 1.25, kTransformed = 3;
+inline SumError sum_error(double n, double u, double w) {
   const double deviations = kDeviations / std::sqrt(3.0) * u;
   // u n / 8: terms that are all alike round alike, where a case names such a fill. + 1: the rounding of the terms.
-  const SumError random{deviations * std::sqrt(n) + u * n / 8, deviations * (3 * std::sqrt(n) + 1)};
+  const SumError random{deviations * std::sqrt(n) + u * n / 8, deviations * (w * std::sqrt(n) + 1)};
   const double worst = gamma(n, u) * std::sqrt(n);  // sum |t| <= sqrt(n) root_sum
   return worst < random.rel + random.root_sum ? SumError{0, worst} : random;
 }

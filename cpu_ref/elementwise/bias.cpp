@@ -16,15 +16,14 @@ void Bias::reference(Inputs in, int64_t chunk, Expect& expect) const {
 DUET_PROBLEM(Bias);
 
 void BiasBackward::reference(Inputs in, int64_t channel, Expect& expect) const {
-  double sum = 0, abs_sum = 0;
+  BoundedSum sum(kRun);
   for (int64_t o = 0; o < outer; ++o)
     for (int64_t i = (o * c + channel) * inner, end = i + inner; i < end; ++i) {
       const double g = act == Act::relu && !(in[y][i] > 0) ? 0 : in[dy][i];
-      sum += g;
-      abs_sum += std::abs(g);
+      sum.add(g);
       if (act == Act::relu) expect(dx, i, g);
     }
-  expect(dbias, channel, sum, abs_sum);
+  expect(dbias, channel, sum.sum(), sum.error());
 }
 DUET_PROBLEM(BiasBackward);
 

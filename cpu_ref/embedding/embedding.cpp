@@ -19,23 +19,17 @@ DUET_PROBLEM(Embedding);
 void EmbeddingBackward::reference(Inputs in, int64_t slice, Expect& expect) const {
   const bool word = slice < V;
   const int64_t row = word ? slice : slice - V;
-  std::vector<double> sum(C), abs_sum(C);
+  std::vector<BoundedSum> sum(C, BoundedSum(kRun));
 
   // With accumulate, a row of dtable starts from what it holds.
   if (word && accumulate)
-    for (int64_t c = 0; c < C; ++c) {
-      sum[c] = in[dtable][row * C + c];
-      abs_sum[c] = std::abs(sum[c]);
-    }
+    for (int64_t c = 0; c < C; ++c) sum[c].add(in[dtable][row * C + c]);
   // Add dy of every token that reads this row.
   for (int64_t i = 0; i < tokens(); ++i) {
     if (word ? static_cast<int64_t>(in[token][i]) != row : i % T != row) continue;
-    for (int64_t c = 0; c < C; ++c) {
-      sum[c] += in[dy][i * C + c];
-      abs_sum[c] += std::abs(in[dy][i * C + c]);
-    }
+    for (int64_t c = 0; c < C; ++c) sum[c].add(in[dy][i * C + c]);
   }
-  for (int64_t c = 0; c < C; ++c) expect(word ? dtable : dposition, row * C + c, sum[c], abs_sum[c]);
+  for (int64_t c = 0; c < C; ++c) expect(word ? dtable : dposition, row * C + c, sum[c].sum(), sum[c].error());
 }
 DUET_PROBLEM(EmbeddingBackward);
 

@@ -9,15 +9,17 @@ namespace duet {
 
 void BceLogits::reference(Inputs in, int64_t /*slice*/, Expect& expect) const {
   // max(x, 0) - x t + log(1 + exp(-|x|)): no exponential overflows.
-  double sum = 0, abs_sum = 0;
+  BoundedSum sum(kRun);
+  double rests = 0;
   for (int64_t i = 0; i < n; ++i) {
     const double logit = in[x][i], up = std::max(logit, 0.0), hit = logit * in[t][i];
-    const double rest = std::log1p(std::exp(-std::abs(logit)));
-    sum += up - hit + rest;
-    abs_sum += up + std::abs(hit) + rest;
+    const double power = std::exp(-std::abs(logit)), rest = std::log1p(power);
+    rests += rest;
+    sum.add(up - hit + rest,
+            std::abs(hit) + std::abs(up - hit) + 4 * power / (1 + power) + 4 * rest + std::abs(up - hit + rest));
   }
   const auto count = static_cast<double>(std::max<int64_t>(1, n));
-  expect(loss, 0, sum / count, abs_sum / count);
+  expect(loss, 0, sum.sum() / count, (sum.error() + rests + std::abs(sum.sum())) / count);
 }
 DUET_PROBLEM(BceLogits);
 

@@ -9,15 +9,20 @@ namespace duet {
 namespace {
 
 struct Term {
-  double value, abs_sum;
+  double value, error;  // error: in units of u
 };
 
 // log sum_j exp(x[j]) of one row, from its maximum, as exp overflows otherwise.
 Term log_sum_exp(Inputs::Values x, int64_t first, int64_t cols) {
-  double max = -INFINITY, sum = 0;
+  double max = -INFINITY;
   for (int64_t i = first; i < first + cols; ++i) max = std::max(max, x[i]);
-  for (int64_t i = first; i < first + cols; ++i) sum += std::exp(x[i] - max);
-  return {max + std::log(sum), std::abs(max) + std::log(sum) + 1};
+  BoundedSum sum(kRun);
+  for (int64_t i = first; i < first + cols; ++i) {
+    const double power = std::exp(x[i] - max);
+    const double roundings = 4 + std::abs(x[i] - max) + std::abs(x[i]) + std::abs(max) / 4;
+    sum.add(power, power > 0 ? power * roundings : 0);
+  }
+  return {max + std::log(sum.sum()), sum.error() / sum.sum() + 8 + 4 * std::log(sum.sum())};
 }
 
 // q[c] of the contract: the label smoothed over all classes.
@@ -30,24 +35,24 @@ double target(double smooth, int64_t cols, bool labelled) {
 void CrossEntropy::reference(Inputs in, int64_t slice, Expect& expect) const {
   if (slice < rows) {
     const Term row = log_sum_exp(in[x], slice * cols, cols);
-    return expect(lse, slice, row.value, row.abs_sum);
+    return expect(lse, slice, row.value, row.error);
   }
 
   // The last slice: the mean over rows of lse - sum_c q[c] x[c].
-  Term sum{0, 0};
+  BoundedSum sum(kRun);
   for (int64_t r = 0; r < rows; ++r) {
     const auto labelled = static_cast<int64_t>(in[label][r]);
     const Term row = log_sum_exp(in[x], r * cols, cols);
-    sum.value += row.value;
-    sum.abs_sum += row.abs_sum;
+    BoundedSum targets(kRun);
     for (int64_t c = 0; c < cols; ++c) {
-      const double term = target(smooth, cols, c == labelled) * in[x][r * cols + c];
-      sum.value -= term;
-      sum.abs_sum += std::abs(term);
+      const double q = target(smooth, cols, c == labelled);
+      if (q != 0) targets.add(q * in[x][r * cols + c], 3 * std::abs(q * in[x][r * cols + c]));
     }
+    const double value = row.value - targets.sum();
+    sum.add(value, row.error + std::abs(row.value) + targets.error() + std::abs(targets.sum()) + std::abs(value));
   }
   const auto n = static_cast<double>(std::max<int64_t>(1, rows));
-  expect(loss, 0, sum.value / n, sum.abs_sum / n);
+  expect(loss, 0, sum.sum() / n, (sum.error() + std::abs(sum.sum())) / n + (rows > 0 ? 1 : 0));
 }
 DUET_PROBLEM(CrossEntropy);
 

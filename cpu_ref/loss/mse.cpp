@@ -8,14 +8,14 @@
 namespace duet {
 
 void Mse::reference(Inputs in, int64_t /*slice*/, Expect& expect) const {
-  double sum = 0, abs_sum = 0;
+  BoundedSum sum(kRun);
+  if (size_of(dtype) == 2) sum.has_short_squares();
   for (int64_t i = 0; i < n; ++i) {
-    const double difference = in[x][i] - in[t][i];
-    sum += difference * difference;
-    abs_sum += difference * difference;
+    const double difference = in[x][i] - in[t][i], square = difference * difference;
+    sum.add(square, 3 * square);
   }
   const auto count = static_cast<double>(std::max<int64_t>(1, n));
-  expect(loss, 0, sum / count, abs_sum / count);
+  expect(loss, 0, sum.sum() / count, (sum.error() + sum.abs_sum()) / count);
 }
 DUET_PROBLEM(Mse);
 

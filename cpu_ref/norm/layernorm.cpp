@@ -5,36 +5,29 @@
 #include "ops/norm/layernorm.h"
 
 #include "core/registry.h"
+#include "cpu_ref/norm/moments.h"
 
 namespace duet {
 
 void LayerNorm::reference(Inputs in, int64_t row, Expect& expect) const {
-  const auto n = static_cast<double>(std::max<int64_t>(1, cols));
   const auto at = [&](int64_t c) { return in[x][row * cols + c]; };
 
   // Mean, then the variance from deviations.
-  double sum = 0, abs_sum = 0, squares = 0;
-  for (int64_t c = 0; c < cols; ++c) {
-    sum += at(c);
-    abs_sum += std::abs(at(c));
-  }
-  const double m = sum / n;
-  for (int64_t c = 0; c < cols; ++c) squares += (at(c) - m) * (at(c) - m);
-  const double scale = 1 / std::sqrt(squares / n + eps), shared = abs_sum / n * scale;  // shared: A of the contract
-  expect(mean, row, m, abs_sum / n);
-  expect(rstd, row, scale, scale * (1 + shared));
+  const ReferenceMoments m = reference_moments(cols, eps, at);
+  expect(mean, row, m.mean, m.mean_error);
+  expect(rstd, row, m.rstd, m.rstd_error);
 
   // Normalise, scale, shift.
   for (int64_t c = 0; c < cols; ++c) {
-    const double xhat = (at(c) - m) * scale, g = in[gamma][c], b = in[beta][c];
-    expect(y, row * cols + c, xhat * g + b, std::abs(g) * (shared + std::abs(xhat) * (1 + shared)) + std::abs(b));
+    const double g = in[gamma][c], b = in[beta][c];
+    expect(y, row * cols + c, (at(c) - m.mean) * m.rstd * g + b, normalised_error(m, at(c), g, b));
   }
 }
 DUET_PROBLEM(LayerNorm);
 
 void LayerNormBackward::reference(Inputs in, int64_t slice, Expect& expect) const {
   const auto xhat = [&](int64_t r, int64_t c) { return (in[x][r * cols + c] - in[mean][r]) * in[rstd][r]; };
-  // The terms of xhat before they cancel: |x| + |mean|, scaled.
+  // H of the contract: the terms of xhat before they cancel.
   const auto xhat_abs_sum = [&](int64_t r, int64_t c) {
     return (std::abs(in[x][r * cols + c]) + std::abs(in[mean][r])) * std::abs(in[rstd][r]);
   };
@@ -42,32 +35,31 @@ void LayerNormBackward::reference(Inputs in, int64_t slice, Expect& expect) cons
   // A column: dgamma and dbeta.
   if (slice >= rows) {
     const int64_t c = slice - rows;
-    double g = 0, g_abs_sum = 0, b = 0, b_abs_sum = 0;
+    BoundedSum g(kRun), b(kRun);
     for (int64_t r = 0; r < rows; ++r) {
       const double d = in[dy][r * cols + c];
-      g += d * xhat(r, c);
-      g_abs_sum += std::abs(d) * xhat_abs_sum(r, c);
-      b += d;
-      b_abs_sum += std::abs(d);
+      g.add(d * xhat(r, c), 3 * std::abs(d) * xhat_abs_sum(r, c));
+      b.add(d);
     }
-    expect(dgamma, c, g, g_abs_sum);
-    return expect(dbeta, c, b, b_abs_sum);
+    expect(dgamma, c, g.sum(), g.error());
+    return expect(dbeta, c, b.sum(), b.error());
   }
 
   // A row: dx.
   const int64_t r = slice;
   const auto n = static_cast<double>(cols);
   const auto g = [&](int64_t c) { return in[dy][r * cols + c] * in[gamma][c]; };
-  double sum = 0, sum_abs_sum = 0, dot = 0, dot_abs_sum = 0;
+  BoundedSum sum(kRun), dot(kRun);
   for (int64_t c = 0; c < cols; ++c) {
-    sum += g(c);
-    sum_abs_sum += std::abs(g(c));
-    dot += g(c) * xhat(r, c);
-    dot_abs_sum += std::abs(g(c)) * xhat_abs_sum(r, c);
+    sum.add(g(c), std::abs(g(c)));
+    dot.add(g(c) * xhat(r, c), 4 * std::abs(g(c)) * xhat_abs_sum(r, c));
   }
-  for (int64_t c = 0; c < cols; ++c)
-    expect(dx, r * cols + c, in[rstd][r] * (g(c) - sum / n - xhat(r, c) * dot / n),
-           std::abs(in[rstd][r]) * (std::abs(g(c)) + sum_abs_sum / n + xhat_abs_sum(r, c) * dot_abs_sum / n));
+  const double sums_error = sum.error() + 6 * std::abs(sum.sum());
+  for (int64_t c = 0; c < cols; ++c) {
+    const double of_dot = std::abs(xhat(r, c)) * dot.error() + 8 * xhat_abs_sum(r, c) * std::abs(dot.sum());
+    expect(dx, r * cols + c, in[rstd][r] * (g(c) - sum.sum() / n - xhat(r, c) * dot.sum() / n),
+           std::abs(in[rstd][r]) * (4 * std::abs(g(c)) + (sums_error + of_dot) / n));
+  }
 }
 DUET_PROBLEM(LayerNormBackward);
 

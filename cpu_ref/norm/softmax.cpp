@@ -18,14 +18,15 @@ DUET_PROBLEM(Softmax);
 
 void SoftmaxBackward::reference(Inputs in, int64_t row, Expect& expect) const {
   const int64_t first = row * cols;
-  double sum = 0, abs_sum = 0;
+  BoundedSum sum;
   for (int64_t i = first; i < first + cols; ++i) {
     const double term = in[y][i] * in[dy][i];
-    sum += term;
-    abs_sum += std::abs(term);
+    sum.add(term, std::abs(term));
   }
-  for (int64_t i = first; i < first + cols; ++i)
-    expect(dx, i, in[y][i] * (in[dy][i] - sum), std::abs(in[y][i]) * (std::abs(in[dy][i]) + abs_sum));
+  for (int64_t i = first; i < first + cols; ++i) {
+    const double difference = in[dy][i] - sum.sum();
+    expect(dx, i, in[y][i] * difference, std::abs(in[y][i]) * (sum.error() + 2 * std::abs(difference)));
+  }
 }
 DUET_PROBLEM(SoftmaxBackward);
 

@@ -33,8 +33,10 @@ void AdamOf<kDecoupled>::reference(Inputs in, int64_t slice, Expect& expect) con
     const double step_abs_sum = scale * mean_abs_sum * (1 + (square > 0 ? square_abs_sum / square : 1));
     expect(m, i, mean, mean_abs_sum);
     expect(v, i, square, square_abs_sum);
-    mixed::expect_parameter(expect, p, master, mixed, i, weight - decoupled_decay * weight - scale * mean,
-                            std::abs(weight) * (1 + std::abs(decoupled_decay)) + std::abs(step_abs_sum));
+    mixed::expect_parameter(
+        expect, p, master, mixed, i, weight - decoupled_decay * weight - scale * mean,
+        24 * step_abs_sum +
+            (kDecoupled ? 3 * std::abs(decoupled_decay * weight) + std::abs(weight - decoupled_decay * weight) : 0));
   });
 }
 template void Adam::reference(Inputs, int64_t, Expect&) const;

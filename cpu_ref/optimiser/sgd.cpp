@@ -19,14 +19,15 @@ void Sgd::reference(Inputs in, int64_t chunk, Expect& expect) const {
     }
     const double weight = mixed ? in[master][i] : in[p][i];
     const double d = in[g][i] + weight_decay * weight;
-    const double d_abs_sum = std::abs(in[g][i]) + std::abs(weight_decay * weight);
+    const double d_error = weight_decay != 0 ? 2 * std::abs(weight_decay * weight) + std::abs(d) : 0;
     const double velocity = momentum * in[v][i] + d;
-    const double velocity_abs_sum = std::abs(momentum * in[v][i]) + d_abs_sum;
+    const double velocity_error = 2 * std::abs(momentum * in[v][i]) + d_error;
     const double step = nesterov ? d + momentum * velocity : velocity;
-    const double step_abs_sum = nesterov ? d_abs_sum + std::abs(momentum) * velocity_abs_sum : velocity_abs_sum;
-    expect(v, i, velocity, velocity_abs_sum);
+    const double step_error =
+        nesterov ? d_error + std::abs(momentum) * (velocity_error + 3 * std::abs(velocity)) : velocity_error;
+    expect(v, i, velocity, velocity_error);
     mixed::expect_parameter(expect, p, master, mixed, i, weight - learning_rate * step,
-                            std::abs(weight) + std::abs(learning_rate) * step_abs_sum);
+                            std::abs(learning_rate) * (step_error + 2 * std::abs(step)));
   });
 }
 DUET_PROBLEM(Sgd);

@@ -9,10 +9,10 @@ namespace duet {
 
 void GlobalAvgPool::reference(Inputs in, int64_t i, Expect& expect) const {
   const int64_t image = i / depth(), channel = i % depth();
-  TermSum sum(kRun);
+  BoundedSum sum(kRun);
   for (int64_t k = 0; k < pixels(); ++k) sum.add(in[x][(image * pixels() + k) * depth() + channel]);
   const auto count = static_cast<double>(std::max<int64_t>(1, pixels()));
-  expect(y, i, sum.sum() / count, sum.root_sum() / count);
+  expect(y, i, sum.sum() / count, sum.error() / count);
 }
 DUET_PROBLEM(GlobalAvgPool);
 

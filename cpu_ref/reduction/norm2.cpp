@@ -8,9 +8,11 @@
 namespace duet {
 
 void Norm2::reference(Inputs in, int64_t /*slice*/, Expect& expect) const {
-  double sum = 0;
-  for (int64_t i = 0; i < n; ++i) sum += in[x][i] * in[x][i];
-  expect(y, 0, std::sqrt(sum));
+  BoundedSum sum(kRun);
+  if (size_of(dtype) == 2) sum.has_short_squares();
+  for (int64_t i = 0; i < n; ++i) sum.add(in[x][i] * in[x][i], in[x][i] * in[x][i]);
+  const double norm = std::sqrt(sum.sum());
+  expect(y, 0, norm, norm > 0 ? sum.error() / 2 / norm : 0);
 }
 DUET_PROBLEM(Norm2);
 

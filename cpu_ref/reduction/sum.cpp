@@ -8,9 +8,9 @@
 namespace duet {
 
 void Sum::reference(Inputs in, int64_t i, Expect& expect) const {
-  TermSum sum(kRun);
+  BoundedSum sum(kRun);
   for (int64_t k = 0; k < length(); ++k) sum.add(in[x][axis == 1 ? i * cols + k : k * cols + i]);
-  expect(y, i, sum.sum(), sum.root_sum());
+  expect(y, i, sum.sum(), sum.error());
 }
 DUET_PROBLEM(Sum);
 

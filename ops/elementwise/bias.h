@@ -11,9 +11,9 @@
 
 #include "core/problem.h"
 #include "ops/act.h"
+#include "ops/bounded_sum.h"
 #include "ops/elementwise/bias_cases.h"
 #include "ops/elementwise/chunk.h"
-#include "ops/summation.h"
 
 namespace duet {
 
@@ -94,12 +94,11 @@ struct BiasBackward {
     return all;
   }
   double flops() const { return static_cast<double>(elements()); }
-  // dbias: each addition rounds to f32, then the sum is rounded to dtype. dx is dy or 0: nothing is rounded.
+  // dbias: abs_sum is an error in units of u = 2^-24, that of the additions (ops/bounded_sum.h); then the sum is
+  // rounded to dtype. dx is dy or 0: nothing is rounded.
   Tolerance tolerance(int slot) const {
     if (slot == dx.index) return {.abs = underflow(dtype)};
-    return {.rel = unit_roundoff(dtype),
-            .abs_sum = gamma(additions(outer * inner), unit_roundoff(DType::f32)),
-            .abs = underflow(dtype)};
+    return {.rel = unit_roundoff(dtype), .abs_sum = kF32Roundoff, .abs = underflow(dtype)};
   }
   int64_t slices() const { return c; }                               // a channel
   void reference(Inputs in, int64_t channel, Expect& expect) const;  // cpu_ref/elementwise/bias.cpp

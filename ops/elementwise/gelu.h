@@ -67,10 +67,9 @@ struct GeluBackward {
     return {x.of(dtype, {n}, kActivationFill), dy.of(dtype, {n}), dx.of(dtype, {n})};
   }
   double flops() const { return (form == GeluForm::tanh ? 18.0 : 10.0) * n; }
+  // abs_sum is an error in units of u = 2^-24: kSlopeRoundings, of which 24 are of the fraction that is added to s.
   Tolerance tolerance() const {
-    return {.rel = unit_roundoff(dtype),
-            .abs_sum = duet::gamma(gelu::kSlopeRoundings, unit_roundoff(DType::f32)),
-            .abs = underflow(dtype)};
+    return {.rel = unit_roundoff(dtype), .abs_sum = unit_roundoff(DType::f32), .abs = underflow(dtype)};
   }
   int64_t slices() const { return chunks(n); }
   void reference(Inputs in, int64_t chunk, Expect& expect) const;  // cpu_ref/elementwise/gelu.cpp

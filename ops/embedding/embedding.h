@@ -8,7 +8,7 @@
 // Sums are formed as ops/summation.h says.
 #pragma once
 #include "core/problem.h"
-#include "ops/summation.h"
+#include "ops/bounded_sum.h"
 
 namespace duet {
 
@@ -119,10 +119,10 @@ struct EmbeddingBackward {
     return all;
   }
   double flops() const { return (position ? 2.0 : 1.0) * tokens() * C; }
-  // The additions of a sum, one more to accumulate; then the sum is rounded to dtype.
-  Tolerance tolerance(int slot) const {
-    const double n = slot == dtable.index ? additions(tokens()) + 1 : additions(B);
-    return {.rel = unit_roundoff(dtype), .abs_sum = gamma(n, unit_roundoff(DType::f32)), .abs = underflow(dtype)};
+  // abs_sum is an error in units of u = 2^-24: that of the additions (ops/bounded_sum.h), of which there is one more to
+  // accumulate. Then the sum is rounded to dtype.
+  Tolerance tolerance() const {
+    return {.rel = unit_roundoff(dtype), .abs_sum = kF32Roundoff, .abs = underflow(dtype)};
   }
   int64_t slices() const { return V + (position ? T : 0); }  // a row of dtable; then one of dposition
   std::vector<int64_t> parts() const { return {V, position ? T : 0}; }

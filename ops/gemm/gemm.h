@@ -48,7 +48,7 @@ struct Gemm {
             b.of(dtype, trans_b ? Shape{batch, n, k} : Shape{batch, k, n}), c.of(dtype, {batch, m, n})};
   }
   double flops() const { return 2.0 * batch * m * n * k; }
-  Tolerance tolerance() const { return product_sum_tolerance(k, 1, dtype, math); }  // 1: alpha
+  Tolerance tolerance() const { return product_sum_tolerance(k, 1, dtype, math, kDirect); }  // 1: alpha
 
   std::optional<LinearAxis> linear_axis() const { return LinearAxis{"n", n, 1, {{b, trans_b ? 1u : 2u}, {c, 2}}}; }
   int64_t slices() const { return batch * m; }                     // a row of c

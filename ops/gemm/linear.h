@@ -51,7 +51,7 @@ struct Linear {
   // 1: the bias. relu enlarges no error. gelu's slope is at most 1.13, and its own roundings are relative to the sum;
   // its claim's abs_sum is root_sum + |sum|.
   Tolerance tolerance(int slot) const {
-    Tolerance t = product_sum_tolerance(in, 1, dtype, math);
+    Tolerance t = product_sum_tolerance(in, 1, dtype, math, kDirect);
     if (act == Act::gelu && slot == y.index) {
       t.abs_sum = 1.13 * std::max(t.rel, t.abs_sum) + duet::gamma(gelu::kFormRoundings, unit_roundoff(DType::f32));
       t.rel = unit_roundoff(dtype);
@@ -110,7 +110,7 @@ struct LinearBackward {
   // computed on matrix units as well, as products with 1.
   Tolerance tolerance(int slot) const {
     const auto terms = static_cast<double>(slot == dx.index ? out : n);
-    Tolerance t = product_sum_tolerance(terms, 0, dtype, math);
+    Tolerance t = product_sum_tolerance(terms, 0, dtype, math, kDirect);
     if (act == Act::gelu)
       t.abs_sum += (duet::gamma(gelu::kSlopeRoundings, unit_roundoff(DType::f32)) + unit_roundoff(dtype)) *
                    std::min(std::sqrt(terms), kDeviations / std::sqrt(3.0)) * (1 + t.abs_sum);

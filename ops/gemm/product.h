@@ -12,7 +12,7 @@ namespace duet {
 // The tolerance of one output that is a sum of `count` products of dtype, scaled or with a bias, rounded to dtype. Its
 // claim's abs_sum is the root_sum of the products. Sums are formed in f32 (f64 for f64). `extra`: further roundings,
 // one each for a scale and for a bias.
-//  - The products and their additions: sum_error().
+//  - The products and their additions: sum_error(), with its w.
 //  - Matrix units (bf16, f16, tf32) add blocks of 8 products or more (4 in tf32) to the accumulator. They align each
 //    block and the accumulator to the largest of them and cut off the rest: twice the error of a rounding, once more
 //    for the alignment (Fasi et al. 2021, Numerical behavior of NVIDIA tensor cores, doi 10.7717/peerj-cs.330). What
@@ -22,18 +22,19 @@ namespace duet {
 //    2u for a product, and at most 2u more or less, independently.
 //  - The result, wrong by the above, is rounded to dtype: u |want|, and a second-order part that `1 + u` covers.
 // product_error() has all but the last: the factors of |sum| and of root_sum before the result is rounded.
-inline SumError product_error(double count, double extra, DType dtype, Math math = Math::ieee) {
+inline SumError product_error(double count, double extra, DType dtype, Math math = Math::ieee,
+                              double w = kTransformed) {
   const bool matrix_unit = math == Math::tf32 || dtype == DType::bf16 || dtype == DType::f16;
   const double u = std::min(unit_roundoff(DType::f32), unit_roundoff(dtype));
-  SumError error = sum_error(count + extra, u);
+  SumError error = sum_error(count + extra, u, matrix_unit ? kTransformed : w);
   if (matrix_unit) {
     const double steps = count / (math == Math::tf32 ? 4 : 8) + 1, cut = u * (steps + 2 * std::sqrt(steps));
     error = {2 * error.rel + cut, 2 * error.root_sum + cut};
   }
   return {error.rel + 4 * unit_roundoff(math), error.root_sum + 6 * unit_roundoff(math)};
 }
-inline Tolerance product_sum_tolerance(double count, double extra, DType dtype, Math math) {
-  const SumError error = product_error(count, extra, dtype, math);
+inline Tolerance product_sum_tolerance(double count, double extra, DType dtype, Math math, double w = kTransformed) {
+  const SumError error = product_error(count, extra, dtype, math, w);
   const double u_out = unit_roundoff(dtype);
   return {.rel = error.rel * (1 + u_out) + (u_out > unit_roundoff(DType::f32) ? u_out : 0),
           .abs_sum = error.root_sum * (1 + u_out),

@@ -6,10 +6,10 @@
 // The loss of no elements is 0. Sums are formed as ops/summation.h says.
 #pragma once
 #include "core/problem.h"
+#include "ops/bounded_sum.h"
 #include "ops/elementwise/chunk.h"
 #include "ops/loss/mean_cases.h"
 #include "ops/statistic.h"
-#include "ops/summation.h"
 
 namespace duet {
 
@@ -31,12 +31,11 @@ struct BceLogits {
             loss.of(statistic_dtype(dtype), {1})};
   }
   double flops() const { return 6.0 * n; }
-  // abs_sum is max(x, 0) + |x t| + log1p: an exp of 2 ulp = 4u, a log1p with as many, a product and two additions; then
-  // the additions of the mean, and its division.
+  // abs_sum is an error in units of u = 2^-24 (ops/bounded_sum.h). A term has the roundings of a product, a difference
+  // and a sum, an exp of 2 ulp = 4u and a log1p with as many, all independent of those of other terms, but for a mean
+  // of 1u of the log1p. Then the additions and the division of the mean. The loss is rounded to f32.
   Tolerance tolerance() const {
-    return {.rel = unit_roundoff(DType::f32),
-            .abs_sum = gamma(4 + 4 + 3 + additions(n) + 1, unit_roundoff(DType::f32)),
-            .abs = underflow(DType::f32)};
+    return {.rel = unit_roundoff(DType::f32), .abs_sum = kF32Roundoff, .abs = underflow(DType::f32)};
   }
   int64_t slices() const { return 1; }
   void reference(Inputs in, int64_t slice, Expect& expect) const;  // cpu_ref/loss/bce_logits.cpp

@@ -9,8 +9,8 @@
 #include <string>
 
 #include "core/problem.h"
+#include "ops/bounded_sum.h"
 #include "ops/statistic.h"
-#include "ops/summation.h"
 
 namespace duet {
 
@@ -47,15 +47,15 @@ struct CrossEntropy {
   }
   double flops() const { return 3.0 * rows * cols; }
 
-  // lse = m + log s with s = sum_c exp(x - m) >= 1. The relative error of s: its additions; an exp of 2 ulp = 4u; the
-  // rounding of the exp's argument, at most 2 kReach, and of log2 e (|x| u / 4). In log s this error is absolute: it is
-  // relative to the 1 in abs_sum = |m| + log s + 1. The logarithm (2 ulp) and the addition of m round 5 times.
-  // loss adds that up over rows, and q x, whose own sum has cols additions and 3 products; then it is divided.
-  Tolerance tolerance(int slot) const {
-    const double row = additions(cols) + 4 + 2 * kReach + kReach / 4 + 5;
-    const double roundings = slot == loss.index ? row + 3 + additions(rows) + 1 : row;
-    return {.rel = unit_roundoff(DType::f32), .abs_sum = gamma(roundings, unit_roundoff(DType::f32))};
-  }
+  // abs_sum is an error in units of u = 2^-24 (ops/bounded_sum.h).
+  //  - lse = m + log s with s = sum_c exp(x - m) >= 1. A term of s has an exp of 2 ulp = 4u, whose argument was
+  //    rounded: |x - m|, or |x| where x was multiplied by log2 e first, and |m| / 4 for a rounded log2 e. These
+  //    errors and the additions', relative to s, are absolute in log s; 8 are allowed for a mean of the exp's error
+  //    and for partial sums that were rescaled to a larger maximum. The logarithm has 2 ulp = 4u; the addition of m
+  //    rounds lse to f32.
+  //  - loss: the errors of the rows, with the roundings of lse, of q x (3 each), its additions, and of the difference,
+  //    independent of each other, but for a mean of 1u of log s; the additions over rows, and the division.
+  Tolerance tolerance() const { return {.rel = unit_roundoff(DType::f32), .abs_sum = kF32Roundoff}; }
   int64_t slices() const { return rows + 1; }  // lse of a row; the last one: the loss
   std::vector<int64_t> parts() const { return {rows, 1}; }
   void reference(Inputs in, int64_t slice, Expect& expect) const;  // cpu_ref/loss/cross_entropy.cpp

@@ -4,10 +4,10 @@
 // The loss of no elements is 0. Sums are formed as ops/summation.h says.
 #pragma once
 #include "core/problem.h"
+#include "ops/bounded_sum.h"
 #include "ops/elementwise/chunk.h"
 #include "ops/loss/mean_cases.h"
 #include "ops/statistic.h"
-#include "ops/summation.h"
 
 namespace duet {
 
@@ -28,10 +28,11 @@ struct Mse {
     return {x.of(dtype, {n}, {}), t.of(dtype, {n}, {}), loss.of(statistic_dtype(dtype), {1})};
   }
   double flops() const { return 3.0 * n; }
-  // All terms are positive. The rounding of a difference of exact values counts twice in its square, which is rounded
-  // too; then the additions of the mean, its division, and the rounding of the loss to f32.
+  // abs_sum is an error in units of u = 2^-24 (ops/bounded_sum.h): the rounding of a difference of exact values counts
+  // twice in its square, which is rounded too; then the additions and the division of the mean. The loss is rounded to
+  // f32.
   Tolerance tolerance() const {
-    return {.rel = gamma(3 + additions(n) + 2, unit_roundoff(DType::f32)), .abs = underflow(DType::f32)};
+    return {.rel = unit_roundoff(DType::f32), .abs_sum = kF32Roundoff, .abs = underflow(DType::f32)};
   }
   int64_t slices() const { return 1; }
   void reference(Inputs in, int64_t slice, Expect& expect) const;  // cpu_ref/loss/mse.cpp

@@ -13,7 +13,7 @@
 #include "ops/conv/conv2d.h"  // Layout
 #include "ops/norm/batchnorm_cases.h"
 #include "ops/statistic.h"
-#include "ops/summation.h"
+#include "ops/bounded_sum.h"
 
 namespace duet {
 
@@ -94,13 +94,12 @@ struct BatchNorm : Channels {
   }
   double flops() const { return 8.0 * elements(); }
 
-  // As for LayerNorm, with A = mean|x| rstd. abs_sum of mean: mean|x|; of rstd: rstd (1 + A); of y:
-  // |gamma| (A + |xhat| (1 + A)) + |beta| + |residual|; of the variance: (1 + A) / rstd^2, with the roundings of rstd.
-  // The running statistics have 4 more roundings. relu does not enlarge an error.
+  // abs_sum is an error in units of u, as for LayerNorm. Of a running statistic: that of the mean, or of the variance
+  // times N / (N - 1), and the roundings of its momentum, factor and product; 3 roundings of what it was. y with a
+  // residual has one more rounding, before the residual is added. relu does not enlarge an error.
   Tolerance tolerance(int slot) const {
-    const double more = slot == mean.index ? 2 : slot == running_mean.index ? 6 : slot == rstd.index ? 8 : 17;
     return {.rel = unit_roundoff(slot == y.index ? dtype : DType::f32),
-            .abs_sum = duet::gamma(additions(count()) + more, unit_roundoff(DType::f32)),
+            .abs_sum = kF32Roundoff,
             .abs = slot == y.index ? underflow(dtype) : 0};
   }
   int64_t slices() const { return c; }
@@ -146,16 +145,10 @@ struct BatchNormBackward : Channels {
   }
   double flops() const { return 9.0 * elements(); }
 
-  // H = (|x| + |mean|) rstd bounds |xhat|.
-  //  - dx, abs_sum |gamma| rstd (|g| + mean|g| + H mean|g| H): the additions, and at most 16 roundings of constants,
-  //    products and sums, also where it is computed as a g + b x + c.
-  //  - dgamma, abs_sum sum|g| H: the additions, 2 roundings of xhat and a product.
-  // Then the result is rounded to dtype. dresidual is dy or 0: nothing is rounded.
+  // abs_sum is an error in units of u, as for LayerNormBackward. dresidual is dy or 0: nothing is rounded.
   Tolerance tolerance(int slot) const {
     if (slot == dadded.index) return {.abs = underflow(dtype)};
-    return {.rel = unit_roundoff(dtype),
-            .abs_sum = duet::gamma(additions(count()) + (slot == dx.index ? 16 : 3), unit_roundoff(DType::f32)),
-            .abs = underflow(dtype)};
+    return {.rel = unit_roundoff(dtype), .abs_sum = kF32Roundoff, .abs = underflow(dtype)};
   }
   int64_t slices() const { return c; }
   void reference(Inputs in, int64_t channel, Expect& expect) const;  // cpu_ref/norm/batchnorm.cpp

@@ -6,8 +6,8 @@
 // mean is large.
 #pragma once
 #include "core/problem.h"
+#include "ops/bounded_sum.h"
 #include "ops/statistic.h"
-#include "ops/summation.h"
 
 namespace duet {
 
@@ -44,18 +44,15 @@ struct LayerNorm {
   }
   double flops() const { return 8.0 * rows * cols; }
 
-  // A = mean|x| rstd says how large the mean is compared with the deviations.
-  //  - mean, abs_sum mean|x|: its additions, a reciprocal and a product. So a deviation has an error of
-  //    e = gamma(additions + 2) mean|x|, and its own rounding.
-  //  - The variance, whose terms are positive, has a relative error of its additions and of e^2 rstd^2, which is at
-  //    most gamma(additions + 2) A (a bound that matters only below 1).
-  //  - rstd, abs_sum rstd (1 + A): half of the variance's error, the addition of eps, root and division.
-  //  - y, abs_sum |gamma| (A + |xhat| (1 + A)) + |beta|: four more roundings, or twice as many where it is computed as
-  //    x a + (beta - mean a).
+  // abs_sum is an error in units of u = 2^-24 (ops/bounded_sum.h). The reference derives those of the statistics where
+  // it computes them (cpu_ref/norm/moments.h). y has
+  //  - the error of the mean, times |gamma| rstd, and that of rstd, times |gamma (x - mean)|;
+  //  - its own roundings: those of the deviation and two products; or, where y is computed as x a + (beta - mean a), of
+  //    a, whose error multiplies the deviation, of both products, which are larger, and of the difference.
+  // Then y is rounded to dtype.
   Tolerance tolerance(int slot) const {
-    const double roundings = additions(cols) + (slot == mean.index ? 2 : slot == rstd.index ? 8 : 16);
     return {.rel = unit_roundoff(slot == y.index ? dtype : DType::f32),
-            .abs_sum = duet::gamma(roundings, unit_roundoff(DType::f32)),
+            .abs_sum = kF32Roundoff,
             .abs = slot == y.index ? underflow(dtype) : 0};
   }
   int64_t slices() const { return rows; }
@@ -120,16 +117,15 @@ struct LayerNormBackward {
   }
   double flops() const { return 13.0 * rows * cols; }
 
-  // H = (|x| + |mean|) rstd bounds |xhat|.
-  //  - dx, abs_sum rstd (|g| + mean|g| + H mean|g| H): the additions, twice the 2 roundings of xhat, 1 of g, 2 of each
-  //    mean, 2 products and 2 subtractions.
-  //  - dgamma, abs_sum sum|dy| H: the additions over rows, 2 roundings of xhat and a product.
+  // abs_sum is an error in units of u = 2^-24 (ops/bounded_sum.h). H = (|x| + |mean|) rstd bounds |xhat|.
+  //  - dgamma, dbeta: those of their sums. A term of dgamma has 2 roundings of xhat, of H, and a product.
+  //  - dx, times rstd: the errors of both sums, that of g xhat times |xhat|; a term g has 1 rounding, g xhat has 4.
+  //    Then, where dx is computed as a g + b x + c (as batchnorm's is), 3 of a and 1 of a g; 6 of the sum of g: a, a
+  //    mean, a product, c and two sums; 8 of the sum of g xhat: 5 of b, and b x or b mean, and two sums. All of b is
+  //    relative to H.
   // Then the result is rounded to dtype.
-  Tolerance tolerance(int slot) const {
-    const double roundings = slot == dx.index ? additions(cols) + 13 : additions(rows) + 3;
-    return {.rel = unit_roundoff(dtype),
-            .abs_sum = duet::gamma(roundings, unit_roundoff(DType::f32)),
-            .abs = underflow(dtype)};
+  Tolerance tolerance() const {
+    return {.rel = unit_roundoff(dtype), .abs_sum = kF32Roundoff, .abs = underflow(dtype)};
   }
   int64_t slices() const { return rows + cols; }  // a row of dx; then a column's dgamma and dbeta
   std::vector<int64_t> parts() const { return {rows, cols}; }

@@ -7,8 +7,8 @@
 // Maximum and sum in one pass: arXiv:1805.02867.
 #pragma once
 #include "core/problem.h"
+#include "ops/bounded_sum.h"
 #include "ops/norm/softmax_cases.h"
-#include "ops/summation.h"
 
 namespace duet {
 
@@ -84,12 +84,11 @@ struct SoftmaxBackward {
   }
   double flops() const { return 4.0 * rows * cols; }
 
-  // abs_sum is y (|dy| + sum_j |y dy|): a product and at most cols additions in the sum, independent
-  // (ops/summation.h), one subtraction and one product, all in f32. Then dx is rounded to dtype.
+  // abs_sum is an error in units of u = 2^-24 (ops/bounded_sum.h): y times the error of the sum, whose terms have the
+  // rounding of a product and at most cols additions, and a subtraction and a product, relative to dx. Then dx is
+  // rounded to dtype.
   Tolerance tolerance() const {
-    return {.rel = unit_roundoff(dtype),
-            .abs_sum = gamma(independent(static_cast<double>(cols)) + 3, unit_roundoff(DType::f32)),
-            .abs = underflow(dtype)};
+    return {.rel = unit_roundoff(dtype), .abs_sum = kF32Roundoff, .abs = underflow(dtype)};
   }
   int64_t slices() const { return rows; }
   void reference(Inputs in, int64_t row, Expect& expect) const;  // cpu_ref/norm/softmax.cpp

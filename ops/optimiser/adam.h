@@ -52,16 +52,17 @@ struct AdamOf {
     return all;
   }
   double flops() const { return (kDecoupled ? 15.0 : 14.0) * n; }
-  // Roundings, relative to abs_sum:
+  // Roundings, relative to abs_sum; that of p is an error in units of u = 2^-24:
   //  - m: d = g + weight_decay p has a constant, a product and an addition; the moment has two of each, less one: 6.
   //  - v: d twice, three products, a constant and an addition: 11.
-  //  - p: those of m; 8 of the step size: step, learning rate and its correction, an expm1 of 2 ulp = 4u at an argument
-  //    with 2 roundings; 8 of the root: half of v's error (which the reference weighs) and of a correction's, its own,
-  //    and eps; 3 of a division, a product and a subtraction; 3 of AdamW's factor. 28 in all.
+  //  - p, of the step: those of m; 8 of the step size: step, learning rate and its correction, an expm1 of 2 ulp = 4u
+  //    at an argument with 2 roundings; 8 of the root: half of v's error (which the reference weighs) and of a
+  //    correction's, its own, and eps; 2 of a division and a product. 24 in all. AdamW's decay has 3, and what is left
+  //    of p another.
   Tolerance tolerance(int slot) const {
     if (slot == step.index) return {};
     const DType to = slot == p.index || !mixed ? dtype : DType::f32;
-    const int roundings = slot == m.index ? 6 : slot == v.index ? 11 : 28;
+    const int roundings = slot == m.index ? 6 : slot == v.index ? 11 : 1;
     return {.rel = unit_roundoff(to), .abs_sum = gamma(roundings, unit_roundoff(DType::f32)), .abs = underflow(to)};
   }
   int64_t slices() const { return chunks(n) + 1; }  // the last one: step

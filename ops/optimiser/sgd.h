@@ -41,12 +41,12 @@ struct Sgd {
     return all;
   }
   double flops() const { return 4.0 * n; }
-  // abs_sum adds up absolute values: v has 2 rounded constants, 2 products and 2 additions; p has another constant,
-  // product and addition for nesterov, and a product and a subtraction: at most 11 roundings in f32. Then the result is
-  // rounded to dtype.
+  // abs_sum is an error in units of u = 2^-24. v: a rounded constant and a product of the momentum, and where there is
+  // decay as many of that, and an addition. p: what is subtracted has the error of v, its rounding and a product; for
+  // nesterov another constant, product and addition. Then the result is rounded to dtype.
   Tolerance tolerance(int slot) const {
     const DType to = slot == p.index || !mixed ? dtype : DType::f32;
-    return {.rel = unit_roundoff(to), .abs_sum = gamma(11, unit_roundoff(DType::f32)), .abs = underflow(to)};
+    return {.rel = unit_roundoff(to), .abs_sum = unit_roundoff(DType::f32), .abs = underflow(to)};
   }
   int64_t slices() const { return chunks(n); }
   void reference(Inputs in, int64_t chunk, Expect& expect) const;  // cpu_ref/optimiser/sgd.cpp

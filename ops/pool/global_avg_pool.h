@@ -3,9 +3,9 @@
 //   x, dx: (n, c, h, w) in layout nchw, (n, h, w, c) in nhwc; y, dy: (n, c); dense.
 // A plane without pixels gives 0. Backward: dx is overwritten. Sums are formed as ops/summation.h says.
 #pragma once
+#include "ops/bounded_sum.h"
 #include "ops/conv/conv2d.h"  // Layout
 #include "ops/pool/global_avg_pool_cases.h"
-#include "ops/summation.h"
 
 namespace duet {
 
@@ -42,13 +42,11 @@ struct GlobalAvgPool {
     return {x.of(dtype, x_shape(), Fill::uniform(-0.5, 1.5)), y.of(dtype, {n, c})};
   }
   double flops() const { return static_cast<double>(n * c * pixels()); }
-  // The additions (ops/summation.h), the reciprocal of h w and the product with it. Then y is rounded to dtype. abs_sum
-  // is the root_sum of x / (h w).
+  // abs_sum is an error in units of u = 2^-24: that of the additions (ops/bounded_sum.h). Then come the reciprocal of
+  // h w and the product with it, and y is rounded to dtype.
   Tolerance tolerance() const {
-    const SumError error = sum_error(chain_length(pixels()), unit_roundoff(DType::f32));
-    return {.rel = error.rel + 2 * unit_roundoff(DType::f32) + unit_roundoff(dtype),
-            .abs_sum = error.root_sum,
-            .abs = underflow(dtype)};
+    return {
+        .rel = 2 * unit_roundoff(DType::f32) + unit_roundoff(dtype), .abs_sum = kF32Roundoff, .abs = underflow(dtype)};
   }
   int64_t slices() const { return n * c; }                     // an element of y
   void reference(Inputs in, int64_t i, Expect& expect) const;  // cpu_ref/pool/global_avg_pool.cpp

@@ -4,8 +4,8 @@
 // ops/summation.h says.
 #pragma once
 #include "core/problem.h"
+#include "ops/bounded_sum.h"
 #include "ops/statistic.h"
-#include "ops/summation.h"
 
 namespace duet {
 
@@ -24,9 +24,10 @@ struct Norm2 {
   void infer(Shapes s) { n = s[x][0]; }
   std::vector<TensorSpec> tensors() const { return {x.of(dtype, {n}), y.of(statistic_dtype(dtype), {1})}; }
   double flops() const { return 2.0 * n; }
-  // All terms are positive: the roundings of a square and of the additions, of which the root leaves half, and its own.
+  // abs_sum is an error in units of u = 2^-24 (ops/bounded_sum.h): that of the sum of squares, each rounded, of which
+  // the root leaves half. The root rounds to f32, of a sum that was itself rounded to f32.
   Tolerance tolerance() const {
-    return {.rel = gamma((1 + additions(n)) / 2 + 1, unit_roundoff(DType::f32)), .abs = underflow(DType::f32)};
+    return {.rel = 1.5 * unit_roundoff(DType::f32), .abs_sum = kF32Roundoff, .abs = underflow(DType::f32)};
   }
   int64_t slices() const { return 1; }
   void reference(Inputs in, int64_t slice, Expect& expect) const;  // cpu_ref/reduction/norm2.cpp

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "core/problem.h"
-#include "ops/summation.h"
+#include "ops/bounded_sum.h"
 
 namespace duet {
 
@@ -38,10 +38,9 @@ struct Sum {
     return {x.of(dtype, {rows, cols}, Fill::uniform(-0.5, 1.5)), y.of(dtype, {axis == 1 ? rows : cols})};
   }
   double flops() const { return static_cast<double>(rows) * static_cast<double>(cols); }
-  // Each addition is rounded to f32 (ops/summation.h). Then y is rounded to dtype. abs_sum is the root_sum of x.
+  // abs_sum is an error in units of u = 2^-24: that of the additions (ops/bounded_sum.h). Then y is rounded to dtype.
   Tolerance tolerance() const {
-    const SumError error = sum_error(chain_length(length()), unit_roundoff(DType::f32));
-    return {.rel = error.rel + unit_roundoff(dtype), .abs_sum = error.root_sum, .abs = underflow(dtype)};
+    return {.rel = unit_roundoff(dtype), .abs_sum = kF32Roundoff, .abs = underflow(dtype)};
   }
   int64_t slices() const { return axis == 1 ? rows : cols; }   // one sum
   void reference(Inputs in, int64_t i, Expect& expect) const;  // cpu_ref/reduction/sum.cpp

@@ -183,7 +183,7 @@ int run_bounds(const Options& options) {
   }
   const std::vector<double> loose = looseness(uses);
   for (size_t i = 0; i < uses.size(); ++i) {
-    if (!uses[i].half || loose[i] <= kMaxLooseness) continue;
+    if (!too_wide(uses[i], loose[i])) continue;
     ++errors;
     fmt::print("{} {} {}: the bound is {:.3g} times the largest error of a correct implementation\n", uses[i].op,
                uses[i].output, uses[i].label, loose[i]);

@@ -109,17 +109,54 @@ size_t mann_whitney_tail(size_t a, size_t b, double confidence) {
   return normal_tail_length(0.5 * pairs, std::sqrt(pairs * static_cast<double>(a + b + 1) / 12), confidence);
 }
 
+std::vector<double> sorted_logs(std::span<const double> values) {
+  std::vector<double> logs;
+  for (const double v : values) logs.push_back(std::log(v));
+  std::sort(logs.begin(), logs.end());
+  return logs;
+}
+
+// The differences a[i] - b[j] of two sorted lists, in order, without a list of them all.
+class Differences {
+ public:
+  Differences(std::span<const double> a, std::span<const double> b) : a_(a), b_(b) {}
+  size_t count() const { return a_.size() * b_.size(); }
+  // The one that has `rank` smaller ones, by bisection.
+  double at(size_t rank) const {
+    double low = a_.front() - b_.back(), high = a_.back() - b_.front();
+    if (not_above(low) > rank) return low;
+    for (;;) {  // low has at most `rank` that are not above it, high has more
+      const double middle = low + (high - low) / 2;
+      if (!(low < middle && middle < high)) return high;
+      (not_above(middle) > rank ? high : low) = middle;
+    }
+  }
+  double median() const {
+    const size_t half = count() / 2;
+    return count() % 2 ? at(half) : 0.5 * (at(half - 1) + at(half));
+  }
+
+ private:
+  size_t not_above(double limit) const {
+    size_t all = 0, from = 0;  // b[from]: the first whose difference from a is not above the limit
+    for (const double a : a_) {
+      while (from < b_.size() && a - b_[from] > limit) ++from;
+      all += b_.size() - from;
+    }
+    return all;
+  }
+  std::span<const double> a_, b_;
+};
+
 }  // namespace
 
 Interval ratio_interval(std::span<const double> numerator, std::span<const double> denominator, double confidence) {
   require_values(std::min(numerator.size(), denominator.size()), "ratio");
-  std::vector<double> logs;
-  for (const double a : numerator)
-    for (const double b : denominator) logs.push_back(std::log(a / b));
-  std::sort(logs.begin(), logs.end());
-  Interval of_logs =
-      interval_of(logs, mann_whitney_tail(numerator.size(), denominator.size(), confidence), median(logs), confidence);
-  return {std::exp(of_logs.value), std::exp(of_logs.lo), std::exp(of_logs.hi), of_logs.label};
+  const std::vector<double> a = sorted_logs(numerator), b = sorted_logs(denominator);
+  const Differences logs(a, b);
+  const size_t tail = mann_whitney_tail(a.size(), b.size(), confidence), cut = std::max<size_t>(1, tail);
+  return {std::exp(logs.median()), std::exp(logs.at(cut - 1)), std::exp(logs.at(logs.count() - cut)),
+          tail == 0 ? Interval::kMinMax : confidence_label(confidence)};
 }
 
 std::vector<double> benjamini_hochberg(std::span<const double> p_values) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Statistics of results/ against published tables and worked examples.
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
 #include <algorithm>
 #include <cmath>
@@ -91,6 +92,49 @@ TEST(Statistics, LargeSamplesHaveIntervalsToo) {
                  more = ratio_interval(from(1000, 100), from(500, 101));
   EXPECT_NEAR(hundred.lo, more.lo, 0.01);
   EXPECT_NEAR(hundred.hi, more.hi, 0.01);
+}
+
+// All quotients of 20,000 against 20,000 would take 3.2 GB.
+TEST(Statistics, RatiosOfLargeSamplesTakeLittleMemory) {
+  std::vector<double> a, b;
+  for (int i = 0; i < 20'000; ++i) {  // in no order, with equal values among them
+    a.push_back(3 + (i * 7919 % 20'000 / 3) * 1e-4);
+    b.push_back(1 + (i * 104'729 % 20'000 / 2) * 1e-5);
+  }
+  const auto peak_kib = [] {
+    rusage use{};
+    getrusage(RUSAGE_SELF, &use);
+    return use.ru_maxrss;
+  };
+  const long before = peak_kib();
+  const Interval ratio = ratio_interval(a, b);
+  EXPECT_LT(peak_kib() - before, 200'000);
+  EXPECT_TRUE(ratio.confident());
+  EXPECT_NEAR(ratio.value, (3 + 0.333) / (1 + 0.05), 1e-3);  // both are uniform: the quotient of the middles
+  EXPECT_LT(ratio.hi / ratio.lo, 1.01);
+  EXPECT_LT(ratio.lo, ratio.value);
+  EXPECT_GT(ratio.hi, ratio.value);
+}
+
+// The value and the ends are those of the sorted quotients.
+TEST(Statistics, RatiosAreSelectedAmongAllQuotients) {
+  std::vector<double> a, b, all;
+  for (int i = 0; i < 30; ++i) a.push_back(1 + (i * 17 % 30 / 4) * 0.125);
+  for (int i = 0; i < 21; ++i) b.push_back(0.5 + (i * 8 % 21 / 2) * 0.0625);
+  for (const double x : a)
+    for (const double y : b) all.push_back(x / y);
+  std::sort(all.begin(), all.end());
+  const Interval ratio = ratio_interval(a, b);
+  EXPECT_NEAR(ratio.value, median(all), 1e-12);
+  for (const double end : {ratio.lo, ratio.hi}) {
+    const auto near = [&](double quotient) { return std::abs(quotient - end) < 1e-12; };
+    EXPECT_TRUE(std::any_of(all.begin(), all.end(), near)) << end;
+  }
+  const auto below = std::count_if(all.begin(), all.end(), [&](double q) { return q < ratio.lo - 1e-12; });
+  const auto above = std::count_if(all.begin(), all.end(), [&](double q) { return q > ratio.hi + 1e-12; });
+  // 1.96 deviations of the statistic from its mean of 315 are 102; equal quotients are counted with their neighbours.
+  EXPECT_NEAR(static_cast<double>(below), 315 - 102, 20);
+  EXPECT_NEAR(static_cast<double>(above), 315 - 102, 20);
 }
 
 TEST(Statistics, GeometricMean) { EXPECT_NEAR(geometric_mean(std::vector<double>{0.5, 2, 8}), 2, 1e-12); }

@@ -45,7 +45,8 @@ results::Check stored(const Check& check) {
   return {.max_error_ratio = std::isfinite(check.max_error_ratio) ? std::optional(check.max_error_ratio) : std::nullopt,
           .slices = check.slices,
           .elements = check.elements,
-          .coverage = check.coverage};
+          .coverage = check.coverage,
+          .sampled_reason = check.sampled_reason.empty() ? std::nullopt : std::optional(check.sampled_reason)};
 }
 
 }  // namespace

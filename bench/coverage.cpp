@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bench/coverage.h"
 
+#include <fmt/format.h>
 #include <tbb/blocked_range.h>
 #include <tbb/parallel_for.h>
 
@@ -35,6 +36,13 @@ bool has_16_bit_outputs(const Problem& problem) {
   });
 }
 
+Check sampled(std::string reason) {
+  Check check;
+  check.coverage = "sampled";
+  check.sampled_reason = std::move(reason);
+  return check;
+}
+
 // The inputs with the dtypes of another problem.
 HostTensors converted(const HostTensors& from, const Problem& to) {
   HostTensors host(to.tensors());
@@ -64,8 +72,8 @@ Coverage::Coverage(const Problem& problem, const HostTensors& inputs, const Expe
       budget_s_(budget_s),
       max_s_(max_s),
       seed_(seed) {
-  const int64_t available = allocatable_bytes(read_machine_state());
-  fits_ = output_elements(problem) * kAnswerBytes + 2 * problem.footprint_bytes() < available / kMemoryShare;
+  needed_bytes_ = output_elements(problem) * kAnswerBytes + 2 * problem.footprint_bytes();
+  fits_ = needed_bytes_ < allocatable_bytes(read_machine_state()) / kMemoryShare;
 }
 
 Check Coverage::compare(const std::string& implementation, const HostTensors& got) {
@@ -74,9 +82,11 @@ Check Coverage::compare(const std::string& implementation, const HostTensors& go
     if (got.specs()[s].role != Role::in) sum = sum * 0x9E3779B97F4A7C15u + got.checksum(s);
   if (const auto known = passed_.find(sum); known != passed_.end()) return known->second;
 
+  if (output_elements(problem_) == 0) return sampled("there are no elements");
+  if (!fits_)
+    return sampled(fmt::format("all answers take {:.3g} GB, more than a quarter of the memory that is available",
+                               static_cast<double>(needed_bytes_) * 1e-9));
   Check check;
-  check.coverage = "sampled";
-  if (!fits_ || output_elements(problem_) == 0) return check;
   const bool product =
       Projection::applies(problem_) && kProjectionOverhead * Projection::seconds(problem_, reference_s_) <= max_s_;
   const Answer* other = nullptr;
@@ -92,7 +102,12 @@ Check Coverage::compare(const std::string& implementation, const HostTensors& go
     check.coverage = "projections";
   } else {
     check = compare_with_second(implementation, got);
-    if (check.coverage == "sampled" && reference_s_ <= max_s_) {
+    if (check.coverage == "sampled") {
+      if (reference_s_ > max_s_)
+        return sampled(
+            fmt::format("the reference would take {:.3g} s, more than {:g}, and no second implementation on "
+                        "the CPU agrees with it on sampled slices",
+                        reference_s_, max_s_));
       check = whole_reference()->compare(problem_, got);
       check.coverage = "reference";
     }

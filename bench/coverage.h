@@ -7,7 +7,7 @@
 //                 with those of an implementation in f32, which is itself checked by projections
 //   cpu.tuned     or another implementation on the CPU than the one that is compared: it is compared with the reference
 //                 on sampled slices, and then element by element, within the sum of both bounds
-//   sampled       nothing of this can be afforded: only the sampled slices are compared
+//   sampled       nothing of this can be afforded: only the sampled slices are compared, and sampled_reason says why
 #pragma once
 #include <map>
 #include <memory>
@@ -45,6 +45,7 @@ class Coverage {
   const Expected* expected_;
   double reference_s_, budget_s_, max_s_;
   uint64_t seed_;
+  int64_t needed_bytes_;
   bool fits_;
   std::unique_ptr<CpuContext> cpu_;
   std::optional<Answer> reference_, in_f32_;

@@ -138,6 +138,7 @@ class OpRunner final : public Runner {
   // A comparison of sampled slices, and one of all elements.
   static Check joined(Check sampled, const Check& all) {
     sampled.coverage = all.coverage;
+    sampled.sampled_reason = all.sampled_reason;
     sampled.failure = all.failure;
     sampled.max_error_ratio = std::max(sampled.max_error_ratio, all.max_error_ratio);
     sampled.elements = std::max(sampled.elements, all.elements);

@@ -42,6 +42,7 @@ struct Check {
   // How the elements beyond these slices were compared: "reference" (all slices), "projections", the name of a second
   // implementation; or "sampled": they were not.
   std::string coverage = "sampled";
+  std::string sampled_reason;  // why they were not; empty otherwise
   std::string failure;  // empty: passed. Otherwise the element with the largest ratio: tensor, index, got, want, bound
   bool passed() const { return failure.empty(); }
 };

@@ -115,6 +115,12 @@ std::string interval_text(const Series& s) {
   return fmt::format("{} to {}, {}", share(s.roof->lo), share(s.roof->hi), s.roof->interval);
 }
 
+// How every element was compared, or why not every one was.
+std::string compared_by(const Job& job) {
+  if (!job.check) return "–";
+  return job.check->sampled_reason ? job.check->coverage + ": " + *job.check->sampled_reason : job.check->coverage;
+}
+
 void add_series(const Run& run, Document& document) {
   Section& section = document.sections.emplace_back(Section{"All series", {}});
   size_t count = 0;
@@ -148,7 +154,7 @@ void add_series(const Run& run, Document& document) {
                             cell(job.bytes > 0 ? si(byte_per_s(job, s), "B/s") : "–"),
                             cell(job.flops > 0 ? si(flop_per_s(job, s), "FLOP/s") : "–"), Cell{{roof_span(s)}, {}},
                             cell(interval_text(s)), cell(error ? significant(*error, 2) : "not checked"),
-                            cell(job.check ? job.check->coverage : "–"), cell(flags_text(s))});
+                            cell(compared_by(job)), cell(flags_text(s))});
     }
   state_constant_columns(table, {"cache", "what it is", "its interval", "compared by", "flags"});
   if (count == 0)

@@ -165,6 +165,7 @@ struct Check {
   std::optional<double> max_error_ratio;
   int64_t slices = 0, elements = 0;
   std::string coverage;
+  std::optional<std::string> sampled_reason = {};
 
   static void members(auto& c, auto&& field) {
     field("max_error_ratio", c.max_error_ratio, Allow::not_negative,
@@ -175,6 +176,7 @@ struct Check {
         "coverage", c.coverage, Allow::any,
         "how every element was compared: reference, projections, or the name of a second implementation; sampled: not "
         "every element was");
+    field("sampled_reason", c.sampled_reason, Allow::not_empty, "why not every element was; null where it was");
   }
 };
 

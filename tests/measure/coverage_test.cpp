@@ -35,6 +35,7 @@ TEST_P(Coverages, SeeSingleErrors) {
   const Check honest = coverage.compare(way.implementation, got);
   EXPECT_TRUE(honest.passed()) << honest.failure;
   EXPECT_EQ(honest.coverage, way.coverage);
+  EXPECT_EQ(honest.sampled_reason.empty(), honest.coverage != "sampled") << honest.sampled_reason;
   if (honest.coverage == "sampled") return;
 
   for (size_t s = 0; s < got.size(); ++s) {

@@ -194,6 +194,15 @@ TEST(ReportsReport, EveryJobWithoutAResultIsThereWithItsReason) {
   }
 }
 
+TEST(ReportsReport, WhatWasOnlySampledIsThereWithItsReason) {
+  results::Run run = full_run();
+  run.jobs[0].check->coverage = "sampled";
+  run.jobs[0].check->sampled_reason = "the reference would take 7 s";
+  const Written report(run);
+  for (const std::string& file : {report.html, report.markdown})
+    EXPECT_NE(file.find("sampled: the reference would take 7 s"), std::string::npos);
+}
+
 TEST(ReportsReport, LongListsOfSkipsAreFolded) {
   const std::string html = Written(cpu_only_run()).html;
   const size_t fold = html.find("<details><summary>200 jobs: ");

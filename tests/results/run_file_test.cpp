@@ -419,7 +419,7 @@ TEST(Schema2, IsReadAndItsRoofsAreThoseOfTheRun) {
   duet["state"].erase("usable_threads");
   for (Json& job : duet["jobs"]) {
     job.erase("trust");
-    job["check"].erase("coverage");
+    for (const char* name : {"coverage", "sampled_reason"}) job["check"].erase(name);
     for (Json& series : job["series"]) {
       series.erase("foreign_cores");
       for (const char* name : {"lo", "hi", "interval", "source", "quiet"})
@@ -432,6 +432,7 @@ TEST(Schema2, IsReadAndItsRoofsAreThoseOfTheRun) {
   ASSERT_EQ(then.jobs.size(), 2u);
   EXPECT_EQ(then.jobs[0].trust, Trust::trustworthy);
   EXPECT_EQ(then.jobs[0].check->coverage, "sampled");
+  EXPECT_FALSE(then.jobs[0].check->sampled_reason);
   EXPECT_EQ(then.jobs[0].series[0].roof->source, RoofSource::run);
   EXPECT_EQ(then.jobs[0].series[0].roof->fraction, run.jobs[0].series[0].roof->fraction);
   EXPECT_EQ(then.invocation.processes, 1);

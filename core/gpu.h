@@ -16,8 +16,11 @@ namespace duet {
 // Null with `reason` set when this build has no CUDA, or there is no driver, only one that is too old, or no device.
 std::unique_ptr<Context> open_gpu(std::string& reason);
 
-// The error after which this process can use no GPU any more; empty while it can.
+// The first error after which this process can use no GPU any more (an illegal address, a failed launch, ...); empty
+// while it can. core/cuda/check.cpp reports it; a process in which one occurred measures nothing more on a GPU.
 std::string lost_gpu();
+void report_lost_gpu(const std::string& error);
+void require_usable_gpu();  // throws Error when one was lost
 
 // Bytes that can still be allocated on the context's device; on the host, where the context is not a GPU's.
 int64_t available_bytes(Context& context);

@@ -2,14 +2,12 @@
 #include "core/cuda/check.h"
 
 #include <cstdio>
-#include <mutex>
 
 #include "core/error.h"
+#include "core/gpu.h"
 
 namespace duet::cuda {
 namespace {
-std::mutex sticky_mutex;
-std::string sticky_text;
 thread_local int64_t calls = 0;
 
 // After such an error the context is lost: every later call returns the same code.
@@ -42,10 +40,8 @@ std::string describe(cudaError_t status, const char* expression, const char* fil
                      line);
 }
 
-void record_sticky(cudaError_t status, const std::string& text) {
-  if (!is_sticky(status)) return;
-  const std::lock_guard lock(sticky_mutex);
-  if (sticky_text.empty()) sticky_text = text;
+void report_if_sticky(cudaError_t status, const std::string& text) {
+  if (is_sticky(status)) report_lost_gpu(text);
 }
 }  // namespace
 
@@ -53,7 +49,7 @@ void check(cudaError_t status, const char* expression, const char* file, int lin
   if (status == cudaSuccess) return count_checked_call();
   cudaGetLastError();  // clears an error that is not sticky, so that the next call does not report it again
   const std::string text = describe(status, expression, file, line);
-  record_sticky(status, text);
+  report_if_sticky(status, text);
   throw Error(text);
 }
 
@@ -63,20 +59,10 @@ void log_failure(cudaError_t status, const char* expression, const char* file, i
   cudaGetLastError();
   try {
     const std::string text = describe(status, expression, file, line);
-    record_sticky(status, text);
+    report_if_sticky(status, text);
     std::fprintf(stderr, "duet: %s\n", text.c_str());
   } catch (...) {  // out of memory: the message cannot be made
   }
-}
-
-const std::string& sticky_error() {
-  const std::lock_guard lock(sticky_mutex);
-  return sticky_text;  // written once
-}
-
-void require_alive() {
-  if (const std::string& first = sticky_error(); !first.empty())
-    throw Error("this process can no longer use the GPU, since: {}", first);
 }
 
 int64_t checked_calls() { return calls; }

@@ -8,7 +8,8 @@
 
 namespace duet::cuda {
 
-// Throws Error with expression, file, line and the API's text unless `status` is success.
+// Throws Error with expression, file, line and the API's text unless `status` is success. Errors after which every call
+// fails are reported to core/gpu.h.
 void check(cudaError_t status, const char* expression, const char* file, int line);
 // The same for destructors, which must not throw: one line on standard error. cublas.h and cudnn.h add their status
 // types.
@@ -16,11 +17,6 @@ template <class Status>
 void log_failure(Status status, const char* expression, const char* file, int line) noexcept;
 template <>
 void log_failure(cudaError_t status, const char* expression, const char* file, int line) noexcept;
-
-// The first error after which every call fails (an illegal address, a failed launch, ...), or "". A process in which
-// one occurred measures nothing more.
-const std::string& sticky_error();
-void require_alive();  // throws Error when there was one
 
 // Checked calls on this thread so far, library calls included: an estimate of how much has been enqueued.
 int64_t checked_calls();

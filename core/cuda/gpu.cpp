@@ -78,8 +78,6 @@ bool gpu_info(Context& context, GpuInfo& info) {
   return true;
 }
 
-std::string lost_gpu() { return cuda::sticky_error(); }
-
 int64_t available_bytes(Context& context) {
   auto* gpu = dynamic_cast<cuda::GpuContext*>(&context);
   return gpu ? gpu->available_bytes() : read_machine_state().available_bytes;

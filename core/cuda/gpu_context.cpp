@@ -8,6 +8,7 @@
 #include "core/cuda/handle.h"
 #include "core/cuda/nvml.h"
 #include "core/error.h"
+#include "core/gpu.h"
 
 namespace duet::cuda {
 namespace {
@@ -34,7 +35,7 @@ struct GpuContext::State {
 };
 
 GpuContext::GpuContext(int device) : device_(device) {
-  require_alive();
+  require_usable_gpu();
   DUET_CUDA(cudaSetDevice(device));
   cudaDeviceProp properties{};
   DUET_CUDA(cudaGetDeviceProperties(&properties, device));
@@ -81,7 +82,7 @@ int64_t GpuContext::available_bytes() const {
 }
 
 void* GpuContext::allocate(int64_t bytes) {
-  require_alive();
+  require_usable_gpu();
   if (bytes < 0) throw Error("allocation of {} bytes", bytes);
   // The pool aligns to 256 bytes; the rest of a page is added, and the address is rounded up.
   void* raw = nullptr;
@@ -133,12 +134,12 @@ void GpuContext::download_async(void* to, const void* from, int64_t bytes) {
 }
 
 void GpuContext::synchronize() {
-  require_alive();
+  require_usable_gpu();
   DUET_CUDA(cudaStreamSynchronize(stream()));
 }
 
 void* GpuContext::allocate_pinned(int64_t bytes) {
-  require_alive();
+  require_usable_gpu();
   void* memory = nullptr;
   const cudaError_t status = cudaMallocHost(&memory, static_cast<size_t>(std::max<int64_t>(bytes, 1)));
   if (status == cudaErrorMemoryAllocation) {
@@ -191,7 +192,7 @@ std::unique_ptr<RecordedGraph> GpuContext::record(const std::function<void()>& r
     cudaStream_t stream;
     void replay() override { DUET_CUDA(cudaGraphLaunch(graph.get(), stream)); }
   };
-  require_alive();
+  require_usable_gpu();
   auto recorded = std::make_unique<Recorded>();
   recorded->stream = stream();
   if (capture(run, 1, reason)) {
@@ -218,7 +219,7 @@ void GpuContext::enqueue_batch(const std::function<void()>& run, int batch) {
 }
 
 double GpuContext::device_time(const std::function<void()>& run, int batch, bool& synchronises) {
-  require_alive();
+  require_usable_gpu();
   State& s = *state_;
   auto* flags = static_cast<volatile uint32_t*>(s.flags.get());
   flags[0] = 0;

@@ -13,7 +13,6 @@ std::unique_ptr<Context> open_gpu(std::string& reason) {
   return nullptr;
 }
 
-std::string lost_gpu() { return ""; }
 bool gpu_info(Context&, GpuInfo&) { return false; }
 std::vector<std::pair<std::string, std::string>> gpu_build_versions() { return {}; }
 int64_t available_bytes(Context&) { return read_machine_state().available_bytes; }

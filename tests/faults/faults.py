@@ -57,6 +57,7 @@ PLANTED = {
     "cpu.fault_killed": "killed by SIGKILL in phase calibrate",
     "cpu.fault_hang": "made no progress for 5 s in phase calibrate: deadlock",
     "cpu.fault_deadlock": "made no progress for 5 s in phase calibrate: deadlock",
+    "cpu.fault_gpu_lost": r"^cudaStreamSynchronize\(stream\): an illegal memory access was encountered$",
     "cpu.fault_eat_memory": r"killed by SIGABRT in phase calibrate \(uncaught exception: std::bad_alloc\)",
 }
 

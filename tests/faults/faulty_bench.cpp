@@ -14,6 +14,8 @@
 #include <vector>
 
 #include "core/cpu_context.h"
+#include "core/error.h"
+#include "core/gpu.h"
 #include "core/machine.h"
 #include "core/registry.h"
 #include "ops/elementwise/relu.h"
@@ -127,6 +129,19 @@ Plan relu_fault_eat_memory(const Relu& p, CpuContext&) {
   });
 }
 DUET_REGISTER(relu_fault_eat_memory);
+
+// As the CUDA layer reports an error from which a process does not recover: its own row fails. Implementations that
+// need the GPU afterwards, such as the next one, are measured by a fresh process.
+Plan relu_fault_gpu_lost(const Relu& p, CpuContext&) {
+  return faulty(p, [] {
+    report_lost_gpu("cudaStreamSynchronize(stream): an illegal memory access was encountered");
+    throw Error(lost_gpu());
+  });
+}
+DUET_REGISTER(relu_fault_gpu_lost);
+
+Plan relu_victim_of_gpu(const Relu& p, CpuContext&) { return faulty(p, require_usable_gpu); }
+DUET_REGISTER(relu_victim_of_gpu);
 
 // Until the kernel kills the process, where the test gave it a control group with little memory.
 Plan relu_fault_out_of_memory(const Relu& p, CpuContext&) {

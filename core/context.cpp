@@ -50,15 +50,15 @@ std::vector<uint8_t> guard_bytes(uint64_t key, int64_t first, int64_t bytes) {
 }
 }  // namespace
 
-Buffer::Buffer(Context& context, int64_t bytes, const std::string& name, int64_t element_bytes)
+Buffer::Buffer(Context& context, int64_t bytes, const std::string& name, int64_t element_bytes, int64_t offset)
     : context_(&context), bytes_(bytes), key_(next_key()) {
   const int64_t guard = bytes < kLargeBuffer ? kGuard : kLargeGuard;
   const auto round_up = [](int64_t n, int64_t unit) { return (n + unit - 1) / unit * unit; };
-  int64_t front = guard + next_stagger();
+  int64_t front = guard + next_stagger() + offset;
   raw_bytes_ = front + bytes + guard;
   if (context.fence() == Fence::before) {
-    front = 0;
-    raw_bytes_ = bytes + guard;
+    front = offset;
+    raw_bytes_ = front + bytes + guard;
   } else if (context.fence() == Fence::behind) {
     raw_bytes_ = round_up(guard + bytes, kPage);
     front = (raw_bytes_ - bytes) / kMixedAlignment * kMixedAlignment;

@@ -57,7 +57,9 @@ class Buffer {
  public:
   Buffer() = default;
   // element_bytes: of the tensor's type. 0: memory of mixed types, such as a workspace, aligned to 256 bytes.
-  Buffer(Context& context, int64_t bytes, const std::string& name = "workspace", int64_t element_bytes = 0);
+  // offset: how many bytes the data begins behind such an address. With Fence::behind its end decides where it begins.
+  Buffer(Context& context, int64_t bytes, const std::string& name = "workspace", int64_t element_bytes = 0,
+         int64_t offset = 0);
   Buffer(Buffer&& other) noexcept { swap(other); }
   Buffer& operator=(Buffer&& other) noexcept {
     swap(other);

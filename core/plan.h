@@ -14,7 +14,8 @@
 
 namespace duet {
 
-// A tensor as a plan sees it: memory on the context's device, dense, row-major, shape known from the problem.
+// A tensor as a plan sees it: memory on the context's device, dense, row-major, shape known from the problem. It is
+// aligned to its element type and no more: a slice of a larger tensor begins at any element. Each run may bring others.
 struct Tensor {
   void* data = nullptr;
   DType dtype = DType::f32;

@@ -75,6 +75,9 @@ int64_t TensorSpec::bytes() const { return elements() * size_of(dtype); }
 int64_t TensorSpec::traffic_bytes() const {
   return (touched < 0 ? elements() : touched) * size_of(dtype) * (role == Role::inout ? 2 : 1);
 }
+bool TensorSpec::may_be(const TensorSpec& input, size_t i) const {
+  return (inputs >> i & 1) && input.dtype == dtype && input.elements() == elements();
+}
 TensorSpec TensorSpec::touching(int64_t n) const {
   TensorSpec copy = *this;
   copy.touched = n;

@@ -4,6 +4,7 @@
 // registered and used with its type erased, in core/registry.h.
 #pragma once
 #include <cmath>
+#include <concepts>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -63,11 +64,13 @@ struct TensorSpec {
   Shape shape;
   Fill fill;
   int64_t touched = -1;  // elements that one run reads or writes, when not all of them
+  uint32_t inputs = 0;   // see Slot::may_be
 
   int64_t elements() const;       // throws Error when the product of the shape does not fit
   int64_t bytes() const;          // of the whole tensor
   int64_t traffic_bytes() const;  // compulsory: what is touched, twice for inout
   TensorSpec touching(int64_t n) const;
+  bool may_be(const TensorSpec& input, size_t i) const;  // whether this output may have the memory of `input`, tensor i
 };
 
 // A tensor's place in a problem: position in tensors() and Args, name on the command line, role.
@@ -75,7 +78,16 @@ struct Slot {
   int index;
   const char* name;
   Role role;
-  TensorSpec of(DType dtype, Shape shape, Fill fill = {}) const { return {name, role, dtype, std::move(shape), fill}; }
+  uint32_t inputs = 0;  // bit i: the output may have the memory of tensor i
+
+  // The output may have the memory of one of these inputs, where both have the same element type and size: y may be x.
+  // No two tensors overlap in another way. Op tests run every implementation in each way that a contract allows.
+  constexpr Slot may_be(std::same_as<Slot> auto... slots) const {
+    return {index, name, role, inputs | ((uint32_t{1} << slots.index) | ...)};
+  }
+  TensorSpec of(DType dtype, Shape shape, Fill fill = {}) const {
+    return {name, role, dtype, std::move(shape), fill, -1, inputs};
+  }
 };
 constexpr Slot input(int index, const char* name) { return {index, name, Role::in}; }
 constexpr Slot output(int index, const char* name) { return {index, name, Role::out}; }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/session.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cstring>
 
@@ -29,22 +30,47 @@ Session::Session(const Problem& problem, const Implementation& implementation, C
     pristine_.emplace_back(context, specs_[s].bytes());
     context.upload(pristine_.back().data(), inputs.data(s), specs_[s].bytes());
   }
-  buffers_.resize(static_cast<size_t>(copies_));
-  arguments_.resize(static_cast<size_t>(copies_));
-  for (size_t c = 0; c < buffers_.size(); ++c)
-    for (size_t s = 0; s < specs_.size(); ++s) {
-      const bool own = c == 0 || specs_[s].role == Role::inout;
-      const auto& spec = specs_[s];
-      buffers_[c].push_back(own ? Buffer(context, spec.bytes(), spec.name, size_of(spec.dtype)) : Buffer());
-      void* data = own ? buffers_[c][s].data() : buffers_[0][s].data();
-      if (own && specs_[s].role != Role::out) context.upload(data, inputs.data(s), specs_[s].bytes());
-      arguments_[c].push_back({data, specs_[s].dtype, specs_[s].role});
-    }
+  place({});
   if (plan_.workspace_bytes() > 0) workspace_ = Buffer(context, plan_.workspace_bytes());
   for (const auto& [first, last] : plan_.workspace.gaps()) workspace_.add_guard(first, last);
 }
 
+void Session::place(const Placement& placement) {
+  context_->synchronize();
+  buffers_.clear();
+  buffers_.resize(static_cast<size_t>(copies_));
+  arguments_.assign(buffers_.size(), std::vector<Tensor>(specs_.size()));
+  overwritten_.clear();
+
+  // Tensors with memory of their own: an inout tensor in every copy, the others in the first.
+  const auto input_of = [&](size_t s) { return placement.memory_of.empty() ? -1 : placement.memory_of.at(s); };
+  for (size_t c = 0; c < buffers_.size(); ++c) {
+    buffers_[c].resize(specs_.size());
+    for (size_t s = 0; s < specs_.size(); ++s) {
+      const TensorSpec& spec = specs_[s];
+      if (input_of(s) < 0 && (c == 0 || spec.role == Role::inout)) {
+        const int64_t offset = placement.offset_bytes.empty() ? 0 : placement.offset_bytes.at(s);
+        buffers_[c][s] = Buffer(*context_, spec.bytes(), spec.name, size_of(spec.dtype), offset);
+        if (spec.role != Role::out) context_->upload(buffers_[c][s].data(), inputs_->data(s), spec.bytes());
+      }
+      const size_t owner = spec.role == Role::inout ? c : 0;
+      arguments_[c][s] = {buffers_[owner][s].data(), spec.dtype, spec.role};
+    }
+  }
+
+  // Outputs with an input's memory.
+  for (size_t s = 0; s < specs_.size(); ++s) {
+    if (input_of(s) < 0) continue;
+    const auto input = static_cast<size_t>(input_of(s));
+    if (!specs_[s].may_be(specs_.at(input), input))
+      throw Error("{} may not have the memory of {}", specs_[s].name, specs_[input].name);
+    overwritten_.push_back(input);
+    for (auto& arguments : arguments_) arguments[s].data = buffers_[0][input].data();
+  }
+}
+
 void Session::restore() {
+  for (const size_t s : overwritten_) context_->upload(buffers_[0][s].data(), inputs_->data(s), specs_[s].bytes());
   for (auto& set : buffers_)
     for (size_t i = 0; i < inouts_.size(); ++i)
       context_->copy_within(set[inouts_[i]].data(), pristine_[i].data(), specs_[inouts_[i]].bytes());
@@ -102,7 +128,7 @@ std::string Session::changed_input() {
   context_->synchronize();
   std::vector<unsigned char> host;
   for (size_t s = 0; s < specs_.size(); ++s) {
-    if (specs_[s].role != Role::in) continue;
+    if (specs_[s].role != Role::in || std::count(overwritten_.begin(), overwritten_.end(), s) > 0) continue;
     const void* data = buffers_[0][s].data();
     if (context_->device() != Device::cpu) {
       host.resize(static_cast<size_t>(specs_[s].bytes()));
@@ -134,7 +160,7 @@ std::vector<unsigned char> Session::read(const std::vector<Stripe>& stripes, int
 void Session::overwrite(const std::vector<Stripe>& stripes, uint64_t key) {
   context_->synchronize();
   for (const Stripe& s : stripes) {
-    if (specs_[s.slot].role != Role::out) continue;
+    if (specs_[s.slot].role != Role::out || !buffers_[0][s.slot].data()) continue;
     std::vector<uint32_t> words(static_cast<size_t>(s.bytes + 3) / 4);
     for (size_t i = 0; i < words.size(); ++i)
       words[i] = static_cast<uint32_t>((key + i) * 0x9E3779B97F4A7C15u >> 32);  // cheap, and never the same twice

@@ -14,6 +14,12 @@
 
 namespace duet {
 
+// Where the tensors of a session lie: one value for each slot, or none at all for the usual place. For tests.
+struct Placement {
+  std::vector<int> memory_of;         // of an output: the slot of the input whose memory it takes; -1: its own
+  std::vector<int64_t> offset_bytes;  // from an address that is a multiple of 256
+};
+
 class Session {
  public:
   // Makes the plan, then allocates tensors and workspace and uploads. After construction either supported() is true, or
@@ -29,15 +35,19 @@ class Session {
   bool has_inout() const { return !inouts_.empty(); }
   int copies() const { return copies_; }
 
-  void restore();           // sets the inout tensors of every copy back to their inputs
-  void poison_outputs();    // sets pure outputs to 0xFF
+  // Moves all tensors. They hold what they held after construction, and the plan stays the same. Throws Error where the
+  // contract does not allow an output to have an input's memory.
+  void place(const Placement& placement);
+  void restore();  // sets the inout tensors of every copy back to their inputs, and inputs with an output's memory
+  void poison_outputs();    // sets pure outputs to 0xFF, but for those with an input's memory
   void run(int copy = 0) {  // enqueues; inside enter()
     plan_(Args(arguments_[static_cast<size_t>(copy)].data(), workspace_.data(), workspace_.bytes()));
   }
   // Replaces the contents of inputs and inouts; the shapes must be those of the inputs given at first. Outputs keep
   // theirs.
   void load(const HostTensors& inputs);
-  // The name of an input that no longer holds what was loaded, "" where all do. Reads all of them.
+  // The name of an input that no longer holds what was loaded, "" where all do. Reads all but those with an output's
+  // memory.
   std::string changed_input();
   // What the stripes hold; and other bytes for those of pure outputs, which depend on the key.
   std::vector<unsigned char> read(const std::vector<Stripe>& stripes, int copy = 0);
@@ -61,6 +71,7 @@ class Session {
   int copies_ = 1;
   std::vector<TensorSpec> specs_;
   std::vector<size_t> inouts_;
+  std::vector<size_t> overwritten_;             // inputs with an output's memory
   std::vector<Buffer> pristine_;                // per inout
   std::vector<std::vector<Buffer>> buffers_;    // [copy][slot]; shared slots live in copy 0
   std::vector<std::vector<Tensor>> arguments_;  // [copy][slot]

@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/cuda/cudnn_graph.h"
 
+#include "core/alignment.h"
 #include "core/error.h"
 
 namespace duet::cuda {
+namespace {
+constexpr int64_t kAlignment = 16;  // bytes, of every tensor
+}
 
 CudnnDescriptor create_descriptor(cudnnBackendDescriptorType_t type) {
   CudnnDescriptor d;
@@ -26,7 +30,6 @@ CudnnGraph::Dims CudnnGraph::dense(const Dims& dims) {
 template <class... Pairs>
 CudnnGraph::Tensor CudnnGraph::tensor(cudnnDataType_t type, const Dims& dims, const Dims& strides,
                                       const Pairs&... pairs) {
-  constexpr int64_t kAlignment = 16;  // bytes
   return add(CUDNN_BACKEND_TENSOR_DESCRIPTOR, CUDNN_ATTR_TENSOR_UNIQUE_ID, ++tensors_, CUDNN_ATTR_TENSOR_DATA_TYPE,
              type, CUDNN_ATTR_TENSOR_DIMENSIONS, dims, CUDNN_ATTR_TENSOR_STRIDES, strides,
              CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, kAlignment, pairs...);
@@ -151,7 +154,7 @@ Plan plan_of(CudnnGraph graph, GpuContext& gpu, std::vector<Slot> memory) {
                of_engine, scratch = std::move(scratch), ids = std::move(ids),
                pointers = std::move(pointers)](Args t) mutable {
            pointers.clear();
-           for (const Slot& slot : memory) pointers.push_back(t[slot].data);
+           for (const Slot& slot : memory) pointers.push_back(aligned_data(t[slot], kAlignment));
            for (const auto& piece : scratch) pointers.push_back(t.workspace(piece));
            for (const auto& value : graph.values_) pointers.push_back(value.get());
            void* const space = t.workspace(of_engine);

@@ -4,6 +4,7 @@
 // choice of the library's heuristic.
 #include <algorithm>
 
+#include "core/alignment.h"
 #include "core/cuda/cublas.h"
 #include "core/error.h"
 #include "kernels/gemm/masked.h"
@@ -13,6 +14,8 @@ namespace duet::cuda {
 namespace {
 constexpr int64_t kMaxWorkspaceBytes = 32 << 20;
 constexpr uint32_t kAlignment = 16;  // of all matrices, in bytes
+
+void* data(const Tensor& tensor) { return aligned_data(tensor, kAlignment); }
 
 // A column-major operand: rows x cols, with the elements of a column contiguous.
 struct Operand {
@@ -108,8 +111,8 @@ Plan linear_cublaslt(const Linear& p, GpuContext& gpu) {
            gelu ? p.out : 0);  // y' (out, n) = w x'
   if (!y.found()) return kNone;
   return Plan([gelu, y = std::move(y)](Args t) mutable {
-           y.enqueue(t, t[Linear::w].data, t[Linear::x].data, t[Linear::y].data, t[Linear::bias].data,
-                     gelu ? t[Linear::pre].data : nullptr);
+           y.enqueue(t, data(t[Linear::w]), data(t[Linear::x]), data(t[Linear::y]), data(t[Linear::bias]),
+                     gelu ? data(t[Linear::pre]) : nullptr);
          })
       .with("heuristic", std::move(workspace));
 }
@@ -126,14 +129,14 @@ Plan linear_backward_cublaslt(const LinearBackward& p, GpuContext& gpu) {
   if (!dx.found() || !dw.found()) return kNone;
   const auto masked = workspace.add_bytes(p.act == Act::none ? 0 : p.n * p.out * size_of(p.dtype));
   return Plan([p, dx = std::move(dx), dw = std::move(dw), masked, stream = gpu.stream()](Args t) mutable {
-           const void* g = t[P::dy].data;
+           const void* g = data(t[P::dy]);
            if (p.act != Act::none) {
              (p.act == Act::gelu ? enqueue_gelu_gradient : enqueue_masked)(p.dtype, p.n * p.out, t[P::y].data, g,
                                                                            t.workspace(masked), stream);
              g = t.workspace(masked);
            }
-           dx.enqueue(t, t[P::w].data, g, t[P::dx].data, nullptr);
-           dw.enqueue(t, t[P::x].data, g, t[P::dw].data, t[P::dbias].data);
+           dx.enqueue(t, data(t[P::w]), g, data(t[P::dx]), nullptr);
+           dw.enqueue(t, data(t[P::x]), g, data(t[P::dw]), data(t[P::dbias]));
          })
       .with("heuristic", std::move(workspace));
 }

@@ -117,7 +117,12 @@ struct Attention : AttentionShape {
   }
   int64_t slices() const { return B * H * Tq; }                    // a query
   void reference(Inputs in, int64_t slice, Expect& expect) const;  // cpu_ref/attention/attention.cpp
-  static Cases cases(Scale scale) { return attention_cases(scale); }
+  static Cases cases(Scale scale) {
+    const Cases odd{
+        {"every score so low that its exp is 0", "B:1 H:2 Tq:17 Tk:33 D:8 q=9..11 k=-4.5..-3.5"},
+    };
+    return with_odd(scale, attention_cases(scale), odd);
+  }
 };
 
 // y and lse are those of the forward pass. dk and dv are sums over the query heads that share them; they are 0 for keys

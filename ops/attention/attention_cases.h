@@ -13,6 +13,7 @@ inline Cases attention_cases(Scale scale) {
       {"no query", "B:1 H:2 Tq:0 Tk:3 D:8"},
       {"heads without features", "B:1 H:1 Tq:3 Tk:5 D:0"},
       {"more keys than queries", "B:2 H:2 Tq:17 Tk:33 D:8"},
+      {"few keys, whole packs", "B:1 H:2 Tq:5 Tk:9 D:8"},
       {"first one visible key; keys that no query sees", "B:1 H:1 Tq:33 Tk:65 D:8 causal:1"},
       {"more queries than keys", "B:1 H:1 Tq:65 Tk:17 D:40 causal:1"},
       {"queries grouped, 2 heads to one of k and v", "B:2 H:4 Tq:17 Tk:17 D:16 Hkv:2 causal:1"},

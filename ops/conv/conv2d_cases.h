@@ -22,6 +22,8 @@ inline Cases conv2d_test_cases() {
       {"depthwise, stride 2", "n:2 c:5 h:9 w:37 k:5 r:3 s:3 pad_h:1 pad_w:1 stride_h:2 stride_w:2 groups:5"},
       {"groups of unequal width", "n:2 c:6 h:7 w:11 k:9 r:3 s:1 groups:3"},
       {"channels by eights", "n:1 c:16 h:5 w:7 k:24 r:3 s:3 pad_h:1 pad_w:1"},
+      {"eight channels", "n:1 c:8 h:3 w:4 k:8 r:3 s:3 pad_h:1 pad_w:1"},
+      {"eight channels, 1x1", "n:2 c:8 h:3 w:4 k:16 r:1 s:1"},
       {"eights in groups, stride 2", "n:2 c:16 h:5 w:6 k:16 r:3 s:3 pad_h:1 pad_w:1 stride_h:2 stride_w:2 groups:2"},
       {"1x1, over a tile", "n:2 c:33 h:7 w:11 k:65 r:1 s:1"},
       {"1x1, stride 2", "n:1 c:17 h:7 w:9 k:33 r:1 s:1 stride_h:2 stride_w:2"},

@@ -11,7 +11,7 @@ namespace duet {
 struct Add {
   static constexpr const char* name = "add";
   static constexpr const char* formula = "c[i] = a[i] + b[i]";
-  static constexpr Slot a = input(0, "a"), b = input(1, "b"), c = output(2, "c");
+  static constexpr Slot a = input(0, "a"), b = input(1, "b"), c = output(2, "c").may_be(a, b);
   static constexpr bool exact_on_integers = true;
 
   int64_t n = 0;

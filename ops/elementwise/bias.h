@@ -20,7 +20,7 @@ namespace duet {
 struct Bias {
   static constexpr const char* name = "bias";
   static constexpr const char* formula = "y[o,c,i] = act(x[o,c,i] + bias[c])";
-  static constexpr Slot x = input(0, "x"), bias = input(1, "bias"), y = output(2, "y");
+  static constexpr Slot x = input(0, "x"), bias = input(1, "bias"), y = output(2, "y").may_be(x);
   static constexpr bool exact_on_integers = true;
 
   int64_t outer = 0, c = 0, inner = 1;
@@ -66,7 +66,7 @@ struct BiasBackward {
   static constexpr const char* formula =
       "g = dy * [y > 0] (act=none: dy);  dbias[c] = sum_oi g[o,c,i];  dx = g (act=relu only)";
   static constexpr Slot dy = input(0, "dy"), dbias = output(1, "dbias");
-  static constexpr Slot y = input(2, "y"), dx = output(3, "dx");  // with relu
+  static constexpr Slot y = input(2, "y"), dx = output(3, "dx").may_be(dy);  // with relu
   static constexpr bool exact_on_integers = true;
 
   int64_t outer = 0, c = 0, inner = 1;

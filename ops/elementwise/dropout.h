@@ -28,7 +28,8 @@ struct Dropout {
   static constexpr const char* name = "dropout";
   static constexpr const char* formula =
       "mask[i] = philox(seed, offset + i) >= p 2^32,  y[i] = mask[i] ? x[i] / (1 - p) : 0";
-  static constexpr Slot x = input(0, "x"), offset = input(1, "offset"), y = output(2, "y"), mask = output(3, "mask");
+  static constexpr Slot x = input(0, "x"), offset = input(1, "offset"), y = output(2, "y").may_be(x),
+                        mask = output(3, "mask");
   static constexpr bool exact_on_integers = true;  // the test cases scale by 0, 1, 5/4 and 2
 
   int64_t n = 0;
@@ -72,7 +73,7 @@ struct Dropout {
 struct DropoutBackward {
   static constexpr const char* name = "dropout_backward";
   static constexpr const char* formula = "dx[i] = mask[i] ? dy[i] / (1 - p) : 0";
-  static constexpr Slot dy = input(0, "dy"), mask = input(1, "mask"), dx = output(2, "dx");
+  static constexpr Slot dy = input(0, "dy"), mask = input(1, "mask"), dx = output(2, "dx").may_be(dy);
   static constexpr bool exact_on_integers = true;  // as Dropout
 
   int64_t n = 0;

@@ -23,7 +23,7 @@ struct Gelu {
   static constexpr const char* formula =
       "form=tanh: y[i] = x[i] / 2 (1 + tanh(sqrt(2 / pi) (x[i] + 0.044715 x[i]^3)));  "
       "form=erf: y[i] = x[i] / 2 (1 + erf(x[i] / sqrt(2)))";
-  static constexpr Slot x = input(0, "x"), y = output(1, "y");
+  static constexpr Slot x = input(0, "x"), y = output(1, "y").may_be(x);
 
   int64_t n = 0;
   DType dtype = DType::f32;
@@ -51,7 +51,7 @@ struct Gelu {
 struct GeluBackward {
   static constexpr const char* name = "gelu_backward";
   static constexpr const char* formula = "dx[i] = dy[i] gelu'(x[i])";
-  static constexpr Slot x = input(0, "x"), dy = input(1, "dy"), dx = output(2, "dx");
+  static constexpr Slot x = input(0, "x"), dy = input(1, "dy"), dx = output(2, "dx").may_be(x, dy);
 
   int64_t n = 0;
   DType dtype = DType::f32;

@@ -11,7 +11,7 @@ namespace duet {
 struct Relu {
   static constexpr const char* name = "relu";
   static constexpr const char* formula = "y[i] = max(x[i], 0)";
-  static constexpr Slot x = input(0, "x"), y = output(1, "y");
+  static constexpr Slot x = input(0, "x"), y = output(1, "y").may_be(x);
   static constexpr bool exact_on_integers = true;
 
   int64_t n = 0;
@@ -36,7 +36,7 @@ struct Relu {
 struct ReluBackward {
   static constexpr const char* name = "relu_backward";
   static constexpr const char* formula = "dx[i] = x[i] > 0 ? dy[i] : 0";
-  static constexpr Slot x = input(0, "x"), dy = input(1, "dy"), dx = output(2, "dx");
+  static constexpr Slot x = input(0, "x"), dy = input(1, "dy"), dx = output(2, "dx").may_be(x, dy);
   static constexpr bool exact_on_integers = true;
 
   int64_t n = 0;

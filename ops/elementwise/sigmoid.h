@@ -11,7 +11,7 @@ namespace duet {
 struct Sigmoid {
   static constexpr const char* name = "sigmoid";
   static constexpr const char* formula = "y[i] = 1 / (1 + exp(-x[i]))";
-  static constexpr Slot x = input(0, "x"), y = output(1, "y");
+  static constexpr Slot x = input(0, "x"), y = output(1, "y").may_be(x);
 
   int64_t n = 0;
   DType dtype = DType::f32;
@@ -43,7 +43,7 @@ struct Sigmoid {
 struct SigmoidBackward {
   static constexpr const char* name = "sigmoid_backward";
   static constexpr const char* formula = "dx[i] = dy[i] y[i] (1 - y[i])";
-  static constexpr Slot y = input(0, "y"), dy = input(1, "dy"), dx = output(2, "dx");
+  static constexpr Slot y = input(0, "y"), dy = input(1, "dy"), dx = output(2, "dx").may_be(y, dy);
   static constexpr bool exact_on_integers = true;
 
   int64_t n = 0;

@@ -11,7 +11,7 @@ namespace duet {
 struct Tanh {
   static constexpr const char* name = "tanh";
   static constexpr const char* formula = "y[i] = tanh(x[i])";
-  static constexpr Slot x = input(0, "x"), y = output(1, "y");
+  static constexpr Slot x = input(0, "x"), y = output(1, "y").may_be(x);
 
   int64_t n = 0;
   DType dtype = DType::f32;
@@ -45,7 +45,7 @@ struct Tanh {
 struct TanhBackward {
   static constexpr const char* name = "tanh_backward";
   static constexpr const char* formula = "dx[i] = dy[i] (1 - y[i]^2)";
-  static constexpr Slot y = input(0, "y"), dy = input(1, "dy"), dx = output(2, "dx");
+  static constexpr Slot y = input(0, "y"), dy = input(1, "dy"), dx = output(2, "dx").may_be(y, dy);
   static constexpr bool exact_on_integers = true;
 
   int64_t n = 0;

@@ -14,7 +14,8 @@ namespace duet {
 struct Unscale {
   static constexpr const char* name = "unscale";
   static constexpr const char* formula = "y[i] = g[i] / scale,  bad = any g[i] is not finite";
-  static constexpr Slot g = input(0, "g"), scale = input(1, "scale"), y = output(2, "y"), bad = output(3, "bad");
+  static constexpr Slot g = input(0, "g"), scale = input(1, "scale"), y = output(2, "y").may_be(g),
+                        bad = output(3, "bad");
 
   int64_t n = 0;
   DType dtype = DType::f32;

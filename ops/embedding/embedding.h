@@ -65,6 +65,9 @@ struct Embedding {
         {"a lane over a warp", "B:2 T:33 V:11 C:33"},
         {"no position", "B:3 T:31 V:7 C:33 position:0"},
         {"whole packs", "B:2 T:17 V:100 C:64"},
+        {"tokens beyond the table", "B:3 T:7 V:5 C:33 token=below:10"},
+        {"tokens beyond the table, whole packs", "B:3 T:7 V:5 C:64 token=below:10"},
+        {"no token is in the table", "B:2 T:3 V:5 C:16 token=-1"},
         {"long rows", "B:2 T:3 V:5 C:1031"},
         {"BiLSTM's rows, more tokens than words", "B:17 T:65 V:33 C:16 position:0"},
     };

@@ -13,6 +13,10 @@ inline Cases gemm_test_cases() {
       {"a transposed", "m:65 n:17 k:33 trans_a:1"},
       {"both transposed", "m:33 n:17 k:129 trans_a:1 trans_b:1"},
       {"aligned tiles", "m:128 n:128 k:64"},
+      {"whole packs", "m:16 n:24 k:32"},
+      {"whole packs, transposed", "m:24 n:16 k:32 trans_a:1 trans_b:1"},
+      {"whole packs, b transposed", "batch:2 m:16 n:8 k:24 trans_b:1"},
+      {"whole packs, a transposed", "m:16 n:24 k:8 trans_a:1"},
       {"batch and alpha", "batch:3 m:17 n:33 k:3 alpha:0.5"},
   };
   const Cases floats{

@@ -14,6 +14,9 @@ inline Cases linear_cases(Scale scale) {
   const Cases floats{
       {"gelu", "n:33 in:17 out:65 act:gelu"},
       {"gelu, beside a pack", "n:17 in:31 out:40 act:gelu"},
+      {"whole packs", "n:16 in:32 out:24"},
+      {"whole packs, relu", "n:16 in:32 out:24 act:relu"},
+      {"whole packs, gelu", "n:16 in:32 out:24 act:gelu"},
       {"gelu, no features", "n:3 in:0 out:5 act:gelu"},
       {"gelu, one output", "n:65 in:33 out:1 act:gelu"},
       {"no samples", "n:0 in:3 out:5 act:relu"},

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Softmax cross-entropy, averaged over rows, and its gradient.
-//   x, dx: (rows, cols), row-major, dense; label: (rows) i32; loss: (1) and lse: (rows) in f32; dx may be x.
+//   x, dx: (rows, cols), row-major, dense, x finite; label: (rows) i32; loss: (1) and lse: (rows) in f32; dx may be x.
 //   A label outside [0, cols) marks no column: its row has no one-hot term. The loss of no rows is 0.
 //   scaled: dx is the gradient of scale times the loss, scale: (1) in f32, which keeps small gradients in the range of
 //   f16 (arXiv:1710.03740). Beyond the largest finite value of dtype dx is infinite.
@@ -67,8 +67,14 @@ struct CrossEntropy {
         {"MLP 784-128-10, batch 32", "rows:32 cols:10"},
         {"a lane short of a warp", "rows:3 cols:31"},
         {"a row over a block, smoothed", "rows:257 cols:33 smooth:0.1"},
+        {"whole packs, a warp for each row", "rows:9 cols:256"},
+        {"whole packs, a block for each row, smoothed", "rows:2 cols:2048 smooth:0.1"},
         {"prime, longer than a block", "rows:5 cols:1031"},
         {"long rows, several tasks, smoothed", "rows:3 cols:50257 smooth:0.1"},
+        {"labels beyond the classes", "rows:33 cols:7 label=below:14"},
+        {"no row has a label, smoothed", "rows:5 cols:67 smooth:0.1 label=-1"},
+        {"the lowest number as a label", "rows:3 cols:31 label=-2147483648"},
+        {"every score so low that its exp is 0", "rows:5 cols:67 x=-120..-90"},
     };
     const Cases standard{
         {"GPT-2 vocabulary, 512 tokens", "rows:512 cols:50257"},
@@ -88,7 +94,8 @@ struct CrossEntropyBackward {
   static constexpr const char* formula =
       "dx[r,c] = (exp(x[r,c] - lse[r]) - q[r,c]) / rows,  q[r,c] = (1 - smooth) [c = label[r]] + smooth / cols;  "
       "scaled: dx = scale dx";
-  static constexpr Slot x = input(0, "x"), label = input(1, "label"), lse = input(2, "lse"), dx = output(3, "dx");
+  static constexpr Slot x = input(0, "x"), label = input(1, "label"), lse = input(2, "lse"),
+                        dx = output(3, "dx").may_be(x);
   static constexpr Slot scale = input(4, "scale");  // with scaled
   static constexpr double kReach = CrossEntropy::kReach;
 
@@ -134,6 +141,8 @@ struct CrossEntropyBackward {
         {"scaled, past the largest of f16", "rows:1 cols:7 scaled:1 scale=1048576"},
         {"scaled, smoothed", "rows:257 cols:33 smooth:0.1 scaled:1"},
         {"scaled, longer than a block", "rows:5 cols:1031 scaled:1"},
+        {"every score so low that its exp is 0", "rows:5 cols:67 x=-120..-90 lse=-90..-85"},
+        {"the same, in whole packs", "rows:5 cols:64 x=-120..-90 lse=-90..-85"},
     };
     if (scale == Scale::test) return concat({CrossEntropy::cases(scale), across(kFloatTypes, test)});
     // An n-th of a gradient would be below the range of f16.

@@ -43,7 +43,7 @@ struct Mse {
 struct MseBackward {
   static constexpr const char* name = "mse_backward";
   static constexpr const char* formula = "dx[i] = scale 2 (x[i] - t[i]) / n";
-  static constexpr Slot x = input(0, "x"), t = input(1, "t"), dx = output(2, "dx");
+  static constexpr Slot x = input(0, "x"), t = input(1, "t"), dx = output(2, "dx").may_be(x);
 
   int64_t n = 0;
   DType dtype = DType::f32;

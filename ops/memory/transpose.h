@@ -41,6 +41,8 @@ struct Transpose {
         {"no columns", "batch:2 rows:5 cols:0"},
         {"less than a tile", "batch:3 rows:3 cols:7"},
         {"beside a tile", "batch:2 rows:31 cols:33"},
+        {"even, beside a tile", "batch:2 rows:34 cols:62"},
+        {"whole tiles", "batch:1 rows:64 cols:64"},
         {"prime, longer than a block", "batch:1 rows:1031 cols:65"},
         {"one column", "batch:1 rows:1031 cols:1"},
         {"one row", "batch:1 rows:1 cols:1031"},

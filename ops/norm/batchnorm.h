@@ -64,8 +64,8 @@ struct BatchNorm : Channels {
       "running = (1 - momentum) running + momentum (mean, or variance N / (N - 1))";
   static constexpr Slot x = input(0, "x"), gamma = input(1, "gamma"), beta = input(2, "beta");
   static constexpr Slot running_mean = inout(3, "running_mean"), running_var = inout(4, "running_var");
-  static constexpr Slot y = output(5, "y"), mean = output(6, "mean"), rstd = output(7, "rstd");
   static constexpr Slot added = input(8, "residual");  // the field residual says whether there is one
+  static constexpr Slot y = output(5, "y").may_be(x, added), mean = output(6, "mean"), rstd = output(7, "rstd");
 
   double eps = 1e-5, momentum = 0.1;
 
@@ -120,10 +120,9 @@ struct BatchNormBackward : Channels {
       "dbeta[c] = sum_{n,p} g,  dgamma[c] = sum_{n,p} g xhat,  "
       "dx = gamma[c] rstd[c] (g - dbeta[c] / N - xhat dgamma[c] / N)";
   static constexpr Slot x = input(0, "x"), gamma = input(1, "gamma"), mean = input(2, "mean"), rstd = input(3, "rstd");
-  static constexpr Slot dy = input(4, "dy"), dx = output(5, "dx"), dgamma = output(6, "dgamma"),
-                        dbeta = output(7, "dbeta");
-  static constexpr Slot y = input(8, "y");                // where act is relu
-  static constexpr Slot dadded = output(9, "dresidual");  // where residual is set
+  static constexpr Slot dy = input(4, "dy"), y = input(8, "y");  // y: where act is relu
+  static constexpr Slot dx = output(5, "dx").may_be(x, dy, y), dgamma = output(6, "dgamma"), dbeta = output(7, "dbeta");
+  static constexpr Slot dadded = output(9, "dresidual").may_be(x, dy, y);  // where residual is set
 
   void infer(Shapes s) { infer_images(s[x]); }
   std::string invalid() const {
@@ -161,8 +160,7 @@ struct BatchNormInference : Channels {
   static constexpr const char* formula =
       "y[n,c,p] = act((x[n,c,p] - mean[c]) gamma[c] / sqrt(var[c] + eps) + beta[c] + residual[n,c,p])";
   static constexpr Slot x = input(0, "x"), gamma = input(1, "gamma"), beta = input(2, "beta"), mean = input(3, "mean");
-  static constexpr Slot var = input(4, "var"), y = output(5, "y");
-  static constexpr Slot added = input(6, "residual");
+  static constexpr Slot var = input(4, "var"), added = input(6, "residual"), y = output(5, "y").may_be(x, added);
 
   double eps = 1e-5;
 

@@ -16,6 +16,8 @@ inline Cases batchnorm_cases(Scale scale) {
       {"whole packs of pixels and channels", "n:2 c:64 h:4 w:8"},
       {"ResNet-50's last plane", "n:5 c:40 h:7 w:7"},
       {"prime, longer than a block", "n:1 c:3 h:1031 w:3"},
+      {"several parts of a plane of channels", "n:5 c:2 h:41 w:43"},
+      {"several parts, whole packs", "n:4 c:8 h:48 w:32"},
       {"many images of one pixel", "n:1031 c:7 h:1 w:1"},
       {"channels over a block", "n:3 c:1031 h:2 w:1"},
   };

@@ -17,7 +17,7 @@ struct LayerNorm {
       "mean[r] = mean_c x[r,c],  rstd[r] = 1 / sqrt(mean_c (x[r,c] - mean[r])^2 + eps),  "
       "y[r,c] = (x[r,c] - mean[r]) rstd[r] gamma[c] + beta[c]";
   static constexpr Slot x = input(0, "x"), gamma = input(1, "gamma"), beta = input(2, "beta");
-  static constexpr Slot y = output(3, "y"), mean = output(4, "mean"), rstd = output(5, "rstd");
+  static constexpr Slot y = output(3, "y").may_be(x), mean = output(4, "mean"), rstd = output(5, "rstd");
 
   int64_t rows = 0, cols = 0;
   DType dtype = DType::f32;
@@ -90,7 +90,7 @@ struct LayerNormBackward {
       "dx[r,c] = rstd[r] (g[r,c] - mean_j g[r,j] - xhat[r,c] mean_j g[r,j] xhat[r,j]),  "
       "dgamma[c] = sum_r dy[r,c] xhat[r,c],  dbeta[c] = sum_r dy[r,c]";
   static constexpr Slot x = input(0, "x"), gamma = input(1, "gamma"), mean = input(2, "mean"), rstd = input(3, "rstd");
-  static constexpr Slot dy = input(4, "dy"), dx = output(5, "dx"), dgamma = output(6, "dgamma"),
+  static constexpr Slot dy = input(4, "dy"), dx = output(5, "dx").may_be(x, dy), dgamma = output(6, "dgamma"),
                         dbeta = output(7, "dbeta");
 
   int64_t rows = 0, cols = 0;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Softmax over the last axis and its gradient.
 //   x, y, dy, dx: (rows, cols), row-major, dense; y may be x, dx may be y or dy.
-//   x may be -inf, which gives 0 beside other values. Finite x lie within +-2^127 / log2 e, because implementations may
-//   work with x log2 e.
+//   x may be -inf, which gives 0 beside other values; a row of nothing else gives NaN. Finite x lie within +-2^127 /
+//   log2 e, because implementations may work with x log2 e.
 // Arithmetic is in f32 or better. The maximum m is subtracted because exp overflows f32 above 88.7.
 // Maximum and sum in one pass: arXiv:1805.02867.
 #pragma once
@@ -15,7 +15,7 @@ namespace duet {
 struct Softmax {
   static constexpr const char* name = "softmax";
   static constexpr const char* formula = "y[r,c] = exp(x[r,c] - m[r]) / sum_j exp(x[r,j] - m[r]),  m[r] = max_j x[r,j]";
-  static constexpr Slot x = input(0, "x"), y = output(1, "y");
+  static constexpr Slot x = input(0, "x"), y = output(1, "y").may_be(x);
   static constexpr double kReach = 20;  // x lies in +-kReach: a few columns carry the mass, the rest the tail
 
   int64_t rows = 0, cols = 0;
@@ -49,6 +49,9 @@ struct Softmax {
   static Cases cases(Scale scale) {
     const Cases odd{
         {"one masked outcome, the last", "rows:5 cols:1031 x=last:-inf"},
+        {"nothing but masked outcomes: NaN", "rows:3 cols:31 x=-inf"},
+        {"every score so low that its exp is 0", "rows:5 cols:67 x=-120..-90"},
+        {"the same, in whole packs", "rows:5 cols:64 x=-120..-90"},
         {"one NaN, the last: its row alone is NaN", "rows:5 cols:1031 x=last:nan"},
         {"a row of one value", "rows:3 cols:31 x=-7"},
         {"a masked outcome, by a low value", "rows:3 cols:31 x=last:-2e38"},
@@ -60,7 +63,7 @@ struct Softmax {
 struct SoftmaxBackward {
   static constexpr const char* name = "softmax_backward";
   static constexpr const char* formula = "dx[r,c] = y[r,c] (dy[r,c] - sum_j y[r,j] dy[r,j])";
-  static constexpr Slot y = input(0, "y"), dy = input(1, "dy"), dx = output(2, "dx");
+  static constexpr Slot y = input(0, "y"), dy = input(1, "dy"), dx = output(2, "dx").may_be(y, dy);
   static constexpr bool exact_on_integers = true;
 
   int64_t rows = 0, cols = 0;

@@ -12,6 +12,8 @@ inline Cases softmax_cases(Scale scale) {
       {"nothing in each row", "rows:3 cols:0"},
       {"a lane short of a warp", "rows:3 cols:31"},
       {"a row over a block", "rows:257 cols:33"},
+      {"whole packs, a warp for each row", "rows:9 cols:256"},
+      {"whole packs, a block for each row", "rows:2 cols:2048"},
       {"prime, longer than a block", "rows:5 cols:1031"},
       {"long rows, several tasks", "rows:3 cols:50257"},
   };

@@ -21,6 +21,7 @@ inline Cases recurrent_cases(Cell cell, Scale scale) {
       {"no sequences", "T:2 B:0 I:3 H:3"},
       {"no features", "T:2 B:3 I:0 H:3"},
       {"small, both directions", "T:3 B:3 I:5 H:3 bidirectional:1"},
+      {"whole packs, both directions", "T:3 B:4 I:8 H:8 bidirectional:1"},
       {"the sentiment model's layer, less of it", "T:4 B:5 I:16 H:32 bidirectional:1"},
       {"a state over a warp", "T:3 B:2 I:3 H:33 bidirectional:1"},
       {"sequences over a tile", "T:3 B:67 I:3 H:8"},

@@ -12,7 +12,6 @@
 #include "simt/host/checker.h"
 
 #include <link.h>
-#include <pthread.h>
 
 #include <algorithm>
 #include <array>
@@ -40,7 +39,7 @@ struct State {
   std::vector<std::pair<uint32_t, uint32_t>> blocks;         // of the launch: first interval, linear index
   std::vector<bool> fenced;                                  // by linear index of the block
   uint32_t block = 0, threads = 0;
-  std::vector<Reader> readers;  // of this interval
+  std::vector<Reader> readers;  // of this interval; the first is none
 
   VectorClock clock;  // each thread's own clock
   // (threads, threads): a row is the vector clock of a thread. Empty while only whole warps synchronise.
@@ -117,20 +116,6 @@ bool in_program_image(uintptr_t address) {
   return std::any_of(images.begin(), images.end(),
                      [&](const auto& i) { return address >= i.first && address < i.second; });
 }
-// The arguments of a launch lie on the stack of the thread that launches.
-bool on_launcher_stack(uintptr_t address) {
-  static thread_local const auto bounds = [] {
-    pthread_attr_t attributes;
-    pthread_getattr_np(pthread_self(), &attributes);
-    void* low = nullptr;
-    size_t size = 0;
-    pthread_attr_getstack(&attributes, &low, &size);
-    pthread_attr_destroy(&attributes);
-    return std::make_pair(reinterpret_cast<uintptr_t>(low), reinterpret_cast<uintptr_t>(low) + size);
-  }();
-  return address >= bounds.first && address < bounds.second;
-}
-
 // Keeps up to three readers of a cell that are not ordered among themselves: two of any warp, and one of another warp
 // than theirs. A reader that happens before this one is replaced: what is ordered after this read is ordered after that
 // one too. While whole warps synchronise, three are enough to find every race with a later write: if a reader exists
@@ -140,7 +125,7 @@ void record_reader(Cell& c, uint32_t me, Pc pc) {
   int kept = 0;
   bool other_warp = false;
   Reader* replaced = nullptr;  // the thread's own entry, else one that happens before this read
-  for (int32_t i = c.readers; i >= 0; ++kept) {
+  for (int32_t i = c.readers; i > 0; ++kept) {
     Reader& reader = s.readers[static_cast<size_t>(i)];
     if (reader.thread == me || (!replaced && happens_before(reader.thread, reader.clock, me))) replaced = &reader;
     other_warp = other_warp || reader.thread / 32 != me / 32;
@@ -171,7 +156,7 @@ void check_access(Region& r, size_t cell, Access kind, Pc pc, uint32_t me) {
                      r.place(offset), line(pc), line(c.write_pc)));
 
   // Reads of what was never written.
-  if (kind != Access::store && !(r.shared ? in_scope(c.write_interval) : c.written))
+  if (kind != Access::store && !(r.shared ? in_scope(c.write_interval) : c.written || r.all_written))
     stop(fmt::format("read of {} at {}, which has not been written before", r.place(offset), line(pc)));
 
   // Races with the last write.
@@ -190,7 +175,7 @@ void check_access(Region& r, size_t cell, Access kind, Pc pc, uint32_t me) {
         c.earlier_read_pc = c.read_pc;
       }
       c.read_interval = s.interval;
-      c.readers = -1;
+      c.readers = 0;
     }
     c.read_pc = pc;
     record_reader(c, me, pc);
@@ -199,7 +184,7 @@ void check_access(Region& r, size_t cell, Access kind, Pc pc, uint32_t me) {
     if (in_scope(c.read_interval) && in_unordered_block(c.read_interval))
       report_race(r, offset, true, pc, "read", c.read_interval, 0, c.read_pc);
     if (c.read_interval == s.interval)
-      for (int32_t i = c.readers; i >= 0; i = s.readers[static_cast<size_t>(i)].next) {
+      for (int32_t i = c.readers; i > 0; i = s.readers[static_cast<size_t>(i)].next) {
         const Reader& reader = s.readers[static_cast<size_t>(i)];
         if (reader.thread != me && !happens_before(reader.thread, reader.clock, me))
           report_race(r, offset, true, pc, "read", c.read_interval, reader.thread, reader.pc);
@@ -231,6 +216,7 @@ Region& region_or_stop(const void* address, size_t bytes, bool write, Pc pc) {
 template <class F>
 void for_each_cell(Region& r, const void* address, size_t bytes, F&& f) {
   const auto offset = static_cast<size_t>(static_cast<const char*>(address) - r.base);
+  r.touched = true;
   r.fit(offset | bytes);
   for (size_t i = offset >> r.shift; i <= (offset + bytes - 1) >> r.shift; ++i) f(i);
 }
@@ -241,7 +227,7 @@ void Checker::begin_launch() {
   s.launch_start = s.block_start = ++s.interval;
   s.blocks.clear();
   s.fenced.clear();
-  s.readers.clear();
+  s.readers.resize(1);
 }
 void Checker::begin_block(uint32_t threads, uint32_t block) {
   s.block_start = ++s.interval;
@@ -250,12 +236,12 @@ void Checker::begin_block(uint32_t threads, uint32_t block) {
   s.threads = threads;
   s.clock.assign(threads, 1);
   s.vector_clocks.clear();
-  s.readers.clear();
+  s.readers.resize(1);
   for (VectorClock& barrier : s.barrier_clocks) barrier.clear();
 }
 void Checker::block_barrier() {
   ++s.interval;
-  s.readers.clear();
+  s.readers.resize(1);
 }
 
 void Checker::warp_barrier(uint32_t warp, uint32_t mask, uint32_t all) {
@@ -292,7 +278,7 @@ void Checker::access(const void* address, size_t bytes, Access kind, Pc pc, bool
   const auto at = reinterpret_cast<uintptr_t>(address);
   const char* verb = kind == Access::load ? "read" : "write";
   if (!device_memory().holds(address)) {
-    if (on_fiber_stack(address) || on_launcher_stack(at) || in_program_image(at)) return;
+    if (on_fiber_stack(address) || is_argument(address) || in_program_image(at)) return;
     stop(at < 4096 ? fmt::format("{} through a null pointer at {}", verb, line(pc))
                    : fmt::format("{} of host memory, which is not a device buffer, at {}", verb, line(pc)));
   }

@@ -88,7 +88,8 @@ bool same(Where a, Where b) { return a.line() == b.line() && std::strcmp(a.file_
 // therefore a plain loop on one stack.
 class Executor {
  public:
-  void run(const void* kernel, void (*call)(const void*), const void* arguments, const Grid& grid);
+  void run(const void* kernel, void (*call)(const void*), const void* arguments, size_t argument_bytes,
+           const Grid& grid);
 
   [[noreturn]] void stop(const std::string& report);
   void block_barrier(bool vote, int* votes, Where at);
@@ -98,12 +99,17 @@ class Executor {
   void pause(Where at);
   void* static_shared(const void* key, const char* name, size_t bytes, size_t element);
   void* dynamic_shared(size_t element);
+  void require_space(const void* address, bool shared, const char* what, const void* pc);
   void copy_async(const AsyncCopy& copy);
   void commit() { ++current_->groups; }
   void wait(int groups_left);
 
   void check_stack(const void* frame, const void* pc);
   std::string thread_text(uint32_t id) const;
+  bool is_argument(const void* address) const {
+    return static_cast<size_t>(static_cast<const char*>(address) - static_cast<const char*>(arguments_)) <
+           argument_bytes_;
+  }
   bool is_omitted(const char* what, Where at);
   std::string where_now() const { return thread_text(current_->id) + block_text(); }
 
@@ -134,6 +140,7 @@ class Executor {
   const void* kernel_ = nullptr;
   void (*call_)(const void*) = nullptr;
   const void* arguments_ = nullptr;
+  size_t argument_bytes_ = 0;
   int64_t dynamic_bytes_ = 0;
   std::vector<SharedArray> shared_;
   Region* dynamic_ = nullptr;
@@ -468,6 +475,9 @@ void* Executor::static_shared(const void* key, const char* name, size_t bytes, s
   }
   if (total > kMaxStaticSharedBytes)
     stop(fmt::format("static shared memory: {} bytes with '{}', {} are allowed", total, name, kMaxStaticSharedBytes));
+  if (total + dynamic_bytes_ > kMaxSharedBytes)
+    stop(fmt::format("shared memory: {} static bytes with '{}' and {} dynamic ones, {} in all are allowed", total, name,
+                     dynamic_bytes_, kMaxSharedBytes));
   if (profile) profile->shared_array(bytes);
   shared_.push_back({key, &device_memory().allocate(bytes, name, true, element)});
   return shared_.back().region->base;
@@ -487,6 +497,14 @@ void Executor::free_shared() {
   dynamic_ = nullptr;
 }
 
+// Instructions that take addresses of one kind of memory. What lies in no region is left to the checker.
+void Executor::require_space(const void* address, bool shared, const char* what, const void* pc) {
+  const Region* r = device_memory().find(address);
+  if (r && r->shared != shared)
+    stop(fmt::format("{} at {} is '{}', which is in {} memory", what, line(pc_of(pc)), r->name,
+                     r->shared ? "shared" : "global"));
+}
+
 // Between issue and wait the target has neither its old data nor the new.
 void Executor::copy_async(const AsyncCopy& c) {
   const auto unaligned = [&](const void* p) {
@@ -495,6 +513,8 @@ void Executor::copy_async(const AsyncCopy& c) {
   if (unaligned(c.to) || (c.exist > 0 && unaligned(c.from)))
     stop(fmt::format("asynchronous copy of {} bytes between addresses that are not aligned to them, at {}", c.bytes,
                      line(pc_of(c.pc))));
+  require_space(c.to, true, "the target of an asynchronous copy", c.pc);
+  if (c.exist > 0) require_space(c.from, false, "the source of an asynchronous copy", c.pc);
   if (c.exist < 0 || c.exist > c.bytes)
     stop(fmt::format("asynchronous copy of {} of {} bytes at {}", c.exist, c.bytes, line(pc_of(c.pc))));
   current_->copies.push_back(c);
@@ -571,7 +591,8 @@ std::vector<uint32_t> Executor::block_order(uint64_t count) const {
   return order;
 }
 
-void Executor::run(const void* kernel, void (*call)(const void*), const void* arguments, const Grid& grid) {
+void Executor::run(const void* kernel, void (*call)(const void*), const void* arguments, size_t argument_bytes,
+                   const Grid& grid) {
   if (!launchable(grid)) return;
   if (current_) stop("launches a kernel: dynamic parallelism is not emulated");
   const Extent& g = grid.blocks;
@@ -584,6 +605,7 @@ void Executor::run(const void* kernel, void (*call)(const void*), const void* ar
   kernel_ = kernel;
   call_ = call;
   arguments_ = arguments;
+  argument_bytes_ = argument_bytes;
   dynamic_bytes_ = grid.shared_bytes;
   count_ = narrow(grid.threads.count());
   if (threads_.size() < count_) threads_.resize(count_);
@@ -608,8 +630,9 @@ void Executor::run(const void* kernel, void (*call)(const void*), const void* ar
 
 }  // namespace
 
-void run(const void* kernel, void (*call)(const void*), const void* arguments, const Grid& grid) {
-  executor.run(kernel, call, arguments, grid);
+void run(const void* kernel, void (*call)(const void*), const void* arguments, size_t argument_bytes,
+         const Grid& grid) {
+  executor.run(kernel, call, arguments, argument_bytes, grid);
 }
 
 // The runtime is not instrumented, but code that it calls back may be: accesses are not checked until the kernel
@@ -655,7 +678,11 @@ void* dynamic_shared(size_t element) {
 void thread_fence(Where at) {
   if (!executor.is_omitted("__threadfence", at)) Checker::fence();
 }
-void read_matrix_row(const void* row, const void* pc) { Checker::access(row, 16, Access::load, pc_of(pc), true); }
+void read_matrix_row(const void* row, const void* pc) {
+  const InRuntime here_now;
+  executor.require_space(row, true, "the matrix of ldmatrix", pc);
+  Checker::access(row, 16, Access::load, pc_of(pc), true);
+}
 void atomic_access(void* address, size_t bytes, const void* pc, Where at) {
   if (!executor.is_omitted("atomic", at)) return Checker::access(address, bytes, Access::atomic, pc_of(pc), true);
   // Omitted: a plain update.
@@ -672,6 +699,7 @@ void wait_copies(int groups_left, Where at) {
   if (!executor.is_omitted("cp.async wait", at)) executor.wait(groups_left);
 }
 
+bool is_argument(const void* address) { return executor.is_argument(address); }
 void check_stack(const void* frame, const void* pc) { executor.check_stack(frame, pc); }
 std::string thread_text(uint32_t thread) { return executor.thread_text(thread); }
 void out_of_steps(const void* pc) {

@@ -35,7 +35,7 @@ inline unsigned lane() {
 }
 
 // Runs call(arguments) for every thread. `kernel`: for its name in reports.
-void run(const void* kernel, void (*call)(const void*), const void* arguments, const Grid& grid);
+void run(const void* kernel, void (*call)(const void*), const void* arguments, size_t argument_bytes, const Grid& grid);
 
 // --- called from inside a kernel -----------------------------------------------------------------------------------
 
@@ -79,6 +79,7 @@ extern constinit uintptr_t stacks_begin, stacks_bytes;
 inline bool on_fiber_stack(const void* address) {
   return reinterpret_cast<uintptr_t>(address) - stacks_begin < stacks_bytes;
 }
+bool is_argument(const void* address);                  // of the launch
 void check_stack(const void* address, const void* pc);  // a function was entered with its frame here
 std::string thread_text(uint32_t thread);
 extern constinit bool running;        // kernel code runs, and is checked

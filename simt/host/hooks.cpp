@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The functions that the compiler calls from kernel files: before each load and store (-fsanitize=thread), where a rule
-// of C++ is broken (-fsanitize=alignment,bounds,signed-integer-overflow), and in each basic block
+// of C++ is broken (-fsanitize=alignment,bounds and others, see simt/CMakeLists.txt), and in each basic block
 // (-fsanitize-coverage=trace-pc). No sanitizer library is linked: the calls end here, and only kernel files make them.
 #include <cstdint>
 
@@ -94,6 +94,9 @@ void __ubsan_handle_out_of_bounds(DuetBrokenRule* r, uintptr_t) { broken(r, "ind
 void __ubsan_handle_add_overflow(DuetBrokenRule* r, uintptr_t, uintptr_t) { broken(r, "integer overflow"); }
 void __ubsan_handle_sub_overflow(DuetBrokenRule* r, uintptr_t, uintptr_t) { broken(r, "integer overflow"); }
 void __ubsan_handle_mul_overflow(DuetBrokenRule* r, uintptr_t, uintptr_t) { broken(r, "integer overflow"); }
-void __ubsan_handle_divrem_overflow(DuetBrokenRule* r, uintptr_t, uintptr_t) { broken(r, "division overflow"); }
+void __ubsan_handle_divrem_overflow(DuetBrokenRule* r, uintptr_t, uintptr_t) {
+  broken(r, "division by zero or overflow");
+}
+void __ubsan_handle_shift_out_of_bounds(DuetBrokenRule* r, uintptr_t, uintptr_t) { broken(r, "shift by too much"); }
 void __ubsan_handle_negate_overflow(DuetBrokenRule* r, uintptr_t) { broken(r, "integer overflow"); }
 }

@@ -21,7 +21,7 @@ void launch(void (*kernel)(P...), const Grid& grid, A&&... args) {
   host::run(
       reinterpret_cast<const void*>(kernel),
       [](const void* c) { std::apply(static_cast<const Call*>(c)->kernel, static_cast<const Call*>(c)->arguments); },
-      &call, grid);
+      &call, sizeof call, grid);
 }
 
 inline void spin_pause(host::Where at = host::Where::current()) { host::pause(at); }

@@ -5,12 +5,14 @@
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <cstdlib>
 
 #include "core/error.h"
 
 namespace duet::simt::host {
 namespace {
-constexpr size_t kMaxKeptBytes = size_t{1} << 20;  // larger allocations return their pages to the system
+constexpr size_t kMaxKeptBytes = size_t{1} << 20;   // larger allocations return their pages to the system
+constexpr size_t kMaxHeapBytes = size_t{64} << 10;  // more cells are mapped
 
 char* reserve(size_t bytes) {
   void* p = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -19,9 +21,22 @@ char* reserve(size_t bytes) {
 }
 }  // namespace
 
+// Zeroed memory: from the heap, or where there is much of it pages that the system provides once they are touched.
+Cells::Cells(size_t count) : count_(count) {
+  cells_ = static_cast<Cell*>(bytes() > kMaxHeapBytes ? reserve(bytes())
+                                                      : std::calloc(std::max<size_t>(1, count), sizeof(Cell)));
+  if (!cells_) throw Error("simt: no memory for what is known of {} cells", count);
+}
+Cells::~Cells() {
+  if (bytes() > kMaxHeapBytes)
+    munmap(cells_, bytes());
+  else
+    std::free(cells_);
+}
+
 void Region::refine(unsigned to) {
   const unsigned parts = shift - to;
-  std::vector<Cell> finer(cells.size() << parts);
+  Cells finer(cells.size() << parts);
   for (size_t i = 0; i < finer.size(); ++i) finer[i] = cells[i >> parts];
   cells = std::move(finer);
   shift = to;
@@ -32,7 +47,7 @@ constinit Memory* the_memory = nullptr;
 Memory::Memory()
     : range_(reserve(kRange)), owner_(reinterpret_cast<uint32_t*>(reserve(kRange / kPage * sizeof(uint32_t)))) {}
 
-Region& Memory::allocate(size_t bytes, std::string name, bool shared, size_t element) {
+Region& Memory::allocate(size_t bytes, std::string name, bool shared, size_t element, unsigned shift) {
   const size_t pages = (bytes + kPage - 1) / kPage + 1;
   const auto kept = std::find_if(free_.begin(), free_.end(), [&](const auto& f) { return f.first == pages; });
   char* base = range_ + used_;
@@ -43,8 +58,10 @@ Region& Memory::allocate(size_t bytes, std::string name, bool shared, size_t ele
     if (pages > (kRange - used_) / kPage) throw Error("simt: no room for {} bytes of device memory", bytes);
     used_ += pages * kPage;
   }
-  auto* region = new Region{base, bytes, std::move(name), shared, element, 0, bytes, 2, {}};
-  region->cells.resize((bytes + 3) / 4);
+  auto* region = new Region{base,   bytes,   std::move(name),
+                            shared, element, 0,
+                            bytes,  shift,   Cells((bytes + (size_t{1} << shift) - 1) >> shift),
+                            false};
   if (free_indices_.empty()) {
     free_indices_.push_back(static_cast<uint32_t>(regions_.size()));
     regions_.push_back(nullptr);

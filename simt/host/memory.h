@@ -6,23 +6,48 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "simt/host/lines.h"
 
 namespace duet::simt::host {
 
-// What is known of a few bytes. Accesses are dated by barrier intervals (checker.cpp): an interval is never used twice,
-// so it also identifies block and launch.
+// What is known of a few bytes; zeros where nothing is. Accesses are dated by barrier intervals (checker.cpp): an
+// interval is never used twice, so it also identifies block and launch.
 struct Cell {
   uint32_t write_interval = 0, write_clock = 0;
   Pc write_pc = 0;
   uint32_t read_interval = 0;          // of the latest read
   uint32_t earlier_read_interval = 0;  // of the latest read before that by another block
   Pc read_pc = 0, earlier_read_pc = 0;
-  int32_t readers = -1;  // in read_interval: first of a list in the checker
-  uint16_t writer = 0;   // thread
+  int32_t readers = 0;  // in read_interval: first of a list in the checker; 0: none
+  uint16_t writer = 0;  // thread
   bool written = false, atomic_write = false, in_flight = false;
+};
+
+// Cells of a region. Many of them cost memory only once they are touched.
+class Cells {
+ public:
+  Cells() = default;
+  explicit Cells(size_t count);
+  Cells(Cells&& other) noexcept { swap(other); }
+  Cells& operator=(Cells&& other) noexcept {
+    swap(other);
+    return *this;
+  }
+  ~Cells();
+  size_t size() const { return count_; }
+  Cell& operator[](size_t i) { return cells_[i]; }
+
+ private:
+  void swap(Cells& other) noexcept {
+    std::swap(cells_, other.cells_);
+    std::swap(count_, other.count_);
+  }
+  size_t bytes() const { return count_ * sizeof(Cell); }
+  Cell* cells_ = nullptr;
+  size_t count_ = 0;
 };
 
 struct Region {
@@ -33,7 +58,9 @@ struct Region {
   size_t element = 4;         // bytes of an element, for messages
   size_t first = 0, end = 0;  // the bytes that kernels may access; guard bands lie around them
   unsigned shift = 2;         // a cell is 2^shift bytes
-  std::vector<Cell> cells;
+  Cells cells;
+  bool all_written = false;  // the host wrote all of it, without a mark in each cell
+  bool touched = false;      // a cell may have been changed since the allocation
   // Makes cells so small that none lies across a boundary of accesses at `offsets` (several, joined by |).
   void fit(size_t offsets) {
     if (offsets & ((size_t{1} << shift) - 1)) refine(offsets % 2 == 0 ? 1 : 0);
@@ -48,8 +75,9 @@ struct Region {
 class Memory {
  public:
   Memory();
-  // Page-aligned, and followed by a page that no other allocation uses. Throws Error when the range is full.
-  Region& allocate(size_t bytes, std::string name, bool shared, size_t element);
+  // Page-aligned, and followed by a page that no other allocation uses. Throws Error when the range is full. shift: of
+  // its cells at first; smaller ones cost more.
+  Region& allocate(size_t bytes, std::string name, bool shared, size_t element, unsigned shift = 2);
   void release(void* base);
   Region* find(const void* address) const {  // null where no allocation has the address
     if (!holds(address)) return nullptr;

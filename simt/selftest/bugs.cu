@@ -612,6 +612,109 @@ __global__ void index_wraps(const float* x, float* y) {  // 3 as an unsigned, mi
   y[t] = x[t - 4u];
 }
 
+template <bool kFixed>
+__global__ void divides_by_nothing(const float* x, float* y, int columns) {
+  const int t = thread();
+  y[t] = x[t % (kFixed ? columns + 1 : columns)];
+}
+template <bool kFixed>
+__global__ void shifts_too_far(const float* x, float* y) {
+  const int t = thread();
+  y[t] = (1u << (kFixed ? t % 32 : t)) != 0 ? x[t] : 0;
+}
+template <bool kFixed>
+__global__ void static_beside_dynamic_shared(const float* x, float* y) {
+  DUET_SHARED(float, s, [10 * 1024]);
+  DUET_DYN_SHARED(float, more);
+  s[thread()] = x[thread()];
+  more[thread()] = s[thread()];
+  y[thread()] = more[thread()];
+}
+template <bool kFixed>
+__global__ void ldmatrix_of_global_memory(const float* x, float* y) {
+  DUET_SHARED(float, s, [4 * 32]);
+  const int t = thread();
+  for (int i = 0; i < 4; ++i) s[4 * t + i] = x[4 * t + i];
+  __syncwarp();
+  uint32_t r[4];
+  ldmatrix_x4(r, kFixed ? s + 4 * t : x + 4 * t);
+  y[t] = static_cast<float>(r[0] & 1);
+}
+template <bool kFixed>
+__global__ void copies_to_global_memory(const float* x, float* y, float* z) {
+  DUET_SHARED(float, s, [4 * 32]);
+  const int t = thread();
+  cp_async16(kFixed ? s + 4 * t : z + 4 * t, x + 4 * t);
+  cp_async_commit();
+  cp_async_wait<0>();
+  y[t] = kFixed ? s[4 * t] : z[4 * t];
+}
+
+// --- known misses: simt/selftest/known_misses.txt has the reasons ---------------------------------------------------
+
+template <bool kFixed>
+__global__ void __launch_bounds__(kFixed ? 64 : 32) more_threads_than_bounds(const float* x, float* y) {
+  y[thread()] = x[thread()];
+}
+template <bool kFixed>
+__global__ void fence_before_the_write(const float* x, float* z, unsigned* counter, float* y) {
+  DUET_SHARED(bool, last, [1]);
+  if (thread() == 0) {
+    if (!kFixed) __threadfence();
+    z[blockIdx.x] = x[blockIdx.x];
+    if (kFixed) __threadfence();
+    last[0] = atomicInc(counter, gridDim.x - 1) == gridDim.x - 1;
+  }
+  __syncthreads();
+  if (!last[0]) return;
+  __threadfence();
+  if (thread() == 0) {
+    float sum = 0;
+    for (unsigned i = 0; i < gridDim.x; ++i) sum += z[i];
+    *y = sum;
+  }
+}
+template <bool kFixed>
+__global__ void reader_without_fence(const float* x, float* z, unsigned* counter, float* y) {
+  DUET_SHARED(bool, last, [1]);
+  if (thread() == 0) {
+    z[blockIdx.x] = x[blockIdx.x];
+    __threadfence();
+    last[0] = atomicInc(counter, gridDim.x - 1) == gridDim.x - 1;
+  }
+  __syncthreads();
+  if (!last[0]) return;
+  if (kFixed) __threadfence();
+  if (thread() == 0) {
+    float sum = 0;
+    for (unsigned i = 0; i < gridDim.x; ++i) sum += z[i];
+    *y = sum;
+  }
+}
+template <bool kFixed>
+__global__ void polls_without_volatile(const float* x, float* y, unsigned* counter) {
+  DUET_SHARED(float, s, [1]);
+  if (thread() == 0) {
+    s[0] = x[0];
+    atomicExch(counter, 1u);
+  }
+  __syncthreads();
+  if (kFixed)
+    while (*static_cast<const volatile unsigned*>(counter) == 0) spin_pause();
+  else
+    while (*counter == 0) spin_pause();
+  y[thread()] = s[0];
+}
+template <bool kFixed>
+__global__ void sums_in_any_order(const float* x, float* y) {  // its answer depends on the order of the threads
+  if (kFixed) {
+    if (thread() == 0)
+      for (int i = 0; i < kLength; ++i) *y += x[i] / 3;
+  } else {
+    atomicAdd(y, x[thread()] / 3);
+  }
+}
+
 // --- the list -------------------------------------------------------------------------------------------------------
 
 template <class... P, class... A>
@@ -698,6 +801,33 @@ const selftest::Bug kBugs[] = {
      [](bool fixed, const Arrays& a) { start(&past_dynamic_shared<true>, of(1, 64, fixed ? 256 : 0), a.x, a.y); }},
     BUG(index_overflows, "integer overflow", of(1, 32), a.x, a.y, 50000, 50000),
     BUG(index_wraps, "out of bounds: read", of(1, 32), a.x, a.y),
+    BUG(divides_by_nothing, "division by zero", of(1, 32), a.x, a.y, 0),
+    BUG(shifts_too_far, "shift by too much", of(1, 64), a.x, a.y),
+    {"static_beside_dynamic_shared", "40960 static bytes",
+     [](bool fixed, const Arrays& a) {
+       start(&static_beside_dynamic_shared<true>, of(1, 64, fixed ? 1024 : 200 * 1024), a.x, a.y);
+     }},
+    BUG(ldmatrix_of_global_memory, "the matrix of ldmatrix", of(1, 32), a.x, a.y),
+    BUG(copies_to_global_memory, "the target of an asynchronous copy", of(1, 32), a.x, a.y, a.z),
+    {"pointer_to_the_hosts_stack", "host memory",
+     [](bool fixed, const Arrays& a) {
+       float local[kLength] = {};
+       start(&copies<true>, of(1, 32), fixed ? a.x : local, a.y);
+     }},
+
+    BUG(more_threads_than_bounds, nullptr, of(1, 64), a.x, a.y),
+    BUG(fence_before_the_write, nullptr, of(8, 32), a.x, a.z, a.counter, a.y),
+    BUG(reader_without_fence, nullptr, of(8, 32), a.x, a.z, a.counter, a.y),
+    BUG(polls_without_volatile, nullptr, of(1, 64), a.x, a.y, a.counter),
+    BUG(sums_in_any_order, nullptr, of(1, 256), a.x, a.y),
+    {"reads_on_another_stream", nullptr,
+     [](bool fixed, const Arrays& a) {
+       int other = 0;
+       Grid second = of(1, 64);
+       if (!fixed) second.stream = reinterpret_cast<CUstream_st*>(&other);
+       start(&copies<true>, of(1, 64), a.x, a.z);
+       start(&copies<true>, second, static_cast<const float*>(a.z), a.y);
+     }},
 };
 [[maybe_unused]] const bool kPlanted = selftest::plant(kBugs, sizeof kBugs / sizeof *kBugs);
 

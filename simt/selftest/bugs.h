@@ -17,9 +17,11 @@ struct Arrays {
 
 struct Bug {
   const char* name;
-  const char* expected;  // part of the report
+  const char* expected;  // part of the report; null for a known miss (known_misses.txt)
   void (*run)(bool fixed, const Arrays& a);
 };
 bool plant(const Bug* bugs, int count);  // adds them to the list; called before main()
+
+bool large_tensors(bool verbose);  // large.cpp: whether kernels are right on more than 2^31 elements
 
 }  // namespace duet::selftest

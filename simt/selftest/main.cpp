@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // simt_selftest: tests the checker. Every planted bug (bugs.cu) must be reported in the words of its class, and no
-// repaired version of it, in any order of threads. Every synchronisation of every kernel of the product is omitted once
-// (a sync mutant), and at least kMinSyncShare of these mutants must be found by the kernel's cases. Exit 0 where all
-// holds.
+// repaired version of it, in any order of threads; those in known_misses.txt must not be reported. Every
+// synchronisation of every kernel of the product is omitted once (a sync mutant), and at least kMinSyncShare of these
+// mutants must be found by the kernel's cases. Exit 0 where all holds. --large: see large.cpp.
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <fstream>
 #include <map>
 #include <memory>
 #include <vector>
@@ -68,16 +69,63 @@ Outcome run_bug(const Bug& bug, bool fixed, const SimtOptions& options) {
   return outcome;
 }
 
+// known_misses.txt: names of planted bugs that are not reported, and why.
+std::map<std::string, std::string> read_known_misses() {
+  std::ifstream file(DUET_SOURCE_DIR "/simt/selftest/known_misses.txt");
+  if (!file) throw Error("cannot open simt/selftest/known_misses.txt");
+  std::map<std::string, std::string> misses;
+  for (std::string line; std::getline(file, line);) {
+    const size_t end = line.find(' ');
+    if (line.empty() || line[0] == '#') continue;
+    if (end == line.npos) throw Error("known_misses.txt: '{}' has no reason", line);
+    misses[line.substr(0, end)] = line.substr(line.find_first_not_of(' ', end));
+  }
+  return misses;
+}
+
+// Whether the list of known misses is true: it has exactly the bugs without a report, and no order shows one of them.
+bool misses_are_true(const std::vector<SimtOptions>& orders, bool verbose) {
+  std::map<std::string, std::string> misses = read_known_misses();
+  size_t listed = 0;
+  bool good = true;
+  for (const Bug& bug : bugs()) {
+    if (bug.expected) continue;
+    if (misses.erase(bug.name) == 0) {
+      fmt::print("known miss {}: known_misses.txt has no reason\n", bug.name);
+      good = false;
+    }
+    ++listed;
+    for (const SimtOptions& order : orders) {
+      const Outcome bad = run_bug(bug, false, order);
+      if (!bad.report.empty()) {
+        fmt::print("known miss {} is found now, remove it from known_misses.txt: {}\n", bug.name, bad.report);
+        good = false;
+        break;
+      }
+    }
+    if (verbose) fmt::print("{}: known miss\n", bug.name);
+  }
+  for (const auto& [name, reason] : misses) {
+    fmt::print("known_misses.txt: {} is no planted bug without a report\n", name);
+    good = false;
+  }
+  fmt::print("known misses {}, with reasons in known_misses.txt\n", listed);
+  return good;
+}
+
 bool planted_bugs(bool verbose) {
-  size_t found = 0, false_reports = 0;
+  size_t found = 0, expected = 0, false_reports = 0;
   std::vector<SimtOptions> orders{{.order = Order::forward}, {.order = Order::reverse}};
   for (uint64_t seed = 1; seed <= 8; ++seed) orders.push_back({.order = Order::shuffled, .seed = seed});
   for (const Bug& bug : bugs()) {
-    const Outcome bad = run_bug(bug, false, {});
-    const bool seen = bad.report.find(bug.expected) != std::string::npos;
-    found += seen;
-    if (!seen) fmt::print("missed: {}, expected '{}', got '{}'\n", bug.name, bug.expected, bad.report);
-    if (seen && verbose) fmt::print("{}: {}\n", bug.name, bad.report);
+    if (bug.expected) {
+      const Outcome bad = run_bug(bug, false, {});
+      const bool seen = bad.report.find(bug.expected) != std::string::npos;
+      ++expected;
+      found += seen;
+      if (!seen) fmt::print("missed: {}, expected '{}', got '{}'\n", bug.name, bug.expected, bad.report);
+      if (seen && verbose) fmt::print("{}: {}\n", bug.name, bad.report);
+    }
     const Outcome first = run_bug(bug, true, orders[0]);
     for (const SimtOptions& order : orders) {
       const Outcome good = run_bug(bug, true, order);
@@ -87,8 +135,8 @@ bool planted_bugs(bool verbose) {
                  order.seed, good.report.empty() ? "another answer" : good.report);
     }
   }
-  fmt::print("planted bugs {} of {} found; false reports {}\n", found, bugs().size(), false_reports);
-  return found == bugs().size() && false_reports == 0;
+  fmt::print("planted bugs {} of {} found; false reports {}\n", found, expected, false_reports);
+  return misses_are_true(orders, verbose) && found == expected && false_reports == 0;
 }
 
 // --- mutants --------------------------------------------------------------------------------------------------------
@@ -237,7 +285,7 @@ bool run_jobs_of(const std::vector<std::string>& functions) {
 }
 
 int run(const std::vector<std::string>& arguments) {
-  bool verbose = false, bounds = false;
+  bool verbose = false, bounds = false, large = false;
   if (!arguments.empty() && arguments[0] == "--jobs")
     return run_jobs_of({arguments.begin() + 1, arguments.end()}) ? 0 : 1;
   for (const std::string& a : arguments) {
@@ -245,11 +293,13 @@ int run(const std::vector<std::string>& arguments) {
       verbose = true;
     } else if (a == "--bounds") {
       bounds = true;
+    } else if (a == "--large") {
+      large = true;
     } else {
       fmt::print(
           stderr,
-          "simt_selftest: {} is neither --verbose (print what was found) nor --bounds (also compile kernels with "
-          "shifted bounds: minutes)\n",
+          "simt_selftest: {} is neither --verbose (print what was found) nor --large (instead, run kernels on tensors "
+          "of more than 2^31 elements) nor --bounds (also compile kernels with shifted bounds: minutes)\n",
           a);
       return 2;
     }
@@ -259,6 +309,7 @@ int run(const std::vector<std::string>& arguments) {
     fmt::print("skipped: {}\n", reason);
     return 77;
   }
+  if (large) return large_tensors(verbose) ? 0 : 1;
   bool good = planted_bugs(verbose);
   good = sync_mutants(verbose) && good;
   if (bounds)

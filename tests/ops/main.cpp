@@ -1,20 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0
 // Every implementation of the registry on every small and awkward case, against the reference: first on small whole
-// numbers, where the answer is exact, then on values. CPU implementations run once on each instruction set that was
-// compiled in. duet_op_tests --shard I/N runs a part; all of GoogleTest's own options work.
+// numbers, where the answer is exact, then on values; with every tensor aligned, with outputs in the memory of inputs
+// where the contract allows it, and with tensors that begin at any element. CPU implementations run once on each
+// instruction set that was compiled in. duet_op_tests --shard I/N runs a part; all of GoogleTest's own options work.
+#include <fnmatch.h>
 #include <gtest/gtest.h>
 #include <hwy/targets.h>
 
-#include <cstdlib>
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <ctime>
+#include <fstream>
+#include <functional>
 #include <map>
 #include <memory>
+#include <optional>
+#include <set>
+#include <sstream>
 
-#include "core/machine.h"
+#include "core/alignment.h"
 #include "core/compare.h"
 #include "core/cpu_context.h"
 #include "core/error.h"
 #include "core/fill.h"
 #include "core/gpu.h"
+#include "core/machine.h"
 #include "core/process.h"
 #include "core/registry.h"
 #include "core/session.h"
@@ -25,6 +36,11 @@ namespace {
 
 constexpr uint64_t kSeed = 7;
 constexpr int kThreads = 2;
+constexpr int64_t kOffsets[] = {2, 4, 8, 16};  // bytes; the largest element has 8
+constexpr double kSmall = 1 << 15;             // accesses of a case on which every variant is run
+// Accesses of the largest cases that kernels on the host run: each access is checked, which is slow. Naive kernels have
+// no tiles that only a larger case fills.
+constexpr double kMaxNaive = 1e6, kMaxTuned = 5e6, kMaxShuffled = 1e5;
 
 // Inputs and answer of a case, made once and shared by its implementations (in order, so that little stays alive).
 struct Truth {
@@ -54,38 +70,68 @@ bool exact_on_integers(const Problem& problem) {
   return problem.op().exact_on_integers;
 }
 
-// runs: of one plan; what it keeps must not leak into the next answer.
-void check_case(const ProblemCase& c, const Implementation& implementation, Context& context,
-                const std::vector<FillMode>& modes, int runs, int& supported) {
-  const Problem& problem = c.problem;
-  for (const FillMode mode : modes) {
-    if (mode == FillMode::integers && problem.has_named_fills()) continue;  // the case is about its values
-    const Truth& truth = truth_of(problem, mode);
-    Session session(problem, implementation, context, truth.inputs);
-    if (!session.supported()) {
-      EXPECT_FALSE(session.plan().reason().empty()) << problem.label();
-      return;
-    }
-    ++supported;
-    for (int run = 0; run < runs; ++run) {
-      session.restore();
-      session.poison_outputs();
-      context.enter([&] { session.run(); });
-      const Check check = session.check(truth.expected, mode == FillMode::integers && exact_on_integers(problem));
-      EXPECT_TRUE(check.passed()) << problem.name() << "/" << implementation.name << "/" << problem.label() << " ("
-                                  << c.why << "), " << (mode == FillMode::integers ? "integers" : "values") << ", run "
-                                  << run << ", " << context.describe() << ": " << check.failure;
-      if (!check.passed()) return;
-    }
+// A run's place of the tensors, and its words in a message.
+struct Variant {
+  Placement placement;
+  std::string aliasing;  // such as "dx is dy"; empty where each tensor has memory of its own
+  std::string text;
+};
+
+// The ways in which outputs from slot `s` on may have the memory of inputs, no two outputs that of the same.
+void add_aliasings(const std::vector<TensorSpec>& tensors, size_t s, const Variant& so_far, std::vector<Variant>& all) {
+  if (s == tensors.size()) {
+    if (!so_far.aliasing.empty()) all.push_back(so_far);
+    return;
+  }
+  add_aliasings(tensors, s + 1, so_far, all);
+  const std::vector<int>& taken = so_far.placement.memory_of;
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    if (!tensors[s].may_be(tensors[i], i) || std::count(taken.begin(), taken.end(), static_cast<int>(i))) continue;
+    Variant variant = so_far;
+    variant.placement.memory_of[s] = static_cast<int>(i);
+    variant.aliasing +=
+        fmt::format("{}{} is {}", so_far.aliasing.empty() ? "" : ", ", tensors[s].name, tensors[i].name);
+    variant.text = variant.aliasing;
+    add_aliasings(tensors, s + 1, variant, all);
   }
 }
+
+// Every way to place a problem's tensors that differs for an implementation: outputs in the memory of inputs; one of
+// them off 16 bytes by an element, which an implementation may have forgotten; all off alike; each differently.
+std::vector<Variant> variants_of(const Problem& problem) {
+  const std::vector<TensorSpec> tensors = problem.tensors();
+  std::vector<Variant> all;
+  add_aliasings(tensors, 0, {{.memory_of = std::vector<int>(tensors.size(), -1), .offset_bytes = {}}, "", ""}, all);
+  const auto add_offsets = [&](const std::string& text, const std::function<int64_t(size_t)>& offset_of) {
+    Variant variant{{}, "", text};
+    for (size_t s = 0; s < tensors.size(); ++s) variant.placement.offset_bytes.push_back(offset_of(s));
+    all.push_back(std::move(variant));
+  };
+  const auto element = [&](size_t s) { return size_of(tensors[s].dtype); };
+  for (size_t one = 0; one < tensors.size(); ++one)
+    add_offsets(fmt::format("{} off by an element", tensors[one].name),
+                [&](size_t s) { return s == one ? element(s) : 0; });
+  for (const int64_t bytes : kOffsets)
+    add_offsets(fmt::format("all off by {} bytes, or by an element", bytes),
+                [&](size_t s) { return std::max(bytes, element(s)); });
+  add_offsets("each off by other bytes",
+              [&](size_t s) { return std::max(element(s), kOffsets[s % std::size(kOffsets)]); });
+  return all;
+}
+
+// How much of an implementation one pass over the cases tries.
+struct Pass {
+  std::vector<FillMode> modes;
+  bool moved;  // a second run of the same plan, on tensors in other places: it must not keep what belongs to a run
+  bool all_variants;  // on the small cases; else one of them on each case, in turn
+  double max_accesses = INFINITY;
+};
 
 class OpTest : public testing::Test {
  public:
   OpTest(const Op& op, const Implementation& implementation) : op_(op), implementation_(implementation) {}
 
   void TestBody() override {
-    int supported = 0;
     const bool exact = op_.exact_on_integers;
     std::vector<FillMode> modes{FillMode::values};
     if (exact) modes.insert(modes.begin(), FillMode::integers);
@@ -94,7 +140,7 @@ class OpTest : public testing::Test {
         CpuContext cpu(std::min(threads, usable_threads()));
         for (int64_t targets = simd_targets(); targets; targets &= targets - 1) {
           hwy::SetSupportedTargetsForTest(targets & -targets);
-          run(cpu, modes, 2, supported);
+          run(cpu, {modes, true, threads == 1});
           hwy::SetSupportedTargetsForTest(0);
           if (threads == 1) break;  // one thread: the best target is enough
         }
@@ -103,40 +149,88 @@ class OpTest : public testing::Test {
       static std::string reason;
       static const std::unique_ptr<Context> gpu = open_gpu(reason);
       if (!gpu) GTEST_SKIP() << reason;
-      run(*gpu, modes, 2, supported);
+      run(*gpu, {modes, true, true});
     } else {
-      // Two orders find what ten random ones find; the second time kernels also choose the tiles of a small GPU.
+      // Kernels choose tiles by the size of the GPU, and how many parts long sums have: three sizes.
       using Order = SimtOptions::Order;
-      for (const SimtOptions& options :
-           {SimtOptions{.order = Order::forward}, SimtOptions{.order = Order::reverse, .multiprocessors = 1}}) {
+      const double most = implementation_.name.ends_with(".naive") ? kMaxNaive : kMaxTuned;
+      const std::pair<SimtOptions, Pass> passes[] = {
+          {{.order = Order::forward}, {{exact ? FillMode::integers : FillMode::values}, true, true, most}},
+          {{.order = Order::reverse, .multiprocessors = 1}, {{FillMode::values}, false, false, most}},
+          {{.order = Order::shuffled, .multiprocessors = 3}, {{FillMode::values}, false, false, kMaxShuffled}}};
+      for (const auto& [options, pass] : passes) {
         std::string reason;
         const std::unique_ptr<Context> host = open_simt(reason, options);
         if (!host) GTEST_SKIP() << reason;
-        if (options.order == Order::forward)
-          run(*host, {exact ? FillMode::integers : FillMode::values}, 2, supported);
-        else
-          run(*host, {FillMode::values}, 1, supported);
+        run(*host, pass);
         if (HasFailure()) return;
       }
     }
-    EXPECT_GT(supported, 0) << op_.name << " " << implementation_.name << " accepts no test case";
+    EXPECT_GT(supported_, 0) << op_.name << " " << implementation_.name << " accepts no test case";
+    EXPECT_EQ(tried_, allowed_) << "not every output was once in the memory of each input that the contract allows";
   }
 
  private:
-  void run(Context& context, const std::vector<FillMode>& modes, int runs, int& supported) {
+  void run(Context& context, const Pass& pass) {
     for (const ProblemCase& c : op_.cases(Scale::test)) {
-      if (context.device() == Device::simt && too_long_for_the_host(c.problem)) continue;
-      check_case(c, implementation_, context, modes, runs, supported);
-      if (HasFailure()) return;
+      if (accesses(c.problem) > pass.max_accesses) continue;
+      for (const FillMode mode : pass.modes) {
+        if (mode == FillMode::integers && c.problem.has_named_fills()) continue;  // the case is about its values
+        check_case(c, context, mode, pass);
+        if (HasFailure()) return;
+      }
     }
   }
-  // Every access is checked, which is slow. Naive kernels have no tiles that only a larger case fills.
-  bool too_long_for_the_host(const Problem& problem) const {
-    const double accesses = std::max(problem.flops() / 2, static_cast<double>(problem.bytes()) / 4);
-    return accesses > (implementation_.name.ends_with(".naive") ? 1e6 : 5e6);
+
+  void check_case(const ProblemCase& c, Context& context, FillMode mode, const Pass& pass) {
+    const Problem& problem = c.problem;
+    const Truth& truth = truth_of(problem, mode);
+    Session session(problem, implementation_, context, truth.inputs);
+    if (!session.supported()) {
+      EXPECT_FALSE(session.plan().reason().empty()) << problem.label();
+      return;
+    }
+    ++supported_;
+    const auto passes = [&](const std::string& place, bool moved) {
+      session.restore();
+      session.poison_outputs();
+      try {
+        context.enter([&] { session.run(); });
+      } catch (const Misaligned&) {  // only by libraries, which choose their algorithms for aligned tensors
+        EXPECT_TRUE(moved && implementation_.device == Device::cuda) << problem.label();
+        return true;
+      }
+      const Check check = session.check(truth.expected, mode == FillMode::integers && exact_on_integers(problem));
+      const std::string changed = session.changed_input();
+      const std::string what =
+          fmt::format("{}/{}/{} ({}), {}, {}, {}", problem.name(), implementation_.name, problem.label(), c.why,
+                      mode == FillMode::integers ? "integers" : "values", place, context.describe());
+      EXPECT_TRUE(check.passed()) << what << ": " << check.failure;
+      EXPECT_EQ(changed, "") << what << ": this input was changed";
+      return check.passed() && changed.empty();
+    };
+    if (!passes("each tensor aligned", false) || !pass.moved) return;
+
+    const std::vector<Variant> variants = variants_of(problem);
+    for (const Variant& v : variants)
+      if (!v.aliasing.empty()) allowed_.insert(v.aliasing);
+    const size_t count = pass.all_variants && accesses(problem) <= kSmall ? variants.size() : 1;
+    for (size_t i = 0; i < count; ++i) {
+      const Variant& v = variants[turn_++ % variants.size()];
+      session.place(v.placement);
+      if (!v.aliasing.empty()) tried_.insert(v.aliasing);
+      if (!passes(v.text, !v.placement.offset_bytes.empty())) return;
+    }
+  }
+
+  static double accesses(const Problem& problem) {
+    return std::max(problem.flops() / 2, static_cast<double>(problem.bytes()) / 4);
   }
   const Op& op_;
   const Implementation& implementation_;
+  int supported_ = 0;
+  size_t turn_ = 0;                        // of the variants
+  std::set<std::string> allowed_, tried_;  // aliasings
 };
 
 void register_all() {
@@ -174,24 +268,96 @@ TEST(Contracts, TensorsAreNamedOnce) {
   }
 }
 
+// --- shards ---------------------------------------------------------------------------------------------------------
+
+const char* const kCosts = DUET_SOURCE_DIR "/tests/ops/costs.txt";
+constexpr double kUnknownCost = 0.2;  // CPU seconds, of a test that the file does not have
+
+// tests/ops/costs.txt: a test and its CPU seconds on each line, as --costs has measured them.
+std::map<std::string, double> read_costs() {
+  std::map<std::string, double> costs;
+  std::ifstream file(kCosts);
+  std::string name;
+  for (double seconds = 0; file >> name >> seconds;) costs[name] = seconds;
+  return costs;
+}
+
+// Whether one of the patterns, such as "*.simt.*:*Golden*", has the name.
+bool matches(const std::string& patterns, const std::string& name) {
+  std::istringstream stream(patterns);
+  for (std::string one; std::getline(stream, one, ':');)
+    if (fnmatch(one.c_str(), name.c_str(), 0) == 0) return true;
+  return false;
+}
+
+// GoogleTest's filter for one of `count` shards of the tests that `filter` chooses: the longest tests first, each into
+// the shard that has the least to do.
+std::string filter_of_shard(const std::string& filter, size_t shard, size_t count) {
+  const size_t minus = filter.find('-');
+  const std::string wanted = minus == 0 ? "*" : filter.substr(0, minus);
+  const std::string unwanted = minus == filter.npos ? "" : filter.substr(minus + 1);
+  std::map<std::string, double> costs = read_costs();
+  std::vector<std::pair<double, std::string>> tests;
+  const testing::UnitTest& all = *testing::UnitTest::GetInstance();
+  for (int s = 0; s < all.total_test_suite_count(); ++s)
+    for (int t = 0; t < all.GetTestSuite(s)->total_test_count(); ++t) {
+      const std::string name =
+          fmt::format("{}.{}", all.GetTestSuite(s)->name(), all.GetTestSuite(s)->GetTestInfo(t)->name());
+      if (!matches(wanted, name) || matches(unwanted, name)) continue;
+      tests.emplace_back(costs.count(name) ? costs[name] : kUnknownCost, name);
+    }
+  std::stable_sort(tests.begin(), tests.end(), [](const auto& a, const auto& b) { return a.first > b.first; });
+  std::vector<double> load(count);
+  std::string chosen;
+  for (const auto& [cost, name] : tests) {
+    const auto least = static_cast<size_t>(std::min_element(load.begin(), load.end()) - load.begin());
+    load[least] += cost;
+    if (least == shard) chosen += (chosen.empty() ? "" : ":") + name;
+  }
+  return chosen.empty() ? "-*" : chosen;
+}
+
+// Prints the lines of tests/ops/costs.txt.
+class CostPrinter : public testing::EmptyTestEventListener {
+  void OnTestStart(const testing::TestInfo&) override { start_ = std::clock(); }
+  void OnTestEnd(const testing::TestInfo& test) override {
+    const double seconds = static_cast<double>(std::clock() - start_) / CLOCKS_PER_SEC;
+    if (seconds >= kUnknownCost) fmt::print("{}.{} {:.1f}\n", test.test_suite_name(), test.name(), seconds);
+  }
+  std::clock_t start_ = 0;
+};
+
+// "2/9": the shard, counted from 0, and how many there are.
+std::optional<std::pair<size_t, size_t>> parse_shard(const std::string& text) {
+  size_t shard = 0, count = 0;
+  char end = 0;
+  if (std::sscanf(text.c_str(), "%zu/%zu%c", &shard, &count, &end) != 2 || shard >= count) return std::nullopt;
+  return std::pair{shard, count};
+}
+
 }  // namespace
 }  // namespace duet
 
 int main(int argc, char** argv) {
   duet::prepare_process(argc, argv);
   testing::InitGoogleTest(&argc, argv);
+  duet::register_all();
   for (int i = 1; i < argc; ++i) {
     const std::string arg = argv[i];
-    const std::string value = arg == "--shard" && i + 1 < argc ? argv[++i] : "";
-    const size_t slash = value.find('/');
-    if (slash == std::string::npos) {
-      std::fprintf(stderr, "duet_op_tests: unknown argument %s; --shard I/N and GoogleTest's options are\n",
-                   arg.c_str());
+    const auto shard = arg == "--shard" && i + 1 < argc ? duet::parse_shard(argv[++i]) : std::nullopt;
+    if (shard) {
+      testing::GTEST_FLAG(filter) = duet::filter_of_shard(testing::GTEST_FLAG(filter), shard->first, shard->second);
+    } else if (arg == "--costs") {
+      delete testing::UnitTest::GetInstance()->listeners().Release(
+          testing::UnitTest::GetInstance()->listeners().default_result_printer());
+      testing::UnitTest::GetInstance()->listeners().Append(new duet::CostPrinter);
+    } else {
+      std::fprintf(stderr,
+                   "duet_op_tests: %s is neither --shard I/N (I below N), nor --costs (print CPU seconds of each test, "
+                   "as in tests/ops/costs.txt), nor an option of GoogleTest\n",
+                   argv[i]);
       return 2;
     }
-    setenv("GTEST_SHARD_INDEX", value.substr(0, slash).c_str(), 1);
-    setenv("GTEST_TOTAL_SHARDS", value.substr(slash + 1).c_str(), 1);
   }
-  duet::register_all();
   return RUN_ALL_TESTS();
 }

@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: Apache-2.0
+// Kernels on tensors of more than 2^31 elements, some of more than 2^32: an index that is computed in 32 bits leaves
+// its tensor or falls back to its beginning. Memory is only reserved, and a page of it exists once it is touched. Of
+// each launch the first block, the last and two between them run; of the outputs, what these blocks wrote is compared
+// in the first and the last slices. Called by simt_selftest --large.
+#include <fmt/format.h>
+
+#include <vector>
+
+#include "core/compare.h"
+#include "core/error.h"
+#include "core/fill.h"
+#include "core/registry.h"
+#include "simt/host/memory.h"
+#include "simt/selftest/bugs.h"
+#include "simt/simt.h"
+
+namespace duet::selftest {
+namespace {
+
+using simt::host::device_memory;
+using simt::host::Region;
+
+constexpr int64_t kBlocks = 2;       // of a launch, between the first and the last
+constexpr int64_t kDrawn = 1 << 18;  // elements at both ends of an input; the others are 0
+constexpr int64_t kSlices = 2;       // at both ends of the first kind of slices
+
+struct LargeCase {
+  const char *op, *text;
+  const char* only = "";  // the implementation, where another would take long
+};
+constexpr LargeCase kCases[] = {
+    {"add", "n:2147483693"},
+    {"relu", "n:4294967341 dtype:bf16"},
+    {"gelu_backward", "n:2147483693 dtype:f16"},
+    {"bias", "outer:2097169 c:1032 inner:1"},
+    {"bias", "outer:65537 c:33 inner:1031 dtype:bf16 act:relu"},
+    {"dropout", "n:2147483693"},
+    {"copy", "n:4294967341 dtype:bf16"},
+    {"fill", "n:4294967341 dtype:f32"},
+    {"cast", "n:2147483693 to:bf16"},
+    {"transpose", "batch:524353 rows:64 cols:65"},
+    {"transpose", "batch:524353 rows:66 cols:64 dtype:bf16"},
+    {"transpose", "batch:1 rows:33 cols:67108867"},
+    {"permute", "B:32783 T:64 H:8 D:128"},
+    {"permute", "B:1 T:699073 H:8 D:128 split:3 dtype:bf16"},
+    {"permute", "B:32783 T:64 H:8 D:129 inverse:1"},
+    {"softmax", "rows:2097169 cols:1032"},
+    {"softmax", "rows:4194341 cols:1031 dtype:bf16"},
+    {"softmax", "rows:131101 cols:16400", "simt.tuned"},
+    {"softmax_backward", "rows:524353 cols:4104"},
+    {"cross_entropy_backward", "rows:2097169 cols:1031"},
+    {"layernorm", "rows:2097169 cols:1032"},
+    {"layernorm", "rows:131101 cols:16400 dtype:bf16", "simt.tuned"},
+    {"layernorm_backward", "rows:2097169 cols:1032"},
+    {"sum", "rows:2097169 cols:1031"},
+    {"gemm", "m:2097169 n:8 k:1032"},
+    {"gemm", "m:65539 n:32771 k:3"},
+    {"gemm", "batch:131101 m:128 n:16 k:136 dtype:bf16"},
+    {"linear", "n:2097169 in:1032 out:8"},
+    {"linear", "n:65539 in:8 out:32776 act:relu dtype:bf16"},
+    {"attention", "B:32783 H:16 Tq:32 Tk:32 D:128"},
+    {"attention", "B:65537 H:8 Tq:64 Tk:64 D:64 dtype:bf16"},
+    {"conv2d", "n:2053 c:64 h:128 w:128 k:1 r:1 s:1"},
+    {"conv2d", "n:8209 c:8 h:128 w:256 k:8 r:3 s:3 dtype:bf16 layout:nhwc"},
+    {"max_pool2d", "n:2053 c:64 h:128 w:128 r:2 s:2 stride_h:2 stride_w:2"},
+    {"avg_pool2d_backward", "n:2053 c:64 h:128 w:128 r:3 s:3 stride_h:2 stride_w:2 layout:nhwc"},
+    {"global_avg_pool_backward", "n:2053 c:64 h:128 w:128 dtype:bf16"},
+    {"embedding", "B:1 T:64 V:2097169 C:1031 token=2097168"},
+    {"embedding", "B:32783 T:64 V:33 C:1032 dtype:bf16"},
+    {"sgd", "n:2147483693"},
+    {"adam", "n:2147483693"},
+};
+
+// The tensors of a problem in reserved memory.
+class Tensors {
+ public:
+  explicit Tensors(const std::vector<TensorSpec>& specs) : specs_(specs) {
+    for (size_t s = 0; s < specs.size(); ++s) {
+      const TensorSpec& spec = specs[s];
+      const auto element = static_cast<size_t>(size_of(spec.dtype));
+      const unsigned shift = element >= 4 ? 2 : element == 2 ? 1 : 0;
+      Region& region = device_memory().allocate(static_cast<size_t>(spec.bytes()), spec.name, false, element, shift);
+      regions_.push_back(&region);
+      region.all_written = spec.role != Role::out;
+      if (spec.role != Role::out) draw(s);
+      arguments_.push_back({region.base, spec.dtype, spec.role});
+      values_.push_back({region.base, spec.dtype});
+    }
+  }
+  ~Tensors() {
+    for (const Region* region : regions_) device_memory().release(region->base);
+  }
+  Tensors(const Tensors&) = delete;
+  Tensors& operator=(const Tensors&) = delete;
+
+  const Tensor* arguments() const { return arguments_.data(); }
+  Inputs inputs() const { return Inputs(values_); }
+  bool written(const Claim& c) {  // by a kernel
+    const auto s = static_cast<size_t>(c.slot);
+    const auto offset = static_cast<size_t>(c.index * size_of(specs_[s].dtype));
+    return regions_[s]->cells[offset >> regions_[s]->shift].written;
+  }
+  double value(const Claim& c) const { return inputs()[{c.slot, "", Role::out}][c.index]; }
+
+ private:
+  void draw(size_t s) {
+    const TensorSpec& spec = specs_[s];
+    const int64_t n = spec.elements(), count = std::min(n, kDrawn);
+    for (const int64_t first : {int64_t{0}, n - count})
+      fill_values(regions_[s]->base + first * size_of(spec.dtype), spec.dtype, count, spec.fill, FillMode::values,
+                  static_cast<uint64_t>(first + static_cast<int64_t>(s)));
+  }
+  const std::vector<TensorSpec>& specs_;
+  std::vector<Region*> regions_;
+  std::vector<Tensor> arguments_;
+  std::vector<Inputs::Values> values_;
+};
+
+// What the reference says, before the run: an inout tensor then holds its input.
+struct Collected final : Expect {
+  std::vector<Claim> claims;
+
+ private:
+  void claim(int slot, int64_t index, double want, double abs_sum) override {
+    claims.push_back({slot, index, want, abs_sum});
+  }
+};
+
+// Runs the kernels of a case. False where the implementation does not support it. Throws Error where a kernel breaks a
+// rule, where its result is wrong, or where the last block left nothing to compare.
+bool run_case(const Problem& problem, const Implementation& implementation, Context& context) {
+  Plan plan = implementation.plan(problem, context);
+  if (!plan) return false;
+  const std::vector<TensorSpec> specs = problem.tensors();
+  Tensors tensors(specs);
+  Collected first, last;
+  const int64_t slices = problem.parts().empty() ? problem.slices() : problem.parts()[0];
+  for (int64_t i = 0; i < kSlices; ++i) {
+    problem.reference(tensors.inputs(), i, first);
+    problem.reference(tensors.inputs(), slices - 1 - i, last);
+  }
+  // What the blocks that do not run would have left in the workspace counts as written.
+  const auto bytes = static_cast<size_t>(plan.workspace_bytes());
+  Region& workspace = device_memory().allocate(bytes, "workspace", false, 1, 1);
+  workspace.all_written = true;
+  try {
+    context.enter([&] { plan(Args(tensors.arguments(), workspace.base, plan.workspace_bytes())); });
+  } catch (...) {
+    device_memory().release(workspace.base);
+    throw;
+  }
+  device_memory().release(workspace.base);
+
+  for (const auto* want : {&first, &last}) {
+    int64_t compared = 0;
+    for (const Claim& c : want->claims) {
+      if (!tensors.written(c)) continue;
+      const TensorSpec& spec = specs[static_cast<size_t>(c.slot)];
+      const double got = tensors.value(c), ratio = error_ratio(c, spec.dtype, problem.tolerance(c.slot), got);
+      if (!(ratio <= 1)) throw Error("{}[{}] is {}, the reference says {}", spec.name, c.index, got, c.want);
+      ++compared;
+    }
+    if (compared == 0) throw Error("no block wrote any of the {} slices", want == &first ? "first" : "last");
+  }
+  return true;
+}
+
+}  // namespace
+
+bool large_tensors(bool verbose) {
+  std::string reason;
+  const std::unique_ptr<Context> context = open_simt(reason, {.blocks = kBlocks});
+  bool good = true;
+  int runs = 0;
+  for (const LargeCase& c : kCases) {
+    const Problem problem = parse_case(c.op, c.text);
+    int supported = 0;
+    for (const Implementation* i : implementations(c.op)) {
+      if (i->device != Device::simt || (*c.only && i->name != c.only)) continue;
+      const std::string job = fmt::format("{}/{}/{}", c.op, i->name, problem.label());
+      try {
+        if (!run_case(problem, *i, *context)) continue;
+        ++supported;
+        if (verbose) fmt::print("{}\n", job);
+      } catch (const Error& error) {
+        fmt::print("{}: {}\n", job, error.what());
+        good = false;
+      }
+    }
+    runs += supported;
+    if (supported == 0) {
+      fmt::print("{} {}: no kernel supports this case\n", c.op, c.text);
+      good = false;
+    }
+  }
+  fmt::print("{} kernels ran on tensors of more than 2^31 elements\n", runs);
+  return good;
+}
+
+}  // namespace duet::selftest

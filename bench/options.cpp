@@ -186,10 +186,21 @@ std::optional<int> parse(int argc, char** argv, Options& options) {
   CLI::Option* in_process_option =
       app.add_flag("--in-process", options.in_process,
                    "measure in this process, for debuggers and profilers: a job that crashes then ends the run");
-  app.add_option("--processes", options.processes,
-                 "repeat the run in so many fresh processes; intervals then cover them (default 1)")
-      ->transform(whole_number(1, 100))
-      ->excludes(in_process_option);
+  app.add_flag("--times-only", options.times_only, "measure no ceilings: faster, but rows have no share of a roof");
+  CLI::Option* processes_option =
+      app.add_option("--processes", options.processes,
+                     "repeat the run in so many fresh processes; intervals then cover them (default 1)")
+          ->transform(whole_number(1, 100))
+          ->excludes(in_process_option);
+  CLI::Option* aa_option =
+      app.add_option("--aa", options.aa,
+                     "repeat the run in so many fresh processes, and write how much each row differs between them, by "
+                     "machine (--noise): duet gate calls no smaller shift a difference")
+          ->transform(whole_number(3, 100))
+          ->excludes(in_process_option)
+          ->excludes(processes_option);
+  app.add_option("--noise", options.noise, "file for --aa (default out/noise.json); rows of other runs in it stay")
+      ->needs(aa_option);
   app.add_option("--job-limit", options.job_limit_s,
                  "seconds without progress after which a job counts as hung (default: by its own calibration)")
       ->check(seconds(0.1, 1e6));
@@ -210,6 +221,7 @@ std::optional<int> parse(int argc, char** argv, Options& options) {
     if (!options.json && !options.list) options.json = default_result_path();
     for (const Preset p : {Preset::smoke, Preset::quick, Preset::standard, Preset::full})
       if (preset == name_of(p)) options.preset = p;
+    if (options.aa) options.processes = *options.aa;
     options.cpu = device != "gpu";
     options.gpu = device != "cpu";
     options.cases = read_named_cases(cases);

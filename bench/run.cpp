@@ -29,6 +29,7 @@
 #include "reports/report.h"
 #include "core/gpu.h"
 #include "results/merge.h"
+#include "results/noise.h"
 #include "results/rules.h"
 #include "results/run_file.h"
 
@@ -196,6 +197,10 @@ class BenchRun {
 
   // The ceilings are measured while nothing else should run: what does run then is one of the warnings.
   void measure_machine() {
+    if (options_.times_only) {
+      for (const Finding& f : measurement_warnings(circumstances())) run_.invocation.warnings.push_back(sentence_of(f));
+      return;
+    }
     worker::works_on(Phase::ceilings);
     progress_.note("measuring the machine's limits");
     Circumstances here = circumstances();
@@ -246,7 +251,7 @@ class BenchRun {
   }
 
   void measure_machine_again() {
-    if (run_.invocation.complete && options_.preset != Preset::smoke)
+    if (run_.invocation.complete && options_.preset != Preset::smoke && !options_.times_only)
       run_.ceilings = results::join_ceilings(std::move(run_.ceilings), measure_ceilings(), run_.invocation.doubts);
   }
 
@@ -413,6 +418,23 @@ std::optional<results::Run> complete_run(const std::string& path) {
   return {};
 }
 
+namespace {
+
+// Of --aa: how much each row differs between the processes of this run.
+void write_noise(const Options& options, const results::Run& run) {
+  results::NoiseFile noise = results::load_noise_if_any(options.noise);
+  results::add_noise(run, noise);
+  write_file(options.noise, results::noise_text(noise));
+  const results::NoiseSummary all = results::summary_of(noise, run);
+  print(options, all.rows == 0 ? std::string("noise: no row has a result in at least 3 processes")
+                               : fmt::format("noise between {} processes: median {:.1f} %, largest {:.1f} % ({}); "
+                                             "written: {}",
+                                             options.processes, 100 * all.median, 100 * all.largest, all.largest_row,
+                                             options.noise));
+}
+
+}  // namespace
+
 int join_processes(const Options& options, const std::vector<std::string>& parts) {
   std::vector<results::Run> runs;
   for (const std::string& part : parts) runs.push_back(results::load_run(part));
@@ -426,6 +448,7 @@ int join_processes(const Options& options, const std::vector<std::string>& parts
   run.invocation.trust = std::max(run.invocation.trust, of_parts);
   output(options, results::run_text(run));
   print_conclusion(options, run);
+  if (options.aa) write_noise(options, run);
   return exit_status_of(run);
 }
 

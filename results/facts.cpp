@@ -85,6 +85,10 @@ Facts facts_of(const Build& build) { return collect(build); }
 Facts facts_of(const Machine& machine) { return collect(machine); }
 Facts facts_of(const State& state) { return collect(state); }
 
+std::string row_name(const Job& job, const Series& series) {
+  return fmt::format("{}/{}/{}/threads:{}", job.name, name_of(series.scope), name_of(series.cache), series.threads);
+}
+
 std::string text_of(const Value& value) {
   if (const bool* flag = std::get_if<bool>(&value)) return *flag ? "1" : "0";
   return std::visit([](const auto& v) { return text_of(v); }, value);

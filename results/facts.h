@@ -12,6 +12,10 @@ Facts facts_of(const Build&);
 Facts facts_of(const Machine&);
 Facts facts_of(const State&);
 
+// Of a series, in `benchmarks` of the run file and wherever runs are compared:
+// "relu/cpu.tuned/f32/n:64/call/warm/threads:4".
+std::string row_name(const Job& job, const Series& series);
+
 std::string text_of(const Value& value);  // as in a job's label
 
 }  // namespace duet::results

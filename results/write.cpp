@@ -7,6 +7,7 @@
 #include <set>
 
 #include "core/error.h"
+#include "results/facts.h"
 #include "results/rules.h"
 #include "results/run_file.h"
 #include "results/seal.h"
@@ -79,8 +80,7 @@ Json job_json(const Job& job) {
 // and Bencher read the number and take it for that.
 void append_rows(const Job& job, const Series& series, Json& rows) {
   constexpr double kNsPerS = 1e9;
-  const std::string run_name =
-      fmt::format("{}/{}/{}/threads:{}", job.name, name_of(series.scope), name_of(series.cache), series.threads);
+  const std::string run_name = row_name(job, series);
   const auto row = [&](const std::string& suffix, double time_s) {
     Json json{{"name", run_name + suffix},
               {"run_name", run_name},

@@ -10,6 +10,7 @@
 #include "cli/compare.h"
 #include "cli/doctor.h"
 #include "cli/exit_status.h"
+#include "cli/gate.h"
 #include "cli/kernel_profile.h"
 #include "cli/list.h"
 #include "cli/op.h"
@@ -136,6 +137,7 @@ int run(int argc, char** argv) {
   add_kernel_profile(app);
   add_report(app);
   add_compare(app);
+  add_gate(app);
   add_train(app);
   try {
     app.parse(argc, argv);
@@ -145,7 +147,7 @@ int run(int argc, char** argv) {
   } catch (const CLI::ParseError& e) {
     if (e.get_exit_code() == 0) return app.exit(e);  // --help
     if (app.get_subcommands().empty() && argc > 1)
-      throw Error("'{}' is not one of op list doctor kernel-profile report compare train (see --help)", argv[1]);
+      throw Error("'{}' is not one of op list doctor kernel-profile report compare gate train (see --help)", argv[1]);
     throw Error("{} (see --help)", e.what());
   }
 }

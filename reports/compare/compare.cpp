@@ -118,7 +118,9 @@ std::string text_of_code(const std::string& code) {
       {"not_a_candidate", "the screening processes show no shift"},
       {"confirmed", "confirmed by fresh processes: more than chance and beyond the smallest effect that counts"},
       {"not_confirmed", "fresh processes do not confirm it"},
-      {"not_significant", "beyond the smallest effect that counts, but chance could do it (q > 0.05)"},
+      {"not_significant", "beyond the smallest effect that counts, but chance could do it (q above its limit)"},
+      {"below_noise", "beyond the smallest effect, but within the noise between processes of this row"},
+      {"too_few_processes", "fewer than 4 processes of a side"},
       {"budget", "the time was used up before enough processes had run"},
       {"count_changed", "counts are exact: more than the smallest effect that counts"},
       {"count_equal", "equal counts"}};
@@ -242,9 +244,8 @@ Comparison compare_runs(const MeasuredRun& base, const MeasuredRun& head, const 
   c.metric = head.metric;
   c.allowed = differences(base, head);
   if (const auto left = not_allowed(c.allowed, allowed); !left.empty())
-    throw NotComparable(
-        fmt::format("{} and {} are not comparable: {}. --allow KEY (such as {}) compares them all the same", base.file,
-                    head.file, sentence_of(left), left.front().key));
+    throw NotComparable("{} and {} are not comparable: {}. --allow KEY (such as {}) compares them all the same",
+                        base.file, head.file, sentence_of(left), left.front().key);
   const auto facts = [](const MeasuredRun& r) { return RunFacts{r.file, r.kind, r.commit, r.started_at, r.processes}; };
   c.base = facts(base);
   c.head = facts(head);

@@ -59,10 +59,20 @@ std::vector<double> clocks_of(const Series& series) {
   return clocks;
 }
 
+std::string escaped(const std::string& text) {
+  std::string pattern;
+  for (const char c : text) {
+    if (std::string_view("\\.+*?()|[]{}^$").find(c) != std::string_view::npos) pattern += '\\';
+    pattern += c;
+  }
+  return pattern;
+}
+
 MeasuredRow row_of(const Job& job, const Series& series) {
   MeasuredRow row;
-  row.name = fmt::format("{}/{}/{}/threads:{}", job.name, name_of(series.scope), name_of(series.cache), series.threads);
+  row.name = row_name(job, series);
   row.job = job.name;
+  row.filter = "^" + escaped(job.name) + "$";
   row.family = job.family;
   row.device = name_of(job.device);
   row.scope = name_of(series.scope);
@@ -114,6 +124,7 @@ std::vector<MeasuredRow> speedup_rows(const Run& run) {
         MeasuredRow row;
         row.name = fmt::format("{}/speedup/{}/{}", name, name_of(scope), name_of(cache));
         row.job = name;
+        row.filter = fmt::format("^{}/[^/]+{}$", escaped(cpu->job->op), escaped(name.substr(cpu->job->op.size())));
         row.family = cpu->job->family;
         row.device = "speedup";
         row.scope = name_of(scope);

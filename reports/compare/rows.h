@@ -18,8 +18,9 @@ enum class Metric : uint8_t { time, speedup };
 
 // One series: what one implementation took for one case, in one scope, cache state and number of threads.
 struct MeasuredRow {
-  std::string name;  // "softmax/cpu.tuned/f32/rows:64/call/warm/threads:2", as in `benchmarks` of the run file
-  std::string job;   // the job that bench_all's --filter selects; of a speedup: the case
+  std::string name;    // "softmax/cpu.tuned/f32/rows:64/call/warm/threads:2", as in `benchmarks` of the run file
+  std::string job;     // of a speedup: the case
+  std::string filter;  // regular expression over the names of jobs, for bench_all's --filter: those it is of
   std::string family, device, scope;
   results::Status status = results::Status::ok;
   std::string reason;              // why it has no value that counts; empty where it has

@@ -4,10 +4,10 @@
 #include <algorithm>
 #include <cmath>
 
+#include "results/noise.h"
+
 namespace duet::reports {
 namespace {
-
-constexpr double kNormalMad = 1.4826;  // standard deviation of a normal distribution / its median absolute deviation
 
 double count(const std::vector<double>& values) { return static_cast<double>(values.size()); }
 
@@ -15,19 +15,8 @@ double inverse_counts(const Evidence& e) { return 1 / count(e.base) + 1 / count(
 
 }  // namespace
 
-double process_noise(std::span<const double> values) {
-  if (values.size() < 2) return 0;
-  std::vector<double> logs;
-  for (const double v : values) logs.push_back(std::log(v));
-  const double middle = results::median(logs);
-  for (double& log : logs) log = std::abs(log - middle);
-  // The median absolute deviation of few values is too small on average: by about n / (n - 0.8).
-  const auto n = static_cast<double>(values.size());
-  return kNormalMad * results::median(std::move(logs)) * n / (n - 0.8);
-}
-
 double noise_of_shift(const Evidence& e) {
-  const double scatter = std::hypot(process_noise(e.base), process_noise(e.head)) / std::sqrt(2);
+  const double scatter = std::hypot(results::process_noise(e.base), results::process_noise(e.head)) / std::sqrt(2);
   return std::max(e.known_noise, scatter) * std::sqrt(inverse_counts(e));
 }
 

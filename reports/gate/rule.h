@@ -35,9 +35,6 @@ struct Evidence {
   double known_noise = 0;  // standard deviation between processes of one program (bench_all --aa); 0: unknown
 };
 
-// Between processes of one program, of logarithms: robust, so that one process that something else slowed counts
-// little.
-double process_noise(std::span<const double> values);
 // Of the estimated shift between two samples, from their scatter or what is known, whichever is more.
 double noise_of_shift(const Evidence& evidence);
 

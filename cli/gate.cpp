@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/gate.h"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <climits>
+#include <cmath>
+#include <memory>
+
+#include "cli/exit_status.h"
+#include "cli/text_output.h"
+#include "core/command_line.h"
+#include "core/error.h"
+#include "reports/gate/gate.h"
+#include "reports/gate/program.h"
+#include "reports/render.h"
+
+namespace duet {
+namespace {
+
+constexpr int kInterruptedStatus = 130;
+
+struct Options {
+  std::string base, head, filter, metric = "time", mode = "fail", budget = "10min", process_limit,
+                                  noise = "out/noise.json";
+  std::vector<std::string> base_json, head_json, allowed;
+  std::vector<std::string> arguments;  // for bench_all
+  std::string json, markdown;
+  bool all = false;
+};
+
+// "90", "90s", "1.5min", "2h" as seconds; empty: not so.
+std::optional<double> seconds_of(const std::string& text) {
+  size_t end = 0;
+  double value = 0;
+  try {
+    value = std::stod(text, &end);
+  } catch (const std::exception&) {
+    return {};
+  }
+  const std::string unit = text.substr(end);
+  const double factor = unit.empty() || unit == "s" ? 1 : unit == "min" || unit == "m" ? 60 : unit == "h" ? 3600 : 0;
+  const double time_s = value * factor;
+  if (!(time_s >= 1 && time_s <= 1e6)) return {};
+  return time_s;
+}
+
+double require_seconds(const std::string& name, const std::string& text) {
+  if (const auto value = seconds_of(text)) return *value;
+  throw Error("{} {}: a time from 1 s on is expected, such as 90s, 5min or 1h", name, text);
+}
+
+int status_of(const reports::Comparison& c) {
+  using reports::Verdict;
+  if (c.count(Verdict::error) + c.count(Verdict::missing) > 0) return kLost;
+  if (c.with_ratio() == 0) return kIncomparable;
+  return c.count(Verdict::slower) > 0 ? kFailed : 0;
+}
+
+reports::GateOptions gate_options(const Options& o) {
+  reports::GateOptions g;
+  if (o.base.empty() == o.base_json.empty())
+    throw Error("gate: either --base PROGRAM or --base-json FILE... is expected");
+  if (o.head.empty() == o.head_json.empty())
+    throw Error("gate: either --head PROGRAM or --head-json FILE... is expected");
+  g.base = {o.base, o.base_json};
+  g.head = {o.head, o.head_json};
+  g.filter = o.filter;
+  g.arguments = o.arguments;
+  g.metric = o.metric == "speedup" ? reports::Metric::speedup : reports::Metric::time;
+  g.allowed = o.allowed;
+  g.budget_s = require_seconds("--budget", o.budget);
+  if (!o.process_limit.empty()) g.process_limit_s = require_seconds("--process-limit", o.process_limit);
+  g.noise = results::load_noise_if_any(o.noise);
+  const bool to_stdout = o.json == "-" || o.markdown == "-";
+  g.say = [to_stdout](const std::string& line) {
+    fmt::print(to_stdout ? stderr : stdout, "{}\n", one_line(line));
+    std::fflush(stdout);
+  };
+  return g;
+}
+
+int decide(const Options& o) {
+  using namespace reports;
+  catch_interrupts();
+  try {
+    const Comparison comparison = run_gate(gate_options(o));
+    write_text(o.json, [&] { return comparison_json(comparison); });
+    write_text(o.markdown, [&] { return render_markdown(comparison_document(comparison)); });
+    if (o.json != "-" && o.markdown != "-") fmt::print("{}", comparison_text(comparison, o.all));
+    return status_of(comparison);
+  } catch (const NotComparable& e) {
+    fmt::print(stderr, "duet: {}\n", one_line(e.what()));
+    return kIncomparable;
+  } catch (const ProgramFailed& e) {
+    fmt::print(stderr, "duet: {}\n", one_line(e.what()));
+    return kLost;
+  } catch (const ProgramInterrupted&) {
+    fmt::print(stderr, "duet: gate interrupted\n");
+    return kInterruptedStatus;
+  }
+}
+
+int run_gate_command(const Options& o) {
+  if (o.mode == "off") {
+    fmt::print("gate: off, nothing was compared\n");
+    return 0;
+  }
+  const int status = decide(o);
+  if (o.mode == "fail" || status == 0 || status == kInterruptedStatus) return status;
+  fmt::print(stderr, "warning: the gate would have failed with status {} (--gate=warn)\n", status);
+  return 0;
+}
+
+// An option that bench_all has, too: it is passed on.
+void add_passed_on(CLI::App& gate, const std::shared_ptr<Options>& o, const std::string& name,
+                   const std::string& description) {
+  gate.add_option_function<std::vector<std::string>>(
+          name,
+          [o, name](const std::vector<std::string>& values) {
+            for (const std::string& v : values) o->arguments.push_back(name + "=" + v);
+          },
+          description)
+      ->expected(1)
+      ->take_all()
+      ->group("Passed on to the programs");
+}
+
+}  // namespace
+
+void add_gate(CLI::App& app) {
+  const auto o = std::make_shared<Options>();
+  CLI::App* gate = app.add_subcommand(
+      "gate", "decide whether a build of bench_all became slower than another one; the exit status is for CI");
+  gate->add_option("--base", o->base, "the build to compare with: its program bench_all");
+  gate->add_option("--head", o->head, "the build that is compared with it");
+  gate->add_option("--base-json", o->base_json, "in place of --base: run files, of one process or of several each")
+      ->expected(1, INT_MAX);
+  gate->add_option("--head-json", o->head_json, "in place of --head: run files")->expected(1, INT_MAX);
+  gate->add_option("--budget", o->budget, "longest time of the whole gate: 90s, 5min, 1h (default 10min)");
+  gate->add_option("--process-limit", o->process_limit, "longest time of one process (default: what is left)");
+  gate->add_option("--metric", o->metric, "time; or speedup: of the best GPU implementation over the best of the CPU")
+      ->check(CLI::IsMember({"time", "speedup"}));
+  gate->add_option("--gate", o->mode, "fail (default); warn: exit with status 0 all the same; off: do nothing")
+      ->check(CLI::IsMember({"off", "warn", "fail"}));
+  gate->add_option("--noise", o->noise,
+                   "noise of each row, as bench_all --aa writes it (default out/noise.json, if any)");
+  gate->add_option("--allow", o->allowed, "compare although this key differs, as of duet compare")
+      ->delimiter(',')
+      ->expected(1)
+      ->take_all();
+  gate->add_option("--json", o->json, "write the comparison here as JSON; '-': to standard output");
+  gate->add_option("--markdown", o->markdown, "write it here as Markdown; '-': to standard output");
+  gate->add_flag("--all", o->all, "print every row, those without a change too");
+  gate->add_option("--filter", o->filter, "only jobs whose name contains a match of this regular expression")
+      ->group("Passed on to the programs");
+  for (const auto& [name, description] :
+       {std::pair{"--exclude", "not the jobs whose name contains a match of this regular expression"},
+        {"--scale", "preset: smoke, quick, standard, full"},
+        {"--case", "only this case; repeatable"},
+        {"--device", "cpu, gpu or all"},
+        {"--impl", "only these implementations"},
+        {"--dtype", "only these element types"},
+        {"--scope", "only these scopes"},
+        {"--threads", "CPU threads"},
+        {"--seed", "of inputs and of the order of cases"},
+        {"--repetitions", "of each series in a process"},
+        {"--min-time", "seconds of samples in a repetition"}})
+    add_passed_on(*gate, o, name, description);
+  gate->footer(
+      "Exit status: 0 nothing is slower; 1 a row is SLOWER; 2 an option, file or program that cannot be used; 3 a "
+      "result "
+      "failed or vanished, or a program crashed, hung or wrote no run file; 4 unlike machines, builds or settings, or "
+      "no "
+      "row on both sides; 130 interrupted. 3 goes before 1.");
+  gate->callback([o] {
+    if (const int status = run_gate_command(*o); status != 0) throw CLI::RuntimeError(status);
+  });
+}
+
+}  // namespace duet

@@ -1,0 +1,279 @@
+// SPDX-License-Identifier: Apache-2.0
+// The gate with invented programs: shell scripts that answer like bench_all, from run files that were written before.
+#include "reports/gate/gate.h"
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+
+#include <chrono>
+#include <cmath>
+#include <concepts>
+#include <random>
+
+#include "reports/gate/program.h"
+#include "tests/results/fixture.h"
+
+namespace duet::reports {
+namespace {
+
+using namespace results::testing;
+using results::Scope;
+using results::Status;
+using ::testing::HasSubstr;
+using RunFile = results::Run;
+
+constexpr const char* kRelu = "relu/cpu.tuned/f32/n:64";
+constexpr const char* kTanh = "tanh/cpu.tuned/f32/n:64";
+constexpr int kProcesses = 30;
+
+// A folder with a program that writes one prepared run file after the other.
+class Program {
+ public:
+  // run: of one process, by its number. before: shell commands before anything else.
+  template <std::invocable<int> MakeRun>
+  explicit Program(MakeRun run, const std::string& before = "") {
+    for (int i = 0; i < kProcesses; ++i) scratch_.write(fmt::format("run{}.json", i), results::run_text(run(i)));
+    RunFile first = run(0);
+    std::string list;
+    for (const results::Job& job : first.jobs)
+      list += fmt::format(R"({}{{"name": "{}", "unavailable_reason": ""}})", list.empty() ? "" : ", ", job.name);
+    scratch_.write("list.json", "[" + list + "]");
+    write_script(before + R"(
+out= list=
+for a in "$@"; do
+  case $a in --json=*) out=${a#--json=} ;; --list) list=1 ;; --filter=*) echo "$a" >> "$here/filters" ;; esac
+done
+if [ "$list" ]; then cp "$here/list.json" "$out"; exit 0; fi
+n=$(cat "$here/count" 2>/dev/null || echo 0)
+echo $((n + 1)) > "$here/count"
+cp "$here/run$n.json" "$out"
+)");
+  }
+  explicit Program(const std::string& script) { write_script(script); }
+  std::string path() const { return (scratch_ / "bench_all").string(); }
+  std::string filters() const { return read(scratch_ / "filters"); }
+  int processes() const {
+    const std::string text = read(scratch_ / "count");
+    return text.empty() ? 0 : std::stoi(text);
+  }
+
+ private:
+  void write_script(const std::string& text) {
+    scratch_.write("bench_all", fmt::format("#!/bin/sh\nhere='{}'\n{}", (scratch_ / "").string(), text));
+    fs::permissions(path(), fs::perms::owner_all);
+  }
+  Scratch scratch_;
+};
+
+// One process: each job takes 1 ms times its factor, with 1 % of noise that the seed draws.
+RunFile process_run(uint64_t seed, double relu, double tanh) {
+  std::mt19937_64 random(seed);
+  std::normal_distribution<double> noise(0, 0.01);
+  const auto job = [&](const char* name, double factor) {
+    return make_job(name, {make_series(Scope::call, 1e-3 * factor * std::exp(noise(random)), 0.8, 4)});
+  };
+  return make_run({job(kRelu, relu), job(kTanh, tanh)});
+}
+
+auto steady(uint64_t seed, double relu = 1, double tanh = 1) {
+  return [=](int i) { return process_run(1000 * seed + static_cast<uint64_t>(i), relu, tanh); };
+}
+
+GateOptions options_of(const Program& base, const Program& head) {
+  GateOptions o;
+  o.base.program = base.path();
+  o.head.program = head.path();
+  o.budget_s = 120;
+  return o;
+}
+
+const ComparedRow& row_of(const Comparison& c, const std::string& job) {
+  for (const ComparedRow& r : c.rows)
+    if (r.job == job) return r;
+  throw std::runtime_error("no row of " + job);
+}
+
+std::string failure_of(const GateOptions& options) {
+  try {
+    run_gate(options);
+  } catch (const ProgramFailed& e) {
+    return std::string("failed: ") + e.what();
+  } catch (const NotComparable& e) {
+    return std::string("not comparable: ") + e.what();
+  } catch (const Error& e) {
+    return std::string("error: ") + e.what();
+  }
+  return "none";
+}
+
+TEST(Gate, TheSameProgramIsNotSlower) {
+  const Program base(steady(1)), head(steady(2));
+  std::vector<std::string> said;
+  GateOptions options = options_of(base, head);
+  options.say = [&](const std::string& line) { said.push_back(line); };
+  const Comparison c = run_gate(options);
+  EXPECT_EQ(c.count(Verdict::same), 2U) << comparison_text(c, true);
+  EXPECT_EQ(row_of(c, kRelu).code, "not_a_candidate");
+  ASSERT_FALSE(said.empty());
+  EXPECT_THAT(said[0], HasSubstr("2 jobs, at most 2 min: 3 processes of each program"));
+  EXPECT_EQ(base.processes(), 3);
+}
+
+TEST(Gate, ASlowerJobIsConfirmedByFreshProcesses) {
+  const Program base(steady(1)), head(steady(2, 1.1));
+  const Comparison c = run_gate(options_of(base, head));
+  const ComparedRow& slower = row_of(c, kRelu);
+  EXPECT_EQ(slower.verdict, Verdict::slower) << comparison_text(c, true);
+  EXPECT_EQ(slower.code, "confirmed");
+  EXPECT_NEAR(slower.ratio.value, 1.1, 0.02);
+  EXPECT_EQ(slower.base_values, 24U) << "those of the screen chose the suspect, so they do not count";
+  EXPECT_LT(*slower.q, 1e-6);
+  EXPECT_EQ(row_of(c, kTanh).verdict, Verdict::same);
+  EXPECT_THAT(head.filters(), HasSubstr(R"(--filter=^relu/cpu\.tuned/f32/n:64$)"));
+  EXPECT_EQ(head.processes(), 27);
+}
+
+TEST(Gate, AFasterJobIsToldToo) {
+  const Program base(steady(1)), head(steady(2, 0.85));
+  EXPECT_EQ(row_of(run_gate(options_of(base, head)), kRelu).verdict, Verdict::faster);
+}
+
+TEST(Gate, ShiftsWithinTheKnownNoiseAreNone) {
+  const Program base(steady(1)), head(steady(2, 1.1));
+  GateOptions options = options_of(base, head);
+  options.noise["f"][std::string(kRelu) + "/call/warm/threads:4"] = {.noise = 0.2, .processes = 8, .measured_at = ""};
+  EXPECT_NE(row_of(run_gate(options), kRelu).verdict, Verdict::slower);
+  options.noise["another machine"] = options.noise["f"];
+  options.noise.erase("f");
+  const Program base_again(steady(1)), head_again(steady(2, 1.1));
+  options.base.program = base_again.path();
+  options.head.program = head_again.path();
+  EXPECT_EQ(row_of(run_gate(options), kRelu).verdict, Verdict::slower);
+}
+
+TEST(Gate, FailedAndVanishedJobs) {
+  const Program base(steady(1));
+  const Program failed([](int i) {
+    RunFile run = process_run(static_cast<uint64_t>(i), 1, 1);
+    run.jobs[0] = make_missing(kRelu, Status::failed, "largest error is 9 times its bound");
+    return run;
+  });
+  const Comparison c = run_gate(options_of(base, failed));
+  EXPECT_EQ(row_of(c, kRelu).verdict, Verdict::error);
+  EXPECT_EQ(row_of(c, kRelu).detail, "largest error is 9 times its bound");
+  const Program base_again(steady(1));
+  const Program vanished([](int i) {
+    RunFile run = process_run(static_cast<uint64_t>(i), 1, 1);
+    run.jobs.erase(run.jobs.begin());
+    return run;
+  });
+  EXPECT_EQ(row_of(run_gate(options_of(base_again, vanished)), kRelu).verdict, Verdict::missing);
+  // It fails only later, in a process that was to confirm.
+  const Program base_third(steady(1));
+  const Program late([](int i) {
+    RunFile run = process_run(static_cast<uint64_t>(i), 1.2, 1);
+    if (i > 5) run.jobs[0] = make_missing(kRelu, Status::failed, "killed by SIGSEGV");
+    return run;
+  });
+  EXPECT_EQ(row_of(run_gate(options_of(base_third, late)), kRelu).verdict, Verdict::error);
+}
+
+TEST(Gate, UnlikeBuildsAreRefusedUnlessAllowed) {
+  const Program base(steady(1));
+  const Program head([](int i) {
+    RunFile run = process_run(static_cast<uint64_t>(i), 1, 1);
+    run.build.flags = "-O0";
+    return run;
+  });
+  GateOptions options = options_of(base, head);
+  EXPECT_THAT(failure_of(options), HasSubstr("not comparable: "));
+  EXPECT_THAT(failure_of(options), HasSubstr("build.flags is '-O3' in base and '-O0' in head"));
+  options.allowed = {"build.flags"};
+  EXPECT_EQ(failure_of(options), "none");
+}
+
+TEST(Gate, BrokenProgramsHaveAMessage) {
+  const Program good(steady(1));
+  const auto message = [&](const Program& head, std::optional<double> limit_s = {}) {
+    GateOptions options = options_of(good, head);
+    options.process_limit_s = limit_s;
+    return failure_of(options);
+  };
+  EXPECT_THAT(message(Program("kill -SEGV $$")), HasSubstr("cannot list its jobs: it was killed by SIGSEGV"));
+  EXPECT_THAT(message(Program("echo 'unknown option --list' >&2; exit 2")),
+              HasSubstr("refuses its options: unknown option --list"));
+  EXPECT_THAT(message(Program("echo hello")), HasSubstr("is no bench_all: --list --json wrote no list of jobs"));
+  EXPECT_THAT(message(Program("sleep 30"), 1), HasSubstr("did not finish within 1 s"));
+  EXPECT_THAT(message(Program("yes"), 1), HasSubstr("did not finish within 1 s"));
+  const std::string lists =
+      "case \"$*\" in *--list*) for a in \"$@\"; do case $a in --json=*) "
+      "echo '[]' > \"${a#--json=}\" ;; esac; done; exit 0 ;; esac\n";
+  EXPECT_THAT(message(Program(lists + "kill -SEGV $$")), HasSubstr("failed: head ("));
+  EXPECT_THAT(message(Program(lists + "kill -SEGV $$")), HasSubstr("was killed by SIGSEGV"));
+  EXPECT_THAT(message(Program(lists + "echo done")), HasSubstr("without having written a run file; it said: done"));
+  EXPECT_THAT(
+      message(Program(lists + "for a in \"$@\"; do case $a in --json=*) echo '{\"duet\": ' > \"${a#--json=}\" ;; "
+                              "esac; done")),
+      HasSubstr("wrote a run file that cannot be read"));
+  EXPECT_THAT(message(Program(lists + "sleep 30 & sleep 30"), 1), HasSubstr("did not finish within 1 s"));
+  GateOptions options = options_of(good, good);
+  options.head.program = "/nowhere/bench_all";
+  EXPECT_THAT(failure_of(options), HasSubstr("error: --head /nowhere/bench_all: there is no such program"));
+  options.head.program = "/tmp";
+  EXPECT_THAT(failure_of(options), HasSubstr("is a folder"));
+}
+
+TEST(Gate, TheBudgetIsKept) {
+  const Program base(steady(1), "sleep 0.2"), head(steady(2, 1.5), "sleep 0.2");
+  GateOptions options = options_of(base, head);
+  options.budget_s = 3.5;
+  const auto start = std::chrono::steady_clock::now();
+  const Comparison c = run_gate(options);
+  EXPECT_LT(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count(), 4.5);
+  EXPECT_EQ(row_of(c, kRelu).verdict, Verdict::ambiguous) << comparison_text(c, true);
+  EXPECT_EQ(row_of(c, kRelu).code, "budget");
+  EXPECT_THAT(comparison_text(c, false), HasSubstr("the budget of 3.5 s was used up"));
+}
+
+TEST(Gate, StoredRunsServeOnEitherSide) {
+  const Scratch scratch;
+  const auto files = [&](const char* name, uint64_t seed, double relu, int count) {
+    std::vector<std::string> paths;
+    for (int i = 0; i < count; ++i)
+      paths.push_back(scratch.write(fmt::format("{}{}.json", name, i),
+                                    results::run_text(process_run(seed + static_cast<uint64_t>(i), relu, 1))));
+    return paths;
+  };
+  GateOptions options;
+  options.base.files = files("base", 100, 1, 10);
+  options.head.files = files("head", 200, 1.1, 10);
+  EXPECT_EQ(row_of(run_gate(options), kRelu).verdict, Verdict::slower);
+  options.head.files = files("same", 300, 1, 10);
+  EXPECT_EQ(row_of(run_gate(options), kRelu).verdict, Verdict::same);
+  options.base.files.resize(2);
+  options.head.files = files("slow", 400, 1.3, 10);
+  EXPECT_EQ(row_of(run_gate(options), kRelu).code, "too_few_processes");
+  const Program head(steady(2, 1.1));
+  options.base.files = files("base", 100, 1, 10);
+  options.head = {head.path(), {}};
+  EXPECT_EQ(row_of(run_gate(options), kRelu).verdict, Verdict::slower);
+  options.base.files = {(scratch / "none.json").string()};
+  EXPECT_THAT(failure_of(options), HasSubstr("error: "));
+}
+
+TEST(Program, OutputIsKeptShortAndDescendantsEnd) {
+  const ProgramEnd end =
+      run_program({"/bin/sh", "-c", "head -c 1000000 /dev/zero | tr '\\0' x; printf '\\033[31mred\\n'"}, 20);
+  EXPECT_EQ(end.exit_status, 0);
+  EXPECT_LE(end.last_output.size(), 500U);
+  EXPECT_THAT(end.last_output, HasSubstr("[31mred"));
+  EXPECT_EQ(end.last_output.find('\x1b'), std::string::npos);
+  EXPECT_THROW(run_program({"/nowhere/program"}, 1), Error);
+  EXPECT_EQ(run_program({"/bin/sh", "-c", "exit 7"}, 5).exit_status, 7);
+  const auto start = std::chrono::steady_clock::now();
+  EXPECT_EQ(run_program({"/bin/sh", "-c", "sleep 20 & exit 3"}, 10).exit_status, 3);
+  EXPECT_LT(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count(), 5);
+}
+
+}  // namespace
+}  // namespace duet::reports

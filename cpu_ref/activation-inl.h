@@ -79,6 +79,7 @@ HWY_INLINE hn::Vec<D> erf(D d, hn::Vec<D> v) {
 
 inline constexpr float kGeluLinear = 1.5957691216f;    // 2 sqrt(2 / pi)
 inline constexpr float kGeluCubic = 0.0713548162726f;  // 0.044715 kGeluLinear
+inline constexpr float kGeluFlat = 20;                 // the slope is 0 or 1 beyond +- this
 inline constexpr float kInvSqrt2 = 0.70710678118f, kInvSqrt2Pi = 0.39894228040f;
 
 // x s(z), s the logistic function, z = 2 sqrt(2 / pi) (x + 0.044715 x^3): equal to x (1 + tanh(z / 2)) / 2.
@@ -87,9 +88,11 @@ HWY_INLINE hn::Vec<D> gelu_tanh(D d, hn::Vec<D> x) {
   const auto z = hn::Mul(x, hn::MulAdd(hn::Mul(x, x), hn::Set(d, kGeluCubic), hn::Set(d, kGeluLinear)));
   return hn::Div(x, hn::Add(hn::Set(d, 1.0f), exp_of_minus(d, z)));
 }
-// s + x s (1 - s) z', with s = s(z) as above. 1 - s is formed as e s, e = exp(-z), so that nothing cancels.
+// s + x s (1 - s) z', with s = s(z) as above. 1 - s is formed as e s, e = exp(-z), so that nothing cancels. Beyond
+// kGeluFlat x is taken for it: z' would overflow.
 template <class D>
-HWY_INLINE hn::Vec<D> gelu_tanh_slope(D d, hn::Vec<D> x) {
+HWY_INLINE hn::Vec<D> gelu_tanh_slope(D d, hn::Vec<D> any) {
+  const auto x = min_or_nan(hn::Set(d, kGeluFlat), max_or_nan(hn::Set(d, -kGeluFlat), any));
   const auto one = hn::Set(d, 1.0f), square = hn::Mul(x, x);
   const auto z = hn::Mul(x, hn::MulAdd(square, hn::Set(d, kGeluCubic), hn::Set(d, kGeluLinear)));
   const auto z_slope = hn::MulAdd(square, hn::Set(d, 3 * kGeluCubic), hn::Set(d, kGeluLinear));

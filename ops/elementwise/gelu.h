@@ -85,6 +85,8 @@ inline Cases in_both_forms(Scale scale, const Cases& all) {
 inline Cases Gelu::cases(Scale scale) {
   return in_both_forms(scale, activation_cases(scale, {{"edge values", "n:1031 x=edges"}}));
 }
-inline Cases GeluBackward::cases(Scale scale) { return in_both_forms(scale, activation_cases(scale)); }
+inline Cases GeluBackward::cases(Scale scale) {
+  return in_both_forms(scale, activation_cases(scale, {{"edge values", "n:1031 x=edges"}}));
+}
 
 }  // namespace duet

@@ -15,8 +15,8 @@ constexpr float kInvSqrt2 = 0.70710678118f, kInvSqrt2Pi = 0.39894228040f;
 
 // Computed as x / (1 + exp(-z)), which is equal and has no cancellation.
 __device__ __forceinline__ float gelu_tanh(float x) { return x / (1 + expf(-x * (kGeluLinear + kGeluCubic * x * x))); }
-// s + x s (1 - s) z' with s = sigmoid(z). 1 - s is computed as sigmoid(-z), which has no cancellation. The slope is 0 or
-// 1 beyond +-kGeluFlat; z' would overflow.
+// s + x s (1 - s) z' with s = sigmoid(z). 1 - s is computed as sigmoid(-z), which has no cancellation. The slope is 0
+// or 1 beyond +-kGeluFlat, where z' would overflow.
 __device__ __forceinline__ float gelu_tanh_slope(float x) {
   constexpr float kGeluFlat = 20;
   if (fabsf(x) > kGeluFlat) x = copysignf(kGeluFlat, x);  // not for NaN

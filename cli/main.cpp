@@ -11,6 +11,7 @@
 #include "cli/doctor.h"
 #include "cli/exit_status.h"
 #include "cli/gate.h"
+#include "cli/history.h"
 #include "cli/kernel_profile.h"
 #include "cli/list.h"
 #include "cli/op.h"
@@ -139,6 +140,7 @@ int run(int argc, char** argv) {
   add_compare(app);
   add_gate(app);
   add_train(app);
+  add_history(app);
   try {
     app.parse(argc, argv);
     return flushed(0);
@@ -147,7 +149,8 @@ int run(int argc, char** argv) {
   } catch (const CLI::ParseError& e) {
     if (e.get_exit_code() == 0) return app.exit(e);  // --help
     if (app.get_subcommands().empty() && argc > 1)
-      throw Error("'{}' is not one of op list doctor kernel-profile report compare gate train (see --help)", argv[1]);
+      throw Error("'{}' is not one of op list doctor kernel-profile report compare gate train history (see --help)",
+                  argv[1]);
     throw Error("{} (see --help)", e.what());
   }
 }

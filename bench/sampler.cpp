@@ -8,6 +8,7 @@
 #include <chrono>
 #include <cmath>
 
+#include "bench/cpu_pass.h"
 #include "bench/worker.h"
 
 namespace duet::bench {
@@ -15,8 +16,8 @@ namespace {
 using Clock = std::chrono::steady_clock;
 double seconds(Clock::duration d) { return std::chrono::duration<double>(d).count(); }
 
-constexpr double kCpuSample_s = 20e-6, kGpuSample_s = 100e-6;  // a sample lasts at least this long
-constexpr double kClockReads = 500;                            // ... and this many clock reads
+constexpr double kGpuSample_s = 100e-6;  // a sample lasts at least this long on a GPU, kMinSample_s on the CPU
+constexpr double kClockReads = 500;      // ... and this many clock reads
 constexpr double kWarmUp_s = 0.05;
 constexpr double kSlow_s = 0.5;        // where warming up took longer, no further calls are made to fix the counts
 constexpr double kMaxBudgets = 10;     // of a slow job, for its ten samples
@@ -67,7 +68,7 @@ Sampler::Counts Sampler::calibrate(double budget_s, int repetitions) {
     return counts_;
   }
   const bool gpu = runner_->context().device() != Device::cpu;
-  const double min_sample_s = std::max(gpu ? kGpuSample_s : kCpuSample_s, kClockReads * clock_read_s_);
+  const double min_sample_s = std::max(gpu ? kGpuSample_s : kMinSample_s, kClockReads * clock_read_s_);
   const double target_s = std::max(min_sample_s, budget_s / kMaxSamples);
   counts_.batch = batch_for(target_s, one);
   double application_s = one;

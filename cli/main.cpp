@@ -107,7 +107,7 @@ void add_report(CLI::App& app) {
     if (o->console)
       fmt::print("{}", reports::console_table(results::load_run(o->run_file)));
     else
-      fmt::print("{}/report.html, report.md, report.csv\n", o->directory);
+      fmt::print("{}/report.html, report.md, summary.md, report.csv\n", o->directory);
   });
 }
 

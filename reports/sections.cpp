@@ -8,6 +8,7 @@
 
 #include "reports/answer.h"
 #include "reports/format.h"
+#include "reports/gpu_bound.h"
 
 namespace duet::reports {
 namespace {
@@ -88,6 +89,7 @@ Span roof_span(const Series& series) {
 Document make_document(const Run& run, const Analysis& analysis, const ReportOptions& options) {
   Document document = make_head(run, analysis, options.title);
   add_results(analysis, options, document);
+  add_gpu_bound(run, analysis, document);
   add_missing_section(run, analysis, document);
   add_appendix(run, document);
   return document;

@@ -21,6 +21,8 @@
 #include "models/data/idx.h"
 #include "models/data/text.h"
 #include "models/model.h"
+#include "reports/export/export.h"
+#include "reports/gpu_table.h"
 #include "reports/report.h"
 #include "results/run_file.h"
 
@@ -109,8 +111,20 @@ void report(Input input) {
   static const MemoryFile file("run");
   static const Folder folder;
   const std::string& path = file.holding(input);
-  require(!reports::console_table(results::load_run(path)).empty(), "an empty table");
+  const results::Run run = results::load_run(path);
+  require(!reports::console_table(run).empty(), "an empty table");
   reports::write_report(path, folder.path());
+  for (const reports::ExportFormat& format : reports::export_formats()) {
+    try {
+      require(!reports::export_text(run, format.name).empty(), "an empty export");
+    } catch (const Error&) {  // the format cannot hold this run; the others might
+    }
+  }
+}
+
+void gpus(Input input) {
+  const reports::GpuTable table = reports::parse_gpus(text_of(input), "gpus.json");
+  for (const reports::GpuFigures& gpu : table.gpus) require(&table.find(gpu.name) == &gpu, "a GPU that is not found");
 }
 
 // --- arrays and data sets -----------------------------------------------------------------------------------------
@@ -228,17 +242,10 @@ void message(Input input) {
 }  // namespace
 
 const std::vector<Target>& targets() {
-  static const std::vector<Target> all{{"run_file", run_file},
-                                       {"journal", journal},
-                                       {"report", report},
-                                       {"npy", npy},
-                                       {"safetensors", safetensors},
-                                       {"idx", idx},
-                                       {"cifar", cifar},
-                                       {"text", text},
-                                       {"label", label},
-                                       {"command_line", command_line},
-                                       {"message", message}};
+  static const std::vector<Target> all{
+      {"run_file", run_file},         {"journal", journal}, {"report", report}, {"gpus", gpus}, {"npy", npy},
+      {"safetensors", safetensors},   {"idx", idx},         {"cifar", cifar},   {"text", text}, {"label", label},
+      {"command_line", command_line}, {"message", message}};
   return all;
 }
 

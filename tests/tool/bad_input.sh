@@ -127,4 +127,21 @@ refuses 2 'pipe: is not a regular file' report pipe -o out  # reading it would w
 refuses 2 '/dev/zero: is not a regular file' report /dev/zero -o out
 refuses 2 'folder: is not a regular file' report folder -o out
 [ ! -e out ] || fail "a refused report left its folder"
+
+# export, project
+refuses 2 "format 'xml' is not one of gbench bencher" export cut.json --format xml
+for file in missing.json cut.json malformed.json newer.json pipe; do
+  refuses 2 "$file" export "$file" --format csv -o out.csv
+  refuses 2 "$file" export "$file" --format junit
+  refuses 2 "$file" project "$file" --gpu l4 -o out
+  refuses 2 "$file" project cut.json --gpu l4 --gpus "$file"
+done
+refuses 2 'format is required' export cut.json
+refuses 2 'gpu is required' project cut.json
+refuses 2 "GPU 'h100' is not one of t4 .* h100-sxm h100-pcie" project cut.json --gpu h100
+refuses 2 "GPU 'l4' is given twice" project cut.json --gpu l4 --gpu l4
+refuses 2 'launch-us' project cut.json --gpu l4 --launch-us -1
+echo '{"launch": {"us": -2, "definition": "d", "source": "s"}, "sources": {"s": "t"}}' > gpus.json
+refuses 2 'gpus.json: launch.us: -2 is not a number of at least 0' project cut.json --gpu l4 --gpus gpus.json
+[ ! -e out ] || fail "a refused projection left its folder"
 finish

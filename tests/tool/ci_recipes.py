@@ -1,0 +1,137 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+# The recipes of tools/ci: every command of the two YAML files is run, with one tiny case, programs that are built
+# already, and stand-ins for gh and curl. A command that stands in both files runs once.
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+BIN = Path(os.environ["DUET_BIN"])
+SOURCE = Path(os.environ["DUET_SOURCE"])
+try:
+    import yaml
+except ImportError:
+    if sys.executable != "/usr/bin/python3" and Path("/usr/bin/python3").exists():
+        os.execv("/usr/bin/python3", ["/usr/bin/python3", *sys.argv])
+    print("skipped: no PyYAML (Debian: python3-yaml)")
+    sys.exit(77)
+
+EXPRESSIONS = {  # of GitHub, and what this test puts in their place
+    "github.event.pull_request.base.sha || github.event.before": "0123456789",
+    "github.token": "secret",
+    "github.event.pull_request.number": "7",
+}
+TINY = {"DUET_CI_FILTER": r"^softmax/cpu\.tuned/f32", "DUET_CI_SCALE": "smoke", "DUET_CI_BUDGET": "30s",
+        "DUET_CI_GATE": "warn", "DUET_CI_PROGRAMS": str(BIN), "DUET_CI_BASE_PROGRAMS": str(BIN)}
+GITLAB = {"CI_MERGE_REQUEST_DIFF_BASE_SHA": "0123456789", "DUET_COMMENT_TOKEN": "secret", "CI_API_V4_URL": "https://gitlab.invalid/api/v4",
+          "CI_PROJECT_ID": "1", "CI_MERGE_REQUEST_IID": "7", "CI_COMMIT_BRANCH": "main", "CI_DEFAULT_BRANCH": "main"}
+
+
+def fail(text):
+    sys.exit(f"FAILED: {text}")
+
+
+def values(env):
+    def expression(match):
+        return EXPRESSIONS[match[1].strip()]  # an unknown one is an error: add it above
+    return {k: re.sub(r"\$\{\{(.*?)\}\}", expression, str(v)) for k, v in (env or {}).items()}
+
+
+def github(path):
+    """[(job, command, env)]"""
+    recipe = yaml.safe_load(path.read_text())
+    assert recipe[True].keys() == {"pull_request", "push"}, "YAML 1.1 reads the key `on` as true"
+    for job, body in recipe["jobs"].items():
+        assert body["timeout-minutes"] and body["runs-on"], job
+        for step in body["steps"]:
+            assert ("run" in step) != ("uses" in step), step
+            if "uses" in step:
+                assert re.fullmatch(r"actions/[a-z/-]+@v\d+", step["uses"]), step["uses"]
+            else:
+                assert "${{" not in step["run"], f"an expression in a shell command can be injected into: {step['run']}"
+                yield job, step["run"], values({**recipe["env"], **body.get("env", {}), **step.get("env", {})})
+
+
+def gitlab(path):
+    recipe = yaml.safe_load(path.read_text())
+    for job, body in recipe.items():
+        if job == "variables":
+            continue
+        assert body["timeout"] and body["rules"] and body["artifacts"]["reports"]["junit"][0] == "out/ci/junit.xml", job
+        for command in body["script"] + body.get("after_script", []):
+            yield job, command, {**values(recipe["variables"]), **values(body.get("variables")), **GITLAB}
+
+
+def main():
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        (folder / "tools").symlink_to(SOURCE / "tools")
+        stand_ins = folder / "stand_ins"
+        stand_ins.mkdir()
+        for program in ("gh", "curl"):
+            script = stand_ins / program
+            script.write_text(f'#!/bin/sh\nprintf "%s\\n" "{program} $*" >> {folder}/called\n')
+            script.chmod(0o755)
+        seen = set()
+
+        def run(command, env, wanted=0):
+            full = {**os.environ, **env, **TINY, "PATH": f"{stand_ins}:{os.environ['PATH']}"}
+            done = subprocess.run(["bash", "-eo", "pipefail", "-c", command], cwd=folder, env=full, text=True,
+                                  capture_output=True, timeout=120)
+            if done.returncode != wanted:
+                fail(f"`{command}`: status {done.returncode}, not {wanted}\n{done.stdout[-2000:]}\n{done.stderr[-2000:]}")
+            return done.stdout + done.stderr
+
+        (folder / "out").mkdir()
+        if "nothing in" not in run("tools/ci/comment", {}, wanted=2):
+            fail("a comment without results")
+        for recipe, commands in (("github-actions.yml", github), ("gitlab-ci.yml", gitlab)):
+            for job, command, env in commands(SOURCE / "tools/ci" / recipe):
+                for script in re.findall(r"tools/ci/(\w+)", command):
+                    if not os.access(SOURCE / "tools/ci" / script, os.X_OK):
+                        fail(f"{recipe}, {job}: no program tools/ci/{script}")
+                if command not in seen:
+                    seen.add(command)
+                    output = run(command, env)
+                    print(f"{recipe}, {job}: {command.strip().splitlines()[0][:80]}")
+                    if "gate baseline" in command and "nothing to compare" not in output:
+                        fail(f"a gate against a baseline that does not exist: {output}")
+        out = folder / "out/ci"
+        for file in ("run.json", "report/report.html", "junit.xml", "gate.md", "gate.json", "gate-junit.xml"):
+            if not (out / file).stat().st_size:
+                fail(f"{file} is empty")
+        json.loads((out / "gate.json").read_text())
+        called = (folder / "called").read_text()
+        if "gh pr comment 7 --body-file out/comment.md" not in called or "merge_requests/7/notes" not in called:
+            fail(f"comments: {called}")
+        if not (folder / "out/comment.md").read_text().startswith("### Duet\n"):
+            fail("comment.md")
+
+        # With a baseline: the gate and the comparison use it, and the comment shows the comparison.
+        (out / "gate.md").unlink()
+        run("tools/ci/measure", {})
+        run("tools/ci/gate baseline --allow all", {})
+        if "### Duet" not in run("tools/ci/comment", {}) or not (out / "compare.md").stat().st_size:
+            fail("no comparison with the baseline")
+        for _ in range(9):
+            run("tools/ci/save_baseline", {})
+        if len(list((folder / "out/ci-baseline").iterdir())) != 8:
+            fail("the baseline keeps more or fewer than 8 runs")
+
+        # Faults: a wrong mode, programs that are missing, a failed job.
+        for command in ("tools/ci/gate", "tools/ci/gate often", "DUET_CI_PROGRAMS=/none tools/ci/build",
+                        "DUET_CI_BASE_PROGRAMS=/none tools/ci/gate builds"):
+            if "error" not in run(command, {}, wanted=2):
+                fail(f"{command}: no message")
+        (out / "gate.md").write_text("| row |\n" * 20000)
+        text = run("tools/ci/comment", {})
+        if len(text) > 65536 or "cut here" not in text:
+            fail(f"a comment of {len(text)} characters")
+    print("passed")
+
+
+main()

@@ -73,8 +73,8 @@ TEST(Answer, OfAnotherImplementationAddsItsBound) {
   Case c("gemm", "m:20 n:30 k:40");
   const std::vector<double> largest{0, 0, 20.0};
   const Answer answer = Answer::by_outputs(c.problem, run_reference(c.problem, c.inputs), largest);
-  const double bound = c.problem.tolerance(2).abs_sum * 20;
   const double before = c.get(2, 77);
+  const double bound = bound_of(c.problem.tolerance(2), {2, 77, before, largest[2]});
   EXPECT_TRUE(answer.compare(c.problem, c.outputs).passed());
   c.set(2, 77, before + 1.9 * bound);
   EXPECT_TRUE(answer.compare(c.problem, c.outputs).passed());

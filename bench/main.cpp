@@ -6,6 +6,7 @@
 #include <csignal>
 
 #include "bench/case_timer.h"
+#include "bench/instructions.h"
 #include "bench/run.h"
 #include "bench/supervisor.h"
 #include "bench/worker.h"
@@ -36,6 +37,7 @@ int main(int argc, char** argv) {
     Options options;
     if (const auto done = parse(argc, argv, options)) return *done;
     if (options.worker) worker::attach(*options.worker, options);
+    if (options.count_instructions && !options.list) return count_instructions(options);
     if (!options.worker && !options.list && !options.in_process) return supervise(options, argv);
     status = options.worker ? run(options) : run_in_process(options);
   } catch (const duet::Error& e) {

@@ -204,7 +204,12 @@ std::optional<int> parse(int argc, char** argv, Options& options) {
   app.add_option("--job-limit", options.job_limit_s,
                  "seconds without progress after which a job counts as hung (default: by its own calibration)")
       ->check(seconds(0.1, 1e6));
-  app.add_option(kWorkerOption, options.worker)->group("");  // of the supervisor alone: not in --help
+  app.add_flag(
+      "--count-instructions", options.count_instructions,
+      "time nothing: count the instructions of one application of each op on the CPU, one thread, by valgrind; "
+      "--json is a list of them. Equal programs give equal counts");
+  app.add_option("--counting-into", options.counting_into)->group("");  // of the process that valgrind runs
+  app.add_option(kWorkerOption, options.worker)->group("");             // of the supervisor alone: not in --help
   app.set_version_flag("--version", version_text());
   app.footer(
       "Exit status: 0 all jobs that could run are ok; 1 a job failed; 2 an option, file or value cannot be used; 77 "

@@ -35,13 +35,15 @@ struct Options {
   std::optional<int> repetitions;
   std::optional<double> min_time_s;  // budget of one repetition
   std::vector<std::string> argv;
-  bool in_process = false;               // without a supervisor
-  int processes = 1;                     // fresh ones that each take all repetitions
-  bool times_only = false;               // no ceilings, no roofs
-  std::optional<int> aa;                 // processes of a run that measures noise: sets `processes`, too
-  std::string noise = "out/noise.json";  // where their noise goes
-  std::optional<double> job_limit_s;     // empty: from each job's own calibration
-  std::optional<int> worker;             // descriptor of the supervisor's page (worker.h), in a process that it started
+  bool in_process = false;                   // without a supervisor
+  int processes = 1;                         // fresh ones that each take all repetitions
+  bool times_only = false;                   // no ceilings, no roofs
+  bool count_instructions = false;           // in place of times (instructions.h)
+  std::optional<std::string> counting_into;  // in the process that valgrind runs: where jobs are listed
+  std::optional<int> aa;                     // processes of a run that measures noise: sets `processes`, too
+  std::string noise = "out/noise.json";      // where their noise goes
+  std::optional<double> job_limit_s;         // empty: from each job's own calibration
+  std::optional<int> worker;  // descriptor of the supervisor's page (worker.h), in a process that it started
 
   bool json_to_stdout() const { return json && (json->empty() || *json == "-"); }
   int repetitions_or_default() const;

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+// Two processes: the outer one starts this program again under valgrind's callgrind, which counts only inside
+// duet_counted_application() and writes a file each time that function returns. One thread, after a first application
+// that is not counted. Valgrind offers at most AVX2, so wider code paths are not the ones counted.
+#include "bench/instructions.h"
+
+#include <fmt/format.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "bench/cases.h"
+#include "bench/run.h"
+#include "core/atomic_file.h"
+#include "core/cpu_context.h"
+#include "core/error.h"
+#include "core/fill.h"
+#include "core/registry.h"
+#include "core/session.h"
+#include "reports/gate/program.h"
+
+// A name that callgrind finds: not mangled, not inlined.
+extern "C" __attribute__((noipa)) void duet_counted_application(duet::Session& session) { session.run(); }
+
+namespace duet::bench {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::ordered_json;
+
+constexpr double kLimit_s = 3600;
+constexpr const char* kCounted = "duet_counted_application";
+
+// Inside valgrind. Each job leaves a line: "+name" where its application was counted, "-name\treason" where not.
+int apply_jobs(const Options& options) {
+  std::ofstream lines(*options.counting_into, std::ios::app);
+  CpuContext cpu(1);
+  for (const auto& c : select_cases(options))
+    for (const Side& side : c->sides) {
+      if (side.device != Device::cpu || !side.unavailable_reason.empty()) continue;
+      std::string reason = "a training step";
+      if (!c->op.starts_with("step/")) {
+        const Problem problem = parse_case(c->op, c->label);
+        const HostTensors inputs = draw_inputs(problem, FillMode::values, options.seed);
+        Session session(problem, *find_implementation(c->op, side.implementation), cpu, inputs);
+        reason = session.supported() ? "" : session.plan().reason();
+        if (reason.empty()) {
+          session.restore();
+          cpu.enter([&] { session.run(); });  // what happens once: memory of the library, dispatch
+          session.restore();
+          cpu.enter([&] { duet_counted_application(session); });
+        }
+      }
+      lines << (reason.empty() ? "+" + side.job : "-" + side.job + "\t" + reason) << std::endl;
+    }
+  return 0;
+}
+
+int64_t count_in(const std::string& path) {
+  std::ifstream file(path);
+  for (std::string line; std::getline(file, line);)
+    if (line.starts_with("summary: ")) return std::stoll(line.substr(9));
+  throw Error("{}: valgrind wrote no count", path);
+}
+
+std::string version_of_valgrind() {
+  try {
+    const reports::ProgramEnd end = reports::run_program({"valgrind", "--version"}, 60);
+    if (end.exit_status == 0) return end.last_output;
+  } catch (const Error&) {  // there is none
+  }
+  throw Error("--count-instructions needs valgrind (Debian: apt-get install valgrind)");
+}
+
+class Folder {
+ public:
+  Folder() {
+    std::string name = (fs::temp_directory_path() / "bench_all.XXXXXX").string();
+    if (!mkdtemp(name.data())) throw Error("{}: no folder can be made there", fs::temp_directory_path().string());
+    path_ = name;
+  }
+  Folder(const Folder&) = delete;
+  ~Folder() {
+    std::error_code ignored;
+    fs::remove_all(path_, ignored);
+  }
+  std::string operator/(const std::string& name) const { return (path_ / name).string(); }
+
+ private:
+  fs::path path_;
+};
+
+}  // namespace
+
+int count_instructions(const Options& options) {
+  if (options.counting_into) return apply_jobs(options);
+  const Folder folder;
+  Json document{{"duet_counts", 1}, {"counter", version_of_valgrind()}};
+  // The instruction sets are those that valgrind offers, not this machine's.
+  setenv("OPENBLAS_CORETYPE", "Haswell", 1);
+  std::vector<std::string> command{"valgrind",
+                                   "--tool=callgrind",
+                                   "--quiet",
+                                   "--collect-atstart=no",
+                                   std::string("--toggle-collect=") + kCounted,
+                                   std::string("--dump-after=") + kCounted,
+                                   "--callgrind-out-file=" + (folder / "counts"),
+                                   fs::read_symlink("/proc/self/exe").string()};
+  command.insert(command.end(), options.argv.begin() + 1, options.argv.end());
+  command.push_back("--counting-into=" + (folder / "jobs"));
+  const reports::ProgramEnd end = reports::run_program(command, kLimit_s);
+  if (end.exit_status != 0) throw Error("under valgrind the program {}: {}", end.how, end.last_output);
+  document["rows"] = Json::object();
+  document["without"] = Json::object();
+  std::ifstream lines(folder / "jobs");
+  int dumps = 0;
+  for (std::string line; std::getline(lines, line);) {
+    const size_t tab = line.find('\t');
+    if (line.starts_with('+'))
+      document["rows"][line.substr(1)] = count_in(folder / fmt::format("counts.{}", ++dumps));
+    else
+      document["without"][line.substr(1, tab - 1)] = line.substr(tab + 1);
+  }
+  const std::string text = document.dump(1) + "\n";
+  if (options.json_to_stdout()) {
+    fmt::print("{}", text);
+  } else {
+    AtomicFile file(*options.json);
+    file.write(text.data(), text.size());
+    file.commit();
+    fmt::print("instructions of {} jobs; written: {}\n", document["rows"].size(), *options.json);
+  }
+  return document["rows"].empty() ? kNothingMeasured : 0;
+}
+
+}  // namespace duet::bench

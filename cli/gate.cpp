@@ -12,6 +12,7 @@
 #include "cli/text_output.h"
 #include "core/command_line.h"
 #include "core/error.h"
+#include "reports/gate/counts.h"
 #include "reports/gate/gate.h"
 #include "reports/gate/program.h"
 #include "reports/render.h"
@@ -85,7 +86,9 @@ int decide(const Options& o) {
   using namespace reports;
   catch_interrupts();
   try {
-    const Comparison comparison = run_gate(gate_options(o));
+    const bool counts = o.metric == "instructions" || o.metric == "kernels";
+    const Comparison comparison =
+        counts ? run_count_gate(gate_options(o), o.metric == "kernels") : run_gate(gate_options(o));
     write_text(o.json, [&] { return comparison_json(comparison); });
     write_text(o.markdown, [&] { return render_markdown(comparison_document(comparison)); });
     if (o.json != "-" && o.markdown != "-") fmt::print("{}", comparison_text(comparison, o.all));
@@ -140,8 +143,12 @@ void add_gate(CLI::App& app) {
   gate->add_option("--head-json", o->head_json, "in place of --head: run files")->expected(1, INT_MAX);
   gate->add_option("--budget", o->budget, "longest time of the whole gate: 90s, 5min, 1h (default 10min)");
   gate->add_option("--process-limit", o->process_limit, "longest time of one process (default: what is left)");
-  gate->add_option("--metric", o->metric, "time; or speedup: of the best GPU implementation over the best of the CPU")
-      ->check(CLI::IsMember({"time", "speedup"}));
+  gate->add_option(
+          "--metric", o->metric,
+          "time; speedup: of the best GPU implementation over the best of the CPU; and two that need no quiet "
+          "machine, since equal programs give equal counts: instructions (of CPU implementations, by valgrind), "
+          "kernels (memory requests, registers and spills of CUDA kernels, by the program duet beside bench_all)")
+      ->check(CLI::IsMember({"time", "speedup", "instructions", "kernels"}));
   gate->add_option("--gate", o->mode, "fail (default); warn: exit with status 0 all the same; off: do nothing")
       ->check(CLI::IsMember({"off", "warn", "fail"}));
   gate->add_option("--noise", o->noise,

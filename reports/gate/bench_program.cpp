@@ -58,7 +58,15 @@ void BenchProgram::fail(const std::string& what, const ProgramEnd& end) const {
 }
 
 std::vector<std::string> BenchProgram::jobs(const std::string& filter, double limit_s) {
-  const auto list = [&] {
+  return list(filter, limit_s, false);
+}
+
+std::vector<std::string> BenchProgram::listed_jobs(const std::string& filter, double limit_s) {
+  return list(filter, limit_s, true);
+}
+
+std::vector<std::string> BenchProgram::list(const std::string& filter, double limit_s, bool all) {
+  const auto start_list = [&] {
     std::error_code ignored;
     fs::remove(result_, ignored);
     std::vector<std::string> more{"--list", "--json=" + result_};
@@ -67,10 +75,10 @@ std::vector<std::string> BenchProgram::jobs(const std::string& filter, double li
     return start(more, limit_s);
   };
   times_only_ = true;
-  ProgramEnd end = list();
+  ProgramEnd end = start_list();
   if (end.exit_status == kUsage) {  // perhaps an older build, without this option
     times_only_ = false;
-    end = list();
+    end = start_list();
   }
   if (end.exit_status == kUsage) throw Error("{} ({}) refuses its options: {}", side_, program_, end.last_output);
   if (end.exit_status != 0) fail("cannot list its jobs: it " + end.how, end);
@@ -80,7 +88,8 @@ std::vector<std::string> BenchProgram::jobs(const std::string& filter, double li
     std::ifstream file(result_, std::ios::binary);
     document = nlohmann::ordered_json::parse(file);
     for (const auto& job : document)
-      if (job.at("unavailable_reason").get<std::string>().empty()) names.push_back(job.at("name").get<std::string>());
+      if (all || job.at("unavailable_reason").get<std::string>().empty())
+        names.push_back(job.at("name").get<std::string>());
   } catch (const nlohmann::json::exception&) {
     fail("is no bench_all: --list --json wrote no list of jobs", end);
   }

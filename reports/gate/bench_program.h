@@ -30,11 +30,14 @@ class BenchProgram {
 
   // Names of the jobs that this build can run. Throws Error where the options do not suit it, else ProgramFailed.
   std::vector<std::string> jobs(const std::string& filter, double limit_s);
+  // The same with those that it cannot run.
+  std::vector<std::string> listed_jobs(const std::string& filter, double limit_s);
   // One process with these jobs. Throws ProgramFailed unless it leaves a run file that is complete.
   MeasuredRun run(const std::string& filter, Metric metric, double limit_s, double& wall_s);
   const std::string& path() const { return program_; }
 
  private:
+  std::vector<std::string> list(const std::string& filter, double limit_s, bool all);
   ProgramEnd start(const std::vector<std::string>& more, double limit_s) const;
   [[noreturn]] void fail(const std::string& what, const ProgramEnd& end) const;
   std::string side_, program_;

@@ -20,6 +20,7 @@ namespace {
 
 constexpr size_t kKeptOutput = 4000;  // bytes of what a program prints
 constexpr size_t kShownOutput = 400;  // of them in a message
+constexpr size_t kMaxPrinted = size_t{64} << 20;
 constexpr int kPoll_ms = 50;
 
 volatile std::sig_atomic_t interrupted = 0;
@@ -54,23 +55,24 @@ std::string one_line_of(const std::string& text) {
 }
 
 // Reads what there is without waiting, and keeps its end.
-void drain(int fd, std::string& output) {
+void drain(int fd, std::string& output, std::string* printed) {
   char buffer[4096];
   for (ssize_t n = 0; (n = read(fd, buffer, sizeof buffer)) > 0;) {
     output.append(buffer, static_cast<size_t>(n));
+    if (printed && printed->size() < kMaxPrinted) printed->append(buffer, static_cast<size_t>(n));
     if (output.size() > 2 * kKeptOutput) output.erase(0, output.size() - kKeptOutput);
   }
 }
 
 // In the child: never returns.
-[[noreturn]] void become(char* const* arguments, int output, int error_pipe, pid_t parent) {
+[[noreturn]] void become(char* const* arguments, int output, int errors, int error_pipe, pid_t parent) {
   setpgid(0, 0);
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != parent) _exit(127);
   const int nothing = open("/dev/null", O_RDONLY);
   dup2(nothing, STDIN_FILENO);
   dup2(output, STDOUT_FILENO);
-  dup2(output, STDERR_FILENO);
+  dup2(errors, STDERR_FILENO);
   for (const int signal : {SIGINT, SIGTERM}) std::signal(signal, SIG_DFL);
   execvp(arguments[0], arguments);
   const int error = errno;
@@ -96,7 +98,7 @@ void catch_interrupts() {
   for (const int signal : {SIGINT, SIGTERM}) sigaction(signal, &action, nullptr);
 }
 
-ProgramEnd run_program(const std::vector<std::string>& arguments, double limit_s) {
+ProgramEnd run_program(const std::vector<std::string>& arguments, double limit_s, std::string* printed) {
   int output[2], error[2];
   if (pipe2(output, O_CLOEXEC) != 0) fail("make a pipe");
   Descriptor output_read(output[0]), output_write(output[1]);
@@ -111,7 +113,10 @@ ProgramEnd run_program(const std::vector<std::string>& arguments, double limit_s
   const pid_t self = getpid();
   const pid_t child = fork();
   if (child < 0) fail("start a process");
-  if (child == 0) become(pointers.data(), output_write.get(), error_write.get(), self);
+  if (child == 0) {
+    const int errors = printed ? open("/dev/null", O_WRONLY) : output_write.get();
+    become(pointers.data(), output_write.get(), errors, error_write.get(), self);
+  }
   output_write.close();
   error_write.close();
   int start_error = 0;
@@ -126,7 +131,7 @@ ProgramEnd run_program(const std::vector<std::string>& arguments, double limit_s
     pollfd readable{output_read.get(), POLLIN, 0};
     poll(&readable, 1, kPoll_ms);
     if (readable.revents & POLLHUP) usleep(1000 * kPoll_ms / 10);  // it has closed its output, and may go on
-    drain(output_read.get(), text);
+    drain(output_read.get(), text, printed);
     end.wall_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     int status = 0;
     if (waitpid(child, &status, WNOHANG) == child) {
@@ -141,7 +146,7 @@ ProgramEnd run_program(const std::vector<std::string>& arguments, double limit_s
     }
   }
   kill(-child, SIGKILL);  // what it left running
-  drain(output_read.get(), text);
+  drain(output_read.get(), text, printed);
   if (interrupted) throw ProgramInterrupted{};
   if (end.timed_out) end.how = fmt::format("did not finish within {:.3g} s", limit_s);
   end.last_output = one_line_of(text);

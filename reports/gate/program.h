@@ -16,7 +16,8 @@ struct ProgramEnd {
 
 // arguments[0] is the program. What it prints is not shown. It does not outlive this process. Throws Error where it
 // cannot be started, and ProgramInterrupted after SIGINT or SIGTERM.
-ProgramEnd run_program(const std::vector<std::string>& arguments, double limit_s);
+// printed: receives its standard output, to the first 64 MB, where it is given.
+ProgramEnd run_program(const std::vector<std::string>& arguments, double limit_s, std::string* printed = nullptr);
 
 struct ProgramInterrupted {};
 // From here on SIGINT and SIGTERM end the program that runs, and run_program() throws.

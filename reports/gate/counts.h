@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+// The gate without a clock, for machines whose times cannot be trusted: instructions of CPU implementations
+// (bench_all --count-instructions), or the static profile of GPU kernels (duet kernel-profile). Equal programs give
+// equal numbers, so that one process of each side decides and 1 % is visible.
+#pragma once
+#include <map>
+#include <string>
+#include <vector>
+
+#include "reports/compare/compare.h"
+#include "reports/gate/gate.h"
+
+namespace duet::reports {
+
+struct CountedRow {
+  std::string job, family;
+  double count = 0;
+};
+// By the row's name: the job, or of a kernel's profile "job: registers sm_90". What has none has a reason.
+struct Counts {
+  std::string counter;  // what counted
+  std::map<std::string, CountedRow> rows;
+  std::map<std::string, std::string> without;
+};
+
+// What bench_all --count-instructions writes. Throws Error.
+Counts load_counts(const std::string& path);
+// What duet kernel-profile prints of a job: sectors, wavefronts of shared memory (bank conflicts), barriers, registers
+// and spills, over all its kernels. Throws Error.
+void add_kernel_profile(const std::string& where, const std::string& text, Counts& counts);
+
+constexpr double kCountFloor = 0.01;  // smallest change of a count that is told
+Comparison compare_counts(const Counts& base, const Counts& head, double floor = kCountFloor);
+
+// Runs both programs of the options. kernels: the profiles of the program `duet` beside each bench_all; else
+// instructions.
+Comparison run_count_gate(const GateOptions& options, bool kernels);
+
+}  // namespace duet::reports

@@ -55,9 +55,8 @@ struct Placed {
   double left, right, y;
 };
 std::vector<Placed> texts_of(const Chart& chart, double page) {
-  static const std::regex kText(
-      R"re(<text x="([-0-9.]+)(%?)" y="([-0-9.]+)"(?: dx="([-0-9.]+)")?)re"
-      R"re((?: text-anchor="(\w+)")?[^>]*>([^<]*)</text>)re");
+  static const std::regex kText(R"re(<text x="([-0-9.]+)(%?)" y="([-0-9.]+)"(?: dx="([-0-9.]+)")?)re"
+                                R"re((?: text-anchor="(\w+)")?[^>]*>([^<]*)</text>)re");
   std::vector<Placed> texts;
   for (std::sregex_iterator at(chart.marks.begin(), chart.marks.end(), kText), end; at != end; ++at) {
     const std::smatch& m = *at;

@@ -692,20 +692,6 @@ __global__ void reader_without_fence(const float* x, float* z, unsigned* counter
   }
 }
 template <bool kFixed>
-__global__ void polls_without_volatile(const float* x, float* y, unsigned* counter) {
-  DUET_SHARED(float, s, [1]);
-  if (thread() == 0) {
-    s[0] = x[0];
-    atomicExch(counter, 1u);
-  }
-  __syncthreads();
-  if (kFixed)
-    while (*static_cast<const volatile unsigned*>(counter) == 0) spin_pause();
-  else
-    while (*counter == 0) spin_pause();
-  y[thread()] = s[0];
-}
-template <bool kFixed>
 __global__ void sums_in_any_order(const float* x, float* y) {  // its answer depends on the order of the threads
   if (kFixed) {
     if (thread() == 0)
@@ -818,7 +804,6 @@ const selftest::Bug kBugs[] = {
     BUG(more_threads_than_bounds, nullptr, of(1, 64), a.x, a.y),
     BUG(fence_before_the_write, nullptr, of(8, 32), a.x, a.z, a.counter, a.y),
     BUG(reader_without_fence, nullptr, of(8, 32), a.x, a.z, a.counter, a.y),
-    BUG(polls_without_volatile, nullptr, of(1, 64), a.x, a.y, a.counter),
     BUG(sums_in_any_order, nullptr, of(1, 256), a.x, a.y),
     {"reads_on_another_stream", nullptr,
      [](bool fixed, const Arrays& a) {

@@ -1,0 +1,58 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Exit statuses of duet compare and duet gate, on files of Google Benchmark: nothing is measured.
+source "$(dirname "${BASH_SOURCE[0]}")/common.bash"
+
+# google_file FILE HOST NAME TIME_NS: five repetitions of one benchmark.
+google_file() {
+  {
+    echo "{\"context\": {\"host_name\": \"$2\", \"num_cpus\": 2, \"library_build_type\": \"release\"}, \"benchmarks\": ["
+    for i in 0 1 2 3 4; do
+      [ $i = 0 ] || echo ,
+      echo "{\"name\": \"$3\", \"run_name\": \"$3\", \"run_type\": \"iteration\", \"repetition_index\": $i,"
+      echo " \"real_time\": $(($4 + i)), \"cpu_time\": 1, \"time_unit\": \"ns\"}"
+    done
+    echo ']}'
+  } > "$1"
+}
+google_file base.json host BM_a 1000
+google_file same.json host BM_a 1001
+google_file slow.json host BM_a 2000
+google_file gone.json host BM_b 1000
+google_file away.json other BM_a 1000
+head -c 100 base.json > cut.json
+
+status_is() {  # status_is STATUS COMMAND...: and one line on standard error where it is 2 or 4
+  local wanted=$1 status=0
+  shift
+  "$@" > out.txt 2> err.txt || status=$?
+  [ $status = "$wanted" ] || fail "$* ended with status $status, not $wanted: $(cat err.txt)"
+}
+compare=("$DUET_BIN/duet" compare)
+status_is 0 "${compare[@]}" base.json same.json
+status_is 0 "${compare[@]}" base.json slow.json
+grep -q SLOWER out.txt || fail 'a benchmark of twice the time is not SLOWER'
+status_is 1 "${compare[@]}" base.json slow.json --fail-on-slower
+status_is 4 "${compare[@]}" base.json gone.json --fail-on-slower
+status_is 4 "${compare[@]}" base.json away.json
+grep -q context.host_name err.txt || fail 'the key that differs is not named'
+status_is 0 "${compare[@]}" base.json away.json --allow context
+status_is 2 "${compare[@]}" base.json away.json --allow nonsense
+status_is 2 "${compare[@]}" base.json cut.json
+status_is 2 "${compare[@]}" base.json none.json
+status_is 2 "${compare[@]}" base.json same.json --threshold 0
+status_is 2 "${compare[@]}" base.json
+status_is 0 "${compare[@]}" base.json slow.json --json new/c.json --markdown new/c.md
+grep -q '"SLOWER": 1' new/c.json || fail 'the JSON has no count'
+
+gate=("$DUET_BIN/duet" gate)
+status_is 2 "${gate[@]}"
+status_is 2 "${gate[@]}" --base /nowhere --head /nowhere
+status_is 2 "${gate[@]}" --base-json base.json --head-json same.json --budget soon
+status_is 0 "${gate[@]}" --base-json base.json --head-json same.json
+status_is 4 "${gate[@]}" --base-json base.json --head-json away.json
+status_is 0 "${gate[@]}" --base-json base.json --head-json away.json --gate=warn
+status_is 0 "${gate[@]}" --base /nowhere --head /nowhere --gate=off
+status_is 3 "${gate[@]}" --base-json base.json --head-json gone.json
+status_is 2 "${gate[@]}" --base-json base.json --head-json cut.json
+finish

@@ -72,6 +72,14 @@ Table one_sided(const Analysis& analysis, bool with_reason) {
   return table;
 }
 
+// The table, and below it what is the same in every row.
+std::string with_constants(Table table) {
+  state_constant_columns(table, {"cache", "threads"});
+  std::string out = render_text(table);
+  if (!table.caption.empty()) out += clean({table.caption, {}}) + "\n";
+  return out;
+}
+
 std::string verdict(const Analysis& analysis) {
   const auto count = [&](Status status) {
     const auto found = analysis.count.find(status);
@@ -126,12 +134,12 @@ std::string console_table(const Run& run) {
   }
   for (const OneSidedRow& row : analysis.one_sided) star |= row.weak_cpu;
   if (!analysis.gpu_measured) {
-    if (!analysis.one_sided.empty()) out += render_text(one_sided(analysis, false));
+    if (!analysis.one_sided.empty()) out += with_constants(one_sided(analysis, false));
     out += "GPU: not measured (" + clean(cell(analysis.no_gpu_reason)) + ")\n";
   } else {
     out += analysis.speedups.empty() ? "No case has a verified and plausible result on both sides.\n"
-                                     : render_text(speedups(analysis));
-    if (!analysis.one_sided.empty()) out += "\n" + render_text(one_sided(analysis, true));
+                                     : with_constants(speedups(analysis));
+    if (!analysis.one_sided.empty()) out += "\n" + with_constants(one_sided(analysis, true));
   }
   if (star) out += fmt::format("* the CPU is below {:.0f} % of its own roof\n", 100 * results::kWeakFraction);
   if (dagger) out += "† a suspect job claims to be faster than one of the two\n";

@@ -85,22 +85,22 @@ std::string column_header(const Table& table, size_t i) {
 }
 
 std::string table_html(const Table& table) {
-  // Most columns of a wide table are numbers: then the others are marked.
+  // Alignment and lines between groups are those of a column, by its number (style.cpp), so that cells carry none. Most
+  // columns of a wide table are numbers: then the others are named.
   const auto numbers = static_cast<size_t>(
       std::count_if(table.columns.begin(), table.columns.end(), [](const Column& c) { return c.number; }));
   const bool mostly_numbers = 2 * numbers > table.columns.size();
-  std::vector<std::string> opening;
+  std::string classes = mostly_numbers ? "nums" : "";
+  const auto add_class = [&classes](const std::string& name) { classes += (classes.empty() ? "" : " ") + name; };
+  if (table.sortable) add_class("sortable");
   for (size_t i = 0; i < table.columns.size(); ++i) {
-    std::string classes = table.columns[i].number == mostly_numbers ? "" : mostly_numbers ? "t" : "n";
-    if (begins_group(table, i)) classes += classes.empty() ? "b" : " b";
-    opening.push_back(classes.empty() ? "<td>" : "<td class=\"" + classes + "\">");
+    if (table.columns[i].number != mostly_numbers) add_class(fmt::format("{}{}", mostly_numbers ? "t" : "n", i + 1));
+    if (begins_group(table, i)) add_class(fmt::format("b{}", i + 1));
   }
   // The caption stands outside of what scrolls.
   std::string out = table.caption.empty() ? "" : "<p class=\"caption\">" + text_html(table.caption) + "</p>";
   out += "<div class=\"scroll\" tabindex=\"0\"><table";
-  if (mostly_numbers || table.sortable)
-    out += fmt::format(" class=\"{}{}{}\"", mostly_numbers ? "nums" : "", mostly_numbers && table.sortable ? " " : "",
-                       table.sortable ? "sortable" : "");
+  if (!classes.empty()) out += " class=\"" + classes + "\"";
   out += ">";
   out += "<thead>" + group_headers(table) + "<tr>";
   for (size_t i = 0; i < table.columns.size(); ++i) out += column_header(table, i);
@@ -111,9 +111,9 @@ std::string table_html(const Table& table) {
       out += fmt::format("{}<tr class=\"g\"><th scope=\"rowgroup\" colspan=\"{}\"><span>{}</span></th></tr>\n",
                          r == 0 ? "" : "</tbody><tbody>", table.columns.size(), text_html(group->title));
     out += "<tr>";
-    for (size_t i = 0; i < table.rows[r].size(); ++i) {
-      out += opening[i];
-      out += cell_html(table.rows[r][i]);
+    for (const Cell& cell : table.rows[r]) {
+      out += "<td>";
+      out += cell_html(cell);
       out += "</td>";
     }
     out += "</tr>\n";

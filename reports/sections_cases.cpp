@@ -13,6 +13,7 @@
 namespace duet::reports {
 namespace {
 
+constexpr size_t kMaxDetailedRows = 2000;  // longer tables leave out intervals and further cache states
 constexpr const char* kOwnSizes = "Sizes chosen for this suite";
 
 // "12 threads" where a choice ran on another number than most.
@@ -99,14 +100,17 @@ std::string common_label(const std::vector<const SpeedupRow*>& rows) {
   return label;
 }
 
-std::vector<Cell> pair_cells(const SpeedupRow& row, const std::string& cache, int64_t threads,
-                             const std::string& label) {
+std::vector<Cell> pair_cells(const SpeedupRow& row, const std::string& cache, int64_t threads, const std::string& label,
+                             bool detailed) {
   const auto ratio = [&](Scope scope) {
     const auto& interval = row.ratio[static_cast<size_t>(scope)];
     if (!interval) return cell("–");
     Cell made = faster_cell(*interval, label.empty());
-    if (const std::string marks = marks_text(row); !marks.empty())
-      made.text.insert(made.text.end() - 1, {" " + marks, Tone::warn});  // before the interval
+    const Span below_it = made.text.back();
+    made.text.pop_back();
+    if (!detailed) made = cell(faster_text(interval->value), interval->value < 1 ? Tone::cpu : Tone::plain);
+    if (const std::string marks = marks_text(row); !marks.empty()) made.text.push_back({" " + marks, Tone::warn});
+    if (detailed) made.text.push_back(below_it);
     return made;
   };
   std::string note = cache_text(row) == cache ? "" : cache_text(row) + " cache";
@@ -129,27 +133,28 @@ Table pair_table(const std::vector<const SpeedupRow*>& rows) {
   const std::string label = common_label(rows);
   const int64_t threads = usual(rows, [](const SpeedupRow& row) { return row.cpu.call->threads; });
   const std::string cache = usual(rows, cache_text);
+  const bool detailed = rows.size() <= kMaxDetailedRows;
   const bool one_thread = std::any_of(rows.begin(), rows.end(), [](const SpeedupRow* row) { return row->one_thread; });
-  Table table{
-      .caption = {plain(fmt::format(
-          "Best verified implementation of each side. CPU on {}, {} cache, where nothing else is said. {}Below a "
-          "ratio its {}. ",
-          count_of(static_cast<size_t>(threads), "thread"), cache,
-          one_thread ? "Below the CPU's time: on 1 thread. " : "",
-          label.empty() ? "interval and what that is" : label + " interval"))},
-      .columns = {{"case"},
-                  {"of its roof", false, "CPU"},
-                  {"time", true, "CPU"},
-                  {"of its roof", false, "GPU kernel"},
-                  {"time", true, "GPU kernel"},
-                  {"against the CPU", true, "GPU kernel"},
-                  {"time", true, "GPU call"},
-                  {"against the CPU", true, "GPU call"},
-                  {"time", true, "GPU with copies"},
-                  {"against the CPU", true, "GPU with copies"}},
-      .rows = {},
-      .groups = {},
-      .sortable = true};
+  Table table{.caption = {plain(fmt::format(
+                  "Best verified implementation of each side. CPU on {}, {} cache, where nothing else is said. {}{} ",
+                  count_of(static_cast<size_t>(threads), "thread"), cache,
+                  one_thread ? "Below the CPU's time: on 1 thread. " : "",
+                  !detailed ? "Intervals and other cache states are in report.csv."
+                            : fmt::format("Below a ratio its {}.",
+                                          label.empty() ? "interval and what that is" : label + " interval")))},
+              .columns = {{"case"},
+                          {"of its roof", false, "CPU"},
+                          {"time", true, "CPU"},
+                          {"of its roof", false, "GPU kernel"},
+                          {"time", true, "GPU kernel"},
+                          {"against the CPU", true, "GPU kernel"},
+                          {"time", true, "GPU call"},
+                          {"against the CPU", true, "GPU call"},
+                          {"time", true, "GPU with copies"},
+                          {"against the CPU", true, "GPU with copies"}},
+              .rows = {},
+              .groups = {},
+              .sortable = true};
   if (std::any_of(rows.begin(), rows.end(), [](const SpeedupRow* row) { return row->weak_cpu; })) {
     table.caption.push_back({"*", Tone::warn});
     table.caption.push_back(
@@ -163,7 +168,7 @@ Table pair_table(const std::vector<const SpeedupRow*>& rows) {
   }
   for (const auto& group : by_source(rows, [](const SpeedupRow& row) { return row.cpu.job->why; })) {
     table.groups.push_back({table.rows.size(), group_title(group, pair_summary(group))});
-    for (const SpeedupRow* row : group.rows) table.rows.push_back(pair_cells(*row, cache, threads, label));
+    for (const SpeedupRow* row : group.rows) table.rows.push_back(pair_cells(*row, cache, threads, label, detailed));
   }
   drop_empty_columns(table);
   return table;
@@ -266,7 +271,8 @@ Table family_table(const std::vector<FamilyTotal>& totals) {
 }
 
 void add_case_tables(const Analysis& analysis, Document& document) {
-  const auto pairs = without_steps(analysis.speedups);
+  auto pairs = without_steps(analysis.speedups);
+  if (pairs.size() > kMaxDetailedRows) std::erase_if(pairs, [](const SpeedupRow* row) { return !row->primary; });
   const auto others = without_steps(analysis.one_sided);
   if (!analysis.gpu_measured) {
     Section& section = document.sections.emplace_back(Section{"CPU times", {}});

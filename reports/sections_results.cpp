@@ -33,7 +33,7 @@ void add_folded(std::vector<CaseCharts> groups, Section& section) {
 }
 
 void add_speedup(const Analysis& analysis, const ReportOptions& options, Document& document) {
-  if (analysis.speedups.empty()) return;
+  if (analysis.families.empty()) return;
   Section& section = document.sections.emplace_back(Section{"Speedup", {}});
   section.blocks.push_back(paragraph(
       "Best verified CPU time of a call divided by the best verified GPU time of the same case. The CPU's data is in "

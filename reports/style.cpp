@@ -73,7 +73,7 @@ thead th[scope="colgroup"] { border-bottom: 1px solid var(--line); }
 .b { border-left: 1px solid var(--line); padding-left: 12px; }
 td i { display: block; font-style: normal; color: var(--muted); font-size: 12px; }
 .n, .nums td { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
-.nums td.t { text-align: left; } .nums td.t:first-child { white-space: normal; min-width: 15em; max-width: 26em; }
+.nums td:first-child { white-space: normal; min-width: 15em; max-width: 26em; }
 .g th { padding-top: 16px; background: none; border-bottom: 2px solid var(--line); font-weight: 400; }
 .g span { position: sticky; left: 9px; } .flat .g { display: none; }
 tbody tr:not(.g):hover { background: var(--panel); }
@@ -89,15 +89,15 @@ th[aria-sort="descending"] button::after { content: " \2193"; color: var(--text)
   border: 1px solid var(--muted); border-radius: 5px; }
 .controls output { color: var(--muted); } [hidden] { display: none; }
 @media screen and (min-width: 601px) {
-  .nums td.t:first-child { position: sticky; left: 0; background: var(--page); z-index: 1; } }
+  .nums td:first-child { position: sticky; left: 0; background: var(--page); z-index: 1; } }
 @media screen and (max-width: 600px) { body { font-size: 14px; } h2 { font-size: 18px; } .lead { font-size: 15px; }
-  th, td { padding: 4px 6px; } .nums td.t:first-child { min-width: 9em; } }
+  th, td { padding: 4px 6px; } .nums td:first-child { min-width: 9em; } }
 @page { size: A4 landscape; margin: 11mm; }
 @media print {
   body { max-width: none; padding: 0; font-size: 10pt; } nav, .controls { display: none; }
   .scroll { overflow: visible; background: none; } figure { overflow: visible; }
   table { width: 100%; font-size: 7pt; } th, td { padding: 2px 3px; } .b { padding-left: 4px; }
-  .n, .nums td, .nums td.t:first-child { white-space: normal; min-width: 0; max-width: none; }
+  th, td { white-space: normal !important; } .nums td:first-child { min-width: 0; max-width: none; }
   td i, code { font-size: 6.5pt; } th button::after { content: none; }
   figure, tr, .conclusion { break-inside: avoid; } h2, .g { break-after: avoid; } thead { display: table-header-group; }
   section { break-inside: auto; } }
@@ -117,6 +117,18 @@ std::string colour_classes() {
   return css;
 }
 
+// Classes of a table: t3 and n3 align its third column as text or as numbers, b3 draws a line before it.
+std::string column_classes() {
+  std::string css;
+  for (size_t i = 1; i <= kMaxStyledColumns; ++i)
+    css += fmt::format(
+        ".t{0} td:nth-child({0}) {{ text-align: left; }} .n{0} td:nth-child({0}) {{ text-align: right; "
+        "font-variant-numeric: tabular-nums; white-space: nowrap; }} .b{0} td:nth-child({0}) {{ border-left: 1px solid "
+        "var(--line); padding-left: 12px; }}\n",
+        i);
+  return css;
+}
+
 std::string with_literal_colours(std::string css, bool dark) {
   for (const Colour& c : kPalette) {
     const std::string variable = fmt::format("var(--{})", c.name);
@@ -131,8 +143,8 @@ std::string with_literal_colours(std::string css, bool dark) {
 std::string page_style() {
   return fmt::format(
       "\n:root {{ color-scheme: light dark;{} }}\n@media screen and (prefers-color-scheme: dark) {{ :root {{{} }} "
-      "}}\n{}{}{}",
-      variables(false), variables(true), kPageStyle, colour_classes(), kChartStyle);
+      "}}\n{}{}{}{}",
+      variables(false), variables(true), column_classes(), kPageStyle, colour_classes(), kChartStyle);
 }
 
 std::string chart_style() {

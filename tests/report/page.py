@@ -18,6 +18,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 BIN = pathlib.Path(os.environ["DUET_BIN"])
 NAMES = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
+MAX_PAPER_PAGES = 45  # 26 with closed folds; open ones are several times that
 PAPER = 1039  # CSS pixels between the margins of an A4 page in landscape, as the page's style asks for
 
 MEASURE = r"""
@@ -159,7 +160,7 @@ def check(condition, message):
 def run_chromium(chromium, *args):
     with tempfile.TemporaryDirectory() as profile:
         return subprocess.run([chromium, "--no-sandbox", "--disable-gpu", "--hide-scrollbars", f"--user-data-dir={profile}",
-                               *args], capture_output=True, text=True, timeout=60)
+                               *args], capture_output=True, text=True, timeout=280)
 
 
 class Pages:
@@ -319,7 +320,6 @@ def main():
         foreign = gpu.html.replace("</body>", "<script>document.body.id = 'ran'</script></body>")
         policy = pool.submit(gpu.dom, "policy", foreign)
         pdf = pool.submit(gpu.pdf_pages, "closed", gpu.html)
-        pdf_open = pool.submit(gpu.pdf_pages, "open", gpu.html.replace("<details", "<details open"))
         m = {name: job.result() for name, job in jobs.items()}
 
         for name, measured in m.items():
@@ -340,9 +340,8 @@ def main():
             check(table["right"] <= PAPER + 1 and table["hidden"] == 0, f"paper cuts off '{table['section']}'")
         check(paper["open"] == 0 and paper["folds"] == screen["folds"], "paper opens folds")
         pages, boxes = pdf.result()
-        pages_open, _ = pdf_open.result()
         check(boxes and all(w > h for w, h in boxes), f"paper is not in landscape: {boxes}")
-        check(0 < pages < 0.6 * pages_open, f"print opens folds: {pages} pages, with open folds {pages_open}")
+        check(0 < pages < MAX_PAPER_PAGES, f"print opens folds: {pages} pages")
 
         dom = policy.result()
         check('class="controls"' in dom, "the policy blocks the page's own script")

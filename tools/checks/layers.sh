@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # layers.sh [repository]: does every include follow the arrows, and is CUDA used only where it is allowed?
-#   core <- ops <- {cpu_ref, kernels, models}; core <- simt <- kernels; models <- {bench, cli, tests}
+#   core <- ops <- {cpu_ref, kernels, models}; core <- simt <- kernels; core <- softgpu; models <- {bench, cli, tests}
 #   results <- {bench, reports, cli}; reports <- {bench, cli}; bench <- cli
 # The table below is exact: a permission that nothing uses is removed.
 set -euo pipefail
 checks=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 cd "${1:-$checks/../..}"
 folders=()
-for folder in core ops cpu_ref kernels simt models bench results reports cli tests; do
+for folder in core ops cpu_ref kernels simt softgpu models bench results reports cli tests; do
   [ ! -d $folder ] || folders+=($folder)
 done
 mapfile -t files < <(find "${folders[@]}" -type f \( -name '*.h' -o -name '*.cpp' -o -name '*.cu' -o -name '*.cuh' \) | sort)
@@ -21,6 +21,8 @@ found=$(awk -f "$checks/code.awk" "${files[@]}" | awk '
     may["ops"] = "core ops"
     may["cpu_ref"] = "core ops cpu_ref"
     may["simt"] = "core core/cuda simt"
+    may["softgpu"] = "core softgpu"  # stands in for the CUDA runtime; only linked, never included
+    may["tests/softgpu"] = "core softgpu"
     may["kernels"] = "core core/cuda ops simt kernels"
     may["models"] = "core ops models"
     may["bench"] = "core models results bench"  # no ops folder: it names no op; of reports, what a terminal shows
@@ -33,13 +35,13 @@ found=$(awk -f "$checks/code.awk" "${files[@]}" | awk '
     may["tests"] = "core ops models bench results reports simt cli tests"
     may["tests/core/cuda"] = "core core/cuda kernels"
   }
-  function folder(path) { if (match(path, /^(tests\/)?core\/cuda\//)) return substr(path, 1, RLENGTH - 1); sub(/\/.*/, "", path); return path }
+  function folder(path) { if (match(path, /^((tests\/)?core\/cuda|tests\/softgpu)\//)) return substr(path, 1, RLENGTH - 1); sub(/\/.*/, "", path); return path }
   {
     split($0, part, ":")
     file = part[1]; at = file ":" part[2]
     code = substr($0, length(at) + 2)
     here = folder(file)
-    cuda_allowed = here == "core/cuda" || here == "tests/core/cuda" || here == "kernels" || here == "simt"
+    cuda_allowed = here == "core/cuda" || here == "tests/core/cuda" || here == "kernels" || here == "simt" || here == "softgpu"
     if (match(code, /^[ \t]*#[ \t]*include[ \t]*["<][^">]*/)) {
       target = substr(code, RSTART, RLENGTH); sub(/^[^"<]*["<]/, "", target)
       there = folder(target)
@@ -51,7 +53,7 @@ found=$(awk -f "$checks/code.awk" "${files[@]}" | awk '
       }
       if (!cuda_allowed && code ~ /<(cuda|cublas|cudnn|cooperative_groups|cub\/|mma\.h)/) print at ": CUDA header " target
     } else if (!cuda_allowed && match(code, /(^|[^A-Za-z0-9_])(cuda|cublas|cudnn)[A-Z][A-Za-z0-9_]*[ \t]*\(/)) {
-      print at ": CUDA call outside core/cuda, kernels and simt: " substr(code, RSTART, RLENGTH - 1)
+      print at ": CUDA call outside core/cuda, kernels, simt and softgpu: " substr(code, RSTART, RLENGTH - 1)
     }
     if (code ~ /__(global|device)__/ && code !~ /^[ \t]*#/) {  # a macro for functions of both sides is no device code
       if (file ~ /\.cpp$/) print at ": device code belongs in a .cu file"

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "softgpu/device.h"
+
+#include <cstdlib>
+
+#include "softgpu/access.h"
+#include "softgpu/fatbin.h"
+
+namespace duet::softgpu {
+namespace {
+uint64_t number_of(const char* name, uint64_t otherwise) {
+  const char* text = std::getenv(name);
+  return text && *text ? std::strtoull(text, nullptr, 10) : otherwise;
+}
+}  // namespace
+
+const MemoryView* device_view_ = nullptr;
+
+uint8_t* host_memory(uint64_t address, uint64_t bytes) {
+  const auto& blocks = Device::get().host_blocks;
+  auto at = blocks.upper_bound(address);
+  if (at == blocks.begin()) return nullptr;
+  --at;
+  return address + bytes <= at->first + at->second ? reinterpret_cast<uint8_t*>(address) : nullptr;
+}
+
+std::string describe_device_address(uint64_t address) { return Device::get().memory.describe(address); }
+
+// Never destroyed: destructors of the program's own static objects still use it.
+Device& Device::get() {
+  static Device* const device = new Device;
+  return *device;
+}
+
+Device::Device() : memory(limits.memory_bytes), order_(number_of("DUET_SOFTGPU_SEED", 1)) {
+  device_view_ = &memory.view();
+  options.reverse = number_of("DUET_SOFTGPU_REVERSE", 0) != 0;
+  options.max_warp_instructions = number_of("DUET_SOFTGPU_BUDGET", options.max_warp_instructions);
+  limits.multiprocessors =
+      static_cast<int>(number_of("DUET_SOFTGPU_SMS", static_cast<uint64_t>(limits.multiprocessors)));
+  allocations_until_failure = static_cast<int64_t>(number_of("DUET_SOFTGPU_FAIL_ALLOCATION", 0)) - 1;
+}
+
+void Device::add_program(const void* wrapper) {
+  programs_.push_back(std::make_unique<Program>());
+  programs_.back()->wrapper = wrapper;
+}
+
+// nvcc's code registers a program and then its functions.
+void Device::add_function(const void* stub, const char* name) {
+  functions_[stub] = {name, programs_.back().get(), nullptr};
+}
+
+Kernel& Device::kernel(const void* stub) {
+  const auto found = functions_.find(stub);
+  if (found == functions_.end()) throw Error("no kernel is registered for this function");
+  Function& f = found->second;
+  if (f.kernel) return *f.kernel;
+  Program& p = *f.program;
+  if (!p.read) {
+    for (PtxText& ptx : ptx_of(p.wrapper))
+      if (ptx.capability <= limits.capability) p.modules.push_back(std::make_unique<Module>(std::move(ptx.text)));
+    p.read = true;
+  }
+  for (const auto& module : p.modules)
+    for (const EntryText& entry : module->entries())
+      if (entry.name == f.name) {
+        f.kernel = decode(*module, entry);
+        return *f.kernel;
+      }
+  throw Error("no PTX for {}: is the program compiled with --generate-code=arch=compute_{}a,code=[compute_{}a]?",
+              readable_name(f.name), limits.capability, limits.capability);
+}
+
+Stream& Device::stream(void* handle) {
+  auto* s = static_cast<Stream*>(handle);
+  return reinterpret_cast<uintptr_t>(handle) <= 2 ? default_stream_ : *s;  // legacy and per-thread default streams
+}
+
+void Device::enqueue(Stream& stream, Work work) {
+  if (stream.capture)
+    stream.capture->work.push_back(std::move(work));
+  else
+    stream.queue.push_back(std::move(work));
+}
+
+void Device::run_until(Stream& stream, const std::function<bool()>& done) {
+  while (!stream.queue.empty() && !done()) {
+    const Work work = std::move(stream.queue.front());
+    stream.queue.pop_front();
+    work();
+  }
+}
+
+void Device::run_all(Stream& stream) {
+  run_until(stream, [] { return false; });
+}
+
+// One piece of work at a time, of a stream chosen by chance: streams have no order between them.
+void Device::run_everything() {
+  for (;;) {
+    std::vector<Stream*> busy;
+    if (!default_stream_.queue.empty()) busy.push_back(&default_stream_);
+    for (Stream* s : streams)
+      if (!s->queue.empty()) busy.push_back(s);
+    if (busy.empty()) return;
+    Stream& chosen = *busy[order_() % busy.size()];
+    const Work work = std::move(chosen.queue.front());
+    chosen.queue.pop_front();
+    work();
+  }
+}
+
+std::vector<std::string> Device::leaks() const {
+  std::vector<std::string> all;
+  const auto add = [&](size_t count, const char* what) {
+    if (count > 0) all.push_back(fmt::format("{} {} not released", count, what));
+  };
+  add(memory.allocations(), "allocations of device memory");
+  add(host_blocks.size(), "allocations of pinned memory");
+  add(streams.size(), "streams");
+  add(events.size(), "events");
+  add(graphs.size(), "graphs");
+  add(executable_graphs.size(), "executable graphs");
+  return all;
+}
+
+}  // namespace duet::softgpu

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+// The device that the runtime (runtime.cpp) hands out: its memory, the kernels of the program, streams, and what went
+// wrong.
+#pragma once
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <random>
+#include <set>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "softgpu/execute.h"
+#include "softgpu/memory.h"
+
+namespace duet::softgpu {
+
+using Work = std::function<void()>;
+
+// Work runs at the latest moment that CUDA allows: when the host waits for it. So a missing wait is seen.
+struct Graph {
+  std::vector<Work> work;
+};
+struct Stream {
+  std::deque<Work> queue;
+  std::unique_ptr<Graph> capture;  // while it records
+  bool capture_failed = false;
+};
+struct Event {
+  Stream* stream = nullptr;  // of the latest record
+  uint64_t recorded = 0, done = 0;
+  double time_s = 0;
+};
+
+// What a kernel needs of an architecture to be launched.
+struct Limits {
+  int capability = 90;
+  uint32_t max_threads = 1024, max_block_z = 64, max_grid_yz = 65535;
+  uint32_t shared_bytes = 48 << 10, shared_opt_in_bytes = 227 << 10;
+  int multiprocessors = 4;  // few, so that small cases have several blocks on each
+  int l2_bytes = 1 << 20;   // small, so that emptying it is cheap
+  uint64_t memory_bytes = uint64_t{8} << 30;
+};
+
+class Device {
+ public:
+  static Device& get();
+
+  Limits limits;
+  DeviceMemory memory;
+  ExecutorOptions options;
+  ExecutorCounts counts;
+
+  // Kernels, by the address of their stub in the host program.
+  void add_program(const void* wrapper);
+  void add_function(const void* stub, const char* name);
+  Kernel& kernel(const void* stub);           // throws Error
+  std::map<const void*, int> dynamic_shared;  // what cudaFuncSetAttribute allows beyond limits.shared_bytes
+
+  // Streams. run_until: until the condition holds or nothing is left. Throws what the work throws.
+  Stream& stream(void* handle);  // of a cudaStream_t
+  void enqueue(Stream& stream, Work work);
+  void run_until(Stream& stream, const std::function<bool()>& done);
+  void run_all(Stream& stream);
+  void run_everything();
+
+  std::map<uint64_t, uint64_t> host_blocks;  // pinned memory: address, bytes
+  std::set<Stream*> streams;
+  std::set<Event*> events;
+  std::set<Graph*> graphs, executable_graphs;
+  std::set<uint64_t> being_freed;  // by cudaFreeAsync, not yet in effect
+
+  std::string first_error;  // of a kernel: the device is lost from then on
+  Fault::Kind first_error_kind = Fault::Kind::launch;
+  std::string latest_message;              // of a call that was refused
+  int64_t allocations_until_failure = -1;  // for tests: the allocation that fails; negative: none
+
+  // What was not released, one line each.
+  std::vector<std::string> leaks() const;
+
+ private:
+  Device();
+  struct Program {
+    const void* wrapper;
+    std::vector<std::unique_ptr<Module>> modules;
+    bool read = false;
+  };
+  std::vector<std::unique_ptr<Program>> programs_;
+  struct Function {
+    std::string name;
+    Program* program;
+    std::unique_ptr<Kernel> kernel;
+  };
+  std::unordered_map<const void*, Function> functions_;
+  Stream default_stream_;
+  std::mt19937_64 order_;
+};
+
+}  // namespace duet::softgpu

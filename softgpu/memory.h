@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+// Memory of the device. A pointer that a program gets from cudaMalloc lies in a reserved range without any access, so
+// that host code which follows it ends with a fault. The bytes themselves, and a state for each byte, lie in two
+// other ranges, at fixed distances from the pointer.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <string>
+
+namespace duet::softgpu {
+
+// States of a byte. A kernel may store where kUsable is set, and load where both are set.
+constexpr uint8_t kUsable = 1, kWritten = 2, kLoadable = kUsable | kWritten;
+constexpr uint8_t kFreed = 4, kOutside = 8;  // for messages: released; of an allocation, but of none of its parts
+
+// Generic addresses of shared and local memory begin here; no host maps memory at such addresses.
+constexpr uint64_t kSharedWindow = uint64_t{1} << 60, kLocalWindow = uint64_t{1} << 61,
+                   kWindowBytes = uint64_t{1} << 32;
+
+// Addresses [base, base + bytes), whose data and states are at fixed distances.
+struct MemoryView {
+  uint64_t base = 0, bytes = 0;
+  uint8_t* data = nullptr;
+  uint8_t* states = nullptr;
+};
+
+class DeviceMemory {
+ public:
+  explicit DeviceMemory(uint64_t capacity_bytes);
+  ~DeviceMemory();
+  DeviceMemory(const DeviceMemory&) = delete;
+
+  const MemoryView& view() const { return view_; }
+  uint64_t capacity() const { return capacity_; }
+  uint64_t used() const { return used_; }
+  size_t allocations() const { return blocks_.size(); }
+
+  void* allocate(uint64_t bytes);  // aligned to 256 bytes; null where the capacity is exceeded
+  bool release(void* memory);      // false where nothing begins there
+  // A part that kernels may touch. From its first part on, the rest of an allocation is out of bounds for them.
+  void declare(void* memory, uint64_t bytes, const std::string& name);
+
+  bool contains(uint64_t address) const { return address - view_.base < view_.bytes; }
+  // Copies and fills, which may touch a whole allocation. Each throws Fault where the range is not inside of one.
+  void write(uint64_t to, const void* from, uint64_t bytes);
+  void read(void* to, uint64_t from, uint64_t bytes) const;
+  void copy(uint64_t to, uint64_t from, uint64_t bytes);
+  void fill(uint64_t to, uint8_t value, uint64_t bytes);  // with 0xFF, memory counts as not written
+
+  // "byte 5 behind x (64 bytes)": where an address lies, for messages.
+  std::string describe(uint64_t address) const;
+
+ private:
+  struct Part {
+    uint64_t bytes;
+    std::string name;
+  };
+  struct Allocation {
+    uint64_t bytes = 0;
+    std::map<uint64_t, Part> parts;
+  };
+  uint64_t require(uint64_t address, uint64_t bytes, const char* what) const;
+  const std::pair<const uint64_t, Allocation>* find(uint64_t address) const;
+
+  MemoryView view_;
+  uint64_t capacity_, used_ = 0, next_ = 0;
+  std::map<uint64_t, Allocation> blocks_, freed_;  // freed_: the latest ones, for messages
+};
+
+}  // namespace duet::softgpu

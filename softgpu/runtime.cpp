@@ -1,0 +1,665 @@
+// SPDX-License-Identifier: Apache-2.0
+// The functions of the CUDA runtime that Duet calls, for the device in software. A program that links this file
+// instead of libcudart_static.a runs unchanged; a function that is missing here is a link error.
+//
+// Rules of CUDA that are kept: a failed kernel loses the device for good; a capture refuses what waits, allocates or
+// releases; a copy from pageable memory has read it on return, one from pinned memory reads it when it runs.
+#include <cuda_runtime_api.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <mutex>
+
+#include "softgpu/device.h"
+
+namespace duet::softgpu {
+namespace {
+std::recursive_mutex mutex;
+cudaError_t latest = cudaSuccess;
+
+Device& device() { return Device::get(); }
+
+cudaError_t refuse(cudaError_t status, std::string message = "") {
+  latest = status;
+  device().latest_message = std::move(message);
+  return status;
+}
+
+cudaError_t lost() {
+  switch (device().first_error_kind) {
+    case Fault::Kind::address:
+      return cudaErrorIllegalAddress;
+    case Fault::Kind::alignment:
+      return cudaErrorMisalignedAddress;
+    case Fault::Kind::launch:
+      break;
+  }
+  return cudaErrorLaunchFailure;
+}
+
+// Runs the body of an API call. Once a kernel has failed, every call does.
+template <class F>
+cudaError_t call(F&& body) {
+  const std::lock_guard lock(mutex);
+  if (!device().first_error.empty()) return latest = lost();
+  const auto lose = [](const std::string& text, Fault::Kind kind) {
+    device().first_error = text;
+    device().first_error_kind = kind;
+    std::fprintf(stderr, "software GPU: %s\n", text.c_str());
+    return latest = lost();
+  };
+  try {
+    return body();
+  } catch (const KernelError& e) {
+    return lose(e.what(), e.kind);
+  } catch (const Fault& f) {
+    return lose(f.what, f.kind);
+  } catch (const Error& e) {
+    return refuse(cudaErrorNotSupported, e.what());
+  }
+}
+
+double now_s() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+
+Stream* capturing() {
+  for (Stream* s : device().streams)
+    if (s->capture) return s;
+  return nullptr;
+}
+
+// Of calls that a capture does not allow: it ends without a graph.
+bool breaks_capture() {
+  Stream* s = capturing();
+  if (s) s->capture_failed = true;
+  return s != nullptr;
+}
+cudaError_t in_capture(const char* what) {
+  return refuse(cudaErrorStreamCaptureUnsupported, fmt::format("{} during a capture", what));
+}
+
+bool is_stream(cudaStream_t s) {
+  return reinterpret_cast<uintptr_t>(s) <= 2 || device().streams.count(reinterpret_cast<Stream*>(s)) > 0;
+}
+
+bool injected_failure() {
+  int64_t& left = device().allocations_until_failure;
+  return left >= 0 && left-- == 0;
+}
+
+cudaError_t allocate(void** memory, size_t bytes, const char* what) {
+  if (breaks_capture()) return in_capture(what);
+  if (bytes == 0) {
+    *memory = nullptr;
+    return cudaSuccess;
+  }
+  *memory = injected_failure() ? nullptr : device().memory.allocate(bytes);
+  if (!*memory && bytes <= device().memory.capacity()) {  // what is being released may be enough
+    device().run_everything();
+    if (device().allocations_until_failure < 0) *memory = device().memory.allocate(bytes);
+  }
+  return *memory ? cudaSuccess : refuse(cudaErrorMemoryAllocation);
+}
+
+cudaError_t release_now(void* memory) {
+  const auto address = reinterpret_cast<uint64_t>(memory);
+  device().being_freed.erase(address);
+  if (!device().memory.release(memory))
+    return refuse(cudaErrorInvalidValue, "released memory: " + device().memory.describe(address));
+  return cudaSuccess;
+}
+
+// Pinned memory, or any other of the host's.
+bool is_pinned(const void* p, size_t bytes) {
+  const auto address = reinterpret_cast<uint64_t>(p);
+  auto at = device().host_blocks.upper_bound(address);
+  if (at == device().host_blocks.begin()) return false;
+  --at;
+  return address + bytes <= at->first + at->second;
+}
+
+cudaError_t copy(void* to, const void* from, size_t bytes, cudaMemcpyKind kind, cudaStream_t handle) {
+  if (!is_stream(handle)) return refuse(cudaErrorInvalidResourceHandle);
+  if (bytes == 0) return cudaSuccess;
+  Device& d = device();
+  Stream& stream = d.stream(handle);
+  const auto to_address = reinterpret_cast<uint64_t>(to), from_address = reinterpret_cast<uint64_t>(from);
+  const bool to_device = d.memory.contains(to_address), from_device = d.memory.contains(from_address);
+  const bool as_told = kind == cudaMemcpyDefault || (kind == cudaMemcpyHostToDevice && to_device && !from_device) ||
+                       (kind == cudaMemcpyDeviceToHost && !to_device && from_device) ||
+                       (kind == cudaMemcpyDeviceToDevice && to_device && from_device) ||
+                       (kind == cudaMemcpyHostToHost && !to_device && !from_device);
+  if (!as_told)
+    return refuse(
+        cudaErrorInvalidMemcpyDirection,
+        fmt::format("a copy from {} to {} memory", from_device ? "device" : "host", to_device ? "device" : "host"));
+  if (to_device && from_device) {
+    d.enqueue(stream, [=, &d] { d.memory.copy(to_address, from_address, bytes); });
+  } else if (to_device) {
+    if (stream.capture || is_pinned(from, bytes)) {
+      d.enqueue(stream, [=, &d] { d.memory.write(to_address, from, bytes); });
+    } else {
+      auto staged = std::make_shared<std::vector<uint8_t>>(static_cast<const uint8_t*>(from),
+                                                           static_cast<const uint8_t*>(from) + bytes);
+      d.enqueue(stream, [=, &d] { d.memory.write(to_address, staged->data(), bytes); });
+    }
+  } else if (from_device) {
+    d.enqueue(stream, [=, &d] { d.memory.read(to, from_address, bytes); });
+    if (!stream.capture && !is_pinned(to, bytes)) d.run_all(stream);
+  } else {
+    d.enqueue(stream, [=] { std::memcpy(to, from, bytes); });
+  }
+  return cudaSuccess;
+}
+
+cudaError_t check_limits(const Kernel& k, const void* stub, const Launch& l) {
+  const Device& d = device();
+  const Limits& limits = d.limits;
+  const auto bad = [&](const std::string& why) {
+    return refuse(cudaErrorInvalidConfiguration, readable_name(k.name) + ": " + why);
+  };
+  if (l.grid.volume() == 0 || l.block.volume() == 0) return bad("an empty grid or block");
+  const uint32_t max_threads =
+      k.max_threads > 0 ? std::min(limits.max_threads, static_cast<uint32_t>(k.max_threads)) : limits.max_threads;
+  if (l.block.volume() > max_threads) return bad(fmt::format("{} threads; at most {}", l.block.volume(), max_threads));
+  if (l.block.z > limits.max_block_z)
+    return bad(fmt::format("a block of depth {}; at most {}", l.block.z, limits.max_block_z));
+  if (l.grid.y > limits.max_grid_yz || l.grid.z > limits.max_grid_yz || l.grid.x > INT32_MAX)
+    return bad(fmt::format("a grid of {} x {} x {} blocks", l.grid.x, l.grid.y, l.grid.z));
+  const auto granted = d.dynamic_shared.find(stub);
+  const uint32_t shared = k.shared_bytes + l.dynamic_shared_bytes;
+  const uint32_t allowed =
+      granted == d.dynamic_shared.end()
+          ? limits.shared_bytes
+          : std::max<uint32_t>(limits.shared_bytes, k.shared_bytes + static_cast<uint32_t>(granted->second));
+  if (shared > allowed)
+    return refuse(cudaErrorInvalidValue, fmt::format("{}: {} bytes of shared memory where {} are allowed",
+                                                     readable_name(k.name), shared, allowed));
+  return cudaSuccess;
+}
+
+cudaError_t launch(const void* stub, dim3 grid, dim3 block, void** arguments, size_t shared, cudaStream_t handle) {
+  if (!is_stream(handle)) return refuse(cudaErrorInvalidResourceHandle);
+  Device& d = device();
+  Kernel* kernel = nullptr;
+  try {
+    kernel = &d.kernel(stub);
+  } catch (const Error& e) {
+    std::fprintf(stderr, "software GPU: %s\n", e.what());
+    return refuse(cudaErrorInvalidPtx, e.what());
+  }
+  Launch l;
+  l.kernel = kernel;
+  l.grid = {grid.x, grid.y, grid.z};
+  l.block = {block.x, block.y, block.z};
+  l.dynamic_shared_bytes = static_cast<uint32_t>(shared);
+  if (const cudaError_t status = check_limits(*kernel, stub, l); status != cudaSuccess) return status;
+  l.parameters.resize(static_cast<size_t>(kernel->parameter_bytes));
+  for (size_t p = 0; p < kernel->parameters.size(); ++p)
+    std::memcpy(l.parameters.data() + kernel->parameters[p].offset, arguments[p],
+                static_cast<size_t>(kernel->parameters[p].bytes));
+  d.enqueue(d.stream(handle), [&d, kernel, l = std::move(l)] {
+    ++kernel->launches;
+    execute(l, d.options, d.counts);
+  });
+  return cudaSuccess;
+}
+
+template <class T>
+cudaError_t destroy(std::set<T*>& all, void* handle) {
+  auto* object = static_cast<T*>(handle);
+  if (all.erase(object) == 0)
+    return refuse(cudaErrorInvalidResourceHandle, "a handle that does not exist is destroyed");
+  delete object;
+  return cudaSuccess;
+}
+
+const char* text_of(cudaError_t status) {
+  switch (status) {
+    case cudaSuccess:
+      return "no error";
+    case cudaErrorInvalidValue:
+      return "invalid argument";
+    case cudaErrorMemoryAllocation:
+      return "out of memory";
+    case cudaErrorInvalidConfiguration:
+      return "invalid configuration argument";
+    case cudaErrorInvalidMemcpyDirection:
+      return "invalid copy direction for memcpy";
+    case cudaErrorInvalidResourceHandle:
+      return "invalid resource handle";
+    case cudaErrorNotReady:
+      return "device not ready";
+    case cudaErrorIllegalAddress:
+      return "an illegal memory access was encountered";
+    case cudaErrorMisalignedAddress:
+      return "misaligned address";
+    case cudaErrorLaunchFailure:
+      return "unspecified launch failure";
+    case cudaErrorNotSupported:
+      return "operation not supported";
+    case cudaErrorInvalidPtx:
+      return "a PTX compilation failed";
+    case cudaErrorStreamCaptureUnsupported:
+      return "operation not permitted when stream is capturing";
+    case cudaErrorStreamCaptureInvalidated:
+      return "operation failed due to a previous error during capture";
+    case cudaErrorIllegalState:
+      return "the operation cannot be performed in the present state";
+    default:
+      return "an error that the software GPU has no text for";
+  }
+}
+
+// At the end of the program: what it did not release, and how much was run. A leak is an error.
+struct AtExit {
+  ~AtExit() {
+    const ExecutorCounts& c = device().counts;
+    if (std::getenv("DUET_SOFTGPU_COUNTS"))
+      std::fprintf(stderr,
+                   "software GPU: %llu launches, %llu blocks, %.3g thread instructions in %.2f s: %.3g a second\n",
+                   static_cast<unsigned long long>(c.launches), static_cast<unsigned long long>(c.blocks),
+                   static_cast<double>(c.thread_instructions), c.seconds,
+                   static_cast<double>(c.thread_instructions) / std::max(c.seconds, 1e-9));
+    if (!device().first_error.empty()) return;  // after a failure, nothing can be released
+    const auto leaks = device().leaks();
+    for (const std::string& leak : leaks)
+      std::fprintf(stderr, "software GPU: at the end of the program: %s\n", leak.c_str());
+    if (leaks.empty()) return;
+    std::fflush(nullptr);
+    _exit(70);
+  }
+};
+}  // namespace
+}  // namespace duet::softgpu
+
+using namespace duet::softgpu;  // NOLINT: the file's subject is the functions below
+
+extern "C" {
+
+// For core/: a part of an allocation, which kernels may touch.
+void duet_softgpu_declare(void* memory, size_t bytes, const char* name) {
+  const std::lock_guard lock(mutex);
+  device().memory.declare(memory, bytes, name);
+}
+
+// What nvcc's host code calls before main().
+void** __cudaRegisterFatBinary(void* wrapper) {
+  static const AtExit at_exit;  // made first, so it is destroyed after all that uses the device
+  device().add_program(wrapper);
+  static void* handle = nullptr;
+  return &handle;
+}
+void __cudaRegisterFatBinaryEnd(void**) {}
+void __cudaUnregisterFatBinary(void**) {}
+char __cudaInitModule(void**) { return 1; }
+void __cudaRegisterFunction(void**, const char* stub, char*, const char* name, int, uint3*, uint3*, dim3*, dim3*,
+                            int*) {
+  device().add_function(stub, name);
+}
+unsigned __cudaPushCallConfiguration(dim3, dim3, size_t, void*) { return 1; }  // of <<<>>>, which Duet does not use
+cudaError_t __cudaPopCallConfiguration(dim3*, dim3*, size_t*, void*) { return cudaErrorNotSupported; }
+cudaError_t __cudaGetKernel(cudaKernel_t* kernel, const void* stub) {
+  *kernel = reinterpret_cast<cudaKernel_t>(const_cast<void*>(stub));
+  return cudaSuccess;
+}
+cudaError_t __cudaLaunchKernel(cudaKernel_t kernel, dim3 grid, dim3 block, void** arguments, size_t shared,
+                               cudaStream_t stream) {
+  return call([&] { return launch(kernel, grid, block, arguments, shared, stream); });
+}
+
+cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t* c, const void* stub, void** arguments) {
+  return call([&] {
+    if (c->numAttrs > 0) return refuse(cudaErrorNotSupported, "a launch with attributes");
+    return launch(stub, c->gridDim, c->blockDim, arguments, c->dynamicSmemBytes, c->stream);
+  });
+}
+cudaError_t cudaFuncSetAttribute(const void* stub, cudaFuncAttribute attribute, int value) {
+  return call([&] {
+    if (attribute != cudaFuncAttributeMaxDynamicSharedMemorySize)
+      return refuse(cudaErrorNotSupported, "this attribute of a function");
+    const Kernel& k = device().kernel(stub);
+    if (value < 0 || k.shared_bytes + static_cast<uint32_t>(value) > device().limits.shared_opt_in_bytes)
+      return refuse(cudaErrorInvalidValue,
+                    fmt::format("{} bytes of dynamic shared memory beside {} static ones", value, k.shared_bytes));
+    device().dynamic_shared[stub] = value;
+    return cudaSuccess;
+  });
+}
+cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* a, const void* stub) {
+  return call([&] {
+    const Kernel& k = device().kernel(stub);
+    *a = {};
+    a->sharedSizeBytes = k.shared_bytes;
+    a->localSizeBytes = k.local_bytes;
+    a->maxThreadsPerBlock = k.max_threads > 0 ? k.max_threads : static_cast<int>(device().limits.max_threads);
+    a->ptxVersion = a->binaryVersion = device().limits.capability;
+    return cudaSuccess;
+  });
+}
+
+cudaError_t cudaGetLastError() {
+  const std::lock_guard lock(mutex);
+  const cudaError_t status = latest;
+  latest = device().first_error.empty() ? cudaSuccess : lost();
+  return status;
+}
+cudaError_t cudaPeekAtLastError() { return latest; }
+const char* cudaGetErrorString(cudaError_t status) {
+  static thread_local std::string text;
+  text = text_of(status);
+  const std::string& more = device().first_error.empty() ? device().latest_message : device().first_error;
+  if (status != cudaSuccess && !more.empty()) text += ": " + more;
+  return text.c_str();
+}
+const char* cudaGetErrorName(cudaError_t status) {
+  static thread_local std::string name;
+  name = fmt::format("cudaError {}", static_cast<int>(status));
+  return status == cudaSuccess ? "cudaSuccess" : name.c_str();
+}
+
+cudaError_t cudaMalloc(void** memory, size_t bytes) {
+  return call([&] { return allocate(memory, bytes, "cudaMalloc"); });
+}
+cudaError_t cudaMallocAsync(void** memory, size_t bytes, cudaStream_t stream) {
+  return call([&] {
+    if (!is_stream(stream)) return refuse(cudaErrorInvalidResourceHandle);
+    return allocate(memory, bytes, "cudaMallocAsync");
+  });
+}
+cudaError_t cudaFree(void* memory) {
+  return call([&] {
+    if (breaks_capture()) return in_capture("cudaFree");
+    if (!memory) return cudaSuccess;
+    device().run_everything();
+    return release_now(memory);
+  });
+}
+cudaError_t cudaFreeAsync(void* memory, cudaStream_t stream) {
+  return call([&] {
+    if (breaks_capture()) return in_capture("cudaFreeAsync");
+    if (!memory) return cudaSuccess;
+    if (!device().being_freed.insert(reinterpret_cast<uint64_t>(memory)).second)
+      return refuse(cudaErrorInvalidValue, "memory is released twice");
+    device().enqueue(device().stream(stream), [memory] {
+      if (release_now(memory) != cudaSuccess) fault(device().latest_message);
+    });
+    return cudaSuccess;
+  });
+}
+cudaError_t cudaMallocHost(void** memory, size_t bytes) {
+  return call([&] {
+    if (breaks_capture()) return in_capture("cudaMallocHost");
+    constexpr size_t kPage = 4096;
+    *memory = injected_failure() ? nullptr : std::aligned_alloc(kPage, (bytes + kPage) / kPage * kPage);
+    if (!*memory) return refuse(cudaErrorMemoryAllocation);
+    std::memset(*memory, 0xFF, bytes);
+    device().host_blocks[reinterpret_cast<uint64_t>(*memory)] = bytes;
+    return cudaSuccess;
+  });
+}
+cudaError_t cudaFreeHost(void* memory) {
+  return call([&] {
+    if (breaks_capture()) return in_capture("cudaFreeHost");
+    device().run_everything();
+    if (device().host_blocks.erase(reinterpret_cast<uint64_t>(memory)) == 0)
+      return refuse(cudaErrorInvalidValue, "pinned memory is released that does not exist");
+    std::free(memory);
+    return cudaSuccess;
+  });
+}
+cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind kind, cudaStream_t stream) {
+  return call([&] { return copy(to, from, bytes, kind, stream); });
+}
+cudaError_t cudaMemcpy(void* to, const void* from, size_t bytes, cudaMemcpyKind kind) {
+  return call([&] {
+    if (breaks_capture()) return in_capture("cudaMemcpy");
+    device().run_everything();
+    const cudaError_t status = copy(to, from, bytes, kind, nullptr);
+    device().run_everything();
+    return status;
+  });
+}
+cudaError_t cudaMemsetAsync(void* to, int value, size_t bytes, cudaStream_t stream) {
+  return call([&] {
+    if (!is_stream(stream)) return refuse(cudaErrorInvalidResourceHandle);
+    Device& d = device();
+    const auto address = reinterpret_cast<uint64_t>(to);
+    if (bytes > 0) d.enqueue(d.stream(stream), [=, &d] { d.memory.fill(address, static_cast<uint8_t>(value), bytes); });
+    return cudaSuccess;
+  });
+}
+cudaError_t cudaMemGetInfo(size_t* free, size_t* total) {
+  return call([&] {
+    *total = device().memory.capacity();
+    *free = *total - device().memory.used();
+    return cudaSuccess;
+  });
+}
+cudaError_t cudaDeviceGetDefaultMemPool(cudaMemPool_t* pool, int) {
+  *pool = nullptr;
+  return cudaSuccess;
+}
+cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t, cudaMemPoolAttr, void*) { return cudaSuccess; }
+cudaError_t cudaMemPoolGetAttribute(cudaMemPool_t, cudaMemPoolAttr, void* value) {
+  const uint64_t none = 0;  // released memory goes back to the device at once
+  std::memcpy(value, &none, sizeof none);
+  return cudaSuccess;
+}
+
+cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned) {
+  return call([&] {
+    auto* s = new Stream;
+    device().streams.insert(s);
+    *stream = reinterpret_cast<cudaStream_t>(s);
+    return cudaSuccess;
+  });
+}
+cudaError_t cudaStreamDestroy(cudaStream_t stream) {
+  return call([&] {
+    auto* s = reinterpret_cast<Stream*>(stream);
+    if (device().streams.count(s)) device().run_all(*s);
+    return destroy(device().streams, s);
+  });
+}
+cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
+  return call([&] {
+    if (!is_stream(stream)) return refuse(cudaErrorInvalidResourceHandle);
+    Stream& s = device().stream(stream);
+    if (s.capture) {
+      s.capture_failed = true;
+      return in_capture("cudaStreamSynchronize");
+    }
+    device().run_all(s);
+    return cudaSuccess;
+  });
+}
+cudaError_t cudaDeviceSynchronize() {
+  return call([&] {
+    if (breaks_capture()) return in_capture("cudaDeviceSynchronize");
+    device().run_everything();
+    return cudaSuccess;
+  });
+}
+cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned) {
+  return call([&] {
+    auto* e = reinterpret_cast<Event*>(event);
+    if (!is_stream(stream) || !device().events.count(e)) return refuse(cudaErrorInvalidResourceHandle);
+    const uint64_t wanted = e->recorded;
+    Stream* other = e->stream;
+    if (other)
+      device().enqueue(device().stream(stream), [=] { device().run_until(*other, [=] { return e->done >= wanted; }); });
+    return cudaSuccess;
+  });
+}
+
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) {
+  return call([&] {
+    auto* e = new Event;
+    device().events.insert(e);
+    *event = reinterpret_cast<cudaEvent_t>(e);
+    return cudaSuccess;
+  });
+}
+cudaError_t cudaEventDestroy(cudaEvent_t event) {
+  return call([&] {
+    auto* e = reinterpret_cast<Event*>(event);
+    if (device().events.count(e) && e->stream)  // a record in a queue refers to it
+      device().run_until(*e->stream, [=] { return e->done >= e->recorded; });
+    return destroy(device().events, e);
+  });
+}
+cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
+  return call([&] {
+    auto* e = reinterpret_cast<Event*>(event);
+    if (!is_stream(stream) || !device().events.count(e)) return refuse(cudaErrorInvalidResourceHandle);
+    Stream& s = device().stream(stream);
+    e->stream = &s;
+    const uint64_t number = ++e->recorded;
+    device().enqueue(s, [=] {
+      e->done = number;
+      e->time_s = now_s();
+    });
+    return cudaSuccess;
+  });
+}
+cudaError_t cudaEventSynchronize(cudaEvent_t event) {
+  return call([&] {
+    auto* e = reinterpret_cast<Event*>(event);
+    if (!device().events.count(e)) return refuse(cudaErrorInvalidResourceHandle);
+    if (breaks_capture()) return in_capture("cudaEventSynchronize");
+    if (e->stream) device().run_until(*e->stream, [=] { return e->done >= e->recorded; });
+    return cudaSuccess;
+  });
+}
+cudaError_t cudaEventElapsedTime(float* ms, cudaEvent_t start, cudaEvent_t stop) {
+  return call([&] {
+    auto* a = reinterpret_cast<Event*>(start);
+    auto* b = reinterpret_cast<Event*>(stop);
+    if (!device().events.count(a) || !device().events.count(b) || a->recorded == 0 || b->recorded == 0)
+      return refuse(cudaErrorInvalidResourceHandle, "an event that was never recorded");
+    if (a->done < a->recorded || b->done < b->recorded) return refuse(cudaErrorNotReady);
+    *ms = static_cast<float>((b->time_s - a->time_s) * 1e3);
+    return cudaSuccess;
+  });
+}
+
+cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode) {
+  return call([&] {
+    auto* s = reinterpret_cast<Stream*>(stream);
+    if (!device().streams.count(s))
+      return refuse(cudaErrorStreamCaptureUnsupported, "the default stream cannot be captured");
+    if (s->capture) return refuse(cudaErrorIllegalState, "the stream is capturing already");
+    s->capture = std::make_unique<Graph>();
+    s->capture_failed = false;
+    return cudaSuccess;
+  });
+}
+cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph) {
+  return call([&] {
+    *graph = nullptr;
+    auto* s = reinterpret_cast<Stream*>(stream);
+    if (!device().streams.count(s) || !s->capture) return refuse(cudaErrorIllegalState, "the stream is not capturing");
+    std::unique_ptr<Graph> made = std::move(s->capture);
+    if (s->capture_failed) return refuse(cudaErrorStreamCaptureInvalidated, device().latest_message);
+    device().graphs.insert(made.get());
+    *graph = reinterpret_cast<cudaGraph_t>(made.release());
+    return cudaSuccess;
+  });
+}
+cudaError_t cudaGraphInstantiate(cudaGraphExec_t* executable, cudaGraph_t graph, unsigned long long) {
+  return call([&] {
+    auto* g = reinterpret_cast<Graph*>(graph);
+    if (!device().graphs.count(g)) return refuse(cudaErrorInvalidResourceHandle);
+    auto* made = new Graph(*g);
+    device().executable_graphs.insert(made);
+    *executable = reinterpret_cast<cudaGraphExec_t>(made);
+    return cudaSuccess;
+  });
+}
+cudaError_t cudaGraphLaunch(cudaGraphExec_t executable, cudaStream_t stream) {
+  return call([&] {
+    auto* g = reinterpret_cast<Graph*>(executable);
+    if (!device().executable_graphs.count(g) || !is_stream(stream)) return refuse(cudaErrorInvalidResourceHandle);
+    for (const Work& work : g->work) device().enqueue(device().stream(stream), work);
+    return cudaSuccess;
+  });
+}
+cudaError_t cudaGraphDestroy(cudaGraph_t graph) {
+  return call([&] { return destroy(device().graphs, graph); });
+}
+cudaError_t cudaGraphExecDestroy(cudaGraphExec_t graph) {
+  return call([&] { return destroy(device().executable_graphs, graph); });
+}
+
+cudaError_t cudaGetDeviceCount(int* count) {
+  *count = 1;
+  return cudaSuccess;
+}
+cudaError_t cudaGetDevice(int* number) {
+  *number = 0;
+  return cudaSuccess;
+}
+cudaError_t cudaSetDevice(int number) {
+  return call([&] { return number == 0 ? cudaSuccess : refuse(cudaErrorInvalidDevice); });
+}
+cudaError_t cudaRuntimeGetVersion(int* version) {
+  *version = CUDART_VERSION;
+  return cudaSuccess;
+}
+cudaError_t cudaDriverGetVersion(int* version) {
+  *version = CUDART_VERSION;
+  return cudaSuccess;
+}
+cudaError_t cudaGetDeviceProperties(cudaDeviceProp* p, int) {
+  return call([&] {
+    const Limits& l = device().limits;
+    *p = {};
+    std::snprintf(p->name, sizeof p->name, "software GPU (PTX, sm_%d)", l.capability);
+    p->major = l.capability / 10;
+    p->minor = l.capability % 10;
+    p->multiProcessorCount = l.multiprocessors;
+    p->l2CacheSize = l.l2_bytes;
+    p->totalGlobalMem = l.memory_bytes;
+    p->sharedMemPerBlock = l.shared_bytes;
+    p->sharedMemPerBlockOptin = l.shared_opt_in_bytes;
+    p->sharedMemPerMultiprocessor = l.shared_opt_in_bytes + 1024;
+    p->reservedSharedMemPerBlock = 1024;
+    p->warpSize = kLanes;
+    p->maxThreadsPerBlock = static_cast<int>(l.max_threads);
+    p->maxThreadsPerMultiProcessor = 2048;
+    p->maxBlocksPerMultiProcessor = 32;
+    p->regsPerBlock = p->regsPerMultiprocessor = 65536;
+    p->maxThreadsDim[0] = p->maxThreadsDim[1] = 1024;
+    p->maxThreadsDim[2] = static_cast<int>(l.max_block_z);
+    p->maxGridSize[0] = INT32_MAX;
+    p->maxGridSize[1] = p->maxGridSize[2] = static_cast<int>(l.max_grid_yz);
+    return cudaSuccess;
+  });
+}
+cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int) {
+  return call([&] {
+    const Limits& l = device().limits;
+    switch (attribute) {
+      case cudaDevAttrMaxSharedMemoryPerBlockOptin:
+        *value = static_cast<int>(l.shared_opt_in_bytes);
+        return cudaSuccess;
+      case cudaDevAttrMultiProcessorCount:
+        *value = l.multiprocessors;
+        return cudaSuccess;
+      case cudaDevAttrClockRate:
+      case cudaDevAttrMemoryClockRate:
+        *value = 1'000'000;  // kHz; nothing is timed
+        return cudaSuccess;
+      default:
+        return refuse(cudaErrorNotSupported, fmt::format("attribute {} of the device", static_cast<int>(attribute)));
+    }
+  });
+}
+cudaError_t cudaDeviceGetPCIBusId(char* text, int bytes, int) {
+  std::snprintf(text, static_cast<size_t>(bytes), "software");
+  return cudaSuccess;
+}
+}

@@ -96,18 +96,24 @@ void add_doctor(CLI::App& app) {
 
 void add_report(CLI::App& app) {
   struct Options {
-    std::string run_file, directory;
+    std::vector<std::string> run_files;
+    std::string directory;
     bool console = false;
   };
   const auto o = std::make_shared<Options>();
-  CLI::App* report = app.add_subcommand("report", "write tables and charts of a run as Markdown, HTML and CSV");
-  report->add_option("RESULT.json", o->run_file, "run file written by bench_all, or its journal")->required();
+  CLI::App* report =
+      app.add_subcommand("report", "write tables and charts of one or several runs as Markdown, HTML and CSV");
+  report
+      ->add_option("RESULT.json", o->run_files,
+                   "run file written by bench_all, or its journal; several, of one machine or of different ones, are "
+                   "joined by case")
+      ->required();
   report->add_option("-o,--out", o->directory, "folder for the report; created if missing")->required();
   report->add_flag("--console", o->console, "also print the table of speedups");
   report->callback([o] {
-    reports::write_report(o->run_file, o->directory);
+    reports::write_report(o->run_files, o->directory);
     if (o->console)
-      fmt::print("{}", reports::console_table(results::load_run(o->run_file)));
+      fmt::print("{}", reports::console_table(reports::load_runs(o->run_files)));
     else
       fmt::print("{}/report.html, report.md, summary.md, report.csv\n", o->directory);
   });

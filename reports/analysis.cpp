@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Puts an analysis together: what has no result and why, and what weakens the run as a whole.
 #include "reports/analysis.h"
+#include "reports/join.h"
 
 #include <fmt/format.h>
 
@@ -49,7 +50,8 @@ void add_missing(const Run& run, Analysis& analysis) {
     const std::string status = missing_status(job);
     analysis.excluded_jobs += status == "excluded";
     analysis.suspect_jobs += status == "suspect";
-    add(status, status == "suspect" ? job.reason + "; kept out of every ratio" : job.reason, job.name);
+    add(status, status == "suspect" ? job.reason + "; kept out of every ratio" : job.reason,
+        named_of(job.name, job.machine));
   }
   std::stable_sort(analysis.missing.begin(), analysis.missing.end(),
                    [](const auto& a, const auto& b) { return rank(a.status) < rank(b.status); });
@@ -74,6 +76,11 @@ void add_warnings(const Run& run, Analysis& analysis) {
     warnings.push_back(std::string("state of the run: ") + name_of(run.invocation.trust));
     warnings.insert(warnings.end(), run.invocation.doubts.begin(), run.invocation.doubts.end());
   }
+  const auto across = static_cast<size_t>(std::count_if(analysis.speedups.begin(), analysis.speedups.end(),
+                                                        [](const SpeedupRow& row) { return row.across_machines; }));
+  if (across > 0)
+    warnings.push_back(fmt::format("{} of {} speedups are across machines: the CPU of one against the GPU of another",
+                                   across, analysis.speedups.size()));
   size_t unexplained = 0;
   for (const StepRow& row : analysis.steps) {
     unexplained += !row.explained;

@@ -49,7 +49,8 @@ struct SpeedupRow {
   const Series* one_thread = nullptr;  // the CPU job's one-thread call, where that is not the choice itself
   bool weak_cpu = false;               // far below its own roof
   bool contested = false;  // a suspect job was faster than one of the two: the ratio may change once that is explained
-  bool primary = true;     // the case's first cache state; charts show these
+  bool primary = true;     // the case's first cache state, on one machine where one has both sides; charts show these
+  bool across_machines = false;  // the CPU of one, the GPU of another
   bool of_step() const { return case_name.starts_with("step/"); }
   double call_ratio() const { return ratio[static_cast<size_t>(Scope::call)]->value; }
 };
@@ -100,6 +101,7 @@ struct ComputeRoof {
 
 struct Roofline {
   Device device;
+  std::string machine = "";                  // in a report of several runs
   const Ceiling* bandwidth = nullptr;        // of the largest footprint
   const Ceiling* cache_bandwidth = nullptr;  // of the fastest footprint, where that is in a cache
   std::vector<ComputeRoof> compute;          // fastest first

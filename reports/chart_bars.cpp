@@ -99,7 +99,9 @@ void family_row(Svg& svg, const LogAxis& x, const Hatches& hatches, const Family
 // --- cases
 
 void case_row(Svg& svg, const LogAxis& x, const Hatches& hatches, const SpeedupRow& row, double y) {
-  svg.text({kLeft, y + 11}, elided(case_text(row.case_name), kLabel), Anchor::start, "halo");
+  const std::string machines =
+      row.across_machines ? fmt::format(" ({} against {})", row.cpu.job->machine, row.gpu.job->machine) : "";
+  svg.text({kLeft, y + 11}, elided(case_text(row.case_name) + machines, kLabel), Anchor::start, "halo");
   double top = y + 15;
   for (const Scope scope : kScopes) {
     const auto& found = row.ratio[static_cast<size_t>(scope)];
@@ -235,7 +237,7 @@ Chart bandwidth_chart(const std::vector<const BandwidthRow*>& rows, const std::s
       const double end = at_fraction(bar.fraction);
       const char* colour = bar.suspect ? "f-bad" : bar.job->device == Device::cpu ? "f-cpu" : "f-gpu";
       bars.rect(kLeft, y, end - kLeft, kBar - 2.5, colour,
-                fmt::format("{}: {}, {} of {}", bar.job->impl, si(bar.byte_per_s, "B/s"), share(bar.fraction),
+                fmt::format("{}: {}, {} of {}", impl_text(*bar.job), si(bar.byte_per_s, "B/s"), share(bar.fraction),
                             bar.series->roof->ceiling));
       value_text(
           bars, end, true, y + 9,

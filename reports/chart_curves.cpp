@@ -10,6 +10,7 @@
 
 #include "reports/charts.h"
 #include "reports/format.h"
+#include "reports/join.h"
 #include "reports/svg.h"
 
 namespace duet::reports {
@@ -53,7 +54,7 @@ void axes(Plot& plot, Labels& labels, const Roofline& roofline) {
     tick_text(svg, y, si(value, "", 1));
     labels.keep_free({0, y - 14, 36, y});
   }
-  svg.text({0, 14}, to_text(roofline.device) + " roofline, FLOP/s", Anchor::start, "h");
+  svg.text({0, 14}, named_of(to_text(roofline.device) + " roofline, FLOP/s", roofline.machine), Anchor::start, "h");
   if (roofline.bandwidth)
     svg.text({0, 30},
              roofline.bandwidth->name + " " + si(roofline.bandwidth->value, "B/s") +
@@ -169,7 +170,7 @@ std::vector<double> size_ticks(const Sweep& sweep, const LogAxis& x) {
 
 }  // namespace
 
-Chart roofline_chart(const Roofline& roofline) {
+Chart roofline_chart(const Roofline& roofline, size_t number) {
   double low = 1e300, high = 0, left = 0.05, right = 5000;
   for (const RooflinePoint& point : roofline.points) {
     low = std::min(low, point.rate);
@@ -214,7 +215,7 @@ Chart roofline_chart(const Roofline& roofline) {
       if (p.suspect == suspect)
         labels.put({plot.x(p.intensity), plot.y(p.rate)}, p.job->op + (suspect ? " (suspect)" : ""),
                    suspect ? "f-bad" : "");
-  return std::move(plot.svg).chart("roofline_" + plot.colour, "Roofline, " + to_text(roofline.device),
+  return std::move(plot.svg).chart(numbered("roofline_" + plot.colour, number), "Roofline, " + to_text(roofline.device),
                                    "FLOP per second against arithmetic intensity, both logarithmic, with the ceilings "
                                    "of this run. Hollow marks have "
                                    "their data in a cache: not the slope of memory but a dotted line above them ends "

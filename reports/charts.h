@@ -19,7 +19,7 @@ std::optional<Chart> family_chart(const Analysis& analysis);
 std::vector<CaseCharts> speedup_charts(const Analysis& analysis, size_t rows_per_chart);  // a group for each family
 std::optional<Chart> bandwidth_family_chart(const Analysis& analysis);
 std::vector<CaseCharts> bandwidth_charts(const Analysis& analysis, size_t rows_per_chart);
-Chart roofline_chart(const Roofline& roofline);
+Chart roofline_chart(const Roofline& roofline, size_t number = 1);  // number: among those of its device
 Chart break_even_chart(const BreakEvenRow& row, size_t number);
 // A bar per step and side: the largest batch of each model first, its other batches in further charts.
 std::vector<Chart> step_charts(const std::vector<StepRow>& rows, size_t rows_per_chart);

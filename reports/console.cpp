@@ -47,10 +47,10 @@ Table speedups(const Analysis& analysis) {
     };
     const Interval& call = *row.ratio[static_cast<size_t>(Scope::call)];
     table.rows.push_back(
-        {cell(case_text(row.case_name)), cell(cache_text(row)), cell(row.cpu.job->impl + ", " + threads_text(row.cpu)),
-         cell(seconds(row.cpu.call->summary.median_s)), cell(roof_text(*row.cpu.call)), cell(row.gpu.job->impl),
-         cell(seconds(row.gpu.call->summary.median_s)), cell(roof_text(*row.gpu.device_time())), ratio(Scope::kernel),
-         ratio(Scope::call), ratio(Scope::end_to_end),
+        {cell(case_text(row.case_name)), cell(cache_text(row)),
+         cell(impl_text(*row.cpu.job) + ", " + threads_text(row.cpu)), cell(seconds(row.cpu.call->summary.median_s)),
+         cell(roof_text(*row.cpu.call)), cell(impl_text(*row.gpu.job)), cell(seconds(row.gpu.call->summary.median_s)),
+         cell(roof_text(*row.gpu.device_time())), ratio(Scope::kernel), ratio(Scope::call), ratio(Scope::end_to_end),
          cell(fmt::format("{} to {} ({})", significant(call.lo), significant(call.hi), call.label))});
   }
   return table;
@@ -64,7 +64,7 @@ Table one_sided(const Analysis& analysis, bool with_reason) {
   if (with_reason) table.columns.push_back({"no ratio, since"});
   for (const OneSidedRow& row : analysis.one_sided) {
     const Series& call = *row.choice.call;
-    table.rows.push_back({cell(case_text(row.case_name)), cell(to_text(call.cache)), cell(row.choice.job->impl),
+    table.rows.push_back({cell(case_text(row.case_name)), cell(to_text(call.cache)), cell(impl_text(*row.choice.job)),
                           cell(fmt::format("{}", call.threads)), cell(seconds(call.summary.median_s)),
                           cell(roof_text(*row.choice.device_time()) + (row.weak_cpu ? "*" : ""))});
     if (with_reason) table.rows.back().push_back(cell(row.no_ratio_reason));

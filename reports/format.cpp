@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "reports/join.h"
 #include "results/facts.h"
 
 namespace duet::reports {
@@ -75,6 +76,8 @@ std::string roof_text(const Series& series) {
 std::string threads_text(const Choice& choice) {
   return choice.job->device == Device::cpu ? count_of(static_cast<size_t>(choice.call->threads), "thread") : "";
 }
+
+std::string impl_text(const Job& job) { return named_of(job.impl, job.machine); }
 
 std::string case_text(const std::string& case_name) {
   std::string text = case_name;

@@ -44,6 +44,7 @@ SpeedupRow make_row(const std::string& case_name, const Choice& cpu, const Choic
           results::ratio_interval(numerator, results::counted_medians(series->repetitions));
   row.one_thread = one_thread_call(cpu);
   row.weak_cpu = weak(*cpu.call);
+  row.across_machines = cpu.job->machine != gpu.job->machine;
   return row;
 }
 
@@ -63,20 +64,40 @@ bool only_cold(const std::vector<const Job*>& jobs, Device device) {
   return best(jobs, device, Cache::cold) && !best(jobs, device, Cache::warm);
 }
 
+// One entry where the report has one run.
+std::vector<std::vector<const Job*>> by_machine(const std::vector<const Job*>& jobs) {
+  std::vector<std::vector<const Job*>> machines;
+  for (const Job* job : jobs) {
+    const auto same = std::find_if(machines.begin(), machines.end(),
+                                   [&](const auto& of_one) { return of_one.front()->machine == job->machine; });
+    (same == machines.end() ? machines.emplace_back() : *same).push_back(job);
+  }
+  return machines;
+}
+
 void add_case(const std::string& name, const std::vector<const Job*>& jobs, Analysis& analysis) {
   bool found = false;
   const auto add = [&](const std::optional<Choice>& cpu, const std::optional<Choice>& gpu) {
-    if (!cpu || !gpu) return;
+    if (!cpu || !gpu) return false;
     analysis.speedups.push_back(make_row(name, *cpu, *gpu));
     analysis.speedups.back().primary = !found;
     analysis.speedups.back().contested = contested(jobs, *cpu) || contested(jobs, *gpu);
     found = true;
+    return true;
   };
-  for (const Cache cache : {Cache::warm, Cache::cold})
-    add(best(jobs, Device::cpu, cache), best(jobs, Device::gpu, cache));
-  // A footprint far larger than a device's cache is timed once and called cold: warm and cold are the same there.
-  if (!found && (only_cold(jobs, Device::cpu) || only_cold(jobs, Device::gpu)))
-    add(best(jobs, Device::cpu), best(jobs, Device::gpu));
+  // Both sides of one machine come first: theirs is the case's primary row. Then those across machines.
+  const std::vector<std::vector<const Job*>> machines = by_machine(jobs);
+  for (const bool across : {false, true})
+    for (size_t cpu = 0; cpu < machines.size(); ++cpu)
+      for (size_t gpu = 0; gpu < machines.size(); ++gpu) {
+        if (across == (cpu == gpu)) continue;
+        bool any = false;
+        for (const Cache cache : {Cache::warm, Cache::cold})
+          any |= add(best(machines[cpu], Device::cpu, cache), best(machines[gpu], Device::gpu, cache));
+        // A footprint far larger than a device's cache is timed once and called cold: warm and cold are the same there.
+        if (!any && (only_cold(machines[cpu], Device::cpu) || only_cold(machines[gpu], Device::gpu)))
+          add(best(machines[cpu], Device::cpu), best(machines[gpu], Device::gpu));
+      }
   if (found) return;
 
   for (const auto& [device, other] : {std::pair(Device::cpu, Device::gpu), std::pair(Device::gpu, Device::cpu)}) {

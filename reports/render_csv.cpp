@@ -11,7 +11,8 @@ namespace duet::reports {
 namespace {
 
 constexpr const char* kHeader =
-    "job,op,family,case,why,impl,device,dtype,status,comparable,reason,repro,scope,cache,threads,batch,iterations,"
+    "job,op,family,case,why,impl,machine,device,dtype,status,comparable,reason,repro,scope,cache,threads,batch,"
+    "iterations,"
     "repetitions,"
     "median_s,lo_s,hi_s,interval,min_s,flops,bytes,footprint_bytes,flop_per_s,byte_per_s,bound,ceiling,ceiling_value,"
     "roof_fraction,flags,max_error_ratio,slices,elements,isa,algorithm,workspace_bytes,create_s,first_call_s";
@@ -73,6 +74,7 @@ std::string job_line(const Job& job, const Series* series) {
       .text(job.case_name)
       .text(job.why)
       .text(job.impl)
+      .text(job.machine)
       .text(name_of(job.device));
   line.text(job.dtype).text(name_of(job.status)).text(job.comparable ? "yes" : "no").text(job.reason).text(job.repro);
   if (series)

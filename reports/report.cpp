@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "reports/join.h"
 #include "reports/render.h"
 #include "reports/sections.h"
 #include "results/run_file.h"
@@ -81,11 +82,22 @@ class Staged {
 
 }  // namespace
 
-void write_report(const std::string& run_file, const std::string& directory, const ReportOptions& options) {
-  const std::vector<File> files = render(results::load_run(run_file), options);
+results::Run load_runs(const std::vector<std::string>& run_files) {
+  std::vector<results::Run> runs;
+  for (const std::string& file : run_files) runs.push_back(results::load_run(file));
+  return join(std::move(runs));
+}
+
+void write_report(const std::vector<std::string>& run_files, const std::string& directory,
+                  const ReportOptions& options) {
+  const std::vector<File> files = render(load_runs(run_files), options);
   Staged staged(directory);
   for (const File& file : files) staged.write(file);
   staged.publish();
+}
+
+void write_report(const std::string& run_file, const std::string& directory, const ReportOptions& options) {
+  write_report(std::vector<std::string>{run_file}, directory, options);
 }
 
 }  // namespace duet::reports

@@ -2,6 +2,7 @@
 // The interface of reports: a run file in, a report out.
 #pragma once
 #include <string>
+#include <vector>
 
 #include "results/run.h"
 
@@ -18,6 +19,10 @@ struct ReportOptions {
 // not at all: everything is rendered first, written beside its place, then renamed. Throws Error on a bad run file,
 // std::runtime_error where it cannot write.
 void write_report(const std::string& run_file, const std::string& directory, const ReportOptions& options = {});
+// Of several runs, joined by case and labelled by machine (join.h).
+void write_report(const std::vector<std::string>& run_files, const std::string& directory,
+                  const ReportOptions& options = {});
+results::Run load_runs(const std::vector<std::string>& run_files);  // at least one
 
 // What a terminal shows after a run: the speedups, or, where no GPU was measured, each CPU time with its share of the
 // roof and the line "GPU: not measured (reason)". Its last paragraph is the answer (answer.h). Ends with a newline.

@@ -7,6 +7,7 @@
 
 #include "reports/analysis.h"
 #include "reports/format.h"
+#include "reports/join.h"
 
 namespace duet::reports {
 namespace {
@@ -41,11 +42,12 @@ std::string dtype_of(const Ceiling& ceiling) {
 auto preference(const Ceiling& ceiling) { return std::tuple(ceiling.footprint_bytes, ceiling.threads); }
 
 // A dtype may have been measured with several instruction sets or loops: the fastest is its roof.
-std::vector<ComputeRoof> compute_roofs(const Run& run, Device device) {
+std::vector<ComputeRoof> compute_roofs(const Run& run, Device device, const std::string& machine) {
   std::vector<ComputeRoof> roofs;
   for (const Ceiling& ceiling : run.ceilings) {
     if (ceiling.device != name_of(device) || !is_compute(ceiling) || chosen_ceiling(run, ceiling.name) != &ceiling)
       continue;
+    if (!machine.empty() && !ceiling.name.ends_with(" @ " + machine)) continue;
     const std::string dtype = dtype_of(ceiling);
     const auto same = std::find_if(roofs.begin(), roofs.end(), [&](const auto& roof) { return roof.dtype == dtype; });
     if (same == roofs.end())
@@ -58,9 +60,10 @@ std::vector<ComputeRoof> compute_roofs(const Run& run, Device device) {
   return roofs;
 }
 
-const Ceiling* bandwidth_roof(const Run& run, Device device) {
+const Ceiling* bandwidth_roof(const Run& run, Device device, const std::string& machine) {
   for (const char* pattern : {"copy", "triad", "update", "read"})
-    if (const Ceiling* found = chosen_ceiling(run, fmt::format("{}.{}", name_of(device), pattern))) return found;
+    if (const Ceiling* found = chosen_ceiling(run, named_of(fmt::format("{}.{}", name_of(device), pattern), machine)))
+      return found;
   return nullptr;
 }
 
@@ -84,8 +87,18 @@ bool is_cached(const std::vector<const Ceiling*>& ceilings, const Job& job, cons
   return false;
 }
 
-Roofline roofline(const Run& run, const JobsByCase& cases, Device device) {
-  Roofline chart{.device = device, .bandwidth = bandwidth_roof(run, device), .compute = compute_roofs(run, device)};
+std::vector<const Job*> of_machine(const std::vector<const Job*>& jobs, const std::string& machine) {
+  std::vector<const Job*> found;
+  for (const Job* job : jobs)
+    if (job->machine == machine) found.push_back(job);
+  return found;
+}
+
+Roofline roofline(const Run& run, const JobsByCase& cases, Device device, const std::string& machine) {
+  Roofline chart{.device = device,
+                 .machine = machine,
+                 .bandwidth = bandwidth_roof(run, device, machine),
+                 .compute = compute_roofs(run, device, machine)};
   std::vector<const Ceiling*> ceilings;
   if (chart.bandwidth) ceilings = by_footprint(run, *chart.bandwidth);
   for (const Ceiling* ceiling : ceilings)
@@ -93,7 +106,7 @@ Roofline roofline(const Run& run, const JobsByCase& cases, Device device) {
         (!chart.cache_bandwidth || ceiling->value > chart.cache_bandwidth->value))
       chart.cache_bandwidth = ceiling;
   for (const auto& [name, jobs] : cases)
-    for (const Seen& seen : shown(jobs, device))
+    for (const Seen& seen : shown(of_machine(jobs, machine), device))
       if (seen.job->flops > 0 && seen.job->bytes > 0)
         chart.points.push_back({seen.job, seen.series, seen.job->flops / static_cast<double>(seen.job->bytes),
                                 seen.job->flops / seen.series->summary.median_s, seen.suspect,
@@ -126,20 +139,26 @@ const Ceiling* chosen_ceiling(const Run& run, const std::string& name) {
 }
 
 void add_roofs(const Run& run, const JobsByCase& cases, Analysis& analysis) {
-  for (const Device device : {Device::cpu, Device::gpu}) {
-    Roofline chart = roofline(run, cases, device);
-    if (!chart.points.empty()) analysis.rooflines.push_back(std::move(chart));
-  }
+  std::vector<std::string> machines;  // one without a name where the report has one run
+  for (const Job& job : run.jobs)
+    if (std::find(machines.begin(), machines.end(), job.machine) == machines.end()) machines.push_back(job.machine);
+  for (const Device device : {Device::cpu, Device::gpu})
+    for (const std::string& machine : machines) {
+      Roofline chart = roofline(run, cases, device, machine);
+      if (!chart.points.empty()) analysis.rooflines.push_back(std::move(chart));
+    }
   for (const auto& [name, jobs] : cases) {
     BandwidthRow row{.case_name = name, .family = family_of(*jobs.front()), .bars = {}};
     for (const Device device : {Device::cpu, Device::gpu})
-      for (const Seen& seen : shown(jobs, device)) {
-        const auto& roof = seen.series->roof;
-        if (!roof || roof->bound != Bound::memory || seen.series->has_flag(results::flag::kFloor) ||
-            seen.job->bytes <= 0)
-          continue;
-        row.bars.push_back({seen.job, seen.series, byte_per_s(*seen.job, *seen.series), roof->fraction, seen.suspect});
-      }
+      for (const std::string& machine : machines)
+        for (const Seen& seen : shown(of_machine(jobs, machine), device)) {
+          const auto& roof = seen.series->roof;
+          if (!roof || roof->bound != Bound::memory || seen.series->has_flag(results::flag::kFloor) ||
+              seen.job->bytes <= 0)
+            continue;
+          row.bars.push_back(
+              {seen.job, seen.series, byte_per_s(*seen.job, *seen.series), roof->fraction, seen.suspect});
+        }
     if (!row.bars.empty()) analysis.bandwidth.push_back(std::move(row));
   }
   analysis.bandwidth_families = family_shares(analysis.bandwidth);

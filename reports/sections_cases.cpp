@@ -118,9 +118,9 @@ std::vector<Cell> pair_cells(const SpeedupRow& row, const std::string& cache, in
   Cell cpu_time = time_cell(row.cpu.call);
   if (row.one_thread) cpu_time.text.push_back(below(muted(seconds(row.one_thread->summary.median_s) + " on 1")));
   return {case_cell(row.case_name, row.cpu.job->why, note),
-          Cell{{plain(row.cpu.job->impl), below(roof_span(*row.cpu.call))}, {}},
+          Cell{{plain(impl_text(*row.cpu.job)), below(roof_span(*row.cpu.call))}, {}},
           cpu_time,
-          Cell{{plain(row.gpu.job->impl), below(roof_span(*row.gpu.device_time()))}, {}},
+          Cell{{plain(impl_text(*row.gpu.job)), below(roof_span(*row.gpu.device_time()))}, {}},
           time_cell(row.gpu.kernel),
           ratio(Scope::kernel),
           time_cell(row.gpu.call),
@@ -183,7 +183,7 @@ Table one_sided_table(const std::vector<const OneSidedRow*>& rows) {
   for (const OneSidedRow* row : rows)
     table.rows.push_back({case_cell(row->case_name, row->choice.job->why,
                                     row->choice.call->cache == Cache::warm ? "" : to_text(row->choice.call->cache)),
-                          cell(to_text(row->device)), cell(row->choice.job->impl), time_cell(row->choice.call),
+                          cell(to_text(row->device)), cell(impl_text(*row->choice.job)), time_cell(row->choice.call),
                           Cell{{roof_span(*row->choice.device_time())}, {}}, cell(row->no_ratio_reason)});
   return table;
 }
@@ -224,7 +224,7 @@ Table cpu_table(const std::vector<const OneSidedRow*>& rows) {
       Cell roof{{roof_span(call)}, {}};
       if (row->weak_cpu) roof.text.push_back({"\u00a0*", Tone::warn});
       const double rate = compute ? flop_per_s(job, call) : byte_per_s(job, call);
-      table.rows.push_back({case_cell(row->case_name, job.why, note), cell(job.impl), time_cell(&call), range,
+      table.rows.push_back({case_cell(row->case_name, job.why, note), cell(impl_text(job)), time_cell(&call), range,
                             time_cell(row->one_thread), cell(rate > 0 ? si(rate, compute ? "FLOP/s" : "B/s") : "–"),
                             roof, cell(call.roof ? call.roof->ceiling : "–", Tone::muted)});
     }

@@ -50,7 +50,9 @@ void add_ceiling_sections(const Analysis& analysis, const ReportOptions& options
         "Best job of each case against the ceilings measured in this run; dashed lines are the compute ceilings of "
         "other precisions. Suspect jobs are drawn in red."));
     Figures figures;
-    for (const Roofline& roofline : analysis.rooflines) figures.charts.push_back(roofline_chart(roofline));
+    std::map<Device, size_t> number;
+    for (const Roofline& roofline : analysis.rooflines)
+      figures.charts.push_back(roofline_chart(roofline, ++number[roofline.device]));
     section.blocks.push_back({std::move(figures)});
     section.conclusion = conclude_rooflines(analysis);
   }

@@ -44,7 +44,7 @@ Table far_from_roof_table(const std::vector<const OneSidedRow*>& rows) {
               .rows = {}};
   for (size_t i = 0; i < std::min(kMaxRows, rows.size()); ++i) {
     const OneSidedRow& row = *rows[i];
-    table.rows.push_back({short_cell(case_text(row.case_name)), short_cell(row.choice.job->impl),
+    table.rows.push_back({short_cell(case_text(row.case_name)), short_cell(impl_text(*row.choice.job)),
                           cell(seconds(row.choice.call->summary.median_s)), cell(roof_text(*row.choice.call)),
                           short_cell(row.choice.job->why)});
   }

@@ -7,6 +7,7 @@
 #include <map>
 
 #include "reports/analysis.h"
+#include "reports/join.h"
 
 namespace duet::reports {
 namespace {
@@ -52,7 +53,7 @@ std::vector<StepRow> step_rows(const Run& run) {
   for (const Job& job : run.jobs) {
     if (!job.step) continue;
     const auto [side, model] = side_and_model(job.name);
-    StepRow row{.job = &job, .label = side, .model = model, .problem = ""};
+    StepRow row{.job = &job, .label = named_of(side, job.machine), .model = model, .problem = ""};
     for (const auto& [op, time_s] : job.step->nodes_s) row.sum_s += time_s;
     for (const auto& [phase, time_s] : job.step->phases_s) row.phases_s += time_s;
     row.step_s = results::step_call(job)->summary.median_s;

@@ -245,6 +245,7 @@ struct JobDescription {
 };
 
 struct Job : JobDescription {
+  std::string machine;  // in a report of several runs, who measured it; not in the file
   Status status = Status::skipped;
   bool comparable = false;
   Trust trust = Trust::unusable;

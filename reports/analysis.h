@@ -83,6 +83,27 @@ struct FamilyTotal {
   std::optional<Spread> call = {}, end_to_end = {};  // of the cases' ratios; call has one for each case
 };
 
+// --- single calls (latency.cpp)
+
+// Of the samples of one series, each a single call; percentile() of results/statistics.h.
+struct Percentiles {
+  size_t samples = 0;
+  double p50_s = 0, p90_s = 0;
+  std::optional<double> p99_s = {};  // from kMinP99Samples on: of fewer it is their largest
+};
+inline constexpr size_t kMinP99Samples = 100;
+// Of a call whose samples are single applications; means of several would hide the slow ones. Of the repetitions that
+// were not disturbed, or of all where each was.
+std::optional<Percentiles> percentiles_of(const Series& series);
+
+// Where the time of each call matters: calls at batch 1 of the best job of each side of a case.
+struct LatencyRow {
+  std::string case_name;
+  const Job* job;
+  const Series* call;
+  Percentiles percentiles;
+};
+
 // --- against the ceilings (roofs.cpp)
 
 struct RooflinePoint {
@@ -192,6 +213,7 @@ struct Analysis {
   std::vector<SpeedupRow> speedups;    // by call ratio, largest first
   std::vector<OneSidedRow> one_sided;  // in the run's order
   std::vector<FamilyTotal> families;
+  std::vector<LatencyRow> latencies;  // in the run's order
   std::vector<Roofline> rooflines;
   std::vector<BandwidthRow> bandwidth;
   std::vector<FamilyShare> bandwidth_families;  // by name
@@ -206,6 +228,7 @@ std::string family_of(const Job& job);  // "other" where the job names none
 
 // Parts of analyse().
 void add_pairs(const JobsByCase& cases, Analysis& analysis);
+void add_latencies(const JobsByCase& cases, Analysis& analysis);
 void add_roofs(const Run& run, const JobsByCase& cases, Analysis& analysis);
 std::vector<StepRow> step_rows(const Run& run);
 

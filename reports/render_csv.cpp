@@ -15,7 +15,8 @@ constexpr const char* kHeader =
     "iterations,"
     "repetitions,"
     "median_s,lo_s,hi_s,interval,min_s,flops,bytes,footprint_bytes,flop_per_s,byte_per_s,bound,ceiling,ceiling_value,"
-    "roof_fraction,flags,max_error_ratio,slices,elements,isa,algorithm,workspace_bytes,create_s,first_call_s";
+    "roof_fraction,flags,max_error_ratio,slices,elements,isa,algorithm,workspace_bytes,create_s,first_call_s,p50_s,"
+    "p90_s,p99_s";
 
 class Line {
  public:
@@ -90,6 +91,11 @@ std::string job_line(const Job& job, const Series* series) {
   else
     line.nothing(4);
   line.number(series ? std::optional(series->first_call_s) : std::nullopt);
+  const auto percentiles = series ? percentiles_of(*series) : std::nullopt;
+  if (percentiles)
+    line.number(percentiles->p50_s).number(percentiles->p90_s).number(percentiles->p99_s);
+  else
+    line.nothing(3);
   return line.end();
 }
 

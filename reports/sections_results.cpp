@@ -2,6 +2,8 @@
 // The sections that open with a chart: speedups, rooflines, bandwidth, break-even. Training steps: sections_steps.cpp.
 #include <fmt/format.h>
 
+#include <map>
+
 #include "reports/answer.h"
 #include "reports/charts.h"
 #include "reports/format.h"
@@ -130,6 +132,7 @@ void add_results(const Analysis& analysis, const ReportOptions& options, Documen
   add_steps(analysis, options, document);
   add_ceiling_sections(analysis, options, document);
   add_break_even(analysis, document);
+  add_latencies(analysis, document);
   add_case_tables(analysis, document);
 }
 

@@ -57,6 +57,15 @@ double median(std::vector<double> values) {
   return values.size() % 2 ? values[half] : 0.5 * (values[half - 1] + values[half]);
 }
 
+double percentile(std::vector<double> values, double p) {
+  require_values(values.size(), "percentile");
+  if (!(p > 0 && p <= 1)) throw std::invalid_argument(fmt::format("percentile {} is not in (0, 1]", p));
+  std::sort(values.begin(), values.end());
+  // 0.9 times 10 is 9 and not a little more: the product is rounded before the ceiling.
+  const double rank = std::ceil(p * static_cast<double>(values.size()) * (1 - 1e-12));
+  return values[static_cast<size_t>(std::max(rank, 1.0)) - 1];
+}
+
 Interval median_interval(std::vector<double> values, double confidence) {
   require_values(values.size(), "median");
   std::sort(values.begin(), values.end());

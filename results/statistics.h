@@ -20,6 +20,10 @@ struct Interval {
 // The middle value, or the mean of the two middle ones. Throws std::invalid_argument on an empty sample.
 double median(std::vector<double> values);
 
+// The smallest value that at least the share p of all values does not exceed (nearest rank: one of the values, nothing
+// is interpolated). 0 < p <= 1. Throws std::invalid_argument on an empty sample and on another p.
+double percentile(std::vector<double> values, double p);
+
 // Median with the widest pair of order statistics that still covers it at `confidence`: needs 6 values for 95 %.
 Interval median_interval(std::vector<double> values, double confidence = 0.95);
 

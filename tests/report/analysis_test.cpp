@@ -202,6 +202,38 @@ Sweep sweep_of(std::vector<std::pair<double, double>> cpu_gpu) {
   return sweep;
 }
 
+TEST(ReportsAnalysis, PercentilesAreOfSingleCalls) {
+  Job job = make_job("softmax/cpu.tuned/f32/rows:1", {make_series(Scope::call, 1e-3, 0.9, 4)});
+  job.params = {{"rows", int64_t{1}}};
+  results::Series& call = job.series[0];
+  call.batch = 1;
+  call.repetitions.resize(2);
+  for (results::Repetition& repetition : call.repetitions) repetition.samples_s.assign(40, 1e-3);
+  for (int i = 0; i < 10; ++i) call.repetitions[0].samples_s[static_cast<size_t>(i)] = 2e-3;
+  const Percentiles few = percentiles_of(call).value();
+  EXPECT_EQ(few.samples, 80u);
+  EXPECT_EQ(few.p50_s, 1e-3);
+  EXPECT_EQ(few.p90_s, 2e-3);
+  EXPECT_FALSE(few.p99_s) << "of 80 samples it is their largest";
+  call.repetitions[1].samples_s.assign(60, 1e-3);
+  EXPECT_EQ(percentiles_of(call)->p99_s, 2e-3);
+  call.repetitions[0].flags = {results::flag::kContended};
+  EXPECT_EQ(percentiles_of(call)->samples, 60u) << "a disturbed repetition shows the disturbance";
+  call.repetitions[0].flags.clear();
+
+  const Analysed one(make_run({job}));
+  ASSERT_EQ(one.result.latencies.size(), 1u);
+  EXPECT_EQ(one.result.latencies[0].percentiles.p90_s, 1e-3);
+  call.batch = 2;
+  EXPECT_FALSE(percentiles_of(call)) << "a mean of two calls hides the slow one";
+  call.batch = 1;
+  call.scope = Scope::kernel;
+  EXPECT_FALSE(percentiles_of(call));
+  call.scope = Scope::call;
+  job.params = {{"rows", int64_t{64}}};
+  EXPECT_TRUE(Analysed(make_run({job})).result.latencies.empty());
+}
+
 TEST(ReportsAnalysis, BreakEven) {
   const auto of = [](std::vector<std::pair<double, double>> times) {
     return break_even(sweep_of(times), &SweepPoint::gpu_call_s);

@@ -24,6 +24,19 @@ TEST(Statistics, Median) {
   EXPECT_THROW(median({}), std::invalid_argument);
 }
 
+TEST(Statistics, APercentileIsOneOfTheValues) {
+  EXPECT_EQ(percentile({15, 20, 35, 40, 50}, 0.3), 20);  // Wikipedia's example of the nearest rank
+  EXPECT_EQ(percentile({50, 15, 40, 20, 35}, 0.4), 20);
+  EXPECT_EQ(percentile({15, 20, 35, 40, 50}, 0.5), 35);
+  EXPECT_EQ(percentile({15, 20, 35, 40, 50}, 1), 50);
+  EXPECT_EQ(percentile({7}, 0.01), 7);
+  std::vector<double> hundred;
+  for (int i = 1; i <= 100; ++i) hundred.push_back(i);
+  for (int i = 1; i <= 100; ++i) EXPECT_EQ(percentile(hundred, i / 100.0), i);
+  EXPECT_THROW(percentile({}, 0.5), std::invalid_argument);
+  for (const double p : {0.0, -0.1, 1.01, double(NAN)}) EXPECT_THROW(percentile({1, 2}, p), std::invalid_argument);
+}
+
 TEST(Statistics, SmallestMannWhitneyPIsThePublishedOne) {
   const std::pair<size_t, double> table[] = {{3, 0.1},    {4, 0.0286},  {5, 0.0079},
                                              {6, 0.0022}, {7, 0.00058}, {8, 0.000155}};

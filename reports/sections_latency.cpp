@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+// The section on single calls at batch 1: how far the slow ones are from the usual one.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "reports/format.h"
+#include "reports/sections.h"
+
+namespace duet::reports {
+namespace {
+
+double tail(const LatencyRow& row) { return row.percentiles.p90_s / row.percentiles.p50_s; }
+
+}  // namespace
+
+void add_latencies(const Analysis& analysis, Document& document) {
+  if (analysis.latencies.empty()) return;
+  Section& section = document.sections.emplace_back(Section{"Single calls", {}});
+  Table table{
+      .caption = {plain(fmt::format(
+          "Calls at batch 1, each sample one call: the time that 50, 90 and 99 of 100 calls do not exceed (nearest "
+          "rank, without disturbed repetitions). p99 from {} samples on.",
+          kMinP99Samples))},
+      .columns = {{"case"},
+                  {"implementation"},
+                  {"samples", true},
+                  {"p50", true, "time of a call"},
+                  {"p90", true, "time of a call"},
+                  {"p99", true, "time of a call"}},
+      .rows = {}};
+  for (const LatencyRow& row : analysis.latencies) {
+    const Percentiles& p = row.percentiles;
+    table.rows.push_back({cell(case_text(row.case_name)), cell(impl_text(*row.job)), cell(fmt::format("{}", p.samples)),
+                          cell(seconds(p.p50_s)), cell(seconds(p.p90_s)), cell(p.p99_s ? seconds(*p.p99_s) : "–")});
+  }
+  constexpr size_t kMaxVisible = 20;
+  Block block{std::move(table)};
+  if (analysis.latencies.size() > kMaxVisible)
+    section.blocks.push_back({Fold{count_of(analysis.latencies.size(), "row"), {std::move(block)}}});
+  else
+    section.blocks.push_back(std::move(block));
+  const LatencyRow& widest = *std::max_element(analysis.latencies.begin(), analysis.latencies.end(),
+                                               [](const auto& a, const auto& b) { return tail(a) < tail(b); });
+  section.conclusion =
+      fmt::format("Nine calls in ten take at most {} the median time; the widest spread is that of {} by {}.",
+                  times(tail(widest)), case_text(widest.case_name), impl_text(*widest.job));
+}
+
+}  // namespace duet::reports

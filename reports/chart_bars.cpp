@@ -17,7 +17,7 @@ namespace {
 constexpr int kWidth = 900;    // pixels of a chart in a file of its own
 constexpr size_t kLabel = 48;  // characters that fit at kNarrow
 constexpr double kLeft = 1, kRight = 99;
-constexpr size_t kMaxCases = 800;  // in all charts of a kind: each takes about 1 kB, twice where Markdown is written
+constexpr size_t kMaxCases = 400;  // in all charts of a kind: each takes 1.5 kB, twice where Markdown is written
 constexpr size_t kMaxDots = 150;   // of a family
 
 // "GPU 12.3×", "CPU 3.2×": who is faster, and how much.

@@ -168,9 +168,21 @@ std::vector<double> size_ticks(const Sweep& sweep, const LogAxis& x) {
   return ticks;
 }
 
+// Of very many points every second, third, ... and all that are suspect: more would hide each other.
+Roofline thinned(const Roofline& all) {
+  constexpr size_t kMaxPoints = 400;
+  const size_t step = 1 + all.points.size() / kMaxPoints;
+  Roofline some = all;
+  some.points.clear();
+  for (size_t i = 0; i < all.points.size(); ++i)
+    if (i % step == 0 || all.points[i].suspect) some.points.push_back(all.points[i]);
+  return some;
+}
+
 }  // namespace
 
-Chart roofline_chart(const Roofline& roofline, size_t number) {
+Chart roofline_chart(const Roofline& all, size_t number) {
+  const Roofline roofline = thinned(all);
   double low = 1e300, high = 0, left = 0.05, right = 5000;
   for (const RooflinePoint& point : roofline.points) {
     low = std::min(low, point.rate);
@@ -215,13 +227,17 @@ Chart roofline_chart(const Roofline& roofline, size_t number) {
       if (p.suspect == suspect)
         labels.put({plot.x(p.intensity), plot.y(p.rate)}, p.job->op + (suspect ? " (suspect)" : ""),
                    suspect ? "f-bad" : "");
-  return std::move(plot.svg).chart(numbered("roofline_" + plot.colour, number), "Roofline, " + to_text(roofline.device),
-                                   "FLOP per second against arithmetic intensity, both logarithmic, with the ceilings "
-                                   "of this run. Hollow marks have "
-                                   "their data in a cache: not the slope of memory but a dotted line above them ends "
-                                   "at their own ceiling. Whiskers: "
-                                   "the interval of the time.",
-                                   kWidth, static_cast<int>(kBottom) + 64);
+  std::string description =
+      "FLOP per second against arithmetic intensity, both logarithmic, with the ceilings of this run. Hollow marks "
+      "have "
+      "their data in a cache: not the slope of memory but a dotted line above them ends at their own ceiling. "
+      "Whiskers: "
+      "the interval of the time.";
+  if (roofline.points.size() < all.points.size())
+    description += fmt::format(" {} of {} points are drawn.", roofline.points.size(), all.points.size());
+  return std::move(plot.svg).chart(numbered("roofline_" + plot.colour, number),
+                                   "Roofline, " + named_of(to_text(roofline.device), roofline.machine),
+                                   std::move(description), kWidth, static_cast<int>(kBottom) + 64);
 }
 
 Chart break_even_chart(const BreakEvenRow& row, size_t number) {

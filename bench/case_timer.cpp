@@ -263,7 +263,7 @@ void CaseTimer::repetition(Timing& t, const std::function<void(double)>& report)
   const NvtxName name(t.job->name);
   const NvtxRange job_range(name);
   const int retries = options_.preset == Preset::smoke   ? 0
-                      : options_.preset == Preset::quick ? kQuickRetries
+                      : options_.preset <= Preset::sweep ? kQuickRetries
                                                          : kRetries;
   results::Repetition taken;
   try {

@@ -251,7 +251,7 @@ class OpRunner final : public Runner {
 class OpCase final : public BenchCase {
  public:
   OpCase(const Op& known, const ProblemCase& c, Preset preset)
-      : problem_(c.problem), budget_s_(preset <= Preset::quick ? kQuickCoverage_s : kMaxCoverage_s) {
+      : problem_(c.problem), budget_s_(preset <= Preset::sweep ? kQuickCoverage_s : kMaxCoverage_s) {
     op = known.name;
     family = known.family;
     formula = known.formula;
@@ -376,7 +376,9 @@ Cases named_op_cases(const Options& options) {
 Cases op_cases(const Options& options) {
   if (!options.cases.empty()) return named_op_cases(options);
   Cases cases;
-  const Scale scale = options.preset == Preset::full ? Scale::full : Scale::standard;
+  const Scale scale = options.preset == Preset::full    ? Scale::full
+                      : options.preset == Preset::sweep ? Scale::sweep
+                                                        : Scale::standard;
   for (const auto& [name, op] : ops()) {
     const std::vector<ProblemCase> all = op.cases(scale);
     const ProblemCase* smoke = cheapest(all);

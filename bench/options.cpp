@@ -21,17 +21,17 @@ namespace duet::bench {
 const char* const kWorkerOption = "--worker";
 
 const char* name_of(Preset p) {
-  constexpr const char* names[] = {"smoke", "quick", "standard", "full"};
+  constexpr const char* names[] = {"smoke", "quick", "sweep", "standard", "full"};
   return names[static_cast<int>(p)];
 }
 
 int Options::repetitions_or_default() const {
   if (repetitions) return *repetitions;
-  return preset == Preset::smoke ? 1 : preset == Preset::quick ? 3 : 5;
+  return preset == Preset::smoke ? 1 : preset <= Preset::sweep ? 3 : 5;
 }
 double Options::budget_s() const {
   if (min_time_s) return *min_time_s;
-  return preset == Preset::smoke ? 0.02 : preset == Preset::quick ? 0.05 : 0.5;
+  return preset == Preset::smoke ? 0.02 : preset <= Preset::sweep ? 0.05 : 0.5;
 }
 
 namespace {
@@ -162,8 +162,8 @@ std::optional<int> parse(int argc, char** argv, Options& options) {
       ->check(is_regex);
   app.add_option("--scale", preset,
                  "preset. smoke: cheapest case, one repetition; quick: warm, all threads, few cases (default); "
-                 "standard: published shapes; full: everything")
-      ->check(CLI::IsMember({"smoke", "quick", "standard", "full"}));
+                 "sweep: one size over its range, for break-evens; standard: published shapes; full: all of them")
+      ->check(CLI::IsMember({"smoke", "quick", "sweep", "standard", "full"}));
   app.add_option("--device", device, "cpu, gpu or all (default)")->check(CLI::IsMember({"cpu", "gpu", "all"}));
   app.add_option("--impl", options.implementations, "only these implementations, such as cpu.tuned")->delimiter(',');
   app.add_option("--dtype", options.dtypes, "only these element types: f32 bf16 f16")
@@ -224,7 +224,7 @@ std::optional<int> parse(int argc, char** argv, Options& options) {
     }
     if (app.count("--json")) options.json = json.empty() ? "" : json.front();
     if (!options.json && !options.list) options.json = default_result_path();
-    for (const Preset p : {Preset::smoke, Preset::quick, Preset::standard, Preset::full})
+    for (const Preset p : {Preset::smoke, Preset::quick, Preset::sweep, Preset::standard, Preset::full})
       if (preset == name_of(p)) options.preset = p;
     if (options.aa) options.processes = *options.aa;
     options.cpu = device != "gpu";

@@ -8,9 +8,10 @@
 
 namespace duet::bench {
 
-// How much is measured (--scale). smoke: the cheapest case of each op, one repetition; quick: few cases, warm;
-// standard: published shapes; full: everything.
-enum class Preset : uint8_t { smoke, quick, standard, full };
+// How much is measured (--scale). smoke: the cheapest case of each op, one repetition; quick: few cases, warm; sweep:
+// one size of an op or a training step over its range, timed as in quick; standard: published shapes; full: all of
+// them.
+enum class Preset : uint8_t { smoke, quick, sweep, standard, full };
 const char* name_of(Preset);
 
 extern const char* const kWorkerOption;

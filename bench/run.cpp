@@ -289,7 +289,7 @@ class BenchRun {
   bool to_file() const { return !options_.json_to_stdout(); }
 
   std::vector<Ceiling> measure_ceilings() {
-    const bool quick = options_.preset <= Preset::quick;
+    const bool quick = options_.preset <= Preset::sweep;
     std::vector<Ceiling> all;
     const auto add = [&](std::vector<Ceiling> more) {
       all.insert(all.end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));

@@ -219,6 +219,7 @@ Cases step_cases(const Options& options) {
   const size_t max_cases = options.preset == Preset::smoke ? 1 : options.preset == Preset::quick ? 4 : SIZE_MAX;
   // Smoke only shows that everything runs: models narrowed for tests do.
   const Scale scale = options.preset == Preset::full    ? Scale::full
+                      : options.preset == Preset::sweep ? Scale::sweep
                       : options.preset == Preset::smoke ? Scale::test
                                                         : Scale::standard;
   for (const ModelCase& c : model_cases(scale))

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 
 #include "results/facts.h"
@@ -33,6 +34,9 @@ std::vector<CasePoint> points_of(const std::vector<Job>& jobs) {
   }
   return points;
 }
+
+// Whether the case was chosen as a point of a curve (sweep() of core/cases.h).
+bool designed(const Job& job) { return job.why.starts_with("sweep over "); }
 
 // Parameters that may vary together, by their common size: each alone, and those of equal size.
 std::vector<std::pair<std::vector<std::string>, int64_t>> sizes_of(const Params& params) {
@@ -84,7 +88,12 @@ std::string key_of(const Sweep& sweep) {
 std::vector<Sweep> sweeps_of(const std::vector<Job>& jobs) {
   std::vector<Sweep> sweeps;
   std::map<std::string, size_t> index;
-  for (const CasePoint& point : points_of(jobs)) {
+  const std::vector<CasePoint> points = points_of(jobs);
+  std::set<std::string> swept;  // ops
+  for (const CasePoint& point : points)
+    if (designed(*point.job)) swept.insert(point.job->op);
+  for (const CasePoint& point : points) {
+    if (swept.contains(point.job->op) && !designed(*point.job)) continue;
     for (const auto& [names, size] : sizes_of(point.job->params)) {
       Sweep sweep = empty_sweep(*point.job, names);
       const auto [at, is_new] = index.try_emplace(key_of(sweep), sweeps.size());

@@ -73,7 +73,10 @@ void print(const Listed& l) {
 
 int run_list(const ListOptions& options) {
   const NameFilter filter(options.filter);
-  const Scale scale = options.scale == "test" ? Scale::test : options.scale == "full" ? Scale::full : Scale::standard;
+  const Scale scale = options.scale == "test"    ? Scale::test
+                      : options.scale == "full"  ? Scale::full
+                      : options.scale == "sweep" ? Scale::sweep
+                                                 : Scale::standard;
   std::vector<Listed> all;
   for (const auto& [name, op] : ops())
     if (Listed l = select(op, filter, options.device, scale); !l.implementations.empty()) all.push_back(std::move(l));

@@ -69,8 +69,8 @@ void add_list(CLI::App& app) {
   list->add_option("--device", o->device, "cpu, gpu or all")
       ->check(CLI::IsMember({"cpu", "gpu", "all"}))
       ->capture_default_str();
-  list->add_option("--scale", o->scale, "preset of the cases: test, standard or full")
-      ->check(CLI::IsMember({"test", "standard", "full"}))
+  list->add_option("--scale", o->scale, "list of the cases: test, standard, full or sweep")
+      ->check(CLI::IsMember({"test", "standard", "full", "sweep"}))
       ->capture_default_str();
   list->callback([o] { exit_with(run_list(*o)); });
 }

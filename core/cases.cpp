@@ -20,9 +20,31 @@ std::string_view next_word(std::string_view& text) {
 
 }  // namespace
 
-Cases by_scale(Scale scale, const Cases& test, const Cases& standard, const Cases& more) {
-  if (scale == Scale::test) return test;
-  return scale == Scale::full ? concat({standard, more}) : standard;
+Cases by_scale(Scale scale, const Cases& test, const Cases& standard, const Cases& more, const Cases& sizes) {
+  switch (scale) {
+    case Scale::test:
+      return test;
+    case Scale::standard:
+      return standard;
+    case Scale::full:
+      return concat({standard, more});
+    case Scale::sweep:
+      break;
+  }
+  return sizes;
+}
+
+Cases sweep(std::string_view names, int64_t first, int64_t last, std::string_view fixed, int64_t factor) {
+  if (first < 1 || factor < 2) throw Error("sweep over {}: from {} by {} never ends", names, first, factor);
+  Cases all;
+  for (int64_t size = first; size <= last; size *= factor) {
+    Case c{fmt::format("sweep over {}", names), std::string(fixed)};
+    std::string_view rest = names;
+    for (std::string_view name = next_word(rest); !name.empty(); name = next_word(rest))
+      c.text += fmt::format("{}{}:{}", c.text.empty() ? "" : " ", name, size);
+    all.push_back(std::move(c));
+  }
+  return all;
 }
 
 Cases across(Words words, const Cases& cases) {

@@ -16,7 +16,8 @@
 
 namespace duet {
 
-enum class Scale : uint8_t { test, standard, full };  // small and awkward; published shapes; everything
+// Small and awkward; published shapes; everything published; one size of an op over its whole range, for a curve.
+enum class Scale : uint8_t { test, standard, full, sweep };
 
 struct Case {
   std::string why;   // the reason for this shape, or its source
@@ -28,8 +29,11 @@ using Words = std::initializer_list<const char*>;
 inline constexpr Words kFloatTypes{"dtype:f32", "dtype:bf16", "dtype:f16"};
 inline constexpr Words kF32AndBf16{"dtype:f32", "dtype:bf16"};
 
-// The lists of a contract by scale: `test`; `standard`; in full, `standard` and then `more`.
-Cases by_scale(Scale scale, const Cases& test, const Cases& standard, const Cases& more = {});
+// The lists of a contract by scale: `test`; `standard`; in full, `standard` and then `more`; in a sweep, `sizes`.
+Cases by_scale(Scale scale, const Cases& test, const Cases& standard, const Cases& more = {}, const Cases& sizes = {});
+// A size at first, factor * first, ... up to last. `names`: the attribute, or several that are equal ("m n k");
+// `fixed`: the other attributes. sweep("rows", 1, 64, "cols:1024") is rows:1, 4, 16 and 64.
+Cases sweep(std::string_view names, int64_t first, int64_t last, std::string_view fixed = "", int64_t factor = 4);
 // Each case with each of the words (one or several words in a string) added to it; case by case.
 Cases across(Words words, const Cases& cases);
 // Each case with the words added to it.

@@ -37,7 +37,7 @@ struct BiLstm {
         {"between them, for the break-even", "batch:64"},
         {"the usual batch", "batch:512"},
     };
-    return by_scale(scale, test, standard);
+    return by_scale(scale, test, standard, {}, sweep("batch", 1, 512, "", 2));
   }
 };
 

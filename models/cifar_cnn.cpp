@@ -23,7 +23,8 @@ struct CifarCnn {
   void evaluate(Tape& tape) const;
 
   static Cases cases(Scale scale) {
-    return by_scale(scale, {{"an odd batch", "batch:3"}}, {{"the usual batch", "batch:64"}});
+    return by_scale(scale, {{"an odd batch", "batch:3"}}, {{"the usual batch", "batch:64"}}, {},
+                    sweep("batch", 1, 256, "", 2));
   }
 };
 

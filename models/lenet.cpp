@@ -40,7 +40,7 @@ struct LeNet {
         {"the usual batch, mixed precision", "bf16 batch:64 mixed:1"},
         {"the usual batch, mixed precision with loss scaling", "f16 batch:64 mixed:1"},
     };
-    return by_scale(scale, test, standard);
+    return by_scale(scale, test, standard, {}, sweep("batch", 1, 1024, "", 2));
   }
 };
 

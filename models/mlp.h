@@ -32,7 +32,7 @@ struct Mlp {
         {"the usual batch", "batch:64"},
         {"large enough to fill a device?", "batch:512"},
     };
-    return by_scale(scale, test, standard);
+    return by_scale(scale, test, standard, {}, sweep("batch", 1, 16384));
   }
 };
 

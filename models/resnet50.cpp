@@ -50,7 +50,7 @@ struct ResNet50 {
         {"as published, batch 32, mixed precision", "bf16 batch:32 mixed:1"},
         {"as published, batch 32, mixed precision with loss scaling", "f16 batch:32 mixed:1"},
     };
-    return by_scale(scale, test, standard, more);
+    return by_scale(scale, test, standard, more, sweep("batch", 1, 16, "", 2));
   }
 };
 

@@ -22,7 +22,8 @@ struct Toy {
   void evaluate(Tape& tape) const;
 
   static Cases cases(Scale scale) {
-    return by_scale(scale, {{"an odd batch", "batch:7"}}, {{"all overhead: what do calls cost?", "batch:32"}});
+    return by_scale(scale, {{"an odd batch", "batch:7"}}, {{"all overhead: what do calls cost?", "batch:32"}}, {},
+                    sweep("batch", 1, 16384));
   }
 };
 

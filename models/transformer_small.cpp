@@ -46,7 +46,7 @@ struct TransformerSmall {
         {"16 pairs of 64 tokens", "batch:16"},
         {"large enough to fill a device?", "batch:64"},
     };
-    return by_scale(scale, test, standard);
+    return by_scale(scale, test, standard, {}, sweep("batch", 1, 128, "", 2));
   }
 };
 

@@ -46,7 +46,9 @@ inline Cases attention_cases(Scale scale) {
       {"FlashAttention-2, 16k tokens", "B:1 H:32 Tq:16384 Tk:16384 D:64"},
       {"FlashAttention-2, 16k tokens", "B:1 H:16 Tq:16384 Tk:16384 D:128"},
   };
-  return across(kFloatTypes, by_scale(scale, test, standard, across({"causal:0", "causal:1"}, more)));
+  return concat(
+      {across(kFloatTypes, by_scale(scale, test, standard, across({"causal:0", "causal:1"}, more))),
+       across(kF32AndBf16, by_scale(scale, {}, {}, {}, sweep("Tq Tk", 16, 2048, "B:1 H:12 D:64 causal:1", 2)))});
 }
 
 }  // namespace duet

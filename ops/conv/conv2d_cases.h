@@ -78,7 +78,8 @@ inline Cases conv2d_cases(Scale scale) {
       in_batches,
       with("layout:nhwc", across(kFloatTypes, in_batches)),
   });
-  return by_scale(scale, conv2d_test_cases(), concat({nchw, nhwc}), more);
+  return by_scale(scale, conv2d_test_cases(), concat({nchw, nhwc}), more,
+                  sweep("n", 1, 128, "c:64 h:56 w:56 k:64 r:3 s:3 pad_h:1 pad_w:1", 2));
 }
 
 }  // namespace duet

@@ -33,4 +33,7 @@ inline Cases elementwise_cases(Scale scale, const Cases& odd = {}) {
   return with_odd(scale, across(kFloatTypes, elementwise_sizes(scale)), odd);
 }
 
+// Of ops that stand for their kind: one tensor, two, much arithmetic for each element.
+inline Cases elementwise_sweep(Scale scale) { return by_scale(scale, {}, {}, {}, sweep("n", 64, 16777216)); }
+
 }  // namespace duet

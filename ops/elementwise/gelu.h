@@ -80,10 +80,11 @@ struct GeluBackward {
 // In the tanh form `all`; in the erf form its tests, and one published shape.
 inline Cases in_both_forms(Scale scale, const Cases& all) {
   const Cases published = across(kFloatTypes, {{"BERT-base MLP, 16 x 384 tokens", "n:18874368"}});  // 16 x 384 x 3072
-  return concat({all, with("form:erf", scale == Scale::test ? all : published)});
+  return concat({all, with("form:erf", by_scale(scale, all, published))});
 }
 inline Cases Gelu::cases(Scale scale) {
-  return in_both_forms(scale, activation_cases(scale, {{"edge values", "n:1031 x=edges"}}));
+  return concat(
+      {in_both_forms(scale, activation_cases(scale, {{"edge values", "n:1031 x=edges"}})), elementwise_sweep(scale)});
 }
 inline Cases GeluBackward::cases(Scale scale) {
   return in_both_forms(scale, activation_cases(scale, {{"edge values", "n:1031 x=edges"}}));

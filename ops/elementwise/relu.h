@@ -29,7 +29,10 @@ struct Relu {
   void reference(Inputs in, int64_t chunk, Expect& expect) const;  // cpu_ref/elementwise/relu.cpp
 
   static Cases cases(Scale scale) {
-    return elementwise_cases(scale, {{"edge values and infinities", "n:1031 x=edges+inf"}});
+    const Cases odd{
+        {"edge values and infinities", "n:1031 x=edges+inf"},
+    };
+    return concat({elementwise_cases(scale, odd), elementwise_sweep(scale)});
   }
 };
 

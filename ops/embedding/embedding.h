@@ -78,7 +78,8 @@ struct Embedding {
     const Cases more{
         {"Transformer base, 64 x 64 tokens", "B:64 T:64 V:37000 C:512"},
     };
-    return across(kFloatTypes, by_scale(scale, test, standard, more));
+    return concat({across(kFloatTypes, by_scale(scale, test, standard, more)),
+                   by_scale(scale, {}, {}, {}, sweep("T", 1, 16384, "B:1 V:50257 C:768"))});
   }
 };
 

@@ -91,7 +91,8 @@ inline Cases gemm_cases(Scale scale) {
       across({"m:2048 n:2048 k:2048", "m:4096 n:4096 k:4096", "m:8192 n:8192 k:8192"}, {{"square, TF32", "math:tf32"}});
   return by_scale(scale, gemm_test_cases(),
                   concat({across(kAllPrecisions, all_precisions), across(kF32AndBf16, standard)}),
-                  concat({across(kFloatTypes, more), deepbench_training, tf32}));
+                  concat({across(kFloatTypes, more), deepbench_training, tf32}),
+                  across(kF32AndBf16, sweep("m n k", 16, 2048, "", 2)));
 }
 
 }  // namespace duet

@@ -49,7 +49,7 @@ inline Cases linear_cases(Scale scale) {
       {"Llama-3-8B 4096->6144, 512 tokens", "n:512 in:4096 out:6144"},
   };
   return by_scale(scale, concat({across(kAllPrecisions, all_precisions), across(kFloatTypes, floats)}),
-                  across(kF32AndBf16, standard), across(kFloatTypes, more));
+                  across(kF32AndBf16, standard), across(kFloatTypes, more), sweep("n", 1, 16384, "in:768 out:3072"));
 }
 
 }  // namespace duet

@@ -85,7 +85,8 @@ struct CrossEntropy {
         {"GPT-2 vocabulary, 8192 tokens", "rows:8192 cols:50257"},
         {"Transformer base, 25000 tokens, smoothed", "rows:25000 cols:37000 smooth:0.1"},
     };
-    return across(kFloatTypes, by_scale(scale, test, standard, more));
+    return concat({across(kFloatTypes, by_scale(scale, test, standard, more)),
+                   by_scale(scale, {}, {}, {}, sweep("rows", 1, 16384, "cols:1000"))});
   }
 };
 

@@ -47,7 +47,8 @@ struct Copy {
         {"256 MiB a tensor", "n:67108864"},
         {"1 GiB a tensor", "n:268435456"},
     };
-    return by_scale(scale, across(kFloatTypes, test), standard, more);  // bytes move alike in any dtype
+    return by_scale(scale, across(kFloatTypes, test), standard, more,  // bytes move alike in any dtype
+                    sweep("n", 256, 67108864));
   }
 };
 

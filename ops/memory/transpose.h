@@ -61,7 +61,8 @@ struct Transpose {
         {"ResNet-50 conv1 output, batch 256, NCHW to NHWC", "batch:256 rows:64 cols:12544"},
         {"ResNet-50 input, batch 256, NHWC to NCHW", "batch:256 rows:50176 cols:3"},
     };
-    return by_scale(scale, across(kFloatTypes, test), across(kFloatTypes, standard), more);
+    return by_scale(scale, across(kFloatTypes, test), across(kFloatTypes, standard), more,
+                    sweep("rows cols", 16, 4096, "batch:1", 2));
   }
 };
 

@@ -49,7 +49,7 @@ inline Cases batchnorm_cases(Scale scale) {
       across(kFloatTypes, with("act:relu residual:1", across(kLayouts, fused))),
   });
   return by_scale(scale, test, across(kF32AndBf16, across(kLayouts, standard)),
-                  across(kF32AndBf16, across(kLayouts, more)));
+                  across(kF32AndBf16, across(kLayouts, more)), sweep("n", 1, 256, "c:64 h:56 w:56", 2));
 }
 
 }  // namespace duet

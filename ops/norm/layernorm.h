@@ -79,7 +79,8 @@ struct LayerNorm {
     const Cases more{
         {"Transformer base, 25000 tokens", "rows:25000 cols:512"},
     };
-    return across(kFloatTypes, by_scale(scale, test, standard, more));
+    return concat({across(kFloatTypes, by_scale(scale, test, standard, more)),
+                   by_scale(scale, {}, {}, {}, sweep("rows", 1, 16384, "cols:768"))});
   }
 };
 

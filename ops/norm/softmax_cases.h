@@ -27,7 +27,9 @@ inline Cases softmax_cases(Scale scale) {
       {"GPT-2 124M scores, B8 H12 T1024", "rows:98304 cols:1024"},
       {"GPT-2 vocabulary, 4096 tokens", "rows:4096 cols:50257"},
   };
-  return across(kFloatTypes, by_scale(scale, test, standard, more));
+  // Rows of a head of 1024 tokens.
+  return concat({across(kFloatTypes, by_scale(scale, test, standard, more)),
+                 by_scale(scale, {}, {}, {}, sweep("rows", 1, 16384, "cols:1024"))});
 }
 
 }  // namespace duet

@@ -79,7 +79,8 @@ struct AdamOf {
     const Cases more{
         {"GPT-2 124M, as published, mixed precision", "bf16 n:124439808 beta2:0.95 weight_decay:0.1 mixed:1"},
     };
-    return concat({optimiser_cases(scale), by_scale(scale, across(kFloatTypes, test), {}, more)});
+    return concat(
+        {optimiser_cases(scale), by_scale(scale, across(kFloatTypes, test), {}, more, sweep("n", 64, 16777216))});
   }
 };
 using Adam = AdamOf<false>;

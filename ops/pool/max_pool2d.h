@@ -38,6 +38,8 @@ struct MaxPool2d : Pool2d {
   void reference(Inputs in, int64_t slice, Expect& expect) const;  // cpu_ref/pool/max_pool2d.cpp
 
   static Cases cases(Scale scale) {
+    if (scale == Scale::sweep)
+      return sweep("n", 1, 128, "c:64 h:112 w:112 r:3 s:3 pad_h:1 pad_w:1 stride_h:2 stride_w:2", 2);
     if (scale != Scale::test) return concat({pool2d_cases(scale), with("indexed:0", pool2d_cases(scale))});
     const Cases odd{
         {"all alike: the index is the first", "n:2 c:3 h:8 w:37 r:3 s:3 pad_h:1 pad_w:1 stride_h:2 stride_w:2 x=0"},

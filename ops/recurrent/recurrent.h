@@ -140,6 +140,7 @@ struct Recurrent : RecurrentBase<kCell> {
   static Cases cases(Scale scale) {
     const Cases all = recurrent_cases(kCell, scale);
     if constexpr (Base::K == 0) return all;
+    if (scale == Scale::sweep) return all;
     if (scale != Scale::test) return concat({all, with("inference:1", all)});
     // Both ways in which c passes from step to step, both directions, and none.
     const Cases some = concat({having("bidirectional:1", all), having("T:0", all), having("H:131", all)});

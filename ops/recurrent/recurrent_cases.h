@@ -62,7 +62,8 @@ inline Cases recurrent_cases(Cell cell, Scale scale) {
              across({"I:1760 H:1760", "I:2048 H:2048", "I:2560 H:2560"}, {{"DeepBench, 50 steps", "T:50"}}));
   switch (cell) {
     case Cell::lstm:
-      return across(kFloatTypes, by_scale(scale, test, lstm, more_lstm));
+      return concat({across(kFloatTypes, by_scale(scale, test, lstm, more_lstm)),
+                     by_scale(scale, {}, {}, {}, sweep("B", 1, 256, "T:60 I:32 H:128", 2))});
     case Cell::gru:
       return across(kFloatTypes, by_scale(scale, test, gru, more_gru));
     default:

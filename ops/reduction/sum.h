@@ -83,8 +83,8 @@ struct Sum {
         {"1 MiB in f32: in L2 or L3", "rows:1 cols:262144"},
     };
     return by_scale(scale, across(kFloatTypes, test),
-                    concat({across(kF32AndBf16, beyond_f16), across(kFloatTypes, standard)}),
-                    across(kF32AndBf16, more));
+                    concat({across(kF32AndBf16, beyond_f16), across(kFloatTypes, standard)}), across(kF32AndBf16, more),
+                    sweep("cols", 64, 16777216, "rows:1"));
   }
 };
 

@@ -144,6 +144,20 @@ TEST(Sweeps, TheFastestJobThatCountsStandsForItsSide) {
   EXPECT_EQ(column(sweeps_of(jobs)[0], &SweepPoint::cpu_s)[1], 1e-3) << "warm stands beside warm";
 }
 
+TEST(Sweeps, WhereASweepWasDesignedItsSizesAloneCount) {
+  std::vector<Job> jobs = lenet_jobs(false);
+  for (const int64_t batch : {3, 5, 7}) {
+    jobs.push_back(job("step/lenet", "cpu", over("batch", batch), {1e-3}));
+    jobs.back().why = "sweep over batch";
+    jobs.push_back(job("step/mlp", "cpu", over("batch", batch), {1e-3}));
+  }
+  const std::vector<Sweep> sweeps = sweeps_of(jobs);
+  ASSERT_EQ(sweeps.size(), 2u);
+  ASSERT_EQ(sweeps[0].points.size(), 3u);
+  EXPECT_EQ(sweeps[0].points[0].size, 3);
+  EXPECT_EQ(sweeps[1].op, "step/mlp") << "an op without a designed sweep keeps what there is";
+}
+
 TEST(Sweeps, ASideWithoutAResultIsNull) {
   const std::vector<Sweep> sweeps = sweeps_of(lenet_jobs(false));
   ASSERT_EQ(sweeps.size(), 1u);

@@ -13,6 +13,7 @@ namespace {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::IsEmpty;
 
 std::string error_of(const std::function<void()>& f) {
   try {
@@ -127,6 +128,17 @@ TEST(CaseLists, AreComposedOfWords) {
   EXPECT_THAT(texts_of(by_scale(Scale::test, two, {}, {})), ElementsAre("n:1", "n:2"));
   EXPECT_THAT(texts_of(by_scale(Scale::standard, {}, two, {{"c", "n:3"}})), ElementsAre("n:1", "n:2"));
   EXPECT_THAT(texts_of(by_scale(Scale::full, {}, two, {{"c", "n:3"}})), ElementsAre("n:1", "n:2", "n:3"));
+}
+
+TEST(CaseLists, ASweepVariesOneSizeOrSeveralEqualOnes) {
+  EXPECT_THAT(texts_of(sweep("rows", 1, 64, "cols:5")),
+              ElementsAre("cols:5 rows:1", "cols:5 rows:4", "cols:5 rows:16", "cols:5 rows:64"));
+  EXPECT_THAT(texts_of(sweep("m n", 16, 63, "", 2)), ElementsAre("m:16 n:16", "m:32 n:32"));
+  EXPECT_EQ(sweep("m n", 16, 16)[0].why, "sweep over m n");
+  EXPECT_THAT(error_of([] { sweep("n", 0, 16); }), HasSubstr("sweep over n: from 0 by 4"));
+  EXPECT_THAT(texts_of(by_scale(Scale::sweep, {{"a", "n:1"}}, {{"b", "n:2"}}, {{"c", "n:3"}}, sweep("n", 4, 16))),
+              ElementsAre("n:4", "n:16"));
+  EXPECT_THAT(by_scale(Scale::sweep, {{"a", "n:1"}}, {{"b", "n:2"}}), IsEmpty());
 }
 
 TEST(CaseLists, OfAContractAreParsedOnceEach) {

@@ -199,7 +199,7 @@ TEST(Model, IsNamedAndSetLikeAProblem) {
   EXPECT_THAT(error_of([&] { mlp.with("width", "3"); }), HasSubstr("known are dtype batch"));
   EXPECT_THAT(error_of([&] { find_model("resnet"); }), HasSubstr("did you mean lenet, resnet50?"));
   for (const auto& [name, model] : models())
-    for (const Scale scale : {Scale::test, Scale::standard}) {
+    for (const Scale scale : {Scale::test, Scale::standard, Scale::sweep}) {
       const std::vector<ModelCase> cases = model_cases(scale);
       EXPECT_TRUE(std::any_of(cases.begin(), cases.end(), [&](const auto& c) { return c.model.name() == name; }))
           << name;

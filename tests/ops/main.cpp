@@ -271,6 +271,31 @@ TEST(Contracts, CasesAreValidAndNameable) {
   }
 }
 
+// A sweep is a curve over one size: enough of them, ascending, with all other attributes alike.
+TEST(Contracts, SweepsVaryOneSize) {
+  constexpr size_t kMinSizes = 7;
+  std::set<std::string> swept;
+  for (const auto& [name, op] : ops()) {
+    std::map<std::string, std::vector<double>> cost;  // by dtype
+    for (const ProblemCase& c : op.cases(Scale::sweep)) {
+      EXPECT_TRUE(c.why.starts_with("sweep over ")) << c.problem.label();
+      EXPECT_NO_THROW(c.problem.validate()) << c.problem.label();
+      std::string curve;
+      for (const Attribute& a : c.problem.attributes())
+        if ((c.why.substr(10) + " ").find(" " + a.name + " ") == std::string::npos) curve += a.text() + "/";
+      cost[curve].push_back(static_cast<double>(c.problem.bytes()));
+      swept.insert(name);
+    }
+    for (const auto& [curve, sizes] : cost) {
+      EXPECT_GE(sizes.size(), kMinSizes) << name << " " << curve;
+      EXPECT_TRUE(std::is_sorted(sizes.begin(), sizes.end(), std::less_equal<>())) << name << " " << curve;
+    }
+  }
+  for (const char* op : {"adam", "add", "attention", "batchnorm", "conv2d", "copy", "cross_entropy", "embedding",
+                         "gemm", "layernorm", "linear", "lstm", "max_pool2d", "relu", "softmax", "sum", "transpose"})
+    EXPECT_TRUE(swept.contains(op)) << op;
+}
+
 // Each slot of a problem stands at its own index.
 TEST(Contracts, TensorsAreNamedOnce) {
   for (const auto& [name, op] : ops()) {

@@ -36,6 +36,23 @@ HWY_INLINE V min_or_nan(V a, V b) {
 #endif
 }
 
+// x kLog2E - top, without the rounding of the product, which differs from x to x and would leave each exponential off by
+// |x| u. Without fused multiply-add x is split into 12 bits, whose product with 12 bits of kLog2E is exact, and the rest.
+template <class V>
+HWY_INLINE V log2e_times_minus(V x, V top) {
+  const hn::DFromV<V> d;
+#if HWY_NATIVE_FMA
+  return hn::MulSub(x, hn::Set(d, kLog2E), top);
+#else
+  constexpr float kHigh = 1.4423828125f;
+  const hn::RebindToUnsigned<hn::DFromV<V>> du;
+  const V high = hn::BitCast(d, hn::And(hn::BitCast(du, x), hn::Set(du, 0xfffff000u)));
+  const V low = hn::IfThenElseZero(hn::IsFinite(x), hn::Sub(x, high));
+  const V small = hn::MulAdd(high, hn::Set(d, kLog2E - kHigh), hn::Mul(low, hn::Set(d, kLog2E)));
+  return hn::Add(hn::MulSub(high, hn::Set(d, kHigh), top), small);
+#endif
+}
+
 // p 2^n for whole n. With AVX-512, n may have a fraction, of which only the floor counts.
 template <class D>
 HWY_INLINE hn::Vec<D> times_power(hn::Vec<D> p, hn::Vec<D> n) {

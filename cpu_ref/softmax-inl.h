@@ -44,11 +44,11 @@ HWY_INLINE float top_of(float max) { return std::max(max * kLog2E, std::numeric_
 // 2^(x kLog2E - top) of the vector at x; with `left`, of its first elements, and 0 in the lanes beyond.
 template <class D, class T>
 HWY_INLINE hn::Vec<D> power(D d, const T* x, hn::Vec<D> top) {
-  return exp2(d, hn::MulSub(load_as_f32(d, x), hn::Set(d, kLog2E), top));
+  return exp2(d, log2e_times_minus(load_as_f32(d, x), top));
 }
 template <class D, class T>
 HWY_INLINE hn::Vec<D> power(D d, const T* x, hn::Vec<D> top, int64_t left) {
-  return exp2(d, hn::MulSub(load_as_f32(d, x, left, -INFINITY), hn::Set(d, kLog2E), top));
+  return exp2(d, log2e_times_minus(load_as_f32(d, x, left, -INFINITY), top));
 }
 
 // sum_i 2^(x[i] kLog2E - top) over n elements.

@@ -34,8 +34,7 @@ void probabilities(const AttentionShape& p, void* scores, float* lse, int64_t fi
       // Probabilities, and 0 behind the mask.
       const auto vtop = hn::Set(d, top), scale = hn::Set(d, 1 / sum);
       map<false>(
-          d, n, [&](auto v) HWY_ATTR { return hn::Mul(scale, exp2(d, hn::MulSub(v, hn::Set(d, kLog2E), vtop))); }, s,
-          s);
+          d, n, [&](auto v) HWY_ATTR { return hn::Mul(scale, exp2(d, log2e_times_minus(v, vtop))); }, s, s);
       std::memset(static_cast<void*>(s + n), 0, static_cast<size_t>(p.Tk - n) * sizeof(T));
     }
   });
@@ -60,7 +59,7 @@ void gradients(const AttentionShape& p, void* scores, void* dp, const void* y, c
       const auto level = hn::Set(d, lse[row] * kLog2E);
       // Probabilities and ds, and 0 behind the mask.
       for (int64_t j = 0; j < n; j += lanes) {
-        const auto e = exp2(d, hn::MulSub(load_as_f32(d, s + j, n - j), hn::Set(d, kLog2E), level));
+        const auto e = exp2(d, log2e_times_minus(load_as_f32(d, s + j, n - j), level));
         store_f32_as(d, hn::Mul(hn::Mul(e, factor), hn::Sub(load_as_f32(d, ds + j, n - j), delta)), ds + j, n - j);
         store_f32_as(d, e, s + j, n - j);
       }

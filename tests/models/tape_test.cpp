@@ -148,7 +148,8 @@ TEST(Tape, AllPhasesInOrderAreAStep) {
 TEST(Tape, AnEvaluationTapeCopiesParameters) {
   CpuContext cpu(1);
   Tape train(cpu, kReference, 1), evaluate(cpu, kReference, 2);
-  Mlp{.batch = 2}.train(train), Mlp{.batch = 2}.evaluate(evaluate);
+  Mlp{.batch = 2}.train(train);
+  Mlp{.batch = 2}.evaluate(evaluate);
   train.plan();
   evaluate.plan();
   EXPECT_NE(train.download(train.find("fc2.bias")), evaluate.download(evaluate.find("fc2.bias")));

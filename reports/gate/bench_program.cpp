@@ -53,8 +53,10 @@ ProgramEnd BenchProgram::start(const std::vector<std::string>& more, double limi
 }
 
 void BenchProgram::fail(const std::string& what, const ProgramEnd& end) const {
-  throw ProgramFailed(fmt::format("{} ({}) {}{}{}", side_, program_, what,
-                                  end.last_output.empty() ? "" : "; it said: ", end.last_output));
+  const std::string message = fmt::format("{} ({}) {}{}{}", side_, program_, what,
+                                          end.last_output.empty() ? "" : "; it said: ", end.last_output);
+  if (end.timed_out) throw ProgramTimedOut(message);
+  throw ProgramFailed(message);
 }
 
 std::vector<std::string> BenchProgram::jobs(const std::string& filter, double limit_s) {

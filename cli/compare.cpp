@@ -35,9 +35,10 @@ int run_compare(const CompareOptions& options) {
   write_text(options.json, [&] { return comparison_json(comparison); });
   write_text(options.markdown, [&] { return render_markdown(comparison_document(comparison)); });
   if (table) fmt::print("{}", comparison_text(comparison, options.all));
+  const bool lost = comparison.count(Verdict::error) + comparison.count(Verdict::missing) > 0;
+  if (options.fail_on_slower && lost) return kLost;
   if (comparison.with_ratio() == 0) return kIncomparable;
   if (!options.fail_on_slower) return 0;
-  if (comparison.count(Verdict::error) + comparison.count(Verdict::missing) > 0) return kLost;
   return comparison.count(Verdict::slower) > 0 ? kFailed : 0;
 }
 
@@ -72,7 +73,8 @@ void add_compare(CLI::App& app) {
   compare->footer(
       "Verdicts: SLOWER, FASTER, SAME, AMBIGUOUS (a shift that the data neither prove nor rule out), NEW, MISSING, "
       "ERROR. Exit status: 0 compared; 4 unlike machines, builds or settings, or no row on both sides; 2 a file or "
-      "option that cannot be used; with --fail-on-slower also 3 (ERROR or MISSING) and 1 (SLOWER).");
+      "option that cannot be used; 5 an error of this program or its environment, such as a full disk; with "
+      "--fail-on-slower also 3 (ERROR or MISSING; it goes before 4) and 1 (SLOWER).");
   compare->callback([o] {
     if (const int status = run_compare(*o); status != 0) throw CLI::RuntimeError(status);
   });

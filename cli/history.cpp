@@ -354,7 +354,9 @@ void add_history(CLI::App& app) {
   command->add_option("--branch", o->branch, "branch of the commit");
   command->add_option("--commit-time", o->commit_time, "time of the commit in UTC, such as 2026-11-22T09:58:39Z");
   command->add_option("--note", o->note, "text kept with the run");
-  command->add_flag("--check", o->check, "exit with status 1 where a series is slower, confirmed or not yet");
+  command->add_flag("--check", o->check,
+                    "exit with status 1 where a series is slower, confirmed or not yet; a locked "
+                    "database or a full disk is status 5");
 
   begin("import",
         "add run files and exports; JSON of other programs and unfinished runs are skipped, and after a file "

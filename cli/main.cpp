@@ -206,9 +206,9 @@ int main(int argc, char** argv) {
     return duet::kUsageError;
   } catch (const std::bad_alloc&) {
     fmt::print(stderr, "duet: not enough memory\n");
-    return duet::kFailed;
+    return duet::kInternalError;
   } catch (const std::exception& e) {
     fmt::print(stderr, "duet: {}\n", duet::one_line(e.what()));
-    return duet::kFailed;
+    return duet::kInternalError;
   }
 }

@@ -33,7 +33,8 @@ status_is 0 "${compare[@]}" base.json same.json
 status_is 0 "${compare[@]}" base.json slow.json
 grep -q SLOWER out.txt || fail 'a benchmark of twice the time is not SLOWER'
 status_is 1 "${compare[@]}" base.json slow.json --fail-on-slower
-status_is 4 "${compare[@]}" base.json gone.json --fail-on-slower
+status_is 3 "${compare[@]}" base.json gone.json --fail-on-slower
+status_is 4 "${compare[@]}" base.json gone.json
 status_is 4 "${compare[@]}" base.json away.json
 grep -q context.host_name err.txt || fail 'the key that differs is not named'
 status_is 0 "${compare[@]}" base.json away.json --allow context

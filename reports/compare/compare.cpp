@@ -122,6 +122,7 @@ std::string text_of_code(const std::string& code) {
       {"below_noise", "beyond the smallest effect, but within the noise between processes of this row"},
       {"too_few_processes", "fewer than 4 processes of a side"},
       {"budget", "the time was used up before enough processes had run"},
+      {"filter_too_long", "too many suspects for one command line: this shift is among the smallest"},
       {"count_changed", "counts are exact: more than the smallest effect that counts"},
       {"count_equal", "equal counts"}};
   const auto at = kTexts.find(code);

@@ -88,6 +88,7 @@ void finish(Comparison& comparison);  // order of the rows, sums of families
 // --- output (output.cpp)
 
 std::string answer(const Comparison& comparison);  // in a sentence or two
+bool is_undecided(const ComparedRow& row);         // a suspect of the gate that the budget left without a verdict
 Document comparison_document(const Comparison& comparison);
 std::string comparison_json(const Comparison& comparison);
 std::string comparison_text(const Comparison& comparison,

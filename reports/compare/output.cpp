@@ -169,7 +169,25 @@ Json row_json(const ComparedRow& r) {
           {"note", r.note}};
 }
 
+// Rows about which the gate ran out of time, however large their shift: they are neither SLOWER nor the same.
+std::string undecided_text(const Comparison& c) {
+  constexpr size_t kNamed = 5;
+  std::string text;
+  size_t count = 0;
+  for (const ComparedRow& r : c.rows)
+    if (is_undecided(r) && ++count <= kNamed)
+      text += fmt::format("{}{}{}", count == 1 ? "" : ", ", elided(r.name, kMaxNameWidth),
+                          r.has_ratio() ? fmt::format(" ({}×)", significant(shown_ratio(c, r.ratio.value))) : "");
+  if (count == 0) return "";
+  if (count > kNamed) text += fmt::format(" and {} more", count - kNamed);
+  return fmt::format(" Undecided: {}.", text);
+}
+
 }  // namespace
+
+bool is_undecided(const ComparedRow& row) {
+  return row.verdict == Verdict::ambiguous && (row.code == "budget" || row.code == "filter_too_long");
+}
 
 std::string answer(const Comparison& c) {
   const size_t compared = c.with_ratio();
@@ -197,7 +215,7 @@ std::string answer(const Comparison& c) {
   add(Verdict::error, "failed in head");
   add(Verdict::missing, "missing in head");
   add(Verdict::added, "new in head");
-  return text + ".";
+  return text + "." + undecided_text(c);
 }
 
 Document comparison_document(const Comparison& c) {

@@ -46,6 +46,12 @@ Facts context_keys(const BenchmarkContext& context) {
           {"context.library_build_type", context.library_build_type.empty() ? kNone : context.library_build_type}};
 }
 
+double wall_s_of(const Series& series) {
+  double wall_s = 0;
+  for (const Repetition& r : series.repetitions) wall_s += r.wall_s;
+  return wall_s;
+}
+
 // The clock of the GPU that belongs to each value: of the process, or of the repetition.
 std::vector<double> clocks_of(const Series& series) {
   std::map<int64_t, std::vector<double>> by_process;
@@ -80,6 +86,7 @@ MeasuredRow row_of(const Job& job, const Series& series) {
   row.values = counted_medians(series.repetitions);
   row.clocks_mhz = clocks_of(series);
   row.value = median(row.values);
+  row.wall_s = wall_s_of(series);
   row.disturbed = series.has_flag(flag::kDisturbed);
   if (!job.comparable) row.reason = job.reason.empty() ? "not comparable" : job.reason;
   return row;
@@ -132,6 +139,8 @@ std::vector<MeasuredRow> speedup_rows(const Run& run) {
         row.value = median(row.values);
         row.disturbed = series->has_flag(flag::kDisturbed) || cpu->call->has_flag(flag::kDisturbed);
         row.note = fmt::format("{} over {}", gpu->job->impl, cpu->job->impl);
+        for (const Job* job : jobs)
+          for (const Series& of_job : job->series) row.wall_s += wall_s_of(of_job);
         rows.push_back(std::move(row));
       }
     }

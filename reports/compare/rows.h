@@ -27,6 +27,7 @@ struct MeasuredRow {
   std::vector<double> values;      // one a process, or one a repetition where there was one process
   std::vector<double> clocks_mhz;  // of the GPU, one a value; empty where it is not known
   double value = 0;                // their median
+  double wall_s = 0;               // of all repetitions: samples, probes and what lies between
   bool disturbed = false;
   std::string note;  // for a reader: which implementations a speedup is of
 };

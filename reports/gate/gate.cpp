@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <cstdlib>
 #include <map>
 #include <optional>
 #include <set>
@@ -22,7 +23,8 @@ constexpr double kListShare = 0.2;    // of the budget, for the lists of jobs
 constexpr double kScreenShare = 0.5;  // of the budget, for the screen: no further process of it starts after that
 constexpr double kSpare = 1.3;        // a process starts only where the time is left that the last one took, and more
 constexpr double kStart_s = 2;        // what a process takes beside its cases, as a first guess
-constexpr size_t kMinValues = 4;      // of each side: with fewer, no test at 5 % can be significant
+constexpr size_t kMaxFilter = 100 * 1024;  // bytes: the kernel takes no argument beyond 128 KiB
+constexpr size_t kMinValues = 4;           // of each side: with fewer, no test at 5 % can be significant
 
 using Clock = std::chrono::steady_clock;
 
@@ -32,7 +34,8 @@ struct Row {
   std::string filter;
   std::vector<double> values[2], clean[2];  // base, head; clean: of undisturbed processes
   std::vector<double> screened[2];
-  double shift = 0;  // in the screen, of logarithms
+  double wall_s[2] = {0, 0};  // of its repetitions in the first process
+  double shift = 0;           // in the screen, of logarithms
   bool decided = false, suspect = false, active = false;
 };
 
@@ -56,14 +59,14 @@ class Gate {
       options_.say("gate: both sides come from files, nothing runs");
       return;
     }
-    size_t jobs = 0;
     for (const Side side : {kBase, kHead})
-      if (programs_[side]) jobs = std::max(jobs, programs_[side]->jobs(options_.filter, limit(kListShare)).size());
+      if (programs_[side]) jobs_ = std::max(jobs_, programs_[side]->jobs(options_.filter, limit(kListShare)).size());
     options_.say(
-        fmt::format("gate: {}, at most {}: {} processes {} with all of them, then up to {} with the suspects alone",
-                    count_of(jobs, "job"), time_text(options_.budget_s), rule.screen_processes,
+        fmt::format("gate: {}, at most {}: {} processes {} with all of them, then up to {} with the suspects alone; "
+                    "the samples of one process take about {} or more",
+                    count_of(jobs_, "job"), time_text(options_.budget_s), rule.screen_processes,
                     programs_[kBase] && programs_[kHead] ? "of each program" : "of the program",
-                    rule.rounds * rule.round_processes));
+                    rule.rounds * rule.round_processes, time_text(least_process_s())));
   }
 
   // The first run of each side: which rows there are, and whether they can be compared at all.
@@ -71,15 +74,16 @@ class Gate {
     MeasuredRun first[2];
     for (const Side side : {kBase, kHead}) {
       if (programs_[side]) {
-        first[side] = take(side, options_.filter, side == kBase && programs_[kHead] ? kScreenShare : 1);
+        first[side] = take_first(side, side == kBase && programs_[kHead] ? kScreenShare : 1);
         screen_s_[side] = last_s_;
         continue;
       }
-      for (const std::string& file : given(side).files) {
-        MeasuredRun run = load_measured(file, options_.metric);
-        if (first[side].file.empty()) first[side] = run;
-        files_[side].push_back(std::move(run));
-      }
+      for (const std::string& file : given(side).files) files_[side].push_back(load_measured(file, options_.metric));
+      if (side == kHead) first[side] = files_[side].front();
+    }
+    if (!programs_[kBase]) {
+      drop_unlike_base_files(first[kHead]);
+      first[kBase] = files_[kBase].front();
     }
     comparison_.allowed = differences(first[kBase], first[kHead]);
     require_alike(comparison_.allowed, first[kBase].file, first[kHead].file);
@@ -98,6 +102,8 @@ class Gate {
       Row row;
       row.filter = pair.head ? pair.head->filter : pair.base->filter;
       row.decided = pair.decided;
+      if (pair.base) row.wall_s[kBase] = pair.base->wall_s;
+      if (pair.head) row.wall_s[kHead] = pair.head->wall_s;
       row.row = std::move(pair.row);
       place_[row.row.name] = rows_.size();
       rows_.push_back(std::move(row));
@@ -122,7 +128,14 @@ class Gate {
           started = false;
           break;
         }
-        add(side, take(side, options_.filter));
+        try {
+          add(side, take(side, options_.filter));
+        } catch (const ProgramTimedOut&) {
+          if (!budget_ended()) throw;
+          out_of_time_ = true;
+          started = false;
+          break;
+        }
         ++taken_[side];
       }
       if (!started) break;
@@ -230,6 +243,60 @@ class Gate {
         if (const auto at = options_.noise.find(value); at != options_.noise.end()) noise_ = &at->second;
   }
 
+  // Seconds of samples in one process, by the defaults of bench_all (bench/options.cpp) or what is passed on. Checks,
+  // inputs and further series of a job come on top.
+  double least_process_s() const {
+    const auto given_as = [&](const std::string& name, double value) {
+      for (const std::string& a : options_.arguments)
+        if (a.starts_with(name + "=")) value = std::strtod(a.c_str() + name.size() + 1, nullptr);
+      return value;
+    };
+    const auto scale = [&](const char* name) {
+      return std::find(options_.arguments.begin(), options_.arguments.end(), fmt::format("--scale={}", name)) !=
+             options_.arguments.end();
+    };
+    const bool smoke = scale("smoke"), large = scale("standard") || scale("full");
+    return static_cast<double>(jobs_) *
+           given_as("--repetitions", smoke   ? 1
+                                     : large ? 5
+                                             : 3) *
+           given_as("--min-time", smoke   ? 0.02
+                                  : large ? 0.5
+                                          : 0.05);
+  }
+
+  // Base files of another machine or build say nothing about head; one of them must not hide the others.
+  void drop_unlike_base_files(const MeasuredRun& head) {
+    std::vector<MeasuredRun> alike;
+    std::string reason;
+    for (MeasuredRun& run : files_[kBase]) {
+      std::vector<Difference> apart = differences(run, head);
+      try {
+        require_alike(apart, run.file, head.file);
+        alike.push_back(std::move(run));
+      } catch (const NotComparable& e) {
+        if (reason.empty()) reason = e.what();
+        comparison_.warnings.push_back(fmt::format("{} is left out: {}", run.file, sentence_of(apart)));
+      }
+    }
+    if (alike.empty()) throw NotComparable("{}", reason);
+    files_[kBase] = std::move(alike);
+  }
+
+  // Of a side, with all jobs: without it there is nothing to decide about.
+  MeasuredRun take_first(Side side, double share) {
+    const bool by_budget = !options_.process_limit_s || *options_.process_limit_s > limit(share);
+    try {
+      return take(side, options_.filter, share);
+    } catch (const ProgramTimedOut&) {
+      if (!by_budget) throw;
+      throw Error(
+          "gate: the budget of {} is too small for {}: the first process of {} did not end in its share of "
+          "it; narrow --filter or raise --budget",
+          time_text(options_.budget_s), count_of(jobs_, "job"), kSideNames[side]);
+    }
+  }
+
   MeasuredRun take(Side side, const std::string& filter, double share = 1) {
     return programs_[side]->run(filter, options_.metric, limit(share), last_s_);
   }
@@ -284,41 +351,74 @@ class Gate {
     return static_cast<size_t>(std::count_if(rows_.begin(), rows_.end(), [](const Row& r) { return r.active; }));
   }
 
-  std::string filter_of_active() const {
+  // One argument cannot have any length: the suspects with the smallest shifts wait for another run.
+  std::string filter_of_active() {
     std::set<std::string> filters;
-    for (const Row& r : rows_)
-      if (r.active) filters.insert(r.filter);
+    const auto collect = [&] {
+      filters.clear();
+      size_t length = 0;
+      for (const Row& r : rows_)
+        if (r.active && filters.insert(r.filter).second) length += r.filter.size() + 1;
+      return length;
+    };
+    size_t dropped = 0;
+    for (size_t length = collect(); length > kMaxFilter && filters.size() > 1; ++dropped) {
+      Row& weakest = weakest_active();
+      const std::string filter = weakest.filter;
+      leave_undecided(weakest, "filter_too_long");
+      if (std::none_of(rows_.begin(), rows_.end(), [&](const Row& r) { return r.active && r.filter == filter; })) {
+        filters.erase(filter);
+        length -= filter.size() + 1;
+      }
+    }
+    if (dropped > 0)
+      comparison_.warnings.push_back(fmt::format(
+          "the names of all suspects are longer than a command line takes: {} with the smallest shifts stay undecided",
+          count_of(dropped, "row")));
     std::string joined;
     for (const std::string& f : filters) joined += (joined.empty() ? "" : "|") + f;
     return joined;
   }
 
+  // A process with the suspects alone, by what their jobs took in the first process.
   double expected_pair_s() const {
-    std::set<std::string> jobs, of_suspects;
-    for (const Row& r : rows_) {
-      jobs.insert(r.filter);
+    std::set<std::string> of_suspects;
+    for (const Row& r : rows_)
       if (r.active) of_suspects.insert(r.filter);
-    }
-    const double share =
-        static_cast<double>(of_suspects.size()) / static_cast<double>(std::max<size_t>(1, jobs.size()));
     double total = 0;
-    for (const Side side : {kBase, kHead})
-      if (programs_[side]) total += std::min(screen_s_[side], kStart_s + share * screen_s_[side]);
+    for (const Side side : {kBase, kHead}) {
+      if (!programs_[side]) continue;
+      double all_s = 0, suspects_s = 0;
+      for (const Row& r : rows_) {
+        all_s += r.wall_s[side];
+        if (of_suspects.contains(r.filter)) suspects_s += r.wall_s[side];
+      }
+      const double share = all_s > 0 ? suspects_s / all_s : 1;
+      total += std::min(screen_s_[side], kStart_s + share * screen_s_[side]);
+    }
     return total;
+  }
+
+  Row& weakest_active() {
+    Row* weakest = nullptr;
+    for (Row& r : rows_)
+      if (r.active && (!weakest || r.shift < weakest->shift)) weakest = &r;
+    return *weakest;
+  }
+
+  void leave_undecided(Row& r, const char* code) {
+    r.active = false;
+    r.decided = true;
+    r.row.verdict = Verdict::ambiguous;
+    r.row.code = code;
+    show(r, r.screened);
   }
 
   // Where not even the first round fits into what is left, the suspects with the smallest shifts wait for another run.
   void drop_what_does_not_fit() {
     const auto rounds = static_cast<double>(options_.rule.round_processes);
     while (active() > 1 && rounds * expected_pair_s() > options_.budget_s - elapsed()) {
-      Row* least = nullptr;
-      for (Row& r : rows_)
-        if (r.active && (!least || r.shift < least->shift)) least = &r;
-      least->active = false;
-      least->decided = true;
-      least->row.verdict = Verdict::ambiguous;
-      least->row.code = "budget";
-      show(*least, least->screened);
+      leave_undecided(weakest_active(), "budget");
       dropped_ = true;
     }
   }
@@ -346,11 +446,8 @@ class Gate {
         Evidence e = evidence(*r, false);
         if (std::min(e.base.size(), e.head.size()) < kMinValues) {
           if (!last_round) continue;
-          r->active = false;
-          r->decided = true;
-          r->row.verdict = Verdict::ambiguous;
-          r->row.code = out_of_time_ ? "budget" : "too_few_processes";
-          show(*r, e.base.empty() || e.head.empty() ? r->screened : r->values);
+          leave_undecided(*r, out_of_time_ ? "budget" : "too_few_processes");
+          if (!e.base.empty() && !e.head.empty()) show(*r, r->values);
           continue;
         }
         enough.push_back(r);
@@ -386,7 +483,7 @@ class Gate {
   std::vector<Row> rows_;
   std::map<std::string, size_t> place_;  // of rows, by name
   double screen_s_[2] = {0, 0}, last_s_ = 0;
-  size_t taken_[2] = {0, 0};
+  size_t taken_[2] = {0, 0}, jobs_ = 0;
   bool out_of_time_ = false, dropped_ = false;
 };
 

@@ -38,6 +38,7 @@ struct ProgramFailed : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
+// It was ended by its time limit: that of a process, or what was left of the budget.
 struct ProgramTimedOut : ProgramFailed {
   using ProgramFailed::ProgramFailed;
 };

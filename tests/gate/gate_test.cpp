@@ -192,6 +192,13 @@ TEST(Gate, UnlikeBuildsAreRefusedUnlessAllowed) {
   EXPECT_EQ(failure_of(options), "none");
 }
 
+// What bench_all writes for --list, and nothing else.
+std::string only_lists() {
+  return "case \"$*\" in *--list*) for a in \"$@\"; do case $a in --json=*) echo '[]' > \"${a#--json=}\" ;; esac; "
+         "done; "
+         "exit 0 ;; esac\n";
+}
+
 TEST(Gate, BrokenProgramsHaveAMessage) {
   const Program good(steady(1));
   const auto message = [&](const Program& head, std::optional<double> limit_s = {}) {
@@ -205,9 +212,7 @@ TEST(Gate, BrokenProgramsHaveAMessage) {
   EXPECT_THAT(message(Program("echo hello")), HasSubstr("is no bench_all: --list --json wrote no list of jobs"));
   EXPECT_THAT(message(Program("sleep 30"), 1), HasSubstr("did not finish within 1 s"));
   EXPECT_THAT(message(Program("yes"), 1), HasSubstr("did not finish within 1 s"));
-  const std::string lists =
-      "case \"$*\" in *--list*) for a in \"$@\"; do case $a in --json=*) "
-      "echo '[]' > \"${a#--json=}\" ;; esac; done; exit 0 ;; esac\n";
+  const std::string lists = only_lists();
   EXPECT_THAT(message(Program(lists + "kill -SEGV $$")), HasSubstr("failed: head ("));
   EXPECT_THAT(message(Program(lists + "kill -SEGV $$")), HasSubstr("was killed by SIGSEGV"));
   EXPECT_THAT(message(Program(lists + "echo done")), HasSubstr("without having written a run file; it said: done"));
@@ -221,6 +226,93 @@ TEST(Gate, BrokenProgramsHaveAMessage) {
   EXPECT_THAT(failure_of(options), HasSubstr("error: --head /nowhere/bench_all: there is no such program"));
   options.head.program = "/tmp";
   EXPECT_THAT(failure_of(options), HasSubstr("is a folder"));
+}
+
+TEST(Gate, AConfirmingProcessThatTheBudgetCutsLeavesTheOtherRulings) {
+  // tanh fails in the screen, which is known; relu is a suspect, and its second confirming process never ends.
+  const Program base(steady(1));
+  const Program head(
+      [](int i) {
+        RunFile run = process_run(static_cast<uint64_t>(i), 1.5, 1);
+        run.jobs[1] = make_missing(kTanh, Status::failed, "wrong");
+        return run;
+      },
+      "case \"$*\" in *--list*) ;; *) [ \"$(cat \"$here/count\" 2>/dev/null || echo 0)\" -lt 4 ] || sleep 60 ;; "
+      "esac\n");
+  GateOptions options = options_of(base, head);
+  options.budget_s = 6;
+  const Comparison c = run_gate(options);
+  EXPECT_EQ(row_of(c, kTanh).verdict, Verdict::error);
+  EXPECT_EQ(row_of(c, kRelu).verdict, Verdict::ambiguous);
+  EXPECT_EQ(row_of(c, kRelu).code, "budget");
+  EXPECT_THAT(comparison_text(c, false), HasSubstr("the budget of 6 s was used up"));
+  EXPECT_THAT(answer(c), HasSubstr("Undecided: relu/cpu.tuned/f32/n:64/call/warm/threads:4 (1.5"));
+  EXPECT_THAT(comparison_text(c, false), ::testing::EndsWith(answer(c) + "\n")) << "the last line";
+}
+
+TEST(Gate, AScreeningProcessThatTheBudgetCutsLeavesAmbiguousRows) {
+  const Program base(steady(1));
+  const Program head(steady(2, 1.5), "case \"$*\" in *--list*) ;; *) [ ! -f \"$here/count\" ] || sleep 60 ;; esac\n");
+  GateOptions options = options_of(base, head);
+  options.budget_s = 4;
+  const Comparison c = run_gate(options);
+  EXPECT_EQ(row_of(c, kRelu).code, "budget");
+  EXPECT_EQ(row_of(c, kTanh).verdict, Verdict::same);
+}
+
+TEST(Gate, ABudgetTooSmallForTheFirstProcessIsAnError) {
+  const Program slow(only_lists() + "sleep 30");
+  GateOptions options = options_of(slow, slow);
+  options.budget_s = 2;
+  EXPECT_THAT(failure_of(options), HasSubstr("error: gate: the budget of 2 s is too small for 0 jobs"));
+  EXPECT_THAT(failure_of(options), HasSubstr("narrow --filter or raise --budget"));
+  options.process_limit_s = 0.5;
+  EXPECT_THAT(failure_of(options), HasSubstr("failed: base (")) << "its own limit, not the budget";
+}
+
+TEST(Gate, UnlikeBaseFilesAreLeftOut) {
+  const Scratch scratch;
+  std::vector<std::string> base, head;
+  for (uint64_t i = 0; i < 10; ++i) {
+    RunFile run = process_run(i, 1, 1);
+    if (i % 5 == 0) run.build.flags = "-O0";
+    base.push_back(scratch.write(fmt::format("base{}.json", i), results::run_text(run)));
+    head.push_back(scratch.write(fmt::format("head{}.json", i), results::run_text(process_run(50 + i, 1.2, 1))));
+  }
+  GateOptions options;
+  options.base.files = base;
+  options.head.files = head;
+  const Comparison c = run_gate(options);
+  EXPECT_EQ(row_of(c, kRelu).verdict, Verdict::slower);
+  EXPECT_EQ(row_of(c, kRelu).base_values, 8U);
+  ASSERT_EQ(c.warnings.size(), 2U);
+  EXPECT_THAT(c.warnings[1], HasSubstr("base5.json is left out: build.flags is '-O0' in base and '-O3' in head"));
+  options.base.files = {base[0], base[5]};
+  EXPECT_THAT(failure_of(options), HasSubstr("not comparable: "));
+}
+
+TEST(Gate, AFilterIsNoLongerThanACommandLineTakes) {
+  const auto many = [](uint64_t seed, double factor) {
+    return [=](int i) {
+      std::mt19937_64 random(1000 * seed + static_cast<uint64_t>(i));
+      std::normal_distribution<double> noise(0, 0.01);
+      std::vector<results::Job> jobs;
+      for (int job = 0; job < 90; ++job)  // 90 times 2000 characters; the first has the largest shift
+        jobs.push_back(make_job(
+            fmt::format("relu/cpu.tuned/f32/n:{}", fmt::format("{}{:02}", std::string(2000, '1'), job)),
+            {make_series(Scope::call, 1e-3 * (factor + (factor > 1 ? 0.1 * (90 - job) : 0)) * std::exp(noise(random)),
+                         0.8, 4, results::Cache::warm, 1)}));
+      return make_run(jobs);
+    };
+  };
+  const Program base(many(1, 1)), head(many(2, 1.5));
+  const Comparison c = run_gate(options_of(base, head));
+  EXPECT_GT(c.count(Verdict::slower), 40U);
+  EXPECT_EQ(c.count(Verdict::slower) + c.count(Verdict::ambiguous), 90U);
+  EXPECT_EQ(c.rows[0].verdict, Verdict::slower);
+  EXPECT_THAT(answer(c), HasSubstr("Undecided"));
+  ASSERT_FALSE(c.warnings.empty());
+  EXPECT_THAT(c.warnings[0], HasSubstr("with the smallest shifts stay undecided"));
 }
 
 TEST(Gate, TheBudgetIsKept) {
@@ -273,6 +365,15 @@ TEST(Program, OutputIsKeptShortAndDescendantsEnd) {
   const auto start = std::chrono::steady_clock::now();
   EXPECT_EQ(run_program({"/bin/sh", "-c", "sleep 20 & exit 3"}, 10).exit_status, 3);
   EXPECT_LT(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count(), 5);
+}
+
+TEST(Program, OneThatPrintsWithoutEndKeepsItsLimit) {
+  const auto start = std::chrono::steady_clock::now();
+  std::string printed;
+  const ProgramEnd end = run_program({"/bin/sh", "-c", "yes & yes & cat /dev/zero"}, 0.5, &printed);
+  EXPECT_TRUE(end.timed_out);
+  EXPECT_LT(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count(), 5);
+  EXPECT_LE(printed.size(), (size_t{64} << 20) + 4096);
 }
 
 }  // namespace

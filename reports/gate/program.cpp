@@ -21,6 +21,8 @@ namespace {
 constexpr size_t kKeptOutput = 4000;  // bytes of what a program prints
 constexpr size_t kShownOutput = 400;  // of them in a message
 constexpr size_t kMaxPrinted = size_t{64} << 20;
+constexpr size_t kMaxDrained =
+    size_t{1} << 20;  // at once: a program that prints without end must not outlast its limit
 constexpr int kPoll_ms = 50;
 
 volatile std::sig_atomic_t interrupted = 0;
@@ -54,10 +56,12 @@ std::string one_line_of(const std::string& text) {
   return line;
 }
 
-// Reads what there is without waiting, and keeps its end.
+// Reads what there is without waiting, and keeps its end. At most kMaxDrained: time limits are checked between calls.
 void drain(int fd, std::string& output, std::string* printed) {
   char buffer[4096];
-  for (ssize_t n = 0; (n = read(fd, buffer, sizeof buffer)) > 0;) {
+  size_t drained = 0;
+  for (ssize_t n = 0; drained < kMaxDrained && (n = read(fd, buffer, sizeof buffer)) > 0;) {
+    drained += static_cast<size_t>(n);
     output.append(buffer, static_cast<size_t>(n));
     if (printed && printed->size() < kMaxPrinted) printed->append(buffer, static_cast<size_t>(n));
     if (output.size() > 2 * kKeptOutput) output.erase(0, output.size() - kKeptOutput);
@@ -133,11 +137,10 @@ ProgramEnd run_program(const std::vector<std::string>& arguments, double limit_s
     if (readable.revents & POLLHUP) usleep(1000 * kPoll_ms / 10);  // it has closed its output, and may go on
     drain(output_read.get(), text, printed);
     end.wall_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-    int status = 0;
-    if (waitpid(child, &status, WNOHANG) == child) {
-      describe(end, status);
+    // Not reaped yet: until then its group's id is not given to another process.
+    siginfo_t ended{};
+    if (waitid(P_PID, static_cast<id_t>(child), &ended, WEXITED | WNOHANG | WNOWAIT) == 0 && ended.si_pid == child)
       break;
-    }
     if (!killed && (interrupted || end.wall_s > limit_s)) {
       killed = true;
       end.timed_out = !interrupted;
@@ -146,6 +149,9 @@ ProgramEnd run_program(const std::vector<std::string>& arguments, double limit_s
     }
   }
   kill(-child, SIGKILL);  // what it left running
+  int status = 0;
+  waitpid(child, &status, 0);
+  describe(end, status);
   drain(output_read.get(), text, printed);
   if (interrupted) throw ProgramInterrupted{};
   if (end.timed_out) end.how = fmt::format("did not finish within {:.3g} s", limit_s);

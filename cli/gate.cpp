@@ -176,11 +176,11 @@ void add_gate(CLI::App& app) {
         {"--min-time", "seconds of samples in a repetition"}})
     add_passed_on(*gate, o, name, description);
   gate->footer(
-      "Exit status: 0 nothing is slower; 1 a row is SLOWER; 2 an option, file or program that cannot be used; 3 a "
-      "result "
-      "failed or vanished, or a program crashed, hung or wrote no run file; 4 unlike machines, builds or settings, or "
-      "no "
-      "row on both sides; 130 interrupted. 3 goes before 1.");
+      "Exit status: 0 no row is SLOWER; 1 a row is SLOWER; 2 an option, file or program that cannot be used, or a "
+      "budget too small for one process with all jobs; 3 a result failed or vanished, or a program crashed, wrote no "
+      "run file or took longer than --process-limit; 4 unlike machines, builds or settings, or no row on both sides; 5 "
+      "an error of this program or its environment, such as a full disk; 130 interrupted. 3 goes before 1. Rows that "
+      "the budget leaves undecided do not change the status, however large their shift: the last line names them.");
   gate->callback([o] {
     if (const int status = run_gate_command(*o); status != 0) throw CLI::RuntimeError(status);
   });

@@ -56,4 +56,14 @@ status_is 0 "${gate[@]}" --base-json base.json --head-json away.json --gate=warn
 status_is 0 "${gate[@]}" --base /nowhere --head /nowhere --gate=off
 status_is 3 "${gate[@]}" --base-json base.json --head-json gone.json
 status_is 2 "${gate[@]}" --base-json base.json --head-json cut.json
+
+# What cannot be written is not SLOWER.
+full_is() {  # full_is COMMAND...: status 5 where standard output is a full disk
+  local status=0
+  "$@" > /dev/full 2> err.txt || status=$?
+  [ $status = 5 ] || fail "$* with a full disk ended with status $status, not 5: $(cat err.txt)"
+}
+full_is "${gate[@]}" --base-json base.json --head-json same.json
+full_is "${gate[@]}" --base-json base.json --head-json slow.json
+full_is "${compare[@]}" base.json slow.json --fail-on-slower
 finish

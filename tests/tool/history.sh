@@ -61,6 +61,17 @@ does 'valid again' history ack slow --db h.sqlite --valid
 does 'the new normal of [0-9]+ series' history ack slow --db h.sqlite --filter '^relu' --note wanted
 does 'too new for an alarm' history trend --db h.sqlite
 
+# A locked database is not a slower program.
+"${PYTHON:-python3}" - "$duet" <<'PYTHON' || fail "a locked database is not status 5"
+import sqlite3, subprocess, sys
+database = sqlite3.connect("h.sqlite", isolation_level=None)
+database.execute("begin exclusive")
+run = subprocess.run([sys.argv[1], "history", "add", "out/r1.json", "--db", "h.sqlite", "--check"],
+                     capture_output=True, text=True)
+print(run.returncode, run.stdout, run.stderr)
+sys.exit(run.returncode != 5 or "locked" not in run.stderr)
+PYTHON
+
 # Exports read back to the same bytes.
 does 'first.jsonl' history export --db h.sqlite -o first.jsonl
 does '27 runs added, 0 there already' history import first.jsonl --db copy.sqlite

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <numeric>
 #include <stdexcept>
 
@@ -94,6 +95,18 @@ std::vector<double> mann_whitney_counts(size_t a, size_t b) {
   return row[b];
 }
 
+namespace {
+
+// The same, computed once for each pair of sizes: thousands of rows have equal ones.
+const std::vector<double>& known_counts(size_t a, size_t b) {
+  thread_local std::map<std::pair<size_t, size_t>, std::vector<double>> known;
+  std::vector<double>& counts = known[{a, b}];
+  if (counts.empty()) counts = mann_whitney_counts(a, b);
+  return counts;
+}
+
+}  // namespace
+
 double mann_whitney_p(std::span<const double> x, std::span<const double> y) {
   require_values(std::min(x.size(), y.size()), "Mann-Whitney test");
   double u = 0;
@@ -105,7 +118,7 @@ double mann_whitney_p(std::span<const double> x, std::span<const double> y) {
     const double deviation = std::sqrt(pairs * static_cast<double>(x.size() + y.size() + 1) / 12);
     return std::min(1.0, std::erfc((0.5 * pairs - static_cast<double>(low) - 0.5) / deviation / std::sqrt(2)));
   }
-  const std::vector<double> counts = mann_whitney_counts(x.size(), y.size());
+  const std::vector<double>& counts = known_counts(x.size(), y.size());
   return std::min(1.0, 2 * sum(std::span(counts).first(low + 1)) / sum(counts));
 }
 
@@ -113,7 +126,7 @@ namespace {
 
 // Of the statistic's distribution, how many of its smallest values fit into one tail.
 size_t mann_whitney_tail(size_t a, size_t b, double confidence) {
-  if (a * b <= kMaxExactPairs) return tail_length(mann_whitney_counts(a, b), confidence);
+  if (a * b <= kMaxExactPairs) return tail_length(known_counts(a, b), confidence);
   const auto pairs = static_cast<double>(a * b);
   return normal_tail_length(0.5 * pairs, std::sqrt(pairs * static_cast<double>(a + b + 1) / 12), confidence);
 }

@@ -14,25 +14,28 @@ bool is_step(const Job& job) { return job.step.has_value() || job.op.starts_with
 
 // Parts of a bound, in seconds.
 struct Parts {
-  double compute = 0, memory = 0, launch = 0, copies = 0;
-  bool memory_certain = true;
+  double compute = 0, memory = 0, certain_memory = 0, launch = 0, copies = 0;
 };
 
 Parts parts_of(const Job& job, Cache cache, const GpuFigures& gpu, double launch_s) {
   Parts parts{.launch = launch_s};
   if (job.flops > 0) parts.compute = job.flops / gpu.peak(job.dtype)->value;
-  parts.memory = static_cast<double>(job.bytes) / gpu.bandwidth.value;
-  // Warm data may be served by the L2. Steps add up the traffic of their nodes, which fused kernels undercut.
-  const bool in_l2 = cache == Cache::warm && static_cast<double>(job.footprint_bytes) <= gpu.l2_bytes.value;
-  parts.memory_certain = !in_l2 && !is_step(job);
+  const auto bytes = static_cast<double>(job.bytes);
+  parts.memory = bytes / gpu.bandwidth.value;
+  // Of warm data the L2 may hold as much as it has. Steps add up the traffic of their nodes, which fused kernels
+  // undercut.
+  const double in_l2 = cache == Cache::warm ? gpu.l2_bytes.value : 0;
+  if (!is_step(job)) parts.certain_memory = std::max(0.0, bytes - in_l2) / gpu.bandwidth.value;
   parts.copies = static_cast<double>(job.footprint_bytes) / gpu.pcie.value;
   return parts;
 }
 
 GpuTimeBound bound_of(const Parts& parts, double copies_s, const results::Summary& cpu) {
   GpuTimeBound bound;
-  bound.time_s = std::max(parts.compute, parts.memory) + parts.launch + copies_s;
-  bound.certain_s = std::max(parts.compute, parts.memory_certain ? parts.memory : 0) + parts.launch + copies_s;
+  const double work = std::max(parts.compute, parts.memory), certain = std::max(parts.compute, parts.certain_memory);
+  bound.time_s = work + parts.launch + copies_s;
+  bound.certain_s = std::max(certain, copies_s / 2) + parts.launch;
+  bound.undercut = certain < work;
   bound.ratio = cpu.median_s / bound.time_s;
   // Certain for every time in the CPU's interval.
   bound.outlook = cpu.hi_s <= bound.certain_s    ? Outlook::cannot

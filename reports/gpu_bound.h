@@ -5,6 +5,12 @@
 //   resident     max(flops / peak of the dtype, bytes / bandwidth) + launch
 //   with copies  the same + footprint / one direction of PCIe: each tensor crosses the link at least once
 //
+// What is certain is less: warm bytes may lie in the L2, and copies may overlap the kernel and each other.
+//
+//   resident     max(flops / peak, (bytes - L2 if warm) / bandwidth) + launch; of a step flops / peak + launch
+//   with copies  max(that work, footprint / 2 / one direction of PCIe) + launch: the larger of input and output has at
+//                least half of the footprint
+//
 // `duet project` and the report of a run without a GPU show it (sections_gpu_bound.cpp, gpu_bound_json.cpp).
 #pragma once
 #include <optional>
@@ -25,8 +31,9 @@ enum class Outlook : uint8_t { cannot, doubtful, might };
 const char* to_text(Outlook outlook);
 
 struct GpuTimeBound {
-  double time_s = 0;     // the bound
-  double certain_s = 0;  // its part that holds wherever data are
+  double time_s = 0;      // the bound
+  double certain_s = 0;   // no run can take less: see above
+  bool undercut = false;  // data in the L2 or fused kernels could be faster than `time_s`
   Outlook outlook = Outlook::cannot;
   double ratio = 0;  // CPU / bound: the speedup is at most this
   // Of a run on this GPU: its time, and bound / time. Above 1 the bound was undercut.

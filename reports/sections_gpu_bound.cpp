@@ -26,8 +26,9 @@ using BoundMember = std::optional<GpuTimeBound> GpuBoundRow::*;
 std::string formula_text(const GpuTable& table) {
   return fmt::format(
       "Bound of a call: max(flops / peak, bytes / bandwidth) + {} launch, by data sheets (dense peaks). With copies: "
-      "each tensor also crosses PCIe once. A real GPU is slower. ‡ Only here it could be faster: warm data may stay in "
-      "its L2, and the kernels of a step may be fused.",
+      "each tensor also crosses PCIe once, not while the kernel runs. A real GPU is slower, except that ‡ warm data "
+      "may "
+      "stay in its L2, the kernels of a step may be fused, and copies may overlap. 'cannot' allows for all of these.",
       seconds(table.launch_s));
 }
 
@@ -45,8 +46,6 @@ bool any_measured(const GpuBound& bound) {
                      [](const GpuBoundRow& row) { return row.resident && row.resident->measured_s; });
 }
 
-bool certain(const GpuTimeBound& bound) { return bound.certain_s == bound.time_s; }
-
 std::string at_most(double ratio) {
   return ratio >= 1 ? "≤ " + times(ratio) : fmt::format("CPU ≥ {}", times(1 / ratio));
 }
@@ -58,7 +57,7 @@ void add_bound_cells(std::vector<Cell>& cells, const std::optional<GpuTimeBound>
     return;
   }
   cells.push_back(cell(seconds(bound->time_s)));
-  cells.push_back(cell(at_most(bound->ratio) + (certain(*bound) ? "" : " ‡")));
+  cells.push_back(cell(at_most(bound->ratio) + (bound->undercut ? " ‡" : "")));
   cells.push_back(cell(to_text(bound->outlook), bound->outlook == Outlook::might ? Tone::good : Tone::plain));
   if (!measured) return;
   if (!bound->measured_s) {

@@ -79,6 +79,14 @@ TEST(GpuBound, SaysWhatIsCertain) {
   const GpuBoundRow warm = row_of(cpu_job("add/cpu.tuned/f32/n:8", 2.5e-6, 1, 1000000));
   EXPECT_EQ(warm.resident->outlook, Outlook::doubtful);
   EXPECT_DOUBLE_EQ(warm.resident->certain_s, 1e-13 + kLaunch);
+  // Above the L2, what it can hold is still not certain: 1.5e6 bytes, of which 1e6 fit.
+  EXPECT_DOUBLE_EQ(row_of(cpu_job("add/cpu.tuned/f32/n:8", 1, 1, 1500000)).resident->certain_s, 0.5e-6 + kLaunch);
+  // Copies in both directions at once, while the kernel runs: 1e9 bytes take 0.1 s one after the other.
+  const GpuBoundRow overlapped = row_of(cpu_job("add/cpu.tuned/f32/n:8", 0.07, 1, 1000000000));
+  EXPECT_DOUBLE_EQ(overlapped.with_copies->time_s, 0.1 + 1e-3 + kLaunch);
+  EXPECT_DOUBLE_EQ(overlapped.with_copies->certain_s, 0.05 + kLaunch);
+  EXPECT_EQ(overlapped.with_copies->outlook, Outlook::doubtful);
+  EXPECT_EQ(row_of(cpu_job("add/cpu.tuned/f32/n:8", 0.04, 1, 1000000000)).with_copies->outlook, Outlook::cannot);
   Job cold = cpu_job("add/cpu.tuned/f32/n:8", 2.5e-6, 1, 1000000);
   cold.series[0].cache = Cache::cold;
   EXPECT_EQ(row_of(std::move(cold)).resident->outlook, Outlook::cannot);

@@ -8,6 +8,8 @@
 // independent values. The number after the last hyphen is that of threads, as Go's GOMAXPROCS.
 #include <fmt/format.h>
 
+#include <cstdint>
+
 #include "reports/export/export.h"
 #include "results/rules.h"
 
@@ -65,7 +67,8 @@ std::string benchfmt_text(const results::Run& run) {
   for (const auto& [job, series, name] : exported_series(run)) {
     const std::string full = fmt::format("Benchmark{}/scope={}/cache={}-{}", job_part(*job), name_of(series->scope),
                                          name_of(series->cache), series->threads);
-    const int64_t iterations = series->iterations * series->batch;
+    int64_t iterations = 0;
+    if (__builtin_mul_overflow(series->iterations, series->batch, &iterations)) iterations = INT64_MAX;
     for (const double value_s : results::counted_medians(series->repetitions))
       text += fmt::format("{} {} {} ns/op\n", full, iterations, value_s * 1e9);
   }

@@ -18,7 +18,12 @@ using results::Node;
 
 constexpr int64_t kSchema = 1;
 
-std::string test_case(const Node& row, JunitCounts& counts) {
+std::string change_text(double ratio, bool inverse) {
+  return fmt::format("{:.4g} times the base, ", inverse ? 1 / ratio : ratio);
+}
+
+// inverse: ratios of speedups are stored inverted, so that larger is worse; they are shown as they are read.
+std::string test_case(const Node& row, bool inverse, JunitCounts& counts) {
   static constexpr const char* kVerdicts[] = {"SLOWER", "ERROR", "MISSING", "AMBIGUOUS", "NEW", "FASTER", "SAME"};
   const std::string verdict = row.at("verdict").text(kVerdicts);
   const std::string reason = xml_text(row.at("reason").text());
@@ -26,7 +31,7 @@ std::string test_case(const Node& row, JunitCounts& counts) {
   ++counts.tests;
   std::string text = fmt::format("  <testcase name=\"{}\" classname=\"{}\">\n", xml_text(row.at("name").text()),
                                  xml_text(row.at("family").text()));
-  const std::string change = ratio ? fmt::format("{:.4g} times the base, ", ratio->at("value").number()) : "";
+  const std::string change = ratio ? change_text(ratio->at("value").number(Allow::positive), inverse) : "";
   if (verdict == "SLOWER" || verdict == "ERROR" || verdict == "MISSING") {
     ++counts.failures;
     text += fmt::format("   <failure type=\"{0}\" message=\"{0}: {1}{2}\"/>\n", verdict, change, reason);
@@ -58,9 +63,11 @@ std::string comparison_junit_text(const std::string& text, const std::string& fi
   const Node root(source), schema = root.at("duet_comparison");
   if (schema.integer(Allow::at_least_one) > kSchema)
     schema.fail(fmt::format("{} is newer than {}, which this program reads", schema.integer(), kSchema));
+  const auto metric = root.find("metric");
+  const bool inverse = metric && metric->text() == "speedup";
   JunitCounts counts;
   std::string cases;
-  for (const Node& row : root.at("rows").items()) cases += test_case(row, counts);
+  for (const Node& row : root.at("rows").items()) cases += test_case(row, inverse, counts);
   const std::string attributes = fmt::format("name=\"{}\" {}", xml_text(root.at("title").text()), to_text(counts));
   return fmt::format(
       "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites {0}>\n <testsuite {0}>\n{1}  "

@@ -188,6 +188,9 @@ TEST(Export, ComparisonsBecomeFailuresWhereSomethingIsSlower) {
               HasSubstr("<testsuites name=\"Comparison\" tests=\"5\" failures=\"2\" errors=\"0\" skipped=\"2\">"));
   EXPECT_THAT(text, HasSubstr("<failure type=\"SLOWER\" message=\"SLOWER: 1.25 times the base, so &lt;it&gt; is\"/>"));
   EXPECT_THAT(text, HasSubstr("<skipped message=\"AMBIGUOUS: 1.04 times the base, so &lt;it&gt; is\"/>"));
+  json["metric"] = "speedup";  // stored inverted
+  EXPECT_THAT(comparison_junit_text(json.dump(), "c.json"),
+              HasSubstr("<failure type=\"SLOWER\" message=\"SLOWER: 0.8 times the base, so"));
   const auto refused = [](const Json& document) {
     try {
       comparison_junit_text(document.dump(), "c.json");

@@ -129,9 +129,11 @@ Outcome import_file(const std::function<History&()>& open, const std::string& pa
   const std::string shown = one_line(path);
   std::string text;
   std::optional<Conversion> run;
+  bool is_export = false;
   try {
     text = read_text(path);
-    if (history::is_export(text)) {
+    is_export = history::is_export(text);
+    if (is_export) {
       const History::Imported counts = open().import_lines(path, text);
       fmt::print("{}: {} added, {} there already, {}\n", shown,
                  reports::count_of(static_cast<size_t>(counts.added), "run"), counts.already_there,
@@ -145,7 +147,7 @@ Outcome import_file(const std::function<History&()>& open, const std::string& pa
     }
     run = history::record_of(loaded);
   } catch (const Error& error) {
-    if (is_foreign(text) && !text.empty()) {
+    if (!is_export && is_foreign(text) && !text.empty()) {
       fmt::print(stderr, "duet: {}: skipped: JSON, but not a run file of bench_all\n", shown);
       return Outcome::skipped;
     }

@@ -152,10 +152,10 @@ History::History(const std::string& path, Access access, int wait_ms)
     throw Error("{}: is a database of another program, no history of duet", path);
   if (access != Access::read) {
     migrate(*database_, kSteps);
-    if (empty) {  // readers and a writer do not wait for each other
-      Statement statement(*database_, "PRAGMA journal_mode = WAL");
-      statement.run();
-    }
+    // Readers and a writer do not wait for each other. The file remembers it; a copy, or one that was interrupted when
+    // it was made, may have lost it.
+    Statement statement(*database_, "PRAGMA journal_mode = WAL");
+    statement.run();
     return;
   }
   const int64_t version = database_->integer("PRAGMA user_version");

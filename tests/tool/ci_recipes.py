@@ -106,7 +106,7 @@ def main():
                 fail(f"{file} is empty")
         json.loads((out / "gate.json").read_text())
         called = (folder / "called").read_text()
-        if "gh pr comment 7 --body-file out/comment.md" not in called or "merge_requests/7/notes" not in called:
+        if "gh pr comment 7 --edit-last --body-file out/comment.md" not in called or "merge_requests/7/notes" not in called:
             fail(f"comments: {called}")
         if not (folder / "out/comment.md").read_text().startswith("### Duet\n"):
             fail("comment.md")
@@ -121,6 +121,22 @@ def main():
             run("tools/ci/save_baseline", {})
         if len(list((folder / "out/ci-baseline").iterdir())) != 8:
             fail("the baseline keeps more or fewer than 8 runs")
+
+        # In mode fail the status of the gate reaches the caller, and the gate's own line of GitLab still measures.
+        failing = folder / "failing"
+        failing.mkdir()
+        for program in ("bench_all", "duet"):
+            script = failing / program
+            script.write_text(f'#!/bin/sh\n[ "$1" = gate ] && {{ echo "planted"; exit 1; }}\nexec "{BIN}/{program}" "$@"\n')
+            script.chmod(0o755)
+        fail_mode = f"export DUET_CI_GATE=fail DUET_CI_PROGRAMS={failing} DUET_CI_BASE_PROGRAMS={failing}; "
+        if "planted" not in run(fail_mode + "tools/ci/gate builds", {}, wanted=1):
+            fail("the gate's status 1 did not reach the caller")
+        (out / "run.json").unlink()
+        line = next(c for _, c, _ in gitlab(SOURCE / "tools/ci/gitlab-ci.yml") if "gate builds" in c)
+        run(fail_mode + line, {}, wanted=1)
+        if not (out / "run.json").exists():
+            fail(f"`{line}` does not measure after a gate that failed")
 
         # Faults: a wrong mode, programs that are missing, a failed job.
         for command in ("tools/ci/gate", "tools/ci/gate often", "DUET_CI_PROGRAMS=/none tools/ci/build",

@@ -19,7 +19,7 @@ namespace {
 using results::Interval;
 using results::Status;
 
-constexpr size_t kMinValues = 3;      // of each side, for any verdict but same
+constexpr size_t kMinValues = 4;  // of each side, for any verdict but same: three against three have p = 0.1 at best
 constexpr double kClockShift = 0.03;  // of the GPU's clock, beyond which times alone decide nothing
 
 bool has_result(const MeasuredRow& row) { return !row.values.empty(); }
@@ -102,8 +102,9 @@ std::string text_of_code(const std::string& code) {
       {"beyond_floor", "beyond the smallest effect that counts, and its interval excludes 1"},
       {"within_floor", "the whole interval lies within the smallest effect that counts"},
       {"small_shift", "the shift is smaller than the smallest effect that counts"},
+      {"interval_beyond_floor", "the shift is small, but its interval reaches beyond the smallest effect that counts"},
       {"one_process", "one process a side: processes may differ by as much (--processes measures it)"},
-      {"too_few_values", "fewer than 3 values on a side"},
+      {"too_few_values", "fewer than 4 values on a side"},
       {"interval_contains_1", "values scatter too much: the interval contains 1"},
       {"disturbed", "other processes ran, or the GPU lowered its clock"},
       {"clock", "the GPU ran at another clock, which explains the shift"},
@@ -117,7 +118,8 @@ std::string text_of_code(const std::string& code) {
       {"skipped_in_base", "skipped in base"},
       {"not_a_candidate", "the screening processes show no shift"},
       {"confirmed", "confirmed by fresh processes: more than chance and beyond the smallest effect that counts"},
-      {"not_confirmed", "fresh processes do not confirm it"},
+      {"not_confirmed",
+       "fresh processes do not confirm it, but its interval reaches beyond the smallest effect that counts"},
       {"not_significant", "beyond the smallest effect that counts, but chance could do it (q above its limit)"},
       {"below_noise", "beyond the smallest effect, but within the noise between processes of this row"},
       {"too_few_processes", "fewer than 4 processes of a side"},
@@ -201,7 +203,8 @@ void decide_by_values(RowPair& pair, const CompareRule& rule, bool several_proce
   const bool slower = row.ratio.value > 1;
   if (!beyond(rule.floor)) {
     const bool inside = row.ratio.hi <= 1 + rule.floor && row.ratio.lo >= 1 / (1 + rule.floor);
-    return decide(pair, Verdict::same, inside ? "within_floor" : "small_shift");
+    return inside ? decide(pair, Verdict::same, "within_floor")
+                  : decide(pair, Verdict::ambiguous, "interval_beyond_floor");
   }
   if (std::min(row.base_values, row.head_values) < kMinValues)
     return decide(pair, Verdict::ambiguous, "too_few_values");

@@ -54,15 +54,12 @@ double wall_s_of(const Series& series) {
 
 // The clock of the GPU that belongs to each value: of the process, or of the repetition.
 std::vector<double> clocks_of(const Series& series) {
-  std::map<int64_t, std::vector<double>> by_process;
-  for (const Repetition& r : series.repetitions) {
+  for (const Repetition& r : series.repetitions)
     if (!r.sm_clock_mhz) return {};
-    by_process[r.process].push_back(*r.sm_clock_mhz);
-  }
-  if (by_process.size() == 1) return by_process.begin()->second;
-  std::vector<double> clocks;
-  for (auto& [process, values] : by_process) clocks.push_back(median(values));
-  return clocks;
+  // The rule that chooses the times chooses these as well.
+  std::vector<Repetition> clocks = series.repetitions;
+  for (Repetition& r : clocks) r.samples_s = {*r.sm_clock_mhz};
+  return counted_medians(clocks);
 }
 
 std::string escaped(const std::string& text) {

@@ -48,12 +48,12 @@ std::vector<Ruling> rule_on(std::span<const Evidence> suspects, size_t tests, co
     } else if (beyond(r.floor)) {
       r.verdict = Verdict::ambiguous;
       r.code = "not_significant";
-    } else if (inside || !beyond(rule.min_effect)) {
+    } else if (inside) {
       r.verdict = Verdict::same;
-      r.code = inside ? "within_floor" : "not_confirmed";
+      r.code = "within_floor";
     } else {
       r.verdict = Verdict::ambiguous;
-      r.code = "below_noise";
+      r.code = beyond(rule.min_effect) ? "below_noise" : "not_confirmed";
     }
     r.go_on = !last_round && beyond(rule.go_on_shift);
     rulings.push_back(std::move(r));

@@ -65,7 +65,10 @@ std::string verdict_of(const RunFile& base, const RunFile& head) {
 TEST(Compare, ShiftsOfProcessesAreDecidedByTheirInterval) {
   const RunFile base = processes_run(1e-3);
   EXPECT_EQ(verdict_of(base, processes_run(1e-3)), "SAME within_floor");
-  EXPECT_EQ(verdict_of(base, processes_run(1.02e-3)), "SAME small_shift");
+  EXPECT_EQ(verdict_of(base, processes_run(1.01e-3)), "SAME within_floor");
+  EXPECT_EQ(verdict_of(base, processes_run(1.028e-3)), "AMBIGUOUS interval_beyond_floor");
+  EXPECT_EQ(verdict_of(base, processes_run(1e-3, {0.7, 0.8, 0.95, 1.05, 1.2, 1.3})), "AMBIGUOUS interval_beyond_floor")
+      << "a shift of nothing, but the values say little";
   EXPECT_EQ(verdict_of(base, processes_run(1.05e-3)), "SLOWER beyond_floor");
   EXPECT_EQ(verdict_of(base, processes_run(0.95e-3)), "FASTER beyond_floor");
   EXPECT_EQ(verdict_of(base, processes_run(1.05e-3, {0.8, 0.9, 0.95, 1.05, 1.1, 1.2})),
@@ -88,10 +91,12 @@ TEST(Compare, OneProcessASideNeedsALargerShift) {
 }
 
 TEST(Compare, TooFewValuesAndDisturbedRowsDecideNothing) {
-  const auto few = [](double t) {
-    return make_run({make_job(kJob, {make_series(Scope::call, t, 0.8, 4, Cache::warm, 2)})});
+  const auto few = [](double t, int values) {
+    return make_run({make_job(kJob, {make_series(Scope::call, t, 0.8, 4, Cache::warm, values)})});
   };
-  EXPECT_EQ(verdict_of(few(1e-3), few(2e-3)), "AMBIGUOUS too_few_values");
+  EXPECT_EQ(verdict_of(few(1e-3, 2), few(2e-3, 2)), "AMBIGUOUS too_few_values");
+  EXPECT_EQ(verdict_of(few(1e-3, 3), few(2e-3, 3)), "AMBIGUOUS too_few_values") << "p is 0.1";
+  EXPECT_EQ(verdict_of(few(1e-3, 4), few(2e-3, 4)), "SLOWER beyond_floor");
   RunFile noisy = processes_run(1.5e-3);
   noisy.jobs[0].series[0].flags = {flag::kDisturbed};
   EXPECT_EQ(verdict_of(processes_run(1e-3), noisy), "AMBIGUOUS disturbed");
@@ -109,6 +114,17 @@ TEST(Compare, AnotherClockOfTheGpuExplainsAShift) {
   EXPECT_EQ(verdict_of(gpu(1e-3, 1800), gpu(1.2e-3, 1500)), "AMBIGUOUS clock");
   EXPECT_EQ(verdict_of(gpu(1e-3, 1800), gpu(1.5e-3, 1500)), "SLOWER beyond_floor");
   EXPECT_EQ(verdict_of(gpu(1e-3, 1800), gpu(1.2e-3, 1800)), "SLOWER beyond_floor");
+  // The clock of a disturbed repetition does not count, as its time does not.
+  RunFile loud = gpu(1.2e-3, 1500);
+  std::vector<Repetition>& repetitions = loud.jobs[0].series[0].repetitions;
+  for (size_t i = 0; i < 6; ++i) {
+    Repetition slow = repetitions[i];
+    for (double& t : slow.samples_s) t *= 3;
+    slow.sm_clock_mhz = 500;
+    slow.flags = {flag::kContended};
+    repetitions.push_back(slow);
+  }
+  EXPECT_EQ(verdict_of(gpu(1e-3, 1800), loud), "AMBIGUOUS clock");
 }
 
 TEST(Compare, RowsOfOneSideAndFailures) {

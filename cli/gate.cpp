@@ -6,6 +6,7 @@
 #include <CLI/CLI.hpp>
 #include <climits>
 #include <cmath>
+#include <map>
 #include <memory>
 
 #include "cli/exit_status.h"
@@ -15,6 +16,7 @@
 #include "reports/gate/counts.h"
 #include "reports/gate/gate.h"
 #include "reports/gate/program.h"
+#include "reports/history/history.h"
 #include "reports/render.h"
 
 namespace duet {
@@ -23,8 +25,8 @@ namespace {
 constexpr int kInterruptedStatus = 130;
 
 struct Options {
-  std::string base, head, filter, metric = "time", mode = "fail", budget = "10min", process_limit,
-                                  noise = "out/noise.json";
+  std::string base, base_db, head, filter, metric = "time", mode = "fail", budget = "10min", process_limit,
+                                           noise = "out/noise.json";
   std::vector<std::string> base_json, head_json, allowed;
   std::vector<std::string> arguments;  // for bench_all
   std::string json, markdown;
@@ -59,14 +61,51 @@ int status_of(const reports::Comparison& c) {
   return c.count(Verdict::slower) > 0 ? kFailed : 0;
 }
 
+// The runs of a history that were taken on the head's machine, with the head's rows: what else they hold may be outside
+// of the filter. The history does not keep all that a comparison of run files requires to be equal.
+std::vector<reports::MeasuredRun> past_runs(const std::string& database, const reports::MeasuredRun& head) {
+  std::string fingerprint;
+  for (const auto& [key, value] : head.keys)
+    if (key == "machine.fingerprint") fingerprint = value;
+  std::map<std::string, const reports::MeasuredRow*> rows;
+  for (const reports::MeasuredRow& row : head.rows) rows[row.name] = &row;
+  std::vector<reports::MeasuredRun> runs;
+  for (const history::BaselineRun& past : history::baseline(database, fingerprint)) {
+    reports::MeasuredRun& run = runs.emplace_back();
+    run.file = database;
+    run.kind = head.kind;
+    run.commit = past.info.git_sha;
+    run.started_at = past.info.started_at;
+    run.keys = head.keys;
+    for (const auto& [key, median_s] : past.medians_s) {
+      const auto at = rows.find(key);
+      if (at == rows.end()) continue;
+      reports::MeasuredRow& row = run.rows.emplace_back();
+      row.name = key;
+      row.job = at->second->job;
+      row.filter = at->second->filter;
+      row.family = at->second->family;
+      row.device = at->second->device;
+      row.scope = at->second->scope;
+      row.values = {median_s};
+      row.value = median_s;
+    }
+  }
+  return runs;
+}
+
 reports::GateOptions gate_options(const Options& o) {
   reports::GateOptions g;
-  if (o.base.empty() == o.base_json.empty())
-    throw Error("gate: either --base PROGRAM or --base-json FILE... is expected");
+  if (!o.base.empty() + !o.base_json.empty() + !o.base_db.empty() != 1)
+    throw Error("gate: one of --base PROGRAM, --base-json FILE... and --base-db DB is expected");
+  if (!o.base_db.empty() && o.metric != "time")
+    throw Error("--base-db {}: a history has times, so --metric {} cannot be compared with it", o.base_db, o.metric);
   if (o.head.empty() == o.head_json.empty())
     throw Error("gate: either --head PROGRAM or --head-json FILE... is expected");
-  g.base = {o.base, o.base_json};
-  g.head = {o.head, o.head_json};
+  g.base = {o.base, o.base_json, {}};
+  if (!o.base_db.empty())
+    g.base.past_runs = [&o](const reports::MeasuredRun& head) { return past_runs(o.base_db, head); };
+  g.head = {o.head, o.head_json, {}};
   g.filter = o.filter;
   g.arguments = o.arguments;
   g.metric = o.metric == "speedup" ? reports::Metric::speedup : reports::Metric::time;
@@ -140,6 +179,8 @@ void add_gate(CLI::App& app) {
   gate->add_option("--head", o->head, "the build that is compared with it");
   gate->add_option("--base-json", o->base_json, "in place of --base: run files, of one process or of several each")
       ->expected(1, INT_MAX);
+  gate->add_option("--base-db", o->base_db,
+                   "in place of --base: the last runs of this machine in a history (duet history add)");
   gate->add_option("--head-json", o->head_json, "in place of --head: run files")->expected(1, INT_MAX);
   gate->add_option("--budget", o->budget, "longest time of the whole gate: 90s, 5min, 1h (default 10min)");
   gate->add_option("--process-limit", o->process_limit, "longest time of one process (default: what is left)");

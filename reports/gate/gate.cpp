@@ -85,6 +85,11 @@ class Gate {
       drop_unlike_base_files(first[kHead]);
       first[kBase] = files_[kBase].front();
     }
+    if (options_.base.past_runs) {
+      files_[kBase] = options_.base.past_runs(first[kHead]);
+      if (files_[kBase].empty()) throw NotComparable("there is no past run of this machine to compare with");
+      first[kBase] = files_[kBase].back();
+    }
     comparison_.allowed = differences(first[kBase], first[kHead]);
     require_alike(comparison_.allowed, first[kBase].file, first[kHead].file);
     for (const Side side : {kBase, kHead})

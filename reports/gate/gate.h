@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Whether a program became slower: runs two builds of bench_all in interleaved processes, or takes the runs of one side
-// or of both from files, and decides by rule.h. counts.h decides by exact counts instead of times. Called by
-// cli/gate.cpp.
+// or of both from files, or those of the base from a history, and decides by rule.h. counts.h decides by exact counts
+// instead of times. Called by cli/gate.cpp.
 #pragma once
 #include <functional>
 #include <optional>
@@ -17,7 +17,9 @@ namespace duet::reports {
 
 struct GateSide {
   std::string program;             // bench_all, or
-  std::vector<std::string> files;  // run files: of one process or of several
+  std::vector<std::string> files;  // run files: of one process or of several, or, of the base only,
+  // past runs that are comparable with the head's first one, oldest first.
+  std::function<std::vector<MeasuredRun>(const MeasuredRun& head)> past_runs;
 };
 
 struct GateOptions {

@@ -123,7 +123,7 @@ TEST(CountGate, ProgramsAreAskedForInstructions) {
   EXPECT_THROW(run_count_gate(options, false), ProgramFailed);
   options.head.program = script(scratch, "nothing", "exit 77");
   EXPECT_EQ(run_count_gate(options, false).count(Verdict::missing), 1U);
-  options.head = {"", {"file.json"}};
+  options.head = {"", {"file.json"}, {}};
   EXPECT_THROW(run_count_gate(options, false), Error);
 }
 

@@ -151,6 +151,54 @@ TEST(Gate, ShiftsWithinTheKnownNoiseAreNone) {
   EXPECT_EQ(row_of(run_gate(options), kRelu).verdict, Verdict::slower);
 }
 
+// The GPU takes 0.1 ms times its factor, the CPU 1 ms: a slower GPU and a faster CPU are both a lower speedup.
+TEST(Gate, ComparesSpeedupsInsteadOfTimes) {
+  const auto with_gpu = [](uint64_t seed, double cpu, double gpu) {
+    return Program([=](int i) {
+      std::mt19937_64 random(1000 * seed + static_cast<uint64_t>(i));
+      std::normal_distribution<double> noise(0, 0.01);
+      const double cpu_s = 1e-3 * cpu * std::exp(noise(random)), gpu_s = 1e-4 * gpu * std::exp(noise(random));
+      return make_run({make_job(kRelu, {make_series(Scope::call, cpu_s, 0.8, 4)}),
+                       make_job("relu/cuda.tuned/f32/n:64", {make_series(Scope::call, gpu_s, 0.8)})});
+    });
+  };
+  const auto gate = [&](double cpu, double gpu) {
+    const Program base = with_gpu(1, 1, 1), head = with_gpu(2, cpu, gpu);
+    GateOptions options = options_of(base, head);
+    options.metric = Metric::speedup;
+    Comparison c = run_gate(options);
+    EXPECT_EQ(c.rows.size(), 1U) << comparison_text(c, true);
+    return std::pair{c.rows.at(0), head.filters()};
+  };
+  const auto [slower_gpu, filters] = gate(1, 1.1);
+  EXPECT_EQ(slower_gpu.name, "relu/f32/n:64/speedup/call/warm");
+  EXPECT_EQ(slower_gpu.verdict, Verdict::slower);
+  EXPECT_NEAR(slower_gpu.ratio.value, 1.1, 0.02);
+  EXPECT_THAT(filters, HasSubstr("--filter=^relu/[^/]+/f32/n:64$")) << "a fresh process measures both sides of it";
+  EXPECT_EQ(gate(0.9, 1).first.verdict, Verdict::slower) << "a faster CPU";
+  EXPECT_EQ(gate(1.1, 1.1).first.verdict, Verdict::same) << "both slower by as much";
+  EXPECT_EQ(gate(1, 0.9).first.verdict, Verdict::faster);
+}
+
+TEST(Gate, PastRunsServeAsBase) {
+  const Program head(steady(2, 1.1));
+  GateOptions options;
+  options.head = {head.path(), {}, {}};
+  size_t past = 20;
+  options.base.past_runs = [&](const MeasuredRun& of_head) {
+    EXPECT_EQ(of_head.rows.size(), 2U);
+    std::vector<MeasuredRun> runs;
+    for (size_t i = 0; i < past; ++i) runs.push_back(measured(process_run(500 + i, 1, 1), Metric::time));
+    return runs;
+  };
+  const Comparison c = run_gate(options);
+  EXPECT_EQ(row_of(c, kRelu).verdict, Verdict::slower) << comparison_text(c, true);
+  EXPECT_EQ(row_of(c, kRelu).base_values, 20U);
+  EXPECT_EQ(row_of(c, kTanh).verdict, Verdict::same);
+  past = 0;
+  EXPECT_THAT(failure_of(options), HasSubstr("not comparable: there is no past run of this machine"));
+}
+
 TEST(Gate, FailedAndVanishedJobs) {
   const Program base(steady(1));
   const Program failed([](int i) {
@@ -347,7 +395,7 @@ TEST(Gate, StoredRunsServeOnEitherSide) {
   EXPECT_EQ(row_of(run_gate(options), kRelu).code, "too_few_processes");
   const Program head(steady(2, 1.1));
   options.base.files = files("base", 100, 1, 10);
-  options.head = {head.path(), {}};
+  options.head = {head.path(), {}, {}};
   EXPECT_EQ(row_of(run_gate(options), kRelu).verdict, Verdict::slower);
   options.base.files = {(scratch / "none.json").string()};
   EXPECT_THAT(failure_of(options), HasSubstr("error: "));

@@ -43,6 +43,22 @@ head -c 5000 out/r1.json > cut.json
 grep -q 'cut.json: the file ends too early' stderr || fail "a cut file: $(cat stderr)"
 grep -q 'r1.json: there already' stdout || fail "import stopped at a cut file"
 
+# A gate takes the runs of this machine as its base.
+gate() {  # gate STATUS FILE: four processes like that file
+  local status=0
+  "$duet" gate --base-db h.sqlite --head-json "$2" "$2" "$2" "$2" > stdout 2> stderr || status=$?
+  [ $status = "$1" ] || fail "gate --base-db, $2: status $status, not $1: $(cat stdout stderr)"
+}
+gate 0 out/r3.json
+gate 1 slow.json
+grep -q 'SLOWER *relu/cpu' stdout || fail "gate --base-db: $(cat stdout)"
+sed 's/"fingerprint": "[^"]*"/"fingerprint": "another"/' slow.json > away.json
+gate 4 away.json
+"$duet" gate --base-db h.sqlite --head-json slow.json --metric speedup > stdout 2> stderr
+[ $? = 2 ] || fail "gate --base-db --metric speedup: $(cat stdout stderr)"
+"$duet" gate --base-db none.sqlite --head-json slow.json > stdout 2> stderr
+[ $? = 2 ] || fail "gate --base-db of no database: $(cat stdout stderr)"
+
 # An alarm waits for a second run, and a new normal ends it.
 does 'Nothing is slower or faster' history trend --db h.sqlite
 "$duet" history add slow.json --db h.sqlite --reason ci --check > stdout 2> stderr

@@ -21,9 +21,12 @@
 #include "models/data/idx.h"
 #include "models/data/text.h"
 #include "models/model.h"
+#include "reports/compare/compare.h"
 #include "reports/export/export.h"
+#include "reports/gate/counts.h"
 #include "reports/gpu_table.h"
 #include "reports/report.h"
+#include "results/noise.h"
 #include "results/run_file.h"
 
 namespace duet::fuzz {
@@ -125,6 +128,37 @@ void report(Input input) {
 void gpus(Input input) {
   const reports::GpuTable table = reports::parse_gpus(text_of(input), "gpus.json");
   for (const reports::GpuFigures& gpu : table.gpus) require(&table.find(gpu.name) == &gpu, "a GPU that is not found");
+}
+
+// --- what compare and gate read -------------------------------------------------------------------------------------
+
+// A file is compared with itself: every row that has values is the same.
+void google_benchmark(Input input) {
+  static const MemoryFile file("google");
+  const reports::MeasuredRun run = reports::load_measured(file.holding(input));
+  const reports::Comparison c = reports::compare_runs(run, run, {}, {});
+  require(c.count(reports::Verdict::slower) + c.count(reports::Verdict::faster) == 0, "a run that differs from itself");
+  require(!reports::comparison_text(c, true).empty() && !reports::comparison_json(c).empty(), "an empty comparison");
+}
+
+void noise(Input input) {
+  static const MemoryFile file("noise"), written("written noise");
+  const std::string text = results::noise_text(results::load_noise(file.holding(input)));
+  const std::string& path = written.holding({reinterpret_cast<const uint8_t*>(text.data()), text.size()});
+  require(results::noise_text(results::load_noise(path)) == text, "noise that changes when it is written");
+}
+
+void counts(Input input) {
+  static const MemoryFile file("counts");
+  const reports::Counts read = reports::load_counts(file.holding(input));
+  const reports::Comparison c = reports::compare_counts(read, read);
+  require(c.count(reports::Verdict::same) == c.rows.size(), "counts that differ from themselves");
+}
+
+void kernel_profile(Input input) {
+  reports::Counts read;
+  reports::add_kernel_profile("profile", text_of(input), read);
+  for (const auto& [name, row] : read.rows) require(row.count >= 0, "a negative count");
 }
 
 // --- arrays and data sets -----------------------------------------------------------------------------------------
@@ -242,10 +276,22 @@ void message(Input input) {
 }  // namespace
 
 const std::vector<Target>& targets() {
-  static const std::vector<Target> all{
-      {"run_file", run_file},         {"journal", journal}, {"report", report}, {"gpus", gpus}, {"npy", npy},
-      {"safetensors", safetensors},   {"idx", idx},         {"cifar", cifar},   {"text", text}, {"label", label},
-      {"command_line", command_line}, {"message", message}};
+  static const std::vector<Target> all{{"google_benchmark", google_benchmark},
+                                       {"noise", noise},
+                                       {"counts", counts},
+                                       {"kernel_profile", kernel_profile},
+                                       {"run_file", run_file},
+                                       {"journal", journal},
+                                       {"report", report},
+                                       {"gpus", gpus},
+                                       {"npy", npy},
+                                       {"safetensors", safetensors},
+                                       {"idx", idx},
+                                       {"cifar", cifar},
+                                       {"text", text},
+                                       {"label", label},
+                                       {"command_line", command_line},
+                                       {"message", message}};
   return all;
 }
 

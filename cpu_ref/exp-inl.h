@@ -36,8 +36,9 @@ HWY_INLINE V min_or_nan(V a, V b) {
 #endif
 }
 
-// x kLog2E - top, without the rounding of the product, which differs from x to x and would leave each exponential off by
-// |x| u. Without fused multiply-add x is split into 12 bits, whose product with 12 bits of kLog2E is exact, and the rest.
+// x kLog2E - top, without the rounding of the product, which differs from x to x and would leave each exponential off
+// by |x| u. Without fused multiply-add x is split into 12 bits, whose product with 12 bits of kLog2E is exact, and the
+// rest.
 template <class V>
 HWY_INLINE V log2e_times_minus(V x, V top) {
   const hn::DFromV<V> d;

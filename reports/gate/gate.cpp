@@ -81,14 +81,13 @@ class Gate {
       for (const std::string& file : given(side).files) files_[side].push_back(load_measured(file, options_.metric));
       if (side == kHead) first[side] = files_[side].front();
     }
-    if (!programs_[kBase]) {
-      drop_unlike_base_files(first[kHead]);
-      first[kBase] = files_[kBase].front();
-    }
     if (options_.base.past_runs) {
       files_[kBase] = options_.base.past_runs(first[kHead]);
       if (files_[kBase].empty()) throw NotComparable("there is no past run of this machine to compare with");
       first[kBase] = files_[kBase].back();
+    } else if (!programs_[kBase]) {
+      drop_unlike_base_files(first[kHead]);
+      first[kBase] = files_[kBase].front();
     }
     comparison_.allowed = differences(first[kBase], first[kHead]);
     require_alike(comparison_.allowed, first[kBase].file, first[kHead].file);

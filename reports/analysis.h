@@ -42,6 +42,10 @@ inline constexpr std::array kScopes = {Scope::kernel, Scope::call, Scope::end_to
 
 // --- CPU against GPU (pairs.cpp)
 
+// Who wins a row. level: the interval of the ratio contains 1.
+enum class Winner { cpu, gpu, level };
+Winner winner(const Interval& ratio);
+
 struct SpeedupRow {
   std::string case_name, family;
   Choice cpu, gpu;
@@ -52,10 +56,11 @@ struct SpeedupRow {
   bool primary = true;     // the case's first cache state, on one machine where one has both sides; charts show these
   bool across_machines = false;  // the CPU of one, the GPU of another
   bool of_step() const { return case_name.starts_with("step/"); }
-  double call_ratio() const { return ratio[static_cast<size_t>(Scope::call)]->value; }
+  const Interval& call() const { return *ratio[static_cast<size_t>(Scope::call)]; }
+  double call_ratio() const { return call().value; }
 };
 
-// A case measured on one side only.
+// A case measured on one side only. Of several machines that measured it, each has a row.
 struct OneSidedRow {
   std::string case_name, family;
   Device device = Device::cpu;
@@ -77,8 +82,8 @@ struct Spread {
 
 struct FamilyTotal {
   std::string family;
-  size_t cases = 0, gpu_faster = 0;  // by call
-  double cpu_s = 0, gpu_s = 0;       // calls
+  size_t cases = 0, gpu_wins = 0, cpu_wins = 0;  // by call; the others are level
+  double cpu_s = 0, gpu_s = 0;                   // calls
   double geometric_mean = 0;
   std::optional<Spread> call = {}, end_to_end = {};  // of the cases' ratios; call has one for each case
 };
@@ -96,7 +101,7 @@ inline constexpr size_t kMinP99Samples = 100;
 // were not disturbed, or of all where each was.
 std::optional<Percentiles> percentiles_of(const Series& series);
 
-// Where the time of each call matters: calls at batch 1 of the best job of each side of a case.
+// Where the time of each call matters: calls on one sample, of the best job of each side of a case and each machine.
 struct LatencyRow {
   std::string case_name;
   const Job* job;
@@ -169,7 +174,8 @@ struct BreakEvenRow {
 
 struct StepRow {
   const Job* job = nullptr;
-  std::string label, model;                    // "CPU", "GPU graph"; "mlp f32 batch:8", from the job's name
+  std::string side, model;                     // "CPU", "GPU graph"; "mlp f32 batch:8", from the job's name
+  std::string label;                           // the side, with its machine in a report of several runs
   double step_s = 0, sum_s = 0, phases_s = 0;  // the call, the sum of its nodes, the sum of its phases
   std::string problem;                         // an impossible or poorly explained step
   bool explained = true;                       // false: the residual alone is the problem
@@ -182,17 +188,19 @@ struct StepRow {
   double between_phases_s() const { return step_s - phases_s; }
 };
 
-// A model, precision and batch on both sides.
+// A model, precision and batch on the GPU of a machine beside its own CPU, or beside the fastest one where it measured
+// none. A CPU that stands beside no GPU has a row of its own.
 struct StepPairs {
   struct Side {
     const StepRow* row;
     std::optional<Interval> ratio;  // the CPU's step / this one
   };
-  std::string model;
+  std::string model, machine;  // the GPU's, or the CPU's where there is no GPU
   const StepRow* cpu = nullptr;
   std::vector<Side> gpu;  // eager, graph
 };
-std::vector<StepPairs> step_pairs(const std::vector<StepRow>& rows);  // in the order of the rows, to which they point
+// Of the possible rows, in their order; they point into them.
+std::vector<StepPairs> step_pairs(const std::vector<StepRow>& rows);
 
 // Over the sizes that were measured on both sides, which ascend.
 BreakEven break_even(const Sweep& sweep, std::optional<double> SweepPoint::*gpu_s);
@@ -214,6 +222,7 @@ struct Analysis {
   std::vector<OneSidedRow> one_sided;  // in the run's order
   std::vector<FamilyTotal> families;
   std::vector<LatencyRow> latencies;  // in the run's order
+  size_t batched_latencies = 0;       // rows left out of them: their samples are means of several calls
   std::vector<Roofline> rooflines;
   std::vector<BandwidthRow> bandwidth;
   std::vector<FamilyShare> bandwidth_families;  // by name

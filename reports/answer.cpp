@@ -6,8 +6,10 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <set>
 
 #include "reports/format.h"
+#include "reports/join.h"
 
 namespace duet::reports {
 namespace {
@@ -25,11 +27,9 @@ Rows rows_of(const Analysis& analysis, bool steps) {
   return rows;
 }
 
-const Interval& call_of(const SpeedupRow& row) { return *row.ratio[static_cast<size_t>(Scope::call)]; }
-
 size_t count_wins(const Rows& rows, Winner side) {
   return static_cast<size_t>(
-      std::count_if(rows.begin(), rows.end(), [&](const SpeedupRow* row) { return winner(call_of(*row)) == side; }));
+      std::count_if(rows.begin(), rows.end(), [&](const SpeedupRow* row) { return winner(row->call()) == side; }));
 }
 
 std::optional<double> median_ratio(const Rows& rows, Scope scope) {
@@ -75,6 +75,10 @@ std::string faster_side(double ratio) {
                     : fmt::format("the CPU is {} faster", times(1 / ratio));
 }
 
+std::string winner_text(const SpeedupRow& row) {
+  return winner(row.call()) == Winner::level ? "both are level" : faster_side(row.call_ratio());
+}
+
 std::string median_sentence(const Rows& rows) {
   const auto call = median_ratio(rows, Scope::call), copies = median_ratio(rows, Scope::end_to_end);
   if (!call) return "";
@@ -94,7 +98,7 @@ std::string size_sentence(const Rows& all) {
   const auto bytes = [](const SpeedupRow* row) { return row->cpu.job->bytes; };
   std::sort(rows.begin(), rows.end(), [&](auto* a, auto* b) { return bytes(a) < bytes(b); });
   if (rows.size() < 2 * kMinGroup) return "";
-  const auto wins = [](Winner side) { return [side](const SpeedupRow* row) { return winner(call_of(*row)) == side; }; };
+  const auto wins = [](Winner side) { return [side](const SpeedupRow* row) { return winner(row->call()) == side; }; };
   auto cpu_end = std::find_if_not(rows.begin(), rows.end(), wins(Winner::cpu));
   // Cases of one size belong to one side of the border.
   while (cpu_end != rows.end() && cpu_end != rows.begin() && bytes(*std::prev(cpu_end)) == bytes(*cpu_end)) --cpu_end;
@@ -119,22 +123,25 @@ std::string size_sentence(const Rows& all) {
 
 std::string largest_sentence(const Rows& rows) {  // sorted by ratio, largest first
   if (rows.size() < 2) return "";
-  const SpeedupRow &first = *rows.front(), &last = *rows.back();
-  const bool gpu = first.call_ratio() > 1, cpu = last.call_ratio() < 1;
-  if (!gpu && !cpu) return "";
+  const auto wins = [](Winner side) { return [side](const SpeedupRow* row) { return winner(row->call()) == side; }; };
+  const auto gpu = std::find_if(rows.begin(), rows.end(), wins(Winner::gpu));
+  const auto cpu = std::find_if(rows.rbegin(), rows.rend(), wins(Winner::cpu));
+  if (gpu == rows.end() && cpu == rows.rend()) return "";
   std::string text = "Largest advantage by call: ";
-  if (gpu) text += fmt::format("GPU {} ({})", times(first.call_ratio()), case_text(first.case_name));
-  if (gpu && cpu) text += ", ";
-  if (cpu) text += fmt::format("CPU {} ({})", times(1 / last.call_ratio()), case_text(last.case_name));
-  if (!cpu) text += fmt::format("; smallest: {} ({})", times(last.call_ratio()), case_text(last.case_name));
+  if (gpu != rows.end()) text += fmt::format("GPU {} ({})", times((*gpu)->call_ratio()), case_text((*gpu)->case_name));
+  if (cpu != rows.rend())
+    text += fmt::format("{}CPU {} ({})", gpu == rows.end() ? "" : ", ", times(1 / (*cpu)->call_ratio()),
+                        case_text((*cpu)->case_name));
+  else if (const SpeedupRow& last = *rows.back(); winner(last.call()) == Winner::gpu)
+    text += fmt::format("; smallest: {} ({})", times(last.call_ratio()), case_text(last.case_name));
   return text + ".";
 }
 
-std::string weak_sentence(const Rows& rows) {
+std::string weak_sentence(const Rows& rows, const char* noun) {
   const auto weak =
       static_cast<size_t>(std::count_if(rows.begin(), rows.end(), [](const SpeedupRow* row) { return row->weak_cpu; }));
   if (weak == 0) return "";
-  return fmt::format("In {} the CPU reaches less than {:.0f} % of its own roof: {} with care.", count_of(weak, "case"),
+  return fmt::format("In {} the CPU reaches less than {:.0f} % of its own roof: {} with care.", count_of(weak, noun),
                      100 * results::kWeakFraction, verb(weak, "read that ratio", "read those ratios"));
 }
 
@@ -150,7 +157,8 @@ std::string failure_sentence(const Analysis& analysis) {
   if (suspect > 0)
     text += failed > 0 ? fmt::format(" and {} {} suspect", suspect, verb(suspect, "is", "are"))
                        : fmt::format("{} {} suspect", count_of(suspect, "job"), verb(suspect, "is", "are"));
-  return text.empty() ? "" : text + ": none of them counts here.";
+  if (text.empty()) return "";
+  return text + (failed + suspect == 1 ? ": it does not count here." : ": none of them counts here.");
 }
 
 std::string trust_sentence(const Run& run) {
@@ -175,6 +183,23 @@ std::vector<const OneSidedRow*> one_sided(const Analysis& analysis, Device devic
   return rows;
 }
 
+size_t count_cases(const std::vector<const OneSidedRow*>& rows) {
+  std::set<std::string> names;
+  for (const OneSidedRow* row : rows) names.insert(row->case_name);
+  return names.size();
+}
+
+std::string across_sentence(const Analysis& analysis) {
+  const auto across = static_cast<size_t>(std::count_if(analysis.speedups.begin(), analysis.speedups.end(),
+                                                        [](const SpeedupRow& row) { return row.across_machines; }));
+  const size_t all = analysis.speedups.size();
+  if (across == 0) return "";
+  return fmt::format("{} across machines: the CPU of one against the GPU of another.",
+                     all == 1        ? "The only ratio is"
+                     : across == all ? fmt::format("All {} ratios are", all)
+                                     : fmt::format("{} of {} ratios {}", across, all, verb(across, "is", "are")));
+}
+
 void add_pair_sentences(const Analysis& analysis, Answer& made) {
   const Rows rows = rows_of(analysis, false), steps = rows_of(analysis, true);
   if (!rows.empty()) {
@@ -189,11 +214,13 @@ void add_pair_sentences(const Analysis& analysis, Answer& made) {
       text += fmt::format(" In the median step {}.", faster_side(*median_ratio(steps, Scope::call)));
     made.sentences.push_back(std::move(text));
   }
-  made.cautions.push_back(weak_sentence(rows));
-  if (!analysis.one_sided.empty())
-    made.sentences.push_back(fmt::format("{} {} a result on one side only.",
-                                         count_of(analysis.one_sided.size(), "more case"),
-                                         verb(analysis.one_sided.size(), "has", "have")));
+  made.cautions.push_back(across_sentence(analysis));
+  made.cautions.push_back(rows.empty() ? weak_sentence(steps, "step") : weak_sentence(rows, "case"));
+  std::vector<const OneSidedRow*> others;
+  for (const OneSidedRow& row : analysis.one_sided) others.push_back(&row);
+  if (const size_t more = count_cases(others); more > 0)
+    made.sentences.push_back(
+        fmt::format("{} {} a result on one side only.", count_of(more, "more case"), verb(more, "has", "have")));
 }
 
 // The share of its roof that a CPU row reaches, where it means something.
@@ -225,6 +252,42 @@ std::string weak_families(const std::vector<const OneSidedRow*>& rows) {
   return left > 0 ? text + fmt::format(" and {} more {}", left, verb(left, "family", "families")) : text;
 }
 
+// "4 cases"; "8 results of 4 cases" where several machines measured them.
+std::string results_text(const std::vector<const OneSidedRow*>& rows) {
+  const size_t cases = count_cases(rows);
+  if (cases == rows.size()) return count_of(cases, "case");
+  return fmt::format("{} of {}", count_of(rows.size(), "result"), count_of(cases, "case"));
+}
+
+// "the median of 4 cases", "the median of 3 of 4 cases; the other has no roof": what a median of shares is over.
+std::string median_of(const std::vector<const OneSidedRow*>& with_roof, const std::vector<const OneSidedRow*>& all) {
+  const size_t left = all.size() - with_roof.size();
+  if (left == 0 && all.size() == 1) return "the only case";
+  if (left == 0) return "the median of " + results_text(all);
+  return fmt::format("{} of {}; {} no roof to compare with",
+                     with_roof.size() == 1 ? "1" : fmt::format("the median of {}", with_roof.size()), results_text(all),
+                     left == 1 ? "the other has" : "the others have");
+}
+
+const char* noun_of(const std::vector<const OneSidedRow*>& rows) {
+  return count_cases(rows) == rows.size() ? "case" : "result";
+}
+
+std::string near_sentence(const std::vector<double>& shares, const char* noun) {
+  const auto near =
+      static_cast<size_t>(std::count_if(shares.begin(), shares.end(), [](double share) { return share >= kNearRoof; }));
+  return fmt::format("{} {} {:.0f} % or more of it.", count_of(near, noun), verb(near, "reaches", "reach"),
+                     100 * kNearRoof);
+}
+
+std::string weak_cpu_sentence(const std::vector<const OneSidedRow*>& rows) {
+  const auto weak = static_cast<size_t>(
+      std::count_if(rows.begin(), rows.end(), [](const OneSidedRow* row) { return row->weak_cpu; }));
+  if (weak == 0) return "";
+  return fmt::format("{} {} below {:.0f} %: {}.", count_of(weak, noun_of(rows)), verb(weak, "stays", "stay"),
+                     100 * results::kWeakFraction, weak_families(rows));
+}
+
 void add_cpu_sentences(const Analysis& analysis, Answer& made) {
   const auto rows = one_sided(analysis, Device::cpu, false), steps = one_sided(analysis, Device::cpu, true);
   std::vector<const OneSidedRow*> with_roof;
@@ -236,39 +299,28 @@ void add_cpu_sentences(const Analysis& analysis, Answer& made) {
     }
   const std::string no_gpu = fmt::format("No GPU was measured ({}), so there is no speedup.", analysis.no_gpu_reason);
   if (shares.empty()) {
-    made.headline =
-        rows.empty() ? fmt::format("The CPU ran {}.", count_of(steps.size(), "training step"))
-                     : fmt::format("The CPU ran {}; none has a roof to compare with.", count_of(rows.size(), "case"));
+    made.headline = rows.empty() ? fmt::format("The CPU ran {}.", count_of(count_cases(steps), "training step"))
+                                 : fmt::format("The CPU ran {}; none has a roof to compare with.", results_text(rows));
     made.sentences = {no_gpu};
   } else {
-    made.headline = rows.size() == 1 ? fmt::format("The CPU reaches {} of its roof in the only case.", share(shares[0]))
-                                     : fmt::format("The CPU reaches {} of its roof in the median of {} cases.",
-                                                   share(results::median(shares)), rows.size());
+    made.headline = fmt::format("The CPU reaches {} of its roof in {}.", share(results::median(shares)),
+                                median_of(with_roof, rows));
     const auto by_share = [](auto* a, auto* b) { return *roof_share(*a) < *roof_share(*b); };
     const auto [low, high] = std::minmax_element(with_roof.begin(), with_roof.end(), by_share);
-    const auto near = static_cast<size_t>(
-        std::count_if(shares.begin(), shares.end(), [](double share) { return share >= kNearRoof; }));
-    const auto weak = static_cast<size_t>(
-        std::count_if(rows.begin(), rows.end(), [](const OneSidedRow* row) { return row->weak_cpu; }));
-    made.sentences = {no_gpu, fmt::format("{} {} {:.0f} % or more of it.", count_of(near, "case"),
-                                          verb(near, "reaches", "reach"), 100 * kNearRoof)};
-    if (weak > 0)
-      made.sentences.push_back(fmt::format("{} {} below {:.0f} %: {}.", count_of(weak, "case"),
-                                           verb(weak, "stays", "stay"), 100 * results::kWeakFraction,
-                                           weak_families(rows)));
+    made.sentences = {no_gpu, near_sentence(shares, noun_of(with_roof)), weak_cpu_sentence(with_roof)};
+    const auto named = [](const OneSidedRow& row) {
+      return fmt::format("{} ({})", named_of(case_text(row.case_name), machine_of(*row.choice.job)),
+                         share(*roof_share(row)));
+    };
     if (with_roof.size() > 1)
-      made.sentences.push_back(fmt::format("Closest to its roof: {} ({}); furthest: {} ({}).",
-                                           case_text((*high)->case_name), share(*roof_share(**high)),
-                                           case_text((*low)->case_name), share(*roof_share(**low))));
+      made.sentences.push_back(fmt::format("Closest to its roof: {}; furthest: {}.", named(**high), named(**low)));
   }
   if (!steps.empty() && !rows.empty())
-    made.sentences.push_back(fmt::format("{} {} timed as well.", count_of(steps.size(), "training step"),
-                                         verb(steps.size(), "was", "were")));
+    made.sentences.push_back(fmt::format("{} {} timed as well.", count_of(count_cases(steps), "training step"),
+                                         verb(count_cases(steps), "was", "were")));
 }
 
 }  // namespace
-
-Winner winner(const Interval& ratio) { return ratio.lo > 1 ? Winner::gpu : ratio.hi < 1 ? Winner::cpu : Winner::level; }
 
 std::string Answer::text() const {
   std::string all = headline;
@@ -284,9 +336,10 @@ Answer answer(const Run& run, const Analysis& analysis) {
   } else if (analysis.gpu_measured && !analysis.one_sided.empty()) {
     made.headline = "No case has a result on both sides.";
     made.sentences = {
-        fmt::format("{} on the CPU alone, {} on the GPU alone.",
-                    one_sided(analysis, Device::cpu, false).size() + one_sided(analysis, Device::cpu, true).size(),
-                    one_sided(analysis, Device::gpu, false).size() + one_sided(analysis, Device::gpu, true).size()),
+        fmt::format(
+            "{} on the CPU alone, {} on the GPU alone.",
+            count_cases(one_sided(analysis, Device::cpu, false)) + count_cases(one_sided(analysis, Device::cpu, true)),
+            count_cases(one_sided(analysis, Device::gpu, false)) + count_cases(one_sided(analysis, Device::gpu, true))),
         frequent_reason(analysis)};
   } else if (!analysis.one_sided.empty()) {
     add_cpu_sentences(analysis, made);
@@ -319,6 +372,10 @@ std::string conclude_speedups(const Analysis& analysis) {
   };
   const auto [low, high] = std::minmax_element(families.begin(), families.end(), by_median);
   const auto median = [](auto& family) { return faster_side(*median_ratio(family->second, Scope::call)); };
+  if (*median_ratio(high->second, Scope::call) < 1)
+    return fmt::format("In the median of every family the CPU is faster: least in {} ({}), most in {} ({}).",
+                       high->first, times(1 / *median_ratio(high->second, Scope::call)), low->first,
+                       times(1 / *median_ratio(low->second, Scope::call)));
   std::string text = fmt::format("The family {} gains most from the GPU (median: {}), {} least ({})", high->first,
                                  median(high), low->first, median(low));
   std::string lost;
@@ -334,10 +391,9 @@ std::string conclude_steps(const Analysis& analysis) {
   if (!rows.empty()) {
     const SpeedupRow &first = *rows.front(), &last = *rows.back();
     std::string text = sentence(score(rows, "step"));
-    if (rows.size() == 1)
-      return text + fmt::format(" In {} {}.", case_text(first.case_name), faster_side(first.call_ratio()));
-    return text + fmt::format(" In {} {}, in {} {}.", case_text(first.case_name), faster_side(first.call_ratio()),
-                              case_text(last.case_name), faster_side(last.call_ratio()));
+    if (rows.size() == 1) return text + fmt::format(" In {} {}.", case_text(first.case_name), winner_text(first));
+    return text + fmt::format(" In {} {}, in {} {}.", case_text(first.case_name), winner_text(first),
+                              case_text(last.case_name), winner_text(last));
   }
   if (analysis.steps.empty()) return "";
   const auto worst = std::max_element(analysis.steps.begin(), analysis.steps.end(), [](auto& a, auto& b) {
@@ -358,9 +414,10 @@ std::string conclude_rooflines(const Analysis& analysis) {
       compute += point.series->roof->bound == Bound::compute;
     }
     if (shares.empty()) continue;
-    text += fmt::format("{}the {} reaches {} of its roof in the median of {} ({} bound by compute, {} by memory)",
-                        text.empty() ? "" : "; ", to_text(roofline.device), share(results::median(shares)),
-                        count_of(shares.size(), "case"), compute, shares.size() - compute);
+    text +=
+        fmt::format("{}the {} reaches {} of its roof in the median of {} ({} bound by compute, {} by memory)",
+                    text.empty() ? "" : "; ", named_of(to_text(roofline.device), roofline.machine),
+                    share(results::median(shares)), count_of(shares.size(), "case"), compute, shares.size() - compute);
   }
   return sentence(text);
 }
@@ -377,8 +434,10 @@ std::string conclude_bandwidth(const Analysis& analysis) {
   for (const auto& [device, all] : shares) {
     const auto near =
         static_cast<size_t>(std::count_if(all.begin(), all.end(), [](double share) { return share >= kNearRoof; }));
-    text += fmt::format("{}the {} reaches {:.0f} % of its bandwidth in {} cases", text.empty() ? "" : ", ",
-                        to_text(device), 100 * kNearRoof, out_of(near, all.size()));
+    text += fmt::format("{}the {} reaches {:.0f} % of its bandwidth in {}", text.empty() ? "" : ", ", to_text(device),
+                        100 * kNearRoof,
+                        all.size() == 1 ? fmt::format("{} only case", near == 1 ? "the" : "not even the")
+                                        : out_of(near, all.size()) + " cases");
   }
   if (over > 0)
     text += fmt::format("{}{} above the ceiling and no result", text.empty() ? "" : "; ",
@@ -386,38 +445,93 @@ std::string conclude_bandwidth(const Analysis& analysis) {
   return sentence(text);
 }
 
+namespace {
+
+// Of a run without a GPU: how the CPU's time grows from the smallest to the largest size.
+std::string conclude_growth(const Analysis& analysis) {
+  struct Growth {
+    const Sweep* sweep;
+    double of_size, of_time;
+  };
+  std::vector<Growth> all;
+  for (const BreakEvenRow& row : analysis.break_evens) {
+    const SweepPoint &first = row.sweep->points.front(), &last = row.sweep->points.back();
+    if (first.cpu_s && last.cpu_s && last.size > first.size)
+      all.push_back(
+          {row.sweep, static_cast<double>(last.size) / static_cast<double>(first.size), *last.cpu_s / *first.cpu_s});
+  }
+  if (all.empty()) return "";
+  const auto [low, high] = std::minmax_element(all.begin(), all.end(), [](const Growth& a, const Growth& b) {
+    return std::log(a.of_time) / std::log(a.of_size) < std::log(b.of_time) / std::log(b.of_size);
+  });
+  const auto grows = [](const Growth& growth) {
+    return fmt::format("{} while {} grows {}", times(growth.of_time), growth.sweep->size_name, times(growth.of_size));
+  };
+  if (all.size() == 1) return fmt::format("The CPU's time of {} grows {}.", low->sweep->op, grows(*low));
+  return fmt::format("For its size the CPU's time grows least in {} ({}) and most in {} ({}).", low->sweep->op,
+                     grows(*low), high->sweep->op, grows(*high));
+}
+
+}  // namespace
+
 std::string conclude_break_even(const Analysis& analysis) {
-  if (!analysis.gpu_measured) return "";
-  const auto summary = [&](BreakEven BreakEvenRow::*which) {
+  if (!analysis.gpu_measured) return conclude_growth(analysis);
+  // Of the sweeps with times of both sides.
+  const auto summary = [&](BreakEven BreakEvenRow::*which, size_t& known) {
     size_t always = 0, later = 0, never = 0;
     for (const BreakEvenRow& row : analysis.break_evens) {
       const BreakEven::Kind kind = (row.*which).kind;
       never += kind == BreakEven::Kind::never;
       always += kind == BreakEven::Kind::from_smallest;
-      later +=
-          kind != BreakEven::Kind::never && kind != BreakEven::Kind::from_smallest && kind != BreakEven::Kind::unknown;
+      later += kind == BreakEven::Kind::between;
     }
-    if (always + later + never == 0) return std::string();
+    known = always + later + never;
+    if (known == 0) return std::string();
     return fmt::format("ahead at every size in {}, from some size on in {}, and never in {}", always, later, never);
   };
-  const std::string resident = summary(&BreakEvenRow::resident), copies = summary(&BreakEvenRow::with_copies);
+  size_t resident_sweeps = 0, copies_sweeps = 0;
+  const std::string resident = summary(&BreakEvenRow::resident, resident_sweeps),
+                    copies = summary(&BreakEvenRow::with_copies, copies_sweeps);
   if (resident.empty()) return "";
-  std::string text = fmt::format("Of {}, the GPU is {}", count_of(analysis.break_evens.size(), "sweep"), resident);
-  return text + (copies.empty() ? "." : "; with copies it is " + copies + ".");
+  const size_t all = analysis.break_evens.size();
+  std::string text = fmt::format("Of {}{}, the GPU is {}", count_of(resident_sweeps, "sweep"),
+                                 resident_sweeps == all ? "" : fmt::format(" with both sides (of {})", all), resident);
+  if (copies.empty()) return text + ".";
+  return text + fmt::format("; with copies{} it is {}.",
+                            copies_sweeps == resident_sweeps ? "" : fmt::format(", of {},", copies_sweeps), copies);
 }
 
 std::string conclude_cases(const Analysis& analysis) {
   const Rows rows = rows_of(analysis, false);
-  const size_t lost = count_wins(rows, Winner::cpu);
   if (rows.empty()) return "";
-  if (lost == 0) return "The CPU wins no case.";
+  Rows lost;  // by the CPU's advantage, largest first
+  for (auto row = rows.rbegin(); row != rows.rend(); ++row)
+    if (winner((*row)->call()) == Winner::cpu) lost.push_back(*row);
+  if (lost.empty()) return "The CPU wins no case.";
   std::string names;
   constexpr size_t kNamed = 3;
-  for (size_t i = 0; i < std::min(kNamed, lost); ++i) {
-    const SpeedupRow& row = **(rows.rbegin() + static_cast<ptrdiff_t>(i));
-    names += fmt::format("{}{} ({})", i == 0 ? "" : ", ", case_text(row.case_name), times(1 / row.call_ratio()));
-  }
-  return fmt::format("The CPU wins {}, {}{}.", count_of(lost, "case"), lost > 1 ? "by most in " : "", names);
+  for (size_t i = 0; i < std::min(kNamed, lost.size()); ++i)
+    names +=
+        fmt::format("{}{} ({})", i == 0 ? "" : ", ", case_text(lost[i]->case_name), times(1 / lost[i]->call_ratio()));
+  return fmt::format("The CPU wins {}, {}{}.", count_of(lost.size(), "case"), lost.size() > 1 ? "by most in " : "",
+                     names);
+}
+
+std::string conclude_cpu_times(const Analysis& analysis) {
+  std::vector<const OneSidedRow*> with_roof;
+  std::vector<double> shares;
+  const auto rows = one_sided(analysis, Device::cpu, false);
+  for (const OneSidedRow* row : rows)
+    if (const auto share = roof_share(*row)) {
+      with_roof.push_back(row);
+      shares.push_back(*share);
+    }
+  if (rows.empty()) return "";
+  if (shares.empty()) return sentence("none of " + results_text(rows) + " has a roof to compare with");
+  const std::string weak = weak_cpu_sentence(with_roof);
+  return fmt::format("The CPU reaches {} of its roof in {}; {}{}", share(results::median(shares)),
+                     median_of(with_roof, rows), near_sentence(shares, noun_of(with_roof)),
+                     weak.empty() ? "" : " " + weak);
 }
 
 std::string conclude_missing(const Analysis& analysis) {
@@ -444,7 +558,18 @@ std::string conclude_ceilings(const Run& run) {
     if (!gpu || gpu->unit != cpu.unit || !(cpu.value > 0) || (cpu.unit != "B/s" && cpu.unit != "FLOP/s")) continue;
     text += fmt::format("{}{} {}", text.empty() ? "" : ", ", cpu.name.substr(4), times(gpu->value / cpu.value));
   }
-  return text.empty() ? "" : "The GPU's ceilings over the CPU's: " + text + ".";
+  if (!text.empty()) return "The GPU's ceilings over the CPU's: " + text + ".";
+  // Without a pair: the fastest memory and the fastest arithmetic.
+  for (const char* unit : {"B/s", "FLOP/s"}) {
+    const Ceiling* fastest = nullptr;
+    for (const Ceiling& ceiling : run.ceilings)
+      if (ceiling.unit == unit && chosen_ceiling(run, ceiling.name) == &ceiling &&
+          (!fastest || ceiling.value > fastest->value))
+        fastest = &ceiling;
+    if (fastest)
+      text += fmt::format("{}{} with {}", text.empty() ? "" : ", ", fastest->name, si(fastest->value, fastest->unit));
+  }
+  return text.empty() ? "" : "The highest ceilings: " + text + ".";
 }
 
 }  // namespace duet::reports

@@ -24,11 +24,8 @@ std::string conclude_rooflines(const Analysis& analysis);
 std::string conclude_bandwidth(const Analysis& analysis);
 std::string conclude_break_even(const Analysis& analysis);
 std::string conclude_cases(const Analysis& analysis);
+std::string conclude_cpu_times(const Analysis& analysis);
 std::string conclude_missing(const Analysis& analysis);
 std::string conclude_ceilings(const Run& run);
-
-// Who wins a row. level: the interval of the ratio contains 1.
-enum class Winner { cpu, gpu, level };
-Winner winner(const Interval& ratio);
 
 }  // namespace duet::reports

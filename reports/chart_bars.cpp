@@ -9,6 +9,7 @@
 
 #include "reports/charts.h"
 #include "reports/format.h"
+#include "reports/join.h"
 #include "reports/svg.h"
 
 namespace duet::reports {
@@ -22,11 +23,13 @@ constexpr size_t kMaxDots = 150;   // of a family
 
 // "GPU 12.3×", "CPU 3.2×": who is faster, and how much.
 std::string ahead_text(double ratio) { return ratio >= 1 ? "GPU " + times(ratio) : "CPU " + times(1 / ratio); }
+// Colours: of a value without an interval, and of a ratio.
 const char* side_of(double ratio) { return ratio >= 1 ? "gpu" : "cpu"; }
+const char* colour_of(const Interval& ratio) { return winner(ratio) == Winner::level ? "muted" : side_of(ratio.value); }
 
 std::string interval_text(const Interval& ratio) {
-  return fmt::format("{} ({}: {} to {})", ahead_text(ratio.value), ratio.label, ahead_text(ratio.lo),
-                     ahead_text(ratio.hi));
+  return fmt::format("{}{} ({}: {} to {})", winner(ratio) == Winner::level ? "level, " : "", ahead_text(ratio.value),
+                     ratio.label, ahead_text(ratio.lo), ahead_text(ratio.hi));
 }
 
 // Names of the two hatches of a chart.
@@ -73,14 +76,20 @@ std::string spread_text(const Spread& spread) {
                      ahead_text(spread.hi()));
 }
 
+// Who wins how many of a family's cases.
+std::string where_text(const FamilyTotal& family) {
+  const size_t all = family.cases, gpu = family.gpu_wins, cpu = family.cpu_wins;
+  if (gpu == all || cpu == all) return all == 1 ? "in the only case" : fmt::format("in all {}", all);
+  if (gpu > 0) return fmt::format("GPU ahead in {} of {}", gpu, all);
+  if (cpu > 0) return fmt::format("CPU ahead in {} of {}", cpu, all);
+  return all == 1 ? "level" : fmt::format("all {} level", all);
+}
+
 void family_row(Svg& svg, const LogAxis& x, const Hatches& hatches, const FamilyTotal& family, double y) {
   const Spread& call = *family.call;
   const double median = call.median();
   svg.text({kLeft, y + 12}, elided(family.family, 20), Anchor::start, "h halo");
-  const std::string where = family.gpu_faster == family.cases || family.gpu_faster == 0
-                                ? fmt::format("in all {}", family.cases)
-                                : fmt::format("GPU ahead in {} of {}", family.gpu_faster, family.cases);
-  svg.text({kRight, y + 12}, ahead_text(median) + ", " + where, Anchor::end, "halo");
+  svg.text({kRight, y + 12}, ahead_text(median) + ", " + where_text(family), Anchor::end, "halo");
   const auto [from, to] = std::minmax({x(1.0), x(median)});
   svg.rect(from, y + 18, to - from, 11, fmt::format("f-{}", side_of(median)),
            family.family + ", call: " + spread_text(call));
@@ -100,7 +109,7 @@ void family_row(Svg& svg, const LogAxis& x, const Hatches& hatches, const Family
 
 void case_row(Svg& svg, const LogAxis& x, const Hatches& hatches, const SpeedupRow& row, double y) {
   const std::string machines =
-      row.across_machines ? fmt::format(" ({} against {})", row.cpu.job->machine, row.gpu.job->machine) : "";
+      row.across_machines ? fmt::format(" ({} against {})", machine_of(*row.cpu.job), machine_of(*row.gpu.job)) : "";
   svg.text({kLeft, y + 11}, elided(case_text(row.case_name) + machines, kLabel), Anchor::start, "halo");
   double top = y + 15;
   for (const Scope scope : kScopes) {
@@ -109,7 +118,7 @@ void case_row(Svg& svg, const LogAxis& x, const Hatches& hatches, const SpeedupR
     const Interval& ratio = *found;
     const auto [from, to] = std::minmax({x(1.0), x(ratio.value)});
     const std::string tip = to_text(scope) + ": " + interval_text(ratio);
-    const std::string side = side_of(ratio.value);
+    const std::string side = colour_of(ratio);
     if (scope == Scope::kernel)
       svg.rect(from, top, to - from, 9, "back thin l-" + side, tip);
     else if (scope == Scope::call)

@@ -24,6 +24,7 @@ double flop_per_s(const Job& job, const Series& series) { return job.flops / ser
 
 std::string significant(double value, int digits) {
   if (value == 0) return "0";
+  if (!std::isfinite(value)) return "–";
   const std::string scientific = fmt::format("{:.{}e}", value, digits - 1);  // its exponent is that after rounding
   const int decimals = digits - 1 - std::stoi(scientific.substr(scientific.find('e') + 1));
   if (decimals > 12) return scientific;
@@ -34,6 +35,7 @@ std::string si(double value, const std::string& unit, int digits) {
   static constexpr std::pair<double, const char*> kPrefixes[] = {
       {1e15, "P"}, {1e12, "T"}, {1e9, "G"}, {1e6, "M"}, {1e3, "k"}, {1, ""}, {1e-3, "m"}, {1e-6, "µ"}, {1e-9, "n"}};
   std::string text = significant(value, digits);
+  if (!std::isfinite(value)) return text;
   for (const auto& [scale, prefix] : kPrefixes)
     if (std::abs(value) >= scale * 0.9995) {
       text = significant(value / scale, digits);
@@ -45,13 +47,18 @@ std::string si(double value, const std::string& unit, int digits) {
 std::string seconds(double value) { return si(value, "s"); }
 
 std::string share(double fraction) {
+  if (!std::isfinite(fraction)) return "–";
   return (fraction < 0.095 ? significant(100 * fraction, 2) : fmt::format("{:.0f}", 100 * fraction)) + " %";
 }
 
-std::string times(double ratio) { return significant(ratio, ratio >= 1 ? 3 : 2) + "×"; }
+std::string times(double ratio) { return std::isfinite(ratio) ? significant(ratio, ratio >= 1 ? 3 : 2) + "×" : "–"; }
 
 std::string faster_text(double ratio) {
   return ratio >= 1 ? times(ratio) + " faster" : "CPU " + times(1 / ratio) + " faster";
+}
+
+std::string outcome_text(const Interval& ratio) {
+  return winner(ratio) == Winner::level ? times(ratio.value) + ", level" : faster_text(ratio.value);
 }
 
 std::string count_of(size_t count, const std::string& noun) {

@@ -20,6 +20,7 @@ std::string si(double value, const std::string& unit, int digits = 3);  // "12.3
 std::string seconds(double value);                                      // "12.3 µs"
 std::string share(double fraction);                                     // "87 %"
 std::string times(double ratio);                                        // "12.3×"
+std::string outcome_text(const Interval& ratio);                        // the same, or "1.01×, level"
 std::string faster_text(double ratio);                                  // "12.3× faster", "CPU 81.3× faster"
 std::string count_of(size_t count, const std::string& noun);            // "1 job", "2 jobs"
 std::string size_text(double size);                                     // "289", "102 k"

@@ -19,13 +19,21 @@ using results::Run;
 using results::Sweep;
 using results::SweepPoint;
 
+constexpr const char* kAgain = " (again in ";  // in Job::machine, before the file of a second measurement
+
+std::string again(const std::string& machine, const std::string& file) { return machine + kAgain + file + ")"; }
+
+std::string machine_of(const std::string& label) { return label.substr(0, label.find(kAgain)); }
+
 // File names without their endings; with folders in front where two files have the same one.
 std::vector<std::string> short_names(const std::vector<Run>& runs) {
   std::vector<std::filesystem::path> rest;
   std::vector<std::string> names;
   for (const Run& run : runs) {
     const std::filesystem::path path = std::filesystem::absolute(run.file).lexically_normal();
-    names.push_back(path.stem().string());
+    std::string name = path.stem().string();
+    for (size_t at = name.find(kAgain); at != std::string::npos; at = name.find(kAgain)) name.erase(at, 1);
+    names.push_back(std::move(name));
     rest.push_back(path.parent_path());
   }
   const auto unique = [&] { return std::set<std::string>(names.begin(), names.end()).size() == names.size(); };
@@ -43,6 +51,14 @@ void require_different(const std::vector<Run>& runs) {
       if (!runs[i].invocation.id.empty() && runs[i].invocation.id == runs[j].invocation.id)
         throw Error("{}: is the run of {} again (id {}); give each run once", runs[i].file, runs[j].file,
                     runs[i].invocation.id);
+  std::map<std::filesystem::path, const Run*> places;
+  for (const Run& run : runs) {
+    std::error_code unknown;
+    const std::filesystem::path place = std::filesystem::weakly_canonical(run.file, unknown);
+    if (unknown) continue;
+    const auto [at, is_new] = places.try_emplace(place, &run);
+    if (!is_new) throw Error("{}: is the file {} again; give each run once", run.file, at->second->file);
+  }
 }
 
 // A case is one only where it means the same work to both writers.
@@ -122,11 +138,13 @@ Sweep across(const Sweep& cpu, const Sweep& gpu, const std::string& cpu_machine,
 
 struct Measured {
   Sweep sweep;
-  std::string machine;
+  std::string machine;  // as Job::machine
+  bool both_sides() const { return has(sweep, &SweepPoint::cpu_s) && has(sweep, &SweepPoint::gpu_call_s); }
 };
 
-// Sweeps of each file, and those of one machine's CPU beside another's GPU. A side that stands in such a sweep and
-// has no counterpart on its own machine is not repeated alone.
+// Sweeps of each file, and those of one file's CPU beside another's GPU: of two machines, or of one whose sides were
+// measured one after the other. A side that stands in such a sweep and has no counterpart in its own file is not
+// repeated alone.
 std::vector<Sweep> joined_sweeps(const std::vector<Measured>& all) {
   std::vector<Sweep> sweeps;
   std::vector<bool> covered(all.size());
@@ -136,7 +154,10 @@ std::vector<Sweep> joined_sweeps(const std::vector<Measured>& all) {
   for (const auto& [key, members] : by_key)
     for (const size_t cpu : members)
       for (const size_t gpu : members) {
-        if (all[cpu].machine == all[gpu].machine) continue;
+        if (cpu == gpu) continue;
+        if (machine_of(all[cpu].machine) == machine_of(all[gpu].machine) &&
+            (all[cpu].both_sides() || all[gpu].both_sides()))
+          continue;
         Sweep sweep = across(all[cpu].sweep, all[gpu].sweep, all[cpu].machine, all[gpu].machine);
         if (sweep.points.empty()) continue;
         crossed.push_back(std::move(sweep));
@@ -154,6 +175,30 @@ std::vector<Sweep> joined_sweeps(const std::vector<Measured>& all) {
   return sweeps;
 }
 
+// Machines by what tells them apart. The fingerprint alone holds neither the host nor the GPU.
+class Machines {
+ public:
+  // The file that this machine wrote first.
+  std::string name_of(const Run& run, const std::string& file) {
+    const std::string gpu = run.machine.gpu ? run.machine.gpu->name : "";
+    if (!run.machine.fingerprint.empty())
+      for (Known& known : known_)
+        if (known.fingerprint == run.machine.fingerprint && known.host == run.context.host_name &&
+            (gpu.empty() || known.gpu.empty() || known.gpu == gpu)) {
+          if (known.gpu.empty()) known.gpu = gpu;
+          return known.name;
+        }
+    known_.push_back({run.machine.fingerprint, run.context.host_name, gpu, file});
+    return file;
+  }
+
+ private:
+  struct Known {
+    std::string fingerprint, host, gpu, name;
+  };
+  std::vector<Known> known_;
+};
+
 std::string machine_text(const Run& run) {
   const results::Cpu& cpu = run.machine.cpu;
   return fmt::format("{}, {} cores{}{}, {}; commit {}, {}", cpu.name.empty() ? "unknown CPU" : cpu.name, cpu.cores,
@@ -168,34 +213,65 @@ std::string named_of(const std::string& name, const std::string& machine) {
   return name.empty() || machine.empty() ? name : name + " @ " + machine;
 }
 
+std::string machine_of(const Job& job) { return machine_of(job.machine); }
+
+std::vector<std::vector<const Job*>> by_machine(const std::vector<const Job*>& jobs) {
+  std::vector<std::vector<const Job*>> machines;
+  for (const Job* job : jobs) {
+    const auto same = std::find_if(machines.begin(), machines.end(),
+                                   [&](const auto& of_one) { return machine_of(*of_one.front()) == machine_of(*job); });
+    (same == machines.end() ? machines.emplace_back() : *same).push_back(job);
+  }
+  return machines;
+}
+
+std::vector<Run> heads_of(const std::vector<Run>& runs) {
+  const std::vector<std::string> files = short_names(runs);
+  std::vector<Run> heads(runs.size());
+  for (size_t i = 0; i < runs.size(); ++i) {
+    heads[i].file = files[i];
+    heads[i].context = runs[i].context;
+    heads[i].invocation = runs[i].invocation;
+    heads[i].build = runs[i].build;
+    heads[i].machine = runs[i].machine;
+    heads[i].state = runs[i].state;
+  }
+  return heads;
+}
+
 Run join(std::vector<Run> runs) {
   if (runs.size() == 1) return std::move(runs.front());
   require_different(runs);
   Definitions definitions;
   for (const Run& run : runs) definitions.require_same(run);
   const std::vector<std::string> files = short_names(runs);
-  std::map<std::string, std::string> machine_by_fingerprint;
-  std::set<std::pair<std::string, std::string>> seen;  // machine, job
+  Machines machines;
+  std::set<std::pair<std::string, std::string>> seen, seen_sweeps;        // machine and job, or sweep and side
+  std::map<std::pair<std::string, std::string>, size_t> file_of_ceiling;  // by machine and ceiling
   std::vector<Measured> sweeps;
   std::vector<std::string> warnings, doubts;
   Run all;
   for (size_t i = 0; i < runs.size(); ++i) {
     Run& run = runs[i];
-    const std::string& fingerprint = run.machine.fingerprint;
-    const std::string machine =
-        fingerprint.empty() ? files[i] : machine_by_fingerprint.try_emplace(fingerprint, files[i]).first->second;
+    const std::string machine = machines.name_of(run, files[i]);
     warnings.push_back(fmt::format("{}: {}{}", files[i], machine_text(run),
                                    machine == files[i] ? "" : "; the same machine as " + machine));
     for (Job& job : run.jobs) {
-      job.machine = seen.emplace(machine, job.name).second ? machine : files[i];
+      job.machine = seen.emplace(machine, job.name).second ? machine : again(machine, files[i]);
       all.jobs.push_back(std::move(job));
     }
     for (Ceiling& ceiling : run.ceilings)
-      if (machine == files[i]) {  // of a machine that was measured again, the first ones
+      if (file_of_ceiling.try_emplace({machine, ceiling.name}, i).first->second == i) {  // of several files the first
         ceiling.name = named_of(ceiling.name, machine);
         all.ceilings.push_back(std::move(ceiling));
       }
-    for (Sweep& sweep : run.sweeps) sweeps.push_back({std::move(sweep), machine});
+    for (Sweep& sweep : run.sweeps) {
+      bool first = true;
+      for (const auto& [side, time_s] :
+           {std::pair("cpu\n", &SweepPoint::cpu_s), std::pair("gpu\n", &SweepPoint::gpu_call_s)})
+        if (has(sweep, time_s)) first &= seen_sweeps.emplace(machine, side + key_of(sweep)).second;
+      sweeps.push_back({std::move(sweep), first ? machine : again(machine, files[i])});
+    }
     for (std::string& text : run.invocation.warnings) warnings.push_back(files[i] + ": " + text);
     for (std::string& text : run.invocation.doubts) doubts.push_back(files[i] + ": " + text);
   }

@@ -1,19 +1,44 @@
 // SPDX-License-Identifier: Apache-2.0
 // How single calls spread: Percentiles and LatencyRow of analysis.h.
 #include <algorithm>
+#include <iterator>
 
 #include "reports/analysis.h"
+#include "reports/join.h"
 
 namespace duet::reports {
 namespace {
 
-// The case works on one sample: its batch, or the size that its op calls so, is 1.
+// What ops call their number of samples, of all whose name begins so. An op that is missing here has none: one row of
+// a sum or a transposed matrix alone is no request that someone waits for.
+struct SampleCount {
+  const char *op, *name;
+};
+constexpr SampleCount kSampleCounts[] = {{"step/", "batch"},
+                                         {"gemm", "m"},
+                                         {"linear", "n"},
+                                         {"conv2d", "n"},
+                                         {"avg_pool2d", "n"},
+                                         {"max_pool2d", "n"},
+                                         {"global_avg_pool", "n"},
+                                         {"attention", "B"},
+                                         {"embedding", "B"},
+                                         {"lstm", "B"},
+                                         {"gru", "B"},
+                                         {"rnn", "B"},
+                                         {"batchnorm", "n"},
+                                         {"layernorm", "rows"},
+                                         {"softmax", "rows"},
+                                         {"cross_entropy", "rows"}};
+
 bool is_one_sample(const Job& job) {
-  return std::any_of(job.params.begin(), job.params.end(), [](const auto& parameter) {
-    const int64_t* size = std::get_if<int64_t>(&parameter.second);
-    const std::string& name = parameter.first;
-    return size && *size == 1 && (name == "batch" || name == "B" || name == "n" || name == "rows");
-  });
+  const auto count = std::find_if(std::begin(kSampleCounts), std::end(kSampleCounts),
+                                  [&](const SampleCount& known) { return job.op.starts_with(known.op); });
+  return count != std::end(kSampleCounts) &&
+         std::any_of(job.params.begin(), job.params.end(), [&](const auto& parameter) {
+           const int64_t* size = std::get_if<int64_t>(&parameter.second);
+           return parameter.first == count->name && size && *size == 1;
+         });
 }
 
 std::vector<double> samples_of(const Series& series, bool with_disturbed) {
@@ -40,9 +65,14 @@ void add_latencies(const JobsByCase& cases, Analysis& analysis) {
   for (const auto& [name, jobs] : cases) {
     if (!is_one_sample(*jobs.front())) continue;
     for (const Device device : {Device::cpu, Device::gpu})
-      if (const auto choice = best(jobs, device))
+      for (const std::vector<const Job*>& of_one : by_machine(jobs)) {
+        const auto choice = best(of_one, device);
+        if (!choice) continue;
         if (const auto percentiles = percentiles_of(*choice->call))
           analysis.latencies.push_back({name, choice->job, choice->call, *percentiles});
+        else
+          ++analysis.batched_latencies;
+      }
   }
 }
 

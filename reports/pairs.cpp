@@ -7,6 +7,7 @@
 
 #include "reports/analysis.h"
 #include "reports/format.h"
+#include "reports/join.h"
 
 namespace duet::reports {
 namespace {
@@ -44,7 +45,7 @@ SpeedupRow make_row(const std::string& case_name, const Choice& cpu, const Choic
           results::ratio_interval(numerator, results::counted_medians(series->repetitions));
   row.one_thread = one_thread_call(cpu);
   row.weak_cpu = weak(*cpu.call);
-  row.across_machines = cpu.job->machine != gpu.job->machine;
+  row.across_machines = machine_of(*cpu.job) != machine_of(*gpu.job);
   return row;
 }
 
@@ -62,17 +63,6 @@ bool contested(const std::vector<const Job*>& jobs, const Choice& choice) {
 
 bool only_cold(const std::vector<const Job*>& jobs, Device device) {
   return best(jobs, device, Cache::cold) && !best(jobs, device, Cache::warm);
-}
-
-// One entry where the report has one run.
-std::vector<std::vector<const Job*>> by_machine(const std::vector<const Job*>& jobs) {
-  std::vector<std::vector<const Job*>> machines;
-  for (const Job* job : jobs) {
-    const auto same = std::find_if(machines.begin(), machines.end(),
-                                   [&](const auto& of_one) { return of_one.front()->machine == job->machine; });
-    (same == machines.end() ? machines.emplace_back() : *same).push_back(job);
-  }
-  return machines;
 }
 
 void add_case(const std::string& name, const std::vector<const Job*>& jobs, Analysis& analysis) {
@@ -101,17 +91,17 @@ void add_case(const std::string& name, const std::vector<const Job*>& jobs, Anal
   if (found) return;
 
   for (const auto& [device, other] : {std::pair(Device::cpu, Device::gpu), std::pair(Device::gpu, Device::cpu)}) {
-    const auto choice = best(jobs, device);
-    if (!choice) continue;
-    const bool both = best(jobs, other).has_value();
-    analysis.one_sided.push_back(
-        {.case_name = name,
-         .family = family_of(*choice->job),
-         .device = device,
-         .choice = *choice,
-         .one_thread = one_thread_call(*choice),
-         .weak_cpu = device == Device::cpu && weak(*choice->call),
-         .no_ratio_reason = both ? "no cache state measured on both sides" : reasons(jobs, other, analysis)});
+    const bool both = best(jobs, device) && best(jobs, other);
+    for (const std::vector<const Job*>& of_one : machines)
+      if (const auto choice = best(of_one, device))
+        analysis.one_sided.push_back(
+            {.case_name = name,
+             .family = family_of(*choice->job),
+             .device = device,
+             .choice = *choice,
+             .one_thread = one_thread_call(*choice),
+             .weak_cpu = device == Device::cpu && weak(*choice->call),
+             .no_ratio_reason = both ? "no cache state measured on both sides" : reasons(jobs, other, analysis)});
   }
 }
 
@@ -126,7 +116,8 @@ std::vector<FamilyTotal> family_totals(const std::vector<SpeedupRow>& rows) {
     ++total->cases;
     total->cpu_s += row.cpu.call->summary.median_s;
     total->gpu_s += row.gpu.call->summary.median_s;
-    total->gpu_faster += row.call_ratio() >= 1;
+    total->gpu_wins += winner(row.call()) == Winner::gpu;
+    total->cpu_wins += winner(row.call()) == Winner::cpu;
     ratios[family].push_back(row.call_ratio());
     if (const auto& ratio = row.ratio[static_cast<size_t>(Scope::end_to_end)])
       end_to_end[family].push_back(ratio->value);
@@ -141,6 +132,8 @@ std::vector<FamilyTotal> family_totals(const std::vector<SpeedupRow>& rows) {
 }
 
 }  // namespace
+
+Winner winner(const Interval& ratio) { return ratio.lo > 1 ? Winner::gpu : ratio.hi < 1 ? Winner::cpu : Winner::level; }
 
 void add_pairs(const JobsByCase& cases, Analysis& analysis) {
   for (const auto& [name, jobs] : cases) add_case(name, jobs, analysis);

@@ -20,14 +20,22 @@ struct File {
   std::string name, content;
 };
 
-std::vector<File> render(const Run& run, const ReportOptions& options) {
+std::vector<results::Run> load(const std::vector<std::string>& run_files) {
+  std::vector<results::Run> runs;
+  for (const std::string& file : run_files) runs.push_back(results::load_run(file));
+  return runs;
+}
+
+std::vector<File> render(std::vector<results::Run> runs, const ReportOptions& options) {
+  const std::vector<Run> heads = heads_of(runs);
+  const Run run = join(std::move(runs));
   const Analysis analysis = analyse(run);
-  const Document document = make_document(run, analysis, options);
+  const Document document = make_document(run, analysis, options, heads);
   std::vector<File> files;
   if (options.markdown) {
     for (const Chart& chart : charts_of(document)) files.push_back({chart.stem + ".svg", svg_file(chart)});
     files.push_back({"report.md", render_markdown(document)});
-    files.push_back({"summary.md", render_markdown(make_summary(run, analysis))});
+    files.push_back({"summary.md", render_markdown(make_summary(run, analysis, heads))});
   }
   if (options.csv) files.push_back({"report.csv", render_csv(run)});
   if (options.html) files.push_back({"report.html", render_html(document)});
@@ -82,15 +90,11 @@ class Staged {
 
 }  // namespace
 
-results::Run load_runs(const std::vector<std::string>& run_files) {
-  std::vector<results::Run> runs;
-  for (const std::string& file : run_files) runs.push_back(results::load_run(file));
-  return join(std::move(runs));
-}
+results::Run load_runs(const std::vector<std::string>& run_files) { return join(load(run_files)); }
 
 void write_report(const std::vector<std::string>& run_files, const std::string& directory,
                   const ReportOptions& options) {
-  const std::vector<File> files = render(load_runs(run_files), options);
+  const std::vector<File> files = render(load(run_files), options);
   Staged staged(directory);
   for (const File& file : files) staged.write(file);
   staged.publish();

@@ -90,7 +90,7 @@ bool is_cached(const std::vector<const Ceiling*>& ceilings, const Job& job, cons
 std::vector<const Job*> of_machine(const std::vector<const Job*>& jobs, const std::string& machine) {
   std::vector<const Job*> found;
   for (const Job* job : jobs)
-    if (job->machine == machine) found.push_back(job);
+    if (machine_of(*job) == machine) found.push_back(job);
   return found;
 }
 
@@ -141,7 +141,8 @@ const Ceiling* chosen_ceiling(const Run& run, const std::string& name) {
 void add_roofs(const Run& run, const JobsByCase& cases, Analysis& analysis) {
   std::vector<std::string> machines;  // one without a name where the report has one run
   for (const Job& job : run.jobs)
-    if (std::find(machines.begin(), machines.end(), job.machine) == machines.end()) machines.push_back(job.machine);
+    if (std::find(machines.begin(), machines.end(), machine_of(job)) == machines.end())
+      machines.push_back(machine_of(job));
   for (const Device device : {Device::cpu, Device::gpu})
     for (const std::string& machine : machines) {
       Roofline chart = roofline(run, cases, device, machine);

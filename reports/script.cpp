@@ -85,7 +85,7 @@ const char* const kPageScript = R"js(
     const wins = rows.some((row) => row.querySelector('.cpu'));
     const choice = document.createElement('select');
     choice.setAttribute('aria-label', 'Who wins');
-    for (const text of ['all rows', 'the GPU wins', 'the CPU wins']) choice.add(new Option(text));
+    for (const text of ['all rows', 'the GPU wins', 'the CPU wins', 'level']) choice.add(new Option(text));
     if (wins) bar.append(choice);
     bar.append(count);
     const texts = new Map();
@@ -96,8 +96,8 @@ const char* const kPageScript = R"js(
       let shown = 0;
       for (const row of rows) {
         const cell = by_call >= 0 ? row.cells[by_call] : row;
-        const cpu = cell.querySelector('.cpu') !== null;
-        const ours = choice.selectedIndex === 0 || cpu === (choice.selectedIndex === 2);
+        const wins = cell.querySelector('.cpu') ? 2 : by_call >= 0 && cell.querySelector('.muted') ? 3 : 1;
+        const ours = choice.selectedIndex === 0 || choice.selectedIndex === wins;
         row.hidden = !ours || !words.every((word) => texts.get(row).includes(word));
         if (!row.hidden) ++shown;
       }

@@ -28,19 +28,32 @@ void add_counts(const Analysis& analysis, Document& document) {
   add(analysis.suspect_jobs, "suspect", Tone::bad);
 }
 
-// Which run, on which devices, of which commit; everything else is in the section Environment.
-Text subtitle(const Run& run, const Analysis& analysis) {
+std::string cpu_text(const Run& run) {
   const results::Cpu& cpu = run.machine.cpu;
-  const auto& gpu = run.machine.gpu;
-  std::string text = fmt::format("{}, {} cores", cpu.name.empty() ? "unknown CPU" : cpu.name, cpu.cores);
-  if (analysis.gpu_measured && gpu)
-    text += " · " + gpu->name;
-  else
-    text += fmt::format(" · GPU: not measured ({})", analysis.no_gpu_reason);
-  text += fmt::format(" · {} · run {} · commit {}{}", run.invocation.started_at, run.invocation.id,
-                      run.build.git_sha.empty() ? "unknown" : run.build.git_sha.substr(0, 12),
-                      run.build.git_dirty ? " + changes" : "");
-  return {muted(std::move(text))};
+  return fmt::format("{}, {} cores", cpu.name.empty() ? "unknown CPU" : cpu.name, cpu.cores);
+}
+
+std::string run_line(const Run& run) {
+  return fmt::format("{} · run {} · commit {}{}", run.invocation.started_at, run.invocation.id,
+                     run.build.git_sha.empty() ? "unknown" : run.build.git_sha.substr(0, 12),
+                     run.build.git_dirty ? " + changes" : "");
+}
+
+// Which run, on which devices, of which commit, for each file; everything else is in the section Environment.
+Text subtitle(const Run& run, const Analysis& analysis, const std::vector<Run>& files) {
+  const std::string no_gpu = fmt::format("GPU: not measured ({})", analysis.no_gpu_reason);
+  if (files.size() < 2)
+    return {
+        muted(fmt::format("{} · {} · {}", cpu_text(run),
+                          analysis.gpu_measured && run.machine.gpu ? run.machine.gpu->name : no_gpu, run_line(run)))};
+  Text text;
+  for (const Run& file : files) {
+    text.push_back(muted(fmt::format("{}: {} · {} · {}", file.file, cpu_text(file),
+                                     file.machine.gpu ? file.machine.gpu->name : "no GPU", run_line(file))));
+    text.back().new_line = text.size() > 1;
+  }
+  if (!analysis.gpu_measured) text.push_back(below(muted(no_gpu)));
+  return text;
 }
 
 // Warnings that are always visible, and notes that are folded.
@@ -53,14 +66,14 @@ void add_warnings(const Run& run, const Analysis& analysis, Document& document) 
       document.notes.push_back(warning);
 }
 
-Document make_head(const Run& run, const Analysis& analysis, const std::string& title) {
+Document make_head(const Run& run, const Analysis& analysis, const std::string& title, const std::vector<Run>& files) {
   Answer said = answer(run, analysis);
   Document document{.title = title,
                     .headline = std::move(said.headline),
                     .sentences = std::move(said.sentences),
                     .cautions = std::move(said.cautions),
                     .verdict = {},
-                    .subtitle = subtitle(run, analysis),
+                    .subtitle = subtitle(run, analysis, files),
                     .warnings = {},
                     .notes = {},
                     .sections = {}};
@@ -86,17 +99,18 @@ Span roof_span(const Series& series) {
   return {text, tone};
 }
 
-Document make_document(const Run& run, const Analysis& analysis, const ReportOptions& options) {
-  Document document = make_head(run, analysis, options.title);
+Document make_document(const Run& run, const Analysis& analysis, const ReportOptions& options,
+                       const std::vector<Run>& files) {
+  Document document = make_head(run, analysis, options.title, files);
   add_results(analysis, options, document);
   add_gpu_bound(run, analysis, document);
   add_missing_section(run, analysis, document);
-  add_appendix(run, document);
+  add_appendix(run, files, document);
   return document;
 }
 
-Document make_summary(const Run& run, const Analysis& analysis) {
-  Document document = make_head(run, analysis, ReportOptions().title);
+Document make_summary(const Run& run, const Analysis& analysis, const std::vector<Run>& files) {
+  Document document = make_head(run, analysis, ReportOptions().title, files);
   add_summary(run, analysis, document);
   return document;
 }

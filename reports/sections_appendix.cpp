@@ -7,6 +7,7 @@
 
 #include "reports/answer.h"
 #include "reports/format.h"
+#include "reports/join.h"
 #include "reports/sections.h"
 #include "results/facts.h"
 
@@ -148,8 +149,9 @@ void add_series(const Run& run, Document& document) {
   for (const Job& job : run.jobs)
     for (const Series& s : job.series) {
       const double* error = job.check && job.check->max_error_ratio ? &*job.check->max_error_ratio : nullptr;
-      table.rows.push_back({cell(job.name, Tone::code), cell(to_text(s.scope)), cell(to_text(s.cache)),
-                            cell(fmt::format("{}", s.threads)), cell(seconds(s.summary.median_s)),
+      table.rows.push_back({cell(named_of(job.name, job.machine), Tone::code), cell(to_text(s.scope)),
+                            cell(to_text(s.cache)), cell(fmt::format("{}", s.threads)),
+                            cell(seconds(s.summary.median_s)),
                             cell(seconds(s.summary.lo_s) + " to " + seconds(s.summary.hi_s)), cell(s.summary.interval),
                             cell(job.bytes > 0 ? si(byte_per_s(job, s), "B/s") : "–"),
                             cell(job.flops > 0 ? si(flop_per_s(job, s), "FLOP/s") : "–"), Cell{{roof_span(s)}, {}},
@@ -210,18 +212,28 @@ void add_scopes(Document& document) {
   section.blocks.push_back({Fold{"What the words mean", {{std::move(table)}}}});
 }
 
-void add_environment(const Run& run, Document& document) {
-  Section& section = document.sections.emplace_back(Section{"Environment", {}});
+std::vector<Block> environment(const Run& run) {
   const std::pair<const char*, Facts> groups[] = {{"run", facts_of(run.invocation)},
                                                   {"machine", facts_of(run.machine)},
                                                   {"build", facts_of(run.build)},
                                                   {"state", facts_of(run.state)},
                                                   {"context", facts_of(run.context)}};
+  std::vector<Block> blocks;
   for (const auto& [title, facts] : groups) {
     Table table{.caption = {}, .columns = {{"member"}, {"value"}}, .rows = {}};
     for (const auto& [name, value] : facts) table.rows.push_back({cell(name), cell(value)});
-    section.blocks.push_back({Fold{title, {{std::move(table)}}}});
+    blocks.push_back({Fold{title, {{std::move(table)}}}});
   }
+  return blocks;
+}
+
+void add_environment(const Run& run, const std::vector<Run>& files, Document& document) {
+  Section& section = document.sections.emplace_back(Section{"Environment", {}});
+  if (files.size() < 2) {
+    section.blocks = environment(run);
+    return;
+  }
+  for (const Run& file : files) section.blocks.push_back({Fold{file.file, environment(file)}});
 }
 
 }  // namespace
@@ -237,7 +249,7 @@ void add_missing_section(const Run& run, const Analysis& analysis, Document& doc
               .rows = {}};
   std::map<std::string, std::string> repro;
   for (const Job& job : run.jobs)
-    if (!job.repro.empty()) repro[job.name] = job.repro;
+    if (!job.repro.empty()) repro[named_of(job.name, job.machine)] = job.repro;
   for (const MissingGroup& group : analysis.missing)
     table.rows.push_back(
         {cell(group.status, tone_of(group.status)), cell(group.reason), names_cell(group.jobs, repro)});
@@ -245,12 +257,12 @@ void add_missing_section(const Run& run, const Analysis& analysis, Document& doc
   section.conclusion = conclude_missing(analysis);
 }
 
-void add_appendix(const Run& run, Document& document) {
+void add_appendix(const Run& run, const std::vector<Run>& files, Document& document) {
   add_ceilings(run, document);
   add_series(run, document);
   add_formulas(run, document);
   add_scopes(document);
-  add_environment(run, document);
+  add_environment(run, files, document);
 }
 
 }  // namespace duet::reports

@@ -82,7 +82,7 @@ std::string pair_summary(const SourceGroup<SpeedupRow>& group) {
   size_t cpu = 0;
   for (const SpeedupRow* row : group.rows) {
     ratios.push_back(row->call_ratio());
-    cpu += winner(*row->ratio[static_cast<size_t>(Scope::call)]) == Winner::cpu;
+    cpu += winner(row->call()) == Winner::cpu;
   }
   return fmt::format(", median by call {}{}", faster_text(results::median(ratios)),
                      cpu == 0 ? "" : fmt::format(", the CPU wins {}", cpu));
@@ -108,7 +108,7 @@ std::vector<Cell> pair_cells(const SpeedupRow& row, const std::string& cache, in
     Cell made = faster_cell(*interval, label.empty());
     const Span below_it = made.text.back();
     made.text.pop_back();
-    if (!detailed) made = cell(faster_text(interval->value), interval->value < 1 ? Tone::cpu : Tone::plain);
+    if (!detailed) made = {{outcome_span(*interval)}, {}};
     if (const std::string marks = marks_text(row); !marks.empty()) made.text.push_back({" " + marks, Tone::warn});
     if (detailed) made.text.push_back(below_it);
     return made;
@@ -139,7 +139,8 @@ Table pair_table(const std::vector<const SpeedupRow*>& rows) {
                   "Best verified implementation of each side. CPU on {}, {} cache, where nothing else is said. {}{} ",
                   count_of(static_cast<size_t>(threads), "thread"), cache,
                   one_thread ? "Below the CPU's time: on 1 thread. " : "",
-                  !detailed ? "Intervals and other cache states are in report.csv."
+                  !detailed ? "Other cache states are left out, and the intervals of the ratios; report.csv has every "
+                              "time with its interval."
                             : fmt::format("Below a ratio its {}.",
                                           label.empty() ? "interval and what that is" : label + " interval")))},
               .columns = {{"case"},
@@ -244,16 +245,19 @@ std::vector<const Row*> without_steps(const std::vector<Row>& all) {
 }  // namespace
 
 Cell faster_cell(const Interval& ratio, bool with_label) {
-  const bool cpu = ratio.value < 1;
-  Cell made;
-  if (cpu)
-    made.text = {{faster_text(ratio.value), Tone::cpu}};
-  else
-    made.text = {strong(times(ratio.value)), plain(" faster")};
+  const Winner wins = winner(ratio);
+  const bool cpu = wins == Winner::cpu;
+  Cell made{{outcome_span(ratio)}, {}};
+  if (wins == Winner::gpu) made.text = {strong(times(ratio.value)), plain(" faster")};
   const double lo = cpu ? 1 / ratio.hi : ratio.lo, hi = cpu ? 1 / ratio.lo : ratio.hi;
   made.text.push_back(
       below(muted(significant(lo) + " to " + significant(hi) + (with_label ? ", " + ratio.label : ""))));
   return made;
+}
+
+Span outcome_span(const Interval& ratio) {
+  const Winner wins = winner(ratio);
+  return {outcome_text(ratio), wins == Winner::cpu ? Tone::cpu : wins == Winner::level ? Tone::muted : Tone::plain};
 }
 
 Table family_table(const std::vector<FamilyTotal>& totals) {
@@ -283,6 +287,7 @@ void add_case_tables(const Analysis& analysis, Document& document) {
       section.blocks.push_back({Text{plain("No CPU case has a verified and plausible result either.")}});
     else
       section.blocks.push_back({cpu_table(others)});
+    section.conclusion = conclude_cpu_times(analysis);
     return;
   }
   Section& section = document.sections.emplace_back(Section{"Every case", {}});

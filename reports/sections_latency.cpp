@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The section on single calls at batch 1: how far the slow ones are from the usual one.
+// The section on single calls on one sample: how far the slow ones are from the usual one.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -15,12 +15,21 @@ double tail(const LatencyRow& row) { return row.percentiles.p90_s / row.percenti
 }  // namespace
 
 void add_latencies(const Analysis& analysis, Document& document) {
-  if (analysis.latencies.empty()) return;
+  if (analysis.latencies.empty() && analysis.batched_latencies == 0) return;
   Section& section = document.sections.emplace_back(Section{"Single calls", {}});
+  if (analysis.batched_latencies > 0)
+    section.blocks.push_back({Text{plain(fmt::format(
+        "Only calls that were timed one by one have percentiles. {} on one sample {} left out, whose samples are means "
+        "of several calls, which hide the slow ones.",
+        count_of(analysis.batched_latencies, "more row"), analysis.batched_latencies == 1 ? "is" : "are"))}});
+  if (analysis.latencies.empty()) {
+    section.conclusion = "No call on one sample was timed by itself.";
+    return;
+  }
   Table table{
       .caption = {plain(fmt::format(
-          "Calls at batch 1, each sample one call: the time that 50, 90 and 99 of 100 calls do not exceed (nearest "
-          "rank, without disturbed repetitions). p99 from {} samples on.",
+          "Calls on one sample that were timed one by one: the time that 50, 90 and 99 of 100 calls do not exceed "
+          "(nearest rank, without disturbed repetitions). p99 from {} samples on.",
           kMinP99Samples))},
       .columns = {{"case"},
                   {"implementation"},

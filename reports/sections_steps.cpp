@@ -7,6 +7,7 @@
 #include "reports/answer.h"
 #include "reports/charts.h"
 #include "reports/format.h"
+#include "reports/join.h"
 #include "reports/sections.h"
 
 namespace duet::reports {
@@ -57,7 +58,7 @@ std::vector<std::string> gpu_labels(const std::vector<StepPairs>& all) {
   std::vector<std::string> labels;
   for (const StepPairs& pairs : all)
     for (const StepPairs::Side& side : pairs.gpu)
-      if (std::find(labels.begin(), labels.end(), side.row->label) == labels.end()) labels.push_back(side.row->label);
+      if (std::find(labels.begin(), labels.end(), side.row->side) == labels.end()) labels.push_back(side.row->side);
   return labels;
 }
 
@@ -99,11 +100,15 @@ Table step_table(const std::vector<StepPairs>& all) {
   for (const std::string& label : labels)
     for (const char* title : {"time", "samples/s", "against the CPU"}) table.columns.push_back({title, true, label});
   for (const StepPairs& pairs : all) {
-    std::vector<Cell> cells = {model_cell(pairs.model), pairs.cpu ? cell(seconds(pairs.cpu->step_s)) : cell("–"),
+    Cell model = model_cell(pairs.model), cpu_time = pairs.cpu ? cell(seconds(pairs.cpu->step_s)) : cell("–");
+    if (!pairs.machine.empty()) model.text.push_back(below(muted("on " + pairs.machine)));
+    if (pairs.cpu && machine_of(*pairs.cpu->job) != pairs.machine)
+      cpu_time.text.push_back(below(muted("on " + machine_of(*pairs.cpu->job))));
+    std::vector<Cell> cells = {std::move(model), std::move(cpu_time),
                                pairs.cpu ? throughput_cell(*pairs.cpu) : cell("–")};
     for (const std::string& label : labels) {
       const auto side = std::find_if(pairs.gpu.begin(), pairs.gpu.end(),
-                                     [&](const StepPairs::Side& s) { return s.row->label == label; });
+                                     [&](const StepPairs::Side& s) { return s.row->side == label; });
       const bool found = side != pairs.gpu.end();
       cells.push_back(found ? cell(seconds(side->row->step_s)) : cell("–"));
       cells.push_back(found ? throughput_cell(*side->row) : cell("–"));

@@ -6,6 +6,7 @@
 
 #include "reports/answer.h"
 #include "reports/format.h"
+#include "reports/join.h"
 #include "reports/sections.h"
 
 namespace duet::reports {
@@ -29,7 +30,7 @@ Table largest_table(const std::vector<const SpeedupRow*>& rows, const char* capt
     const SpeedupRow& row = *rows[i];
     const auto ratio = [&](Scope scope) {
       const auto& interval = row.ratio[static_cast<size_t>(scope)];
-      return cell(interval ? faster_text(interval->value) + marks_text(row) : "–");
+      return cell(interval ? outcome_text(*interval) + marks_text(row) : "–");
     };
     table.rows.push_back({short_cell(case_text(row.case_name)), cell(seconds(row.cpu.call->summary.median_s)),
                           cell(seconds(row.gpu.call->summary.median_s)), ratio(Scope::call), ratio(Scope::end_to_end),
@@ -53,10 +54,13 @@ Table far_from_roof_table(const std::vector<const OneSidedRow*>& rows) {
 
 void add_cases(const Analysis& analysis, Document& document) {
   std::vector<const SpeedupRow*> gains, losses;
-  for (const SpeedupRow& row : analysis.speedups)
-    if (row.primary && !row.of_step()) (row.call_ratio() >= 1 ? gains : losses).push_back(&row);
+  for (const SpeedupRow& row : analysis.speedups) {
+    if (!row.primary || row.of_step()) continue;
+    if (winner(row.call()) == Winner::gpu) gains.push_back(&row);
+    if (winner(row.call()) == Winner::cpu) losses.push_back(&row);
+  }
   std::reverse(losses.begin(), losses.end());
-  if (!gains.empty() || !losses.empty()) {
+  if (!analysis.families.empty()) {
     Section& section = document.sections.emplace_back(Section{"Cases", {}});
     if (!gains.empty()) section.blocks.push_back({largest_table(gains, "The GPU's largest advantages.")});
     if (!losses.empty()) section.blocks.push_back({largest_table(losses, "The CPU's largest advantages.")});
@@ -87,7 +91,8 @@ void add_failures(const Run& run, const Analysis& analysis, Document& document) 
         ++left;
         continue;
       }
-      const auto job = std::find_if(run.jobs.begin(), run.jobs.end(), [&](const Job& j) { return j.name == name; });
+      const auto job = std::find_if(run.jobs.begin(), run.jobs.end(),
+                                    [&](const Job& j) { return named_of(j.name, j.machine) == name; });
       const std::string repro = job == run.jobs.end() ? "" : job->repro;
       table.rows.push_back({cell(group.status), short_cell(name, Tone::code), short_cell(group.reason),
                             cell(repro.size() > 4 * kMaxText ? "" : repro, Tone::code)});

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <set>
 
 #include "reports/analysis.h"
 #include "reports/join.h"
@@ -53,7 +54,7 @@ std::vector<StepRow> step_rows(const Run& run) {
   for (const Job& job : run.jobs) {
     if (!job.step) continue;
     const auto [side, model] = side_and_model(job.name);
-    StepRow row{.job = &job, .label = named_of(side, job.machine), .model = model, .problem = ""};
+    StepRow row{.job = &job, .side = side, .model = model, .label = named_of(side, job.machine), .problem = ""};
     for (const auto& [op, time_s] : job.step->nodes_s) row.sum_s += time_s;
     for (const auto& [phase, time_s] : job.step->phases_s) row.phases_s += time_s;
     row.step_s = results::step_call(job)->summary.median_s;
@@ -73,19 +74,34 @@ std::vector<StepPairs> step_pairs(const std::vector<StepRow>& rows) {
   const auto medians = [](const StepRow& row) {
     return results::counted_medians(results::step_call(*row.job)->repetitions);
   };
+  // The fastest possible step on the CPU, of one machine or of all.
+  const auto fastest_cpu = [&](const std::string& model, const std::string* machine) {
+    const StepRow* fastest = nullptr;
+    for (const StepRow& row : rows)
+      if (row.possible() && row.job->device == Device::cpu && row.model == model &&
+          (!machine || machine_of(*row.job) == *machine) && (!fastest || row.step_s < fastest->step_s))
+        fastest = &row;
+    return fastest;
+  };
   for (const StepRow& row : rows) {
-    auto pairs = std::find_if(all.begin(), all.end(), [&](const StepPairs& p) { return p.model == row.model; });
-    if (pairs == all.end()) pairs = all.insert(all.end(), {row.model, nullptr, {}});
-    if (row.job->device == Device::cpu) {
-      if (!pairs->cpu || row.step_s < pairs->cpu->step_s) pairs->cpu = &row;
-    } else {
-      pairs->gpu.push_back({&row, std::nullopt});
+    if (!row.possible()) continue;
+    const std::string machine = machine_of(*row.job);
+    auto pairs = std::find_if(all.begin(), all.end(),
+                              [&](const StepPairs& p) { return p.model == row.model && p.machine == machine; });
+    if (pairs == all.end()) {
+      const StepRow* cpu = fastest_cpu(row.model, &machine);
+      pairs = all.insert(all.end(), {row.model, machine, cpu ? cpu : fastest_cpu(row.model, nullptr), {}});
     }
+    if (row.job->device == Device::gpu)
+      pairs->gpu.push_back({&row, pairs->cpu
+                                      ? std::optional(results::ratio_interval(medians(*pairs->cpu), medians(row)))
+                                      : std::nullopt});
   }
-  for (StepPairs& pairs : all)
-    for (StepPairs::Side& side : pairs.gpu)
-      if (pairs.cpu && pairs.cpu->possible() && side.row->possible())
-        side.ratio = results::ratio_interval(medians(*pairs.cpu), medians(*side.row));
+  // A CPU that stands beside another machine's GPU is not repeated alone.
+  std::set<const StepRow*> paired;
+  for (const StepPairs& pairs : all)
+    if (!pairs.gpu.empty()) paired.insert(pairs.cpu);
+  std::erase_if(all, [&](const StepPairs& pairs) { return pairs.gpu.empty() && paired.contains(pairs.cpu); });
   return all;
 }
 

@@ -234,6 +234,33 @@ TEST(ReportsAnalysis, PercentilesAreOfSingleCalls) {
   EXPECT_TRUE(Analysed(make_run({job})).result.latencies.empty());
 }
 
+TEST(ReportsAnalysis, OneSampleIsWhatTheOpCallsSo) {
+  using Names = std::vector<std::pair<const char*, const char*>>;
+  const auto rows = [](const std::string& op, const std::string& name) {
+    Job job = make_job(op + "/cpu.tuned/f32/" + name + ":1", {make_series(Scope::call, 1e-3, 0.9, 4)});
+    job.params = {{name, int64_t{1}}};
+    return Analysed(make_run({job})).result.latencies.size();
+  };
+  for (const auto& [op, name] : Names{{"gemm", "m"},
+                                      {"linear", "n"},
+                                      {"conv2d", "n"},
+                                      {"max_pool2d", "n"},
+                                      {"attention", "B"},
+                                      {"lstm", "B"},
+                                      {"softmax", "rows"},
+                                      {"step/mlp", "batch"}})
+    EXPECT_EQ(rows(op, name), 1u) << op;
+  for (const auto& [op, name] : Names{{"transpose", "batch"}, {"sum", "rows"}, {"gemm", "n"}, {"relu", "n"}})
+    EXPECT_EQ(rows(op, name), 0u) << op;
+
+  Job job = make_job("gemm/cpu.tuned/f32/m:1", {make_series(Scope::call, 1e-6, 0.9, 4)});
+  job.params = {{"m", int64_t{1}}};
+  job.series[0].batch = 100;
+  const Analysed batched(make_run({job}));
+  EXPECT_TRUE(batched.result.latencies.empty());
+  EXPECT_EQ(batched.result.batched_latencies, 1u) << "its samples are means of 100 calls";
+}
+
 TEST(ReportsAnalysis, BreakEven) {
   const auto of = [](std::vector<std::pair<double, double>> times) {
     return break_even(sweep_of(times), &SweepPoint::gpu_call_s);
@@ -292,6 +319,16 @@ TEST(ReportsAnalysis, AResidualHasATermWithinPhasesAndOneBeyond) {
   EXPECT_NEAR(row.residual_s(), row.within_phases_s() + row.between_phases_s(), 1e-12);
   EXPECT_TRUE(row.has_phases());
   EXPECT_FALSE(Analysed(step({})).result.steps[0].has_phases());
+}
+
+TEST(ReportsAnalysis, AnImpossibleStepIsInNoPair) {
+  const Analysed a({make_step("step/mlp/cpu/f32/batch:8", 0.5, {{"gemm", 0.9}}),  // shorter than its nodes
+                    make_step("step/mlp/gpu/f32/batch:8", 0.1, {{"gemm", 0.1}})});
+  const std::vector<StepPairs> pairs = step_pairs(a.result.steps);
+  ASSERT_EQ(pairs.size(), 1u);
+  EXPECT_EQ(pairs[0].cpu, nullptr);
+  ASSERT_EQ(pairs[0].gpu.size(), 1u);
+  EXPECT_FALSE(pairs[0].gpu[0].ratio);
 }
 
 TEST(ReportsAnalysis, TheLargestBatchOfAModelIsPrimary) {

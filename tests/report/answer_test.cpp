@@ -110,7 +110,91 @@ TEST(ReportsAnswer, WithoutAGpuItSaysHowCloseTheCpuComesToItsRoof) {
       answer_of(run),
       "The CPU reaches 82 % of its roof in the median of 4 cases. No GPU was measured (no CUDA device), so there is "
       "no speedup. 3 cases reach 70 % or more of it. 1 case stays below 40 %: conv (1 of 1). Closest to its roof: relu "
-      "f32 n:1026 (90 %); furthest: conv f32 n:4096 (10 %). 1 job failed: none of them counts here.");
+      "f32 n:1026 (90 %); furthest: conv f32 n:4096 (10 %). 1 job failed: it does not count here.");
+}
+
+// A median is over the cases that have a roof, and says so.
+TEST(ReportsAnswer, CasesWithoutARoofAreCountedApart) {
+  std::vector<Job> jobs;
+  for (int64_t i = 0; i < 4; ++i) add_case(jobs, "relu", 1024 + i, 1e-5, 1e-6, 1e-4, 0.8);
+  std::erase_if(jobs, [](const Job& job) { return job.device == Device::gpu; });
+  const auto text = [&] {
+    const results::Run run = make_run(jobs);
+    const Analysis analysis = analyse(run);
+    EXPECT_THAT(conclude_cpu_times(analysis), testing::StartsWith(answer(run, analysis).headline.substr(0, 30)));
+    return answer(run, analysis).headline;
+  };
+  EXPECT_EQ(text(), "The CPU reaches 80 % of its roof in the median of 4 cases.");
+  jobs[0].series[0].roof.reset();
+  EXPECT_EQ(text(),
+            "The CPU reaches 80 % of its roof in the median of 3 of 4 cases; the other has no roof to compare with.");
+  jobs[1].series[0].roof.reset();
+  jobs[2].series[0].roof.reset();
+  EXPECT_EQ(text(), "The CPU reaches 80 % of its roof in 1 of 4 cases; the others have no roof to compare with.");
+  jobs[3].series[0].roof.reset();
+  EXPECT_EQ(answer(make_run(jobs), analyse(make_run(jobs))).headline,
+            "The CPU ran 4 cases; none has a roof to compare with.");
+}
+
+// Within the noise neither side wins: not in a sentence, not among losses, not in the total of a family.
+TEST(ReportsAnswer, LevelCasesAreNobodysVictory) {
+  std::vector<Job> jobs;
+  add_case(jobs, "relu", 1024, 0.999e-5, 1e-5, 1e-4);
+  add_case(jobs, "relu", 2048, 1.001e-5, 1e-5, 1e-4);
+  add_case(jobs, "relu", 4096, 5e-5, 1e-5, 1e-4);
+  const results::Run run = make_run(std::move(jobs));
+  const Analysis analysis = analyse(run);
+  EXPECT_EQ(conclude_cases(analysis), "The CPU wins no case.");
+  EXPECT_THAT(answer(run, analysis).text(), HasSubstr("Largest advantage by call: GPU 5.00× (relu f32 n:4096)."));
+  ASSERT_EQ(analysis.families.size(), 1u);
+  EXPECT_EQ(analysis.families[0].gpu_wins, 1u);
+  EXPECT_EQ(analysis.families[0].cpu_wins, 0u);
+}
+
+TEST(ReportsAnswer, WhereTheCpuWinsEveryFamilyNoneGains) {
+  std::vector<Job> jobs;
+  add_case(jobs, "relu", 1024, 1e-6, 5e-6, 1e-4);
+  add_case(jobs, "gelu", 1024, 1e-6, 2e-6, 1e-4);
+  EXPECT_EQ(conclude_speedups(analyse(make_run(std::move(jobs)))),
+            "In the median of every family the CPU is faster: least in gelu (2.00×), most in relu (5.00×).");
+}
+
+TEST(ReportsAnswer, OneCaseIsNotAllCases) {
+  std::vector<Job> jobs;
+  add_case(jobs, "relu", 1024, 1e-6, 5e-6, 1e-4, 0.8);
+  jobs.resize(1);
+  EXPECT_EQ(conclude_bandwidth(analyse(make_run(jobs))), "The CPU reaches 70 % of its bandwidth in the only case.");
+}
+
+TEST(ReportsAnswer, ASweepWithoutOneSideIsNotCounted) {
+  results::Run run = make_run(results::testing::softmax_pair());
+  const results::SweepPoint both{.size = 1, .cpu_s = 2e-6, .gpu_call_s = 1e-6, .gpu_end_to_end_s = {}},
+      cpu{.size = 1, .cpu_s = 2e-6, .gpu_call_s = {}, .gpu_end_to_end_s = {}};
+  run.sweeps = {{"gelu", "f32", "n", {}, {both}}, {"relu", "f32", "n", {}, {cpu}}};
+  EXPECT_EQ(conclude_break_even(analyse(run)),
+            "Of 1 sweep with both sides (of 2), the GPU is ahead at every size in 1, from some size on in 0, and never "
+            "in 0.");
+}
+
+TEST(ReportsAnswer, EverySectionOfACpuRunConcludes) {
+  results::Run run = make_run({results::testing::softmax_pair()[0]});
+  run.machine.gpu.reset();
+  std::erase_if(run.ceilings, [](const Ceiling& ceiling) { return ceiling.device == "gpu"; });
+  const results::SweepPoint small{.size = 16, .cpu_s = 1e-6, .gpu_call_s = {}, .gpu_end_to_end_s = {}},
+      large{.size = 64, .cpu_s = 3e-6, .gpu_call_s = {}, .gpu_end_to_end_s = {}};
+  run.sweeps = {{"gelu", "f32", "n", {}, {small, large}}};
+  EXPECT_EQ(conclude_break_even(analyse(run)), "The CPU's time of gelu grows 3.00× while n grows 4.00×.");
+  EXPECT_EQ(conclude_ceilings(run), "The highest ceilings: cpu.copy with 10.0 GB/s, cpu.fma.f32 with 100 GFLOP/s.");
+  EXPECT_THAT(conclude_cpu_times(analyse(run)), HasSubstr("of its roof in the only case"));
+}
+
+TEST(ReportsAnswer, AWeakCpuInStepsAloneIsSaid) {
+  std::vector<Job> jobs{make_step("step/mlp/cpu/f32/batch:8", 0.9, {{"gemm", 0.9}}),
+                        make_step("step/mlp/gpu/f32/batch:8", 0.1, {{"gemm", 0.1}})};
+  set_fraction(jobs[0].series[0], 0.2);
+  decide(jobs[0]);
+  EXPECT_THAT(answer_of(make_run(std::move(jobs))),
+              HasSubstr("In 1 step the CPU reaches less than 40 % of its own roof: read that ratio with care."));
 }
 
 TEST(ReportsAnswer, NothingMeasuredIsAnAnswerToo) {

@@ -5,6 +5,7 @@
 
 #include "core/error.h"
 #include "reports/analysis.h"
+#include "reports/answer.h"
 #include "reports/format.h"
 #include "reports/join.h"
 #include "reports/report.h"
@@ -104,10 +105,106 @@ TEST(ReportsJoin, OneMachineMeasuredTwiceIsOneMachine) {
   const results::Run run = join({gpu_box(true), again});
   ASSERT_EQ(run.jobs.size(), 5u);
   EXPECT_EQ(run.jobs[0].machine, "gpu_box");
-  EXPECT_EQ(run.jobs[2].machine, "again") << "measured twice: both are kept, named after their files";
+  EXPECT_EQ(run.jobs[2].machine, "gpu_box (again in again)") << "measured twice: both are kept";
   EXPECT_EQ(run.jobs[4].machine, "gpu_box") << "measured once, whichever file it is in";
   EXPECT_EQ(count_in(run.invocation.warnings.at(1), "the same machine as gpu_box"), 1u);
   EXPECT_EQ(join({gpu_box(true)}).jobs[0].machine, "") << "one run is left as it is";
+
+  const Analysis a = analyse(run);
+  ASSERT_EQ(a.speedups.size(), 1u);
+  EXPECT_FALSE(a.speedups[0].across_machines);
+  ASSERT_EQ(a.rooflines.size(), 2u) << "one for each device, not for each file";
+  for (const Roofline& roofline : a.rooflines) {
+    EXPECT_EQ(roofline.machine, "gpu_box");
+    EXPECT_TRUE(roofline.bandwidth);
+    EXPECT_FALSE(roofline.compute.empty());
+  }
+  EXPECT_EQ(a.break_evens.size(), 2u) << "each file has both sides: nothing is crossed";
+}
+
+TEST(ReportsJoin, TheSidesOfOneMachineMayBeMeasuredOneAfterTheOther) {
+  results::Run cpu = cpu_box(), gpu = gpu_box(false);
+  gpu.machine.fingerprint = cpu.machine.fingerprint;
+  const auto of_device = [](results::Run& run, const char* device) {
+    std::erase_if(run.ceilings, [&](const Ceiling& ceiling) { return ceiling.device != device; });
+  };
+  of_device(cpu, "cpu");
+  of_device(gpu, "gpu");
+  const results::Run run = join({cpu, gpu});
+  const Analysis a = analyse(run);
+  ASSERT_EQ(a.speedups.size(), 1u);
+  EXPECT_FALSE(a.speedups[0].across_machines);
+  ASSERT_EQ(a.break_evens.size(), 1u) << "one curve of both sides";
+  EXPECT_EQ(a.break_evens[0].resident.kind, BreakEven::Kind::between);
+  ASSERT_EQ(a.rooflines.size(), 2u);
+  EXPECT_TRUE(a.rooflines[1].bandwidth) << "the second file's ceilings of the GPU";
+}
+
+TEST(ReportsJoin, AMachineIsToldByItsHostAndItsGpuToo) {
+  const auto machines = [](const auto& change) {
+    results::Run a = gpu_box(true), b = gpu_box(true);
+    b.file = "out/b.json";
+    b.invocation.id = "b";
+    change(b);
+    return join({a, b}).jobs[2].machine;
+  };
+  EXPECT_EQ(machines([](results::Run&) {}), "gpu_box (again in b)");
+  EXPECT_EQ(machines([](results::Run& run) { run.context.host_name = "another"; }), "b");
+  EXPECT_EQ(machines([](results::Run& run) { run.machine.gpu->name = "another GPU"; }), "b");
+  EXPECT_EQ(machines([](results::Run& run) { run.machine.fingerprint = "c"; }), "b");
+  EXPECT_EQ(machines([](results::Run& run) { run.machine.gpu.reset(); }), "gpu_box (again in b)");
+}
+
+TEST(ReportsJoin, OfMachinesWithoutAGpuEachHasItsRow) {
+  results::Run a = cpu_box(), b = cpu_box();
+  b.file = "out/other.json";
+  b.invocation.id = "other";
+  b.machine.fingerprint = "other";
+  const results::Run run = join({a, b});
+  const Analysis analysis = analyse(run);
+  ASSERT_EQ(analysis.one_sided.size(), 2u);
+  EXPECT_EQ(impl_text(*analysis.one_sided[0].choice.job), "cpu.tuned @ cpu_box");
+  EXPECT_EQ(impl_text(*analysis.one_sided[1].choice.job), "cpu.tuned @ other");
+  EXPECT_THAT(answer(run, analysis).headline, HasSubstr("in the median of 2 results of 1 case."));
+
+  for (results::Run* box : {&a, &b}) {
+    box->jobs[0].params = {{"rows", int64_t{1}}};
+    for (results::Series& series : box->jobs[0].series) series.batch = 1;
+  }
+  EXPECT_EQ(analyse(join({a, b})).latencies.size(), 2u);
+}
+
+TEST(ReportsJoin, AFailedJobKeepsItsCommand) {
+  results::Run cpu = cpu_box(), gpu = gpu_box(true);
+  cpu.jobs.push_back(results::testing::make_missing("relu/cpu.tuned/f32/n:8", results::Status::failed, "killed"));
+  gpu.jobs.push_back(results::testing::make_missing("relu/cpu.tuned/f32/n:8", results::Status::failed, "killed"));
+  cpu.jobs.back().repro = "bench_all --here";
+  gpu.jobs.back().repro = "bench_all --there";
+  const Scratch scratch;
+  write_report(std::vector<std::string>{scratch.write("cpu.json", results::run_text(cpu)),
+                                        scratch.write("gpu.json", results::run_text(gpu))},
+               (scratch / "out").string());
+  for (const char* file : {"out/report.html", "out/report.md", "out/summary.md"})
+    for (const char* command : {"bench_all --here", "bench_all --there"})
+      EXPECT_NE(read(scratch / file).find(command), std::string::npos) << file << ": " << command;
+}
+
+TEST(ReportsJoin, ThePageNamesEveryMachineAndSaysThatRatiosAreAcross) {
+  results::Run cpu = cpu_box(), gpu = gpu_box(false);
+  cpu.machine.cpu.name = "a first CPU";
+  gpu.machine.cpu.name = "a second CPU";
+  gpu.machine.kernel = "the kernel of the second";
+  const Scratch scratch;
+  write_report(std::vector<std::string>{scratch.write("cpu.json", results::run_text(cpu)),
+                                        scratch.write("gpu.json", results::run_text(gpu))},
+               (scratch / "out").string());
+  const std::string html = read(scratch / "out/report.html");
+  const std::string head = html.substr(0, html.find("<main>"));
+  EXPECT_THAT(head, HasSubstr("cpu: a first CPU, 4 cores · no GPU"));
+  EXPECT_THAT(head, HasSubstr("gpu: a second CPU, 4 cores · a GPU"));
+  EXPECT_THAT(head, HasSubstr("The only ratio is across machines"));
+  EXPECT_THAT(html, HasSubstr("the kernel of the second")) << "an environment for each file";
+  EXPECT_THAT(html, HasSubstr("<code>softmax/cpu.tuned/f32/rows:64 @ cpu</code>")) << "in the table of all series";
 }
 
 TEST(ReportsJoin, FilesOfOneNameAreToldApartByTheirFolders) {
@@ -129,6 +226,23 @@ TEST(ReportsJoin, AStepOfEachMachineIsLabelled) {
   EXPECT_EQ(rows[0].label, "CPU @ a");
   EXPECT_EQ(rows[1].label, "GPU @ b");
   EXPECT_EQ(rows[0].model, rows[1].model);
+  EXPECT_EQ(step_pairs(rows).size(), 1u) << "the GPU of one beside the CPU of the other";
+}
+
+TEST(ReportsJoin, AStepStandsBesideTheCpuOfItsOwnMachine) {
+  const auto step = [](const char* side, double step_s) {
+    return make_step(std::string("step/mlp/") + side + "/f32/batch:8", step_s, {{"gemm", step_s}});
+  };
+  const results::Run run =
+      join({run_of("fast.json", "a", {step("cpu", 1)}), run_of("box.json", "b", {step("cpu", 4), step("gpu", 0.1)})});
+  const std::vector<StepRow> rows = step_rows(run);
+  const std::vector<StepPairs> pairs = step_pairs(rows);
+  ASSERT_EQ(pairs.size(), 2u);
+  EXPECT_EQ(pairs[0].machine, "fast");
+  EXPECT_TRUE(pairs[0].gpu.empty());
+  EXPECT_EQ(pairs[1].machine, "box");
+  ASSERT_EQ(pairs[1].gpu.size(), 1u);
+  EXPECT_NEAR(pairs[1].gpu[0].ratio->value, 40, 0.5) << "not the faster CPU of another machine";
 }
 
 TEST(ReportsJoin, RefusesRunsThatMeanDifferentThings) {
@@ -140,6 +254,8 @@ TEST(ReportsJoin, RefusesRunsThatMeanDifferentThings) {
   EXPECT_EQ(with([](results::Run&) {}), "no error");
   EXPECT_THAT(with([](results::Run& run) { run.invocation.id = "out/cpu_box.json"; }),
               HasSubstr("out/gpu_box.json: is the run of out/cpu_box.json again"));
+  EXPECT_THAT(with([](results::Run& run) { run.file = "out/../out/./cpu_box.json"; }),
+              HasSubstr("is the file out/cpu_box.json again"));
   EXPECT_THAT(with([](results::Run& run) { run.jobs[0].flops += 1; }),
               testing::AllOf(HasSubstr("out/gpu_box.json: case softmax/f32/rows:64 has flops"),
                              HasSubstr("in out/cpu_box.json"), HasSubstr("one version of bench_all")));

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <limits>
 #include <map>
 
 #include "reports/document.h"
@@ -523,6 +524,13 @@ TEST(ReportsReport, NumbersReadWell) {
   EXPECT_EQ(times(254.4), "254×");
   EXPECT_EQ(faster_text(0.0046), "CPU 217× faster");
   EXPECT_EQ(faster_text(18.4), "18.4× faster");
+  using Limits = std::numeric_limits<double>;
+  for (const double value : {Limits::infinity(), -Limits::infinity(), Limits::quiet_NaN()}) {
+    EXPECT_EQ(significant(value), "–");
+    EXPECT_EQ(seconds(value), "–");
+    EXPECT_EQ(share(value), "–");
+    EXPECT_EQ(times(value), "–");
+  }
   EXPECT_EQ(slug("Scopes and terms"), "scopes-and-terms");
   EXPECT_EQ(share(0.004), "0.40 %");
   EXPECT_EQ(share(0.876), "88 %");

@@ -2,10 +2,13 @@
 #include "bench/sweeps.h"
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <optional>
 #include <set>
+#include <sstream>
 #include <string>
+#include <string_view>
 
 #include "results/facts.h"
 #include "results/rules.h"
@@ -36,12 +39,37 @@ std::vector<CasePoint> points_of(const std::vector<Job>& jobs) {
 }
 
 // Whether the case was chosen as a point of a curve (sweep() of core/cases.h).
-bool designed(const Job& job) { return job.why.starts_with("sweep over "); }
+constexpr std::string_view kDesigned = "sweep over ";
+bool designed(const Job& job) { return job.why.starts_with(kDesigned); }
 
-// Parameters that may vary together, by their common size: each alone, and those of equal size.
-std::vector<std::pair<std::vector<std::string>, int64_t>> sizes_of(const Params& params) {
+using Sizes = std::vector<std::pair<std::vector<std::string>, int64_t>>;
+
+// Of a designed case the parameters that its sweep varies, in the order of the case; empty where they are not all there
+// with one size.
+Sizes designed_sizes(const Job& job) {
+  std::istringstream words(job.why.substr(kDesigned.size()));
+  using Words = std::istream_iterator<std::string>;
+  const std::set<std::string> names(Words{words}, Words{});
+  std::vector<std::string> varying;
+  std::set<int64_t> sizes;
+  for (const auto& [name, value] : job.params) {
+    const int64_t* size = std::get_if<int64_t>(&value);
+    if (!size || *size < 1 || !names.contains(name)) continue;
+    varying.push_back(name);
+    sizes.insert(*size);
+  }
+  if (varying.empty() || varying.size() != names.size() || sizes.size() != 1) return {};
+  return {{std::move(varying), *sizes.begin()}};
+}
+
+// Parameters that may vary together, by their common size: those of the design, else each alone and those of equal
+// size.
+Sizes sizes_of(const Job& job) {
+  if (designed(job))
+    if (Sizes sizes = designed_sizes(job); !sizes.empty()) return sizes;
+  const Params& params = job.params;
   std::map<int64_t, std::vector<std::string>> equal;
-  std::vector<std::pair<std::vector<std::string>, int64_t>> sizes;
+  Sizes sizes;
   for (const auto& [name, value] : params) {
     const int64_t* size = std::get_if<int64_t>(&value);
     if (!size || *size < 1) continue;
@@ -94,7 +122,7 @@ std::vector<Sweep> sweeps_of(const std::vector<Job>& jobs) {
     if (designed(*point.job)) swept.insert(point.job->op);
   for (const CasePoint& point : points) {
     if (swept.contains(point.job->op) && !designed(*point.job)) continue;
-    for (const auto& [names, size] : sizes_of(point.job->params)) {
+    for (const auto& [names, size] : sizes_of(*point.job)) {
       Sweep sweep = empty_sweep(*point.job, names);
       const auto [at, is_new] = index.try_emplace(key_of(sweep), sweeps.size());
       if (is_new) sweeps.push_back(std::move(sweep));

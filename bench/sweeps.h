@@ -9,9 +9,9 @@
 namespace duet::bench {
 
 // In the order of the jobs: one sweep for each op, precision and set of other parameters that was measured at three
-// sizes or more. Of an op with cases that were chosen as a sweep (their `why` says so), those alone. Sizes that are
-// equal in each case, as those of square matrices, vary together. A side's time is that of its fastest comparable job,
-// warm where it was run so.
+// sizes or more. Of an op with cases that were chosen as a sweep (their `why` names what varies), those alone. Sizes
+// that are equal in each case, as those of square matrices, vary together. A side's time is that of its fastest
+// comparable job, warm where it was run so.
 std::vector<results::Sweep> sweeps_of(const std::vector<results::Job>& jobs);
 
 }  // namespace duet::bench

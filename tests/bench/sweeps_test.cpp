@@ -158,6 +158,21 @@ TEST(Sweeps, WhereASweepWasDesignedItsSizesAloneCount) {
   EXPECT_EQ(sweeps[1].op, "step/mlp") << "an op without a designed sweep keeps what there is";
 }
 
+// What varies is what the design says, also where another parameter happens to have the same size.
+TEST(Sweeps, ADesignedSweepKeepsThePointWhereAnotherSizeIsEqual) {
+  std::vector<Job> jobs;
+  for (const int64_t t : {16, 32, 64, 128}) {
+    jobs.push_back(
+        job("attention", "cpu.tuned", {{"B", int64_t{1}}, {"Tq", t}, {"Tk", t}, {"D", int64_t{64}}}, {1e-6}));
+    jobs.back().why = "sweep over Tq Tk";
+  }
+  const std::vector<Sweep> sweeps = sweeps_of(jobs);
+  ASSERT_EQ(sweeps.size(), 1u);
+  EXPECT_EQ(sweeps[0].size_name, "Tq=Tk");
+  EXPECT_EQ(column(sweeps[0], &SweepPoint::size), (Column{16, 32, 64, 128}));
+  EXPECT_EQ(sweeps[0].fixed, (Params{{"B", int64_t{1}}, {"D", int64_t{64}}}));
+}
+
 TEST(Sweeps, ASideWithoutAResultIsNull) {
   const std::vector<Sweep> sweeps = sweeps_of(lenet_jobs(false));
   ASSERT_EQ(sweeps.size(), 1u);

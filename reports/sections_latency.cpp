@@ -26,22 +26,25 @@ void add_latencies(const Analysis& analysis, Document& document) {
     section.conclusion = "No call on one sample was timed by itself.";
     return;
   }
+  const bool has_p99 = std::any_of(analysis.latencies.begin(), analysis.latencies.end(),
+                                   [](const LatencyRow& row) { return row.percentiles.p99_s.has_value(); });
   Table table{
       .caption = {plain(fmt::format(
           "Calls on one sample that were timed one by one: the time that 50, 90 and 99 of 100 calls do not exceed "
-          "(nearest rank, without disturbed repetitions). p99 from {} samples on.",
-          kMinP99Samples))},
+          "(nearest rank, without disturbed repetitions). p99 from {} samples on{}.",
+          kMinP99Samples, has_p99 ? "" : ", which no row has"))},
       .columns = {{"case"},
                   {"implementation"},
                   {"samples", true},
                   {"p50", true, "time of a call"},
-                  {"p90", true, "time of a call"},
-                  {"p99", true, "time of a call"}},
+                  {"p90", true, "time of a call"}},
       .rows = {}};
+  if (has_p99) table.columns.push_back({"p99", true, "time of a call"});
   for (const LatencyRow& row : analysis.latencies) {
     const Percentiles& p = row.percentiles;
     table.rows.push_back({cell(case_text(row.case_name)), cell(impl_text(*row.job)), cell(fmt::format("{}", p.samples)),
-                          cell(seconds(p.p50_s)), cell(seconds(p.p90_s)), cell(p.p99_s ? seconds(*p.p99_s) : "–")});
+                          cell(seconds(p.p50_s)), cell(seconds(p.p90_s))});
+    if (has_p99) table.rows.back().push_back(cell(p.p99_s ? seconds(*p.p99_s) : "–"));
   }
   constexpr size_t kMaxVisible = 20;
   Block block{std::move(table)};

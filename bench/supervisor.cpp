@@ -37,7 +37,7 @@ namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
 
 constexpr int kMaxFruitless = 3;       // workers that die in a row without having finished or cost a job
-constexpr int kPoll_ms = 250;          // between looks at a worker's progress
+constexpr int kPollMs = 250;          // between looks at a worker's progress
 constexpr double kMaxCounted_s = 1;    // of one look: time in which this process was stopped, too, is no hang
 constexpr double kSameSignal_s = 0.3;  // a terminal and `timeout` send a signal more than once
 constexpr double kDying_s = 60;        // after SIGKILL; longer: stuck in the kernel
@@ -167,7 +167,7 @@ class Supervisor {
     auto last = Clock::now();
     for (;;) {
       pollfd readable{signal_pipe[0], POLLIN, 0};
-      poll(&readable, 1, kPoll_ms);
+      poll(&readable, 1, kPollMs);
       pass_signals_on();
       int status = 0;
       if (waitpid(worker_, &status, WNOHANG) == worker_) return ending(status, killed);

@@ -23,7 +23,7 @@ constexpr size_t kShownOutput = 400;  // of them in a message
 constexpr size_t kMaxPrinted = size_t{64} << 20;
 constexpr size_t kMaxDrained =
     size_t{1} << 20;  // at once: a program that prints without end must not outlast its limit
-constexpr int kPoll_ms = 50;
+constexpr int kPollMs = 50;
 
 volatile std::sig_atomic_t interrupted = 0;
 void on_interrupt(int) { interrupted = 1; }
@@ -133,8 +133,8 @@ ProgramEnd run_program(const std::vector<std::string>& arguments, double limit_s
   std::string text;
   for (bool killed = false;;) {
     pollfd readable{output_read.get(), POLLIN, 0};
-    poll(&readable, 1, kPoll_ms);
-    if (readable.revents & POLLHUP) usleep(1000 * kPoll_ms / 10);  // it has closed its output, and may go on
+    poll(&readable, 1, kPollMs);
+    if (readable.revents & POLLHUP) usleep(1000 * kPollMs / 10);  // it has closed its output, and may go on
     drain(output_read.get(), text, printed);
     end.wall_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     // Not reaped yet: until then its group's id is not given to another process.

@@ -20,7 +20,7 @@
 namespace duet::history {
 
 inline constexpr int64_t kApplicationId = 0x44756574;  // "Duet", in the file's header
-inline constexpr int kWait_ms = 10000;                 // for another process's lock
+inline constexpr int kWaitMs = 10000;                  // for another process's lock
 inline constexpr size_t kMaxBaseline = 50;             // runs that an alarm looks back at
 inline constexpr size_t kMinBaseline = 20;             // with fewer there is no alarm
 
@@ -59,7 +59,7 @@ enum class Added { added, already_there };
 class History {
  public:
   // Access::create makes the file where there is none and brings an older one up to date.
-  History(const std::string& path, Access access, int wait_ms = kWait_ms);
+  History(const std::string& path, Access access, int wait_ms = kWaitMs);
 
   // --- writing
 

@@ -285,7 +285,8 @@ void duet_softgpu_declare(void* memory, size_t bytes, const char* name) {
   device().memory.declare(memory, bytes, name);
 }
 
-// What nvcc's host code calls before main().
+// What nvcc's host code calls before main(), by its names.
+// NOLINTBEGIN(readability-identifier-naming)
 void** __cudaRegisterFatBinary(void* wrapper) {
   static const AtExit at_exit;  // made first, so it is destroyed after all that uses the device
   device().add_program(wrapper);
@@ -663,3 +664,4 @@ cudaError_t cudaDeviceGetPCIBusId(char* text, int bytes, int) {
   return cudaSuccess;
 }
 }
+// NOLINTEND(readability-identifier-naming)

@@ -6,7 +6,6 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <climits>
-#include <cstring>
 #include <filesystem>
 #include <functional>
 #include <map>
@@ -18,6 +17,7 @@
 #include "core/error.h"
 #include "core/name_filter.h"
 #include "core/regular_file.h"
+#include "reports/compare/rows.h"
 #include "reports/format.h"
 #include "reports/history/dashboard.h"
 #include "reports/history/json_lines.h"
@@ -61,17 +61,24 @@ bool is_alarm(const Verdict& verdict) {
 }
 
 // A command that measures again what looks slower.
+// One word of a POSIX shell, whatever the text holds: names and paths may come from foreign files.
+std::string shell_quoted(const std::string& text) {
+  std::string quoted = "'";
+  for (const char c : text) quoted += c == '\'' ? "'\\''" : std::string(1, c);
+  return quoted + "'";
+}
+
 std::string rerun_command(const std::vector<Verdict>& verdicts) {
-  std::vector<std::string> jobs;
+  std::vector<std::string> patterns;
   for (const Verdict& verdict : verdicts) {
     if (verdict.status != Status::slower_unconfirmed) continue;
     std::string job = verdict.key;
     for (int part = 0; part < 3; ++part) job.resize(std::min(job.rfind('/'), job.size()));  // scope, cache, threads
-    std::string pattern;
-    for (const char c : job) pattern += std::string(std::strchr(".+*?()[]{}|^$\\", c) ? "\\" : "") + c;
-    if (std::find(jobs.begin(), jobs.end(), pattern) == jobs.end()) jobs.push_back(std::move(pattern));
+    std::string pattern = reports::literal_pattern(job);
+    if (std::find(patterns.begin(), patterns.end(), pattern) == patterns.end()) patterns.push_back(std::move(pattern));
   }
-  return fmt::format("bench_all --filter '^({})$' --json=out/confirm.json", fmt::join(jobs, "|"));
+  return fmt::format("bench_all --filter {} --json=out/confirm.json",
+                     shell_quoted(fmt::format("^({})$", fmt::join(patterns, "|"))));
 }
 
 int run_add(const Options& o) {
@@ -110,7 +117,7 @@ int run_add(const Options& o) {
                                  [](const Verdict& v) { return v.status == Status::slower_unconfirmed; });
   if (waits)
     fmt::print("to confirm: {} && duet history add out/confirm.json --db {} --reason confirm\n",
-               one_line(rerun_command(verdicts)), one_line(o.database));
+               rerun_command(verdicts), shell_quoted(one_line(o.database)));
   return o.check && std::any_of(verdicts.begin(), verdicts.end(), is_alarm) ? kFailed : 0;
 }
 

@@ -62,20 +62,11 @@ std::vector<double> clocks_of(const Series& series) {
   return counted_medians(clocks);
 }
 
-std::string escaped(const std::string& text) {
-  std::string pattern;
-  for (const char c : text) {
-    if (std::string_view("\\.+*?()|[]{}^$").find(c) != std::string_view::npos) pattern += '\\';
-    pattern += c;
-  }
-  return pattern;
-}
-
 MeasuredRow row_of(const Job& job, const Series& series) {
   MeasuredRow row;
   row.name = row_name(job, series);
   row.job = job.name;
-  row.filter = "^" + escaped(job.name) + "$";
+  row.filter = "^" + literal_pattern(job.name) + "$";
   row.family = job.family;
   row.device = name_of(job.device);
   row.scope = name_of(series.scope);
@@ -128,7 +119,8 @@ std::vector<MeasuredRow> speedup_rows(const Run& run) {
         MeasuredRow row;
         row.name = fmt::format("{}/speedup/{}/{}", name, name_of(scope), name_of(cache));
         row.job = name;
-        row.filter = fmt::format("^{}/[^/]+{}$", escaped(cpu->job->op), escaped(name.substr(cpu->job->op.size())));
+        row.filter = fmt::format("^{}/[^/]+{}$", literal_pattern(cpu->job->op),
+                                 literal_pattern(name.substr(cpu->job->op.size())));
         row.family = cpu->job->family;
         row.device = "speedup";
         row.scope = name_of(scope);
@@ -149,6 +141,20 @@ bool covers(const std::string& allowed, const std::string& key) {
 }
 
 }  // namespace
+
+std::string literal_pattern(const std::string& text) {
+  std::string pattern;
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (byte < 0x20 || byte == 0x7f) {
+      pattern += fmt::format("\\x{:02x}", byte);
+      continue;
+    }
+    if (std::string_view("\\.+*?()|[]{}^$").find(c) != std::string_view::npos) pattern += '\\';
+    pattern += c;
+  }
+  return pattern;
+}
 
 MeasuredRun measured(const Run& run, Metric metric) {
   MeasuredRun found;

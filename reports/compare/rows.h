@@ -43,6 +43,10 @@ struct MeasuredRun {
   std::vector<MeasuredRow> rows;
 };
 
+// A regular expression (RE2) for this text, for bench_all's --filter. It has no control characters, so that it can be
+// printed.
+std::string literal_pattern(const std::string& text);
+
 // Throws Error: one line with file, member, value and what is allowed.
 MeasuredRun load_measured(const std::string& path, Metric metric = Metric::time);
 MeasuredRun measured(const results::Run& run, Metric metric);

@@ -61,6 +61,9 @@ gate 4 away.json
 
 # An alarm waits for a second run, and a new normal ends it.
 does 'Nothing is slower or faster' history trend --db h.sqlite
+"$duet" history import out/*.json --db "it's a.sqlite" > stdout 2> stderr || fail "import: $(cat stdout stderr)"
+"$duet" history add slow.json --db "it's a.sqlite" --reason ci > stdout 2> stderr
+grep -qF -- "--db 'it'\\''s a.sqlite' --reason confirm" stdout || fail "no command safe to paste: $(cat stdout stderr)"
 "$duet" history add slow.json --db h.sqlite --reason ci --check > stdout 2> stderr
 [ $? = 1 ] || fail "add --check of a slow run: $(cat stdout stderr)"
 grep -q 'slower before\|slower than before and not confirmed' stdout || fail "no alarm: $(cat stdout)"

@@ -37,7 +37,7 @@ namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
 
 constexpr int kMaxFruitless = 3;       // workers that die in a row without having finished or cost a job
-constexpr int kPollMs = 250;          // between looks at a worker's progress
+constexpr int kPollMs = 250;           // between looks at a worker's progress
 constexpr double kMaxCounted_s = 1;    // of one look: time in which this process was stopped, too, is no hang
 constexpr double kSameSignal_s = 0.3;  // a terminal and `timeout` send a signal more than once
 constexpr double kDying_s = 60;        // after SIGKILL; longer: stuck in the kernel

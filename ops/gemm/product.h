@@ -22,11 +22,11 @@ namespace duet {
 //    2u for a product, and at most 2u more or less, independently.
 //  - The result, wrong by the above, is rounded to dtype: u |want|, and a second-order part that `1 + u` covers.
 // product_error() has all but the last: the factors of |sum| and of root_sum before the result is rounded.
-inline SumError product_error(double count, double extra, DType dtype, Math math = Math::ieee,
-                              double w = kTransformed) {
+inline SumError product_error(double count, double extra, DType dtype, Math math = Math::ieee, double w = kTransformed,
+                              Terms terms = Terms::may_be_alike) {
   const bool matrix_unit = math == Math::tf32 || dtype == DType::bf16 || dtype == DType::f16;
   const double u = std::min(unit_roundoff(DType::f32), unit_roundoff(dtype));
-  SumError error = sum_error(count + extra, u, matrix_unit ? kTransformed : w);
+  SumError error = sum_error(count + extra, u, matrix_unit ? kTransformed : w, terms);
   if (matrix_unit) {
     const double steps = count / (math == Math::tf32 ? 4 : 8) + 1, cut = u * (steps + 2 * std::sqrt(steps));
     error = {2 * error.rel + cut, 2 * error.root_sum + cut};

@@ -4,7 +4,7 @@
 //   duet_fuzz --corpus tests/fuzz/corpus [--target NAME] [--runs N] [--seed S] [--save DIR]
 //   duet_fuzz --input FILE --target NAME     # one input, such as a saved failure
 // Each target runs in a child process, so that a crash costs one input: the input is in memory that both processes
-// share, and the parent writes it to DIR and starts another child. An input may take kMaxCpu seconds of CPU.
+// share, and the parent writes it to DIR and starts another child. An input may take a second of CPU.
 // Where the readers are compiled with -fsanitize-coverage=trace-pc, inputs that reach new code join the corpus.
 #include <fmt/core.h>
 #include <sys/mman.h>
@@ -48,8 +48,11 @@ using Bytes = std::vector<uint8_t>;
 namespace fs = std::filesystem;
 
 constexpr size_t kMaxBytes = 1 << 17;  // of an input
-constexpr double kMaxCpu = 1;          // seconds for an input
-constexpr unsigned kMaxWait = 120;     // seconds, also where the machine is busy
+// Limits of an input, in ticks of two timers that are started once: starting them for each input takes longer than many
+// of the readers do.
+constexpr itimerval kCpuTick{{0, 250'000}, {0, 250'000}}, kWaitTick{{30, 0}, {30, 0}};
+constexpr int kMaxCpuTicks = 4;   // a second of CPU
+constexpr int kMaxWaitTicks = 4;  // two minutes, also where the machine is busy
 constexpr int kMaxFailures = 20;
 
 struct Options {
@@ -78,7 +81,10 @@ class Mutator {
   explicit Mutator(uint64_t seed) : random_(seed) {}
 
   Bytes mutation(const std::vector<Bytes>& corpus) {
-    Bytes bytes = corpus[below(corpus.size())];
+    // Mostly the smaller of two: a large one takes as long as hundreds of small ones.
+    const Bytes *bytes_of = &corpus[below(corpus.size())], *other = &corpus[below(corpus.size())];
+    if (other->size() < bytes_of->size() && below(8) != 0) bytes_of = other;
+    Bytes bytes = *bytes_of;
     for (size_t times = 1 + below(4); times > 0; --times) change(bytes, corpus);
     if (bytes.size() > kMaxBytes) bytes.resize(kMaxBytes);
     return bytes;
@@ -209,7 +215,13 @@ class Mutator {
 Shared* shared = nullptr;
 int log_file = -1;  // what the current input printed on standard error: a refusal, a sanitizer's report
 
-void over_time(int signal) {
+volatile std::sig_atomic_t cpu_ticks, wait_ticks;  // of this input
+
+void tick(int signal) {
+  volatile std::sig_atomic_t& ticks = signal == SIGPROF ? cpu_ticks : wait_ticks;
+  ticks = ticks + 1;
+  // The first tick may come at once.
+  if (ticks <= (signal == SIGPROF ? kMaxCpuTicks : kMaxWaitTicks)) return;
   constexpr char kCpu[] = "more than a second of CPU", kWait[] = "it waits for ever";
   std::memcpy(shared->why, signal == SIGPROF ? kCpu : kWait, signal == SIGPROF ? sizeof kCpu : sizeof kWait);
   _exit(1);
@@ -219,10 +231,10 @@ void over_time(int signal) {
 std::string run(const Target& target, Input input) {
   shared->bytes = input.size();
   std::copy(input.begin(), input.end(), shared->input);
-  if (ftruncate(log_file, 0) != 0 || lseek(log_file, 0, SEEK_SET) != 0) return "its log cannot be emptied";
-  const itimerval limit{{0, 0}, {static_cast<time_t>(kMaxCpu), 0}}, none{};
-  setitimer(ITIMER_PROF, &limit, nullptr);
-  alarm(kMaxWait);
+  if (lseek(log_file, 0, SEEK_CUR) != 0 && (ftruncate(log_file, 0) != 0 || lseek(log_file, 0, SEEK_SET) != 0))
+    return "its log cannot be emptied";
+  cpu_ticks = 0;
+  wait_ticks = 0;
   std::string why;
   try {
     target.run(input);
@@ -234,8 +246,6 @@ std::string run(const Target& target, Input input) {
   } catch (...) {
     why = "an exception of another type";
   }
-  setitimer(ITIMER_PROF, &none, nullptr);
-  alarm(0);
   return why;
 }
 
@@ -254,8 +264,9 @@ bool reached_new_code() {
 }
 
 [[noreturn]] void child(const Target& target, std::vector<Bytes> corpus, uint64_t runs) {
-  std::signal(SIGPROF, over_time);
-  std::signal(SIGALRM, over_time);
+  std::signal(SIGPROF, tick);
+  std::signal(SIGALRM, tick);
+  if (setitimer(ITIMER_PROF, &kCpuTick, nullptr) != 0 || setitimer(ITIMER_REAL, &kWaitTick, nullptr) != 0) _exit(2);
   if (!std::freopen("/dev/null", "w", stdout) || dup2(log_file, STDERR_FILENO) < 0) _exit(2);
   const auto run_or_exit = [&](Input input) {
     if (const std::string why = run(target, input); !why.empty()) {

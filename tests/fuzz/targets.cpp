@@ -47,8 +47,8 @@ class MemoryFile {
   }
   const std::string& path() const { return path_; }
   const std::string& holding(Input bytes) const {
-    require(ftruncate(file_, 0) == 0, "ftruncate failed");
     require(pwrite(file_, bytes.data(), bytes.size(), 0) == static_cast<ssize_t>(bytes.size()), "pwrite failed");
+    require(ftruncate(file_, static_cast<off_t>(bytes.size())) == 0, "ftruncate failed");
     return path_;
   }
 
@@ -57,11 +57,12 @@ class MemoryFile {
   std::string path_;
 };
 
-// A folder for this process, removed when it ends.
+// A folder for this process, in memory where the system has such a place. Removed when the process ends.
 class Folder {
  public:
   Folder() {
-    std::string name = (fs::temp_directory_path() / "duet_fuzz_XXXXXX").string();
+    const fs::path memory = "/dev/shm";
+    std::string name = ((fs::exists(memory) ? memory : fs::temp_directory_path()) / "duet_fuzz_XXXXXX").string();
     require(mkdtemp(name.data()) != nullptr, "mkdtemp failed");
     path_ = name;
   }

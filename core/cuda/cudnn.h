@@ -6,6 +6,7 @@
 #include <array>
 #include <initializer_list>
 
+#include "core/alignment.h"
 #include "core/cuda/gpu_context.h"
 #include "core/cuda/handle.h"
 #include "core/registration.h"
@@ -17,6 +18,11 @@ template <>
 void log_failure(cudnnStatus_t status, const char* expression, const char* file, int line) noexcept;
 
 cudnnDataType_t cudnn_dtype(DType t);  // throws Error for a type cuDNN lacks
+
+// The tensor's memory, for cuDNN, which wants this alignment for tensor cores and wide loads and is not told any other:
+// descriptors of the classic API have none, and it checks no address. Throws Misaligned.
+inline constexpr int64_t kCudnnAlignment = 16;  // bytes
+inline void* cudnn_data(const Tensor& tensor) { return aligned_data(tensor, kCudnnAlignment); }
 
 // Four dimensions n, c, h, w, each at most 2^31 - 1, dense in NCHW or NHWC order.
 class CudnnTensor {

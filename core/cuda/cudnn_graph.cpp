@@ -5,10 +5,6 @@
 #include "core/error.h"
 
 namespace duet::cuda {
-namespace {
-constexpr int64_t kAlignment = 16;  // bytes, of every tensor
-}
-
 CudnnDescriptor create_descriptor(cudnnBackendDescriptorType_t type) {
   CudnnDescriptor d;
   DUET_CUDNN(cudnnBackendCreateDescriptor(type, d.out()));
@@ -32,7 +28,7 @@ CudnnGraph::Tensor CudnnGraph::tensor(cudnnDataType_t type, const Dims& dims, co
                                       const Pairs&... pairs) {
   return add(CUDNN_BACKEND_TENSOR_DESCRIPTOR, CUDNN_ATTR_TENSOR_UNIQUE_ID, ++tensors_, CUDNN_ATTR_TENSOR_DATA_TYPE,
              type, CUDNN_ATTR_TENSOR_DIMENSIONS, dims, CUDNN_ATTR_TENSOR_STRIDES, strides,
-             CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, kAlignment, pairs...);
+             CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, kCudnnAlignment, pairs...);
 }
 
 CudnnGraph::Tensor CudnnGraph::memory(cudnnDataType_t type, const Dims& dims, const Dims& strides) {
@@ -154,7 +150,7 @@ Plan plan_of(CudnnGraph graph, GpuContext& gpu, std::vector<Slot> memory) {
                of_engine, scratch = std::move(scratch), ids = std::move(ids),
                pointers = std::move(pointers)](Args t) mutable {
            pointers.clear();
-           for (const Slot& slot : memory) pointers.push_back(aligned_data(t[slot], kAlignment));
+           for (const Slot& slot : memory) pointers.push_back(cudnn_data(t[slot]));
            for (const auto& piece : scratch) pointers.push_back(t.workspace(piece));
            for (const auto& value : graph.values_) pointers.push_back(value.get());
            void* const space = t.workspace(of_engine);

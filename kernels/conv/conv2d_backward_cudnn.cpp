@@ -43,9 +43,10 @@ Plan conv2d_backward_filter_cudnn(const Conv2dBackwardFilter& problem, GpuContex
       [](cudnnHandle_t handle, const auto& chosen, Args t) {
         const auto& d = chosen.d;
         const float one = 1, zero = 0;
-        DUET_CUDNN(cudnnConvolutionBackwardFilter(handle, &one, d.x.get(), t[P::x].data, d.y.get(), t[P::dy].data,
-                                                  d.convolution.get(), chosen.algorithm, t.workspace(chosen.piece),
-                                                  chosen.workspace_bytes(), &zero, d.filter.get(), t[P::dw].data));
+        DUET_CUDNN(cudnnConvolutionBackwardFilter(handle, &one, d.x.get(), cudnn_data(t[P::x]), d.y.get(),
+                                                  cudnn_data(t[P::dy]), d.convolution.get(), chosen.algorithm,
+                                                  t.workspace(chosen.piece), chosen.workspace_bytes(), &zero,
+                                                  d.filter.get(), cudnn_data(t[P::dw])));
       });
 }
 DUET_REGISTER(conv2d_backward_filter_cudnn);
@@ -62,9 +63,10 @@ Plan conv2d_backward_data_cudnn(const Conv2dBackwardData& problem, GpuContext& g
       [](cudnnHandle_t handle, const auto& chosen, Args t) {
         const auto& d = chosen.d;
         const float one = 1, zero = 0;
-        DUET_CUDNN(cudnnConvolutionBackwardData(
-            handle, &one, d.filter.get(), t[P::filter].data, d.y.get(), t[P::dy].data, d.convolution.get(),
-            chosen.algorithm, t.workspace(chosen.piece), chosen.workspace_bytes(), &zero, d.x.get(), t[P::dx].data));
+        DUET_CUDNN(cudnnConvolutionBackwardData(handle, &one, d.filter.get(), cudnn_data(t[P::filter]), d.y.get(),
+                                                cudnn_data(t[P::dy]), d.convolution.get(), chosen.algorithm,
+                                                t.workspace(chosen.piece), chosen.workspace_bytes(), &zero, d.x.get(),
+                                                cudnn_data(t[P::dx])));
       });
 }
 DUET_REGISTER(conv2d_backward_data_cudnn);

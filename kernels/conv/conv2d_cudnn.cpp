@@ -41,10 +41,10 @@ Plan conv2d_cudnn(const Conv2d& p, GpuContext& gpu) {
   return Plan([handle = gpu.cudnn(), chosen = std::move(chosen)](Args t) {
            const auto& d = chosen.d;
            const float one = 1, zero = 0;
-           DUET_CUDNN(cudnnConvolutionForward(handle, &one, d.x.get(), t[Conv2d::x].data, d.filter.get(),
-                                              t[Conv2d::filter].data, d.convolution.get(), chosen.algorithm,
+           DUET_CUDNN(cudnnConvolutionForward(handle, &one, d.x.get(), cudnn_data(t[Conv2d::x]), d.filter.get(),
+                                              cudnn_data(t[Conv2d::filter]), d.convolution.get(), chosen.algorithm,
                                               t.workspace(chosen.piece), chosen.workspace_bytes(), &zero, d.y.get(),
-                                              t[Conv2d::y].data));
+                                              cudnn_data(t[Conv2d::y])));
          })
       .with(name, std::move(workspace));
 }

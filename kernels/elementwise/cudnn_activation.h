@@ -18,7 +18,8 @@ inline Plan activation_forward(int64_t n, DType dtype, cudnnActivationMode_t mod
   if (const std::string why = activation_unsupported_reason(n, dtype); !why.empty()) return Unsupported{why};
   return [handle = gpu.cudnn(), act = CudnnActivation(mode), shape = CudnnTensor(dtype, {1, 1, 1, n}), x, y](Args t) {
     const float one = 1, zero = 0;
-    DUET_CUDNN(cudnnActivationForward(handle, act.get(), &one, shape.get(), t[x].data, &zero, shape.get(), t[y].data));
+    DUET_CUDNN(cudnnActivationForward(handle, act.get(), &one, shape.get(), cudnn_data(t[x]), &zero, shape.get(),
+                                      cudnn_data(t[y])));
   };
 }
 
@@ -29,8 +30,9 @@ inline Plan activation_backward(int64_t n, DType dtype, cudnnActivationMode_t mo
   return
       [handle = gpu.cudnn(), act = CudnnActivation(mode), shape = CudnnTensor(dtype, {1, 1, 1, n}), y, dy, dx](Args t) {
         const float one = 1, zero = 0;
-        DUET_CUDNN(cudnnActivationBackward(handle, act.get(), &one, shape.get(), t[y].data, shape.get(), t[dy].data,
-                                           shape.get(), t[y].data, &zero, shape.get(), t[dx].data));
+        DUET_CUDNN(cudnnActivationBackward(handle, act.get(), &one, shape.get(), cudnn_data(t[y]), shape.get(),
+                                           cudnn_data(t[dy]), shape.get(), cudnn_data(t[y]), &zero, shape.get(),
+                                           cudnn_data(t[dx])));
       };
 }
 

@@ -16,8 +16,8 @@ Plan relu_cudnn(const Relu& p, GpuContext& gpu) {
   return [handle = gpu.cudnn(), relu = CudnnActivation(CUDNN_ACTIVATION_RELU),
           shape = CudnnTensor(p.dtype, {1, 1, 1, p.n})](Args t) {
     const float one = 1, zero = 0;
-    DUET_CUDNN(cudnnActivationForward(handle, relu.get(), &one, shape.get(), t[Relu::x].data, &zero, shape.get(),
-                                      t[Relu::y].data));
+    DUET_CUDNN(cudnnActivationForward(handle, relu.get(), &one, shape.get(), cudnn_data(t[Relu::x]), &zero, shape.get(),
+                                      cudnn_data(t[Relu::y])));
   };
 }
 DUET_REGISTER(relu_cudnn);
@@ -27,9 +27,9 @@ Plan relu_backward_cudnn(const ReluBackward& p, GpuContext& gpu) {
   return [handle = gpu.cudnn(), relu = CudnnActivation(CUDNN_ACTIVATION_RELU),
           shape = CudnnTensor(p.dtype, {1, 1, 1, p.n})](Args t) {
     const float one = 1, zero = 0;  // y > 0 exactly where x > 0, so x is passed as y too
-    const void *x = t[ReluBackward::x].data, *dy = t[ReluBackward::dy].data;
+    const void *x = cudnn_data(t[ReluBackward::x]), *dy = cudnn_data(t[ReluBackward::dy]);
     DUET_CUDNN(cudnnActivationBackward(handle, relu.get(), &one, shape.get(), x, shape.get(), dy, shape.get(), x, &zero,
-                                       shape.get(), t[ReluBackward::dx].data));
+                                       shape.get(), cudnn_data(t[ReluBackward::dx])));
   };
 }
 DUET_REGISTER(relu_backward_cudnn);

@@ -26,11 +26,13 @@ Plan batchnorm_cudnn(const BatchNorm& p, GpuContext& gpu) {
   if (p.count() == 1) return Unsupported{"one element per channel has no unbiased variance"};
   if (p.eps < CUDNN_BN_MIN_EPSILON) return Unsupported{"eps below cuDNN's minimum"};
   return [p, handle = gpu.cudnn(), images = images_of(p), channels = channels_of(p)](Args t) {
+    // Of activations cuDNN says that they may run in place, of batch normalisation it does not.
+    require_apart(t[P::y], t[P::x], "y is x");
     const float one = 1, zero = 0;
-    DUET_CUDNN(cudnnBatchNormalizationForwardTraining(handle, kMode, &one, &zero, images.get(), t[P::x].data,
-                                                      images.get(), t[P::y].data, channels.get(), t[P::gamma].data,
-                                                      t[P::beta].data, p.momentum, t[P::running_mean].data,
-                                                      t[P::running_var].data, p.eps, t[P::mean].data, t[P::rstd].data));
+    DUET_CUDNN(cudnnBatchNormalizationForwardTraining(
+        handle, kMode, &one, &zero, images.get(), cudnn_data(t[P::x]), images.get(), cudnn_data(t[P::y]),
+        channels.get(), cudnn_data(t[P::gamma]), cudnn_data(t[P::beta]), p.momentum, cudnn_data(t[P::running_mean]),
+        cudnn_data(t[P::running_var]), p.eps, cudnn_data(t[P::mean]), cudnn_data(t[P::rstd])));
   };
 }
 DUET_REGISTER(batchnorm_cudnn);
@@ -41,9 +43,10 @@ Plan batchnorm_inference_cudnn(const BatchNormInference& p, GpuContext& gpu) {
   if (p.eps < CUDNN_BN_MIN_EPSILON) return Unsupported{"eps below cuDNN's minimum"};
   return [p, handle = gpu.cudnn(), images = images_of(p), channels = channels_of(p)](Args t) {
     const float one = 1, zero = 0;
-    DUET_CUDNN(cudnnBatchNormalizationForwardInference(handle, kMode, &one, &zero, images.get(), t[P::x].data,
-                                                       images.get(), t[P::y].data, channels.get(), t[P::gamma].data,
-                                                       t[P::beta].data, t[P::mean].data, t[P::var].data, p.eps));
+    DUET_CUDNN(cudnnBatchNormalizationForwardInference(handle, kMode, &one, &zero, images.get(), cudnn_data(t[P::x]),
+                                                       images.get(), cudnn_data(t[P::y]), channels.get(),
+                                                       cudnn_data(t[P::gamma]), cudnn_data(t[P::beta]),
+                                                       cudnn_data(t[P::mean]), cudnn_data(t[P::var]), p.eps));
   };
 }
 DUET_REGISTER(batchnorm_inference_cudnn);
@@ -52,12 +55,15 @@ Plan batchnorm_backward_cudnn(const BatchNormBackward& p, GpuContext& gpu) {
   using P = BatchNormBackward;
   if (const std::string why = unsupported_reason(p); !why.empty()) return Unsupported{why};
   return [handle = gpu.cudnn(), images = images_of(p), channels = channels_of(p)](Args t) {
+    // As above: sums over x and dy come first, and how often the images are read after them is not documented.
+    require_apart(t[P::dx], t[P::x], "dx is x");
+    require_apart(t[P::dx], t[P::dy], "dx is dy");
     const float one = 1, zero = 0;
     constexpr double kUnused = 1e-5;  // eps: not used, since mean and rstd are passed
-    DUET_CUDNN(cudnnBatchNormalizationBackward(handle, kMode, &one, &zero, &one, &zero, images.get(), t[P::x].data,
-                                               images.get(), t[P::dy].data, images.get(), t[P::dx].data, channels.get(),
-                                               t[P::gamma].data, t[P::dgamma].data, t[P::dbeta].data, kUnused,
-                                               t[P::mean].data, t[P::rstd].data));
+    DUET_CUDNN(cudnnBatchNormalizationBackward(
+        handle, kMode, &one, &zero, &one, &zero, images.get(), cudnn_data(t[P::x]), images.get(), cudnn_data(t[P::dy]),
+        images.get(), cudnn_data(t[P::dx]), channels.get(), cudnn_data(t[P::gamma]), cudnn_data(t[P::dgamma]),
+        cudnn_data(t[P::dbeta]), kUnused, cudnn_data(t[P::mean]), cudnn_data(t[P::rstd])));
   };
 }
 DUET_REGISTER(batchnorm_backward_cudnn);

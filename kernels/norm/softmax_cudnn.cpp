@@ -12,7 +12,7 @@ Plan softmax_cudnn(const Softmax& p, GpuContext& gpu) {
   return [handle = gpu.cudnn(), shape = CudnnTensor(p.dtype, {p.rows, p.cols, 1, 1})](Args t) {
     const float one = 1, zero = 0;  // y = one * softmax(x) + zero * y
     DUET_CUDNN(cudnnSoftmaxForward(handle, CUDNN_SOFTMAX_ACCURATE, CUDNN_SOFTMAX_MODE_INSTANCE, &one, shape.get(),
-                                   t[Softmax::x].data, &zero, shape.get(), t[Softmax::y].data));
+                                   cudnn_data(t[Softmax::x]), &zero, shape.get(), cudnn_data(t[Softmax::y])));
   };
 }
 DUET_REGISTER(softmax_cudnn);  // cuda.cudnn
@@ -24,8 +24,8 @@ Plan softmax_backward_cudnn(const SoftmaxBackward& p, GpuContext& gpu) {
   return [handle = gpu.cudnn(), shape = CudnnTensor(p.dtype, {p.rows, p.cols, 1, 1})](Args t) {
     const float one = 1, zero = 0;
     DUET_CUDNN(cudnnSoftmaxBackward(handle, CUDNN_SOFTMAX_ACCURATE, CUDNN_SOFTMAX_MODE_INSTANCE, &one, shape.get(),
-                                    t[SoftmaxBackward::y].data, shape.get(), t[SoftmaxBackward::dy].data, &zero,
-                                    shape.get(), t[SoftmaxBackward::dx].data));
+                                    cudnn_data(t[SoftmaxBackward::y]), shape.get(), cudnn_data(t[SoftmaxBackward::dy]),
+                                    &zero, shape.get(), cudnn_data(t[SoftmaxBackward::dx])));
   };
 }
 DUET_REGISTER(softmax_backward_cudnn);

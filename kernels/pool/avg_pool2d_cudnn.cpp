@@ -14,8 +14,8 @@ Plan avg_pool2d_cudnn(const AvgPool2d& p, GpuContext& gpu) {
   return [handle = gpu.cudnn(), pooling = CudnnPooling(p, mode_of(p.count_pad)), x = pooling_x(p),
           y = pooling_y(p)](Args t) {
     const float one = 1, zero = 0;
-    DUET_CUDNN(cudnnPoolingForward(handle, pooling.get(), &one, x.get(), t[AvgPool2d::x].data, &zero, y.get(),
-                                   t[AvgPool2d::y].data));
+    DUET_CUDNN(cudnnPoolingForward(handle, pooling.get(), &one, x.get(), cudnn_data(t[AvgPool2d::x]), &zero, y.get(),
+                                   cudnn_data(t[AvgPool2d::y])));
   };
 }
 DUET_REGISTER(avg_pool2d_cudnn);
@@ -25,8 +25,8 @@ Plan avg_pool2d_backward_cudnn(const AvgPool2dBackward& p, GpuContext& gpu) {
   return [handle = gpu.cudnn(), pooling = CudnnPooling(p, mode_of(p.count_pad)), x = pooling_x(p),
           y = pooling_y(p)](Args t) {
     const float one = 1, zero = 0;  // the gradient of a mean does not depend on x and y: dx and dy are passed instead
-    const void* dy = t[AvgPool2dBackward::dy].data;
-    void* dx = t[AvgPool2dBackward::dx].data;
+    const void* dy = cudnn_data(t[AvgPool2dBackward::dy]);
+    void* dx = cudnn_data(t[AvgPool2dBackward::dx]);
     DUET_CUDNN(
         cudnnPoolingBackward(handle, pooling.get(), &one, y.get(), dy, y.get(), dy, x.get(), dx, &zero, x.get(), dx));
   };

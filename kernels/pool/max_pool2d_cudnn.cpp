@@ -12,8 +12,8 @@ Plan max_pool2d_cudnn(const MaxPool2d& p, GpuContext& gpu) {
   return
       [handle = gpu.cudnn(), pooling = CudnnPooling(p, CUDNN_POOLING_MAX), x = pooling_x(p), y = pooling_y(p)](Args t) {
         const float one = 1, zero = 0;
-        DUET_CUDNN(cudnnPoolingForward(handle, pooling.get(), &one, x.get(), t[MaxPool2d::x].data, &zero, y.get(),
-                                       t[MaxPool2d::y].data));
+        DUET_CUDNN(cudnnPoolingForward(handle, pooling.get(), &one, x.get(), cudnn_data(t[MaxPool2d::x]), &zero,
+                                       y.get(), cudnn_data(t[MaxPool2d::y])));
       };
 }
 DUET_REGISTER(max_pool2d_cudnn);

@@ -94,13 +94,13 @@ class Network {
     const void* c0 = nullptr;
     void* cT = nullptr;
     if constexpr (P::has_c) {
-      c0 = t[P::c0].data;
-      cT = t[P::cT].data;
+      c0 = cudnn_data(t[P::c0]);
+      cT = cudnn_data(t[P::cT]);
     }
     status_ = cudnnRNNForward(handle_, rnn_.get(), CUDNN_FWD_MODE_INFERENCE, lengths_.as<const int32_t>(), x_.get(),
-                              t[P::x].data, y_.get(), t[P::y].data, state_.get(), t[P::h0].data, t[P::hT].data,
-                              state_.get(), c0, cT, static_cast<size_t>(weights_.bytes()), weights_.data(),
-                              static_cast<size_t>(piece_.bytes()), t.workspace(piece_), 0, nullptr);
+                              cudnn_data(t[P::x]), y_.get(), cudnn_data(t[P::y]), state_.get(), cudnn_data(t[P::h0]),
+                              cudnn_data(t[P::hT]), state_.get(), c0, cT, static_cast<size_t>(weights_.bytes()),
+                              weights_.data(), static_cast<size_t>(piece_.bytes()), t.workspace(piece_), 0, nullptr);
   }
 
  private:

@@ -124,7 +124,7 @@ def planted(_):
         check(len(others) >= 3, f"only {len(others)} other rows")
         for job in others:
             check(job["status"] == "ok", f"{job['name']}: {job['status']}: {job['reason']}")
-        listed = subprocess.run(command[:-1] + ["--list"], capture_output=True, text=True, timeout=100).stdout.split()
+        listed = subprocess.run(command[:-1] + ["--list"], capture_output=True, text=True, timeout=300).stdout.split()
         check(sorted(listed) == sorted(rows), f"rows {sorted(rows)} of {sorted(listed)}")
 
 
@@ -221,7 +221,7 @@ class Points:
     def __init__(self, options):
         self.draw = random.Random(options.seed)
         self.listed = subprocess.run([BIN + "/bench_all", *SMALL, *JOBS, "--list"], capture_output=True, text=True,
-                                     timeout=100).stdout.split()
+                                     timeout=300).stdout.split()
         check(len(self.listed) >= 8, f"only {len(self.listed)} jobs: {self.listed}")
         self.tmpfs = False
         self.finished = self.lost = 0

@@ -22,7 +22,7 @@ def gate(head, options, wanted):
     """{row: [verdict, ratio]}"""
     with tempfile.TemporaryDirectory() as folder:
         result = f"{folder}/gate.json"
-        done = subprocess.run([f"{BIN}/duet", "gate", "--base", BENCH, "--head", head, *JOBS, "--budget", "5min", "--noise",
+        done = subprocess.run([f"{BIN}/duet", "gate", "--base", BENCH, "--head", head, *JOBS, "--budget", "10min", "--noise",
                                f"{folder}/none.json", "--json", result, "--all", *options], text=True, capture_output=True)
         rows = []
         if os.path.exists(result):

@@ -288,12 +288,12 @@ TEST(Gate, AConfirmingProcessThatTheBudgetCutsLeavesTheOtherRulings) {
       "case \"$*\" in *--list*) ;; *) [ \"$(cat \"$here/count\" 2>/dev/null || echo 0)\" -lt 4 ] || sleep 60 ;; "
       "esac\n");
   GateOptions options = options_of(base, head);
-  options.budget_s = 6;
+  options.budget_s = 12;
   const Comparison c = run_gate(options);
   EXPECT_EQ(row_of(c, kTanh).verdict, Verdict::error);
   EXPECT_EQ(row_of(c, kRelu).verdict, Verdict::ambiguous);
   EXPECT_EQ(row_of(c, kRelu).code, "budget");
-  EXPECT_THAT(comparison_text(c, false), HasSubstr("the budget of 6 s was used up"));
+  EXPECT_THAT(comparison_text(c, false), HasSubstr("the budget of 12 s was used up"));
   EXPECT_THAT(answer(c), HasSubstr("Undecided: relu/cpu.tuned/f32/n:64/call/warm/threads:4 (1."));
   EXPECT_THAT(comparison_text(c, false), ::testing::EndsWith(answer(c) + "\n")) << "the last line";
 }
@@ -302,7 +302,7 @@ TEST(Gate, AScreeningProcessThatTheBudgetCutsLeavesAmbiguousRows) {
   const Program base(steady(1));
   const Program head(steady(2, 1.5), "case \"$*\" in *--list*) ;; *) [ ! -f \"$here/count\" ] || sleep 60 ;; esac\n");
   GateOptions options = options_of(base, head);
-  options.budget_s = 4;
+  options.budget_s = 8;
   const Comparison c = run_gate(options);
   EXPECT_EQ(row_of(c, kRelu).code, "budget");
   EXPECT_EQ(row_of(c, kRelu).verdict, Verdict::ambiguous);
@@ -312,10 +312,11 @@ TEST(Gate, AScreeningProcessThatTheBudgetCutsLeavesAmbiguousRows) {
 TEST(Gate, ABudgetTooSmallForTheFirstProcessIsAnError) {
   const Program slow(only_lists() + "sleep 30");
   GateOptions options = options_of(slow, slow);
-  options.budget_s = 2;
-  EXPECT_THAT(failure_of(options), HasSubstr("error: gate: the budget of 2 s is too small for 0 jobs"));
-  EXPECT_THAT(failure_of(options), HasSubstr("narrow --filter or raise --budget"));
-  options.process_limit_s = 0.5;
+  options.budget_s = 5;
+  const std::string failure = failure_of(options);
+  EXPECT_THAT(failure, HasSubstr("error: gate: the budget of 5 s is too small for 0 jobs"));
+  EXPECT_THAT(failure, HasSubstr("narrow --filter or raise --budget"));
+  options.process_limit_s = 1;
   EXPECT_THAT(failure_of(options), HasSubstr("failed: base (")) << "its own limit, not the budget";
 }
 
@@ -365,15 +366,17 @@ TEST(Gate, AFilterIsNoLongerThanACommandLineTakes) {
 }
 
 TEST(Gate, TheBudgetIsKept) {
-  const Program base(steady(1), "sleep 0.2"), head(steady(2, 1.5), "sleep 0.2");
+  const std::string slow = "case \"$*\" in *--list*) ;; *) sleep 0.5 ;; esac\n";
+  const Program base(steady(1), slow), head(steady(2, 1.5), slow);
   GateOptions options = options_of(base, head);
-  options.budget_s = 3.5;
+  options.budget_s = 8;
   const auto start = std::chrono::steady_clock::now();
   const Comparison c = run_gate(options);
-  EXPECT_LT(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count(), 8);
+  EXPECT_LT(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count(), 20)
+      << "without a budget: 27 s";
   EXPECT_EQ(row_of(c, kRelu).verdict, Verdict::ambiguous) << comparison_text(c, true);
   EXPECT_EQ(row_of(c, kRelu).code, "budget");
-  EXPECT_THAT(comparison_text(c, false), HasSubstr("the budget of 3.5 s was used up"));
+  EXPECT_THAT(comparison_text(c, false), HasSubstr("the budget of 8 s was used up"));
 }
 
 TEST(Gate, StoredRunsServeOnEitherSide) {
@@ -410,10 +413,10 @@ TEST(Program, OutputIsKeptShortAndDescendantsEnd) {
   EXPECT_THAT(end.last_output, HasSubstr("[31mred"));
   EXPECT_EQ(end.last_output.find('\x1b'), std::string::npos);
   EXPECT_THROW(run_program({"/nowhere/program"}, 1), Error);
-  EXPECT_EQ(run_program({"/bin/sh", "-c", "exit 7"}, 5).exit_status, 7);
+  EXPECT_EQ(run_program({"/bin/sh", "-c", "exit 7"}, 100).exit_status, 7);
   const auto start = std::chrono::steady_clock::now();
-  EXPECT_EQ(run_program({"/bin/sh", "-c", "sleep 20 & exit 3"}, 10).exit_status, 3);
-  EXPECT_LT(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count(), 5);
+  EXPECT_EQ(run_program({"/bin/sh", "-c", "sleep 200 & exit 3"}, 100).exit_status, 3);
+  EXPECT_LT(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count(), 60);
 }
 
 TEST(Program, OneThatPrintsWithoutEndKeepsItsLimit) {
@@ -421,7 +424,7 @@ TEST(Program, OneThatPrintsWithoutEndKeepsItsLimit) {
   std::string printed;
   const ProgramEnd end = run_program({"/bin/sh", "-c", "yes & yes & cat /dev/zero"}, 0.5, &printed);
   EXPECT_TRUE(end.timed_out);
-  EXPECT_LT(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count(), 5);
+  EXPECT_LT(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count(), 30);
   EXPECT_LE(printed.size(), (size_t{64} << 20) + 4096);
 }
 

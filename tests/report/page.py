@@ -160,7 +160,7 @@ def check(condition, message):
 def run_chromium(chromium, *args):
     with tempfile.TemporaryDirectory() as profile:
         return subprocess.run([chromium, "--no-sandbox", "--disable-gpu", "--hide-scrollbars", f"--user-data-dir={profile}",
-                               *args], capture_output=True, text=True, timeout=280)
+                               *args], capture_output=True, text=True, timeout=800)
 
 
 class Pages:

@@ -9,7 +9,7 @@ small=(--scale smoke --device cpu --filter '^(relu|step/mlp)/cpu')
 says() {
   local status=$1 pattern=$2 got
   shift 2
-  timeout 60 "$bench" "$@" > stdout 2> stderr
+  timeout 300 "$bench" "$@" > stdout 2> stderr
   got=$?
   [ "$got" = "$status" ] || fail "bench_all $*: status $got, not $status: $(cat stderr)"
   [ "$(wc -l < stderr)" = 1 ] || fail "bench_all $*: not one line: $(cat stderr)"
@@ -105,7 +105,7 @@ grep -q ' samples/s' batches/report.md || fail 'no throughput of a step'
 # An interrupt ends with a valid file that says so; --resume finishes it, and takes over what was done.
 "$bench" --scale quick --device cpu --filter '^(copy|gemm|softmax)/cpu' --json=cut.json 2> stderr &
 pid=$!
-for _ in $(seq 300); do grep -q '^\[1/' stderr && break; sleep 0.1; done
+for _ in $(seq 1800); do grep -q '^\[1/' stderr && break; sleep 0.1; done
 kill -INT $pid
 wait $pid
 [ $? = 130 ] || fail "an interrupt leaves with $?: $(cat stderr)"
@@ -141,27 +141,27 @@ grep -q 'of 3 processes' many/report.html || fail 'a report does not say what it
 # A killed supervisor takes its worker with it.
 "$bench" --scale quick --device cpu --filter '^gemm/cpu' --json=orphan.json 2> stderr &
 pid=$!
-for _ in $(seq 300); do grep -q '^measuring' stderr && break; sleep 0.1; done
+for _ in $(seq 1800); do grep -q '^measuring' stderr && break; sleep 0.1; done
 worker=$(ps -o pid= --ppid $pid | tr -d ' ')
 [ -n "$worker" ] || fail 'there is no worker'
 kill -KILL $pid
 wait $pid 2> /dev/null
 alive() { grep -q '^State:.*[RSDT] ' "/proc/$1/status" 2> /dev/null; }
-for _ in $(seq 50); do alive "$worker" || break; sleep 0.1; done
+for _ in $(seq 300); do alive "$worker" || break; sleep 0.1; done
 alive "$worker" && fail 'the worker outlives its supervisor'
 [ -z "$(find . -name 'orphan.json.part*')" ] || fail "a killed run leaves $(echo orphan.json*)"
 
 # Journals that are none of ours, and ones that do not fit.
 "$bench" --scale quick --device cpu --filter '^(copy|gemm|softmax)/cpu' --json=odd.json --min-time 0.01 2> stderr &
 pid=$!
-for _ in $(seq 300); do grep -q '^\[1/' stderr && break; sleep 0.1; done
+for _ in $(seq 1800); do grep -q '^\[1/' stderr && break; sleep 0.1; done
 kill -KILL $pid
 wait $pid 2> /dev/null
 [ ! -e odd.json ] && [ -s odd.json.journal ] || fail 'a killed run leaves a result or no journal'
 odd() { # PATTERN ARGUMENT...
   local pattern=$1
   shift
-  timeout 120 "$bench" --scale quick --device cpu --json=odd.json --resume "$@" 2> stderr
+  timeout 600 "$bench" --scale quick --device cpu --json=odd.json --resume "$@" 2> stderr
   [ $? = 2 ] && grep -q "$pattern" stderr || fail "an odd journal ($pattern): $(tail -2 stderr)"
 }
 odd 'filter was' --filter '^copy/cpu' --min-time 0.01

@@ -26,8 +26,9 @@ EXPRESSIONS = {  # of GitHub, and what this test puts in their place
     "github.token": "secret",
     "github.event.pull_request.number": "7",
 }
-TINY = {"DUET_CI_FILTER": r"^softmax/cpu\.tuned/f32", "DUET_CI_SCALE": "smoke", "DUET_CI_BUDGET": "30s",
+TINY = {"DUET_CI_FILTER": r"^softmax/cpu\.tuned/f32", "DUET_CI_SCALE": "smoke", "DUET_CI_BUDGET": "10min",
         "DUET_CI_GATE": "warn", "DUET_CI_PROGRAMS": str(BIN), "DUET_CI_BASE_PROGRAMS": str(BIN)}
+LIMIT_S = 1200  # of one command: beyond the budget, so that a slow machine fails by the gate's own message
 GITLAB = {"CI_MERGE_REQUEST_DIFF_BASE_SHA": "0123456789", "DUET_COMMENT_TOKEN": "secret", "CI_API_V4_URL": "https://gitlab.invalid/api/v4",
           "CI_PROJECT_ID": "1", "CI_MERGE_REQUEST_IID": "7", "CI_COMMIT_BRANCH": "main", "CI_DEFAULT_BRANCH": "main"}
 
@@ -78,13 +79,16 @@ def main():
             script.write_text(f'#!/bin/sh\nprintf "%s\\n" "{program} $*" >> {folder}/called\n')
             script.chmod(0o755)
         seen = set()
+        out = folder / "out/ci"
 
         def run(command, env, wanted=0):
             full = {**os.environ, **env, **TINY, "PATH": f"{stand_ins}:{os.environ['PATH']}"}
             done = subprocess.run(["bash", "-eo", "pipefail", "-c", command], cwd=folder, env=full, text=True,
-                                  capture_output=True, timeout=120)
+                                  capture_output=True, timeout=LIMIT_S)
             if done.returncode != wanted:
                 fail(f"`{command}`: status {done.returncode}, not {wanted}\n{done.stdout[-2000:]}\n{done.stderr[-2000:]}")
+            if "tools/ci/gate " in command and "gate:" in done.stdout and not (out / "gate.json").exists():
+                fail(f"`{command}` ended without gate.json: {done.stdout[-2000:]}\n{done.stderr[-2000:]}")
             return done.stdout + done.stderr
 
         (folder / "out").mkdir()
@@ -104,7 +108,6 @@ def main():
                     print(f"{recipe}, {job}: {command.strip().splitlines()[0][:80]}")
                     if "gate baseline" in command and "nothing to compare" not in output:
                         fail(f"a gate against a baseline that does not exist: {output}")
-        out = folder / "out/ci"
         for file in ("run.json", "report/report.html", "junit.xml", "gate.md", "gate.json", "gate-junit.xml"):
             if not (out / file).stat().st_size:
                 fail(f"{file} is empty")

@@ -54,7 +54,7 @@ refuses() {
   local status=$1 pattern=$2 before after got
   shift 2
   before=$(find . -type f ! -name 'std*' -exec cksum {} + | sort)
-  timeout 60 "$duet" "$@" > stdout 2> stderr
+  timeout 300 "$duet" "$@" > stdout 2> stderr
   got=$?
   after=$(find . -type f ! -name 'std*' -exec cksum {} + | sort)
   [ "$got" = "$status" ] || fail "duet $*: status $got, not $status: $(cat stderr)"
@@ -68,7 +68,7 @@ refuses() {
 does() {
   local pattern=$1
   shift
-  timeout 120 "$duet" "$@" > stdout 2> stderr || fail "duet $*: status $?: $(cat stderr)"
+  timeout 600 "$duet" "$@" > stdout 2> stderr || fail "duet $*: status $?: $(cat stderr)"
   grep -qE -- "$pattern" stdout || fail "duet $*: no match of '$pattern' in: $(cat stdout)"
 }
 same() { cmp "$1" "$2" || fail "$1 is not $2"; }

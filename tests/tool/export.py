@@ -27,7 +27,7 @@ def usable_python():
 
 
 def run(*command, **more):
-    return subprocess.run([str(c) for c in command], check=True, capture_output=True, text=True, timeout=60, **more).stdout
+    return subprocess.run([str(c) for c in command], check=True, capture_output=True, text=True, timeout=300, **more).stdout
 
 
 def strict(text):

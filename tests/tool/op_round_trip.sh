@@ -58,7 +58,7 @@ same p_new.npy p_want.npy
        /^    / && !done { for (i = 0; i < n; ++i) print op, names[i], $1; done = 1 }' > first_cases
 [ "$(cut -d' ' -f1 first_cases | sort -u | wc -l)" = "$("$duet" op --list | wc -l)" ] || fail "not every op is listed"
 while read -r op implementation label; do
-  timeout 60 "$duet" op "$op" --impl "$implementation" --case "$label" --check > stdout 2> stderr < /dev/null
+  timeout 300 "$duet" op "$op" --impl "$implementation" --case "$label" --check > stdout 2> stderr < /dev/null
   status=$?
   [ $status = 0 ] || [ $status = 77 ] || fail "$op $implementation $label: status $status: $(cat stderr)"
 done < first_cases

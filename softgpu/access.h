@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "core/error.h"
+#include "softgpu/order.h"
 #include "softgpu/warp.h"
 
 namespace duet::softgpu {
@@ -45,6 +46,8 @@ inline void read_addresses(const Warp& w, const Instruction& i, uint32_t lanes, 
   const uint64_t first = address[__builtin_ctz(lanes)];
   for (int l = 0; l < kLanes; ++l) address[l] = lanes >> l & 1 ? address[l] : first;
 }
+
+void note_accesses(uint32_t lanes, const uint64_t (&address)[kLanes], int bytes, Access access);
 
 template <int kBytes>
 inline bool states_allow(const uint8_t* states, uint64_t wanted) {
@@ -141,6 +144,8 @@ inline void resolve(Warp& w, const Instruction& i, uint32_t lanes, Pointers& p) 
   alignas(64) uint64_t address[kLanes];
   detail::read_addresses(w, i, lanes, address);
   if constexpr (kSpace == Space::generic) {
+    if (kernel_accesses_) [[unlikely]]
+      detail::note_accesses(lanes, address, kBytes, kAccess);
     if (detail::resolve_in<kBytes, kAccess>(device_view(), address, p)) return;
   } else {
     if (detail::resolve_in<kBytes, kAccess>(w.block->shared, address, p)) return;

@@ -388,6 +388,18 @@ class Decoder {
         for (const std::string_view fragment : s.operands)
           for (const std::string_view part : elements(fragment)) kernel_.operands.push_back(operand(part, 4));
         break;
+      case Shape::warpgroup: {
+        require_operands(s, 4, 7);
+        i.more = static_cast<uint32_t>(kernel_.operands.size());
+        for (const std::string_view fragment : {s.operands[0], s.operands[1]})
+          for (const std::string_view part : elements(fragment)) kernel_.operands.push_back(operand(part, 4));
+        constexpr size_t kRegisters = 128 + 4;  // of the sums and of a
+        if (kernel_.operands.size() - i.more != kRegisters) fail("'{}' with other than 128 and 4 registers", s.opcode);
+        i.b = operand(s.operands[2], 8);
+        for (size_t o = 3; o < s.operands.size(); ++o)
+          if (s.operands[o] != (o == 6 ? "0" : "1")) fail("'{}' with operand '{}'", s.opcode, s.operands[o]);
+        break;
+      }
       case Shape::ldmatrix: {
         require_operands(s, 2, 2);
         const auto parts = elements(s.operands[0]);

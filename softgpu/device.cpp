@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "softgpu/device.h"
 
+#include <csignal>
+#include <cstdio>
 #include <cstdlib>
+#include <fstream>
 
 #include "softgpu/access.h"
 #include "softgpu/fatbin.h"
@@ -11,6 +14,25 @@ namespace {
 uint64_t number_of(const char* name, uint64_t otherwise) {
   const char* text = std::getenv(name);
   return text && *text ? std::strtoull(text, nullptr, 10) : otherwise;
+}
+
+// No host code may follow a pointer into device memory: the range has no access, and the signal is explained. Then it
+// takes its usual way.
+struct sigaction former_action;
+void explain_signal(int number, siginfo_t* info, void*) {
+  const auto address = reinterpret_cast<uint64_t>(info->si_addr);
+  if (Device::get().memory.contains(address)) {
+    const std::string what = describe_device_address(address);
+    std::fprintf(stderr, "software GPU: host code accesses device memory: %s\n", what.c_str());
+  }
+  sigaction(number, &former_action, nullptr);
+}
+
+void explain_host_accesses() {
+  struct sigaction action {};
+  action.sa_sigaction = explain_signal;
+  action.sa_flags = SA_SIGINFO;
+  sigaction(SIGSEGV, &action, &former_action);
 }
 }  // namespace
 
@@ -32,8 +54,13 @@ Device& Device::get() {
   return *device;
 }
 
-Device::Device() : memory(limits.memory_bytes), order_(number_of("DUET_SOFTGPU_SEED", 1)) {
+Device::Device()
+    : memory(limits.memory_bytes),
+      order(memory),
+      default_stream_(order.new_stream()),
+      random_(number_of("DUET_SOFTGPU_SEED", 1)) {
   device_view_ = &memory.view();
+  explain_host_accesses();
   options.reverse = number_of("DUET_SOFTGPU_REVERSE", 0) != 0;
   options.max_warp_instructions = number_of("DUET_SOFTGPU_BUDGET", options.max_warp_instructions);
   limits.multiprocessors =
@@ -59,7 +86,8 @@ Kernel& Device::kernel(const void* stub) {
   Program& p = *f.program;
   if (!p.read) {
     for (PtxText& ptx : ptx_of(p.wrapper))
-      if (ptx.capability <= limits.capability) p.modules.push_back(std::make_unique<Module>(std::move(ptx.text)));
+      if (ptx.capability <= limits.capability)
+        p.modules.push_back(std::make_unique<Module>(plant.ptx ? plant.ptx(std::move(ptx.text)) : std::move(ptx.text)));
     p.read = true;
   }
   for (const auto& module : p.modules)
@@ -81,15 +109,20 @@ void Device::enqueue(Stream& stream, Work work) {
   if (stream.capture)
     stream.capture->work.push_back(std::move(work));
   else
-    stream.queue.push_back(std::move(work));
+    stream.queue.push_back({std::move(work), order.host});
+}
+
+void Device::run_one(Stream& stream) {
+  const Stream::Enqueued next = std::move(stream.queue.front());
+  stream.queue.pop_front();
+  const bool several = streams.size() > 1 || (streams.size() == 1 && !default_stream_.clock.empty());
+  const Order::Running running(order, stream.number, stream.clock, next.host);
+  kernel_accesses_ = several ? &order : nullptr;
+  next.work();
 }
 
 void Device::run_until(Stream& stream, const std::function<bool()>& done) {
-  while (!stream.queue.empty() && !done()) {
-    const Work work = std::move(stream.queue.front());
-    stream.queue.pop_front();
-    work();
-  }
+  while (!stream.queue.empty() && !done()) run_one(stream);
 }
 
 void Device::run_all(Stream& stream) {
@@ -103,12 +136,19 @@ void Device::run_everything() {
     if (!default_stream_.queue.empty()) busy.push_back(&default_stream_);
     for (Stream* s : streams)
       if (!s->queue.empty()) busy.push_back(s);
-    if (busy.empty()) return;
-    Stream& chosen = *busy[order_() % busy.size()];
-    const Work work = std::move(chosen.queue.front());
-    chosen.queue.pop_front();
-    work();
+    if (busy.empty()) break;
+    run_one(*busy[random_() % busy.size()]);
   }
+  wait_for(default_stream_.clock);
+  for (const Stream* s : streams) wait_for(s->clock);
+}
+
+void Device::write_entries(const std::string& path) const {
+  std::map<std::string, uint64_t> launches;
+  for (const auto& [stub, f] : functions_) launches[f.name] += f.kernel ? f.kernel->launches : 0;
+  std::ofstream file(path);
+  for (const auto& [name, count] : launches) file << count << ' ' << name << '\n';
+  if (!file.flush()) throw Error("{} cannot be written", path);
 }
 
 std::vector<std::string> Device::leaks() const {

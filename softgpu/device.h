@@ -16,23 +16,32 @@
 
 #include "softgpu/execute.h"
 #include "softgpu/memory.h"
+#include "softgpu/order.h"
 
 namespace duet::softgpu {
 
 using Work = std::function<void()>;
 
-// Work runs at the latest moment that CUDA allows: when the host waits for it. So a missing wait is seen.
 struct Graph {
   std::vector<Work> work;
 };
+// Work runs at the latest moment that CUDA allows: when the host waits for it. So a missing wait is seen.
 struct Stream {
-  std::deque<Work> queue;
+  explicit Stream(int number) : number(number) {}
+  struct Enqueued {
+    Work work;
+    Clock host;  // of the moment it was enqueued
+  };
+  const int number;
+  Clock clock;
+  std::deque<Enqueued> queue;
   std::unique_ptr<Graph> capture;  // while it records
   bool capture_failed = false;
 };
 struct Event {
   Stream* stream = nullptr;  // of the latest record
   uint64_t recorded = 0, done = 0;
+  Clock clock;  // of the stream, when the event took place
   double time_s = 0;
 };
 
@@ -52,6 +61,7 @@ class Device {
 
   Limits limits;
   DeviceMemory memory;
+  Order order;
   ExecutorOptions options;
   ExecutorCounts counts;
 
@@ -64,9 +74,10 @@ class Device {
   // Streams. run_until: until the condition holds or nothing is left. Throws what the work throws.
   Stream& stream(void* handle);  // of a cudaStream_t
   void enqueue(Stream& stream, Work work);
+  void wait_for(const Clock& clock) { join(order.host, clock); }  // the host knows of this work from now on
   void run_until(Stream& stream, const std::function<bool()>& done);
   void run_all(Stream& stream);
-  void run_everything();
+  void run_everything();  // and the host has waited for it
 
   std::map<uint64_t, uint64_t> host_blocks;  // pinned memory: address, bytes
   std::set<Stream*> streams;
@@ -79,6 +90,15 @@ class Device {
   std::string latest_message;              // of a call that was refused
   int64_t allocations_until_failure = -1;  // for tests: the allocation that fails; negative: none
 
+  // Planted errors, for tests: changes of a module's PTX before it is read, and of what the program asks for.
+  struct Plant {
+    std::function<std::string(std::string)> ptx;
+    std::function<void(Launch&)> launch;
+    std::function<bool()> drop_fill;  // whether this cudaMemset is not carried out
+  } plant;
+
+  // A line for each kernel of the program: how often it was launched, and its mangled name.
+  void write_entries(const std::string& path) const;
   // What was not released, one line each.
   std::vector<std::string> leaks() const;
 
@@ -96,8 +116,9 @@ class Device {
     std::unique_ptr<Kernel> kernel;
   };
   std::unordered_map<const void*, Function> functions_;
+  void run_one(Stream& stream);
   Stream default_stream_;
-  std::mt19937_64 order_;
+  std::mt19937_64 random_;
 };
 
 }  // namespace duet::softgpu

@@ -33,6 +33,7 @@ Forms all_forms() {
   add_atomics(table);
   add_warp(table);
   add_matrix(table);
+  add_warpgroup(table);
   return table;
 }
 

@@ -25,6 +25,7 @@ enum class Shape : uint8_t {
   vote,         // dst, predicate, members
   members,      // dst, a, members
   matrix,       // {d...}, {a...}, {b...}, {c...}
+  warpgroup,    // {sums...}, {a...}, description of b, 1, and signs and order of b, which are as they are by default
   ldmatrix,     // {dst...}, [address]
   copy,         // [shared], [global], bytes, source bytes
   constant,     // a number
@@ -57,5 +58,6 @@ void add_memory(Forms& table);
 void add_atomics(Forms& table);
 void add_warp(Forms& table);
 void add_matrix(Forms& table);
+void add_warpgroup(Forms& table);
 
 }  // namespace duet::softgpu

@@ -67,10 +67,11 @@ template <class T, class R, int kCount>
 void load_parameter(Warp& w, const Instruction& i, uint32_t lanes) {
   const auto bytes = static_cast<uint64_t>(w.kernel->parameter_bytes);
   for (int e = 0; e < kCount; ++e) {
-    R result[kLanes];
+    R result[kLanes] = {};
     for (int l = 0; l < kLanes; ++l) {
+      if (!(lanes >> l & 1)) continue;
       uint64_t at = static_cast<uint64_t>(i.offset) + static_cast<uint64_t>(e) * sizeof(T);
-      if (i.a != kNone && (lanes >> l & 1)) at += w.at<uint64_t>(i.a)[l];
+      if (i.a != kNone) at += w.at<uint64_t>(i.a)[l];
       if (at + sizeof(T) > bytes)
         fault(fmt::format("byte {} of the kernel's {} bytes of parameters", at, bytes), l, Fault::Kind::address);
       T value;

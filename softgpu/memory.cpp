@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <iterator>
 
 #include "core/error.h"
 #include "softgpu/warp.h"
@@ -128,6 +129,26 @@ void DeviceMemory::fill(uint64_t to, uint8_t value, uint64_t bytes) {
     for (uint64_t i = 0; i < bytes; ++i) states[i] &= static_cast<uint8_t>(~kWritten);
   else
     for (uint64_t i = 0; i < bytes; ++i) states[i] |= kWritten;
+}
+
+std::pair<uint64_t, uint64_t> DeviceMemory::allocation_at(uint64_t address) const {
+  const auto* found = find(address);
+  return found ? std::pair{found->first, found->second.bytes} : std::pair{address, uint64_t{0}};
+}
+
+std::pair<uint64_t, uint64_t> DeviceMemory::tensor_at(uint64_t address) const {
+  const auto* found = find(address);
+  if (!found || address >= found->first + found->second.bytes) return {address, address};
+  uint64_t begin = found->first, end = begin + found->second.bytes;
+  const auto& parts = found->second.parts;
+  const auto next = parts.upper_bound(address);
+  if (next != parts.end()) end = next->first;
+  if (next != parts.begin()) {
+    const auto& [part, about] = *std::prev(next);
+    if (address < part + about.bytes) return {part, part + about.bytes};
+    begin = part + about.bytes;
+  }
+  return {begin, end};
 }
 
 std::string DeviceMemory::describe(uint64_t address) const {

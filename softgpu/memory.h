@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <utility>
 
 namespace duet::softgpu {
 
@@ -47,6 +48,12 @@ class DeviceMemory {
   void read(void* to, uint64_t from, uint64_t bytes) const;
   void copy(uint64_t to, uint64_t from, uint64_t bytes);
   void fill(uint64_t to, uint8_t value, uint64_t bytes);  // with 0xFF, memory counts as not written
+
+  // Begin and bytes of the allocation; 0 bytes where there is none.
+  std::pair<uint64_t, uint64_t> allocation_at(uint64_t address) const;
+  // Begin and end of the declared part that has the address, of the bytes between two parts, or of an allocation
+  // without parts. Both are the address itself where nothing is allocated.
+  std::pair<uint64_t, uint64_t> tensor_at(uint64_t address) const;
 
   // "byte 5 behind x (64 bytes)": where an address lies, for messages.
   std::string describe(uint64_t address) const;

@@ -1,89 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// The functions of the CUDA runtime that Duet calls, for the device in software. A program that links this file
-// instead of libcudart_static.a runs unchanged; a function that is missing here is a link error.
-//
-// Rules of CUDA that are kept: a failed kernel loses the device for good; a capture refuses what waits, allocates or
-// releases; a copy from pageable memory has read it on return, one from pinned memory reads it when it runs.
-#include <cuda_runtime_api.h>
+// The functions of the CUDA runtime that Duet calls, for the device in software. A program that links this folder
+// instead of libcudart_static.a runs unchanged; a function that is missing is a link error. Here: what nvcc's own code
+// calls, launches, memory and copies.
+#include "softgpu/runtime.h"
+
 #include <unistd.h>
 
-#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <mutex>
-
-#include "softgpu/device.h"
 
 namespace duet::softgpu {
 namespace {
-std::recursive_mutex mutex;
-cudaError_t latest = cudaSuccess;
-
-Device& device() { return Device::get(); }
-
-cudaError_t refuse(cudaError_t status, std::string message = "") {
-  latest = status;
-  device().latest_message = std::move(message);
-  return status;
-}
-
-cudaError_t lost() {
-  switch (device().first_error_kind) {
-    case Fault::Kind::address:
-      return cudaErrorIllegalAddress;
-    case Fault::Kind::alignment:
-      return cudaErrorMisalignedAddress;
-    case Fault::Kind::launch:
-      break;
-  }
-  return cudaErrorLaunchFailure;
-}
-
-// Runs the body of an API call. Once a kernel has failed, every call does.
-template <class F>
-cudaError_t call(F&& body) {
-  const std::lock_guard lock(mutex);
-  if (!device().first_error.empty()) return latest = lost();
-  const auto lose = [](const std::string& text, Fault::Kind kind) {
-    device().first_error = text;
-    device().first_error_kind = kind;
-    std::fprintf(stderr, "software GPU: %s\n", text.c_str());
-    return latest = lost();
-  };
-  try {
-    return body();
-  } catch (const KernelError& e) {
-    return lose(e.what(), e.kind);
-  } catch (const Fault& f) {
-    return lose(f.what, f.kind);
-  } catch (const Error& e) {
-    return refuse(cudaErrorNotSupported, e.what());
-  }
-}
-
-double now_s() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
-
-Stream* capturing() {
-  for (Stream* s : device().streams)
-    if (s->capture) return s;
-  return nullptr;
-}
-
-// Of calls that a capture does not allow: it ends without a graph.
-bool breaks_capture() {
-  Stream* s = capturing();
-  if (s) s->capture_failed = true;
-  return s != nullptr;
-}
-cudaError_t in_capture(const char* what) {
-  return refuse(cudaErrorStreamCaptureUnsupported, fmt::format("{} during a capture", what));
-}
-
-bool is_stream(cudaStream_t s) {
-  return reinterpret_cast<uintptr_t>(s) <= 2 || device().streams.count(reinterpret_cast<Stream*>(s)) > 0;
-}
-
 bool injected_failure() {
   int64_t& left = device().allocations_until_failure;
   return left >= 0 && left-- == 0;
@@ -95,10 +23,13 @@ cudaError_t allocate(void** memory, size_t bytes, const char* what) {
     *memory = nullptr;
     return cudaSuccess;
   }
-  *memory = injected_failure() ? nullptr : device().memory.allocate(bytes);
-  if (!*memory && bytes <= device().memory.capacity()) {  // what is being released may be enough
-    device().run_everything();
-    if (device().allocations_until_failure < 0) *memory = device().memory.allocate(bytes);
+  *memory = nullptr;
+  if (!injected_failure()) {
+    *memory = device().memory.allocate(bytes);
+    if (!*memory && bytes <= device().memory.capacity()) {  // what is being released may be enough
+      device().run_everything();
+      *memory = device().memory.allocate(bytes);
+    }
   }
   return *memory ? cudaSuccess : refuse(cudaErrorMemoryAllocation);
 }
@@ -106,6 +37,9 @@ cudaError_t allocate(void** memory, size_t bytes, const char* what) {
 cudaError_t release_now(void* memory) {
   const auto address = reinterpret_cast<uint64_t>(memory);
   device().being_freed.erase(address);
+  const auto [begin, bytes] = device().memory.allocation_at(address);
+  device().order.touch(begin, bytes, true);
+  device().order.forget(begin, bytes);
   if (!device().memory.release(memory))
     return refuse(cudaErrorInvalidValue, "released memory: " + device().memory.describe(address));
   return cudaSuccess;
@@ -136,18 +70,34 @@ cudaError_t copy(void* to, const void* from, size_t bytes, cudaMemcpyKind kind, 
         cudaErrorInvalidMemcpyDirection,
         fmt::format("a copy from {} to {} memory", from_device ? "device" : "host", to_device ? "device" : "host"));
   if (to_device && from_device) {
-    d.enqueue(stream, [=, &d] { d.memory.copy(to_address, from_address, bytes); });
+    d.enqueue(stream, [=, &d] {
+      d.order.touch(from_address, bytes, false);
+      d.order.touch(to_address, bytes, true);
+      d.memory.copy(to_address, from_address, bytes);
+    });
   } else if (to_device) {
     if (stream.capture || is_pinned(from, bytes)) {
-      d.enqueue(stream, [=, &d] { d.memory.write(to_address, from, bytes); });
+      d.enqueue(stream, [=, &d] {
+        d.order.touch(to_address, bytes, true);
+        d.memory.write(to_address, from, bytes);
+      });
     } else {
       auto staged = std::make_shared<std::vector<uint8_t>>(static_cast<const uint8_t*>(from),
                                                            static_cast<const uint8_t*>(from) + bytes);
-      d.enqueue(stream, [=, &d] { d.memory.write(to_address, staged->data(), bytes); });
+      d.enqueue(stream, [=, &d] {
+        d.order.touch(to_address, bytes, true);
+        d.memory.write(to_address, staged->data(), bytes);
+      });
     }
   } else if (from_device) {
-    d.enqueue(stream, [=, &d] { d.memory.read(to, from_address, bytes); });
-    if (!stream.capture && !is_pinned(to, bytes)) d.run_all(stream);
+    d.enqueue(stream, [=, &d] {
+      d.order.touch(from_address, bytes, false);
+      d.memory.read(to, from_address, bytes);
+    });
+    if (!stream.capture && !is_pinned(to, bytes)) {
+      d.run_all(stream);
+      d.wait_for(stream.clock);
+    }
   } else {
     d.enqueue(stream, [=] { std::memcpy(to, from, bytes); });
   }
@@ -200,6 +150,7 @@ cudaError_t launch(const void* stub, dim3 grid, dim3 block, void** arguments, si
   for (size_t p = 0; p < kernel->parameters.size(); ++p)
     std::memcpy(l.parameters.data() + kernel->parameters[p].offset, arguments[p],
                 static_cast<size_t>(kernel->parameters[p].bytes));
+  if (d.plant.launch) d.plant.launch(l);
   d.enqueue(d.stream(handle), [&d, kernel, l = std::move(l)] {
     ++kernel->launches;
     execute(l, d.options, d.counts);
@@ -216,43 +167,6 @@ cudaError_t destroy(std::set<T*>& all, void* handle) {
   return cudaSuccess;
 }
 
-const char* text_of(cudaError_t status) {
-  switch (status) {
-    case cudaSuccess:
-      return "no error";
-    case cudaErrorInvalidValue:
-      return "invalid argument";
-    case cudaErrorMemoryAllocation:
-      return "out of memory";
-    case cudaErrorInvalidConfiguration:
-      return "invalid configuration argument";
-    case cudaErrorInvalidMemcpyDirection:
-      return "invalid copy direction for memcpy";
-    case cudaErrorInvalidResourceHandle:
-      return "invalid resource handle";
-    case cudaErrorNotReady:
-      return "device not ready";
-    case cudaErrorIllegalAddress:
-      return "an illegal memory access was encountered";
-    case cudaErrorMisalignedAddress:
-      return "misaligned address";
-    case cudaErrorLaunchFailure:
-      return "unspecified launch failure";
-    case cudaErrorNotSupported:
-      return "operation not supported";
-    case cudaErrorInvalidPtx:
-      return "a PTX compilation failed";
-    case cudaErrorStreamCaptureUnsupported:
-      return "operation not permitted when stream is capturing";
-    case cudaErrorStreamCaptureInvalidated:
-      return "operation failed due to a previous error during capture";
-    case cudaErrorIllegalState:
-      return "the operation cannot be performed in the present state";
-    default:
-      return "an error that the software GPU has no text for";
-  }
-}
-
 // At the end of the program: what it did not release, and how much was run. A leak is an error.
 struct AtExit {
   ~AtExit() {
@@ -263,6 +177,7 @@ struct AtExit {
                    static_cast<unsigned long long>(c.launches), static_cast<unsigned long long>(c.blocks),
                    static_cast<double>(c.thread_instructions), c.seconds,
                    static_cast<double>(c.thread_instructions) / std::max(c.seconds, 1e-9));
+    if (const char* path = std::getenv("DUET_SOFTGPU_ENTRIES"); path && *path) device().write_entries(path);
     if (!device().first_error.empty()) return;  // after a failure, nothing can be released
     const auto leaks = device().leaks();
     for (const std::string& leak : leaks)
@@ -281,7 +196,7 @@ extern "C" {
 
 // For core/: a part of an allocation, which kernels may touch.
 void duet_softgpu_declare(void* memory, size_t bytes, const char* name) {
-  const std::lock_guard lock(mutex);
+  const std::lock_guard lock(runtime_mutex());
   device().memory.declare(memory, bytes, name);
 }
 
@@ -339,26 +254,6 @@ cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* a, const void* stub) {
     a->ptxVersion = a->binaryVersion = device().limits.capability;
     return cudaSuccess;
   });
-}
-
-cudaError_t cudaGetLastError() {
-  const std::lock_guard lock(mutex);
-  const cudaError_t status = latest;
-  latest = device().first_error.empty() ? cudaSuccess : lost();
-  return status;
-}
-cudaError_t cudaPeekAtLastError() { return latest; }
-const char* cudaGetErrorString(cudaError_t status) {
-  static thread_local std::string text;
-  text = text_of(status);
-  const std::string& more = device().first_error.empty() ? device().latest_message : device().first_error;
-  if (status != cudaSuccess && !more.empty()) text += ": " + more;
-  return text.c_str();
-}
-const char* cudaGetErrorName(cudaError_t status) {
-  static thread_local std::string name;
-  name = fmt::format("cudaError {}", static_cast<int>(status));
-  return status == cudaSuccess ? "cudaSuccess" : name.c_str();
 }
 
 cudaError_t cudaMalloc(void** memory, size_t bytes) {
@@ -428,7 +323,11 @@ cudaError_t cudaMemsetAsync(void* to, int value, size_t bytes, cudaStream_t stre
     if (!is_stream(stream)) return refuse(cudaErrorInvalidResourceHandle);
     Device& d = device();
     const auto address = reinterpret_cast<uint64_t>(to);
-    if (bytes > 0) d.enqueue(d.stream(stream), [=, &d] { d.memory.fill(address, static_cast<uint8_t>(value), bytes); });
+    if (bytes > 0 && !(d.plant.drop_fill && d.plant.drop_fill()))
+      d.enqueue(d.stream(stream), [=, &d] {
+        d.order.touch(address, bytes, true);
+        d.memory.fill(address, static_cast<uint8_t>(value), bytes);
+      });
     return cudaSuccess;
   });
 }
@@ -447,220 +346,6 @@ cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t, cudaMemPoolAttr, void*) { ret
 cudaError_t cudaMemPoolGetAttribute(cudaMemPool_t, cudaMemPoolAttr, void* value) {
   const uint64_t none = 0;  // released memory goes back to the device at once
   std::memcpy(value, &none, sizeof none);
-  return cudaSuccess;
-}
-
-cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned) {
-  return call([&] {
-    auto* s = new Stream;
-    device().streams.insert(s);
-    *stream = reinterpret_cast<cudaStream_t>(s);
-    return cudaSuccess;
-  });
-}
-cudaError_t cudaStreamDestroy(cudaStream_t stream) {
-  return call([&] {
-    auto* s = reinterpret_cast<Stream*>(stream);
-    if (device().streams.count(s)) device().run_all(*s);
-    return destroy(device().streams, s);
-  });
-}
-cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
-  return call([&] {
-    if (!is_stream(stream)) return refuse(cudaErrorInvalidResourceHandle);
-    Stream& s = device().stream(stream);
-    if (s.capture) {
-      s.capture_failed = true;
-      return in_capture("cudaStreamSynchronize");
-    }
-    device().run_all(s);
-    return cudaSuccess;
-  });
-}
-cudaError_t cudaDeviceSynchronize() {
-  return call([&] {
-    if (breaks_capture()) return in_capture("cudaDeviceSynchronize");
-    device().run_everything();
-    return cudaSuccess;
-  });
-}
-cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned) {
-  return call([&] {
-    auto* e = reinterpret_cast<Event*>(event);
-    if (!is_stream(stream) || !device().events.count(e)) return refuse(cudaErrorInvalidResourceHandle);
-    const uint64_t wanted = e->recorded;
-    Stream* other = e->stream;
-    if (other)
-      device().enqueue(device().stream(stream), [=] { device().run_until(*other, [=] { return e->done >= wanted; }); });
-    return cudaSuccess;
-  });
-}
-
-cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) {
-  return call([&] {
-    auto* e = new Event;
-    device().events.insert(e);
-    *event = reinterpret_cast<cudaEvent_t>(e);
-    return cudaSuccess;
-  });
-}
-cudaError_t cudaEventDestroy(cudaEvent_t event) {
-  return call([&] {
-    auto* e = reinterpret_cast<Event*>(event);
-    if (device().events.count(e) && e->stream)  // a record in a queue refers to it
-      device().run_until(*e->stream, [=] { return e->done >= e->recorded; });
-    return destroy(device().events, e);
-  });
-}
-cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
-  return call([&] {
-    auto* e = reinterpret_cast<Event*>(event);
-    if (!is_stream(stream) || !device().events.count(e)) return refuse(cudaErrorInvalidResourceHandle);
-    Stream& s = device().stream(stream);
-    e->stream = &s;
-    const uint64_t number = ++e->recorded;
-    device().enqueue(s, [=] {
-      e->done = number;
-      e->time_s = now_s();
-    });
-    return cudaSuccess;
-  });
-}
-cudaError_t cudaEventSynchronize(cudaEvent_t event) {
-  return call([&] {
-    auto* e = reinterpret_cast<Event*>(event);
-    if (!device().events.count(e)) return refuse(cudaErrorInvalidResourceHandle);
-    if (breaks_capture()) return in_capture("cudaEventSynchronize");
-    if (e->stream) device().run_until(*e->stream, [=] { return e->done >= e->recorded; });
-    return cudaSuccess;
-  });
-}
-cudaError_t cudaEventElapsedTime(float* ms, cudaEvent_t start, cudaEvent_t stop) {
-  return call([&] {
-    auto* a = reinterpret_cast<Event*>(start);
-    auto* b = reinterpret_cast<Event*>(stop);
-    if (!device().events.count(a) || !device().events.count(b) || a->recorded == 0 || b->recorded == 0)
-      return refuse(cudaErrorInvalidResourceHandle, "an event that was never recorded");
-    if (a->done < a->recorded || b->done < b->recorded) return refuse(cudaErrorNotReady);
-    *ms = static_cast<float>((b->time_s - a->time_s) * 1e3);
-    return cudaSuccess;
-  });
-}
-
-cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode) {
-  return call([&] {
-    auto* s = reinterpret_cast<Stream*>(stream);
-    if (!device().streams.count(s))
-      return refuse(cudaErrorStreamCaptureUnsupported, "the default stream cannot be captured");
-    if (s->capture) return refuse(cudaErrorIllegalState, "the stream is capturing already");
-    s->capture = std::make_unique<Graph>();
-    s->capture_failed = false;
-    return cudaSuccess;
-  });
-}
-cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph) {
-  return call([&] {
-    *graph = nullptr;
-    auto* s = reinterpret_cast<Stream*>(stream);
-    if (!device().streams.count(s) || !s->capture) return refuse(cudaErrorIllegalState, "the stream is not capturing");
-    std::unique_ptr<Graph> made = std::move(s->capture);
-    if (s->capture_failed) return refuse(cudaErrorStreamCaptureInvalidated, device().latest_message);
-    device().graphs.insert(made.get());
-    *graph = reinterpret_cast<cudaGraph_t>(made.release());
-    return cudaSuccess;
-  });
-}
-cudaError_t cudaGraphInstantiate(cudaGraphExec_t* executable, cudaGraph_t graph, unsigned long long) {
-  return call([&] {
-    auto* g = reinterpret_cast<Graph*>(graph);
-    if (!device().graphs.count(g)) return refuse(cudaErrorInvalidResourceHandle);
-    auto* made = new Graph(*g);
-    device().executable_graphs.insert(made);
-    *executable = reinterpret_cast<cudaGraphExec_t>(made);
-    return cudaSuccess;
-  });
-}
-cudaError_t cudaGraphLaunch(cudaGraphExec_t executable, cudaStream_t stream) {
-  return call([&] {
-    auto* g = reinterpret_cast<Graph*>(executable);
-    if (!device().executable_graphs.count(g) || !is_stream(stream)) return refuse(cudaErrorInvalidResourceHandle);
-    for (const Work& work : g->work) device().enqueue(device().stream(stream), work);
-    return cudaSuccess;
-  });
-}
-cudaError_t cudaGraphDestroy(cudaGraph_t graph) {
-  return call([&] { return destroy(device().graphs, graph); });
-}
-cudaError_t cudaGraphExecDestroy(cudaGraphExec_t graph) {
-  return call([&] { return destroy(device().executable_graphs, graph); });
-}
-
-cudaError_t cudaGetDeviceCount(int* count) {
-  *count = 1;
-  return cudaSuccess;
-}
-cudaError_t cudaGetDevice(int* number) {
-  *number = 0;
-  return cudaSuccess;
-}
-cudaError_t cudaSetDevice(int number) {
-  return call([&] { return number == 0 ? cudaSuccess : refuse(cudaErrorInvalidDevice); });
-}
-cudaError_t cudaRuntimeGetVersion(int* version) {
-  *version = CUDART_VERSION;
-  return cudaSuccess;
-}
-cudaError_t cudaDriverGetVersion(int* version) {
-  *version = CUDART_VERSION;
-  return cudaSuccess;
-}
-cudaError_t cudaGetDeviceProperties(cudaDeviceProp* p, int) {
-  return call([&] {
-    const Limits& l = device().limits;
-    *p = {};
-    std::snprintf(p->name, sizeof p->name, "software GPU (PTX, sm_%d)", l.capability);
-    p->major = l.capability / 10;
-    p->minor = l.capability % 10;
-    p->multiProcessorCount = l.multiprocessors;
-    p->l2CacheSize = l.l2_bytes;
-    p->totalGlobalMem = l.memory_bytes;
-    p->sharedMemPerBlock = l.shared_bytes;
-    p->sharedMemPerBlockOptin = l.shared_opt_in_bytes;
-    p->sharedMemPerMultiprocessor = l.shared_opt_in_bytes + 1024;
-    p->reservedSharedMemPerBlock = 1024;
-    p->warpSize = kLanes;
-    p->maxThreadsPerBlock = static_cast<int>(l.max_threads);
-    p->maxThreadsPerMultiProcessor = 2048;
-    p->maxBlocksPerMultiProcessor = 32;
-    p->regsPerBlock = p->regsPerMultiprocessor = 65536;
-    p->maxThreadsDim[0] = p->maxThreadsDim[1] = 1024;
-    p->maxThreadsDim[2] = static_cast<int>(l.max_block_z);
-    p->maxGridSize[0] = INT32_MAX;
-    p->maxGridSize[1] = p->maxGridSize[2] = static_cast<int>(l.max_grid_yz);
-    return cudaSuccess;
-  });
-}
-cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int) {
-  return call([&] {
-    const Limits& l = device().limits;
-    switch (attribute) {
-      case cudaDevAttrMaxSharedMemoryPerBlockOptin:
-        *value = static_cast<int>(l.shared_opt_in_bytes);
-        return cudaSuccess;
-      case cudaDevAttrMultiProcessorCount:
-        *value = l.multiprocessors;
-        return cudaSuccess;
-      case cudaDevAttrClockRate:
-      case cudaDevAttrMemoryClockRate:
-        *value = 1'000'000;  // kHz; nothing is timed
-        return cudaSuccess;
-      default:
-        return refuse(cudaErrorNotSupported, fmt::format("attribute {} of the device", static_cast<int>(attribute)));
-    }
-  });
-}
-cudaError_t cudaDeviceGetPCIBusId(char* text, int bytes, int) {
-  std::snprintf(text, static_cast<size_t>(bytes), "software");
   return cudaSuccess;
 }
 }

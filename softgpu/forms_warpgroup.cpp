@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+// wgmma.mma_async of four warps, as far as core/cuda/ceilings.cu uses it: a in registers, b in shared memory, 256
+// columns. PTX ISA, "Asynchronous Warpgroup Level Matrix Operations": warp w of the four has rows 16 w to 16 w + 15 of
+// a and of the sums, so that each warp computes its part by itself. The product is complete at once: a missing wait is
+// not seen.
+//
+// b is described by a word of 64 bits: its address, and two strides between core matrices of 8 columns by 16 bytes of
+// depth, all in units of 16 bytes. "Leading" is the stride along the depth, the other one that along the columns.
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <string>
+
+#include "softgpu/access.h"
+#include "softgpu/forms.h"
+#include "softgpu/half.h"
+
+namespace duet::softgpu {
+namespace {
+constexpr int kRows = 16, kColumns = 256, kDepthBytes = 32, kSums = kRows * kColumns / kLanes;
+constexpr int kCoreColumns = 8, kCoreBytes = 16;
+
+// 1 sign, 4 bits of exponent with bias 7, 3 of fraction; 0x7f and 0xff are NaN, and there is no infinity.
+float f32_of_e4m3(uint8_t bits) {
+  const int exponent = bits >> 3 & 15, fraction = bits & 7;
+  if (exponent == 15 && fraction == 7) return std::numeric_limits<float>::quiet_NaN();
+  const float size = exponent == 0 ? std::ldexp(static_cast<float>(fraction), -9)
+                                   : std::ldexp(static_cast<float>(8 + fraction), exponent - 10);
+  return bits & 0x80 ? -size : size;
+}
+
+struct Bf16 {
+  using Bits = uint16_t;
+  using Sum = float;
+  static float value(Bits bits) { return f32_of_bf16(bits); }
+};
+struct F16 {
+  using Bits = uint16_t;
+  using Sum = float;
+  static float value(Bits bits) { return f32_of_f16(bits); }
+};
+struct Tf32 {
+  using Bits = uint32_t;
+  using Sum = float;
+  static float value(Bits bits) { return std::bit_cast<float>(bits & ~uint32_t{0x1fff}); }
+};
+struct E4m3 {
+  using Bits = uint8_t;
+  using Sum = float;
+  static float value(Bits bits) { return f32_of_e4m3(bits); }
+};
+struct S8 {
+  using Bits = uint8_t;
+  using Sum = int32_t;
+  static int32_t value(Bits bits) { return static_cast<int8_t>(bits); }
+};
+
+// Operands: kSums registers of the sums, then 4 of a. Instruction::b: the word that describes the matrix b.
+template <class T>
+void multiply(Warp& w, const Instruction& i, uint32_t) {
+  using Bits = typename T::Bits;
+  using Sum = typename T::Sum;
+  constexpr int kEach = 4 / sizeof(Bits), kDepth = kDepthBytes / sizeof(Bits), kQuad = 4 * kEach;
+  const int *sums = w.kernel->operands.data() + i.more, *a = sums + kSums;
+  const uint64_t description = *w.at<uint64_t>(i.b);
+  const uint64_t start = (description & 0x3fff) << 4, along_depth = (description >> 16 & 0x3fff) << 4,
+                 along_columns = (description >> 32 & 0x3fff) << 4;
+  if (description >> 46 != 0) fault("wgmma: b in a swizzled order is not supported");
+
+  Sum left[kRows][kDepth];
+  for (int l = 0; l < kLanes; ++l)
+    for (int r = 0; r < 4; ++r)
+      for (int e = 0; e < kEach; ++e) {
+        const auto bits = static_cast<Bits>(w.at<uint32_t>(a[r])[l] >> (8 * sizeof(Bits) * static_cast<size_t>(e)));
+        left[l / 4 + 8 * (r % 2)][l % 4 * kEach + e + kQuad * (r / 2)] = T::value(bits);
+      }
+  const MemoryView& shared = w.block->shared;
+  static thread_local Sum right[kDepth][kColumns];
+  for (int column = 0; column < kColumns; ++column)
+    for (int k = 0; k < kDepth; ++k) {
+      const auto byte = static_cast<uint64_t>(k) * sizeof(Bits);
+      const uint64_t at = start + byte / kCoreBytes * along_depth + byte % kCoreBytes +
+                          static_cast<uint64_t>(column / kCoreColumns) * along_columns +
+                          static_cast<uint64_t>(column % kCoreColumns) * kCoreBytes;
+      bool allowed = at + sizeof(Bits) <= shared.bytes;
+      for (size_t b = 0; allowed && b < sizeof(Bits); ++b) allowed = (shared.states[at + b] & kLoadable) == kLoadable;
+      if (!allowed) refuse_address(w, shared, true, 0, at, sizeof(Bits), Access::load);
+      Bits bits;
+      std::memcpy(&bits, shared.data + at, sizeof bits);
+      right[k][column] = T::value(bits);
+    }
+  for (int row = 0; row < kRows; ++row) {
+    Sum sum[kColumns] = {};
+    for (int k = 0; k < kDepth; ++k)
+      for (int column = 0; column < kColumns; ++column) sum[column] += left[row][k] * right[k][column];
+    for (int column = 0; column < kColumns; ++column) {
+      const int n = column / 8 * 4 + row / 8 * 2 + column % 2, lane = row % 8 * 4 + column % 8 / 2;
+      w.at<Sum>(sums[n])[lane] += sum[column];
+    }
+  }
+}
+
+void nothing(Warp&, const Instruction&, uint32_t) {}
+}  // namespace
+
+void add_warpgroup(Forms& table) {
+  const auto put = [&](const std::string& types, Handler handler) {
+    table["wgmma.mma_async.sync.aligned." + types] = {
+        .shape = Shape::warpgroup, .handler = handler, .flow = Flow::aligned};
+  };
+  put("m64n256k16.f32.bf16.bf16", multiply<Bf16>);
+  put("m64n256k16.f32.f16.f16", multiply<F16>);
+  put("m64n256k8.f32.tf32.tf32", multiply<Tf32>);
+  put("m64n256k32.f32.e4m3.e4m3", multiply<E4m3>);
+  put("m64n256k32.s32.s8.s8", multiply<S8>);
+  for (const char* name :
+       {"wgmma.fence.sync.aligned", "wgmma.commit_group.sync.aligned", "wgmma.wait_group.sync.aligned"})
+    table[name] = {.shape = Shape::bare, .handler = nothing, .flow = Flow::aligned};
+}
+
+}  // namespace duet::softgpu

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+// Kernels with planted errors.
+#include "softgpu/selftest/selftest.h"
+
+namespace duet::softgpu {
+
+// Each kernel is wrong in one way, and the report has to say which.
+void planted_errors(Tally& t) {
+  const auto dies = [&](const std::string& what, const std::string& code, const std::string& report,
+                        const std::string& declarations = "", uint32_t threads = kLanes) {
+    std::string got = "nothing was reported";
+    try {
+      run(kernel_text(code, declarations), {}, threads);
+    } catch (const std::exception& e) {
+      got = e.what();
+    }
+    t.expect(got.find(report) != std::string::npos, fmt::format("{}: {}", what, got));
+  };
+  const std::string tile = ".shared .align 16 .b8 tile[128];\n";
+  dies("a store behind the tensor", "st.global.u32 [%rd3+4096], %r0;", "behind the end of buffer");
+  dies("a store before the tensor", "st.global.u32 [%rd3+-4], %r0;", "out of bounds");
+  dies("a misaligned store", "st.global.u32 [%rd3+2], %r0;", "misaligned");
+  dies("a misaligned vector", "st.global.v2.u32 [%rd3], {%r0, %r0};", "misaligned");
+  dies("a load of what was never written", "ld.global.u32 %r1, [%rd3];", "never written");
+  dies("an atomic on what was never written", "red.global.add.u32 [%rd0], 1;", "never written");
+  dies("a null pointer", "mov.u64 %rd4, 0; st.global.u32 [%rd4], %r0;", "no device memory");
+  dies("a store behind shared memory", "shl.b32 %r1, %r0, 3; st.shared.u32 [%r1], %r0;", "shared memory", tile);
+  dies("a load of shared memory never written", "ld.shared.u32 %r1, [tile];", "never written", tile);
+  dies("a barrier that half of a warp reaches",
+       "setp.lt.u32 %p1, %r0, 16; @%p1 bra A; bra B; A: bar.sync 0; B: mov.u32 %r1, 0; bar.warp.sync -1;", "wait for");
+  dies("a shuffle without some of its lanes", "setp.lt.u32 %p1, %r0, 16; @%p1 shfl.sync.idx.b32 %r1, %r0, 0, 31, -1;",
+       "do not come");
+  dies("a shuffle outside its own mask", "shfl.sync.idx.b32 %r1, %r0, 0, 31, 1;", "not in the mask");
+  dies("a barrier for too few threads", "bar.sync 1, 40;", "no multiple of 32");
+  dies("warps at different barriers", "shr.u32 %r1, %r0, 5; bar.sync %r1;", "wait for ever", "", 64);
+  dies("a kernel without an end", "L: bra L;", "does not end");
+  dies("an unknown instruction", "frobnicate.b32 %r1, %r0;", "'frobnicate.b32' is not supported");
+  dies("an unknown form", "add.sat.u17 %r1, %r0, %r0;", "'add.sat.u17' is not supported");
+  dies("a register of the wrong width", "add.u32 %r1, %rd0, %r0;", "where 4 are expected");
+  dies("a copy that has no wait",
+       "st.global.u32 [%rd0], 1; st.global.u32 [%rd0+4], 1; st.global.u32 [%rd0+8], 1; st.global.u32 [%rd0+12], 1; "
+       "mov.u32 %r1, tile; cp.async.cg.shared.global [%r1], [%rd0], 16; cp.async.commit_group; ld.shared.u32 %r2, "
+       "[%r1];",
+       "never written", tile);
+  dies("a misaligned ldmatrix", "mov.u32 %r1, 8; ldmatrix.sync.aligned.m8n8.x1.shared.b16 {%r2}, [%r1];", "misaligned",
+       tile);
+  dies(
+      "a matrix product of half a warp",
+      "setp.lt.u32 %p1, %r0, 16; @%p1 bra E; mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%f1, %f2, %f3, %f4}, "
+      "{%r0, %r0, %r0, %r0}, {%r0, %r0}, {%f1, %f2, %f3, %f4}; E: mov.u32 %r1, 0;",
+      "all have to be");
+  dies("a trap", "trap;", "trap");
+}
+
+}  // namespace duet::softgpu

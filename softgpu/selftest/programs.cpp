@@ -1,0 +1,483 @@
+// SPDX-License-Identifier: Apache-2.0
+// Programs that use the CUDA runtime wrongly: launches, parameters, stream order, captures, memory. Each runs in a
+// process of its own, since an error may lose the device, and has to be reported with the text that is named.
+#include <cuda_runtime_api.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <vector>
+
+#include "softgpu/selftest/selftest.h"
+
+// NOLINTBEGIN(readability-identifier-naming)
+extern "C" {
+void** __cudaRegisterFatBinary(void* wrapper);
+void __cudaRegisterFunction(void** handle, const char* stub, char*, const char* name, int, uint3*, uint3*, dim3*, dim3*,
+                            int*);
+void duet_softgpu_declare(void* memory, size_t bytes, const char* name);
+}
+// NOLINTEND(readability-identifier-naming)
+
+namespace duet::softgpu {
+namespace {
+constexpr int kThreads = 32, kBytes = kThreads * 4;
+
+// add(out, in, n): out[i] = in[i] + n for the 32 threads of a block. fill(out, n): out[i] = n.
+constexpr const char* kKernels = R"(.version 9.0
+.target sm_90a
+.address_size 64
+.extern .shared .align 16 .b8 dynamic[];
+.visible .entry add(.param .u64 add_out, .param .u64 add_in, .param .u32 add_n)
+{
+.reg .b32 %r<10>;
+.reg .b64 %rd<10>;
+ld.param.u64 %rd1, [add_out];
+ld.param.u64 %rd2, [add_in];
+ld.param.u32 %r1, [add_n];
+mov.u32 %r2, %tid.x;
+mul.wide.u32 %rd3, %r2, 4;
+add.s64 %rd4, %rd1, %rd3;
+add.s64 %rd5, %rd2, %rd3;
+ld.global.u32 %r3, [%rd5];
+add.u32 %r4, %r3, %r1;
+st.global.u32 [%rd4], %r4;
+ret;
+}
+.visible .entry fill(.param .u64 fill_out, .param .u32 fill_n)
+{
+.reg .b32 %r<10>;
+.reg .b64 %rd<10>;
+ld.param.u64 %rd1, [fill_out];
+ld.param.u32 %r1, [fill_n];
+mov.u32 %r2, %tid.x;
+mul.wide.u32 %rd3, %r2, 4;
+add.s64 %rd4, %rd1, %rd3;
+st.global.u32 [%rd4], %r1;
+ret;
+}
+.visible .entry staged()
+{
+.reg .b32 %r<10>;
+mov.u32 %r1, dynamic;
+st.shared.u32 [%r1+1020], %r1;
+ret;
+}
+)";
+
+// The image of a fat binary with PTX as nvcc writes it, without compression.
+void register_kernels(const std::string& ptx, uint32_t capability = 90) {
+  struct Header {
+    uint32_t magic = 0xba55ed50;
+    uint16_t version = 1, header_bytes = 16;
+    uint64_t bytes = 0;
+  } header;
+  struct Part {
+    uint16_t kind = 1, version = 0x101;
+    uint32_t header_bytes = 64;
+    uint64_t bytes = 0;
+    uint32_t compressed_bytes = 0, options_offset = 0;
+    uint16_t minor = 0, major = 9;
+    uint32_t capability = 0, name_offset = 0, name_bytes = 0;
+    uint64_t flags = 0, reserved = 0, expanded_bytes = 0;
+  } part;
+  static std::vector<uint8_t> image;
+  part.bytes = (ptx.size() + 8) / 8 * 8;
+  part.capability = capability;
+  header.bytes = sizeof part + part.bytes;
+  image.assign(sizeof header + header.bytes, 0);
+  std::memcpy(image.data(), &header, sizeof header);
+  std::memcpy(image.data() + sizeof header, &part, sizeof part);
+  std::memcpy(image.data() + sizeof header + sizeof part, ptx.data(), ptx.size());
+  static struct {
+    uint32_t magic = 0x466243b1, version = 1;
+    const void* data = nullptr;
+    const void* more = nullptr;
+  } wrapper;
+  wrapper.data = image.data();
+  void** handle = __cudaRegisterFatBinary(&wrapper);
+  for (const char* name : {"add", "fill", "staged"})
+    __cudaRegisterFunction(handle, name, nullptr, name, -1, nullptr, nullptr, nullptr, nullptr, nullptr);
+}
+
+// The names of kernels are their stubs.
+constexpr const char *kAdd = "add", *kFill = "fill", *kStaged = "staged";
+
+// What a call answered, to be seen in the output. Most programs below only need the text of the first failure.
+cudaError_t say(cudaError_t status) {
+  if (status != cudaSuccess) std::printf("refused: %s\n", cudaGetErrorString(status));
+  return status;
+}
+
+void* device_memory(size_t bytes = kBytes) {
+  void* memory = nullptr;
+  say(cudaMalloc(&memory, bytes));
+  return memory;
+}
+uint32_t* pinned_memory(uint32_t value) {
+  void* memory = nullptr;
+  say(cudaMallocHost(&memory, kBytes));
+  auto* words = static_cast<uint32_t*>(memory);
+  for (int i = 0; i < kThreads; ++i) words[i] = value;
+  return words;
+}
+void set_ones(void* memory) {
+  say(cudaMemsetAsync(memory, 1, kBytes, nullptr));
+  say(cudaDeviceSynchronize());
+}
+cudaStream_t stream() {
+  cudaStream_t s{};
+  say(cudaStreamCreateWithFlags(&s, cudaStreamNonBlocking));
+  return s;
+}
+cudaEvent_t event() {
+  cudaEvent_t e{};
+  say(cudaEventCreateWithFlags(&e, 0));
+  return e;
+}
+cudaError_t launch(const char* kernel, cudaStream_t s, std::vector<void*> arguments, dim3 grid = 1,
+                   dim3 block = kThreads, size_t shared = 0) {
+  cudaLaunchConfig_t c{};
+  c.gridDim = grid;
+  c.blockDim = block;
+  c.dynamicSmemBytes = shared;
+  c.stream = s;
+  return say(cudaLaunchKernelExC(&c, kernel, arguments.data()));
+}
+cudaError_t add(cudaStream_t s, void* out, void* in, uint32_t n) { return launch(kAdd, s, {&out, &in, &n}); }
+cudaError_t fill(cudaStream_t s, void* out, uint32_t n) { return launch(kFill, s, {&out, &n}); }
+
+// What a program printed on both outputs, and how it ended.
+std::string output_of(const std::function<void()>& program) {
+  std::fflush(nullptr);
+  int ends[2];
+  if (pipe(ends) != 0) return "no pipe";
+  const pid_t child = fork();
+  if (child == 0) {
+    dup2(ends[1], STDOUT_FILENO);
+    dup2(ends[1], STDERR_FILENO);
+    close(ends[0]);
+    close(ends[1]);
+    register_kernels(kKernels);
+    program();
+    std::fflush(nullptr);
+    std::exit(0);
+  }
+  close(ends[1]);
+  std::string text;
+  std::array<char, 4096> buffer;
+  for (ssize_t n = 0; (n = read(ends[0], buffer.data(), buffer.size())) > 0;)
+    text.append(buffer.data(), static_cast<size_t>(n));
+  close(ends[0]);
+  int status = 0;
+  waitpid(child, &status, 0);
+  return text + (WIFSIGNALED(status) ? fmt::format("signal {}\n", WTERMSIG(status))
+                                     : fmt::format("exit {}\n", WEXITSTATUS(status)));
+}
+
+class Programs {
+ public:
+  explicit Programs(Tally& tally) : tally_(tally) {}
+  void says(const std::string& what, const std::string& report, const std::function<void()>& program) {
+    const std::string got = output_of(program);
+    tally_.expect(got.find(report) != std::string::npos, fmt::format("{}: {}", what, got));
+  }
+
+ private:
+  Tally& tally_;
+};
+
+void launches(Programs& p) {
+  p.says("a block of 2048 threads", "2048 threads; at most 1024", [] {
+    void* out = device_memory();
+    uint32_t n = 1;
+    launch(kFill, nullptr, {&out, &n}, 1, dim3(1024, 2));
+  });
+  p.says("a block of depth 65", "depth 65; at most 64", [] {
+    void* out = device_memory();
+    uint32_t n = 1;
+    launch(kFill, nullptr, {&out, &n}, 1, dim3(1, 1, 65));
+  });
+  p.says("a grid without blocks", "an empty grid", [] {
+    void* out = device_memory();
+    uint32_t n = 1;
+    launch(kFill, nullptr, {&out, &n}, 0);
+  });
+  p.says("a grid of 65536 rows", "a grid of 1 x 65536 x 1", [] {
+    void* out = device_memory();
+    uint32_t n = 1;
+    launch(kFill, nullptr, {&out, &n}, dim3(1, 65536));
+  });
+  p.says("more dynamic shared memory than was asked for", "where 49152 are allowed",
+         [] { launch(kStaged, nullptr, {}, 1, 32, 64 << 10); });
+  p.says("more dynamic shared memory than a block can have", "dynamic shared memory beside",
+         [] { say(cudaFuncSetAttribute(kStaged, cudaFuncAttributeMaxDynamicSharedMemorySize, 256 << 10)); });
+  p.says("too little dynamic shared memory", "byte 1020 of the block's 512 bytes", [] {
+    launch(kStaged, nullptr, {}, 1, 32, 512);
+    say(cudaDeviceSynchronize());
+  });
+  p.says("a block of more threads than the tensor has elements", "behind the end", [] {
+    void* out = device_memory();
+    uint32_t n = 1;
+    launch(kFill, nullptr, {&out, &n}, 1, 2 * kThreads);
+    say(cudaDeviceSynchronize());
+  });
+  p.says("a stream that was destroyed", "invalid resource handle", [] {
+    cudaStream_t s = stream();
+    say(cudaStreamDestroy(s));
+    fill(s, device_memory(), 1);
+  });
+  p.says("a kernel that the program does not have", "no kernel is registered", [] { launch("multiply", nullptr, {}); });
+  p.says("a failed kernel is reported by every later call", "refused: an illegal memory access", [] {
+    fill(nullptr, nullptr, 1);
+    cudaDeviceSynchronize();
+    cudaGetLastError();
+    void* memory = nullptr;
+    say(cudaMalloc(&memory, 1));
+  });
+}
+
+void parameters(Programs& p) {
+  p.says("two pointers exchanged", "never written", [] {
+    void *in = device_memory(), *out = device_memory();
+    set_ones(in);
+    add(nullptr, in, out, 1);
+    say(cudaDeviceSynchronize());
+  });
+  p.says("a number in place of a pointer", "no device memory", [] {
+    uint64_t number = 32;
+    uint32_t n = 1;
+    launch(kFill, nullptr, {&number, &n});
+    say(cudaDeviceSynchronize());
+  });
+  p.says("a pointer to the host's memory", "no device memory", [] {
+    static uint32_t words[kThreads];
+    fill(nullptr, words, 1);
+    say(cudaDeviceSynchronize());
+  });
+  p.says("a pointer behind the tensor's begin", "misaligned", [] {
+    fill(nullptr, static_cast<char*>(device_memory(2 * kBytes)) + 2, 1);
+    say(cudaDeviceSynchronize());
+  });
+  p.says("a pointer to another part of the allocation", "behind the end of x (128 bytes)", [] {
+    auto* memory = static_cast<char*>(device_memory(4 * kBytes));
+    duet_softgpu_declare(memory, kBytes, "x");
+    fill(nullptr, memory + kBytes, 1);
+    say(cudaDeviceSynchronize());
+  });
+}
+
+void stream_order(Programs& p) {
+  const auto two_streams = [](const std::function<void(cudaStream_t, cudaStream_t, void*, void*)>& work) {
+    return [work] {
+      cudaStream_t a = stream(), b = stream();
+      void *x = device_memory(), *y = device_memory();
+      set_ones(x);
+      set_ones(y);
+      work(a, b, x, y);
+      say(cudaDeviceSynchronize());
+      std::printf("ended\n");
+      std::fflush(nullptr);
+      _exit(0);  // leaks are another matter
+    };
+  };
+  p.says("a right order is accepted", "ended\nexit 0", two_streams([](auto a, auto b, void* x, void* y) {
+           cudaEvent_t written = event();
+           fill(a, x, 1);
+           say(cudaEventRecord(written, a));
+           say(cudaStreamWaitEvent(b, written, 0));
+           add(b, y, x, 1);
+           say(cudaStreamSynchronize(b));
+           fill(a, x, 2);
+         }));
+  p.says("reads on a second stream without a wait", "without an order between them",
+         two_streams([](auto a, auto b, void* x, void* y) {
+           fill(a, x, 1);
+           add(b, y, x, 1);
+         }));
+  p.says("writes on a second stream while the first reads", "without an order between them",
+         two_streams([](auto a, auto b, void* x, void* y) {
+           add(a, y, x, 1);
+           fill(b, x, 1);
+         }));
+  p.says("two streams that write one tensor", "without an order between them",
+         two_streams([](auto a, auto b, void* x, void*) {
+           fill(a, x, 1);
+           fill(b, x, 2);
+         }));
+  p.says("an event recorded before the work it stands for", "without an order between them",
+         two_streams([](auto a, auto b, void* x, void* y) {
+           cudaEvent_t written = event();
+           say(cudaEventRecord(written, a));
+           fill(a, x, 1);
+           say(cudaStreamWaitEvent(b, written, 0));
+           add(b, y, x, 1);
+         }));
+  p.says("a wait on the wrong stream", "without an order between them",
+         two_streams([](auto a, auto b, void* x, void* y) {
+           cudaEvent_t written = event();
+           fill(a, x, 1);
+           say(cudaEventRecord(written, a));
+           say(cudaStreamWaitEvent(a, written, 0));
+           add(b, y, x, 1);
+         }));
+  p.says("a copy on a second stream without a wait", "without an order between them",
+         two_streams([](auto a, auto b, void* x, void* y) {
+           fill(a, x, 1);
+           say(cudaMemcpyAsync(y, x, kBytes, cudaMemcpyDeviceToDevice, b));
+         }));
+  p.says("memory released on a second stream without a wait", "without an order between them",
+         two_streams([](auto a, auto b, void* x, void*) {
+           fill(a, x, 1);
+           say(cudaFreeAsync(x, b));
+         }));
+  p.says("work that is enqueued behind a release", "released memory", two_streams([](auto a, auto, void* x, void*) {
+           say(cudaFreeAsync(x, a));
+           fill(a, x, 1);
+         }));
+  // Without a wait, the host reads its own poison, or the device what the host wrote too early.
+  p.says("a result that is read before the wait", "read 4294967295", two_streams([](auto a, auto, void* x, void*) {
+           uint32_t* host = pinned_memory(0xffffffff);
+           fill(a, x, 7);
+           say(cudaMemcpyAsync(host, x, kBytes, cudaMemcpyDeviceToHost, a));
+           std::printf("read %u\n", host[0]);
+         }));
+  p.says("an input that is overwritten before the wait", "read 9", two_streams([](auto a, auto, void* x, void*) {
+           uint32_t *from = pinned_memory(7), *to = pinned_memory(0);
+           say(cudaMemcpyAsync(x, from, kBytes, cudaMemcpyHostToDevice, a));
+           from[0] = 9;
+           say(cudaMemcpyAsync(to, x, kBytes, cudaMemcpyDeviceToHost, a));
+           say(cudaStreamSynchronize(a));
+           std::printf("read %u\n", to[0]);
+         }));
+  p.says("the time of an event that has not taken place", "device not ready",
+         two_streams([](auto a, auto, void* x, void*) {
+           cudaEvent_t start = event(), stop = event();
+           say(cudaEventRecord(start, a));
+           fill(a, x, 1);
+           say(cudaEventRecord(stop, a));
+           float ms = 0;
+           say(cudaEventElapsedTime(&ms, start, stop));
+         }));
+}
+
+void captures(Programs& p) {
+  const auto capturing = [](const std::function<void(cudaStream_t)>& body) {
+    return [body] {
+      cudaStream_t s = stream();
+      say(cudaStreamBeginCapture(s, cudaStreamCaptureModeThreadLocal));
+      body(s);
+      cudaGraph_t graph{};
+      if (say(cudaStreamEndCapture(s, &graph)) != cudaSuccess) std::printf("no graph\n");
+      std::fflush(nullptr);
+      _exit(0);
+    };
+  };
+  const std::string refused = "refused: operation not permitted when stream is capturing";
+  p.says("a synchronisation inside a capture", refused, capturing([](auto s) { say(cudaStreamSynchronize(s)); }));
+  p.says("... ends it without a graph", "no graph", capturing([](auto s) { cudaStreamSynchronize(s); }));
+  p.says("a wait for the device inside a capture", refused, capturing([](auto) { say(cudaDeviceSynchronize()); }));
+  p.says("an allocation inside a capture", refused, capturing([](auto) { device_memory(); }));
+  p.says("pinned memory inside a capture", refused, capturing([](auto) {
+           void* memory = nullptr;
+           say(cudaMallocHost(&memory, kBytes));
+         }));
+  p.says("a blocking copy inside a capture", refused, capturing([](auto) {
+           uint32_t word = 0;
+           say(cudaMemcpy(&word, &word, 4, cudaMemcpyHostToHost));
+         }));
+  p.says("a wait for an event inside a capture", refused, capturing([](auto s) {
+           cudaEvent_t e = event();
+           say(cudaEventRecord(e, s));
+           say(cudaEventSynchronize(e));
+         }));
+  p.says("a capture inside a capture", "capturing already",
+         capturing([](auto s) { say(cudaStreamBeginCapture(s, cudaStreamCaptureModeThreadLocal)); }));
+  p.says("a capture that did not begin", "the stream is not capturing", [] {
+    cudaGraph_t graph{};
+    say(cudaStreamEndCapture(stream(), &graph));
+  });
+  p.says("work of a capture runs when the graph is launched, not before", "read 5, then 1", [] {
+    cudaStream_t s = stream();
+    void* x = device_memory();
+    uint32_t* host = pinned_memory(0);
+    fill(s, x, 5);
+    say(cudaStreamBeginCapture(s, cudaStreamCaptureModeThreadLocal));
+    fill(s, x, 1);
+    cudaGraph_t graph{};
+    cudaGraphExec_t executable{};
+    say(cudaStreamEndCapture(s, &graph));
+    say(cudaGraphInstantiate(&executable, graph, 0));
+    say(cudaMemcpy(host, x, kBytes, cudaMemcpyDeviceToHost));
+    const uint32_t before = host[0];
+    say(cudaGraphLaunch(executable, s));
+    say(cudaMemcpy(host, x, kBytes, cudaMemcpyDeviceToHost));
+    std::printf("read %u, then %u\n", before, host[0]);
+    std::fflush(nullptr);
+    _exit(0);
+  });
+  p.says("a graph that was destroyed", "invalid resource handle", [] {
+    cudaStream_t s = stream();
+    say(cudaStreamBeginCapture(s, cudaStreamCaptureModeThreadLocal));
+    cudaGraph_t graph{};
+    cudaGraphExec_t executable{};
+    say(cudaStreamEndCapture(s, &graph));
+    say(cudaGraphInstantiate(&executable, graph, 0));
+    say(cudaGraphExecDestroy(executable));
+    say(cudaGraphLaunch(executable, s));
+  });
+}
+
+void memory(Programs& p) {
+  p.says("memory released twice", "released memory", [] {
+    void* x = device_memory();
+    say(cudaFree(x));
+    say(cudaFree(x));
+  });
+  p.says("a release of the middle of an allocation", "invalid argument",
+         [] { say(cudaFree(static_cast<char*>(device_memory()) + 16)); });
+  p.says("a copy behind the end of an allocation", "a copy to the device of 256 bytes", [] {
+    static char words[2 * kBytes];
+    say(cudaMemcpy(device_memory(), words, 2 * kBytes, cudaMemcpyHostToDevice));
+  });
+  p.says("a copy in the wrong direction", "a copy from host to device memory", [] {
+    static char words[kBytes];
+    say(cudaMemcpy(device_memory(), words, kBytes, cudaMemcpyDeviceToHost));
+  });
+  p.says("host code that follows a device pointer", "host code accesses device memory: address", [] {
+    auto* x = static_cast<volatile uint32_t*>(device_memory());
+    x[3] = 1;
+  });
+  const auto leak = [&](const std::string& what, const std::function<void()>& program) {
+    p.says("a leak: " + what, "1 " + what + " not released\nexit 70", program);
+  };
+  leak("allocations of device memory", [] { device_memory(); });
+  leak("allocations of pinned memory", [] { pinned_memory(0); });
+  leak("streams", [] { stream(); });
+  leak("events", [] { event(); });
+  p.says("leaks of a graph and its executable",
+         "1 graphs not released\nsoftware GPU: at the end of the program: 1 executable", [] {
+           cudaStream_t s = stream();
+           say(cudaStreamBeginCapture(s, cudaStreamCaptureModeThreadLocal));
+           cudaGraph_t graph{};
+           cudaGraphExec_t executable{};
+           say(cudaStreamEndCapture(s, &graph));
+           say(cudaGraphInstantiate(&executable, graph, 0));
+           say(cudaStreamDestroy(s));
+         });
+}
+}  // namespace
+
+void planted_programs(Tally& tally) {
+  Programs p(tally);
+  launches(p);
+  parameters(p);
+  stream_order(p);
+  captures(p);
+  memory(p);
+}
+
+}  // namespace duet::softgpu

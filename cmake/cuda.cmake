@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 # The CUDA side: whether it is built, with which compiler, for which GPUs, with which libraries.
-# Sets DUET_HAS_CUDA, DUET_HAS_{CUBLAS,CUDNN,NVTX}, and where it is off DUET_NO_CUDA, the reason as text.
+# Sets DUET_HAS_CUDA, DUET_HAS_{CUBLAS,CUDNN,NVTX,SOFTGPU}, and where it is off DUET_NO_CUDA, the reason as text.
 
 set(DUET_HAS_CUDA FALSE)
 set(DUET_HAS_CUBLAS FALSE)
 set(DUET_HAS_CUDNN FALSE)
 set(DUET_HAS_NVTX FALSE)
+set(DUET_HAS_SOFTGPU FALSE)
 
 # Sets DUET_NO_CUDA to the reason why nvcc cannot be used, or to an empty text.
 function(duet_probe_nvcc)
@@ -94,6 +95,23 @@ set(CMAKE_CUDA_EXTENSIONS OFF)
 find_package(CUDAToolkit REQUIRED)
 find_package(DuetCuda)
 add_compile_options($<$<COMPILE_LANGUAGE:CUDA>:--expt-relaxed-constexpr>)  # std::min and ours in device code
+
+# The software GPU (softgpu/) runs the PTX that nvcc writes on its way to machine code: it is kept in the object, compressed
+# as LZ4, and costs no second compilation. Only for architectures such as 90a: no driver translates their PTX for another
+# GPU, so that a program still has code for just the GPUs it was built for.
+if(DUET_SOFTGPU)
+  foreach(arch IN LISTS CMAKE_CUDA_ARCHITECTURES)
+    if(arch MATCHES "^([0-9]+a)-real$")
+      add_compile_options("$<$<COMPILE_LANGUAGE:CUDA>:--generate-code=arch=compute_${CMAKE_MATCH_1},code=[compute_${CMAKE_MATCH_1}]>")
+      set(DUET_HAS_SOFTGPU TRUE)
+    elseif(arch MATCHES "^[0-9]+a(-virtual)?$")
+      set(DUET_HAS_SOFTGPU TRUE)
+    endif()
+  endforeach()
+  if(DUET_HAS_SOFTGPU AND CMAKE_CUDA_COMPILER_VERSION VERSION_GREATER_EQUAL 12.8)  # older ones know only LZ4
+    add_compile_options($<$<COMPILE_LANGUAGE:CUDA>:--compress-mode=speed>)
+  endif()
+endif()
 
 set(DUET_HAS_CUDA TRUE)
 list(APPEND DUET_LIBRARIES "CUDA runtime|${CUDAToolkit_VERSION}|static")

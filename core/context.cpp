@@ -10,6 +10,9 @@
 #include "core/error.h"
 #include "core/philox.h"
 
+// Of softgpu/, where kernels may touch declared parts alone. Other programs have no such function.
+extern "C" [[gnu::weak]] void duet_softgpu_declare(void* memory, size_t bytes, const char* name);
+
 namespace duet {
 
 const char* name_of(Device d) { return d == Device::cpu ? "cpu" : d == Device::cuda ? "cuda" : "simt"; }
@@ -70,6 +73,8 @@ Buffer::Buffer(Context& context, int64_t bytes, const std::string& name, int64_t
   write_guard(0, front);
   write_guard(front + bytes, raw_bytes_ - front - bytes);
   context.declare(data_, bytes_, std::max<int64_t>(1, element_bytes), name);
+  if (duet_softgpu_declare && context.device() == Device::cuda)
+    duet_softgpu_declare(data_, static_cast<size_t>(bytes_), name.c_str());
   context.held_bytes_ += bytes;
 }
 

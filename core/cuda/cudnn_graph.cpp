@@ -67,11 +67,16 @@ CudnnDescriptor CudnnGraph::close(cudnnHandle_t handle) const {
 }
 
 namespace {
+enum class Stage { heuristics, plan };
+
 // Engines with their settings, the most promising first; none where cuDNN does not accept the graph.
-std::vector<CudnnDescriptor> candidates(const CudnnDescriptor& operations, cudnnBackendHeurMode_t mode) {
+template <class Prepare>
+std::vector<CudnnDescriptor> candidates(const CudnnDescriptor& operations, cudnnBackendHeurMode_t mode,
+                                        Prepare&& prepare) {
   const CudnnDescriptor heuristics = create_descriptor(CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
   set_attribute(heuristics, CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, operations.get());
   set_attribute(heuristics, CUDNN_ATTR_ENGINEHEUR_MODE, mode);
+  prepare(heuristics, Stage::heuristics);
   const auto results = [&](int64_t max_count, int64_t& count, cudnnBackendDescriptor_t* to) {
     return cudnnBackendGetAttribute(heuristics.get(), CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_TYPE_BACKEND_DESCRIPTOR,
                                     max_count, &count, to);
@@ -107,13 +112,13 @@ int64_t engine_of(const CudnnDescriptor& candidate) {
 }
 }  // namespace
 
-CudnnEngine::CudnnEngine(const CudnnGraph& graph, cudnnHandle_t handle)
-    : operations(graph.close(handle)), unavailable_reason("cuDNN has no engine for it") {
+template <class Prepare>
+void CudnnEngine::choose(Prepare&& prepare) {
   for (const auto mode : {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_FALLBACK})
-    for (const CudnnDescriptor& candidate : candidates(operations, mode)) {
+    for (const CudnnDescriptor& candidate : candidates(operations, mode, prepare)) {
       CudnnDescriptor tried = create_descriptor(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
       set_attribute(tried, CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, candidate.get());
-      set_attribute(tried, CUDNN_ATTR_EXECUTION_PLAN_HANDLE, handle);
+      prepare(tried, Stage::plan);
       if (const auto status = cudnnBackendFinalize(tried.get()); status != CUDNN_STATUS_SUCCESS) {
         unavailable_reason = fmt::format("cuDNN has no engine for it: {}", cudnnGetErrorString(status));
         continue;  // an engine that the heuristics propose may still refuse
@@ -129,6 +134,23 @@ CudnnEngine::CudnnEngine(const CudnnGraph& graph, cudnnHandle_t handle)
       return;
     }
 }
+
+CudnnEngine::CudnnEngine(const CudnnGraph& graph, cudnnHandle_t handle)
+    : operations(graph.close(handle)), unavailable_reason("cuDNN has no engine for it") {
+  choose([&](const CudnnDescriptor& d, Stage stage) {  // heuristics take the handle of the graph
+    if (stage == Stage::plan) set_attribute(d, CUDNN_ATTR_EXECUTION_PLAN_HANDLE, handle);
+  });
+}
+
+#if CUDNN_VERSION >= 90800
+CudnnEngine::CudnnEngine(const CudnnGraph& graph, const CudnnDescriptor& device_properties)
+    : operations(graph.close()), unavailable_reason("cuDNN has no engine for it") {
+  choose([&](const CudnnDescriptor& d, Stage stage) {
+    const auto which = stage == Stage::plan ? CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP : CUDNN_ATTR_ENGINEHEUR_DEVICEPROP;
+    set_attribute(d, which, device_properties.get());
+  });
+}
+#endif
 
 Plan plan_of(CudnnGraph graph, GpuContext& gpu, std::vector<Slot> memory) {
   if (memory.size() != graph.memory_.size())

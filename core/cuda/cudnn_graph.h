@@ -106,10 +106,20 @@ class CudnnGraph {
 struct CudnnEngine {
   static constexpr int64_t kWorkspaceLimit = int64_t{256} << 20;
   CudnnEngine(const CudnnGraph& graph, cudnnHandle_t handle);
+#if CUDNN_VERSION >= 90800
+  // For a GPU that is known by its properties alone (a finalised CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR): the plan is
+  // made without a GPU, and cannot be run.
+  CudnnEngine(const CudnnGraph& graph, const CudnnDescriptor& device_properties);
+#endif
 
   CudnnDescriptor operations, plan;
   int64_t index = 0, workspace_bytes = 0;
   std::string unavailable_reason;  // "" where there is an engine
+
+ private:
+  // prepare: tells heuristics and plans, by these attributes, which GPU they are for.
+  template <class Prepare>
+  void choose(Prepare&& prepare);
 };
 
 // Enqueues the graph on the tensors of these slots.

@@ -51,23 +51,25 @@ CudnnGraph layernorm_backward_graph(const LayerNormBackward& p) {
   return std::move(t.graph);
 }
 
-namespace {
-std::string unsupported_reason(DType dtype, int64_t rows, int64_t cols) {
+std::string layernorm_unsupported_reason(DType dtype, int64_t rows, int64_t cols) {
   if (dtype == DType::f64) return "dtype f64";
   if (rows * cols == 0) return "cuDNN takes no empty tensor";
   return rows > INT32_MAX || cols > INT32_MAX ? "a dimension over 2^31 - 1" : "";
 }
 
+namespace {
 Plan layernorm_cudnn(const LayerNorm& p, GpuContext& gpu) {
   using P = LayerNorm;
-  if (const std::string why = unsupported_reason(p.dtype, p.rows, p.cols); !why.empty()) return Unsupported{why};
+  if (const std::string why = layernorm_unsupported_reason(p.dtype, p.rows, p.cols); !why.empty())
+    return Unsupported{why};
   return plan_of(layernorm_graph(p), gpu, {P::x, P::gamma, P::beta, P::y, P::mean, P::rstd});
 }
 DUET_REGISTER(layernorm_cudnn);
 
 Plan layernorm_backward_cudnn(const LayerNormBackward& p, GpuContext& gpu) {
   using P = LayerNormBackward;
-  if (const std::string why = unsupported_reason(p.dtype, p.rows, p.cols); !why.empty()) return Unsupported{why};
+  if (const std::string why = layernorm_unsupported_reason(p.dtype, p.rows, p.cols); !why.empty())
+    return Unsupported{why};
   return plan_of(layernorm_backward_graph(p), gpu,
                  {P::x, P::gamma, P::mean, P::rstd, P::dy, P::dx, P::dgamma, P::dbeta});
 }

@@ -33,15 +33,16 @@ found=$(awk -f "$checks/code.awk" "${files[@]}" | awk '
     may_file["reports"] = "core/error.h"
     may["cli"] = "core models bench results reports simt cli"
     may["tests"] = "core ops models bench results reports simt cli tests"
-    may["tests/core/cuda"] = "core core/cuda kernels"
+    may["tests/core/cuda"] = "core core/cuda kernels tests/cudnn"
+    may["tests/cudnn"] = "core core/cuda kernels tests/cudnn"
   }
-  function folder(path) { if (match(path, /^((tests\/)?core\/cuda|tests\/softgpu)\//)) return substr(path, 1, RLENGTH - 1); sub(/\/.*/, "", path); return path }
+  function folder(path) { if (match(path, /^((tests\/)?core\/cuda|tests\/(softgpu|cudnn))\//)) return substr(path, 1, RLENGTH - 1); sub(/\/.*/, "", path); return path }
   {
     split($0, part, ":")
     file = part[1]; at = file ":" part[2]
     code = substr($0, length(at) + 2)
     here = folder(file)
-    cuda_allowed = here == "core/cuda" || here == "tests/core/cuda" || here == "kernels" || here == "simt" || here == "softgpu"
+    cuda_allowed = here == "core/cuda" || here == "tests/core/cuda" || here == "tests/cudnn" || here == "kernels" || here == "simt" || here == "softgpu"
     if (match(code, /^[ \t]*#[ \t]*include[ \t]*["<][^">]*/)) {
       target = substr(code, RSTART, RLENGTH); sub(/^[^"<]*["<]/, "", target)
       there = folder(target)

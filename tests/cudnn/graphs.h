@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// The graphs that are passed to cuDNN, for tests: without a GPU (plan_test.cpp), and on one (tests/core/cuda/).
+#pragma once
+#include <functional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "core/error.h"
+#include "core/registry.h"
+#include "kernels/attention/attention_cudnn.h"
+#include "kernels/norm/layernorm_cudnn.h"
+
+namespace duet::cuda {
+
+struct NamedGraph {
+  std::string name;  // op and case
+  std::function<CudnnGraph()> graph;
+};
+
+// Of every case at these scales that cuDNN may serve, each once.
+inline std::vector<NamedGraph> cudnn_graphs(const std::vector<Scale>& scales) {
+  std::vector<NamedGraph> all;
+  std::set<std::string> labels;
+  const auto take = [&]<class P>(CudnnGraph (*graph)(const P&), std::string (*unsupported_reason)(const P&)) {
+    for (const Scale scale : scales)
+      for (const ProblemCase& c : find_op(P::name).cases(scale)) {
+        const P& p = c.problem.as<P>();
+        const std::string name = fmt::format("{}/{} ({})", P::name, c.problem.label(), c.why);
+        if (!labels.insert(fmt::format("{}/{}", P::name, c.problem.label())).second) continue;
+        if (unsupported_reason(p).empty()) all.push_back({name, [graph, p] { return graph(p); }});
+      }
+  };
+  take.operator()<LayerNorm>(layernorm_graph,
+                             [](const auto& p) { return layernorm_unsupported_reason(p.dtype, p.rows, p.cols); });
+  take.operator()<LayerNormBackward>(
+      layernorm_backward_graph, [](const auto& p) { return layernorm_unsupported_reason(p.dtype, p.rows, p.cols); });
+  take.operator()<Attention>(attention_graph, [](const auto& p) { return attention_unsupported_reason(p, false); });
+  take.operator()<AttentionBackward>(attention_backward_graph,
+                                     [](const auto& p) { return attention_unsupported_reason(p, true); });
+  return all;
+}
+
+}  // namespace duet::cuda

@@ -7,12 +7,12 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
-#include <sstream>
 #include <string_view>
 
 #include "core/error.h"
 #include "results/json_node.h"
 #include "results/older_schemas.h"
+#include "results/parse.h"
 #include "results/rules.h"
 #include "results/run_file.h"
 #include "results/seal.h"
@@ -98,7 +98,7 @@ Run read_run(const std::string& path, Json& root) {
   Run run;
   run.file = path;
   read(document.at("context"), run.context, Allow::any);
-  document.at("benchmarks").items();  // a view of the jobs, for other tools
+  document.at("benchmarks").items();
   visit_members(run, Reader(document.at("duet")));
   if (schema == 1)
     for (Job& job : run.jobs) set_verdict(job);
@@ -113,55 +113,16 @@ std::string read_text(const std::string& path) {
   // A pipe could be waited for, and a device read, for ever.
   if (std::error_code error; std::filesystem::exists(path, error) && !std::filesystem::is_regular_file(path, error))
     throw Error("{}: is not a regular file", path);
-  std::ifstream file(path, std::ios::binary);
+  std::ifstream file(path, std::ios::binary | std::ios::ate);
   if (!file) throw Error("{}: cannot be opened", path);
-  std::ostringstream text;
-  text << file.rdbuf();
+  std::string text;
+  if (const auto size = file.tellg(); size > 0) text.reserve(static_cast<size_t>(size) + kParsePadding);
+  file.seekg(0);
+  std::vector<char> part(size_t{1} << 20);
+  while (file.read(part.data(), static_cast<std::streamsize>(part.size())) || file.gcount() > 0)
+    text.append(part.data(), static_cast<size_t>(file.gcount()));
   if (file.bad()) throw Error("{}: cannot be read", path);
-  return std::move(text).str();
-}
-
-// Copying and printing JSON recurse: a hostile file must not end in a stack overflow.
-void refuse_deep_nesting(const std::string& where, const std::string& text) {
-  constexpr int kMaxDepth = 64;
-  int depth = 0;
-  bool in_string = false;
-  for (size_t i = 0; i < text.size(); ++i) {
-    const char c = text[i];
-    if (in_string && c == '\\') {
-      ++i;  // the character that is escaped
-    } else if (c == '"') {
-      in_string = !in_string;
-    } else if (!in_string && (c == '[' || c == '{')) {
-      if (++depth > kMaxDepth) throw Error("{}: nested deeper than {} levels", where, kMaxDepth);
-    } else if (!in_string && (c == ']' || c == '}')) {
-      --depth;
-    }
-  }
-}
-
-// nlohmann's message without its own prefix, on one line.
-std::string short_message(const Json::exception& error) {
-  std::string text = error.what();
-  if (const size_t end = text.find("] "); text.starts_with('[') && end != std::string::npos) text.erase(0, end + 2);
-  for (char& c : text)
-    if (static_cast<unsigned char>(c) < 0x20) c = ' ';
-  return text.size() > 200 ? text.substr(0, 200) + "..." : text;
-}
-
-[[noreturn]] void refuse(const std::string& where, const Json::exception& error, size_t length) {
-  const auto* parse = dynamic_cast<const Json::parse_error*>(&error);
-  const bool cut = parse && parse->byte > length;  // the parser wanted more than there is
-  throw Error("{}: {}: {}", where, cut ? "the file ends too early" : "not JSON", short_message(error));
-}
-
-Json parse(const std::string& where, const std::string& text) {
-  refuse_deep_nesting(where, text);
-  try {
-    return Json::parse(text);
-  } catch (const Json::exception& error) {
-    refuse(where, error, text.size());
-  }
+  return text;
 }
 
 // --- the journal
@@ -174,6 +135,7 @@ std::optional<Json> parse_journal_head(const std::string& path, const std::strin
     const size_t end = std::min(text.find('\n', begin), text.size());
     const std::string line = text.substr(begin, end - begin);
     begin = end + 1;
+    if (line.find("\"duet_journal\"") == std::string::npos) continue;
     refuse_deep_nesting(path, line);
     Json head = Json::parse(line, nullptr, false);
     if (head.is_object() && head.contains("duet_journal") && (is_intact(line) || !has_seal(line))) return head;
@@ -204,7 +166,7 @@ void append_lines(const std::string& path, const std::string& text, bool has_che
       continue;
     }
     const std::string where = fmt::format("{}, line {}", path, number);
-    const Json entry = parse(where, line);
+    const Json entry = parse_json(where, line);
     if (entry.is_object() && entry.contains("duet_journal")) continue;  // a head
     const JsonSource source{where, entry};
     for (const auto& [key, list] : kLists) {
@@ -259,7 +221,7 @@ std::optional<Run> load_run(const std::string& path, Json& other) {
                                      journal.damaged == 1 ? "" : "s", journal.damaged == 1 ? "was" : "were"));
     return std::move(journal.run);
   }
-  Json root = parse(path, text);
+  Json root = parse_json(path, text, "benchmarks");  // those are a view of the jobs, for other tools
   if (root.is_object() && !root.contains("duet")) {
     other = std::move(root);
     return {};

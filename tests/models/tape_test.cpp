@@ -207,5 +207,18 @@ TEST(Model, IsNamedAndSetLikeAProblem) {
     }
 }
 
+TEST(Model, SweepsHaveEnoughBatchesForACurve) {
+  std::map<std::string, std::vector<std::string>> labels_of;
+  for (const ModelCase& c : model_cases(Scale::sweep)) {
+    EXPECT_THAT(c.why, ::testing::StartsWith("sweep over "));
+    labels_of[c.model.name()].push_back(c.model.label() + "/");
+  }
+  EXPECT_EQ(labels_of.size(), models().size());
+  for (const auto& [name, labels] : labels_of) {
+    EXPECT_GE(labels.size(), 7U) << name;
+    EXPECT_THAT(labels.front(), HasSubstr("/batch:1/"));
+  }
+}
+
 }  // namespace
 }  // namespace duet

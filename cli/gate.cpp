@@ -61,22 +61,52 @@ int status_of(const reports::Comparison& c) {
   return c.count(Verdict::slower) > 0 ? kFailed : 0;
 }
 
-// The runs of a history that were taken on the head's machine, with the head's rows: what else they hold may be outside
-// of the filter. The history does not keep all that a comparison of run files requires to be equal.
-std::vector<reports::MeasuredRun> past_runs(const std::string& database, const reports::MeasuredRun& head) {
-  std::string fingerprint;
+// What a comparison of run files requires to be equal, as far as a history keeps it: builds, states and settings; of
+// the machine the fingerprint, which selected the run, and what of a GPU may change.
+results::Facts keys_of(const history::RunInfo& past, const results::Facts& head) {
+  results::Facts keys;
+  for (const auto& [key, value] : head) {
+    std::string stored = key;
+    if (key.starts_with("machine.gpu.")) stored = key.substr(std::string("machine.").size());
+    const std::string found = history::fact(past.environment, stored);
+    const bool is_kept = !key.starts_with("machine.") && !key.starts_with("context.");
+    if (!found.empty() || is_kept)
+      keys.emplace_back(key, found.empty() ? "not known" : found);
+    else
+      keys.emplace_back(key, value);
+  }
+  return keys;
+}
+
+// The runs of a history that are comparable with the head's, with the head's rows: what else they hold may be outside
+// of the filter.
+std::vector<reports::MeasuredRun> past_runs(const std::string& database, const std::vector<std::string>& allowed,
+                                            const reports::MeasuredRun& head) {
+  std::string fingerprint, unlike;
   for (const auto& [key, value] : head.keys)
     if (key == "machine.fingerprint") fingerprint = value;
   std::map<std::string, const reports::MeasuredRow*> rows;
   for (const reports::MeasuredRow& row : head.rows) rows[row.name] = &row;
-  std::vector<reports::MeasuredRun> runs;
-  for (const history::BaselineRun& past : history::baseline(database, fingerprint)) {
-    reports::MeasuredRun& run = runs.emplace_back();
+  const auto with_keys = [&](const history::RunInfo& info) {
+    reports::MeasuredRun run;
     run.file = database;
     run.kind = head.kind;
-    run.commit = past.info.git_sha;
-    run.started_at = past.info.started_at;
-    run.keys = head.keys;
+    run.commit = info.git_sha;
+    run.started_at = info.started_at;
+    run.keys = keys_of(info, head.keys);
+    return run;
+  };
+  const auto is_alike = [&](const history::RunInfo& info) {
+    const auto left = reports::not_allowed(reports::differences(with_keys(info), head), allowed);
+    if (!left.empty() && unlike.empty())
+      unlike = fmt::format("{}. --allow KEY (such as {}) compares them all the same", reports::sentence_of(left),
+                           left.front().key);
+    return left.empty();
+  };
+  std::vector<reports::MeasuredRun> runs;
+  for (const history::BaselineRun& past : history::baseline(database, fingerprint, is_alike)) {
+    reports::MeasuredRun& run = runs.emplace_back(with_keys(past.info));
+    run.keys = head.keys;  // those that differ were allowed to
     for (const auto& [key, median_s] : past.medians_s) {
       const auto at = rows.find(key);
       if (at == rows.end()) continue;
@@ -91,6 +121,9 @@ std::vector<reports::MeasuredRun> past_runs(const std::string& database, const r
       row.value = median_s;
     }
   }
+  if (runs.empty() && !unlike.empty())
+    throw reports::NotComparable("{}: no past run of this machine is comparable with the head's; of the latest, {}",
+                                 database, unlike);
   return runs;
 }
 
@@ -104,7 +137,7 @@ reports::GateOptions gate_options(const Options& o) {
     throw Error("gate: either --head PROGRAM or --head-json FILE... is expected");
   g.base = {o.base, o.base_json, {}};
   if (!o.base_db.empty())
-    g.base.past_runs = [&o](const reports::MeasuredRun& head) { return past_runs(o.base_db, head); };
+    g.base.past_runs = [&o](const reports::MeasuredRun& head) { return past_runs(o.base_db, o.allowed, head); };
   g.head = {o.head, o.head_json, {}};
   g.filter = o.filter;
   g.arguments = o.arguments;

@@ -34,6 +34,7 @@ using history::Added;
 using history::Conversion;
 using history::History;
 using history::ListedRun;
+using history::RunRecord;
 using history::Status;
 using history::Verdict;
 
@@ -68,7 +69,21 @@ std::string shell_quoted(const std::string& text) {
   return quoted + "'";
 }
 
-std::string rerun_command(const std::vector<Verdict>& verdicts) {
+// With the settings of the run: times of others would not confirm it.
+std::string rerun_command(const std::vector<Verdict>& verdicts, const history::Facts& environment) {
+  std::string options;
+  const std::string cases = history::fact(environment, history::kCases);
+  for (size_t begin = 0; begin < cases.size();) {
+    const size_t end = std::min(cases.find(history::kBetweenCases, begin), cases.size());
+    options += fmt::format(" --case {}", shell_quoted(one_line(cases.substr(begin, end - begin))));
+    begin = end + std::string_view(history::kBetweenCases).size();
+  }
+  for (const auto& [option, name] : {std::pair{"--scale", "settings.scale"},
+                                     {"--seed", "settings.seed"},
+                                     {"--threads", "settings.threads"},
+                                     {"--min-time", "settings.min_time_s"}})
+    if (const std::string value = history::fact(environment, name); !value.empty() && value != "none")
+      options += fmt::format(" {} {}", option, shell_quoted(one_line(value)));
   std::vector<std::string> patterns;
   for (const Verdict& verdict : verdicts) {
     if (verdict.status != Status::slower_unconfirmed) continue;
@@ -77,8 +92,8 @@ std::string rerun_command(const std::vector<Verdict>& verdicts) {
     std::string pattern = reports::literal_pattern(job);
     if (std::find(patterns.begin(), patterns.end(), pattern) == patterns.end()) patterns.push_back(std::move(pattern));
   }
-  return fmt::format("bench_all --filter {} --json=out/confirm.json",
-                     shell_quoted(fmt::format("^({})$", fmt::join(patterns, "|"))));
+  return fmt::format("bench_all --filter {}{} --json=out/confirm.json",
+                     shell_quoted(fmt::format("^({})$", fmt::join(patterns, "|"))), options);
 }
 
 int run_add(const Options& o) {
@@ -94,6 +109,10 @@ int run_add(const Options& o) {
     run.record.info.confirms = database.run_to_confirm(run.record.info);
     if (!run.record.info.confirms)
       throw Error("{}: holds no earlier run of this machine and commit that could be confirmed", o.database);
+    const RunRecord confirmed = database.record(*database.number_of(*run.record.info.confirms));
+    if (const std::string unlike = history::unlike_setting(run.record.info.environment, confirmed.info.environment);
+        !unlike.empty())
+      throw Error("{}: does not confirm run {}: {}", o.files.front(), confirmed.info.name.id, unlike);
   }
   const Added added = database.add(run);
   const auto number = database.number_of(run.record.info.name);
@@ -117,7 +136,8 @@ int run_add(const Options& o) {
                                  [](const Verdict& v) { return v.status == Status::slower_unconfirmed; });
   if (waits)
     fmt::print("to confirm: {} && duet history add out/confirm.json --db {} --reason confirm\n",
-               rerun_command(verdicts), shell_quoted(one_line(o.database)));
+               rerun_command(verdicts, database.record(there.number).info.environment),
+               shell_quoted(one_line(o.database)));
   return o.check && std::any_of(verdicts.begin(), verdicts.end(), is_alarm) ? kFailed : 0;
 }
 

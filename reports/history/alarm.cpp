@@ -47,6 +47,17 @@ const char* to_text(Status status) {
   return "";
 }
 
+std::vector<Point> alike_points(const Window& window, const SeriesHistory& series) {
+  const int64_t newest = window.runs[series.points.back().run].environment;
+  std::map<int64_t, bool> alike;  // by environment, of which there are few
+  for (const auto& [number, environment] : window.environments)
+    alike[number] = number == newest || unlike_setting(environment, window.environments.at(newest)).empty();
+  std::vector<Point> points;
+  for (const Point& point : series.points)
+    if (alike.at(window.runs[point.run].environment)) points.push_back(point);
+  return points;
+}
+
 std::vector<Verdict> verdicts(const History& history, const Window& window) {
   std::vector<Verdict> result;
   if (window.runs.empty()) return result;
@@ -59,7 +70,7 @@ std::vector<Verdict> verdicts(const History& history, const Window& window) {
     const Point& now = series.points.back();
     if (now.run != last) continue;
     std::vector<double> before_s;
-    for (const Point& point : series.points)
+    for (const Point& point : alike_points(window, series))
       if (point.run != last && point.run >= series.normal.value_or(0)) before_s.push_back(point.median_s);
     Verdict verdict;
     verdict.key = series.info.key;

@@ -45,7 +45,11 @@ struct Verdict {
   std::optional<double> confirming_s;  // time of the confirming run
 };
 
-// Of the last run of the window: each of its series against the runs before it, back to the series' new normal.
+// Those of a series whose runs have the settings of the newest of them (kComparedSettings).
+std::vector<Point> alike_points(const Window& window, const SeriesHistory& series);
+
+// Of the last run of the window: each of its series against the runs before it with the same settings, back to the
+// series' new normal.
 // `history` is asked for the runs that confirm it.
 std::vector<Verdict> verdicts(const History& history, const Window& window);
 

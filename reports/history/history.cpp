@@ -547,14 +547,29 @@ void History::export_lines(const std::function<void(const std::string&)>& write)
   database_->execute("COMMIT");
 }
 
-std::vector<BaselineRun> baseline(const std::string& database, const std::string& fingerprint, size_t max_runs) {
-  const Window window = History(database, Access::read).window(fingerprint, max_runs);
+std::vector<BaselineRun> baseline(const std::string& database, const std::string& fingerprint,
+                                  const std::function<bool(const RunInfo&)>& wanted, size_t max_runs) {
+  const Window window = History(database, Access::read).window(fingerprint, kSearched);
   std::vector<BaselineRun> runs;
-  for (const ListedRun& run : window.runs) runs.push_back({run.info, {}});
+  std::map<size_t, size_t> place_of;  // in `runs`, by index of the window's
+  size_t first = window.runs.size();  // of the window's runs
+  std::vector<RunInfo> infos;
+  for (const ListedRun& run : window.runs) {
+    infos.push_back(run.info);
+    infos.back().environment = window.environments.at(run.environment);
+  }
+  std::vector<size_t> chosen;
+  while (first > 0 && chosen.size() < max_runs)
+    if (wanted(infos[--first])) chosen.push_back(first);
+  std::reverse(chosen.begin(), chosen.end());
+  for (const size_t i : chosen) {
+    place_of[i] = runs.size();
+    runs.push_back({std::move(infos[i]), {}});
+  }
   for (const SeriesHistory& series : window.series)
     for (const Point& point : series.points)
-      if (point.run >= series.normal.value_or(0))
-        runs[point.run].medians_s.emplace_back(series.info.key, point.median_s);
+      if (const auto at = place_of.find(point.run); at != place_of.end() && point.run >= series.normal.value_or(0))
+        runs[at->second].medians_s.emplace_back(series.info.key, point.median_s);
   return runs;
 }
 

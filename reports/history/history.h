@@ -108,13 +108,15 @@ class History {
 // A past run as a gate compares with it: the medians of its series, by SeriesInfo::key. What lies before a series' new
 // normal is left out.
 struct BaselineRun {
-  RunInfo info;  // without its environment
+  RunInfo info;
   std::vector<std::pair<std::string, double>> medians_s;
 };
 
-// The last `max_runs` valid runs of machines with this fingerprint, oldest first; neither `pr` nor `confirm` runs.
+// The last `max_runs` valid runs of machines with this fingerprint that are wanted, oldest first; neither `pr` nor
+// `confirm` runs. Of the last kSearched runs.
+inline constexpr size_t kSearched = 1000;
 std::vector<BaselineRun> baseline(const std::string& database, const std::string& fingerprint,
-                                  size_t max_runs = kMaxBaseline);
+                                  const std::function<bool(const RunInfo&)>& wanted, size_t max_runs = kMaxBaseline);
 
 // Brings a database to the version that `steps` end at, each step a script that raises the version by one; all of it or
 // nothing. Throws Error on a newer version. Public for its test.

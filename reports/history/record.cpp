@@ -80,10 +80,14 @@ Facts environment_of(const Run& run) {
     environment.emplace_back("gpu.cudnn", gpu->cudnn);
   }
   const results::Invocation& i = run.invocation;
+  environment.emplace_back("settings.seed", fmt::format("{}", i.seed));
   environment.emplace_back("settings.threads", fmt::format("{}", i.threads));
+  environment.emplace_back("settings.scale", i.selection.scale.empty() ? "none" : i.selection.scale);
+  environment.emplace_back("settings.min_time_s", fmt::format("{:.6g}", i.selection.budget_s));
+  if (!i.selection.cases.empty())
+    environment.emplace_back(kCases, fmt::format("{}", fmt::join(i.selection.cases, kBetweenCases)));
   environment.emplace_back("settings.processes", fmt::format("{}", i.processes));
   environment.emplace_back("settings.repetitions", fmt::format("{}", i.selection.repetitions));
-  environment.emplace_back("settings.budget_s", fmt::format("{}", i.selection.budget_s));
   return environment;
 }
 
@@ -98,6 +102,22 @@ std::optional<double> gpu_clock(const Run& run) {
 }
 
 }  // namespace
+
+std::string fact(const Facts& facts, const std::string& name) {
+  for (const auto& [key, value] : facts)
+    if (key == name) return value;
+  return "";
+}
+
+std::string unlike_setting(const Facts& environment, const Facts& wanted) {
+  for (const char* name : kComparedSettings) {
+    const std::string found = fact(environment, name), expected = fact(wanted, name);
+    if (found.empty() || found != expected)
+      return fmt::format("{} is {}, not {}", name, found.empty() ? "not known" : found,
+                         expected.empty() ? "unknown, too" : expected);
+  }
+  return "";
+}
 
 void require_utc(const std::string& where, const std::string& text) {
   constexpr std::string_view kForm = "0000-00-00T00:00:00Z";

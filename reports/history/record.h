@@ -89,6 +89,17 @@ struct Conversion {
   RunRecord record;
 };
 
+// What the environments of two runs have to share for their times to be compared. The names are those of a comparison of
+// run files (reports/compare/rows.h). A run without one of them was stored by an older program: it is like no other.
+inline constexpr const char* kComparedSettings[] = {"settings.seed", "settings.threads", "settings.scale",
+                                                    "settings.min_time_s"};
+// Where cases were named: those, with kBetweenCases in between.
+inline constexpr const char* kCases = "settings.cases";
+inline constexpr const char* kBetweenCases = ", ";
+// The first of them that differs, such as "settings.scale is quick, not smoke"; empty where none does.
+std::string unlike_setting(const Facts& environment, const Facts& wanted);
+std::string fact(const Facts& facts, const std::string& name);  // empty where it is not there
+
 // Throws Error where the run cannot stand in a history: unfinished, or without an id or a time. A run that is unusable
 // for ratios becomes one that is not valid.
 Conversion record_of(const results::Run& run);

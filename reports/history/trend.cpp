@@ -14,12 +14,6 @@ namespace {
 
 constexpr double kClockDrift = 0.05;  // share by which a GPU's clock may differ between runs without being named
 
-std::string fact(const Facts& facts, const std::string& name) {
-  for (const auto& [key, value] : facts)
-    if (key == name) return value;
-  return "";
-}
-
 // Keeps the last `last` runs.
 void cut(Window& window, size_t last) {
   if (window.runs.size() <= last) return;
@@ -59,12 +53,13 @@ std::vector<EnvironmentChange> environment_changes(const Window& window) {
   return changes;
 }
 
-// Between two marks, since a mark is a change that is known.
-std::vector<LevelChange> level_changes(const SeriesHistory& series) {
+// Between two marks, since a mark is a change that is known; of the runs with the settings of the latest one.
+std::vector<LevelChange> level_changes(const Window& window, const SeriesHistory& series) {
   std::vector<LevelChange> changes;
-  const auto border = std::find_if(series.points.begin(), series.points.end(),
+  const std::vector<Point> points = alike_points(window, series);
+  const auto border = std::find_if(points.begin(), points.end(),
                                    [&](const Point& point) { return point.run >= series.normal.value_or(0); });
-  for (const auto& [begin, end] : {std::pair(series.points.begin(), border), {border, series.points.end()}}) {
+  for (const auto& [begin, end] : {std::pair(points.begin(), border), {border, points.end()}}) {
     std::vector<double> times_s;
     for (auto point = begin; point != end; ++point) times_s.push_back(point->median_s);
     for (const ChangePoint& found : change_points(times_s))
@@ -160,7 +155,7 @@ std::vector<MachineTrend> make_trend(const History& history, const TrendOptions&
       if (at != found.end()) one.verdict = std::move(*at);
       if (at != found.end()) found.erase(at);
       if (!one.verdict && series.points.back().run + 1 == last) ++trend.missing;
-      one.level_changes = level_changes(series);
+      one.level_changes = level_changes(window, series);
       std::vector<double> times_s;
       for (const Point& point : series.points) times_s.push_back(point.median_s);
       one.usual_s = results::median(std::move(times_s));

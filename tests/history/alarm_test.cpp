@@ -51,6 +51,24 @@ TEST(RobustZ, StaysFiniteForAnyTime) {
   EXPECT_TRUE(std::isfinite(score->z) && std::isfinite(score->change) && score->slower());
 }
 
+TEST(Alarm, LooksAtRunsWithTheSameSettingsOnly) {
+  const Scratch scratch;
+  History history((scratch / "h.sqlite").string(), Access::create);
+  Generated quick, full;
+  full.scale = "full";
+  full.factor = [](int64_t, int64_t) { return 1.5; };
+  quick.fill(history, 0, 40);
+  full.fill(history, 40, 41);
+  const auto latest = [&] { return verdicts_of(history, history.find("latest")); };
+  for (const Verdict& verdict : latest()) EXPECT_EQ(verdict.status, Status::too_short) << verdict.key;
+  full.fill(history, 41, 70);
+  for (const Verdict& verdict : latest()) EXPECT_EQ(verdict.status, Status::same) << verdict.key;
+  quick.fill(history, 70, 71);
+  for (const Verdict& verdict : latest()) EXPECT_EQ(verdict.status, Status::same) << "quick runs before the full ones";
+  for (const MachineTrend& trend : make_trend(history, {}))
+    for (const SeriesTrend& series : trend.series) EXPECT_TRUE(series.level_changes.empty()) << series.history.info.key;
+}
+
 // A history of 40 runs, and one of commit 40 that has one of four series 20 % slower.
 struct Slowed {
   Slowed() : history((scratch / "h.sqlite").string(), Access::create) {

@@ -27,6 +27,7 @@ struct Generated {
   double noise = 0.01;  // standard deviation of the logarithms, from run to run
   double outliers = 0;  // share of times that are far too long
   uint64_t seed = 1;
+  std::string scale = "quick";
   std::function<double(int64_t run, int64_t at)> factor = [](int64_t, int64_t) { return 1.0; };
 
   std::string job(int64_t at) const { return fmt::format("op{}/cpu.tuned/f32/n:{}", at % 5, at); }
@@ -45,7 +46,9 @@ struct Generated {
     info.git_sha = fmt::format("{:040x}", number);
     info.reason = "ci";
     info.trust = "trustworthy";
-    info.environment = {{"build.compiler", "GNU 12"}, {"gpu.driver", number < 60 ? "575" : "580"}};
+    info.environment = {{"build.compiler", "GNU 12"}, {"gpu.driver", number < 60 ? "575" : "580"},
+                        {"settings.seed", "1"},       {"settings.threads", "2"},
+                        {"settings.scale", scale},    {"settings.min_time_s", "0.05"}};
     for (int64_t at = 0; at < cases; ++at) {
       SeriesInfo s{.key = key(at),
                    .case_name = fmt::format("op{}/f32/n:{}", at % 5, at),

@@ -207,7 +207,8 @@ TEST_F(HistoryTest, BaselineIsThatOfTheFingerprintSinceTheNewNormal) {
     history.set_valid(60, false, "");
     history.mark(31, {made.key(1)}, "");
   }
-  const std::vector<BaselineRun> runs = baseline(path(), "f1", 40);
+  const auto any = [](const RunInfo&) { return true; };
+  const std::vector<BaselineRun> runs = baseline(path(), "f1", any, 40);
   ASSERT_EQ(runs.size(), 40U);
   EXPECT_EQ(runs.back().info.name.id, "r000058");
   EXPECT_EQ(runs.front().info.name.id, "r000019");
@@ -215,7 +216,24 @@ TEST_F(HistoryTest, BaselineIsThatOfTheFingerprintSinceTheNewNormal) {
   EXPECT_EQ(runs.back().medians_s.size(), 4U);
   const auto first = std::min_element(runs.back().medians_s.begin(), runs.back().medians_s.end());
   EXPECT_EQ(first->first, made.key(0));
-  EXPECT_TRUE(baseline(path(), "nowhere").empty());
+  EXPECT_TRUE(baseline(path(), "nowhere", any).empty());
+}
+
+TEST_F(HistoryTest, BaselineTakesTheLastRunsThatAreWanted) {
+  {
+    History history = open();
+    for (int64_t number = 0; number < 30; ++number) {
+      Conversion run = made.run(number);
+      if (number % 3 == 0) run.record.info.environment.emplace_back("settings.odd", "yes");
+      history.add(run);
+    }
+  }
+  const auto odd = [](const RunInfo& info) { return fact(info.environment, "settings.odd") == "yes"; };
+  const std::vector<BaselineRun> runs = baseline(path(), "f1", odd, 4);
+  ASSERT_EQ(runs.size(), 4U);
+  EXPECT_EQ(runs.front().info.name.id, "r000018");
+  EXPECT_EQ(runs.back().info.name.id, "r000027");
+  EXPECT_EQ(runs.back().medians_s.size(), 4U);
 }
 
 TEST_F(HistoryTest, WindowsAreOrderedByTimeNotByWhenARunWasAdded) {

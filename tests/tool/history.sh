@@ -52,6 +52,9 @@ gate() {  # gate STATUS FILE: four processes like that file
 gate 0 out/r3.json
 gate 1 slow.json
 grep -q 'SLOWER *relu/cpu' stdout || fail "gate --base-db: $(cat stdout)"
+sed 's/"scale": "smoke"/"scale": "full"/' slow.json > full.json
+gate 4 full.json
+grep -q "settings.scale is 'smoke' in base and 'full' in head" stderr || fail "gate --base-db of another scale: $(cat stderr)"
 sed 's/"fingerprint": "[^"]*"/"fingerprint": "another"/' slow.json > away.json
 gate 4 away.json
 "$duet" gate --base-db h.sqlite --head-json slow.json --metric speedup > stdout 2> stderr
@@ -67,7 +70,9 @@ grep -qF -- "--db 'it'\\''s a.sqlite' --reason confirm" stdout || fail "no comma
 "$duet" history add slow.json --db h.sqlite --reason ci --check > stdout 2> stderr
 [ $? = 1 ] || fail "add --check of a slow run: $(cat stdout stderr)"
 grep -q 'slower before\|slower than before and not confirmed' stdout || fail "no alarm: $(cat stdout)"
-grep -qE "to confirm: bench_all --filter '\^\(relu/cpu" stdout || fail "no command to confirm: $(cat stdout)"
+grep -qE "to confirm: bench_all --filter '\^\(relu/cpu.*--scale '?smoke'? --seed '?1'? --threads" stdout || fail "no command to confirm: $(cat stdout)"
+sed 's/"scale": "smoke"/"scale": "full"/' again.json > unlike.json
+refuses 2 'unlike.json: does not confirm run slow: settings.scale is full, not smoke' history add unlike.json --db h.sqlite --reason confirm
 "$duet" history add again.json --db h.sqlite --reason confirm --check > stdout 2> stderr
 [ $? = 1 ] || fail "a confirmed alarm: $(cat stdout stderr)"
 grep -q 'and a second run confirmed it' stdout || fail "not confirmed: $(cat stdout)"

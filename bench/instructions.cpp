@@ -12,6 +12,7 @@
 #include <nlohmann/json.hpp>
 
 #include "bench/cases.h"
+#include "bench/describe.h"
 #include "bench/run.h"
 #include "core/atomic_file.h"
 #include "core/cpu_context.h"
@@ -20,6 +21,7 @@
 #include "core/registry.h"
 #include "core/session.h"
 #include "reports/gate/program.h"
+#include "results/facts.h"
 
 // A name that callgrind finds: not mangled, not inlined.
 extern "C" __attribute__((noipa)) void duet_counted_application(duet::Session& session) { session.run(); }
@@ -74,6 +76,16 @@ std::string version_of_valgrind() {
   throw Error("--count-instructions needs valgrind (Debian: apt-get install valgrind)");
 }
 
+// What two documents have to share for their counts to be compared, by the names of a comparison of run files.
+Json keys_of(const Options& options) {
+  Json keys = Json::object();
+  for (const auto& [name, value] : facts_of(describe_build()))
+    if (name != "git_sha" && name != "git_dirty" && name != "built_at") keys["build." + name] = value;
+  keys["settings.seed"] = fmt::format("{}", options.seed);
+  keys["settings.scale"] = describe_selection(options).scale;
+  return keys;
+}
+
 class Folder {
  public:
   Folder() {
@@ -97,7 +109,7 @@ class Folder {
 int count_instructions(const Options& options) {
   if (options.counting_into) return apply_jobs(options);
   const Folder folder;
-  Json document{{"duet_counts", 1}, {"counter", version_of_valgrind()}};
+  Json document{{"duet_counts", 1}, {"counter", version_of_valgrind()}, {"keys", keys_of(options)}};
   // The instruction sets are those that valgrind offers, not this machine's.
   setenv("OPENBLAS_CORETYPE", "Haswell", 1);
   std::vector<std::string> command{"valgrind",

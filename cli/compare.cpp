@@ -37,7 +37,7 @@ int run_compare(const CompareOptions& options) {
   if (table) fmt::print("{}", comparison_text(comparison, options.all));
   const bool lost = comparison.count(Verdict::error) + comparison.count(Verdict::missing) > 0;
   if (options.fail_on_slower && lost) return kLost;
-  if (comparison.with_ratio() == 0) return kIncomparable;
+  if (comparison.compared() == 0) return kIncomparable;
   if (!options.fail_on_slower) return 0;
   return comparison.count(Verdict::slower) > 0 ? kFailed : 0;
 }

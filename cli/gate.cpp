@@ -57,7 +57,7 @@ double require_seconds(const std::string& name, const std::string& text) {
 int status_of(const reports::Comparison& c) {
   using reports::Verdict;
   if (c.count(Verdict::error) + c.count(Verdict::missing) > 0) return kLost;
-  if (c.with_ratio() == 0) return kIncomparable;
+  if (c.compared() == 0) return kIncomparable;
   return c.count(Verdict::slower) > 0 ? kFailed : 0;
 }
 
@@ -154,6 +154,19 @@ reports::GateOptions gate_options(const Options& o) {
   return g;
 }
 
+// The files say why there is no verdict: a reader of them must not take their absence for a gate that passed.
+int without_verdict(const Options& o, const std::exception& reason, int status) {
+  reports::Comparison c;
+  c.title = "Gate";
+  c.base.file = o.base;
+  c.head.file = o.head;
+  c.failure = one_line(reason.what());
+  write_text(o.json, [&] { return comparison_json(c); });
+  write_text(o.markdown, [&] { return render_markdown(comparison_document(c)); });
+  fmt::print(stderr, "duet: {}\n", c.failure);
+  return status;
+}
+
 int decide(const Options& o) {
   using namespace reports;
   catch_interrupts();
@@ -166,11 +179,9 @@ int decide(const Options& o) {
     if (o.json != "-" && o.markdown != "-") fmt::print("{}", comparison_text(comparison, o.all));
     return status_of(comparison);
   } catch (const NotComparable& e) {
-    fmt::print(stderr, "duet: {}\n", one_line(e.what()));
-    return kIncomparable;
+    return without_verdict(o, e, kIncomparable);
   } catch (const ProgramFailed& e) {
-    fmt::print(stderr, "duet: {}\n", one_line(e.what()));
-    return kLost;
+    return without_verdict(o, e, kLost);
   } catch (const ProgramInterrupted&) {
     fmt::print(stderr, "duet: gate interrupted\n");
     return kInterruptedStatus;

@@ -136,8 +136,8 @@ size_t Comparison::count(Verdict verdict) const {
       std::count_if(rows.begin(), rows.end(), [&](const ComparedRow& r) { return r.verdict == verdict; }));
 }
 
-size_t Comparison::with_ratio() const {
-  return static_cast<size_t>(std::count_if(rows.begin(), rows.end(), [](const auto& r) { return r.has_ratio(); }));
+size_t Comparison::compared() const {
+  return rows.size() - count(Verdict::error) - count(Verdict::missing) - count(Verdict::added);
 }
 
 std::vector<RowPair> pair_rows(const MeasuredRun& base, const MeasuredRun& head, size_t& without_result) {

@@ -49,6 +49,7 @@ struct Comparison {
   Metric metric = Metric::time;
   std::string unit = "s";  // of the values; empty: a count, or a ratio
   RunFacts base, head;
+  std::string failure;                // why there is no verdict about any row; empty where there is
   std::vector<Difference> allowed;    // keys that differ, and were allowed to
   std::vector<std::string> warnings;  // about the data
   std::vector<std::string> method;    // how verdicts were reached, a sentence each
@@ -56,7 +57,7 @@ struct Comparison {
   std::vector<ComparedRow> rows;      // worst first
   std::vector<FamilySum> families;
   size_t count(Verdict verdict) const;
-  size_t with_ratio() const;
+  size_t compared() const;  // rows with a count or time on both sides
 };
 
 struct CompareRule {

@@ -190,7 +190,8 @@ bool is_undecided(const ComparedRow& row) {
 }
 
 std::string answer(const Comparison& c) {
-  const size_t compared = c.with_ratio();
+  if (!c.failure.empty()) return fmt::format("No verdict: {}.", c.failure);
+  const size_t compared = c.compared();
   std::string text;
   if (compared == 0) {
     text = "Nothing could be compared: no row has a result on both sides";
@@ -224,6 +225,7 @@ Document comparison_document(const Comparison& c) {
   d.subtitle = {plain("base: " + side_text(c.base)), below(plain("head: " + side_text(c.head)))};
   d.verdict = {strong(answer(c))};
   d.warnings = notes_of(c);
+  if (!c.failure.empty()) return d;
   std::vector<const ComparedRow*> changed = rows_with(c, false), same = rows_with(c, true);
   const auto cut = [](std::vector<const ComparedRow*>& rows, size_t limit) {
     const size_t left = rows.size() - std::min(rows.size(), limit);
@@ -274,6 +276,7 @@ std::string comparison_json(const Comparison& c) {
                                  : c.unit == "s"             ? "seconds"
                                                              : "counts"},
                       {"answer", answer(c)},
+                      {"failure", c.failure.empty() ? Json() : Json(c.failure)},
                       {"base", facts_json(c.base)},
                       {"head", facts_json(c.head)},
                       {"differences", std::move(allowed)},

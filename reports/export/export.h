@@ -58,7 +58,7 @@ std::string visible(const std::string& text);
 std::string xml_text(const std::string& text);
 
 struct JunitCounts {
-  size_t tests = 0, failures = 0, skipped = 0;
+  size_t tests = 0, failures = 0, errors = 0, skipped = 0;
 };
 std::string to_text(const JunitCounts& counts);  // as attributes
 

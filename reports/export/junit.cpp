@@ -67,8 +67,8 @@ std::string xml_text(const std::string& text) {
 }
 
 std::string to_text(const JunitCounts& counts) {
-  return fmt::format("tests=\"{}\" failures=\"{}\" errors=\"0\" skipped=\"{}\"", counts.tests, counts.failures,
-                     counts.skipped);
+  return fmt::format("tests=\"{}\" failures=\"{}\" errors=\"{}\" skipped=\"{}\"", counts.tests, counts.failures,
+                     counts.errors, counts.skipped);
 }
 
 std::string junit_text(const results::Run& run) {

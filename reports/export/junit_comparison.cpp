@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // JUnit XML of a comparison, as `duet compare --json` and `duet gate --json` write it: SLOWER, ERROR and MISSING are
-// failures; AMBIGUOUS and NEW, which decide nothing, are skipped.
+// failures; AMBIGUOUS and NEW, which decide nothing, are skipped. A comparison without a verdict is one error.
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
@@ -67,6 +67,11 @@ std::string comparison_junit_text(const std::string& text, const std::string& fi
   const bool inverse = metric && metric->text() == "speedup";
   JunitCounts counts;
   std::string cases;
+  if (const auto failure = root.find("failure")) {
+    counts.tests = counts.errors = 1;
+    cases = fmt::format("  <testcase name=\"{}\">\n   <error message=\"{}\"/>\n  </testcase>\n",
+                        xml_text(root.at("title").text()), xml_text(failure->text()));
+  }
   for (const Node& row : root.at("rows").items()) cases += test_case(row, inverse, counts);
   const std::string attributes = fmt::format("name=\"{}\" {}", xml_text(root.at("title").text()), to_text(counts));
   return fmt::format(

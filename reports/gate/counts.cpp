@@ -45,6 +45,8 @@ class CountGate {
     return load_counts(result);
   }
 
+  double elapsed() const { return std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count(); }
+
   Counts kernels(const char* side, const std::string& program) {
     BenchProgram bench(side, program, options_.arguments, scratch_);
     const std::string duet = (fs::path(bench.path()).parent_path() / "duet").string();
@@ -74,8 +76,7 @@ class CountGate {
     if (!options_.filter.empty()) command.push_back("--filter=" + options_.filter);
   }
   double left() const {
-    const double spent = std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
-    return std::min(options_.process_limit_s.value_or(options_.budget_s), std::max(0.1, options_.budget_s - spent));
+    return std::min(options_.process_limit_s.value_or(options_.budget_s), std::max(0.1, options_.budget_s - elapsed()));
   }
   [[noreturn]] static void fail(const char* side, const std::string& program, const ProgramEnd& end) {
     throw ProgramFailed(fmt::format("{} ({}) {}{}{}", side, program, end.how,
@@ -97,6 +98,8 @@ Counts load_counts(const std::string& path) {
   if (root.at("duet_counts").integer(Allow::at_least_one) != 1) root.at("duet_counts").fail("1 is expected");
   Counts counts;
   counts.counter = root.at("counter").text();
+  if (const auto keys = root.find("keys"))
+    for (const auto& [key, value] : keys->members()) counts.keys.emplace_back(key, value.text());
   for (const auto& [job, count] : root.at("rows").members())
     counts.rows[job] = {job, op_of(job), count.number(Allow::not_negative)};
   for (const auto& [job, reason] : root.at("without").members()) counts.without[job] = reason.text();
@@ -137,10 +140,21 @@ void add_kernel_profile(const std::string& where, const std::string& text, Count
   }
 }
 
-Comparison compare_counts(const Counts& base, const Counts& head, double floor) {
+Comparison compare_counts(const Counts& base, const Counts& head, const std::vector<std::string>& allowed,
+                          double floor) {
   if (!base.rows.empty() && !head.rows.empty() && base.counter != head.counter)
     throw NotComparable("base was counted by {} and head by {}", base.counter, head.counter);
   Comparison c;
+  if (!base.rows.empty() && !head.rows.empty()) {
+    MeasuredRun of_base, of_head;
+    of_base.kind = of_head.kind = "Duet";
+    of_base.keys = base.keys;
+    of_head.keys = head.keys;
+    c.allowed = differences(of_base, of_head);
+    if (const auto left = not_allowed(c.allowed, allowed); !left.empty())
+      throw NotComparable("the counts are not comparable: {}. --allow KEY (such as {}) compares them all the same",
+                          sentence_of(left), left.front().key);
+  }
   c.title = "Gate by counts";
   c.unit = "";
   const auto add = [&](const std::string& name, const CountedRow& of, Verdict verdict,
@@ -203,8 +217,10 @@ Comparison run_count_gate(const GateOptions& options, bool kernels) {
     return kernels ? gate.kernels(side, program) : gate.instructions(side, program);
   };
   const Counts base = counts("base", options.base.program);
+  options.say(fmt::format("gate: {} of base after {:.0f} s; head takes about as long",
+                          count_of(base.rows.size(), "count"), gate.elapsed()));
   const Counts head = counts("head", options.head.program);
-  Comparison c = compare_counts(base, head);
+  Comparison c = compare_counts(base, head, options.allowed);
   c.base.file = options.base.program;
   c.head.file = options.head.program;
   c.base.kind = c.head.kind = "counts";

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The gate without a clock, for machines whose times cannot be trusted: instructions of CPU implementations
 // (bench_all --count-instructions), or the static profile of GPU kernels (duet kernel-profile). Equal programs give
-// equal numbers, so that one process of each side decides and 1 % is visible.
+// equal numbers, so that one process of each side decides and 1 % is visible. Valgrind counts, not the processor
+// (perf): its counts of one program differ from run to run by interrupts and page faults, from processor to processor
+// by the instruction set that is chosen, and most virtual machines have no such counter.
 #pragma once
 #include <map>
 #include <string>
@@ -19,6 +21,7 @@ struct CountedRow {
 // By the row's name: the job, or of a kernel's profile "job: registers sm_90". What has none has a reason.
 struct Counts {
   std::string counter;  // what counted
+  results::Facts keys;  // of the build and the settings: have to be equal; empty where they are not known
   std::map<std::string, CountedRow> rows;
   std::map<std::string, std::string> without;
 };
@@ -30,7 +33,9 @@ Counts load_counts(const std::string& path);
 void add_kernel_profile(const std::string& where, const std::string& text, Counts& counts);
 
 constexpr double kCountFloor = 0.01;  // smallest change of a count that is told
-Comparison compare_counts(const Counts& base, const Counts& head, double floor = kCountFloor);
+// allowed: keys that may differ. Throws NotComparable.
+Comparison compare_counts(const Counts& base, const Counts& head, const std::vector<std::string>& allowed = {},
+                          double floor = kCountFloor);
 
 // Runs both programs of the options. kernels: the profiles of the program `duet` beside each bench_all; else
 // instructions.

@@ -121,6 +121,21 @@ class Gate {
       }
   }
 
+  // By what the first processes took: when the screen will have ended.
+  void estimate() {
+    double round_s = 0;
+    for (const Side side : {kBase, kHead})
+      if (programs_[side]) round_s += screen_s_[side];
+    if (round_s == 0) return;
+    const double more_s = static_cast<double>(options_.rule.screen_processes - 1) * round_s;
+    const double room_s = kScreenShare * options_.budget_s - elapsed();
+    options_.say(
+        fmt::format("gate: one process {} took {}, so the screen takes about {} more{}",
+                    programs_[kBase] && programs_[kHead] ? "of each program" : "of the program", time_text(round_s),
+                    time_text(std::min(more_s, std::max(0.0, room_s))),
+                    more_s > room_s ? ", with fewer processes than planned: half of the budget is for it" : ""));
+  }
+
   void screen() {
     const size_t processes = options_.rule.screen_processes;
     for (size_t i = 1; i < processes; ++i) {
@@ -497,6 +512,7 @@ Comparison run_gate(const GateOptions& options) {
   Gate gate(options);
   gate.announce();
   gate.begin();
+  gate.estimate();
   gate.screen();
   gate.confirm();
   return gate.finish();

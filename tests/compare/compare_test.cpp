@@ -135,7 +135,7 @@ TEST(Compare, RowsOfOneSideAndFailures) {
   EXPECT_EQ(c.rows[0].code, "not_in_head");
   EXPECT_EQ(c.rows[0].verdict, Verdict::missing);
   EXPECT_EQ(c.rows[1].verdict, Verdict::added);
-  EXPECT_EQ(c.with_ratio(), 0U);
+  EXPECT_EQ(c.compared(), 0U);
   EXPECT_THAT(answer(c), HasSubstr("Nothing could be compared"));
   EXPECT_THAT(answer(c), HasSubstr("1 missing in head; 1 new in head"));
 

@@ -9,6 +9,7 @@
 #include <regex>
 
 #include "core/error.h"
+#include "reports/compare/compare.h"
 #include "reports/render.h"
 #include "tests/example/example_run.h"
 #include "tests/results/fixture.h"
@@ -203,6 +204,17 @@ TEST(Export, ComparisonsBecomeFailuresWhereSomethingIsSlower) {
   EXPECT_THAT(refused(json), HasSubstr("c.json: rows[2].verdict: \"SLOW\" is not one of SLOWER, ERROR"));
   json["duet_comparison"] = 2;
   EXPECT_THAT(refused(json), HasSubstr("2 is newer than 1"));
+}
+
+TEST(Export, AComparisonWithoutAVerdictIsAnError) {
+  Comparison c;
+  c.title = "Gate";
+  c.failure = "head (<bench_all>) was killed by SIGSEGV";
+  EXPECT_EQ(answer(c), "No verdict: head (<bench_all>) was killed by SIGSEGV.");
+  EXPECT_THAT(render_markdown(comparison_document(c)), HasSubstr("No verdict: head"));
+  const std::string text = comparison_junit_text(comparison_json(c), "c.json");
+  EXPECT_THAT(text, HasSubstr("tests=\"1\" failures=\"0\" errors=\"1\" skipped=\"0\""));
+  EXPECT_THAT(text, HasSubstr("<error message=\"head (&lt;bench_all&gt;) was killed by SIGSEGV\"/>"));
 }
 
 TEST(Export, CsvHoldsNoFormulas) {

@@ -2,6 +2,7 @@
 // The gate by exact counts: what is read, compared and refused.
 #include "reports/gate/counts.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 
 #include "tests/results/fixture.h"
@@ -41,11 +42,37 @@ TEST(Counts, RowsOfOneSide) {
   EXPECT_EQ(c.count(Verdict::missing), 1U);
   EXPECT_EQ(c.count(Verdict::added), 1U);
   EXPECT_EQ(c.rows[0].detail, "not built here");
-  EXPECT_EQ(c.with_ratio(), 0U);
+  EXPECT_EQ(c.compared(), 0U);
 }
 
 TEST(Counts, OtherCountersAreNotComparable) {
   EXPECT_THROW(compare_counts(counts_of({{"a", 1}}), counts_of({{"a", 1}}, "another")), NotComparable);
+}
+
+TEST(Counts, UnlikeBuildsAndSettingsAreRefused) {
+  Counts base = counts_of({{"a", 1}}), head = counts_of({{"a", 1}});
+  base.keys = {{"build.flags", "-O3"}, {"settings.seed", "1"}};
+  head.keys = {{"build.flags", "-O2"}, {"settings.seed", "1"}};
+  const auto message = [&](const std::vector<std::string>& allowed) -> std::string {
+    try {
+      return fmt::format("{} allowed", compare_counts(base, head, allowed).allowed.size());
+    } catch (const NotComparable& e) {
+      return e.what();
+    }
+  };
+  EXPECT_THAT(message({}), HasSubstr("build.flags is '-O3' in base and '-O2' in head"));
+  EXPECT_EQ(message({"build"}), "1 allowed");
+  head.keys = {{"build.flags", "-O3"}, {"settings.seed", "2"}};
+  EXPECT_THAT(message({"build"}), HasSubstr("settings.seed is '1' in base and '2' in head"));
+  head.keys.clear();  // of an older program
+  EXPECT_THAT(message({}), HasSubstr("build.flags is '-O3' in base and 'none' in head"));
+}
+
+TEST(Counts, ARowThatWasZeroIsCompared) {
+  const Comparison c = compare_counts(counts_of({{"a", 0}}), counts_of({{"a", 8}}));
+  EXPECT_EQ(c.compared(), 1U);
+  EXPECT_EQ(c.count(Verdict::slower), 1U);
+  EXPECT_THAT(answer(c), HasSubstr("Of 1 count, 1 is higher"));
 }
 
 TEST(Counts, OutputsSayCounts) {

@@ -116,6 +116,8 @@ TEST(Gate, TheSameProgramIsNotSlower) {
   EXPECT_EQ(row_of(c, kRelu).code, "not_a_candidate");
   ASSERT_FALSE(said.empty());
   EXPECT_THAT(said[0], HasSubstr("2 jobs, at most 2 min: 3 processes of each program"));
+  ASSERT_GE(said.size(), 2U);
+  EXPECT_THAT(said[1], HasSubstr("gate: one process of each program took "));
   EXPECT_EQ(base.processes(), 3);
 }
 

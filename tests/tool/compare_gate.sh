@@ -57,6 +57,17 @@ status_is 0 "${gate[@]}" --base /nowhere --head /nowhere --gate=off
 status_is 3 "${gate[@]}" --base-json base.json --head-json gone.json
 status_is 2 "${gate[@]}" --base-json base.json --head-json cut.json
 
+# A lost program leaves files that say so, although --gate=warn ends with status 0.
+printf '#!/bin/sh\nkill -SEGV $$\n' > lost
+chmod +x lost
+status_is 0 "${gate[@]}" --base ./lost --head ./lost --gate=warn --json lost.json --markdown lost.md
+grep -q '"failure": "base (./lost) cannot list its jobs: it was killed by SIGSEGV"' lost.json || fail "a lost program: $(cat lost.json)"
+grep -q 'No verdict: base' lost.md || fail "a lost program: $(cat lost.md)"
+grep -q 'would have failed with status 3' err.txt || fail "a lost program: $(cat err.txt)"
+status_is 3 "${gate[@]}" --base ./lost --head ./lost
+status_is 0 "$DUET_BIN/duet" export lost.json --format junit
+grep -q '<error message="base' out.txt || fail "a lost program: $(cat out.txt)"
+
 # What cannot be written is not SLOWER.
 full_is() {  # full_is COMMAND...: status 5 where standard output is a full disk
   local status=0

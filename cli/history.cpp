@@ -82,7 +82,8 @@ std::string rerun_command(const std::vector<Verdict>& verdicts, const history::F
                                      {"--seed", "settings.seed"},
                                      {"--threads", "settings.threads"},
                                      {"--min-time", "settings.min_time_s"}})
-    if (const std::string value = history::fact(environment, name); !value.empty() && value != "none")
+    if (const std::string value = history::fact(environment, name);
+        !value.empty() && (cases.empty() || name != std::string_view("settings.scale")))
       options += fmt::format(" {} {}", option, shell_quoted(one_line(value)));
   std::vector<std::string> patterns;
   for (const Verdict& verdict : verdicts) {

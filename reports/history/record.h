@@ -89,8 +89,8 @@ struct Conversion {
   RunRecord record;
 };
 
-// What the environments of two runs have to share for their times to be compared. The names are those of a comparison of
-// run files (reports/compare/rows.h). A run without one of them was stored by an older program: it is like no other.
+// What the environments of two runs have to share for their times to be compared. The names are those of a comparison
+// of run files (reports/compare/rows.h). A run without one of them was stored by an older program: it is like no other.
 inline constexpr const char* kComparedSettings[] = {"settings.seed", "settings.threads", "settings.scale",
                                                     "settings.min_time_s"};
 // Where cases were named: those, with kBetweenCases in between.

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "reports/format.h"
 #include "reports/join.h"
@@ -22,6 +23,20 @@ std::string median_sentence(const Rows& rows) {
   if ((*call >= 1) == (*copies >= 1))
     return text + fmt::format(" and {} with copies.", times(std::max(*copies, 1 / *copies)));
   return text + fmt::format("; with copies {}.", faster_side(*copies));
+}
+
+// "64.0 KiB (2^14 elements of f32)": what the case moves. "about": not a power of two.
+std::string size_text(const Job& job) {
+  const auto bytes = static_cast<double>(job.bytes);
+  const std::string dtype = job.dtype.substr(0, job.dtype.find('/'));  // without the mode of a product
+  const double width = dtype == "f64"                      ? 8
+                       : dtype == "f32" || dtype == "i32"  ? 4
+                       : dtype == "bf16" || dtype == "f16" ? 2
+                                                           : 0;
+  if (width == 0) return bytes_text(bytes);
+  const double exponent = std::log2(bytes / width), nearest = std::round(exponent);
+  return fmt::format("{} ({}2^{:.0f} elements of {})", bytes_text(bytes), exponent == nearest ? "" : "about ", nearest,
+                     dtype);
 }
 
 // Below which size the CPU wins everything that is bound by memory, and from which on the GPU does.
@@ -43,7 +58,7 @@ std::string size_sentence(const Rows& all) {
   const auto cpu = static_cast<size_t>(cpu_end - rows.begin()), gpu = static_cast<size_t>(rows.end() - gpu_begin);
   if (cpu == rows.size()) return fmt::format("The CPU wins all {} memory-bound cases.", cpu);
   if (gpu == rows.size()) return fmt::format("The GPU wins all {} memory-bound cases.", gpu);
-  const auto border = [&](const auto& row) { return bytes_text(static_cast<double>(bytes(*row))); };
+  const auto border = [&](const auto& row) { return size_text(*(*row)->cpu.job); };
   const std::string all_rows = fmt::format("Of the {} memory-bound cases, by the bytes that they move", rows.size());
   if (cpu >= kMinGroup && gpu >= kMinGroup && cpu + gpu == rows.size())
     return fmt::format("{}, the CPU wins all {} below {} and the GPU all {} from there on.", all_rows, cpu,

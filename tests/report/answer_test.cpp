@@ -71,7 +71,9 @@ TEST(ReportsAnswer, AMixedRunSaysFromWhichSizeOnTheGpuWins) {
   const std::string text = answer_of(make_run(std::move(jobs)));
   EXPECT_THAT(text, HasSubstr("The GPU wins 5 of 9 cases, the CPU 4."));
   EXPECT_THAT(text, HasSubstr("by call; with copies the CPU is"));
-  EXPECT_THAT(text, HasSubstr("the CPU wins all 3 below 64.0 KiB and the GPU all 4 from 1.00 MiB on."));
+  EXPECT_THAT(
+      text, HasSubstr("the CPU wins all 3 below 64.0 KiB (2^14 elements of f32) and the GPU all 4 from 1.00 MiB (2^18 "
+                      "elements of f32) on."));
   EXPECT_THAT(text,
               HasSubstr("In 4 cases the CPU reaches less than 40 % of its own roof: read those ratios with care."));
 }

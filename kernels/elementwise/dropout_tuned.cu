@@ -1,31 +1,52 @@
 // SPDX-License-Identifier: Apache-2.0
-// One 16-byte pack per thread: all four numbers of a Philox block are used, and its mask is one store of 4 or 8 bytes.
+// One 16-byte pack per thread: all numbers of its Philox blocks are used, and its mask is one store of 4 or 8 bytes. With
+// an offset that is no multiple of four, a pack begins inside a block, and needs one block more.
 #include "kernels/vector.cuh"
 #include "ops/elementwise/dropout.h"
 
 namespace duet::DUET_DEVICE {
 namespace {
-// Element `index & 3` of the block. Indexing the array would put it in local memory.
-__device__ __forceinline__ uint32_t pick(const Philox4& block, uint64_t index) {
-  const uint32_t low = index & 1 ? block.v[1] : block.v[0], high = index & 1 ? block.v[3] : block.v[2];
-  return index & 2 ? high : low;
-}
+// kWidth random words from element `index` on: 1, or a multiple of 4. All threads of a warp that have whole packs have
+// the same index % 4. Words are moved by selections: an index that is not constant would put them in local memory.
+template <int kWidth>
+struct RandomWords {
+  uint32_t v[kWidth + 4];
+  __device__ __forceinline__ RandomWords(uint64_t index, uint64_t seed) {
+    constexpr int kBlocks = (kWidth + 3) / 4;
+    const uint64_t first = index >> 2;
+    const bool one = index & 1, two = index & 2;
+#pragma unroll
+    for (int b = 0; b < kBlocks; ++b) add(b, first, seed);
+    if (!one && !two) return;
+    if (kWidth > 1) add(kBlocks, first, seed);
+#pragma unroll
+    for (int k = 0; k < kWidth + 2; ++k) v[k] = one ? v[k + 1] : v[k];
+#pragma unroll
+    for (int k = 0; k < kWidth; ++k) v[k] = two ? v[k + 2] : v[k];
+  }
+  __device__ __forceinline__ void add(int block, uint64_t first, uint64_t seed) {
+    const Philox4 words = philox4x32_10(first + block, seed);
+#pragma unroll
+    for (int k = 0; k < 4; ++k) v[4 * block + k] = words.v[k];
+  }
+};
 
 // A map_grid(n, kSize), no shared memory. x, y, mask: (n), offset: (1). y may be x.
 template <class T, int kSize>
 __global__ void __launch_bounds__(kMapBlock) dropout_kernel(const T* x, const int32_t* offset, T* y, uint8_t* mask,
                                                             int64_t n, uint64_t seed, uint64_t threshold, float scale) {
   const int32_t start = *offset;
+  // threshold is 0 to 2^32. Words that are kept are all, or those above `last`, compared in 32 bits.
+  const bool all = threshold == 0;
+  const auto last = static_cast<uint32_t>(threshold - 1);
   for_my_pack<kSize>(n, [&]<int kWidth>(int64_t i) {
     const auto in = load_pack<kWidth>(x + i);
+    const RandomWords<kWidth> random(dropout_index(start, i), seed);
     Pack<T, kWidth> out;
     Pack<uint8_t, kWidth> kept;
-    uint64_t index = dropout_index(start, i);
-    Philox4 block = philox4x32_10(index >> 2, seed);
 #pragma unroll
-    for (int e = 0; e < kWidth; ++e, ++index) {
-      if (e > 0 && index % 4 == 0) block = philox4x32_10(index >> 2, seed);  // uniform over the threads with full packs
-      const bool keep = pick(block, index) >= threshold;
+    for (int e = 0; e < kWidth; ++e) {
+      const bool keep = all || random.v[e] > last;
       kept.at[e] = keep;
       out.at[e] = keep ? T(float(in.at[e]) * scale) : T(0.0f);
     }

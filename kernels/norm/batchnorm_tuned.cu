@@ -99,8 +99,8 @@ __global__ void __launch_bounds__(kLanes* kRows)
   const int64_t first = blockIdx.y * height, last = min(count, first + height);
   const int lane = static_cast<int>(threadIdx.x) * kSize, row = static_cast<int>(threadIdx.y);
 
-  // Moments of this thread's batches.
-  Moments mine[kSize];
+  // Moments of this thread's batches. All its channels have the same number of elements.
+  float count_so_far = 0, means[kSize] = {}, all_squares[kSize] = {};
   if (q < c)
     for (int64_t k = first + row; k < last; k += kBatch * kRows) {
       Pack<T, kSize> pack[kBatch];
@@ -111,7 +111,8 @@ __global__ void __launch_bounds__(kLanes* kRows)
           pack[b] = load_pack<kSize>(x + (k + b * kRows) * c + q);
           n += 1;
         }
-      const float inv_n = 1 / n;
+      const float inv_n = 1 / n, all = count_so_far + n, weight = n / all, both = count_so_far * weight;
+      count_so_far = all;
 #pragma unroll
       for (int i = 0; i < kSize; ++i) {
         float sum = 0, squares = 0;
@@ -122,16 +123,18 @@ __global__ void __launch_bounds__(kLanes* kRows)
 #pragma unroll
         for (int b = 0; b < kBatch; ++b)
           if (b < n) squares += (float(pack[b].at[i]) - mean) * (float(pack[b].at[i]) - mean);
-        mine[i].add(n, mean, squares);
+        const float difference = mean - means[i];
+        means[i] += difference * weight;
+        all_squares[i] += squares + difference * difference * both;
       }
     }
 
     // Moments over the rows of threads.
 #pragma unroll
   for (int i = 0; i < kSize; ++i) {
-    shared[0][row][lane + i] = mine[i].count;
-    shared[1][row][lane + i] = mine[i].mean;
-    shared[2][row][lane + i] = mine[i].squares;
+    shared[0][row][lane + i] = count_so_far;
+    shared[1][row][lane + i] = means[i];
+    shared[2][row][lane + i] = all_squares[i];
   }
   __syncthreads();
   for (int i = row * kLanes + static_cast<int>(threadIdx.x); i < kLanes * kSize; i += kLanes * kRows) {
@@ -190,29 +193,82 @@ __global__ void __launch_bounds__(kLanes* kFinishRows)
 
 // --- one pass over the images ---------------------------------------------------------------------------------------
 
-// The channel of element i. nhwc is treated as planes of one pixel.
+// Where the channels of a pack's elements are. kPlanes: all in one (nchw, packs divide the planes); kConsecutive: they
+// are consecutive and begin at a multiple of the pack (nhwc, packs divide the channels); kAny: anywhere.
+enum class PackChannels { kAny, kPlanes, kConsecutive };
+
+// Loads values of channels for the elements of a pack. nhwc is treated as planes of one pixel.
 struct ChannelOf {
-  explicit ChannelOf(const Channels& p) : by_pixels(p.layout == Layout::nchw ? p.pixels() : 1), by_channels(p.c) {}
+  explicit ChannelOf(const Channels& p)
+      : pixels(p.layout == Layout::nchw ? static_cast<int>(p.pixels()) : 1),
+        channels(static_cast<int>(p.c)),
+        by_pixels(pixels),
+        by_channels(p.c) {}
+  int pixels, channels;
   Divider by_pixels, by_channels;
-  __device__ __forceinline__ int operator()(uint32_t i) const {
-    uint32_t plane = by_pixels(i);
-    return by_channels.split(plane);
+
+  // to[v][e] = values[v * channels + the channel of element i + e]. values: (kValues, channels), aligned to 16 bytes.
+  template <PackChannels kWhere, int kValues, int kWidth>
+  __device__ __forceinline__ void load(const float* values, uint32_t i, float (&to)[kValues][kWidth]) const {
+    uint32_t plane = i;
+    int pixel = by_pixels.split(plane), q = by_channels.split(plane);
+    if constexpr (kWhere == PackChannels::kPlanes) {
+#pragma unroll
+      for (int v = 0; v < kValues; ++v) {
+        const float value = values[v * channels + q];
+#pragma unroll
+        for (int e = 0; e < kWidth; ++e) to[v][e] = value;
+      }
+    } else if constexpr (kWhere == PackChannels::kConsecutive && kWidth % 4 == 0) {
+#pragma unroll
+      for (int v = 0; v < kValues; ++v)
+#pragma unroll
+        for (int first = 0; first < kWidth; first += 4) {
+          const auto pack = load_pack<4>(values + v * channels + q + first);
+#pragma unroll
+          for (int e = 0; e < 4; ++e) to[v][first + e] = pack.at[e];
+        }
+    } else {
+#pragma unroll
+      for (int e = 0; e < kWidth; ++e) {
+#pragma unroll
+        for (int v = 0; v < kValues; ++v) to[v][e] = values[v * channels + q];
+        const bool plane_ends = ++pixel == pixels;
+        pixel = plane_ends ? 0 : pixel;
+        q += plane_ends;
+        q = q == channels ? 0 : q;
+      }
+    }
   }
 };
 
+// Calls run.operator()<kSize, kWhere>() for the packs that these tensors allow.
+template <class T, class Run, class... P>
+void with_packs(const Channels& p, Run&& run, const P*... tensors) {
+  if (!aligned16(tensors...))
+    run.template operator()<1, PackChannels::kAny>();
+  else if (p.layout == Layout::nchw && p.pixels() % kPack<T> == 0)
+    run.template operator()<kPack<T>, PackChannels::kPlanes>();
+  else if (p.layout == Layout::nhwc && p.c % kPack<T> == 0)
+    run.template operator()<kPack<T>, PackChannels::kConsecutive>();
+  else
+    run.template operator()<kPack<T>, PackChannels::kAny>();
+}
+
 // y = max(x a + b + residual, floor). A map_grid(elements, kSize), no shared memory. residual may be null; y may be x
 // or residual. scales: (2, c).
-template <class T, int kSize>
+template <class T, int kSize, PackChannels kWhere>
 __global__ void __launch_bounds__(kMapBlock) scale_kernel(const T* x, const T* residual, T* y, const float* scales,
-                                                          uint32_t elements, int c, ChannelOf channel, float floor) {
+                                                          uint32_t elements, ChannelOf channel, float floor) {
   for_my_pack<kSize>(elements, [&]<int kWidth>(int64_t i) {
     auto pack = load_pack<kWidth>(x + i);
     Pack<T, kWidth> more{};
     if (residual) more = load_pack<kWidth>(residual + i);
+    float scale[2][kWidth];
+    channel.load<kWhere>(scales, static_cast<uint32_t>(i), scale);
 #pragma unroll
     for (int e = 0; e < kWidth; ++e) {
-      const int q = channel(static_cast<uint32_t>(i) + e);
-      float v = float(pack.at[e]) * scales[q] + scales[c + q];
+      float v = float(pack.at[e]) * scale[0][e] + scale[1][e];
       if (residual) v += float(more.at[e]);
       pack.at[e] = T(fmaxf(v, floor));
     }
@@ -222,11 +278,11 @@ __global__ void __launch_bounds__(kMapBlock) scale_kernel(const T* x, const T* r
 template <class T>
 void launch_scale(const Channels& p, const T* x, const T* residual, T* y, const float* scales, cudaStream_t stream) {
   const float floor = p.relu() ? 0 : -INFINITY;
-  const auto run = [&]<int kSize>() {
-    launch(scale_kernel<T, kSize>, map_grid(p.elements(), kSize, stream), x, residual, y, scales,
-           static_cast<uint32_t>(p.elements()), static_cast<int>(p.c), ChannelOf(p), floor);
+  const auto run = [&]<int kSize, PackChannels kWhere>() {
+    launch(scale_kernel<T, kSize, kWhere>, map_grid(p.elements(), kSize, stream), x, residual, y, scales,
+           static_cast<uint32_t>(p.elements()), ChannelOf(p), floor);
   };
-  aligned16(x, residual, y) ? run.template operator()<kPack<T>>() : run.template operator()<1>();
+  with_packs<T>(p, run, x, residual, y);
 }
 
 // How the elements of a channel are divided into parts.
@@ -413,19 +469,20 @@ struct StoreGradients {
 
 // dx = g k + x l + m, dresidual = g. A map_grid(elements, kSize), no shared memory. y is null without relu, dresidual
 // without residual. dx and dresidual may be x, dy or y. factors: (3, c).
-template <class T, int kSize>
+template <class T, int kSize, PackChannels kWhere>
 __global__ void __launch_bounds__(kMapBlock)
     images_backward_kernel(const T* x, const T* dy, const T* y, const float* factors, T* dx, T* dresidual,
-                           uint32_t elements, int c, ChannelOf channel) {
+                           uint32_t elements, ChannelOf channel) {
   for_my_pack<kSize>(elements, [&]<int kWidth>(int64_t i) {
     auto pack_x = load_pack<kWidth>(x + i), pack_dy = load_pack<kWidth>(dy + i);
     auto gate = pack_dy;
     if (y) gate = load_pack<kWidth>(y + i);
+    float factor[3][kWidth];
+    channel.load<kWhere>(factors, static_cast<uint32_t>(i), factor);
 #pragma unroll
     for (int e = 0; e < kWidth; ++e) {
-      const int q = channel(static_cast<uint32_t>(i) + e);
       if (y && !(float(gate.at[e]) > 0)) pack_dy.at[e] = T(0.0f);
-      pack_x.at[e] = T(float(pack_dy.at[e]) * factors[q] + (float(pack_x.at[e]) * factors[c + q] + factors[2 * c + q]));
+      pack_x.at[e] = T(float(pack_dy.at[e]) * factor[0][e] + (float(pack_x.at[e]) * factor[1][e] + factor[2][e]));
     }
     store_pack(dx + i, pack_x);
     if (dresidual) store_pack(dresidual + i, pack_dy);
@@ -468,12 +525,11 @@ Plan batchnorm_backward_tuned(const BatchNormBackward& p, GpuContext& gpu) {
              } else {
                columns.enqueue(t, LoadGradients<T>{x, dy, y, mean, p.c}, store);
              }
-             const auto images = [&]<int kSize>() {
-               launch(images_backward_kernel<T, kSize>, map_grid(p.elements(), kSize, stream), x, dy, y, factors, dx,
-                      dresidual, static_cast<uint32_t>(p.elements()), static_cast<int>(p.c), ChannelOf(p));
+             const auto images = [&]<int kSize, PackChannels kWhere>() {
+               launch(images_backward_kernel<T, kSize, kWhere>, map_grid(p.elements(), kSize, stream), x, dy, y,
+                      factors, dx, dresidual, static_cast<uint32_t>(p.elements()), ChannelOf(p));
              };
-             aligned16(x, dy, y, dx, dresidual) ? images.template operator()<kPack<T>>()
-                                                : images.template operator()<1>();
+             with_packs<T>(p, images, x, dy, y, dx, dresidual);
            })
         .with(std::move(workspace));
   });

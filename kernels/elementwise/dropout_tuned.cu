@@ -33,7 +33,7 @@ struct RandomWords {
 
 // A map_grid(n, kSize), no shared memory. x, y, mask: (n), offset: (1). y may be x.
 template <class T, int kSize>
-__global__ void __launch_bounds__(kMapBlock) dropout_kernel(const T* x, const int32_t* offset, T* y, uint8_t* mask,
+__global__ void __launch_bounds__(kMapBlock, 5) dropout_kernel(const T* x, const int32_t* offset, T* y, uint8_t* mask,
                                                             int64_t n, uint64_t seed, uint64_t threshold, float scale) {
   const int32_t start = *offset;
   // threshold is 0 to 2^32. Words that are kept are all, or those above `last`, compared in 32 bits.

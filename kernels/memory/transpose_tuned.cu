@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A block transposes one square tile through shared memory, so that both reads and writes coalesce. Elements move as
-// words of 4 bytes: pairs of neighbours for the halves, where rows and cols are even.
-#include "simt/launch.h"
+// words of 4 bytes: pairs of neighbours for the halves, where rows and cols are even. Only tiles at an edge test indices.
+#include "kernels/divider.cuh"
 #include "ops/memory/transpose.h"
 
 namespace duet::DUET_DEVICE {
@@ -13,37 +13,49 @@ constexpr int kLanes = 32, kRows = 8;  // threads of a block
 // elements of a column are in different banks. x: (batch, rows, cols), y: (batch, cols, rows).
 template <class T, int kSize>
 __global__ void __launch_bounds__(kLanes* kRows)
-    transpose_kernel(const T* x, T* y, int64_t rows, int64_t cols, int64_t tiles_down, int64_t tiles_across) {
+    transpose_kernel(const T* x, T* y, int64_t rows, int64_t cols, Divider by_down, Divider by_across) {
   constexpr int kTile = kLanes * kSize;
   struct alignas(kSize * sizeof(T)) Word {
     T at[kSize];
   };
   DUET_SHARED(T, tile, [kTile][kTile + (sizeof(T) == 4 ? 1 : 2)]);
-  const int64_t index = blockIdx.x, b = index / tiles_across / tiles_down;
-  const int64_t r0 = index / tiles_across % tiles_down * kTile, c0 = index % tiles_across * kTile;
+  uint32_t b = blockIdx.x;  // of the matrix, after these divisions by the numbers of tiles
+  const int64_t c0 = int64_t{by_across.split(b)} * kTile, r0 = int64_t{by_down.split(b)} * kTile;
   x += b * rows * cols;
   y += b * rows * cols;
-  const int lane = static_cast<int>(threadIdx.x) * kSize;
+  const int lane = static_cast<int>(threadIdx.x) * kSize, row = static_cast<int>(threadIdx.y);
+
+  const T* from = x + (r0 + row) * cols + c0 + lane;
+  T* to = y + (c0 + row) * rows + r0 + lane;
+  const bool whole = r0 + kTile <= rows && c0 + kTile <= cols;
 
   // Rows of x to the tile.
+  const auto read = [&](auto inside) {
 #pragma unroll
-  for (int r = static_cast<int>(threadIdx.y); r < kTile; r += kRows)
-    if (r0 + r < rows && c0 + lane < cols) {
-      const Word word = *reinterpret_cast<const Word*>(x + (r0 + r) * cols + c0 + lane);
+    for (int i = 0; i < kTile; i += kRows)
+      if (inside(r0 + row + i, c0 + lane)) {
+        const Word word = *reinterpret_cast<const Word*>(from + i * cols);
 #pragma unroll
-      for (int e = 0; e < kSize; ++e) tile[r][lane + e] = word.at[e];
-    }
+        for (int e = 0; e < kSize; ++e) tile[row + i][lane + e] = word.at[e];
+      }
+  };
+  whole ? read([](int64_t, int64_t) { return true; })
+        : read([&](int64_t r, int64_t c) { return r < rows && c < cols; });
   __syncthreads();
 
   // Columns of the tile to rows of y.
+  const auto write = [&](auto inside) {
 #pragma unroll
-  for (int c = static_cast<int>(threadIdx.y); c < kTile; c += kRows)
-    if (c0 + c < cols && r0 + lane < rows) {
-      Word word;
+    for (int i = 0; i < kTile; i += kRows)
+      if (inside(r0 + lane, c0 + row + i)) {
+        Word word;
 #pragma unroll
-      for (int e = 0; e < kSize; ++e) word.at[e] = tile[lane + e][c];
-      *reinterpret_cast<Word*>(y + (c0 + c) * rows + r0 + lane) = word;
-    }
+        for (int e = 0; e < kSize; ++e) word.at[e] = tile[lane + e][row + i];
+        *reinterpret_cast<Word*>(to + i * rows) = word;
+      }
+  };
+  whole ? write([](int64_t, int64_t) { return true; })
+        : write([&](int64_t r, int64_t c) { return r < rows && c < cols; });
 }
 
 template <class T, int kSize>
@@ -51,7 +63,8 @@ void transpose(const Transpose& p, const void* x, void* y, cudaStream_t stream) 
   constexpr int kTile = kLanes * kSize;
   const int64_t down = ceil_div(p.rows, kTile), across = ceil_div(p.cols, kTile);
   const Grid grid{.blocks = p.batch * down * across, .threads = {kLanes, kRows}, .stream = stream};
-  launch(transpose_kernel<T, kSize>, grid, static_cast<const T*>(x), static_cast<T*>(y), p.rows, p.cols, down, across);
+  launch(transpose_kernel<T, kSize>, grid, static_cast<const T*>(x), static_cast<T*>(y), p.rows, p.cols, Divider(down),
+         Divider(across));
 }
 
 Plan transpose_tuned(const Transpose& p, GpuContext& gpu) {

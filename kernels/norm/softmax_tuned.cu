@@ -6,9 +6,11 @@
 
 namespace duet::DUET_DEVICE {
 namespace {
-constexpr int kWarp = 32, kBlock = 256;                 // threads for one row
-constexpr int kForwardItems = 32, kBackwardItems = 16;  // elements of a row that a thread holds, of each tensor
-constexpr int kLongBlock = 512;                         // threads for a row that does not fit registers
+constexpr int kWarp = 32, kBlock = 256;  // threads for one row
+// Elements of a row that a thread holds, of each tensor. Lanes of a short row, in packs or single elements, hold fewer:
+// places beyond the row cost as much as elements.
+constexpr int kForwardItems = 32, kBackwardItems = 16, kShortPacked = 8, kShortSingle = 4;
+constexpr int kLongBlock = 512;  // threads for a row that does not fit registers
 
 // The first column of this thread's pack number `load`: packs of kSize neighbours are distributed round-robin over
 // kThreads.
@@ -18,8 +20,8 @@ __device__ __forceinline__ int first_column(int load) {
 }
 
 // kThreads = 32: blocks of (32, 8), 8 rows each. kThreads = 256: blocks of (256, 1), one row each, 32 bytes of shared
-// memory. cols <= kThreads * kForwardItems. Rows are aligned to kSize elements. x, y: (rows, cols).
-template <class T, int kThreads, int kSize>
+// memory. cols <= kThreads * kItems. Rows are aligned to kSize elements. x, y: (rows, cols).
+template <class T, int kThreads, int kSize, int kItems>
 __global__ void __launch_bounds__(kBlock) softmax_kernel(const T* x, T* y, int64_t rows, int cols) {
   DUET_SHARED(float, part, [kBlock / 32]);
   const int64_t row = int64_t{blockIdx.x} * blockDim.y + threadIdx.y;
@@ -28,9 +30,9 @@ __global__ void __launch_bounds__(kBlock) softmax_kernel(const T* x, T* y, int64
   y += row * cols;
 
   // Load the row. Row maximum.
-  float v[kForwardItems], max = -INFINITY, sum = 0;
+  float v[kItems], max = -INFINITY, sum = 0;
 #pragma unroll
-  for (int load = 0; load < kForwardItems / kSize; ++load) {
+  for (int load = 0; load < kItems / kSize; ++load) {
     const int c = first_column<kThreads, kSize>(load);
     Pack<T, kSize> pack;
     if (c < cols) pack = load_pack<kSize>(x + c);
@@ -45,7 +47,7 @@ __global__ void __launch_bounds__(kBlock) softmax_kernel(const T* x, T* y, int64
 
   // Sum of exponentials.
 #pragma unroll
-  for (int i = 0; i < kForwardItems; ++i) {
+  for (int i = 0; i < kItems; ++i) {
     v[i] = expf(v[i] - max);
     sum += v[i];
   }
@@ -53,7 +55,7 @@ __global__ void __launch_bounds__(kBlock) softmax_kernel(const T* x, T* y, int64
 
   // Write back.
 #pragma unroll
-  for (int load = 0; load < kForwardItems / kSize; ++load) {
+  for (int load = 0; load < kItems / kSize; ++load) {
     const int c = first_column<kThreads, kSize>(load);
     Pack<T, kSize> pack;
 #pragma unroll
@@ -84,8 +86,8 @@ __global__ void __launch_bounds__(kLongBlock) softmax_long_kernel(const T* x, T*
   });
 }
 
-// As softmax_kernel, with cols <= kThreads * kBackwardItems. y, dy, dx: (rows, cols).
-template <class T, int kThreads, int kSize>
+// As softmax_kernel. y, dy, dx: (rows, cols).
+template <class T, int kThreads, int kSize, int kItems>
 __global__ void __launch_bounds__(kBlock)
     softmax_backward_kernel(const T* y, const T* dy, T* dx, int64_t rows, int cols) {
   DUET_SHARED(float, part, [kBlock / 32]);
@@ -96,9 +98,9 @@ __global__ void __launch_bounds__(kBlock)
   dx += row * cols;
 
   // Load the row. Dot product of y and dy.
-  float vy[kBackwardItems], vdy[kBackwardItems], dot = 0;
+  float vy[kItems], vdy[kItems], dot = 0;
 #pragma unroll
-  for (int load = 0; load < kBackwardItems / kSize; ++load) {
+  for (int load = 0; load < kItems / kSize; ++load) {
     const int c = first_column<kThreads, kSize>(load);
     Pack<T, kSize> pack_y, pack_dy;
     if (c < cols) {
@@ -117,7 +119,7 @@ __global__ void __launch_bounds__(kBlock)
 
   // Write back.
 #pragma unroll
-  for (int load = 0; load < kBackwardItems / kSize; ++load) {
+  for (int load = 0; load < kItems / kSize; ++load) {
     const int c = first_column<kThreads, kSize>(load);
     Pack<T, kSize> pack;
 #pragma unroll
@@ -153,17 +155,22 @@ __global__ void __launch_bounds__(kLongBlock)
   });
 }
 
-// Chooses threads per row and access width, and calls run.operator()<kThreads, kSize>(). kThreads = 0 stands for the
-// long kernel, whose rows need not be aligned: it is enough that the tensors have the same offset.
+// Chooses threads per row, access width and elements a thread, and calls run.operator()<kThreads, kSize, kItems>().
+// kThreads = 0 stands for the long kernel, whose rows need not be aligned: it is enough that the tensors have the same
+// offset.
 template <class T, int kItems, class Run, class... P>
 void by_row_length(int64_t cols, Run&& run, const P*... tensors) {
   const bool packs = aligned16(tensors...) && cols % kPack<T> == 0;
-  if (cols <= kWarp * kItems)
-    packs ? run.template operator()<kWarp, kPack<T>>() : run.template operator()<kWarp, 1>();
+  if (packs && cols <= kWarp * kShortPacked)
+    run.template operator()<kWarp, kPack<T>, kShortPacked>();
+  else if (!packs && cols <= kWarp * kShortSingle)
+    run.template operator()<kWarp, 1, kShortSingle>();
+  else if (cols <= kWarp * kItems)
+    packs ? run.template operator()<kWarp, kPack<T>, kItems>() : run.template operator()<kWarp, 1, kItems>();
   else if (cols <= kBlock * kItems)
-    packs ? run.template operator()<kBlock, kPack<T>>() : run.template operator()<kBlock, 1>();
+    packs ? run.template operator()<kBlock, kPack<T>, kItems>() : run.template operator()<kBlock, 1, kItems>();
   else
-    same_offset16(tensors...) ? run.template operator()<0, kPack<T>>() : run.template operator()<0, 1>();
+    same_offset16(tensors...) ? run.template operator()<0, kPack<T>, 0>() : run.template operator()<0, 1, 0>();
 }
 template <int kThreads>
 Grid grid_of(int64_t rows, const GpuContext& gpu) {
@@ -176,9 +183,9 @@ Plan softmax_tuned(const Softmax& p, GpuContext& gpu) {
     return [p, &gpu](Args t) {
       const T* x = t[Softmax::x].as<const T>();
       T* y = t[Softmax::y].as<T>();
-      const auto run = [&]<int kThreads, int kSize>() {
+      const auto run = [&]<int kThreads, int kSize, int kItems>() {
         if constexpr (kThreads > 0)
-          launch(softmax_kernel<T, kThreads, kSize>, grid_of<kThreads>(p.rows, gpu), x, y, p.rows, p.cols);
+          launch(softmax_kernel<T, kThreads, kSize, kItems>, grid_of<kThreads>(p.rows, gpu), x, y, p.rows, p.cols);
         else
           launch(softmax_long_kernel<T, kSize>, Grid{.blocks = p.rows, .threads = kLongBlock, .stream = gpu.stream()},
                  x, y, p.cols);
@@ -194,9 +201,9 @@ Plan softmax_backward_tuned(const SoftmaxBackward& p, GpuContext& gpu) {
     return [p, &gpu](Args t) {
       const T *y = t[SoftmaxBackward::y].as<const T>(), *dy = t[SoftmaxBackward::dy].as<const T>();
       T* dx = t[SoftmaxBackward::dx].as<T>();
-      const auto run = [&]<int kThreads, int kSize>() {
+      const auto run = [&]<int kThreads, int kSize, int kItems>() {
         if constexpr (kThreads > 0)
-          launch(softmax_backward_kernel<T, kThreads, kSize>, grid_of<kThreads>(p.rows, gpu), y, dy, dx, p.rows,
+          launch(softmax_backward_kernel<T, kThreads, kSize, kItems>, grid_of<kThreads>(p.rows, gpu), y, dy, dx, p.rows,
                  p.cols);
         else
           launch(softmax_backward_long_kernel<T, kSize>,

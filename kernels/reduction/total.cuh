@@ -10,7 +10,18 @@
 namespace duet::DUET_DEVICE {
 
 constexpr int kTotalBlock = 256;
-constexpr int64_t kTotalRun = 256;  // packs that a thread adds in f32 before it adds their sum to a double
+constexpr int kTotalRun = 256;  // packs that a thread adds in f32 before it adds their sum to a double
+constexpr int kTotalBatch = 4;  // packs of a tensor that a thread loads at once
+static_assert(kTotalRun % kTotalBatch == 0);
+
+template <class T, int kSize>
+struct TotalBatch {
+  Pack<T, kSize> packs[kTotalBatch];
+  __device__ __forceinline__ TotalBatch(const T* first, int64_t step) {
+#pragma unroll
+    for (int b = 0; b < kTotalBatch; ++b) packs[b] = load_pack<kSize>(first + b * step);
+  }
+};
 
 // The sum of v over the block, for thread 0; 0 for the others. part: kTotalBlock doubles of shared memory.
 __device__ __forceinline__ double total_of_block(double v, double* part) {
@@ -26,20 +37,26 @@ __device__ __forceinline__ double total_of_block(double v, double* part) {
 // partial[block] = the sum of term(x[i]...) over every gridDim.x-th pack of a thread, and, in block 0, over the
 // elements after the last pack. Any number of blocks of kTotalBlock, 2 KiB of shared memory.
 template <int kSize, class Term, class... X>
-__global__ void __launch_bounds__(kTotalBlock) total_kernel(Term term, int64_t n, double* partial, const X*... x) {
+__global__ void __launch_bounds__(kTotalBlock, 4) total_kernel(Term term, int64_t n, double* partial, const X*... x) {
   DUET_SHARED(double, part, [kTotalBlock]);
   const int thread = static_cast<int>(threadIdx.x);
   const int64_t packs = n / kSize, stride = int64_t{gridDim.x} * kTotalBlock;
 
-  // Sum of this thread's packs.
+  // Sum of this thread's packs, in their order. kTotalBatch of them are loaded at once.
   double sum = 0;
   for (int64_t i = int64_t{blockIdx.x} * kTotalBlock + thread; i < packs;) {
     float run = 0;
-    for (int64_t k = 0; k < kTotalRun && i < packs; ++k, i += stride)
-      [&](const auto&... pack) {
+    const auto add = [&](const auto&... pack) {
 #pragma unroll
-        for (int e = 0; e < kSize; ++e) run += term(float(pack.at[e])...);
-      }(load_pack<kSize>(x + i * kSize)...);
+      for (int e = 0; e < kSize; ++e) run += term(float(pack.at[e])...);
+    };
+    int k = 0;
+    for (; k < kTotalRun && i + (kTotalBatch - 1) * stride < packs; k += kTotalBatch, i += kTotalBatch * stride)
+      [&](const auto&... batch) {
+#pragma unroll
+        for (int b = 0; b < kTotalBatch; ++b) add(batch.packs[b]...);
+      }(TotalBatch<X, kSize>(x + i * kSize, stride * kSize)...);
+    for (; k < kTotalRun && i < packs; ++k, i += stride) add(load_pack<kSize>(x + i * kSize)...);
     sum += run;
   }
   if (const int64_t i = packs * kSize + thread; blockIdx.x == 0 && i < n) sum += term(float(x[i])...);

@@ -44,6 +44,18 @@ struct Phase {
   Geometry g;
   Axis down, across;
   int64_t pixels, depth;  // n * positions; group_k * taps
+  Divider by_group_k, by_taps_across, by_taps, by_positions_down, by_positions_across;
+  Phase(const Geometry& g, const Axis& down, const Axis& across, int64_t pixels, int64_t depth)
+      : g(g),
+        down(down),
+        across(across),
+        pixels(pixels),
+        depth(depth),
+        by_group_k(g.group_k),
+        by_taps_across(across.taps),
+        by_taps(int64_t{down.taps} * across.taps),
+        by_positions_down(down.positions),
+        by_positions_across(across.positions) {}
 
   struct Tap {
     int64_t filter;  // the element of the group's filters for the first input channel
@@ -51,10 +63,11 @@ struct Phase {
   };
   // The output channel and tap at depth d. Depths have the order (k, r, s), or with channels_last (r, s, k).
   __device__ __forceinline__ Tap tap(int64_t d) const {
-    const auto i = static_cast<unsigned>(d);
-    const auto taps_s = static_cast<unsigned>(across.taps), taps = static_cast<unsigned>(down.taps) * taps_s;
-    const unsigned k = g.channels_last ? i % g.group_k : i / taps, rs = g.channels_last ? i / g.group_k : i % taps;
-    const int tr = static_cast<int>(rs / taps_s), ts = static_cast<int>(rs % taps_s);
+    auto rest = static_cast<uint32_t>(d);
+    const auto within = static_cast<uint32_t>(g.channels_last ? by_group_k.split(rest) : by_taps.split(rest));
+    const uint32_t k = g.channels_last ? within : rest;
+    uint32_t rs = g.channels_last ? rest : within;
+    const int ts = by_taps_across.split(rs), tr = static_cast<int>(rs);
     const int64_t rs_of_filter = int64_t{down.first + tr * down.step} * g.s + across.first + ts * across.step;
     const int64_t plane = int64_t{g.r} * g.s;
     return {g.channels_last ? (k * plane + rs_of_filter) * g.group_c : k * plane * g.group_c + rs_of_filter,
@@ -66,8 +79,9 @@ struct Phase {
   };
   __device__ __forceinline__ Pixel pixel(int64_t p) const {
     if (p >= pixels) return {-1, 0, 0};
-    return {p / across.positions / down.positions, static_cast<int>(p / across.positions % down.positions),
-            static_cast<int>(p % across.positions)};
+    auto image = static_cast<uint32_t>(p);
+    const int col = by_positions_across.split(image), row = by_positions_down.split(image);
+    return {int64_t{image}, row, col};
   }
   // The element of dy that a tap connects with a pixel, or -1 outside dy.
   __device__ __forceinline__ int64_t element(const Pixel& p, const Tap& t, int64_t group) const {
@@ -231,7 +245,7 @@ Plan conv2d_backward_data_tuned(const Conv2dBackwardData& problem, GpuContext& g
         const Axis across = axis(b, p.w, p.pad_w, p.s, p.dil_w, p.stride_w);
         const int64_t taps =
             p.ho() * p.wo() == 0 ? 0 : int64_t{down.taps} * across.taps;  // without an output, no tap reaches a pixel
-        phases.push_back({geometry(p), down, across, p.n * down.positions * across.positions, p.group_k() * taps});
+        phases.emplace_back(geometry(p), down, across, p.n * down.positions * across.positions, p.group_k() * taps);
       }
 
   return for_float(p.dtype, [&]<class T>() -> Plan {

@@ -2,6 +2,7 @@
 // The index maps of a convolution as a matrix product, for kernels that multiply without storing an im2col matrix. The
 // depth of the product (the axis that is summed over) runs over a group's channels and the taps of the filter.
 #pragma once
+#include "kernels/divider.cuh"
 #include "kernels/vector.cuh"
 #include "ops/conv/conv2d.h"
 
@@ -13,6 +14,7 @@ struct Geometry {
   int h, w, ho, wo, r, s, group_c, group_k;
   int pad_h, pad_w, stride_h, stride_w, dil_h, dil_w;
   bool channels_last;
+  Divider by_group_c, by_r, by_s, by_ho, by_wo, by_plane;  // by_plane: ho * wo
 
   struct Tap {
     int c, r, s;
@@ -20,10 +22,13 @@ struct Geometry {
   // The channel and tap at depth d. Depths have the order of the filter in memory: c, r, s, or with channels_last r, s,
   // c.
   __device__ __forceinline__ Tap tap(int64_t d) const {
-    const auto i = static_cast<unsigned>(d);  // below 2^31: too_large() is checked by the plan
-    if (channels_last)
-      return {static_cast<int>(i % group_c), static_cast<int>(i / group_c / s), static_cast<int>(i / group_c % s)};
-    return {static_cast<int>(i / (r * s)), static_cast<int>(i / s % r), static_cast<int>(i % s)};
+    auto rest = static_cast<uint32_t>(d);  // below 2^31: too_large() is checked by the plan
+    if (channels_last) {
+      const int channel = by_group_c.split(rest), col = by_s.split(rest);
+      return {channel, static_cast<int>(rest), col};
+    }
+    const int col = by_s.split(rest), row = by_r.split(rest);
+    return {static_cast<int>(rest), row, col};
   }
   // For an output pixel: the image, and the row and column of x under the filter's first tap.
   struct Pixel {
@@ -32,10 +37,11 @@ struct Geometry {
   };
   __device__ __forceinline__ Pixel pixel(int64_t p, int64_t group) const {
     if (p >= pixels) return {-1, 0, 0};
-    const int64_t n = p / wo / ho;
-    const int i = static_cast<int>(p / wo % ho), j = static_cast<int>(p % wo);
+    auto image = static_cast<uint32_t>(p);
+    const int j = by_wo.split(image), i = by_ho.split(image);
     const int64_t first_c = group * group_c, plane = int64_t{h} * w;
-    return {n * c * plane + (channels_last ? first_c : first_c * plane), i * stride_h - pad_h, j * stride_w - pad_w};
+    return {int64_t{image} * c * plane + (channels_last ? first_c : first_c * plane), i * stride_h - pad_h,
+            j * stride_w - pad_w};
   }
   // The element of x under a tap, or -1 in the padding.
   __device__ __forceinline__ int64_t element(const Pixel& p, const Tap& t) const {
@@ -46,8 +52,9 @@ struct Geometry {
   // The element of y at output pixel p.
   __device__ __forceinline__ int64_t result(int64_t p, int64_t channel) const {
     if (channels_last) return p * k + channel;
-    const int64_t plane = int64_t{ho} * wo;
-    return (p / plane * k + channel) * plane + p % plane;
+    auto image = static_cast<uint32_t>(p);
+    const int at = by_plane.split(image);
+    return (int64_t{image} * k + channel) * (int64_t{ho} * wo) + at;
   }
 };
 
@@ -55,6 +62,7 @@ struct Geometry {
 inline const char* too_large(const Conv2d& p) {
   for (const int64_t d : {p.c, p.k, p.ho(), p.wo(), p.group_c() * p.r * p.s, p.group_k() * p.r * p.s})
     if (d > INT32_MAX / 2) return "a dimension over 2^30";
+  if (p.n * p.h * p.w > INT32_MAX || p.n * p.ho() * p.wo() > INT32_MAX) return "more than 2^31 - 1 pixels";
   // Rows and columns of the outermost taps, padding included, must fit an int as well.
   if (p.h + 2 * p.pad_h > INT32_MAX / 2 || p.w + 2 * p.pad_w > INT32_MAX / 2) return "a padded extent over 2^30";
   return nullptr;
@@ -79,7 +87,13 @@ inline Geometry geometry(const Conv2d& p) {
           narrow(p.stride_w),
           narrow(p.dil_h),
           narrow(p.dil_w),
-          p.layout == Layout::nhwc};
+          p.layout == Layout::nhwc,
+          Divider(p.group_c()),
+          Divider(p.r),
+          Divider(p.s),
+          Divider(p.ho()),
+          Divider(p.wo()),
+          Divider(p.ho() * p.wo())};
 }
 
 }  // namespace duet::DUET_DEVICE

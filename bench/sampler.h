@@ -2,6 +2,7 @@
 // Calibrates one series and takes its samples, in its scope and cache state.
 #pragma once
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -23,8 +24,10 @@ class Sampler {
     double sample_s = 0;  // of all applications of a sample, as calibrated
   };
   Sampler(Runner& runner, Scope scope, Cache cache, double clock_read_s);
+  Sampler(const Sampler&) = delete;
+  Sampler& operator=(const Sampler&) = delete;
 
-  // Times a first call, warms up, and fixes batch, groups, samples and repetitions, which stay as they are from then
+  // Times a first call by the wall clock, warms up, and fixes batch, groups, samples and repetitions, which stay as they are from then
   // on.
   // budget_s: seconds of samples in a repetition. At most 100 samples fill it: a short application has larger ones.
   Counts calibrate(double budget_s, int repetitions);
@@ -32,11 +35,13 @@ class Sampler {
   double sample();         // seconds of one application
   int applications() const { return counts_.batch * counts_.groups; }  // in a sample
   double first_call_s() const { return first_call_s_; }
-  bool synchronises() const { return synchronises_; }
+  bool synchronises() const { return synchronises_; }  // in a sample
 
  private:
   int batch_for(double target_s, double one_s) const;
-  double timed(int batch);  // seconds of one application
+  double first_call();
+  // Seconds of one application. *waited: whether it waited for the device, so that its time is not the device's alone.
+  double timed(int batch, bool* waited = nullptr);
   double timed_call(int batch);
   double timed_end_to_end(int batch);
 
@@ -46,6 +51,10 @@ class Sampler {
   double clock_read_s_, first_call_s_ = 0;
   Counts counts_;
   bool synchronises_ = false;
+  // An application in the kernel scope, on the next copy. One function for the whole series: a GPU's queue knows the
+  // series by it (cuda::GpuContext::device_time).
+  std::function<void()> run_;
+  int copy_ = 0;
   struct Transfer {
     PinnedBuffer host;
     void* device;

@@ -24,11 +24,13 @@ struct GpuContext::State {
   PinnedMemory flags = pinned_memory(2 * sizeof(uint32_t));  // go, gave_up
   DeviceMemory sweep;  // the buffer that evict() reads, made at first use; its last 16 bytes receive the sum
   int64_t sweep_bytes = 0;
-  int64_t calls_per_run = 0;  // checked calls of the last timed run
+  // Checked calls of a run, by the address of its function, which a series keeps: series of several jobs take turns. An
+  // address that was used before by another job holds a wrong number until the next run.
+  std::unordered_map<const std::function<void()>*, int64_t> calls_of;
   void counted(const std::function<void()>& run) {
     const int64_t before = checked_calls();
     run();
-    calls_per_run = std::max<int64_t>(1, checked_calls() - before);
+    calls_of[&run] = std::max<int64_t>(1, checked_calls() - before);
   }
   std::unordered_map<void*, void*> raw;  // aligned address -> what the pool returned
   GraphExec graph;
@@ -206,21 +208,24 @@ std::unique_ptr<RecordedGraph> GpuContext::record(const std::function<void()>& r
 // Enqueues as many runs as fit into the launch queue one by one, and the rest as one graph.
 void GpuContext::enqueue_batch(const std::function<void()>& run, int batch) {
   State& s = *state_;
-  const int64_t fit = s.calls_per_run > 0 ? kQueue / s.calls_per_run : 1;
-  const int direct = static_cast<int>(std::min<int64_t>(batch, fit));
+  const int direct = static_cast<int>(std::min<int64_t>(batch, kQueue / s.calls_of.at(&run)));
   for (int i = 0; i < direct; ++i) s.counted(run);
   const int left = batch - direct;
   if (left == 0) return;
   std::string reason;
-  if (s.calls_per_run * batch <= kQueue || !capture(run, left, reason))
-    for (int i = 0; i < left; ++i) run();
-  else
+  if (capture(run, left, reason))
     DUET_CUDA(cudaGraphLaunch(s.graph.get(), stream()));
+  else
+    for (int i = 0; i < left; ++i) run();
 }
 
 double GpuContext::device_time(const std::function<void()>& run, int batch, bool& synchronises) {
   require_usable_gpu();
   State& s = *state_;
+  if (!s.calls_of.contains(&run)) {  // not behind the blocker: modules may load, libraries may prepare themselves
+    s.counted(run);
+    synchronize();
+  }
   auto* flags = static_cast<volatile uint32_t*>(s.flags.get());
   flags[0] = 0;
   flags[1] = 0;

@@ -7,11 +7,16 @@
 
 #include <chrono>
 #include <map>
+#include <thread>
 
 #include "bench/cpu_pass.h"
 #include "bench/roof_probe.h"
 #include "core/cpu_context.h"
 #include "core/error.h"
+#include "core/registry.h"
+#include "core/session.h"
+#include "ops/optimiser/sgd.h"
+#include "tests/measure/fake_gpu.h"
 #include "tests/results/fixture.h"
 
 namespace duet::bench {
@@ -86,6 +91,83 @@ TEST(Sampler, AColdSampleEvictsBeforeEachApplication) {
   sampler.sample();
   EXPECT_EQ(runner.runs - runs, counts.groups);
   EXPECT_EQ(runner.evictions - evictions, counts.groups);
+}
+
+// --- a GPU's queue
+
+// Its first run takes 3 ms on the host, as where modules are loaded.
+class Launcher final : public Runner {
+ public:
+  explicit Launcher(FakeGpu& gpu) : gpu_(&gpu) {}
+  Context& context() override { return *gpu_; }
+  void run(int) override {
+    if (!started_) {
+      first_in_queue = gpu_->inside_device_time;
+      std::this_thread::sleep_for(std::chrono::milliseconds(3));
+    }
+    started_ = true;
+  }
+  void evict() override {}
+  Check verify(bool) override { return {}; }
+  bool first_in_queue = false;
+
+ private:
+  FakeGpu* gpu_;
+  bool started_ = false;
+};
+
+TEST(SamplerOnAGpu, TheFirstCallIsTimedByTheWallClockAndNotInABlockedQueue) {
+  FakeGpu gpu;
+  Launcher runner(gpu);
+  Sampler sampler(runner, Scope::kernel, Cache::warm, clock_read_s());
+  sampler.calibrate(0.002, 1);
+  EXPECT_GE(sampler.first_call_s(), 3e-3) << "not the device's time, 200 us";
+  EXPECT_FALSE(runner.first_in_queue);
+}
+
+TEST(SamplerOnAGpu, ASeriesKeepsItsFunctionAlsoWhereSeriesTakeTurns) {
+  FakeGpu gpu;
+  Launcher a(gpu), b(gpu);
+  Sampler of_a(a, Scope::kernel, Cache::warm, clock_read_s()), of_b(b, Scope::kernel, Cache::warm, clock_read_s());
+  of_a.calibrate(0.002, 1);
+  const auto* run_a = gpu.last_run;
+  of_b.calibrate(0.002, 1);
+  const auto* run_b = gpu.last_run;
+  EXPECT_NE(run_a, run_b);
+  for (int turn = 0; turn < 2; ++turn) {
+    of_a.sample();
+    EXPECT_EQ(gpu.last_run, run_a) << "by which the queue knows how many launches a run has";
+    of_b.sample();
+    EXPECT_EQ(gpu.last_run, run_b);
+  }
+}
+
+TEST(SamplerOnAGpu, OnlySamplesTellThatAJobWaitsForTheDevice) {
+  FakeGpu gpu;
+  Launcher runner(gpu);
+  Sampler sampler(runner, Scope::kernel, Cache::warm, clock_read_s());
+  gpu.waits = true;
+  sampler.calibrate(0.002, 1);
+  gpu.waits = false;
+  sampler.sample();
+  EXPECT_FALSE(sampler.synchronises());
+  gpu.waits = true;
+  sampler.sample();
+  gpu.waits = false;
+  sampler.sample();
+  EXPECT_TRUE(sampler.synchronises()) << "one sample is enough";
+}
+
+TEST(SessionOnAGpu, AColdSampleSweepsTheCacheOnceHoweverManyBuffersThereAre) {
+  FakeGpu gpu;
+  const Sgd problem{.n = 1000, .dtype = DType::f32};
+  const auto plan = [](registration::PlanFunction::Any, const void*, Context&) { return Plan([](Args) {}); };
+  const Implementation nothing{"sgd", "cuda.nothing", Device::cuda, {nullptr, plan}};
+  const Problem sgd = Problem::of(problem);
+  const HostTensors inputs = draw_inputs(sgd, FillMode::values, 1);
+  Session session(sgd, nothing, gpu, inputs, 4);
+  session.evict();
+  EXPECT_EQ(gpu.evictions, 1);
 }
 
 // --- passes and probes

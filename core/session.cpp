@@ -82,6 +82,7 @@ void Session::poison_outputs() {
 }
 
 void Session::evict() {
+  if (context_->device() != Device::cpu) return context_->evict(nullptr, 0);  // empties a GPU's caches as a whole
   for (const auto& set : buffers_)
     for (const Buffer& b : set)
       if (b.bytes() > 0) context_->evict(b.data(), b.bytes());

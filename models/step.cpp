@@ -105,6 +105,7 @@ std::vector<std::pair<std::string, std::string>> Step::implementations() const {
 }
 
 void Step::evict() {
+  if (tape_->context().device() != Device::cpu) return tape_->context().evict(nullptr, 0);  // a GPU's caches as a whole
   for (const auto& [memory, bytes] : tape_->memory())
     if (bytes > 0) tape_->context().evict(memory, bytes);
 }
@@ -258,7 +259,8 @@ std::vector<std::pair<void*, int64_t>> Step::device_inputs() const {
 }
 std::vector<std::pair<void*, int64_t>> Step::device_outputs() const {
   std::vector<std::pair<void*, int64_t>> list;
-  for (const auto& [name, var] : tape_->outputs()) list.emplace_back(tape_->tensor(var).data, tape_->bytes(var));
+  for (const auto& [name, var] : tape_->outputs())
+    if (name == "loss") list.emplace_back(tape_->tensor(var).data, tape_->bytes(var));
   return list;
 }
 

@@ -72,6 +72,16 @@ std::string failure_of(Planted fault, int before, int steps) {
   return step.replay_kept(steps).failure;
 }
 
+TEST(StepTransfers, EndToEndReadsTheLossAndLeavesTheLogits) {
+  planted = Planted::nothing;
+  CpuContext cpu(1);
+  Step step(find_model("mlp").with_words("batch:8"), cpu, {"cpu.tuned", "cpu.openblas"});
+  ASSERT_GT(step.tape().outputs().size(), 1u) << "the logits are an output, too";
+  const auto read = step.device_outputs();
+  ASSERT_EQ(read.size(), 1u);
+  EXPECT_EQ(read[0].second, 4) << "bytes of the loss";
+}
+
 TEST(TimedSteps, HonestOnesPass) {
   for (const int steps : {1, 2, 3, 4}) EXPECT_EQ(failure_of(Planted::nothing, 3, steps), "") << steps;
 }

@@ -46,7 +46,8 @@ std::string unavailable_reason() {
 
 std::unique_ptr<Context> open_gpu(std::string& reason) {
   // Set before the first CUDA call: a module that loads while the blocker runs, or inside a capture, fails or stalls.
-  setenv("CUDA_MODULE_LOADING", "EAGER", 1);
+  // A choice of the user stays: LAZY starts faster, and the first call of each job is not queued behind the blocker.
+  setenv("CUDA_MODULE_LOADING", "EAGER", 0);
   reason = unavailable_reason();
   if (!reason.empty()) return nullptr;
   try {

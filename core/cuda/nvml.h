@@ -17,18 +17,33 @@ struct GpuState {
   bool throttled() const;
 };
 
+// What is used of NVML; null where the library lacks it. Each function returns 0 for success. Tests fill it themselves.
+struct NvmlFunctions {
+  int (*init)() = nullptr;
+  int (*shutdown)() = nullptr;
+  int (*by_pci_bus)(const char*, void** device) = nullptr;
+  int (*clock)(void* device, int which, unsigned* mhz) = nullptr;
+  int (*temperature)(void* device, int sensor, unsigned* celsius) = nullptr;
+  int (*power)(void* device, unsigned* milliwatts) = nullptr;
+  int (*reasons)(void* device, unsigned long long* bits) = nullptr;
+  int (*driver)(char* text, unsigned size) = nullptr;
+};
+
 class Nvml {
  public:
   static std::unique_ptr<Nvml> open(const std::string& pci_bus);  // null: no library, or an unknown device
+  static std::unique_ptr<Nvml> open(const NvmlFunctions& functions, const std::string& pci_bus);
   ~Nvml();
+  Nvml(const Nvml&) = delete;
+  Nvml& operator=(const Nvml&) = delete;
   GpuState state() const;
   std::string driver_version() const;  // "580.65.06"; "" when unavailable
 
  private:
-  struct Api;
-  Nvml(std::unique_ptr<Api> api, void* device);
-  std::unique_ptr<Api> api_;
-  void* device_;
+  explicit Nvml(const NvmlFunctions& functions) : functions_(functions) {}
+  NvmlFunctions functions_;
+  void* library_ = nullptr;
+  void* device_ = nullptr;
 };
 
 }  // namespace duet::cuda

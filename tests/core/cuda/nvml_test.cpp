@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+// What is read of NVML, with a library of our own in its place.
+#include "core/cuda/nvml.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdio>
+#include <cstring>
+
+namespace duet::cuda {
+namespace {
+
+// The library's state: what its functions return, and how often it was started and shut down.
+struct FakeLibrary {
+  int init_status = 0, device_status = 0, read_status = 0;
+  int started = 0, shut_down = 0;
+  unsigned sm_mhz = 1755, memory_mhz = 2619, celsius = 64, milliwatts = 689500;
+  unsigned long long reasons = 0;
+  char bus[64] = "";
+} library;
+int a_device;
+
+NvmlFunctions fake() {
+  library = {};
+  NvmlFunctions f;
+  f.init = [] {
+    library.started += library.init_status == 0;
+    return library.init_status;
+  };
+  f.shutdown = [] {
+    ++library.shut_down;
+    return 0;
+  };
+  f.by_pci_bus = [](const char* bus, void** device) {
+    std::strncpy(library.bus, bus, sizeof library.bus - 1);
+    *device = &a_device;
+    return library.device_status;
+  };
+  f.clock = [](void* device, int which, unsigned* mhz) {
+    EXPECT_EQ(device, &a_device);
+    *mhz = which == 1 ? library.sm_mhz : which == 2 ? library.memory_mhz : 0;
+    return library.read_status;
+  };
+  f.temperature = [](void*, int sensor, unsigned* celsius) {
+    *celsius = sensor == 0 ? library.celsius : 0;
+    return library.read_status;
+  };
+  f.power = [](void*, unsigned* milliwatts) {
+    *milliwatts = library.milliwatts;
+    return library.read_status;
+  };
+  f.reasons = [](void*, unsigned long long* bits) {
+    *bits = library.reasons;
+    return library.read_status;
+  };
+  f.driver = [](char* text, unsigned size) {
+    std::snprintf(text, size, "580.65.06");
+    return library.read_status;
+  };
+  return f;
+}
+
+TEST(Nvml, ReadsClocksTemperatureAndPowerInTheirUnits) {
+  const auto nvml = Nvml::open(fake(), "00000000:01:00.0");
+  ASSERT_TRUE(nvml);
+  EXPECT_STREQ(library.bus, "00000000:01:00.0");
+  const GpuState state = nvml->state();
+  EXPECT_EQ(state.sm_clock_hz, 1755e6);
+  EXPECT_EQ(state.memory_clock_hz, 2619e6);
+  EXPECT_EQ(state.temperature_c, 64);
+  EXPECT_EQ(state.power_w, 689.5);
+  EXPECT_EQ(state.clock_event_reasons, 0u);
+  EXPECT_FALSE(state.throttled());
+  EXPECT_EQ(nvml->driver_version(), "580.65.06");
+}
+
+TEST(Nvml, PowerTemperatureAndHardwareThrottleAndAnIdleClockDoesNot) {
+  const auto nvml = Nvml::open(fake(), "0");
+  ASSERT_TRUE(nvml);
+  // nvml.h: idle 1, application clocks 2, power cap 4, hardware 8, sync boost 10, software thermal 20, hardware
+  // thermal 40, power brake 80, display clocks 100.
+  for (const unsigned long long bit : {0x4, 0x8, 0x20, 0x40, 0x80}) {
+    library.reasons = bit | 0x1;
+    EXPECT_TRUE(nvml->state().throttled()) << std::hex << bit;
+  }
+  for (const unsigned long long bit : {0x1, 0x2, 0x10, 0x100}) {
+    library.reasons = bit;
+    EXPECT_FALSE(nvml->state().throttled()) << std::hex << bit;
+  }
+}
+
+TEST(Nvml, WhatADriverDoesNotReportIsEmptyAndNoThrottling) {
+  NvmlFunctions functions = fake();
+  {
+    const auto nvml = Nvml::open(functions, "0");
+    library.reasons = 0x4;
+    library.read_status = 3;  // not supported
+    const GpuState state = nvml->state();
+    EXPECT_FALSE(state.sm_clock_hz || state.memory_clock_hz || state.temperature_c || state.power_w);
+    EXPECT_FALSE(state.clock_event_reasons);
+    EXPECT_FALSE(state.throttled());
+    EXPECT_EQ(nvml->driver_version(), "");
+  }
+  const NvmlFunctions few{.init = functions.init, .by_pci_bus = functions.by_pci_bus};  // an old library
+  const auto nvml = Nvml::open(few, "0");
+  ASSERT_TRUE(nvml);
+  EXPECT_FALSE(nvml->state().sm_clock_hz);
+  EXPECT_EQ(nvml->driver_version(), "");
+}
+
+TEST(Nvml, IsShutDownOnceAlsoWhereItDoesNotKnowTheDevice) {
+  NvmlFunctions functions = fake();
+  { const auto nvml = Nvml::open(functions, "0"); }
+  EXPECT_EQ(library.started, 1);
+  EXPECT_EQ(library.shut_down, 1);
+  library.device_status = 6;  // not found
+  EXPECT_FALSE(Nvml::open(functions, "0"));
+  EXPECT_EQ(library.started, 2);
+  EXPECT_EQ(library.shut_down, 2);
+  library.init_status = 9;  // the driver is not loaded
+  EXPECT_FALSE(Nvml::open(functions, "0"));
+  EXPECT_EQ(library.shut_down, 2) << "what was not started";
+  functions.init = nullptr;
+  EXPECT_FALSE(Nvml::open(functions, "0"));
+}
+
+}  // namespace
+}  // namespace duet::cuda

@@ -45,6 +45,21 @@ cublasComputeType_t cublas_compute(Math m) {
   return m == Math::tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
 }
 
+LtPreference lt_preference(int64_t max_workspace_bytes, uint32_t alignment_bytes) {
+  LtPreference preference;
+  DUET_CUBLAS(cublasLtMatmulPreferenceCreate(preference.out()));
+  const auto set = [&](cublasLtMatmulPreferenceAttributes_t which, const auto& value) {
+    DUET_CUBLAS(cublasLtMatmulPreferenceSetAttribute(preference.get(), which, &value, sizeof value));
+  };
+  set(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, static_cast<uint64_t>(max_workspace_bytes));
+  set(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
+      static_cast<uint32_t>(CUBLASLT_REDUCTION_SCHEME_NONE | CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE));
+  for (const auto which : {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
+                           CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES})
+    set(which, alignment_bytes);
+  return preference;
+}
+
 namespace {
 struct Blas {
   Owned<cublasHandle_t, &cublasDestroy> handle;

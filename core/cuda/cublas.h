@@ -22,6 +22,10 @@ cublasComputeType_t cublas_compute(Math m);  // sums in f32; factors in tf32 onl
 using LtMatmul = Owned<cublasLtMatmulDesc_t, &cublasLtMatmulDescDestroy>;
 using LtLayout = Owned<cublasLtMatrixLayout_t, &cublasLtMatrixLayoutDestroy>;
 using LtPreference = Owned<cublasLtMatmulPreference_t, &cublasLtMatmulPreferenceDestroy>;
+// What a heuristic may choose: so much workspace, matrices with this alignment, and where k is split, partial sums in
+// the compute type. By default cuBLASLt may round them to the output's type, which the contracts of gemm and linear do
+// not allow for.
+LtPreference lt_preference(int64_t max_workspace_bytes, uint32_t alignment_bytes);
 
 }  // namespace duet::cuda
 

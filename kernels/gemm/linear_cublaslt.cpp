@@ -40,12 +40,7 @@ class Matmul {
     layout(b_, type, b.rows, b.cols);
     layout(d_, type, a.transposed ? a.cols : a.rows, b.transposed ? b.rows : b.cols);
 
-    LtPreference preference;
-    DUET_CUBLAS(cublasLtMatmulPreferenceCreate(preference.out()));
-    prefer(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, static_cast<uint64_t>(kMaxWorkspaceBytes));
-    for (const auto which : {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
-                             CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES})
-      prefer(preference, which, kAlignment);
+    const LtPreference preference = lt_preference(kMaxWorkspaceBytes, kAlignment);
     // Some epilogues are only found where the pointers are set; any aligned address will do for the query.
     if (epilogue != CUBLASLT_EPILOGUE_DEFAULT) set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, reinterpret_cast<void*>(4096));
     if (aux > 0) {
@@ -73,10 +68,6 @@ class Matmul {
   template <class T>
   void set(cublasLtMatmulDescAttributes_t which, const T& value) {
     DUET_CUBLAS(cublasLtMatmulDescSetAttribute(operation_.get(), which, &value, sizeof value));
-  }
-  template <class T>
-  static void prefer(const LtPreference& preference, cublasLtMatmulPreferenceAttributes_t which, const T& value) {
-    DUET_CUBLAS(cublasLtMatmulPreferenceSetAttribute(preference.get(), which, &value, sizeof value));
   }
   static void layout(LtLayout& to, cudaDataType_t type, int64_t rows, int64_t cols) {
     DUET_CUBLAS(

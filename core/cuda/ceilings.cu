@@ -300,6 +300,7 @@ void measure_arithmetic(GpuContext& gpu, bool quick, std::vector<Ceiling>& all) 
       all.push_back(rate(gpu_ceiling(name, "FLOP/s", "", dtype), *per_block * static_cast<double>(blocks), seconds));
   };
   measure("gpu.fma.f32", "f32", fma_f32_kernel, int64_t{8} * gpu.multiprocessors(), 4096);
+  if (!has_tensor_ceiling(gpu.capability())) return;
   measure(name_of_mma(Mma::bf16), dtype_of_mma(Mma::bf16), mma_kernel<Mma::bf16>, gpu.multiprocessors(), 4096);
   measure(name_of_mma(Mma::f16), dtype_of_mma(Mma::f16), mma_kernel<Mma::f16>, gpu.multiprocessors(), 4096);
   measure(name_of_mma(Mma::tf32), dtype_of_mma(Mma::tf32), mma_kernel<Mma::tf32>, gpu.multiprocessors(), 4096);
@@ -376,7 +377,7 @@ void measure_launches(GpuContext& gpu, bool quick, std::vector<Ceiling>& all) {
   all.push_back(duration("gpu.empty_kernel", device_samples(
                                                  gpu, [&] { enqueue_empty(stream); }, quick)));
   all.push_back(duration("gpu.event_pair", device_samples(
-                                               gpu, [] {}, quick)));
+                                               gpu, [] {}, quick, 1)));
 
   const auto graph_of = [&](int nodes) {
     Graph graph;
@@ -398,13 +399,15 @@ void measure_launches(GpuContext& gpu, bool quick, std::vector<Ceiling>& all) {
 
 }  // namespace
 
-std::vector<double> device_samples(GpuContext& gpu, const std::function<void()>& run, bool quick) {
+bool has_tensor_ceiling(int capability) { return capability < 100 || capability >= 120; }
+
+std::vector<double> device_samples(GpuContext& gpu, const std::function<void()>& run, bool quick, int max_batch) {
   constexpr double kTarget = 200e-6;
   bool synchronises = false;
   for (int i = 0; i < 3; ++i) run();
   gpu.synchronize();
   const double once = std::max(gpu.device_time(run, 1, synchronises), 1e-7);
-  const int batch = static_cast<int>(std::clamp(std::ceil(kTarget / once), 1.0, 400.0));
+  const int batch = static_cast<int>(std::clamp(std::ceil(kTarget / once), 1.0, static_cast<double>(max_batch)));
   const double budget = quick ? 0.03 : 0.2;
   const int samples = static_cast<int>(std::clamp(budget / (batch * once), 10.0, 100.0));
   std::vector<double> seconds;

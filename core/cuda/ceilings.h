@@ -14,8 +14,12 @@ namespace duet::cuda {
 std::vector<Ceiling> measure_ceilings(GpuContext& gpu, bool quick);
 std::vector<Ceiling> measure_library_ceilings(GpuContext& gpu, bool quick);  // the large library GEMM on random data
 
-// Samples of the device time of run(), each of a batch that lasts at least 100 us. Seconds of one run, ascending.
-std::vector<double> device_samples(GpuContext& gpu, const std::function<void()>& run, bool quick);
+// Whether mma.sync and wgmma are the fastest products of this architecture (90 for 9.0). On sm_100 to sm_119 tcgen05 is
+// several times faster, and no kernel here uses it: a ceiling of mma.sync would make library rows exceed their roof.
+bool has_tensor_ceiling(int capability);
+// Samples of the device time of run(), each of a batch that lasts at least 100 us, or of max_batch runs. Seconds of one
+// run, ascending.
+std::vector<double> device_samples(GpuContext& gpu, const std::function<void()>& run, bool quick, int max_batch = 400);
 // A ceiling without its value; pattern, dtype and footprint where they apply.
 Ceiling gpu_ceiling(std::string name, std::string unit, std::string pattern = {}, std::string dtype = {},
                     int64_t footprint_bytes = 0);

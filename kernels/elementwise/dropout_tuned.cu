@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One 16-byte pack per thread: all numbers of its Philox blocks are used, and its mask is one store of 4 or 8 bytes. With
-// an offset that is no multiple of four, a pack begins inside a block, and needs one block more.
+// One 16-byte pack per thread: all numbers of its Philox blocks are used, and its mask is one store of 4 or 8 bytes.
+// With an offset that is no multiple of four, a pack begins inside a block, and needs one block more.
 #include "kernels/vector.cuh"
 #include "ops/elementwise/dropout.h"
 
@@ -33,8 +33,9 @@ struct RandomWords {
 
 // A map_grid(n, kSize), no shared memory. x, y, mask: (n), offset: (1). y may be x.
 template <class T, int kSize>
-__global__ void __launch_bounds__(kMapBlock, 5) dropout_kernel(const T* x, const int32_t* offset, T* y, uint8_t* mask,
-                                                            int64_t n, uint64_t seed, uint64_t threshold, float scale) {
+__global__ void __launch_bounds__(kMapBlock, 5)
+    dropout_kernel(const T* x, const int32_t* offset, T* y, uint8_t* mask, int64_t n, uint64_t seed, uint64_t threshold,
+                   float scale) {
   const int32_t start = *offset;
   // threshold is 0 to 2^32. Words that are kept are all, or those above `last`, compared in 32 bits.
   const bool all = threshold == 0;

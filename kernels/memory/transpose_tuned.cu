@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A block transposes one square tile through shared memory, so that both reads and writes coalesce. Elements move as
-// words of 4 bytes: pairs of neighbours for the halves, where rows and cols are even. Only tiles at an edge test indices.
+// words of 4 bytes: pairs of neighbours for the halves, where rows and cols are even. Only tiles at an edge test
+// indices.
 #include "kernels/divider.cuh"
 #include "ops/memory/transpose.h"
 

@@ -106,6 +106,29 @@ std::string failure_of(const GateOptions& options) {
   return "none";
 }
 
+// Twenty per cent slower, with `values` values a side and a scatter far below that: no overlap.
+Evidence separated(size_t values) {
+  Evidence e;
+  for (size_t i = 0; i < values; ++i) {
+    e.base.push_back(1e-3 + 1e-6 * static_cast<double>(i));
+    e.head.push_back(1.2e-3 + 1e-6 * static_cast<double>(i));
+  }
+  return e;
+}
+
+TEST(GateRule, ManySuspectsNeedStrongerEvidence) {
+  const GateRule rule;
+  const auto code = [&](size_t values, size_t tests) {
+    const std::vector<Evidence> one{separated(values)};
+    return std::string(rule_on(one, tests, rule, true).at(0).code);
+  };
+  EXPECT_EQ(code(4, 1), "not_significant") << "p is 0.029";
+  EXPECT_EQ(code(8, 1), "confirmed") << "p is 0.00016";
+  EXPECT_EQ(code(8, 60), "confirmed");
+  EXPECT_EQ(code(8, 100), "not_significant") << "the most likely one of a hundred: q is 0.016";
+  EXPECT_EQ(code(16, 100), "confirmed");
+}
+
 TEST(Gate, TheSameProgramIsNotSlower) {
   const Program base(steady(1)), head(steady(2));
   std::vector<std::string> said;

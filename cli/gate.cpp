@@ -223,8 +223,9 @@ void add_gate(CLI::App& app) {
   gate->add_option("--head", o->head, "the build that is compared with it");
   gate->add_option("--base-json", o->base_json, "in place of --base: run files, of one process or of several each")
       ->expected(1, INT_MAX);
-  gate->add_option("--base-db", o->base_db,
-                   "in place of --base: the last runs of this machine in a history (duet history add)");
+  gate->add_option(
+      "--base-db", o->base_db,
+      "in place of --base: the last runs of this machine, build and settings in a history (duet history add)");
   gate->add_option("--head-json", o->head_json, "in place of --head: run files")->expected(1, INT_MAX);
   gate->add_option("--budget", o->budget, "longest time of the whole gate: 90s, 5min, 1h (default 10min)");
   gate->add_option("--process-limit", o->process_limit, "longest time of one process (default: what is left)");

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <cmath>
 #include <limits>
 #include <set>
 #include <vector>
@@ -21,6 +22,7 @@ constexpr int64_t kMaxSerial = 2 * kMiB;  // beyond this footprint several threa
 constexpr int64_t kSkew = 1280;           // bytes between arrays: equal low address bits make loads wait for stores
 constexpr double kWakeUp_s = 20e-3;
 constexpr double kComputeTask_s = 20e-6, kComputePass_s = 400e-6;  // long compared with a fork
+constexpr int64_t kTasksPerThread = 4;                             // of a pass that is shorter than that
 constexpr double kBarrierTimeout_s = 2e-3;  // a thread that takes longer to arrive has no free core
 
 double since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
@@ -59,7 +61,9 @@ class MemoryPass final : public CpuPass {
 
 class ComputePass final : public CpuPass {
  public:
-  ComputePass(CpuContext& cpu, ComputeLoop loop, const std::string& dtype) : cpu_(cpu), loop_(std::move(loop)) {
+  // tasks: into how many a pass is split that is shortened to max_operations.
+  ComputePass(CpuContext& cpu, ComputeLoop loop, const std::string& dtype, double max_operations, int64_t tasks)
+      : cpu_(cpu), loop_(std::move(loop)) {
     ceiling = "cpu.fma." + dtype;
     // The shortest of a few: one that another process interrupted would end the search too early.
     for (double took = 0; took < kComputeTask_s; rounds_ *= 2) {
@@ -71,6 +75,11 @@ class ComputePass final : public CpuPass {
       }
     }
     tasks_ = cpu.threads() * static_cast<int64_t>(kComputePass_s / kComputeTask_s);
+    if (loop_.operations * static_cast<double>(rounds_ * tasks_) > max_operations) {
+      tasks_ = tasks;
+      rounds_ =
+          std::max<int64_t>(1, static_cast<int64_t>(max_operations / loop_.operations / static_cast<double>(tasks)));
+    }
     amount = loop_.operations * static_cast<double>(rounds_ * tasks_);
   }
   void run() override {
@@ -146,11 +155,15 @@ std::unique_ptr<CpuPass> memory_pass(CpuContext& cpu, PassMemory& memory, std::s
   return fastest(cpu, std::move(candidates), cold, trial);
 }
 
-std::unique_ptr<CpuPass> compute_pass(CpuContext& cpu, const std::string& dtype, Trial trial) {
+std::unique_ptr<CpuPass> compute_pass(CpuContext& cpu, const std::string& dtype, Trial trial, double max_operations) {
   std::vector<std::unique_ptr<CpuPass>> candidates;
+  // A short pass: a single task where a fork costs more than it saves, one for each thread, or more, to even out.
+  std::set<int64_t> task_counts{1};
+  if (std::isfinite(max_operations)) task_counts.insert({cpu.threads(), kTasksPerThread * cpu.threads()});
   for (const ComputeLoop& loop : compute_loops())
     if (std::find(loop.dtypes.begin(), loop.dtypes.end(), dtype) != loop.dtypes.end())
-      candidates.push_back(std::make_unique<ComputePass>(cpu, loop, dtype));
+      for (const int64_t tasks : task_counts)
+        candidates.push_back(std::make_unique<ComputePass>(cpu, loop, dtype, max_operations, tasks));
   if (candidates.empty()) return nullptr;
   return fastest(cpu, std::move(candidates), false, trial);
 }

@@ -5,6 +5,7 @@
 #pragma once
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -50,8 +51,10 @@ struct Trial {
 std::unique_ptr<CpuPass> memory_pass(CpuContext& cpu, PassMemory& memory, std::string_view patterns, int64_t footprint,
                                      bool cold, Trial trial);
 
-// Multiply-adds of a dtype, the fastest loop that this CPU has for it; null where there is none.
-std::unique_ptr<CpuPass> compute_pass(CpuContext& cpu, const std::string& dtype, Trial trial);
+// Multiply-adds of a dtype, the fastest loop that this CPU has for it; null where there is none. A pass is long compared
+// with a fork, or has max_operations where these are fewer, split as is fastest.
+std::unique_ptr<CpuPass> compute_pass(CpuContext& cpu, const std::string& dtype, Trial trial,
+                                      double max_operations = std::numeric_limits<double>::infinity());
 
 // Runs `work` once on each thread, after a barrier, so that all start together. False: a thread did not arrive in time,
 // and another one ran its work.

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
+#include <limits>
 
 namespace duet::bench {
 namespace {
@@ -12,6 +14,7 @@ using Clock = std::chrono::steady_clock;
 // timed.
 constexpr double kFarBelow = 0.4;
 constexpr Trial kTrial{.budget_s = 15e-3, .max_samples = 20}, kLongTrial{.budget_s = 80e-3, .max_samples = 200};
+constexpr int kMaxShortPower = 36;  // 2^36 operations take milliseconds on any CPU: such rows share one probe
 constexpr int kWarmUps = 2;  // passes, until a cache that the footprint exceeds keeps what it keeps in a long loop
 
 double since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
@@ -73,9 +76,14 @@ std::shared_ptr<CpuPass> RoofProbes::memory(const Work& work, bool again) {
   return pass;
 }
 
-std::shared_ptr<CpuPass> RoofProbes::compute(const std::string& dtype, bool again) {
-  std::shared_ptr<CpuPass>& pass = compute_passes_[dtype];
-  if (!pass || again) cpu_.enter([&] { pass = compute_pass(cpu_, dtype, again ? kLongTrial : kTrial); });
+// A short row spends part of its time on a fork, and where its thread does not get a core at once, all of its time on
+// few of them. So its probe is as short, but for rounding up to a power of 2: then it has no more forks than the row.
+std::shared_ptr<CpuPass> RoofProbes::compute(const Work& work, const std::string& dtype, bool again) {
+  const int power = std::min(kMaxShortPower, static_cast<int>(std::ceil(std::log2(work.flops))));
+  const double max_operations = power < kMaxShortPower ? std::exp2(power) : std::numeric_limits<double>::infinity();
+  std::shared_ptr<CpuPass>& pass = compute_passes_[{dtype, power}];
+  if (!pass || again)
+    cpu_.enter([&] { pass = compute_pass(cpu_, dtype, again ? kLongTrial : kTrial, max_operations); });
   return pass;
 }
 
@@ -87,7 +95,7 @@ std::shared_ptr<RoofProbe> RoofProbes::probe(const Work& work, bool again) {
   if (work.bytes > 0 && times->memory_s > kFarBelow * bound_s)
     probe->add(memory(work, again), work.bytes, work.footprint_bytes < max_footprint_);
   if (work.flops > 0 && times->compute_s > kFarBelow * bound_s)
-    if (auto pass = compute(times->compute->dtype, again)) probe->add(std::move(pass), work.flops, false);
+    if (auto pass = compute(work, times->compute->dtype, again)) probe->add(std::move(pass), work.flops, false);
   return probe->parts_.empty() ? nullptr : probe;
 }
 

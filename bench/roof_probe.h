@@ -7,6 +7,7 @@
 #include <memory>
 #include <string>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "bench/cpu_pass.h"
@@ -49,15 +50,15 @@ class RoofProbes {
 
  private:
   std::shared_ptr<CpuPass> memory(const Work& work, bool again);
-  std::shared_ptr<CpuPass> compute(const std::string& dtype, bool again);
+  std::shared_ptr<CpuPass> compute(const Work& work, const std::string& dtype, bool again);
 
   CpuContext& cpu_;
   const std::vector<Ceiling>& ceilings_;
   PassMemory memory_;
   int64_t min_footprint_ = 0, max_footprint_ = 0;
   std::map<std::tuple<std::string, int64_t, bool>, std::shared_ptr<CpuPass>>
-      memory_passes_;                                               // pattern, footprint, cold
-  std::map<std::string, std::shared_ptr<CpuPass>> compute_passes_;  // dtype
+      memory_passes_;                                                               // pattern, footprint, cold
+  std::map<std::pair<std::string, int>, std::shared_ptr<CpuPass>> compute_passes_;  // dtype, power of 2
 };
 
 }  // namespace duet::bench

@@ -188,6 +188,10 @@ TEST(CpuPass, CountsWhatItMoves) {
   EXPECT_THROW(memory_pass(cpu, memory, "scatter", kMiB, false, {}), Error);
   EXPECT_TRUE(compute_pass(cpu, "f32", {}));
   EXPECT_FALSE(compute_pass(cpu, "f8", {}));
+  // Beside a short row, a pass as short as the row.
+  const double long_pass = compute_pass(cpu, "f32", {})->amount, short_pass = long_pass / 64;
+  EXPECT_LE(compute_pass(cpu, "f32", {}, short_pass)->amount, short_pass);
+  EXPECT_GT(compute_pass(cpu, "f32", {}, short_pass)->amount, short_pass / 2);
 }
 
 Work copy_work(double bytes, double flops = 0) {

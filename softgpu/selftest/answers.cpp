@@ -184,12 +184,105 @@ void ldmatrix_answers(Tally& t) {
     t.expect(right == 128, fmt::format("ldmatrix.x4{}: {} of 128 registers", transposed ? ".trans" : "", right));
   }
 }
+
+// PTX ISA, "cp.async": bytes behind the source's size become 0. "cp.async.wait_group N": until at most the N most recent
+// groups are pending, so that with N = 1 the first of two groups is complete.
+void copy_answers(Tally& t) {
+  const std::string fill =
+      "st.global.u32 [%rd0], 0x11; st.global.u32 [%rd0+4], 0x22; st.global.u32 [%rd0+8], 0x33; st.global.u32 "
+      "[%rd0+12], 0x44; ";
+  const std::string tile = ".shared .align 16 .b8 tile[128];\n";
+  const auto gives = [&](const std::string& what, const std::string& code, uint32_t want) {
+    uint32_t got = 0;
+    std::string failure;
+    try {
+      got =
+          run(kernel_text(fill + "mov.u32 %r1, tile; " + code + "\nst.global.u32 [%rd0+512], %r9;", tile), {}, 1)[128];
+    } catch (const std::exception& e) {
+      failure = e.what();
+    }
+    t.expect(failure.empty() && got == want,
+             fmt::format("cp.async, {}: {:#x}, not {:#x} {}", what, got, want, failure));
+  };
+  const std::string copy = "cp.async.cg.shared.global [%r1], [%rd0], 16; ";
+  const std::string all = "cp.async.wait_all; ";
+  gives("the last word", copy + all + "ld.shared.u32 %r9, [%r1+12];", 0x44);
+  gives("behind the source's size",
+        "cp.async.cg.shared.global [%r1], [%rd0], 16, 8; " + all + "ld.shared.u32 %r9, [%r1+8];", 0);
+  gives("before it", "cp.async.cg.shared.global [%r1], [%rd0], 16, 8; " + all + "ld.shared.u32 %r9, [%r1+4];", 0x22);
+  gives("4 bytes", "cp.async.ca.shared.global [%r1+4], [%rd0+8], 4; " + all + "ld.shared.u32 %r9, [%r1+4];", 0x33);
+  gives("the first of two groups",
+        copy +
+            "cp.async.commit_group; cp.async.ca.shared.global [%r1+16], [%rd0+4], 4; cp.async.commit_group; "
+            "cp.async.wait_group 1; ld.shared.u32 %r9, [%r1];",
+        0x11);
+  gives("both groups",
+        copy +
+            "cp.async.commit_group; cp.async.ca.shared.global [%r1+16], [%rd0+4], 4; cp.async.commit_group; "
+            "cp.async.wait_group 0; ld.shared.u32 %r9, [%r1+16];",
+        0x22);
+}
+
+// PTX ISA, "Register Fragments for wgmma.mma_async.m64nNk16" and "Shared Memory Matrix Layout", without swizzle: one depth
+// of a and b is set, so that each sum tells its row and column.
+void warpgroup_answers(Tally& t) {
+  std::string sums, sum_list;
+  for (int i = 0; i < 128; ++i) {
+    sums += fmt::format("mov.f32 %s{}, 0f00000000; ", i);
+    sum_list += fmt::format("{}%s{}", i ? ", " : "", i);
+  }
+  // b[k][n] = n for k = 3, else 0; a[row][k] = row + 1 for k = 3, else 0: the sums are (row + 1) n, exact in bf16.
+  // Thread t of 128 fills n = t and n = t + 128. Column n of b lies at n / 8 * 256 + n % 8 * 16, depth k at k * 2 for
+  // k < 8.
+  const std::string column =
+      "shr.u32 %r2, %r1, 3; shl.b32 %r2, %r2, 8; and.b32 %r3, %r1, 7; shl.b32 %r3, %r3, 4; add.u32 %r2, %r2, %r3; "
+      "mov.u32 %r3, tile; add.u32 %r2, %r2, %r3; mov.u32 %r4, 0; "
+      "st.shared.v4.u32 [%r2], {%r4, %r4, %r4, %r4}; st.shared.v4.u32 [%r2+128], {%r4, %r4, %r4, %r4}; "
+      "cvt.rn.f32.u32 %f1, %r1; cvt.rn.bf16.f32 %h1, %f1; st.shared.u16 [%r2+6], %h1; ";
+  // a: lane l of a warp has rows l / 4 and l / 4 + 8, depths 2 (l % 4) and the next in registers 0 and 1. Depth 3 is the
+  // upper half for l % 4 = 1.
+  const std::string code =
+      "mov.u32 %r1, %r0; " + column + "add.u32 %r1, %r0, 128; " + column +
+      "bar.sync 0; and.b32 %r5, %r0, 31; shr.u32 %r6, %r0, 5; shl.b32 %r6, %r6, 4; shr.u32 %r7, %r5, 2; add.u32 %r6, "
+      "%r6, "
+      "%r7; add.u32 %r6, %r6, 1; and.b32 %r8, %r5, 3; setp.eq.u32 %p1, %r8, 1; "
+      "cvt.rn.f32.u32 %f1, %r6; cvt.rn.bf16.f32 %h1, %f1; mov.u16 %h2, 0; mov.b32 %r10, {%h2, %h1}; add.u32 %r6, %r6, "
+      "8; "
+      "cvt.rn.f32.u32 %f1, %r6; cvt.rn.bf16.f32 %h1, %f1; mov.b32 %r11, {%h2, %h1}; "
+      "selp.b32 %r10, %r10, 0, %p1; selp.b32 %r11, %r11, 0, %p1; mov.u32 %r12, 0; "
+      "mov.u32 %r13, tile; shr.u32 %r13, %r13, 4; cvt.u64.u32 %rd10, %r13; or.b64 %rd10, %rd10, 0x1000080000; " +
+      sums + "wgmma.fence.sync.aligned; wgmma.mma_async.sync.aligned.m64n256k16.f32.bf16.bf16 {" + sum_list +
+      "}, {%r10, %r11, %r12, %r12}, %rd10, 1, 1, 1, 0; wgmma.commit_group.sync.aligned; wgmma.wait_group.sync.aligned "
+      "0; "
+      // Thread t stores sums 0, 3 and 126.
+      "shl.b64 %rd4, %rd2, 2; add.s64 %rd5, %rd0, %rd4; mov.f32 %f4, 0f00000000; "
+      "st.global.v4.f32 [%rd5], {%s0, %s3, %s126, %f4};";
+  int right = 0;
+  std::string failure;
+  try {
+    std::string text = kernel_text(code, ".shared .align 1024 .b8 tile[8192];\n");
+    text.insert(text.find(".reg .f64"), ".reg .f32 %s<128>;\n");
+    const auto out = run(text, {}, 128);
+    for (uint32_t thread = 0; thread < 128; ++thread) {
+      const uint32_t row = thread / 32 * 16 + thread % 32 / 4, q = thread % 4;
+      const auto sum = [&](uint32_t r, uint32_t n) { return bits(static_cast<float>((r + 1) * n)); };
+      right += out[thread * 4] == sum(row, 2 * q);
+      right += out[thread * 4 + 1] == sum(row + 8, 2 * q + 1);
+      right += out[thread * 4 + 2] == sum(row + 8, 248 + 2 * q);
+    }
+  } catch (const std::exception& e) {
+    failure = e.what();
+  }
+  t.expect(right == 384, fmt::format("wgmma.m64n256k16: {} of 384 sums {}", right, failure));
+}
 }  // namespace
 
 void known_answers(Tally& t) {
   instruction_answers(t);
   matrix_answers(t);
   ldmatrix_answers(t);
+  copy_answers(t);
+  warpgroup_answers(t);
 }
 
 }  // namespace duet::softgpu

@@ -20,6 +20,7 @@ inline Cases bias_cases(Scale scale) {
       {"whole packs, several tasks, relu", "outer:131 c:256 inner:1 act:relu"},
       {"short planes: ResNet-50's last, narrowed", "outer:5 c:33 inner:49 act:relu"},
       {"planes of whole packs", "outer:3 c:5 inner:1024"},
+      {"planes in parts, relu", "outer:19 c:3 inner:24 act:relu"},
       {"planes of whole packs, relu", "outer:3 c:5 inner:1024 act:relu"},
       {"prime planes, longer than a block", "outer:7 c:3 inner:1031 act:relu"},
       {"one long plane", "outer:1 c:1 inner:40009"},

@@ -13,6 +13,7 @@ inline Cases gemm_test_cases() {
       {"a transposed", "m:65 n:17 k:33 trans_a:1"},
       {"both transposed", "m:33 n:17 k:129 trans_a:1 trans_b:1"},
       {"aligned tiles", "m:128 n:128 k:64"},
+      {"aligned, beside a tile of k", "m:64 n:64 k:40"},
       {"whole packs", "m:16 n:24 k:32"},
       {"whole packs, transposed", "m:24 n:16 k:32 trans_a:1 trans_b:1"},
       {"whole packs, b transposed", "batch:2 m:16 n:8 k:24 trans_b:1"},

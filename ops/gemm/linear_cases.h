@@ -17,6 +17,7 @@ inline Cases linear_cases(Scale scale) {
       {"whole packs", "n:16 in:32 out:24"},
       {"whole packs, relu", "n:16 in:32 out:24 act:relu"},
       {"whole packs, gelu", "n:16 in:32 out:24 act:gelu"},
+      {"whole packs, gelu, samples in parts", "n:131 in:8 out:32 act:gelu"},
       {"gelu, no features", "n:3 in:0 out:5 act:gelu"},
       {"gelu, one output", "n:65 in:33 out:1 act:gelu"},
       {"no samples", "n:0 in:3 out:5 act:relu"},

@@ -135,6 +135,7 @@ struct LayerNormBackward {
   static Cases cases(Scale scale) {  // those of LayerNorm, and one for the columns
     const Cases test{
         {"long columns, several parts", "rows:4111 cols:5"},
+        {"whole packs, several parts", "rows:131 cols:32"},
     };
     return concat({without("eps", LayerNorm::cases(scale)), by_scale(scale, across(kFloatTypes, test), {})});
   }

@@ -185,8 +185,8 @@ void ldmatrix_answers(Tally& t) {
   }
 }
 
-// PTX ISA, "cp.async": bytes behind the source's size become 0. "cp.async.wait_group N": until at most the N most recent
-// groups are pending, so that with N = 1 the first of two groups is complete.
+// PTX ISA, "cp.async": bytes behind the source's size become 0. "cp.async.wait_group N": until at most the N most
+// recent groups are pending, so that with N = 1 the first of two groups is complete.
 void copy_answers(Tally& t) {
   const std::string fill =
       "st.global.u32 [%rd0], 0x11; st.global.u32 [%rd0+4], 0x22; st.global.u32 [%rd0+8], 0x33; st.global.u32 "
@@ -223,8 +223,8 @@ void copy_answers(Tally& t) {
         0x22);
 }
 
-// PTX ISA, "Register Fragments for wgmma.mma_async.m64nNk16" and "Shared Memory Matrix Layout", without swizzle: one depth
-// of a and b is set, so that each sum tells its row and column.
+// PTX ISA, "Register Fragments for wgmma.mma_async.m64nNk16" and "Shared Memory Matrix Layout", without swizzle: one
+// depth of a and b is set, so that each sum tells its row and column.
 void warpgroup_answers(Tally& t) {
   std::string sums, sum_list;
   for (int i = 0; i < 128; ++i) {
@@ -239,8 +239,8 @@ void warpgroup_answers(Tally& t) {
       "mov.u32 %r3, tile; add.u32 %r2, %r2, %r3; mov.u32 %r4, 0; "
       "st.shared.v4.u32 [%r2], {%r4, %r4, %r4, %r4}; st.shared.v4.u32 [%r2+128], {%r4, %r4, %r4, %r4}; "
       "cvt.rn.f32.u32 %f1, %r1; cvt.rn.bf16.f32 %h1, %f1; st.shared.u16 [%r2+6], %h1; ";
-  // a: lane l of a warp has rows l / 4 and l / 4 + 8, depths 2 (l % 4) and the next in registers 0 and 1. Depth 3 is the
-  // upper half for l % 4 = 1.
+  // a: lane l of a warp has rows l / 4 and l / 4 + 8, depths 2 (l % 4) and the next in registers 0 and 1. Depth 3 is
+  // the upper half for l % 4 = 1.
   const std::string code =
       "mov.u32 %r1, %r0; " + column + "add.u32 %r1, %r0, 128; " + column +
       "bar.sync 0; and.b32 %r5, %r0, 31; shr.u32 %r6, %r0, 5; shl.b32 %r6, %r6, 4; shr.u32 %r7, %r5, 2; add.u32 %r6, "

@@ -93,8 +93,8 @@ Sampler::Counts Sampler::calibrate(double budget_s, int repetitions) {
   return counts_;
 }
 
-// By the wall clock in every scope, and not in a blocked queue: on a GPU, the first call of a job loads modules and lets
-// libraries prepare themselves, on the host.
+// By the wall clock in every scope, and not in a blocked queue: on a GPU, the first call of a job loads modules and
+// lets libraries prepare themselves, on the host.
 double Sampler::first_call() {
   if (runner_->restores()) runner_->restore();
   runner_->context().synchronize();

@@ -27,8 +27,8 @@ class Sampler {
   Sampler(const Sampler&) = delete;
   Sampler& operator=(const Sampler&) = delete;
 
-  // Times a first call by the wall clock, warms up, and fixes batch, groups, samples and repetitions, which stay as they are from then
-  // on.
+  // Times a first call by the wall clock, warms up, and fixes batch, groups, samples and repetitions, which stay as
+  // they are from then on.
   // budget_s: seconds of samples in a repetition. At most 100 samples fill it: a short application has larger ones.
   Counts calibrate(double budget_s, int repetitions);
   void refresh_uploads();  // the end-to-end scope uploads what the inputs hold now

@@ -82,8 +82,13 @@ arch = sm_90a
  mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%f1}, {%r1}, {%r2}, {%f2};
 }
 """), {("sm_90a", "_Zk"): {"bar": 1, "mma": 1, "shfl": 1}})
-expect("a lost barrier", len(tool.unequal_operations("k", {"warp": {"shfl": 1}, "ptx_warp": {"bar": 1, "shfl": 1}})), 1)
-expect("no PTX", tool.unequal_operations("k", {"warp": {"shfl": 1}}), [])
+expect("a lost barrier", tool.unequal_operations({"shfl": 1, "vote": 3}, {"bar": 1, "shfl": 1}), {"bar": -1})
+expect("a lost barrier is a fault", len(tool.lost_operations("k", {"unequal": {"bar": -1}}, {})), 1)
+expect("a loop that is repeated as before", tool.lost_operations("k", {"unequal": {"shfl": 30}}, {"unequal": {"shfl": 30}}), [])
+expect("a loop that is no longer repeated", len(tool.lost_operations("k", {"unequal": {}}, {"unequal": {"shfl": 30}})), 1)
+expect("no PTX", tool.lost_operations("k", {}, {"unequal": {"shfl": 30}}), [])
+blank_lines = "\nFatbin ptx code:\narch = sm_90a\n" + "\n" * 200000 + ".entry k()\n{\n bar.sync 0;\n}\n"
+expect("PTX with many blank lines", tool.ptx_warp_operations(blank_lines), {("sm_90a", "k"): {"bar": 1}})
 
 # Everything that can be worse in a golden file's kernels is reported, and nothing else.
 golden = {"k": {"registers": 40, "local_stores": 2, "local_loads": 2, "local_in_loops": 1, "divisions": 1, "unit": "byte",

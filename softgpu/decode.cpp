@@ -493,68 +493,13 @@ class Decoder {
     resize(i.dst, form.dst_bytes, place, stored, types[types.rfind('.') + 1] == 's');
   }
 
-  template <class From>
-  static Handler resize_from(int to_bytes) {
-    struct As {
-      From operator()(From a) const { return a; }
-    };
-    using Signed = std::is_signed<From>;
-    using U1 = std::conditional_t<Signed::value, int8_t, uint8_t>;
-    using U2 = std::conditional_t<Signed::value, int16_t, uint16_t>;
-    using U4 = std::conditional_t<Signed::value, int32_t, uint32_t>;
-    using U8 = std::conditional_t<Signed::value, int64_t, uint64_t>;
-    return to_bytes == 1   ? unary<U1, From, As>
-           : to_bytes == 2 ? unary<U2, From, As>
-           : to_bytes == 4 ? unary<U4, From, As>
-                           : unary<U8, From, As>;
-  }
-  static Handler resize_handler(int from, int to, bool sign) {
-    switch (from) {
-      case 1:
-        return sign ? resize_from<int8_t>(to) : resize_from<uint8_t>(to);
-      case 2:
-        return sign ? resize_from<int16_t>(to) : resize_from<uint16_t>(to);
-      case 4:
-        return sign ? resize_from<int32_t>(to) : resize_from<uint32_t>(to);
-      default:
-        return sign ? resize_from<int64_t>(to) : resize_from<uint64_t>(to);
-    }
-  }
-
-  // mov.b32 %r, {%h, %h}: parts from the low end on.
-  template <class Whole, class Part>
-  static void join_parts(Warp& w, const Instruction& i, uint32_t lanes) {
-    constexpr int kParts = sizeof(Whole) / sizeof(Part);
-    Whole result[kLanes] = {};
-    for (int e = 0; e < kParts; ++e) {
-      const Part* part = w.at<Part>(i.list[e]);
-      for (int l = 0; l < kLanes; ++l) result[l] |= static_cast<Whole>(part[l]) << (8 * sizeof(Part) * e);
-    }
-    store_lanes(w.at<Whole>(i.dst), result, lanes);
-  }
-  template <class Whole, class Part>
-  static void split_parts(Warp& w, const Instruction& i, uint32_t lanes) {
-    constexpr int kParts = sizeof(Whole) / sizeof(Part);
-    Whole whole[kLanes];
-    std::memcpy(whole, w.at<Whole>(i.a), sizeof whole);
-    for (int e = 0; e < kParts; ++e) {
-      if (i.list[e] == kNone) continue;
-      Part result[kLanes];
-      for (int l = 0; l < kLanes; ++l) result[l] = static_cast<Part>(whole[l] >> (8 * sizeof(Part) * e));
-      store_lanes(w.at<Part>(i.list[e]), result, lanes);
-    }
-  }
-
   void pack(const Statement& s, Instruction& i) {
     const int bytes = type_bytes(s.opcode.substr(s.opcode.rfind('.') + 1));
     const auto parts = elements(s.operands[1]);
     const int each = bytes / static_cast<int>(parts.size());
     for (size_t e = 0; e < parts.size() && e < 4; ++e) i.list[e] = operand(parts[e], each);
     i.dst = operand(s.operands[0], bytes);
-    i.handler = bytes == 4 && each == 2   ? join_parts<uint32_t, uint16_t>
-                : bytes == 8 && each == 4 ? join_parts<uint64_t, uint32_t>
-                : bytes == 8 && each == 2 ? join_parts<uint64_t, uint16_t>
-                                          : nullptr;
+    i.handler = join_handler(bytes, each);
     if (!i.handler) fail("'{}' of {} parts", s.opcode, parts.size());
     kernel_.code.push_back(i);
   }
@@ -565,10 +510,7 @@ class Decoder {
     const int each = bytes / static_cast<int>(parts.size());
     for (size_t e = 0; e < parts.size() && e < 4; ++e) i.list[e] = operand(parts[e], each);
     i.a = operand(s.operands[1], bytes);
-    i.handler = bytes == 4 && each == 2   ? split_parts<uint32_t, uint16_t>
-                : bytes == 8 && each == 4 ? split_parts<uint64_t, uint32_t>
-                : bytes == 8 && each == 2 ? split_parts<uint64_t, uint16_t>
-                                          : nullptr;
+    i.handler = split_handler(bytes, each);
     if (!i.handler) fail("'{}' into {} parts", s.opcode, parts.size());
     kernel_.code.push_back(i);
   }

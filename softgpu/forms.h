@@ -51,6 +51,12 @@ const Forms& forms();
 // that make no difference where one warp runs at a time.
 std::string canonical_name(std::string_view opcode);
 
+// Handlers of moves from a to dst that decode.cpp inserts: between registers of other widths, and between a register of
+// `bytes` and those of `each` bytes in Instruction::list. Null where there is none.
+Handler resize_handler(int from_bytes, int to_bytes, bool sign);
+Handler join_handler(int bytes, int each);
+Handler split_handler(int bytes, int each);
+
 void add_arithmetic(Forms& table);
 void add_float(Forms& table);
 void add_conversions(Forms& table);

@@ -69,7 +69,7 @@ ret;
 )";
 
 // The image of a fat binary with PTX as nvcc writes it, without compression.
-void register_kernels(const std::string& ptx, uint32_t capability = 90) {
+void register_kernels(const std::string& ptx, uint32_t capability) {
   struct Header {
     uint32_t magic = 0xba55ed50;
     uint16_t version = 1, header_bytes = 16;
@@ -151,7 +151,7 @@ cudaError_t add(cudaStream_t s, void* out, void* in, uint32_t n) { return launch
 cudaError_t fill(cudaStream_t s, void* out, uint32_t n) { return launch(kFill, s, {&out, &n}); }
 
 // What a program printed on both outputs, and how it ended.
-std::string output_of(const std::function<void()>& program) {
+std::string output_of(const std::function<void()>& program, const std::string& ptx, uint32_t capability) {
   std::fflush(nullptr);
   int ends[2];
   if (pipe(ends) != 0) return "no pipe";
@@ -161,7 +161,7 @@ std::string output_of(const std::function<void()>& program) {
     dup2(ends[1], STDERR_FILENO);
     close(ends[0]);
     close(ends[1]);
-    register_kernels(kKernels);
+    register_kernels(ptx, capability);
     program();
     std::fflush(nullptr);
     std::exit(0);
@@ -181,8 +181,9 @@ std::string output_of(const std::function<void()>& program) {
 class Programs {
  public:
   explicit Programs(Tally& tally) : tally_(tally) {}
-  void says(const std::string& what, const std::string& report, const std::function<void()>& program) {
-    const std::string got = output_of(program);
+  void says(const std::string& what, const std::string& report, const std::function<void()>& program,
+            const std::string& ptx = kKernels, uint32_t capability = 90) {
+    const std::string got = output_of(program, ptx, capability);
     tally_.expect(got.find(report) != std::string::npos, fmt::format("{}: {}", what, got));
   }
 
@@ -268,6 +269,26 @@ void parameters(Programs& p) {
     fill(nullptr, memory + kBytes, 1);
     say(cudaDeviceSynchronize());
   });
+}
+
+// What nvcc wrote for another GPU, or what is no PTX that we know.
+void modules(Programs& p) {
+  const auto launch_fill = [] {
+    uint64_t pointer = 0;
+    uint32_t n = 1;
+    launch(kFill, nullptr, {&pointer, &n});
+  };
+  const std::string ptx = kKernels;
+  const auto changed = [&](const std::string& from, const std::string& to) {
+    std::string text = ptx;
+    return text.replace(text.find(from), from.size(), to);
+  };
+  p.says("PTX for a newer GPU", "no PTX for fill", launch_fill, ptx, 100);
+  p.says("PTX of an unknown version", "version", launch_fill, changed(".version 9.0", ".version 17.3"));
+  p.says("text that is no PTX", "PTX", launch_fill, "int main() {}");
+  p.says("a kernel that calls a function", "'call.uni' is not supported", launch_fill,
+         changed("ld.param.u64 %rd1, [fill_out];", "call.uni fill, (fill_out);"));
+  p.says("a kernel that the PTX lacks", "no PTX for fill", launch_fill, changed(".entry fill(", ".entry filled("));
 }
 
 void stream_order(Programs& p) {
@@ -475,6 +496,7 @@ void planted_programs(Tally& tally) {
   Programs p(tally);
   launches(p);
   parameters(p);
+  modules(p);
   stream_order(p);
   captures(p);
   memory(p);

@@ -109,47 +109,76 @@ void instruction_answers(Tally& t) {
       [](uint32_t l) { return l * (l - 1) / 2; });
 }
 
-// PTX ISA, "Matrix Fragments for mma.m16n8k16 with floating point type", by the index i of an element:
-// A: row is g for i in {0, 1, 4, 5}, else g + 8; column is 2 q + (i & 1), plus 8 for i >= 4.
-// B: row is 2 q + (i & 1), plus 8 for i >= 2; column is g. C: row is g for i < 2, else g + 8; column is 2 q + (i & 1).
-void matrix_answers(Tally& t) {
+// PTX ISA, "Matrix Fragments" of mma.m16n8k16 with 16-bit types, .m16n8k8 with tf32, .m16n8k32 with 8-bit types. With
+// g = lane / 4, q = lane % 4, and i the index of an element in a lane's fragment, of which a register has n:
+// A: row g where i / n is even, else g + 8; column n q + i % n, plus half of the depth for the upper half of i.
+// B: row n q + i % n, plus half of the depth for the upper half of i; column g.
+// C: row g for i < 2, else g + 8; column 2 q + i % 2.
+struct MatrixType {
+  const char* form;
+  int depth, each;                      // each: elements of a register
+  std::function<uint32_t(int)> encode;  // a small whole number
+  bool whole;                           // sums of s32, not of f32
+};
+void matrix_answers(Tally& t, const MatrixType& type) {
   std::vector<uint32_t> input(kWords, 0);
-  float a[16][16], b[16][8];
+  int a[16][32], b[32][8];
   for (int r = 0; r < 16; ++r)
-    for (int k = 0; k < 16; ++k) a[r][k] = static_cast<float>((r * 7 + k * 3) % 11 - 5);
-  for (int k = 0; k < 16; ++k)
-    for (int c = 0; c < 8; ++c) b[k][c] = static_cast<float>((k * 5 + c * 2) % 13 - 6);
+    for (int k = 0; k < type.depth; ++k) a[r][k] = (r * 7 + k * 3) % 11 - 5;
+  for (int k = 0; k < type.depth; ++k)
+    for (int c = 0; c < 8; ++c) b[k][c] = (k * 5 + c * 2) % 13 - 6;
+  const int each = type.each, half = type.depth / 2, width = 32 / each;
   for (int l = 0; l < kLanes; ++l) {
     const int g = l >> 2, q = l & 3;
-    const auto set = [&](int word, int half, float value) {
-      input[static_cast<size_t>(l * 8 + word)] |= (bits(value) >> 16) << (16 * half);  // bf16, exact
+    const auto set = [&](int word, int place, int value) {
+      const uint32_t mask = width == 32 ? 0xffffffff : (uint32_t{1} << width) - 1;
+      input[static_cast<size_t>(l * 8 + word)] |= (type.encode(value) & mask) << (width * place);
     };
-    for (int i = 0; i < 8; ++i) {
-      const bool upper = i == 0 || i == 1 || i == 4 || i == 5;
-      set(i / 2, i & 1, a[upper ? g : g + 8][2 * q + (i & 1) + (i >= 4 ? 8 : 0)]);
-    }
-    for (int i = 0; i < 4; ++i) set(4 + i / 2, i & 1, b[2 * q + (i & 1) + (i >= 2 ? 8 : 0)][g]);
+    for (int i = 0; i < 4 * each; ++i)
+      set(i / each, i % each, a[i / each % 2 == 0 ? g : g + 8][each * q + i % each + (i >= 2 * each ? half : 0)]);
+    for (int i = 0; i < 2 * each; ++i) set(4 + i / each, i % each, b[each * q + i % each + (i >= each ? half : 0)][g]);
   }
+  const std::string sums = type.whole ? "{%r11, %r12, %r13, %r14}" : "{%f4, %f5, %f6, %f7}";
+  const std::string start = type.whole ? "{%r9, %r9, %r9, %r9}" : "{%f1, %f1, %f1, %f1}";
   const std::string code =
       "shl.b64 %rd4, %rd2, 3; add.s64 %rd5, %rd0, %rd4; ld.global.v4.u32 {%r1, %r2, %r3, %r4}, [%rd5]; "
-      "ld.global.v2.u32 {%r5, %r6}, [%rd5+16]; mov.f32 %f1, 0f3F800000; bar.warp.sync -1; "
-      "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%f4, %f5, %f6, %f7}, {%r1, %r2, %r3, %r4}, {%r5, %r6}, "
-      "{%f1, %f1, %f1, %f1}; shl.b64 %rd6, %rd2, 2; add.s64 %rd7, %rd0, %rd6; "
-      "st.global.v4.f32 [%rd7+2048], {%f4, %f5, %f6, %f7};";
+      "ld.global.v2.u32 {%r5, %r6}, [%rd5+16]; mov.f32 %f1, 0f3F800000; mov.u32 %r9, 1; bar.warp.sync -1; "
+      "mma.sync.aligned." +
+      std::string(type.form) + " " + sums + ", {%r1, %r2, %r3, %r4}, {%r5, %r6}, " + start +
+      "; shl.b64 %rd6, %rd2, 2; add.s64 %rd7, %rd0, %rd6; st.global.v4." + (type.whole ? "u32" : "f32") +
+      " [%rd7+2048], " + sums + ";";
   int right = 0;
   try {
     const auto out = run(kernel_text(code), input);
     for (int l = 0; l < kLanes; ++l)
       for (int i = 0; i < 4; ++i) {
         const int row = i < 2 ? l >> 2 : (l >> 2) + 8, column = 2 * (l & 3) + (i & 1);
-        float want = 1;
-        for (int k = 0; k < 16; ++k) want += a[row][k] * b[k][column];
-        right += out[static_cast<size_t>(512 + l * 4 + i)] == bits(want);
+        int want = 1;
+        for (int k = 0; k < type.depth; ++k) want += a[row][k] * b[k][column];
+        right += out[static_cast<size_t>(512 + l * 4 + i)] ==
+                 (type.whole ? static_cast<uint32_t>(want) : bits(static_cast<float>(want)));
       }
   } catch (const std::exception& e) {
     std::printf("%s\n", e.what());
   }
-  t.expect(right == 128, fmt::format("mma.m16n8k16: {} of 128 elements", right));
+  t.expect(right == 128, fmt::format("mma.{}: {} of 128 elements", type.form, right));
+}
+
+void all_matrix_answers(Tally& t) {
+  const auto bf16 = [](int n) { return bits(static_cast<float>(n)) >> 16; };
+  // Of whole numbers up to 7: sign, exponent with bias 15, fraction.
+  const auto f16 = [](int n) -> uint32_t {
+    if (n == 0) return 0;
+    const int size = std::abs(n), exponent = size >= 4 ? 2 : size >= 2 ? 1 : 0;
+    const int fraction = (size - (1 << exponent)) << (10 - exponent);
+    return static_cast<uint32_t>((n < 0) << 15 | (exponent + 15) << 10 | fraction);
+  };
+  const auto tf32 = [](int n) { return bits(static_cast<float>(n)); };
+  const auto s8 = [](int n) { return static_cast<uint32_t>(n); };
+  matrix_answers(t, {"m16n8k16.row.col.f32.bf16.bf16.f32", 16, 2, bf16, false});
+  matrix_answers(t, {"m16n8k16.row.col.f32.f16.f16.f32", 16, 2, f16, false});
+  matrix_answers(t, {"m16n8k8.row.col.f32.tf32.tf32.f32", 8, 1, tf32, false});
+  matrix_answers(t, {"m16n8k32.row.col.s32.s8.s8.s32", 32, 4, s8, true});
 }
 
 // PTX ISA, "ldmatrix": lane l holds, of each matrix, row l / 4 and columns 2 (l % 4) and the next; .trans exchanges
@@ -279,7 +308,7 @@ void warpgroup_answers(Tally& t) {
 
 void known_answers(Tally& t) {
   instruction_answers(t);
-  matrix_answers(t);
+  all_matrix_answers(t);
   ldmatrix_answers(t);
   copy_answers(t);
   warpgroup_answers(t);

@@ -7,6 +7,7 @@
 #include "reports/answer.h"
 #include "reports/format.h"
 #include "reports/join.h"
+#include "reports/phrases.h"
 #include "reports/sections.h"
 
 namespace duet::reports {
@@ -71,13 +72,10 @@ void add_cases(const Analysis& analysis, Document& document) {
   }
   std::vector<const OneSidedRow*> rows;
   for (const OneSidedRow& row : analysis.one_sided)
-    if (row.device == Device::cpu && !row.of_step() && row.choice.call->roof &&
-        !row.choice.call->has_flag(results::flag::kFloor))
-      rows.push_back(&row);
+    if (row.device == Device::cpu && !row.of_step() && roof_share(row)) rows.push_back(&row);
   if (rows.empty()) return;
-  std::stable_sort(rows.begin(), rows.end(), [](const OneSidedRow* a, const OneSidedRow* b) {
-    return a->choice.call->roof->fraction < b->choice.call->roof->fraction;
-  });
+  std::stable_sort(rows.begin(), rows.end(),
+                   [](const OneSidedRow* a, const OneSidedRow* b) { return *roof_share(*a) < *roof_share(*b); });
   document.sections.push_back({"Cases", {{far_from_roof_table(rows)}}});
 }
 

@@ -138,6 +138,16 @@ TEST(ReportsAnswer, CasesWithoutARoofAreCountedApart) {
             "The CPU ran 4 cases; none has a roof to compare with.");
 }
 
+TEST(ReportsAnswer, AShareOfADisturbedRoofIsNone) {
+  std::vector<Job> jobs;
+  for (int64_t i = 0; i < 3; ++i) add_case(jobs, "relu", 1024 + i, 1e-5, 1e-6, 1e-4, 0.8);
+  std::erase_if(jobs, [](const Job& job) { return job.device == Device::gpu; });
+  set_fraction(jobs[1].series[0], 17);
+  jobs[1].series[0].flags = {results::flag::kDisturbed};
+  EXPECT_THAT(answer_of(make_run(jobs)),
+              testing::AllOf(HasSubstr("80 % of its roof in the median of 2 of 3 cases"), Not(HasSubstr("1700 %"))));
+}
+
 // Within the noise neither side wins: not in a sentence, not among losses, not in the total of a family.
 TEST(ReportsAnswer, LevelCasesAreNobodysVictory) {
   std::vector<Job> jobs;

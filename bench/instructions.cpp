@@ -79,8 +79,7 @@ std::string version_of_valgrind() {
 // What two documents have to share for their counts to be compared, by the names of a comparison of run files.
 Json keys_of(const Options& options) {
   Json keys = Json::object();
-  for (const auto& [name, value] : facts_of(describe_build()))
-    if (name != "git_sha" && name != "git_dirty" && name != "built_at") keys["build." + name] = value;
+  for (const auto& [name, value] : timed_facts_of(describe_build())) keys["build." + name] = value;
   keys["settings.seed"] = fmt::format("{}", options.seed);
   keys["settings.scale"] = describe_selection(options).scale;
   return keys;

@@ -85,6 +85,17 @@ Facts facts_of(const Build& build) { return collect(build); }
 Facts facts_of(const Machine& machine) { return collect(machine); }
 Facts facts_of(const State& state) { return collect(state); }
 
+Facts timed_facts_of(const Build& build) {
+  Facts facts = facts_of(build);
+  std::erase_if(facts, [](const auto& fact) {
+    for (const char* name : {"git_sha", "git_dirty", "built_at", "libraries.nlohmann-json", "libraries.simdjson",
+                             "libraries.CLI11", "libraries.SQLite", "libraries.GoogleTest"})
+      if (fact.first == name) return true;
+    return false;
+  });
+  return facts;
+}
+
 std::string row_name(const Job& job, const Series& series) {
   return fmt::format("{}/{}/{}/threads:{}", job.name, name_of(series.scope), name_of(series.cache), series.threads);
 }

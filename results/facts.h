@@ -12,6 +12,9 @@ Facts facts_of(const Build&);
 Facts facts_of(const Machine&);
 Facts facts_of(const State&);
 
+// What of a build may change a time or a count: not its commit, and no library that only reads, writes or tests.
+Facts timed_facts_of(const Build&);
+
 // Of a series, in `benchmarks` of the run file and wherever runs are compared:
 // "relu/cpu.tuned/f32/n:64/call/warm/threads:4".
 std::string row_name(const Job& job, const Series& series);

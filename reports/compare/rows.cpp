@@ -30,7 +30,7 @@ Facts keys_of(const Run& run) {
   };
   add("machine.", facts_of(run.machine), {"ram_bytes", "kernel", "virtual_machine", "cpu.extensions"});
   add("state.", facts_of(run.state), {"usable_threads"});
-  add("build.", facts_of(run.build), {"git_sha", "git_dirty", "built_at"});
+  add("build.", timed_facts_of(run.build), {});
   const Invocation& i = run.invocation;
   keys.emplace_back("settings.seed", fmt::format("{}", i.seed));
   keys.emplace_back("settings.threads", fmt::format("{}", i.threads));

@@ -63,8 +63,13 @@ bool DeviceMemory::release(void* memory) {
   const auto found = blocks_.find(reinterpret_cast<uint64_t>(memory));
   if (found == blocks_.end()) return false;
   const uint64_t offset = found->first - view_.base, bytes = found->second.bytes;
-  std::memset(view_.states + offset, kFreed, bytes);
-  if (const uint64_t pages = bytes / kPage * kPage; pages > 0) madvise(view_.data + offset, pages, MADV_DONTNEED);
+  // Whole pages go back to the system: their states become 0, which allows no access either.
+  const uint64_t pages = bytes / kPage * kPage;
+  std::memset(view_.states + offset + pages, kFreed, bytes - pages);
+  if (pages > 0) {
+    madvise(view_.data + offset, pages, MADV_DONTNEED);
+    madvise(view_.states + offset, pages, MADV_DONTNEED);
+  }
   used_ -= bytes;
   if (freed_.size() >= kRemembered) freed_.clear();
   freed_[found->first] = std::move(found->second);
@@ -80,7 +85,9 @@ void DeviceMemory::declare(void* memory, uint64_t bytes, const std::string& name
   Allocation& block = blocks_[found->first];
   if (block.parts.empty()) {
     uint8_t* states = view_.states + (found->first - view_.base);
-    for (uint64_t i = 0; i < block.bytes; ++i) states[i] = kOutside;
+    const uint64_t before = address - found->first;
+    std::memset(states, kOutside, before);
+    std::memset(states + before + bytes, kOutside, block.bytes - before - bytes);
   }
   std::memset(view_.states + (address - view_.base), kUsable, bytes);
   block.parts[address] = {bytes, name};

@@ -250,20 +250,50 @@ TEST_P(LossScale, ChangesGradientsOnly) {
     EXPECT_TRUE(name == kLossScale || values == want.at(name)) << name;
 }
 
+void check_growth(Tape& tape, const float scale, const std::function<void()>& run) {
+  set_scale(tape, scale, 1998);
+  run();
+  EXPECT_EQ(scale_of(tape), scale);
+  EXPECT_EQ(good_of(tape), 1999);
+  run();
+  EXPECT_EQ(scale_of(tape), 2 * scale);
+  EXPECT_EQ(good_of(tape), 0);
+}
+
 TEST_P(LossScale, GrowsAfterTwoThousandGoodSteps) {
   CpuContext cpu(1);
   for (const Tape::Preferences& preferences : {Tape::preferences_for(Device::cpu), Tape::Preferences{"reference"}}) {
     const auto tape = tape_of(GetParam(), cpu, preferences);
-    set_scale(*tape, GetParam().scale, 1998);
-    step(*tape);
-    EXPECT_EQ(scale_of(*tape), GetParam().scale);
-    EXPECT_EQ(good_of(*tape), 1999);
-    step(*tape);
-    EXPECT_EQ(scale_of(*tape), 2 * GetParam().scale);
-    EXPECT_EQ(good_of(*tape), 0);
+    check_growth(*tape, GetParam().scale, [&] { step(*tape); });
     const double count = GetParam().model == std::string("gpt2") ? tape->download(tape->find("step"))[0] : 2;
     EXPECT_EQ(count, 2);
   }
+}
+
+// A recorded graph skips a step that overflowed, and grows the scale, as steps do that the host launches op by op.
+TEST_P(LossScale, MovesInAGraphAsWithoutOneOnTheGpu) {
+  std::string reason;
+  const std::unique_ptr<Context> gpu = open_gpu(reason);
+  if (!gpu) GTEST_SKIP() << reason;
+  for (const Step::Form form : {Step::Form::eager, Step::Form::graph})
+    for (const Tape::Preferences& preferences :
+         {Tape::preferences_for(gpu->device()), Tape::Preferences{"cuda.tuned", "cuda.naive"}}) {
+      Step step(mixed_model(GetParam().model, "f16", GetParam().attributes), *gpu, preferences, kSeed, form);
+      ASSERT_TRUE(step.supported()) << step.reason();
+      Tape& tape = step.tape();
+      const auto run = [&] { gpu->enter([&] { step.run(); }); };
+      set_scale(tape, GetParam().scale, 0);
+      run();  // the optimiser's state is no longer 0
+      ASSERT_EQ(good_of(tape), 1);
+      const float overflow = 0x1p120f;
+      set_scale(tape, overflow, 7);
+      const auto before = persistent(tape);
+      run();
+      expect_unchanged(before, tape);
+      EXPECT_EQ(scale_of(tape), overflow / 2);
+      EXPECT_EQ(good_of(tape), 0);
+      check_growth(tape, GetParam().scale, run);
+    }
 }
 
 TEST_P(LossScale, StartsAsPyTorchs) {

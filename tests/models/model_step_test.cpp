@@ -220,6 +220,21 @@ TEST_P(ModelStep, EqualsTheReferenceOnTheGpu) {
   check(*model_, *want_, *gpu, {"cuda.tuned", "cuda.naive"});
 }
 
+// The step as bench_all times it on a GPU, launched op by op and as one recorded graph: every op is compared with the
+// reference, and steps of the graph with steps without it.
+TEST_P(ModelStep, IsTheSameAsAGraphOnTheGpu) {
+  std::string reason;
+  const std::unique_ptr<Context> gpu = open_gpu(reason);
+  if (!gpu) GTEST_SKIP() << reason;
+  for (const Step::Form form : {Step::Form::eager, Step::Form::graph}) {
+    Step step(*model_, *gpu, Tape::preferences_for(gpu->device()), kSeed, form);
+    ASSERT_TRUE(step.supported()) << step.reason();
+    for (int i = 0; i < 3; ++i) gpu->enter([&] { step.run(); });
+    const Check check = step.replay();
+    EXPECT_TRUE(check.passed()) << model_->name() << ": " << check.failure;
+  }
+}
+
 // Whether an output or another node uses this output: a model may leave some unused, such as the last c of an LSTM.
 bool is_used(const Tape& tape, size_t writer, size_t slot) {
   const Tape::Node& node = tape.nodes()[writer];

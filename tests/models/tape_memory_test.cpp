@@ -236,19 +236,5 @@ TEST(TapeMemory, AGraphNeedsADeviceThatHasThem) {
   EXPECT_EQ(step_job_name(find_model("mlp"), "gpu.graph"), "step/mlp/gpu.graph/f32/batch:32");
 }
 
-// On a GPU: steps of the captured graph equal steps run node by node.
-TEST(TapeMemory, AGraphIsTheSameStep) {
-  std::string reason;
-  const std::unique_ptr<Context> gpu = open_gpu(reason);
-  if (!gpu) GTEST_SKIP() << reason;
-  for (const ModelCase& c : model_cases(Scale::test)) {
-    Step step(c.model, *gpu, Tape::preferences_for(Device::cuda), 1, Step::Form::graph);
-    ASSERT_TRUE(step.supported()) << step.reason();
-    for (int i = 0; i < 3; ++i) gpu->enter([&] { step.run(); });
-    const Check check = step.replay();
-    EXPECT_TRUE(check.passed()) << c.model.name() << ": " << check.failure;
-  }
-}
-
 }  // namespace
 }  // namespace duet

@@ -12,6 +12,7 @@
 #include <cmath>
 #include <cstdio>
 #include <ctime>
+#include <exception>
 #include <fstream>
 #include <functional>
 #include <map>
@@ -202,8 +203,19 @@ class OpTest : public testing::Test {
       try {
         if ((moved || aliased) && records_graphs()) {
           std::string reason;
+          std::exception_ptr refused;  // recording takes errors for reasons why there is no graph
           graph = record_graph(
-              context, [&] { session.run(); }, reason);
+              context,
+              [&] {
+                try {
+                  session.run();
+                } catch (...) {
+                  refused = std::current_exception();
+                  throw;
+                }
+              },
+              reason);
+          if (refused) std::rethrow_exception(refused);
           EXPECT_TRUE(graph) << problem.label() << " " << reason;
           if (graph) graph->replay();
         } else {

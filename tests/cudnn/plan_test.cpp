@@ -7,7 +7,7 @@
 
 #include <string>
 
-#include "tests/cudnn/graphs.h"
+#include "tests/cudnn/cudnn_graphs.h"
 
 namespace duet::cuda {
 namespace {

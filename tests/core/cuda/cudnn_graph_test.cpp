@@ -6,7 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "core/error.h"
-#include "tests/cudnn/graphs.h"
+#include "tests/cudnn/cudnn_graphs.h"
 
 namespace duet::cuda {
 namespace {

@@ -1,16 +1,47 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "softgpu/device.h"
 
+#include <algorithm>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <fstream>
+#include <sstream>
 
 #include "softgpu/access.h"
 #include "softgpu/fatbin.h"
 
+namespace duet {
+// What ptxas reported of each kernel (kernels/CMakeLists.txt), where the program is linked with it.
+[[gnu::weak]] extern const char* const duet_kernel_resources;
+}  // namespace duet
+
 namespace duet::softgpu {
 namespace {
+// Registers of a thread, by the kernel's name as in C++; the fewest where files have kernels of one name. Lines of
+// interest:
+//   ptxas info    : Compiling entry function 'NAME' for 'sm_90a'
+//   ptxas info    : Used 27 registers, used 0 barriers
+std::map<std::string, int> read_registers() {
+  std::map<std::string, int> registers;
+  const char* const* const report = &duet_kernel_resources;
+  if (!report) return registers;
+  std::istringstream lines(*report);
+  std::string name;
+  for (std::string line; std::getline(lines, line);) {
+    if (const size_t at = line.find("Compiling entry function '"); at != line.npos) {
+      const size_t begin = line.find('\'', at) + 1;
+      name = line.substr(begin, line.find("' for '", begin) - begin);
+    } else if (const size_t used = line.find(": Used "); used != line.npos) {
+      const int count = std::atoi(line.c_str() + used + std::strlen(": Used "));
+      const auto [at, is_new] = registers.try_emplace(name, count);
+      if (!is_new) at->second = std::min(at->second, count);
+    }
+  }
+  return registers;
+}
+
 uint64_t number_of(const char* name, uint64_t otherwise) {
   const char* text = std::getenv(name);
   return text && *text ? std::strtoull(text, nullptr, 10) : otherwise;
@@ -94,6 +125,9 @@ Kernel& Device::kernel(const void* stub) {
     for (const EntryText& entry : module->entries())
       if (entry.name == f.name) {
         f.kernel = decode(*module, entry);
+        static const std::map<std::string, int> registers = read_registers();
+        if (const auto known = registers.find(demangled(f.name)); known != registers.end())
+          f.kernel->registers_per_thread = known->second;
         return *f.kernel;
       }
   throw Error("no PTX for {}: is the program compiled with --generate-code=arch=compute_{}a,code=[compute_{}a]?",

@@ -49,6 +49,7 @@ struct Event {
 struct Limits {
   int capability = 90;
   uint32_t max_threads = 1024, max_block_z = 64, max_grid_yz = 65535;
+  uint32_t registers = 65536, registers_unit = 256;  // of a block; a warp gets whole units
   uint32_t shared_bytes = 48 << 10, shared_opt_in_bytes = 227 << 10;
   int multiprocessors = 4;  // few, so that small cases have several blocks on each
   int l2_bytes = 1 << 20;   // small, so that emptying it is cheap

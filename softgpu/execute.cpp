@@ -381,11 +381,16 @@ void refuse_address(const Warp&, const MemoryView& view, bool is_shared, int lan
   fault(fmt::format("a {} of {} bytes out of bounds, at {}", what, bytes, first), lane, Fault::Kind::address);
 }
 
-std::string readable_name(const std::string& mangled) {
+std::string demangled(const std::string& mangled) {
   int status = 0;
   char* text = abi::__cxa_demangle(mangled.c_str(), nullptr, nullptr, &status);
   std::string name = text ? text : mangled;
   std::free(text);
+  return name;
+}
+
+std::string readable_name(const std::string& mangled) {
+  std::string name = demangled(mangled);
   if (name.starts_with("void ")) name.erase(0, 5);
   for (const char* noise : {"(anonymous namespace)::", "duet::cuda::"})
     for (size_t at = name.find(noise); at != std::string::npos; at = name.find(noise))

@@ -66,6 +66,7 @@ struct Kernel {
   uint32_t dynamic_shared_align = 16;
   const Module* module = nullptr;
   uint64_t launches = 0;
+  int registers_per_thread = 0;  // as ptxas reported; 0: not known
 };
 
 // Decodes an entry. Throws Error that names the first form of an instruction that is not in the table.
@@ -73,5 +74,6 @@ std::unique_ptr<Kernel> decode(const Module& module, const EntryText& entry);
 
 // For messages: name as in C++, without return type and parameters' types.
 std::string readable_name(const std::string& mangled);
+std::string demangled(const std::string& mangled);  // the whole name
 
 }  // namespace duet::softgpu

@@ -114,6 +114,13 @@ cudaError_t check_limits(const Kernel& k, const void* stub, const Launch& l) {
   const uint32_t max_threads =
       k.max_threads > 0 ? std::min(limits.max_threads, static_cast<uint32_t>(k.max_threads)) : limits.max_threads;
   if (l.block.volume() > max_threads) return bad(fmt::format("{} threads; at most {}", l.block.volume(), max_threads));
+  const auto warps = static_cast<uint32_t>((l.block.volume() + kLanes - 1) / kLanes);
+  const auto each = static_cast<uint32_t>(k.registers_per_thread) * kLanes;
+  const uint32_t registers = (each + limits.registers_unit - 1) / limits.registers_unit * limits.registers_unit * warps;
+  if (registers > limits.registers)
+    return refuse(cudaErrorLaunchOutOfResources,
+                  fmt::format("{}: {} threads of {} registers; a block has {}", readable_name(k.name), l.block.volume(),
+                              k.registers_per_thread, limits.registers));
   if (l.block.z > limits.max_block_z)
     return bad(fmt::format("a block of depth {}; at most {}", l.block.z, limits.max_block_z));
   if (l.grid.y > limits.max_grid_yz || l.grid.z > limits.max_grid_yz || l.grid.x > INT32_MAX)
@@ -250,6 +257,7 @@ cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* a, const void* stub) {
     *a = {};
     a->sharedSizeBytes = k.shared_bytes;
     a->localSizeBytes = k.local_bytes;
+    a->numRegs = k.registers_per_thread;
     a->maxThreadsPerBlock = k.max_threads > 0 ? k.max_threads : static_cast<int>(device().limits.max_threads);
     a->ptxVersion = a->binaryVersion = device().limits.capability;
     return cudaSuccess;

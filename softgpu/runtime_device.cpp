@@ -18,6 +18,8 @@ const char* text_of(cudaError_t status) {
       return "out of memory";
     case cudaErrorInvalidConfiguration:
       return "invalid configuration argument";
+    case cudaErrorLaunchOutOfResources:
+      return "too many resources requested for launch";
     case cudaErrorInvalidMemcpyDirection:
       return "invalid copy direction for memcpy";
     case cudaErrorInvalidResourceHandle:

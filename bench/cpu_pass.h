@@ -51,8 +51,8 @@ struct Trial {
 std::unique_ptr<CpuPass> memory_pass(CpuContext& cpu, PassMemory& memory, std::string_view patterns, int64_t footprint,
                                      bool cold, Trial trial);
 
-// Multiply-adds of a dtype, the fastest loop that this CPU has for it; null where there is none. A pass is long compared
-// with a fork, or has max_operations where these are fewer, split as is fastest.
+// Multiply-adds of a dtype, the fastest loop that this CPU has for it; null where there is none. A pass is long
+// compared with a fork, or has max_operations where these are fewer, split as is fastest.
 std::unique_ptr<CpuPass> compute_pass(CpuContext& cpu, const std::string& dtype, Trial trial,
                                       double max_operations = std::numeric_limits<double>::infinity());
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// For implementations of libraries, which refuse a run whose tensors lie where the library does not expect them: aligned
-// to no more than their element, or an output in the memory of an input where its documentation does not allow it. What
-// is written here falls back to narrower accesses, and may alias as the contract says.
+// For implementations of libraries, which refuse a run whose tensors lie where the library does not expect them:
+// aligned to no more than their element, or an output in the memory of an input where its documentation does not allow
+// it. What is written here falls back to narrower accesses, and may alias as the contract says.
 #pragma once
 #include <cstdint>
 

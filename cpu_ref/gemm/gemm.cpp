@@ -4,13 +4,14 @@
 #include "ops/gemm/gemm.h"
 
 #include "core/registry.h"
+#include "cpu_ref/product_sum.h"
 
 namespace duet {
 
 void Gemm::reference(Inputs in, int64_t slice, Expect& expect) const {
   const int64_t image = slice / m, i = slice % m;
   const auto A = in[a], B = in[b];
-  std::vector<TermSum> sum(static_cast<size_t>(n));
+  std::vector<ProductSum> sum(static_cast<size_t>(n));
   const auto add = [&](int64_t p, int64_t j) {
     sum[static_cast<size_t>(j)].add(A[image * m * k + (trans_a ? p * m + i : i * k + p)] *
                                     B[image * k * n + (trans_b ? j * k + p : p * n + j)]);
@@ -24,7 +25,7 @@ void Gemm::reference(Inputs in, int64_t slice, Expect& expect) const {
   }
   const double scale = alpha;
   for (int64_t j = 0; j < n; ++j) {
-    const TermSum& s = sum[static_cast<size_t>(j)];
+    const ProductSum& s = sum[static_cast<size_t>(j)];
     expect(c, slice * n + j, scale * s.sum(), std::abs(scale) * s.root_sum());
   }
 }

@@ -4,13 +4,14 @@
 #include "ops/gemm/linear.h"
 
 #include "core/registry.h"
+#include "cpu_ref/product_sum.h"
 
 namespace duet {
 
 void Linear::reference(Inputs given, int64_t row, Expect& expect) const {
   const auto X = given[x], W = given[w], B = given[bias];
   for (int64_t o = 0; o < out; ++o) {
-    TermSum sum;
+    ProductSum sum;
     sum.add(B[o]);
     for (int64_t p = 0; p < in; ++p) sum.add(X[row * in + p] * W[o * in + p]);
     const int64_t at = row * out + o;
@@ -34,7 +35,7 @@ void LinearBackward::reference(Inputs given, int64_t slice, Expect& expect) cons
     }
     return gate > 0 ? gelu::Term{d, std::abs(d)} : gelu::Term{0, 0};
   };
-  std::vector<TermSum> sum(static_cast<size_t>(in));
+  std::vector<ProductSum> sum(static_cast<size_t>(in));
   const auto add_row = [&](const gelu::Term& factor, const Inputs::Values& values, int64_t row) {
     for (int64_t p = 0; p < in; ++p) {
       const double value = values[row * in + p];
@@ -43,7 +44,7 @@ void LinearBackward::reference(Inputs given, int64_t slice, Expect& expect) cons
   };
   const auto claim_row = [&](Slot slot, int64_t row) {
     for (int64_t p = 0; p < in; ++p) {
-      const TermSum& s = sum[static_cast<size_t>(p)];
+      const ProductSum& s = sum[static_cast<size_t>(p)];
       expect(slot, row * in + p, s.sum(), s.root_sum());
     }
   };
@@ -52,7 +53,7 @@ void LinearBackward::reference(Inputs given, int64_t slice, Expect& expect) cons
     return claim_row(dx, slice);
   }
   const int64_t o = slice - n;
-  TermSum bias_sum;
+  ProductSum bias_sum;
   for (int64_t i = 0; i < n; ++i) {
     const gelu::Term factor = g(i, o);
     add_row(factor, X, i);

@@ -2,14 +2,11 @@
 // The graphs of cuDNN's layer normalisation, apart from their plans, so that tests/cuda/ can examine them without a
 // GPU.
 #pragma once
-#include <string>
-
 #include "core/cuda/cudnn_graph.h"
 #include "ops/norm/layernorm.h"
 
 namespace duet::cuda {
 
-std::string layernorm_unsupported_reason(DType dtype, int64_t rows, int64_t cols);  // "" where cuDNN may support it
 CudnnGraph layernorm_graph(const LayerNorm& p);  // its tensors in memory: the problem's slots, in their order
 CudnnGraph layernorm_backward_graph(const LayerNormBackward& p);
 

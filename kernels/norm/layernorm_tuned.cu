@@ -1,22 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // One warp or one block per row, whichever holds the row in registers: memory is then read once. Rows that do not fit a
 // block's registers are read again for each pass, from L2. dgamma and dbeta are column sums (columns.cuh).
+#include "kernels/norm/rows.cuh"
 #include "kernels/reduction/columns.cuh"
 #include "ops/norm/layernorm.h"
 
 namespace duet::DUET_DEVICE {
 namespace {
-constexpr int kWarp = 32, kBlock = 256;                   // threads for one row
-constexpr int kForwardItems = 32, kBackwardItems = 16;    // elements of a row that a thread holds, of each tensor
-constexpr int kLongBlock = 512;                           // threads for a row that does not fit registers
-constexpr int64_t kMaxCols = int64_t{kLongBlock} * 1024;  // a thread may add no more: ops/summation.h
-
-// The first column of this thread's pack number `load`: packs of kSize neighbours are distributed round-robin over
-// kThreads.
-template <int kThreads, int kSize>
-__device__ __forceinline__ int first_column(int load) {
-  return (load * kThreads + static_cast<int>(threadIdx.x)) * kSize;
-}
+constexpr int kForwardItems = 32, kBackwardItems = 16;  // elements of a row that a thread holds, of each tensor
 
 // kThreads = 32: blocks of (32, 8), 8 rows each. kThreads = 256: blocks of (256, 1), one row each. 32 bytes of shared
 // memory. cols <= kThreads * kForwardItems. Rows, gamma and beta are aligned to kSize elements. x, y: (rows, cols),
@@ -196,25 +187,6 @@ __global__ void __launch_bounds__(kLongBlock)
     store_pack(dx + c, pack);
   });
 }
-
-// Chooses threads per row and access width, and calls run.operator()<kThreads, kSize>(). kThreads = 0 stands for the
-// long kernel, whose rows need not be aligned: it is enough that the tensors have the same offset.
-template <class T, int kItems, class Run>
-void by_row_length(int64_t cols, bool aligned, bool same_offset, Run&& run) {
-  const bool packs = aligned && cols % kPack<T> == 0;
-  if (cols <= kWarp * kItems)
-    packs ? run.template operator()<kWarp, kPack<T>>() : run.template operator()<kWarp, 1>();
-  else if (cols <= kBlock * kItems)
-    packs ? run.template operator()<kBlock, kPack<T>>() : run.template operator()<kBlock, 1>();
-  else
-    same_offset ? run.template operator()<0, kPack<T>>() : run.template operator()<0, 1>();
-}
-template <int kThreads>
-Grid grid_of(int64_t rows, cudaStream_t stream) {
-  constexpr int kRows = kThreads == 0 ? 1 : kBlock / (kThreads == 0 ? 1 : kThreads);
-  return {.blocks = ceil_div(rows, kRows), .threads = {kThreads == 0 ? kLongBlock : kThreads, kRows}, .stream = stream};
-}
-float inv_cols_of(int64_t cols) { return 1 / static_cast<float>(std::max<int64_t>(1, cols)); }
 
 Plan layernorm_tuned(const LayerNorm& p, GpuContext& gpu) {
   using P = LayerNorm;

@@ -3,6 +3,7 @@
 #include "ops/embedding/embedding.h"
 #include "ops/norm/batchnorm.h"
 #include "ops/norm/layernorm.h"
+#include "ops/norm/rmsnorm.h"
 #include "ops/pool/avg_pool2d.h"
 #include "ops/pool/global_avg_pool.h"
 #include "ops/pool/max_pool2d.h"
@@ -15,6 +16,11 @@ TEST(Gradients, LayerNorm) {
   EXPECT_EQ(check_gradient(LayerNorm{.rows = 5, .cols = 33}, LayerNormBackward{.rows = 5, .cols = 33}),
             5 * 33 + 33 + 33);
   EXPECT_EQ(check_gradient(LayerNorm{.rows = 3, .cols = 1}, LayerNormBackward{.rows = 3, .cols = 1}), 3 + 1 + 1);
+}
+
+TEST(Gradients, RmsNorm) {
+  EXPECT_EQ(check_gradient(RmsNorm{.rows = 5, .cols = 33}, RmsNormBackward{.rows = 5, .cols = 33}), 5 * 33 + 33);
+  EXPECT_EQ(check_gradient(RmsNorm{.rows = 3, .cols = 1}, RmsNormBackward{.rows = 3, .cols = 1}), 3 + 1);
 }
 
 TEST(Gradients, BatchNorm) {

@@ -10,6 +10,8 @@
 #include "core/registry.h"
 #include "kernels/attention/attention_cudnn.h"
 #include "kernels/norm/layernorm_cudnn.h"
+#include "kernels/norm/norm_graph.h"
+#include "kernels/norm/rmsnorm_cudnn.h"
 
 namespace duet::cuda {
 
@@ -31,10 +33,11 @@ inline std::vector<NamedGraph> cudnn_graphs(const std::vector<Scale>& scales) {
         if (unsupported_reason(p).empty()) all.push_back({name, [graph, p] { return graph(p); }});
       }
   };
-  take.operator()<LayerNorm>(layernorm_graph,
-                             [](const auto& p) { return layernorm_unsupported_reason(p.dtype, p.rows, p.cols); });
-  take.operator()<LayerNormBackward>(
-      layernorm_backward_graph, [](const auto& p) { return layernorm_unsupported_reason(p.dtype, p.rows, p.cols); });
+  const auto norm = [](const auto& p) { return norm_unsupported_reason(p.dtype, p.rows, p.cols); };
+  take.operator()<LayerNorm>(layernorm_graph, norm);
+  take.operator()<LayerNormBackward>(layernorm_backward_graph, norm);
+  take.operator()<RmsNorm>(rmsnorm_graph, norm);
+  take.operator()<RmsNormBackward>(rmsnorm_backward_graph, norm);
   take.operator()<Attention>(attention_graph, [](const auto& p) { return attention_unsupported_reason(p, false); });
   take.operator()<AttentionBackward>(attention_backward_graph,
                                      [](const auto& p) { return attention_unsupported_reason(p, true); });

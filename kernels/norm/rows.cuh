@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+// How rows are distributed over threads in layernorm_tuned.cu and rmsnorm_tuned.cu: a warp or a block holds a row in
+// registers, so that memory is read once; a row that does not fit a block's registers is read again for each pass, from
+// L2.
+#pragma once
+#include "kernels/vector.cuh"
+
+namespace duet::DUET_DEVICE {
+
+inline constexpr int kWarp = 32, kBlock = 256;  // threads for one row
+inline constexpr int kLongBlock = 512;          // threads for a row that does not fit registers
+// A thread may add no more: ops/summation.h.
+inline constexpr int64_t kMaxCols = int64_t{kLongBlock} * 1024;
+
+// The first column of this thread's pack number `load`: packs of kSize neighbours are distributed round-robin over
+// kThreads.
+template <int kThreads, int kSize>
+__device__ __forceinline__ int first_column(int load) {
+  return (load * kThreads + static_cast<int>(threadIdx.x)) * kSize;
+}
+
+// Chooses threads per row and access width, and calls run.operator()<kThreads, kSize>(). kThreads = 0 stands for the
+// long kernel, whose rows need not be aligned: it is enough that the tensors have the same offset.
+template <class T, int kItems, class Run>
+void by_row_length(int64_t cols, bool aligned, bool same_offset, Run&& run) {
+  const bool packs = aligned && cols % kPack<T> == 0;
+  if (cols <= kWarp * kItems)
+    packs ? run.template operator()<kWarp, kPack<T>>() : run.template operator()<kWarp, 1>();
+  else if (cols <= kBlock * kItems)
+    packs ? run.template operator()<kBlock, kPack<T>>() : run.template operator()<kBlock, 1>();
+  else
+    same_offset ? run.template operator()<0, kPack<T>>() : run.template operator()<0, 1>();
+}
+template <int kThreads>
+Grid grid_of(int64_t rows, cudaStream_t stream) {
+  constexpr int kRows = kThreads == 0 ? 1 : kBlock / (kThreads == 0 ? 1 : kThreads);
+  return {.blocks = ceil_div(rows, kRows), .threads = {kThreads == 0 ? kLongBlock : kThreads, kRows}, .stream = stream};
+}
+inline float inv_cols_of(int64_t cols) { return 1 / static_cast<float>(std::max<int64_t>(1, cols)); }
+
+}  // namespace duet::DUET_DEVICE

@@ -4,6 +4,7 @@
 #include "ops/elementwise/bias.h"
 #include "ops/elementwise/gelu.h"
 #include "ops/elementwise/sigmoid.h"
+#include "ops/elementwise/swiglu.h"
 #include "ops/elementwise/tanh.h"
 #include "ops/gemm/linear.h"
 #include "ops/loss/bce_logits.h"
@@ -27,6 +28,8 @@ TEST(Gradients, Gelu) {
   for (GeluForm form : {GeluForm::tanh, GeluForm::erf})
     EXPECT_EQ(check_gradient(Gelu{.n = 257, .form = form}, GeluBackward{.n = 257, .form = form}), 257);
 }
+
+TEST(Gradients, SwiGlu) { EXPECT_EQ(check_gradient(SwiGlu{.n = 257}, SwiGluBackward{.n = 257}), 2 * 257); }
 
 TEST(Gradients, LinearGelu) {
   EXPECT_EQ(check_gradient(Linear{.n = 3, .in = 17, .out = 5, .act = Act::gelu},

@@ -149,7 +149,9 @@ void Device::enqueue(Stream& stream, Work work) {
 void Device::run_one(Stream& stream) {
   const Stream::Enqueued next = std::move(stream.queue.front());
   stream.queue.pop_front();
-  const bool several = streams.size() > 1 || (streams.size() == 1 && !default_stream_.clock.empty());
+  const bool several =
+      streams.size() > 1 || (streams.size() == 1 && (&stream == &default_stream_ || !default_stream_.clock.empty() ||
+                                                     !default_stream_.queue.empty()));
   const Order::Running running(order, stream.number, stream.clock, next.host);
   kernel_accesses_ = several ? &order : nullptr;
   next.work();

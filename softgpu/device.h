@@ -38,11 +38,16 @@ struct Stream {
   std::unique_ptr<Graph> capture;  // while it records
   bool capture_failed = false;
 };
+// A wait refers to the record that was the latest when it was enqueued, whatever becomes of the event and its stream.
 struct Event {
-  Stream* stream = nullptr;  // of the latest record
-  uint64_t recorded = 0, done = 0;
-  Clock clock;  // of the stream, when the event took place
-  double time_s = 0;
+  struct Record {
+    Stream* stream;        // not used once it is done: the stream may be destroyed then
+    const Graph* capture;  // that recorded it; null where none did
+    bool done = false;
+    Clock clock = {};  // of the stream, when the event took place
+    double time_s = 0;
+  };
+  std::shared_ptr<Record> latest;
 };
 
 // What a kernel needs of an architecture to be launched.

@@ -165,15 +165,6 @@ cudaError_t launch(const void* stub, dim3 grid, dim3 block, void** arguments, si
   return cudaSuccess;
 }
 
-template <class T>
-cudaError_t destroy(std::set<T*>& all, void* handle) {
-  auto* object = static_cast<T*>(handle);
-  if (all.erase(object) == 0)
-    return refuse(cudaErrorInvalidResourceHandle, "a handle that does not exist is destroyed");
-  delete object;
-  return cudaSuccess;
-}
-
 // At the end of the program: what it did not release, and how much was run. A leak is an error.
 struct AtExit {
   ~AtExit() {
@@ -320,9 +311,11 @@ cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpy
 cudaError_t cudaMemcpy(void* to, const void* from, size_t bytes, cudaMemcpyKind kind) {
   return call([&] {
     if (breaks_capture()) return in_capture("cudaMemcpy");
-    device().run_everything();
+    // On the default stream: streams of Duet are non-blocking, so it does not wait for them.
+    Stream& s = device().stream(nullptr);
     const cudaError_t status = copy(to, from, bytes, kind, nullptr);
-    device().run_everything();
+    device().run_all(s);
+    device().wait_for(s.clock);
     return status;
   });
 }

@@ -14,6 +14,11 @@ Stream* capturing() {
   return nullptr;
 }
 
+void run_until_done(Event::Record& record) {
+  if (!record.done) device().run_until(*record.stream, [&] { return record.done; });
+}
+cudaError_t of_capture() { return refuse(cudaErrorCapturedEvent, "an event that a capture has recorded"); }
+
 }  // namespace
 
 bool breaks_capture() {
@@ -74,14 +79,14 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned
   return call([&] {
     auto* e = reinterpret_cast<Event*>(event);
     if (!is_stream(stream) || !device().events.count(e)) return refuse(cudaErrorInvalidResourceHandle);
-    const uint64_t wanted = e->recorded;
-    Stream* other = e->stream;
     Stream* self = &device().stream(stream);
-    if (other)
-      device().enqueue(*self, [=] {
-        device().run_until(*other, [=] { return e->done >= wanted; });
-        join(self->clock, e->clock);
-      });
+    const std::shared_ptr<Event::Record> record = e->latest;
+    if (!record) return cudaSuccess;
+    if (record->capture && record->capture != self->capture.get()) return of_capture();
+    device().enqueue(*self, [=] {
+      run_until_done(*record);
+      join(self->clock, record->clock);
+    });
     return cudaSuccess;
   });
 }
@@ -95,24 +100,19 @@ cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) {
   });
 }
 cudaError_t cudaEventDestroy(cudaEvent_t event) {
-  return call([&] {
-    auto* e = reinterpret_cast<Event*>(event);
-    if (device().events.count(e) && e->stream)  // a record in a queue refers to it
-      device().run_until(*e->stream, [=] { return e->done >= e->recorded; });
-    return destroy(device().events, e);
-  });
+  return call([&] { return destroy(device().events, event); });
 }
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
   return call([&] {
     auto* e = reinterpret_cast<Event*>(event);
     if (!is_stream(stream) || !device().events.count(e)) return refuse(cudaErrorInvalidResourceHandle);
-    Stream& s = device().stream(stream);
-    e->stream = &s;
-    const uint64_t number = ++e->recorded;
-    device().enqueue(s, [=, stream = &s] {
-      e->done = number;
-      e->clock = stream->clock;
-      e->time_s = now_s();
+    Stream* s = &device().stream(stream);
+    const auto record = std::make_shared<Event::Record>(Event::Record{s, s->capture.get()});
+    e->latest = record;
+    device().enqueue(*s, [=] {
+      record->done = true;
+      record->clock = s->clock;
+      record->time_s = now_s();
     });
     return cudaSuccess;
   });
@@ -122,8 +122,10 @@ cudaError_t cudaEventSynchronize(cudaEvent_t event) {
     auto* e = reinterpret_cast<Event*>(event);
     if (!device().events.count(e)) return refuse(cudaErrorInvalidResourceHandle);
     if (breaks_capture()) return in_capture("cudaEventSynchronize");
-    if (e->stream) device().run_until(*e->stream, [=] { return e->done >= e->recorded; });
-    device().wait_for(e->clock);
+    if (!e->latest) return cudaSuccess;
+    if (e->latest->capture) return of_capture();
+    run_until_done(*e->latest);
+    device().wait_for(e->latest->clock);
     return cudaSuccess;
   });
 }
@@ -131,10 +133,11 @@ cudaError_t cudaEventElapsedTime(float* ms, cudaEvent_t start, cudaEvent_t stop)
   return call([&] {
     auto* a = reinterpret_cast<Event*>(start);
     auto* b = reinterpret_cast<Event*>(stop);
-    if (!device().events.count(a) || !device().events.count(b) || a->recorded == 0 || b->recorded == 0)
+    if (!device().events.count(a) || !device().events.count(b) || !a->latest || !b->latest)
       return refuse(cudaErrorInvalidResourceHandle, "an event that was never recorded");
-    if (a->done < a->recorded || b->done < b->recorded) return refuse(cudaErrorNotReady);
-    *ms = static_cast<float>((b->time_s - a->time_s) * 1e3);
+    if (a->latest->capture || b->latest->capture) return of_capture();
+    if (!a->latest->done || !b->latest->done) return refuse(cudaErrorNotReady);
+    *ms = static_cast<float>((b->latest->time_s - a->latest->time_s) * 1e3);
     return cudaSuccess;
   });
 }

@@ -16,7 +16,7 @@ using namespace duet::softgpu;  // NOLINT: the file's subject is the functions b
 struct Handle {};
 std::set<Handle*> handles;
 
-constexpr uint64_t kWorkspaceBytes = 4096;  // more than none, so that who forgets it is seen
+constexpr uint64_t kWorkspaceBytes = 4096;  // more than none, so that a call without a workspace is refused
 
 // What an algorithm was found for, in its opaque data.
 struct Algorithm {

@@ -327,6 +327,40 @@ void stream_order(Programs& p) {
            say(cudaStreamSynchronize(b));
            fill(a, x, 2);
          }));
+  p.says("a wait outlives its event", "ended\nexit 0", two_streams([](auto a, auto b, void* x, void*) {
+           cudaEvent_t written = event();
+           fill(a, x, 1);
+           say(cudaEventRecord(written, a));
+           say(cudaStreamWaitEvent(b, written, 0));
+           say(cudaEventDestroy(written));
+           fill(b, x, 2);
+           say(cudaStreamSynchronize(b));
+         }));
+  p.says("a wait is for the record before it, not for a later one", "without an order between them",
+         two_streams([](auto a, auto b, void* x, void*) {
+           cudaEvent_t written = event();
+           say(cudaEventRecord(written, a));
+           say(cudaStreamWaitEvent(b, written, 0));
+           fill(b, x, 1);
+           fill(a, x, 2);
+           say(cudaEventRecord(written, a));
+           say(cudaStreamSynchronize(a));
+           say(cudaStreamSynchronize(b));
+         }));
+  p.says("a wait for an event of a capture, by a stream outside of it", "an event that a capture has recorded",
+         two_streams([](auto a, auto b, void* x, void*) {
+           cudaEvent_t written = event();
+           say(cudaStreamBeginCapture(a, cudaStreamCaptureModeThreadLocal));
+           fill(a, x, 1);
+           say(cudaEventRecord(written, a));
+           say(cudaStreamWaitEvent(b, written, 0));
+         }));
+  p.says("a copy that does not wait for a stream that wrote", "without an order between them",
+         two_streams([](auto a, auto, void* x, void*) {
+           uint32_t* host = pinned_memory(0);
+           fill(a, x, 1);
+           say(cudaMemcpy(host, x, kBytes, cudaMemcpyDeviceToHost));
+         }));
   p.says("reads on a second stream without a wait", "without an order between them",
          two_streams([](auto a, auto b, void* x, void* y) {
            fill(a, x, 1);
@@ -445,9 +479,11 @@ void captures(Programs& p) {
     cudaGraphExec_t executable{};
     say(cudaStreamEndCapture(s, &graph));
     say(cudaGraphInstantiate(&executable, graph, 0));
+    say(cudaStreamSynchronize(s));
     say(cudaMemcpy(host, x, kBytes, cudaMemcpyDeviceToHost));
     const uint32_t before = host[0];
     say(cudaGraphLaunch(executable, s));
+    say(cudaStreamSynchronize(s));
     say(cudaMemcpy(host, x, kBytes, cudaMemcpyDeviceToHost));
     std::printf("read %u, then %u\n", before, host[0]);
     std::fflush(nullptr);

@@ -97,14 +97,14 @@ find_package(DuetCuda)
 add_compile_options($<$<COMPILE_LANGUAGE:CUDA>:--expt-relaxed-constexpr>)  # std::min and ours in device code
 
 # The software GPU (softgpu/) runs the PTX that nvcc writes on its way to machine code: it is kept in the object, compressed
-# as LZ4, and costs no second compilation. Only for architectures such as 90a: no driver translates their PTX for another
-# GPU, so that a program still has code for just the GPUs it was built for.
+# as LZ4, and costs no second compilation. Only for 90a, which is what softgpu/ knows. No driver translates that PTX for
+# another GPU, so that a program still has code for just the GPUs it was built for.
 if(DUET_SOFTGPU)
   foreach(arch IN LISTS CMAKE_CUDA_ARCHITECTURES)
-    if(arch MATCHES "^([0-9]+a)-real$")
+    if(arch MATCHES "^(90a)-real$")
       add_compile_options("$<$<COMPILE_LANGUAGE:CUDA>:--generate-code=arch=compute_${CMAKE_MATCH_1},code=[compute_${CMAKE_MATCH_1}]>")
       set(DUET_HAS_SOFTGPU TRUE)
-    elseif(arch MATCHES "^[0-9]+a(-virtual)?$")
+    elseif(arch MATCHES "^90a(-virtual)?$")
       set(DUET_HAS_SOFTGPU TRUE)
     endif()
   endforeach()

@@ -44,7 +44,7 @@ def run(*args, **environment):
 def refuses_a_run_file():
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "run.json")
-        for option in ("--json=" + path, "--json", "--benchmark_out=" + path):
+        for option in ("--json=" + path, "--json", "--benchmark_out=" + path, "--aa=3", "--noise=" + path):
             done = subprocess.run([COMMAND[0], option], capture_output=True, text=True, timeout=60)
             check(done.returncode == 2 and "it times nothing" in done.stderr and done.stderr.count("\n") == 1,
                   f"{option}: status {done.returncode}: {done.stderr}")
@@ -77,20 +77,20 @@ def main():
         check("launch failure" in reason and "the kernel does not end" in reason, f"{name}: {reason}")
 
     # Memory of the device runs out at each allocation in turn, of every process of a run.
-    most, point, hit = 60, 0, 0
-    while point < most:
+    max_points, point, hits = 60, 0, 0
+    while point < max_points:
         point += 1
         status, rows, text = run(*CASES[:4], DUET_SOFTGPU_FAIL_ALLOCATION=str(point))
         bad = {name: reason for name, (state, reason) in rows.items() if state != "ok"}
         if status == 0 and not bad:
             break
-        hit += 1
+        hits += 1
         check(status in (1, 77), f"allocation {point} fails: status {status}: {text[-3000:]}")
         check(len(bad) <= 1 or point == 1, f"allocation {point} fails, and so do {bad}")
         for name, reason in bad.items():
             check(re.search("memory|no room for", reason), f"allocation {point} fails, {name}: {reason}")
-    check(5 <= hit < most, f"{hit} allocations failed a row")
-    print(f"{len(ran)} rows; {len(failed)} failed with a kernel that does not end; {hit} allocations that failed")
+    check(5 <= hits < max_points, f"{hits} allocations failed a row")
+    print(f"{len(ran)} rows; {len(failed)} failed with a kernel that does not end; {hits} allocations that failed")
     return 1 if failures else 0
 
 

@@ -24,8 +24,9 @@ extern "C" int __wrap_main(int argc, char** argv) {         // NOLINT
   if (std::getenv(kInner)) return __real_main(argc, argv);
   std::vector<std::string> args(argv, argv + argc);
   for (const std::string& arg : args)
-    if (arg.starts_with("--json") || arg.starts_with("--benchmark_out")) {
-      fmt::print(stderr, "bench_all_softgpu: it times nothing, so it writes no run file: leave out {}\n", arg);
+    if (arg.starts_with("--json") || arg.starts_with("--benchmark_out") || arg.starts_with("--aa") ||
+        arg.starts_with("--noise")) {
+      fmt::print(stderr, "bench_all_softgpu: it times nothing, so it writes no file: leave out {}\n", arg);
       return 2;
     }
   const std::string folder = (std::filesystem::temp_directory_path() / "bench_all_softgpu.XXXXXX").string();

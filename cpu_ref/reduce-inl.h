@@ -66,6 +66,18 @@ HWY_INLINE Acc reduce([[maybe_unused]] D d, int64_t n, Acc identity, const Step&
   return merge(acc[0], rest);
 }
 
+// Adds many terms of one sign, such as the parts of a long sum, with the error of a few additions (Kahan 1965).
+template <class D>
+struct CompensatedSum {
+  hn::Vec<D> total, excess;  // excess: what `total` has too much
+  explicit CompensatedSum(D d) : total(hn::Zero(d)), excess(hn::Zero(d)) {}
+  HWY_INLINE void add(hn::Vec<D> term) {
+    const auto rest = hn::Sub(term, excess), next = hn::Add(total, rest);
+    excess = hn::Sub(hn::Sub(next, total), rest);
+    total = next;
+  }
+};
+
 // v, or with `left` its first lanes: those beyond, which hold no element, become `absent`.
 template <class D>
 HWY_INLINE hn::Vec<D> existing(D, hn::Vec<D> v, hn::Vec<D>) {

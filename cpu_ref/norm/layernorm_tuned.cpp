@@ -109,14 +109,14 @@ void layernorm_backward_columns(const LayerNormBackward& p, Args t, const float*
   for_float(p.dtype, [&]<class T>() HWY_ATTR {
     auto *dgamma = t[LayerNormBackward::dgamma].as<T>(), *dbeta = t[LayerNormBackward::dbeta].as<T>();
     for (int64_t c = first; c < last; c += lanes) {
-      auto g = hn::Zero(d), b = g;
+      CompensatedSum g(d), b(d);
       for (int64_t k = 0; k < blocks; ++k) {
         const float* part = parts + 2 * k * p.cols + c;
-        g = hn::Add(g, load_as_f32(d, part, last - c));
-        b = hn::Add(b, load_as_f32(d, part + p.cols, last - c));
+        g.add(load_as_f32(d, part, last - c));
+        b.add(load_as_f32(d, part + p.cols, last - c));
       }
-      store_f32_as(d, g, dgamma + c, last - c);
-      store_f32_as(d, b, dbeta + c, last - c);
+      store_f32_as(d, g.total, dgamma + c, last - c);
+      store_f32_as(d, b.total, dbeta + c, last - c);
     }
   });
 }
@@ -143,7 +143,7 @@ Plan layernorm_tuned(const LayerNorm& p, CpuContext& cpu) {
 DUET_REGISTER(layernorm_tuned);  // cpu.tuned
 
 constexpr int64_t kWantedBlocks = 64, kMinBlockRows = 32, kMaxBlockRows = 1024;
-constexpr int64_t kMaxBlocks = 1024;  // the parts of the blocks are added in f32
+constexpr int64_t kMaxBlocks = 1024;  // the parts of the blocks are added in f32, with compensation
 
 Plan layernorm_backward_tuned(const LayerNormBackward& p, CpuContext& cpu) {
   if (!is_simd_dtype(p.dtype)) return Unsupported{kNotSimdDtype};

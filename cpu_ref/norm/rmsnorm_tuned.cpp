@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // rmsnorm and its backward, with vectors of f32. Forward: threads share the rows; the pass for the result finds the row
-// in cache. Backward: the rows are cut into blocks that depend on the shape alone. In a block, one pass over a row forms
-// the mean of g xhat and adds to the block's part of dgamma, a second pass forms dx. The parts of the blocks are then
-// added in order.
+// in cache. Backward: the rows are cut into blocks that depend on the shape alone. In a block, one pass over a row
+// forms the mean of g xhat and adds to the block's part of dgamma, a second pass forms dx. The parts of the blocks are
+// then added in order.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "cpu_ref/norm/rmsnorm_tuned.cpp"  // compiled once per instruction set
 #include <hwy/foreach_target.h>
@@ -85,9 +85,9 @@ void rmsnorm_backward_columns(const RmsNormBackward& p, Args t, const float* par
   for_float(p.dtype, [&]<class T>() HWY_ATTR {
     auto* dgamma = t[RmsNormBackward::dgamma].as<T>();
     for (int64_t c = first; c < last; c += lanes) {
-      auto sum = hn::Zero(d);
-      for (int64_t k = 0; k < blocks; ++k) sum = hn::Add(sum, load_as_f32(d, parts + k * p.cols + c, last - c));
-      store_f32_as(d, sum, dgamma + c, last - c);
+      CompensatedSum sum(d);
+      for (int64_t k = 0; k < blocks; ++k) sum.add(load_as_f32(d, parts + k * p.cols + c, last - c));
+      store_f32_as(d, sum.total, dgamma + c, last - c);
     }
   });
 }
@@ -114,7 +114,7 @@ Plan rmsnorm_tuned(const RmsNorm& p, CpuContext& cpu) {
 DUET_REGISTER(rmsnorm_tuned);  // cpu.tuned
 
 constexpr int64_t kWantedBlocks = 64, kMinBlockRows = 32, kMaxBlockRows = 1024;
-constexpr int64_t kMaxBlocks = 1024;  // the parts of the blocks are added in f32
+constexpr int64_t kMaxBlocks = 1024;  // the parts of the blocks are added in f32, with compensation
 
 Plan rmsnorm_backward_tuned(const RmsNormBackward& p, CpuContext& cpu) {
   if (!is_simd_dtype(p.dtype)) return Unsupported{kNotSimdDtype};

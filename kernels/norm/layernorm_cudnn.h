@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The graphs of cuDNN's layer normalisation, apart from their plans, so that tests/cuda/ can examine them without a
+// The graphs of cuDNN's layer normalisation, apart from their plans, so that tests/cudnn/ can examine them without a
 // GPU.
 #pragma once
 #include "core/cuda/cudnn_graph.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The graphs of cuDNN's root-mean-square normalisation, apart from their plans, so that tests/cuda/ can examine them without a
-// GPU.
+// The graphs of cuDNN's root-mean-square normalisation, apart from their plans, so that tests/cudnn/ can examine them
+// without a GPU.
 #pragma once
 #include "core/cuda/cudnn_graph.h"
 #include "ops/norm/rmsnorm.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// SwiGLU (arXiv:2002.05202), the gate of the MLP in Llama and its kin: silu(gate) up, where silu(v) = v sigmoid(v).
+// SwiGLU (arXiv:2002.05202), the gate of the MLP in Llama and others: silu(gate) up, where silu(v) = v sigmoid(v).
 //   gate, up, y, dy, dgate, dup: (n), dense. y may be gate or up; dgate may be gate or dy, dup may be up.
 //   Arithmetic in f32 or better.
 #pragma once

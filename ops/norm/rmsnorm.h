@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Root-mean-square normalisation over the last axis (arXiv:1910.07467) and its gradients: layer normalisation without
-// a mean and without beta, as Llama and its kin have it.
+// a mean and without beta, as Llama and models like it have it.
 //   x, y, dy, dx: (rows, cols), row-major, dense; gamma, dgamma: (cols); rstd: (rows) in f32. y may be x; dx may be x
 //   or dy. Gradients are overwritten. A row of no columns has mean square 0.
 // Sums are formed as ops/summation.h says.
@@ -39,8 +39,8 @@ struct RmsNorm {
   double flops() const { return 4.0 * rows * cols; }
 
   // abs_sum is an error in units of u = 2^-24 (ops/bounded_sum.h).
-  //  - The mean square: its sum, whose terms have a rounding each (none where they are squares of bf16 or f16, which are
-  //    exact in f32), and 2 for the division.
+  //  - The mean square: its sum, whose terms have a rounding each (none where they are squares of bf16 or f16, which
+  //    are exact in f32), and 2 for the division.
   //  - rstd: half of the mean square's relative error, and 5 as in cpu_ref/norm/moments.h.
   //  - y: the error of rstd, times |x gamma|, and the rounding of one product; the other one is the rounding to dtype.
   Tolerance tolerance(int slot) const {
@@ -121,6 +121,7 @@ struct RmsNormBackward {
   static Cases cases(Scale scale) {  // those of RmsNorm, and one for the columns
     const Cases test{
         {"long columns, several parts", "rows:4111 cols:5"},
+        {"whole packs, several parts", "rows:131 cols:32"},
     };
     return concat({without("eps", RmsNorm::cases(scale)), by_scale(scale, across(kFloatTypes, test), {})});
   }

@@ -60,7 +60,9 @@ std::string conclude_rooflines(const Analysis& analysis) {
     std::vector<double> shares;
     size_t compute = 0;
     for (const RooflinePoint& point : roofline.points) {
-      if (point.suspect || !point.series->roof || point.series->has_flag(results::flag::kFloor)) continue;
+      if (point.suspect || !point.series->roof || point.series->has_flag(results::flag::kFloor) ||
+          results::has_disturbed_roof(*point.series))
+        continue;
       shares.push_back(point.series->roof->fraction);
       compute += point.series->roof->bound == Bound::compute;
     }

@@ -77,6 +77,7 @@ std::string bytes_text(double bytes) {
 std::string roof_text(const Series& series) {
   if (series.has_flag(results::flag::kFloor)) return "floor";  // its share is not interpreted
   if (!series.roof) return "no roof";
+  if (results::has_disturbed_roof(series)) return "disturbed";
   return share(series.roof->fraction) + " " + to_text(series.roof->bound);
 }
 

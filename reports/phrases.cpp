@@ -108,9 +108,7 @@ size_t count_cases(const std::vector<const OneSidedRow*>& rows) {
 
 std::optional<double> roof_share(const OneSidedRow& row) {
   const Series& call = *row.choice.call;
-  if (!call.roof || call.has_flag(results::flag::kFloor)) return std::nullopt;
-  // Other processes can push the roof that was measured beside a row far below the machine's.
-  if (call.roof->fraction > results::kSuspectFraction && call.has_flag(results::flag::kDisturbed)) return std::nullopt;
+  if (!call.roof || call.has_flag(results::flag::kFloor) || results::has_disturbed_roof(call)) return std::nullopt;
   return call.roof->fraction;
 }
 

@@ -155,7 +155,7 @@ void add_roofs(const Run& run, const JobsByCase& cases, Analysis& analysis) {
         for (const Seen& seen : shown(of_machine(jobs, machine), device)) {
           const auto& roof = seen.series->roof;
           if (!roof || roof->bound != Bound::memory || seen.series->has_flag(results::flag::kFloor) ||
-              seen.job->bytes <= 0)
+              results::has_disturbed_roof(*seen.series) || seen.job->bytes <= 0)
             continue;
           row.bars.push_back(
               {seen.job, seen.series, byte_per_s(*seen.job, *seen.series), roof->fraction, seen.suspect});

@@ -109,6 +109,10 @@ void decide_contention(Series& series) {
 
 bool is_suspect(const Series& series) { return series.has_flag(flag::kSuspect); }
 
+bool has_disturbed_roof(const Series& series) {
+  return series.roof && series.roof->fraction > kSuspectFraction && series.has_flag(flag::kDisturbed);
+}
+
 namespace {
 
 // Whether the probe was steady within the repetition, and nothing else ran.

@@ -56,6 +56,8 @@ void decide_contention(Series& series);
 // --- series
 
 bool is_suspect(const Series& series);
+// Other processes pushed the roof measured beside the series far below the machine's: its share says nothing.
+bool has_disturbed_roof(const Series& series);
 // Whether a repetition was faster than the adjacent probe of its roof by more than kSuspectFraction allows.
 bool over_roof(const Repetition& repetition);
 // Roof::fraction and its interval from the adjacent probe: roof_s / samples_s sample by sample, its median in each

@@ -106,7 +106,6 @@ std::vector<reports::MeasuredRun> past_runs(const std::string& database, const s
   std::vector<reports::MeasuredRun> runs;
   for (const history::BaselineRun& past : history::baseline(database, fingerprint, is_alike)) {
     reports::MeasuredRun& run = runs.emplace_back(with_keys(past.info));
-    run.keys = head.keys;  // those that differ were allowed to
     for (const auto& [key, median_s] : past.medians_s) {
       const auto at = rows.find(key);
       if (at == rows.end()) continue;
@@ -158,8 +157,9 @@ reports::GateOptions gate_options(const Options& o) {
 int without_verdict(const Options& o, const std::exception& reason, int status) {
   reports::Comparison c;
   c.title = "Gate";
-  c.base.file = o.base;
-  c.head.file = o.head;
+  const auto joined = [](const std::vector<std::string>& files) { return fmt::format("{}", fmt::join(files, " ")); };
+  c.base.file = !o.base.empty() ? o.base : !o.base_db.empty() ? o.base_db : joined(o.base_json);
+  c.head.file = !o.head.empty() ? o.head : joined(o.head_json);
   c.failure = one_line(reason.what());
   write_text(o.json, [&] { return comparison_json(c); });
   write_text(o.markdown, [&] { return render_markdown(comparison_document(c)); });
@@ -223,9 +223,10 @@ void add_gate(CLI::App& app) {
   gate->add_option("--head", o->head, "the build that is compared with it");
   gate->add_option("--base-json", o->base_json, "in place of --base: run files, of one process or of several each")
       ->expected(1, INT_MAX);
-  gate->add_option(
-      "--base-db", o->base_db,
-      "in place of --base: the last runs of this machine, build and settings in a history (duet history add)");
+  gate->add_option("--base-db", o->base_db,
+                   "in place of --base: the last runs in a history (duet history add) of this machine, with the head's "
+                   "compiler, flags, "
+                   "libraries and settings");
   gate->add_option("--head-json", o->head_json, "in place of --head: run files")->expected(1, INT_MAX);
   gate->add_option("--budget", o->budget, "longest time of the whole gate: 90s, 5min, 1h (default 10min)");
   gate->add_option("--process-limit", o->process_limit, "longest time of one process (default: what is left)");

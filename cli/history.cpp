@@ -61,7 +61,6 @@ bool is_alarm(const Verdict& verdict) {
   return verdict.status == Status::slower || verdict.status == Status::slower_unconfirmed;
 }
 
-// A command that measures again what looks slower.
 // One word of a POSIX shell, whatever the text holds: names and paths may come from foreign files.
 std::string shell_quoted(const std::string& text) {
   std::string quoted = "'";
@@ -69,7 +68,7 @@ std::string shell_quoted(const std::string& text) {
   return quoted + "'";
 }
 
-// With the settings of the run: times of others would not confirm it.
+// A command that measures again what looks slower, with the settings of the run: times of others would not confirm it.
 std::string rerun_command(const std::vector<Verdict>& verdicts, const history::Facts& environment) {
   std::string options;
   const std::string cases = history::fact(environment, history::kCases);
@@ -78,12 +77,18 @@ std::string rerun_command(const std::vector<Verdict>& verdicts, const history::F
     options += fmt::format(" --case {}", shell_quoted(one_line(cases.substr(begin, end - begin))));
     begin = end + std::string_view(history::kBetweenCases).size();
   }
+  // --threads leaves out what runs on one thread, unless it is 1. A run that has both was started without it.
+  const bool own_threads = history::fact(environment, "settings.threads") != "1" &&
+                           std::any_of(verdicts.begin(), verdicts.end(), [](const Verdict& verdict) {
+                             return verdict.status == Status::slower_unconfirmed && verdict.key.ends_with("/threads:1");
+                           });
   for (const auto& [option, name] : {std::pair{"--scale", "settings.scale"},
                                      {"--seed", "settings.seed"},
                                      {"--threads", "settings.threads"},
                                      {"--min-time", "settings.min_time_s"}})
     if (const std::string value = history::fact(environment, name);
-        !value.empty() && (cases.empty() || name != std::string_view("settings.scale")))
+        !value.empty() && (cases.empty() || name != std::string_view("settings.scale")) &&
+        !(own_threads && name == std::string_view("settings.threads")))
       options += fmt::format(" {} {}", option, shell_quoted(one_line(value)));
   std::vector<std::string> patterns;
   for (const Verdict& verdict : verdicts) {

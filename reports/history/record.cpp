@@ -113,8 +113,8 @@ std::string unlike_setting(const Facts& environment, const Facts& wanted) {
   for (const char* name : kComparedSettings) {
     const std::string found = fact(environment, name), expected = fact(wanted, name);
     if (found.empty() || found != expected)
-      return fmt::format("{} is {}, not {}", name, found.empty() ? "not known" : found,
-                         expected.empty() ? "unknown, too" : expected);
+      return expected.empty() ? fmt::format("{} of the earlier run is not known: an older program stored it", name)
+                              : fmt::format("{} is {}, not {}", name, found.empty() ? "not known" : found, expected);
   }
   return "";
 }

@@ -6,10 +6,10 @@
 
 namespace duet::DUET_DEVICE {
 
-// Division of dividends below 2^31 by one multiplication (Granlund, Montgomery 1994).
+// Division of dividends below 2^31 by one multiplication (Granlund, Montgomery 1994). By more than 2^32 - 1: by that.
 class Divider {
  public:
-  explicit Divider(int64_t by) : by_(static_cast<uint32_t>(by < 1 ? 1 : by)) {
+  explicit Divider(int64_t by) : by_(static_cast<uint32_t>(by < 1 ? 1 : by > UINT32_MAX ? UINT32_MAX : by)) {
     while (shift_ < 32 && (uint64_t{1} << shift_) < by_) ++shift_;
     factor_ = (((uint64_t{1} << shift_) - by_) << 32) / by_ + 1;  // 2^32 (2^shift - by) / by, rounded up
   }

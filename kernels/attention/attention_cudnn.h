@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The graphs of cuDNN's attention, apart from their plans, so that tests/cuda/ can examine them without a GPU.
+// The graphs of cuDNN's attention, apart from their plans, so that tests/cudnn/ can examine them without a GPU.
 #pragma once
 #include <string>
 

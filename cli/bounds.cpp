@@ -38,7 +38,6 @@ std::string wider_because(const Problem& problem, const TensorSpec& output) {
       {"layernorm", "mean", "bf16", kShort},
       {"layernorm", "mean", "f16", kShort},
       {"batchnorm", "mean", "bf16", kShort},
-      {"rmsnorm", "rstd", "bf16", kShort},
   };
   for (const Wider& w : kWider)
     if (problem.name() == w.op && w.output == std::string_view(output.name) &&

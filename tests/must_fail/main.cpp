@@ -28,7 +28,7 @@ namespace duet::must_fail {
 namespace {
 
 constexpr double kMaxCheapWork = 3e7;   // bytes drawn and operations of the reference, without --all
-constexpr double kMaxBoundsWork = 4e6;  // of --bounds
+constexpr double kMaxBoundsWork = 5e6;  // of --bounds
 constexpr double kMaxWork = 4e9;        // beyond it the reference takes minutes
 constexpr int64_t kMaxLargeBytes = int64_t{3} << 30;
 

@@ -14,7 +14,7 @@ using Clock = std::chrono::steady_clock;
 // timed.
 constexpr double kFarBelow = 0.4;
 constexpr Trial kTrial{.budget_s = 15e-3, .max_samples = 20}, kLongTrial{.budget_s = 80e-3, .max_samples = 200};
-constexpr int kMaxShortPower = 36;  // 2^36 operations take milliseconds on any CPU: such rows share one probe
+constexpr int kMaxShortPower = 30;  // 2^30 operations take milliseconds on most CPUs: such rows share one probe
 constexpr int kWarmUps = 2;  // passes, until a cache that the footprint exceeds keeps what it keeps in a long loop
 
 double since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
@@ -76,8 +76,8 @@ std::shared_ptr<CpuPass> RoofProbes::memory(const Work& work, bool again) {
   return pass;
 }
 
-// A short row spends part of its time on a fork, and where its thread does not get a core at once, all of its time on
-// few of them. So its probe is as short, but for rounding up to a power of 2: then it has no more forks than the row.
+// A short row spends part of its time on forks, and waits for threads that do not get a core at once. Its probe is as
+// short, rounded up to a power of 2, and so meets the same forks and waits.
 std::shared_ptr<CpuPass> RoofProbes::compute(const Work& work, const std::string& dtype, bool again) {
   const int power = std::min(kMaxShortPower, static_cast<int>(std::ceil(std::log2(work.flops))));
   const double max_operations = power < kMaxShortPower ? std::exp2(power) : std::numeric_limits<double>::infinity();

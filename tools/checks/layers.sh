@@ -32,7 +32,7 @@ found=$(awk -f "$checks/code.awk" "${files[@]}" | awk '
     may["reports"] = "results reports"  # and of core what needs no other of its files
     may_file["reports"] = "core/error.h"
     may["cli"] = "core models bench results reports simt cli"
-    may["tests"] = "core ops models bench results reports simt cli tests"
+    may["tests"] = "core ops cpu_ref models bench results reports simt cli tests"
     may["tests/core/cuda"] = "core core/cuda kernels tests/cudnn"
     may["tests/cudnn"] = "core core/cuda kernels tests/cudnn"
   }

@@ -171,9 +171,12 @@ void add_cpu_sentences(const Analysis& analysis, Answer& made) {
     }
   const std::string no_gpu = fmt::format("No GPU was measured ({}), so there is no speedup.", analysis.no_gpu_reason);
   if (shares.empty()) {
-    made.headline =
-        rows.empty() ? fmt::format("The CPU ran {}.", count_of(count_cases(steps), "training step"))
-                     : fmt::format("The CPU ran {}; none has an undisturbed roof to compare with.", results_text(rows));
+    const bool disturbed = std::any_of(rows.begin(), rows.end(), [](const OneSidedRow* row) {
+      return results::has_disturbed_roof(*row->choice.call);
+    });
+    made.headline = rows.empty() ? fmt::format("The CPU ran {}.", count_of(count_cases(steps), "training step"))
+                                 : fmt::format("The CPU ran {}; none has {} to compare with.", results_text(rows),
+                                               disturbed ? "an undisturbed roof" : "a roof");
     made.sentences = {no_gpu};
   } else {
     made.headline = fmt::format("The CPU reaches {} of its roof in {}.", share(results::median(shares)),

@@ -146,6 +146,11 @@ TEST(ReportsAnswer, AShareOfADisturbedRoofIsNone) {
   jobs[1].series[0].flags = {results::flag::kDisturbed};
   EXPECT_THAT(answer_of(make_run(jobs)),
               testing::AllOf(HasSubstr("80 % of its roof in the median of 2 of 3 cases"), Not(HasSubstr("1700 %"))));
+  jobs.erase(jobs.begin());
+  jobs.erase(jobs.begin() + 1);
+  const results::Run alone = make_run(std::move(jobs));
+  EXPECT_THAT(answer_of(alone), HasSubstr("The CPU ran 1 case; none has an undisturbed roof to compare with."));
+  EXPECT_THAT(conclude_cpu_times(analyse(alone)), Not(HasSubstr("1700 %")));
 }
 
 // Within the noise neither side wins: not in a sentence, not among losses, not in the total of a family.

@@ -225,8 +225,7 @@ void add_gate(CLI::App& app) {
       ->expected(1, INT_MAX);
   gate->add_option("--base-db", o->base_db,
                    "in place of --base: the last runs in a history (duet history add) of this machine, with the head's "
-                   "compiler, flags, "
-                   "libraries and settings");
+                   "compiler, flags, libraries and settings");
   gate->add_option("--head-json", o->head_json, "in place of --head: run files")->expected(1, INT_MAX);
   gate->add_option("--budget", o->budget, "longest time of the whole gate: 90s, 5min, 1h (default 10min)");
   gate->add_option("--process-limit", o->process_limit, "longest time of one process (default: what is left)");

@@ -5,6 +5,7 @@
 //   sum, dot        sums of at most kSumRun terms in f32: of term(x[i], ...), and of a[i] b[i]
 //   sum_in_runs     the same sum of any length: runs in f32, whose sums are added in double
 //   sum_rows        sums down the columns of a matrix, several vectors of neighbouring columns at a time
+//   sum_parts       the same for what blocks of rows have left, with compensation
 //
 // Why several accumulators: an addition takes 3 or 4 cycles, and a core starts two of them in each cycle. With one
 // accumulator every addition waits for the one before, so a loop uses an eighth of the adders. Four independent sums
@@ -65,18 +66,6 @@ HWY_INLINE Acc reduce([[maybe_unused]] D d, int64_t n, Acc identity, const Step&
   }
   return merge(acc[0], rest);
 }
-
-// Adds many terms of one sign, such as the parts of a long sum, with the error of a few additions (Kahan 1965).
-template <class D>
-struct CompensatedSum {
-  hn::Vec<D> total, excess;  // excess: what `total` has too much
-  explicit CompensatedSum(D d) : total(hn::Zero(d)), excess(hn::Zero(d)) {}
-  HWY_INLINE void add(hn::Vec<D> term) {
-    const auto rest = hn::Sub(term, excess), next = hn::Add(total, rest);
-    excess = hn::Sub(hn::Sub(next, total), rest);
-    total = next;
-  }
-};
 
 // v, or with `left` its first lanes: those beyond, which hold no element, become `absent`.
 template <class D>
@@ -169,6 +158,23 @@ HWY_INLINE void sum_rows(D d, int64_t n, int64_t count, const Start& start, cons
   };
   for (; c + lanes <= n; c += lanes) sum_vector_of_rows();
   if (c < n) sum_vector_of_rows(n - c);
+}
+
+// y[c] = the sum of `count` parts, of which part k lies at parts + k pitch, for the columns [first, last). Parts may be
+// many and of one sign, as those of a bias's gradient: with Kahan's compensation the error is that of a few additions.
+template <class D, class T>
+HWY_INLINE void sum_parts(D d, const float* parts, int64_t pitch, int64_t count, int64_t first, int64_t last, T* y) {
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  for (int64_t c = first; c < last; c += lanes) {
+    auto total = hn::Zero(d), excess = total;  // what `total` has too much
+    for (int64_t k = 0; k < count; ++k) {
+      const auto rest = hn::Sub(load_as_f32(d, parts + k * pitch + c, last - c), excess);
+      const auto next = hn::Add(total, rest);
+      excess = hn::Sub(hn::Sub(next, total), rest);
+      total = next;
+    }
+    store_f32_as(d, total, y + c, last - c);
+  }
 }
 
 }  // namespace duet::HWY_NAMESPACE

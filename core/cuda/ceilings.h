@@ -14,8 +14,8 @@ namespace duet::cuda {
 std::vector<Ceiling> measure_ceilings(GpuContext& gpu, bool quick);
 std::vector<Ceiling> measure_library_ceilings(GpuContext& gpu, bool quick);  // the large library GEMM on random data
 
-// Whether mma.sync and wgmma are the fastest products of this architecture (90 for 9.0). On sm_100 to sm_119 tcgen05 is
-// several times faster, and no kernel here uses it: a ceiling of mma.sync would make library rows exceed their roof.
+// Whether mma.sync and wgmma are the fastest products of this architecture (90 for 9.0). On sm_100 to sm_119
+// libraries use tcgen05 (PTX ISA 9.0), and no kernel here does: their rows could exceed a ceiling of mma.sync.
 bool has_tensor_ceiling(int capability);
 // Samples of the device time of run(), each of a batch that lasts at least 100 us, or of max_batch runs. Seconds of one
 // run, ascending.

@@ -12,6 +12,7 @@
 #include "core/registration.h"
 #include "cpu_ref/reduce-inl.h"
 #include "cpu_ref/chunks.h"
+#include "cpu_ref/norm/row_blocks.h"
 #include "cpu_ref/streaming.h"
 #include "ops/norm/layernorm.h"
 
@@ -105,19 +106,9 @@ void layernorm_backward_rows(const LayerNormBackward& p, Args t, int64_t first, 
 void layernorm_backward_columns(const LayerNormBackward& p, Args t, const float* parts, int64_t blocks, int64_t first,
                                 int64_t last) {
   const hn::ScalableTag<float> d;
-  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
   for_float(p.dtype, [&]<class T>() HWY_ATTR {
-    auto *dgamma = t[LayerNormBackward::dgamma].as<T>(), *dbeta = t[LayerNormBackward::dbeta].as<T>();
-    for (int64_t c = first; c < last; c += lanes) {
-      CompensatedSum g(d), b(d);
-      for (int64_t k = 0; k < blocks; ++k) {
-        const float* part = parts + 2 * k * p.cols + c;
-        g.add(load_as_f32(d, part, last - c));
-        b.add(load_as_f32(d, part + p.cols, last - c));
-      }
-      store_f32_as(d, g.total, dgamma + c, last - c);
-      store_f32_as(d, b.total, dbeta + c, last - c);
-    }
+    sum_parts(d, parts, 2 * p.cols, blocks, first, last, t[LayerNormBackward::dgamma].as<T>());
+    sum_parts(d, parts + p.cols, 2 * p.cols, blocks, first, last, t[LayerNormBackward::dbeta].as<T>());
   });
 }
 
@@ -142,25 +133,21 @@ Plan layernorm_tuned(const LayerNorm& p, CpuContext& cpu) {
 }
 DUET_REGISTER(layernorm_tuned);  // cpu.tuned
 
-constexpr int64_t kWantedBlocks = 64, kMinBlockRows = 32, kMaxBlockRows = 1024;
-constexpr int64_t kMaxBlocks = 1024;  // the parts of the blocks are added in f32, with compensation
-
 Plan layernorm_backward_tuned(const LayerNormBackward& p, CpuContext& cpu) {
   if (!is_simd_dtype(p.dtype)) return Unsupported{kNotSimdDtype};
-  if (p.rows > kMaxBlocks * kMaxBlockRows) return Unsupported{"more than 2^20 rows"};
+  if (p.rows > RowBlocks::kMaxRows) return Unsupported{RowBlocks::kTooManyRows};
   const bool stream = beyond_cache(3 * p.rows * p.cols * size_of(p.dtype));
-  const int64_t height = std::clamp(ceil_div(p.rows, kWantedBlocks), kMinBlockRows, kMaxBlockRows);
-  const int64_t blocks = ceil_div(p.rows, height);
+  const RowBlocks blocks(p.rows);
   WorkspaceLayout workspace;
-  const auto sums = workspace.add<float>(blocks * 2 * p.cols);
-  const auto run = [p, stream, height, blocks, sums, &cpu](Args t) {
+  const auto sums = workspace.add<float>(blocks.count * 2 * p.cols);
+  const auto run = [p, stream, blocks, sums, &cpu](Args t) {
     float* const parts = t.workspace(sums);
-    cpu.parallel_for(blocks, 1, [&](int64_t first, int64_t last) {
+    cpu.parallel_for(blocks.count, 1, [&](int64_t first, int64_t last) {
       for (int64_t b = first; b < last; ++b) HWY_DYNAMIC_DISPATCH(layernorm_backward_rows)
-      (p, t, b * height, std::min(p.rows, (b + 1) * height), stream, parts + b * 2 * p.cols);
+      (p, t, blocks.begin(b), blocks.end(b), stream, parts + b * 2 * p.cols);
     });
-    cpu.parallel_for(p.cols, std::max<int64_t>(64, rows_per_chunk(2 * blocks)), [&](int64_t first, int64_t last) {
-      HWY_DYNAMIC_DISPATCH(layernorm_backward_columns)(p, t, parts, blocks, first, last);
+    cpu.parallel_for(p.cols, std::max<int64_t>(64, rows_per_chunk(2 * blocks.count)), [&](int64_t first, int64_t last) {
+      HWY_DYNAMIC_DISPATCH(layernorm_backward_columns)(p, t, parts, blocks.count, first, last);
     });
   };
   return Plan(run).with(std::move(workspace));

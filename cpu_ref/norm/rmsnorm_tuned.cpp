@@ -12,6 +12,7 @@
 #include "core/registration.h"
 #include "cpu_ref/reduce-inl.h"
 #include "cpu_ref/chunks.h"
+#include "cpu_ref/norm/row_blocks.h"
 #include "cpu_ref/streaming.h"
 #include "ops/norm/rmsnorm.h"
 
@@ -81,14 +82,8 @@ void rmsnorm_backward_rows(const RmsNormBackward& p, Args t, int64_t first, int6
 void rmsnorm_backward_columns(const RmsNormBackward& p, Args t, const float* parts, int64_t blocks, int64_t first,
                               int64_t last) {
   const hn::ScalableTag<float> d;
-  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
   for_float(p.dtype, [&]<class T>() HWY_ATTR {
-    auto* dgamma = t[RmsNormBackward::dgamma].as<T>();
-    for (int64_t c = first; c < last; c += lanes) {
-      CompensatedSum sum(d);
-      for (int64_t k = 0; k < blocks; ++k) sum.add(load_as_f32(d, parts + k * p.cols + c, last - c));
-      store_f32_as(d, sum.total, dgamma + c, last - c);
-    }
+    sum_parts(d, parts, p.cols, blocks, first, last, t[RmsNormBackward::dgamma].as<T>());
   });
 }
 
@@ -113,25 +108,21 @@ Plan rmsnorm_tuned(const RmsNorm& p, CpuContext& cpu) {
 }
 DUET_REGISTER(rmsnorm_tuned);  // cpu.tuned
 
-constexpr int64_t kWantedBlocks = 64, kMinBlockRows = 32, kMaxBlockRows = 1024;
-constexpr int64_t kMaxBlocks = 1024;  // the parts of the blocks are added in f32, with compensation
-
 Plan rmsnorm_backward_tuned(const RmsNormBackward& p, CpuContext& cpu) {
   if (!is_simd_dtype(p.dtype)) return Unsupported{kNotSimdDtype};
-  if (p.rows > kMaxBlocks * kMaxBlockRows) return Unsupported{"more than 2^20 rows"};
+  if (p.rows > RowBlocks::kMaxRows) return Unsupported{RowBlocks::kTooManyRows};
   const bool stream = beyond_cache(3 * p.rows * p.cols * size_of(p.dtype));
-  const int64_t height = std::clamp(ceil_div(p.rows, kWantedBlocks), kMinBlockRows, kMaxBlockRows);
-  const int64_t blocks = ceil_div(p.rows, height);
+  const RowBlocks blocks(p.rows);
   WorkspaceLayout workspace;
-  const auto sums = workspace.add<float>(blocks * p.cols);
-  const auto run = [p, stream, height, blocks, sums, &cpu](Args t) {
+  const auto sums = workspace.add<float>(blocks.count * p.cols);
+  const auto run = [p, stream, blocks, sums, &cpu](Args t) {
     float* const parts = t.workspace(sums);
-    cpu.parallel_for(blocks, 1, [&](int64_t first, int64_t last) {
+    cpu.parallel_for(blocks.count, 1, [&](int64_t first, int64_t last) {
       for (int64_t b = first; b < last; ++b) HWY_DYNAMIC_DISPATCH(rmsnorm_backward_rows)
-      (p, t, b * height, std::min(p.rows, (b + 1) * height), stream, parts + b * p.cols);
+      (p, t, blocks.begin(b), blocks.end(b), stream, parts + b * p.cols);
     });
-    cpu.parallel_for(p.cols, std::max<int64_t>(64, rows_per_chunk(blocks)), [&](int64_t first, int64_t last) {
-      HWY_DYNAMIC_DISPATCH(rmsnorm_backward_columns)(p, t, parts, blocks, first, last);
+    cpu.parallel_for(p.cols, std::max<int64_t>(64, rows_per_chunk(blocks.count)), [&](int64_t first, int64_t last) {
+      HWY_DYNAMIC_DISPATCH(rmsnorm_backward_columns)(p, t, parts, blocks.count, first, last);
     });
   };
   return Plan(run).with(std::move(workspace));

@@ -142,8 +142,8 @@ struct Forward {
           h[j] = std::tanh(sum(0));
           break;
         case Cell::gru: {
-          const float *second = s.bias + gates, z = logistic(sum(0) + second[j]),
-                      from = logistic(sum(1) + second[H + j]);
+          const float* second = s.bias + gates;
+          const float z = logistic(sum(0) + second[j]), from = logistic(sum(1) + second[H + j]);
           const float m = back[2 * H + j] + second[2 * H + j];
           const float n = std::tanh(in[2 * H + j] + s.bias[2 * H + j] + from * m);
           h[j] = (1 - z) * n + z * h[j];

@@ -25,28 +25,24 @@ struct Algorithm {
 static_assert(sizeof(Algorithm) <= sizeof(cublasLtMatmulAlgo_t));
 
 template <class T>
-T attribute(cublasLtMatmulDesc_t d, cublasLtMatmulDescAttributes_t which) {
+T read(auto get, auto object, auto which, const char* of) {
   T value{};
   size_t written = 0;
-  if (cublasLtMatmulDescGetAttribute(d, which, &value, sizeof value, &written) != CUBLAS_STATUS_SUCCESS)
-    throw duet::Error("cuBLASLt: attribute {} of a product", static_cast<int>(which));
+  if (get(object, which, &value, sizeof value, &written) != CUBLAS_STATUS_SUCCESS)
+    throw duet::Error("cuBLASLt: attribute {} of a {}", static_cast<int>(which), of);
   return value;
+}
+template <class T>
+T attribute(cublasLtMatmulDesc_t d, cublasLtMatmulDescAttributes_t which) {
+  return read<T>(cublasLtMatmulDescGetAttribute, d, which, "product");
 }
 template <class T>
 T attribute(cublasLtMatrixLayout_t d, cublasLtMatrixLayoutAttribute_t which) {
-  T value{};
-  size_t written = 0;
-  if (cublasLtMatrixLayoutGetAttribute(d, which, &value, sizeof value, &written) != CUBLAS_STATUS_SUCCESS)
-    throw duet::Error("cuBLASLt: attribute {} of a layout", static_cast<int>(which));
-  return value;
+  return read<T>(cublasLtMatrixLayoutGetAttribute, d, which, "layout");
 }
 template <class T>
 T attribute(cublasLtMatmulPreference_t d, cublasLtMatmulPreferenceAttributes_t which) {
-  T value{};
-  size_t written = 0;
-  if (cublasLtMatmulPreferenceGetAttribute(d, which, &value, sizeof value, &written) != CUBLAS_STATUS_SUCCESS)
-    throw duet::Error("cuBLASLt: attribute {} of a preference", static_cast<int>(which));
-  return value;
+  return read<T>(cublasLtMatmulPreferenceGetAttribute, d, which, "preference");
 }
 
 Matrix matrix_of(const void* data, cublasLtMatrixLayout_t layout) {

@@ -3,6 +3,7 @@
 #include "tests/cpu_ref/gradient.h"
 #include "ops/elementwise/bias.h"
 #include "ops/elementwise/gelu.h"
+#include "ops/elementwise/rope.h"
 #include "ops/elementwise/sigmoid.h"
 #include "ops/elementwise/swiglu.h"
 #include "ops/elementwise/tanh.h"
@@ -30,6 +31,10 @@ TEST(Gradients, Gelu) {
 }
 
 TEST(Gradients, SwiGlu) { EXPECT_EQ(check_gradient(SwiGlu{.n = 257}, SwiGluBackward{.n = 257}), 2 * 257); }
+
+TEST(Gradients, Rope) {
+  EXPECT_EQ(check_gradient(Rope{.B = 2, .T = 5, .H = 3, .D = 6}, RopeBackward{.B = 2, .T = 5, .H = 3, .D = 6}), 180);
+}
 
 TEST(Gradients, LinearGelu) {
   EXPECT_EQ(check_gradient(Linear{.n = 3, .in = 17, .out = 5, .act = Act::gelu},

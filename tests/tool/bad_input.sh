@@ -53,6 +53,8 @@ refuses 2 'rows=3.*make it 2' $softmax --attr rows=3 --in x=x.npy --out y=y.npy
 refuses 2 'expected --attr rows=N, .*or inputs' $softmax
 refuses 2 "'1e300' is not a finite number of f32" op sgd --describe --attr momentum=1e300
 refuses 2 "'nan' is not a finite number" op sgd --describe --attr momentum=nan
+refuses 2 'rope: D must be even, is 7' op rope --describe --attr D=7
+refuses 2 'rope: base must lie in 1 to 1e15, is 0.5' op rope --describe --attr base=0.5
 
 # Sizes: refused before anything is allocated.
 refuses 2 'overflow' op softmax --describe --attr rows=9223372036854775807 --attr cols=9223372036854775807

@@ -103,7 +103,7 @@ grep -q '"suspect"' batches.json || grep -q 'No GPU in this run' batches/report.
 grep -q ' samples/s' batches/report.md || fail 'no throughput of a step'
 
 # An interrupt ends with a valid file that says so; --resume finishes it, and takes over what was done.
-"$bench" --scale quick --device cpu --filter '^(copy|gemm|softmax)/cpu' --json=cut.json 2> stderr &
+"$bench" --scale quick --device cpu --filter '^(copy|relu|softmax)/cpu' --min-time 0.02 --json=cut.json 2> stderr &
 pid=$!
 for _ in $(seq 1800); do grep -q '^\[1/' stderr && break; sleep 0.1; done
 kill -INT $pid
@@ -113,7 +113,7 @@ wait $pid
 printf '{"job": {"name": "cut in the mid' >> cut.json.journal  # as a crash would leave it
 "$duet" report cut.json.journal -o cut_report > stdout 2>&1 || fail "a journal makes no report: $(cat stdout)"
 cp cut.json interrupted.json
-"$bench" --scale quick --device cpu --filter '^(copy|gemm|softmax)/cpu' --json=cut.json --resume 2> stderr || fail "--resume: $(cat stderr)"
+"$bench" --scale quick --device cpu --filter '^(copy|relu|softmax)/cpu' --min-time 0.02 --json=cut.json --resume 2> stderr || fail "--resume: $(cat stderr)"
 grep -q 'from the journal' stderr || fail '--resume measured everything again'
 
 # --resume of named cases: the same names, or none of their rows; and of a run that is complete.
@@ -152,7 +152,7 @@ alive "$worker" && fail 'the worker outlives its supervisor'
 [ -z "$(find . -name 'orphan.json.part*')" ] || fail "a killed run leaves $(echo orphan.json*)"
 
 # Journals that are none of ours, and ones that do not fit.
-"$bench" --scale quick --device cpu --filter '^(copy|gemm|softmax)/cpu' --json=odd.json --min-time 0.01 2> stderr &
+"$bench" --scale quick --device cpu --filter '^(copy|relu|softmax)/cpu' --json=odd.json --min-time 0.01 2> stderr &
 pid=$!
 for _ in $(seq 1800); do grep -q '^\[1/' stderr && break; sleep 0.1; done
 kill -KILL $pid

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# tools/compare_pytorch without PyTorch: what it refuses, and that it says what is missing. With one
-# (DUET_PYTORCH_VENV): that a small case gets a ratio.
+# tools/compare_pytorch without PyTorch: what it refuses, that it says what is missing, that every op has a form or a reason, and,
+# with a stand-in for a process of PyTorch, the table and the rounds. With PyTorch (DUET_PYTORCH_VENV): that a small case gets a
+# ratio, and that some forms are right.
 source "$(dirname "$0")/common.bash"
 command -v python3 > /dev/null || { echo "skipped: no python3"; exit 77; }
 compare=${DUET_SOURCE:?}/tools/compare_pytorch
@@ -19,14 +20,14 @@ expects() { # STATUS PATTERN ARGUMENT...: one line in all
 }
 
 job() { # IMPLEMENTATION COMPARABLE REASON SECONDS
-  printf '{"name": "add/%s/f32/n:1024", "op": "add", "impl": "%s", "device": "cpu", "dtype": "f32", "status": "ok",
+  printf '{"name": "add/%s/f32/n:1024", "op": "add", "family": "elementwise", "impl": "%s", "device": "cpu", "dtype": "f32", "status": "ok",
     "comparable": %s, "reason": "%s", "params": {"n": 1024}, "step": null,
     "series": [{"scope": "call", "cache": "warm", "threads": 1, "flags": [], "summary": {"median_s": %s}}]}' "$1" "$1" "$2" "$3" "$4"
 }
 printf '{"duet": {"schema": 2, "run": {}, "build": {}, "machine": {}, "jobs": [%s, %s, %s]}}' \
   "$(job cpu.slow true '' 0.2)" "$(job cpu.tuned true '' 0.1)" "$(job reference false 'it is for checking' 0.01)" > run.json
 head -c 100 run.json > cut.json
-sed 's/"schema": 2/"schema": 3/' run.json > newer.json
+sed 's/"schema": 2/"schema": 4/' run.json > newer.json
 sed 's/"schema": 2/"schema": 1/' run.json > older.json
 echo '{"context": {}, "benchmarks": []}' > foreign.json
 
@@ -35,13 +36,19 @@ expects 2 'required: RESULT.json'
 expects 2 'unrecognized arguments: --no-such-flag' run.json --no-such-flag
 expects 2 'cannot read missing.json: No such file' missing.json
 expects 2 'cut.json: not JSON' cut.json
-expects 2 'newer.json: schema 3 is newer than the 2' newer.json
+expects 2 'newer.json: schema 4 is newer than the 3' newer.json
 expects 2 'older.json: schema 1 holds no verdicts: measure again' older.json
 expects 2 'foreign.json: no run file' foreign.json
 expects 2 "no comparable CPU case .* matches 'gemm'" run.json --filter gemm
 expects 2 "filter '\[' is not a regular" run.json --filter '['
 expects 2 'threads 100000 is not within' run.json --threads 100000
 expects 2 'cannot write missing/out.json' run.json --json missing/out.json
+expects 2 'rounds 0 is not 1 or more' run.json --interleave --rounds 0
+expects 2 'min-time 0.0 is not above 0' run.json --min-time 0
+expects 2 'bench missing: no program' run.json --interleave --bench missing
+expects 2 'self-check no_such_op: no such op; known are .*softmax' --self-check no_such_op
+expects 2 'duet missing: no program' --self-check add --duet missing
+expects 77 'no PyTorch in .*--install' --self-check add --duet "$duet"
 [ ! -e "$DUET_PYTORCH_VENV" ] || fail "an environment was made without --install"
 
 # Jobs without a number to compare are listed with the run's reason; of a step, Duet's memory is read, too.
@@ -68,6 +75,61 @@ assert wrong["reason"] == "cpu.wrong: element 3 is wrong", wrong
 assert run.left_out("gemm") == []
 PYTHON
 
+# Every op of the registry and every step has a form, or a reason why PyTorch has none.
+"$DUET_BIN/bench_all" --list --json --filter '^step/' --device cpu > steps.json || fail 'list of the steps'
+python3 - steps.json << 'PYTHON' || fail 'ops without a form and a reason (tools/pytorch/forms/)'
+import json, os, sys
+source = os.environ["DUET_SOURCE"]
+sys.path.insert(0, os.path.join(source, "tools"))
+sys.dont_write_bytecode = True
+from pytorch import forms
+ops = {line.split()[0] for line in open(os.path.join(source, "ops", "registry_golden.txt")) if not line.startswith("#")}
+ops |= {job["op"] for job in json.load(open(sys.argv[1]))}
+without = sorted(ops - set(forms.FORMS) - set(forms.ABSENT))
+assert len(ops) > 70 and not without, without
+assert all(forms.ABSENT.values()) and not set(forms.ABSENT) & set(forms.FORMS)
+assert all(op in forms.FORMS and backward in forms.FORMS for op, backward in forms.PAIRS.items())
+assert "torch" not in sys.modules
+PYTHON
+
+# A stand-in for the environment's Python: each case takes 0.2 s, or has no form.
+mkdir -p stand_in/bin
+cat > stand_in/bin/python << 'PYTHON'
+#!/usr/bin/env python3
+import json, sys
+cases = json.load(sys.stdin)["cases"]
+open("/".join(sys.argv[0].split("/")[:-3]) + "/turns", "a").write("torch\n")
+timed = {"torch": "add out=", "torch_s": 0.2, "torch_min_s": 0.2, "samples": 9, "clean": 9, "torch_disturbed": True}
+json.dump({"facts": {"torch": "0", "isa": "none", "onednn": "0", "mkl": "0", "flush_denormal": True, "allocator": "none"},
+           "rows": [{"case": c["name"]} | (timed if c["op"] == "add" else {"reason": "PyTorch has no such op"}) for c in cases]},
+          sys.stdout)
+PYTHON
+cat > bench << BENCH
+#!/usr/bin/env bash
+echo duet >> $work/turns
+exec "$DUET_BIN/bench_all" "\$@"
+BENCH
+chmod +x stand_in/bin/python bench
+sed 's/add\/cpu/copy\/cpu/; s/"op": "add"/"op": "copy"/' run.json > other.json
+"$compare" run.json --venv stand_in --json out.json > table || fail "with a stand-in: $(cat table)"
+grep -qE '^add/f32/n:1024 +cpu.tuned +100 +add out= +200\* +2.00$' table || fail "no row in: $(cat table)"
+grep -q 'Geometric means' table && fail "a mean of a disturbed row in: $(cat table)"
+"$compare" other.json --venv stand_in > table && fail "status 0 without a ratio: $(cat table)"
+grep -q '^not compared: copy/f32/n:1024: PyTorch has no such op$' table || fail "no reason in: $(cat table)"
+rm -f turns
+"$compare" run.json --venv stand_in --interleave --rounds 3 --bench ./bench --min-time 0.03 --json out.json > table 2> progress ||
+  fail "interleaved: $(cat table progress)"
+[ "$(tr '\n' ' ' < turns)" = 'duet torch torch duet duet torch ' ] || fail "turns: $(tr '\n' ' ' < turns)"
+grep -qE '^elementwise +1 +0 +[0-9]+\.[0-9]+ +[0-9.]+ +add/f32/n:1024$' table || fail "no mean of the family in: $(cat table)"
+python3 -c '
+import json
+(row, *_), families = (json.load(open("out.json"))[k] for k in ("rows", "families"))
+assert len(row["ratios"]) == 3 and min(row["ratios"]) > 1000 and sorted(row["ratios"])[1] == row["ratio"], row
+assert families["elementwise"]["cases"] == 1 and abs(families["elementwise"]["mean"] / row["ratio"] - 1) < 1e-9, families' ||
+  fail "interleaved rows: $(cat out.json)"
+sed -i 's/^import json, sys/import sys; sys.exit(1)/' stand_in/bin/python
+expects 77 'pytorch.turn ended with status 1 and no answer' run.json --venv stand_in
+
 if [ -n "$given_venv" ]; then
   export DUET_PYTORCH_VENV=$given_venv
   "$compare" run.json --min-time 0.02 --json out.json > table 2> progress || fail "with PyTorch: $(cat table progress)"
@@ -79,5 +141,7 @@ if [ -n "$given_venv" ]; then
   sed -i 's/"step": null/"step": {"peak_memory_bytes": 1000000}/; s/"step\/toy\/cpu.slow/"slow/' step.json
   "$compare" step.json --min-time 0.02 --json out.json > table 2> progress || fail "a step: $(cat table progress)"
   grep -qE '^step/toy/f32/batch:4 +1 +[0-9.]+ +[0-9.]+$' table || fail "no peak of memory in: $(cat table)"
+  "$compare" --self-check softmax_backward lstm adamw --duet "$duet" > table 2> progress || fail "self-check: $(cat table progress)"
+  grep -qE '^[1-9][0-9]* right, 0 wrong or failed$' table || fail "self-check: $(cat table)"
 fi
 finish

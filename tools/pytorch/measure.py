@@ -1,60 +1,86 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs the cases in PyTorch, every form of each, and keeps the fastest."""
+"""Runs the cases in PyTorch, every form of each, and keeps the fastest. Needs torch."""
 import contextlib
 import gc
 import sys
 
 import torch
 
-from pytorch import clock, forms, peak
+from pytorch import clock, forms, peak, work
+from pytorch.run_file import BACKWARD
 
 COMPILE_S = 300  # limit for torch.compile
 
 
+def first_line(error):
+    return f"{type(error).__name__}: {(str(error).splitlines() or [''])[0][:100]}"
+
+
+def build(op, params, dtype, checking=False):
+    """The Work of a case, its forms made. Throws NoForm where PyTorch has none."""
+    forward = op.removesuffix(BACKWARD)
+    if forward not in forms.FORMS:
+        raise work.NoForm(forms.ABSENT.get(forward, "no form written"))
+    made = work.Work(params, dtype, checking)
+    with torch.no_grad():
+        forms.FORMS[forward](made)
+        if forward != op:
+            work.forward_and_backward(made)
+    if made.unread():
+        raise work.NoForm(f"the form does not know the attribute {', '.join(made.unread())}")
+    return made
+
+
+def gradients(form):
+    return contextlib.nullcontext() if form.gradients else torch.no_grad()
+
+
+def timed(form, late, min_time_s):
+    compiles = form.name.startswith("compile")
+    with gradients(form):
+        with clock.limit(COMPILE_S if compiles else 0):
+            call = form.call() if late else form.call
+            if compiles:
+                call()  # the compilation
+        return clock.measure(call, min_time_s)
+
+
 def one_case(case, min_time_s, compiled):
-    row = {"case": case.name(), "op": case.op, "dtype": case.dtype, "duet": case.implementation, "duet_s": case.seconds,
-           "duet_disturbed": case.disturbed}
-    if case.op not in forms.FORMS:
-        return dict(row, reason="no counterpart written")
-    gradients = contextlib.nullcontext() if case.op in forms.WITH_GRADIENTS else torch.no_grad()
-    best, reason = None, ""
+    """A row: the fastest form and its seconds, or the reason why there is none."""
+    row, best, reason = {"case": case["name"]}, None, ""
     try:
-        with gradients:
-            for form, call in forms.FORMS[case.op](case.params, forms.TYPES[case.dtype]).items():
-                if form == "compile" and not compiled:
-                    continue
-                try:
-                    with clock.limit(COMPILE_S if form == "compile" else 0):
-                        if form in forms.LATE:
-                            call = call()
-                        if form == "compile":
-                            call()  # the compilation
-                    timed = clock.measure(call, min_time_s)
-                except Exception as error:  # one form may be missing in this version while another is there
-                    reason = f"{form}: {type(error).__name__}: {(str(error).splitlines() or [''])[0][:100]}"
-                    continue
-                if best is None or timed["seconds"] < best["seconds"]:
-                    best = dict(timed, form=form)
-    except Exception as error:  # out of memory, or an attribute not known here: a row with its reason
-        reason = f"{type(error).__name__}: {(str(error).splitlines() or [''])[0][:100]}"
+        made = build(case["op"], case["params"], case["dtype"])
+        for form in made.forms + made.late:
+            if form.name.startswith("compile") and not compiled:
+                continue
+            try:
+                got = timed(form, form in made.late, min_time_s)
+            except Exception as error:  # one form may be missing in this version while another is there
+                reason = f"{form.name}: {first_line(error)}"
+                continue
+            if best is None or got["seconds"] < best["seconds"]:
+                best = dict(got, form=form.name)
+    except work.NoForm as error:
+        reason = str(error)
+    except Exception as error:  # out of memory, or a value not known here: a row with its reason
+        reason = first_line(error)
     if best is None:
         return dict(row, reason=reason)
     row = dict(row, torch=best["form"], torch_s=best["seconds"], torch_min_s=best["min_s"], samples=best["samples"],
-               clean=best["clean"], torch_disturbed=best["disturbed"], ratio=best["seconds"] / case.seconds)
-    return with_peaks(row, case) if case.peak_memory_bytes else row
+               clean=best["clean"], torch_disturbed=best["disturbed"])
+    return with_peak(row, case) if case.get("peak_memory_bytes") else row
 
 
-def with_peaks(row, case):
+def with_peak(row, case):
     """A step's memory beside its time."""
     held, reason = peak.of_case(case, row["torch"])
-    row = dict(row, duet_peak_bytes=case.peak_memory_bytes)
-    return dict(row, torch_peak_bytes=held, peak_ratio=held / case.peak_memory_bytes) if held else dict(row, peak_reason=reason)
+    return dict(row, torch_peak_bytes=held) if held else dict(row, peak_reason=reason)
 
 
-def all_cases(cases, threads, min_time_s, compiled):
+def all_cases(cases, min_time_s, compiled):
     rows = []
     for i, case in enumerate(cases):
-        print(f"[{i + 1}/{len(cases)}] {case.name()}", file=sys.stderr, flush=True)
-        rows.append(dict(one_case(case, min_time_s, compiled), threads=threads))
+        print(f"[{i + 1}/{len(cases)}] {case['name']}", file=sys.stderr, flush=True)
+        rows.append(one_case(case, min_time_s, compiled))
         gc.collect()  # the next case may need the memory
     return rows

@@ -14,8 +14,8 @@ TIMEOUT_S = 300
 
 
 def of_case(case, form):
-    """(bytes, "") of a case of run_file in a form of forms.py, or (None, reason)."""
-    asked = json.dumps({"op": case.op, "dtype": case.dtype, "params": case.params, "form": form if form in FORMS else FORMS[0]})
+    """(bytes, "") of a request of turn.py in a form of forms/steps.py, or (None, reason)."""
+    asked = json.dumps({"op": case["op"], "dtype": case["dtype"], "params": case["params"], "form": form if form in FORMS else FORMS[0]})
     folder = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
     # Plain malloc: an allocator that keeps freed memory for speed would count it.
     env = {k: v for k, v in os.environ.items() if k != "GLIBC_TUNABLES"}
@@ -36,10 +36,11 @@ def resident_bytes(member):
         return next(int(line.split()[1]) * 1024 for line in file if line.startswith(member + ":"))
 
 
-def run(asked, forms, params):
-    step = forms.FORMS[asked["op"]](params, forms.TYPES[asked["dtype"]])[asked["form"]]
-    if asked["form"] in forms.LATE:
-        step = step()
+def run(asked, params):
+    from pytorch import measure
+    made = measure.build(asked["op"], params, asked["dtype"])
+    form = next(form for form in made.forms + made.late if form.name == asked["form"])
+    step = form.call() if form in made.late else form.call
     for _ in range(STEPS):
         step()
 
@@ -47,9 +48,8 @@ def run(asked, forms, params):
 def main():
     asked = json.loads(sys.argv[1])
     import torch
-    from pytorch import forms
     torch.set_flush_denormal(True)
-    run(asked, forms, asked["params"] | {"batch": 1})
+    run(asked, asked["params"] | {"batch": 1})
     gc.collect()
     ctypes.CDLL(None).malloc_trim(0)
     before = resident_bytes("VmRSS")
@@ -58,7 +58,7 @@ def main():
             file.write("5")  # resets the mark to what is resident now
     except OSError as error:
         sys.exit(f"the mark of the resident set cannot be set: {error.strerror}")
-    run(asked, forms, asked["params"])
+    run(asked, asked["params"])
     print(json.dumps({"bytes": max(0, resident_bytes("VmHWM") - before)}))
 
 

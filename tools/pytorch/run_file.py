@@ -3,11 +3,11 @@
 import json
 import re
 
-SCHEMA = 2  # results/run_file.h
-DTYPES = ("f32", "bf16")
-# Forward and backward are compared together, too: autograd cannot time one without the other.
-PAIRS = {"cross_entropy": "cross_entropy_backward", "softmax": "softmax_backward", "relu": "relu_backward",
-         "linear": "linear_backward"}
+from pytorch import forms
+
+OLDEST, NEWEST = 2, 3  # schemas of results/run_file.h in which what is read here is the same
+DTYPES = ("f32", "bf16", "f16", "i8")
+BACKWARD = "+backward"  # of an op whose forward and backward passes are compared together (forms.PAIRS)
 
 
 class BadInput(Exception):
@@ -17,13 +17,22 @@ class BadInput(Exception):
 class Case:
     """One op or step at one size: what to time in PyTorch, and Duet's time for it; of a step, also its memory."""
 
-    def __init__(self, op, dtype, params, implementation, seconds, disturbed, peak_memory_bytes=None):
-        self.op, self.dtype, self.params = op, dtype, params
+    def __init__(self, op, family, dtype, params, implementation, seconds, disturbed, jobs, peak_memory_bytes=None):
+        self.op, self.family, self.dtype, self.params = op, family, dtype, params
         self.implementation, self.seconds, self.disturbed = implementation, seconds, disturbed
+        self.jobs = jobs  # names of Duet's jobs whose times add up to `seconds`
         self.peak_memory_bytes = peak_memory_bytes
 
+    def label(self):
+        return "/".join([self.dtype] + [f"{k}:{int(v) if v is True or v is False else v}" for k, v in self.params.items()])
+
     def name(self):
-        return "/".join([self.op, self.dtype] + [f"{k}:{int(v) if v is True or v is False else v}" for k, v in self.params.items()])
+        return self.op + "/" + self.label()
+
+    def request(self):
+        """What a process of PyTorch needs to know (turn.py)."""
+        return {"name": self.name(), "op": self.op, "dtype": self.dtype, "params": self.params,
+                "peak_memory_bytes": self.peak_memory_bytes}
 
 
 class Run:
@@ -46,22 +55,23 @@ class Run:
             series = self._series(job, threads)
             if series is None:
                 continue
-            case = Case(job["op"], job["dtype"], job["params"], job["impl"], series["summary"]["median_s"],
-                        "disturbed" in series["flags"], (job["step"] or {}).get("peak_memory_bytes"))
+            case = Case(job["op"], job["family"], job["dtype"], job["params"], job["impl"], series["summary"]["median_s"],
+                        "disturbed" in series["flags"], [job["name"]], (job["step"] or {}).get("peak_memory_bytes"))
             have = best.get(case.name())
             if have is None or case.seconds < have.seconds:
                 best[case.name()] = case
         for case in list(best.values()):
-            other = PAIRS.get(case.op) and best.get(case.name().replace(case.op, PAIRS[case.op], 1))
+            backward = forms.PAIRS.get(case.op)
+            other = backward and best.get(case.name().replace(case.op, backward, 1))
             if other:
-                pair = Case(case.op + "+backward", case.dtype, case.params, case.implementation, case.seconds + other.seconds,
-                            case.disturbed or other.disturbed)
+                pair = Case(case.op + BACKWARD, case.family, case.dtype, case.params, case.implementation,
+                            case.seconds + other.seconds, case.disturbed or other.disturbed, case.jobs + other.jobs)
                 if other.implementation != case.implementation:
                     pair.implementation += ", " + other.implementation
                 best[pair.name()] = pair
         kept = [case for name, case in best.items() if wanted.search(name)]
         if not kept:
-            raise BadInput(f"{self.path}: no comparable CPU case in f32 or bf16 at {threads} threads matches '{pattern}'")
+            raise BadInput(f"{self.path}: no comparable CPU case at {threads} threads matches '{pattern}'")
         return kept
 
     def left_out(self, pattern):
@@ -70,17 +80,37 @@ class Run:
         for job in self.duet["jobs"]:
             if job["device"] != "cpu" or job["dtype"] not in DTYPES or job["status"] == "skipped" or job["comparable"]:
                 continue
-            row = {"case": Case(job["op"], job["dtype"], job["params"], job["impl"], 0, False).name(), "op": job["op"],
+            row = {"case": Case(job["op"], "", job["dtype"], job["params"], job["impl"], 0, False, []).name(), "op": job["op"],
                    "dtype": job["dtype"], "duet": job["impl"], "reason": f"{job['impl']}: {job['reason']}"}
             if re.search(pattern, row["case"]):
                 rows.append(row)
         return rows
+
+    def seconds(self, threads):
+        """The median of each CPU job at this many threads, by name."""
+        series = {j["name"]: self._series(j, threads) for j in self.duet["jobs"] if j["device"] == "cpu" and j["comparable"]}
+        return {name: s["summary"]["median_s"] for name, s in series.items() if s}
 
     @staticmethod
     def _series(job, threads):
         """The call, warm where it was measured so."""
         usable = [s for s in job["series"] if s["scope"] == "call" and s["threads"] == threads]
         return min(usable, key=lambda s: s["cache"] != "warm", default=None)
+
+
+def of_label(label):
+    """(dtype, params) of a label such as f32/rows:64/cols:1000."""
+    dtype, *words = label.split("/")
+    params = {}
+    for word in words:
+        name, _, text = word.partition(":")
+        for kind in (int, float, str):
+            try:
+                params[name] = kind(text)
+                break
+            except ValueError:
+                continue
+    return dtype, params
 
 
 def load(path):
@@ -93,12 +123,12 @@ def load(path):
         raise BadInput(f"{path}: not JSON: {error}") from None
     try:
         schema = document["duet"]["schema"]
-        if schema < SCHEMA:
-            raise BadInput(f"{path}: schema {schema} holds no verdicts: measure again (schema {SCHEMA} is read here)")
-        if schema > SCHEMA:
-            raise BadInput(f"{path}: schema {schema} is newer than the {SCHEMA} that is read here")
+        if schema < OLDEST:
+            raise BadInput(f"{path}: schema {schema} holds no verdicts: measure again (schema {NEWEST} is read here)")
+        if schema > NEWEST:
+            raise BadInput(f"{path}: schema {schema} is newer than the {NEWEST} that is read here")
         for job in document["duet"]["jobs"]:
-            for name in ("name", "op", "impl", "device", "dtype", "status", "comparable", "reason", "params", "series", "step"):
+            for name in ("name", "op", "family", "impl", "device", "dtype", "status", "comparable", "reason", "params", "series", "step"):
                 job[name]
             for series in job["series"]:
                 float(series["summary"]["median_s"]), series["threads"], series["scope"], series["cache"], series["flags"]

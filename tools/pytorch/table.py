@@ -9,16 +9,12 @@ import re
 from pytorch.run_file import BadInput
 
 
-def facts(torch, run, threads, flushed):
-    config = torch.__config__.show()
-    found = lambda pattern: (re.search(pattern, config) or [None, "unknown"])[1]
+def facts(torch, run, threads):
+    """What the figures were taken with. `torch`: what a process of PyTorch said (turn.py)."""
     return {"date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"),
             "run_file": run.path, "run": run.duet["run"].get("id"), "commit": run.duet["build"].get("git_sha"),
             "machine": run.duet["machine"].get("cpu", {}).get("name"),
-            "this_machine": this_cpu(), "threads": threads, "torch": torch.__version__,
-            "isa": torch.backends.cpu.get_cpu_capability(), "onednn": found(r"MKL-DNN v(\S+)"),
-            "mkl": found(r"Math Kernel Library Version (\S+)"), "flush_denormal": flushed,
-            "allocator": os.environ.get("GLIBC_TUNABLES", "default"), "load": os.getloadavg()[0]}
+            "this_machine": this_cpu(), "threads": threads, "load": os.getloadavg()[0]} | torch
 
 
 def this_cpu():
@@ -40,23 +36,57 @@ def show(rows, about):
     if about["this_machine"] != about["machine"]:
         print(f"WARNING: the run is of another machine ({about['machine']}): these ratios compare machines")
     lines = [("case", "Duet by", "Duet", "PyTorch by", "PyTorch", "PyTorch / Duet")]
+    rounds = any("ratios" in r for r in rows)
+    if rounds:
+        lines[0] += ("rounds",)
     for r in rows:
         if "ratio" not in r:
             continue
-        lines.append((r["case"], r["duet"], milliseconds(r["duet_s"]) + ("*" if r["duet_disturbed"] else ""), r["torch"],
-                      milliseconds(r["torch_s"]) + ("*" if r["torch_disturbed"] else ""), f"{r['ratio']:.2f}"))
+        line = (r["case"], r["duet"], milliseconds(r["duet_s"]) + ("*" if r["duet_disturbed"] else ""), r["torch"],
+                milliseconds(r["torch_s"]) + ("*" if r["torch_disturbed"] else ""), f"{r['ratio']:.2f}")
+        lines.append(line + ((f"{min(r['ratios']):.2f} .. {max(r['ratios']):.2f}",) if rounds else ()))
     columns(lines, left=(0, 1, 3))
     for r in rows:
         if "ratio" not in r:
             print(f"not compared: {r['case']}: {r['reason']}")
-    clean = [r["ratio"] for r in rows if "ratio" in r and not r["duet_disturbed"] and not r["torch_disturbed"]]
-    if clean:
-        print(f"Above 1 Duet is faster. Geometric mean of the {len(clean)} undisturbed ratios, of unequal weight in any real "
-              f"program: {math.exp(sum(map(math.log, clean)) / len(clean)):.2f}")
-    if any("ratio" in r and (r["duet_disturbed"] or r["torch_disturbed"]) for r in rows):
+    show_means(rows)
+    if any(disturbed(r) for r in rows):
         print(f"* disturbed by other processes (load {about['load']:.1f}); of PyTorch the smallest sample is shown. "
-              "Repeat on a quiet machine")
+              "Repeat on a quiet machine" + ("" if rounds else ", or with --interleave"))
     show_peaks(rows)
+
+
+def disturbed(row):
+    """Rounds that alternate meet the same disturbance; then both times say little, and their ratio still does."""
+    return "ratio" in row and "ratios" not in row and (row["duet_disturbed"] or row["torch_disturbed"])
+
+
+def means(rows):
+    """By family: how many undisturbed ratios, their geometric mean, and the case of the smallest."""
+    families = {}
+    for r in rows:
+        if "ratio" in r and not disturbed(r):
+            families.setdefault(r["family"], []).append(r)
+    return {name: {"cases": len(of), "mean": geometric_mean([r["ratio"] for r in of]),
+                   "slower": sum(r["ratio"] < 0.95 for r in of), "worst": min(of, key=lambda r: r["ratio"])}
+            for name, of in sorted(families.items())}
+
+
+def geometric_mean(values):
+    return math.exp(sum(map(math.log, values)) / len(values))
+
+
+def show_means(rows):
+    by_family = means(rows)
+    if not by_family:
+        return
+    print("\nGeometric means of the undisturbed ratios PyTorch / Duet, of unequal weight in any real program. Above 1 Duet is faster")
+    lines = [("family", "cases", "below 0.95", "geometric mean", "smallest", "its case")]
+    for name, m in by_family.items():
+        lines.append((name, str(m["cases"]), str(m["slower"]), f"{m['mean']:.2f}", f"{m['worst']['ratio']:.2f}", m["worst"]["case"]))
+    ratios = [r["ratio"] for r in rows if "ratio" in r and not disturbed(r)]
+    lines.append(("all", str(len(ratios)), str(sum(v < 0.95 for v in ratios)), f"{geometric_mean(ratios):.2f}", "", ""))
+    columns(lines, left=(0, 5))
 
 
 def columns(lines, left):
@@ -96,6 +126,7 @@ def check_writable(path):
 def write(path, rows, about):
     beside = f"{path}.part{os.getpid()}"
     with open(beside, "w", encoding="utf-8") as file:
-        json.dump({"about": about, "rows": rows}, file, indent=1, allow_nan=False)
+        families = {name: m | {"worst": m["worst"]["case"]} for name, m in means(rows).items()}
+        json.dump({"about": about, "families": families, "rows": rows}, file, indent=1, allow_nan=False)
         file.write("\n")
     os.replace(beside, path)

@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: Apache-2.0
+from pytorch.forms import op
+from pytorch.lazy import torch
+from pytorch.work import backward_of
+
+GATES = {"rnn_tanh": 1, "gru": 3, "lstm": 4}
+
+
+def _layer(w, cell):
+    """The layer as a function of x, h0, (c0,) and the weights, and those arguments. Duet's gru has its gates in the order z r n,
+    PyTorch's r z n."""
+    T, B, I, H, G = w.p("T"), w.p("B"), w.p("I"), w.p("H"), GATES[cell]
+    D = 2 if w.p("bidirectional", 0) else 1
+    reach = 1 / max(1, H) ** 0.5
+    x = w.normal("x", T, B, I)
+    weights, r = (w.uniform(name, -reach, reach, D * G * H, terms) for name, terms in (("w", I), ("r", H)))
+    bias = w.uniform("bias", -reach, reach, *((D, 2, G * H) if cell == "gru" else (D * G * H,)))
+    state = [w.normal(name, D, B, H) for name in (("h0", "c0") if cell == "lstm" else ("h0",))]
+
+    def ordered(v):  # (G H, ...) of a direction
+        return torch.cat([v[H:2 * H], v[:H], v[2 * H:]]) if cell == "gru" else v
+    flat = []
+    for d in range(D):
+        part = slice(d * G * H, (d + 1) * G * H)
+        both = [bias[d, 0], bias[d, 1]] if cell == "gru" else [bias[part], torch.zeros(G * H, dtype=w.t)]
+        flat += [ordered(v).contiguous() for v in [weights[part], r[part]] + both]
+    run = getattr(torch._VF, cell)
+
+    def function(x, *rest):
+        state, flat = rest[:len(rest) - 4 * D], rest[len(rest) - 4 * D:]
+        return run(x, list(state) if cell == "lstm" else state[0], list(flat), True, 1, 0.0, torch.is_grad_enabled(), D == 2, False)
+    return function, (x, *state, *flat)
+
+
+@op("rnn_tanh", "gru", "lstm", backward="{}_backward")
+def recurrent(w, cell):
+    function, args = _layer(w, cell)
+    w.p("last_only", 0)
+    outputs = "y hT cT" if cell == "lstm" else "y hT"
+    w.form(cell + ", inference", lambda: function(*args), outputs)
+    if not w.p("inference", 0):  # the pass of training keeps what its backward pass needs; PyTorch is then slower
+        w.forms.clear()
+        training = [v.detach().requires_grad_() for v in args]
+        w.form(cell, lambda: [v.detach() for v in function(*training)], outputs, gradients=True)
+    w.pair(function, args, len(args))
+
+
+@op("rnn_tanh_backward", "gru_backward", "lstm_backward")
+def recurrent_backward(w, name):
+    cell = name.removesuffix("_backward")
+    function, args = _layer(w, cell)
+    last = bool(w.p("last_only", 0))
+    w.pair(function, args, len(args))
+    w.random = True  # reserve, which Duet reads, has a form of its own in PyTorch
+    states = ["dhT", "dcT"] if cell == "lstm" else ["dhT"]
+    if last:
+        w.pair(lambda *args: function(*args)[1:], args, len(args))
+    backward_of(w, "", states if last else ["dy"] + states)

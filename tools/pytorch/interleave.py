@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Alternates processes of Duet and PyTorch on the same few cases, so that whatever else the machine does meets both: the ratio of a
+round is of times taken seconds apart. In every second round PyTorch goes first."""
+import os
+import subprocess
+import sys
+import tempfile
+
+from pytorch import clock, run_file
+
+MAX_CASES = 6  # of a turn: the two sides of a ratio stay close in time
+
+
+def groups_of(cases):
+    """Cases of one op and implementation, a few at a time."""
+    by_op = {}
+    for case in cases:
+        by_op.setdefault((case.op, case.implementation), []).append(case)
+    return [group[i:i + MAX_CASES] for group in by_op.values() for i in range(0, len(group), MAX_CASES)]
+
+
+def duet_turn(bench_all, group, threads, min_time_s):
+    """Seconds by job."""
+    jobs = sorted({job for case in group for job in case.jobs})
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "run.json")
+        command = [bench_all, "--device", "cpu", "--times-only", "--repetitions", "1", "--threads", str(threads), "--min-time",
+                   str(min_time_s), "--json=" + path, "--impl", *sorted({job.removeprefix("step/").split("/")[1] for job in jobs})]
+        for job in jobs:
+            command += ["--case", case_of(job)]
+        done = subprocess.run(command, capture_output=True, text=True)
+        try:
+            return run_file.load(path).seconds(threads)
+        except run_file.BadInput as error:
+            last = (done.stderr.strip().splitlines() or [str(error)])[-1]
+            raise run_file.BadInput(f"{bench_all} ended with status {done.returncode}: {last}") from None
+
+
+def case_of(job):
+    """'softmax f32/rows:64' of the job softmax/cpu.tuned/f32/rows:64; of a step 'step/mlp f32/batch:32'."""
+    words = job.split("/")
+    op = "/".join(words[:2]) if words[0] == "step" else words[0]
+    return f"{op} {'/'.join(words[3 if words[0] == 'step' else 2:])}"
+
+
+def rows_of(cases, environment, bench_all, threads, rounds, min_time_s, compiled):
+    """(rows, facts of PyTorch)."""
+    rows, facts, groups = [], {}, groups_of(cases)
+    for i, group in enumerate(groups):
+        print(f"[{i + 1}/{len(groups)}] {group[0].op}: {len(group)} case(s), {rounds} rounds", file=sys.stderr, flush=True)
+        request = {"threads": threads, "min_time_s": min_time_s, "compile": compiled,
+                   "cases": [case.request() | {"peak_memory_bytes": None} for case in group]}
+        ours, theirs = [], []
+        for r in range(rounds):
+            turns = [lambda: ours.append(duet_turn(bench_all, group, threads, min_time_s)),
+                     lambda: theirs.append(environment.turn(request))]
+            for turn in (turns if r % 2 == 0 else reversed(turns)):
+                turn()
+        facts = theirs[-1]["facts"]
+        rows += [row_of(case, ours, [next(row for row in turn["rows"] if row["case"] == case.name()) for turn in theirs], threads)
+                 for case in group]
+    return rows, facts
+
+
+def row_of(case, ours, theirs, threads):
+    row = {"case": case.name(), "op": case.op, "family": case.family, "dtype": case.dtype, "duet": case.implementation,
+           "threads": threads}
+    reason = next((turn["reason"] for turn in theirs if "reason" in turn), "")
+    if not reason and any(job not in turn for turn in ours for job in case.jobs):
+        reason = f"{case.implementation} gave no comparable time in a round"
+    if reason:
+        return dict(row, reason=reason)
+    duet = [sum(turn[job] for job in case.jobs) for turn in ours]
+    torch = [turn["torch_s"] for turn in theirs]
+    ratios = [t / d for d, t in zip(duet, torch)]
+    return dict(row, duet_s=clock.median(duet), duet_disturbed=False, torch=min(theirs, key=lambda turn: turn["torch_s"])["torch"],
+                torch_s=clock.median(torch), torch_disturbed=any(turn["torch_disturbed"] for turn in theirs),
+                ratio=clock.median(ratios), ratios=ratios)

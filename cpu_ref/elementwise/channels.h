@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// How the tuned code of quantisation walks a tensor (outer, c, inner) whose channels have a scale and a zero point each:
-// by planes where they are long; else along tables that hold both for each element and repeat along the tensor. Start at
-// channel_plan; channels-inl.h has the loops.
+// How the tuned code of quantisation walks a tensor (outer, c, inner) whose channels have a scale and a zero point
+// each: by planes where they are long; else along tables that hold both for each element and repeat along the tensor.
+// Start at channel_plan; channels-inl.h has the loops.
 #pragma once
 #include <algorithm>
 #include <cstdint>
@@ -55,8 +55,8 @@ struct ChannelCuts {
   }
 };
 
-// The plan of an op P of this kind. element_bytes: what it reads and writes for each element. Threads share the elements
-// in chunks: chunk(p, t, cuts, tables, first, last, stream).
+// The plan of an op P of this kind. element_bytes: what it reads and writes for each element. Threads share the
+// elements in chunks: chunk(p, t, cuts, tables, first, last, stream).
 template <class P, class Chunk>
 Plan channel_plan(const P& p, CpuContext& cpu, int64_t element_bytes, const Chunk& chunk) {
   if (!is_simd_dtype(p.dtype)) return Unsupported{kNotSimdDtype};

@@ -158,6 +158,24 @@ cublasStatus_t cublasSgeam(cublasHandle_t handle, cublasOperation_t op_a, cublas
   });
 }
 
+cublasStatus_t cublasAxpyEx(cublasHandle_t handle, int n, const void* alpha, cudaDataType alpha_type, const void* x,
+                            cudaDataType x_type, int step_x, void* y, cudaDataType y_type, int step_y,
+                            cudaDataType compute) {
+  return with(handle, [&](Handle& h) {
+    if (h.pointer_mode != CUBLAS_POINTER_MODE_HOST || alpha_type != CUDA_R_32F || compute != CUDA_R_32F ||
+        x_type != y_type)
+      return refuse_call(CUBLAS_STATUS_NOT_SUPPORTED, "cublasAxpyEx: types, or a factor on the device");
+    const Element type = x_type == CUDA_R_32F ? Element::f32 : x_type == CUDA_R_16BF ? Element::bf16 : Element::f16;
+    enqueue(h.stream, [=, alpha = *static_cast<const float*>(alpha)] {
+      const Elements from(x, type, "cublasAxpyEx, x");
+      Elements to(y, type, "cublasAxpyEx, y");
+      for (int64_t i = 0; i < n; ++i)
+        to.store(i * step_y, static_cast<double>(alpha) * from.load(i * step_x) + to.load(i * step_y));
+    });
+    return CUBLAS_STATUS_SUCCESS;
+  });
+}
+
 cublasStatus_t cublasSnrm2(cublasHandle_t handle, int n, const float* x, int step, float* result) {
   return with(handle, [&](Handle& h) {
     if (h.pointer_mode != CUBLAS_POINTER_MODE_DEVICE)

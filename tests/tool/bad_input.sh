@@ -55,6 +55,13 @@ refuses 2 "'1e300' is not a finite number of f32" op sgd --describe --attr momen
 refuses 2 "'nan' is not a finite number" op sgd --describe --attr momentum=nan
 refuses 2 'rope: D must be even, is 7' op rope --describe --attr D=7
 refuses 2 'rope: base must lie in 1 to 1e15, is 0.5' op rope --describe --attr base=0.5
+refuses 2 'quantise: lo and hi: -128 <= lo <= hi <= 127, are 5 and 3' op quantise --describe --attr lo=5 --attr hi=3
+refuses 2 'quantise: lo and hi: -128 <= lo <= hi <= 127, are -129 and 127' op quantise --describe --attr lo=-129
+refuses 2 'fake_quantise: lo and hi: -32768 <= lo <= hi <= 65535, are -128 and 65536' op fake_quantise --describe --attr hi=65536
+refuses 2 'strided_copy: stride: 1 or more, is 0' op strided_copy --describe --attr stride=0
+refuses 2 'strided_copy: offset: 0 or more, is -1' op strided_copy --describe --attr offset=-1
+refuses 2 'overflows; at most 2\^50 elements' op strided_copy --describe --attr n=4000000000 --attr stride=4000000000
+refuses 2 'gather: rows: below 2\^31, an index is an i32; is 3000000000' op gather --describe --attr rows=3000000000 --attr cols=1 --attr n=1
 
 # Sizes: refused before anything is allocated.
 refuses 2 'overflow' op softmax --describe --attr rows=9223372036854775807 --attr cols=9223372036854775807

@@ -40,29 +40,45 @@ inline Cases conv2d_test_cases() {
 
 // in@size->out filter/stride.
 inline Cases conv2d_cases(Scale scale) {
-  // ResNet-50 v1.5. The most frequent 3x3 and 1x1 first.
+  // ResNet-50 v1.5: 53 convolutions of 23 shapes, each with its number. The most frequent 3x3 and 1x1 first.
   const Cases resnet{
-      {"ResNet-50 64@56->64 3x3", "c:64 h:56 w:56 k:64 r:3 s:3 pad_h:1 pad_w:1"},
-      {"ResNet-50 64@56->256 1x1", "c:64 h:56 w:56 k:256 r:1 s:1"},
+      {"ResNet-50 64@56->64 3x3, 3 times", "c:64 h:56 w:56 k:64 r:3 s:3 pad_h:1 pad_w:1"},
+      {"ResNet-50 64@56->256 1x1, 4 times", "c:64 h:56 w:56 k:256 r:1 s:1"},
       {"ResNet-50 3@224->64 7x7/2", "c:3 h:224 w:224 k:64 r:7 s:7 pad_h:3 pad_w:3 stride_h:2 stride_w:2"},
-      {"ResNet-50 128@28->128 3x3", "c:128 h:28 w:28 k:128 r:3 s:3 pad_h:1 pad_w:1"},
-      {"ResNet-50 256@14->256 3x3", "c:256 h:14 w:14 k:256 r:3 s:3 pad_h:1 pad_w:1"},
-      {"ResNet-50 512@7->512 3x3", "c:512 h:7 w:7 k:512 r:3 s:3 pad_h:1 pad_w:1"},
+      {"ResNet-50 128@28->128 3x3, 3 times", "c:128 h:28 w:28 k:128 r:3 s:3 pad_h:1 pad_w:1"},
+      {"ResNet-50 256@14->256 3x3, 5 times", "c:256 h:14 w:14 k:256 r:3 s:3 pad_h:1 pad_w:1"},
+      {"ResNet-50 512@7->512 3x3, 2 times", "c:512 h:7 w:7 k:512 r:3 s:3 pad_h:1 pad_w:1"},
       {"ResNet-50 256@56->128 1x1", "c:256 h:56 w:56 k:128 r:1 s:1"},
       {"ResNet-50 128@56->128 3x3/2", "c:128 h:56 w:56 k:128 r:3 s:3 pad_h:1 pad_w:1 stride_h:2 stride_w:2"},
-      {"ResNet-50 512@28->128 1x1", "c:512 h:28 w:28 k:128 r:1 s:1"},
-      {"ResNet-50 256@14->1024 1x1", "c:256 h:14 w:14 k:1024 r:1 s:1"},
+      {"ResNet-50 512@28->128 1x1, 3 times", "c:512 h:28 w:28 k:128 r:1 s:1"},
+      {"ResNet-50 256@14->1024 1x1, 6 times", "c:256 h:14 w:14 k:1024 r:1 s:1"},
       {"ResNet-50 1024@14->2048 1x1/2", "c:1024 h:14 w:14 k:2048 r:1 s:1 stride_h:2 stride_w:2"},
-      {"ResNet-50 512@7->2048 1x1", "c:512 h:7 w:7 k:2048 r:1 s:1"},
+      {"ResNet-50 512@7->2048 1x1, 3 times", "c:512 h:7 w:7 k:2048 r:1 s:1"},
+  };
+  const Cases resnet_rest{
+      {"ResNet-50 64@56->64 1x1", "c:64 h:56 w:56 k:64 r:1 s:1"},
+      {"ResNet-50 256@56->64 1x1, 2 times", "c:256 h:56 w:56 k:64 r:1 s:1"},
+      {"ResNet-50 256@56->512 1x1/2", "c:256 h:56 w:56 k:512 r:1 s:1 stride_h:2 stride_w:2"},
+      {"ResNet-50 128@28->512 1x1, 4 times", "c:128 h:28 w:28 k:512 r:1 s:1"},
+      {"ResNet-50 512@28->256 1x1", "c:512 h:28 w:28 k:256 r:1 s:1"},
+      {"ResNet-50 512@28->1024 1x1/2", "c:512 h:28 w:28 k:1024 r:1 s:1 stride_h:2 stride_w:2"},
+      {"ResNet-50 256@28->256 3x3/2", "c:256 h:28 w:28 k:256 r:3 s:3 pad_h:1 pad_w:1 stride_h:2 stride_w:2"},
+      {"ResNet-50 1024@14->256 1x1, 5 times", "c:1024 h:14 w:14 k:256 r:1 s:1"},
+      {"ResNet-50 1024@14->512 1x1", "c:1024 h:14 w:14 k:512 r:1 s:1"},
+      {"ResNet-50 512@14->512 3x3/2", "c:512 h:14 w:14 k:512 r:3 s:3 pad_h:1 pad_w:1 stride_h:2 stride_w:2"},
+      {"ResNet-50 2048@7->512 1x1, 2 times", "c:2048 h:7 w:7 k:512 r:1 s:1"},
   };
   const Cases batch_32{
       {"ResNet-50 64@56->64 3x3, batch 32", "n:32 c:64 h:56 w:56 k:64 r:3 s:3 pad_h:1 pad_w:1"},
       {"ResNet-50 256@14->256 3x3, batch 32", "n:32 c:256 h:14 w:14 k:256 r:3 s:3 pad_h:1 pad_w:1"},
   };
   const Cases others{
-      {"ResNet-50 512@14 3x3/2, n 32", "n:32 c:512 h:14 w:14 k:512 r:3 s:3 pad_h:1 pad_w:1 stride_h:2 stride_w:2"},
       {"VGG-19 64@224 3x3", "n:1 c:64 h:224 w:224 k:64 r:3 s:3 pad_h:1 pad_w:1"},
       {"VGG-19 256@56 3x3, batch 8", "n:8 c:256 h:56 w:56 k:256 r:3 s:3 pad_h:1 pad_w:1"},
+      {"VGG-19 64@224 3x3, batch 64", "n:64 c:64 h:224 w:224 k:64 r:3 s:3 pad_h:1 pad_w:1"},
+      {"VGG-19 128@112 3x3, batch 64", "n:64 c:128 h:112 w:112 k:128 r:3 s:3 pad_h:1 pad_w:1"},
+      {"VGG-19 256@56 3x3, batch 64", "n:64 c:256 h:56 w:56 k:256 r:3 s:3 pad_h:1 pad_w:1"},
+      {"VGG-19 512@28 3x3, batch 64", "n:64 c:512 h:28 w:28 k:512 r:3 s:3 pad_h:1 pad_w:1"},
       {"VGG-19 512@14 3x3, batch 64", "n:64 c:512 h:14 w:14 k:512 r:3 s:3 pad_h:1 pad_w:1"},
       {"DeepBench speech 1@161x700->32 5x20/2", "n:4 c:1 h:161 w:700 k:32 r:5 s:20 stride_h:2 stride_w:2"},
       {"DeepBench speech 32@79x341->32 5x10/2", "n:4 c:32 h:79 w:341 k:32 r:5 s:10 stride_h:2 stride_w:2"},
@@ -70,13 +86,21 @@ inline Cases conv2d_cases(Scale scale) {
       {"MobileNet v1 depthwise 512@14", "n:1 c:512 h:14 w:14 k:512 r:3 s:3 pad_h:1 pad_w:1 groups:512"},
       {"MobileNet v1 depthwise 32@112", "n:1 c:32 h:112 w:112 k:32 r:3 s:3 pad_h:1 pad_w:1 groups:32"},
   };
+  const Cases speech =
+      across({"n:8", "n:16", "n:32"},
+             {{"DeepBench speech 1@161x700->32 5x20/2", "c:1 h:161 w:700 k:32 r:5 s:20 stride_h:2 stride_w:2"},
+              {"DeepBench speech 32@79x341->32 5x10/2", "c:32 h:79 w:341 k:32 r:5 s:10 stride_h:2 stride_w:2"}});
+  const Cases whole = concat({resnet, resnet_rest});
   const Cases one_image = with("n:1", resnet), in_batches = with("n:32", resnet);
   const Cases nchw = with("dtype:f32", concat({one_image, batch_32}));
   const Cases nhwc = with("layout:nhwc", across(kF32AndBf16, {one_image[0], batch_32[0]}));
   const Cases more = concat({
       across(kFloatTypes, others),
+      across(kF32AndBf16, speech),
       in_batches,
       with("layout:nhwc", across(kFloatTypes, in_batches)),
+      across({"n:1", "n:32", "n:32 dtype:bf16 layout:nhwc"}, resnet_rest),
+      across({"n:256", "n:256 dtype:bf16 layout:nhwc"}, whole),
   });
   return by_scale(scale, conv2d_test_cases(), concat({nchw, nhwc}), more,
                   sweep("n", 1, 128, "c:64 h:56 w:56 k:64 r:3 s:3 pad_h:1 pad_w:1", 2));

@@ -47,6 +47,7 @@ struct Cast {
         {"edge values, infinities and NaN", "n:1031 x=edges+inf+nan"},
     };
     if (scale == Scale::test) return across(to_each, concat({elementwise_cases(scale), across(kFloatTypes, test)}));
+    if (scale == Scale::sweep) return with("dtype:f32 to:bf16", elementwise_sweep(scale));
     const Cases sizes = elementwise_sizes(scale);  // of mixed precision: f32 and the halves
     return concat({across({"dtype:bf16 to:f32", "dtype:f16 to:f32"}, sizes), with("dtype:f32 to:bf16", sizes),
                    with("dtype:f32 to:f16", sizes)});

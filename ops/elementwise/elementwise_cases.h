@@ -28,12 +28,14 @@ inline Cases elementwise_sizes(Scale scale) {
   };
   return by_scale(scale, test, standard, more);
 }
+
+// Where CPU and GPU change places; f32 alone.
+inline Cases elementwise_sweep(Scale scale) { return by_scale(scale, {}, {}, {}, sweep("n", 64, 16777216)); }
+
 // `odd`: further tests, of what is special about an op.
 inline Cases elementwise_cases(Scale scale, const Cases& odd = {}) {
+  if (scale == Scale::sweep) return elementwise_sweep(scale);
   return with_odd(scale, across(kFloatTypes, elementwise_sizes(scale)), odd);
 }
-
-// Of ops that stand for their kind: one tensor, two, much arithmetic for each element.
-inline Cases elementwise_sweep(Scale scale) { return by_scale(scale, {}, {}, {}, sweep("n", 64, 16777216)); }
 
 }  // namespace duet

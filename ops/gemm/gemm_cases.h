@@ -72,12 +72,17 @@ inline Cases gemm_cases(Scale scale) {
   const Cases more{
       {"square", "m:512 n:512 k:512"},
       {"square, large", "m:8192 n:8192 k:8192"},
-      {"BERT-large 1024->1024, 384 tokens", "m:384 n:1024 k:1024 trans_b:1"},
-      {"BERT-large 1024->4096, 384 tokens", "m:384 n:4096 k:1024 trans_b:1"},
-      {"BERT-large 4096->1024, 384 tokens", "m:384 n:1024 k:4096 trans_b:1"},
+      {"BERT-base 768->768, 384 tokens", "m:384 n:768 k:768 trans_b:1"},
+      {"BERT-base 768->2304, 384 tokens", "m:384 n:2304 k:768 trans_b:1"},
+      {"BERT-large 1024->1024, 96 times, 384 tokens", "m:384 n:1024 k:1024 trans_b:1"},
+      {"BERT-large 1024->4096, 24 times, 384 tokens", "m:384 n:4096 k:1024 trans_b:1"},
+      {"BERT-large 4096->1024, 24 times, 384 tokens", "m:384 n:1024 k:4096 trans_b:1"},
       {"GPT-2 124M 768->768, 8192 tokens", "m:8192 n:768 k:768 trans_b:1"},
+      {"GPT-2 124M 768->2304, 8192 tokens", "m:8192 n:2304 k:768 trans_b:1"},
+      {"GPT-2 124M 3072->768, 8192 tokens", "m:8192 n:768 k:3072 trans_b:1"},
       {"GPT-2 124M 768->3072, 8192 tokens", "m:8192 n:3072 k:768 trans_b:1"},
       {"GPT-2 124M vocabulary, 8192 tokens", "m:8192 n:50257 k:768 trans_b:1"},
+      {"Llama-3-8B 4096->4096, 512 tokens", "m:512 n:4096 k:4096 trans_b:1"},
       {"Llama-3-8B 4096->6144, 512 tokens", "m:512 n:6144 k:4096 trans_b:1"},
       {"Llama-3-8B 4096->28672, 512 tokens", "m:512 n:28672 k:4096 trans_b:1"},
       {"Llama-3-8B 14336->4096, 512 tokens", "m:512 n:4096 k:14336 trans_b:1"},
@@ -88,11 +93,16 @@ inline Cases gemm_cases(Scale scale) {
       {"trans_b:0", "trans_b:1"}, across({"m:16", "m:32", "m:64", "m:128", "m:7000"},
                                          across({"n:1760 k:1760", "n:2048 k:2048", "n:2560 k:2560", "n:4096 k:4096"},
                                                 {{"DeepBench training", ""}})));
+  const Cases deepbench_rest = concat({
+      across({"m:16", "m:32", "m:64", "m:128"}, {{"DeepBench 7680", "n:7680 k:2560"}}),
+      across({"k:1760", "k:2048", "k:2560", "k:4096"},
+             {{"DeepBench speech 5124x9124", "m:9124 n:5124"}, {"DeepBench speech 35x8457", "m:8457 n:35"}}),
+  });
   const Cases tf32 =
       across({"m:2048 n:2048 k:2048", "m:4096 n:4096 k:4096", "m:8192 n:8192 k:8192"}, {{"square, TF32", "math:tf32"}});
   return by_scale(scale, gemm_test_cases(),
                   concat({across(kAllPrecisions, all_precisions), across(kF32AndBf16, standard)}),
-                  concat({across(kFloatTypes, more), deepbench_training, tf32}),
+                  concat({across(kFloatTypes, more), deepbench_training, across(kF32AndBf16, deepbench_rest), tf32}),
                   across(kF32AndBf16, sweep("m n k", 16, 2048, "", 2)));
 }
 

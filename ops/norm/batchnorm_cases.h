@@ -36,12 +36,14 @@ inline Cases batchnorm_cases(Scale scale) {
   };
   const Cases more{
       {"ResNet-50 64@112, batch 50, benchdnn", "n:50 c:64 h:112 w:112"},
-      {"ResNet-50 256@56, batch 50, benchdnn", "n:50 c:256 h:56 w:56"},
-      {"ResNet-50 512@28, batch 50, benchdnn", "n:50 c:512 h:28 w:28"},
-      {"ResNet-50 128@28, batch 50, benchdnn", "n:50 c:128 h:28 w:28"},
-      {"ResNet-50 1024@14, batch 50, benchdnn", "n:50 c:1024 h:14 w:14"},
-      {"ResNet-50 2048@7, batch 50, benchdnn", "n:50 c:2048 h:7 w:7"},
-      {"ResNet-50 512@7, batch 50, benchdnn", "n:50 c:512 h:7 w:7"},
+      {"ResNet-50 256@56, 4 times, batch 50, benchdnn", "n:50 c:256 h:56 w:56"},
+      {"ResNet-50 64@56, 6 times, batch 50, benchdnn", "n:50 c:64 h:56 w:56"},
+      {"ResNet-50 512@28, 5 times, batch 50, benchdnn", "n:50 c:512 h:28 w:28"},
+      {"ResNet-50 128@28, 8 times, batch 50, benchdnn", "n:50 c:128 h:28 w:28"},
+      {"ResNet-50 1024@14, 7 times, batch 50, benchdnn", "n:50 c:1024 h:14 w:14"},
+      {"ResNet-50 256@14, 12 times, batch 50, benchdnn", "n:50 c:256 h:14 w:14"},
+      {"ResNet-50 2048@7, 4 times, batch 50, benchdnn", "n:50 c:2048 h:7 w:7"},
+      {"ResNet-50 512@7, 6 times, batch 50, benchdnn", "n:50 c:512 h:7 w:7"},
   };
   const Cases test = concat({
       across(kFloatTypes, across(kLayouts, plain)),

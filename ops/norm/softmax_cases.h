@@ -27,6 +27,12 @@ inline Cases softmax_cases(Scale scale) {
   const Cases more{
       {"GPT-2 124M scores, B8 H12 T1024", "rows:98304 cols:1024"},
       {"GPT-2 vocabulary, 4096 tokens", "rows:4096 cols:50257"},
+      {"Transformer NLP, the smallest, benchdnn", "rows:240 cols:20"},
+      {"2D, benchdnn", "rows:96 cols:1000"},
+      {"2D, benchdnn", "rows:256 cols:10"},
+      {"2D, benchdnn", "rows:32 cols:100"},
+      {"2D, benchdnn", "rows:2 cols:113"},
+      {"2D, benchdnn", "rows:128 cols:365"},
   };
   // Rows of a head of 1024 tokens.
   return concat({across(kFloatTypes, by_scale(scale, test, standard, more)),

@@ -52,7 +52,8 @@ struct Norm2 {
         {"BERT-base", "n:109482240"},
         {"GPT-2 124M", "n:124439808"},
     };
-    return by_scale(scale, across(kFloatTypes, test), across(kF32AndBf16, standard), across(kF32AndBf16, more));
+    return by_scale(scale, across(kFloatTypes, test), across(kF32AndBf16, standard), across(kF32AndBf16, more),
+                    sweep("n", 64, 16777216));
   }
 };
 

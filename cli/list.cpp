@@ -3,10 +3,13 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <vector>
 
+#include "cli/catalogue.h"
 #include "cli/devices.h"
+#include "cli/exit_status.h"
 #include "core/error.h"
 #include "core/name_filter.h"
 #include "core/registry.h"
@@ -69,9 +72,22 @@ void print(const Listed& l) {
   for (const ProblemCase& c : l.cases) fmt::print("    {:<48} {}\n", c.problem.label(), c.why);
 }
 
+int list_missing(const ListOptions& options) {
+  const std::vector<Missing> all = missing_of(duet_catalogue_json);
+  Json json = Json::array();
+  for (const Missing& m : all) {
+    json.push_back({{"op", m.op}, {"missing", m.what}, {"reason", m.reason.empty() ? Json(nullptr) : Json(m.reason)}});
+    if (!options.json)
+      fmt::print("{}: {}: {}\n", m.op, m.what, m.reason.empty() ? "without a reason in ops/catalogue.json" : m.reason);
+  }
+  if (options.json) fmt::print("{}\n", json.dump(1, ' ', false, Json::error_handler_t::replace));
+  return std::all_of(all.begin(), all.end(), [](const Missing& m) { return !m.reason.empty(); }) ? 0 : kFailed;
+}
+
 }  // namespace
 
 int run_list(const ListOptions& options) {
+  if (options.missing) return list_missing(options);
   const NameFilter filter(options.filter);
   const Scale scale = options.scale == "test"    ? Scale::test
                       : options.scale == "full"  ? Scale::full

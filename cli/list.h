@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// duet list: ops, their implementations (built here or not) and their cases.
+// duet list: ops, their implementations (built here or not) and their cases; or what the catalogue has beyond them.
 #pragma once
 #include <string>
 
@@ -10,6 +10,7 @@ struct ListOptions {
   std::string device = "all";      // cpu, gpu, all
   std::string scale = "standard";  // test, standard, full: whose cases
   bool json = false;
+  bool missing = false;  // instead: what of the catalogue is missing
 };
 
 int run_list(const ListOptions& options);

@@ -65,11 +65,17 @@ void add_list(CLI::App& app) {
   const auto o = std::make_shared<ListOptions>();
   CLI::App* list = app.add_subcommand("list", "ops, implementations (built here or not) and cases");
   list->add_flag("--json", o->json, "as JSON");
-  list->add_option("--filter", o->filter, "only jobs whose name contains a match of this regular expression");
+  CLI::Option* missing = list->add_flag("--missing", o->missing,
+                                        "instead: what the catalogue has and Duet has not, with the reasons; exit with "
+                                        "status 1 where one has none");
+  list->add_option("--filter", o->filter, "only jobs whose name contains a match of this regular expression")
+      ->excludes(missing);
   list->add_option("--device", o->device, "cpu, gpu or all")
+      ->excludes(missing)
       ->check(CLI::IsMember({"cpu", "gpu", "all"}))
       ->capture_default_str();
   list->add_option("--scale", o->scale, "list of the cases: test, standard, full or sweep")
+      ->excludes(missing)
       ->check(CLI::IsMember({"test", "standard", "full", "sweep"}))
       ->capture_default_str();
   list->callback([o] { exit_with(run_list(*o)); });

@@ -120,6 +120,7 @@ refuses 2 "matches no job" list --filter '(.*)*$^'
 refuses 2 "filter 'no/such/job'.* matches no job" list --filter no/such/job
 refuses 2 'device' list --device tpu
 refuses 2 'scale: tiny not in' list --scale tiny
+refuses 2 'filter excludes --missing|missing excludes' list --missing --filter add
 refuses 2 'OP requires --bounds' doctor unexpected
 
 # report

@@ -62,6 +62,13 @@ refuses 2 'strided_copy: stride: 1 or more, is 0' op strided_copy --describe --a
 refuses 2 'strided_copy: offset: 0 or more, is -1' op strided_copy --describe --attr offset=-1
 refuses 2 'overflows; at most 2\^50 elements' op strided_copy --describe --attr n=4000000000 --attr stride=4000000000
 refuses 2 'gather: rows: below 2\^31, an index is an i32; is 3000000000' op gather --describe --attr rows=3000000000 --attr cols=1 --attr n=1
+refuses 2 'max: axis must be 0 or 1, is 2' op max --describe --attr axis=2
+refuses 2 'max: cols must be at least 1 where there are rows, is 0' op max --describe --attr rows=2 --attr cols=0
+refuses 2 'argmax: rows must be at least 1 where there are columns, is 0' op argmax --describe --attr cols=2 --attr axis=0
+refuses 2 'argmax: cols must be at most 2147483647, as index is i32; is 2147483648' op argmax --describe --attr rows=1 --attr cols=2147483648
+refuses 2 'top_k: k must lie in 1 to cols, 3; is 4' op top_k --describe --attr rows=2 --attr cols=3 --attr k=4
+refuses 2 'top_k: k must lie in 1 to cols, 3; is 0' op top_k --describe --attr rows=2 --attr cols=3 --attr k=0
+refuses 2 'accuracy: k must lie in 1 to cols, 3; is 4' op accuracy --describe --attr rows=2 --attr cols=3 --attr k=4
 
 # Sizes: refused before anything is allocated.
 refuses 2 'overflow' op softmax --describe --attr rows=9223372036854775807 --attr cols=9223372036854775807

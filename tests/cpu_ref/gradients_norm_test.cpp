@@ -2,6 +2,7 @@
 // The gradients of norms, pooling and embedding against finite differences; see gradient.h.
 #include "ops/embedding/embedding.h"
 #include "ops/norm/batchnorm.h"
+#include "ops/norm/l2_normalise.h"
 #include "ops/norm/layernorm.h"
 #include "ops/norm/rmsnorm.h"
 #include "ops/pool/avg_pool2d.h"
@@ -21,6 +22,13 @@ TEST(Gradients, LayerNorm) {
 TEST(Gradients, RmsNorm) {
   EXPECT_EQ(check_gradient(RmsNorm{.rows = 5, .cols = 33}, RmsNormBackward{.rows = 5, .cols = 33}), 5 * 33 + 33);
   EXPECT_EQ(check_gradient(RmsNorm{.rows = 3, .cols = 1}, RmsNormBackward{.rows = 3, .cols = 1}), 3 + 1);
+}
+
+TEST(Gradients, L2Normalise) {
+  using Backward = L2NormaliseBackward;
+  EXPECT_EQ(check_gradient(L2Normalise{.rows = 5, .cols = 33}, Backward{.rows = 5, .cols = 33}), 5 * 33);
+  // Rows that are shorter than eps.
+  EXPECT_EQ(check_gradient(L2Normalise{.rows = 3, .cols = 2, .eps = 9}, Backward{.rows = 3, .cols = 2, .eps = 9}), 6);
 }
 
 TEST(Gradients, BatchNorm) {

@@ -159,7 +159,8 @@ void Engine::multiply_thin(const Operand& a, const Operand& b, const Result& c) 
                             .bias_line = swapped ? 1 : 0,
                             .bias_thin = swapped ? 0 : 1,
                             .alpha = c.alpha,
-                            .relu = c.relu};
+                            .relu = c.relu,
+                            .accumulate = c.accumulate};
   const int64_t tasks = std::min<int64_t>(blocking_.max_tasks, ceil_div(lines, 4));
   share(tasks, [&](int64_t task) { run_thin(product, lines * task / tasks, lines * (task + 1) / tasks); });
 }

@@ -67,14 +67,15 @@ struct Places {
   }
 };
 
-// What is done with the sums: c[row(i) + column(j)] = act(alpha * sum + bias[j]), rounded to dtype.
+// What is done with the sums: c[row(i) + column(j)] = act(alpha * sum + bias[j]), rounded to dtype. With `accumulate`,
+// alpha * sum is added to what c holds instead, and there is neither bias nor act.
 struct Result {
   void* c;
   DType dtype;
   int64_t step;  // row(i) = i * step
   float alpha = 1;
   const void* bias = nullptr;  // of dtype
-  bool relu = false;
+  bool relu = false, accumulate = false;
   const Places *rows = nullptr, *columns = nullptr;  // otherwise column(j) = j
 };
 
@@ -176,7 +177,7 @@ struct Tile {
   int64_t b_ahead;  // what to prefetch meanwhile: later k of this strip, or the strip beside it
   float* sums;  // of this tile, (rows, columns), rows sums_step apart: in c itself for f32, otherwise in the workspace
   int64_t sums_step;
-  bool add, last;
+  bool add, last;       // add: sums hold those of earlier blocks of k
   int64_t row, column;  // of the tile in c
   bool placed;          // in c its rows are not at a constant step, or its columns not adjacent
 };
@@ -200,7 +201,7 @@ struct ThinProduct {
   const void* bias;
   int64_t bias_line, bias_thin;
   float alpha;
-  bool relu;
+  bool relu, accumulate;
 };
 constexpr int64_t kMaxVectors = 4;
 void run_thin(const ThinProduct& product, int64_t first, int64_t last);  // lines [first, last)

@@ -48,12 +48,14 @@ void dot(const ThinProduct& t, int64_t first, int64_t lines) {
   int64_t p = 0;
   for (; p + lanes <= t.k; p += lanes) step(p, [&](const T* from) HWY_ATTR { return load_as_f32(d, from); });
   if (p < t.k) step(p, [&](const T* from) HWY_ATTR { return load_as_f32(d, from, t.k - p); });
-  // Scale, add the bias, apply relu, write back.
+  // Scale, add the bias or c, apply relu, write back.
   for (int64_t i = 0; i < lines; ++i)
     for (int j = 0; j < kThin; ++j) {
       float v = t.alpha * hn::GetLane(hn::SumOfLanes(d, sum[i][j]));
       if (t.bias) v += static_cast<float>(static_cast<const T*>(t.bias)[(first + i) * t.bias_line + j * t.bias_thin]);
-      static_cast<T*>(t.c)[(first + i) * t.c_line + j * t.c_thin] = T(t.relu && v < 0 ? 0 : v);
+      T& c = static_cast<T*>(t.c)[(first + i) * t.c_line + j * t.c_thin];
+      if (t.accumulate) v += static_cast<float>(c);
+      c = T(t.relu && v < 0 ? 0 : v);
     }
 }
 

@@ -29,12 +29,13 @@ constexpr int kVectors = 2;
 constexpr int64_t kColumns = kVectors * kLanes;
 
 // What is done to a sum before it is stored: v = max(alpha * v + bias, floor). Before the last block of k it changes
-// nothing.
+// nothing. Where a result of f32 accumulates, c holds no sums: each block of k adds alpha * v to it.
+bool adds_to_c(const Result& r) { return r.accumulate && r.dtype == DType::f32; }
 struct Finish {
   Vec alpha, floor;
   bool bias;
   Finish(const Tile& t, const Result& r)
-      : alpha(hn::Set(d, t.last ? r.alpha : 1.0f)),
+      : alpha(hn::Set(d, t.last || adds_to_c(r) ? r.alpha : 1.0f)),
         floor(hn::Set(d, t.last && r.relu ? 0.0f : -INFINITY)),
         bias(t.last && r.bias) {}
   HWY_INLINE Vec operator()(Vec v, Vec bias_columns) const {
@@ -48,7 +49,7 @@ template <class T>
 void store_edge(const Tile& t, const Result& r, float* value) {
   const Finish finish(t, r);
   // Values go to c after the last block, sums before it; f32 sums lie in c itself, those of halves apart.
-  const bool to_c = t.last && is_half<T>, in_c = !is_half<T>;
+  const bool to_c = t.last && is_half<T>, in_c = !is_half<T>, each_adds = adds_to_c(r);
   const auto row_in_c = [&](int64_t i) { return r.rows ? r.rows->at(t.row + i) : (t.row + i) * r.step; };
   for (int64_t first = 0, count = 0; first < t.columns; first += count) {  // runs of columns that are neighbours in c
     const int64_t column = t.column + first;
@@ -60,8 +61,12 @@ void store_edge(const Tile& t, const Result& r, float* value) {
       float* v = value + i * kColumns + first;
       // A single column: no vectors.
       if (count == 1) {
-        float one = *v + (t.add ? *sums : 0.0f);
-        if (t.last) one = one * r.alpha + (r.bias ? static_cast<float>(static_cast<const T*>(r.bias)[column]) : 0.0f);
+        float one = *v + (t.add && !each_adds ? *sums : 0.0f);
+        if (each_adds)
+          one = one * r.alpha + *sums;
+        else if (t.last)
+          one = one * r.alpha + (r.bias ? static_cast<float>(static_cast<const T*>(r.bias)[column]) : 0.0f);
+        if (to_c && r.accumulate) one += static_cast<float>(*c);
         if (t.last && r.relu && one < 0) one = 0;
         if (to_c)
           *c = static_cast<T>(one);
@@ -71,9 +76,13 @@ void store_edge(const Tile& t, const Result& r, float* value) {
       }
       for (int64_t j = 0; j < count; j += kLanes) {
         const int64_t left = count - j;
-        const Vec bias = finish.bias ? load_as_f32(d, static_cast<const T*>(r.bias) + column + j, left) : hn::Zero(d);
+        Vec bias = finish.bias ? load_as_f32(d, static_cast<const T*>(r.bias) + column + j, left) : hn::Zero(d);
         Vec u = load(d, v + j, left, 0.0f);
-        if (t.add) u = hn::Add(u, load(d, sums + j, left, 0.0f));
+        if (each_adds)
+          bias = load(d, sums + j, left, 0.0f);
+        else if (t.add)
+          u = hn::Add(u, load(d, sums + j, left, 0.0f));
+        if (to_c && r.accumulate) bias = load_as_f32(d, c + j, left);
         u = finish(u, bias);
         if (to_c)
           store_f32_as(d, u, c + j, left);
@@ -125,6 +134,7 @@ void micro_kernel(const Tile& t, const Result& r) {
   // Write back whole vectors of neighbouring columns straight from registers,
   if (t.columns == kV * kLanes && (r.dtype == DType::f32 ? !t.placed : !t.last)) {
     const Finish finish(t, r);
+    const bool each_adds = adds_to_c(r);
     float* to = t.sums;
     Vec bias[kV];
 #pragma GCC unroll 2
@@ -135,7 +145,10 @@ void micro_kernel(const Tile& t, const Result& r) {
 #pragma GCC unroll 2
       for (int j = 0; j < kV; ++j) {
         Vec v = sum[i][j];
-        if (t.add) v = hn::Add(v, hn::LoadU(d, to + j * kLanes));
+        if (each_adds)
+          bias[j] = hn::LoadU(d, to + j * kLanes);
+        else if (t.add)
+          v = hn::Add(v, hn::LoadU(d, to + j * kLanes));
         hn::StoreU(finish(v, bias[j]), d, to + j * kLanes);
       }
     return;

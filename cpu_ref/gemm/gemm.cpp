@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reference for gemm: serial, in double, the formula of the contract (ops/gemm/gemm.h) and nothing else. A slice is a
+// Reference for gemm and gemm_acc: serial, in double, the formula of the contract (ops/gemm/gemm.h) and nothing else. A slice is a
 // row of c.
 #include "ops/gemm/gemm.h"
 
@@ -8,7 +8,8 @@
 
 namespace duet {
 
-void Gemm::reference(Inputs in, int64_t slice, Expect& expect) const {
+template <bool kAccumulate>
+void GemmOf<kAccumulate>::reference(Inputs in, int64_t slice, Expect& expect) const {
   const int64_t image = slice / m, i = slice % m;
   const auto A = in[a], B = in[b];
   std::vector<ProductSum> sum(static_cast<size_t>(n));
@@ -24,11 +25,17 @@ void Gemm::reference(Inputs in, int64_t slice, Expect& expect) const {
       for (int64_t j = 0; j < n; ++j) add(p, j);
   }
   const double scale = alpha;
+  const Tolerance bound = tolerance();
+  const double weight = bound.abs_sum > 0 ? bound.rel / bound.abs_sum : 0;  // of |c|: see tolerance()
   for (int64_t j = 0; j < n; ++j) {
     const ProductSum& s = sum[static_cast<size_t>(j)];
-    expect(c, slice * n + j, scale * s.sum(), std::abs(scale) * s.root_sum());
+    const double before = kAccumulate ? in[c][slice * n + j] : 0;
+    expect(c, slice * n + j, before + scale * s.sum(), std::abs(scale) * s.root_sum() + weight * std::abs(before));
   }
 }
+template void GemmOf<false>::reference(Inputs, int64_t, Expect&) const;
+template void GemmOf<true>::reference(Inputs, int64_t, Expect&) const;
 DUET_PROBLEM(Gemm);
+DUET_PROBLEM(GemmAcc);
 
 }  // namespace duet

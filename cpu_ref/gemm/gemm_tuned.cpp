@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// gemm and batches of them by the matrix engine (engine.h): either threads share the products of the batch, or all
+// gemm, gemm_acc and batches of them by the matrix engine (engine.h): either threads share the products of the batch, or all
 // threads share each product.
 #include "core/registration.h"
 #include "cpu_ref/gemm/engine.h"
@@ -8,7 +8,8 @@
 namespace duet {
 namespace {
 
-Plan gemm_tuned(const Gemm& p, CpuContext& cpu) {
+template <bool kAccumulate>
+Plan plan(const GemmOf<kAccumulate>& p, CpuContext& cpu) {
   if (p.math == Math::tf32) return Unsupported{"no TF32 on a CPU"};
   if (p.dtype == DType::f64) return Unsupported{"dtype f64"};
   WorkspaceLayout workspace;
@@ -29,12 +30,19 @@ Plan gemm_tuned(const Gemm& p, CpuContext& cpu) {
     engine.each(t, [&](int64_t i, float* memory) {
       const engine::Matrix A(a + i * p.m * p.k * size, p.dtype, p.trans_a ? 1 : p.k, p.trans_a ? p.m : 1);
       const engine::Matrix B(b + i * p.k * p.n * size, p.dtype, p.trans_b ? p.k : 1, p.trans_b ? 1 : p.n);
-      engine.multiply(A, B, {.c = c + i * p.m * p.n * size, .dtype = p.dtype, .step = p.n, .alpha = p.alpha}, memory);
+      engine.multiply(
+          A, B,
+          {.c = c + i * p.m * p.n * size, .dtype = p.dtype, .step = p.n, .alpha = p.alpha, .accumulate = kAccumulate},
+          memory);
     });
   };
   return Plan(std::move(run)).with(algorithm, std::move(workspace));
 }
+
+Plan gemm_tuned(const Gemm& p, CpuContext& cpu) { return plan(p, cpu); }
+Plan gemm_acc_tuned(const GemmAcc& p, CpuContext& cpu) { return plan(p, cpu); }
 DUET_REGISTER(gemm_tuned);  // cpu.tuned
+DUET_REGISTER(gemm_acc_tuned);
 
 }  // namespace
 }  // namespace duet

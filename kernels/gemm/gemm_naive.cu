@@ -10,7 +10,7 @@ constexpr int kThreads = 256;
 
 // ceil(elements / kThreads) blocks of kThreads, no shared memory. c: (batch, m, n); a and b are addressed by the
 // strides of their rows and columns.
-template <class T>
+template <class T, bool kAccumulate>
 __global__ void gemm_kernel(const T* a, const T* b, T* c, int64_t elements, int64_t m, int64_t n, int64_t k,
                             int64_t a_row, int64_t a_col, int64_t b_row, int64_t b_col, float alpha) {
   const int64_t index = int64_t{blockIdx.x} * kThreads + threadIdx.x;
@@ -20,21 +20,26 @@ __global__ void gemm_kernel(const T* a, const T* b, T* c, int64_t elements, int6
   b += batch * k * n + j * b_col;
   float sum = 0;
   for (int64_t p = 0; p < k; ++p) sum += float(a[p * a_col]) * float(b[p * b_row]);
-  c[index] = T(alpha * sum);
+  c[index] = T(kAccumulate ? float(c[index]) + alpha * sum : alpha * sum);
 }
 
-Plan gemm_naive(const Gemm& p, GpuContext& gpu) {
+template <bool kAccumulate>
+Plan plan(const GemmOf<kAccumulate>& p, GpuContext& gpu) {
   if (p.math == Math::tf32) return Unsupported{"math tf32: the naive product is IEEE f32"};
   return for_float(p.dtype, [&]<class T>() -> Plan {
     const int64_t elements = p.batch * p.m * p.n;
     const Grid grid{.blocks = ceil_div(elements, kThreads), .threads = kThreads, .stream = gpu.stream()};
     return [p, grid, elements](Args t) {
-      launch(gemm_kernel<T>, grid, t[Gemm::a].as<const T>(), t[Gemm::b].as<const T>(), t[Gemm::c].as<T>(), elements,
-             p.m, p.n, p.k, p.trans_a ? 1 : p.k, p.trans_a ? p.m : 1, p.trans_b ? 1 : p.n, p.trans_b ? p.k : 1,
-             p.alpha);
+      launch(gemm_kernel<T, kAccumulate>, grid, t[Gemm::a].as<const T>(), t[Gemm::b].as<const T>(), t[Gemm::c].as<T>(),
+             elements, p.m, p.n, p.k, p.trans_a ? 1 : p.k, p.trans_a ? p.m : 1, p.trans_b ? 1 : p.n,
+             p.trans_b ? p.k : 1, p.alpha);
     };
   });
 }
+
+Plan gemm_naive(const Gemm& p, GpuContext& gpu) { return plan(p, gpu); }
+Plan gemm_acc_naive(const GemmAcc& p, GpuContext& gpu) { return plan(p, gpu); }
 DUET_REGISTER(gemm_naive);
+DUET_REGISTER(gemm_acc_naive);
 }  // namespace
 }  // namespace duet::DUET_DEVICE

@@ -9,10 +9,11 @@ namespace duet::DUET_DEVICE {
 
 // c = act(alpha * op(a) op(b) + bias), for each matrix of the batch. a: (batch, m, k), or (batch, k, m) with trans_a;
 // b: (batch, k, n), or (batch, n, k) with trans_b; c: (batch, m, n). bias: (n), added to all rows, or null. act is relu
-// with `relu`; it is gelu where pre: (batch, m, n) is not null, and pre receives the argument of gelu.
+// with `relu`; it is gelu where pre: (batch, m, n) is not null, and pre receives the argument of gelu. With
+// `accumulate`, alpha * op(a) op(b) is added to c instead, and there is neither bias nor act.
 struct Product {
   int64_t batch = 1, m = 0, n = 0, k = 0;
-  bool trans_a = false, trans_b = false, relu = false;
+  bool trans_a = false, trans_b = false, relu = false, accumulate = false;
   float alpha = 1;
 };
 
@@ -23,7 +24,7 @@ void enqueue_product_f32(const Product& p, const float* a, const float* b, const
 template <class T>
 void enqueue_product_half(const Product& p, const T* a, const T* b, const T* bias, T* c, T* pre, cudaStream_t stream);
 
-// Enqueues the product of type T. Nothing is written for an empty c; k = 0 gives act(bias).
+// Enqueues the product of type T. Nothing is written for an empty c; k = 0 gives act(bias), or leaves c.
 template <class T>
 void enqueue_product(const Product& p, const T* a, const T* b, const T* bias, T* c, GpuContext& gpu, T* pre = nullptr) {
   if constexpr (sizeof(T) == 4)

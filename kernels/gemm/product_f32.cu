@@ -58,7 +58,7 @@ struct Fetch {
 template <int kTile, bool kVector>
 __global__ void __launch_bounds__(256, 2)
     product_kernel(Operand a, Operand b, const float* bias, float* c, float* pre, Tiles tiles, int64_t k, float alpha,
-                   bool relu, bool vector_c) {
+                   bool relu, bool accumulate, bool vector_c) {
   using Tile = TileF32<kTile>;
   DUET_SHARED(float, panel_a, [Tile::kLines][Tile::kPitch]);
   DUET_SHARED(float, panel_b, [Tile::kLines][Tile::kPitch]);
@@ -71,7 +71,7 @@ __global__ void __launch_bounds__(256, 2)
                  Fetch<Tile, kVector>(a, at.batch, i0, k), Fetch<Tile, kVector>(b, at.batch, j0, k), panel_a, panel_b,
                  sum);
 
-  // Bias and activation, then write back.
+  // Bias and activation or the addition to c, then write back.
   c += at.batch * m * n;
   if (pre) pre += at.batch * m * n;
 #pragma unroll
@@ -86,6 +86,14 @@ __global__ void __launch_bounds__(256, 2)
       for (int e = 0; e < 4; ++e) {
         v[e] = alpha * sum[i][j + e] + (bias && col + e < n ? bias[col + e] : 0);
         if (relu) v[e] = fmaxf(v[e], 0);
+        if (accumulate && !vector_c && col + e < n) v[e] += c[row * n + col + e];
+      }
+      if (accumulate && vector_c && col < n) {
+        const float4 before = *reinterpret_cast<const float4*>(c + row * n + col);
+        v[0] += before.x;
+        v[1] += before.y;
+        v[2] += before.z;
+        v[3] += before.w;
       }
       const auto store = [&](float* to) {
         if (vector_c) {
@@ -117,7 +125,7 @@ void enqueue_product_f32(const Product& p, const float* a, const float* b, const
     const Tiles tiles{ceil_div(p.m, kTile), ceil_div(p.n, kTile)};
     launch(product_kernel<kTile, kVector>,
            Grid{.blocks = p.batch * tiles.down * tiles.across, .threads = 256, .stream = stream}, left, right, bias, c,
-           pre, tiles, p.k, p.alpha, p.relu, vector_c);
+           pre, tiles, p.k, p.alpha, p.relu, p.accumulate, vector_c);
   };
   if (left.stride % 4 != 0 || right.stride % 4 != 0 || !aligned16(a, b))
     run.template operator()<64, false>();

@@ -24,7 +24,7 @@ struct HalfOperand {
 template <class T, bool kTransA, bool kTransB>
 __global__ void __launch_bounds__(TileHalf<T>::kThreads, 2)
     product_kernel(HalfOperand<T> a, HalfOperand<T> b, const T* bias, T* c, T* pre, Tiles tiles, int64_t k, float alpha,
-                   bool relu, bool pairs) {
+                   bool relu, bool accumulate, bool pairs) {
   using Tile = TileHalf<T>;
   DUET_DYN_SHARED(T, shared);
   const auto at = tiles.at(blockIdx.x);
@@ -50,7 +50,7 @@ __global__ void __launch_bounds__(TileHalf<T>::kThreads, 2)
                                             loader.template operator()<!kTransA>(a, i0),
                                             loader.template operator()<kTransB>(b, j0), shared, sums);
 
-  // Bias and activation, then write back.
+  // Bias and activation or the addition to c, then write back.
   c += at.batch * m * n;
   if (pre) pre += at.batch * m * n;
   Tile::for_my_pairs(sums, [&](int i, int j, float first, float second) {
@@ -69,6 +69,12 @@ __global__ void __launch_bounds__(TileHalf<T>::kThreads, 2)
       }
     };
     float v = finish(first, col), u = finish(second, col + 1);
+    if (accumulate) {
+      const T* before = c + row * n + col;
+      const auto pack = pairs ? load_pack<2>(before) : Pack<T, 2>{{before[0], before[col + 1 < n ? 1 : 0]}};
+      v += float(pack.at[0]);
+      u += float(pack.at[1]);
+    }
     if (pre) {
       store(pre + row * n + col, v, u);
       v = gelu_tanh(v);
@@ -94,7 +100,8 @@ void enqueue_product_half(const Product& p, const T* a, const T* b, const T* bia
                   .shared_bytes = Tile::kSharedBytes,
                   .stream = stream};
   const auto run = [&]<bool kTransA, bool kTransB>() {
-    launch(product_kernel<T, kTransA, kTransB>, grid, left, right, bias, c, pre, tiles, p.k, p.alpha, p.relu, pairs);
+    launch(product_kernel<T, kTransA, kTransB>, grid, left, right, bias, c, pre, tiles, p.k, p.alpha, p.relu,
+           p.accumulate, pairs);
   };
   if (p.trans_a)
     p.trans_b ? run.template operator()<true, true>() : run.template operator()<true, false>();

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Matrix product. a: (batch, m, k), b: (batch, k, n), c: (batch, m, n), row-major, dense; trans_a and trans_b swap
-// the last two axes of a and b as stored. c is overwritten and is neither a nor b. Sums are formed in f32 or better;
-// k = 0 gives 0.
+// the last two axes of a and b as stored. c is neither a nor b. Sums are formed in f32 or better.
+//   gemm overwrites c; k = 0 gives 0.
+//   gemm_acc adds to c, which is rounded to dtype once; k = 0 leaves it.
 // Blocking, packing, register tiles: Goto and van de Geijn, Anatomy of high-performance matrix multiplication, 2008.
 #pragma once
 #include "core/attributes.h"
@@ -10,10 +11,12 @@
 
 namespace duet {
 
-struct Gemm {
-  static constexpr const char* name = "gemm";
-  static constexpr const char* formula = "c[b,i,j] = alpha * sum_p op(a)[b,i,p] * op(b)[b,p,j]";
-  static constexpr Slot a = input(0, "a"), b = input(1, "b"), c = output(2, "c");
+template <bool kAccumulate>
+struct GemmOf {
+  static constexpr const char* name = kAccumulate ? "gemm_acc" : "gemm";
+  static constexpr const char* formula = kAccumulate ? "c[b,i,j] = c[b,i,j] + alpha * sum_p op(a)[b,i,p] * op(b)[b,p,j]"
+                                                     : "c[b,i,j] = alpha * sum_p op(a)[b,i,p] * op(b)[b,p,j]";
+  static constexpr Slot a = input(0, "a"), b = input(1, "b"), c = kAccumulate ? inout(2, "c") : output(2, "c");
   static constexpr bool exact_on_integers = true;
 
   int64_t batch = 1, m = 0, n = 0, k = 0;
@@ -48,13 +51,20 @@ struct Gemm {
             b.of(dtype, trans_b ? Shape{batch, n, k} : Shape{batch, k, n}), c.of(dtype, {batch, m, n})};
   }
   double flops() const { return 2.0 * batch * m * n * k; }
-  Tolerance tolerance() const { return product_sum_tolerance(k, 1, dtype, math, kDirect); }  // 1: alpha
+  // alpha and the addition to c are a rounding each. The part that is relative to |sum| is one of |result| and of |c|,
+  // which the claim's abs_sum has.
+  Tolerance tolerance() const { return product_sum_tolerance(k, kAccumulate ? 2 : 1, dtype, math, kDirect); }
 
-  std::optional<LinearAxis> linear_axis() const { return LinearAxis{"n", n, 1, {{b, trans_b ? 1u : 2u}, {c, 2}}}; }
+  std::optional<LinearAxis> linear_axis() const {
+    if (kAccumulate) return std::nullopt;
+    return LinearAxis{"n", n, 1, {{b, trans_b ? 1u : 2u}, {c, 2}}};
+  }
   int64_t slices() const { return batch * m; }                     // a row of c
   void reference(Inputs in, int64_t slice, Expect& expect) const;  // cpu_ref/gemm/gemm.cpp
 
-  static Cases cases(Scale scale) { return gemm_cases(scale); }
+  static Cases cases(Scale scale) { return kAccumulate ? gemm_acc_cases(scale) : gemm_cases(scale); }
 };
+using Gemm = GemmOf<false>;
+using GemmAcc = GemmOf<true>;  // its tensors have the places of those of Gemm
 
 }  // namespace duet

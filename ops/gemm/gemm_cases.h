@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The shapes at which gemm is tested and timed.
+// The shapes at which gemm and gemm_acc are tested and timed.
 #pragma once
 #include "ops/gemm/product.h"  // kAllPrecisions
 
@@ -104,6 +104,42 @@ inline Cases gemm_cases(Scale scale) {
                   concat({across(kAllPrecisions, all_precisions), across(kF32AndBf16, standard)}),
                   concat({across(kFloatTypes, more), deepbench_training, across(kF32AndBf16, deepbench_rest), tf32}),
                   across(kF32AndBf16, sweep("m n k", 16, 2048, "", 2)));
+}
+
+// gemm_acc: what differs from gemm is where c is read, so few shapes; and gradients that are added up over batches.
+inline Cases gemm_acc_cases(Scale scale) {
+  const Cases all_precisions{
+      {"beside a register tile", "m:17 n:33 k:65"},
+      {"a transposed, alpha", "m:33 n:24 k:17 trans_a:1 alpha:0.5"},
+      {"whole packs, b transposed", "m:16 n:24 k:32 trans_b:1"},
+  };
+  const Cases floats{
+      {"no rows", "m:0 n:3 k:3"},
+      {"empty sums leave c", "m:3 n:17 k:0 alpha:2"},
+      {"one product", "m:1 n:1 k:1 alpha:-1"},
+      {"a matrix times a vector", "m:129 n:1 k:33 alpha:0.5"},
+      {"a vector times a matrix, transposed", "m:1 n:65 k:129 trans_b:1"},
+      {"batch", "batch:3 m:17 n:31 k:3 trans_b:1 alpha:2"},
+      {"beside a tile", "m:65 n:129 k:31 trans_a:1 trans_b:1"},
+  };
+  const Cases f32_and_bf16{
+      {"over cache blocks in k", "m:16 n:33 k:1601 alpha:0.5"},
+      {"one column over cache blocks in k", "m:33 n:1 k:1601 trans_a:1"},
+  };
+  const Cases standard{
+      {"GPT-2 124M, weight gradient of 768->3072 over 1024 tokens", "m:3072 n:768 k:1024 trans_a:1"},
+      {"square, beyond a CPU's caches", "m:2048 n:2048 k:2048"},
+      {"DeepBench RNN 1760, batch 16", "m:16 n:1760 k:1760"},
+      {"BERT-base, weight gradient of 768->3072 over 384 tokens", "m:3072 n:768 k:384 trans_a:1"},
+  };
+  const Cases more{
+      {"square, large", "m:8192 n:8192 k:8192"},
+      {"Llama-3-8B, weight gradient of 4096->6144 over 512 tokens", "m:6144 n:4096 k:512 trans_a:1"},
+  };
+  return by_scale(
+      scale,
+      concat({across(kAllPrecisions, all_precisions), across(kFloatTypes, floats), across(kF32AndBf16, f32_and_bf16)}),
+      across(kF32AndBf16, standard), across(kFloatTypes, more), across(kF32AndBf16, sweep("m n k", 16, 2048, "", 2)));
 }
 
 }  // namespace duet

@@ -131,6 +131,21 @@ cublasStatus_t cublasGemmEx(cublasHandle_t handle, cublasOperation_t op_a, cubla
                                     type_c, ldc, 0, 1, compute, algorithm);
 }
 
+cublasStatus_t cublasSgemv(cublasHandle_t handle, cublasOperation_t op, int m, int n, const float* alpha,
+                           const float* a, int lda, const float* x, int step_x, const float* beta, float* y,
+                           int step_y) {
+  return with(handle, [&](Handle& h) {
+    if (step_x != 1 || step_y != 1) return refuse_call(CUBLAS_STATUS_NOT_SUPPORTED, "cublasSgemv: vectors with steps");
+    Product p;
+    p.call = "cublasSgemv";
+    p.transpose_a = op != CUBLAS_OP_N;
+    p.a = {a, CUDA_R_32F, m, n, lda, 0};
+    p.b = {x, CUDA_R_32F, p.k(), 1, p.k(), 0};
+    p.d = {y, CUDA_R_32F, p.m(), 1, p.m(), 0};
+    return product(h, p, alpha, beta, CUBLAS_COMPUTE_32F);
+  });
+}
+
 cublasStatus_t cublasSgeam(cublasHandle_t handle, cublasOperation_t op_a, cublasOperation_t op_b, int m, int n,
                            const float* alpha, const float* a, int lda, const float* beta, const float* b, int ldb,
                            float* c, int ldc) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// gemm, gemm_acc and batches of them by the matrix engine (engine.h): either threads share the products of the batch, or all
-// threads share each product.
+// gemm, gemm_acc and batches of them by the matrix engine (engine.h): either threads share the products of the batch,
+// or all threads share each product.
 #include "core/registration.h"
 #include "cpu_ref/gemm/engine.h"
 #include "ops/gemm/gemm.h"

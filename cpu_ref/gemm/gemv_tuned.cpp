@@ -3,8 +3,8 @@
 // number:
 //   Rows along x (trans = 0): a piece is some rows, or a part of each of a few long rows. Four rows at a time, so that
 //   four streams are read and x is loaded once for them; each sum has two vectors in registers.
-//   Rows along y (trans = 1): a piece is kGemvColumns columns of some rows. Four rows at a time are added to its sums, which
-//   stay in L1.
+//   Rows along y (trans = 1): a piece is kGemvColumns columns of some rows. Four rows at a time are added to its sums,
+//   which stay in L1.
 // Where pieces divide the sums, each leaves its sums in the workspace, and these are added in order.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "cpu_ref/gemm/gemv_tuned.cpp"  // compiled once per instruction set

@@ -88,6 +88,12 @@ void find_machine(const MachineInfo& m, const MachineState& s, Findings& found) 
   found.push_back({"load", s.load.empty() ? kUnavailable : fmt::format("{:.2f}", fmt::join(s.load, " ")), ""});
 }
 
+void find_optional(Findings& missing) {
+  if (!has_library("oneDNN"))
+    missing.push_back({"oneDNN", "version 3 with oneTBB was not found when this was configured",
+                       "no cpu.onednn; tools/setup --with-onednn adds it"});
+}
+
 void find_gpu(Devices& devices, Findings& found, Findings& missing) {
   const BuildInfo& b = build_info();
   std::string reason;
@@ -182,7 +188,8 @@ Findings find_broken(CpuContext& cpu, int64_t& huge_bytes) {
   if (!memory.guards_intact()) broken.push_back({"memory", "a new buffer's guard bands are not intact", ""});
 
   for (const GoldenLine& g : registry_golden())
-    if (device_of(g.implementation) == Device::cpu && !find_implementation(g.op, g.implementation))
+    if (device_of(g.implementation) == Device::cpu && !find_implementation(g.op, g.implementation) &&
+        (g.implementation != "cpu.onednn" || has_library("oneDNN")))
       broken.push_back(
           {g.op + " " + g.implementation, "in ops/registry_golden.txt and not in this program", "build again"});
   return broken;
@@ -226,6 +233,7 @@ int run_doctor(const DoctorOptions& options) {
   const bench::Circumstances here = circumstances(huge_bytes);
   find_build(found);
   find_machine(here.machine, here.state, found);
+  find_optional(missing);
   find_gpu(devices, found, missing);
   const Findings untrustworthy = bench::measurement_warnings(here);
 

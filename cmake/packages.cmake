@@ -73,6 +73,34 @@ else()
   list(APPEND missing libre2-dev)
 endif()
 
+# oneDNN is optional: without it there is no cpu.onednn. Only version 3 with the oneTBB runtime serves, whose loops run in the
+# arena of the CPU context: threads of another pool would be awake while others are timed. Looked for in .deps/onednn
+# (tools/setup --with-onednn), in DUET_ONEDNN_ROOT, and where CMake looks.
+set(DUET_ONEDNN_ROOT "" CACHE PATH "Folder with include/ and lib/ of oneDNN 3 (oneTBB runtime)")
+find_path(DUET_ONEDNN_INCLUDE oneapi/dnnl/dnnl.hpp HINTS ${DUET_ONEDNN_ROOT} ${PROJECT_SOURCE_DIR}/.deps/onednn PATH_SUFFIXES include)
+find_library(DUET_ONEDNN_LIBRARY dnnl HINTS ${DUET_ONEDNN_ROOT} ${PROJECT_SOURCE_DIR}/.deps/onednn PATH_SUFFIXES lib)
+mark_as_advanced(DUET_ONEDNN_INCLUDE DUET_ONEDNN_LIBRARY)
+set(DUET_HAS_ONEDNN FALSE)
+set(DUET_NO_ONEDNN "not found; tools/setup --with-onednn adds it")
+if(DUET_ONEDNN_INCLUDE AND DUET_ONEDNN_LIBRARY)
+  file(STRINGS "${DUET_ONEDNN_INCLUDE}/oneapi/dnnl/dnnl_version.h" onednn_version REGEX "define DNNL_VERSION_(MAJOR|MINOR|PATCH) +[0-9]+")
+  string(REGEX REPLACE "[^;]* ([0-9]+)" "\\1" onednn_version "${onednn_version}")
+  string(REPLACE ";" "." onednn_version "${onednn_version}")
+  file(STRINGS "${DUET_ONEDNN_INCLUDE}/oneapi/dnnl/dnnl_config.h" onednn_runtime REGEX "define DNNL_CPU_RUNTIME DNNL_RUNTIME_TBB$")
+  if(onednn_version VERSION_LESS 3 OR onednn_version VERSION_GREATER_EQUAL 4)
+    set(DUET_NO_ONEDNN "found ${onednn_version}, and version 3 is wanted")
+  elseif(NOT onednn_runtime)
+    set(DUET_NO_ONEDNN "found ${onednn_version}, whose runtime is not oneTBB")
+  else()
+    set(DUET_HAS_ONEDNN TRUE)
+    list(APPEND DUET_LIBRARIES "oneDNN|${onednn_version}|oneTBB")
+    # Sources take the include path one by one (cpu_ref/CMakeLists.txt). The wheel needs Intel's runtime, which lies beside it:
+    # DT_RPATH of the program, unlike DT_RUNPATH, is searched for it as well.
+    add_library(duet_onednn INTERFACE)
+    target_link_libraries(duet_onednn INTERFACE ${DUET_ONEDNN_LIBRARY} -Wl,--disable-new-dtags)
+  endif()
+endif()
+
 if(missing)
   list(JOIN missing " " missing)
   message(FATAL_ERROR "Packages are missing. tools/setup installs them, or on Debian and Ubuntu, as root:\n"

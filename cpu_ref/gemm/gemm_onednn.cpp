@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+// gemm by oneDNN's matmul, on the tensors as they are: it packs b itself where that pays.
+#include "core/registration.h"
+#include "cpu_ref/onednn.h"
+#include "ops/gemm/gemm.h"
+
+namespace duet {
+namespace {
+using onednn::Desc, onednn::Dims;
+
+// (batch, rows, columns), of a matrix that may be stored transposed. A single product has two dimensions, for which
+// oneDNN has more code.
+Desc matrix(DType dtype, int64_t batch, int64_t rows, int64_t cols, bool transposed) {
+  Dims dims{batch, rows, cols};
+  Dims strides{rows * cols, transposed ? 1 : cols, transposed ? rows : 1};
+  if (batch == 1) {
+    dims.erase(dims.begin());
+    strides.erase(strides.begin());
+  }
+  return {dims, onednn::type_of(dtype), strides};
+}
+
+Plan gemm_onednn(const Gemm& p, CpuContext&) {
+  if (p.math == Math::tf32) return Unsupported{"no TF32 on a CPU"};
+  return onednn::planned([&](onednn::Program& run) {
+    const auto a = run.tensor(Gemm::a, matrix(p.dtype, p.batch, p.m, p.k, p.trans_a));
+    const auto b = run.tensor(Gemm::b, matrix(p.dtype, p.batch, p.k, p.n, p.trans_b));
+    const auto c = run.tensor(Gemm::c, matrix(p.dtype, p.batch, p.m, p.n, false));
+    dnnl::primitive_attr attributes = onednn::attributes();
+    if (p.alpha != 1) {
+      dnnl::post_ops after;
+      after.append_eltwise(dnnl::algorithm::eltwise_linear, p.alpha, 0);
+      attributes.set_post_ops(after);
+    }
+    const dnnl::matmul::primitive_desc product(onednn::engine(), a.desc, b.desc, c.desc, attributes);
+    run.add<dnnl::matmul>(product, {{DNNL_ARG_SRC, a}, {DNNL_ARG_WEIGHTS, b}, {DNNL_ARG_DST, c}});
+  });
+}
+DUET_REGISTER(gemm_onednn);  // cpu.onednn
+
+}  // namespace
+}  // namespace duet

@@ -192,17 +192,15 @@ def scale_update(w):
     w.form("_amp_update_scale_", call, "scale good")
 
 
-def _levels(w, outer, c, inner):
-    x = w.normal("x", outer, c, inner)
-    scale = w.uniform("scale", 0.01, 0.05, c, dtype=torch.float32)
-    zero = w.whole("zero", -5, 6, c)
-    return x, scale, zero
+def _levels(w):
+    x = w.normal("x", w.p("outer"), w.p("c"), w.p("inner"))
+    scale, lo, hi = w.uniform("scale", 0.01, 0.05, x.shape[1], dtype=torch.float32), w.p("lo", -128), w.p("hi", 127)
+    return x, scale, w.whole("zero", max(lo, -5), min(hi, 5) + 1, x.shape[1]), lo, hi
 
 
 @op("quantise")
 def quantise(w):
-    x, scale, zero = _levels(w, w.p("outer"), w.p("c"), w.p("inner"))
-    lo, hi = w.p("lo", -128), w.p("hi", 127)
+    x, scale, zero, lo, hi = _levels(w)
     column, shift = scale[:, None], zero[:, None]
     if (lo, hi) == (-128, 127) and w.t == torch.float32:
         as_long = zero.long()
@@ -228,15 +226,14 @@ def dequantise(w):
 
 @op("fake_quantise")
 def fake_quantise(w):
-    x, scale, zero = _levels(w, w.p("outer"), w.p("c"), w.p("inner"))
-    lo, hi = w.p("lo", -128), w.p("hi", 127)
+    x, scale, zero, lo, hi = _levels(w)
     w.form("fake_quantize_per_channel_affine", lambda: torch.fake_quantize_per_channel_affine(x, scale, zero, 1, lo, hi))
 
 
 @op("fake_quantise_backward")
 def fake_quantise_backward(w):
-    x, scale, zero = _levels(w, w.p("outer"), w.p("c"), w.p("inner"))
-    dy, lo, hi = w.normal("dy", *x.shape), w.p("lo", -128), w.p("hi", 127)
+    x, scale, zero, lo, hi = _levels(w)
+    dy = w.normal("dy", *x.shape)
     _, kept = aten.fake_quantize_per_channel_affine_cachemask(x, scale, zero, 1, lo, hi)  # the forward pass keeps it
     w.form("fake_quantize_per_channel_affine_cachemask_backward",
            lambda: aten.fake_quantize_per_channel_affine_cachemask_backward(dy, kept), "dx")

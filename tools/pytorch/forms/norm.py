@@ -5,9 +5,9 @@ from pytorch.work import backward_of
 
 
 def _channels(w):
-    """x, gamma, and whether relu and a residual follow."""
+    """x, gamma in f32 as the statistics (PyTorch mixes in no other way), and whether relu and a residual follow."""
     shape = w.p("n"), w.p("c"), w.p("h"), w.p("w")
-    x, gamma = w.image("x", *shape), w.uniform("gamma", 0.5, 1.5, shape[1])
+    x, gamma = w.image("x", *shape), w.uniform("gamma", 0.5, 1.5, shape[1]).float()
     return x, gamma, w.p("act", "none") == "relu", bool(w.p("residual", 0))
 
 
@@ -23,7 +23,7 @@ def _after(relu):
 def batchnorm(w):
     x, gamma, relu, residual = _channels(w)
     c, eps, momentum, after = len(gamma), w.p("eps", 1e-5), w.p("momentum", 0.1), _after(relu)
-    beta = w.normal("beta", c)
+    beta = w.normal("beta", c).float()
     mean, var = w.normal("running_mean", c, dtype=torch.float32), w.uniform("running_var", 0.5, 2, c, dtype=torch.float32)
     added = w.image("residual", *x.shape) if residual else None
     for suffix, images in w.layouts(*([x, added] if residual else [x])):
@@ -37,7 +37,7 @@ def batchnorm(w):
 def batchnorm_inference(w):
     x, gamma, relu, residual = _channels(w)
     c, eps, after = len(gamma), w.p("eps", 1e-5), _after(relu)
-    beta, mean = w.normal("beta", c), w.normal("mean", c, dtype=torch.float32)
+    beta, mean = w.normal("beta", c).float(), w.normal("mean", c, dtype=torch.float32)
     var = w.uniform("var", 0.5, 2, c, dtype=torch.float32)
     added = w.image("residual", *x.shape) if residual else None
     for suffix, images in w.layouts(*([x, added] if residual else [x])):
@@ -82,6 +82,7 @@ def layernorm_backward(w):
     w.given("mean", mean.squeeze(1))
     w.given("rstd", rstd.squeeze(1))
     dy, shape, beta = w.normal("dy", *x.shape), [x.shape[1]], torch.zeros_like(gamma)
+    mean, rstd = mean.to(w.t), rstd.to(w.t)  # as PyTorch's forward pass leaves them
     w.form("native_layer_norm_backward",
            lambda: aten.native_layer_norm_backward(dy, x, shape, mean, rstd, gamma, beta, [True] * 3), "dx dgamma dbeta")
 

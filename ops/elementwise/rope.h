@@ -60,7 +60,7 @@ inline Cases cases(Scale scale, const Cases& odd) {
       {with_odd(scale,
                 by_scale(scale, across(kFloatTypes, test), across(kFloatTypes, standard), across(kFloatTypes, more)),
                 odd),
-       by_scale(scale, lone, {})});
+       by_scale(scale, lone, {}, {}, sweep("T", 1, 16384, "B:1 H:8 D:128"))});
 }
 
 }  // namespace rope

@@ -61,7 +61,7 @@ struct StridedCopy {
     const Cases wide = across({"stride:2", "stride:8", "stride:32"}, published);
     return concat({by_scale(scale, across(kFloatTypes, concat({across(steps, sizes), odd})),
                             across({"dtype:f32", "dtype:bf16"}, wide), across(strides, published)),
-                   by_scale(scale, {}, {}, {}, sweep("stride", 1, 32, "n:4194304", 2))});
+                   by_scale(scale, {}, {}, {}, sweep("n", 1024, 16777216, "stride:8"))});
   }
 };
 

@@ -38,6 +38,7 @@ inline Cases l2_normalise_cases(Scale scale, const Cases& odd) {
       {"CLIP ViT-B/32, 32768 images", "rows:32768 cols:512"},
       {"GPT-3 175B, 1024 tokens", "rows:1024 cols:12288"},
   };
+  if (scale == Scale::sweep) return sweep("rows", 1, 16384, "cols:1024");
   return with_odd(scale, across(kFloatTypes, by_scale(scale, test, standard, more)), odd);
 }
 

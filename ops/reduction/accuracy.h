@@ -88,6 +88,7 @@ struct Accuracy {
     const Cases more{
         {"GPT-2 vocabulary, 8192 tokens", "rows:8192 cols:50257"},
     };
+    if (scale == Scale::sweep) return sweep("rows", 1, 16384, "cols:1024");
     return across(kFloatTypes, by_scale(scale, test, standard, more));
   }
 };

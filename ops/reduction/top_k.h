@@ -76,7 +76,8 @@ struct TopK {
         {"64 MiB in f32: one long row", "rows:1 cols:16777216"},
         {"mixture of 256 experts, 8 of them, 8192 tokens", "rows:8192 cols:256 k:8"},
     };
-    return concat({across(kFloatTypes, by_scale(scale, test, standard, more)), by_scale(scale, long_rows, {})});
+    return concat({across(kFloatTypes, by_scale(scale, test, standard, more)),
+                   by_scale(scale, long_rows, {}, {}, sweep("rows", 1, 16384, "cols:1024"))});
   }
 };
 

@@ -6,7 +6,7 @@ import math
 import os
 import re
 
-from pytorch.run_file import BadInput
+from pytorch.run_file import BACKWARD, BadInput
 
 
 def facts(torch, run, threads):
@@ -61,11 +61,16 @@ def disturbed(row):
     return "ratio" in row and "ratios" not in row and (row["duet_disturbed"] or row["torch_disturbed"])
 
 
+def counts(row):
+    """In a mean; op+backward repeats two rows."""
+    return "ratio" in row and not disturbed(row) and not row["op"].endswith(BACKWARD)
+
+
 def means(rows):
     """By family: how many undisturbed ratios, their geometric mean, and the case of the smallest."""
     families = {}
     for r in rows:
-        if "ratio" in r and not disturbed(r):
+        if counts(r):
             families.setdefault(r["family"], []).append(r)
     return {name: {"cases": len(of), "mean": geometric_mean([r["ratio"] for r in of]),
                    "slower": sum(r["ratio"] < 0.95 for r in of), "worst": min(of, key=lambda r: r["ratio"])}
@@ -80,11 +85,12 @@ def show_means(rows):
     by_family = means(rows)
     if not by_family:
         return
-    print("\nGeometric means of the undisturbed ratios PyTorch / Duet, of unequal weight in any real program. Above 1 Duet is faster")
+    print("\nGeometric means of the undisturbed ratios PyTorch / Duet, of unequal weight in any real program (rows of\n"
+          "op+backward repeat two others and are left out). Above 1 Duet is faster")
     lines = [("family", "cases", "below 0.95", "geometric mean", "smallest", "its case")]
     for name, m in by_family.items():
         lines.append((name, str(m["cases"]), str(m["slower"]), f"{m['mean']:.2f}", f"{m['worst']['ratio']:.2f}", m["worst"]["case"]))
-    ratios = [r["ratio"] for r in rows if "ratio" in r and not disturbed(r)]
+    ratios = [r["ratio"] for r in rows if counts(r)]
     lines.append(("all", str(len(ratios)), str(sum(v < 0.95 for v in ratios)), f"{geometric_mean(ratios):.2f}", "", ""))
     columns(lines, left=(0, 5))
 

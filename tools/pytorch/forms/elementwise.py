@@ -270,7 +270,10 @@ def _augment(x, image, rows, cols, mean, std, t):
 
 @op("augment")
 def augment(w):
-    n, h, width, c, ho, wo = (w.p(name) for name in ("n", "h", "w", "c", "ho", "wo"))
+    n, h, width, ho, wo = (w.p(name) for name in ("n", "h", "w", "ho", "wo"))
+    c = w.p("c", 3)
+    if ho > h or wo > width:
+        raise NoForm("a crop beyond the image")
     x = w.whole("x", 0, 256, n, h, width, c, dtype=torch.uint8)
     top, left, flip = w.whole("top", 0, h - ho + 1, n), w.whole("left", 0, width - wo + 1, n), w.whole("flip", 0, 2, n)
     mean, std = w.uniform("mean", 0.3, 0.6, c, dtype=torch.float32), w.uniform("std", 0.2, 0.3, c, dtype=torch.float32)
@@ -293,3 +296,20 @@ def augment(w):
             y[i].copy_((crop.flip(1) if flips[i] else crop).permute(2, 0, 1))
         return y.sub_(shift).mul_(factor)
     w.form("image by image", each)
+
+
+@op("affine")
+def affine(w):
+    """theta turns a pixel of y, (row, column, 1), into the place of x that is sampled, in pixels."""
+    n, c, h, width = (w.p(name) for name in ("n", "c", "h", "w"))
+    x, turn = w.normal("x", n, c, h, width), torch.empty(n, 2, 2).uniform_(-0.2, 0.2) + torch.eye(2)
+    theta = w.given("theta", torch.cat([turn, torch.empty(n, 2, 1).uniform_(-1, 1)], 2))
+    rows, cols = torch.meshgrid(torch.arange(h), torch.arange(width), indexing="ij")
+    places = torch.stack([rows.flatten(), cols.flatten(), torch.ones(h * width)], 1).float()
+    sizes, t = torch.tensor([width, h], dtype=torch.float32), w.t
+
+    def sample(x, theta):
+        at = (places @ theta.mT).flip(2)  # (n, pixels, column and row)
+        grid = ((2 * at + 1) / sizes - 1).view(n, h, width, 2)
+        return F.grid_sample(x, grid.to(t), "bilinear", "zeros", False)
+    w.function("grid_sample", sample, (x, theta))

@@ -49,8 +49,8 @@ def gemm_acc(w):
 
 @op("gemv")
 def gemv(w):
-    a, transposed = w.normal("a", w.p("m"), w.p("n")), w.p("trans", 0)
-    a = a.t() if transposed else a
+    m, n = w.p("m"), w.p("n")
+    a = w.normal("a", n, m).t() if w.p("trans", 0) else w.normal("a", m, n)
     x, y = w.normal("x", a.shape[1]), torch.empty(a.shape[0], dtype=w.t)
     w.form("mv out=", lambda: torch.mv(a, x, out=y))
 
@@ -91,23 +91,23 @@ def linear_backward(w):
 
 
 def _linear_int8(x, weights, scale_x, scale_w, bias):
-    return torch._int_mm(x, weights).float() * (scale_x * scale_w) + bias
+    return (torch._int_mm(x, weights).float() * (scale_x * scale_w) + bias).to(bias.dtype)
 
 
 @op("linear_int8")
 def linear_int8(w):
     n, in_, out = w.p("n"), w.p("in"), w.p("out")
     x, weights = (w.whole(name, -128, 128, *shape, dtype=torch.int8) for name, shape in (("x", (n, in_)), ("w", (out, in_))))
-    scale_x, bias = w.constant("scale_x", 0.02), w.normal("bias", out, dtype=torch.float32)
+    scale_x, bias = w.constant("scale_x", 0.02), w.normal("bias", out)
     scale_w = w.uniform("scale_w", 0.01, 0.02, out, dtype=torch.float32)
     w.function("_int_mm, mul, add", _linear_int8, (x, weights.t(), scale_x, scale_w, bias))
     try:
         packed = torch.ops.onednn.qlinear_prepack(weights, [n, in_])
-        zeros = torch.zeros(out, dtype=torch.int32)
-        w.form("onednn.qlinear_pointwise",
-               lambda: torch.ops.onednn.qlinear_pointwise(x, 0.02, 0, packed, scale_w, zeros, bias, 1.0, 0, torch.float32, "none", [], ""))
     except (AttributeError, RuntimeError):  # a build without oneDNN
-        pass
+        return
+    t, zeros, wide = w.t, torch.zeros(out, dtype=torch.int32), bias.float()
+    w.form("onednn.qlinear_pointwise",
+           lambda: torch.ops.onednn.qlinear_pointwise(x, 0.02, 0, packed, scale_w, zeros, wide, 1.0, 0, t, "none", [], ""))
 
 
 @op("spmm")
@@ -123,7 +123,7 @@ def spmm(w):
     w.given("col", col)
     w.given("row", row)
     b = w.normal("b", k, n)
-    a, c = torch.sparse_csr_tensor(row, col, value, (m, k)), torch.empty(m, n, dtype=w.t)
+    a, c = torch.sparse_csr_tensor(row, col, value, (m, k), check_invariants=False), torch.empty(m, n, dtype=w.t)
     w.form("mm out= of CSR", lambda: torch.mm(a, b, out=c), "c")
     w.form("mm of CSR", lambda: a @ b, "c")
 

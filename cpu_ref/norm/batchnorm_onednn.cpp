@@ -25,10 +25,10 @@ Desc image(const Channels& p) {
 const char* unsupported_reason(const Channels& p) {
   return p.residual ? "oneDNN has a residual for some types of layout nhwc only, with a workspace of its own" : nullptr;
 }
-// Sums that are formed worse than ops/summation.h allows. `layout`: where oneDNN does so in this pass.
-std::string long_chain(const Channels& p, Layout layout) {
-  if (p.layout != layout || p.count() <= kRun) return "";
-  return "oneDNN adds up a channel's " + std::to_string(p.count()) + " values in one chain, and the contract allows " +
+// Sums that are formed worse than ops/summation.h allows: oneDNN adds up so many values of a channel in one chain.
+std::string unsupported_chain(int64_t values) {
+  if (values <= kRun) return "";
+  return "oneDNN adds up " + std::to_string(values) + " values of a channel in one chain, and the contract allows " +
          std::to_string(kRun);
 }
 normalization_flags with_relu(const Channels& p, normalization_flags flags) {
@@ -42,7 +42,8 @@ Value per_channel(onednn::Program& run, Slot slot, const Channels& p) {
 Plan batchnorm_onednn(const BatchNorm& p, CpuContext&) {
   using B = BatchNorm;
   if (const char* reason = unsupported_reason(p)) return Unsupported{reason};
-  if (std::string reason = long_chain(p, Layout::nhwc); !reason.empty()) return Unsupported{std::move(reason)};
+  const int64_t chain = p.layout == Layout::nhwc ? p.count() : p.pixels();
+  if (std::string reason = unsupported_chain(chain); !reason.empty()) return Unsupported{std::move(reason)};
   return onednn::planned([&](onednn::Program& run) {
     const Desc d = image(p), channels = onednn::dense(DType::f32, {p.c});
     const batch_normalization_forward::primitive_desc chosen(onednn::engine(), prop_kind::forward_training, d, d,
@@ -75,7 +76,8 @@ Plan batchnorm_backward_onednn(const BatchNormBackward& p, CpuContext&) {
   using B = BatchNormBackward;
   if (p.relu()) return Unsupported{"oneDNN's relu needs a workspace of its forward pass instead of y"};
   if (const char* reason = unsupported_reason(p)) return Unsupported{reason};
-  if (std::string reason = long_chain(p, Layout::nchw); !reason.empty()) return Unsupported{std::move(reason)};
+  const int64_t chain = p.layout == Layout::nchw ? p.count() : 0;
+  if (std::string reason = unsupported_chain(chain); !reason.empty()) return Unsupported{std::move(reason)};
   return onednn::planned([&](onednn::Program& run) {
     const Desc d = image(p), channels = onednn::dense(DType::f32, {p.c}), narrow = onednn::dense(p.dtype, {p.c});
     const auto variance = run.temporary(channels);

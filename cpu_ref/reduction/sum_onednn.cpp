@@ -7,8 +7,11 @@
 namespace duet {
 namespace {
 
+constexpr int64_t kLanes = 8;  // of AVX2; each adds up no more than ops/summation.h allows
+
 Plan sum_onednn(const Sum& p, CpuContext&) {
   if (p.length() == 1) return Unsupported{"oneDNN has no sum of one term"};
+  if (p.length() > kLanes * kRun) return Unsupported{"oneDNN adds up a row in one chain for each of its lanes"};
   return onednn::planned([&](onednn::Program& run) {
     const auto x = run.tensor(Sum::x, onednn::dense(p.dtype, {p.rows, p.cols}));
     const auto y =

@@ -87,5 +87,6 @@ def distill(w):
 @op("distill_backward")
 def distill_backward(w):
     loss, args = _distill(w)
-    w.pair(loss, args, 1)
+    scale = w.constant("scale", 1024.0)[0] if w.p("scaled", 0) else 1
+    w.pair(lambda *args: loss(*args) * scale, args, 1)
     backward_of(w, "dx", [None])

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Flash attention: flash_f32.cu by register tiling, flash_half.cu on the tensor cores. The backward pass first computes
-// the sums of dy y (row_dots_kernel), with one warp per query.
+// Flash attention: flash_f32.cu by register tiling, flash_half.cu on the tensor cores; decode.cu for few queries. The
+// backward pass first computes the sums of dy y (row_dots_kernel), with one warp per query.
 #include <string>
 
-#include "kernels/attention/flash.h"
+#include "kernels/attention/decode.h"
 #include "kernels/vector.cuh"
 
 namespace duet::DUET_DEVICE {
@@ -44,13 +44,19 @@ Plan attention_tuned(const Attention& p, GpuContext& gpu) {
   if (p.D > kMaxFlashDepth) return Unsupported{"heads of more than 128 features"};
   if (auto why = shared_memory_unsupported_reason(p.dtype, flash_shared_bytes(p.D), gpu); !why.empty())
     return Unsupported{why};
+  const int64_t parts = decode_parts(p, gpu.multiprocessors());
+  WorkspaceLayout workspace;
+  const auto sums = workspace.add<float>(parts == 0 ? 0 : decode_workspace_floats(p, parts));
   return for_float(p.dtype, [&]<class T>() -> Plan {
-    return [p, &gpu](Args t) {
-      enqueue_flash(Flash(p),
-                    FlashTensors<T>{t[A::q].as<const T>(), t[A::k].as<const T>(), t[A::v].as<const T>(),
-                                    t[A::y].as<T>(), t[A::lse].as<float>()},
-                    gpu.stream());
-    };
+    return Plan([p, parts, sums, &gpu](Args t) {
+             const FlashTensors<T> tensors{t[A::q].as<const T>(), t[A::k].as<const T>(), t[A::v].as<const T>(),
+                                           t[A::y].as<T>(), t[A::lse].as<float>()};
+             if (parts > 0 && aligned16(tensors.q, tensors.k, tensors.v))
+               enqueue_decode(Flash(p), tensors, parts, t.workspace(sums), gpu.stream());
+             else
+               enqueue_flash(Flash(p), tensors, gpu.stream());
+           })
+        .with(parts == 0 ? "" : "keys of a head in " + std::to_string(parts) + " parts", std::move(workspace));
   });
 }
 DUET_REGISTER(attention_tuned);

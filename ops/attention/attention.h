@@ -121,7 +121,7 @@ struct Attention : AttentionShape {
     const Cases odd{
         {"every score so low that its exp is 0", "B:1 H:2 Tq:17 Tk:33 D:8 q=9..11 k=-4.5..-3.5"},
     };
-    return with_odd(scale, attention_cases(scale), odd);
+    return with_odd(scale, concat({attention_cases(scale), decode_cases(scale)}), odd);
   }
 };
 

@@ -51,4 +51,27 @@ inline Cases attention_cases(Scale scale) {
        across(kF32AndBf16, by_scale(scale, {}, {}, {}, sweep("Tq Tk", 16, 2048, "B:1 H:12 D:64 causal:1", 2)))});
 }
 
+// One new token of each sequence against the keys and values that the tokens before it left (a KV cache). Only forward:
+// nothing is trained in this way.
+inline Cases decode_cases(Scale scale) {
+  const Cases test{
+      {"decode: keys in parts", "B:1 H:1 Tq:1 Tk:521 D:64"},
+      {"decode: features end within a vector", "B:1 H:2 Tq:2 Tk:65 D:33 Hkv:1"},
+      {"decode: 3 rows share a head; features end within a warp", "B:2 H:3 Tq:1 Tk:65 D:40 Hkv:1"},
+      {"decode: 5 rows share a head", "B:1 H:5 Tq:1 Tk:70 D:64 Hkv:1"},
+      {"decode: wide heads, one row", "B:1 H:1 Tq:1 Tk:70 D:128"},
+      {"decode: wide heads, 4 rows", "B:1 H:4 Tq:1 Tk:67 D:128 Hkv:1"},
+      {"decode: wide heads, 8 rows of two queries", "B:1 H:4 Tq:2 Tk:66 D:128 Hkv:1"},
+      {"decode: every score so low that its exp is 0", "B:1 H:3 Tq:1 Tk:67 D:8 q=9..11 k=-4.5..-3.5"},
+  };
+  const Cases standard{
+      {"GPT-2 124M, decode, 8 sequences", "B:8 H:12 Tq:1 Tk:1024 D:64"},
+      {"Llama-3-8B, decode, 1 sequence", "B:1 H:32 Tq:1 Tk:8192 D:128 Hkv:8"},
+      {"Llama-3-8B, decode, 16 sequences", "B:16 H:32 Tq:1 Tk:4096 D:128 Hkv:8"},
+  };
+  return concat(
+      {across(kFloatTypes, by_scale(scale, test, standard)),
+       across(kF32AndBf16, by_scale(scale, {}, {}, {}, sweep("Tk", 256, 16384, "B:1 H:32 Tq:1 D:128 Hkv:8", 4)))});
+}
+
 }  // namespace duet

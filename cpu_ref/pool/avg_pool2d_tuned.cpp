@@ -7,6 +7,7 @@
 
 #include "core/registration.h"
 #include "cpu_ref/chunks.h"
+#include "cpu_ref/pool/halves-inl.h"
 #include "cpu_ref/pool/rows-inl.h"
 #include "cpu_ref/pool/inverse_counts.h"
 #include "cpu_ref/scratch.h"
@@ -82,6 +83,7 @@ void avg_pool2d_rows(const AvgPool2d& p, const InverseCounts& inverse, Args t, i
   for_float(p.dtype, [&]<class T>() HWY_ATTR {
     const auto* x = t[AvgPool2d::x].as<const T>();
     auto* y = t[AvgPool2d::y].as<T>();
+    if (halves(p)) return mean_halves(p, x, y, first, last);
     p.depth() == 1 ? mean_rows(p, inverse, x, y, first, last, scratch) : mean_pixels(p, inverse, x, y, first, last);
   });
 }
@@ -127,6 +129,7 @@ void avg_pool2d_backward_rows(const AvgPool2dBackward& p, const InverseCounts& i
   for_float(p.dtype, [&]<class T>() HWY_ATTR {
     const auto* dy = t[AvgPool2dBackward::dy].as<const T>();
     auto* dx = t[AvgPool2dBackward::dx].as<T>();
+    if (halves(p)) return spread_halves(p, dy, dx, first, last);
     const auto rows = stream ? spread_rows<true, T> : spread_rows<false, T>;
     const auto pixels = stream ? spread_pixels<true, T> : spread_pixels<false, T>;
     (p.depth() == 1 ? rows : pixels)(p, inverse, dy, dx, first, last, scratch);

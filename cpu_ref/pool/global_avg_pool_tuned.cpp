@@ -5,6 +5,7 @@
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "cpu_ref/pool/global_avg_pool_tuned.cpp"  // compiled once per instruction set
 #include <hwy/foreach_target.h>
+#include <hwy/cache_control.h>  // Prefetch
 
 #include "core/registration.h"
 #include "cpu_ref/reduce-inl.h"
@@ -15,21 +16,67 @@
 HWY_BEFORE_NAMESPACE();
 namespace duet::HWY_NAMESPACE {
 
+// The sum of a plane. readable: elements of x from here on, of this plane and those behind it. A small plane's last
+// vector is read whole where x goes on, and the pixels of the next plane are masked: otherwise, the part of a vector of
+// halves would take longer than the rest of a plane of 7 x 7.
+template <class D, class T>
+HWY_INLINE float plane_sum(D d, const T* x, int64_t pixels, int64_t readable) {
+  constexpr int64_t kMaxVectors = 16;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  if (pixels > kMaxVectors * lanes || ceil_div(pixels, lanes) * lanes > readable)
+    return static_cast<float>(sum_in_runs(
+        d, pixels, [](auto v) HWY_ATTR { return v; }, x));
+  auto sum = hn::Zero(d);
+  int64_t k = 0;
+  for (; k + lanes <= pixels; k += lanes) sum = hn::Add(sum, load_as_f32(d, x + k));
+  if (k < pixels)
+    sum = hn::Add(sum, hn::IfThenElseZero(hn::FirstN(d, static_cast<size_t>(pixels - k)), load_as_f32(d, x + k)));
+  return hn::GetLane(hn::SumOfLanes(d, sum));
+}
+
 // nchw: elements [first, last) of y, one for each plane.
 void global_avg_planes(const GlobalAvgPool& p, Args t, int64_t first, int64_t last) {
   const hn::ScalableTag<float> d;
   const hn::CappedTag<float, 1> one;
-  const auto same = [](auto v) HWY_ATTR { return v; };
-  const int64_t pixels = p.pixels();
+  const int64_t pixels = p.pixels(), planes = p.n * p.c;
   const float inv_pixels = 1 / static_cast<float>(std::max<int64_t>(1, pixels));
   for_float(p.dtype, [&]<class T>() HWY_ATTR {
     const auto* x = t[GlobalAvgPool::x].as<const T>();
     auto* y = t[GlobalAvgPool::y].as<T>();
     for (int64_t i = first; i < last; ++i) {
-      const auto total = static_cast<float>(sum_in_runs(d, pixels, same, x + i * pixels));
+      const float total = plane_sum(d, x + i * pixels, pixels, (planes - i) * pixels);
       store_f32_as(one, hn::Set(one, total * inv_pixels), y + i);
     }
   });
+}
+
+// y[c] = the mean of column c of `pixels` rows, for as many of the `left` columns as fill whole tiles; returns how many.
+// pixels is at most kSumRun / 4. A tile is a KiB wide (AVX-512), and later rows are prefetched: the stretches of a row
+// that sum_rows reads are too short for the hardware's prefetch where x lies in L3.
+template <class D, class T>
+HWY_INLINE int64_t mean_of_tiles(D d, const T* x, int64_t left, int64_t pixels, int64_t depth, hn::Vec<D> inv_pixels,
+                                 T* y) {
+  constexpr int kVectors = hn::MaxLanes(d) >= 16 ? 16 : 8;
+  constexpr int64_t kAhead = 4;  // rows
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  int64_t c = 0;
+  for (; c + kVectors * lanes <= left; c += kVectors * lanes) {
+    hn::Vec<D> sum[kVectors];
+#pragma GCC unroll 16
+    for (int v = 0; v < kVectors; ++v) sum[v] = hn::Zero(d);
+    for (int64_t k = 0; k < pixels; ++k) {
+      const T* row = x + k * depth + c;
+      const T* ahead = k + kAhead < pixels ? row + kAhead * depth : row;
+#pragma GCC unroll 16
+      for (int v = 0; v < kVectors; ++v) {
+        hwy::Prefetch(ahead + v * lanes);
+        sum[v] = hn::Add(sum[v], load_as_f32(d, row + v * lanes));
+      }
+    }
+#pragma GCC unroll 16
+    for (int v = 0; v < kVectors; ++v) store_f32_as(d, hn::Mul(sum[v], inv_pixels), y + c + v * lanes);
+  }
+  return c;
 }
 
 // nhwc: elements [first, last) of y, which are channels of images.
@@ -41,15 +88,22 @@ void global_avg_channels(const GlobalAvgPool& p, Args t, int64_t first, int64_t 
     const auto* x = t[GlobalAvgPool::x].as<const T>();
     auto* y = t[GlobalAvgPool::y].as<T>();
     for (int64_t i = first; i < last;) {
-      const int64_t image = i / depth, channel = i % depth, left = std::min(depth - channel, last - i);
+      const int64_t image = i / depth, channel = i % depth;
+      int64_t left = std::min(depth - channel, last - i);
       const T* from = x + image * pixels * depth + channel;
       T* to = y + i;
+      i += left;
+      if (pixels <= kSumRun / 4) {
+        const int64_t done = mean_of_tiles(d, from, left, pixels, depth, inv_pixels, to);
+        from += done;
+        to += done;
+        left -= done;
+      }
       sum_rows(
           d, left, pixels, [d](int64_t, auto...) HWY_ATTR { return hn::Zero(d); },
           [&](int64_t k) { return from + k * depth; },
           [&](int64_t c, auto total, auto... lanes_left)
               HWY_ATTR { store_f32_as(d, hn::Mul(total, inv_pixels), to + c, lanes_left...); });
-      i += left;
     }
   });
 }
@@ -94,7 +148,7 @@ Plan global_avg_pool_tuned(const GlobalAvgPool& p, CpuContext& cpu) {
   if (!is_simd_dtype(p.dtype)) return Unsupported{kNotSimdDtype};
   const int64_t grain = rows_per_chunk(p.pixels());  // elements of y
   return [p, grain, &cpu](Args t) {
-    cpu.parallel_for(p.n * p.c, p.depth() == 1 ? grain : std::max<int64_t>(grain, 64),
+    cpu.parallel_for(p.n * p.c, p.depth() == 1 ? grain : std::max<int64_t>(grain, 512),
                      [&](int64_t first, int64_t last) {
                        if (p.depth() == 1)
                          HWY_DYNAMIC_DISPATCH(global_avg_planes)(p, t, first, last);

@@ -11,7 +11,7 @@
 
 #include "core/registration.h"
 #include "cpu_ref/chunks.h"
-#include "cpu_ref/pool/max_pool2d_halves-inl.h"
+#include "cpu_ref/pool/halves-inl.h"
 #include "cpu_ref/pool/rows-inl.h"
 #include "cpu_ref/scratch.h"
 #include "cpu_ref/streaming.h"

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// max_pool2d for windows of 2 x 2 side by side, the pool of most CNNs: each pixel lies in at most one window, so rows
-// need no comb and nothing is kept from window to window. Called by max_pool2d_tuned.cpp, which says how work is
-// divided. Include after foreach_target.
-#if defined(DUET_CPU_REF_POOL_MAX_POOL2D_HALVES_INL_H_) == defined(HWY_TARGET_TOGGLE)
-#ifdef DUET_CPU_REF_POOL_MAX_POOL2D_HALVES_INL_H_
-#undef DUET_CPU_REF_POOL_MAX_POOL2D_HALVES_INL_H_
+// max_pool2d and avg_pool2d for windows of 2 x 2 side by side, the pool of most CNNs: each pixel lies in at most one
+// window, so rows need no comb and nothing is kept from window to window. Called by max_pool2d_tuned.cpp and
+// avg_pool2d_tuned.cpp, which say how work is divided. Include after foreach_target.
+#if defined(DUET_CPU_REF_POOL_HALVES_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef DUET_CPU_REF_POOL_HALVES_INL_H_
+#undef DUET_CPU_REF_POOL_HALVES_INL_H_
 #else
-#define DUET_CPU_REF_POOL_MAX_POOL2D_HALVES_INL_H_
+#define DUET_CPU_REF_POOL_HALVES_INL_H_
 #endif
 #include "cpu_ref/floats-inl.h"
 #include "ops/pool/pool2d.h"
@@ -97,6 +97,44 @@ void pass_halves(const Pool2d& p, const int32_t* index, const T* dy, T* dx, int6
         odd = hn::IfThenElseZero(hn::RebindMask(d, hn::Eq(at, hn::Add(here, hn::Set(di, 1)))), passed);
       }
       store_pairs(d, even, odd, to + 2 * j, p.w - 2 * j);
+    }
+  }
+}
+
+// Means: rows [first, last) of y, counted through all planes. Without a pad every window has four pixels.
+template <class T>
+void mean_halves(const Pool2d& p, const T* x, T* y, int64_t first, int64_t last) {
+  const hn::ScalableTag<float> d;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  const int64_t ho = p.ho(), wo = p.wo();
+  const auto quarter = hn::Set(d, 0.25f);
+  for (int64_t o = first; o < last; ++o) {
+    const T* pixels = x + (o / ho * p.h + o % ho * 2) * p.w;
+    for (int64_t j = 0; j < wo; j += lanes) {
+      hn::Vec<decltype(d)> v[4];
+      for (int64_t a = 0; a < 2; ++a) load_pairs(d, pixels + a * p.w + 2 * j, p.w - 2 * j, v[2 * a], v[2 * a + 1]);
+      const auto sum = hn::Add(hn::Add(v[0], v[1]), hn::Add(v[2], v[3]));
+      store_f32_as(d, hn::Mul(sum, quarter), y + o * wo + j, wo - j);
+    }
+  }
+}
+
+// Their backward: rows [first, last) of dx, counted through all planes.
+template <class T>
+void spread_halves(const Pool2d& p, const T* dy, T* dx, int64_t first, int64_t last) {
+  const hn::ScalableTag<float> d;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  const int64_t ho = p.ho(), wo = p.wo();
+  const auto quarter = hn::Set(d, 0.25f);
+  for (int64_t o = first; o < last; ++o) {
+    const int64_t row = o % p.h;
+    const int64_t windows = row / 2 < ho ? wo : 0;
+    const T* from = dy + (o / p.h * ho + row / 2) * wo;
+    T* to = dx + o * p.w;
+    for (int64_t j = 0; 2 * j < p.w; j += lanes) {  // pixels beyond the last window get 0
+      const int64_t left = windows - j;
+      const auto v = left > 0 ? hn::Mul(load_as_f32(d, from + j, left), quarter) : hn::Zero(d);
+      store_pairs(d, v, v, to + 2 * j, p.w - 2 * j);
     }
   }
 }

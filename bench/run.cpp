@@ -262,6 +262,7 @@ class BenchRun {
         if (!journal_.finished(job.name)) annotate_roof(run_.ceilings, job);
         run_.jobs.push_back(std::move(job));
       }
+    results::flag_beaten(run_.jobs);
     run_.sweeps = sweeps_of(run_.jobs);
     results::decide_trust(run_, what_spoils_ratios());
     run_.invocation.wall_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
@@ -442,6 +443,7 @@ int join_processes(const Options& options, const std::vector<std::string>& parts
   run.file.clear();
   run.invocation.complete = run.invocation.complete && static_cast<int>(parts.size()) == options.processes;
   for (Job& job : run.jobs) annotate_roof(run.ceilings, job);
+  results::flag_beaten(run.jobs);
   run.sweeps = sweeps_of(run.jobs);
   const results::Trust of_parts = run.invocation.trust;
   results::decide_trust(run, what_spoils_ratios());

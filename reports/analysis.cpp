@@ -107,6 +107,7 @@ Analysis analyse(const Run& run) {
   if (!analysis.gpu_measured) analysis.no_gpu_reason = no_gpu_reason(run);
   const JobsByCase cases = results::jobs_by_case(run.jobs);
   add_pairs(cases, analysis);
+  analysis.beaten = results::beaten(run.jobs);
   add_latencies(cases, analysis);
   add_roofs(run, cases, analysis);
   for (const Sweep& sweep : run.sweeps)

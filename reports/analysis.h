@@ -218,8 +218,9 @@ struct Analysis {
   bool gpu_measured = false;
   std::string no_gpu_reason;  // where the GPU was not measured
   std::vector<std::string> warnings;
-  std::vector<SpeedupRow> speedups;    // by call ratio, largest first
-  std::vector<OneSidedRow> one_sided;  // in the run's order
+  std::vector<SpeedupRow> speedups;     // by call ratio, largest first
+  std::vector<OneSidedRow> one_sided;   // in the run's order
+  std::vector<results::Beaten> beaten;  // own CPU code of which a library is faster
   std::vector<FamilyTotal> families;
   std::vector<LatencyRow> latencies;  // in the run's order
   size_t batched_latencies = 0;       // rows left out of them: their samples are means of several calls

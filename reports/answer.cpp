@@ -191,6 +191,7 @@ void add_cpu_sentences(const Analysis& analysis, Answer& made) {
     if (with_roof.size() > 1)
       made.sentences.push_back(fmt::format("Closest to its roof: {}; furthest: {}.", named(**high), named(**low)));
   }
+  made.sentences.push_back(beaten_sentence(analysis));
   if (!steps.empty() && !rows.empty())
     made.sentences.push_back(fmt::format("{} {} timed as well.", count_of(count_cases(steps), "training step"),
                                          verb(count_cases(steps), "was", "were")));

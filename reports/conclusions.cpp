@@ -181,10 +181,11 @@ std::string conclude_cpu_times(const Analysis& analysis) {
     }
   if (rows.empty()) return "";
   if (shares.empty()) return sentence("none of " + results_text(rows) + " has a roof to compare with");
-  const std::string weak = weak_cpu_sentence(with_roof);
+  std::string more;
+  for (const std::string& text : {weak_cpu_sentence(with_roof), beaten_sentence(analysis)})
+    if (!text.empty()) more += " " + text;
   return fmt::format("The CPU reaches {} of its roof in {}; {}{}", share(results::median(shares)),
-                     median_of(with_roof, rows), near_sentence(shares, noun_of(with_roof)),
-                     weak.empty() ? "" : " " + weak);
+                     median_of(with_roof, rows), near_sentence(shares, noun_of(with_roof)), more);
 }
 
 std::string conclude_missing(const Analysis& analysis) {

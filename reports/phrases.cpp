@@ -146,4 +146,17 @@ std::string weak_cpu_sentence(const std::vector<const OneSidedRow*>& rows) {
                      100 * results::kWeakFraction, weak_families(rows));
 }
 
+std::string beaten_sentence(const Analysis& analysis) {
+  const std::vector<results::Beaten>& all = analysis.beaten;
+  if (all.empty()) return "";
+  constexpr size_t kNamed = 3;
+  std::string names;
+  for (size_t i = 0; i < std::min(kNamed, all.size()); ++i)
+    names += fmt::format("{}{} ({}, {})", i == 0 ? "" : ", ", case_text(all[i].own->case_name), all[i].library->impl,
+                         times(all[i].factor));
+  return fmt::format("A library is more than {:.0f} % faster than our own CPU code in {}{} {}.",
+                     100 * (results::kBeatenFactor - 1), count_of(all.size(), "result"),
+                     all.size() > kNamed ? ", most of all in" : ":", names);
+}
+
 }  // namespace duet::reports

@@ -37,5 +37,7 @@ std::string median_of(const std::vector<const OneSidedRow*>& with_roof, const st
 const char* noun_of(const std::vector<const OneSidedRow*>& rows);
 std::string near_sentence(const std::vector<double>& shares, const char* noun);
 std::string weak_cpu_sentence(const std::vector<const OneSidedRow*>& rows);
+// "A library is more than 10 % faster than our own CPU code in 2 cases: conv2d ... (cpu.onednn, 1.27×), ..."; or empty.
+std::string beaten_sentence(const Analysis& analysis);
 
 }  // namespace duet::reports

@@ -4,9 +4,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <map>
 #include <tuple>
+#include <utility>
 
 #include "results/statistics.h"
 
@@ -261,6 +263,42 @@ std::optional<Choice> best(const std::vector<const Job*>& jobs, Device device) {
   for (const Cache cache : {Cache::warm, Cache::cold})
     if (auto choice = best(jobs, device, cache)) return choice;
   return {};
+}
+
+bool is_library(const std::string& implementation) {
+  return implementation == "cpu.onednn" || implementation == "cpu.openblas" || implementation == "cpu.libc";
+}
+
+std::vector<Beaten> beaten(const std::vector<Job>& jobs) {
+  std::vector<Beaten> found;
+  for (const auto& [name, of_case] : jobs_by_case(jobs)) {
+    struct Fastest {
+      const Job* job = nullptr;
+      double time_s = 0;
+    };
+    std::map<std::pair<Cache, int64_t>, std::array<Fastest, 2>> calls;  // our own, a library
+    for (const Job* job : of_case) {
+      if (job->device != Device::cpu || !job->comparable) continue;
+      for (const Series& call : job->series) {
+        if (call.scope != Scope::call) continue;
+        Fastest& fastest = calls[{call.cache, call.threads}][is_library(job->impl) ? 1 : 0];
+        if (!fastest.job || call.summary.median_s < fastest.time_s) fastest = {job, call.summary.median_s};
+      }
+    }
+    for (const auto& [at, both] : calls)
+      if (both[0].job && both[1].job && both[0].time_s > kBeatenFactor * both[1].time_s)
+        found.push_back({both[0].job, both[1].job, at.first, at.second, both[0].time_s / both[1].time_s});
+  }
+  std::stable_sort(found.begin(), found.end(), [](const Beaten& a, const Beaten& b) { return a.factor > b.factor; });
+  return found;
+}
+
+void flag_beaten(std::vector<Job>& jobs) {
+  for (const Beaten& b : beaten(jobs))
+    for (Series& call : jobs[static_cast<size_t>(b.own - jobs.data())].series)
+      if (call.scope == Scope::call && call.cache == b.cache && call.threads == b.threads &&
+          !call.has_flag(flag::kWeakCpu))
+        call.flags.emplace_back(flag::kWeakCpu);
 }
 
 JobsByCase jobs_by_case(const std::vector<Job>& jobs) {

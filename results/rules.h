@@ -13,6 +13,7 @@ namespace duet::results {
 
 inline constexpr double kSuspectFraction = 1.03;  // of a quiet adjacent roof; above: wrong byte count or broken timing
 inline constexpr double kWeakFraction = 0.4;      // of the roof; a CPU below it says little about a GPU
+inline constexpr double kBeatenFactor = 1.1;      // own CPU code is weak where a library is faster by more
 inline constexpr double kFloorFactor = 3;         // a kernel shorter than this many empty ones is at the floor
 inline constexpr double kContendedCores = 0.05;   // CPU cores used by other processes while a repetition ran
 inline constexpr double kContendedSteal = 0.01;   // of all CPU time, taken by the hypervisor
@@ -99,6 +100,18 @@ struct Choice {
 // The comparable job with the fastest call.
 std::optional<Choice> best(const std::vector<const Job*>& jobs, Device device, Cache cache);
 std::optional<Choice> best(const std::vector<const Job*>& jobs, Device device);  // warm, or cold where nothing is warm
+
+// A case in which a library's call on the CPU is faster than the best of our own by more than kBeatenFactor, in the
+// same cache state and with as many threads.
+struct Beaten {
+  const Job *own, *library;
+  Cache cache;
+  int64_t threads;
+  double factor;  // time of our own / time of the library
+};
+bool is_library(const std::string& implementation);        // on the CPU, code that is not ours: cpu.onednn
+std::vector<Beaten> beaten(const std::vector<Job>& jobs);  // the largest factor first
+void flag_beaten(std::vector<Job>& jobs);  // marks those calls weak_cpu; after set_flags, when all jobs are there
 
 using JobsByCase = std::vector<std::pair<std::string, std::vector<const Job*>>>;  // in the run's order
 JobsByCase jobs_by_case(const std::vector<Job>& jobs);

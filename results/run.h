@@ -155,7 +155,8 @@ struct Series {
     field("summary", s.summary, Allow::any, "over the repetitions that count");
     field("roof", s.roof, Allow::any, "null where no ceiling matches");
     field("flags", s.flags, Allow::not_empty,
-          "suspect: over its roof, no result; weak_cpu: far below it; floor: nearly as short as an empty kernel; "
+          "suspect: over its roof, no result; weak_cpu: far below it, or own code of which a library is faster by more "
+          "than 10 %; floor: nearly as short as an empty kernel; "
           "disturbed: too few undisturbed repetitions, all counted; unchecked: too short to see other processes; "
           "restored, synchronises: how samples were taken");
   }

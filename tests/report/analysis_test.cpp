@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "reports/analysis.h"
+#include "reports/answer.h"
 #include "reports/format.h"
 #include "tests/results/fixture.h"
 
@@ -118,6 +119,19 @@ TEST(ReportsAnalysis, AWeakCpuIsMarked) {
   EXPECT_TRUE(Analysed(jobs).result.speedups[0].weak_cpu);
   jobs[0].series[0].roof.reset();
   EXPECT_FALSE(Analysed(jobs).result.speedups[0].weak_cpu);
+}
+
+TEST(ReportsAnalysis, ALibraryThatBeatsOurCodeIsNamed) {
+  const auto text = [](double library_s) {
+    const Analysed a({make_job("softmax/cpu.tuned/f32/rows:64", {make_series(Scope::call, 1e-3, 0.5, 4)}),
+                      make_job("softmax/cpu.onednn/f32/rows:64", {make_series(Scope::call, library_s, 0.9, 4)})});
+    return conclude_cpu_times(a.result);
+  };
+  EXPECT_NE(text(5e-4).find("A library is more than 10 % faster than our own CPU code in 1 result: softmax f32 rows:64 "
+                            "(cpu.onednn, 2.00×)."),
+            std::string::npos)
+      << text(5e-4);
+  EXPECT_EQ(text(0.95e-3).find("A library"), std::string::npos);
 }
 
 TEST(ReportsAnalysis, MediansPreferUndisturbedRepetitions) {

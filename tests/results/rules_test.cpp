@@ -275,6 +275,38 @@ TEST(Rules, TheFastestComparableCallStandsForItsSide) {
   EXPECT_EQ(gpu->device_time(), gpu->kernel);
 }
 
+TEST(Rules, OwnCodeThatALibraryBeatsIsWeak) {
+  const auto flags_with = [](const char* library, double library_s) {
+    std::vector<Job> jobs{
+        make_job("conv2d/cpu.im2col/f32/rows:64", {make_series(Scope::call, 3e-3, 0.9, 4)}),
+        make_job("conv2d/cpu.tuned/f32/rows:64",
+                 {make_series(Scope::call, 1e-3, 0.9, 4), make_series(Scope::call, 4e-3, 0.9, 1)}),
+        make_job(std::string("conv2d/") + library + "/f32/rows:64", {make_series(Scope::call, library_s, 0.9, 4)})};
+    flag_beaten(jobs);
+    flag_beaten(jobs);  // changes nothing more
+    EXPECT_EQ(jobs[0].series[0].flags, Flags()) << "not the best of our own";
+    EXPECT_EQ(jobs[1].series[1].flags, Flags()) << "the library was not timed with one thread";
+    EXPECT_EQ(jobs[2].series[0].flags, Flags());
+    return jobs[1].series[0].flags;
+  };
+  EXPECT_EQ(flags_with("cpu.onednn", 0.90e-3), Flags({"weak_cpu"}));
+  EXPECT_EQ(flags_with("cpu.openblas", 0.90e-3), Flags({"weak_cpu"}));
+  EXPECT_EQ(flags_with("cpu.onednn", 0.92e-3), Flags()) << "less than 10 %";
+  EXPECT_EQ(flags_with("cpu.materialised", 0.5e-3), Flags()) << "no library";
+}
+
+TEST(Rules, AWrongLibraryBeatsNothing) {
+  std::vector<Job> jobs{make_job("gemm/cpu.tuned/f32/rows:64", {make_series(Scope::call, 1e-3, 0.9, 4)}),
+                        make_job("gemm/cpu.onednn/f32/rows:64", {make_series(Scope::call, 5e-4, 0.9, 4)})};
+  ASSERT_EQ(beaten(jobs).size(), 1u);
+  EXPECT_EQ(beaten(jobs)[0].own, &jobs[0]);
+  EXPECT_EQ(beaten(jobs)[0].library, &jobs[1]);
+  EXPECT_DOUBLE_EQ(beaten(jobs)[0].factor, 2);
+  jobs[1].check->max_error_ratio = 1.5;
+  set_verdict(jobs[1]);
+  EXPECT_TRUE(beaten(jobs).empty());
+}
+
 TEST(Rules, WarmIsPreferredToColdWhateverTheTimes) {
   std::vector<Job> jobs{make_job("relu/cpu.tuned/f32/n:8", {make_series(Scope::call, 2e-3, 0.5, 4),
                                                             make_series(Scope::call, 1e-3, 0.5, 4, Cache::cold)})};

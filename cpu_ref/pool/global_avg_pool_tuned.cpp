@@ -50,7 +50,7 @@ void global_avg_planes(const GlobalAvgPool& p, Args t, int64_t first, int64_t la
   });
 }
 
-// y[c] = the mean of column c of `pixels` rows, for as many of the `left` columns as fill whole tiles; returns how many.
+// y[c] = the mean of column c of `pixels` rows, for as many of the `left` columns as fill tiles. Returns how many.
 // pixels is at most kSumRun / 4. A tile is a KiB wide (AVX-512), and later rows are prefetched: the stretches of a row
 // that sum_rows reads are too short for the hardware's prefetch where x lies in L3.
 template <class D, class T>

@@ -72,6 +72,8 @@ refuses 2 'accuracy: k must lie in 1 to cols, 3; is 4' op accuracy --describe --
 refuses 2 'prune: sparsity must lie in 0 to 1, is 1.5' op prune --describe --attr scheme=magnitude --attr sparsity=1.5
 refuses 2 'prune: sparsity: 2:4 keeps half of the elements, so 0.5 is allowed, is 0.9' op prune --describe --attr sparsity=0.9
 refuses 2 'im2col: stride_h, stride_w: 1 or more' op im2col --describe --attr stride_h=0
+refuses 2 'augment: 3000000000: extents of images stay below 2\^31' op augment --describe --attr h=3000000000
+refuses 2 'affine: 2000000: height and width are 2\^20 at most' op affine --describe --attr w=2000000
 
 # Sizes: refused before anything is allocated.
 refuses 2 'overflow' op softmax --describe --attr rows=9223372036854775807 --attr cols=9223372036854775807

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Alternates processes of Duet and PyTorch on the same few cases, so that whatever else the machine does meets both: the ratio of a
-round is of times taken seconds apart. In every second round PyTorch goes first."""
+round is of times taken seconds apart, the smallest sample of each side: what the machine gave while nothing else ran. In every second
+round PyTorch goes first."""
 import os
 import subprocess
 import sys
@@ -48,7 +49,7 @@ def rows_of(cases, environment, bench_all, threads, rounds, min_time_s, compiled
     rows, facts, groups = [], {}, groups_of(cases)
     for i, group in enumerate(groups):
         print(f"[{i + 1}/{len(groups)}] {group[0].op}: {len(group)} case(s), {rounds} rounds", file=sys.stderr, flush=True)
-        request = {"threads": threads, "min_time_s": min_time_s, "compile": compiled,
+        request = {"threads": threads, "min_time_s": min_time_s, "compile": compiled, "rank": "min_s",
                    "cases": [case.request() | {"peak_memory_bytes": None} for case in group]}
         ours, theirs = [], []
         for r in range(rounds):
@@ -71,8 +72,8 @@ def row_of(case, ours, theirs, threads):
     if reason:
         return dict(row, reason=reason)
     duet = [sum(turn[job] for job in case.jobs) for turn in ours]
-    torch = [turn["torch_s"] for turn in theirs]
+    torch = [turn["torch_min_s"] for turn in theirs]
     ratios = [t / d for d, t in zip(duet, torch)]
-    return dict(row, duet_s=clock.median(duet), duet_disturbed=False, torch=min(theirs, key=lambda turn: turn["torch_s"])["torch"],
-                torch_s=clock.median(torch), torch_disturbed=any(turn["torch_disturbed"] for turn in theirs),
+    return dict(row, duet_s=clock.median(duet), duet_disturbed=False, torch=min(theirs, key=lambda turn: turn["torch_min_s"])["torch"],
+                torch_s=clock.median(torch), torch_disturbed=False,
                 ratio=clock.median(ratios), ratios=ratios)

@@ -87,9 +87,9 @@ class Run:
         return rows
 
     def seconds(self, threads):
-        """The median of each CPU job at this many threads, by name."""
+        """The smallest sample of each CPU job at this many threads, by name."""
         series = {j["name"]: self._series(j, threads) for j in self.duet["jobs"] if j["device"] == "cpu" and j["comparable"]}
-        return {name: s["summary"]["median_s"] for name, s in series.items() if s}
+        return {name: s["summary"]["min_s"] for name, s in series.items() if s}
 
     @staticmethod
     def _series(job, threads):

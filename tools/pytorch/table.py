@@ -38,6 +38,7 @@ def show(rows, about):
     lines = [("case", "Duet by", "Duet", "PyTorch by", "PyTorch", "PyTorch / Duet")]
     rounds = any("ratios" in r for r in rows)
     if rounds:
+        print("in turns: medians over rounds of the smallest sample of each side, and of their ratios")
         lines[0] += ("rounds",)
     for r in rows:
         if "ratio" not in r:

@@ -18,6 +18,14 @@ def conv2d(w):
     x, weights = w.image("x", *x_shape), w.image("w", *w_shape)
     for suffix, (x, weights) in w.layouts(x, weights):
         w.function("conv2d" + suffix, lambda x, weights: F.conv2d(x, weights, None, *rest), (x, weights))
+    if w.t != torch.float32:
+        return
+    stride, pad, dil, groups = rest
+    try:  # oneDNN with a filter that is reordered outside the clock
+        packed = torch.ops.mkldnn._reorder_convolution_weight(weights, pad, stride, dil, groups, list(x.shape))
+    except (AttributeError, RuntimeError):  # a build without oneDNN, or an empty tensor
+        return
+    w.form("mkldnn, w prepacked", lambda: torch.ops.mkldnn._convolution_pointwise(x, packed, None, pad, stride, dil, groups, "none", [], ""))
 
 
 def _backward(w, wanted, outputs):

@@ -4,6 +4,7 @@
 #include "ops/elementwise/relu.h"
 #include "ops/gemm/linear.h"
 #include "ops/loss/cross_entropy.h"
+#include "ops/loss/distill.h"
 #include "ops/norm/softmax.h"
 #include "tests/cpu_ref/gradient.h"
 
@@ -30,6 +31,14 @@ TEST(Gradients, CrossEntropy) {
   EXPECT_EQ(
       check_gradient(CrossEntropy{.rows = 5, .cols = 33}, CrossEntropyBackward{.rows = 5, .cols = 33, .scaled = true}),
       165);
+}
+
+TEST(Gradients, Distill) {
+  using Backward = DistillBackward;
+  for (const double alpha : {0.0, 0.9, 1.0})
+    EXPECT_EQ(
+        check_gradient(Distill{.rows = 5, .cols = 33, .alpha = alpha}, Backward{.rows = 5, .cols = 33, .alpha = alpha}),
+        165);
 }
 
 TEST(Gradients, Linear) {

@@ -1,9 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// softgpu_selftest: is the software GPU right? Small PTX kernels with answers that the PTX ISA manual gives
+// softgpu_selftest [--own]: is the software GPU right? Small PTX kernels with answers that the PTX ISA manual gives
 // (answers.cpp), kernels with planted errors (kernels.cpp) and programs with planted errors (programs.cpp), each of
-// which has to be reported. It needs neither nvcc nor a GPU.
+// which has to be reported. These need neither nvcc nor a GPU, and are all with --own. Else the programs beside this one
+// follow, which have Duet's own kernels: how many of them the op tests run, and how many rows give the same bits as the
+// kernels that g++ compiled. That takes minutes.
+#include <unistd.h>
+
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <string>
 
 #include "softgpu/device.h"
 #include "softgpu/selftest/selftest.h"
@@ -55,13 +63,67 @@ void Tally::expect(bool right, const std::string& what) {
 
 }  // namespace duet::softgpu
 
-int main() {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Runs a program that stands beside this one. Its exit status is 0, or it prints what is wrong.
+bool runs(const fs::path& program, const std::string& rest) {
+  return std::system(("'" + program.string() + "' " + rest).c_str()) == 0;
+}
+
+// Runs the op tests on the software GPU and prints how many kernels of the program they ran.
+bool entries_run(const fs::path& folder) {
+  const fs::path tests = folder / "duet_op_tests_softgpu";
+  if (!fs::exists(tests)) {
+    std::printf("entries run: %s is not built (it needs nvcc)\n", tests.c_str());
+    return true;
+  }
+  const fs::path list = fs::temp_directory_path() / ("softgpu_selftest." + std::to_string(getpid()));
+  setenv("DUET_SOFTGPU_ENTRIES", list.c_str(), 1);
+  const bool passed = runs(tests, "--gtest_brief=1 --gtest_filter='*.cuda.*-*cublas*:*cudnn*'");
+  unsetenv("DUET_SOFTGPU_ENTRIES");
+  int run = 0, all = 0;
+  std::ifstream lines(list);
+  std::string name;
+  for (int64_t launches = 0; lines >> launches >> name; ++all) run += launches > 0;
+  lines.close();
+  fs::remove(list);
+  std::printf("entries run %d of %d; softgpu.coverage has the reasons for the rest\n", run, all);
+  return passed && all > 0;
+}
+
+bool rows_equal_to_simt(const fs::path& folder) {
+  const fs::path program = folder / "duet_softgpu_differential";
+  if (!fs::exists(program)) {
+    std::printf("rows equal to simt: %s is not built (it needs nvcc)\n", program.c_str());
+    return true;
+  }
+  return runs(program, "'" DUET_SOURCE_DIR "/tests/softgpu/differences.txt'");
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
   using namespace duet::softgpu;  // NOLINT
+  const bool own = argc == 2 && std::strcmp(argv[1], "--own") == 0;
+  if (argc > 1 && !own) {
+    std::fprintf(stderr, "softgpu_selftest: unknown argument '%s': --own is known\n", argv[1]);
+    return 2;
+  }
   Tally answers, errors;
   planted_programs(errors);  // first: each runs in a copy of this process, which has used nothing yet
   known_answers(answers);
   planted_errors(errors);
   std::printf("known answers %d of %d; planted errors %d of %d\n", answers.passed, answers.all, errors.passed,
               errors.all);
-  return answers.passed == answers.all && errors.passed == errors.all ? 0 : 1;
+  std::fflush(stdout);
+  bool right = answers.passed == answers.all && errors.passed == errors.all;
+  if (!own) {
+    const fs::path folder = fs::read_symlink("/proc/self/exe").parent_path();
+    right &= entries_run(folder);
+    std::fflush(stdout);
+    right &= rows_equal_to_simt(folder);
+  }
+  return right ? 0 : 1;
 }

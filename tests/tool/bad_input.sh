@@ -69,18 +69,15 @@ refuses 2 'argmax: cols must be at most 2147483647, as index is i32; is 21474836
 refuses 2 'top_k: k must lie in 1 to cols, 3; is 4' op top_k --describe --attr rows=2 --attr cols=3 --attr k=4
 refuses 2 'top_k: k must lie in 1 to cols, 3; is 0' op top_k --describe --attr rows=2 --attr cols=3 --attr k=0
 refuses 2 'accuracy: k must lie in 1 to cols, 3; is 4' op accuracy --describe --attr rows=2 --attr cols=3 --attr k=4
-<<<<<<< HEAD
 refuses 2 'prune: sparsity must lie in 0 to 1, is 1.5' op prune --describe --attr scheme=magnitude --attr sparsity=1.5
 refuses 2 'prune: sparsity: 2:4 keeps half of the elements, so 0.5 is allowed, is 0.9' op prune --describe --attr sparsity=0.9
 refuses 2 'im2col: stride_h, stride_w: 1 or more' op im2col --describe --attr stride_h=0
 refuses 2 'augment: 3000000000: extents of images stay below 2\^31' op augment --describe --attr h=3000000000
 refuses 2 'affine: 2000000: height and width are 2\^20 at most' op affine --describe --attr w=2000000
-=======
 refuses 2 'l2_normalise: eps must be at least 1e-15, is 0' op l2_normalise --describe --attr eps=0
 refuses 2 'distill: T must lie in 0.01 to 1000, is 0' op distill --describe --attr T=0
 refuses 2 'distill_backward: alpha must lie in 0 to 1, is 1.5' op distill_backward --describe --attr alpha=1.5
 refuses 2 'distill: cols must be at least 1 where there are rows, is 0' op distill --describe --attr rows=2
->>>>>>> 59c4d94 (loss: add distill and its backward)
 
 # Sizes: refused before anything is allocated.
 refuses 2 'overflow' op softmax --describe --attr rows=9223372036854775807 --attr cols=9223372036854775807

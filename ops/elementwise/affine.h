@@ -90,6 +90,7 @@ struct Affine {
         {"image CNN: 256 x 256, batch 64", "n:64 c:3 h:256 w:256"},
         {"spatial transformer (arXiv:1506.02025), 28 x 28, batch 256", "n:256 c:1 h:28 w:28"},
     };
+    if (scale == Scale::sweep) return sweep("n", 1, 4096, "c:1 h:32 w:32");
     return across(kFloatTypes, by_scale(scale, test, standard, more));
   }
 };

@@ -91,6 +91,7 @@ struct Prune {
         {"MLP 784-128-10: hidden layer", "n:100352 sparsity:0.9"},
     };
     const Cases more{{"Llama-3-8B, 4096 -> 4096", "n:16777216 sparsity:0.5"}};
+    if (scale == Scale::sweep) return sweep("n", 64, 16777216);
     return across(kFloatTypes,
                   concat({by_scale(scale, concat({both, two_of_four}), standard),
                           with("scheme:magnitude", by_scale(scale, concat({both, magnitude}), by_size, more))}));

@@ -262,10 +262,14 @@ class OpCase final : public BenchCase {
     math = "ieee";
     for (const Attribute& a : params)
       if (a.name == "math") math = a.text();
+    const std::vector<TensorSpec> tensors = problem_.tensors();
+    const auto factors = std::count_if(tensors.begin(), tensors.end(),
+                                       [](const TensorSpec& t) { return t.role == Role::in && t.dtype == DType::i8; });
+    if (factors >= 2 && is_float(problem_.dtype())) math = name_of(DType::i8);  // a product of integers, scaled
     flops = problem_.flops();
     bytes = problem_.bytes();
     footprint_bytes = problem_.footprint_bytes();
-    pattern = pattern_of(problem_.tensors());
+    pattern = pattern_of(tensors);
 
     std::set<std::string> names;
     for (const Implementation* i : implementations(op)) names.insert(i->name);

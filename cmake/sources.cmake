@@ -40,13 +40,14 @@ endfunction()
 # lacks have the instruction set as a suffix and are compiled for it as a whole. Their callers must check the CPU first, and
 # they must not instantiate inline library functions: the linker may choose that copy for the whole program.
 set(DUET_FLAGS_avx512bf16 -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512bf16 -mfma)
+set(DUET_FLAGS_avx512vnni -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512vnni)
 set(DUET_FLAGS_amx ${DUET_FLAGS_avx512bf16} -mamx-tile -mamx-bf16 -mamx-int8)
 
 # duet_isa_flags(<variable>): flags by suffix; leaves those files out where the target is not x86-64.
 function(duet_isa_flags variable)
   set(kept)
   foreach(file IN LISTS ${variable})
-    if(file MATCHES "_(avx512bf16|amx)\\.cpp$")
+    if(file MATCHES "_(avx512bf16|avx512vnni|amx)\\.cpp$")
       set(isa ${CMAKE_MATCH_1})
       if(NOT CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64)$")
         continue()

@@ -77,6 +77,17 @@ struct MulWide {
     return static_cast<W>(static_cast<W>(a) * static_cast<W>(b));
   }
 };
+// c plus the products of the four bytes of a and b.
+struct Dp4a {
+  int32_t operator()(int32_t a, int32_t b, int32_t c) const {
+    uint32_t sum = bits_of(c);
+    for (int i = 0; i < 32; i += 8) {
+      const int product = int{static_cast<int8_t>(a >> i)} * static_cast<int8_t>(b >> i);
+      sum += static_cast<uint32_t>(product);
+    }
+    return static_cast<int32_t>(sum);
+  }
+};
 struct MadLow {
   template <class T>
   T operator()(T a, T b, T c) const {
@@ -499,6 +510,7 @@ void add_arithmetic(Forms& table) {
   on_predicates("xor.pred", predicates<Xor>);
   on_predicates("not.pred", predicates<NotFirst>);
   on_predicates("mov.pred", predicates<First>);
+  table["dp4a.s32.s32"] = {.handler = ternary<int32_t, int32_t, int32_t, Dp4a>};
   table["prmt.b32"] = {.handler = ternary<uint32_t, uint32_t, uint32_t, Permute>};
   table["lop3.b32"] = {.handler = logic3};
   table["shf.l.wrap.b32"] = {.handler = ternary<uint32_t, uint32_t, uint32_t, FunnelLeft<false>>};

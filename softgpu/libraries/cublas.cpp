@@ -45,6 +45,7 @@ cublasStatus_t product(Handle& h, Product p, const void* alpha, const void* beta
   p.tf32 = compute == CUBLAS_COMPUTE_32F_FAST_TF32 && p.a.type == CUDA_R_32F;
   p.c = p.d;
   if (const std::string why = p.invalid(); !why.empty()) return refuse_call(CUBLAS_STATUS_INVALID_VALUE, why);
+  if (p.a.type == CUDA_R_8I) return refuse_call(CUBLAS_STATUS_NOT_SUPPORTED, p.call + ": factors of i8");
   if (p.a.type != p.b.type) return refuse_call(CUBLAS_STATUS_NOT_SUPPORTED, p.call + ": factors of two types");
   if (captures(h.stream) && !h.workspace)
     return refuse_call(CUBLAS_STATUS_NOT_SUPPORTED, p.call + " during a capture, without a workspace of the program");

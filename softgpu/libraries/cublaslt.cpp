@@ -71,11 +71,15 @@ Product product_of(cublasLtMatmulDesc_t description, const void* a, cublasLtMatr
   p.c = matrix_of(c, lc);
   p.d = matrix_of(d, ld);
   p.tf32 = compute == CUBLAS_COMPUTE_32F_FAST_TF32 && p.a.type == CUDA_R_32F;
-  if (compute != CUBLAS_COMPUTE_32F && compute != CUBLAS_COMPUTE_32F_FAST_TF32)
-    throw duet::Error("cuBLASLt: another precision than f32 and TF32");
-  if (attribute<int32_t>(description, CUBLASLT_MATMUL_DESC_SCALE_TYPE) != CUDA_R_32F ||
+  const bool integers = compute == CUBLAS_COMPUTE_32I;
+  if (compute != CUBLAS_COMPUTE_32F && compute != CUBLAS_COMPUTE_32F_FAST_TF32 && !integers)
+    throw duet::Error("cuBLASLt: another precision than f32, TF32 and i32");
+  if (attribute<int32_t>(description, CUBLASLT_MATMUL_DESC_SCALE_TYPE) != (integers ? CUDA_R_32I : CUDA_R_32F) ||
       attribute<int32_t>(description, CUBLASLT_MATMUL_DESC_POINTER_MODE) != CUBLASLT_POINTER_MODE_HOST)
-    throw duet::Error("cuBLASLt: factors that are not f32 on the host");
+    throw duet::Error("cuBLASLt: factors that are not of the compute type on the host");
+  if (integers != (p.a.type == CUDA_R_8I) || integers != (p.b.type == CUDA_R_8I) ||
+      integers != (p.d.type == CUDA_R_32I))
+    throw duet::Error("cuBLASLt: sums in i32 are for factors of i8 and a result of i32 alone");
   return p;
 }
 
@@ -161,6 +165,11 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cublasLtM
     if (const std::string why = p.invalid(); !why.empty()) return refuse_call(CUBLAS_STATUS_INVALID_VALUE, why);
     const cublasLtEpilogue_t epilogue = epilogue_of(description);
     if (!known(epilogue)) return CUBLAS_STATUS_NOT_SUPPORTED;
+    constexpr int64_t kIntegers = 4;  // extents and leading dimensions of i8 are multiples of it
+    if (p.a.type == CUDA_R_8I && (!p.transpose_a || p.transpose_b || epilogue != CUBLASLT_EPILOGUE_DEFAULT ||
+                                  p.m() % kIntegers != 0 || p.n() % kIntegers != 0 || p.k() % kIntegers != 0 ||
+                                  p.a.ld % kIntegers != 0 || p.b.ld % kIntegers != 0 || p.d.ld % kIntegers != 0))
+      return CUBLAS_STATUS_NOT_SUPPORTED;
     uint32_t alignment = 256;
     for (const auto which : {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
                              CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES})
@@ -194,8 +203,11 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc
     if (!is_stream(stream)) return refused("no such stream");
     if (!alpha || !beta || !chosen) return refused("a factor or the algorithm is null");
     Product p = product_of(description, a, la, b, lb, c, lc, d, ld);
-    p.alpha = *static_cast<const float*>(alpha);
-    p.beta = *static_cast<const float*>(beta);
+    const auto factor = [&](const void* value) {
+      return p.a.type == CUDA_R_8I ? *static_cast<const int32_t*>(value) : double{*static_cast<const float*>(value)};
+    };
+    p.alpha = factor(alpha);
+    p.beta = factor(beta);
     if (const std::string why = p.invalid(); !why.empty()) return refuse_call(CUBLAS_STATUS_INVALID_VALUE, why);
 
     Algorithm algorithm;

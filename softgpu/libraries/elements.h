@@ -18,8 +18,11 @@
 
 namespace duet::softgpu {
 
-enum class Element : uint8_t { f64, f32, bf16, f16 };
-constexpr int bytes_of(Element e) { return e == Element::f64 ? 8 : e == Element::f32 ? 4 : 2; }
+enum class Element : uint8_t { f64, f32, bf16, f16, i32, i8 };
+constexpr int bytes_of(Element e) {
+  constexpr int kBytes[] = {8, 4, 2, 2, 4, 1};
+  return kBytes[static_cast<int>(e)];
+}
 
 // A tensor in device memory, as one call of a library uses it. Elements may be touched only inside the declared tensor
 // in which the first one lies, and read only where they were written.
@@ -46,6 +49,10 @@ class Elements {
         return read<float>(data);
       case Element::bf16:
         return f32_of_bf16(read<uint16_t>(data));
+      case Element::i32:
+        return read<int32_t>(data);
+      case Element::i8:
+        return read<int8_t>(data);
       case Element::f16:
         break;
     }
@@ -67,6 +74,12 @@ class Elements {
         break;
       case Element::f16:
         write(data, f16_of(narrow));
+        break;
+      case Element::i32:
+        write(data, static_cast<int32_t>(value));
+        break;
+      case Element::i8:
+        write(data, static_cast<int8_t>(value));
         break;
     }
     std::memset(view().states + (data - view().data), kLoadable, static_cast<size_t>(bytes_of(type_)));

@@ -13,6 +13,10 @@ std::optional<Element> element_of(cudaDataType type) {
       return Element::bf16;
     case CUDA_R_16F:
       return Element::f16;
+    case CUDA_R_32I:
+      return Element::i32;
+    case CUDA_R_8I:
+      return Element::i8;
     default:
       return std::nullopt;
   }

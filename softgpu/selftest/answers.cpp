@@ -27,6 +27,8 @@ void instruction_answers(Tally& t) {
   // PTX ISA, Integer Arithmetic, Logic and Shift, prmt, bfe, bfi: by their pseudo-code, worked out by hand.
   one_value(t, "mov.u32 %r1, 0x76543210; mov.u32 %r2, 0xfedcba98; prmt.b32 %r9, %r1, %r2, 0x7410;", 0xfe983210);
   one_value(t, "mov.u32 %r1, 0x00008034; prmt.b32 %r9, %r1, 0, 0x8098;", 0x0034ff00);
+  one_value(t, "mov.u32 %r1, 0x80ff0203; mov.u32 %r2, 0x7f02ff05; dp4a.s32.s32 %r9, %r1, %r2, 100;",
+            static_cast<uint32_t>(-128 * 127 - 2 - 2 + 15 + 100));
   one_value(t, "mov.u32 %r1, 0xabcd1234; bfe.u32 %r9, %r1, 8, 12;", 0xd12);
   one_value(t, "mov.u32 %r1, 0xabcd1234; bfe.s32 %r9, %r1, 24, 8;", 0xffffffab);
   one_value(t, "mov.u32 %r1, 0x80000000; bfe.s32 %r9, %r1, 28, 16;", 0xfffffff8);  // beyond the value: its sign

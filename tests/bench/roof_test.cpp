@@ -244,6 +244,17 @@ TEST(AnnotateRoof, FindsTheMathModeInTheDtype) {
   EXPECT_EQ(job.series[0].roof->ceiling, "gpu.fma.f32");
 }
 
+TEST(AnnotateRoof, ProductsOfI8AreComparedWithTheirPeak) {
+  std::vector<Ceiling> all = ceilings();
+  all.push_back({.name = "gpu.mma.i8", .device = "gpu", .value = 4e15, .unit = "OP/s"});
+  results::Job job = results::testing::make_job("linear_int8/cuda.tuned/f32/n:8",
+                                                {results::testing::make_series(results::Scope::call, 1, 0.7)});
+  job.flops = 1e15;
+  job.dtype = "f32/i8";
+  annotate_roof(all, job);
+  EXPECT_EQ(job.series[0].roof->ceiling, "gpu.mma.i8");
+}
+
 MachineInfo machine(int64_t last_level, int shared_by) {
   MachineInfo m;
   m.caches = {{1, "Data", 48 * kKiB, 1},

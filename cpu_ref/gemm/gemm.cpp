@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reference for gemm and gemm_acc: serial, in double, the formula of the contract (ops/gemm/gemm.h) and nothing else. A slice is a
-// row of c.
+// Reference for gemm and gemm_acc: serial, in double, the formula of the contract (ops/gemm/gemm.h) and nothing else.
+// A slice is a row of c.
 #include "ops/gemm/gemm.h"
 
 #include "core/registry.h"

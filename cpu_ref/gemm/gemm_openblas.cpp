@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// gemm and gemm_acc by OpenBLAS: cblas_sgemm, or cblas_sgemv where one side is a vector, because sgemm does not look for that case.
-// A batch of at least as many products as threads is shared among the threads, one product each; otherwise OpenBLAS
-// uses all threads for each product. Up to m n k = 1e6 OpenBLAS neither packs nor uses more than one thread.
+// gemm and gemm_acc by OpenBLAS: cblas_sgemm, or cblas_sgemv where one side is a vector, because sgemm does not look
+// for that case. A batch of at least as many products as threads is shared among the threads, one product each;
+// otherwise OpenBLAS uses all threads for each product. Up to m n k = 1e6 OpenBLAS neither packs nor uses more than one
+// thread.
 #include <cstring>
 
 #include "core/cpu_context.h"

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reference for mf_step: serial, in double, the formula of the contract (ops/gemm/mf_step.h) and nothing else. A slice
+// is a user, an item, or the loss.
+#include "ops/gemm/mf_step.h"
+
+#include "core/registry.h"
+
+namespace duet {
+namespace {
+
+// Of rating j: its user and item, and e with its error in units of u. user is -1 where it does not count.
+struct Rating {
+  int64_t user, item;
+  double e = 0, error = 0;
+};
+Rating rating_of(const MfStep& s, Inputs in, int64_t j) {
+  using P = MfStep;
+  Rating r{static_cast<int64_t>(in[P::user][j]), static_cast<int64_t>(in[P::item][j])};
+  if (r.user < 0 || r.user >= s.users || r.item < 0 || r.item >= s.items) return {-1, -1};
+  BoundedSum sum;
+  for (const double term : {in[P::rating][j], -s.mu, -in[P::bu][r.user], -in[P::bi][r.item]}) sum.add(term);
+  for (int64_t c = 0; c < s.f; ++c) {
+    const double term = -in[P::p][r.user * s.f + c] * in[P::q][r.item * s.f + c];
+    sum.add(term, std::abs(term));
+  }
+  r.e = sum.sum();
+  r.error = sum.error() + std::abs(s.mu);  // mu is rounded to f32
+  return r;
+}
+
+}  // namespace
+
+void MfStep::reference(Inputs in, int64_t slice, Expect& expect) const {
+  if (slice == users + items) {
+    BoundedSum sum(kRun);
+    for (int64_t j = 0; j < n; ++j) {
+      const Rating r = rating_of(*this, in, j);
+      sum.add(r.e * r.e, r.e * r.e + 2 * std::abs(r.e) * r.error);
+    }
+    const auto count = static_cast<double>(std::max<int64_t>(1, n));
+    return expect(loss, 0, sum.sum() / count, sum.error() / count);
+  }
+  // The row of a user, whose gradient has the items' factors, or the other way round.
+  const bool of_user = slice < users;
+  const int64_t mine = of_user ? slice : slice - users;
+  const Slot rows = of_user ? p : q, others = of_user ? q : p, biases = of_user ? bu : bi;
+  const double rate = in[lr][0];
+  std::vector<BoundedSum> sum(static_cast<size_t>(f + 1));  // the last: the bias
+  const auto old = [&](int64_t c) { return c < f ? in[rows][mine * f + c] : in[biases][mine]; };
+  for (int64_t c = 0; c <= f; ++c) sum[static_cast<size_t>(c)].add(old(c));
+  int64_t count = 0;
+  for (int64_t j = 0; j < n; ++j) {
+    if (static_cast<int64_t>(in[of_user ? user : item][j]) != mine) continue;
+    const Rating r = rating_of(*this, in, j);
+    if (r.user < 0) continue;
+    ++count;
+    const int64_t other = of_user ? r.item : r.user;
+    for (int64_t c = 0; c <= f; ++c) {
+      const double factor = rate * (c < f ? in[others][other * f + c] : 1);
+      sum[static_cast<size_t>(c)].add(factor * r.e, 3 * std::abs(factor * r.e) + std::abs(factor) * r.error);
+    }
+  }
+  for (int64_t c = 0; c <= f; ++c) {
+    BoundedSum& s = sum[static_cast<size_t>(c)];
+    const double decay = -rate * reg * static_cast<double>(count) * old(c);
+    s.add(decay, 4 * std::abs(decay));
+    expect(c < f ? rows : biases, c < f ? mine * f + c : mine, s.sum(), s.error());
+  }
+}
+DUET_PROBLEM(MfStep);
+
+}  // namespace duet

@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+// spmm in blocks of kVectors vectors of columns, block after block, so that what a block reads of b stays in L2 while
+// all rows are taken. The sums of a row in a block stay in registers; every second entry has sums of its own, because
+// an addition takes longer than a load. Times a single vector, a row is a dot product with gathered elements of b.
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "cpu_ref/gemm/spmm_tuned.cpp"  // compiled once per instruction set
+#include <hwy/foreach_target.h>
+
+#include <algorithm>
+
+#include "core/registration.h"
+#include "cpu_ref/chunks.h"
+#include "cpu_ref/floats-inl.h"
+#include "ops/gemm/spmm.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace duet::HWY_NAMESPACE {
+
+// Pointers of a run, and the entries of a row within the tensors.
+template <class T>
+struct SparseRows {
+  const T* value;
+  const int32_t *col, *row;
+  int64_t nnz;
+  int64_t first(int64_t i) const { return std::clamp<int64_t>(row[i], 0, nnz); }
+  int64_t last(int64_t i) const { return std::clamp<int64_t>(row[i + 1], 0, nnz); }
+};
+
+// Columns [j0, j0 + kVectors vectors) of rows [i0, i1); kWhole: all of them exist.
+template <int kVectors, bool kWhole, class T>
+void block_of_rows(const Spmm& p, const SparseRows<T>& a, const T* b, T* c, int64_t j0, int64_t i0, int64_t i1) {
+  const hn::ScalableTag<float> d;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  const auto columns = static_cast<uint32_t>(p.k);
+  const auto at = [&](const T* from, int v) HWY_ATTR {
+    if constexpr (kWhole)
+      return load_as_f32(d, from + v * lanes);
+    else
+      return load_as_f32(d, from + v * lanes, std::max<int64_t>(0, p.n - j0 - v * lanes));
+  };
+  for (int64_t i = i0; i < i1; ++i) {
+    hn::Vec<decltype(d)> even[kVectors], odd[kVectors];
+#pragma GCC unroll 4
+    for (int v = 0; v < kVectors; ++v) {
+      even[v] = hn::Zero(d);
+      odd[v] = hn::Zero(d);
+    }
+    int64_t e = a.first(i);
+    const int64_t last = a.last(i);
+    for (; e + 2 <= last; e += 2) {
+      const auto col0 = static_cast<uint32_t>(a.col[e]), col1 = static_cast<uint32_t>(a.col[e + 1]);
+      if (HWY_LIKELY(col0 < columns)) {
+        const auto factor = hn::Set(d, static_cast<float>(a.value[e]));
+        const T* from = b + int64_t{col0} * p.n + j0;
+#pragma GCC unroll 4
+        for (int v = 0; v < kVectors; ++v) even[v] = hn::MulAdd(factor, at(from, v), even[v]);
+      }
+      if (HWY_LIKELY(col1 < columns)) {
+        const auto factor = hn::Set(d, static_cast<float>(a.value[e + 1]));
+        const T* from = b + int64_t{col1} * p.n + j0;
+#pragma GCC unroll 4
+        for (int v = 0; v < kVectors; ++v) odd[v] = hn::MulAdd(factor, at(from, v), odd[v]);
+      }
+    }
+    if (e < last && static_cast<uint32_t>(a.col[e]) < columns) {
+      const auto factor = hn::Set(d, static_cast<float>(a.value[e]));
+      const T* from = b + int64_t{a.col[e]} * p.n + j0;
+#pragma GCC unroll 4
+      for (int v = 0; v < kVectors; ++v) even[v] = hn::MulAdd(factor, at(from, v), even[v]);
+    }
+    T* to = c + i * p.n + j0;
+#pragma GCC unroll 4
+    for (int v = 0; v < kVectors; ++v)
+      if (const int64_t left = p.n - j0 - v * lanes; kWhole || left > 0)
+        store_f32_as(d, hn::Add(even[v], odd[v]), to + v * lanes, kWhole ? lanes : left);
+  }
+}
+
+// c[i] for n = 1 in f32: lanes take entries. Entries outside of a have a factor of 0 and read element 0.
+void dot_rows(const Spmm& p, const SparseRows<float>& a, const float* b, float* c, int64_t i0, int64_t i1) {
+  const hn::ScalableTag<float> d;
+  const hn::RebindToSigned<decltype(d)> di;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  const auto end = hn::Set(di, static_cast<int32_t>(p.k)), none = hn::Set(di, -1);
+  for (int64_t i = i0; i < i1; ++i) {
+    auto sum = hn::Zero(d);
+    for (int64_t e = a.first(i), last = a.last(i); p.k > 0 && e < last; e += lanes) {
+      const auto col = load(di, a.col + e, last - e, -1);
+      const auto exists = hn::And(hn::Gt(col, none), hn::Lt(col, end));
+      const auto from = hn::GatherIndex(d, b, hn::IfThenElseZero(exists, col));
+      const auto factor = load(d, a.value + e, last - e, 0.0f);
+      sum = hn::IfThenElse(hn::RebindMask(d, exists), hn::MulAdd(factor, from, sum), sum);
+    }
+    c[i] = hn::GetLane(hn::SumOfLanes(d, sum));
+  }
+}
+
+// Rows [i0, i1) of the block of columns from j0 on.
+void spmm_block(const Spmm& p, Args t, int64_t j0, int64_t i0, int64_t i1) {
+  const hn::ScalableTag<float> d;
+  const auto left = (p.n - j0) / static_cast<int64_t>(hn::Lanes(d));  // whole vectors
+  for_float(p.dtype, [&]<class T>() {
+    const SparseRows<T> a{t[Spmm::value].as<const T>(), t[Spmm::col].as<const int32_t>(),
+                          t[Spmm::row].as<const int32_t>(), p.nnz};
+    const T* b = t[Spmm::b].as<const T>();
+    T* c = t[Spmm::c].as<T>();
+    if constexpr (std::is_same_v<T, float>)
+      if (p.n == 1) return dot_rows(p, a, b, c, i0, i1);
+    if (left >= 4) return block_of_rows<4, true>(p, a, b, c, j0, i0, i1);
+    if (left == 0) return block_of_rows<1, false>(p, a, b, c, j0, i0, i1);
+    block_of_rows<4, false>(p, a, b, c, j0, i0, i1);
+  });
+}
+void block_columns(int64_t* to) { *to = 4 * static_cast<int64_t>(hn::Lanes(hn::ScalableTag<float>())); }
+
+}  // namespace duet::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace duet {
+namespace {
+HWY_EXPORT(spmm_block);
+HWY_EXPORT(block_columns);
+
+Plan spmm_tuned(const Spmm& p, CpuContext& cpu) {
+  if (!is_simd_dtype(p.dtype)) return Unsupported{kNotSimdDtype};
+  int64_t width = 0;
+  HWY_DYNAMIC_DISPATCH(block_columns)(&width);
+  // Tasks of some rows of one block of columns; the tasks of a block follow each other.
+  constexpr int64_t kTaskProducts = 1 << 16;
+  const int64_t per_row = (p.nnz / std::max<int64_t>(1, p.m) + 1) * std::min(width, p.n);
+  const int64_t rows = std::max<int64_t>(1, kTaskProducts / std::max<int64_t>(1, per_row));
+  const int64_t tasks = ceil_div(p.m, rows), blocks = ceil_div(p.n, width);
+  return [=, &cpu](Args t) {
+    cpu.parallel_for(tasks * blocks, 1, [&](int64_t first, int64_t last) {
+      for (int64_t task = first; task < last; ++task) {
+        const int64_t i = task % tasks * rows;
+        HWY_DYNAMIC_DISPATCH(spmm_block)(p, t, task / tasks * width, i, std::min(p.m, i + rows));
+      }
+    });
+  };
+}
+DUET_REGISTER(spmm_tuned);  // cpu.tuned
+}  // namespace
+}  // namespace duet
+#endif

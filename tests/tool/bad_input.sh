@@ -92,6 +92,14 @@ refuses 2 'tensor p: expected --in p=FILE' op sgd --impl reference --attr n=4 --
 refuses 2 'x has rank 1; at least 2' $softmax --in x=flat.npy --out y=y.npy
 refuses 2 'tensor x: expected shape \(2, 2\), got \(2, 2, 1\)' $softmax --in x=cube.npy --out y=y.npy
 refuses 2 'tensor b: expected shape \(4,\), got \(2, 2\)' op add --impl reference --in a=flat.npy --in b=x.npy --out c=c.npy
+npy value.npy '<f4' '(2,)' "$(f32 1 1)"
+npy col.npy '<i4' '(2,)' "$(i32 0 7)"
+npy row.npy '<i4' '(3,)' "$(i32 0 1 2)"
+refuses 2 'tensor col: element 1 is 7; 0 .. 1 is allowed' op spmm --impl reference --in value=value.npy --in col=col.npy --in row=row.npy --in b=x.npy --out c=y.npy
+refuses 2 'nnz 5: at most m \* k = 4' op spmm --impl reference --attr m=2 --attr k=2 --attr n=1 --attr nnz=5 --seed 1
+refuses 2 'k 12: a multiple of 8' op gemm_2_4 --impl reference --attr m=1 --attr n=1 --attr k=12 --seed 1
+refuses 2 'in 131072: at most 131071' op linear_int8 --impl reference --attr n=1 --attr in=131072 --attr out=1 --seed 1
+refuses 2 'replicas 0: 1 or more' op all_reduce --impl reference --attr replicas=0 --attr n=1 --seed 1
 refuses 2 'tensor x: expected f32 \(f2 f4 f8 in the file\), got i4' $softmax --in x=whole.npy --out y=y.npy
 refuses 2 'cannot read missing.npy: No such file' $softmax --in x=missing.npy --out y=y.npy
 refuses 2 'cannot read .*regular' $softmax --in x=. --out y=y.npy

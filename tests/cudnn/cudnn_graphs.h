@@ -12,6 +12,7 @@
 #include "kernels/norm/layernorm_cudnn.h"
 #include "kernels/norm/norm_graph.h"
 #include "kernels/norm/rmsnorm_cudnn.h"
+#include "kernels/reduction/sum_cudnn.h"
 
 namespace duet::cuda {
 
@@ -38,6 +39,7 @@ inline std::vector<NamedGraph> cudnn_graphs(const std::vector<Scale>& scales) {
   take.operator()<LayerNormBackward>(layernorm_backward_graph, norm);
   take.operator()<RmsNorm>(rmsnorm_graph, norm);
   take.operator()<RmsNormBackward>(rmsnorm_backward_graph, norm);
+  take.operator()<Sum>(sum_graph, sum_unsupported_reason);
   take.operator()<Attention>(attention_graph, [](const auto& p) { return attention_unsupported_reason(p, false); });
   take.operator()<AttentionBackward>(attention_backward_graph,
                                      [](const auto& p) { return attention_unsupported_reason(p, true); });

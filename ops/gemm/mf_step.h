@@ -84,7 +84,7 @@ struct MfStep {
         {"MovieLens-1M, a small batch", "users:6040 items:3952 f:64 n:16384"},
         {"MovieLens-20M", "users:138493 items:27278 f:64 n:1048576"},
     };
-    return by_scale(scale, test, standard, {}, sweep("n", 1 << 10, 1 << 20, "users:6040 items:3952 f:64"));
+    return by_scale(scale, test, standard, {}, sweep("n", 1 << 8, 1 << 20, "users:6040 items:3952 f:64"));
   }
 };
 

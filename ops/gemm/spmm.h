@@ -120,8 +120,7 @@ struct Spmm {
                                     {"DeepBench, sparsity 0.90", "m:10752 k:3584 nnz:3853517"},
                                     {"DeepBench, sparsity 0.95", "m:10752 k:3584 nnz:1926758"}});
     return by_scale(scale, concat({across(kFloatTypes, test), odd}), across(kF32AndBf16, standard),
-                    across(kFloatTypes, deepbench),
-                    {{"small", "m:1024 k:1024 n:64 nnz:104858"}, {"square", "m:4096 k:4096 n:64 nnz:1677722"}});
+                    across(kFloatTypes, deepbench), sweep("n", 1, 4096, "m:7680 k:2560 nnz:1966080"));
   }
 };
 

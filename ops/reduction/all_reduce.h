@@ -74,7 +74,7 @@ struct AllReduce {
                                                                            {"DeepBench", "n:38360000"},
                                                                            {"DeepBench", "n:64500000"}});
     return by_scale(scale, across(kFloatTypes, test), across(kF32AndBf16, standard), across(kFloatTypes, more),
-                    sweep("n", 1 << 10, 1 << 20, "replicas:4"));
+                    sweep("n", 1 << 8, 1 << 20, "replicas:4"));
   }
 };
 

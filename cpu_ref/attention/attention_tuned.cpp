@@ -3,8 +3,8 @@
 // one, and goes through its keys in blocks. Only one block of scores exists at a time, in cache; the maximum and the
 // sum of each query are carried from block to block. Products are register tiles of the matrix engine (gemm/engine.h).
 // Under a causal mask each tile multiplies only the keys that its queries see. Backward: the probabilities are formed
-// again from lse. The gradients of a head are added up in place, block by block. Few queries of many keys are decode.cpp's.
-// Start reading at forward_head.
+// again from lse. The gradients of a head are added up in place, block by block. decode.cpp has few queries of many
+// keys. Start reading at forward_head.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "cpu_ref/attention/attention_tuned.cpp"  // compiled once per instruction set
 #include <hwy/foreach_target.h>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // attention of few queries (decode.h). A thread takes a part of the keys of one head of k and v, with all query rows
-// that share the head, in blocks that stay in L1 and L2: each byte of k and v is read from memory once. Each part leaves
-// the maximum, the sum and the weighted sum of v for every row; combine_row puts the parts together. Start reading at
-// decode_part.
+// that share the head, in blocks that stay in L1 and L2: each byte of k and v is read from memory once. Each part
+// leaves the maximum, the sum and the weighted sum of v for every row; combine_row puts the parts together. Start
+// reading at decode_part.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "cpu_ref/attention/decode.cpp"  // compiled once per instruction set
 #include <hwy/foreach_target.h>

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // softgpu_selftest [--own]: is the software GPU right? Small PTX kernels with answers that the PTX ISA manual gives
 // (answers.cpp), kernels with planted errors (kernels.cpp) and programs with planted errors (programs.cpp), each of
-// which has to be reported. These need neither nvcc nor a GPU, and are all with --own. Else the programs beside this one
-// follow, which have Duet's own kernels: how many of them the op tests run, and how many rows give the same bits as the
-// kernels that g++ compiled. That takes minutes.
+// which has to be reported. These need neither nvcc nor a GPU; with --own, they are all. Else the programs beside this
+// one follow, which have Duet's own kernels: how many of them the op tests run, and how many rows give the same bits as
+// the kernels that g++ compiled. That takes minutes.
 #include <unistd.h>
 
 #include <cstdio>

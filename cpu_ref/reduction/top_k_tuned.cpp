@@ -54,9 +54,17 @@ HWY_INLINE int64_t fill_heap(const T* x, int64_t n, int64_t first, int64_t k, ui
   // Of equal elements the later one ranks below: only what is larger than the smallest in the heap, or NaN, gets in.
   auto least = hn::Set(d, value_of_key(heap[0]));
   HWY_ALIGN float values[hn::MaxLanes(d)];
+  const auto gets_in = [&](auto v) HWY_ATTR { return hn::Not(hn::Le(v, least)); };
   const auto try_vector = [&](auto v, int64_t i, int64_t count) HWY_ATTR {
+    uint8_t bytes[8] = {};  // a bit for each lane
+    hn::StoreMaskBits(d, gets_in(v), bytes);
+    uint64_t candidates = 0;
+    std::memcpy(&candidates, bytes, sizeof bytes);
+    if (candidates == 0) return;
     hn::Store(v, d, values);
-    for (int64_t e = 0; e < count; ++e) {
+    for (; candidates != 0; candidates &= candidates - 1) {
+      const int64_t e = std::countr_zero(candidates);
+      if (e >= count) break;
       const uint64_t key = rank_key(values[e], first + i + e);
       if (key <= heap[0]) continue;
       std::pop_heap(heap, heap + kept, smallest_first);
@@ -65,17 +73,16 @@ HWY_INLINE int64_t fill_heap(const T* x, int64_t n, int64_t first, int64_t k, ui
     }
     least = hn::Set(d, value_of_key(heap[0]));
   };
-  const auto gets_in = [&](auto v) HWY_ATTR { return hn::Not(hn::Le(v, least)); };
   int64_t i = kept;
   for (; i + 4 * lanes <= n; i += 4 * lanes) {
     const auto v0 = load_as_f32(d, x + i), v1 = load_as_f32(d, x + i + lanes);
     const auto v2 = load_as_f32(d, x + i + 2 * lanes), v3 = load_as_f32(d, x + i + 3 * lanes);
     if (HWY_LIKELY(hn::AllFalse(d, hn::Or(hn::Or(gets_in(v0), gets_in(v1)), hn::Or(gets_in(v2), gets_in(v3))))))
       continue;
-    if (!hn::AllFalse(d, gets_in(v0))) try_vector(v0, i, lanes);
-    if (!hn::AllFalse(d, gets_in(v1))) try_vector(v1, i + lanes, lanes);
-    if (!hn::AllFalse(d, gets_in(v2))) try_vector(v2, i + 2 * lanes, lanes);
-    if (!hn::AllFalse(d, gets_in(v3))) try_vector(v3, i + 3 * lanes, lanes);
+    try_vector(v0, i, lanes);
+    try_vector(v1, i + lanes, lanes);
+    try_vector(v2, i + 2 * lanes, lanes);
+    try_vector(v3, i + 3 * lanes, lanes);
   }
   for (; i < n; i += lanes) try_vector(load_as_f32(d, x + i, n - i), i, std::min(lanes, n - i));
   return kept;

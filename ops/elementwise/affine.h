@@ -85,10 +85,10 @@ struct Affine {
     };
     const Cases standard{
         {"image CNN: 224 x 224, batch 32", "n:32 c:3 h:224 w:224"},
+        {"spatial transformer (arXiv:1506.02025), 28 x 28, batch 256", "n:256 c:1 h:28 w:28"},
     };
     const Cases more{
         {"image CNN: 256 x 256, batch 64", "n:64 c:3 h:256 w:256"},
-        {"spatial transformer (arXiv:1506.02025), 28 x 28, batch 256", "n:256 c:1 h:28 w:28"},
     };
     if (scale == Scale::sweep) return sweep("n", 1, 4096, "c:1 h:32 w:32");
     return across(kFloatTypes, by_scale(scale, test, standard, more));

@@ -89,10 +89,10 @@ struct Augment {
     };
     const Cases standard{
         {"ImageNet, 256 x 256 to 224 x 224, batch 64", "n:64 h:256 w:256 ho:224 wo:224"},
+        {"CIFAR-10, padded to 40 x 40, to 32 x 32, batch 128", "n:128 h:40 w:40 ho:32 wo:32"},
     };
     const Cases more{
         {"ImageNet, 256 x 256 to 224 x 224, batch 256", "n:256 h:256 w:256 ho:224 wo:224"},
-        {"CIFAR-10, padded to 40 x 40, to 32 x 32, batch 128", "n:128 h:40 w:40 ho:32 wo:32"},
     };
     if (scale == Scale::sweep) return sweep("n", 1, 4096, "h:40 w:40 ho:32 wo:32");
     return across(kFloatTypes, by_scale(scale, test, standard, more));

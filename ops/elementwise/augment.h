@@ -95,8 +95,7 @@ struct Augment {
         {"ImageNet, 256 x 256 to 224 x 224, batch 256", "n:256 h:256 w:256 ho:224 wo:224"},
     };
     if (scale == Scale::sweep) return sweep("n", 1, 4096, "h:40 w:40 ho:32 wo:32");
-    return concat({across(kFloatTypes, by_scale(scale, test, standard, more)),
-                   by_scale(scale, {}, {}, {}, sweep("n", 1, 4096, "h:40 w:40 ho:32 wo:32"))});
+    return across(kFloatTypes, by_scale(scale, test, standard, more));
   }
 };
 

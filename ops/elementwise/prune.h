@@ -92,9 +92,9 @@ struct Prune {
     };
     const Cases more{{"Llama-3-8B, 4096 -> 4096", "n:16777216 sparsity:0.5"}};
     if (scale == Scale::sweep) return sweep("n", 64, 16777216);
-    const Cases all = concat({by_scale(scale, concat({both, two_of_four}), standard),
-                              with("scheme:magnitude", by_scale(scale, concat({both, magnitude}), by_size, more))});
-    return concat({across(kFloatTypes, all), by_scale(scale, {}, {}, {}, sweep("n", 1024, 16777216))});
+    return across(kFloatTypes,
+                  concat({by_scale(scale, concat({both, two_of_four}), standard),
+                          with("scheme:magnitude", by_scale(scale, concat({both, magnitude}), by_size, more))}));
   }
 };
 

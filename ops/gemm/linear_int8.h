@@ -68,13 +68,13 @@ struct LinearInt8 {
         {"one product", "n:1 in:1 out:1"},
         {"no features: the bias alone", "n:3 in:0 out:5"},
         {"beside a register tile", "n:17 in:65 out:33"},
+        {"few samples, whole packs", "n:4 in:256 out:32"},
     };
     const Cases test{
         {"no samples", "n:0 in:3 out:5"},
         {"no outputs", "n:3 in:5 out:0"},
         {"three of each", "n:3 in:3 out:3"},
         {"one sample", "n:1 in:131 out:65"},
-        {"few samples, whole packs", "n:4 in:256 out:32"},
         {"whole packs", "n:24 in:64 out:64"},
         {"beside a tile of k", "n:33 in:80 out:40"},
         {"over a block of rows", "n:131 in:32 out:130"},

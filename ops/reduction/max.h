@@ -39,6 +39,7 @@ inline Cases max_cases(Scale scale) {
       {"columns: one element", "rows:1 cols:1 axis:0"},
       {"columns: none", "rows:3 cols:0 axis:0"},
       {"columns: beside a warp", "rows:33 cols:31 axis:0"},
+      {"columns: whole packs", "rows:33 cols:64 axis:0"},
       {"columns: whole packs, several parts", "rows:333 cols:64 axis:0"},
       {"columns: prime, longer than a block", "rows:1031 cols:5 axis:0"},
       {"columns: few rows of many", "rows:3 cols:307 axis:0"},

@@ -246,7 +246,13 @@ TEST(AnnotateRoof, FindsTheMathModeInTheDtype) {
 
 TEST(AnnotateRoof, ProductsOfI8AreComparedWithTheirPeak) {
   std::vector<Ceiling> all = ceilings();
-  all.push_back({.name = "gpu.mma.i8", .device = "gpu", .value = 4e15, .unit = "OP/s"});
+  Ceiling peak;
+  peak.name = "gpu.mma.i8";
+  peak.device = "gpu";
+  peak.dtype = "i8";
+  peak.value = 4e15;
+  peak.unit = "OP/s";
+  all.push_back(std::move(peak));
   results::Job job = results::testing::make_job("linear_int8/cuda.tuned/f32/n:8",
                                                 {results::testing::make_series(results::Scope::call, 1, 0.7)});
   job.flops = 1e15;

@@ -25,8 +25,7 @@ void GemmOf<kAccumulate>::reference(Inputs in, int64_t slice, Expect& expect) co
       for (int64_t j = 0; j < n; ++j) add(p, j);
   }
   const double scale = alpha;
-  const Tolerance bound = tolerance();
-  const double weight = bound.abs_sum > 0 ? bound.rel / bound.abs_sum : 0;  // of |c|: see tolerance()
+  const double weight = kAccumulate ? error_of_c() / tolerance().abs_sum : 0;  // of |c|
   for (int64_t j = 0; j < n; ++j) {
     const ProductSum& s = sum[static_cast<size_t>(j)];
     const double before = kAccumulate ? in[c][slice * n + j] : 0;

@@ -46,6 +46,8 @@ DUET_REGISTER(linear_onednn);  // cpu.onednn
 
 Plan linear_backward_onednn(const LinearBackward& p, CpuContext&) {
   if (p.math == Math::tf32) return Unsupported{"no TF32 on a CPU"};
+  // It multiplies dy by 0 where y is 0: an infinite gradient becomes NaN there, and 0 by the contract.
+  if (p.act == Act::relu) return Unsupported{"oneDNN's relu backward multiplies where the contract selects"};
   using L = LinearBackward;
   return onednn::planned([&](onednn::Program& run) {
     const Desc rows = onednn::dense(p.dtype, {p.n, p.out});
@@ -55,19 +57,16 @@ Plan linear_backward_onednn(const LinearBackward& p, CpuContext&) {
     const auto dw = run.tensor(L::dw, onednn::dense(p.dtype, {p.out, p.in}));
     const auto dbias = run.tensor(L::dbias, onednn::dense(p.dtype, {p.out}));
     Value g = run.tensor(L::dy, rows);
-    if (p.act != Act::none) {
-      const bool gelu = p.act == Act::gelu;
-      const auto act = gelu ? algorithm::eltwise_gelu_tanh : algorithm::eltwise_relu_use_dst_for_bwd;
-      const dnnl::eltwise_forward::primitive_desc forward(onednn::engine(), prop_kind::forward_training,
-                                                          gelu ? algorithm::eltwise_gelu_tanh : algorithm::eltwise_relu,
-                                                          rows, rows, 0, 0);
+    if (p.act == Act::gelu) {
+      const auto act = algorithm::eltwise_gelu_tanh;
+      const dnnl::eltwise_forward::primitive_desc forward(onednn::engine(), prop_kind::forward_training, act, rows,
+                                                          rows, 0, 0);
       const dnnl::eltwise_backward::primitive_desc backward(onednn::engine(), act, rows, rows, rows, 0, 0, forward,
                                                             onednn::attributes());
       const Value dy = g;
       g = run.temporary(rows);
-      run.add<dnnl::eltwise_backward>(backward, {{gelu ? DNNL_ARG_SRC : DNNL_ARG_DST, run.tensor(L::y, rows)},
-                                                 {DNNL_ARG_DIFF_DST, dy},
-                                                 {DNNL_ARG_DIFF_SRC, g}});
+      run.add<dnnl::eltwise_backward>(
+          backward, {{DNNL_ARG_SRC, run.tensor(L::y, rows)}, {DNNL_ARG_DIFF_DST, dy}, {DNNL_ARG_DIFF_SRC, g}});
     }
     const dnnl::inner_product_forward::primitive_desc forward(onednn::engine(), prop_kind::forward_training, x.desc,
                                                               w.desc, dbias.desc, rows);

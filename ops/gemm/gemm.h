@@ -51,9 +51,16 @@ struct GemmOf {
             b.of(dtype, trans_b ? Shape{batch, n, k} : Shape{batch, k, n}), c.of(dtype, {batch, m, n})};
   }
   double flops() const { return 2.0 * batch * m * n * k; }
-  // alpha and the addition to c are a rounding each. The part that is relative to |sum| is one of |result| and of |c|,
-  // which the claim's abs_sum has.
-  Tolerance tolerance() const { return product_sum_tolerance(k, kAccumulate ? 2 : 1, dtype, math, kDirect); }
+  // alpha and the addition to c are a rounding each.
+  static constexpr int64_t kRoundings = kAccumulate ? 2 : 1;
+  Tolerance tolerance() const { return product_sum_tolerance(k, kRoundings, dtype, math, kDirect); }
+  // gemm_acc: the error that is relative to |c|, which the claim's abs_sum has. Where a sum begins with c, each addition
+  // rounds a partial sum that has c in it; and the last one rounds the result, however small the products are.
+  double error_of_c() const {
+    const double u = std::min(unit_roundoff(DType::f32), unit_roundoff(dtype));
+    return std::max(product_error(static_cast<double>(k), kRoundings, dtype, math, kDirect).rel,
+                    u * independent(static_cast<double>(k + kRoundings)));
+  }
 
   std::optional<LinearAxis> linear_axis() const {
     if (kAccumulate) return std::nullopt;

@@ -117,6 +117,8 @@ inline Cases gemm_acc_cases(Scale scale) {
       {"no rows", "m:0 n:3 k:3"},
       {"empty sums leave c", "m:3 n:17 k:0 alpha:2"},
       {"one product", "m:1 n:1 k:1 alpha:-1"},
+      {"one product a sum, added to larger numbers", "m:17 n:33 k:1 c=-10..10"},
+      {"two products a sum", "m:17 n:33 k:2"},
       {"a matrix times a vector", "m:129 n:1 k:33 alpha:0.5"},
       {"a vector times a matrix, transposed", "m:1 n:65 k:129 trans_b:1"},
       {"batch", "batch:3 m:17 n:31 k:3 trans_b:1 alpha:2"},

@@ -3,7 +3,7 @@
 # bench_all from the outside: what it lists, refuses, writes, and how it survives interrupts and crashes.
 source "$(dirname "$0")/common.bash"
 bench=${DUET_BIN}/bench_all
-small=(--scale smoke --device cpu --filter '^(relu|step/mlp)/cpu')
+small=(--scale smoke --device cpu --filter '^(relu/cpu.tuned|step/mlp/cpu)')
 
 # says STATUS PATTERN ARGUMENT...: bench_all leaves with STATUS, says something that matches on standard error, writes no file.
 says() {
@@ -83,7 +83,7 @@ for flag in version json list case filter exclude scale device impl dtype scope 
 done
 "$bench" --list "${small[@]}" > listed || fail '--list'
 grep -q '^relu/cpu.tuned/f32/n:' listed || fail "--list: $(cat listed)"
-"$bench" --benchmark_list_tests --benchmark_filter='^relu/cpu' --scale smoke | cmp - <(grep ^relu listed) || fail "Google Benchmark's flags"
+"$bench" --benchmark_list_tests --benchmark_filter='^relu/cpu.tuned' --scale smoke | cmp - <(grep ^relu listed) || fail "Google Benchmark's flags"
 
 "$bench" "${small[@]}" --json=kept.json > stdout 2> stderr || fail "a run: $(cat stderr)"
 head -1 stdout | grep -qE '^CPU, [0-9]+ thread' || fail "a run does not begin with its threads: $(head -1 stdout)"

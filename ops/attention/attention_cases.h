@@ -71,7 +71,7 @@ inline Cases decode_cases(Scale scale) {
   };
   return concat(
       {across(kFloatTypes, by_scale(scale, test, standard)),
-       across(kF32AndBf16, by_scale(scale, {}, {}, {}, sweep("Tk", 256, 16384, "B:1 H:32 Tq:1 D:128 Hkv:8", 4)))});
+       across(kF32AndBf16, by_scale(scale, {}, {}, {}, sweep("Tk", 256, 16384, "B:1 H:32 Tq:1 D:128 Hkv:8", 2)))});
 }
 
 }  // namespace duet

@@ -78,7 +78,7 @@ struct Gemv {
     };
     const Words both{"trans:0", "trans:1"};
     return by_scale(scale, across(kFloatTypes, across(both, test)), across(kF32AndBf16, across(both, standard)),
-                    across(kFloatTypes, more), across(kF32AndBf16, sweep("m n", 32, 8192)));
+                    across(kFloatTypes, more), across(kF32AndBf16, sweep("m n", 32, 8192, "", 2)));
   }
 };
 

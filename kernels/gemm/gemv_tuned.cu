@@ -20,7 +20,7 @@ struct Part {
 };
 
 // Blocks: (ceil(m / 8), parts) of 256 threads, no shared memory. A warp forms the sum of row 8 blockIdx.x + warp.
-// a: (m, n); y: (m) for whole sums; partial: (parts, m), or null where there is one part. kPack > 1: rows of a, x and
+// a: (m, n); y: (m) for whole sums; partial: (parts, m), or null where there is one part. kSize > 1: rows of a, x and
 // parts are aligned to packs.
 template <class T, int kSize>
 __global__ void __launch_bounds__(kThreads)

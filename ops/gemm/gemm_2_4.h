@@ -4,6 +4,7 @@
 // these, the low 2 bits are the place (0 .. 3) of the first kept value, the high 2 bits that of the second. b: (k, n),
 // c: (m, n). Row-major, dense; c is overwritten. Sums are formed in f32 or better; k = 0 gives 0.
 //   The first place is below the second. Any meta is safe to read: of two values with one place the second counts.
+//   b is finite: an implementation may multiply it by the zeros of the places that are not kept.
 // Source: NVIDIA A100 Tensor Core GPU architecture, 2020, "Fine-grained structured sparsity".
 #pragma once
 #include <functional>

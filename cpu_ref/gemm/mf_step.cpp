@@ -62,8 +62,10 @@ void MfStep::reference(Inputs in, int64_t slice, Expect& expect) const {
   }
   for (int64_t c = 0; c <= f; ++c) {
     BoundedSum& s = sum[static_cast<size_t>(c)];
-    const double decay = -rate * reg * static_cast<double>(count) * old(c);
-    s.add(decay, 4 * std::abs(decay));
+    if (count > 0) {  // a row without ratings does not move, even where its decay would be 0 * infinity
+      const double decay = -rate * reg * static_cast<double>(count) * old(c);
+      s.add(decay, 4 * std::abs(decay));
+    }
     expect(c < f ? rows : biases, c < f ? mine * f + c : mine, s.sum(), s.error());
   }
 }

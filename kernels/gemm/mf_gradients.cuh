@@ -36,15 +36,15 @@ static __global__ void __launch_bounds__(kMapBlock) mf_clear_kernel(MfTable t, i
   t.count[i] = 0;
 }
 
-// The same grid: value += lr * (gradient - count * reg * value).
+// The same grid: value += lr * (gradient - count * reg * value). Rows without ratings stay as they are, infinities too.
 static __global__ void __launch_bounds__(kMapBlock) mf_apply_kernel(MfTable t, MfBatch b) {
   const int64_t i = int64_t{blockIdx.x} * kMapBlock + threadIdx.x;
   const float lr = *b.lr;
   if (i < t.n * b.f) {
-    const float decay = float(t.count[i / b.f]) * b.reg;
-    t.rows[i] += lr * (t.row_gradient[i] - decay * t.rows[i]);
+    const int count = t.count[i / b.f];
+    if (count != 0) t.rows[i] += lr * (t.row_gradient[i] - float(count) * b.reg * t.rows[i]);
   }
-  if (i < t.n) t.bias[i] += lr * (t.bias_gradient[i] - float(t.count[i]) * b.reg * t.bias[i]);
+  if (i < t.n && t.count[i] != 0) t.bias[i] += lr * (t.bias_gradient[i] - float(t.count[i]) * b.reg * t.bias[i]);
 }
 
 // The workspace of a plan, and the launches around its kernel for the ratings.

@@ -78,6 +78,7 @@ struct MfStep {
         {"a lane over a warp", "users:17 items:9 f:33 n:101"},
         {"users and items that do not exist", "users:7 items:9 f:17 n:65 user=below:11 item=below:12"},
         {"no user exists", "users:3 items:5 f:8 n:17 user=-1"},
+        {"infinite rows without ratings do not move", "users:3 items:5 f:7 n:0 p=inf q=-inf bu=-inf bi=inf"},
     };
     const Cases standard{
         {"MovieLens-1M", "users:6040 items:3952 f:64 n:1048576"},

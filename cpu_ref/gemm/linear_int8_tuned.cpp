@@ -89,11 +89,11 @@ void finish(const LinearInt8& p, const Finish& f, Args t) {
     T* y = t[LinearInt8::y].as<T>() + f.i0 * p.out + f.o0;
     for (int64_t j = 0; j < f.columns; j += kLanes) {
       const int64_t left = f.columns - j;
-      const auto scale = hn::Mul(of_x, load(df, scale_w + j, left, 0.0f)), b = load_as_f32(df, bias + j, left);
+      const auto of_w = load(df, scale_w + j, left, 0.0f), b = load_as_f32(df, bias + j, left);
       for (int64_t i = 0; i < f.rows; ++i) {
         auto sum = hn::LoadU(d, f.sums + i * kColumns + j);
         if (f.offset) sum = hn::Sub(sum, hn::Set(d, f.offset[i]));
-        store_f32_as(df, hn::MulAdd(hn::ConvertTo(df, sum), scale, b), y + i * p.out + j, left);
+        store_f32_as(df, hn::MulAdd(hn::Mul(hn::ConvertTo(df, sum), of_x), of_w, b), y + i * p.out + j, left);
       }
     }
   });

@@ -20,7 +20,7 @@ __global__ void linear_int8_kernel(const int8_t* x, const int8_t* w, const float
   w += o * in;
   int sum = 0;
   for (int64_t p = 0; p < in; ++p) sum += int{x[p]} * int{w[p]};
-  y[index] = T(float(sum) * (*scale_x * scale_w[o]) + float(bias[o]));
+  y[index] = T(float(sum) * *scale_x * scale_w[o] + float(bias[o]));
 }
 
 Plan linear_int8_naive(const LinearInt8& p, GpuContext& gpu) {

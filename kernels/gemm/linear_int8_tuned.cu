@@ -9,7 +9,10 @@
 namespace duet::DUET_DEVICE {
 namespace {
 
-__device__ __forceinline__ float scaled(int sum, float scale, float bias) { return float(sum) * scale + bias; }
+// By one scale after the other: the product of the two may leave f32's range where the result does not.
+__device__ __forceinline__ float scaled(int sum, float of_x, float of_w, float bias) {
+  return float(sum) * of_x * of_w + bias;
+}
 
 // One block of 128 threads per tile, in the order of Tiles. 64 KiB of dynamic shared memory. x: (n, in), w: (out, in),
 // y: (n, out). pairs: rows of y allow accesses of two elements.
@@ -34,9 +37,9 @@ __global__ void __launch_bounds__(TileInt8::kThreads, 2)
     const int64_t row = i0 + i, col = o0 + j;
     if (row >= n || col >= out) return;
     T* to = y + row * out + col;
-    const T v = T(scaled(first, of_x * scale_w[col], float(bias[col])));
+    const T v = T(scaled(first, of_x, scale_w[col], float(bias[col])));
     const bool two = col + 1 < out;
-    const T u = two ? T(scaled(second, of_x * scale_w[col + 1], float(bias[col + 1]))) : v;
+    const T u = two ? T(scaled(second, of_x, scale_w[col + 1], float(bias[col + 1]))) : v;
     if (pairs) {
       store_pack(to, Pack<T, 2>{{v, u}});
     } else {
@@ -53,7 +56,7 @@ __global__ void __launch_bounds__(kMapBlock) scale_kernel(const int* sums, const
   const int64_t i = int64_t{blockIdx.x} * kMapBlock + threadIdx.x;
   if (i >= elements) return;
   const int64_t o = i % out;
-  y[i] = T(scaled(sums[i], *scale_x * scale_w[o], float(bias[o])));
+  y[i] = T(scaled(sums[i], *scale_x, scale_w[o], float(bias[o])));
 }
 
 Plan linear_int8_tuned(const LinearInt8& p, GpuContext& gpu) {

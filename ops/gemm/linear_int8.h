@@ -2,7 +2,8 @@
 // A linear layer of 8-bit integers, as inference runs it: symmetric quantisation, one scale for x, one for each row of
 // w. x: (n, in) and w: (out, in) in i8; scale_x: (1), scale_w: (out), both f32; bias: (out), y: (n, out); all row-major
 // and dense. Sums are formed in i32 and are exact, in any order: `in` is limited so that they cannot overflow. Only
-// then are they scaled, in f32. A scale is a factor and nothing else: 0 leaves the bias, NaN gives NaN.
+// then are they scaled, in f32: by scale_x, whose product with the sum must not overflow (it does not for scale_x below
+// 2^97), then by scale_w. A scale is a factor and nothing else: 0 leaves the bias, NaN gives NaN.
 #pragma once
 #include <cmath>
 #include <functional>
@@ -79,6 +80,8 @@ struct LinearInt8 {
         {"beside a tile of k", "n:33 in:80 out:40"},
         {"over a block of rows", "n:131 in:32 out:130"},
         {"sums beyond 24 bits", "n:5 in:5003 out:7"},
+        {"scales whose product is subnormal", "n:5 in:68 out:36 scale_x=1e-20 scale_w=1e-21 bias=0"},
+        {"scales whose product overflows", "n:4 in:0 out:4 scale_x=1e30 scale_w=1e10"},
     };
     const Cases standard{
         {"BERT-base 768->3072, 384 tokens", "n:384 in:768 out:3072"},

@@ -2,9 +2,9 @@
 // A sparse matrix times a dense one. a: (m, k) in compressed sparse rows: the entries of row i are value[e] in column
 // col[e] for row[i] <= e < row[i + 1]. value: (nnz), col: (nnz), row: (m + 1), b: (k, n), c: (m, n); row-major, dense.
 // c is overwritten; a row without entries gives 0. Sums are formed in f32 or better.
-//   Columns need not ascend within a row, and equal ones add up. Nothing is read outside of a tensor whatever the
-//   indices are: an entry whose column is outside [0, k) adds nothing, and a bound of a row counts as the nearest
-//   number in [0, nnz]. `duet op` refuses files with such a column.
+//   Columns need not ascend within a row, and equal ones add up; but there are at most m k entries. Nothing is read
+//   outside of a tensor whatever the indices are: an entry whose column is outside [0, k) adds nothing, and a bound of
+//   a row counts as the nearest number in [0, nnz]. `duet op` refuses files with such a column.
 #pragma once
 #include <algorithm>
 #include <functional>

@@ -23,14 +23,15 @@ struct Rows {
   __device__ __forceinline__ bool has(int32_t column) const { return column >= 0 && column < k; }
 };
 
-// Blocks: (ceil(m / 8), ceil(n / (32 kSize))) of 256 threads, no shared memory. b: (k, n), c: (m, n). kSize > 1: rows
-// of b and c consist of whole packs, aligned.
+// ceil(m / 8) blocks for each 32 kSize columns, of 256 threads, no shared memory. All are along x: y takes 65535 at
+// most. b: (k, n), c: (m, n). kSize > 1: rows of b and c consist of whole packs, aligned.
 template <class T, int kSize>
 __global__ void __launch_bounds__(kThreads) wide_kernel(Rows<T> a, const T* b, T* c, int64_t n) {
-  const int64_t i = int64_t{blockIdx.x} * kWarps + threadIdx.x / 32;
+  const auto blocks_down = static_cast<unsigned>((a.m + kWarps - 1) / kWarps);
+  const int64_t i = int64_t{blockIdx.x % blocks_down} * kWarps + threadIdx.x / 32;
   if (i >= a.m) return;
   const int lane = static_cast<int>(threadIdx.x) % 32;
-  const int64_t j = (int64_t{blockIdx.y} * 32 + lane) * kSize;
+  const int64_t j = (int64_t{blockIdx.x / blocks_down} * 32 + lane) * kSize;
   const bool exists = j < n;
   float sum[kSize] = {};
   const int64_t last = a.last(i);
@@ -103,7 +104,7 @@ Plan spmm_tuned(const Spmm& p, GpuContext& gpu) {
       }
       const auto run = [&]<int kSize>() {
         launch(wide_kernel<T, kSize>,
-               Grid{.blocks = {rows, ceil_div(p.n, 32 * kSize)}, .threads = kThreads, .stream = stream}, a, b, c, p.n);
+               Grid{.blocks = rows * ceil_div(p.n, 32 * kSize), .threads = kThreads, .stream = stream}, a, b, c, p.n);
       };
       p.n % kPack<T> == 0 && aligned16(b, c) ? run.template operator()<kPack<T>>() : run.template operator()<1>();
     };

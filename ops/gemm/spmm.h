@@ -108,6 +108,7 @@ struct Spmm {
         {"columns outside of a, times a vector", "m:17 k:33 n:1 nnz:101 col=below:60"},
         {"columns in any order, some twice", "m:17 k:33 n:5 nnz:101 col=below:33"},
         {"no row has entries", "m:17 k:33 n:5 nnz:101 row=1000"},
+        {"more columns than a grid is high", "m:1 k:1 n:2097153 nnz:1 value=2"},
     };
     const Cases standard{
         {"DeepBench, sparsity 0.90, times 4 vectors", "m:7680 k:2560 n:4 nnz:1966080"},

@@ -29,7 +29,8 @@ struct StridedCopy {
     if (stride < 1) return "stride: 1 or more, is " + std::to_string(stride);
     if (offset < 0) return "offset: 0 or more, is " + std::to_string(offset);
     int64_t last;
-    if (n > 0 && (__builtin_mul_overflow(n - 1, stride, &last) || __builtin_add_overflow(last, offset + 1, &last)))
+    if (n > 0 && (__builtin_mul_overflow(n - 1, stride, &last) || __builtin_add_overflow(last, offset, &last) ||
+                  last == INT64_MAX))
       return "offset + (n - 1) stride overflows; at most 2^50 elements are allowed";
     return "";
   }
@@ -37,7 +38,9 @@ struct StridedCopy {
   int64_t length() const {  // of x; -1, which is refused, where it overflows
     int64_t last = 0;
     if (n <= 0) return 0;
-    if (__builtin_mul_overflow(n - 1, stride, &last) || __builtin_add_overflow(last, offset, &last)) return -1;
+    if (__builtin_mul_overflow(n - 1, stride, &last) || __builtin_add_overflow(last, offset, &last) ||
+        last == INT64_MAX)
+      return -1;
     return last + 1;
   }
   std::vector<TensorSpec> tensors() const { return {x.of(dtype, {length()}).touching(n), y.of(dtype, {n})}; }

@@ -61,6 +61,7 @@ refuses 2 'fake_quantise: lo and hi: -32768 <= lo <= hi <= 65535, are -128 and 6
 refuses 2 'strided_copy: stride: 1 or more, is 0' op strided_copy --describe --attr stride=0
 refuses 2 'strided_copy: offset: 0 or more, is -1' op strided_copy --describe --attr offset=-1
 refuses 2 'overflows; at most 2\^50 elements' op strided_copy --describe --attr n=4000000000 --attr stride=4000000000
+refuses 2 'strided_copy: offset \+ \(n - 1\) stride overflows; at most 2\^50 elements' op strided_copy --describe --attr n=1 --attr offset=9223372036854775807
 refuses 2 'gather: rows: below 2\^31, an index is an i32; is 3000000000' op gather --describe --attr rows=3000000000 --attr cols=1 --attr n=1
 refuses 2 'max: axis must be 0 or 1, is 2' op max --describe --attr axis=2
 refuses 2 'max: cols must be at least 1 where there are rows, is 0' op max --describe --attr rows=2 --attr cols=0

@@ -7,6 +7,7 @@
 
 #include <atomic>
 
+#include "core/denormals.h"
 #include "core/registration.h"
 #include "cpu_ref/chunks.h"
 #include "cpu_ref/floats-inl.h"
@@ -41,6 +42,7 @@ HWY_INLINE int64_t count(const T* x, int64_t n, const Above& above) {
 
 // How many of the rows [first, last) are right.
 int64_t right_rows(const Accuracy& p, Args t, int64_t first, int64_t last) {
+  const ScopedKeepDenormals keep;  // they rank by their values
   const hn::ScalableTag<float> d;
   const auto* label = t[Accuracy::label].as<const int32_t>();
   int64_t right = 0;

@@ -7,6 +7,7 @@
 #define HWY_TARGET_INCLUDE "cpu_ref/reduction/max_tuned.cpp"  // compiled once per instruction set
 #include <hwy/foreach_target.h>
 
+#include "core/denormals.h"
 #include "core/registration.h"
 #include "cpu_ref/chunks.h"
 #include "cpu_ref/exp-inl.h"
@@ -72,6 +73,7 @@ HWY_INLINE int64_t find_first(const T* x, int64_t n, float value) {
 // Blocks [first, last) of rows: best[b] = the largest of part b % blocks of row b / blocks. Where a row is one block,
 // its result is written as well.
 void max_row_blocks(const MaxJob& job, int64_t first, int64_t last, float* best) {
+  const ScopedKeepDenormals keep;  // they rank by their values, here and below
   for_float(job.dtype, [&]<class T>() HWY_ATTR {
     const int64_t blocks = ceil_div(job.cols, kRowBlock);
     const hn::CappedTag<float, 1> one;
@@ -92,6 +94,7 @@ void max_row_blocks(const MaxJob& job, int64_t first, int64_t last, float* best)
 
 // The result of a row of several blocks.
 void max_of_blocks(const MaxJob& job, int64_t row, const float* best) {
+  const ScopedKeepDenormals keep;
   for_float(job.dtype, [&]<class T>() HWY_ATTR {
     const int64_t blocks = ceil_div(job.cols, kRowBlock);
     best += row * blocks;
@@ -176,11 +179,13 @@ void max_column_blocks_of(const MaxJob& job, int64_t first, int64_t last, float*
   });
 }
 void max_column_blocks(const MaxJob& job, int64_t first, int64_t last, float* best, int32_t* index) {
+  const ScopedKeepDenormals keep;
   (job.index != nullptr ? max_column_blocks_of<true> : max_column_blocks_of<false>)(job, first, last, best, index);
 }
 
 // Merges the blocks of the columns [first, last) into those of the first block, and writes the results.
 void max_of_column_blocks(const MaxJob& job, int64_t first, int64_t last, float* best, int32_t* index) {
+  const ScopedKeepDenormals keep;
   const F32 d;
   const I32 di;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));

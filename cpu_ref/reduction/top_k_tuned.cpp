@@ -11,6 +11,7 @@
 #include <cstring>
 #include <functional>
 
+#include "core/denormals.h"
 #include "core/registration.h"
 #include "cpu_ref/chunks.h"
 #include "cpu_ref/floats-inl.h"
@@ -92,6 +93,7 @@ HWY_INLINE int64_t fill_heap(const T* x, int64_t n, int64_t first, int64_t k, ui
 // where a block has fewer elements.
 void top_k_blocks(const TopK& p, const void* from, int64_t length, int64_t kept, int64_t first, int64_t last,
                   uint64_t* keys) {
+  const ScopedKeepDenormals keep;  // they rank by their values
   for_float(p.dtype, [&]<class T>() HWY_ATTR {
     const int64_t blocks = ceil_div(p.cols, length);
     for (int64_t b = first; b < last; ++b) {

@@ -77,6 +77,7 @@ struct Accuracy {
         {"the first rank that does not count, long rows", "rows:3 cols:1031 k:33 x=0.5 label=33"},
         {"many ties", "rows:129 cols:67 k:33 x=below:3"},
         {"infinities and NaN", "rows:129 cols:31 k:11 x=edges+inf+nan"},
+        {"subnormals", "rows:65 cols:31 k:11 x=subnormal"},
         {"all NaN", "rows:65 cols:9 k:4 x=nan"},
         {"all negative infinity", "rows:65 cols:9 k:4 x=-inf"},
         {"labels beyond the classes", "rows:33 cols:7 k:7 label=below:14"},

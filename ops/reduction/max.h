@@ -34,6 +34,7 @@ inline Cases max_cases(Scale scale) {
       {"all negative infinity", "rows:5 cols:1031 x=-inf"},
       {"all NaN", "rows:3 cols:1031 x=nan"},
       {"zeros of both signs, infinities and NaN", "rows:9 cols:67 x=edges+inf+nan"},
+      {"subnormals", "rows:9 cols:67 x=subnormal"},
       {"one infinity, the last", "rows:5 cols:1031 x=last:inf"},
       {"one NaN, the last", "rows:1 cols:33331 x=last:nan"},
       {"columns: one element", "rows:1 cols:1 axis:0"},
@@ -47,6 +48,7 @@ inline Cases max_cases(Scale scale) {
       {"columns: all equal", "rows:1031 cols:5 axis:0 x=0.5"},
       {"columns: all negative infinity", "rows:1031 cols:5 axis:0 x=-inf"},
       {"columns: infinities and NaN", "rows:67 cols:9 axis:0 x=edges+inf+nan"},
+      {"columns: subnormals", "rows:67 cols:9 axis:0 x=subnormal"},
       {"columns: one NaN, the last", "rows:33 cols:31 axis:0 x=last:nan"},
   };
   const Cases standard{

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The order of elements in max, argmax, top_k and accuracy. NaN ranks above everything, infinity included, and all NaN
 // are equal, as in NumPy and PyTorch. Zeros of both signs are equal. Of equal elements the one of the lowest index
-// ranks first. Numbers below the smallest normal one of f32 may count as zeros.
+// ranks first. Subnormal numbers rank by their values; only y of max may be 0 where the largest is one.
 #pragma once
 #include <cmath>
 #include <string>

@@ -65,6 +65,7 @@ struct TopK {
         {"all negative infinity", "rows:3 cols:67 x=-inf"},
         {"all NaN", "rows:3 cols:67 x=nan"},
         {"zeros of both signs, infinities and NaN", "rows:9 cols:67 k:9 x=edges+inf+nan"},
+        {"subnormals", "rows:3 cols:67 k:9 x=subnormal"},
         {"one NaN, the last", "rows:2 cols:1031 x=last:nan"},
     };
     const Cases standard{

@@ -6,6 +6,7 @@
 #define HWY_TARGET_INCLUDE "cpu_ref/elementwise/fake_quantise_tuned.cpp"  // compiled once per instruction set
 #include <hwy/foreach_target.h>
 
+#include "core/denormals.h"
 #include "cpu_ref/elementwise/channels-inl.h"
 #include "ops/elementwise/fake_quantise.h"
 
@@ -14,6 +15,7 @@ namespace duet::HWY_NAMESPACE {
 
 void fake_quantise_chunk(const FakeQuantise& p, Args t, const ChannelCuts& cuts, const ChannelCuts::Tables& tables,
                          int64_t first, int64_t last, bool stream) {
+  const ScopedKeepDenormals keep;  // of x and scale: their quotient need not be small
   for_float(p.dtype, [&]<class T>() HWY_ATTR {
     const T* x = t[FakeQuantise::x].as<const T>();
     const auto step = [&](T* to, int64_t i, const auto& channels, int64_t j, auto... left) HWY_ATTR {
@@ -28,6 +30,7 @@ void fake_quantise_chunk(const FakeQuantise& p, Args t, const ChannelCuts& cuts,
 
 void fake_quantise_backward_chunk(const FakeQuantiseBackward& p, Args t, const ChannelCuts& cuts,
                                   const ChannelCuts::Tables& tables, int64_t first, int64_t last, bool stream) {
+  const ScopedKeepDenormals keep;
   using P = FakeQuantiseBackward;
   for_float(p.dtype, [&]<class T>() HWY_ATTR {
     const T *x = t[P::x].as<const T>(), *dy = t[P::dy].as<const T>();

@@ -5,6 +5,7 @@
 #define HWY_TARGET_INCLUDE "cpu_ref/elementwise/quantise_tuned.cpp"  // compiled once per instruction set
 #include <hwy/foreach_target.h>
 
+#include "core/denormals.h"
 #include "cpu_ref/elementwise/channels-inl.h"
 #include "ops/elementwise/quantise.h"
 
@@ -15,6 +16,7 @@ using I8 = hn::Rebind<int8_t, F32>;
 
 void quantise_chunk(const Quantise& p, Args t, const ChannelCuts& cuts, const ChannelCuts::Tables& tables,
                     int64_t first, int64_t last, bool stream) {
+  const ScopedKeepDenormals keep;  // of x and scale: their quotient need not be small
   for_float(p.dtype, [&]<class T>() HWY_ATTR {
     const T* x = t[Quantise::x].as<const T>();
     const auto step = [&](int8_t* to, int64_t i, const auto& channels, int64_t j, auto... left) HWY_ATTR {

@@ -52,6 +52,7 @@ inline Cases odd_quotients() {
       {"an infinite scale", "outer:3 c:5 inner:33 scale=inf x=edges+inf"},
       {"edge values, infinities and NaN", "outer:31 c:33 inner:1 x=edges+inf+nan"},
       {"edge values, infinities and NaN in planes", "outer:5 c:3 inner:49 x=edges+inf+nan"},
+      {"subnormal x and scale", "outer:3 c:33 inner:7 x=subnormal scale=subnormal"},
       {"zero points beyond hi", "outer:3 c:33 inner:7 zero=below:1000"},
       {"zero points beyond lo", "outer:3 c:33 inner:1 zero=-2147483648"},
       {"4 bits", "outer:3 c:33 inner:49 lo:-8 hi:7 scale=0.2..0.5"},

@@ -6,7 +6,7 @@
 //   - A quotient that is not a number counts as 0: x or scale is NaN, 0 / 0, inf / inf. The level is then z.
 //   - A scale of 0 gives an infinite quotient for any other x: the level is lo or hi.
 //   - A zero point outside [lo, hi] counts as the nearer end.
-//   - A subnormal x or scale may count as 0.
+//   - A subnormal x or scale counts as what it is.
 #pragma once
 #include <algorithm>
 #include <cmath>

@@ -12,7 +12,7 @@ void Axpy::reference(Inputs in, int64_t chunk, Expect& expect) const {
   int exponent;
   const bool exact = factor == 0 || std::abs(std::frexp(factor, &exponent)) == 0.5;  // a power of two
   in_chunk(n, chunk, [&](int64_t i) {
-    const double product = factor * in[x][i];
+    const double product = factor == 0 ? 0 : factor * in[x][i];
     expect(y, i, in[y][i] + product, exact ? 0 : std::abs(product));
   });
 }

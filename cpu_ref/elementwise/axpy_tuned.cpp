@@ -34,6 +34,7 @@ HWY_EXPORT(axpy_chunk);
 Plan axpy_tuned(const Axpy& p, CpuContext& cpu) {
   if (!is_simd_dtype(p.dtype)) return Unsupported{kNotSimdDtype};
   return [p, &cpu](Args t) {
+    if (static_cast<float>(p.alpha) == 0) return;
     parallel_chunks(cpu, p.n, [&](int64_t first, int64_t last) {
       HWY_DYNAMIC_DISPATCH(axpy_chunk)(p, t, first, last);
     });

@@ -18,7 +18,9 @@ Plan axpy_naive(const Axpy& p, GpuContext& gpu) {
   return for_float(p.dtype, [&]<class T>() -> Plan {
     const Grid grid{.blocks = ceil_div(p.n, kThreads), .threads = kThreads, .stream = gpu.stream()};
     return [p, grid](Args t) {
-      launch(axpy_kernel<T>, grid, t[Axpy::x].as<const T>(), t[Axpy::y].as<T>(), p.n, static_cast<float>(p.alpha));
+      const auto alpha = static_cast<float>(p.alpha);
+      if (alpha == 0) return;
+      launch(axpy_kernel<T>, grid, t[Axpy::x].as<const T>(), t[Axpy::y].as<T>(), p.n, alpha);
     };
   });
 }

@@ -16,9 +16,10 @@ struct AddMultiple {
 Plan axpy_tuned(const Axpy& p, GpuContext& gpu) {
   return for_float(p.dtype, [&]<class T>() -> Plan {
     return [p, stream = gpu.stream()](Args t) {
+      const auto alpha = static_cast<float>(p.alpha);
+      if (alpha == 0) return;
       T* y = t[Axpy::y].as<T>();
-      launch_map(stream, AddMultiple{static_cast<float>(p.alpha)}, p.n, y, static_cast<const T*>(y),
-                 t[Axpy::x].as<const T>());
+      launch_map(stream, AddMultiple{alpha}, p.n, y, static_cast<const T*>(y), t[Axpy::x].as<const T>());
     };
   });
 }

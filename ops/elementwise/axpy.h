@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Adds a multiple of x to y in place, BLAS's axpy. x, y: (n), dense; they do not overlap. alpha is rounded to f32.
-// Arithmetic in f32 or better. alpha = 0 leaves y as it is or adds 0 x, which is not a number where x is infinite.
+// Arithmetic in f32 or better. alpha = 0 leaves y as it is, also where x is infinite or NaN, as in BLAS.
 #pragma once
 #include "core/problem.h"
 #include "ops/bounded_sum.h"
@@ -40,6 +40,7 @@ struct Axpy {
         {"another factor", "n:1031 alpha:3"},
         {"a negative factor", "n:1031 alpha:-0.5"},
         {"a factor of zero", "n:33 alpha:0"},
+        {"a factor of zero leaves y", "n:33 alpha:0 x=inf"},
         {"edge values, infinities and NaN", "n:1031 x=edges+inf+nan"},
         {"infinities of both signs", "n:33 x=inf y=-inf"},
     };

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // What an input pipeline does to a batch of images: crop, flip, normalise, and NHWC bytes to NCHW floats.
 //   x: (n, h, w, c) u8; top, left, flip: (n) i32; mean, std: (c) f32; y: (n, c, ho, wo) of dtype; dense; no two
-// overlap.
-//   Image k is cropped to the ho x wo pixels from (top[k], left[k]) on; where flip[k] is not 0 the crop is mirrored,
-// left
-//   to right. Pixels outside x count as 0, black, before they are normalised. std of 0 gives infinities or NaN.
+//   overlap.
+//   Image k is cropped to the ho x wo pixels from (top[k], left[k]) on, which may lie outside x; where flip[k] is not 0
+//   the crop is mirrored, left to right. Pixels outside x count as 0, black, before they are normalised.
+//   std is not 0: 1 / std and mean / std are finite.
 // Arithmetic in f32 or better; std and mean may be combined to a factor and a summand before.
 #pragma once
 #include <functional>

@@ -110,9 +110,9 @@ __global__ void __launch_bounds__(kBlock)
     }
   }
   dot = block_reduce<SumOp, kThreads>(dot, part);
-  if (factor > max_scale) dot = 0;
+  dot = factor > max_scale ? 0 : dot;
 
-    // Write back.
+  // Write back.
 #pragma unroll
   for (int load = 0; load < kBackwardItems / kSize; ++load) {
     const int c = first_column<kThreads, kSize>(load);

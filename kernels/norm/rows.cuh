@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// How rows are distributed over threads in layernorm_tuned.cu and rmsnorm_tuned.cu: a warp or a block holds a row in
-// registers, so that memory is read once; a row that does not fit a block's registers is read again for each pass, from
-// L2.
+// How rows are distributed over threads in layernorm_tuned.cu, rmsnorm_tuned.cu and l2_normalise_tuned.cu: a warp or a
+// block holds a row in registers, so that memory is read once; a row that does not fit a block's registers is read
+// again for each pass, from L2.
 #pragma once
 #include "kernels/vector.cuh"
 

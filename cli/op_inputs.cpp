@@ -50,7 +50,8 @@ Problem infer(const Problem& problem, const std::map<size_t, NpyReader>& files,
 }
 
 // Whole numbers that index an axis of another tensor, such as labels: an index out of range would make kernels read
-// outside that tensor.
+// outside that tensor. A contract gives them Fill::below(extent); whole numbers of any size have no such fill, but are
+// drawn by its drawn().
 void require_in_range(const HostTensors& host, size_t slot, const std::string& path) {
   const TensorSpec& spec = host.specs()[slot];
   if (spec.fill.kind != Fill::Kind::below) return;
@@ -129,18 +130,11 @@ HostTensors OpInputs::read(const OpOptions& options) {
       throw Error("tensor {}: expected {} ({} in the file), got {} from {}", spec.name, name_of(spec.dtype),
                   NpyReader::accepted_for(spec.dtype), reader.type(), reader.path());
   }
-  const uint64_t seed = options.seed.value_or(1);
-  for (size_t slot = 0; slot < host.size(); ++slot) {
-    const TensorSpec& spec = host.specs()[slot];
-    if (spec.role == Role::out) continue;
-    host.allocate(slot);
-    const auto file = files.find(slot);
-    if (file == files.end()) {  // as draw_inputs() does, so that a seed gives the same inputs everywhere
-      fill_values(host.data(slot), spec.dtype, spec.elements(), spec.fill, FillMode::values, fill_key(seed, slot));
-      continue;
-    }
-    file->second.read(spec.dtype, host.data(slot));
-    require_in_range(host, slot, file->second.path());
+  if (draws) host = draw_inputs(problem, FillMode::values, options.seed.value_or(1));
+  for (auto& [slot, reader] : files) {
+    if (!draws) host.allocate(slot);
+    reader.read(host.specs()[slot].dtype, host.data(slot));
+    require_in_range(host, slot, reader.path());
   }
   return host;
 }

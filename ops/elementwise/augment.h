@@ -50,12 +50,22 @@ struct Augment {
   std::vector<TensorSpec> tensors() const {
     const DType f = statistic_dtype(dtype);
     return {x.of(DType::u8, {n, h, w, c}, Fill::below(256)).touching(n * std::min(h, ho) * std::min(w, wo) * c),
-            top.of(DType::i32, {n}, Fill::below(1 + std::max<int64_t>(0, h - ho))),
-            left.of(DType::i32, {n}, Fill::below(1 + std::max<int64_t>(0, w - wo))),
-            flip.of(DType::i32, {n}, Fill::below(2)),
+            top.of(DType::i32, {n}),
+            left.of(DType::i32, {n}),
+            flip.of(DType::i32, {n}),
             mean.of(f, {c}, Fill::uniform(0.4, 0.5)),
             deviation.of(f, {c}, Fill::uniform(0.2, 0.3)),
             y.of(dtype, {n, c, ho, wo})};
+  }
+  // Crops lie inside the image where it is large enough; half of them, at random, are mirrored.
+  std::function<double(int64_t, uint32_t)> drawn(int slot) const {
+    const auto below = [](int64_t limit) {
+      return [limit](int64_t, uint32_t bits) { return static_cast<double>(bits % limit); };
+    };
+    if (slot == top.index) return below(1 + std::max<int64_t>(0, h - ho));
+    if (slot == left.index) return below(1 + std::max<int64_t>(0, w - wo));
+    if (slot == flip.index) return below(2);
+    return {};
   }
   double flops() const { return 3.0 * static_cast<double>(n * c * ho * wo); }
   // abs_sum is an error in units of u = 2^-24. As it stands, the formula rounds x / 255, the difference and the

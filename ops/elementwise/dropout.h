@@ -6,6 +6,7 @@
 //   The random bits of element i are those of Philox4x32-10 for (seed, offset + i). A step that adds n to offset draws
 //   fresh bits, also where it is a captured graph that is replayed.
 #pragma once
+#include <functional>
 #include <string>
 
 #include "core/philox.h"
@@ -46,8 +47,11 @@ struct Dropout {
   std::string invalid() const { return p >= 0 && p <= 1 ? "" : "p must lie in 0 to 1, is " + std::to_string(p); }
   void infer(Shapes s) { n = s[x][0]; }
   std::vector<TensorSpec> tensors() const {
-    return {x.of(dtype, {n}), offset.of(DType::i32, {1}, Fill::below(1 << 20)), y.of(dtype, {n}),
-            mask.of(DType::u8, {n})};
+    return {x.of(dtype, {n}), offset.of(DType::i32, {1}), y.of(dtype, {n}), mask.of(DType::u8, {n})};
+  }
+  std::function<double(int64_t, uint32_t)> drawn(int slot) const {
+    if (slot != offset.index) return {};
+    return [](int64_t, uint32_t bits) { return static_cast<double>(bits >> 12); };
   }
   double flops() const { return static_cast<double>(n); }
   // The scale and the product are rounded to f32, then y to dtype. The mask has no tolerance.
@@ -87,8 +91,10 @@ struct DropoutBackward {
   }
   std::string invalid() const { return p >= 0 && p <= 1 ? "" : "p must lie in 0 to 1, is " + std::to_string(p); }
   void infer(Shapes s) { n = s[dy][0]; }
-  std::vector<TensorSpec> tensors() const {
-    return {dy.of(dtype, {n}), mask.of(DType::u8, {n}, Fill::below(2)), dx.of(dtype, {n})};
+  std::vector<TensorSpec> tensors() const { return {dy.of(dtype, {n}), mask.of(DType::u8, {n}), dx.of(dtype, {n})}; }
+  std::function<double(int64_t, uint32_t)> drawn(int slot) const {
+    if (slot != mask.index) return {};
+    return [](int64_t, uint32_t bits) { return static_cast<double>(bits >> 31); };
   }
   double flops() const { return static_cast<double>(n); }
   Tolerance tolerance() const {  // as Dropout

@@ -6,6 +6,8 @@
 //   mixed: see ops/optimiser/mixed.h; a bad step is not counted.
 // Arithmetic is in f32 or better. The update of p uses m and v as computed, before they are rounded to dtype.
 #pragma once
+#include <functional>
+
 #include "core/problem.h"
 #include "ops/elementwise/chunk.h"
 #include "ops/optimiser/mixed.h"
@@ -44,12 +46,16 @@ struct AdamOf {
     const DType state = mixed::state_dtype(dtype, mixed);
     std::vector<TensorSpec> all{g.of(mixed::gradient_dtype(dtype, mixed), {n}),
                                 lr.of(statistic_dtype(dtype), {1}, Fill::constant(0.01)),
-                                step.of(DType::i32, {1}, Fill::below(1000)),
+                                step.of(DType::i32, {1}),
                                 mixed::parameters(p, dtype, n, mixed),
                                 m.of(state, {n}),
                                 v.of(state, {n}, Fill::uniform(0, 1))};
     if (mixed) mixed::append(all, bad, master, dtype, n);
     return all;
+  }
+  std::function<double(int64_t, uint32_t)> drawn(int slot) const {
+    if (slot != step.index) return {};
+    return [](int64_t, uint32_t bits) { return static_cast<double>(bits % 1000); };
   }
   double flops() const { return (kDecoupled ? 15.0 : 14.0) * n; }
   // Roundings, relative to abs_sum; that of p is an error in units of u = 2^-24:

@@ -42,6 +42,34 @@ same first.npy second.npy
 does 'y ->' op softmax --impl reference --attr rows=5 --attr cols=33 --seed 8 --out y=third.npy
 ! cmp -s first.npy third.npy || fail "another seed draws the same"
 
+# Inputs that are not independent of each other, such as the row starts of a sparse matrix, are drawn so that they are
+# valid: a row of three ones times a vector of ones.
+npy ones3.npy '<f4' '(3,)' "$(f32 1 1 1)"
+npy ones4.npy '<f4' '(4, 1)' "$(f32 1 1 1 1)"
+npy three.npy '<f4' '(1, 1)' "$(f32 3)"
+does 'c -> c.npy' op spmm --impl reference --attr m=1 --attr k=4 --attr n=1 --attr nnz=3 --seed 1 \
+  --in value=ones3.npy --in b=ones4.npy --out c=c.npy
+same c.npy three.npy
+
+# Whole numbers that index no tensor may have any value, whatever the extents of the others: a flip of -1 mirrors, a
+# crop may leave the image, and a step may exceed what is drawn.
+npy images.npy '|u1' '(2, 2, 2, 1)' '\xff\x00\x00\x00\xff\x00\x00\x00'
+npy flip.npy '<i4' '(2,)' "$(i32 -1 0)"
+npy top.npy '<i4' '(2,)' "$(i32 0 1)"
+npy left.npy '<i4' '(2,)' "$(i32 0 0)"
+npy mean.npy '<f4' '(1,)' "$(f32 0)"
+npy std.npy '<f4' '(1,)' "$(f32 1)"
+npy crops.npy '<f4' '(2, 1, 2, 2)' "$(f32 0 1 0 0 0 0 0 0)"
+does 'y -> y.npy' op augment --impl reference --attr ho=2 --attr wo=2 --in x=images.npy --in top=top.npy \
+  --in left=left.npy --in flip=flip.npy --in mean=mean.npy --in std=std.npy --out y=y.npy
+same y.npy crops.npy
+npy step.npy '<i4' '(1,)' "$(i32 1500)"
+npy next_step.npy '<i4' '(1,)' "$(i32 1501)"
+does 'step -> stepped.npy' op adam --impl reference --attr n=1000 --seed 1 --in step=step.npy --out step=stepped.npy
+same stepped.npy next_step.npy
+npy offset.npy '<i4' '(1,)' "$(i32 2000000)"
+does 'check: passed' op dropout --impl reference --attr n=1048576 --seed 1 --in offset=offset.npy --check
+
 # inout: the file is read, the result goes elsewhere.
 npy g.npy '<f4' '(2,)' "$(f32 1 1)"
 npy lr.npy '<f4' '(1,)' "$(f32 1)"

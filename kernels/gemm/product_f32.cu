@@ -54,11 +54,12 @@ struct Fetch {
 };
 
 // One block of 256 threads per tile, in the order of Tiles. Shared memory: 16.5 or 17 KiB. c: (batch, m, n); pre: as c,
-// or null; bias: (n) or null. vector_c: rows of c and pre allow 16-byte accesses.
-template <int kTile, bool kVector>
+// or null; bias: (n) or null. vector_c: rows of c and pre allow 16-byte accesses. kAccumulate: adds to c; known when
+// compiling, because a choice at run time makes the largest tile spill registers.
+template <int kTile, bool kVector, bool kAccumulate>
 __global__ void __launch_bounds__(256, 2)
     product_kernel(Operand a, Operand b, const float* bias, float* c, float* pre, Tiles tiles, int64_t k, float alpha,
-                   bool relu, bool accumulate, bool vector_c) {
+                   bool relu, bool vector_c) {
   using Tile = TileF32<kTile>;
   DUET_SHARED(float, panel_a, [Tile::kLines][Tile::kPitch]);
   DUET_SHARED(float, panel_b, [Tile::kLines][Tile::kPitch]);
@@ -71,7 +72,7 @@ __global__ void __launch_bounds__(256, 2)
                  Fetch<Tile, kVector>(a, at.batch, i0, k), Fetch<Tile, kVector>(b, at.batch, j0, k), panel_a, panel_b,
                  sum);
 
-  // Bias and activation or the addition to c, then write back.
+  // Add the bias or what c holds, activate, and write back.
   c += at.batch * m * n;
   if (pre) pre += at.batch * m * n;
 #pragma unroll
@@ -84,16 +85,12 @@ __global__ void __launch_bounds__(256, 2)
       float v[4];
 #pragma unroll
       for (int e = 0; e < 4; ++e) {
-        v[e] = alpha * sum[i][j + e] + (bias && col + e < n ? bias[col + e] : 0);
-        if (relu) v[e] = fmaxf(v[e], 0);
-        if (accumulate && !vector_c && col + e < n) v[e] += c[row * n + col + e];
-      }
-      if (accumulate && vector_c && col < n) {
-        const float4 before = *reinterpret_cast<const float4*>(c + row * n + col);
-        v[0] += before.x;
-        v[1] += before.y;
-        v[2] += before.z;
-        v[3] += before.w;
+        if constexpr (kAccumulate) {
+          v[e] = alpha * sum[i][j + e] + (col + e < n ? c[row * n + col + e] : 0);
+        } else {
+          v[e] = alpha * sum[i][j + e] + (bias && col + e < n ? bias[col + e] : 0);
+          if (relu) v[e] = fmaxf(v[e], 0);
+        }
       }
       const auto store = [&](float* to) {
         if (vector_c) {
@@ -123,9 +120,9 @@ void enqueue_product_f32(const Product& p, const float* a, const float* b, const
   const bool vector_c = p.n % 4 == 0 && aligned16(c) && (!pre || aligned16(pre));
   const auto run = [&]<int kTile, bool kVector>() {
     const Tiles tiles{ceil_div(p.m, kTile), ceil_div(p.n, kTile)};
-    launch(product_kernel<kTile, kVector>,
+    launch(p.accumulate ? product_kernel<kTile, kVector, true> : product_kernel<kTile, kVector, false>,
            Grid{.blocks = p.batch * tiles.down * tiles.across, .threads = 256, .stream = stream}, left, right, bias, c,
-           pre, tiles, p.k, p.alpha, p.relu, p.accumulate, vector_c);
+           pre, tiles, p.k, p.alpha, p.relu, vector_c);
   };
   if (left.stride % 4 != 0 || right.stride % 4 != 0 || !aligned16(a, b))
     run.template operator()<64, false>();

@@ -78,13 +78,18 @@ std::optional<size_t> Projection::axis_of(size_t slot) const {
 void Projection::sum_blocks(const HostTensors& from, size_t slot, HostTensors& to) const {
   to.allocate(slot);
   const Inputs::Values in = from.values()[slot];
-  auto* sums = static_cast<double*>(to.data(slot));
   const std::optional<size_t> axis = axis_of(slot);
-  const Extents e = extents(to.specs()[slot].shape, axis.value_or(0));
-  if (!axis)
-    return fill_rows(sums, e, [&](int64_t o, int64_t j, int64_t i) { return in[(o * e.axis + j) * e.inner + i]; });
+  if (!axis) {  // as it is; indices and codes keep their type
+    const TensorSpec& spec = to.specs()[slot];
+    void* const data = to.data(slot);
+    return tbb::parallel_for(tbb::blocked_range<int64_t>(0, spec.elements()), [&](const auto& r) {
+      const ScopedKeepDenormals keep;
+      for (int64_t i = r.begin(); i < r.end(); ++i) store_double(data, spec.dtype, i, in[i]);
+    });
+  }
+  const Extents e = extents(to.specs()[slot].shape, *axis);
   const int64_t whole = e.axis / blocks_.count * axis_.extent;  // entries of all groups, or of one
-  fill_rows(sums, e, [&](int64_t o, int64_t j, int64_t i) {
+  fill_rows(static_cast<double*>(to.data(slot)), e, [&](int64_t o, int64_t j, int64_t i) {
     const int64_t group = j / blocks_.count, first = j % blocks_.count * blocks_.size;
     const int64_t last = std::min(first + blocks_.size, axis_.extent);
     double sum = 0;

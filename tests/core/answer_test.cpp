@@ -87,6 +87,9 @@ TEST(Projection, SeesEachErrorOfAProduct) {
       {"gemm", "m:37 n:101 k:64"},
       {"gemm", "batch:3 m:20 n:33 k:50 trans_a:1 trans_b:1"},
       {"gemm", "m:9 n:1 k:50"},
+      {"gemv", "m:67 n:40"},
+      {"gemm_2_4", "m:33 n:101 k:64"},  // codes of 8 bits stay as they are
+      {"spmm", "m:33 k:64 n:101 nnz:700"},
       {"linear", "n:30 in:40 out:67"},
       {"linear_backward", "n:30 in:67 out:40"},
       {"linear_backward", "n:30 in:67 out:40 act:relu"},

@@ -120,7 +120,7 @@ grep -q 'from the journal' stderr || fail '--resume measured everything again'
 resumed() { # STATUS PATTERN ARGUMENT...
   local status=$1 pattern=$2 got
   shift 2
-  "$bench" --scale smoke --device cpu --filter cpu --json=kept_named.json "$@" > stdout 2> stderr
+  "$bench" --scale smoke --device cpu --filter cpu.tuned --json=kept_named.json "$@" > stdout 2> stderr
   got=$?
   [ "$got" = "$status" ] && cat stdout stderr | grep -qE -- "$pattern" || fail "named cases $*: status $got, $(cat stdout stderr)"
 }

@@ -54,8 +54,8 @@ struct GemmOf {
   // alpha and the addition to c are a rounding each.
   static constexpr int64_t kRoundings = kAccumulate ? 2 : 1;
   Tolerance tolerance() const { return product_sum_tolerance(k, kRoundings, dtype, math, kDirect); }
-  // gemm_acc: the error that is relative to |c|, which the claim's abs_sum has. Where a sum begins with c, each addition
-  // rounds a partial sum that has c in it; and the last one rounds the result, however small the products are.
+  // gemm_acc: the error that is relative to |c|, which the claim's abs_sum has. Where a sum begins with c, each
+  // addition rounds a partial sum that has c in it; and the last one rounds the result, however small the products are.
   double error_of_c() const {
     const double u = std::min(unit_roundoff(DType::f32), unit_roundoff(dtype));
     return std::max(product_error(static_cast<double>(k), kRoundings, dtype, math, kDirect).rel,

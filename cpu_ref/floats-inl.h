@@ -150,6 +150,12 @@ HWY_INLINE hn::Vec<D> load_as_f32(D d, const T* p, int64_t left, hn::TFromD<D> p
   }
 }
 
+// One element, as f32.
+template <class T>
+HWY_INLINE float element(const T* p) {
+  return hn::GetLane(load_as_f32(hn::CappedTag<float, 1>(), p));
+}
+
 // The whole vector to p.
 template <class D, class T>
 HWY_INLINE void store_f32_as(D d, hn::Vec<D> v, T* p) {

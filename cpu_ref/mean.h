@@ -25,4 +25,10 @@ inline float mean_of(const double* partial, int64_t n) {
   return static_cast<float>(sum_of(partial, n) / static_cast<double>(std::max<int64_t>(1, n)));
 }
 
+// The same of losses that rows left, which are added in order.
+inline float mean_of_rows(const double* row_loss, int64_t rows) {
+  const double sum = std::accumulate(row_loss, row_loss + rows, 0.0);
+  return static_cast<float>(sum / static_cast<double>(std::max<int64_t>(1, rows)));
+}
+
 }  // namespace duet

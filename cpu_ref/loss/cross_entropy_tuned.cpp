@@ -8,23 +8,16 @@
 #include <hwy/foreach_target.h>
 
 #include <numbers>
-#include <numeric>
 
 #include "core/registration.h"
 #include "cpu_ref/chunks.h"
+#include "cpu_ref/mean.h"
 #include "cpu_ref/softmax-inl.h"
 #include "cpu_ref/streaming.h"
 #include "ops/loss/cross_entropy.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace duet::HWY_NAMESPACE {
-
-// One element, as f32.
-template <class T>
-HWY_INLINE float element(const T* x) {
-  const hn::CappedTag<float, 1> d;
-  return hn::GetLane(load_as_f32(d, x));
-}
 
 // Rows [first, last): lse, and row_loss = lse - sum_c q[c] x[c], where q is the smoothed label. row_loss: (rows), in
 // double, so that their mean has no rounding of f32.
@@ -112,8 +105,7 @@ Plan cross_entropy_tuned(const CrossEntropy& p, CpuContext& cpu) {
     cpu.parallel_for(p.rows, rows_per_chunk(p.cols), [&](int64_t first, int64_t last) {
       HWY_DYNAMIC_DISPATCH(cross_entropy_rows)(p, t, first, last, losses);
     });
-    const double sum = std::accumulate(losses, losses + p.rows, 0.0);
-    *t[CrossEntropy::loss].as<float>() = static_cast<float>(sum / static_cast<double>(std::max<int64_t>(1, p.rows)));
+    *t[CrossEntropy::loss].as<float>() = mean_of_rows(losses, p.rows);
   };
   return Plan(run).with(std::move(workspace));
 }

@@ -8,10 +8,10 @@
 #include <hwy/foreach_target.h>
 
 #include <numbers>
-#include <numeric>
 
 #include "core/registration.h"
 #include "cpu_ref/chunks.h"
+#include "cpu_ref/mean.h"
 #include "cpu_ref/softmax-inl.h"
 #include "cpu_ref/streaming.h"
 #include "ops/loss/distill.h"
@@ -21,13 +21,6 @@ namespace duet::HWY_NAMESPACE {
 
 using D32 = hn::ScalableTag<float>;
 using V32 = hn::Vec<D32>;
-
-// One element, as f32.
-template <class T>
-HWY_INLINE float element(const T* x) {
-  const hn::CappedTag<float, 1> d;
-  return hn::GetLane(load_as_f32(d, x));
-}
 
 // What the formulas need of a row. Sums are those of 2^(v log2 e - top), where v is a score divided by the temperature
 // and top is the largest v, times log2 e.
@@ -163,8 +156,7 @@ Plan distill_tuned(const Distill& p, CpuContext& cpu) {
     cpu.parallel_for(p.rows, rows_per_chunk(p.cols), [&](int64_t first, int64_t last) {
       HWY_DYNAMIC_DISPATCH(distill_rows)(p, t, first, last, losses);
     });
-    const double sum = std::accumulate(losses, losses + p.rows, 0.0);
-    *t[Distill::loss].as<float>() = static_cast<float>(sum / static_cast<double>(std::max<int64_t>(1, p.rows)));
+    *t[Distill::loss].as<float>() = mean_of_rows(losses, p.rows);
   };
   return Plan(run).with(std::move(workspace));
 }

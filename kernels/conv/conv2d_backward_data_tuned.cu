@@ -224,7 +224,7 @@ __global__ void __launch_bounds__(TileHalf<T>::kThreads, 2)
                                         shared, sums);
 
   // Write back.
-  Tile::for_my_pairs(sums, [&](int i, int j, float first, float second) {
+  for_my_pairs(sums, [&](int i, int j, float first, float second) {
     const auto to = phase.pixel(p0 + i);
     const int64_t c = c0 + j;
     if (to.image < 0 || c >= g.group_c) return;

@@ -156,7 +156,7 @@ __global__ void __launch_bounds__(TileHalf<T>::kThreads, 2)
 
   // Write back.
   out += (int64_t{blockIdx.y} * g.k + at.batch * g.group_k) * g.depth;
-  Tile::for_my_pairs(sums, [&](int i, int j, float first, float second) {
+  for_my_pairs(sums, [&](int i, int j, float first, float second) {
     const int64_t k = k0 + i, d = d0 + j;
     if (k < g.group_k && d < g.depth)
       store_pack(out + k * g.depth + d, Pack<float, 2>{{first, second}});  // depth is even

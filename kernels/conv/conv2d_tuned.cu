@@ -127,7 +127,7 @@ __global__ void __launch_bounds__(TileHalf<T>::kThreads, 2)
                                        sums);
 
   // Write back.
-  Tile::for_my_pairs(sums, [&](int i, int j, float first, float second) {
+  for_my_pairs(sums, [&](int i, int j, float first, float second) {
     const int64_t p = p0 + i, k = k0 + j;
     if (p >= g.pixels || k >= g.group_k) return;
     T* to = y + p * g.k + at.batch * g.group_k + k;

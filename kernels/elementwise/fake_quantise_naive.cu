@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // One thread per element, in order: every warp reads and writes runs of memory. A thread finds its channel by two
 // divisions.
-#include "simt/launch.h"
+#include "kernels/elementwise/channels.cuh"
 #include "ops/elementwise/fake_quantise.h"
 
 namespace duet::DUET_DEVICE {
@@ -16,11 +16,9 @@ __global__ void fake_quantise_kernel(const T* x, const float* scale, const int32
   const int64_t i = int64_t{blockIdx.x} * kThreads + threadIdx.x;
   if (i >= n) return;
   const int64_t channel = i / inner % c;
-  const float quotient = float(x[i]) / scale[channel];
-  const int z = max(lo, min(hi, zero[channel]));
-  float level = (quotient == quotient ? rintf(quotient) : 0) + static_cast<float>(z);
-  level = fmaxf(fminf(level, static_cast<float>(hi)), static_cast<float>(lo));
-  y[i] = T((level - static_cast<float>(z)) * scale[channel]);
+  const int z = clamp_level(zero[channel], lo, hi);
+  const int level = clamp_level(unclamped_level(float(x[i]), scale[channel], z), lo, hi);
+  y[i] = T(static_cast<float>(level - z) * scale[channel]);
 }
 
 Plan fake_quantise_naive(const FakeQuantise& p, GpuContext& gpu) {
@@ -42,10 +40,8 @@ __global__ void fake_quantise_backward_kernel(const T* x, const float* scale, co
   const int64_t i = int64_t{blockIdx.x} * kThreads + threadIdx.x;
   if (i >= n) return;
   const int64_t channel = i / inner % c;
-  const float quotient = float(x[i]) / scale[channel];
-  const int z = max(lo, min(hi, zero[channel]));
-  const float level = (quotient == quotient ? rintf(quotient) : 0) + static_cast<float>(z);
-  dx[i] = level >= static_cast<float>(lo) && level <= static_cast<float>(hi) ? dy[i] : T(0.0f);
+  const int level = unclamped_level(float(x[i]), scale[channel], clamp_level(zero[channel], lo, hi));
+  dx[i] = level >= lo && level <= hi ? dy[i] : T(0.0f);
 }
 
 Plan fake_quantise_backward_naive(const FakeQuantiseBackward& p, GpuContext& gpu) {

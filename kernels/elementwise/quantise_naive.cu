@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // One thread per element, in order: every warp reads and writes runs of memory. A thread finds its channel by two
 // divisions.
-#include "simt/launch.h"
+#include "kernels/elementwise/channels.cuh"
 #include "ops/elementwise/quantise.h"
 
 namespace duet::DUET_DEVICE {
@@ -16,10 +16,8 @@ __global__ void quantise_kernel(const T* x, const float* scale, const int32_t* z
   const int64_t i = int64_t{blockIdx.x} * kThreads + threadIdx.x;
   if (i >= n) return;
   const int64_t channel = i / inner % c;
-  const float quotient = float(x[i]) / scale[channel];
-  const int z = max(lo, min(hi, zero[channel]));
-  const float level = (quotient == quotient ? rintf(quotient) : 0) + static_cast<float>(z);
-  q[i] = static_cast<int8_t>(fmaxf(fminf(level, static_cast<float>(hi)), static_cast<float>(lo)));
+  const int z = clamp_level(zero[channel], lo, hi);
+  q[i] = static_cast<int8_t>(clamp_level(unclamped_level(float(x[i]), scale[channel], z), lo, hi));
 }
 
 Plan quantise_naive(const Quantise& p, GpuContext& gpu) {
@@ -41,7 +39,7 @@ __global__ void dequantise_kernel(const int8_t* q, const float* scale, const int
   const int64_t i = int64_t{blockIdx.x} * kThreads + threadIdx.x;
   if (i >= n) return;
   const int64_t channel = i / inner % c;
-  x[i] = T(static_cast<float>(q[i] - max(-128, min(127, zero[channel]))) * scale[channel]);
+  x[i] = T(static_cast<float>(q[i] - clamp_level(zero[channel], -128, 127)) * scale[channel]);
 }
 
 Plan dequantise_naive(const Dequantise& p, GpuContext& gpu) {

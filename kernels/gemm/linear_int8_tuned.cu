@@ -33,7 +33,7 @@ __global__ void __launch_bounds__(TileInt8::kThreads, 2)
 
   // Scale, add the bias, write back.
   const float of_x = *scale_x;
-  TileInt8::for_my_pairs(sums, [&](int i, int j, int first, int second) {
+  for_my_pairs(sums, [&](int i, int j, int first, int second) {
     const int64_t row = i0 + i, col = o0 + j;
     if (row >= n || col >= out) return;
     T* to = y + row * out + col;

@@ -53,7 +53,7 @@ __global__ void __launch_bounds__(TileHalf<T>::kThreads, 2)
   // Bias and activation or the addition to c, then write back.
   c += at.batch * m * n;
   if (pre) pre += at.batch * m * n;
-  Tile::for_my_pairs(sums, [&](int i, int j, float first, float second) {
+  for_my_pairs(sums, [&](int i, int j, float first, float second) {
     const int64_t row = i0 + i, col = j0 + j;
     if (row >= m || col >= n) return;
     const auto finish = [&](float sum, int64_t column) {

@@ -22,6 +22,21 @@ struct Panel {
   }
 };
 
+// Calls f(row, column, first, second) for all of the 128 x 128 result that this thread holds: two neighbours in a row,
+// column even. sums: of a warp, 4 x 8 products of 16 x 8, each warp of four with a quarter.
+template <class Sum, class F>
+__device__ __forceinline__ void for_my_pairs(const Sum (&sums)[4][8][4], F&& f) {
+  const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32;
+#pragma unroll
+  for (int i = 0; i < 4; ++i)
+#pragma unroll
+    for (int half = 0; half < 2; ++half)
+#pragma unroll
+      for (int j = 0; j < 8; ++j)
+        f(warp / 2 * 64 + i * 16 + half * 8 + lane / 4, warp % 2 * 64 + j * 8 + lane % 4 * 2, sums[i][j][2 * half],
+          sums[i][j][2 * half + 1]);
+}
+
 template <class T>
 struct TileHalf {
   static constexpr int kTile = 128, kDepth = 32, kThreads = 128, kStages = 4;
@@ -115,21 +130,6 @@ struct TileHalf {
           }
       }
     }
-  }
-
-  // Calls f(row, column, first, second) for all of the result that this thread holds: two neighbours in a row, column
-  // even.
-  template <class F>
-  __device__ __forceinline__ static void for_my_pairs(const Sums& sums, F&& f) {
-    const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32;
-#pragma unroll
-    for (int i = 0; i < 4; ++i)
-#pragma unroll
-      for (int half = 0; half < 2; ++half)
-#pragma unroll
-        for (int j = 0; j < 8; ++j)
-          f(warp / 2 * 64 + i * 16 + half * 8 + lane / 4, warp % 2 * 64 + j * 8 + lane % 4 * 2, sums[i][j][2 * half],
-            sums[i][j][2 * half + 1]);
   }
 };
 

@@ -91,21 +91,6 @@ struct TileInt8 {
       }
     }
   }
-
-  // Calls f(row, column, first, second) for all of the result that this thread holds: two neighbours in a row, column
-  // even.
-  template <class F>
-  __device__ __forceinline__ static void for_my_pairs(const Sums& sums, F&& f) {
-    const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32;
-#pragma unroll
-    for (int i = 0; i < 4; ++i)
-#pragma unroll
-      for (int half = 0; half < 2; ++half)
-#pragma unroll
-        for (int j = 0; j < 8; ++j)
-          f(warp / 2 * 64 + i * 16 + half * 8 + lane / 4, warp % 2 * 64 + j * 8 + lane % 4 * 2, sums[i][j][2 * half],
-            sums[i][j][2 * half + 1]);
-  }
 };
 
 }  // namespace duet::DUET_DEVICE

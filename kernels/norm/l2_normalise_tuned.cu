@@ -41,14 +41,7 @@ __global__ void __launch_bounds__(kBlock)
   const float factor = factor_of(block_reduce<SumOp, kThreads>(squares, part), eps);
 
   // Scale and write back.
-#pragma unroll
-  for (int load = 0; load < kForwardItems / kSize; ++load) {
-    const int c = first_column<kThreads, kSize>(load);
-    Pack<T, kSize> pack;
-#pragma unroll
-    for (int i = 0; i < kSize; ++i) pack.at[i] = T(v[load * kSize + i] * factor);
-    if (c < cols) store_pack(y + c, pack);
-  }
+  store_row<kThreads, kSize, kForwardItems>(y, cols, [&](int i) { return v[i] * factor; });
   if (threadIdx.x == 0) scale[row] = factor;
 }
 
@@ -113,14 +106,7 @@ __global__ void __launch_bounds__(kBlock)
   dot = factor > max_scale ? 0 : dot;
 
   // Write back.
-#pragma unroll
-  for (int load = 0; load < kBackwardItems / kSize; ++load) {
-    const int c = first_column<kThreads, kSize>(load);
-    Pack<T, kSize> pack;
-#pragma unroll
-    for (int i = 0; i < kSize; ++i) pack.at[i] = T(factor * (g[load * kSize + i] - v[load * kSize + i] * dot));
-    if (c < cols) store_pack(dx + c, pack);
-  }
+  store_row<kThreads, kSize, kBackwardItems>(dx, cols, [&](int i) { return factor * (g[i] - v[i] * dot); });
 }
 
 // As l2_normalise_long_kernel, for y, dy and dx.

@@ -112,14 +112,7 @@ __global__ void __launch_bounds__(kBlock)
   dot = block_reduce<SumOp, kThreads>(dot, part) * inv_cols;
 
   // Write back.
-#pragma unroll
-  for (int load = 0; load < kBackwardItems / kSize; ++load) {
-    const int c = first_column<kThreads, kSize>(load);
-    Pack<T, kSize> pack;
-#pragma unroll
-    for (int i = 0; i < kSize; ++i) pack.at[i] = T(scale * (g[load * kSize + i] - xhat[load * kSize + i] * dot));
-    if (c < cols) store_pack(dx + c, pack);
-  }
+  store_row<kThreads, kSize, kBackwardItems>(dx, cols, [&](int i) { return scale * (g[i] - xhat[i] * dot); });
 }
 
 // As rmsnorm_long_kernel, for x, dy and dx.

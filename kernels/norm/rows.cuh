@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How rows are distributed over threads in layernorm_tuned.cu, rmsnorm_tuned.cu and l2_normalise_tuned.cu: a warp or a
-// block holds a row in registers, so that memory is read once; a row that does not fit a block's registers is read
+// How rows are distributed over threads in the tuned kernels of softmax, layernorm, rmsnorm and l2_normalise: a warp or
+// a block holds a row in registers, so that memory is read once; a row that does not fit a block's registers is read
 // again for each pass, from L2.
 #pragma once
 #include "kernels/vector.cuh"
@@ -17,6 +17,21 @@ inline constexpr int64_t kMaxCols = int64_t{kLongBlock} * 1024;
 template <int kThreads, int kSize>
 __device__ __forceinline__ int first_column(int load) {
   return (load * kThreads + static_cast<int>(threadIdx.x)) * kSize;
+}
+
+// Writes this thread's elements of a row, which is aligned to kSize elements: value(item) is element item % kSize of
+// pack item / kSize. A helper that loads a row would cost instructions (tools/sass_profile), as each tensor has its own
+// test for the end of the row.
+template <int kThreads, int kSize, int kItems, class T, class F>
+__device__ __forceinline__ void store_row(T* row, int cols, F&& value) {
+#pragma unroll
+  for (int load = 0; load < kItems / kSize; ++load) {
+    const int c = first_column<kThreads, kSize>(load);
+    Pack<T, kSize> pack;
+#pragma unroll
+    for (int i = 0; i < kSize; ++i) pack.at[i] = T(value(load * kSize + i));
+    if (c < cols) store_pack(row + c, pack);
+  }
 }
 
 // Chooses threads per row and access width, and calls run.operator()<kThreads, kSize>(). kThreads = 0 stands for the

@@ -1,23 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // One warp or one block per row, whichever holds the row in registers: memory is then read once. Rows that do not fit a
 // block's registers are read twice: the first pass computes maximum and sum together (arXiv:1805.02867).
-#include "kernels/vector.cuh"
+#include "kernels/norm/rows.cuh"
 #include "ops/norm/softmax.h"
 
 namespace duet::DUET_DEVICE {
 namespace {
-constexpr int kWarp = 32, kBlock = 256;  // threads for one row
 // Elements of a row that a thread holds, of each tensor. Lanes of a short row, in packs or single elements, hold fewer:
 // places beyond the row cost as much as elements.
 constexpr int kForwardItems = 32, kBackwardItems = 16, kShortPacked = 8, kShortSingle = 4;
-constexpr int kLongBlock = 512;  // threads for a row that does not fit registers
-
-// The first column of this thread's pack number `load`: packs of kSize neighbours are distributed round-robin over
-// kThreads.
-template <int kThreads, int kSize>
-__device__ __forceinline__ int first_column(int load) {
-  return (load * kThreads + static_cast<int>(threadIdx.x)) * kSize;
-}
 
 // kThreads = 32: blocks of (32, 8), 8 rows each. kThreads = 256: blocks of (256, 1), one row each, 32 bytes of shared
 // memory. cols <= kThreads * kItems. Rows are aligned to kSize elements. x, y: (rows, cols).
@@ -118,14 +109,7 @@ __global__ void __launch_bounds__(kBlock)
   dot = block_reduce<SumOp, kThreads>(dot, part);
 
   // Write back.
-#pragma unroll
-  for (int load = 0; load < kItems / kSize; ++load) {
-    const int c = first_column<kThreads, kSize>(load);
-    Pack<T, kSize> pack;
-#pragma unroll
-    for (int i = 0; i < kSize; ++i) pack.at[i] = T(vy[load * kSize + i] * (vdy[load * kSize + i] - dot));
-    if (c < cols) store_pack(dx + c, pack);
-  }
+  store_row<kThreads, kSize, kItems>(dx, cols, [&](int i) { return vy[i] * (vdy[i] - dot); });
 }
 
 // As softmax_long_kernel, for y, dy and dx.
@@ -155,11 +139,9 @@ __global__ void __launch_bounds__(kLongBlock)
   });
 }
 
-// Chooses threads per row, access width and elements a thread, and calls run.operator()<kThreads, kSize, kItems>().
-// kThreads = 0 stands for the long kernel, whose rows need not be aligned: it is enough that the tensors have the same
-// offset.
+// As by_row_length of rows.cuh, with elements a thread: run.operator()<kThreads, kSize, kItems>().
 template <class T, int kItems, class Run, class... P>
-void by_row_length(int64_t cols, Run&& run, const P*... tensors) {
+void by_length_and_items(int64_t cols, Run&& run, const P*... tensors) {
   const bool packs = aligned16(tensors...) && cols % kPack<T> == 0;
   if (packs && cols <= kWarp * kShortPacked)
     run.template operator()<kWarp, kPack<T>, kShortPacked>();
@@ -172,11 +154,6 @@ void by_row_length(int64_t cols, Run&& run, const P*... tensors) {
   else
     same_offset16(tensors...) ? run.template operator()<0, kPack<T>, 0>() : run.template operator()<0, 1, 0>();
 }
-template <int kThreads>
-Grid grid_of(int64_t rows, const GpuContext& gpu) {
-  constexpr int kRows = kBlock / kThreads;
-  return {.blocks = ceil_div(rows, kRows), .threads = {kThreads, kRows}, .stream = gpu.stream()};
-}
 
 Plan softmax_tuned(const Softmax& p, GpuContext& gpu) {
   return for_float(p.dtype, [&]<class T>() -> Plan {
@@ -184,13 +161,13 @@ Plan softmax_tuned(const Softmax& p, GpuContext& gpu) {
       const T* x = t[Softmax::x].as<const T>();
       T* y = t[Softmax::y].as<T>();
       const auto run = [&]<int kThreads, int kSize, int kItems>() {
+        const Grid grid = grid_of<kThreads>(p.rows, gpu.stream());
         if constexpr (kThreads > 0)
-          launch(softmax_kernel<T, kThreads, kSize, kItems>, grid_of<kThreads>(p.rows, gpu), x, y, p.rows, p.cols);
+          launch(softmax_kernel<T, kThreads, kSize, kItems>, grid, x, y, p.rows, p.cols);
         else
-          launch(softmax_long_kernel<T, kSize>, Grid{.blocks = p.rows, .threads = kLongBlock, .stream = gpu.stream()},
-                 x, y, p.cols);
+          launch(softmax_long_kernel<T, kSize>, grid, x, y, p.cols);
       };
-      by_row_length<T, kForwardItems>(p.cols, run, x, y);
+      by_length_and_items<T, kForwardItems>(p.cols, run, x, y);
     };
   });
 }
@@ -202,14 +179,13 @@ Plan softmax_backward_tuned(const SoftmaxBackward& p, GpuContext& gpu) {
       const T *y = t[SoftmaxBackward::y].as<const T>(), *dy = t[SoftmaxBackward::dy].as<const T>();
       T* dx = t[SoftmaxBackward::dx].as<T>();
       const auto run = [&]<int kThreads, int kSize, int kItems>() {
+        const Grid grid = grid_of<kThreads>(p.rows, gpu.stream());
         if constexpr (kThreads > 0)
-          launch(softmax_backward_kernel<T, kThreads, kSize, kItems>, grid_of<kThreads>(p.rows, gpu), y, dy, dx, p.rows,
-                 p.cols);
+          launch(softmax_backward_kernel<T, kThreads, kSize, kItems>, grid, y, dy, dx, p.rows, p.cols);
         else
-          launch(softmax_backward_long_kernel<T, kSize>,
-                 Grid{.blocks = p.rows, .threads = kLongBlock, .stream = gpu.stream()}, y, dy, dx, p.cols);
+          launch(softmax_backward_long_kernel<T, kSize>, grid, y, dy, dx, p.cols);
       };
-      by_row_length<T, kBackwardItems>(p.cols, run, y, dy, dx);
+      by_length_and_items<T, kBackwardItems>(p.cols, run, y, dy, dx);
     };
   });
 }

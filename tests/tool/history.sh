@@ -85,16 +85,18 @@ does 'valid again' history ack slow --db h.sqlite --valid
 does 'the new normal of [0-9]+ series' history ack slow --db h.sqlite --filter '^relu' --note wanted
 does 'too new for an alarm' history trend --db h.sqlite
 
-# A locked database is not a slower program.
-"${PYTHON:-python3}" - "$duet" <<'PYTHON' || fail "a locked database is not status 5"
+# A locked database is not a slower program. duet waits for it for ten seconds: meanwhile the rest goes on.
+cp h.sqlite locked.sqlite
+"${PYTHON:-python3}" - "$duet" <<'PYTHON' &
 import sqlite3, subprocess, sys
-database = sqlite3.connect("h.sqlite", isolation_level=None)
+database = sqlite3.connect("locked.sqlite", isolation_level=None)
 database.execute("begin exclusive")
-run = subprocess.run([sys.argv[1], "history", "add", "out/r1.json", "--db", "h.sqlite", "--check"],
+run = subprocess.run([sys.argv[1], "history", "add", "out/r1.json", "--db", "locked.sqlite", "--check"],
                      capture_output=True, text=True)
 print(run.returncode, run.stdout, run.stderr)
 sys.exit(run.returncode != 5 or "locked" not in run.stderr)
 PYTHON
+locked=$!
 
 # Exports read back to the same bytes.
 does 'first.jsonl' history export --db h.sqlite -o first.jsonl
@@ -105,6 +107,9 @@ same first.jsonl second.jsonl
 # The generator of large histories, small.
 "${PYTHON:-python3}" "$DUET_SOURCE/tests/history/large_history.py" "$duet" out/r1.json large 60 20 > large.log 2>&1 ||
   fail "large_history.py: $(tail -2 large.log)"
+
+wait "$locked" || fail "a locked database is not status 5"
+rm locked.sqlite*
 
 # What cannot be used. SQLite may lay files of its own beside a database, or remove them, so these two compare no files.
 "$duet" history show 999 --db copy.sqlite > stdout 2> stderr

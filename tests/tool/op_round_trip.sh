@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# duet op: reads .npy files and writes .npy files, by the reference and by every implementation built here.
+# duet op: reads .npy files and writes .npy files, by the reference and by the implementations of softmax built here. Every
+# implementation of every op: tests/cli/op_test.cpp.
 source "$(dirname "$0")/common.bash"
 
 npy x.npy '<f4' '(3, 4)' "$(f32 0 0 0 0 1 1 1 1 -1 -1 -1 -1)"
@@ -78,18 +79,6 @@ npy v.npy '<f4' '(2,)' "$(f32 0 0)"
 npy p_want.npy '<f4' '(2,)' "$(f32 1 2)"
 does 'p -> p_new.npy' op sgd --impl reference --in g=g.npy --in lr=lr.npy --in p=p.npy --in v=v.npy --out p=p_new.npy
 same p_new.npy p_want.npy
-
-# Every CPU implementation on its first test case, given by its label.
-"$duet" list --device cpu --scale test 2> /dev/null |
-  awk '/^[a-z]/ { op = $1; n = 0; done = 0 }
-       /^  cpu\.[a-z]* *$/ { names[n++] = $1 }
-       /^    / && !done { for (i = 0; i < n; ++i) print op, names[i], $1; done = 1 }' > first_cases
-[ "$(cut -d' ' -f1 first_cases | sort -u | wc -l)" = "$("$duet" op --list | wc -l)" ] || fail "not every op is listed"
-while read -r op implementation label; do
-  timeout 300 "$duet" op "$op" --impl "$implementation" --case "$label" --check > stdout 2> stderr < /dev/null
-  status=$?
-  [ $status = 0 ] || [ $status = 77 ] || fail "$op $implementation $label: status $status: $(cat stderr)"
-done < first_cases
 
 does '^softmax$' op --list
 does '"op": "softmax"' op softmax --describe

@@ -1,18 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
-// Two processes: the outer one starts this program again under valgrind's callgrind, which counts only inside
-// duet_counted_application() and writes a file each time that function returns. One thread, after a first application
-// that is not counted. Valgrind offers at most AVX2, so wider code paths are not the ones counted.
+// By the processor's counter where the machine allows it (perf_counter.h), with the instruction set that the library of
+// an op chooses here. Else two processes: the outer one starts this program again under valgrind's callgrind, which
+// counts only inside duet_counted_application() and writes a file each time that function returns. Valgrind offers at
+// most AVX2, so wider code paths are not the ones counted. In both, one thread, after a first application that is not
+// counted.
 #include "bench/instructions.h"
 
 #include <fmt/format.h>
+#if __has_include(<valgrind/callgrind.h>)
+#include <valgrind/callgrind.h>
+#endif
 
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <nlohmann/json.hpp>
 
 #include "bench/cases.h"
 #include "bench/describe.h"
+#include "bench/perf_counter.h"
 #include "bench/run.h"
 #include "core/atomic_file.h"
 #include "core/cpu_context.h"
@@ -35,29 +42,73 @@ using Json = nlohmann::ordered_json;
 constexpr double kLimit_s = 3600;
 constexpr const char* kCounted = "duet_counted_application";
 
-// Inside valgrind. Each job leaves a line: "+name" where its application was counted, "-name\treason" where not.
-int apply_jobs(const Options& options) {
-  std::ofstream lines(*options.counting_into, std::ios::app);
+// Callgrind instruments only what lies between these where valgrind's header is there, else the whole program: starting
+// it with all its libraries and drawing the inputs takes three times as long then. The counts are the same.
+#ifdef CALLGRIND_START_INSTRUMENTATION
+constexpr const char* kInstrumentAtStart = "--instr-atstart=no";
+void start_instrumentation() { CALLGRIND_START_INSTRUMENTATION; }
+void stop_instrumentation() { CALLGRIND_STOP_INSTRUMENTATION; }
+#else
+constexpr const char* kInstrumentAtStart = "--instr-atstart=yes";
+void start_instrumentation() {}
+void stop_instrumentation() {}
+#endif
+
+// Applies each selected job once and hands it over for a second application, which is counted. counted: what to do with
+// a session that is ready; without: jobs that have no count, with the reason.
+void apply_jobs(const Options& options,
+                const std::function<void(const std::string& job, CpuContext& cpu, Session& session)>& counted,
+                const std::function<void(const std::string& job, const std::string& reason)>& without) {
   CpuContext cpu(1);
   for (const auto& c : select_cases(options))
     for (const Side& side : c->sides) {
       if (side.device != Device::cpu || !side.unavailable_reason.empty()) continue;
-      std::string reason = "a training step";
-      if (!c->op.starts_with("step/")) {
-        const Problem problem = parse_case(c->op, c->label);
-        const HostTensors inputs = draw_inputs(problem, FillMode::values, options.seed);
-        Session session(problem, *find_implementation(c->op, side.implementation), cpu, inputs);
-        reason = session.supported() ? "" : session.plan().reason();
-        if (reason.empty()) {
-          session.restore();
-          cpu.enter([&] { session.run(); });  // what happens once: memory of the library, dispatch
-          session.restore();
-          cpu.enter([&] { duet_counted_application(session); });
-        }
+      if (c->op.starts_with("step/")) {
+        without(side.job, "a training step");
+        continue;
       }
-      lines << (reason.empty() ? "+" + side.job : "-" + side.job + "\t" + reason) << std::endl;
+      const Problem problem = parse_case(c->op, c->label);
+      const HostTensors inputs = draw_inputs(problem, FillMode::values, options.seed);
+      Session session(problem, *find_implementation(c->op, side.implementation), cpu, inputs);
+      if (!session.supported()) {
+        without(side.job, session.plan().reason());
+        continue;
+      }
+      session.restore();
+      cpu.enter([&] { session.run(); });  // what happens once: memory of the library, dispatch
+      counted(side.job, cpu, session);
     }
+}
+
+// Inside valgrind. Each job leaves a line: "+name" where its application was counted, "-name\treason" where not.
+int apply_under_valgrind(const Options& options) {
+  std::ofstream lines(*options.counting_into, std::ios::app);
+  apply_jobs(
+      options,
+      [&](const std::string& job, CpuContext& cpu, Session& session) {
+        session.restore();
+        start_instrumentation();
+        cpu.enter([&] { duet_counted_application(session); });
+        stop_instrumentation();
+        lines << "+" + job << std::endl;
+      },
+      [&](const std::string& job, const std::string& reason) { lines << "-" + job + "\t" + reason << std::endl; });
   return 0;
+}
+
+// Fills the rows of the document by the processor's counter.
+void count_by_processor(const Options& options, const PerfCounter& counter, Json& document) {
+  apply_jobs(
+      options,
+      [&](const std::string& job, CpuContext& cpu, Session& session) {
+        std::optional<uint64_t> count;
+        cpu.enter([&] { count = counter.count([&] { session.restore(); }, [&] { session.run(); }); });
+        if (count)
+          document["rows"][job] = *count;
+        else
+          document["without"][job] = "other programs use the processor's counters";
+      },
+      [&](const std::string& job, const std::string& reason) { document["without"][job] = reason; });
 }
 
 int64_t count_in(const std::string& path) {
@@ -67,13 +118,14 @@ int64_t count_in(const std::string& path) {
   throw Error("{}: valgrind wrote no count", path);
 }
 
-std::string version_of_valgrind() {
+// no_perf: why the processor cannot count.
+std::string version_of_valgrind(const std::string& no_perf) {
   try {
     const reports::ProgramEnd end = reports::run_program({"valgrind", "--version"}, 60);
     if (end.exit_status == 0) return end.last_output;
   } catch (const Error&) {  // there is none
   }
-  throw Error("--count-instructions needs valgrind (Debian: apt-get install valgrind)");
+  throw Error("--count-instructions needs perf ({}) or valgrind (Debian: apt-get install valgrind)", no_perf);
 }
 
 // What two documents have to share for their counts to be compared, by the names of a comparison of run files.
@@ -103,18 +155,16 @@ class Folder {
   fs::path path_;
 };
 
-}  // namespace
-
-int count_instructions(const Options& options) {
-  if (options.counting_into) return apply_jobs(options);
+// Fills the rows of the document by valgrind.
+void count_under_valgrind(const Options& options, Json& document) {
   const Folder folder;
-  Json document{{"duet_counts", 1}, {"counter", version_of_valgrind()}, {"keys", keys_of(options)}};
   // The instruction sets are those that valgrind offers, not this machine's.
   setenv("OPENBLAS_CORETYPE", "Haswell", 1);
   std::vector<std::string> command{"valgrind",
                                    "--tool=callgrind",
                                    "--quiet",
                                    "--collect-atstart=no",
+                                   kInstrumentAtStart,
                                    std::string("--toggle-collect=") + kCounted,
                                    std::string("--dump-after=") + kCounted,
                                    "--callgrind-out-file=" + (folder / "counts"),
@@ -123,8 +173,6 @@ int count_instructions(const Options& options) {
   command.push_back("--counting-into=" + (folder / "jobs"));
   const reports::ProgramEnd end = reports::run_program(command, kLimit_s);
   if (end.exit_status != 0) throw Error("under valgrind the program {}: {}", end.how, end.last_output);
-  document["rows"] = Json::object();
-  document["without"] = Json::object();
   std::ifstream lines(folder / "jobs");
   int dumps = 0;
   for (std::string line; std::getline(lines, line);) {
@@ -134,6 +182,23 @@ int count_instructions(const Options& options) {
     else
       document["without"][line.substr(1, tab - 1)] = line.substr(tab + 1);
   }
+}
+
+}  // namespace
+
+int count_instructions(const Options& options) {
+  if (options.counting_into) return apply_under_valgrind(options);
+  std::string no_perf;
+  const std::unique_ptr<PerfCounter> processor = PerfCounter::of_instructions(no_perf);
+  Json document{{"duet_counts", 1},
+                {"counter", processor ? "perf on " + describe_machine(nullptr).cpu.name : version_of_valgrind(no_perf)},
+                {"keys", keys_of(options)},
+                {"rows", Json::object()},
+                {"without", Json::object()}};
+  if (processor)
+    count_by_processor(options, *processor, document);
+  else
+    count_under_valgrind(options, document);
   const std::string text = document.dump(1) + "\n";
   if (options.json_to_stdout()) {
     fmt::print("{}", text);

@@ -206,8 +206,8 @@ std::optional<int> parse(int argc, char** argv, Options& options) {
       ->check(seconds(0.1, 1e6));
   app.add_flag(
       "--count-instructions", options.count_instructions,
-      "time nothing: count the instructions of one application of each op on the CPU, one thread, by valgrind; "
-      "--json is a list of them. Equal programs give equal counts");
+      "time nothing: count the instructions of one application of each op on the CPU, one thread, by the processor "
+      "(perf) where it is allowed, else by valgrind; --json is a list of them. Equal programs give equal counts");
   app.add_option("--counting-into", options.counting_into)->group("");  // of the process that valgrind runs
   app.add_option(kWorkerOption, options.worker)->group("");             // of the supervisor alone: not in --help
   app.set_version_flag("--version", version_text());

@@ -7,6 +7,7 @@
 
 #include "cli/devices.h"
 #include "cli/exit_status.h"
+#include "cli/kernel_code.h"
 #include "cli/kernel_resources.h"
 #include "core/error.h"
 #include "core/fill.h"
@@ -64,6 +65,14 @@ Json resources_json(const KernelProfile& k) {
   return list;
 }
 
+Json code_json(const KernelProfile& k) {
+  Json list = Json::array();
+  for (const KernelCode& c : kernel_code())
+    if (c.kernel == k.name)
+      list.push_back({{"architecture", fmt::format("sm_{}", c.architecture)}, {"instructions", c.instructions}});
+  return list;
+}
+
 Json kernel_json(const KernelProfile& k) {
   Json j{{"kernel", k.name},
          {"launches", k.launches},
@@ -86,6 +95,7 @@ Json kernel_json(const KernelProfile& k) {
            {"store", sum_json(k.sum(true, MemoryOp::store), "wavefronts")},
            {"atomic", sum_json(k.sum(true, MemoryOp::atomic), "wavefronts")}}}};
   j["compiled"] = resources_json(k);
+  j["code"] = code_json(k);
   j["memory"] = Json::array();
   j["partly_filled"] = Json::array();
   for (const AccessLine& l : k.lines) j["memory"].push_back(line_json(l));
@@ -111,6 +121,8 @@ void print_table(const std::vector<KernelProfile>& kernels) {
       if (r.kernel == k.name)
         fmt::print("  sm_{}: {} registers, {} bytes spilled, {} bytes static shared\n", r.architecture, r.registers,
                    r.spill_store_bytes, r.static_shared_bytes);
+    for (const KernelCode& c : kernel_code())
+      if (c.kernel == k.name) fmt::print("  sm_{}: {} instructions of code\n", c.architecture, c.instructions);
   }
 }
 

@@ -10,9 +10,17 @@ extern const char* const duet_kernel_resources;  // the output of ptxas, embedde
 
 namespace {
 
-// The name as KernelProfile has it: "void duet::cuda::(anonymous namespace)::softmax_kernel<float, (int)32>(float
-// const*)" becomes "softmax_kernel<float, 32>".
-std::string short_name(std::string name) {
+int number_before(const std::string& line, const std::string& words) {
+  const size_t at = line.find(words);
+  if (at == line.npos) return 0;
+  size_t begin = at;
+  while (begin > 0 && std::isdigit(static_cast<unsigned char>(line[begin - 1]))) --begin;
+  return begin < at ? std::stoi(line.substr(begin, at - begin)) : 0;
+}
+
+}  // namespace
+
+std::string short_kernel_name(std::string name) {
   for (const char* scope : {"void ", "duet::", "cuda::", "(anonymous namespace)::"})
     for (size_t at; (at = name.find(scope)) != name.npos;) name.erase(at, std::string(scope).size());
   static const std::regex cast(R"(\((int|bool|long|unsigned int)\))");
@@ -26,16 +34,6 @@ std::string short_name(std::string name) {
   }
   return name;
 }
-
-int number_before(const std::string& line, const std::string& words) {
-  const size_t at = line.find(words);
-  if (at == line.npos) return 0;
-  size_t begin = at;
-  while (begin > 0 && std::isdigit(static_cast<unsigned char>(line[begin - 1]))) --begin;
-  return begin < at ? std::stoi(line.substr(begin, at - begin)) : 0;
-}
-
-}  // namespace
 
 // Lines of a kernel:
 // ptxas info    : Compiling entry function 'softmax_kernel...' for 'sm_90a'
@@ -51,7 +49,7 @@ std::vector<KernelResources> parse_ptxas(const std::string& text) {
     const size_t target = line.find("' for 'sm_");
     if (entry != line.npos && target != line.npos) {
       const size_t name = entry + std::string("Compiling entry function '").size();
-      all.push_back({short_name(line.substr(name, target - name)), std::stoi(line.substr(target + 10))});
+      all.push_back({short_kernel_name(line.substr(name, target - name)), std::stoi(line.substr(target + 10))});
       inside = true;
     } else if (inside && line.find("bytes stack frame") != line.npos) {
       all.back().stack_bytes = number_before(line, " bytes stack frame");

@@ -13,6 +13,9 @@ struct KernelResources {
   int registers = 0, stack_bytes = 0, spill_store_bytes = 0, spill_load_bytes = 0, static_shared_bytes = 0;
 };
 
+// A demangled name as KernelProfile has it: "void duet::cuda::(anonymous namespace)::softmax_kernel<float,
+// (int)32>(float const*)" becomes "softmax_kernel<float, 32>".
+std::string short_kernel_name(std::string demangled);
 // text: what ptxas -v prints, with demangled names.
 std::vector<KernelResources> parse_ptxas(const std::string& text);
 // Of this build; empty where it was made without a CUDA compiler.

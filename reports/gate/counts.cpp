@@ -23,7 +23,7 @@ using results::Allow;
 using results::Json;
 using results::Node;
 
-constexpr int kNothingMeasured = 77, kUnsupported = 77;  // exit statuses of bench_all and of duet
+constexpr int kUsage = 2, kNothingMeasured = 77, kUnsupported = 77;  // exit statuses of bench_all and of duet
 
 // "gemm/cpu.tuned/..." is of gemm.
 std::string op_of(const std::string& job) { return job.substr(0, job.find('/')); }
@@ -41,6 +41,7 @@ class CountGate {
     append_options(command);
     const ProgramEnd end = run_program(command, left());
     if (end.exit_status == kNothingMeasured) return {};
+    if (end.exit_status == kUsage) throw Error("{} ({}) cannot count: {}", side, program, end.last_output);
     if (end.exit_status != 0) fail(side, program, end);
     return load_counts(result);
   }
@@ -130,6 +131,9 @@ void add_kernel_profile(const std::string& where, const std::string& text, Count
         const Node sum = kernel.at(space).at(op);
         add(fmt::format("{} {} {}", space, op, unit), sum.at(unit).number(Allow::not_negative));
       }
+    if (const auto code = kernel.find("code"))  // profiles of older programs have none
+      for (const Node& c : code->items())
+        add("instructions " + c.at("architecture").text(), c.at("instructions").number(Allow::not_negative));
     if (const auto compiled = kernel.find("compiled"))
       for (const Node& c : compiled->items()) {
         const std::string architecture = c.at("architecture").text();
@@ -212,7 +216,7 @@ Comparison compare_counts(const Counts& base, const Counts& head, const std::vec
 Comparison run_count_gate(const GateOptions& options, bool kernels) {
   CountGate gate(options);
   options.say(fmt::format("gate: counts {}, one process of each program, at most {:.3g} s",
-                          kernels ? "of kernels on the host" : "of instructions under valgrind", options.budget_s));
+                          kernels ? "of kernels on the host" : "of instructions", options.budget_s));
   const auto counts = [&](const char* side, const std::string& program) {
     return kernels ? gate.kernels(side, program) : gate.instructions(side, program);
   };

@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The gate without a clock, for machines whose times cannot be trusted: instructions of CPU implementations
 // (bench_all --count-instructions), or the static profile of GPU kernels (duet kernel-profile). Equal programs give
-// equal numbers, so that one process of each side decides and 1 % is visible. Valgrind counts, not the processor
-// (perf): its counts of one program differ from run to run by interrupts and page faults, from processor to processor
-// by the instruction set that is chosen, and most virtual machines have no such counter.
+// equal numbers, so that one process of each side decides and 1 % is visible.
 #pragma once
 #include <map>
 #include <string>
@@ -28,8 +26,8 @@ struct Counts {
 
 // What bench_all --count-instructions writes. Throws Error.
 Counts load_counts(const std::string& path);
-// What duet kernel-profile prints of a job: sectors, wavefronts of shared memory (bank conflicts), barriers, registers
-// and spills, over all its kernels. Throws Error.
+// What duet kernel-profile prints of a job: instructions of the machine code, sectors, wavefronts of shared memory (by
+// which bank conflicts show), barriers, registers and spills, over all its kernels. Throws Error.
 void add_kernel_profile(const std::string& where, const std::string& text, Counts& counts);
 
 constexpr double kCountFloor = 0.01;  // smallest change of a count that is told

@@ -108,7 +108,8 @@ constexpr const char* kProfile = R"({"job": "softmax/cuda.tuned/f32/rows:64", "k
  {"kernel": "l", "block_barriers": 1,
   "global": {"load": {"sectors": 1}, "store": {"sectors": 0}, "atomic": {"sectors": 0}},
   "shared": {"load": {"wavefronts": 0}, "store": {"wavefronts": 0}, "atomic": {"wavefronts": 0}},
-  "compiled": [{"architecture": "sm_90", "registers": 32, "spill_store_bytes": 0, "spill_load_bytes": 0}]}]})";
+  "compiled": [{"architecture": "sm_90", "registers": 32, "spill_store_bytes": 0, "spill_load_bytes": 0}],
+  "code": [{"architecture": "sm_90", "instructions": 300}]}]})";
 
 TEST(Counts, ProfilesOfKernelsAreAddedUp) {
   Counts counts;
@@ -121,6 +122,7 @@ TEST(Counts, ProfilesOfKernelsAreAddedUp) {
   EXPECT_EQ(count("shared store wavefronts"), 2);
   EXPECT_EQ(count("registers sm_90"), 40) << "of the kernel with the most";
   EXPECT_EQ(count("spilled bytes sm_90"), 12);
+  EXPECT_EQ(count("instructions sm_90"), 300) << "of the kernels whose code is known";
   Counts again;
   EXPECT_THROW(add_kernel_profile("head", "no JSON", again), Error);
   EXPECT_THROW(add_kernel_profile("head", "{}", again), Error);

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-# The recipes of tools/ci: every command of the two YAML files is run, with one tiny case, programs that are built
-# already, and stand-ins for gh and curl. A command that stands in both files runs once.
+# The recipes of tools/ci: every command of the two YAML files is run, with stand-ins for gh, curl and bench_all: that one
+# writes one real run again and again, so that no gate has suspects and the test takes no time. What gates do with real
+# programs is the test gate.builds. A command that stands in both files runs once.
 import json
 import os
 import re
@@ -27,10 +28,43 @@ EXPRESSIONS = {  # of GitHub, and what this test puts in their place
     "github.event.pull_request.number": "7",
 }
 TINY = {"DUET_CI_FILTER": r"^softmax/cpu\.tuned/f32", "DUET_CI_SCALE": "smoke", "DUET_CI_BUDGET": "10min",
-        "DUET_CI_GATE": "warn", "DUET_CI_PROGRAMS": str(BIN), "DUET_CI_BASE_PROGRAMS": str(BIN)}
+        "DUET_CI_GATE": "warn"}
+NVIDIA_SMI = """#!/bin/sh
+case $1 in
+  --query-gpu=persistence_mode) echo Disabled ;;
+  --query-gpu*) echo "NVIDIA H100 80GB HBM3, 580.82, Disabled, Enabled, 1980 MHz" ;;
+  --query-compute-apps*) cat {folder}/others 2>/dev/null || true ;;
+esac
+"""
 LIMIT_S = 1200  # of one command: beyond the budget, so that a slow machine fails by the gate's own message
+JOB = "softmax/cpu.tuned/f32/rows:256/cols:1000"
+BENCH_ALL = """#!/bin/sh
+for a in "$@"; do
+  case $a in --json=*) out=${a#--json=} ;; --list) what=list ;; --count-instructions) what=counts ;; esac
+done
+exec cp "$(dirname "$0")/${what:-run}.json" "$out"
+"""
 GITLAB = {"CI_MERGE_REQUEST_DIFF_BASE_SHA": "0123456789", "DUET_COMMENT_TOKEN": "secret", "CI_API_V4_URL": "https://gitlab.invalid/api/v4",
           "CI_PROJECT_ID": "1", "CI_MERGE_REQUEST_IID": "7", "CI_COMMIT_BRANCH": "main", "CI_DEFAULT_BRANCH": "main"}
+
+
+def write_program(path, text):
+    path.write_text(text)
+    path.chmod(0o755)
+
+
+def programs(folder):
+    """A folder with duet and the stand-in for bench_all."""
+    folder.mkdir()
+    done = subprocess.run([BIN / "bench_all", "--scale", "smoke", "--filter", f"^{JOB}$", f"--json={folder}/run.json"],
+                          text=True, capture_output=True, timeout=LIMIT_S)
+    if done.returncode:
+        fail(f"bench_all: {done.stdout}{done.stderr}")
+    (folder / "list.json").write_text(json.dumps([{"name": JOB, "unavailable_reason": ""}]))
+    (folder / "counts.json").write_text(json.dumps({"duet_counts": 1, "counter": "a stand-in", "keys": {}, "rows": {JOB: 1000}, "without": {}}))
+    write_program(folder / "bench_all", BENCH_ALL)
+    (folder / "duet").symlink_to(BIN / "duet")
+    return folder
 
 
 def fail(text):
@@ -75,14 +109,15 @@ def main():
         stand_ins = folder / "stand_ins"
         stand_ins.mkdir()
         for program in ("gh", "curl", "sudo", "apt-get"):
-            script = stand_ins / program
-            script.write_text(f'#!/bin/sh\nprintf "%s\\n" "{program} $*" >> {folder}/called\n')
-            script.chmod(0o755)
+            write_program(stand_ins / program, f'#!/bin/sh\nprintf "%s\\n" "{program} $*" >> {folder}/called\n')
+        write_program(stand_ins / "nvidia-smi", NVIDIA_SMI.format(folder=folder))
+        built = programs(folder / "programs")
+        given = {**TINY, "DUET_CI_PROGRAMS": str(built), "DUET_CI_BASE_PROGRAMS": str(built)}
         seen = set()
         out = folder / "out/ci"
 
         def run(command, env, wanted=0):
-            full = {**os.environ, **env, **TINY, "PATH": f"{stand_ins}:{os.environ['PATH']}"}
+            full = {**os.environ, **env, **given, "PATH": f"{stand_ins}:{os.environ['PATH']}"}
             done = subprocess.run(["bash", "-eo", "pipefail", "-c", command], cwd=folder, env=full, text=True,
                                   capture_output=True, timeout=LIMIT_S)
             if done.returncode != wanted:
@@ -99,15 +134,17 @@ def main():
                 for script in re.findall(r"tools/ci/(\w+)", command):
                     if not os.access(SOURCE / "tools/ci" / script, os.X_OK):
                         fail(f"{recipe}, {job}: no program tools/ci/{script}")
-                if command == "tools/ci/gate instructions" and not shutil.which("valgrind"):
-                    run(command, env, wanted=2)
-                    print("skipped: counts of instructions (no valgrind)")
-                elif command not in seen:
-                    seen.add(command)
-                    output = run(command, env)
-                    print(f"{recipe}, {job}: {command.strip().splitlines()[0][:80]}")
-                    if "gate baseline" in command and "nothing to compare" not in output:
-                        fail(f"a gate against a baseline that does not exist: {output}")
+                if command in seen:
+                    continue
+                seen.add(command)
+                output = run(command, env)
+                print(f"{recipe}, {job}: {command.strip().splitlines()[0][:80]}")
+                if "gate baseline" in command and "nothing to compare" not in output:
+                    fail(f"a gate against a baseline that does not exist: {output}")
+                if command == "tools/ci/gate instructions":
+                    gate = json.loads((out / "gate.json").read_text())
+                    if gate["counts"]["SAME"] != 1 or gate["rows"][0]["code"] != "count_equal":
+                        fail(f"instructions: {gate}")
         for file in ("run.json", "report/report.html", "junit.xml", "gate.md", "gate.json", "gate-junit.xml"):
             if not (out / file).stat().st_size:
                 fail(f"{file} is empty")
@@ -129,20 +166,11 @@ def main():
         if len(list((folder / "out/ci-baseline").iterdir())) != 8:
             fail("the baseline keeps more or fewer than 8 runs")
 
-        # Counts: of one program twice, they are equal.
-        if shutil.which("valgrind"):
-            run("tools/ci/gate instructions", {})
-            gate = json.loads((out / "gate.json").read_text())
-            if gate["counts"]["SAME"] != 1 or gate["rows"][0]["code"] != "count_equal":
-                fail(f"instructions: {gate}")
-
         # In mode fail the status of the gate reaches the caller, and the gate's own line of GitLab still measures.
         failing = folder / "failing"
         failing.mkdir()
         for program in ("bench_all", "duet"):
-            script = failing / program
-            script.write_text(f'#!/bin/sh\n[ "$1" = gate ] && {{ echo "planted"; exit 1; }}\nexec "{BIN}/{program}" "$@"\n')
-            script.chmod(0o755)
+            write_program(failing / program, f'#!/bin/sh\n[ "$1" = gate ] && {{ echo "planted"; exit 1; }}\nexec "{built}/{program}" "$@"\n')
         fail_mode = f"export DUET_CI_GATE=fail DUET_CI_PROGRAMS={failing} DUET_CI_BASE_PROGRAMS={failing}; "
         if "planted" not in run(fail_mode + "tools/ci/gate builds", {}, wanted=1):
             fail("the gate's status 1 did not reach the caller")
@@ -151,6 +179,16 @@ def main():
         run(fail_mode + line, {}, wanted=1)
         if not (out / "run.json").exists():
             fail(f"`{line}` does not measure after a gate that failed")
+
+        # A GPU that other programs use is not measured.
+        if "persistence mode is off" not in run("tools/ci/gpu", {}):
+            fail("no word of the persistence mode")
+        (folder / "others").write_text("4711, python\n")
+        if "4711, python" not in run("tools/ci/gpu", {}, wanted=2):
+            fail("a GPU that another program uses")
+        (stand_ins / "nvidia-smi").unlink()
+        if not shutil.which("nvidia-smi") and "no NVIDIA driver" not in run("tools/ci/gpu", {}, wanted=2):
+            fail("a runner without a GPU")
 
         # Faults: a wrong mode, programs that are missing, a failed job.
         for command in ("tools/ci/gate", "tools/ci/gate often", "DUET_CI_PROGRAMS=/none tools/ci/build",

@@ -70,12 +70,16 @@ std::vector<std::string> translate(int argc, char** argv) {
   return out;
 }
 
-// "gemm m:4096 n:512", "gemm/f32/m:4096/n:512" or "step/mlp batch:32".
+// "gemm m:4096 n:512", "gemm/f32/m:4096/n:512", "step/mlp batch:32" or "study/transfer n:1024".
 NamedCase named_case(std::string_view line, std::string source) {
-  constexpr std::string_view kBlanks = " \t\r", kSeparators = " \t\r/", kStep = "step/";
+  constexpr std::string_view kBlanks = " \t\r", kSeparators = " \t\r/";
+  constexpr std::string_view kFolders[] = {"step/", "study/"};
   line.remove_prefix(std::min(line.size(), line.find_first_not_of(kBlanks)));
   line.remove_suffix(line.size() - std::min(line.size(), line.find_last_not_of(kBlanks) + 1));
-  const size_t end = line.find_first_of(kSeparators, line.starts_with(kStep) ? kStep.size() : 0);
+  size_t begin = 0;
+  for (const std::string_view folder : kFolders)
+    if (line.starts_with(folder)) begin = folder.size();
+  const size_t end = line.find_first_of(kSeparators, begin);
   const std::string_view op = line.substr(0, end);
   if (op.empty()) throw Error("{}: an op is expected, then its attributes: 'softmax rows:64 cols:1000'", source);
   return {std::string(op), end == line.npos ? "" : std::string(line.substr(end + 1)), std::move(source)};

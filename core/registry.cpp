@@ -11,6 +11,7 @@
 
 #include "core/error.h"
 #include "core/near_names.h"
+#include "core/op_traits.h"
 
 namespace duet {
 
@@ -165,7 +166,7 @@ const std::vector<GoldenLine>& registry_golden() {
 }
 
 JobName JobName::parse(std::string_view text) {
-  const size_t a = text.find('/'), b = a == text.npos ? a : text.find('/', a + 1);
+  const size_t a = end_of_op(text), b = a == text.npos ? a : text.find('/', a + 1);
   if (b == text.npos || a == 0 || b == a + 1 || b + 1 == text.size())
     throw Error("job '{}' does not read <op>/<implementation>/<dtype>/<name>:<value>/...", text);
   return {std::string(text.substr(0, a)), std::string(text.substr(a + 1, b - a - 1)), std::string(text.substr(b + 1))};
@@ -200,8 +201,9 @@ std::vector<ProblemCase> Op::cases(Scale scale) const {
 
 namespace registration {
 namespace {
-// "softmax_tuned" -> "tuned"
-std::string variant_of(std::string_view function, std::string_view op) {
+// "softmax_tuned" -> "tuned"; of the op study/transfer, "study_transfer_libc" -> "libc"
+std::string variant_of(std::string_view function, std::string op) {
+  std::replace(op.begin(), op.end(), '/', '_');
   if (function.size() <= op.size() + 1 || function.substr(0, op.size()) != op || function[op.size()] != '_')
     throw Error("implementation function '{}' must be named {}_<variant>", function, op);
   return std::string(function.substr(op.size() + 1));

@@ -7,6 +7,7 @@
 
 #include "core/checksum.h"
 #include "core/error.h"
+#include "core/op_traits.h"
 
 namespace duet {
 
@@ -23,12 +24,16 @@ Session::Session(const Problem& problem, const Implementation& implementation, C
   create_s_ = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   if (!plan_) return;
 
-  for (size_t s = 0; s < specs_.size(); ++s)
+  homes_.resize(specs_.size());
+  for (size_t s = 0; s < specs_.size(); ++s) {
     if (specs_[s].role == Role::inout) inouts_.push_back(s);
+    const HostMemory kind = host_memory_of(problem, s);
+    if (kind != HostMemory::none && context.device() == Device::cuda) homes_[s] = open_host_memory(context, kind);
+  }
   copies_ = inouts_.empty() ? 1 : copies;
   for (const size_t s : inouts_) {
-    pristine_.emplace_back(context, specs_[s].bytes());
-    context.upload(pristine_.back().data(), inputs.data(s), specs_[s].bytes());
+    pristine_.emplace_back(home_of(s), specs_[s].bytes());
+    home_of(s).upload(pristine_.back().data(), inputs.data(s), specs_[s].bytes());
   }
   place({});
   if (plan_.workspace_bytes() > 0) workspace_ = Buffer(context, plan_.workspace_bytes());
@@ -50,8 +55,8 @@ void Session::place(const Placement& placement) {
       const TensorSpec& spec = specs_[s];
       if (input_of(s) < 0 && (c == 0 || spec.role == Role::inout)) {
         const int64_t offset = placement.offset_bytes.empty() ? 0 : placement.offset_bytes.at(s);
-        buffers_[c][s] = Buffer(*context_, spec.bytes(), spec.name, size_of(spec.dtype), offset);
-        if (spec.role != Role::out) context_->upload(buffers_[c][s].data(), inputs_->data(s), spec.bytes());
+        buffers_[c][s] = Buffer(home_of(s), spec.bytes(), spec.name, size_of(spec.dtype), offset);
+        if (spec.role != Role::out) home_of(s).upload(buffers_[c][s].data(), inputs_->data(s), spec.bytes());
       }
       const size_t owner = spec.role == Role::inout ? c : 0;
       arguments_[c][s] = {buffers_[owner][s].data(), spec.dtype, spec.role};
@@ -70,10 +75,10 @@ void Session::place(const Placement& placement) {
 }
 
 void Session::restore() {
-  for (const size_t s : overwritten_) context_->upload(buffers_[0][s].data(), inputs_->data(s), specs_[s].bytes());
+  for (const size_t s : overwritten_) home_of(s).upload(buffers_[0][s].data(), inputs_->data(s), specs_[s].bytes());
   for (auto& set : buffers_)
     for (size_t i = 0; i < inouts_.size(); ++i)
-      context_->copy_within(set[inouts_[i]].data(), pristine_[i].data(), specs_[inouts_[i]].bytes());
+      home_of(inouts_[i]).copy_within(set[inouts_[i]].data(), pristine_[i].data(), specs_[inouts_[i]].bytes());
 }
 
 void Session::poison_outputs() {
@@ -94,7 +99,7 @@ HostTensors Session::download(int copy) {
   for (size_t s = 0; s < specs_.size(); ++s) {
     if (specs_[s].role == Role::in) continue;
     got.allocate(s);
-    context_->download(got.data(s), arguments_[static_cast<size_t>(copy)][s].data, specs_[s].bytes());
+    home_of(s).download(got.data(s), arguments_[static_cast<size_t>(copy)][s].data, specs_[s].bytes());
   }
   return got;
 }
@@ -119,9 +124,9 @@ std::string Session::guard_failure() {
 void Session::load(const HostTensors& inputs) {
   inputs_ = &inputs;
   for (size_t i = 0; i < inouts_.size(); ++i)
-    context_->upload(pristine_[i].data(), inputs.data(inouts_[i]), specs_[inouts_[i]].bytes());
+    home_of(inouts_[i]).upload(pristine_[i].data(), inputs.data(inouts_[i]), specs_[inouts_[i]].bytes());
   for (size_t s = 0; s < specs_.size(); ++s)
-    if (specs_[s].role == Role::in) context_->upload(buffers_[0][s].data(), inputs.data(s), specs_[s].bytes());
+    if (specs_[s].role == Role::in) home_of(s).upload(buffers_[0][s].data(), inputs.data(s), specs_[s].bytes());
   restore();
 }
 
@@ -131,7 +136,7 @@ std::string Session::changed_input() {
   for (size_t s = 0; s < specs_.size(); ++s) {
     if (specs_[s].role != Role::in || std::count(overwritten_.begin(), overwritten_.end(), s) > 0) continue;
     const void* data = buffers_[0][s].data();
-    if (context_->device() != Device::cpu) {
+    if (home_of(s).device() != Device::cpu) {
       host.resize(static_cast<size_t>(specs_[s].bytes()));
       context_->download(host.data(), data, specs_[s].bytes());
       data = host.data();
@@ -149,7 +154,7 @@ std::vector<unsigned char> Session::read(const std::vector<Stripe>& stripes, int
   unsigned char* to = all.data();
   for (const Stripe& s : stripes) {
     const void* from = static_cast<char*>(arguments_[static_cast<size_t>(copy)][s.slot].data) + s.first;
-    if (context_->device() == Device::cpu)
+    if (home_of(s.slot).device() == Device::cpu)
       std::memcpy(to, from, static_cast<size_t>(s.bytes));
     else
       context_->download(to, from, s.bytes);
@@ -166,7 +171,7 @@ void Session::overwrite(const std::vector<Stripe>& stripes, uint64_t key) {
     for (size_t i = 0; i < words.size(); ++i)
       words[i] = static_cast<uint32_t>((key + i) * 0x9E3779B97F4A7C15u >> 32);  // cheap, and never the same twice
     void* to = static_cast<char*>(buffers_[0][s.slot].data()) + s.first;
-    if (context_->device() == Device::cpu)
+    if (home_of(s.slot).device() == Device::cpu)
       std::memcpy(to, words.data(), static_cast<size_t>(s.bytes));
     else
       context_->upload(to, words.data(), s.bytes);
@@ -176,14 +181,15 @@ void Session::overwrite(const std::vector<Stripe>& stripes, uint64_t key) {
 std::vector<std::pair<void*, int64_t>> Session::device_inputs(int copy) const {
   std::vector<std::pair<void*, int64_t>> list;
   for (size_t s = 0; s < specs_.size(); ++s)
-    if (specs_[s].role != Role::out)
+    if (specs_[s].role != Role::out && !homes_[s])
       list.emplace_back(arguments_[static_cast<size_t>(copy)][s].data, specs_[s].bytes());
   return list;
 }
 std::vector<std::pair<void*, int64_t>> Session::device_outputs(int copy) const {
   std::vector<std::pair<void*, int64_t>> list;
   for (size_t s = 0; s < specs_.size(); ++s)
-    if (specs_[s].role != Role::in) list.emplace_back(arguments_[static_cast<size_t>(copy)][s].data, specs_[s].bytes());
+    if (specs_[s].role != Role::in && !homes_[s])
+      list.emplace_back(arguments_[static_cast<size_t>(copy)][s].data, specs_[s].bytes());
   return list;
 }
 

@@ -2,6 +2,7 @@
 // One case, one implementation and their memory: fill, run, compare. The benchmark, the op tests, `duet op` and the
 // kernel profiles all run implementations through it.
 #pragma once
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -59,6 +60,7 @@ class Session {
   Check check(const Expected& expected, bool bitwise, int copy = 0);
   std::string guard_failure();  // which memory around a tensor or a piece of the workspace was overwritten; "" for none
   HostTensors download(int copy = 0);
+  // Of the tensors that lie on the device.
   std::vector<std::pair<void*, int64_t>> device_inputs(int copy = 0) const;   // in and inout: what a user would upload
   std::vector<std::pair<void*, int64_t>> device_outputs(int copy = 0) const;  // out and inout
 
@@ -69,6 +71,9 @@ class Session {
   Plan plan_;
   double create_s_ = 0;
   int copies_ = 1;
+  // Where a slot's memory comes from: host memory of a kind where the contract of a transfer says so, else the device.
+  Context& home_of(size_t slot) { return homes_[slot] ? *homes_[slot] : *context_; }
+  std::vector<std::unique_ptr<Context>> homes_;  // per slot; null: the device. Destroyed after the buffers
   std::vector<TensorSpec> specs_;
   std::vector<size_t> inouts_;
   std::vector<size_t> overwritten_;             // inputs with an output's memory

@@ -54,7 +54,7 @@ class CountGate {
     Counts counts;
     counts.counter = "duet kernel-profile";
     for (const std::string& job : bench.listed_jobs(options_.filter, left())) {
-      const size_t begin = job.find('/', job.starts_with("step/") ? 5 : 0) + 1;
+      const size_t begin = job.find('/', job.starts_with("step/") ? 5 : job.starts_with("study/") ? 6 : 0) + 1;
       if (!job.substr(begin).starts_with("cuda.")) continue;
       std::string text;
       const ProgramEnd end = run_program({duet, "kernel-profile", job, "--blocks", "4"}, left(), &text);

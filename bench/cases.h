@@ -37,6 +37,7 @@ class BenchCase {
   std::vector<Attribute> params;
   double flops = 0;
   int64_t bytes = 0, footprint_bytes = 0;
+  bool cpu_roof = true, gpu_roof = true;  // whether bandwidth and arithmetic bound it there (core/op_traits.h)
   std::vector<Side> sides;
   std::string name() const { return op + "/" + label; }
 };

@@ -121,7 +121,7 @@ results::JobDescription describe_job(const BenchCase& c, const Side& side) {
                               .flops = c.flops,
                               .bytes = c.bytes,
                               .footprint_bytes = c.footprint_bytes,
-                              .pattern = c.pattern};
+                              .pattern = (side.device == Device::cpu ? c.cpu_roof : c.gpu_roof) ? c.pattern : ""};
   for (const Attribute& a : c.params)
     if (a.name != "dtype" && (a.dimension || !a.is_default)) job.params.emplace_back(a.name, a.value);
   return job;

@@ -12,6 +12,7 @@
 #include "core/error.h"
 #include "core/fill.h"
 #include "core/machine.h"
+#include "core/op_traits.h"
 #include "core/registry.h"
 #include "core/session.h"
 #include "core/stripes.h"
@@ -270,6 +271,9 @@ class OpCase final : public BenchCase {
     bytes = problem_.bytes();
     footprint_bytes = problem_.footprint_bytes();
     pattern = pattern_of(tensors);
+    const Roofs roofs = traits_of(op).roofs;
+    cpu_roof = roofs.cpu;
+    gpu_roof = roofs.gpu;
 
     std::set<std::string> names;
     for (const Implementation* i : implementations(op)) names.insert(i->name);
@@ -358,6 +362,15 @@ bool kept_when_quick(const Problem& p, std::vector<std::string>& taken) {
   return true;
 }
 
+// Quick takes all cases of a study that are small enough where the filter names studies, since a curve needs its
+// points. Without such a filter one of each study shows that it works.
+bool kept_of_study(const Problem& p, const Options& options, std::vector<std::string>& taken) {
+  if (p.footprint_bytes() > kMaxQuickBytes || p.flops() > kMaxQuickFlops) return false;
+  if (options.filter.find(kStudy) != std::string::npos) return true;
+  taken.push_back(p.label());
+  return taken.size() == 1;
+}
+
 // The cases of ops that --case names. One that is named twice, in whatever spelling, is measured once.
 Cases named_op_cases(const Options& options) {
   Cases cases;
@@ -389,8 +402,9 @@ Cases op_cases(const Options& options) {
     std::vector<std::string> taken;
     for (const ProblemCase& c : all)
       if (options.preset == Preset::smoke   ? &c == smoke
-          : options.preset == Preset::quick ? kept_when_quick(c.problem, taken)
-                                            : true)
+          : options.preset != Preset::quick ? true
+          : name.starts_with(kStudy)        ? kept_of_study(c.problem, options, taken)
+                                            : kept_when_quick(c.problem, taken))
         cases.push_back(std::make_unique<OpCase>(op, c, options.preset));
   }
   return cases;

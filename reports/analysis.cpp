@@ -119,6 +119,7 @@ Analysis analyse(const Run& run) {
   std::stable_partition(analysis.break_evens.begin(), analysis.break_evens.end(),
                         [](const BreakEvenRow& row) { return row.of_model(); });
   analysis.steps = step_rows(run);
+  analysis.studies = studies_of(run);
   add_missing(run, analysis);
   add_warnings(run, analysis);
   return analysis;

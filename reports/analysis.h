@@ -212,6 +212,29 @@ struct MissingGroup {
   std::vector<std::string> jobs;
 };
 
+// --- the memory and transfer study: rows of the ops study/... as curves (studies.cpp)
+
+struct StudyPoint {
+  double x = 0, y = 0;
+  const Job* job = nullptr;
+  const Series* series = nullptr;
+};
+struct StudyLine {
+  std::string label;  // "cpu.libc", "h2d pinned"
+  Device device = Device::cpu;
+  std::vector<StudyPoint> points;  // x ascends
+};
+struct Study {
+  std::string name, question;  // "transfer"; what the study asks
+  std::string x_name, y_name;  // of the axes
+  bool x_is_bytes = false;
+  std::string y_unit;  // "B/s", "s", "" for a ratio
+  std::vector<StudyLine> lines;
+  std::string sentence;  // what its rows say
+};
+// Those of which the run has a comparable row, in the order of the catalogue.
+std::vector<Study> studies_of(const Run& run);
+
 struct Analysis {
   std::map<Status, size_t> count;
   size_t suspect_jobs = 0, excluded_jobs = 0, disturbed_repetitions = 0, repetitions = 0;
@@ -229,7 +252,8 @@ struct Analysis {
   std::vector<FamilyShare> bandwidth_families;  // by name
   std::vector<BreakEvenRow> break_evens;        // models first
   std::vector<StepRow> steps;                   // in the order of the jobs
-  std::vector<MissingGroup> missing;            // failed, suspect, excluded, skipped
+  std::vector<Study> studies;
+  std::vector<MissingGroup> missing;  // failed, suspect, excluded, skipped
 };
 
 Analysis analyse(const Run& run);

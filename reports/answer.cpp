@@ -220,6 +220,12 @@ Answer answer(const Run& run, const Analysis& analysis) {
         frequent_reason(analysis)};
   } else if (!analysis.one_sided.empty()) {
     add_cpu_sentences(analysis, made);
+  } else if (!analysis.studies.empty()) {
+    made.headline =
+        fmt::format("The run has {} of memory and transfer, each with a chart and a sentence.",
+                    analysis.studies.size() == 1 ? "one study" : fmt::format("{} studies", analysis.studies.size()));
+    if (!analysis.gpu_measured) made.sentences = {fmt::format("No GPU was measured ({}).", analysis.no_gpu_reason)};
+    made.cautions.push_back(failure_sentence(analysis));
   } else {
     made.headline = count(analysis, Status::ok) == 0 ? "Nothing was measured." : "No result can be compared.";
     made.sentences = {fmt::format("{}: {} skipped, {} failed, {} refused or suspect.", count_of(run.jobs.size(), "job"),

@@ -147,6 +147,8 @@ std::string console_table(const Run& run) {
   out += std::string("state: ") + name_of(run.invocation.trust) + "\n";
   for (const std::string& doubt : run.invocation.doubts) out += "  " + clean(cell(doubt)) + "\n";
   constexpr size_t kColumns = 100;
+  for (const Study& study : analysis.studies)
+    if (!study.sentence.empty()) out += wrapped(clean(cell(study.name + ": " + study.sentence)), kColumns);
   out += "\n" + wrapped(clean(cell(answer(run, analysis).text())), kColumns);
   return out;
 }

@@ -305,6 +305,7 @@ JobsByCase jobs_by_case(const std::vector<Job>& jobs) {
   JobsByCase cases;
   std::map<std::string, size_t> index;
   for (const Job& job : jobs) {
+    if (is_study(job)) continue;
     const auto [at, is_new] = index.try_emplace(job.case_name, cases.size());
     if (is_new) cases.emplace_back(job.case_name, std::vector<const Job*>{});
     cases[at->second].second.push_back(&job);

@@ -113,8 +113,11 @@ bool is_library(const std::string& implementation);        // on the CPU, code t
 std::vector<Beaten> beaten(const std::vector<Job>& jobs);  // the largest factor first
 void flag_beaten(std::vector<Job>& jobs);  // marks those calls weak_cpu; after set_flags, when all jobs are there
 
+// The implementations of a case of a study (ops/study) are what it compares with each other: they are no rivals.
+inline bool is_study(const Job& job) { return job.op.starts_with("study/"); }
+
 using JobsByCase = std::vector<std::pair<std::string, std::vector<const Job*>>>;  // in the run's order
-JobsByCase jobs_by_case(const std::vector<Job>& jobs);
+JobsByCase jobs_by_case(const std::vector<Job>& jobs);                            // without those of studies
 
 // --- ceilings
 

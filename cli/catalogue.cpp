@@ -75,7 +75,9 @@ std::vector<std::string> missing_of_op(const Json& catalogue, const Json& wanted
       if (!present.contains(name.get<std::string>()))
         all.push_back(fmt::format("{} {}", kind, name.get<std::string>()));
   };
-  require("implementation", catalogue.at("implementations"), has.implementations);
+  require("implementation",
+          wanted.contains("implementations") ? wanted["implementations"] : catalogue["implementations"],
+          has.implementations);
   if (wanted.contains("also")) require("implementation", wanted["also"], has.implementations);
   require("dtype", wanted.contains("dtypes") ? wanted["dtypes"] : catalogue.at("dtypes"), has.dtypes);
   require("attribute", wanted.at("attributes"), has.attributes);

@@ -54,6 +54,23 @@ bool is_pinned(const void* p, size_t bytes) {
   return address + bytes <= at->first + at->second;
 }
 
+// Memory of the host that kernels reach as well: the device reads and writes it where it lies, so that mapped and
+// managed memory are the same here.
+cudaError_t allocate_host(void** memory, size_t bytes, const char* what) {
+  if (breaks_capture()) return in_capture(what);
+  constexpr size_t kPage = 4096;
+  *memory = injected_failure() ? nullptr : std::aligned_alloc(kPage, (bytes + kPage) / kPage * kPage);
+  if (!*memory) return refuse(cudaErrorMemoryAllocation);
+  std::memset(*memory, 0xFF, bytes);
+  device().host_blocks[reinterpret_cast<uint64_t>(*memory)] = bytes;
+  return cudaSuccess;
+}
+bool release_host(void* memory) {
+  if (device().host_blocks.erase(reinterpret_cast<uint64_t>(memory)) == 0) return false;
+  std::free(memory);
+  return true;
+}
+
 cudaError_t copy(void* to, const void* from, size_t bytes, cudaMemcpyKind kind, cudaStream_t handle) {
   if (!is_stream(handle)) return refuse(cudaErrorInvalidResourceHandle);
   if (bytes == 0) return cudaSuccess;
@@ -255,6 +272,19 @@ cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* a, const void* stub) {
   });
 }
 
+// By threads and shared memory; registers are those of another compiler's machine code.
+cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, const void* stub, int threads, size_t shared) {
+  return call([&] {
+    const Limits& limits = device().limits;
+    const size_t each = device().kernel(stub).shared_bytes + shared;
+    if (threads < 1 || static_cast<uint32_t>(threads) > limits.max_threads) return refuse(cudaErrorInvalidValue);
+    constexpr size_t kMaxThreads = 2048, kMaxBlocks = 32;  // of a multiprocessor
+    *blocks = static_cast<int>(std::min({kMaxBlocks, kMaxThreads / static_cast<size_t>(threads),
+                                         each == 0 ? kMaxBlocks : limits.shared_opt_in_bytes / each}));
+    return cudaSuccess;
+  });
+}
+
 cudaError_t cudaMalloc(void** memory, size_t bytes) {
   return call([&] { return allocate(memory, bytes, "cudaMalloc"); });
 }
@@ -269,7 +299,7 @@ cudaError_t cudaFree(void* memory) {
     if (breaks_capture()) return in_capture("cudaFree");
     if (!memory) return cudaSuccess;
     device().run_everything();
-    return release_now(memory);
+    return release_host(memory) ? cudaSuccess : release_now(memory);  // the former where it is managed
   });
 }
 cudaError_t cudaFreeAsync(void* memory, cudaStream_t stream) {
@@ -285,24 +315,27 @@ cudaError_t cudaFreeAsync(void* memory, cudaStream_t stream) {
   });
 }
 cudaError_t cudaMallocHost(void** memory, size_t bytes) {
-  return call([&] {
-    if (breaks_capture()) return in_capture("cudaMallocHost");
-    constexpr size_t kPage = 4096;
-    *memory = injected_failure() ? nullptr : std::aligned_alloc(kPage, (bytes + kPage) / kPage * kPage);
-    if (!*memory) return refuse(cudaErrorMemoryAllocation);
-    std::memset(*memory, 0xFF, bytes);
-    device().host_blocks[reinterpret_cast<uint64_t>(*memory)] = bytes;
-    return cudaSuccess;
-  });
+  return call([&] { return allocate_host(memory, bytes, "cudaMallocHost"); });
+}
+cudaError_t cudaHostAlloc(void** memory, size_t bytes, unsigned) {
+  return call([&] { return allocate_host(memory, bytes, "cudaHostAlloc"); });
+}
+cudaError_t cudaMallocManaged(void** memory, size_t bytes, unsigned) {
+  return call([&] { return allocate_host(memory, bytes, "cudaMallocManaged"); });
 }
 cudaError_t cudaFreeHost(void* memory) {
   return call([&] {
     if (breaks_capture()) return in_capture("cudaFreeHost");
     device().run_everything();
-    if (device().host_blocks.erase(reinterpret_cast<uint64_t>(memory)) == 0)
-      return refuse(cudaErrorInvalidValue, "pinned memory is released that does not exist");
-    std::free(memory);
-    return cudaSuccess;
+    return release_host(memory) ? cudaSuccess
+                                : refuse(cudaErrorInvalidValue, "pinned memory is released that does not exist");
+  });
+}
+// Nothing moves: managed memory has one place here.
+cudaError_t cudaMemPrefetchAsync(const void* memory, size_t bytes, cudaMemLocation, unsigned, cudaStream_t stream) {
+  return call([&] {
+    if (!is_stream(stream)) return refuse(cudaErrorInvalidResourceHandle);
+    return is_pinned(memory, bytes) ? cudaSuccess : refuse(cudaErrorInvalidValue, "memory that is not managed");
   });
 }
 cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind kind, cudaStream_t stream) {

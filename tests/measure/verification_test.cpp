@@ -185,9 +185,11 @@ const std::vector<Fault>& faults() {
 
 const Problem* timed = nullptr;  // the problem of the case that is measured
 
-// An op's implementation cpu.tuned with a fault.
+// An op's implementation cpu.tuned, or where it has none its first one on the CPU, with a fault.
 Plan faulty(const Problem& problem, CpuContext& cpu, const Fault& fault) {
-  Plan honest = find_implementation(problem.name(), "cpu.tuned")->plan(problem, cpu);
+  const Implementation* of_op = find_implementation(problem.name(), "cpu.tuned");
+  if (!of_op) of_op = find_implementation(problem.name(), "cpu.libc");
+  Plan honest = of_op->plan(problem, cpu);
   if (!honest) return Unsupported{honest.reason()};
   const WorkspaceLayout workspace = honest.workspace;
   return Plan([honest = std::make_shared<Plan>(std::move(honest)), specs = problem.tensors(), &cpu, &fault, number = 0,
@@ -210,7 +212,9 @@ void add_faults(const char* op, std::index_sequence<kIndex...>) {
               return faulty(*timed, static_cast<CpuContext&>(context), faults()[kFault]);
             }};
   };
-  (registration::add_implementation(op, Device::cpu, (std::string(op) + "_" + faults()[kIndex].name).c_str(),
+  std::string function = op;
+  std::replace(function.begin(), function.end(), '/', '_');  // of study/transfer
+  (registration::add_implementation(op, Device::cpu, (function + "_" + faults()[kIndex].name).c_str(),
                                     plan.template operator()<kIndex>()),
    ...);
 }
@@ -236,6 +240,8 @@ const std::vector<const char*> kCases{
     "max_pool2d n:4 c:32 h:28 w:28 r:2 s:2 stride_h:2 stride_w:2",
     "sgd n:100003",
     "softmax rows:300 cols:1000",
+    "study/pipeline n:100003 chunks:4",
+    "study/transfer n:200003",
     "sum rows:1000 cols:300",
     "transpose batch:1 rows:500 cols:300",
 };

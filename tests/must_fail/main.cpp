@@ -21,12 +21,14 @@
 #include "cli/bounds.h"
 #include "core/cpu_context.h"
 #include "core/error.h"
+#include "core/op_traits.h"
 #include "core/process.h"
 #include "tests/must_fail/faults.h"
 
 namespace duet::must_fail {
 namespace {
 
+constexpr size_t kMaxStudyCases = 4;    // of an op of the studies
 constexpr double kMaxCheapWork = 3e7;   // bytes drawn and operations of the reference, without --all
 constexpr double kMaxBoundsWork = 5e6;  // of --bounds
 constexpr double kMaxWork = 4e9;        // beyond it the reference takes minutes
@@ -92,6 +94,8 @@ std::vector<Planned> cases_of(const Options& options, int64_t& left_out) {
       for (const ProblemCase& c : op.cases(scale)) {
         const std::string label = c.problem.label();
         if (!labels.insert(label).second || !std::regex_search(name + "/" + label, filter)) continue;
+        // The cases of a study are mostly the same data, moved in other ways.
+        if (name.starts_with(kStudy) && labels.size() > kMaxStudyCases) continue;
         const double work = work_of(c.problem);
         if (work > (options.all ? kMaxWork : kMaxCheapWork)) {
           ++left_out;

@@ -28,6 +28,7 @@
 #include "core/fill.h"
 #include "core/gpu.h"
 #include "core/machine.h"
+#include "core/op_traits.h"
 #include "core/process.h"
 #include "core/registry.h"
 #include "core/session.h"
@@ -258,7 +259,9 @@ class OpTest : public testing::Test {
   // Our own code on the GPU runs eagerly at first, and in other places as a graph: it neither waits nor allocates.
   bool records_graphs() const {
     const std::string& name = implementation_.name;
-    return implementation_.device == Device::cuda && !name.ends_with("cublas") && !name.ends_with("cudnn");
+    if (implementation_.device != Device::cuda || name.ends_with("cublas") || name.ends_with("cudnn")) return false;
+    // Of studies only kernels: others allocate, wait or launch graphs of their own.
+    return !op_.name.starts_with(kStudy) || find_implementation(op_.name, "simt" + name.substr(name.find('.')));
   }
   static int64_t row_of_largest(const Problem& problem) {
     const std::vector<TensorSpec> tensors = problem.tensors();

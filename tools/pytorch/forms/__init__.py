@@ -20,5 +20,5 @@ def op(*names, backward=None):
 
 
 for family in ("memory", "elementwise", "reduction", "gemm", "conv", "pool", "norm", "loss", "embedding", "recurrent", "attention",
-               "optimiser", "steps"):
+               "optimiser", "steps", "study"):
     importlib.import_module("pytorch.forms." + family)

@@ -37,6 +37,8 @@ std::string wider_because(const Problem& problem, const TensorSpec& output) {
       {"conv2d_backward_filter", "dw", "f32", kWinograd},
       {"layernorm", "mean", "bf16", kShort},
       {"layernorm", "mean", "f16", kShort},
+      {"add_layernorm", "mean", "bf16", kShort},
+      {"add_layernorm", "mean", "f16", kShort},
       {"batchnorm", "mean", "bf16", kShort},
       {"distill", "loss", "f32", "one sum, of the losses of rows: its roundings happen to cancel"},
   };

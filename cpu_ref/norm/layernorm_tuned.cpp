@@ -7,10 +7,8 @@
 #define HWY_TARGET_INCLUDE "cpu_ref/norm/layernorm_tuned.cpp"  // compiled once per instruction set
 #include <hwy/foreach_target.h>
 
-#include <cmath>
-
 #include "core/registration.h"
-#include "cpu_ref/reduce-inl.h"
+#include "cpu_ref/norm/norm_rows-inl.h"
 #include "cpu_ref/chunks.h"
 #include "cpu_ref/norm/row_blocks.h"
 #include "cpu_ref/streaming.h"
@@ -21,31 +19,15 @@ namespace duet::HWY_NAMESPACE {
 
 // Rows [first, last).
 void layernorm_rows(const LayerNorm& p, Args t, int64_t first, int64_t last, bool stream) {
+  using P = LayerNorm;
   const hn::ScalableTag<float> d;
-  const auto n = static_cast<double>(std::max<int64_t>(1, p.cols));
-  const auto same = [](auto v) HWY_ATTR { return v; };
-  auto *means = t[LayerNorm::mean].as<float>(), *rstds = t[LayerNorm::rstd].as<float>();
   for_float(p.dtype, [&]<class T>() HWY_ATTR {
-    const auto *gamma = t[LayerNorm::gamma].as<const T>(), *beta = t[LayerNorm::beta].as<const T>();
     for (int64_t r = first; r < last; ++r) {
-      const T* x = t[LayerNorm::x].as<const T>() + r * p.cols;
-      T* y = t[LayerNorm::y].as<T>() + r * p.cols;
-      // Mean.
-      const auto mean = static_cast<float>(sum_in_runs(d, p.cols, same, x) / n);
-      const auto m = hn::Set(d, mean);
-      // Standard deviation.
-      const auto square = [m](auto v) HWY_ATTR {
-        const auto deviation = hn::Sub(v, m);
-        return hn::Mul(deviation, deviation);
-      };
-      const auto rstd = static_cast<float>(1 / std::sqrt(sum_in_runs(d, p.cols, square, x) / n + p.eps));
-      // Normalise, scale, shift.
-      const auto scale = hn::Set(d, rstd);
-      const auto formula = [m, scale](auto v, auto g, auto b)
-                               HWY_ATTR { return hn::MulAdd(hn::Mul(hn::Sub(v, m), scale), g, b); };
-      stream ? map<true>(d, p.cols, formula, y, x, gamma, beta) : map<false>(d, p.cols, formula, y, x, gamma, beta);
-      means[r] = mean;
-      rstds[r] = rstd;
+      const RowMoments m =
+          layernorm_row(d, p.cols, p.eps, stream, t[P::x].as<const T>() + r * p.cols, t[P::gamma].as<const T>(),
+                        t[P::beta].as<const T>(), t[P::y].as<T>() + r * p.cols);
+      t[P::mean].as<float>()[r] = m.mean;
+      t[P::rstd].as<float>()[r] = m.rstd;
     }
   });
   if (stream) hwy::FlushStream();

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Mean and variance as the references of layernorm and batchnorm compute them, serial and in double, with the errors
-// that a correct kernel may make, in units of the roundoff of f32. The contracts derive the bounds that follow.
+// Mean and variance as the references of layernorm and batchnorm compute them, and the mean square as that of rmsnorm
+// does: serial and in double, with the errors that a correct kernel may make, in units of the roundoff of f32. The
+// contracts derive the bounds that follow.
 #pragma once
 #include <cmath>
 #include <cstdint>
@@ -47,6 +48,22 @@ inline double normalised_error(const ReferenceMoments& m, double x, double gamma
   const double scale = std::abs(gamma) * m.rstd, deviation = std::abs(x - m.mean);
   return scale * m.mean_error + std::abs(gamma) * deviation * m.rstd_error +
          scale * (2 * (std::abs(x) + std::abs(m.mean)) + deviation) + std::abs(beta);
+}
+
+struct ReferenceRms {
+  double rstd, rstd_error;
+};
+
+// Of n values at(0) .. at(n - 1) of `dtype`: 1 / sqrt(mean square + eps). Nothing has mean square 0.
+ReferenceRms reference_rms(DType dtype, int64_t n, double eps, auto&& at) {
+  const bool exact_squares = size_of(dtype) == 2;
+  const auto total = static_cast<double>(std::max<int64_t>(1, n));
+  BoundedSum squares(kRun);
+  if (exact_squares) squares.has_short_squares();
+  for (int64_t k = 0; k < n; ++k) squares.add(at(k) * at(k), exact_squares ? 0 : at(k) * at(k));
+  const double mean_square = squares.sum() / total;
+  const double rstd = 1 / std::sqrt(mean_square + eps);
+  return {rstd, rstd * ((squares.error() / total + 2 * mean_square) / 2 / (mean_square + eps) + 5)};
 }
 
 }  // namespace duet

@@ -4,27 +4,19 @@
 #include "ops/norm/rmsnorm.h"
 
 #include "core/registry.h"
+#include "cpu_ref/norm/moments.h"
 
 namespace duet {
 
 void RmsNorm::reference(Inputs in, int64_t row, Expect& expect) const {
   const auto at = [&](int64_t c) { return in[x][row * cols + c]; };
-  const bool exact_squares = size_of(dtype) == 2;
-  const auto n = static_cast<double>(std::max<int64_t>(1, cols));
-
-  // The mean square.
-  BoundedSum squares(kRun);
-  if (exact_squares) squares.has_short_squares();
-  for (int64_t c = 0; c < cols; ++c) squares.add(at(c) * at(c), exact_squares ? 0 : at(c) * at(c));
-  const double mean_square = squares.sum() / n;
-  const double scale = 1 / std::sqrt(mean_square + eps);
-  const double scale_error = scale * ((squares.error() / n + 2 * mean_square) / 2 / (mean_square + eps) + 5);
-  expect(rstd, row, scale, scale_error);
+  const ReferenceRms m = reference_rms(dtype, cols, eps, at);
+  expect(rstd, row, m.rstd, m.rstd_error);
 
   // Scale.
   for (int64_t c = 0; c < cols; ++c) {
     const double v = at(c) * in[gamma][c];
-    expect(y, row * cols + c, v * scale, std::abs(v) * (scale_error + scale));
+    expect(y, row * cols + c, v * m.rstd, std::abs(v) * (m.rstd_error + m.rstd));
   }
 }
 DUET_PROBLEM(RmsNorm);

@@ -7,10 +7,8 @@
 #define HWY_TARGET_INCLUDE "cpu_ref/norm/rmsnorm_tuned.cpp"  // compiled once per instruction set
 #include <hwy/foreach_target.h>
 
-#include <cmath>
-
 #include "core/registration.h"
-#include "cpu_ref/reduce-inl.h"
+#include "cpu_ref/norm/norm_rows-inl.h"
 #include "cpu_ref/chunks.h"
 #include "cpu_ref/norm/row_blocks.h"
 #include "cpu_ref/streaming.h"
@@ -21,21 +19,12 @@ namespace duet::HWY_NAMESPACE {
 
 // Rows [first, last).
 void rmsnorm_rows(const RmsNorm& p, Args t, int64_t first, int64_t last, bool stream) {
+  using P = RmsNorm;
   const hn::ScalableTag<float> d;
-  const auto n = static_cast<double>(std::max<int64_t>(1, p.cols));
-  auto* rstds = t[RmsNorm::rstd].as<float>();
   for_float(p.dtype, [&]<class T>() HWY_ATTR {
-    const auto* gamma = t[RmsNorm::gamma].as<const T>();
-    for (int64_t r = first; r < last; ++r) {
-      const T* x = t[RmsNorm::x].as<const T>() + r * p.cols;
-      T* y = t[RmsNorm::y].as<T>() + r * p.cols;
-      const auto square = [](auto v) HWY_ATTR { return hn::Mul(v, v); };
-      const auto rstd = static_cast<float>(1 / std::sqrt(sum_in_runs(d, p.cols, square, x) / n + p.eps));
-      const auto scale = hn::Set(d, rstd);
-      const auto formula = [scale](auto v, auto g) HWY_ATTR { return hn::Mul(hn::Mul(v, scale), g); };
-      stream ? map<true>(d, p.cols, formula, y, x, gamma) : map<false>(d, p.cols, formula, y, x, gamma);
-      rstds[r] = rstd;
-    }
+    for (int64_t r = first; r < last; ++r)
+      t[P::rstd].as<float>()[r] = rmsnorm_row(d, p.cols, p.eps, stream, t[P::x].as<const T>() + r * p.cols,
+                                              t[P::gamma].as<const T>(), t[P::y].as<T>() + r * p.cols);
   });
   if (stream) hwy::FlushStream();
 }

@@ -196,6 +196,8 @@ constexpr Equivalent kEquivalent[] = {
     {"rmsnorm_long_kernel", "kernels/norm/rmsnorm_tuned.cu", "__syncthreads", "kernels/vector.cuh", "as above"},
     {"rows_backward_kernel", "kernels/norm/rmsnorm_tuned.cu", "__syncthreads", "kernels/vector.cuh", "as above"},
     {"rows_backward_long_kernel", "kernels/norm/rmsnorm_tuned.cu", "__syncthreads", "kernels/vector.cuh", "as above"},
+    {"add_norm_kernel", "kernels/norm/add_rmsnorm_tuned.cu", "__syncthreads", "kernels/vector.cuh", "as above"},
+    {"add_norm_long_kernel", "kernels/norm/add_rmsnorm_tuned.cu", "__syncthreads", "kernels/vector.cuh", "as above"},
     {"l2_normalise_kernel", "kernels/norm/l2_normalise_tuned.cu", "__syncthreads", "kernels/vector.cuh", "as above"},
     {"l2_normalise_long_kernel", "kernels/norm/l2_normalise_tuned.cu", "__syncthreads", "kernels/vector.cuh",
      "as above"},

@@ -104,6 +104,39 @@ def rmsnorm_backward(w):
     backward_of(w, "dx dgamma", ["dy"])
 
 
+def _residual(w):
+    rows, cols = w.p("rows"), w.p("cols")
+    return w.normal("x", rows, cols), w.normal("residual", rows, cols), w.uniform("gamma", 0.5, 1.5, cols)
+
+
+@op("add_layernorm")
+def add_layernorm(w):
+    cols, eps = w.p("cols"), w.p("eps", 1e-5)
+    x, residual, gamma = _residual(w)
+    beta = w.normal("beta", cols)
+
+    def function(x, residual, gamma, beta):
+        s = x + residual
+        return s, *aten.native_layer_norm(s, [cols], gamma, beta, eps)
+    w.function("add, native_layer_norm", function, (x, residual, gamma, beta), "s y mean rstd")
+
+
+@op("add_rmsnorm")
+def add_rmsnorm(w):
+    cols, eps = w.p("cols"), w.p("eps", 1e-5)
+
+    def two(x, residual, gamma):
+        s = x + residual
+        return s, F.rms_norm(s, (cols,), gamma, eps)
+
+    def fused(x, residual, gamma):
+        s = x + residual
+        return s, *aten._fused_rms_norm(s, [cols], gamma, eps)
+    inputs = _residual(w)
+    w.function("add, rms_norm", two, inputs, "s y -")
+    w.function("add, _fused_rms_norm", fused, inputs, "s y rstd")
+
+
 @op("softmax", backward="softmax_backward")
 def softmax(w):
     x = w.normal("x", w.p("rows"), w.p("cols"))

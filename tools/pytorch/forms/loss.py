@@ -39,6 +39,24 @@ def cross_entropy_backward(w):
     backward_of(w, "dx", [None])
 
 
+@op("cross_entropy_fused")
+def cross_entropy_fused(w):
+    """PyTorch has no such op: forward and backward by autograd, in eager mode and with the forward pass compiled."""
+    x, label = _classes(w)
+    smooth, scaled, t = w.p("smooth", 0.0), bool(w.p("scaled", 0)), w.t
+    seed = torch.ones((), dtype=t) * (w.constant("scale", 1024.0)[0] if scaled else 1)
+    x = x.detach().requires_grad_()
+
+    def loss(x):
+        return F.cross_entropy(x, label, label_smoothing=smooth)
+
+    def step(loss):
+        with torch.enable_grad():
+            value = loss(x)
+        return value.detach(), torch.autograd.grad(value, x, seed)[0]
+    w.form("cross_entropy, autograd", lambda: step(loss), "loss dx", gradients=True)
+
+
 @op("bce_logits")
 def bce_logits(w):
     x, t = w.normal("x", w.p("n")), w.uniform("t", 0, 1, w.p("n"))

@@ -76,6 +76,8 @@ class Runner {
       w.barrier = kNone;
       w.paths.assign(1, Path{0, w.live, false});
       w.copies.clear();
+      w.sums.clear();
+      w.sum_groups = 0;
       std::memset(w.groups, 0, sizeof w.groups);
       for (const SpecialRegister& s : kernel_.specials)
         if (s.name.starts_with("%ctaid.")) std::fill_n(w.at<uint32_t>(s.place), kLanes, index[s.name.back() - 'x']);

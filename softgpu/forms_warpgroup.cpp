@@ -1,15 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 // wgmma.mma_async of four warps, as far as core/cuda/ceilings.cu uses it: a in registers, b in shared memory, 256
 // columns. PTX ISA, "Asynchronous Warpgroup Level Matrix Operations": warp w of the four has rows 16 w to 16 w + 15 of
-// a and of the sums, so that each warp computes its part by itself. The product is complete at once: a missing wait is
-// not seen.
+// a and of the sums, so that each warp computes its part by itself. Sums land when a wait asks for their group: until
+// then their registers hold 0xFFFFFFFF, which is NaN, and what a kernel writes into them is lost. b is read at once, so
+// that a store into b before the wait is not seen.
 //
 // b is described by a word of 64 bits: its address, and two strides between core matrices of 8 columns by 16 bytes of
 // depth, all in units of 16 bytes. "Leading" is the stride along the depth, the other one that along the columns.
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstring>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "softgpu/access.h"
 #include "softgpu/forms.h"
@@ -55,6 +59,38 @@ struct S8 {
   static int32_t value(Bits bits) { return static_cast<int8_t>(bits); }
 };
 
+// The sums on their way to these registers. A product that follows adds to them; only a wait brings them there.
+std::vector<uint32_t>& sums_under_way(Warp& w, const int* places) {
+  for (AsyncSums& s : w.sums)
+    if (*s.places == *places) {
+      s.group = w.sum_groups;
+      return s.values;
+    }
+  AsyncSums& s = w.sums.emplace_back(AsyncSums{places, w.sum_groups, {}});
+  for (int n = 0; n < kSums; ++n) {
+    uint32_t* lanes = w.at<uint32_t>(places[n]);
+    s.values.insert(s.values.end(), lanes, lanes + kLanes);
+    std::fill_n(lanes, kLanes, UINT32_MAX);
+  }
+  return s.values;
+}
+
+void commit_sums(Warp& w, const Instruction&, uint32_t) { ++w.sum_groups; }
+
+// offset: how many of the latest groups may stay in flight.
+void wait_for_sums(Warp& w, const Instruction& i, uint32_t) {
+  size_t kept = 0;
+  for (AsyncSums& s : w.sums) {
+    if (static_cast<int64_t>(s.group) + i.offset >= static_cast<int64_t>(w.sum_groups)) {
+      if (&w.sums[kept] != &s) w.sums[kept] = std::move(s);
+      ++kept;
+      continue;
+    }
+    for (int n = 0; n < kSums; ++n) std::copy_n(s.values.begin() + n * kLanes, kLanes, w.at<uint32_t>(s.places[n]));
+  }
+  w.sums.resize(kept);
+}
+
 // Operands: kSums registers of the sums, then 4 of a. Instruction::b: the word that describes the matrix b.
 template <class T>
 void multiply(Warp& w, const Instruction& i, uint32_t) {
@@ -89,13 +125,15 @@ void multiply(Warp& w, const Instruction& i, uint32_t) {
       std::memcpy(&bits, shared.data + at, sizeof bits);
       right[k][column] = T::value(bits);
     }
+  std::vector<uint32_t>& to = sums_under_way(w, sums);
   for (int row = 0; row < kRows; ++row) {
     Sum sum[kColumns] = {};
     for (int k = 0; k < kDepth; ++k)
       for (int column = 0; column < kColumns; ++column) sum[column] += left[row][k] * right[k][column];
     for (int column = 0; column < kColumns; ++column) {
       const int n = column / 8 * 4 + row / 8 * 2 + column % 2, lane = row % 8 * 4 + column % 8 / 2;
-      w.at<Sum>(sums[n])[lane] += sum[column];
+      uint32_t& bits = to[static_cast<size_t>(n * kLanes + lane)];
+      bits = std::bit_cast<uint32_t>(static_cast<Sum>(std::bit_cast<Sum>(bits) + sum[column]));
     }
   }
 }
@@ -113,9 +151,9 @@ void add_warpgroup(Forms& table) {
   put("m64n256k8.f32.tf32.tf32", multiply<Tf32>);
   put("m64n256k32.f32.e4m3.e4m3", multiply<E4m3>);
   put("m64n256k32.s32.s8.s8", multiply<S8>);
-  for (const char* name :
-       {"wgmma.fence.sync.aligned", "wgmma.commit_group.sync.aligned", "wgmma.wait_group.sync.aligned"})
-    table[name] = {.shape = Shape::bare, .handler = nothing, .flow = Flow::aligned};
+  table["wgmma.fence.sync.aligned"] = {.shape = Shape::bare, .handler = nothing, .flow = Flow::aligned};
+  table["wgmma.commit_group.sync.aligned"] = {.shape = Shape::bare, .handler = commit_sums, .flow = Flow::aligned};
+  table["wgmma.wait_group.sync.aligned"] = {.shape = Shape::constant, .handler = wait_for_sums, .flow = Flow::aligned};
 }
 
 }  // namespace duet::softgpu

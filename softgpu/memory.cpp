@@ -55,6 +55,7 @@ void* DeviceMemory::allocate(uint64_t bytes) {
   blocks_[address].bytes = bytes;
   freed_.erase(address);
   used_ += bytes;
+  max_used_ = std::max(max_used_, used_);
   next_ += room;
   return reinterpret_cast<void*>(address);
 }
@@ -105,6 +106,19 @@ uint64_t DeviceMemory::require(uint64_t address, uint64_t bytes, const char* wha
   const auto* found = find(address);
   if (!found || address + bytes > found->first + found->second.bytes)
     fault(fmt::format("{} of {} bytes at {}", what, bytes, describe(address)), kNone, Fault::Kind::address);
+  // Whole parts may be copied together, with what lies between them. Else a range stays in the part where it begins or
+  // ends.
+  const auto& parts = found->second.parts;
+  const auto cut = [&](uint64_t place) {  // whether a part lies on both sides of it
+    auto part = parts.lower_bound(place);
+    if (part == parts.begin()) return false;
+    --part;
+    return place < part->first + part->second.bytes;
+  };
+  if (bytes > 0 && (cut(address) || cut(address + bytes)) && tensor_at(address) != tensor_at(address + bytes - 1))
+    fault(fmt::format("{} of {} bytes, which goes from one tensor into the next: from {} to {}", what, bytes,
+                      describe(address), describe(address + bytes - 1)),
+          kNone, Fault::Kind::address);
   return address - view_.base;
 }
 
@@ -116,6 +130,15 @@ void DeviceMemory::write(uint64_t to, const void* from, uint64_t bytes) {
 
 void DeviceMemory::read(void* to, uint64_t from, uint64_t bytes) const {
   const uint64_t offset = require(from, bytes, "a copy from the device");
+  const uint8_t* states = view_.states + offset;
+  uint64_t unwritten = 0;
+  for (uint64_t i = 0; i < bytes; ++i) unwritten += (states[i] & kLoadable) == kUsable;
+  if (unwritten > 0) {
+    const auto* first = std::find_if(states, states + bytes, [](uint8_t s) { return (s & kLoadable) == kUsable; });
+    fault(fmt::format("a copy from the device of {} bytes, of which {} were never written; the first is {}", bytes,
+                      unwritten, describe(from + static_cast<uint64_t>(first - states))),
+          kNone, Fault::Kind::address);
+  }
   std::memcpy(to, view_.data + offset, bytes);
 }
 

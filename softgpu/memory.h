@@ -35,6 +35,7 @@ class DeviceMemory {
   const MemoryView& view() const { return view_; }
   uint64_t capacity() const { return capacity_; }
   uint64_t used() const { return used_; }
+  uint64_t max_used() const { return max_used_; }
   size_t allocations() const { return blocks_.size(); }
 
   void* allocate(uint64_t bytes);  // aligned to 256 bytes; null where the capacity is exceeded
@@ -43,7 +44,8 @@ class DeviceMemory {
   void declare(void* memory, uint64_t bytes, const std::string& name);
 
   bool contains(uint64_t address) const { return address - view_.base < view_.bytes; }
-  // Copies and fills, which may touch a whole allocation. Each throws Fault where the range is not inside of one.
+  // Copies and fills, which may touch a whole allocation. Each throws Fault where the range is not inside of one, where
+  // it begins or ends within a part and goes beyond it, and where a copy to the host reads what was never written.
   void write(uint64_t to, const void* from, uint64_t bytes);
   void read(void* to, uint64_t from, uint64_t bytes) const;
   void copy(uint64_t to, uint64_t from, uint64_t bytes);
@@ -71,7 +73,7 @@ class DeviceMemory {
   const std::pair<const uint64_t, Allocation>* find(uint64_t address) const;
 
   MemoryView view_;
-  uint64_t capacity_, used_ = 0, next_ = 0;
+  uint64_t capacity_, used_ = 0, max_used_ = 0, next_ = 0;
   std::map<uint64_t, Allocation> blocks_, freed_;  // freed_: the latest ones, for messages
 };
 

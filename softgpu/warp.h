@@ -16,6 +16,13 @@ struct AsyncCopy {
   uint64_t from;
 };
 
+// Sums of wgmma that no wait has brought into their registers yet.
+struct AsyncSums {
+  const int* places;  // of the registers
+  uint32_t group;
+  std::vector<uint32_t> values;  // register by register
+};
+
 // Lanes of a warp that are at the same instruction. Where a branch divides them, a warp has several paths.
 struct Path {
   int at = 0;
@@ -42,6 +49,8 @@ struct Warp {
   int barrier = kNone;  // at which it waits
   std::vector<AsyncCopy> copies;
   uint32_t groups[kLanes] = {};  // cp.async groups that a lane has committed
+  std::vector<AsyncSums> sums;
+  uint32_t sum_groups = 0;  // wgmma groups that the warp has committed
 
   template <class T>
   T* at(int place) const {

@@ -50,6 +50,15 @@ void planted_errors(Tally& t) {
       "{%r0, %r0, %r0, %r0}, {%r0, %r0}, {%f1, %f2, %f3, %f4}; E: mov.u32 %r1, 0;",
       "all have to be");
   dies("a trap", "trap;", "trap");
+  // Of wgmma nothing is reported: the sums are wrong.
+  for (const char* behind : {"", "wgmma.commit_group.sync.aligned; ", "wgmma.wait_group.sync.aligned 0; ",
+                             "wgmma.commit_group.sync.aligned; wgmma.wait_group.sync.aligned 1; "}) {
+    std::string failure;
+    const int right = right_sums_of_wgmma(behind, failure);
+    t.expect(failure.empty() && right == 0,
+             fmt::format("sums of wgmma that '{}' does not wait for: {} of {} are right {}", behind, right,
+                         kSumsOfWgmma, failure));
+  }
 }
 
 }  // namespace duet::softgpu

@@ -513,6 +513,46 @@ void memory(Programs& p) {
     static char words[2 * kBytes];
     say(cudaMemcpy(device_memory(), words, 2 * kBytes, cudaMemcpyHostToDevice));
   });
+  p.says("a copy of memory that was never written", "of which 64 were never written; the first is", [] {
+    static char words[kBytes];
+    void* x = device_memory();
+    say(cudaMemcpy(x, words, kBytes / 2, cudaMemcpyHostToDevice));
+    say(cudaMemcpy(words, x, kBytes, cudaMemcpyDeviceToHost));
+  });
+  p.says("a copy of a copy of memory that was never written", "of which 128 were never written", [] {
+    static char words[kBytes];
+    void *x = device_memory(), *y = device_memory();
+    say(cudaMemcpy(y, x, kBytes, cudaMemcpyDeviceToDevice));
+    say(cudaMemcpy(words, y, kBytes, cudaMemcpyDeviceToHost));
+  });
+  const auto two_tensors = [](const std::function<void(char*)>& body) {
+    return [body] {
+      auto* both = static_cast<char*>(device_memory(3 * kBytes));
+      duet_softgpu_declare(both, kBytes, "x");
+      duet_softgpu_declare(both + 2 * kBytes, kBytes, "y");
+      body(both);
+      say(cudaDeviceSynchronize());
+      std::printf("done\n");
+      std::fflush(nullptr);
+      _exit(0);
+    };
+  };
+  static char words[3 * kBytes];
+  const std::string crosses = "which goes from one tensor into the next";
+  p.says("a copy from one tensor into the next", crosses,
+         two_tensors([](char* x) { say(cudaMemcpy(x, words, 2 * kBytes + 4, cudaMemcpyHostToDevice)); }));
+  p.says("a copy that begins too early", crosses,
+         two_tensors([](char* x) { say(cudaMemcpy(x + kBytes, words, kBytes + 4, cudaMemcpyHostToDevice)); }));
+  p.says("a copy within the device that is too long", crosses,
+         two_tensors([](char* x) { say(cudaMemcpy(x + 4, x + 2 * kBytes, kBytes, cudaMemcpyDeviceToDevice)); }));
+  p.says("a fill that is too long", crosses,
+         two_tensors([](char* x) { say(cudaMemsetAsync(x + 4, 0, kBytes, nullptr)); }));
+  p.says("... copies and fills of whole tensors are allowed", "done", two_tensors([](char* x) {
+           say(cudaMemcpy(x, words, 3 * kBytes, cudaMemcpyHostToDevice));
+           say(cudaMemcpy(x + 2 * kBytes, x, kBytes, cudaMemcpyDeviceToDevice));
+           say(cudaMemsetAsync(x + kBytes, 0, kBytes, nullptr));
+           say(cudaMemsetAsync(x + 4, 0, kBytes - 4, nullptr));
+         }));
   p.says("a copy in the wrong direction", "a copy from host to device memory", [] {
     static char words[kBytes];
     say(cudaMemcpy(device_memory(), words, kBytes, cudaMemcpyDeviceToHost));

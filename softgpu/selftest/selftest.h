@@ -25,6 +25,11 @@ struct Tally {
   void expect(bool right, const std::string& what);
 };
 
+// Runs a product of wgmma, and `behind` it, and returns how many of its sums are right. failure: of the run, if any.
+constexpr int kSumsOfWgmma = 384;
+constexpr const char* kWaitForSums = "wgmma.commit_group.sync.aligned; wgmma.wait_group.sync.aligned 0; ";
+int right_sums_of_wgmma(const std::string& behind, std::string& failure);  // answers.cpp
+
 void known_answers(Tally& t);     // answers.cpp
 void planted_errors(Tally& t);    // kernels.cpp
 void planted_programs(Tally& t);  // programs.cpp

@@ -170,11 +170,12 @@ Plan plan(const P& p, GpuContext& gpu) {
   for (const int64_t d : {p.T, p.B, p.I, p.directions() * p.H, p.B * p.H})
     if (d > INT32_MAX) return Unsupported{"a dimension over 2^31 - 1"};
 
-  // The tensors that the search runs on. They contain NaN, which does not change the time.
+  // The tensors that the search runs on.
   std::vector<Buffer> memory;
   std::vector<Tensor> tensors;
   for (const TensorSpec& spec : p.tensors()) {
     memory.emplace_back(gpu, spec.bytes());
+    gpu.fill_bytes(memory.back().data(), 0, spec.bytes());
     tensors.push_back({memory.back().data(), spec.dtype, spec.role});
   }
   std::optional<Network<P>> best;

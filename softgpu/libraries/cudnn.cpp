@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Stands in for the functions of cuDNN that need a device, as far as Duet calls them: softmax, activations, pooling,
-// batch normalisation; cudnn_convolution.cpp has convolutions. Recurrent layers and graphs are answered by "not
-// supported".
+// batch normalisation; cudnn_convolution.cpp has convolutions, cudnn_recurrent.cpp recurrent layers and cudnn_graph.cpp
+// the graph API.
 #include "softgpu/libraries/cudnn.h"
-
-#include <dlfcn.h>
 
 #include <set>
 #include <vector>
@@ -48,12 +46,6 @@ Shape4 shape_of(cudnnFilterDescriptor_t descriptor) {
 
 namespace {
 using namespace duet::softgpu;  // NOLINT: the file's subject is the functions below
-
-// The function of this name in cuDNN itself.
-template <class F>
-F* original(const char* name) {
-  return reinterpret_cast<F*>(dlsym(RTLD_NEXT, name));
-}
 
 struct Activation {
   cudnnActivationMode_t mode;
@@ -398,45 +390,6 @@ cudnnStatus_t cudnnBatchNormalizationBackward(cudnnHandle_t handle, cudnnBatchNo
     });
     return CUDNN_STATUS_SUCCESS;
   });
-}
-
-// Not answered: recurrent layers, whose first call with a handle says so.
-cudnnStatus_t cudnnSetDropoutDescriptor(cudnnDropoutDescriptor_t, cudnnHandle_t handle, float dropout, void*, size_t,
-                                        unsigned long long) {
-  return with_cudnn(handle, [&](CudnnHandle&) {
-    return dropout == 0 ? CUDNN_STATUS_SUCCESS : not_supported("cudnnSetDropoutDescriptor with dropout");
-  });
-}
-cudnnStatus_t cudnnSetRNNDescriptor_v8(cudnnRNNDescriptor_t, cudnnRNNAlgo_t, cudnnRNNMode_t, cudnnRNNBiasMode_t,
-                                       cudnnDirectionMode_t, cudnnRNNInputMode_t, cudnnDataType_t, cudnnDataType_t,
-                                       cudnnMathType_t, int32_t, int32_t, int32_t, int32_t, cudnnDropoutDescriptor_t,
-                                       uint32_t) {
-  return CUDNN_STATUS_NOT_SUPPORTED;
-}
-cudnnStatus_t cudnnGetRNNWeightSpaceSize(cudnnHandle_t, cudnnRNNDescriptor_t, size_t*) {
-  return not_supported("cudnnGetRNNWeightSpaceSize");
-}
-cudnnStatus_t cudnnGetRNNTempSpaceSizes(cudnnHandle_t, cudnnRNNDescriptor_t, cudnnForwardMode_t,
-                                        cudnnRNNDataDescriptor_t, size_t*, size_t*) {
-  return not_supported("cudnnGetRNNTempSpaceSizes");
-}
-cudnnStatus_t cudnnGetRNNWeightParams(cudnnHandle_t, cudnnRNNDescriptor_t, int32_t, size_t, const void*, int32_t,
-                                      cudnnTensorDescriptor_t, void**, cudnnTensorDescriptor_t, void**) {
-  return not_supported("cudnnGetRNNWeightParams");
-}
-cudnnStatus_t cudnnRNNForward(cudnnHandle_t, cudnnRNNDescriptor_t, cudnnForwardMode_t, const int32_t*,
-                              cudnnRNNDataDescriptor_t, const void*, cudnnRNNDataDescriptor_t, void*,
-                              cudnnTensorDescriptor_t, const void*, void*, cudnnTensorDescriptor_t, const void*, void*,
-                              size_t, const void*, size_t, void*, size_t, void*) {
-  return not_supported("cudnnRNNForward");
-}
-
-// Not answered: graphs. They are made, and checked, by cuDNN; without its handle it finds no engine for them.
-cudnnStatus_t cudnnBackendSetAttribute(cudnnBackendDescriptor_t descriptor, cudnnBackendAttributeName_t name,
-                                       cudnnBackendAttributeType_t type, int64_t count, const void* values) {
-  if (type == CUDNN_TYPE_HANDLE) return CUDNN_STATUS_SUCCESS;
-  static auto* const set = original<decltype(cudnnBackendSetAttribute)>("cudnnBackendSetAttribute");
-  return set(descriptor, name, type, count, values);
 }
 }
 // NOLINTEND(readability-identifier-naming)

@@ -183,6 +183,14 @@ cudaError_t cudaGraphLaunch(cudaGraphExec_t executable, cudaStream_t stream) {
     return cudaSuccess;
   });
 }
+cudaError_t cudaGraphUpload(cudaGraphExec_t executable, cudaStream_t stream) {
+  return call([&] {
+    if (!device().executable_graphs.count(reinterpret_cast<Graph*>(executable)) || !is_stream(stream))
+      return refuse(cudaErrorInvalidResourceHandle);
+    if (device().stream(stream).capture) return in_capture("cudaGraphUpload");
+    return cudaSuccess;
+  });
+}
 cudaError_t cudaGraphDestroy(cudaGraph_t graph) {
   return call([&] { return destroy(device().graphs, graph); });
 }

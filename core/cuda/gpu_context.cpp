@@ -34,6 +34,7 @@ struct GpuContext::State {
   }
   std::unordered_map<void*, void*> raw;  // aligned address -> what the pool returned
   GraphExec graph;
+  int recorded_runs = 0;  // in `graph`, of the batch that is being timed
 };
 
 GpuContext::GpuContext(int device) : device_(device) {
@@ -205,18 +206,11 @@ std::unique_ptr<RecordedGraph> GpuContext::record(const std::function<void()>& r
   return nullptr;
 }
 
-// Enqueues as many runs as fit into the launch queue one by one, and the rest as one graph.
+// Enqueues what was recorded of a batch as a graph, then the rest one by one.
 void GpuContext::enqueue_batch(const std::function<void()>& run, int batch) {
   State& s = *state_;
-  const int direct = static_cast<int>(std::min<int64_t>(batch, kQueue / s.calls_of.at(&run)));
-  for (int i = 0; i < direct; ++i) s.counted(run);
-  const int left = batch - direct;
-  if (left == 0) return;
-  std::string reason;
-  if (capture(run, left, reason))
-    DUET_CUDA(cudaGraphLaunch(s.graph.get(), stream()));
-  else
-    for (int i = 0; i < left; ++i) run();
+  if (s.recorded_runs > 0) DUET_CUDA(cudaGraphLaunch(s.graph.get(), stream()));
+  for (int i = s.recorded_runs; i < batch; ++i) s.counted(run);
 }
 
 double GpuContext::device_time(const std::function<void()>& run, int batch, bool& synchronises) {
@@ -225,6 +219,16 @@ double GpuContext::device_time(const std::function<void()>& run, int batch, bool
   if (!s.calls_of.contains(&run)) {  // not behind the blocker: modules may load, libraries may prepare themselves
     s.counted(run);
     synchronize();
+  }
+  // What does not fit into the launch queue becomes one graph. It is recorded before the blocker: that takes the host
+  // milliseconds, and whether a driver makes a graph ready without waiting for the device is not documented.
+  s.recorded_runs = batch - static_cast<int>(std::min<int64_t>(batch, kQueue / s.calls_of.at(&run)));
+  std::string reason;
+  if (s.recorded_runs > 0 && capture(run, s.recorded_runs, reason)) {
+    DUET_CUDA(cudaGraphUpload(s.graph.get(), stream()));
+    synchronize();
+  } else {
+    s.recorded_runs = 0;
   }
   auto* flags = static_cast<volatile uint32_t*>(s.flags.get());
   flags[0] = 0;

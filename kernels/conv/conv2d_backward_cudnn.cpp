@@ -7,7 +7,6 @@
 
 namespace duet::cuda {
 namespace {
-using convolution::kMaxWorkspaceBytes;
 constexpr const char* kNone = "cuDNN has no deterministic algorithm of this precision within 256 MiB";
 
 const char* name_of(cudnnConvolutionBwdFilterAlgo_t algo) {
@@ -17,13 +16,14 @@ const char* name_of(cudnnConvolutionBwdDataAlgo_t algo) {
   return algo == CUDNN_CONVOLUTION_BWD_DATA_ALGO_1 ? "algo_1" : nullptr;
 }
 
-// The plan of convolution p. find: cuDNN's search for algorithms; run: enqueues the chosen one.
-template <class Performance, int kMaxTried, class Find, class Run>
-Plan plan_of(const Conv2d& p, GpuContext& gpu, Find&& find, Run run) {
+// The plan of convolution p. find and workspace_bytes: as convolution::Calls says; run: enqueues the chosen algorithm.
+template <class Performance, int kAlgorithms, class Find, class WorkspaceBytes, class Run>
+Plan plan_of(const Conv2d& p, GpuContext& gpu, Find find, WorkspaceBytes workspace_bytes, Run run) {
   if (std::string reason = convolution::unsupported(p); !reason.empty()) return Unsupported{std::move(reason)};
-  auto chosen = convolution::choose<Performance, kMaxTried>(
-      p, gpu, find,
-      [](const Performance& t) { return t.determinism == CUDNN_DETERMINISTIC && name_of(t.algo) != nullptr; }, kNone);
+  const convolution::Calls calls{find, workspace_bytes, [](const Performance& t) {
+                                   return t.determinism == CUDNN_DETERMINISTIC && name_of(t.algo) != nullptr;
+                                 }};
+  auto chosen = convolution::choose<Performance, kAlgorithms>(p, gpu, calls, kNone);
   if (!chosen.unsupported_reason.empty()) return Unsupported{std::move(chosen.unsupported_reason)};
   const char* name = name_of(chosen.algorithm);
   WorkspaceLayout workspace = chosen.workspace;
@@ -33,12 +33,16 @@ Plan plan_of(const Conv2d& p, GpuContext& gpu, Find&& find, Run run) {
 
 Plan conv2d_backward_filter_cudnn(const Conv2dBackwardFilter& problem, GpuContext& gpu) {
   using P = Conv2dBackwardFilter;
-  return plan_of<cudnnConvolutionBwdFilterAlgoPerf_t, 2 * CUDNN_CONVOLUTION_BWD_FILTER_ALGO_COUNT>(
+  return plan_of<cudnnConvolutionBwdFilterAlgoPerf_t, CUDNN_CONVOLUTION_BWD_FILTER_ALGO_COUNT>(
       problem.conv, gpu,
       [&](const auto& d, const auto& s, int max_count, int* count, auto* tried) {
         return cudnnFindConvolutionBackwardFilterAlgorithmEx(
             gpu.cudnn(), d.x.get(), s.x.data(), d.y.get(), s.y.data(), d.convolution.get(), d.filter.get(),
-            s.filter.data(), max_count, count, tried, s.workspace.data(), static_cast<size_t>(kMaxWorkspaceBytes));
+            s.filter.data(), max_count, count, tried, s.workspace.data(), static_cast<size_t>(s.workspace.bytes()));
+      },
+      [&](const auto& d, cudnnConvolutionBwdFilterAlgo_t algo, size_t* bytes) {
+        return cudnnGetConvolutionBackwardFilterWorkspaceSize(gpu.cudnn(), d.x.get(), d.y.get(), d.convolution.get(),
+                                                              d.filter.get(), algo, bytes);
       },
       [](cudnnHandle_t handle, const auto& chosen, Args t) {
         const auto& d = chosen.d;
@@ -53,12 +57,16 @@ DUET_REGISTER(conv2d_backward_filter_cudnn);
 
 Plan conv2d_backward_data_cudnn(const Conv2dBackwardData& problem, GpuContext& gpu) {
   using P = Conv2dBackwardData;
-  return plan_of<cudnnConvolutionBwdDataAlgoPerf_t, 2 * CUDNN_CONVOLUTION_BWD_DATA_ALGO_COUNT>(
+  return plan_of<cudnnConvolutionBwdDataAlgoPerf_t, CUDNN_CONVOLUTION_BWD_DATA_ALGO_COUNT>(
       problem.conv, gpu,
       [&](const auto& d, const auto& s, int max_count, int* count, auto* tried) {
         return cudnnFindConvolutionBackwardDataAlgorithmEx(
             gpu.cudnn(), d.filter.get(), s.filter.data(), d.y.get(), s.y.data(), d.convolution.get(), d.x.get(),
-            s.x.data(), max_count, count, tried, s.workspace.data(), static_cast<size_t>(kMaxWorkspaceBytes));
+            s.x.data(), max_count, count, tried, s.workspace.data(), static_cast<size_t>(s.workspace.bytes()));
+      },
+      [&](const auto& d, cudnnConvolutionBwdDataAlgo_t algo, size_t* bytes) {
+        return cudnnGetConvolutionBackwardDataWorkspaceSize(gpu.cudnn(), d.filter.get(), d.y.get(), d.convolution.get(),
+                                                            d.x.get(), algo, bytes);
       },
       [](cudnnHandle_t handle, const auto& chosen, Args t) {
         const auto& d = chosen.d;

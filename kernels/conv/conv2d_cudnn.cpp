@@ -5,7 +5,6 @@
 
 namespace duet::cuda {
 namespace {
-using convolution::kMaxWorkspaceBytes;
 
 const char* name_of(cudnnConvolutionFwdAlgo_t algo) {
   switch (algo) {
@@ -25,16 +24,20 @@ const char* name_of(cudnnConvolutionFwdAlgo_t algo) {
 Plan conv2d_cudnn(const Conv2d& p, GpuContext& gpu) {
   using Performance = cudnnConvolutionFwdAlgoPerf_t;
   if (std::string reason = convolution::unsupported(p); !reason.empty()) return Unsupported{std::move(reason)};
-  auto chosen = convolution::choose<Performance, 2 * CUDNN_CONVOLUTION_FWD_ALGO_COUNT>(
-      p, gpu,
+  const convolution::Calls calls{
       [&](const convolution::Descriptors& d, const convolution::Scratch& s, int max_count, int* count,
           Performance* tried) {
         return cudnnFindConvolutionForwardAlgorithmEx(
             gpu.cudnn(), d.x.get(), s.x.data(), d.filter.get(), s.filter.data(), d.convolution.get(), d.y.get(),
-            s.y.data(), max_count, count, tried, s.workspace.data(), static_cast<size_t>(kMaxWorkspaceBytes));
+            s.y.data(), max_count, count, tried, s.workspace.data(), static_cast<size_t>(s.workspace.bytes()));
       },
-      [](const Performance& t) { return name_of(t.algo) != nullptr; },
-      "cuDNN has no algorithm of this precision within 256 MiB");
+      [&](const convolution::Descriptors& d, cudnnConvolutionFwdAlgo_t algo, size_t* bytes) {
+        return cudnnGetConvolutionForwardWorkspaceSize(gpu.cudnn(), d.x.get(), d.filter.get(), d.convolution.get(),
+                                                       d.y.get(), algo, bytes);
+      },
+      [](const Performance& t) { return name_of(t.algo) != nullptr; }};
+  auto chosen = convolution::choose<Performance, CUDNN_CONVOLUTION_FWD_ALGO_COUNT>(
+      p, gpu, calls, "cuDNN has no algorithm of this precision within 256 MiB");
   if (!chosen.unsupported_reason.empty()) return Unsupported{std::move(chosen.unsupported_reason)};
   const char* name = name_of(chosen.algorithm);
   WorkspaceLayout workspace = chosen.workspace;

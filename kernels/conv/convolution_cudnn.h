@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // Shared by cuDNN's forward and backward convolutions (conv2d_cudnn.cpp, conv2d_backward_cudnn.cpp): the cases that
-// cuDNN supports, descriptors, and the search for an algorithm, which runs every one that fits the workspace limit.
+// cuDNN supports, descriptors, and the search for an algorithm, which runs every one that fits the workspace limit. A
+// process searches once for each convolution: a model has many layers of one shape, and is planned more than once.
 #pragma once
 #include <algorithm>
 #include <array>
+#include <map>
 #include <string>
 #include <utility>
 
 #include "core/cuda/cudnn.h"
 #include "core/error.h"
+#include "core/registry.h"
 #include "ops/conv/conv2d.h"
 
 namespace duet::cuda::convolution {
@@ -49,7 +52,7 @@ struct Descriptors {
 // The tensors that the search runs on. They contain NaN, which does not change the time of these algorithms.
 struct Scratch {
   Buffer x, filter, y, workspace;
-  Scratch(const Conv2d& p, GpuContext& gpu) : workspace(gpu, kMaxWorkspaceBytes) {
+  Scratch(const Conv2d& p, GpuContext& gpu, int64_t workspace_bytes) : workspace(gpu, workspace_bytes) {
     const auto tensors = p.tensors();
     x = Buffer(gpu, tensors[0].bytes());
     filter = Buffer(gpu, tensors[1].bytes());
@@ -68,33 +71,67 @@ struct Chosen {
   size_t workspace_bytes() const { return static_cast<size_t>(piece.bytes()); }
 };
 
-// find(d, scratch, max_count, &count, tried): cuDNN's search for up to max_count algorithms, fastest first.
-// allowed(tried): whether an algorithm may be used. none: the reason where none may.
-template <class Performance, int kMaxTried, class Find, class Allowed>
-auto choose(const Conv2d& p, GpuContext& gpu, Find&& find, Allowed&& allowed, const char* none) {
-  Chosen<decltype(Performance::algo)> chosen{.d = Descriptors(p)};
-  std::array<Performance, kMaxTried> tried{};
-  int count = 0;
-  {
-    Scratch scratch(p, gpu);
-    const cudnnStatus_t status = find(chosen.d, scratch, kMaxTried, &count, tried.data());
-    if (status == CUDNN_STATUS_NOT_SUPPORTED) {
-      chosen.unsupported_reason = "cuDNN does not support this convolution";
-      return chosen;
-    }
+// cuDNN's calls for one direction of a convolution; each returns cuDNN's status.
+//   find(d, scratch, max_count, &count, tried)   its search for up to max_count algorithms, fastest first
+//   workspace_bytes(d, algorithm, &bytes)        what an algorithm needs
+//   allowed(tried)                               whether an algorithm may be used
+template <class Find, class WorkspaceBytes, class Allowed>
+struct Calls {
+  Find find;
+  WorkspaceBytes workspace_bytes;
+  Allowed allowed;
+};
+
+// The largest workspace within the limit that an algorithm of use needs. The limit itself, allocated and filled for
+// each search, would take longer than most searches.
+template <class Performance, int kAlgorithms, class C>
+int64_t search_bytes(const C& calls, const Descriptors& d) {
+  int64_t max_bytes = 0;
+  for (int a = 0; a < kAlgorithms; ++a) {
+    Performance t{};
+    t.algo = static_cast<decltype(t.algo)>(a);
+    t.determinism = CUDNN_DETERMINISTIC;
+    size_t bytes = 0;
+    if (calls.allowed(t) && calls.workspace_bytes(d, t.algo, &bytes) == CUDNN_STATUS_SUCCESS &&
+        bytes <= static_cast<size_t>(kMaxWorkspaceBytes))
+      max_bytes = std::max(max_bytes, static_cast<int64_t>(bytes));
+  }
+  return max_bytes;
+}
+
+// none: the reason where no algorithm may be used.
+template <class Performance, int kAlgorithms, class C>
+auto choose(const Conv2d& p, GpuContext& gpu, const C& calls, const char* none) {
+  using Algorithm = decltype(Performance::algo);
+  struct Choice {
+    Performance best = {};
+    std::string unsupported_reason = {};
+  };
+  Chosen<Algorithm> chosen{.d = Descriptors(p)};
+  const auto search = [&]() -> Choice {
+    std::array<Performance, 2 * kAlgorithms> tried{};  // with both math types
+    int count = 0;
+    const Scratch scratch(p, gpu, search_bytes<Performance, kAlgorithms>(calls, chosen.d));
+    const cudnnStatus_t status = calls.find(chosen.d, scratch, static_cast<int>(tried.size()), &count, tried.data());
+    if (status == CUDNN_STATUS_NOT_SUPPORTED) return {.unsupported_reason = "cuDNN does not support this convolution"};
     DUET_CUDNN(status);
-  }
-  const auto last = tried.begin() + count;
-  const auto best = std::find_if(tried.begin(), last, [&](const Performance& t) {
-    return t.status == CUDNN_STATUS_SUCCESS && allowed(t) && keeps_precision(p, t.mathType);
-  });
-  if (best == last) {
-    chosen.unsupported_reason = none;
-    return chosen;
-  }
-  chosen.d.convolution.set_math(best->mathType);
-  chosen.algorithm = best->algo;
-  chosen.piece = chosen.workspace.add_bytes(static_cast<int64_t>(best->memory));
+    const auto last = tried.begin() + count;
+    const auto best = std::find_if(tried.begin(), last, [&](const Performance& t) {
+      return t.status == CUDNN_STATUS_SUCCESS && calls.allowed(t) && keeps_precision(p, t.mathType);
+    });
+    return best == last ? Choice{.unsupported_reason = none} : Choice{.best = *best};
+  };
+
+  static std::map<std::string, Choice> known;  // of this direction, by GPU and convolution
+  const std::string key = gpu.name() + "/" + Problem::of(p).label();
+  auto found = known.find(key);
+  if (found == known.end()) found = known.emplace(key, search()).first;
+  const Choice& choice = found->second;
+  chosen.unsupported_reason = choice.unsupported_reason;
+  if (!chosen.unsupported_reason.empty()) return chosen;
+  chosen.d.convolution.set_math(choice.best.mathType);
+  chosen.algorithm = choice.best.algo;
+  chosen.piece = chosen.workspace.add_bytes(static_cast<int64_t>(choice.best.memory));
   return chosen;
 }
 

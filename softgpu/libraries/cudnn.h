@@ -40,6 +40,8 @@ struct Shape4 {
 Shape4 shape_of(cudnnTensorDescriptor_t descriptor);  // throws Error
 Shape4 shape_of(cudnnFilterDescriptor_t descriptor);
 
+int64_t convolution_searches();  // of this process so far, for tests
+
 // f(n, c, h, w) for every element.
 template <class F>
 void for_each(const Shape4& s, F&& f) {

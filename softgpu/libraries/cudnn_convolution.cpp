@@ -9,7 +9,8 @@
 namespace {
 using namespace duet::softgpu;  // NOLINT: the file's subject is the functions below
 
-constexpr size_t kWorkspaceBytes = 4096;
+constexpr size_t kWorkspaceBytes = 4096;  // of the wanted algorithms; the others need none
+int64_t searches = 0;
 
 // Sizes of a convolution, and how its pixels meet its filter.
 struct Convolution {
@@ -91,6 +92,14 @@ cudnnStatus_t start(CudnnHandle& h, const Convolution& c, bool known, void* work
   return CUDNN_STATUS_SUCCESS;
 }
 
+// What algorithm `algo` needs: the one that the search finds, or the one that Duet must not take.
+template <class Algorithm>
+cudnnStatus_t workspace_of(Algorithm algo, Algorithm unwanted, Algorithm wanted, size_t* bytes) {
+  if (algo != unwanted && algo != wanted) return CUDNN_STATUS_NOT_SUPPORTED;
+  *bytes = algo == wanted ? kWorkspaceBytes : 0;
+  return CUDNN_STATUS_SUCCESS;
+}
+
 // The search runs every algorithm: the result's tensor and the workspace are lost.
 template <class Performance, class Algorithm>
 cudnnStatus_t find(CudnnHandle& h, const Convolution& c, Algorithm unwanted, Algorithm wanted, int max_count,
@@ -98,6 +107,7 @@ cudnnStatus_t find(CudnnHandle& h, const Convolution& c, Algorithm unwanted, Alg
                    size_t workspace_bytes) {
   if (device().stream(h.stream).capture) return refuse_cudnn(c.call + " during a capture");
   if (max_count < 2 || workspace_bytes < kWorkspaceBytes) return refuse_cudnn(c.call + ": no room for results");
+  ++searches;
   enqueue(h.stream, [=] {
     spoil(workspace, workspace_bytes, c.call + ", workspace");
     spoil(memory, Convolution::elements(result) * static_cast<uint64_t>(bytes_of(result.type)), c.call + ", result");
@@ -116,8 +126,44 @@ cudnnStatus_t find(CudnnHandle& h, const Convolution& c, Algorithm unwanted, Alg
 }
 }  // namespace
 
+int64_t duet::softgpu::convolution_searches() { return searches; }
+
 // NOLINTBEGIN(readability-identifier-naming)
 extern "C" {
+
+cudnnStatus_t cudnnGetConvolutionForwardWorkspaceSize(cudnnHandle_t handle, const cudnnTensorDescriptor_t x_shape,
+                                                      const cudnnFilterDescriptor_t filter_shape,
+                                                      const cudnnConvolutionDescriptor_t descriptor,
+                                                      const cudnnTensorDescriptor_t y_shape,
+                                                      cudnnConvolutionFwdAlgo_t algo, size_t* bytes) {
+  return with_cudnn(handle, [&](CudnnHandle&) {
+    const Convolution c("cudnnGetConvolutionForwardWorkspaceSize", x_shape, filter_shape, descriptor, y_shape);
+    return workspace_of(algo, CUDNN_CONVOLUTION_FWD_ALGO_WINOGRAD, CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_PRECOMP_GEMM,
+                        bytes);
+  });
+}
+cudnnStatus_t cudnnGetConvolutionBackwardDataWorkspaceSize(cudnnHandle_t handle,
+                                                           const cudnnFilterDescriptor_t filter_shape,
+                                                           const cudnnTensorDescriptor_t dy_shape,
+                                                           const cudnnConvolutionDescriptor_t descriptor,
+                                                           const cudnnTensorDescriptor_t dx_shape,
+                                                           cudnnConvolutionBwdDataAlgo_t algo, size_t* bytes) {
+  return with_cudnn(handle, [&](CudnnHandle&) {
+    const Convolution c("cudnnGetConvolutionBackwardDataWorkspaceSize", dx_shape, filter_shape, descriptor, dy_shape);
+    return workspace_of(algo, CUDNN_CONVOLUTION_BWD_DATA_ALGO_FFT, CUDNN_CONVOLUTION_BWD_DATA_ALGO_1, bytes);
+  });
+}
+cudnnStatus_t cudnnGetConvolutionBackwardFilterWorkspaceSize(cudnnHandle_t handle,
+                                                             const cudnnTensorDescriptor_t x_shape,
+                                                             const cudnnTensorDescriptor_t dy_shape,
+                                                             const cudnnConvolutionDescriptor_t descriptor,
+                                                             const cudnnFilterDescriptor_t dw_shape,
+                                                             cudnnConvolutionBwdFilterAlgo_t algo, size_t* bytes) {
+  return with_cudnn(handle, [&](CudnnHandle&) {
+    const Convolution c("cudnnGetConvolutionBackwardFilterWorkspaceSize", x_shape, dw_shape, descriptor, dy_shape);
+    return workspace_of(algo, CUDNN_CONVOLUTION_BWD_FILTER_ALGO_0, CUDNN_CONVOLUTION_BWD_FILTER_ALGO_1, bytes);
+  });
+}
 
 cudnnStatus_t cudnnFindConvolutionForwardAlgorithmEx(cudnnHandle_t handle, const cudnnTensorDescriptor_t x_shape,
                                                      const void*, const cudnnFilterDescriptor_t filter_shape,

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+// Host code of the GPU side, by what it asks of the CUDA device in software.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "core/context.h"
+#include "core/device_queue.h"
+#include "core/gpu.h"
+#include "softgpu/device.h"
+
+namespace duet {
+namespace {
+
+// Runs beyond the length of the launch queue are recorded as a graph, and that takes the host a while: not behind the
+// kernel that blocks the queue, which gives up after a second.
+TEST(DeviceTime, RecordsAGraphWhileNothingIsEnqueued) {
+  std::string reason;
+  const std::unique_ptr<Context> gpu = open_gpu(reason);
+  ASSERT_TRUE(gpu) << reason;
+  ASSERT_EQ(softgpu::Device::get().streams.size(), 1u);
+  const softgpu::Stream& stream = **softgpu::Device::get().streams.begin();
+  const Buffer word(*gpu, 4);
+  constexpr int kBatch = 600;
+  int runs = 0, recorded = 0;
+  size_t enqueued = 0;
+  const std::function<void()> run = [&] {
+    ++runs;
+    if (stream.capture) {
+      ++recorded;
+      enqueued = std::max(enqueued, stream.queue.size());
+    }
+    gpu->fill_bytes(word.data(), 0, word.bytes());
+  };
+  for (int sample = 0; sample < 2; ++sample) {
+    bool synchronises = true;
+    EXPECT_GT(device_queue(*gpu)->device_time(run, kBatch, synchronises), 0);
+    EXPECT_FALSE(synchronises);
+  }
+  EXPECT_EQ(runs, 1 + 2 * kBatch) << "and a first one, which is not timed";
+  EXPECT_EQ(recorded, 2 * (kBatch - 500));
+  EXPECT_EQ(enqueued, 0u) << "work enqueued before a recording";
+}
+
+}  // namespace
+}  // namespace duet

@@ -19,6 +19,7 @@ double seconds(Clock::duration d) { return std::chrono::duration<double>(d).coun
 constexpr double kGpuSample_s = 100e-6;  // a sample lasts at least this long on a GPU, kMinSample_s on the CPU
 constexpr double kClockReads = 500;      // ... and this many clock reads
 constexpr double kWarmUp_s = 0.05;
+constexpr double kGpuWake_s = 0.02;    // of work before a repetition on a GPU
 constexpr double kSlow_s = 0.5;        // where warming up took longer, no further calls are made to fix the counts
 constexpr double kMaxBudgets = 10;     // of a slow job, for its ten samples
 constexpr double kMaxSamples = 100;    // of a repetition
@@ -106,6 +107,15 @@ double Sampler::first_call() {
     total_s = seconds(Clock::now() - start);
   });
   return total_s;
+}
+
+void Sampler::wake() {
+  if (runner_->context().device() == Device::cpu) return;
+  const auto start = Clock::now();
+  do {
+    if (runner_->restores()) runner_->restore();
+    timed_call(counts_.batch);  // in no scope does it upload, which would bring inputs back that were replaced since
+  } while (seconds(Clock::now() - start) < kGpuWake_s);
 }
 
 // Applications that take so long together, as far as a batch may have them.

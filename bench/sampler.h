@@ -31,6 +31,9 @@ class Sampler {
   // they are from then on.
   // budget_s: seconds of samples in a repetition. At most 100 samples fill it: a short application has larger ones.
   Counts calibrate(double budget_s, int repetitions);
+  // Before a repetition: on a GPU, applications that are not timed for 20 ms. Its clock falls while the CPU's side has
+  // its turn, and takes milliseconds to rise.
+  void wake();
   void refresh_uploads();  // the end-to-end scope uploads what the inputs hold now
   double sample();         // seconds of one application
   int applications() const { return counts_.batch * counts_.groups; }  // in a sample

@@ -69,6 +69,37 @@ TEST(Sampler, ShortApplicationsFillTheBudgetWithLargerSamples) {
   EXPECT_EQ(runner.runs - before, sampler.applications());
 }
 
+// The clock of a GPU that was idle while the CPU's side ran is low.
+TEST(Sampler, AGpuWorksBeforeARepetition) {
+  class OnTheGpu final : public Runner {
+   public:
+    Context& context() override { return gpu; }
+    void run(int) override { ++runs; }
+    void refreshed() override { ++uploads; }
+    void evict() override {}
+    Check verify(bool) override { return {}; }
+    FakeGpu gpu;
+    int64_t runs = 0, uploads = 0;
+  } runner;
+  for (const Scope scope : {Scope::kernel, Scope::call, Scope::end_to_end}) {
+    Sampler sampler(runner, scope, Cache::warm, clock_read_s());
+    sampler.calibrate(0.01, 1);
+    const int64_t runs = runner.runs, uploads = runner.uploads;
+    const auto start = std::chrono::steady_clock::now();
+    sampler.wake();
+    EXPECT_GE(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count(), 0.02);
+    EXPECT_GT(runner.runs, runs);
+    EXPECT_EQ(runner.uploads, uploads) << "of inputs that another series has replaced";
+  }
+
+  Spinner on_the_cpu(5e-6, 1, false);
+  Sampler other(on_the_cpu, Scope::call, Cache::warm, clock_read_s());
+  other.calibrate(0.01, 1);
+  const int idle = on_the_cpu.runs;
+  other.wake();
+  EXPECT_EQ(on_the_cpu.runs, idle) << "a CPU is busy all the time";
+}
+
 TEST(Sampler, RestoredDataAreAppliedOnceAndTheBudgetIsStillFilled) {
   Spinner runner(20e-6, 4, true);
   Sampler sampler(runner, Scope::call, Cache::warm, clock_read_s());

@@ -39,17 +39,16 @@ std::string describe(cudaError_t status, const char* expression, const char* fil
   return fmt::format("{}: {} ({}) at {}:{}", expression, cudaGetErrorString(status), cudaGetErrorName(status), file,
                      line);
 }
-
-void report_if_sticky(cudaError_t status, const std::string& text) {
-  if (is_sticky(status)) report_lost_gpu(text);
-}
 }  // namespace
 
 void check(cudaError_t status, const char* expression, const char* file, int line) {
   if (status == cudaSuccess) return count_checked_call();
   cudaGetLastError();  // clears an error that is not sticky, so that the next call does not report it again
   const std::string text = describe(status, expression, file, line);
-  report_if_sticky(status, text);
+  if (is_sticky(status)) {
+    require_usable_gpu();  // lost before: its first error is the reason, here as for calls that ask beforehand
+    report_lost_gpu(text);
+  }
   throw Error(text);
 }
 
@@ -59,7 +58,7 @@ void log_failure(cudaError_t status, const char* expression, const char* file, i
   cudaGetLastError();
   try {
     const std::string text = describe(status, expression, file, line);
-    report_if_sticky(status, text);
+    if (is_sticky(status)) report_lost_gpu(text);
     std::fprintf(stderr, "duet: %s\n", text.c_str());
   } catch (...) {  // out of memory: the message cannot be made
   }

@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """bench_all's GPU half on the CUDA device in software (bench_all_softgpu). DUET_BIN: the folder of the programs.
 
-Every row must end as it should, and the rows behind a failing one must run: a run without faults, a kernel that does
-not end, and an allocation of the device that fails, at points that are spread over the run. A run file must not be
-written.
+Every row must end as it should, and the rows behind a failing one must run: a run without faults; a kernel that does
+not end, that traps, or that follows a bad pointer; a process that crashes while it launches one; and an allocation of
+the device that fails, each in turn. A run file must not be written.
 """
 import os
 import re
@@ -28,7 +28,7 @@ def check(condition, message):
 
 
 def run(*args, **environment):
-    """Exit status, rows as {name: (status, reason)}, and everything that was printed."""
+    """Exit status, rows as {name: (status, reason)}, and everything that was printed: also series and checks."""
     with tempfile.TemporaryDirectory() as folder:
         done = subprocess.run(COMMAND + list(args), capture_output=True, text=True, timeout=280,
                               env={**os.environ, "TMPDIR": folder, **environment})
@@ -59,7 +59,32 @@ def rows_of_a_run():
           any(name.startswith("step/mlp/gpu/") for name in ran), f"only {ran} of {rows}")
     for name, (state, reason) in rows.items():
         check(state in ("ok", "skipped") and (state == "ok" or reason), f"{name}: {state}: {reason}")
+    check("journal left" not in text, "the journal of a finished run was not removed")
+    for name in ran:
+        series = re.findall(rf"^series {re.escape(name)} (\S+) (\S+) ?(.*)$", text, re.M)
+        scopes = {(scope, cache) for scope, cache, _ in series}
+        # Copies to the device and back, and the device's own time behind the kernel that blocks the queue: where that
+        # gives up, a sample is flagged as one that waits.
+        for scope in ("kernel", "call", "end_to_end"):
+            check((scope, "warm") in scopes, f"{name}: no series {scope} among {series}")
+        check(not any("synchronises" in flags for _, _, flags in series), f"{name}: {series}")
+        compared = re.search(rf"^check {re.escape(name)} (\d+) (\S+)", text, re.M)
+        check(compared and int(compared[1]) > 0, f"{name}: nothing was compared")
     return set(rows), ran
+
+
+def fails_alone(planted, kernel, reason, known, ran):
+    """The rows of softmax fail for this reason, and all others run."""
+    status, rows, text = run(*CASES, DUET_BENCH_PLANT=f"{planted}:{kernel}")
+    failed = {name: why for name, (state, why) in rows.items() if state == "failed"}
+    check(status == 1, f"{planted}: status {status}: {text[-3000:]}")
+    check(sorted(failed) == sorted(name for name in ran if name.startswith("softmax/cuda.") and "cudnn" not in name),
+          f"{planted}: failed are {failed}")
+    check(set(rows) == known, f"{planted}: rows are missing: {sorted(known - set(rows))}")
+    check(all(rows[name][0] == "ok" for name in ran if name in rows and name not in failed), f"{planted}: {rows}")
+    for name, why in failed.items():
+        check(re.search(reason, why), f"{planted}, {name}: {why}")
+    return len(failed)
 
 
 def main():
@@ -76,6 +101,10 @@ def main():
     for name, reason in failed.items():
         check("launch failure" in reason and "the kernel does not end" in reason, f"{name}: {reason}")
 
+    sticky = [fails_alone("trap", "softmax", "a trap|trap", known, ran),
+              fails_alone("address", "softmax", "illegal memory access.*no device memory", known, ran),
+              fails_alone("crash", "softmax", "SIGABRT|signal 6|[Aa]bort", known, ran)]
+
     # Memory of the device runs out at each allocation in turn, of every process of a run.
     max_points, point, hits = 60, 0, 0
     while point < max_points:
@@ -90,7 +119,8 @@ def main():
         for name, reason in bad.items():
             check(re.search("memory|no room for", reason), f"allocation {point} fails, {name}: {reason}")
     check(5 <= hits < max_points, f"{hits} allocations failed a row")
-    print(f"{len(ran)} rows; {len(failed)} failed with a kernel that does not end; {hits} allocations that failed")
+    print(f"{len(ran)} rows; {len(failed)} failed with a kernel that does not end, {sticky} by a trap, a bad address "
+          f"and a crash; {hits} allocations that failed")
     return 1 if failures else 0
 
 

@@ -3,12 +3,18 @@
 // compiled it (simt.*), on whole numbers where the op is exact on them. Both have to give the same bits. Rows that
 // cannot are listed with their reason in tests/softgpu/differences.txt; a row there that gives the same bits fails too.
 //
+// A reason that says `joined` is tested as well, by a second pass: on PTX in which each fma is a product and a sum, the
+// row gives the same bits. `approximate` is left to the reader.
+//
 //   duet_softgpu_differential LIST [I/N]    the I-th of N parts, from 0
+//   duet_softgpu_differential LIST joined   the second pass
 #include <cmath>
 #include <cstdio>
 #include <cstring>
 #include <fstream>
 #include <map>
+#include <regex>
+#include <sstream>
 #include <string>
 
 #include "core/error.h"
@@ -18,12 +24,29 @@
 #include "core/registry.h"
 #include "core/session.h"
 #include "simt/simt.h"
+#include "softgpu/device.h"
 
 namespace duet {
 namespace {
 constexpr uint64_t kSeed = 7;
 constexpr int kMultiprocessors = 4;   // of the software GPU
 constexpr double kMaxAccesses = 6e4;  // of a case: on the host each is checked, which is slow
+
+constexpr const char* kJoined = "joined";  // a reason
+
+// Each fma as the product and the sum that g++ makes of the same expression.
+std::string split_fma(const std::string& ptx) {
+  static const std::regex fma(R"(fma\.rn\.(f32|f64)\s+(\S+), (\S+), (\S+), (\S+);)");
+  std::istringstream lines(ptx);
+  std::string all;
+  for (std::string line; std::getline(lines, line); all += '\n') {
+    all += line.find("fma.rn.f") == line.npos
+               ? line
+               : std::regex_replace(line, fma, "mul.rn.$1 %split_$1, $3, $4; add.rn.$1 $2, %split_$1, $5;");
+    if (line == "{") all += "\n.reg .f32 %split_f32;\n.reg .f64 %split_f64;";
+  }
+  return all;
+}
 
 // Row and reason.
 std::map<std::string, std::string> read_list(const std::string& path) {
@@ -70,7 +93,7 @@ std::string difference(const HostTensors& a, const HostTensors& b) {
   return "";
 }
 
-int main(const std::string& list_path, size_t part, size_t parts) {
+int main(const std::string& list_path, size_t part, size_t parts, bool joined) {
   const auto listed = read_list(list_path);
   std::string reason;
   const std::unique_ptr<Context> gpu = open_gpu(reason);
@@ -80,6 +103,7 @@ int main(const std::string& list_path, size_t part, size_t parts) {
     std::printf("skipped: %s\n", reason.c_str());
     return 77;
   }
+  if (joined) softgpu::Device::get().plant.ptx = split_fma;
   size_t number = 0;
   int rows = 0, equal = 0, with_reason = 0, cases = 0, failures = 0;
   for (const auto& [name, op] : ops())
@@ -87,6 +111,8 @@ int main(const std::string& list_path, size_t part, size_t parts) {
       if (nvcc->device != Device::cuda) continue;
       const Implementation* gxx = find_implementation(name, "simt" + nvcc->name.substr(nvcc->name.find('.')));
       if (!gxx || number++ % parts != part) continue;
+      const auto known = listed.find(name + " " + nvcc->name);
+      if (joined && (known == listed.end() || known->second != kJoined)) continue;
       ++rows;
       std::string differs;
       int compared = 0;
@@ -110,10 +136,13 @@ int main(const std::string& list_path, size_t part, size_t parts) {
       }
       cases += compared;
       const std::string row = name + " " + nvcc->name;
-      const auto known = listed.find(row);
       equal += differs.empty();
       if (compared == 0) {
         std::printf("FAILED: %s: no case was compared\n", row.c_str());
+        ++failures;
+      } else if (joined) {
+        if (differs.empty()) continue;
+        std::printf("FAILED: %s: differs without joined products and sums as well: %s\n", row.c_str(), differs.c_str());
         ++failures;
       } else if (differs.empty() == (known == listed.end())) {
         with_reason += !differs.empty();
@@ -123,8 +152,11 @@ int main(const std::string& list_path, size_t part, size_t parts) {
         ++failures;
       }
     }
-  std::printf("rows equal to simt %d of %d, %d differ for a reason that is listed; %d cases\n", equal, rows,
-              with_reason, cases);
+  if (joined)
+    std::printf("rows that differ by joined products and sums alone: %d of %d\n", equal, rows);
+  else
+    std::printf("rows equal to simt %d of %d, %d differ for a reason that is listed; %d cases\n", equal, rows,
+                with_reason, cases);
   return failures == 0 ? 0 : 1;
 }
 }  // namespace
@@ -133,12 +165,14 @@ int main(const std::string& list_path, size_t part, size_t parts) {
 int main(int argc, char** argv) {
   duet::prepare_process(argc, argv);
   size_t part = 0, parts = 1;
-  if (argc < 2 || argc > 3 || (argc == 3 && std::sscanf(argv[2], "%zu/%zu", &part, &parts) != 2) || part >= parts) {
-    std::fprintf(stderr, "usage: duet_softgpu_differential LIST [I/N]\n");
+  const bool joined = argc == 3 && std::string(argv[2]) == duet::kJoined;
+  if (argc < 2 || argc > 3 || (argc == 3 && !joined && std::sscanf(argv[2], "%zu/%zu", &part, &parts) != 2) ||
+      part >= parts) {
+    std::fprintf(stderr, "usage: duet_softgpu_differential LIST [I/N|joined]\n");
     return 2;
   }
   try {
-    return duet::main(argv[1], part, parts);
+    return duet::main(argv[1], part, parts, joined);
   } catch (const std::exception& e) {
     std::fprintf(stderr, "duet_softgpu_differential: %s\n", e.what());
     return 1;

@@ -97,7 +97,7 @@ find_package(DuetCuda)
 add_compile_options($<$<COMPILE_LANGUAGE:CUDA>:--expt-relaxed-constexpr>)  # std::min and ours in device code
 
 # The software GPU (softgpu/) runs the PTX that nvcc writes on its way to machine code: it is kept in the object, compressed
-# as LZ4, and costs no second compilation. Only for 90a, which is what softgpu/ knows. No driver translates that PTX for
+# as LZ4, and costs no second compilation. Only for 90a, which is what softgpu/ stands for by default. No driver translates that PTX for
 # another GPU, so that a program still has code for just the GPUs it was built for.
 if(DUET_SOFTGPU)
   foreach(arch IN LISTS CMAKE_CUDA_ARCHITECTURES)
@@ -112,6 +112,18 @@ if(DUET_SOFTGPU)
     add_compile_options($<$<COMPILE_LANGUAGE:CUDA>:--compress-mode=speed>)
   endif()
 endif()
+
+# The software GPU as an sm_80, on request: PTX of compute_80 besides, from the same call of nvcc.
+set(DUET_SOFTGPU_SM80 "" CACHE STRING
+    "Families of kernels/, or all, that the software GPU runs as an sm_80 as well (ctest -L sm_80); nvcc takes longer")
+# duet_keep_sm80(<file>...)
+function(duet_keep_sm80)
+  foreach(file IN LISTS ARGN)
+    if(DUET_HAS_SOFTGPU AND file MATCHES "\\.cu$")
+      set_property(SOURCE ${file} APPEND PROPERTY COMPILE_OPTIONS "--generate-code=arch=compute_80,code=[compute_80]")
+    endif()
+  endforeach()
+endfunction()
 
 set(DUET_HAS_CUDA TRUE)
 list(APPEND DUET_LIBRARIES "CUDA runtime|${CUDAToolkit_VERSION}|static")

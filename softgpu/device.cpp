@@ -19,21 +19,22 @@ namespace duet {
 
 namespace duet::softgpu {
 namespace {
-// Registers of a thread, by the kernel's name as in C++; the fewest where files have kernels of one name. Lines of
-// interest:
+// Registers of a thread, by the kernel's name as in C++; the fewest where files have kernels of one name. Empty for an
+// architecture that ptxas did not compile for. Lines of interest:
 //   ptxas info    : Compiling entry function 'NAME' for 'sm_90a'
 //   ptxas info    : Used 27 registers, used 0 barriers
-std::map<std::string, int> read_registers() {
+std::map<std::string, int> read_registers(int capability) {
   std::map<std::string, int> registers;
   const char* const* const report = &duet_kernel_resources;
   if (!report) return registers;
   std::istringstream lines(*report);
+  const std::string target = fmt::format("' for 'sm_{}", capability);
   std::string name;
   for (std::string line; std::getline(lines, line);) {
     if (const size_t at = line.find("Compiling entry function '"); at != line.npos) {
-      const size_t begin = line.find('\'', at) + 1;
-      name = line.substr(begin, line.find("' for '", begin) - begin);
-    } else if (const size_t used = line.find(": Used "); used != line.npos) {
+      const size_t begin = line.find('\'', at) + 1, end = line.find(target, begin);
+      name = end == line.npos ? "" : line.substr(begin, end - begin);
+    } else if (const size_t used = line.find(": Used "); used != line.npos && !name.empty()) {
       const int count = std::atoi(line.c_str() + used + std::strlen(": Used "));
       const auto [at, is_new] = registers.try_emplace(name, count);
       if (!is_new) at->second = std::min(at->second, count);
@@ -45,6 +46,21 @@ std::map<std::string, int> read_registers() {
 uint64_t number_of(const char* name, uint64_t otherwise) {
   const char* text = std::getenv(name);
   return text && *text ? std::strtoull(text, nullptr, 10) : otherwise;
+}
+
+// The architecture that the device stands for; sm_90 unless DUET_SOFTGPU_ARCH says 80.
+Limits chosen_limits() {
+  Limits limits;
+  const char* text = std::getenv("DUET_SOFTGPU_ARCH");
+  const std::string arch = text && *text ? text : "90";
+  if (arch == "80") {
+    limits.capability = 80;
+    limits.shared_opt_in_bytes = 163 << 10;
+  } else if (arch != "90") {
+    std::fprintf(stderr, "software GPU: DUET_SOFTGPU_ARCH=%s; 80 and 90 are known\n", text);
+    std::_Exit(2);
+  }
+  return limits;
 }
 
 // No host code may follow a pointer into device memory: the range has no access, and the signal is explained. Then it
@@ -86,7 +102,8 @@ Device& Device::get() {
 }
 
 Device::Device()
-    : memory(limits.memory_bytes),
+    : limits(chosen_limits()),
+      memory(limits.memory_bytes),
       order(memory),
       default_stream_(order.new_stream()),
       random_(number_of("DUET_SOFTGPU_SEED", 1)) {
@@ -116,7 +133,10 @@ Kernel& Device::kernel(const void* stub) {
   if (f.kernel) return *f.kernel;
   Program& p = *f.program;
   if (!p.read) {
-    for (PtxText& ptx : ptx_of(p.wrapper))
+    std::vector<PtxText> all = ptx_of(p.wrapper);
+    std::stable_sort(all.begin(), all.end(),
+                     [](const PtxText& a, const PtxText& b) { return a.capability > b.capability; });
+    for (PtxText& ptx : all)
       if (ptx.capability <= limits.capability)
         p.modules.push_back(std::make_unique<Module>(plant.ptx ? plant.ptx(std::move(ptx.text)) : std::move(ptx.text)));
     p.read = true;
@@ -125,13 +145,14 @@ Kernel& Device::kernel(const void* stub) {
     for (const EntryText& entry : module->entries())
       if (entry.name == f.name) {
         f.kernel = decode(*module, entry);
-        static const std::map<std::string, int> registers = read_registers();
+        static const std::map<std::string, int> registers = read_registers(limits.capability);
         if (const auto known = registers.find(demangled(f.name)); known != registers.end())
           f.kernel->registers_per_thread = known->second;
         return *f.kernel;
       }
-  throw Error("no PTX for {}: is the program compiled with --generate-code=arch=compute_{}a,code=[compute_{}a]?",
-              readable_name(f.name), limits.capability, limits.capability);
+  const std::string target = fmt::format("compute_{}{}", limits.capability, limits.capability == 90 ? "a" : "");
+  throw Error("no PTX for {}: is the program compiled with --generate-code=arch={},code=[{}]?", readable_name(f.name),
+              target, target);
 }
 
 Stream& Device::stream(void* handle) {

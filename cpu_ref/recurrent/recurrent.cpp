@@ -5,47 +5,107 @@
 // abs_sum of their claims (RecurrentBase::unit).
 #include "ops/recurrent/recurrent.h"
 
+#include <algorithm>
+#include <array>
+#include <bit>
+
 #include "core/registry.h"
 
 namespace duet {
 namespace tracked {
 
 // A value and the deviation of its error, in the units of the contract. Every operation rounds, and therefore adds one
-// unit of its result.
+// unit of its result. e takes the errors of the operands as independent. Over many steps they are not: most of what is
+// left of old roundings lies in the direction that fades least, as the state itself does, and its parts add up. So a
+// value has kDraws errors with signs as well, which follow the same operations; each rounding has another sign in each
+// of them. Half of their mean square is the square of the deviation where it is the larger one. Half: so few draws
+// scatter, and independent errors are not to have a wider bound for that.
+constexpr int kDraws = 8;
+using Draws = std::array<double, kDraws>;
 struct Value {
   double v = 0, e = 0;
+  Draws s{};
+  double deviation() const {
+    double squares = 0;
+    for (const double error : s) squares += error * error;
+    return std::max(e, std::sqrt(squares / (2 * kDraws)));
+  }
 };
 double square(double v) { return v * v; }
 double root(double a, double b, double c) { return std::sqrt(a * a + b * b + c * c); }
+
+constexpr std::array<Draws, 1 << kDraws> kSigns = [] {
+  std::array<Draws, 1 << kDraws> all{};
+  for (size_t bits = 0; bits < all.size(); ++bits)
+    for (size_t k = 0; k < kDraws; ++k) all[bits][k] = (bits >> k & 1) != 0 ? 1 : -1;
+  return all;
+}();
+// A value that was rounded: its signs are a hash of it. unit: what the rounding amounts to.
+Value rounded(double v, double e, double unit, auto&& error) {
+  auto bits = std::bit_cast<uint64_t>(v);
+  bits = (bits ^ bits >> 32) * 0x9E3779B97F4A7C15;
+  const Draws& signs = kSigns[bits >> (64 - kDraws)];
+  Value value{v, e};
+  for (size_t k = 0; k < kDraws; ++k) value.s[k] = error(k) + signs[k] * unit;
+  return value;
+}
 Value exact(double v) { return {v, 0}; }
-Value operator+(Value a, Value b) { return {a.v + b.v, root(a.e, b.e, a.v + b.v)}; }
-Value operator-(Value a, Value b) { return {a.v - b.v, root(a.e, b.e, a.v - b.v)}; }
-Value operator*(Value a, Value b) { return {a.v * b.v, root(a.v * b.e, b.v * a.e, a.v * b.v)}; }
+Value operator+(const Value& a, const Value& b) {
+  const double v = a.v + b.v;
+  return rounded(v, root(a.e, b.e, v), v, [&](size_t k) { return a.s[k] + b.s[k]; });
+}
+Value operator-(const Value& a, const Value& b) {
+  const double v = a.v - b.v;
+  return rounded(v, root(a.e, b.e, v), v, [&](size_t k) { return a.s[k] - b.s[k]; });
+}
+Value operator*(const Value& a, const Value& b) {
+  const double v = a.v * b.v;
+  return rounded(v, root(a.v * b.e, b.v * a.e, v), v, [&](size_t k) { return a.v * b.s[k] + b.v * a.s[k]; });
+}
 // tanh and logistic may have an absolute error of 1 unit, so that 1 - 2 / (1 + exp(2 x)) is allowed.
-Value tanh(Value a) {
-  const double t = std::tanh(a.v);
-  return {t, root((1 - t * t) * a.e, 1, 0)};
+Value tanh(const Value& a) {
+  const double t = std::tanh(a.v), slope = 1 - t * t;
+  return rounded(t, root(slope * a.e, 1, 0), 1, [&](size_t k) { return slope * a.s[k]; });
 }
-Value logistic(Value a) {
-  const double s = 1 / (1 + std::exp(-a.v));
-  return {s, root(s * (1 - s) * a.e, 1, 0)};
+Value logistic(const Value& a) {
+  const double s = 1 / (1 + std::exp(-a.v)), slope = s * (1 - s);
+  return rounded(s, root(slope * a.e, 1, 0), 1, [&](size_t k) { return slope * a.s[k]; });
 }
-// A sum of products. It has the error of each term once, those of the additions, and one rounding at its end.
-class Sum {
+// A sum of products. It has the error of each term once, those of the additions, and one rounding at its end. This one
+// takes the errors of its terms as independent. They are so as well where their factors have both signs, and nothing to
+// do with them: in gradients of weights.
+class PlainSum {
  public:
-  void add(double a, Value b) {
-    terms_.add(a * b.v);
-    square_ += square(a * b.e);
+  // deviation: of b.
+  void add(double a, double b, double deviation) {
+    terms_.add(a * b);
+    square_ += square(a * deviation);
   }
-  Value value(const auto& p, int64_t count) const {
-    const double sum = terms_.sum();
-    const double own = p.units_of_sum(static_cast<double>(count), sum, terms_.root_sum());
-    return {sum, std::sqrt(square_ + square(own) + square(sum))};
+  double sum() const { return terms_.sum(); }
+  double unit(const auto& p, int64_t count) const {  // of what the sum itself rounds
+    return std::hypot(p.units_of_sum(static_cast<double>(count), sum(), terms_.root_sum()), sum());
   }
+  double error(double unit) const { return std::sqrt(square_ + square(unit)); }
 
  private:
   TermSum terms_;
   double square_ = 0;
+};
+// A sum that carries the errors with signs as well.
+class Sum {
+ public:
+  void add(double a, const Value& b) {
+    plain_.add(a, b.v, b.e);
+    for (size_t k = 0; k < kDraws; ++k) s_[k] += a * b.s[k];
+  }
+  Value value(const auto& p, int64_t count) const {
+    const double unit = plain_.unit(p, count);
+    return rounded(plain_.sum(), plain_.error(unit), unit, [&](size_t k) { return s_[k]; });
+  }
+
+ private:
+  PlainSum plain_;
+  Draws s_{};
 };
 
 using Row = std::vector<Value>;
@@ -53,6 +113,46 @@ using Sums = std::vector<Sum>;
 Row zeros(int64_t n) { return Row(static_cast<size_t>(n)); }
 Sums sums(int64_t n) { return Sums(static_cast<size_t>(n)); }
 auto& at(auto& row, int64_t i) { return row[static_cast<size_t>(i)]; }
+
+// Sums over all steps and sequences, one for each row and column: gradient of the row times factor of the column. Steps
+// are gathered, so that a row of sums is added to many times while it is in a cache.
+class WeightSums {
+ public:
+  struct Gradient {
+    double v, deviation;
+  };
+  WeightSums(int64_t rows, int64_t cols)
+      : rows_(static_cast<size_t>(rows)),
+        cols_(static_cast<size_t>(cols)),
+        sums_(rows_ * cols_),
+        gradients_(kGathered * rows_),
+        factors_(kGathered * cols_) {}
+  double& factor(int64_t col) { return factors_[gathered_ * cols_ + static_cast<size_t>(col)]; }
+  Gradient& gradient(int64_t row) { return gradients_[gathered_ * rows_ + static_cast<size_t>(row)]; }
+  void next() {  // factors and gradients of the step are complete
+    if (++gathered_ == kGathered) add_gathered();
+  }
+  const std::vector<PlainSum>& sums() {  // by rows
+    add_gathered();
+    return sums_;
+  }
+
+ private:
+  static constexpr size_t kGathered = 64;  // steps
+  void add_gathered() {
+    for (size_t row = 0; row < rows_; ++row)
+      for (size_t step = 0; step < gathered_; ++step) {
+        const Gradient g = gradients_[step * rows_ + row];
+        for (size_t col = 0; col < cols_; ++col)
+          sums_[row * cols_ + col].add(factors_[step * cols_ + col], g.v, g.deviation);
+      }
+    gathered_ = 0;
+  }
+  size_t rows_, cols_, gathered_ = 0;
+  std::vector<PlainSum> sums_;
+  std::vector<Gradient> gradients_;
+  std::vector<double> factors_;
+};
 
 }  // namespace tracked
 using namespace tracked;  // NOLINT: the arithmetic of values with errors
@@ -86,8 +186,8 @@ void Recurrent<kCell>::reference(Inputs in, int64_t slice, Expect& expect) const
     // Gates and the new state.
     for (int64_t j = 0; j < H; ++j) {
       const int64_t kept = ((dir * T + t) * B + b) * K * H + j;
-      const auto keep = [&](int64_t part, Value value) {
-        if (!inference) expect(reserve, kept + part * H, value.v, value.e);
+      const auto keep = [&](int64_t part, const Value& value) {
+        if (!inference) expect(reserve, kept + part * H, value.v, value.deviation());
       };
       if constexpr (kCell == Cell::lstm) {
         const Value i = logistic(at(a, j)), f = logistic(at(a, H + j)), g = tanh(at(a, 2 * H + j)),
@@ -109,12 +209,12 @@ void Recurrent<kCell>::reference(Inputs in, int64_t slice, Expect& expect) const
       } else {
         at(h, j) = tanh(at(a, j));
       }
-      expect(y, (t * B + b) * this->directions() * H + dir * H + j, at(h, j).v, at(h, j).e);
+      expect(y, (t * B + b) * this->directions() * H + dir * H + j, at(h, j).v, at(h, j).deviation());
     }
   }
   for (int64_t j = 0; j < H; ++j) {
-    expect(hT, slice * H + j, at(h, j).v, at(h, j).e);
-    if constexpr (has_c) expect(cT, slice * H + j, at(c, j).v, at(c, j).e);
+    expect(hT, slice * H + j, at(h, j).v, at(h, j).deviation());
+    if constexpr (has_c) expect(cT, slice * H + j, at(c, j).v, at(c, j).deviation());
   }
 }
 
@@ -129,6 +229,7 @@ void walk_back(const P& p, Inputs in, int64_t dir, int64_t b, Row& dh, Row& dc, 
   constexpr int64_t G = P::G, K = P::K;
   const int64_t T = p.T, B = p.B, H = p.H, wide = p.directions() * H;
   Row da = zeros(G * H), dm = zeros(H), before = zeros(H);
+  Sums products = sums(H);
   for (int64_t j = 0; j < H; ++j) at(dh, j) = exact(in[P::dhT][(dir * B + b) * H + j]);
   if constexpr (P::has_c)
     for (int64_t j = 0; j < H; ++j) at(dc, j) = exact(in[P::dcT][(dir * B + b) * H + j]);
@@ -167,13 +268,13 @@ void walk_back(const P& p, Inputs in, int64_t dir, int64_t b, Row& dh, Row& dc, 
       }
     }
     step(t, da, dm, before);
+    std::fill(products.begin(), products.end(), Sum{});
+    for (int64_t g = 0; g < G * H; ++g) {
+      const Value& gradient = kCell == Cell::gru && g >= 2 * H ? at(dm, g - 2 * H) : at(da, g);
+      for (int64_t j = 0; j < H; ++j) at(products, j).add(in[P::r][(dir * G * H + g) * H + j], gradient);
+    }
     for (int64_t j = 0; j < H; ++j) {
-      Sum sum;
-      for (int64_t g = 0; g < G * H; ++g) {
-        const bool apart = kCell == Cell::gru && g >= 2 * H;
-        sum.add(in[P::r][(dir * G * H + g) * H + j], apart ? at(dm, g - 2 * H) : at(da, g));
-      }
-      const Value product = sum.value(p, G * H);
+      const Value product = at(products, j).value(p, G * H);
       at(dh, j) = kCell == Cell::gru ? product + at(dh, j) : product;
     }
   }
@@ -193,43 +294,47 @@ void RecurrentBackward<kCell>::reference(Inputs in, int64_t slice, Expect& expec
           for (int64_t i = 0; i < I; ++i) at(to_x, t * I + i).add(in[w][(dir * G * H + g) * I + i], at(da, g));
       });
       for (int64_t j = 0; j < H; ++j) {
-        expect(dh0, (dir * B + slice) * H + j, at(dh, j).v, at(dh, j).e);
-        if constexpr (has_c) expect(dc0, (dir * B + slice) * H + j, at(dc, j).v, at(dc, j).e);
+        expect(dh0, (dir * B + slice) * H + j, at(dh, j).v, at(dh, j).deviation());
+        if constexpr (has_c) expect(dc0, (dir * B + slice) * H + j, at(dc, j).v, at(dc, j).deviation());
       }
     }
     for (int64_t t = 0; t < T; ++t)
       for (int64_t i = 0; i < I; ++i) {
         const Value sum = at(to_x, t * I + i).value(*this, this->directions() * G * H);
-        expect(dx, (t * B + slice) * I + i, sum.v, sum.e);
+        expect(dx, (t * B + slice) * I + i, sum.v, sum.deviation());
       }
     return;
   }
   // The weights of a direction: dw, dr, dbias.
   const int64_t dir = slice - B;
   constexpr int64_t kBiases = biases_of(kCell);
-  Sums to_w = sums(G * H * I), to_r = sums(G * H * H), to_bias = sums(kBiases * G * H);
-  Row x_row = zeros(I);
+  WeightSums to_w(G * H, I), to_r(G * H, H);
+  Sums to_bias = sums(kBiases * G * H);
   for (int64_t b = 0; b < B; ++b)
     walk_back(*this, in, dir, b, dh, dc, [&](int64_t t, Row& da, Row& dm, Row& before) {
-      for (int64_t i = 0; i < I; ++i) at(x_row, i) = exact(in[x][(t * B + b) * I + i]);
+      for (int64_t i = 0; i < I; ++i) to_w.factor(i) = in[x][(t * B + b) * I + i];
+      for (int64_t j = 0; j < H; ++j) to_r.factor(j) = at(before, j).v;
       for (int64_t g = 0; g < G * H; ++g) {
-        const Value input = at(da, g), recurrent = kCell == Cell::gru && g >= 2 * H ? at(dm, g - 2 * H) : input;
-        for (int64_t i = 0; i < I; ++i) at(to_w, g * I + i).add(at(x_row, i).v, input);
-        for (int64_t j = 0; j < H; ++j) at(to_r, g * H + j).add(at(before, j).v, recurrent);
+        const Value &input = at(da, g), &recurrent = kCell == Cell::gru && g >= 2 * H ? at(dm, g - 2 * H) : input;
+        to_w.gradient(g) = {input.v, input.deviation()};
+        to_r.gradient(g) = {recurrent.v, recurrent.deviation()};
         at(to_bias, g).add(1, input);
         if (kBiases == 2) at(to_bias, G * H + g).add(1, recurrent);
       }
+      to_w.next();
+      to_r.next();
     });
-  const auto claim = [&](Slot slot, const Sums& all) {
-    const auto n = static_cast<int64_t>(all.size());
-    for (int64_t i = 0; i < n; ++i) {
-      const Value sum = at(all, i).value(*this, T * B);
-      expect(slot, dir * n + i, sum.v, sum.e);
-    }
+  const auto claim = [&](Slot slot, WeightSums& all) {
+    int64_t index = dir * static_cast<int64_t>(all.sums().size());
+    for (const PlainSum& sum : all.sums()) expect(slot, index++, sum.sum(), sum.error(sum.unit(*this, T * B)));
   };
   claim(dw, to_w);
   claim(dr, to_r);
-  claim(dbias, to_bias);
+  const auto biases = static_cast<int64_t>(to_bias.size());
+  for (int64_t i = 0; i < biases; ++i) {
+    const Value sum = at(to_bias, i).value(*this, T * B);
+    expect(dbias, dir * biases + i, sum.v, sum.deviation());
+  }
 }
 
 template struct Recurrent<Cell::rnn_tanh>;

@@ -40,11 +40,11 @@ inline Cases recurrent_cases(Cell cell, Scale scale) {
       {"DeepBench 256, batch 32", "T:150 B:32 I:256 H:256"},
   };
   const Cases gru{
-      {"the sentiment model's layer as a GRU", "T:256 B:512 I:16 H:32 bidirectional:1"},
+      {"the scorer's layer as a GRU", "T:60 B:64 I:32 H:128"},
       {"DeepBench 1024, fewer steps", "T:25 B:32 I:1024 H:1024"},
   };
   const Cases rnn_tanh{
-      {"the sentiment model's layer as a plain RNN", "T:256 B:512 I:16 H:32 bidirectional:1"},
+      {"the scorer's layer as a plain RNN", "T:60 B:64 I:32 H:128"},
       {"DeepBench 1760, batch 16", "T:50 B:16 I:1760 H:1760"},
   };
   const Cases more_lstm = concat({
@@ -54,12 +54,14 @@ inline Cases recurrent_cases(Cell cell, Scale scale) {
       across({"B:8", "B:16", "B:32"}, {{"DeepBench 1536, 50 steps", "T:50 I:1536 H:1536"}}),
       across({"B:16", "B:64"}, {{"DeepBench 256, 150 steps", "T:150 I:256 H:256"}}),
   });
-  const Cases more_gru = across(
-      {"T:187", "T:375", "T:750", "T:1500"},
-      across({"I:1024 H:1024", "I:1536 H:1536", "I:2048 H:2048", "I:2816 H:2816"}, {{"DeepBench, batch 32", "B:32"}}));
-  const Cases more_rnn_tanh =
-      across({"B:16", "B:32", "B:64", "B:128"},
-             across({"I:1760 H:1760", "I:2048 H:2048", "I:2560 H:2560"}, {{"DeepBench, 50 steps", "T:50"}}));
+  const Cases sentiment{{"the sentiment model's layer", "T:256 B:512 I:16 H:32 bidirectional:1"}};
+  const Cases more_gru =
+      concat({sentiment, across({"T:187", "T:375", "T:750", "T:1500"},
+                                across({"I:1024 H:1024", "I:1536 H:1536", "I:2048 H:2048", "I:2816 H:2816"},
+                                       {{"DeepBench, batch 32", "B:32"}}))});
+  const Cases more_rnn_tanh = concat(
+      {sentiment, across({"B:16", "B:32", "B:64", "B:128"}, across({"I:1760 H:1760", "I:2048 H:2048", "I:2560 H:2560"},
+                                                                   {{"DeepBench, 50 steps", "T:50"}}))});
   switch (cell) {
     case Cell::lstm:
       return concat({across(kFloatTypes, by_scale(scale, test, lstm, more_lstm)),
@@ -80,10 +82,12 @@ inline Cases last_only_cases(Cell cell, Scale scale) {
       {"the last states alone, a state over a block's threads", "T:2 B:2 I:17 H:131"},
       {"the last states alone, weights over a thread's caches", "T:2 B:1 H:131 I:" + I_131},
   };
-  const Cases standard{
+  const Cases sentiment{
       {"IMDb sentiment: its head reads the last states alone", "T:256 B:512 I:16 H:32 bidirectional:1"},
   };
-  return across(kFloatTypes, by_scale(scale, test, standard));
+  const Cases scorer{{"the scorer's layer, its last states alone", "T:60 B:64 I:32 H:128"}};
+  if (cell == Cell::lstm) return across(kFloatTypes, by_scale(scale, test, sentiment));
+  return across(kFloatTypes, by_scale(scale, test, scorer, sentiment));
 }
 
 }  // namespace duet

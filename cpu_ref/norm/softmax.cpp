@@ -4,15 +4,18 @@
 #include "ops/norm/softmax.h"
 
 #include "core/registry.h"
+#include "core/term_sum.h"
+#include "ops/summation.h"
 
 namespace duet {
 
 void Softmax::reference(Inputs in, int64_t row, Expect& expect) const {
   const auto at = [&](int64_t c) { return in[x][row * cols + c]; };
-  double max = -INFINITY, sum = 0;
+  double max = -INFINITY;
+  TermSum sum(kRun);
   for (int64_t c = 0; c < cols; ++c) max = std::max(max, at(c));
-  for (int64_t c = 0; c < cols; ++c) sum += std::exp(at(c) - max);
-  for (int64_t c = 0; c < cols; ++c) expect(y, row * cols + c, std::exp(at(c) - max) / sum);
+  for (int64_t c = 0; c < cols; ++c) sum.add(std::exp(at(c) - max));
+  for (int64_t c = 0; c < cols; ++c) expect(y, row * cols + c, std::exp(at(c) - max) / sum.sum());
 }
 DUET_PROBLEM(Softmax);
 

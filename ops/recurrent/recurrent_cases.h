@@ -85,9 +85,8 @@ inline Cases last_only_cases(Cell cell, Scale scale) {
   const Cases sentiment{
       {"IMDb sentiment: its head reads the last states alone", "T:256 B:512 I:16 H:32 bidirectional:1"},
   };
-  const Cases scorer{{"the scorer's layer, its last states alone", "T:60 B:64 I:32 H:128"}};
   if (cell == Cell::lstm) return across(kFloatTypes, by_scale(scale, test, sentiment));
-  return across(kFloatTypes, by_scale(scale, test, scorer, sentiment));
+  return across(kFloatTypes, by_scale(scale, test, {}, sentiment));
 }
 
 }  // namespace duet

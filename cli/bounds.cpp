@@ -31,6 +31,7 @@ std::string wider_because(const Problem& problem, const TensorSpec& output) {
   };
   static const char* const kWinograd = "Winograd's transforms may enlarge errors sevenfold; none is built here";
   static const char* const kShort = "short values: additions in f32 seldom round";
+  static const char* const kFactor = "gelu's slopes may round more than ours; zeros by relu count as additions";
   static const Wider kWider[] = {
       {"conv2d", "y", "f32", kWinograd},
       {"conv2d_backward_data", "dx", "f32", kWinograd},
@@ -40,8 +41,13 @@ std::string wider_because(const Problem& problem, const TensorSpec& output) {
       {"add_layernorm", "mean", "bf16", kShort},
       {"add_layernorm", "mean", "f16", kShort},
       {"batchnorm", "mean", "bf16", kShort},
+      {"linear_backward", "dx", "f32", kFactor},
+      {"linear_backward", "dw", "f32", kFactor},
+      {"linear_backward", "dbias", "f32", kFactor},
       {"distill", "loss", "f32", "one sum, of the losses of rows: its roundings happen to cancel"},
   };
+  for (const Attribute& a : problem.attributes())
+    if (a.name == "math" && a.text() == "tf32") return "only GPUs form tf32 products";
   for (const Wider& w : kWider)
     if (problem.name() == w.op && w.output == std::string_view(output.name) &&
         w.dtype == std::string_view(name_of(problem.dtype())))

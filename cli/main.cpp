@@ -89,7 +89,7 @@ void add_doctor(CLI::App& app) {
   const auto bounds = std::make_shared<BoundsOptions>();
   CLI::Option* asked = doctor->add_flag("--bounds", bounds->asked,
                                         "instead: the largest error of correct implementations against each bound; "
-                                        "exit with status 1 where one of bf16 or f16 is more than 8 times that");
+                                        "exit with status 1 where one is more than 8 times that");
   doctor->add_option("OP", bounds->ops, "with --bounds: only these ops")->needs(asked);
   doctor->add_option("--scale", bounds->scale, "with --bounds: test, standard or full; standard and short by default")
       ->check(CLI::IsMember({"test", "standard", "full"}))

@@ -80,10 +80,13 @@ Chart study_chart(const Study& study) {
     std::vector<Point> points;
     for (const StudyPoint& point : line.points) points.emplace_back(place(point.x), y(point.y));
     svg.path(points, looks[i].path);
-    for (const StudyPoint& point : line.points)
+    for (const StudyPoint& point : line.points) {
+      const std::string chosen =
+          point.job->plan ? point.job->plan->algorithm : "";  // such as the blocks that fit at once
       svg.marker({place(point.x), y(point.y)}, looks[i].shape, looks[i].marker,
-                 fmt::format("{}, {}: {} ({})", line.label, x_text(study, point.x), y_text(study, point.y),
-                             seconds(point.series->summary.median_s)));
+                 fmt::format("{}, {}: {} ({}){}{}", line.label, x_text(study, point.x), y_text(study, point.y),
+                             seconds(point.series->summary.median_s), chosen.empty() ? "" : "; ", chosen));
+    }
   }
   return std::move(svg).chart(
       "study_" + study.name, "Study: " + study.name,

@@ -14,6 +14,8 @@
 namespace duet::reports {
 namespace {
 
+constexpr double kWorstOffset = 31;  // elements: no access begins at a sector or a line
+constexpr const char* kShifted = ", from element 31 on";
 constexpr double kPageBytes = 4096, kLineBytes = 64, kElementBytes = 4;
 
 // A parameter of a job; `otherwise` where it has none of this name.
@@ -176,6 +178,12 @@ std::string coalescing_sentence(const Study& study) {
     parts.push_back(fmt::format("{} falls from {} to {} ({} of it)", line.label, si(dense->y, "B/s"),
                                 si(widest->y, "B/s"), share(widest->y / dense->y)));
   }
+  for (const StudyLine& line : study.lines) {
+    const StudyLine* const shifted = find(study, line.label + kShifted, line.device);
+    const StudyPoint *const dense = at(line, 1), *const off = shifted ? at(*shifted, 1) : nullptr;
+    if (dense && off)
+      parts.push_back(fmt::format("{} has {} of its rate{}", line.label, share(off->y / dense->y), kShifted));
+  }
   return sentence_of(fmt::format("From neighbours to a stride of {:g}, what is asked for ", stride), parts);
 }
 
@@ -294,8 +302,9 @@ const std::vector<Definition>& definitions() {
       {"coalescing", "study/coalescing", "What do reads that lie apart cost?", "accesses from one to the next",
        "bytes asked for a second", "B/s", false, true,
        [](const Job& job, double time_s) -> std::optional<Place> {
-         if (number(job, "offset") != 0) return {};
-         return Place{fmt::format("{}, {:g} bytes", implementation(job), number(job, "width", 4)),
+         const double offset = number(job, "offset"), width = number(job, "width", 4);
+         if (offset != 0 && offset != kWorstOffset) return {};
+         return Place{fmt::format("{}, {:g} bytes{}", implementation(job), width, offset == 0 ? "" : kShifted),
                       number(job, "stride", 1), static_cast<double>(job.bytes) / time_s};
        },
        coalescing_sentence},

@@ -1,0 +1,74 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""How steady are shares of the roof beside a neighbour that streams through memory? By hand: it takes minutes.
+
+beside_memory.py [--runs N] [--filter REGEX]
+  Runs bench_all N times beside stress_memory, and after each of these runs once alone. For each row: how far its time
+  and its share of the roof lie apart. Exit status 1 where a share of the runs beside stress_memory is more than 5
+  points off their median, or where a row is called suspect. DUET_BIN: the folder of the programs.
+"""
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+
+BIN = os.environ.get("DUET_BIN", "build/bin")
+MAX_OFF = 0.05  # of the roof
+
+
+def measure(path, filter_, beside):
+    """{row: (seconds, share, whether it is suspect)} of one run."""
+    neighbour = subprocess.Popen([f"{BIN}/stress_memory", "3600"]) if beside else None
+    try:
+        command = [f"{BIN}/bench_all", "--scale", "quick", "--device", "cpu", "--filter", filter_, f"--json={path}"]
+        ran = subprocess.run(command, stdout=subprocess.DEVNULL)
+    finally:
+        if neighbour:
+            neighbour.kill()
+            neighbour.wait()
+    if ran.returncode != 0:
+        sys.exit(f"beside_memory.py: {' '.join(command)}: exit status {ran.returncode}")
+    rows = {}
+    with open(path) as file:
+        run = json.load(file)["duet"]
+    for job in run["jobs"]:
+        for s in job["series"]:
+            if s["roof"]:
+                rows[job["name"]] = (s["summary"]["median_s"], s["roof"]["fraction"], "suspect" in s["flags"])
+    print(f"{'beside' if beside else 'alone':6}: {len(rows)} rows, the run is {run['run']['trust']}", flush=True)
+    return rows
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--runs", type=int, default=10)
+    parser.add_argument("--filter", default="^(add|copy|sum|gemm)/")
+    args = parser.parse_args()
+    beside, alone = [], []
+    with tempfile.TemporaryDirectory() as folder:
+        for i in range(args.runs):
+            beside.append(measure(f"{folder}/{i}.json", args.filter, True))
+            alone.append(measure(f"{folder}/{i}_alone.json", args.filter, False))
+    print(f"\n{'row':56} {'time beside / alone':>19}  {'slowest / fastest':>17}  shares beside: median, off; alone")
+    unsteady = suspect = 0
+    for name in beside[0]:
+        times, shares, suspicions = zip(*[run[name] for run in beside if name in run])
+        times_alone, shares_alone, _ = zip(*[run[name] for run in alone if name in run])
+        middle = statistics.median(shares)
+        off = max(abs(share - middle) for share in shares)
+        unsteady += off > MAX_OFF
+        suspect += sum(suspicions)
+        ratio = statistics.median(times) / statistics.median(times_alone)
+        spread = max(times + times_alone) / min(times + times_alone)
+        print(f"{name:56} {ratio:19.2f}  {spread:17.2f}  {100 * middle:5.1f} % {100 * off:5.1f}{'!' if off > MAX_OFF else ' '}"
+              f"  {100 * statistics.median(shares_alone):5.1f} %{'  SUSPECT' if any(suspicions) else ''}")
+    print(f"\n{len(beside[0])} rows in {args.runs} runs: {unsteady} with a share more than {100 * MAX_OFF:.0f} points off "
+          f"its median, {suspect} suspect")
+    return 1 if unsteady or suspect else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

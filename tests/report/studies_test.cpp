@@ -54,6 +54,8 @@ TEST(Studies, FitFindsWhatACopyConsistsOf) {
   ASSERT_TRUE(fitted);
   EXPECT_NEAR(fitted->fixed_s, 2e-6, 1e-12);
   EXPECT_NEAR(fitted->rate, 1e10, 1e4);
+  // A large copy that took 3 % longer does not move what a small one costs.
+  EXPECT_NEAR(fit({{1e3, 3e-6}, {1e6, 1.002e-3}, {1e9, 1.03}})->fixed_s, 2e-6, 0.1e-6);
   EXPECT_FALSE(fit({}));
   EXPECT_FALSE(fit({{4096, 1e-6}})) << "one size has no rate";
   EXPECT_FALSE(fit({{4096, 1e-6}, {4096, 2e-6}})) << "nor has one size twice";

@@ -28,11 +28,13 @@ Plan strides(const Coalescing& p, cudaStream_t stream) {
   return [p, stream](Args t) {
     const float* x = t[Coalescing::x].as<const float>() + p.offset;
     float* y = t[Coalescing::y].as<float>();
-    constexpr uintptr_t kBytes = kSize * sizeof(float);
-    const bool wide = (reinterpret_cast<uintptr_t>(x) | reinterpret_cast<uintptr_t>(y)) % kBytes == 0;
     const int64_t count = p.n / kSize;
-    launch(wide ? strides_kernel<kSize, true> : strides_kernel<kSize, false>,
-           Grid{.blocks = ceil_div(count, kThreads), .threads = kThreads, .stream = stream}, x, y, count, p.stride);
+    auto kernel = strides_kernel<kSize, true>;
+    if constexpr (kSize > 1)
+      if ((reinterpret_cast<uintptr_t>(x) | reinterpret_cast<uintptr_t>(y)) % (kSize * sizeof(float)) != 0)
+        kernel = strides_kernel<kSize, false>;
+    launch(kernel, Grid{.blocks = ceil_div(count, kThreads), .threads = kThreads, .stream = stream}, x, y, count,
+           p.stride);
   };
 }
 

@@ -59,10 +59,11 @@ struct Prefetch {
   void reference(Inputs in, int64_t slice, Expect& expect) const;  // cpu_ref/study/prefetch.cpp
 
   static Cases cases(Scale scale) {
-    const Cases test = across({"ahead:0", "ahead:1", "ahead:3"}, {{"nothing", "rows:1 n:0"},
-                                                                  {"one line", "rows:1 n:1"},
-                                                                  {"lines twice", "rows:31 n:67"},
-                                                                  {"in order", "rows:300 n:257 order:sequential"}});
+    const Cases test =
+        across({"ahead:0", "ahead:1", "ahead:2", "ahead:3"}, {{"nothing", "rows:1 n:0"},
+                                                              {"one line", "rows:1 n:1"},
+                                                              {"lines twice", "rows:31 n:67"},
+                                                              {"in order", "rows:300 n:257 order:sequential"}});
     const Words aheads{"ahead:0", "ahead:1", "ahead:2", "ahead:3", "ahead:8", "ahead:16", "ahead:32"};
     return by_scale(
         scale, test,

@@ -2,18 +2,26 @@
 #include "core/atomic_file.h"
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
+#include <stdexcept>
 #include <utility>
 
 #include "core/error.h"
 
 namespace duet {
 
-void AtomicFile::fail(const char* doing) const { throw Error("cannot {} {}: {}", doing, path_, std::strerror(errno)); }
+// A full or broken disk is no error of the command line, which Error is for.
+void AtomicFile::fail(const char* doing) const {
+  const int error = errno;
+  if (error == ENOSPC || error == EDQUOT || error == EFBIG || error == EIO)
+    throw std::runtime_error(fmt::format("cannot {} {}: {}", doing, path_, std::strerror(error)));
+  throw Error("cannot {} {}: {}", doing, path_, std::strerror(error));
+}
 
 AtomicFile::AtomicFile(std::string path)
     : path_(std::move(path)), temporary_path_(path_ + ".part" + std::to_string(::getpid())) {

@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include <cerrno>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 
@@ -43,10 +45,11 @@ std::vector<File> render(std::vector<results::Run> runs, const ReportOptions& op
 }
 
 void write_file(const fs::path& path, const std::string& content) {
+  errno = 0;
   std::ofstream file(path, std::ios::binary | std::ios::trunc);
   file.write(content.data(), static_cast<std::streamsize>(content.size()));
   file.close();
-  if (!file) throw std::runtime_error(path.string() + ": cannot be written");
+  if (!file) throw std::runtime_error(fmt::format("{}: cannot be written ({})", path.string(), std::strerror(errno)));
 }
 
 // Files are written under temporary names; publish() renames them. The destructor removes those that were not renamed.

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "reports/compare/compare.h"
@@ -23,7 +24,9 @@ constexpr size_t kMaxNameWidth = 100;  // characters of a row's name on a termin
 std::string value_text(const Comparison& c, double value) {
   if (value == 0) return "-";
   if (c.metric == Metric::speedup) return times(1 / value);  // stored inverted
-  return c.unit == "s" ? seconds(value) : significant(value, 6);
+  if (c.unit == "s") return seconds(value);
+  const bool whole = value == std::floor(value) && std::abs(value) < 1e15;  // counts
+  return whole ? fmt::format("{:.0f}", value) : significant(value, 6);
 }
 
 // Of a speedup the ratio is shown as it is read: below 1 is worse.

@@ -77,4 +77,12 @@ full_is() {  # full_is COMMAND...: status 5 where standard output is a full disk
 full_is "${gate[@]}" --base-json base.json --head-json same.json
 full_is "${gate[@]}" --base-json base.json --head-json slow.json
 full_is "${compare[@]}" base.json slow.json --fail-on-slower
+
+# A file that cannot grow, as on a full disk: status 5, and what was there stays.
+echo before > kept.json
+said=$( (trap '' XFSZ; ulimit -f 0; exec "${compare[@]}" base.json slow.json --json kept.json 2>&1 > /dev/null) )
+status=$?
+[ $status = 5 ] || fail "a file that cannot grow: status $status, not 5: $said"
+grep -q 'cannot write kept.json: File too large' <<< "$said" || fail "a file that cannot grow: $said"
+[ "$(cat kept.json)" = before ] || fail 'a file that could not be written is lost'
 finish

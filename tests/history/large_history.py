@@ -5,10 +5,12 @@
 large_history.py DUET TEMPLATE.json FOLDER [RUNS CASES]
 
 TEMPLATE.json is any run file with a job that has a time. By hand for 10000 runs of 500 cases, which is about 1 GB; the
-test of the command line runs it small. Prints the seconds of one `add`, one trend query and one page.
+test of the command line runs it small. Prints the seconds of one `add`, one trend query and one page, each with the start
+of the program, which is the first line.
 """
 import copy
 import json
+import os
 import random
 import sqlite3
 import subprocess
@@ -61,10 +63,11 @@ def fill(database: Path, runs: int) -> None:
 
 
 def timed(what: str, *command: object) -> str:
-    begin = time.monotonic()
+    begin, before = time.monotonic(), os.times()
     done = subprocess.run([str(c) for c in command], capture_output=True, text=True, check=False)
-    seconds = time.monotonic() - begin
-    print(f"{seconds:8.3f} s  {what}")
+    seconds, after = time.monotonic() - begin, os.times()
+    processor = after.children_user + after.children_system - before.children_user - before.children_system
+    print(f"{seconds:8.3f} s, {processor:6.3f} s of processor time  {what}")
     if done.returncode != 0:
         sys.exit(f"{what}: status {done.returncode}: {done.stderr}")
     return done.stdout
@@ -78,6 +81,7 @@ def main() -> None:
     run = json.loads(template.read_text())
     write_run(run, folder / "first.json", cases, "first", "2023-01-01T00:00:00Z")
     write_run(run, folder / "next.json", cases, "next", "2026-01-01T00:00:00Z")
+    timed("start of the program", duet, "--help")
     timed("import of the first run", duet, "history", "import", folder / "first.json", "--db", database)
     fill(database, runs)
     print(f"{database.stat().st_size / 1e6:8.1f} MB  {runs} runs of {cases} cases")

@@ -3,8 +3,8 @@
 // are divided by 1 - p.
 //   x, y, dy, dx: (n); mask: (n) u8, 0 or 1; offset: (1) i32; dense. y may be x, dx may be dy.
 //   Arithmetic in f32 or better.
-//   The random bits of element i are those of Philox4x32-10 for (seed, offset + i). A step that adds n to offset draws
-//   fresh bits, also where it is a captured graph that is replayed.
+//   The random bits of element i are those of Philox4x32-10 for (seed, offset + i), with offset read as unsigned: it may
+//   wrap. A step that adds n to offset draws fresh bits, also where it is a captured graph that is replayed.
 #pragma once
 #include <functional>
 #include <string>
@@ -20,7 +20,9 @@ namespace duet {
 // = 1, which keeps nothing, makes it 2^32.
 inline uint64_t dropout_threshold(double p) { return static_cast<uint64_t>(std::ceil(p * 4294967296.0)); }
 inline double dropout_scale(double p) { return p < 1 ? 1 / (1 - p) : 0; }  // keeps the expectation of y
-DUET_HD inline uint64_t dropout_index(int32_t offset, int64_t i) { return static_cast<uint64_t>(int64_t{offset} + i); }
+DUET_HD inline uint64_t dropout_index(int32_t offset, int64_t i) {
+  return static_cast<uint32_t>(offset) + static_cast<uint64_t>(i);
+}
 DUET_HD inline bool dropout_keeps(uint64_t index, uint64_t seed, uint64_t threshold) {
   return philox_bits(index, seed) >= threshold;
 }
@@ -67,6 +69,7 @@ struct Dropout {
         {"MLP: one in five, another seed", "n:1031 p:0.2 seed:-7"},
         {"drops nothing", "n:1031 p:0"},
         {"drops everything", "n:1031 p:1"},
+        {"an offset that wraps within a pack", "n:1031 offset=-3"},
         {"drops infinities", "n:1031 x=inf"},
         {"drops NaN", "n:1031 x=nan"},
     };

@@ -6,7 +6,10 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
+#include <vector>
 
+#include "bench/sampler.h"
 #include "core/context.h"
 #include "core/device_queue.h"
 #include "core/gpu.h"
@@ -43,6 +46,44 @@ TEST(DeviceTime, RecordsAGraphWhileNothingIsEnqueued) {
   EXPECT_EQ(runs, 1 + 2 * kBatch) << "and a first one, which is not timed";
   EXPECT_EQ(recorded, 2 * (kBatch - 500));
   EXPECT_EQ(enqueued, 0u) << "work enqueued before a recording";
+}
+
+// y = x by a copy within the device, and then an x that no later application must see.
+class CopyAndSpoil final : public bench::Runner {
+ public:
+  explicit CopyAndSpoil(Context& gpu) : gpu_(gpu), x_(gpu, kBytes, "x"), y_(gpu, kBytes, "y") {
+    gpu.fill_bytes(x_.data(), 7, kBytes);
+  }
+  Context& context() override { return gpu_; }
+  void run(int) override {
+    gpu_.copy_within(y_.data(), x_.data(), kBytes);
+    gpu_.fill_bytes(x_.data(), 9, kBytes);
+  }
+  void evict() override {}
+  Check verify(bool) override { return {}; }
+  std::vector<std::pair<void*, int64_t>> uploads() const override { return {{x_.data(), kBytes}}; }
+  std::vector<std::pair<void*, int64_t>> downloads() const override { return {{y_.data(), kBytes}}; }
+  std::vector<uint8_t> y() const {
+    std::vector<uint8_t> bytes(kBytes);
+    gpu_.download(bytes.data(), y_.data(), kBytes);
+    return bytes;
+  }
+  static constexpr int64_t kBytes = 64;
+
+ private:
+  Context& gpu_;
+  Buffer x_, y_;
+};
+
+TEST(EndToEnd, UploadsTheInputsBeforeEachApplication) {
+  std::string reason;
+  const std::unique_ptr<Context> gpu = open_gpu(reason);
+  ASSERT_TRUE(gpu) << reason;
+  CopyAndSpoil runner(*gpu);
+  bench::Sampler sampler(runner, bench::Scope::end_to_end, bench::Cache::warm, 1e-8);
+  sampler.calibrate(1e-4, 1);
+  EXPECT_GT(sampler.sample(), 0);
+  EXPECT_EQ(runner.y(), std::vector<uint8_t>(CopyAndSpoil::kBytes, 7));
 }
 
 }  // namespace

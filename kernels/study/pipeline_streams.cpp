@@ -14,8 +14,8 @@
 namespace duet::cuda {
 namespace {
 
-// Each stream has memory of its own for the chunk that it works on. It is no workspace: what runs side by side are
-// different tensors to whoever checks their order.
+// Each stream has memory of its own for the chunk that it works on. It is no piece of one workspace, so that a check of
+// the order between streams tells what runs side by side apart.
 struct Lanes {
   std::vector<Buffer> in, out;
   std::vector<Stream> streams;

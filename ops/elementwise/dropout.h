@@ -3,8 +3,8 @@
 // are divided by 1 - p.
 //   x, y, dy, dx: (n); mask: (n) u8, 0 or 1; offset: (1) i32; dense. y may be x, dx may be dy.
 //   Arithmetic in f32 or better.
-//   The random bits of element i are those of Philox4x32-10 for (seed, offset + i), with offset read as unsigned: it may
-//   wrap. A step that adds n to offset draws fresh bits, also where it is a captured graph that is replayed.
+//   The random bits of element i are those of Philox4x32-10 for (seed, offset + i). The offset is read as unsigned: it
+//   may wrap. A step that adds n to it draws fresh bits, also where it is a captured graph that is replayed.
 #pragma once
 #include <functional>
 #include <string>

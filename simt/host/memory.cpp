@@ -81,11 +81,19 @@ void Memory::release(void* base) {
   uint32_t* owners = owner_ + offset(base) / kPage;
   const uint32_t index = *owners - 1;
   std::fill_n(owners, pages, 0);
-  if (region->bytes > kMaxKeptBytes) madvise(base, pages * kPage, MADV_DONTNEED);
+  const bool large = region->bytes > kMaxKeptBytes;
+  if (large) madvise(base, pages * kPage, MADV_DONTNEED);
   free_.emplace_back(pages, region->base);
   regions_[index] = nullptr;
   free_indices_.push_back(index);
   delete region;
+  // What is free at the end of the range in use serves allocations of any size: large ones seldom have the same.
+  const auto is_last = [&](const auto& f) { return f.second + f.first * kPage == range_ + used_; };
+  for (auto last = free_.begin(); large; free_.erase(last)) {
+    last = std::find_if(free_.begin(), free_.end(), is_last);
+    if (last == free_.end()) break;
+    used_ -= last->first * kPage;
+  }
 }
 
 }  // namespace duet::simt::host

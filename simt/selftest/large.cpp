@@ -29,6 +29,8 @@ struct LargeCase {
   const char *op, *text;
   const char* only = "";  // the implementation, where another would take long
 };
+// Not here: sums over all rows, such as gradients of weights, since a thread of them touches all of a tensor; and
+// materialised attention, whose kernels divide the rows differently, so that few blocks of each do not meet.
 constexpr LargeCase kCases[] = {
     {"add", "n:2147483693"},
     {"relu", "n:4294967341 dtype:bf16"},
@@ -52,15 +54,14 @@ constexpr LargeCase kCases[] = {
     {"cross_entropy_backward", "rows:2097169 cols:1031"},
     {"layernorm", "rows:2097169 cols:1032"},
     {"layernorm", "rows:131101 cols:16400 dtype:bf16", "simt.tuned"},
-    {"layernorm_backward", "rows:2097169 cols:1032"},
     {"sum", "rows:2097169 cols:1031"},
     {"gemm", "m:2097169 n:8 k:1032"},
     {"gemm", "m:65539 n:32771 k:3"},
     {"gemm", "batch:131101 m:128 n:16 k:136 dtype:bf16"},
     {"linear", "n:2097169 in:1032 out:8"},
     {"linear", "n:65539 in:8 out:32776 act:relu dtype:bf16"},
-    {"attention", "B:32783 H:16 Tq:32 Tk:32 D:128"},
-    {"attention", "B:65537 H:8 Tq:64 Tk:64 D:64 dtype:bf16"},
+    {"attention", "B:32783 H:16 Tq:32 Tk:32 D:128", "simt.tuned"},
+    {"attention", "B:65537 H:8 Tq:64 Tk:64 D:64 dtype:bf16", "simt.tuned"},
     {"conv2d", "n:2053 c:64 h:128 w:128 k:1 r:1 s:1"},
     {"conv2d", "n:8209 c:8 h:128 w:256 k:8 r:3 s:3 dtype:bf16 layout:nhwc"},
     {"max_pool2d", "n:2053 c:64 h:128 w:128 r:2 s:2 stride_h:2 stride_w:2"},
@@ -70,6 +71,36 @@ constexpr LargeCase kCases[] = {
     {"embedding", "B:32783 T:64 V:33 C:1032 dtype:bf16"},
     {"sgd", "n:2147483693"},
     {"adam", "n:2147483693"},
+    {"rmsprop", "n:2147483693"},
+    {"swiglu", "n:2147483693"},
+    {"swiglu_backward", "n:4294967341 dtype:bf16"},
+    {"axpy", "n:2147483693"},
+    {"quantise", "outer:65537 c:33 inner:1031"},
+    {"dequantise", "outer:65537 c:33 inner:1031"},
+    {"rope", "B:32783 T:64 H:8 D:128"},
+    {"rope_backward", "B:65537 T:64 H:8 D:128 dtype:bf16"},
+    {"gather", "rows:2097169 cols:1031 n:64 index=2097168"},
+    {"gather", "rows:33 cols:1032 n:2097169 dtype:bf16"},
+    {"strided_copy", "n:1073741857 stride:3"},
+    {"rmsnorm", "rows:2097169 cols:1032"},
+    {"l2_normalise", "rows:2097169 cols:1032"},
+    {"l2_normalise_backward", "rows:4194341 cols:1031 dtype:bf16"},
+    {"max", "rows:2097169 cols:1031"},
+    {"argmax", "rows:4194341 cols:1032 dtype:bf16"},
+    {"top_k", "rows:2097169 cols:1031 k:5"},
+    {"mse_backward", "n:2147483693"},
+    {"bce_logits_backward", "n:4294967341 dtype:bf16"},
+    {"distill_backward", "rows:2097169 cols:1031"},
+    {"attention_backward", "B:32783 H:16 Tq:32 Tk:32 D:128", "simt.tuned"},
+    {"conv2d_backward_data", "n:2053 c:64 h:128 w:128 k:1 r:1 s:1"},
+    {"im2col", "n:2053 c:8 h:128 w:128 r:3 s:3 pad_h:1 pad_w:1"},
+    {"gemm_acc", "m:65539 n:32771 k:3"},
+    {"gemv", "m:2097169 n:1032"},
+    {"linear_int8", "n:65539 in:8 out:32776"},
+    // A block has all units of its sequences.
+    {"rnn_tanh", "T:2 B:8388617 I:4 H:128", "simt.naive"},
+    {"gru", "T:2 B:8388617 I:4 H:128 inference:1", "simt.naive"},
+    {"lstm", "T:2 B:8388617 I:4 H:128 inference:1", "simt.naive"},
 };
 
 // The tensors of a problem in reserved memory.

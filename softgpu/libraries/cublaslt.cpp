@@ -20,7 +20,7 @@ constexpr uint64_t kWorkspaceBytes = 4096;  // more than none, so that a call wi
 
 // What an algorithm was found for, in its opaque data.
 struct Algorithm {
-  uint64_t alignment, workspace_bytes, m, n, k, epilogue;
+  uint64_t alignment, workspace_bytes, m, n, k, batches, epilogue;
 };
 static_assert(sizeof(Algorithm) <= sizeof(cublasLtMatmulAlgo_t));
 
@@ -48,13 +48,23 @@ T attribute(cublasLtMatmulPreference_t d, cublasLtMatmulPreferenceAttributes_t w
 Matrix matrix_of(const void* data, cublasLtMatrixLayout_t layout) {
   if (attribute<int32_t>(layout, CUBLASLT_MATRIX_LAYOUT_ORDER) != CUBLASLT_ORDER_COL)
     throw duet::Error("cuBLASLt: a layout that is not column-major");
-  if (attribute<int32_t>(layout, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT) != 1) throw duet::Error("cuBLASLt: batches");
   return {data,
           static_cast<cudaDataType>(attribute<uint32_t>(layout, CUBLASLT_MATRIX_LAYOUT_TYPE)),
           static_cast<int64_t>(attribute<uint64_t>(layout, CUBLASLT_MATRIX_LAYOUT_ROWS)),
           static_cast<int64_t>(attribute<uint64_t>(layout, CUBLASLT_MATRIX_LAYOUT_COLS)),
           attribute<int64_t>(layout, CUBLASLT_MATRIX_LAYOUT_LD),
-          0};
+          attribute<int64_t>(layout, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET)};
+}
+
+// Of a layout; the four of a product must have the same.
+int64_t batches_of(std::initializer_list<cublasLtMatrixLayout_t> layouts) {
+  const auto batches_in = [](cublasLtMatrixLayout_t layout) {
+    return attribute<int32_t>(layout, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT);
+  };
+  const int32_t first = batches_in(*layouts.begin());
+  for (const cublasLtMatrixLayout_t layout : layouts)
+    if (batches_in(layout) != first) throw duet::Error("cuBLASLt: {} and {} batches", first, batches_in(layout));
+  return first;
 }
 
 Product product_of(cublasLtMatmulDesc_t description, const void* a, cublasLtMatrixLayout_t la, const void* b,
@@ -70,6 +80,7 @@ Product product_of(cublasLtMatmulDesc_t description, const void* a, cublasLtMatr
   p.b = matrix_of(b, lb);
   p.c = matrix_of(c, lc);
   p.d = matrix_of(d, ld);
+  p.batches = batches_of({la, lb, lc, ld});
   p.tf32 = compute == CUBLAS_COMPUTE_32F_FAST_TF32 && p.a.type == CUDA_R_32F;
   const bool integers = compute == CUBLAS_COMPUTE_32I;
   if (compute != CUBLAS_COMPUTE_32F && compute != CUBLAS_COMPUTE_32F_FAST_TF32 && !integers)
@@ -180,6 +191,7 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cublasLtM
                               static_cast<uint64_t>(p.m()),
                               static_cast<uint64_t>(p.n()),
                               static_cast<uint64_t>(p.k()),
+                              static_cast<uint64_t>(p.batches),
                               static_cast<uint64_t>(epilogue)};
     *results = {};
     std::memcpy(&results->algo, &algorithm, sizeof algorithm);
@@ -215,7 +227,8 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc
     Epilogue e;
     e.kind = epilogue_of(description);
     if (algorithm.m != static_cast<uint64_t>(p.m()) || algorithm.n != static_cast<uint64_t>(p.n()) ||
-        algorithm.k != static_cast<uint64_t>(p.k()) || algorithm.epilogue != static_cast<uint64_t>(e.kind))
+        algorithm.k != static_cast<uint64_t>(p.k()) || algorithm.batches != static_cast<uint64_t>(p.batches) ||
+        algorithm.epilogue != static_cast<uint64_t>(e.kind))
       return refused("the algorithm was found for another product");
     if (workspace_bytes < algorithm.workspace_bytes || (algorithm.workspace_bytes > 0 && !workspace))
       return refused("the workspace is less than the algorithm needs");

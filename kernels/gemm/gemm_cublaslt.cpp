@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+// cuBLASLt, whose matrices are column-major: it computes c' = op(b)' op(a)', which is c in the same memory. Sums are in
+// f32; TF32 is used only where the case asks for it. Unlike cuBLAS it says which kernel it takes: the plan asks for its
+// best candidates, takes the first, and names it.
+#include <algorithm>
+
+#include "core/alignment.h"
+#include "core/cuda/cublas.h"
+#include "core/error.h"
+#include "ops/gemm/gemm.h"
+
+namespace duet::cuda {
+namespace {
+constexpr int64_t kMaxWorkspaceBytes = 32 << 20;
+
+// Matrices whose rows are not whole packs of 16 bytes need no more than the alignment of such a row, for which the
+// library has other kernels.
+uint32_t alignment_of(int64_t row_elements, DType dtype) {
+  uint32_t bytes = 16;
+  while (row_elements * size_of(dtype) % bytes != 0) bytes /= 2;
+  return bytes;
+}
+
+struct Product {
+  LtMatmul operation;
+  LtLayout a, b, c;
+  cublasLtMatmulHeuristicResult_t choice{};
+  bool found = false;
+
+  template <class P>
+  Product(const P& p, uint32_t alignment, GpuContext& gpu) {
+    DUET_CUBLAS(cublasLtMatmulDescCreate(operation.out(), cublas_compute(p.math), CUDA_R_32F));
+    const auto set = [&](cublasLtMatmulDescAttributes_t which, cublasOperation_t value) {
+      DUET_CUBLAS(cublasLtMatmulDescSetAttribute(operation.get(), which, &value, sizeof value));
+    };
+    set(CUBLASLT_MATMUL_DESC_TRANSA, p.trans_b ? CUBLAS_OP_T : CUBLAS_OP_N);
+    set(CUBLASLT_MATMUL_DESC_TRANSB, p.trans_a ? CUBLAS_OP_T : CUBLAS_OP_N);
+    // Row-major (rows, cols) as column-major (cols, rows), with a batch.
+    const auto layout = [&](LtLayout& to, int64_t rows, int64_t cols) {
+      DUET_CUBLAS(cublasLtMatrixLayoutCreate(to.out(), cublas_dtype(p.dtype), static_cast<uint64_t>(cols),
+                                             static_cast<uint64_t>(rows), cols));
+      const auto batch = static_cast<int32_t>(p.batch);
+      const int64_t stride = rows * cols;
+      DUET_CUBLAS(cublasLtMatrixLayoutSetAttribute(to.get(), CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &batch, sizeof batch));
+      DUET_CUBLAS(cublasLtMatrixLayoutSetAttribute(to.get(), CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &stride,
+                                                   sizeof stride));
+    };
+    p.trans_a ? layout(a, p.k, p.m) : layout(a, p.m, p.k);
+    p.trans_b ? layout(b, p.n, p.k) : layout(b, p.k, p.n);
+    layout(c, p.m, p.n);
+
+    const LtPreference preference = lt_preference(kMaxWorkspaceBytes, alignment);
+    int count = 0;
+    const auto status = cublasLtMatmulAlgoGetHeuristic(gpu.cublaslt(), operation.get(), b.get(), a.get(), c.get(),
+                                                       c.get(), preference.get(), 1, &choice, &count);
+    found = status == CUBLAS_STATUS_SUCCESS && count == 1;
+  }
+
+  // "heuristic: algorithm 66, tile 20, stages 36, split k 1", by the numbers of cublasLt.h.
+  std::string algorithm() const {
+    std::string text = "heuristic";
+    const char* between = ": ";
+    const auto add = [&](const char* name, cublasLtMatmulAlgoConfigAttributes_t which) {
+      int32_t value = 0;
+      size_t written = 0;
+      const auto status = cublasLtMatmulAlgoConfigGetAttribute(&choice.algo, which, &value, sizeof value, &written);
+      if (status != CUBLAS_STATUS_SUCCESS) return;
+      text += between + std::string(name) + " " + std::to_string(value);
+      between = ", ";
+    };
+    add("algorithm", CUBLASLT_ALGO_CONFIG_ID);
+    add("tile", CUBLASLT_ALGO_CONFIG_TILE_ID);
+    add("stages", CUBLASLT_ALGO_CONFIG_STAGES_ID);
+    add("split k", CUBLASLT_ALGO_CONFIG_SPLITK_NUM);
+    return text;
+  }
+};
+
+template <bool kAccumulate>
+Plan plan(const GemmOf<kAccumulate>& p, GpuContext& gpu) {
+  if (!cublas_takes(p.dtype)) return Unsupported{std::string("dtype ") + name_of(p.dtype)};
+  if (p.batch * p.m * p.n * p.k == 0) return Unsupported{"cuBLASLt takes no empty matrix"};
+  if (std::max({p.batch, p.m, p.n, p.k}) > INT32_MAX) return Unsupported{"a dimension over 2^31 - 1"};
+  const uint32_t alignment = std::min({alignment_of(p.trans_a ? p.m : p.k, p.dtype),
+                                       alignment_of(p.trans_b ? p.k : p.n, p.dtype), alignment_of(p.n, p.dtype)});
+  Product product(p, alignment, gpu);
+  if (!product.found) return Unsupported{"cuBLASLt has no algorithm for this case"};
+  WorkspaceLayout workspace;
+  const auto memory = workspace.add_bytes(static_cast<int64_t>(product.choice.workspaceSize));
+  const std::string algorithm = product.algorithm();
+  auto run = [p, alignment, memory, handle = gpu.cublaslt(), stream = gpu.stream(),
+              product = std::move(product)](Args t) {
+    const float beta = kAccumulate ? 1 : 0;
+    void* const c = aligned_data(t[Gemm::c], alignment);
+    DUET_CUBLAS(cublasLtMatmul(handle, product.operation.get(), &p.alpha, aligned_data(t[Gemm::b], alignment),
+                               product.b.get(), aligned_data(t[Gemm::a], alignment), product.a.get(), &beta, c,
+                               product.c.get(), c, product.c.get(), &product.choice.algo, t.workspace(memory),
+                               product.choice.workspaceSize, stream));
+  };
+  return Plan(std::move(run)).with(algorithm, std::move(workspace));
+}
+
+Plan gemm_cublaslt(const Gemm& p, GpuContext& gpu) { return plan(p, gpu); }
+Plan gemm_acc_cublaslt(const GemmAcc& p, GpuContext& gpu) { return plan(p, gpu); }
+DUET_REGISTER(gemm_cublaslt);
+DUET_REGISTER(gemm_acc_cublaslt);
+}  // namespace
+}  // namespace duet::cuda

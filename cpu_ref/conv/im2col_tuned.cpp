@@ -12,8 +12,8 @@
 #include "core/registration.h"
 #include "cpu_ref/floats-inl.h"
 #include "cpu_ref/chunks.h"
+#include "cpu_ref/conv/im2col.h"
 #include "cpu_ref/streaming.h"
-#include "ops/conv/im2col.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace duet::HWY_NAMESPACE {
@@ -92,11 +92,10 @@ void im2col_part(const Im2col& p, const T* x, T* col, int64_t first, int64_t las
   sink.flush();
 }
 
-void im2col_rows(const Im2col& p, Args t, int64_t first, int64_t last, bool stream) {
+void im2col_rows(const Im2col& p, const void* x, void* col, int64_t first, int64_t last, bool stream) {
   const auto run = [&]<class T>() HWY_ATTR {
-    const auto* x = static_cast<const T*>(t[Im2col::x].data);
-    auto* col = static_cast<T*>(t[Im2col::col].data);
-    (stream ? im2col_part<true, T> : im2col_part<false, T>)(p, x, col, first, last);
+    const auto part = stream ? im2col_part<true, T> : im2col_part<false, T>;
+    part(p, static_cast<const T*>(x), static_cast<T*>(col), first, last);
   };
   size_of(p.dtype) == 4 ? run.template operator()<uint32_t>() : run.template operator()<uint16_t>();
   if (stream) hwy::FlushStream();
@@ -109,17 +108,21 @@ HWY_AFTER_NAMESPACE();
 namespace duet {
 namespace {
 HWY_EXPORT(im2col_rows);
+}  // namespace
 
+void write_im2col(const Im2col& p, const void* x, void* col, bool stream, const CpuContext& cpu) {
+  const int64_t pixels = p.ho() * p.wo();
+  if (pixels == 0) return;
+  cpu.parallel_for(p.rows(), rows_per_chunk(pixels), [&](int64_t first, int64_t last) {
+    HWY_DYNAMIC_DISPATCH(im2col_rows)(p, x, col, first, last, stream);
+  });
+}
+
+namespace {
 Plan im2col_tuned(const Im2col& p, CpuContext& cpu) {
   if (size_of(p.dtype) != 2 && size_of(p.dtype) != 4) return Unsupported{"elements of neither 2 nor 4 bytes"};
-  const int64_t pixels = p.ho() * p.wo();
-  const bool stream = beyond_cache((p.n * p.c * p.h * p.w + p.rows() * pixels) * size_of(p.dtype));
-  return [p, pixels, stream, &cpu](Args t) {
-    if (pixels == 0) return;
-    cpu.parallel_for(p.rows(), rows_per_chunk(pixels), [&](int64_t first, int64_t last) {
-      HWY_DYNAMIC_DISPATCH(im2col_rows)(p, t, first, last, stream);
-    });
-  };
+  const bool stream = beyond_cache((p.n * p.c * p.h * p.w + p.rows() * p.ho() * p.wo()) * size_of(p.dtype));
+  return [p, stream, &cpu](Args t) { write_im2col(p, t[Im2col::x].data, t[Im2col::col].data, stream, cpu); };
 }
 DUET_REGISTER(im2col_tuned);  // cpu.tuned
 }  // namespace

@@ -2,9 +2,9 @@
 // One pack of col per thread: 16 bytes where the output pixels of a plane are whole packs, else one element. A thread
 // finds its tap and its first pixel by dividers that are made at launch, and goes on from pixel to pixel by additions.
 // Neighbouring threads read neighbouring pixels, which the r s taps find in cache.
+#include "kernels/conv/im2col.h"
 #include "kernels/divider.cuh"
 #include "kernels/vector.cuh"
-#include "ops/conv/im2col.h"
 
 namespace duet::DUET_DEVICE {
 namespace {
@@ -41,27 +41,39 @@ __global__ void __launch_bounds__(kMapBlock) im2col_kernel(const T* x, T* col, T
   store_pack(col + at * kSize, pack);
 }
 
-Plan im2col_tuned(const Im2col& p, GpuContext& gpu) {
-  using P = Im2col;
-  const int64_t pixels = p.ho() * p.wo(), elements = p.rows() * pixels;
-  if (elements > INT32_MAX) return Unsupported{"more than 2^31 - 1 elements of col"};
+}  // namespace
+
+std::string im2col_unsupported_reason(const Im2col& p) {
+  if (p.rows() * p.ho() * p.wo() > INT32_MAX) return "more than 2^31 - 1 elements of col";
   // What a thread computes with coordinates, and what lies one filter beyond them.
   for (const int64_t reach : {p.h + 2 * p.pad_h + p.stride_h, p.w + 2 * p.pad_w + p.stride_w})
-    if (reach > INT32_MAX) return Unsupported{"an extent of x with its padding over 2^31 - 1"};
+    if (reach > INT32_MAX) return "an extent of x with its padding over 2^31 - 1";
+  return "";
+}
+
+template <class T>
+void enqueue_im2col(const Im2col& p, const T* x, T* col, cudaStream_t stream) {
+  const int64_t pixels = p.ho() * p.wo(), elements = p.rows() * pixels;
+  if (elements == 0) return;
+  const auto run = [&]<int kSize>() {
+    const auto narrow = [](int64_t v) { return static_cast<int>(v); };
+    const Taps taps{narrow(p.h),        narrow(p.w),        narrow(p.wo()),  narrow(p.pad_h), narrow(p.pad_w),
+                    narrow(p.stride_h), narrow(p.stride_w), narrow(p.dil_h), narrow(p.dil_w), Divider(pixels / kSize),
+                    Divider(p.wo()),    Divider(p.r),       Divider(p.s)};
+    launch(im2col_kernel<T, kSize>, map_grid(elements, kSize, stream), x, col, taps, elements / kSize);
+  };
+  pixels % kPack<T> == 0 && aligned16(col) ? run.template operator()<kPack<T>>() : run.template operator()<1>();
+}
+template void enqueue_im2col(const Im2col&, const float*, float*, cudaStream_t);
+template void enqueue_im2col(const Im2col&, const __nv_bfloat16*, __nv_bfloat16*, cudaStream_t);
+template void enqueue_im2col(const Im2col&, const __half*, __half*, cudaStream_t);
+
+namespace {
+Plan im2col_tuned(const Im2col& p, GpuContext& gpu) {
+  if (const std::string why = im2col_unsupported_reason(p); !why.empty()) return Unsupported{why};
   return for_float(p.dtype, [&]<class T>() -> Plan {
-    return [p, pixels, elements, stream = gpu.stream()](Args t) {
-      if (elements == 0) return;
-      T* col = t[P::col].as<T>();
-      const auto run = [&]<int kSize>() {
-        const auto narrow = [](int64_t v) { return static_cast<int>(v); };
-        const Taps taps{
-            narrow(p.h),        narrow(p.w),        narrow(p.wo()),  narrow(p.pad_h), narrow(p.pad_w),
-            narrow(p.stride_h), narrow(p.stride_w), narrow(p.dil_h), narrow(p.dil_w), Divider(pixels / kSize),
-            Divider(p.wo()),    Divider(p.r),       Divider(p.s)};
-        launch(im2col_kernel<T, kSize>, map_grid(elements, kSize, stream), t[P::x].as<const T>(), col, taps,
-               elements / kSize);
-      };
-      pixels % kPack<T> == 0 && aligned16(col) ? run.template operator()<kPack<T>>() : run.template operator()<1>();
+    return [p, stream = gpu.stream()](Args t) {
+      enqueue_im2col(p, t[Im2col::x].as<const T>(), t[Im2col::col].as<T>(), stream);
     };
   });
 }

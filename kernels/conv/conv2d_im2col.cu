@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// Two launches for each image: im2col writes the matrix of the pixels under each tap, then the tuned product multiplies
+// the filter with it, all groups at once (Caffe's convolution). It shows what that matrix costs: conv2d_tuned.cu is the
+// same product without it. The image itself is the matrix of a filter of one tap without stride or padding.
+#include "kernels/conv/im2col.h"
+#include "kernels/gemm/product.h"
+
+namespace duet::DUET_DEVICE {
+namespace {
+Plan conv2d_im2col(const Conv2d& p, GpuContext& gpu) {
+  using P = Conv2d;
+  if (p.math == Math::tf32) return Unsupported{"math tf32"};
+  if (p.layout == Layout::nhwc) return Unsupported{"layout nhwc: im2col is of nchw"};
+  const Im2col taps{.n = 1,
+                    .c = p.c,
+                    .h = p.h,
+                    .w = p.w,
+                    .r = p.r,
+                    .s = p.s,
+                    .pad_h = p.pad_h,
+                    .pad_w = p.pad_w,
+                    .stride_h = p.stride_h,
+                    .stride_w = p.stride_w,
+                    .dil_h = p.dil_h,
+                    .dil_w = p.dil_w,
+                    .dtype = p.dtype};
+  const int64_t pixels = p.ho() * p.wo(), terms = p.group_c() * p.r * p.s;
+  const bool itself = p.r == 1 && p.s == 1 && p.stride_h == 1 && p.stride_w == 1 && p.pad_h == 0 && p.pad_w == 0;
+  if (const std::string why = im2col_unsupported_reason(taps); !why.empty()) return Unsupported{why};
+  return for_float(p.dtype, [&]<class T>() -> Plan {
+    const Product product{.batch = p.groups, .m = p.group_k(), .n = pixels, .k = terms};
+    WorkspaceLayout workspace;
+    const auto matrix = workspace.add<T>(itself ? 0 : taps.rows() * pixels);
+    auto run = [p, taps, pixels, itself, product, matrix, &gpu](Args t) {
+      const T *x = t[P::x].as<const T>(), *filter = t[P::filter].as<const T>();
+      T *y = t[P::y].as<T>(), *const col = t.workspace(matrix);
+      for (int64_t image = 0; image < p.n; ++image) {
+        const T* const from = x + image * p.c * p.h * p.w;
+        if (!itself) enqueue_im2col(taps, from, col, gpu.stream());
+        enqueue_product<T>(product, filter, itself ? from : col, nullptr, y + image * p.k * pixels, gpu);
+      }
+    };
+    return Plan(std::move(run)).with("im2col, then product, image by image", std::move(workspace));
+  });
+}
+DUET_REGISTER(conv2d_im2col);
+}  // namespace
+}  // namespace duet::DUET_DEVICE

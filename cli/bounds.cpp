@@ -29,7 +29,7 @@ std::string wider_because(const Problem& problem, const TensorSpec& output) {
   struct Wider {
     const char *op, *output, *dtype, *reason;
   };
-  static const char* const kWinograd = "Winograd's transforms may enlarge errors sevenfold; none is built here";
+  static const char* const kWinograd = "Winograd's transforms may enlarge errors sevenfold; F(2x2, 3x3) does less";
   static const char* const kShort = "short values: additions in f32 seldom round";
   static const char* const kFactor = "gelu's slopes may round more than ours; zeros by relu count as additions";
   static const Wider kWider[] = {

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // One warp or one block per row, whichever holds the row in registers: memory is then read once. Rows that do not fit a
-// block's registers are read again for each pass, from L2. dgamma and dbeta are column sums (columns.cuh).
-#include "kernels/norm/rows.cuh"
-#include "kernels/reduction/columns.cuh"
+// block's registers are read again for each pass, from L2. The gradients are those of backward.cuh.
+#include "kernels/norm/backward.cuh"
 #include "ops/norm/layernorm.h"
 
 namespace duet::DUET_DEVICE {
 namespace {
-constexpr int kForwardItems = 32, kBackwardItems = 16;  // elements of a row that a thread holds, of each tensor
+constexpr int kForwardItems = 32;  // elements of a row that a thread holds
 
 // kThreads = 32: blocks of (32, 8), 8 rows each. kThreads = 256: blocks of (256, 1), one row each. 32 bytes of shared
 // memory. cols <= kThreads * kForwardItems. Rows, gamma and beta are aligned to kSize elements. x, y: (rows, cols),
@@ -105,89 +104,6 @@ __global__ void __launch_bounds__(kLongBlock)
   }
 }
 
-// As layernorm_kernel, with cols <= kThreads * kBackwardItems. x, dy, dx: (rows, cols), gamma: (cols), mean, rstd:
-// (rows).
-template <class T, int kThreads, int kSize>
-__global__ void __launch_bounds__(kBlock)
-    rows_backward_kernel(const T* x, const T* gamma, const float* mean, const float* rstd, const T* dy, T* dx,
-                         int64_t rows, int cols, float inv_cols) {
-  DUET_SHARED(float, part, [kBlock / 32]);
-  const int64_t row = int64_t{blockIdx.x} * blockDim.y + threadIdx.y;
-  if (row >= rows) return;
-  x += row * cols;
-  dy += row * cols;
-  dx += row * cols;
-  const float m = mean[row], scale = rstd[row];
-
-  // Load the row. Means of g = dy gamma and of g xhat.
-  float xhat[kBackwardItems], g[kBackwardItems], sum = 0, dot = 0;
-#pragma unroll
-  for (int load = 0; load < kBackwardItems / kSize; ++load) {
-    const int c = first_column<kThreads, kSize>(load);
-    Pack<T, kSize> pack_x, pack_dy, pack_gamma;
-    if (c < cols) {
-      pack_x = load_pack<kSize>(x + c);
-      pack_dy = load_pack<kSize>(dy + c);
-      pack_gamma = load_pack<kSize>(gamma + c);
-    }
-#pragma unroll
-    for (int i = 0; i < kSize; ++i) {
-      const int item = load * kSize + i;
-      xhat[item] = c < cols ? (float(pack_x.at[i]) - m) * scale : 0;
-      g[item] = c < cols ? float(pack_dy.at[i]) * float(pack_gamma.at[i]) : 0;
-      sum += g[item];
-      dot += g[item] * xhat[item];
-    }
-  }
-  sum = block_reduce<SumOp, kThreads>(sum, part) * inv_cols;
-  dot = block_reduce<SumOp, kThreads>(dot, part) * inv_cols;
-
-  // Write back.
-#pragma unroll
-  for (int load = 0; load < kBackwardItems / kSize; ++load) {
-    const int c = first_column<kThreads, kSize>(load);
-    Pack<T, kSize> pack;
-#pragma unroll
-    for (int i = 0; i < kSize; ++i) pack.at[i] = T(scale * (g[load * kSize + i] - sum - xhat[load * kSize + i] * dot));
-    if (c < cols) store_pack(dx + c, pack);
-  }
-}
-
-// As layernorm_long_kernel, for x, dy and dx.
-template <class T, int kSize>
-__global__ void __launch_bounds__(kLongBlock)
-    rows_backward_long_kernel(const T* x, const T* gamma, const float* mean, const float* rstd, const T* dy, T* dx,
-                              int64_t cols, float inv_cols) {
-  DUET_SHARED(float, part, [kLongBlock / 32]);
-  const float m = mean[blockIdx.x], scale = rstd[blockIdx.x];
-  x += blockIdx.x * cols;
-  dy += blockIdx.x * cols;
-  dx += blockIdx.x * cols;
-
-  // Means of g = dy gamma and of g xhat.
-  float sum = 0, dot = 0;
-  for_row<kLongBlock, kSize>(x, cols, [&]<int kWidth>(const Pack<T, kWidth>& pack, int64_t c) {
-    const auto other = load_pack<kWidth>(dy + c);
-#pragma unroll
-    for (int i = 0; i < kWidth; ++i) {
-      const float g = float(other.at[i]) * float(gamma[c + i]);
-      sum += g;
-      dot += g * ((float(pack.at[i]) - m) * scale);
-    }
-  });
-  sum = block_reduce<SumOp, kLongBlock>(sum, part) * inv_cols;
-  dot = block_reduce<SumOp, kLongBlock>(dot, part) * inv_cols;
-
-  // Write back.
-  for_row<kLongBlock, kSize>(x, cols, [&]<int kWidth>(Pack<T, kWidth> pack, int64_t c) {
-    const auto other = load_pack<kWidth>(dy + c);
-#pragma unroll
-    for (int i = 0; i < kWidth; ++i)
-      pack.at[i] = T(scale * (float(other.at[i]) * float(gamma[c + i]) - sum - (float(pack.at[i]) - m) * scale * dot));
-    store_pack(dx + c, pack);
-  });
-}
-
 Plan layernorm_tuned(const LayerNorm& p, GpuContext& gpu) {
   using P = LayerNorm;
   if (p.cols > kMaxCols) return Unsupported{"more than 2^19 columns"};
@@ -212,59 +128,18 @@ Plan layernorm_tuned(const LayerNorm& p, GpuContext& gpu) {
 }
 DUET_REGISTER(layernorm_tuned);
 
-// The terms of dgamma and dbeta, as a Load of columns.cuh.
-template <class T>
-struct LoadGradients {
-  static constexpr int kSums = 2;
-  using Element = T;
-  const T *x, *dy;
-  const float *mean, *rstd;
-  int64_t cols;
-  template <int kSize>
-  __device__ __forceinline__ void operator()(int64_t row, int64_t c, float (&terms)[2][kSize]) const {
-    const auto pack_x = load_pack<kSize>(x + row * cols + c), pack_dy = load_pack<kSize>(dy + row * cols + c);
-    const float m = mean[row], scale = rstd[row];
-#pragma unroll
-    for (int e = 0; e < kSize; ++e) {
-      terms[1][e] = float(pack_dy.at[e]);
-      terms[0][e] = terms[1][e] * ((float(pack_x.at[e]) - m) * scale);
-    }
-  }
-  bool aligned() const { return aligned16(x, dy); }
-};
-template <class T>
-struct StoreGradients {
-  T *dgamma, *dbeta;
-  __device__ __forceinline__ void operator()(int64_t, int64_t c, const float (&sums)[2]) const {
-    dgamma[c] = T(sums[0]);
-    dbeta[c] = T(sums[1]);
-  }
-};
-
 Plan layernorm_backward_tuned(const LayerNormBackward& p, GpuContext& gpu) {
   using P = LayerNormBackward;
   if (p.cols > kMaxCols) return Unsupported{"more than 2^19 columns"};
-  if (!ColumnSums<float>::supports(p.rows)) return Unsupported{"more than 2^26 rows"};
   return for_float(p.dtype, [&]<class T>() -> Plan {
+    using Backward = NormBackward<T, true>;
+    if (!Backward::supports(p.rows)) return Unsupported{"more than 2^26 rows"};
     WorkspaceLayout workspace;
-    const ColumnSums<T, 2> sums(p.rows, p.cols, gpu, workspace);
-    return Plan([p, sums, stream = gpu.stream()](Args t) {
-             const T *x = t[P::x].as<const T>(), *gamma = t[P::gamma].as<const T>(), *dy = t[P::dy].as<const T>();
-             const float *mean = t[P::mean].as<const float>(), *rstd = t[P::rstd].as<const float>();
-             T* dx = t[P::dx].as<T>();
-             // The columns first, since dx may be x or dy.
-             sums.enqueue(t, LoadGradients<T>{x, dy, mean, rstd, p.cols},
-                          StoreGradients<T>{t[P::dgamma].as<T>(), t[P::dbeta].as<T>()});
-             const auto run = [&]<int kThreads, int kSize>() {
-               const Grid grid = grid_of<kThreads>(p.rows, stream);
-               if constexpr (kThreads > 0)
-                 launch(rows_backward_kernel<T, kThreads, kSize>, grid, x, gamma, mean, rstd, dy, dx, p.rows, p.cols,
-                        inv_cols_of(p.cols));
-               else
-                 launch(rows_backward_long_kernel<T, kSize>, grid, x, gamma, mean, rstd, dy, dx, p.cols,
-                        inv_cols_of(p.cols));
-             };
-             by_row_length<T, kBackwardItems>(p.cols, aligned16(x, gamma, dy, dx), same_offset16(x, dy, dx), run);
+    const Backward backward(p.rows, p.cols, gpu, workspace);
+    return Plan([p, backward](Args t) {
+             backward.enqueue(t, {t[P::x].as<const T>(), t[P::gamma].as<const T>(), t[P::dy].as<const T>(),
+                                  t[P::mean].as<const float>(), t[P::rstd].as<const float>(), t[P::dx].as<T>(),
+                                  t[P::dgamma].as<T>(), t[P::dbeta].as<T>(), p.rows, p.cols, inv_cols_of(p.cols)});
            })
         .with(std::move(workspace));
   });

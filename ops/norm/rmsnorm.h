@@ -118,10 +118,16 @@ struct RmsNormBackward {
   std::vector<int64_t> parts() const { return {rows, cols}; }
   void reference(Inputs in, int64_t slice, Expect& expect) const;  // cpu_ref/norm/rmsnorm.cpp
 
-  static Cases cases(Scale scale) {  // those of RmsNorm, and one for the columns
+  static Cases cases(Scale scale) {  // those of RmsNorm, and those of the columns
     const Cases test{
         {"long columns, several parts", "rows:4111 cols:5"},
         {"whole packs, several parts", "rows:131 cols:32"},
+        {"a warp for each row, single elements", "rows:19 cols:301"},
+        {"a block for each row, whole packs", "rows:9 cols:1024"},
+        {"a block for each row, single elements", "rows:2 cols:2051"},
+        {"a large block for each row", "rows:2 cols:8192"},
+        {"a large block for each row, single elements", "rows:2 cols:6151"},
+        {"long rows, whole packs", "rows:2 cols:12296"},
     };
     return concat({without("eps", RmsNorm::cases(scale)), by_scale(scale, across(kFloatTypes, test), {})});
   }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Forward: one warp per row of y. Backward: the tokens are first sorted by word, with integer atomics only: they are
-// counted, scattered to their words in any order, and then each computes its rank among its word's tokens. After that
-// one warp per row of dtable adds rows of dy in the order of the tokens, so that the result is the same in every run.
+// Forward: one warp per row of y. Backward: the tokens are first sorted by word, stably and 8 bits of the word at a
+// time (a radix sort: sort_count_kernel, start_kernel, sort_scatter_kernel). Then a warp adds the rows of dy of a word
+// in the order of the tokens, so that the result is the same in every run. The tokens of a frequent word, such as
+// padding, are divided among many warps first (pieces_kernel).
 #include "core/context.h"
 #include "kernels/vector.cuh"
 #include "ops/embedding/embedding.h"
@@ -61,25 +62,43 @@ DUET_REGISTER(embedding_tuned);
 
 // --- backward: sorting the tokens by word ---------------------------------------------------------------------------
 
-__global__ void __launch_bounds__(kMapBlock) clear_kernel(int32_t* to, int64_t n) {  // a map_grid(n, 1)
-  const int64_t i = int64_t{blockIdx.x} * kMapBlock + threadIdx.x;
-  if (i < n) to[i] = 0;
+constexpr int kDigits = 256, kDigitBits = 8;
+constexpr int kSteps = 8, kWarpItems = kLanes * kSteps, kTile = kWarpItems * kRows;  // tokens of a warp and of a block
+
+// Tokens outside the table come last, as a word behind the last.
+struct Words {
+  const int32_t* token;
+  int64_t words;
+  __device__ __forceinline__ int32_t at(int32_t i) const {
+    const int32_t word = token[i];
+    return word >= 0 && word < words ? word : static_cast<int32_t>(words);
+  }
+};
+
+// count[digit][tile]: the tokens of a tile by the digit of their word at bit `shift`. order: (tokens), or null for
+// their own order. Blocks of (32, 8), one for each tile, 1 KiB of shared memory.
+__global__ void __launch_bounds__(kLanes* kRows)
+    sort_count_kernel(Words words, const int32_t* order, int32_t* count, int64_t tokens, int shift) {
+  DUET_SHARED(int32_t, sums, [kDigits]);
+  const int t = static_cast<int>(threadIdx.y * kLanes + threadIdx.x);
+  static_assert(kLanes * kRows == kDigits);
+  sums[t] = 0;
+  __syncthreads();
+#pragma unroll
+  for (int step = 0; step < kSteps; ++step) {
+    const int64_t i = int64_t{blockIdx.x} * kTile + step * kDigits + t;
+    if (i < tokens) atomicAdd(&sums[words.at(order ? order[i] : static_cast<int32_t>(i)) >> shift & (kDigits - 1)], 1);
+  }
+  __syncthreads();
+  count[t * int64_t{gridDim.x} + blockIdx.x] = sums[t];
 }
 
-// A map_grid(tokens, 1). count: (words), zeros before.
-__global__ void __launch_bounds__(kMapBlock)
-    count_kernel(const int32_t* token, int32_t* count, int64_t tokens, int64_t words) {
-  const int64_t i = int64_t{blockIdx.x} * kMapBlock + threadIdx.x;
-  if (i < tokens && token[i] >= 0 && token[i] < words) atomicAdd(&count[token[i]], 1);
-}
-
-// start[v] = sum_{w < v} count[w] for v = 0 .. words (exclusive prefix sums); count becomes a copy of start. One block
-// of (32, 32), 128 bytes of shared memory. Each warp has a range of the words and reads it twice: for the sum of the
-// range, then for the prefix sums within it.
-__global__ void __launch_bounds__(1024) start_kernel(int32_t* count, int32_t* start, int64_t words) {
+// start[v] = sum_{w < v} count[w] for v < n (exclusive prefix sums). One block of (32, 32), 128 bytes of shared memory.
+// Each warp has a range of the counts and reads it twice: for the sum of the range, then for the prefix sums within it.
+__global__ void __launch_bounds__(1024) start_kernel(const int32_t* count, int32_t* start, int64_t n) {
   DUET_SHARED(int32_t, sums, [32]);
   const int lane = static_cast<int>(threadIdx.x), warp = static_cast<int>(threadIdx.y);
-  const int64_t range = (words + 1023) / 1024 * 32, first = warp * range, last = min(words, first + range);
+  const int64_t range = (n + 1023) / 1024 * 32, first = warp * range, last = min(n, first + range);
 
   // Sum of each warp's range, then of the ranges before it.
   int32_t sum = 0;
@@ -90,7 +109,7 @@ __global__ void __launch_bounds__(1024) start_kernel(int32_t* count, int32_t* st
   int32_t before = 0;
   for (int w = 0; w < warp; ++w) before += sums[w];
 
-  // Prefix sums within the range, 32 words at a time. All lanes have the same number of iterations.
+  // Prefix sums within the range, 32 counts at a time. All lanes have the same number of iterations.
   for (int64_t v = first; v < last; v += 32) {
     const int32_t mine = v + lane < last ? count[v + lane] : 0;
     int32_t through = mine;
@@ -98,112 +117,234 @@ __global__ void __launch_bounds__(1024) start_kernel(int32_t* count, int32_t* st
       const int32_t other = __shfl_up_sync(0xffffffffu, through, distance);
       if (lane >= distance) through += other;
     }
-    if (v + lane < last) {
-      start[v + lane] = before + through - mine;
-      count[v + lane] = before + through - mine;
-    }
+    if (v + lane < last) start[v + lane] = before + through - mine;
     before += __shfl_sync(0xffffffffu, through, 31);
   }
-  if (lane == 0 && warp == 31) start[words] = before;
 }
 
-// A map_grid(tokens, 1). next: (words), initially the start of each word. scattered: (tokens), by word, in any order
-// within a word.
-__global__ void __launch_bounds__(kMapBlock)
-    scatter_kernel(const int32_t* token, int32_t* next, int32_t* scattered, int64_t tokens, int64_t words) {
-  const int64_t i = int64_t{blockIdx.x} * kMapBlock + threadIdx.x;
-  if (i < tokens && token[i] >= 0 && token[i] < words)
-    scattered[atomicAdd(&next[token[i]], 1)] = static_cast<int32_t>(i);
+// Writes the tokens of each tile to `to`, stably sorted by the digit. start: (digits, tiles), the place of the first
+// token of each. Grid as of sort_count_kernel; 8 KiB of shared memory. A warp has kWarpItems neighbours.
+__global__ void __launch_bounds__(kLanes* kRows)
+    sort_scatter_kernel(Words words, const int32_t* order, const int32_t* start, int32_t* to, int64_t tokens,
+                        int shift) {
+  DUET_SHARED(int32_t, next, [kRows][kDigits]);
+  const int lane = static_cast<int>(threadIdx.x), warp = static_cast<int>(threadIdx.y), t = warp * kLanes + lane;
+#pragma unroll
+  for (int w = 0; w < kRows; ++w) next[w][t] = 0;
+  __syncthreads();
+
+  // Rank of each token among those of its warp with the same digit.
+  int32_t item[kSteps], digit[kSteps], rank[kSteps];
+  const int64_t first = int64_t{blockIdx.x} * kTile + warp * kWarpItems + lane;
+#pragma unroll
+  for (int step = 0; step < kSteps; ++step) {
+    const int64_t i = first + step * kLanes;
+    const bool exists = i < tokens;
+    item[step] = exists ? (order ? order[i] : static_cast<int32_t>(i)) : 0;
+    digit[step] = exists ? words.at(item[step]) >> shift & (kDigits - 1) : 0;
+    unsigned same = __ballot_sync(0xffffffffu, exists);  // the lanes with this digit
+#pragma unroll
+    for (int bit = 0; bit < kDigitBits; ++bit) {
+      const bool set = digit[step] >> bit & 1;
+      const unsigned lanes = __ballot_sync(0xffffffffu, set);
+      same &= set ? lanes : ~lanes;
+    }
+    const unsigned below = same & ((1u << lane) - 1);
+    const int32_t before = next[warp][digit[step]];
+    rank[step] = before + __popc(below);
+    __syncwarp();
+    if (exists && below == 0) next[warp][digit[step]] = before + __popc(same);
+    __syncwarp();
+  }
+  __syncthreads();
+
+  // Place of the first token of each warp and digit.
+  int32_t place = start[t * int64_t{gridDim.x} + blockIdx.x];
+#pragma unroll
+  for (int w = 0; w < kRows; ++w) {
+    const int32_t count = next[w][t];
+    next[w][t] = place;
+    place += count;
+  }
+  __syncthreads();
+
+  // Write back.
+#pragma unroll
+  for (int step = 0; step < kSteps; ++step)
+    if (first + step * kLanes < tokens) to[next[warp][digit[step]] + rank[step]] = item[step];
 }
 
-// A map_grid(tokens, 1). order: as scattered, but ascending within each word.
+// start[v]: the first place in `order` of a word that is not below v, for v = 0 .. words. A map_grid(words + 1, 1).
 __global__ void __launch_bounds__(kMapBlock)
-    rank_kernel(const int32_t* token, const int32_t* start, const int32_t* scattered, int32_t* order, int64_t tokens,
-                int64_t words) {
-  const int64_t i = int64_t{blockIdx.x} * kMapBlock + threadIdx.x;
-  if (i >= tokens || token[i] < 0 || token[i] >= words) return;
-  const int32_t first = start[token[i]], last = start[token[i] + 1];
-  int32_t rank = 0;
-  for (int32_t k = first; k < last; ++k) rank += scattered[k] < i;
-  order[first + rank] = static_cast<int32_t>(i);
+    bounds_kernel(Words words, const int32_t* order, int32_t* start, int32_t tokens) {
+  const int64_t v = int64_t{blockIdx.x} * kMapBlock + threadIdx.x;
+  if (v > words.words) return;
+  int32_t first = 0, last = tokens;
+  while (first < last) {
+    const int32_t middle = first + (last - first) / 2;
+    if (words.at(order[middle]) < v)
+      first = middle + 1;
+    else
+      last = middle;
+  }
+  start[v] = first;
 }
 
 // --- backward: sums of rows -----------------------------------------------------------------------------------------
 
-struct WordRows {  // the rows of dy that are added to a row of dtable
+// The sorted tokens are cut into pieces of kPiece. A word of more tokens than that is long: its rows of dy are added
+// piece by piece. A piece has tokens of two long words at most: that of its first token, and that of its last.
+constexpr int kPiece = 256;
+
+// The rows that are added to a row of dtable: of dy, or for a long word of the sums of pieces, (pieces, 2, cols).
+struct WordRows {
   const int32_t *start, *order;
+  const float* piece;
   __device__ __forceinline__ int64_t count(int64_t word) const { return start[word + 1] - start[word]; }
   __device__ __forceinline__ int64_t at(int64_t word, int64_t k) const { return order[start[word] + k]; }
+  __device__ __forceinline__ bool is_long(int64_t word) const { return count(word) > kPiece; }
+  __device__ __forceinline__ int64_t pieces(int64_t word) const {
+    return (start[word + 1] - 1) / kPiece - start[word] / kPiece + 1;
+  }
+  // Only the first piece may begin with another word.
+  __device__ __forceinline__ int64_t piece_at(int64_t word, int64_t k) const {
+    return (start[word] / kPiece + k) * 2 + (k == 0 && start[word] % kPiece != 0);
+  }
 };
 struct PositionRows {  // the rows of dy that are added to a row of dposition
   int64_t sequences, length;
   __device__ __forceinline__ int64_t count(int64_t) const { return sequences; }
   __device__ __forceinline__ int64_t at(int64_t position, int64_t k) const { return k * length + position; }
+  static constexpr const float* piece = nullptr;
+  __device__ __forceinline__ bool is_long(int64_t) const { return false; }
+  __device__ __forceinline__ int64_t pieces(int64_t) const { return 0; }
+  __device__ __forceinline__ int64_t piece_at(int64_t, int64_t) const { return 0; }
 };
 
-// to[r] = the sum of the rows dy[from.at(r, k)], added to to[r] with `accumulate`. A rows_grid(rows), no shared memory.
-// cols is a multiple of kSize, and rows are aligned to kSize elements. dy: (tokens, cols), to: (rows, cols).
+Grid strips_grid(int64_t rows, int64_t cols, int64_t size, cudaStream_t stream) {
+  return {
+      .blocks = {ceil_div(rows, kRows), ceil_div(cols, kLanes * size)}, .threads = {kLanes, kRows}, .stream = stream};
+}
+
+// Adds the kSize elements of from + at(k), for k < count, kMaxAdditions at a time.
+template <int kSize, class T, class At>
+__device__ __forceinline__ void add_packs(float (&total)[kSize], int64_t count, const T* from, At&& at) {
+  constexpr int kWidth = kSize < kPack<T> ? kSize : kPack<T>;
+  for (int64_t first = 0; first < count; first += kMaxAdditions) {
+    const int64_t last = min(count, first + kMaxAdditions);
+    float sum[kSize] = {};
+#pragma unroll 4
+    for (int64_t k = first; k < last; ++k) {
+      const T* row = from + at(k);
+#pragma unroll
+      for (int part = 0; part < kSize; part += kWidth) {
+        const auto pack = load_pack<kWidth>(row + part);
+#pragma unroll
+        for (int e = 0; e < kWidth; ++e) sum[part + e] += float(pack.at[e]);
+      }
+    }
+#pragma unroll
+    for (int e = 0; e < kSize; ++e) total[e] += sum[e];
+  }
+}
+
+// sums[piece][0]: the sum of the rows of dy of the tokens of the piece's first word, if that is long; sums[piece][1]:
+// the same of its last word, if that is another. A strips_grid(2 pieces), no shared memory. Alignment as of
+// add_rows_kernel.
+template <class T, int kSize>
+__global__ void __launch_bounds__(kLanes* kRows)
+    pieces_kernel(Words words, WordRows from, const T* dy, float* sums, int64_t tokens, int64_t cols) {
+  const int64_t row = int64_t{blockIdx.x} * kRows + threadIdx.y;
+  const int64_t c = (int64_t{blockIdx.y} * kLanes + threadIdx.x) * kSize, begin = row / 2 * kPiece;
+  if (begin >= tokens || c >= cols) return;
+  const int64_t end = min(tokens, begin + kPiece);
+  const int32_t word = words.at(from.order[begin]), last = words.at(from.order[end - 1]);
+  const int64_t mine = row % 2 == 0 ? word : last;
+  if ((row % 2 == 1 && last == word) || mine >= words.words || !from.is_long(mine)) return;
+  const int64_t first = max(begin, int64_t{from.start[mine]}), count = min(end, int64_t{from.start[mine + 1]}) - first;
+  float total[kSize] = {};
+  add_packs(total, count, dy + c, [&](int64_t k) { return from.order[first + k] * cols; });
+#pragma unroll
+  for (int e = 0; e < kSize; ++e) sums[row * cols + c + e] = total[e];
+}
+
+// to[r] = the sum of the rows dy[from.at(r, k)], added to to[r] with `accumulate`. A strips_grid(rows), no shared
+// memory. cols is a multiple of kSize, and rows are aligned to kSize elements. dy: (tokens, cols), to: (rows, cols).
 template <class T, int kSize, class From>
 __global__ void __launch_bounds__(kLanes* kRows)
     add_rows_kernel(From from, const T* dy, T* to, int64_t rows, int64_t cols, bool accumulate) {
   const int64_t row = int64_t{blockIdx.x} * kRows + threadIdx.y;
-  if (row >= rows) return;
+  const int64_t c = (int64_t{blockIdx.y} * kLanes + threadIdx.x) * kSize;
+  if (row >= rows || c >= cols) return;
   const int64_t count = from.count(row);
   if (count == 0 && accumulate) return;
-  for (int64_t c = threadIdx.x * kSize; c < cols; c += kLanes * kSize) {
-    float total[kSize] = {};
-    if (accumulate) {
-      const auto pack = load_pack<kSize>(to + row * cols + c);
+  Pack<T, kSize> pack;
+  float total[kSize] = {};
+  if (accumulate) {
+    pack = load_pack<kSize>(to + row * cols + c);
 #pragma unroll
-      for (int e = 0; e < kSize; ++e) total[e] = float(pack.at[e]);
-    }
-    for (int64_t first = 0; first < count; first += kMaxAdditions) {
-      const int64_t last = min(count, first + kMaxAdditions);
-      float sum[kSize] = {};
-#pragma unroll 4
-      for (int64_t k = first; k < last; ++k) {
-        const auto pack = load_pack<kSize>(dy + from.at(row, k) * cols + c);
-#pragma unroll
-        for (int e = 0; e < kSize; ++e) sum[e] += float(pack.at[e]);
-      }
-#pragma unroll
-      for (int e = 0; e < kSize; ++e) total[e] += sum[e];
-    }
-    Pack<T, kSize> pack;
-#pragma unroll
-    for (int e = 0; e < kSize; ++e) pack.at[e] = T(total[e]);
-    store_pack(to + row * cols + c, pack);
+    for (int e = 0; e < kSize; ++e) total[e] = float(pack.at[e]);
   }
-}
-template <class T, class From>
-void add_rows(cudaStream_t stream, const From& from, const T* dy, T* to, int64_t rows, int64_t cols, bool accumulate) {
-  if (cols % kPack<T> == 0 && aligned16(dy, to))
-    launch(add_rows_kernel<T, kPack<T>, From>, rows_grid(rows, stream), from, dy, to, rows, cols, accumulate);
+  if (from.is_long(row))
+    add_packs(total, from.pieces(row), from.piece + c, [&](int64_t k) { return from.piece_at(row, k) * cols; });
   else
-    launch(add_rows_kernel<T, 1, From>, rows_grid(rows, stream), from, dy, to, rows, cols, accumulate);
+    add_packs(total, count, dy + c, [&](int64_t k) { return from.at(row, k) * cols; });
+#pragma unroll
+  for (int e = 0; e < kSize; ++e) pack.at[e] = T(total[e]);
+  store_pack(to + row * cols + c, pack);
+}
+
+template <class T>
+Plan plan_backward(const EmbeddingBackward& p, GpuContext& gpu) {
+  using P = EmbeddingBackward;
+  const int64_t tokens = p.tokens(), tiles = ceil_div(tokens, kTile), pieces = ceil_div(tokens, kPiece);
+  int passes = 1;
+  while (p.V >> (passes * kDigitBits) > 0) ++passes;  // words up to V: that of tokens outside the table
+  WorkspaceLayout workspace;
+  const auto count = workspace.add<int32_t>(kDigits * tiles), place = workspace.add<int32_t>(kDigits * tiles);
+  const auto even = workspace.add<int32_t>(tokens), odd = workspace.add<int32_t>(tokens);
+  const auto start = workspace.add<int32_t>(p.V + 1);
+  const bool may_be_long = tokens > kPiece;
+  const auto sums = workspace.add<float>(may_be_long ? pieces * 2 * p.C : 0);
+  return Plan([=, stream = gpu.stream()](Args t) {
+           const T* dy = t[P::dy].as<const T>();
+           T *dtable = t[P::dtable].as<T>(), *dposition = p.position ? t[P::dposition].as<T>() : nullptr;
+           // Sort.
+           const Words words{t[P::token].as<const int32_t>(), p.V};
+           const Grid grid{.blocks = tiles, .threads = {kLanes, kRows}, .stream = stream};
+           const int32_t* order = nullptr;
+           for (int pass = 0; pass < passes; ++pass) {
+             int32_t* to = t.workspace(pass % 2 == 0 ? even : odd);
+             const int shift = pass * kDigitBits;
+             launch(sort_count_kernel, grid, words, order, t.workspace(count), tokens, shift);
+             launch(start_kernel, Grid{.blocks = 1, .threads = {32, 32}, .stream = stream}, t.workspace(count),
+                    t.workspace(place), kDigits * tiles);
+             launch(sort_scatter_kernel, grid, words, order, t.workspace(place), to, tokens, shift);
+             order = to;
+           }
+           launch(bounds_kernel, map_grid(p.V + 1, 1, stream), words, order, t.workspace(start), tokens);
+           // Add.
+           const WordRows rows{t.workspace(start), order, t.workspace(sums)};
+           const auto add = [&]<int kSize>() {
+             if (may_be_long)
+               launch(pieces_kernel<T, kSize>, strips_grid(2 * pieces, p.C, kSize, stream), words, rows, dy,
+                      t.workspace(sums), tokens, p.C);
+             launch(add_rows_kernel<T, kSize, WordRows>, strips_grid(p.V, p.C, kSize, stream), rows, dy, dtable, p.V,
+                    p.C, p.accumulate);
+             if (p.position)
+               launch(add_rows_kernel<T, kSize, PositionRows>, strips_grid(p.T, p.C, kSize, stream),
+                      PositionRows{p.B, p.T}, dy, dposition, p.T, p.C, false);
+           };
+           if (p.C % kPack<T> == 0 && aligned16(dy, dtable, dposition))
+             add.template operator()<kPack<T>>();
+           else
+             add.template operator()<1>();
+         })
+      .with(std::move(workspace));
 }
 
 Plan embedding_backward_tuned(const EmbeddingBackward& p, GpuContext& gpu) {
-  using P = EmbeddingBackward;
-  return for_float(p.dtype, [&]<class T>() -> Plan {
-    WorkspaceLayout workspace;
-    const auto next = workspace.add<int32_t>(p.V), start = workspace.add<int32_t>(p.V + 1);
-    const auto scattered = workspace.add<int32_t>(p.tokens()), order = workspace.add<int32_t>(p.tokens());
-    return Plan([p, next, start, scattered, order, stream = gpu.stream()](Args t) {
-             const auto* token = t[P::token].as<const int32_t>();
-             const T* dy = t[P::dy].as<const T>();
-             auto *begin = t.workspace(start), *end = t.workspace(next);
-             const Grid tokens = map_grid(p.tokens(), 1, stream);
-             launch(clear_kernel, map_grid(p.V, 1, stream), end, p.V);
-             launch(count_kernel, tokens, token, end, p.tokens(), p.V);
-             launch(start_kernel, Grid{.blocks = 1, .threads = {32, 32}, .stream = stream}, end, begin, p.V);
-             launch(scatter_kernel, tokens, token, end, t.workspace(scattered), p.tokens(), p.V);
-             launch(rank_kernel, tokens, token, begin, t.workspace(scattered), t.workspace(order), p.tokens(), p.V);
-             add_rows(stream, WordRows{begin, t.workspace(order)}, dy, t[P::dtable].as<T>(), p.V, p.C, p.accumulate);
-             if (p.position) add_rows(stream, PositionRows{p.B, p.T}, dy, t[P::dposition].as<T>(), p.T, p.C, false);
-           })
-        .with(std::move(workspace));
-  });
+  return for_float(p.dtype, [&]<class T>() -> Plan { return plan_backward<T>(p, gpu); });
 }
 DUET_REGISTER(embedding_backward_tuned);
 }  // namespace

@@ -135,6 +135,8 @@ struct EmbeddingBackward {
   static Cases cases(Scale scale) {  // those of Embedding, and sums of many terms
     const Cases test{
         {"one word over and over: many additions", "B:4111 T:1 V:1 C:3"},
+        {"three words of many, each a thousand times", "B:9 T:333 V:300 C:16 token=below:3"},
+        {"frequent words, and tokens beyond the table", "B:9 T:333 V:3 C:5 token=below:4"},
     };
     return concat({across({"accumulate:0", "accumulate:1"}, Embedding::cases(scale)),
                    by_scale(scale, across(kFloatTypes, test), {})});

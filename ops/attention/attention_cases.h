@@ -23,6 +23,9 @@ inline Cases attention_cases(Scale scale) {
       {"heads of GPT-2", "B:1 H:1 Tq:17 Tk:33 D:64"},
       {"wide heads", "B:1 H:1 Tq:17 Tk:31 D:128 causal:1"},
       {"many keys", "B:1 H:1 Tq:3 Tk:1031 D:8"},
+      {"a negative scale; several tiles of two heads", "B:1 H:4 Tq:70 Tk:75 D:16 Hkv:2 scale:-0.5"},
+      {"wide heads, several tiles", "B:1 H:1 Tq:130 Tk:150 D:96 causal:1"},
+      {"wide heads that end within a pack", "B:1 H:1 Tq:9 Tk:67 D:99"},
       {"several tiles of queries", "B:1 H:1 Tq:259 Tk:131 D:3 causal:1"},
   };
   const Cases standard{

@@ -128,6 +128,36 @@ import json
 assert len(row["ratios"]) == 3 and min(row["ratios"]) > 1000 and sorted(row["ratios"])[1] == row["ratio"], row
 assert families["elementwise"]["cases"] == 1 and abs(families["elementwise"]["mean"] / row["ratio"] - 1) < 1e-9, families' ||
   fail "interleaved rows: $(cat out.json)"
+
+# A run that also has a study, which PyTorch has no form of: listed, and neither side gets a turn for it.
+python3 - run.json > mixed.json << 'PYTHON'
+import copy, json, sys
+document = json.load(open(sys.argv[1]))
+study = copy.deepcopy(document["duet"]["jobs"][1])
+study.update(name="study/allocation/cpu.arena/f32/pages:1", op="study/allocation", family="study", impl="cpu.arena", params={"pages": 1})
+document["duet"]["jobs"].insert(0, study)
+json.dump(document, sys.stdout)
+PYTHON
+rm -f turns
+"$compare" mixed.json --venv stand_in --interleave --rounds 1 --bench ./bench --min-time 0.03 > table 2> progress ||
+  fail "interleaved, with a study: $(cat table progress)"
+[ "$(tr '\n' ' ' < turns)" = 'duet torch ' ] || fail "turns beside a study: $(tr '\n' ' ' < turns)"
+grep -qE '^add/f32/n:1024 +cpu.tuned ' table || fail "no row beside a study in: $(cat table)"
+grep -q '^not compared: study/allocation/f32/pages:1: a study of the machine' table || fail "no reason in: $(cat table)"
+"$compare" mixed.json --filter '^study/' --venv stand_in --interleave --bench ./bench > table 2> progress &&
+  fail "status 0 with studies alone: $(cat table)"
+grep -q '^not compared: study/allocation' table || fail "studies alone: $(cat table progress)"
+python3 - << 'PYTHON' || fail 'names of jobs'
+import os, sys
+sys.path.insert(0, os.path.join(os.environ["DUET_SOURCE"], "tools"))
+sys.dont_write_bytecode = True
+from pytorch import interleave
+for job, case in {"softmax/cpu.tuned/f32/rows:64/cols:8": "softmax f32/rows:64/cols:8", "step/mlp/cpu.tuned/f32/batch:32": "step/mlp f32/batch:32",
+                  "study/allocation/cpu.arena/f32/pages:1": "study/allocation f32/pages:1"}.items():
+    assert interleave.case_of(job) == case, interleave.case_of(job)
+    assert interleave.words_of(job)[1].startswith("cpu."), job
+PYTHON
+
 sed -i 's/^import json, sys/import sys; sys.exit(1)/' stand_in/bin/python
 expects 77 'pytorch.turn ended with status 1 and no answer' run.json --venv stand_in
 

@@ -7,7 +7,7 @@ import subprocess
 import sys
 import tempfile
 
-from pytorch import clock, run_file
+from pytorch import clock, forms, run_file
 
 MAX_CASES = 6  # of a turn: the two sides of a ratio stay close in time
 
@@ -26,7 +26,7 @@ def duet_turn(bench_all, group, threads, min_time_s):
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "run.json")
         command = [bench_all, "--device", "cpu", "--times-only", "--repetitions", "1", "--threads", str(threads), "--min-time",
-                   str(min_time_s), "--json=" + path, "--impl", *sorted({job.removeprefix("step/").split("/")[1] for job in jobs})]
+                   str(min_time_s), "--json=" + path, "--impl", *sorted({words_of(job)[1] for job in jobs})]
         for job in jobs:
             command += ["--case", case_of(job)]
         done = subprocess.run(command, capture_output=True, text=True)
@@ -37,16 +37,23 @@ def duet_turn(bench_all, group, threads, min_time_s):
             raise run_file.BadInput(f"{bench_all} ended with status {done.returncode}: {last}") from None
 
 
+def words_of(job):
+    """[op, implementation, dtype, parameters...] of a job's name. Steps and studies have names of two words, such as 'step/mlp'."""
+    words = job.split("/")
+    return ["/".join(words[:2]), *words[2:]] if words[0] in ("step", "study") else words
+
+
 def case_of(job):
     """'softmax f32/rows:64' of the job softmax/cpu.tuned/f32/rows:64; of a step 'step/mlp f32/batch:32'."""
-    words = job.split("/")
-    op = "/".join(words[:2]) if words[0] == "step" else words[0]
-    return f"{op} {'/'.join(words[3 if words[0] == 'step' else 2:])}"
+    op, _, *label = words_of(job)
+    return f"{op} {'/'.join(label)}"
 
 
 def rows_of(cases, environment, bench_all, threads, rounds, min_time_s, compiled):
-    """(rows, facts of PyTorch)."""
-    rows, facts, groups = [], {}, groups_of(cases)
+    """(rows, facts of PyTorch). An op that PyTorch has no form of gets its reason, without a turn."""
+    groups = groups_of(case for case in cases if case.op not in forms.ABSENT)
+    rows = [row_of(case, [], [{"reason": forms.ABSENT[case.op]}], threads) for case in cases if case.op in forms.ABSENT]
+    facts = {}
     for i, group in enumerate(groups):
         print(f"[{i + 1}/{len(groups)}] {group[0].op}: {len(group)} case(s), {rounds} rounds", file=sys.stderr, flush=True)
         request = {"threads": threads, "min_time_s": min_time_s, "compile": compiled, "rank": "min_s",
@@ -60,7 +67,7 @@ def rows_of(cases, environment, bench_all, threads, rounds, min_time_s, compiled
         facts = theirs[-1]["facts"]
         rows += [row_of(case, ours, [next(row for row in turn["rows"] if row["case"] == case.name()) for turn in theirs], threads)
                  for case in group]
-    return rows, facts
+    return rows, facts or environment.turn({"threads": threads, "min_time_s": min_time_s, "compile": False, "cases": []})["facts"]
 
 
 def row_of(case, ours, theirs, threads):

@@ -68,7 +68,7 @@ void CrossEntropyBackward::reference(Inputs in, int64_t row, Expect& expect) con
   const double by = (scaled ? in[scale][0] : 1) / static_cast<double>(rows);
   for (int64_t c = 0; c < cols; ++c) {
     const double q = target(smooth, cols, c == labelled), p = std::exp(in[x][row * cols + c] - in[lse][row]);
-    expect(dx, row * cols + c, (p - q) * by, (p + q) * by);
+    expect(dx, row * cols + c, (p - q) * by, (p + q) * std::abs(by));
   }
 }
 DUET_PROBLEM(CrossEntropyBackward);
@@ -86,7 +86,7 @@ void CrossEntropyFused::reference(Inputs in, int64_t slice, Expect& expect) cons
   for (int64_t c = 0; c < cols; ++c) {
     const double distance = in[x][row * cols + c] - lse.value, p = std::exp(distance);
     const double q = target(smooth, cols, c == labelled);
-    expect(dx, row * cols + c, (p - q) * by, (p * (4 + std::abs(distance) + lse_error) + 6 * (p + q)) * by);
+    expect(dx, row * cols + c, (p - q) * by, (p * (4 + std::abs(distance) + lse_error) + 6 * (p + q)) * std::abs(by));
   }
 }
 DUET_PROBLEM(CrossEntropyFused);

@@ -32,7 +32,8 @@ __global__ void rows_kernel(const T* x, const int32_t* label, const float* scale
   // Loss of the row, before dx overwrites x.
   const float lse = max + logf(static_cast<float>(sum));
   const float target = label[row] >= 0 && label[row] < cols ? float(x[label[row]]) : 0;
-  row_loss[row] = lse - (1 - smooth) * target - smooth / cols * static_cast<float>(all);
+  const float spread = smooth != 0 ? smooth / cols * static_cast<float>(all) : 0;  // a masked score of -inf stays out
+  row_loss[row] = lse - (1 - smooth) * target - spread;
 
   // Gradient.
   for (int64_t c = 0; c < cols; ++c) {

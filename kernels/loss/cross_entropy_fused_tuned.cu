@@ -20,7 +20,8 @@ template <class T>
 __device__ __forceinline__ void store_loss(float* row_loss, float log_sum, float all, const T* x, int32_t label,
                                            int64_t cols, const Target& to) {
   const float score = label >= 0 && label < cols ? float(x[label]) : 0;
-  *row_loss = log_sum - to.hot * score - to.spread * all;
+  const float spread = to.spread != 0 ? to.spread * all : 0;  // a masked score of -inf stays out of the loss
+  *row_loss = log_sum - to.hot * score - spread;
 }
 
 // kThreads = 32: blocks of (32, 8), 8 rows each. kThreads = 256: blocks of (256, 1), one row each. 32 bytes of shared

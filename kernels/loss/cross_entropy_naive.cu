@@ -30,7 +30,8 @@ __global__ void rows_kernel(const T* x, const int32_t* label, float* lse, float*
   // Write back.
   lse[row] = max + logf(static_cast<float>(sum));
   const float target = label[row] >= 0 && label[row] < cols ? float(x[label[row]]) : 0;
-  row_loss[row] = lse[row] - (1 - smooth) * target - smooth / cols * static_cast<float>(all);
+  const float spread = smooth != 0 ? smooth / cols * static_cast<float>(all) : 0;  // a masked score of -inf stays out
+  row_loss[row] = lse[row] - (1 - smooth) * target - spread;
 }
 
 // One thread. row_loss: (rows), loss: (1), which is 0 where there are no rows.

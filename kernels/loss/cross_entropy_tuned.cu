@@ -46,7 +46,8 @@ __global__ void __launch_bounds__(kThreads == kWarp ? 256 : kBlock)
     const int32_t target = label[row];
     const float target_x = target >= 0 && target < cols ? float(x[target]) : 0;
     lse[row] = log_sum;
-    row_loss[row] = log_sum - (1 - smooth) * target_x - smooth / cols * all;
+    const float spread = smooth != 0 ? smooth / cols * all : 0;  // a masked score of -inf stays out of the loss
+    row_loss[row] = log_sum - (1 - smooth) * target_x - spread;
   }
 }
 

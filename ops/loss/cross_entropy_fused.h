@@ -67,6 +67,7 @@ struct CrossEntropyFused {
   static Cases cases(Scale scale) {  // those of CrossEntropy, and scaled
     const Cases test{
         {"scaled, past the largest of f16", "rows:1 cols:7 scaled:1 scale=1048576"},
+        {"scaled by a negative number", "rows:3 cols:31 scaled:1 scale=-2"},
         {"scaled, smoothed", "rows:257 cols:33 smooth:0.1 scaled:1"},
         {"scaled, longer than a block holds", "rows:2 cols:8200 scaled:1"},
     };

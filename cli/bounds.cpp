@@ -47,10 +47,13 @@ std::string wider_because(const Problem& problem, const TensorSpec& output) {
       {"study/block_size_softmax", "y", "f32", "the cases of blocks are for GPUs, whose exp is less exact"},
       {"distill", "loss", "f32", "one sum, of the losses of rows: its roundings happen to cancel"},
   };
-  for (const Attribute& a : problem.attributes())
+  bool activated = false;
+  for (const Attribute& a : problem.attributes()) {
     if (a.name == "math" && a.text() == "tf32") return "only GPUs form tf32 products";
+    activated |= a.name == "act" && a.text() != "none";
+  }
   for (const Wider& w : kWider)
-    if (problem.name() == w.op && w.output == std::string_view(output.name) &&
+    if ((w.reason != kFactor || activated) && problem.name() == w.op && w.output == std::string_view(output.name) &&
         w.dtype == std::string_view(name_of(problem.dtype())))
       return w.reason;
   return "";

@@ -22,8 +22,8 @@ namespace {
 
 constexpr int64_t kMiB = 1 << 20;
 constexpr int64_t kMaxQuickBytes = 256 * kMiB, kMaxQuickHalfBytes = 32 * kMiB;  // in f32 and in bf16
-// Of which the reference, serial and in double, computes a part. A product of 1024 x 1024 x 1024 is just below.
-constexpr double kMaxQuickFlops = 2.2e9;
+// Of which the reference, serial and in double, computes a part; of a recurrent layer all that its slices depend on.
+constexpr double kMaxQuickFlops = 5e9, kMaxQuickRecurrentFlops = 2.2e9;
 constexpr double kQuickCoverage_s = 0.2, kMaxCoverage_s = 2;  // what the reference may take for all elements of a case
 constexpr double kSampledFlops = 2e8, kFirstSampledFlops = 2e7;  // of sampled slices: of the last inputs, of the first
 constexpr int64_t kMaxDrawnTwiceBytes = 2048 * kMiB;  // beyond, a case has the same inputs in every repetition
@@ -350,8 +350,9 @@ const ProblemCase* cheapest(const std::vector<ProblemCase>& cases) {
 
 // Quick takes the first shapes that are small enough; bf16 beside f32 for the first one only, and not where it is
 // memory traffic that f32 shows as well.
-bool kept_when_quick(const Problem& p, std::vector<std::string>& taken) {
+bool kept_when_quick(const Problem& p, const Op& op, std::vector<std::string>& taken) {
   if (p.footprint_bytes() > kMaxQuickBytes || p.flops() > kMaxQuickFlops) return false;
+  if (op.family == "recurrent" && p.flops() > kMaxQuickRecurrentFlops) return false;
   const std::string shape = shape_of(p);
   const auto at = std::find(taken.begin(), taken.end(), shape);
   if (p.dtype() == DType::bf16)
@@ -405,7 +406,7 @@ Cases op_cases(const Options& options) {
       if (options.preset == Preset::smoke   ? &c == smoke
           : options.preset != Preset::quick ? true
           : name.starts_with(kStudy)        ? kept_of_study(c.problem, options, taken)
-                                            : kept_when_quick(c.problem, taken))
+                                            : kept_when_quick(c.problem, op, taken))
         cases.push_back(std::make_unique<OpCase>(op, c, options.preset));
   }
   return cases;

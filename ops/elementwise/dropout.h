@@ -3,8 +3,8 @@
 // are divided by 1 - p.
 //   x, y, dy, dx: (n); mask: (n) u8, 0 or 1; offset: (1) i32; dense. y may be x, dx may be dy.
 //   Arithmetic in f32 or better.
-//   The random bits of element i are those of Philox4x32-10 for (seed, offset + i). The offset is read as unsigned: it
-//   may wrap. A step that adds n to it draws fresh bits, also where it is a captured graph that is replayed.
+//   The random bits of element i are those of Philox4x32-10 for (seed, offset + i). The offset is read as unsigned,
+//   the sum has 64 bits. A step that adds n to it draws fresh bits, also where it is a captured graph that is replayed.
 #pragma once
 #include <functional>
 #include <string>
@@ -69,7 +69,7 @@ struct Dropout {
         {"MLP: one in five, another seed", "n:1031 p:0.2 seed:-7"},
         {"drops nothing", "n:1031 p:0"},
         {"drops everything", "n:1031 p:1"},
-        {"an offset that wraps within a pack", "n:1031 offset=-3"},
+        {"an offset that is negative as i32, and 2^32 within a pack", "n:1031 offset=-3"},
         {"drops infinities", "n:1031 x=inf"},
         {"drops NaN", "n:1031 x=nan"},
     };

@@ -10,6 +10,7 @@
 #include "reports/join.h"
 #include "reports/sections.h"
 #include "results/facts.h"
+#include "results/job_name.h"
 
 namespace duet::reports {
 namespace {
@@ -21,7 +22,7 @@ constexpr size_t kMaxVisibleNames = 3;  // longer lists of jobs are folded: one 
 // "gemm 12, softmax 4"
 std::string by_op(const std::vector<std::string>& names) {
   std::map<std::string, size_t> count;
-  for (const std::string& name : names) ++count[name.substr(0, name.find('/'))];
+  for (const std::string& name : names) ++count[results::op_of(name)];
   std::string text;
   size_t left = count.size();
   for (const auto& [op, n] : count) {

@@ -12,6 +12,7 @@
 #include "core/error.h"
 #include "reports/format.h"
 #include "reports/gate/bench_program.h"
+#include "results/job_name.h"
 #include "results/json_node.h"
 #include "results/run_file.h"
 
@@ -22,11 +23,9 @@ namespace fs = std::filesystem;
 using results::Allow;
 using results::Json;
 using results::Node;
+using results::op_of;
 
 constexpr int kUsage = 2, kNothingMeasured = 77, kUnsupported = 77;  // exit statuses of bench_all and of duet
-
-// "gemm/cpu.tuned/..." is of gemm.
-std::string op_of(const std::string& job) { return job.substr(0, job.find('/')); }
 
 class CountGate {
  public:
@@ -54,8 +53,7 @@ class CountGate {
     Counts counts;
     counts.counter = "duet kernel-profile";
     for (const std::string& job : bench.listed_jobs(options_.filter, left())) {
-      const size_t begin = job.find('/', job.starts_with("step/") ? 5 : job.starts_with("study/") ? 6 : 0) + 1;
-      if (!job.substr(begin).starts_with("cuda.")) continue;
+      if (!job.substr(op_of(job).size()).starts_with("/cuda.")) continue;
       std::string text;
       const ProgramEnd end = run_program({duet, "kernel-profile", job, "--blocks", "4"}, left(), &text);
       if (end.exit_status == kUnsupported) {

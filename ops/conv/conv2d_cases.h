@@ -33,6 +33,9 @@ inline Cases conv2d_test_cases() {
       {"over a cache block in rows", "n:1 c:2 h:33 w:35 k:3 r:3 s:3 pad_h:1 pad_w:1"},
       {"over a cache block in c", "n:1 c:129 h:5 w:9 k:17 r:3 s:3 pad_h:1 pad_w:1"},
       {"over a cache block in k, stride 2", "n:2 c:3 h:6 w:7 k:129 r:5 s:5 pad_h:2 pad_w:2 stride_h:2 stride_w:2"},
+      {"one dimension", "n:2 c:5 h:1 w:29 k:7 r:1 s:3 pad_w:1"},
+      {"4x4/2, whose backward_data is a transposed convolution of even size",
+       "n:1 c:3 h:8 w:6 k:5 r:4 s:4 pad_h:1 pad_w:1 stride_h:2 stride_w:2"},
       {"over a cache block in k", "n:2 c:5 h:5 w:5 k:129 r:3 s:3 pad_h:1 pad_w:1"},
   };
   return concat({across(kAllPrecisions, odd), with("layout:nhwc", across(kFloatTypes, odd))});
@@ -86,6 +89,16 @@ inline Cases conv2d_cases(Scale scale) {
       {"MobileNet v1 depthwise 512@14", "n:1 c:512 h:14 w:14 k:512 r:3 s:3 pad_h:1 pad_w:1 groups:512"},
       {"MobileNet v1 depthwise 32@112", "n:1 c:32 h:112 w:112 k:32 r:3 s:3 pad_h:1 pad_w:1 groups:32"},
   };
+  // 1-D: (n, c, 1, length). Transposed: the convolution whose backward_data it is.
+  const Cases sequences{
+      {"Whisper tiny, audio 80@3000->384 3", "n:1 c:80 h:1 w:3000 k:384 r:1 s:3 pad_w:1"},
+      {"wav2vec 2.0 base 512@15999->512 3/2", "n:1 c:512 h:1 w:15999 k:512 r:1 s:3 stride_w:2"},
+  };
+  const Cases transposed{
+      {"DCGAN, transposed 512@8->256 4x4/2, batch 128",
+       "n:128 c:256 h:16 w:16 k:512 r:4 s:4 pad_h:1 pad_w:1 stride_h:2 stride_w:2"},
+      {"U-Net, transposed 1024@28->512 2x2/2", "n:1 c:512 h:56 w:56 k:1024 r:2 s:2 stride_h:2 stride_w:2"},
+  };
   const Cases speech =
       across({"n:8", "n:16", "n:32"},
              {{"DeepBench speech 1@161x700->32 5x20/2", "c:1 h:161 w:700 k:32 r:5 s:20 stride_h:2 stride_w:2"},
@@ -96,7 +109,8 @@ inline Cases conv2d_cases(Scale scale) {
   const Cases nhwc = with("layout:nhwc", across(kF32AndBf16, {one_image[0], batch_32[0]}));
   const Cases more = concat({
       across(kFloatTypes, others),
-      across(kF32AndBf16, speech),
+      across(kF32AndBf16, concat({speech, sequences, transposed})),
+      with("math:tf32", concat({one_image, batch_32})),
       in_batches,
       with("layout:nhwc", across(kFloatTypes, in_batches)),
       across({"n:1", "n:32", "n:32 dtype:bf16 layout:nhwc"}, resnet_rest),

@@ -58,8 +58,13 @@ inline Cases linear_cases(Scale scale) {
       {"Llama-3-8B 14336->4096, 512 tokens", "n:512 in:14336 out:4096"},
       {"Llama-3-8B 4096->6144, 512 tokens", "n:512 in:4096 out:6144"},
   };
+  const Cases tf32 = with("math:tf32", {{"BERT-base 768->3072, 384 tokens", "n:384 in:768 out:3072 act:relu"},
+                                        {"BERT-base 3072->768, 384 tokens", "n:384 in:3072 out:768"},
+                                        {"GPT-2 124M 768->2304, 1024 tokens", "n:1024 in:768 out:2304"},
+                                        {"Llama-3-8B 4096->4096, 512 tokens", "n:512 in:4096 out:4096"}});
   return by_scale(scale, concat({across(kAllPrecisions, all_precisions), across(kFloatTypes, floats)}),
-                  across(kF32AndBf16, standard), across(kFloatTypes, more), sweep("n", 1, 16384, "in:768 out:3072"));
+                  across(kF32AndBf16, standard), concat({across(kFloatTypes, more), tf32}),
+                  sweep("n", 1, 16384, "in:768 out:3072"));
 }
 
 }  // namespace duet

@@ -24,6 +24,7 @@ struct Output {
   Tolerance tolerance;
   std::vector<Claim> claims;
   std::vector<double> correct, previous, before;  // before the call: inout tensors
+  int less_bits;                                  // of the significand after less_precision
 };
 
 double rounded_to_bits(double value, int bits) {
@@ -91,7 +92,7 @@ std::optional<std::vector<double>> plant(Fault fault, const Output& o) {
       break;
     case Fault::less_precision: {
       if (is_whole) return std::nullopt;
-      const int bits = lower_precision_bits(o.spec.dtype);
+      const int bits = o.less_bits;
       for (size_t i = 0; i < values.size(); ++i) {
         const double noise = philox_bits(i, kSeed) * 0x1p-31 - 1;  // [-1, 1): the error of the first rounding in u
         values[i] = rounded_to_bits(values[i] * (1 + noise * std::ldexp(1.0, -bits)), bits);
@@ -108,13 +109,22 @@ std::optional<std::vector<double>> plant(Fault fault, const Output& o) {
   return values;
 }
 
+// Whether factors are rounded to TF32, which has the significand of f16: the next lower precision is then bf16.
+bool uses_tf32(const Problem& problem) {
+  for (const Attribute& a : problem.attributes())
+    if (a.name == "math") return a.text() == "tf32";
+  return false;
+}
+
 // The elements of the compared outputs, by slot.
 std::vector<Output> outputs_of(const Problem& problem, const Expected& expected, const HostTensors& inputs) {
   std::vector<Output> outputs;
+  const bool tf32 = uses_tf32(problem);
   for (size_t slot = 0; slot < inputs.size(); ++slot) {
     const TensorSpec& spec = inputs.specs()[slot];
     if (spec.role == Role::in || spec.elements() == 0) continue;
-    outputs.push_back({slot, spec, problem.tolerance(static_cast<int>(slot)), {}, {}, {}, {}});
+    const int bits = lower_precision_bits(tf32 && spec.dtype == DType::f32 ? DType::f16 : spec.dtype);
+    outputs.push_back({slot, spec, problem.tolerance(static_cast<int>(slot)), {}, {}, {}, {}, bits});
   }
   for (const Claim& c : expected.claims())
     for (Output& o : outputs)

@@ -3,6 +3,8 @@
 //   x: (offset + everything between the first and the last access), y: (n), n a multiple of the elements of an access.
 // The compulsory bytes are those that are asked for. Beyond a stride of 1, sectors and lines carry others as well.
 #pragma once
+#include <algorithm>
+
 #include "ops/study/study.h"
 
 namespace duet {
@@ -25,7 +27,9 @@ struct Coalescing {
     field.option("offset", offset, "the first element that is read");
     field.option("width", width, "bytes of an access: 4, 8 or 16");
   }
-  int64_t elements() const { return width / 4; }  // of an access
+  int64_t elements() const {
+    return std::max<int64_t>(1, width / 4);
+  }  // of an access; invalid() refuses widths below 4
   std::string invalid() const {
     if (width != 4 && width != 8 && width != 16) return "width: 4, 8 or 16 bytes, is " + std::to_string(width);
     if (n % elements() != 0) return "n: a multiple of " + std::to_string(elements()) + ", is " + std::to_string(n);
@@ -34,7 +38,11 @@ struct Coalescing {
     return first_of({within("stride", stride, 1, kMaxStride), within("offset", offset, 0, kMaxStride),
                      within("n", n, 0, int64_t{1} << 40), only_f32(dtype)});
   }
-  void infer(Shapes s) { n = width > 0 && stride > 0 ? (s[x][0] - offset) / (stride * elements()) * elements() : 0; }
+  // The accesses that fit: nothing has to lie behind the last one.
+  void infer(Shapes s) {
+    const int64_t length = s[x][0] - offset, e = elements();
+    n = stride > 0 && length >= e ? ((length / e - 1) / stride + 1) * e : 0;
+  }
   int64_t length() const { return n == 0 ? 0 : offset + ((n / elements() - 1) * stride + 1) * elements(); }
   std::vector<TensorSpec> tensors() const { return {x.of(dtype, {length()}).touching(n), y.of(dtype, {n})}; }
   double flops() const { return 0; }

@@ -49,6 +49,7 @@ TEST(Study, BadInputIsToldWhatIsAllowed) {
       {"study/block_size_gemm", "m:4 n:4 k:4 threads:2048", "threads: 32 to 1024, is 2048"},
       {"study/block_size_gemm", "m:4 n:4 k:4 parts:2 batch:2", "their defaults are allowed"},
       {"study/coalescing", "n:4 width:12", "width: 4, 8 or 16 bytes, is 12"},
+      {"study/coalescing", "n:8 width:2", "width: 4, 8 or 16 bytes, is 2"},
       {"study/coalescing", "n:4 width:8 offset:1", "offset: a multiple of 2"},
       {"study/coalescing", "n:6 width:16", "n: a multiple of 4, is 6"},
       {"study/coalescing", "n:4 stride:0", "stride: 1 to 1048576, is 0"},
@@ -79,6 +80,27 @@ TEST(Study, NamesAreReadBack) {
     EXPECT_EQ(named.op, "study/transfer") << text;
     EXPECT_EQ(parse_case(named.op, named.text).label(), "f32/n:1024") << text;
   }
+}
+
+// x has the length that the contract states, so that n follows from it whatever the stride, the offset and the width.
+TEST(Study, CoalescingInfersNFromTheLengthOfX) {
+  const auto inferred = [](const Problem& problem, Shape shape) {
+    std::vector<const Shape*> shapes(problem.tensors().size());
+    shapes[0] = &shape;
+    for (const Attribute& a : problem.inferred(Shapes(shapes)).attributes())
+      if (a.name == std::string("n")) return std::get<int64_t>(a.value);
+    return int64_t{-1};
+  };
+  for (const Scale scale : {Scale::test, Scale::standard, Scale::full})
+    for (const ProblemCase& c : find_op("study/coalescing").cases(scale)) {
+      const TensorSpec x = c.problem.tensors()[0], y = c.problem.tensors()[1];
+      EXPECT_EQ(inferred(c.problem, x.shape), y.elements()) << c.problem.label();
+    }
+  const Problem apart = parse_case("study/coalescing", "n:33 stride:3");
+  EXPECT_EQ(inferred(apart, {97}), 33);
+  EXPECT_EQ(inferred(apart, {99}), 33);
+  EXPECT_EQ(inferred(apart, {100}), 34);
+  EXPECT_EQ(inferred(parse_case("study/coalescing", "n:33 offset:31"), {30}), 0) << "shorter than the offset";
 }
 
 TEST(Study, AQuickRunTakesOneCaseOfEachAndAllWhereTheFilterNamesThem) {

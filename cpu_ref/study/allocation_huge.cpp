@@ -5,6 +5,7 @@
 #include "core/cpu_context.h"
 #include "core/registration.h"
 #include "core/error.h"
+#include "core/machine.h"
 #include "cpu_ref/study/allocation.h"
 
 namespace duet {
@@ -13,6 +14,7 @@ namespace {
 Plan study_allocation_huge(const Allocation& p, CpuContext& cpu) {
   constexpr int64_t kHugePage = int64_t{2} << 20;
   if (p.pages * Allocation::kPageBytes < kHugePage && p.pages > 0) return Unsupported{"less than a huge page"};
+  if (read_machine_state().thp == "never") return Unsupported{"transparent huge pages are off: enabled is never"};
   return [p, &cpu](Args t) {
     if (p.pages == 0) return;
     // A mapping may begin anywhere: what lies before the first whole huge page is not used.

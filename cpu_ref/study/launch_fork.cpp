@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// study/launch on the CPU: each node is a fork of the threads and their join.
+// study/launch on the CPU: each node is a parallel_for of one part per thread, as the pool runs it. A part takes less
+// time than it takes to wake a thread: the calling thread runs those that no other thread took by then, often all.
+// Measured is what such a loop costs its caller, not how long it takes until all threads have arrived.
 #include "core/cpu_context.h"
 #include "core/registration.h"
 #include "ops/study/launch.h"
@@ -14,7 +16,6 @@ Plan study_launch_fork(const Launch& p, CpuContext& cpu) {
     for (int64_t node = 0; node < p.nodes; ++node) {
       const float* from = x + node * Launch::kCols;
       float* to = y + node * Launch::kCols;
-      // A part for each thread: what a fork costs when all take part.
       cpu.parallel_for(threads, 1, [&](int64_t first, int64_t last) {
         for (int64_t c = first * Launch::kCols / threads; c < last * Launch::kCols / threads; ++c) to[c] = from[c] + 1;
       });

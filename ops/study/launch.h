@@ -2,7 +2,8 @@
 // What it costs to start work: `nodes` pieces of almost no work, one after the other.
 //   x, y: (nodes, 64), dense; they do not overlap. Node k computes row k.
 // On a GPU each node is a kernel of two warps, launched one by one or as the nodes of one graph. On the CPU each is a
-// fork of the threads and their join, or a mere call, which is what is left without a fork.
+// parallel_for of one tiny part per thread, which the threads share that the pool has awake, or a mere call, which is
+// what is left without it.
 #pragma once
 #include "ops/study/study.h"
 

@@ -90,24 +90,34 @@ std::string sentence_of(const std::string& begin, const std::vector<std::string>
   return parts.empty() ? "" : fmt::format("{}{}.", begin, fmt::join(parts, "; "));
 }
 
+// Whether a fit is near every point of (bytes, time): a cache that holds small copies makes a line of two slopes.
+bool fits(const FixedAndRate& fitted, const std::vector<std::pair<double, double>>& points) {
+  constexpr double kMaxResidual = 0.25;
+  return std::all_of(points.begin(), points.end(), [&](const auto& point) {
+    return std::abs(fitted.fixed_s + point.first / fitted.rate - point.second) < kMaxResidual * point.second;
+  });
+}
+
 std::string transfer_sentence(const Study& study) {
-  std::vector<std::string> parts;
+  std::vector<std::string> parts, rates;
   for (const StudyLine& line : study.lines) {
     std::vector<std::pair<double, double>> points;
     for (const StudyPoint& point : line.points) points.emplace_back(point.x, point.series->summary.median_s);
     const auto fitted = fit(points);
-    if (!fitted) continue;
+    if (!fitted || !fits(*fitted, points)) {
+      const StudyPoint &small = line.points.front(), &large = line.points.back();
+      std::string rate = fmt::format("{} reaches {} at {}", line.label, si(small.y, "B/s"), bytes_text(small.x));
+      if (large.x != small.x) rate += fmt::format(" and {} at {}", si(large.y, "B/s"), bytes_text(large.x));
+      rates.push_back(std::move(rate));
+      continue;
+    }
     const std::string rate = fmt::format("bytes / ({})", si(fitted->rate, "B/s"));
     parts.push_back(fitted->fixed_s > 0 ? fmt::format("{} {} + {}", line.label, seconds(fitted->fixed_s), rate)
                                         : line.label + " " + rate);
   }
-  if (parts.empty() && !study.lines.empty()) {
-    for (const StudyLine& line : study.lines)
-      parts.push_back(
-          fmt::format("{} reaches {} at {}", line.label, si(highest(line).y, "B/s"), bytes_text(highest(line).x)));
-    return sentence_of("", parts);
-  }
-  return sentence_of("A copy takes, fitted as a + bytes / B: ", parts);
+  std::string all = sentence_of("A copy takes, fitted as a + bytes / B: ", parts);
+  if (!all.empty() && !rates.empty()) all += " ";
+  return all + sentence_of(parts.empty() ? "" : "Without a fit that is near every size: ", rates);
 }
 
 std::string pipeline_sentence(const Study& study) {
@@ -121,7 +131,8 @@ std::string pipeline_sentence(const Study& study) {
       for (const StudyPoint& point : line.points) {
         const bool whole = point.x == 1;
         if (whole && (!serial || point.y < serial->y)) serial = &point;
-        if (whole || (best && best->y <= point.y)) continue;
+        const bool alternates = number(*point.job, "streams", 1) < 2;  // one buffer or stream hides nothing
+        if (whole || alternates || (best && best->y <= point.y)) continue;
         best = &point;
         of_best = &line;
       }
@@ -147,10 +158,18 @@ std::string allocation_sentence(const Study& study) {
     if (!arena) continue;
     const StudyPoint& reused = arena->points.back();
     std::vector<std::string> ways;
-    for (const StudyLine& line : study.lines)
-      if (line.device == device && &line != arena)
-        if (const StudyPoint* point = at(line, reused.x))
-          ways.push_back(fmt::format("{} {}", line.label, times(point->y / reused.y)));
+    std::string freed;
+    for (const StudyLine& line : study.lines) {
+      const StudyPoint* const point = line.device == device && &line != arena ? at(line, reused.x) : nullptr;
+      if (!point) continue;
+      const std::string way = fmt::format("{} {}", line.label, times(point->y / reused.y));
+      // The C library may keep what was freed, and give it again: how much, its thresholds decide while it runs.
+      if (point->job->impl == "cpu.malloc")
+        freed = way;
+      else
+        ways.push_back(way);
+    }
+    if (!freed.empty()) ways.push_back("of malloc, which may reuse what was freed, " + freed);
     if (!ways.empty())
       parts.push_back(fmt::format("{} of new memory cost, beside the {} a page of an arena that is used again: {}",
                                   bytes_text(reused.x), seconds(reused.y), fmt::join(ways, ", ")));
@@ -161,6 +180,7 @@ std::string allocation_sentence(const Study& study) {
 std::string block_size_sentence(const Study& study) {
   std::vector<std::string> parts;
   for (const StudyLine& line : study.lines) {
+    if (line.points.size() < 2) continue;
     const std::string what = count_of(static_cast<size_t>(lowest(line).x), of_gpu(line) ? "thread" : "part");
     parts.push_back(fmt::format("{} is fastest with {}, {} faster than with {:g}", line.label, what,
                                 times(highest(line).y / lowest(line).y), highest(line).x));
@@ -171,20 +191,56 @@ std::string block_size_sentence(const Study& study) {
 std::string coalescing_sentence(const Study& study) {
   double stride = 1;
   for (const StudyLine& line : study.lines) stride = std::max(stride, line.points.back().x);
-  std::vector<std::string> parts;
+  std::vector<std::string> parts, shifts;
   for (const StudyLine& line : study.lines) {
     const StudyPoint *const dense = at(line, 1), *const widest = at(line, stride);
     if (!dense || !widest || stride == 1) continue;
-    parts.push_back(fmt::format("{} falls from {} to {} ({} of it)", line.label, si(dense->y, "B/s"),
-                                si(widest->y, "B/s"), share(widest->y / dense->y)));
+    parts.push_back(fmt::format("{} from {} to {} ({} of it)", line.label, si(dense->y, "B/s"), si(widest->y, "B/s"),
+                                share(widest->y / dense->y)));
   }
   for (const StudyLine& line : study.lines) {
     const StudyLine* const shifted = find(study, line.label + kShifted, line.device);
     const StudyPoint *const dense = at(line, 1), *const off = shifted ? at(*shifted, 1) : nullptr;
     if (dense && off)
-      parts.push_back(fmt::format("{} has {} of its rate{}", line.label, share(off->y / dense->y), kShifted));
+      shifts.push_back(fmt::format("{} has {} of its rate{}", line.label, share(off->y / dense->y), kShifted));
   }
-  return sentence_of(fmt::format("From neighbours to a stride of {:g}, what is asked for ", stride), parts);
+  std::string all =
+      sentence_of(fmt::format("From neighbours to a stride of {:g}, what is asked for falls: ", stride), parts);
+  if (!all.empty() && !shifts.empty()) all += " ";
+  return all + sentence_of("Off the beginning of a line, ", shifts);
+}
+
+// "filter" of "filter, cuda.shared": the label up to the comma is the pattern of the reads. The rest is the kind.
+std::string_view pattern_of(const StudyLine& line) {
+  const std::string_view label = line.label;
+  return label.substr(0, label.find(", "));
+}
+std::string_view kind_of(const StudyLine& line) {
+  const std::string_view pattern = pattern_of(line);
+  return std::string_view(line.label).substr(std::min(line.label.size(), pattern.size() + 2));
+}
+
+// The fastest and the slowest kind of one pattern on a GPU, at the largest size that both have. Empty without two.
+std::string kinds_of_a_pattern(const std::vector<const StudyLine*>& lines) {
+  std::vector<double> sizes;
+  for (const StudyLine* line : lines)
+    for (const StudyPoint& point : line->points) sizes.push_back(point.x);
+  std::sort(sizes.rbegin(), sizes.rend());
+  for (const double size : sizes) {
+    const StudyLine *best = nullptr, *worst = nullptr;
+    int kinds = 0;
+    for (const StudyLine* line : lines) {
+      const StudyPoint* const point = at(*line, size);
+      if (!point) continue;
+      ++kinds;
+      if (!best || point->y > at(*best, size)->y) best = line;
+      if (!worst || point->y < at(*worst, size)->y) worst = line;
+    }
+    if (kinds < 2) continue;
+    return fmt::format("on the GPU {} of {}: {} is {} as fast as {}", pattern_of(*best), bytes_text(size),
+                       kind_of(*best), times(at(*best, size)->y / at(*worst, size)->y), kind_of(*worst));
+  }
+  return "";
 }
 
 std::string memory_kind_sentence(const Study& study) {
@@ -195,16 +251,16 @@ std::string memory_kind_sentence(const Study& study) {
       parts.push_back(fmt::format("{}: {} from {}, {} from {}", line.label, si(line.points.front().y, "/s"),
                                   bytes_text(line.points.front().x), si(line.points.back().y, "/s"),
                                   bytes_text(line.points.back().x)));
-  const StudyLine *best = nullptr, *worst = nullptr;
-  const auto first = [](const StudyLine* line) { return line->points.front().y; };
+  std::vector<std::string_view> patterns;
   for (const StudyLine& line : study.lines) {
-    if (!of_gpu(line)) continue;
-    if (!best || first(&line) > first(best)) best = &line;
-    if (!worst || first(&line) < first(worst)) worst = &line;
+    const std::string_view pattern = pattern_of(line);
+    if (!of_gpu(line) || std::find(patterns.begin(), patterns.end(), pattern) != patterns.end()) continue;
+    patterns.push_back(pattern);
+    std::vector<const StudyLine*> lines;
+    for (const StudyLine& other : study.lines)
+      if (of_gpu(other) && pattern_of(other) == pattern) lines.push_back(&other);
+    if (std::string part = kinds_of_a_pattern(lines); !part.empty()) parts.push_back(std::move(part));
   }
-  if (best && best != worst)
-    parts.push_back(
-        fmt::format("on the GPU {} is {} as fast as {}", best->label, times(first(best) / first(worst)), worst->label));
   return sentence_of("", parts);
 }
 
@@ -332,9 +388,10 @@ const std::vector<Definition>& definitions() {
        "bytes of lines a second", "B/s", false, true,
        [](const Job& job, double time_s) -> std::optional<Place> {
          const double bytes = kLineBytes * number(job, "n");
-         return Place{fmt::format("{}, {} of {}", implementation(job), text(job, "order", "random"),
-                                  bytes_text(kLineBytes * number(job, "rows"))),
-                      number(job, "ahead"), bytes / time_s};
+         const double touched = std::min(bytes, kLineBytes * number(job, "rows"));  // of the table, at most
+         return Place{
+             fmt::format("{}, {} of {}", implementation(job), text(job, "order", "random"), bytes_text(touched)),
+             number(job, "ahead"), bytes / time_s};
        },
        prefetch_sentence},
       {"occupancy", "study/occupancy", "How much work has to be in flight?",

@@ -47,7 +47,7 @@ struct Prefetch {
     return {x.of(dtype, {rows, kCols}).touching(read),
             index.of(DType::i32, {n}, Fill::below(std::max<int64_t>(1, rows))), y.of(dtype, {n, kCols})};
   }
-  // Every line once, where there are as many lines as reads: `bits` and a step without a common divisor.
+  // In order: line after line, and from the first again behind the last.
   std::function<double(int64_t, uint32_t)> drawn(int slot) const {
     if (slot != index.index || order == Order::random) return {};
     return
@@ -65,10 +65,11 @@ struct Prefetch {
                                                               {"lines twice", "rows:31 n:67"},
                                                               {"in order", "rows:300 n:257 order:sequential"}});
     const Words aheads{"ahead:0", "ahead:1", "ahead:2", "ahead:3", "ahead:8", "ahead:16", "ahead:32"};
+    // As many reads as lines: the indices are those of every run, and lines that a few reads take stay in a cache.
     return by_scale(
         scale, test,
-        concat({across(aheads, {{"a table of 64 MiB", "rows:1048576 n:131072"}}),
-                across({"ahead:0", "ahead:8"}, {{"the same in order", "rows:1048576 n:131072 order:sequential"}})}),
+        concat({across(aheads, {{"a table of 64 MiB", "rows:1048576 n:1048576"}}),
+                across({"ahead:0", "ahead:8"}, {{"the same in order", "rows:1048576 n:1048576 order:sequential"}})}),
         across(aheads, {{"a table of 1 MiB", "rows:16384 n:131072"}}));
   }
 };

@@ -84,6 +84,18 @@ TEST(Studies, TransferNamesEachWayWithItsFit) {
             "8.00 µs + bytes / (50.0 GB/s).");
 }
 
+TEST(Studies, TransferShowsNoFitThatMissesASize) {
+  std::vector<Job> jobs;
+  for (const auto& [n, rate] : {std::pair{1024, 2e10}, {262144, 1e11}, {1048576, 1e10}, {16777216, 1e10}})
+    jobs.push_back(row("study/transfer", "cpu.libc", n_of(n), 4.0 * n / rate));
+  EXPECT_EQ(sentence_of(jobs), "cpu.libc reaches 20.0 GB/s at 4.00 KiB and 10.0 GB/s at 64.0 MiB.");
+  for (const int64_t n : {1024, 262144})
+    jobs.push_back(row("study/transfer", "cpu.streaming", n_of(n), 1e-6 + 4.0 * static_cast<double>(n) / 1e10));
+  EXPECT_EQ(sentence_of(jobs),
+            "A copy takes, fitted as a + bytes / B: cpu.streaming 1.00 µs + bytes / (10.0 GB/s). Without a fit that "
+            "is near every size: cpu.libc reaches 20.0 GB/s at 4.00 KiB and 10.0 GB/s at 64.0 MiB.");
+}
+
 TEST(Studies, PipelineSaysHowMuchOfTheCopiesWasHidden) {
   const auto part = [](int64_t chunks, int64_t streams, int64_t rounds, double time_s, const char* impl) {
     return row("study/pipeline", impl,
@@ -93,6 +105,9 @@ TEST(Studies, PipelineSaysHowMuchOfTheCopiesWasHidden) {
                              part(4, 2, 64, 7e-3, "cpu.tuned"), part(16, 2, 64, 8e-3, "cpu.tuned")};
   EXPECT_EQ(sentence_of(cpu),
             "The fastest way, CPU in 4 chunks with 2 buffers: 75 % of the time of the copies hidden.");
+  std::vector<Job> one_buffer = cpu;
+  one_buffer.push_back(part(4, 1, 64, 6e-3, "cpu.tuned"));
+  EXPECT_EQ(sentence_of(one_buffer), sentence_of(cpu)) << "one buffer hides nothing: its gain is that of a cache";
   std::vector<Job> slower{part(1, 1, 0, 4e-3, "cpu.tuned"), part(1, 1, 64, 10e-3, "cpu.tuned"),
                           part(4, 2, 64, 11e-3, "cpu.tuned")};
   EXPECT_THAT(sentence_of(slower), HasSubstr("nothing hidden, the chunks cost 10 % more"));
@@ -115,7 +130,7 @@ TEST(Studies, AllocationComparesNewMemoryWithAnArena) {
   }
   EXPECT_EQ(sentence_of(jobs),
             "4.00 MiB of new memory cost, beside the 10.0 ns a page of an arena that is used again: "
-            "cpu.huge 5.00×, cpu.malloc 50.0×.");
+            "cpu.huge 5.00×, of malloc, which may reuse what was freed, cpu.malloc 50.0×.");
 }
 
 TEST(Studies, CurvesOfDivisionAreRelativeToTheirBest) {
@@ -136,6 +151,7 @@ TEST(Studies, CurvesOfDivisionAreRelativeToTheirBest) {
   EXPECT_EQ(study.sentence,
             "add on the CPU is fastest with 2 parts, 4.00× faster than with 1024; add on the GPU is fastest "
             "with 256 threads, 3.00× faster than with 32.");
+  EXPECT_EQ(sentence_of({jobs.front()}), "") << "one point is no curve";
 }
 
 TEST(Studies, CoalescingFollowsTheStride) {
@@ -147,8 +163,11 @@ TEST(Studies, CoalescingFollowsTheStride) {
   Params shifted{{"n", int64_t{64}}, {"stride", int64_t{1}}, {"offset", int64_t{31}}, {"width", int64_t{4}}};
   jobs.push_back(row("study/coalescing", "cuda.kernel", shifted, 2e-6, 1000000));
   EXPECT_EQ(sentence_of(jobs),
-            "From neighbours to a stride of 32, what is asked for cuda.kernel, 4 bytes falls from "
-            "1.00 TB/s to 31.2 GB/s (3.1 % of it); cuda.kernel, 4 bytes has 50 % of its rate, from element 31 on.");
+            "From neighbours to a stride of 32, what is asked for falls: cuda.kernel, 4 bytes from "
+            "1.00 TB/s to 31.2 GB/s (3.1 % of it). Off the beginning of a line, cuda.kernel, 4 bytes has 50 % of its "
+            "rate, from element 31 on.");
+  EXPECT_EQ(sentence_of({jobs.front(), jobs.back()}),
+            "Off the beginning of a line, cuda.kernel, 4 bytes has 50 % of its rate, from element 31 on.");
 }
 
 TEST(Studies, MemoryKindsByRateOnTheGpuAndBySizeOnTheCpu) {
@@ -163,7 +182,30 @@ TEST(Studies, MemoryKindsByRateOnTheGpuAndBySizeOnTheCpu) {
   lookup("cuda.shared", 1024, 1e-6);
   EXPECT_EQ(sentence_of(jobs),
             "divergent lookup, cpu.tuned: 1.00 G/s from 4.00 KiB, 100 M/s from 64.0 MiB; on the GPU "
-            "divergent lookup, cuda.shared is 4.00× as fast as divergent lookup, cuda.global.");
+            "divergent lookup of 4.00 KiB: cuda.shared is 4.00× as fast as cuda.global.");
+}
+
+// A filter is not compared with a lookup, and sizes that only one kind has not with those of another.
+TEST(Studies, MemoryKindsOfOnePatternAndSizeAreCompared) {
+  std::vector<Job> jobs;
+  const auto lookup = [&](const char* impl, bool uniform, int64_t size, double time_s) {
+    jobs.push_back(
+        row("study/memory_kind_lookup", impl, {{"size", size}, {"n", int64_t{1000000}}, {"uniform", uniform}}, time_s));
+  };
+  const auto filter = [&](const char* impl, double time_s) {
+    jobs.push_back(row("study/memory_kind_filter", impl, {{"h", int64_t{32}}, {"w", int64_t{32}}}, time_s));
+  };
+  filter("cuda.global", 1e-3);
+  filter("cuda.shared", 5e-4);
+  lookup("cuda.global", false, 1024, 4e-6);
+  lookup("cuda.shared", false, 1024, 1e-6);
+  lookup("cuda.global", false, 16777216, 1e-2);
+  lookup("cuda.global", true, 1024, 2e-6);
+  lookup("cuda.readonly", true, 1024, 1e-6);
+  EXPECT_EQ(sentence_of(jobs),
+            "on the GPU divergent lookup of 4.00 KiB: cuda.shared is 4.00× as fast as cuda.global; on the GPU filter "
+            "of 4.00 KiB: cuda.shared is 2.00× as fast as cuda.global; on the GPU uniform lookup of 4.00 KiB: "
+            "cuda.readonly is 2.00× as fast as cuda.global.");
 }
 
 TEST(Studies, PaddingPrefetchOccupancyAndLaunches) {
@@ -180,9 +222,9 @@ TEST(Studies, PaddingPrefetchOccupancyAndLaunches) {
                {{"rows", int64_t{16}}, {"n", int64_t{8}}, {"ahead", lines}, {"order", std::string("random")}}, time_s);
   };
   EXPECT_EQ(sentence_of({ahead(0, 3e-3), ahead(8, 1e-3), ahead(32, 2e-3)}),
-            "Asking before the use: cpu.tuned, random of 1.00 KiB gains 3.00× with 8 ahead.");
+            "Asking before the use: cpu.tuned, random of 512 B gains 3.00× with 8 ahead.");
   EXPECT_EQ(sentence_of({ahead(0, 1e-3), ahead(8, 2e-3)}),
-            "Asking before the use: cpu.tuned, random of 1.00 KiB gains nothing.");
+            "Asking before the use: cpu.tuned, random of 512 B gains nothing.");
   const auto occupied = [](const char* impl, int64_t shared, int64_t chains, double time_s) {
     return row("study/occupancy", impl,
                {{"n", int64_t{8}}, {"rounds", int64_t{512}}, {"shared", shared}, {"chains", chains}}, time_s);

@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "core/error.h"
 #include "core/machine.h"
@@ -49,12 +50,23 @@ Problem infer(const Problem& problem, const std::map<size_t, NpyReader>& files,
   return inferred;
 }
 
+// Values of the studies: their arithmetic is exact on whole numbers, and results are compared without a tolerance.
+void require_whole(const HostTensors& host, size_t slot, const std::string& path) {
+  const TensorSpec& spec = host.specs()[slot];
+  for (int64_t i = 0, n = spec.elements(); i < n; ++i)
+    if (const double value = load_as_double(host.data(slot), spec.dtype, i);
+        !(std::abs(value) <= spec.fill.a) || value != std::floor(value))
+      throw Error("tensor {}: element {} is {:g}; whole numbers from {:.0f} to {:.0f} are allowed ({})", spec.name, i,
+                  value, -spec.fill.a, spec.fill.a, path);
+}
+
 // Whole numbers that index an axis of another tensor, such as labels: an index out of range would make kernels read
 // outside that tensor. A contract gives them Fill::below(extent); whole numbers of any size have no such fill, but are
 // drawn by its drawn().
 void require_in_range(const HostTensors& host, size_t slot, const std::string& path) {
   const TensorSpec& spec = host.specs()[slot];
   if (spec.fill.kind != Fill::Kind::below) return;
+  if (is_float(spec.dtype)) return require_whole(host, slot, path);
   const auto limit = static_cast<int64_t>(spec.fill.a);
   const bool indexes = std::any_of(host.specs().begin(), host.specs().end(), [&](const TensorSpec& other) {
     return &other != &spec && std::find(other.shape.begin(), other.shape.end(), limit) != other.shape.end();

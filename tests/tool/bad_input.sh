@@ -71,6 +71,9 @@ refuses 2 'top_k: k must lie in 1 to cols, 3; is 4' op top_k --describe --attr r
 refuses 2 'top_k: k must lie in 1 to cols, 3; is 0' op top_k --describe --attr rows=2 --attr cols=3 --attr k=0
 refuses 2 'accuracy: k must lie in 1 to cols, 3; is 4' op accuracy --describe --attr rows=2 --attr cols=3 --attr k=4
 refuses 2 'prune: sparsity must lie in 0 to 1, is 1.5' op prune --describe --attr scheme=magnitude --attr sparsity=1.5
+npy fraction.npy '<f4' '(2,)' "$(f32 1 0.25)"
+refuses 2 'tensor x: element 1 is 0.25; whole numbers from -65536 to 65536 are allowed' op study/occupancy --impl reference --attr chains=1 --in x=fraction.npy --out y=y.npy
+refuses 2 'width: 4, 8 or 16 bytes, is 2' op study/coalescing --describe --attr n=8 --attr width=2
 refuses 2 'prune: sparsity: 2:4 keeps half of the elements, so 0.5 is allowed, is 0.9' op prune --describe --attr sparsity=0.9
 refuses 2 'im2col: stride_h, stride_w: 1 or more' op im2col --describe --attr stride_h=0
 refuses 2 'augment: 3000000000: extents of images stay below 2\^31' op augment --describe --attr h=3000000000

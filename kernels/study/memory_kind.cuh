@@ -7,8 +7,8 @@
 
 namespace duet::DUET_DEVICE {
 
-// An ordinary cached load. Written as PTX, because nvcc would take the read-only path where it sees that nothing writes;
-// volatile would order the load beside those of the whole system and bypass the first cache.
+// An ordinary cached load. Written as PTX, because nvcc would take the read-only path where it sees that nothing
+// writes; volatile would order the load beside those of the whole system and bypass the first cache.
 struct ReadGlobal {
   __device__ float operator()(const float* p, int64_t i) const {
 #ifdef __CUDA_ARCH__

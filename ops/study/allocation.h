@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Memory of `pages` pages of 4 KiB: it is obtained, each page is touched for the first time and read again, and it is
 // given back. x, y: (pages), dense: what is written to the pages, and what was read from them.
-// Each implementation is a way to obtain memory. The arena's was obtained before and is used again; malloc's may be what
-// an earlier run freed.
+// Each implementation is a way to obtain memory. The arena's was obtained before and is used again; malloc's may
+// be what an earlier run freed.
 #pragma once
 #include "ops/study/study.h"
 

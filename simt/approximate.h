@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Approximate functions that CUDA has no intrinsic for. PTX stands only here and in mma.h.
+// Approximate functions that CUDA has no intrinsic for. PTX stands only in simt/.
 #pragma once
 #include <cmath>
 

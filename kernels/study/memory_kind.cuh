@@ -3,22 +3,13 @@
 // is read: Read{}(pointer, index). Files named by the kind instantiate them.
 #pragma once
 #include "ops/study/memory_kind.h"
+#include "simt/cached_load.h"
 #include "simt/launch.h"
 
 namespace duet::DUET_DEVICE {
 
-// An ordinary cached load. Written as PTX, because nvcc would take the read-only path where it sees that nothing
-// writes; volatile would order the load beside those of the whole system and bypass the first cache.
 struct ReadGlobal {
-  __device__ float operator()(const float* p, int64_t i) const {
-#ifdef __CUDA_ARCH__
-    float v;
-    asm volatile("ld.global.f32 %0, [%1];" : "=f"(v) : "l"(__cvta_generic_to_global(p + i)));
-    return v;
-#else
-    return p[i];
-#endif
-  }
+  __device__ float operator()(const float* p, int64_t i) const { return cached_load(p + i); }
 };
 struct ReadOnly {  // through the read-only path
   __device__ float operator()(const float* p, int64_t i) const { return __ldg(p + i); }

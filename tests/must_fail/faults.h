@@ -38,8 +38,8 @@ std::vector<Finding> examine_implementation(const Problem& problem, const Implem
                                             Context& context, int64_t& faults);
 
 // Bits of the significand after less_precision, per dtype: f64 as f32, f32 as f16, f16 as bf16, bf16 with 5 bits, which
-// is between it and the 8-bit floats. The outputs of TF32 products, whose factors have the precision of f16, are rounded
-// as f16 is.
+// is between it and the 8-bit floats. The outputs of TF32 products, whose factors have the precision of f16, are
+// rounded as f16 is.
 int lower_precision_bits(DType);
 
 }  // namespace duet::must_fail

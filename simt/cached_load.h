@@ -5,8 +5,8 @@
 
 namespace duet::DUET_DEVICE {
 
-// *p. Written as PTX, because nvcc would take the read-only path where it sees that nothing writes. A volatile load would
-// bypass the first cache, ordered beside those of the whole system.
+// *p. Written as PTX, because nvcc would take the read-only path where it sees that nothing writes. A volatile load
+// would bypass the first cache, ordered beside those of the whole system.
 __device__ __forceinline__ float cached_load(const float* p) {
 #ifdef __CUDA_ARCH__
   float v;

@@ -15,19 +15,7 @@ Plan conv2d_im2col(const Conv2d& p, CpuContext& cpu) {
   if (p.math == Math::tf32) return Unsupported{"no TF32 on a CPU"};
   if (p.dtype == DType::f64) return Unsupported{"dtype f64"};
   if (p.layout == Layout::nhwc) return Unsupported{"layout nhwc: im2col is of nchw"};
-  const Im2col taps{.n = 1,
-                    .c = p.c,
-                    .h = p.h,
-                    .w = p.w,
-                    .r = p.r,
-                    .s = p.s,
-                    .pad_h = p.pad_h,
-                    .pad_w = p.pad_w,
-                    .stride_h = p.stride_h,
-                    .stride_w = p.stride_w,
-                    .dil_h = p.dil_h,
-                    .dil_w = p.dil_w,
-                    .dtype = p.dtype};
+  const Im2col taps = im2col_of_image(p);
   const int64_t size = size_of(p.dtype), terms = p.group_c() * p.r * p.s, pixels = p.ho() * p.wo();
   WorkspaceLayout workspace;
   Engine engine(cpu, workspace,

@@ -11,19 +11,7 @@ Plan conv2d_im2col(const Conv2d& p, GpuContext& gpu) {
   using P = Conv2d;
   if (p.math == Math::tf32) return Unsupported{"math tf32"};
   if (p.layout == Layout::nhwc) return Unsupported{"layout nhwc: im2col is of nchw"};
-  const Im2col taps{.n = 1,
-                    .c = p.c,
-                    .h = p.h,
-                    .w = p.w,
-                    .r = p.r,
-                    .s = p.s,
-                    .pad_h = p.pad_h,
-                    .pad_w = p.pad_w,
-                    .stride_h = p.stride_h,
-                    .stride_w = p.stride_w,
-                    .dil_h = p.dil_h,
-                    .dil_w = p.dil_w,
-                    .dtype = p.dtype};
+  const Im2col taps = im2col_of_image(p);
   const int64_t pixels = p.ho() * p.wo(), terms = p.group_c() * p.r * p.s;
   const bool itself = p.r == 1 && p.s == 1 && p.stride_h == 1 && p.stride_w == 1 && p.pad_h == 0 && p.pad_w == 0;
   if (const std::string why = im2col_unsupported_reason(taps); !why.empty()) return Unsupported{why};

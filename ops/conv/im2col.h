@@ -105,4 +105,21 @@ struct Im2col {
   }
 };
 
+// The taps of one image of a convolution.
+inline Im2col im2col_of_image(const Conv2d& p) {
+  return {.n = 1,
+          .c = p.c,
+          .h = p.h,
+          .w = p.w,
+          .r = p.r,
+          .s = p.s,
+          .pad_h = p.pad_h,
+          .pad_w = p.pad_w,
+          .stride_h = p.stride_h,
+          .stride_w = p.stride_w,
+          .dil_h = p.dil_h,
+          .dil_w = p.dil_w,
+          .dtype = p.dtype};
+}
+
 }  // namespace duet

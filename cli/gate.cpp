@@ -234,8 +234,7 @@ void add_gate(CLI::App& app) {
           "time; speedup: of the best GPU implementation over the best of the CPU; and two that need no quiet "
           "machine, since equal programs give equal counts: instructions (of CPU implementations, by perf where "
           "it is allowed, else by valgrind), kernels (instructions, memory requests, bank conflicts, registers and "
-          "spills of "
-          "CUDA kernels, by the program duet beside bench_all)")
+          "spills of CUDA kernels, by the program duet beside bench_all)")
       ->check(CLI::IsMember({"time", "speedup", "instructions", "kernels"}));
   gate->add_option("--gate", o->mode, "fail (default); warn: exit with status 0 all the same; off: do nothing")
       ->check(CLI::IsMember({"off", "warn", "fail"}));

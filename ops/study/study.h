@@ -14,11 +14,7 @@ namespace duet {
 inline std::string only_f32(DType dtype) {
   return dtype == DType::f32 ? "" : std::string("dtype ") + name_of(dtype) + ": f32 is allowed";
 }
-// "stride: 1 or more, is 0"
-inline std::string at_least(const char* name, int64_t value, int64_t least) {
-  return value >= least ? ""
-                        : std::string(name) + ": " + std::to_string(least) + " or more, is " + std::to_string(value);
-}
+// "stride: 1 to 32, is 0"
 inline std::string within(const char* name, int64_t value, int64_t least, int64_t most) {
   if (value >= least && value <= most) return "";
   return std::string(name) + ": " + std::to_string(least) + " to " + std::to_string(most) + ", is " +

@@ -7,7 +7,9 @@
 
 #include <algorithm>
 #include <atomic>
+#include <bit>
 #include <cmath>
+#include <type_traits>
 
 #include "core/denormals.h"
 #include "core/error.h"
@@ -53,6 +55,60 @@ struct Worst {
     }
   }
 };
+
+template <class T>
+double widened(T value) {
+  if constexpr (std::is_same_v<T, bf16> || std::is_same_v<T, f16>)
+    return static_cast<float>(value);
+  else
+    return static_cast<double>(value);
+}
+
+// Calls use(value of the C++ type of a dtype).
+template <class Use>
+auto with_type(DType dtype, const Use& use) {
+  switch (dtype) {
+    case DType::f64:
+      return use(double{});
+    case DType::f32:
+      return use(float{});
+    case DType::bf16:
+      return use(bf16{});
+    case DType::f16:
+      return use(f16{});
+    case DType::i32:
+      return use(int32_t{});
+    case DType::i8:
+      return use(int8_t{});
+    default:
+      return use(uint8_t{});
+  }
+}
+
+// Most elements need no error_ratio(): those that equal what is wanted bit for bit, and those whose error is no larger,
+// by their bounds, than the largest ratio so far. assess(i) is called for the others.
+struct Shortcut {
+  Tolerance tolerance;
+  double max_want;       // beyond it, a finite want may round to infinity
+  const float* abs_sum;  // null: max_abs_sum stands for each
+  double max_abs_sum;
+};
+template <class Want, class Got, class Assess>
+Worst worst_of(const Want* want, const Got* got, int64_t first, int64_t last, const Shortcut& by, Worst worst,
+               const Assess& assess) {
+  const Tolerance t = by.tolerance;
+  for (int64_t i = first; i < last; ++i) {
+    const double g = widened(got[i]), w = widened(want[i]);
+    if (std::bit_cast<uint64_t>(g) == std::bit_cast<uint64_t>(w) && g == g) {
+      worst.take(0, i);
+      continue;
+    }
+    const double bound = t.rel * std::abs(w) + t.abs_sum * (by.abs_sum ? by.abs_sum[i] : by.max_abs_sum) + t.abs;
+    if (bound > 0 && std::abs(w) <= by.max_want && std::abs(g - w) <= worst.ratio * bound) continue;
+    worst.take(assess(i), i);
+  }
+  return worst;
+}
 
 }  // namespace
 
@@ -122,13 +178,28 @@ Check Answer::compare(const Problem& problem, const HostTensors& got) const {
     const Tolerance both{
         .rel = allowed.rel + own.rel, .abs_sum = allowed.abs_sum + own.abs_sum, .abs = allowed.abs + own.abs};
     const void* data = got.data(s);
+    const Tensor& tensor = tensors_[s];
+    const Shortcut shortcut{.tolerance = both,
+                            .max_want = is_float(spec.dtype) ? largest(spec.dtype) / 2 : -1,
+                            .abs_sum = tensor.abs_sum.empty() ? nullptr : tensor.abs_sum.data(),
+                            .max_abs_sum = tensor.want.empty() && !max_abs_sums_.empty() ? max_abs_sums_[s] : 0};
+    const auto assess = [&](int64_t i) {
+      return error_ratio(claim(slot, i), spec.dtype, both, load_as_double(data, spec.dtype, i), false);
+    };
     const Worst worst = tbb::parallel_reduce(
         tbb::blocked_range<int64_t>(0, spec.elements(), 1 << 14), Worst{},
         [&](const auto& r, Worst w) {
           const ScopedKeepDenormals keep;
-          for (int64_t i = r.begin(); i < r.end(); ++i)
-            w.take(error_ratio(claim(slot, i), spec.dtype, both, load_as_double(data, spec.dtype, i), false), i);
-          return w;
+          return with_type(spec.dtype, [&](auto type) {
+            const auto* values = static_cast<const decltype(type)*>(data);
+            if (!tensor.want.empty())
+              return worst_of(tensor.want.data(), values, r.begin(), r.end(), shortcut, w, assess);
+            if (outputs_.specs()[s].dtype == spec.dtype)
+              return worst_of(static_cast<const decltype(type)*>(outputs_.data(s)), values, r.begin(), r.end(),
+                              shortcut, w, assess);
+            for (int64_t i = r.begin(); i < r.end(); ++i) w.take(assess(i), i);
+            return w;
+          });
         },
         [](Worst a, const Worst& b) {
           a.take(b.ratio, b.index);

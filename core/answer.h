@@ -29,9 +29,9 @@ class Answer {
 
  private:
   struct Tensor {
-    std::vector<double> want;    // by the reference
-    std::vector<float> abs_sum;  // by the reference, where a tolerance asks for it
-    Tolerance own;               // of the answer itself; 0 for the reference
+    HugeVector<double> want;    // by the reference
+    HugeVector<float> abs_sum;  // by the reference, where a tolerance asks for it
+    Tolerance own;              // of the answer itself; 0 for the reference
   };
   std::vector<Tensor> tensors_;  // by slot
   HostTensors outputs_;

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/compare.h"
 
+#include <tbb/blocked_range.h>
 #include <tbb/parallel_for.h>
+#include <tbb/parallel_reduce.h>
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <set>
 
 #include "core/denormals.h"
@@ -35,15 +36,43 @@ class Collector final : public Expect {
   std::vector<Claim>& claims_;
 };
 
-int64_t first_unwritten(const void* data, const TensorSpec& spec) {
-  const auto size = static_cast<size_t>(size_of(spec.dtype));
-  const auto* bytes = static_cast<const unsigned char*>(data);
-  uint64_t poison = ~uint64_t{0}, element = poison;
-  for (int64_t i = 0, n = spec.elements(); i < n; ++i) {
-    std::memcpy(&element, bytes + static_cast<size_t>(i) * size, size);
-    if (element == poison) return i;
+template <class Bits>
+int64_t first_unwritten(const Bits* data, int64_t first, int64_t last) {
+  constexpr int64_t kBlock = 1024;  // compared as a whole, which vectorises
+  constexpr auto kPoison = static_cast<Bits>(~Bits{0});
+  for (int64_t at = first; at < last; at += kBlock) {
+    const int64_t end = std::min(at + kBlock, last);
+    bool found = false;
+    for (int64_t i = at; i < end; ++i) found |= data[i] == kPoison;
+    if (found) return std::find(data + at, data + end, kPoison) - data;
   }
-  return -1;
+  return last;
+}
+
+// On all threads; -1: there is none.
+int64_t first_unwritten(const void* data, const TensorSpec& spec) {
+  const int64_t n = spec.elements();
+  const int64_t first = tbb::parallel_reduce(
+      tbb::blocked_range<int64_t>(0, n, 1 << 18), n,
+      [&](const auto& r, int64_t least) {
+        if (r.begin() >= least) return least;
+        const auto in = [&](auto bits) {
+          const int64_t at = first_unwritten(static_cast<const decltype(bits)*>(data), r.begin(), r.end());
+          return at < r.end() ? std::min(at, least) : least;
+        };
+        switch (size_of(spec.dtype)) {
+          case 8:
+            return in(uint64_t{});
+          case 4:
+            return in(uint32_t{});
+          case 2:
+            return in(uint16_t{});
+          default:
+            return in(uint8_t{});
+        }
+      },
+      [](int64_t a, int64_t b) { return std::min(a, b); });
+  return first < n ? first : -1;
 }
 
 }  // namespace
@@ -74,7 +103,8 @@ Expected Expected::all(const Problem& problem, const HostTensors& inputs) {
   return e;
 }
 
-Expected Expected::sampled(const Problem& problem, const HostTensors& inputs, uint64_t seed, double work_flops) {
+Expected Expected::sampled(const Problem& problem, const std::vector<TensorSpec>& specs,
+                           const std::vector<Inputs::Values>& values, uint64_t seed, double work_flops) {
   const int64_t slices = problem.slices();
   const double cost =
       std::max<double>(1, (problem.flops() + static_cast<double>(problem.bytes())) / std::max<int64_t>(1, slices));
@@ -93,12 +123,11 @@ Expected Expected::sampled(const Problem& problem, const HostTensors& inputs, ui
       chosen.insert(static_cast<int64_t>(philox_bits(i, seed)) * slices >> 32);
   }
   Expected e;
-  const auto values = inputs.values();
   const std::vector<int64_t> order(chosen.begin(), chosen.end());
   std::vector<std::vector<Claim>> claims(order.size());
   tbb::parallel_for(size_t{0}, order.size(), [&](size_t i) {
     const ScopedKeepDenormals keep;
-    Collector collector(inputs.specs(), claims[i]);
+    Collector collector(specs, claims[i]);
     problem.reference(Inputs(values), order[i], collector);
   });
   for (const auto& of_slice : claims) e.claims_.insert(e.claims_.end(), of_slice.begin(), of_slice.end());

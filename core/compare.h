@@ -25,7 +25,11 @@ class Expected {
   // sampled: of each kind of slices the first ones, the last and one in the middle, and random ones that depend on the
   // seed alone; 4 of a kind to 64 slices, as many as `work_flops` allows. On all threads.
   static Expected all(const Problem& problem, const HostTensors& inputs);
-  static Expected sampled(const Problem& problem, const HostTensors& inputs, uint64_t seed, double work_flops = 2e8);
+  static Expected sampled(const Problem& problem, const HostTensors& inputs, uint64_t seed, double work_flops = 2e8) {
+    return sampled(problem, inputs.specs(), inputs.values(), seed, work_flops);
+  }
+  static Expected sampled(const Problem& problem, const std::vector<TensorSpec>& specs,
+                          const std::vector<Inputs::Values>& values, uint64_t seed, double work_flops = 2e8);
 
   const std::vector<Claim>& claims() const { return claims_; }
   int64_t slices() const { return slices_; }

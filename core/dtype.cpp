@@ -47,11 +47,19 @@ double round_to(DType t, double value) {
     return std::fmin(std::fmax(std::nearbyint(value), lowest), f.largest);
   }
   if (value == 0 || std::isinf(value)) return value;
-  // One rounding at the precision of the value (fewer bits below the smallest normal). Rounding to f32 first would
-  // round twice.
-  const int exponent = std::max(std::ilogb(value), f.min_exponent);
-  const double unit = std::ldexp(1.0, exponent - f.significand_bits + 1);
-  const double rounded = std::nearbyint(value / unit) * unit;
+  // One rounding, by the bits of the double. Rounding to f32 first would round twice.
+  constexpr int kSignificandBits = 53;
+  const auto bits = std::bit_cast<uint64_t>(value);
+  const int exponent = static_cast<int>(bits >> (kSignificandBits - 1) & 0x7ff) - 1023;
+  double rounded = 0;
+  if (exponent >= f.min_exponent) {
+    const int cut = kSignificandBits - f.significand_bits;
+    const uint64_t half = uint64_t{1} << (cut - 1), odd = bits >> cut & 1;
+    rounded = std::bit_cast<double>((bits + half - 1 + odd) >> cut << cut);
+  } else {  // fewer bits below the smallest normal
+    const double unit = std::ldexp(1.0, f.min_exponent - f.significand_bits + 1);
+    rounded = std::nearbyint(value / unit) * unit;
+  }
   return std::abs(rounded) > f.largest ? std::copysign(INFINITY, value) : rounded;
 }
 
@@ -65,17 +73,16 @@ f16::f16(float value) {
   } else if (std::abs(r) < std::ldexp(1.0, -14)) {
     bits = sign | static_cast<uint16_t>(std::abs(r) * std::ldexp(1.0, 24));
   } else {
-    const int e = std::ilogb(r);
-    bits = sign |
-           static_cast<uint16_t>(((e + 15) << 10) + static_cast<int>((std::abs(r) * std::ldexp(1.0, -e) - 1) * 1024));
+    const auto u = std::bit_cast<uint32_t>(static_cast<float>(std::abs(r)));
+    bits = static_cast<uint16_t>(sign | ((u >> 13) - (112u << 10)));  // exponents are biased by 127 and by 15
   }
 }
 
 f16::operator float() const {
   const int exponent = (bits >> 10) & 31, fraction = bits & 1023;
   const float magnitude = exponent == 31 ? (fraction ? NAN : INFINITY)
-                          : exponent     ? std::ldexp(1024.0f + fraction, exponent - 25)
-                                         : std::ldexp(static_cast<float>(fraction), -24);
+                          : exponent ? std::bit_cast<float>(uint32_t(exponent + 112) << 23 | uint32_t(fraction) << 13)
+                                     : static_cast<float>(fraction) * 0x1p-24f;
   return bits & 0x8000 ? -magnitude : magnitude;
 }
 

@@ -110,17 +110,21 @@ uint64_t draw_bits(const Fill& fill, DType dtype, const std::vector<uint64_t>& e
 
 }  // namespace
 
-void fill_values(void* data, DType dtype, int64_t elements, const Fill& fill, FillMode mode, uint64_t key) {
+// Elements [first, first + count) of a tensor of `elements`, at `data`; first is a multiple of 4.
+static void fill_part(void* data, DType dtype, int64_t elements, int64_t begin, int64_t count, const Fill& fill,
+                      FillMode mode, uint64_t key) {
   constexpr int64_t kBlock = 4;  // elements of one Philox counter
+  constexpr int64_t kSerialBlocks = kDrawnSerially / kBlock;
   const bool plain = dtype == DType::f32 && fill.kind == Fill::Kind::uniform && mode == FillMode::values;
   const bool as_bits = drawn_as_bits(fill, mode, dtype);
   const std::vector<uint64_t> edges = as_bits ? edge_bits(dtype, fill.kind) : std::vector<uint64_t>{};
   const bool needs_more = fill.kind == Fill::Kind::normal || fill.kind == Fill::Kind::halfway;
+  const int64_t first_block = begin / kBlock;
   const auto fill_block = [&](int64_t block) {
-    const auto counter = static_cast<uint64_t>(block);
+    const auto counter = static_cast<uint64_t>(first_block + block);
     const Philox4 bits = philox4x32_10(counter, key);
     const Philox4 more = needs_more ? philox4x32_10(counter, ~key) : Philox4{};
-    const int64_t first = block * kBlock, n = std::min(kBlock, elements - first);
+    const int64_t first = block * kBlock, n = std::min(kBlock, count - first);
     for (int64_t j = 0; j < n; ++j)
       if (plain)  // the common large case without a call per element; the same value as below
         static_cast<float*>(data)[first + j] =
@@ -130,18 +134,36 @@ void fill_values(void* data, DType dtype, int64_t elements, const Fill& fill, Fi
       else
         store_double(data, dtype, first + j, draw(fill, mode, dtype, bits.v[j], more.v[j]));
   };
-  tbb::parallel_for(tbb::blocked_range<int64_t>(0, ceil_div(elements, kBlock), 4096), [&](const auto& range) {
+  const auto fill_blocks = [&](const tbb::blocked_range<int64_t>& range) {
     const ScopedKeepDenormals keep;
     for (int64_t block = range.begin(); block < range.end(); ++block) fill_block(block);
-  });
-  if (fill.last && elements > 0) store_double(data, dtype, elements - 1, *fill.last);
+  };
+  const tbb::blocked_range<int64_t> all(0, ceil_div(count, kBlock), kSerialBlocks);
+  if (all.is_divisible())
+    tbb::parallel_for(all, fill_blocks);
+  else
+    fill_blocks(all);
+  if (fill.last && count > 0 && begin + count == elements) store_double(data, dtype, count - 1, *fill.last);
+}
+
+void fill_values(void* data, DType dtype, int64_t elements, const Fill& fill, FillMode mode, uint64_t key) {
+  fill_part(data, dtype, elements, 0, elements, fill, mode, key);
 }
 
 HostTensors::HostTensors(std::vector<TensorSpec> specs)
     : specs_(std::move(specs)), bytes_(specs_.size()), checksums_(specs_.size()) {}
 
 void HostTensors::allocate(size_t slot) {
-  bytes_[slot].assign(static_cast<size_t>(specs_[slot].bytes()), 0xFF);
+  constexpr int64_t kTask = int64_t{2} << 20;
+  const int64_t bytes = specs_[slot].bytes();
+  bytes_[slot].resize(static_cast<size_t>(bytes));
+  unsigned char* const data = bytes_[slot].data();
+  if (bytes <= kTask)
+    std::fill_n(data, bytes, static_cast<unsigned char>(0xFF));  // of nothing, too: an empty tensor has no memory
+  else
+    tbb::parallel_for(tbb::blocked_range<int64_t>(0, bytes, kTask), [&](const auto& r) {
+      std::memset(data + r.begin(), 0xFF, static_cast<size_t>(r.end() - r.begin()));
+    });
   checksums_[slot].reset();
 }
 
@@ -157,21 +179,24 @@ std::vector<Inputs::Values> HostTensors::values() const {
   return v;
 }
 
+void draw_part(const Problem& problem, const TensorSpec& spec, size_t slot, FillMode mode, uint64_t seed, int64_t first,
+               int64_t count, void* to) {
+  const uint64_t key = fill_key(seed, slot);
+  const auto drawn = problem.drawn(static_cast<int>(slot));
+  if (!drawn) return fill_part(to, spec.dtype, spec.elements(), first, count, spec.fill, mode, key);
+  tbb::parallel_for(tbb::blocked_range<int64_t>(0, count, 4096), [&](const auto& range) {
+    for (int64_t i = range.begin(); i < range.end(); ++i)
+      store_double(to, spec.dtype, i, drawn(first + i, philox_bits(static_cast<uint64_t>(first + i), key)));
+  });
+}
+
 HostTensors draw_inputs(const Problem& problem, FillMode mode, uint64_t seed) {
   HostTensors host(problem.tensors());
   for (size_t s = 0; s < host.size(); ++s) {
     const TensorSpec& spec = host.specs()[s];
     if (spec.role == Role::out) continue;
     host.allocate(s);
-    if (const auto drawn = problem.drawn(static_cast<int>(s))) {
-      const uint64_t key = fill_key(seed, s);
-      tbb::parallel_for(tbb::blocked_range<int64_t>(0, spec.elements(), 4096), [&](const auto& range) {
-        for (int64_t i = range.begin(); i < range.end(); ++i)
-          store_double(host.data(s), spec.dtype, i, drawn(i, philox_bits(static_cast<uint64_t>(i), key)));
-      });
-      continue;
-    }
-    fill_values(host.data(s), spec.dtype, spec.elements(), spec.fill, mode, fill_key(seed, s));
+    draw_part(problem, spec, s, mode, seed, 0, spec.elements(), host.data(s));
   }
   return host;
 }

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "core/context.h"
+#include "core/huge_pages.h"
 #include "core/registry.h"
 
 namespace duet {
@@ -33,11 +34,16 @@ class HostTensors {
 
  private:
   std::vector<TensorSpec> specs_;
-  std::vector<std::vector<unsigned char>> bytes_;
+  std::vector<HugeVector<unsigned char>> bytes_;
   mutable std::vector<std::optional<uint64_t>> checksums_;
 };
 
 HostTensors draw_inputs(const Problem& problem, FillMode mode, uint64_t seed);
+// A part of what draw_inputs() gives a tensor: `count` elements from `first`, a multiple of 4, to the memory at `to`.
+// The calling thread draws up to kDrawnSerially of them by itself, unless the problem has a function for the tensor.
+constexpr int64_t kDrawnSerially = 16384;
+void draw_part(const Problem& problem, const TensorSpec& spec, size_t slot, FillMode mode, uint64_t seed, int64_t first,
+               int64_t count, void* to);
 // The key under which tensor `number` of a problem or a tape is drawn, so that no two tensors and no two seeds share
 // values.
 constexpr uint64_t fill_key(uint64_t seed, uint64_t number) { return seed << 20 | number; }

@@ -100,6 +100,22 @@ INSTANTIATE_TEST_SUITE_P(
                     Bad{"embedding", "B:1 T:1 V:1 C:1 token=edges", "token holds i32; finite numbers"},
                     Bad{"embedding", "B:1 T:1 V:1 C:1 token=last:nan", "token holds i32; finite numbers"}));
 
+// std::to_string would print 0.000000 or 1.000000.
+INSTANTIATE_TEST_SUITE_P(
+    SmallNumbers, BadCase,
+    testing::Values(Bad{"layernorm", "rows:1 cols:1 eps:-1e-9", "eps must be above 0, is -1e-09"},
+                    Bad{"add_layernorm", "rows:1 cols:1 eps:-1e-9", "eps must be above 0, is -1e-09"},
+                    Bad{"rmsnorm", "rows:1 cols:1 eps:-1e-9", "eps must be above 0, is -1e-09"},
+                    Bad{"add_rmsnorm", "rows:1 cols:1 eps:-1e-9", "eps must be above 0, is -1e-09"},
+                    Bad{"batchnorm", "n:1 c:1 h:1 w:1 eps:-1e-9", "eps must be above 0, is -1e-09"},
+                    Bad{"batchnorm_inference", "n:1 c:1 h:1 w:1 eps:-1e-9", "eps must be above 0, is -1e-09"},
+                    Bad{"l2_normalise", "rows:1 cols:1 eps:-1e-9", "eps must be at least 1e-15, is -1e-09"},
+                    Bad{"distill", "rows:1 cols:1 T:1e-9", "T must lie in 0.01 to 1000, is 1e-09"},
+                    Bad{"distill", "rows:1 cols:1 alpha:-1e-9", "alpha must lie in 0 to 1, is -1e-09"},
+                    Bad{"cross_entropy", "rows:1 cols:1 smooth:-1e-9", "smooth must lie in 0 to 1, is -1e-09"},
+                    Bad{"dropout", "n:1 p:1.000000001", "p must lie in 0 to 1, is 1.000000001"},
+                    Bad{"rope", "B:1 T:1 H:1 D:2 base:1e-9", "base must lie in 1 to 1e15, is 1e-09"}));
+
 TEST(Fills, ReadAsWritten) {
   const Fill contract = Fill::uniform(0, 3);
   const auto values = [&](const char* text) {

@@ -6,8 +6,11 @@
 #include <atomic>
 #include <cmath>
 #include <cstring>
+#include <limits>
+#include <random>
 #include <set>
 #include <string_view>
+#include <tuple>
 
 #include "core/build_info.h"
 #include "core/context.h"
@@ -52,6 +55,26 @@ TEST(DTypes, RoundsHalfwayToEven) {
   EXPECT_EQ(round_to(DType::u8, -1), 0);
   // One rounding, not two by way of f32: just above a halfway point that f32 cannot tell from it.
   EXPECT_EQ(round_to(DType::bf16, 1 + 0x1p-8 + 0x1p-40), 1 + 0x1p-7);
+}
+
+// round_to() works on the bits of a double; here is what it has to give.
+TEST(DTypes, RoundsToTheNearestMultipleOfTheUnit) {
+  std::mt19937_64 random(1);
+  for (const auto& [dtype, significand_bits, min_exponent] : {std::tuple{DType::bf16, 8, -126}, {DType::f16, 11, -14}})
+    for (int i = 0; i < 100'000; ++i) {
+      // Of all exponents around the range of the dtype, every third value within a few steps of a halfway point.
+      const int exponent = static_cast<int>(random() % 300) - 150;
+      double value = std::ldexp(1 + static_cast<double>(random() >> 12) * 0x1p-52, exponent);
+      const double unit = std::ldexp(1.0, std::max(std::ilogb(value), min_exponent) - significand_bits + 1);
+      if (i % 3 == 0) {
+        value = (std::floor(value / unit) + 0.5) * unit;
+        for (uint64_t step = random() % 3; step > 0; --step) value = std::nextafter(value, i % 2 ? 0 : INFINITY);
+      }
+      double want = std::nearbyint(value / unit) * unit;
+      if (want > largest(dtype)) want = INFINITY;
+      EXPECT_EQ(round_to(dtype, value), want) << value;
+      EXPECT_EQ(round_to(dtype, -value), -want) << -value;
+    }
 }
 
 TEST(DTypes, NamesAreChecked) {

@@ -10,6 +10,7 @@
 #include "core/fill.h"
 #include "core/philox.h"
 #include "core/session.h"
+#include "tests/must_fail/lazy_inputs.h"
 
 namespace duet::must_fail {
 namespace {
@@ -117,11 +118,12 @@ bool uses_tf32(const Problem& problem) {
 }
 
 // The elements of the compared outputs, by slot.
-std::vector<Output> outputs_of(const Problem& problem, const Expected& expected, const HostTensors& inputs) {
+std::vector<Output> outputs_of(const Problem& problem, const Expected& expected, const std::vector<TensorSpec>& specs,
+                               const std::vector<Inputs::Values>& inputs) {
   std::vector<Output> outputs;
   const bool tf32 = uses_tf32(problem);
-  for (size_t slot = 0; slot < inputs.size(); ++slot) {
-    const TensorSpec& spec = inputs.specs()[slot];
+  for (size_t slot = 0; slot < specs.size(); ++slot) {
+    const TensorSpec& spec = specs[slot];
     if (spec.role == Role::in || spec.elements() == 0) continue;
     const int bits = lower_precision_bits(tf32 && spec.dtype == DType::f32 ? DType::f16 : spec.dtype);
     outputs.push_back({slot, spec, problem.tolerance(static_cast<int>(slot)), {}, {}, {}, {}, bits});
@@ -134,7 +136,7 @@ std::vector<Output> outputs_of(const Problem& problem, const Expected& expected,
                      [](const Claim& a, const Claim& b) { return a.index < b.index; });
     for (const Claim& c : o.claims) {
       o.correct.push_back(round_to(o.spec.dtype, c.want));
-      if (o.spec.role == Role::inout) o.before.push_back(inputs.values()[o.slot][c.index]);
+      if (o.spec.role == Role::inout) o.before.push_back(inputs[o.slot][c.index]);
     }
   }
   return outputs;
@@ -178,16 +180,14 @@ int lower_precision_bits(DType dtype) {
 }
 
 std::vector<Finding> examine(const Problem& problem, int64_t& faults) {
-  std::vector<Output> outputs;
-  {
-    const HostTensors inputs = draw_inputs(problem, FillMode::values, kSeed);
-    outputs = outputs_of(problem, Expected::sampled(problem, inputs, kSeed), inputs);
-  }
-  {
-    const HostTensors inputs = draw_inputs(problem, FillMode::values, kOtherSeed);
-    const std::vector<Output> others = outputs_of(problem, Expected::sampled(problem, inputs, kSeed), inputs);
-    for (size_t i = 0; i < outputs.size(); ++i) outputs[i].previous = others[i].correct;
-  }
+  const auto drawn_with = [&](uint64_t seed) {
+    const LazyInputs inputs(problem, seed);
+    const Expected expected = Expected::sampled(problem, inputs.specs(), inputs.values(), kSeed);
+    return outputs_of(problem, expected, inputs.specs(), inputs.values());
+  };
+  std::vector<Output> outputs = drawn_with(kSeed);
+  const std::vector<Output> others = drawn_with(kOtherSeed);
+  for (size_t i = 0; i < outputs.size(); ++i) outputs[i].previous = others[i].correct;
   std::vector<Finding> findings;
   for (const Output& o : outputs) {
     if (o.claims.empty() || o.claims.back().index != o.spec.elements() - 1)
@@ -214,7 +214,7 @@ std::vector<Finding> examine_implementation(const Problem& problem, const Implem
   context.enter([&] { session.run(); });
   if (const Check check = session.check(expected, false); !check.passed()) return {{"all", "correct", check.failure}};
   const HostTensors correct = session.download();
-  for (const Output& o : outputs_of(problem, expected, inputs))
+  for (const Output& o : outputs_of(problem, expected, inputs.specs(), inputs.values()))
     for (const Fault fault : {Fault::zeros, Fault::shuffled, Fault::less_precision, Fault::wrong_last}) {
       const auto values = plant(fault, o);
       if (!values) continue;

@@ -30,7 +30,8 @@ struct Finding {
   std::string output, fault, detail;
 };
 
-// Draws the case as bench_all does, and plants every fault in every output. faults: how many were planted.
+// Draws the case as bench_all does, as far as the compared slices read it, and plants every fault in every output.
+// faults: how many were planted.
 std::vector<Finding> examine(const Problem& problem, int64_t& faults);
 
 // Plants every fault in what an implementation computed for the whole case, and compares it as bench_all does.

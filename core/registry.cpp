@@ -102,13 +102,27 @@ Problem Problem::with_words(std::string_view words) const {
 
 Problem Problem::inferred(const Shapes& shapes) const { return Problem(self_->inferred(shapes), fills_); }
 
+// Contracts write numbers by std::to_string, which has six decimals: a value of 1e-9 would be shown as 0.000000.
+static std::string with_exact_numbers(std::string text, const std::vector<Attribute>& attributes) {
+  for (const Attribute& a : attributes) {
+    const auto* value = std::get_if<double>(&a.value);
+    if (!value) continue;
+    const std::string rounded = std::to_string(*value);
+    const auto single = static_cast<float>(*value);
+    const std::string exact = single == *value ? fmt::format("{}", single) : fmt::format("{}", *value);
+    if (const size_t at = text.find(rounded); at != text.npos) text.replace(at, rounded.size(), exact);
+  }
+  return text;
+}
+
 void Problem::validate() const {
   for (const Attribute& a : attributes()) {
     const auto* value = std::get_if<int64_t>(&a.value);
     if (value && *value < 0 && a.dimension)
       throw Error("{}: attribute {} is {}; zero or more is allowed", name(), a.name, *value);
   }
-  if (const std::string reason = self_->invalid(); !reason.empty()) throw Error("{}: {}", name(), reason);
+  if (const std::string reason = self_->invalid(); !reason.empty())
+    throw Error("{}: {}", name(), with_exact_numbers(reason, attributes()));
   int64_t sum = 0;
   const std::vector<TensorSpec> specs = tensors();
   for (const TensorSpec& t : specs)

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+// Attributes that a contract refuses, each with its own message. A line here for each new reason.
+#include <gtest/gtest.h>
+
+#include "core/error.h"
+#include "core/registry.h"
+
+namespace duet {
+namespace {
+
+struct Refused {
+  const char *op, *words, *message;  // message: a part of it
+};
+
+class RefusedProblems : public testing::TestWithParam<Refused> {};
+
+TEST_P(RefusedProblems, NameTheValueAndWhatIsAllowed) {
+  const Refused& r = GetParam();
+  const Problem problem = find_op(r.op).make().with_words(r.words);
+  try {
+    problem.validate();
+    FAIL() << r.op << " " << r.words << " is accepted";
+  } catch (const Error& e) {
+    EXPECT_NE(std::string(e.what()).find(r.message), std::string::npos) << e.what();
+  }
+}
+
+const Refused kAttention[]{
+    {"attention", "B:1 H:2 Tq:3 Tk:3 D:4 scale:1e-40", "1e-30 to 1e30"},
+    {"attention", "B:1 H:2 Tq:3 Tk:3 D:4 scale:-1e31", "1e-30 to 1e30"},
+    {"attention", "B:1 H:2 Tq:3 Tk:3 D:4 window:2", "window 2: only with causal:1"},
+    {"attention", "B:1 H:2 Tq:3 Tk:3 D:4 causal:1 window:-1", "window -1: 0 for no limit"},
+    {"attention", "B:1 H:2 Tq:4 Tk:3 D:4 causal:1 window:2", "Tq 4 above Tk 3"},
+    {"attention_backward", "B:1 H:2 Tq:3 Tk:3 D:4 causal:1 window:2 padded:1", "window with padded"},
+    {"attention_backward", "B:2000000 H:1 Tq:1 Tk:1 D:1 padded:1", "padded: B 2000000, at most 1048576"},
+};
+const Refused kGemm[]{
+    {"gemm", "m:1 n:1 k:1 dtype:i8 alpha:2", "alpha: only 1 with dtype i8"},
+    {"gemm", "m:1 n:1 k:1 dtype:i8 math:tf32", "math tf32: only with dtype f32"},
+    {"gemm", "m:1 n:1 k:131072 dtype:i8", "k 131072: at most 131071"},
+    {"gemm_acc", "m:1 n:1 k:1 dtype:i8", "dtype i8"},
+};
+INSTANTIATE_TEST_SUITE_P(Gemm, RefusedProblems, testing::ValuesIn(kGemm));
+INSTANTIATE_TEST_SUITE_P(Attention, RefusedProblems, testing::ValuesIn(kAttention));
+
+}  // namespace
+}  // namespace duet

@@ -8,12 +8,14 @@
 #include <tbb/task_arena.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cstring>
 #include <hwy/highway.h>
 #include <hwy/targets.h>
 
 #include "core/error.h"
 #include "core/machine.h"
+#include "core/nvtx.h"
 
 namespace duet {
 namespace {
@@ -27,6 +29,15 @@ int64_t mapped_size(int64_t bytes) {
   return (bytes + unit - 1) / unit * unit;
 }
 int64_t fenced_size(int64_t bytes) { return (bytes + kPage - 1) / kPage * kPage; }  // between the two fences
+
+// Profilers show oneTBB's threads by these names. A thread gets its own with its first chunk of work.
+inline void name_worker() {
+  thread_local bool named = false;
+  if (named) return;
+  named = true;
+  static std::atomic<int> count = 0;
+  if (CpuContext::thread_index() > 0) name_thread(fmt::format("duet worker {}", ++count));  // 0: who called enter()
+}
 }  // namespace
 
 ScopedFlushDenormals::ScopedFlushDenormals() : saved_(_mm_getcsr()) { _mm_setcsr(saved_ | kFlush); }
@@ -49,8 +60,10 @@ CpuContext::~CpuContext() = default;
 
 void CpuContext::fork(int64_t n, int64_t grain, void (*run)(const void*, int64_t, int64_t), const void* body) const {
   const auto chunk = static_cast<size_t>(std::max<int64_t>(1, grain));
-  tbb::parallel_for(tbb::blocked_range<int64_t>(0, n, chunk),
-                    [&](const tbb::blocked_range<int64_t>& r) { run(body, r.begin(), r.end()); });
+  tbb::parallel_for(tbb::blocked_range<int64_t>(0, n, chunk), [&](const tbb::blocked_range<int64_t>& r) {
+    name_worker();
+    run(body, r.begin(), r.end());
+  });
 }
 
 int CpuContext::thread_index() { return std::max(0, tbb::this_task_arena::current_thread_index()); }

@@ -1,35 +1,52 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/nvtx.h"
 
-#include <nvtx3/nvToolsExt.h>
+#include <pthread.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "core/nvtx_tool.h"
+#include "core/recorder.h"
 
 namespace duet {
-namespace {
-nvtxDomainHandle_t domain() {
-  static const nvtxDomainHandle_t handle = nvtxDomainCreateA("duet");
-  return handle;
-}
-}  // namespace
 
-NvtxName::NvtxName(const std::string& text) {
+std::string nvtx_name(const std::string& id) {
   std::string name;
-  for (const char c : text)
+  for (const char c : id)
     if (c != ':') name += c == '/' ? '.' : c;
-  handle_ = nvtxDomainRegisterStringA(domain(), name.c_str());
+  return name;
 }
 
-NvtxRange::NvtxRange(const NvtxName& name, uint64_t payload) {
-  nvtxEventAttributes_t event{};
-  event.version = NVTX_VERSION;
-  event.size = NVTX_EVENT_ATTRIB_STRUCT_SIZE;
-  event.messageType = NVTX_MESSAGE_TYPE_REGISTERED;
-  event.message.registered = static_cast<nvtxStringHandle_t>(name.handle());
-  event.payloadType = NVTX_PAYLOAD_TYPE_UNSIGNED_INT64;
-  event.payload.ullValue = payload;
-  nvtxDomainRangePushEx(domain(), &event);
-}
-NvtxRange::~NvtxRange() { nvtxDomainRangePop(domain()); }
+NvtxName::NvtxName(const std::string& id, const NvtxWork& work)
+    : handle_(nvtx_tool::register_string(nvtx_name(id))),
+      category_(work.category.empty() ? 0 : nvtx_tool::category(work.category)),
+      recorded_(recorder::register_name(id, work)),
+      has_work_(work.bytes > 0 || work.flops > 0),
+      bytes_(static_cast<uint64_t>(work.bytes)),
+      flops_(work.flops) {}
 
-bool nvtx_built() { return true; }
+NvtxRange::NvtxRange(const NvtxName& name) : recorded_(recorder::is_on()) {
+  if (name.has_work_) {
+    const nvtx_tool::Payload payload{name.bytes_, name.flops_};
+    nvtx_tool::push(name.handle_, name.category_, &payload);
+  } else {
+    nvtx_tool::push(name.handle_, name.category_, nullptr);
+  }
+  if (recorded_) recorder::begin(name.recorded_);
+}
+
+NvtxRange::~NvtxRange() {
+  if (recorded_) recorder::end();
+  nvtx_tool::pop();
+}
+
+void name_thread(const std::string& name) {
+  const bool is_first = syscall(SYS_gettid) == getpid();  // whose name is the program's
+  if (!is_first) pthread_setname_np(pthread_self(), name.substr(0, 15).c_str());
+  nvtx_tool::name_thread(name);
+  recorder::name_thread(name);
+}
+
+bool nvtx_built() { return nvtx_tool::built(); }
 
 }  // namespace duet

@@ -7,10 +7,12 @@
 #include <atomic>
 #include <cstdlib>
 #include <new>
+#include <thread>
 
 #include "core/machine.h"
 #include "core/cpu_context.h"
 #include "core/gpu.h"
+#include "core/nvtx.h"
 #include "models/step.h"
 #include "ops/elementwise/relu.h"
 #include "ops/gemm/linear.h"
@@ -103,6 +105,23 @@ TEST(TapeMemory, CountsEveryNew) {
   const std::vector<int> some(100);
   counting = false;
   EXPECT_EQ(allocations, 1);
+}
+
+// A worker of oneTBB may get its first chunk of work, and with it its name, in the middle of a step.
+TEST(TapeMemory, NamingAThreadAllocatesNothing) {
+  std::atomic<bool> begin = false;
+  const std::string name = "duet worker 100";
+  std::thread worker([&] {
+    begin.wait(false);
+    name_thread(name);
+  });
+  allocations = 0;
+  counting = true;
+  begin = true;
+  begin.notify_one();
+  worker.join();
+  counting = false;
+  EXPECT_EQ(allocations, 0);
 }
 
 // y = relu(x) of 3 rows of 4; the middle row and then its second half through views, a gradient written in two pieces.

@@ -31,6 +31,11 @@ Score score_of(const AttentionShape& p, const Dot& dot, double level) {
                        square(p.u_sum() * (std::abs(s) + std::abs(level))) + square(6 * p.u_sum()))};
 }
 
+// The number of keys of a sequence.
+int64_t length(const AttentionShape& p, Inputs in, Slot lengths, int64_t sequence) {
+  return p.padded ? p.length_of(static_cast<int64_t>(in[lengths][sequence])) : p.Tk;
+}
+
 // A sum of terms, and the deviation of their errors.
 class Sum {
  public:
@@ -51,13 +56,15 @@ class Sum {
 }  // namespace
 
 void Attention::reference(Inputs in, int64_t row, Expect& expect) const {
-  const int64_t head = row / Tq, kv = head / H * kv_heads() + head % H / group(), keys = visible(row % Tq);
+  const int64_t head = row / Tq, kv = head / H * kv_heads() + head % H / group();
+  const Keys seen_keys = seen(row % Tq, length(*this, in, lengths, head / H));
+  const int64_t keys = seen_keys.last - seen_keys.first, at = kv * Tk + seen_keys.first;  // at: the first that is seen
 
   // Scores, their maximum and the sum of exponentials.
   std::vector<Dot> product(static_cast<size_t>(keys));
   double max = -INFINITY;
   for (int64_t j = 0; j < keys; ++j) {
-    Dot& d = product[static_cast<size_t>(j)] = dot(*this, in[q], row * D, in[k], (kv * Tk + j) * D);
+    Dot& d = product[static_cast<size_t>(j)] = dot(*this, in[q], row * D, in[k], (at + j) * D);
     max = std::max(max, factor() * d.sum);
   }
   std::vector<Score> score;
@@ -78,7 +85,7 @@ void Attention::reference(Inputs in, int64_t row, Expect& expect) const {
   for (int64_t j = 0; j < keys; ++j) {
     const Score& s = score[static_cast<size_t>(j)];
     const double p = std::exp(s.s - max) / sum.sum(), deviation = p * std::hypot(s.deviation, deviation_half());
-    for (int64_t c = 0; c < D; ++c) out[static_cast<size_t>(c)].add(p, deviation, in[v][(kv * Tk + j) * D + c]);
+    for (int64_t c = 0; c < D; ++c) out[static_cast<size_t>(c)].add(p, deviation, in[v][(at + j) * D + c]);
   }
   for (int64_t c = 0; c < D; ++c) {
     const Sum& o = out[static_cast<size_t>(c)];
@@ -105,9 +112,10 @@ void AttentionBackward::reference(Inputs in, int64_t slice, Expect& expect) cons
 
   // A query: dq. The errors of delta and of lse in the argument of exp are those of a whole row.
   if (slice < B * H * Tq) {
-    const int64_t head = slice / Tq, kv = head / H * kv_heads() + head % H / group(), keys = visible(slice % Tq);
+    const int64_t head = slice / Tq, kv = head / H * kv_heads() + head % H / group();
+    const Keys keys = seen(slice % Tq, length(*this, in, lengths, head / H));
     std::vector<double> of_row(static_cast<size_t>(D));
-    for (int64_t j = 0; j < keys; ++j)
+    for (int64_t j = keys.first; j < keys.last; ++j)
       pair(slice, kv * Tk + j, [&](Dot, Dot ds, double delta) {
         for (int64_t c = 0; c < D; ++c) {
           const double value = in[k][(kv * Tk + j) * D + c];
@@ -118,7 +126,7 @@ void AttentionBackward::reference(Inputs in, int64_t slice, Expect& expect) cons
     for (int64_t c = 0; c < D; ++c) {
       const Sum& s = first[static_cast<size_t>(c)];
       expect(dq, slice * D + c, s.sum(),
-             s.deviation(*this, keys) + std::abs(of_row[static_cast<size_t>(c)]) +
+             s.deviation(*this, keys.last - keys.first) + std::abs(of_row[static_cast<size_t>(c)]) +
                  u_sum() * std::abs(in[lse][slice] * s.sum()));
     }
     return;
@@ -127,8 +135,11 @@ void AttentionBackward::reference(Inputs in, int64_t slice, Expect& expect) cons
   // A key: dk and dv.
   const int64_t key = slice - B * H * Tq, j = key % Tk, kv = key / Tk;
   const int64_t head0 = kv / kv_heads() * H + kv % kv_heads() * group();
+  const int64_t keys = length(*this, in, lengths, kv / kv_heads());
   for (int64_t head = head0; head < head0 + group(); ++head)
-    for (int64_t i = causal ? j : 0; i < Tq; ++i)
+    for (int64_t i = 0; i < Tq; ++i) {
+      const Keys of_query = seen(i, keys);
+      if (j < of_query.first || j >= of_query.last) continue;
       pair(head * Tq + i, key, [&](Dot p, Dot ds, double delta) {
         for (int64_t c = 0; c < D; ++c) {
           const int64_t at = (head * Tq + i) * D + c;
@@ -136,6 +147,7 @@ void AttentionBackward::reference(Inputs in, int64_t slice, Expect& expect) cons
           second[static_cast<size_t>(c)].add(p.sum, p.deviation, in[dy][at]);
         }
       });
+    }
   for (int64_t c = 0; c < D; ++c) {
     const Sum &of_k = first[static_cast<size_t>(c)], &of_v = second[static_cast<size_t>(c)];
     expect(dk, key * D + c, of_k.sum(), of_k.deviation(*this, group() * Tq));

@@ -8,10 +8,12 @@
 #include <hwy/foreach_target.h>
 
 #include <cmath>
+#include <cstring>
 #include <numbers>
 #include <vector>
 
 #include "core/registry.h"
+#include "cpu_ref/attention/lengths.h"
 #include "cpu_ref/chunks.h"
 #include "cpu_ref/softmax-inl.h"
 #include "ops/attention/attention.h"
@@ -20,51 +22,63 @@
 HWY_BEFORE_NAMESPACE();
 namespace duet::HWY_NAMESPACE {
 
+// What a query does not see of a row of n values becomes 0.
+template <class T>
+void clear_masked(T* row, AttentionShape::Keys seen, int64_t n) {
+  std::memset(static_cast<void*>(row), 0, static_cast<size_t>(seen.first) * sizeof(T));
+  std::memset(static_cast<void*>(row + seen.last), 0, static_cast<size_t>(n - seen.last) * sizeof(T));
+}
+
 // Rows [first, last) of the scores (B H Tq, Tk), in place: they become probabilities, 0 where masked. Writes lse as
 // well.
-void probabilities(const AttentionShape& p, void* scores, float* lse, int64_t first, int64_t last) {
+void probabilities(const AttentionShape& p, const KeyLengths& lengths, void* scores, float* lse, int64_t first,
+                   int64_t last) {
   const hn::ScalableTag<float> d;
   for_float(p.dtype, [&]<class T>() HWY_ATTR {
     for (int64_t row = first; row < last; ++row) {
-      T* s = static_cast<T*>(scores) + row * p.Tk;
-      const int64_t n = p.visible(row % p.Tq);
+      T* const all = static_cast<T*>(scores) + row * p.Tk;
+      const auto keys = p.seen(row % p.Tq, lengths[row / p.Tq / p.H]);
+      T* const s = all + keys.first;
+      const int64_t n = keys.last - keys.first;
       // Maximum and sum of exponentials of the visible keys.
       const float top = top_of(max_of(s, n)), sum = power_sum(s, n, top);
       lse[row] = (top + std::log2(sum)) * std::numbers::ln2_v<float>;
-      // Probabilities, and 0 behind the mask.
+      // Probabilities, and 0 where masked.
       const auto vtop = hn::Set(d, top), scale = hn::Set(d, 1 / sum);
       map<false>(
           d, n, [&](auto v) HWY_ATTR { return hn::Mul(scale, exp2(d, log2e_times_minus(v, vtop))); }, s, s);
-      std::memset(static_cast<void*>(s + n), 0, static_cast<size_t>(p.Tk - n) * sizeof(T));
+      clear_masked(all, keys, p.Tk);
     }
   });
 }
 
 // The same rows backward, in place: the scores become probabilities again, and dp = dy v' becomes ds, the gradient of
 // the scores.
-void gradients(const AttentionShape& p, void* scores, void* dp, const void* y, const void* dy, const float* lse,
-               int64_t first, int64_t last) {
+void gradients(const AttentionShape& p, const KeyLengths& lengths, void* scores, void* dp, const void* y,
+               const void* dy, const float* lse, int64_t first, int64_t last) {
   const hn::ScalableTag<float> d;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
   for_float(p.dtype, [&]<class T>() HWY_ATTR {
     for (int64_t row = first; row < last; ++row) {
-      T *s = static_cast<T*>(scores) + row * p.Tk, *ds = static_cast<T*>(dp) + row * p.Tk;
+      T *const all = static_cast<T*>(scores) + row * p.Tk, *const all_ds = static_cast<T*>(dp) + row * p.Tk;
       const T *a = static_cast<const T*>(y) + row * p.D, *b = static_cast<const T*>(dy) + row * p.D;
-      const int64_t n = p.visible(row % p.Tq);
+      const auto keys = p.seen(row % p.Tq, lengths[row / p.Tq / p.H]);
+      T *const s = all + keys.first, *const ds = all_ds + keys.first;
+      const int64_t n = keys.last - keys.first;
       // delta = y . dy.
       auto sum = hn::Zero(d);
       for (int64_t c = 0; c < p.D; c += lanes)
         sum = hn::MulAdd(load_as_f32(d, a + c, p.D - c), load_as_f32(d, b + c, p.D - c), sum);
       const auto delta = hn::SumOfLanes(d, sum), factor = hn::Set(d, static_cast<float>(p.factor()));
       const auto level = hn::Set(d, lse[row] * kLog2E);
-      // Probabilities and ds, and 0 behind the mask.
+      // Probabilities and ds, and 0 where masked.
       for (int64_t j = 0; j < n; j += lanes) {
         const auto e = exp2(d, log2e_times_minus(load_as_f32(d, s + j, n - j), level));
         store_f32_as(d, hn::Mul(hn::Mul(e, factor), hn::Sub(load_as_f32(d, ds + j, n - j), delta)), ds + j, n - j);
         store_f32_as(d, e, s + j, n - j);
       }
-      std::memset(static_cast<void*>(s + n), 0, static_cast<size_t>(p.Tk - n) * sizeof(T));
-      std::memset(static_cast<void*>(ds + n), 0, static_cast<size_t>(p.Tk - n) * sizeof(T));
+      clear_masked(all, keys, p.Tk);
+      clear_masked(all_ds, keys, p.Tk);
     }
   });
 }
@@ -118,7 +132,8 @@ Plan attention_materialised(const Attention& p, CpuContext& cpu) {
     void* const s = t.workspace(all_scores);
     score(t, t[Attention::q].data, t[Attention::k].data, s);
     cpu.parallel_for(p.B * p.H * p.Tq, rows_per_chunk(p.Tk), [&](int64_t first, int64_t last) {
-      HWY_DYNAMIC_DISPATCH(probabilities)(p, s, t[Attention::lse].as<float>(), first, last);
+      HWY_DYNAMIC_DISPATCH(probabilities)
+      (p, KeyLengths(p, t, Attention::lengths), s, t[Attention::lse].as<float>(), first, last);
     });
     mix(t, s, t[Attention::v].data, t[Attention::y].data);
   };
@@ -143,7 +158,7 @@ Plan attention_backward_materialised(const AttentionBackward& p, CpuContext& cpu
     to_p(t, t[A::dy].data, t[A::v].data, ds);
     cpu.parallel_for(p.B * p.H * p.Tq, rows_per_chunk(p.Tk), [&](int64_t first, int64_t last) {
       HWY_DYNAMIC_DISPATCH(gradients)
-      (p, s, ds, t[A::y].data, t[A::dy].data, t[A::lse].as<const float>(), first, last);
+      (p, KeyLengths(p, t, A::lengths), s, ds, t[A::y].data, t[A::dy].data, t[A::lse].as<const float>(), first, last);
     });
     to_q(t, ds, t[A::k].data, t[A::dq].data);
     to_key(t, ds, t[A::q].data, t[A::dk].data);

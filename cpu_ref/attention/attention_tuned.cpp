@@ -2,9 +2,9 @@
 // attention and its backward in flash style (arXiv:2205.14135, 2307.08691). A thread takes a head, or some queries of
 // one, and goes through its keys in blocks. Only one block of scores exists at a time, in cache; the maximum and the
 // sum of each query are carried from block to block. Products are register tiles of the matrix engine (gemm/engine.h).
-// Under a causal mask each tile multiplies only the keys that its queries see. Backward: the probabilities are formed
-// again from lse. The gradients of a head are added up in place, block by block. decode.cpp has few queries of many
-// keys. Start reading at forward_head.
+// Under a mask each tile multiplies only the blocks of keys that its queries see, and of those no key after the last.
+// Backward: the probabilities are formed again from lse. The gradients of a head are added up in place, block by block.
+// decode.cpp has few queries of many keys. Start reading at forward_head.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "cpu_ref/attention/attention_tuned.cpp"  // compiled once per instruction set
 #include <hwy/foreach_target.h>
@@ -16,6 +16,7 @@
 
 #include "core/registration.h"
 #include "cpu_ref/attention/decode.h"
+#include "cpu_ref/attention/lengths.h"
 #include "cpu_ref/attention/scores-inl.h"
 #include "cpu_ref/gemm/engine.h"
 #include "cpu_ref/chunks.h"
@@ -107,20 +108,30 @@ HWY_BEFORE_NAMESPACE();
 namespace duet::HWY_NAMESPACE {
 using flash::Cut, flash::kKeys, flash::kPitch;
 
-// Forward: queries [first, last) of one head. q, y: (Tq, D), k, v: (Tk, D), lse: (Tq). scratch: forward_scratch.
+// The keys [first, last) that a query sees of the block of n from key j0 on, counted from j0; none where first >= last.
+HWY_INLINE AttentionShape::Keys seen_of_block(const AttentionShape& p, int64_t query, int64_t length, int64_t j0,
+                                              int64_t n) {
+  const AttentionShape::Keys keys = p.seen(query, length);
+  return {std::clamp<int64_t>(keys.first - j0, 0, n), std::clamp<int64_t>(keys.last - j0, 0, n)};
+}
+
+// Forward: queries [first, last) of one head, whose sequence has `length` keys. q, y: (Tq, D), k, v: (Tk, D), lse:
+// (Tq). scratch: forward_scratch.
 template <class T>
-void forward_head(const Attention& p, const T* q, const T* k, const T* v, T* y, float* lse, int64_t first, int64_t last,
-                  float* scratch) {
+void forward_head(const Attention& p, int64_t length, const T* q, const T* k, const T* v, T* y, float* lse,
+                  int64_t first, int64_t last, float* scratch) {
   const hn::ScalableTag<float> d;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
   const Cut cut(p);
-  const int64_t D = p.D, keys = p.visible(last - 1);
+  // Keys [begin, keys) are seen by some query, begin rounded down to whole blocks.
+  const int64_t D = p.D, keys = p.seen(last - 1, length).last;
+  const int64_t begin = p.seen(first, length).first / kKeys * kKeys;
   float *k_strips = scratch, *v_strips = k_strips + cut.strip_floats(kKeys, D) * ceil_div(p.Tk, kKeys);
   float *s = v_strips + cut.strip_floats(D, p.Tk), *out = s + cut.queries * kPitch;
   float *wide_q = out + cut.queries * cut.padded, *top = wide_q + (cut.copies ? cut.queries * cut.padded : 0);
   float *sum = top + cut.queries + lanes, *before = sum + cut.queries + lanes;
   const engine::Matrix k_rows(k, p.dtype, D, 1), v_columns(v, p.dtype, 1, D);
-  for (int64_t j = 0; j < keys; j += kKeys)
+  for (int64_t j = begin; j < keys; j += kKeys)
     cut.pack(k_rows, j, std::min(kKeys, keys - j), D, k_strips + j / kKeys * cut.strip_floats(kKeys, D));
   cut.pack(v_columns, 0, D, keys, v_strips);
   const auto factor = static_cast<float>(p.factor() * std::numbers::log2e);
@@ -139,12 +150,17 @@ void forward_head(const Attention& p, const T* q, const T* k, const T* v, T* y, 
     std::fill_n(sum, rows + lanes, 0.0f);
     clear(out, 0, rows * cut.padded);
 
-    for (int64_t j0 = 0; j0 < p.visible(i0 + rows - 1); j0 += kKeys) {
-      // How many keys of this block query i sees. A tile multiplies as many as its last query sees.
-      const auto seen = [&](int64_t i) { return std::clamp<int64_t>(p.visible(i0 + i) - j0, 0, kKeys); };
+    for (int64_t j0 = p.seen(i0, length).first / kKeys * kKeys; j0 < p.seen(i0 + rows - 1, length).last; j0 += kKeys) {
+      // Query i sees the keys [first, last) of this block. A tile multiplies those up to the last of its last query,
+      // or none where the block lies before the window of its first.
+      const auto seen = [&](int64_t i) { return seen_of_block(p, i0 + i, length, j0, kKeys); };
+      const auto multiplied = [&](int64_t t) {
+        return seen(tile_row(t)).first == kKeys ? 0 : seen(tile_row(t + 1) - 1).last;
+      };
       // Scores.
       for (int64_t t = 0; t < tiles; ++t) {
-        const int64_t r = tile_row(t), n = seen(tile_row(t + 1) - 1);
+        const int64_t r = tile_row(t), n = multiplied(t);
+        if (n == 0) continue;
         multiply(cut,
                  {.a = a + r * a_line,
                   .a_line = a_line,
@@ -161,24 +177,30 @@ void forward_head(const Attention& p, const T* q, const T* k, const T* v, T* y, 
       // Maximum so far.
       for (int64_t i = 0; i < rows; ++i) {
         before[i] = top[i];
-        top[i] = std::max(top[i], max_product(s + i * kPitch, seen(i), factor));
+        const auto [from, to] = seen(i);
+        if (from < to) top[i] = std::max(top[i], max_product(s + i * kPitch + from, to - from, factor));
       }
       // From here on `before` is the factor that rescales the sums so far to the new maximum.
       for (int64_t i = 0; i < rows; i += lanes) {
-        const auto change = exp2(d, hn::Sub(hn::LoadU(d, before + i), hn::LoadU(d, top + i)));
-        hn::StoreU(change, d, before + i);
+        // Before the first key that a query sees there is nothing to rescale: -inf - -inf.
+        const auto old_top = hn::LoadU(d, before + i), new_top = hn::LoadU(d, top + i);
+        const auto change = exp2(d, hn::Sub(old_top, new_top));
+        hn::StoreU(hn::IfThenElse(hn::Eq(old_top, new_top), hn::Set(d, 1.0f), change), d, before + i);
       }
       // Exponentials and their sums, then the product with v.
       for (int64_t t = 0; t < tiles; ++t) {
-        const int64_t r = tile_row(t), n = seen(tile_row(t + 1) - 1);
+        const int64_t r = tile_row(t), n = multiplied(t);
         if (n == 0) continue;
         for (int64_t i = r; i < tile_row(t + 1); ++i) {
-          const int64_t visible = seen(i);
-          if (visible > 0) {
-            sum[i] = sum[i] * before[i] + powers(s + i * kPitch, visible, factor, top[i]);
-            if (before[i] != 1) scale_row(out + i * cut.padded, cut.padded, before[i]);
+          const auto [from, to] = seen(i);
+          if (from >= to) {
+            clear(s + i * kPitch, 0, n);
+            continue;
           }
-          clear(s + i * kPitch, visible, n);
+          sum[i] = sum[i] * before[i] + powers(s + i * kPitch + from, to - from, factor, top[i]);
+          if (before[i] != 1) scale_row(out + i * cut.padded, cut.padded, before[i]);
+          clear(s + i * kPitch, 0, from);
+          clear(s + i * kPitch, to, n);
         }
         multiply(cut,
                  {.a = s + r * kPitch,
@@ -214,8 +236,9 @@ void forward_item(const Attention& p, Args t, int64_t item, int64_t chunks, floa
   const int64_t head = item / chunks, chunk = item % chunks;
   const int64_t kv = head / p.H * p.kv_heads() + head % p.H / p.group();
   const int64_t first = p.Tq * chunk / chunks, last = p.Tq * (chunk + 1) / chunks;
+  const int64_t length = KeyLengths(p, t, A::lengths)[head / p.H];
   for_float(p.dtype, [&]<class T>() HWY_ATTR {
-    forward_head(p, t[A::q].as<const T>() + head * p.Tq * p.D, t[A::k].as<const T>() + kv * p.Tk * p.D,
+    forward_head(p, length, t[A::q].as<const T>() + head * p.Tq * p.D, t[A::k].as<const T>() + kv * p.Tk * p.D,
                  t[A::v].as<const T>() + kv * p.Tk * p.D, t[A::y].as<T>() + head * p.Tq * p.D,
                  t[A::lse].as<float>() + head * p.Tq, first, last, scratch);
   });
@@ -239,15 +262,16 @@ HWY_INLINE float dot(const T* a, const T* b, int64_t n) {
   return hn::GetLane(hn::SumOfLanes(d, sum));
 }
 
-// One row of a block: s becomes p = 2^(s log2_factor - level), and dp becomes ds = p (dp factor - delta). From n up to
-// `end`, which the query does not see, both become 0.
-HWY_INLINE void gradient_of_row(float* s, float* dp, int64_t n, int64_t end, float log2_factor, float level,
-                                float factor_value, float delta_value) {
+// One row of a block of `keys`, of which the query sees those of `seen`: s becomes p = 2^(s log2_factor - level), and
+// dp becomes ds = p (dp factor - delta); both become 0 for the other keys.
+HWY_INLINE void gradient_of_row(float* s, float* dp, AttentionShape::Keys seen, int64_t keys, float log2_factor,
+                                float level, float factor_value, float delta_value) {
+  const int64_t n = seen.last;
   const hn::ScalableTag<float> d;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
   const auto to_log2 = hn::Set(d, log2_factor), top = hn::Set(d, level);
   const auto factor = hn::Set(d, factor_value), delta = hn::Set(d, delta_value);
-  int64_t j = 0;
+  int64_t j = seen.first;
   for (; j + lanes <= n; j += lanes) {
     const auto e = exp2(d, hn::MulSub(hn::LoadU(d, s + j), to_log2, top));
     hn::StoreU(hn::Mul(e, hn::MulSub(hn::LoadU(d, dp + j), factor, delta)), d, dp + j);
@@ -258,8 +282,11 @@ HWY_INLINE void gradient_of_row(float* s, float* dp, int64_t n, int64_t end, flo
     store(d, hn::Mul(e, hn::MulSub(load(d, dp + j, n - j, 0.0f), factor, delta)), dp + j, n - j);
     store(d, e, s + j, n - j);
   }
-  clear(s, n, end);
-  clear(dp, n, end);
+  const int64_t before = std::min(seen.first, keys), after = std::max(n, before);
+  clear(s, 0, before);
+  clear(dp, 0, before);
+  clear(s, after, keys);
+  clear(dp, after, keys);
 }
 
 // One query head: adds to dq, dk and dv, which are rows of D in f32. q, dy and k are as the engine reads them, with
@@ -270,7 +297,7 @@ struct HeadGradient {
   const float *lse = nullptr, *delta = nullptr;
   float *dq = nullptr, *dk = nullptr, *dv = nullptr;
 };
-void backward_head(const AttentionShape& p, const engine::Matrix& k_rows, const engine::Matrix& v_rows,
+void backward_head(const AttentionShape& p, int64_t length, const engine::Matrix& k_rows, const engine::Matrix& v_rows,
                    const HeadGradient& h, float* scratch) {
   const Cut cut(p);
   const int64_t D = p.D, line = h.line;
@@ -279,23 +306,24 @@ void backward_head(const AttentionShape& p, const engine::Matrix& k_rows, const 
   const auto factor = static_cast<float>(p.factor()),
              log2_factor = static_cast<float>(p.factor() * std::numbers::log2e);
 
-  for (int64_t j0 = 0; j0 < p.Tk; j0 += kKeys) {
-    // Pack a block of keys. With a causal mask, queries before `first` see none of it.
-    const int64_t keys = std::min(kKeys, p.Tk - j0), first = p.causal ? j0 / cut.queries * cut.queries : 0;
-    if (first < p.Tq) {
+  for (int64_t j0 = 0; j0 < length; j0 += kKeys) {
+    // Pack a block of keys. Under a mask, queries before `first` and from `last` on see none of it.
+    const int64_t keys = std::min(kKeys, length - j0), first = p.causal ? j0 / cut.queries * cut.queries : 0;
+    const int64_t last = p.window > 0 ? std::min(p.Tq, j0 + keys - 1 + p.window) : p.Tq;
+    if (first < last) {
       cut.pack(k_rows, j0, keys, D, k_strips);
       cut.pack(v_rows, j0, keys, D, v_strips);
     }
     const flash::Right k_columns{.at = k_strips, .pitch = 0, .columns = keys, .rows = D};
     const flash::Right v_columns{.at = v_strips, .pitch = 0, .columns = keys, .rows = D};
 
-    for (int64_t i0 = first; i0 < p.Tq; i0 += cut.queries) {
-      const int64_t rows = std::min(cut.queries, p.Tq - i0), tiles = cut.tiles(rows);
+    for (int64_t i0 = first; i0 < last; i0 += cut.queries) {
+      const int64_t rows = std::min(cut.queries, last - i0), tiles = cut.tiles(rows);
       const auto tile_row = [&](int64_t t) { return rows * t / tiles; };
-      const auto seen = [&](int64_t i) { return std::clamp<int64_t>(p.visible(i0 + i) - j0, 0, keys); };
+      const auto seen = [&](int64_t i) { return seen_of_block(p, i0 + i, length, j0, keys); };
       // Scores, dp, their gradients, and dq, tile by tile.
       for (int64_t t = 0; t < tiles; ++t) {
-        const int64_t r = tile_row(t), end = tile_row(t + 1), n = seen(end - 1);
+        const int64_t r = tile_row(t), end = tile_row(t + 1), n = seen(end - 1).last;
         multiply(cut, {h.q + (i0 + r) * line, line, 1, k_columns, s + r * kPitch, kPitch, false}, end - r, n, D);
         multiply(cut, {h.dy + (i0 + r) * line, line, 1, v_columns, ds + r * kPitch, kPitch, false}, end - r, n, D);
         for (int64_t i = r; i < end; ++i)
@@ -333,6 +361,7 @@ int64_t backward_scratch(const AttentionShape& p) {
 void backward_item(const AttentionBackward& p, Args t, int64_t item, float* scratch) {
   using A = AttentionBackward;
   const Cut cut(p);
+  const int64_t length = KeyLengths(p, t, A::lengths)[item / p.kv_heads()];
   for_float(p.dtype, [&]<class T>() HWY_ATTR {
     constexpr bool kInPlace = std::is_same_v<T, float>;  // gradients are added up in the outputs themselves
     const T *k = t[A::k].as<const T>() + item * p.Tk * p.D, *v = t[A::v].as<const T>() + item * p.Tk * p.D;
@@ -375,7 +404,7 @@ void backward_item(const AttentionBackward& p, Args t, int64_t item, float* scra
       h.lse = t[A::lse].as<const float>() + row;
       h.dq = kInPlace ? reinterpret_cast<float*>(dq) : dq_sums;
       clear(h.dq, 0, p.Tq * p.D);
-      backward_head(p, engine::Matrix(k, p.dtype, p.D, 1), engine::Matrix(v, p.dtype, p.D, 1), h, scratch);
+      backward_head(p, length, engine::Matrix(k, p.dtype, p.D, 1), engine::Matrix(v, p.dtype, p.D, 1), h, scratch);
       if (!kInPlace) narrow_rows(h.dq, p.Tq * p.D, dq);
     }
     if (!kInPlace) {

@@ -12,6 +12,7 @@
 #include <numbers>
 
 #include "cpu_ref/attention/decode.h"
+#include "cpu_ref/attention/lengths.h"
 #include "cpu_ref/attention/scores-inl.h"
 #include "cpu_ref/chunks.h"
 #include "cpu_ref/scratch.h"
@@ -138,11 +139,11 @@ void decode_keys(const Layout& l, float factor, const T* q, const T* k, const T*
 // item: part of a head of k and v.
 void decode_part(const Attention& p, Args t, const Layout& l, int64_t item, float* parts, float* scratch) {
   using A = Attention;
-  const int64_t kv = item / l.parts, part = item % l.parts;
+  const int64_t kv = item / l.parts, part = item % l.parts, keys = KeyLengths(p, t, A::lengths)[kv / p.kv_heads()];
   const auto factor = static_cast<float>(p.factor() * std::numbers::log2e);
   for_float(p.dtype, [&]<class T>() HWY_ATTR {
     decode_keys(l, factor, t[A::q].as<const T>() + kv * l.rows * p.D, t[A::k].as<const T>() + kv * p.Tk * p.D,
-                t[A::v].as<const T>() + kv * p.Tk * p.D, p.Tk * part / l.parts, p.Tk * (part + 1) / l.parts,
+                t[A::v].as<const T>() + kv * p.Tk * p.D, keys * part / l.parts, keys * (part + 1) / l.parts,
                 parts + item * l.part_floats(), scratch);
   });
 }

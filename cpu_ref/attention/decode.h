@@ -10,7 +10,7 @@
 namespace duet {
 
 // Whether attention_decode is meant for this problem: the query rows that share a head of k and v are few, see every
-// key, and the keys are many.
+// key of their sequence, and the keys are many.
 bool is_decode(const Attention& p);
 Plan attention_decode(const Attention& p, CpuContext& cpu);
 

@@ -176,6 +176,7 @@ CudnnGraph attention_backward_graph(const AttentionBackward& p) {
 
 std::string attention_unsupported_reason(const AttentionShape& p, bool backward) {
   if (p.dtype != DType::bf16 && p.dtype != DType::f16) return "cuDNN's attention takes bf16 and f16";
+  if (p.window > 0 || p.padded) return "a window or padding: not in the graphs here";
   if (p.B * p.H * p.Tq * p.D == 0) return "cuDNN takes no empty tensor";
   if (p.D % 8 != 0) return "a number of features that is not a multiple of 8";
   if (backward && p.Tq == 1 && p.Tk == 1) return "one query and one key";

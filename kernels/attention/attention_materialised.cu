@@ -13,36 +13,35 @@ constexpr int64_t kMaxScoreBytes = int64_t{8} << 30;
 
 // One block per row, 32 bytes of shared memory. s: (rows, Tk): in, scores; out, probabilities, 0 where masked. lse:
 // (rows).
-template <class T>
-__global__ void __launch_bounds__(kThreads) probabilities_kernel(Flash p, T* s, float* lse) {
+template <class T, class F>
+__global__ void __launch_bounds__(kThreads) probabilities_kernel(F p, T* s, float* lse) {
   DUET_SHARED(float, part, [kThreads / 32]);
-  const int64_t row = blockIdx.x;
+  const int64_t row = blockIdx.x, keys = p.keys_of(row / p.Tq);
   s += row * p.Tk;
 
   // Row maximum and sum of exponentials in one pass.
   RunningSoftmax mine;
   for (int64_t j = threadIdx.x; j < p.Tk; j += kThreads)
-    if (p.sees(row % p.Tq, j)) mine.add(load_pack<1>(s + j));
+    if (p.sees(row % p.Tq, j, keys)) mine.add(load_pack<1>(s + j));
   const float max = block_reduce<MaxOp, kThreads>(mine.max, part);
   const float sum = block_reduce<SumOp, kThreads>(mine.sum_to(max), part);
   const float inv_sum = 1 / sum;
 
   // Write back.
   for (int64_t j = threadIdx.x; j < p.Tk; j += kThreads)
-    s[j] = T(p.sees(row % p.Tq, j) ? expf(float(s[j]) - max) * inv_sum : 0.0f);
+    s[j] = T(p.sees(row % p.Tq, j, keys) ? expf(float(s[j]) - max) * inv_sum : 0.0f);
   if (threadIdx.x == 0) lse[row] = max + logf(sum);
 }
 
 // One block per row, no shared memory. s: (rows, Tk): in, scores; out, probabilities. dp: (rows, Tk): in, dy v'; out,
 // ds.
-template <class T>
-__global__ void __launch_bounds__(kThreads)
-    gradients_kernel(Flash p, T* s, T* dp, const float* lse, const float* delta) {
-  const int64_t row = blockIdx.x;
+template <class T, class F>
+__global__ void __launch_bounds__(kThreads) gradients_kernel(F p, T* s, T* dp, const float* lse, const float* delta) {
+  const int64_t row = blockIdx.x, keys = p.keys_of(row / p.Tq);
   s += row * p.Tk;
   dp += row * p.Tk;
   for (int64_t j = threadIdx.x; j < p.Tk; j += kThreads) {
-    const bool seen = p.sees(row % p.Tq, j);
+    const bool seen = p.sees(row % p.Tq, j, keys);
     const float e = seen ? expf(float(s[j]) - lse[row]) : 0.0f;
     dp[j] = T(seen ? p.scale * e * (float(dp[j]) - delta[row]) : 0.0f);
     s[j] = T(e);
@@ -70,8 +69,10 @@ Plan attention_materialised(const Attention& p, GpuContext& gpu) {
     return Plan([p, rows, all_scores, &gpu](Args t) {
              T* const s = t.workspace(all_scores);
              enqueue_product<T>(scores(p, p.factor()), t[A::q].as<const T>(), t[A::k].as<const T>(), nullptr, s, gpu);
-             launch(probabilities_kernel<T>, Grid{.blocks = rows, .threads = kThreads, .stream = gpu.stream()},
-                    Flash(p), s, t[A::lse].as<float>());
+             for_mask(p, t, A::lengths, [&]<class F>(const F& mask) {
+               launch(probabilities_kernel<T, F>, Grid{.blocks = rows, .threads = kThreads, .stream = gpu.stream()},
+                      mask, s, t[A::lse].as<float>());
+             });
              enqueue_product<T>(product(p, p.group() * p.Tq, p.D, p.Tk), s, t[A::v].as<const T>(), nullptr,
                                 t[A::y].as<T>(), gpu);
            })
@@ -97,8 +98,10 @@ Plan attention_backward_materialised(const AttentionBackward& p, GpuContext& gpu
              enqueue_product<T>(scores(p, p.factor()), q, k, nullptr, s, gpu);
              enqueue_product<T>(scores(p, 1), dy, t[A::v].as<const T>(), nullptr, ds, gpu);
              enqueue_row_dots(rows, p.D, t[A::y].as<const T>(), dy, delta, gpu.stream());
-             launch(gradients_kernel<T>, Grid{.blocks = rows, .threads = kThreads, .stream = gpu.stream()}, Flash(p), s,
-                    ds, t[A::lse].as<const float>(), delta);
+             for_mask(p, t, A::lengths, [&]<class F>(const F& mask) {
+               launch(gradients_kernel<T, F>, Grid{.blocks = rows, .threads = kThreads, .stream = gpu.stream()}, mask,
+                      s, ds, t[A::lse].as<const float>(), delta);
+             });
              enqueue_product<T>(product(p, p.group() * p.Tq, p.D, p.Tk), ds, k, nullptr, t[A::dq].as<T>(), gpu);
              enqueue_product<T>(to_key, ds, q, nullptr, t[A::dk].as<T>(), gpu);
              enqueue_product<T>(to_key, s, dy, nullptr, t[A::dv].as<T>(), gpu);

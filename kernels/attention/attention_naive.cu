@@ -11,11 +11,26 @@ constexpr int64_t kMaxScoreBytes = int64_t{8} << 30;
 
 // The parameters of the kernels. Head h of q uses head h / group of k and v, counted over the batch.
 struct Heads {
-  int64_t group, Tq, Tk, D;
+  int64_t H, group, Tq, Tk, D, window;
   bool causal;
   float scale;
-  explicit Heads(const AttentionShape& p)
-      : group(p.group()), Tq(p.Tq), Tk(p.Tk), D(p.D), causal(p.causal), scale(static_cast<float>(p.factor())) {}
+  const int32_t* lengths;
+  Heads(const AttentionShape& p, const Args& t, Slot lengths_slot)
+      : H(p.H),
+        group(p.group()),
+        Tq(p.Tq),
+        Tk(p.Tk),
+        D(p.D),
+        window(p.window > 0 ? p.window : p.Tq + 1),
+        causal(p.causal),
+        scale(static_cast<float>(p.factor())),
+        lengths(p.padded ? t[lengths_slot].as<const int32_t>() : nullptr) {}
+  // The keys [first, last) that a query sees; row: of all heads.
+  __device__ int64_t first(int64_t row) const { return max(int64_t{0}, row % Tq + 1 - window); }
+  __device__ int64_t last(int64_t row) const {
+    const int64_t keys = lengths == nullptr ? Tk : min(Tk, max(int64_t{1}, int64_t{lengths[row / Tq / H]}));
+    return causal ? min(keys, row % Tq + 1) : keys;
+  }
 };
 
 Grid grid_of(int64_t elements, const GpuContext& gpu) {
@@ -37,7 +52,7 @@ __global__ void scores_kernel(Heads p, const T* q, const T* k, float* s, int64_t
   const int64_t index = my_element();
   if (index >= elements) return;
   const int64_t j = index % p.Tk, row = index / p.Tk, head = row / p.Tq;
-  if (p.causal && j > row % p.Tq) return;
+  if (j < p.first(row) || j >= p.last(row)) return;
   s[index] = p.scale * dot(q + row * p.D, k + (head / p.group * p.Tk + j) * p.D, p.D);
 }
 
@@ -46,16 +61,16 @@ __global__ void probabilities_kernel(Heads p, float* s, float* lse, int64_t rows
   const int64_t row = my_element();
   if (row >= rows) return;
   s += row * p.Tk;
-  const int64_t seen = p.causal && row % p.Tq + 1 < p.Tk ? row % p.Tq + 1 : p.Tk;
+  const int64_t first = p.first(row), last = p.last(row);
 
   // Row maximum.
   float max = -INFINITY;
-  for (int64_t j = 0; j < seen; ++j) max = fmaxf(max, s[j]);
+  for (int64_t j = first; j < last; ++j) max = fmaxf(max, s[j]);
 
   // Sum of exponentials, then the quotient.
   float sum = 0;
-  for (int64_t j = 0; j < seen; ++j) sum += expf(s[j] - max);
-  for (int64_t j = 0; j < p.Tk; ++j) s[j] = j < seen ? expf(s[j] - max) / sum : 0;
+  for (int64_t j = first; j < last; ++j) sum += expf(s[j] - max);
+  for (int64_t j = 0; j < p.Tk; ++j) s[j] = j >= first && j < last ? expf(s[j] - max) / sum : 0;
   lse[row] = max + logf(sum);
 }
 
@@ -82,7 +97,7 @@ Plan attention_naive(const Attention& p, GpuContext& gpu) {
     const auto scores = workspace.add<float>(rows * p.Tk);
     return Plan([p, rows, scores, &gpu](Args t) {
              float* const s = t.workspace(scores);
-             const Heads heads(p);
+             const Heads heads(p, t, A::lengths);
              launch(scores_kernel<T>, grid_of(rows * p.Tk, gpu), heads, t[A::q].as<const T>(), t[A::k].as<const T>(), s,
                     rows * p.Tk);
              launch(probabilities_kernel, grid_of(rows, gpu), heads, s, t[A::lse].as<float>(), rows);
@@ -102,7 +117,7 @@ __global__ void gradients_kernel(Heads p, const T* q, const T* k, const T* v, co
   if (index >= elements) return;
   const int64_t j = index % p.Tk, row = index / p.Tk, key = row / p.Tq / p.group * p.Tk + j;
   float e = 0, slope = 0;
-  if (!(p.causal && j > row % p.Tq)) {
+  if (j >= p.first(row) && j < p.last(row)) {
     e = expf(p.scale * dot(q + row * p.D, k + key * p.D, p.D) - lse[row]);
     slope = dot(dy + row * p.D, v + key * p.D, p.D) - dot(dy + row * p.D, y + row * p.D, p.D);
   }
@@ -132,7 +147,7 @@ Plan attention_backward_naive(const AttentionBackward& p, GpuContext& gpu) {
     const auto probabilities = workspace.add<float>(rows * p.Tk), gradients = workspace.add<float>(rows * p.Tk);
     return Plan([p, rows, keys, probabilities, gradients, &gpu](Args t) {
              float *const prob = t.workspace(probabilities), *const ds = t.workspace(gradients);
-             const Heads heads(p);
+             const Heads heads(p, t, A::lengths);
              const T *q = t[A::q].as<const T>(), *k = t[A::k].as<const T>(), *dy = t[A::dy].as<const T>();
              launch(gradients_kernel<T>, grid_of(rows * p.Tk, gpu), heads, q, k, t[A::v].as<const T>(),
                     t[A::y].as<const T>(), t[A::lse].as<const float>(), dy, prob, ds, rows * p.Tk);

@@ -51,10 +51,12 @@ Plan attention_tuned(const Attention& p, GpuContext& gpu) {
     return Plan([p, parts, sums, &gpu](Args t) {
              const FlashTensors<T> tensors{t[A::q].as<const T>(), t[A::k].as<const T>(), t[A::v].as<const T>(),
                                            t[A::y].as<T>(), t[A::lse].as<float>()};
-             if (parts > 0 && aligned16(tensors.q, tensors.k, tensors.v))
-               enqueue_decode(Flash(p), tensors, parts, t.workspace(sums), gpu.stream());
-             else
-               enqueue_flash(Flash(p), tensors, gpu.stream());
+             if (parts > 0 && aligned16(tensors.q, tensors.k, tensors.v)) {
+               const MaskedFlash mask(p, p.padded ? t[A::lengths].as<const int32_t>() : nullptr);
+               enqueue_decode(mask, tensors, parts, t.workspace(sums), gpu.stream());
+               return;
+             }
+             for_mask(p, t, A::lengths, [&](const auto& mask) { enqueue_flash(mask, tensors, gpu.stream()); });
            })
         .with(parts == 0 ? "" : "keys of a head in " + std::to_string(parts) + " parts", std::move(workspace));
   });
@@ -74,11 +76,17 @@ Plan attention_backward_tuned(const AttentionBackward& p, GpuContext& gpu) {
              float* const delta = t.workspace(row_dots);
              const T *y = t[A::y].as<const T>(), *dy = t[A::dy].as<const T>();
              enqueue_row_dots(rows, p.D, y, dy, delta, gpu.stream());
-             enqueue_flash_backward(Flash(p),
-                                    FlashGradients<T>{t[A::q].as<const T>(), t[A::k].as<const T>(),
-                                                      t[A::v].as<const T>(), y, dy, t[A::lse].as<const float>(), delta,
-                                                      t[A::dq].as<T>(), t[A::dk].as<T>(), t[A::dv].as<T>()},
-                                    gpu.stream());
+             const FlashGradients<T> tensors{t[A::q].as<const T>(),
+                                             t[A::k].as<const T>(),
+                                             t[A::v].as<const T>(),
+                                             y,
+                                             dy,
+                                             t[A::lse].as<const float>(),
+                                             delta,
+                                             t[A::dq].as<T>(),
+                                             t[A::dk].as<T>(),
+                                             t[A::dv].as<T>()};
+             for_mask(p, t, A::lengths, [&](const auto& mask) { enqueue_flash_backward(mask, tensors, gpu.stream()); });
            })
         .with(std::move(workspace));
   });

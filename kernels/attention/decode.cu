@@ -19,6 +19,7 @@ constexpr float kLn2 = 0.693147181f;
 struct Decode {
   int64_t rows, Tk, D, parts;  // rows: group Tq
   float log2_factor;           // of q k': scale log2 e, for powers of two
+  MaskedFlash shape;
 };
 
 // A row of what a part leaves in the workspace, (heads of k, parts, rows): D sums of v, then the maximum of the scores
@@ -41,7 +42,8 @@ __global__ void __launch_bounds__(kThreads)
   const int lane = static_cast<int>(threadIdx.x) % kLanes, group = static_cast<int>(threadIdx.x) / kLanes;
   const int feature = lane * kSize;
   const int64_t kv = blockIdx.x / p.parts, part = blockIdx.x % p.parts;
-  const int64_t first = p.Tk * part / p.parts, last = p.Tk * (part + 1) / p.parts;
+  const int64_t length = p.shape.keys_of(kv * p.shape.group);
+  const int64_t first = length * part / p.parts, last = length * (part + 1) / p.parts;
   const bool active = feature < p.D;
   k += kv * p.Tk * p.D + feature;
   v += kv * p.Tk * p.D + feature;
@@ -180,8 +182,10 @@ int64_t decode_workspace_floats(const Attention& p, int64_t parts) {
 }
 
 template <class T>
-void enqueue_decode(const Flash& p, const FlashTensors<T>& t, int64_t parts, float* workspace, cudaStream_t stream) {
-  const Decode d{.rows = p.group * p.Tq, .Tk = p.Tk, .D = p.D, .parts = parts, .log2_factor = p.scale * 1.44269504f};
+void enqueue_decode(const MaskedFlash& p, const FlashTensors<T>& t, int64_t parts, float* workspace,
+                    cudaStream_t stream) {
+  const Decode d{
+      .rows = p.group * p.Tq, .Tk = p.Tk, .D = p.D, .parts = parts, .log2_factor = p.scale * 1.44269504f, .shape = p};
   const int64_t kv_heads = p.heads / p.group;
   // Two widths: heads of up to 64 features, as GPT-2's, and of up to 128.
   constexpr int kNarrow = 64 / kPack<T>, kWide = 128 / kPack<T>;
@@ -193,8 +197,8 @@ void enqueue_decode(const Flash& p, const FlashTensors<T>& t, int64_t parts, flo
     launch(combine_kernel<T>, Grid{.blocks = kv_heads * d.rows, .threads = kThreads, .stream = stream}, d, workspace,
            t.y, t.lse);
 }
-template void enqueue_decode(const Flash&, const FlashTensors<float>&, int64_t, float*, cudaStream_t);
-template void enqueue_decode(const Flash&, const FlashTensors<__nv_bfloat16>&, int64_t, float*, cudaStream_t);
-template void enqueue_decode(const Flash&, const FlashTensors<__half>&, int64_t, float*, cudaStream_t);
+template void enqueue_decode(const MaskedFlash&, const FlashTensors<float>&, int64_t, float*, cudaStream_t);
+template void enqueue_decode(const MaskedFlash&, const FlashTensors<__nv_bfloat16>&, int64_t, float*, cudaStream_t);
+template void enqueue_decode(const MaskedFlash&, const FlashTensors<__half>&, int64_t, float*, cudaStream_t);
 
 }  // namespace duet::DUET_DEVICE

@@ -8,6 +8,7 @@
 namespace duet::DUET_DEVICE {
 
 struct Flash {
+  static constexpr bool kMasked = false;
   int64_t heads, group, Tq, Tk, D;  // heads: B H, of q; group: heads of q that share one head of k and v
   bool causal;
   float scale;
@@ -19,9 +20,44 @@ struct Flash {
         D(p.D),
         causal(p.causal),
         scale(static_cast<float>(p.factor())) {}
+  // How many keys the sequence of a head of q has.
+  __device__ int64_t keys_of(int64_t) const { return Tk; }
+  // The first key that query i sees.
+  __device__ int64_t first_key(int64_t) const { return 0; }
+  // The queries before which all lie that see one of `count` keys from `first` on. keys: keys_of their head.
+  __device__ int64_t last_query(int64_t, int64_t, int64_t) const { return Tq; }
   // Whether key j takes part in the softmax of query i: both exist and the mask allows it.
-  __host__ __device__ bool sees(int64_t i, int64_t j) const { return i < Tq && j < Tk && !(causal && j > i); }
+  __device__ bool sees(int64_t i, int64_t j, int64_t keys) const { return i < Tq && j < keys && !(causal && j > i); }
 };
+
+// With a window or lengths: kernels have an instance of their own for it, so that they cost the others nothing.
+struct MaskedFlash : Flash {
+  static constexpr bool kMasked = true;
+  int64_t heads_of_sequence;  // H
+  int64_t window;             // query i sees no key before i - window + 1; without a window, a very large number
+  const int32_t* lengths;     // of the sequences, (B); null: each has Tk keys
+  MaskedFlash(const AttentionShape& p, const int32_t* lengths)
+      : Flash(p), heads_of_sequence(p.H), window(p.window > 0 ? p.window : INT64_MAX / 2), lengths(lengths) {}
+  __device__ int64_t keys_of(int64_t head) const {
+    return lengths == nullptr ? Tk : min(Tk, max(int64_t{1}, int64_t{lengths[head / heads_of_sequence]}));
+  }
+  __device__ int64_t first_key(int64_t i) const { return max(int64_t{0}, i + 1 - window); }
+  __device__ int64_t last_query(int64_t first, int64_t count, int64_t keys) const {
+    return first < keys ? min(Tq, first + count - 1 + window) : 0;
+  }
+  __device__ bool sees(int64_t i, int64_t j, int64_t keys) const {
+    return Flash::sees(i, j, keys) && j >= first_key(i);
+  }
+};
+
+// Calls f(Flash) or f(MaskedFlash), as the problem needs. lengths: where they stand in t.
+template <class F>
+void for_mask(const AttentionShape& p, const Args& t, Slot lengths, F&& f) {
+  if (p.padded || p.window > 0)
+    f(MaskedFlash(p, p.padded ? t[lengths].as<const int32_t>() : nullptr));
+  else
+    f(Flash(p));
+}
 
 inline constexpr int64_t kMaxFlashDepth = 128;  // features of a head: limited by shared memory and registers of a tile
 
@@ -44,13 +80,15 @@ struct FlashGradients {
 // flash_f32.cu. The shared memory of a block, forward and backward, may exceed that of the device.
 int64_t flash_shared_bytes(int64_t D);
 int64_t flash_backward_shared_bytes(int64_t D);
-void enqueue_flash(const Flash& p, const FlashTensors<float>& t, cudaStream_t stream);
-void enqueue_flash_backward(const Flash& p, const FlashGradients<float>& t, cudaStream_t stream);
+template <class F>  // Flash, MaskedFlash
+void enqueue_flash(const F& p, const FlashTensors<float>& t, cudaStream_t stream);
+template <class F>
+void enqueue_flash_backward(const F& p, const FlashGradients<float>& t, cudaStream_t stream);
 // flash_half.cu, for __nv_bfloat16 and __half
-template <class T>
-void enqueue_flash(const Flash& p, const FlashTensors<T>& t, cudaStream_t stream);
-template <class T>
-void enqueue_flash_backward(const Flash& p, const FlashGradients<T>& t, cudaStream_t stream);
+template <class F, class T>
+void enqueue_flash(const F& p, const FlashTensors<T>& t, cudaStream_t stream);
+template <class F, class T>
+void enqueue_flash_backward(const F& p, const FlashGradients<T>& t, cudaStream_t stream);
 
 // attention_tuned.cu. delta[row] = sum_c dy[row,c] y[row,c].
 template <class T>

@@ -128,9 +128,9 @@ __device__ __forceinline__ float row_reduce(float v) {
 
 // One block per 64 queries of a head; with a causal mask, the blocks with the most keys come first. Shared memory: 3
 // tiles and the scores.
-template <int kD>
+template <int kD, class F>
 __global__ void __launch_bounds__(kThreads)
-    flash_kernel(Flash p, const float* q, const float* k, const float* v, float* y, float* lse, bool vector) {
+    flash_kernel(F p, const float* q, const float* k, const float* v, float* y, float* lse, bool vector) {
   using Tile = Tile<kD>;
   DUET_DYN_SHARED(float, shared);
   float *tile_q = shared, *tile_k = tile_q + Tile::kElements, *tile_v = tile_k + Tile::kElements;
@@ -151,8 +151,9 @@ __global__ void __launch_bounds__(kThreads)
     sum[i] = 0;
   }
   Tile::fetch(tile_q, q, i0, p.Tq, p.D, vector);
-  const int64_t keys = p.causal ? min(p.Tk, i0 + kTile) : p.Tk;
-  for (int64_t j0 = 0; j0 < keys; j0 += kTile) {
+  // Of the block's queries: the keys of their sequence, and the tiles with a key that one of them sees.
+  const int64_t length = p.keys_of(head), end = p.causal ? min(length, i0 + kTile) : length;
+  for (int64_t j0 = p.first_key(i0) / kTile * kTile; j0 < end; j0 += kTile) {
     Tile::fetch(tile_k, k, j0, p.Tk, p.D, vector);
     Tile::fetch(tile_v, v, j0, p.Tk, p.D, vector);
     __syncthreads();
@@ -168,7 +169,7 @@ __global__ void __launch_bounds__(kThreads)
       float larger = max[i];
 #pragma unroll
       for (int j = 0; j < 4; ++j) {
-        s[i][j] = p.sees(row, j0 + Tile::tx() + 16 * j) ? p.scale * s[i][j] : -INFINITY;
+        s[i][j] = p.sees(row, j0 + Tile::tx() + 16 * j, length) ? p.scale * s[i][j] : -INFINITY;
         larger = fmaxf(larger, s[i][j]);
       }
       larger = row_reduce<MaxOp>(larger);
@@ -206,9 +207,9 @@ __global__ void __launch_bounds__(kThreads)
 // kKeys: rows are the keys of one head of k and v, columns the queries of all heads that share it; writes dk and dv.
 // Otherwise rows are queries and columns keys; writes dq. One block per 64 rows. Shared memory: 4 tiles, 2 tiles of
 // scores, 128 floats.
-template <int kD, bool kKeys>
+template <int kD, bool kKeys, class F>
 __global__ void __launch_bounds__(kThreads)
-    flash_backward_kernel(Flash p, const float* q, const float* k, const float* v, const float* dy, const float* lse,
+    flash_backward_kernel(F p, const float* q, const float* k, const float* v, const float* dy, const float* lse,
                           const float* delta, float* dq, float* dk, float* dv, bool vector) {
   using Tile = Tile<kD>;
   DUET_DYN_SHARED(float, shared);
@@ -228,8 +229,10 @@ __global__ void __launch_bounds__(kThreads)
   Tile::fetch(row_2, kKeys ? v : dy + item * p.Tq * p.D, at, rows, p.D, vector);
 
   typename Tile::Sums out = {}, out_v = {};
-  const int64_t begin = kKeys && p.causal ? at : 0;
-  const int64_t end = !kKeys && p.causal ? min(columns, at + kTile) : columns;
+  // The tiles of columns that the mask leaves out are skipped.
+  const int64_t length = p.keys_of(kKeys ? item * p.group : item);
+  const int64_t begin = kKeys ? (p.causal ? at : 0) : p.first_key(at) / kTile * kTile;
+  const int64_t end = kKeys ? p.last_query(at, kTile, length) : p.causal ? min(length, at + kTile) : length;
   for (int64_t g = 0; g < (kKeys ? p.group : 1); ++g) {
     const int64_t head = kKeys ? item * p.group + g : item;
     const float *my_q = q + head * p.Tq * p.D, *my_dy = dy + head * p.Tq * p.D;
@@ -252,7 +255,7 @@ __global__ void __launch_bounds__(kThreads)
 #pragma unroll
         for (int j = 0; j < 4; ++j) {
           const int row = Tile::ty() + 16 * i, column = Tile::tx() + 16 * j, mine = kKeys ? column : row;
-          const bool seen = kKeys ? p.sees(c0 + column, at + row) : p.sees(at + row, c0 + column);
+          const bool seen = kKeys ? p.sees(c0 + column, at + row, length) : p.sees(at + row, c0 + column, length);
           s[i][j] = seen ? expf(p.scale * s[i][j] - tile_lse[mine]) : 0;
           ds[i][j] = p.scale * s[i][j] * (ds[i][j] - tile_delta[mine]);
         }
@@ -282,24 +285,24 @@ constexpr int64_t kForwardShared = (3 * Tile<kD>::kElements + kTile * kScorePitc
 template <int kD>
 constexpr int64_t kBackwardShared = (4 * Tile<kD>::kElements + 2 * kTile * (kScorePitch + 1)) * int64_t{sizeof(float)};
 
-template <int kD>
-void enqueue_forward(const Flash& p, const FlashTensors<float>& t, cudaStream_t stream) {
+template <int kD, class F>
+void enqueue_forward(const F& p, const FlashTensors<float>& t, cudaStream_t stream) {
   const Grid grid{.blocks = p.heads * ceil_div(p.Tq, kTile),
                   .threads = kThreads,
                   .shared_bytes = kForwardShared<kD>,
                   .stream = stream};
   const bool vector = p.D % 4 == 0 && aligned16(t.q, t.k, t.v, t.y);
-  launch(flash_kernel<kD>, grid, p, t.q, t.k, t.v, t.y, t.lse, vector);
+  launch(flash_kernel<kD, F>, grid, p, t.q, t.k, t.v, t.y, t.lse, vector);
 }
 
-template <int kD>
-void enqueue_backward(const Flash& p, const FlashGradients<float>& t, cudaStream_t stream) {
+template <int kD, class F>
+void enqueue_backward(const F& p, const FlashGradients<float>& t, cudaStream_t stream) {
   const bool vector = p.D % 4 == 0 && aligned16(t.q, t.k, t.v, t.dy, t.dq, t.dk, t.dv);
   Grid grid{.threads = kThreads, .shared_bytes = kBackwardShared<kD>, .stream = stream};
   grid.blocks = p.heads * ceil_div(p.Tq, kTile);
-  launch(flash_backward_kernel<kD, false>, grid, p, t.q, t.k, t.v, t.dy, t.lse, t.delta, t.dq, t.dk, t.dv, vector);
+  launch(flash_backward_kernel<kD, false, F>, grid, p, t.q, t.k, t.v, t.dy, t.lse, t.delta, t.dq, t.dk, t.dv, vector);
   grid.blocks = p.heads / p.group * ceil_div(p.Tk, kTile);
-  launch(flash_backward_kernel<kD, true>, grid, p, t.q, t.k, t.v, t.dy, t.lse, t.delta, t.dq, t.dk, t.dv, vector);
+  launch(flash_backward_kernel<kD, true, F>, grid, p, t.q, t.k, t.v, t.dy, t.lse, t.delta, t.dq, t.dk, t.dv, vector);
 }
 
 }  // namespace
@@ -307,11 +310,17 @@ void enqueue_backward(const Flash& p, const FlashGradients<float>& t, cudaStream
 int64_t flash_shared_bytes(int64_t D) { return D <= 64 ? kForwardShared<64> : kForwardShared<128>; }
 int64_t flash_backward_shared_bytes(int64_t D) { return D <= 64 ? kBackwardShared<64> : kBackwardShared<128>; }
 
-void enqueue_flash(const Flash& p, const FlashTensors<float>& t, cudaStream_t stream) {
+template <class F>
+void enqueue_flash(const F& p, const FlashTensors<float>& t, cudaStream_t stream) {
   p.D <= 64 ? enqueue_forward<64>(p, t, stream) : enqueue_forward<128>(p, t, stream);
 }
-void enqueue_flash_backward(const Flash& p, const FlashGradients<float>& t, cudaStream_t stream) {
+template <class F>
+void enqueue_flash_backward(const F& p, const FlashGradients<float>& t, cudaStream_t stream) {
   p.D <= 64 ? enqueue_backward<64>(p, t, stream) : enqueue_backward<128>(p, t, stream);
 }
+template void enqueue_flash(const Flash&, const FlashTensors<float>&, cudaStream_t);
+template void enqueue_flash(const MaskedFlash&, const FlashTensors<float>&, cudaStream_t);
+template void enqueue_flash_backward(const Flash&, const FlashGradients<float>&, cudaStream_t);
+template void enqueue_flash_backward(const MaskedFlash&, const FlashGradients<float>&, cudaStream_t);
 
 }  // namespace duet::DUET_DEVICE

@@ -2,8 +2,9 @@
 // As flash_f32.cu, on the tensor cores: a block has 4 warps, a warp 32 rows forward and 16 backward. Scores stay in
 // registers: a thread holds the same elements of the result of one product as the next product takes for its left
 // operand. Tiles of columns have two places in shared memory: while one is used, the next is copied to the other. Only
-// tiles at an edge are masked: those on the diagonal of a causal mask, and the last. Exponentials are powers of 2, with
-// log2 e in their factor. Sums are f32; probabilities and ds are rounded to T.
+// tiles at an edge are masked: those on the diagonal of a causal mask, at the start of a window, and at the end of a
+// sequence; tiles that no query of a block sees are not read. Exponentials are powers of 2, with log2 e in their
+// factor. Sums are f32; probabilities and ds are rounded to T.
 #include <algorithm>
 
 #include "kernels/attention/flash.h"
@@ -176,9 +177,9 @@ constexpr int kForwardColumns = kD <= 64 ? 64
 
 // One block per 128 queries of a head. pairs: y allows 2-element accesses. Shared memory: a tile of 128 rows and 4 of
 // kForwardColumns.
-template <class T, int kD, bool kAsync>
+template <class T, int kD, bool kAsync, class F>
 __global__ void __launch_bounds__(kThreads, 2)
-    flash_kernel(Flash p, Order order, const T* q, const T* k, const T* v, T* y, float* lse, bool pairs) {
+    flash_kernel(F p, Order order, const T* q, const T* k, const T* v, T* y, float* lse, bool pairs) {
   constexpr int kColumns = kForwardColumns<kD, kAsync>, kM = 2;
   using Tile = Tile<T, kD, kColumns, kM>;
   constexpr int kRows = Tile::kRows, kPlace = kColumns * Tile::kPitch;
@@ -189,19 +190,25 @@ __global__ void __launch_bounds__(kThreads, 2)
   const int64_t i0 = int64_t{tile} * kRows, kv = head / p.group * p.Tk * p.D;
   const int lane = static_cast<int>(threadIdx.x) % 32, warp_row = static_cast<int>(threadIdx.x) / 32 * 16 * kM;
   const int64_t first = i0 + warp_row;  // of this warp's queries
-  // Tiles of keys: those of the block, those that a query of this warp sees, and those that all its queries see whole.
+  // Tiles of keys: [begin, tiles) of the block, of which a query of this warp sees those before my_tiles, and all its
+  // queries see [whole_begin, whole_end) whole.
+  const int64_t length = p.keys_of(head);
   const auto tiles_of = [&](int64_t queries) {
-    return static_cast<int>(((p.causal ? min(p.Tk, queries) : p.Tk) + kColumns - 1) / kColumns);
+    return static_cast<int>(((p.causal ? min(length, queries) : length) + kColumns - 1) / kColumns);
   };
-  const int tiles = tiles_of(i0 + kRows), my_tiles = first >= p.Tq ? 0 : tiles_of(first + 16 * kM);
-  const int whole_tiles = static_cast<int>((p.causal ? min(p.Tk, first + 1) : p.Tk) / kColumns);
+  const int begin = static_cast<int>(p.first_key(i0) / kColumns), tiles = tiles_of(i0 + kRows);
+  const int my_tiles = first >= p.Tq ? 0 : tiles_of(first + 16 * kM);
+  const int whole_begin = static_cast<int>((p.first_key(first + 16 * kM - 1) + kColumns - 1) / kColumns);
+  const int whole_end = static_cast<int>((p.causal ? min(length, first + 1) : length) / kColumns);
 
   const float factor = fabsf(p.scale) * kLog2e;
   typename Tile::Sums out = {};
   float max[kM][2], sum[kM][2] = {};  // sum: of this thread's columns
 #pragma unroll
   for (int m = 0; m < kM; ++m) max[m][0] = max[m][1] = -INFINITY;
-  const T *my_k = Tile::mine(k + kv, 0, p.D), *my_v = Tile::mine(v + kv, 0, p.D);  // of the next tile
+  // Of the next tile.
+  const T* my_k = Tile::mine(k + kv, int64_t{begin} * kColumns, p.D);
+  const T* my_v = Tile::mine(v + kv, int64_t{begin} * kColumns, p.D);
   const auto fetch = [&](int j) {
     const int place = j % 2 * kPlace;
     const int64_t left = p.Tk - int64_t{j} * kColumns;
@@ -212,7 +219,7 @@ __global__ void __launch_bounds__(kThreads, 2)
     cp_async_commit();
   };
   Tile::template fetch<kRows, kAsync>(tile_q, Tile::mine(q + head * p.Tq * p.D, i0, p.D), q, p.Tq - i0, p.D);
-  fetch(0);
+  fetch(begin);
   if (p.scale < 0) {  // scores are scaled by a positive number, so that the largest score has the largest product
     cp_async_wait<0>();
     __syncthreads();
@@ -220,7 +227,7 @@ __global__ void __launch_bounds__(kThreads, 2)
       if (i % Tile::kPitch < kD) tile_q[i] = T(-float(tile_q[i]));
   }
 
-  for (int j = 0; j < tiles; ++j) {
+  for (int j = begin; j < tiles; ++j) {
     const T *tile_k = tiles_k + j % 2 * kPlace, *tile_v = tiles_v + j % 2 * kPlace;
     cp_async_wait<0>();
     __syncthreads();  // this tile is complete, and all have left the other place
@@ -230,24 +237,29 @@ __global__ void __launch_bounds__(kThreads, 2)
     // Scores, not yet scaled.
     typename Tile::Scores s;
     Tile::scores(tile_q, warp_row, tile_k, s);
-    if (j >= whole_tiles) {
+    if ((F::kMasked && j < whole_begin) || j >= whole_end) {
 #pragma unroll
       for (int m = 0; m < kM; ++m)
 #pragma unroll
         for (int half = 0; half < 2; ++half) {
           const int64_t row = first + m * 16 + lane / 4 + 8 * half;
-          const int64_t keys = p.causal ? min(p.Tk, row + 1) : p.Tk;
-          const int seen = static_cast<int>(min(int64_t{kColumns}, keys - int64_t{j} * kColumns));
+          const int64_t keys = p.causal ? min(length, row + 1) : length, before = int64_t{j} * kColumns;
+          // Columns [from, to) of the tile are seen.
+          const int64_t skipped = p.first_key(row) - before;
+          const int from = skipped > 0 ? static_cast<int>(min(int64_t{kColumns}, skipped)) : 0;
+          const int to = static_cast<int>(min(int64_t{kColumns}, keys - before));
 #pragma unroll
           for (int n = 0; n < kColumns / 8; ++n)
 #pragma unroll
-            for (int e = 0; e < 2; ++e)
-              if (8 * n + lane % 4 * 2 + e >= seen) s[m][n][2 * half + e] = -INFINITY;
+            for (int e = 0; e < 2; ++e) {
+              const int column = 8 * n + lane % 4 * 2 + e;
+              if ((F::kMasked && column < from) || column >= to) s[m][n][2 * half + e] = -INFINITY;
+            }
         }
     }
 
-    // Online softmax: new maximum, exponentials, and the sums so far scaled to the new maximum. The first tile has a
-    // key that every query sees, so that no maximum stays -inf.
+    // Online softmax: new maximum, exponentials, and the sums so far scaled to the new maximum. The first tile under a
+    // window may have no key that a query sees: its maximum stays -inf, and nothing is relative to that.
 #pragma unroll
     for (int m = 0; m < kM; ++m)
 #pragma unroll
@@ -259,7 +271,8 @@ __global__ void __launch_bounds__(kThreads, 2)
           for (int e = 0; e < 2; ++e) larger = fmaxf(larger, s[m][n][2 * half + e]);
         larger = row_reduce<MaxOp>(larger);
         float part = 0;
-        const float base = factor * larger, change = exp2_approx(factor * (max[m][half] - larger));
+        const float level = F::kMasked ? RunningSoftmax::base(larger) : larger;
+        const float base = factor * level, change = exp2_approx(factor * (max[m][half] - level));
         max[m][half] = larger;
 #pragma unroll
         for (int n = 0; n < kD / 8; ++n) {
@@ -301,9 +314,9 @@ constexpr int kBackwardColumns =
     kD > 64 ? 32 : 64;  // limited by registers, which hold two tiles of scores and the sums
 
 // Rows and columns as in flash_f32.cu. Shared memory: 2 tiles of 64 rows, 4 of kBackwardColumns rows, and 1 KiB.
-template <class T, int kD, bool kKeys, bool kAsync>
+template <class T, int kD, bool kKeys, bool kAsync, class F>
 __global__ void __launch_bounds__(kThreads)
-    flash_backward_kernel(Flash p, Order order, const T* q, const T* k, const T* v, const T* dy, const float* lse,
+    flash_backward_kernel(F p, Order order, const T* q, const T* k, const T* v, const T* dy, const float* lse,
                           const float* delta, T* dq, T* dk, T* dv, bool pairs) {
   constexpr int kColumns = kBackwardColumns<kD>;
   using Tile = Tile<T, kD, kColumns, 1>;
@@ -333,9 +346,11 @@ __global__ void __launch_bounds__(kThreads)
     lse += item * p.group * p.Tq;
     delta += item * p.group * p.Tq;
   }
-  // The columns [begin, end) of each of `heads` heads; a step is one tile of one head.
-  const int64_t begin = kKeys && p.causal ? at : 0;
-  const int64_t end = !kKeys && p.causal ? min(columns, at + kRows) : columns;
+  // The columns [begin, end) of each of `heads` heads; a step is one tile of one head. Tiles that the mask leaves out
+  // are skipped; a block of keys after the end of their sequence has none.
+  const int64_t length = p.keys_of(kKeys ? item * p.group : item);
+  const int64_t begin = kKeys ? (p.causal ? at : 0) : p.first_key(at) / kColumns * kColumns;
+  const int64_t end = kKeys ? p.last_query(at, kRows, length) : p.causal ? min(length, at + kRows) : length;
   const int64_t heads = kKeys ? p.group : 1;
   const float factor = p.scale * kLog2e;
   float row_lse[2] = {}, row_delta[2] = {};  // of the queries, where they are rows
@@ -402,13 +417,22 @@ __global__ void __launch_bounds__(kThreads)
       typename Tile::Scores s, ds;
       Tile::scores(row_1, warp_row, column_1, s);
       Tile::scores(row_2, warp_row, column_2, ds);
-      if (kKeys ? p.causal && now < first + 15 : now + kColumns > p.Tk || (p.causal && now + kColumns > first + 1)) {
+      bool at_edge =
+          kKeys ? p.causal && now < first + 15 : now + kColumns > length || (p.causal && now + kColumns > first + 1);
+      if constexpr (F::kMasked)
+        at_edge = at_edge ||
+                  (kKeys ? now + kColumns > first + p.window || first + 16 > length : now < p.first_key(first + 15));
+      if (at_edge) {
 #pragma unroll
         for (int half = 0; half < 2; ++half) {
           const int64_t row = first + lane / 4 + 8 * half;
           // Columns [from, to) of the tile are seen.
-          const int64_t from = kKeys ? row - now : 0;
-          const int64_t to = kKeys ? kColumns : (p.causal ? min(p.Tk, row + 1) : p.Tk) - now;
+          int64_t from = kKeys ? row - now : 0;
+          int64_t to = kKeys ? kColumns : (p.causal ? min(length, row + 1) : length) - now;
+          if constexpr (F::kMasked) {
+            from = kKeys ? (p.causal ? row - now : 0) : p.first_key(row) - now;
+            if (kKeys) to = row < length ? row + p.window - now : 0;
+          }
 #pragma unroll
           for (int n = 0; n < kColumns / 8; ++n)
 #pragma unroll
@@ -457,8 +481,8 @@ bool pairs_aligned(const Flash& p, std::initializer_list<const T*> tensors) {
          std::ranges::all_of(tensors, [](const T* t) { return reinterpret_cast<uintptr_t>(t) % (2 * sizeof(T)) == 0; });
 }
 
-template <int kD, bool kAsync, class T>
-void enqueue_forward(const Flash& p, const FlashTensors<T>& t, cudaStream_t stream) {
+template <int kD, bool kAsync, class F, class T>
+void enqueue_forward(const F& p, const FlashTensors<T>& t, cudaStream_t stream) {
   constexpr int kColumns = kForwardColumns<kD, kAsync>;
   using Tile = Tile<T, kD, kColumns, 2>;
   const Order order(ceil_div(p.Tq, Tile::kRows), p.heads, p, sizeof(T));
@@ -466,10 +490,10 @@ void enqueue_forward(const Flash& p, const FlashTensors<T>& t, cudaStream_t stre
                   .threads = kThreads,
                   .shared_bytes = (Tile::kRows + 4 * kColumns) * Tile::kPitch * int64_t{sizeof(T)},
                   .stream = stream};
-  launch(flash_kernel<T, kD, kAsync>, grid, p, order, t.q, t.k, t.v, t.y, t.lse, pairs_aligned<T>(p, {t.y}));
+  launch(flash_kernel<T, kD, kAsync, F>, grid, p, order, t.q, t.k, t.v, t.y, t.lse, pairs_aligned<T>(p, {t.y}));
 }
-template <int kD, bool kAsync, class T>
-void enqueue_backward(const Flash& p, const FlashGradients<T>& t, cudaStream_t stream) {
+template <int kD, bool kAsync, class F, class T>
+void enqueue_backward(const F& p, const FlashGradients<T>& t, cudaStream_t stream) {
   constexpr int kColumns = kBackwardColumns<kD>;
   using Tile = Tile<T, kD, kColumns, 1>;
   const bool pairs = pairs_aligned<T>(p, {t.dq, t.dk, t.dv});
@@ -481,21 +505,21 @@ void enqueue_backward(const Flash& p, const FlashGradients<T>& t, cudaStream_t s
                     .stream = stream};
     launch(kernel, grid, p, order, t.q, t.k, t.v, t.dy, t.lse, t.delta, t.dq, t.dk, t.dv, pairs);
   };
-  enqueue(flash_backward_kernel<T, kD, false, kAsync>, p.Tq, p.heads);
-  enqueue(flash_backward_kernel<T, kD, true, kAsync>, p.Tk, p.heads / p.group);
+  enqueue(flash_backward_kernel<T, kD, false, kAsync, F>, p.Tq, p.heads);
+  enqueue(flash_backward_kernel<T, kD, true, kAsync, F>, p.Tk, p.heads / p.group);
 }
 
 }  // namespace
 
-template <class T>
-void enqueue_flash(const Flash& p, const FlashTensors<T>& t, cudaStream_t stream) {
+template <class F, class T>
+void enqueue_flash(const F& p, const FlashTensors<T>& t, cudaStream_t stream) {
   if (rows_aligned<T>(p, {t.q, t.k, t.v}))
     p.D <= 64 ? enqueue_forward<64, true>(p, t, stream) : enqueue_forward<128, true>(p, t, stream);
   else
     p.D <= 64 ? enqueue_forward<64, false>(p, t, stream) : enqueue_forward<128, false>(p, t, stream);
 }
-template <class T>
-void enqueue_flash_backward(const Flash& p, const FlashGradients<T>& t, cudaStream_t stream) {
+template <class F, class T>
+void enqueue_flash_backward(const F& p, const FlashGradients<T>& t, cudaStream_t stream) {
   if (rows_aligned<T>(p, {t.q, t.k, t.v, t.dy}))
     p.D <= 64 ? enqueue_backward<64, true>(p, t, stream) : enqueue_backward<128, true>(p, t, stream);
   else
@@ -505,5 +529,9 @@ template void enqueue_flash(const Flash&, const FlashTensors<__nv_bfloat16>&, cu
 template void enqueue_flash(const Flash&, const FlashTensors<__half>&, cudaStream_t);
 template void enqueue_flash_backward(const Flash&, const FlashGradients<__nv_bfloat16>&, cudaStream_t);
 template void enqueue_flash_backward(const Flash&, const FlashGradients<__half>&, cudaStream_t);
+template void enqueue_flash(const MaskedFlash&, const FlashTensors<__nv_bfloat16>&, cudaStream_t);
+template void enqueue_flash(const MaskedFlash&, const FlashTensors<__half>&, cudaStream_t);
+template void enqueue_flash_backward(const MaskedFlash&, const FlashGradients<__nv_bfloat16>&, cudaStream_t);
+template void enqueue_flash_backward(const MaskedFlash&, const FlashGradients<__half>&, cudaStream_t);
 
 }  // namespace duet::DUET_DEVICE

@@ -54,6 +54,31 @@ inline Cases attention_cases(Scale scale) {
        across(kF32AndBf16, by_scale(scale, {}, {}, {}, sweep("Tq Tk", 16, 2048, "B:1 H:12 D:64 causal:1", 2)))});
 }
 
+// Under a sliding window, and of sequences that end at their own lengths.
+inline Cases masked_attention_cases(Scale scale) {
+  const Cases test{
+      {"a window of 5 keys", "B:1 H:2 Tq:33 Tk:33 D:8 causal:1 window:5"},
+      {"a window of one key", "B:1 H:1 Tq:17 Tk:17 D:8 causal:1 window:1"},
+      {"a window longer than the sequence; keys that no query sees", "B:1 H:1 Tq:9 Tk:17 D:8 causal:1 window:1000"},
+      {"a window that leaves out tiles of keys", "B:1 H:1 Tq:140 Tk:140 D:16 causal:1 window:40"},
+      {"wide heads, a window", "B:1 H:1 Tq:70 Tk:100 D:96 causal:1 window:20"},
+      {"wide heads of odd width, a window", "B:1 H:1 Tq:9 Tk:20 D:99 causal:1 window:5"},
+      {"padding", "B:3 H:2 Tq:17 Tk:33 D:8 padded:1"},
+      {"padding, causal, queries grouped", "B:2 H:4 Tq:17 Tk:17 D:16 Hkv:2 causal:1 padded:1"},
+      {"padding that leaves out tiles of keys", "B:2 H:1 Tq:9 Tk:150 D:64 padded:1"},
+      {"lengths of zero count as 1", "B:2 H:1 Tq:5 Tk:9 D:8 padded:1 lengths=0"},
+      {"lengths above Tk count as Tk", "B:2 H:1 Tq:5 Tk:9 D:8 padded:1 lengths=1000000"},
+  };
+  const Cases standard{
+      {"BERT-base, 8 sequences of 216 to 384 tokens", "B:8 H:12 Tq:384 Tk:384 D:64 padded:1"},
+      {"Longformer's window of 512, 4096 tokens", "B:1 H:12 Tq:4096 Tk:4096 D:64 causal:1 window:512"},
+  };
+  const Cases more{
+      {"Mistral-7B, 8192 tokens", "B:1 H:32 Tq:8192 Tk:8192 D:128 Hkv:8 causal:1 window:4096"},
+  };
+  return across(kFloatTypes, by_scale(scale, test, standard, more));
+}
+
 // One new token of each sequence against the keys and values that the tokens before it left (a KV cache). Only forward:
 // nothing is trained in this way.
 inline Cases decode_cases(Scale scale) {
@@ -65,12 +90,16 @@ inline Cases decode_cases(Scale scale) {
       {"decode: wide heads, one row", "B:1 H:1 Tq:1 Tk:70 D:128"},
       {"decode: wide heads, 4 rows", "B:1 H:4 Tq:1 Tk:67 D:128 Hkv:1"},
       {"decode: wide heads, 8 rows of two queries", "B:1 H:4 Tq:2 Tk:66 D:128 Hkv:1"},
+      {"decode: sequences of unlike length, the last parts empty", "B:3 H:1 Tq:1 Tk:521 D:64 padded:1"},
+      {"decode: wide heads, 4 rows, sequences of unlike length", "B:2 H:4 Tq:1 Tk:67 D:128 Hkv:1 padded:1"},
+      {"decode: one key of 600", "B:1 H:2 Tq:1 Tk:600 D:64 padded:1 lengths=1"},
       {"decode: every score so low that its exp is 0", "B:1 H:3 Tq:1 Tk:67 D:8 q=9..11 k=-4.5..-3.5"},
   };
   const Cases standard{
       {"GPT-2 124M, decode, 8 sequences", "B:8 H:12 Tq:1 Tk:1024 D:64"},
       {"Llama-3-8B, decode, 1 sequence", "B:1 H:32 Tq:1 Tk:8192 D:128 Hkv:8"},
       {"Llama-3-8B, decode, 16 sequences", "B:16 H:32 Tq:1 Tk:4096 D:128 Hkv:8"},
+      {"Llama-3-8B, decode, 16 sequences of 2176 to 4096 keys", "B:16 H:32 Tq:1 Tk:4096 D:128 Hkv:8 padded:1"},
   };
   return concat(
       {across(kFloatTypes, by_scale(scale, test, standard)),

@@ -14,6 +14,8 @@ TEST(Gradients, Attention) {
   EXPECT_EQ(check({.B = 1, .H = 1, .Tq = 7, .Tk = 4, .D = 3, .causal = true}), (7 + 2 * 4) * 3);
   EXPECT_EQ(check({.B = 2, .H = 4, .Tq = 3, .Tk = 3, .D = 2, .Hkv = 2, .causal = true, .scale = 0.3}),
             2 * (4 * 3 + 2 * 2 * 3) * 2);
+  EXPECT_EQ(check({.B = 1, .H = 1, .Tq = 5, .Tk = 7, .D = 2, .causal = true, .window = 2}), (5 + 2 * 7) * 2);
+  EXPECT_EQ(check({.B = 2, .H = 2, .Tq = 3, .Tk = 6, .D = 2, .Hkv = 1, .padded = true}), 2 * (2 * 3 + 2 * 6) * 2);
 }
 
 }  // namespace

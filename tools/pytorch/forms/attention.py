@@ -9,17 +9,36 @@ def _heads(w):
     shared = w.p("Hkv", 0) or H
     q, k, v = w.normal("q", B, H, Tq, D), w.normal("k", B, shared, Tk, D), w.normal("v", B, shared, Tk, D)
     causal, scale = bool(w.p("causal", 0)), w.p("scale", 0.0) or max(1, D) ** -0.5
+    mask = _mask(w, B, Tq, Tk)
 
     def function(q, k, v):
-        return F.scaled_dot_product_attention(q, k, v, is_causal=causal, scale=scale, enable_gqa=shared != H)
-    return q, k, v, causal, scale, function
+        return F.scaled_dot_product_attention(q, k, v, attn_mask=mask, is_causal=causal and mask is None, scale=scale,
+                                              enable_gqa=shared != H)
+    return q, k, v, causal, scale, mask, function
+
+
+def _mask(w, B, Tq, Tk):
+    """Which keys a query sees, where a window or lengths say it; None where `causal` says all."""
+    window, padded = w.p("window", 0), w.p("padded", 0)
+    if not window and not padded:
+        return None
+    query, key = torch.arange(Tq).view(Tq, 1), torch.arange(Tk).view(1, Tk)
+    mask = torch.ones(Tq, Tk, dtype=torch.bool)
+    if w.p("causal", 0):
+        mask = mask & (key <= query)
+    if window:
+        mask = mask & (query - key < window)
+    if padded:
+        lengths = w.given("lengths", torch.tensor([Tk - (Tk // 2) * b // B for b in range(B)], dtype=torch.int32))
+        mask = mask & (key.view(1, 1, 1, Tk) < lengths.clamp(1, Tk).view(B, 1, 1, 1))
+    return mask
 
 
 @op("attention", backward="attention_backward")
 def attention(w):
-    q, k, v, causal, scale, function = _heads(w)
+    q, k, v, causal, scale, mask, function = _heads(w)
     w.function("scaled_dot_product_attention", function, (q, k, v))
-    if k.shape == v.shape and k.shape[1] == q.shape[1]:
+    if mask is None and k.shape == v.shape and k.shape[1] == q.shape[1]:
         w.form("_scaled_dot_product_flash_attention_for_cpu",
                lambda: aten._scaled_dot_product_flash_attention_for_cpu(q, k, v, 0.0, causal, scale=scale), "y lse")
     w.pair(function, (q, k, v), 3)
@@ -27,15 +46,17 @@ def attention(w):
 
 @op("attention_backward")
 def attention_backward(w):
-    q, k, v, causal, scale, function = _heads(w)
+    q, k, v, causal, scale, mask, function = _heads(w)
     dy, group = w.normal("dy", *q.shape), q.shape[1] // max(1, k.shape[1])
     y = w.given("y", function(q, k, v))
     scores = (q.float() @ k.float().repeat_interleave(group, 1).mT) * scale if w.checking else None
     if w.checking:
-        if causal:
+        if mask is not None:
+            scores = scores.masked_fill(~mask, -torch.inf)
+        elif causal:
             scores = scores.masked_fill(torch.ones_like(scores, dtype=torch.bool).triu(1), -torch.inf)
         w.given("lse", torch.logsumexp(scores, -1))
-    if group == 1:
+    if group == 1 and mask is None:
         out, lse = aten._scaled_dot_product_flash_attention_for_cpu(q, k, v, 0.0, causal, scale=scale)
         w.form("_scaled_dot_product_flash_attention_for_cpu_backward",
                lambda: aten._scaled_dot_product_flash_attention_for_cpu_backward(dy, q, k, v, out, lse, 0.0, causal, scale=scale),

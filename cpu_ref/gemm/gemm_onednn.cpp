@@ -25,7 +25,7 @@ Plan gemm_onednn(const Gemm& p, CpuContext&) {
   return onednn::planned([&](onednn::Program& run) {
     const auto a = run.tensor(Gemm::a, matrix(p.dtype, p.batch, p.m, p.k, p.trans_a));
     const auto b = run.tensor(Gemm::b, matrix(p.dtype, p.batch, p.k, p.n, p.trans_b));
-    const auto c = run.tensor(Gemm::c, matrix(p.dtype, p.batch, p.m, p.n, false));
+    const auto c = run.tensor(Gemm::c, matrix(p.is_int8() ? DType::i32 : p.dtype, p.batch, p.m, p.n, false));
     dnnl::primitive_attr attributes = onednn::attributes();
     if (p.alpha != 1) {
       dnnl::post_ops after;

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // gemm, gemm_acc and batches of them by the matrix engine (engine.h): either threads share the products of the batch,
-// or all threads share each product.
+// or all threads share each product. i8: gemm_int8.cpp.
 #include "core/registration.h"
 #include "cpu_ref/gemm/engine.h"
+#include "cpu_ref/gemm/gemm_int8.h"
 #include "ops/gemm/gemm.h"
 
 namespace duet {
@@ -39,7 +40,7 @@ Plan plan(const GemmOf<kAccumulate>& p, CpuContext& cpu) {
   return Plan(std::move(run)).with(algorithm, std::move(workspace));
 }
 
-Plan gemm_tuned(const Gemm& p, CpuContext& cpu) { return plan(p, cpu); }
+Plan gemm_tuned(const Gemm& p, CpuContext& cpu) { return p.is_int8() ? gemm_int8(p, cpu) : plan(p, cpu); }
 Plan gemm_acc_tuned(const GemmAcc& p, CpuContext& cpu) { return plan(p, cpu); }
 DUET_REGISTER(gemm_tuned);  // cpu.tuned
 DUET_REGISTER(gemm_acc_tuned);

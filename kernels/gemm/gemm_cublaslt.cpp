@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // cuBLASLt, whose matrices are column-major: it computes c' = op(b)' op(a)', which is c in the same memory. Sums are in
 // f32; TF32 is used only where the case asks for it. Unlike cuBLAS it says which kernel it takes: the plan asks for its
-// best candidate and names it.
+// best candidate and names it. i8 has sums in i32; the library takes it only where both operands have k contiguous
+// (trans_b) and every extent is a multiple of 4.
 #include <algorithm>
 
 #include "core/alignment.h"
@@ -12,6 +13,7 @@
 namespace duet::cuda {
 namespace {
 constexpr int64_t kMaxWorkspaceBytes = 32 << 20;
+constexpr int64_t kInt8Multiple = 4;  // of extents, as the library wants for i8
 
 // Matrices whose rows are not whole packs of 16 bytes need no more than the alignment of such a row, for which the
 // library has other kernels.
@@ -29,25 +31,28 @@ struct Product {
 
   template <class P>
   Product(const P& p, uint32_t alignment, GpuContext& gpu) {
-    DUET_CUBLAS(cublasLtMatmulDescCreate(operation.out(), cublas_compute(p.math), CUDA_R_32F));
+    const bool int8 = p.is_int8();
+    DUET_CUBLAS(cublasLtMatmulDescCreate(operation.out(), int8 ? CUBLAS_COMPUTE_32I : cublas_compute(p.math),
+                                         int8 ? CUDA_R_32I : CUDA_R_32F));
     const auto set = [&](cublasLtMatmulDescAttributes_t which, cublasOperation_t value) {
       DUET_CUBLAS(cublasLtMatmulDescSetAttribute(operation.get(), which, &value, sizeof value));
     };
     set(CUBLASLT_MATMUL_DESC_TRANSA, p.trans_b ? CUBLAS_OP_T : CUBLAS_OP_N);
     set(CUBLASLT_MATMUL_DESC_TRANSB, p.trans_a ? CUBLAS_OP_T : CUBLAS_OP_N);
     // Row-major (rows, cols) as column-major (cols, rows), with a batch.
-    const auto layout = [&](LtLayout& to, int64_t rows, int64_t cols) {
-      DUET_CUBLAS(cublasLtMatrixLayoutCreate(to.out(), cublas_dtype(p.dtype), static_cast<uint64_t>(cols),
-                                             static_cast<uint64_t>(rows), cols));
+    const cudaDataType_t factors = int8 ? CUDA_R_8I : cublas_dtype(p.dtype);
+    const auto layout = [&](LtLayout& to, cudaDataType_t type, int64_t rows, int64_t cols) {
+      DUET_CUBLAS(
+          cublasLtMatrixLayoutCreate(to.out(), type, static_cast<uint64_t>(cols), static_cast<uint64_t>(rows), cols));
       const auto batch = static_cast<int32_t>(p.batch);
       const int64_t stride = rows * cols;
       DUET_CUBLAS(cublasLtMatrixLayoutSetAttribute(to.get(), CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &batch, sizeof batch));
       DUET_CUBLAS(cublasLtMatrixLayoutSetAttribute(to.get(), CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &stride,
                                                    sizeof stride));
     };
-    p.trans_a ? layout(a, p.k, p.m) : layout(a, p.m, p.k);
-    p.trans_b ? layout(b, p.n, p.k) : layout(b, p.k, p.n);
-    layout(c, p.m, p.n);
+    p.trans_a ? layout(a, factors, p.k, p.m) : layout(a, factors, p.m, p.k);
+    p.trans_b ? layout(b, factors, p.n, p.k) : layout(b, factors, p.k, p.n);
+    layout(c, int8 ? CUDA_R_32I : factors, p.m, p.n);
 
     const LtPreference preference = lt_preference(kMaxWorkspaceBytes, alignment);
     int count = 0;
@@ -78,9 +83,12 @@ struct Product {
 
 template <bool kAccumulate>
 Plan plan(const GemmOf<kAccumulate>& p, GpuContext& gpu) {
-  if (!cublas_takes(p.dtype)) return Unsupported{std::string("dtype ") + name_of(p.dtype)};
+  if (!p.is_int8() && !cublas_takes(p.dtype)) return Unsupported{std::string("dtype ") + name_of(p.dtype)};
   if (p.batch * p.m * p.n * p.k == 0) return Unsupported{"cuBLASLt takes no empty matrix"};
   if (std::max({p.batch, p.m, p.n, p.k}) > INT32_MAX) return Unsupported{"a dimension over 2^31 - 1"};
+  if (p.is_int8() && (p.trans_a || !p.trans_b)) return Unsupported{"i8 whose k is not contiguous in a and in b"};
+  if (p.is_int8() && (p.m % kInt8Multiple != 0 || p.n % kInt8Multiple != 0 || p.k % kInt8Multiple != 0))
+    return Unsupported{"i8 with an extent that is no multiple of 4"};
   const uint32_t alignment = std::min({alignment_of(p.trans_a ? p.m : p.k, p.dtype),
                                        alignment_of(p.trans_b ? p.k : p.n, p.dtype), alignment_of(p.n, p.dtype)});
   Product product(p, alignment, gpu);
@@ -90,10 +98,14 @@ Plan plan(const GemmOf<kAccumulate>& p, GpuContext& gpu) {
   const std::string algorithm = product.algorithm();
   auto run = [p, alignment, memory, handle = gpu.cublaslt(), stream = gpu.stream(),
               product = std::move(product)](Args t) {
+    // Factors have the type of the sums.
     const float beta = kAccumulate ? 1 : 0;
+    const int32_t one = 1, zero = 0;
+    const void* const alpha = p.is_int8() ? static_cast<const void*>(&one) : &p.alpha;
+    const void* const of_c = p.is_int8() ? static_cast<const void*>(&zero) : &beta;
     void* const c = aligned_data(t[Gemm::c], alignment);
-    DUET_CUBLAS(cublasLtMatmul(handle, product.operation.get(), &p.alpha, aligned_data(t[Gemm::b], alignment),
-                               product.b.get(), aligned_data(t[Gemm::a], alignment), product.a.get(), &beta, c,
+    DUET_CUBLAS(cublasLtMatmul(handle, product.operation.get(), alpha, aligned_data(t[Gemm::b], alignment),
+                               product.b.get(), aligned_data(t[Gemm::a], alignment), product.a.get(), of_c, c,
                                product.c.get(), c, product.c.get(), &product.choice.algo, t.workspace(memory),
                                product.choice.workspaceSize, stream));
   };

@@ -1,10 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
-// Calls the products of product_f32.cu (register tiling) and product_half.cuh (tensor cores); product.h describes them.
+// Calls the products of product_f32.cu (register tiling), product_half.cuh and product_int8.cu (tensor cores);
+// product.h and product_int8.h describe them.
 #include "kernels/gemm/product.h"
+#include "kernels/gemm/product_int8.h"
 #include "ops/gemm/gemm.h"
 
 namespace duet::DUET_DEVICE {
 namespace {
+Plan plan_int8(const Gemm& p, GpuContext& gpu) {
+  const Product product{.batch = p.batch, .m = p.m, .n = p.n, .k = p.k, .trans_a = p.trans_a, .trans_b = p.trans_b};
+  WorkspaceLayout workspace;
+  const auto transposed = workspace.add<int8_t>(product_int8_workspace_bytes(product));
+  return Plan([product, transposed, &gpu](Args t) {
+           enqueue_product_int8(product, t[Gemm::a].as<const int8_t>(), t[Gemm::b].as<const int8_t>(),
+                                t[Gemm::c].as<int32_t>(), t.workspace(transposed), gpu.stream());
+         })
+      .with("mma.m16n8k32", std::move(workspace));
+}
+
 template <bool kAccumulate>
 Plan plan(const GemmOf<kAccumulate>& p, GpuContext& gpu) {
   if (p.math == Math::tf32) return Unsupported{"math tf32"};
@@ -23,7 +36,7 @@ Plan plan(const GemmOf<kAccumulate>& p, GpuContext& gpu) {
   });
 }
 
-Plan gemm_tuned(const Gemm& p, GpuContext& gpu) { return plan(p, gpu); }
+Plan gemm_tuned(const Gemm& p, GpuContext& gpu) { return p.is_int8() ? plan_int8(p, gpu) : plan(p, gpu); }
 Plan gemm_acc_tuned(const GemmAcc& p, GpuContext& gpu) { return plan(p, gpu); }
 DUET_REGISTER(gemm_tuned);
 DUET_REGISTER(gemm_acc_tuned);

@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Matrix product. a: (batch, m, k), b: (batch, k, n), c: (batch, m, n), row-major, dense; trans_a and trans_b swap
 // the last two axes of a and b as stored. c is neither a nor b. Sums are formed in f32 or better.
+//   dtype i8: a and b are i8, c is i32 and exact in any order of summation: k is limited so that no sum overflows, and
+//   alpha is 1.
 //   gemm overwrites c; k = 0 gives 0.
 //   gemm_acc adds to c, which is rounded to dtype once; k = 0 leaves it.
 // Blocking, packing, register tiles: Goto and van de Geijn, Anatomy of high-performance matrix multiplication, 2008.
 #pragma once
+#include <functional>
+
 #include "core/attributes.h"
 #include "ops/gemm/gemm_cases.h"
 #include "ops/gemm/product.h"
@@ -42,18 +46,33 @@ struct GemmOf {
     k = s[a][trans_a ? 1 : 2];
     n = s[b][trans_b ? 1 : 2];
   }
+  static constexpr int64_t kMaxInt8Depth = INT32_MAX / (128 * 128);  // 131071: |i8 * i8| <= 2^14
+  bool is_int8() const { return !kAccumulate && dtype == DType::i8; }
   std::string invalid() const {
     if (batch < 0) return "batch " + std::to_string(batch) + ": 0 or more";
-    return invalid_precision(dtype, math);
+    if (!is_int8()) return invalid_precision(dtype, math);
+    if (math != Math::ieee) return "math tf32: only with dtype f32";
+    if (alpha != 1) return "alpha: only 1 with dtype i8, whose result is i32";
+    if (k > kMaxInt8Depth) return "k " + std::to_string(k) + ": at most " + std::to_string(kMaxInt8Depth) + " with i8";
+    return {};
   }
   std::vector<TensorSpec> tensors() const {
     return {a.of(dtype, trans_a ? Shape{batch, k, m} : Shape{batch, m, k}),
-            b.of(dtype, trans_b ? Shape{batch, n, k} : Shape{batch, k, n}), c.of(dtype, {batch, m, n})};
+            b.of(dtype, trans_b ? Shape{batch, n, k} : Shape{batch, k, n}),
+            c.of(is_int8() ? DType::i32 : dtype, {batch, m, n})};
+  }
+  // Of i8: all of its values. A Fill draws small whole numbers.
+  std::function<double(int64_t, uint32_t)> drawn(int slot) const {
+    if (!is_int8() || slot == c.index) return {};
+    return [](int64_t, uint32_t bits) { return static_cast<double>(static_cast<int8_t>(bits >> 24)); };
   }
   double flops() const { return 2.0 * batch * m * n * k; }
   // alpha and the addition to c are a rounding each.
   static constexpr int64_t kRoundings = kAccumulate ? 2 : 1;
-  Tolerance tolerance() const { return product_sum_tolerance(k, kRoundings, dtype, math, kDirect); }
+  Tolerance tolerance() const {
+    if (is_int8()) return {};
+    return product_sum_tolerance(k, kRoundings, dtype, math, kDirect);
+  }
   // gemm_acc: the error that is relative to |c|, which the claim's abs_sum has. Where a sum begins with c, each
   // addition rounds a partial sum that has c in it; and the last one rounds the result, however small the products are.
   double error_of_c() const {
@@ -63,7 +82,7 @@ struct GemmOf {
   }
 
   std::optional<LinearAxis> linear_axis() const {
-    if (kAccumulate) return std::nullopt;
+    if (kAccumulate || is_int8()) return std::nullopt;  // a sum of entries of b is no i8
     return LinearAxis{"n", n, 1, {{b, trans_b ? 1u : 2u}, {c, 2}}};
   }
   int64_t slices() const { return batch * m; }                     // a row of c

@@ -4,6 +4,7 @@
 #include "ops/optimiser/adam.h"
 
 #include "core/registry.h"
+#include "ops/optimiser/clip_grad_norm.h"
 
 namespace duet {
 
@@ -15,14 +16,15 @@ void AdamOf<kDecoupled>::reference(Inputs in, int64_t slice, Expect& expect) con
   const double learning_rate = in[lr][0], correct1 = 1 - std::pow(beta1, done), correct2 = 1 - std::pow(beta2, done);
   const double coupled_decay = kDecoupled ? 0 : weight_decay,
                decoupled_decay = kDecoupled ? weight_decay * learning_rate : 0;
+  const double clip = clips() ? std::min(1.0, max_norm / (in[norm()][0] + ClipGradNorm::kGuard)) : 1;
   in_chunk(n, slice, [&](int64_t i) {
     if (skip) {
       for (const Slot s : {p, m, v, master}) expect(s, i, in[s][i]);
       return;
     }
     const double weight = mixed ? in[master][i] : in[p][i];
-    const double d = in[g][i] + coupled_decay * weight,
-                 d_abs_sum = std::abs(in[g][i]) + std::abs(coupled_decay * weight);
+    const double d = clip * in[g][i] + coupled_decay * weight,
+                 d_abs_sum = std::abs(clip * in[g][i]) + std::abs(coupled_decay * weight);
     const double mean = beta1 * in[m][i] + (1 - beta1) * d;
     const double mean_abs_sum = std::abs(beta1 * in[m][i]) + (1 - beta1) * d_abs_sum;
     const double square = beta2 * in[v][i] + (1 - beta2) * d * d;
@@ -35,7 +37,7 @@ void AdamOf<kDecoupled>::reference(Inputs in, int64_t slice, Expect& expect) con
     expect(v, i, square, square_abs_sum);
     mixed::expect_parameter(
         expect, p, master, mixed, i, weight - decoupled_decay * weight - scale * mean,
-        24 * step_abs_sum +
+        (clips() ? 24 + 2 * kClipRoundings : 24) * step_abs_sum +
             (kDecoupled ? 3 * std::abs(decoupled_decay * weight) + std::abs(weight - decoupled_decay * weight) : 0));
   });
 }

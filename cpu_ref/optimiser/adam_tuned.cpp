@@ -28,11 +28,11 @@ void adam_run(const AdamStep& a, const G* g, S* from, S* m, S* v, T* to, int64_t
   const auto beta2 = hn::Set(d, a.beta2), one_minus_beta2 = hn::Set(d, a.one_minus_beta2);
   const auto coupled_decay = hn::Set(d, a.coupled_decay), decoupled_decay = hn::Set(d, a.decoupled_decay);
   const auto step_size = hn::Set(d, a.step_size), inv_root_correction2 = hn::Set(d, a.inv_root_correction2);
-  const auto eps = hn::Set(d, a.eps);
+  const auto eps = hn::Set(d, a.eps), clip = hn::Set(d, a.clip);
   for (int64_t i = 0; i < n; i += lanes) {
     const int64_t left = n - i;
     const auto weight = load_as_f32(d, from + i, left);
-    const auto gradient = hn::MulAdd(coupled_decay, weight, load_as_f32(d, g + i, left));
+    const auto gradient = hn::MulAdd(clip, load_as_f32(d, g + i, left), hn::Mul(coupled_decay, weight));
     // Moments.
     const auto mean = hn::MulAdd(beta1, load_as_f32(d, m + i, left), hn::Mul(one_minus_beta1, gradient));
     const auto new_square = hn::Mul(hn::Mul(one_minus_beta2, gradient), gradient);
@@ -79,7 +79,8 @@ template <bool kDecoupled>
 AdamStep begin_step(const AdamOf<kDecoupled>& p, Args t) {
   using P = AdamOf<kDecoupled>;
   const int32_t done = ++*t[P::step].template as<int32_t>();
-  return adam_step(p, kDecoupled, *t[P::lr].template as<const float>(), done);
+  const double norm = p.clips() ? *t[p.norm()].template as<const float>() : 0;
+  return adam_step(p, kDecoupled, *t[P::lr].template as<const float>(), done, norm);
 }
 
 Plan adam_tuned(const Adam& p, CpuContext& cpu) {

@@ -1,17 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // One thread per element, in order: every warp reads and writes runs of memory.
-#include "simt/launch.h"
-#include "ops/optimiser/clip_grad_norm.h"
+#include "kernels/optimiser/clip.cuh"
 
 namespace duet::DUET_DEVICE {
 namespace {
 constexpr int kThreads = 256;
 
-// ceil(n / kThreads) blocks of kThreads, no shared memory. norm: (1), g: (n).
+// ceil(n / kThreads) blocks of kThreads, no shared memory. g: (n).
 template <class T>
-__global__ void clip_kernel(const float* norm, T* g, int64_t n, float max_norm, float guard) {
+__global__ void clip_kernel(Clip clip, T* g, int64_t n) {
   const int64_t i = int64_t{blockIdx.x} * kThreads + threadIdx.x;
-  if (i < n) g[i] = T(float(g[i]) * fminf(1, max_norm / (*norm + guard)));
+  if (i < n) g[i] = T(float(g[i]) * clip.factor());
 }
 
 Plan clip_grad_norm_naive(const ClipGradNorm& p, GpuContext& gpu) {
@@ -19,8 +18,8 @@ Plan clip_grad_norm_naive(const ClipGradNorm& p, GpuContext& gpu) {
   return for_float(p.dtype, [&]<class T>() -> Plan {
     const Grid grid{.blocks = ceil_div(p.n, kThreads), .threads = kThreads, .stream = gpu.stream()};
     return [p, grid](Args t) {
-      launch(clip_kernel<T>, grid, t[P::norm].as<const float>(), t[P::g].as<T>(), p.n, static_cast<float>(p.max_norm),
-             static_cast<float>(P::kGuard));
+      const Clip clip{t[P::norm].as<const float>(), static_cast<float>(p.max_norm)};
+      launch(clip_kernel<T>, grid, clip, t[P::g].as<T>(), p.n);
     };
   });
 }

@@ -5,8 +5,8 @@ from pytorch.lazy import torch
 
 def _steps(w, make, state, forms):
     """make(parameters, lr, **form): an optimiser of torch.optim; state: its tensors by Duet's names, (PyTorch's name, low). With
-    `mixed` it updates master parameters in f32, and p is their copy in dtype."""
-    n, mixed = w.p("n"), bool(w.p("mixed", 0))
+    `mixed` it updates master parameters in f32, and p is their copy in dtype; with `max_norm` gradients are clipped first."""
+    n, mixed, max_norm = w.p("n"), bool(w.p("mixed", 0)), w.p("max_norm", 0.0)
     wide = torch.float32 if mixed else w.t
     lr = 0.01 if w.checking else 1e-6  # timed again and again
     w.constant("lr", lr)
@@ -14,17 +14,20 @@ def _steps(w, make, state, forms):
     p = w.normal("p", n)
     if mixed:
         w.constant("bad", 0, torch.int32)
+    norm = w.constant("norm", 2.1 * max_norm if w.checking else max_norm) if max_norm else None  # timed again and again
     weights = (w.normal("master", n, dtype=wide) if mixed else p).requires_grad_()
     kept = {theirs: w.uniform(ours, low, 1, n, dtype=wide) for ours, (theirs, low) in state.items()}
     step = w.constant("step", 10, torch.int32) if "m" in state else None
     for form in forms:
         optimiser = make([weights], lr, **form)
-        weights.grad = g.to(wide)
+        weights.grad = g.to(wide, copy=max_norm > 0)  # clipped in place
         optimiser.state[weights] = kept | ({} if "momentum_buffer" in kept else {"step": torch.tensor(10.0)})
 
         def call(step_=optimiser.step):
             if mixed:
                 weights.grad.copy_(g)
+            if max_norm:
+                torch.nn.utils.clip_grads_with_norm_([weights], max_norm, norm[0])
             step_()
             if mixed:
                 p.copy_(weights.detach())

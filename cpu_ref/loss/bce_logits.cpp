@@ -24,10 +24,10 @@ void BceLogits::reference(Inputs in, int64_t /*slice*/, Expect& expect) const {
 DUET_PROBLEM(BceLogits);
 
 void BceLogitsBackward::reference(Inputs in, int64_t chunk, Expect& expect) const {
-  const auto count = static_cast<double>(n);
+  const double by = scale * (scaled ? in[loss_scale][0] : 1) / static_cast<double>(n);
   in_chunk(n, chunk, [&](int64_t i) {
     const double p = 1 / (1 + std::exp(-in[x][i])), target = in[t][i];
-    expect(dx, i, scale * (p - target) / count, std::abs(scale) * (p + std::abs(target)) / count);
+    expect(dx, i, by * (p - target), std::abs(by) * (p + std::abs(target)));
   });
 }
 DUET_PROBLEM(BceLogitsBackward);

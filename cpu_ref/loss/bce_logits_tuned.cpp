@@ -31,7 +31,8 @@ void bce_logits_blocks(const BceLogits& p, Args t, int64_t first, int64_t last, 
 
 void bce_logits_backward_chunk(const BceLogitsBackward& p, Args t, int64_t first, int64_t last, bool stream) {
   const hn::ScalableTag<float> d;
-  const auto scale = hn::Set(d, static_cast<float>(p.scale) / static_cast<float>(p.n));
+  const float loss_scale = p.scaled ? *t[BceLogitsBackward::loss_scale].as<const float>() : 1;
+  const auto scale = hn::Set(d, static_cast<float>(p.scale) * loss_scale / static_cast<float>(p.n));
   const auto slope = [d, scale](auto x, auto target)
                          HWY_ATTR { return hn::Mul(hn::Sub(sigmoid(d, x), target), scale); };
   for_float(p.dtype, [&]<class T>() HWY_ATTR {

@@ -39,13 +39,14 @@ Plan bce_logits_naive(const BceLogits& p, GpuContext& gpu) {
 }
 DUET_REGISTER(bce_logits_naive);
 
-// ceil(n / kThreads) blocks of kThreads, no shared memory. x, t, dx: (n).
+// ceil(n / kThreads) blocks of kThreads, no shared memory. x, t, dx: (n); loss_scale: null, or (1).
 template <class T>
-__global__ void bce_logits_backward_kernel(const T* x, const T* t, T* dx, int64_t n, float scale) {
+__global__ void bce_logits_backward_kernel(const T* x, const T* t, T* dx, int64_t n, float scale,
+                                           const float* loss_scale) {
   const int64_t i = int64_t{blockIdx.x} * kThreads + threadIdx.x;
   if (i >= n) return;
   const float v = float(x[i]), target = float(t[i]);
-  dx[i] = T(scale * (sigmoid(v) - target) / n);
+  dx[i] = T(scale * (loss_scale ? *loss_scale : 1) * (sigmoid(v) - target) / n);
 }
 
 Plan bce_logits_backward_naive(const BceLogitsBackward& p, GpuContext& gpu) {
@@ -54,7 +55,7 @@ Plan bce_logits_backward_naive(const BceLogitsBackward& p, GpuContext& gpu) {
     const Grid grid{.blocks = ceil_div(p.n, kThreads), .threads = kThreads, .stream = gpu.stream()};
     return [p, grid](Args t) {
       launch(bce_logits_backward_kernel<T>, grid, t[P::x].as<const T>(), t[P::t].as<const T>(), t[P::dx].as<T>(), p.n,
-             static_cast<float>(p.scale));
+             static_cast<float>(p.scale), p.scaled ? t[P::loss_scale].as<const float>() : nullptr);
     };
   });
 }

@@ -27,11 +27,12 @@ Plan bce_logits_tuned(const BceLogits& p, GpuContext& gpu) {
 DUET_REGISTER(bce_logits_tuned);
 
 struct BceLogitsSlope {
-  float scale;  // 1 / n
+  float scale;              // 1 / n
+  const float* loss_scale;  // null, or (1)
   template <class T>
   __device__ T operator()(T x, T t) const {
     const float v = float(x), target = float(t);
-    return T((sigmoid(v) - target) * scale);
+    return T((sigmoid(v) - target) * (loss_scale ? scale * *loss_scale : scale));
   }
 };
 
@@ -39,8 +40,9 @@ Plan bce_logits_backward_tuned(const BceLogitsBackward& p, GpuContext& gpu) {
   using P = BceLogitsBackward;
   return for_float(p.dtype, [&]<class T>() -> Plan {
     return [p, stream = gpu.stream()](Args t) {
-      launch_map(stream, BceLogitsSlope{static_cast<float>(p.scale) / static_cast<float>(p.n)}, p.n, t[P::dx].as<T>(),
-                 t[P::x].as<const T>(), t[P::t].as<const T>());
+      const BceLogitsSlope slope{static_cast<float>(p.scale) / static_cast<float>(p.n),
+                                 p.scaled ? t[P::loss_scale].as<const float>() : nullptr};
+      launch_map(stream, slope, p.n, t[P::dx].as<T>(), t[P::x].as<const T>(), t[P::t].as<const T>());
     };
   });
 }

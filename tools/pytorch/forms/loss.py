@@ -65,7 +65,7 @@ def bce_logits(w):
 
 @op("bce_logits_backward")
 def bce_logits_backward(w):
-    n, scale = w.p("n"), w.p("scale", 1.0)
+    n, scale = w.p("n"), w.p("scale", 1.0) * (w.constant("loss_scale", 1024.0)[0] if w.p("scaled", 0) else 1)
     x, t = w.normal("x", n), w.uniform("t", 0, 1, n)
     dx, factor = torch.empty_like(x), scale / max(1, n)
     w.form("sigmoid out=, sub_, mul_", lambda: torch.sigmoid(x, out=dx).sub_(t).mul_(factor), "dx")

@@ -45,6 +45,8 @@ struct Phase {
   Axis down, across;
   int64_t pixels, depth;  // n * positions; group_k * taps
   Divider by_group_k, by_taps_across, by_taps, by_positions_down, by_positions_across;
+  Odometer depths;  // taps across, taps down, k, or with channels_last k, taps across, taps down
+  Digits one;       // depth
   Phase(const Geometry& g, const Axis& down, const Axis& across, int64_t pixels, int64_t depth)
       : g(g),
         down(down),
@@ -55,23 +57,32 @@ struct Phase {
         by_taps_across(across.taps),
         by_taps(int64_t{down.taps} * across.taps),
         by_positions_down(down.positions),
-        by_positions_across(across.positions) {}
+        by_positions_across(across.positions),
+        depths(g.channels_last ? Odometer{g.group_k, across.taps} : Odometer{across.taps, down.taps}),
+        one(depths.digits(1)) {}
 
-  struct Tap {
-    int64_t filter;  // the element of the group's filters for the first input channel
-    int k, row, col;
-  };
   // The output channel and tap at depth d. Depths have the order (k, r, s), or with channels_last (r, s, k).
-  __device__ __forceinline__ Tap tap(int64_t d) const {
+  template <bool kLast>
+  __device__ __forceinline__ Digits digits_at(int64_t d) const {
     auto rest = static_cast<uint32_t>(d);
-    const auto within = static_cast<uint32_t>(g.channels_last ? by_group_k.split(rest) : by_taps.split(rest));
-    const uint32_t k = g.channels_last ? within : rest;
-    uint32_t rs = g.channels_last ? rest : within;
+    const auto within = static_cast<uint32_t>(kLast ? by_group_k.split(rest) : by_taps.split(rest));
+    const uint32_t k = kLast ? within : rest;
+    uint32_t rs = kLast ? rest : within;
     const int ts = by_taps_across.split(rs), tr = static_cast<int>(rs);
-    const int64_t rs_of_filter = int64_t{down.first + tr * down.step} * g.s + across.first + ts * across.step;
-    const int64_t plane = int64_t{g.r} * g.s;
-    return {g.channels_last ? (k * plane + rs_of_filter) * g.group_c : k * plane * g.group_c + rs_of_filter,
-            static_cast<int>(k), down.offset - tr * down.offset_step, across.offset - ts * across.offset_step};
+    return kLast ? Digits{static_cast<int>(k), ts, tr} : Digits{ts, tr, static_cast<int>(k)};
+  }
+  struct Tap {
+    int filter;    // the element of the group's filters for the first input channel
+    int gradient;  // what it adds to a pixel's element of dy, and to the pixel's row and column
+    int row, col;
+  };
+  template <bool kLast>
+  __device__ __forceinline__ Tap tap(Digits d) const {
+    const int k = kLast ? d.fast : d.slow, ts = kLast ? d.middle : d.fast, tr = kLast ? d.slow : d.middle;
+    const int rs = (down.first + tr * down.step) * g.s + across.first + ts * across.step, plane = g.r * g.s;
+    const int row = down.offset - tr * down.offset_step, col = across.offset - ts * across.offset_step;
+    return {kLast ? (k * plane + rs) * g.group_c : k * plane * g.group_c + rs,
+            kLast ? (row * g.wo + col) * static_cast<int>(g.k) + k : (k * g.ho + row) * g.wo + col, row, col};
   }
   struct Pixel {
     int64_t image;  // -1: the pixel does not exist
@@ -83,82 +94,135 @@ struct Phase {
     const int col = by_positions_across.split(image), row = by_positions_down.split(image);
     return {int64_t{image}, row, col};
   }
-  // The element of dy that a tap connects with a pixel, or -1 outside dy.
-  __device__ __forceinline__ int64_t element(const Pixel& p, const Tap& t, int64_t group) const {
-    const int i = p.row + t.row, j = p.col + t.col;
-    if (p.image < 0 || i < 0 || i >= g.ho || j < 0 || j >= g.wo) return -1;
-    const int64_t k = group * g.group_k + t.k;
-    return g.channels_last ? ((p.image * g.ho + i) * g.wo + j) * g.k + k : ((p.image * g.k + k) * g.ho + i) * g.wo + j;
+  // A pixel for threads that visit many taps of it. origin: the element of dy at the pixel's row and column, as if it
+  // had them. A pixel that does not exist lies above dy, whatever the tap.
+  struct Window {
+    int64_t origin;
+    int row, col;
+  };
+  template <bool kLast>
+  __device__ __forceinline__ Window window(int64_t p, int64_t group) const {
+    const Pixel at = pixel(p);
+    const int64_t k = group * g.group_k;
+    return {kLast ? ((at.image * g.ho + at.row) * g.wo + at.col) * g.k + k
+                  : ((at.image * g.k + k) * g.ho + at.row) * g.wo + at.col,
+            at.image < 0 ? -(1 << 30) : at.row, at.col};
+  }
+  // Whether the tap connects the pixel with an element of dy.
+  __device__ __forceinline__ bool inside(const Window& p, const Tap& t) const {
+    return static_cast<unsigned>(p.row + t.row) < static_cast<unsigned>(g.ho) &&
+           static_cast<unsigned>(p.col + t.col) < static_cast<unsigned>(g.wo);
   }
   // The element of dx at a pixel.
+  template <bool kLast>
   __device__ __forceinline__ int64_t result(const Pixel& p, int64_t channel) const {
     const int64_t row = down.phase + int64_t{p.row} * down.stride, col = across.phase + int64_t{p.col} * across.stride;
-    return g.channels_last ? ((p.image * g.h + row) * g.w + col) * g.c + channel
-                           : ((p.image * g.c + channel) * g.h + row) * g.w + col;
+    return kLast ? ((p.image * g.h + row) * g.w + col) * g.c + channel
+                 : ((p.image * g.c + channel) * g.h + row) * g.w + col;
   }
 };
 
-// Load this thread's four elements of each step (TileF32::Place). FetchFilter: four channels of one depth with channels
-// last, else four depths of one channel. FetchGradient: four depths of one pixel with channels last, else one depth of
-// four pixels.
-template <class Tile, class T>
+// Load this thread's four elements of each step, in the order of the steps (TileF32::Place). FetchFilter: four channels
+// of one depth with channels last (kLast), else four depths of one channel. FetchGradient: four depths of one pixel
+// with channels last, else one depth of four pixels. step: the digits of Tile::kDepth. packs: with kLast, whether four
+// channels may be loaded together, and four output channels lie under one tap.
+template <class Tile, class T, bool kLast>
 struct FetchFilter {
   const Phase& phase;
-  const T* filter;  // of the group
-  int64_t channel;
-  int deep;
-  __device__ FetchFilter(const Phase& phase, const T* filter, int64_t group, int64_t first) : phase(phase) {
-    const auto place = Tile::place(!phase.g.channels_last);
-    deep = place.deep;
-    channel = first + place.along;
-    this->filter = filter + group * phase.g.group_k * phase.g.depth;
-  }
-  __device__ __forceinline__ void operator()(int64_t step, float (&v)[4]) const {
+  const T* from;       // of the group, at this thread's first channel
+  Digits step, depth;  // depth: the first one of the next step
+  int left, channels;  // depths from there on; channels that exist
+  bool packs;
+  __device__ FetchFilter(const Phase& phase, Digits step, const T* filter, int64_t group, int64_t first, bool packs)
+      : phase(phase), step(step), packs(packs) {
+    const auto place = Tile::place(!kLast);
     const Geometry& g = phase.g;
-    const int64_t d = step * Tile::kDepth + deep;
-    Phase::Tap tap{};
-    if (d < phase.depth) tap = phase.tap(d);
+    depth = phase.digits_at<kLast>(place.deep);
+    left = static_cast<int>(phase.depth) - place.deep;
+    channels = static_cast<int>(max(int64_t{0}, min(int64_t{4}, g.group_c - first - place.along)));
+    from = filter + group * g.group_k * g.depth + (first + place.along) * (kLast ? 1 : int64_t{g.r} * g.s);
+  }
+  __device__ __forceinline__ void operator()(int64_t, float (&v)[4]) {
+    Digits now = depth;
+    int at = phase.tap<kLast>(now).filter;
+    if (kLast && packs) {
+      Pack<T, 4> pack{};
+      if (left > 0 && channels > 0) pack = load_pack<4>(from + at);
 #pragma unroll
-    for (int e = 0; e < 4; ++e) {
-      if (!g.channels_last && e > 0 && d + e < phase.depth) tap = phase.tap(d + e);
-      const int64_t c = channel + (g.channels_last ? e : 0);
-      const bool inside = c < g.group_c && d + (g.channels_last ? 0 : e) < phase.depth;
-      v[e] = inside ? float(filter[tap.filter + (g.channels_last ? c : c * g.r * g.s)]) : 0;
+      for (int e = 0; e < 4; ++e) v[e] = float(pack.at[e]);
+    } else {
+#pragma unroll
+      for (int e = 0; e < 4; ++e) {
+        if (!kLast && e > 0) {
+          now = phase.depths.add(now, phase.one);
+          at = phase.tap<kLast>(now).filter;
+        }
+        const bool exists = kLast ? left > 0 && e < channels : left > e && channels > 0;
+        v[e] = exists ? float(from[at + (kLast ? e : 0)]) : 0;
+      }
     }
+    depth = phase.depths.add(depth, step);
+    left -= Tile::kDepth;
   }
 };
-template <class Tile, class T>
+template <class Tile, class T, bool kLast>
 struct FetchGradient {
+  static constexpr int kPixels = kLast ? 1 : 4;
   const Phase& phase;
-  const T* dy;
-  int64_t group;
-  Phase::Pixel pixel[4];
-  int deep;
-  __device__ FetchGradient(const Phase& phase, const T* dy, int64_t group, int64_t first)
-      : phase(phase), dy(dy), group(group) {
-    const auto place = Tile::place(phase.g.channels_last);
-    deep = place.deep;
+  const T* from;  // dy at the first pixel's row and column, as if it had them
+  Digits step, depth;
+  int left;
+  int ahead[kPixels];  // elements from the first pixel
+  int row[kPixels], col[kPixels];
+  bool packs;
+  __device__ FetchGradient(const Phase& phase, Digits step, const T* dy, int64_t group, int64_t first, bool packs)
+      : phase(phase), step(step), packs(packs) {
+    const auto place = Tile::place(kLast);
+    depth = phase.digits_at<kLast>(place.deep);
+    left = static_cast<int>(phase.depth) - place.deep;
+    const int64_t origin = phase.window<kLast>(first + place.along, group).origin;
+    from = dy + origin;
 #pragma unroll
-    for (int e = 0; e < 4; ++e) pixel[e] = phase.pixel(first + place.along + (phase.g.channels_last ? 0 : e));
-  }
-  __device__ __forceinline__ void operator()(int64_t step, float (&v)[4]) const {
-    const bool last = phase.g.channels_last;
-    const int64_t d = step * Tile::kDepth + deep;
-    Phase::Tap tap{};
-    if (d < phase.depth) tap = phase.tap(d);
-#pragma unroll
-    for (int e = 0; e < 4; ++e) {
-      if (last && e > 0 && d + e < phase.depth) tap = phase.tap(d + e);
-      const int64_t at = d + (last ? e : 0) < phase.depth ? phase.element(pixel[e], tap, group) : -1;
-      v[e] = at >= 0 ? float(dy[at]) : 0;
+    for (int e = 0; e < kPixels; ++e) {
+      const Phase::Window window = phase.window<kLast>(first + place.along + e, group);
+      ahead[e] = static_cast<int>(window.origin - origin);
+      row[e] = window.row;
+      col[e] = window.col;
     }
+  }
+  __device__ __forceinline__ bool inside(int pixel, const Phase::Tap& tap) const {
+    return phase.inside({0, row[pixel], col[pixel]}, tap);
+  }
+  __device__ __forceinline__ void operator()(int64_t, float (&v)[4]) {
+    Digits now = depth;
+    Phase::Tap tap = phase.tap<kLast>(now);
+    if (kLast && packs) {
+      Pack<T, 4> pack{};
+      if (left > 0 && inside(0, tap)) pack = load_pack<4>(from + tap.gradient);
+#pragma unroll
+      for (int e = 0; e < 4; ++e) v[e] = float(pack.at[e]);
+    } else {
+#pragma unroll
+      for (int e = 0; e < 4; ++e) {
+        if (kLast && e > 0) {
+          now = phase.depths.add(now, phase.one);
+          tap = phase.tap<kLast>(now);
+        }
+        const int pixel = kLast ? 0 : e;
+        v[e] = left > (kLast ? e : 0) && inside(pixel, tap) ? float(from[ahead[pixel] + tap.gradient]) : 0;
+      }
+    }
+    depth = phase.depths.add(depth, step);
+    left -= Tile::kDepth;
   }
 };
 
 // One block of 256 threads per tile of kTile input channels by kTile pixels, in the order of Tiles, with groups as the
-// batch. Shared memory: 16.5 or 17 KiB. Tensors have the contract's layout.
-template <class T, int kTile>
-__global__ void __launch_bounds__(256, 2) data_kernel(const T* filter, const T* dy, T* dx, Phase phase, Tiles tiles) {
+// batch. Shared memory: 16.5 or 17 KiB. Tensors have the contract's layout, kLast: with channels last. step, packs: see
+// FetchFilter.
+template <class T, int kTile, bool kLast>
+__global__ void __launch_bounds__(256, 2)
+    data_kernel(const T* filter, const T* dy, T* dx, Phase phase, Digits step, Tiles tiles, bool packs) {
   using Tile = TileF32<kTile>;
   DUET_SHARED(float, panel_filter, [Tile::kLines][Tile::kPitch]);
   DUET_SHARED(float, panel_gradient, [Tile::kLines][Tile::kPitch]);
@@ -167,9 +231,10 @@ __global__ void __launch_bounds__(256, 2) data_kernel(const T* filter, const T* 
   const int64_t c0 = at.row * kTile, p0 = at.col * kTile;
 
   float sum[Tile::kSide][Tile::kSide] = {};
-  Tile::multiply((phase.depth + Tile::kDepth - 1) / Tile::kDepth, !g.channels_last, g.channels_last,
-                 FetchFilter<Tile, T>(phase, filter, at.batch, c0), FetchGradient<Tile, T>(phase, dy, at.batch, p0),
-                 panel_filter, panel_gradient, sum);
+  Tile::multiply((phase.depth + Tile::kDepth - 1) / Tile::kDepth, !kLast, kLast,
+                 FetchFilter<Tile, T, kLast>(phase, step, filter, at.batch, c0, packs),
+                 FetchGradient<Tile, T, kLast>(phase, step, dy, at.batch, p0, packs), panel_filter, panel_gradient,
+                 sum);
 
   // Write back.
 #pragma unroll
@@ -179,7 +244,7 @@ __global__ void __launch_bounds__(256, 2) data_kernel(const T* filter, const T* 
 #pragma unroll
     for (int i = 0; i < Tile::kSide; ++i) {
       const int64_t c = c0 + Tile::row(i);
-      if (c < g.group_c) dx[phase.result(pixel, at.batch * g.group_c + c)] = T(sum[i][j]);
+      if (c < g.group_c) dx[phase.result<kLast>(pixel, at.batch * g.group_c + c)] = T(sum[i][j]);
     }
   }
 }
@@ -189,7 +254,7 @@ __global__ void __launch_bounds__(256, 2) data_kernel(const T* filter, const T* 
 // channels under one tap. filter and dy are aligned to 16 bytes, dx to 4.
 template <class T>
 __global__ void __launch_bounds__(TileHalf<T>::kThreads, 2)
-    data_half_kernel(const T* filter, const T* dy, T* dx, Phase phase, Tiles tiles) {
+    data_half_kernel(const T* filter, const T* dy, T* dx, Phase phase, Digits step, Tiles tiles) {
   using Tile = TileHalf<T>;
   DUET_DYN_SHARED(T, shared);
   const Geometry& g = phase.g;
@@ -197,25 +262,36 @@ __global__ void __launch_bounds__(TileHalf<T>::kThreads, 2)
   const int64_t p0 = at.row * Tile::kTile, c0 = at.col * Tile::kTile;
   const T* rows = filter + at.batch * g.group_k * g.depth;
 
-  // The pixels of this thread's chunks, the same in every step.
-  Phase::Pixel pixel[Tile::kChunksPerThread];
+  // This thread's chunks are under the same tap in every step, which moves on by Tile::kDepth, and have the same
+  // pixels.
+  constexpr int kChunks = Panel<true>::kChunks;
+  static_assert(Tile::kThreads % kChunks == 0);
+  const int deep = static_cast<int>(threadIdx.x) % kChunks * 8;
+  Digits depth = phase.digits_at<true>(deep);
+  int left = static_cast<int>(phase.depth) - deep;
+  Phase::Window window[Tile::kChunksPerThread];
   int which = 0;
-  Tile::template for_my_chunks<true>([&](int row, int) { pixel[which++] = phase.pixel(p0 + row); });
-  const auto load_gradient = [&](T* panel, int64_t step) {
+  Tile::template for_my_chunks<true>([&](int row, int) { window[which++] = phase.window<true>(p0 + row, at.batch); });
+  // Called once for each step, in order.
+  const auto load_gradient = [&](T* panel, int64_t) {
+    const Phase::Tap tap = phase.tap<true>(depth);
     int mine = 0;
     Tile::template for_my_chunks<true>([&](int row, int chunk) {
-      const int64_t d = step * Tile::kDepth + chunk * 8;
-      const int64_t from = d < phase.depth ? phase.element(pixel[mine], phase.tap(d), at.batch) : -1;
+      const bool inside = left > 0 && phase.inside(window[mine], tap);
+      Tile::fetch(panel + Panel<true>::offset(row, chunk), dy + window[mine].origin + tap.gradient, inside ? 8 : 0,
+                  true, dy);
       ++mine;
-      Tile::fetch(panel + Panel<true>::offset(row, chunk), from >= 0 ? dy + from : dy, from >= 0 ? 8 : 0, true, dy);
     });
+    depth = phase.depths.add(depth, step);
+    left -= Tile::kDepth;
   };
-  const auto load_filter = [&](T* panel, int64_t step) {
+  const auto load_filter = [&](T* panel, int64_t index) {
     Tile::template for_my_chunks<false>([&](int row, int chunk) {
-      const int64_t d = step * Tile::kDepth + row, c = c0 + chunk * 8;
+      const int64_t d = index * Tile::kDepth + row, c = c0 + chunk * 8;
       const bool inside = d < phase.depth && c < g.group_c;
-      Tile::fetch(panel + Panel<false>::offset(row, chunk), inside ? rows + phase.tap(d).filter + c : filter,
-                  inside ? 8 : 0, true, filter);
+      const int64_t from = phase.tap<true>(phase.digits_at<true>(d)).filter;
+      Tile::fetch(panel + Panel<false>::offset(row, chunk), inside ? rows + from + c : filter, inside ? 8 : 0, true,
+                  filter);
     });
   };
   // Multiply.
@@ -228,7 +304,7 @@ __global__ void __launch_bounds__(TileHalf<T>::kThreads, 2)
     const auto to = phase.pixel(p0 + i);
     const int64_t c = c0 + j;
     if (to.image < 0 || c >= g.group_c) return;
-    store_pack(dx + phase.result(to, at.batch * g.group_c + c), Pack<T, 2>{{T(first), T(second)}});
+    store_pack(dx + phase.result<true>(to, at.batch * g.group_c + c), Pack<T, 2>{{T(first), T(second)}});
   });
 }
 
@@ -265,13 +341,18 @@ Plan conv2d_backward_data_tuned(const Conv2dBackwardData& problem, GpuContext& g
                  if (half && aligned16(filter, dy, dx)) {
                    const Tiles tiles{ceil_div(phase.pixels, 128), ceil_div(channels, 128)};
                    launch(data_half_kernel<T>, grid(tiles, TileHalf<T>::kThreads, TileHalf<T>::kSharedBytes), filter,
-                          dy, dx, phase, tiles);
+                          dy, dx, phase, phase.depths.digits(TileHalf<T>::kDepth), tiles);
                    continue;
                  }
                }
                const auto run = [&]<int kTile>() {
                  const Tiles tiles{ceil_div(channels, kTile), ceil_div(phase.pixels, kTile)};
-                 launch(data_kernel<T, kTile>, grid(tiles, 256, 0), filter, dy, dx, phase, tiles);
+                 const Digits step = phase.depths.digits(TileF32<kTile>::kDepth);
+                 const bool packs = channels % 4 == 0 && phase.g.group_k % 4 == 0 && aligned16(filter, dy);
+                 if (phase.g.channels_last)
+                   launch(data_kernel<T, kTile, true>, grid(tiles, 256, 0), filter, dy, dx, phase, step, tiles, packs);
+                 else
+                   launch(data_kernel<T, kTile, false>, grid(tiles, 256, 0), filter, dy, dx, phase, step, tiles, false);
                };
                const int64_t blocks = groups * ceil_div(channels, 128) * ceil_div(phase.pixels, 128);
                if (channels <= 64 || blocks < gpu.multiprocessors())

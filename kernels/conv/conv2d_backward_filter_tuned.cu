@@ -27,66 +27,104 @@ struct Parts {
   }
 };
 
-// Load this thread's four elements of each step (TileF32::Place): four channels (FetchGradient) or depths (FetchInput)
-// of one pixel where channels are last, else one of four pixels.
-template <class Tile, class T>
+// Load this thread's four elements of each step, in the order of the steps (TileF32::Place): four channels
+// (FetchGradient) or depths (FetchInput) of one pixel where channels are last (kLast), else one of four pixels. step:
+// the digits of Tile::kDepth pixels. packs: with kLast, whether four channels may be loaded together, and four depths
+// lie under one tap.
+template <class Tile, class T, bool kLast>
 struct FetchGradient {
   const Geometry& g;
-  const T* dy;
-  Part part;
-  int64_t channel;  // the first one
-  int deep, exist;  // exist: number of the four channels that exist
-  __device__ FetchGradient(const Geometry& g, const T* dy, Part part, int64_t group, int64_t first)
-      : g(g), dy(dy), part(part) {
-    const auto place = Tile::place(!g.channels_last);
-    deep = place.deep;
-    channel = group * g.group_k + first + place.along;
-    exist = static_cast<int>(max(int64_t{0}, min(int64_t{4}, g.group_k - first - place.along)));
+  Digits step, place;  // place: the first pixel of the next step
+  int left;            // pixels of the part from there on
+  int channels;        // that exist, of the four
+  const T* from;       // dy at this thread's first channel; with kLast at the pixel
+  bool packs;
+  __device__ FetchGradient(const Geometry& g, Digits step, const T* dy, Part part, int64_t group, int64_t first,
+                           bool packs)
+      : g(g), step(step), packs(packs) {
+    const auto mine = Tile::place(!kLast);
+    const int64_t channel = group * g.group_k + first + mine.along, pixel = part.first + mine.deep;
+    place = g.place_at(pixel);
+    left = static_cast<int>(part.last - pixel);
+    channels = static_cast<int>(max(int64_t{0}, min(int64_t{4}, g.group_k - first - mine.along)));
+    from = dy + (kLast ? pixel * g.k + channel : channel * (int64_t{g.ho} * g.wo));
   }
-  __device__ __forceinline__ void operator()(int64_t step, float (&v)[4]) const {
-    const int64_t p = part.first + step * Tile::kDepth + deep;
+  __device__ __forceinline__ void operator()(int64_t, float (&v)[4]) {
+    if constexpr (kLast) {
+      if (packs) {
+        Pack<T, 4> pack{};
+        if (left > 0 && channels > 0) pack = load_pack<4>(from);
 #pragma unroll
-    for (int e = 0; e < 4; ++e) {
-      const bool inside = g.channels_last ? p < part.last && e < exist : p + e < part.last && exist > 0;
-      v[e] = !inside ? 0 : g.channels_last ? float(dy[p * g.k + channel + e]) : float(dy[g.result(p + e, channel)]);
+        for (int e = 0; e < 4; ++e) v[e] = float(pack.at[e]);
+      } else {
+#pragma unroll
+        for (int e = 0; e < 4; ++e) v[e] = left > 0 && e < channels ? float(from[e]) : 0;
+      }
+      from += Tile::kDepth * g.k;
+    } else {
+      Digits now = place;
+#pragma unroll
+      for (int e = 0; e < 4; ++e) {
+        if (e > 0) now = g.places.add(now, g.one_place);
+        const int64_t at = int64_t{now.slow} * g.image_y + (now.middle * g.wo + now.fast);
+        v[e] = left > e && channels > 0 ? float(from[at]) : 0;
+      }
+      place = g.places.add(place, step);
     }
+    left -= Tile::kDepth;
   }
 };
-template <class Tile, class T>
+template <class Tile, class T, bool kLast>
 struct FetchInput {
+  static constexpr int kTaps = kLast ? 4 : 1;
   const Geometry& g;
-  const T* x;
-  Part part;
-  int64_t group;
-  Geometry::Tap tap[4];
-  int deep, exist;
-  __device__ FetchInput(const Geometry& g, const T* x, Part part, int64_t group, int64_t first)
-      : g(g), x(x), part(part), group(group) {
-    const auto place = Tile::place(!g.channels_last);
-    const int64_t d = first + place.along;
-    deep = place.deep;
-    exist = static_cast<int>(max(int64_t{0}, min(int64_t{4}, g.depth - d)));
+  const T* x;  // from the group's first channel on
+  Digits step, place;
+  int left, depths;  // depths: that exist, of the four
+  Geometry::Shift shift[kTaps];
+  bool packs;
+  __device__ FetchInput(const Geometry& g, Digits step, const T* x, Part part, int64_t group, int64_t first, bool packs)
+      : g(g), x(x + g.first_channel<kLast>(group)), step(step), packs(packs) {
+    const auto mine = Tile::place(!kLast);
+    const int64_t d = first + mine.along, pixel = part.first + mine.deep;
+    place = g.place_at(pixel);
+    left = static_cast<int>(part.last - pixel);
+    depths = static_cast<int>(max(int64_t{0}, min(int64_t{4}, g.depth - d)));
 #pragma unroll
-    for (int e = 0; e < 4; ++e) tap[e] = g.tap(min(d + (g.channels_last ? e : 0), g.depth - 1));
+    for (int e = 0; e < kTaps; ++e) shift[e] = g.shift<kLast>(g.tap(min(d + e, g.depth - 1)));
   }
-  __device__ __forceinline__ void operator()(int64_t step, float (&v)[4]) const {
-    const int64_t p = part.first + step * Tile::kDepth + deep;
-    Geometry::Pixel pixel = g.pixel(p, group);
+  __device__ __forceinline__ void operator()(int64_t, float (&v)[4]) {
+    Digits now = place;
+    Geometry::Window window = g.window<kLast>(now);
+    if (kLast && packs) {
+      Pack<T, 4> pack{};
+      if (left > 0 && depths > 0 && g.inside(window, shift[0]))
+        pack = load_pack<4>(x + window.origin + shift[0].elements);
 #pragma unroll
-    for (int e = 0; e < 4; ++e) {
-      if (!g.channels_last && e > 0) pixel = g.pixel(p + e, group);
-      const bool inside = g.channels_last ? p < part.last && e < exist : p + e < part.last && exist > 0;
-      const int64_t at = inside ? g.element(pixel, tap[e]) : -1;
-      v[e] = at >= 0 ? float(x[at]) : 0;
+      for (int e = 0; e < 4; ++e) v[e] = float(pack.at[e]);
+    } else {
+#pragma unroll
+      for (int e = 0; e < 4; ++e) {
+        if (!kLast && e > 0) {
+          now = g.places.add(now, g.one_place);
+          window = g.window<kLast>(now);
+        }
+        const Geometry::Shift& by = shift[kLast ? e : 0];
+        const bool exists = kLast ? left > 0 && e < depths : left > e && depths > 0;
+        v[e] = exists && g.inside(window, by) ? float(x[window.origin + by.elements]) : 0;
+      }
     }
+    place = g.places.add(place, step);
+    left -= Tile::kDepth;
   }
 };
 
 // One block of 256 threads per tile of kTile output channels by kTile depths, in the order of Tiles, with groups as the
-// batch (grid x), and part (grid y). Shared memory: 16.5 or 17 KiB. out: (parts, k, depth).
-template <class T, class Out, int kTile>
+// batch (grid x), and part (grid y). Shared memory: 16.5 or 17 KiB. out: (parts, k, depth). kLast, step, packs: see
+// FetchGradient.
+template <class T, class Out, int kTile, bool kLast>
 __global__ void __launch_bounds__(256, 2)
-    filter_kernel(const T* x, const T* dy, Out* out, Geometry g, Tiles tiles, Parts parts) {
+    filter_kernel(const T* x, const T* dy, Out* out, Geometry g, Digits step, Tiles tiles, Parts parts, bool packs) {
   using Tile = TileF32<kTile>;
   DUET_SHARED(float, panel_gradient, [Tile::kLines][Tile::kPitch]);
   DUET_SHARED(float, panel_input, [Tile::kLines][Tile::kPitch]);
@@ -95,9 +133,9 @@ __global__ void __launch_bounds__(256, 2)
   const Part part = parts.at(blockIdx.y, g.pixels);
 
   float sum[Tile::kSide][Tile::kSide] = {};
-  Tile::multiply((part.last - part.first + Tile::kDepth - 1) / Tile::kDepth, !g.channels_last, !g.channels_last,
-                 FetchGradient<Tile, T>(g, dy, part, at.batch, k0), FetchInput<Tile, T>(g, x, part, at.batch, d0),
-                 panel_gradient, panel_input, sum);
+  Tile::multiply((part.last - part.first + Tile::kDepth - 1) / Tile::kDepth, !kLast, !kLast,
+                 FetchGradient<Tile, T, kLast>(g, step, dy, part, at.batch, k0, packs),
+                 FetchInput<Tile, T, kLast>(g, step, x, part, at.batch, d0, packs), panel_gradient, panel_input, sum);
 
   // Write back.
   out += (int64_t{blockIdx.y} * g.k + at.batch * g.group_k) * g.depth;
@@ -110,12 +148,16 @@ __global__ void __launch_bounds__(256, 2)
     }
 }
 
+// How many pixels two neighbouring chunks of a thread are apart, in filter_half_kernel.
+template <class T>
+constexpr int kHalfRows = TileHalf<T>::kThreads / Panel<false>::kChunks;
+
 // One block of 128 threads per tile of 128 output channels by 128 depths and part, with the same grid. 64 KiB of
 // dynamic shared memory. Channels are last, and group_c and group_k are multiples of 8, so that a chunk of 8 depths is
-// 8 channels under one tap. x and dy are aligned to 16 bytes.
+// 8 channels under one tap. x and dy are aligned to 16 bytes. rows: the digits of kHalfRows pixels.
 template <class T>
 __global__ void __launch_bounds__(TileHalf<T>::kThreads, 2)
-    filter_half_kernel(const T* x, const T* dy, float* out, Geometry g, Tiles tiles, Parts parts) {
+    filter_half_kernel(const T* x, const T* dy, float* out, Geometry g, Digits rows, Tiles tiles, Parts parts) {
   using Tile = TileHalf<T>;
   DUET_DYN_SHARED(T, shared);
   const auto at = tiles.at(blockIdx.x);
@@ -129,23 +171,24 @@ __global__ void __launch_bounds__(TileHalf<T>::kThreads, 2)
                   p < part.last ? g.group_k - k : 0, true, dy);
     });
   };
-  // The taps of this thread's chunks, the same in every step.
-  Geometry::Tap tap[Tile::kChunksPerThread];
-  bool exists[Tile::kChunksPerThread];
-  int which = 0;
-  Tile::template for_my_chunks<false>([&](int, int chunk) {
-    const int64_t d = d0 + chunk * 8;
-    exists[which] = d < g.depth;
-    tap[which] = g.tap(d < g.depth ? d : 0);
-    ++which;
-  });
-  const auto load_input = [&](T* panel, int64_t step) {
-    int mine = 0;
+  // This thread's chunks are under one tap, and their pixels are kRows apart, from one step to the next as well.
+  constexpr int kChunks = Panel<false>::kChunks, kRows = kHalfRows<T>;
+  static_assert(kRows * Tile::kChunksPerThread == Tile::kDepth);
+  const int64_t d = d0 + static_cast<int>(threadIdx.x) % kChunks * 8;
+  const int64_t first = part.first + static_cast<int>(threadIdx.x) / kChunks;
+  const Geometry::Shift shift = g.shift<true>(g.tap(d < g.depth ? d : 0));
+  const T* channels = x + g.first_channel<true>(at.batch);
+  Digits place = g.place_at(first);
+  int left = d < g.depth ? static_cast<int>(part.last - first) : 0;  // pixels of the part from there on
+  // Called once for each step, in order.
+  const auto load_input = [&](T* panel, int64_t) {
     Tile::template for_my_chunks<false>([&](int row, int chunk) {
-      const int64_t p = part.first + step * Tile::kDepth + row;
-      const int64_t from = exists[mine] && p < part.last ? g.element(g.pixel(p, at.batch), tap[mine]) : -1;
-      ++mine;
-      Tile::fetch(panel + Panel<false>::offset(row, chunk), from >= 0 ? x + from : x, from >= 0 ? 8 : 0, true, x);
+      const Geometry::Window window = g.window<true>(place);
+      const bool inside = left > 0 && g.inside(window, shift);
+      Tile::fetch(panel + Panel<false>::offset(row, chunk), channels + window.origin + shift.elements, inside ? 8 : 0,
+                  true, x);
+      place = g.places.add(place, rows);
+      left -= kRows;
     });
   };
 
@@ -191,10 +234,17 @@ Plan conv2d_backward_filter_tuned(const Conv2dBackwardFilter& problem, GpuContex
              const T *x = t[P::x].as<const T>(), *dy = t[P::dy].as<const T>();
              T* dw = t[P::dw].as<T>();
              const auto run = [&]<class Out>(Out* out) {
+               const auto launch_tiles = [&]<int kTile, bool kLast>() {
+                 const Digits step = g.places.digits(TileF32<kTile>::kDepth);
+                 const bool packs = g.group_c % 4 == 0 && g.group_k % 4 == 0 && aligned16(x, dy);
+                 launch(filter_kernel<T, Out, kTile, kLast>, grid, x, dy, out, g, step, tiles, parts, packs);
+               };
                if (side == 64)
-                 launch(filter_kernel<T, Out, 64>, grid, x, dy, out, g, tiles, parts);
+                 g.channels_last ? launch_tiles.template operator()<64, true>()
+                                 : launch_tiles.template operator()<64, false>();
                else
-                 launch(filter_kernel<T, Out, 128>, grid, x, dy, out, g, tiles, parts);
+                 g.channels_last ? launch_tiles.template operator()<128, true>()
+                                 : launch_tiles.template operator()<128, false>();
              };
              if (direct) return run(dw);
              float* out = t.workspace(partial);
@@ -204,7 +254,7 @@ Plan conv2d_backward_filter_tuned(const Conv2dBackwardFilter& problem, GpuContex
                  Grid narrow = grid;
                  narrow.threads = TileHalf<T>::kThreads;
                  narrow.shared_bytes = TileHalf<T>::kSharedBytes;
-                 launch(filter_half_kernel<T>, narrow, x, dy, out, g, tiles, parts);
+                 launch(filter_half_kernel<T>, narrow, x, dy, out, g, g.places.digits(kHalfRows<T>), tiles, parts);
                  done = true;
                }
              if (!done) run(out);

@@ -12,58 +12,85 @@
 namespace duet::DUET_DEVICE {
 namespace {
 
-// Load this thread's four elements of each step (TileF32::Place). FetchFilter: four depths of one output channel; the
-// filter is (group_k, depth) with depth contiguous. FetchPixels: four depths of one pixel where x has its channels
-// last, else one depth of four pixels.
+// Load this thread's four elements of each step, in the order of the steps (TileF32::Place). FetchFilter: four depths
+// of one output channel; the filter is (group_k, depth) with depth contiguous.
 template <class Tile, class T>
 struct FetchFilter {
-  const T* row;
-  int64_t depth;
-  int deep;
-  bool exists;
-  __device__ FetchFilter(const Geometry& g, const T* filter, int64_t group, int64_t first) : depth(g.depth) {
+  const T* next;  // of the next step
+  int left;       // depths from there on; 0 where the channel does not exist
+  __device__ FetchFilter(const Geometry& g, const T* filter, int64_t group, int64_t first) {
     const auto place = Tile::place(true);
-    deep = place.deep;
-    exists = first + place.along < g.group_k;
-    row = filter + (group * g.group_k + first + place.along) * g.depth;
+    next = filter + (group * g.group_k + first + place.along) * g.depth + place.deep;
+    left = first + place.along < g.group_k ? static_cast<int>(g.depth) - place.deep : 0;
   }
-  __device__ __forceinline__ void operator()(int64_t step, float (&v)[4]) const {
+  __device__ __forceinline__ void operator()(int64_t, float (&v)[4]) {
 #pragma unroll
-    for (int e = 0; e < 4; ++e) {
-      const int64_t d = step * Tile::kDepth + deep + e;
-      v[e] = exists && d < depth ? float(row[d]) : 0;
-    }
+    for (int e = 0; e < 4; ++e) v[e] = e < left ? float(next[e]) : 0;
+    next += Tile::kDepth;
+    left -= Tile::kDepth;
   }
 };
-template <class Tile, class T>
+// With kLast, where x has its channels last, four depths of one pixel; else one depth of four pixels. step: the digits
+// of Tile::kDepth. packs: with kLast, whether four channels lie under one tap and may be loaded together.
+template <class Tile, class T, bool kLast>
 struct FetchPixels {
+  static constexpr int kPixels = kLast ? 1 : 4;
   const Geometry& g;
-  const T* x;
-  Geometry::Pixel pixel[4];
-  int deep;
-  __device__ FetchPixels(const Geometry& g, const T* x, int64_t group, int64_t first) : g(g), x(x) {
-    const auto place = Tile::place(g.channels_last);
-    deep = place.deep;
+  const T* from;       // the first pixel's element under the filter's first tap, as
+                       // if there were no padding
+  Digits step, depth;  // depth: the first one of the next step
+  int left;            // depths from there on
+  int ahead[kPixels];  // elements from the first pixel
+  int row[kPixels], col[kPixels];
+  bool packs;
+  __device__ FetchPixels(const Geometry& g, Digits step, const T* x, int64_t group, int64_t first, bool packs)
+      : g(g), step(step), packs(packs) {
+    const auto place = Tile::place(kLast);
+    depth = g.digits_at<kLast>(place.deep);
+    left = static_cast<int>(g.depth) - place.deep;
+    const int64_t origin = g.window<kLast>(first + place.along, group).origin;
+    from = x + origin;
 #pragma unroll
-    for (int e = 0; e < 4; ++e) pixel[e] = g.pixel(first + place.along + (g.channels_last ? 0 : e), group);
-  }
-  __device__ __forceinline__ void operator()(int64_t step, float (&v)[4]) const {
-    const int64_t d = step * Tile::kDepth + deep;
-    Geometry::Tap tap = g.tap(d);
-#pragma unroll
-    for (int e = 0; e < 4; ++e) {
-      if (g.channels_last && e > 0) tap = g.tap(d + e);
-      const bool inside = d + (g.channels_last ? e : 0) < g.depth;
-      const int64_t at = inside ? g.element(pixel[e], tap) : -1;
-      v[e] = at >= 0 ? float(x[at]) : 0;
+    for (int e = 0; e < kPixels; ++e) {
+      const Geometry::Window window = g.window<kLast>(first + place.along + e, group);
+      ahead[e] = static_cast<int>(window.origin - origin);
+      row[e] = window.row;
+      col[e] = window.col;
     }
+  }
+  __device__ __forceinline__ bool inside(int pixel, const Geometry::Shift& shift) const {
+    return g.inside({0, row[pixel], col[pixel]}, shift);
+  }
+  __device__ __forceinline__ void operator()(int64_t, float (&v)[4]) {
+    Digits now = depth;
+    Geometry::Shift shift = g.shift<kLast>(Geometry::tap_of<kLast>(now));
+    if (kLast && packs) {
+      Pack<T, 4> pack{};
+      if (left > 0 && inside(0, shift)) pack = load_pack<4>(from + shift.elements);
+#pragma unroll
+      for (int e = 0; e < 4; ++e) v[e] = float(pack.at[e]);
+    } else {
+#pragma unroll
+      for (int e = 0; e < 4; ++e) {
+        if (kLast && e > 0) {
+          now = g.depths.add(now, g.one_depth);
+          shift = g.shift<kLast>(Geometry::tap_of<kLast>(now));
+        }
+        const int pixel = kLast ? 0 : e;
+        v[e] = left > (kLast ? e : 0) && inside(pixel, shift) ? float(from[ahead[pixel] + shift.elements]) : 0;
+      }
+    }
+    depth = g.depths.add(depth, step);
+    left -= Tile::kDepth;
   }
 };
 
 // One block of 256 threads per tile of kTile output channels by kTile pixels, in the order of Tiles, with groups as the
-// batch. Shared memory: 16.5 or 17 KiB. Tensors have the contract's layout.
-template <class T, int kTile>
-__global__ void __launch_bounds__(256, 2) conv2d_kernel(const T* x, const T* filter, T* y, Geometry g, Tiles tiles) {
+// batch. Shared memory: 16.5 or 17 KiB. Tensors have the contract's layout, kLast: with channels last. step, packs: see
+// FetchPixels.
+template <class T, int kTile, bool kLast>
+__global__ void __launch_bounds__(256, 2)
+    conv2d_kernel(const T* x, const T* filter, T* y, Geometry g, Digits step, Tiles tiles, bool packs) {
   using Tile = TileF32<kTile>;
   DUET_SHARED(float, panel_filter, [Tile::kLines][Tile::kPitch]);
   DUET_SHARED(float, panel_pixels, [Tile::kLines][Tile::kPitch]);
@@ -71,9 +98,9 @@ __global__ void __launch_bounds__(256, 2) conv2d_kernel(const T* x, const T* fil
   const int64_t k0 = at.row * kTile, p0 = at.col * kTile;
 
   float sum[Tile::kSide][Tile::kSide] = {};
-  Tile::multiply((g.depth + Tile::kDepth - 1) / Tile::kDepth, true, g.channels_last,
-                 FetchFilter<Tile, T>(g, filter, at.batch, k0), FetchPixels<Tile, T>(g, x, at.batch, p0), panel_filter,
-                 panel_pixels, sum);
+  Tile::multiply((g.depth + Tile::kDepth - 1) / Tile::kDepth, true, kLast,
+                 FetchFilter<Tile, T>(g, filter, at.batch, k0),
+                 FetchPixels<Tile, T, kLast>(g, step, x, at.batch, p0, packs), panel_filter, panel_pixels, sum);
 
   // Write back.
 #pragma unroll
@@ -83,7 +110,7 @@ __global__ void __launch_bounds__(256, 2) conv2d_kernel(const T* x, const T* fil
 #pragma unroll
     for (int i = 0; i < Tile::kSide; ++i) {
       const int64_t k = k0 + Tile::row(i);
-      if (k < g.group_k) y[g.result(p, at.batch * g.group_k + k)] = T(sum[i][j]);
+      if (k < g.group_k) y[g.result<kLast>(p, at.batch * g.group_k + k)] = T(sum[i][j]);
     }
   }
 }
@@ -94,29 +121,39 @@ __global__ void __launch_bounds__(256, 2) conv2d_kernel(const T* x, const T* fil
 // by one access.
 template <class T>
 __global__ void __launch_bounds__(TileHalf<T>::kThreads, 2)
-    conv2d_half_kernel(const T* x, const T* filter, T* y, Geometry g, Tiles tiles, bool pairs) {
+    conv2d_half_kernel(const T* x, const T* filter, T* y, Geometry g, Digits step, Tiles tiles, bool pairs) {
   using Tile = TileHalf<T>;
   DUET_DYN_SHARED(T, shared);
   const auto at = tiles.at(blockIdx.x);
   const int64_t p0 = at.row * Tile::kTile, k0 = at.col * Tile::kTile;
   const T* rows = filter + at.batch * g.group_k * g.depth;
 
-  // The pixels of this thread's chunks, the same in every step.
-  Geometry::Pixel pixel[Tile::kChunksPerThread];
+  // This thread's chunks are under the same tap in every step, which moves on by Tile::kDepth, and have the same
+  // pixels.
+  constexpr int kChunks = Panel<true>::kChunks;
+  static_assert(Tile::kThreads % kChunks == 0);
+  const int deep = static_cast<int>(threadIdx.x) % kChunks * 8;
+  Digits depth = g.digits_at<true>(deep);
+  int left = static_cast<int>(g.depth) - deep;
+  Geometry::Window window[Tile::kChunksPerThread];
   int which = 0;
-  Tile::template for_my_chunks<true>([&](int row, int) { pixel[which++] = g.pixel(p0 + row, at.batch); });
-  const auto load_pixels = [&](T* panel, int64_t step) {
+  Tile::template for_my_chunks<true>([&](int row, int) { window[which++] = g.window<true>(p0 + row, at.batch); });
+  // Called once for each step, in order.
+  const auto load_pixels = [&](T* panel, int64_t) {
+    const Geometry::Shift shift = g.shift<true>(Geometry::tap_of<true>(depth));
     int mine = 0;
     Tile::template for_my_chunks<true>([&](int row, int chunk) {
-      const int64_t d = step * Tile::kDepth + chunk * 8;
-      const int64_t from = d < g.depth ? g.element(pixel[mine], g.tap(d)) : -1;
+      const bool inside = left > 0 && g.inside(window[mine], shift);
+      Tile::fetch(panel + Panel<true>::offset(row, chunk), x + window[mine].origin + shift.elements, inside ? 8 : 0,
+                  true, x);
       ++mine;
-      Tile::fetch(panel + Panel<true>::offset(row, chunk), x + from, from >= 0 ? 8 : 0, true, x);
     });
+    depth = g.depths.add(depth, step);
+    left -= Tile::kDepth;
   };
-  const auto load_filter = [&](T* panel, int64_t step) {
+  const auto load_filter = [&](T* panel, int64_t index) {
     Tile::template for_my_chunks<true>([&](int row, int chunk) {
-      const int64_t d = step * Tile::kDepth + chunk * 8, k = k0 + row;
+      const int64_t d = index * Tile::kDepth + chunk * 8, k = k0 + row;
       Tile::fetch(panel + Panel<true>::offset(row, chunk), rows + k * g.depth + d, k < g.group_k ? g.depth - d : 0,
                   true, filter);
     });
@@ -162,12 +199,17 @@ Plan conv2d_tuned(const Conv2d& p, GpuContext& gpu) {
           const Tiles tiles{ceil_div(g.pixels, 128), ceil_div(g.group_k, 128)};
           const bool pairs = g.group_k % 2 == 0 && reinterpret_cast<uintptr_t>(y) % 4 == 0;
           return launch(conv2d_half_kernel<T>, grid(tiles, TileHalf<T>::kThreads, TileHalf<T>::kSharedBytes), x, filter,
-                        y, g, tiles, pairs);
+                        y, g, g.depths.digits(TileHalf<T>::kDepth), tiles, pairs);
         }
       }
       const auto run = [&]<int kTile>() {
         const Tiles tiles{ceil_div(g.group_k, kTile), ceil_div(g.pixels, kTile)};
-        launch(conv2d_kernel<T, kTile>, grid(tiles, 256, 0), x, filter, y, g, tiles);
+        const Digits step = g.depths.digits(TileF32<kTile>::kDepth);
+        const bool packs = g.group_c % 4 == 0 && aligned16(x);
+        if (g.channels_last)
+          launch(conv2d_kernel<T, kTile, true>, grid(tiles, 256, 0), x, filter, y, g, step, tiles, packs);
+        else
+          launch(conv2d_kernel<T, kTile, false>, grid(tiles, 256, 0), x, filter, y, g, step, tiles, false);
       };
       if (groups * ceil_div(g.group_k, 128) * ceil_div(g.pixels, 128) < gpu.multiprocessors() || g.group_k <= 64)
         run.template operator()<64>();

@@ -197,11 +197,14 @@ __global__ void __launch_bounds__(kMapBlock)
 constexpr int kPiece = 256;
 
 // The rows that are added to a row of dtable: of dy, or for a long word of the sums of pieces, (pieces, 2, cols).
+// offsets(r, cols): a function of k = 0, 1, ... in this order, which returns the first element of the k-th row.
 struct WordRows {
   const int32_t *start, *order;
   const float* piece;
   __device__ __forceinline__ int64_t count(int64_t word) const { return start[word + 1] - start[word]; }
-  __device__ __forceinline__ int64_t at(int64_t word, int64_t k) const { return order[start[word] + k]; }
+  __device__ __forceinline__ auto offsets(int64_t word, int64_t cols) const {
+    return [tokens = order + start[word], cols](int64_t k) { return tokens[k] * cols; };
+  }
   __device__ __forceinline__ bool is_long(int64_t word) const { return count(word) > kPiece; }
   __device__ __forceinline__ int64_t pieces(int64_t word) const {
     return (start[word + 1] - 1) / kPiece - start[word] / kPiece + 1;
@@ -214,7 +217,13 @@ struct WordRows {
 struct PositionRows {  // the rows of dy that are added to a row of dposition
   int64_t sequences, length;
   __device__ __forceinline__ int64_t count(int64_t) const { return sequences; }
-  __device__ __forceinline__ int64_t at(int64_t position, int64_t k) const { return k * length + position; }
+  __device__ __forceinline__ auto offsets(int64_t position, int64_t cols) const {
+    return [next = position * cols, step = length * cols](int64_t) mutable {
+      const int64_t offset = next;
+      next += step;
+      return offset;
+    };
+  }
   static constexpr const float* piece = nullptr;
   __device__ __forceinline__ bool is_long(int64_t) const { return false; }
   __device__ __forceinline__ int64_t pieces(int64_t) const { return 0; }
@@ -226,14 +235,14 @@ Grid strips_grid(int64_t rows, int64_t cols, int64_t size, cudaStream_t stream) 
       .blocks = {ceil_div(rows, kRows), ceil_div(cols, kLanes * size)}, .threads = {kLanes, kRows}, .stream = stream};
 }
 
-// Adds the kSize elements of from + at(k), for k < count, kMaxAdditions at a time.
+// Adds the kSize elements of from + at(k), for k = 0 ... count - 1 in this order, kMaxAdditions at a time.
 template <int kSize, class T, class At>
 __device__ __forceinline__ void add_packs(float (&total)[kSize], int64_t count, const T* from, At&& at) {
   constexpr int kWidth = kSize < kPack<T> ? kSize : kPack<T>;
   for (int64_t first = 0; first < count; first += kMaxAdditions) {
     const int64_t last = min(count, first + kMaxAdditions);
     float sum[kSize] = {};
-#pragma unroll 4
+#pragma unroll kSize == 1 ? 8 : 4
     for (int64_t k = first; k < last; ++k) {
       const T* row = from + at(k);
 #pragma unroll
@@ -268,7 +277,7 @@ __global__ void __launch_bounds__(kLanes* kRows)
   for (int e = 0; e < kSize; ++e) sums[row * cols + c + e] = total[e];
 }
 
-// to[r] = the sum of the rows dy[from.at(r, k)], added to to[r] with `accumulate`. A strips_grid(rows), no shared
+// to[r] = the sum of the rows of dy that `from` names, added to to[r] with `accumulate`. A strips_grid(rows), no shared
 // memory. cols is a multiple of kSize, and rows are aligned to kSize elements. dy: (tokens, cols), to: (rows, cols).
 template <class T, int kSize, class From>
 __global__ void __launch_bounds__(kLanes* kRows)
@@ -288,7 +297,7 @@ __global__ void __launch_bounds__(kLanes* kRows)
   if (from.is_long(row))
     add_packs(total, from.pieces(row), from.piece + c, [&](int64_t k) { return from.piece_at(row, k) * cols; });
   else
-    add_packs(total, count, dy + c, [&](int64_t k) { return from.at(row, k) * cols; });
+    add_packs(total, count, dy + c, from.offsets(row, cols));
 #pragma unroll
   for (int e = 0; e < kSize; ++e) pack.at[e] = T(total[e]);
   store_pack(to + row * cols + c, pack);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // top_k: a heap holds the k largest of what has been read, and vectors compare each element with its smallest, so that
-// most elements cost one comparison. Elements stand in the heap as keys, whole numbers in the order of ranking.h.
+// most elements cost one comparison. A first pass finds a number that k elements reach, so that few others enter the
+// heap. Elements stand in the heap as keys, whole numbers in the order of ranking.h.
 // Threads share rows and blocks of long rows (sum_blocks.h), whose keys are merged afterwards.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "cpu_ref/reduction/top_k_tuned.cpp"  // compiled once per instruction set
@@ -8,6 +9,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <cstring>
 #include <functional>
 
@@ -39,53 +41,122 @@ inline int64_t column_of_key(uint64_t key) { return static_cast<int64_t>(~static
 HWY_BEFORE_NAMESPACE();
 namespace duet::HWY_NAMESPACE {
 
-// The largest of n elements, at most k, in a heap whose first key is the smallest. Returns how many they are. first:
-// the column of x[0].
+// A number that at least k of n elements reach: the k-th of the largest elements of disjoint subsets, one for each lane
+// of 4 vectors, or of 1 where k is small. -inf where there are too few of them, or a NaN.
 template <class T>
-HWY_INLINE int64_t fill_heap(const T* x, int64_t n, int64_t first, int64_t k, uint64_t* heap) {
+HWY_INLINE float reached_by(const T* x, int64_t n, int64_t k) {
   const hn::ScalableTag<float> d;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
-  const hn::CappedTag<float, 1> one;
-  const int64_t kept = std::min(n, k);
-  for (int64_t i = 0; i < kept; ++i) heap[i] = rank_key(hn::GetLane(load_as_f32(one, x + i)), first + i);
-  if (kept == n) return kept;
-  const std::greater<> smallest_first;
-  std::make_heap(heap, heap + kept, smallest_first);
+  if (k > 4 * lanes || n < 16 * lanes) return -INFINITY;
+  auto m0 = load_as_f32(d, x), m1 = load_as_f32(d, x + lanes), m2 = load_as_f32(d, x + 2 * lanes);
+  auto m3 = load_as_f32(d, x + 3 * lanes);
+  // NaN is neither below nor above, so that a sum of comparisons finds it.
+  auto is_number = hn::And(hn::And(hn::Eq(m0, m0), hn::Eq(m1, m1)), hn::And(hn::Eq(m2, m2), hn::Eq(m3, m3)));
+  for (int64_t i = 4 * lanes; i + 4 * lanes <= n; i += 4 * lanes) {
+    const auto v0 = load_as_f32(d, x + i), v1 = load_as_f32(d, x + i + lanes);
+    const auto v2 = load_as_f32(d, x + i + 2 * lanes), v3 = load_as_f32(d, x + i + 3 * lanes);
+    is_number =
+        hn::And(is_number, hn::And(hn::And(hn::Eq(v0, v0), hn::Eq(v1, v1)), hn::And(hn::Eq(v2, v2), hn::Eq(v3, v3))));
+    m0 = hn::Max(m0, v0);
+    m1 = hn::Max(m1, v1);
+    m2 = hn::Max(m2, v2);
+    m3 = hn::Max(m3, v3);
+  }
+  if (!hn::AllTrue(d, is_number)) return -INFINITY;
+  HWY_ALIGN float largest[4 * hn::MaxLanes(d)];
+  int64_t subsets = lanes;
+  if (k <= lanes) {
+    hn::Store(hn::Max(hn::Max(m0, m1), hn::Max(m2, m3)), d, largest);
+  } else {
+    subsets = 4 * lanes;
+    hn::Store(m0, d, largest);
+    hn::Store(m1, d, largest + lanes);
+    hn::Store(m2, d, largest + 2 * lanes);
+    hn::Store(m3, d, largest + 3 * lanes);
+  }
+  std::nth_element(largest, largest + k - 1, largest + subsets, std::greater<>());
+  return largest[k - 1];
+}
 
-  // Of equal elements the later one ranks below: only what is larger than the smallest in the heap, or NaN, gets in.
-  auto least = hn::Set(d, value_of_key(heap[0]));
+// A key takes the place of the smallest in a heap, where it is larger.
+HWY_INLINE void replace_smallest(uint64_t* heap, int64_t kept, uint64_t key) {
+  if (key <= heap[0]) return;
+  std::pop_heap(heap, heap + kept, std::greater<>());
+  heap[kept - 1] = key;
+  std::push_heap(heap, heap + kept, std::greater<>());
+}
+
+// Calls use(e, value) for the elements of x[i .. n) that are not at most `least`, in order; e: their places. The number
+// `least` is a vector, asked for again where elements were found. Stops after a group of elements where done().
+// Returns the place of the first element that was not looked at.
+template <class T, class Least, class Use, class Done>
+HWY_INLINE int64_t for_larger(const T* x, int64_t i, int64_t n, Least&& least_of, Use&& use, Done&& done) {
+  const hn::ScalableTag<float> d;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
   HWY_ALIGN float values[hn::MaxLanes(d)];
-  const auto gets_in = [&](auto v) HWY_ATTR { return hn::Not(hn::Le(v, least)); };
-  const auto try_vector = [&](auto v, int64_t i, int64_t count) HWY_ATTR {
+  auto least = least_of();
+  const auto is_larger = [&](auto v) HWY_ATTR { return hn::Not(hn::Le(v, least)); };
+  const auto look_at = [&](auto v, int64_t at, int64_t elements) HWY_ATTR {
     uint8_t bytes[8] = {};  // a bit for each lane
-    hn::StoreMaskBits(d, gets_in(v), bytes);
+    hn::StoreMaskBits(d, is_larger(v), bytes);
     uint64_t candidates = 0;
     std::memcpy(&candidates, bytes, sizeof bytes);
     if (candidates == 0) return;
     hn::Store(v, d, values);
     for (; candidates != 0; candidates &= candidates - 1) {
       const int64_t e = std::countr_zero(candidates);
-      if (e >= count) break;
-      const uint64_t key = rank_key(values[e], first + i + e);
-      if (key <= heap[0]) continue;
-      std::pop_heap(heap, heap + kept, smallest_first);
-      heap[kept - 1] = key;
-      std::push_heap(heap, heap + kept, smallest_first);
+      if (e >= elements) break;
+      use(at + e, values[e]);
     }
-    least = hn::Set(d, value_of_key(heap[0]));
+    least = least_of();
   };
-  int64_t i = kept;
   for (; i + 4 * lanes <= n; i += 4 * lanes) {
     const auto v0 = load_as_f32(d, x + i), v1 = load_as_f32(d, x + i + lanes);
     const auto v2 = load_as_f32(d, x + i + 2 * lanes), v3 = load_as_f32(d, x + i + 3 * lanes);
-    if (HWY_LIKELY(hn::AllFalse(d, hn::Or(hn::Or(gets_in(v0), gets_in(v1)), hn::Or(gets_in(v2), gets_in(v3))))))
+    if (HWY_LIKELY(hn::AllFalse(d, hn::Or(hn::Or(is_larger(v0), is_larger(v1)), hn::Or(is_larger(v2), is_larger(v3))))))
       continue;
-    try_vector(v0, i, lanes);
-    try_vector(v1, i + lanes, lanes);
-    try_vector(v2, i + 2 * lanes, lanes);
-    try_vector(v3, i + 3 * lanes, lanes);
+    look_at(v0, i, lanes);
+    look_at(v1, i + lanes, lanes);
+    look_at(v2, i + 2 * lanes, lanes);
+    look_at(v3, i + 3 * lanes, lanes);
+    if (done()) return i + 4 * lanes;
   }
-  for (; i < n; i += lanes) try_vector(load_as_f32(d, x + i, n - i), i, std::min(lanes, n - i));
+  for (; i < n; i += lanes) look_at(load_as_f32(d, x + i, n - i), i, std::min(lanes, n - i));
+  return n;
+}
+
+// The largest of n elements, at most k, in a heap whose first key is the smallest. Returns how many they are. first:
+// the column of x[0].
+template <class T>
+HWY_INLINE int64_t fill_heap(const T* x, int64_t n, int64_t first, int64_t k, uint64_t* heap) {
+  constexpr int64_t kFirst = 2048;  // elements of the first pass, which then are read from L1
+  const hn::ScalableTag<float> d;
+  const hn::CappedTag<float, 1> one;
+  const int64_t kept = std::min(n, k);
+  int64_t i = 0;  // the next element
+  const float reached = k == 1 ? -INFINITY : reached_by(x, std::min(n, kFirst), k);
+  if (reached == -INFINITY) {
+    for (; i < kept; ++i) heap[i] = rank_key(hn::GetLane(load_as_f32(one, x + i)), first + i);
+    if (kept == n) return kept;
+    std::make_heap(heap, heap + kept, std::greater<>());
+  } else {
+    // Until the heap is full: what is not below `reached`.
+    int64_t count = 0;
+    const auto below = hn::Set(d, std::nextafter(reached, -INFINITY));
+    const auto add = [&](int64_t e, float value) HWY_ATTR {
+      const uint64_t key = rank_key(value, first + e);
+      if (count == kept) return replace_smallest(heap, kept, key);
+      heap[count++] = key;
+      if (count == kept) std::make_heap(heap, heap + kept, std::greater<>());
+    };
+    i = for_larger(
+        x, 0, n, [&]() HWY_ATTR { return below; }, add, [&] { return count == kept; });
+  }
+  // Of equal elements the later one ranks below: only what is larger than the smallest in the heap, or NaN, gets in.
+  for_larger(
+      x, i, n, [&]() HWY_ATTR { return hn::Set(d, value_of_key(heap[0])); },
+      [&](int64_t e, float value) HWY_ATTR { replace_smallest(heap, kept, rank_key(value, first + e)); },
+      [] { return false; });
   return kept;
 }
 

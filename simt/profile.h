@@ -34,8 +34,9 @@ struct PartlyFilled {  // a basic block that warps enter with fewer than 32 acti
 };
 
 struct KernelProfile {
-  std::string name;  // "softmax_kernel<float, 32, 4>"
-  Grid grid;         // of the last launch
+  std::string name;                // "softmax_kernel<float, 32, 4>"
+  const void* function = nullptr;  // on the host
+  Grid grid;                       // of the last launch
   uint64_t launches = 0, blocks = 0, blocks_run = 0, block_barriers = 0, static_shared_bytes = 0;
   uint64_t block_executions = 0, block_lanes = 0;  // basic blocks: by warps, and by lanes
   uint64_t bytes_read = 0, bytes_written = 0;      // of global memory: distinct bytes, in the blocks that ran

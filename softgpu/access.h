@@ -7,6 +7,7 @@
 
 #include "core/error.h"
 #include "softgpu/order.h"
+#include "softgpu/scope.h"
 #include "softgpu/warp.h"
 
 namespace duet::softgpu {
@@ -47,6 +48,7 @@ inline void read_addresses(const Warp& w, const Instruction& i, uint32_t lanes, 
   for (int l = 0; l < kLanes; ++l) address[l] = lanes >> l & 1 ? address[l] : first;
 }
 
+void require_scope(uint32_t lanes, const uint64_t (&address)[kLanes], uint64_t bytes, Access access);
 void note_accesses(uint32_t lanes, const uint64_t (&address)[kLanes], int bytes, Access access);
 
 template <int kBytes>
@@ -124,7 +126,9 @@ template <int kBytes, Access kAccess>
     if (a % kBytes != 0) refuse_address(w, view, in_shared, l, a, kBytes, kAccess);
     if (offset < view.bytes && offset + kBytes <= view.bytes) {
       for (int b = 0; b < kBytes; ++b)
-        if ((view.states[offset + b] & kWanted) != kWanted) refuse_address(w, view, in_shared, l, a, kBytes, kAccess);
+        if ((view.states[offset + b] & kWanted) != kWanted &&
+            (kAccess != Access::load || !may_load(view.states[offset + b])))
+          refuse_address(w, view, in_shared, l, a, kBytes, kAccess);
       if constexpr (kAccess == Access::store) std::memset(view.states + offset, kLoadable, kBytes);
       p.data[l] = view.data + offset;
     } else {
@@ -146,6 +150,7 @@ inline void resolve(Warp& w, const Instruction& i, uint32_t lanes, Pointers& p) 
   if constexpr (kSpace == Space::generic) {
     if (kernel_accesses_) [[unlikely]]
       detail::note_accesses(lanes, address, kBytes, kAccess);
+    if (scope_) detail::require_scope(lanes, address, kBytes, kAccess);
     if (detail::resolve_in<kBytes, kAccess>(device_view(), address, p)) return;
   } else {
     if (detail::resolve_in<kBytes, kAccess>(w.block->shared, address, p)) return;

@@ -123,7 +123,19 @@ void Device::add_program(const void* wrapper) {
 
 // nvcc's code registers a program and then its functions.
 void Device::add_function(const void* stub, const char* name) {
-  functions_[stub] = {name, programs_.back().get(), nullptr};
+  functions_[stub] = {name, nullptr};
+  programs_of_[name].push_back(programs_.back().get());
+}
+
+void Device::read_modules(Program& p) const {
+  if (p.read) return;
+  std::vector<PtxText> all = ptx_of(p.wrapper);
+  std::stable_sort(all.begin(), all.end(),
+                   [](const PtxText& a, const PtxText& b) { return a.capability > b.capability; });
+  for (PtxText& ptx : all)
+    if (ptx.capability <= limits.capability)
+      p.modules.push_back(std::make_unique<Module>(plant.ptx ? plant.ptx(std::move(ptx.text)) : std::move(ptx.text)));
+  p.read = true;
 }
 
 Kernel& Device::kernel(const void* stub) {
@@ -131,25 +143,18 @@ Kernel& Device::kernel(const void* stub) {
   if (found == functions_.end()) throw Error("no kernel is registered for this function");
   Function& f = found->second;
   if (f.kernel) return *f.kernel;
-  Program& p = *f.program;
-  if (!p.read) {
-    std::vector<PtxText> all = ptx_of(p.wrapper);
-    std::stable_sort(all.begin(), all.end(),
-                     [](const PtxText& a, const PtxText& b) { return a.capability > b.capability; });
-    for (PtxText& ptx : all)
-      if (ptx.capability <= limits.capability)
-        p.modules.push_back(std::make_unique<Module>(plant.ptx ? plant.ptx(std::move(ptx.text)) : std::move(ptx.text)));
-    p.read = true;
+  for (Program* p : programs_of_[f.name]) {
+    read_modules(*p);
+    for (const auto& module : p->modules)
+      for (const EntryText& entry : module->entries())
+        if (entry.name == f.name) {
+          f.kernel = decode(*module, entry);
+          static const std::map<std::string, int> registers = read_registers(limits.capability);
+          if (const auto known = registers.find(demangled(f.name)); known != registers.end())
+            f.kernel->registers_per_thread = known->second;
+          return *f.kernel;
+        }
   }
-  for (const auto& module : p.modules)
-    for (const EntryText& entry : module->entries())
-      if (entry.name == f.name) {
-        f.kernel = decode(*module, entry);
-        static const std::map<std::string, int> registers = read_registers(limits.capability);
-        if (const auto known = registers.find(demangled(f.name)); known != registers.end())
-          f.kernel->registers_per_thread = known->second;
-        return *f.kernel;
-      }
   const std::string target = fmt::format("compute_{}{}", limits.capability, limits.capability == 90 ? "a" : "");
   throw Error("no PTX for {}: is the program compiled with --generate-code=arch={},code=[{}]?", readable_name(f.name),
               target, target);
@@ -160,7 +165,17 @@ Stream& Device::stream(void* handle) {
   return reinterpret_cast<uintptr_t>(handle) <= 2 ? default_stream_ : *s;  // legacy and per-thread default streams
 }
 
+void Device::touch(uint64_t address, uint64_t bytes, bool writes) {
+  order.touch(address, bytes, writes);
+  if (scope_) scope_->require(address, bytes, writes, kNone);
+}
+
 void Device::enqueue(Stream& stream, Work work) {
+  if (scope)
+    work = [scope = scope, work = std::move(work)] {
+      const Scope::Running running(scope.get());
+      work();
+    };
   if (stream.capture)
     stream.capture->work.push_back(std::move(work));
   else

@@ -17,6 +17,7 @@
 #include "softgpu/execute.h"
 #include "softgpu/memory.h"
 #include "softgpu/order.h"
+#include "softgpu/scope.h"
 
 namespace duet::softgpu {
 
@@ -80,6 +81,10 @@ class Device {
   // Streams. run_until: until the condition holds or nothing is left. Throws what the work throws.
   Stream& stream(void* handle);  // of a cudaStream_t
   void enqueue(Stream& stream, Work work);
+  std::shared_ptr<const Scope> scope;  // of what is enqueued from now on; null: none
+  // The running work touches memory other than by a kernel. Throws Fault where another stream does so without an order
+  // between them, and outside of the work's scope.
+  void touch(uint64_t address, uint64_t bytes, bool writes);
   void wait_for(const Clock& clock) { join(order.host, clock); }  // the host knows of this work from now on
   void run_until(Stream& stream, const std::function<bool()>& done);
   void run_all(Stream& stream);
@@ -118,10 +123,13 @@ class Device {
   std::vector<std::unique_ptr<Program>> programs_;
   struct Function {
     std::string name;
-    Program* program;
     std::unique_ptr<Kernel> kernel;
   };
   std::unordered_map<const void*, Function> functions_;
+  // By the kernel's name. Several objects may have a template, while the linker keeps the launch by one of them, and
+  // not each has PTX for this architecture.
+  std::unordered_map<std::string, std::vector<Program*>> programs_of_;
+  void read_modules(Program& program) const;
   void run_one(Stream& stream);
   Stream default_stream_;
   std::mt19937_64 random_;

@@ -68,6 +68,7 @@ class Runner {
     std::memcpy(block_.index, index, sizeof index);
     std::memset(block_.shared.data, 0xFF, block_.shared.bytes);
     std::memset(block_.shared.states, kUsable, block_.shared.bytes);
+    block_.holders.clear();
     const auto threads = static_cast<uint32_t>(launch_.block.volume());
     for (Warp& w : warps_) {
       const uint32_t left = threads - w.index * kLanes;
@@ -77,6 +78,7 @@ class Runner {
       w.paths.assign(1, Path{0, w.live, false});
       w.copies.clear();
       w.sums.clear();
+      w.held.clear();
       w.sum_groups = 0;
       std::memset(w.groups, 0, sizeof w.groups);
       for (const SpecialRegister& s : kernel_.specials)
@@ -379,6 +381,9 @@ void refuse_address(const Warp&, const MemoryView& view, bool is_shared, int lan
     if (!usable) at = address + static_cast<uint64_t>(b);
   }
   if (usable) fault(fmt::format("a {} of {} bytes that were never written, at {}", what, bytes, place), lane);
+  if (is_shared && at - view.base < view.bytes && (view.states[at - view.base] & kHeld))
+    fault(fmt::format("a {} of {} bytes that a wgmma still reads, for which nothing waited, at {}", what, bytes, place),
+          lane);
   const std::string first = is_shared ? place : describe_device_address(at);
   fault(fmt::format("a {} of {} bytes out of bounds, at {}", what, bytes, first), lane, Fault::Kind::address);
 }

@@ -16,7 +16,4 @@ struct PtxText {
 // Throws Error for a form that this reader does not know.
 std::vector<PtxText> ptx_of(const void* wrapper);
 
-// Expands one block of LZ4, of which `size` bytes come out. Throws Error where the input is damaged.
-std::string expand_lz4(const uint8_t* data, size_t compressed, size_t size);
-
 }  // namespace duet::softgpu

@@ -164,6 +164,7 @@ void start_copy(Warp& w, const Instruction& i, uint32_t lanes) {
     if (to % bytes != 0 || to + bytes > shared.bytes || !(shared.states[to] & kUsable))
       refuse_address(w, shared, true, l, to, static_cast<int>(bytes), Access::store);
     if (present > 0) {
+      if (scope_) scope_->require(from, present, false, l);
       const MemoryView& global = device_view();
       const uint64_t offset = from - global.base;
       if (from % bytes != 0 || offset >= global.bytes)
@@ -213,7 +214,7 @@ void load_matrices(Warp& w, const Instruction& i, uint32_t) {
     uint64_t at = address[l];
     if (at - kSharedWindow < kWindowBytes) at -= kSharedWindow;
     bool allowed = at % 16 == 0 && at + 16 <= shared.bytes;
-    for (int b = 0; allowed && b < 16; ++b) allowed = (shared.states[at + b] & kLoadable) == kLoadable;
+    for (int b = 0; allowed && b < 16; ++b) allowed = may_load(shared.states[at + b]);
     if (!allowed) refuse_address(w, shared, true, l, at, 16, Access::load);
     std::memcpy(rows[l], shared.data + at, 16);
   }

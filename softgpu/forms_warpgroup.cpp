@@ -2,8 +2,8 @@
 // wgmma.mma_async of four warps, as far as core/cuda/ceilings.cu uses it: a in registers, b in shared memory, 256
 // columns. PTX ISA, "Asynchronous Warpgroup Level Matrix Operations": warp w of the four has rows 16 w to 16 w + 15 of
 // a and of the sums, so that each warp computes its part by itself. Sums land when a wait asks for their group: until
-// then their registers hold 0xFFFFFFFF, which is NaN, and what a kernel writes into them is lost. b is read at once, so
-// that a store into b before the wait is not seen.
+// then their registers hold 0xFFFFFFFF, which is NaN, and what a kernel writes into them is lost. b is read at once,
+// and held until the wait: a store into it is reported.
 //
 // b is described by a word of 64 bits: its address, and two strides between core matrices of 8 columns by 16 bytes of
 // depth, all in units of 16 bytes. "Leading" is the stride along the depth, the other one that along the columns.
@@ -59,6 +59,36 @@ struct S8 {
   static int32_t value(Bits bits) { return static_cast<int8_t>(bits); }
 };
 
+struct Matrix {  // b, in shared memory
+  uint64_t start, along_depth, along_columns;
+  explicit Matrix(uint64_t description)
+      : start((description & 0x3fff) << 4),
+        along_depth((description >> 16 & 0x3fff) << 4),
+        along_columns((description >> 32 & 0x3fff) << 4) {}
+  // byte: along the depth.
+  uint64_t at(int column, uint64_t byte) const {
+    return start + byte / kCoreBytes * along_depth + byte % kCoreBytes +
+           static_cast<uint64_t>(column / kCoreColumns) * along_columns +
+           static_cast<uint64_t>(column % kCoreColumns) * kCoreBytes;
+  }
+};
+
+// Each piece of 16 bytes counts the products that read it. The first one takes kUsable away, the last one gives it
+// back.
+void hold(Block& block, const Matrix& b, bool begins) {
+  const MemoryView& shared = block.shared;
+  block.holders.resize(shared.bytes / kCoreBytes + 1);
+  for (int column = 0; column < kColumns; ++column)
+    for (uint64_t byte = 0; byte < kDepthBytes; byte += kCoreBytes) {
+      const uint64_t at = b.at(column, byte);
+      uint16_t& holders = block.holders[at / kCoreBytes];
+      if (begins ? holders++ > 0 : --holders > 0) continue;
+      for (uint64_t i = at; i < at + kCoreBytes; ++i)
+        shared.states[i] = static_cast<uint8_t>(begins ? (shared.states[i] & ~kUsable) | kHeld
+                                                       : (shared.states[i] & ~kHeld) | kUsable);
+    }
+}
+
 // The sums on their way to these registers. A product that follows adds to them; only a wait brings them there.
 std::vector<uint32_t>& sums_under_way(Warp& w, const int* places) {
   for (AsyncSums& s : w.sums)
@@ -79,6 +109,11 @@ void commit_sums(Warp& w, const Instruction&, uint32_t) { ++w.sum_groups; }
 
 // offset: how many of the latest groups may stay in flight.
 void wait_for_sums(Warp& w, const Instruction& i, uint32_t) {
+  std::erase_if(w.held, [&](const HeldMatrix& m) {
+    if (static_cast<int64_t>(m.group) + i.offset >= static_cast<int64_t>(w.sum_groups)) return false;
+    hold(*w.block, Matrix(m.description), false);
+    return true;
+  });
   size_t kept = 0;
   for (AsyncSums& s : w.sums) {
     if (static_cast<int64_t>(s.group) + i.offset >= static_cast<int64_t>(w.sum_groups)) {
@@ -99,8 +134,7 @@ void multiply(Warp& w, const Instruction& i, uint32_t) {
   constexpr int kEach = 4 / sizeof(Bits), kDepth = kDepthBytes / sizeof(Bits), kQuad = 4 * kEach;
   const int *sums = w.kernel->operands.data() + i.more, *a = sums + kSums;
   const uint64_t description = *w.at<uint64_t>(i.b);
-  const uint64_t start = (description & 0x3fff) << 4, along_depth = (description >> 16 & 0x3fff) << 4,
-                 along_columns = (description >> 32 & 0x3fff) << 4;
+  const Matrix b(description);
   if (description >> 46 != 0) fault("wgmma: b in a swizzled order is not supported");
 
   Sum left[kRows][kDepth];
@@ -114,17 +148,16 @@ void multiply(Warp& w, const Instruction& i, uint32_t) {
   static thread_local Sum right[kDepth][kColumns];
   for (int column = 0; column < kColumns; ++column)
     for (int k = 0; k < kDepth; ++k) {
-      const auto byte = static_cast<uint64_t>(k) * sizeof(Bits);
-      const uint64_t at = start + byte / kCoreBytes * along_depth + byte % kCoreBytes +
-                          static_cast<uint64_t>(column / kCoreColumns) * along_columns +
-                          static_cast<uint64_t>(column % kCoreColumns) * kCoreBytes;
+      const uint64_t at = b.at(column, static_cast<uint64_t>(k) * sizeof(Bits));
       bool allowed = at + sizeof(Bits) <= shared.bytes;
-      for (size_t b = 0; allowed && b < sizeof(Bits); ++b) allowed = (shared.states[at + b] & kLoadable) == kLoadable;
+      for (size_t e = 0; allowed && e < sizeof(Bits); ++e) allowed = may_load(shared.states[at + e]);
       if (!allowed) refuse_address(w, shared, true, 0, at, sizeof(Bits), Access::load);
       Bits bits;
       std::memcpy(&bits, shared.data + at, sizeof bits);
       right[k][column] = T::value(bits);
     }
+  hold(*w.block, b, true);
+  w.held.push_back({description, w.sum_groups});
   std::vector<uint32_t>& to = sums_under_way(w, sums);
   for (int row = 0; row < kRows; ++row) {
     Sum sum[kColumns] = {};

@@ -14,6 +14,11 @@ namespace duet::softgpu {
 // States of a byte. A kernel may store where kUsable is set, and load where both are set.
 constexpr uint8_t kUsable = 1, kWritten = 2, kLoadable = kUsable | kWritten;
 constexpr uint8_t kFreed = 4, kOutside = 8;  // for messages: released; of an allocation, but of none of its parts
+// Of shared memory that a wgmma reads until a wait for it: a kernel may load, and kUsable is not set.
+constexpr uint8_t kHeld = 16;
+constexpr bool may_load(uint8_t state) {
+  return (state & kLoadable) == kLoadable || (state & (kHeld | kWritten)) == (kHeld | kWritten);
+}
 
 // Generic addresses of shared and local memory begin here; no host maps memory at such addresses.
 constexpr uint64_t kSharedWindow = uint64_t{1} << 60, kLocalWindow = uint64_t{1} << 61,

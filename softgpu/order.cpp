@@ -82,6 +82,19 @@ void Order::forget(uint64_t address, uint64_t bytes) {
   latest_end_ = 0;
 }
 
+// All lanes at once, and one by one only where that is refused.
+void detail::require_scope(uint32_t lanes, const uint64_t (&address)[kLanes], uint64_t bytes, Access access) {
+  uint64_t low = address[0], high = address[0];
+  for (int l = 1; l < kLanes; ++l) {
+    low = std::min(low, address[l]);
+    high = std::max(high, address[l]);
+  }
+  const bool store = access != Access::load;
+  if (scope_->allows(low, high - low + bytes, store)) return;
+  for (int l = 0; l < kLanes; ++l)
+    if (lanes >> l & 1) scope_->require(address[l], bytes, store, l);
+}
+
 void detail::note_accesses(uint32_t lanes, const uint64_t (&address)[kLanes], int bytes, Access access) {
   for (int l = 0; l < kLanes; ++l)
     if (lanes >> l & 1) kernel_accesses_->touch(address[l], static_cast<uint64_t>(bytes), access != Access::load);

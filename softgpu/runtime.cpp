@@ -88,27 +88,27 @@ cudaError_t copy(void* to, const void* from, size_t bytes, cudaMemcpyKind kind, 
         fmt::format("a copy from {} to {} memory", from_device ? "device" : "host", to_device ? "device" : "host"));
   if (to_device && from_device) {
     d.enqueue(stream, [=, &d] {
-      d.order.touch(from_address, bytes, false);
-      d.order.touch(to_address, bytes, true);
+      d.touch(from_address, bytes, false);
+      d.touch(to_address, bytes, true);
       d.memory.copy(to_address, from_address, bytes);
     });
   } else if (to_device) {
     if (stream.capture || is_pinned(from, bytes)) {
       d.enqueue(stream, [=, &d] {
-        d.order.touch(to_address, bytes, true);
+        d.touch(to_address, bytes, true);
         d.memory.write(to_address, from, bytes);
       });
     } else {
       auto staged = std::make_shared<std::vector<uint8_t>>(static_cast<const uint8_t*>(from),
                                                            static_cast<const uint8_t*>(from) + bytes);
       d.enqueue(stream, [=, &d] {
-        d.order.touch(to_address, bytes, true);
+        d.touch(to_address, bytes, true);
         d.memory.write(to_address, staged->data(), bytes);
       });
     }
   } else if (from_device) {
     d.enqueue(stream, [=, &d] {
-      d.order.touch(from_address, bytes, false);
+      d.touch(from_address, bytes, false);
       d.memory.read(to, from_address, bytes);
     });
     if (!stream.capture && !is_pinned(to, bytes)) {
@@ -213,6 +213,11 @@ extern "C" {
 void duet_softgpu_declare(void* memory, size_t bytes, const char* name) {
   const std::lock_guard lock(runtime_mutex());
   device().memory.declare(memory, bytes, name);
+}
+
+void duet_softgpu_scope(const char* job, const duet::ScopedTensor* tensors, size_t count) {
+  const std::lock_guard lock(runtime_mutex());
+  device().scope = count > 0 ? std::make_shared<const Scope>(job, tensors, count) : nullptr;
 }
 
 // What nvcc's host code calls before main(), by its names.
@@ -359,7 +364,7 @@ cudaError_t cudaMemsetAsync(void* to, int value, size_t bytes, cudaStream_t stre
     const auto address = reinterpret_cast<uint64_t>(to);
     if (bytes > 0 && !(d.plant.drop_fill && d.plant.drop_fill()))
       d.enqueue(d.stream(stream), [=, &d] {
-        d.order.touch(address, bytes, true);
+        d.touch(address, bytes, true);
         d.memory.fill(address, static_cast<uint8_t>(value), bytes);
       });
     return cudaSuccess;

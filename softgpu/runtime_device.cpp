@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The CUDA runtime's functions of errors and of the device.
+#include <cuda_profiler_api.h>
+
 #include <cstdio>
 
 #include "softgpu/runtime.h"
@@ -123,6 +125,8 @@ cudaError_t cudaDriverGetVersion(int* version) {
   *version = CUDART_VERSION;
   return cudaSuccess;
 }
+cudaError_t cudaProfilerStart() { return cudaSuccess; }
+cudaError_t cudaProfilerStop() { return cudaSuccess; }
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp* p, int) {
   return call([&] {
     const Limits& l = device().limits;

@@ -23,6 +23,12 @@ struct AsyncSums {
   std::vector<uint32_t> values;  // register by register
 };
 
+// The matrix b of a wgmma that no wait has covered yet: the word that describes it.
+struct HeldMatrix {
+  uint64_t description;
+  uint32_t group;
+};
+
 // Lanes of a warp that are at the same instruction. Where a branch divides them, a warp has several paths.
 struct Path {
   int at = 0;
@@ -35,6 +41,7 @@ struct Block {
   const Launch* launch = nullptr;
   uint32_t index[3] = {};  // %ctaid
   MemoryView shared;
+  std::vector<uint16_t> holders;  // of every 16 bytes of shared memory: products of warps that still read them
 };
 
 struct Warp {
@@ -50,6 +57,7 @@ struct Warp {
   std::vector<AsyncCopy> copies;
   uint32_t groups[kLanes] = {};  // cp.async groups that a lane has committed
   std::vector<AsyncSums> sums;
+  std::vector<HeldMatrix> held;
   uint32_t sum_groups = 0;  // wgmma groups that the warp has committed
 
   template <class T>

@@ -211,6 +211,7 @@ std::vector<KernelProfile> Profile::kernels() {
   for (const auto& k : kernels_) {
     KernelProfile p = k->total;
     p.name = function_at(k->function);
+    p.function = k->function;
     p.bytes_read = k->read.count();
     p.bytes_written = k->written.count();
     // The compiler duplicates and unrolls code: instructions of one source line are added up here.

@@ -203,6 +203,10 @@ constexpr Equivalent kEquivalent[] = {
     {"l2_backward_kernel", "kernels/norm/l2_normalise_tuned.cu", "__syncthreads", "kernels/vector.cuh", "as above"},
     {"l2_backward_long_kernel", "kernels/norm/l2_normalise_tuned.cu", "__syncthreads", "kernels/vector.cuh",
      "as above"},
+    {"pick_kernel", "kernels/elementwise/prune_tuned.cu", "__syncthreads", "kernels/elementwise/prune_tuned.cu",
+     "the second barrier of sum_before protects the next use of its array, and there is none"},
+    {"ties_kernel", "kernels/elementwise/prune_tuned.cu", "__syncthreads", "kernels/elementwise/prune_tuned.cu",
+     "as above"},
 };
 const Equivalent* find_equivalent(const simt::host::SyncPoint& p) {
   for (const Equivalent& e : kEquivalent)

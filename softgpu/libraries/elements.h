@@ -111,6 +111,7 @@ class Elements {
     if (address < begin_ || address + bytes > end_ || end_ == begin_)
       fault(fmt::format("{}: element {} is at {}", what_, index, device().memory.describe(address)), kNone,
             Fault::Kind::address);
+    if (scope_) scope_->require(address, bytes, wanted == kUsable, kNone);
     const uint64_t offset = address - view().base;
     for (uint64_t b = 0; b < bytes; ++b)
       if ((view().states[offset + b] & wanted) != wanted)
@@ -144,7 +145,7 @@ inline void spoil(void* memory, uint64_t bytes, const std::string& what) {
   if (end == begin || address + bytes > end)
     fault(fmt::format("{}: {} bytes from {}", what, bytes, device().memory.describe(address)), kNone,
           Fault::Kind::address);
-  device().order.touch(address, bytes, true);
+  device().touch(address, bytes, true);
   device().memory.fill(address, 0xFF, std::min(bytes, kSpoilt));
 }
 

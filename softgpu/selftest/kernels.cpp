@@ -50,7 +50,25 @@ void planted_errors(Tally& t) {
       "{%r0, %r0, %r0, %r0}, {%r0, %r0}, {%f1, %f2, %f3, %f4}; E: mov.u32 %r1, 0;",
       "all have to be");
   dies("a trap", "trap;", "trap");
-  // Of wgmma nothing is reported: the sums are wrong.
+  // b of a wgmma belongs to it until the wait, whichever warp stores there; a load is allowed.
+  const std::string commit = "wgmma.commit_group.sync.aligned; ";
+  for (const std::string& behind :
+       {"mov.u32 %r9, tile; st.shared.u32 [%r9], %r0; " + commit + "wgmma.wait_group.sync.aligned 0; ",
+        commit + "mov.u32 %r9, tile; st.shared.u32 [%r9+8188], %r0; wgmma.wait_group.sync.aligned 0; ",
+        commit + "wgmma.wait_group.sync.aligned 1; mov.u32 %r9, tile; st.shared.u32 [%r9+64], %r0; "}) {
+    std::string failure;
+    right_sums_of_wgmma(behind, failure);
+    t.expect(failure.find("that a wgmma still reads") != std::string::npos,
+             fmt::format("a store into b of a wgmma, '{}': {}", behind, failure));
+  }
+  for (const std::string& behind :
+       {"mov.u32 %r9, tile; ld.shared.u32 %r8, [%r9]; " + commit + "wgmma.wait_group.sync.aligned 0; ",
+        commit + "wgmma.wait_group.sync.aligned 0; bar.sync 0; mov.u32 %r9, tile; st.shared.u32 [%r9], %r0; "}) {
+    std::string failure;
+    const int right = right_sums_of_wgmma(behind, failure);
+    t.expect(right == kSumsOfWgmma, fmt::format("... '{}' is allowed: {}", behind, failure));
+  }
+  // Of sums that nothing waits for nothing is reported: they are wrong.
   for (const char* behind : {"", "wgmma.commit_group.sync.aligned; ", "wgmma.wait_group.sync.aligned 0; ",
                              "wgmma.commit_group.sync.aligned; wgmma.wait_group.sync.aligned 1; "}) {
     std::string failure;

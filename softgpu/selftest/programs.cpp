@@ -9,8 +9,10 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <deque>
 #include <vector>
 
+#include "core/device_scope.h"
 #include "softgpu/selftest/selftest.h"
 
 // NOLINTBEGIN(readability-identifier-naming)
@@ -92,7 +94,15 @@ void register_kernels(const std::string& ptx, uint32_t capability) {
     uint32_t capability = 0, name_offset = 0, name_bytes = 0;
     uint64_t flags = 0, reserved = 0, expanded_bytes = 0;
   } part;
-  static std::vector<uint8_t> image;
+  struct Wrapper {
+    uint32_t magic = 0x466243b1, version = 1;
+    const void* data = nullptr;
+    const void* more = nullptr;
+    std::vector<uint8_t> image;
+  };
+  static std::deque<Wrapper> wrappers;  // the device keeps their addresses
+  Wrapper& wrapper = wrappers.emplace_back();
+  std::vector<uint8_t>& image = wrapper.image;
   part.bytes = (ptx.size() + 8) / 8 * 8;
   part.capability = capability;
   header.bytes = sizeof part + part.bytes;
@@ -100,11 +110,6 @@ void register_kernels(const std::string& ptx, uint32_t capability) {
   std::memcpy(image.data(), &header, sizeof header);
   std::memcpy(image.data() + sizeof header, &part, sizeof part);
   std::memcpy(image.data() + sizeof header + sizeof part, ptx.data(), ptx.size());
-  static struct {
-    uint32_t magic = 0x466243b1, version = 1;
-    const void* data = nullptr;
-    const void* more = nullptr;
-  } wrapper;
   wrapper.data = image.data();
   void** handle = __cudaRegisterFatBinary(&wrapper);
   for (const char* name : {"add", "fill", "staged"})
@@ -118,6 +123,13 @@ constexpr const char *kAdd = "add", *kFill = "fill", *kStaged = "staged";
 cudaError_t say(cudaError_t status) {
   if (status != cudaSuccess) std::printf("refused: %s\n", cudaGetErrorString(status));
   return status;
+}
+
+// The end of a program in which all has to be allowed; what it did not release is not its subject.
+[[noreturn]] void end(cudaError_t status) {
+  if (say(status) == cudaSuccess) std::printf("done\n");
+  std::fflush(nullptr);
+  _exit(0);
 }
 
 void* device_memory(size_t bytes = kBytes) {
@@ -284,6 +296,60 @@ void parameters(Programs& p) {
   });
 }
 
+// Work of a node that has some of the tensors of an arena: x may be written, y read.
+void scopes(Programs& p) {
+  const auto node = [](const std::function<void(cudaStream_t, char* arena)>& body, bool as_graph = false) {
+    return [body, as_graph] {
+      auto* arena = static_cast<char*>(device_memory(4 * kBytes));
+      duet_softgpu_declare(arena, 4 * kBytes, "arena");
+      say(cudaMemsetAsync(arena, 0, 4 * kBytes, nullptr));
+      say(cudaDeviceSynchronize());
+      using Access = ScopedTensor::Access;
+      const ScopedTensor tensors[] = {{arena, 4 * kBytes, "an arena", Access::none},
+                                      {arena, kBytes, "x", Access::write},
+                                      {arena + 2 * kBytes, kBytes, "y", Access::read}};
+      cudaStream_t s = stream();
+      if (as_graph) say(cudaStreamBeginCapture(s, cudaStreamCaptureModeThreadLocal));
+      duet_softgpu_scope("node", tensors, 3);
+      body(s, arena);
+      duet_softgpu_scope(nullptr, nullptr, 0);
+      if (as_graph) {
+        cudaGraph_t graph{};
+        cudaGraphExec_t executable{};
+        say(cudaStreamEndCapture(s, &graph));
+        say(cudaGraphInstantiate(&executable, graph, 0));
+        say(cudaGraphLaunch(executable, s));
+      } else {
+        fill(s, arena + 3 * kBytes, 1);  // after the node: all is allowed
+      }
+      end(cudaStreamSynchronize(s));
+    };
+  };
+  const std::string behind = "a store of 4 bytes by node, 0 bytes behind the end of x (128 bytes), in an arena";
+  p.says("a store outside of a node's tensors", behind, node([](cudaStream_t s, char* a) { fill(s, a + kBytes, 1); }));
+  p.says("... in a recorded graph", behind, node([](cudaStream_t s, char* a) { fill(s, a + kBytes, 1); }, true));
+  p.says("a store half outside of a node's tensors", "a store of 4 bytes by node, 0 bytes behind the end of x",
+         node([](cudaStream_t s, char* a) { fill(s, a + kBytes / 2, 1); }));
+  p.says("a store into a tensor that the node only reads",
+         "a store of 4 bytes by node, at byte 0 of y (128 bytes), which it only reads",
+         node([](cudaStream_t s, char* a) { fill(s, a + 2 * kBytes, 1); }));
+  p.says("a load of another node's tensor", "a load of 4 bytes by node, 0 bytes behind the end of y (128 bytes)",
+         node([](cudaStream_t s, char* a) { add(s, a, a + 3 * kBytes, 1); }));
+  p.says("a copy into another node's tensor", "a store of 128 bytes by node, 0 bytes behind the end of y",
+         node([](cudaStream_t s, char* a) {
+           say(cudaMemcpyAsync(a + 3 * kBytes, a, kBytes, cudaMemcpyDeviceToDevice, s));
+         }));
+  p.says("a fill of another node's tensor", "a store of 128 bytes by node, 0 bytes behind the end of y",
+         node([](cudaStream_t s, char* a) { say(cudaMemsetAsync(a + 3 * kBytes, 0, kBytes, s)); }));
+  const auto allowed = [](cudaStream_t s, char* a) {
+    add(s, a, a + 2 * kBytes, 1);
+    add(s, a, a, 1);
+    say(cudaMemcpyAsync(a, a + 2 * kBytes, kBytes, cudaMemcpyDeviceToDevice, s));
+  };
+  p.says("... its own tensors are allowed", "done", node(allowed));
+  p.says("... in a recorded graph as well", "done", node(allowed, true));
+}
+
 // What nvcc wrote for another GPU, or what is no PTX that we know.
 void modules(Programs& p) {
   const auto launch_fill = [] {
@@ -297,6 +363,18 @@ void modules(Programs& p) {
     return text.replace(text.find(from), from.size(), to);
   };
   p.says("PTX for a newer GPU", "no PTX for fill", launch_fill, ptx, 100);
+  p.says("... in one of the two objects that have a kernel", "done", [] {
+    register_kernels(kKernels, 100);
+    end(fill(nullptr, device_memory(), 1));
+  });
+  p.says("... with a launch by the other one", "done", [] {
+    register_kernels(kKernels, 100);
+    constexpr const char* kOtherStub = "stub of fill in the other object";
+    __cudaRegisterFunction(nullptr, kOtherStub, nullptr, "fill", -1, nullptr, nullptr, nullptr, nullptr, nullptr);
+    void* out = device_memory();
+    uint32_t n = 1;
+    end(launch(kOtherStub, nullptr, {&out, &n}));
+  });
   p.says("PTX of an unknown version", "version", launch_fill, changed(".version 9.0", ".version 17.3"));
   p.says("text that is no PTX", "PTX", launch_fill, "int main() {}");
   p.says("a kernel that calls a function", "'call.uni' is not supported", launch_fill,
@@ -531,10 +609,7 @@ void memory(Programs& p) {
       duet_softgpu_declare(both, kBytes, "x");
       duet_softgpu_declare(both + 2 * kBytes, kBytes, "y");
       body(both);
-      say(cudaDeviceSynchronize());
-      std::printf("done\n");
-      std::fflush(nullptr);
-      _exit(0);
+      end(cudaDeviceSynchronize());
     };
   };
   static char words[3 * kBytes];
@@ -585,6 +660,7 @@ void planted_programs(Tally& tally) {
   Programs p(tally);
   launches(p);
   parameters(p);
+  scopes(p);
   modules(p);
   stream_order(p);
   captures(p);

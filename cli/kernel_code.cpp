@@ -1,21 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
 // Layout of a fat binary: a header, then parts, each with a header of its own. A part of machine code is an ELF file (a
-// "cubin") with a section .text.<mangled name> for each kernel, of 16 bytes an instruction.
+// "cubin") with a section .text.<mangled name> for each kernel, of 16 bytes an instruction. nvcc gives an anonymous
+// namespace a name with the file in it: "_GLOBAL__N__19c3a799_16_softmax_tuned_cu_652fc471_32662".
 #include "cli/kernel_code.h"
 
 #include <cxxabi.h>
 #include <elf.h>
 #include <fcntl.h>
+#include <link.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <cstdlib>
 #include <cstring>
+#include <map>
 #include <memory>
 #include <optional>
+#include <regex>
 
 #include "cli/kernel_resources.h"
+#include "core/lz4.h"
 
 namespace duet {
 namespace {
@@ -23,8 +28,8 @@ namespace {
 using Bytes = std::span<const uint8_t>;
 
 constexpr uint32_t kFatBinary = 0xBA55ED50;
-constexpr uint16_t kMachineCode = 2;  // the other kind is PTX
-constexpr uint64_t kCompressed = 0xA000;
+constexpr uint16_t kMachineCode = 2;               // the other kind is PTX
+constexpr uint64_t kLz4 = 0x2000, kZstd = 0x8000;  // how a part is compressed
 constexpr size_t kInstruction = 16;
 constexpr uint64_t kNop = 0x918, kOpcodeMask = 0xfff;
 
@@ -40,7 +45,7 @@ struct PartHeader {
   uint32_t compressed_bytes, options_offset;
   uint16_t minor, major;
   uint32_t architecture, name_offset, name_bytes;
-  uint64_t flags;
+  uint64_t flags, reserved, expanded_bytes;
 };
 
 template <class T>
@@ -92,20 +97,81 @@ std::string demangled(const std::string& name) {
   return text ? text.get() : name;
 }
 
-std::vector<KernelCode> of_this_program() {
+// The .cu file of a cubin, by its anonymous namespace; empty where none of its kernels is in one.
+std::string file_of(const std::vector<Section>& cubin) {
+  static const std::regex in_namespace(R"(_GLOBAL__N__[0-9a-f]+_[0-9]+_(\w+)_cu_[0-9a-f]+_)");
+  for (const Section& s : cubin)
+    if (std::smatch match; std::regex_search(s.name, match, in_namespace)) return match[1].str() + ".cu";
+  return "";
+}
+
+// Calls use(sections) of this program's file.
+template <class Use>
+void read_this_program(const Use& use) {
   const int file = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
-  if (file < 0) return {};
+  if (file < 0) return;
   struct stat status {};
   const bool known = fstat(file, &status) == 0 && status.st_size > 0;
   const auto bytes = static_cast<size_t>(known ? status.st_size : 0);
   void* const mapped = known ? mmap(nullptr, bytes, PROT_READ, MAP_PRIVATE, file, 0) : MAP_FAILED;
   close(file);
-  if (mapped == MAP_FAILED) return {};
-  std::vector<KernelCode> all;
-  for (const Section& s : sections_of({static_cast<const uint8_t*>(mapped), bytes}))
-    if (s.name == ".nv_fatbin") all = parse_fat_binaries(s.data);
+  if (mapped == MAP_FAILED) return;
+  use(sections_of({static_cast<const uint8_t*>(mapped), bytes}));
   munmap(mapped, bytes);
+}
+
+std::vector<KernelCode> of_this_program() {
+  std::vector<KernelCode> all;
+  read_this_program([&](const std::vector<Section>& sections) {
+    for (const Section& s : sections)
+      if (s.name == ".nv_fatbin") all = parse_fat_binaries(s.data);
+  });
   return all;
+}
+
+// By address, before the program is loaded: the functions that are one .cu file's own. In the table of symbols, those
+// of a file follow its name.
+std::map<uint64_t, std::string> own_functions() {
+  std::map<uint64_t, std::string> found;
+  read_this_program([&](const std::vector<Section>& sections) {
+    Bytes symbols, names;
+    for (const Section& s : sections) {
+      if (s.name == ".symtab") symbols = s.data;
+      if (s.name == ".strtab") names = s.data;
+    }
+    std::string file;
+    for (uint64_t at = 0; const auto symbol = read<Elf64_Sym>(symbols, at); at += sizeof(Elf64_Sym)) {
+      if (ELF64_ST_BIND(symbol->st_info) != STB_LOCAL || symbol->st_name >= names.size()) continue;
+      if (ELF64_ST_TYPE(symbol->st_info) == STT_FILE) {
+        const auto* const name = reinterpret_cast<const char*>(names.data()) + symbol->st_name;
+        file = std::string(name, strnlen(name, names.size() - symbol->st_name));
+      } else if (ELF64_ST_TYPE(symbol->st_info) == STT_FUNC && file.ends_with(".cu")) {
+        found[symbol->st_value] = file;
+      }
+    }
+  });
+  return found;
+}
+
+uint64_t load_address() {
+  uint64_t address = 0;  // the program is the first object
+  dl_iterate_phdr(
+      [](dl_phdr_info* object, size_t, void* out) {
+        *static_cast<uint64_t*>(out) = object->dlpi_addr;
+        return 1;
+      },
+      &address);
+  return address;
+}
+
+// nvcc compresses machine code where it is large. Empty where the data are damaged.
+std::string expanded_or_empty(Bytes data, const PartHeader& part) {
+  if (part.compressed_bytes > data.size()) return "";
+  try {
+    return expand_lz4(data.data(), part.compressed_bytes, part.expanded_bytes);
+  } catch (const Error&) {
+    return "";
+  }
 }
 
 }  // namespace
@@ -123,11 +189,17 @@ std::vector<KernelCode> parse_fat_binaries(Bytes section) {
     for (uint64_t next = 0; const auto part = read<PartHeader>(parts, next);) {
       const Bytes elf = part_of(parts, next + part->header_bytes, part->bytes);
       if (elf.empty()) break;
-      if (part->kind == kMachineCode && !(part->flags & kCompressed))
-        for (const Section& s : sections_of(elf))
+      if (part->kind == kMachineCode && !(part->flags & kZstd)) {
+        std::string expanded;
+        if (part->flags & kLz4) expanded = expanded_or_empty(elf, *part);
+        const std::vector<Section> sections = sections_of(
+            part->flags & kLz4 ? Bytes(reinterpret_cast<const uint8_t*>(expanded.data()), expanded.size()) : elf);
+        const std::string file = file_of(sections);
+        for (const Section& s : sections)
           if (s.name.starts_with(text))
-            all.push_back({short_kernel_name(demangled(s.name.substr(text.size()))),
+            all.push_back({short_kernel_name(demangled(s.name.substr(text.size()))), file,
                            static_cast<int>(part->architecture), instructions_in(s.data)});
+      }
       next += part->header_bytes + part->bytes;
     }
     at = (at + fat->header_bytes + fat->bytes + 7) / 8 * 8;
@@ -138,6 +210,12 @@ std::vector<KernelCode> parse_fat_binaries(Bytes section) {
 const std::vector<KernelCode>& kernel_code() {
   static const std::vector<KernelCode> all = of_this_program();
   return all;
+}
+
+std::string source_file_of(const void* function) {
+  static const std::map<uint64_t, std::string> files = own_functions();
+  const auto found = files.find(reinterpret_cast<uint64_t>(function) - load_address());
+  return found == files.end() ? "" : found->second;
 }
 
 }  // namespace duet

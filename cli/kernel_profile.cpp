@@ -45,11 +45,20 @@ Json sum_json(const KernelProfile::Sum& s, const std::string& unit) {
 
 Json extent_json(const Extent& e) { return {e.x, e.y, e.z}; }
 
-// What nvcc reported for each architecture, with the number of blocks that a multiprocessor can hold at most.
+// What nvcc reported of a kernel, for each architecture.
+std::vector<KernelResources> resources_of(const KernelProfile& k) {
+  return of_kernel(kernel_resources(), k.name, source_file_of(k.function),
+                   [](const KernelResources& a, const KernelResources& b) { return a.registers > b.registers; });
+}
+std::vector<KernelCode> code_of(const KernelProfile& k) {
+  return of_kernel(kernel_code(), k.name, source_file_of(k.function),
+                   [](const KernelCode& a, const KernelCode& b) { return a.instructions > b.instructions; });
+}
+
+// With the number of blocks that a multiprocessor can hold at most.
 Json resources_json(const KernelProfile& k) {
   Json list = Json::array();
-  for (const KernelResources& r : kernel_resources()) {
-    if (r.kernel != k.name) continue;
+  for (const KernelResources& r : resources_of(k)) {
     Json j{{"architecture", fmt::format("sm_{}", r.architecture)},
            {"registers", r.registers},
            {"spill_store_bytes", r.spill_store_bytes},
@@ -67,14 +76,14 @@ Json resources_json(const KernelProfile& k) {
 
 Json code_json(const KernelProfile& k) {
   Json list = Json::array();
-  for (const KernelCode& c : kernel_code())
-    if (c.kernel == k.name)
-      list.push_back({{"architecture", fmt::format("sm_{}", c.architecture)}, {"instructions", c.instructions}});
+  for (const KernelCode& c : code_of(k))
+    list.push_back({{"architecture", fmt::format("sm_{}", c.architecture)}, {"instructions", c.instructions}});
   return list;
 }
 
 Json kernel_json(const KernelProfile& k) {
   Json j{{"kernel", k.name},
+         {"file", source_file_of(k.function)},
          {"launches", k.launches},
          {"grid", extent_json(k.grid.blocks)},
          {"block", extent_json(k.grid.threads)},
@@ -117,12 +126,11 @@ void print_table(const std::vector<KernelProfile>& kernels) {
           per(l.cost, l.requests), l.shared ? "wavefronts" : "sectors", per(l.ideal, l.requests), l.worst,
           l.op == MemoryOp::atomic ? fmt::format(", {:.1f} lanes on one address", per(l.same_address, l.requests)) : "",
           l.at);
-    for (const KernelResources& r : kernel_resources())
-      if (r.kernel == k.name)
-        fmt::print("  sm_{}: {} registers, {} bytes spilled, {} bytes static shared\n", r.architecture, r.registers,
-                   r.spill_store_bytes, r.static_shared_bytes);
-    for (const KernelCode& c : kernel_code())
-      if (c.kernel == k.name) fmt::print("  sm_{}: {} instructions of code\n", c.architecture, c.instructions);
+    for (const KernelResources& r : resources_of(k))
+      fmt::print("  sm_{}: {} registers, {} bytes spilled, {} bytes static shared\n", r.architecture, r.registers,
+                 r.spill_store_bytes, r.static_shared_bytes);
+    for (const KernelCode& c : code_of(k))
+      fmt::print("  sm_{}: {} instructions of code\n", c.architecture, c.instructions);
   }
 }
 

@@ -43,13 +43,16 @@ std::string short_kernel_name(std::string name) {
 std::vector<KernelResources> parse_ptxas(const std::string& text) {
   std::vector<KernelResources> all;
   std::istringstream lines(text);
+  const std::string file_line = "file ";
+  std::string file;
   bool inside = false;
   for (std::string line; std::getline(lines, line);) {
+    if (line.starts_with(file_line)) file = line.substr(file_line.size());
     const size_t entry = line.find("Compiling entry function '");
     const size_t target = line.find("' for 'sm_");
     if (entry != line.npos && target != line.npos) {
       const size_t name = entry + std::string("Compiling entry function '").size();
-      all.push_back({short_kernel_name(line.substr(name, target - name)), std::stoi(line.substr(target + 10))});
+      all.push_back({short_kernel_name(line.substr(name, target - name)), file, std::stoi(line.substr(target + 10))});
       inside = true;
     } else if (inside && line.find("bytes stack frame") != line.npos) {
       all.back().stack_bytes = number_before(line, " bytes stack frame");

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <sstream>
 
 #include "core/error.h"
@@ -111,18 +112,27 @@ void add_kernel_profile(const std::string& where, const std::string& text, Count
   const results::JsonSource source{where, document};
   const Node root(source);
   const std::string job = root.at("job").text();
-  const auto add = [&](const std::string& what, double value) {
-    CountedRow& row = counts.rows[job + ": " + what];
+  const std::vector<Node> kernels = root.at("kernels").items();
+  std::string part;  // the kernel
+  const auto row_of = [&](const std::string& name, bool is_part) -> CountedRow& {
+    CountedRow& row = counts.rows[name];
     row.job = job;
     row.family = op_of(job);
-    row.count += value;
+    row.is_part = is_part;
+    return row;
+  };
+  const auto add = [&](const std::string& what, double value) {
+    row_of(job + ": " + what, false).count += value;
+    if (kernels.size() > 1) row_of(fmt::format("{}: {}: {}", job, part, what), true).count += value;
   };
   const auto raise = [&](const std::string& what, double value) {
-    add(what, 0);
-    CountedRow& row = counts.rows[job + ": " + what];
+    CountedRow& row = row_of(job + ": " + what, false);
     row.count = std::max(row.count, value);
+    if (kernels.size() > 1) row_of(fmt::format("{}: {}: {}", job, part, what), true).count = value;
   };
-  for (const Node& kernel : root.at("kernels").items()) {
+  for (const Node& kernel : kernels) {
+    part = kernel.at("kernel").text();
+    if (const auto file = kernel.find("file"); file && !file->text().empty()) part += " in " + file->text();
     add("barriers", kernel.at("block_barriers").number(Allow::not_negative));
     for (const auto& [space, unit] : {std::pair{"global", "sectors"}, std::pair{"shared", "wavefronts"}})
       for (const char* op : {"load", "store", "atomic"}) {
@@ -170,8 +180,12 @@ Comparison compare_counts(const Counts& base, const Counts& head, const std::vec
     row.code = code;
     return row;
   };
+  std::set<std::string> base_jobs, head_jobs;
+  for (const auto& [name, row] : base.rows) base_jobs.insert(row.job);
+  for (const auto& [name, row] : head.rows) head_jobs.insert(row.job);
   for (const auto& [name, b] : base.rows) {
     const auto at = head.rows.find(name);
+    if (at == head.rows.end() && b.is_part && head_jobs.contains(b.job)) continue;
     if (at == head.rows.end()) {
       const auto reason = head.without.find(b.job);
       ComparedRow& row =
@@ -201,7 +215,8 @@ Comparison compare_counts(const Counts& base, const Counts& head, const std::vec
       row.ratio = {1, 1, 1, "exact"};
   }
   for (const auto& [name, h] : head.rows)
-    if (!base.rows.contains(name)) add(name, h, Verdict::added, "not_in_base").head = h.count;
+    if (!base.rows.contains(name) && !(h.is_part && base_jobs.contains(h.job)))
+      add(name, h, Verdict::added, "not_in_base").head = h.count;
   for (const auto& [job, reason] : base.without) c.without_result += head.without.contains(job);
   c.method = {
       fmt::format("Counts, not times: {}. They are exact, so a row is SLOWER (more) or FASTER (fewer) beyond {:.0f} "

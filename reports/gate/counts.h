@@ -15,8 +15,11 @@ namespace duet::reports {
 struct CountedRow {
   std::string job, family;
   double count = 0;
+  bool is_part = false;  // of a job's row: of one of its kernels
 };
-// By the row's name: the job, or of a kernel's profile "job: registers sm_90". What has none has a reason.
+// By the row's name: the job, or of a profile "job: registers sm_90" of all its kernels together and, where it has
+// several, "job: softmax_kernel<float> in softmax_tuned.cu: registers sm_90" of each, so that a change of one shows
+// undiluted. What has none has a reason.
 struct Counts {
   std::string counter;  // what counted
   results::Facts keys;  // of the build and the settings: have to be equal; empty where they are not known
@@ -27,11 +30,12 @@ struct Counts {
 // What bench_all --count-instructions writes. Throws Error.
 Counts load_counts(const std::string& path);
 // What duet kernel-profile prints of a job: instructions of the machine code, sectors, wavefronts of shared memory (by
-// which bank conflicts show), barriers, registers and spills, over all its kernels. Throws Error.
+// which bank conflicts show), barriers, registers and spills, over all its kernels and of each. Throws Error.
 void add_kernel_profile(const std::string& where, const std::string& text, Counts& counts);
 
 constexpr double kCountFloor = 0.01;  // smallest change of a count that is told
-// allowed: keys that may differ. Throws NotComparable.
+// allowed: keys that may differ. A part that only one side has, such as a kernel that was replaced, shows in its job's
+// row. Throws NotComparable.
 Comparison compare_counts(const Counts& base, const Counts& head, const std::vector<std::string>& allowed = {},
                           double floor = kCountFloor);
 

@@ -85,18 +85,72 @@ constexpr uint64_t kMove = 0x202, kNop = 0x918, kExit = 0x94d;
 
 TEST(KernelCode, InstructionsWithoutPadding) {
   const Bytes code = cubin(".text._Z10add_kernelPf", {kMove, kMove, kExit, kNop, kNop});
-  Bytes section = fat_binary({part(1, 90, Bytes(24)), part(2, 90, code), part(2, 80, code, 0x2000)});
+  Bytes section = fat_binary({part(1, 90, Bytes(24)), part(2, 90, code), part(2, 80, code, 0x8000)});
   section.resize((section.size() + 15) / 8 * 8);  // a gap before the next one
   const Bytes second = fat_binary({part(2, 100, cubin(".text._Z3onev", {kExit}))});
   section.insert(section.end(), second.begin(), second.end());
   const std::vector<KernelCode> all = parse_fat_binaries(section);
-  ASSERT_EQ(all.size(), 2U) << "compressed code is left out";
+  ASSERT_EQ(all.size(), 2U) << "code compressed with zstd is left out";
   EXPECT_EQ(all[0].kernel, "add_kernel");
+  EXPECT_EQ(all[0].file, "") << "no anonymous namespace tells it";
   EXPECT_EQ(all[0].architecture, 90);
   EXPECT_EQ(all[0].instructions, 3);
   EXPECT_EQ(all[1].kernel, "one");
   EXPECT_EQ(all[1].architecture, 100);
   EXPECT_EQ(all[1].instructions, 1);
+}
+
+TEST(KernelCode, CodeCompressedWithLz4IsExpanded) {
+  const Bytes code = cubin(".text._Z10add_kernelPf", {kMove, kMove, kExit, kNop});
+  Bytes block{0xf0};  // one sequence of literals alone
+  size_t more = code.size() - 15;
+  for (; more >= 255; more -= 255) block.push_back(255);
+  block.push_back(static_cast<uint8_t>(more));
+  block.insert(block.end(), code.begin(), code.end());
+  const auto compressed = [&](uint32_t bytes, uint64_t expanded) {
+    Bytes one = part(2, 90, block, 0x2000);
+    std::memcpy(one.data() + 16, &bytes, sizeof bytes);
+    std::memcpy(one.data() + 56, &expanded, sizeof expanded);
+    return parse_fat_binaries(fat_binary({one}));
+  };
+  const auto size = static_cast<uint32_t>(block.size());
+  const std::vector<KernelCode> all = compressed(size, code.size());
+  ASSERT_EQ(all.size(), 1U);
+  EXPECT_EQ(all[0].kernel, "add_kernel");
+  EXPECT_EQ(all[0].instructions, 3);
+  EXPECT_TRUE(compressed(size, code.size() + 1).empty()) << "damaged";
+  EXPECT_TRUE(compressed(size + 1, code.size()).empty()) << "longer than its part";
+}
+
+TEST(KernelCode, FilesAreToldByTheirAnonymousNamespace) {
+  const char* const kName =
+      ".text._ZN4duet4cuda55_GLOBAL__N__ba45d0b1_16_unscale_naive_cu_93873d6a_1733212clear_kernelEPi";
+  const std::vector<KernelCode> all = parse_fat_binaries(fat_binary({part(2, 90, cubin(kName, {kMove, kExit}))}));
+  ASSERT_EQ(all.size(), 1U);
+  EXPECT_EQ(all[0].kernel, "clear_kernel");
+  EXPECT_EQ(all[0].file, "unscale_naive.cu");
+}
+
+TEST(KernelCode, OfAKernelIsThatOfItsFile) {
+  const std::vector<KernelCode> all = {
+      {"k", "a.cu", 90, 10}, {"k", "b.cu", 90, 20}, {"k", "b.cu", 80, 30}, {"l", "a.cu", 90, 40}, {"m", "", 90, 50}};
+  const auto of = [&](const std::string& kernel, const std::string& file) {
+    std::vector<int64_t> counts;
+    for (const KernelCode& c : of_kernel(
+             all, kernel, file, [](const KernelCode&a, const KernelCode&b) { return a.instructions > b.instructions; }))
+      counts.push_back(c.instructions);
+    return counts;
+  };
+  EXPECT_EQ(of("k", "a.cu"), std::vector<int64_t>{10});
+  EXPECT_EQ(of("k", "b.cu"), (std::vector<int64_t>{20, 30}));
+  EXPECT_EQ(of("k", ""), (std::vector<int64_t>{20, 30})) << "of copies that files share, the longest";
+  EXPECT_EQ(of("m", "c.cu"), std::vector<int64_t>{50}) << "code of an unknown file";
+}
+
+// A function that is this file's own has no .cu file.
+TEST(KernelCode, SourceFilesAreThoseOfKernels) {
+  EXPECT_EQ(source_file_of(reinterpret_cast<const void*>(&cubin)), "");
+  EXPECT_EQ(source_file_of(nullptr), "");
 }
 
 TEST(KernelCode, WhatIsCutShortIsNotRead) {

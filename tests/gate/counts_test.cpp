@@ -101,7 +101,7 @@ TEST(Counts, BadFilesSayWhatIsWrong) {
 }
 
 constexpr const char* kProfile = R"({"job": "softmax/cuda.tuned/f32/rows:64", "kernels": [
- {"kernel": "k", "block_barriers": 4,
+ {"kernel": "k", "file": "softmax_tuned.cu", "block_barriers": 4,
   "global": {"load": {"sectors": 100}, "store": {"sectors": 50}, "atomic": {"sectors": 0}},
   "shared": {"load": {"wavefronts": 8}, "store": {"wavefronts": 2}, "atomic": {"wavefronts": 0}},
   "compiled": [{"architecture": "sm_90", "registers": 40, "spill_store_bytes": 4, "spill_load_bytes": 8}]},
@@ -111,7 +111,7 @@ constexpr const char* kProfile = R"({"job": "softmax/cuda.tuned/f32/rows:64", "k
   "compiled": [{"architecture": "sm_90", "registers": 32, "spill_store_bytes": 0, "spill_load_bytes": 0}],
   "code": [{"architecture": "sm_90", "instructions": 300}]}]})";
 
-TEST(Counts, ProfilesOfKernelsAreAddedUp) {
+TEST(Counts, ProfilesOfKernelsAreAddedUpAndKept) {
   Counts counts;
   add_kernel_profile("head", kProfile, counts);
   const auto count = [&](const std::string& what) {
@@ -123,9 +123,47 @@ TEST(Counts, ProfilesOfKernelsAreAddedUp) {
   EXPECT_EQ(count("registers sm_90"), 40) << "of the kernel with the most";
   EXPECT_EQ(count("spilled bytes sm_90"), 12);
   EXPECT_EQ(count("instructions sm_90"), 300) << "of the kernels whose code is known";
+  EXPECT_EQ(count("k in softmax_tuned.cu: global load sectors"), 100);
+  EXPECT_EQ(count("l: global load sectors"), 1) << "a template that files share has none";
+  EXPECT_EQ(count("l: registers sm_90"), 32);
+  EXPECT_EQ(count("l: instructions sm_90"), 300);
   Counts again;
   EXPECT_THROW(add_kernel_profile("head", "no JSON", again), Error);
   EXPECT_THROW(add_kernel_profile("head", "{}", again), Error);
+}
+
+// The profile of a job with two kernels of one name, in a.cu and b.cu, and this many instructions.
+Counts of_two_kernels(int in_a, int in_b, const std::string& second_file = "b.cu") {
+  const auto kernel = [](const std::string& file, int instructions) {
+    return fmt::format(
+        R"({{"kernel": "clear_kernel", "file": "{}", "block_barriers": 0,
+            "global": {{"load": {{"sectors": 0}}, "store": {{"sectors": 1}}, "atomic": {{"sectors": 0}}}},
+            "shared": {{"load": {{"wavefronts": 0}}, "store": {{"wavefronts": 0}}, "atomic": {{"wavefronts": 0}}}},
+            "code": [{{"architecture": "sm_90", "instructions": {}}}]}})",
+        file, instructions);
+  };
+  Counts counts;
+  add_kernel_profile("side",
+                     fmt::format(R"({{"job": "unscale/cuda.tuned/f32/n:64", "kernels": [{}, {}]}})",
+                                 kernel("a.cu", in_a), kernel(second_file, in_b)),
+                     counts);
+  return counts;
+}
+
+TEST(Counts, OneOfTwoKernelsOfOneNameShowsByItsFileAndUndiluted) {
+  const Comparison c = compare_counts(of_two_kernels(10'000, 100), of_two_kernels(10'000, 102));
+  ASSERT_EQ(c.count(Verdict::slower), 1U) << "2 % of the small one are 0.02 % of both";
+  const auto row =
+      std::find_if(c.rows.begin(), c.rows.end(), [](const auto& r) { return r.verdict == Verdict::slower; });
+  EXPECT_EQ(row->name, "unscale/cuda.tuned/f32/n:64: clear_kernel in b.cu: instructions sm_90");
+}
+
+TEST(Counts, AKernelThatIsReplacedIsInTheRowOfItsJob) {
+  const Comparison c = compare_counts(of_two_kernels(1000, 100), of_two_kernels(1000, 300, "c.cu"));
+  EXPECT_EQ(c.count(Verdict::missing), 0U);
+  EXPECT_EQ(c.count(Verdict::added), 0U);
+  ASSERT_EQ(c.count(Verdict::slower), 1U);
+  EXPECT_EQ(c.rows[0].name, "unscale/cuda.tuned/f32/n:64: instructions sm_90");
 }
 
 std::string script(const Scratch& scratch, const std::string& name, const std::string& text) {
@@ -176,7 +214,7 @@ TEST(CountGate, KernelsAreProfiledByTheProgramBeside) {
   worse.replace(worse.find("\"sectors\": 100"), 14, "\"sectors\": 200");
   scratch.write("b/profile", worse);
   const Comparison c = run_count_gate(options, true);
-  EXPECT_EQ(c.count(Verdict::slower), 1U);
+  EXPECT_EQ(c.count(Verdict::slower), 2U) << "of the job, and of its kernel";
   EXPECT_THAT(c.rows[0].name, HasSubstr("global load sectors"));
 }
 

@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "cli/devices.h"
 #include "cli/exit_status.h"
@@ -65,27 +66,47 @@ TEST(OpCommand, DescribesEveryOp) {
   }
 }
 
-// Of each implementation the first test case, by its label as it stands in the names of jobs.
+// The first test case of an op, and of its small ones the first with each option.
+std::vector<std::string> labels_with_every_option(const std::string& name, const Op& op) {
+  constexpr int64_t kSmallBytes = 1 << 16;
+  std::set<std::string> seen;
+  std::vector<std::string> labels;
+  for (const ProblemCase& c : op.cases(Scale::test)) {
+    bool is_new = labels.empty();
+    if (int64_t bytes = 0; !is_new) {
+      for (const TensorSpec& t : c.problem.tensors()) bytes += t.bytes();
+      if (bytes == 0 || bytes > kSmallBytes) continue;
+    }
+    for (const Attribute& a : c.problem.attributes())
+      if (!a.dimension && !a.is_default) is_new |= seen.insert(a.name).second;
+    if (is_new) labels.push_back(c.problem.label());
+  }
+  EXPECT_FALSE(labels.empty()) << name;
+  return labels;
+}
+
+// Each implementation by labels as they stand in the names of jobs.
 TEST(OpCommand, ChecksEveryCpuImplementationByTheLabelOfItsCase) {
   for (const auto& [name, op] : ops()) {
-    const std::vector<ProblemCase> cases = op.cases(Scale::test);
-    ASSERT_FALSE(cases.empty()) << name;
+    const std::vector<std::string> labels = labels_with_every_option(name, op);
     for (const Implementation* i : implementations(name)) {
       if (i->device != Device::cpu) continue;
-      OpOptions options;
-      options.op = name;
-      options.implementation = i->name;
-      options.case_text = cases.front().problem.label();
-      options.check = true;
-      testing::internal::CaptureStdout();
-      testing::internal::CaptureStderr();
-      const int status = run_op(options);
-      const std::string out = testing::internal::GetCapturedStdout(), err = testing::internal::GetCapturedStderr();
-      if (status == kUnsupported)
-        EXPECT_THAT(err, HasSubstr(i->name)) << name;
-      else
-        EXPECT_THAT(out, HasSubstr("check: passed")) << name << " " << options.case_text << ": " << err;
-      EXPECT_THAT(status, AnyOf(0, kUnsupported)) << name << " " << i->name;
+      for (const std::string& label : labels) {
+        OpOptions options;
+        options.op = name;
+        options.implementation = i->name;
+        options.case_text = label;
+        options.check = true;
+        testing::internal::CaptureStdout();
+        testing::internal::CaptureStderr();
+        const int status = run_op(options);
+        const std::string out = testing::internal::GetCapturedStdout(), err = testing::internal::GetCapturedStderr();
+        if (status == kUnsupported)
+          EXPECT_THAT(err, HasSubstr(i->name)) << name;
+        else
+          EXPECT_THAT(out, HasSubstr("check: passed")) << name << " " << label << ": " << err;
+        EXPECT_THAT(status, AnyOf(0, kUnsupported)) << name << " " << i->name;
+      }
     }
   }
 }

@@ -50,6 +50,7 @@ void append(const fs::path& path, Dataset& data) {
 
 Dataset read_cifar(const std::string& folder, bool training) {
   Dataset data{.features = kRecord - 1, .classes = kClasses, .x = {}, .token = {}, .label = {}};
+  data.class_names = {"airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck"};
   for (const fs::path& path : batches(folder, training)) append(path, data);
   return data;
 }

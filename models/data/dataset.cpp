@@ -28,6 +28,7 @@ Dataset split_off(Dataset& data, double share, uint64_t seed) {
   const auto take = [&](int64_t first, int64_t last) {
     Dataset part{
         .features = data.features, .classes = data.classes, .x = {}, .token = {}, .label = {}, .targets = data.targets};
+    part.class_names = data.class_names;
     const auto copy = [&](auto& to, const auto& from, int64_t width) {
       if (from.empty()) return;
       to.reserve(static_cast<size_t>((last - first) * width));
@@ -39,6 +40,7 @@ Dataset split_off(Dataset& data, double share, uint64_t seed) {
     copy(part.x, data.x, data.features);
     copy(part.token, data.token, data.features);
     copy(part.label, data.label, data.targets);
+    copy(part.value, data.value, 1);
     return part;
   };
   Dataset apart = take(0, count);

@@ -41,7 +41,7 @@ double ink(Class c, double x, double y, double soft) {
   }
 }
 
-void draw_image(Class c, Dice& dice, float* image) {
+void draw_image(Class c, Dice& dice, int64_t side, float* image) {
   std::array<double, kColours> front, back;
   double contrast = 0;
   do {
@@ -52,28 +52,37 @@ void draw_image(Class c, Dice& dice, float* image) {
       contrast += std::abs(front[i] - back[i]);
     }
   } while (contrast < .9);
-  const double size = dice.uniform(7, 13), turn = dice.uniform(0, 2 * std::numbers::pi), noise = dice.uniform(.02, .12);
-  const double cx = dice.uniform(12, 20), cy = dice.uniform(12, 20), a = std::cos(turn) / size,
+  const double scale = static_cast<double>(side) / kImageSide;  // of lengths, which are drawn for 32 pixels
+  const double size = scale * dice.uniform(7, 13), turn = dice.uniform(0, 2 * std::numbers::pi),
+               noise = dice.uniform(.02, .12);
+  const double cx = scale * dice.uniform(12, 20), cy = scale * dice.uniform(12, 20), a = std::cos(turn) / size,
                b = std::sin(turn) / size;
-  for (int64_t i = 0; i < kImagePixels; ++i) {
-    const double x = static_cast<double>(i % kImageSide) + .5 - cx, y = static_cast<double>(i / kImageSide) + .5 - cy;
+  for (int64_t i = 0; i < side * side; ++i) {
+    const double x = static_cast<double>(i % side) + .5 - cx, y = static_cast<double>(i / side) + .5 - cy;
     const double share = ink(c, a * x + b * y, a * y - b * x, 1.2 / size), shade = dice.uniform(-noise, noise);
     for (size_t k = 0; k < kColours; ++k)
-      image[static_cast<int64_t>(k) * kImagePixels + i] =
+      image[static_cast<int64_t>(k) * side * side + i] =
           static_cast<float>(std::clamp(back[k] + share * (front[k] - back[k]) + shade, 0., 1.));
   }
 }
 
 }  // namespace
 
-Dataset draw_images(int64_t count, uint64_t seed) {
-  Dataset data{.features = kColours * kImagePixels, .classes = kClasses, .x = {}, .token = {}, .label = {}};
+Dataset draw_images(int64_t count, uint64_t seed) { return draw_images_of(count, kImageSide, false, seed); }
+
+Dataset draw_images_of(int64_t count, int64_t side, bool binary, uint64_t seed) {
+  Dataset data{.features = kColours * side * side, .classes = kClasses, .x = {}, .token = {}, .label = {}};
+  data.class_names = {"disc", "ring", "square", "triangle", "cross", "stripes", "rays", "checks", "dots", "ramp"};
   data.x.resize(static_cast<size_t>(count * data.features));
   for (int64_t i = 0; i < count; ++i) {
     Dice dice(seed, i);
     data.label.push_back(static_cast<int32_t>(dice.below(kClasses)));
-    draw_image(static_cast<Class>(data.label.back()), dice, data.x.data() + i * data.features);
+    draw_image(static_cast<Class>(data.label.back()), dice, side, data.x.data() + i * data.features);
   }
+  if (!binary) return data;
+  for (int32_t& label : data.label) label = label >= kClasses / 2;
+  data.classes = 2;
+  data.class_names = {"disc to cross", "stripes to ramp"};
   return data;
 }
 

@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+// decode_jpeg() of image_file.h where CMake did not find the library.
+#include "core/error.h"
+#include "models/data/image_file.h"
+
+namespace duet {
+
+Image decode_jpeg(const std::string& path, const std::vector<uint8_t>&) {
+  throw Error(
+      "{}: this build reads no JPEG images: tools/setup installs libjpeg62-turbo-dev, then configure and build again",
+      path);
+}
+
+}  // namespace duet

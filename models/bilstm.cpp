@@ -17,11 +17,13 @@ struct BiLstm {
 
   int64_t batch = 512, T = 256;
   DType dtype = DType::f32;
+  bool mixed = false;
 
   void attributes(auto&& field) {
     field("dtype", dtype, "element type of parameters and activations");
     field("batch", batch, "sequences of a step");
     field.option("T", T, "tokens of a sequence");
+    field.option("mixed", mixed, kMixed);
   }
   std::string invalid() const;
   void train(Tape& tape) const;
@@ -36,6 +38,8 @@ struct BiLstm {
         {"a vector of reviews", "batch:8"},
         {"between them, for the break-even", "batch:64"},
         {"the usual batch", "batch:512"},
+        {"the usual batch, mixed precision", "bf16 batch:512 mixed:1"},
+        {"the usual batch, mixed precision with loss scaling", "f16 batch:512 mixed:1"},
     };
     return by_scale(scale, test, standard, {}, sweep("batch", 1, 512, "", 2));
   }
@@ -115,13 +119,13 @@ Var tokens(Tape& tape, const BiLstm& m) {
 
 std::string BiLstm::invalid() const {
   if (T < 1 || T > 1 << 16) return "T " + std::to_string(T) + ": 1 to 65536 are allowed";
-  return invalid_model(batch, dtype);
+  return invalid_model(batch, dtype) + invalid_mixed(mixed, dtype);
 }
 
 void BiLstm::train(Tape& tape) const {
   const Var token = tokens(tape, *this), target = tape.input("label", dtype, {batch, 1}, Fill::below(2));
   Layers net{*this, tape};
-  BinaryLoss loss(tape, batch, dtype);
+  BinaryLoss loss(tape, batch, dtype, mixed);
 
   tape.phase("forward");
   loss.forward(net.forward(token), target);
@@ -129,7 +133,7 @@ void BiLstm::train(Tape& tape) const {
   tape.phase("backward");
   net.backward(token, loss.backward());
 
-  add_optimiser(tape, dtype, AdamOptions{.learning_rate = kLearningRate});
+  add_optimiser(tape, dtype, AdamOptions{.learning_rate = kLearningRate, .mixed = mixed});
 }
 
 void BiLstm::evaluate(Tape& tape) const {

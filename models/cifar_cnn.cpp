@@ -1,10 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // A convolutional network for CIFAR-10: 3x3 convolutions of 32, 64 and 64 channels with relu, max pooling after the
 // first two, then 1024-64-10; softmax cross-entropy, Adam. It is the network of TensorFlow's CNN tutorial.
-#include "models/layers.h"
+// With the attribute `compress` the same network is trained to become smaller: distilled from a teacher of twice the
+// width, with weights rounded to 8 bits, or with two of each four weights pruned.
+#include "models/cnn.h"
 #include "models/model.h"
 
 namespace duet {
+
+enum class Compress : uint8_t { none, distilled, quantised, pruned };
+inline std::vector<std::string> names_of(Compress) { return {"none", "distilled", "quantised", "pruned"}; }
 
 struct CifarCnn {
   static constexpr const char* name = "cifar_cnn";
@@ -13,74 +18,88 @@ struct CifarCnn {
 
   int64_t batch = 64;
   DType dtype = DType::f32;
+  Layout layout = Layout::nchw;
+  Compress compress = Compress::none;
+  bool mixed = false;
 
   void attributes(auto&& field) {
     field("dtype", dtype, "element type of parameters and activations");
     field("batch", batch, "samples of a step");
+    field.option("layout", layout, kLayoutOfModel);
+    field.option("compress", compress,
+                 "distilled: from a frozen teacher of twice the width; quantised: weights rounded to 8 bits, with "
+                 "straight-through gradients; pruned: two of each four weights are kept");
+    field.option("mixed", mixed, kMixed);
   }
-  std::string invalid() const;
+  std::string invalid() const { return invalid_model(batch, dtype) + invalid_mixed(mixed, dtype); }
   void train(Tape& tape) const;
   void evaluate(Tape& tape) const;
 
   static Cases cases(Scale scale) {
-    return by_scale(scale, {{"an odd batch", "batch:3"}}, {{"the usual batch", "batch:64"}}, {},
-                    sweep("batch", 1, 256, "", 2));
+    const Cases test{
+        {"an odd batch", "batch:3"},
+        {"distilled", "batch:1 compress:distilled"},
+        {"quantised, channels last", "batch:1 layout:nhwc compress:quantised"},
+        {"pruned", "batch:1 compress:pruned"},
+    };
+    const Cases standard{
+        {"the usual batch", "batch:64"},
+        {"the usual batch, channels last", "batch:64 layout:nhwc"},
+        {"the usual batch, mixed precision", "bf16 batch:64 layout:nhwc mixed:1"},
+        {"distilled from a teacher of twice the width", "batch:64 compress:distilled"},
+        {"the usual batch, mixed precision with loss scaling", "f16 batch:64 layout:nhwc mixed:1"},
+        {"quantised to 8 bits", "batch:64 compress:quantised"},
+        {"pruned 2:4", "batch:64 compress:pruned"},
+    };
+    return by_scale(scale, test, standard, {}, sweep("batch", 1, 256, "", 2));
   }
 };
 
 namespace {
-
-struct Layers {
-  const int64_t n;
-  const DType dtype;
-  Tape& tape;
-  Conv2d first{.n = n,
-               .c = CifarCnn::kColours,
-               .h = CifarCnn::kSide,
-               .w = CifarCnn::kSide,
-               .k = 32,
-               .r = 3,
-               .s = 3,
-               .dtype = dtype};
-  Conv2d second{.n = n, .c = 32, .h = 15, .w = 15, .k = 64, .r = 3, .s = 3, .dtype = dtype};  // to 13x13, pooled to 6x6
-  Conv2d third{.n = n, .c = 64, .h = 6, .w = 6, .k = 64, .r = 3, .s = 3, .dtype = dtype};     // to 4x4
-  ConvLayer conv1{tape, "conv1", first}, conv2{tape, "conv2", second}, conv3{tape, "conv3", third};
-  MaxPoolLayer pool1{tape, first}, pool2{tape, second};
-  LinearLayer fc1{tape, "fc1", {.n = n, .in = 64 * 4 * 4, .out = 64, .act = Act::relu, .dtype = dtype}};
-  LinearLayer fc2{tape, "fc2", {.n = n, .in = 64, .out = CifarCnn::kClasses, .dtype = dtype}};
-};
-
-Var pixels(Tape& tape, const CifarCnn& m) {
-  return tape.input("x", m.dtype, {m.batch, CifarCnn::kColours, CifarCnn::kSide, CifarCnn::kSide}, Fill::uniform(0, 1));
+// width: 1 for the model, 2 for its teacher.
+CnnShape shape_of(const CifarCnn& m, int64_t width = 1) {
+  const WeightForm form = m.compress == Compress::quantised ? WeightForm::quantised
+                          : m.compress == Compress::pruned  ? WeightForm::pruned
+                                                            : WeightForm::plain;
+  return {.batch = m.batch,
+          .channels = CifarCnn::kColours,
+          .side = CifarCnn::kSide,
+          .convolutions = {{32 * width, 3, true}, {64 * width, 3, true}, {64 * width, 3, false}},
+          .linear = {64 * width, CifarCnn::kClasses},
+          .dtype = m.dtype,
+          .layout = m.layout,
+          .form = width == 1 ? form : WeightForm::frozen};
 }
-
 }  // namespace
 
-std::string CifarCnn::invalid() const { return invalid_model(batch, dtype); }
-
 void CifarCnn::train(Tape& tape) const {
-  const Var x = pixels(tape, *this), label = tape.input("label", DType::i32, {batch}, Fill::below(kClasses));
-  Layers net{batch, dtype, tape};
-  CrossEntropyLoss loss(tape, batch, kClasses, dtype);
-
-  tape.phase("forward");
-  const Var h1 = net.pool1.forward(net.conv1.forward(x)), h2 = net.pool2.forward(net.conv2.forward(h1));
-  loss.forward(net.fc2.forward(net.fc1.forward(net.conv3.forward(h2))), label);
-
-  tape.phase("backward");
-  const Var dh2 = net.conv3.backward(net.fc1.backward(net.fc2.backward(loss.backward())));
-  const Var dh1 = net.conv2.backward(net.pool2.backward(dh2));
-  net.conv1.backward_parameters(net.pool1.backward(dh1));
-
-  add_optimiser(tape, dtype, AdamOptions{.learning_rate = kLearningRate});
+  const Var x = image_input(tape, shape_of(*this)),
+            label = tape.input("label", DType::i32, {batch}, Fill::below(kClasses));
+  Cnn net(tape, shape_of(*this));
+  if (compress == Compress::distilled) {
+    Cnn teacher(tape, shape_of(*this, 2), "teacher.");
+    DistillLoss loss(tape, batch, kClasses, dtype, mixed);
+    tape.phase("teacher");
+    const Var wanted = teacher.evaluate(x);
+    tape.phase("forward");
+    loss.forward(net.forward(x), wanted, label);
+    tape.phase("backward");
+    net.backward(loss.backward());
+  } else {
+    CrossEntropyLoss loss(tape, batch, kClasses, dtype, mixed);
+    tape.phase("forward");
+    loss.forward(net.forward(x), label);
+    tape.phase("backward");
+    net.backward(loss.backward());
+  }
+  add_optimiser(tape, dtype, AdamOptions{.learning_rate = kLearningRate, .mixed = mixed});
 }
 
 void CifarCnn::evaluate(Tape& tape) const {
-  const Var x = pixels(tape, *this);
-  Layers net{batch, dtype, tape};
+  const Var x = image_input(tape, shape_of(*this));
+  Cnn net(tape, shape_of(*this));
   tape.phase("forward");
-  const Var h1 = net.pool1.evaluate(net.conv1.forward(x)), h2 = net.pool2.evaluate(net.conv2.forward(h1));
-  tape.output("logits", net.fc2.forward(net.fc1.forward(net.conv3.forward(h2))));
+  tape.output("logits", net.evaluate(x));
 }
 
 DUET_MODEL(CifarCnn);

@@ -2,6 +2,9 @@
 // GPT-2: embeddings of tokens and positions, pre-norm blocks of causal attention and a GELU feed-forward, a head that
 // shares its weights with the token embedding; cross-entropy of the next token, gradients clipped to norm 1, AdamW, no
 // dropout. The default is the 124M model of Radford et al., Language models are unsupervised multitask learners, 2019.
+// With padding:128 the table has a multiple of 128 rows and the logits as many columns, so that every row begins at a
+// whole vector of a GPU's matrix units (50257 is odd). The further columns get a bias so low that their exp is 0: loss
+// and gradients are those of the true vocabulary.
 #include <vector>
 
 #include "models/model.h"
@@ -15,9 +18,10 @@ namespace duet {
 struct Gpt2 {
   static constexpr const char* name = "gpt2";
   static constexpr double kLearningRate = 6e-4 / 100, kBeta1 = 0.9, kBeta2 = 0.95, kDecay = 0.1, kMaxNorm = 1;
+  static constexpr double kNever = -30000;  // a logit; finite in f16
 
   int64_t batch = 1, tokens = 256;
-  int64_t layers = 12, width = 768, heads = 12, vocabulary = 50257, context = 1024;
+  int64_t layers = 12, width = 768, heads = 12, vocabulary = 50257, context = 1024, padding = 1;
   DType dtype = DType::f32;
   bool mixed = false;
 
@@ -30,25 +34,31 @@ struct Gpt2 {
     field.option("heads", heads, "heads of attention");
     field.option("vocabulary", vocabulary, "different tokens");
     field.option("context", context, "positions with an embedding");
-    field.option(
-        "mixed", mixed,
-        "master parameters and the optimiser's state in f32 beside parameters in dtype; in f16 the loss is scaled");
+    field.option("padding", padding, "the table has a multiple of so many rows, and the logits as many columns");
+    field.option("mixed", mixed, kMixed);
   }
   std::string invalid() const;
   void train(Tape& tape) const;
   void evaluate(Tape& tape) const;
+  int64_t rows_of_table() const { return ceil_div(vocabulary, padding) * padding; }
 
   static Cases cases(Scale scale) {
     const Cases test{
         {"every layer, narrowed", "batch:2 tokens:7 layers:2 width:24 heads:3 vocabulary:31 context:11"},
+        {"a padded table", "batch:2 tokens:8 layers:1 width:24 heads:3 vocabulary:31 context:8 padding:8"},
     };
     const Cases standard{
         {"124M, one short sequence", "batch:1 tokens:256"},
+        {"124M, one short sequence, mixed precision", "bf16 batch:1 tokens:256 padding:128 mixed:1"},
     };
     const Cases more{
+        {"124M, one short sequence, padded", "batch:1 tokens:256 padding:128"},
         {"124M, four full sequences", "batch:4 tokens:1024"},
-        {"124M, four full sequences, mixed precision", "bf16 batch:4 tokens:1024 mixed:1"},
-        {"124M, four full sequences, mixed precision with loss scaling", "f16 batch:4 tokens:1024 mixed:1"},
+        {"124M, four full sequences, padded", "batch:4 tokens:1024 padding:128"},
+        {"124M, four full sequences, mixed precision", "bf16 batch:4 tokens:1024 padding:128 mixed:1"},
+        {"124M, four full sequences, mixed precision with loss scaling", "f16 batch:4 tokens:1024 padding:128 mixed:1"},
+        {"124M, eight full sequences, mixed precision", "bf16 batch:8 tokens:1024 padding:128 mixed:1"},
+        {"124M, sixteen full sequences, mixed precision", "bf16 batch:16 tokens:1024 padding:128 mixed:1"},
     };
     // A step takes 2.0 GB and 0.32 GB a sequence: 64 is the last power of two within 24 GiB.
     return by_scale(scale, test, standard, more, sweep("batch", 1, 64, "tokens:256", 2));
@@ -100,7 +110,8 @@ class Net {
       : tape_(&tape),
         m_(m),
         rows_(m.batch * m.tokens),
-        table_(tape.parameter("wte", {m.vocabulary, m.width}, Fill::normal(0, 0.02), m.dtype)),
+        columns_(m.rows_of_table()),
+        table_(tape.parameter("wte", {columns_, m.width}, Fill::normal(0, 0.02), m.dtype)),
         position_(tape.parameter("wpe", {m.context, m.width}, Fill::normal(0, 0.02), m.dtype)),
         last_(tape, "norm", rows_, m.width, m.dtype) {
     for (int64_t i = 0; i < m.layers; ++i) blocks_.emplace_back(tape, "h." + std::to_string(i), m);
@@ -110,16 +121,20 @@ class Net {
     token_ = token;
     // The table begins with the positions 0 .. tokens - 1.
     const Var position = tape_->slice(position_, 0, {m_.tokens, m_.width});
-    Var h = tape_->add(embedding(), {token, table_, position});
+    Var h = tape_->add(embedding(), {token, words(table_), position});
     for (Block& b : blocks_) h = b.forward(h);
     h_ = last_.forward(h);
-    return tape_->add(Gemm{.m = rows_, .n = m_.vocabulary, .k = m_.width, .trans_b = true, .dtype = m_.dtype},
-                      {h_, table_});
+    if (columns_ == m_.vocabulary)
+      return tape_->add(Gemm{.m = rows_, .n = columns_, .k = m_.width, .trans_b = true, .dtype = m_.dtype},
+                        {h_, table_});
+    const auto bias = [words = m_.vocabulary](int64_t i, uint32_t) { return i < words ? 0 : Gpt2::kNever; };
+    return tape_->add(Linear{.n = rows_, .in = m_.width, .out = columns_, .dtype = m_.dtype},
+                      {h_, table_, tape_->constant("padding", {columns_}, bias, m_.dtype)});
   }
   void backward(Var dlogits) {
-    tape_->add(Gemm{.m = m_.vocabulary, .n = m_.width, .k = rows_, .trans_a = true, .dtype = m_.dtype}, {dlogits, h_},
+    tape_->add(Gemm{.m = columns_, .n = m_.width, .k = rows_, .trans_a = true, .dtype = m_.dtype}, {dlogits, h_},
                {{Gemm::c, tape_->gradient(table_)}});
-    Var dh = tape_->add(Gemm{.m = rows_, .n = m_.width, .k = m_.vocabulary, .dtype = m_.dtype}, {dlogits, table_});
+    Var dh = tape_->add(Gemm{.m = rows_, .n = m_.width, .k = columns_, .dtype = m_.dtype}, {dlogits, table_});
     dh = last_.backward(dh);
     for (size_t i = blocks_.size(); i-- > 0;) dh = blocks_[i].backward(dh);
     // The embedding shares the table's gradient with the head. Positions beyond `tokens` have none.
@@ -129,17 +144,18 @@ class Net {
                  {{FillValue::y, tape_->slice(dposition, m_.tokens * m_.width, {rest})}});
     const EmbeddingBackward problem{
         .B = m_.batch, .T = m_.tokens, .V = m_.vocabulary, .C = m_.width, .dtype = m_.dtype, .accumulate = true};
-    tape_->add(problem, {token_, dh, tape_->gradient(table_)},
+    tape_->add(problem, {token_, dh, words(tape_->gradient(table_))},
                {{EmbeddingBackward::dposition, tape_->slice(dposition, 0, {m_.tokens, m_.width})}});
   }
 
  private:
+  Var words(Var table) { return columns_ == m_.vocabulary ? table : tape_->slice(table, 0, {m_.vocabulary, m_.width}); }
   Embedding embedding() const {
     return {.B = m_.batch, .T = m_.tokens, .V = m_.vocabulary, .C = m_.width, .dtype = m_.dtype};
   }
   Tape* tape_;
   Gpt2 m_;
-  int64_t rows_;
+  int64_t rows_, columns_;  // of the logits
   Var table_, position_, token_, h_;
   NormLayer last_;
   std::vector<Block> blocks_;
@@ -153,13 +169,11 @@ Var text(Tape& tape, const Gpt2& m) {
 
 std::string Gpt2::invalid() const {
   if (const std::string why = invalid_model(batch, dtype) + invalid_mixed(mixed, dtype); !why.empty()) return why;
-  const auto range = [](const char* what, int64_t value, int64_t max) {
-    return std::string(what) + " " + std::to_string(value) + ": 1 to " + std::to_string(max) + " are allowed";
-  };
-  if (context < 1 || context > 1 << 20) return range("context", context, 1 << 20);
-  if (tokens < 1 || tokens > context) return range("tokens", tokens, context);
-  if (layers < 1 || layers > 1000) return range("layers", layers, 1000);
-  if (vocabulary < 1 || vocabulary > 1 << 24) return range("vocabulary", vocabulary, 1 << 24);
+  if (context < 1 || context > 1 << 20) return outside_range("context", context, 1 << 20);
+  if (tokens < 1 || tokens > context) return outside_range("tokens", tokens, context);
+  if (layers < 1 || layers > 1000) return outside_range("layers", layers, 1000);
+  if (vocabulary < 1 || vocabulary > 1 << 24) return outside_range("vocabulary", vocabulary, 1 << 24);
+  if (padding < 1 || padding > 1 << 16) return outside_range("padding", padding, 1 << 16);
   if (heads < 1 || width < heads || width % heads != 0)
     return "width " + std::to_string(width) + " and heads " + std::to_string(heads) +
            ": the heads must divide the width";
@@ -170,7 +184,7 @@ void Gpt2::train(Tape& tape) const {
   const Var token = text(tape, *this),
             label = tape.input("label", DType::i32, {batch, tokens}, Fill::below(vocabulary));
   Net net(tape, *this);
-  CrossEntropyLoss loss(tape, batch * tokens, vocabulary, dtype, mixed);
+  CrossEntropyLoss loss(tape, batch * tokens, rows_of_table(), dtype, mixed);
   tape.phase("forward");
   loss.forward(net.forward(token), label);
   tape.phase("backward");

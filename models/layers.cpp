@@ -2,17 +2,24 @@
 #include "models/layers.h"
 
 #include <cmath>
+#include <functional>
+#include <numeric>
 
 #include "ops/conv/conv2d_backward.h"
 #include "ops/elementwise/bias.h"
+#include "ops/elementwise/fake_quantise.h"
+#include "ops/elementwise/prune.h"
 #include "ops/elementwise/relu.h"
 #include "ops/elementwise/scale_update.h"
 #include "ops/elementwise/unscale.h"
 #include "ops/gemm/gemm.h"
 #include "ops/loss/bce_logits.h"
 #include "ops/loss/cross_entropy.h"
+#include "ops/loss/distill.h"
+#include "ops/memory/fill.h"
+#include "ops/memory/permute.h"
+#include "ops/memory/transpose.h"
 #include "ops/optimiser/adam.h"
-#include "ops/optimiser/clip_grad_norm.h"
 #include "ops/optimiser/mixed.h"
 #include "ops/optimiser/sgd.h"
 #include "ops/reduction/norm2.h"
@@ -25,28 +32,90 @@ Fill default_init(int64_t terms) {
   return Fill::uniform(-reach, reach);
 }
 
+std::string outside_range(const char* what, int64_t value, int64_t max) {
+  return std::string(what) + " " + std::to_string(value) + ": 1 to " + std::to_string(max) + " are allowed";
+}
+
 std::string invalid_model(int64_t batch, DType dtype) {
   if (!is_float(dtype)) return std::string("dtype ") + name_of(dtype) + ": allowed are f64, f32, bf16, f16";
-  return batch >= 1 && batch <= 1 << 20 ? "" : "batch " + std::to_string(batch) + ": 1 to 1048576 are allowed";
+  return batch >= 1 && batch <= 1 << 20 ? "" : outside_range("batch", batch, 1 << 20);
+}
+
+// --- weights ---------------------------------------------------------------------------------------------------------
+
+Weight::Weight(Tape& tape, const std::string& name, const Shape& shape, double reach, DType dtype, WeightForm form)
+    : tape_(&tape), shape_(shape), dtype_(dtype), form_(form) {
+  const Fill init = Fill::uniform(-reach, reach);
+  w_ = form == WeightForm::frozen ? tape.state(name, shape, init, dtype) : tape.parameter(name, shape, init, dtype);
+  if (form != WeightForm::quantised) return;
+  scale_ = tape.constant(name + ".scale", {shape[0]}, reach / 127, statistic_dtype(dtype));
+  zero_ = tape.constant(name + ".zero", {shape[0]}, 0, DType::i32);
+}
+
+namespace {
+int64_t elements_of(const Shape& shape) {
+  return std::accumulate(shape.begin(), shape.end(), int64_t{1}, std::multiplies<>());
+}
+// Shape and levels of a quantised weight, with a scale for each row: levels are symmetric, -127 to 127.
+template <class P>
+P quantised(const Shape& shape, DType dtype) {
+  return {.outer = 1, .c = shape[0], .inner = elements_of(shape) / shape[0], .lo = -127, .hi = 127, .dtype = dtype};
+}
+}  // namespace
+
+Var Weight::forward() {
+  if (form_ == WeightForm::quantised)
+    return used_ = tape_->add(quantised<FakeQuantise>(shape_, dtype_), {w_, scale_, zero_});
+  if (form_ != WeightForm::pruned) return used_ = w_;
+  const Outputs kept = tape_->add(Prune{.n = elements_of(shape_), .dtype = dtype_}, {w_});
+  mask_ = kept[Prune::mask];
+  return used_ = kept[Prune::y];
+}
+
+Var Weight::current() const { return used_; }
+
+Var Weight::gradient() {
+  if (form_ == WeightForm::plain) return tape_->gradient(w_);
+  return d_used_ = tape_->pieces("gradient of a weight as used", dtype_, shape_);
+}
+
+void Weight::finish_gradient() {
+  if (form_ == WeightForm::quantised)
+    tape_->add(quantised<FakeQuantiseBackward>(shape_, dtype_), {w_, scale_, zero_, d_used_},
+               {{FakeQuantiseBackward::dx, tape_->gradient(w_)}});
+  if (form_ == WeightForm::pruned)  // dropping with p = 0 leaves the factor 1: dx = dy mask
+    tape_->add(DropoutBackward{.n = elements_of(shape_), .dtype = dtype_, .p = 0}, {d_used_, mask_},
+               {{DropoutBackward::dx, tape_->gradient(w_)}});
 }
 
 // --- linear ----------------------------------------------------------------------------------------------------------
 
-LinearLayer::LinearLayer(Tape& tape, const std::string& name, const Linear& shape) : tape_(&tape), shape_(shape) {
-  w_ = tape.parameter(name + ".weight", {shape.out, shape.in}, default_init(shape.in), shape.dtype);
-  bias_ = tape.parameter(name + ".bias", {shape.out}, default_init(shape.in), shape.dtype);
+namespace {
+double default_reach(int64_t terms) { return 1 / std::sqrt(static_cast<double>(terms)); }
+Var bias_of(Tape& tape, const std::string& name, int64_t n, int64_t terms, DType dtype, WeightForm form) {
+  return form == WeightForm::frozen ? tape.state(name, {n}, default_init(terms), dtype)
+                                    : tape.parameter(name, {n}, default_init(terms), dtype);
 }
+}  // namespace
+
+LinearLayer::LinearLayer(Tape& tape, const std::string& name, const Linear& shape, WeightForm form)
+    : tape_(&tape),
+      shape_(shape),
+      w_(tape, name + ".weight", {shape.out, shape.in}, default_reach(shape.in), shape.dtype, form),
+      bias_(bias_of(tape, name + ".bias", shape.out, shape.in, shape.dtype, form)) {}
 
 Var LinearLayer::forward(Var x) {
   x_ = x;
-  return y_ = tape_->add(shape_, {x, w_, bias_});
+  return y_ = tape_->add(shape_, {x, w_.forward(), bias_});
 }
 
 Var LinearLayer::backward(Var dy) {
   const LinearBackward problem{
       .n = shape_.n, .in = shape_.in, .out = shape_.out, .act = shape_.act, .dtype = shape_.dtype};
-  return tape_->add(problem, {x_, w_, y_, dy},
-                    {{LinearBackward::dw, tape_->gradient(w_)}, {LinearBackward::dbias, tape_->gradient(bias_)}});
+  const Var dx = tape_->add(problem, {x_, w_.current(), y_, dy},
+                            {{LinearBackward::dw, w_.gradient()}, {LinearBackward::dbias, tape_->gradient(bias_)}});
+  w_.finish_gradient();
+  return dx;
 }
 
 void LinearLayer::backward_parameters(Var dy) {  // without the product for dx
@@ -57,42 +126,72 @@ void LinearLayer::backward_parameters(Var dy) {  // without the product for dx
   else
     dy = tape_->add(sum, {dy, y_}, {dbias})[BiasBackward::dx];
   tape_->add(Gemm{.m = shape_.out, .n = shape_.in, .k = shape_.n, .trans_a = true, .dtype = shape_.dtype}, {dy, x_},
-             {{Gemm::c, tape_->gradient(w_)}});
+             {{Gemm::c, w_.gradient()}});
+  w_.finish_gradient();
 }
 
 // --- convolution -----------------------------------------------------------------------------------------------------
 
-ConvLayer::ConvLayer(Tape& tape, const std::string& name, const Conv2d& shape) : tape_(&tape), shape_(shape) {
-  const int64_t terms = shape.group_c() * shape.r * shape.s;
-  w_ = tape.parameter(name + ".weight", shape.tensors()[Conv2d::filter.index].shape, default_init(terms), shape.dtype);
-  bias_ = tape.parameter(name + ".bias", {shape.k}, default_init(terms), shape.dtype);
+int64_t first_channels(int64_t channels, Layout layout, DType dtype) {
+  const bool half = dtype == DType::bf16 || dtype == DType::f16;
+  return layout == Layout::nhwc && half && channels > 1 ? ceil_div(channels, 8) * 8 : channels;
 }
+
+Var images_as(Tape& tape, Var x, int64_t channels, const Conv2d& first) {
+  const int64_t n = first.n, pixels = first.h * first.w;
+  if (first.layout == Layout::nchw || channels == 1) return x;  // with one channel the layouts are the same
+  if (first.c == channels)
+    return tape.add(Transpose{.batch = n, .rows = channels, .cols = pixels, .dtype = first.dtype}, {x});
+  // Channels first, with the rows of zeros behind them; then one transposition.
+  const Var planes = tape.pieces("planes", first.dtype, {first.c, n, first.h, first.w});
+  const int64_t given = channels * n * pixels, all = first.c * n * pixels;
+  const int64_t from = given / 8 * 8;  // a slice begins at a multiple of 16 bytes
+  tape.add(FillValue{.n = all - from, .dtype = first.dtype}, {},
+           {{FillValue::y, tape.slice(planes, from, {all - from})}});
+  tape.add(Permute{.B = 1, .T = n, .H = channels, .D = pixels, .dtype = first.dtype}, {x},
+           {{Permute::y, tape.slice(planes, 0, {channels, n, first.h, first.w})}});
+  return tape.add(Transpose{.batch = 1, .rows = first.c, .cols = n * pixels, .dtype = first.dtype}, {planes});
+}
+
+namespace {
+// The bias of a convolution's channels: n planes of each channel, or the rows of n images.
+template <class P>
+P channel_bias(const Conv2d& shape) {
+  const int64_t pixels = shape.ho() * shape.wo();
+  const bool last = shape.layout == Layout::nhwc;
+  return {.outer = last ? shape.n * pixels : shape.n,
+          .c = shape.k,
+          .inner = last ? 1 : pixels,
+          .act = Act::relu,
+          .dtype = shape.dtype};
+}
+int64_t terms_of(const Conv2d& shape) { return shape.group_c() * shape.r * shape.s; }
+}  // namespace
+
+ConvLayer::ConvLayer(Tape& tape, const std::string& name, const Conv2d& shape, WeightForm form)
+    : tape_(&tape),
+      shape_(shape),
+      w_(tape, name + ".weight", shape.tensors()[Conv2d::filter.index].shape, default_reach(terms_of(shape)),
+         shape.dtype, form),
+      bias_(bias_of(tape, name + ".bias", shape.k, terms_of(shape), shape.dtype, form)) {}
 
 Var ConvLayer::forward(Var x) {
   x_ = x;
-  y_ = tape_->add(shape_, {x, w_});
-  tape_->add(Bias{.outer = shape_.n,
-                  .c = shape_.k,
-                  .inner = shape_.ho() * shape_.wo(),
-                  .act = Act::relu,
-                  .dtype = shape_.dtype},
-             {y_, bias_}, {{Bias::y, y_}});
+  y_ = tape_->add(shape_, {x, w_.forward()});
+  tape_->add(channel_bias<Bias>(shape_), {y_, bias_}, {{Bias::y, y_}});
   return y_;
 }
 
 Var ConvLayer::before_relu(Var dy) {
-  tape_->add(BiasBackward{.outer = shape_.n,
-                          .c = shape_.k,
-                          .inner = shape_.ho() * shape_.wo(),
-                          .act = Act::relu,
-                          .dtype = shape_.dtype},
-             {dy, y_}, {{BiasBackward::dbias, tape_->gradient(bias_)}, {BiasBackward::dx, dy}});
-  tape_->add(Conv2dBackwardFilter{shape_}, {x_, dy}, {{Conv2dBackwardFilter::dw, tape_->gradient(w_)}});
+  tape_->add(channel_bias<BiasBackward>(shape_), {dy, y_},
+             {{BiasBackward::dbias, tape_->gradient(bias_)}, {BiasBackward::dx, dy}});
+  tape_->add(Conv2dBackwardFilter{shape_}, {x_, dy}, {{Conv2dBackwardFilter::dw, w_.gradient()}});
+  w_.finish_gradient();
   return dy;
 }
 
 void ConvLayer::backward_parameters(Var dy) { before_relu(dy); }
-Var ConvLayer::backward(Var dy) { return tape_->add(Conv2dBackwardData{shape_}, {w_, before_relu(dy)}); }
+Var ConvLayer::backward(Var dy) { return tape_->add(Conv2dBackwardData{shape_}, {w_.current(), before_relu(dy)}); }
 
 // --- pooling ---------------------------------------------------------------------------------------------------------
 
@@ -101,6 +200,7 @@ MaxPoolLayer::MaxPoolLayer(Tape& tape, const Conv2d& of) : tape_(&tape) {
   shape_.c = of.k;
   shape_.h = of.ho();
   shape_.w = of.wo();
+  shape_.layout = of.layout;
   shape_.dtype = of.dtype;
   shape_.r = shape_.s = shape_.stride_h = shape_.stride_w = 2;
 }
@@ -119,6 +219,25 @@ Var MaxPoolLayer::evaluate(Var x) {
 
 Var MaxPoolLayer::backward(Var dy) { return tape_->add(MaxPool2dBackward{shape_}, {index_, dy}); }
 
+// --- dropout ---------------------------------------------------------------------------------------------------------
+
+DropoutLayer::DropoutLayer(Tape& tape, const std::string& name, int64_t n, double p, DType dtype)
+    : tape_(&tape), shape_{.n = n, .dtype = dtype, .p = p} {
+  if (p > 0) offset_ = tape.counter(name + ".offset", n);
+}
+
+Var DropoutLayer::forward(Var x) {
+  if (shape_.p == 0) return x;
+  const Outputs out = tape_->add(shape_, {x, offset_});
+  mask_ = out[Dropout::mask];
+  return out;
+}
+
+Var DropoutLayer::backward(Var dy) {
+  if (shape_.p == 0) return dy;
+  return tape_->add(DropoutBackward{.n = shape_.n, .dtype = shape_.dtype, .p = shape_.p}, {dy, mask_});
+}
+
 // --- loss and optimisers ---------------------------------------------------------------------------------------------
 
 namespace {
@@ -129,7 +248,8 @@ bool scales_loss(DType dtype, bool mixed) { return mixed && dtype == DType::f16;
 
 void CrossEntropyLoss::forward(Var logits, Var label) {
   tape_->phase("loss");
-  const Outputs loss = tape_->add(CrossEntropy{.rows = rows_, .cols = cols_, .dtype = dtype_}, {logits, label});
+  const Outputs loss =
+      tape_->add(CrossEntropy{.rows = rows_, .cols = cols_, .dtype = dtype_, .smooth = smooth_}, {logits, label});
   logits_ = logits;
   label_ = label;
   lse_ = loss[CrossEntropy::lse];
@@ -138,9 +258,25 @@ void CrossEntropyLoss::forward(Var logits, Var label) {
 }
 
 Var CrossEntropyLoss::backward() {
-  const CrossEntropyBackward problem{.rows = rows_, .cols = cols_, .dtype = dtype_, .scaled = scaled_};
+  const CrossEntropyBackward problem{
+      .rows = rows_, .cols = cols_, .dtype = dtype_, .smooth = smooth_, .scaled = scaled_};
   if (!scaled_) return tape_->add(problem, {logits_, label_, lse_});
   return tape_->add(problem, {logits_, label_, lse_, tape_->state(kLossScale, {1}, kInitialLossScale)});
+}
+
+void DistillLoss::forward(Var logits, Var teacher, Var label) {
+  tape_->phase("loss");
+  logits_ = logits;
+  teacher_ = teacher;
+  label_ = label;
+  tape_->output("logits", logits);
+  tape_->output("loss", tape_->add(Distill{.rows = rows_, .cols = cols_, .dtype = dtype_}, {logits, teacher, label}));
+}
+
+Var DistillLoss::backward() {
+  const DistillBackward problem{.rows = rows_, .cols = cols_, .dtype = dtype_, .scaled = scaled_};
+  if (!scaled_) return tape_->add(problem, {logits_, teacher_, label_});
+  return tape_->add(problem, {logits_, teacher_, label_, tape_->state(kLossScale, {1}, kInitialLossScale)});
 }
 
 void BinaryLoss::forward(Var logits, Var target) {
@@ -151,7 +287,11 @@ void BinaryLoss::forward(Var logits, Var target) {
   tape_->output("loss", tape_->add(BceLogits{.n = rows_, .dtype = dtype_}, {logits, target}));
 }
 
-Var BinaryLoss::backward() { return tape_->add(BceLogitsBackward{.n = rows_, .dtype = dtype_}, {logits_, target_}); }
+Var BinaryLoss::backward() {
+  const BceLogitsBackward problem{.n = rows_, .dtype = dtype_, .scaled = scaled_};
+  if (!scaled_) return tape_->add(problem, {logits_, target_});
+  return tape_->add(problem, {logits_, target_, tape_->state(kLossScale, {1}, kInitialLossScale)});
+}
 
 // --- optimisers ------------------------------------------------------------------------------------------------------
 
@@ -162,24 +302,21 @@ std::string invalid_mixed(bool mixed, DType dtype) {
 
 namespace {
 
-// The gradients as an optimiser takes them. bad: whether to leave the step out; with mixed only.
+// The gradients as an optimiser takes them. bad: whether to leave the step out; with mixed only. norm: with max_norm
+// only.
 struct Gradients {
-  Var g, bad;
+  Var g, bad, norm;
 };
 Gradients ready_gradients(Tape& tape, DType dtype, bool mixed, double max_norm) {
   const int64_t n = tape.parameter_count();
-  Gradients ready{tape.gradients(), {}};
+  Gradients ready{tape.gradients(), {}, {}};
   if (scales_loss(dtype, mixed)) {
     const Outputs unscaled = tape.add(Unscale{.n = n, .dtype = dtype}, {ready.g, tape.find(kLossScale)});
-    ready = {unscaled[Unscale::y], unscaled[Unscale::bad]};
+    ready = {unscaled[Unscale::y], unscaled[Unscale::bad], {}};
   } else if (mixed) {
     ready.bad = tape.constant("good", {1}, 0, DType::i32);  // never set: no step is bad
   }
-  if (max_norm > 0) {
-    const DType type = mixed::gradient_dtype(dtype, mixed);
-    const Var norm = tape.add(Norm2{.n = n, .dtype = type}, {ready.g});
-    tape.add(ClipGradNorm{.n = n, .dtype = type, .max_norm = max_norm}, {norm, ready.g});
-  }
+  if (max_norm > 0) ready.norm = tape.add(Norm2{.n = n, .dtype = mixed::gradient_dtype(dtype, mixed)}, {ready.g});
   return ready;
 }
 void adapt_scale(Tape& tape, DType dtype, bool mixed, Var bad) {
@@ -200,13 +337,14 @@ void add_adam(Tape& tape, DType dtype, const AdamOptions& rule) {
                   .beta2 = rule.beta2,
                   .eps = rule.eps,
                   .weight_decay = rule.weight_decay,
+                  .max_norm = rule.max_norm,
                   .mixed = rule.mixed};
   tape.phase("optimiser");
   const Gradients ready = ready_gradients(tape, dtype, rule.mixed, rule.max_norm);
-  if (rule.mixed)
-    tape.add(adam, {ready.g, lr, step, tape.parameters(), m, v, ready.bad, tape.master()});
-  else
-    tape.add(adam, {ready.g, lr, step, tape.parameters(), m, v});
+  std::vector<Var> arguments{ready.g, lr, step, tape.parameters(), m, v};
+  if (rule.mixed) arguments.insert(arguments.end(), {ready.bad, tape.master()});
+  if (adam.clips()) arguments.push_back(ready.norm);
+  tape.add(adam, arguments);
   adapt_scale(tape, dtype, rule.mixed, ready.bad);
 }
 

@@ -1,15 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "models/mlp.h"
 
-#include "models/layers.h"
 #include "ops/elementwise/dropout.h"
 #include "ops/elementwise/relu.h"
 #include "ops/gemm/gemm.h"
 #include "ops/gemm/linear.h"
-#include "ops/loss/cross_entropy.h"
-#include "ops/optimiser/sgd.h"
 #include "ops/reduction/sum.h"
-#include "ops/statistic.h"
 
 namespace duet {
 namespace {
@@ -45,26 +41,22 @@ void hidden_backward(Tape& tape, const Mlp& m, const Parameters& p, Var x, Var y
 
 }  // namespace
 
-std::string Mlp::invalid() const { return invalid_model(batch, dtype); }
+std::string Mlp::invalid() const { return invalid_model(batch, dtype) + invalid_mixed(mixed, dtype); }
 
 void Mlp::train(Tape& tape) const {
   const Var x = pixels(tape, *this), label = tape.input("label", DType::i32, {batch}, Fill::below(kOut));
   const Parameters p = declare(tape, dtype);
-  const Var lr = tape.state("lr", {1}, kLearningRate, statistic_dtype(dtype));
   const Var offset = tape.counter("dropout.offset", batch * kHidden);
-  const Var velocity = tape.state("velocity", {tape.parameter_count()}, 0, dtype);
+  CrossEntropyLoss loss(tape, batch, kOut, dtype, mixed);
 
   tape.phase("forward");
   const Var h = tape.add(hidden(*this), {x, p.w1, p.b1});
   const Outputs dropped = tape.add(Dropout{.n = batch * kHidden, .dtype = dtype, .p = kDropout}, {h, offset});
   const Var logits = tape.add(head(*this), {dropped, p.w2, p.b2});
-
-  tape.phase("loss");
-  const Outputs loss = tape.add(CrossEntropy{.rows = batch, .cols = kOut, .dtype = dtype}, {logits, label});
+  loss.forward(logits, label);
 
   tape.phase("backward");
-  const Var dlogits = tape.add(CrossEntropyBackward{.rows = batch, .cols = kOut, .dtype = dtype},
-                               {logits, label, loss[CrossEntropy::lse]});
+  const Var dlogits = loss.backward();
   const Var ddropped =
       tape.add(LinearBackward{.n = batch, .in = kHidden, .out = kOut, .dtype = dtype}, {dropped, p.w2, logits, dlogits},
                {{LinearBackward::dw, tape.gradient(p.w2)}, {LinearBackward::dbias, tape.gradient(p.b2)}});
@@ -72,12 +64,10 @@ void Mlp::train(Tape& tape) const {
                           {ddropped, dropped[Dropout::mask]});
   hidden_backward(tape, *this, p, x, h, dh);
 
-  tape.phase("optimiser");
-  tape.add(Sgd{.n = tape.parameter_count(), .dtype = dtype, .momentum = kMomentum},
-           {tape.gradients(), lr, tape.parameters(), velocity});
-
-  tape.output("logits", logits);
-  tape.output("loss", loss[CrossEntropy::loss]);
+  if (optimiser == OptimiserKind::adam)
+    add_optimiser(tape, dtype, AdamOptions{.learning_rate = kAdamLearningRate, .mixed = mixed});
+  else
+    add_optimiser(tape, dtype, SgdOptions{.learning_rate = kLearningRate, .momentum = kMomentum, .mixed = mixed});
 }
 
 void Mlp::evaluate(Tape& tape) const {

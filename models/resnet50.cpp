@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// ResNet-50 v1.5 (the 3x3 convolution of a bottleneck has the stride): 224 px, 1000 classes, NCHW; softmax
-// cross-entropy, SGD with momentum and weight decay. He et al., arXiv:1512.03385; sizes as torchvision's resnet50.
+// ResNet-50 v1.5 (the 3x3 convolution of a bottleneck has the stride): 224 px, 1000 classes; softmax cross-entropy, SGD
+// with momentum and weight decay. He et al., arXiv:1512.03385; sizes as torchvision's resnet50.
+// With head_only all but the last layer is frozen, as in fine-tuning: its weights are states, batch normalisation uses
+// the running statistics, and the backward pass ends at the last layer.
 #include <cmath>
 #include <memory>
 #include <vector>
@@ -10,7 +12,6 @@
 #include "ops/conv/conv2d_backward.h"
 #include "ops/elementwise/add.h"
 #include "ops/norm/batchnorm.h"
-#include "ops/optimiser/sgd.h"
 #include "ops/pool/global_avg_pool.h"
 #include "ops/statistic.h"
 
@@ -22,7 +23,8 @@ struct ResNet50 {
 
   int64_t batch = 32, side = 224, classes = 1000, width = 64;  // width: channels after the stem
   DType dtype = DType::f32;
-  bool mixed = false;
+  Layout layout = Layout::nchw;
+  bool head_only = false, mixed = false;
 
   void attributes(auto&& field) {
     field("dtype", dtype, "element type of parameters and activations");
@@ -30,9 +32,9 @@ struct ResNet50 {
     field.option("side", side, "height and width of an image");
     field.option("classes", classes, "classes");
     field.option("width", width, "channels after the first convolution; 4 times as many leave the first stage");
-    field.option(
-        "mixed", mixed,
-        "master parameters and the optimiser's state in f32 beside parameters in dtype; in f16 the loss is scaled");
+    field.option("layout", layout, kLayoutOfModel);
+    field.option("head_only", head_only, "only the last layer is trained");
+    field.option("mixed", mixed, kMixed);
   }
   std::string invalid() const;
   void train(Tape& tape) const;
@@ -41,14 +43,24 @@ struct ResNet50 {
   static Cases cases(Scale scale) {
     const Cases test{
         {"every layer, narrowed", "batch:16 side:64 classes:10 width:4"},
+        {"channels last", "batch:4 side:32 classes:10 width:4 layout:nhwc"},
+        {"only the last layer is trained", "batch:4 side:32 classes:10 width:4 head_only:1"},
     };
     const Cases standard{
         {"as published, batch 16", "batch:16"},
+        {"batch 16, mixed precision", "bf16 batch:16 layout:nhwc mixed:1"},
     };
     const Cases more{
+        {"batch 16, channels last", "batch:16 layout:nhwc"},
+        {"fine-tuning, batch 16: only the last layer is trained", "batch:16 head_only:1"},
         {"as published, batch 32", "batch:32"},
-        {"as published, batch 32, mixed precision", "bf16 batch:32 mixed:1"},
-        {"as published, batch 32, mixed precision with loss scaling", "f16 batch:32 mixed:1"},
+        {"as published, batch 32, channels last", "batch:32 layout:nhwc"},
+        {"as published, batch 32, mixed precision", "bf16 batch:32 layout:nhwc mixed:1"},
+        {"as published, batch 32, mixed precision with loss scaling", "f16 batch:32 layout:nhwc mixed:1"},
+        {"as published, batch 256, mixed precision", "bf16 batch:256 layout:nhwc mixed:1"},
+        {"as published, batch 256, channels last", "batch:256 layout:nhwc"},
+        {"fine-tuning, batch 32", "batch:32 head_only:1"},
+        {"fine-tuning, batch 256, bf16", "bf16 batch:256 layout:nhwc head_only:1 mixed:1"},
     };
     // A step takes 0.32 GB and 0.085 GB an image: 256 would leave 24 GiB no room for a library's workspace.
     return by_scale(scale, test, standard, more, sweep("batch", 1, 128, "", 2));
@@ -58,10 +70,10 @@ struct ResNet50 {
 namespace {
 
 // y = act(batchnorm(conv(x, w)) + added). Parameters <name>.weight, <name>.gamma, <name>.beta; states: running
-// statistics.
+// statistics. Frozen, all of them are states.
 class ConvNorm {
  public:
-  ConvNorm(Tape& tape, const std::string& name, const Conv2d& conv, bool relu, bool residual = false)
+  ConvNorm(Tape& tape, const std::string& name, const Conv2d& conv, bool frozen, bool relu, bool residual = false)
       : tape_(&tape), conv_(conv) {
     norm_ = {.n = conv.n,
              .c = conv.k,
@@ -72,10 +84,13 @@ class ConvNorm {
              .residual = residual,
              .dtype = conv.dtype};
     const double reach = std::sqrt(6.0 / static_cast<double>(conv.k * conv.r * conv.s));  // He et al., arXiv:1502.01852
-    w_ = tape.parameter(name + ".weight", conv.tensors()[Conv2d::filter.index].shape, Fill::uniform(-reach, reach),
-                        conv.dtype);
-    gamma_ = tape.parameter(name + ".gamma", {conv.k}, Fill::constant(1), conv.dtype);
-    beta_ = tape.parameter(name + ".beta", {conv.k}, Fill::constant(0), conv.dtype);
+    const auto weight = [&](const char* what, const Shape& shape, Fill init) {
+      return frozen ? tape.state(name + what, shape, init, conv.dtype)
+                    : tape.parameter(name + what, shape, init, conv.dtype);
+    };
+    w_ = weight(".weight", conv.tensors()[Conv2d::filter.index].shape, Fill::uniform(-reach, reach));
+    gamma_ = weight(".gamma", {conv.k}, Fill::constant(1));
+    beta_ = weight(".beta", {conv.k}, Fill::constant(0));
     running_mean_ = tape.state(name + ".running_mean", {conv.k}, 0, statistic_dtype(conv.dtype));
     running_var_ = tape.state(name + ".running_var", {conv.k}, 1, statistic_dtype(conv.dtype));
   }
@@ -133,7 +148,8 @@ class ConvNorm {
 // or a convolution of x where the shapes differ.
 class Bottleneck {
  public:
-  Bottleneck(Tape& tape, const std::string& name, const Conv2d& in, int64_t width, int64_t stride) : tape_(&tape) {
+  Bottleneck(Tape& tape, const std::string& name, const Conv2d& in, bool frozen, int64_t width, int64_t stride)
+      : tape_(&tape) {
     // in: n, c, h, w, dtype of x
     Conv2d reduce = in;
     reduce.k = width;
@@ -154,11 +170,11 @@ class Bottleneck {
       change.k = 4 * width;
       change.r = change.s = 1;
       change.stride_h = change.stride_w = stride;
-      shortcut_ = std::make_unique<ConvNorm>(tape, name + ".downsample", change, false);
+      shortcut_ = std::make_unique<ConvNorm>(tape, name + ".downsample", change, frozen, false);
     }
-    conv1_ = std::make_unique<ConvNorm>(tape, name + ".conv1", reduce, true);
-    conv2_ = std::make_unique<ConvNorm>(tape, name + ".conv2", spatial, true);
-    conv3_ = std::make_unique<ConvNorm>(tape, name + ".conv3", expand_, true, true);
+    conv1_ = std::make_unique<ConvNorm>(tape, name + ".conv1", reduce, frozen, true);
+    conv2_ = std::make_unique<ConvNorm>(tape, name + ".conv2", spatial, frozen, true);
+    conv3_ = std::make_unique<ConvNorm>(tape, name + ".conv3", expand_, frozen, true, true);
     in_elements_ = in.n * in.c * in.h * in.w;
   }
   Conv2d out() const {  // n, c, h, w of y
@@ -191,35 +207,45 @@ class Bottleneck {
 class Net {
  public:
   Net(Tape& tape, const ResNet50& m) : tape_(&tape), m_(m) {
-    Conv2d stem{.n = m.batch, .c = 3, .h = m.side, .w = m.side, .k = m.width, .r = 7, .s = 7, .dtype = m.dtype};
-    stem.pad_h = stem.pad_w = 3;
-    stem.stride_h = stem.stride_w = 2;
-    stem_ = std::make_unique<ConvNorm>(tape, "conv1", stem, true);
+    stem_shape_ = {.n = m.batch,
+                   .c = first_channels(3, m.layout, m.dtype),
+                   .h = m.side,
+                   .w = m.side,
+                   .k = m.width,
+                   .r = 7,
+                   .s = 7,
+                   .layout = m.layout,
+                   .dtype = m.dtype};
+    stem_shape_.pad_h = stem_shape_.pad_w = 3;
+    stem_shape_.stride_h = stem_shape_.stride_w = 2;
+    stem_ = std::make_unique<ConvNorm>(tape, "conv1", stem_shape_, m.head_only, true);
     pool_.n = m.batch;
     pool_.c = m.width;
-    pool_.h = stem.ho();
-    pool_.w = stem.wo();
+    pool_.h = stem_shape_.ho();
+    pool_.w = stem_shape_.wo();
     pool_.r = pool_.s = 3;
     pool_.pad_h = pool_.pad_w = 1;
     pool_.stride_h = pool_.stride_w = 2;
+    pool_.layout = m.layout;
     pool_.dtype = m.dtype;
-    Conv2d shape{.n = m.batch, .c = m.width, .h = pool_.ho(), .w = pool_.wo(), .dtype = m.dtype};
+    Conv2d shape{.n = m.batch, .c = m.width, .h = pool_.ho(), .w = pool_.wo(), .layout = m.layout, .dtype = m.dtype};
     constexpr int kBlocks[] = {3, 4, 6, 3};
     for (int stage = 0; stage < 4; ++stage)
       for (int block = 0; block < kBlocks[stage]; ++block) {
         blocks_.emplace_back(tape, "layer" + std::to_string(stage + 1) + "." + std::to_string(block), shape,
-                             m.width << stage, stage > 0 && block == 0 ? 2 : 1);
+                             m.head_only, m.width << stage, stage > 0 && block == 0 ? 2 : 1);
         shape = blocks_.back().out();
       }
-    average_ = {.n = m.batch, .c = shape.c, .h = shape.h, .w = shape.w, .dtype = m.dtype};
+    average_ = {.n = m.batch, .c = shape.c, .h = shape.h, .w = shape.w, .layout = m.layout, .dtype = m.dtype};
     head_ = std::make_unique<LinearLayer>(tape, "fc",
                                           Linear{.n = m.batch, .in = shape.c, .out = m.classes, .dtype = m.dtype});
   }
 
   Var forward(Var x) {
+    if (m_.head_only) return evaluate(x);
     MaxPool2d pool;
     static_cast<Pool2d&>(pool) = pool_;
-    const Outputs pooled = tape_->add(pool, {stem_->forward(x)});
+    const Outputs pooled = tape_->add(pool, {stem_->forward(images_as(*tape_, x, 3, stem_shape_))});
     index_ = pooled[MaxPool2d::index];
     Var h = pooled;
     for (Bottleneck& b : blocks_) h = b.forward(h);
@@ -229,13 +255,14 @@ class Net {
     MaxPool2d pool;
     static_cast<Pool2d&>(pool) = pool_;
     pool.indexed = false;
-    Var h = tape_->add(pool, {stem_->evaluate(x)});
+    Var h = tape_->add(pool, {stem_->evaluate(images_as(*tape_, x, 3, stem_shape_))});
     for (Bottleneck& b : blocks_) h = b.evaluate(h);
     return head_->forward(tape_->add(average_, {h}));
   }
   void backward(Var dlogits) {
+    if (m_.head_only) return head_->backward_parameters(dlogits);
     const GlobalAvgPoolBackward spread{
-        .n = average_.n, .c = average_.c, .h = average_.h, .w = average_.w, .dtype = m_.dtype};
+        .n = average_.n, .c = average_.c, .h = average_.h, .w = average_.w, .layout = m_.layout, .dtype = m_.dtype};
     Var dy = tape_->add(spread, {head_->backward(dlogits)});
     for (size_t i = blocks_.size(); i-- > 0;) dy = blocks_[i].backward(dy);
     MaxPool2dBackward pool;
@@ -246,6 +273,7 @@ class Net {
  private:
   Tape* tape_;
   ResNet50 m_;
+  Conv2d stem_shape_;
   Pool2d pool_;
   Var index_;
   std::unique_ptr<ConvNorm> stem_;

@@ -40,14 +40,18 @@ bool differ_by_roundings(const std::vector<unsigned char>& a, const std::vector<
 }
 }  // namespace
 
-std::string step_job_name(const Model& model, const std::string& side) {
-  return "step/" + model.name() + "/" + side + "/" + model.label();
+const char* folder_of(Pass pass) { return pass == Pass::training ? "step/" : "infer/"; }
+
+std::string step_job_name(const Model& model, const std::string& side, Pass pass) {
+  return folder_of(pass) + model.name() + "/" + side + "/" + model.label();
 }
 
-Step::Step(const Model& model, Context& context, Tape::Preferences preferences, uint64_t seed, Form form)
-    : tape_(std::make_unique<Tape>(context, std::move(preferences), seed)) {
+Step::Step(const Model& model, Context& context, Tape::Preferences preferences, uint64_t seed, Form form, Pass pass,
+           Choice choice)
+    : pass_(pass), tape_(std::make_unique<Tape>(context, std::move(preferences), seed)) {
   const auto start = std::chrono::steady_clock::now();
-  model.train(*tape_);
+  tape_->choose_by(choice);
+  pass == Pass::training ? model.train(*tape_) : model.evaluate(*tape_);
   try {
     tape_->plan();
   } catch (const NotServed& e) {
@@ -76,6 +80,7 @@ Step::Step(const Model& model, Context& context, Tape::Preferences preferences, 
 
 void Step::start_anew() {
   tape_->reset();
+  if (pass_ == Pass::inference) return;
   const auto& nodes = tape_->nodes();
   const bool adam =
       std::any_of(nodes.begin(), nodes.end(), [](const Tape::Node& p) { return p.problem.name().starts_with("adam"); });
@@ -152,6 +157,12 @@ std::vector<unsigned char> Step::bytes_of(Var var) const {
   return bytes;
 }
 
+std::vector<std::vector<unsigned char>> Step::bytes_of_outputs() const {
+  std::vector<std::vector<unsigned char>> all;
+  for (const auto& [name, var] : tape_->outputs()) all.push_back(bytes_of(var));
+  return all;
+}
+
 void Step::draw_inputs(uint64_t seed) {
   tape_->fill_inputs(seed);
   wait_for_loss_scale();
@@ -172,7 +183,7 @@ std::vector<std::pair<std::string, Var>> Step::persistent() const {
   std::vector<std::pair<std::string, Var>> all = tape_->outputs();
   for (const auto& [name, var] : tape_->named_parameters()) {
     all.emplace_back(name, var);
-    all.emplace_back("gradient of " + name, tape_->gradient(var));
+    if (tape_->has_gradients()) all.emplace_back("gradient of " + name, tape_->gradient(var));
   }
   for (const auto* list : {&tape_->states(), &tape_->inputs()}) all.insert(all.end(), list->begin(), list->end());
   return all;
@@ -202,7 +213,13 @@ void Step::keep_state() {
 }
 
 Check Step::replay_kept(int steps, uint64_t seed) {
-  if (kept_.empty()) return replay(seed);
+  const bool inference = pass_ == Pass::inference;
+  std::vector<std::vector<unsigned char>> answers;
+  if (inference) answers = bytes_of_outputs();
+  if (kept_.empty()) {  // there is no memory for a copy of the state; the outputs can still be compared
+    const Check check = inference ? repeated({}, answers) : Check{};
+    return check.passed() ? replay(seed) : check;
+  }
   tape_->context().synchronize();
   const auto& nodes = tape_->nodes();
   const bool varies = std::any_of(nodes.begin(), nodes.end(), [](const Tape::Node& n) { return n.plan.varies; });
@@ -235,6 +252,28 @@ Check Step::replay_kept(int steps, uint64_t seed) {
     }
     ++i;
   }
+  return inference ? repeated(check, answers) : check;
+}
+
+// An inference leaves what the one before it left: a node that did nothing would not be seen. So it is run twice more,
+// each time over poisoned temporaries, and must give the outputs that the timed one gave.
+Check Step::repeated(Check check, const std::vector<std::vector<unsigned char>>& answers) {
+  Context& context = tape_->context();
+  const auto& nodes = tape_->nodes();
+  const bool varies = std::any_of(nodes.begin(), nodes.end(), [](const Tape::Node& n) { return n.plan.varies; });
+  for (int i = 0; i < 2; ++i) {
+    if (const auto [memory, bytes] = tape_->memory().back(); bytes > 0) context.fill_bytes(memory, 0xFF, bytes);
+    context.enter([&] { run(); });
+    context.synchronize();
+    for (size_t o = 0; o < tape_->outputs().size(); ++o) {
+      const auto& [name, var] = tape_->outputs()[o];
+      const std::vector<unsigned char> now = bytes_of(var);
+      if (now == answers[o] || (varies && differ_by_roundings(now, answers[o], tape_->dtype(var)))) continue;
+      check.max_error_ratio = INFINITY;
+      check.failure = name + " of another run on the same inputs is not that of the timed one";
+      return check;
+    }
+  }
   return check;
 }
 
@@ -260,7 +299,7 @@ std::vector<std::pair<void*, int64_t>> Step::device_inputs() const {
 std::vector<std::pair<void*, int64_t>> Step::device_outputs() const {
   std::vector<std::pair<void*, int64_t>> list;
   for (const auto& [name, var] : tape_->outputs())
-    if (name == "loss") list.emplace_back(tape_->tensor(var).data, tape_->bytes(var));
+    if (name == "loss" || pass_ == Pass::inference) list.emplace_back(tape_->tensor(var).data, tape_->bytes(var));
   return list;
 }
 

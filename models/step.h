@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One training step as bench_all times it: a case of a model on one device, with synthetic data.
+// One training step, or one inference, as bench_all times it: a case of a model on one device, with synthetic data.
 //   Step step(model, context, Tape::preferences_for(context.device()));
 //   if (!step.supported()) skip with step.reason();
 //   context.enter([&] { step.run(); });  // timed; data resident
@@ -7,7 +7,7 @@
 //   context.enter([&] { step.run_node(i); });           // a node, timed alone; their sum is compared with the step
 //   const Check check = step.replay();   // after timing: the same plans, every op compared with the reference
 // The learning rate is so small that parameters hardly move while the step is timed, whatever the number of runs.
-// A step is a job of its own: step/<model>/<side>/<dtype>/batch:N.
+// A step is a job of its own, step/<model>/<side>/<dtype>/batch:N; so is an inference, infer/<model>/...
 #pragma once
 #include <functional>
 #include <memory>
@@ -22,8 +22,12 @@
 
 namespace duet {
 
+// Which tape of a model: train(), or evaluate() with initial parameters and no learning rate.
+enum class Pass : uint8_t { training, inference };
+const char* folder_of(Pass pass);  // "step/", "infer/": how names of jobs begin
+
 // side: cpu, gpu or gpu.graph. "step/mlp/cpu/f32/batch:32"
-std::string step_job_name(const Model& model, const std::string& side);
+std::string step_job_name(const Model& model, const std::string& side, Pass pass = Pass::training);
 
 class Step {
  public:
@@ -39,7 +43,8 @@ class Step {
 
   // Builds, plans and allocates; draws inputs and parameters from `seed`. Throws Error for a preference of another
   // device.
-  Step(const Model& model, Context& context, Tape::Preferences preferences, uint64_t seed = 1, Form form = Form::eager);
+  Step(const Model& model, Context& context, Tape::Preferences preferences, uint64_t seed = 1, Form form = Form::eager,
+       Pass pass = Pass::training, Choice choice = Choice::order);
 
   bool supported() const { return reason_.empty(); }
   // Why it is not supported: no preferred implementation supports an op, there is too little memory, or no graph can be
@@ -89,8 +94,8 @@ class Step {
   // Memory that a node both reads and writes, in place or as an inout: a second run would start from its own result.
   std::vector<std::pair<void*, int64_t>> rewritten(size_t node) const;
 
-  // For the end-to-end scope: the memory that the host uploads before a step, and what a training loop reads after it,
-  // which is the loss. Logits, 823 MB in a step of GPT-2, stay where they are.
+  // For the end-to-end scope: the memory that the host uploads before a step, and what it reads after it. A training
+  // loop reads the loss; logits, 823 MB in a step of GPT-2, stay where they are. An inference returns its logits.
   std::vector<std::pair<void*, int64_t>> device_inputs() const;
   std::vector<std::pair<void*, int64_t>> device_outputs() const;
   Tape& tape() { return *tape_; }
@@ -98,10 +103,13 @@ class Step {
  private:
   void start_anew();
   void wait_for_loss_scale();
+  Check repeated(Check check, const std::vector<std::vector<unsigned char>>& answers);
+  std::vector<std::vector<unsigned char>> bytes_of_outputs() const;
   std::string graph_failure();
   std::vector<std::pair<std::string, Var>> persistent() const;
   std::vector<unsigned char> bytes_of(Var var) const;
   void copy_persistent(bool back);
+  Pass pass_;
   std::unique_ptr<Tape> tape_;
   std::unique_ptr<RecordedGraph> graph_;  // declared after the tape: destroyed before the memory that it uses
   std::vector<Node> nodes_;

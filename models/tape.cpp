@@ -69,12 +69,27 @@ Var Tape::input(const std::string& name, DType dtype, Shape shape, Fill fill) {
   return declare_named(named_inputs_, {name, dtype, std::move(shape), Home::kept, fill});
 }
 
+Var Tape::drawn_input(const std::string& name, DType dtype, Shape shape, Draw draw) {
+  const Var var = input(name, dtype, std::move(shape));
+  values_[index(var)].drawn = std::move(draw);
+  return var;
+}
+
 Var Tape::state(const std::string& name, Shape shape, double value, DType dtype) {
-  return declare_named(named_states_, {name, dtype, std::move(shape), Home::kept, Fill::constant(value), true});
+  return state(name, std::move(shape), Fill::constant(value), dtype);
+}
+Var Tape::state(const std::string& name, Shape shape, Fill init, DType dtype) {
+  return declare_named(named_states_, {name, dtype, std::move(shape), Home::kept, init, true});
 }
 
 Var Tape::constant(const std::string& name, Shape shape, double value, DType dtype) {
   return declare({name, dtype, std::move(shape), Home::kept, Fill::constant(value), true});
+}
+
+Var Tape::constant(const std::string& name, Shape shape, Draw draw, DType dtype) {
+  const Var var = constant(name, std::move(shape), 0, dtype);
+  values_[index(var)].drawn = std::move(draw);
+  return var;
 }
 
 Var Tape::slice(Var parent, int64_t first_element, Shape shape) {
@@ -178,7 +193,7 @@ void Tape::phase(const std::string& name) {
   phase_end_.push_back(nodes_.size());
 }
 
-Outputs Tape::add(const Problem& problem, std::initializer_list<Var> inputs, Bindings outputs) {
+Outputs Tape::add(const Problem& problem, const std::vector<Var>& inputs, Bindings outputs) {
   require_planned(false, "add");
   problem.validate();
   if (phases_.empty()) phase("step");
@@ -186,7 +201,7 @@ Outputs Tape::add(const Problem& problem, std::initializer_list<Var> inputs, Bin
   const std::vector<TensorSpec> specs = problem.tensors();
   std::vector<Var> slots(specs.size());
   size_t first_output = specs.size();
-  const Var* next = inputs.begin();
+  auto next = inputs.begin();
   for (size_t s = 0; s < specs.size(); ++s) {
     const TensorSpec& spec = specs[s];
     if (spec.role == Role::out) {

@@ -12,6 +12,7 @@
 // every op and holds every floating tensor in double, whatever its dtype (inputs and initial values are still rounded
 // to the dtype). Errors are thrown as duet::Error.
 #pragma once
+#include <functional>
 #include <initializer_list>
 #include <optional>
 #include <span>
@@ -24,6 +25,7 @@
 #include "core/error.h"
 #include "core/nvtx.h"
 #include "core/registry.h"
+#include "models/choice.h"
 
 namespace duet {
 
@@ -44,11 +46,6 @@ class Outputs {
   size_t first_;
 };
 
-// No preferred implementation supports the case, or there is too little memory: a skip with its reason, not a failure.
-struct NotServed : Error {
-  using Error::Error;
-};
-
 class Tape {
  public:
   using Preferences = std::vector<std::string>;
@@ -60,24 +57,33 @@ class Tape {
   Tape(Context& context, Preferences preferences, uint64_t seed = 1);
   Tape(const Tape&) = delete;
 
+  void choose_by(Choice choice) { choice_ = choice; }  // before plan(); without it the order of the preferences decides
+
   // --- declaring, before plan() ----------------------------------------------------------------------------------
 
   // A tensor that the host writes between steps. fill_inputs() draws it as `fill` says.
   Var input(const std::string& name, DType dtype, Shape shape, Fill fill = {});
+  // The same for values that no Fill describes: fill_inputs() calls draw with the number of each element and random
+  // bits.
+  using Draw = std::function<double(int64_t element, uint32_t bits)>;
+  Var drawn_input(const std::string& name, DType dtype, Shape shape, Draw draw);
   // Parameters persist across steps. Those of a tape share one dtype and lie in one flat arena, and their gradients lie
-  // in another at the same offsets, so that an optimiser is one op. Each begins at a multiple of 256 bytes; gaps hold
-  // zeros.
+  // in another at the same offsets, so that an optimiser is one op; without a gradient on the tape there is no second
+  // arena. Each begins at a multiple of 256 bytes; gaps hold zeros.
   Var parameter(const std::string& name, Shape shape, Fill init, DType dtype = DType::f32);
   Var gradient(Var parameter) const;
+  bool has_gradients() const { return gradients_.data() != nullptr; }  // after plan(): a forward pass alone has none
   // The parameters in f32, (parameter_count()), before they are rounded to their dtype: the state of mixed precision.
   Var master();
   Var parameters();  // the whole arena: (parameter_count()); no parameter can be declared after this
   Var gradients();
   int64_t parameter_count();  // elements of the arena, gaps included
   Var state(const std::string& name, Shape shape, double value, DType dtype = DType::f32);
+  Var state(const std::string& name, Shape shape, Fill init, DType dtype = DType::f32);  // such as a frozen weight
   // A tensor that ops read and never write, and that no checkpoint holds, such as the state before the first step of a
   // sequence.
   Var constant(const std::string& name, Shape shape, double value, DType dtype = DType::f32);
+  Var constant(const std::string& name, Shape shape, Draw draw, DType dtype = DType::f32);
   // A view of consecutive elements of another tensor, such as one step of a sequence or the queries in a packed
   // projection. It has no memory of its own; the parent's memory is kept as long as a view is used. A view must begin
   // at a multiple of 16 bytes, the widest access of a kernel.
@@ -96,10 +102,10 @@ class Tape {
   // elements agree, since all tensors are dense.
   using Bindings = std::initializer_list<std::pair<Slot, Var>>;
   template <class P>
-  Outputs add(const P& problem, std::initializer_list<Var> inputs, Bindings outputs = {}) {
+  Outputs add(const P& problem, const std::vector<Var>& inputs, Bindings outputs = {}) {
     return add(Problem::of(problem), inputs, outputs);
   }
-  Outputs add(const Problem& problem, std::initializer_list<Var> inputs, Bindings outputs = {});
+  Outputs add(const Problem& problem, const std::vector<Var>& inputs, Bindings outputs = {});
 
   // Keeps a tensor readable after the step: no other tensor gets its memory.
   void output(const std::string& name, Var var);
@@ -114,10 +120,7 @@ class Tape {
   void run();                    // begin_step(), then every phase
   void begin_step();             // moves the counters on
   void run_phase(size_t phase);  // enqueues its ops
-  void run_node(size_t node) {
-    Node& n = nodes_[node];
-    n.plan(Args(arguments_.data() + n.first_argument, workspace(n), n.plan.workspace_bytes()));
-  }
+  void run_node(size_t node);
 
   // --- access from the host; complete on return ----------------------------------------------------------------------
 
@@ -178,6 +181,7 @@ class Tape {
     Home home;
     Fill fill = {};
     bool initial = false;       // whether it has an initial value: a parameter or state
+    Draw drawn = {};            // of an input or constant that no fill describes
     int gradient = -1;          // of a parameter: the number of its gradient
     int64_t offset = 0;         // bytes from the beginning of its home; of a slice, from the beginning of its parent
     int first = -1, last = -1;  // of a temporary: the nodes that first write and last read it
@@ -199,12 +203,13 @@ class Tape {
   void use(Value& value, Role role, const std::string& job);
   void draw(Var var, uint64_t key);
   void require_planned(bool planned, const char* what) const;
+  int64_t gradient_bytes() const;
   int64_t pack_temporaries();  // and the workspaces of those plans that are made; returns the bytes
   void require_room(int64_t temporary_bytes) const;
-  void choose(Node& node);
 
   Context* context_;
   Preferences preferences_;
+  Choice choice_ = Choice::order;
   uint64_t seed_;
   bool reference_ = false, planned_ = false, flat_ = false;
   DType parameter_dtype_ = DType::f32;

@@ -12,27 +12,6 @@ namespace {
 constexpr int64_t kStagedSteps = 1024;
 }  // namespace
 
-void Tape::choose(Node& node) {
-  if (reference_) {
-    node.implementation = "reference";
-    node.plan = reference_plan(node.problem);
-    return;
-  }
-  std::string reasons;
-  for (const std::string& name : preferences_) {
-    const Implementation* implementation = find_implementation(node.problem.name(), name);
-    Plan plan = implementation ? implementation->plan(node.problem, *context_) : Unsupported{"not built here"};
-    if (plan) {
-      node.implementation = name;
-      node.plan = std::move(plan);
-      return;
-    }
-    reasons += (reasons.empty() ? "" : "; ") + name + ": " + plan.reason();
-  }
-  throw NotServed("{} {} is served by none of the preferred implementations ({})", node.problem.name(),
-                  node.problem.label(), reasons);
-}
-
 int64_t Tape::pack_temporaries() {
   std::vector<Lifetime> lives;
   std::vector<int64_t*> offsets;
@@ -52,18 +31,26 @@ int64_t Tape::pack_temporaries() {
   return bytes;
 }
 
+int64_t Tape::gradient_bytes() const {
+  for (const Node& node : nodes_)
+    for (const Var var : node.slots)
+      if (values_[index(var)].home == Home::gradients) return parameter_elements_ * size_of(stored(parameter_dtype_));
+  return 0;
+}
+
 // A step that is refused here becomes a row with its reason. Without the check, the machine could run out of memory
 // while the arenas are allocated.
 void Tape::require_room(int64_t temporary_bytes) const {
   const int64_t flat = parameter_elements_ * size_of(stored(parameter_dtype_));
-  const double needed =
-      2. * static_cast<double>(flat) + static_cast<double>(kept_bytes_) + static_cast<double>(temporary_bytes);
+  const int64_t gradients = gradient_bytes();
+  const double needed = static_cast<double>(flat) + static_cast<double>(gradients) + static_cast<double>(kept_bytes_) +
+                        static_cast<double>(temporary_bytes);
   const int64_t available = available_bytes(*context_);
   if (!(needed <= static_cast<double>(available)))
     throw NotServed(
         "the step needs {:.0f} bytes ({} parameters, {} gradients, {} inputs and states, {} between ops and for "
         "their workspaces); {} are available on {}",
-        needed, flat, flat, kept_bytes_, temporary_bytes, available, context_->describe());
+        needed, flat, gradients, kept_bytes_, temporary_bytes, available, context_->describe());
 }
 
 void Tape::plan() {
@@ -71,17 +58,24 @@ void Tape::plan() {
   const int64_t flat = parameter_elements_ * size_of(stored(parameter_dtype_)), held = context_->held_bytes();
   require_room(pack_temporaries());  // before plans search for algorithms, which takes minutes
   context_->enter([&] {
-    for (Node& node : nodes_) choose(node);
+    for (Node& node : nodes_) {
+      Chosen chosen = reference_ ? Chosen{"reference", reference_plan(node.problem)}
+                                 : choose(node.problem, *context_, preferences_, choice_);
+      node.implementation = std::move(chosen.implementation);
+      node.plan = std::move(chosen.plan);
+    }
   });
   const int64_t temporary = pack_temporaries();
   require_room(temporary);
   parameters_ = Buffer(*context_, flat);
-  gradients_ = Buffer(*context_, flat);
+  if (const int64_t bytes = gradient_bytes(); bytes > 0) gradients_ = Buffer(*context_, bytes);
   kept_ = Buffer(*context_, kept_bytes_);
   temporary_ = Buffer(*context_, temporary);
   for (Node& node : nodes_) {
     node.first_argument = arguments_.size();
-    node.range.emplace(node.job());
+    node.range.emplace(node.job(), NvtxWork{.category = find_op(node.problem.name()).family,
+                                            .bytes = node.problem.bytes(),
+                                            .flops = node.problem.flops()});
     const std::vector<TensorSpec> specs = node.problem.tensors();
     for (size_t s = 0; s < specs.size(); ++s) {
       arguments_.push_back(tensor(node.slots[s]));

@@ -6,10 +6,48 @@
 #include <cmath>
 #include <cstring>
 
+#include "core/device_scope.h"
 #include "core/fill.h"
+#include "core/philox.h"
 #include "models/tape.h"
 
 namespace duet {
+namespace {
+// While it exists, the software GPU reports accesses to the arenas outside of the node's tensors and its workspace. On
+// other devices it does nothing.
+class NodeScope {
+ public:
+  NodeScope(const Tape& tape, const Tape::Node& node)
+      : active_(duet_softgpu_scope && tape.context().device() == Device::cuda) {
+    if (!active_) return;
+    using Access = ScopedTensor::Access;
+    std::vector<ScopedTensor> all;
+    const auto add = [&](const void* memory, int64_t bytes, const char* name, Access access) {
+      all.push_back({memory, static_cast<size_t>(bytes), name, access});
+    };
+    for (const auto& [memory, bytes] : tape.memory()) add(memory, bytes, "an arena", Access::none);
+    const std::vector<TensorSpec> specs = node.problem.tensors();
+    for (size_t s = 0; s < specs.size(); ++s)
+      add(tape.tensor(node.slots[s]).data, tape.bytes(node.slots[s]), specs[s].name,
+          specs[s].role == Role::in ? Access::read : Access::write);
+    add(tape.workspace(node), node.plan.workspace_bytes(), "the workspace", Access::write);
+    duet_softgpu_scope(node.job().c_str(), all.data(), all.size());
+  }
+  ~NodeScope() {
+    if (active_) duet_softgpu_scope(nullptr, nullptr, 0);
+  }
+  NodeScope(const NodeScope&) = delete;
+
+ private:
+  bool active_;
+};
+}  // namespace
+
+void Tape::run_node(size_t node) {
+  Node& n = nodes_[node];
+  const NodeScope scope(*this, n);
+  n.plan(Args(arguments_.data() + n.first_argument, workspace(n), n.plan.workspace_bytes()));
+}
 
 void Tape::begin_step() {
   const uint64_t step = steps_++;
@@ -70,7 +108,11 @@ std::vector<double> Tape::download(Var var) const {
 void Tape::draw(Var var, uint64_t key) {
   const Value& v = values_[index(var)];
   std::vector<char> bytes(static_cast<size_t>(elements(v) * size_of(v.dtype)));
-  fill_values(bytes.data(), v.dtype, elements(v), v.fill, FillMode::values, key);
+  if (v.drawn)
+    for (int64_t i = 0; i < elements(v); ++i)
+      store_double(bytes.data(), v.dtype, i, v.drawn(i, philox_bits(static_cast<uint64_t>(i), key)));
+  else
+    fill_values(bytes.data(), v.dtype, elements(v), v.fill, FillMode::values, key);
   upload(var, bytes.data(), v.dtype, elements(v));
 }
 
@@ -84,9 +126,11 @@ void Tape::reset() {
   context_->synchronize();
   // Gaps between parameters hold zeros and have zero gradients: an optimiser over the flat arena leaves them so.
   context_->fill_bytes(parameters_.data(), 0, parameters_.bytes());
-  context_->fill_bytes(gradients_.data(), 0, gradients_.bytes());
-  for (const auto& [name, var] : named_parameters_)
-    context_->fill_bytes(static_cast<char*>(gradients_.data()) + values_[index(var)].offset, 0xFF, bytes(var));
+  if (has_gradients()) {
+    context_->fill_bytes(gradients_.data(), 0, gradients_.bytes());
+    for (const auto& [name, var] : named_parameters_)
+      context_->fill_bytes(static_cast<char*>(gradients_.data()) + values_[index(var)].offset, 0xFF, bytes(var));
+  }
   for (size_t i = 0; i < values_.size(); ++i)
     if (values_[i].initial) draw({static_cast<int>(i)}, fill_key(seed_, i));
   if (master_ >= 0) {

@@ -12,18 +12,23 @@ struct Toy {
 
   int64_t batch = 32;
   DType dtype = DType::f32;
+  bool mixed = false;
 
   void attributes(auto&& field) {
     field("dtype", dtype, "element type of parameters and activations");
     field("batch", batch, "samples of a step");
+    field.option("mixed", mixed, kMixed);
   }
   std::string invalid() const;
   void train(Tape& tape) const;
   void evaluate(Tape& tape) const;
 
   static Cases cases(Scale scale) {
-    return by_scale(scale, {{"an odd batch", "batch:7"}}, {{"all overhead: what do calls cost?", "batch:32"}}, {},
-                    sweep("batch", 1, 16384));
+    return by_scale(scale, {{"an odd batch", "batch:7"}},
+                    {{"all overhead: what do calls cost?", "batch:32"},
+                     {"all overhead, mixed precision", "bf16 batch:32 mixed:1"},
+                     {"all overhead, mixed precision with loss scaling", "f16 batch:32 mixed:1"}},
+                    {}, sweep("batch", 1, 16384));
   }
 };
 
@@ -41,12 +46,12 @@ Var features(Tape& tape, const Toy& m) { return tape.input("x", m.dtype, {m.batc
 
 }  // namespace
 
-std::string Toy::invalid() const { return invalid_model(batch, dtype); }
+std::string Toy::invalid() const { return invalid_model(batch, dtype) + invalid_mixed(mixed, dtype); }
 
 void Toy::train(Tape& tape) const {
   const Var x = features(tape, *this), target = tape.input("label", dtype, {batch, 1}, Fill::below(2));
   Layers net{batch, dtype, tape};
-  BinaryLoss loss(tape, batch, dtype);
+  BinaryLoss loss(tape, batch, dtype, mixed);
 
   tape.phase("forward");
   loss.forward(net.fc2.forward(net.fc1.forward(x)), target);
@@ -54,7 +59,7 @@ void Toy::train(Tape& tape) const {
   tape.phase("backward");
   net.fc1.backward_parameters(net.fc2.backward(loss.backward()));
 
-  add_optimiser(tape, dtype, AdamOptions{.learning_rate = kLearningRate});
+  add_optimiser(tape, dtype, AdamOptions{.learning_rate = kLearningRate, .mixed = mixed});
 }
 
 void Toy::evaluate(Tape& tape) const {

@@ -7,12 +7,22 @@
 #include <charconv>
 #include <cmath>
 #include <cstring>
+#include <future>
 #include <numeric>
 
+#include "core/machine.h"
 #include "models/layers.h"
+#include "ops/elementwise/axpy.h"
+#include "ops/optimiser/clip_grad_norm.h"
+#include "ops/reduction/norm2.h"
 
 namespace duet {
 namespace {
+
+constexpr const char* kVersion = "1";            // of the checkpoint's metadata
+constexpr const char* kOptimiser = "optimiser";  // the phase that updates parameters (models/layers.h)
+constexpr size_t kPrefetchedBytes = 1 << 20;     // batches from this size on are gathered ahead of the step
+constexpr int kMaxLoaders = 4;                   // threads that gather a batch
 
 int64_t whole_number(const Checkpoint& checkpoint, const char* key) {
   const auto found = checkpoint.metadata.find(key);
@@ -35,15 +45,25 @@ void upload_numbers(Tape& tape, Var var, const std::vector<float>& values) {  //
 }
 
 SampleForm form_of(const Model& model, const Tape& train, const Tape& evaluate) {
-  for (const auto& [name, var] : train.inputs())
-    if (name != "x" && name != "label")
+  SampleForm form;
+  for (const auto& [name, var] : train.inputs()) {
+    if (name != "x" && name != "label" && name != "target" && name != "item")
       throw Error("model {} takes {} as well, for which there are no data", model.name(), name);
+    form.pairs = form.pairs || name == "target";
+  }
+  if (train.inputs().size() == 3 && !form.pairs) {
+    form.batch = train.shape(train.find("x")).at(0);
+    form.features = 2;
+    form.tokens = true;
+    for (const Attribute& a : model.attributes())
+      if (a.name == "users" || a.name == "items") (a.name == "users" ? form.users : form.items) = std::stoll(a.text());
+    return form;
+  }
   const auto elements = [](const Shape& shape) {
     return std::accumulate(shape.begin(), shape.end(), int64_t{1}, std::multiplies<>());
   };
   const Var x = train.find("x"), label = train.find("label");
   const Shape shape = train.shape(x), labels = train.shape(label);
-  SampleForm form;
   form.batch = shape.at(0);
   form.features = elements(shape) / form.batch;
   form.targets = elements(labels) / form.batch;
@@ -51,7 +71,25 @@ SampleForm form_of(const Model& model, const Tape& train, const Tape& evaluate) 
   form.tokens = train.dtype(x) == DType::i32;
   form.binary = train.dtype(label) != DType::i32;
   form.label_for_each_token = form.tokens && !form.binary && labels.size() == shape.size();
+  if (shape.size() == 3 && !form.tokens) form.steps = shape[1];
+  if (shape.size() == 4 && shape[2] == shape[3]) {
+    form.channels = shape[1];
+    form.side = shape[2];
+  }
   return form;
+}
+
+double log_sum_exp(std::span<const double> row) {
+  const double max = *std::max_element(row.begin(), row.end());
+  double sum = 0;
+  for (const double v : row) sum += std::exp(v - max);
+  return max + std::log(sum);
+}
+
+std::string layout_of(const Model& model) {
+  for (const Attribute& a : model.attributes())
+    if (a.name == "layout") return a.text();
+  return "";
 }
 
 }  // namespace
@@ -64,37 +102,117 @@ SampleForm sample_form(const Model& model, Context& context) {
   return form_of(model, train, evaluate);
 }
 
-Trainer::Trainer(const Model& model, Context& context, const Tape::Preferences& preferences, uint64_t seed)
+// --- work on gradients between the backward pass and the optimiser ---------------------------------------------------
+
+// Adds up the gradients of several batches, and clips them: ops on the tape's arena of gradients.
+class Trainer::GradientWork {
+ public:
+  GradientWork(Tape& tape, const std::string& model, const Tape::Preferences& preferences,
+               const TrainingOptions& options)
+      : context_(tape.context()), options_(options), count_(tape.parameter_count()) {
+    if (!tape.has_gradients() || tape.named_parameters().empty())
+      throw Error("model {} updates its parameters without gradients that could be added up or clipped", model);
+    const Var first = tape.gradient(tape.named_parameters().front().second);
+    const DType dtype = tape.dtype(first);
+    gradients_ = {tape.tensor(first).data, dtype, Role::inout};
+    bytes_ = count_ * size_of(dtype);
+    const auto make = [&](const auto& problem) {
+      Plan plan = Unsupported{""};
+      context_.enter([&] { plan = choose(Problem::of(problem), context_, preferences, Choice::order).plan; });
+      if (plan.workspace_bytes() > workspace_.bytes()) workspace_ = Buffer(context_, plan.workspace_bytes());
+      return plan;
+    };
+    if (options.accumulate > 1) {
+      add_ = make(Axpy{.n = count_, .dtype = dtype, .alpha = 1 / static_cast<double>(options.accumulate)});
+      sum_ = Buffer(context_, bytes_, "sum of gradients");
+    }
+    if (options.max_norm > 0) {
+      for (const auto& [name, var] : tape.states())
+        if (name == kLossScale)
+          throw Error("gradients of model {} in f16 are scaled until the optimiser runs: they cannot be clipped",
+                      model);
+      norm_ = make(Norm2{.n = count_, .dtype = dtype});
+      clip_ = make(ClipGradNorm{.n = count_, .dtype = dtype, .max_norm = options.max_norm});
+      norm_value_ = Buffer(context_, size_of(statistic_dtype(dtype)), "norm of the gradients");
+      norm_dtype_ = statistic_dtype(dtype);
+    }
+  }
+
+  void begin() {
+    if (add_) context_.fill_bytes(sum_.data(), 0, bytes_);
+  }
+  void add() {
+    if (!add_) return;
+    const Tensor tensors[] = {gradients_, {sum_.data(), gradients_.dtype, Role::inout}};
+    add_(Args(tensors, workspace_.data(), workspace_.bytes()));
+  }
+  void finish() {
+    if (add_) {
+      context_.synchronize();
+      context_.copy_within(gradients_.data, sum_.data(), bytes_);
+    }
+    if (!clip_) return;
+    const Tensor norm{norm_value_.data(), norm_dtype_, Role::inout};
+    const Tensor of_norm[] = {gradients_, norm}, of_clip[] = {norm, gradients_};
+    norm_(Args(of_norm, workspace_.data(), workspace_.bytes()));
+    clip_(Args(of_clip, workspace_.data(), workspace_.bytes()));
+  }
+
+ private:
+  Context& context_;
+  TrainingOptions options_;
+  int64_t count_, bytes_ = 0;
+  Tensor gradients_{};
+  DType norm_dtype_ = DType::f32;
+  Plan add_ = Unsupported{""}, norm_ = Unsupported{""}, clip_ = Unsupported{""};
+  Buffer sum_, norm_value_, workspace_;
+};
+
+Trainer::Trainer(const Model& model, Context& context, const Tape::Preferences& preferences, uint64_t seed,
+                 const TrainingOptions& options)
     : context_(&context),
       train_(context, preferences, seed),
       evaluate_(context, preferences, seed),
-      model_(model.name()),
-      seed_(seed) {
+      model_(model),
+      seed_(seed),
+      options_(options) {
+  train_.choose_by(options.choice);
+  evaluate_.choose_by(options.choice);
   model.train(train_);
   model.evaluate(evaluate_);
   form_ = form_of(model, train_, evaluate_);
+  if (options.augmentation && form_.side == 0)
+    throw Error("model {} takes no images: nothing can be augmented", model.name());
   train_.plan();
   evaluate_.plan();
   x_of_ = train_.find("x");
   label_of_ = train_.find("label");
   loss_of_ = train_.find("loss");
   evaluated_x_of_ = evaluate_.find("x");
-  logits_of_ = evaluate_.find("logits");
+  if (form_.users == 0) logits_of_ = evaluate_.find("logits");
+  if (form_.pairs) {
+    target_of_ = train_.find("target");
+    evaluated_target_of_ = evaluate_.find("target");
+  }
   for (const Tape::Node& node : train_.nodes())
     for (const Var var : node.slots)
       if (var.id == loss_of_.id) loss_phase_ = node.phase;
-  const auto elements = static_cast<size_t>(form_.batch * form_.features);
-  form_.tokens ? token_.resize(elements) : x_.resize(elements);
-  label_.resize(static_cast<size_t>(form_.batch * form_.targets));
+  for (size_t p = 0; p < train_.phases().size() && optimiser_phase_ == SIZE_MAX; ++p)
+    if (train_.phases()[p] == kOptimiser) optimiser_phase_ = p;
+  if (options.accumulate > 1 || options.max_norm > 0)
+    gradient_work_ = std::make_unique<GradientWork>(train_, model.name(), preferences, options);
   for (const Tape::Node& node : train_.nodes())
     if (node.problem.name() == "embedding" && node.slots[0].id == x_of_.id)
       vocabulary_ = train_.shape(node.slots[1])[0];
 }
 
+Trainer::~Trainer() = default;
+
 void Trainer::learning_rate(double lr) {
   const auto value = static_cast<float>(lr);
   train_.upload(train_.find("lr"), std::span(&value, 1));
 }
+double Trainer::learning_rate() const { return train_.download(train_.find("lr"))[0]; }
 
 void Trainer::require_fitting(const Dataset& data) const {
   const char* what = data.token.empty() ? "features" : "tokens";
@@ -102,9 +220,9 @@ void Trainer::require_fitting(const Dataset& data) const {
     throw Error("the data has {} {} a sample, the model {}", data.features, what, form_.features);
   if (data.targets != form_.targets)
     throw Error("the data has {} labels a sample, the model {}", data.targets, form_.targets);
-  if (data.token.empty() != token_.empty())
+  if (data.token.empty() == form_.tokens)
     throw Error("the data has {}, the model takes {}", data.token.empty() ? "numbers" : "tokens",
-                token_.empty() ? "numbers" : "tokens");
+                form_.tokens ? "tokens" : "numbers");
   const auto values = static_cast<int64_t>(data.token.empty() ? data.x.size() : data.token.size());
   if (values != data.size() * form_.features)
     throw Error("the data has {} {} for {} samples: every sample has {}", values, what, data.size(), form_.features);
@@ -113,40 +231,148 @@ void Trainer::require_fitting(const Dataset& data) const {
       if (list[i] < 0 || list[i] >= end)
         throw Error("the data has {} {} at position {}; the model takes 0 to {}", each, list[i], i, end - 1);
   };
+  if (form_.users > 0) {
+    for (size_t i = 0; i < data.token.size(); ++i)
+      if (const int64_t end = i % 2 == 0 ? form_.users : form_.items; data.token[i] < 0 || data.token[i] >= end)
+        throw Error("the data has {} {} at position {}; the model takes 0 to {}", i % 2 == 0 ? "user" : "item",
+                    data.token[i], i / 2, end - 1);
+    if (static_cast<int64_t>(data.value.size()) != data.size() || data.value.empty())
+      throw Error("the data has {} ratings; one for each sample is needed", data.value.size());
+    return;
+  }
   within(data.label, form_.binary ? 2 : form_.classes, "label");
   if (vocabulary_ > 0) within(data.token, vocabulary_, "token");
 }
 
-void Trainer::gather(const Dataset& data, const std::vector<int64_t>& samples) {
-  const auto copy = [&](auto& to, const auto& from, int64_t width) {
+// --- batches ---------------------------------------------------------------------------------------------------------
+
+// augmented_in: the epoch whose changes the images get; negative: none.
+void Trainer::gather(const Dataset& data, std::span<const int64_t> samples, int64_t augmented_in, Batch& batch) const {
+  const size_t count = samples.size();
+  const auto copy = [&](auto& to, const auto& from, int64_t width, size_t i) {
     if (from.empty()) return;
-    for (size_t i = 0; i < samples.size(); ++i)
-      std::memcpy(to.data() + static_cast<int64_t>(i) * width, from.data() + samples[i] * width,
-                  static_cast<size_t>(width) * sizeof from[0]);
+    std::memcpy(to.data() + static_cast<int64_t>(i) * width, from.data() + samples[i] * width,
+                static_cast<size_t>(width) * sizeof from[0]);
   };
-  copy(x_, data.x, form_.features);
-  copy(token_, data.token, form_.features);
-  copy(label_, data.label, form_.targets);
+  batch.x.resize(data.x.empty() ? 0 : count * static_cast<size_t>(form_.features));
+  batch.token.resize(data.token.empty() ? 0 : count * static_cast<size_t>(form_.features));
+  batch.label.resize(data.label.empty() ? 0 : count * static_cast<size_t>(form_.targets));
+  batch.value.resize(data.value.empty() ? 0 : count);
+  const bool augmented = options_.augmentation && augmented_in >= 0;
+  const auto take = [&](size_t i) {
+    copy(batch.token, data.token, form_.features, i);
+    copy(batch.label, data.label, form_.targets, i);
+    copy(batch.value, data.value, 1, i);
+    if (!augmented) return copy(batch.x, data.x, form_.features, i);
+    augment(data.x.data() + samples[i] * form_.features, batch.x.data() + static_cast<int64_t>(i) * form_.features,
+            form_.channels, form_.side, *options_.augmentation, seed_, augmented_in, samples[i]);
+  };
+  const auto loaders = static_cast<size_t>(augmented ? std::clamp(usable_threads(), 1, kMaxLoaders) : 1);
+  std::vector<std::future<void>> others;
+  for (size_t loader = 1; loader < loaders; ++loader)
+    others.push_back(std::async(std::launch::async, [&, loader] {
+      for (size_t i = loader; i < count; i += loaders) take(i);
+    }));
+  for (size_t i = 0; i < count; i += loaders) take(i);
+  for (auto& other : others) other.get();
+  if (!form_.pairs) return;
+  batch.target = shifted(batch.label, form_.targets);
 }
 
-void Trainer::upload_x(Tape& tape, Var var) const {
-  token_.empty() ? upload_numbers(tape, var, x_) : tape.upload(var, std::span<const int32_t>(token_));
+std::vector<int32_t> shifted(std::span<const int32_t> labels, int64_t length) {
+  std::vector<int32_t> target(labels.begin(), labels.end());
+  for (int64_t first = 0; first < static_cast<int64_t>(target.size()); first += length) {
+    const auto begin = target.begin() + first;
+    std::copy_backward(begin, begin + length - 1, begin + length);
+    *begin = kFirstToken;
+  }
+  return target;
 }
-void Trainer::upload_labels() {
-  if (!form_.binary) return train_.upload(label_of_, std::span<const int32_t>(label_));
-  upload_numbers(train_, label_of_, std::vector<float>(label_.begin(), label_.end()));
+
+void upload_samples(Tape& tape, Var var, const std::vector<float>& x, const std::vector<int32_t>& token) {
+  token.empty() ? upload_numbers(tape, var, x) : tape.upload(var, std::span<const int32_t>(token));
 }
+
+// Users and items are columns of the tokens. A batch that is not full has users beyond the model's, which mf_step
+// leaves out.
+void Trainer::upload_ratings(Tape& tape, const Batch& batch) const {
+  const auto count = static_cast<size_t>(form_.batch);
+  std::vector<int32_t> user(count, -1), item(count, 0);
+  std::vector<float> rating(count, 0);
+  for (size_t i = 0; i < batch.value.size(); ++i) {
+    user[i] = batch.token[2 * i];
+    item[i] = batch.token[2 * i + 1];
+    rating[i] = batch.value[i];
+  }
+  tape.upload(tape.find("x"), std::span<const int32_t>(user));
+  tape.upload(tape.find("item"), std::span<const int32_t>(item));
+  upload_numbers(tape, tape.find("label"), rating);
+}
+
+void Trainer::upload(const Batch& batch) {
+  if (form_.users > 0) return upload_ratings(train_, batch);
+  upload_samples(train_, x_of_, batch.x, batch.token);
+  if (form_.pairs) train_.upload(target_of_, std::span<const int32_t>(batch.target));
+  if (!form_.binary) return train_.upload(label_of_, std::span<const int32_t>(batch.label));
+  upload_numbers(train_, label_of_, std::vector<float>(batch.label.begin(), batch.label.end()));
+}
+
+// Gathers the batches of an epoch: ahead of the step where that takes a while, in threads of its own.
+class Trainer::Loader {
+ public:
+  Loader(const Trainer& trainer, const Dataset& data, const std::vector<int64_t>& order)
+      : trainer_(trainer), data_(data), order_(order) {
+    const auto bytes = static_cast<size_t>(trainer.form_.batch * trainer.form_.features) * sizeof(float);
+    ahead_ = trainer.options_.augmentation || bytes >= kPrefetchedBytes;
+  }
+  // Of batch b, which follows the one before.
+  const Batch& get(int64_t b, bool last) {
+    if (!ahead_) {
+      gather(b, now_);
+      return now_;
+    }
+    if (!coming_.valid()) start(b);
+    coming_.get();
+    std::swap(now_, next_);
+    if (!last) start(b + 1);
+    return now_;
+  }
+
+ private:
+  void start(int64_t b) {
+    coming_ = std::async(std::launch::async, [this, b] { gather(b, next_); });
+  }
+  void gather(int64_t b, Batch& batch) const {
+    const int64_t count = trainer_.form_.batch;
+    trainer_.gather(data_, std::span(order_).subspan(static_cast<size_t>(b * count), static_cast<size_t>(count)),
+                    trainer_.epochs_, batch);
+  }
+  const Trainer& trainer_;
+  const Dataset& data_;
+  const std::vector<int64_t>& order_;
+  bool ahead_;
+  Batch now_, next_;
+  std::future<void> coming_;  // declared last: its destructor waits for the thread that writes next_
+};
+
+// --- an epoch --------------------------------------------------------------------------------------------------------
 
 // The loss is read before the backward pass, so that a loss that is not finite changes no parameter. It is the loss
 // without scale; a step whose scaled gradients overflow is left out by the optimiser and is no error.
-double Trainer::step() {
+double Trainer::forward_and_backward() {
   train_.begin_step();
   for (size_t p = 0; p <= loss_phase_; ++p) train_.run_phase(p);
   const double loss = train_.download(loss_of_)[0];
   ++steps_;
   if (!std::isfinite(loss)) return loss;
-  for (size_t p = loss_phase_ + 1; p < train_.phases().size(); ++p) train_.run_phase(p);
+  for (size_t p = loss_phase_ + 1; p < std::min(optimiser_phase_, train_.phases().size()); ++p) train_.run_phase(p);
   return loss;
+}
+
+void Trainer::update() {
+  if (gradient_work_) gradient_work_->finish();
+  for (size_t p = optimiser_phase_; p < train_.phases().size(); ++p) train_.run_phase(p);
+  ++updates_;
 }
 
 // The name of the first tensor that is not finite: an input, a parameter, or an output of the forward pass.
@@ -165,26 +391,32 @@ std::string Trainer::first_non_finite() {
   return "loss";
 }
 
-double Trainer::epoch(const Dataset& data) {
+double Trainer::epoch(const Dataset& data, const OnBatch& on_batch) {
   require_fitting(data);
+  const int64_t group = options_.accumulate, batches = updates_of_epoch(data.size()) * group;
   if (data.size() < form_.batch) throw Error("{} samples are fewer than the batch of {}", data.size(), form_.batch);
+  if (batches == 0)
+    throw Error("{} samples are fewer than the {} batches of {} that make an update", data.size(), group, form_.batch);
   const std::vector<int64_t> order = shuffled(data.size(), (seed_ << 16) + static_cast<uint64_t>(++epochs_));
+  Loader loader(*this, data, order);
   double sum = 0;
-  const int64_t batches = data.size() / form_.batch;
-  std::vector<int64_t> samples(static_cast<size_t>(form_.batch));
   context_->enter([&] {
     for (int64_t b = 0; b < batches; ++b) {
-      std::copy_n(order.begin() + b * form_.batch, form_.batch, samples.begin());
-      gather(data, samples);
-      upload_x(train_, x_of_);
-      upload_labels();
-      const double loss = step();
+      upload(loader.get(b, b + 1 == batches));
+      // Before the forward pass: a model may update its parameters there (recommender).
+      if (schedule_ && b % group == 0) learning_rate(schedule_->at(updates_));
+      if (gradient_work_ && b % group == 0) gradient_work_->begin();
+      const double loss = forward_and_backward();
       if (!std::isfinite(loss))
         throw Error(
             "the loss is {} in step {} (epoch {}, batch {}), where {} is the first tensor that is not finite: a "
             "lower learning rate may help",
             std::isnan(loss) ? "NaN" : "infinite", steps_, epochs_, b + 1, first_non_finite());
+      if (gradient_work_) gradient_work_->add();
+      if ((b + 1) % group == 0) update();
       sum += loss;
+      if (on_batch && !on_batch({b + 1, batches, sum / static_cast<double>(b + 1)}))
+        throw TrainingStopped("stopped in epoch {} after batch {} of {}", epochs_, b + 1, batches);
     }
   });
   require_loss_scale();
@@ -202,30 +434,77 @@ void Trainer::require_loss_scale() const {
                   steps_);
 }
 
-double Trainer::accuracy(const Dataset& data) {
+Metrics Trainer::evaluate_ratings(const Dataset& data) {
+  double sum = 0;
+  context_->enter([&] {
+    Batch batch;
+    for (int64_t first = 0; first < data.size(); first += form_.batch) {
+      std::vector<int64_t> samples(static_cast<size_t>(std::min(form_.batch, data.size() - first)));
+      std::iota(samples.begin(), samples.end(), first);
+      gather(data, samples, -1, batch);
+      upload_ratings(evaluate_, batch);
+      evaluate_.run();
+      sum += evaluate_.download(evaluate_.find("loss"))[0] * static_cast<double>(form_.batch);  // those left out add 0
+    }
+  });
+  const double mean = sum / std::max(1., static_cast<double>(data.size()));
+  if (!std::isfinite(mean)) throw Error("the error of ratings is not finite (epoch {})", epochs_);
+  Metrics metrics;
+  metrics.loss = mean;
+  metrics.rmse = std::sqrt(mean);
+  return metrics;
+}
+
+Metrics Trainer::evaluate(const Dataset& data) {
   require_fitting(data);
   evaluate_.copy_state_from(train_);
+  if (form_.users > 0) return evaluate_ratings(data);
   const int64_t width = form_.binary ? 1 : form_.classes;
-  int64_t correct = 0;
+  double loss = 0;
+  int64_t correct = 0, found = 0, claimed = 0, right = 0;  // of binary decisions: labels of 1, predictions of 1, both
   context_->enter([&] {
     std::vector<int64_t> samples(static_cast<size_t>(form_.batch));
+    Batch batch;
     for (int64_t first = 0; first < data.size(); first += form_.batch) {
       for (int64_t i = 0; i < form_.batch; ++i) samples[static_cast<size_t>(i)] = std::min(first + i, data.size() - 1);
-      gather(data, samples);
-      upload_x(evaluate_, evaluated_x_of_);
+      gather(data, samples, -1, batch);
+      upload_samples(evaluate_, evaluated_x_of_, batch.x, batch.token);
+      if (form_.pairs) evaluate_.upload(evaluated_target_of_, std::span<const int32_t>(batch.target));
       evaluate_.run();
       const std::vector<double> logits = evaluate_.download(logits_of_);
       if (!evaluate_.finite(logits_of_))
         throw Error("logits of samples {} to {} are not finite (epoch {}): a lower learning rate may help", first,
                     std::min(first + form_.batch, data.size()) - 1, epochs_);
       for (int64_t i = 0; i < std::min(form_.batch, data.size() - first) * form_.targets; ++i) {
-        const auto row = logits.begin() + i * width;
-        const int64_t predicted = form_.binary ? row[0] > 0 : std::max_element(row, row + width) - row;
-        correct += predicted == data.label[static_cast<size_t>(first * form_.targets + i)];
+        const std::span row(logits.data() + i * width, static_cast<size_t>(width));
+        const int32_t label = data.label[static_cast<size_t>(first * form_.targets + i)];
+        const int64_t predicted = form_.binary ? row[0] > 0 : std::max_element(row.begin(), row.end()) - row.begin();
+        correct += predicted == label;
+        if (form_.binary) {
+          found += label;
+          claimed += predicted;
+          right += predicted == 1 && label == 1;
+          loss += std::max(row[0], 0.) - row[0] * label + std::log1p(std::exp(-std::abs(row[0])));
+        } else {
+          loss += log_sum_exp(row) - row[static_cast<size_t>(label)];
+        }
       }
     }
   });
-  return data.size() ? static_cast<double>(correct) / static_cast<double>(data.size() * form_.targets) : 0;
+  const double labels = std::max(1., static_cast<double>(data.size() * form_.targets));
+  const auto share = [](int64_t part, int64_t of) {
+    return of > 0 ? static_cast<double>(part) / static_cast<double>(of) : 0;
+  };
+  Metrics metrics;
+  metrics.accuracy = static_cast<double>(correct) / labels;
+  metrics.loss = loss / labels;
+  if (form_.binary) {
+    metrics.precision = share(right, claimed);
+    metrics.recall = share(right, found);
+    metrics.f1 = share(2 * right, claimed + found);
+  }
+  if (form_.label_for_each_token) metrics.perplexity = std::exp(metrics.loss);
+  return metrics;
 }
 
 // --- checkpoints -----------------------------------------------------------------------------------------------------
@@ -238,8 +517,11 @@ std::vector<std::pair<std::string, Var>> Trainer::persistent_tensors() const {
 
 Checkpoint Trainer::checkpoint() const {
   Checkpoint c;
-  c.metadata = {{"model", model_},
+  c.metadata = {{"model", model_.name()},
+                {"version", kVersion},
+                {"case", model_.label()},
                 {"seed", std::to_string(seed_)},
+                {"updates", std::to_string(updates_)},
                 {"epochs", std::to_string(epochs_)},
                 {"steps", std::to_string(steps_)}};
   for (const auto& [name, var] : persistent_tensors()) {
@@ -254,33 +536,54 @@ Checkpoint Trainer::checkpoint() const {
   return c;
 }
 
-void Trainer::restore(const Checkpoint& c) {
-  const auto made_by = c.metadata.find("model");
-  if (made_by == c.metadata.end() || made_by->second != model_)
-    throw Error("the checkpoint is of model '{}', not of {}", made_by == c.metadata.end() ? "" : made_by->second,
-                model_);
-  const int64_t seed = whole_number(c, "seed"), epochs = whole_number(c, "epochs"), steps = whole_number(c, "steps");
-  if (static_cast<uint64_t>(seed) != seed_)
-    throw Error("the checkpoint was trained with seed {}, not {}: other samples would be in the test", seed, seed_);
-  const auto tensors = persistent_tensors();
+void require_made_by(const Checkpoint& c, const Model& model, bool same_layout) {
+  const auto text = [&](const char* key) {
+    const auto found = c.metadata.find(key);
+    return found == c.metadata.end() ? std::string() : found->second;
+  };
+  if (text("model") != model.name())
+    throw Error("the checkpoint is of model '{}', not of {}", text("model"), model.name());
+  if (!text("version").empty() && text("version") != kVersion)
+    throw Error("the checkpoint is of version '{}'; this program reads {}", text("version"), kVersion);
+  if (!same_layout) return;
+  const std::string layout = text("case").empty() ? "" : layout_of(find_model(model.name()).with_words(text("case")));
+  if (!text("case").empty() && layout != layout_of(model))
+    throw Error("the checkpoint's layout is {}, the model's {}: filters are stored in another order", layout,
+                layout_of(model));
+}
+
+void require_alike(const Checkpoint& c, const Tape& tape, std::span<const std::pair<std::string, Var>> tensors) {
   for (const auto& [name, var] : tensors) {
     const auto found = c.tensors.find(name);
     if (found == c.tensors.end()) throw Error("the checkpoint has no tensor {}", name);
-    if (found->second.dtype != train_.dtype(var) || found->second.shape != train_.shape(var))
+    if (found->second.dtype != tape.dtype(var) || found->second.shape != tape.shape(var))
       throw Error("the checkpoint's tensor {} is {} [{}], the model's {} [{}]", name, name_of(found->second.dtype),
-                  fmt::join(found->second.shape, ", "), name_of(train_.dtype(var)), fmt::join(train_.shape(var), ", "));
+                  fmt::join(found->second.shape, ", "), name_of(tape.dtype(var)), fmt::join(tape.shape(var), ", "));
   }
+}
+
+void upload_tensors(const Checkpoint& c, Tape& tape, std::span<const std::pair<std::string, Var>> tensors) {
+  for (const auto& [name, var] : tensors) {
+    const Checkpoint::Entry& entry = c.tensors.at(name);
+    tape.upload(var, entry.bytes.data(), entry.dtype, static_cast<int64_t>(entry.bytes.size()) / size_of(entry.dtype));
+  }
+}
+
+void Trainer::restore(const Checkpoint& c) {
+  require_made_by(c, model_);
+  const int64_t seed = whole_number(c, "seed"), epochs = whole_number(c, "epochs"), steps = whole_number(c, "steps");
+  const int64_t updates = c.metadata.contains("updates") ? whole_number(c, "updates") : steps;
+  if (static_cast<uint64_t>(seed) != seed_)
+    throw Error("the checkpoint was trained with seed {}, not {}: other samples would be in the test", seed, seed_);
+  const auto tensors = persistent_tensors();
+  require_alike(c, train_, tensors);
   for (const auto& [name, entry] : c.tensors)
     if (std::none_of(tensors.begin(), tensors.end(), [&, &name = name](const auto& t) { return t.first == name; }))
       throw Error("the checkpoint's tensor {} is not one of the model's", name);
-
-  for (const auto& [name, var] : tensors) {
-    const Checkpoint::Entry& entry = c.tensors.at(name);
-    train_.upload(var, entry.bytes.data(), entry.dtype,
-                  static_cast<int64_t>(entry.bytes.size()) / size_of(entry.dtype));
-  }
+  upload_tensors(c, train_, tensors);
   epochs_ = epochs;
   steps_ = steps;
+  updates_ = updates;
   train_.continue_after(static_cast<uint64_t>(steps));
 }
 

@@ -41,25 +41,6 @@ Var NormLayer::backward(Var dy) {
       {{LayerNormBackward::dgamma, tape_->gradient(gamma_)}, {LayerNormBackward::dbeta, tape_->gradient(beta_)}});
 }
 
-// --- dropout ---------------------------------------------------------------------------------------------------------
-
-DropoutLayer::DropoutLayer(Tape& tape, const std::string& name, int64_t n, double p, DType dtype)
-    : tape_(&tape), shape_{.n = n, .dtype = dtype, .p = p} {
-  if (p > 0) offset_ = tape.counter(name + ".offset", n);
-}
-
-Var DropoutLayer::forward(Var x) {
-  if (shape_.p == 0) return x;
-  const Outputs out = tape_->add(shape_, {x, offset_});
-  mask_ = out[Dropout::mask];
-  return out;
-}
-
-Var DropoutLayer::backward(Var dy) {
-  if (shape_.p == 0) return dy;
-  return tape_->add(DropoutBackward{.n = shape_.n, .dtype = shape_.dtype, .p = shape_.p}, {dy, mask_});
-}
-
 // --- attention -------------------------------------------------------------------------------------------------------
 
 namespace {

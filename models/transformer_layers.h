@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// The layers of Transformers, in the form of models/layers.h: normalisation of tokens, attention, feed-forward,
-// dropout. Rows are tokens: (B T, C). models/gpt2.cpp and models/transformer_small.cpp use them.
+// The layers of Transformers, in the form of models/layers.h: normalisation of tokens, attention, feed-forward.
+// Rows are tokens: (B T, C). models/gpt2.cpp and models/transformer_small.cpp use them.
 #pragma once
 #include <optional>
 #include <string>
 
 #include "models/layers.h"
 #include "ops/attention/attention.h"
-#include "ops/elementwise/dropout.h"
 #include "ops/norm/layernorm.h"
 
 namespace duet {
@@ -23,19 +22,6 @@ class NormLayer {
   Tape* tape_;
   LayerNorm shape_;
   Var gamma_, beta_, x_, mean_, rstd_;
-};
-
-// y = x mask / (1 - p). With p = 0, and in an evaluation, y is x itself.
-class DropoutLayer {
- public:
-  DropoutLayer(Tape& tape, const std::string& name, int64_t n, double p, DType dtype);
-  Var forward(Var x);
-  Var backward(Var dy);
-
- private:
-  Tape* tape_;
-  Dropout shape_;
-  Var offset_, mask_;
 };
 
 // Multi-head attention with its projections. Self-attention projects x to packed queries, keys and values;

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// The golden files, tests/golden/<model>.json: training steps of each model by PyTorch in double, which
-// tools/golden/make_golden.py wrote from the inputs and parameters that a tape of the same seed draws.
+// The golden files, tests/golden/<name>.json: training steps of each model, some of them with other attributes as well,
+// by PyTorch in double, which tools/golden/make_golden.py wrote from the inputs and parameters that a tape of the same
+// seed draws.
 // golden_step_test.cpp compares the CPU's implementations with them, golden_reference_step_test.cpp the reference.
 #pragma once
 #include <cmath>
+#include <filesystem>
 #include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -33,17 +35,19 @@ struct Bound {
   double of(size_t i) const { return element.size() == 1 ? element[0] : element[i]; }
 };
 
-inline Json read(const std::string& model) {
-  const std::string path = std::string(DUET_SOURCE_DIR) + "/tests/golden/" + model + ".json";
+inline const std::string kFolder = std::string(DUET_SOURCE_DIR) + "/tests/golden/";
+
+inline Json read(const std::string& name) {
+  const std::string path = kFolder + name + ".json";
   std::ifstream file(path);
-  if (!file) throw Error("{}: cannot be read; tools/golden/make_golden.py {} writes it", path, model);
+  if (!file) throw Error("{}: cannot be read; tools/golden/make_golden.py {} writes it", path, name);
   return Json::parse(file);
 }
 
 inline std::string where(const Json& file) {
   const Json& made = file.at("made");
-  return "tests/golden/" + file.at("model").get<std::string>() + ".json, by " + made.at("by").get<std::string>() +
-         " with torch " + made.at("torch").get<std::string>() + " on " + made.at("date").get<std::string>();
+  return "tests/golden: " + made.at("by").get<std::string>() + " with torch " + made.at("torch").get<std::string>() +
+         " on " + made.at("date").get<std::string>();
 }
 
 inline Model model_of(const Json& file) {
@@ -52,10 +56,12 @@ inline Model model_of(const Json& file) {
   return find_model(file.at("model").get<std::string>()).with_words(words);
 }
 
+// Every model, and every further file.
 inline std::vector<std::string> names() {
-  std::vector<std::string> all;
-  for (const auto& [name, model] : models()) all.push_back(name);
-  return all;
+  std::set<std::string> all;
+  for (const auto& [name, model] : models()) all.insert(name);
+  for (const auto& file : std::filesystem::directory_iterator(kFolder)) all.insert(file.path().stem().string());
+  return {all.begin(), all.end()};
 }
 
 // Which elements of a tensor the file has. A gradient and an optimiser's state have those of their parameter.
@@ -96,6 +102,15 @@ inline std::string difference(const Json& want, const Json& samples, const Tenso
   return "";
 }
 
+// Whether an op writes the gradient: one that updates a parameter itself has none.
+inline bool has_gradient(const Tape& tape, Var parameter) {
+  const void* gradient = tape.tensor(tape.gradient(parameter)).data;
+  for (const Tape::Node& node : tape.nodes())
+    for (const Var var : node.slots)
+      if (tape.tensor(var).data == gradient) return true;
+  return false;
+}
+
 inline Tensor64 download(const Tape& tape, Var var) { return {tape.shape(var), tape.download(var)}; }
 
 // Outputs, parameters, gradients and states other than the optimiser's.
@@ -104,7 +119,7 @@ inline std::map<std::string, Var> compared_tensors(const Tape& tape) {
   for (const auto& [name, var] : tape.outputs()) all[name] = var;
   for (const auto& [name, var] : tape.named_parameters()) {
     all[name] = var;
-    all[name + ".gradient"] = tape.gradient(var);
+    if (has_gradient(tape, var)) all[name + ".gradient"] = tape.gradient(var);
   }
   static const std::set<std::string> kOptimiser{"lr", "step", "m", "v", "velocity"};
   for (const auto& [name, var] : tape.states())

@@ -67,6 +67,7 @@ class ReferenceSteps {
     for (int step = 1; step <= kLastStep; ++step) {
       const auto& g = gradients_[static_cast<size_t>(step - 1)];
       for (const auto& [name, var] : tape_.named_parameters()) {
+        if (!has_gradient(tape_, var)) continue;
         const std::vector<double>& values = g.at(name).values;
         std::memcpy(tape_.tensor(tape_.gradient(var)).data, values.data(), values.size() * sizeof(double));
       }
@@ -277,6 +278,7 @@ TEST_P(GoldenReference, FindsWrongConstants) {
         const auto change = [&](const Tape::Node& other) -> const Problem* {
           if (other.problem.name() != node.problem.name()) return nullptr;
           wrong = other.problem.with(a.name, fmt::format("{}", value));
+          wrong->validate();
           return &*wrong;
         };
         std::map<int, Tensors> got;

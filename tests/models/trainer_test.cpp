@@ -10,6 +10,7 @@
 
 #include "core/cpu_context.h"
 #include "models/data/images.h"
+#include "models/data/pairs.h"
 #include "models/data/points.h"
 #include "models/data/reviews.h"
 #include "models/data/text.h"
@@ -217,6 +218,138 @@ TEST_F(Training, AnEpochDoesNotEndWithParametersThatAreNotFinite) {
   const auto t = trainer("toy");
   t->learning_rate(std::numeric_limits<double>::infinity());
   EXPECT_THAT(error_of([&] { t->epoch(draw_points(6400, 1)); }), HasSubstr("is not finite"));
+}
+
+// Four batches of 8 samples make the update of one batch of 32, but for roundings.
+TEST_F(Training, AccumulatedGradientsAreThoseOfALargerBatch) {
+  const Dataset data = draw_points(640, 1);
+  const Tape::Preferences preferences = Tape::preferences_for(Device::cpu);
+  Trainer whole(find_model("toy").with("batch", "32"), cpu_, preferences, 3);
+  Trainer parts(find_model("toy").with("batch", "8"), cpu_, preferences, 3, {.accumulate = 4});
+  EXPECT_NEAR(whole.epoch(data), parts.epoch(data), 1e-5);
+  EXPECT_EQ(parts.updates(), 20);
+  EXPECT_EQ(parts.steps(), 80);
+  const Checkpoint want = whole.checkpoint(), got = parts.checkpoint();
+  for (const auto& [name, t] : want.tensors) {
+    if (!name.starts_with("fc")) continue;
+    for (int64_t i = 0; i < static_cast<int64_t>(t.bytes.size()) / 4; ++i)
+      EXPECT_NEAR(load_as_double(t.bytes.data(), DType::f32, i),
+                  load_as_double(got.tensors.at(name).bytes.data(), DType::f32, i), 1e-5)
+          << name << " " << i;
+  }
+  EXPECT_THAT(error_of([&] { Trainer(find_model("toy"), cpu_, preferences, 3, {.accumulate = 21}).epoch(data); }),
+              HasSubstr("640 samples are fewer than the 21 batches of 32 that make an update"));
+}
+
+// After one update of SGD without momentum before it, parameters have moved by the rate times the clipped gradient.
+TEST_F(Training, GradientsAreClippedToANorm) {
+  const Dataset data = draw_images(4, 1);
+  const auto moved = [&](double max_norm) {
+    Trainer t(find_model("lenet"), cpu_, Tape::preferences_for(Device::cpu), 3, {.max_norm = max_norm});
+    t.learning_rate(1);
+    const Checkpoint before = t.checkpoint();
+    t.epoch(data);
+    const Checkpoint after = t.checkpoint();
+    double sum = 0;
+    for (const auto& [name, tensor] : before.tensors)
+      if (name.starts_with("fc") || name.starts_with("conv"))
+        for (int64_t i = 0; i < static_cast<int64_t>(tensor.bytes.size()) / 4; ++i) {
+          const double d = load_as_double(after.tensors.at(name).bytes.data(), DType::f32, i) -
+                           load_as_double(tensor.bytes.data(), DType::f32, i);
+          sum += d * d;
+        }
+    return std::sqrt(sum);
+  };
+  EXPECT_GT(moved(0), .5);
+  EXPECT_NEAR(moved(.25), .25, 1e-4);
+  EXPECT_THAT(error_of([&] {
+                Trainer(find_model("lenet").with_words("f16 mixed:1"), cpu_, Tape::preferences_for(Device::cpu), 3,
+                        {.max_norm = 1});
+              }),
+              HasSubstr("they cannot be clipped"));
+}
+
+TEST_F(Training, AScheduleContinuesAfterACheckpoint) {
+  const Dataset data = draw_points(640, 1);
+  const Schedule schedule{.kind = Schedule::Kind::cosine, .base = .01, .warm_up = 5, .updates = 40};
+  const auto whole = trainer("toy"), first = trainer("toy"), second = trainer("toy");
+  for (Trainer* t : {whole.get(), first.get(), second.get()}) t->schedule(schedule);
+  whole->epoch(data);
+  EXPECT_NEAR(whole->learning_rate(), schedule.at(19), 1e-9);
+  whole->epoch(data);
+  first->epoch(data);
+  second->restore(first->checkpoint());
+  second->epoch(data);
+  const Checkpoint want = whole->checkpoint(), got = second->checkpoint();
+  EXPECT_EQ(want.metadata, got.metadata);
+  for (const auto& [name, t] : want.tensors) EXPECT_EQ(t.bytes, got.tensors.at(name).bytes) << name;
+}
+
+TEST_F(Training, BinaryDecisionsHavePrecisionAndRecall) {
+  const auto toy = trainer("toy");
+  toy->learning_rate(0.01);
+  const Dataset training = draw_points(3200, 1), test = draw_points(500, 2);
+  toy->epoch(training);
+  const Metrics m = toy->evaluate(test);
+  ASSERT_TRUE(m.precision && m.recall && m.f1);
+  EXPECT_NEAR(*m.f1, 2 * *m.precision * *m.recall / (*m.precision + *m.recall), 1e-12);
+  Dataset all_one = test;
+  for (int32_t& label : all_one.label) label = 1;
+  EXPECT_EQ(toy->evaluate(all_one).precision, 1) << "whatever is claimed is right";
+  EXPECT_EQ(toy->evaluate(all_one).recall, toy->evaluate(all_one).accuracy);
+  EXPECT_FALSE(m.perplexity);
+}
+
+TEST_F(Training, StopsWhereItIsToldAndGoesOnFromACheckpoint) {
+  const Dataset data = draw_points(640, 1);
+  const auto toy = trainer("toy"), other = trainer("toy");
+  const Checkpoint before = toy->checkpoint();
+  EXPECT_THAT(error_of([&] { toy->epoch(data, [](const Progress& p) { return p.batch < 3; }); }),
+              HasSubstr("stopped in epoch 1 after batch 3 of 20"));
+  toy->restore(before);
+  EXPECT_EQ(toy->epoch(data), other->epoch(data));
+}
+
+// The changes of an image depend on seed, epoch and sample: a resumed training sees the same ones.
+TEST_F(Training, AugmentedImagesContinueToo) {
+  const Dataset data = draw_images(32, 1);
+  const auto make = [&](bool augmented) {
+    TrainingOptions options;
+    if (augmented) options.augmentation = Augmentation{};
+    return std::make_unique<Trainer>(find_model("lenet").with("batch", "8"), cpu_, Tape::preferences_for(Device::cpu),
+                                     3, options);
+  };
+  const auto whole = make(true), first = make(true), second = make(true), plain = make(false);
+  whole->epoch(data);
+  first->epoch(data);
+  second->restore(first->checkpoint());
+  EXPECT_EQ(whole->epoch(data), second->epoch(data));
+  EXPECT_NE(first->epoch(data), plain->epoch(data));
+  EXPECT_EQ(whole->accuracy(data), second->accuracy(data)) << "an evaluation changes no image";
+  EXPECT_THAT(error_of([&] {
+                Trainer(find_model("toy"), cpu_, Tape::preferences_for(Device::cpu), 3,
+                        {.augmentation = Augmentation{}});
+              }),
+              HasSubstr("model toy takes no images"));
+}
+
+TEST_F(Training, PairsAreLearnt) {
+  Trainer trainer(find_model("transformer_small")
+                      .with_words("batch:32 tokens:4 layers:1 width:32 heads:2 inner:32 vocabulary:8 dropout:0"),
+                  cpu_, Tape::preferences_for(Device::cpu), 3);
+  trainer.schedule({.kind = Schedule::Kind::inverse_sqrt, .base = 5e-3, .warm_up = 50, .updates = 0});
+  EXPECT_TRUE(trainer.form().pairs);
+  const Dataset training = draw_pairs(PairTask::reverse, 6400, 4, 8, 1);
+  const Dataset test = draw_pairs(PairTask::reverse, 200, 4, 8, 2);
+  for (int i = 0; i < 2; ++i) trainer.epoch(training);
+  const Metrics m = trainer.evaluate(test);
+  EXPECT_GT(m.accuracy, .6) << "1 / 7 by chance";
+  EXPECT_NEAR(m.perplexity.value(), std::exp(m.loss), 1e-9);
+  EXPECT_THAT(error_of([&] { trainer.epoch(draw_pairs(PairTask::reverse, 64, 5, 8, 1)); }),
+              HasSubstr("5 tokens a sample, the model 4"));
+  Dataset uneven = training;
+  uneven.targets = 2;
+  EXPECT_THAT(error_of([&] { trainer.epoch(uneven); }), HasSubstr("2 labels a sample, the model 4"));
 }
 
 TEST_F(Training, PointsAreLearnt) {

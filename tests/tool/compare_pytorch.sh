@@ -75,8 +75,8 @@ assert wrong["reason"] == "cpu.wrong: element 3 is wrong", wrong
 assert run.left_out("gemm") == []
 PYTHON
 
-# Every op of the registry and every step has a form, or a reason why PyTorch has none.
-"$DUET_BIN/bench_all" --list --json --filter '^step/' --device cpu > steps.json || fail 'list of the steps'
+# Every op of the registry, every step and every inference has a form, or a reason why PyTorch has none.
+"$DUET_BIN/bench_all" --list --json --filter '^(step|infer)/' --device cpu > steps.json || fail 'list of the steps'
 python3 - steps.json << 'PYTHON' || fail 'ops without a form and a reason (tools/pytorch/forms/)'
 import json, os, sys
 source = os.environ["DUET_SOURCE"]
@@ -152,7 +152,7 @@ import os, sys
 sys.path.insert(0, os.path.join(os.environ["DUET_SOURCE"], "tools"))
 sys.dont_write_bytecode = True
 from pytorch import interleave
-for job, case in {"softmax/cpu.tuned/f32/rows:64/cols:8": "softmax f32/rows:64/cols:8", "step/mlp/cpu.tuned/f32/batch:32": "step/mlp f32/batch:32",
+for job, case in {"softmax/cpu.tuned/f32/rows:64/cols:8": "softmax f32/rows:64/cols:8", "step/mlp/cpu.tuned/f32/batch:32": "step/mlp f32/batch:32", "infer/mlp/cpu.tuned/f32/batch:1": "infer/mlp f32/batch:1",
                   "study/allocation/cpu.arena/f32/pages:1": "study/allocation f32/pages:1"}.items():
     assert interleave.case_of(job) == case, interleave.case_of(job)
     assert interleave.words_of(job)[1].startswith("cpu."), job

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes tests/golden/<model>.json: three training steps of each model by PyTorch, in double, from the inputs and parameters
+"""Writes tests/golden/<name>.json: three training steps of each model by PyTorch, in double, from the inputs and parameters
 that a tape of the same seed draws. tests/models/golden_step_test.cpp compares Duet's steps with it.
 
 Each tensor is stored as its norm, its largest entry, its dot product with cos(0), cos(1), ..., which sees where an entry stands,
@@ -36,15 +36,28 @@ from pytorch.models import MODELS, Declarations  # noqa: E402
 # this order, and the model must be valid after each.
 SIZES = {
     "bilstm": {"batch": 5, "T": 11},
+    "cifar_cnn_distilled": {"batch": 1, "compress": "distilled"},
+    "cifar_cnn_pruned": {"batch": 2, "compress": "pruned"},
+    "cifar_cnn_quantised": {"batch": 2, "compress": "quantised"},
     "cifar_cnn": {"batch": 5},
     "gpt2": {"batch": 3, "tokens": 13, "layers": 3, "heads": 4, "width": 44, "vocabulary": 67, "context": 17},
+    "image_cnn": {"batch": 5, "side": 26, "width": 3},
+    "image_cnn_binary": {"batch": 5, "side": 22, "classes": 1, "width": 3},
     "lenet": {"batch": 5},
+    "llama": {"batch": 3, "tokens": 13, "layers": 3, "heads": 6, "kv_heads": 2, "width": 36, "inner": 44, "vocabulary": 67},
+    "lstm_scorer": {"batch": 5, "T": 11, "features": 7, "units": 13},
     "mlp": {"batch": 19},
+    "mlp_adam": {"batch": 17, "optimiser": "adam"},
     "mnist_cnn": {"batch": 5},
+    "recommender": {"batch": 57, "users": 19, "items": 13, "factors": 7},
     "resnet50": {"batch": 16, "side": 32, "classes": 13, "width": 4},
     "toy": {"batch": 21},
+    "transformer": {"batch": 3, "tokens": 11, "layers": 2, "heads": 2, "width": 36, "inner": 56, "vocabulary": 67},
     "transformer_small": {"batch": 3, "tokens": 11, "layers": 2, "heads": 2, "width": 36, "inner": 56, "vocabulary": 67},
 }
+# Names that are not a model's: a model with other attributes.
+MODEL_OF = {"cifar_cnn_distilled": "cifar_cnn", "cifar_cnn_pruned": "cifar_cnn", "cifar_cnn_quantised": "cifar_cnn",
+            "image_cnn_binary": "image_cnn", "mlp_adam": "mlp"}
 STEPS = (1, 3)  # the steps after which tensors are stored; the last one with the optimiser's state
 SAMPLES = 24    # stored entries of a tensor
 DIGITS = 12     # of a stored number: rounding it must not use up the bound of the tests, 1e-9
@@ -114,12 +127,27 @@ def joined(tensors):
     return np.concatenate([t.detach().numpy() for t in tensors])
 
 
-def state_after(declared, optimiser, logits, loss, with_optimiser):
+def keep_gradients(model):
+    """A dictionary that every step fills, by id(parameter), with the gradients before they are clipped, which is what Duet's steps
+    keep: its optimiser clips them while it reads them."""
+    kept, before_update = {}, model.before_update
+
+    def keep():
+        kept.update({id(p): p.grad.clone() for p in model.parameters() if p.grad is not None})
+        before_update()
+    model.before_update = keep
+    return kept
+
+
+def state_after(declared, gradients, optimiser, logits, loss, with_optimiser):
     """The tensors after a step by Duet's names: those of a parameter w are w, w.gradient, and w.m and w.v or w.velocity."""
-    after = {"loss": loss.detach().numpy().reshape(1), "logits": logits.detach().numpy()}
+    after = {"loss": loss.detach().numpy().reshape(1)}
+    if logits is not None:
+        after["logits"] = logits.detach().numpy()
     for kind, tensor, parts, _ in declared.list:
         if kind == "parameter":
-            after[tensor + ".gradient"] = joined([p.grad for p in parts])
+            if gradients:  # none where an op updates the parameter itself
+                after[tensor + ".gradient"] = joined([gradients[id(p)] for p in parts])
             for ours, theirs in (("m", "exp_avg"), ("v", "exp_avg_sq"), ("velocity", "momentum_buffer")):
                 if with_optimiser and theirs in optimiser.state[parts[0]]:
                     after[f"{tensor}.{ours}"] = joined([optimiser.state[p][theirs] for p in parts])
@@ -130,7 +158,7 @@ def state_after(declared, optimiser, logits, loss, with_optimiser):
 
 def run_steps(name, seed, dtype, last=1):
     """The inputs and initial parameters, the results after steps 1 and `last`, and the smallest gap to a tie in step 1."""
-    model = MODELS[name](**SIZES[name]).to(dtype)
+    model = MODELS[MODEL_OF.get(name, name)](**SIZES[name]).to(dtype)
     given, inputs, declared = {}, [], Declarations()
     model.declare(declared)
     for number, (tensor, whole, shape, rule) in enumerate(model.inputs()):
@@ -138,11 +166,13 @@ def run_steps(name, seed, dtype, last=1):
         inputs.append(torch.from_numpy(given[tensor]).to(torch.int64 if whole else dtype))
     number = len(inputs)
     for kind, tensor, parts, rule in declared.list:
-        if kind == "parameter":
+        if kind in ("parameter", "frozen"):
             shape = (sum(p.shape[0] for p in parts), *parts[0].shape[1:])
-            given[tensor] = philox.fill(shape, rule, philox.tape_key(seed, number))
+            values = philox.fill(shape, rule, philox.tape_key(seed, number))
+            if kind == "parameter":
+                given[tensor] = values
             with torch.no_grad():
-                for p, drawn in zip(parts, torch.from_numpy(given[tensor]).split([p.shape[0] for p in parts])):
+                for p, drawn in zip(parts, torch.from_numpy(values).split([p.shape[0] for p in parts])):
                     p.copy_(drawn)
         number += 2 if kind == "parameter" else 1  # a parameter's gradient has a number of its own
     known = {id(p) for _, _, parts, _ in declared.list for p in parts}
@@ -152,13 +182,14 @@ def run_steps(name, seed, dtype, last=1):
         module.dropout = GivenDropout(module.dropout.p, seed, counter)
     gaps = []
     watch_ties(model, gaps)
+    gradients = keep_gradients(model)
 
     optimiser = model.optimiser(float(np.float32(model.learning_rate)), foreach=False)
     results = {}
     for step in range(1, last + 1):
         logits, loss = model.step(optimiser, inputs)
         if step in (1, last):
-            results[step] = state_after(declared, optimiser, logits, loss, step > 1)
+            results[step] = state_after(declared, gradients, optimiser, logits, loss, step > 1)
         if step == 1:
             gap = min(gaps, default=1.0)
     return given, results, gap
@@ -200,7 +231,7 @@ def write(name, folder):
              if not tensor.endswith(".gradient")}
     # The name of a parameter's state without its last word is the parameter's.
     index_of = lambda tensor: index[tensor if tensor in index else tensor.rpartition(".")[0]]
-    document = {"model": name, "attributes": {k: str(v) for k, v in SIZES[name].items()}, "seed": seed,
+    document = {"model": MODEL_OF.get(name, name), "attributes": {k: str(v) for k, v in SIZES[name].items()}, "seed": seed,
                 "made": {"by": f"tools/golden/make_golden.py {name}", "torch": torch.__version__, "arithmetic": "float64",
                          "date": datetime.date.today().isoformat(), "closest to a tie": float(f"{gap:.2g}")},
                 "f32_off_by": float(f"{ratio:.3g}")}
@@ -218,15 +249,15 @@ def write(name, folder):
 
 def main():
     parser = argparse.ArgumentParser(prog="make_golden", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("models", nargs="*", metavar="MODEL", help="default: all")
+    parser.add_argument("models", nargs="*", metavar="MODEL", help="or a name of SIZES; default: all")
     parser.add_argument("--to", default=os.path.join(HERE, "..", "..", "tests", "golden"), metavar="DIR")
     args = parser.parse_args()
-    unknown = [m for m in args.models if m not in MODELS]
+    unknown = [m for m in args.models if m not in SIZES]
     if unknown or not os.path.isdir(args.to):
         parser.exit(2, f"make_golden: {'no folder ' + args.to if not unknown else 'no model ' + unknown[0]}; "
-                       f"models are {', '.join(MODELS)}\n")
+                       f"names are {', '.join(SIZES)}\n")
     torch.set_num_threads(1)
-    for name in args.models or MODELS:
+    for name in args.models or SIZES:
         write(name, args.to)
 
 

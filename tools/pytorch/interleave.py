@@ -38,9 +38,9 @@ def duet_turn(bench_all, group, threads, min_time_s):
 
 
 def words_of(job):
-    """[op, implementation, dtype, parameters...] of a job's name. Steps and studies have names of two words, such as 'step/mlp'."""
+    """[op, implementation, dtype, parameters...] of a job's name. Models and studies have names of two words, such as 'step/mlp'."""
     words = job.split("/")
-    return ["/".join(words[:2]), *words[2:]] if words[0] in ("step", "study") else words
+    return ["/".join(words[:2]), *words[2:]] if words[0] in ("step", "infer", "study") else words
 
 
 def case_of(job):

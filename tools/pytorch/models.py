@@ -44,6 +44,9 @@ class Declarations:
     def state(self, name, tensor, fill):
         self.list.append(("state", name, [tensor], fill))
 
+    def frozen(self, name, tensor, fill):  # a weight that is not trained
+        self.list.append(("frozen", name, [tensor], fill))
+
     def other(self):  # a tensor that only Duet has, such as the offset of a dropout
         self.list.append(("other", None, [], None))
 
@@ -63,6 +66,7 @@ class Declarations:
 
 class Model(nn.Module):
     defaults, learning_rate, adam = {}, 0.0, True
+    gradients = True  # whether Duet has the gradients of parameters as tensors
     images = False  # whether a channels-last layout may help
 
     def __init__(self, **attributes):
@@ -116,9 +120,11 @@ class Toy(Model):
 
 
 class Mlp(Model):
-    defaults, learning_rate, adam = {"batch": 32}, 0.05, False
+    defaults = {"batch": 32, "optimiser": "sgd"}
 
     def build(self, a):
+        self.adam = a.optimiser == "adam"
+        self.learning_rate = 1e-3 if self.adam else 0.05
         self.fc1, self.relu, self.dropout, self.fc2 = nn.Linear(784, 128), nn.ReLU(), nn.Dropout(0.2), nn.Linear(128, 10)
 
     def inputs(self):
@@ -131,16 +137,22 @@ class Mlp(Model):
         return self.fc2(self.dropout(self.relu(self.fc1(x))))
 
     def optimiser(self, learning_rate, **form):
+        if self.adam:
+            return super().optimiser(learning_rate, **form)
         return torch.optim.SGD(self.parameters(), learning_rate, momentum=0.9, **form)
 
 
 class Cnn(Model):
-    """Convolutions with relu, some pooled, then linear layers with relu between them."""
+    """Convolutions with relu, some pooled, then linear layers with relu between them. `layout` is Duet's; PyTorch's layouts are
+    forms of their own."""
     images = True
     channels, side, convs, pooled, linears = 3, 32, (), (), ()
+    dropped = 0  # before the last layer
 
     def build(self, a):
         self.relu, self.pool = nn.ReLU(), nn.MaxPool2d(2)
+        if self.dropped:
+            self.dropout = nn.Dropout(self.dropped)
         c = self.channels
         for i, (k, r) in enumerate(self.convs):
             self.add_module(f"conv{i + 1}", nn.Conv2d(c, k, r))
@@ -159,6 +171,8 @@ class Cnn(Model):
         for name, m in self.layers("conv", len(self.convs)):
             d.conv(name, m)
         for name, m in self.layers("fc", len(self.linears) - 1):
+            if self.dropped and name == f"fc{len(self.linears) - 1}":
+                d.other()
             d.linear(name, m)
 
     def forward(self, x):
@@ -169,11 +183,11 @@ class Cnn(Model):
         fully = self.layers("fc", len(self.linears) - 1)
         for _, m in fully[:-1]:
             x = self.relu(m(x))
-        return fully[-1][1](x)
+        return fully[-1][1](self.dropout(x) if self.dropped else x)
 
 
 class LeNet(Cnn):
-    defaults, learning_rate, adam = {"batch": 4}, 1e-3, False
+    defaults, learning_rate, adam = {"batch": 4, "layout": "nchw"}, 1e-3, False
     convs, pooled, linears = ((6, 5), (16, 5)), (True, True), (400, 120, 84, 10)
 
     def optimiser(self, learning_rate, **form):
@@ -181,13 +195,112 @@ class LeNet(Cnn):
 
 
 class MnistCnn(Cnn):
-    defaults, learning_rate, channels, side = {"batch": 64}, 1e-3, 1, 28
+    defaults, learning_rate, channels, side = {"batch": 64, "layout": "nchw"}, 1e-3, 1, 28
     convs, pooled, linears = ((32, 3), (64, 3)), (True, True), (1600, 128, 10)
 
 
 class CifarCnn(Cnn):
-    defaults, learning_rate = {"batch": 64}, 1e-3
+    defaults, learning_rate = {"batch": 64, "layout": "nchw", "compress": "none"}, 1e-3
     convs, pooled, linears = ((32, 3), (64, 3), (64, 3)), (True, True, False), (1024, 64, 10)
+
+    def build(self, a):
+        super().build(a)
+        if a.compress == "distilled":
+            self.teacher = CifarTeacher(batch=a.batch)
+            for p in self.teacher.parameters():
+                p.requires_grad_(False)
+
+    def declare(self, d):
+        for name, m in (*self.layers("conv", 3), *self.layers("fc", 2)):
+            terms = m.weight[0].numel()
+            d.parameter(name + ".weight", m.weight, within(terms))
+            if self.a.compress == "quantised":  # scales and zero points
+                d.other(), d.other()
+            d.parameter(name + ".bias", m.bias, within(terms))
+        if self.a.compress == "distilled":
+            self.teacher.declare_frozen(d)
+
+    def compressed(self, m):
+        """A layer's weight as the products take it; its gradient passes straight through the rounding."""
+        w = m.weight
+        if self.a.compress == "quantised":
+            scale = torch.tensor(1 / math.sqrt(w[0].numel()) / 127, dtype=torch.float32).to(w.dtype)
+            level = torch.round(w.detach() / scale)
+            inside = (level.abs() <= 127).to(w.dtype)
+            rounded = (level.clamp(-127, 127) * scale).to(torch.float32).to(w.dtype)
+            return w * inside + (rounded - w * inside).detach()
+        if self.a.compress == "pruned":
+            groups = w.detach().abs().reshape(-1)
+            groups = F.pad(groups, (0, -groups.numel() % 4), value=-1.0).reshape(-1, 4)
+            mask = torch.zeros_like(groups).scatter_(1, groups.topk(2, 1).indices, 1.0)
+            return w * mask.reshape(-1)[:w.numel()].reshape(w.shape)
+        return w
+
+    def forward(self, x):
+        if self.a.compress in ("none", "distilled"):
+            self.images_given = x
+            return super().forward(x)
+        for (_, m), pooled in zip(self.layers("conv", 3), self.pooled):
+            x = self.relu(F.conv2d(x, self.compressed(m), m.bias))
+            x = self.pool(x) if pooled else x
+        x = self.relu(F.linear(x.flatten(1), self.compressed(self.fc1), self.fc1.bias))
+        return F.linear(x, self.compressed(self.fc2), self.fc2.bias)
+
+    def loss(self, logits, label):
+        if self.a.compress != "distilled":
+            return super().loss(logits, label)
+        with torch.no_grad():
+            wanted = self.teacher(self.images_given)
+        soft = F.kl_div(F.log_softmax(logits / 4, 1), F.log_softmax(wanted / 4, 1), reduction="batchmean", log_target=True)
+        return 0.9 * 16 * soft + 0.1 * F.cross_entropy(logits, label)
+
+    def optimiser(self, learning_rate, **form):
+        return torch.optim.Adam([p for p in self.parameters() if p.requires_grad], learning_rate, **form)
+
+
+class CifarTeacher(Cnn):
+    """Twice as wide, frozen."""
+    defaults, learning_rate = {"batch": 64}, 1e-3
+    convs, pooled, linears = ((64, 3), (128, 3), (128, 3)), (True, True, False), (2048, 128, 10)
+
+    def declare_frozen(self, d):
+        for name, m in (*self.layers("conv", 3), *self.layers("fc", 2)):
+            terms = m.weight[0].numel()
+            d.frozen(f"teacher.{name}.weight", m.weight, within(terms)), d.frozen(f"teacher.{name}.bias", m.bias, within(terms))
+
+
+class ImageCnn(Cnn):
+    """`augment` is Duet's phase of its step; PyTorch's is grid_sample."""
+    defaults = {"batch": 32, "side": 224, "classes": 10, "width": 32, "layout": "nchw", "augment": False}
+    learning_rate = 1e-3
+
+    def build(self, a):
+        binary, w, self.side = a.classes == 1, a.width, a.side
+        self.convs, self.pooled = ((w, 3), (2 * w, 3), (4 * w, 3)), (True, True, not binary)
+        side = a.side
+        for pooled in self.pooled:
+            side = (side - 2) // 2 if pooled else side - 2
+        self.linears = (4 * w * side * side, (16 if binary else 8) * w, a.classes)
+        self.dropped = 0 if binary else 0.5
+        super().build(a)
+
+    def inputs(self):
+        a = self.a
+        label = ("label", False, (a.batch, 1), below(2)) if a.classes == 1 else ("label", True, (a.batch,), below(a.classes))
+        return [("x", False, (a.batch, 3, a.side, a.side), uniform(0, 1)), label]
+
+    def forward(self, x):
+        if self.a.augment:
+            n, r = x.shape[0], 0.2
+            theta = torch.zeros(n, 2, 3, dtype=x.dtype)
+            theta[:, 0, 0] = (1 + torch.empty(n).uniform_(-r, r)) * (torch.randint(0, 2, (n,)) * 2 - 1)
+            theta[:, 1, 1] = 1 + torch.empty(n).uniform_(-r, r)
+            theta[:, 0, 1] = torch.empty(n).uniform_(-r, r)
+            x = F.grid_sample(x, F.affine_grid(theta, list(x.shape), align_corners=False), align_corners=False)
+        return super().forward(x)
+
+    def loss(self, logits, label):
+        return F.binary_cross_entropy_with_logits(logits, label) if self.a.classes == 1 else super().loss(logits, label)
 
 
 class BiLstm(Model):
@@ -214,6 +327,38 @@ class BiLstm(Model):
     def forward(self, token):
         _, (last, _) = self.lstm(self.embedding(token))
         return self.fc(torch.cat([last[0], last[1]], 1))
+
+    def loss(self, logits, label):
+        return F.binary_cross_entropy_with_logits(logits, label)
+
+    def optimiser(self, learning_rate, **form):
+        return torch.optim.Adam([p for p in self.parameters() if p.requires_grad], learning_rate, **form)
+
+
+class LstmScorer(Model):
+    defaults, learning_rate = {"batch": 64, "T": 60, "features": 32, "units": 128}, 1e-3
+
+    def build(self, a):
+        self.lstm = nn.LSTM(a.features, a.units, num_layers=2, batch_first=True)
+        self.fc = nn.Linear(a.units, 1)
+        for second in (self.lstm.bias_hh_l0, self.lstm.bias_hh_l1):  # one bias, not two
+            second.requires_grad_(False).zero_()
+
+    def inputs(self):
+        a = self.a
+        return [("x", False, (a.batch, a.T, a.features), uniform(-1, 1)), ("label", False, (a.batch, 1), below(2))]
+
+    def declare(self, d):
+        d.other()  # the state before the first step
+        m, reach = self.lstm, within(self.a.units)
+        for name, w, r, bias in (("lstm1", m.weight_ih_l0, m.weight_hh_l0, m.bias_ih_l0),
+                                 ("lstm2", m.weight_ih_l1, m.weight_hh_l1, m.bias_ih_l1)):
+            d.parameter(name + ".weight", w, reach), d.parameter(name + ".recurrent", r, reach), d.parameter(name + ".bias", bias, reach)
+        d.linear("fc", self.fc)
+
+    def forward(self, x):
+        _, (last, _) = self.lstm(x)
+        return self.fc(last[1])
 
     def loss(self, logits, label):
         return F.binary_cross_entropy_with_logits(logits, label)
@@ -259,8 +404,8 @@ class Bottleneck(nn.Module):
 
 
 class ResNet50(Model):
-    defaults, learning_rate, adam = {"batch": 32, "side": 224, "classes": 1000, "width": 64}, 1e-4, False
-    images = True
+    defaults = {"batch": 32, "side": 224, "classes": 1000, "width": 64, "layout": "nchw", "head_only": False}
+    learning_rate, adam, images = 1e-4, False, True
 
     def build(self, a):
         self.conv1, self.relu, self.pool = ConvNorm(3, a.width, 7, 2), nn.ReLU(inplace=True), nn.MaxPool2d(3, 2, 1)
@@ -270,6 +415,10 @@ class ResNet50(Model):
                 self.blocks[f"layer{stage + 1}_{i}"] = Bottleneck(c, a.width << stage, 2 if stage and not i else 1)
                 c = 4 * (a.width << stage)
         self.average, self.fc = nn.AdaptiveAvgPool2d(1), nn.Linear(c, a.classes)
+        if a.head_only:
+            self.requires_grad_(False)
+            self.fc.requires_grad_(True)
+            self.eval()  # running statistics
 
     def inputs(self):
         a = self.a
@@ -288,7 +437,8 @@ class ResNet50(Model):
         return self.fc(self.average(h).flatten(1))
 
     def optimiser(self, learning_rate, **form):
-        return torch.optim.SGD(self.parameters(), learning_rate, momentum=0.9, weight_decay=1e-4, **form)
+        trained = [p for p in self.parameters() if p.requires_grad]
+        return torch.optim.SGD(trained, learning_rate, momentum=0.9, weight_decay=1e-4, **form)
 
 
 class Attention(nn.Module):
@@ -347,11 +497,13 @@ class Gpt2Block(nn.Module):
 
 
 class Gpt2(Model):
-    defaults = {"batch": 1, "tokens": 256, "layers": 12, "width": 768, "heads": 12, "vocabulary": 50257, "context": 1024}
+    defaults = {"batch": 1, "tokens": 256, "layers": 12, "width": 768, "heads": 12, "vocabulary": 50257, "context": 1024,
+                "padding": 1}
     learning_rate = 6e-4 / 100
 
     def build(self, a):
-        self.wte = nn.Parameter(torch.randn(a.vocabulary, a.width) * 0.02)
+        rows = -(-a.vocabulary // a.padding) * a.padding  # as nanoGPT pads; Duet masks the further columns as well
+        self.wte = nn.Parameter(torch.randn(rows, a.width) * 0.02)
         self.wpe = nn.Parameter(torch.randn(a.context, a.width) * 0.02)
         self.h = nn.ModuleList(Gpt2Block(a) for _ in range(a.layers))
         self.norm = nn.LayerNorm(a.width)
@@ -414,14 +566,31 @@ class TransformerLayer(nn.Module):
         return self.mlp(h if self.cross is None else self.cross(h, memory))
 
 
+class Dropped(nn.Module):  # a dropout that golden files can replace
+    def __init__(self, p):
+        super().__init__()
+        self.dropout = nn.Dropout(p)
+
+    def forward(self, x):
+        return self.dropout(x)
+
+
 class TransformerSmall(Model):
-    defaults = {"batch": 16, "tokens": 64, "layers": 3, "width": 256, "heads": 4, "inner": 1024, "vocabulary": 8000, "dropout": 0.1}
-    learning_rate = 1e-5
+    defaults = {"batch": 16, "tokens": 64, "layers": 3, "width": 256, "heads": 4, "inner": 1024, "vocabulary": 8000, "dropout": 0.1,
+                "smooth": 0.0}
+    learning_rate, learnt = 1e-5, True
 
     def build(self, a):
-        self.embedding = nn.Parameter(torch.randn(a.vocabulary, a.width) * 0.02)
-        self.source_position = nn.Parameter(torch.randn(a.tokens, a.width) * 0.02)
-        self.target_position = nn.Parameter(torch.randn(a.tokens, a.width) * 0.02)
+        self.embedding = nn.Parameter(torch.randn(a.vocabulary, a.width) * (0.02 if self.learnt else 1))
+        if self.learnt:
+            self.source_position = nn.Parameter(torch.randn(a.tokens, a.width) * 0.02)
+            self.target_position = nn.Parameter(torch.randn(a.tokens, a.width) * 0.02)
+        else:
+            i = torch.arange(a.width, dtype=torch.float64)
+            angle = torch.arange(a.tokens, dtype=torch.float64)[:, None] * 10000.0 ** (-(i // 2 * 2) / a.width)
+            sinusoid = torch.where(i % 2 == 0, angle.sin(), angle.cos()).to(torch.float32)
+            self.register_buffer("source_position", sinusoid), self.register_buffer("target_position", sinusoid)
+            self.source_dropped, self.target_dropped = Dropped(a.dropout), Dropped(a.dropout)
         self.encoder = nn.ModuleList(TransformerLayer(a, False) for _ in range(a.layers))
         self.decoder = nn.ModuleList(TransformerLayer(a, True) for _ in range(a.layers))
 
@@ -430,25 +599,152 @@ class TransformerSmall(Model):
         return [(name, True, shape, fill) for name in ("x", "target", "label")]
 
     def declare(self, d):
-        d.parameter("embedding", self.embedding, normal(0, 0.02))
-        d.parameter("encoder.position", self.source_position, normal(0, 0.02))
-        d.parameter("decoder.position", self.target_position, normal(0, 0.02))
+        d.parameter("embedding", self.embedding, normal(0, 0.02 if self.learnt else 1))
+        if self.learnt:
+            d.parameter("encoder.position", self.source_position, normal(0, 0.02))
+            d.parameter("decoder.position", self.target_position, normal(0, 0.02))
+        else:
+            d.other()  # the sinusoids
+            for _ in range(2 if self.a.dropout > 0 else 0):
+                d.other()
         for name, layers in (("encoder", self.encoder), ("decoder", self.decoder)):
             for i, layer in enumerate(layers):
                 layer.declare(d, f"{name}.{i}")
 
     def forward(self, source, target):
         memory = F.embedding(source, self.embedding) + self.source_position
+        memory = memory if self.learnt else self.source_dropped(memory)
         for layer in self.encoder:
             memory = layer(memory)
         h = F.embedding(target, self.embedding) + self.target_position
+        h = h if self.learnt else self.target_dropped(h)
         for layer in self.decoder:
             h = layer(h, memory)
-        return F.linear(h, self.embedding).flatten(0, 1)
+        logits = F.linear(h, self.embedding).flatten(0, 1)
+        return logits if self.learnt else logits * float(torch.tensor(1 / math.sqrt(self.a.width), dtype=torch.float32))
+
+    def loss(self, logits, label):
+        return F.cross_entropy(logits, label.reshape(-1), label_smoothing=self.a.smooth)
 
     def optimiser(self, learning_rate, **form):
         return torch.optim.Adam(self.parameters(), learning_rate, betas=(0.9, 0.98), eps=1e-9, **form)
 
 
-MODELS = {"bilstm": BiLstm, "cifar_cnn": CifarCnn, "gpt2": Gpt2, "lenet": LeNet, "mlp": Mlp, "mnist_cnn": MnistCnn,
-          "resnet50": ResNet50, "toy": Toy, "transformer_small": TransformerSmall}
+class Transformer(TransformerSmall):
+    """The base model. The table holds sqrt(width) times the paper's shared weights."""
+    defaults = {"batch": 64, "tokens": 64, "layers": 6, "width": 512, "heads": 8, "inner": 2048, "vocabulary": 37000, "dropout": 0.1,
+                "smooth": 0.1}
+    learning_rate, learnt = 1e-4, False
+
+
+class LlamaBlock(nn.Module):
+    def __init__(self, a):
+        super().__init__()
+        self.heads, self.kv, self.size = a.heads, a.kv_heads, a.width // a.heads
+        self.norm1, self.norm2 = nn.RMSNorm(a.width, eps=1e-5), nn.RMSNorm(a.width, eps=1e-5)
+        linear = lambda i, o: nn.Linear(i, o, bias=False)
+        self.q, self.k, self.v = linear(a.width, a.width), linear(a.width, self.kv * self.size), linear(a.width, self.kv * self.size)
+        self.out = linear(a.width, a.width)
+        self.gate, self.up, self.down = linear(a.width, a.inner), linear(a.width, a.inner), linear(a.inner, a.width)
+
+    def declare(self, d, name):
+        weight = lambda part, m: d.parameter(f"{name}.{part}.weight", m.weight, normal(0, 0.02))
+        d.parameter(name + ".norm1.weight", self.norm1.weight, constant(1))
+        d.parameter(name + ".norm2.weight", self.norm2.weight, constant(1))
+        for part in ("q", "k", "v", "out"):
+            weight("attention." + part, getattr(self, part))
+        for part in ("gate", "up", "down"):
+            weight("mlp." + part, getattr(self, part))
+
+    def split(self, x, heads, turn=None):
+        x = x.unflatten(-1, (heads, self.size)).transpose(1, 2)
+        if turn is None:
+            return x
+        (cos, sin), (first, second) = turn, x.chunk(2, -1)
+        return torch.cat([first * cos - second * sin, second * cos + first * sin], -1)
+
+    def forward(self, x, turn):
+        h = self.norm1(x)
+        q, k, v = self.split(self.q(h), self.heads, turn), self.split(self.k(h), self.kv, turn), self.split(self.v(h), self.kv)
+        y = F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)
+        h = x + self.out(y.transpose(1, 2).flatten(2))
+        g = self.norm2(h)
+        return h + self.down(F.silu(self.gate(g)) * self.up(g))
+
+
+class Llama(Model):
+    defaults = {"batch": 1, "tokens": 256, "layers": 2, "width": 2048, "heads": 32, "kv_heads": 4, "inner": 5632, "vocabulary": 32000}
+    learning_rate = 4e-4 / 100
+
+    def build(self, a):
+        self.embedding = nn.Parameter(torch.randn(a.vocabulary, a.width) * 0.02)
+        self.norm, self.head = nn.RMSNorm(a.width, eps=1e-5), nn.Linear(a.width, a.vocabulary, bias=False)
+        self.h = nn.ModuleList(LlamaBlock(a) for _ in range(a.layers))
+        size = a.width // a.heads
+        self.angle = torch.arange(a.tokens, dtype=torch.float64)[:, None] * \
+            10000.0 ** (-2.0 * torch.arange(size // 2, dtype=torch.float64) / size)
+
+    def inputs(self):
+        shape, fill = (self.a.batch, self.a.tokens), below(self.a.vocabulary)
+        return [("x", True, shape, fill), ("label", True, shape, fill)]
+
+    def declare(self, d):
+        d.parameter("embedding", self.embedding, normal(0, 0.02))
+        d.parameter("norm.weight", self.norm.weight, constant(1))
+        d.parameter("head.weight", self.head.weight, normal(0, 0.02))
+        for i, block in enumerate(self.h):
+            block.declare(d, f"h.{i}")
+
+    def forward(self, token):
+        x = F.embedding(token, self.embedding)
+        turn = self.angle.cos().to(x.dtype), self.angle.sin().to(x.dtype)
+        for block in self.h:
+            x = block(x, turn)
+        return self.head(self.norm(x)).flatten(0, 1)
+
+    def before_update(self):
+        nn.utils.clip_grad_norm_(self.parameters(), 1.0)
+
+    def optimiser(self, learning_rate, **form):
+        return torch.optim.AdamW(self.parameters(), learning_rate, betas=(0.9, 0.95), weight_decay=0.1, **form)
+
+
+class Recommender(Model):
+    """Factors with biases. The loss of a step is the mean square error; the gradient is that of the sum of the squares, each with
+    its decay, halved."""
+    defaults = {"batch": 1 << 16, "users": 6040, "items": 3952, "factors": 64}
+    learning_rate, adam, gradients = 0.005, False, False
+
+    def build(self, a):
+        self.p, self.q = nn.Parameter(torch.randn(a.users, a.factors) * 0.1), nn.Parameter(torch.randn(a.items, a.factors) * 0.1)
+        self.bu, self.bi = nn.Parameter(torch.zeros(a.users)), nn.Parameter(torch.zeros(a.items))
+
+    def inputs(self):
+        a = self.a
+        return [("x", True, (a.batch,), below(a.users)), ("item", True, (a.batch,), below(a.items)),
+                ("label", False, (a.batch,), uniform(0.5, 5))]
+
+    def declare(self, d):
+        d.parameter("user.factors", self.p, normal(0, 0.1)), d.parameter("item.factors", self.q, normal(0, 0.1))
+        d.parameter("user.bias", self.bu, constant(0)), d.parameter("item.bias", self.bi, constant(0))
+
+    def forward(self, user, item):
+        p, q, bu, bi = F.embedding(user, self.p), F.embedding(item, self.q), self.bu[user], self.bi[item]
+        decay = 0.02 * ((p * p).sum() + (q * q).sum() + (bu * bu).sum() + (bi * bi).sum())
+        return 3.5 + bu + bi + (p * q).sum(1), decay
+
+    def step(self, optimiser, inputs, forward=None):
+        optimiser.zero_grad(set_to_none=True)
+        guess, decay = (self if forward is None else forward)(*inputs[:-1])
+        error = inputs[-1] - guess
+        ((error * error).sum() + decay).div(2).backward()
+        optimiser.step()
+        return None, (error * error).mean()
+
+    def optimiser(self, learning_rate, **form):
+        return torch.optim.SGD(self.parameters(), learning_rate, **form)
+
+
+MODELS = {"bilstm": BiLstm, "cifar_cnn": CifarCnn, "gpt2": Gpt2, "image_cnn": ImageCnn, "lenet": LeNet, "llama": Llama,
+          "lstm_scorer": LstmScorer, "mlp": Mlp, "mnist_cnn": MnistCnn, "recommender": Recommender, "resnet50": ResNet50, "toy": Toy,
+          "transformer": Transformer, "transformer_small": TransformerSmall}

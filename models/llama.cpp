@@ -1,0 +1,317 @@
+// SPDX-License-Identifier: Apache-2.0
+// Blocks as in Llama (arXiv:2302.13971, 2307.09288): root-mean-square normalisation, rotary positions, attention whose
+// query heads share heads of keys and values, and a feed-forward gated by SiLU; no biases. A stack of them with its own
+// table of tokens and head; cross-entropy of the next token, gradients clipped to norm 1, AdamW. The sizes are those of
+// TinyLlama 1.1B (arXiv:2401.02385), of whose 22 blocks two are the default.
+#include <vector>
+
+#include "models/model.h"
+#include "models/transformer_layers.h"
+#include "ops/elementwise/rope.h"
+#include "ops/elementwise/swiglu.h"
+#include "ops/embedding/embedding.h"
+#include "ops/gemm/gemm.h"
+#include "ops/memory/permute.h"
+#include "ops/norm/rmsnorm.h"
+
+namespace duet {
+
+struct Llama {
+  static constexpr const char* name = "llama";
+  static constexpr double kLearningRate = 4e-4 / 100, kBeta1 = 0.9, kBeta2 = 0.95, kDecay = 0.1, kMaxNorm = 1;
+
+  int64_t batch = 1, tokens = 256;
+  int64_t layers = 2, width = 2048, heads = 32, kv_heads = 4, inner = 5632, vocabulary = 32000;
+  DType dtype = DType::f32;
+  bool mixed = false;
+
+  void attributes(auto&& field) {
+    field("dtype", dtype, "element type of parameters and activations");
+    field("batch", batch, "sequences of a step");
+    field("tokens", tokens, "tokens of a sequence");
+    field.option("layers", layers, "blocks");
+    field.option("width", width, "elements of a token");
+    field.option("heads", heads, "heads of queries");
+    field.option("kv_heads", kv_heads, "heads of keys and of values");
+    field.option("inner", inner, "elements between the layers of a feed-forward");
+    field.option("vocabulary", vocabulary, "different tokens");
+    field.option("mixed", mixed, kMixed);
+  }
+  std::string invalid() const;
+  void train(Tape& tape) const;
+  void evaluate(Tape& tape) const;
+  int64_t rows() const { return batch * tokens; }
+  int64_t head() const { return width / heads; }  // elements of a head
+
+  static Cases cases(Scale scale) {
+    const Cases test{
+        {"every layer, narrowed", "batch:2 tokens:7 layers:2 width:24 heads:6 kv_heads:2 inner:36 vocabulary:31"},
+    };
+    const Cases standard{
+        {"a block of TinyLlama, one short sequence", "batch:1 tokens:128 layers:1"},
+    };
+    const Cases more{
+        {"a block of TinyLlama, one short sequence, mixed precision", "bf16 batch:1 tokens:128 layers:1 mixed:1"},
+        {"two blocks of TinyLlama, a full sequence", "batch:1 tokens:2048"},
+        {"two blocks of TinyLlama, four full sequences, mixed precision", "bf16 batch:4 tokens:2048 mixed:1"},
+        {"two blocks of TinyLlama, four full sequences, mixed precision with loss scaling",
+         "f16 batch:4 tokens:2048 mixed:1"},
+    };
+    return by_scale(scale, test, standard, more, sweep("tokens", 16, 2048, "batch:1 layers:1", 2));
+  }
+};
+
+namespace {
+
+// y = x w', without a bias. Parameter <name>.weight (out, in).
+class Projection {
+ public:
+  Projection(Tape& tape, const std::string& name, int64_t rows, int64_t in, int64_t out, DType dtype)
+      : tape_(&tape), rows_(rows), in_(in), out_(out), dtype_(dtype) {
+    w_ = tape.parameter(name + ".weight", {out, in}, Fill::normal(0, 0.02), dtype);
+  }
+  Var forward(Var x) {
+    x_ = x;
+    return tape_->add(Gemm{.m = rows_, .n = out_, .k = in_, .trans_b = true, .dtype = dtype_}, {x, w_});
+  }
+  Var backward(Var dy) {
+    tape_->add(Gemm{.m = out_, .n = in_, .k = rows_, .trans_a = true, .dtype = dtype_}, {dy, x_},
+               {{Gemm::c, tape_->gradient(w_)}});
+    return tape_->add(Gemm{.m = rows_, .n = in_, .k = out_, .dtype = dtype_}, {dy, w_});
+  }
+
+ private:
+  Tape* tape_;
+  int64_t rows_, in_, out_;
+  DType dtype_;
+  Var w_, x_;
+};
+
+// Parameter <name>.weight (cols).
+class RmsNormLayer {
+ public:
+  RmsNormLayer(Tape& tape, const std::string& name, int64_t rows, int64_t cols, DType dtype)
+      : tape_(&tape), shape_{.rows = rows, .cols = cols, .dtype = dtype} {
+    gamma_ = tape.parameter(name + ".weight", {cols}, Fill::constant(1), dtype);
+  }
+  Var forward(Var x) {
+    x_ = x;
+    const Outputs out = tape_->add(shape_, {x, gamma_});
+    rstd_ = out[RmsNorm::rstd];
+    return out;
+  }
+  Var backward(Var dy) {
+    return tape_->add(RmsNormBackward{.rows = shape_.rows, .cols = shape_.cols, .dtype = shape_.dtype},
+                      {x_, gamma_, rstd_, dy}, {{RmsNormBackward::dgamma, tape_->gradient(gamma_)}});
+  }
+
+ private:
+  Tape* tape_;
+  RmsNorm shape_;
+  Var gamma_, x_, rstd_;
+};
+
+// Queries, keys and values of every token, the first two turned by its position; attention; projection.
+// Parameters <name>.q, .k, .v, .out.
+class GroupedAttention {
+ public:
+  GroupedAttention(Tape& tape, const std::string& name, const Llama& m)
+      : tape_(&tape),
+        m_(m),
+        q_(tape, name + ".q", m.rows(), m.width, m.width, m.dtype),
+        k_(tape, name + ".k", m.rows(), m.width, m.kv_heads * m.head(), m.dtype),
+        v_(tape, name + ".v", m.rows(), m.width, m.kv_heads * m.head(), m.dtype),
+        out_(tape, name + ".out", m.rows(), m.width, m.width, m.dtype) {
+    attention_.B = m.batch;
+    attention_.H = m.heads;
+    attention_.Hkv = m.kv_heads;
+    attention_.D = m.head();
+    attention_.Tq = attention_.Tk = m.tokens;
+    attention_.causal = true;
+    attention_.dtype = m.dtype;
+  }
+  Var forward(Var x) {
+    queries_ = heads(turned<Rope>(q_.forward(x), m_.heads), m_.heads, false);
+    keys_ = heads(turned<Rope>(k_.forward(x), m_.kv_heads), m_.kv_heads, false);
+    values_ = heads(v_.forward(x), m_.kv_heads, false);
+    const Outputs out = tape_->add(attention_, {queries_, keys_, values_});
+    y_ = out[Attention::y];
+    lse_ = out[Attention::lse];
+    return out_.forward(heads(y_, m_.heads, true));
+  }
+  Var backward(Var dy) {
+    AttentionBackward problem;
+    static_cast<AttentionShape&>(problem) = attention_;
+    const Outputs d =
+        tape_->add(problem, {queries_, keys_, values_, y_, lse_, heads(out_.backward(dy), m_.heads, false)});
+    const int64_t n = m_.rows() * m_.width;
+    const Var dq = q_.backward(turned<RopeBackward>(heads(d[AttentionBackward::dq], m_.heads, true), m_.heads));
+    const Var dk = k_.backward(turned<RopeBackward>(heads(d[AttentionBackward::dk], m_.kv_heads, true), m_.kv_heads));
+    const Var dv = v_.backward(heads(d[AttentionBackward::dv], m_.kv_heads, true));
+    return add_tensors(*tape_, add_tensors(*tape_, dq, dk, n, m_.dtype), dv, n, m_.dtype);
+  }
+
+ private:
+  Var heads(Var x, int64_t count, bool inverse) {
+    return tape_->add(
+        Permute{.B = m_.batch, .T = m_.tokens, .H = count, .D = m_.head(), .inverse = inverse, .dtype = m_.dtype}, {x});
+  }
+  template <class P>
+  Var turned(Var x, int64_t count) {  // in place
+    const P problem{.B = m_.batch, .T = m_.tokens, .H = count, .D = m_.head(), .dtype = m_.dtype};
+    if constexpr (std::is_same_v<P, Rope>)
+      return tape_->add(problem, {x}, {{Rope::y, x}});
+    else
+      return tape_->add(problem, {x}, {{RopeBackward::dx, x}});
+  }
+
+  Tape* tape_;
+  Llama m_;
+  Attention attention_;
+  Projection q_, k_, v_, out_;
+  Var queries_, keys_, values_, y_, lse_;
+};
+
+// down(silu(gate(x)) up(x)). Parameters <name>.gate, .up, .down.
+class GatedFeedForward {
+ public:
+  GatedFeedForward(Tape& tape, const std::string& name, const Llama& m)
+      : tape_(&tape),
+        m_(m),
+        gate_(tape, name + ".gate", m.rows(), m.width, m.inner, m.dtype),
+        up_(tape, name + ".up", m.rows(), m.width, m.inner, m.dtype),
+        down_(tape, name + ".down", m.rows(), m.inner, m.width, m.dtype) {}
+  Var forward(Var x) {
+    before_ = gate_.forward(x);
+    factor_ = up_.forward(x);
+    return down_.forward(tape_->add(SwiGlu{.n = m_.rows() * m_.inner, .dtype = m_.dtype}, {before_, factor_}));
+  }
+  Var backward(Var dy) {
+    const Var dinner = down_.backward(dy);
+    const Outputs d = tape_->add(SwiGluBackward{.n = m_.rows() * m_.inner, .dtype = m_.dtype},
+                                 {before_, factor_, dinner}, {{SwiGluBackward::dgate, dinner}});
+    return add_tensors(*tape_, gate_.backward(d[SwiGluBackward::dgate]), up_.backward(d[SwiGluBackward::dup]),
+                       m_.rows() * m_.width, m_.dtype);
+  }
+
+ private:
+  Tape* tape_;
+  Llama m_;
+  Projection gate_, up_, down_;
+  Var before_, factor_;
+};
+
+// x + attention(norm(x)), then that + feed_forward(norm(that)).
+class LlamaBlock {
+ public:
+  LlamaBlock(Tape& tape, const std::string& name, const Llama& m)
+      : tape_(&tape),
+        n_(m.rows() * m.width),
+        dtype_(m.dtype),
+        norm1_(tape, name + ".norm1", m.rows(), m.width, m.dtype),
+        norm2_(tape, name + ".norm2", m.rows(), m.width, m.dtype),
+        attention_(tape, name + ".attention", m),
+        inner_(tape, name + ".mlp", m) {}
+  Var forward(Var x) {
+    const Var h = add_tensors(*tape_, x, attention_.forward(norm1_.forward(x)), n_, dtype_);
+    return add_tensors(*tape_, h, inner_.forward(norm2_.forward(h)), n_, dtype_);
+  }
+  Var backward(Var dy) {
+    const Var dh = add_tensors(*tape_, dy, norm2_.backward(inner_.backward(dy)), n_, dtype_);
+    return add_tensors(*tape_, dh, norm1_.backward(attention_.backward(dh)), n_, dtype_);
+  }
+
+ private:
+  Tape* tape_;
+  int64_t n_;
+  DType dtype_;
+  RmsNormLayer norm1_, norm2_;
+  GroupedAttention attention_;
+  GatedFeedForward inner_;
+};
+
+class LlamaNet {
+ public:
+  LlamaNet(Tape& tape, const Llama& m)
+      : tape_(&tape),
+        m_(m),
+        table_(tape.parameter("embedding", {m.vocabulary, m.width}, Fill::normal(0, 0.02), m.dtype)),
+        last_(tape, "norm", m.rows(), m.width, m.dtype),
+        head_(tape, "head", m.rows(), m.width, m.vocabulary, m.dtype) {
+    for (int64_t i = 0; i < m.layers; ++i) blocks_.emplace_back(tape, "h." + std::to_string(i), m);
+  }
+  Var forward(Var token) {
+    token_ = token;
+    Var h = tape_->add(shape<Embedding>(), {token, table_});
+    for (LlamaBlock& b : blocks_) h = b.forward(h);
+    return head_.forward(last_.forward(h));
+  }
+  void backward(Var dlogits) {
+    Var dh = last_.backward(head_.backward(dlogits));
+    for (size_t i = blocks_.size(); i-- > 0;) dh = blocks_[i].backward(dh);
+    tape_->add(shape<EmbeddingBackward>(), {token_, dh}, {{EmbeddingBackward::dtable, tape_->gradient(table_)}});
+  }
+
+ private:
+  template <class P>
+  P shape() const {
+    return {.B = m_.batch, .T = m_.tokens, .V = m_.vocabulary, .C = m_.width, .dtype = m_.dtype, .position = false};
+  }
+  Tape* tape_;
+  Llama m_;
+  Var table_, token_;
+  RmsNormLayer last_;
+  Projection head_;
+  std::vector<LlamaBlock> blocks_;
+};
+
+Var text(Tape& tape, const Llama& m) {
+  return tape.input("x", DType::i32, {m.batch, m.tokens}, Fill::below(m.vocabulary));
+}
+
+}  // namespace
+
+std::string Llama::invalid() const {
+  if (const std::string why = invalid_model(batch, dtype) + invalid_mixed(mixed, dtype); !why.empty()) return why;
+  if (tokens < 1 || tokens > 1 << 20) return outside_range("tokens", tokens, 1 << 20);
+  if (layers < 1 || layers > 1000) return outside_range("layers", layers, 1000);
+  if (inner < 1 || inner > 1 << 20) return outside_range("inner", inner, 1 << 20);
+  if (vocabulary < 1 || vocabulary > 1 << 24) return outside_range("vocabulary", vocabulary, 1 << 24);
+  if (width < 1 || width > 1 << 20) return outside_range("width", width, 1 << 20);
+  if (heads < 1 || width < heads || width % (2 * heads) != 0)
+    return "width " + std::to_string(width) + " and heads " + std::to_string(heads) +
+           ": twice the heads must divide the width, since positions turn pairs of elements";
+  if (kv_heads < 1 || heads % kv_heads != 0)
+    return "kv_heads " + std::to_string(kv_heads) + ": must divide the " + std::to_string(heads) + " heads";
+  return "";
+}
+
+void Llama::train(Tape& tape) const {
+  const Var token = text(tape, *this),
+            label = tape.input("label", DType::i32, {batch, tokens}, Fill::below(vocabulary));
+  LlamaNet net(tape, *this);
+  CrossEntropyLoss loss(tape, rows(), vocabulary, dtype, mixed);
+  tape.phase("forward");
+  loss.forward(net.forward(token), label);
+  tape.phase("backward");
+  net.backward(loss.backward());
+  add_optimiser(tape, dtype,
+                AdamOptions{.learning_rate = kLearningRate,
+                            .beta1 = kBeta1,
+                            .beta2 = kBeta2,
+                            .weight_decay = kDecay,
+                            .decoupled = true,
+                            .mixed = mixed,
+                            .max_norm = kMaxNorm});
+}
+
+void Llama::evaluate(Tape& tape) const {
+  const Var token = text(tape, *this);
+  LlamaNet net(tape, *this);
+  tape.phase("forward");
+  tape.output("logits", net.forward(token));
+}
+
+DUET_MODEL(Llama);
+
+}  // namespace duet

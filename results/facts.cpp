@@ -61,8 +61,9 @@ class Collector {
       for (size_t i = 0; i < list.size(); ++i) add(fmt::format("{}[{}]", name, i), list[i]);
     }
   }
-  void add(const std::string& name, const Facts& facts) {
-    for (const auto& [key, value] : facts) add(name + "." + key, value);
+  template <class T>
+  void add(const std::string& name, const std::vector<std::pair<std::string, T>>& members) {
+    for (const auto& [key, value] : members) add(name + "." + key, value);
   }
 
   std::string prefix_;

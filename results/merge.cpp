@@ -52,6 +52,18 @@ void add_texts(std::vector<std::string>& texts, const std::vector<std::string>& 
       texts.push_back(fmt::format("process {}: {}", process, text));
 }
 
+void add_phases(std::optional<Amounts>& phases_s, const std::optional<Amounts>& more) {
+  if (!phases_s || !more) return phases_s.reset();
+  for (const auto& [name, time_s] : *more) {
+    const auto same = std::find_if(phases_s->begin(), phases_s->end(),
+                                   [&name = name](const auto& phase) { return phase.first == name; });
+    if (same == phases_s->end())
+      phases_s->emplace_back(name, time_s);
+    else
+      same->second += time_s;
+  }
+}
+
 }  // namespace
 
 Run merge(std::vector<Run> processes) {
@@ -65,6 +77,7 @@ Run merge(std::vector<Run> processes) {
       throw Error("{}: {} jobs, and {} in the first process", more.file, more.jobs.size(), run.jobs.size());
     for (Job& job : run.jobs) add_job(job, find_job(more, job.name), process, !more.invocation.complete);
     i.wall_s += more.invocation.wall_s;
+    add_phases(i.phases_s, more.invocation.phases_s);
     i.complete = i.complete && more.invocation.complete;
     i.trust = std::max(i.trust, more.invocation.trust);
     add_texts(i.warnings, more.invocation.warnings, process);

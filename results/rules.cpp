@@ -38,6 +38,21 @@ bool disturbed(const Repetition& repetition) {
                      [](const std::string& f) { return f != flag::kRetried; });
 }
 
+void append_attempt(Repetition& all, const Repetition& attempt) {
+  const auto mean = [&](double a, double b) {
+    return (a * all.wall_s + b * attempt.wall_s) / (all.wall_s + attempt.wall_s);
+  };
+  all.foreign_cores = mean(all.foreign_cores, attempt.foreign_cores);
+  all.steal_share = mean(all.steal_share, attempt.steal_share);
+  all.wall_s += attempt.wall_s;
+  all.samples_s.insert(all.samples_s.end(), attempt.samples_s.begin(), attempt.samples_s.end());
+  all.roof_s.insert(all.roof_s.end(), attempt.roof_s.begin(), attempt.roof_s.end());
+  if (all.roof_s.size() < all.samples_s.size()) all.roof_s.clear();  // one of them was not probed
+  all.sm_clock_mhz = attempt.sm_clock_mhz;
+  for (const std::string& flag : attempt.flags)
+    if (!has(all.flags, flag)) all.flags.push_back(flag);
+}
+
 namespace {
 
 // The values that count: of undisturbed repetitions, or of all where too few of them are. Repetitions of one process
@@ -113,6 +128,10 @@ bool is_suspect(const Series& series) { return series.has_flag(flag::kSuspect); 
 
 bool has_disturbed_roof(const Series& series) {
   return series.roof && series.roof->fraction > kSuspectFraction && series.has_flag(flag::kDisturbed);
+}
+
+bool has_unsteady_share(const Series& series) {
+  return series.roof && series.roof->hi - series.roof->lo > kMaxShareSpread;
 }
 
 namespace {

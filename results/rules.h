@@ -19,10 +19,11 @@ inline constexpr double kContendedCores = 0.05;   // CPU cores used by other pro
 inline constexpr double kContendedSteal = 0.01;   // of all CPU time, taken by the hypervisor
 inline constexpr double kMinContention_s = 0.1;   // shorter windows hold too few ticks of /proc/stat (10 ms)
 inline constexpr double kSteadyProbe = 0.1;       // (upper - lower quartile) / median of a probe that was quiet
-inline constexpr size_t kEnoughRepetitions = 3;   // undisturbed ones; with fewer, all count
-inline constexpr double kLargeResidual = 0.25;    // of a training step
-inline constexpr double kCeilingDrift = 0.03;     // a ceiling that moved by more has measured two machines
-inline constexpr size_t kMinSweepSizes = 3;       // two points make no curve
+inline constexpr double kMaxShareSpread = 0.1;  // of a share of the roof that one number describes: 5 points up or down
+inline constexpr size_t kEnoughRepetitions = 3;  // undisturbed ones; with fewer, all count
+inline constexpr double kLargeResidual = 0.25;   // of a training step
+inline constexpr double kCeilingDrift = 0.03;    // a ceiling that moved by more has measured two machines
+inline constexpr size_t kMinSweepSizes = 3;      // two points make no curve
 
 // Flags of series and repetitions, as the file spells them.
 namespace flag {
@@ -44,6 +45,9 @@ bool contended(double foreign_cores, double steal_share);
 // Any flag but `retried` marks a repetition as disturbed: a second attempt that was left alone is as good as a first
 // one.
 bool disturbed(const Repetition& repetition);
+// Adds the samples of another attempt at a repetition. The roof was probed beside each sample, so that the share of the
+// roof is steadier over all of them than over the last attempt, whatever ran meanwhile.
+void append_attempt(Repetition& all, const Repetition& attempt);
 // Medians of the undisturbed repetitions; of all of them where fewer than kEnoughRepetitions are undisturbed, since one
 // or two values alone would look like no spread at all. Where several processes took them, one value a process.
 std::vector<double> counted_medians(const std::vector<Repetition>& repetitions);
@@ -59,6 +63,8 @@ void decide_contention(Series& series);
 bool is_suspect(const Series& series);
 // Other processes pushed the roof measured beside the series far below the machine's: its share says nothing.
 bool has_disturbed_roof(const Series& series);
+// The repetitions disagree about the share of the roof by more than kMaxShareSpread: it is shown as their range.
+bool has_unsteady_share(const Series& series);
 // Whether a repetition was faster than the adjacent probe of its roof by more than kSuspectFraction allows.
 bool over_roof(const Repetition& repetition);
 // Roof::fraction and its interval from the adjacent probe: roof_s / samples_s sample by sample, its median in each

@@ -203,6 +203,7 @@ struct Step {
   int64_t peak_memory_bytes = 0, samples = 0;
   std::optional<int64_t> tokens;
   Facts implementations;
+  std::optional<int64_t> upload_bytes = {}, download_bytes = {};
 
   static void members(auto& s, auto&& field) {
     field("phases_s", s.phases_s, Allow::not_negative, "each phase, timed by itself");
@@ -213,6 +214,10 @@ struct Step {
     field("samples", s.samples, Allow::not_negative, "of one step");
     field("tokens", s.tokens, Allow::not_negative, "of one step; null where the model takes none");
     field("implementations", s.implementations, Allow::any, "op: what was chosen for it");
+    field("upload_bytes", s.upload_bytes, Allow::not_negative,
+          "what a host would upload before a step on a GPU: its inputs; absent in older files");
+    field("download_bytes", s.download_bytes, Allow::not_negative,
+          "what it would read after one: the loss; absent in older files");
   }
 };
 
@@ -347,6 +352,7 @@ struct Invocation {
   Selection selection;
   int64_t threads = 1, processes = 1;
   double wall_s = 0, harness_overhead_s = 0;
+  std::optional<Amounts> phases_s = {};
   bool complete = false;
   Trust trust = Trust::trustworthy;
   std::vector<std::string> doubts, warnings;
@@ -362,6 +368,8 @@ struct Invocation {
     field("processes", i.processes, Allow::at_least_one,
           "fresh processes that each took all repetitions (--processes)");
     field("wall_s", i.wall_s, Allow::not_negative, "of the whole run");
+    field("phases_s", i.phases_s, Allow::not_negative,
+          "how wall_s divides: what the program was busy with; absent in older files");
     field("harness_overhead_s", i.harness_overhead_s, Allow::not_negative, "what timing adds to an empty job");
     field("complete", i.complete, Allow::any, "false until every job of the run has finished");
     field("trust", i.trust, Allow::any, "of the run as a whole");

@@ -20,6 +20,8 @@ using Json = nlohmann::ordered_json;
 
 template <class T>
 Json to_json(const T& value);
+template <class T>
+Json to_json(const std::vector<std::pair<std::string, T>>& list);
 
 Json to_json(const Value& value) {
   return std::visit([](const auto& v) { return Json(v); }, value);

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "results/job_name.h"
 #include "results/rules.h"
 #include "results/run_file.h"
 
@@ -68,7 +69,7 @@ inline void decide(Job& job) {
 
 // "softmax/cpu.tuned/f32/rows:64"; its case is the name without the implementation. A step's op is "step/<model>".
 inline Job make_job(const std::string& name, std::vector<Series> series) {
-  const size_t op = name.find('/', name.starts_with("step/") ? 5 : name.starts_with("study/") ? 6 : 0);
+  const size_t op = op_of(name).size();
   const size_t impl = name.find('/', op + 1), dtype = name.find('/', impl + 1);
   Job job;
   job.name = name;

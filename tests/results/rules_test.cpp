@@ -134,6 +134,38 @@ TEST(Rules, DisturbedPairsDoNotCount) {
   EXPECT_FALSE(roof.quiet);
 }
 
+TEST(Rules, AttemptsAtARepetitionAreJoined) {
+  Repetition all = probed(1, 1, {"contended"}), again = probed(0.5, 1, {"contended", "retried"});
+  all.wall_s = 1;
+  all.foreign_cores = 0.2;
+  again.wall_s = 3;
+  again.foreign_cores = 1;
+  const size_t samples = all.samples_s.size();
+  append_attempt(all, again);
+  EXPECT_EQ(all.samples_s.size(), 2 * samples);
+  EXPECT_EQ(all.roof_s.size(), 2 * samples);
+  EXPECT_EQ(all.roof_s.back(), again.roof_s.back());
+  EXPECT_DOUBLE_EQ(all.wall_s, 4);
+  EXPECT_DOUBLE_EQ(all.foreign_cores, 0.8);
+  EXPECT_EQ(all.flags, (Flags{"contended", "retried"}));
+  again.roof_s.clear();  // without a probe
+  append_attempt(all, again);
+  EXPECT_EQ(all.samples_s.size(), 3 * samples);
+  EXPECT_TRUE(all.roof_s.empty());
+}
+
+TEST(Rules, AShareOfWhichRepetitionsDifferIsUnsteady) {
+  Series s = make_series(Scope::call, 1e-5, 0.8);
+  EXPECT_FALSE(has_unsteady_share(s));
+  s.roof->lo = 0.75;
+  s.roof->hi = 0.84;
+  EXPECT_FALSE(has_unsteady_share(s));
+  s.roof->hi = 0.86;
+  EXPECT_TRUE(has_unsteady_share(s));
+  s.roof.reset();
+  EXPECT_FALSE(has_unsteady_share(s));
+}
+
 TEST(Rules, OnlyASteadyProbeIsQuiet) {
   Repetition r = probed(1, 1);
   r.roof_s = {0.8, 0.8, 1, 1, 1.2, 1.2, 1.2, 1.2};

@@ -14,6 +14,8 @@ using Json = nlohmann::ordered_json;
 
 template <class T>
 Json schema_of(const T* type, const Allowed& allowed);
+template <class T>
+Json schema_of(const std::vector<std::pair<std::string, T>>*, const Allowed& allowed);
 
 Json schema_of(const bool*, const Allowed&) { return {{"type", "boolean"}}; }
 Json schema_of(const double*, const Allowed& allowed) {

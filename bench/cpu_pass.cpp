@@ -7,9 +7,11 @@
 #include <cmath>
 #include <limits>
 #include <set>
+#include <utility>
 #include <vector>
 
 #include "core/error.h"
+#include "core/machine.h"
 
 namespace duet::bench {
 namespace {
@@ -18,8 +20,10 @@ using Clock = std::chrono::steady_clock;
 constexpr int64_t kKiB = 1 << 10, kMiB = 1 << 20;
 constexpr int64_t kUnitBytes = kUnit * int64_t{sizeof(float)};
 constexpr int64_t kTask = 128 * kKiB, kSmallTask = 32 * kKiB;  // bytes of a usual task of an op
-constexpr int64_t kMaxSerial = 2 * kMiB;  // beyond this footprint several threads are always faster than one
-constexpr int64_t kSkew = 1280;           // bytes between arrays: equal low address bits make loads wait for stores
+constexpr int64_t kMaxSerial = 2 * kMiB;   // beyond this footprint several threads are always faster than one
+constexpr int64_t kSkew = 1280;            // bytes between arrays: equal low address bits make loads wait for stores
+constexpr int64_t kMaxWindow = 32 * kMiB;  // of a footprint far beyond the caches, what one pass goes over
+constexpr int64_t kUncached = 4;           // footprints of so many last-level caches are far beyond them
 constexpr double kWakeUp_s = 20e-3;
 constexpr double kComputeTask_s = 20e-6, kComputePass_s = 400e-6;  // long compared with a fork
 constexpr int64_t kTasksPerThread = 4;                             // of a pass that is shorter than that
@@ -27,14 +31,17 @@ constexpr double kBarrierTimeout_s = 2e-3;  // a thread that takes longer to arr
 
 double since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
+// Of a footprint far beyond the caches a pass goes over the next part, in turn: nothing of it is still there when its
+// turn comes again, and samples are short.
 class MemoryPass final : public CpuPass {
  public:
   MemoryPass(CpuContext& cpu, PassMemory& memory, const MemoryLoop& loop, int64_t footprint, int64_t grain)
       : cpu_(cpu), memory_(memory), loop_(&loop), grain_(grain) {
-    units_ = units_of(footprint, loop);
+    units_ = window_ = units_of(footprint, loop);
     ceiling = std::string("cpu.") + loop.pattern;
-    amount = static_cast<double>(array_bytes() * loop.moves);
     footprint_bytes = array_bytes() * loop.arrays;
+    if (far_beyond_caches(footprint)) window_ = std::min(units_, units_of(kMaxWindow, loop));
+    amount = static_cast<double>(window_ * kUnitBytes * loop.moves);
   }
   static int64_t units_of(int64_t footprint, const MemoryLoop& loop) {
     return std::max<int64_t>(1, footprint / loop.arrays / kUnitBytes);
@@ -43,11 +50,24 @@ class MemoryPass final : public CpuPass {
     char* const begin = memory_.at_least(span());
     const auto array = [&](int i) { return reinterpret_cast<float*>(begin + i * (array_bytes() + kSkew)); };
     float *const x = array(0), *const y = array(1 % loop_->arrays), *const z = array(2 % loop_->arrays);
-    cpu_.parallel_for(units_, grain_, [&](int64_t first, int64_t last) {
-      loop_->run(x + first * kUnit, y + first * kUnit, z + first * kUnit, (last - first) * kUnit);
+    if (next_ + window_ > units_) next_ = 0;
+    const int64_t begin_unit = std::exchange(next_, next_ + window_);
+    cpu_.parallel_for(window_, grain_, [&](int64_t first, int64_t last) {
+      const int64_t at = (begin_unit + first) * kUnit;
+      loop_->run(x + at, y + at, z + at, (last - first) * kUnit);
     });
   }
   void evict() override { cpu_.evict(memory_.at_least(span()), span()); }
+  std::unique_ptr<CpuPass> resized(int64_t footprint) const override {
+    const int64_t units = units_of(footprint, *loop_);
+    int64_t grain = std::min(grain_, units);
+    if (grain_ == units_) grain = units;  // one task
+    if (grain_ == per_thread(cpu_, units_)) grain = per_thread(cpu_, units);
+    return std::make_unique<MemoryPass>(cpu_, memory_, *loop_, footprint, grain);
+  }
+  static int64_t per_thread(const CpuContext& cpu, int64_t units) {
+    return (units + cpu.threads() - 1) / cpu.threads();
+  }
 
  private:
   int64_t array_bytes() const { return units_ * kUnitBytes; }
@@ -56,7 +76,7 @@ class MemoryPass final : public CpuPass {
   CpuContext& cpu_;
   PassMemory& memory_;
   const MemoryLoop* loop_;
-  int64_t grain_, units_ = 0;
+  int64_t grain_, units_ = 0, window_ = 0, next_ = 0;  // window: units of one run
 };
 
 class ComputePass final : public CpuPass {
@@ -96,7 +116,7 @@ class ComputePass final : public CpuPass {
 // small that a fork may cost more than it saves.
 std::set<int64_t> grains(const CpuContext& cpu, int64_t units, int64_t footprint) {
   if (cpu.threads() == 1) return {units};
-  std::set<int64_t> grains{(units + cpu.threads() - 1) / cpu.threads(), std::min(units, kTask / kUnitBytes),
+  std::set<int64_t> grains{MemoryPass::per_thread(cpu, units), std::min(units, kTask / kUnitBytes),
                            std::min(units, kSmallTask / kUnitBytes)};
   if (footprint <= kMaxSerial) grains.insert(units);
   return grains;
@@ -133,6 +153,11 @@ std::unique_ptr<CpuPass> fastest(CpuContext& cpu, std::vector<std::unique_ptr<Cp
 }
 
 }  // namespace
+
+bool far_beyond_caches(int64_t footprint) {
+  static const int64_t min_bytes = kUncached * std::max(kMiB, read_machine().last_level_bytes());
+  return footprint >= min_bytes;
+}
 
 char* PassMemory::at_least(int64_t bytes) {
   if (buffer_.bytes() < bytes) {

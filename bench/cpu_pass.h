@@ -23,11 +23,17 @@ class CpuPass {
  public:
   virtual ~CpuPass() = default;
   virtual void run() = 0;
-  virtual void evict() {}       // what it touches, from the caches
+  virtual void evict() {}  // what it touches, from the caches
+  // The same loop over another footprint, in tasks of the same size; null where a pass has no footprint.
+  virtual std::unique_ptr<CpuPass> resized(int64_t /*footprint*/) const { return nullptr; }
   double amount = 0;            // bytes that are moved, or operations, of one run
   std::string ceiling;          // name of the ceiling that it measures: "cpu.copy", "cpu.fma.f32"
   int64_t footprint_bytes = 0;  // of a bandwidth
 };
+
+// Whether a footprint is so far beyond the caches that nothing of it is still there at the next pass. A pass then goes
+// over a part of it, and the next one over the next part.
+bool far_beyond_caches(int64_t footprint);
 
 // Arrays for passes over memory, grown on demand and shared by them: one pass runs at a time.
 class PassMemory {

@@ -21,7 +21,8 @@ namespace duet::bench {
 namespace {
 
 constexpr int64_t kMiB = 1 << 20;
-constexpr int64_t kMaxQuickBytes = 256 * kMiB, kMaxQuickHalfBytes = 32 * kMiB;  // in f32 and in bf16
+// Of a shape that is an op's first, of its second, and of the first one in bf16.
+constexpr int64_t kMaxQuickBytes = 256 * kMiB, kMaxSecondQuickBytes = 64 * kMiB, kMaxQuickHalfBytes = 32 * kMiB;
 // Of which the reference, serial and in double, computes a part; of a recurrent layer all that its slices depend on.
 constexpr double kMaxQuickFlops = 5e9, kMaxQuickRecurrentFlops = 2.2e9;
 constexpr double kQuickCoverage_s = 0.2, kMaxCoverage_s = 2;  // what the reference may take for all elements of a case
@@ -348,18 +349,21 @@ const ProblemCase* cheapest(const std::vector<ProblemCase>& cases) {
   return min;
 }
 
-// Quick takes the first shapes that are small enough; bf16 beside f32 for the first one only, and not where it is
-// memory traffic that f32 shows as well.
+// Quick takes two shapes of an op: the first one that is small enough, which may be one beyond the caches, and the
+// first of the others that is smaller. bf16 stands beside f32 for the first one only, and not where it is memory
+// traffic that f32 shows as well. A backward pass takes the first shape in f32: the forward pass has the others.
 bool kept_when_quick(const Problem& p, const Op& op, std::vector<std::string>& taken) {
   if (p.footprint_bytes() > kMaxQuickBytes || p.flops() > kMaxQuickFlops) return false;
   if (op.family == "recurrent" && p.flops() > kMaxQuickRecurrentFlops) return false;
+  const bool is_backward = std::string_view(op.name).find("_backward") != std::string_view::npos;
   const std::string shape = shape_of(p);
   const auto at = std::find(taken.begin(), taken.end(), shape);
   if (p.dtype() == DType::bf16)
-    return p.footprint_bytes() <= kMaxQuickHalfBytes && !taken.empty() && at == taken.begin();
+    return !is_backward && p.footprint_bytes() <= kMaxQuickHalfBytes && !taken.empty() && at == taken.begin();
   if (!plain_f32(p)) return false;
   if (at != taken.end()) return true;
-  if (taken.size() == 2) return false;
+  if (taken.size() == (is_backward ? 1 : 2)) return false;
+  if (taken.size() == 1 && p.footprint_bytes() > kMaxSecondQuickBytes) return false;
   taken.push_back(shape);
   return true;
 }
@@ -373,13 +377,21 @@ bool kept_of_study(const Problem& p, const Options& options, std::vector<std::st
   return taken.size() == 1;
 }
 
+// Flops and bytes are those of the lengths that the contract draws: with others a rate would be wrong.
+void refuse_lengths(const NamedCase& named) {
+  for (const CaseWord& w : words_of(named.text))
+    if (w.kind == CaseWord::Kind::fill && w.name == "lengths")
+      throw Error("lengths={}: a case that is timed has the lengths that its op draws; leave it out", w.value);
+}
+
 // The cases of ops that --case names. One that is named twice, in whatever spelling, is measured once.
 Cases named_op_cases(const Options& options) {
   Cases cases;
   std::set<std::string> names;
   for (const NamedCase& named : options.cases) {
-    if (is_step(named)) continue;
+    if (is_model(named)) continue;
     try {
+      refuse_lengths(named);
       auto c = std::make_unique<OpCase>(
           find_op(named.op), ProblemCase{"given by " + named.source, parse_case(named.op, named.text)}, options.preset);
       if (names.insert(c->name()).second) cases.push_back(std::move(c));

@@ -2,6 +2,7 @@
 #include "bench/roof_probe.h"
 
 #include <algorithm>
+#include <bit>
 #include <chrono>
 #include <cmath>
 #include <limits>
@@ -14,7 +15,8 @@ using Clock = std::chrono::steady_clock;
 // timed.
 constexpr double kFarBelow = 0.4;
 constexpr Trial kTrial{.budget_s = 15e-3, .max_samples = 20}, kLongTrial{.budget_s = 80e-3, .max_samples = 200};
-constexpr int kMaxShortPower = 30;  // 2^30 operations take milliseconds on most CPUs: such rows share one probe
+constexpr int64_t kShortTrial = 4 << 20;  // bytes: smaller footprints are tried one by one, which takes little time
+constexpr int kMaxShortPower = 30;        // 2^30 operations take milliseconds on most CPUs: such rows share one probe
 constexpr int kWarmUps = 2;  // passes, until a cache that the footprint exceeds keeps what it keeps in a long loop
 
 double since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
@@ -65,14 +67,24 @@ RoofProbes::RoofProbes(CpuContext& cpu, const std::vector<Ceiling>& ceilings)
   }
 }
 
-std::shared_ptr<CpuPass> RoofProbes::memory(const Work& work, bool again) {
-  // Smaller footprints are as fast as the smallest one that has a ceiling, since a call counts for less in it. Larger
-  // ones are as slow as the largest.
+// Smaller footprints are as fast as the smallest one that has a ceiling, since a call counts for less in it. Those far
+// beyond the caches are as slow as the largest.
+int64_t RoofProbes::footprint_of(const Work& work) const {
   const int64_t footprint = std::clamp(work.footprint_bytes, min_footprint_, max_footprint_);
+  return far_beyond_caches(footprint) ? max_footprint_ : footprint;
+}
+
+std::shared_ptr<CpuPass> RoofProbes::memory(const Work& work, bool again) {
+  const int64_t footprint = footprint_of(work);
   std::shared_ptr<CpuPass>& pass = memory_passes_[{work.pattern, footprint, work.cold}];
-  if (!pass || again)
-    cpu_.enter(
-        [&] { pass = memory_pass(cpu_, memory_, work.pattern, footprint, work.cold, again ? kLongTrial : kTrial); });
+  if (pass && !again) return pass;
+  const int64_t alike = footprint < kShortTrial ? footprint : std::bit_width(static_cast<uint64_t>(footprint));
+  std::shared_ptr<CpuPass>& tried = tried_[{work.pattern, alike, work.cold}];
+  cpu_.enter([&] {
+    if (!tried || again)
+      tried = memory_pass(cpu_, memory_, work.pattern, footprint, work.cold, again ? kLongTrial : kTrial);
+    pass = tried->resized(footprint);
+  });
   return pass;
 }
 
@@ -93,7 +105,7 @@ std::shared_ptr<RoofProbe> RoofProbes::probe(const Work& work, bool again) {
   std::shared_ptr<RoofProbe> probe(new RoofProbe(cpu_, work.cold));
   const double bound_s = std::max(times->memory_s, times->compute_s);
   if (work.bytes > 0 && times->memory_s > kFarBelow * bound_s)
-    probe->add(memory(work, again), work.bytes, work.footprint_bytes < max_footprint_);
+    probe->add(memory(work, again), work.bytes, !far_beyond_caches(footprint_of(work)));
   if (work.flops > 0 && times->compute_s > kFarBelow * bound_s)
     if (auto pass = compute(work, times->compute->dtype, again)) probe->add(std::move(pass), work.flops, false);
   return probe->parts_.empty() ? nullptr : probe;

@@ -38,8 +38,8 @@ class RoofProbe {
   std::vector<Part> parts_;
 };
 
-// The probes of one CPU context. Which loop is the fastest for a pattern and footprint is tried once, and the passes
-// are shared by all cases that need them.
+// The probes of one CPU context. Which loop is the fastest for a pattern and footprint is tried once, of large
+// footprints once for a power of 2, and the passes are shared by all cases that need them.
 class RoofProbes {
  public:
   // ceilings: of this run; they tell what bounds a row. They and cpu are kept by reference.
@@ -49,6 +49,7 @@ class RoofProbes {
   std::shared_ptr<RoofProbe> probe(const Work& work, bool again = false);
 
  private:
+  int64_t footprint_of(const Work& work) const;
   std::shared_ptr<CpuPass> memory(const Work& work, bool again);
   std::shared_ptr<CpuPass> compute(const Work& work, const std::string& dtype, bool again);
 
@@ -56,8 +57,8 @@ class RoofProbes {
   const std::vector<Ceiling>& ceilings_;
   PassMemory memory_;
   int64_t min_footprint_ = 0, max_footprint_ = 0;
-  std::map<std::tuple<std::string, int64_t, bool>, std::shared_ptr<CpuPass>>
-      memory_passes_;                                                               // pattern, footprint, cold
+  using MemoryPasses = std::map<std::tuple<std::string, int64_t, bool>, std::shared_ptr<CpuPass>>;
+  MemoryPasses memory_passes_, tried_;  // by pattern, footprint and cold; tried: large ones by their bits
   std::map<std::pair<std::string, int>, std::shared_ptr<CpuPass>> compute_passes_;  // dtype, power of 2
 };
 

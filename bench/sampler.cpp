@@ -10,6 +10,7 @@
 
 #include "bench/cpu_pass.h"
 #include "bench/worker.h"
+#include "core/nvtx.h"
 
 namespace duet::bench {
 namespace {
@@ -19,14 +20,19 @@ double seconds(Clock::duration d) { return std::chrono::duration<double>(d).coun
 constexpr double kGpuSample_s = 100e-6;  // a sample lasts at least this long on a GPU, kMinSample_s on the CPU
 constexpr double kClockReads = 500;      // ... and this many clock reads
 constexpr double kWarmUp_s = 0.05;
-constexpr double kGpuWake_s = 0.02;    // of work before a repetition on a GPU
-constexpr double kSlow_s = 0.5;        // where warming up took longer, no further calls are made to fix the counts
-constexpr double kMaxBudgets = 10;     // of a slow job, for its ten samples
-constexpr double kMaxSamples = 100;    // of a repetition
-constexpr double kMaxBatch = 1 << 24;  // applications
-constexpr double kMaxLaunches = 500;   // in a row on a GPU, whose queue holds about 1000
-constexpr double kMaxWall = 3;         // of a sample whose groups are restored or evicted, in its time
-constexpr double kOneSample_s = 1;     // of an application; above, a repetition has one sample
+constexpr double kGpuWake_s = 0.02;      // of work before a repetition on a GPU
+constexpr double kSlow_s = 0.5;          // where warming up took longer, no further calls are made to fix the counts
+constexpr double kMaxBudgets = 10;       // of a slow job, for its ten samples
+constexpr double kMaxSamples = 100;      // of a repetition
+constexpr double kMaxSingleCalls = 300;  // of a repetition whose samples are single calls
+constexpr double kMaxGroups = 1e6;       // of a sample
+constexpr int kTries = 3;                // of a batch, while calibrating
+constexpr double kMaxTries_s = 0.1;      // of them together, once one was taken
+constexpr double kFilled = 0.8;          // of the budget: a repetition that took less is taken again
+constexpr double kMaxBatch = 1 << 24;    // applications
+constexpr double kMaxLaunches = 500;     // in a row on a GPU, whose queue holds about 1000
+constexpr double kMaxWall = 3;           // of a sample whose groups are restored or evicted, in its time
+constexpr double kOneSample_s = 1;       // of an application; above, a repetition has one sample
 }  // namespace
 
 double clock_read_s() {
@@ -57,7 +63,7 @@ Sampler::Counts Sampler::calibrate(double budget_s, int repetitions) {
   const auto start = Clock::now();
   first_call_s_ = first_call();
   double last = 0;
-  for (int calls = 1; calls < 3 || seconds(Clock::now() - start) < std::min(kWarmUp_s, budget_s); ++calls)
+  for (int calls = 1; calls < 3 || seconds(Clock::now() - start) < std::min(kWarmUp_s, budget_s / 2); ++calls)
     last = timed(1);
   double t[3] = {last, last, last};
   if (seconds(Clock::now() - start) < kSlow_s)  // else the last warm call is good enough
@@ -73,25 +79,52 @@ Sampler::Counts Sampler::calibrate(double budget_s, int repetitions) {
   const bool gpu = runner_->context().device() != Device::cpu;
   const double min_sample_s = std::max(gpu ? kGpuSample_s : kMinSample_s, kClockReads * clock_read_s_);
   const double target_s = std::max(min_sample_s, budget_s / kMaxSamples);
-  counts_.batch = batch_for(target_s, one);
-  double application_s = one;
-  if (counts_.batch > 1) {  // the first estimate includes the clock's own cost and a cold cache: estimate again
-    counts_.batch = batch_for(target_s, std::max(timed(counts_.batch), 1e-9));
-    application_s = std::max(timed(counts_.batch), 1e-9);
+  if (runner_->single_calls() && scope_ != Scope::kernel) {
+    const double min_samples = std::clamp(std::ceil(kMaxBudgets * budget_s / one), 1.0, 10.0);
+    counts_.samples = static_cast<int>(std::clamp(std::ceil(budget_s / one), min_samples, kMaxSingleCalls));
+    return counts_;
   }
+  counts_.batch = batch_for(target_s, one);
+  // The first estimate includes the clock's own cost and a cold cache: estimate again.
+  if (counts_.batch > 1) counts_.batch = batch_for(target_s, shortest(counts_.batch).first);
   // Where a batch cannot be that long, a sample is the mean of several. What lies between them is not to take much
   // longer than the applications.
-  const auto group_start = Clock::now();
-  application_s = std::max(timed(counts_.batch), 1e-9);
-  const double group_wall_s = seconds(Clock::now() - group_start);
+  const auto [application_s, group_wall_s] = shortest(counts_.batch);
   const double group_s = application_s * counts_.batch;
   counts_.groups = static_cast<int>(
-      std::clamp(std::min(std::ceil(target_s / group_s), kMaxWall * target_s / group_wall_s), 1.0, 1e6));
+      std::clamp(std::min(std::ceil(target_s / group_s), kMaxWall * target_s / group_wall_s), 1.0, kMaxGroups));
   counts_.sample_s = group_s * counts_.groups;
   // Ten samples at least, unless they would take ten times the budget.
   const double min_samples = std::clamp(std::ceil(kMaxBudgets * budget_s / counts_.sample_s), 1.0, 10.0);
   counts_.samples = static_cast<int>(std::clamp(std::ceil(budget_s / counts_.sample_s), min_samples, kMaxSamples));
   return counts_;
+}
+
+// Of one application and of a whole group, the shortest of a few: one that was interrupted would make samples short.
+std::pair<double, double> Sampler::shortest(int batch) {
+  double application_s = 0, wall_s = 0, spent_s = 0;
+  for (int i = 0; i < kTries && (i == 0 || spent_s < kMaxTries_s); ++i) {
+    const auto start = Clock::now();
+    const double time_s = std::max(timed(batch), 1e-9), took_s = seconds(Clock::now() - start);
+    application_s = i == 0 ? time_s : std::min(application_s, time_s);
+    wall_s = i == 0 ? took_s : std::min(wall_s, took_s);
+    spent_s += took_s;
+  }
+  return {application_s, wall_s};
+}
+
+bool Sampler::grow(double budget_s, double took_s) {
+  if (runner_->single_calls() && scope_ != Scope::kernel) return false;
+  const double wanted_s = std::min(budget_s, counts_.sample_s * counts_.samples);
+  if (counts_.sample_s > kOneSample_s || !(took_s > 0) || took_s >= kFilled * wanted_s) return false;
+  double factor = wanted_s / took_s;
+  const double application_s = took_s / counts_.samples / applications();
+  const int samples = static_cast<int>(std::min(std::ceil(counts_.samples * factor), kMaxSamples));
+  factor *= static_cast<double>(counts_.samples) / samples;
+  counts_.samples = samples;
+  counts_.groups = static_cast<int>(std::clamp(std::ceil(counts_.groups * factor), 1.0, kMaxGroups));
+  counts_.sample_s = application_s * applications();
+  return true;
 }
 
 // By the wall clock in every scope, and not in a blocked queue: on a GPU, the first call of a job loads modules and
@@ -136,6 +169,35 @@ double Sampler::sample() {
     synchronises_ |= waited;
   }
   return total_s / counts_.groups;
+}
+
+void Sampler::apply(int runs) {
+  static const NvtxName kRestore("restore"), kEvict("evict");
+  Context& context = runner_->context();
+  for (int left = runs; left > 0;) {
+    const int batch = cache_ == Cache::cold ? 1 : runner_->restores() ? std::min(left, runner_->copies()) : left;
+    left -= batch;
+    if (runner_->restores()) {
+      const NvtxRange range(kRestore);
+      runner_->restore();
+    }
+    if (cache_ == Cache::cold) {
+      const NvtxRange range(kEvict);
+      runner_->evict();
+    }
+    context.synchronize();
+    copy_ = 0;
+    if (scope_ == Scope::kernel) {
+      context.enter([&] {
+        for (int i = 0; i < batch; ++i) run_();
+      });
+      context.synchronize();
+    } else if (scope_ == Scope::call) {
+      timed_call(batch);
+    } else {
+      timed_end_to_end(batch);
+    }
+  }
 }
 
 double Sampler::timed(int batch, bool* waited) {

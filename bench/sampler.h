@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "bench/runner.h"
@@ -29,13 +30,21 @@ class Sampler {
 
   // Times a first call by the wall clock, warms up, and fixes batch, groups, samples and repetitions, which stay as
   // they are from then on.
-  // budget_s: seconds of samples in a repetition. At most 100 samples fill it: a short application has larger ones.
+  // budget_s: seconds of samples in a repetition. At most 100 samples fill it: a short application has larger ones,
+  // unless the runner wants single calls.
   Counts calibrate(double budget_s, int repetitions);
+  // took_s: all applications of the samples of a first repetition. Where they took much less than the budget, since
+  // calibration was disturbed, the counts grow, and the repetition has to be taken again: true.
+  bool grow(double budget_s, double took_s);
+  const Counts& counts() const { return counts_; }
   // Before a repetition: on a GPU, applications that are not timed for 20 ms. Its clock falls while the CPU's side has
   // its turn, and takes milliseconds to rise.
   void wake();
   void refresh_uploads();  // the end-to-end scope uploads what the inputs hold now
   double sample();         // seconds of one application
+  // So many applications in the scope and cache state of the series, without a clock: for profilers. Between them, data
+  // are restored or evicted as between samples.
+  void apply(int runs);
   int applications() const { return counts_.batch * counts_.groups; }  // in a sample
   double first_call_s() const { return first_call_s_; }
   bool synchronises() const { return synchronises_; }  // in a sample
@@ -43,6 +52,7 @@ class Sampler {
  private:
   int batch_for(double target_s, double one_s) const;
   double first_call();
+  std::pair<double, double> shortest(int batch);
   // Seconds of one application. *waited: whether it waited for the device, so that its time is not the device's alone.
   double timed(int batch, bool* waited = nullptr);
   double timed_call(int batch);

@@ -4,8 +4,9 @@
 
 beside_memory.py [--runs N] [--filter REGEX]
   Runs bench_all N times beside stress_memory, and after each of these runs once alone. For each row: how far its time
-  and its share of the roof lie apart. Exit status 1 where a share of the runs beside stress_memory is more than 5
-  points off their median, or where a row is called suspect. DUET_BIN: the folder of the programs.
+  and its share of the roof lie apart. Exit status 1 where a share of the runs beside stress_memory that is
+  stated as one number is more than 5 points off the median, or where a row is called suspect. Shares that a report
+  shows as a range or as disturbed are counted as withheld. DUET_BIN: the folder of the programs.
 """
 import argparse
 import json
@@ -17,10 +18,12 @@ import tempfile
 
 BIN = os.environ.get("DUET_BIN", "build/bin")
 MAX_OFF = 0.05  # of the roof
+MAX_SPREAD = 0.1  # results::kMaxShareSpread: beyond it a report shows a range
+MAX_SHARE = 1.03  # results::kSuspectFraction: beyond it a disturbed share is not shown
 
 
 def measure(path, filter_, beside):
-    """{row: (seconds, share, whether it is suspect)} of one run."""
+    """{row: (seconds, share, whether it is suspect, whether the share is withheld)} of one run."""
     neighbour = subprocess.Popen([f"{BIN}/stress_memory", "3600"]) if beside else None
     try:
         command = [f"{BIN}/bench_all", "--scale", "quick", "--device", "cpu", "--filter", filter_, f"--json={path}"]
@@ -37,7 +40,10 @@ def measure(path, filter_, beside):
     for job in run["jobs"]:
         for s in job["series"]:
             if s["roof"]:
-                rows[job["name"]] = (s["summary"]["median_s"], s["roof"]["fraction"], "suspect" in s["flags"])
+                roof = s["roof"]
+                withheld = roof["hi"] - roof["lo"] > MAX_SPREAD or (
+                    "disturbed" in s["flags"] and roof["fraction"] > MAX_SHARE)
+                rows[job["name"]] = (s["summary"]["median_s"], roof["fraction"], "suspect" in s["flags"], withheld)
     print(f"{'beside' if beside else 'alone':6}: {len(rows)} rows, the run is {run['run']['trust']}", flush=True)
     return rows
 
@@ -52,21 +58,23 @@ def main():
         for i in range(args.runs):
             beside.append(measure(f"{folder}/{i}.json", args.filter, True))
             alone.append(measure(f"{folder}/{i}_alone.json", args.filter, False))
-    print(f"\n{'row':56} {'time beside / alone':>19}  {'slowest / fastest':>17}  shares beside: median, off; alone")
-    unsteady = suspect = 0
+    print(f"\n{'row':56} {'time beside / alone':>19}  {'slowest / fastest':>17}  shares beside: median, off, withheld; alone")
+    unsteady = suspect = all_withheld = 0
     for name in beside[0]:
-        times, shares, suspicions = zip(*[run[name] for run in beside if name in run])
-        times_alone, shares_alone, _ = zip(*[run[name] for run in alone if name in run])
+        times, shares, suspicions, withheld = zip(*[run[name] for run in beside if name in run])
+        times_alone, shares_alone, _, _ = zip(*[run[name] for run in alone if name in run])
         middle = statistics.median(shares)
-        off = max(abs(share - middle) for share in shares)
+        off = max([abs(share - middle) for share, held_back in zip(shares, withheld) if not held_back], default=0)
+        all_withheld += sum(withheld)
         unsteady += off > MAX_OFF
         suspect += sum(suspicions)
         ratio = statistics.median(times) / statistics.median(times_alone)
         spread = max(times + times_alone) / min(times + times_alone)
         print(f"{name:56} {ratio:19.2f}  {spread:17.2f}  {100 * middle:5.1f} % {100 * off:5.1f}{'!' if off > MAX_OFF else ' '}"
+              f" {sum(withheld):2}"
               f"  {100 * statistics.median(shares_alone):5.1f} %{'  SUSPECT' if any(suspicions) else ''}")
     print(f"\n{len(beside[0])} rows in {args.runs} runs: {unsteady} with a share more than {100 * MAX_OFF:.0f} points off "
-          f"its median, {suspect} suspect")
+          f"its median, {suspect} suspect, {all_withheld} shares withheld")
     return 1 if unsteady or suspect else 0
 
 

@@ -69,6 +69,58 @@ TEST(Sampler, ShortApplicationsFillTheBudgetWithLargerSamples) {
   EXPECT_EQ(runner.runs - before, sampler.applications());
 }
 
+// An application of 20 us on a machine that, while it is calibrated, gives it a core only every tenth time. Counted,
+// not measured: the test has a clock of its own in what it says that a repetition took.
+TEST(Sampler, ADisturbedCalibrationIsMadeUpForAfterTheFirstRepetition) {
+  constexpr double kBudget_s = 0.05, kApplication_s = 20e-6;
+  Spinner runner(10 * kApplication_s, 1, false);
+  Sampler sampler(runner, Scope::call, Cache::warm, clock_read_s());
+  const Sampler::Counts disturbed = sampler.calibrate(kBudget_s, 3);
+  const auto repetition_s = [&] { return kApplication_s * sampler.applications() * sampler.counts().samples; };
+  ASSERT_LT(repetition_s(), 0.2 * kBudget_s);
+  EXPECT_TRUE(sampler.grow(kBudget_s, repetition_s()));
+  EXPECT_GE(repetition_s(), kBudget_s);
+  EXPECT_LE(repetition_s(), 1.5 * kBudget_s);
+  EXPECT_LE(sampler.counts().samples, 100);
+  EXPECT_EQ(sampler.counts().repetitions, disturbed.repetitions);
+  EXPECT_FALSE(sampler.grow(kBudget_s, repetition_s())) << "now it is filled";
+  EXPECT_FALSE(sampler.grow(kBudget_s, 5 * kBudget_s)) << "a slow repetition is no reason";
+}
+
+TEST(Sampler, FewLongSamplesGrowInNumberFirst) {
+  Spinner runner(2e-3, 1, false);
+  Sampler sampler(runner, Scope::call, Cache::warm, clock_read_s());
+  const int samples = sampler.calibrate(0.05, 3).samples;
+  ASSERT_EQ(sampler.applications(), 1);
+  EXPECT_TRUE(sampler.grow(0.05, 0.05 / 2));
+  EXPECT_GE(sampler.counts().samples, samples * 3 / 2);
+  EXPECT_EQ(sampler.applications(), 1);
+}
+
+// Restoring takes so long that samples stay short on purpose.
+TEST(Sampler, WhatIsShortOnPurposeDoesNotGrow) {
+  class Restorer final : public Runner {
+   public:
+    Context& context() override { return cpu; }
+    void run(int) override { spin(2e-6); }
+    bool restores() const override { return true; }
+    void restore() override { spin(1e-3); }
+    void evict() override {}
+    Check verify(bool) override { return {}; }
+    static void spin(double time_s) {
+      const auto start = std::chrono::steady_clock::now();
+      while (std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count() < time_s) {
+      }
+    }
+    CpuContext cpu{1};
+  } runner;
+  Sampler sampler(runner, Scope::call, Cache::warm, clock_read_s());
+  const Sampler::Counts counts = sampler.calibrate(0.05, 1);
+  const double repetition_s = counts.sample_s * counts.samples;
+  ASSERT_LT(repetition_s, 0.5 * 0.05);
+  EXPECT_FALSE(sampler.grow(0.05, repetition_s));
+}
+
 // The clock of a GPU that was idle while the CPU's side ran is low.
 TEST(Sampler, AGpuWorksBeforeARepetition) {
   class OnTheGpu final : public Runner {

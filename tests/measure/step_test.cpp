@@ -82,6 +82,34 @@ TEST(StepTransfers, EndToEndReadsTheLossAndLeavesTheLogits) {
   EXPECT_EQ(read[0].second, 4) << "bytes of the loss";
 }
 
+// A forward pass alone holds no gradients, returns its logits and is verified as a step is.
+TEST(TimedInferences, AreVerifiedAndReturnTheLogits) {
+  CpuContext cpu(1);
+  const Model mlp = find_model("mlp").with_words("batch:8");
+  const auto make = [&](Pass pass) {
+    return std::make_unique<Step>(mlp, cpu, Tape::Preferences{"cpu.planted", "cpu.tuned", "cpu.openblas"}, 1,
+                                  Step::Form::eager, pass);
+  };
+  for (const Planted fault : {Planted::nothing, Planted::works_every_second_time, Planted::works_at_first}) {
+    planted = fault;
+    const auto infer = make(Pass::inference);
+    infer->draw_inputs(1);
+    infer->keep_state();
+    cpu.enter([&] {
+      for (int i = 0; i < 4; ++i) infer->run();
+    });
+    EXPECT_EQ(infer->replay_kept(4).passed(), fault == Planted::nothing) << static_cast<int>(fault);
+  }
+  planted = Planted::nothing;
+  const auto infer = make(Pass::inference), train = make(Pass::training);
+  ASSERT_EQ(infer->device_outputs().size(), 1u);
+  EXPECT_EQ(infer->device_outputs()[0].second, 4 * 8 * 10) << "bytes of the logits";
+  EXPECT_FALSE(infer->tape().has_gradients());
+  EXPECT_LT(infer->memory_bytes(), train->memory_bytes() / 2);
+  EXPECT_LT(infer->flops(), train->flops());
+  EXPECT_EQ(step_job_name(mlp, "cpu", Pass::inference), "infer/mlp/cpu/f32/batch:8");
+}
+
 TEST(TimedSteps, HonestOnesPass) {
   for (const int steps : {1, 2, 3, 4}) EXPECT_EQ(failure_of(Planted::nothing, 3, steps), "") << steps;
 }

@@ -8,6 +8,7 @@
 #include <cmath>
 #include <csignal>
 #include <map>
+#include <optional>
 
 #include "bench/collector.h"
 #include "bench/describe.h"
@@ -32,11 +33,27 @@ volatile std::sig_atomic_t stop_requested = 0;
 constexpr double kSlice_s = 10e-3;
 constexpr int kMinSlices = 3;
 constexpr double kProbeShare = 0.3;             // of a slice
-constexpr int kRetries = 3, kQuickRetries = 1;  // of a contended repetition
+constexpr int kRetries = 3, kQuickRetries = 2;  // of a contended repetition
+constexpr int kMaxGrowths = 3;                  // of the samples of a series
+constexpr int kWarmUps = 3;                     // applications of a series before it is captured
 
 void fail(results::Job& job, const std::string& reason) {
   job.status = Status::failed;
   job.reason = reason;
+}
+
+// What a job's range is divided into (docs/profiling.md). Made at first use: before main, NVTX is not to be called.
+struct PhaseNames {
+  NvtxName prepare{"prepare"}, setup{"setup"}, warmup{"warmup"}, measure{"measure"}, verify{"verify"},
+      profile{"profile"};
+};
+const PhaseNames& phases() {
+  static const PhaseNames names;
+  return names;
+}
+
+NvtxWork nvtx_work(const results::JobDescription& job) {
+  return {.category = job.family, .bytes = job.bytes, .flops = job.flops};
 }
 
 double first_limit_s(const BenchCase& c) { return uncalibrated_limit_s(c.flops, static_cast<double>(c.bytes)); }
@@ -62,6 +79,7 @@ struct CaseTimer::Timing {
     series.threads = threads;
   }
   std::string name;  // of the benchmark: job/scope/cache/threads:N
+  std::optional<NvtxName> range;
   std::shared_ptr<Runner> runner;
   Sampler sampler;
   Sampler::Counts counts;
@@ -83,27 +101,35 @@ CaseTimer::CaseTimer(const Options& options, Devices& devices, const std::vector
   benchmark::Initialize(&argc, argv);
 }
 
+// Makes the runners of all sides, and what the case shares between them.
+CaseTimer::Timings CaseTimer::start_all(BenchCase& c, std::vector<results::Job>& jobs) {
+  Timings timings;
+  bool prepared = false;
+  for (size_t i = 0; i < c.sides.size(); ++i) {
+    if (!prepared && unavailable_reason(c.sides[i]).empty()) {
+      std::string all;
+      for (const Side& side : c.sides)
+        if (unavailable_reason(side).empty()) all += side.job + "\n";
+      worker::works_on(Phase::prepare, all, first_limit_s(c));
+      const NvtxRange of_case(NvtxName(c.name(), {.category = c.family}));
+      const NvtxRange range(phases().prepare);
+      c.prepare(options_.seed);
+      prepared = true;
+    }
+    Timings of_side;
+    jobs[i] = start(c, c.sides[i], of_side);
+    for (auto& t : of_side) {
+      t->job = &jobs[i];
+      timings.push_back(std::move(t));
+    }
+  }
+  return timings;
+}
+
 std::vector<results::Job> CaseTimer::measure(BenchCase& c) {
   std::vector<results::Job> jobs(c.sides.size());
   {
-    Timings timings;  // destroyed before the case releases its memory
-    bool prepared = false;
-    for (size_t i = 0; i < c.sides.size(); ++i) {
-      if (!prepared && unavailable_reason(c.sides[i]).empty()) {
-        std::string all;
-        for (const Side& side : c.sides)
-          if (unavailable_reason(side).empty()) all += side.job + "\n";
-        worker::works_on(Phase::prepare, all, first_limit_s(c));
-        c.prepare(options_.seed);
-        prepared = true;
-      }
-      Timings of_side;
-      jobs[i] = start(c, c.sides[i], of_side);
-      for (auto& t : of_side) {
-        t->job = &jobs[i];
-        timings.push_back(std::move(t));
-      }
-    }
+    Timings timings = start_all(c, jobs);  // destroyed before the case releases its memory
     add_probes(timings);
     run_benchmarks(timings);
     for (auto& t : timings) finish(c, *t);
@@ -115,6 +141,40 @@ std::vector<results::Job> CaseTimer::measure(BenchCase& c) {
       job.step.reset();
     }
   return jobs;
+}
+
+std::vector<results::Job> CaseTimer::capture(BenchCase& c, const Capture& capture) {
+  std::vector<results::Job> jobs(c.sides.size());
+  {
+    Timings timings = start_all(c, jobs);
+    for (auto& t : timings) {
+      if (stop_requested) throw Interrupted{};
+      if (t->job->status == Status::ok) capture_series(*t, capture, t == timings.back());
+    }
+  }
+  c.release();
+  return jobs;
+}
+
+void CaseTimer::capture_series(Timing& t, const Capture& capture, bool last) {
+  const NvtxRange of_series(*t.range);
+  try {
+    t.runner->begin_repetition(0, 1);
+    t.sampler.refresh_uploads();
+    t.runner->before_sample(0, 1);
+    capture.begin();
+    {
+      const NvtxRange range(phases().measure);
+      t.sampler.apply(capture.runs);
+    }
+    capture.end(last);
+    t.runner->after_sample(0, 1);
+  } catch (const std::exception& e) {
+    capture.end(last);
+    fail(*t.job, e.what());
+    return;
+  }
+  verify(t, true);
 }
 
 // Empty where the side can be tried.
@@ -129,34 +189,9 @@ results::Job CaseTimer::start(BenchCase& c, const Side& side, Timings& timings) 
   job.reason = unavailable_reason(side);
   if (!job.reason.empty()) return job;
 
-  const bool cpu = side.device == Device::cpu;
-  const NvtxRange range{NvtxName("setup")};
   try {
-    std::vector<std::pair<Context*, int>> contexts;
-    if (cpu) {
-      contexts.emplace_back(devices_.cpu.get(), devices_.cpu->threads());
-      if (devices_.one_thread) contexts.emplace_back(devices_.one_thread.get(), 1);
-    } else {
-      contexts.emplace_back(devices_.gpu.get(), 1);
-    }
-    for (const auto& [context, threads] : contexts) {
-      worker::works_on(Phase::plan, side.job, first_limit_s(c));
-      const std::shared_ptr<Runner> runner = c.make(side, *context, job.reason);
-      if (!runner) return job;
-      if (!job.plan)
-        job.plan = results::Plan{.threads = threads,
-                                 .isa = cpu ? simd_target() : "",
-                                 .algorithm = runner->algorithm,
-                                 .workspace_bytes = runner->workspace_bytes,
-                                 .create_s = runner->create_s};
-      add_timings(side, runner, threads, timings);
-    }
-    static_cast<results::JobDescription&>(job) = describe_job(c, side);  // a step's flops are known once it is made
-    if (timings.empty()) {
-      job.reason = "no selected scope exists on this side; a CPU has the scope call";
-      return job;
-    }
-    job.status = Status::ok;
+    if (!set_up(c, side, job, timings)) return job;
+    for (auto& t : timings) t->range.emplace(t->name, nvtx_work(job));
     worker::works_on(Phase::calibrate, side.job, first_limit_s(c));
     calibrate(timings);
   } catch (const Interrupted&) {
@@ -167,6 +202,39 @@ results::Job CaseTimer::start(BenchCase& c, const Side& side, Timings& timings) 
     job.repro = c.repro(side);
   }
   return job;
+}
+
+// Makes the plans. False where there is nothing to time; the job then says why.
+bool CaseTimer::set_up(BenchCase& c, const Side& side, results::Job& job, Timings& timings) {
+  const NvtxRange of_job(NvtxName(job.name, nvtx_work(job)));
+  const NvtxRange range(phases().setup);
+  const bool cpu = side.device == Device::cpu;
+  std::vector<std::pair<Context*, int>> contexts;
+  if (cpu) {
+    contexts.emplace_back(devices_.cpu.get(), devices_.cpu->threads());
+    if (devices_.one_thread) contexts.emplace_back(devices_.one_thread.get(), 1);
+  } else {
+    contexts.emplace_back(devices_.gpu.get(), 1);
+  }
+  for (const auto& [context, threads] : contexts) {
+    worker::works_on(Phase::plan, side.job, first_limit_s(c));
+    const std::shared_ptr<Runner> runner = c.make(side, *context, job.reason);
+    if (!runner) return false;
+    if (!job.plan)
+      job.plan = results::Plan{.threads = threads,
+                               .isa = cpu ? simd_target() : "",
+                               .algorithm = runner->algorithm,
+                               .workspace_bytes = runner->workspace_bytes,
+                               .create_s = runner->create_s};
+    add_timings(side, runner, threads, timings);
+  }
+  static_cast<results::JobDescription&>(job) = describe_job(c, side);  // a step's flops are known once it is made
+  if (timings.empty()) {
+    job.reason = "no selected scope exists on this side; a CPU has the scope call";
+    return false;
+  }
+  job.status = Status::ok;
+  return true;
 }
 
 void CaseTimer::add_timings(const Side& side, const std::shared_ptr<Runner>& runner, int threads,
@@ -194,6 +262,12 @@ void CaseTimer::calibrate(Timings& timings) const {
     if (stop_requested) throw Interrupted{};
     worker::beat();
     const auto start = std::chrono::steady_clock::now();
+    const NvtxRange of_series(*t->range);
+    const NvtxRange range(phases().warmup);
+    if (options_.profile) {
+      t->sampler.apply(kWarmUps);
+      continue;
+    }
     t->counts = t->sampler.calibrate(options_.budget_s(), options_.repetitions_or_default());
     t->limit_s = calibrated_limit_s(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
     t->series.batch = t->sampler.applications();
@@ -214,7 +288,7 @@ std::shared_ptr<RoofProbe> CaseTimer::probe_of(const Timing& t, bool again) {
 
 // Rows of a case that share threads and cache state share their probe.
 void CaseTimer::add_probes(Timings& timings) {
-  worker::works_on(Phase::ceilings);
+  worker::works_on(Phase::probe);
   std::map<std::pair<int64_t, Cache>, std::shared_ptr<RoofProbe>> of_case;
   for (auto& t : timings) {
     if (t->job->device != results::Device::cpu || t->job->status == Status::failed) continue;
@@ -235,14 +309,18 @@ void CaseTimer::run_benchmarks(Timings& timings) {
         }
         return;
       }
-      // The library fixes the number of iterations; a contended repetition is taken again in the course of one.
+      // The library fixes the number of iterations; a repetition is taken again, also with more samples, in the course
+      // of one. Once the iterator has reached its end, it must not be asked again.
       auto iterator = state.begin();
       const auto end = state.end();  // starts the library's clock: once
+      bool more = true;
       repetition(*t, [&](double time_s) {
+        if (!more) return;
         state.SetIterationTime(time_s);
-        if (iterator != end) ++iterator;
+        more = iterator != end;
+        if (more) ++iterator;
       });
-      while (iterator != end) ++iterator;  // a stop in the middle
+      while (more && iterator != end) ++iterator;  // a stop in the middle
     };
     benchmark::RegisterBenchmark(t->name.c_str(), body)
         ->UseManualTime()
@@ -258,17 +336,20 @@ void CaseTimer::run_benchmarks(Timings& timings) {
   if (stop_requested) throw Interrupted{};
 }
 
-// One repetition of a series, retried while other processes run, and verified.
+// One repetition of a series, retried while other processes run, and verified. Where all attempts were disturbed, all
+// of them count.
 void CaseTimer::repetition(Timing& t, const std::function<void(double)>& report) {
-  const NvtxName name(t.job->name);
-  const NvtxRange job_range(name);
+  const NvtxRange of_series(*t.range);
   const int retries = options_.preset == Preset::smoke   ? 0
                       : options_.preset <= Preset::sweep ? kQuickRetries
                                                          : kRetries;
   results::Repetition taken;
+  std::optional<results::Repetition> disturbed_ones;
   try {
     for (int attempt = 0; attempt <= retries; ++attempt) {
       taken = timed_repetition(t, attempt, report);
+      for (int i = 0; i < kMaxGrowths && attempt == 0 && t.series.repetitions.empty() && grow(t, taken); ++i)
+        taken = timed_repetition(t, attempt, report);
       // Faster than its roof: perhaps a better pass was slow in the trial. Only the long trial's roof may accuse a row.
       if (!t.probe_is_confirmed && results::over_roof(taken)) {
         t.probe = probe_of(t, true);
@@ -276,18 +357,33 @@ void CaseTimer::repetition(Timing& t, const std::function<void(double)>& report)
         taken = timed_repetition(t, attempt + 1, report);
       }
       if (!disturbed(taken) || stop_requested) break;
+      if (disturbed_ones)
+        results::append_attempt(*disturbed_ones, taken);
+      else
+        disturbed_ones = taken;
     }
   } catch (const std::exception& e) {
     fail(*t.job, e.what());
     return;
   }
   if (taken.samples_s.empty()) return;
+  if (disturbed(taken) && disturbed_ones && !stop_requested) taken = std::move(*disturbed_ones);
   t.series.repetitions.push_back(std::move(taken));
   verify(t, static_cast<int>(t.series.repetitions.size()) == t.counts.repetitions);
 }
 
+// Larger samples where the first repetition shows that calibration was disturbed. False: it was not.
+bool CaseTimer::grow(Timing& t, const results::Repetition& first) const {
+  double took_s = 0;
+  for (const double sample_s : first.samples_s) took_s += sample_s * t.sampler.applications();
+  if (stop_requested || !t.sampler.grow(options_.budget_s(), took_s)) return false;
+  t.counts = t.sampler.counts();
+  t.series.batch = t.sampler.applications();
+  t.series.iterations = t.counts.samples;
+  return true;
+}
+
 results::Repetition CaseTimer::timed_repetition(Timing& t, int attempt, const std::function<void(double)>& report) {
-  static const NvtxName kMeasure("measure");
   worker::works_on(Phase::measure, t.job->name, t.limit_s);
   t.sampler.wake();  // before outputs are overwritten, so that a sample has to write them
   t.runner->begin_repetition(static_cast<int>(t.series.repetitions.size()), t.counts.repetitions);
@@ -300,7 +396,7 @@ results::Repetition CaseTimer::timed_repetition(Timing& t, int attempt, const st
   std::vector<size_t> slice_of_sample;
   const CpuSnapshot before = CpuSnapshot::now();
   {
-    const NvtxRange range(kMeasure);
+    const NvtxRange range(phases().measure);
     for (int i = 0; i < t.counts.samples && !stop_requested; ++i) {
       worker::beat();
       if (t.probe && slice_left_s <= 0) {
@@ -357,8 +453,7 @@ std::vector<double> CaseTimer::probe_roof(Timing& t, double slice_s) {
 
 // The buffers that a repetition timed. last: it was the series' last.
 void CaseTimer::verify(Timing& t, bool last) {
-  static const NvtxName kVerify("verify");
-  const NvtxRange range(kVerify);
+  const NvtxRange range(phases().verify);
   results::Job& job = *t.job;
   worker::works_on(Phase::verify, job.name, uncalibrated_limit_s(job.flops, static_cast<double>(job.bytes)));
   try {
@@ -386,6 +481,8 @@ void CaseTimer::finish(BenchCase& c, Timing& t) {
   if (t.sampler.synchronises()) s.flags.emplace_back(results::flag::kSynchronises);
   if (!job.step && s.scope == Scope::call) {
     worker::works_on(Phase::profile, job.name, first_limit_s(c));
+    const NvtxRange of_series(*t.range);
+    const NvtxRange range(phases().profile);
     job.step = c.profile_step(*t.runner);
     if (job.step) {
       // Nodes are timed by the wall clock, so the whole is too: by the call with most threads, which comes first.

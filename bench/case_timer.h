@@ -33,6 +33,14 @@ class CaseTimer {
 
   // The jobs are in the order of the case's sides. They have no roofs and no verdicts yet. Throws Interrupted.
   std::vector<results::Job> measure(BenchCase& c);
+  // In place of timing: applies each series `runs` times, after some to warm up, between begin() and end(), and then
+  // verifies it. last: no series of the case follows. The jobs have no series.
+  struct Capture {
+    int runs;
+    std::function<void()> begin;
+    std::function<void(bool last)> end;
+  };
+  std::vector<results::Job> capture(BenchCase& c, const Capture& capture);
   static void request_stop();  // from a signal handler
   static bool stop_is_requested();
 
@@ -40,12 +48,16 @@ class CaseTimer {
   struct Timing;  // a series while it is taken
   using Timings = std::vector<std::unique_ptr<Timing>>;
   std::string unavailable_reason(const Side& side) const;
+  Timings start_all(BenchCase& c, std::vector<results::Job>& jobs);
   results::Job start(BenchCase& c, const Side& side, Timings& timings);
+  bool set_up(BenchCase& c, const Side& side, results::Job& job, Timings& timings);
   void add_timings(const Side& side, const std::shared_ptr<Runner>& runner, int threads, Timings& timings) const;
   void calibrate(Timings& timings) const;
+  void capture_series(Timing& t, const Capture& capture, bool last);
   void add_probes(Timings& timings);
   std::shared_ptr<RoofProbe> probe_of(const Timing& t, bool again);
   void run_benchmarks(Timings& timings);
+  bool grow(Timing& t, const results::Repetition& first) const;
   void repetition(Timing& t, const std::function<void(double)>& report);
   results::Repetition timed_repetition(Timing& t, int attempt, const std::function<void(double)>& report);
   static std::vector<double> probe_roof(Timing& t, double slice_s);

@@ -30,7 +30,7 @@ class BenchCase {
   // Null with a reason: the implementation does not serve this case.
   virtual std::unique_ptr<Runner> make(const Side& side, Context& context, std::string& unsupported_reason) = 0;
   virtual std::string repro(const Side& side) const = 0;  // a command that shows a wrong answer again
-  // Only of training steps, after timing: phases and nodes one by one. residual_s is left to the caller.
+  // Only of training steps and inferences, after timing: phases and nodes one by one. residual_s is left to the caller.
   virtual std::optional<results::Step> profile_step(Runner&) { return std::nullopt; }
 
   std::string op, label, family, formula, why, dtype, math, pattern;
@@ -48,7 +48,7 @@ using Cases = std::vector<std::unique_ptr<BenchCase>>;
 // nothing is left.
 Cases select_cases(const Options& options);
 
-// The two kinds of case; select_cases() joins them.
+// The two kinds of case; step_cases: training steps and inferences; select_cases() joins them.
 Cases op_cases(const Options& options);
 Cases step_cases(const Options& options);
 

@@ -62,8 +62,8 @@ void apply_jobs(const Options& options,
   for (const auto& c : select_cases(options))
     for (const Side& side : c->sides) {
       if (side.device != Device::cpu || !side.unavailable_reason.empty()) continue;
-      if (c->op.starts_with("step/")) {
-        without(side.job, "a training step");
+      if (results::is_model(c->op)) {
+        without(side.job, results::is_inference(c->op) ? "an inference" : "a training step");
         continue;
       }
       const Problem problem = parse_case(c->op, c->label);

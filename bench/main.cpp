@@ -5,10 +5,12 @@
 
 #include <csignal>
 
+#include "bench/capture.h"
 #include "bench/case_timer.h"
 #include "bench/instructions.h"
 #include "bench/run.h"
 #include "bench/supervisor.h"
+#include "bench/trace.h"
 #include "bench/worker.h"
 #include "core/command_line.h"
 #include "core/error.h"
@@ -21,10 +23,14 @@ void on_signal(int signal) {
   std::signal(signal, SIG_DFL);  // a second one ends the program at once; the journal stays
 }
 
-int run_in_process(const duet::bench::Options& options) {
-  std::signal(SIGINT, on_signal);
-  std::signal(SIGTERM, on_signal);
-  return duet::bench::run(options);
+// In the process that measures: the worker, or the only one.
+int measure(const duet::bench::Options& options) {
+  if (!options.worker) {
+    std::signal(SIGINT, on_signal);
+    std::signal(SIGTERM, on_signal);
+  }
+  const duet::bench::Recording recording(options);
+  return options.profile ? duet::bench::capture(options) : duet::bench::run(options);
 }
 
 }  // namespace
@@ -38,8 +44,15 @@ int main(int argc, char** argv) {
     if (const auto done = parse(argc, argv, options)) return *done;
     if (options.worker) worker::attach(*options.worker, options);
     if (options.count_instructions && !options.list) return count_instructions(options);
-    if (!options.worker && !options.list && !options.in_process) return supervise(options, argv);
-    status = options.worker ? run(options) : run_in_process(options);
+    if (options.list) return run(options);
+    if (options.worker) {
+      status = measure(options);
+    } else {
+      const Trace trace(options);
+      status = options.in_process ? measure(options) : supervise(options, argv);
+      if (status != kUsage) trace.write();
+      return status;
+    }
   } catch (const duet::Error& e) {
     fmt::print(stderr, "bench_all: {}\n", duet::one_line(e.what()));
     status = kUsage;

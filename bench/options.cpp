@@ -6,6 +6,7 @@
 #include <CLI/CLI.hpp>
 #include <climits>
 #include <cstdio>
+#include <cstdlib>
 #include <ctime>
 #include <map>
 
@@ -35,6 +36,8 @@ double Options::budget_s() const {
 }
 
 namespace {
+
+constexpr int kProfileRuns = 10;
 
 // Google Benchmark's own flags, as its users know them, in our words.
 std::vector<std::string> translate(int argc, char** argv) {
@@ -70,10 +73,10 @@ std::vector<std::string> translate(int argc, char** argv) {
   return out;
 }
 
-// "gemm m:4096 n:512", "gemm/f32/m:4096/n:512", "step/mlp batch:32" or "study/transfer n:1024".
+// "gemm m:4096 n:512", "gemm/f32/m:4096/n:512", "step/mlp batch:32", "infer/mlp batch:1" or "study/transfer n:1024".
 NamedCase named_case(std::string_view line, std::string source) {
   constexpr std::string_view kBlanks = " \t\r", kSeparators = " \t\r/";
-  constexpr std::string_view kFolders[] = {"step/", "study/"};
+  constexpr std::string_view kFolders[] = {"step/", "infer/", "study/"};
   line.remove_prefix(std::min(line.size(), line.find_first_not_of(kBlanks)));
   line.remove_suffix(line.size() - std::min(line.size(), line.find_last_not_of(kBlanks) + 1));
   size_t begin = 0;
@@ -98,6 +101,12 @@ std::string is_regex(const std::string& text) {
     return e.what();
   }
   return "";
+}
+
+std::string is_gpu_choice(const std::string& text) {
+  const bool number = !text.empty() && text.find_first_not_of("0123456789") == text.npos;
+  if (number || text.starts_with("GPU-") || text.starts_with("MIG-")) return "";
+  return fmt::format("'{}' is neither a number nor a UUID such as GPU-8f6..., as nvidia-smi -L prints them", text);
 }
 
 // Not by CLI::Range, which lets NaN pass.
@@ -147,6 +156,7 @@ std::optional<int> parse(int argc, char** argv, Options& options) {
                "bench_all"};
   std::string preset = name_of(options.preset), device = "all";
   std::vector<std::string> json, cases;
+  std::vector<int> profile;
   std::vector<std::string> dtypes;
   for (const DType t : kDTypes) dtypes.emplace_back(name_of(t));
   CLI::Option* json_option =
@@ -154,10 +164,10 @@ std::optional<int> parse(int argc, char** argv, Options& options) {
                      "write the run file here (default out/bench_DATE.json); alone or '-': to standard output")
           ->expected(0, 1);
   app.add_flag("--list", options.list, "list the jobs that would run (with --json: as JSON) and stop");
-  app.add_option(
-         "--case", cases,
-         "only this case, in place of the preset's: 'gemm m:4096 n:512 k:8192 dtype:bf16', 'step/mlp batch:32'; "
-         "@FILE: one a line, # comments. May be repeated; the other selections apply to it")
+  app.add_option("--case", cases,
+                 "only this case, in place of the preset's: 'gemm m:4096 n:512 k:8192 dtype:bf16', 'step/mlp "
+                 "batch:32', 'infer/mlp batch:1'; "
+                 "@FILE: one a line, # comments. May be repeated; the other selections apply to it")
       ->expected(1)
       ->take_all();
   app.add_option("--filter", options.filter, "only jobs whose name contains a match of this regular expression")
@@ -170,6 +180,8 @@ std::optional<int> parse(int argc, char** argv, Options& options) {
                  "sweep: one size over its range, for break-evens; standard: published shapes; full: all of them")
       ->check(CLI::IsMember({"smoke", "quick", "sweep", "standard", "full"}));
   app.add_option("--device", device, "cpu, gpu or all (default)")->check(CLI::IsMember({"cpu", "gpu", "all"}));
+  app.add_option("--gpu", options.gpu_choice, "which of several GPUs: its number in nvidia-smi, or its UUID")
+      ->check(is_gpu_choice);
   app.add_option("--impl", options.implementations, "only these implementations, such as cpu.tuned")->delimiter(',');
   app.add_option("--dtype", options.dtypes, "only these element types: f32 bf16 f16")
       ->delimiter(',')
@@ -177,6 +189,12 @@ std::optional<int> parse(int argc, char** argv, Options& options) {
   app.add_option("--scope", options.scopes, "only these scopes: kernel call end_to_end")
       ->delimiter(',')
       ->check(CLI::IsMember({"kernel", "call", "end_to_end"}));
+  std::string choose = "order";
+  app.add_option(
+         "--choose", choose,
+         "implementations of the ops of a training step or an inference: by order of preference, or the fastest "
+         "of all, measured before (order by default)")
+      ->check(CLI::IsMember({"order", "measured"}));
   app.add_option("--threads", options.threads,
                  "CPU threads (default: all that affinity and quota leave; from standard on also one)")
       ->transform(whole_number(1, INT_MAX));
@@ -213,6 +231,18 @@ std::optional<int> parse(int argc, char** argv, Options& options) {
       "--count-instructions", options.count_instructions,
       "time nothing: count the instructions of one application of each op on the CPU, one thread, by the processor "
       "(perf) where it is allowed, else by valgrind; --json is a list of them. Equal programs give equal counts");
+  app.add_option("--trace", options.trace,
+                 "also write a timeline of jobs and phases to this file, for ui.perfetto.dev or chrome://tracing; it "
+                 "needs no profiler");
+  app.add_option("--profile", profile,
+                 "time nothing: apply each selected series N times (default 10) after 3 applications to warm up, for a "
+                 "profiler that started this program; it captures from cudaProfilerStart to cudaProfilerStop "
+                 "(docs/profiling.md; duet profile does all of it)")
+      ->expected(0, 1)
+      ->transform(whole_number(1, 1000000))
+      ->excludes(processes_option)
+      ->excludes(aa_option);
+  app.add_option("--perf-control", options.perf_control)->group("");    // of duet profile
   app.add_option("--counting-into", options.counting_into)->group("");  // of the process that valgrind runs
   app.add_option(kWorkerOption, options.worker)->group("");             // of the supervisor alone: not in --help
   app.set_version_flag("--version", version_text());
@@ -228,12 +258,29 @@ std::optional<int> parse(int argc, char** argv, Options& options) {
       return app.exit(asked);
     }
     if (app.count("--json")) options.json = json.empty() ? "" : json.front();
-    if (!options.json && !options.list) options.json = default_result_path();
+    if (app.count("--profile")) options.profile = profile.empty() ? kProfileRuns : profile.front();
+    if (options.profile) {
+      for (const char* other : {"--json", "--resume", "--count-instructions", "--repetitions", "--min-time"})
+        if (app.count(other))
+          throw Error("--profile measures no times, since a profiler changes them: it goes without {}", other);
+      options.in_process = true;
+    }
+    if (!options.json && !options.list && !options.profile) options.json = default_result_path();
+    if (options.trace && options.trace->empty()) throw Error("--trace needs the name of a file");
+    if (options.trace && options.json && *options.trace == *options.json)
+      throw Error("--trace and --json name one file, '{}': a file of its own for each", *options.trace);
+    if (options.trace && options.count_instructions) throw Error("--trace goes without --count-instructions");
     for (const Preset p : {Preset::smoke, Preset::quick, Preset::sweep, Preset::standard, Preset::full})
       if (preset == name_of(p)) options.preset = p;
     if (options.aa) options.processes = *options.aa;
+    options.measured_choice = choose == "measured";
     options.cpu = device != "gpu";
     options.gpu = device != "cpu";
+    if (options.gpu_choice && !options.gpu) throw Error("--gpu {} goes without --device cpu", *options.gpu_choice);
+    if (options.gpu_choice) {  // for CUDA, and in the worker's environment; before CUDA's first call
+      setenv("CUDA_DEVICE_ORDER", "PCI_BUS_ID", 1);
+      setenv("CUDA_VISIBLE_DEVICES", options.gpu_choice->c_str(), 1);
+    }
     options.cases = read_named_cases(cases);
     if (!cases.empty() && options.cases.empty()) throw Error("--case {}: holds no case", cases.front());
     if (options.resume && options.json_to_stdout())

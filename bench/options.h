@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "results/job_name.h"
+
 namespace duet::bench {
 
 // How much is measured (--scale). smoke: the cheapest case of each op, one repetition; quick: few cases, warm; sweep:
@@ -22,11 +24,12 @@ struct NamedCase {
   std::string source;    // for messages and reports: "--case" or "shapes.txt:3"
 };
 
-inline bool is_step(const NamedCase& c) { return c.op.starts_with("step/"); }
+inline bool is_model(const NamedCase& c) { return results::is_model(c.op); }
 
 struct Options {
   Preset preset = Preset::quick;
   std::optional<std::string> json;  // "" or "-": standard output; always set for a run, perhaps not for --list
+  bool measured_choice = false;     // implementations of models: the fastest, not the first that is preferred
   bool list = false, resume = false, cpu = true, gpu = true;
   std::vector<NamedCase> cases;                              // empty: those of the preset
   std::string filter, exclude;                               // regular expressions over job names; empty: all, none
@@ -41,9 +44,13 @@ struct Options {
   bool times_only = false;                   // no ceilings, no roofs
   bool count_instructions = false;           // in place of times (instructions.h)
   std::optional<std::string> counting_into;  // in the process that valgrind runs: where jobs are listed
-  std::optional<int> aa;                     // processes of a run that measures noise: sets `processes`, too
-  std::string noise = "out/noise.json";      // where their noise goes
-  std::optional<double> job_limit_s;         // empty: from each job's own calibration
+  std::optional<std::string> gpu_choice;     // of several: its number in nvidia-smi, or its UUID
+  std::optional<std::string> trace;          // file for a timeline of the ranges (trace.h)
+  std::optional<int> profile;               // applications of each series for a profiler, in place of times (capture.h)
+  std::optional<std::string> perf_control;  // of perf, which started this process: its two pipes, joined by a comma
+  std::optional<int> aa;                    // processes of a run that measures noise: sets `processes`, too
+  std::string noise = "out/noise.json";     // where their noise goes
+  std::optional<double> job_limit_s;        // empty: from each job's own calibration
   std::optional<int> worker;  // descriptor of the supervisor's page (worker.h), in a process that it started
 
   bool json_to_stdout() const { return json && (json->empty() || *json == "-"); }

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdlib>
 #include <ctime>
 #include <filesystem>
 #include <random>
@@ -25,6 +26,7 @@
 #include "core/cpu_context.h"
 #include "core/error.h"
 #include "core/machine.h"
+#include "core/nvtx.h"
 #include "reports/format.h"
 #include "reports/report.h"
 #include "core/gpu.h"
@@ -73,17 +75,6 @@ int list(const Options& options, const Cases& cases) {
   return 0;
 }
 
-Devices open_devices(const Options& options) {
-  Devices d;
-  const int threads = options.threads.value_or(usable_threads());
-  d.cpu = std::make_unique<CpuContext>(threads);
-  if (!options.threads && threads > 1 && options.preset >= Preset::standard && options.cpu)
-    d.one_thread = std::make_unique<CpuContext>(1);
-  d.no_gpu = "not selected (--device cpu)";
-  if (options.gpu) d.gpu = open_gpu(d.no_gpu);
-  return d;
-}
-
 // "cpu.tuned 1.23 ms (91 % memory), cuda.tuned 52.1 µs (80 % memory)"
 std::string outcome(const std::vector<Job>& jobs) {
   std::string text;
@@ -104,9 +95,20 @@ int64_t count(const results::Run& run, Status status) {
   return std::count_if(run.jobs.begin(), run.jobs.end(), [&](const Job& j) { return j.status == status; });
 }
 
+// "prepare 41 s, measure 62 s": what took a tenth of the time or more.
+std::string phases_of(const results::Invocation& i) {
+  std::string text;
+  if (i.phases_s)
+    for (const auto& [name, time_s] : *i.phases_s)
+      if (time_s >= std::max(1.0, 0.1 * i.wall_s))
+        text += fmt::format("{}{} {:.0f} s", text.empty() ? "" : ", ", name, time_s);
+  return text.empty() ? "" : " (" + text + ")";
+}
+
 std::string summary_of(const results::Run& run) {
-  return fmt::format("{} jobs, {} failed, {:.0f} s{}", run.jobs.size(), count(run, Status::failed),
-                     run.invocation.wall_s, run.invocation.complete ? "" : "; interrupted, --resume goes on");
+  return fmt::format("{} jobs, {} failed, {:.0f} s{}{}", run.jobs.size(), count(run, Status::failed),
+                     run.invocation.wall_s, phases_of(run.invocation),
+                     run.invocation.complete ? "" : "; interrupted, --resume goes on");
 }
 
 std::string sentence_of(const Finding& f) { return fmt::format("{} {}: {}", f.name, f.value, f.advice); }
@@ -159,6 +161,12 @@ class BenchRun {
     run_.build = describe_build();
     run_.machine = describe_machine(devices_.gpu.get());
     run_.state = describe_state();
+    for (const char* name : {"CUDA_INJECTION64_PATH", "NVTX_INJECTION64_PATH"})
+      if (const char* value = std::getenv(name); value && *value)
+        i.warnings.push_back(
+            fmt::format("a profiler is attached ({}): times include what it costs; --profile is for it", name));
+    if (options_.trace)
+      i.warnings.emplace_back("ranges were recorded (--trace): each may add a microsecond, as to a node of a step");
     if (!one_of_several())
       print(options_, devices_.cpu->describe() + (devices_.gpu ? "; " + devices_.gpu->describe()
                                                                : "; GPU: not measured (" + devices_.no_gpu + ")"));
@@ -265,6 +273,8 @@ class BenchRun {
     results::flag_beaten(run_.jobs);
     run_.sweeps = sweeps_of(run_.jobs);
     results::decide_trust(run_, what_spoils_ratios());
+    worker::works_on(Phase::finish);  // so that the phases are those up to here
+    run_.invocation.phases_s = worker::phases_s();
     run_.invocation.wall_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
   }
 
@@ -290,6 +300,8 @@ class BenchRun {
   bool to_file() const { return !options_.json_to_stdout(); }
 
   std::vector<Ceiling> measure_ceilings() {
+    static const NvtxName kCeilings("ceilings");
+    const NvtxRange range(kCeilings);
     const bool quick = options_.preset <= Preset::sweep;
     std::vector<Ceiling> all;
     const auto add = [&](std::vector<Ceiling> more) {
@@ -404,6 +416,17 @@ class BenchRun {
 
 }  // namespace
 
+Devices open_devices(const Options& options) {
+  Devices d;
+  const int threads = options.threads.value_or(usable_threads());
+  d.cpu = std::make_unique<CpuContext>(threads);
+  if (!options.threads && threads > 1 && options.preset >= Preset::standard && options.cpu)
+    d.one_thread = std::make_unique<CpuContext>(1);
+  d.no_gpu = "not selected (--device cpu)";
+  if (options.gpu) d.gpu = open_gpu(d.no_gpu);
+  return d;
+}
+
 int exit_status_of(const results::Run& run) {
   if (!run.invocation.complete) return kInterrupted;
   if (count(run, Status::failed) > 0) return kFailed;
@@ -459,8 +482,9 @@ int run(const Options& options) {
   if (options.list) return list(options, cases);
 
   Devices devices = open_devices(options);
-  if (!options.cpu && !devices.gpu) {
-    fmt::print(stderr, "bench_all: --device gpu: {}\n", devices.no_gpu);
+  if ((!options.cpu || options.gpu_choice) && !devices.gpu) {
+    fmt::print(stderr, "bench_all: {}: {}\n", options.gpu_choice ? "--gpu " + *options.gpu_choice : "--device gpu",
+               devices.no_gpu);
     return kNothingMeasured;
   }
   BenchRun run(options, cases, devices);

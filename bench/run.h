@@ -16,6 +16,9 @@ inline constexpr int kFailed = 1, kUsage = 2, kNothingMeasured = 77, kInterrupte
 // Returns the exit status. Throws Error on what the user can mend.
 int run(const Options& options);
 
+struct Devices;  // case_timer.h
+Devices open_devices(const Options& options);
+
 // Writes the result of --processes from the run file of each process. Returns the exit status.
 int join_processes(const Options& options, const std::vector<std::string>& parts);
 int exit_status_of(const results::Run& run);

@@ -22,6 +22,9 @@ class Runner {
   virtual void restore() {}                        // restores them, outside the clock
   virtual void refreshed() {}                      // copy 0 was just uploaded again
   virtual void evict() = 0;
+  // Whether each call matters by itself, as of a request that someone waits for: its samples in the scopes call and
+  // end_to_end are single calls, so that they have percentiles.
+  virtual bool single_calls() const { return false; }
 
   // The hooks of verification, outside the clock. Repetition `index` of `count` of a series begins: it sets the outputs
   // to 0xFF, and may replace the inputs. Then come its samples, each between two hooks, and verify().

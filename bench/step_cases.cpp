@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Training steps as benchmark cases: every registered model on each side.
+// Training steps and inferences as benchmark cases: every registered model on each side.
 #include <algorithm>
 #include <chrono>
 #include <map>
@@ -7,6 +7,7 @@
 
 #include "bench/cases.h"
 #include "bench/roof.h"
+#include "core/cpu_context.h"
 #include "core/error.h"
 #include "models/step.h"
 #include "results/statistics.h"
@@ -20,9 +21,16 @@ constexpr double kProfileBudgets =
     5;  // of a repetition, for the phases and again for the nodes; then kMinSamples will do
 constexpr double kNodeSample_s = 100e-6;  // a node is repeated until a sample lasts this long
 
+int64_t batch_of(const Model& model) {
+  for (const Attribute& a : model.attributes())
+    if (a.name == "batch") return std::stoll(a.text());
+  throw Error("model {} has no attribute batch", model.name());
+}
+
 class StepRunner final : public Runner {
  public:
-  StepRunner(std::unique_ptr<Step> step, uint64_t seed) : step_(std::move(step)), seed_(seed) {
+  StepRunner(std::unique_ptr<Step> step, uint64_t seed, bool single_calls)
+      : step_(std::move(step)), seed_(seed), single_calls_(single_calls) {
     create_s = step_->create_s();
     for (const auto& [op, implementation] : step_->implementations())
       algorithm += (algorithm.empty() ? "" : "; ") + op + " by " + implementation;
@@ -34,6 +42,7 @@ class StepRunner final : public Runner {
     step_->run();
   }
   void evict() override { step_->evict(); }
+  bool single_calls() const override { return single_calls_; }
 
   // The last repetition has other inputs than those before it. The steps of its last sample are taken again, op by op.
   void begin_repetition(int index, int count) override {
@@ -62,9 +71,15 @@ class StepRunner final : public Runner {
  private:
   std::unique_ptr<Step> step_;
   uint64_t seed_, drawings_ = 0;
-  bool last_ = false;
+  bool single_calls_, last_ = false;
   int steps_ = 0;  // of the sample
 };
+
+int64_t bytes_of(const std::vector<std::pair<void*, int64_t>>& memory) {
+  int64_t sum = 0;
+  for (const auto& [data, bytes] : memory) sum += bytes;
+  return sum;
+}
 
 template <class F>
 double seconds_of(Context& context, const F& work) {
@@ -81,10 +96,14 @@ double seconds_of(Context& context, const F& work) {
 
 class StepCase final : public BenchCase {
  public:
-  StepCase(const ModelCase& c, double profile_s) : model_(c.model), profile_s_(profile_s) {
-    op = "step/" + model_.name();
-    family = "step";
-    formula = "forward, loss, backward, optimiser";
+  StepCase(const ModelCase& c, Pass pass, const Options& options)
+      : model_(c.model),
+        pass_(pass),
+        choice_(options.measured_choice ? Choice::measured : Choice::order),
+        profile_s_(kProfileBudgets * options.budget_s()) {
+    op = folder_of(pass) + model_.name();
+    family = pass == Pass::training ? "step" : "inference";
+    formula = pass == Pass::training ? "forward, loss, backward, optimiser" : "forward pass of the evaluation";
     why = c.why;
     label = model_.label();
     params = model_.attributes();
@@ -93,14 +112,16 @@ class StepCase final : public BenchCase {
     for (const Attribute& a : params)
       if (a.name == "dtype") dtype = a.text();
     for (const char* side : {"cpu", "gpu", kGraph})
-      sides.push_back({side, step_job_name(model_, side), side == std::string("cpu") ? Device::cpu : Device::cuda, ""});
+      sides.push_back(
+          {side, step_job_name(model_, side, pass), side == std::string("cpu") ? Device::cpu : Device::cuda, ""});
   }
   void prepare(uint64_t seed) override { seed_ = seed; }
   void release() override {}
 
   std::unique_ptr<Runner> make(const Side& side, Context& context, std::string& unsupported_reason) override {
     const Step::Form form = side.implementation == kGraph ? Step::Form::graph : Step::Form::eager;
-    auto step = std::make_unique<Step>(model_, context, Tape::preferences_for(context.device()), seed_, form);
+    auto step =
+        std::make_unique<Step>(model_, context, Tape::preferences_for(context.device()), seed_, form, pass_, choice_);
     if (!step->supported()) {
       unsupported_reason = step->reason();
       return nullptr;
@@ -111,7 +132,7 @@ class StepCase final : public BenchCase {
       bytes = step->bytes();
       footprint_bytes = step->memory_bytes();
     }
-    return std::make_unique<StepRunner>(std::move(step), seed_);
+    return std::make_unique<StepRunner>(std::move(step), seed_, pass_ == Pass::inference && batch_of(model_) == 1);
   }
   std::string repro(const Side& side) const override {
     return "bench_all --case '" + name() + "' --impl " + side.implementation;
@@ -124,9 +145,11 @@ class StepCase final : public BenchCase {
     profile.peak_memory_bytes = step.memory_bytes();
     for (const auto& [op, implementation] : step.implementations())
       profile.implementations.emplace_back(op, implementation);
-    const Var x = tape.find("x");  // samples first; whole numbers are tokens
+    const Var x = tape.find("x");  // samples first; rows of whole numbers are tokens
     profile.samples = tape.shape(x)[0];
-    if (!is_float(tape.dtype(x))) profile.tokens = tape.bytes(x) / size_of(tape.dtype(x));
+    if (!is_float(tape.dtype(x)) && tape.shape(x).size() > 1) profile.tokens = tape.bytes(x) / size_of(tape.dtype(x));
+    profile.upload_bytes = bytes_of(step.device_inputs());
+    profile.download_bytes = bytes_of(step.device_outputs());
     profile.phases_s = time_phases(step, runner.context());
     for (size_t node = 0; node < step.nodes().size(); ++node) {
       const std::string& job = step.nodes()[node].job;
@@ -160,7 +183,7 @@ class StepCase final : public BenchCase {
   double time_node(Step& step, size_t node, Context& context) const {
     // A node that updates in place would go on from its own result and grow beyond all numbers: what it rewrites is
     // restored after each run. The optimiser's nodes take small steps and need no restoring.
-    const bool optimiser = step.tape().nodes()[node].phase + 1 == step.phases().size();
+    const bool optimiser = step.phases()[step.tape().nodes()[node].phase] == "optimiser";
     const auto rewritten = optimiser ? decltype(step.rewritten(node)){} : step.rewritten(node);
     std::vector<Buffer> kept;
     for (const auto& [memory, bytes] : rewritten)
@@ -187,25 +210,92 @@ class StepCase final : public BenchCase {
   }
 
   Model model_;
+  Pass pass_;
+  Choice choice_;
   double profile_s_;
   uint64_t seed_ = 1;
 };
 
-// The training steps that --case names, each once.
+// The training steps and inferences that --case names, each once.
 Cases named_step_cases(const Options& options) {
   Cases cases;
   std::set<std::string> names;
   for (const NamedCase& named : options.cases) {
-    if (!is_step(named)) continue;
+    if (!is_model(named)) continue;
     try {
       const Model& model = find_model(named.op.substr(named.op.find('/') + 1));
       auto c = std::make_unique<StepCase>(ModelCase{"given by " + named.source, model.with_words(named.text)},
-                                          kProfileBudgets * options.budget_s());
+                                          results::is_inference(named.op) ? Pass::inference : Pass::training, options);
       if (names.insert(c->name()).second) cases.push_back(std::move(c));
     } catch (const Error& e) {
       throw Error("{}: {}", named.source, e.what());
     }
   }
+  return cases;
+}
+
+// Declares a model's evaluation: a tape that is not planned has its nodes and no memory.
+template <class Look>
+auto look_at_evaluation(const Model& model, const Look& look) {
+  CpuContext cpu(1);
+  Tape tape(cpu, Tape::preferences_for(Device::cpu));
+  model.evaluate(tape);
+  return look(tape);
+}
+double evaluation_flops(const Model& model) {
+  return look_at_evaluation(model, [](const Tape& tape) {
+    double sum = 0;
+    for (const Tape::Node& node : tape.nodes()) sum += node.problem.flops();
+    return sum;
+  });
+}
+// Whether it answers anything: the evaluation of the recommender gives the error of known ratings alone.
+bool is_served(const Model& model) {
+  return look_at_evaluation(model, [](const Tape& tape) {
+    return std::any_of(tape.outputs().begin(), tape.outputs().end(), [](const auto& o) { return o.first == "logits"; });
+  });
+}
+
+// Narrowed models need not allow every batch.
+Model with_one_sample(const Model& model) {
+  try {
+    return model.with("batch", "1");
+  } catch (const Error&) {
+    return model;
+  }
+}
+
+// A model is served one request at a time, and by batches. Where a CPU would compute for seconds, a batch is left out:
+// its curve says little more than the smaller ones. Smoke takes what tests take, and sweep the batches of the steps.
+std::vector<ModelCase> inference_cases(Preset preset) {
+  struct Batches {
+    std::vector<int64_t> sizes;
+    double max_flops;  // of those above 1
+  };
+  const Batches wanted = preset == Preset::quick      ? Batches{{1, 8}, 3e10}
+                         : preset == Preset::standard ? Batches{{1, 8, 32}, 1e12}
+                                                      : Batches{{1, 8, 32, 64}, INFINITY};
+  std::vector<ModelCase> cases;
+  if (preset == Preset::smoke || preset == Preset::sweep) {
+    std::set<std::string> taken;
+    for (ModelCase& c : model_cases(preset == Preset::smoke ? Scale::test : Scale::sweep))
+      if (!is_served(c.model))
+        continue;
+      else if (preset == Preset::sweep)
+        cases.push_back(std::move(c));
+      else if (taken.insert(c.model.name()).second)
+        cases.push_back({c.why, with_one_sample(c.model)});
+    return cases;
+  }
+  for (const auto& [name, model] : models())
+    for (const int64_t batch : wanted.sizes) {
+      if (!is_served(model)) break;
+      const Model served = model.with("batch", std::to_string(batch));
+      if (batch == 1)
+        cases.push_back({"one request: its latency", served});
+      else if (evaluation_flops(served) <= wanted.max_flops)
+        cases.push_back({"several requests at once: throughput", served});
+    }
   return cases;
 }
 
@@ -216,15 +306,16 @@ Cases step_cases(const Options& options) {
   Cases cases;
   std::map<std::string, size_t> taken;  // a model's cases so far
   // Quick: enough for a curve over the batch, which a model's cases begin with.
-  const size_t max_cases = options.preset == Preset::smoke ? 1 : options.preset == Preset::quick ? 4 : SIZE_MAX;
+  const size_t max_cases = options.preset == Preset::smoke ? 1 : options.preset == Preset::quick ? 3 : SIZE_MAX;
   // Smoke only shows that everything runs: models narrowed for tests do.
   const Scale scale = options.preset == Preset::full    ? Scale::full
                       : options.preset == Preset::sweep ? Scale::sweep
                       : options.preset == Preset::smoke ? Scale::test
                                                         : Scale::standard;
   for (const ModelCase& c : model_cases(scale))
-    if (taken[c.model.name()]++ < max_cases)
-      cases.push_back(std::make_unique<StepCase>(c, kProfileBudgets * options.budget_s()));
+    if (taken[c.model.name()]++ < max_cases) cases.push_back(std::make_unique<StepCase>(c, Pass::training, options));
+  for (const ModelCase& c : inference_cases(options.preset))
+    cases.push_back(std::make_unique<StepCase>(c, Pass::inference, options));
   return cases;
 }
 

@@ -84,6 +84,7 @@ class Supervisor {
     page_->resume = options_.resume;
     page_->generation = 0;
     page_->journal_opened = false;
+    std::fill(std::begin(page_->phases_s), std::end(page_->phases_s), 0.0);
     page_->started_ns = std::chrono::nanoseconds(Clock::now().time_since_epoch()).count();
     name_files(result);
     killed_once_.clear();

@@ -17,7 +17,27 @@
 namespace duet::bench {
 namespace {
 
+using Clock = std::chrono::steady_clock;
+
 WorkerPage* shared = nullptr;
+
+// Adds up how long each phase took. Without a supervisor the times are this process's own.
+class PhaseClock {
+ public:
+  void next(Phase phase) {
+    const Clock::time_point now = Clock::now();
+    times_s()[static_cast<size_t>(phase_)] += std::chrono::duration<double>(now - since_).count();
+    phase_ = phase;
+    since_ = now;
+  }
+  void begin(Clock::time_point start) { since_ = start; }
+  double* times_s() { return shared ? shared->phases_s : own_s_; }
+
+ private:
+  Phase phase_ = Phase::start;
+  Clock::time_point since_ = Clock::now();
+  double own_s_[kPhases] = {};
+} phase_clock;
 
 constexpr double kWithoutJob_s = 1800;  // start, ceilings, writing: work that is no job's
 constexpr double kFirst_s = 600, kSerialFlopPerS = 5e8, kSerialBytePerS = 5e7, kSerialTimes = 4;
@@ -45,8 +65,8 @@ constexpr double kMinCalibrated_s = 30, kCalibrations = 20;
 }  // namespace
 
 const char* name_of(Phase phase) {
-  constexpr const char* kNames[] = {"start",   "ceilings", "prepare", "plan",  "calibrate",
-                                    "measure", "verify",   "profile", "finish"};
+  constexpr const char* kNames[kPhases] = {"start", "ceilings", "prepare", "plan",    "calibrate",
+                                           "probe", "measure",  "verify",  "profile", "finish"};
   return kNames[static_cast<size_t>(phase)];
 }
 
@@ -68,6 +88,7 @@ void attach(int descriptor, Options& options) {
   shared = static_cast<WorkerPage*>(memory);
   if (shared->result[0]) options.json = shared->result;
   options.resume = shared->resume;
+  if (shared->generation == 0) phase_clock.begin(run_start());
   std::signal(SIGINT, SIG_IGN);
   std::signal(SIGTERM, SIG_IGN);
   std::signal(SIGUSR1, [](int) { CaseTimer::request_stop(); });
@@ -78,7 +99,6 @@ void attach(int descriptor, Options& options) {
 const WorkerPage* page() { return shared; }
 
 std::chrono::steady_clock::time_point run_start() {
-  using Clock = std::chrono::steady_clock;
   return shared ? Clock::time_point(std::chrono::nanoseconds(shared->started_ns)) : Clock::now();
 }
 
@@ -87,6 +107,7 @@ void finish(int exit_status) {
 }
 
 void works_on(Phase phase, const std::string& jobs, double limit_s) {
+  phase_clock.next(phase);
   if (!shared) return;
   const uint32_t next = 1 - shared->current;
   WorkerPage::Work& work = shared->work[next];
@@ -100,6 +121,12 @@ void works_on(Phase phase, const std::string& jobs, double limit_s) {
 }
 
 void works_on(Phase phase) { works_on(phase, "", kWithoutJob_s); }
+
+results::Amounts phases_s() {
+  results::Amounts all;
+  for (size_t i = 0; i < kPhases; ++i) all.emplace_back(name_of(static_cast<Phase>(i)), phase_clock.times_s()[i]);
+  return all;
+}
 
 void beat() {
   if (shared) shared->beats.fetch_add(1, std::memory_order_relaxed);

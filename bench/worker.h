@@ -9,11 +9,14 @@
 #include <string>
 
 #include "bench/options.h"
+#include "results/run.h"
 
 namespace duet::bench {
 
-// What a worker is busy with. From prepare to profile it works on one job, or on all jobs of a case.
-enum class Phase : uint32_t { start, ceilings, prepare, plan, calibrate, measure, verify, profile, finish };
+// What a worker is busy with. From prepare to profile it works on one job, or on all jobs of a case; probe: it chooses
+// the probes of the case's roofs.
+enum class Phase : uint32_t { start, ceilings, prepare, plan, calibrate, probe, measure, verify, profile, finish };
+constexpr size_t kPhases = 10;
 const char* name_of(Phase);
 
 // Shared memory: a worker that dies leaves its last words here.
@@ -37,6 +40,7 @@ struct WorkerPage {
     char jobs[kMaxJobs] = {};  // one a line; empty: work that is no job's
   };
   Work work[2];                               // written in turn, so that a crash never leaves half a name
+  double phases_s[kPhases] = {};              // of the run so far, by phase
   std::atomic<uint32_t> current = 0;          // of `work`
   std::atomic<uint64_t> beats = 0;            // steps of progress
   std::atomic<int> exit_status = -1;          // set when the worker has finished
@@ -56,7 +60,8 @@ void finish(int exit_status);
 
 void works_on(Phase phase, const std::string& jobs, double limit_s);  // jobs: names, one a line
 void works_on(Phase phase);                                           // no job's work
-void beat();                                                          // the work goes on: its limit counts from now
+results::Amounts phases_s();  // how long this run was busy with each phase, all its workers together
+void beat();                  // the work goes on: its limit counts from now
 void want_successor();
 void journal_opened();
 

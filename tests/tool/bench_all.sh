@@ -47,6 +47,7 @@ says 2 'in-process excludes --processes' --processes 2 --in-process
 # --case: an op's or a model's name, its attributes; a file of such lines.
 says 2 "op 'sofmax' is unknown; did you mean softmax" --case 'sofmax rows:3 cols:5'
 says 2 "softmax case 'rows:3 colls:5'.*'colls'; did you mean cols" --case 'softmax rows:3 colls:5'
+says 2 'lengths=1: a case that is timed' --case 'attention B:1 H:1 Tq:2 Tk:9 D:8 padded:1 lengths=1'
 says 2 "'many' is not a whole number" --case 'softmax rows:3 cols:many'
 says 2 'cols:N is missing' --case 'softmax rows:3'
 says 2 "'relo' is not one of none relu gelu" --case 'bias outer:1 c:1 act:relo'
@@ -60,9 +61,9 @@ echo '# none' > kept_none.txt
 says 2 "kept_wrong.txt:2: .*'m'" --case @kept_wrong.txt
 says 2 'kept_none.txt: holds no case' --case @kept_none.txt
 says 2 'nothing matches.*--case' --case 'relu n:3' --dtype bf16
-"$bench" --case @kept_shapes.txt --case 'relu dtype:f32 n:3' --case 'step/mlp batch:3' --impl cpu.tuned,cpu --list > listed ||
+"$bench" --case @kept_shapes.txt --case 'relu dtype:f32 n:3' --case 'step/mlp batch:3' --case 'infer/mlp batch:3' --impl cpu.tuned,cpu --list > listed ||
   fail '--case --list'
-[ "$(grep -c . listed)" = 3 ] && grep -q '^relu/cpu.tuned/bf16/n:5' listed && grep -q '^step/mlp/cpu/f32/batch:3' listed ||
+[ "$(grep -c . listed)" = 4 ] && grep -q '^infer/mlp/cpu/f32/batch:3' listed && grep -q '^relu/cpu.tuned/bf16/n:5' listed && grep -q '^step/mlp/cpu/f32/batch:3' listed ||
   fail "--case lists: $(cat listed)"
 "$bench" --scale smoke --device cpu --case 'softmax rows:300 cols:500' --case 'softmax rows:3 cols:5 dtype:f64' \
   --json=kept_case.json > stdout 2> stderr || fail "--case: $(cat stderr)"
@@ -102,6 +103,21 @@ grep -q '^relu .* cpu.tuned .* [nµm]s ' stdout && grep -q '^state: ' stdout && 
 grep -q '"suspect"' batches.json || grep -q 'No GPU in this run' batches/report.md || fail 'no curve over the batch'
 grep -q ' samples/s' batches/report.md || fail 'no throughput of a step'
 
+# The calls of an inference of one sample are timed one by one, and have percentiles; larger batches have a throughput.
+"$bench" --scale quick --device cpu --filter '^infer/toy/cpu' --min-time 0.005 --json=infer.json 2> stderr || fail "inferences: $(cat stderr)"
+"$duet" report infer.json -o infer > stdout 2>&1 || fail "a report of inferences: $(cat stdout)"
+grep -q '^## Inference' infer/report.md && ! grep -q '^## Training steps' infer/report.md || fail 'no section of inferences'
+grep -q 'p99' infer/report.md || grep -q '"suspect"' infer.json || fail 'no p99 of an inference'
+python3 - << 'PYTHON' || fail 'inferences of a run'
+import json
+jobs = json.load(open("infer.json"))["duet"]["jobs"]
+assert [j["name"] for j in jobs] == ["infer/toy/cpu/f32/batch:1", "infer/toy/cpu/f32/batch:8"], jobs
+for j in jobs:
+    assert j["status"] == "ok" and j["family"] == "inference" and "forward" in str(j["step"]["phases_s"]), j
+    assert (j["series"][0]["batch"] == 1) == (j["params"]["batch"] == 1), j["series"][0]["batch"]
+assert len(jobs[0]["series"][0]["repetitions"][0]["samples_s"]) > 100
+PYTHON
+
 # An interrupt ends with a valid file that says so; --resume finishes it, and takes over what was done.
 "$bench" --scale quick --device cpu --filter '^(copy|relu|softmax)/cpu' --min-time 0.02 --json=cut.json 2> stderr &
 pid=$!
@@ -122,7 +138,7 @@ resumed() { # STATUS PATTERN ARGUMENT...
   shift 2
   "$bench" --scale smoke --device cpu --filter cpu.tuned --json=kept_named.json "$@" > stdout 2> stderr
   got=$?
-  [ "$got" = "$status" ] && cat stdout stderr | grep -qE -- "$pattern" || fail "named cases $*: status $got, $(cat stdout stderr)"
+  [ "$got" = "$status" ] && grep -qE -- "$pattern" stdout stderr || fail "named cases $*: status $got, $(cat stdout stderr)"
 }
 resumed 0 '^2 jobs' --case 'relu n:3' --case 'relu n:5'
 resumed 0 'is complete, nothing is left' --case 'relu n:3' --case 'relu n:5' --resume
@@ -202,8 +218,11 @@ for j in jobs:
         median = [b for b in rows if b["run_type"] == "aggregate"]
         assert abs(median[0]["real_time"] * 1e-9 / s["summary"]["median_s"] - 1) < 1e-9
         assert all(len(r["samples_s"]) == s["iterations"] for r in s["repetitions"])
+times, wall = d["duet"]["run"]["phases_s"], d["duet"]["run"]["wall_s"]
+assert times["measure"] > 0 and times["verify"] > 0 and abs(sum(times.values()) - wall) < 0.05 * wall + 0.2, (times, wall)
 step, = [j["step"] for j in jobs if j["name"].startswith("step/mlp/cpu/")]
 assert step["nodes_s"] and step["phases_s"] and step["peak_memory_bytes"] > 0
+assert step["upload_bytes"] > 0 and step["download_bytes"] == 4, "a step reads its inputs, and the host its loss"
 assert step["samples"] > 0 and step["tokens"] is None and d["duet"]["sweeps"] == []
 batches = load("batches.json")["duet"]
 times = {j["params"]["batch"]: j["series"][0]["summary"]["median_s"] for j in batches["jobs"] if j["comparable"]}

@@ -2,6 +2,7 @@
 // Puts an analysis together: what has no result and why, and what weakens the run as a whole.
 #include "reports/analysis.h"
 #include "reports/join.h"
+#include "results/job_name.h"
 
 #include <fmt/format.h>
 
@@ -81,19 +82,27 @@ void add_warnings(const Run& run, Analysis& analysis) {
   if (across > 0)
     warnings.push_back(fmt::format("{} of {} speedups are across machines: the CPU of one against the GPU of another",
                                    across, analysis.speedups.size()));
-  size_t unexplained = 0;
-  for (const StepRow& row : analysis.steps) {
-    unexplained += !row.explained;
-    if (!row.problem.empty() && row.explained) warnings.push_back(row.job->name + ": " + row.problem);
+  for (const auto& [rows, noun] :
+       {std::pair(&analysis.steps, "training steps"), {&analysis.inferences, "inferences"}}) {
+    size_t unexplained = 0;
+    for (const StepRow& row : *rows) {
+      unexplained += !row.explained;
+      if (!row.problem.empty() && row.explained) warnings.push_back(row.job->name + ": " + row.problem);
+    }
+    if (unexplained > 0)
+      warnings.push_back(
+          fmt::format("{} of {} {} have a residual over {:.0f} %: the sum of their nodes explains them poorly",
+                      unexplained, rows->size(), noun, 100 * results::kLargeResidual));
   }
-  if (unexplained > 0)
-    warnings.push_back(fmt::format(
-        "{} of {} training steps have a residual over {:.0f} %: the sum of their nodes explains them poorly",
-        unexplained, analysis.steps.size(), 100 * results::kLargeResidual));
   warnings.insert(warnings.end(), run.invocation.warnings.begin(), run.invocation.warnings.end());
 }
 
 }  // namespace
+
+Kind kind_of(const std::string& case_name) {
+  if (results::is_inference(case_name)) return Kind::inference;
+  return results::is_model(case_name) ? Kind::step : Kind::op;
+}
 
 std::string family_of(const Job& job) { return job.family.empty() ? "other" : job.family; }
 
@@ -118,7 +127,8 @@ Analysis analyse(const Run& run) {
                        [](const SweepPoint& p) { return p.gpu_call_s || p.gpu_end_to_end_s; })});
   std::stable_partition(analysis.break_evens.begin(), analysis.break_evens.end(),
                         [](const BreakEvenRow& row) { return row.of_model(); });
-  analysis.steps = step_rows(run);
+  analysis.steps = step_rows(run, Kind::step);
+  analysis.inferences = step_rows(run, Kind::inference);
   analysis.studies = studies_of(run);
   add_missing(run, analysis);
   add_warnings(run, analysis);

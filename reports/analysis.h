@@ -42,6 +42,10 @@ inline constexpr std::array kScopes = {Scope::kernel, Scope::call, Scope::end_to
 
 // --- CPU against GPU (pairs.cpp)
 
+// What a case is: an op by itself, a training step or an inference. Each kind is compared apart from the others.
+enum class Kind { op, step, inference };
+Kind kind_of(const std::string& case_name);
+
 // Who wins a row. level: the interval of the ratio contains 1.
 enum class Winner { cpu, gpu, level };
 Winner winner(const Interval& ratio);
@@ -55,7 +59,7 @@ struct SpeedupRow {
   bool contested = false;  // a suspect job was faster than one of the two: the ratio may change once that is explained
   bool primary = true;     // the case's first cache state, on one machine where one has both sides; charts show these
   bool across_machines = false;  // the CPU of one, the GPU of another
-  bool of_step() const { return case_name.starts_with("step/"); }
+  Kind kind() const { return kind_of(case_name); }
   const Interval& call() const { return *ratio[static_cast<size_t>(Scope::call)]; }
   double call_ratio() const { return call().value; }
 };
@@ -68,7 +72,7 @@ struct OneSidedRow {
   const Series* one_thread = nullptr;
   bool weak_cpu = false;
   std::string no_ratio_reason;  // why there is no result on the other side
-  bool of_step() const { return case_name.starts_with("step/"); }
+  Kind kind() const { return kind_of(case_name); }
 };
 
 // The middle and the ends of some values.
@@ -154,7 +158,7 @@ struct FamilyShare {
 // The one to draw of several of a name: largest footprint, then most threads.
 const Ceiling* chosen_ceiling(const Run& run, const std::string& name);
 
-// --- sweeps and steps (break_even.cpp, steps.cpp)
+// --- sweeps, steps and inferences (break_even.cpp, steps.cpp)
 
 // Between measured sizes nothing is known but that it lies there: no interpolated size is given.
 struct BreakEven {
@@ -169,17 +173,19 @@ struct BreakEvenRow {
   bool gpu = false;  // whether it has a time on the GPU
   // Over the batch, curves show the time of one sample, so that the gain of a larger batch can be seen.
   bool per_sample() const { return sweep->size_name == "batch"; }
-  bool of_model() const { return sweep->op.starts_with("step/"); }
+  bool of_model() const { return kind_of(sweep->op) != Kind::op; }
 };
 
+// A training step or an inference.
 struct StepRow {
   const Job* job = nullptr;
-  std::string side, model;                     // "CPU", "GPU graph"; "mlp f32 batch:8", from the job's name
-  std::string label;                           // the side, with its machine in a report of several runs
-  double step_s = 0, sum_s = 0, phases_s = 0;  // the call, the sum of its nodes, the sum of its phases
-  std::string problem;                         // an impossible or poorly explained step
-  bool explained = true;                       // false: the residual alone is the problem
-  bool primary = false;                        // the model's largest batch; the visible chart shows these
+  std::string side, model;                      // "CPU", "GPU graph"; "mlp f32 batch:8", from the job's name
+  std::string label;                            // the side, with its machine in a report of several runs
+  double step_s = 0, sum_s = 0, phases_s = 0;   // the call, the sum of its nodes, the sum of its phases
+  std::optional<Percentiles> percentiles = {};  // of calls that were timed one by one
+  std::string problem;                          // an impossible or poorly explained step
+  bool explained = true;                        // false: the residual alone is the problem
+  bool primary = false;                         // the model's largest batch; the visible chart shows these
   const Step& step() const { return *job->step; }
   bool possible() const { return problem.empty() || !explained; }
   double residual_s() const { return step_s - sum_s; }
@@ -251,7 +257,7 @@ struct Analysis {
   std::vector<BandwidthRow> bandwidth;
   std::vector<FamilyShare> bandwidth_families;  // by name
   std::vector<BreakEvenRow> break_evens;        // models first
-  std::vector<StepRow> steps;                   // in the order of the jobs
+  std::vector<StepRow> steps, inferences;       // in the order of the jobs
   std::vector<Study> studies;
   std::vector<MissingGroup> missing;  // failed, suspect, excluded, skipped
 };
@@ -264,6 +270,6 @@ std::string family_of(const Job& job);  // "other" where the job names none
 void add_pairs(const JobsByCase& cases, Analysis& analysis);
 void add_latencies(const JobsByCase& cases, Analysis& analysis);
 void add_roofs(const Run& run, const JobsByCase& cases, Analysis& analysis);
-std::vector<StepRow> step_rows(const Run& run);
+std::vector<StepRow> step_rows(const Run& run, Kind kind);
 
 }  // namespace duet::reports

@@ -137,22 +137,39 @@ std::string across_sentence(const Analysis& analysis) {
                                      : fmt::format("{} of {} ratios {}", across, all, verb(across, "is", "are")));
 }
 
+// The two kinds of model, as the answer calls them.
+struct ModelKind {
+  Kind kind;
+  const char *noun, *in_short;
+};
+constexpr ModelKind kModelKinds[] = {{Kind::step, "training step", "step"},
+                                     {Kind::inference, "inference", "inference"}};
+
+// The headline is about single ops, or without them about the first kind of model that there is.
 void add_pair_sentences(const Analysis& analysis, Answer& made) {
-  const Rows rows = rows_of(analysis, false), steps = rows_of(analysis, true);
+  const Rows rows = rows_of(analysis, Kind::op);
+  std::string weak;
   if (!rows.empty()) {
     made.headline = sentence(score(rows, "case"));
     made.sentences = {median_sentence(rows), size_sentence(rows), largest_sentence(rows)};
-  } else {
-    made.headline = sentence(score(steps, "training step"));
+    weak = weak_sentence(rows, "case");
   }
-  if (!steps.empty()) {
-    std::string text = rows.empty() ? median_sentence(steps) : sentence("training steps: " + score(steps, "step"));
-    if (!rows.empty() && steps.size() > 1)
-      text += fmt::format(" In the median step {}.", faster_side(*median_ratio(steps, Scope::call)));
+  for (const ModelKind& model : kModelKinds) {
+    const Rows of_kind = rows_of(analysis, model.kind);
+    if (of_kind.empty()) continue;
+    if (made.headline.empty()) {
+      made.headline = sentence(score(of_kind, model.noun));
+      made.sentences.push_back(median_sentence(of_kind));
+      weak = weak_sentence(of_kind, model.in_short);
+      continue;
+    }
+    std::string text = sentence(fmt::format("{}s: {}", model.noun, score(of_kind, model.in_short)));
+    if (of_kind.size() > 1)
+      text += fmt::format(" In the median {} {}.", model.in_short, faster_side(*median_ratio(of_kind, Scope::call)));
     made.sentences.push_back(std::move(text));
   }
   made.cautions.push_back(across_sentence(analysis));
-  made.cautions.push_back(rows.empty() ? weak_sentence(steps, "step") : weak_sentence(rows, "case"));
+  made.cautions.push_back(std::move(weak));
   std::vector<const OneSidedRow*> others;
   for (const OneSidedRow& row : analysis.one_sided) others.push_back(&row);
   if (const size_t more = count_cases(others); more > 0)
@@ -161,7 +178,14 @@ void add_pair_sentences(const Analysis& analysis, Answer& made) {
 }
 
 void add_cpu_sentences(const Analysis& analysis, Answer& made) {
-  const auto rows = one_sided(analysis, Device::cpu, false), steps = one_sided(analysis, Device::cpu, true);
+  const auto rows = one_sided(analysis, Device::cpu, Kind::op);
+  size_t models = 0;
+  std::string models_text;  // "9 training steps and 18 inferences"
+  for (const ModelKind& model : kModelKinds)
+    if (const size_t count = count_cases(one_sided(analysis, Device::cpu, model.kind)); count > 0) {
+      models += count;
+      models_text += (models_text.empty() ? "" : " and ") + count_of(count, model.noun);
+    }
   std::vector<const OneSidedRow*> with_roof;
   std::vector<double> shares;
   for (const OneSidedRow* row : rows)
@@ -174,7 +198,7 @@ void add_cpu_sentences(const Analysis& analysis, Answer& made) {
     const bool disturbed = std::any_of(rows.begin(), rows.end(), [](const OneSidedRow* row) {
       return results::has_disturbed_roof(*row->choice.call);
     });
-    made.headline = rows.empty() ? fmt::format("The CPU ran {}.", count_of(count_cases(steps), "training step"))
+    made.headline = rows.empty() ? fmt::format("The CPU ran {}.", models_text)
                                  : fmt::format("The CPU ran {}; none has {} to compare with.", results_text(rows),
                                                disturbed ? "an undisturbed roof" : "a roof");
     made.sentences = {no_gpu};
@@ -192,9 +216,8 @@ void add_cpu_sentences(const Analysis& analysis, Answer& made) {
       made.sentences.push_back(fmt::format("Closest to its roof: {}; furthest: {}.", named(**high), named(**low)));
   }
   made.sentences.push_back(beaten_sentence(analysis));
-  if (!steps.empty() && !rows.empty())
-    made.sentences.push_back(fmt::format("{} {} timed as well.", count_of(count_cases(steps), "training step"),
-                                         verb(count_cases(steps), "was", "were")));
+  if (models > 0 && !rows.empty())
+    made.sentences.push_back(fmt::format("{} {} timed as well.", models_text, verb(models, "was", "were")));
 }
 
 }  // namespace
@@ -211,13 +234,15 @@ Answer answer(const Run& run, const Analysis& analysis) {
   if (!analysis.speedups.empty()) {
     add_pair_sentences(analysis, made);
   } else if (analysis.gpu_measured && !analysis.one_sided.empty()) {
+    const auto alone = [&](Device device) {
+      size_t cases = 0;
+      for (const Kind kind : {Kind::op, Kind::step, Kind::inference})
+        cases += count_cases(one_sided(analysis, device, kind));
+      return cases;
+    };
     made.headline = "No case has a result on both sides.";
-    made.sentences = {
-        fmt::format(
-            "{} on the CPU alone, {} on the GPU alone.",
-            count_cases(one_sided(analysis, Device::cpu, false)) + count_cases(one_sided(analysis, Device::cpu, true)),
-            count_cases(one_sided(analysis, Device::gpu, false)) + count_cases(one_sided(analysis, Device::gpu, true))),
-        frequent_reason(analysis)};
+    made.sentences = {fmt::format("{} on the CPU alone, {} on the GPU alone.", alone(Device::cpu), alone(Device::gpu)),
+                      frequent_reason(analysis)};
   } else if (!analysis.one_sided.empty()) {
     add_cpu_sentences(analysis, made);
   } else if (!analysis.studies.empty()) {

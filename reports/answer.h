@@ -19,7 +19,7 @@ Answer answer(const Run& run, const Analysis& analysis);
 
 // Each is empty where the section has nothing to conclude.
 std::string conclude_speedups(const Analysis& analysis);
-std::string conclude_steps(const Analysis& analysis);
+std::string conclude_steps(const Analysis& analysis, Kind kind);  // of training steps, or of inferences
 std::string conclude_rooflines(const Analysis& analysis);
 std::string conclude_bandwidth(const Analysis& analysis);
 std::string conclude_break_even(const Analysis& analysis);

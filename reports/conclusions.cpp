@@ -15,7 +15,7 @@ namespace duet::reports {
 
 std::string conclude_speedups(const Analysis& analysis) {
   std::map<std::string, Rows> families;
-  for (const SpeedupRow* row : rows_of(analysis, false))
+  for (const SpeedupRow* row : rows_of(analysis, Kind::op))
     families[row->family.empty() ? "other" : row->family].push_back(row);
   if (families.size() < 2) return "";
   const auto by_median = [](auto& a, auto& b) {
@@ -37,21 +37,24 @@ std::string conclude_speedups(const Analysis& analysis) {
          (lost.empty() ? "; the CPU wins most cases of no family." : "; the CPU wins most cases of: " + lost + ".");
 }
 
-std::string conclude_steps(const Analysis& analysis) {
-  const Rows rows = rows_of(analysis, true);
+std::string conclude_steps(const Analysis& analysis, Kind kind) {
+  const bool training = kind == Kind::step;
+  const Rows rows = rows_of(analysis, kind);
   if (!rows.empty()) {
     const SpeedupRow &first = *rows.front(), &last = *rows.back();
-    std::string text = sentence(score(rows, "step"));
+    std::string text = sentence(score(rows, training ? "step" : "inference"));
     if (rows.size() == 1) return text + fmt::format(" In {} {}.", case_text(first.case_name), winner_text(first));
     return text + fmt::format(" In {} {}, in {} {}.", case_text(first.case_name), winner_text(first),
                               case_text(last.case_name), winner_text(last));
   }
-  if (analysis.steps.empty()) return "";
-  const auto worst = std::max_element(analysis.steps.begin(), analysis.steps.end(), [](auto& a, auto& b) {
+  const std::vector<StepRow>& all = training ? analysis.steps : analysis.inferences;
+  if (all.empty()) return "";
+  const auto worst = std::max_element(all.begin(), all.end(), [](auto& a, auto& b) {
     return std::abs(a.residual_s()) / a.step_s < std::abs(b.residual_s()) / b.step_s;
   });
-  return fmt::format("The sum of its nodes explains every step to within {} (largest residual: {}, {}).",
-                     share(std::abs(worst->residual_s()) / worst->step_s), worst->label, worst->model);
+  return fmt::format("The sum of its nodes explains every {} to within {} (largest residual: {}, {}).",
+                     training ? "step" : "inference", share(std::abs(worst->residual_s()) / worst->step_s),
+                     worst->label, worst->model);
 }
 
 std::string conclude_rooflines(const Analysis& analysis) {
@@ -155,7 +158,7 @@ std::string conclude_break_even(const Analysis& analysis) {
 }
 
 std::string conclude_cases(const Analysis& analysis) {
-  const Rows rows = rows_of(analysis, false);
+  const Rows rows = rows_of(analysis, Kind::op);
   if (rows.empty()) return "";
   Rows lost;  // by the CPU's advantage, largest first
   for (auto row = rows.rbegin(); row != rows.rend(); ++row)
@@ -173,7 +176,7 @@ std::string conclude_cases(const Analysis& analysis) {
 std::string conclude_cpu_times(const Analysis& analysis) {
   std::vector<const OneSidedRow*> with_roof;
   std::vector<double> shares;
-  const auto rows = one_sided(analysis, Device::cpu, false);
+  const auto rows = one_sided(analysis, Device::cpu, Kind::op);
   for (const OneSidedRow* row : rows)
     if (const auto share = roof_share(*row)) {
       with_roof.push_back(row);

@@ -13,9 +13,21 @@ namespace {
 bool is_step(const Job& job) { return job.step.has_value() || job.op.starts_with("step/"); }
 
 // Parts of a bound, in seconds.
-struct Parts {
-  double compute = 0, memory = 0, certain_memory = 0, launch = 0, copies = 0;
+struct Copies {
+  double all = 0, larger = 0;  // larger: of both directions, at least
 };
+struct Parts {
+  double compute = 0, memory = 0, certain_memory = 0, launch = 0;
+  std::optional<Copies> copies = {};  // empty: not known
+};
+
+std::optional<Copies> copies_of(const Job& job, const GpuFigures& gpu) {
+  const auto seconds = [&](int64_t bytes) { return static_cast<double>(bytes) / gpu.pcie.value; };
+  if (!is_step(job)) return Copies{seconds(job.footprint_bytes), seconds(job.footprint_bytes) / 2};
+  if (!job.step || !job.step->upload_bytes || !job.step->download_bytes) return {};
+  const int64_t up = *job.step->upload_bytes, down = *job.step->download_bytes;
+  return Copies{seconds(up + down), seconds(std::max(up, down))};
+}
 
 Parts parts_of(const Job& job, Cache cache, const GpuFigures& gpu, double launch_s) {
   Parts parts{.launch = launch_s};
@@ -26,15 +38,15 @@ Parts parts_of(const Job& job, Cache cache, const GpuFigures& gpu, double launch
   // undercut.
   const double in_l2 = cache == Cache::warm ? gpu.l2_bytes.value : 0;
   if (!is_step(job)) parts.certain_memory = std::max(0.0, bytes - in_l2) / gpu.bandwidth.value;
-  parts.copies = static_cast<double>(job.footprint_bytes) / gpu.pcie.value;
+  parts.copies = copies_of(job, gpu);
   return parts;
 }
 
-GpuTimeBound bound_of(const Parts& parts, double copies_s, const results::Summary& cpu) {
+GpuTimeBound bound_of(const Parts& parts, const Copies& copies, const results::Summary& cpu) {
   GpuTimeBound bound;
   const double work = std::max(parts.compute, parts.memory), certain = std::max(parts.compute, parts.certain_memory);
-  bound.time_s = work + parts.launch + copies_s;
-  bound.certain_s = std::max(certain, copies_s / 2) + parts.launch;
+  bound.time_s = work + parts.launch + copies.all;
+  bound.certain_s = std::max(certain, copies.larger) + parts.launch;
   bound.undercut = certain < work;
   bound.ratio = cpu.median_s / bound.time_s;
   // Certain for every time in the CPU's interval.
@@ -58,8 +70,8 @@ void set_bounds(GpuBoundRow& row, const GpuFigures& gpu, double launch_s) {
   row.no_bound_reason = no_bound_reason(job, gpu);
   if (!row.no_bound_reason.empty()) return;
   const Parts parts = parts_of(job, row.cpu.call->cache, gpu, launch_s);
-  row.resident = bound_of(parts, 0, row.cpu.call->summary);
-  if (!is_step(job)) row.with_copies = bound_of(parts, parts.copies, row.cpu.call->summary);
+  row.resident = bound_of(parts, {}, row.cpu.call->summary);
+  if (parts.copies) row.with_copies = bound_of(parts, *parts.copies, row.cpu.call->summary);
   const double work = std::max(parts.compute, parts.memory);
   row.limit = work < parts.launch ? "launch" : parts.compute >= parts.memory ? "compute" : "memory";
 }

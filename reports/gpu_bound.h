@@ -3,13 +3,14 @@
 // measured times. An upper bound of the speedup, never a measurement; no ratio of measured rows takes part.
 //
 //   resident     max(flops / peak of the dtype, bytes / bandwidth) + launch
-//   with copies  the same + footprint / one direction of PCIe: each tensor crosses the link at least once
+//   with copies  the same + copied bytes / one direction of PCIe: of an op each tensor crosses the link at least once,
+//                of a training step its inputs and its loss
 //
 // What is certain is less: warm bytes may lie in the L2, and copies may overlap the kernel and each other.
 //
 //   resident     max(flops / peak, (bytes - L2 if warm) / bandwidth) + launch; of a step flops / peak + launch
-//   with copies  max(that work, footprint / 2 / one direction of PCIe) + launch: the larger of input and output has at
-//                least half of the footprint
+//   with copies  max(that work, the larger of input and output / one direction of PCIe) + launch: of an op the larger
+//                one has at least half of the footprint
 //
 // `duet project` and the report of a run without a GPU show it (sections_gpu_bound.cpp, gpu_bound_json.cpp).
 #pragma once
@@ -43,10 +44,9 @@ struct GpuTimeBound {
 struct GpuBoundRow {
   std::string case_name, family;
   Choice cpu;
-  std::string no_bound_reason = {};  // then there is no bound
-  std::optional<GpuTimeBound> resident = {},
-                              with_copies = {};  // no copies of steps: what they transfer is not in the run file
-  const char* limit = "";                        // compute, memory, launch: the largest part of `resident`
+  std::string no_bound_reason = {};                             // then there is no bound
+  std::optional<GpuTimeBound> resident = {}, with_copies = {};  // older run files lack what steps copy
+  const char* limit = "";  // compute, memory, launch: the largest part of `resident`
   bool weak_cpu = false;
   std::string measured_impl = {};
 };

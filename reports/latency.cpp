@@ -15,6 +15,7 @@ struct SampleCount {
   const char *op, *name;
 };
 constexpr SampleCount kSampleCounts[] = {{"step/", "batch"},
+                                         {"infer/", "batch"},
                                          {"gemm", "m"},
                                          {"linear", "n"},
                                          {"conv2d", "n"},

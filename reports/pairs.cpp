@@ -109,7 +109,7 @@ std::vector<FamilyTotal> family_totals(const std::vector<SpeedupRow>& rows) {
   std::vector<FamilyTotal> totals;
   std::map<std::string, std::vector<double>> ratios, end_to_end;
   for (const SpeedupRow& row : rows) {
-    if (!row.primary || row.of_step()) continue;  // steps are compared apart from single ops
+    if (!row.primary || row.kind() != Kind::op) continue;
     const std::string& family = row.family;
     auto total = std::find_if(totals.begin(), totals.end(), [&](const FamilyTotal& t) { return t.family == family; });
     if (total == totals.end()) total = totals.insert(totals.end(), FamilyTotal{.family = family});

@@ -37,10 +37,10 @@ std::string weak_families(const std::vector<const OneSidedRow*>& rows) {
 
 }  // namespace
 
-Rows rows_of(const Analysis& analysis, bool steps) {
+Rows rows_of(const Analysis& analysis, Kind kind) {
   Rows rows;
   for (const SpeedupRow& row : analysis.speedups)
-    if (row.primary && row.of_step() == steps) rows.push_back(&row);
+    if (row.primary && row.kind() == kind) rows.push_back(&row);
   return rows;
 }
 
@@ -93,10 +93,10 @@ std::string winner_text(const SpeedupRow& row) {
   return winner(row.call()) == Winner::level ? "both are level" : faster_side(row.call_ratio());
 }
 
-std::vector<const OneSidedRow*> one_sided(const Analysis& analysis, Device device, bool steps) {
+std::vector<const OneSidedRow*> one_sided(const Analysis& analysis, Device device, Kind kind) {
   std::vector<const OneSidedRow*> rows;
   for (const OneSidedRow& row : analysis.one_sided)
-    if (row.device == device && row.of_step() == steps) rows.push_back(&row);
+    if (row.device == device && row.kind() == kind) rows.push_back(&row);
   return rows;
 }
 

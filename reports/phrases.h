@@ -13,8 +13,8 @@ inline constexpr double kNearRoof = 0.7;  // of the roof: not much is left to ga
 
 using Rows = std::vector<const SpeedupRow*>;
 
-// One row a case; steps are compared apart from single ops.
-Rows rows_of(const Analysis& analysis, bool steps);
+// One row a case.
+Rows rows_of(const Analysis& analysis, Kind kind);
 size_t count_wins(const Rows& rows, Winner side);
 std::optional<double> median_ratio(const Rows& rows, Scope scope);
 const char* verb(size_t count, const char* one, const char* several);
@@ -26,7 +26,7 @@ std::string sentence(std::string text);
 // "the GPU is 18.0× faster", "the CPU is 3.10× faster"
 std::string faster_side(double ratio);
 std::string winner_text(const SpeedupRow& row);
-std::vector<const OneSidedRow*> one_sided(const Analysis& analysis, Device device, bool steps);
+std::vector<const OneSidedRow*> one_sided(const Analysis& analysis, Device device, Kind kind);
 size_t count_cases(const std::vector<const OneSidedRow*>& rows);
 // The share of its roof that a CPU row reaches, where it means something.
 std::optional<double> roof_share(const OneSidedRow& row);

@@ -22,6 +22,7 @@ void add_results(const Analysis& analysis, const ReportOptions& options, Documen
 void add_latencies(const Analysis& analysis, Document& document);
 void add_studies(const Analysis& analysis, Document& document);
 void add_steps(const Analysis& analysis, const ReportOptions& options, Document& document);
+void add_inferences(const Analysis& analysis, Document& document);
 void add_case_tables(const Analysis& analysis, Document& document);
 void add_missing_section(const Run& run, const Analysis& analysis, Document& document);
 void add_appendix(const Run& run, const std::vector<Run>& files, Document& document);
@@ -31,7 +32,7 @@ void add_summary(const Run& run, const Analysis& analysis, Document& document);
 void add_charts(std::vector<Chart> charts, Section& section);
 
 Table family_table(const std::vector<FamilyTotal>& totals);
-Table step_table(const std::vector<StepPairs>& all);
+Table step_table(const std::vector<StepPairs>& all, Kind kind);
 
 // Share of the roof with its tone.
 Span roof_span(const Series& series);

@@ -194,7 +194,9 @@ void add_scopes(Document& document) {
   add("of its roof",
       "The time that the device allows, divided by the time measured. CPU: a probe of the same access pattern, "
       "footprint, "
-      "threads and cache state, or multiply-adds, ran between the samples; median of paired repetitions. GPU: "
+      "threads and cache state, or multiply-adds, ran between the samples; median of paired repetitions, or their "
+      "range where "
+      "they lie more than 10 points apart. GPU: "
       "max(flops / compute ceiling, bytes / bandwidth ceiling) of the run.");
   add("suspect",
       fmt::format("Over {:.0f} % of a roof whose probe was steady: wrong byte count or broken timing; kept out "

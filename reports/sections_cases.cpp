@@ -235,10 +235,10 @@ Table cpu_table(const std::vector<const OneSidedRow*>& rows) {
 }
 
 template <class Row>
-std::vector<const Row*> without_steps(const std::vector<Row>& all) {
+std::vector<const Row*> single_ops(const std::vector<Row>& all) {
   std::vector<const Row*> rows;
   for (const Row& row : all)
-    if (!row.of_step()) rows.push_back(&row);
+    if (row.kind() == Kind::op) rows.push_back(&row);
   return rows;
 }
 
@@ -275,9 +275,9 @@ Table family_table(const std::vector<FamilyTotal>& totals) {
 }
 
 void add_case_tables(const Analysis& analysis, Document& document) {
-  auto pairs = without_steps(analysis.speedups);
+  auto pairs = single_ops(analysis.speedups);
   if (pairs.size() > kMaxDetailedRows) std::erase_if(pairs, [](const SpeedupRow* row) { return !row->primary; });
-  const auto others = without_steps(analysis.one_sided);
+  const auto others = single_ops(analysis.one_sided);
   if (!analysis.gpu_measured) {
     Section& section = document.sections.emplace_back(Section{"CPU times", {}});
     section.blocks.push_back({Text{strong(fmt::format("GPU: not measured ({}).", analysis.no_gpu_reason)),

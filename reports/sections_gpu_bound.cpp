@@ -26,9 +26,10 @@ using BoundMember = std::optional<GpuTimeBound> GpuBoundRow::*;
 std::string formula_text(const GpuTable& table) {
   return fmt::format(
       "Bound of a call: max(flops / peak, bytes / bandwidth) + {} launch, by data sheets (dense peaks). With copies: "
-      "each tensor also crosses PCIe once, not while the kernel runs. A real GPU is slower, except that ‡ warm data "
-      "may "
-      "stay in its L2, the kernels of a step may be fused, and copies may overlap. 'cannot' allows for all of these.",
+      "each tensor, or of a training step its inputs and its loss, also crosses PCIe once, not while the kernel runs. "
+      "A "
+      "real GPU is slower, except that ‡ warm data may stay in its L2, the kernels of a step may be fused, and copies "
+      "may overlap. 'cannot' allows for all of these.",
       seconds(table.launch_s));
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The sections that open with a chart: speedups, rooflines, bandwidth, break-even. Training steps: sections_steps.cpp.
+// The sections that open with a chart: speedups, rooflines, bandwidth, break-even. Models: sections_steps.cpp.
 #include <fmt/format.h>
 
 #include <map>
@@ -103,13 +103,12 @@ void add_break_even(const Analysis& analysis, Document& document) {
     section.blocks.push_back(paragraph(
         "The smallest size from which the GPU stays faster, with resident data and with copies, between which "
         "measured sizes it overtakes. \"never\": the CPU is faster at the largest size measured. Over the batch of a "
-        "training step, the "
-        "curves show the time of one sample."));
+        "training step or an inference, the curves show the time of one sample."));
   else
     section.blocks.push_back(
         {Text{strong(fmt::format("No GPU in this run ({}).", analysis.no_gpu_reason)),
-              plain(" There is no break-even: the curves are the CPU's alone, over the batch of a training step as the "
-                    "time of one sample.")}});
+              plain(" There is no break-even: the curves are the CPU's alone, over the batch of a model as the time of "
+                    "one sample.")}});
   // Charts of models and a few others are visible, the rest is folded.
   constexpr size_t kMaxVisible = 6;
   Figures figures, folded;
@@ -130,6 +129,7 @@ void add_break_even(const Analysis& analysis, Document& document) {
 void add_results(const Analysis& analysis, const ReportOptions& options, Document& document) {
   add_speedup(analysis, options, document);
   add_steps(analysis, options, document);
+  add_inferences(analysis, document);
   add_ceiling_sections(analysis, options, document);
   add_break_even(analysis, document);
   add_latencies(analysis, document);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Training steps: both sides of each model and batch, what a step is made of, and what its nodes do not explain.
+// Training steps and inferences: both sides of each model and batch, what a step is made of, and what its nodes do not
+// explain.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -62,9 +63,17 @@ std::vector<std::string> gpu_labels(const std::vector<StepPairs>& all) {
   return labels;
 }
 
-Table parts_table(const std::vector<StepRow>& rows) {
+// Below the median of an inference: the time that 99 of 100 calls do not exceed.
+Cell time_of(const StepRow& row) {
+  Cell made = cell(seconds(row.step_s));
+  if (kind_of(row.job->op) == Kind::inference && row.percentiles && row.percentiles->p99_s)
+    made.text.push_back(below(muted("p99 " + seconds(*row.percentiles->p99_s))));
+  return made;
+}
+
+Table parts_table(const std::vector<StepRow>& rows, const char* noun) {
   Table table{.caption = {plain("Below the residual: beyond the nodes within phases + beyond the phases.")},
-              .columns = {{"step"},
+              .columns = {{noun},
                           {"side"},
                           {"time", true},
                           {"phases"},
@@ -90,9 +99,12 @@ Table parts_table(const std::vector<StepRow>& rows) {
 
 }  // namespace
 
-Table step_table(const std::vector<StepPairs>& all) {
-  Table table{.caption = {plain("Median time of a whole step; below a ratio its interval.")},
-              .columns = {{"step"}, {"time", true, "CPU"}, {"samples/s", true, "CPU"}},
+Table step_table(const std::vector<StepPairs>& all, Kind kind) {
+  const bool training = kind == Kind::step;
+  Table table{.caption = {plain(training ? "Median time of a whole step; below a ratio its interval."
+                                         : "Median time of a call; below it, where calls were timed one by one, the "
+                                           "time that 99 of 100 do not exceed; below a ratio its interval.")},
+              .columns = {{training ? "step" : "inference"}, {"time", true, "CPU"}, {"samples/s", true, "CPU"}},
               .rows = {},
               .groups = {},
               .sortable = true};
@@ -100,7 +112,7 @@ Table step_table(const std::vector<StepPairs>& all) {
   for (const std::string& label : labels)
     for (const char* title : {"time", "samples/s", "against the CPU"}) table.columns.push_back({title, true, label});
   for (const StepPairs& pairs : all) {
-    Cell model = model_cell(pairs.model), cpu_time = pairs.cpu ? cell(seconds(pairs.cpu->step_s)) : cell("–");
+    Cell model = model_cell(pairs.model), cpu_time = pairs.cpu ? time_of(*pairs.cpu) : cell("–");
     if (!pairs.machine.empty()) model.text.push_back(below(muted("on " + pairs.machine)));
     if (pairs.cpu && machine_of(*pairs.cpu->job) != pairs.machine)
       cpu_time.text.push_back(below(muted("on " + machine_of(*pairs.cpu->job))));
@@ -110,7 +122,7 @@ Table step_table(const std::vector<StepPairs>& all) {
       const auto side = std::find_if(pairs.gpu.begin(), pairs.gpu.end(),
                                      [&](const StepPairs::Side& s) { return s.row->side == label; });
       const bool found = side != pairs.gpu.end();
-      cells.push_back(found ? cell(seconds(side->row->step_s)) : cell("–"));
+      cells.push_back(found ? time_of(*side->row) : cell("–"));
       cells.push_back(found ? throughput_cell(*side->row) : cell("–"));
       cells.push_back(found && side->ratio ? faster_cell(*side->ratio, !side->ratio->confident()) : cell("–"));
     }
@@ -127,7 +139,7 @@ void add_steps(const Analysis& analysis, const ReportOptions& options, Document&
       {Text{plain("Forward pass, backward pass and optimiser together. Bars: the nodes of a step, each timed by "
                   "itself; hatched: the "
                   "residual that their sum does not explain.")}});
-  section.blocks.push_back({step_table(step_pairs(analysis.steps))});
+  section.blocks.push_back({step_table(step_pairs(analysis.steps), Kind::step)});
   add_charts(step_charts(analysis.steps, options.rows_per_chart), section);
   section.blocks.push_back({Fold{
       "Phases, residual and memory of every step",
@@ -136,8 +148,20 @@ void add_steps(const Analysis& analysis, const ReportOptions& options, Document&
                    "has filled), and what the step takes beyond its phases, each of which was repeated with the "
                    "others in between (the pause between them, and whatever else differed between the two "
                    "timings).")}},
-       {parts_table(analysis.steps)}}}});
-  section.conclusion = conclude_steps(analysis);
+       {parts_table(analysis.steps, "step")}}}});
+  section.conclusion = conclude_steps(analysis, Kind::step);
+}
+
+void add_inferences(const Analysis& analysis, Document& document) {
+  if (analysis.inferences.empty()) return;
+  Section& section = document.sections.emplace_back(Section{"Inference", {}});
+  section.blocks.push_back({Text{
+      plain("The forward pass of a model's evaluation: one request at a time (batch 1), where the latency of each "
+            "call matters, and several at once, where the throughput does.")}});
+  section.blocks.push_back({step_table(step_pairs(analysis.inferences), Kind::inference)});
+  section.blocks.push_back(
+      {Fold{"Nodes, residual and memory of every inference", {{parts_table(analysis.inferences, "inference")}}}});
+  section.conclusion = conclude_steps(analysis, Kind::inference);
 }
 
 }  // namespace duet::reports

@@ -56,7 +56,7 @@ Table far_from_roof_table(const std::vector<const OneSidedRow*>& rows) {
 void add_cases(const Analysis& analysis, Document& document) {
   std::vector<const SpeedupRow*> gains, losses;
   for (const SpeedupRow& row : analysis.speedups) {
-    if (!row.primary || row.of_step()) continue;
+    if (!row.primary || row.kind() != Kind::op) continue;
     if (winner(row.call()) == Winner::gpu) gains.push_back(&row);
     if (winner(row.call()) == Winner::cpu) losses.push_back(&row);
   }
@@ -72,7 +72,7 @@ void add_cases(const Analysis& analysis, Document& document) {
   }
   std::vector<const OneSidedRow*> rows;
   for (const OneSidedRow& row : analysis.one_sided)
-    if (row.device == Device::cpu && !row.of_step() && roof_share(row)) rows.push_back(&row);
+    if (row.device == Device::cpu && row.kind() == Kind::op && roof_share(row)) rows.push_back(&row);
   if (rows.empty()) return;
   std::stable_sort(rows.begin(), rows.end(),
                    [](const OneSidedRow* a, const OneSidedRow* b) { return *roof_share(*a) < *roof_share(*b); });
@@ -112,9 +112,9 @@ void add_summary(const Run& run, const Analysis& analysis, Document& document) {
   }
   add_cases(analysis, document);
   if (!analysis.steps.empty()) {
-    Table steps = step_table(step_pairs(analysis.steps));
+    Table steps = step_table(step_pairs(analysis.steps), Kind::step);
     steps.rows.resize(std::min(steps.rows.size(), kMaxSteps));
-    document.sections.push_back({"Training steps", {{std::move(steps)}}, conclude_steps(analysis)});
+    document.sections.push_back({"Training steps", {{std::move(steps)}}, conclude_steps(analysis, Kind::step)});
   }
   if (const std::string text = conclude_break_even(analysis); !text.empty())
     document.sections.push_back({"Break-even", {}, text});

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A training step as the sum of its nodes, each measured by itself, and the residual: StepRow of analysis.h.
+// A training step or an inference as the sum of its nodes, each timed alone, and the residual: StepRow of analysis.h.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -13,7 +13,7 @@
 namespace duet::reports {
 namespace {
 
-// step/<model>/<cpu|gpu|gpu.graph>/<dtype>/batch:N becomes {"GPU graph", "<model> <dtype> batch:N"}.
+// step/<model>/<cpu|gpu|gpu.graph>/<dtype>/batch:N, or infer/..., becomes {"GPU graph", "<model> <dtype> batch:N"}.
 std::pair<std::string, std::string> side_and_model(const std::string& job) {
   std::vector<std::string> parts;
   for (size_t begin = 0, end = 0; end != std::string::npos; begin = end + 1) {
@@ -49,15 +49,16 @@ void mark_primary(std::vector<StepRow>& rows) {
 
 }  // namespace
 
-std::vector<StepRow> step_rows(const Run& run) {
+std::vector<StepRow> step_rows(const Run& run, Kind kind) {
   std::vector<StepRow> rows;
   for (const Job& job : run.jobs) {
-    if (!job.step) continue;
+    if (!job.step || kind_of(job.op) != kind) continue;
     const auto [side, model] = side_and_model(job.name);
     StepRow row{.job = &job, .side = side, .model = model, .label = named_of(side, job.machine), .problem = ""};
     for (const auto& [op, time_s] : job.step->nodes_s) row.sum_s += time_s;
     for (const auto& [phase, time_s] : job.step->phases_s) row.phases_s += time_s;
     row.step_s = results::step_call(job)->summary.median_s;
+    row.percentiles = percentiles_of(*results::step_call(job));
     row.problem = impossibility_of(row);
     row.explained = !row.problem.empty() || std::abs(row.residual_s()) <= results::kLargeResidual * row.step_s;
     if (!row.explained)

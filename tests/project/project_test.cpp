@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/error.h"
+#include "reports/format.h"
 #include "reports/gpu_bound.h"
 #include "reports/render.h"
 #include "reports/report.h"
@@ -94,13 +95,29 @@ TEST(GpuBound, SaysWhatIsCertain) {
   EXPECT_EQ(row_of(cpu_job("add/cpu.tuned/f32/n:8", 1.9e-6, 1, 100)).resident->outlook, Outlook::cannot);
 }
 
-TEST(GpuBound, StepsHaveNoCopiesAndAreCertainByComputeAlone) {
-  Job step = make_step("step/mlp/cpu/f32/batch:8", 1e-3, {{"gemm", 9e-4}});
+// 1e9 operations: 0.1 ms. 2e9 bytes: 2 ms.
+Job cpu_step(double time_s) {
+  Job step = make_step("step/mlp/cpu/f32/batch:8", time_s, {{"gemm", 0.9 * time_s}});
   step.flops = 1e9;
   step.bytes = step.footprint_bytes = 2000000000;
-  const GpuBoundRow row = row_of(std::move(step));
-  EXPECT_FALSE(row.with_copies);
+  return step;
+}
+
+TEST(GpuBound, StepsAreCertainByComputeAlone) {
+  const GpuBoundRow row = row_of(cpu_step(1e-3));
+  EXPECT_DOUBLE_EQ(row.resident->time_s, 2e-3 + kLaunch);
   EXPECT_EQ(row.resident->outlook, Outlook::doubtful) << "fused kernels move fewer bytes than the sum of the nodes";
+  EXPECT_FALSE(row.with_copies) << "a run file that does not say what a step copies";
+}
+
+TEST(GpuBound, StepsCopyTheirInputsAndTheirLoss) {
+  Job step = cpu_step(4e-3);
+  step.step->upload_bytes = 5000000;    // 0.5 ms
+  step.step->download_bytes = 1000000;  // 0.1 ms
+  const GpuBoundRow row = row_of(std::move(step));
+  EXPECT_DOUBLE_EQ(row.with_copies->time_s, 2e-3 + 0.6e-3 + kLaunch);
+  EXPECT_DOUBLE_EQ(row.with_copies->certain_s, 0.5e-3 + kLaunch) << "the upload takes longer than the arithmetic";
+  EXPECT_EQ(row.with_copies->outlook, Outlook::might);
 }
 
 TEST(GpuBound, GivesReasonsWhereThereIsNone) {
@@ -171,6 +188,69 @@ TEST(GpuBound, ShowsHowMuchOfABoundWasReached) {
   EXPECT_DOUBLE_EQ(*row.with_copies->reached, 810e-6 / 2e-3);
   EXPECT_THAT(gpu_bound_sentence(bound), HasSubstr("A run on a GPU reached 50 % of the bound in the median of 1 case"));
   EXPECT_FALSE(gpu_bound(run, gpu, kLaunch).rows.at(0).resident->reached) << "only where it is given";
+}
+
+// Every row of an invented pair of runs, by figures of the table alone.
+TEST(GpuBound, EachBoundShowsItsOwnReachedShare) {
+  const results::Run cpu = example_run({.gpu = false, .hostile = false}), gpu = example_run({.hostile = false});
+  const GpuTable table = built_in_gpus();
+  const GpuFigures& h100 = table.find("h100-sxm");
+  const std::vector<GpuBound> bounds = {gpu_bound(cpu, h100, table.launch_s, &gpu)};
+  const auto shown = [](const GpuTimeBound& bound) {
+    return share(*bound.reached) + (*bound.reached > 1 ? " (undercut)" : "");
+  };
+  const std::string console = gpu_bound_console(cpu, bounds, table);
+  const Document page = gpu_bound_document(cpu, bounds, table);
+  const std::string markdown = render_markdown(page), html = render_html(page);
+  const Json json = Json::parse(gpu_bound_json(cpu, bounds, table));
+  size_t reached = 0, with_copies = 0;
+  for (const GpuBoundRow& row : bounds[0].rows) {
+    // The fastest comparable implementation of the GPU's run, by its call.
+    const results::Job* fastest = nullptr;
+    double call_s = 0, end_to_end_s = 0;
+    for (const Job& job : gpu.jobs) {
+      if (job.case_name != row.case_name || job.device != results::Device::gpu || !job.comparable) continue;
+      const results::Series* call = results::find_series(job, Scope::call, Cache::warm, 1);
+      if (!call || (fastest && call->summary.median_s >= call_s)) continue;
+      const results::Series* copied = results::find_series(job, Scope::end_to_end, Cache::warm, 1);
+      fastest = &job;
+      call_s = call->summary.median_s;
+      end_to_end_s = copied ? copied->summary.median_s : 0;
+    }
+    if (!row.resident) continue;
+    SCOPED_TRACE(row.case_name);
+    ASSERT_EQ(row.resident->reached.has_value(), fastest != nullptr);
+    if (!fastest) continue;
+    ++reached;
+    EXPECT_EQ(row.measured_impl, fastest->impl);
+    EXPECT_DOUBLE_EQ(*row.resident->reached, row.resident->time_s / call_s);
+    std::string cells = shown(*row.resident);
+    if (row.with_copies && end_to_end_s > 0) {
+      ++with_copies;
+      ASSERT_TRUE(row.with_copies->reached);
+      EXPECT_DOUBLE_EQ(*row.with_copies->reached, row.with_copies->time_s / end_to_end_s);
+      cells = shown(*row.with_copies);
+    }
+    const std::string name = case_text(row.case_name);
+    std::string escaped;
+    for (const char c : name) escaped += c == '_' ? std::string("\\_") : std::string(1, c);
+    const auto line_of = [](const std::string& text, const std::string& begin) {
+      const size_t at = text.find(begin + " ");
+      return at == text.npos ? "no line" : text.substr(at, text.find('\n', at + 1) - at);
+    };
+    EXPECT_THAT(line_of(console, "\n" + name), HasSubstr(shown(*row.resident)));
+    EXPECT_THAT(line_of(console, "\n" + name), HasSubstr(cells));
+    EXPECT_THAT(line_of(markdown, "| " + escaped), HasSubstr(shown(*row.resident)));
+    EXPECT_THAT(line_of(markdown, "| " + escaped), HasSubstr(cells));
+    EXPECT_THAT(html, HasSubstr(">" + shown(*row.resident) + "<"));
+    for (const Json& c : json["gpus"][0]["cases"])
+      if (c["case"] == row.case_name) {
+        EXPECT_DOUBLE_EQ(c["resident"]["reached"].get<double>(), *row.resident->reached);
+        EXPECT_DOUBLE_EQ(c["resident"]["measured_s"].get<double>(), call_s);
+      }
+  }
+  EXPECT_GT(reached, 10u);
+  EXPECT_GT(with_copies, 10u);
 }
 
 // --- how it is shown

@@ -5,6 +5,7 @@
 #include "reports/analysis.h"
 #include "reports/answer.h"
 #include "reports/format.h"
+#include "reports/phrases.h"
 #include "tests/results/fixture.h"
 
 namespace duet::reports {
@@ -262,7 +263,8 @@ TEST(ReportsAnalysis, OneSampleIsWhatTheOpCallsSo) {
                                       {"attention", "B"},
                                       {"lstm", "B"},
                                       {"softmax", "rows"},
-                                      {"step/mlp", "batch"}})
+                                      {"step/mlp", "batch"},
+                                      {"infer/mlp", "batch"}})
     EXPECT_EQ(rows(op, name), 1u) << op;
   for (const auto& [op, name] : Names{{"transpose", "batch"}, {"sum", "rows"}, {"gemm", "n"}, {"relu", "n"}})
     EXPECT_EQ(rows(op, name), 0u) << op;
@@ -319,6 +321,31 @@ TEST(ReportsAnalysis, StepsAreSumsWithAResidual) {
   EXPECT_NE(Analysed(impossible).result.steps[0].problem.find("suspect"), std::string::npos);
   EXPECT_TRUE(Analysed({make_missing("step/mlp/cpu/f32/batch:8", Status::failed, "wrong loss")}).result.steps.empty())
       << "a wrong step gets no number";
+}
+
+// An inference has its own table and counts as no training step and as no op.
+TEST(ReportsAnalysis, InferencesStandApartFromStepsAndOps) {
+  Job infer = make_step("infer/mlp/cpu/f32/batch:1", 1, {{"gemm", 0.9}}, {}, 1);
+  infer.series[0].batch = 1;
+  for (results::Repetition& repetition : infer.series[0].repetitions) repetition.samples_s.assign(40, 1);
+  for (int i = 0; i < 3; ++i) infer.series[0].repetitions[0].samples_s[static_cast<size_t>(i)] = 3;
+  const std::vector<Job> jobs{infer, make_step("infer/mlp/gpu/f32/batch:1", 0.5, {{"gemm", 0.5}}, {}, 1),
+                              make_step("step/mlp/cpu/f32/batch:1", 3, {{"gemm", 3}}, {}, 1)};
+  const Analysed a(jobs);
+  ASSERT_EQ(a.result.inferences.size(), 2u);
+  ASSERT_EQ(a.result.steps.size(), 1u);
+  EXPECT_EQ(a.result.inferences[0].label, "CPU");
+  EXPECT_EQ(a.result.inferences[0].model, "mlp f32 batch:1");
+  EXPECT_EQ(a.result.inferences[0].percentiles.value().p99_s, 3);
+  EXPECT_EQ(rows_of(a.result, Kind::op).size(), 0u);
+  EXPECT_EQ(rows_of(a.result, Kind::step).size(), 0u) << "a step with one side";
+  EXPECT_EQ(rows_of(a.result, Kind::inference).size(), 1u);
+  EXPECT_TRUE(a.result.families.empty());
+  const Answer said = answer(a.run, a.result);
+  EXPECT_EQ(said.headline, "The GPU wins the only inference.");
+
+  const Analysed cpu({infer});
+  EXPECT_EQ(answer(cpu.run, cpu.result).headline, "The CPU ran 1 inference.");
 }
 
 TEST(ReportsAnalysis, AResidualHasATermWithinPhasesAndOneBeyond) {

@@ -94,7 +94,7 @@ TEST(ReportsAnswer, StepsAreCountedApart) {
   const results::Run run = make_run(std::move(jobs));
   EXPECT_THAT(answer_of(run), HasSubstr("The CPU wins the only case."));
   EXPECT_THAT(answer_of(run), HasSubstr("Training steps: the GPU wins the only step."));
-  EXPECT_EQ(conclude_steps(analyse(run)),
+  EXPECT_EQ(conclude_steps(analyse(run), Kind::step),
             "The GPU wins the only step. In step mlp f32 batch:8 the GPU is 9.00× faster.");
 }
 

@@ -221,7 +221,7 @@ TEST(ReportsJoin, AStepOfEachMachineIsLabelled) {
     return make_step(std::string("step/mlp/") + side + "/f32/batch:8", 1.2, {{"gemm", 1}});
   };
   const results::Run run = join({run_of("a.json", "a", {step("cpu")}), run_of("b.json", "b", {step("gpu")})});
-  const std::vector<StepRow> rows = step_rows(run);
+  const std::vector<StepRow> rows = step_rows(run, Kind::step);
   ASSERT_EQ(rows.size(), 2u);
   EXPECT_EQ(rows[0].label, "CPU @ a");
   EXPECT_EQ(rows[1].label, "GPU @ b");
@@ -235,7 +235,7 @@ TEST(ReportsJoin, AStepStandsBesideTheCpuOfItsOwnMachine) {
   };
   const results::Run run =
       join({run_of("fast.json", "a", {step("cpu", 1)}), run_of("box.json", "b", {step("cpu", 4), step("gpu", 0.1)})});
-  const std::vector<StepRow> rows = step_rows(run);
+  const std::vector<StepRow> rows = step_rows(run, Kind::step);
   const std::vector<StepPairs> pairs = step_pairs(rows);
   ASSERT_EQ(pairs.size(), 2u);
   EXPECT_EQ(pairs[0].machine, "fast");

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The program duet. The options of each subcommand are declared here (those of `train` in train.cpp); the work is done
-// by run_<subcommand>() in the file of that name. CLI11 is slow to compile, so no other file of cli/ includes it.
+// The program duet. The options of each subcommand are declared here (those of train and predict in train.cpp and
+// predict.cpp); the work is done by run_<subcommand>() in the file of that name. CLI11 is slow to compile, so no other
+// file of cli/ includes it.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -10,12 +11,15 @@
 #include "cli/compare.h"
 #include "cli/doctor.h"
 #include "cli/exit_status.h"
+#include "cli/explain.h"
 #include "cli/export.h"
 #include "cli/gate.h"
 #include "cli/history.h"
 #include "cli/kernel_profile.h"
 #include "cli/list.h"
 #include "cli/op.h"
+#include "cli/predict.h"
+#include "cli/profile.h"
 #include "cli/project.h"
 #include "cli/train.h"
 #include "core/command_line.h"
@@ -165,6 +169,40 @@ void add_kernel_profile(CLI::App& app) {
   profile->callback([o] { exit_with(run_kernel_profile(*o)); });
 }
 
+void add_profile(CLI::App& app) {
+  const auto o = std::make_shared<ProfileOptions>();
+  CLI::App* profile = app.add_subcommand("profile",
+                                         "profile a job or a training step by what is installed: nsys and ncu, perf or "
+                                         "valgrind, and a recorder of its own");
+  profile
+      ->add_option("JOB", o->what,
+                   "a job, an op, or a step: softmax/cpu.tuned/f32/rows:64/cols:1000, softmax, step/lenet")
+      ->required();
+  profile->add_option("-o,--out", o->folder, "folder for the files; created if missing")->capture_default_str();
+  profile->add_option("--tool", o->tool, "only this tool: nsys, ncu, perf, valgrind or recorder")
+      ->check(CLI::IsMember({"auto", "nsys", "ncu", "perf", "valgrind", "recorder"}));
+  profile->add_option("-n,--runs", o->runs, "applications that are captured")
+      ->transform(whole_number(1, 1000000))
+      ->capture_default_str();
+  profile->add_option("--threads", o->threads, "of the CPU; all by default")->transform(whole_number(1, INT_MAX));
+  profile->add_option("--gpu", o->gpu, "which of several GPUs: its number in nvidia-smi, or its UUID");
+  profile->add_option("--limit", o->limit_s, "seconds that each tool may take")
+      ->check(CLI::Range(1.0, 1e6))
+      ->capture_default_str();
+  profile->add_option("--bench", o->bench_all, "the program bench_all; that beside duet by default");
+  profile->add_flag("--dry-run", o->dry_run, "print the commands and run nothing");
+  profile->callback([o] { exit_with(run_profile(*o)); });
+}
+
+void add_explain(CLI::App& app) {
+  const auto o = std::make_shared<ExplainOptions>();
+  CLI::App* explain = app.add_subcommand(
+      "explain", "what bounds each side of a case in a run, how far it is from that, and what would change who wins");
+  explain->add_option("JOB", o->what, "a job of the run, or a regular expression over their names")->required();
+  explain->add_option("RESULT.json", o->run_file, "run file written by bench_all, or its journal")->required();
+  explain->callback([o] { exit_with(run_explain(*o)); });
+}
+
 int run(int argc, char** argv) {
   CLI::App app{"Duet: deep-learning ops on CPU and GPU, side by side.", "duet"};
   app.require_subcommand(1);
@@ -177,12 +215,15 @@ int run(int argc, char** argv) {
   add_list(app);
   add_doctor(app);
   add_kernel_profile(app);
+  add_profile(app);
+  add_explain(app);
   add_report(app);
   add_compare(app);
   add_gate(app);
   add_export(app);
   add_project(app);
   add_train(app);
+  add_predict(app);
   add_history(app);
   try {
     app.parse(argc, argv);

@@ -2,37 +2,58 @@
 #include "cli/train.h"
 
 #include <fmt/ranges.h>
+#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <chrono>
 #include <climits>
 #include <cmath>
+#include <csignal>
+#include <cstdio>
 #include <functional>
+#include <nlohmann/json.hpp>
 
 #include "cli/exit_status.h"
+#include "cli/training_setup.h"
 #include "core/atomic_file.h"
 #include "core/command_line.h"
-#include "core/cpu_context.h"
-#include "core/gpu.h"
-#include "core/machine.h"
-#include "models/data/cifar.h"
-#include "models/data/digits.h"
-#include "models/data/idx.h"
-#include "models/data/images.h"
-#include "models/data/points.h"
-#include "models/data/reviews.h"
-#include "models/data/text.h"
+#include "core/registry.h"
+#include "models/choice.h"
+#include "models/predictor.h"
 #include "models/trainer.h"
 
 namespace duet {
 namespace {
+using Clock = std::chrono::steady_clock;
 
-constexpr int64_t kDrawnTraining = 9000, kDrawnTest = 2000, kDrawnTokens = 300000;
+constexpr double kProgress_s = 0.1;  // between two states of the progress line
 
-std::unique_ptr<Context> open(const TrainOptions& options, std::string& reason) {
-  if (options.device == "gpu") return open_gpu(reason);
-  return std::make_unique<CpuContext>(options.threads.value_or(usable_threads()));
-}
+// Keys of a checkpoint's metadata: how it was trained, so that --resume goes on alike.
+constexpr const char *kRateKey = "learning_rate", *kScheduleKey = "schedule", *kWarmUpKey = "warm_up";
+constexpr const char *kAccumulateKey = "accumulate", *kClipKey = "clip", *kAugmentKey = "augment";
+constexpr const char *kClassesKey = "classes", *kTaskKey = "task", *kValidationKey = "validation";
+
+constexpr double kUsualValidation = 0.1;  // of the training samples
+
+volatile std::sig_atomic_t interrupted = 0;
+
+// While it lives, the first SIGINT asks the training to stop after its step, and a second one ends the program.
+class InterruptGuard {
+ public:
+  InterruptGuard() {
+    interrupted = 0;
+    struct sigaction action {};
+    action.sa_handler = [](int) { interrupted = 1; };
+    action.sa_flags = static_cast<int>(SA_RESETHAND);
+    sigaction(SIGINT, &action, &before_);
+  }
+  ~InterruptGuard() { sigaction(SIGINT, &before_, nullptr); }
+  InterruptGuard(const InterruptGuard&) = delete;
+  InterruptGuard& operator=(const InterruptGuard&) = delete;
+
+ private:
+  struct sigaction before_ {};
+};
 
 // Throws Error at a misspelt name, which the tape would ignore.
 void require_known(const Tape::Preferences& preferences) {
@@ -44,158 +65,283 @@ void require_known(const Tape::Preferences& preferences) {
   }
 }
 
-using Attributes = std::vector<std::pair<std::string, std::string>>;
-
-// Where a model's own defaults, which are for timing a step, learn nothing in a few epochs of drawn samples. --attr,
-// --batch and --lr change what stands here.
-struct TrainingDefaults {
-  std::string model;
-  Attributes attributes;
-  std::optional<double> learning_rate = {};
-};
-const TrainingDefaults* training_defaults(const std::string& model) {
-  static const TrainingDefaults kAll[] = {
-      {"bilstm", {{"batch", "64"}}, 3e-3},  // 512 makes 15 steps of an epoch: too few
-      {"gpt2",                              // bytes as tokens, four layers: it learns in minutes
-       {{"tokens", "64"},
-        {"context", "64"},
-        {"layers", "4"},
-        {"heads", "4"},
-        {"width", "128"},
-        {"vocabulary", "256"},
-        {"batch", "16"}},
-       1e-3}};
-  for (const TrainingDefaults& d : kAll)
-    if (d.model == model) return &d;
-  return nullptr;
-}
-
-Model chosen_model(const TrainOptions& options) {
-  const Model& model = find_model(options.model == "imdb_bilstm" ? "bilstm" : options.model);
-  const TrainingDefaults* defaults = training_defaults(model.name());
-  Attributes all = defaults ? defaults->attributes : Attributes{};
-  for (const std::string& a : options.attributes) {
-    const size_t equals = a.find('=');
-    if (equals == a.npos) throw Error("--attr '{}' does not read name=value", a);
-    all.emplace_back(a.substr(0, equals), a.substr(equals + 1));
-  }
+// A checkpoint that is resumed says how its model was made; options change that.
+Model chosen_model(const TrainOptions& options, const Checkpoint* resumed) {
+  Model model = model_by_name(options.model);
+  Attributes all;
+  if (resumed)
+    model = trained_model(*resumed, model);
+  else
+    all = training_defaults(model.name()).attributes;
+  for (auto& given : parse_attributes(options.attributes)) all.push_back(std::move(given));
   if (options.batch) all.emplace_back("batch", std::to_string(*options.batch));
   return model.with(all);
 }
 
-struct Split {
-  Dataset training, validation, test;
-  std::string source;  // for people: "drawn digits", or the folder
+// --- how the training goes -------------------------------------------------------------------------------------------
+
+// What the options, the resumed checkpoint and the model's defaults say together, in this order.
+struct TrainingPlan {
+  std::optional<double> learning_rate;  // without a value: what the tape or the checkpoint holds
+  Schedule::Kind schedule = Schedule::Kind::constant;
+  int64_t warm_up = 0, accumulate = 1;
+  double clip = 0, validation = 0;
+  bool augment = false;
+  std::string task = {};  // of drawn pairs
 };
 
-// Where samples with this number of features come from.
-struct SampleSource {
-  int64_t features;
-  const char* drawn_name;
-  Dataset (*draw)(int64_t count, uint64_t seed);
-  Dataset (*read)(const std::string& folder, bool training);  // null: there is no reader of files
-};
-constexpr SampleSource kSources[] = {{kDigitPixels, "drawn digits", draw_digits, read_mnist},
-                                     {kColours * kImagePixels, "drawn images", draw_images, read_cifar},
-                                     {kPointFeatures, "drawn points", draw_points, nullptr}};
-
-// Two streams of one seed, so that no test sample is also a training sample.
-template <class Draw>
-Split draw_split(uint64_t seed, const char* source, const Draw& draw) {
-  return {draw(kDrawnTraining, seed << 1), {}, draw(kDrawnTest, seed << 1 | 1), source};
+// A number or word of the metadata; nothing where it is missing.
+template <class T>
+std::optional<T> stored(const Checkpoint& checkpoint, const char* key) {
+  const auto found = checkpoint.metadata.find(key);
+  if (found == checkpoint.metadata.end()) return std::nullopt;
+  T value{};
+  if (!CLI::detail::lexical_cast(found->second, value))
+    throw Error("the checkpoint's metadata {} is '{}', which is no number", key, found->second);
+  return value;
 }
 
-Split read_or_draw(const TrainOptions& options, const SampleForm& form) {
-  const Error no_reader("--data {}: there is no reader of files for model {}", options.data, options.model);
-  const int64_t features = form.features;
-  if (form.label_for_each_token) {  // a language model: every token is predicted from those before it
-    const int64_t vocabulary = form.classes;
-    if (!options.data.empty()) {
-      Text text = read_text(options.data, features, vocabulary);
-      return {std::move(text.training), {}, std::move(text.test), options.data};
-    }
-    if (vocabulary < 256)
-      throw Error("drawn text is bytes: a vocabulary of 256 is needed, the model has {}", vocabulary);
-    const int64_t count = std::max<int64_t>(3, kDrawnTokens / features);
-    return {draw_text(count, features, options.seed << 1),
-            {},
-            draw_text(std::max<int64_t>(1, count / 8), features, options.seed << 1 | 1),
-            "drawn text"};
-  }
-  if (form.tokens) {
-    if (!options.data.empty()) throw no_reader;
-    return draw_split(options.seed, "drawn reviews",
-                      [&](int64_t count, uint64_t seed) { return draw_reviews(count, features, seed); });
-  }
-  for (const SampleSource& source : kSources) {
-    if (source.features != features) continue;
-    if (options.data.empty()) return draw_split(options.seed, source.drawn_name, source.draw);
-    if (!source.read) throw no_reader;
-    return {source.read(options.data, true), {}, source.read(options.data, false), options.data};
-  }
-  throw Error("model {} takes {} features a sample, for which there are no data", options.model, features);
+TrainingPlan plan_of(const TrainOptions& options, const TrainingDefaults& defaults, const Checkpoint* resumed) {
+  TrainingPlan plan{.learning_rate = options.learning_rate};
+  const Checkpoint none;
+  const Checkpoint& from = resumed ? *resumed : none;
+  if (!plan.learning_rate) plan.learning_rate = stored<double>(from, kRateKey);
+  if (!plan.learning_rate && !resumed) plan.learning_rate = defaults.learning_rate;
+  const std::string own = resumed ? name_of(Schedule::Kind::constant) : name_of(defaults.schedule);
+  plan.schedule = parse_schedule(options.schedule.value_or(stored<std::string>(from, kScheduleKey).value_or(own)));
+  // A schedule that is asked for has no warm-up but the one that is asked for.
+  const int64_t usual = resumed || options.schedule ? 0 : defaults.warm_up;
+  plan.warm_up = options.warm_up.value_or(options.schedule ? 0 : stored<int64_t>(from, kWarmUpKey).value_or(usual));
+  plan.accumulate = options.accumulate.value_or(stored<int64_t>(from, kAccumulateKey).value_or(1));
+  plan.clip = options.clip.value_or(stored<double>(from, kClipKey).value_or(0));
+  plan.augment = options.augment || stored<int64_t>(from, kAugmentKey).value_or(0) != 0;
+  plan.task = options.task.value_or(stored<std::string>(from, kTaskKey).value_or("reverse"));
+  plan.validation = options.validation.value_or(stored<double>(from, kValidationKey).value_or(kUsualValidation));
+  if (!(plan.validation > 0 && plan.validation < 1))  // not by CLI::Range, which includes its ends and lets NaN pass
+    throw Error("--validation {}; a fraction above 0 and below 1 is allowed", plan.validation);
+  if (plan.accumulate < 1 || plan.warm_up < 0 || !(plan.clip >= 0))
+    throw Error("the checkpoint's metadata ask for {} batches an update, a warm-up of {} and a norm of {}",
+                plan.accumulate, plan.warm_up, plan.clip);
+  return plan;
 }
 
-Split load(const TrainOptions& options, const SampleForm& form) {
-  Split all = read_or_draw(options, form);
-  all.validation = split_off(all.training, options.validation, options.seed);
+Split load(const TrainOptions& options, const TrainingPlan& plan, const Model& model, const SampleForm& form) {
+  Split all = read_or_draw({.model = options.model,
+                            .data = options.data,
+                            .task = parse_pair_task(plan.task),
+                            .seed = options.seed,
+                            .drawn = training_defaults(model.name()).samples},
+                           form);
+  all.validation = split_off(all.training, plan.validation, options.seed);
   if (all.training.size() < form.batch)
     throw Error("{} samples are fewer than the batch of {}", all.training.size(), form.batch);
   return all;
 }
 
+void describe(const TrainingPlan& plan, const Dataset& data, bool pairs, Checkpoint& checkpoint) {
+  auto& metadata = checkpoint.metadata;
+  if (plan.learning_rate) metadata[kRateKey] = fmt::format("{}", *plan.learning_rate);
+  if (plan.schedule != Schedule::Kind::constant) metadata[kScheduleKey] = name_of(plan.schedule);
+  if (plan.warm_up > 0) metadata[kWarmUpKey] = std::to_string(plan.warm_up);
+  if (plan.accumulate > 1) metadata[kAccumulateKey] = std::to_string(plan.accumulate);
+  if (plan.clip > 0) metadata[kClipKey] = fmt::format("{}", plan.clip);
+  if (plan.augment) metadata[kAugmentKey] = "1";
+  if (pairs) metadata[kTaskKey] = plan.task;
+  metadata[kValidationKey] = fmt::format("{}", plan.validation);
+  if (!data.class_names.empty()) metadata[kClassesKey] = nlohmann::json(data.class_names).dump();
+}
+
+// --- what people and programs read -----------------------------------------------------------------------------------
+
+struct EpochRecord {
+  int64_t epoch = 0, updates = 0;
+  double loss = 0;
+  Metrics validation;
+  double learning_rate = 0, seconds = 0, per_s = 0;
+};
+
+std::vector<std::pair<std::string, double>> fields_of(const EpochRecord& r) {
+  std::vector<std::pair<std::string, double>> all{{"epoch", static_cast<double>(r.epoch)},
+                                                  {"updates", static_cast<double>(r.updates)},
+                                                  {"loss", r.loss},
+                                                  {"validation_loss", r.validation.loss}};
+  const auto add = [&](const char* name, const std::optional<double>& value) {
+    if (value) all.emplace_back(name, *value);
+  };
+  if (!r.validation.rmse) all.emplace_back("validation_accuracy", r.validation.accuracy);
+  add("validation_rmse", r.validation.rmse);
+  add("validation_precision", r.validation.precision);
+  add("validation_recall", r.validation.recall);
+  add("validation_f1", r.validation.f1);
+  add("validation_perplexity", r.validation.perplexity);
+  for (const auto& [name, value] :
+       {std::pair("learning_rate", r.learning_rate), {"seconds", r.seconds}, {"samples_per_s", r.per_s}})
+    all.emplace_back(name, value);
+  return all;
+}
+
+// A line of each epoch, at once on the disk. A resumed training goes on at the end of the file.
+class Log {
+ public:
+  Log(const std::string& path, bool resumed) : path_(path), csv_(path.ends_with(".csv")) {
+    if (path.empty()) return;
+    if (!csv_ && !path.ends_with(".jsonl") && !path.ends_with(".json"))
+      throw Error("--log {}: a name that ends in .csv, .json or .jsonl is allowed", path);
+    file_.reset(std::fopen(path.c_str(), resumed ? "ae" : "we"));
+    if (!file_) throw Error("--log {}: cannot be written", path);
+    begun_ = std::ftell(file_.get()) > 0;
+  }
+  void add(const EpochRecord& record) {
+    if (!file_) return;
+    std::string head, line;
+    nlohmann::ordered_json json;
+    for (const auto& [name, value] : fields_of(record)) {
+      head += (head.empty() ? "" : ",") + name;
+      line += fmt::format("{}{:.9g}", line.empty() ? "" : ",", value);
+      const bool whole = name == "epoch" || name == "updates";
+      whole ? json[name] = static_cast<int64_t>(value) : json[name] = value;
+    }
+    const std::string text = csv_ ? (begun_ ? "" : head + "\n") + line + "\n" : json.dump() + "\n";
+    begun_ = true;
+    if (std::fputs(text.c_str(), file_.get()) < 0 || std::fflush(file_.get()) != 0)
+      throw Error("--log {}: cannot be written", path_);
+  }
+
+ private:
+  struct Close {
+    void operator()(std::FILE* file) const { std::fclose(file); }
+  };
+  std::string path_;
+  bool csv_, begun_ = false;
+  std::unique_ptr<std::FILE, Close> file_;
+};
+
+// "epoch 2  37 %  loss 0.123  12345 samples/s" on a terminal, overwritten in place and cleared at the end.
+class ProgressLine {
+ public:
+  ProgressLine(int64_t epoch, double each, const char* unit) : epoch_(epoch), each_(each), unit_(unit) {}
+  ~ProgressLine() {
+    if (shown_) fmt::print(stderr, "\r\x1b[K");
+  }
+  ProgressLine(const ProgressLine&) = delete;
+  ProgressLine& operator=(const ProgressLine&) = delete;
+  void show(const Progress& p) {
+    if (!terminal_ || std::chrono::duration<double>(Clock::now() - last_).count() < kProgress_s) return;
+    last_ = Clock::now();
+    const double spent_s = std::max(std::chrono::duration<double>(last_ - start_).count(), 1e-9);
+    fmt::print(stderr, "\r\x1b[Kepoch {}  {} %  loss {:.4f}  {:.0f} {}/s", epoch_, 100 * p.batch / p.batches, p.loss,
+               static_cast<double>(p.batch) * each_ / spent_s, unit_);
+    std::fflush(stderr);
+    shown_ = true;
+  }
+
+ private:
+  int64_t epoch_;
+  double each_;
+  const char* unit_;
+  bool terminal_ = isatty(STDERR_FILENO) != 0, shown_ = false;
+  Clock::time_point start_ = Clock::now(), last_ = start_;
+};
+
+std::string text_of(const Metrics& m) {
+  if (m.rmse) return fmt::format("RMSE {:.4f}", *m.rmse);
+  std::string text = fmt::format("accuracy {:.2f} %", 100 * m.accuracy);
+  if (m.perplexity) text += fmt::format("  perplexity {:.2f}", *m.perplexity);
+  if (m.f1) text += fmt::format("  precision {:.3f} recall {:.3f} F1 {:.3f}", *m.precision, *m.recall, *m.f1);
+  return text;
+}
+
+// --- the training ----------------------------------------------------------------------------------------------------
+
 // Trains epoch by epoch, writes a checkpoint after each better one, and stops as --epochs and --patience say.
 class TrainingLoop {
  public:
-  TrainingLoop(const TrainOptions& options, Trainer& trainer, const Split& data)
+  TrainingLoop(const TrainOptions& options, const TrainingPlan& plan, Trainer& trainer, const Split& data, Log& log)
       : options_(options),
+        plan_(plan),
         trainer_(trainer),
         data_(data),
-        best_accuracy_(trainer.accuracy(data.validation)),
-        best_checkpoint_(trainer.checkpoint()) {}
+        log_(log),
+        best_score_(trainer.evaluate(data.validation).score()),
+        best_checkpoint_(checkpoint()) {}
 
-  void run() {
+  // Returns the exit status.
+  int run() {
+    const InterruptGuard guard;
     int64_t epochs_without_better = 0;
-    while (trainer_.epochs() < options_.epochs && (options_.patience == 0 || epochs_without_better < options_.patience))
-      epochs_without_better = train_epoch() ? 0 : epochs_without_better + 1;
+    while (trainer_.epochs() < options_.epochs &&
+           (options_.patience == 0 || epochs_without_better < options_.patience)) {
+      try {
+        epochs_without_better = train_epoch() ? 0 : epochs_without_better + 1;
+      } catch (const TrainingStopped& stop) {
+        return finish_interrupted(stop.what());
+      }
+      if (interrupted != 0 && trainer_.epochs() < options_.epochs)
+        return finish_interrupted(fmt::format("stopped after epoch {}", trainer_.epochs()));
+    }
     if (trainer_.epochs() < options_.epochs) fmt::print("no better for {} epoch(s): stopped\n", epochs_without_better);
     trainer_.restore(best_checkpoint_);
-    if (!options_.checkpoint.empty() && checkpoint_epoch_ == 0) {
+    if (!options_.checkpoint.empty() && !written_) {
       write_checkpoint(options_.checkpoint, best_checkpoint_);
       fmt::print("no epoch was better than the parameters of epoch {}, which {} holds\n", trainer_.epochs(),
                  options_.checkpoint);
     }
-    fmt::print("test accuracy {:.2f} % with the parameters of epoch {}\n", 100 * trainer_.accuracy(data_.test),
-               trainer_.epochs());
+    const Metrics test = trainer_.evaluate(data_.test);
+    fmt::print("test {} with the parameters of epoch {}\n", text_of(test), trainer_.epochs());
+    return 0;
   }
 
  private:
+  Checkpoint checkpoint() const {
+    Checkpoint made = trainer_.checkpoint();
+    describe(plan_, data_.training, trainer_.form().pairs, made);
+    return made;
+  }
+
+  int finish_interrupted(const std::string& where) {
+    if (!options_.checkpoint.empty() && !written_) write_checkpoint(options_.checkpoint, best_checkpoint_);
+    trainer_.restore(best_checkpoint_);
+    fmt::print(stderr, "duet train: interrupted: {}{}\n", where,
+               options_.checkpoint.empty()
+                   ? ""
+                   : fmt::format("; {} holds epoch {}, --resume goes on", options_.checkpoint, trainer_.epochs()));
+    return kInterrupted;
+  }
+
   // Returns whether the epoch was the best so far.
   bool train_epoch() {
-    const auto start = std::chrono::steady_clock::now();
-    double loss = 0;
-    double seconds = 0;
-    double accuracy = 0;
+    const bool of_tokens = trainer_.form().label_for_each_token;
+    const auto labels = static_cast<double>(trainer_.form().targets);
+    const char* unit = of_tokens ? "tokens" : "samples";
+    const double each = static_cast<double>(trainer_.form().batch) * labels;
+    EpochRecord record;
     naming_the_checkpoint([&] {
-      loss = trainer_.epoch(data_.training);
-      seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-      accuracy = trainer_.accuracy(data_.validation);
+      const auto start = Clock::now();
+      {
+        ProgressLine line(trainer_.epochs() + 1, each, unit);
+        record.loss = trainer_.epoch(data_.training, [&](const Progress& p) {
+          line.show(p);
+          return interrupted == 0 || p.batch == p.batches;
+        });
+      }
+      record.seconds = std::chrono::duration<double>(Clock::now() - start).count();
+      record.validation = trainer_.evaluate(data_.validation);
     });
-    const bool better = accuracy > best_accuracy_;
-    const auto samples = static_cast<double>(data_.training.size() / trainer_.form().batch * trainer_.form().batch);
-    const std::string perplexity =
-        trainer_.form().label_for_each_token ? fmt::format("  perplexity {:.2f}", std::exp(loss)) : "";
-    fmt::print("epoch {:2}  loss {:.4f}{}  validation accuracy {:.2f} %  {:.2f} s  {:.0f} {}/s\n", trainer_.epochs(),
-               loss, perplexity, 100 * accuracy, seconds,
-               samples * static_cast<double>(trainer_.form().targets) / std::max(seconds, 1e-9),
-               trainer_.form().label_for_each_token ? "tokens" : "samples");
+    const auto batches = static_cast<double>(trainer_.updates_of_epoch(data_.training.size()) * plan_.accumulate);
+    record.epoch = trainer_.epochs();
+    record.updates = trainer_.updates();
+    record.learning_rate = trainer_.learning_rate();
+    record.per_s = batches * each / std::max(record.seconds, 1e-9);
+    fmt::print("epoch {:2}  loss {:.4f}  validation {}  {:.2f} s  {:.0f} {}/s\n", record.epoch, record.loss,
+               text_of(record.validation), record.seconds, record.per_s, unit);
     std::fflush(stdout);
-    if (!better) return false;
-    best_accuracy_ = accuracy;
-    best_checkpoint_ = trainer_.checkpoint();
+    log_.add(record);
+    if (!(record.validation.score() > best_score_)) return false;
+    best_score_ = record.validation.score();
+    best_checkpoint_ = checkpoint();
     if (!options_.checkpoint.empty()) {
       write_checkpoint(options_.checkpoint, best_checkpoint_);
-      checkpoint_epoch_ = trainer_.epochs();
+      written_ = true;
     }
     return true;
   }
@@ -203,61 +349,88 @@ class TrainingLoop {
   void naming_the_checkpoint(const std::function<void()>& train) {
     try {
       train();
+    } catch (const TrainingStopped&) {
+      throw;
     } catch (const Error& e) {
-      if (checkpoint_epoch_ == 0) throw;
-      throw Error("{}; {} holds epoch {}", e.what(), options_.checkpoint, checkpoint_epoch_);
+      if (!written_) throw;
+      const auto epochs = best_checkpoint_.metadata.find("epochs");
+      throw Error("{}; {} holds epoch {}", e.what(), options_.checkpoint, epochs->second);
     }
   }
 
   const TrainOptions& options_;
+  const TrainingPlan& plan_;
   Trainer& trainer_;
   const Split& data_;
-  double best_accuracy_;
+  Log& log_;
+  double best_score_;
   Checkpoint best_checkpoint_;
-  int64_t checkpoint_epoch_ = 0;  // whose parameters the checkpoint file holds; 0: not yet written
+  bool written_ = false;  // whether the file of this training holds best_checkpoint_
 };
 
-void train_model(const TrainOptions& options, const Model& model, Context& context) {
+// Names the checkpoint that is resumed in an error of `work`.
+void naming_the_checkpoint_of(const TrainOptions& options, const std::function<void()>& work) {
+  try {
+    work();
+  } catch (const Error& e) {
+    throw Error("--resume {}: {}", options.resume, e.what());
+  }
+}
+
+int train_model(const TrainOptions& options, const Model& model, const Checkpoint* resumed, Context& context) {
   require_known(options.preferences);
   if (!options.checkpoint.empty())
     AtomicFile(options.checkpoint);  // throws now, not after an epoch, where the folder cannot be written
   const Tape::Preferences preferences =
       options.preferences.empty() ? Tape::preferences_for(context.device()) : options.preferences;
-  const Split data = load(options, sample_form(model, context));  // before the trainer, which takes long to plan
-  Trainer trainer(model, context, preferences, options.seed);
-  if (!options.resume.empty()) try {
-      trainer.restore(read_checkpoint(options.resume));
-    } catch (const Error& e) {
-      throw Error("--resume {}: {}", options.resume, e.what());
-    }
+  TrainingPlan plan = plan_of(options, training_defaults(model.name()), resumed);
+  const SampleForm form = sample_form(model, context);
+  const Split data = load(options, plan, model, form);  // before the trainer, which takes long to plan
+  Log log(options.log, resumed != nullptr);
+  TrainingOptions how{.accumulate = plan.accumulate, .max_norm = plan.clip, .choice = parse_choice(options.choose)};
+  if (plan.augment) how.augmentation = Augmentation{.flip = form.channels == kColours};  // a digit has a left and right
+  Trainer trainer(model, context, preferences, options.seed, how);
+  if (resumed) naming_the_checkpoint_of(options, [&] { trainer.restore(*resumed); });
   if (trainer.epochs() >= options.epochs)
     throw Error("--epochs {}: the checkpoint has {} already", options.epochs, trainer.epochs());
-  const TrainingDefaults* defaults = training_defaults(model.name());
-  if (options.learning_rate)
-    trainer.learning_rate(*options.learning_rate);
-  else if (defaults && defaults->learning_rate && options.resume.empty())
-    trainer.learning_rate(*defaults->learning_rate);
+  if (plan.learning_rate) trainer.learning_rate(*plan.learning_rate);
+  if (plan.schedule != Schedule::Kind::constant || plan.warm_up > 0) {
+    const int64_t updates = options.epochs * trainer.updates_of_epoch(data.training.size());
+    if (!options.warm_up && !resumed && plan.warm_up >= updates) plan.warm_up = updates / 10;  // a model's default
+    if (plan.warm_up >= updates)
+      throw Error("--warm-up {}: the training has {} updates; fewer are allowed", plan.warm_up, updates);
+    // The checkpoint keeps the rate that the schedule is made of; its state has that of the last update.
+    if (!plan.learning_rate) plan.learning_rate = trainer.learning_rate();
+    trainer.schedule({.kind = plan.schedule, .base = *plan.learning_rate, .warm_up = plan.warm_up, .updates = updates});
+  }
   fmt::print("{} {} on {}; {}: {} samples to train on, {} to validate, {} to test\n", model.name(), model.label(),
              context.describe(), data.source, data.training.size(), data.validation.size(), data.test.size());
-  TrainingLoop(options, trainer, data).run();
+  std::fflush(stdout);
+  return TrainingLoop(options, plan, trainer, data, log).run();
+}
+
+void require_positive(const char* option, const std::optional<double>& value) {  // not by CLI::Range: NaN passes there
+  if (value && !(*value > 0 && std::isfinite(*value)))
+    throw Error("{} {}; a finite number above 0 is allowed", option, *value);
 }
 
 }  // namespace
 
 int run_train(const TrainOptions& options) {
-  const Model model = chosen_model(options);
-  // Not by CLI::Range, which includes its ends and lets NaN pass.
-  if (!(options.validation > 0 && options.validation < 1))
-    throw Error("--validation {}; a fraction above 0 and below 1 is allowed", options.validation);
-  if (options.learning_rate && !(*options.learning_rate > 0 && std::isfinite(*options.learning_rate)))
-    throw Error("--lr {}; a finite number above 0 is allowed", *options.learning_rate);
+  if (!options.log.empty() && options.log == options.checkpoint)
+    throw Error("--log and --checkpoint name one file, '{}': a file of its own for each", options.log);
+  if (!options.preferences.empty() && parse_choice(options.choose) == Choice::measured)
+    throw Error("--impl-preference goes with --choose order: measured takes the fastest of all");
+  std::optional<Checkpoint> resumed;
+  if (!options.resume.empty()) naming_the_checkpoint_of(options, [&] { resumed = read_checkpoint(options.resume); });
+  const Checkpoint* from = resumed ? &*resumed : nullptr;
+  const Model model = chosen_model(options, from);
+  require_positive("--lr", options.learning_rate);
+  require_positive("--clip", options.clip);
   std::string reason;
-  const std::unique_ptr<Context> context = open(options, reason);
+  const std::unique_ptr<Context> context = open_device(options.device, options.threads, reason);
   try {
-    if (context) {
-      train_model(options, model, *context);
-      return 0;
-    }
+    if (context) return train_model(options, model, from, *context);
   } catch (const NotServed& e) {
     reason = e.what();
   }
@@ -273,21 +446,29 @@ void add_train(CLI::App& app) {
   CLI::App* train =
       app.add_subcommand("train", "train a model; print loss and validation accuracy by epoch, then test accuracy");
   train
-      ->add_option("model", options->model,
-                   "mlp, mnist_cnn (28x28 digits), lenet, cifar_cnn (32x32 colour images), imdb_bilstm (reviews), toy, "
-                   "or gpt2 (text; a small one of 4 layers, which --attr changes)")
+      ->add_option(
+          "model", options->model,
+          "mlp, mnist_cnn (28x28 digits), lenet, cifar_cnn (32x32 colour images), image_cnn, resnet50 (images), "
+          "imdb_bilstm (reviews), lstm_scorer (measurements), toy (points), gpt2, llama (text), "
+          "transformer_small, transformer (pairs of sequences) or recommender (ratings); the large ones are made "
+          "small, which --attr changes")
       ->required();
   train->add_option(
       "--data", options->data,
-      "folder with MNIST's IDX files or CIFAR-10's binary files, or a text file (.bin: tokens of 16 bits), depending "
-      "on the model; without it samples are drawn");
-  train->add_option("--epochs", options->epochs, "passes over the data, including those of a resumed checkpoint")
-      ->transform(whole_number(1))
-      ->capture_default_str();
+      "folder with MNIST's IDX files, CIFAR-10's binary files or a folder of images for each class, or a text file "
+      "(.bin: tokens of 16 bits), or MovieLens' ratings, depending on the model; without it samples are drawn");
   train
-      ->add_option("--validation", options->validation,
-                   "fraction of the training samples held out to validate each epoch")
+      ->add_option("--task", options->task,
+                   "what drawn pairs of sequences are to teach: reverse, or add numbers; by default that of the "
+                   "checkpoint, else "
+                   "reverse")
+      ->check(CLI::IsMember({"reverse", "add"}));
+  train->add_option("--epochs", options->epochs, "passes over the data, including those of a resumed checkpoint")
+      ->transform(whole_number(1, INT_MAX))
       ->capture_default_str();
+  train->add_option("--validation", options->validation,
+                    "fraction of the training samples held out to validate each epoch; by default that of the "
+                    "checkpoint, else 0.1");
   train
       ->add_option("--patience", options->patience,
                    "stop after so many epochs without a better validation accuracy; 0: never")
@@ -297,10 +478,26 @@ void add_train(CLI::App& app) {
       "--checkpoint", options->checkpoint,
       "file (safetensors) for the parameters and the optimiser's state, written after each better epoch, or at the end "
       "if no epoch was better");
-  train->add_option("--resume", options->resume, "checkpoint to continue from, of the same model and seed");
+  train->add_option("--resume", options->resume,
+                    "checkpoint to continue from, of the same model and seed; it goes on as it was trained, but for "
+                    "what options change");
   train->add_option("--attr", options->attributes, "attribute=value of the model, repeatable")->expected(1)->take_all();
   train->add_option("--batch", options->batch, "samples in a step")->transform(whole_number(1));
   train->add_option("--lr", options->learning_rate, "learning rate; by default that of the checkpoint or of the model");
+  train
+      ->add_option("--schedule", options->schedule,
+                   "how the learning rate goes on after the warm-up: constant; cosine, towards 0 at the end; "
+                   "step, a tenth after each third; inverse_sqrt; by default that of the checkpoint or of the model")
+      ->check(CLI::IsMember({"constant", "cosine", "step", "inverse_sqrt"}));
+  train->add_option("--warm-up", options->warm_up, "updates during which the learning rate rises from 0")
+      ->transform(whole_number(0, INT_MAX));
+  train->add_option("--accumulate", options->accumulate, "batches whose mean gradient makes an update")
+      ->transform(whole_number(1, INT_MAX));
+  train->add_option("--clip", options->clip, "norm to which gradients are clipped, beyond what the model does itself");
+  train->add_flag("--augment", options->augment,
+                  "change images at random: shear and zoom by up to 0.2, shift by up to a tenth, flip those in colour");
+  train->add_option("--log", options->log,
+                    "file for a line of each epoch: .csv, or .json or .jsonl with an object a line");
   train->add_option("--device", options->device, "cpu or gpu")
       ->check(CLI::IsMember({"cpu", "gpu"}))
       ->capture_default_str();
@@ -315,6 +512,12 @@ void add_train(CLI::App& app) {
       ->add_option("--impl-preference", options->preferences,
                    "comma-separated implementations; the first that serves an op runs it")
       ->delimiter(',');
+  train
+      ->add_option("--choose", options->choose,
+                   "how an op's implementation is chosen: by the order of preference, or the fastest of all, measured")
+      ->check(CLI::IsMember({"order", "measured"}))
+      ->capture_default_str();
+  train->footer("After SIGINT the program ends with status 130; the checkpoint holds the best complete epoch.");
   train->callback([options] {
     if (const int status = run_train(*options)) throw CLI::RuntimeError(status);
   });

@@ -14,24 +14,35 @@ namespace duet {
 
 struct TrainOptions {
   std::string model;
-  // A folder with MNIST's or CIFAR-10's files, or a text, whichever the model takes. Empty: samples are drawn.
+  // A folder with MNIST's, CIFAR-10's or other images, or a text, whichever the model takes. Empty: samples are drawn.
   std::string data;
+  std::optional<std::string> task;  // of drawn pairs; without a value the checkpoint's, else reverse
   int64_t epochs = 3;
-  double validation = 0.1;  // fraction of the training samples that is held out to validate each epoch
-  int64_t patience = 0;     // training stops after so many epochs without a better validation accuracy; 0: never
-  std::string checkpoint;   // file written after each better epoch; empty: none
-  std::string resume;       // checkpoint to continue from
+  // Fraction of the training samples that is held out to validate each epoch; without a value the checkpoint's, else a
+  // tenth.
+  std::optional<double> validation;
+  int64_t patience = 0;    // training stops after so many epochs without a better validation accuracy; 0: never
+  std::string checkpoint;  // file written after each better epoch; empty: none
+  std::string resume;      // checkpoint to continue from
+  std::string log;         // file for a line of each epoch, .csv or .jsonl; empty: none
   std::vector<std::string> attributes;  // of the model, name=value
-  std::optional<int64_t> batch;         // without a value, the model's own
+  std::optional<int64_t> batch;         // without a value, the checkpoint's, else the model's own
+  // Without a value: the checkpoint's, else the model's.
   std::optional<double> learning_rate;
+  std::optional<std::string> schedule;
+  std::optional<int64_t> warm_up;     // updates
+  std::optional<int64_t> accumulate;  // batches of an update
+  std::optional<double> clip;         // norm of the gradients
+  bool augment = false;               // images
+  std::string choose = "order";
   std::string device = "cpu";
   std::optional<int> threads;  // of the CPU; without a value, all it has
   uint64_t seed = 1;
   std::vector<std::string> preferences;  // implementations in order of preference; empty: the defaults of the device
 };
 
-// Returns 0, or kUnsupported, with the reason on standard error, where there is no such device here or no
-// implementation serves an op of the model. Throws Error on wrong usage.
+// Returns 0; kUnsupported, with the reason on standard error, where there is no such device here or no implementation
+// serves an op of the model; kInterrupted after SIGINT, when the checkpoint is written. Throws Error on wrong usage.
 int run_train(const TrainOptions& options);
 
 // Adds the subcommand. A status other than 0 leaves app.parse() as CLI::RuntimeError.

@@ -11,7 +11,7 @@ for word in mnist_cnn cifar_cnn bilstm --resume --patience CIFAR-10; do
 done
 
 # Training, a checkpoint, and resuming from it.
-does 'test accuracy [0-9.]+ % with the parameters of epoch [12]' train toy $small --epochs 2 --checkpoint toy.safetensors
+does 'test accuracy [0-9.]+ %  precision [0-9.]+ recall [0-9.]+ F1 [0-9.]+ with the parameters of epoch [12]' train toy $small --epochs 2 --checkpoint toy.safetensors
 grep -qE 'epoch  2  loss 0\.[0-9]+  validation accuracy [0-9.]+ %' stdout || fail "no line for epoch 2: $(cat stdout)"
 [ "$(wc -l < stdout)" = 4 ] || fail "not four lines: $(cat stdout)"
 [ -s toy.safetensors ] || fail "no checkpoint"
@@ -60,13 +60,102 @@ grep -q 'standard output cannot be written' stderr || fail "a full disk: $(cat s
 refuses 2 'mixed: master parameters go with bf16 or f16, not f32' train lenet --threads 1 --attr mixed=1
 refuses 2 '4218 samples are fewer than the batch of 99999' train gpt2 --threads 1 --attr layers=2 --batch 99999
 refuses 2 '8437 samples are fewer than the batch of 99999' train gpt2 --threads 1 --attr tokens=32 --batch 99999
-timeout 10 "$duet" train resnet50 --threads 1 > stdout 2> stderr
+timeout 10 "$duet" train resnet50 --threads 1 --data cifar > stdout 2> stderr
 [ $? = 2 ] || fail "resnet50 was planned before its data were looked for: $(cat stderr)"
-grep -q 'model resnet50 takes 150528 features a sample, for which there are no data' stderr || fail "resnet50: $(cat stderr)"
+grep -q 'data cifar: not a folder with a folder of images for each class' stderr || fail "resnet50: $(cat stderr)"
 
 # The defaults of imdb_bilstm learn, here on shorter reviews.
 does '^bilstm f32/batch:64/' train imdb_bilstm --attr T=24
 [ "$(sed -n 's/^test accuracy \([0-9]*\).*/\1/p' stdout)" -ge 80 ] || fail "imdb_bilstm learnt nothing: $(cat stdout)"
+
+# Schedules, accumulation and clipping: a training that is resumed goes on as it would have, to the bit.
+how="--schedule cosine --warm-up 20 --lr 0.02 --accumulate 2 --clip 0.5"
+"$duet" train toy $small --epochs 4 $how --checkpoint whole.safetensors --log whole.csv > whole || fail "a schedule"
+"$duet" train toy $small --epochs 2 $how --checkpoint cut_off.safetensors > stdout || fail "half a schedule"
+head -3 whole.csv | tail -2 | cut -d, -f1,2 | tr '\n' ' ' | grep -q '^1,81 2,162 $' || fail "the log: $(cat whole.csv)"
+[ "$(wc -l < whole.csv)" = 5 ] && head -1 whole.csv | grep -q '^epoch,updates,loss,.*validation_f1,learning_rate,seconds,samples_per_s$' ||
+  fail "the log: $(cat whole.csv)"
+tail -1 whole.csv | cut -d, -f9 | grep -qE '^[0-9.]+e-0[5-9]$' || fail "a cosine does not end near 0: $(tail -1 whole.csv)"
+"$duet" train toy $small --epochs 3 --checkpoint c3.safetensors --log j.jsonl > three || fail "three epochs"
+"$duet" train toy $small --epochs 2 --checkpoint c2.safetensors --log k.jsonl > stdout || fail "two epochs"
+"$duet" train toy $small --epochs 3 --resume c2.safetensors --checkpoint c3b.safetensors --log k.jsonl > stdout || fail "the third"
+cmp -s c3.safetensors c3b.safetensors || fail "a resumed training gives other parameters"
+[ "$(sed 's/"learning_rate.*//' j.jsonl)" = "$(sed 's/"learning_rate.*//' k.jsonl)" ] || fail "logs: $(cat j.jsonl k.jsonl)"
+# A model that updates its parameters in the forward pass follows the schedule as well.
+how="--schedule inverse_sqrt --warm-up 50"
+"$duet" train recommender --threads 1 --epochs 2 $how --checkpoint r2.safetensors > stdout || fail "two epochs of ratings"
+"$duet" train recommender --threads 1 --epochs 1 $how --checkpoint r1.safetensors > stdout || fail "an epoch of ratings"
+"$duet" train recommender --threads 1 --epochs 2 --resume r1.safetensors --checkpoint r1b.safetensors > stdout || fail "the second"
+cmp -s r2.safetensors r1b.safetensors || fail "a resumed recommender gives other parameters"
+
+# A resumed training has the batch, the validation samples and the task that it had, unless an option says otherwise.
+"$duet" train toy --threads 1 --epochs 1 --batch 64 --validation 0.3 --checkpoint b.safetensors > first || fail "a batch of 64"
+"$duet" train toy --threads 1 --epochs 2 --resume b.safetensors > stdout || fail "its second epoch"
+[ "$(head -1 first)" = "$(head -1 stdout)" ] || fail "resumed otherwise: $(head -1 first) and $(head -1 stdout)"
+"$duet" train toy --threads 1 --epochs 2 --resume b.safetensors --batch 32 > stdout || fail "another batch"
+grep -q 'batch:32' stdout || fail "--batch is not taken: $(head -1 stdout)"
+echo kept > kept.csv
+refuses 2 'data /nope' train toy $small --data /nope --log kept.csv
+[ "$(cat kept.csv)" = kept ] || fail "--log was emptied before the data were read"
+refuses 2 'log and --checkpoint name one file' train toy $small --log x.csv --checkpoint x.csv
+refuses 2 'impl-preference goes with --choose order' train toy $small --choose measured --impl-preference cpu.tuned
+refuses 2 "log x.txt: a name that ends in" train toy $small --log x.txt
+refuses 2 'log no/x.csv: cannot be written' train toy $small --log no/x.csv
+refuses 2 'warm-up 99999: the training has 162 updates' train toy $small --epochs 1 --warm-up 99999
+refuses 2 'schedule: linear not in' train toy $small --schedule linear
+refuses 2 'accumulate: Value 0 not in range' train toy $small --accumulate 0
+refuses 2 'clip nan; a finite number above 0' train toy $small --clip nan
+refuses 2 'model toy takes no images' train toy $small --augment
+does 'test accuracy' train toy $small --epochs 1 --choose measured
+
+# SIGINT: the program ends after its step with 130, and the checkpoint holds the best epoch that is complete.
+"$duet" train toy $small --epochs 100000 --checkpoint stopped.safetensors > running 2> stderr &
+pid=$!
+for _ in $(seq 600); do grep -q '^epoch  2 ' running && break; sleep 0.05; done
+kill -INT $pid
+wait $pid
+[ $? = 130 ] || fail "SIGINT: status $?: $(cat stderr)"
+grep -qE 'interrupted: stopped (in|after) epoch .*; stopped.safetensors holds epoch [0-9]+, --resume goes on' stderr || fail "SIGINT: $(cat stderr)"
+does 'test accuracy' train toy $small --epochs 100000 --patience 1 --lr 1e-12 --resume stopped.safetensors
+
+# Serving what was trained.
+does '^sample 3 of drawn points: class [01], [0-9.]+ %; its label is [01]$' predict toy toy.safetensors --index 3 --threads 1
+[ "$(wc -l < stdout)" = 3 ] || fail "a class and two probabilities: $(cat stdout)"
+"$duet" predict toy toy.safetensors --index 0 --index 7 --threads 1 --json > answer.json || fail "predict --json"
+python3 -c '
+import json
+d = json.load(open("answer.json"))
+assert d["model"] == "toy" and len(d["predictions"]) == 2, d
+for p in d["predictions"]:
+    assert p["class"] == p["top"][0]["class"] and abs(sum(t["probability"] for t in p["top"]) - 1) < 1e-6, p' || fail "$(cat answer.json)"
+npy sample.npy '<f4' '(10,)' "$(f32 0 1 0 0 0 0 0 0 0 0)"
+does '^sample.npy: class 1, ' predict toy c3.safetensors sample.npy --threads 1
+refuses 2 "toy.safetensors: the checkpoint is of model 'toy', not of lenet" predict lenet toy.safetensors --index 0
+refuses 2 'index 2000: drawn points has 2000 samples to test; 0 to 1999' predict toy toy.safetensors --index 2000
+refuses 2 'nothing to predict' predict toy toy.safetensors
+refuses 2 'model toy continues no text' predict toy toy.safetensors --prompt a
+refuses 2 'cut.safetensors: a header of .*truncated' predict toy cut.safetensors --index 0
+refuses 2 'sample.npy: 10 elements; a sample of the model has 3072' predict lenet half.safetensors sample.npy
+npy last.npy '<f4' '(32, 32, 3)' "$(f32 $(printf '0.25 %.0s' $(seq 3072)))"
+npy first.npy '<f4' '(1, 3, 32, 32)' "$(f32 $(printf '0.25 %.0s' $(seq 3072)))"
+npy nan.npy '<f4' '(3072,)' "$(printf '\\x00\\x00\\xc0\\x7f%.0s' $(seq 3072))"
+refuses 2 'last.npy: shape .32, 32, 3.; 3072 numbers, or .3, 32, 32., channels first' predict lenet half.safetensors last.npy
+does '^first.npy: class ' predict lenet half.safetensors first.npy --threads 1
+refuses 2 'nan.npy: element 0 is nan' predict lenet half.safetensors nan.npy
+refuses 2 'temperature nan; a finite number' predict toy toy.safetensors --index 0 --temperature nan
+"$duet" train gpt2 --attr layers=1 --attr width=16 --attr heads=2 --attr tokens=16 --threads 1 --batch 512 --epochs 1 --lr 0.01 \
+  --checkpoint text.safetensors > stdout || fail "a small gpt2: $(cat stdout)"
+grep -qE 'epoch  1 .*perplexity [0-9.]+' stdout || fail "no perplexity: $(cat stdout)"
+"$duet" predict gpt2 text.safetensors --prompt 'the ' --tokens 20 --threads 1 > greedy || fail "a continuation"
+[ "$(wc -c < greedy)" = 25 ] && grep -q '^the ' greedy || fail "a continuation: $(cat greedy)"
+n=0
+for seed in 1 1 2; do
+  n=$((n + 1))
+  "$duet" predict gpt2 text.safetensors --prompt 'the ' --tokens 20 --temperature 2 --seed $seed --threads 1 --json > drawn.$n || fail "drawn"
+done
+cmp -s drawn.1 drawn.2 || fail "equal seeds give other texts"
+cmp -s drawn.1 drawn.3 && fail "other seeds give equal texts"
+refuses 2 'model gpt2 continues a text: --prompt' predict gpt2 text.safetensors --index 0
 
 # Options.
 refuses 2 "'no_model' is unknown; known are .*bilstm.*lenet" train no_model

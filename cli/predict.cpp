@@ -1,0 +1,355 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/predict.h"
+
+#include <fmt/ranges.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <climits>
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <numeric>
+
+#include "cli/exit_status.h"
+#include "cli/npy.h"
+#include "cli/training_setup.h"
+#include "core/command_line.h"
+#include "models/data/dice.h"
+#include "models/data/image_file.h"
+#include "models/predictor.h"
+
+namespace duet {
+namespace {
+using Json = nlohmann::ordered_json;
+
+// One sample, and what to call it.
+struct Input {
+  std::string name;
+  std::vector<float> x;
+  std::vector<int32_t> token, label;  // label: empty where it is not known
+};
+
+uint64_t seed_of(const Checkpoint& checkpoint) {
+  const auto found = checkpoint.metadata.find("seed");
+  uint64_t seed = 1;
+  if (found != checkpoint.metadata.end() && !CLI::detail::lexical_cast(found->second, seed))
+    throw Error("the checkpoint's metadata seed is '{}', which is no whole number", found->second);
+  return seed;
+}
+
+// The names of the classes: those of the samples, or those with which the checkpoint was trained.
+std::vector<std::string> names_of(const Checkpoint& checkpoint) {
+  const auto found = checkpoint.metadata.find("classes");
+  if (found == checkpoint.metadata.end()) return {};
+  try {
+    return Json::parse(found->second).get<std::vector<std::string>>();
+  } catch (const Json::exception&) {
+    throw Error("the checkpoint's metadata classes are '{}'; a list of names in JSON is allowed", found->second);
+  }
+}
+
+// --- reading inputs --------------------------------------------------------------------------------------------------
+
+Input from_npy(const std::string& path, const SampleForm& form, int64_t sample_elements) {
+  NpyReader file(path);
+  const auto elements = std::accumulate(file.shape().begin(), file.shape().end(), int64_t{1}, std::multiplies<>());
+  if (elements != sample_elements)
+    throw Error("{}: {} elements; a sample of the model has {}", path, elements, sample_elements);
+  if (form.side > 0) {  // an image: its channels come first
+    Shape given;
+    for (const int64_t extent : file.shape())
+      if (extent != 1) given.push_back(extent);
+    const Shape flat{elements}, grey{form.side, form.side}, colour{form.channels, form.side, form.side};
+    if (given != flat && given != (form.channels == 1 ? grey : colour))
+      throw Error("{}: shape ({}); {} numbers, or ({}, {}, {}), channels first, are allowed", path,
+                  fmt::join(file.shape(), ", "), elements, form.channels, form.side, form.side);
+  }
+  const DType dtype = form.tokens ? DType::i32 : DType::f32;
+  if (!file.convertible(dtype))
+    throw Error("{}: {} elements; {} are allowed", path, file.type(), NpyReader::accepted_for(dtype));
+  Input input{.name = path, .x = {}, .token = {}, .label = {}};
+  const auto count = static_cast<size_t>(elements);
+  if (form.tokens) {
+    input.token.resize(count);
+    file.read(dtype, input.token.data());
+  } else {
+    input.x.resize(count);
+    file.read(dtype, input.x.data());
+    for (size_t i = 0; i < count; ++i)
+      if (!std::isfinite(input.x[i]))
+        throw Error("{}: element {} is {}; finite numbers are allowed", path, i, input.x[i]);
+  }
+  return input;
+}
+
+// Digits are read as MNIST has them: light on dark.
+Input from_image(const std::string& path, const SampleForm& form) {
+  const int64_t pixels = form.side > 0 ? form.side * form.side : kDigitPixels;
+  const bool digit = form.features == kDigitPixels;
+  if (form.tokens || (form.features != 3 * pixels && !digit))
+    throw Error("{}: the model takes {} {} a sample, which are no image", path, form.features,
+                form.tokens ? "tokens" : "numbers");
+  std::vector<float> colour = square_of(read_image(path), digit ? kDigitSide : form.side);
+  if (digit) {
+    const auto plane = static_cast<size_t>(kDigitPixels);
+    for (size_t i = 0; i < plane; ++i)
+      colour[i] = .299f * colour[i] + .587f * colour[i + plane] + .114f * colour[i + 2 * plane];
+    colour.resize(plane);
+  }
+  return {.name = path, .x = std::move(colour), .token = {}, .label = {}};
+}
+
+Input from_set(const Dataset& test, const std::string& source, int64_t index) {
+  if (index >= test.size())
+    throw Error("--index {}: {} has {} samples to test; 0 to {} are allowed", index, source, test.size(),
+                test.size() - 1);
+  Input input{.name = fmt::format("sample {} of {}", index, source), .x = {}, .token = {}, .label = {}};
+  const auto take = [&](auto& to, const auto& from, int64_t width) {
+    if (!from.empty()) to.assign(from.begin() + index * width, from.begin() + (index + 1) * width);
+  };
+  take(input.x, test.x, test.features);
+  take(input.token, test.token, test.features);
+  take(input.label, test.label, test.targets);
+  return input;
+}
+
+// --- answers ---------------------------------------------------------------------------------------------------------
+
+std::string class_text(int64_t label, const std::vector<std::string>& names) {
+  return static_cast<size_t>(label) < names.size() ? fmt::format("{} ({})", label, names[static_cast<size_t>(label)])
+                                                   : std::to_string(label);
+}
+
+// Probabilities of the classes; of a binary decision those of 0 and 1.
+std::vector<double> probabilities(const SampleForm& form, std::vector<double> logits) {
+  if (!form.binary) return softmax_of(std::move(logits));
+  const double one = 1 / (1 + std::exp(-logits.at(0)));
+  return {1 - one, one};
+}
+
+Json classify(Predictor& predictor, const Input& input, const std::vector<std::string>& names, int64_t top) {
+  const std::vector<double> p = probabilities(predictor.form(), predictor.logits(input.x, input.token));
+  std::vector<int64_t> order(p.size());
+  std::iota(order.begin(), order.end(), int64_t{0});
+  std::stable_sort(order.begin(), order.end(),
+                   [&](int64_t a, int64_t b) { return p[static_cast<size_t>(a)] > p[static_cast<size_t>(b)]; });
+  order.resize(std::min(order.size(), static_cast<size_t>(top)));
+  const auto entry = [&](int64_t label) {
+    Json json{{"class", label}};
+    if (static_cast<size_t>(label) < names.size()) json["name"] = names[static_cast<size_t>(label)];
+    json["probability"] = p[static_cast<size_t>(label)];
+    return json;
+  };
+  Json answer{{"input", input.name}};
+  answer.update(entry(order.front()));
+  if (!input.label.empty()) answer["label"] = input.label.front();
+  for (const int64_t label : order) answer["top"].push_back(entry(label));
+  return answer;
+}
+
+void print_class(const Json& answer, const std::vector<std::string>& names) {
+  const auto percent = [](const Json& entry) { return 100 * entry["probability"].get<double>(); };
+  const auto label = [&](const Json& entry) { return class_text(entry["class"].get<int64_t>(), names); };
+  fmt::print("{}: class {}, {:.2f} %", one_line(answer["input"].get<std::string>()), label(answer), percent(answer));
+  if (answer.contains("label")) fmt::print("; its label is {}", class_text(answer["label"].get<int64_t>(), names));
+  fmt::print("\n");
+  for (const Json& entry : answer["top"]) fmt::print("  {:6.2f} %  {}\n", percent(entry), label(entry));
+}
+
+// The most likely token, or with a temperature one drawn by its probability.
+int32_t next_token(std::span<const double> logits, double temperature, Dice& dice) {
+  if (temperature == 0) return static_cast<int32_t>(std::max_element(logits.begin(), logits.end()) - logits.begin());
+  std::vector<double> scaled(logits.begin(), logits.end());
+  const double max = *std::max_element(scaled.begin(), scaled.end());
+  for (double& v : scaled) v = (v - max) / temperature;  // a small temperature would make infinities of them
+  const std::vector<double> p = softmax_of(std::move(scaled));
+  double left = dice.uniform(0, 1);
+  for (size_t i = 0; i < p.size(); ++i)
+    if ((left -= p[i]) < 0) return static_cast<int32_t>(i);
+  return static_cast<int32_t>(p.size()) - 1;
+}
+
+// Bytes that follow the prompt. The model reads as many of the last tokens as it takes.
+std::string continuation(Predictor& predictor, const PredictOptions& options) {
+  const auto window = static_cast<size_t>(predictor.form().features);
+  const auto classes = static_cast<size_t>(predictor.form().classes);
+  std::vector<int32_t> tokens;
+  for (const char c : *options.prompt) tokens.push_back(static_cast<unsigned char>(c));
+  if (tokens.empty()) throw Error("--prompt '': a text of 1 byte or more is allowed");
+  const size_t begin = tokens.size();
+  Dice dice(options.seed, 0);
+  for (int64_t i = 0; i < options.tokens; ++i) {
+    const size_t length = std::min(tokens.size(), window);
+    std::vector<int32_t> read(tokens.end() - static_cast<int64_t>(length), tokens.end());
+    read.resize(window, 0);  // what follows the last token: attention is causal and does not look there
+    const std::vector<double> logits = predictor.logits({}, read);
+    tokens.push_back(next_token(std::span(logits).subspan((length - 1) * classes, classes), options.temperature, dice));
+    if (tokens.back() > 255) throw Error("the model answers with token {}: its tokens are no bytes", tokens.back());
+  }
+  return {tokens.begin() + static_cast<int64_t>(begin), tokens.end()};
+}
+
+// The decoder reads what it has answered so far, and answers one more token.
+std::vector<int32_t> decoded(Predictor& predictor, const std::vector<int32_t>& source) {
+  const auto length = static_cast<size_t>(predictor.form().targets),
+             classes = static_cast<size_t>(predictor.form().classes);
+  std::vector<int32_t> target(length, 0), answer;
+  target[0] = kFirstToken;
+  Dice dice(0, 0);
+  for (size_t t = 0; t < length; ++t) {
+    const std::vector<double> logits = predictor.logits({}, source, target);
+    answer.push_back(next_token(std::span(logits).subspan(t * classes, classes), 0, dice));
+    if (t + 1 < length) target[t + 1] = answer.back();
+  }
+  return answer;
+}
+
+PairTask task_of(const PredictOptions& options, const Checkpoint& checkpoint) {
+  const auto found = checkpoint.metadata.find("task");
+  return parse_pair_task(options.task.value_or(found == checkpoint.metadata.end() ? "reverse" : found->second));
+}
+
+Json translate(Predictor& predictor, const Input& input, PairTask task) {
+  const std::vector<int32_t> tokens = decoded(predictor, input.token);
+  Json answer{{"input", input.name},
+              {"source", text_of(task, input.token)},
+              {"text", text_of(task, tokens)},
+              {"tokens", tokens}};
+  if (!input.label.empty()) answer["label"] = text_of(task, input.label);
+  return answer;
+}
+
+// --- the command -----------------------------------------------------------------------------------------------------
+
+std::vector<Input> samples_of(const PredictOptions& options, const Checkpoint& checkpoint, const SampleForm& form,
+                              PairTask task, std::vector<std::string>& names) {
+  std::vector<Input> all;
+  if (!options.indices.empty()) {
+    const Split split = read_or_draw(
+        {.model = options.model, .data = options.data, .task = task, .seed = seed_of(checkpoint), .drawn = 1}, form);
+    if (names.empty()) names = split.test.class_names;
+    for (const int64_t index : options.indices) all.push_back(from_set(split.test, split.source, index));
+  }
+  for (const std::string& path : options.inputs)
+    all.push_back(path.ends_with(".npy") ? from_npy(path, form, form.features) : from_image(path, form));
+  if (options.prompt && form.pairs) {
+    all.push_back({.name = "--prompt", .x = {}, .token = tokens_of(task, *options.prompt), .label = {}});
+    if (static_cast<int64_t>(all.back().token.size()) > form.features)
+      throw Error("--prompt: {} tokens; the model takes up to {}", all.back().token.size(), form.features);
+    all.back().token.resize(static_cast<size_t>(form.features), 0);
+  }
+  return all;
+}
+
+int predict(const PredictOptions& options, const Checkpoint& checkpoint, Context& context) {
+  const Model model = [&] {
+    try {
+      require_made_by(checkpoint, model_by_name(options.model), false);
+      return served_model(checkpoint, model_by_name(options.model));
+    } catch (const Error& e) {
+      throw Error("{}: {}", options.checkpoint, e.what());
+    }
+  }();
+  const SampleForm form = sample_form(model, context);
+  if (form.users > 0)
+    throw Error("model {} has no answer to serve: its evaluation gives the error of ratings", options.model);
+  if (options.prompt && !form.label_for_each_token) throw Error("--prompt: model {} continues no text", options.model);
+  const PairTask task = task_of(options, checkpoint);
+  std::vector<std::string> names = names_of(checkpoint);
+  const std::vector<Input> inputs = samples_of(options, checkpoint, form, task, names);
+  if (form.label_for_each_token && !form.pairs && (!options.prompt || !inputs.empty()))
+    throw Error("model {} continues a text: --prompt gives it its beginning", options.model);
+  if (inputs.empty() && !options.prompt)
+    throw Error("nothing to predict: --index, an image, a .npy file or, for models of text, --prompt is needed");
+
+  Predictor predictor = [&] {
+    try {
+      return Predictor(model, context, Tape::preferences_for(context.device()), checkpoint);
+    } catch (const NotServed&) {
+      throw;
+    } catch (const Error& e) {
+      throw Error("{}: {}", options.checkpoint, e.what());
+    }
+  }();
+  Json document{{"model", model.name()}, {"case", model.label()}, {"checkpoint", options.checkpoint}};
+  for (const Input& input : inputs) {
+    const Json answer = form.pairs ? translate(predictor, input, task) : classify(predictor, input, names, options.top);
+    document["predictions"].push_back(answer);
+    if (options.json) continue;
+    if (!form.pairs) {
+      print_class(answer, names);
+      continue;
+    }
+    fmt::print("{}: {} -> {}", one_line(input.name), answer["source"].get<std::string>(),
+               answer["text"].get<std::string>());
+    if (answer.contains("label")) fmt::print("; expected {}", answer["label"].get<std::string>());
+    fmt::print("\n");
+  }
+  if (inputs.empty()) {
+    const std::string text = continuation(predictor, options);
+    document["prompt"] = *options.prompt;
+    document["text"] = text;
+    if (!options.json) fmt::print("{}{}\n", *options.prompt, text);
+  }
+  if (options.json) fmt::print("{}\n", document.dump(2, ' ', false, Json::error_handler_t::replace));
+  return 0;
+}
+
+}  // namespace
+
+int run_predict(const PredictOptions& options) {
+  if (!(options.temperature >= 0 && std::isfinite(options.temperature)))
+    throw Error("--temperature {}; a finite number from 0 is allowed", options.temperature);
+  const Checkpoint checkpoint = read_checkpoint(options.checkpoint);
+  std::string reason;
+  const std::unique_ptr<Context> context = open_device(options.device, options.threads, reason);
+  try {
+    if (context) return predict(options, checkpoint, *context);
+  } catch (const NotServed& e) {
+    reason = e.what();
+  }
+  fmt::print(stderr, "duet predict: --device {}: {}\n", options.device, one_line(reason));
+  return kUnsupported;
+}
+
+void add_predict(CLI::App& app) {
+  const auto o = std::make_shared<PredictOptions>();
+  const auto whole_number = [](int64_t min, int64_t max = INT64_MAX) -> CLI::Validator {
+    return {[min, max](std::string& text) { return check_whole_number(text, min, max); }, "INT"};
+  };
+  CLI::App* predict = app.add_subcommand("predict", "serve a checkpoint of train: classes of samples, or a text");
+  predict->add_option("model", o->model, "the model that was trained")->required();
+  predict->add_option("checkpoint", o->checkpoint, "file that train wrote")->required();
+  predict->add_option("input", o->inputs,
+                      "images (.png .jpg .ppm; the middle square is used) or .npy files, one sample each");
+  predict->add_option("--index", o->indices, "sample of the test, from 0; repeatable")
+      ->expected(1)
+      ->take_all()
+      ->transform(whole_number(0));
+  predict->add_option("--data", o->data,
+                      "where --index looks, as of train; without it in the samples that train draws");
+  predict->add_option("--task", o->task, "of pairs: reverse or add; by default as trained")
+      ->check(CLI::IsMember({"reverse", "add"}));
+  predict->add_option("--prompt", o->prompt,
+                      "beginning of a text to continue (gpt2), or a sequence to answer (transformer_small)");
+  predict->add_option("--tokens", o->tokens, "tokens that follow the prompt")
+      ->transform(whole_number(1, 1000000))
+      ->capture_default_str();
+  predict->add_option("--temperature", o->temperature, "0: always the most likely token; 1: drawn by its probability")
+      ->capture_default_str();
+  predict->add_option("--seed", o->seed, "of the tokens that are drawn")
+      ->transform(whole_number(0))
+      ->capture_default_str();
+  predict->add_option("--top", o->top, "classes that are printed, the most likely first")
+      ->transform(whole_number(1, 100000))
+      ->capture_default_str();
+  predict->add_flag("--json", o->json, "as JSON");
+  predict->add_option("--device", o->device, "cpu or gpu")->check(CLI::IsMember({"cpu", "gpu"}))->capture_default_str();
+  predict->add_option("--threads", o->threads, "number of CPU threads; all by default")
+      ->transform(whole_number(1, INT_MAX));
+  predict->callback([o] {
+    if (const int status = run_predict(*o)) throw CLI::RuntimeError(status);
+  });
+}
+
+}  // namespace duet

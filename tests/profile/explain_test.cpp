@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/explain.h"
+
+#include <gmock/gmock.h>
+
+#include <algorithm>
+
+#include "core/error.h"
+#include "tests/example/example_run.h"
+
+namespace duet {
+namespace {
+
+using results::testing::example_run;
+using testing::HasSubstr;
+using testing::Not;
+
+// Words wrap: for searches, line breaks are blanks.
+std::string flat(std::string text) {
+  std::replace(text.begin(), text.end(), '\n', ' ');
+  return text;
+}
+
+TEST(Explain, SaysWhatBoundsBothSidesAndWhatWouldChangeTheVerdict) {
+  const results::Run run = example_run({.cases = 0, .gpu = true, .hostile = false});
+  const std::string large = flat(explanation(run, "^relu/cuda.tuned/f32/n:67108864$"));
+  EXPECT_THAT(large, HasSubstr("Call: the GPU is"));
+  EXPECT_THAT(large, HasSubstr("CPU: cpu.tuned on 16 threads takes"));
+  EXPECT_THAT(large, testing::ContainsRegex("memory bounds it: [a-z.]+ at [0-9.]+ [GT]B/s allows"));
+  EXPECT_THAT(large, HasSubstr("If both were at their roofs"));
+  EXPECT_THAT(large, HasSubstr("Copies decide: the GPU wins once"));
+  EXPECT_THAT(large, HasSubstr("only less traffic makes it faster"));
+  EXPECT_THAT(large, HasSubstr("In bf16 the GPU takes"));
+  EXPECT_THAT(large, HasSubstr("implementation"));
+
+  const std::string small = flat(explanation(run, "^relu/cuda.tuned/f32/n:1024$"));
+  EXPECT_THAT(small, HasSubstr("Call: the CPU is"));
+  EXPECT_THAT(small, HasSubstr("launch and wait are the other"));
+  EXPECT_THAT(small, HasSubstr("neither memory nor arithmetic bounds it"));
+  EXPECT_THAT(small, Not(HasSubstr("0.00"))) << "an interval of the CPU's factor, not of its inverse";
+  EXPECT_THAT(small, Not(HasSubstr("Copies decide")));
+}
+
+TEST(Explain, TakesAJobByItsName) {
+  const results::Run run = example_run({.cases = 0, .gpu = true, .hostile = false});
+  const results::Job& job = run.jobs.front();
+  const std::string text = explanation(run, job.name);
+  EXPECT_EQ(text.find("\n\n\n"), text.npos);
+  EXPECT_THAT(text, HasSubstr(job.why));
+  EXPECT_EQ(text.find("implementation"), text.rfind("implementation")) << "one case, one table";
+}
+
+TEST(Explain, WithoutAGpuItBoundsOneByItsDataSheet) {
+  const results::Run run = example_run({.cases = 0, .gpu = false, .hostile = false});
+  const std::string text = flat(explanation(run, "^gemm/cpu.openblas/f32/m:8192"));
+  EXPECT_THAT(text, HasSubstr("The GPU has no result"));
+  EXPECT_THAT(text, HasSubstr("By its data sheet, the NVIDIA H100"));
+  EXPECT_THAT(text, testing::ContainsRegex("One thread (is as fast|takes)"));
+}
+
+TEST(Explain, ExplainsStepsByPhasesAndOps) {
+  const results::Run run = example_run({.cases = 0, .gpu = true, .hostile = false});
+  const std::string text = flat(explanation(run, "^step/"));
+  EXPECT_THAT(text, HasSubstr("Of the step's time on the CPU:"));
+  EXPECT_THAT(text, HasSubstr("Its longest ops, timed one by one:"));
+}
+
+TEST(Explain, EveryCaseOfARunCanBeExplained) {
+  for (const bool gpu : {true, false}) {
+    const results::Run run = example_run({.cases = 300, .gpu = gpu, .hostile = true});
+    const std::string text = explanation(run, ".");
+    EXPECT_THAT(text, Not(HasSubstr("nan")));
+    EXPECT_THAT(text, Not(HasSubstr("inf ")));
+  }
+}
+
+TEST(Explain, WhatMatchesNothingIsAnError) {
+  const results::Run run = example_run({.cases = 0, .gpu = true, .hostile = false});
+  EXPECT_THROW(explanation(run, "no_such_job"), Error);
+  EXPECT_THROW(explanation(run, "("), Error);
+}
+
+}  // namespace
+}  // namespace duet

@@ -109,6 +109,7 @@ TEST(TapeMemory, CountsEveryNew) {
 
 // A worker of oneTBB may get its first chunk of work, and with it its name, in the middle of a step.
 TEST(TapeMemory, NamingAThreadAllocatesNothing) {
+  name_thread("first");  // what a program allocates once
   std::atomic<bool> begin = false;
   const std::string name = "duet worker 100";
   std::thread worker([&] {

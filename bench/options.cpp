@@ -175,8 +175,8 @@ std::optional<int> parse(int argc, char** argv, Options& options) {
   app.add_option("--exclude", options.exclude, "not the jobs whose name contains a match of this regular expression")
       ->check(is_regex);
   app.add_option("--scale", preset,
-                 "preset. smoke: cheapest case, one repetition; quick: warm, all threads, few cases (default; all of "
-                 "a study with --filter '^study/'); "
+                 "preset. smoke: cheapest case, one repetition; quick: warm, all threads, few cases and small models "
+                 "(default; all of a study with --filter '^study/', all models with '^step/' or '^infer/'); "
                  "sweep: one size over its range, for break-evens; standard: published shapes; full: all of them")
       ->check(CLI::IsMember({"smoke", "quick", "sweep", "standard", "full"}));
   app.add_option("--device", device, "cpu, gpu or all (default)")->check(CLI::IsMember({"cpu", "gpu", "all"}));

@@ -19,6 +19,7 @@ constexpr const char* kGraph = "gpu.graph";
 constexpr int kMinSamples = 3, kMaxSamples = 21;  // of each phase and each node
 constexpr double kProfileBudgets =
     5;  // of a repetition, for the phases and again for the nodes; then kMinSamples will do
+constexpr double kMaxQuickFlops = 3e10;   // of a step or an inference
 constexpr double kNodeSample_s = 100e-6;  // a node is repeated until a sample lasts this long
 
 int64_t batch_of(const Model& model) {
@@ -249,6 +250,20 @@ double evaluation_flops(const Model& model) {
     return sum;
   });
 }
+// Whether quick leaves out large models: a filter that names steps or inferences asks for them all.
+bool is_short(const Options& options) {
+  const auto named = [&](const char* folder) { return options.filter.find(folder) != std::string::npos; };
+  return options.preset == Preset::quick && !named("step") && !named("infer");
+}
+
+// Such a short run varies the batch alone, of steps that do not take a CPU a second. Backward is twice forward.
+bool is_quick(const Model& model) {
+  const std::vector<Attribute> usual = find_model(model.name()).attributes(), its = model.attributes();
+  for (size_t i = 0; i < its.size(); ++i)
+    if (its[i].name != "batch" && its[i].text() != usual[i].text()) return false;
+  return 3 * evaluation_flops(model) <= kMaxQuickFlops;
+}
+
 // Whether it answers anything: the evaluation of the recommender gives the error of known ratings alone.
 bool is_served(const Model& model) {
   return look_at_evaluation(model, [](const Tape& tape) {
@@ -267,14 +282,16 @@ Model with_one_sample(const Model& model) {
 
 // A model is served one request at a time, and by batches. Where a CPU would compute for seconds, a batch is left out:
 // its curve says little more than the smaller ones. Smoke takes what tests take, and sweep the batches of the steps.
-std::vector<ModelCase> inference_cases(Preset preset) {
+std::vector<ModelCase> inference_cases(const Options& options) {
+  const Preset preset = options.preset;
   struct Batches {
     std::vector<int64_t> sizes;
-    double max_flops;  // of those above 1
+    double max_flops, max_single_flops;  // of those above 1, and of one
   };
-  const Batches wanted = preset == Preset::quick      ? Batches{{1, 8}, 3e10}
-                         : preset == Preset::standard ? Batches{{1, 8, 32}, 1e12}
-                                                      : Batches{{1, 8, 32, 64}, INFINITY};
+  const Batches wanted = preset == Preset::quick
+                             ? Batches{{1, 8}, kMaxQuickFlops, is_short(options) ? kMaxQuickFlops : INFINITY}
+                         : preset == Preset::standard ? Batches{{1, 8, 32}, 1e12, INFINITY}
+                                                      : Batches{{1, 8, 32, 64}, INFINITY, INFINITY};
   std::vector<ModelCase> cases;
   if (preset == Preset::smoke || preset == Preset::sweep) {
     std::set<std::string> taken;
@@ -291,10 +308,8 @@ std::vector<ModelCase> inference_cases(Preset preset) {
     for (const int64_t batch : wanted.sizes) {
       if (!is_served(model)) break;
       const Model served = model.with("batch", std::to_string(batch));
-      if (batch == 1)
-        cases.push_back({"one request: its latency", served});
-      else if (evaluation_flops(served) <= wanted.max_flops)
-        cases.push_back({"several requests at once: throughput", served});
+      if (evaluation_flops(served) > (batch == 1 ? wanted.max_single_flops : wanted.max_flops)) break;
+      cases.push_back({batch == 1 ? "one request: its latency" : "several requests at once: throughput", served});
     }
   return cases;
 }
@@ -312,9 +327,11 @@ Cases step_cases(const Options& options) {
                       : options.preset == Preset::sweep ? Scale::sweep
                       : options.preset == Preset::smoke ? Scale::test
                                                         : Scale::standard;
-  for (const ModelCase& c : model_cases(scale))
+  for (const ModelCase& c : model_cases(scale)) {
+    if (is_short(options) && !is_quick(c.model)) continue;
     if (taken[c.model.name()]++ < max_cases) cases.push_back(std::make_unique<StepCase>(c, Pass::training, options));
-  for (const ModelCase& c : inference_cases(options.preset))
+  }
+  for (const ModelCase& c : inference_cases(options))
     cases.push_back(std::make_unique<StepCase>(c, Pass::inference, options));
   return cases;
 }

@@ -96,6 +96,15 @@ grep -q '^relu .* cpu.tuned .* [nµm]s ' stdout && grep -q '^state: ' stdout && 
 ! grep -q . <(taskset -c 0 "$bench" "${small[@]}" --json=kept_one.json 2> stderr | head -1 | grep -v 'CPU, 1 thread') || fail 'taskset -c 0 is not one thread'
 "$bench" "${small[@]}" --json > printed.json 2> stderr || fail '--json to standard output'
 
+# Quick leaves out large models, unless the filter names models.
+"$bench" --scale quick --device cpu --list > quick
+"$bench" --scale quick --device cpu --filter '^(step|infer)/' --list > models
+for name in step/gpt2 infer/gpt2 step/lenet/cpu/f32/layout:nhwc; do
+  ! grep -q "^$name" quick || fail "quick has $name"
+  grep -q "^$name" models || fail "quick has no $name where the filter names models"
+done
+grep -q '^step/mlp/cpu' quick && grep -q '^infer/mlp/cpu' quick || fail 'quick has no small model'
+
 # Steps of several batches are a sweep, of whose GPU half a report says that it is not there.
 "$bench" --scale quick --device cpu --filter '^step/mlp/cpu' --min-time 0.005 --json=batches.json 2> stderr || fail "steps: $(cat stderr)"
 "$duet" report batches.json -o batches > stdout 2>&1 || fail "a report of steps: $(cat stdout)"

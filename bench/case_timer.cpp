@@ -33,7 +33,7 @@ volatile std::sig_atomic_t stop_requested = 0;
 constexpr double kSlice_s = 10e-3;
 constexpr int kMinSlices = 3;
 constexpr double kProbeShare = 0.3;             // of a slice
-constexpr int kRetries = 3, kQuickRetries = 2;  // of a contended repetition
+constexpr int kRetries = 3, kQuickRetries = 1;  // of a contended repetition
 constexpr int kMaxGrowths = 3;                  // of the samples of a series
 constexpr int kWarmUps = 3;                     // applications of a series before it is captured
 

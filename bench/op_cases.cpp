@@ -22,7 +22,7 @@ namespace {
 
 constexpr int64_t kMiB = 1 << 20;
 // Of a shape that is an op's first, of its second, and of the first one in bf16.
-constexpr int64_t kMaxQuickBytes = 256 * kMiB, kMaxSecondQuickBytes = 64 * kMiB, kMaxQuickHalfBytes = 32 * kMiB;
+constexpr int64_t kMaxQuickBytes = 128 * kMiB, kMaxSecondQuickBytes = 64 * kMiB, kMaxQuickHalfBytes = 32 * kMiB;
 // Of which the reference, serial and in double, computes a part; of a recurrent layer all that its slices depend on.
 constexpr double kMaxQuickFlops = 5e9, kMaxQuickRecurrentFlops = 2.2e9;
 constexpr double kQuickCoverage_s = 0.2, kMaxCoverage_s = 2;  // what the reference may take for all elements of a case

@@ -19,7 +19,7 @@ constexpr const char* kGraph = "gpu.graph";
 constexpr int kMinSamples = 3, kMaxSamples = 21;  // of each phase and each node
 constexpr double kProfileBudgets =
     5;  // of a repetition, for the phases and again for the nodes; then kMinSamples will do
-constexpr double kMaxQuickFlops = 3e10;   // of a step or an inference
+constexpr double kMaxQuickFlops = 3e9;    // of a step or an inference
 constexpr double kNodeSample_s = 100e-6;  // a node is repeated until a sample lasts this long
 
 int64_t batch_of(const Model& model) {
@@ -256,7 +256,7 @@ bool is_short(const Options& options) {
   return options.preset == Preset::quick && !named("step") && !named("infer");
 }
 
-// Such a short run varies the batch alone, of steps that do not take a CPU a second. Backward is twice forward.
+// Such a short run varies the batch alone, of steps that take a CPU some tenths of a second at most. Backward is twice forward.
 bool is_quick(const Model& model) {
   const std::vector<Attribute> usual = find_model(model.name()).attributes(), its = model.attributes();
   for (size_t i = 0; i < its.size(); ++i)
@@ -320,8 +320,11 @@ Cases step_cases(const Options& options) {
   if (!options.cases.empty()) return named_step_cases(options);
   Cases cases;
   std::map<std::string, size_t> taken;  // a model's cases so far
-  // Quick: enough for a curve over the batch, which a model's cases begin with.
-  const size_t max_cases = options.preset == Preset::smoke ? 1 : options.preset == Preset::quick ? 3 : SIZE_MAX;
+  // Quick: enough for a curve over the batch, which a model's cases begin with; of a short run, for its slope.
+  const size_t max_cases = options.preset == Preset::smoke   ? 1
+                           : is_short(options)               ? 2
+                           : options.preset == Preset::quick ? 3
+                                                             : SIZE_MAX;
   // Smoke only shows that everything runs: models narrowed for tests do.
   const Scale scale = options.preset == Preset::full    ? Scale::full
                       : options.preset == Preset::sweep ? Scale::sweep

@@ -294,10 +294,11 @@ void measure_arithmetic(GpuContext& gpu, bool quick, std::vector<Ceiling>& all) 
                            int steps) {
     *per_block = 0;
     const Grid grid{.blocks = blocks, .threads = 256, .stream = gpu.stream()};
-    const auto seconds = device_samples(
-        gpu, [&] { start(kernel, grid, static_cast<float*>(sink.get()), steps, per_block); }, quick);
+    const auto run = [&] { start(kernel, grid, static_cast<float*>(sink.get()), steps, per_block); };
+    const auto seconds = device_samples(gpu, run, quick);
     if (*per_block > 0)  // 0: this architecture lacks the type
-      all.push_back(rate(gpu_ceiling(name, "FLOP/s", "", dtype), *per_block * static_cast<double>(blocks), seconds));
+      add_rates(gpu, gpu_ceiling(name, "FLOP/s", "", dtype), *per_block * static_cast<double>(blocks), seconds, run,
+                quick, all);
   };
   measure("gpu.fma.f32", "f32", fma_f32_kernel, int64_t{8} * gpu.multiprocessors(), 4096);
   if (!has_tensor_ceiling(gpu.capability())) return;
@@ -432,6 +433,31 @@ Ceiling rate(Ceiling what, double work, const std::vector<double>& seconds) {
   for (auto s = seconds.rbegin(); s != seconds.rend(); ++s) what.samples.push_back(work / *s);  // ascending
   what.value = quantile(what.samples, 0.95);
   return what;
+}
+
+std::vector<double> sustained_samples(DeviceQueue& queue, const std::function<void()>& run, double once_s) {
+  constexpr double kSample_s = 0.05, kHeating_s = 0.5, kMeasured_s = 1;
+  constexpr double kMaxBatch = 400;  // as many launches as the queue takes
+  const int batch = static_cast<int>(std::clamp(std::ceil(kSample_s / std::max(once_s, 1e-7)), 1.0, kMaxBatch));
+  std::vector<double> seconds;
+  double busy_s = 0;
+  while (busy_s < kHeating_s + kMeasured_s) {
+    bool synchronises = false;
+    const double one_s = std::max(queue.device_time(run, batch, synchronises), 1e-7);
+    if (busy_s >= kHeating_s) seconds.push_back(one_s);
+    busy_s += one_s * batch;
+  }
+  std::sort(seconds.begin(), seconds.end());
+  return seconds;
+}
+
+void add_rates(GpuContext& gpu, const Ceiling& what, double work, const std::vector<double>& seconds,
+               const std::function<void()>& run, bool quick, std::vector<Ceiling>& all) {
+  all.push_back(rate(what, work, seconds));
+  if (quick) return;
+  Ceiling sustained = what;
+  sustained.name += ".sustained";
+  all.push_back(rate(std::move(sustained), work, sustained_samples(gpu, run, seconds.front())));
 }
 
 std::vector<Ceiling> measure_ceilings(GpuContext& gpu, bool quick) {

@@ -34,15 +34,13 @@ std::vector<Ceiling> measure_library_ceilings(GpuContext& gpu, bool quick) {
       for (int64_t at = 0; at < total; at += piece)
         gpu.upload(static_cast<char*>(m->get()) + at, image.data(), std::min(piece, total - at));
     const auto type = cublas_dtype(kind.dtype);
-    const auto seconds = device_samples(
-        gpu,
-        [&] {
-          const float one = 1, zero = 0;
-          DUET_CUBLAS(cublasGemmEx(gpu.cublas(), CUBLAS_OP_N, CUBLAS_OP_N, n, n, n, &one, a.get(), type, n, b.get(),
-                                   type, n, &zero, c.get(), type, n, cublas_compute(kind.math), CUBLAS_GEMM_DEFAULT));
-        },
-        quick);
-    all.push_back(rate(gpu_ceiling(kind.name, "FLOP/s", "", kind.label, 3 * total), 2.0 * n * n * n, seconds));
+    const auto run = [&] {
+      const float one = 1, zero = 0;
+      DUET_CUBLAS(cublasGemmEx(gpu.cublas(), CUBLAS_OP_N, CUBLAS_OP_N, n, n, n, &one, a.get(), type, n, b.get(), type,
+                               n, &zero, c.get(), type, n, cublas_compute(kind.math), CUBLAS_GEMM_DEFAULT));
+    };
+    add_rates(gpu, gpu_ceiling(kind.name, "FLOP/s", "", kind.label, 3 * total), 2.0 * n * n * n,
+              device_samples(gpu, run, quick), run, quick, all);
   }
   return all;
 }

@@ -31,6 +31,24 @@ std::string not_finite(const Tape& tape) {
   return "";
 }
 
+// What is wrong after a step, whatever its nodes computed; "" for nothing.
+std::string state_failure(const Tape& tape) {
+  return tape.guards_intact() ? not_finite(tape) : "memory around an arena was overwritten";
+}
+
+// Sets a node's outputs to 0xFF, except where one is an input as well.
+void poison_outputs(const Tape& tape, const Tape::Node& node) {
+  const std::vector<TensorSpec> specs = node.problem.tensors();
+  for (size_t s = 0; s < specs.size(); ++s) {
+    const Tensor t = tape.tensor(node.slots[s]);
+    const bool read = std::any_of(specs.begin(), specs.end(), [&, i = size_t{0}](const TensorSpec& other) mutable {
+      const Var var = node.slots[i++];
+      return other.role != Role::out && tape.tensor(var).data == t.data;
+    });
+    if (!read && specs[s].role == Role::out) tape.context().fill_bytes(t.data, 0xFF, tape.bytes(node.slots[s]));
+  }
+}
+
 class Replay {
  public:
   Replay(Tape& tape, uint64_t seed, std::function<void(size_t)> run) : tape_(tape), seed_(seed), run_(std::move(run)) {}
@@ -48,15 +66,7 @@ class Replay {
         return failed(std::string(specs[s].name) +
                       " is no longer what was written: overlapped, or overwritten out of bounds");
     }
-    // Poison the outputs, except where one is an input as well.
-    for (size_t s = 0; s < specs.size(); ++s) {
-      const Tensor t = tape_.tensor(node.slots[s]);
-      const bool read = std::any_of(specs.begin(), specs.end(), [&, i = size_t{0}](const TensorSpec& other) mutable {
-        const Var var = node.slots[i++];
-        return other.role != Role::out && tape_.tensor(var).data == t.data;
-      });
-      if (!read && specs[s].role == Role::out) tape_.context().fill_bytes(t.data, 0xFF, tape_.bytes(node.slots[s]));
-    }
+    poison_outputs(tape_, node);
     tape_.context().enter([&] { run_(index); });
     tape_.context().synchronize();
     for (size_t s = 0; s < specs.size(); ++s)
@@ -118,9 +128,20 @@ Check replay(Tape& tape, uint64_t seed, std::function<void(size_t)> run) {
       return all;
     }
   }
-  all.failure = not_finite(tape);
-  if (!tape.guards_intact()) all.failure = "memory around an arena was overwritten";
+  all.failure = state_failure(tape);
   return all;
+}
+
+Check run_poisoned(Tape& tape) {
+  tape.begin_step();
+  for (size_t i = 0; i < tape.nodes().size(); ++i) {
+    poison_outputs(tape, tape.nodes()[i]);
+    tape.context().enter([&] { tape.run_node(i); });
+  }
+  tape.context().synchronize();
+  Check check;
+  check.failure = state_failure(tape);
+  return check;
 }
 
 }  // namespace duet

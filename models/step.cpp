@@ -240,8 +240,9 @@ Check Step::replay_kept(int steps, uint64_t seed) {
   };
   if (steps % 2 == 0) run_again(1);  // so that each node's next run is an odd number of runs behind its timed one
   run_again(steps - 1);
-  Check check = duet::replay(*tape_, seed);
+  Check check = compared_ ? run_poisoned(*tape_) : duet::replay(*tape_, seed);
   if (!check.passed()) return check;
+  compared_ = true;
   size_t i = 0;
   for (const auto& [name, var] : persistent()) {
     const std::vector<unsigned char> now = bytes_of(var);

@@ -86,6 +86,8 @@ class Step {
   // Parameters, gradients, states, inputs and outputs must end as the timed steps left them: bit for bit, or, where an
   // op's plan says that its roundings vary, but for roundings. Since all nodes have run an odd number of times in
   // between, one that works only every second time is seen. Without enough memory for the copy, it is replay().
+  // The first call alone compares each op with the reference, for which it downloads every tensor: later series of a
+  // job run the same plans, and their last step is run op by op with poisoned outputs only.
   void keep_state();
   Check replay_kept(int steps, uint64_t seed = 1);
   void draw_inputs(uint64_t seed);  // anew; and runs steps until the loss scale no longer falls
@@ -115,6 +117,7 @@ class Step {
   std::vector<Node> nodes_;
   std::vector<Buffer> kept_;  // of the arenas that persist; empty: nothing is kept
   uint64_t kept_steps_ = 0;
+  bool compared_ = false;         // op by op with the reference, by replay_kept()
   std::vector<uint64_t> inputs_;  // checksums
   std::string reason_;
   double create_s_ = 0;
@@ -122,5 +125,9 @@ class Step {
 
 // The same for any planned tape. run: runs a node, by default Tape::run_node; a test can plant a fault there.
 Check replay(Tape& tape, uint64_t seed, std::function<void(size_t node)> run = {});
+
+// Runs one step op by op, each over poisoned outputs, and compares nothing with the reference: what must not be NaN is
+// checked alone.
+Check run_poisoned(Tape& tape);
 
 }  // namespace duet

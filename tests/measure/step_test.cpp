@@ -124,5 +124,30 @@ TEST(TimedSteps, EveryFaultIsRefused) {
     }
 }
 
+// A job has several series. Each one's timed steps are run again, but only the first time with every op compared.
+TEST(TimedSteps, EveryOpIsComparedOncePerJobAndTheStepsOfEverySeries) {
+  for (const Planted fault :
+       {Planted::nothing, Planted::works_every_second_time, Planted::works_when_poisoned, Planted::works_at_first}) {
+    planted = Planted::nothing;
+    CpuContext cpu(1);
+    Step step(find_model("mlp").with_words("batch:8"), cpu, {"cpu.planted", "cpu.tuned", "cpu.openblas"});
+    const auto series = [&](uint64_t seed) {
+      step.draw_inputs(seed);
+      step.keep_state();
+      cpu.enter([&] {
+        for (int i = 0; i < 3; ++i) step.run();
+      });
+      return step.replay_kept(3);
+    };
+    const Check first = series(1);
+    EXPECT_TRUE(first.passed()) << first.failure;
+    EXPECT_GT(first.elements, 0);
+    planted = fault;
+    const Check second = series(2);
+    EXPECT_EQ(second.passed(), fault == Planted::nothing) << static_cast<int>(fault) << ": " << second.failure;
+    EXPECT_EQ(second.elements, 0);
+  }
+}
+
 }  // namespace
 }  // namespace duet

@@ -119,7 +119,11 @@ void find_gpu(Devices& devices, Findings& found, Findings& missing) {
         {"GPU", reason, "every cuda.* is compiled and skipped: run on a machine with a GPU and its driver"});
   constexpr struct {
     const char *name, *effect;
-  } kOptional[] = {{"cuBLAS", "no cuda.cublas"}, {"cuDNN", "no cuda.cudnn"}, {"NVTX", "no named ranges for profilers"}};
+  } kOptional[] = {{"cuBLAS", "no cuda.cublas"},
+                   {"cuSPARSE", "no cuda.cusparse"},
+                   {"cuDNN", "no cuda.cudnn"},
+                   {"CUB", "no cuda.cub"},
+                   {"NVTX", "no named ranges for profilers"}};
   for (const auto& o : kOptional)
     if (!has_library(o.name))
       missing.push_back(

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-# cuBLAS, cuBLASLt, cuDNN 9 and NVTX 3, from a CUDA toolkit, a distribution's packages, or NVIDIA's Python wheels.
+# cuBLAS, cuBLASLt, cuSPARSE, cuDNN 9, CUB and NVTX 3, from a CUDA toolkit, a distribution's packages, or NVIDIA's Python wheels.
 # FindCUDAToolkit alone does not find them in wheels, which have libcublas.so.13 but no libcublas.so, and cuDNN in a folder
 # of its own.
 #
-# Targets, each only where found: DuetCuda::cublas  DuetCuda::cublasLt  DuetCuda::cudnn  DuetCuda::nvtx3
-# Variables: DuetCuda_{CUBLAS,CUDNN,NVTX}_VERSION
+# Targets, each only where found: DuetCuda::cublas  DuetCuda::cublasLt  DuetCuda::cusparse  DuetCuda::cudnn
+# DuetCuda::nvtx3
+# Variables: DuetCuda_{CUBLAS,CUSPARSE,CUDNN,NVTX}_VERSION, DuetCuda_CUB_VERSION where CUB is found
 # Hints: DUET_WHEEL_ROOT (the site-packages/nvidia folder of a Python environment), environment CUDNN_PATH; last,
 # the nvidia package of python3.
 # CUDAToolkit must have been found before. Nothing here is required: without a library, its implementations are off.
@@ -46,8 +47,8 @@ function(_duet_version variable file)
   if(EXISTS "${file}")
     foreach(macro IN LISTS ARGN)
       file(STRINGS "${file}" line REGEX "^#define +${macro} +[0-9]+" LIMIT_COUNT 1)
-      string(REGEX MATCH "[0-9]+$" number "${line}")
-      list(APPEND parts ${number})
+      string(REGEX MATCH "^#define +[A-Z_]+ +([0-9]+)" number "${line}")
+      list(APPEND parts ${CMAKE_MATCH_1})
     endforeach()
   endif()
   list(JOIN parts "." version)
@@ -56,10 +57,24 @@ endfunction()
 
 _duet_library(cublas cublas_v2.h ${CUDAToolkit_VERSION_MAJOR})
 _duet_library(cublasLt cublasLt.h ${CUDAToolkit_VERSION_MAJOR})
+_duet_library(cusparse cusparse.h 12)  # of CUDA 12 and of CUDA 13
 _duet_library(cudnn cudnn.h 9 ${_cudnn_roots})
 _duet_version(DuetCuda_CUBLAS_VERSION "${DUET_cublas_INCLUDE}/cublas_api.h"
               CUBLAS_VER_MAJOR CUBLAS_VER_MINOR CUBLAS_VER_PATCH CUBLAS_VER_BUILD)
+_duet_version(DuetCuda_CUSPARSE_VERSION "${DUET_cusparse_INCLUDE}/cusparse.h"
+              CUSPARSE_VER_MAJOR CUSPARSE_VER_MINOR CUSPARSE_VER_PATCH)
 _duet_version(DuetCuda_CUDNN_VERSION "${DUET_cudnn_INCLUDE}/cudnn_version.h" CUDNN_MAJOR CUDNN_MINOR CUDNN_PATCHLEVEL)
+
+# CUB is headers of the toolkit, which nvcc includes by itself: 3.0.1 from 300001.
+find_path(DUET_cub_INCLUDE cub/version.cuh HINTS ${CUDAToolkit_INCLUDE_DIRS} PATH_SUFFIXES cccl include/cccl)
+mark_as_advanced(DUET_cub_INCLUDE)
+_duet_version(_cub "${DUET_cub_INCLUDE}/cub/version.cuh" CUB_VERSION)
+if(_cub)
+  math(EXPR _major "${_cub} / 100000")
+  math(EXPR _minor "${_cub} / 100 % 1000")
+  math(EXPR _patch "${_cub} % 100")
+  set(DuetCuda_CUB_VERSION ${_major}.${_minor}.${_patch})
+endif()
 
 find_path(DUET_nvtx3_INCLUDE nvtx3/nvToolsExt.h HINTS ${_roots} ${CUDAToolkit_INCLUDE_DIRS} PATH_SUFFIXES include)
 mark_as_advanced(DUET_nvtx3_INCLUDE)

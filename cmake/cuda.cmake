@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 # The CUDA side: whether it is built, with which compiler, for which GPUs, with which libraries.
-# Sets DUET_HAS_CUDA, DUET_HAS_{CUBLAS,CUDNN,NVTX,SOFTGPU}, and where it is off DUET_NO_CUDA, the reason as text.
+# Sets DUET_HAS_CUDA, DUET_HAS_{CUBLAS,CUSPARSE,CUDNN,CUB,NVTX,SOFTGPU}, and where it is off DUET_NO_CUDA, the reason as text.
 
 set(DUET_HAS_CUDA FALSE)
 set(DUET_HAS_CUBLAS FALSE)
+set(DUET_HAS_CUSPARSE FALSE)
 set(DUET_HAS_CUDNN FALSE)
+set(DUET_HAS_CUB FALSE)
 set(DUET_HAS_NVTX FALSE)
 set(DUET_HAS_SOFTGPU FALSE)
 
@@ -131,9 +133,17 @@ if(TARGET DuetCuda::cublas AND TARGET DuetCuda::cublasLt)
   set(DUET_HAS_CUBLAS TRUE)
   list(APPEND DUET_LIBRARIES "cuBLAS|${DuetCuda_CUBLAS_VERSION}|")
 endif()
+if(TARGET DuetCuda::cusparse)
+  set(DUET_HAS_CUSPARSE TRUE)
+  list(APPEND DUET_LIBRARIES "cuSPARSE|${DuetCuda_CUSPARSE_VERSION}|")
+endif()
 if(TARGET DuetCuda::cudnn)
   set(DUET_HAS_CUDNN TRUE)
   list(APPEND DUET_LIBRARIES "cuDNN|${DuetCuda_CUDNN_VERSION}|")
+endif()
+if(DuetCuda_CUB_VERSION VERSION_GREATER_EQUAL 3)  # older ones count segments in int
+  set(DUET_HAS_CUB TRUE)
+  list(APPEND DUET_LIBRARIES "CUB|${DuetCuda_CUB_VERSION}|headers")
 endif()
 if(TARGET DuetCuda::nvtx3)
   set(DUET_HAS_NVTX TRUE)

@@ -1,2 +1,2 @@
 // SPDX-License-Identifier: Apache-2.0
-// For builds that have neither cuBLAS nor cuDNN: a library of objects needs a source.
+// For builds that have none of these libraries: a library of objects needs a source.

@@ -202,6 +202,13 @@ struct AtExit {
     _exit(70);
   }
 };
+
+struct Configuration {
+  dim3 grid, block;
+  size_t shared;
+  cudaStream_t stream;
+};
+thread_local Configuration configured;
 }  // namespace
 }  // namespace duet::softgpu
 
@@ -235,8 +242,20 @@ void __cudaRegisterFunction(void**, const char* stub, char*, const char* name, i
                             int*) {
   device().add_function(stub, name);
 }
-unsigned __cudaPushCallConfiguration(dim3, dim3, size_t, void*) { return 1; }  // of <<<>>>, which Duet does not use
-cudaError_t __cudaPopCallConfiguration(dim3*, dim3*, size_t*, void*) { return cudaErrorNotSupported; }
+// Variables in device memory, which only CUB's headers have; no kernel uses them.
+void __cudaRegisterVar(void**, char*, char*, const char*, int, size_t, int, int) {}
+// <<<>>>, which CUB uses, stores what is between the brackets here, and calls a function that takes it back.
+unsigned __cudaPushCallConfiguration(dim3 grid, dim3 block, size_t shared, void* stream) {
+  configured = {grid, block, shared, static_cast<cudaStream_t>(stream)};
+  return 0;
+}
+cudaError_t __cudaPopCallConfiguration(dim3* grid, dim3* block, size_t* shared, void* stream) {
+  *grid = configured.grid;
+  *block = configured.block;
+  *shared = configured.shared;
+  *static_cast<cudaStream_t*>(stream) = configured.stream;
+  return cudaSuccess;
+}
 cudaError_t __cudaGetKernel(cudaKernel_t* kernel, const void* stub) {
   *kernel = reinterpret_cast<cudaKernel_t>(const_cast<void*>(stub));
   return cudaSuccess;
@@ -288,6 +307,11 @@ cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, const voi
                                          each == 0 ? kMaxBlocks : limits.shared_opt_in_bytes / each}));
     return cudaSuccess;
   });
+}
+
+cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int* blocks, const void* stub, int threads,
+                                                                   size_t shared, unsigned) {
+  return cudaOccupancyMaxActiveBlocksPerMultiprocessor(blocks, stub, threads, shared);
 }
 
 cudaError_t cudaMalloc(void** memory, size_t bytes) {

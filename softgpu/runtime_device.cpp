@@ -163,6 +163,12 @@ cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int) {
       case cudaDevAttrMultiProcessorCount:
         *value = l.multiprocessors;
         return cudaSuccess;
+      case cudaDevAttrComputeCapabilityMajor:
+        *value = l.capability / 10;
+        return cudaSuccess;
+      case cudaDevAttrComputeCapabilityMinor:
+        *value = l.capability % 10;
+        return cudaSuccess;
       case cudaDevAttrClockRate:
       case cudaDevAttrMemoryClockRate:
         *value = 1'000'000;  // kHz; nothing is timed

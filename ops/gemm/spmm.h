@@ -2,9 +2,10 @@
 // A sparse matrix times a dense one. a: (m, k) in compressed sparse rows: the entries of row i are value[e] in column
 // col[e] for row[i] <= e < row[i + 1]. value: (nnz), col: (nnz), row: (m + 1), b: (k, n), c: (m, n); row-major, dense.
 // c is overwritten; a row without entries gives 0. Sums are formed in f32 or better.
-//   Columns need not ascend within a row, and equal ones add up; but there are at most m k entries. Nothing is read
-//   outside of a tensor whatever the indices are: an entry whose column is outside [0, k) adds nothing, and a bound of
-//   a row counts as the nearest number in [0, nnz]. `duet op` refuses files with such a column.
+//   Columns need not ascend within a row, and equal ones add up; but there are at most m k entries.
+//   checked = 1: nothing is read outside of a tensor whatever the indices are: an entry whose column is outside [0, k)
+//   adds nothing, and a bound of a row counts as the nearest number in [0, nnz]. `duet op` refuses files with such a
+//   column. checked = 0: the caller knows that columns lie in [0, k), and that row ascends from 0 to nnz.
 #pragma once
 #include <algorithm>
 #include <functional>
@@ -24,6 +25,7 @@ struct Spmm {
 
   int64_t m = 0, k = 0, n = 0, nnz = 0;
   DType dtype = DType::f32;
+  bool checked = true;
 
   void attributes(auto&& field) {
     field("dtype", dtype, "element type of value, b and c");
@@ -31,6 +33,7 @@ struct Spmm {
     field("k", k, "columns of a, rows of b");
     field("n", n, "columns of b and c");
     field("nnz", nnz, "entries of a");
+    field.option("checked", checked, "indices need not be valid; 0: they are, and need no check");
   }
   void infer(Shapes s) {
     nnz = s[value][0];
@@ -120,8 +123,9 @@ struct Spmm {
                                     {"DeepBench, sparsity 0.95", "m:7680 k:2560 nnz:983040"},
                                     {"DeepBench, sparsity 0.90", "m:10752 k:3584 nnz:3853517"},
                                     {"DeepBench, sparsity 0.95", "m:10752 k:3584 nnz:1926758"}});
-    return by_scale(scale, concat({across(kFloatTypes, test), odd}), across(kF32AndBf16, standard),
-                    across(kFloatTypes, deepbench), sweep("n", 1, 4096, "m:7680 k:2560 nnz:1966080"));
+    const auto both = [](const Cases& cases) { return concat({cases, with("checked:0", cases)}); };
+    return by_scale(scale, concat({across(kFloatTypes, both(test)), odd}), across(kF32AndBf16, both(standard)),
+                    across(kFloatTypes, both(deepbench)), sweep("n", 1, 4096, "m:7680 k:2560 nnz:1966080"));
   }
 };
 

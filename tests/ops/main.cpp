@@ -259,7 +259,9 @@ class OpTest : public testing::Test {
   // Our own code on the GPU runs eagerly at first, and in other places as a graph: it neither waits nor allocates.
   bool records_graphs() const {
     const std::string& name = implementation_.name;
-    if (implementation_.device != Device::cuda || name.ends_with("cublas") || name.ends_with("cudnn")) return false;
+    for (const char* library : {"cublas", "cusparse", "cudnn"})
+      if (name.ends_with(library)) return false;
+    if (implementation_.device != Device::cuda) return false;
     // Of studies only kernels: others allocate, wait or launch graphs of their own.
     return !op_.name.starts_with(kStudy) || find_implementation(op_.name, "simt" + name.substr(name.find('.')));
   }

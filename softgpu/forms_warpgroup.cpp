@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// wgmma.mma_async of four warps, as far as core/cuda/ceilings.cu uses it: a in registers, b in shared memory, 256
+// wgmma.mma_async of four warps, as far as core/cuda/gpu_pass.cu uses it: a in registers, b in shared memory, 256
 // columns. PTX ISA, "Asynchronous Warpgroup Level Matrix Operations": warp w of the four has rows 16 w to 16 w + 15 of
 // a and of the sums, so that each warp computes its part by itself. Sums land when a wait asks for their group: until
 // then their registers hold 0xFFFFFFFF, which is NaN, and what a kernel writes into them is lost. b is read at once,

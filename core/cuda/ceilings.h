@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Measures the limits of the GPU (core/ceiling.h): by kernels of its own in ceilings.cu, by a large cuBLAS product in
-// cublas_ceilings.cpp. measure_gpu_ceilings() in core/gpu.h calls both.
+// Measures the limits of the GPU (core/ceiling.h): by the passes of gpu_pass.cu and by transfers and launches in
+// ceilings.cpp, by a large cuBLAS product in cublas_ceilings.cpp. measure_gpu_ceilings() in core/gpu.h calls both.
 #pragma once
 #include <functional>
 #include <string>

@@ -9,8 +9,11 @@
 #include <csignal>
 #include <map>
 #include <optional>
+#include <tuple>
+#include <utility>
 
 #include "bench/collector.h"
+#include "bench/cpu_pass.h"
 #include "bench/describe.h"
 #include "bench/sampler.h"
 #include "bench/worker.h"
@@ -19,6 +22,7 @@
 #include "core/gpu.h"
 #include "core/machine.h"
 #include "core/nvtx.h"
+#include "core/pass.h"
 #include "results/rules.h"
 #include "results/statistics.h"
 
@@ -92,9 +96,12 @@ struct CaseTimer::Timing {
 
 CaseTimer::CaseTimer(const Options& options, Devices& devices, const std::vector<Ceiling>& ceilings)
     : options_(options), devices_(devices), clock_read_s_(clock_read_s()) {
-  if (options.cpu) probes_ = std::make_unique<RoofProbes>(*devices.cpu, ceilings);
-  if (options.cpu && devices.one_thread)
-    one_thread_probes_ = std::make_unique<RoofProbes>(*devices.one_thread, ceilings);
+  const auto add = [&](Context& context, std::unique_ptr<Passes> passes) {
+    if (passes) probes_.try_emplace(&context, context, std::move(passes), ceilings);
+  };
+  for (CpuContext* cpu : {devices.cpu.get(), devices.one_thread.get()})
+    if (options.cpu && cpu) add(*cpu, std::make_unique<CpuPasses>(*cpu));
+  if (devices.gpu) add(*devices.gpu, gpu_passes(*devices.gpu));
   std::string program = "bench_all", interleave = "--benchmark_enable_random_interleaving=true";
   char* argv[] = {program.data(), interleave.data(), nullptr};
   int argc = 2;
@@ -276,24 +283,27 @@ void CaseTimer::calibrate(Timings& timings) const {
   }
 }
 
-// Null where the ceilings give no roof, or there is no memory for the probe: then the ceilings of the run have to do.
+// Null where the ceilings give no roof, and where the device has no pass or no memory for the probe: then the ceilings
+// of the run have to do.
 std::shared_ptr<RoofProbe> CaseTimer::probe_of(const Timing& t, bool again) {
-  RoofProbes& probes = t.series.threads == devices_.cpu->threads() ? *probes_ : *one_thread_probes_;
+  const auto probes = probes_.find(&t.runner->context());
+  if (probes == probes_.end()) return nullptr;
   try {
-    return probes.probe(work_of(*t.job, t.series), again);
+    return probes->second.probe(work_of(*t.job, t.series), t.series.scope, again);
   } catch (const Error&) {
     return nullptr;
   }
 }
 
-// Rows of a case that share threads and cache state share their probe.
+// Rows of a case that share device, threads, scope and cache state share their probe.
 void CaseTimer::add_probes(Timings& timings) {
   worker::works_on(Phase::probe);
-  std::map<std::pair<int64_t, Cache>, std::shared_ptr<RoofProbe>> of_case;
+  std::map<std::tuple<const Context*, Scope, Cache>, std::shared_ptr<RoofProbe>> of_case;
   for (auto& t : timings) {
-    if (t->job->device != results::Device::cpu || t->job->status == Status::failed) continue;
+    // The link between host and device limits the scope end_to_end.
+    if (t->series.scope == Scope::end_to_end || t->job->status == Status::failed) continue;
     if (stop_requested) throw Interrupted{};
-    const auto [at, is_new] = of_case.try_emplace({t->series.threads, t->series.cache});
+    const auto [at, is_new] = of_case.try_emplace({&t->runner->context(), t->series.scope, t->series.cache});
     if (is_new) at->second = probe_of(*t, false);
     t->probe = at->second;
   }

@@ -3,6 +3,7 @@
 // calls measure() for each case in turn.
 #pragma once
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -66,7 +67,7 @@ class CaseTimer {
 
   const Options& options_;
   Devices& devices_;
-  std::unique_ptr<RoofProbes> probes_, one_thread_probes_;
+  std::map<const Context*, RoofProbes> probes_;
   double clock_read_s_;
   int order_ = 0;  // of repetitions
 };

@@ -5,9 +5,11 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <limits>
 #include <set>
 
 #include "bench/cpu_pass.h"
+#include "bench/pass_clock.h"
 #include "bench/sampler.h"
 #include "core/cpu_context.h"
 
@@ -32,13 +34,13 @@ struct Effort {
 };
 
 // Samples of one run of a pass, in seconds. Their number fits the budget, within the limits of `effort`.
-std::vector<double> time_passes(CpuPass& pass, double sample_s, Effort effort) {
-  const int64_t batch = batch_for(pass, sample_s);
-  const double took = time_runs(pass, batch);
+std::vector<double> time_passes(const PassClock& clock, Pass& pass, double sample_s, Effort effort) {
+  const int64_t batch = clock.batch_for(pass, sample_s);
+  const double took = clock.seconds(pass, batch);
   const int count =
       static_cast<int>(std::clamp<double>(effort.budget_s / took, effort.min_samples, effort.max_samples));
   std::vector<double> samples(static_cast<size_t>(count));
-  for (double& s : samples) s = time_runs(pass, batch) / static_cast<double>(batch);
+  for (double& s : samples) s = clock.seconds(pass, batch) / static_cast<double>(batch);
   return samples;
 }
 
@@ -58,7 +60,11 @@ int64_t last_level_bytes(const MachineInfo& machine, int threads) {
 class Measurement {
  public:
   Measurement(CpuContext& cpu, bool quick)
-      : cpu_(cpu), memory_(cpu), quick_(quick), sample_s_(std::max(kMinSample_s, kClockReads * clock_read_s())) {}
+      : cpu_(cpu),
+        passes_(cpu),
+        clock_(cpu, results::Scope::call, false),
+        quick_(quick),
+        sample_s_(std::max(min_sample_s(cpu), kClockReads * clock_read_s())) {}
 
   std::vector<Ceiling> run() {
     const auto footprints =
@@ -87,8 +93,8 @@ class Measurement {
 
   void wake_up() { warm_up_left_s_ -= std::min(warm_up_left_s_, wake_threads(cpu_, warm_up_left_s_)); }
 
-  std::vector<double> rates(CpuPass& pass, Effort effort) const {
-    std::vector<double> rates = time_passes(pass, sample_s_, effort);
+  std::vector<double> rates(Pass& pass, Effort effort) const {
+    std::vector<double> rates = time_passes(clock_, pass, sample_s_, effort);
     for (double& r : rates) r = pass.amount / r;
     return rates;
   }
@@ -96,7 +102,7 @@ class Measurement {
   void bandwidth(const std::string& pattern, int64_t footprint) {
     wake_up();
     const auto pass =
-        memory_pass(cpu_, memory_, pattern, footprint, false, {.budget_s = quick_ ? 8e-3 : 30e-3, .max_samples = 10});
+        fastest(clock_, passes_.memory(pattern, footprint), {.budget_s = quick_ ? 8e-3 : 30e-3, .max_samples = 10});
     Ceiling& c = add(pattern, "B/s", rates(*pass, {quick_ ? 0.2 : 0.4, quick_ ? 10 : 20, quick_ ? 40 : 60}));
     c.pattern = pattern;
     c.footprint_bytes = pass->footprint_bytes;
@@ -104,7 +110,8 @@ class Measurement {
 
   void compute(const std::string& dtype) {
     wake_up();
-    const auto pass = compute_pass(cpu_, dtype, {.budget_s = 10e-3, .max_samples = 20});
+    const auto pass = fastest(clock_, passes_.compute(dtype, std::numeric_limits<double>::infinity()),
+                              {.budget_s = 10e-3, .max_samples = 20});
     if (!pass) return;  // this CPU has no unit for it
     add("fma." + dtype, dtype == "i8" ? "OP/s" : "FLOP/s", rates(*pass, {quick_ ? 0.03 : 0.1, 10, 50})).dtype = dtype;
   }
@@ -112,14 +119,14 @@ class Measurement {
   // Until every thread has run something: a loop that one thread runs alone would not have forked.
   void fork_join() {
     wake_up();
-    struct Fork final : CpuPass {
+    struct Fork final : Pass {
       explicit Fork(CpuContext& cpu) : cpu(cpu) {}
       void run() override {
         run_on_all_threads(cpu, [] {});
       }
       CpuContext& cpu;
     } fork(cpu_);
-    add("fork_join", "s", time_passes(fork, sample_s_, {0.02, 10, 100}));
+    add("fork_join", "s", time_passes(clock_, fork, sample_s_, {0.02, 10, 100}));
   }
 
   void clock_read() {
@@ -129,7 +136,8 @@ class Measurement {
   }
 
   CpuContext& cpu_;
-  PassMemory memory_;
+  CpuPasses passes_;
+  PassClock clock_;
   bool quick_;
   double sample_s_, warm_up_left_s_ = kWarmUp_s;
   std::vector<Ceiling> ceilings_;

@@ -10,7 +10,6 @@
 #include <utility>
 #include <vector>
 
-#include "core/error.h"
 #include "core/machine.h"
 
 namespace duet::bench {
@@ -23,7 +22,6 @@ constexpr int64_t kTask = 128 * kKiB, kSmallTask = 32 * kKiB;  // bytes of a usu
 constexpr int64_t kMaxSerial = 2 * kMiB;   // beyond this footprint several threads are always faster than one
 constexpr int64_t kSkew = 1280;            // bytes between arrays: equal low address bits make loads wait for stores
 constexpr int64_t kMaxWindow = 32 * kMiB;  // of a footprint far beyond the caches, what one pass goes over
-constexpr int64_t kUncached = 4;           // footprints of so many last-level caches are far beyond them
 constexpr double kWakeUp_s = 20e-3;
 constexpr double kComputeTask_s = 20e-6, kComputePass_s = 400e-6;  // long compared with a fork
 constexpr int64_t kTasksPerThread = 4;                             // of a pass that is shorter than that
@@ -31,16 +29,21 @@ constexpr double kBarrierTimeout_s = 2e-3;  // a thread that takes longer to arr
 
 double since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
+int64_t last_level_bytes() {
+  static const int64_t bytes = read_machine().last_level_bytes();
+  return bytes;
+}
+
 // Of a footprint far beyond the caches a pass goes over the next part, in turn: nothing of it is still there when its
 // turn comes again, and samples are short.
-class MemoryPass final : public CpuPass {
+class MemoryPass final : public Pass {
  public:
   MemoryPass(CpuContext& cpu, PassMemory& memory, const MemoryLoop& loop, int64_t footprint, int64_t grain)
       : cpu_(cpu), memory_(memory), loop_(&loop), grain_(grain) {
     units_ = window_ = units_of(footprint, loop);
     ceiling = std::string("cpu.") + loop.pattern;
     footprint_bytes = array_bytes() * loop.arrays;
-    if (far_beyond_caches(footprint)) window_ = std::min(units_, units_of(kMaxWindow, loop));
+    if (far_beyond(footprint, last_level_bytes())) window_ = std::min(units_, units_of(kMaxWindow, loop));
     amount = static_cast<double>(window_ * kUnitBytes * loop.moves);
   }
   static int64_t units_of(int64_t footprint, const MemoryLoop& loop) {
@@ -58,7 +61,7 @@ class MemoryPass final : public CpuPass {
     });
   }
   void evict() override { cpu_.evict(memory_.at_least(span()), span()); }
-  std::unique_ptr<CpuPass> resized(int64_t footprint) const override {
+  std::unique_ptr<Pass> resized(int64_t footprint) const override {
     const int64_t units = units_of(footprint, *loop_);
     int64_t grain = std::min(grain_, units);
     if (grain_ == units_) grain = units;  // one task
@@ -79,7 +82,7 @@ class MemoryPass final : public CpuPass {
   int64_t grain_, units_ = 0, window_ = 0, next_ = 0;  // window: units of one run
 };
 
-class ComputePass final : public CpuPass {
+class ComputePass final : public Pass {
  public:
   // tasks: into how many a pass is split that is shortened to max_operations.
   ComputePass(CpuContext& cpu, ComputeLoop loop, const std::string& dtype, double max_operations, int64_t tasks)
@@ -122,75 +125,33 @@ std::set<int64_t> grains(const CpuContext& cpu, int64_t units, int64_t footprint
   return grains;
 }
 
-bool serves(std::string_view patterns, std::string_view pattern) {
-  while (!patterns.empty()) {
-    const std::string_view one = patterns.substr(0, patterns.find('|'));
-    if (one == pattern) return true;
-    patterns.remove_prefix(std::min(patterns.size(), one.size() + 1));
-  }
-  return false;
-}
-
-// The candidates take turns, so that a machine that changes its speed meanwhile prefers none of them. Their best
-// samples are compared: others are slow for reasons of their own.
-std::unique_ptr<CpuPass> fastest(CpuContext& cpu, std::vector<std::unique_ptr<CpuPass>> candidates, bool cold,
-                                 Trial trial) {
-  wake_threads(cpu, kWakeUp_s);
-  std::vector<double> rates(candidates.size());
-  std::vector<int64_t> batches(candidates.size(), 1);
-  double spent_s = 0;
-  for (size_t c = 0; c < candidates.size(); ++c)
-    if (!cold) batches[c] = batch_for(*candidates[c], kMinSample_s);
-  const double budget_s = trial.budget_s * static_cast<double>(candidates.size());
-  for (int i = 0; i == 0 || (i < trial.max_samples && spent_s < budget_s); ++i)
-    for (size_t c = 0; c < candidates.size(); ++c) {
-      if (cold) candidates[c]->evict();
-      const double took = time_runs(*candidates[c], batches[c]);
-      spent_s += took;
-      rates[c] = std::max(rates[c], candidates[c]->amount * static_cast<double>(batches[c]) / took);
-    }
-  return std::move(candidates[static_cast<size_t>(std::max_element(rates.begin(), rates.end()) - rates.begin())]);
-}
-
 }  // namespace
 
-bool far_beyond_caches(int64_t footprint) {
-  static const int64_t min_bytes = kUncached * std::max(kMiB, read_machine().last_level_bytes());
-  return footprint >= min_bytes;
-}
+int64_t CpuPasses::cache_bytes() const { return last_level_bytes(); }
 
-char* PassMemory::at_least(int64_t bytes) {
-  if (buffer_.bytes() < bytes) {
-    buffer_ = Buffer();
-    buffer_ = Buffer(cpu_, bytes, "roof");
-  }
-  return buffer_.as<char>();
-}
-
-std::unique_ptr<CpuPass> memory_pass(CpuContext& cpu, PassMemory& memory, std::string_view patterns, int64_t footprint,
-                                     bool cold, Trial trial) {
+std::vector<std::unique_ptr<Pass>> CpuPasses::memory(std::string_view patterns, int64_t footprint) {
   static const std::vector<MemoryLoop> loops = memory_loops();
-  std::vector<std::unique_ptr<CpuPass>> candidates;
+  std::vector<std::unique_ptr<Pass>> passes;
   for (const MemoryLoop& loop : loops) {
     if (!serves(patterns, loop.pattern)) continue;
-    for (const int64_t grain : grains(cpu, MemoryPass::units_of(footprint, loop), footprint))
-      candidates.push_back(std::make_unique<MemoryPass>(cpu, memory, loop, footprint, grain));
+    for (const int64_t grain : grains(cpu_, MemoryPass::units_of(footprint, loop), footprint))
+      passes.push_back(std::make_unique<MemoryPass>(cpu_, memory_, loop, footprint, grain));
   }
-  if (candidates.empty()) throw Error("no loop measures the bandwidth pattern '{}'", patterns);
-  return fastest(cpu, std::move(candidates), cold, trial);
+  wake_threads(cpu_, kWakeUp_s);
+  return passes;
 }
 
-std::unique_ptr<CpuPass> compute_pass(CpuContext& cpu, const std::string& dtype, Trial trial, double max_operations) {
-  std::vector<std::unique_ptr<CpuPass>> candidates;
+std::vector<std::unique_ptr<Pass>> CpuPasses::compute(const std::string& dtype, double max_operations) {
+  std::vector<std::unique_ptr<Pass>> passes;
   // A short pass: a single task where a fork costs more than it saves, one for each thread, or more, to even out.
   std::set<int64_t> task_counts{1};
-  if (std::isfinite(max_operations)) task_counts.insert({cpu.threads(), kTasksPerThread * cpu.threads()});
+  if (std::isfinite(max_operations)) task_counts.insert({cpu_.threads(), kTasksPerThread * cpu_.threads()});
   for (const ComputeLoop& loop : compute_loops())
     if (std::find(loop.dtypes.begin(), loop.dtypes.end(), dtype) != loop.dtypes.end())
       for (const int64_t tasks : task_counts)
-        candidates.push_back(std::make_unique<ComputePass>(cpu, loop, dtype, max_operations, tasks));
-  if (candidates.empty()) return nullptr;
-  return fastest(cpu, std::move(candidates), false, trial);
+        passes.push_back(std::make_unique<ComputePass>(cpu_, loop, dtype, max_operations, tasks));
+  wake_threads(cpu_, kWakeUp_s);
+  return passes;
 }
 
 bool run_on_all_threads(CpuContext& cpu, const std::function<void()>& work) {
@@ -210,22 +171,6 @@ double wake_threads(CpuContext& cpu, double max_s) {
   while (since(start) < max_s && !run_on_all_threads(cpu, [] {})) {
   }
   return since(start);
-}
-
-double time_runs(CpuPass& pass, int64_t batch) {
-  const auto start = Clock::now();
-  for (int64_t i = 0; i < batch; ++i) pass.run();
-  return since(start);
-}
-
-int64_t batch_for(CpuPass& pass, double sample_s) {
-  int64_t batch = 1;
-  double took = time_runs(pass, 1);  // fills the caches
-  while (took < sample_s) {
-    took = std::min(time_runs(pass, 2 * batch), time_runs(pass, 2 * batch));
-    batch *= 2;
-  }
-  return batch;
 }
 
 }  // namespace duet::bench

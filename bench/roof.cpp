@@ -53,7 +53,7 @@ class Lookup {
       patterns.remove_prefix(std::min(patterns.size(), pattern.size() + 1));
       std::vector<const Ceiling*> points;
       for (const Ceiling& c : all_)
-        if (belongs(c) && c.pattern == measured(pattern)) points.push_back(&c);
+        if (belongs(c) && c.pattern == pattern) points.push_back(&c);
       const Ceiling* found = bandwidth(points, footprint, cold);
       if (!found) return nullptr;  // the missing one may be the faster one
       best = faster(best, found);
@@ -64,11 +64,6 @@ class Lookup {
  private:
   bool belongs(const Ceiling& c) const {
     return c.device == device_ && (device_ == "gpu" || c.threads == threads_) && c.value > 0;
-  }
-
-  // Writing alone is not measured on a GPU; a copy is the closest bound there.
-  std::string_view measured(std::string_view pattern) const {
-    return device_ == "gpu" && pattern == "write" ? "copy" : pattern;
   }
 
   // Units that can serve a dtype; the fastest is its roof. A CPU computes tf32 products in f32. A vector unit adds as
@@ -86,6 +81,15 @@ class Lookup {
   const std::string& device_;
   int64_t threads_;
 };
+
+// What the shortest work takes on a GPU in this scope; 0: not measured.
+double empty_s(const std::vector<Ceiling>& ceilings, results::Scope scope) {
+  for (const Ceiling& c : ceilings)
+    if ((scope == results::Scope::kernel && c.name == "gpu.empty_kernel") ||
+        (scope == results::Scope::call && c.name == "gpu.launch"))
+      return c.value;
+  return 0;
+}
 
 }  // namespace
 
@@ -158,9 +162,6 @@ Work work_of(const results::JobDescription& job, const results::Series& series) 
 }
 
 void annotate_roof(const std::vector<Ceiling>& ceilings, results::Job& job) {
-  double empty_kernel_s = 0;
-  for (const Ceiling& c : ceilings)
-    if (c.name == "gpu.empty_kernel") empty_kernel_s = c.value;
   for (results::Series& s : job.series) {
     s.roof.reset();
     if (s.scope != results::Scope::end_to_end)  // which is limited by the link between host and device
@@ -170,7 +171,7 @@ void annotate_roof(const std::vector<Ceiling>& ceilings, results::Job& job) {
       const double work = s.roof->bound == results::Bound::compute ? job.flops : static_cast<double>(job.bytes);
       s.roof->value = work / (s.roof->fraction * s.summary.median_s);
     }
-    set_flags(s, job.device, empty_kernel_s);
+    set_flags(s, job.device, job.device == results::Device::gpu ? empty_s(ceilings, s.scope) : 0);
   }
   set_verdict(job);
 }

@@ -7,36 +7,46 @@
 #include <cmath>
 #include <limits>
 
+#include "core/device_queue.h"
+
 namespace duet::bench {
 namespace {
 using Clock = std::chrono::steady_clock;
+using results::Scope;
 
 // What bounds a row less by this factor than the other is not probed: it cannot become the bound while the row is
 // timed.
 constexpr double kFarBelow = 0.4;
 constexpr Trial kTrial{.budget_s = 15e-3, .max_samples = 20}, kLongTrial{.budget_s = 80e-3, .max_samples = 200};
 constexpr int64_t kShortTrial = 4 << 20;  // bytes: smaller footprints are tried one by one, which takes little time
-constexpr int kMaxShortPower = 30;        // 2^30 operations take milliseconds on most CPUs: such rows share one probe
+// 2^30 operations take milliseconds on most CPUs, 2^40 on most GPUs: such rows share one probe.
+constexpr int kMaxShortPower = 30, kMaxShortGpuPower = 40;
 constexpr int kWarmUps = 2;  // passes, until a cache that the footprint exceeds keeps what it keeps in a long loop
-
-double since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
-
+constexpr double kLongCall_s = 1e-3;  // on a GPU: a launch and a wait count for nothing beside it
 }  // namespace
 
 // --- one row
 
-void RoofProbe::add(std::shared_ptr<CpuPass> pass, double work, bool cached) {
+void RoofProbe::add(std::shared_ptr<Pass> pass, double work, bool cached) {
   Part part{.pass = std::move(pass), .cached = cached};
+  Context& context = clock_.context();
   part.applications = part.pass->amount / work;
-  cpu_.enter([&] {
-    if (!cold_) part.batch = batch_for(*part.pass, kMinSample_s);
+  context.enter([&] {
+    // A call on a GPU waits once for all of its work.
+    if (context.device() != Device::cpu) {
+      double once_s = clock_.seconds(*part.pass, 1);  // the shortest of a few: one may have been interrupted
+      for (int i = 0; i < kWarmUps; ++i) once_s = std::min(once_s, clock_.seconds(*part.pass, 1));
+      part.runs =
+          static_cast<int64_t>(std::clamp(std::ceil(1 / part.applications), 1.0, std::ceil(kLongCall_s / once_s)));
+    }
+    part.batch = clock_.batch_for(*part.pass, min_sample_s(context), part.runs);
   });
   parts_.push_back(std::move(part));
 }
 
 void RoofProbe::warm_up() {
-  if (cold_) return;
-  cpu_.enter([&] {
+  if (clock_.cold()) return;
+  clock_.context().enter([&] {
     for (const Part& part : parts_)
       for (int i = 0; part.cached && i < kWarmUps; ++i) part.pass->run();
   });
@@ -45,69 +55,83 @@ void RoofProbe::warm_up() {
 double RoofProbe::sample() {
   double allowed_s = 0;
   const auto start = Clock::now();
-  cpu_.enter([&] {
+  clock_.context().enter([&] {
     for (const Part& part : parts_) {
-      if (cold_) part.pass->evict();
-      const double runs = part.applications * static_cast<double>(part.batch);
-      allowed_s = std::max(allowed_s, time_runs(*part.pass, part.batch) / runs);
+      const double applications = part.applications * static_cast<double>(part.batch * part.runs);
+      allowed_s = std::max(allowed_s, clock_.seconds(*part.pass, part.batch, part.runs) / applications);
     }
   });
-  wall_s_ = since(start);
+  wall_s_ = std::chrono::duration<double>(Clock::now() - start).count();
   return allowed_s;
 }
 
 // --- all rows of a context
 
-RoofProbes::RoofProbes(CpuContext& cpu, const std::vector<Ceiling>& ceilings)
-    : cpu_(cpu), ceilings_(ceilings), memory_(cpu) {
-  for (const Ceiling& c : ceilings) {
-    if (c.device != "cpu" || c.footprint_bytes == 0 || c.threads != cpu.threads()) continue;
-    min_footprint_ = min_footprint_ == 0 ? c.footprint_bytes : std::min(min_footprint_, c.footprint_bytes);
-    max_footprint_ = std::max(max_footprint_, c.footprint_bytes);
-  }
-}
+RoofProbes::RoofProbes(Context& context, std::unique_ptr<Passes> passes, const std::vector<Ceiling>& ceilings)
+    : context_(context), passes_(std::move(passes)), ceilings_(ceilings) {}
 
-// Smaller footprints are as fast as the smallest one that has a ceiling, since a call counts for less in it. Those far
-// beyond the caches are as slow as the largest.
+// On a CPU, smaller footprints are as fast as the smallest one that has a ceiling, since a call counts for less in it;
+// on a GPU a launch takes a part of a short row, and of its roof. Those far beyond the caches are as slow as the
+// largest.
 int64_t RoofProbes::footprint_of(const Work& work) const {
-  const int64_t footprint = std::clamp(work.footprint_bytes, min_footprint_, max_footprint_);
-  return far_beyond_caches(footprint) ? max_footprint_ : footprint;
+  int64_t smallest = std::numeric_limits<int64_t>::max(), largest = 1;
+  for (const Ceiling& c : ceilings_) {
+    if (c.device != work.device || c.pattern.empty() || c.threads != work.threads) continue;
+    smallest = std::min(smallest, c.footprint_bytes);
+    largest = std::max(largest, c.footprint_bytes);
+  }
+  if (context_.device() != Device::cpu) smallest = 1;
+  const int64_t footprint = std::clamp(work.footprint_bytes, std::min(smallest, largest), largest);
+  return far_beyond(footprint, passes_->cache_bytes()) ? largest : footprint;
 }
 
-std::shared_ptr<CpuPass> RoofProbes::memory(const Work& work, bool again) {
+PassClock RoofProbes::trial_clock(bool cold) const {
+  return {context_, device_queue(context_) ? Scope::kernel : Scope::call, cold};
+}
+
+std::shared_ptr<Pass> RoofProbes::memory(const Work& work, bool again) {
   const int64_t footprint = footprint_of(work);
-  std::shared_ptr<CpuPass>& pass = memory_passes_[{work.pattern, footprint, work.cold}];
+  std::shared_ptr<Pass>& pass = memory_passes_[{work.pattern, footprint, work.cold}];
   if (pass && !again) return pass;
   const int64_t alike = footprint < kShortTrial ? footprint : std::bit_width(static_cast<uint64_t>(footprint));
-  std::shared_ptr<CpuPass>& tried = tried_[{work.pattern, alike, work.cold}];
-  cpu_.enter([&] {
+  std::shared_ptr<Pass>& tried = tried_[{work.pattern, alike, work.cold}];
+  context_.enter([&] {
     if (!tried || again)
-      tried = memory_pass(cpu_, memory_, work.pattern, footprint, work.cold, again ? kLongTrial : kTrial);
-    pass = tried->resized(footprint);
+      tried = fastest(trial_clock(work.cold), passes_->memory(work.pattern, footprint), again ? kLongTrial : kTrial);
+    if (tried) pass = tried->resized(footprint);
   });
   return pass;
 }
 
-// A short row spends part of its time on forks, and waits for threads that do not get a core at once. Its probe is as
-// short, rounded up to a power of 2, and so meets the same forks and waits.
-std::shared_ptr<CpuPass> RoofProbes::compute(const Work& work, const std::string& dtype, bool again) {
-  const int power = std::min(kMaxShortPower, static_cast<int>(std::ceil(std::log2(work.flops))));
-  const double max_operations = power < kMaxShortPower ? std::exp2(power) : std::numeric_limits<double>::infinity();
-  std::shared_ptr<CpuPass>& pass = compute_passes_[{dtype, power}];
+// A short row spends part of its time on forks or on a launch, and waits for threads that do not get a core at once.
+// Its probe is as short, rounded up to a power of 2, and so meets the same.
+std::shared_ptr<Pass> RoofProbes::compute(const Work& work, const std::string& dtype, bool again) {
+  const int max_power = context_.device() == Device::cpu ? kMaxShortPower : kMaxShortGpuPower;
+  const int power = std::min(max_power, static_cast<int>(std::ceil(std::log2(work.flops))));
+  const double max_operations = power < max_power ? std::exp2(power) : std::numeric_limits<double>::infinity();
+  std::shared_ptr<Pass>& pass = compute_passes_[{dtype, power}];
   if (!pass || again)
-    cpu_.enter([&] { pass = compute_pass(cpu_, dtype, again ? kLongTrial : kTrial, max_operations); });
+    context_.enter([&] {
+      pass = fastest(trial_clock(false), passes_->compute(dtype, max_operations), again ? kLongTrial : kTrial);
+    });
   return pass;
 }
 
-std::shared_ptr<RoofProbe> RoofProbes::probe(const Work& work, bool again) {
+std::shared_ptr<RoofProbe> RoofProbes::probe(const Work& work, Scope scope, bool again) {
   const std::optional<RoofTimes> times = roof_times(ceilings_, work);
   if (!times) return nullptr;
-  std::shared_ptr<RoofProbe> probe(new RoofProbe(cpu_, work.cold));
+  std::shared_ptr<RoofProbe> probe(new RoofProbe(PassClock(context_, scope, work.cold)));
   const double bound_s = std::max(times->memory_s, times->compute_s);
-  if (work.bytes > 0 && times->memory_s > kFarBelow * bound_s)
-    probe->add(memory(work, again), work.bytes, !far_beyond_caches(footprint_of(work)));
-  if (work.flops > 0 && times->compute_s > kFarBelow * bound_s)
-    if (auto pass = compute(work, times->compute->dtype, again)) probe->add(std::move(pass), work.flops, false);
+  if (work.bytes > 0 && times->memory_s > kFarBelow * bound_s) {
+    auto pass = memory(work, again);
+    if (!pass) return nullptr;
+    probe->add(std::move(pass), work.bytes, !far_beyond(footprint_of(work), passes_->cache_bytes()));
+  }
+  if (work.flops > 0 && times->compute_s > kFarBelow * bound_s) {
+    auto pass = compute(work, times->compute->dtype, again);
+    if (!pass) return nullptr;
+    probe->add(std::move(pass), work.flops, false);
+  }
   return probe->parts_.empty() ? nullptr : probe;
 }
 

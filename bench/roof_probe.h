@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The roof of a row, measured beside it: a pass over memory with the row's pattern, footprint, threads and cache state,
-// or multiply-adds of its dtype. CaseTimer takes samples of it between the samples of the row, so that both meet the
-// same machine at the same moment.
+// or multiply-adds of its dtype, on the row's device and by its clock. CaseTimer takes samples of it between the
+// samples of the row, so that both meet the same machine at the same moment.
 #pragma once
 #include <map>
 #include <memory>
@@ -10,8 +10,9 @@
 #include <utility>
 #include <vector>
 
-#include "bench/cpu_pass.h"
+#include "bench/pass_clock.h"
 #include "bench/roof.h"
+#include "core/pass.h"
 
 namespace duet::bench {
 
@@ -24,42 +25,42 @@ class RoofProbe {
  private:
   friend class RoofProbes;
   struct Part {
-    std::shared_ptr<CpuPass> pass;
-    int64_t batch = 1;
-    double applications = 0;  // share of the row's work in one run of the pass
-    bool cached = false;      // whether a part of what it touches stays in a cache until the next run
+    std::shared_ptr<Pass> pass;
+    int64_t batch = 1, runs = 1;  // as PassClock has them
+    double applications = 0;      // share of the row's work in one run of the pass
+    bool cached = false;          // whether a part of what it touches stays in a cache until the next run
   };
-  RoofProbe(CpuContext& cpu, bool cold) : cpu_(cpu), cold_(cold) {}
-  void add(std::shared_ptr<CpuPass> pass, double work, bool cached);
+  explicit RoofProbe(const PassClock& clock) : clock_(clock) {}
+  void add(std::shared_ptr<Pass> pass, double work, bool cached);
 
-  CpuContext& cpu_;
-  bool cold_;
+  PassClock clock_;
   double wall_s_ = 0;
   std::vector<Part> parts_;
 };
 
-// The probes of one CPU context. Which loop is the fastest for a pattern and footprint is tried once, of large
-// footprints once for a power of 2, and the passes are shared by all cases that need them.
+// The probes of one context. Which pass is the fastest for a pattern and footprint is tried once, of large footprints
+// once for a power of 2, and the passes are shared by all cases that need them.
 class RoofProbes {
  public:
-  // ceilings: of this run; they tell what bounds a row. They and cpu are kept by reference.
-  RoofProbes(CpuContext& cpu, const std::vector<Ceiling>& ceilings);
-  // Null where the ceilings give the row no roof. work.measured_s is ignored.
+  // ceilings: of this run; they tell what bounds a row. They and the context are kept by reference.
+  RoofProbes(Context& context, std::unique_ptr<Passes> passes, const std::vector<Ceiling>& ceilings);
+  // Null where the ceilings give the row no roof, and where the device has no pass for it. work.measured_s is ignored.
+  // scope: kernel or call, as the row is timed.
   // again: the passes are chosen anew, with a longer trial, since the row was faster than the ones in use.
-  std::shared_ptr<RoofProbe> probe(const Work& work, bool again = false);
+  std::shared_ptr<RoofProbe> probe(const Work& work, results::Scope scope, bool again = false);
 
  private:
   int64_t footprint_of(const Work& work) const;
-  std::shared_ptr<CpuPass> memory(const Work& work, bool again);
-  std::shared_ptr<CpuPass> compute(const Work& work, const std::string& dtype, bool again);
+  std::shared_ptr<Pass> memory(const Work& work, bool again);
+  std::shared_ptr<Pass> compute(const Work& work, const std::string& dtype, bool again);
+  PassClock trial_clock(bool cold) const;
 
-  CpuContext& cpu_;
+  Context& context_;
+  std::unique_ptr<Passes> passes_;
   const std::vector<Ceiling>& ceilings_;
-  PassMemory memory_;
-  int64_t min_footprint_ = 0, max_footprint_ = 0;
-  using MemoryPasses = std::map<std::tuple<std::string, int64_t, bool>, std::shared_ptr<CpuPass>>;
+  using MemoryPasses = std::map<std::tuple<std::string, int64_t, bool>, std::shared_ptr<Pass>>;
   MemoryPasses memory_passes_, tried_;  // by pattern, footprint and cold; tried: large ones by their bits
-  std::map<std::pair<std::string, int>, std::shared_ptr<CpuPass>> compute_passes_;  // dtype, power of 2
+  std::map<std::pair<std::string, int>, std::shared_ptr<Pass>> compute_passes_;  // dtype, power of 2
 };
 
 }  // namespace duet::bench

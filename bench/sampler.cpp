@@ -8,7 +8,7 @@
 #include <chrono>
 #include <cmath>
 
-#include "bench/cpu_pass.h"
+#include "bench/pass_clock.h"
 #include "bench/worker.h"
 #include "core/nvtx.h"
 
@@ -17,8 +17,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 double seconds(Clock::duration d) { return std::chrono::duration<double>(d).count(); }
 
-constexpr double kGpuSample_s = 100e-6;  // a sample lasts at least this long on a GPU, kMinSample_s on the CPU
-constexpr double kClockReads = 500;      // ... and this many clock reads
+constexpr double kClockReads = 500;  // a sample lasts at least so many, and min_sample_s()
 constexpr double kWarmUp_s = 0.05;
 constexpr double kGpuWake_s = 0.02;      // of work before a repetition on a GPU
 constexpr double kSlow_s = 0.5;          // where warming up took longer, no further calls are made to fix the counts
@@ -76,9 +75,8 @@ Sampler::Counts Sampler::calibrate(double budget_s, int repetitions) {
     counts_.repetitions = std::min(repetitions, 3);
     return counts_;
   }
-  const bool gpu = runner_->context().device() != Device::cpu;
-  const double min_sample_s = std::max(gpu ? kGpuSample_s : kMinSample_s, kClockReads * clock_read_s_);
-  const double target_s = std::max(min_sample_s, budget_s / kMaxSamples);
+  const double target_s =
+      std::max({min_sample_s(runner_->context()), kClockReads * clock_read_s_, budget_s / kMaxSamples});
   if (runner_->single_calls() && scope_ != Scope::kernel) {
     const double min_samples = std::clamp(std::ceil(kMaxBudgets * budget_s / one), 1.0, 10.0);
     counts_.samples = static_cast<int>(std::clamp(std::ceil(budget_s / one), min_samples, kMaxSingleCalls));

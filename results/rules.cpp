@@ -177,7 +177,7 @@ bool far_below_roof(const Series& series) {
   return series.roof && !series.has_flag(flag::kFloor) && series.roof->fraction < kWeakFraction;
 }
 
-void set_flags(Series& series, Device device, double empty_kernel_s) {
+void set_flags(Series& series, Device device, double empty_s) {
   std::erase_if(series.flags, [](const std::string& f) {
     return f == flag::kSuspect || f == flag::kWeakCpu || f == flag::kFloor || f == flag::kDisturbed ||
            f == flag::kUnchecked;
@@ -187,7 +187,7 @@ void set_flags(Series& series, Device device, double empty_kernel_s) {
   if (undisturbed < std::min(kEnoughRepetitions, series.repetitions.size()))
     series.flags.emplace_back(flag::kDisturbed);
   if (device == Device::cpu && !series.foreign_cores) series.flags.emplace_back(flag::kUnchecked);
-  const bool at_floor = series.scope == Scope::kernel && series.summary.median_s < kFloorFactor * empty_kernel_s;
+  const bool at_floor = series.summary.median_s < kFloorFactor * empty_s;
   if (at_floor) series.flags.emplace_back(flag::kFloor);
   if (!series.roof || at_floor) return;
   // Only a probe that was steady beside the samples accuses a row: the ceilings of the run may be of another moment.

@@ -223,9 +223,11 @@ TEST(AnnotateRoof, AnAdjacentProbeDecidesWhereThereIsOne) {
   EXPECT_FALSE(job.comparable);
 }
 
-TEST(AnnotateRoof, AKernelIsComparedWithAnEmptyOneNotWithALaunch) {
+TEST(AnnotateRoof, AKernelIsComparedWithAnEmptyOneAndACallWithALaunch) {
   EXPECT_EQ(on_gpu(results::Scope::kernel, 2.9e-6).series[0].flags, Flags({"restored", "floor"}));
   EXPECT_EQ(on_gpu(results::Scope::kernel, 3.1e-6).series[0].flags, Flags({"restored"}));
+  EXPECT_EQ(on_gpu(results::Scope::call, 23e-6).series[0].flags, Flags({"restored", "floor"}));
+  EXPECT_EQ(on_gpu(results::Scope::call, 25e-6).series[0].flags, Flags({"restored"}));
 }
 
 TEST(AnnotateRoof, TheEndToEndScopeHasNoDeviceRoof) {

@@ -20,7 +20,7 @@ class FakeGpu final : public Context, public DeviceQueue {
   void upload(void* to, const void* from, int64_t bytes) override { cpu_.upload(to, from, bytes); }
   void download(void* to, const void* from, int64_t bytes) override { cpu_.download(to, from, bytes); }
   void copy_within(void* to, const void* from, int64_t bytes) override { cpu_.copy_within(to, from, bytes); }
-  void synchronize() override {}
+  void synchronize() override { ++waits_for_device; }
   void evict(const void*, int64_t) override { ++evictions; }
 
   double device_time(const std::function<void()>& run, int batch, bool& synchronises) override {
@@ -29,7 +29,7 @@ class FakeGpu final : public Context, public DeviceQueue {
     inside_device_time = false;
     last_run = &run;
     synchronises = waits;
-    return 200e-6;
+    return device_s;
   }
   void* allocate_pinned(int64_t bytes) override { return cpu_.allocate(bytes); }
   void release_pinned(void*) noexcept override {}
@@ -37,7 +37,8 @@ class FakeGpu final : public Context, public DeviceQueue {
   void download_async(void*, const void*, int64_t) override {}
 
   const std::function<void()>* last_run = nullptr;
-  int evictions = 0;
+  double device_s = 200e-6;  // of a run, by the device's clock
+  int evictions = 0, waits_for_device = 0;
   bool waits = false, inside_device_time = false;
 
  private:

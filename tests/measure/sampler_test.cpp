@@ -1,23 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 // How much a series takes: the budget of a repetition is filled by at most 100 samples, whatever an application takes
-// and however few may follow each other. And the passes that measure a roof.
+// and however few may follow each other.
 #include "bench/sampler.h"
 
 #include <gtest/gtest.h>
 
 #include <chrono>
-#include <map>
 #include <thread>
 
-#include "bench/cpu_pass.h"
-#include "bench/roof_probe.h"
 #include "core/cpu_context.h"
-#include "core/error.h"
 #include "core/registry.h"
 #include "core/session.h"
 #include "ops/optimiser/sgd.h"
 #include "tests/measure/fake_gpu.h"
-#include "tests/results/fixture.h"
 
 namespace duet::bench {
 namespace {
@@ -251,60 +246,6 @@ TEST(SessionOnAGpu, AColdSampleSweepsTheCacheOnceHoweverManyBuffersThereAre) {
   Session session(sgd, nothing, gpu, inputs, 4);
   session.evict();
   EXPECT_EQ(gpu.evictions, 1);
-}
-
-// --- passes and probes
-
-TEST(CpuPass, CountsWhatItMoves) {
-  CpuContext cpu(1);
-  PassMemory memory(cpu);
-  constexpr int64_t kMiB = 1 << 20;
-  const std::map<std::string, int> moves{{"read", 1}, {"write", 1}, {"copy", 1}, {"update", 2}, {"triad", 1}};
-  for (const auto& [pattern, times] : moves) {
-    const auto pass = memory_pass(cpu, memory, pattern, 3 * kMiB, false, {});
-    EXPECT_EQ(pass->footprint_bytes, 3 * kMiB) << pattern;
-    EXPECT_EQ(pass->amount, 3.0 * kMiB * times) << pattern << ": of the footprint, once or twice";
-    EXPECT_EQ(pass->ceiling, "cpu." + pattern);
-  }
-  const auto faster = memory_pass(cpu, memory, "update|read", kMiB, false, {});
-  EXPECT_TRUE(faster->ceiling == "cpu.update" || faster->ceiling == "cpu.read") << faster->ceiling;
-  EXPECT_THROW(memory_pass(cpu, memory, "scatter", kMiB, false, {}), Error);
-  EXPECT_TRUE(compute_pass(cpu, "f32", {}));
-  EXPECT_FALSE(compute_pass(cpu, "f8", {}));
-  // Beside a short row, a pass as short as the row.
-  const double long_pass = compute_pass(cpu, "f32", {})->amount, short_pass = long_pass / 64;
-  EXPECT_LE(compute_pass(cpu, "f32", {}, short_pass)->amount, short_pass);
-  EXPECT_GT(compute_pass(cpu, "f32", {}, short_pass)->amount, short_pass / 2);
-}
-
-Work copy_work(double bytes, double flops = 0) {
-  return {.device = "cpu",
-          .dtype = "f32",
-          .math = "ieee",
-          .threads = 1,
-          .pattern = "copy",
-          .footprint_bytes = 1 << 20,
-          .flops = flops,
-          .bytes = bytes};
-}
-
-TEST(RoofProbe, TakesTheRowsWork) {
-  using results::testing::make_ceiling;
-  CpuContext cpu(1);
-  const std::vector<Ceiling> ceilings{make_ceiling("cpu.copy", 1e10, "B/s", 1 << 20),
-                                      make_ceiling("cpu.fma.f32", 1e11, "FLOP/s")};
-  RoofProbes probes(cpu, ceilings);
-  const auto by_memory = probes.probe(copy_work(1 << 20));
-  ASSERT_TRUE(by_memory);
-  EXPECT_GT(by_memory->sample(), 0);
-  // The same pass, for a row that moves a thousand times as much in it: no disturbance makes up for that.
-  const auto larger = probes.probe(copy_work(1000.0 * (1 << 20)));
-  EXPECT_GT(larger->sample(), 10 * by_memory->sample());
-  const auto by_compute = probes.probe(copy_work(1 << 20, 1e9));
-  EXPECT_GT(by_compute->sample(), 10 * by_memory->sample()) << "a milliseconds' worth of multiply-adds";
-  EXPECT_FALSE(probes.probe(copy_work(0)));
-  const std::vector<Ceiling> none;
-  EXPECT_FALSE(RoofProbes(cpu, none).probe(copy_work(1 << 20)));
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Host code of the GPU side, by what it asks of the CUDA device in software.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -7,18 +8,25 @@
 #include <cstdlib>
 #include <cstring>
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "bench/case_timer.h"
+#include "bench/roof.h"
 #include "bench/sampler.h"
 #include "core/context.h"
+#include "core/cpu_context.h"
 #include "core/device_queue.h"
 #include "core/gpu.h"
+#include "core/pass.h"
 #include "models/tape.h"
 #include "ops/elementwise/relu.h"
+#include "results/rules.h"
 #include "softgpu/device.h"
+#include "tests/results/fixture.h"
 
 namespace duet {
 namespace {
@@ -89,6 +97,173 @@ TEST(EndToEnd, UploadsTheInputsBeforeEachApplication) {
   sampler.calibrate(1e-4, 1);
   EXPECT_GT(sampler.sample(), 0);
   EXPECT_EQ(runner.y(), std::vector<uint8_t>(CopyAndSpoil::kBytes, 7));
+}
+
+// --- passes, and roofs beside rows
+
+// Launches while it exists: names and parameters.
+class Launches {
+ public:
+  Launches() {
+    softgpu::Device::get().plant.launch = [this](softgpu::Launch& l) {
+      all_.push_back({l.kernel->name, l.parameters});
+    };
+  }
+  Launches(const Launches&) = delete;
+  ~Launches() { softgpu::Device::get().plant.launch = {}; }
+  struct Seen {
+    std::string kernel;
+    std::vector<uint8_t> parameters;
+    template <class T>
+    T at(size_t byte) const {
+      T value;
+      std::memcpy(&value, parameters.data() + byte, sizeof value);
+      return value;
+    }
+  };
+  // The last one of a kernel whose name contains this.
+  const Seen* last(const std::string& part) const {
+    for (auto seen = all_.rbegin(); seen != all_.rend(); ++seen)
+      if (seen->kernel.find(part) != std::string::npos) return &*seen;
+    return nullptr;
+  }
+
+ private:
+  std::vector<Seen> all_;
+};
+
+TEST(GpuPass, MovesAllOfItsFootprint) {
+  std::string reason;
+  const std::unique_ptr<Context> gpu = open_gpu(reason);
+  ASSERT_TRUE(gpu) << reason;
+  const std::unique_ptr<Passes> passes = gpu_passes(*gpu);
+  float before = 0;
+  std::memset(&before, 0x11, sizeof before);
+  struct Expected {
+    int arrays, moves;
+    float after;
+  };
+  const std::map<std::string, Expected> patterns{{"read", {1, 1, 0}},
+                                                 {"write", {1, 1, 1}},
+                                                 {"copy", {2, 2, before}},
+                                                 {"update", {1, 2, 0}},
+                                                 {"triad", {3, 3, 2 * before}}};
+  for (const auto& [pattern, expected] : patterns) {
+    const auto ways = passes->memory(pattern, 3 * 65536);
+    EXPECT_EQ(ways.size(), 2u) << pattern;
+    for (const auto& pass : ways) {
+      EXPECT_EQ(pass->ceiling, "gpu." + pattern);
+      EXPECT_EQ(pass->footprint_bytes, 3 * 65536);
+      EXPECT_EQ(pass->amount, 3.0 * 65536 * expected.moves / expected.arrays) << pattern;
+      const Launches launches;
+      pass->run();
+      const Launches::Seen* launch = launches.last("stream_kernel");
+      ASSERT_TRUE(launch);
+      std::vector<float> a(static_cast<size_t>(pass->footprint_bytes / expected.arrays) / sizeof(float));
+      const auto bytes = static_cast<int64_t>(a.size() * sizeof(float));
+      auto* const of_device = launch->at<void*>(0);
+      gpu->fill_bytes(of_device, 0, bytes);
+      pass->run();
+      gpu->download(a.data(), of_device, bytes);
+      EXPECT_THAT(a, testing::Each(expected.after)) << pattern;
+    }
+  }
+  EXPECT_EQ(passes->memory("update|read", 4096).size(), 4u) << "both patterns, each in two ways";
+  const auto smaller = passes->memory("copy", 65536)[0]->resized(320);
+  EXPECT_EQ(smaller->footprint_bytes, 320);
+  smaller->run();
+  gpu->synchronize();
+}
+
+TEST(GpuPass, ComputesInEachDtypeAsMuchAsIsAskedFor) {
+  std::string reason;
+  const std::unique_ptr<Context> gpu = open_gpu(reason);
+  ASSERT_TRUE(gpu) << reason;
+  const std::unique_ptr<Passes> passes = gpu_passes(*gpu);
+  for (const char* dtype : {"f32", "bf16", "f16", "f32/tf32", "i8", "f8e4m3"}) {
+    const auto ways = passes->compute(dtype, 1e6);
+    ASSERT_EQ(ways.size(), 1u) << dtype;
+    EXPECT_GE(ways[0]->amount, 1e6) << dtype;
+    ways[0]->run();
+    gpu->synchronize();
+  }
+  // Blocks of 256 threads, each 16 multiply-adds in 8 steps: 16 of them.
+  EXPECT_EQ(passes->compute("f32", 1e6)[0]->amount, 16 * 256 * 16 * 2 * 8);
+  EXPECT_GT(passes->compute("f32", 1e7)[0]->amount, 1e7);
+  EXPECT_TRUE(passes->compute("f64", 1e6).empty());
+}
+
+// The jobs of cuda.tuned as bench_all makes them, with these ceilings.
+std::vector<results::Job> timed_beside_its_roof(const std::string& text, const std::vector<Ceiling>& ceilings) {
+  bench::Options options;
+  options.cpu = false;
+  options.repetitions = 2;
+  options.min_time_s = 1e-3;
+  options.implementations = {"cuda.tuned"};
+  options.cases = bench::read_named_cases({text});
+  bench::Devices devices;
+  devices.gpu = open_gpu(devices.no_gpu);
+  bench::CaseTimer timer(options, devices, ceilings);
+  std::vector<results::Job> jobs;
+  for (const auto& c : bench::select_cases(options)) {
+    std::erase_if(c->sides, [](const bench::Side& s) { return s.implementation != "cuda.tuned"; });
+    for (results::Job& job : timer.measure(*c)) {
+      bench::annotate_roof(ceilings, job);
+      jobs.push_back(std::move(job));
+    }
+  }
+  return jobs;
+}
+
+void expect_paired_roof(const results::Job& job, results::Bound bound, const std::string& ceiling) {
+  ASSERT_EQ(job.status, results::Status::ok) << job.reason;
+  ASSERT_EQ(job.series.size(), 3u) << "kernel, call, end to end";
+  for (const results::Series& s : job.series) {
+    const bool has_roof = s.scope != results::Scope::end_to_end;  // which the link limits
+    for (const results::Repetition& r : s.repetitions) EXPECT_EQ(r.roof_s.size(), has_roof ? r.samples_s.size() : 0u);
+    ASSERT_EQ(s.roof.has_value(), has_roof);
+    if (!has_roof) continue;
+    EXPECT_EQ(s.roof->source, results::RoofSource::adjacent);
+    EXPECT_EQ(s.roof->bound, bound);
+    EXPECT_EQ(s.roof->ceiling, ceiling);
+  }
+  results::Run run = results::testing::make_run({job});
+  const results::Run again = results::testing::load(results::run_text(run));
+  EXPECT_EQ(again.jobs.at(0).series[0].roof->source, results::RoofSource::adjacent);
+  EXPECT_EQ(again.jobs.at(0).series[0].repetitions[0].roof_s.size(), job.series[0].repetitions[0].samples_s.size());
+}
+
+std::vector<Ceiling> invented_ceilings(double bandwidth, double f32, double bf16) {
+  using results::testing::make_ceiling;
+  std::vector<Ceiling> all{make_ceiling("gpu.fma.f32", f32, "FLOP/s"), make_ceiling("gpu.mma.bf16", bf16, "FLOP/s")};
+  for (const char* name : {"gpu.read", "gpu.write", "gpu.copy", "gpu.update", "gpu.triad"})
+    all.push_back(make_ceiling(name, bandwidth, "B/s", 1 << 23));
+  return all;
+}
+
+TEST(RoofBesideAGpuRow, OfARowBoundByMemoryIsAStreamOfItsFootprint) {
+  const Launches launches;
+  const auto jobs = timed_beside_its_roof("relu n:1000", invented_ceilings(1e6, 1e12, 1e12));
+  ASSERT_EQ(jobs.size(), 1u);
+  expect_paired_roof(jobs[0], results::Bound::memory, "gpu.copy");
+  const Launches::Seen* stream = launches.last("stream_kernel");
+  ASSERT_TRUE(stream);
+  EXPECT_EQ(stream->at<int64_t>(24), 1000 * 4 / 16) << "vectors of 16 bytes of each array, of which there are two";
+  EXPECT_FALSE(launches.last("fma_f32_kernel"));
+}
+
+TEST(RoofBesideAGpuRow, OfARowBoundByArithmeticIsOfItsDtype) {
+  const Launches launches;
+  auto jobs = timed_beside_its_roof("gemm m:16 n:16 k:16", invented_ceilings(1e12, 1e6, 1e12));
+  ASSERT_EQ(jobs.size(), 1u);
+  expect_paired_roof(jobs[0], results::Bound::compute, "gpu.fma.f32");
+  EXPECT_TRUE(launches.last("fma_f32_kernel"));
+  EXPECT_FALSE(launches.last("mma_kernel"));
+  EXPECT_FALSE(launches.last("stream_kernel"));
+  jobs = timed_beside_its_roof("gemm m:16 n:16 k:16 dtype:bf16", invented_ceilings(1e12, 1e12, 1e6));
+  ASSERT_EQ(jobs.size(), 1u);
+  expect_paired_roof(jobs[0], results::Bound::compute, "gpu.mma.bf16");
+  EXPECT_TRUE(launches.last("mma_kernel"));
 }
 
 // The first launch gets a pointer behind its output, which in the arena is the place of another tensor.

@@ -23,6 +23,7 @@ found=$(awk -f "$checks/code.awk" "${files[@]}" | awk '
     may["simt"] = "core core/cuda simt"
     may["softgpu"] = "core softgpu"  # stands in for the CUDA runtime; only linked, never included
     may["tests/softgpu"] = "core ops simt softgpu models bench results"
+    may_file["tests/softgpu"] = "tests/results/fixture.h"
     may["kernels"] = "core core/cuda ops simt kernels"
     may["models"] = "core ops models"
     may["bench"] = "core models results bench"  # no ops folder: it names no op; of reports, what a terminal shows

@@ -5,14 +5,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <chrono>
 #include <cmath>
 #include <cstring>
 #include <functional>
 #include <memory>
 #include <set>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "bench/case_timer.h"
@@ -295,48 +293,6 @@ TEST(Verification, EveryFaultIsRefused) {
   }
   fmt::print("{} of {} planted faults were refused\n", refused, planted);
   EXPECT_GT(planted, 0);
-}
-
-// An op that takes 2 ms until it has been calibrated, as where something else runs, and microseconds from then on.
-TEST(Repetitions, AreLongEnoughAfterADisturbedCalibration) {
-  registration::add_implementation(
-      "relu", Device::cpu, "relu_slow_at_first",
-      {nullptr, [](registration::PlanFunction::Any, const void*, Context& context) {
-         Plan honest = find_implementation("relu", "cpu.tuned")->plan(*timed, context);
-         return Plan([honest = std::make_shared<Plan>(std::move(honest)), number = 0](Args t) mutable {
-           if (number++ < 12) std::this_thread::sleep_for(std::chrono::milliseconds(2));
-           (*honest)(t);
-         });
-       }});
-  const Problem problem = parse_case("relu", "n:1003");
-  timed = &problem;
-  Options options;
-  options.gpu = false;
-  options.repetitions = 3;
-  options.min_time_s = 0.01;
-  options.threads = 1;
-  options.implementations = {"cpu.slow_at_first"};
-  options.cases = read_named_cases({"relu n:1003"});
-  Devices devices;
-  devices.cpu = std::make_unique<CpuContext>(1);
-  devices.no_gpu = "not wanted";
-  const std::vector<Ceiling> no_ceilings;
-  CaseTimer timer(options, devices, no_ceilings);
-  for (const auto& c : op_cases(options)) {
-    std::erase_if(c->sides, [](const Side& s) { return s.implementation != "cpu.slow_at_first"; });
-    const std::vector<results::Job> jobs = timer.measure(*c);
-    ASSERT_EQ(jobs.size(), 1u);
-    ASSERT_EQ(jobs[0].status, results::Status::ok) << jobs[0].reason;
-    const results::Series& series = jobs[0].series.at(0);
-    EXPECT_GT(series.iterations, 10) << "as many as were calibrated";
-    EXPECT_EQ(series.repetitions.size(), 3u);
-    for (const results::Repetition& r : series.repetitions) {
-      double time_s = 0;
-      for (const double sample_s : r.samples_s) time_s += sample_s * static_cast<double>(series.batch);
-      EXPECT_EQ(static_cast<int64_t>(r.samples_s.size()), series.iterations);
-      EXPECT_GT(time_s, 0.5 * *options.min_time_s);
-    }
-  }
 }
 
 }  // namespace

@@ -142,6 +142,7 @@ std::string console_table(const Run& run) {
     if (!analysis.one_sided.empty()) out += "\n" + with_constants(one_sided(analysis, true));
   }
   if (star) out += fmt::format("* the CPU is below {:.0f} % of its own roof\n", 100 * results::kWeakFraction);
+  if (out.find(" (run)") != std::string::npos) out += "(run) by ceilings of the run, not by a probe beside the row\n";
   if (dagger) out += "† a suspect job claims to be faster than one of the two\n";
   out += verdict(analysis);
   out += std::string("state: ") + name_of(run.invocation.trust) + "\n";

@@ -78,7 +78,8 @@ std::string roof_text(const Series& series) {
   if (series.has_flag(results::flag::kFloor)) return "floor";  // its share is not interpreted
   if (!series.roof) return "no roof";
   if (results::has_disturbed_roof(series)) return "disturbed";
-  const std::string bound = to_text(series.roof->bound);
+  const std::string bound =
+      to_text(series.roof->bound) + (series.roof->source == results::RoofSource::run ? " (run)" : "");
   if (results::has_unsteady_share(series))
     return fmt::format("{:.0f}–{} {}", 100 * series.roof->lo, share(series.roof->hi), bound);
   return share(series.roof->fraction) + " " + bound;

@@ -12,11 +12,9 @@ namespace {
 
 constexpr const char* kHeader =
     "job,op,family,case,why,impl,machine,device,dtype,status,comparable,reason,repro,scope,cache,threads,batch,"
-    "iterations,"
-    "repetitions,"
-    "median_s,lo_s,hi_s,interval,min_s,flops,bytes,footprint_bytes,flop_per_s,byte_per_s,bound,ceiling,ceiling_value,"
-    "roof_fraction,flags,max_error_ratio,slices,elements,isa,algorithm,workspace_bytes,create_s,first_call_s,p50_s,"
-    "p90_s,p99_s";
+    "iterations,repetitions,median_s,lo_s,hi_s,interval,min_s,flops,bytes,footprint_bytes,flop_per_s,byte_per_s,bound,"
+    "ceiling,ceiling_value,roof_fraction,roof_source,flags,max_error_ratio,slices,elements,isa,algorithm,"
+    "workspace_bytes,create_s,first_call_s,p50_s,p90_s,p99_s";
 
 class Line {
  public:
@@ -61,9 +59,13 @@ void series_fields(Line& line, const Job& job, const Series& s) {
   line.number(s.summary.min_s).number(job.flops).number(job.bytes).number(job.footprint_bytes);
   line.number(flop_per_s(job, s)).number(byte_per_s(job, s));
   if (s.roof)
-    line.text(name_of(s.roof->bound)).text(s.roof->ceiling).number(s.roof->value).number(s.roof->fraction);
+    line.text(name_of(s.roof->bound))
+        .text(s.roof->ceiling)
+        .number(s.roof->value)
+        .number(s.roof->fraction)
+        .text(name_of(s.roof->source));
   else
-    line.nothing(4);
+    line.nothing(5);
   line.text(flags);
 }
 
@@ -81,7 +83,7 @@ std::string job_line(const Job& job, const Series* series) {
   if (series)
     series_fields(line, job, *series);
   else
-    line.nothing(11).number(job.flops).number(job.bytes).number(job.footprint_bytes).nothing(7);
+    line.nothing(11).number(job.flops).number(job.bytes).number(job.footprint_bytes).nothing(8);
   if (job.check)
     line.number(job.check->max_error_ratio).number(job.check->slices).number(job.check->elements);
   else

@@ -192,12 +192,10 @@ void add_scopes(Document& document) {
       "On the GPU: upload of the inputs from pinned memory, run, download of the outputs. On the CPU the "
       "same as the call: its data is in host memory.");
   add("of its roof",
-      "The time that the device allows, divided by the time measured. CPU: a probe of the same access pattern, "
-      "footprint, "
-      "threads and cache state, or multiply-adds, ran between the samples; median of paired repetitions, or their "
-      "range where "
-      "they lie more than 10 points apart. GPU: "
-      "max(flops / compute ceiling, bytes / bandwidth ceiling) of the run.");
+      "The time that the device allows, divided by the time measured. A probe of the same access pattern, footprint, "
+      "threads, scope and cache state, or multiply-adds of the same dtype, ran between the samples; median of paired "
+      "repetitions, or their range where they lie more than 10 points apart. With (run), where there was no such "
+      "probe: max(flops / compute ceiling, bytes / bandwidth ceiling) of the run.");
   add("suspect",
       fmt::format("Over {:.0f} % of a roof whose probe was steady: wrong byte count or broken timing; kept out "
                   "of every ratio.",
@@ -208,7 +206,10 @@ void add_scopes(Document& document) {
   add("compared by",
       "How every element of the timed outputs was compared: with the reference, by projections in double, "
       "or with a second implementation; sampled: independent parts of it only.");
-  add("floor", "A kernel nearly as short as an empty one: its share of the roof is not interpreted.");
+  add("floor",
+      "A kernel nearly as short as an empty one, or a call nearly as short as that of one: its share of the roof is "
+      "not "
+      "interpreted.");
   add("interval of a ratio",
       "Hodges–Lehmann on logarithms with exact Mann–Whitney inversion over medians of "
       "repetitions, within this run; min-max where there are too few for 95 %.");

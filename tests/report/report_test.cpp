@@ -467,6 +467,21 @@ TEST(ReportsReport, ConsoleShowsSpeedupsOrCpuTimes) {
   EXPECT_NE(cpu.find("GPU: not measured (no CUDA device)\n"), std::string::npos);
 }
 
+TEST(ReportsReport, AShareOfTheRunsCeilingsSaysSo) {
+  results::Run run = make_run(softmax_pair());
+  EXPECT_EQ(console_table(run).find("(run)"), std::string::npos);
+  run.jobs[1].series[0].roof->source = results::RoofSource::run;
+  const std::string text = console_table(run);
+  EXPECT_NE(text.find("90 % memory (run)"), std::string::npos) << text;
+  EXPECT_NE(text.find("\n(run) by ceilings of the run"), std::string::npos) << text;
+  const Written report(run);
+  EXPECT_NE(report.html.find("90\u00a0%\u00a0memory\u00a0(run)"), std::string::npos);
+  const auto rows = parse_csv(report.csv);
+  const auto column = std::find(rows[0].begin(), rows[0].end(), "roof_source") - rows[0].begin();
+  EXPECT_EQ(rows[1][static_cast<size_t>(column)], "adjacent");
+  EXPECT_EQ(rows[3][static_cast<size_t>(column)], "run");
+}
+
 TEST(ReportsReport, AWeakCpuIsMarkedWhereverItsRatioStands) {
   results::Run run = make_run(softmax_pair());
   results::testing::set_fraction(run.jobs[0].series[0], 0.2);

@@ -51,3 +51,17 @@ def gather(w):
     y = torch.empty(len(index), x.shape[1], dtype=w.t)
     w.form("index_select out=", lambda: torch.index_select(x, 0, index, out=y))
     w.form("embedding", lambda: torch.embedding(x, index))
+
+
+@op("cache_append")
+def cache_append(w):
+    split, B, H, T, D, C = w.p("split", 1), w.p("B"), w.p("H"), w.p("T"), w.p("D"), w.p("C")
+    x, cache = w.normal("x", split, B, H, T, D), w.normal("cache", split, B, H, C, D)
+    position = w.whole("position", 0, C - T + 1, B)
+    heads = torch.arange(split * B * H).view(split, B, H, 1) * C
+    rows = (heads + position.view(1, B, 1, 1) + torch.arange(T)).flatten()
+
+    def call():
+        cache.view(-1, D).index_copy_(0, rows, x.view(-1, D))
+        return cache
+    w.form("index_copy_", call, "cache")

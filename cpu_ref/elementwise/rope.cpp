@@ -8,12 +8,13 @@
 namespace duet {
 namespace {
 
-// Turns the pairs of a head, which begins at element `first`, by `sign` times the angles of token t.
-void turn(const auto& p, Inputs::Values from, Slot to, int64_t head, double sign, Expect& expect) {
+// Turns the pairs of a head, which begins at element `first`, by `sign` times the angles of token t. begin: the first
+// token of its sequence.
+void turn(const auto& p, Inputs::Values from, Slot to, int64_t head, double begin, double sign, Expect& expect) {
   const int64_t first = head * p.D, t = head / p.H % p.T;
   for (int64_t j = 0; j < p.D / 2; ++j) {
     const double angle =
-        static_cast<double>(t) * std::pow(p.base, -2.0 * static_cast<double>(j) / static_cast<double>(p.D));
+        (begin + static_cast<double>(t)) * std::pow(p.base, -2.0 * static_cast<double>(j) / static_cast<double>(p.D));
     const double c = std::cos(angle), s = sign * std::sin(angle);
     const int64_t i = first + j, k = i + p.D / 2;
     const auto claim = [&](int64_t at, double a, double b, double turned_a, double turned_b) {
@@ -28,11 +29,13 @@ void turn(const auto& p, Inputs::Values from, Slot to, int64_t head, double sign
 
 }  // namespace
 
-void Rope::reference(Inputs in, int64_t head, Expect& expect) const { turn(*this, in[x], y, head, 1, expect); }
+void Rope::reference(Inputs in, int64_t head, Expect& expect) const {
+  turn(*this, in[x], y, head, positioned ? in[position][head / (T * H)] : 0, 1, expect);
+}
 DUET_PROBLEM(Rope);
 
 void RopeBackward::reference(Inputs in, int64_t head, Expect& expect) const {
-  turn(*this, in[dy], dx, head, -1, expect);
+  turn(*this, in[dy], dx, head, 0, -1, expect);
 }
 DUET_PROBLEM(RopeBackward);
 

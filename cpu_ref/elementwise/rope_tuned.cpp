@@ -21,7 +21,8 @@ struct RopeJob {  // of rope or its backward, which differ in the sign of the an
   int64_t length, heads, half;
   DType dtype;
   bool backward, stream;
-  const uint64_t* turns;  // of each pair from token to token, (half)
+  const uint64_t* turns;    // of each pair from token to token, (half)
+  const int32_t* position;  // of each sequence's first token; null: 0
   const void* from;
   void* to;
 };
@@ -92,7 +93,8 @@ void rope_tokens(const RopeJob& job, int64_t first, int64_t last) {
         half * static_cast<int64_t>(sizeof(T)) % 64 == 0 && reinterpret_cast<uintptr_t>(job.to) % 64 == 0;
     const auto turn = job.stream && aligned ? turn_pairs<true, T> : turn_pairs<false, T>;
     for (int64_t token = first; token < last; ++token) {
-      const auto t = static_cast<uint64_t>(token % job.length);
+      const int64_t begin = job.position ? job.position[token / job.length] : 0;
+      const auto t = static_cast<uint64_t>(begin + token % job.length);
       for (int64_t pair = 0; pair < half; pair += kPairs) {
         const int64_t n = HWY_MIN(kPairs, half - pair);
         for (int64_t j = 0; j < n; ++j) fractions[j] = static_cast<uint32_t>(job.turns[pair + j] * t >> 32);
@@ -123,7 +125,10 @@ Plan plan(const P& p, bool backward, Slot from, Slot to, const CpuContext& cpu) 
   const int64_t tokens = p.B * p.T, width = p.H * p.D;
   const bool stream = beyond_cache(2 * tokens * width * size_of(p.dtype));
   return [p, backward, stream, from, to, tokens, width, turns = std::move(turns), &cpu](Args t) {
-    const RopeJob job{p.T, p.H, p.D / 2, p.dtype, backward, stream, turns.data(), t[from].data, t[to].data};
+    const int32_t* position = nullptr;
+    if constexpr (std::is_same_v<P, Rope>)
+      if (p.positioned) position = t[Rope::position].template as<const int32_t>();
+    const RopeJob job{p.T, p.H, p.D / 2, p.dtype, backward, stream, turns.data(), position, t[from].data, t[to].data};
     cpu.parallel_for(tokens, rows_per_chunk(width), [&](int64_t first, int64_t last) {
       HWY_DYNAMIC_DISPATCH(rope_tokens)(job, first, last);
     });

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sine and cosine of the angles of rope, for rope_naive.cu and rope_tuned.cu: in integers up to the fraction of a turn
+// Shared by rope_naive.cu and rope_tuned.cu: sine and cosine of the angles, in integers up to the fraction of a turn
 // (ops/elementwise/rope_turns.h), then in f32 without the slow path that sinf has for large arguments.
 #pragma once
-#include "ops/elementwise/rope_turns.h"
+#include "ops/elementwise/rope.h"
 #include "simt/launch.h"
 
 namespace duet::DUET_DEVICE {
@@ -13,6 +13,12 @@ __device__ __forceinline__ uint64_t upper_product(uint64_t a, uint64_t b) {
   const uint64_t middle = a1 * b0 + (a0 * b0 >> 32), other = a0 * b1 + static_cast<uint32_t>(middle);
   return a1 * b1 + (middle >> 32) + (other >> 32);
 }
+
+// Where each sequence begins, (B); null: at 0.
+inline const int32_t* position_of(const Rope& p, Args t) {
+  return p.positioned ? t[Rope::position].as<const int32_t>() : nullptr;
+}
+inline const int32_t* position_of(const RopeBackward&, Args) { return nullptr; }
 
 struct SinCos {
   float sin, cos;
@@ -32,7 +38,7 @@ class RopeTurns {
       power_[b] =
           rope::fixed_point(std::pow(base, -2.0 * static_cast<double>(int64_t{1} << b) / static_cast<double>(D)));
   }
-  // Of pair j at token t.
+  // Of pair j at token t, which may be negative.
   __device__ __forceinline__ SinCos at(int64_t t, uint32_t j) const {
     uint64_t turns = first_;
     for (int b = 0; b < bits_; ++b)

@@ -8,13 +8,15 @@ namespace duet::DUET_DEVICE {
 namespace {
 constexpr int kThreads = 256;
 
-// ceil(pairs / kThreads) blocks of kThreads, no shared memory. x, y: (B, T, H, 2 half); y may be x.
+// ceil(pairs / kThreads) blocks of kThreads, no shared memory. x, y: (B, T, H, 2 half); y may be x. position: (B), of
+// each sequence's first token; null: 0.
 template <class T>
-__global__ void rope_kernel(const T* x, T* y, int64_t pairs, int64_t tokens, int64_t heads, int64_t half,
-                            RopeTurns turns) {
+__global__ void rope_kernel(const T* x, T* y, const int32_t* position, int64_t pairs, int64_t tokens, int64_t heads,
+                            int64_t half, RopeTurns turns) {
   const int64_t i = int64_t{blockIdx.x} * kThreads + threadIdx.x;
   if (i >= pairs) return;
-  const int64_t head = i / half, j = i - head * half, t = head / heads % tokens, at = head * 2 * half + j;
+  const int64_t head = i / half, j = i - head * half, at = head * 2 * half + j;
+  const int64_t t = head / heads % tokens + (position ? position[head / heads / tokens] : 0);
   const SinCos angle = turns.at(t, static_cast<uint32_t>(j));
   const float a = float(x[at]), b = float(x[at + half]);
   y[at] = T(a * angle.cos - b * angle.sin);
@@ -29,7 +31,8 @@ Plan plan(const P& p, int sign, Slot from, Slot to, GpuContext& gpu) {
     const int64_t half = p.D / 2, pairs = p.B * p.T * p.H * half;
     const Grid grid{.blocks = ceil_div(pairs, kThreads), .threads = kThreads, .stream = gpu.stream()};
     return [p, grid, half, pairs, from, to, turns = RopeTurns(p.D, p.base, sign)](Args t) {
-      launch(rope_kernel<T>, grid, t[from].as<const T>(), t[to].as<T>(), pairs, p.T, p.H, half, turns);
+      launch(rope_kernel<T>, grid, t[from].as<const T>(), t[to].as<T>(), position_of(p, t), pairs, p.T, p.H, half,
+             turns);
     };
   });
 }

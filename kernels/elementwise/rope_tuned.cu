@@ -24,8 +24,10 @@ struct RopeShape {
 
 // ceil(tokens / tokens_of_block) blocks of kThreads. Shared memory: tokens_of_block * half cosines, then as many sines.
 // x, y: (tokens, heads, 2 half); y may be x: a thread reads its packs before it writes them. kSize divides half.
+// position: of each sequence's first token; null: 0.
 template <class T, int kSize>
-__global__ void __launch_bounds__(kThreads) rope_kernel(const T* x, T* y, RopeShape shape, RopeTurns turns) {
+__global__ void __launch_bounds__(kThreads)
+    rope_kernel(const T* x, T* y, const int32_t* position, RopeShape shape, RopeTurns turns) {
   DUET_DYN_SHARED(float, shared);
   const int thread = static_cast<int>(threadIdx.x);
   const int64_t first = int64_t{blockIdx.x} * shape.tokens_of_block;
@@ -38,7 +40,8 @@ __global__ void __launch_bounds__(kThreads) rope_kernel(const T* x, T* y, RopeSh
     uint32_t token = static_cast<uint32_t>(i);
     const int j = shape.by_half.split(token);
     token += static_cast<uint32_t>(first);
-    const SinCos angle = turns.at(shape.by_length.split(token), static_cast<uint32_t>(j));
+    const int t = shape.by_length.split(token);  // token: now its sequence
+    const SinCos angle = turns.at(position ? int64_t{position[token]} + t : t, static_cast<uint32_t>(j));
     cosines[i] = angle.cos;
     sines[i] = angle.sin;
   }
@@ -90,7 +93,7 @@ Plan plan(const P& p, int sign, Slot from, Slot to, GpuContext& gpu) {
                        .by_packs = Divider(packs),
                        .by_heads = Divider(p.H)};
     };
-    return [from, to, half, wide = shape_of(half % kPack<T> == 0 ? kPack<T> : 1), single = shape_of(1),
+    return [p, from, to, half, wide = shape_of(half % kPack<T> == 0 ? kPack<T> : 1), single = shape_of(1),
             turns = RopeTurns(p.D, p.base, sign), stream = gpu.stream()](Args t) {
       const T* x = t[from].as<const T>();
       T* y = t[to].as<T>();
@@ -100,8 +103,9 @@ Plan plan(const P& p, int sign, Slot from, Slot to, GpuContext& gpu) {
                       .threads = kThreads,
                       .shared_bytes = shape.tokens_of_block * half * 2 * int64_t{sizeof(float)},
                       .stream = stream};
-      packs ? launch(rope_kernel<T, kPack<T>>, grid, x, y, shape, turns)
-            : launch(rope_kernel<T, 1>, grid, x, y, shape, turns);
+      const int32_t* position = position_of(p, t);
+      packs ? launch(rope_kernel<T, kPack<T>>, grid, x, y, position, shape, turns)
+            : launch(rope_kernel<T, 1>, grid, x, y, position, shape, turns);
     };
   });
 }

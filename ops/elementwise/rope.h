@@ -2,6 +2,8 @@
 // Rotary position embedding (RoFormer, arXiv:2104.09864) and its gradient, in the form of Llama and GPT-NeoX: element j
 // of a head is paired with j + D/2, and token t turns pair j by the angle t base^(-2j/D).
 //   x, y, dy, dx: (B, T, H, D), dense; D is even. y may be x, dx may be dy.
+//   Forward with `positioned`: the tokens of sequence b are position[b], position[b] + 1, ..., as where a text goes on
+//   behind those that a cache holds; position: (B) i32.
 //   Backward turns by minus the angle, which is the transposed rotation.
 //   Angles are as good as in double: t base^(-2j/D) in f32 is wrong by t 2^-24, a thousandth for long sequences. The
 //   implementations count turns in 64-bit fixed point (rope_turns.h). What follows is in f32 or better.
@@ -68,13 +70,16 @@ inline Cases cases(Scale scale, const Cases& odd) {
 struct Rope {
   static constexpr const char* name = "rope";
   static constexpr const char* formula =
-      "a = t base^(-2j/D),  y[b,t,h,j] = x[b,t,h,j] cos a - x[b,t,h,j+D/2] sin a,  "
+      "a = (position[b] + t) base^(-2j/D),  y[b,t,h,j] = x[b,t,h,j] cos a - x[b,t,h,j+D/2] sin a,  "
       "y[b,t,h,j+D/2] = x[b,t,h,j+D/2] cos a + x[b,t,h,j] sin a,  j < D/2";
   static constexpr Slot x = input(0, "x"), y = output(1, "y").may_be(x);
+  static constexpr Slot position = input(2, "position");  // with positioned; otherwise zeros
+  static constexpr int64_t kMaxDrawn = 8192;              // positions are drawn below it
 
   int64_t B = 0, T = 0, H = 0, D = 0;
   DType dtype = DType::f32;
   double base = 10000;
+  bool positioned = false;
 
   void attributes(auto&& field) {
     field("dtype", dtype, "element type of x and y");
@@ -83,6 +88,7 @@ struct Rope {
     field("H", H, "heads");
     field("D", D, "elements of a head");
     field.option("base", base, "pair j turns by base^(-2j/D) from token to token");
+    field.option("positioned", positioned, "sequence b begins at position[b] instead of 0");
   }
   std::string invalid() const { return rope::invalid(D, base); }
   void infer(Shapes s) {
@@ -91,7 +97,11 @@ struct Rope {
     H = s[x][2];
     D = s[x][3];
   }
-  std::vector<TensorSpec> tensors() const { return {x.of(dtype, {B, T, H, D}), y.of(dtype, {B, T, H, D})}; }
+  std::vector<TensorSpec> tensors() const {
+    std::vector<TensorSpec> all{x.of(dtype, {B, T, H, D}), y.of(dtype, {B, T, H, D})};
+    if (positioned) all.push_back(position.of(DType::i32, {B}, Fill::below(kMaxDrawn)));
+    return all;
+  }
   double flops() const {
     return 3.0 * static_cast<double>(B) * static_cast<double>(T) * static_cast<double>(H) * static_cast<double>(D);
   }
@@ -100,8 +110,16 @@ struct Rope {
   void reference(Inputs in, int64_t head, Expect& expect) const;  // cpu_ref/elementwise/rope.cpp
 
   static Cases cases(Scale scale) {
-    return rope::cases(scale, {{"one infinity, the last", "B:1 T:5 H:2 D:64 x=last:inf"},
-                               {"one NaN, the last", "B:2 T:7 H:3 D:10 x=last:nan"}});
+    const Cases test{
+        {"decode: one token of each sequence", "B:5 T:1 H:3 D:64"},
+        {"decode: half a head is a lane over a warp", "B:3 T:1 H:2 D:66"},
+        {"several tokens from a position on", "B:3 T:7 H:2 D:10"},
+        {"positions before the beginning", "B:2 T:5 H:1 D:8 position=-3"},
+    };
+    const Cases standard{{"Llama 3 8B, decode, 16 sequences", "B:16 T:1 H:32 D:128 base:500000"}};
+    return concat({rope::cases(scale, {{"one infinity, the last", "B:1 T:5 H:2 D:64 x=last:inf"},
+                                       {"one NaN, the last", "B:2 T:7 H:3 D:10 x=last:nan"}}),
+                   across(kFloatTypes, with("positioned:1", by_scale(scale, test, standard)))});
   }
 };
 
@@ -132,7 +150,7 @@ struct RopeBackward {
     D = s[dy][3];
   }
   std::vector<TensorSpec> tensors() const { return {dy.of(dtype, {B, T, H, D}), dx.of(dtype, {B, T, H, D})}; }
-  double flops() const { return Rope{B, T, H, D}.flops(); }
+  double flops() const { return Rope{.B = B, .T = T, .H = H, .D = D}.flops(); }
   Tolerance tolerance() const { return rope::tolerance(dtype); }
   int64_t slices() const { return B * T * H; }                    // a head of a token
   void reference(Inputs in, int64_t head, Expect& expect) const;  // cpu_ref/elementwise/rope.cpp

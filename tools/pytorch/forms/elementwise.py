@@ -136,8 +136,11 @@ def rope(w, name):
     backward = name == "rope_backward"
     B, T, H, D, base = w.p("B"), w.p("T"), w.p("H"), w.p("D"), w.p("base", 10000.0)
     x = w.normal("dy" if backward else "x", B, T, H, D)
-    angle = torch.arange(T, dtype=torch.float64)[:, None] * base ** (-torch.arange(0, D, 2, dtype=torch.float64) / D)
-    cos, sin = (v.to(w.t)[:, None, :] for v in (angle.cos(), (-angle if backward else angle).sin()))  # as models keep them
+    token = torch.arange(T, dtype=torch.float64)
+    if w.p("positioned", False):
+        token = w.whole("position", 0, 8192, B)[:, None] + token
+    angle = token[..., None] * base ** (-torch.arange(0, D, 2, dtype=torch.float64) / D)
+    cos, sin = (v.to(w.t)[..., None, :] for v in (angle.cos(), (-angle if backward else angle).sin()))  # as models keep them
     w.function("tables of cos and sin", _rotate, (x, cos, sin), "dx" if backward else "y")
 
 

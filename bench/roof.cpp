@@ -6,6 +6,8 @@
 #include <cmath>
 #include <string_view>
 
+#include "core/machine.h"
+#include "core/pass.h"
 #include "results/rules.h"
 
 namespace duet::bench {
@@ -161,15 +163,25 @@ Work work_of(const results::JobDescription& job, const results::Series& series) 
           .measured_s = series.summary.median_s};
 }
 
+// Whether the last cache keeps a part of what a row touches. How large a part differs between a row and its probe, which
+// also take it from each other, so that such a probe accuses no row.
+static bool is_partly_cached(const Work& work) {
+  static const int64_t cache_bytes = read_machine().last_level_bytes();
+  return work.device == "cpu" && !work.cold && 2 * work.footprint_bytes > cache_bytes &&
+         !far_beyond(work.footprint_bytes, cache_bytes);
+}
+
 void annotate_roof(const std::vector<Ceiling>& ceilings, results::Job& job) {
   for (results::Series& s : job.series) {
     s.roof.reset();
+    const Work its_work = work_of(job, s);
     if (s.scope != results::Scope::end_to_end)  // which is limited by the link between host and device
-      s.roof = roof_of(ceilings, work_of(job, s));
+      s.roof = roof_of(ceilings, its_work);
     if (s.roof && set_adjacent_fraction(s.repetitions, *s.roof)) {
       // The rate of the bound while the row was timed.
       const double work = s.roof->bound == results::Bound::compute ? job.flops : static_cast<double>(job.bytes);
       s.roof->value = work / (s.roof->fraction * s.summary.median_s);
+      if (s.roof->bound == results::Bound::memory && is_partly_cached(its_work)) s.roof->quiet = false;
     }
     set_flags(s, job.device, job.device == results::Device::gpu ? empty_s(ceilings, s.scope) : 0);
   }

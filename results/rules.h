@@ -14,7 +14,7 @@ namespace duet::results {
 inline constexpr double kSuspectFraction = 1.03;  // of a quiet adjacent roof; above: wrong byte count or broken timing
 inline constexpr double kWeakFraction = 0.4;      // of the roof; a CPU below it says little about a GPU
 inline constexpr double kBeatenFactor = 1.1;      // own CPU code is weak where a library is faster by more
-inline constexpr double kFloorFactor = 3;         // a kernel shorter than this many empty ones is at the floor
+inline constexpr double kFloorFactor = 3;         // shorter than this many empty kernels, or calls of them
 inline constexpr double kContendedCores = 0.05;   // CPU cores used by other processes while a repetition ran
 inline constexpr double kContendedSteal = 0.01;   // of all CPU time, taken by the hypervisor
 inline constexpr double kMinContention_s = 0.1;   // shorter windows hold too few ticks of /proc/stat (10 ms)
@@ -72,9 +72,9 @@ bool over_roof(const Repetition& repetition);
 // False where not all of them have a probe.
 bool set_adjacent_fraction(const std::vector<Repetition>& repetitions, Roof& roof);
 bool far_below_roof(const Series& series);  // not of a series at the floor: its share is not interpreted
-// Sets suspect, weak_cpu, floor and disturbed by the roof and the repetitions; other flags stay. empty_kernel_s: 0
+// Sets suspect, weak_cpu, floor and disturbed by the roof and the repetitions; other flags stay. empty_s: 0
 // where it was not measured.
-void set_flags(Series& series, Device device, double empty_kernel_s);
+void set_flags(Series& series, Device device, double empty_s);
 std::string suspicion(const Series& series);  // why the series is no result, or empty
 
 // --- jobs

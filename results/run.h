@@ -125,7 +125,9 @@ struct Roof {
     field("source", r.source, Allow::any,
           "adjacent: a probe of the same pattern, footprint, threads and cache state ran between the samples; run: the "
           "ceilings of the run");
-    field("quiet", r.quiet, Allow::any, "whether the adjacent probe was steady and nothing else ran meanwhile");
+    field("quiet", r.quiet, Allow::any,
+          "whether the adjacent probe may accuse the row: it was steady, nothing else ran meanwhile, and "
+          "the footprint is not about that of the last cache");
   }
 };
 
@@ -156,7 +158,7 @@ struct Series {
     field("roof", s.roof, Allow::any, "null where no ceiling matches");
     field("flags", s.flags, Allow::not_empty,
           "suspect: over its roof, no result; weak_cpu: far below it, or own code of which a library is faster by more "
-          "than 10 %; floor: nearly as short as an empty kernel; "
+          "than 10 %; floor: nearly as short as an empty kernel, or as a call of one; "
           "disturbed: too few undisturbed repetitions, all counted; unchecked: too short to see other processes; "
           "restored, synchronises: how samples were taken");
   }

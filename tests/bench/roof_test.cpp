@@ -223,6 +223,21 @@ TEST(AnnotateRoof, AnAdjacentProbeDecidesWhereThereIsOne) {
   EXPECT_FALSE(job.comparable);
 }
 
+TEST(AnnotateRoof, AProbeOfAPartlyCachedFootprintAccusesNoRow) {
+  const int64_t cache_bytes = read_machine().last_level_bytes();
+  if (cache_bytes == 0) GTEST_SKIP() << "this machine describes no cache";
+  for (const auto& [footprint, accused] : {std::pair(cache_bytes / 4, true), std::pair(cache_bytes, false),
+                                           std::pair(2 * cache_bytes, false), std::pair(8 * cache_bytes, true)}) {
+    results::Job job = results::testing::make_job("copy/cpu.tuned/f32/n:250",
+                                                  {results::testing::make_series(results::Scope::call, 1e-6, 1.2)});
+    job.flops = 0;
+    job.bytes = job.footprint_bytes = footprint;
+    annotate_roof({bandwidth("cpu", "copy", 1, 2000, 1e9)}, job);
+    EXPECT_EQ(job.comparable, !accused) << footprint;
+    EXPECT_NEAR(job.series[0].roof->fraction, 1.2, 1e-12);
+  }
+}
+
 TEST(AnnotateRoof, AKernelIsComparedWithAnEmptyOneAndACallWithALaunch) {
   EXPECT_EQ(on_gpu(results::Scope::kernel, 2.9e-6).series[0].flags, Flags({"restored", "floor"}));
   EXPECT_EQ(on_gpu(results::Scope::kernel, 3.1e-6).series[0].flags, Flags({"restored"}));

@@ -163,8 +163,8 @@ Work work_of(const results::JobDescription& job, const results::Series& series) 
           .measured_s = series.summary.median_s};
 }
 
-// Whether the last cache keeps a part of what a row touches. How large a part differs between a row and its probe, which
-// also take it from each other, so that such a probe accuses no row.
+// Whether the last cache keeps a part of what a row touches. How large a part differs between a row and its probe,
+// which also take it from each other, so that such a probe accuses no row.
 static bool is_partly_cached(const Work& work) {
   static const int64_t cache_bytes = read_machine().last_level_bytes();
   return work.device == "cpu" && !work.cold && 2 * work.footprint_bytes > cache_bytes &&

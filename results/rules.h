@@ -72,8 +72,8 @@ bool over_roof(const Repetition& repetition);
 // False where not all of them have a probe.
 bool set_adjacent_fraction(const std::vector<Repetition>& repetitions, Roof& roof);
 bool far_below_roof(const Series& series);  // not of a series at the floor: its share is not interpreted
-// Sets suspect, weak_cpu, floor and disturbed by the roof and the repetitions; other flags stay. empty_s: 0
-// where it was not measured.
+// Sets suspect, weak_cpu, floor and disturbed by the roof and the repetitions; other flags stay. empty_s: of an
+// empty kernel in the series' scope, 0 where it was not measured.
 void set_flags(Series& series, Device device, double empty_s);
 std::string suspicion(const Series& series);  // why the series is no result, or empty
 

@@ -281,8 +281,9 @@ Model with_one_sample(const Model& model) {
   }
 }
 
-// A model is served one request at a time, and by batches. Where a CPU would compute for seconds, a batch is left out:
-// its curve says little more than the smaller ones. Smoke takes what tests take, and sweep the batches of the steps.
+// A model is served one request at a time, and by batches, in each of its forms. Where a CPU would compute for seconds,
+// a batch is left out: its curve says little more than the smaller ones. Smoke takes what tests take, and sweep the
+// batches of the steps.
 std::vector<ModelCase> inference_cases(const Options& options) {
   const Preset preset = options.preset;
   struct Batches {
@@ -294,23 +295,31 @@ std::vector<ModelCase> inference_cases(const Options& options) {
                          : preset == Preset::standard ? Batches{{1, 8, 32}, 1e12, INFINITY}
                                                       : Batches{{1, 8, 32, 64}, INFINITY, INFINITY};
   std::vector<ModelCase> cases;
+  std::set<std::string> added;
+  const auto add_forms = [&](const Model& model, const std::string& why, double max_flops) {
+    for (const Case& form : served_forms(model)) {
+      const Model served = model.with_words(form.text);
+      if (evaluation_flops(served) <= max_flops && added.insert(served.name() + "/" + served.label()).second)
+        cases.push_back({form.why.empty() ? why : form.why + ", " + why, served});
+    }
+  };
   if (preset == Preset::smoke || preset == Preset::sweep) {
     std::set<std::string> taken;
-    for (ModelCase& c : model_cases(preset == Preset::smoke ? Scale::test : Scale::sweep))
+    for (const ModelCase& c : model_cases(preset == Preset::smoke ? Scale::test : Scale::sweep))
       if (!is_served(c.model))
         continue;
       else if (preset == Preset::sweep)
-        cases.push_back(std::move(c));
+        add_forms(c.model, c.why, INFINITY);
       else if (taken.insert(c.model.name()).second)
-        cases.push_back({c.why, with_one_sample(c.model)});
+        add_forms(with_one_sample(c.model), c.why, INFINITY);
     return cases;
   }
   for (const auto& [name, model] : models())
     for (const int64_t batch : wanted.sizes) {
       if (!is_served(model)) break;
-      const Model served = model.with("batch", std::to_string(batch));
-      if (evaluation_flops(served) > (batch == 1 ? wanted.max_single_flops : wanted.max_flops)) break;
-      cases.push_back({batch == 1 ? "one request: its latency" : "several requests at once: throughput", served});
+      add_forms(model.with("batch", std::to_string(batch)),
+                batch == 1 ? "one request: its latency" : "several requests at once: throughput",
+                batch == 1 ? wanted.max_single_flops : wanted.max_flops);
     }
   return cases;
 }

@@ -12,6 +12,7 @@
 #include "ops/embedding/embedding.h"
 #include "ops/gemm/gemm.h"
 #include "ops/memory/fill.h"
+#include "ops/memory/gather.h"
 
 namespace duet {
 
@@ -24,6 +25,7 @@ struct Gpt2 {
   int64_t layers = 12, width = 768, heads = 12, vocabulary = 50257, context = 1024, padding = 1;
   DType dtype = DType::f32;
   bool mixed = false;
+  TextPhase phase = TextPhase::whole;
 
   void attributes(auto&& field) {
     field("dtype", dtype, "element type of parameters and activations");
@@ -33,14 +35,16 @@ struct Gpt2 {
     field.option("width", width, "elements of a token");
     field.option("heads", heads, "heads of attention");
     field.option("vocabulary", vocabulary, "different tokens");
-    field.option("context", context, "positions with an embedding");
+    field.option("context", context, "positions with an embedding, and tokens for which caches have room");
     field.option("padding", padding, "the table has a multiple of so many rows, and the logits as many columns");
     field.option("mixed", mixed, kMixed);
+    field.option("phase", phase, kTextPhase);
   }
   std::string invalid() const;
   void train(Tape& tape) const;
   void evaluate(Tape& tape) const;
   int64_t rows_of_table() const { return ceil_div(vocabulary, padding) * padding; }
+  int64_t rows_of_logits() const { return phase == TextPhase::whole ? batch * tokens : batch; }
 
   static Cases cases(Scale scale) {
     const Cases test{
@@ -63,6 +67,7 @@ struct Gpt2 {
     // A step takes 2.0 GB and 0.32 GB a sequence: 64 is the last power of two within 24 GiB.
     return by_scale(scale, test, standard, more, sweep("batch", 1, 64, "tokens:256", 2));
   }
+  static Cases served() { return text_phases(); }
 };
 
 namespace {
@@ -74,6 +79,7 @@ class Block {
       : tape_(&tape),
         n_(m.batch * m.tokens * m.width),
         dtype_(m.dtype),
+        cached_(m.phase != TextPhase::whole),
         norm1_(tape, name + ".norm1", m.batch * m.tokens, m.width, m.dtype),
         norm2_(tape, name + ".norm2", m.batch * m.tokens, m.width, m.dtype),
         attention_(tape, name + ".attention",
@@ -83,11 +89,14 @@ class Block {
                     .width = m.width,
                     .heads = m.heads,
                     .causal = true,
-                    .dtype = m.dtype}),
+                    .dtype = m.dtype,
+                    .cached = cached_ ? m.context : 0}),
         inner_(tape, name + ".mlp", m.batch * m.tokens, m.width, 4 * m.width, Hidden::gelu, m.dtype) {}
 
-  Var forward(Var x) {
-    const Var h = add_tensors(*tape_, x, attention_.forward(norm1_.forward(x)), n_, dtype_);
+  Var forward(Var x, const TextInput& text) {
+    const Var normed = norm1_.forward(x);
+    const Var attended = cached_ ? attention_.forward_cached(normed, text) : attention_.forward(normed);
+    const Var h = add_tensors(*tape_, x, attended, n_, dtype_);
     return add_tensors(*tape_, h, inner_.forward(norm2_.forward(h)), n_, dtype_);
   }
   Var backward(Var dy) {
@@ -99,6 +108,7 @@ class Block {
   Tape* tape_;
   int64_t n_;
   DType dtype_;
+  bool cached_;
   NormLayer norm1_, norm2_;
   AttentionLayer attention_;
   FeedForward inner_;
@@ -109,7 +119,7 @@ class Net {
   Net(Tape& tape, const Gpt2& m)
       : tape_(&tape),
         m_(m),
-        rows_(m.batch * m.tokens),
+        rows_(m.rows_of_logits()),
         columns_(m.rows_of_table()),
         table_(tape.parameter("wte", {columns_, m.width}, Fill::normal(0, 0.02), m.dtype)),
         position_(tape.parameter("wpe", {m.context, m.width}, Fill::normal(0, 0.02), m.dtype)),
@@ -117,13 +127,11 @@ class Net {
     for (int64_t i = 0; i < m.layers; ++i) blocks_.emplace_back(tape, "h." + std::to_string(i), m);
   }
 
-  Var forward(Var token) {
-    token_ = token;
-    // The table begins with the positions 0 .. tokens - 1.
-    const Var position = tape_->slice(position_, 0, {m_.tokens, m_.width});
-    Var h = tape_->add(embedding(), {token, words(table_), position});
-    for (Block& b : blocks_) h = b.forward(h);
-    h_ = last_.forward(h);
+  Var forward(const TextInput& text) {
+    token_ = text.token;
+    Var h = embedded(text);
+    for (Block& b : blocks_) h = b.forward(h, text);
+    h_ = last_.forward(rows_with_logits(*tape_, text, h, m_.batch, m_.tokens, m_.width, m_.dtype));
     if (columns_ == m_.vocabulary)
       return tape_->add(Gemm{.m = rows_, .n = columns_, .k = m_.width, .trans_b = true, .dtype = m_.dtype},
                         {h_, table_});
@@ -150,8 +158,17 @@ class Net {
 
  private:
   Var words(Var table) { return columns_ == m_.vocabulary ? table : tape_->slice(table, 0, {m_.vocabulary, m_.width}); }
-  Embedding embedding() const {
-    return {.B = m_.batch, .T = m_.tokens, .V = m_.vocabulary, .C = m_.width, .dtype = m_.dtype};
+  Var embedded(const TextInput& text) {
+    const auto embedding = [this](int64_t sequences, int64_t tokens) {
+      return Embedding{.B = sequences, .T = tokens, .V = m_.vocabulary, .C = m_.width, .dtype = m_.dtype};
+    };
+    if (m_.phase != TextPhase::decode)  // the table begins with the positions 0 .. tokens - 1
+      return tape_->add(embedding(m_.batch, m_.tokens),
+                        {text.token, words(table_), tape_->slice(position_, 0, {m_.tokens, m_.width})});
+    // Each sequence has a position of its own: as if they were the tokens of one.
+    const Var position = tape_->add(Gather{.rows = m_.context, .cols = m_.width, .n = m_.batch, .dtype = m_.dtype},
+                                    {position_, text.position});
+    return tape_->add(embedding(1, m_.batch), {text.token, words(table_), position});
   }
   Tape* tape_;
   Gpt2 m_;
@@ -161,8 +178,8 @@ class Net {
   std::vector<Block> blocks_;
 };
 
-Var text(Tape& tape, const Gpt2& m) {
-  return tape.input("x", DType::i32, {m.batch, m.tokens}, Fill::below(m.vocabulary));
+TextInput text_of(Tape& tape, const Gpt2& m) {
+  return text_input(tape, m.phase, m.batch, m.tokens, m.vocabulary, m.context);
 }
 
 }  // namespace
@@ -177,16 +194,18 @@ std::string Gpt2::invalid() const {
   if (heads < 1 || width < heads || width % heads != 0)
     return "width " + std::to_string(width) + " and heads " + std::to_string(heads) +
            ": the heads must divide the width";
+  if (const std::string why = invalid_phase(phase, tokens); !why.empty()) return why;
   return invalid_packing(batch, tokens, width, dtype);
 }
 
 void Gpt2::train(Tape& tape) const {
-  const Var token = text(tape, *this),
-            label = tape.input("label", DType::i32, {batch, tokens}, Fill::below(vocabulary));
+  require_whole(phase);
+  const TextInput text = text_of(tape, *this);
+  const Var label = tape.input("label", DType::i32, {batch, tokens}, Fill::below(vocabulary));
   Net net(tape, *this);
   CrossEntropyLoss loss(tape, batch * tokens, rows_of_table(), dtype, mixed);
   tape.phase("forward");
-  loss.forward(net.forward(token), label);
+  loss.forward(net.forward(text), label);
   tape.phase("backward");
   net.backward(loss.backward());
 
@@ -201,10 +220,10 @@ void Gpt2::train(Tape& tape) const {
 }
 
 void Gpt2::evaluate(Tape& tape) const {
-  const Var token = text(tape, *this);
+  const TextInput text = text_of(tape, *this);
   Net net(tape, *this);
   tape.phase("forward");
-  tape.output("logits", net.forward(token));
+  tape.output("logits", net.forward(text));
 }
 
 DUET_MODEL(Gpt2);

@@ -11,6 +11,7 @@
 #include "ops/elementwise/swiglu.h"
 #include "ops/embedding/embedding.h"
 #include "ops/gemm/gemm.h"
+#include "ops/memory/cache_append.h"
 #include "ops/memory/permute.h"
 #include "ops/norm/rmsnorm.h"
 
@@ -21,9 +22,10 @@ struct Llama {
   static constexpr double kLearningRate = 4e-4 / 100, kBeta1 = 0.9, kBeta2 = 0.95, kDecay = 0.1, kMaxNorm = 1;
 
   int64_t batch = 1, tokens = 256;
-  int64_t layers = 2, width = 2048, heads = 32, kv_heads = 4, inner = 5632, vocabulary = 32000;
+  int64_t layers = 2, width = 2048, heads = 32, kv_heads = 4, inner = 5632, vocabulary = 32000, context = 2048;
   DType dtype = DType::f32;
   bool mixed = false;
+  TextPhase phase = TextPhase::whole;
 
   void attributes(auto&& field) {
     field("dtype", dtype, "element type of parameters and activations");
@@ -35,12 +37,15 @@ struct Llama {
     field.option("kv_heads", kv_heads, "heads of keys and of values");
     field.option("inner", inner, "elements between the layers of a feed-forward");
     field.option("vocabulary", vocabulary, "different tokens");
+    field.option("context", context, "tokens of a text at most, for which caches have room");
     field.option("mixed", mixed, kMixed);
+    field.option("phase", phase, kTextPhase);
   }
   std::string invalid() const;
   void train(Tape& tape) const;
   void evaluate(Tape& tape) const;
   int64_t rows() const { return batch * tokens; }
+  int64_t rows_of_logits() const { return phase == TextPhase::whole ? rows() : batch; }
   int64_t head() const { return width / heads; }  // elements of a head
 
   static Cases cases(Scale scale) {
@@ -59,6 +64,7 @@ struct Llama {
     };
     return by_scale(scale, test, standard, more, sweep("tokens", 16, 2048, "batch:1 layers:1", 2));
   }
+  static Cases served() { return text_phases(); }
 };
 
 namespace {
@@ -112,7 +118,7 @@ class RmsNormLayer {
 };
 
 // Queries, keys and values of every token, the first two turned by its position; attention; projection.
-// Parameters <name>.q, .k, .v, .out.
+// Parameters <name>.q, .k, .v, .out; in the phases prefill and decode, states <name>.keys and .values.
 class GroupedAttention {
  public:
   GroupedAttention(Tape& tape, const std::string& name, const Llama& m)
@@ -129,47 +135,75 @@ class GroupedAttention {
     attention_.Tq = attention_.Tk = m.tokens;
     attention_.causal = true;
     attention_.dtype = m.dtype;
+    if (m.phase == TextPhase::whole) return;
+    const auto cache = [&](const char* what) {
+      return tape.state(name + what, {m.batch, m.kv_heads, m.context, m.head()}, Fill::uniform(-1, 1), m.dtype);
+    };
+    cached_keys_ = cache(".keys");
+    cached_values_ = cache(".values");
   }
-  Var forward(Var x) {
-    queries_ = heads(turned<Rope>(q_.forward(x), m_.heads), m_.heads, false);
-    keys_ = heads(turned<Rope>(k_.forward(x), m_.kv_heads), m_.kv_heads, false);
-    values_ = heads(v_.forward(x), m_.kv_heads, false);
-    const Outputs out = tape_->add(attention_, {queries_, keys_, values_});
+  Var forward(Var x, const TextInput& text) {
+    queries_ = heads(turned(q_.forward(x), m_.heads, text), m_.heads);
+    keys_ = heads(turned(k_.forward(x), m_.kv_heads, text), m_.kv_heads);
+    values_ = heads(v_.forward(x), m_.kv_heads);
+    if (m_.phase != TextPhase::whole) {
+      append(keys_, text, cached_keys_);
+      append(values_, text, cached_values_);
+    }
+    const Outputs out = attend(text);
     y_ = out[Attention::y];
     lse_ = out[Attention::lse];
-    return out_.forward(heads(y_, m_.heads, true));
+    return out_.forward(joined(y_, m_.heads));
   }
   Var backward(Var dy) {
     AttentionBackward problem;
     static_cast<AttentionShape&>(problem) = attention_;
-    const Outputs d =
-        tape_->add(problem, {queries_, keys_, values_, y_, lse_, heads(out_.backward(dy), m_.heads, false)});
+    const Outputs d = tape_->add(problem, {queries_, keys_, values_, y_, lse_, heads(out_.backward(dy), m_.heads)});
     const int64_t n = m_.rows() * m_.width;
-    const Var dq = q_.backward(turned<RopeBackward>(heads(d[AttentionBackward::dq], m_.heads, true), m_.heads));
-    const Var dk = k_.backward(turned<RopeBackward>(heads(d[AttentionBackward::dk], m_.kv_heads, true), m_.kv_heads));
-    const Var dv = v_.backward(heads(d[AttentionBackward::dv], m_.kv_heads, true));
+    const Var dq = q_.backward(turned_back(joined(d[AttentionBackward::dq], m_.heads), m_.heads));
+    const Var dk = k_.backward(turned_back(joined(d[AttentionBackward::dk], m_.kv_heads), m_.kv_heads));
+    const Var dv = v_.backward(joined(d[AttentionBackward::dv], m_.kv_heads));
     return add_tensors(*tape_, add_tensors(*tape_, dq, dk, n, m_.dtype), dv, n, m_.dtype);
   }
 
  private:
-  Var heads(Var x, int64_t count, bool inverse) {
+  Var heads(Var x, int64_t count) { return permuted(x, count, false); }
+  Var joined(Var x, int64_t count) { return permuted(x, count, true); }
+  Var permuted(Var x, int64_t count, bool inverse) {
+    if (m_.tokens == 1) return x;  // a single token's heads lie in the same order
     return tape_->add(
         Permute{.B = m_.batch, .T = m_.tokens, .H = count, .D = m_.head(), .inverse = inverse, .dtype = m_.dtype}, {x});
   }
-  template <class P>
-  Var turned(Var x, int64_t count) {  // in place
-    const P problem{.B = m_.batch, .T = m_.tokens, .H = count, .D = m_.head(), .dtype = m_.dtype};
-    if constexpr (std::is_same_v<P, Rope>)
-      return tape_->add(problem, {x}, {{Rope::y, x}});
-    else
-      return tape_->add(problem, {x}, {{RopeBackward::dx, x}});
+  Var turned(Var x, int64_t count, const TextInput& text) {  // in place
+    Rope problem{.B = m_.batch, .T = m_.tokens, .H = count, .D = m_.head(), .dtype = m_.dtype};
+    problem.positioned = m_.phase == TextPhase::decode;
+    return problem.positioned ? tape_->add(problem, {x, text.position}, {{Rope::y, x}})
+                              : tape_->add(problem, {x}, {{Rope::y, x}});
+  }
+  Var turned_back(Var x, int64_t count) {  // in place
+    return tape_->add(RopeBackward{.B = m_.batch, .T = m_.tokens, .H = count, .D = m_.head(), .dtype = m_.dtype}, {x},
+                      {{RopeBackward::dx, x}});
+  }
+  void append(Var x, const TextInput& text, Var cache) {
+    tape_->add(
+        CacheAppend{
+            .B = m_.batch, .H = m_.kv_heads, .T = m_.tokens, .D = m_.head(), .C = m_.context, .dtype = m_.dtype},
+        {x, text.position, cache});
+  }
+  Outputs attend(const TextInput& text) {
+    if (m_.phase != TextPhase::decode) return tape_->add(attention_, {queries_, keys_, values_});
+    Attention problem = attention_;
+    problem.Tk = m_.context;
+    problem.causal = false;
+    problem.padded = true;
+    return tape_->add(problem, {queries_, cached_keys_, cached_values_, text.lengths});
   }
 
   Tape* tape_;
   Llama m_;
   Attention attention_;
   Projection q_, k_, v_, out_;
-  Var queries_, keys_, values_, y_, lse_;
+  Var queries_, keys_, values_, y_, lse_, cached_keys_, cached_values_;
 };
 
 // down(silu(gate(x)) up(x)). Parameters <name>.gate, .up, .down.
@@ -212,8 +246,8 @@ class LlamaBlock {
         norm2_(tape, name + ".norm2", m.rows(), m.width, m.dtype),
         attention_(tape, name + ".attention", m),
         inner_(tape, name + ".mlp", m) {}
-  Var forward(Var x) {
-    const Var h = add_tensors(*tape_, x, attention_.forward(norm1_.forward(x)), n_, dtype_);
+  Var forward(Var x, const TextInput& text) {
+    const Var h = add_tensors(*tape_, x, attention_.forward(norm1_.forward(x), text), n_, dtype_);
     return add_tensors(*tape_, h, inner_.forward(norm2_.forward(h)), n_, dtype_);
   }
   Var backward(Var dy) {
@@ -236,14 +270,15 @@ class LlamaNet {
       : tape_(&tape),
         m_(m),
         table_(tape.parameter("embedding", {m.vocabulary, m.width}, Fill::normal(0, 0.02), m.dtype)),
-        last_(tape, "norm", m.rows(), m.width, m.dtype),
-        head_(tape, "head", m.rows(), m.width, m.vocabulary, m.dtype) {
+        last_(tape, "norm", m.rows_of_logits(), m.width, m.dtype),
+        head_(tape, "head", m.rows_of_logits(), m.width, m.vocabulary, m.dtype) {
     for (int64_t i = 0; i < m.layers; ++i) blocks_.emplace_back(tape, "h." + std::to_string(i), m);
   }
-  Var forward(Var token) {
-    token_ = token;
-    Var h = tape_->add(shape<Embedding>(), {token, table_});
-    for (LlamaBlock& b : blocks_) h = b.forward(h);
+  Var forward(const TextInput& text) {
+    token_ = text.token;
+    Var h = tape_->add(shape<Embedding>(), {token_, table_});
+    for (LlamaBlock& b : blocks_) h = b.forward(h, text);
+    h = rows_with_logits(*tape_, text, h, m_.batch, m_.tokens, m_.width, m_.dtype);
     return head_.forward(last_.forward(h));
   }
   void backward(Var dlogits) {
@@ -265,15 +300,16 @@ class LlamaNet {
   std::vector<LlamaBlock> blocks_;
 };
 
-Var text(Tape& tape, const Llama& m) {
-  return tape.input("x", DType::i32, {m.batch, m.tokens}, Fill::below(m.vocabulary));
+TextInput text_of(Tape& tape, const Llama& m) {
+  return text_input(tape, m.phase, m.batch, m.tokens, m.vocabulary, m.context);
 }
 
 }  // namespace
 
 std::string Llama::invalid() const {
   if (const std::string why = invalid_model(batch, dtype) + invalid_mixed(mixed, dtype); !why.empty()) return why;
-  if (tokens < 1 || tokens > 1 << 20) return outside_range("tokens", tokens, 1 << 20);
+  if (context < 1 || context > 1 << 20) return outside_range("context", context, 1 << 20);
+  if (tokens < 1 || tokens > context) return outside_range("tokens", tokens, context);
   if (layers < 1 || layers > 1000) return outside_range("layers", layers, 1000);
   if (inner < 1 || inner > 1 << 20) return outside_range("inner", inner, 1 << 20);
   if (vocabulary < 1 || vocabulary > 1 << 24) return outside_range("vocabulary", vocabulary, 1 << 24);
@@ -283,16 +319,17 @@ std::string Llama::invalid() const {
            ": twice the heads must divide the width, since positions turn pairs of elements";
   if (kv_heads < 1 || heads % kv_heads != 0)
     return "kv_heads " + std::to_string(kv_heads) + ": must divide the " + std::to_string(heads) + " heads";
-  return "";
+  return invalid_phase(phase, tokens);
 }
 
 void Llama::train(Tape& tape) const {
-  const Var token = text(tape, *this),
-            label = tape.input("label", DType::i32, {batch, tokens}, Fill::below(vocabulary));
+  require_whole(phase);
+  const TextInput text = text_of(tape, *this);
+  const Var label = tape.input("label", DType::i32, {batch, tokens}, Fill::below(vocabulary));
   LlamaNet net(tape, *this);
   CrossEntropyLoss loss(tape, rows(), vocabulary, dtype, mixed);
   tape.phase("forward");
-  loss.forward(net.forward(token), label);
+  loss.forward(net.forward(text), label);
   tape.phase("backward");
   net.backward(loss.backward());
   add_optimiser(tape, dtype,
@@ -306,10 +343,10 @@ void Llama::train(Tape& tape) const {
 }
 
 void Llama::evaluate(Tape& tape) const {
-  const Var token = text(tape, *this);
+  const TextInput text = text_of(tape, *this);
   LlamaNet net(tape, *this);
   tape.phase("forward");
-  tape.output("logits", net.forward(token));
+  tape.output("logits", net.forward(text));
 }
 
 DUET_MODEL(Llama);

@@ -9,6 +9,7 @@ namespace {
 struct Store {
   std::map<std::string, Model> models;
   std::map<std::string, Cases (*)(Scale)> cases;
+  std::map<std::string, Cases> served;
 };
 Store& store() {
   static Store s;  // made on first use: registrations run before main in any order
@@ -82,11 +83,14 @@ std::vector<ModelCase> model_cases(Scale scale) {
   return all;
 }
 
+const Cases& served_forms(const Model& model) { return store().served.at(model.name()); }
+
 namespace registration {
-bool add_model(Model model, Cases (*cases)(Scale)) {
+bool add_model(Model model, Cases (*cases)(Scale), Cases served) {
   const std::string name = model.name();
   if (!store().models.emplace(name, std::move(model)).second) throw Error("model {} is registered twice", name);
   store().cases.emplace(name, cases);
+  store().served.emplace(name, std::move(served));
   return true;
 }
 }  // namespace registration

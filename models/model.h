@@ -10,6 +10,7 @@
 //     void train(Tape& tape) const;          // forward, loss, backward, optimiser, as phases
 //     void evaluate(Tape& tape) const;       // forward only: the same parameters, without dropout
 //     static Cases cases(Scale scale);       // core/cases.h
+//     static Cases served();                 // optional: the forms of its inference, where there are several
 //   };
 // Names on the tape that tools rely on: inputs "x" (samples first), "label"; state "lr"; outputs "loss", "logits".
 #pragma once
@@ -72,13 +73,16 @@ struct ModelCase {
 const std::map<std::string, Model>& models();     // by name, with default attributes
 const Model& find_model(std::string_view name);   // throws Error that lists the names
 std::vector<ModelCase> model_cases(Scale scale);  // of every model, in order of name
+const Cases& served_forms(const Model& model);    // how it is served, as words; one without words by default
 
 namespace registration {
-bool add_model(Model model, Cases (*cases)(Scale));
+bool add_model(Model model, Cases (*cases)(Scale), Cases served);
 
 template <class M>
 bool add_model() {
-  return add_model(Model::of(M{}), M::cases);
+  Cases served{{"", ""}};
+  if constexpr (requires { M::served(); }) served = M::served();
+  return add_model(Model::of(M{}), M::cases, std::move(served));
 }
 }  // namespace registration
 

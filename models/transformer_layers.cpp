@@ -3,6 +3,8 @@
 
 #include "ops/elementwise/add.h"
 #include "ops/elementwise/gelu.h"
+#include "ops/memory/cache_append.h"
+#include "ops/memory/gather.h"
 #include "ops/memory/permute.h"
 
 namespace duet {
@@ -41,6 +43,47 @@ Var NormLayer::backward(Var dy) {
       {{LayerNormBackward::dgamma, tape_->gradient(gamma_)}, {LayerNormBackward::dbeta, tape_->gradient(beta_)}});
 }
 
+// --- the phases of a text --------------------------------------------------------------------------------------------
+
+Cases text_phases() {
+  return {{"the beginning of a text (prefill)", "phase:prefill"},
+          {"the next token of a text (decode)", "phase:decode tokens:1"}};
+}
+
+void require_whole(TextPhase phase) {
+  if (phase != TextPhase::whole)
+    throw Error("phase {}: a training step reads whole texts; only an inference has phases",
+                names_of(phase)[static_cast<size_t>(phase)]);
+}
+
+std::string invalid_phase(TextPhase phase, int64_t tokens) {
+  if (phase != TextPhase::decode || tokens == 1) return "";
+  return "tokens " + std::to_string(tokens) + ": with phase decode 1 is allowed";
+}
+
+TextInput text_input(Tape& tape, TextPhase phase, int64_t batch, int64_t tokens, int64_t vocabulary, int64_t context) {
+  const auto place = [&](const char* name, int64_t value) {
+    return tape.input(name, DType::i32, {batch}, Fill::constant(static_cast<double>(value)));
+  };
+  TextInput text{tape.input("x", DType::i32, {batch, tokens}, Fill::below(vocabulary)), {}, {}, {}};
+  if (phase == TextPhase::prefill) {
+    text.position = tape.constant("begin", {batch}, 0, DType::i32);
+    text.last = tape.drawn_input("last", DType::i32, {batch}, [tokens](int64_t sequence, uint32_t) {
+      return static_cast<double>(sequence * tokens + tokens - 1);
+    });
+  } else if (phase == TextPhase::decode) {  // timed with full caches
+    text.position = place("position", context - 1);
+    text.lengths = place("lengths", context);
+  }
+  return text;
+}
+
+Var rows_with_logits(Tape& tape, const TextInput& text, Var h, int64_t batch, int64_t tokens, int64_t width,
+                     DType dtype) {
+  if (text.last.id < 0) return h;
+  return tape.add(Gather{.rows = batch * tokens, .cols = width, .n = batch, .dtype = dtype}, {h, text.last});
+}
+
 // --- attention -------------------------------------------------------------------------------------------------------
 
 namespace {
@@ -60,6 +103,9 @@ AttentionLayer::AttentionLayer(Tape& tape, const std::string& name, const Option
   attention_.Tk = options.memory_tokens;
   attention_.causal = options.causal;
   attention_.dtype = options.dtype;
+  if (options.cached > 0)
+    cache_ = tape.state(name + ".cache", {2, options.batch, options.heads, options.cached, attention_.D},
+                        Fill::uniform(-1, 1), options.dtype);
   if (options.cross) {
     q_.emplace(tape, name + ".q", project(options.batch * options.tokens, options.width, 1, options.dtype));
     kv_.emplace(tape, name + ".kv", project(options.batch * options.memory_tokens, options.width, 2, options.dtype));
@@ -68,40 +114,73 @@ AttentionLayer::AttentionLayer(Tape& tape, const std::string& name, const Option
   }
 }
 
-Var AttentionLayer::forward(Var x, Var memory) {
-  const auto heads = [&](Var rows, int64_t tokens, int64_t split) -> Var {
-    return tape_->add(Permute{.B = options_.batch,
-                              .T = tokens,
-                              .H = options_.heads,
-                              .D = attention_.D,
-                              .split = split,
-                              .dtype = options_.dtype},
-                      {rows});
-  };
-  const Shape q_shape = attention_.q_shape(), k_shape = attention_.k_shape();
-  const int64_t q_size = options_.batch * options_.tokens * options_.width,
-                k_size = options_.batch * options_.memory_tokens * options_.width;
-  if (options_.cross) {
-    queries_ = heads(q_->forward(x), options_.tokens, 1);
-    const Var both = heads(kv_->forward(memory), options_.memory_tokens, 2);
-    keys_ = tape_->slice(both, 0, k_shape);
-    values_ = tape_->slice(both, k_size, k_shape);
-  } else {
-    const Var all = heads(packed_->forward(x), options_.tokens, 3);
-    queries_ = tape_->slice(all, 0, q_shape);
-    keys_ = tape_->slice(all, q_size, k_shape);
-    values_ = tape_->slice(all, 2 * q_size, k_shape);
-  }
-  const Outputs out = tape_->add(attention_, {queries_, keys_, values_});
-  y_ = out[Attention::y];
-  lse_ = out[Attention::lse];
+Var AttentionLayer::split_heads(Var rows, int64_t tokens, int64_t parts) {
+  // A single token's heads lie in the same order.
+  if (tokens == 1 && (parts == 1 || options_.batch == 1)) return rows;
+  return tape_->add(Permute{.B = options_.batch,
+                            .T = tokens,
+                            .H = options_.heads,
+                            .D = attention_.D,
+                            .split = parts,
+                            .dtype = options_.dtype},
+                    {rows});
+}
+
+Var AttentionLayer::project_packed(Var x) {
+  const int64_t size = options_.batch * options_.tokens * options_.width;
+  const Var all = split_heads(packed_->forward(x), options_.tokens, 3);
+  queries_ = tape_->slice(all, 0, attention_.q_shape());
+  keys_ = tape_->slice(all, size, attention_.q_shape());
+  values_ = tape_->slice(all, 2 * size, attention_.q_shape());
+  return all;
+}
+
+Var AttentionLayer::project_out(Var y) {
+  if (options_.tokens == 1) return out_.forward(y);
   return out_.forward(tape_->add(Permute{.B = options_.batch,
                                          .T = options_.tokens,
                                          .H = options_.heads,
                                          .D = attention_.D,
                                          .inverse = true,
                                          .dtype = options_.dtype},
-                                 {y_}));
+                                 {y}));
+}
+
+Var AttentionLayer::forward(Var x, Var memory) {
+  if (options_.cross) {
+    const Shape k_shape = attention_.k_shape();
+    queries_ = split_heads(q_->forward(x), options_.tokens, 1);
+    const Var both = split_heads(kv_->forward(memory), options_.memory_tokens, 2);
+    keys_ = tape_->slice(both, 0, k_shape);
+    values_ = tape_->slice(both, options_.batch * options_.memory_tokens * options_.width, k_shape);
+  } else {
+    project_packed(x);
+  }
+  const Outputs out = tape_->add(attention_, {queries_, keys_, values_});
+  y_ = out[Attention::y];
+  lse_ = out[Attention::lse];
+  return project_out(y_);
+}
+
+Var AttentionLayer::forward_cached(Var x, const TextInput& text) {
+  const int64_t size = options_.batch * options_.tokens * options_.width;
+  const Var all = project_packed(x);
+  tape_->add(CacheAppend{.B = options_.batch,
+                         .H = options_.heads,
+                         .T = options_.tokens,
+                         .D = attention_.D,
+                         .C = options_.cached,
+                         .split = 2,
+                         .dtype = options_.dtype},
+             {tape_->slice(all, size, {2 * size}), text.position, cache_});
+  if (text.lengths.id < 0) return project_out(tape_->add(attention_, {queries_, keys_, values_}));
+  Attention problem = attention_;
+  problem.Tk = options_.cached;
+  problem.causal = false;
+  problem.padded = true;
+  const Var keys = tape_->slice(cache_, 0, problem.k_shape()),
+            values = tape_->slice(cache_, options_.batch * options_.cached * options_.width, problem.k_shape());
+  return project_out(tape_->add(problem, {queries_, keys, values, text.lengths}));
 }
 
 AttentionLayer::Gradients AttentionLayer::backward(Var dy) {

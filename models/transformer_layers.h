@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// The layers of Transformers, in the form of models/layers.h: normalisation of tokens, attention, feed-forward.
-// Rows are tokens: (B T, C). models/gpt2.cpp and models/transformer_small.cpp use them.
+// The layers of Transformers, in the form of models/layers.h: normalisation of tokens, attention, feed-forward; and how
+// language models are served. Rows are tokens: (B T, C). models/gpt2.cpp and models/transformer.cpp use them.
 #pragma once
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "models/layers.h"
 #include "ops/attention/attention.h"
@@ -24,6 +25,32 @@ class NormLayer {
   Var gamma_, beta_, x_, mean_, rstd_;
 };
 
+// The part of a text that the evaluation of a language model computes: its attribute `phase`.
+//   whole: every token, and the logits behind each of them, as in training.
+//   prefill: the beginning of a text, `tokens` tokens, whose keys and values it leaves in caches; the logits behind the
+//     token that `last` names, one row for each sequence.
+//   decode: one more token of each sequence. Attention reads the caches, where its keys and values join the others.
+// The caches have room for `context` tokens. They are states of the tape, so that Tape::copy_state_from takes them from
+// one phase's tape to the other's.
+enum class TextPhase : uint8_t { whole, prefill, decode };
+inline std::vector<std::string> names_of(TextPhase) { return {"whole", "prefill", "decode"}; }
+inline constexpr const char* kTextPhase = "of an inference: the whole text, its beginning (prefill) or its next token";
+Cases text_phases();                                         // the phases that are served, for Model::served
+void require_whole(TextPhase phase);                         // throws Error: no other phase is trained
+std::string invalid_phase(TextPhase phase, int64_t tokens);  // why decode has not one token; "" where it may
+
+// What a phase reads: inputs of the tape.
+struct TextInput {
+  Var token;     // "x", (batch, tokens)
+  Var position;  // (batch): where the first of these tokens belongs. decode: "position"; prefill: zeros
+  Var lengths;   // decode: "lengths", (batch): tokens of each sequence, this one included
+  Var last;      // prefill: "last", (batch): which of the batch tokens rows is the last of each sequence
+};
+TextInput text_input(Tape& tape, TextPhase phase, int64_t batch, int64_t tokens, int64_t vocabulary, int64_t context);
+// h, (batch tokens, width), or of a prefill its rows `last`, (batch, width).
+Var rows_with_logits(Tape& tape, const TextInput& text, Var h, int64_t batch, int64_t tokens, int64_t width,
+                     DType dtype);
+
 // Multi-head attention with its projections. Self-attention projects x to packed queries, keys and values;
 // cross-attention takes keys and values of `memory`. Parameters <name>.qkv (self) or <name>.q and <name>.kv,
 // <name>.out.
@@ -35,21 +62,26 @@ class AttentionLayer {
     int64_t width, heads;
     bool causal = false, cross = false;
     DType dtype = DType::f32;
+    int64_t cached = 0;  // tokens for which a cache has room, a state <name>.cache; 0: there is none
   };
   AttentionLayer(Tape& tape, const std::string& name, const Options& options);
   Var forward(Var x, Var memory = {});
+  Var forward_cached(Var x, const TextInput& text);  // self-attention in the phases prefill and decode
   struct Gradients {
     Var dx, dmemory;  // dmemory: in cross-attention only
   };
   Gradients backward(Var dy);
 
  private:
+  Var split_heads(Var rows, int64_t tokens, int64_t parts);
+  Var project_packed(Var x);  // sets queries_, keys_ and values_; returns all three, one behind the other
+  Var project_out(Var y);
   Tape* tape_;
   Options options_;
   Attention attention_;
   std::optional<LinearLayer> packed_, q_, kv_;
   LinearLayer out_;
-  Var queries_, keys_, values_, y_, lse_;
+  Var queries_, keys_, values_, y_, lse_, cache_;
 };
 
 // w2 act(w1 x + b1) + b2. Parameters <name>.fc1, <name>.fc2.

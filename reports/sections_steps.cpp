@@ -155,9 +155,11 @@ void add_steps(const Analysis& analysis, const ReportOptions& options, Document&
 void add_inferences(const Analysis& analysis, Document& document) {
   if (analysis.inferences.empty()) return;
   Section& section = document.sections.emplace_back(Section{"Inference", {}});
-  section.blocks.push_back({Text{
-      plain("The forward pass of a model's evaluation: one request at a time (batch 1), where the latency of each "
-            "call matters, and several at once, where the throughput does.")}});
+  section.blocks.push_back({Text{plain(
+      "The forward pass of a model's evaluation: one request at a time (batch 1), where the latency of each "
+      "call matters, and several at once, where the throughput does. Of a language model, phase:prefill reads the "
+      "beginning of a text at once, and phase:decode computes one more token of each text, against the keys and "
+      "values of as many tokens as its cache has room for.")}});
   section.blocks.push_back({step_table(step_pairs(analysis.inferences), Kind::inference)});
   section.blocks.push_back(
       {Fold{"Nodes, residual and memory of every inference", {{parts_table(analysis.inferences, "inference")}}}});

@@ -4,6 +4,7 @@
 Module names are those of Duet's tensors. declare() lists parameters in the order in which Duet declares them, with how it
 draws them: golden files depend on both.
 """
+import functools
 import math
 from types import SimpleNamespace
 
@@ -441,10 +442,32 @@ class ResNet50(Model):
         return torch.optim.SGD(trained, learning_rate, momentum=0.9, weight_decay=1e-4, **form)
 
 
-class Attention(nn.Module):
-    def __init__(self, width, heads, causal=False, cross=False):
+class KvCache(nn.Module):
+    """Keys and values of the tokens so far, and the attention of new ones: of a prompt to itself, of one token to all."""
+
+    def __init__(self, a, heads, size):
         super().__init__()
-        self.heads, self.causal, self.cross = heads, causal, cross
+        self.decode = a.phase == "decode"
+        self.begin = a.context - 1 if self.decode else 0
+        for name in ("keys", "values"):
+            self.register_buffer(name, torch.rand(a.batch, heads, a.context, size) * 2 - 1)
+
+    def forward(self, q, k, v, **grouped):
+        end = self.begin + k.shape[2]
+        self.keys[:, :, self.begin:end], self.values[:, :, self.begin:end] = k, v
+        if self.decode:
+            k, v = self.keys[:, :, :end], self.values[:, :, :end]
+        return F.scaled_dot_product_attention(q, k, v, is_causal=not self.decode, **grouped)
+
+
+def cache_of(a, heads):
+    return None if a.phase == "whole" else KvCache(a, heads, a.width // a.heads)
+
+
+class Attention(nn.Module):
+    def __init__(self, width, heads, causal=False, cross=False, cache=None):
+        super().__init__()
+        self.heads, self.causal, self.cross, self.cache = heads, causal, cross, cache
         self.out = nn.Linear(width, width)
         if cross:
             self.q, self.kv = nn.Linear(width, width), nn.Linear(width, 2 * width)
@@ -465,7 +488,8 @@ class Attention(nn.Module):
             (q,), (k, v) = self.split(self.q(x), 1), self.split(self.kv(memory), 2)
         else:
             q, k, v = self.split(self.qkv(x), 3)
-        return self.out(F.scaled_dot_product_attention(q, k, v, is_causal=self.causal).transpose(1, 2).flatten(2))
+        y = F.scaled_dot_product_attention(q, k, v, is_causal=self.causal) if self.cache is None else self.cache(q, k, v)
+        return self.out(y.transpose(1, 2).flatten(2))
 
 
 class FeedForward(nn.Module):
@@ -484,7 +508,7 @@ class Gpt2Block(nn.Module):
     def __init__(self, a):
         super().__init__()
         self.norm1, self.norm2 = nn.LayerNorm(a.width), nn.LayerNorm(a.width)
-        self.attention = Attention(a.width, a.heads, causal=True)
+        self.attention = Attention(a.width, a.heads, causal=True, cache=cache_of(a, a.heads))
         self.mlp = FeedForward(a.width, 4 * a.width, nn.GELU(approximate="tanh"))
 
     def declare(self, d, name):
@@ -498,7 +522,7 @@ class Gpt2Block(nn.Module):
 
 class Gpt2(Model):
     defaults = {"batch": 1, "tokens": 256, "layers": 12, "width": 768, "heads": 12, "vocabulary": 50257, "context": 1024,
-                "padding": 1}
+                "padding": 1, "phase": "whole"}
     learning_rate = 6e-4 / 100
 
     def build(self, a):
@@ -519,9 +543,12 @@ class Gpt2(Model):
             block.declare(d, f"h.{i}")
 
     def forward(self, token):
-        x = F.embedding(token, self.wte) + self.wpe[:self.a.tokens]
+        begin = self.a.context - 1 if self.a.phase == "decode" else 0
+        x = F.embedding(token, self.wte) + self.wpe[begin:begin + self.a.tokens]
         for block in self.h:
             x = block(x)
+        if self.a.phase == "prefill":  # the last token of each sequence
+            x = x[:, -1:]
         return F.linear(self.norm(x), self.wte).flatten(0, 1)
 
     def before_update(self):
@@ -646,6 +673,7 @@ class LlamaBlock(nn.Module):
         self.q, self.k, self.v = linear(a.width, a.width), linear(a.width, self.kv * self.size), linear(a.width, self.kv * self.size)
         self.out = linear(a.width, a.width)
         self.gate, self.up, self.down = linear(a.width, a.inner), linear(a.width, a.inner), linear(a.inner, a.width)
+        self.cache = cache_of(a, a.kv_heads)
 
     def declare(self, d, name):
         weight = lambda part, m: d.parameter(f"{name}.{part}.weight", m.weight, normal(0, 0.02))
@@ -666,14 +694,16 @@ class LlamaBlock(nn.Module):
     def forward(self, x, turn):
         h = self.norm1(x)
         q, k, v = self.split(self.q(h), self.heads, turn), self.split(self.k(h), self.kv, turn), self.split(self.v(h), self.kv)
-        y = F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)
+        attend = functools.partial(F.scaled_dot_product_attention, is_causal=True) if self.cache is None else self.cache
+        y = attend(q, k, v, enable_gqa=True)
         h = x + self.out(y.transpose(1, 2).flatten(2))
         g = self.norm2(h)
         return h + self.down(F.silu(self.gate(g)) * self.up(g))
 
 
 class Llama(Model):
-    defaults = {"batch": 1, "tokens": 256, "layers": 2, "width": 2048, "heads": 32, "kv_heads": 4, "inner": 5632, "vocabulary": 32000}
+    defaults = {"batch": 1, "tokens": 256, "layers": 2, "width": 2048, "heads": 32, "kv_heads": 4, "inner": 5632, "vocabulary": 32000,
+                "context": 2048, "phase": "whole"}
     learning_rate = 4e-4 / 100
 
     def build(self, a):
@@ -681,7 +711,8 @@ class Llama(Model):
         self.norm, self.head = nn.RMSNorm(a.width, eps=1e-5), nn.Linear(a.width, a.vocabulary, bias=False)
         self.h = nn.ModuleList(LlamaBlock(a) for _ in range(a.layers))
         size = a.width // a.heads
-        self.angle = torch.arange(a.tokens, dtype=torch.float64)[:, None] * \
+        begin = a.context - 1 if a.phase == "decode" else 0
+        self.angle = torch.arange(begin, begin + a.tokens, dtype=torch.float64)[:, None] * \
             10000.0 ** (-2.0 * torch.arange(size // 2, dtype=torch.float64) / size)
 
     def inputs(self):
@@ -700,6 +731,8 @@ class Llama(Model):
         turn = self.angle.cos().to(x.dtype), self.angle.sin().to(x.dtype)
         for block in self.h:
             x = block(x, turn)
+        if self.a.phase == "prefill":  # the last token of each sequence
+            x = x[:, -1:]
         return self.head(self.norm(x)).flatten(0, 1)
 
     def before_update(self):

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/cuda/cudnn_graph.h"
 
+#include <algorithm>
+#include <array>
+
 #include "core/alignment.h"
 #include "core/error.h"
 
@@ -102,20 +105,35 @@ int64_t number(const CudnnDescriptor& of, cudnnBackendAttributeName_t which) {
   return value;
 }
 
-int64_t engine_of(const CudnnDescriptor& candidate) {
-  const CudnnDescriptor engine = create_descriptor(CUDNN_BACKEND_ENGINE_DESCRIPTOR);
+CudnnDescriptor engine_of(const CudnnDescriptor& candidate) {
+  CudnnDescriptor engine = create_descriptor(CUDNN_BACKEND_ENGINE_DESCRIPTOR);
   cudnnBackendDescriptor_t raw = engine.get();
   int64_t count = 0;
   DUET_CUDNN(cudnnBackendGetAttribute(candidate.get(), CUDNN_ATTR_ENGINECFG_ENGINE, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1,
                                       &count, &raw));
-  return number(engine, CUDNN_ATTR_ENGINE_GLOBAL_INDEX);
+  return engine;
+}
+
+// Whether the engine has one of these notes.
+bool has_note(const CudnnDescriptor& engine, const std::vector<cudnnBackendNumericalNote_t>& notes) {
+  if (notes.empty()) return false;
+  std::array<cudnnBackendNumericalNote_t, CUDNN_NUMERICAL_NOTE_TYPE_COUNT> its{};
+  int64_t count = 0;
+  DUET_CUDNN(cudnnBackendGetAttribute(engine.get(), CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, CUDNN_TYPE_NUMERICAL_NOTE,
+                                      static_cast<int64_t>(its.size()), &count, its.data()));
+  return std::find_first_of(its.begin(), its.begin() + count, notes.begin(), notes.end()) != its.begin() + count;
 }
 }  // namespace
 
 template <class Prepare>
-void CudnnEngine::choose(Prepare&& prepare) {
+void CudnnEngine::choose(const std::vector<cudnnBackendNumericalNote_t>& refused, Prepare&& prepare) {
   for (const auto mode : {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_FALLBACK})
     for (const CudnnDescriptor& candidate : candidates(operations, mode, prepare)) {
+      const CudnnDescriptor engine = engine_of(candidate);
+      if (has_note(engine, refused)) {
+        unavailable_reason = "cuDNN has no engine of this precision for it";
+        continue;
+      }
       CudnnDescriptor tried = create_descriptor(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
       set_attribute(tried, CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, candidate.get());
       prepare(tried, Stage::plan);
@@ -128,7 +146,7 @@ void CudnnEngine::choose(Prepare&& prepare) {
         unavailable_reason = "cuDNN has no engine for it within 256 MiB";
         continue;
       }
-      index = engine_of(candidate);
+      index = number(engine, CUDNN_ATTR_ENGINE_GLOBAL_INDEX);
       plan = std::move(tried);
       unavailable_reason.clear();
       return;
@@ -137,7 +155,7 @@ void CudnnEngine::choose(Prepare&& prepare) {
 
 CudnnEngine::CudnnEngine(const CudnnGraph& graph, cudnnHandle_t handle)
     : operations(graph.close(handle)), unavailable_reason("cuDNN has no engine for it") {
-  choose([&](const CudnnDescriptor& d, Stage stage) {  // heuristics take the handle of the graph
+  choose(graph.refused_, [&](const CudnnDescriptor& d, Stage stage) {  // heuristics take the handle of the graph
     if (stage == Stage::plan) set_attribute(d, CUDNN_ATTR_EXECUTION_PLAN_HANDLE, handle);
   });
 }
@@ -145,7 +163,7 @@ CudnnEngine::CudnnEngine(const CudnnGraph& graph, cudnnHandle_t handle)
 #if CUDNN_VERSION >= 90800
 CudnnEngine::CudnnEngine(const CudnnGraph& graph, const CudnnDescriptor& device_properties)
     : operations(graph.close()), unavailable_reason("cuDNN has no engine for it") {
-  choose([&](const CudnnDescriptor& d, Stage stage) {
+  choose(graph.refused_, [&](const CudnnDescriptor& d, Stage stage) {
     const auto which = stage == Stage::plan ? CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP : CUDNN_ATTR_ENGINEHEUR_DEVICEPROP;
     set_attribute(d, which, device_properties.get());
   });

@@ -26,6 +26,8 @@ inline constexpr cudnnBackendAttributeType_t kAttributeType = T::no_such_type;
 DUET_ATTRIBUTE(cudnnBackendDescriptor_t, CUDNN_TYPE_BACKEND_DESCRIPTOR);  // void*: data pointers are set by hand
 DUET_ATTRIBUTE(cudnnHandle_t, CUDNN_TYPE_HANDLE);
 DUET_ATTRIBUTE(int64_t, CUDNN_TYPE_INT64);
+DUET_ATTRIBUTE(float, CUDNN_TYPE_FLOAT);
+DUET_ATTRIBUTE(cudnnConvolutionMode_t, CUDNN_TYPE_CONVOLUTION_MODE);
 DUET_ATTRIBUTE(bool, CUDNN_TYPE_BOOLEAN);
 DUET_ATTRIBUTE(cudnnDataType_t, CUDNN_TYPE_DATA_TYPE);
 DUET_ATTRIBUTE(cudnnBackendHeurMode_t, CUDNN_TYPE_HEUR_MODE);
@@ -85,17 +87,21 @@ class CudnnGraph {
   void operation(cudnnBackendDescriptorType_t type, const Pairs&... pairs) {
     operations_.push_back(add(type, pairs...));
   }
+  // Engines with one of these notes do not run this graph: an engine for tensors of f32 may round factors to TF32.
+  void refuse(std::vector<cudnnBackendNumericalNote_t> notes) { refused_ = std::move(notes); }
 
   // The finished operation graph. It needs a handle only where it is to run. Throws Error when it is not well formed.
   CudnnDescriptor close(cudnnHandle_t handle = nullptr) const;
 
  private:
   friend Plan plan_of(CudnnGraph graph, GpuContext& gpu, std::vector<Slot> memory);
+  friend struct CudnnEngine;
   template <class... Pairs>
   Tensor tensor(cudnnDataType_t type, const Dims& dims, const Dims& strides, const Pairs&... pairs);
 
   std::vector<CudnnDescriptor> descriptors_;
   std::vector<cudnnBackendDescriptor_t> operations_;
+  std::vector<cudnnBackendNumericalNote_t> refused_;
   int64_t tensors_ = 0;                                // the last id
   std::vector<int64_t> memory_, scratch_, constants_;  // ids
   std::vector<int64_t> scratch_bytes_;
@@ -117,9 +123,10 @@ struct CudnnEngine {
   std::string unavailable_reason;  // "" where there is an engine
 
  private:
-  // prepare: tells heuristics and plans, by these attributes, which GPU they are for.
+  // refused: notes that the engine must not have. prepare: tells heuristics and plans, by these attributes, which GPU
+  // they are for.
   template <class Prepare>
-  void choose(Prepare&& prepare);
+  void choose(const std::vector<cudnnBackendNumericalNote_t>& refused, Prepare&& prepare);
 };
 
 // Enqueues the graph on the tensors of these slots.

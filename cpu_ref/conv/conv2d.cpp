@@ -1,34 +1,54 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reference for conv2d: serial, in double, the formula of the contract (ops/conv/conv2d.h) and nothing else. A slice is
-// a row of one output channel.
-#include "ops/conv/conv2d.h"
+// References for conv2d and conv2d_bias: serial, in double, the formulas of the contracts (ops/conv/conv2d.h,
+// conv2d_bias.h) and nothing else. A slice is a row of one output channel.
+#include "ops/conv/conv2d_bias.h"
+
+#include <algorithm>
 
 #include "core/registry.h"
 
 namespace duet {
 
-void Conv2d::reference(Inputs in, int64_t slice, Expect& expect) const {
-  const auto X = in[x], W = in[filter];
-  const bool last = layout == Layout::nhwc;
-  const int64_t height = ho(), width = wo(), depth = group_c();
-  const int64_t i = slice % height, out = slice / height % k, image = slice / height / k;
-  const int64_t first = out / group_k() * depth;  // the first input channel of the group
+namespace {
+int64_t channel_of(const Conv2d& p, int64_t slice) { return slice / p.ho() % p.k; }
+
+// claim(place in y, sum) for each element of the slice; `sum` has its products, and what `start` has.
+void sum_row(const Conv2d& p, Inputs in, int64_t slice, const TermSum& start, auto&& claim) {
+  const auto X = in[Conv2d::x], W = in[Conv2d::filter];
+  const bool last = p.layout == Layout::nhwc;
+  const int64_t height = p.ho(), width = p.wo(), depth = p.group_c();
+  const int64_t i = slice % height, out = channel_of(p, slice), image = slice / height / p.k;
+  const int64_t first = out / p.group_k() * depth;  // the first input channel of the group
 
   for (int64_t j = 0; j < width; ++j) {
-    TermSum sum;
+    TermSum sum = start;
     for (int64_t q = 0; q < depth; ++q)
-      for (int64_t u = 0; u < r; ++u)
-        for (int64_t v = 0; v < s; ++v) {
-          const int64_t row = i * stride_h - pad_h + u * dil_h, column = j * stride_w - pad_w + v * dil_w;
-          if (row < 0 || row >= h || column < 0 || column >= w) continue;
-          const int64_t at = last ? ((image * h + row) * w + column) * c + first + q  //
-                                  : ((image * c + first + q) * h + row) * w + column;
-          const int64_t tap = last ? ((out * r + u) * s + v) * depth + q : ((out * depth + q) * r + u) * s + v;
+      for (int64_t u = 0; u < p.r; ++u)
+        for (int64_t v = 0; v < p.s; ++v) {
+          const int64_t row = i * p.stride_h - p.pad_h + u * p.dil_h, column = j * p.stride_w - p.pad_w + v * p.dil_w;
+          if (row < 0 || row >= p.h || column < 0 || column >= p.w) continue;
+          const int64_t at = last ? ((image * p.h + row) * p.w + column) * p.c + first + q  //
+                                  : ((image * p.c + first + q) * p.h + row) * p.w + column;
+          const int64_t tap = last ? ((out * p.r + u) * p.s + v) * depth + q : ((out * depth + q) * p.r + u) * p.s + v;
           sum.add(X[at] * W[tap]);
         }
-    expect(y, last ? ((image * height + i) * width + j) * k + out : slice * width + j, sum.sum(), sum.root_sum());
+    claim(last ? ((image * height + i) * width + j) * p.k + out : slice * width + j, sum);
   }
 }
+}  // namespace
+
+void Conv2d::reference(Inputs in, int64_t slice, Expect& expect) const {
+  sum_row(*this, in, slice, {}, [&](int64_t at, const TermSum& sum) { expect(y, at, sum.sum(), sum.root_sum()); });
+}
 DUET_PROBLEM(Conv2d);
+
+void Conv2dBias::reference(Inputs in, int64_t slice, Expect& expect) const {
+  TermSum start;
+  start.add(in[bias][channel_of(conv, slice)]);
+  sum_row(conv, in, slice, start, [&](int64_t at, const TermSum& sum) {
+    expect(y, at, act == Act::relu ? std::max(sum.sum(), 0.0) : sum.sum(), sum.root_sum());
+  });
+}
+DUET_PROBLEM(Conv2dBias);
 
 }  // namespace duet

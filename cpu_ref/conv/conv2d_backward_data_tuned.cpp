@@ -117,7 +117,7 @@ Plan depthwise(const Conv2d& p, CpuContext& cpu) {
       for (int64_t i = begin; i < end; ++i)
         for (size_t f = 0; f < phases.size(); ++f)
           phases[f].convolve(dy + i * pixels * size, w + i % p.c * p.r * p.s * size, dx + (i * plane + first[f]) * size,
-                             scratch.of_this_thread(t));
+                             scratch.of_this_thread(t), {});
     });
   };
   return Plan(std::move(run)).with("direct, plane by plane", std::move(workspace));

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// conv2d and its gradients by oneDNN's direct convolution, in the layouts that it prefers: tensors of layout nchw are
-// copied to blocks of channels and back, and filters are packed, in every run. Layout nhwc stays as it is.
+// conv2d, conv2d_bias and the gradients by oneDNN's direct convolution, in the layouts that it prefers: tensors of
+// layout nchw are copied to blocks of channels and back, and filters are packed, in every run. Layout nhwc stays as it
+// is.
 #include "core/registration.h"
 #include "cpu_ref/onednn.h"
 #include "ops/conv/conv2d_backward.h"
+#include "ops/conv/conv2d_bias.h"
 
 namespace duet {
 namespace {
@@ -42,18 +44,21 @@ struct Convolution {
   Desc chosen_image(const Desc& d) const { return p.layout == Layout::nhwc ? d : onednn::any(p.dtype, d.get_dims()); }
   Desc chosen_filter() const { return onednn::any(p.dtype, w.get_dims()); }
 
-  convolution_forward::primitive_desc forward() const {
+  // bias: its description where there is one.
+  convolution_forward::primitive_desc forward(const Desc& bias = {},
+                                              const dnnl::primitive_attr& attributes = onednn::attributes()) const {
     return {onednn::engine(),
             prop_kind::forward_training,
             algorithm::convolution_direct,
             chosen_image(x),
             chosen_filter(),
+            bias,
             chosen_image(y),
             strides,
             dilations,
             pads,
             pads,
-            onednn::attributes()};
+            attributes};
   }
 };
 
@@ -74,6 +79,30 @@ Plan conv2d_onednn(const Conv2d& p, CpuContext&) {
   });
 }
 DUET_REGISTER(conv2d_onednn);  // cpu.onednn
+
+Plan conv2d_bias_onednn(const Conv2dBias& p, CpuContext&) {
+  using C = Conv2dBias;
+  if (const std::string reason = unsupported_reason(p.conv); !reason.empty()) return Unsupported{reason};
+  return onednn::planned([&](onednn::Program& run) {
+    const Convolution conv(p.conv);
+    const auto x = run.tensor(C::x, conv.x), w = run.tensor(C::filter, conv.w), y = run.tensor(C::y, conv.y);
+    const auto bias = run.tensor(C::bias, onednn::dense(p.conv.dtype, {p.conv.k}));
+    dnnl::primitive_attr attributes = onednn::attributes();
+    if (p.act == Act::relu) {
+      dnnl::post_ops after;
+      after.append_eltwise(algorithm::eltwise_relu, 0, 0);
+      attributes.set_post_ops(after);
+    }
+    const convolution_forward::primitive_desc chosen = conv.forward(bias.desc, attributes);
+    const auto to = run.staged(y, chosen.dst_desc());
+    run.add<convolution_forward>(chosen, {{DNNL_ARG_SRC, run.copied(x, chosen.src_desc(), "x")},
+                                          {DNNL_ARG_WEIGHTS, run.copied(w, chosen.weights_desc(), "w")},
+                                          {DNNL_ARG_BIAS, bias},
+                                          {DNNL_ARG_DST, to}});
+    run.unstage(to, y, "y");
+  });
+}
+DUET_REGISTER(conv2d_bias_onednn);  // cpu.onednn
 
 Plan conv2d_backward_data_onednn(const Conv2dBackwardData& p, CpuContext&) {
   using dnnl::convolution_backward_data;

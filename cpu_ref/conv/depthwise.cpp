@@ -8,6 +8,7 @@
 #include <hwy/foreach_target.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "cpu_ref/floats-inl.h"
 
@@ -21,15 +22,15 @@ using View = Depthwise::View;
 // 56, 112.
 constexpr int kRowsAtOnce = 7;
 
-// kRows rows of results, a vector of columns at a time.
+// kRows rows of results, a vector of columns at a time. bias, floor: y = max(sum + bias, floor).
 template <int kRows, class T>
-HWY_INLINE void convolve_rows(const View& v, const float* copy, const T* filter, T* y) {
+HWY_INLINE void convolve_rows(const View& v, const float* copy, const T* filter, T* y, float bias, float floor) {
   const hn::ScalableTag<float> d;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
   for (int64_t j = 0; j < v.wo; j += lanes) {
     hn::Vec<decltype(d)> sum[kRows];
 #pragma GCC unroll 8
-    for (int q = 0; q < kRows; ++q) sum[q] = hn::Zero(d);
+    for (int q = 0; q < kRows; ++q) sum[q] = hn::Set(d, bias);
     // Sum over taps.
     for (int64_t t = 0; t < v.taps; ++t) {
       const auto weight = hn::Set(d, static_cast<float>(filter[v.tap[t]]));
@@ -39,6 +40,7 @@ HWY_INLINE void convolve_rows(const View& v, const float* copy, const T* filter,
     }
 #pragma GCC unroll 8
     for (int q = 0; q < kRows; ++q) {
+      sum[q] = hn::Max(hn::Set(d, floor), sum[q]);  // this order of operands keeps a NaN of the sum
       T* to = y + q * v.places.row_step + j * v.places.column_step;
       const int64_t left = v.wo - j;
       if (v.places.column_step == 1) {
@@ -53,13 +55,17 @@ HWY_INLINE void convolve_rows(const View& v, const float* copy, const T* filter,
 }
 
 // One plane; copy: its copy with the border.
-void convolve_plane(const View& v, const float* copy, const void* filter, void* y) {
+void convolve_plane(const View& v, const float* copy, const void* filter, void* y, const Depthwise::Finish& finish) {
+  const float floor = finish.relu ? 0 : -INFINITY;
   for_float(v.dtype, [&]<class T>() {
     const auto* f = static_cast<const T*>(filter);
+    const float bias = finish.bias ? static_cast<float>(*static_cast<const T*>(finish.bias)) : 0;
+    const auto rows = [&]<int kRows>(int64_t i) {
+      convolve_rows<kRows>(v, copy + i * v.row_step, f, static_cast<T*>(y) + i * v.places.row_step, bias, floor);
+    };
     int64_t i = 0;
-    for (; i + kRowsAtOnce <= v.ho; i += kRowsAtOnce)
-      convolve_rows<kRowsAtOnce>(v, copy + i * v.row_step, f, static_cast<T*>(y) + i * v.places.row_step);
-    for (; i < v.ho; ++i) convolve_rows<1>(v, copy + i * v.row_step, f, static_cast<T*>(y) + i * v.places.row_step);
+    for (; i + kRowsAtOnce <= v.ho; i += kRowsAtOnce) rows.template operator()<kRowsAtOnce>(i);
+    for (; i < v.ho; ++i) rows.template operator()<1>(i);
   });
 }
 
@@ -166,9 +172,9 @@ Depthwise::View Depthwise::view() const {
       places_};
 }
 
-void Depthwise::convolve(const void* x, const void* filter, void* y, float* memory) const {
+void Depthwise::convolve(const void* x, const void* filter, void* y, float* memory, const Finish& finish) const {
   copy(x, memory);
-  HWY_DYNAMIC_DISPATCH(convolve_plane)(view(), memory, filter, y);
+  HWY_DYNAMIC_DISPATCH(convolve_plane)(view(), memory, filter, y, finish);
 }
 
 void Depthwise::gradient(const void* x, const void* dy, void* dw, int64_t images, int64_t image_x, int64_t image_y,

@@ -22,8 +22,13 @@ class Depthwise {
   Depthwise(Gather gather, std::vector<int64_t> tap, const Places& places);
   int64_t floats() const { return rows_ * row_step_ + slack_; }  // of working memory
 
+  // What is done to the sums of a plane: *bias, of the images' type, is added where there is one, then relu.
+  struct Finish {
+    const void* bias = nullptr;
+    bool relu = false;
+  };
   // One plane of results: y[i, j] = the sum over taps of filter[tap] times the value that (i, j) reads under the tap.
-  void convolve(const void* x, const void* filter, void* y, float* memory) const;
+  void convolve(const void* x, const void* filter, void* y, float* memory, const Finish& finish) const;
   // The gradient of the filter of one channel: dw[tap] = the sum over images, i and j of dy[i, j] times the value of x
   // that (i, j) reads under the tap. x and dy: the channel in the first image. image_x, image_y: elements between
   // images.

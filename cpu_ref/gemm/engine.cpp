@@ -156,8 +156,8 @@ void Engine::multiply_thin(const Operand& a, const Operand& b, const Result& c) 
                             .c_line = swapped ? 1 : c.step,
                             .c_thin = swapped ? c.step : 1,
                             .bias = c.bias,
-                            .bias_line = swapped ? 1 : 0,
-                            .bias_thin = swapped ? 0 : 1,
+                            .bias_line = swapped != c.bias_of_rows ? 1 : 0,
+                            .bias_thin = swapped != c.bias_of_rows ? 0 : 1,
                             .alpha = c.alpha,
                             .relu = c.relu,
                             .accumulate = c.accumulate};

@@ -67,15 +67,15 @@ struct Places {
   }
 };
 
-// What is done with the sums: c[row(i) + column(j)] = act(alpha * sum + bias[j]), rounded to dtype. With `accumulate`,
-// alpha * sum is added to what c holds instead, and there is neither bias nor act.
+// What is done with the sums: c[row(i) + column(j)] = act(alpha * sum + bias[j]), rounded to dtype; with `bias_of_rows`
+// bias[i]. With `accumulate`, alpha * sum is added to what c holds instead, and there is neither bias nor act.
 struct Result {
   void* c;
   DType dtype;
   int64_t step;  // row(i) = i * step
   float alpha = 1;
   const void* bias = nullptr;  // of dtype
-  bool relu = false, accumulate = false;
+  bool bias_of_rows = false, relu = false, accumulate = false;
   const Places *rows = nullptr, *columns = nullptr;  // otherwise column(j) = j
 };
 

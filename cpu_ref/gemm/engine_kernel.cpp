@@ -33,13 +33,14 @@ constexpr int64_t kColumns = kVectors * kLanes;
 bool adds_to_c(const Result& r) { return r.accumulate && r.dtype == DType::f32; }
 struct Finish {
   Vec alpha, floor;
-  bool bias;
+  bool bias, bias_of_rows;  // bias_of_rows: there is one, and it is by row
   Finish(const Tile& t, const Result& r)
       : alpha(hn::Set(d, t.last || adds_to_c(r) ? r.alpha : 1.0f)),
         floor(hn::Set(d, t.last && r.relu ? 0.0f : -INFINITY)),
-        bias(t.last && r.bias) {}
-  HWY_INLINE Vec operator()(Vec v, Vec bias_columns) const {
-    return hn::Max(floor, hn::MulAdd(v, alpha, bias_columns));  // this order of operands keeps a NaN of v
+        bias(t.last && r.bias),
+        bias_of_rows(bias && r.bias_of_rows) {}
+  HWY_INLINE Vec operator()(Vec v, Vec add) const {
+    return hn::Max(floor, hn::MulAdd(v, alpha, add));  // this order of operands keeps a NaN of v
   }
 };
 
@@ -50,6 +51,7 @@ void store_edge(const Tile& t, const Result& r, float* value) {
   const Finish finish(t, r);
   // Values go to c after the last block, sums before it; f32 sums lie in c itself, those of halves apart.
   const bool to_c = t.last && is_half<T>, in_c = !is_half<T>, each_adds = adds_to_c(r);
+  const auto bias_at = [&](int64_t at) { return static_cast<float>(static_cast<const T*>(r.bias)[at]); };
   const auto row_in_c = [&](int64_t i) { return r.rows ? r.rows->at(t.row + i) : (t.row + i) * r.step; };
   for (int64_t first = 0, count = 0; first < t.columns; first += count) {  // runs of columns that are neighbours in c
     const int64_t column = t.column + first;
@@ -65,7 +67,7 @@ void store_edge(const Tile& t, const Result& r, float* value) {
         if (each_adds)
           one = one * r.alpha + *sums;
         else if (t.last)
-          one = one * r.alpha + (r.bias ? static_cast<float>(static_cast<const T*>(r.bias)[column]) : 0.0f);
+          one = one * r.alpha + (r.bias ? bias_at(r.bias_of_rows ? t.row + i : column) : 0.0f);
         if (to_c && r.accumulate) one += static_cast<float>(*c);
         if (t.last && r.relu && one < 0) one = 0;
         if (to_c)
@@ -76,7 +78,11 @@ void store_edge(const Tile& t, const Result& r, float* value) {
       }
       for (int64_t j = 0; j < count; j += kLanes) {
         const int64_t left = count - j;
-        Vec bias = finish.bias ? load_as_f32(d, static_cast<const T*>(r.bias) + column + j, left) : hn::Zero(d);
+        Vec bias = hn::Zero(d);
+        if (finish.bias_of_rows)
+          bias = hn::Set(d, bias_at(t.row + i));
+        else if (finish.bias)
+          bias = load_as_f32(d, static_cast<const T*>(r.bias) + column + j, left);
         Vec u = load(d, v + j, left, 0.0f);
         if (each_adds)
           bias = load(d, sums + j, left, 0.0f);
@@ -136,15 +142,17 @@ void micro_kernel(const Tile& t, const Result& r) {
     const Finish finish(t, r);
     const bool each_adds = adds_to_c(r);
     float* to = t.sums;
+    const auto* given = static_cast<const float*>(r.bias);
     Vec bias[kV];
 #pragma GCC unroll 2
     for (int j = 0; j < kV; ++j)
-      bias[j] = finish.bias ? hn::LoadU(d, static_cast<const float*>(r.bias) + t.column + j * kLanes) : hn::Zero(d);
+      bias[j] = finish.bias && !finish.bias_of_rows ? hn::LoadU(d, given + t.column + j * kLanes) : hn::Zero(d);
 #pragma GCC unroll 16
     for (int i = 0; i < kR; ++i, to += t.sums_step)
 #pragma GCC unroll 2
       for (int j = 0; j < kV; ++j) {
         Vec v = sum[i][j];
+        if (finish.bias_of_rows) bias[j] = hn::Set(d, given[t.row + i]);
         if (each_adds)
           bias[j] = hn::LoadU(d, to + j * kLanes);
         else if (t.add)

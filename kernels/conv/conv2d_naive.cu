@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// One thread per element of y: the formula as written. Neighbouring threads have neighbours in the memory of y.
+// conv2d and conv2d_bias, one thread per element of y: the formula as written. Neighbouring threads have neighbours in
+// the memory of y.
 #include "simt/launch.h"
-#include "ops/conv/conv2d.h"
+#include "ops/conv/conv2d_bias.h"
 
 namespace duet::DUET_DEVICE {
 namespace {
@@ -13,9 +14,10 @@ struct Extents {
   bool channels_last;
 };
 
-// ceil(elements / kThreads) blocks of kThreads, no shared memory. Tensors have the contract's layout.
+// ceil(elements / kThreads) blocks of kThreads, no shared memory. Tensors have the contract's layout; bias may be null.
 template <class T>
-__global__ void conv2d_kernel(const T* x, const T* filter, T* y, int64_t elements, Extents p) {
+__global__ void conv2d_kernel(const T* x, const T* filter, const T* bias, T* y, int64_t elements, Extents p,
+                              bool relu) {
   const int64_t index = int64_t{blockIdx.x} * kThreads + threadIdx.x;
   if (index >= elements) return;
   int64_t n, k, i, j;
@@ -44,10 +46,11 @@ __global__ void conv2d_kernel(const T* x, const T* filter, T* y, int64_t element
             p.channels_last ? ((k * p.r + r) * p.s + s) * p.group_c + c : ((k * p.group_c + c) * p.r + r) * p.s + s;
         sum += float(x[at_x]) * float(filter[at_w]);
       }
-  y[index] = T(sum);
+  if (bias) sum += float(bias[k]);
+  y[index] = T(relu ? fmaxf(sum, 0) : sum);
 }
 
-Plan conv2d_naive(const Conv2d& p, GpuContext& gpu) {
+Plan plan(const Conv2d& p, const Conv2dLayer& layer, GpuContext& gpu) {
   if (p.math == Math::tf32) return Unsupported{"math tf32: the naive product is IEEE f32"};
   if (p.c > INT32_MAX || p.k > INT32_MAX) return Unsupported{"channels over 2^31 - 1"};
   return for_float(p.dtype, [&]<class T>() -> Plan {
@@ -71,12 +74,17 @@ Plan conv2d_naive(const Conv2d& p, GpuContext& gpu) {
                     p.layout == Layout::nhwc};
     const int64_t elements = p.n * p.k * p.ho() * p.wo();
     const Grid grid{.blocks = ceil_div(elements, kThreads), .threads = kThreads, .stream = gpu.stream()};
-    return [e, elements, grid](Args t) {
-      launch(conv2d_kernel<T>, grid, t[Conv2d::x].as<const T>(), t[Conv2d::filter].as<const T>(), t[Conv2d::y].as<T>(),
-             elements, e);
+    return [e, elements, grid, layer](Args t) {
+      const T* bias = layer.bias ? t[*layer.bias].as<const T>() : nullptr;
+      launch(conv2d_kernel<T>, grid, t[Conv2d::x].as<const T>(), t[Conv2d::filter].as<const T>(), bias,
+             t[layer.y].as<T>(), elements, e, layer.relu);
     };
   });
 }
+
+Plan conv2d_naive(const Conv2d& p, GpuContext& gpu) { return plan(p, kPlainConv2d, gpu); }
+Plan conv2d_bias_naive(const Conv2dBias& p, GpuContext& gpu) { return plan(p.conv, p.layer(), gpu); }
 DUET_REGISTER(conv2d_naive);
+DUET_REGISTER(conv2d_bias_naive);
 }  // namespace
 }  // namespace duet::DUET_DEVICE

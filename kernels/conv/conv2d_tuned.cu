@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Convolution as a matrix product whose second operand, (taps and channels) x pixels, is never stored: blocks gather it
-// from x while they multiply (implicit GEMM; Chetlur et al., arXiv:1410.0759). A block computes one tile of output
-// channels x pixels: by register tiling in f32, or on the tensor cores for channels-last bf16 and f16 whose groups have
-// a multiple of 8 channels.
+// conv2d and conv2d_bias: convolution as a matrix product whose second operand, (taps and channels) x pixels, is never
+// stored: blocks gather it from x while they multiply (implicit GEMM; Chetlur et al., arXiv:1410.0759). A block
+// computes one tile of output channels x pixels: by register tiling in f32, or on the tensor cores for channels-last
+// bf16 and f16 whose groups have a multiple of 8 channels. Bias and relu are applied before a tile is stored.
 #include "kernels/conv/geometry.cuh"
 #include "kernels/gemm/product.h"
 #include "kernels/gemm/tile_f32.cuh"
 #include "kernels/gemm/tile_half.cuh"
-#include "ops/conv/conv2d.h"
+#include "ops/conv/conv2d_bias.h"
 
 namespace duet::DUET_DEVICE {
 namespace {
@@ -85,12 +85,19 @@ struct FetchPixels {
   }
 };
 
+// A sum with its bias, where there is one, and relu.
+template <class T>
+__device__ __forceinline__ float activated(float sum, const T* bias, int64_t channel, bool relu) {
+  if (bias) sum += float(bias[channel]);
+  return relu ? fmaxf(sum, 0) : sum;
+}
+
 // One block of 256 threads per tile of kTile output channels by kTile pixels, in the order of Tiles, with groups as the
-// batch. Shared memory: 16.5 or 17 KiB. Tensors have the contract's layout, kLast: with channels last. step, packs: see
-// FetchPixels.
+// batch. Shared memory: 16.5 or 17 KiB. Tensors have the contract's layout, kLast: with channels last; bias is null
+// where there is none. step, packs: see FetchPixels.
 template <class T, int kTile, bool kLast>
-__global__ void __launch_bounds__(256, 2)
-    conv2d_kernel(const T* x, const T* filter, T* y, Geometry g, Digits step, Tiles tiles, bool packs) {
+__global__ void __launch_bounds__(256, 2) conv2d_kernel(const T* x, const T* filter, const T* bias, T* y, Geometry g,
+                                                        Digits step, Tiles tiles, bool packs, bool relu) {
   using Tile = TileF32<kTile>;
   DUET_SHARED(float, panel_filter, [Tile::kLines][Tile::kPitch]);
   DUET_SHARED(float, panel_pixels, [Tile::kLines][Tile::kPitch]);
@@ -109,8 +116,8 @@ __global__ void __launch_bounds__(256, 2)
     if (p >= g.pixels) continue;
 #pragma unroll
     for (int i = 0; i < Tile::kSide; ++i) {
-      const int64_t k = k0 + Tile::row(i);
-      if (k < g.group_k) y[g.result<kLast>(p, at.batch * g.group_k + k)] = T(sum[i][j]);
+      const int64_t k = k0 + Tile::row(i), channel = at.batch * g.group_k + k;
+      if (k < g.group_k) y[g.result<kLast>(p, channel)] = T(activated(sum[i][j], bias, channel, relu));
     }
   }
 }
@@ -121,7 +128,8 @@ __global__ void __launch_bounds__(256, 2)
 // by one access.
 template <class T>
 __global__ void __launch_bounds__(TileHalf<T>::kThreads, 2)
-    conv2d_half_kernel(const T* x, const T* filter, T* y, Geometry g, Digits step, Tiles tiles, bool pairs) {
+    conv2d_half_kernel(const T* x, const T* filter, const T* bias, T* y, Geometry g, Digits step, Tiles tiles,
+                       bool pairs, bool relu) {
   using Tile = TileHalf<T>;
   DUET_DYN_SHARED(T, shared);
   const auto at = tiles.at(blockIdx.x);
@@ -165,9 +173,11 @@ __global__ void __launch_bounds__(TileHalf<T>::kThreads, 2)
 
   // Write back.
   for_my_pairs(sums, [&](int i, int j, float first, float second) {
-    const int64_t p = p0 + i, k = k0 + j;
+    const int64_t p = p0 + i, k = k0 + j, channel = at.batch * g.group_k + k;
     if (p >= g.pixels || k >= g.group_k) return;
-    T* to = y + p * g.k + at.batch * g.group_k + k;
+    T* to = y + p * g.k + channel;
+    first = activated(first, bias, channel, relu);
+    if (k + 1 < g.group_k) second = activated(second, bias, channel + 1, relu);
     if (pairs) {
       store_pack(to, Pack<T, 2>{{T(first), T(second)}});
     } else {
@@ -177,17 +187,18 @@ __global__ void __launch_bounds__(TileHalf<T>::kThreads, 2)
   });
 }
 
-Plan conv2d_tuned(const Conv2d& p, GpuContext& gpu) {
+Plan plan(const Conv2d& p, const Conv2dLayer& layer, GpuContext& gpu) {
   if (p.math == Math::tf32) return Unsupported{"math tf32"};
   if (const char* reason = too_large(p)) return Unsupported{reason};
   const Geometry g = geometry(p);
   const bool empty = g.pixels == 0 || g.group_k == 0;
 
   return for_float(p.dtype, [&]<class T>() -> Plan {
-    return [g, empty, groups = p.groups, &gpu](Args t) {
+    return [g, empty, groups = p.groups, layer, &gpu](Args t) {
       if (empty) return;
       const T *x = t[Conv2d::x].as<const T>(), *filter = t[Conv2d::filter].as<const T>();
-      T* y = t[Conv2d::y].as<T>();
+      const T* bias = layer.bias ? t[*layer.bias].as<const T>() : nullptr;
+      T* y = t[layer.y].as<T>();
       const auto grid = [&](const Tiles& tiles, int threads, int64_t shared) {
         return Grid{.blocks = groups * tiles.down * tiles.across,
                     .threads = threads,
@@ -199,7 +210,7 @@ Plan conv2d_tuned(const Conv2d& p, GpuContext& gpu) {
           const Tiles tiles{ceil_div(g.pixels, 128), ceil_div(g.group_k, 128)};
           const bool pairs = g.group_k % 2 == 0 && reinterpret_cast<uintptr_t>(y) % 4 == 0;
           return launch(conv2d_half_kernel<T>, grid(tiles, TileHalf<T>::kThreads, TileHalf<T>::kSharedBytes), x, filter,
-                        y, g, g.depths.digits(TileHalf<T>::kDepth), tiles, pairs);
+                        bias, y, g, g.depths.digits(TileHalf<T>::kDepth), tiles, pairs, layer.relu);
         }
       }
       const auto run = [&]<int kTile>() {
@@ -207,9 +218,11 @@ Plan conv2d_tuned(const Conv2d& p, GpuContext& gpu) {
         const Digits step = g.depths.digits(TileF32<kTile>::kDepth);
         const bool packs = g.group_c % 4 == 0 && aligned16(x);
         if (g.channels_last)
-          launch(conv2d_kernel<T, kTile, true>, grid(tiles, 256, 0), x, filter, y, g, step, tiles, packs);
+          launch(conv2d_kernel<T, kTile, true>, grid(tiles, 256, 0), x, filter, bias, y, g, step, tiles, packs,
+                 layer.relu);
         else
-          launch(conv2d_kernel<T, kTile, false>, grid(tiles, 256, 0), x, filter, y, g, step, tiles, false);
+          launch(conv2d_kernel<T, kTile, false>, grid(tiles, 256, 0), x, filter, bias, y, g, step, tiles, false,
+                 layer.relu);
       };
       if (groups * ceil_div(g.group_k, 128) * ceil_div(g.pixels, 128) < gpu.multiprocessors() || g.group_k <= 64)
         run.template operator()<64>();
@@ -218,6 +231,10 @@ Plan conv2d_tuned(const Conv2d& p, GpuContext& gpu) {
     };
   });
 }
+
+Plan conv2d_tuned(const Conv2d& p, GpuContext& gpu) { return plan(p, kPlainConv2d, gpu); }
+Plan conv2d_bias_tuned(const Conv2dBias& p, GpuContext& gpu) { return plan(p.conv, p.layer(), gpu); }
 DUET_REGISTER(conv2d_tuned);
+DUET_REGISTER(conv2d_bias_tuned);
 }  // namespace
 }  // namespace duet::DUET_DEVICE

@@ -2,8 +2,8 @@
 // Stands in for cuDNN's graph API where it needs a device: heuristics, engines, plans and their execution. cuDNN itself
 // still makes and checks tensors, operations and graphs; what it is given is noted on the way, and a plan evaluates the
 // operations one by one, in double, rounding each result to the type of its tensor. The operations are those of Duet's
-// graphs: products, reductions, pointwise functions, reshapes, layernorm and rmsnorm. A graph with any other is refused
-// by name when its plan is finalised.
+// graphs: products, convolutions, reductions, pointwise functions, reshapes, layernorm and rmsnorm. A graph with any
+// other is refused by name when its plan is finalised.
 #include <dlfcn.h>
 
 #include <array>
@@ -19,8 +19,10 @@ namespace {
 using namespace duet::softgpu;  // NOLINT: the file's subject is the functions below
 
 constexpr int64_t kWorkspaceBytes = 256;
-// The heuristics propose two engines; the first refuses every graph, as cuDNN's may do.
-constexpr int64_t kRefusingEngine = 0, kEngine = 1;
+// The heuristics propose engines in this order. The first refuses every graph, as cuDNN's may do; the second has tensor
+// cores, as a note says, and rounds the factors of convolutions in f32 to TF32.
+constexpr int64_t kRefusingEngine = 0, kTensorCoreEngine = 1, kEngine = 2;
+constexpr std::array kEngines{kRefusingEngine, kTensorCoreEngine, kEngine};
 
 template <class F>
 F* original(const char* name) {
@@ -217,12 +219,13 @@ struct Program {
 // Reads the operations of a graph. Throws Error for what has no stand-in.
 class Reader {
  public:
-  explicit Reader(cudnnBackendDescriptor_t graph) {
+  Reader(cudnnBackendDescriptor_t graph, int64_t engine) : tensor_cores_(engine == kTensorCoreEngine) {
     for (const auto each : at(graph).all<cudnnBackendDescriptor_t>(CUDNN_ATTR_OPERATIONGRAPH_OPS)) operation(at(each));
   }
   Program program;
 
  private:
+  bool tensor_cores_;
   GraphTensor tensor(const Descriptor& of, cudnnBackendAttributeName_t name) {
     const Descriptor& d = at(of.one<cudnnBackendDescriptor_t>(name));
     GraphTensor t;
@@ -240,6 +243,8 @@ class Reader {
     switch (d.type) {
       case CUDNN_BACKEND_OPERATION_MATMUL_DESCRIPTOR:
         return matmul(d);
+      case CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR:
+        return convolution(d);
       case CUDNN_BACKEND_OPERATION_REDUCTION_DESCRIPTOR:
         return reduction(d);
       case CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR:
@@ -279,6 +284,53 @@ class Reader {
         to[static_cast<size_t>(c.at(i, c.dims))] = sum;
       });
       values.keep(c, std::move(to));
+    });
+  }
+
+  void convolution(const Descriptor& d) {
+    const Descriptor& about = at(d.one<cudnnBackendDescriptor_t>(CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC));
+    const auto pair = [&](cudnnBackendAttributeName_t name) {
+      const auto values = about.all<int64_t>(name);
+      require(values.size() == 2, "a convolution");
+      return std::array{values[0], values[1]};
+    };
+    const auto pad = pair(CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS), behind = pair(CUDNN_ATTR_CONVOLUTION_POST_PADDINGS),
+               stride = pair(CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES), dilation = pair(CUDNN_ATTR_CONVOLUTION_DILATIONS);
+    const GraphTensor x = tensor(d, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X),
+                      w = tensor(d, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W),
+                      y = tensor(d, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y);
+    if (about.one<cudnnConvolutionMode_t>(CUDNN_ATTR_CONVOLUTION_CONV_MODE) != CUDNN_CROSS_CORRELATION ||
+        d.one<float>(CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_ALPHA) != 1 ||
+        d.one<float>(CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_BETA) != 0)
+      throw duet::Error("a graph with such a convolution has no stand-in");
+    require(w.dims[1] > 0 && x.dims[1] % w.dims[1] == 0 && w.dims[0] % (x.dims[1] / w.dims[1]) == 0 &&
+                y.dims[0] == x.dims[0] && y.dims[1] == w.dims[0],
+            "a convolution");
+    for (size_t axis = 0; axis < 2; ++axis)
+      require(y.dims[axis + 2] ==
+                  (x.dims[axis + 2] + pad[axis] + behind[axis] - dilation[axis] * (w.dims[axis + 2] - 1) - 1) /
+                          stride[axis] +
+                      1,
+              "a convolution");
+    const bool tf32 = tensor_cores_ && x.type == CUDNN_DATA_FLOAT;
+    add([=](Values& values) {
+      const std::vector<double>&from = values.of(x), &filter = values.of(w);
+      const auto factor = [&](double value) { return tf32 ? tf32_of(value) : value; };
+      const int64_t group_k = w.dims[0] / (x.dims[1] / w.dims[1]);
+      std::vector<double> to(static_cast<size_t>(y.places()));
+      for_each_index(y.dims, [&](const Dims& i) {
+        double sum = 0;
+        for_each_index({1, w.dims[1], w.dims[2], w.dims[3]}, [&](const Dims& tap) {
+          const int64_t row = i[2] * stride[0] - pad[0] + tap[2] * dilation[0];
+          const int64_t column = i[3] * stride[1] - pad[1] + tap[3] * dilation[1];
+          if (row < 0 || row >= x.dims[2] || column < 0 || column >= x.dims[3]) return;
+          const Dims pixel{i[0], i[1] / group_k * w.dims[1] + tap[1], row, column};
+          sum += factor(from[static_cast<size_t>(x.at(pixel, x.dims))]) *
+                 factor(filter[static_cast<size_t>(w.at({i[1], tap[1], tap[2], tap[3]}, w.dims))]);
+        });
+        to[static_cast<size_t>(y.at(i, y.dims))] = sum;
+      });
+      values.keep(y, std::move(to));
     });
   }
 
@@ -329,6 +381,9 @@ class Reader {
         break;
       case CUDNN_POINTWISE_IDENTITY:
         function = [](double x, double, double) { return x; };
+        break;
+      case CUDNN_POINTWISE_RELU_FWD:
+        function = [](double x, double, double) { return std::max(x, 0.); };
         break;
       case CUDNN_POINTWISE_CMP_GE:
         function = [](double x, double b, double) { return x >= b ? 1. : 0.; };
@@ -494,16 +549,16 @@ cudnnStatus_t answer(F&& body) {
   }
 }
 
-// Heuristics announce, and give, their two engines; settings of an engine and engines give what they are of.
+// Heuristics announce, and give, their engines; settings of an engine and engines give what they are of.
 cudnnStatus_t attribute_of(const Descriptor& d, cudnnBackendAttributeName_t name, int64_t max_count, int64_t* count,
                            void* to) {
   auto* const given = static_cast<cudnnBackendDescriptor_t*>(to);
   switch (name) {
     case CUDNN_ATTR_ENGINEHEUR_RESULTS:
-      *count = 2;
-      for (int64_t i = 0; i < std::min<int64_t>(max_count, 2); ++i) {
+      *count = kEngines.size();
+      for (size_t i = 0; i < std::min(static_cast<size_t>(max_count), kEngines.size()); ++i) {
         Descriptor& settings = descriptors.at(given[i]);
-        settings.engine = i == 0 ? kRefusingEngine : kEngine;
+        settings.engine = kEngines[i];
         settings.graph = d.one<cudnnBackendDescriptor_t>(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH);
       }
       return CUDNN_STATUS_SUCCESS;
@@ -514,6 +569,10 @@ cudnnStatus_t attribute_of(const Descriptor& d, cudnnBackendAttributeName_t name
     case CUDNN_ATTR_ENGINE_GLOBAL_INDEX:
       *count = 1;
       *static_cast<int64_t*>(to) = d.engine;
+      return CUDNN_STATUS_SUCCESS;
+    case CUDNN_ATTR_ENGINE_NUMERICAL_NOTE:
+      *count = d.engine == kTensorCoreEngine ? 1 : 0;
+      if (*count > 0) *static_cast<cudnnBackendNumericalNote_t*>(to) = CUDNN_NUMERICAL_NOTE_TENSOR_CORE;
       return CUDNN_STATUS_SUCCESS;
     case CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE:
       *count = 1;
@@ -569,7 +628,7 @@ cudnnStatus_t cudnnBackendFinalize(cudnnBackendDescriptor_t descriptor) {
     const Descriptor& settings =
         at(found->second.one<cudnnBackendDescriptor_t>(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG));
     if (settings.engine == kRefusingEngine) return CUDNN_STATUS_NOT_SUPPORTED;
-    found->second.program = std::make_shared<const Program>(Reader(settings.graph).program);
+    found->second.program = std::make_shared<const Program>(Reader(settings.graph, settings.engine).program);
     return CUDNN_STATUS_SUCCESS;
   });
 }

@@ -97,6 +97,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Bad{"softmax", "rows:3 cols:5 x=1..inf", "fill '1..inf' is not one of"},
                     Bad{"bias", "outer:1 c:1 act:relo", "'relo' is not one of none relu gelu"},
                     Bad{"bias", "outer:1 c:1 act:gelu", "act gelu: allowed are none, relu"},
+                    Bad{"conv2d_bias", "n:1 c:1 h:1 w:1 k:1 r:1 s:1 act:gelu", "act gelu: allowed are none and relu"},
                     Bad{"embedding", "B:1 T:1 V:1 C:1 token=edges", "token holds i32; finite numbers"},
                     Bad{"embedding", "B:1 T:1 V:1 C:1 token=last:nan", "token holds i32; finite numbers"}));
 

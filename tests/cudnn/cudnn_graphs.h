@@ -9,6 +9,7 @@
 #include "core/error.h"
 #include "core/registry.h"
 #include "kernels/attention/attention_cudnn.h"
+#include "kernels/conv/conv2d_bias_cudnn.h"
 #include "kernels/norm/layernorm_cudnn.h"
 #include "kernels/norm/norm_graph.h"
 #include "kernels/norm/rmsnorm_cudnn.h"
@@ -39,6 +40,7 @@ inline std::vector<NamedGraph> cudnn_graphs(const std::vector<Scale>& scales) {
   take.operator()<LayerNormBackward>(layernorm_backward_graph, norm);
   take.operator()<RmsNorm>(rmsnorm_graph, norm);
   take.operator()<RmsNormBackward>(rmsnorm_backward_graph, norm);
+  take.operator()<Conv2dBias>(conv2d_bias_graph, conv2d_bias_unsupported_reason);
   take.operator()<Sum>(sum_graph, sum_unsupported_reason);
   take.operator()<Attention>(attention_graph, [](const auto& p) { return attention_unsupported_reason(p, false); });
   take.operator()<AttentionBackward>(attention_backward_graph,

@@ -12,20 +12,36 @@ def _shape(w):
     return (n, c, h, width), (k, c // groups, r, s), (n, k, *out), (stride, pad, dil, groups)
 
 
+def _prepacked(w, x, weights, bias, rest, act):
+    """oneDNN with a filter that is reordered outside the clock."""
+    if w.t != torch.float32:
+        return
+    stride, pad, dil, groups = rest
+    try:
+        packed = torch.ops.mkldnn._reorder_convolution_weight(weights, pad, stride, dil, groups, list(x.shape))
+    except (AttributeError, RuntimeError):  # a build without oneDNN, or an empty tensor
+        return
+    w.form("mkldnn, w prepacked", lambda: torch.ops.mkldnn._convolution_pointwise(x, packed, bias, pad, stride, dil, groups, act, [], ""))
+
+
 @op("conv2d")
 def conv2d(w):
     x_shape, w_shape, _, rest = _shape(w)
     x, weights = w.image("x", *x_shape), w.image("w", *w_shape)
     for suffix, (x, weights) in w.layouts(x, weights):
         w.function("conv2d" + suffix, lambda x, weights: F.conv2d(x, weights, None, *rest), (x, weights))
-    if w.t != torch.float32:
-        return
-    stride, pad, dil, groups = rest
-    try:  # oneDNN with a filter that is reordered outside the clock
-        packed = torch.ops.mkldnn._reorder_convolution_weight(weights, pad, stride, dil, groups, list(x.shape))
-    except (AttributeError, RuntimeError):  # a build without oneDNN, or an empty tensor
-        return
-    w.form("mkldnn, w prepacked", lambda: torch.ops.mkldnn._convolution_pointwise(x, packed, None, pad, stride, dil, groups, "none", [], ""))
+    _prepacked(w, x, weights, None, rest, "none")
+
+
+@op("conv2d_bias")
+def conv2d_bias(w):
+    x_shape, w_shape, _, rest = _shape(w)
+    x, weights, bias = w.image("x", *x_shape), w.image("w", *w_shape), w.normal("bias", w.p("k"))
+    act = w.p("act", "none")
+    after = {"none": lambda y: y, "relu": torch.relu_}[act]
+    for suffix, (x, weights) in w.layouts(x, weights):
+        w.function("conv2d, act" + suffix, lambda x, weights, bias: after(F.conv2d(x, weights, bias, *rest)), (x, weights, bias))
+    _prepacked(w, x, weights, bias, rest, act)
 
 
 def _backward(w, wanted, outputs):

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <climits>
 #include <cmath>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <numeric>
 
@@ -169,21 +170,15 @@ int32_t next_token(std::span<const double> logits, double temperature, Dice& dic
   return static_cast<int32_t>(p.size()) - 1;
 }
 
-// Bytes that follow the prompt. The model reads as many of the last tokens as it takes.
-std::string continuation(Predictor& predictor, const PredictOptions& options) {
-  const auto window = static_cast<size_t>(predictor.form().features);
-  const auto classes = static_cast<size_t>(predictor.form().classes);
+// Bytes that follow the prompt.
+std::string continuation(TextPredictor& predictor, const PredictOptions& options) {
   std::vector<int32_t> tokens;
   for (const char c : *options.prompt) tokens.push_back(static_cast<unsigned char>(c));
   if (tokens.empty()) throw Error("--prompt '': a text of 1 byte or more is allowed");
   const size_t begin = tokens.size();
   Dice dice(options.seed, 0);
   for (int64_t i = 0; i < options.tokens; ++i) {
-    const size_t length = std::min(tokens.size(), window);
-    std::vector<int32_t> read(tokens.end() - static_cast<int64_t>(length), tokens.end());
-    read.resize(window, 0);  // what follows the last token: attention is causal and does not look there
-    const std::vector<double> logits = predictor.logits({}, read);
-    tokens.push_back(next_token(std::span(logits).subspan((length - 1) * classes, classes), options.temperature, dice));
+    tokens.push_back(next_token(predictor.next(tokens), options.temperature, dice));
     if (tokens.back() > 255) throw Error("the model answers with token {}: its tokens are no bytes", tokens.back());
   }
   return {tokens.begin() + static_cast<int64_t>(begin), tokens.end()};
@@ -219,6 +214,13 @@ Json translate(Predictor& predictor, const Input& input, PairTask task) {
   return answer;
 }
 
+void print_pair(const Json& answer) {
+  fmt::print("{}: {} -> {}", one_line(answer["input"].get<std::string>()), answer["source"].get<std::string>(),
+             answer["text"].get<std::string>());
+  if (answer.contains("label")) fmt::print("; expected {}", answer["label"].get<std::string>());
+  fmt::print("\n");
+}
+
 // --- the command -----------------------------------------------------------------------------------------------------
 
 std::vector<Input> samples_of(const PredictOptions& options, const Checkpoint& checkpoint, const SampleForm& form,
@@ -236,21 +238,31 @@ std::vector<Input> samples_of(const PredictOptions& options, const Checkpoint& c
     all.push_back({.name = "--prompt", .x = {}, .token = tokens_of(task, *options.prompt), .label = {}});
     if (static_cast<int64_t>(all.back().token.size()) > form.features)
       throw Error("--prompt: {} tokens; the model takes up to {}", all.back().token.size(), form.features);
+    if (task == PairTask::reverse && static_cast<int64_t>(all.back().token.size()) < form.features)
+      fmt::print(stderr,
+                 "duet predict: a model that reverses is trained on sequences of {} letters; the prompt has {}\n",
+                 form.features, all.back().token.size());
     all.back().token.resize(static_cast<size_t>(form.features), 0);
   }
   return all;
 }
 
-int predict(const PredictOptions& options, const Checkpoint& checkpoint, Context& context) {
-  const Model model = [&] {
+int predict(const PredictOptions& options, Checkpoint checkpoint, Context& context) {
+  const auto of_checkpoint = [&](const auto& work) {
     try {
-      require_made_by(checkpoint, model_by_name(options.model), false);
-      return served_model(checkpoint, model_by_name(options.model));
+      return work();
+    } catch (const NotServed&) {
+      throw;
     } catch (const Error& e) {
       throw Error("{}: {}", options.checkpoint, e.what());
     }
-  }();
-  const SampleForm form = sample_form(model, context);
+  };
+  const Model trained = of_checkpoint([&] {
+    require_made_by(checkpoint, model_by_name(options.model), false);
+    return trained_model(checkpoint, model_by_name(options.model)).with("batch", "1");
+  });
+  const Model model = served_model(checkpoint, trained);
+  const SampleForm form = sample_form(trained, context);
   if (form.users > 0)
     throw Error("model {} has no answer to serve: its evaluation gives the error of ratings", options.model);
   if (options.prompt && !form.label_for_each_token) throw Error("--prompt: model {} continues no text", options.model);
@@ -262,34 +274,25 @@ int predict(const PredictOptions& options, const Checkpoint& checkpoint, Context
   if (inputs.empty() && !options.prompt)
     throw Error("nothing to predict: --index, an image, a .npy file or, for models of text, --prompt is needed");
 
-  Predictor predictor = [&] {
-    try {
-      return Predictor(model, context, Tape::preferences_for(context.device()), checkpoint);
-    } catch (const NotServed&) {
-      throw;
-    } catch (const Error& e) {
-      throw Error("{}: {}", options.checkpoint, e.what());
-    }
-  }();
+  const auto make = [&]<class P>() {
+    return of_checkpoint([&] {
+      return std::make_unique<P>(model, context, Tape::preferences_for(context.device()), std::move(checkpoint));
+    });
+  };
   Json document{{"model", model.name()}, {"case", model.label()}, {"checkpoint", options.checkpoint}};
-  for (const Input& input : inputs) {
-    const Json answer = form.pairs ? translate(predictor, input, task) : classify(predictor, input, names, options.top);
-    document["predictions"].push_back(answer);
-    if (options.json) continue;
-    if (!form.pairs) {
-      print_class(answer, names);
-      continue;
-    }
-    fmt::print("{}: {} -> {}", one_line(input.name), answer["source"].get<std::string>(),
-               answer["text"].get<std::string>());
-    if (answer.contains("label")) fmt::print("; expected {}", answer["label"].get<std::string>());
-    fmt::print("\n");
-  }
   if (inputs.empty()) {
-    const std::string text = continuation(predictor, options);
+    const std::string text = continuation(*make.operator()<TextPredictor>(), options);
     document["prompt"] = *options.prompt;
     document["text"] = text;
     if (!options.json) fmt::print("{}{}\n", *options.prompt, text);
+  } else {
+    const std::unique_ptr<Predictor> predictor = make.operator()<Predictor>();
+    for (const Input& input : inputs) {
+      const Json answer =
+          form.pairs ? translate(*predictor, input, task) : classify(*predictor, input, names, options.top);
+      document["predictions"].push_back(answer);
+      if (!options.json) form.pairs ? print_pair(answer) : print_class(answer, names);
+    }
   }
   if (options.json) fmt::print("{}\n", document.dump(2, ' ', false, Json::error_handler_t::replace));
   return 0;
@@ -300,11 +303,11 @@ int predict(const PredictOptions& options, const Checkpoint& checkpoint, Context
 int run_predict(const PredictOptions& options) {
   if (!(options.temperature >= 0 && std::isfinite(options.temperature)))
     throw Error("--temperature {}; a finite number from 0 is allowed", options.temperature);
-  const Checkpoint checkpoint = read_checkpoint(options.checkpoint);
+  Checkpoint checkpoint = read_checkpoint(options.checkpoint);
   std::string reason;
   const std::unique_ptr<Context> context = open_device(options.device, options.threads, reason);
   try {
-    if (context) return predict(options, checkpoint, *context);
+    if (context) return predict(options, std::move(checkpoint), *context);
   } catch (const NotServed& e) {
     reason = e.what();
   }

@@ -9,26 +9,47 @@ namespace duet {
 Model trained_model(const Checkpoint& checkpoint, const Model& model) {
   const auto words = checkpoint.metadata.find("case"), of = checkpoint.metadata.find("model");
   const bool own = of != checkpoint.metadata.end() && of->second == model.name();
-  return own && words != checkpoint.metadata.end() ? model.with_words(words->second) : model;
+  return own && words != checkpoint.metadata.end() ? find_model(model.name()).with_words(words->second) : model;
 }
 
 Model served_model(const Checkpoint& checkpoint, const Model& model) {
   return trained_model(checkpoint, model).with("batch", "1");
 }
 
-Predictor::Predictor(const Model& model, Context& context, const Tape::Preferences& preferences,
-                     const Checkpoint& checkpoint)
-    : context_(&context), tape_(context, preferences), form_(sample_form(model, context)) {
+namespace {
+
+void load(const Checkpoint& checkpoint, Tape& tape, const std::vector<std::pair<std::string, Var>>& tensors) {
+  require_alike(checkpoint, tape, tensors);
+  upload_tensors(checkpoint, tape, tensors);
+}
+
+// Of the embedding that reads the tokens; 0 where there is none.
+int64_t vocabulary_of(const Tape& tape) {
+  for (const Tape::Node& node : tape.nodes())
+    if (node.problem.name() == "embedding" && node.slots[0].id == tape.find("x").id)
+      return tape.shape(node.slots[1])[0];
+  return 0;
+}
+
+void require_tokens(std::span<const int32_t> tokens, int64_t vocabulary) {
+  for (const int32_t t : tokens)
+    if (t < 0 || (vocabulary > 0 && t >= vocabulary))
+      throw Error("token {}; the model takes 0 to {}", t, vocabulary - 1);
+}
+
+}  // namespace
+
+Predictor::Predictor(const Model& model, Context& context, const Tape::Preferences& preferences, Checkpoint checkpoint)
+    : context_(&context),
+      tape_(context, preferences),
+      form_(sample_form(trained_model(checkpoint, model).with("batch", "1"), context)) {
   require_made_by(checkpoint, model);
   model.evaluate(tape_);
   tape_.plan();
   std::vector<std::pair<std::string, Var>> tensors = tape_.named_parameters();
   tensors.insert(tensors.end(), tape_.states().begin(), tape_.states().end());
-  require_alike(checkpoint, tape_, tensors);
-  upload_tensors(checkpoint, tape_, tensors);
-  for (const Tape::Node& node : tape_.nodes())
-    if (node.problem.name() == "embedding" && node.slots[0].id == tape_.find("x").id)
-      vocabulary_ = tape_.shape(node.slots[1])[0];
+  load(checkpoint, tape_, tensors);
+  vocabulary_ = vocabulary_of(tape_);
 }
 
 std::vector<double> Predictor::logits(const std::vector<float>& x, const std::vector<int32_t>& token,
@@ -36,14 +57,63 @@ std::vector<double> Predictor::logits(const std::vector<float>& x, const std::ve
   const auto given = static_cast<int64_t>(form_.tokens ? token.size() : x.size());
   if (given != form_.features)
     throw Error("{} {} are given, the model takes {}", given, form_.tokens ? "tokens" : "numbers", form_.features);
-  for (const std::vector<int32_t>* list : {&token, &target})
-    for (const int32_t t : *list)
-      if (t < 0 || (vocabulary_ > 0 && t >= vocabulary_))
-        throw Error("token {}; the model takes 0 to {}", t, vocabulary_ - 1);
+  require_tokens(token, vocabulary_);
+  require_tokens(target, vocabulary_);
   upload_samples(tape_, tape_.find("x"), x, token);
   if (form_.pairs) tape_.upload(tape_.find("target"), std::span<const int32_t>(target));
   context_->enter([&] { tape_.run(); });
   return tape_.download(tape_.find("logits"));
+}
+
+TextPredictor::TextPredictor(const Model& model, Context& context, const Tape::Preferences& preferences,
+                             const Checkpoint& checkpoint)
+    : model_(model), context_(&context), preferences_(preferences), prefill_(context, preferences) {
+  require_made_by(checkpoint, model);
+  model.with("phase", "prefill").evaluate(prefill_);
+  prefill_.plan();
+  load(checkpoint, prefill_, prefill_.named_parameters());  // its states are caches
+  vocabulary_ = vocabulary_of(prefill_);
+  window_ = prefill_.shape(prefill_.find("x"))[1];
+}
+
+std::vector<double> TextPredictor::next(const std::vector<int32_t>& text) {
+  if (text.empty()) throw Error("a text of one token or more is needed");
+  require_tokens(text, vocabulary_);
+  const bool goes_on = static_cast<int64_t>(text.size()) <= window_ && text.size() == text_.size() + 1 &&
+                       std::equal(text_.begin(), text_.end(), text.begin());
+  if (goes_on && !text_.empty())
+    append(text.back());
+  else
+    read(text);
+  text_ = text;
+  const Tape& tape = decoding_ ? *decode_ : prefill_;
+  return tape.download(tape.find("logits"));
+}
+
+void TextPredictor::read(std::span<const int32_t> text) {
+  const size_t window = static_cast<size_t>(window_), length = std::min(text.size(), window);
+  std::vector<int32_t> token(text.end() - static_cast<int64_t>(length), text.end());
+  token.resize(window, 0);  // what follows the last token: attention is causal and does not look there
+  const auto last = static_cast<int32_t>(length - 1);
+  prefill_.upload(prefill_.find("x"), std::span<const int32_t>(token));
+  prefill_.upload(prefill_.find("last"), std::span<const int32_t>(&last, 1));
+  context_->enter([&] { prefill_.run(); });
+  decoding_ = false;
+}
+
+void TextPredictor::append(int32_t token) {
+  if (!decode_) {
+    decode_.emplace(*context_, preferences_);
+    model_.with({{"phase", "decode"}, {"tokens", "1"}}).evaluate(*decode_);
+    decode_->plan();
+  }
+  if (!decoding_) decode_->copy_state_from(prefill_);
+  const auto position = static_cast<int32_t>(text_.size()), length = position + 1;
+  decode_->upload(decode_->find("x"), std::span<const int32_t>(&token, 1));
+  decode_->upload(decode_->find("position"), std::span<const int32_t>(&position, 1));
+  decode_->upload(decode_->find("lengths"), std::span<const int32_t>(&length, 1));
+  context_->enter([&] { decode_->run(); });
+  decoding_ = true;
 }
 
 std::vector<double> softmax_of(std::vector<double> logits) {

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Serves a trained model: the evaluation tape with the parameters of a checkpoint, one sample at a time. `duet predict`
-// uses it.
+// Serves a trained model: the evaluation tape with the parameters of a checkpoint, one sample at a time; and texts,
+// token by token. `duet predict` uses it.
 #pragma once
 #include <cstdint>
+#include <optional>
+#include <span>
 #include <vector>
 
 #include "models/checkpoint.h"
@@ -20,7 +22,7 @@ class Predictor {
  public:
   // Throws Error, naming the difference, when the checkpoint is not of this model; NotServed where no preferred
   // implementation supports an op.
-  Predictor(const Model& model, Context& context, const Tape::Preferences& preferences, const Checkpoint& checkpoint);
+  Predictor(const Model& model, Context& context, const Tape::Preferences& preferences, Checkpoint checkpoint);
 
   const SampleForm& form() const { return form_; }
   // The logits of one sample, (labels of a sample, classes) row by row: its numbers or its tokens, and of a model with
@@ -34,6 +36,35 @@ class Predictor {
   Tape tape_;
   SampleForm form_;
   int64_t vocabulary_ = 0;
+};
+
+// Continues texts with a language model. A prompt is read at once, and then each token by itself, against the keys and
+// values of those before it.
+class TextPredictor {
+ public:
+  // Throws as Predictor.
+  TextPredictor(const Model& model, Context& context, const Tape::Preferences& preferences,
+                const Checkpoint& checkpoint);
+
+  // The logits of the token that follows a text of one token or more, of which the model reads the last window(). Where
+  // the text is that of the last call and one token more, only this token is computed; but a text longer than the
+  // window moves through it, so that every token has another position, and all of the window is computed.
+  std::vector<double> next(const std::vector<int32_t>& text);
+  int64_t window() const { return window_; }
+  int64_t vocabulary() const { return vocabulary_; }
+
+ private:
+  void read(std::span<const int32_t> text);  // by the prefill
+  void append(int32_t token);                // by the decoding; text_ is what was read before
+
+  Model model_;
+  Context* context_;
+  Tape::Preferences preferences_;
+  Tape prefill_;
+  std::optional<Tape> decode_;  // from the first token on that it computes
+  bool decoding_ = false;       // whether the caches of decode_ hold text_; otherwise those of prefill_ do
+  std::vector<int32_t> text_;
+  int64_t window_, vocabulary_;
 };
 
 std::vector<double> softmax_of(std::vector<double> logits);

@@ -5,6 +5,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
+
 #include "core/cpu_context.h"
 #include "models/data/pairs.h"
 #include "models/data/points.h"
@@ -65,6 +68,39 @@ TEST_F(Serving, KeepsTheAttributesOfTheTraining) {
   EXPECT_EQ(served.logits({}, std::vector<int32_t>(8, 1), std::vector<int32_t>(8, 0)).size(), 8u * 12u);
   EXPECT_THAT(error_of([&] { served.logits({}, std::vector<int32_t>(8, 12), std::vector<int32_t>(8, 0)); }),
               HasSubstr("token 12; the model takes 0 to 11"));
+}
+
+// Each text goes on as if the model read all of it anew, also beyond the window, and after another text.
+TEST_F(Serving, ContinuesTextsAsTheWholeEvaluationDoes) {
+  for (const char* words : {"gpt2 batch:4 tokens:6 layers:2 width:16 heads:2 vocabulary:20 context:9",
+                            "llama batch:4 tokens:6 layers:2 width:16 heads:4 kv_heads:2 inner:24 vocabulary:20"}) {
+    const std::string text = words, name = text.substr(0, text.find(' '));
+    const Model model = find_model(name).with_words(text.substr(text.find(' ')));
+    const Checkpoint checkpoint = Trainer(model, cpu_, Tape::preferences_for(Device::cpu), 3).checkpoint();
+    Predictor whole = predictor(checkpoint, find_model(name));
+    TextPredictor continued(served_model(checkpoint, find_model(name)), cpu_, Tape::preferences_for(Device::cpu),
+                            checkpoint);
+    EXPECT_EQ(continued.window(), 6);
+    EXPECT_EQ(continued.vocabulary(), 20);
+    const std::vector<std::vector<int32_t>> prompts{{3, 1}, {4}, {1, 2, 3, 4, 5, 6, 7}};
+    for (const std::vector<int32_t>& prompt : prompts) {
+      std::vector<int32_t> tokens = prompt;
+      for (int i = 0; i < 7; ++i) {
+        const std::vector<double> got = continued.next(tokens);
+        const size_t length = std::min<size_t>(tokens.size(), 6);
+        std::vector<int32_t> window(tokens.end() - static_cast<int64_t>(length), tokens.end());
+        window.resize(6, 0);
+        const std::vector<double> all = whole.logits({}, window);
+        const std::vector<double> want(all.begin() + static_cast<int64_t>(length - 1) * 20,
+                                       all.begin() + static_cast<int64_t>(length) * 20);
+        ASSERT_EQ(got.size(), want.size());
+        for (size_t c = 0; c < want.size(); ++c) EXPECT_NEAR(got[c], want[c], 1e-5) << name << " token " << i;
+        tokens.push_back(static_cast<int32_t>(std::max_element(want.begin(), want.end()) - want.begin()));
+      }
+    }
+    EXPECT_THAT(error_of([&] { continued.next({20}); }), HasSubstr("token 20; the model takes 0 to 19"));
+    EXPECT_THAT(error_of([&] { continued.next({}); }), HasSubstr("one token or more"));
+  }
 }
 
 TEST_F(Serving, RefusesOtherCheckpoints) {

@@ -461,7 +461,8 @@ Metrics Trainer::evaluate(const Dataset& data) {
   if (form_.users > 0) return evaluate_ratings(data);
   const int64_t width = form_.binary ? 1 : form_.classes;
   double loss = 0;
-  int64_t correct = 0, found = 0, claimed = 0, right = 0;  // of binary decisions: labels of 1, predictions of 1, both
+  int64_t labels = 0, correct = 0, found = 0, claimed = 0,
+          right = 0;  // of binary decisions: labels of 1, predictions of 1, both
   context_->enter([&] {
     std::vector<int64_t> samples(static_cast<size_t>(form_.batch));
     Batch batch;
@@ -478,6 +479,8 @@ Metrics Trainer::evaluate(const Dataset& data) {
       for (int64_t i = 0; i < std::min(form_.batch, data.size() - first) * form_.targets; ++i) {
         const std::span row(logits.data() + i * width, static_cast<size_t>(width));
         const int32_t label = data.label[static_cast<size_t>(first * form_.targets + i)];
+        if (form_.pairs && is_filler(data, first * form_.targets + i)) continue;
+        ++labels;
         const int64_t predicted = form_.binary ? row[0] > 0 : std::max_element(row.begin(), row.end()) - row.begin();
         correct += predicted == label;
         if (form_.binary) {
@@ -491,13 +494,12 @@ Metrics Trainer::evaluate(const Dataset& data) {
       }
     }
   });
-  const double labels = std::max(1., static_cast<double>(data.size() * form_.targets));
   const auto share = [](int64_t part, int64_t of) {
     return of > 0 ? static_cast<double>(part) / static_cast<double>(of) : 0;
   };
   Metrics metrics;
-  metrics.accuracy = static_cast<double>(correct) / labels;
-  metrics.loss = loss / labels;
+  metrics.accuracy = share(correct, labels);
+  metrics.loss = loss / std::max(1., static_cast<double>(labels));
   if (form_.binary) {
     metrics.precision = share(right, claimed);
     metrics.recall = share(right, found);
@@ -505,6 +507,12 @@ Metrics Trainer::evaluate(const Dataset& data) {
   }
   if (form_.label_for_each_token) metrics.perplexity = std::exp(metrics.loss);
   return metrics;
+}
+
+// Whether the label is one of those that only fill a pair's sequence up: not the first of them, which ends the answer.
+bool Trainer::is_filler(const Dataset& data, int64_t label) const {
+  const auto at = [&](int64_t i) { return data.label[static_cast<size_t>(i)]; };
+  return label % form_.targets > 0 && at(label) == kFirstToken && at(label - 1) == kFirstToken;
 }
 
 // --- checkpoints -----------------------------------------------------------------------------------------------------

@@ -37,7 +37,8 @@ struct SampleForm {
 // Cheap: it plans nothing and allocates no tensor. Throws Error for a model that takes other inputs.
 SampleForm sample_form(const Model& model, Context& context);
 
-// What evaluating a model says of it. Those that are not the custom for its kind are missing.
+// What evaluating a model says of it. Those that are not the custom for its kind are missing. Labels that fill a pair's
+// sequence up behind its end do not count.
 struct Metrics {
   double accuracy = 0;                          // share of labels that are predicted correctly; of ratings 0
   double loss = 0;                              // mean cross-entropy of a label; of ratings the mean square error
@@ -113,6 +114,7 @@ class Trainer {
   void upload(const Batch& batch);
   void upload_ratings(Tape& tape, const Batch& batch) const;
   Metrics evaluate_ratings(const Dataset& data);
+  bool is_filler(const Dataset& data, int64_t label) const;
   double forward_and_backward();
   void update();
   std::string first_non_finite();

@@ -103,6 +103,27 @@ TEST_F(Serving, ContinuesTextsAsTheWholeEvaluationDoes) {
   }
 }
 
+// The labels that fill an answer up behind its end are not counted.
+TEST_F(Serving, AnAnswerIsComparedUpToItsEnd) {
+  const Model small = find_model("transformer_small")
+                          .with_words("batch:2 tokens:8 layers:1 width:16 heads:2 inner:16 vocabulary:12 dropout:0");
+  Trainer trainer(small, cpu_, Tape::preferences_for(Device::cpu), 3);
+  const std::vector<int32_t> source{1, 2, 3, 4, 5, 6, 7, 8}, answer{3, 4, 0, 0, 0, 0, 0, 0};
+  const Dataset pair{.features = 8, .classes = 12, .x = {}, .token = source, .label = answer, .targets = 8};
+  const std::vector<double> logits =
+      predictor(trainer.checkpoint(), small).logits({}, source, {0, 3, 4, 0, 0, 0, 0, 0});
+  double loss = 0;
+  int correct = 0;
+  for (size_t t = 0; t < 3; ++t) {
+    const std::vector<double> row(logits.begin() + static_cast<int64_t>(t) * 12,
+                                  logits.begin() + static_cast<int64_t>(t + 1) * 12);
+    loss -= std::log(softmax_of(row)[static_cast<size_t>(answer[t])]) / 3;
+    correct += std::max_element(row.begin(), row.end()) - row.begin() == answer[t];
+  }
+  EXPECT_NEAR(trainer.evaluate(pair).loss, loss, 1e-5);
+  EXPECT_DOUBLE_EQ(trainer.evaluate(pair).accuracy, correct / 3.);
+}
+
 TEST_F(Serving, RefusesOtherCheckpoints) {
   const Checkpoint good = trained();
   const auto refusal = [&](const std::function<void(Checkpoint&)>& change, const char* model = "toy") {

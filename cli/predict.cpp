@@ -261,7 +261,7 @@ int predict(const PredictOptions& options, Checkpoint checkpoint, Context& conte
     require_made_by(checkpoint, model_by_name(options.model), false);
     return trained_model(checkpoint, model_by_name(options.model)).with("batch", "1");
   });
-  const Model model = served_model(checkpoint, trained);
+  const Model model = served_model(checkpoint, trained).with(parse_attributes(options.attributes));
   const SampleForm form = sample_form(trained, context);
   if (form.users > 0)
     throw Error("model {} has no answer to serve: its evaluation gives the error of ratings", options.model);
@@ -329,6 +329,9 @@ void add_predict(CLI::App& app) {
       ->expected(1)
       ->take_all()
       ->transform(whole_number(0));
+  predict->add_option("--attr", o->attributes, "attribute=value of the inference, repeatable; int8=1 of mlp")
+      ->expected(1)
+      ->take_all();
   predict->add_option("--data", o->data,
                       "where --index looks, as of train; without it in the samples that train draws");
   predict->add_option("--task", o->task, "of pairs: reverse or add; by default as trained")

@@ -15,14 +15,15 @@ namespace duet {
 
 struct PredictOptions {
   std::string model, checkpoint;
-  std::vector<std::string> inputs;    // image files or .npy
-  std::vector<int64_t> indices;       // of samples of the test
-  std::string data;                   // where the test comes from; empty: drawn
-  std::optional<std::string> task;    // of drawn pairs; without a value, told by the checkpoint
-  std::optional<std::string> prompt;  // of a language model, or the source of a pair
-  int64_t tokens = 100;               // that follow the prompt
-  double temperature = 0;             // 0: always the most likely token
-  uint64_t seed = 1;                  // of the tokens that are drawn
+  std::vector<std::string> inputs;      // image files or .npy
+  std::vector<int64_t> indices;         // of samples of the test
+  std::vector<std::string> attributes;  // of the inference, name=value
+  std::string data;                     // where the test comes from; empty: drawn
+  std::optional<std::string> task;      // of drawn pairs; without a value, told by the checkpoint
+  std::optional<std::string> prompt;    // of a language model, or the source of a pair
+  int64_t tokens = 100;                 // that follow the prompt
+  double temperature = 0;               // 0: always the most likely token
+  uint64_t seed = 1;                    // of the tokens that are drawn
   int64_t top = 5;
   bool json = false;
   std::string device = "cpu";

@@ -1,14 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "models/mlp.h"
 
+#include <cmath>
+
+#include "models/served_weights.h"
 #include "ops/elementwise/dropout.h"
+#include "ops/elementwise/quantise.h"
 #include "ops/elementwise/relu.h"
 #include "ops/gemm/gemm.h"
 #include "ops/gemm/linear.h"
+#include "ops/gemm/linear_int8.h"
 #include "ops/reduction/sum.h"
 
 namespace duet {
 namespace {
+
+constexpr double kDrawnHidden = 3;  // hidden activations of weights as they are drawn
 
 struct Parameters {
   Var w1, b1, w2, b2;  // (128, 784), (128), (10, 128), (10)
@@ -39,11 +46,28 @@ void hidden_backward(Tape& tape, const Mlp& m, const Parameters& p, Var x, Var y
   tape.add(Sum{.rows = m.batch, .cols = m.kHidden, .dtype = m.dtype, .axis = 0}, {dz}, {{Sum::y, tape.gradient(p.b1)}});
 }
 
+// A linear layer of 8-bit integers: x, in f32 from 0 on, is rounded to levels from 0 to 127, which is relu as well.
+// reach: the largest x. States: <name>.input_scale, <name>.weight, <name>.scale; parameter <name>.bias.
+Var layer_int8(Tape& tape, const std::string& name, Var x, int64_t n, int64_t in, int64_t out, double reach) {
+  const double level = 1 / (127 * std::sqrt(static_cast<double>(in)));  // of weights as default_init draws them
+  const Var scale_x = tape.state(name + ".input_scale", {1}, reach / 127),
+            w = tape.state(name + ".weight", {out, in}, Fill::uniform(-127, 127), DType::i8),
+            scale_w = tape.state(name + ".scale", {out}, level),
+            bias = tape.parameter(name + ".bias", {out}, default_init(in)),
+            zero = tape.constant(name + ".zero", {1}, 0, DType::i32);
+  const Var levels = tape.add(Quantise{.outer = 1, .c = 1, .inner = n * in, .lo = 0}, {x, scale_x, zero});
+  return tape.add(LinearInt8{.n = n, .in = in, .out = out}, {levels, w, scale_x, scale_w, bias});
+}
+
 }  // namespace
 
-std::string Mlp::invalid() const { return invalid_model(batch, dtype) + invalid_mixed(mixed, dtype); }
+std::string Mlp::invalid() const {
+  if (const std::string why = invalid_model(batch, dtype) + invalid_mixed(mixed, dtype); !why.empty()) return why;
+  return int8 && dtype != DType::f32 ? std::string("dtype ") + name_of(dtype) + ": with int8 f32 is allowed" : "";
+}
 
 void Mlp::train(Tape& tape) const {
+  if (int8) throw Error("int8: only an inference has weights of 8 bits; a training step has them in dtype");
   const Var x = pixels(tape, *this), label = tape.input("label", DType::i32, {batch}, Fill::below(kOut));
   const Parameters p = declare(tape, dtype);
   const Var offset = tape.counter("dropout.offset", batch * kHidden);
@@ -72,10 +96,32 @@ void Mlp::train(Tape& tape) const {
 
 void Mlp::evaluate(Tape& tape) const {
   const Var x = pixels(tape, *this);
+  if (int8) {
+    tape.phase("forward");
+    const Var h = layer_int8(tape, "fc1", x, batch, kIn, kHidden, 1);
+    tape.output("logits", layer_int8(tape, "fc2", h, batch, kHidden, kOut, kDrawnHidden));
+    return;
+  }
   const Parameters p = declare(tape, dtype);
   tape.phase("forward");
   const Var h = tape.add(hidden(*this), {x, p.w1, p.b1});
   tape.output("logits", tape.add(head(*this), {h, p.w2, p.b2}));
+}
+
+// Pixels lie in 0 to 1. So no hidden activation exceeds its bias and the positive weights of its row: with that as the
+// largest level nothing is cut off, and no samples are needed to find it.
+void Mlp::adapt(Checkpoint& checkpoint) const {
+  if (!int8) return;
+  const std::vector<double> w = values_of(checkpoint, "fc1.weight"), bias = values_of(checkpoint, "fc1.bias");
+  double reach = 1e-6;
+  for (size_t o = 0; o < bias.size(); ++o) {
+    double sum = bias[o];
+    for (size_t i = 0; i < w.size() / bias.size(); ++i) sum += std::max(0.0, w[o * (w.size() / bias.size()) + i]);
+    reach = std::max(reach, sum);
+  }
+  for (const char* layer : {"fc1", "fc2"}) quantise_rows(checkpoint, layer);
+  set_values(checkpoint, "fc1.input_scale", DType::f32, {1}, {1.0 / 127});
+  set_values(checkpoint, "fc2.input_scale", DType::f32, {1}, {reach / 127});
 }
 
 DUET_MODEL(Mlp);

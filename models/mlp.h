@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The multi-layer perceptron 784-128-10, the classic first network for MNIST: relu, dropout 0.2, softmax cross-entropy,
-// SGD with momentum 0.9 or Adam.
+// SGD with momentum 0.9 or Adam. With int8 its inference multiplies weights and activations of 8 bits.
 #pragma once
 #include "models/layers.h"
 #include "models/model.h"
@@ -15,17 +15,19 @@ struct Mlp {
   int64_t batch = 32;
   DType dtype = DType::f32;
   OptimiserKind optimiser = OptimiserKind::sgd;
-  bool mixed = false;
+  bool mixed = false, int8 = false;
 
   void attributes(auto&& field) {
     field("dtype", dtype, "element type of parameters and activations");
     field("batch", batch, "samples of a step");
     field.option("optimiser", optimiser, "sgd, with momentum 0.9, or adam");
     field.option("mixed", mixed, kMixed);
+    field.option("int8", int8, "of an inference: weights and activations of 8 bits; biases and logits in dtype");
   }
   std::string invalid() const;
   void train(Tape& tape) const;
   void evaluate(Tape& tape) const;
+  void adapt(Checkpoint& checkpoint) const;
 
   static Cases cases(Scale scale) {
     const Cases test{
@@ -44,6 +46,7 @@ struct Mlp {
     };
     return by_scale(scale, test, standard, {}, sweep("batch", 1, 16384));
   }
+  static Cases served() { return {{"", ""}, {"8-bit weights and activations", "int8:1"}}; }
 };
 
 }  // namespace duet

@@ -11,6 +11,7 @@
 //     void evaluate(Tape& tape) const;       // forward only: the same parameters, without dropout
 //     static Cases cases(Scale scale);       // core/cases.h
 //     static Cases served();                 // optional: the forms of its inference, where there are several
+//     void adapt(Checkpoint&) const;         // optional: what training left becomes what evaluate() takes
 //   };
 // Names on the tape that tools rely on: inputs "x" (samples first), "label"; state "lr"; outputs "loss", "logits".
 #pragma once
@@ -28,6 +29,7 @@
 namespace duet {
 
 class Tape;
+struct Checkpoint;
 
 // One model with its type erased. Cheap to copy, immutable.
 class Model {
@@ -46,6 +48,7 @@ class Model {
   Model with_words(std::string_view words) const;
   void train(Tape& tape) const { self_->train(tape); }
   void evaluate(Tape& tape) const { self_->evaluate(tape); }
+  void adapt(Checkpoint& checkpoint) const { self_->adapt(checkpoint); }
 
  private:
   struct Interface {
@@ -56,6 +59,7 @@ class Model {
     virtual std::string invalid() const = 0;
     virtual void train(Tape&) const = 0;
     virtual void evaluate(Tape&) const = 0;
+    virtual void adapt(Checkpoint&) const = 0;
   };
   template <class M>
   struct Holder;
@@ -111,6 +115,9 @@ struct Model::Holder final : Model::Interface {
   std::string invalid() const override { return model.invalid(); }
   void train(Tape& tape) const override { model.train(tape); }
   void evaluate(Tape& tape) const override { model.evaluate(tape); }
+  void adapt(Checkpoint& checkpoint) const override {
+    if constexpr (requires { model.adapt(checkpoint); }) model.adapt(checkpoint);
+  }
   M model;
 };
 

@@ -44,6 +44,7 @@ Predictor::Predictor(const Model& model, Context& context, const Tape::Preferenc
       tape_(context, preferences),
       form_(sample_form(trained_model(checkpoint, model).with("batch", "1"), context)) {
   require_made_by(checkpoint, model);
+  model.adapt(checkpoint);
   model.evaluate(tape_);
   tape_.plan();
   std::vector<std::pair<std::string, Var>> tensors = tape_.named_parameters();

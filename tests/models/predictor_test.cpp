@@ -9,8 +9,10 @@
 #include <cmath>
 
 #include "core/cpu_context.h"
+#include "models/data/digits.h"
 #include "models/data/pairs.h"
 #include "models/data/points.h"
+#include "models/served_weights.h"
 
 namespace duet {
 namespace {
@@ -122,6 +124,68 @@ TEST_F(Serving, AnAnswerIsComparedUpToItsEnd) {
   }
   EXPECT_NEAR(trainer.evaluate(pair).loss, loss, 1e-5);
   EXPECT_DOUBLE_EQ(trainer.evaluate(pair).accuracy, correct / 3.);
+}
+
+double at(const std::vector<double>& w, size_t row, size_t col, size_t cols) { return w[row * cols + col]; }
+
+// Largest errors of the logits of an mlp with 8 bits: each rounded value is off by half a level at most, and the errors
+// of a layer's inputs and weights reach its outputs by the absolute values that they are multiplied with.
+std::vector<double> int8_errors(const Checkpoint& wide, const Checkpoint& narrow, const std::vector<double>& x) {
+  std::vector<double> value = x, error(x.size(), 0);
+  for (const char* layer : {"fc1", "fc2"}) {
+    const std::string name = layer;
+    const std::vector<double> w = values_of(wide, name + ".weight"), bias = values_of(wide, name + ".bias"),
+                              scale = values_of(narrow, name + ".scale");
+    const double half = values_of(narrow, name + ".input_scale")[0] / 2;
+    const size_t in = value.size();
+    std::vector<double> y, e;
+    for (size_t o = 0; o < bias.size(); ++o) {
+      double sum = bias[o], off = 0;
+      for (size_t i = 0; i < in; ++i) {
+        const double weight = at(w, o, i, in), input_off = error[i] + half;
+        sum += weight * value[i];
+        off += std::abs(weight) * input_off + scale[o] / 2 * (std::abs(value[i]) + input_off);
+      }
+      y.push_back(name == "fc1" ? std::max(0.0, sum) : sum);
+      e.push_back(off);
+    }
+    value = y;
+    error = e;
+  }
+  return error;
+}
+
+TEST_F(Serving, IntegersOf8BitsAnswerWithinTheirRounding) {
+  const Dataset digits = draw_digits(2000, 1), test = draw_digits(100, 2);
+  Trainer mlp(find_model("mlp").with("batch", "20"), cpu_, Tape::preferences_for(Device::cpu), 3);
+  mlp.learning_rate(.05);
+  mlp.epoch(digits);
+  const Checkpoint checkpoint = mlp.checkpoint();
+  const Model model = served_model(checkpoint, find_model("mlp")), narrow_model = model.with("int8", "1");
+  EXPECT_EQ(model.label(), "f32/batch:1");
+  Predictor wide(model, cpu_, Tape::preferences_for(Device::cpu), checkpoint),
+      narrow(narrow_model, cpu_, Tape::preferences_for(Device::cpu), checkpoint);
+  Checkpoint adapted = checkpoint;
+  narrow_model.adapt(adapted);
+  EXPECT_EQ(adapted.tensors.at("fc1.weight").dtype, DType::i8);
+  int same = 0;
+  double used = 0;  // of the bound
+  for (int64_t s = 0; s < test.size(); ++s) {
+    const std::vector<float> x(test.x.begin() + s * 784, test.x.begin() + (s + 1) * 784);
+    const std::vector<double> want = wide.logits(x, {}), got = narrow.logits(x, {}),
+                              error = int8_errors(checkpoint, adapted, {x.begin(), x.end()});
+    for (size_t c = 0; c < want.size(); ++c) {
+      EXPECT_LE(std::abs(got[c] - want[c]), error[c] + 1e-4) << "sample " << s << " class " << c;
+      used = std::max(used, std::abs(got[c] - want[c]) / error[c]);
+    }
+    same += std::max_element(want.begin(), want.end()) - want.begin() ==
+            std::max_element(got.begin(), got.end()) - got.begin();
+  }
+  EXPECT_GT(used, 1e-3);  // they are not the same numbers
+  EXPECT_GE(same, 95);
+  Tape tape(cpu_, Tape::preferences_for(Device::cpu));
+  EXPECT_THAT(error_of([&] { narrow_model.train(tape); }), HasSubstr("only an inference"));
+  EXPECT_THAT(error_of([&] { find_model("mlp").with_words("bf16 int8:1"); }), HasSubstr("with int8 f32 is allowed"));
 }
 
 TEST_F(Serving, RefusesOtherCheckpoints) {

@@ -46,7 +46,9 @@ struct CacheAppend {
   std::vector<TensorSpec> tensors() const {
     // What is written is not read before: half of the traffic of an inout tensor.
     const int64_t written = heads() * std::min(T, C) * D;
-    return {x.of(dtype, {split, B, H, T, D}), position.of(DType::i32, {B}, Fill::below(std::max<int64_t>(1, C))),
+    // Positions are drawn where all tokens have room.
+    return {x.of(dtype, {split, B, H, T, D}),
+            position.of(DType::i32, {B}, Fill::below(std::max<int64_t>(1, C - T + 1))),
             cache.of(dtype, {split, B, H, C, D}).touching(ceil_div(written, 2))};
   }
   double flops() const { return 0; }
@@ -65,7 +67,7 @@ struct CacheAppend {
         {"no token: the cache stays", "B:2 H:3 T:0 D:5 C:7"},
         {"heads of nothing", "B:2 H:3 T:3 D:0 C:7"},
         {"no room", "B:2 H:3 T:3 D:5 C:0"},
-        {"nothing alike, and rows beyond the end", "B:3 H:2 T:5 D:7 C:11 split:2"},
+        {"nothing alike, and rows beyond the end", "B:3 H:2 T:5 D:7 C:11 split:2 position=8"},
         {"one token of each sequence", "B:5 H:3 T:1 D:33 C:9 split:2"},
         {"one token of each sequence, whole packs", "B:5 H:3 T:1 D:64 C:17 split:2"},
         {"more tokens than there is room", "B:2 H:2 T:9 D:16 C:5"},
@@ -79,7 +81,7 @@ struct CacheAppend {
     };
     const Cases standard{
         {"GPT-2 124M, decode, 8 sequences", "B:8 H:12 T:1 D:64 C:1024 split:2"},
-        {"GPT-2 124M, a prompt of 1024 tokens", "B:1 H:12 T:1024 D:64 C:1024 split:2 position=0"},
+        {"GPT-2 124M, a prompt of 1024 tokens", "B:1 H:12 T:1024 D:64 C:1024 split:2"},
     };
     const Cases more{
         {"Llama-3-8B, decode, 16 sequences", "B:16 H:8 T:1 D:128 C:4096"},

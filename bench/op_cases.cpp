@@ -23,6 +23,7 @@ namespace {
 constexpr int64_t kMiB = 1 << 20;
 // Of a shape that is an op's first, of its second, and of the first one in bf16.
 constexpr int64_t kMaxQuickBytes = 128 * kMiB, kMaxSecondQuickBytes = 64 * kMiB, kMaxQuickHalfBytes = 32 * kMiB;
+constexpr int64_t kMaxQuickStudyBytes = 256 * kMiB;
 // Of which the reference, serial and in double, computes a part; of a recurrent layer all that its slices depend on.
 constexpr double kMaxQuickFlops = 5e9, kMaxQuickRecurrentFlops = 2.2e9;
 constexpr double kQuickCoverage_s = 0.2, kMaxCoverage_s = 2;  // what the reference may take for all elements of a case
@@ -371,7 +372,7 @@ bool kept_when_quick(const Problem& p, const Op& op, std::vector<std::string>& t
 // Quick takes all cases of a study that are small enough where the filter names studies, since a curve needs its
 // points. Without such a filter one of each study shows that it works.
 bool kept_of_study(const Problem& p, const Options& options, std::vector<std::string>& taken) {
-  if (p.footprint_bytes() > kMaxQuickBytes || p.flops() > kMaxQuickFlops) return false;
+  if (p.footprint_bytes() > kMaxQuickStudyBytes || p.flops() > kMaxQuickFlops) return false;
   if (options.filter.find(kStudy) != std::string::npos) return true;
   taken.push_back(p.label());
   return taken.size() == 1;

@@ -19,7 +19,8 @@ constexpr const char* kGraph = "gpu.graph";
 constexpr int kMinSamples = 3, kMaxSamples = 21;  // of each phase and each node
 constexpr double kProfileBudgets =
     5;  // of a repetition, for the phases and again for the nodes; then kMinSamples will do
-constexpr double kMaxQuickFlops = 3e9;    // of a step or an inference
+constexpr double kMaxQuickWork = 3e9;  // operations of a step or an inference
+constexpr double kOperationsPerByte = 10;
 constexpr double kNodeSample_s = 100e-6;  // a node is repeated until a sample lasts this long
 
 int64_t batch_of(const Model& model) {
@@ -243,10 +244,12 @@ auto look_at_evaluation(const Model& model, const Look& look) {
   model.evaluate(tape);
   return look(tape);
 }
-double evaluation_flops(const Model& model) {
+// Operations, of which a CPU does some ten while it moves a byte.
+double evaluation_work(const Model& model) {
   return look_at_evaluation(model, [](const Tape& tape) {
     double sum = 0;
-    for (const Tape::Node& node : tape.nodes()) sum += node.problem.flops();
+    for (const Tape::Node& node : tape.nodes())
+      sum += std::max(node.problem.flops(), kOperationsPerByte * static_cast<double>(node.problem.bytes()));
     return sum;
   });
 }
@@ -262,7 +265,7 @@ bool is_quick(const Model& model) {
   const std::vector<Attribute> usual = find_model(model.name()).attributes(), its = model.attributes();
   for (size_t i = 0; i < its.size(); ++i)
     if (its[i].name != "batch" && its[i].text() != usual[i].text()) return false;
-  return 3 * evaluation_flops(model) <= kMaxQuickFlops;
+  return 3 * evaluation_work(model) <= kMaxQuickWork;
 }
 
 // Whether it answers anything: the evaluation of the recommender gives the error of known ratings alone.
@@ -288,18 +291,18 @@ std::vector<ModelCase> inference_cases(const Options& options) {
   const Preset preset = options.preset;
   struct Batches {
     std::vector<int64_t> sizes;
-    double max_flops, max_single_flops;  // of those above 1, and of one
+    double max_work, max_single_work;  // of those above 1, and of one
   };
   const Batches wanted = preset == Preset::quick
-                             ? Batches{{1, 8}, kMaxQuickFlops, is_short(options) ? kMaxQuickFlops : INFINITY}
+                             ? Batches{{1, 8}, kMaxQuickWork, is_short(options) ? kMaxQuickWork : INFINITY}
                          : preset == Preset::standard ? Batches{{1, 8, 32}, 1e12, INFINITY}
                                                       : Batches{{1, 8, 32, 64}, INFINITY, INFINITY};
   std::vector<ModelCase> cases;
   std::set<std::string> added;
-  const auto add_forms = [&](const Model& model, const std::string& why, double max_flops) {
+  const auto add_forms = [&](const Model& model, const std::string& why, double max_work) {
     for (const Case& form : served_forms(model)) {
       const Model served = model.with_words(form.text);
-      if (evaluation_flops(served) <= max_flops && added.insert(served.name() + "/" + served.label()).second)
+      if (evaluation_work(served) <= max_work && added.insert(served.name() + "/" + served.label()).second)
         cases.push_back({form.why.empty() ? why : form.why + ", " + why, served});
     }
   };
@@ -319,7 +322,7 @@ std::vector<ModelCase> inference_cases(const Options& options) {
       if (!is_served(model)) break;
       add_forms(model.with("batch", std::to_string(batch)),
                 batch == 1 ? "one request: its latency" : "several requests at once: throughput",
-                batch == 1 ? wanted.max_single_flops : wanted.max_flops);
+                batch == 1 ? wanted.max_single_work : wanted.max_work);
     }
   return cases;
 }

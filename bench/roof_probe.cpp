@@ -21,8 +21,7 @@ constexpr Trial kTrial{.budget_s = 15e-3, .max_samples = 20}, kLongTrial{.budget
 constexpr int64_t kShortTrial = 4 << 20;  // bytes: smaller footprints are tried one by one, which takes little time
 // 2^30 operations take milliseconds on most CPUs, 2^40 on most GPUs: such rows share one probe.
 constexpr int kMaxShortPower = 30, kMaxShortGpuPower = 40;
-// Passes, until a cache that the footprint exceeds keeps what it keeps in a long loop. After two, 64 MiB beside a cache
-// of 32 MiB were read a quarter slower than in one.
+// Passes, until a cache that the footprint exceeds keeps what it keeps in a long loop: that may take more than two.
 constexpr int kWarmUps = 2, kMaxWarmUps = 8;
 constexpr double kWarmUp_s = 5e-3;
 constexpr double kLongCall_s = 1e-3;  // on a GPU: a launch and a wait count for nothing beside it

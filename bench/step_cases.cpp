@@ -259,8 +259,7 @@ bool is_short(const Options& options) {
   return options.preset == Preset::quick && !named("step") && !named("infer");
 }
 
-// Such a short run varies the batch alone, of steps that take a CPU some tenths of a second at most. Backward is twice
-// forward.
+// Such a short run varies the batch alone, of steps of little work. Backward is twice forward.
 bool is_quick(const Model& model) {
   const std::vector<Attribute> usual = find_model(model.name()).attributes(), its = model.attributes();
   for (size_t i = 0; i < its.size(); ++i)

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "softgpu/libraries/elements.h"
+#include "softgpu/libraries/product.h"
 
 namespace {
 using namespace duet::softgpu;  // NOLINT: the file's subject is the functions below
@@ -31,17 +32,10 @@ cusparseStatus_t not_supported(const char* what) {
   return refuse_call(CUSPARSE_STATUS_NOT_SUPPORTED, std::string("cusparseSpMM: ") + what);
 }
 
-Element element_of(cudaDataType type) {
-  switch (type) {
-    case CUDA_R_32F:
-      return Element::f32;
-    case CUDA_R_16BF:
-      return Element::bf16;
-    case CUDA_R_16F:
-      return Element::f16;
-    default:
-      throw duet::Error("cusparseSpMM: element type {} has no stand-in", static_cast<int>(type));
-  }
+Element stored_as(cudaDataType type) {
+  const std::optional<Element> element = element_of(type);
+  if (element == Element::f32 || element == Element::bf16 || element == Element::f16) return *element;
+  throw duet::Error("cusparseSpMM: element type {} has no stand-in", static_cast<int>(type));
 }
 
 struct Sparse {
@@ -123,7 +117,7 @@ cusparseStatus_t cusparseSpMM(cusparseHandle_t handle, cusparseOperation_t op_a,
       return refuse_call(CUSPARSE_STATUS_INVALID_VALUE, "cusparseSpMM: matrices that do not fit each other");
     enqueue(h.stream, [=] {
       spoil(workspace, kWorkspaceBytes, "cusparseSpMM, workspace");
-      const Element type = element_of(a.type);
+      const Element type = stored_as(a.type);
       const Elements row(a.row, Element::i32, "cusparseSpMM, rows of A"),
           col(a.col, Element::i32, "cusparseSpMM, columns of A"), value(a.value, type, "cusparseSpMM, values of A"),
           factor(b.values, type, "cusparseSpMM, B");

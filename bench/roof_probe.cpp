@@ -2,7 +2,6 @@
 #include "bench/roof_probe.h"
 
 #include <algorithm>
-#include <bit>
 #include <chrono>
 #include <cmath>
 #include <limits>
@@ -98,7 +97,7 @@ std::shared_ptr<Pass> RoofProbes::memory(const Work& work, bool again) {
   const int64_t footprint = footprint_of(work);
   std::shared_ptr<Pass>& pass = memory_passes_[{work.pattern, footprint, work.cold}];
   if (pass && !again) return pass;
-  const int64_t alike = footprint < kShortTrial ? footprint : std::bit_width(static_cast<uint64_t>(footprint));
+  const int64_t alike = footprint < kShortTrial ? footprint : std::ilogb(static_cast<double>(footprint));
   std::shared_ptr<Pass>& tried = tried_[{work.pattern, alike, work.cold}];
   context_.enter([&] {
     if (!tried || again)

@@ -48,13 +48,15 @@ endif()
 
 # With nvcc, ccache must use its depend mode: by default it hashes only one device pass and returns stale objects.
 # CCACHE_COMPILERCHECK=content: unpacking the wheels again changes the date of nvcc, not its content.
+# CCACHE_BASEDIR: paths below it are hashed relative to the build folder, so a second checkout compiles nothing anew.
 find_program(DUET_CCACHE ccache)
 mark_as_advanced(DUET_CCACHE)
 if(DUET_CCACHE)
+  set(with_base ${CMAKE_COMMAND} -E env CCACHE_BASEDIR=${PROJECT_SOURCE_DIR})
   if(NOT DEFINED CMAKE_CXX_COMPILER_LAUNCHER)
-    set(CMAKE_CXX_COMPILER_LAUNCHER ${DUET_CCACHE})
+    set(CMAKE_CXX_COMPILER_LAUNCHER ${with_base} ${DUET_CCACHE})
   endif()
   if(NOT DEFINED CMAKE_CUDA_COMPILER_LAUNCHER)
-    set(CMAKE_CUDA_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_DEPEND=1 CCACHE_COMPILERCHECK=content ${DUET_CCACHE})
+    set(CMAKE_CUDA_COMPILER_LAUNCHER ${with_base} CCACHE_DEPEND=1 CCACHE_COMPILERCHECK=content ${DUET_CCACHE})
   endif()
 endif()

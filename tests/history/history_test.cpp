@@ -266,7 +266,7 @@ TEST_F(HistoryTest, NamesWhatIsNoHistory) {
 }
 
 TEST_F(HistoryTest, RefusesANewerVersionAndLeavesItAlone) {
-  { made.run(0), open().add(made.run(0)); }
+  { open().add(made.run(0)); }
   run_sql("PRAGMA user_version = 7");
   for (const Access access : {Access::read, Access::write, Access::create})
     EXPECT_THAT(error_of<Error>([&] { open(access); }), HasSubstr("has version 7, which is newer than the 1"));
@@ -339,7 +339,8 @@ TEST_F(HistoryTest, ADamagedPageIsNamed) {
 }
 
 // A folder in which nothing can be written while this lives. Root may write anywhere, so it is another user meanwhile.
-struct ReadOnly {
+class ReadOnly {
+ public:
   ReadOnly(fs::path folder, const std::string& file) : folder_(std::move(folder)) {
     chmod(file.c_str(), 0444);
     chmod(folder_.c_str(), 0555);
@@ -349,6 +350,8 @@ struct ReadOnly {
     if (was_root_ && seteuid(0) != 0) ADD_FAILURE();
     chmod(folder_.c_str(), 0755);
   }
+
+ private:
   fs::path folder_;
   bool was_root_ = geteuid() == 0;
 };

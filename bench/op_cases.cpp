@@ -21,8 +21,8 @@ namespace duet::bench {
 namespace {
 
 constexpr int64_t kMiB = 1 << 20;
-// Of a shape that is an op's first, of its second, and of the first one in bf16.
-constexpr int64_t kMaxQuickBytes = 128 * kMiB, kMaxSecondQuickBytes = 64 * kMiB, kMaxQuickHalfBytes = 32 * kMiB;
+// Of a shape in f32, and of the first one in bf16.
+constexpr int64_t kMaxQuickBytes = 64 * kMiB, kMaxQuickHalfBytes = 32 * kMiB;
 constexpr int64_t kMaxQuickStudyBytes = 256 * kMiB;
 // Of which the reference, serial and in double, computes a part; of a recurrent layer all that its slices depend on.
 constexpr double kMaxQuickFlops = 5e9, kMaxQuickRecurrentFlops = 2.2e9;
@@ -350,9 +350,8 @@ const ProblemCase* cheapest(const std::vector<ProblemCase>& cases) {
   return min;
 }
 
-// Quick takes two shapes of an op: the first one that is small enough, which may be one beyond the caches, and the
-// first of the others that is smaller. bf16 stands beside f32 for the first one only, and not where it is memory
-// traffic that f32 shows as well. A backward pass takes the first shape in f32: the forward pass has the others.
+// Quick takes two shapes of an op, the first ones that are small enough; they may be larger than the caches. bf16
+// stands beside f32 for the first one only, and not where it is memory traffic that f32 shows as well. A backward pass takes the first shape in f32: the forward pass has the others.
 bool kept_when_quick(const Problem& p, const Op& op, std::vector<std::string>& taken) {
   if (p.footprint_bytes() > kMaxQuickBytes || p.flops() > kMaxQuickFlops) return false;
   if (op.family == "recurrent" && p.flops() > kMaxQuickRecurrentFlops) return false;
@@ -364,7 +363,6 @@ bool kept_when_quick(const Problem& p, const Op& op, std::vector<std::string>& t
   if (!plain_f32(p)) return false;
   if (at != taken.end()) return true;
   if (taken.size() == (is_backward ? 1 : 2)) return false;
-  if (taken.size() == 1 && p.footprint_bytes() > kMaxSecondQuickBytes) return false;
   taken.push_back(shape);
   return true;
 }

@@ -22,7 +22,7 @@ namespace {
 
 constexpr int64_t kMiB = 1 << 20;
 // Of a shape in f32, and of the first one in bf16.
-constexpr int64_t kMaxQuickBytes = 64 * kMiB, kMaxQuickHalfBytes = 32 * kMiB;
+constexpr int64_t kMaxQuickBytes = 64 * kMiB, kMaxQuickHalfBytes = 16 * kMiB;
 constexpr int64_t kMaxQuickStudyBytes = 256 * kMiB;
 // Of which the reference, serial and in double, computes a part; of a recurrent layer all that its slices depend on.
 constexpr double kMaxQuickFlops = 5e9, kMaxQuickRecurrentFlops = 2.2e9;

@@ -351,7 +351,8 @@ const ProblemCase* cheapest(const std::vector<ProblemCase>& cases) {
 }
 
 // Quick takes two shapes of an op, the first ones that are small enough; they may be larger than the caches. bf16
-// stands beside f32 for the first one only, and not where it is memory traffic that f32 shows as well. A backward pass takes the first shape in f32: the forward pass has the others.
+// stands beside f32 for the first one only, and not where it is memory traffic that f32 shows as well. A backward pass
+// takes the first shape in f32: the forward pass has the others.
 bool kept_when_quick(const Problem& p, const Op& op, std::vector<std::string>& taken) {
   if (p.footprint_bytes() > kMaxQuickBytes || p.flops() > kMaxQuickFlops) return false;
   if (op.family == "recurrent" && p.flops() > kMaxQuickRecurrentFlops) return false;

@@ -135,14 +135,17 @@ void print_table(const std::vector<KernelProfile>& kernels) {
 }
 
 // Runs the job once on the host and counts. `implementation`: simt.*. Throws Error where it does not serve the case.
+// Nothing, and a reason, where the implementation does not take the case.
 std::vector<KernelProfile> profile_job(const Problem& problem, const Implementation& implementation, uint64_t blocks,
-                                       uint64_t seed) {
-  std::string reason;
+                                       uint64_t seed, std::string& reason) {
   const std::unique_ptr<Context> host = open_simt(reason, {.seed = seed, .blocks = static_cast<int64_t>(blocks)});
   if (!host) throw Error("{}", reason);
   const HostTensors inputs = draw_inputs(problem, FillMode::values, seed);
   Session session(problem, implementation, *host, inputs);
-  if (!session.supported()) throw Error("{} {}: {}", problem.name(), implementation.name, session.plan().reason());
+  if (!session.supported()) {
+    reason = session.plan().reason();
+    return {};
+  }
   session.restore();
   return profile_kernels([&] { host->enter([&] { session.run(); }); });
 }
@@ -190,7 +193,13 @@ int run_kernel_profile(const KernelProfileOptions& options) {
     fmt::print(stderr, "duet: {}: {}\n", twin, not_built_reason(twin));
     return kUnsupported;
   }
-  const std::vector<KernelProfile> kernels = profile_job(problem, *implementation, options.blocks, options.seed);
+  std::string reason;
+  const std::vector<KernelProfile> kernels =
+      profile_job(problem, *implementation, options.blocks, options.seed, reason);
+  if (!reason.empty()) {
+    fmt::print(stderr, "duet: {}: {}\n", options.job, reason);
+    return kUnsupported;
+  }
   if (options.table)
     print_table(kernels);
   else

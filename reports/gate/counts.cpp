@@ -56,12 +56,14 @@ class CountGate {
     for (const std::string& job : bench.listed_jobs(options_.filter, left())) {
       if (!job.substr(op_of(job).size()).starts_with("/cuda.")) continue;
       std::string text;
-      const ProgramEnd end = run_program({duet, "kernel-profile", job, "--blocks", "4"}, left(), &text);
+      const std::vector<std::string> command{duet, "kernel-profile", job, "--blocks", "4"};
+      const ProgramEnd end = run_program(command, left(), &text);
       if (end.exit_status == kUnsupported) {
         counts.without[job] = "its kernels cannot be run on the host";
         continue;
       }
-      if (end.exit_status != 0) fail(side, duet, end);
+      if (end.exit_status != 0)  // once more, for what it says on standard error
+        fail(side, duet + " kernel-profile " + job, end.timed_out ? end : run_program(command, left()));
       add_kernel_profile(fmt::format("{} {}", side, job), text, counts);
     }
     return counts;

@@ -23,11 +23,12 @@ class Wrong(Exception):
     pass
 
 
-def gate(head, options, wanted):
+def gate(head, options, wanted, jobs=None):
     """{row: [verdict, ratio]}"""
+    jobs = JOBS if jobs is None else jobs
     with tempfile.TemporaryDirectory() as folder:
         result = f"{folder}/gate.json"
-        done = subprocess.run([f"{BIN}/duet", "gate", "--base", BENCH, "--head", head, *JOBS, "--budget", "10min", "--noise",
+        done = subprocess.run([f"{BIN}/duet", "gate", "--base", BENCH, "--head", head, *jobs, "--budget", "10min", "--noise",
                                f"{folder}/none.json", "--json", result, "--all", *options], text=True, capture_output=True)
         rows = []
         if os.path.exists(result):
@@ -67,6 +68,14 @@ def counted_programs():
         raise Wrong(f"instructions of an unchanged job differ: {counts}")
 
 
+def counted_kernels():
+    """Some of the blocks run, and the second kernel reads what all of them write; the study's row has no kernel."""
+    jobs = ["--device", "gpu", "--filter", "^(accuracy/cuda.naive/f32/rows:256/cols:1000/k:5|study/transfer/cuda.kernel/f32/n:4194304)$"]
+    rows = gate(BENCH, ["--metric", "kernels"], 0, jobs)
+    if not rows or any(verdict != "SAME" or ratio["value"] != 1 for verdict, ratio in rows.values()):
+        raise Wrong(f"the same kernels: {rows}")
+
+
 def attempt(check, attempts):
     for left in reversed(range(attempts)):
         try:
@@ -82,4 +91,9 @@ if shutil.which("valgrind"):
     attempt(counted_programs, 1)
 else:
     print("skipped: counts of instructions (no valgrind)")
+profile = subprocess.run([f"{BIN}/duet", "kernel-profile", "accuracy/cuda.naive/f32/rows:2/cols:4"], capture_output=True)
+if profile.returncode == 77:
+    print(f"skipped: counts of kernels ({profile.stderr.decode().strip()})")
+else:
+    attempt(counted_kernels, 1)
 print("passed")

@@ -10,7 +10,6 @@
 #include <ctime>
 #include <map>
 
-#include "core/build_info.h"
 #include "core/command_line.h"
 #include "core/dtype.h"
 #include "core/error.h"
@@ -86,12 +85,6 @@ NamedCase named_case(std::string_view line, std::string source) {
   const std::string_view op = line.substr(0, end);
   if (op.empty()) throw Error("{}: an op is expected, then its attributes: 'softmax rows:64 cols:1000'", source);
   return {std::string(op), end == line.npos ? "" : std::string(line.substr(end + 1)), std::move(source)};
-}
-
-std::string version_text() {
-  const BuildInfo& b = build_info();
-  return fmt::format("bench_all of Duet, commit {}{}, {}, {}; CUDA: {}", b.git_sha, b.git_dirty ? " (modified)" : "",
-                     b.type, b.compiler, *b.cuda_compiler ? b.cuda_compiler : "none");
 }
 
 std::string is_regex(const std::string& text) {
@@ -245,7 +238,7 @@ std::optional<int> parse(int argc, char** argv, Options& options) {
   app.add_option("--perf-control", options.perf_control)->group("");    // of duet profile
   app.add_option("--counting-into", options.counting_into)->group("");  // of the process that valgrind runs
   app.add_option(kWorkerOption, options.worker)->group("");             // of the supervisor alone: not in --help
-  app.set_version_flag("--version", version_text());
+  app.set_version_flag("--version", version_text("bench_all"));
   app.footer(
       "Exit status: 0 all jobs that could run are ok; 1 a job failed; 2 an option, file or value cannot be used; 77 "
       "nothing could be measured; 130 interrupted (--resume goes on).");

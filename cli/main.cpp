@@ -205,6 +205,7 @@ void add_explain(CLI::App& app) {
 
 int run(int argc, char** argv) {
   CLI::App app{"Duet: deep-learning ops on CPU and GPU, side by side.", "duet"};
+  app.set_version_flag("--version", version_text("duet"));
   app.require_subcommand(1);
   // Writing can still fail here: on a full disk, or a closed pipe.
   const auto flushed = [](int status) {
@@ -231,7 +232,7 @@ int run(int argc, char** argv) {
   } catch (const CLI::RuntimeError& status) {
     return flushed(status.get_exit_code());
   } catch (const CLI::ParseError& e) {
-    if (e.get_exit_code() == 0) return app.exit(e);  // --help
+    if (e.get_exit_code() == 0) return app.exit(e);  // --help, --version
     if (app.get_subcommands().empty() && argc > 1) {
       std::string known;
       for (const CLI::App* command : app.get_subcommands({})) known += " " + command->get_name();

@@ -5,6 +5,8 @@
 
 #include <charconv>
 
+#include "core/build_info.h"
+
 namespace duet {
 namespace {
 
@@ -58,6 +60,12 @@ void append_escaped(std::string& line, std::string_view text) {
 }
 
 }  // namespace
+
+std::string version_text(std::string_view program) {
+  const BuildInfo& b = build_info();
+  return fmt::format("{} of Duet, commit {}{}, {}, {}; CUDA: {}", program, b.git_sha, b.git_dirty ? " (modified)" : "",
+                     b.type, b.compiler, *b.cuda_compiler ? b.cuda_compiler : "none");
+}
 
 std::string one_line(std::string_view text) {
   constexpr size_t kHead = kMaxMessage * 2 / 3, kTail = kMaxMessage - kHead;

@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the command lines of duet and bench_all share: messages that show a user's text safely, and whole numbers.
+// What the command lines of duet and bench_all share: --version, messages that show a user's text safely,
+// and whole numbers.
 #pragma once
 #include <cstdint>
 #include <string>
 #include <string_view>
 
 namespace duet {
+
+// What --version prints: "duet of Duet, commit 1a2b3c4, Release, GNU 12.2.0; CUDA: nvcc 13.0.88".
+std::string version_text(std::string_view program);
 
 // The text as one line for a message. Control characters, bytes that are not UTF-8 and characters that change the
 // direction of writing become \n, \t, \x1b, \u202e. A text of more than kMaxMessage bytes loses its middle:

@@ -4,6 +4,7 @@
 source "$(dirname "$0")/common.bash"
 
 does 'SUBCOMMAND' --help
+does '^duet of Duet, commit [0-9a-f]+.*; CUDA: ' --version
 does '--describe' op --help
 does '^softmax \(norm\): y\[r,c\]' list --filter '^softmax/'
 does 'GPT-2' list --filter '^softmax/' --scale full

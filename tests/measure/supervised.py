@@ -27,16 +27,19 @@ BIN = os.environ.get("DUET_BIN", "build/bin")
 
 
 def run(arguments, in_process):
-    """(wall seconds, CPU seconds, CPU seconds of the first process alone) of one run."""
+    """(wall seconds, CPU seconds, share of a core of the first process once it runs) of one run. Its first second is
+    left out: that is its start, which starts() measures."""
     command = [f"{BIN}/bench_all", *arguments] + ["--in-process"] * in_process
     start = time.monotonic()
     ran = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    own = 0
+    own = []  # (seconds, CPU seconds of the first process)
     while True:
         try:
-            own = int(Path(f"/proc/{ran.pid}/schedstat").read_text().split()[0]) * 1e-9
+            used = int(Path(f"/proc/{ran.pid}/schedstat").read_text().split()[0]) * 1e-9
         except (OSError, IndexError):
-            pass
+            used = 0
+        if used and time.monotonic() - start > 1:
+            own.append((time.monotonic(), used))
         pid, status, usage = os.wait4(ran.pid, os.WNOHANG)
         if pid:
             break
@@ -44,15 +47,16 @@ def run(arguments, in_process):
     ran.returncode = os.waitstatus_to_exitcode(status)
     if ran.returncode != 0:
         sys.exit(f"supervised.py: {' '.join(command)}: exit status {ran.returncode}")
-    return time.monotonic() - start, usage.ru_utime + usage.ru_stime, own
+    share = (own[-1][1] - own[0][1]) / (own[-1][0] - own[0][0]) if len(own) > 1 else 0
+    return time.monotonic() - start, usage.ru_utime + usage.ru_stime, share
 
 
 def measure(path, filter_, in_process):
-    """(wall seconds, CPU seconds, {row: seconds}, CPU seconds of the supervisor) of one run."""
-    wall, cpu, own = run(["--scale", "quick", "--device", "cpu", "--filter", filter_, f"--json={path}"], in_process)
+    """(wall seconds, CPU seconds, {row: seconds}, share of a core of the supervisor) of one run."""
+    wall, cpu, share = run(["--scale", "quick", "--device", "cpu", "--filter", filter_, f"--json={path}"], in_process)
     jobs = json.loads(Path(path).read_text())["duet"]["jobs"]
     rows = {j["name"]: s["summary"]["median_s"] for j in jobs for s in j["series"]}
-    return wall, cpu, rows, own
+    return wall, cpu, rows, share
 
 
 def starts(path, pairs):
@@ -82,6 +86,8 @@ def main():
     parser.add_argument("--quick-s", type=float, default=150, help="of a quick run (default 150)")
     parser.add_argument("--filter", default="^(relu|softmax|gemm|layernorm|sgd)/")
     args = parser.parse_args()
+    if args.pairs == 1 or args.pairs < 0 or args.starts < 1:
+        parser.error("--pairs is 0 (none), or 2 and more, since noise is between pairs; --starts is at least 1")
     runs = {False: [], True: []}
     with tempfile.TemporaryDirectory() as folder:
         wall, cpu = starts(f"{folder}/run.json", args.starts)
@@ -96,7 +102,7 @@ def main():
                   flush=True)
     if not args.pairs:
         return 0
-    share = statistics.median(own / total for total, _, _, own in runs[False])
+    share = statistics.median(share for *_, share in runs[False])
     cost = share + wall / args.quick_s
     print(f"\nsupervisor: {1e3 * share:.2f} ms of CPU a second; with its start {100 * cost:.3f} % of {args.quick_s:g} s")
     print(f"\n{'supervised / in process':24} {'median':>8} {'noise':>18}")

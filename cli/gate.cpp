@@ -134,6 +134,9 @@ reports::GateOptions gate_options(const Options& o) {
     throw Error("--base-db {}: a history has times, so --metric {} cannot be compared with it", o.base_db, o.metric);
   if (o.head.empty() == o.head_json.empty())
     throw Error("gate: either --head PROGRAM or --head-json FILE... is expected");
+  if (o.base.empty() && o.head.empty() && (!o.filter.empty() || !o.arguments.empty()))
+    throw Error("{}: is passed on to programs, and here no program runs; leave it out",
+                o.filter.empty() ? o.arguments.front() : "--filter=" + o.filter);
   g.base = {o.base, o.base_json, {}};
   if (!o.base_db.empty())
     g.base.past_runs = [&o](const reports::MeasuredRun& head) { return past_runs(o.base_db, o.allowed, head); };

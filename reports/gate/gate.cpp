@@ -8,6 +8,7 @@
 #include <chrono>
 #include <cmath>
 #include <cstdlib>
+#include <filesystem>
 #include <map>
 #include <optional>
 #include <set>
@@ -78,7 +79,7 @@ class Gate {
         screen_s_[side] = last_s_;
         continue;
       }
-      for (const std::string& file : given(side).files) files_[side].push_back(load_measured(file, options_.metric));
+      load_files(side);
       if (side == kHead) first[side] = files_[side].front();
     }
     if (options_.base.past_runs) {
@@ -231,6 +232,13 @@ class Gate {
             rule.q, 100 * rule.min_effect, rule.noise_factor)};
     if (out_of_time_ || dropped_)
       comparison_.warnings.push_back(fmt::format("the budget of {} was used up", time_text(options_.budget_s)));
+    // Of 5 and 5 values, 252 orders are possible: with fewer chance alone gives any order more often than q.
+    constexpr size_t kLeastRuns = 5;
+    const size_t base = files_[kBase].size(), head = files_[kHead].size();
+    if (!programs_[kBase] && !programs_[kHead] && std::min(base, head) < kLeastRuns)
+      comparison_.warnings.push_back(
+          fmt::format("{} of base and {} of head: with fewer than {} on a side no row can be SLOWER",
+                      count_of(base, "run"), head, kLeastRuns));
     reports::finish(comparison_);
     return std::move(comparison_);
   }
@@ -282,6 +290,17 @@ class Gate {
            given_as("--min-time", smoke   ? 0.02
                                   : large ? 0.5
                                           : 0.05);
+  }
+
+  // A run that is given twice would count as two processes.
+  void load_files(Side side) {
+    const std::vector<std::string>& files = given(side).files;
+    for (size_t i = 0; i < files.size(); ++i) {
+      files_[side].push_back(load_measured(files[i], options_.metric));
+      for (size_t j = 0; j < i; ++j)
+        if (std::filesystem::equivalent(files[i], files[j]))
+          throw Error("{}: is the file {} again; give each run once", files[i], files[j]);
+    }
   }
 
   // Base files of another machine or build say nothing about head; one of them must not hide the others.

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
 #include <filesystem>
 
 #include "core/atomic_file.h"
@@ -58,6 +59,7 @@ void write_page(const reports::Document& document, const std::string& directory)
 int run_project(const ProjectOptions& options) {
   reports::GpuTable table = gpus_of(options.gpus_file);
   if (options.launch_us) {
+    if (std::isnan(*options.launch_us)) throw Error("--launch-us nan: microseconds from 0 to 1000000 are expected");
     table.launch_s = 1e-6 * *options.launch_us;
     table.launch_source = "--launch-us";
   }

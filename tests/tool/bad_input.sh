@@ -179,6 +179,7 @@ refuses 2 'gpu is required' project cut.json
 refuses 2 "GPU 'h100' is not one of t4 .* h100-sxm h100-pcie" project cut.json --gpu h100
 refuses 2 "GPU 'l4' is given twice" project cut.json --gpu l4 --gpu l4
 refuses 2 'launch-us' project cut.json --gpu l4 --launch-us -1
+refuses 2 'launch-us nan' project cut.json --gpu l4 --launch-us nan
 echo '{"launch": {"us": -2, "definition": "d", "source": "s"}, "sources": {"s": "t"}}' > gpus.json
 refuses 2 'gpus.json: launch.us: -2 is not a number of at least 0' project cut.json --gpu l4 --gpus gpus.json
 [ ! -e out ] || fail "a refused projection left its folder"

@@ -424,11 +424,13 @@ void add_history(CLI::App& app) {
 
   begin("ack", "mark a change as the new normal, or a run as not valid", run_ack);
   command->add_option("RUN", o->run, std::string(which) + "; the first run of the new normal")->required();
-  command->add_option("--filter", o->filter, "only series whose name contains a match of this regular expression");
+  CLI::Option* filter =
+      command->add_option("--filter", o->filter, "only series whose name contains a match of this regular expression");
   command->add_option("--note", o->note, "why");
   CLI::Option* invalid =
       command->add_flag("--invalid", o->invalid, "instead: the run is bad; it stays, in no baseline and no trend");
-  command->add_flag("--valid", o->valid, "instead: the run is good after all")->excludes(invalid);
+  invalid->excludes(filter);
+  command->add_flag("--valid", o->valid, "instead: the run is good after all")->excludes(invalid)->excludes(filter);
 }
 
 }  // namespace duet

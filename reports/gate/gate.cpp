@@ -233,12 +233,12 @@ class Gate {
     if (out_of_time_ || dropped_)
       comparison_.warnings.push_back(fmt::format("the budget of {} was used up", time_text(options_.budget_s)));
     // Of 5 and 5 values, 252 orders are possible: with fewer chance alone gives any order more often than q.
-    constexpr size_t kLeastRuns = 5;
+    constexpr size_t kMinRuns = 5;
     const size_t base = files_[kBase].size(), head = files_[kHead].size();
-    if (!programs_[kBase] && !programs_[kHead] && std::min(base, head) < kLeastRuns)
+    if (!programs_[kBase] && !programs_[kHead] && std::min(base, head) < kMinRuns)
       comparison_.warnings.push_back(
           fmt::format("{} of base and {} of head: with fewer than {} on a side no row can be SLOWER",
-                      count_of(base, "run"), head, kLeastRuns));
+                      count_of(base, "run"), head, kMinRuns));
     reports::finish(comparison_);
     return std::move(comparison_);
   }

@@ -82,6 +82,8 @@ does 'relu.*slower' history show slow --db h.sqlite
 does 'not valid' history ack slow --db h.sqlite --invalid --note 'busy'
 does 'Nothing is slower or faster' history trend --db h.sqlite
 does 'valid again' history ack slow --db h.sqlite --valid
+"$duet" history ack slow --db h.sqlite --invalid --filter '^relu' > stdout 2> stderr
+[ $? = 2 ] || fail "ack --invalid of some series: status $?"
 does 'the new normal of [0-9]+ series' history ack slow --db h.sqlite --filter '^relu' --note wanted
 does 'too new for an alarm' history trend --db h.sqlite
 

@@ -232,13 +232,7 @@ class Gate {
             rule.q, 100 * rule.min_effect, rule.noise_factor)};
     if (out_of_time_ || dropped_)
       comparison_.warnings.push_back(fmt::format("the budget of {} was used up", time_text(options_.budget_s)));
-    // Of 5 and 5 values, 252 orders are possible: with fewer chance alone gives any order more often than q.
-    constexpr size_t kMinRuns = 5;
-    const size_t base = files_[kBase].size(), head = files_[kHead].size();
-    if (!programs_[kBase] && !programs_[kHead] && std::min(base, head) < kMinRuns)
-      comparison_.warnings.push_back(
-          fmt::format("{} of base and {} of head: with fewer than {} on a side no row can be SLOWER",
-                      count_of(base, "run"), head, kMinRuns));
+    if (!programs_[kBase] && !programs_[kHead]) warn_of_few_files(rule.q);
     reports::finish(comparison_);
     return std::move(comparison_);
   }
@@ -290,6 +284,16 @@ class Gate {
            given_as("--min-time", smoke   ? 0.02
                                   : large ? 0.5
                                           : 0.05);
+  }
+
+  // Even values of which every one of head is above every one of base are not significant where so few can be ordered.
+  void warn_of_few_files(double q) {
+    const size_t base = files_[kBase].size(), head = files_[kHead].size();
+    double orders = 1;
+    for (size_t i = 1; i <= head; ++i) orders *= static_cast<double>(base + i) / static_cast<double>(i);
+    if (1 / orders > q)
+      comparison_.warnings.push_back(
+          fmt::format("{} of base and {} of head: too few for any row to be SLOWER", count_of(base, "run"), head));
   }
 
   // A run that is given twice would count as two processes.

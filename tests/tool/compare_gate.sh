@@ -51,7 +51,7 @@ status_is 2 "${gate[@]}"
 status_is 2 "${gate[@]}" --base /nowhere --head /nowhere
 status_is 2 "${gate[@]}" --base-json base.json --head-json same.json --budget soon
 status_is 0 "${gate[@]}" --base-json base.json --head-json same.json
-grep -q '1 run of base and 1 of head: with fewer than 5 on a side' out.txt || fail 'a gate that cannot fail does not say so'
+grep -q '1 run of base and 1 of head: too few for any row' out.txt || fail 'a gate that cannot fail does not say so'
 status_is 2 "${gate[@]}" --base-json base.json base.json --head-json same.json
 grep -q 'base.json: is the file base.json again' err.txt || fail 'a run given twice is not named'
 status_is 2 "${gate[@]}" --base-json base.json --head-json same.json --filter '^BM'

@@ -46,7 +46,8 @@ grep -q 'r1.json: there already' stdout || fail "import stopped at a cut file"
 # A gate takes the runs of this machine as its base.
 gate() {  # gate STATUS FILE: four processes like that file
   local status=0
-  "$duet" gate --base-db h.sqlite --head-json "$2" "$2" "$2" "$2" > stdout 2> stderr || status=$?
+  for i in 1 2 3; do cp "$2" head$i.json; done
+  "$duet" gate --base-db h.sqlite --head-json "$2" head1.json head2.json head3.json > stdout 2> stderr || status=$?
   [ $status = "$1" ] || fail "gate --base-db, $2: status $status, not $1: $(cat stdout stderr)"
 }
 gate 0 out/r3.json

@@ -12,6 +12,18 @@
 #include "results/facts.h"
 
 namespace duet::reports {
+
+void require_each_once(const std::vector<std::string>& files) {
+  std::map<std::filesystem::path, std::string> places;
+  for (const std::string& file : files) {
+    std::error_code unknown;
+    const std::filesystem::path place = std::filesystem::weakly_canonical(file, unknown);
+    if (unknown) continue;
+    const auto [at, is_new] = places.try_emplace(place, file);
+    if (!is_new) throw Error("{}: is the file {} again; give each run once", file, at->second);
+  }
+}
+
 namespace {
 
 using results::Job;
@@ -46,19 +58,14 @@ std::vector<std::string> short_names(const std::vector<Run>& runs) {
 }
 
 void require_different(const std::vector<Run>& runs) {
+  std::vector<std::string> files;
   for (size_t i = 0; i < runs.size(); ++i)
     for (size_t j = 0; j < i; ++j)
       if (!runs[i].invocation.id.empty() && runs[i].invocation.id == runs[j].invocation.id)
         throw Error("{}: is the run of {} again (id {}); give each run once", runs[i].file, runs[j].file,
                     runs[i].invocation.id);
-  std::map<std::filesystem::path, const Run*> places;
-  for (const Run& run : runs) {
-    std::error_code unknown;
-    const std::filesystem::path place = std::filesystem::weakly_canonical(run.file, unknown);
-    if (unknown) continue;
-    const auto [at, is_new] = places.try_emplace(place, &run);
-    if (!is_new) throw Error("{}: is the file {} again; give each run once", run.file, at->second->file);
-  }
+  for (const Run& run : runs) files.push_back(run.file);
+  require_each_once(files);
 }
 
 // A case is one only where it means the same work to both writers.

@@ -2,6 +2,7 @@
 // Several run files as one run, so that the CPU of one machine can stand beside the GPU of another. The report of a
 // joined run says of each row which machine measured it (Job::machine).
 #pragma once
+#include <string>
 #include <vector>
 
 #include "results/run.h"
@@ -14,6 +15,9 @@ namespace duet::reports {
 // is returned as it is. Throws Error, naming both files, where a run is given twice and where two files mean different
 // things by one case or one ceiling.
 results::Run join(std::vector<results::Run> runs);
+
+// Throws Error, naming both, where two of these are one file.
+void require_each_once(const std::vector<std::string>& files);
 
 // Which machine measured a job. Job::machine is that name, or "cpu_box (again in second_file)" where the machine had
 // measured the same job in an earlier file: only displayed, never compared. Empty in a report of one run.

@@ -8,7 +8,6 @@
 #include <chrono>
 #include <cmath>
 #include <cstdlib>
-#include <filesystem>
 #include <map>
 #include <optional>
 #include <set>
@@ -16,6 +15,7 @@
 #include "core/error.h"
 #include "reports/format.h"
 #include "reports/gate/bench_program.h"
+#include "reports/join.h"
 
 namespace duet::reports {
 namespace {
@@ -79,7 +79,8 @@ class Gate {
         screen_s_[side] = last_s_;
         continue;
       }
-      load_files(side);
+      require_each_once(given(side).files);  // a run that is given twice would count as two processes
+      for (const std::string& file : given(side).files) files_[side].push_back(load_measured(file, options_.metric));
       if (side == kHead) first[side] = files_[side].front();
     }
     if (options_.base.past_runs) {
@@ -286,7 +287,7 @@ class Gate {
                                           : 0.05);
   }
 
-  // Even values of which every one of head is above every one of base are not significant where so few can be ordered.
+  // The smallest p-value is that of one order among all: above q no row can be significant.
   void warn_of_few_files(double q) {
     const size_t base = files_[kBase].size(), head = files_[kHead].size();
     double orders = 1;
@@ -294,17 +295,6 @@ class Gate {
     if (1 / orders > q)
       comparison_.warnings.push_back(
           fmt::format("{} of base and {} of head: too few for any row to be SLOWER", count_of(base, "run"), head));
-  }
-
-  // A run that is given twice would count as two processes.
-  void load_files(Side side) {
-    const std::vector<std::string>& files = given(side).files;
-    for (size_t i = 0; i < files.size(); ++i) {
-      files_[side].push_back(load_measured(files[i], options_.metric));
-      for (size_t j = 0; j < i; ++j)
-        if (std::filesystem::equivalent(files[i], files[j]))
-          throw Error("{}: is the file {} again; give each run once", files[i], files[j]);
-    }
   }
 
   // Base files of another machine or build say nothing about head; one of them must not hide the others.

@@ -23,9 +23,8 @@ class Wrong(Exception):
     pass
 
 
-def gate(head, options, wanted, jobs=None):
+def gate(head, options, wanted, jobs=JOBS):
     """{row: [verdict, ratio]}"""
-    jobs = JOBS if jobs is None else jobs
     with tempfile.TemporaryDirectory() as folder:
         result = f"{folder}/gate.json"
         done = subprocess.run([f"{BIN}/duet", "gate", "--base", BENCH, "--head", head, *jobs, "--budget", "10min", "--noise",

@@ -266,7 +266,7 @@ TEST_F(HistoryTest, NamesWhatIsNoHistory) {
 }
 
 TEST_F(HistoryTest, RefusesANewerVersionAndLeavesItAlone) {
-  { open().add(made.run(0)); }
+  open().add(made.run(0));
   run_sql("PRAGMA user_version = 7");
   for (const Access access : {Access::read, Access::write, Access::create})
     EXPECT_THAT(error_of<Error>([&] { open(access); }), HasSubstr("has version 7, which is newer than the 1"));

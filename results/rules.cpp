@@ -449,6 +449,14 @@ std::optional<Contradiction> contradiction(const Repetition& r) {
 
 std::optional<Contradiction> contradiction(const Series& s) {
   if (s.repetitions.empty()) return Contradiction{"repetitions", "a series has at least one repetition"};
+  const Summary from_samples = summarise(s.repetitions);
+  const auto differs = [](double x, double y) { return std::abs(x - y) > 1e-9 * y; };
+  for (const auto& [member, said, found] : {std::tuple{"median_s", s.summary.median_s, from_samples.median_s},
+                                            {"lo_s", s.summary.lo_s, from_samples.lo_s},
+                                            {"hi_s", s.summary.hi_s, from_samples.hi_s},
+                                            {"min_s", s.summary.min_s, from_samples.min_s}})
+    if (differs(said, found))
+      return Contradiction{"summary", fmt::format("{} is {}, but the samples give {}", member, said, found)};
   return std::nullopt;
 }
 

@@ -36,11 +36,7 @@ inline Series make_series(Scope scope, double time_s, double fraction, int threa
                              .sm_clock_mhz = {},
                              .flags = {}});
   }
-  s.summary = {.median_s = time_s,
-               .lo_s = 0.99 * time_s,
-               .hi_s = 1.01 * time_s,
-               .min_s = 0.98 * time_s,
-               .interval = "min-max of repetition medians"};
+  s.summary = summarise(s.repetitions);
   s.foreign_cores = 0.01;
   s.roof = Roof{.bound = Bound::memory,
                 .ceiling = threads > 1 ? "cpu.copy" : "gpu.copy",

@@ -25,6 +25,7 @@ Run full_run(bool with_gpu = true) {
   std::vector<Job> jobs = softmax_pair();
   jobs[0].params = {{"rows", int64_t{64}}, {"log", true}, {"alpha", 0.1}, {"whole", 2.0}, {"padding", "same"}};
   jobs[0].series[0].repetitions[1].flags = {"contended", "retried"};
+  jobs[0].series[0].summary = summarise(jobs[0].series[0].repetitions);
   jobs[0].series[1].roof.reset();
   jobs.push_back(make_job("relu/cpu.tuned/f32/n:8", {make_series(Scope::call, 1e-6, 1.2, 4)}));
   EXPECT_FALSE(jobs.back().comparable);
@@ -129,6 +130,12 @@ TEST(RunFile, OnlyFiniteNumbersAreWritten) {
 
 TEST(RunFile, ContradictionsAreNotWritten) {
   results::Run run = full_run();
+  for (double Summary::*member : {&Summary::median_s, &Summary::lo_s, &Summary::hi_s, &Summary::min_s}) {
+    run.jobs[0].series[0].summary = summarise(run.jobs[0].series[0].repetitions);
+    run.jobs[0].series[0].summary.*member *= 1 + 1e-6;
+    EXPECT_THAT(error_of_writing(run), HasSubstr("but the samples give"));
+  }
+  run = full_run();
   run.jobs[0].reason = "so";
   EXPECT_THAT(error_of_writing(run), HasSubstr("rows:64: comparable: true, but reason says \"so\""));
   run = full_run();

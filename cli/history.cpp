@@ -208,7 +208,8 @@ int run_import(const Options& o) {
     if (!database) database.emplace(o.database, Access::create);
     return *database;
   };
-  if (fs::exists(o.database)) open();
+  const bool existed = fs::exists(o.database);
+  if (existed) open();
   int64_t taken = 0, skipped = 0, refused = 0;
   for (const std::string& path : o.files) {
     const Outcome outcome = import_file(open, path, o.reason);
@@ -217,6 +218,11 @@ int run_import(const Options& o) {
   if (skipped + refused > 0 && o.files.size() > 1)
     fmt::print(stderr, "duet: of {} files, {} taken, {} skipped, {} refused\n", o.files.size(), taken, skipped,
                refused);
+  if (!existed && database && database->runs(1).empty()) {  // opened for an export that was refused
+    database.reset();
+    std::error_code ignored;
+    for (const char* end : {"", "-wal", "-shm"}) fs::remove(o.database + end, ignored);
+  }
   return refused > 0 || taken == 0 ? kUsageError : 0;
 }
 

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <chrono>
 #include <nlohmann/json.hpp>
 
 #include "core/error.h"
@@ -124,6 +125,14 @@ void require_utc(const std::string& where, const std::string& text) {
   bool good = text.size() == kForm.size();
   for (size_t i = 0; good && i < kForm.size(); ++i)
     good = kForm[i] == '0' ? std::isdigit(static_cast<unsigned char>(text[i])) != 0 : text[i] == kForm[i];
+  if (good) {
+    const auto number = [&](size_t at, size_t digits) {
+      return static_cast<unsigned>(std::stoul(text.substr(at, digits)));
+    };
+    const std::chrono::year_month_day day{std::chrono::year(static_cast<int>(number(0, 4))),
+                                          std::chrono::month(number(5, 2)), std::chrono::day(number(8, 2))};
+    good = day.ok() && number(11, 2) < 24 && number(14, 2) < 60 && number(17, 2) <= 60;  // 60: a leap second
+  }
   if (!good) throw Error("{}: '{}' is no time in UTC such as 2026-11-22T09:58:39Z", where, text);
 }
 

@@ -95,6 +95,11 @@ TEST_F(HistoryTest, RefusesAnUnfinishedRunAndOneWithoutATime) {
   run.invocation.complete = true;
   run.invocation.started_at = "yesterday";
   EXPECT_THAT(error_of<Error>([&] { record_of(run); }), HasSubstr("'yesterday' is no time in UTC"));
+  for (const char* text :
+       {"2026-13-01T00:00:00Z", "2026-02-29T00:00:00Z", "2026-01-01T24:00:00Z", "2026-01-01T00:60:00Z"}) {
+    run.invocation.started_at = text;
+    EXPECT_THAT(error_of<Error>([&] { record_of(run); }), HasSubstr("is no time in UTC")) << text;
+  }
 }
 
 // --- the database

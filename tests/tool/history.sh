@@ -46,7 +46,7 @@ grep -q 'r1.json: there already' stdout || fail "import stopped at a cut file"
 # A gate takes the runs of this machine as its base.
 gate() {  # gate STATUS FILE: four processes like that file
   local status=0
-  for i in 1 2 3; do cp "$2" head$i.json; done
+  for i in 1 2 3; do sed "s/\"id\": \"[^\"]*\"/\"id\": \"head$i\"/" "$2" > head$i.json; done
   "$duet" gate --base-db h.sqlite --head-json "$2" head1.json head2.json head3.json > stdout 2> stderr || status=$?
   [ $status = "$1" ] || fail "gate --base-db, $2: status $status, not $1: $(cat stdout stderr)"
 }
@@ -85,6 +85,8 @@ does 'Nothing is slower or faster' history trend --db h.sqlite
 does 'valid again' history ack slow --db h.sqlite --valid
 "$duet" history ack slow --db h.sqlite --invalid --filter '^relu' > stdout 2> stderr
 [ $? = 2 ] || fail "ack --invalid of some series: status $?"
+"$duet" history add slow.json --db h.sqlite --commit-time 2026-13-01T00:00:00Z > stdout 2> stderr
+[ $? = 2 ] || fail "add --commit-time of month 13: $(cat stdout stderr)"
 does 'the new normal of [0-9]+ series' history ack slow --db h.sqlite --filter '^relu' --note wanted
 does 'too new for an alarm' history trend --db h.sqlite
 
@@ -126,5 +128,8 @@ refuses 2 'is not a database of SQLite' history list --db text
 refuses 2 'there is no such database' history trend --db nothing.sqlite
 refuses 2 'nothing.json: cannot' history import nothing.json --db new.sqlite
 refuses 2 '--db is required' history list
+sed '2,$s/"median_s"/"median"/' first.jsonl > broken.jsonl
+refuses 2 'broken.jsonl, line' history import broken.jsonl --db new.sqlite
+[ ! -e new.sqlite ] || fail "a refused import left a database"
 refuses 2 'subcommand' history
 finish

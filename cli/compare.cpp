@@ -17,6 +17,7 @@ namespace duet {
 
 int run_compare(const CompareOptions& options) {
   using namespace reports;
+  require_one_to_stdout({{"--json", options.json}, {"--markdown", options.markdown}});
   const Metric metric = options.metric == "speedup" ? Metric::speedup : Metric::time;
   // At once: of a comparison of large files nearly all the time goes into reading them.
   auto reading = std::async(std::launch::async, [&] { return load_measured(options.base, metric); });

@@ -23,10 +23,10 @@ namespace duet {
 namespace {
 
 constexpr int kInterruptedStatus = 130;
+constexpr const char* kNoise = "out/noise.json";  // where bench_all --aa writes it by default
 
 struct Options {
-  std::string base, base_db, head, filter, metric = "time", mode = "fail", budget = "10min", process_limit,
-                                           noise = "out/noise.json";
+  std::string base, base_db, head, filter, metric = "time", mode = "fail", budget = "10min", process_limit, noise;
   std::vector<std::string> base_json, head_json, allowed;
   std::vector<std::string> arguments;  // for bench_all
   std::string json, markdown;
@@ -91,6 +91,7 @@ std::vector<reports::MeasuredRun> past_runs(const std::string& database, const s
     reports::MeasuredRun run;
     run.file = database;
     run.kind = head.kind;
+    run.id = info.name.id;
     run.commit = info.git_sha;
     run.started_at = info.started_at;
     run.keys = keys_of(info, head.keys);
@@ -127,6 +128,7 @@ std::vector<reports::MeasuredRun> past_runs(const std::string& database, const s
 }
 
 reports::GateOptions gate_options(const Options& o) {
+  require_one_to_stdout({{"--json", o.json}, {"--markdown", o.markdown}});
   reports::GateOptions g;
   if (!o.base.empty() + !o.base_json.empty() + !o.base_db.empty() != 1)
     throw Error("gate: one of --base PROGRAM, --base-json FILE... and --base-db DB is expected");
@@ -147,7 +149,7 @@ reports::GateOptions gate_options(const Options& o) {
   g.allowed = o.allowed;
   g.budget_s = require_seconds("--budget", o.budget);
   if (!o.process_limit.empty()) g.process_limit_s = require_seconds("--process-limit", o.process_limit);
-  g.noise = results::load_noise_if_any(o.noise);
+  g.noise = o.noise.empty() ? results::load_noise_if_any(kNoise) : results::load_noise(o.noise);
   const bool to_stdout = o.json == "-" || o.markdown == "-";
   g.say = [to_stdout](const std::string& line) {
     fmt::print(to_stdout ? stderr : stdout, "{}\n", one_line(line));
@@ -266,6 +268,7 @@ void add_gate(CLI::App& app) {
         {"--min-time", "seconds of samples in a repetition"}})
     add_passed_on(*gate, o, name, description);
   gate->footer(
+      "With files on both sides no program runs, so options that are passed on are refused. "
       "Exit status: 0 no row is SLOWER; 1 a row is SLOWER; 2 an option, file or program that cannot be used, or a "
       "budget too small for one process with all jobs; 3 a result failed or vanished, or a program crashed, wrote no "
       "run file or took longer than --process-limit; 4 unlike machines, builds or settings, or no row on both sides; 5 "

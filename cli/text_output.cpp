@@ -6,8 +6,18 @@
 #include <filesystem>
 
 #include "core/atomic_file.h"
+#include "core/error.h"
 
 namespace duet {
+
+void require_one_to_stdout(const std::vector<std::pair<const char*, std::string>>& outputs) {
+  const char* first = nullptr;
+  for (const auto& [option, path] : outputs) {
+    if (path != "-") continue;
+    if (first) throw Error("{} - and {} -: only one of them can go to standard output", first, option);
+    first = option;
+  }
+}
 
 void write_text(const std::string& path, const std::function<std::string()>& text) {
   if (path.empty()) return;

@@ -4,8 +4,13 @@
 #pragma once
 #include <functional>
 #include <string>
+#include <utility>
+#include <vector>
 
 namespace duet {
+
+// Throws Error where two outputs, options by name with the path given, would both go to standard output.
+void require_one_to_stdout(const std::vector<std::pair<const char*, std::string>>& outputs);
 
 // path: "" writes nothing, and asks for no text; "-": standard output. Folders are created.
 void write_text(const std::string& path, const std::function<std::string()>& text);

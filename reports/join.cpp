@@ -13,14 +13,18 @@
 
 namespace duet::reports {
 
-void require_each_once(const std::vector<std::string>& files) {
+void require_each_once(const std::vector<RunSource>& runs) {
   std::map<std::filesystem::path, std::string> places;
-  for (const std::string& file : files) {
+  std::map<std::string, std::string> ids;
+  for (const RunSource& run : runs) {
+    if (!run.id.empty())
+      if (const auto [at, is_new] = ids.try_emplace(run.id, run.file); !is_new && at->second != run.file)
+        throw Error("{}: is the run of {} again (id {}); give each run once", run.file, at->second, run.id);
     std::error_code unknown;
-    const std::filesystem::path place = std::filesystem::weakly_canonical(file, unknown);
+    const std::filesystem::path place = std::filesystem::weakly_canonical(run.file, unknown);
     if (unknown) continue;
-    const auto [at, is_new] = places.try_emplace(place, file);
-    if (!is_new) throw Error("{}: is the file {} again; give each run once", file, at->second);
+    const auto [at, is_new] = places.try_emplace(place, run.file);
+    if (!is_new) throw Error("{}: is the file {} again; give each run once", run.file, at->second);
   }
 }
 
@@ -55,17 +59,6 @@ std::vector<std::string> short_names(const std::vector<Run>& runs) {
       rest[i] = rest[i].parent_path();
     }
   return names;
-}
-
-void require_different(const std::vector<Run>& runs) {
-  std::vector<std::string> files;
-  for (size_t i = 0; i < runs.size(); ++i)
-    for (size_t j = 0; j < i; ++j)
-      if (!runs[i].invocation.id.empty() && runs[i].invocation.id == runs[j].invocation.id)
-        throw Error("{}: is the run of {} again (id {}); give each run once", runs[i].file, runs[j].file,
-                    runs[i].invocation.id);
-  for (const Run& run : runs) files.push_back(run.file);
-  require_each_once(files);
 }
 
 // A case is one only where it means the same work to both writers.
@@ -248,7 +241,9 @@ std::vector<Run> heads_of(const std::vector<Run>& runs) {
 
 Run join(std::vector<Run> runs) {
   if (runs.size() == 1) return std::move(runs.front());
-  require_different(runs);
+  std::vector<RunSource> sources;
+  for (const Run& run : runs) sources.push_back({run.file, run.invocation.id});
+  require_each_once(sources);
   Definitions definitions;
   for (const Run& run : runs) definitions.require_same(run);
   const std::vector<std::string> files = short_names(runs);

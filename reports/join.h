@@ -16,8 +16,11 @@ namespace duet::reports {
 // things by one case or one ceiling.
 results::Run join(std::vector<results::Run> runs);
 
-// Throws Error, naming both, where two of these are one file.
-void require_each_once(const std::vector<std::string>& files);
+struct RunSource {
+  std::string file, id;  // id: of the run; empty where it is not known
+};
+// Throws Error, naming both, where two of these are one file or copies of one run.
+void require_each_once(const std::vector<RunSource>& runs);
 
 // Which machine measured a job. Job::machine is that name, or "cpu_box (again in second_file)" where the machine had
 // measured the same job in an earlier file: only displayed, never compared. Empty in a report of one run.

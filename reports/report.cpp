@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "core/error.h"
 #include "reports/join.h"
 #include "reports/render.h"
 #include "reports/sections.h"
@@ -57,6 +58,9 @@ class Staged {
  public:
   explicit Staged(fs::path directory) : directory_(std::move(directory)) {
     std::error_code error;
+    if (directory_.empty()) throw Error("'': no folder for the report");
+    if (fs::exists(directory_, error) && !fs::is_directory(directory_, error))
+      throw Error("{}: is not a folder, so no report can be written there", directory_.string());
     created_ = fs::create_directories(directory_, error);
     if (error || !fs::is_directory(directory_, error))
       throw std::runtime_error(fmt::format("{}: cannot be made a directory for the report{}", directory_.string(),

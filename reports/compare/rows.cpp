@@ -160,6 +160,7 @@ MeasuredRun measured(const Run& run, Metric metric) {
   MeasuredRun found;
   found.file = run.file;
   found.kind = "Duet";
+  found.id = run.invocation.id;
   found.metric = metric;
   found.commit = run.build.git_sha + (run.build.git_dirty ? " (modified)" : "");
   found.started_at = run.invocation.started_at;

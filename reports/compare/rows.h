@@ -35,6 +35,7 @@ struct MeasuredRow {
 // All rows of a file, with what has to be equal for a comparison.
 struct MeasuredRun {
   std::string file, kind;  // kind: "Duet" or "Google Benchmark"
+  std::string id;          // of the run, the same in all copies of its file; empty where it is not known
   Metric metric = Metric::time;
   std::string commit, started_at;
   int64_t processes = 1;

@@ -4,6 +4,8 @@
 #include <fmt/format.h>
 #include <stdlib.h>
 
+#include <algorithm>
+#include <cstdlib>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
@@ -30,6 +32,25 @@ ScratchFolder::ScratchFolder() {
 ScratchFolder::~ScratchFolder() {
   std::error_code ignored;
   fs::remove_all(folder_, ignored);
+}
+
+double samples_of_process_s(size_t jobs, const std::vector<std::string>& arguments) {
+  const auto given_as = [&](const std::string& name, double value) {
+    for (const std::string& a : arguments)
+      if (a.starts_with(name + "=")) value = std::strtod(a.c_str() + name.size() + 1, nullptr);
+    return value;
+  };
+  const auto scale = [&](const char* name) {
+    return std::find(arguments.begin(), arguments.end(), fmt::format("--scale={}", name)) != arguments.end();
+  };
+  const bool smoke = scale("smoke"), large = scale("standard") || scale("full");
+  return static_cast<double>(jobs) *
+         given_as("--repetitions", smoke   ? 1
+                                   : large ? 5
+                                           : 3) *
+         given_as("--min-time", smoke   ? 0.02
+                                : large ? 0.5
+                                        : 0.05);
 }
 
 BenchProgram::BenchProgram(std::string side, std::string program, std::vector<std::string> arguments,

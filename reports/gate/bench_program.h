@@ -23,6 +23,10 @@ class ScratchFolder {
   std::filesystem::path folder_;
 };
 
+// Seconds of samples in one process with so many jobs, by the defaults of bench_all (bench/options.cpp) or by these
+// options. Checks, inputs and further series of a job come on top.
+double samples_of_process_s(size_t jobs, const std::vector<std::string>& arguments);
+
 class BenchProgram {
  public:
   // side: "base" or "head", for messages. arguments: its options, without --filter and --json.

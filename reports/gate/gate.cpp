@@ -15,7 +15,7 @@
 #include "core/error.h"
 #include "reports/format.h"
 #include "reports/gate/bench_program.h"
-#include "reports/join.h"
+#include "reports/gate/stored_runs.h"
 
 namespace duet::reports {
 namespace {
@@ -56,10 +56,7 @@ class Gate {
   // Says what will run, and for how long at most.
   void announce() {
     const GateRule& rule = options_.rule;
-    if (!programs_[kBase] && !programs_[kHead]) {
-      options_.say("gate: both sides come from files, nothing runs");
-      return;
-    }
+    if (!runs_programs()) return;
     for (const Side side : {kBase, kHead})
       if (programs_[side]) jobs_ = std::max(jobs_, programs_[side]->jobs(options_.filter, limit(kListShare)).size());
     options_.say(
@@ -67,37 +64,31 @@ class Gate {
                     "the samples of one process take about {} or more",
                     count_of(jobs_, "job"), time_text(options_.budget_s), rule.screen_processes,
                     programs_[kBase] && programs_[kHead] ? "of each program" : "of the program",
-                    rule.rounds * rule.round_processes, time_text(least_process_s())));
+                    rule.rounds * rule.round_processes, time_text(samples_of_process_s(jobs_, options_.arguments))));
   }
 
   // The first run of each side: which rows there are, and whether they can be compared at all.
   void begin() {
+    stored_ = load_stored(options_);
+    if (!runs_programs()) options_.say("gate: both sides come from files, nothing runs");
     MeasuredRun first[2];
-    for (const Side side : {kBase, kHead}) {
+    for (const Side side : {kBase, kHead})
       if (programs_[side]) {
         first[side] = take_first(side, side == kBase && programs_[kHead] ? kScreenShare : 1);
         screen_s_[side] = last_s_;
-        continue;
       }
-      require_each_once(given(side).files);  // a run that is given twice would count as two processes
-      for (const std::string& file : given(side).files) files_[side].push_back(load_measured(file, options_.metric));
-      if (side == kHead) first[side] = files_[side].front();
+    if (!programs_[kHead]) first[kHead] = stored_.head.front();
+    if (!programs_[kBase]) {
+      choose_base(options_, first[kHead], stored_);
+      // Of past runs the last, which is the nearest.
+      first[kBase] = options_.base.past_runs ? stored_.base.back() : stored_.base.front();
     }
-    if (options_.base.past_runs) {
-      files_[kBase] = options_.base.past_runs(first[kHead]);
-      if (files_[kBase].empty()) throw NotComparable("there is no past run of this machine to compare with");
-      first[kBase] = files_[kBase].back();
-    } else if (!programs_[kBase]) {
-      drop_unlike_base_files(first[kHead]);
-      first[kBase] = files_[kBase].front();
-    }
+    comparison_.warnings = stored_.warnings;
     comparison_.allowed = differences(first[kBase], first[kHead]);
-    require_alike(comparison_.allowed, first[kBase].file, first[kHead].file);
+    require_alike(options_, comparison_.allowed, first[kBase].file, first[kHead].file);
     for (const Side side : {kBase, kHead})
-      for (const MeasuredRun& more : files_[side]) {
-        std::vector<Difference> apart = differences(first[side], more);
-        require_alike(apart, first[side].file, more.file);
-      }
+      for (const MeasuredRun& more : stored(side))
+        require_alike(options_, differences(first[side], more), first[side].file, more.file);
     fingerprint(first[kHead]);
     const auto facts = [](const MeasuredRun& r) {
       return RunFacts{r.file, r.kind, r.commit, r.started_at, r.processes};
@@ -119,7 +110,7 @@ class Gate {
         add(side, first[side]);
         ++taken_[side];
       } else {
-        for (const MeasuredRun& run : files_[side]) add(side, run);
+        for (const MeasuredRun& run : stored(side)) add(side, run);
       }
   }
 
@@ -180,7 +171,7 @@ class Gate {
     const GateRule& rule = options_.rule;
     options_.say(fmt::format("gate: {} after {:.0f} s", count_of(suspects(), "suspect"), elapsed()));
     if (suspects() == 0) return;
-    if (!programs_[kBase] && !programs_[kHead]) {
+    if (!runs_programs()) {
       decide(true);
       return;
     }
@@ -221,24 +212,32 @@ class Gate {
     }
     const GateRule& rule = options_.rule;
     comparison_.method = {
-        fmt::format(
-            "A value is the median of one process. Rows whose medians differ by more than {:.1f} % in {} are "
-            "suspects; fresh processes decide: up to {} of each side{}.",
-            100 * rule.screen_shift, count_of(std::max(taken_[kBase], taken_[kHead]), "screening run"),
-            rule.rounds * rule.round_processes,
-            programs_[kBase] && programs_[kHead] ? ", in turn (ABBA)" : "; the sides did not run at the same time"),
+        runs_programs()
+            ? fmt::format("A value is the median of one process. Rows whose medians differ by more than {:.1f} % in {} "
+                          "are suspects; fresh processes decide: up to {} of each side{}.",
+                          100 * rule.screen_shift, count_of(std::max(taken_[kBase], taken_[kHead]), "screening run"),
+                          rule.rounds * rule.round_processes,
+                          programs_[kBase] && programs_[kHead] ? ", in turn (ABBA)"
+                                                               : "; the sides did not run at the same time")
+            : fmt::format("A value is the median of one process. Rows whose medians differ by more than {:.1f} % are "
+                          "suspects, and the same values decide about them.",
+                          100 * rule.screen_shift),
         fmt::format(
             "SLOWER or FASTER: exact Mann-Whitney on these values, Benjamini-Hochberg over the suspects of a device "
             "at q = {:.2f}, and a shift beyond {:.0f} % and {:.0f} standard deviations of its estimate.",
             rule.q, 100 * rule.min_effect, rule.noise_factor)};
     if (out_of_time_ || dropped_)
       comparison_.warnings.push_back(fmt::format("the budget of {} was used up", time_text(options_.budget_s)));
-    if (!programs_[kBase] && !programs_[kHead]) warn_of_few_files(rule.q);
+    if (!runs_programs())
+      if (std::string reason = too_few(stored_, rule.q); !reason.empty())
+        comparison_.warnings.push_back(std::move(reason));
     reports::finish(comparison_);
     return std::move(comparison_);
   }
 
  private:
+  bool runs_programs() const { return programs_[kBase] || programs_[kHead]; }
+  const std::vector<MeasuredRun>& stored(Side side) const { return side == kBase ? stored_.base : stored_.head; }
   const GateSide& given(Side side) const { return side == kBase ? options_.base : options_.head; }
   double elapsed() const { return std::chrono::duration<double>(Clock::now() - start_).count(); }
   double limit(double share = 1) const {
@@ -253,66 +252,10 @@ class Gate {
     return i % 2 == 0 ? std::vector{kBase, kHead} : std::vector{kHead, kBase};
   }
 
-  void require_alike(const std::vector<Difference>& all, const std::string& base, const std::string& head) const {
-    if (const auto left = not_allowed(all, options_.allowed); !left.empty())
-      throw NotComparable("{} and {} are not comparable: {}. --allow KEY (such as {}) compares them all the same", base,
-                          head, sentence_of(left), left.front().key);
-  }
-
   void fingerprint(const MeasuredRun& run) {
     for (const auto& [key, value] : run.keys)
       if (key == "machine.fingerprint")
         if (const auto at = options_.noise.find(value); at != options_.noise.end()) noise_ = &at->second;
-  }
-
-  // Seconds of samples in one process, by the defaults of bench_all (bench/options.cpp) or what is passed on. Checks,
-  // inputs and further series of a job come on top.
-  double least_process_s() const {
-    const auto given_as = [&](const std::string& name, double value) {
-      for (const std::string& a : options_.arguments)
-        if (a.starts_with(name + "=")) value = std::strtod(a.c_str() + name.size() + 1, nullptr);
-      return value;
-    };
-    const auto scale = [&](const char* name) {
-      return std::find(options_.arguments.begin(), options_.arguments.end(), fmt::format("--scale={}", name)) !=
-             options_.arguments.end();
-    };
-    const bool smoke = scale("smoke"), large = scale("standard") || scale("full");
-    return static_cast<double>(jobs_) *
-           given_as("--repetitions", smoke   ? 1
-                                     : large ? 5
-                                             : 3) *
-           given_as("--min-time", smoke   ? 0.02
-                                  : large ? 0.5
-                                          : 0.05);
-  }
-
-  // The smallest p-value is that of one order among all: above q no row can be significant.
-  void warn_of_few_files(double q) {
-    const size_t base = files_[kBase].size(), head = files_[kHead].size();
-    double orders = 1;
-    for (size_t i = 1; i <= head; ++i) orders *= static_cast<double>(base + i) / static_cast<double>(i);
-    if (1 / orders > q)
-      comparison_.warnings.push_back(
-          fmt::format("{} of base and {} of head: too few for any row to be SLOWER", count_of(base, "run"), head));
-  }
-
-  // Base files of another machine or build say nothing about head; one of them must not hide the others.
-  void drop_unlike_base_files(const MeasuredRun& head) {
-    std::vector<MeasuredRun> alike;
-    std::string reason;
-    for (MeasuredRun& run : files_[kBase]) {
-      std::vector<Difference> apart = differences(run, head);
-      try {
-        require_alike(apart, run.file, head.file);
-        alike.push_back(std::move(run));
-      } catch (const NotComparable& e) {
-        if (reason.empty()) reason = e.what();
-        comparison_.warnings.push_back(fmt::format("{} is left out: {}", run.file, sentence_of(apart)));
-      }
-    }
-    if (alike.empty()) throw NotComparable("{}", reason);
-    files_[kBase] = std::move(alike);
   }
 
   // Of a side, with all jobs: without it there is nothing to decide about.
@@ -509,7 +452,7 @@ class Gate {
   const Clock::time_point start_ = Clock::now();
   ScratchFolder scratch_;
   std::optional<BenchProgram> programs_[2];
-  std::vector<MeasuredRun> files_[2];
+  StoredRuns stored_;
   const std::map<std::string, results::NoiseRow>* noise_ = nullptr;
   Comparison comparison_;
   std::vector<Row> rows_;

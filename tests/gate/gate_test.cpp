@@ -72,7 +72,9 @@ RunFile process_run(uint64_t seed, double relu, double tanh) {
   const auto job = [&](const char* name, double factor) {
     return make_job(name, {make_series(Scope::call, 1e-3 * factor * std::exp(noise(random)), 0.8, 4)});
   };
-  return make_run({job(kRelu, relu), job(kTanh, tanh)});
+  RunFile run = make_run({job(kRelu, relu), job(kTanh, tanh)});
+  run.invocation.id = fmt::format("{} {} {}", seed, relu, tanh);
+  return run;
 }
 
 auto steady(uint64_t seed, double relu = 1, double tanh = 1) {
@@ -220,6 +222,10 @@ TEST(Gate, PastRunsServeAsBase) {
   EXPECT_EQ(row_of(c, kRelu).verdict, Verdict::slower) << comparison_text(c, true);
   EXPECT_EQ(row_of(c, kRelu).base_values, 20U);
   EXPECT_EQ(row_of(c, kTanh).verdict, Verdict::same);
+  const Scratch scratch;  // a head that is in the history already: not compared with itself
+  const RunFile stored = process_run(519, 1, 1);
+  options.head = {"", {scratch.write("head.json", results::run_text(stored))}, {}};
+  EXPECT_EQ(row_of(run_gate(options), kTanh).base_values, 19U);
   past = 0;
   EXPECT_THAT(failure_of(options), HasSubstr("not comparable: there is no past run of this machine"));
 }
@@ -416,9 +422,15 @@ TEST(Gate, StoredRunsServeOnEitherSide) {
   GateOptions options;
   options.base.files = files("base", 100, 1, 10);
   options.head.files = files("head", 200, 1.1, 10);
-  EXPECT_EQ(row_of(run_gate(options), kRelu).verdict, Verdict::slower);
+  const Comparison both = run_gate(options);
+  EXPECT_EQ(row_of(both, kRelu).verdict, Verdict::slower);
+  EXPECT_THAT(both.method[0], HasSubstr("the same values decide")) << "no fresh processes";
   options.head.files = files("same", 300, 1, 10);
   EXPECT_EQ(row_of(run_gate(options), kRelu).verdict, Verdict::same);
+  options.head.files.push_back(scratch.write("copy.json", results::run_text(process_run(300, 1, 1))));
+  EXPECT_THAT(failure_of(options), HasSubstr("copy.json: is the run of "));
+  options.head.files.back() = scratch.write("copy.json", results::run_text(process_run(100, 1, 1)));
+  EXPECT_THAT(failure_of(options), HasSubstr("copy.json: is the run of ")) << "of the other side";
   options.base.files.resize(2);
   options.head.files = files("slow", 400, 1.3, 10);
   EXPECT_EQ(row_of(run_gate(options), kRelu).code, "too_few_processes");

@@ -165,6 +165,13 @@ refuses 2 'pipe: is not a regular file' report pipe -o out  # reading it would w
 refuses 2 '/dev/zero: is not a regular file' report /dev/zero -o out
 refuses 2 'folder: is not a regular file' report folder -o out
 [ ! -e out ] || fail "a refused report left its folder"
+run_file=$DUET_SOURCE/tests/results/schema_1.json
+refuses 2 "x.npy: is not a folder" report "$run_file" -o x.npy
+refuses 2 "'': no folder" report "$run_file" -o ''
+refuses 2 '--json - and --markdown -: only one' compare "$run_file" "$run_file" --json - --markdown -
+refuses 2 '--json - and --markdown -: only one' gate --base-json "$run_file" --head-json "$run_file" --json - --markdown -
+refuses 2 'noise.json: cannot' gate --base-json "$run_file" --head-json "$run_file" --noise noise.json
+refuses 2 'is the file .* again' gate --base-json "$run_file" --head-json "$run_file"
 
 # export, project
 refuses 2 "format 'xml' is not one of gbench bencher" export cut.json --format xml

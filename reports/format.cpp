@@ -27,7 +27,7 @@ std::string significant(double value, int digits) {
   if (!std::isfinite(value)) return "–";
   const std::string scientific = fmt::format("{:.{}e}", value, digits - 1);  // its exponent is that after rounding
   const int decimals = digits - 1 - std::stoi(scientific.substr(scientific.find('e') + 1));
-  if (decimals > 12) return scientific;
+  if (decimals > 12 || decimals < -12) return scientific;
   return fmt::format("{:.{}f}", value, std::max(0, decimals));
 }
 

@@ -117,9 +117,8 @@ std::string text_of_code(const std::string& code) {
       {"failed_in_base", "failed in base"},
       {"skipped_in_base", "skipped in base"},
       {"not_a_candidate", "the screening processes show no shift"},
-      {"confirmed", "confirmed by fresh processes: more than chance and beyond the smallest effect that counts"},
-      {"not_confirmed",
-       "fresh processes do not confirm it, but its interval reaches beyond the smallest effect that counts"},
+      {"confirmed", "more than chance, and beyond the smallest effect that counts"},
+      {"not_confirmed", "no shift that counts, but its interval reaches beyond the smallest effect that does"},
       {"not_significant", "beyond the smallest effect that counts, but chance could do it (q above its limit)"},
       {"below_noise", "beyond the smallest effect, but within the noise between processes of this row"},
       {"too_few_processes", "fewer than 4 processes of a side"},
@@ -255,12 +254,22 @@ Comparison compare_runs(const MeasuredRun& base, const MeasuredRun& head, const 
   c.head = facts(head);
   for (const auto& [side, run] : {std::pair{"base", &base}, std::pair{"head", &head}})
     for (const std::string& w : run->warnings) c.warnings.push_back(fmt::format("{}: {}", side, w));
+  if (!base.id.empty() && base.id == head.id)
+    c.warnings.push_back(fmt::format("base and head are one run (id {})", base.id));
   const bool several = base.processes > 1 && head.processes > 1;
   std::vector<RowPair> pairs = pair_rows(base, head, c.without_result);
   for (RowPair& pair : pairs) {
     if (!pair.decided) decide_by_values(pair, rule, several);
     c.rows.push_back(std::move(pair.row));
   }
+  const auto has_few = [](const ComparedRow& r) {
+    return !r.has_ratio() || std::min(r.base_values, r.head_values) < kMinValues;
+  };
+  if (c.compared() > 0 && std::all_of(c.rows.begin(), c.rows.end(), has_few))
+    c.warnings.push_back(
+        fmt::format("no row can be SLOWER or FASTER: each has fewer than {} values on a side; measure with "
+                    "--repetitions {} or more, or with --processes 8",
+                    kMinValues, kMinValues));
   c.method.push_back(
       "The ratio is head / base: the Hodges-Lehmann estimate on logarithms of the values, with the interval that the "
       "exact Mann-Whitney test gives. Where there are too few values for 95 %, the interval is min-max.");

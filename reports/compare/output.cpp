@@ -32,7 +32,9 @@ std::string value_text(const Comparison& c, double value) {
 // Of a speedup the ratio is shown as it is read: below 1 is worse.
 double shown_ratio(const Comparison& c, double ratio) { return c.metric == Metric::speedup ? 1 / ratio : ratio; }
 
-std::string ratio_text(double ratio) { return fmt::format("{:.3f}", ratio); }
+std::string ratio_text(double ratio) {
+  return ratio < 1e-2 || ratio >= 1e4 ? significant(ratio) : fmt::format("{:.3f}", ratio);
+}
 
 std::string interval_text(const Comparison& c, const Interval& i) {
   const double x = shown_ratio(c, i.lo), y = shown_ratio(c, i.hi);

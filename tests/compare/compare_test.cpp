@@ -15,7 +15,9 @@ namespace {
 
 using namespace results;
 using namespace results::testing;
+using ::testing::Contains;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 using ::testing::Not;
 
 using RunFile = results::Run;  // gtest has a Run of its own
@@ -90,13 +92,27 @@ TEST(Compare, OneProcessASideNeedsALargerShift) {
   EXPECT_THAT(compared(processes_run(1e-3), processes_run(1e-3)).method.back(), HasSubstr("the median of one process"));
 }
 
+TEST(Compare, ARunWithItselfIsTold) {
+  RunFile other = one_process_run(1e-3);
+  EXPECT_THAT(compared(one_process_run(1e-3), other).warnings, Contains(HasSubstr("are one run (id r1)")));
+  other.invocation.id = "r2";
+  EXPECT_THAT(compared(one_process_run(1e-3), other).warnings, IsEmpty());
+}
+
+TEST(Compare, LargeRatiosAreShort) {
+  EXPECT_THAT(comparison_text(compared(one_process_run(1e-3), one_process_run(1e200)), true), HasSubstr(" 1.00e+203 "));
+  EXPECT_THAT(comparison_text(compared(one_process_run(1e-3), one_process_run(1.5e-3)), true), HasSubstr(" 1.500 "));
+}
+
 TEST(Compare, TooFewValuesAndDisturbedRowsDecideNothing) {
   const auto few = [](double t, int values) {
     return make_run({make_job(kJob, {make_series(Scope::call, t, 0.8, 4, Cache::warm, values)})});
   };
   EXPECT_EQ(verdict_of(few(1e-3, 2), few(2e-3, 2)), "AMBIGUOUS too_few_values");
   EXPECT_EQ(verdict_of(few(1e-3, 3), few(2e-3, 3)), "AMBIGUOUS too_few_values") << "p is 0.1";
+  EXPECT_THAT(compared(few(1e-3, 3), few(2e-3, 5)).warnings, Contains(HasSubstr("no row can be SLOWER or FASTER")));
   EXPECT_EQ(verdict_of(few(1e-3, 4), few(2e-3, 4)), "SLOWER beyond_floor");
+  EXPECT_THAT(compared(few(1e-3, 4), few(2e-3, 4)).warnings, Not(Contains(HasSubstr("no row can be"))));
   RunFile noisy = processes_run(1.5e-3);
   noisy.jobs[0].series[0].flags = {flag::kDisturbed};
   EXPECT_EQ(verdict_of(processes_run(1e-3), noisy), "AMBIGUOUS disturbed");

@@ -5,6 +5,8 @@
 //   duet_fuzz --input FILE --target NAME     # one input, such as a saved failure
 // Each target runs in a child process, so that a crash costs one input: the input is in memory that both processes
 // share, and the parent writes it to DIR and starts another child. An input may take a second of CPU.
+// A file of the corpus is refused where its name begins with refused_, and only there: an input that a changed format
+// turns away at its first line leads to no code behind it.
 // Where the readers are compiled with -fsanitize-coverage=trace-pc, inputs that reach new code join the corpus.
 #include <fmt/core.h>
 #include <sys/mman.h>
@@ -48,6 +50,7 @@ using Bytes = std::vector<uint8_t>;
 namespace fs = std::filesystem;
 
 constexpr size_t kMaxBytes = 1 << 17;  // of an input
+constexpr const char* kRefused = "refused_";
 // Limits of an input, in ticks of two timers that are started once: starting them for each input takes longer than many
 // of the readers do.
 constexpr itimerval kCpuTick{{0, 250'000}, {0, 250'000}}, kWaitTick{{30, 0}, {30, 0}};
@@ -227,8 +230,8 @@ void tick(int signal) {
   _exit(1);
 }
 
-// Runs an input. Returns why it failed; empty where it did not.
-std::string run(const Target& target, Input input) {
+// Runs an input. Returns why it failed; empty where it did not. refusal: of a reader that refused it.
+std::string run(const Target& target, Input input, std::string& refusal) {
   shared->bytes = input.size();
   std::copy(input.begin(), input.end(), shared->input);
   if (lseek(log_file, 0, SEEK_CUR) != 0 && (ftruncate(log_file, 0) != 0 || lseek(log_file, 0, SEEK_SET) != 0))
@@ -239,7 +242,7 @@ std::string run(const Target& target, Input input) {
   try {
     target.run(input);
   } catch (const Error& e) {
-    const std::string line = one_line(e.what());
+    const std::string line = refusal = one_line(e.what());
     if (line.empty() || line.find('\n') != line.npos) why = "a refusal that is not one line: " + line;
   } catch (const std::exception& e) {
     why = std::string("an exception that is no refusal: ") + e.what();
@@ -263,30 +266,34 @@ bool reached_new_code() {
   return found;
 }
 
-[[noreturn]] void child(const Target& target, std::vector<Bytes> corpus, uint64_t runs) {
+// names: of the files of the corpus whose refusals matter.
+[[noreturn]] void child(const Target& target, std::vector<Bytes> corpus, const std::vector<std::string>& names,
+                        uint64_t runs) {
   std::signal(SIGPROF, tick);
   std::signal(SIGALRM, tick);
   if (setitimer(ITIMER_PROF, &kCpuTick, nullptr) != 0 || setitimer(ITIMER_REAL, &kWaitTick, nullptr) != 0) _exit(2);
   if (!std::freopen("/dev/null", "w", stdout) || dup2(log_file, STDERR_FILENO) < 0) _exit(2);
-  const auto run_or_exit = [&](Input input) {
-    if (const std::string why = run(target, input); !why.empty()) {
+  const auto run_or_exit = [&](Input input, const std::string& name) {
+    std::string refusal;
+    std::string why = run(target, input, refusal);
+    if (why.empty() && !name.empty() && name.starts_with(kRefused) == refusal.empty())
+      why = refusal.empty() ? name + " is not refused" : name + " is refused: " + refusal;
+    if (!why.empty()) {
       std::snprintf(shared->why, sizeof shared->why, "%s", why.c_str());
       std::exit(1);
     }
     return last_place != 0 && reached_new_code();
   };
   const bool fresh = shared->done == 0;
-  for (const Bytes& input : corpus) {
-    if (fresh) {
-      run_or_exit(input);
-      ++shared->done;
-    }
+  for (size_t i = 0; fresh && i < corpus.size(); ++i) {
+    run_or_exit(corpus[i], names.empty() ? "" : names[i]);
+    ++shared->done;
   }
   Mutator mutator(shared->seed);
   while (shared->done < runs) {
     Bytes input = mutator.mutation(corpus);
     ++shared->done;
-    if (run_or_exit(input) && input.size() < 16384) corpus.push_back(std::move(input));
+    if (run_or_exit(input, "") && input.size() < 16384) corpus.push_back(std::move(input));
   }
   std::exit(0);
 }
@@ -315,7 +322,11 @@ int fuzz(const Target& target, const Options& options) {
     for (const auto& entry : fs::directory_iterator(folder)) files.push_back(entry.path());
   }
   std::sort(files.begin(), files.end());
-  for (const fs::path& file : files) corpus.push_back(read_bytes(file));
+  std::vector<std::string> names;
+  for (const fs::path& file : files) {
+    corpus.push_back(read_bytes(file));
+    if (options.input.empty()) names.push_back(file.filename().string());
+  }
   if (corpus.empty()) throw Error("{}: has no inputs", folder.string());
 
   *shared = {};
@@ -327,7 +338,7 @@ int fuzz(const Target& target, const Options& options) {
     std::fflush(nullptr);
     const pid_t pid = fork();
     if (pid < 0) throw Error("fork: {}", std::strerror(errno));
-    if (pid == 0) child(target, corpus, runs);
+    if (pid == 0) child(target, corpus, names, runs);
     int status = 0;
     waitpid(pid, &status, 0);
     if (WIFEXITED(status) && WEXITSTATUS(status) == 0) break;

@@ -258,7 +258,10 @@ void command_line(Input input) {
   for (std::string& a : arguments) argv.push_back(a.data());
   argv.push_back(nullptr);
   bench::Options options;
-  if (bench::parse(static_cast<int>(arguments.size()), argv.data(), options)) return;
+  if (const auto status = bench::parse(static_cast<int>(arguments.size()), argv.data(), options)) {
+    if (*status != 0) throw Error("refused");
+    return;
+  }
   require(options.threads.value_or(1) >= 1, "fewer than one thread");
   require(options.repetitions_or_default() >= 1, "fewer than one repetition");
   require(options.budget_s() > 0, "no time to measure");

@@ -17,6 +17,7 @@ void Conv2dBackwardFilter::reference(Inputs in, int64_t slice, Expect& expect) c
 
   for (int64_t v = 0; v < p.s; ++v) {
     TermSum sum;
+    double added = 0;
     for (int64_t image = 0; image < p.n; ++image)
       for (int64_t i = 0; i < height; ++i)
         for (int64_t j = 0; j < width; ++j) {
@@ -27,8 +28,12 @@ void Conv2dBackwardFilter::reference(Inputs in, int64_t slice, Expect& expect) c
           const int64_t from =
               last ? ((image * height + i) * width + j) * p.k + out : ((image * p.k + out) * height + i) * width + j;
           sum.add(Y[from] * X[at]);
+          ++added;
         }
-    expect(dw, last ? ((out * p.r + u) * p.s + v) * depth + q : slice * p.s + v, sum.sum(), sum.root_sum());
+    const double root_sum = are_alike(added, sum.sum(), sum.root_sum())
+                                ? root_sum_of_alike(terms(), sum.sum(), sum.root_sum(), p.dtype, p.math)
+                                : sum.root_sum();
+    expect(dw, last ? ((out * p.r + u) * p.s + v) * depth + q : slice * p.s + v, sum.sum(), root_sum);
   }
 }
 DUET_PROBLEM(Conv2dBackwardFilter);

@@ -83,15 +83,12 @@ struct RecurrentBase : RecurrentShape {
   //    has a deviation of u / sqrt(3), and every operation counts as one.
   //  - f32: 2 u, which also covers an exp and a division.
   // Sums of products have their own deviation besides (product_error, ops/gemm/product.h). A product is added up on its
-  // own; biases and the gradient carried from the next step are added to the finished sum. Its terms are alike where
-  // |sum| is near the largest that their squares allow, sqrt(count) root_sum: 0.99 of it is a spread of 14 %, which
-  // makes the roundings of the additions independent.
+  // own; biases and the gradient carried from the next step are added to the finished sum.
   double unit() const { return is_half() ? unit_roundoff(dtype) / std::sqrt(3.0) : 2 * unit_roundoff(dtype); }
   bool is_half() const { return dtype == DType::bf16 || dtype == DType::f16; }
   double units_of_sum(double count, double sum, double root_sum) const {
-    const bool alike = std::abs(sum) > 0.99 * std::sqrt(count) * root_sum;
-    const SumError error =
-        product_error(count, 0, dtype, Math::ieee, kTransformed, alike ? Terms::may_be_alike : Terms::vary);
+    const Terms terms = are_alike(count, sum, root_sum) ? Terms::may_be_alike : Terms::vary;
+    const SumError error = product_error(count, 0, dtype, Math::ieee, kTransformed, terms);
     return (error.rel * std::abs(sum) + error.root_sum * root_sum) / (kDeviations * unit());
   }
   Tolerance tolerance() const {

@@ -34,17 +34,24 @@ double rounded_to_bits(double value, int bits) {
   return std::nearbyint(value / unit) * unit;
 }
 
-// Moves the values of one row, as the last axis says, on by one: of the row in which most values change. Where no value
-// does, because rows have one element or equal ones, the compared elements move on by a whole row.
+// Moves the values of one row, as the last axis says, on by one: of the row in which most values change, and of those
+// the one that changes most; of others the values may be next to 0. Where no value does, because rows have one element
+// or equal ones, the compared elements move on by a whole row.
 void shuffle(const Output& o, std::vector<double>& values) {
   const auto cols = static_cast<size_t>(o.spec.shape.empty() ? 1 : std::max<int64_t>(1, o.spec.shape.back()));
   const auto row_of = [&](size_t i) { return o.claims[i].index / static_cast<int64_t>(cols); };
   size_t first = 0, last = 0, max_changed = 0;
+  double max_change = 0;
   for (size_t begin = 0; begin < values.size();) {
     size_t end = begin + 1, changed = 0;
-    for (; end < values.size() && row_of(end) == row_of(begin); ++end) changed += values[end] != values[end - 1];
-    if (changed > max_changed) {
+    double change = 0;
+    for (; end < values.size() && row_of(end) == row_of(begin); ++end) {
+      changed += values[end] != values[end - 1];
+      change = std::max(change, std::abs(values[end] - values[end - 1]));  // no comparison holds for a NaN
+    }
+    if (changed > max_changed || (changed == max_changed && change > max_change)) {
       max_changed = changed;
+      max_change = change;
       first = begin;
       last = end;
     }

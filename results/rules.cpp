@@ -27,6 +27,18 @@ std::string series_name(const Series& s) {
 
 bool Series::has_flag(const std::string& flag) const { return has(flags, flag); }
 
+std::optional<double> Counters::value_of(Quantity quantity) const {
+  for (const Reading& r : readings)
+    if (r.quantity == quantity) return r.value;
+  return std::nullopt;
+}
+
+std::optional<double> Counters::watts_of(Quantity energy) const {
+  const std::optional<double> joules = value_of(energy);
+  if (!joules || !window) return std::nullopt;
+  return *joules * static_cast<double>(window->applications) / window->time_s;
+}
+
 // --- repetitions
 
 bool contended(double foreign_cores, double steal_share) {
@@ -460,12 +472,38 @@ std::optional<Contradiction> contradiction(const Series& s) {
   return std::nullopt;
 }
 
+std::optional<Contradiction> contradiction(const Reading& r) {
+  if (r.value.has_value() == r.source.empty())
+    return Contradiction{"source", r.value ? "a value has the counter that it is from" : "given without a value"};
+  if (r.value.has_value() != r.unavailable_reason.empty())
+    return Contradiction{"unavailable_reason",
+                         r.value ? "given beside a value" : "what was not measured has the reason"};
+  return std::nullopt;
+}
+
+std::optional<Contradiction> contradiction(const Counters& c) {
+  bool any = false;
+  for (size_t i = 0; i < c.readings.size(); ++i) {
+    any |= c.readings[i].value.has_value();
+    for (size_t k = 0; k < i; ++k)
+      if (c.readings[k].quantity == c.readings[i].quantity)
+        return Contradiction{"readings", fmt::format("\"{}\" occurs twice", name_of(c.readings[i].quantity))};
+  }
+  if (c.readings.empty()) return Contradiction{"readings", "there is at least one"};
+  if (any && !c.window) return Contradiction{"window", "a value has a window that it was measured in"};
+  if (c.window && !(c.window->time_s >= kMinCounterWindow_s))
+    return Contradiction{"window", fmt::format("{} s are shorter than {} s", c.window->time_s, kMinCounterWindow_s)};
+  return std::nullopt;
+}
+
 std::optional<Contradiction> contradiction(const Job& job) {
   const bool ok = job.status == Status::ok;
   if (ok && job.series.empty()) return Contradiction{"series", "a job that is ok has at least one series"};
   if (!ok && !job.series.empty())
     return Contradiction{"series", fmt::format("a {} job has no series", name_of(job.status))};
   if (!ok && job.step) return Contradiction{"step", fmt::format("a {} job has no step", name_of(job.status))};
+  if (!ok && job.counters)
+    return Contradiction{"counters", fmt::format("a {} job has no counters", name_of(job.status))};
   if (!job.comparable && job.reason.empty())
     return Contradiction{"reason", "a job that is not comparable has a reason"};
   if (job.comparable && !job.reason.empty())

@@ -20,10 +20,11 @@ inline constexpr double kContendedSteal = 0.01;   // of all CPU time, taken by t
 inline constexpr double kMinContention_s = 0.1;   // shorter windows hold too few ticks of /proc/stat (10 ms)
 inline constexpr double kSteadyProbe = 0.1;       // (upper - lower quartile) / median of a probe that was quiet
 inline constexpr double kMaxShareSpread = 0.1;  // of a share of the roof that one number describes: 5 points up or down
-inline constexpr size_t kEnoughRepetitions = 3;  // undisturbed ones; with fewer, all count
-inline constexpr double kLargeResidual = 0.25;   // of a training step
-inline constexpr double kCeilingDrift = 0.03;    // a ceiling that moved by more has measured two machines
-inline constexpr size_t kMinSweepSizes = 3;      // two points make no curve
+inline constexpr size_t kEnoughRepetitions = 3;   // undisturbed ones; with fewer, all count
+inline constexpr double kLargeResidual = 0.25;    // of a training step
+inline constexpr double kCeilingDrift = 0.03;     // a ceiling that moved by more has measured two machines
+inline constexpr size_t kMinSweepSizes = 3;       // two points make no curve
+inline constexpr double kMinCounterWindow_s = 2;  // counters of energy move every few milliseconds, some every 100
 
 // Flags of series and repetitions, as the file spells them.
 namespace flag {
@@ -154,6 +155,8 @@ std::optional<Contradiction> contradiction(const Summary& summary);
 std::optional<Contradiction> contradiction(const Roof& roof);
 std::optional<Contradiction> contradiction(const Repetition& repetition);
 std::optional<Contradiction> contradiction(const Series& series);
+std::optional<Contradiction> contradiction(const Reading& reading);
+std::optional<Contradiction> contradiction(const Counters& counters);
 std::optional<Contradiction> contradiction(const Job& job);
 std::optional<Contradiction> contradiction(const Sweep& sweep);
 template <class T>

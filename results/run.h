@@ -43,6 +43,8 @@ enum class RoofSource : uint8_t { adjacent, run };
 // How far a run, or a row of it, can be relied on. disturbed: measured while something else changed the speed of the
 // machine; unusable: for a ratio.
 enum class Trust : uint8_t { trustworthy, disturbed, unusable };
+// What hardware counters measure of one application. Energies: of the CPU's packages, its memory, the GPU's board.
+enum class Quantity : uint8_t { instructions, cycles, bytes, cpu_energy_j, dram_energy_j, gpu_energy_j };
 
 // Their names in the file, in the order of their values.
 constexpr std::array<const char*, 2> names_of(Device) { return {"cpu", "gpu"}; }
@@ -52,6 +54,9 @@ constexpr std::array<const char*, 2> names_of(Cache) { return {"warm", "cold"}; 
 constexpr std::array<const char*, 2> names_of(Bound) { return {"memory", "compute"}; }
 constexpr std::array<const char*, 2> names_of(RoofSource) { return {"adjacent", "run"}; }
 constexpr std::array<const char*, 3> names_of(Trust) { return {"trustworthy", "disturbed", "unusable for ratios"}; }
+constexpr std::array<const char*, 6> names_of(Quantity) {
+  return {"instructions", "cycles", "bytes", "cpu_energy_j", "dram_energy_j", "gpu_energy_j"};
+}
 template <class Enum>
 constexpr const char* name_of(Enum value) {
   return names_of(value)[static_cast<size_t>(value)];
@@ -223,6 +228,52 @@ struct Step {
   }
 };
 
+// What a counter measured, or why it could not.
+struct Reading {
+  Quantity quantity = Quantity::bytes;
+  std::optional<double> value;
+  std::string source, unavailable_reason;
+
+  static void members(auto& r, auto&& field) {
+    field("quantity", r.quantity, Allow::any, "bytes: moved from and to memory; energies are in joules");
+    field("value", r.value, Allow::positive, "of one application; null where it is unavailable");
+    field("source", r.source, Allow::any, "the counter, and what it leaves out; empty where it is unavailable");
+    field("unavailable_reason", r.unavailable_reason, Allow::any, "empty where there is a value");
+  }
+};
+
+// The applications that were counted, one after the other, without a clock between them.
+struct CounterWindow {
+  int64_t applications = 1;
+  double time_s = 0, foreign_cores = 0;
+
+  static void members(auto& w, auto&& field) {
+    field("applications", w.applications, Allow::at_least_one, "in the window");
+    field("time_s", w.time_s, Allow::positive, "of the window; at least 2");
+    field("foreign_cores", w.foreign_cores, Allow::not_negative,
+          "CPU cores that other processes used meanwhile: energies and memory controllers count these, too");
+  }
+};
+
+// Counters of a job (bench_all --counters), taken in a pass of their own, in the scope and cache state of one series.
+struct Counters {
+  Scope scope = Scope::call;
+  Cache cache = Cache::warm;
+  int64_t threads = 1;
+  std::optional<CounterWindow> window;
+  std::vector<Reading> readings;
+  std::optional<double> value_of(Quantity quantity) const;  // empty where it was not measured
+  std::optional<double> watts_of(Quantity energy) const;    // on average over the window
+
+  static void members(auto& c, auto&& field) {
+    field("scope", c.scope, Allow::any, "of the applications");
+    field("cache", c.cache, Allow::any, "when the window began");
+    field("threads", c.threads, Allow::at_least_one, "of the CPU; 1 on a GPU");
+    field("window", c.window, Allow::any, "null where no counter was available, so that none ran");
+    field("readings", c.readings, Allow::any, "one for each quantity that the device could have");
+  }
+};
+
 // What is known of a job before it runs.
 struct JobDescription {
   std::string name, op, case_name, family, formula, why, impl;
@@ -262,6 +313,7 @@ struct Job : JobDescription {
   std::optional<Plan> plan;
   std::vector<Series> series;
   std::optional<Step> step;
+  std::optional<Counters> counters = {};
 
   static void members(auto& j, auto&& field) {
     JobDescription::members(j, field);
@@ -276,6 +328,7 @@ struct Job : JobDescription {
     field("plan", j.plan, Allow::any, "null where none was made");
     field("series", j.series, Allow::any, "at least one where the status is ok, else none");
     field("step", j.step, Allow::any, "null unless the job is a training step that ran");
+    field("counters", j.counters, Allow::any, "null unless the job ran with --counters; absent in older files");
   }
 };
 

@@ -185,6 +185,20 @@ inline std::vector<Job> softmax_pair() {
   return jobs;
 }
 
+// 2.5 s of 100 applications a second; bytes and energies as given, the others unavailable.
+inline Counters make_counters(std::optional<double> bytes, std::optional<double> cpu_j, std::optional<double> gpu_j,
+                              Scope scope = Scope::call, int threads = 4) {
+  Counters c{.scope = scope, .cache = Cache::warm, .threads = threads, .window = {}, .readings = {}};
+  const auto add = [&](Quantity quantity, std::optional<double> value, const char* source, const char* reason) {
+    c.readings.push_back({quantity, value, value ? source : "", value ? "" : reason});
+    if (value) c.window = CounterWindow{.applications = 250, .time_s = 2.5, .foreign_cores = 0.01};
+  };
+  add(Quantity::bytes, bytes, "memory controllers", "no counter of the last cache");
+  add(Quantity::cpu_energy_j, cpu_j, "RAPL package", "the kernel shows no RAPL");
+  add(Quantity::gpu_energy_j, gpu_j, "NVML", "no NVML");
+  return c;
+}
+
 // A folder of its own, removed at the end.
 class Scratch {
  public:

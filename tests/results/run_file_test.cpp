@@ -27,6 +27,8 @@ Run full_run(bool with_gpu = true) {
   jobs[0].series[0].repetitions[1].flags = {"contended", "retried"};
   jobs[0].series[0].summary = summarise(jobs[0].series[0].repetitions);
   jobs[0].series[1].roof.reset();
+  jobs[0].counters = make_counters(1.5e6, 0.25, {});
+  jobs[1].counters = make_counters({}, {}, {}, Scope::kernel, 1);
   jobs.push_back(make_job("relu/cpu.tuned/f32/n:8", {make_series(Scope::call, 1e-6, 1.2, 4)}));
   EXPECT_FALSE(jobs.back().comparable);
   jobs.push_back(make_job("relu/cpu.naive/f32/n:8", {make_series(Scope::call, 1e-6, 0.2, 4, Cache::cold)}));
@@ -76,6 +78,12 @@ TEST(RunFile, WhatWasWrittenIsRead) {
   EXPECT_EQ(job.series[0].repetitions[1].flags, (std::vector<std::string>{"contended", "retried"}));
   EXPECT_EQ(job.series[0].roof->bound, Bound::memory);
   EXPECT_FALSE(job.series[1].roof);
+  EXPECT_EQ(job.counters->value_of(Quantity::bytes), 1.5e6);
+  EXPECT_EQ(job.counters->watts_of(Quantity::cpu_energy_j), 25);
+  EXPECT_EQ(job.counters->readings[0].source, "memory controllers");
+  EXPECT_FALSE(run.jobs[1].counters->window);
+  EXPECT_EQ(run.jobs[1].counters->readings[1].unavailable_reason, "the kernel shows no RAPL");
+  EXPECT_FALSE(run.jobs[2].counters);
   EXPECT_EQ(run.jobs[2].reason,
             "call, warm, 4 threads: 120 % of its roof (cpu.copy): wrong byte count or broken timing");
   EXPECT_EQ(run.jobs[5].reason, "element 3 is 0.5, expected \"0.25\"\n");
@@ -235,6 +243,64 @@ TEST(RunFile, RefusesContradictions) {
             ": duet.jobs[0].series[0].repetitions: a series has at least one repetition");
   EXPECT_EQ(error_after([](Json& d) { d["jobs"][1]["name"] = d["jobs"][0]["name"]; }),
             ": duet.jobs[1].name: \"softmax/cpu.tuned/f32/rows:64\" occurs twice: job names are unique");
+}
+
+// An edit of the counters of the first job, whose bytes were measured and whose energies were not.
+template <class Edit>
+std::string error_after_counters(const Edit& edit) {
+  return error_after([&](Json& d) {
+    std::vector<Job> jobs = softmax_pair();
+    jobs[0].counters = make_counters(1.5e6, {}, {});
+    d["jobs"][0] = Json::parse(run_text(make_run({jobs[0]})))["duet"]["jobs"][0];
+    edit(d["jobs"][0]["counters"]);
+  });
+}
+
+TEST(RunFile, RefusesCountersThatCannotBe) {
+  const std::string counters = ": duet.jobs[0].counters.", reading = counters + "readings[0].";
+  EXPECT_EQ(error_after_counters([](Json&) {}), "accepted");
+  EXPECT_EQ(error_after_counters([](Json& c) { c = nullptr; }), "accepted");
+  EXPECT_EQ(error_after([](Json& d) { d["jobs"][0].erase("counters"); }), "accepted") << "as in older files";
+  EXPECT_EQ(error_after_counters([](Json& c) { c["readings"][0]["value"] = -1.5e6; }),
+            reading + "value: -1500000.0 is not a number above 0");
+  EXPECT_EQ(error_after_counters([](Json& c) { c["readings"][0]["value"] = 0; }),
+            reading + "value: 0 is not a number above 0");
+  EXPECT_EQ(error_after_counters([](Json& c) { c["readings"][0]["value"] = "nan"; }),
+            reading + "value: \"nan\" is not a number");
+  EXPECT_EQ(error_after_counters([](Json& c) { c["readings"][0]["value"] = nullptr; }),
+            reading + "source: given without a value");
+  EXPECT_EQ(error_after_counters([](Json& c) { c["readings"][0]["source"] = ""; }),
+            reading + "source: a value has the counter that it is from");
+  EXPECT_EQ(error_after_counters([](Json& c) { c["readings"][0]["unavailable_reason"] = "none"; }),
+            reading + "unavailable_reason: given beside a value");
+  EXPECT_EQ(error_after_counters([](Json& c) { c["readings"][1]["unavailable_reason"] = ""; }),
+            counters + "readings[1].unavailable_reason: what was not measured has the reason");
+  EXPECT_THAT(error_after_counters([](Json& c) { c["readings"][0]["quantity"] = "joules"; }),
+              HasSubstr("\"joules\" is not one of instructions, cycles, bytes, cpu_energy_j"));
+  EXPECT_EQ(error_after_counters([](Json& c) { c["readings"].push_back(c["readings"][0]); }),
+            counters + "readings: \"bytes\" occurs twice");
+  EXPECT_EQ(error_after_counters([](Json& c) { c["readings"] = Json::array(); }),
+            counters + "readings: there is at least one");
+  EXPECT_EQ(error_after_counters([](Json& c) { c["window"] = nullptr; }),
+            counters + "window: a value has a window that it was measured in");
+  EXPECT_EQ(error_after_counters([](Json& c) { c["window"]["time_s"] = 1.9; }),
+            counters + "window: 1.9 s are shorter than 2 s");
+  EXPECT_EQ(error_after_counters([](Json& c) { c["window"]["applications"] = 0; }),
+            counters + "window.applications: 0 is not an integer of at least 1");
+  EXPECT_EQ(error_after([](Json& d) {
+              Job failed = make_missing("relu/cpu.tuned/f32/n:8", Status::failed, "wrong");
+              d["jobs"].push_back(Json::parse(run_text(make_run({failed})))["duet"]["jobs"][0]);
+              std::vector<Job> jobs = softmax_pair();
+              jobs[0].counters = make_counters(1.5e6, {}, {});
+              d["jobs"][2]["counters"] = Json::parse(run_text(make_run({jobs[0]})))["duet"]["jobs"][0]["counters"];
+            }),
+            ": duet.jobs[2].counters: a failed job has no counters");
+}
+
+TEST(RunFile, CountersThatAreNotFiniteAreNotWritten) {
+  results::Run run = full_run();
+  run.jobs[0].counters->readings[0].value = std::nan("");
+  EXPECT_THAT(error_of_writing(run), HasSubstr("not finite"));
 }
 
 TEST(RunFile, MissingFileAndFolderAreErrors) {

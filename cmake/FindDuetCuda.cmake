@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-# cuBLAS, cuBLASLt, cuSPARSE, cuDNN 9, CUB and NVTX 3, from a CUDA toolkit, a distribution's packages, or NVIDIA's Python wheels.
+# cuBLAS, cuBLASLt, cuSPARSE, cuDNN 9, CUPTI, CUB and NVTX 3, from a CUDA toolkit, a distribution's packages, or NVIDIA's Python wheels.
 # FindCUDAToolkit alone does not find them in wheels, which have libcublas.so.13 but no libcublas.so, and cuDNN in a folder
 # of its own.
 #
 # Targets, each only where found: DuetCuda::cublas  DuetCuda::cublasLt  DuetCuda::cusparse  DuetCuda::cudnn
-# DuetCuda::nvtx3
-# Variables: DuetCuda_{CUBLAS,CUSPARSE,CUDNN,NVTX}_VERSION, DuetCuda_CUB_VERSION where CUB is found
+# DuetCuda::cupti (its range profiler, of CUDA 12.6 or newer; loaded at run time)  DuetCuda::nvtx3
+# Variables: DuetCuda_{CUBLAS,CUSPARSE,CUDNN,CUPTI,NVTX}_VERSION, DuetCuda_CUB_VERSION where CUB is found
 # Hints: DUET_WHEEL_ROOT (the site-packages/nvidia folder of a Python environment), environment CUDNN_PATH; last,
 # the nvidia package of python3.
 # CUDAToolkit must have been found before. Nothing here is required: without a library, its implementations are off.
@@ -59,11 +59,19 @@ _duet_library(cublas cublas_v2.h ${CUDAToolkit_VERSION_MAJOR})
 _duet_library(cublasLt cublasLt.h ${CUDAToolkit_VERSION_MAJOR})
 _duet_library(cusparse cusparse.h 12)  # of CUDA 12 and of CUDA 13
 _duet_library(cudnn cudnn.h 9 ${_cudnn_roots})
+_duet_library(cupti cupti_range_profiler.h ${CUDAToolkit_VERSION_MAJOR} ${CUDAToolkit_LIBRARY_ROOT}/extras/CUPTI)
 _duet_version(DuetCuda_CUBLAS_VERSION "${DUET_cublas_INCLUDE}/cublas_api.h"
               CUBLAS_VER_MAJOR CUBLAS_VER_MINOR CUBLAS_VER_PATCH CUBLAS_VER_BUILD)
 _duet_version(DuetCuda_CUSPARSE_VERSION "${DUET_cusparse_INCLUDE}/cusparse.h"
               CUSPARSE_VER_MAJOR CUSPARSE_VER_MINOR CUSPARSE_VER_PATCH)
 _duet_version(DuetCuda_CUDNN_VERSION "${DUET_cudnn_INCLUDE}/cudnn_version.h" CUDNN_MAJOR CUDNN_MINOR CUDNN_PATCHLEVEL)
+_duet_version(_cupti "${DUET_cupti_INCLUDE}/cupti_version.h" CUPTI_API_VERSION)
+if(_cupti)  # 13.0.1 from 130001
+  math(EXPR _major "${_cupti} / 10000")
+  math(EXPR _minor "${_cupti} / 100 % 100")
+  math(EXPR _patch "${_cupti} % 100")
+  set(DuetCuda_CUPTI_VERSION "${_major}.${_minor}.${_patch}")
+endif()
 
 # CUB is headers of the toolkit, which nvcc includes by itself: 3.0.1 from 300001.
 find_path(DUET_cub_INCLUDE cub/version.cuh HINTS ${CUDAToolkit_INCLUDE_DIRS} PATH_SUFFIXES cccl include/cccl)

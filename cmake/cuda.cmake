@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 # The CUDA side: whether it is built, with which compiler, for which GPUs, with which libraries.
-# Sets DUET_HAS_CUDA, DUET_HAS_{CUBLAS,CUSPARSE,CUDNN,CUB,NVTX,SOFTGPU}, and where it is off DUET_NO_CUDA, the reason as text.
+# Sets DUET_HAS_CUDA, DUET_HAS_{CUBLAS,CUSPARSE,CUDNN,CUPTI,CUB,NVTX,SOFTGPU}, and where it is off DUET_NO_CUDA, the reason as text.
 
 set(DUET_HAS_CUDA FALSE)
 set(DUET_HAS_CUBLAS FALSE)
 set(DUET_HAS_CUSPARSE FALSE)
 set(DUET_HAS_CUDNN FALSE)
+set(DUET_HAS_CUPTI FALSE)
 set(DUET_HAS_CUB FALSE)
 set(DUET_HAS_NVTX FALSE)
 set(DUET_HAS_SOFTGPU FALSE)
@@ -140,6 +141,10 @@ endif()
 if(TARGET DuetCuda::cudnn)
   set(DUET_HAS_CUDNN TRUE)
   list(APPEND DUET_LIBRARIES "cuDNN|${DuetCuda_CUDNN_VERSION}|")
+endif()
+if(TARGET DuetCuda::cupti)
+  set(DUET_HAS_CUPTI TRUE)
+  list(APPEND DUET_LIBRARIES "CUPTI|${DuetCuda_CUPTI_VERSION}|loaded")
 endif()
 if(DuetCuda_CUB_VERSION VERSION_GREATER_EQUAL 3)  # older ones count segments in int
   set(DUET_HAS_CUB TRUE)

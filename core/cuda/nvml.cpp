@@ -2,11 +2,13 @@
 #include "core/cuda/nvml.h"
 
 #include <dlfcn.h>
+#include <fmt/format.h>
 
 namespace duet::cuda {
 namespace {
 // Constants of NVML's documentation. Its functions return 0 for success.
 constexpr int kClockSm = 1, kClockMemory = 2, kTemperatureGpu = 0;
+constexpr int kNotSupported = 3, kNoPermission = 4;
 constexpr uint64_t kPowerCap = 0x4, kHardware = 0x8, kThermalSoftware = 0x20, kThermalHardware = 0x40,
                    kPowerBrake = 0x80;
 }  // namespace
@@ -32,6 +34,7 @@ std::unique_ptr<Nvml> Nvml::open(const std::string& pci_bus) {
   find(f.power, "nvmlDeviceGetPowerUsage");
   find(f.reasons, "nvmlDeviceGetCurrentClocksEventReasons", "nvmlDeviceGetCurrentClocksThrottleReasons");
   find(f.driver, "nvmlSystemGetDriverVersion");
+  find(f.energy, "nvmlDeviceGetTotalEnergyConsumption");
   auto nvml = open(f, pci_bus);
   if (nvml)
     nvml->library_ = library;
@@ -66,6 +69,22 @@ GpuState Nvml::state() const {
 std::string Nvml::driver_version() const {
   char text[96] = "";
   return functions_.driver && functions_.driver(text, sizeof text) == 0 ? text : "";
+}
+
+std::optional<double> Nvml::energy_j(std::string& reason) const {
+  constexpr const char* kFunction = "nvmlDeviceGetTotalEnergyConsumption";
+  unsigned long long millijoules = 0;
+  if (!functions_.energy) {
+    reason = fmt::format("the driver's NVML has no {}", kFunction);
+    return std::nullopt;
+  }
+  const int status = functions_.energy(device_, &millijoules);
+  if (status == 0) return static_cast<double>(millijoules) / 1e3;
+  reason = fmt::format("{}: {}", kFunction,
+                       status == kNotSupported   ? "this GPU does not count energy, or not in its present mode (MIG)"
+                       : status == kNoPermission ? "not permitted"
+                                                 : fmt::format("error {} of NVML", status));
+  return std::nullopt;
 }
 
 }  // namespace duet::cuda

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // NVML, loaded at run time and called through prototypes of our own: the driver's version, clocks, temperature, power,
-// and the reasons for the present clock.
+// the reasons for the present clock, and energy.
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -27,6 +27,7 @@ struct NvmlFunctions {
   int (*power)(void* device, unsigned* milliwatts) = nullptr;
   int (*reasons)(void* device, unsigned long long* bits) = nullptr;
   int (*driver)(char* text, unsigned size) = nullptr;
+  int (*energy)(void* device, unsigned long long* millijoules) = nullptr;
 };
 
 class Nvml {
@@ -38,6 +39,8 @@ class Nvml {
   Nvml& operator=(const Nvml&) = delete;
   GpuState state() const;
   std::string driver_version() const;  // "580.65.06"; "" when unavailable
+  // Since the driver was loaded. Empty with `reason`: GPUs before Volta and MIG do not count it.
+  std::optional<double> energy_j(std::string& reason) const;
 
  private:
   explicit Nvml(const NvmlFunctions& functions) : functions_(functions) {}

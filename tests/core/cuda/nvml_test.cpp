@@ -15,7 +15,8 @@ struct FakeLibrary {
   int init_status = 0, device_status = 0, read_status = 0;
   int started = 0, shut_down = 0;
   unsigned sm_mhz = 1755, memory_mhz = 2619, celsius = 64, milliwatts = 689500;
-  unsigned long long reasons = 0;
+  unsigned long long reasons = 0, millijoules = 123456789012;
+  int energy_status = 0;
   char bus[64] = "";
 } library;
 int a_device;
@@ -52,6 +53,11 @@ NvmlFunctions fake() {
   f.reasons = [](void*, unsigned long long* bits) {
     *bits = library.reasons;
     return library.read_status;
+  };
+  f.energy = [](void* device, unsigned long long* millijoules) {
+    EXPECT_EQ(device, &a_device);
+    *millijoules = library.millijoules;
+    return library.energy_status;
   };
   f.driver = [](char* text, unsigned size) {
     std::snprintf(text, size, "580.65.06");
@@ -106,6 +112,22 @@ TEST(Nvml, WhatADriverDoesNotReportIsEmptyAndNoThrottling) {
   ASSERT_TRUE(nvml);
   EXPECT_FALSE(nvml->state().sm_clock_hz);
   EXPECT_EQ(nvml->driver_version(), "");
+}
+
+TEST(Nvml, EnergyIsInJoulesOrHasAReason) {
+  NvmlFunctions functions = fake();
+  std::string reason;
+  const auto nvml = Nvml::open(functions, "0");
+  EXPECT_EQ(nvml->energy_j(reason), 123456789.012);
+  EXPECT_EQ(reason, "");
+  for (const auto& [status, part] : {std::pair{3, "does not count energy"}, {4, "not permitted"}, {15, "error 15"}}) {
+    library.energy_status = status;
+    EXPECT_FALSE(nvml->energy_j(reason));
+    EXPECT_NE(reason.find(part), std::string::npos) << reason;
+  }
+  functions.energy = nullptr;  // an old library
+  EXPECT_FALSE(Nvml::open(functions, "0")->energy_j(reason));
+  EXPECT_NE(reason.find("has no nvmlDeviceGetTotalEnergyConsumption"), std::string::npos) << reason;
 }
 
 TEST(Nvml, IsShutDownOnceAlsoWhereItDoesNotKnowTheDevice) {

@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "bench/collector.h"
+#include "bench/counters.h"
 #include "bench/cpu_pass.h"
 #include "bench/describe.h"
 #include "bench/sampler.h"
@@ -49,7 +50,7 @@ void fail(results::Job& job, const std::string& reason) {
 // What a job's range is divided into (docs/profiling.md). Made at first use: before main, NVTX is not to be called.
 struct PhaseNames {
   NvtxName prepare{"prepare"}, setup{"setup"}, warmup{"warmup"}, measure{"measure"}, verify{"verify"},
-      profile{"profile"};
+      profile{"profile"}, count{"count"};
 };
 const PhaseNames& phases() {
   static const PhaseNames names;
@@ -94,7 +95,8 @@ struct CaseTimer::Timing {
   double limit_s = 0;  // of a repetition: longer is a hang
 };
 
-CaseTimer::CaseTimer(const Options& options, Devices& devices, const std::vector<Ceiling>& ceilings)
+CaseTimer::CaseTimer(const Options& options, Devices& devices, const std::vector<Ceiling>& ceilings,
+                     const CounterSources& counters)
     : options_(options), devices_(devices), clock_read_s_(clock_read_s()) {
   const auto add = [&](Context& context, std::unique_ptr<Passes> passes) {
     if (passes) probes_.try_emplace(&context, context, std::move(passes), ceilings);
@@ -102,6 +104,11 @@ CaseTimer::CaseTimer(const Options& options, Devices& devices, const std::vector
   for (CpuContext* cpu : {devices.cpu.get(), devices.one_thread.get()})
     if (options.cpu && cpu) add(*cpu, std::make_unique<CpuPasses>(*cpu));
   if (devices.gpu) add(*devices.gpu, gpu_passes(*devices.gpu));
+  // Of several processes of a run the first counts: windows are long, and their values are no samples of a time.
+  if (options.counters && !(worker::page() && worker::page()->process > 0)) {
+    if (options.cpu) gauges_[Device::cpu] = cpu_gauges(counters);
+    if (devices.gpu) gauges_[devices.gpu->device()] = gpu_gauges(counters, *devices.gpu);
+  }
   std::string program = "bench_all", interleave = "--benchmark_enable_random_interleaving=true";
   char* argv[] = {program.data(), interleave.data(), nullptr};
   int argc = 2;
@@ -139,6 +146,7 @@ std::vector<results::Job> CaseTimer::measure(BenchCase& c) {
     Timings timings = start_all(c, jobs);  // destroyed before the case releases its memory
     add_probes(timings);
     run_benchmarks(timings);
+    count_all(timings);
     for (auto& t : timings) finish(c, *t);
   }
   c.release();
@@ -146,6 +154,7 @@ std::vector<results::Job> CaseTimer::measure(BenchCase& c) {
     if (job.status == Status::failed) {
       job.series.clear();
       job.step.reset();
+      job.counters.reset();
     }
   return jobs;
 }
@@ -474,6 +483,56 @@ void CaseTimer::verify(Timing& t, bool last) {
   } catch (const std::exception& e) {
     fail(job, e.what());
   }
+}
+
+// The first series of each job: warm, with all threads; of a GPU its kernels, where that scope is selected.
+void CaseTimer::count_all(Timings& timings) {
+  if (gauges_.empty()) return;
+  for (auto& t : timings) {
+    if (stop_requested) throw Interrupted{};
+    if (t->job->status == Status::ok && !t->job->counters && !t->series.repetitions.empty()) count(*t);
+  }
+}
+
+void CaseTimer::count(Timing& t) {
+  results::Job& job = *t.job;
+  const auto gauges = gauges_.find(t.runner->context().device());
+  if (gauges == gauges_.end()) return;
+  results::Counters& counters = job.counters.emplace();
+  counters.scope = t.series.scope;
+  counters.cache = t.series.cache;
+  counters.threads = t.series.threads;
+  if (t.runner->restores() || !any_can_measure(gauges->second)) {
+    take_nothing(gauges->second, "its inout tensors are restored between applications, which would be counted",
+                 counters);
+    return;
+  }
+  worker::works_on(Phase::count, job.name, t.limit_s);
+  const NvtxRange of_series(*t.range);
+  try {
+    t.runner->begin_repetition(0, 1);
+    t.sampler.refresh_uploads();
+    t.runner->before_sample(0, 1);
+    {
+      const NvtxRange range(phases().count);
+      take_window(gauges->second,
+                  {.apply = [&](int runs) { t.sampler.apply(runs); },
+                   .between =
+                       [] {
+                         worker::beat();
+                         if (stop_requested) throw Interrupted{};
+                       },
+                   .application_s = t.counts.sample_s / t.sampler.applications()},
+                  results::kMinCounterWindow_s, counters);
+    }
+    t.runner->after_sample(0, 1);
+  } catch (const Interrupted&) {
+    throw;
+  } catch (const std::exception& e) {
+    fail(job, e.what());
+    return;
+  }
+  verify(t, false);
 }
 
 void CaseTimer::finish(BenchCase& c, Timing& t) {

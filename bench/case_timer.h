@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "bench/cases.h"
+#include "bench/meters.h"
 #include "bench/options.h"
 #include "bench/roof_probe.h"
 #include "core/context.h"
@@ -30,7 +31,9 @@ struct Devices {
 class CaseTimer {
  public:
   // ceilings: of the run; they tell which roof is probed beside a row. Kept by reference.
-  CaseTimer(const Options& options, Devices& devices, const std::vector<Ceiling>& ceilings);
+  // counters: of this machine; for --counters.
+  CaseTimer(const Options& options, Devices& devices, const std::vector<Ceiling>& ceilings,
+            const CounterSources& counters = machine_counters());
 
   // The jobs are in the order of the case's sides. They have no roofs and no verdicts yet. Throws Interrupted.
   std::vector<results::Job> measure(BenchCase& c);
@@ -63,11 +66,14 @@ class CaseTimer {
   results::Repetition timed_repetition(Timing& t, int attempt, const std::function<void(double)>& report);
   static std::vector<double> probe_roof(Timing& t, double slice_s);
   void verify(Timing& t, bool last);
+  void count_all(Timings& timings);
+  void count(Timing& t);
   void finish(BenchCase& c, Timing& t);
 
   const Options& options_;
   Devices& devices_;
   std::map<const Context*, RoofProbes> probes_;
+  std::map<Device, Gauges> gauges_;  // empty without --counters
   double clock_read_s_;
   int order_ = 0;  // of repetitions
 };

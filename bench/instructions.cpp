@@ -95,7 +95,7 @@ int apply_under_valgrind(const Options& options) {
 }
 
 // Fills the rows of the document by the processor's counter.
-void count_by_processor(const Options& options, const PerfCounter& counter, Json& document) {
+void count_by_processor(const Options& options, PerfCounter& counter, Json& document) {
   apply_jobs(
       options,
       [&](const std::string& job, CpuContext& cpu, Session& session) {

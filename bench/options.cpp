@@ -217,6 +217,10 @@ std::optional<int> parse(int argc, char** argv, Options& options) {
           ->excludes(processes_option);
   app.add_option("--noise", options.noise, "file for --aa (default out/noise.json); rows of other runs in it stay")
       ->needs(aa_option);
+  app.add_flag(
+      "--counters", options.counters,
+      "also measure memory traffic, energy, instructions and cycles of each job, in a window of 2 s of its own after "
+      "the case's times; what this machine does not count is unavailable, with the reason (duet doctor lists it)");
   app.add_option("--job-limit", options.job_limit_s,
                  "seconds without progress after which a job counts as hung (default: by its own calibration)")
       ->check(seconds(0.1, 1e6));
@@ -253,15 +257,18 @@ std::optional<int> parse(int argc, char** argv, Options& options) {
     if (app.count("--json")) options.json = json.empty() ? "" : json.front();
     if (app.count("--profile")) options.profile = profile.empty() ? kProfileRuns : profile.front();
     if (options.profile) {
-      for (const char* other : {"--json", "--resume", "--count-instructions", "--repetitions", "--min-time"})
+      for (const char* other :
+           {"--json", "--resume", "--count-instructions", "--counters", "--repetitions", "--min-time"})
         if (app.count(other))
-          throw Error("--profile measures no times, since a profiler changes them: it goes without {}", other);
+          throw Error("--profile measures nothing, since a profiler changes it: it goes without {}", other);
       options.in_process = true;
     }
     if (!options.json && !options.list && !options.profile) options.json = default_result_path();
     if (options.trace && options.trace->empty()) throw Error("--trace needs the name of a file");
     if (options.trace && options.json && *options.trace == *options.json)
       throw Error("--trace and --json name one file, '{}': a file of its own for each", *options.trace);
+    for (const char* other : {"--count-instructions", "--aa"})  // one has no times, the other several processes alike
+      if (options.counters && app.count(other)) throw Error("--counters goes without {}", other);
     if (options.trace && options.count_instructions) throw Error("--trace goes without --count-instructions");
     for (const Preset p : {Preset::smoke, Preset::quick, Preset::sweep, Preset::standard, Preset::full})
       if (preset == name_of(p)) options.preset = p;

@@ -42,6 +42,7 @@ struct Options {
   bool in_process = false;                   // without a supervisor
   int processes = 1;                         // fresh ones that each take all repetitions
   bool times_only = false;                   // no ceilings, no roofs
+  bool counters = false;                     // after a case's times: traffic, energy, instructions (counters.h)
   bool count_instructions = false;           // in place of times (instructions.h)
   std::optional<std::string> counting_into;  // in the process that valgrind runs: where jobs are listed
   std::optional<std::string> gpu_choice;     // of several: its number in nvidia-smi, or its UUID

@@ -165,6 +165,8 @@ class BenchRun {
       if (const char* value = std::getenv(name); value && *value)
         i.warnings.push_back(
             fmt::format("a profiler is attached ({}): times include what it costs; --profile is for it", name));
+    if (options_.counters && devices_.gpu)
+      i.warnings.emplace_back("counters were read in the same process (--counters): CUPTI stays attached to the GPU");
     if (options_.trace)
       i.warnings.emplace_back("ranges were recorded (--trace): each may add a microsecond, as to a node of a step");
     if (!one_of_several())

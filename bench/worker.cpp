@@ -65,8 +65,8 @@ constexpr double kMinCalibrated_s = 30, kCalibrations = 20;
 }  // namespace
 
 const char* name_of(Phase phase) {
-  constexpr const char* kNames[kPhases] = {"start", "ceilings", "prepare", "plan",    "calibrate",
-                                           "probe", "measure",  "verify",  "profile", "finish"};
+  constexpr const char* kNames[kPhases] = {"start",   "ceilings", "prepare", "plan",  "calibrate", "probe",
+                                           "measure", "verify",   "profile", "count", "finish"};
   return kNames[static_cast<size_t>(phase)];
 }
 

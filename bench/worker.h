@@ -13,10 +13,22 @@
 
 namespace duet::bench {
 
-// What a worker is busy with. From prepare to profile it works on one job, or on all jobs of a case; probe: it chooses
+// What a worker is busy with. From prepare to count it works on one job, or on all jobs of a case; probe: it chooses
 // the probes of the case's roofs.
-enum class Phase : uint32_t { start, ceilings, prepare, plan, calibrate, probe, measure, verify, profile, finish };
-constexpr size_t kPhases = 10;
+enum class Phase : uint32_t {
+  start,
+  ceilings,
+  prepare,
+  plan,
+  calibrate,
+  probe,
+  measure,
+  verify,
+  profile,
+  count,
+  finish
+};
+constexpr size_t kPhases = 11;
 const char* name_of(Phase);
 
 // Shared memory: a worker that dies leaves its last words here.

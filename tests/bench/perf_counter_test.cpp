@@ -12,7 +12,7 @@ namespace {
 
 TEST(PerfCounter, CountsTheWorkAndNothingElse) {
   std::string reason;
-  const auto faults = PerfCounter::open(PERF_TYPE_SOFTWARE, PERF_COUNT_SW_PAGE_FAULTS, reason);
+  const auto faults = PerfCounter::open({.type = PERF_TYPE_SOFTWARE, .config = PERF_COUNT_SW_PAGE_FAULTS}, reason);
   if (!faults) GTEST_SKIP() << reason;
   const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
   constexpr size_t kPages = 50;
@@ -58,7 +58,7 @@ TEST(PerfCounter, CountsOfInstructionsAreExact) {
 
 TEST(PerfCounter, WhatTheMachineLacksHasAReason) {
   std::string reason;
-  EXPECT_EQ(PerfCounter::open(PERF_TYPE_SOFTWARE, 1 << 20, reason), nullptr);
+  EXPECT_EQ(PerfCounter::open({.type = PERF_TYPE_SOFTWARE, .config = 1 << 20}, reason), nullptr);
   EXPECT_NE(reason, "");
 }
 

@@ -43,6 +43,9 @@ says 2 'cannot write /dev/null/x' --json=/dev/null/x/r.json "${small[@]}"
 says 2 'resume requires --json' --resume
 says 2 'needs --json=FILE' --resume --json
 says 2 'in-process excludes --processes' --processes 2 --in-process
+says 2 'profile measures nothing.*without --counters' --profile --counters
+says 2 'counters goes without --count-instructions' --counters --count-instructions
+says 2 'counters goes without --aa' --counters --aa 3
 
 # --case: an op's or a model's name, its attributes; a file of such lines.
 says 2 "op 'sofmax' is unknown; did you mean softmax" --case 'sofmax rows:3 cols:5'
@@ -79,7 +82,7 @@ ls /dev/nvidiactl > /dev/null 2>&1 || says 77 'CUDA' --device gpu --scale smoke
 "$bench" --help > stdout || fail '--help'
 grep -q 'Exit status: 0 .* 1 .* 2 .* 77 .* 130' stdout || fail '--help leaves out the exit statuses'
 "$bench" --version | grep -qE '^bench_all of Duet, commit' || fail '--version'
-for flag in version json list case filter exclude scale device impl dtype scope threads seed repetitions min-time resume in-process job-limit processes; do
+for flag in version json list case filter exclude scale device impl dtype scope threads seed repetitions min-time resume in-process job-limit processes counters; do
   grep -q -- "--$flag" stdout || fail "--help leaves out --$flag"
 done
 "$bench" --list "${small[@]}" > listed || fail '--list'
@@ -95,6 +98,25 @@ grep -q '^relu .* cpu.tuned .* [nµm]s ' stdout && grep -q '^state: ' stdout && 
 (mkdir default && cd default && "$bench" "${small[@]}" > stdout 2> stderr && [ -s out/bench_2*.json ]) || fail 'a run without --json leaves no file'
 ! grep -q . <(taskset -c 0 "$bench" "${small[@]}" --json=kept_one.json 2> stderr | head -1 | grep -v 'CPU, 1 thread') || fail 'taskset -c 0 is not one thread'
 "$bench" "${small[@]}" --json > printed.json 2> stderr || fail '--json to standard output'
+
+# Each reading of --counters is a value or has a reason, and the report says which.
+"$bench" --list --counters "${small[@]}" | cmp - listed || fail '--counters changes --list'
+"$bench" "${small[@]}" --counters --json=counted.json > stdout 2> stderr || fail "--counters: $(cat stderr)"
+"$duet" report counted.json -o counted > stdout 2>&1 || fail "a report of counters: $(cat stdout)"
+grep -q '^## Traffic and energy' counted/report.md || fail 'no section of counters'
+python3 - << 'PYTHON' || fail 'counters of a run'
+import json
+jobs = [j for j in json.load(open("counted.json"))["duet"]["jobs"] if j["status"] == "ok"]
+assert jobs
+for job in jobs:
+    counters = job["counters"]
+    assert {r["quantity"] for r in counters["readings"]} >= {"bytes", "cpu_energy_j"}, counters
+    for r in counters["readings"]:
+        assert (r["value"] is None) == (r["unavailable_reason"] != "") == (r["source"] == ""), r
+        assert r["value"] is None or r["value"] > 0, r
+    assert counters["window"] is None or counters["window"]["time_s"] >= 2, counters
+assert all(j["counters"] is None for j in json.load(open("kept.json"))["duet"]["jobs"])
+PYTHON
 
 # Quick leaves out large models, unless the filter names models.
 "$bench" --scale quick --device cpu --list > quick

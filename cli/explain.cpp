@@ -13,6 +13,7 @@
 #include "core/name_filter.h"
 #include "core/near_names.h"
 #include "reports/analysis.h"
+#include "reports/counters.h"
 #include "reports/format.h"
 #include "reports/gpu_bound.h"
 #include "reports/phrases.h"
@@ -43,6 +44,7 @@ constexpr double kLaunchShare = 0.5;           // of a call outside the kernel: 
 constexpr double kMinShare = 0.05;             // of a roof that still says something of what a case could reach
 constexpr double kWorthNaming = 0.05;          // of a step: smaller ops are not named
 constexpr size_t kNamedOps = 4;                // of a step
+constexpr double kMoreTraffic = 1.1;           // measured / compulsory: below, traffic is as modelled
 constexpr double kScales = 1.1;                // threads that are faster together than one by less do not help
 constexpr const char* kAskedGpu = "h100-sxm";  // whose data sheet bounds a GPU that was not measured
 
@@ -102,6 +104,29 @@ void add_side(const Choice& c, Sentences& out) {
       out.push_back(fmt::format("With the copies of inputs and outputs it takes {}; the copies are {} of that.",
                                 seconds(all_s), share(copies_s / all_s)));
   }
+}
+
+// What counters measured (bench_all --counters), beside what the model says.
+void add_counters(const Choice& c, Sentences& out) {
+  const Job& job = *c.job;
+  if (!job.counters) return;
+  const std::string side = reports::to_text(job.device);
+  if (const auto ratio = reports::traffic_ratio(job)) {
+    const double moved = *job.counters->value_of(reports::Quantity::bytes);
+    const results::CounterWindow& window = *job.counters->window;
+    std::string text =
+        fmt::format("Measured, an application on the {} moves {} ({}), {} of the compulsory {}", side, si(moved, "B"),
+                    reports::to_text(job.counters->cache), times(*ratio), si(static_cast<double>(job.bytes), "B"));
+    text += fmt::format(", at {}", si(moved * static_cast<double>(window.applications) / window.time_s, "B/s"));
+    if (*ratio > kMoreTraffic)
+      text += fmt::format("; {} more is moved than has to be", si(moved - static_cast<double>(job.bytes), "B"));
+    else if (*ratio < 1 / kMoreTraffic)
+      text += "; caches keep the rest from one application to the next";
+    out.push_back(text + ".");
+  }
+  if (const auto energy = reports::energy_of(job))
+    out.push_back(fmt::format("An application on the {} takes {} at {} ({}).", side, si(energy->joules, "J"),
+                              si(energy->watts, "W"), energy->parts));
 }
 
 // --- within a side
@@ -277,6 +302,7 @@ Sentences sentences_of(const Run& run, const Analysis& analysis, const std::stri
     out.push_back(reports::sentence(fmt::format("{}", fmt::join(verdict, "; "))));
     for (const Choice* side : {&row->cpu, &row->gpu}) {
       add_side(*side, out);
+      add_counters(*side, out);
       add_step(*side, out);
     }
     add_threads(row->cpu, out);
@@ -294,6 +320,7 @@ Sentences sentences_of(const Run& run, const Analysis& analysis, const std::stri
   for (const reports::OneSidedRow& row : analysis.one_sided) {
     if (row.case_name != case_name) continue;
     add_side(row.choice, out);
+    add_counters(row.choice, out);
     add_step(row.choice, out);
     if (row.device == Device::cpu) add_threads(row.choice, out);
     add_cold(row.choice, out);

@@ -104,6 +104,7 @@ Document make_document(const Run& run, const Analysis& analysis, const ReportOpt
   Document document = make_head(run, analysis, options.title, files);
   add_results(analysis, options, document);
   add_gpu_bound(run, analysis, document);
+  add_counters(run, document);
   add_missing_section(run, analysis, document);
   add_appendix(run, files, document);
   return document;

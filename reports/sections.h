@@ -24,6 +24,7 @@ void add_studies(const Analysis& analysis, Document& document);
 void add_steps(const Analysis& analysis, const ReportOptions& options, Document& document);
 void add_inferences(const Analysis& analysis, Document& document);
 void add_case_tables(const Analysis& analysis, Document& document);
+void add_counters(const Run& run, Document& document);
 void add_missing_section(const Run& run, const Analysis& analysis, Document& document);
 void add_appendix(const Run& run, const std::vector<Run>& files, Document& document);
 void add_summary(const Run& run, const Analysis& analysis, Document& document);

@@ -7,6 +7,7 @@
 
 #include "core/error.h"
 #include "tests/example/example_run.h"
+#include "tests/results/fixture.h"
 
 namespace duet {
 namespace {
@@ -39,6 +40,26 @@ TEST(Explain, SaysWhatBoundsBothSidesAndWhatWouldChangeTheVerdict) {
   EXPECT_THAT(small, HasSubstr("neither memory nor arithmetic bounds it"));
   EXPECT_THAT(small, Not(HasSubstr("0.00"))) << "an interval of the CPU's factor, not of its inverse";
   EXPECT_THAT(small, Not(HasSubstr("Copies decide")));
+}
+
+TEST(Explain, SetsMeasuredTrafficAndEnergyBesideTheModel) {
+  results::Run run = example_run({.cases = 0, .gpu = true, .hostile = false});
+  const std::string what = "^relu/cuda.tuned/f32/n:67108864$";
+  EXPECT_THAT(flat(explanation(run, what)), Not(HasSubstr("Measured,")));
+  for (results::Job& job : run.jobs) {
+    const bool cpu = job.device == results::Device::cpu;
+    const auto bytes = static_cast<double>(job.bytes);
+    if (job.status == results::Status::ok)
+      job.counters = results::testing::make_counters((cpu ? 1.5 : 0.5) * bytes, 0.5,
+                                                     cpu ? std::optional<double>() : std::optional(0.25));
+  }
+  const std::string text = flat(explanation(run, what));
+  EXPECT_THAT(text,
+              HasSubstr("Measured, an application on the CPU moves 805 MB (warm), 1.50× of the compulsory 537 MB, "
+                        "at 80.5 GB/s; 268 MB more is moved than has to be."));
+  EXPECT_THAT(text, HasSubstr("An application on the CPU takes 500 mJ at 50.0 W (CPU)."));
+  EXPECT_THAT(text, HasSubstr("0.50× of the compulsory 537 MB, at 26.8 GB/s; caches keep the rest"));
+  EXPECT_THAT(text, HasSubstr("An application on the GPU takes 750 mJ at 75.0 W (GPU + CPU)."));
 }
 
 TEST(Explain, TakesAJobByItsName) {

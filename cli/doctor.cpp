@@ -16,12 +16,14 @@
 #include <thread>
 
 #include "bench/circumstances.h"
+#include "bench/meters.h"
 #include "cli/devices.h"
 #include "cli/exit_status.h"
 #include "core/build_info.h"
 #include "core/cpu_context.h"
 #include "core/gpu.h"
 #include "core/registry.h"
+#include "reports/counters.h"
 
 namespace duet {
 namespace {
@@ -119,15 +121,31 @@ void find_gpu(Devices& devices, Findings& found, Findings& missing) {
         {"GPU", reason, "every cuda.* is compiled and skipped: run on a machine with a GPU and its driver"});
   constexpr struct {
     const char *name, *effect;
-  } kOptional[] = {{"cuBLAS", "no cuda.cublas"},
-                   {"cuSPARSE", "no cuda.cusparse"},
-                   {"cuDNN", "no cuda.cudnn"},
-                   {"CUB", "no cuda.cub"},
-                   {"NVTX", "no named ranges for profilers"}};
+  } kOptional[] = {{"cuBLAS", "no cuda.cublas"}, {"cuSPARSE", "no cuda.cusparse"},
+                   {"cuDNN", "no cuda.cudnn"},   {"CUPTI", "no memory traffic of a GPU in bench_all --counters"},
+                   {"CUB", "no cuda.cub"},       {"NVTX", "no named ranges for profilers"}};
   for (const auto& o : kOptional)
     if (!has_library(o.name))
       missing.push_back(
           {o.name, "not found when this was configured", fmt::format("{}; tools/setup --with-cuda adds it", o.effect)});
+}
+
+// What bench_all --counters can measure here.
+void find_counters(Devices& devices, Findings& found, Findings& missing) {
+  const auto add = [&](const bench::Gauge& gauge, const char* where) {
+    const std::string name = where + reports::to_text(gauge.quantity);
+    if (gauge.meter)
+      found.push_back({name, gauge.source, ""});
+    else
+      missing.push_back({name, gauge.unavailable_reason, "unavailable in bench_all --counters"});
+  };
+  for (const bench::Gauge& gauge : bench::cpu_gauges(bench::machine_counters())) add(gauge, "");
+  std::string reason;
+  Context* gpu = devices.open(Device::cuda, reason);
+  if (!gpu) return;
+  for (const bench::Gauge& gauge : bench::gpu_gauges(bench::machine_counters(), *gpu))
+    if (gauge.quantity == results::Quantity::bytes || gauge.quantity == results::Quantity::gpu_energy_j)
+      add(gauge, "GPU: ");
 }
 
 // Bytes of the mapping at `address` that lie in huge pages; negative where the kernel does not say.
@@ -239,6 +257,7 @@ int run_doctor(const DoctorOptions& options) {
   find_machine(here.machine, here.state, found);
   find_optional(missing);
   find_gpu(devices, found, missing);
+  find_counters(devices, found, missing);
   const Findings untrustworthy = bench::measurement_warnings(here);
 
   if (options.json) {

@@ -12,10 +12,20 @@ struct Plus {
   }
 };
 
+struct PositivePlus {
+  template <class T>
+  __device__ T operator()(T a, T b) const {
+    return T(fmaxf(float(a) + float(b), 0));
+  }
+};
+
 Plan add_tuned(const Add& p, GpuContext& gpu) {
   return for_float(p.dtype, [&]<class T>() -> Plan {
     return [p, stream = gpu.stream()](Args t) {
-      launch_map(stream, Plus{}, p.n, t[Add::c].as<T>(), t[Add::a].as<const T>(), t[Add::b].as<const T>());
+      const auto run = [&](auto op) {
+        launch_map(stream, op, p.n, t[Add::c].as<T>(), t[Add::a].as<const T>(), t[Add::b].as<const T>());
+      };
+      p.act == Act::relu ? run(PositivePlus{}) : run(Plus{});
     };
   });
 }

@@ -8,7 +8,11 @@ from pytorch.work import NoForm, backward_of
 def add(w):
     a, b = w.normal("a", w.p("n")), w.normal("b", w.p("n"))
     c = torch.empty_like(a)
-    w.form("add out=", lambda: torch.add(a, b, out=c), "c")
+    if w.p("act", "none") == "relu":
+        w.form("add out=, relu_", lambda: torch.relu_(torch.add(a, b, out=c)), "c")
+        w.function("add, relu", lambda a, b: torch.relu(a + b), (a, b), "c")
+    else:
+        w.form("add out=", lambda: torch.add(a, b, out=c), "c")
 
 
 @op("axpy")

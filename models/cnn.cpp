@@ -79,7 +79,7 @@ Var Cnn::forward(Var x) {
 Var Cnn::evaluate(Var x) {
   Var h = images_as(*tape_, x, shape_.channels, first_);
   for (size_t i = 0; i < convolutions_.size(); ++i) {
-    h = convolutions_[i].forward(h);
+    h = convolutions_[i].evaluate(h);
     if (pools_[i]) h = pools_[i]->evaluate(h);
   }
   return linear_layers(h, false);

@@ -329,7 +329,9 @@ void add_predict(CLI::App& app) {
       ->expected(1)
       ->take_all()
       ->transform(whole_number(0));
-  predict->add_option("--attr", o->attributes, "attribute=value of the inference, repeatable; int8=1 of mlp")
+  predict
+      ->add_option("--attr", o->attributes,
+                   "attribute=value of the inference, repeatable; int8=1 of mlp, folded=0 of resnet50")
       ->expected(1)
       ->take_all();
   predict->add_option("--data", o->data,

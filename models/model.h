@@ -14,6 +14,7 @@
 //     void adapt(Checkpoint&) const;         // optional: what training left becomes what evaluate() takes
 //   };
 // Names on the tape that tools rely on: inputs "x" (samples first), "label"; state "lr"; outputs "loss", "logits".
+// The attribute kFolded, of models with batch normalisation, is set where a checkpoint is served.
 #pragma once
 #include <map>
 #include <memory>
@@ -30,6 +31,8 @@ namespace duet {
 
 class Tape;
 struct Checkpoint;
+
+inline constexpr const char* kFolded = "folded";
 
 // One model with its type erased. Cheap to copy, immutable.
 class Model {

@@ -13,7 +13,11 @@ Model trained_model(const Checkpoint& checkpoint, const Model& model) {
 }
 
 Model served_model(const Checkpoint& checkpoint, const Model& model) {
-  return trained_model(checkpoint, model).with("batch", "1");
+  const Model served = trained_model(checkpoint, model).with("batch", "1");
+  const std::vector<Attribute> attributes = served.attributes();
+  const bool folds =
+      std::any_of(attributes.begin(), attributes.end(), [](const Attribute& a) { return a.name == kFolded; });
+  return folds ? served.with(kFolded, "1") : served;
 }
 
 namespace {

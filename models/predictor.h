@@ -14,7 +14,7 @@
 namespace duet {
 
 // The model as it was trained: with the attributes that the checkpoint's metadata name. Without them, as in a file of
-// an older program, `model`. served_model: the same with a batch of 1.
+// an older program, `model`. served_model: the same with a batch of 1 and its batch normalisation folded, if any.
 Model trained_model(const Checkpoint& checkpoint, const Model& model);
 Model served_model(const Checkpoint& checkpoint, const Model& model);
 

@@ -3,13 +3,16 @@
 // with momentum and weight decay. He et al., arXiv:1512.03385; sizes as torchvision's resnet50.
 // With head_only all but the last layer is frozen, as in fine-tuning: its weights are states, batch normalisation uses
 // the running statistics, and the backward pass ends at the last layer.
+// With folded an inference has no batch normalisation: it lies in the filters and biases of the convolutions.
 #include <cmath>
 #include <memory>
 #include <vector>
 
 #include "models/layers.h"
 #include "models/model.h"
+#include "models/served_weights.h"
 #include "ops/conv/conv2d_backward.h"
+#include "ops/conv/conv2d_bias.h"
 #include "ops/elementwise/add.h"
 #include "ops/norm/batchnorm.h"
 #include "ops/pool/global_avg_pool.h"
@@ -24,7 +27,7 @@ struct ResNet50 {
   int64_t batch = 32, side = 224, classes = 1000, width = 64;  // width: channels after the stem
   DType dtype = DType::f32;
   Layout layout = Layout::nchw;
-  bool head_only = false, mixed = false;
+  bool head_only = false, mixed = false, folded = false;
 
   void attributes(auto&& field) {
     field("dtype", dtype, "element type of parameters and activations");
@@ -35,10 +38,14 @@ struct ResNet50 {
     field.option("layout", layout, kLayoutOfModel);
     field.option("head_only", head_only, "only the last layer is trained");
     field.option("mixed", mixed, kMixed);
+    field.option(kFolded, folded, "of an inference: batch normalisation lies in the convolutions' filters and biases");
   }
   std::string invalid() const;
   void train(Tape& tape) const;
   void evaluate(Tape& tape) const;
+  void adapt(Checkpoint& checkpoint) const {
+    if (folded) fold_batchnorms(checkpoint, BatchNormInference{}.eps);
+  }
 
   static Cases cases(Scale scale) {
     const Cases test{
@@ -65,16 +72,20 @@ struct ResNet50 {
     // A step takes 0.32 GB and 0.085 GB an image: 256 would leave 24 GiB no room for a library's workspace.
     return by_scale(scale, test, standard, more, sweep("batch", 1, 128, "", 2));
   }
+  static Cases served() { return {{"batch normalisation folded", "folded:1"}}; }
 };
 
 namespace {
 
-// y = act(batchnorm(conv(x, w)) + added). Parameters <name>.weight, <name>.gamma, <name>.beta; states: running
-// statistics. Frozen, all of them are states.
+// plain: parameters <name>.weight, <name>.gamma, <name>.beta; states: running statistics. frozen: all of them are
+// states. folded, for an evaluation: parameters <name>.weight, <name>.bias, and no batch normalisation.
+enum class NormForm : uint8_t { plain, frozen, folded };
+
+// y = act(batchnorm(conv(x, w)) + added).
 class ConvNorm {
  public:
-  ConvNorm(Tape& tape, const std::string& name, const Conv2d& conv, bool frozen, bool relu, bool residual = false)
-      : tape_(&tape), conv_(conv) {
+  ConvNorm(Tape& tape, const std::string& name, const Conv2d& conv, NormForm form, bool relu, bool residual = false)
+      : tape_(&tape), conv_(conv), form_(form) {
     norm_ = {.n = conv.n,
              .c = conv.k,
              .h = conv.ho(),
@@ -85,10 +96,14 @@ class ConvNorm {
              .dtype = conv.dtype};
     const double reach = std::sqrt(6.0 / static_cast<double>(conv.k * conv.r * conv.s));  // He et al., arXiv:1502.01852
     const auto weight = [&](const char* what, const Shape& shape, Fill init) {
-      return frozen ? tape.state(name + what, shape, init, conv.dtype)
-                    : tape.parameter(name + what, shape, init, conv.dtype);
+      return form == NormForm::frozen ? tape.state(name + what, shape, init, conv.dtype)
+                                      : tape.parameter(name + what, shape, init, conv.dtype);
     };
     w_ = weight(".weight", conv.tensors()[Conv2d::filter.index].shape, Fill::uniform(-reach, reach));
+    if (form == NormForm::folded) {
+      bias_ = weight(".bias", {conv.k}, Fill::constant(0));
+      return;
+    }
     gamma_ = weight(".gamma", {conv.k}, Fill::constant(1));
     beta_ = weight(".beta", {conv.k}, Fill::constant(0));
     running_mean_ = tape.state(name + ".running_mean", {conv.k}, 0, statistic_dtype(conv.dtype));
@@ -108,6 +123,13 @@ class ConvNorm {
     return y_ = out[BatchNorm::y];
   }
   Var evaluate(Var x, Var added = {}) {
+    const Act act = norm_.relu() ? Act::relu : Act::none;
+    if (form_ == NormForm::folded && !norm_.residual)
+      return tape_->add(Conv2dBias{.conv = conv_, .act = act}, {x, w_, bias_});
+    if (form_ == NormForm::folded) {
+      const Var z = tape_->add(Conv2dBias{.conv = conv_}, {x, w_, bias_});
+      return tape_->add(Add{.n = norm_.elements(), .dtype = norm_.dtype, .act = act}, {z, added}, {{Add::c, z}});
+    }
     const Var z = tape_->add(conv_, {x, w_});
     BatchNormInference problem;
     static_cast<Channels&>(problem) = norm_;
@@ -140,15 +162,16 @@ class ConvNorm {
 
   Tape* tape_;
   Conv2d conv_;
+  NormForm form_;
   Channels norm_;
-  Var w_, gamma_, beta_, running_mean_, running_var_, x_, conv_out_, y_, mean_, rstd_;
+  Var w_, bias_, gamma_, beta_, running_mean_, running_var_, x_, conv_out_, y_, mean_, rstd_;
 };
 
 // y = relu(f(x) + shortcut(x)). f: convolutions 1x1 to `width` channels, 3x3, 1x1 to 4 width. The shortcut is x itself,
 // or a convolution of x where the shapes differ.
 class Bottleneck {
  public:
-  Bottleneck(Tape& tape, const std::string& name, const Conv2d& in, bool frozen, int64_t width, int64_t stride)
+  Bottleneck(Tape& tape, const std::string& name, const Conv2d& in, NormForm form, int64_t width, int64_t stride)
       : tape_(&tape) {
     // in: n, c, h, w, dtype of x
     Conv2d reduce = in;
@@ -170,11 +193,11 @@ class Bottleneck {
       change.k = 4 * width;
       change.r = change.s = 1;
       change.stride_h = change.stride_w = stride;
-      shortcut_ = std::make_unique<ConvNorm>(tape, name + ".downsample", change, frozen, false);
+      shortcut_ = std::make_unique<ConvNorm>(tape, name + ".downsample", change, form, false);
     }
-    conv1_ = std::make_unique<ConvNorm>(tape, name + ".conv1", reduce, frozen, true);
-    conv2_ = std::make_unique<ConvNorm>(tape, name + ".conv2", spatial, frozen, true);
-    conv3_ = std::make_unique<ConvNorm>(tape, name + ".conv3", expand_, frozen, true, true);
+    conv1_ = std::make_unique<ConvNorm>(tape, name + ".conv1", reduce, form, true);
+    conv2_ = std::make_unique<ConvNorm>(tape, name + ".conv2", spatial, form, true);
+    conv3_ = std::make_unique<ConvNorm>(tape, name + ".conv3", expand_, form, true, true);
     in_elements_ = in.n * in.c * in.h * in.w;
   }
   Conv2d out() const {  // n, c, h, w of y
@@ -218,7 +241,8 @@ class Net {
                    .dtype = m.dtype};
     stem_shape_.pad_h = stem_shape_.pad_w = 3;
     stem_shape_.stride_h = stem_shape_.stride_w = 2;
-    stem_ = std::make_unique<ConvNorm>(tape, "conv1", stem_shape_, m.head_only, true);
+    const NormForm form = m.folded ? NormForm::folded : m.head_only ? NormForm::frozen : NormForm::plain;
+    stem_ = std::make_unique<ConvNorm>(tape, "conv1", stem_shape_, form, true);
     pool_.n = m.batch;
     pool_.c = m.width;
     pool_.h = stem_shape_.ho();
@@ -232,8 +256,8 @@ class Net {
     constexpr int kBlocks[] = {3, 4, 6, 3};
     for (int stage = 0; stage < 4; ++stage)
       for (int block = 0; block < kBlocks[stage]; ++block) {
-        blocks_.emplace_back(tape, "layer" + std::to_string(stage + 1) + "." + std::to_string(block), shape,
-                             m.head_only, m.width << stage, stage > 0 && block == 0 ? 2 : 1);
+        blocks_.emplace_back(tape, "layer" + std::to_string(stage + 1) + "." + std::to_string(block), shape, form,
+                             m.width << stage, stage > 0 && block == 0 ? 2 : 1);
         shape = blocks_.back().out();
       }
     average_ = {.n = m.batch, .c = shape.c, .h = shape.h, .w = shape.w, .layout = m.layout, .dtype = m.dtype};
@@ -296,6 +320,7 @@ std::string ResNet50::invalid() const {
 }
 
 void ResNet50::train(Tape& tape) const {
+  if (folded) throw Error("folded: only an inference has its batch normalisation in the convolutions");
   const Var x = pixels(tape, *this), label = tape.input("label", DType::i32, {batch}, Fill::below(classes));
   Net net(tape, *this);
   CrossEntropyLoss loss(tape, batch, classes, dtype, mixed);

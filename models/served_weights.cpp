@@ -42,4 +42,39 @@ void quantise_rows(Checkpoint& checkpoint, const std::string& layer) {
   set_values(checkpoint, layer + ".scale", DType::f32, {static_cast<int64_t>(rows)}, scales);
 }
 
+namespace {
+
+void fold_batchnorm(Checkpoint& checkpoint, const std::string& layer, double eps) {
+  std::vector<double> w = values_of(checkpoint, layer + ".weight"), bias = values_of(checkpoint, layer + ".beta");
+  const std::vector<double> gamma = values_of(checkpoint, layer + ".gamma"),
+                            mean = values_of(checkpoint, layer + ".running_mean"),
+                            var = values_of(checkpoint, layer + ".running_var");
+  const size_t channels = bias.size(), terms = channels == 0 ? 0 : w.size() / channels;
+  for (const size_t size : {gamma.size(), mean.size(), var.size(), terms == 0 ? 0 : w.size() / terms})
+    if (size != channels)
+      throw Error("the checkpoint's tensors of {} are of {} and {} channels", layer, channels, size);
+  for (size_t k = 0; k < channels; ++k) {
+    if (!(var[k] + eps > 0))
+      throw Error("the checkpoint's tensor {}.running_var has {}, which is no variance", layer, var[k]);
+    const double scale = gamma[k] / std::sqrt(var[k] + eps);
+    for (size_t t = 0; t < terms; ++t) w[k * terms + t] *= scale;
+    bias[k] -= mean[k] * scale;
+  }
+  const Checkpoint::Entry weight = checkpoint.tensors.at(layer + ".weight"),
+                          beta = checkpoint.tensors.at(layer + ".beta");
+  set_values(checkpoint, layer + ".weight", weight.dtype, weight.shape, w);
+  set_values(checkpoint, layer + ".bias", beta.dtype, beta.shape, bias);
+  for (const char* gone : {".gamma", ".beta", ".running_mean", ".running_var"}) checkpoint.tensors.erase(layer + gone);
+}
+
+}  // namespace
+
+void fold_batchnorms(Checkpoint& checkpoint, double eps) {
+  constexpr std::string_view kStatistic = ".running_var";
+  std::vector<std::string> layers;
+  for (const auto& [name, entry] : checkpoint.tensors)
+    if (name.ends_with(kStatistic)) layers.push_back(name.substr(0, name.size() - kStatistic.size()));
+  for (const std::string& layer : layers) fold_batchnorm(checkpoint, layer, eps);
+}
+
 }  // namespace duet

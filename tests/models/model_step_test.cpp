@@ -599,5 +599,34 @@ TEST(Models, FineTuningMovesTheHeadAlone) {
   }
 }
 
+// An inference with its batch normalisation folded, as bench_all times it: every op is compared with its reference, and
+// no batch normalisation is left.
+void verify_folded(Context& context) {
+  for (const char* form : {"", " layout:nhwc", " dtype:bf16 layout:nhwc"}) {
+    const Model model =
+        find_model("resnet50").with_words(std::string("batch:4 side:32 classes:10 width:4 folded:1") + form);
+    Step step(model, context, Tape::preferences_for(context.device()), kSeed, Step::Form::eager, Pass::inference);
+    ASSERT_TRUE(step.supported()) << step.reason();
+    step.draw_inputs(kSeed);
+    step.keep_state();
+    context.enter([&] { step.run(); });
+    const Check check = step.replay_kept(1);
+    EXPECT_TRUE(check.passed()) << model.label() << ": " << check.failure;
+    for (const Step::Node& node : step.nodes()) EXPECT_FALSE(node.job.starts_with("batchnorm")) << node.job;
+  }
+}
+
+TEST(Models, FoldedInferencesAreVerifiedAsTheyAreTimed) {
+  CpuContext cpu(1);
+  verify_folded(cpu);
+}
+
+TEST(Models, FoldedInferencesAreVerifiedAsTheyAreTimedOnTheGpu) {
+  std::string reason;
+  const std::unique_ptr<Context> gpu = open_gpu(reason);
+  if (!gpu) GTEST_SKIP() << reason;
+  verify_folded(*gpu);
+}
+
 }  // namespace
 }  // namespace duet

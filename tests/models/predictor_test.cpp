@@ -9,10 +9,13 @@
 #include <cmath>
 
 #include "core/cpu_context.h"
+#include "core/fill.h"
 #include "models/data/digits.h"
+#include "models/data/images.h"
 #include "models/data/pairs.h"
 #include "models/data/points.h"
 #include "models/served_weights.h"
+#include "ops/norm/batchnorm.h"
 
 namespace duet {
 namespace {
@@ -186,6 +189,135 @@ TEST_F(Serving, IntegersOf8BitsAnswerWithinTheirRounding) {
   Tape tape(cpu_, Tape::preferences_for(Device::cpu));
   EXPECT_THAT(error_of([&] { narrow_model.train(tape); }), HasSubstr("only an inference"));
   EXPECT_THAT(error_of([&] { find_model("mlp").with_words("bf16 int8:1"); }), HasSubstr("with int8 f32 is allowed"));
+}
+
+// --- batch normalisation folded into convolutions --------------------------------------------------------------------
+
+// Statistics, gamma and beta as long training might leave them: none of them is what a fold could leave out unseen.
+void draw_normalisations(Checkpoint& checkpoint) {
+  uint64_t key = 1;
+  for (auto& [name, entry] : checkpoint.tensors) {
+    const auto draw = [&, e = &entry](Fill fill) {
+      fill_values(e->bytes.data(), e->dtype, static_cast<int64_t>(e->bytes.size()) / size_of(e->dtype), fill,
+                  FillMode::values, fill_key(key++, 0));
+    };
+    if (name.ends_with(".running_mean") || name.ends_with(".beta")) draw(Fill::uniform(-.5, .5));
+    if (name.ends_with(".running_var")) draw(Fill::uniform(.1, 2));
+    if (name.ends_with(".gamma")) draw(Fill::uniform(.5, 1.5));
+  }
+}
+
+// y of batchnorm_inference's reference in double, with the layer's parameters and statistics, for x (channels, terms).
+std::vector<double> normalised(const Checkpoint& checkpoint, const std::string& layer, const std::vector<double>& x) {
+  CpuContext cpu(1);
+  Tape tape(cpu, {"reference"});
+  const auto channels = static_cast<int64_t>(values_of(checkpoint, layer + ".gamma").size()),
+             terms = static_cast<int64_t>(x.size()) / channels;
+  const auto given = [&](const char* name, const Shape& shape) { return tape.input(name, DType::f32, shape); };
+  const std::vector<Var> slots{given("x", {1, channels, terms, 1}), given(".gamma", {channels}),
+                               given(".beta", {channels}), given(".running_mean", {channels}),
+                               given(".running_var", {channels})};
+  BatchNormInference problem;
+  problem.n = problem.w = 1;
+  problem.c = channels;
+  problem.h = terms;
+  tape.output("y", tape.add(problem, slots));
+  tape.plan();
+  for (const auto& [name, var] : tape.inputs()) {
+    const std::vector<double> values = name == "x" ? x : values_of(checkpoint, layer + name);
+    tape.upload(var, std::span<const float>(std::vector<float>(values.begin(), values.end())));
+  }
+  cpu.enter([&] { tape.run(); });
+  return tape.download(tape.find("y"));
+}
+
+const char* const kSmallResNet = "batch:4 side:32 classes:10 width:4";
+
+// Batch normalisation of an inference is affine in x, channel by channel: y(x) = a x + b. What its reference makes of 0
+// is the bias, and what it makes of the filter is that bias and the filter as folded; each but for one rounding.
+TEST_F(Serving, AFoldIsTheAffineMapOfTheReference) {
+  const Model model = find_model("resnet50").with_words(kSmallResNet);
+  Checkpoint wide = Trainer(model, cpu_, Tape::preferences_for(Device::cpu), 3).checkpoint();
+  draw_normalisations(wide);
+  Checkpoint folded = wide;
+  model.with(kFolded, "1").adapt(folded);
+  const double u = unit_roundoff(DType::f32);
+  int layers = 0;
+  for (const auto& [name, entry] : wide.tensors) {
+    if (!name.ends_with(".running_var")) continue;
+    const std::string layer = name.substr(0, name.rfind('.'));
+    const std::vector<double> w = values_of(wide, layer + ".weight"),
+                              of_zero = normalised(wide, layer, std::vector<double>(w.size())),
+                              of_filter = normalised(wide, layer, w), got = values_of(folded, layer + ".weight"),
+                              bias = values_of(folded, layer + ".bias");
+    const size_t terms = w.size() / bias.size();
+    ASSERT_EQ(got.size(), w.size());
+    for (size_t i = 0; i < w.size(); ++i) {
+      const double b = of_zero[i], a_w = of_filter[i] - b, exact = 0x1p-50 * (1 + std::abs(b));
+      ASSERT_LE(std::abs(bias[i / terms] - b), u * std::abs(b) + exact) << layer << " channel " << i / terms;
+      ASSERT_LE(std::abs(got[i] - a_w), u * std::abs(a_w) + exact) << layer << " element " << i;
+    }
+    for (const char* gone : {".gamma", ".beta", ".running_mean", ".running_var"})
+      EXPECT_FALSE(folded.tensors.contains(layer + gone)) << layer << gone;
+    ++layers;
+  }
+  EXPECT_EQ(layers, 53);
+}
+
+// Logits of the folded network in f32, and of the network as it was trained, against the latter's reference in double.
+// Either is off by a multiple of u times the largest logit; kMeasured is the largest of both (2-core AVX-512 VM, g++
+// 12.2, 2026-11-23), and 4 allows for other orders of summation.
+TEST_F(Serving, AFoldedNetworkAnswersAsItWasTrained) {
+  constexpr double kMeasured = 43, kMargin = 4;
+  for (const char* form : {"", " layout:nhwc", " head_only:1"}) {
+    SCOPED_TRACE(form);
+    Checkpoint checkpoint = Trainer(find_model("resnet50").with_words(std::string(kSmallResNet) + form), cpu_,
+                                    Tape::preferences_for(Device::cpu), 3)
+                                .checkpoint();
+    draw_normalisations(checkpoint);
+    const Model model = served_model(checkpoint, find_model("resnet50")), plain = model.with(kFolded, "0");
+    EXPECT_NE(model.label().find("folded:1"), std::string::npos) << model.label();
+    Predictor reference(plain, cpu_, {"reference"}, checkpoint),
+        unfolded(plain, cpu_, Tape::preferences_for(Device::cpu), checkpoint),
+        folded(model, cpu_, Tape::preferences_for(Device::cpu), checkpoint);
+    const Dataset images = draw_images(4, 5);
+    for (int64_t s = 0; s < images.size(); ++s) {
+      const auto begin = images.x.begin() + s * images.features;
+      const std::vector<float> x(begin, begin + images.features);
+      const std::vector<double> want = reference.logits(x, {});
+      double scale = 0;
+      for (const double v : want) scale = std::max(scale, std::abs(v));
+      for (Predictor* predictor : {&unfolded, &folded}) {
+        const std::vector<double> got = predictor->logits(x, {});
+        for (size_t c = 0; c < want.size(); ++c) {
+          const double ratio = std::abs(got[c] - want[c]) / (unit_roundoff(DType::f32) * scale);
+          EXPECT_LE(ratio, kMargin * kMeasured) << (predictor == &folded ? "folded" : "unfolded") << " class " << c;
+        }
+      }
+    }
+  }
+}
+
+TEST_F(Serving, RefusesToFoldWhatIsNoNormalisation) {
+  const Model model = find_model("resnet50").with_words(std::string(kSmallResNet) + " folded:1");
+  const Checkpoint good = Trainer(model.with(kFolded, "0"), cpu_, Tape::preferences_for(Device::cpu), 3).checkpoint();
+  const auto refusal = [&](const std::function<void(Checkpoint&)>& change) {
+    Checkpoint c = good;
+    change(c);
+    return error_of([&] { model.adapt(c); });
+  };
+  EXPECT_EQ(refusal([](Checkpoint&) {}), "no error");
+  EXPECT_THAT(refusal([](Checkpoint& c) { c.tensors.erase("conv1.gamma"); }), HasSubstr("no tensor conv1.gamma"));
+  EXPECT_THAT(refusal([](Checkpoint& c) {
+                set_values(c, "conv1.gamma", DType::f32, {3}, {1, 1, 1});
+              }),
+              HasSubstr("tensors of conv1 are of 4 and 3 channels"));
+  EXPECT_THAT(refusal([](Checkpoint& c) {
+                set_values(c, "conv1.running_var", DType::f32, {4}, {1, -1, 1, 1});
+              }),
+              HasSubstr("conv1.running_var has -1, which is no variance"));
+  Tape tape(cpu_, Tape::preferences_for(Device::cpu));
+  EXPECT_THAT(error_of([&] { model.train(tape); }), HasSubstr("only an inference"));
 }
 
 TEST_F(Serving, RefusesOtherCheckpoints) {

@@ -91,6 +91,9 @@ class Model(nn.Module):
     def before_update(self):
         pass
 
+    def fold(self):
+        """Of an inference: what the attribute `folded` asks for."""
+
     def step(self, optimiser, inputs, forward=None):
         optimiser.zero_grad(set_to_none=True)
         logits = (self if forward is None else forward)(*inputs[:-1])  # a compiled module has no truth value
@@ -405,7 +408,8 @@ class Bottleneck(nn.Module):
 
 
 class ResNet50(Model):
-    defaults = {"batch": 32, "side": 224, "classes": 1000, "width": 64, "layout": "nchw", "head_only": False}
+    defaults = {"batch": 32, "side": 224, "classes": 1000, "width": 64, "layout": "nchw", "head_only": False,
+                "folded": False}
     learning_rate, adam, images = 1e-4, False, True
 
     def build(self, a):
@@ -420,6 +424,11 @@ class ResNet50(Model):
             self.requires_grad_(False)
             self.fc.requires_grad_(True)
             self.eval()  # running statistics
+
+    def fold(self):
+        for m in self.modules():
+            if self.a.folded and isinstance(m, ConvNorm):
+                m.conv, m.norm = torch.nn.utils.fuse_conv_bn_eval(m.conv, m.norm), nn.Identity()
 
     def inputs(self):
         a = self.a

@@ -48,6 +48,7 @@ def inference(name):
     def fill(w):
         model, (*inputs, _), mixed = model_of(name, w)
         model.eval()
+        model.fold()
 
         def server(forward=model, inputs=inputs):
             def serve():

@@ -32,11 +32,20 @@ cp "$(command -v xz)" build/bin/duet_op_tests || { echo 'skipped: no xz'; exit 7
 bundle() { bash "$source_dir/tools/bundle" "$@" > stdout 2> stderr; }
 bundle out/b --build build --archive || fail "bundle: $(cat stderr)"
 [ -e out/b/lib/liblzma.so.5 ] || fail "the library of a program is missing: $(ls out/b/lib)"
+[ ! -e out/b/lib/libcupti.so.13 ] || fail 'CUPTI from nowhere'
 ls out/b/lib | grep -qE '^(libc\.so|ld-linux|libcuda\.so|libm\.so)' && fail "glibc or the driver is in it: $(ls out/b/lib)"
 has out/b/suites/families.txt '^norm softmax$'
 has out/b/glibc.txt '^2\.[0-9]+$'
 has out/b/build.txt 'a stand-in'
 [ "$(out/b/duet hello)" = 'duet hello' ] || fail 'the start of a program'
+mkdir toolkit
+touch toolkit/libcupti.so.13 toolkit/libnvperf_host.so toolkit/libnvperf_target.so
+ln -s libcupti.so.13 toolkit/libcupti.so
+echo "DUET_cupti_LIBRARY:FILEPATH=$work/toolkit/libcupti.so" > build/CMakeCache.txt
+bundle out/counters --build build || fail "bundle: $(cat stderr)"
+[ -e out/counters/lib/libcupti.so.13 ] && [ -e out/counters/lib/libnvperf_host.so ] && [ -e out/counters/lib/libnvperf_target.so ] ||
+  fail "CUPTI is missing: $(ls out/counters/lib)"
+rm -r out/counters build/CMakeCache.txt
 tar -tzf out/b.tar.gz > listed; has listed '^b/gpu_day_one$'
 bundle out/b --build build || fail "a bundle is replaced: $(cat stderr)"
 mkdir other && touch other/mine

@@ -72,7 +72,11 @@ struct ResNet50 {
     // A step takes 0.32 GB and 0.085 GB an image: 256 would leave 24 GiB no room for a library's workspace.
     return by_scale(scale, test, standard, more, sweep("batch", 1, 128, "", 2));
   }
-  static Cases served() { return {{"batch normalisation folded", "folded:1"}}; }
+  static Cases served() {
+    return {{"batch normalisation folded", "folded:1"},
+            {"batch normalisation folded, channels last", "folded:1 layout:nhwc"},
+            {"batch normalisation folded, channels last, bf16", "dtype:bf16 folded:1 layout:nhwc"}};
+  }
 };
 
 namespace {

@@ -72,7 +72,11 @@ Plan attention_backward_tuned(const AttentionBackward& p, GpuContext& gpu) {
     const int64_t rows = p.B * p.H * p.Tq;
     WorkspaceLayout workspace;
     const auto row_dots = workspace.add<float>(rows);
-    return Plan([p, rows, row_dots, &gpu](Args t) {
+    constexpr bool kHalf = sizeof(T) == 2;
+    const FlashDqSpace space = kHalf ? flash_dq_space(p) : FlashDqSpace{};
+    const auto dq_sums = workspace.add<float>(space.sums);
+    const auto dq_counters = workspace.add<int32_t>(space.counters);
+    return Plan([p, rows, row_dots, space, dq_sums, dq_counters, &gpu](Args t) {
              float* const delta = t.workspace(row_dots);
              const T *y = t[A::y].as<const T>(), *dy = t[A::dy].as<const T>();
              enqueue_row_dots(rows, p.D, y, dy, delta, gpu.stream());
@@ -85,8 +89,16 @@ Plan attention_backward_tuned(const AttentionBackward& p, GpuContext& gpu) {
                                              delta,
                                              t[A::dq].as<T>(),
                                              t[A::dk].as<T>(),
-                                             t[A::dv].as<T>()};
-             for_mask(p, t, A::lengths, [&](const auto& mask) { enqueue_flash_backward(mask, tensors, gpu.stream()); });
+                                             t[A::dv].as<T>(),
+                                             t.workspace(dq_sums),
+                                             t.workspace(dq_counters)};
+             gpu.fill_bytes(tensors.dq_counters, 0, space.counters * int64_t{sizeof(int32_t)});
+             for_mask(p, t, A::lengths, [&](const auto& mask) {
+               if constexpr (kHalf)
+                 enqueue_flash_backward(mask, tensors, gpu.shared_bytes(), gpu.stream());
+               else
+                 enqueue_flash_backward(mask, tensors, gpu.stream());
+             });
            })
         .with(std::move(workspace));
   });

@@ -75,6 +75,8 @@ struct FlashGradients {
   const float* lse;
   float* delta;
   T *dq, *dk, *dv;
+  float* dq_sums = nullptr;  // flash_half.cu: where its blocks add up dq, and how they take turns. All counters are 0.
+  int32_t* dq_counters = nullptr;
 };
 
 // flash_f32.cu. The shared memory of a block, forward and backward, may exceed that of the device.
@@ -87,8 +89,12 @@ void enqueue_flash_backward(const F& p, const FlashGradients<float>& t, cudaStre
 // flash_half.cu, for __nv_bfloat16 and __half
 template <class F, class T>
 void enqueue_flash(const F& p, const FlashTensors<T>& t, cudaStream_t stream);
-template <class F, class T>
-void enqueue_flash_backward(const F& p, const FlashGradients<T>& t, cudaStream_t stream);
+struct FlashDqSpace {
+  int64_t sums, counters;  // elements of dq_sums and dq_counters
+};
+FlashDqSpace flash_dq_space(const AttentionShape& p);
+template <class F, class T>  // shared_bytes: those that a block may have
+void enqueue_flash_backward(const F& p, const FlashGradients<T>& t, int64_t shared_bytes, cudaStream_t stream);
 
 // attention_tuned.cu. delta[row] = sum_c dy[row,c] y[row,c].
 template <class T>

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// As flash_f32.cu, on the tensor cores: a block has 4 warps, a warp 32 rows forward and 16 backward. Scores stay in
-// registers: a thread holds the same elements of the result of one product as the next product takes for its left
-// operand. Tiles of columns have two places in shared memory: while one is used, the next is copied to the other. Only
-// tiles at an edge are masked: those on the diagonal of a causal mask, at the start of a window, and at the end of a
-// sequence; tiles that no query of a block sees are not read. Exponentials are powers of 2, with log2 e in their
-// factor. Sums are f32; probabilities and ds are rounded to T.
+// As flash_f32.cu, on the tensor cores. Forward a block has 128 queries of a head, a warp 32 of them; backward it has
+// 128 keys, a warp 16. Scores stay in registers: a thread holds the same elements of the result of one product as the
+// next product takes for its left operand. Tiles of columns have two places in shared memory: while one is used, the
+// next is copied to the other. Only tiles at an edge are masked: those on the diagonal of a causal mask, at the start
+// of a window, and at the end of a sequence; tiles that no row of a block sees are not read. Exponentials are powers of
+// 2, with log2 e in their factor. Sums are f32; probabilities and ds are rounded to T.
 #include <algorithm>
 
 #include "kernels/attention/flash.h"
@@ -15,7 +15,6 @@
 namespace duet::DUET_DEVICE {
 namespace {
 
-constexpr int kThreads = 128;
 constexpr float kLog2e = 1.4426950408889634f;
 
 template <class T>
@@ -24,15 +23,15 @@ __device__ __forceinline__ uint32_t pack_pair(float first, float second) {
   return *reinterpret_cast<const uint32_t*>(&pair);
 }
 
-// kD: features, padded with zeros; kColumns: of a tile; kM: groups of 16 rows that a warp has. In shared memory rows
-// are kPitch apart, so that 8 of them are in different banks. Lane l belongs to group g = l / 4 and has number
-// q = l % 4 in it (simt/mma.h).
-template <class T, int kD, int kColumns, int kM>
+// kD: features, padded with zeros; kColumns: of a tile; kM: groups of 16 rows that a warp has; kWarps: of a block. In
+// shared memory rows are kPitch apart, so that 8 of them are in different banks. Lane l belongs to group g = l / 4 and
+// has number q = l % 4 in it (simt/mma.h).
+template <class T, int kD, int kColumns, int kM, int kWarps>
 struct Tile {
-  static constexpr int kPitch = kD + 8;
-  static constexpr int kRows = kThreads / 32 * 16 * kM;  // of a block
-  using Scores = float[kM][kColumns / 8][4];             // of 16 rows: g and g + 8, columns 8 n + 2q and the next
-  using Sums = float[kM][kD / 8][4];                     // as many rows, features 8 n + 2q and the next
+  static constexpr int kThreads = 32 * kWarps, kPitch = kD + 8;
+  static constexpr int kRows = kWarps * 16 * kM;  // of a block
+  using Scores = float[kM][kColumns / 8][4];      // of 16 rows: g and g + 8, columns 8 n + 2q and the next
+  using Sums = float[kM][kD / 8][4];              // as many rows, features 8 n + 2q and the next
 
   // The address of the first element that this thread copies of rows `first` and on of x (rows, D).
   __device__ static const T* mine(const T* x, int64_t first, int64_t D) {
@@ -116,9 +115,10 @@ struct Tile {
     }
   }
   // Writes this warp's sums to y (rows, D), of which its first row is `first`: rows m * 16 + g + 8 * half, times
-  // factor[m][half].
-  __device__ static void write(const Sums& sums, const float (&factor)[kM][2], T* y, int64_t first, int64_t rows,
-                               int64_t D, bool pairs) {
+  // factor[m][half]; their features begin at `feature`. pairs: y allows 2-element accesses.
+  template <int kCount>
+  __device__ static void write(const float (&sums)[kM][kCount][4], const float (&factor)[kM][2], T* y, int64_t first,
+                               int64_t rows, int64_t D, bool pairs, int feature = 0) {
     const int lane = static_cast<int>(threadIdx.x) % 32, q = lane % 4;
 #pragma unroll
     for (int m = 0; m < kM; ++m)
@@ -127,8 +127,8 @@ struct Tile {
         const int64_t at = first + m * 16 + lane / 4 + 8 * half;
         if (at >= rows) continue;
 #pragma unroll
-        for (int n = 0; n < kD / 8; ++n) {
-          const int c = 8 * n + 2 * q;
+        for (int n = 0; n < kCount; ++n) {
+          const int c = feature + 8 * n + 2 * q;
           const float* sum = sums[m][n] + 2 * half;
           const T one = T(sum[0] * factor[m][half]), two = T(sum[1] * factor[m][half]);
           T* to = y + at * D + c;
@@ -150,25 +150,25 @@ __device__ __forceinline__ float row_reduce(float v) {
   return Op{}(v, __shfl_xor_sync(0xffffffffu, v, 1));
 }
 
-// The blocks of a grid in the order that they start in. With a causal mask the tiles with the most work come first, of
-// as many heads at a time as have their keys and values in the L2 cache; without one, the tiles of a head are
-// neighbours.
+// Which tile of which head is a block's work. Either the tiles of a head are neighbours, or each is followed by the
+// same tile of other heads, of as many as have what they read again in the L2 cache.
 struct Order {
   int64_t tiles, heads, section;  // tiles of a head; heads whose tiles are taken together
-  Order(int64_t tiles, int64_t heads, const Flash& p, int64_t element_bytes) : tiles(tiles), heads(heads), section(1) {
+  // bytes_of_head: what is read again; 0: the tiles of a head are neighbours.
+  Order(int64_t tiles, int64_t heads, int64_t bytes_of_head) : tiles(tiles), heads(heads), section(1) {
     constexpr int64_t kCacheBytes = int64_t{16} << 20;
-    if (p.causal)
-      section = std::clamp<int64_t>(kCacheBytes / std::max<int64_t>(1, 2 * p.Tk * p.D * element_bytes), 1,
-                                    std::max<int64_t>(1, heads));
+    if (bytes_of_head > 0) section = std::clamp<int64_t>(kCacheBytes / bytes_of_head, 1, std::max<int64_t>(1, heads));
   }
-  // largest_last: the last tile of a head has the most work, else the first.
-  __device__ void place(bool largest_last, int& head, int& tile) const {
-    const int64_t first = blockIdx.x / (section * tiles) * section, within = blockIdx.x - first * tiles;
+  // last_first: a head's last tile comes first.
+  __device__ void place(int64_t block, bool last_first, int& head, int& tile) const {
+    const int64_t first = block / (section * tiles) * section, within = block - first * tiles;
     const int64_t together = min(section, heads - first);
     head = static_cast<int>(first + within % together);
-    tile = static_cast<int>(largest_last ? tiles - 1 - within / together : within / together);
+    tile = static_cast<int>(last_first ? tiles - 1 - within / together : within / together);
   }
 };
+
+constexpr int kForwardWarps = 4, kBackwardWarps = 8;
 
 template <int kD, bool kAsync>
 constexpr int kForwardColumns = kD <= 64 ? 64
@@ -178,15 +178,15 @@ constexpr int kForwardColumns = kD <= 64 ? 64
 // One block per 128 queries of a head. pairs: y allows 2-element accesses. Shared memory: a tile of 128 rows and 4 of
 // kForwardColumns.
 template <class T, int kD, bool kAsync, class F>
-__global__ void __launch_bounds__(kThreads, 2)
+__global__ void __launch_bounds__(32 * kForwardWarps, 2)
     flash_kernel(F p, Order order, const T* q, const T* k, const T* v, T* y, float* lse, bool pairs) {
   constexpr int kColumns = kForwardColumns<kD, kAsync>, kM = 2;
-  using Tile = Tile<T, kD, kColumns, kM>;
+  using Tile = Tile<T, kD, kColumns, kM, kForwardWarps>;
   constexpr int kRows = Tile::kRows, kPlace = kColumns * Tile::kPitch;
   DUET_DYN_SHARED(T, shared);
   T *tile_q = shared, *tiles_k = tile_q + kRows * Tile::kPitch, *tiles_v = tiles_k + 2 * kPlace;
   int head = 0, tile = 0;
-  order.place(true, head, tile);
+  order.place(blockIdx.x, true, head, tile);
   const int64_t i0 = int64_t{tile} * kRows, kv = head / p.group * p.Tk * p.D;
   const int lane = static_cast<int>(threadIdx.x) % 32, warp_row = static_cast<int>(threadIdx.x) / 32 * 16 * kM;
   const int64_t first = i0 + warp_row;  // of this warp's queries
@@ -223,7 +223,7 @@ __global__ void __launch_bounds__(kThreads, 2)
   if (p.scale < 0) {  // scores are scaled by a positive number, so that the largest score has the largest product
     cp_async_wait<0>();
     __syncthreads();
-    for (int i = static_cast<int>(threadIdx.x); i < kRows * Tile::kPitch; i += kThreads)
+    for (int i = static_cast<int>(threadIdx.x); i < kRows * Tile::kPitch; i += Tile::kThreads)
       if (i % Tile::kPitch < kD) tile_q[i] = T(-float(tile_q[i]));
   }
 
@@ -309,165 +309,243 @@ __global__ void __launch_bounds__(kThreads, 2)
   Tile::write(out, reciprocal, y + head * p.Tq * p.D, first, p.Tq, p.D, pairs);
 }
 
-template <int kD>
-constexpr int kBackwardColumns =
-    kD > 64 ? 32 : 64;  // limited by registers, which hold two tiles of scores and the sums
+// Shared memory of a block of the backward pass: its 128 keys, their values and ds, and tiles of q and dy.
+template <class T, int kD, bool kAsync>
+struct Backward {
+  static constexpr int kQueries =
+      kD > 64 ? 32 : 64;  // of a tile, limited by registers: two tiles of scores and the sums
+  // Of tiles of q and dy. With one place the next tile is copied late, but it fits devices with little shared memory.
+  static constexpr int kPlaces = kD > 64 && !kAsync ? 1 : 2;
+  using Keys = Tile<T, kD, kQueries, 1, kBackwardWarps>;
+  static constexpr int kKeys = Keys::kRows, kPlace = kQueries * Keys::kPitch, kScorePitch = kQueries + 8;
+  static constexpr int64_t kSharedBytes =
+      (2 * kKeys * Keys::kPitch + 2 * kPlaces * kPlace + kKeys * kScorePitch) * int64_t{sizeof(T)};
+};
 
-// Rows and columns as in flash_f32.cu. Shared memory: 2 tiles of 64 rows, 4 of kBackwardColumns rows, and 1 KiB.
-template <class T, int kD, bool kKeys, bool kAsync, class F>
-__global__ void __launch_bounds__(kThreads)
+// The tiles [first, last] of `keys` keys each that a query of the tile from `query` on sees.
+template <class F>
+struct Visitors {
+  int first, last;
+  __device__ Visitors(const F& p, int64_t query, int64_t length, int keys)
+      : first(static_cast<int>(p.first_key(query) / keys)),
+        last(static_cast<int>((p.causal ? min(length - 1, query) : length - 1) / keys)) {}
+};
+
+// All five products at once. A block has 128 keys of a head of k and v, with the sums of dk and dv in registers, and
+// goes over the tiles of queries that see them. Its warps exchange ds by shared memory; what ds and the keys add to dq
+// goes to f32 sums in global memory, in the order in which the threads hold it. Of the blocks that see a tile of
+// queries, the first writes its sums, each next one adds to them, and the last writes dq: always in the order of the
+// keys, so that two runs give the same bits. Without atomic additions no sums are cleared before, and none are
+// converted after.
+// counters: 0 before the launch. The first counts the blocks that have started: a block takes its work by its turn, so
+// that the blocks that it waits for have started before it, whatever order the device takes. The others count, for each
+// tile of queries of each head, the blocks that have added to its sums.
+// A block takes its queries from the last to the first: under a causal mask all blocks of a head can begin at once.
+// sums: (heads, tiles of queries, kQueries, kD). pairs: dq, dk and dv allow 2-element accesses.
+template <class T, int kD, bool kAsync, class F>
+__global__ void __launch_bounds__(32 * kBackwardWarps)
     flash_backward_kernel(F p, Order order, const T* q, const T* k, const T* v, const T* dy, const float* lse,
-                          const float* delta, T* dq, T* dk, T* dv, bool pairs) {
-  constexpr int kColumns = kBackwardColumns<kD>;
-  using Tile = Tile<T, kD, kColumns, 1>;
-  constexpr int kRows = Tile::kRows, kPlace = kColumns * Tile::kPitch;
+                          const float* delta, float* sums, int32_t* counters, T* dq, T* dk, T* dv, bool pairs) {
+  using Shape = Backward<T, kD, kAsync>;
+  using Tile = typename Shape::Keys;
+  constexpr int kQueries = Shape::kQueries, kPlaces = Shape::kPlaces, kKeys = Shape::kKeys, kPlace = Shape::kPlace,
+                kScorePitch = Shape::kScorePitch;
   DUET_DYN_SHARED(T, shared);
-  DUET_SHARED(float, tile_lse, [2][kColumns]);
-  DUET_SHARED(float, tile_delta, [2][kColumns]);
-  T *row_1 = shared, *row_2 = row_1 + kRows * Tile::kPitch, *columns_1 = row_2 + kRows * Tile::kPitch;
-  T* columns_2 = columns_1 + 2 * kPlace;
-  const int t = static_cast<int>(threadIdx.x), lane = t % 32, warp_row = t / 32 * 16;
+  DUET_SHARED(float, tile_lse, [kPlaces][kQueries]);
+  DUET_SHARED(float, tile_delta, [kPlaces][kQueries]);
+  DUET_SHARED(int32_t, turn, [1]);
+  T *tile_k = shared, *tile_v = tile_k + kKeys * Tile::kPitch, *tiles_q = tile_v + kKeys * Tile::kPitch;
+  T *tiles_dy = tiles_q + kPlaces * kPlace, *tile_ds = tiles_dy + kPlaces * kPlace;
+  const int t = static_cast<int>(threadIdx.x), lane = t % 32, warp = t / 32, warp_row = warp * 16;
+  const int g = lane / 4, two_q = lane % 4 * 2, r = lane % 8, odd = lane / 8 % 2, high = lane / 16;
 
-  const int64_t rows = kKeys ? p.Tk : p.Tq, columns = kKeys ? p.Tq : p.Tk;
+  if (t == 0) turn[0] = atomicAdd(counters, 1);
+  __syncthreads();
   int item = 0, tile = 0;
-  order.place(!kKeys, item, tile);
-  const int64_t at = int64_t{tile} * kRows, first = at + warp_row;  // the first row of the block, and of this warp
-  const int64_t kv = kKeys ? item : item / p.group;
-  k += kv * p.Tk * p.D;
-  v += kv * p.Tk * p.D;
-  if (!kKeys) {
-    q += item * p.Tq * p.D;
-    dy += item * p.Tq * p.D;
-    lse += item * p.Tq;
-    delta += item * p.Tq;
-  } else {
-    q += item * p.group * p.Tq * p.D;
-    dy += item * p.group * p.Tq * p.D;
-    lse += item * p.group * p.Tq;
-    delta += item * p.group * p.Tq;
-  }
-  // The columns [begin, end) of each of `heads` heads; a step is one tile of one head. Tiles that the mask leaves out
-  // are skipped; a block of keys after the end of their sequence has none.
-  const int64_t length = p.keys_of(kKeys ? item * p.group : item);
-  const int64_t begin = kKeys ? (p.causal ? at : 0) : p.first_key(at) / kColumns * kColumns;
-  const int64_t end = kKeys ? p.last_query(at, kRows, length) : p.causal ? min(length, at + kRows) : length;
-  const int64_t heads = kKeys ? p.group : 1;
+  order.place(turn[0], false, item, tile);
+  const int64_t at = int64_t{tile} * kKeys, first = at + warp_row;  // the first key of the block, and of this warp
+  const int64_t kv = int64_t{item} * p.Tk * p.D, head_0 = int64_t{item} * p.group, rows_0 = head_0 * p.Tq;
+  const int query_tiles = static_cast<int>((p.Tq + kQueries - 1) / kQueries);
+  k += kv;
+  v += kv;
+  q += rows_0 * p.D;
+  dy += rows_0 * p.D;
+  dq += rows_0 * p.D;
+  lse += rows_0;
+  delta += rows_0;
+  counters += 1 + head_0 * query_tiles;
+  sums += head_0 * query_tiles * (kQueries * kD);
+
+  // The tiles [begin, end) of queries of each head; a step is one tile of one head. A block of keys after the end of
+  // their sequence has none.
+  const int64_t length = p.keys_of(head_0);
+  const int begin = p.causal ? static_cast<int>(at / kQueries) : 0;
+  const int end = static_cast<int>((p.last_query(at, kKeys, length) + kQueries - 1) / kQueries);
   const float factor = p.scale * kLog2e;
-  float row_lse[2] = {}, row_delta[2] = {};  // of the queries, where they are rows
-  if (!kKeys) {
-#pragma unroll
-    for (int half = 0; half < 2; ++half) {
-      const int64_t i = first + lane / 4 + 8 * half;
-      if (i < p.Tq) {
-        row_lse[half] = kLog2e * lse[i];
-        row_delta[half] = delta[i];
-      }
-    }
-  }
-  // Of the queries of the next tile, where they are columns. Those that do not exist have q = dy = 0 and add nothing.
+  // Of the queries of the next tile. Those that do not exist have q = dy = 0 and add nothing.
   float next_lse = 0, next_delta = 0;
-  const auto fetch = [&](int64_t head, int64_t c0, int place) {
-    const int64_t skip = kKeys ? head * p.Tq * p.D : 0;
-    const T *one = (kKeys ? q : k) + skip, *two = (kKeys ? dy : v) + skip;
-    Tile::template fetch<kColumns, kAsync>(columns_1 + place * kPlace, Tile::mine(one, c0, p.D), one, columns - c0,
+  const auto fetch = [&](int head, int query_tile, int place) {
+    const int64_t now = int64_t{query_tile} * kQueries, skip = head * p.Tq;
+    Tile::template fetch<kQueries, kAsync>(tiles_q + place * kPlace, Tile::mine(q, skip + now, p.D), q, p.Tq - now,
                                            p.D);
-    Tile::template fetch<kColumns, kAsync>(columns_2 + place * kPlace, Tile::mine(two, c0, p.D), two, columns - c0,
+    Tile::template fetch<kQueries, kAsync>(tiles_dy + place * kPlace, Tile::mine(dy, skip + now, p.D), dy, p.Tq - now,
                                            p.D);
     cp_async_commit();
-    if (kKeys && t < kColumns) {
-      const bool exists = c0 + t < p.Tq;
-      next_lse = exists ? kLog2e * lse[head * p.Tq + c0 + t] : 0;
-      next_delta = exists ? delta[head * p.Tq + c0 + t] : 0;
+    if (t < kQueries) {
+      const bool exists = now + t < p.Tq;
+      next_lse = exists ? kLog2e * lse[skip + now + t] : 0;
+      next_delta = exists ? delta[skip + now + t] : 0;
     }
   };
   const auto keep_next = [&](int place) {
-    if (kKeys && t < kColumns) {
+    if (t < kQueries) {
       tile_lse[place][t] = next_lse;
       tile_delta[place][t] = next_delta;
     }
   };
 
-  typename Tile::Sums out = {}, out_v = {};
-  int64_t head = 0, c0 = begin;
-  int place = 0;  // of the tiles in use
-  bool more = begin < end && heads > 0;
+  typename Tile::Sums out_k = {}, out_v = {};
+  int head = 0, query_tile = end - 1;
+  int place = 0;                // of the tiles in use
+  int32_t* complete = nullptr;  // the counter of the sums that this block has added to in its last step
+  const auto signal = [&] {
+    __threadfence();
+    atomicAdd(complete, 1);
+  };
+  bool more = begin < end;
   if (more) {
-    const T *one = kKeys ? k : q, *two = kKeys ? v : dy;
-    Tile::template fetch<kRows, kAsync>(row_1, Tile::mine(one, at, p.D), one, rows - at, p.D);
-    Tile::template fetch<kRows, kAsync>(row_2, Tile::mine(two, at, p.D), two, rows - at, p.D);
-    fetch(head, c0, place);
+    Tile::template fetch<kKeys, kAsync>(tile_k, Tile::mine(k, at, p.D), k, p.Tk - at, p.D);
+    Tile::template fetch<kKeys, kAsync>(tile_v, Tile::mine(v, at, p.D), v, p.Tk - at, p.D);
+    fetch(head, query_tile, place);
     keep_next(place);
   }
   while (more) {
-    const T *column_1 = columns_1 + place * kPlace, *column_2 = columns_2 + place * kPlace;
-    const int64_t now = c0;
+    const T *tile_q = tiles_q + place * kPlace, *tile_dy = tiles_dy + place * kPlace;
+    const int64_t now = int64_t{query_tile} * kQueries;
+    const int now_head = head, at_tile = head * query_tiles + query_tile;
     cp_async_wait<0>();
-    __syncthreads();  // this tile is complete, and all have left the other place
-    c0 += kColumns;
-    if (c0 >= end) {
-      c0 = begin;
+    __syncthreads();  // these tiles are complete, and all have left the others and the last step's sums
+    if (--query_tile < begin) {
+      query_tile = end - 1;
       ++head;
     }
-    more = head < heads;
-    if (more) fetch(head, c0, place ^ 1);
+    more = head < p.group;
+    const int next_place = kPlaces - 1 - place;
+    if (kPlaces == 2 && more) fetch(head, query_tile, next_place);
+    const Visitors<F> visitors(p, now, length, kKeys);
+    int32_t before = 0;
+    // Pass on the sums of the last step, and look early how far those of this one are.
+    if (t == 0) {
+      if (complete != nullptr) signal();
+      if (tile > visitors.first) before = atomicAdd(counters + at_tile, 0);
+    }
 
-    // Whether a row of this warp sees a column of the tile.
-    if (first < rows && !(p.causal && (kKeys ? now + kColumns <= first : now >= first + 16))) {
-      // Probabilities and ds, not yet scaled.
+    // Probabilities and ds, not yet scaled; ds goes to shared memory. Its keys that no query sees are 0.
+    auto* const mine = reinterpret_cast<uint32_t*>(tile_ds + (warp_row + g) * kScorePitch + two_q);
+    if (first < length && !(p.causal && now + kQueries <= first)) {
       typename Tile::Scores s, ds;
-      Tile::scores(row_1, warp_row, column_1, s);
-      Tile::scores(row_2, warp_row, column_2, ds);
-      bool at_edge =
-          kKeys ? p.causal && now < first + 15 : now + kColumns > length || (p.causal && now + kColumns > first + 1);
-      if constexpr (F::kMasked)
-        at_edge = at_edge ||
-                  (kKeys ? now + kColumns > first + p.window || first + 16 > length : now < p.first_key(first + 15));
+      Tile::scores(tile_k, warp_row, tile_q, s);
+      Tile::scores(tile_v, warp_row, tile_dy, ds);
+      bool at_edge = first + 16 > length || (p.causal && now < first + 15);
+      if constexpr (F::kMasked) at_edge = at_edge || now + kQueries > first + p.window;
       if (at_edge) {
 #pragma unroll
         for (int half = 0; half < 2; ++half) {
-          const int64_t row = first + lane / 4 + 8 * half;
+          const int64_t row = first + g + 8 * half;
           // Columns [from, to) of the tile are seen.
-          int64_t from = kKeys ? row - now : 0;
-          int64_t to = kKeys ? kColumns : (p.causal ? min(length, row + 1) : length) - now;
-          if constexpr (F::kMasked) {
-            from = kKeys ? (p.causal ? row - now : 0) : p.first_key(row) - now;
-            if (kKeys) to = row < length ? row + p.window - now : 0;
-          }
+          const int64_t from = p.causal ? row - now : 0;
+          int64_t to = row < length ? kQueries : 0;
+          if constexpr (F::kMasked) to = row < length ? row + p.window - now : 0;
 #pragma unroll
-          for (int n = 0; n < kColumns / 8; ++n)
+          for (int n = 0; n < kQueries / 8; ++n)
 #pragma unroll
             for (int e = 0; e < 2; ++e) {
-              const int column = 8 * n + lane % 4 * 2 + e;
+              const int column = 8 * n + two_q + e;
               if (column < from || column >= to) s[0][n][2 * half + e] = factor < 0 ? INFINITY : -INFINITY;
             }
         }
       }
 #pragma unroll
-      for (int n = 0; n < kColumns / 8; ++n)
+      for (int n = 0; n < kQueries / 8; ++n) {
 #pragma unroll
         for (int e = 0; e < 4; ++e) {
-          const int column = 8 * n + lane % 4 * 2 + e % 2;
-          const float level = kKeys ? tile_lse[place][column] : row_lse[e / 2];
-          s[0][n][e] = exp2_approx(fmaf(factor, s[0][n][e], -level));
-          ds[0][n][e] = s[0][n][e] * (ds[0][n][e] - (kKeys ? tile_delta[place][column] : row_delta[e / 2]));
+          const int column = 8 * n + two_q + e % 2;
+          s[0][n][e] = exp2_approx(fmaf(factor, s[0][n][e], -tile_lse[place][column]));
+          ds[0][n][e] = s[0][n][e] * (ds[0][n][e] - tile_delta[place][column]);
         }
+        mine[4 * n] = pack_pair<T>(ds[0][n][0], ds[0][n][1]);
+        mine[4 * n + 4 * kScorePitch] = pack_pair<T>(ds[0][n][2], ds[0][n][3]);
+      }
 
-      // Sums.
-      Tile::accumulate(ds, column_1, out);
-      if (kKeys) Tile::accumulate(s, column_2, out_v);
+      // dk and dv.
+      Tile::accumulate(ds, tile_q, out_k);
+      Tile::accumulate(s, tile_dy, out_v);
+    } else {
+#pragma unroll
+      for (int n = 0; n < kQueries / 8; ++n) mine[4 * n] = mine[4 * n + 4 * kScorePitch] = 0;
     }
-    if (more) keep_next(place ^ 1);
-    place ^= 1;
+    if (t == 0 && tile > visitors.first) {
+      while (before < tile - visitors.first) {
+        spin_pause();
+        before = atomicAdd(counters + at_tile, 0);
+      }
+      __threadfence();
+    }
+    __syncthreads();  // ds is complete, and so are the sums of the blocks before this one; all have left q and dy
+    if (kPlaces == 1 && more) fetch(head, query_tile, next_place);
+
+    // dq: a warp has 16 queries and kWidth features.
+    constexpr int kGroups = kQueries / 16, kWidth = kD * kGroups / kBackwardWarps;
+    const int query = warp % kGroups * 16, feature = warp / kGroups * kWidth;
+    float part[1][kWidth / 8][4] = {};
+#pragma unroll
+    for (int n = 0; n < kKeys; n += 16) {
+      uint32_t left[4];
+      ldmatrix_x4<true>(left, tile_ds + (n + high * 8 + r) * kScorePitch + query + odd * 8);
+#pragma unroll
+      for (int c = 0; c < kWidth / 8; c += 2) {
+        uint32_t right[4];
+        ldmatrix_x4<true>(right, tile_k + (n + odd * 8 + r) * Tile::kPitch + feature + (c + high) * 8);
+        const uint32_t one[2] = {right[0], right[1]}, two[2] = {right[2], right[3]};
+        mma_m16n8k16<T>(part[0][c], left, one);
+        mma_m16n8k16<T>(part[0][c + 1], left, two);
+      }
+    }
+
+    // Add the sums of the blocks before this one.
+    float* const my_sums = sums + int64_t{at_tile} * (kQueries * kD) + 4 * t;
+    if (tile > visitors.first) {
+#pragma unroll
+      for (int c = 0; c < kWidth / 8; ++c) {
+        Pack<float> sum;  // not from the L1 cache, which may have what was there before
+        *reinterpret_cast<uint4*>(&sum) = __ldcg(reinterpret_cast<const uint4*>(my_sums + c * 4 * Tile::kThreads));
+#pragma unroll
+        for (int e = 0; e < 4; ++e) part[0][c][e] += sum.at[e];
+      }
+    }
+    complete = nullptr;
+    if (tile < visitors.last) {
+      complete = counters + at_tile;
+#pragma unroll
+      for (int c = 0; c < kWidth / 8; ++c)
+        store_pack(my_sums + c * 4 * Tile::kThreads,
+                   Pack<float>{{part[0][c][0], part[0][c][1], part[0][c][2], part[0][c][3]}});
+    } else {
+      const float scale[1][2] = {{p.scale, p.scale}};
+      Tile::write(part, scale, dq + now_head * p.Tq * p.D, now + query, p.Tq, p.D, pairs, feature);
+    }
+    if (more) keep_next(next_place);
+    place = next_place;
+  }
+  if (complete != nullptr) {
+    __syncthreads();
+    if (t == 0) signal();
   }
 
   // Write back.
   const float scale[1][2] = {{p.scale, p.scale}}, ones[1][2] = {{1, 1}};
-  if (kKeys) {
-    Tile::write(out, scale, dk + kv * p.Tk * p.D, first, p.Tk, p.D, pairs);
-    Tile::write(out_v, ones, dv + kv * p.Tk * p.D, first, p.Tk, p.D, pairs);
-  } else {
-    Tile::write(out, scale, dq + item * p.Tq * p.D, first, p.Tq, p.D, pairs);
-  }
+  Tile::write(out_k, scale, dk + kv, first, p.Tk, p.D, pairs);
+  Tile::write(out_v, ones, dv + kv, first, p.Tk, p.D, pairs);
 }
 
 // Whether rows of the tensors allow 16-byte accesses, and those that are written 2-element accesses.
@@ -484,29 +562,28 @@ bool pairs_aligned(const Flash& p, std::initializer_list<const T*> tensors) {
 template <int kD, bool kAsync, class F, class T>
 void enqueue_forward(const F& p, const FlashTensors<T>& t, cudaStream_t stream) {
   constexpr int kColumns = kForwardColumns<kD, kAsync>;
-  using Tile = Tile<T, kD, kColumns, 2>;
-  const Order order(ceil_div(p.Tq, Tile::kRows), p.heads, p, sizeof(T));
+  using Tile = Tile<T, kD, kColumns, 2, kForwardWarps>;
+  // With a causal mask a head's last tile has the most work: these come first.
+  const Order order(ceil_div(p.Tq, Tile::kRows), p.heads, p.causal ? 2 * p.Tk * p.D * int64_t{sizeof(T)} : 0);
   const Grid grid{.blocks = order.heads * order.tiles,
-                  .threads = kThreads,
+                  .threads = Tile::kThreads,
                   .shared_bytes = (Tile::kRows + 4 * kColumns) * Tile::kPitch * int64_t{sizeof(T)},
                   .stream = stream};
   launch(flash_kernel<T, kD, kAsync, F>, grid, p, order, t.q, t.k, t.v, t.y, t.lse, pairs_aligned<T>(p, {t.y}));
 }
 template <int kD, bool kAsync, class F, class T>
 void enqueue_backward(const F& p, const FlashGradients<T>& t, cudaStream_t stream) {
-  constexpr int kColumns = kBackwardColumns<kD>;
-  using Tile = Tile<T, kD, kColumns, 1>;
-  const bool pairs = pairs_aligned<T>(p, {t.dq, t.dk, t.dv});
-  const auto enqueue = [&](auto* kernel, int64_t rows, int64_t heads) {
-    const Order order(ceil_div(rows, Tile::kRows), heads, p, sizeof(T));
-    const Grid grid{.blocks = order.heads * order.tiles,
-                    .threads = kThreads,
-                    .shared_bytes = (2 * Tile::kRows + 4 * kColumns) * Tile::kPitch * int64_t{sizeof(T)},
-                    .stream = stream};
-    launch(kernel, grid, p, order, t.q, t.k, t.v, t.dy, t.lse, t.delta, t.dq, t.dk, t.dv, pairs);
-  };
-  enqueue(flash_backward_kernel<T, kD, false, kAsync, F>, p.Tq, p.heads);
-  enqueue(flash_backward_kernel<T, kD, true, kAsync, F>, p.Tk, p.heads / p.group);
+  using Shape = Backward<T, kD, kAsync>;
+  // Blocks that run at the same time are of different heads where that is possible, so that they do not wait for each
+  // other. Of a head, q, dy and the sums of dq are read for each tile of keys.
+  const int64_t bytes = p.group * p.Tq * p.D * static_cast<int64_t>(2 * sizeof(T) + sizeof(float));
+  const Order order(ceil_div(p.Tk, Shape::kKeys), p.heads / p.group, std::max<int64_t>(1, bytes));
+  const Grid grid{.blocks = order.heads * order.tiles,
+                  .threads = Shape::Keys::kThreads,
+                  .shared_bytes = Shape::kSharedBytes,
+                  .stream = stream};
+  launch(flash_backward_kernel<T, kD, kAsync, F>, grid, p, order, t.q, t.k, t.v, t.dy, t.lse, t.delta, t.dq_sums,
+         t.dq_counters, t.dq, t.dk, t.dv, pairs_aligned<T>(p, {t.dq, t.dk, t.dv}));
 }
 
 }  // namespace
@@ -518,20 +595,31 @@ void enqueue_flash(const F& p, const FlashTensors<T>& t, cudaStream_t stream) {
   else
     p.D <= 64 ? enqueue_forward<64, false>(p, t, stream) : enqueue_forward<128, false>(p, t, stream);
 }
+FlashDqSpace flash_dq_space(const AttentionShape& p) {
+  using Wide = Backward<__half, 128, true>;
+  using Narrow = Backward<__half, 64, true>;
+  const int64_t queries = p.D <= 64 ? Narrow::kQueries : Wide::kQueries, tiles = p.B * p.H * ceil_div(p.Tq, queries);
+  const bool several = p.Tk > Wide::kKeys;  // tiles of keys
+  return {.sums = several ? tiles * queries * (p.D <= 64 ? 64 : 128) : 0, .counters = 1 + tiles};
+}
 template <class F, class T>
-void enqueue_flash_backward(const F& p, const FlashGradients<T>& t, cudaStream_t stream) {
-  if (rows_aligned<T>(p, {t.q, t.k, t.v, t.dy}))
-    p.D <= 64 ? enqueue_backward<64, true>(p, t, stream) : enqueue_backward<128, true>(p, t, stream);
+void enqueue_flash_backward(const F& p, const FlashGradients<T>& t, int64_t shared_bytes, cudaStream_t stream) {
+  constexpr int64_t kStaticBytes = 1 << 10;
+  if (p.D <= 64)
+    rows_aligned<T>(p, {t.q, t.k, t.v, t.dy}) ? enqueue_backward<64, true>(p, t, stream)
+                                              : enqueue_backward<64, false>(p, t, stream);
   else
-    p.D <= 64 ? enqueue_backward<64, false>(p, t, stream) : enqueue_backward<128, false>(p, t, stream);
+    rows_aligned<T>(p, {t.q, t.k, t.v, t.dy}) && Backward<T, 128, true>::kSharedBytes + kStaticBytes <= shared_bytes
+        ? enqueue_backward<128, true>(p, t, stream)
+        : enqueue_backward<128, false>(p, t, stream);
 }
 template void enqueue_flash(const Flash&, const FlashTensors<__nv_bfloat16>&, cudaStream_t);
 template void enqueue_flash(const Flash&, const FlashTensors<__half>&, cudaStream_t);
-template void enqueue_flash_backward(const Flash&, const FlashGradients<__nv_bfloat16>&, cudaStream_t);
-template void enqueue_flash_backward(const Flash&, const FlashGradients<__half>&, cudaStream_t);
+template void enqueue_flash_backward(const Flash&, const FlashGradients<__nv_bfloat16>&, int64_t, cudaStream_t);
+template void enqueue_flash_backward(const Flash&, const FlashGradients<__half>&, int64_t, cudaStream_t);
 template void enqueue_flash(const MaskedFlash&, const FlashTensors<__nv_bfloat16>&, cudaStream_t);
 template void enqueue_flash(const MaskedFlash&, const FlashTensors<__half>&, cudaStream_t);
-template void enqueue_flash_backward(const MaskedFlash&, const FlashGradients<__nv_bfloat16>&, cudaStream_t);
-template void enqueue_flash_backward(const MaskedFlash&, const FlashGradients<__half>&, cudaStream_t);
+template void enqueue_flash_backward(const MaskedFlash&, const FlashGradients<__nv_bfloat16>&, int64_t, cudaStream_t);
+template void enqueue_flash_backward(const MaskedFlash&, const FlashGradients<__half>&, int64_t, cudaStream_t);
 
 }  // namespace duet::DUET_DEVICE

@@ -2,6 +2,7 @@
 // What all ops that sum products share (gemm, linear, conv2d): their precisions, and the tolerance of their sums.
 #pragma once
 #include <algorithm>
+#include <cmath>
 #include <string>
 #include <vector>
 
@@ -17,19 +18,19 @@ namespace duet {
 //    block and the accumulator to the largest of them and cut off the rest: twice the error of a rounding, once more
 //    for the alignment (Fasi et al. 2021, Numerical behavior of NVIDIA tensor cores, doi 10.7717/peerj-cs.330). What
 //    they cut off from the accumulator has a mean, as it always lowers it: about u a step, of a partial sum that is
-//    between 0 and |sum| + root_sum. It adds up over the steps of an accumulator: kernels split longer sums.
+//    between 0 and |sum| + root_sum. It adds up over the steps; max_chain: products in one accumulator, where the kernels
+//    of an op split longer sums.
 //  - tf32: both factors lose their low bits first. Hardware that is given plain f32 truncates them: 2u each, a mean of
 //    2u for a product, and at most 2u more or less, independently.
 //  - The result, wrong by the above, is rounded to dtype: u |want|, and a second-order part that `1 + u` covers.
 // product_error() has all but the last: the factors of |sum| and of root_sum before the result is rounded.
 inline SumError product_error(double count, double extra, DType dtype, Math math = Math::ieee, double w = kTransformed,
-                              Terms terms = Terms::may_be_alike) {
+                              Terms terms = Terms::may_be_alike, double max_chain = HUGE_VAL) {
   const bool matrix_unit = math == Math::tf32 || dtype == DType::bf16 || dtype == DType::f16;
   const double u = std::min(unit_roundoff(DType::f32), unit_roundoff(dtype));
   SumError error = sum_error(count + extra, u, matrix_unit ? kTransformed : w, terms);
   if (matrix_unit) {
-    constexpr double kMaxChain = 1 << 17;  // products in one accumulator
-    const double steps = std::min(count, kMaxChain) / (math == Math::tf32 ? 4 : 8) + 1,
+    const double steps = std::min(count, max_chain) / (math == Math::tf32 ? 4 : 8) + 1,
                  cut = u * (steps + 2 * std::sqrt(steps));
     error = {2 * error.rel + cut, 2 * error.root_sum + cut};
   }

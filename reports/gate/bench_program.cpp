@@ -50,7 +50,7 @@ double samples_of_process_s(size_t jobs, const std::vector<std::string>& argumen
                                            : 3) *
          given_as("--min-time", smoke   ? 0.02
                                 : large ? 0.5
-                                        : 0.05);
+                                        : 0.025);
 }
 
 BenchProgram::BenchProgram(std::string side, std::string program, std::vector<std::string> arguments,

@@ -9,7 +9,7 @@
 namespace duet::reports {
 
 struct StoredRuns {
-  std::vector<MeasuredRun> base, head;  // empty where a program runs, and of past runs before add_base()
+  std::vector<MeasuredRun> base, head;  // empty where a program runs, and of past runs before choose_base()
   std::vector<std::string> warnings;    // which runs are left out, and why
 };
 

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
@@ -39,6 +40,11 @@ void require_same_run(const results::Run& then, const results::Run& now) {
   require_same("the build type", then.build.type, now.build.type);
   require_same("seed", std::to_string(then.invocation.seed), std::to_string(now.invocation.seed));
   require_same("threads", std::to_string(then.invocation.threads), std::to_string(now.invocation.threads));
+  const auto counts = [](const results::Run& run) {
+    const auto& argv = run.invocation.argv;
+    return std::find(argv.begin(), argv.end(), "--counters") != argv.end() ? "given" : "not given";
+  };
+  require_same("--counters", counts(then), counts(now));
   if (then.invocation.selection.cases != now.invocation.selection.cases)  // the texts below are cut
     throw Error("--resume: the cases named by --case were '{}' and are '{}'; they have to be the same",
                 fmt::join(then.invocation.selection.cases, ", "), fmt::join(now.invocation.selection.cases, ", "));

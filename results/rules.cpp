@@ -504,6 +504,15 @@ std::optional<Contradiction> contradiction(const Job& job) {
   if (!ok && job.step) return Contradiction{"step", fmt::format("a {} job has no step", name_of(job.status))};
   if (!ok && job.counters)
     return Contradiction{"counters", fmt::format("a {} job has no counters", name_of(job.status))};
+  if (job.counters) {
+    const Counters& c = *job.counters;
+    if (std::none_of(job.series.begin(), job.series.end(), [&](const Series& s) {
+          return s.scope == c.scope && s.cache == c.cache && s.threads == c.threads;
+        }))
+      return Contradiction{"counters", "scope, cache and threads are those of no series of the job"};
+    if (job.device == Device::cpu && c.value_of(Quantity::gpu_energy_j))
+      return Contradiction{"counters", "a job on the CPU has no energy of a GPU"};
+  }
   if (!job.comparable && job.reason.empty())
     return Contradiction{"reason", "a job that is not comparable has a reason"};
   if (job.comparable && !job.reason.empty())

@@ -287,6 +287,14 @@ TEST(RunFile, RefusesCountersThatCannotBe) {
             counters + "window: 1.9 s are shorter than 2 s");
   EXPECT_EQ(error_after_counters([](Json& c) { c["window"]["applications"] = 0; }),
             counters + "window.applications: 0 is not an integer of at least 1");
+  EXPECT_EQ(error_after_counters([](Json& c) { c["threads"] = 99; }),
+            ": duet.jobs[0].counters: scope, cache and threads are those of no series of the job");
+  EXPECT_EQ(error_after_counters([](Json& c) {
+              c["readings"][0]["quantity"] = "gpu_energy_j";
+              c["readings"].erase(1);
+              while (c["readings"].size() > 1) c["readings"].erase(1);
+            }),
+            ": duet.jobs[0].counters: a job on the CPU has no energy of a GPU");
   EXPECT_EQ(error_after([](Json& d) {
               Job failed = make_missing("relu/cpu.tuned/f32/n:8", Status::failed, "wrong");
               d["jobs"].push_back(Json::parse(run_text(make_run({failed})))["duet"]["jobs"][0]);

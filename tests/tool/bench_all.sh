@@ -173,6 +173,7 @@ resumed() { # STATUS PATTERN ARGUMENT...
 }
 resumed 0 '^2 jobs' --case 'relu n:3' --case 'relu n:5'
 resumed 0 'is complete, nothing is left' --case 'relu n:3' --case 'relu n:5' --resume
+resumed 2 "--counters was 'not given' and is 'given'" --case 'relu n:3' --case 'relu n:5' --resume --counters
 resumed 2 "were 'relu n:3, relu n:5' and are 'relu n:4'" --case 'relu n:4' --resume
 
 # Several processes: one result, whose intervals are over them.

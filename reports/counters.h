@@ -11,6 +11,8 @@ namespace duet::reports {
 
 using results::Quantity;
 
+inline constexpr double kTrafficMargin = 0.1;  // of the compulsory traffic: within it, as the model says
+
 std::string to_text(Quantity quantity);  // "memory traffic", "energy of the CPU"
 
 // Bytes that one application moved / its compulsory traffic. Empty where one of them is not known.

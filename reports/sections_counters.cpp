@@ -16,8 +16,6 @@ namespace {
 
 using Jobs = std::vector<const Job*>;
 
-constexpr double kNear = 0.1;  // of the compulsory traffic: as the model says
-
 Jobs jobs_with_counters(const Run& run) {
   Jobs jobs;
   for (const Job& job : run.jobs)
@@ -83,7 +81,8 @@ Table counters_table(const Jobs& jobs) {
                           {"energy", true},
                           {"power", true},
                           {"instructions", true},
-                          {"per cycle", true}},
+                          {"per cycle", true},
+                          {"other programs", true}},
               .rows = {},
               .groups = {},
               .sortable = true};
@@ -93,12 +92,14 @@ Table counters_table(const Jobs& jobs) {
     const std::optional<double> ratio = traffic_ratio(*job), instructions = c.value_of(Quantity::instructions),
                                 cycles = c.value_of(Quantity::cycles);
     const std::optional<Energy> energy = energy_of(*job);
-    table.rows.push_back({cell(case_text(job->case_name)), cell(impl_text(*job)),
-                          cell(si(static_cast<double>(job->bytes), "B")), counted(c.value_of(Quantity::bytes), "B"),
-                          ratio ? cell(significant(*ratio), *ratio > 1 + kNear ? Tone::warn : Tone::plain) : cell("–"),
-                          cell(bytes_text(static_cast<double>(job->footprint_bytes))), energy_cell(energy),
-                          cell(energy ? si(energy->watts, "W") : "–"), counted(instructions, ""),
-                          cell(instructions && cycles ? significant(*instructions / *cycles) : "–")});
+    table.rows.push_back(
+        {cell(case_text(job->case_name)), cell(impl_text(*job)), cell(si(static_cast<double>(job->bytes), "B")),
+         counted(c.value_of(Quantity::bytes), "B"),
+         ratio ? cell(significant(*ratio), *ratio > 1 + kTrafficMargin ? Tone::warn : Tone::plain) : cell("–"),
+         cell(bytes_text(static_cast<double>(job->footprint_bytes))), energy_cell(energy),
+         cell(energy ? si(energy->watts, "W") : "–"), counted(instructions, ""),
+         cell(instructions && cycles ? significant(*instructions / *cycles) : "–"),
+         cell(fmt::format("{:.2f} cores", c.window->foreign_cores))});
   }
   drop_empty_columns(table);
   return table;
@@ -109,23 +110,24 @@ std::string traffic_sentence(const Jobs& jobs) {
   const Job* largest = nullptr;
   for (const Job* job : jobs) {
     const std::optional<double> ratio = traffic_ratio(*job);
-    if (!ratio) continue;
+    if (!ratio || !job->comparable) continue;
     if (ratios.empty() || *ratio > *std::max_element(ratios.begin(), ratios.end())) largest = job;
     ratios.push_back(*ratio);
   }
   if (!largest) return "";
-  const auto above =
-      static_cast<size_t>(std::count_if(ratios.begin(), ratios.end(), [](double ratio) { return ratio > 1 + kNear; }));
+  const auto above = static_cast<size_t>(
+      std::count_if(ratios.begin(), ratios.end(), [](double ratio) { return ratio > 1 + kTrafficMargin; }));
   const Spread spread(ratios);
   return fmt::format(
       "{} of {} jobs {} more than {} beyond the compulsory traffic; measured / compulsory is {} at the median, and {} "
       "at "
       "most ({} by {})",
-      above == 0 ? "none" : fmt::format("{}", above), ratios.size(), above == 1 ? "moves" : "move", share(kNear),
-      significant(spread.median()), significant(spread.hi()), case_text(largest->case_name), impl_text(*largest));
+      above == 0 ? "none" : fmt::format("{}", above), ratios.size(), above == 1 ? "moves" : "move",
+      share(kTrafficMargin), significant(spread.median()), significant(spread.hi()), case_text(largest->case_name),
+      impl_text(*largest));
 }
 
-// Of each case the job with the fastest call of each side, as elsewhere.
+// Of each case the job with the fastest call of each side, as elsewhere; of the same parts of the host.
 std::string energy_sentence(const Run& run, const Jobs& jobs) {
   size_t pairs = 0, gpu_less = 0;
   std::vector<double> ratios;
@@ -133,7 +135,7 @@ std::string energy_sentence(const Run& run, const Jobs& jobs) {
     const auto cpu = results::best(of_case, Device::cpu), gpu = results::best(of_case, Device::gpu);
     const auto cpu_energy = cpu ? energy_of(*cpu->job) : std::nullopt,
                gpu_energy = gpu ? energy_of(*gpu->job) : std::nullopt;
-    if (!cpu_energy || !gpu_energy) continue;
+    if (!cpu_energy || !gpu_energy || gpu_energy->parts != "GPU + " + cpu_energy->parts) continue;
     ++pairs;
     gpu_less += gpu_energy->joules < cpu_energy->joules;
     ratios.push_back(cpu_energy->joules / gpu_energy->joules);
@@ -143,7 +145,7 @@ std::string energy_sentence(const Run& run, const Jobs& jobs) {
                        gpu_less, count_of(pairs, "case"), significant(Spread(ratios).median()));
   std::vector<double> watts;
   for (const Job* job : jobs)
-    if (const auto energy = energy_of(*job)) watts.push_back(energy->watts);
+    if (const auto energy = energy_of(*job); energy && job->comparable) watts.push_back(energy->watts);
   if (watts.empty()) return "";
   const Spread spread(watts);
   return fmt::format("the power of {} is {} at the median, from {} to {}", count_of(watts.size(), "job"),
@@ -164,7 +166,7 @@ void add_counters(const Run& run, Document& document) {
   section.blocks.push_back({Text{plain(sentence(
       "compulsory traffic is what each tensor's bytes add up to, moved once; more was measured where data are read "
       "again or caches fetch what is only written, less where caches kept them from one application to the next. "
-      "Energy includes what the machine takes at rest, and other processes"))}});
+      "Energy includes what the machine takes at rest, and other programs, whose cores are in the last column"))}});
   section.blocks.push_back({Text{muted(sentence("measured: " + sources_of(jobs)))}});
   if (!unavailable.empty()) section.blocks.push_back({Text{muted(sentence("unavailable: " + unavailable))}});
   Block table{counters_table(jobs)};

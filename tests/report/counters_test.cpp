@@ -79,6 +79,9 @@ TEST(ReportsCounters, MeasuredStandsBesideCompulsoryWithTheirRatio) {
   EXPECT_THAT(section, HasSubstr("the GPU and its host take less energy than the CPU in 1 of 1 case; CPU / GPU is 2.00 "
                                  "at the median"));
   EXPECT_THAT(page, HasSubstr("Traffic and energy"));
+  results::Run board_only = counted_run();
+  board_only.jobs[1].counters = make_counters({}, {}, 0.15, Scope::kernel, 1);
+  EXPECT_THAT(section_of(board_only), Not(HasSubstr("take less energy"))) << "the CPU's has its host";
 }
 
 TEST(ReportsCounters, WithoutAGpuItSaysWhatPowerItTook) {
@@ -89,7 +92,7 @@ TEST(ReportsCounters, WithoutAGpuItSaysWhatPowerItTook) {
 
 TEST(ReportsCounters, WhereNothingWasCountedOneSentenceSaysWhy) {
   results::Run run = counted_run();
-  for (Job& job : run.jobs) job.counters = make_counters({}, {}, {});
+  for (Job& job : run.jobs) job.counters = make_counters({}, {}, {}, job.series[0].scope, job.series[0].threads);
   const std::string section = section_of(run);
   EXPECT_THAT(section, HasSubstr("Nothing was counted: memory traffic of all 3 jobs (no counter of the last cache); "
                                  "energy of the CPU of all 3 jobs (the kernel shows no RAPL); energy of the GPU"));

@@ -52,7 +52,11 @@ void take_window(const Gauges& gauges, const Counted& counted, double window_s, 
     counted.between();
   } while (window.time_s < window_s);
   window.foreign_cores = std::max(0.0, cpu_use(before, CpuSnapshot::now()).foreign_cores);
-  for (const Gauge& gauge : gauges) counters.readings.push_back(reading_of(gauge, window.applications, window.time_s));
+  // Those that started last stop first: what it takes to stop the first ones is in no other reading.
+  std::vector<results::Reading> readings;
+  for (auto gauge = gauges.rbegin(); gauge != gauges.rend(); ++gauge)
+    readings.push_back(reading_of(*gauge, window.applications, window.time_s));
+  counters.readings.insert(counters.readings.end(), readings.rbegin(), readings.rend());
   counters.window = window;
 }
 

@@ -275,19 +275,30 @@ int64_t cache_line_bytes(const std::string& root) {
       number_in(root + "/sys/devices/system/cpu/cpu0/cache/index0/coherency_line_size", ignored).value_or(64));
 }
 
+// On AMD and Arm the kernel's generic event counts misses of another cache than the last.
+bool counts_last_level(const std::string& root) {
+  std::ifstream cpuinfo(root + "/proc/cpuinfo");
+  for (std::string line; std::getline(cpuinfo, line);)
+    if (line.starts_with("vendor_id")) return line.find("GenuineIntel") != std::string::npos;
+  return false;
+}
+
 Gauge traffic_gauge(const CounterSources& sources) {
   std::string of_controllers, of_misses;
   if (auto meter = of_memory_controllers(sources, of_controllers))
     return made(Quantity::bytes, "memory controllers (uncore_imc): reads and writes, the whole machine",
                 std::move(meter), "");
   const int64_t line = cache_line_bytes(sources.root);
-  if (auto meter = of_threads(sources, PERF_COUNT_HW_CACHE_MISSES, static_cast<double>(line), of_misses))
-    return made(
-        Quantity::bytes,
-        fmt::format("last-level cache misses × {} B: without what is written back, and without some prefetches", line),
-        std::move(meter), "");
+  if (!counts_last_level(sources.root))
+    of_misses = "perf counts them on processors of Intel only";
+  else if (auto meter = of_threads(sources, PERF_COUNT_HW_CACHE_MISSES, static_cast<double>(line), of_misses))
+    return made(Quantity::bytes,
+                fmt::format("last-level cache misses × {} B, in user mode: without what is written back, and without "
+                            "some prefetches",
+                            line),
+                std::move(meter), "");
   return made(Quantity::bytes, "", nullptr,
-              fmt::format("memory controllers: {}; misses of the last cache: {}", of_controllers, of_misses));
+              fmt::format("memory controllers: {}; misses of the last-level cache: {}", of_controllers, of_misses));
 }
 
 void add_host_energy(const CounterSources& sources, Gauges& gauges) {

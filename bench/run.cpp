@@ -165,8 +165,6 @@ class BenchRun {
       if (const char* value = std::getenv(name); value && *value)
         i.warnings.push_back(
             fmt::format("a profiler is attached ({}): times include what it costs; --profile is for it", name));
-    if (options_.counters && devices_.gpu)
-      i.warnings.emplace_back("counters were read in the same process (--counters): CUPTI stays attached to the GPU");
     if (options_.trace)
       i.warnings.emplace_back("ranges were recorded (--trace): each may add a microsecond, as to a node of a step");
     if (!one_of_several())
@@ -273,6 +271,11 @@ class BenchRun {
         run_.jobs.push_back(std::move(job));
       }
     results::flag_beaten(run_.jobs);
+    if (std::any_of(run_.jobs.begin(), run_.jobs.end(), [](const Job& job) {
+          return job.device == results::Device::gpu && job.counters && job.counters->value_of(results::Quantity::bytes);
+        }))
+      run_.invocation.warnings.emplace_back(
+          "counters were read in the same process (--counters): CUPTI stays attached to the GPU");
     run_.sweeps = sweeps_of(run_.jobs);
     results::decide_trust(run_, what_spoils_ratios());
     worker::works_on(Phase::finish);  // so that the phases are those up to here

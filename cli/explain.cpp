@@ -44,7 +44,6 @@ constexpr double kLaunchShare = 0.5;           // of a call outside the kernel: 
 constexpr double kMinShare = 0.05;             // of a roof that still says something of what a case could reach
 constexpr double kWorthNaming = 0.05;          // of a step: smaller ops are not named
 constexpr size_t kNamedOps = 4;                // of a step
-constexpr double kMoreTraffic = 1.1;           // measured / compulsory: below, traffic is as modelled
 constexpr double kScales = 1.1;                // threads that are faster together than one by less do not help
 constexpr const char* kAskedGpu = "h100-sxm";  // whose data sheet bounds a GPU that was not measured
 
@@ -118,10 +117,12 @@ void add_counters(const Choice& c, Sentences& out) {
         fmt::format("Measured, an application on the {} moves {} ({}), {} of the compulsory {}", side, si(moved, "B"),
                     reports::to_text(job.counters->cache), times(*ratio), si(static_cast<double>(job.bytes), "B"));
     text += fmt::format(", at {}", si(moved * static_cast<double>(window.applications) / window.time_s, "B/s"));
-    if (*ratio > kMoreTraffic)
+    if (*ratio > 1 + reports::kTrafficMargin)
       text += fmt::format("; {} more is moved than has to be", si(moved - static_cast<double>(job.bytes), "B"));
-    else if (*ratio < 1 / kMoreTraffic)
-      text += "; caches keep the rest from one application to the next";
+    else if (*ratio < 1 - reports::kTrafficMargin)
+      text += "; caches keep the rest from one application to the next, or it is not counted";
+    for (const results::Reading& r : job.counters->readings)
+      if (r.quantity == reports::Quantity::bytes) text += fmt::format(" (by {})", r.source);
     out.push_back(text + ".");
   }
   if (const auto energy = reports::energy_of(job))

@@ -16,6 +16,8 @@ struct Counter {
   double total = 0;
   int polls = 0;
   bool on = false, works = true;
+  const Counter* outer = nullptr;  // that started before this one
+  bool stopped_inside = false;     // while that one was on
 };
 class FakeMeter final : public Meter {
  public:
@@ -27,6 +29,7 @@ class FakeMeter final : public Meter {
   void poll() override { ++counter_->polls; }
   std::optional<double> stop(std::string& reason) override {
     counter_->on = false;
+    if (counter_->outer) counter_->stopped_inside = counter_->outer->on;
     if (!counter_->works) reason = "it broke";
     return counter_->works ? std::optional(counter_->total) : std::nullopt;
   }
@@ -70,6 +73,19 @@ TEST(CounterWindow, ValuesAreOfOneApplicationAndWhatFailsHasAReason) {
   EXPECT_THAT(counters.readings[1].unavailable_reason, HasSubstr("stood still"));
   EXPECT_EQ(counters.readings[2].unavailable_reason, "it broke");
   EXPECT_EQ(counters.readings[3].unavailable_reason, "no such counter");
+}
+
+TEST(CounterWindow, WhatStartsFirstStopsLast) {
+  Counter outer, inner{.total = 1};
+  Gauges gauges;
+  gauges.push_back({Quantity::bytes, "CUPTI", std::make_unique<FakeMeter>(outer), ""});
+  gauges.push_back({Quantity::gpu_energy_j, "NVML", std::make_unique<FakeMeter>(inner), ""});
+  inner.outer = &outer;
+  results::Counters counters;
+  take_window(gauges, {.apply = [](int) {}, .between = [] {}, .application_s = 1}, 0.001, counters);
+  EXPECT_TRUE(inner.stopped_inside);
+  ASSERT_EQ(counters.readings.size(), 2u);
+  EXPECT_EQ(counters.readings[0].quantity, Quantity::bytes) << "in the order of the gauges";
 }
 
 TEST(CounterWindow, AJobThatCannotBeCountedKeepsTheReasonsOfTheMachine) {

@@ -179,11 +179,12 @@ TEST_F(InventedCounters, MemoryControllersCountReadsAndWritesOfEach) {
 
 TEST_F(InventedCounters, WithoutControllersLinesThatMissCountAndTheSourceSaysWhatIsMissing) {
   put("sys/devices/system/cpu/cpu0/cache/index0/coherency_line_size", "128");
+  put("proc/cpuinfo", "processor\t: 0\nvendor_id\t: GenuineIntel\n");
   const Gauges gauges =
       cpu_gauges(counting([](const PerfEvent& event) { return event.config == PERF_COUNT_HW_CACHE_MISSES ? 10 : 7; }));
   const Gauge& traffic = gauge_of(gauges, Quantity::bytes);
   ASSERT_TRUE(traffic.meter);
-  EXPECT_THAT(traffic.source, HasSubstr("× 128 B: without what is written back"));
+  EXPECT_THAT(traffic.source, HasSubstr("× 128 B, in user mode: without what is written back"));
   std::string reason;
   opened.clear();
   traffic.meter->start();
@@ -193,6 +194,16 @@ TEST_F(InventedCounters, WithoutControllersLinesThatMissCountAndTheSourceSaysWha
   const Gauge& cycles = gauge_of(gauges, Quantity::cycles);
   cycles.meter->start();
   EXPECT_EQ(cycles.meter->stop(reason).value_or(-1), threads * 7);
+}
+
+TEST_F(InventedCounters, LinesThatMissAreOfTheLastCacheOnIntelOnly) {
+  for (const char* cpuinfo :
+       {"processor\t: 0\nvendor_id\t: AuthenticAMD\n", "processor\t: 0\nCPU implementer\t: 0x41\n"}) {
+    put("proc/cpuinfo", cpuinfo);
+    const Gauges gauges = cpu_gauges(counting([](const PerfEvent&) { return 7; }));
+    EXPECT_FALSE(gauge_of(gauges, Quantity::bytes).meter);
+    EXPECT_THAT(gauge_of(gauges, Quantity::bytes).unavailable_reason, HasSubstr("on processors of Intel only"));
+  }
 }
 
 TEST_F(InventedCounters, ACounterThatIsSharedHasNoValue) {

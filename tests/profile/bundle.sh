@@ -59,9 +59,9 @@ bundle --frobnicate && fail 'an unknown option'
 
 day_one() { DUET_DAY_ONE_LIMIT=${limit:-20} out/b/gpu_day_one "$@" > stdout 2> stderr; }
 day_one --dry-run --out d || fail "--dry-run: $(cat stderr)"
-for stage in doctor gpu tests_norm tests_elementwise sanitizer smoke quick report profile; do has stdout "^$stage +[0-9]+ s  "; done
+for stage in doctor gpu tests_norm tests_elementwise sanitizer smoke quick report profile counters; do has stdout "^$stage +[0-9]+ s  "; done
 has stdout "softmax.cuda"
-has stdout '^9 stages, at most 20 minutes; the archive: d.tar.gz'
+has stdout '^10 stages, at most 20 minutes; the archive: d.tar.gz'
 [ ! -e d ] || fail '--dry-run left files'
 for wrong in '--minutes 0' '--gpu x;y' '--only none' '--frobnicate'; do
   day_one $wrong

@@ -18,8 +18,8 @@ namespace duet {
 //    block and the accumulator to the largest of them and cut off the rest: twice the error of a rounding, once more
 //    for the alignment (Fasi et al. 2021, Numerical behavior of NVIDIA tensor cores, doi 10.7717/peerj-cs.330). What
 //    they cut off from the accumulator has a mean, as it always lowers it: about u a step, of a partial sum that is
-//    between 0 and |sum| + root_sum. It adds up over the steps; max_chain: products in one accumulator, where the kernels
-//    of an op split longer sums.
+//    between 0 and |sum| + root_sum. It adds up over the steps; max_chain: products in one accumulator,
+//    where the kernels of an op split longer sums.
 //  - tf32: both factors lose their low bits first. Hardware that is given plain f32 truncates them: 2u each, a mean of
 //    2u for a product, and at most 2u more or less, independently.
 //  - The result, wrong by the above, is rounded to dtype: u |want|, and a second-order part that `1 + u` covers.

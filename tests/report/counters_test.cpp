@@ -92,7 +92,8 @@ TEST(ReportsCounters, WithoutAGpuItSaysWhatPowerItTook) {
 
 TEST(ReportsCounters, WhereNothingWasCountedOneSentenceSaysWhy) {
   results::Run run = counted_run();
-  for (Job& job : run.jobs) job.counters = make_counters({}, {}, {}, job.series[0].scope, job.series[0].threads);
+  for (Job& job : run.jobs)
+    job.counters = make_counters({}, {}, {}, job.series[0].scope, static_cast<int>(job.series[0].threads));
   const std::string section = section_of(run);
   EXPECT_THAT(section, HasSubstr("Nothing was counted: memory traffic of all 3 jobs (no counter of the last cache); "
                                  "energy of the CPU of all 3 jobs (the kernel shows no RAPL); energy of the GPU"));

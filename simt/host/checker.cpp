@@ -49,7 +49,7 @@ struct State {
 State s;
 
 // Whether what thread `other` did at its `clock` happens before what thread `me` does now, in the same interval.
-bool happens_before(uint32_t other, uint32_t clock, uint32_t me) {
+inline bool happens_before(uint32_t other, uint32_t clock, uint32_t me) {
   if (!s.vector_clocks.empty()) return s.vector_clocks[size_t{me} * s.threads + other] >= clock;
   return me / 32 == other / 32 && clock < s.clock[me];
 }
@@ -202,15 +202,19 @@ void check_access(Region& r, size_t cell, Access kind, Pc pc, uint32_t me) {
   }
 }
 
-// The region that the whole access lies in. Stops with a report where there is none.
-Region& region_or_stop(const void* address, size_t bytes, bool write, Pc pc) {
-  Region* r = device_memory().find(address);
+[[noreturn, gnu::noinline]] void report_out_of_bounds(const Region* r, const void* address, size_t bytes, bool write,
+                                                      Pc pc) {
   const char* verb = write ? "write" : "read";
   if (!r) stop(fmt::format("out of bounds: {} of {} bytes at {}, in no allocation", verb, bytes, line(pc)));
-  const auto offset = static_cast<const char*>(address) - r->base;
-  if (offset < static_cast<int64_t>(r->first) || offset + static_cast<int64_t>(bytes) > static_cast<int64_t>(r->end))
-    stop(fmt::format("out of bounds: {} of {} bytes at {}, of {} which has {} elements", verb, bytes, line(pc),
-                     r->place(static_cast<size_t>(offset)), (r->end - r->first) / r->element));
+  const auto offset = static_cast<size_t>(static_cast<const char*>(address) - r->base);
+  stop(fmt::format("out of bounds: {} of {} bytes at {}, of {} which has {} elements", verb, bytes, line(pc),
+                   r->place(offset), (r->end - r->first) / r->element));
+}
+// The region that the whole access lies in. Stops with a report where there is none.
+inline Region& region_or_stop(const void* address, size_t bytes, bool write, Pc pc) {
+  Region* r = device_memory().find(address);
+  const size_t offset = r ? static_cast<size_t>(static_cast<const char*>(address) - r->base) : 0;
+  if (!r || offset < r->first || offset + bytes > r->end) report_out_of_bounds(r, address, bytes, write, pc);
   return *r;
 }
 
@@ -285,7 +289,7 @@ void Checker::access(const void* address, size_t bytes, Access kind, Pc pc, bool
   }
   Region& r = region_or_stop(address, bytes, kind != Access::load, pc);
   const auto offset = static_cast<size_t>(static_cast<const char*>(address) - r.base);
-  if (aligned && at % bytes != 0)
+  if (aligned && (at & (bytes - 1)) != 0)  // what has an alignment has a power of two of bytes
     stop(fmt::format("misaligned {}-byte {} of {} at {}", bytes, verb, r.place(offset), line(pc)));
   const uint32_t me = current_thread;
   if (profile)

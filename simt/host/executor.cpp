@@ -7,12 +7,14 @@
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <deque>
 #include <map>
 #include <memory>
 #include <numeric>
 #include <random>
+#include <span>
 #include <vector>
 
 #include "simt/host/checker.h"
@@ -28,6 +30,7 @@ constinit bool running = false;
 constinit int64_t steps_left = INT64_MAX;
 constinit uint32_t current_thread = 0;
 constinit uintptr_t stacks_begin = 0, stacks_bytes = 0;
+constinit uintptr_t arguments_begin = 0, arguments_bytes = 0;
 constinit Profile* profile = nullptr;
 constinit Mutation* mutation = nullptr;
 Settings settings;
@@ -35,6 +38,7 @@ Settings settings;
 namespace {
 
 constexpr size_t kStackBytes = size_t{256} << 10, kStackReserve = 16 << 10, kPage = 4096;
+constexpr size_t kStackShift = 320;
 constexpr int64_t kStepsPerTurn = int64_t{1} << 28;  // basic blocks; far more than a kernel runs between two barriers
 constexpr int64_t kMaxStaticSharedBytes = 48 * 1024;
 constexpr uint32_t kMaxThreads = 1024;
@@ -51,6 +55,7 @@ struct AsyncCopy {
 
 struct Thread {
   uint32_t id = 0;
+  uint3 index{};  // threadIdx
   State state = State::ready;
   Fiber* fiber = nullptr;
   Where at{};                     // the call in which it waits
@@ -81,7 +86,9 @@ const char* name_of(WarpInstruction instruction) {
   return names[static_cast<int>(instruction)];
 }
 std::string text(Where at) { return fmt::format("{}:{}", at.file_name(), at.line()); }
-bool same(Where a, Where b) { return a.line() == b.line() && std::strcmp(a.file_name(), b.file_name()) == 0; }
+bool same(Where a, Where b) {
+  return a.line() == b.line() && (a.file_name() == b.file_name() || std::strcmp(a.file_name(), b.file_name()) == 0);
+}
 
 // A fiber is a loop over threads: it takes the next thread of the block that has not started, runs it to its end, and
 // takes the next one. A thread that waits keeps its fiber, and another fiber continues. A kernel without barriers is
@@ -106,10 +113,6 @@ class Executor {
 
   void check_stack(const void* frame, const void* pc);
   std::string thread_text(uint32_t id) const;
-  bool is_argument(const void* address) const {
-    return static_cast<size_t>(static_cast<const char*>(address) - static_cast<const char*>(arguments_)) <
-           argument_bytes_;
-  }
   bool is_omitted(const char* what, Where at);
   std::string where_now() const { return thread_text(current_->id) + block_text(); }
 
@@ -123,7 +126,7 @@ class Executor {
   void resume(Thread* t);
   Thread* start_next();
   Thread* next();
-  void make_ready(std::vector<Thread*>& waiting);
+  void make_ready(std::span<Thread*> waiting);
   void switch_away();
   void finish_thread();
   void open_block_barrier();
@@ -140,7 +143,6 @@ class Executor {
   const void* kernel_ = nullptr;
   void (*call_)(const void*) = nullptr;
   const void* arguments_ = nullptr;
-  size_t argument_bytes_ = 0;
   int64_t dynamic_bytes_ = 0;
   std::vector<SharedArray> shared_;
   Region* dynamic_ = nullptr;
@@ -183,7 +185,8 @@ Fiber* Executor::take_fiber() {
   char* low = reinterpret_cast<char*>(stacks_begin) + fibers_.size() * each;
   mprotect(low, kPage, PROT_NONE);  // below the stack
   fiber->base = low + kPage;
-  fiber->size = kStackBytes;
+  // Stacks that end at the same place in their pages would share a few sets of the first-level cache.
+  fiber->size = kStackBytes - fibers_.size() * kStackShift % kPage;
   prepare(*fiber, &Executor::entry);
   fibers_.push_back(std::move(fiber));
   return fibers_.back().get();
@@ -233,8 +236,7 @@ void Executor::resume(Thread* t) {
   current_ = t;
   current_thread = t->id;
   t->state = State::running;
-  const auto& size = here.block_size;
-  here.thread = {t->id % size.x, t->id / size.x % size.y, t->id / (size.x * size.y)};
+  here.thread = t->index;
   steps_left = kStepsPerTurn;
   running = true;
 }
@@ -245,7 +247,9 @@ Thread* Executor::start_next() {
                       : settings.order == Order::reverse ? count_ - 1 - k
                                                          : order_[k];
   Thread& t = threads_[id];
+  const auto& size = here.block_size;
   t.id = id;
+  t.index = {id % size.x, id / size.x % size.y, id / (size.x * size.y)};
   t.fiber = nullptr;
   t.seen_events = 0;
   t.groups = 0;
@@ -270,12 +274,11 @@ Thread* Executor::next() {
 }
 
 // Threads that have waited continue before others start.
-void Executor::make_ready(std::vector<Thread*>& waiting) {
-  std::sort(waiting.begin(), waiting.end(), [](Thread* a, Thread* b) { return a->id < b->id; });
-  if (settings.order == Order::reverse) std::reverse(waiting.begin(), waiting.end());
+void Executor::make_ready(std::span<Thread*> waiting) {
+  if (!std::ranges::is_sorted(waiting, {}, &Thread::id)) std::ranges::sort(waiting, {}, &Thread::id);
+  if (settings.order == Order::reverse) std::ranges::reverse(waiting);
   for (Thread* t : waiting) t->state = State::ready;
   ready_.insert(ready_.begin(), waiting.begin(), waiting.end());
-  waiting.clear();
 }
 
 void Executor::switch_away() {
@@ -322,9 +325,8 @@ void Executor::deadlock() {
   stop(all);
 }
 
-// Records that the kernel executes this synchronisation. Whether the run omits it.
+// Where there is a mutation: records that the kernel executes this synchronisation. Whether the run omits it.
 bool Executor::is_omitted(const char* what, Where at) {
-  if (!mutation) return false;
   static std::map<const void*, std::string> names;  // by kernel; all instances of a template have the same name
   std::string& name = names[kernel_];
   if (name.empty()) {
@@ -366,6 +368,7 @@ void Executor::open_block_barrier() {
   if (profile) profile->block_barrier();
   Checker::block_barrier();
   make_ready(at_barrier_);
+  at_barrier_.clear();
 }
 
 void Executor::block_barrier(bool vote, int* votes, Where at) {
@@ -403,6 +406,7 @@ void Executor::named_barrier(int id, int threads, bool wait, Where at) {
     for (Thread* w : b.waiting) Checker::acquire_barrier(id, w->id);
     Checker::reset_barrier(id);
     make_ready(b.waiting);
+    b.waiting.clear();
   }
   if (wait) switch_away();
 }
@@ -438,11 +442,12 @@ void Executor::warp_collective(uint32_t mask, WarpInstruction instruction, const
     if (finish) finish(*open);
     ++events_;
     if (instruction == WarpInstruction::barrier) Checker::warp_barrier(t->id / 32, mask, w.lanes);
-    std::vector<Thread*> members;
+    std::array<Thread*, 32> members;
+    size_t count = 0;
     for (uint32_t l = 0; l < 32; ++l)
-      if (mask >> l & 1) members.push_back(&threads_[t->id / 32 * 32 + l]);
+      if (mask >> l & 1) members[count++] = &threads_[t->id / 32 * 32 + l];
     w.open.erase(open);
-    make_ready(members);
+    make_ready({members.data(), count});
   }
   switch_away();
 }
@@ -605,7 +610,8 @@ void Executor::run(const void* kernel, void (*call)(const void*), const void* ar
   kernel_ = kernel;
   call_ = call;
   arguments_ = arguments;
-  argument_bytes_ = argument_bytes;
+  arguments_begin = reinterpret_cast<uintptr_t>(arguments);
+  arguments_bytes = argument_bytes;
   dynamic_bytes_ = grid.shared_bytes;
   count_ = narrow(grid.threads.count());
   if (threads_.size() < count_) threads_.resize(count_);
@@ -649,12 +655,12 @@ void unsupported(const char* feature) { stop(std::string(feature) + " is not emu
 void absent_lane(int lane) { stop(fmt::format("a shuffle reads lane {}, which is not in its mask", lane)); }
 void block_barrier(bool vote, int* votes, Where at) {
   const InRuntime here_now;
-  if (!votes && executor.is_omitted("__syncthreads", at)) return;
+  if (mutation && !votes && executor.is_omitted("__syncthreads", at)) return;
   executor.block_barrier(vote, votes, at);
 }
 void named_barrier(int id, int threads, bool wait, Where at) {
   const InRuntime here_now;
-  if (executor.is_omitted(wait ? "bar.sync" : "bar.arrive", at)) return;
+  if (mutation && executor.is_omitted(wait ? "bar.sync" : "bar.arrive", at)) return;
   executor.named_barrier(id, threads, wait, at);
 }
 void pause(Where at) {
@@ -664,7 +670,7 @@ void pause(Where at) {
 void warp_collective(uint32_t mask, WarpInstruction instruction, const void* in, void* out,
                      void (*finish)(const Lanes&), Where at) {
   const InRuntime here_now;
-  if (instruction == WarpInstruction::barrier && executor.is_omitted("__syncwarp", at)) return;
+  if (mutation && instruction == WarpInstruction::barrier && executor.is_omitted("__syncwarp", at)) return;
   executor.warp_collective(mask, instruction, in, out, finish, at);
 }
 void* static_shared(const void* key, const char* name, size_t bytes, size_t element) {
@@ -676,7 +682,7 @@ void* dynamic_shared(size_t element) {
   return executor.dynamic_shared(element);
 }
 void thread_fence(Where at) {
-  if (!executor.is_omitted("__threadfence", at)) Checker::fence();
+  if (!mutation || !executor.is_omitted("__threadfence", at)) Checker::fence();
 }
 void read_matrix_row(const void* row, const void* pc) {
   const InRuntime here_now;
@@ -684,7 +690,8 @@ void read_matrix_row(const void* row, const void* pc) {
   Checker::access(row, 16, Access::load, pc_of(pc), true);
 }
 void atomic_access(void* address, size_t bytes, const void* pc, Where at) {
-  if (!executor.is_omitted("atomic", at)) return Checker::access(address, bytes, Access::atomic, pc_of(pc), true);
+  if (!mutation || !executor.is_omitted("atomic", at))
+    return Checker::access(address, bytes, Access::atomic, pc_of(pc), true);
   // Omitted: a plain update.
   Checker::access(address, bytes, Access::load, pc_of(pc), true);
   Checker::access(address, bytes, Access::store, pc_of(pc), true);
@@ -696,10 +703,9 @@ void copy_async(void* to, const void* from, int bytes, int exist, const void* pc
 void commit_copies() { executor.commit(); }
 void wait_copies(int groups_left, Where at) {
   const InRuntime here_now;
-  if (!executor.is_omitted("cp.async wait", at)) executor.wait(groups_left);
+  if (!mutation || !executor.is_omitted("cp.async wait", at)) executor.wait(groups_left);
 }
 
-bool is_argument(const void* address) { return executor.is_argument(address); }
 void check_stack(const void* frame, const void* pc) { executor.check_stack(frame, pc); }
 std::string thread_text(uint32_t thread) { return executor.thread_text(thread); }
 void out_of_steps(const void* pc) {

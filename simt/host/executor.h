@@ -79,7 +79,10 @@ extern constinit uintptr_t stacks_begin, stacks_bytes;
 inline bool on_fiber_stack(const void* address) {
   return reinterpret_cast<uintptr_t>(address) - stacks_begin < stacks_bytes;
 }
-bool is_argument(const void* address);                  // of the launch
+extern constinit uintptr_t arguments_begin, arguments_bytes;  // of the launch
+inline bool is_argument(const void* address) {
+  return reinterpret_cast<uintptr_t>(address) - arguments_begin < arguments_bytes;
+}
 void check_stack(const void* address, const void* pc);  // a function was entered with its frame here
 std::string thread_text(uint32_t thread);
 extern constinit bool running;        // kernel code runs, and is checked

@@ -12,6 +12,9 @@ using namespace duet::simt::host;
 
 #define DUET_CALLER __builtin_return_address(0)
 
+// Most accesses are to these, and need no check.
+static bool is_of_thread(const void* address) { return on_fiber_stack(address) || is_argument(address); }
+
 extern "C" {
 
 void __sanitizer_cov_trace_pc();
@@ -29,10 +32,10 @@ void __tsan_func_exit() {}
 void __tsan_vptr_update(void**, void*) {}
 void __tsan_vptr_read(void**) {}
 
-#define DUET_ACCESS(name, bytes, kind, aligned)                                                              \
-  void name(void* p) {                                                                                       \
-    if (running && !on_fiber_stack(p)) Checker::access(p, bytes, Access::kind, pc_of(DUET_CALLER), aligned); \
-  }                                                                                                          \
+#define DUET_ACCESS(name, bytes, kind, aligned)                                                            \
+  void name(void* p) {                                                                                     \
+    if (running && !is_of_thread(p)) Checker::access(p, bytes, Access::kind, pc_of(DUET_CALLER), aligned); \
+  }                                                                                                        \
   static_assert(bytes <= 16)
 #define DUET_ACCESSES(bytes)                                       \
   DUET_ACCESS(__tsan_read##bytes, bytes, load, true);              \

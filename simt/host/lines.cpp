@@ -2,7 +2,10 @@
 // Addresses as source lines, by addr2line. Answers are kept for the life of the program.
 #include "simt/host/lines.h"
 
+#include <fcntl.h>
 #include <link.h>
+#include <spawn.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <cstdio>
@@ -13,18 +16,15 @@
 namespace duet::simt::host {
 namespace {
 
-uintptr_t load_address() {
-  static const uintptr_t address = [] {
-    uintptr_t found = 0;  // the program is the first object
-    dl_iterate_phdr(
-        [](dl_phdr_info* object, size_t, void* out) {
-          *static_cast<uintptr_t*>(out) = object->dlpi_addr;
-          return 1;  // stops at the first object
-        },
-        &found);
-    return found;
-  }();
-  return address;
+uintptr_t find_load_address() {
+  uintptr_t found = 0;  // the program is the first object
+  dl_iterate_phdr(
+      [](dl_phdr_info* object, size_t, void* out) {
+        *static_cast<uintptr_t*>(out) = object->dlpi_addr;
+        return 1;  // stops at the first object
+      },
+      &found);
+  return found;
 }
 
 std::string program() {
@@ -44,22 +44,69 @@ std::string shortened(std::string text) {
   return text;
 }
 
-// addr2line prints, for every address, the address and then two lines for each frame: function and line.
-void run_addr2line(const std::vector<Pc>& pcs) {
-  std::string command = "addr2line -aCfie '" + program() + "'";
-  for (const Pc pc : pcs) command += fmt::format(" {:#x}", pc);
-  FILE* pipe = popen((command + " 2>/dev/null").c_str(), "r");
-  if (!pipe) return;
-  std::vector<std::string> lines;
-  char* text = nullptr;
-  size_t room = 0;
-  while (ssize_t length = getline(&text, &room, pipe)) {
-    if (length < 0) break;
-    while (length > 0 && text[length - 1] == '\n') --length;
-    lines.emplace_back(text, static_cast<size_t>(length));
+// One addr2line process, which reads the program's debug information once and then answers what is asked on its
+// standard input, until that is closed.
+class Addr2line {
+ public:
+  // For every address it prints the address and then two lines for each frame: function and line.
+  std::vector<std::string> lines_of(const std::vector<Pc>& pcs) {
+    if (owner_ != getpid()) start();  // a forked process cannot share the answers
+    std::string question;
+    for (const Pc pc : pcs) question += fmt::format("{:#x}\n", pc);
+    question += "0\n";  // no instruction is there: its three lines end the answer
+    for (size_t sent = 0; sent < question.size();) {
+      const ssize_t n = send(socket_, question.data() + sent, question.size() - sent, MSG_NOSIGNAL);
+      if (n <= 0) return {};
+      sent += static_cast<size_t>(n);
+    }
+    std::vector<std::string> lines;
+    constexpr size_t kEndLines = 3;
+    for (size_t end = SIZE_MAX; lines.size() != end;) {
+      const size_t newline = unread_.find('\n');
+      if (newline == unread_.npos) {
+        char more[4096];
+        const ssize_t n = read(socket_, more, sizeof more);
+        if (n <= 0) return {};
+        unread_.append(more, static_cast<size_t>(n));
+        continue;
+      }
+      lines.push_back(unread_.substr(0, newline));
+      unread_.erase(0, newline + 1);
+      if (end == SIZE_MAX && lines.back() == "0x0000000000000000") end = lines.size() - 1 + kEndLines;
+    }
+    lines.resize(lines.size() - kEndLines);
+    return lines;
   }
-  free(text);
-  pclose(pipe);
+
+ private:
+  void start() {
+    owner_ = getpid();
+    unread_.clear();
+    int ends[2];
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) return;
+    socket_ = ends[0];
+    posix_spawn_file_actions_t files;
+    posix_spawn_file_actions_init(&files);
+    posix_spawn_file_actions_adddup2(&files, ends[1], STDIN_FILENO);
+    posix_spawn_file_actions_adddup2(&files, ends[1], STDOUT_FILENO);
+    posix_spawn_file_actions_addopen(&files, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
+    std::string path = program();
+    char name[] = "addr2line", options[] = "-aCfie";
+    char* arguments[] = {name, options, path.data(), nullptr};
+    pid_t child;
+    posix_spawnp(&child, name, &files, nullptr, arguments, environ);  // where it fails, the socket has no other end
+    posix_spawn_file_actions_destroy(&files);
+    close(ends[1]);
+  }
+
+  pid_t owner_ = 0;
+  int socket_ = -1;
+  std::string unread_;
+};
+
+void ask(const std::vector<Pc>& pcs) {
+  static Addr2line addr2line;
+  const std::vector<std::string> lines = addr2line.lines_of(pcs);
   for (size_t i = 0; i < lines.size();) {
     const Pc pc = static_cast<Pc>(std::stoull(lines[i++], nullptr, 16));
     while (i + 1 < lines.size() && lines[i].rfind("0x", 0) != 0) {
@@ -74,22 +121,20 @@ void run_addr2line(const std::vector<Pc>& pcs) {
 
 bool resolve_lines = true;
 
-Pc pc_of(const void* return_address) {
-  return static_cast<Pc>(reinterpret_cast<uintptr_t>(return_address) - load_address() - 1);
-}
+const uintptr_t load_address = find_load_address();
 
 void resolve(const std::vector<Pc>& pcs) {
-  constexpr size_t kMaxAddresses = 2000;  // of one command: the length of a command line is limited
+  constexpr size_t kMaxAddresses = 2000;  // at once: the socket holds them while addr2line writes
   std::vector<Pc> unknown;
   for (const Pc pc : pcs)
     if (!resolved().contains(pc)) {
       unknown.push_back(pc);
       if (unknown.size() == kMaxAddresses) {
-        run_addr2line(unknown);
+        ask(unknown);
         unknown.clear();
       }
     }
-  if (!unknown.empty()) run_addr2line(unknown);
+  if (!unknown.empty()) ask(unknown);
   for (const Pc pc : pcs)
     if (resolved()[pc].empty()) resolved()[pc].push_back({"?", fmt::format("pc {:#x}", pc)});
 }

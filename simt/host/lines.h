@@ -9,7 +9,10 @@ namespace duet::simt::host {
 
 // An instruction, as its distance from where the program was loaded.
 using Pc = uint32_t;
-Pc pc_of(const void* return_address);  // of the call before it
+extern const uintptr_t load_address;
+inline Pc pc_of(const void* return_address) {  // of the call before it
+  return static_cast<Pc>(reinterpret_cast<uintptr_t>(return_address) - load_address - 1);
+}
 
 struct Frame {
   std::string function;  // "void duet::simt::softmax_kernel<float, 32, 4>(...)"

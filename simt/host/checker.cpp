@@ -9,12 +9,18 @@
 // part in a barrier of its warp or in a named barrier. While only whole warps synchronise, the clocks of a warp's lanes
 // suffice; from the first barrier of part of a warp, or the first named barrier, each thread of the block has a vector
 // clock.
+//
+// Blocks of a launch are ordered by flags: a thread that fences and then writes a flag releases to it what happened
+// before its fence, and one that reads a flag and then fences acquires that. Every atomic or volatile access in global
+// memory may be of a flag.
 #include "simt/host/checker.h"
 
 #include <link.h>
 
 #include <algorithm>
 #include <array>
+#include <map>
+#include <unordered_map>
 #include <vector>
 
 #include "core/error.h"
@@ -34,24 +40,42 @@ struct Reader {
 
 using VectorClock = std::vector<uint32_t>;  // (threads of the block)
 
+// A thread's clock counts its barriers in units of kTick, and its fences since the last barrier below that.
+constexpr uint32_t kTick = 256;
+void tick(uint32_t& clock) { clock = (clock / kTick + 1) * kTick; }
+
+// Before a fence of a thread happens what its block did in earlier intervals, and what the thread did until its clock.
+struct Fence {
+  uint32_t interval = 0, clock = 0;
+  bool vector_clocks = false;  // who else of the block was ordered before it is not known
+};
+constexpr uint32_t kAnyThread = UINT32_MAX;
+// The latest fences of threads of earlier blocks (index in State::blocks, thread).
+using Fences = std::map<std::pair<uint32_t, uint32_t>, Fence>;
+
 struct State {
   uint32_t interval = 1, launch_start = 1, block_start = 1;  // barrier intervals
   std::vector<std::pair<uint32_t, uint32_t>> blocks;         // of the launch: first interval, linear index
-  std::vector<bool> fenced;                                  // by linear index of the block
-  uint32_t block = 0, threads = 0;
+  uint32_t threads = 0;
   std::vector<Reader> readers;  // of this interval; the first is none
 
   VectorClock clock;  // each thread's own clock
   // (threads, threads): a row is the vector clock of a thread. Empty while only whole warps synchronise.
   std::vector<uint32_t> vector_clocks;
   std::array<VectorClock, kNamedBarriers> barrier_clocks;
+
+  std::unordered_map<const void*, Fences> flags;                // of the launch: what was released to each
+  std::map<uint32_t, Fence> fences;                             // of this block: the latest of each thread
+  std::vector<std::pair<uint32_t, const void*>> flags_read;     // by a thread, which has not fenced since
+  std::vector<std::pair<uint32_t, Fences>> acquired_by_thread;  // in this interval
+  Fences acquired;                                              // by the block, in earlier intervals
 };
 State s;
 
 // Whether what thread `other` did at its `clock` happens before what thread `me` does now, in the same interval.
 inline bool happens_before(uint32_t other, uint32_t clock, uint32_t me) {
   if (!s.vector_clocks.empty()) return s.vector_clocks[size_t{me} * s.threads + other] >= clock;
-  return me / 32 == other / 32 && clock < s.clock[me];
+  return me / 32 == other / 32 && clock / kTick < s.clock[me] / kTick;
 }
 
 // From here on each thread has a vector clock. Until now whole warps have synchronised: a lane has seen what its warp's
@@ -61,7 +85,7 @@ void start_vector_clocks() {
   s.vector_clocks.assign(size_t{s.threads} * s.threads, 0);
   for (uint32_t t = 0; t < s.threads; ++t)
     for (uint32_t u = t / 32 * 32; u < std::min(s.threads, t / 32 * 32 + 32); ++u)
-      s.vector_clocks[size_t{t} * s.threads + u] = s.clock[t] - 1;
+      s.vector_clocks[size_t{t} * s.threads + u] = s.clock[t] / kTick * kTick - 1;
 }
 
 void join(uint32_t* to, const uint32_t* from) {  // the maximum of two vector clocks, element by element
@@ -71,22 +95,61 @@ void join(uint32_t* to, const uint32_t* from) {  // the maximum of two vector cl
 // What `thread` did before is visible to those that acquire `barrier` after it.
 void release(uint32_t thread, VectorClock& barrier) {
   uint32_t* mine = &s.vector_clocks[size_t{thread} * s.threads];
-  mine[thread] = s.clock[thread]++;
+  mine[thread] = s.clock[thread];
+  tick(s.clock[thread]);
   join(barrier.data(), mine);
 }
 void acquire(uint32_t thread, const VectorClock& barrier) {
   join(&s.vector_clocks[size_t{thread} * s.threads], barrier.data());
 }
 
-uint32_t block_of(uint32_t interval) {
+uint32_t block_of(uint32_t interval) {  // index in State::blocks
   const auto after = std::upper_bound(s.blocks.begin(), s.blocks.end(), std::make_pair(interval, UINT32_MAX));
-  return after == s.blocks.begin() ? 0 : std::prev(after)->second;
+  return after == s.blocks.begin() ? 0 : static_cast<uint32_t>(after - s.blocks.begin()) - 1;
 }
-bool fenced(uint32_t block) { return block < s.fenced.size() && s.fenced[block]; }
+
+void join(Fences& to, const Fences& from) {
+  for (const auto& [who, fence] : from) {
+    Fence& latest = to[who];
+    if (std::pair(fence.interval, fence.clock) > std::pair(latest.interval, latest.clock)) latest = fence;
+  }
+}
+// An access of what may be a flag. Atomics read and write it.
+void access_flag(const void* flag, Access kind, uint32_t me) {
+  if (s.fences.empty() && s.flags.empty()) return;
+  if (kind != Access::volatile_store && s.flags.contains(flag)) s.flags_read.emplace_back(me, flag);
+  if (kind == Access::volatile_load) return;
+  if (kind == Access::volatile_store) s.flags.erase(flag);
+  const auto fence = s.fences.find(me);
+  if (fence == s.fences.end()) return;
+  Fences& released = s.flags[flag];
+  join(released, s.acquired);
+  for (const auto& [thread, fences] : s.acquired_by_thread)
+    if (thread == me) join(released, fences);
+  released[{static_cast<uint32_t>(s.blocks.size()) - 1, me}] = fence->second;
+}
+// Whether an access by an earlier block of this launch happens before what thread `me` does now.
+bool acquired(uint32_t interval, uint32_t thread, uint32_t clock, uint32_t me) {
+  const uint32_t block = block_of(interval);
+  const auto among = [&](const Fences& fences) {
+    for (auto f = fences.lower_bound({block, 0}); f != fences.end() && f->first.first == block; ++f) {
+      const auto& [who, fence] = *f;
+      if (interval < fence.interval) return true;
+      if (interval > fence.interval) continue;
+      if (thread == kAnyThread || fence.vector_clocks) return true;
+      if (thread == who.second ? clock <= fence.clock
+                               : thread / 32 == who.second / 32 && clock / kTick < fence.clock / kTick)
+        return true;
+    }
+    return false;
+  };
+  return among(s.acquired) || std::any_of(s.acquired_by_thread.begin(), s.acquired_by_thread.end(),
+                                          [&](const auto& a) { return a.first == me && among(a.second); });
+}
 bool in_earlier_block(uint32_t interval) { return interval >= s.launch_start && interval < s.block_start; }
-// Whether an access in `interval` was by another block of this launch, with no fence that orders it before this block.
-bool in_unordered_block(uint32_t interval) {
-  return in_earlier_block(interval) && !(fenced(block_of(interval)) && fenced(s.block));
+// Whether an access was by another block of this launch, and is not ordered before what thread `me` does now.
+bool in_unordered_block(uint32_t interval, uint32_t thread, uint32_t clock, uint32_t me) {
+  return in_earlier_block(interval) && !acquired(interval, thread, clock, me);
 }
 
 [[noreturn]] void report_race(const Region& r, size_t offset, bool write, Pc pc, const char* other_kind,
@@ -94,8 +157,9 @@ bool in_unordered_block(uint32_t interval) {
   const bool earlier = in_earlier_block(other_interval);
   stop(fmt::format("{}/{} race on {}: {} at {}, {} by {} at {} {}", write ? "write" : "read", other_kind,
                    r.place(offset), write ? "write" : "read", line(pc), other_kind,
-                   earlier ? "block " + std::to_string(block_of(other_interval)) : thread_text(other), line(other_pc),
-                   earlier ? "in the same launch" : "with no barrier between"));
+                   earlier ? "block " + std::to_string(s.blocks[block_of(other_interval)].second) : thread_text(other),
+                   line(other_pc),
+                   earlier ? "in the same launch, with no fences and flag between" : "with no barrier between"));
 }
 
 // Constants, tables and string literals lie in the program's own images.
@@ -145,7 +209,7 @@ void record_reader(Cell& c, uint32_t me, Pc pc) {
 // Applies every rule to one access of one cell by thread `me`, then records the access in the cell.
 void check_access(Region& r, size_t cell, Access kind, Pc pc, uint32_t me) {
   Cell& c = r.cells[cell];
-  const bool write = kind != Access::load, atomic = kind == Access::atomic;
+  const bool write = writes(kind), flag = may_be_flag(kind);
   const size_t offset = cell << r.shift;
   // Shared memory starts anew with each block, although the next block has it at the same address.
   const auto in_scope = [&](uint32_t interval) { return interval >= (r.shared ? s.block_start : s.launch_start); };
@@ -157,14 +221,14 @@ void check_access(Region& r, size_t cell, Access kind, Pc pc, uint32_t me) {
 
   // Reads of what was never written. Where blocks are left out, what they would have written is not known.
   const bool known = r.shared || settings.blocks == 0;
-  if (kind != Access::store && known && !(r.shared ? in_scope(c.write_interval) : c.written || r.all_written))
+  if (reads(kind) && known && !(r.shared ? in_scope(c.write_interval) : c.written || r.all_written))
     stop(fmt::format("read of {} at {}, which has not been written before", r.place(offset), line(pc)));
 
   // Races with the last write.
-  if (in_scope(c.write_interval) && !(atomic && c.atomic_write)) {
+  if (in_scope(c.write_interval) && !(flag && c.flag_write)) {
     const bool same_interval =
         c.write_interval == s.interval && c.writer != me && !happens_before(c.writer, c.write_clock, me);
-    if (same_interval || in_unordered_block(c.write_interval))
+    if (same_interval || in_unordered_block(c.write_interval, c.writer, c.write_clock, me))
       report_race(r, offset, write, pc, "write", c.write_interval, c.writer, c.write_pc);
   }
 
@@ -180,9 +244,9 @@ void check_access(Region& r, size_t cell, Access kind, Pc pc, uint32_t me) {
     }
     c.read_pc = pc;
     record_reader(c, me, pc);
-  } else {
+  } else if (write) {
     // Races with reads, then record the write.
-    if (in_scope(c.read_interval) && in_unordered_block(c.read_interval))
+    if (in_scope(c.read_interval) && in_unordered_block(c.read_interval, kAnyThread, 0, me))
       report_race(r, offset, true, pc, "read", c.read_interval, 0, c.read_pc);
     if (c.read_interval == s.interval)
       for (int32_t i = c.readers; i > 0; i = s.readers[static_cast<size_t>(i)].next) {
@@ -190,13 +254,13 @@ void check_access(Region& r, size_t cell, Access kind, Pc pc, uint32_t me) {
         if (reader.thread != me && !happens_before(reader.thread, reader.clock, me))
           report_race(r, offset, true, pc, "read", c.read_interval, reader.thread, reader.pc);
       }
-    if (in_scope(c.earlier_read_interval) && in_unordered_block(c.earlier_read_interval))
+    if (in_scope(c.earlier_read_interval) && in_unordered_block(c.earlier_read_interval, kAnyThread, 0, me))
       report_race(r, offset, true, pc, "read", c.earlier_read_interval, 0, c.earlier_read_pc);
     c.write_interval = s.interval;
     c.write_clock = s.clock[me];
     c.write_pc = pc;
     c.writer = static_cast<uint16_t>(me);
-    c.atomic_write = atomic;
+    c.flag_write = flag;
     c.written = true;
     c.in_flight = false;
   }
@@ -231,28 +295,33 @@ void for_each_cell(Region& r, const void* address, size_t bytes, F&& f) {
 void Checker::begin_launch() {
   s.launch_start = s.block_start = ++s.interval;
   s.blocks.clear();
-  s.fenced.clear();
+  s.flags.clear();
   s.readers.resize(1);
 }
 void Checker::begin_block(uint32_t threads, uint32_t block) {
   s.block_start = ++s.interval;
   s.blocks.emplace_back(s.interval, block);
-  s.block = block;
   s.threads = threads;
-  s.clock.assign(threads, 1);
+  s.clock.assign(threads, kTick);
   s.vector_clocks.clear();
   s.readers.resize(1);
   for (VectorClock& barrier : s.barrier_clocks) barrier.clear();
+  s.fences.clear();
+  s.flags_read.clear();
+  s.acquired_by_thread.clear();
+  s.acquired.clear();
 }
 void Checker::block_barrier() {
   ++s.interval;
   s.readers.resize(1);
+  for (const auto& [thread, fences] : s.acquired_by_thread) join(s.acquired, fences);
+  s.acquired_by_thread.clear();
 }
 
 void Checker::warp_barrier(uint32_t warp, uint32_t mask, uint32_t all) {
   if (s.vector_clocks.empty() && mask == all) {
     for (uint32_t lane = 0; lane < 32; ++lane)
-      if (mask >> lane & 1) ++s.clock[warp * 32 + lane];
+      if (mask >> lane & 1) tick(s.clock[warp * 32 + lane]);
     return;
   }
   start_vector_clocks();
@@ -275,27 +344,37 @@ void Checker::acquire_barrier(int barrier, uint32_t thread) {
 void Checker::reset_barrier(int barrier) { s.barrier_clocks[static_cast<size_t>(barrier)].clear(); }
 
 void Checker::fence() {
-  if (s.fenced.size() <= s.block) s.fenced.resize(s.block + 1);
-  s.fenced[s.block] = true;
+  const uint32_t me = current_thread;
+  std::erase_if(s.flags_read, [&](const auto& read) {
+    if (read.first != me) return false;
+    s.acquired_by_thread.emplace_back(me, s.flags[read.second]);
+    return true;
+  });
+  uint32_t& clock = s.clock[me];
+  s.fences[me] = {s.interval, clock, !s.vector_clocks.empty()};
+  if (clock % kTick < kTick - 1) ++clock;
 }
 
 void Checker::access(const void* address, size_t bytes, Access kind, Pc pc, bool aligned) {
   const auto at = reinterpret_cast<uintptr_t>(address);
-  const char* verb = kind == Access::load ? "read" : "write";
+  const char* verb = writes(kind) ? "write" : "read";
   if (!device_memory().holds(address)) {
     if (on_fiber_stack(address) || is_argument(address) || in_program_image(at)) return;
     stop(at < 4096 ? fmt::format("{} through a null pointer at {}", verb, line(pc))
                    : fmt::format("{} of host memory, which is not a device buffer, at {}", verb, line(pc)));
   }
-  Region& r = region_or_stop(address, bytes, kind != Access::load, pc);
+  Region& r = region_or_stop(address, bytes, writes(kind), pc);
   const auto offset = static_cast<size_t>(static_cast<const char*>(address) - r.base);
   if (aligned && (at & (bytes - 1)) != 0)  // what has an alignment has a power of two of bytes
     stop(fmt::format("misaligned {}-byte {} of {} at {}", bytes, verb, r.place(offset), line(pc)));
   const uint32_t me = current_thread;
   if (profile)
     profile->access(me, pc, r.shared ? offset : device_memory().offset(address), static_cast<uint32_t>(bytes), r.shared,
-                    kind);
+                    kind == Access::atomic ? kind
+                    : writes(kind)         ? Access::store
+                                           : Access::load);
   for_each_cell(r, address, bytes, [&](size_t cell) { check_access(r, cell, kind, pc, me); });
+  if (may_be_flag(kind) && !r.shared) access_flag(address, kind, me);
 }
 
 void Checker::in_flight(void* target, size_t bytes, Pc pc) {

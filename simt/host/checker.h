@@ -9,7 +9,10 @@
 
 namespace duet::simt::host {
 
-enum class Access : uint8_t { load, store, atomic };
+enum class Access : uint8_t { load, store, atomic, volatile_load, volatile_store };
+constexpr bool writes(Access a) { return a != Access::load && a != Access::volatile_load; }
+constexpr bool reads(Access a) { return a != Access::store && a != Access::volatile_store; }
+constexpr bool may_be_flag(Access a) { return a != Access::load && a != Access::store; }
 constexpr int kNamedBarriers = 16;  // of a block
 
 class Checker {
@@ -17,8 +20,11 @@ class Checker {
   // What orders two accesses:
   // - a block barrier orders all threads of a block; __syncwarp the lanes of its mask; a named barrier the threads that
   //   arrive before those that wait; shuffles, votes and tensor-core instructions order no memory;
-  // - blocks of a launch are unordered, unless both executed __threadfence; launches are ordered;
-  // - atomics do not race with atomics.
+  // - a block of a launch comes after another one where a thread of that one fenced and then wrote a flag, and a thread
+  //   of this one read the flag and then fenced: what one's block did before its last barrier, and it did before its
+  //   fence, happens before what the other does after its fence, and its block after the next barrier. Launches are
+  //   ordered;
+  // - atomic and volatile accesses, which flags are written and read by, do not race with each other.
   static void begin_launch();
   static void begin_block(uint32_t threads, uint32_t block);
   static void block_barrier();

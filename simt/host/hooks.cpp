@@ -37,13 +37,13 @@ void __tsan_vptr_read(void**) {}
     if (running && !is_of_thread(p)) Checker::access(p, bytes, Access::kind, pc_of(DUET_CALLER), aligned); \
   }                                                                                                        \
   static_assert(bytes <= 16)
-#define DUET_ACCESSES(bytes)                                       \
-  DUET_ACCESS(__tsan_read##bytes, bytes, load, true);              \
-  DUET_ACCESS(__tsan_write##bytes, bytes, store, true);            \
-  DUET_ACCESS(__tsan_unaligned_read##bytes, bytes, load, false);   \
-  DUET_ACCESS(__tsan_unaligned_write##bytes, bytes, store, false); \
-  DUET_ACCESS(__tsan_volatile_read##bytes, bytes, load, true);     \
-  DUET_ACCESS(__tsan_volatile_write##bytes, bytes, store, true)
+#define DUET_ACCESSES(bytes)                                            \
+  DUET_ACCESS(__tsan_read##bytes, bytes, load, true);                   \
+  DUET_ACCESS(__tsan_write##bytes, bytes, store, true);                 \
+  DUET_ACCESS(__tsan_unaligned_read##bytes, bytes, load, false);        \
+  DUET_ACCESS(__tsan_unaligned_write##bytes, bytes, store, false);      \
+  DUET_ACCESS(__tsan_volatile_read##bytes, bytes, volatile_load, true); \
+  DUET_ACCESS(__tsan_volatile_write##bytes, bytes, volatile_store, true)
 DUET_ACCESSES(1);
 DUET_ACCESSES(2);
 DUET_ACCESSES(4);

@@ -23,7 +23,7 @@ struct Cell {
   Pc read_pc = 0, earlier_read_pc = 0;
   int32_t readers = 0;  // in read_interval: first of a list in the checker; 0: none
   uint16_t writer = 0;  // thread
-  bool written = false, atomic_write = false, in_flight = false;
+  bool written = false, flag_write = false, in_flight = false;
 };
 
 // Cells of a region. Many of them cost memory only once they are touched.

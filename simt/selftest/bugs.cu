@@ -223,6 +223,121 @@ __global__ void resets_an_atomic_counter(unsigned* counter, float* y) {
   y[thread()] = n < 64 ? 1.0f : 0.0f;
 }
 
+// --- blocks that wait for each other --------------------------------------------------------------------------------
+
+template <bool kFixed>
+__global__ void fence_before_the_write(const float* x, float* z, unsigned* counter, float* y) {
+  DUET_SHARED(bool, last, [1]);
+  if (thread() == 0) {
+    if (!kFixed) __threadfence();
+    z[blockIdx.x] = x[blockIdx.x];
+    if (kFixed) __threadfence();
+    last[0] = atomicInc(counter, gridDim.x - 1) == gridDim.x - 1;
+  }
+  __syncthreads();
+  if (!last[0]) return;
+  __threadfence();
+  if (thread() == 0) {
+    float sum = 0;
+    for (unsigned i = 0; i < gridDim.x; ++i) sum += z[i];
+    *y = sum;
+  }
+}
+template <bool kFixed>
+__global__ void reader_without_fence(const float* x, float* z, unsigned* counter, float* y) {
+  DUET_SHARED(bool, last, [1]);
+  if (thread() == 0) {
+    z[blockIdx.x] = x[blockIdx.x];
+    __threadfence();
+    last[0] = atomicInc(counter, gridDim.x - 1) == gridDim.x - 1;
+  }
+  __syncthreads();
+  if (!last[0]) return;
+  if (kFixed) __threadfence();
+  if (thread() == 0) {
+    float sum = 0;
+    for (unsigned i = 0; i < gridDim.x; ++i) sum += z[i];
+    *y = sum;
+  }
+}
+
+// Each block adds its part of x to z after the block before it, as those of flash attention's backward pass add up dq.
+// A block takes its turn from counter[0]; counter[1 + t] is the flag of the block whose turn was t.
+enum class Mistake {
+  none,
+  no_fence_before_the_flag,
+  flag_before_the_data,
+  no_barrier_before_the_flag,
+  plain_flag,
+  waits_for_another_block,
+  does_not_wait,
+  no_fence_after_the_flag,
+  no_barrier_after_the_flag,
+  looks_once,
+  plain_turn,
+  takes_two_turns,
+  every_thread_takes_a_turn,
+  index_as_turn,
+};
+template <Mistake kMistake, bool kVolatileFlags>
+__device__ void add_in_turn(const float* x, float* z, unsigned* counter) {
+  using enum Mistake;
+  DUET_SHARED(int, turn, [1]);
+  const int t = thread();
+  if (t == 0 || kMistake == every_thread_takes_a_turn) {
+    if (kMistake == takes_two_turns) atomicAdd(counter, 1u);
+    const auto mine = static_cast<int>(kMistake == plain_turn ? (*counter)++ : atomicAdd(counter, 1u));
+    if (t == 0) turn[0] = kMistake == index_as_turn ? static_cast<int>(gridDim.x - 1 - blockIdx.x) : mine;
+  }
+  __syncthreads();
+  const int block = turn[0];
+  unsigned* const flags = counter + 1;
+  const auto is_set = [](unsigned* flag) {
+    return (kVolatileFlags ? *static_cast<volatile unsigned*>(flag) : atomicAdd(flag, 0u)) != 0;
+  };
+  const auto set = [&](unsigned* flag) {
+    if (kMistake != no_fence_before_the_flag) __threadfence();
+    if (kVolatileFlags)
+      *static_cast<volatile unsigned*>(flag) = 1;
+    else if (kMistake == plain_flag)
+      *flag = 1;
+    else
+      atomicExch(flag, 1u);
+  };
+
+  if (t == 0 && block > 0 && kMistake != does_not_wait) {
+    unsigned* const flag = flags + (kMistake == waits_for_another_block ? 0 : block - 1);
+    while (!is_set(flag) && kMistake != looks_once) spin_pause();
+    if (kMistake != no_fence_after_the_flag) __threadfence();
+  }
+  if (kMistake != no_barrier_after_the_flag) __syncthreads();
+  if (t == 0 && kMistake == flag_before_the_data) set(flags + block);
+  z[t] = (block == 0 ? 0 : __ldcg(z + t)) + x[block * 32 + t];
+  if (kMistake != no_barrier_before_the_flag) __syncthreads();
+  if (t == 0 && kMistake != flag_before_the_data) set(flags + block);
+}
+#define IN_TURN(name, mistake, volatile_flags)                                             \
+  template <bool kFixed>                                                                   \
+  __global__ void name(const float* x, float* z, unsigned* counter) {                      \
+    add_in_turn<kFixed ? Mistake::none : Mistake::mistake, volatile_flags>(x, z, counter); \
+  }
+IN_TURN(no_fence_before_the_flag, no_fence_before_the_flag, false)
+IN_TURN(flag_before_the_data, flag_before_the_data, false)
+IN_TURN(no_barrier_before_the_flag, no_barrier_before_the_flag, false)
+IN_TURN(plain_flag, plain_flag, false)
+IN_TURN(waits_for_another_block, waits_for_another_block, false)
+IN_TURN(does_not_wait, does_not_wait, false)
+IN_TURN(no_fence_after_the_flag, no_fence_after_the_flag, false)
+IN_TURN(no_barrier_after_the_flag, no_barrier_after_the_flag, false)
+IN_TURN(looks_once, looks_once, false)
+IN_TURN(plain_turn, plain_turn, false)
+IN_TURN(takes_two_turns, takes_two_turns, false)
+IN_TURN(every_thread_takes_a_turn, every_thread_takes_a_turn, false)
+IN_TURN(index_as_turn, index_as_turn, false)
+IN_TURN(no_fence_before_a_volatile_flag, no_fence_before_the_flag, true)
+IN_TURN(no_fence_after_a_volatile_flag, no_fence_after_the_flag, true)
+#undef IN_TURN
+
 // --- bounds --------------------------------------------------------------------------------------------------------
 
 template <bool kFixed>
@@ -657,41 +772,6 @@ __global__ void __launch_bounds__(kFixed ? 64 : 32) more_threads_than_bounds(con
   y[thread()] = x[thread()];
 }
 template <bool kFixed>
-__global__ void fence_before_the_write(const float* x, float* z, unsigned* counter, float* y) {
-  DUET_SHARED(bool, last, [1]);
-  if (thread() == 0) {
-    if (!kFixed) __threadfence();
-    z[blockIdx.x] = x[blockIdx.x];
-    if (kFixed) __threadfence();
-    last[0] = atomicInc(counter, gridDim.x - 1) == gridDim.x - 1;
-  }
-  __syncthreads();
-  if (!last[0]) return;
-  __threadfence();
-  if (thread() == 0) {
-    float sum = 0;
-    for (unsigned i = 0; i < gridDim.x; ++i) sum += z[i];
-    *y = sum;
-  }
-}
-template <bool kFixed>
-__global__ void reader_without_fence(const float* x, float* z, unsigned* counter, float* y) {
-  DUET_SHARED(bool, last, [1]);
-  if (thread() == 0) {
-    z[blockIdx.x] = x[blockIdx.x];
-    __threadfence();
-    last[0] = atomicInc(counter, gridDim.x - 1) == gridDim.x - 1;
-  }
-  __syncthreads();
-  if (!last[0]) return;
-  if (kFixed) __threadfence();
-  if (thread() == 0) {
-    float sum = 0;
-    for (unsigned i = 0; i < gridDim.x; ++i) sum += z[i];
-    *y = sum;
-  }
-}
-template <bool kFixed>
 __global__ void sums_in_any_order(const float* x, float* y) {  // its answer depends on the order of the threads
   if (kFixed) {
     if (thread() == 0)
@@ -737,6 +817,22 @@ const selftest::Bug kBugs[] = {
     BUG(last_block_without_fence, "race on 'z'", of(8, 32), a.x, a.z, a.counter, a.y),
     BUG(reverses_in_place, "race on 'y'", of(1, 256), a.y),
     BUG(stencil_in_place, "race on 'y'", of(4, 64), a.y, a.z),
+    BUG(fence_before_the_write, "race on 'z'", of(8, 32), a.x, a.z, a.counter, a.y),
+    BUG(reader_without_fence, "race on 'z'", of(8, 32), a.x, a.z, a.counter, a.y),
+    BUG(no_fence_before_the_flag, "race on 'z'", of(3, 32), a.x, a.z, a.counter),
+    BUG(flag_before_the_data, "race on 'z'", of(3, 32), a.x, a.z, a.counter),
+    BUG(no_barrier_before_the_flag, "race on 'z'", of(3, 32), a.x, a.z, a.counter),
+    BUG(plain_flag, "race on 'counter'", of(3, 32), a.x, a.z, a.counter),
+    BUG(waits_for_another_block, "race on 'z'", of(3, 32), a.x, a.z, a.counter),
+    BUG(does_not_wait, "race on 'z'", of(3, 32), a.x, a.z, a.counter),
+    BUG(no_fence_after_the_flag, "race on 'z'", of(3, 32), a.x, a.z, a.counter),
+    BUG(no_barrier_after_the_flag, "race on 'z'", of(3, 32), a.x, a.z, a.counter),
+    BUG(plain_turn, "race on 'counter'", of(3, 32), a.x, a.z, a.counter),
+    BUG(takes_two_turns, "deadlock", of(3, 32), a.x, a.z, a.counter),
+    BUG(every_thread_takes_a_turn, "out of bounds", of(3, 32), a.x, a.z, a.counter),
+    BUG(index_as_turn, "deadlock", of(3, 32), a.x, a.z, a.counter),
+    BUG(no_fence_before_a_volatile_flag, "race on 'z'", of(3, 32), a.x, a.z, a.counter),
+    BUG(no_fence_after_a_volatile_flag, "race on 'z'", of(3, 32), a.x, a.z, a.counter),
     BUG(resets_an_atomic_counter, "race on 'counter'", of(1, 64), a.counter, a.y),
     BUG(reads_one_too_many, "out of bounds: read of 4 bytes", of(1, 256), a.x, a.y),
     BUG(guard_lets_one_through, "out of bounds: write", of(2, 256), a.x, a.y, kLength),
@@ -802,8 +898,7 @@ const selftest::Bug kBugs[] = {
      }},
 
     BUG(more_threads_than_bounds, nullptr, of(1, 64), a.x, a.y),
-    BUG(fence_before_the_write, nullptr, of(8, 32), a.x, a.z, a.counter, a.y),
-    BUG(reader_without_fence, nullptr, of(8, 32), a.x, a.z, a.counter, a.y),
+    BUG(looks_once, nullptr, of(3, 32), a.x, a.z, a.counter),
     BUG(sums_in_any_order, nullptr, of(1, 256), a.x, a.y),
     {"reads_on_another_stream", nullptr,
      [](bool fixed, const Arrays& a) {

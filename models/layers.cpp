@@ -113,7 +113,8 @@ Var LinearLayer::forward(Var x) {
 Var LinearLayer::backward(Var dy) {
   const LinearBackward problem{
       .n = shape_.n, .in = shape_.in, .out = shape_.out, .act = shape_.act, .dtype = shape_.dtype};
-  const Var dx = tape_->add(problem, {x_, w_.current(), y_, dy},
+  const Var gate = shape_.act == Act::none ? dy : y_;  // of which the op reads nothing, so that y is not kept for it
+  const Var dx = tape_->add(problem, {x_, w_.current(), gate, dy},
                             {{LinearBackward::dw, w_.gradient()}, {LinearBackward::dbias, tape_->gradient(bias_)}});
   w_.finish_gradient();
   return dx;

@@ -24,7 +24,7 @@ struct Gpt2 {
   int64_t batch = 1, tokens = 256;
   int64_t layers = 12, width = 768, heads = 12, vocabulary = 50257, context = 1024, padding = 1;
   DType dtype = DType::f32;
-  bool mixed = false;
+  bool mixed = false, recompute = false;
   TextPhase phase = TextPhase::whole;
 
   void attributes(auto&& field) {
@@ -38,6 +38,7 @@ struct Gpt2 {
     field.option("context", context, "positions with an embedding, and tokens for which caches have room");
     field.option("padding", padding, "the table has a multiple of so many rows, and the logits as many columns");
     field.option("mixed", mixed, kMixed);
+    field.option("recompute", recompute, kRecompute);
     field.option("phase", phase, kTextPhase);
   }
   std::string invalid() const;
@@ -50,6 +51,7 @@ struct Gpt2 {
     const Cases test{
         {"every layer, narrowed", "batch:2 tokens:7 layers:2 width:24 heads:3 vocabulary:31 context:11"},
         {"a padded table", "batch:2 tokens:8 layers:1 width:24 heads:3 vocabulary:31 context:8 padding:8"},
+        {"activations recomputed", "batch:2 tokens:8 layers:2 width:24 heads:3 vocabulary:31 context:8 recompute:1"},
     };
     const Cases standard{
         {"124M, one short sequence", "batch:1 tokens:256"},
@@ -58,11 +60,14 @@ struct Gpt2 {
     const Cases more{
         {"124M, one short sequence, padded", "batch:1 tokens:256 padding:128"},
         {"124M, four full sequences", "batch:4 tokens:1024"},
+        {"124M, four full sequences, activations recomputed", "batch:4 tokens:1024 recompute:1"},
         {"124M, four full sequences, padded", "batch:4 tokens:1024 padding:128"},
         {"124M, four full sequences, mixed precision", "bf16 batch:4 tokens:1024 padding:128 mixed:1"},
         {"124M, four full sequences, mixed precision with loss scaling", "f16 batch:4 tokens:1024 padding:128 mixed:1"},
         {"124M, eight full sequences, mixed precision", "bf16 batch:8 tokens:1024 padding:128 mixed:1"},
         {"124M, sixteen full sequences, mixed precision", "bf16 batch:16 tokens:1024 padding:128 mixed:1"},
+        {"124M, sixteen full sequences, mixed precision, activations recomputed",
+         "bf16 batch:16 tokens:1024 padding:128 mixed:1 recompute:1"},
     };
     // A step takes 2.0 GB and 0.32 GB a sequence: 64 is the last power of two within 24 GiB.
     return by_scale(scale, test, standard, more, sweep("batch", 1, 64, "tokens:256", 2));
@@ -80,6 +85,7 @@ class Block {
         n_(m.batch * m.tokens * m.width),
         dtype_(m.dtype),
         cached_(m.phase != TextPhase::whole),
+        recompute_(m.recompute),
         norm1_(tape, name + ".norm1", m.batch * m.tokens, m.width, m.dtype),
         norm2_(tape, name + ".norm2", m.batch * m.tokens, m.width, m.dtype),
         attention_(tape, name + ".attention",
@@ -94,12 +100,14 @@ class Block {
         inner_(tape, name + ".mlp", m.batch * m.tokens, m.width, 4 * m.width, Hidden::gelu, m.dtype) {}
 
   Var forward(Var x, const TextInput& text) {
+    x_ = x;
     const Var normed = norm1_.forward(x);
     const Var attended = cached_ ? attention_.forward_cached(normed, text) : attention_.forward(normed);
     const Var h = add_tensors(*tape_, x, attended, n_, dtype_);
     return add_tensors(*tape_, h, inner_.forward(norm2_.forward(h)), n_, dtype_);
   }
   Var backward(Var dy) {
+    if (recompute_) tape_->recompute([&] { forward(x_, {}); });
     const Var dh = add_tensors(*tape_, dy, norm2_.backward(inner_.backward(dy)), n_, dtype_);
     return add_tensors(*tape_, dh, norm1_.backward(attention_.backward(dh).dx), n_, dtype_);
   }
@@ -108,7 +116,8 @@ class Block {
   Tape* tape_;
   int64_t n_;
   DType dtype_;
-  bool cached_;
+  bool cached_, recompute_;
+  Var x_;
   NormLayer norm1_, norm2_;
   AttentionLayer attention_;
   FeedForward inner_;

@@ -120,6 +120,11 @@ inline constexpr const char* kMixed =
 // The attribute `layout` of models of images.
 inline constexpr const char* kLayoutOfModel = "order of the axes of activations and filters";
 
+// The attribute `recompute` of models that consist of blocks (arXiv:1604.06174): of each block a step keeps the input
+// alone. Results are the same bits; the memory between ops falls, and the step computes most of a forward pass more.
+inline constexpr const char* kRecompute =
+    "of a step: each block's activations are computed again in the backward pass, from the block's input";
+
 // Loss scaling (arXiv:1710.03740), as PyTorch's GradScaler, for mixed precision in f16: gradients leave the range of
 // f16 at both ends, while bf16 has the range of f32. The states are loss_scale, 65536 at first, and good_steps. A step
 // whose gradients overflow leaves parameters and the optimiser's state as they are and halves the scale; 2000 good

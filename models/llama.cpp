@@ -24,7 +24,7 @@ struct Llama {
   int64_t batch = 1, tokens = 256;
   int64_t layers = 2, width = 2048, heads = 32, kv_heads = 4, inner = 5632, vocabulary = 32000, context = 2048;
   DType dtype = DType::f32;
-  bool mixed = false;
+  bool mixed = false, recompute = false;
   TextPhase phase = TextPhase::whole;
 
   void attributes(auto&& field) {
@@ -39,6 +39,7 @@ struct Llama {
     field.option("vocabulary", vocabulary, "different tokens");
     field.option("context", context, "tokens of a text at most, for which caches have room");
     field.option("mixed", mixed, kMixed);
+    field.option("recompute", recompute, kRecompute);
     field.option("phase", phase, kTextPhase);
   }
   std::string invalid() const;
@@ -242,15 +243,18 @@ class LlamaBlock {
       : tape_(&tape),
         n_(m.rows() * m.width),
         dtype_(m.dtype),
+        recompute_(m.recompute),
         norm1_(tape, name + ".norm1", m.rows(), m.width, m.dtype),
         norm2_(tape, name + ".norm2", m.rows(), m.width, m.dtype),
         attention_(tape, name + ".attention", m),
         inner_(tape, name + ".mlp", m) {}
   Var forward(Var x, const TextInput& text) {
+    x_ = x;
     const Var h = add_tensors(*tape_, x, attention_.forward(norm1_.forward(x), text), n_, dtype_);
     return add_tensors(*tape_, h, inner_.forward(norm2_.forward(h)), n_, dtype_);
   }
   Var backward(Var dy) {
+    if (recompute_) tape_->recompute([&] { forward(x_, {}); });
     const Var dh = add_tensors(*tape_, dy, norm2_.backward(inner_.backward(dy)), n_, dtype_);
     return add_tensors(*tape_, dh, norm1_.backward(attention_.backward(dh)), n_, dtype_);
   }
@@ -259,6 +263,8 @@ class LlamaBlock {
   Tape* tape_;
   int64_t n_;
   DType dtype_;
+  bool recompute_;
+  Var x_;
   RmsNormLayer norm1_, norm2_;
   GroupedAttention attention_;
   GatedFeedForward inner_;

@@ -27,7 +27,7 @@ struct ResNet50 {
   int64_t batch = 32, side = 224, classes = 1000, width = 64;  // width: channels after the stem
   DType dtype = DType::f32;
   Layout layout = Layout::nchw;
-  bool head_only = false, mixed = false, folded = false;
+  bool head_only = false, mixed = false, recompute = false, folded = false;
 
   void attributes(auto&& field) {
     field("dtype", dtype, "element type of parameters and activations");
@@ -38,6 +38,7 @@ struct ResNet50 {
     field.option("layout", layout, kLayoutOfModel);
     field.option("head_only", head_only, "only the last layer is trained");
     field.option("mixed", mixed, kMixed);
+    field.option("recompute", recompute, kRecompute);
     field.option(kFolded, folded, "of an inference: batch normalisation lies in the convolutions' filters and biases");
   }
   std::string invalid() const;
@@ -52,6 +53,7 @@ struct ResNet50 {
         {"every layer, narrowed", "batch:16 side:64 classes:10 width:4"},
         {"channels last", "batch:4 side:32 classes:10 width:4 layout:nhwc"},
         {"only the last layer is trained", "batch:4 side:32 classes:10 width:4 head_only:1"},
+        {"activations recomputed", "batch:4 side:32 classes:10 width:4 recompute:1"},
     };
     const Cases standard{
         {"as published, batch 16", "batch:16"},
@@ -66,6 +68,8 @@ struct ResNet50 {
         {"as published, batch 32, mixed precision with loss scaling", "f16 batch:32 layout:nhwc mixed:1"},
         {"as published, batch 256, mixed precision", "bf16 batch:256 layout:nhwc mixed:1"},
         {"as published, batch 256, channels last", "batch:256 layout:nhwc"},
+        {"as published, batch 256, mixed precision, activations recomputed",
+         "bf16 batch:256 layout:nhwc mixed:1 recompute:1"},
         {"fine-tuning, batch 32", "batch:32 head_only:1"},
         {"fine-tuning, batch 256, bf16", "bf16 batch:256 layout:nhwc head_only:1 mixed:1"},
     };
@@ -119,6 +123,7 @@ class ConvNorm {
     conv_out_ = tape_->add(conv_, {x, w_});
     BatchNorm problem;
     static_cast<Channels&>(problem) = norm_;
+    if (tape_->recomputing()) problem.momentum = 0;  // the running statistics have seen this batch
     const Outputs out = norm_.residual
                             ? tape_->add(problem, {conv_out_, gamma_, beta_, running_mean_, running_var_, added})
                             : tape_->add(problem, {conv_out_, gamma_, beta_, running_mean_, running_var_});
@@ -175,8 +180,9 @@ class ConvNorm {
 // or a convolution of x where the shapes differ.
 class Bottleneck {
  public:
-  Bottleneck(Tape& tape, const std::string& name, const Conv2d& in, NormForm form, int64_t width, int64_t stride)
-      : tape_(&tape) {
+  Bottleneck(Tape& tape, const std::string& name, const Conv2d& in, NormForm form, int64_t width, int64_t stride,
+             bool recompute)
+      : tape_(&tape), recompute_(recompute) {
     // in: n, c, h, w, dtype of x
     Conv2d reduce = in;
     reduce.k = width;
@@ -210,6 +216,7 @@ class Bottleneck {
     return shape;
   }
   Var forward(Var x) {
+    x_ = x;
     const Var added = shortcut_ ? shortcut_->forward(x) : x;
     return conv3_->forward(conv2_->forward(conv1_->forward(x)), added);
   }
@@ -218,6 +225,7 @@ class Bottleneck {
     return conv3_->evaluate(conv2_->evaluate(conv1_->evaluate(x)), added);
   }
   Var backward(Var dy) {
+    if (recompute_) tape_->recompute([&] { forward(x_); });
     const ConvNorm::Gradients last = conv3_->backward(dy);
     const Var through = conv1_->backward(conv2_->backward(last.dx).dx).dx;
     const Var around = shortcut_ ? shortcut_->backward(last.dadded).dx : last.dadded;
@@ -226,6 +234,8 @@ class Bottleneck {
 
  private:
   Tape* tape_;
+  bool recompute_;
+  Var x_;
   Conv2d expand_;
   int64_t in_elements_;
   std::unique_ptr<ConvNorm> shortcut_, conv1_, conv2_, conv3_;
@@ -261,7 +271,7 @@ class Net {
     for (int stage = 0; stage < 4; ++stage)
       for (int block = 0; block < kBlocks[stage]; ++block) {
         blocks_.emplace_back(tape, "layer" + std::to_string(stage + 1) + "." + std::to_string(block), shape, form,
-                             m.width << stage, stage > 0 && block == 0 ? 2 : 1);
+                             m.width << stage, stage > 0 && block == 0 ? 2 : 1, m.recompute);
         shape = blocks_.back().out();
       }
     average_ = {.n = m.batch, .c = shape.c, .h = shape.h, .w = shape.w, .layout = m.layout, .dtype = m.dtype};
@@ -320,6 +330,7 @@ std::string ResNet50::invalid() const {
   if (const std::string why = invalid_model(batch, dtype) + invalid_mixed(mixed, dtype); !why.empty()) return why;
   if (side < 32 || side > 4096) return "side " + std::to_string(side) + ": 32 to 4096 are allowed";
   if (classes < 1 || width < 1) return "classes and width must be at least 1";
+  if (recompute && head_only) return "recompute 1: with head_only no block has a backward pass; 0 is allowed";
   return "";
 }
 

@@ -116,15 +116,14 @@ Var Tape::pieces(const std::string& name, DType dtype, Shape shape) {
   return declare(std::move(value));
 }
 
-// Records that the next node reads or writes a temporary, or a slice of one: its lifetime, and which elements are
-// written.
+// Records that the next node reads or writes a temporary, or a slice of one: which elements are written.
 void Tape::use(Value& value, Role role, const std::string& job) {
   if (value.home != Home::temporary) return;
   Value& whole = root(value);
   const int64_t size = size_of(stored(value.dtype)), first = value.parent < 0 ? 0 : value.offset / size;
   const int64_t last = first + elements(value);
   if (role != Role::out) {
-    if (whole.first < 0) throw Error("{}: {} was never written", job, value.name);
+    if (!whole.written) throw Error("{}: {} was never written", job, value.name);
     for (const auto& [begin, end] : whole.missing)
       if (begin < last && first < end)
         throw Error("{}: elements {} to {} of {} were never written", job, std::max(begin, first), std::min(end, last),
@@ -137,9 +136,7 @@ void Tape::use(Value& value, Role role, const std::string& job) {
     }
     whole.missing = std::move(left);
   }
-  const int node = static_cast<int>(nodes_.size());
-  if (whole.first < 0) whole.first = node;
-  whole.last = std::max(whole.last, node);
+  whole.written = true;
 }
 
 Var Tape::counter(const std::string& name, int64_t stride) {
@@ -227,7 +224,7 @@ Outputs Tape::add(const Problem& problem, const std::vector<Var>& inputs, Bindin
     if (slot.role != Role::out)
       throw Error("{}: tensor {} is {}; only outputs are bound", job, slot.name, name_of(slot.role));
   if (first_output == specs.size()) first_output = 0;  // only inouts: the Var is then the first tensor, and rarely used
-  nodes_.push_back({problem, slots, phases_.size() - 1, "", Unsupported{"not planned"}, 0, {}});
+  nodes_.push_back({problem, slots, phases_.size() - 1, recomputing_, "", Unsupported{"not planned"}, 0, {}});
   phase_end_.back() = nodes_.size();
   return {std::move(slots), first_output};
 }
@@ -236,7 +233,7 @@ void Tape::output(const std::string& name, Var var) {
   require_planned(false, "output");
   for (const auto& [known, other] : named_outputs_)
     if (known == name) throw Error("the tape has two outputs named '{}'", name);
-  root(values_[index(var)]).last = INT32_MAX;
+  root(values_[index(var)]).output = true;
   named_outputs_.emplace_back(name, var);
 }
 

@@ -107,6 +107,17 @@ class Tape {
   }
   Outputs add(const Problem& problem, const std::vector<Var>& inputs, Bindings outputs = {});
 
+  // Adds a part of the forward pass again, in the backward pass, whose layers then read the tensors that are computed
+  // here: those of the first time need no memory in between. plan() leaves out the ops among them whose results no op
+  // reads, such as the one that gives the result of the part.
+  template <class F>
+  void recompute(const F& forward) {
+    recomputing_ = true;
+    forward();
+    recomputing_ = false;
+  }
+  bool recomputing() const { return recomputing_; }  // a layer that updates a state does so the first time only
+
   // Keeps a tensor readable after the step: no other tensor gets its memory.
   void output(const std::string& name, Var var);
 
@@ -148,6 +159,7 @@ class Tape {
     Problem problem;
     std::vector<Var> slots;
     size_t phase;
+    bool again;  // added by recompute()
     std::string implementation;
     Plan plan;
     size_t first_argument;
@@ -184,7 +196,9 @@ class Tape {
     Draw drawn = {};            // of an input or constant that no fill describes
     int gradient = -1;          // of a parameter: the number of its gradient
     int64_t offset = 0;         // bytes from the beginning of its home; of a slice, from the beginning of its parent
-    int first = -1, last = -1;  // of a temporary: the nodes that first write and last read it
+    bool written = false;       // by a node so far; of a temporary
+    bool output = false;        // is read after the step
+    int first = -1, last = -1;  // of a temporary: the nodes that first write and last read it, as plan() finds them
     int parent = -1;            // of a slice: the number of the tensor whose memory it shares
     std::vector<std::pair<int64_t, int64_t>> missing = {};  // of pieces: elements [first, last) not yet written
   };
@@ -204,6 +218,8 @@ class Tape {
   void draw(Var var, uint64_t key);
   void require_planned(bool planned, const char* what) const;
   int64_t gradient_bytes() const;
+  void drop_unread();
+  void find_lifetimes();
   int64_t pack_temporaries();  // and the workspaces of those plans that are made; returns the bytes
   void require_room(int64_t temporary_bytes) const;
 
@@ -211,7 +227,7 @@ class Tape {
   Preferences preferences_;
   Choice choice_ = Choice::order;
   uint64_t seed_;
-  bool reference_ = false, planned_ = false, flat_ = false;
+  bool reference_ = false, planned_ = false, flat_ = false, recomputing_ = false;
   DType parameter_dtype_ = DType::f32;
   int64_t parameter_elements_ = 0, kept_bytes_ = 0, held_bytes_ = 0;
   int master_ = -1;

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The part of Tape that plans: which implementation runs each op, and where each tensor lies.
+#include <algorithm>
+
 #include "core/gpu.h"
 #include "models/arena.h"
 #include "models/reference_plan.h"
@@ -12,11 +14,49 @@ namespace {
 constexpr int64_t kStagedSteps = 1024;
 }  // namespace
 
+// Leaves out what recompute() added and no op reads: backwards, so that what only such an op reads is left out too.
+void Tape::drop_unread() {
+  std::vector<bool> read(values_.size()), kept(nodes_.size());
+  const auto root_of = [&](Var var) {
+    const int parent = values_[index(var)].parent;
+    return parent < 0 ? index(var) : static_cast<size_t>(parent);
+  };
+  for (size_t i = nodes_.size(); i-- > 0;) {
+    const Node& node = nodes_[i];
+    const std::vector<TensorSpec> specs = node.problem.tensors();
+    kept[i] = !node.again;
+    for (size_t s = 0; s < specs.size(); ++s) {
+      const size_t whole = root_of(node.slots[s]);
+      const bool temporary = values_[whole].home == Home::temporary && !values_[whole].output;
+      if (specs[s].role != Role::in && (!temporary || read[whole])) kept[i] = true;
+    }
+    if (!kept[i]) continue;
+    for (size_t s = 0; s < specs.size(); ++s)
+      if (specs[s].role != Role::out) read[root_of(node.slots[s])] = true;
+  }
+  std::vector<Node> left;
+  for (size_t i = 0; i < nodes_.size(); ++i)
+    if (kept[i]) left.push_back(std::move(nodes_[i]));
+  nodes_ = std::move(left);
+  for (size_t p = 0; p < phases_.size(); ++p)
+    phase_end_[p] =
+        static_cast<size_t>(std::count_if(nodes_.begin(), nodes_.end(), [p](const Node& n) { return n.phase <= p; }));
+}
+
+void Tape::find_lifetimes() {
+  for (size_t i = 0; i < nodes_.size(); ++i)
+    for (const Var var : nodes_[i].slots) {
+      Value& whole = root(values_[index(var)]);
+      if (whole.first < 0) whole.first = static_cast<int>(i);
+      whole.last = whole.output ? INT32_MAX : static_cast<int>(i);
+    }
+}
+
 int64_t Tape::pack_temporaries() {
   std::vector<Lifetime> lives;
   std::vector<int64_t*> offsets;
   for (Value& v : values_)
-    if (v.home == Home::temporary && v.parent < 0) {
+    if (v.home == Home::temporary && v.parent < 0 && v.first >= 0) {
       lives.push_back({stored_bytes(v), v.first, v.last});
       offsets.push_back(&v.offset);
     }
@@ -56,6 +96,8 @@ void Tape::require_room(int64_t temporary_bytes) const {
 void Tape::plan() {
   require_planned(false, "plan");
   const int64_t flat = parameter_elements_ * size_of(stored(parameter_dtype_)), held = context_->held_bytes();
+  drop_unread();
+  find_lifetimes();
   require_room(pack_temporaries());  // before plans search for algorithms, which takes minutes
   context_->enter([&] {
     for (Node& node : nodes_) {

@@ -26,7 +26,7 @@ struct EncoderDecoder {
   bool learnt_positions;
   double dropout = 0.1;
   DType dtype = DType::f32;
-  bool mixed = false;
+  bool mixed = false, recompute = false;
 
   void attributes(auto&& field) {
     field("dtype", dtype, "element type of parameters and activations");
@@ -40,6 +40,7 @@ struct EncoderDecoder {
     field.option("dropout", dropout, "probability that an element is dropped");
     field.option("smooth", smooth, "share of the target that is spread over all tokens");
     field.option("mixed", mixed, kMixed);
+    field.option("recompute", recompute, kRecompute);
   }
   std::string invalid() const;
   void train(Tape& tape) const;
@@ -153,21 +154,28 @@ AttentionLayer::Options attention_options(const EncoderDecoder& m, bool causal, 
 class EncoderLayer {
  public:
   EncoderLayer(Tape& tape, const std::string& name, const EncoderDecoder& m, double p)
-      : attention_(tape, name + ".self", attention_options(m, false, false)),
+      : tape_(&tape),
+        recompute_(m.recompute),
+        attention_(tape, name + ".self", attention_options(m, false, false)),
         after_attention_(tape, name + ".self", m, p),
         inner_(tape, name + ".mlp", m.batch * m.tokens, m.width, m.inner, Hidden::relu, m.dtype),
         after_inner_(tape, name + ".mlp", m, p) {}
   Var forward(Var x) {
+    x_ = x;
     const Var h = after_attention_.forward(x, attention_.forward(x));
     return after_inner_.forward(h, inner_.forward(h));
   }
   Var backward(Var dy) {
+    if (recompute_) tape_->recompute([&] { forward(x_); });
     const auto last = after_inner_.backward(dy);
     const auto first = after_attention_.backward(after_inner_.join(last.dx, inner_.backward(last.dfx)));
     return after_attention_.join(first.dx, attention_.backward(first.dfx).dx);
   }
 
  private:
+  Tape* tape_;
+  bool recompute_;
+  Var x_;
   AttentionLayer attention_;
   Residual after_attention_;
   FeedForward inner_;
@@ -177,18 +185,23 @@ class EncoderLayer {
 class DecoderLayer {
  public:
   DecoderLayer(Tape& tape, const std::string& name, const EncoderDecoder& m, double p)
-      : self_(tape, name + ".self", attention_options(m, true, false)),
+      : tape_(&tape),
+        recompute_(m.recompute),
+        self_(tape, name + ".self", attention_options(m, true, false)),
         after_self_(tape, name + ".self", m, p),
         cross_(tape, name + ".cross", attention_options(m, false, true)),
         after_cross_(tape, name + ".cross", m, p),
         inner_(tape, name + ".mlp", m.batch * m.tokens, m.width, m.inner, Hidden::relu, m.dtype),
         after_inner_(tape, name + ".mlp", m, p) {}
   Var forward(Var x, Var memory) {
+    x_ = x;
+    memory_ = memory;
     const Var h = after_self_.forward(x, self_.forward(x));
     const Var g = after_cross_.forward(h, cross_.forward(h, memory));
     return after_inner_.forward(g, inner_.forward(g));
   }
   AttentionLayer::Gradients backward(Var dy) {
+    if (recompute_) tape_->recompute([&] { forward(x_, memory_); });
     const auto last = after_inner_.backward(dy);
     const auto middle = after_cross_.backward(after_inner_.join(last.dx, inner_.backward(last.dfx)));
     const AttentionLayer::Gradients cross = cross_.backward(middle.dfx);
@@ -197,6 +210,9 @@ class DecoderLayer {
   }
 
  private:
+  Tape* tape_;
+  bool recompute_;
+  Var x_, memory_;
   AttentionLayer self_;
   Residual after_self_;
   AttentionLayer cross_;

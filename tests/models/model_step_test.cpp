@@ -581,6 +581,67 @@ TEST(Models, PaddingOfTheVocabularyChangesNothing) {
   }
 }
 
+// What a step leaves: outputs, states, parameters and gradients, by name.
+std::map<std::string, std::vector<double>> left_by(const Tape& tape) {
+  std::map<std::string, std::vector<double>> all;
+  for (const auto* list : {&tape.outputs(), &tape.states(), &tape.named_parameters()})
+    for (const auto& [name, var] : *list) all[name] = tape.download(var);
+  for (const auto& [name, var] : tape.named_parameters())
+    all["gradient of " + name] = tape.download(tape.gradient(var));
+  return all;
+}
+
+// Two steps whose blocks are computed again leave the same bits as two whose activations are kept: dropout drops the
+// same elements, and running statistics see each batch once. Less memory lies between the ops.
+void check_recomputed(Context& context, const Tape::Preferences& preferences) {
+  for (const auto& [name, words] : {
+           std::pair{"gpt2", "batch:2 tokens:8 layers:3 width:24 heads:3 vocabulary:31 context:8"},
+           {"llama", "batch:2 tokens:8 layers:3 width:24 heads:6 kv_heads:2 inner:36 vocabulary:31"},
+           {"transformer", "batch:2 tokens:8 layers:2 width:24 heads:3 inner:40 vocabulary:31"},
+           {"transformer_small", "bf16 batch:2 tokens:8 layers:2 width:24 heads:3 inner:40 vocabulary:31 mixed:1"},
+           {"resnet50", "batch:2 side:32 classes:5 width:2"},
+       }) {
+    SCOPED_TRACE(std::string(name) + " " + words);
+    const Model kept_model = find_model(name).with_words(words);
+    const auto kept = tape_of(kept_model, context, preferences),
+               again = tape_of(kept_model.with("recompute", "1"), context, preferences);
+    for (Tape* tape : {kept.get(), again.get()})
+      for (int step = 0; step < 2; ++step) context.enter([&] { tape->run(); });
+    const auto want = left_by(*kept), got = left_by(*again);
+    ASSERT_EQ(got.size(), want.size());
+    for (const auto& [tensor, values] : want) EXPECT_TRUE(got.at(tensor) == values) << tensor;
+    EXPECT_LT(again->memory_bytes(), kept->memory_bytes());
+    EXPECT_GT(again->nodes().size(), kept->nodes().size());
+  }
+}
+
+TEST(Models, RecomputedActivationsGiveTheSameBits) {
+  CpuContext cpu(std::min(2, usable_threads()));
+  check_recomputed(cpu, Tape::preferences_for(Device::cpu));
+  check_recomputed(cpu, {"reference"});
+}
+
+TEST(Models, RecomputedActivationsGiveTheSameBitsOnTheGpu) {
+  std::string reason;
+  const std::unique_ptr<Context> gpu = open_gpu(reason);
+  if (!gpu) GTEST_SKIP() << reason;
+  check_recomputed(*gpu, {"cuda.tuned", "cuda.naive"});
+}
+
+// Of what is computed again, ops whose results no op reads are left out: of a block of GPT-2 its last product and sum.
+TEST(Models, RecomputeOnlyWhatIsRead) {
+  CpuContext cpu(1);
+  const Model model = find_model("gpt2").with_words("batch:2 tokens:8 layers:1 width:24 heads:3 vocabulary:31");
+  const auto count = [&](const char* recompute, std::string_view op) {
+    const auto tape = tape_of(model.with("recompute", recompute), cpu, Tape::preferences_for(Device::cpu));
+    return std::count_if(tape->nodes().begin(), tape->nodes().end(),
+                         [&](const Tape::Node& node) { return node.problem.name() == op; });
+  };
+  EXPECT_EQ(count("1", "linear"), count("0", "linear") + 3);  // of qkv, out, fc1, fc2
+  EXPECT_EQ(count("1", "add"), count("0", "add") + 1);
+  EXPECT_EQ(count("1", "gelu"), count("0", "gelu") + 1);
+}
+
 TEST(Models, FineTuningMovesTheHeadAlone) {
   CpuContext cpu(1);
   const auto tape = tape_of(find_model("resnet50").with_words("batch:4 side:32 classes:5 width:2 head_only:1"), cpu,

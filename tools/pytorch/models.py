@@ -11,6 +11,7 @@ from types import SimpleNamespace
 import torch
 import torch.nn.functional as F
 from torch import nn
+from torch.utils.checkpoint import checkpoint
 
 
 def uniform(low, high):
@@ -90,6 +91,12 @@ class Model(nn.Module):
 
     def before_update(self):
         pass
+
+    def through(self, block, *inputs):
+        """A block, whose activations the backward pass computes again where the attribute `recompute` asks for it."""
+        if self.a.recompute and torch.is_grad_enabled():
+            return checkpoint(block, *inputs, use_reentrant=False)
+        return block(*inputs)
 
     def fold(self):
         """Of an inference: what the attribute `folded` asks for."""
@@ -409,7 +416,7 @@ class Bottleneck(nn.Module):
 
 class ResNet50(Model):
     defaults = {"batch": 32, "side": 224, "classes": 1000, "width": 64, "layout": "nchw", "head_only": False,
-                "folded": False}
+                "recompute": False, "folded": False}
     learning_rate, adam, images = 1e-4, False, True
 
     def build(self, a):
@@ -443,7 +450,7 @@ class ResNet50(Model):
     def forward(self, x):
         h = self.pool(self.relu(self.conv1(x)))
         for block in self.blocks.values():
-            h = block(h)
+            h = self.through(block, h)
         return self.fc(self.average(h).flatten(1))
 
     def optimiser(self, learning_rate, **form):
@@ -531,7 +538,7 @@ class Gpt2Block(nn.Module):
 
 class Gpt2(Model):
     defaults = {"batch": 1, "tokens": 256, "layers": 12, "width": 768, "heads": 12, "vocabulary": 50257, "context": 1024,
-                "padding": 1, "phase": "whole"}
+                "padding": 1, "recompute": False, "phase": "whole"}
     learning_rate = 6e-4 / 100
 
     def build(self, a):
@@ -555,7 +562,7 @@ class Gpt2(Model):
         begin = self.a.context - 1 if self.a.phase == "decode" else 0
         x = F.embedding(token, self.wte) + self.wpe[begin:begin + self.a.tokens]
         for block in self.h:
-            x = block(x)
+            x = self.through(block, x)
         if self.a.phase == "prefill":  # the last token of each sequence
             x = x[:, -1:]
         return F.linear(self.norm(x), self.wte).flatten(0, 1)
@@ -613,7 +620,7 @@ class Dropped(nn.Module):  # a dropout that golden files can replace
 
 class TransformerSmall(Model):
     defaults = {"batch": 16, "tokens": 64, "layers": 3, "width": 256, "heads": 4, "inner": 1024, "vocabulary": 8000, "dropout": 0.1,
-                "smooth": 0.0}
+                "smooth": 0.0, "recompute": False}
     learning_rate, learnt = 1e-5, True
 
     def build(self, a):
@@ -651,11 +658,11 @@ class TransformerSmall(Model):
         memory = F.embedding(source, self.embedding) + self.source_position
         memory = memory if self.learnt else self.source_dropped(memory)
         for layer in self.encoder:
-            memory = layer(memory)
+            memory = self.through(layer, memory)
         h = F.embedding(target, self.embedding) + self.target_position
         h = h if self.learnt else self.target_dropped(h)
         for layer in self.decoder:
-            h = layer(h, memory)
+            h = self.through(layer, h, memory)
         logits = F.linear(h, self.embedding).flatten(0, 1)
         return logits if self.learnt else logits * float(torch.tensor(1 / math.sqrt(self.a.width), dtype=torch.float32))
 
@@ -669,7 +676,7 @@ class TransformerSmall(Model):
 class Transformer(TransformerSmall):
     """The base model. The table holds sqrt(width) times the paper's shared weights."""
     defaults = {"batch": 64, "tokens": 64, "layers": 6, "width": 512, "heads": 8, "inner": 2048, "vocabulary": 37000, "dropout": 0.1,
-                "smooth": 0.1}
+                "smooth": 0.1, "recompute": False}
     learning_rate, learnt = 1e-4, False
 
 
@@ -712,7 +719,7 @@ class LlamaBlock(nn.Module):
 
 class Llama(Model):
     defaults = {"batch": 1, "tokens": 256, "layers": 2, "width": 2048, "heads": 32, "kv_heads": 4, "inner": 5632, "vocabulary": 32000,
-                "context": 2048, "phase": "whole"}
+                "context": 2048, "recompute": False, "phase": "whole"}
     learning_rate = 4e-4 / 100
 
     def build(self, a):
@@ -739,7 +746,7 @@ class Llama(Model):
         x = F.embedding(token, self.embedding)
         turn = self.angle.cos().to(x.dtype), self.angle.sin().to(x.dtype)
         for block in self.h:
-            x = block(x, turn)
+            x = self.through(block, x, turn)
         if self.a.phase == "prefill":  # the last token of each sequence
             x = x[:, -1:]
         return self.head(self.norm(x)).flatten(0, 1)

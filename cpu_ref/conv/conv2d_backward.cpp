@@ -16,7 +16,7 @@ void Conv2dBackwardFilter::reference(Inputs in, int64_t slice, Expect& expect) c
   const int64_t channel = out / p.group_k() * depth + q;
 
   for (int64_t v = 0; v < p.s; ++v) {
-    TermSum sum;
+    TermSum sum(static_cast<int64_t>(kLongestChain));
     double added = 0;
     for (int64_t image = 0; image < p.n; ++image)
       for (int64_t i = 0; i < height; ++i)
@@ -30,9 +30,10 @@ void Conv2dBackwardFilter::reference(Inputs in, int64_t slice, Expect& expect) c
           sum.add(Y[from] * X[at]);
           ++added;
         }
-    const double root_sum = are_alike(added, sum.sum(), sum.root_sum())
-                                ? root_sum_of_alike(terms(), sum.sum(), sum.root_sum(), p.dtype, p.math)
-                                : sum.root_sum();
+    const double root_sum =
+        are_alike(added, sum.sum(), sum.root_sum())
+            ? root_sum_of_alike(terms(), sum.sum(), sum.root_sum(), p.dtype, p.math, kTransformed, kLongestChain)
+            : sum.root_sum();
     expect(dw, last ? ((out * p.r + u) * p.s + v) * depth + q : slice * p.s + v, sum.sum(), root_sum);
   }
 }

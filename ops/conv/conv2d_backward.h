@@ -30,7 +30,7 @@ struct Conv2dBackwardFilter {
   // Of millions of terms, what is allowed to equal ones exceeds many times the errors of others: the reference looks.
   double terms() const { return 1.0 * conv.n * conv.ho() * conv.wo(); }
   Tolerance tolerance() const {
-    return product_sum_tolerance(terms(), 0, conv.dtype, conv.math, kTransformed, Terms::vary);
+    return product_sum_tolerance(terms(), 0, conv.dtype, conv.math, kTransformed, Terms::vary, kLongestChain);
   }
   std::optional<LinearAxis> linear_axis() const {
     return LinearAxis{"c", conv.group_c(), conv.groups, {{x, conv.channel_axis()}, {dw, conv.channel_axis()}}};

@@ -7,6 +7,7 @@
 //   so there is neither a y nor a dx. dbias is the sum of g over outer and inner.
 // Sums are formed as ops/summation.h says; an empty sum is 0.
 #pragma once
+#include <cmath>
 #include <string>
 
 #include "core/problem.h"
@@ -87,9 +88,16 @@ struct BiasBackward {
     inner = s[dy][2];
   }
   int64_t elements() const { return outer * c * inner; }
-  std::vector<TensorSpec> tensors() const {  // dy has both signs and a mean of 0.5: a lost part of the sum shows
+  // Of dy: it has both signs and a mean of half of this, so that a lost part of the sum shows. 1, or in f16 the power
+  // of two for which the sum remains below 2^15.
+  double scale() const {
+    const double largest_sum = 0.5 * static_cast<double>(outer * inner);
+    return dtype == DType::f16 && largest_sum > 32768 ? std::exp2(std::floor(std::log2(32768 / largest_sum))) : 1;
+  }
+  std::vector<TensorSpec> tensors() const {
     const Shape shape{outer, c, inner};
-    std::vector<TensorSpec> all{dy.of(dtype, shape, Fill::uniform(-0.5, 1.5)), dbias.of(dtype, {c})};
+    std::vector<TensorSpec> all{dy.of(dtype, shape, Fill::uniform(-0.5 * scale(), 1.5 * scale())),
+                                dbias.of(dtype, {c})};
     if (act == Act::relu) all.insert(all.end(), {y.of(dtype, shape), dx.of(dtype, shape)});
     return all;
   }

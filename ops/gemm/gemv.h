@@ -33,14 +33,9 @@ struct Gemv {
     return {a.of(dtype, trans ? Shape{n, m} : Shape{m, n}), x.of(dtype, {n}), y.of(dtype, {m})};
   }
   double flops() const { return 2.0 * m * n; }
-  static constexpr double kMaxChain = 1 << 17;  // products: longer sums are split over threads and blocks
-  // As product_sum_tolerance of ops/gemm/product.h, of products that are never all alike.
+  // The products are never all alike.
   Tolerance tolerance() const {
-    const SumError error = product_error(static_cast<double>(n), 0, dtype, Math::ieee, kDirect, Terms::vary, kMaxChain);
-    const double u_out = unit_roundoff(dtype);
-    return {.rel = error.rel * (1 + u_out) + (u_out > unit_roundoff(DType::f32) ? u_out : 0),
-            .abs_sum = error.root_sum * (1 + u_out),
-            .abs = underflow(dtype)};
+    return product_sum_tolerance(static_cast<double>(n), 0, dtype, Math::ieee, kDirect, Terms::vary, kLongestChain);
   }
 
   std::optional<LinearAxis> linear_axis() const { return LinearAxis{"m", m, 1, {{a, trans ? 1u : 0u}, {y, 0}}}; }

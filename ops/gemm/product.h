@@ -19,7 +19,7 @@ namespace duet {
 //    for the alignment (Fasi et al. 2021, Numerical behavior of NVIDIA tensor cores, doi 10.7717/peerj-cs.330). What
 //    they cut off from the accumulator has a mean, as it always lowers it: about u a step, of a partial sum that is
 //    between 0 and |sum| + root_sum. It adds up over the steps; max_chain: products in one accumulator,
-//    where the kernels of an op split longer sums.
+//    where the kernels of an op split longer sums (kLongestChain: of ops whose sums may have millions).
 //  - tf32: both factors lose their low bits first. Hardware that is given plain f32 truncates them: 2u each, a mean of
 //    2u for a product, and at most 2u more or less, independently.
 //  - The result, wrong by the above, is rounded to dtype: u |want|, and a second-order part that `1 + u` covers.
@@ -37,13 +37,16 @@ inline SumError product_error(double count, double extra, DType dtype, Math math
   return {error.rel + 4 * unit_roundoff(math), error.root_sum + 6 * unit_roundoff(math)};
 }
 inline Tolerance product_sum_tolerance(double count, double extra, DType dtype, Math math, double w = kTransformed,
-                                       Terms terms = Terms::may_be_alike) {
-  const SumError error = product_error(count, extra, dtype, math, w, terms);
+                                       Terms terms = Terms::may_be_alike, double max_chain = HUGE_VAL) {
+  const SumError error = product_error(count, extra, dtype, math, w, terms, max_chain);
   const double u_out = unit_roundoff(dtype);
   return {.rel = error.rel * (1 + u_out) + (u_out > unit_roundoff(DType::f32) ? u_out : 0),
           .abs_sum = error.root_sum * (1 + u_out),
           .abs = underflow(dtype)};
 }
+
+// Longer sums are split over threads and blocks.
+inline constexpr double kLongestChain = 1 << 17;
 
 // Whether all terms of a sum are alike, so that they round alike: |sum| is near the largest that their squares allow.
 // 0.99 of it is a spread of 14 %, which makes the roundings of the additions independent.
@@ -54,9 +57,9 @@ inline bool are_alike(double count, double sum, double root_sum) {
 // What to claim in place of root_sum where the tolerance has Terms::vary, but these terms are alike: so much that the
 // bound is that of Terms::may_be_alike.
 inline double root_sum_of_alike(double count, double sum, double root_sum, DType dtype, Math math,
-                                double w = kTransformed) {
-  const SumError narrow = product_error(count, 0, dtype, math, w, Terms::vary);
-  const SumError wide = product_error(count, 0, dtype, math, w);
+                                double w = kTransformed, double max_chain = HUGE_VAL) {
+  const SumError narrow = product_error(count, 0, dtype, math, w, Terms::vary, max_chain);
+  const SumError wide = product_error(count, 0, dtype, math, w, Terms::may_be_alike, max_chain);
   return ((wide.rel - narrow.rel) * std::abs(sum) + wide.root_sum * root_sum) / narrow.root_sum;
 }
 

@@ -165,13 +165,17 @@ Work work_of(const results::JobDescription& job, const results::Series& series) 
 
 // Whether the last cache keeps a part of what a row touches. How large a part differs between a row and its probe,
 // which also take it from each other, so that such a probe accuses no row.
-static bool is_partly_cached(const Work& work) {
-  static const int64_t cache_bytes = read_machine().last_level_bytes();
-  return work.device == "cpu" && !work.cold && 2 * work.footprint_bytes > cache_bytes &&
-         !far_beyond(work.footprint_bytes, cache_bytes);
+static bool is_partly_cached(const Work& work, int64_t gpu_cache_bytes) {
+  static const int64_t cpu_cache_bytes = read_machine().last_level_bytes();
+  const int64_t cache_bytes = work.device == "cpu" ? cpu_cache_bytes : gpu_cache_bytes;
+  return !work.cold && 2 * work.footprint_bytes > cache_bytes && !far_beyond(work.footprint_bytes, cache_bytes);
 }
 
-void annotate_roof(const std::vector<Ceiling>& ceilings, results::Job& job) {
+void annotate_roof(const results::Run& run, results::Job& job) {
+  annotate_roof(run.ceilings, job, run.machine.gpu ? run.machine.gpu->l2_bytes : 0);
+}
+
+void annotate_roof(const std::vector<Ceiling>& ceilings, results::Job& job, int64_t gpu_cache_bytes) {
   for (results::Series& s : job.series) {
     s.roof.reset();
     const Work its_work = work_of(job, s);
@@ -181,7 +185,7 @@ void annotate_roof(const std::vector<Ceiling>& ceilings, results::Job& job) {
       // The rate of the bound while the row was timed.
       const double work = s.roof->bound == results::Bound::compute ? job.flops : static_cast<double>(job.bytes);
       s.roof->value = work / (s.roof->fraction * s.summary.median_s);
-      if (s.roof->bound == results::Bound::memory && is_partly_cached(its_work)) s.roof->quiet = false;
+      if (s.roof->bound == results::Bound::memory && is_partly_cached(its_work, gpu_cache_bytes)) s.roof->quiet = false;
     }
     set_flags(s, job.device, job.device == results::Device::gpu ? empty_s(ceilings, s.scope) : 0);
   }

@@ -41,7 +41,8 @@ Work work_of(const results::JobDescription& job, const results::Series& series);
 
 // Sets the roof of each series, the flags that follow from it and the job's verdict, in place of what was there. A
 // series whose repetitions hold the samples of an adjacent probe gets its share from them; the ceilings then only
-// name the bound.
-void annotate_roof(const std::vector<Ceiling>& ceilings, results::Job& job);
+// name the bound. gpu_cache_bytes: the last cache of the run's GPU; 0 where there is none.
+void annotate_roof(const std::vector<Ceiling>& ceilings, results::Job& job, int64_t gpu_cache_bytes = 0);
+void annotate_roof(const results::Run& run, results::Job& job);
 
 }  // namespace duet::bench

@@ -267,7 +267,7 @@ class BenchRun {
     for (std::vector<Job>& of_case : jobs_)
       for (Job& job : of_case) {
         // Jobs of an earlier process stay compared with the ceilings that it measured.
-        if (!journal_.finished(job.name)) annotate_roof(run_.ceilings, job);
+        if (!journal_.finished(job.name)) annotate_roof(run_, job);
         run_.jobs.push_back(std::move(job));
       }
     results::flag_beaten(run_.jobs);
@@ -359,7 +359,7 @@ class BenchRun {
       jobs = timer.measure(c);
       drop_victims_of_lost_gpu(jobs);
       for (Job& job : jobs) {
-        annotate_roof(run_.ceilings, job);
+        annotate_roof(run_, job);
         require_valid(job);
       }
     } catch (const Interrupted&) {
@@ -470,7 +470,7 @@ int join_processes(const Options& options, const std::vector<std::string>& parts
   results::Run run = results::merge(std::move(runs));
   run.file.clear();
   run.invocation.complete = run.invocation.complete && static_cast<int>(parts.size()) == options.processes;
-  for (Job& job : run.jobs) annotate_roof(run.ceilings, job);
+  for (Job& job : run.jobs) annotate_roof(run, job);
   results::flag_beaten(run.jobs);
   run.sweeps = sweeps_of(run.jobs);
   const results::Trust of_parts = run.invocation.trust;

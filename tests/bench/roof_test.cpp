@@ -238,6 +238,23 @@ TEST(AnnotateRoof, AProbeOfAPartlyCachedFootprintAccusesNoRow) {
   }
 }
 
+TEST(AnnotateRoof, AProbeOfAFootprintThatAGpuKeepsInPartAccusesNoRow) {
+  constexpr int64_t kCacheBytes = 50 << 20;
+  for (const auto& [footprint, accused] : {std::pair(kCacheBytes / 4, true), std::pair(kCacheBytes, false),
+                                           std::pair(2 * kCacheBytes, false), std::pair(8 * kCacheBytes, true)}) {
+    results::Job job = results::testing::make_job("copy/cuda.tuned/f32/n:250",
+                                                  {results::testing::make_series(results::Scope::kernel, 1e-3, 1.2)});
+    job.flops = 0;
+    job.bytes = job.footprint_bytes = footprint;
+    results::Run run;
+    run.ceilings = {bandwidth("gpu", "copy", 1, 2000, 1e9)};
+    run.machine.gpu.emplace().l2_bytes = kCacheBytes;
+    annotate_roof(run, job);
+    EXPECT_EQ(job.comparable, !accused) << footprint;
+    EXPECT_NEAR(job.series[0].roof->fraction, 1.2, 1e-12);
+  }
+}
+
 TEST(AnnotateRoof, AKernelIsComparedWithAnEmptyOneAndACallWithALaunch) {
   EXPECT_EQ(on_gpu(results::Scope::kernel, 2.9e-6).series[0].flags, Flags({"restored", "floor"}));
   EXPECT_EQ(on_gpu(results::Scope::kernel, 3.1e-6).series[0].flags, Flags({"restored"}));

@@ -84,6 +84,28 @@ void check_memory(const Circumstances& c, std::vector<Finding>& found) {
                      "large cases are skipped for lack of memory"});
 }
 
+void check_gpu(const GpuUse& use, std::vector<Finding>& found) {
+  constexpr size_t kShown = 4;
+  if (!use.others.empty()) {
+    std::string list;
+    for (size_t i = 0; i < std::min(kShown, use.others.size()); ++i) {
+      const GpuUse::Process& p = use.others[i];
+      list +=
+          fmt::format("{}{}{}", i ? ", " : "", p.pid,
+                      p.memory_bytes ? fmt::format(" ({:.1f} GB)", static_cast<double>(*p.memory_bytes) * 1e-9) : "");
+    }
+    if (use.others.size() > kShown) list += ", ...";
+    found.push_back(
+        {"GPU in use",
+         fmt::format("by {} other process{}: {}", use.others.size(), use.others.size() == 1 ? "" : "es", list),
+         "they take its time, memory and power: end them, or take another GPU with --gpu"});
+  }
+  if (use.mig)
+    found.push_back({"MIG", "the GPU is divided into instances",
+                     "rows and ceilings are those of one instance, and the others share its memory's bandwidth, power "
+                     "and clocks: state the instance beside each figure"});
+}
+
 void check_build(const Circumstances& c, std::vector<Finding>& found) {
   if (c.build_type != "Release" && c.build_type != "RelWithDebInfo")
     found.push_back({"build", c.build_type, "not optimised: cmake --preset release", true});
@@ -94,7 +116,7 @@ void check_build(const Circumstances& c, std::vector<Finding>& found) {
 
 }  // namespace
 
-Circumstances circumstances() {
+Circumstances circumstances(Context* gpu) {
   return {.machine = read_machine(),
           .state = read_machine_state(),
           .probe = {},
@@ -102,7 +124,8 @@ Circumstances circumstances() {
           .build_type = build_info().type,
           .build_flags = build_info().flags,
           .blas_core = openblas_get_corename(),
-          .environment = [](const char* name) -> const char* { return std::getenv(name); }};
+          .environment = [](const char* name) -> const char* { return std::getenv(name); },
+          .gpu = gpu ? gpu_use(*gpu) : std::nullopt};
 }
 
 std::vector<Finding> measurement_warnings(const Circumstances& here) {
@@ -116,6 +139,7 @@ std::vector<Finding> measurement_warnings(const Circumstances& here) {
   if (const char* policy = here.environment("OMP_WAIT_POLICY"); policy && std::string_view(policy) == "active")
     found.push_back(
         {"OMP_WAIT_POLICY", "'active'", "idle OpenMP threads spin and take cores from those of oneTBB: unset it"});
+  if (here.gpu) check_gpu(*here.gpu, found);
   check_build(here, found);
   return found;
 }

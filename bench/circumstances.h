@@ -4,9 +4,11 @@
 // doctor` prints it.
 #pragma once
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "core/gpu.h"
 #include "core/machine.h"
 
 namespace duet::bench {
@@ -26,10 +28,11 @@ struct Circumstances {
   std::string build_type, build_flags;
   std::string blas_core;                                // what OpenBLAS runs as
   std::function<const char*(const char*)> environment;  // getenv
+  std::optional<GpuUse> gpu = {};                       // of the run's GPU, where there is one and NVML tells
   int64_t huge_bytes = -1;  // how much of 8 MiB the kernel put in huge pages; negative: unknown
 };
-// Of this process, except for the two that take time: probe, and huge_bytes.
-Circumstances circumstances();
+// Of this process, except for the two that take time: probe, and huge_bytes. gpu: null where there is none.
+Circumstances circumstances(Context* gpu = nullptr);
 
 std::vector<Finding> measurement_warnings(const Circumstances& here);
 

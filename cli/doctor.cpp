@@ -252,11 +252,12 @@ int run_doctor(const DoctorOptions& options) {
   std::string reason;
   int64_t huge_bytes = -1;
   const Findings broken = find_broken(static_cast<CpuContext&>(*devices.open(Device::cpu, reason)), huge_bytes);
-  const bench::Circumstances here = circumstances(huge_bytes);
+  bench::Circumstances here = circumstances(huge_bytes);
   find_build(found);
   find_machine(here.machine, here.state, found);
   find_optional(missing);
   find_gpu(devices, found, missing);
+  if (std::string reason; Context* gpu = devices.open(Device::cuda, reason)) here.gpu = gpu_use(*gpu);
   find_counters(devices, found, missing);
   const Findings untrustworthy = bench::measurement_warnings(here);
 

@@ -53,6 +53,18 @@ struct GpuClock {
 };
 std::optional<GpuClock> gpu_clock(Context& context);
 
+// Who else uses the GPU, and whether it is a part of one (MIG), as NVML tells. Empty where the context is no GPU's, or
+// there is no NVML.
+struct GpuUse {
+  struct Process {
+    int64_t pid = 0;
+    std::optional<int64_t> memory_bytes;  // of the GPU
+  };
+  std::vector<Process> others;  // with a context on it: not this process, and not the one that started it
+  bool mig = false;
+};
+std::optional<GpuUse> gpu_use(Context& context);
+
 // Copy, read, update, triad, FMA and tensor peaks, host-device copies, launch latency. quick: few and short.
 std::vector<Ceiling> measure_gpu_ceilings(Context& gpu, bool quick);
 

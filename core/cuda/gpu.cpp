@@ -2,6 +2,8 @@
 // core/gpu.h for builds with CUDA.
 #include "core/gpu.h"
 
+#include <unistd.h>
+
 #include <cstdlib>
 
 #include "core/build_info.h"
@@ -103,6 +105,14 @@ std::optional<GpuClock> gpu_clock(Context& context) {
   const cuda::GpuState state = gpu->nvml()->state();
   if (!state.sm_clock_hz) return std::nullopt;
   return GpuClock{.sm_mhz = *state.sm_clock_hz * 1e-6, .throttled = state.throttled()};
+}
+
+std::optional<GpuUse> gpu_use(Context& context) {
+  auto* gpu = dynamic_cast<cuda::GpuContext*>(&context);
+  if (!gpu || !gpu->nvml()) return std::nullopt;
+  GpuUse use{.others = gpu->nvml()->processes(), .mig = gpu->nvml()->mig()};
+  std::erase_if(use.others, [](const GpuUse::Process& p) { return p.pid == getpid() || p.pid == getppid(); });
+  return use;
 }
 
 std::vector<Ceiling> measure_gpu_ceilings(Context& context, bool quick) {

@@ -8,7 +8,7 @@ namespace duet::cuda {
 namespace {
 // Constants of NVML's documentation. Its functions return 0 for success.
 constexpr int kClockSm = 1, kClockMemory = 2, kTemperatureGpu = 0;
-constexpr int kNotSupported = 3, kNoPermission = 4;
+constexpr int kNotSupported = 3, kNoPermission = 4, kTooSmall = 7;
 constexpr uint64_t kPowerCap = 0x4, kHardware = 0x8, kThermalSoftware = 0x20, kThermalHardware = 0x40,
                    kPowerBrake = 0x80;
 }  // namespace
@@ -35,6 +35,8 @@ std::unique_ptr<Nvml> Nvml::open(const std::string& pci_bus) {
   find(f.reasons, "nvmlDeviceGetCurrentClocksEventReasons", "nvmlDeviceGetCurrentClocksThrottleReasons");
   find(f.driver, "nvmlSystemGetDriverVersion");
   find(f.energy, "nvmlDeviceGetTotalEnergyConsumption");
+  find(f.processes, "nvmlDeviceGetComputeRunningProcesses_v3");
+  find(f.mig, "nvmlDeviceGetMigMode");
   auto nvml = open(f, pci_bus);
   if (nvml)
     nvml->library_ = library;
@@ -85,6 +87,31 @@ std::optional<double> Nvml::energy_j(std::string& reason) const {
                        : status == kNoPermission ? "not permitted"
                                                  : fmt::format("error {} of NVML", status));
   return std::nullopt;
+}
+
+std::vector<GpuUse::Process> Nvml::processes() const {
+  if (!functions_.processes) return {};
+  std::vector<NvmlProcess> list(16);
+  auto count = static_cast<unsigned>(list.size());
+  int status = functions_.processes(device_, &count, list.data());
+  for (int attempt = 0; status == kTooSmall && attempt < 3; ++attempt) {
+    list.resize(count + 16);  // some more may start until the next call
+    count = static_cast<unsigned>(list.size());
+    status = functions_.processes(device_, &count, list.data());
+  }
+  if (status != 0) return {};
+  std::vector<GpuUse::Process> found;
+  for (unsigned i = 0; i < count; ++i) {
+    GpuUse::Process& p = found.emplace_back();
+    p.pid = list[i].pid;
+    if (list[i].memory_bytes != ~0ull) p.memory_bytes = static_cast<int64_t>(list[i].memory_bytes);
+  }
+  return found;
+}
+
+bool Nvml::mig() const {
+  unsigned now = 0, pending = 0;
+  return functions_.mig && functions_.mig(device_, &now, &pending) == 0 && now != 0;
 }
 
 }  // namespace duet::cuda

@@ -6,6 +6,9 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
+
+#include "core/gpu.h"
 
 namespace duet::cuda {
 
@@ -15,6 +18,13 @@ struct GpuState {
   std::optional<uint64_t> clock_event_reasons;  // bits, as NVML defines them
   // By power cap, temperature, hardware or power brake; idle and application clocks do not count.
   bool throttled() const;
+};
+
+// As NVML lays out nvmlProcessInfo_v2_t, for functions of version 3.
+struct NvmlProcess {
+  unsigned pid;
+  unsigned long long memory_bytes;  // all ones where the driver does not tell
+  unsigned gpu_instance, compute_instance;
 };
 
 // What is used of NVML; null where the library lacks it. Each function returns 0 for success. Tests fill it themselves.
@@ -28,6 +38,8 @@ struct NvmlFunctions {
   int (*reasons)(void* device, unsigned long long* bits) = nullptr;
   int (*driver)(char* text, unsigned size) = nullptr;
   int (*energy)(void* device, unsigned long long* millijoules) = nullptr;
+  int (*processes)(void* device, unsigned* count, NvmlProcess* list) = nullptr;  // those that compute
+  int (*mig)(void* device, unsigned* now, unsigned* pending) = nullptr;
 };
 
 class Nvml {
@@ -41,6 +53,8 @@ class Nvml {
   std::string driver_version() const;  // "580.65.06"; "" when unavailable
   // Since the driver was loaded. Empty with `reason`: GPUs before Volta and MIG do not count it.
   std::optional<double> energy_j(std::string& reason) const;
+  std::vector<GpuUse::Process> processes() const;  // that compute on it, this one as well; empty when unavailable
+  bool mig() const;                                // whether the GPU is divided into instances
 
  private:
   explicit Nvml(const NvmlFunctions& functions) : functions_(functions) {}

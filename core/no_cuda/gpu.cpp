@@ -21,6 +21,7 @@ std::unique_ptr<RecordedGraph> record_graph(Context& context, const std::functio
   return nullptr;
 }
 std::optional<GpuClock> gpu_clock(Context&) { return std::nullopt; }
+std::optional<GpuUse> gpu_use(Context&) { return std::nullopt; }
 std::vector<Ceiling> measure_gpu_ceilings(Context&, bool) { return {}; }
 
 }  // namespace duet

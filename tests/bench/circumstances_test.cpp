@@ -50,6 +50,8 @@ TEST(Circumstances, NamesEachFault) {
       {"OpenBLAS core", {[](auto& c) { c.blas_core = "Prescott"; }, [](auto& c) { c.blas_core = "Haswell"; }}},
       {"huge pages", {[](auto& c) { c.state.thp = "never"; }, [](auto& c) { c.huge_bytes = 0; }}},
       {"memory", {[](auto& c) { c.state.memory_limit_bytes = 1 << 30; }}},
+      {"GPU in use", {[](auto& c) { c.gpu.emplace().others.resize(1); }}},
+      {"MIG", {[](auto& c) { c.gpu.emplace().mig = true; }}},
       {"build", {[](auto& c) { c.build_type = "Debug"; }}},
       {"sanitizers", {[](auto& c) { c.build_flags += " -fsanitize=address"; }}},
   };
@@ -62,6 +64,16 @@ TEST(Circumstances, NamesEachFault) {
       EXPECT_EQ(found[0].name, name);
       EXPECT_FALSE(found[0].advice.empty()) << name;
     }
+}
+
+TEST(Circumstances, NamesThoseWhoUseTheGpu) {
+  Circumstances c = quiet();
+  c.gpu.emplace();
+  EXPECT_TRUE(measurement_warnings(c).empty()) << "only this run uses it";
+  c.gpu->others = {{.pid = 7, .memory_bytes = 1'500'000'000}, {.pid = 8, .memory_bytes = {}}};
+  EXPECT_EQ(measurement_warnings(c).at(0).value, "by 2 other processes: 7 (1.5 GB), 8");
+  c.gpu->others.resize(6);
+  EXPECT_EQ(measurement_warnings(c).at(0).value, "by 6 other processes: 7 (1.5 GB), 8, 0, 0, ...");
 }
 
 TEST(Circumstances, NamesVariablesThatChangeLibraries) {

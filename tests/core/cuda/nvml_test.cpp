@@ -17,6 +17,7 @@ struct FakeLibrary {
   unsigned sm_mhz = 1755, memory_mhz = 2619, celsius = 64, milliwatts = 689500;
   unsigned long long reasons = 0, millijoules = 123456789012;
   int energy_status = 0;
+  unsigned running = 0, mig = 0;
   char bus[64] = "";
 } library;
 int a_device;
@@ -128,6 +129,46 @@ TEST(Nvml, EnergyIsInJoulesOrHasAReason) {
   functions.energy = nullptr;  // an old library
   EXPECT_FALSE(Nvml::open(functions, "0")->energy_j(reason));
   EXPECT_NE(reason.find("has no nvmlDeviceGetTotalEnergyConsumption"), std::string::npos) << reason;
+}
+
+TEST(Nvml, ListsTheProcessesOfTheGpu) {
+  NvmlFunctions functions = fake();
+  EXPECT_TRUE(Nvml::open(functions, "0")->processes().empty()) << "a library without the function";
+  functions.processes = [](void* device, unsigned* count, NvmlProcess* list) {
+    EXPECT_EQ(device, &a_device);
+    const bool fits = *count >= library.running;
+    *count = library.running;
+    for (unsigned i = 0; fits && i < library.running; ++i) list[i] = {100 + i, i == 0 ? ~0ull : i << 20, 0, 0};
+    return library.read_status ? library.read_status : fits ? 0 : 7;
+  };
+  const auto nvml = Nvml::open(functions, "0");
+  for (const unsigned running : {0u, 1u, 40u}) {  // 40: more than the first call has room for
+    library.running = running;
+    const auto found = nvml->processes();
+    ASSERT_EQ(found.size(), running);
+    for (unsigned i = 0; i < running; ++i) {
+      EXPECT_EQ(found[i].pid, 100 + i);
+      EXPECT_EQ(found[i].memory_bytes, i == 0 ? std::nullopt : std::optional<int64_t>(i << 20));
+    }
+  }
+  library.read_status = 4;  // not permitted
+  EXPECT_TRUE(nvml->processes().empty());
+}
+
+TEST(Nvml, SeesWhetherTheGpuIsDivided) {
+  NvmlFunctions functions = fake();
+  EXPECT_FALSE(Nvml::open(functions, "0")->mig()) << "a library without the function";
+  functions.mig = [](void*, unsigned* now, unsigned* pending) {
+    *now = library.mig;
+    *pending = 1;
+    return library.read_status;
+  };
+  const auto nvml = Nvml::open(functions, "0");
+  EXPECT_FALSE(nvml->mig()) << "after the next reset only";
+  library.mig = 1;
+  EXPECT_TRUE(nvml->mig());
+  library.read_status = 3;  // not supported
+  EXPECT_FALSE(nvml->mig());
 }
 
 TEST(Nvml, IsShutDownOnceAlsoWhereItDoesNotKnowTheDevice) {

@@ -226,8 +226,10 @@ Cases named_step_cases(const Options& options) {
     if (!is_model(named)) continue;
     try {
       const Model& model = find_model(named.op.substr(named.op.find('/') + 1));
-      auto c = std::make_unique<StepCase>(ModelCase{"given by " + named.source, model.with_words(named.text)},
-                                          results::is_inference(named.op) ? Pass::inference : Pass::training, options);
+      const Pass pass = results::is_inference(named.op) ? Pass::inference : Pass::training;
+      const ModelCase given{"given by " + named.source, model.with_words(named.text)};
+      if (pass == Pass::training) given.model.require_trained();
+      auto c = std::make_unique<StepCase>(given, pass, options);
       if (names.insert(c->name()).second) cases.push_back(std::move(c));
     } catch (const Error& e) {
       throw Error("{}: {}", named.source, e.what());

@@ -42,6 +42,7 @@ struct Gpt2 {
     field.option("phase", phase, kTextPhase);
   }
   std::string invalid() const;
+  std::string untrained() const { return untrained_phase(phase); }
   void train(Tape& tape) const;
   void evaluate(Tape& tape) const;
   int64_t rows_of_table() const { return ceil_div(vocabulary, padding) * padding; }
@@ -208,7 +209,6 @@ std::string Gpt2::invalid() const {
 }
 
 void Gpt2::train(Tape& tape) const {
-  require_whole(phase);
   const TextInput text = text_of(tape, *this);
   const Var label = tape.input("label", DType::i32, {batch, tokens}, Fill::below(vocabulary));
   Net net(tape, *this);

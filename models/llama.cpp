@@ -43,6 +43,7 @@ struct Llama {
     field.option("phase", phase, kTextPhase);
   }
   std::string invalid() const;
+  std::string untrained() const { return untrained_phase(phase); }
   void train(Tape& tape) const;
   void evaluate(Tape& tape) const;
   int64_t rows() const { return batch * tokens; }
@@ -329,7 +330,6 @@ std::string Llama::invalid() const {
 }
 
 void Llama::train(Tape& tape) const {
-  require_whole(phase);
   const TextInput text = text_of(tape, *this);
   const Var label = tape.input("label", DType::i32, {batch, tokens}, Fill::below(vocabulary));
   LlamaNet net(tape, *this);

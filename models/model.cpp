@@ -42,6 +42,10 @@ void Model::validate() const {
   if (const std::string reason = self_->invalid(); !reason.empty()) throw Error("model {}: {}", name(), reason);
 }
 
+void Model::require_trained() const {
+  if (const std::string reason = self_->untrained(); !reason.empty()) throw Error("model {}: {}", name(), reason);
+}
+
 Model Model::with(std::string_view attribute, std::string_view text) const {
   const Model model = changed(attribute, text);
   model.validate();

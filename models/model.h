@@ -10,6 +10,7 @@
 //     void train(Tape& tape) const;          // forward, loss, backward, optimiser, as phases
 //     void evaluate(Tape& tape) const;       // forward only: the same parameters, without dropout
 //     static Cases cases(Scale scale);       // core/cases.h
+//     std::string untrained() const;         // optional: why no training step has these attributes; "" where it may
 //     static Cases served();                 // optional: the forms of its inference, where there are several
 //     void adapt(Checkpoint&) const;         // optional: what training left becomes what evaluate() takes
 //   };
@@ -49,7 +50,11 @@ class Model {
   Model with(std::string_view attribute, std::string_view text) const;
   Model with(const std::vector<std::pair<std::string, std::string>>& attributes) const;
   Model with_words(std::string_view words) const;
-  void train(Tape& tape) const { self_->train(tape); }
+  void require_trained() const;  // throws Error that says why no training step has these attributes
+  void train(Tape& tape) const {
+    require_trained();
+    self_->train(tape);
+  }
   void evaluate(Tape& tape) const { self_->evaluate(tape); }
   void adapt(Checkpoint& checkpoint) const { self_->adapt(checkpoint); }
 
@@ -60,6 +65,7 @@ class Model {
     virtual std::vector<Attribute> attributes() const = 0;
     virtual std::shared_ptr<const Interface> with(std::string_view, std::string_view, bool& found) const = 0;
     virtual std::string invalid() const = 0;
+    virtual std::string untrained() const = 0;
     virtual void train(Tape&) const = 0;
     virtual void evaluate(Tape&) const = 0;
     virtual void adapt(Checkpoint&) const = 0;
@@ -116,6 +122,10 @@ struct Model::Holder final : Model::Interface {
     return std::make_shared<Holder>(copy);
   }
   std::string invalid() const override { return model.invalid(); }
+  std::string untrained() const override {
+    if constexpr (requires { model.untrained(); }) return model.untrained();
+    return "";
+  }
   void train(Tape& tape) const override { model.train(tape); }
   void evaluate(Tape& tape) const override { model.evaluate(tape); }
   void adapt(Checkpoint& checkpoint) const override {

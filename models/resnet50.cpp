@@ -42,6 +42,9 @@ struct ResNet50 {
     field.option(kFolded, folded, "of an inference: batch normalisation lies in the convolutions' filters and biases");
   }
   std::string invalid() const;
+  std::string untrained() const {
+    return folded ? "folded 1: only an inference has its batch normalisation in the convolutions; a step allows 0" : "";
+  }
   void train(Tape& tape) const;
   void evaluate(Tape& tape) const;
   void adapt(Checkpoint& checkpoint) const {
@@ -335,7 +338,6 @@ std::string ResNet50::invalid() const {
 }
 
 void ResNet50::train(Tape& tape) const {
-  if (folded) throw Error("folded: only an inference has its batch normalisation in the convolutions");
   const Var x = pixels(tape, *this), label = tape.input("label", DType::i32, {batch}, Fill::below(classes));
   Net net(tape, *this);
   CrossEntropyLoss loss(tape, batch, classes, dtype, mixed);

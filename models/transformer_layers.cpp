@@ -50,10 +50,10 @@ Cases text_phases() {
           {"the next token of a text (decode)", "phase:decode tokens:1"}};
 }
 
-void require_whole(TextPhase phase) {
-  if (phase != TextPhase::whole)
-    throw Error("phase {}: a training step reads whole texts; only an inference has phases",
-                names_of(phase)[static_cast<size_t>(phase)]);
+std::string untrained_phase(TextPhase phase) {
+  if (phase == TextPhase::whole) return "";
+  return fmt::format("phase {}: a training step reads whole texts; only an inference has phases",
+                     names_of(phase)[static_cast<size_t>(phase)]);
 }
 
 std::string invalid_phase(TextPhase phase, int64_t tokens) {

@@ -36,7 +36,7 @@ enum class TextPhase : uint8_t { whole, prefill, decode };
 inline std::vector<std::string> names_of(TextPhase) { return {"whole", "prefill", "decode"}; }
 inline constexpr const char* kTextPhase = "of an inference: the whole text, its beginning (prefill) or its next token";
 Cases text_phases();                                         // the phases that are served, for Model::served
-void require_whole(TextPhase phase);                         // throws Error: no other phase is trained
+std::string untrained_phase(TextPhase phase);                // why it is not trained; "" for whole
 std::string invalid_phase(TextPhase phase, int64_t tokens);  // why decode has not one token; "" where it may
 
 // What a phase reads: inputs of the tape.

@@ -56,6 +56,11 @@ says 2 'cols:N is missing' --case 'softmax rows:3'
 says 2 "'relo' is not one of none relu gelu" --case 'bias outer:1 c:1 act:relo'
 says 2 "model 'mpl' is unknown; did you mean mlp|model 'mpl' is unknown; known are" --case 'step/mpl batch:3'
 says 2 "'bach'; did you mean batch" --case 'step/mlp bach:3'
+says 2 'folded 1: only an inference .*; a step allows 0' --case 'step/resnet50 batch:1 folded:1'
+says 2 'phase prefill: .*only an inference has phases' --case 'step/gpt2 batch:1 phase:prefill'
+says 2 "model lenet has no attribute 'recompute'; known are dtype batch layout" --case 'step/lenet batch:4 recompute:1'
+says 2 "recompute: '2' is not one of 0 1 false true" --case 'step/gpt2 batch:1 recompute:2'
+says 2 'recompute 1: with head_only no block has a backward pass; 0 is allowed' --case 'step/resnet50 batch:1 head_only:1 recompute:1'
 says 2 'an op is expected' --case ' '
 says 2 'missing.txt: cannot be read' --case @missing.txt
 printf '# two good ones\n\nrelu n:3\n  relu/bf16/n:5  # a label\n' > kept_shapes.txt

@@ -80,7 +80,8 @@ struct ResNet50 {
     return by_scale(scale, test, standard, more, sweep("batch", 1, 128, "", 2));
   }
   static Cases served() {
-    return {{"batch normalisation folded", "folded:1"},
+    return {{"batch normalisation as trained", ""},
+            {"batch normalisation folded", "folded:1"},
             {"batch normalisation folded, channels last", "folded:1 layout:nhwc"},
             {"batch normalisation folded, channels last, bf16", "dtype:bf16 folded:1 layout:nhwc"}};
   }

@@ -17,6 +17,7 @@
 #include "reports/format.h"
 #include "reports/gpu_bound.h"
 #include "reports/phrases.h"
+#include "results/job_name.h"
 #include "results/run_file.h"
 
 namespace duet {
@@ -259,20 +260,24 @@ void add_gpu_bound(const Run& run, const std::string& case_name, Sentences& out)
 void add_step(const Choice& c, Sentences& out) {
   if (!c.job->step) return;
   const results::Step& step = *c.job->step;
+  const char* what = results::is_inference(c.job->op) ? "inference" : "step";
   const double all_s = c.call->summary.median_s;
   std::string phases;
   for (const auto& [name, time_s] : step.phases_s)
     phases += fmt::format("{}{} {}", phases.empty() ? "" : ", ", name, share(time_s / all_s));
   if (!phases.empty())
-    out.push_back(fmt::format("Of the step's time on the {}: {}.", reports::to_text(c.job->device), phases));
+    out.push_back(fmt::format("Of the {}'s time on the {}: {}.", what, reports::to_text(c.job->device), phases));
   results::Amounts nodes = step.nodes_s;
   std::stable_sort(nodes.begin(), nodes.end(), [](auto& a, auto& b) { return a.second > b.second; });
   std::string ops;
   for (size_t i = 0; i < std::min(kNamedOps, nodes.size()) && nodes[i].second > kWorthNaming * all_s; ++i)
     ops += fmt::format("{}{} {}", ops.empty() ? "" : ", ", nodes[i].first, share(nodes[i].second / all_s));
   if (!ops.empty())
-    out.push_back(fmt::format("Its longest ops, timed one by one: {}; the sum of all is {} of the step.", ops,
-                              share((all_s - step.residual_s) / all_s)));
+    out.push_back(fmt::format("Its longest ops, timed one by one: {}; the sum of all is {} of the {}.", ops,
+                              share((all_s - step.residual_s) / all_s), what));
+  out.push_back(fmt::format("As planned it holds {} on the {}: parameters, states and what lies between ops.",
+                            reports::bytes_text(static_cast<double>(step.peak_memory_bytes)),
+                            reports::to_text(c.job->device)));
 }
 
 // --- a case as text

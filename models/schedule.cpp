@@ -35,13 +35,15 @@ Schedule::Kind parse_schedule(std::string_view name) {
 double Schedule::at(int64_t update) const {
   const auto u = static_cast<double>(update + 1), warm = static_cast<double>(warm_up);
   if (update < warm_up) return base * u / warm;
-  const double rest = std::max(1., static_cast<double>(updates - warm_up));
-  const double done = std::min(1., static_cast<double>(update - warm_up) / rest);  // share of what follows the warm-up
+  const auto since = static_cast<double>(update - warm_up), rest = static_cast<double>(updates - warm_up);
+  const auto share = [since](double of) { return std::min(1., since / std::max(1., of)); };
   switch (kind) {
     case Kind::cosine:
-      return base * .5 * (1 + std::cos(std::numbers::pi * done));
-    case Kind::step:
+      return base * .5 * (1 + std::cos(std::numbers::pi * share(rest - 1)));  // 1 of the last update
+    case Kind::step: {
+      const double done = share(rest);
       return base * (done < 1. / 3 ? 1 : done < 2. / 3 ? .1 : .01);
+    }
     case Kind::inverse_sqrt:
       return base * std::sqrt(std::max(1., warm) / u);
     default:

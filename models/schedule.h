@@ -10,7 +10,7 @@ namespace duet {
 
 // All begin with a warm-up, if it is not 0: update u of it (from 1) has the rate base u / warm_up. Then
 //   constant      base
-//   cosine        from base down to 0 at the last update, half a wave (arXiv:1608.03983)
+//   cosine        from base at the first update down to 0 at the last, half a wave (arXiv:1608.03983)
 //   step          base, a tenth of it after the first third, a hundredth after the second
 //   inverse_sqrt  base sqrt(warm_up / u), as in arXiv:1706.03762; with a warm-up of 0, base / sqrt(u)
 struct Schedule {

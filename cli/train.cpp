@@ -10,6 +10,7 @@
 #include <cmath>
 #include <csignal>
 #include <cstdio>
+#include <fstream>
 #include <functional>
 #include <nlohmann/json.hpp>
 
@@ -180,13 +181,15 @@ std::vector<std::pair<std::string, double>> fields_of(const EpochRecord& r) {
   return all;
 }
 
-// A line of each epoch, at once on the disk. A resumed training goes on at the end of the file.
+// A line of each epoch, at once on the disk. A resumed training goes on behind the epoch of its checkpoint: lines of
+// later ones, which are trained again, are dropped.
 class Log {
  public:
-  Log(const std::string& path, bool resumed) : path_(path), csv_(path.ends_with(".csv")) {
+  Log(const std::string& path, std::optional<int64_t> resumed) : path_(path), csv_(path.ends_with(".csv")) {
     if (path.empty()) return;
     if (!csv_ && !path.ends_with(".jsonl") && !path.ends_with(".json"))
       throw Error("--log {}: a name that ends in .csv, .json or .jsonl is allowed", path);
+    if (resumed) drop_after(*resumed);
     file_.reset(std::fopen(path.c_str(), resumed ? "ae" : "we"));
     if (!file_) throw Error("--log {}: cannot be written", path);
     begun_ = std::ftell(file_.get()) > 0;
@@ -208,6 +211,31 @@ class Log {
   }
 
  private:
+  // The epoch of a line; nothing where it has none.
+  std::optional<int64_t> epoch_of(const std::string& line) const {
+    if (!csv_) {
+      const auto json = nlohmann::json::parse(line, nullptr, false);
+      if (!json.is_object() || !json.contains("epoch") || !json["epoch"].is_number_integer()) return std::nullopt;
+      return json["epoch"].get<int64_t>();
+    }
+    int64_t epoch = 0;
+    if (!CLI::detail::lexical_cast(line.substr(0, line.find(',')), epoch)) return std::nullopt;
+    return epoch;
+  }
+  void drop_after(int64_t last) const {
+    std::ifstream file(path_);
+    std::string kept, line;
+    bool dropped = false;
+    while (std::getline(file, line)) {
+      const bool drop = epoch_of(line).value_or(0) > last;
+      dropped |= drop;
+      if (!drop) kept += line + "\n";
+    }
+    if (!dropped) return;
+    AtomicFile cut(path_);
+    cut.write(kept.data(), kept.size());
+    cut.commit();
+  }
   struct Close {
     void operator()(std::FILE* file) const { std::fclose(file); }
   };
@@ -386,7 +414,7 @@ int train_model(const TrainOptions& options, const Model& model, const Checkpoin
   TrainingPlan plan = plan_of(options, training_defaults(model.name()), resumed);
   const SampleForm form = sample_form(model, context);
   const Split data = load(options, plan, model, form);  // before the trainer, which takes long to plan
-  Log log(options.log, resumed != nullptr);
+  Log log(options.log, resumed ? stored<int64_t>(*resumed, "epochs") : std::nullopt);
   TrainingOptions how{.accumulate = plan.accumulate, .max_norm = plan.clip, .choice = parse_choice(options.choose)};
   if (plan.augment) how.augmentation = Augmentation{.flip = form.channels == kColours};  // a digit has a left and right
   Trainer trainer(model, context, preferences, options.seed, how);

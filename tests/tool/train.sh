@@ -81,6 +81,11 @@ head -3 whole.csv | tail -2 | cut -d, -f1,2 | tr '\n' ' ' | grep -q '^1,81 2,162
 "$duet" train toy $small --epochs 3 --resume c2.safetensors --checkpoint c3b.safetensors --log k.jsonl > stdout || fail "the third"
 cmp -s c3.safetensors c3b.safetensors || fail "a resumed training gives other parameters"
 [ "$(sed 's/"learning_rate.*//' j.jsonl)" = "$(sed 's/"learning_rate.*//' k.jsonl)" ] || fail "logs: $(cat j.jsonl k.jsonl)"
+# A log that is ahead of the checkpoint loses the epochs that are trained again; what is no epoch stays.
+"$duet" train toy $small --epochs 3 --resume c2.safetensors --log k.jsonl > stdout || fail "the third again"
+[ "$(wc -l < k.jsonl)" = 3 ] || fail "epochs are repeated: $(cat k.jsonl)"
+"$duet" train toy $small --epochs 6 --resume c2.safetensors --log whole.csv > stdout || fail "four epochs"
+[ "$(cut -d, -f1 whole.csv | tr '\n' ' ')" = 'epoch 1 2 3 4 5 6 ' ] || fail "epochs of the log: $(cat whole.csv)"
 # A model that updates its parameters in the forward pass follows the schedule as well.
 how="--schedule inverse_sqrt --warm-up 50"
 "$duet" train recommender --threads 1 --epochs 2 $how --checkpoint r2.safetensors > stdout || fail "two epochs of ratings"

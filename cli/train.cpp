@@ -415,7 +415,9 @@ int train_model(const TrainOptions& options, const Model& model, const Checkpoin
   const SampleForm form = sample_form(model, context);
   const Split data = load(options, plan, model, form);  // before the trainer, which takes long to plan
   Log log(options.log, resumed ? stored<int64_t>(*resumed, "epochs") : std::nullopt);
-  TrainingOptions how{.accumulate = plan.accumulate, .max_norm = plan.clip, .choice = parse_choice(options.choose)};
+  TrainingOptions how{.accumulate = plan.accumulate, .max_norm = plan.clip};
+  if (resumed && options.choose != name_of(Choice::order)) how.chosen = recorded_choices(*resumed);
+  how.choice = options.choose ? parse_choice(*options.choose) : how.chosen.empty() ? Choice::order : Choice::measured;
   if (plan.augment) how.augmentation = Augmentation{.flip = form.channels == kColours};  // a digit has a left and right
   Trainer trainer(model, context, preferences, options.seed, how);
   if (resumed) naming_the_checkpoint_of(options, [&] { trainer.restore(*resumed); });
@@ -447,7 +449,7 @@ void require_positive(const char* option, const std::optional<double>& value) { 
 int run_train(const TrainOptions& options) {
   if (!options.log.empty() && options.log == options.checkpoint)
     throw Error("--log and --checkpoint name one file, '{}': a file of its own for each", options.log);
-  if (!options.preferences.empty() && parse_choice(options.choose) == Choice::measured)
+  if (!options.preferences.empty() && options.choose == name_of(Choice::measured))
     throw Error("--impl-preference goes with --choose order: measured takes the fastest of all");
   std::optional<Checkpoint> resumed;
   if (!options.resume.empty()) naming_the_checkpoint_of(options, [&] { resumed = read_checkpoint(options.resume); });
@@ -542,9 +544,9 @@ void add_train(CLI::App& app) {
       ->delimiter(',');
   train
       ->add_option("--choose", options->choose,
-                   "how an op's implementation is chosen: by the order of preference, or the fastest of all, measured")
-      ->check(CLI::IsMember({"order", "measured"}))
-      ->capture_default_str();
+                   "how an op's implementation is chosen: by the order of preference, or the fastest of all, "
+                   "measured, which a checkpoint keeps; by default as in the checkpoint, else order")
+      ->check(CLI::IsMember({"order", "measured"}));
   train->footer("After SIGINT the program ends with status 130; the checkpoint holds the best complete epoch.");
   train->callback([options] {
     if (const int status = run_train(*options)) throw CLI::RuntimeError(status);

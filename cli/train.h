@@ -34,7 +34,7 @@ struct TrainOptions {
   std::optional<int64_t> accumulate;  // batches of an update
   std::optional<double> clip;         // norm of the gradients
   bool augment = false;               // images
-  std::string choose = "order";
+  std::optional<std::string> choose;  // order or measured; without a value as in the checkpoint, else order
   std::string device = "cpu";
   std::optional<int> threads;  // of the CPU; without a value, all it has
   uint64_t seed = 1;

@@ -14,6 +14,7 @@
 #pragma once
 #include <functional>
 #include <initializer_list>
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
@@ -57,7 +58,15 @@ class Tape {
   Tape(Context& context, Preferences preferences, uint64_t seed = 1);
   Tape(const Tape&) = delete;
 
-  void choose_by(Choice choice) { choice_ = choice; }  // before plan(); without it the order of the preferences decides
+  // Before plan(); without it the order of the preferences decides. known: what was chosen before, by op and label,
+  // such as "linear f32/n:32/in:784/out:10". It is chosen again where this device has it and it still serves the
+  // problem.
+  using Choices = std::map<std::string, std::string>;
+  void choose_by(Choice choice, Choices known = {}) {
+    choice_ = choice;
+    known_ = std::move(known);
+  }
+  Choices choices() const;  // after plan()
 
   // --- declaring, before plan() ----------------------------------------------------------------------------------
 
@@ -218,6 +227,7 @@ class Tape {
   void draw(Var var, uint64_t key);
   void require_planned(bool planned, const char* what) const;
   int64_t gradient_bytes() const;
+  Chosen choose_for(const Problem& problem);
   void drop_unread();
   void find_lifetimes();
   int64_t pack_temporaries();  // and the workspaces of those plans that are made; returns the bytes
@@ -226,6 +236,7 @@ class Tape {
   Context* context_;
   Preferences preferences_;
   Choice choice_ = Choice::order;
+  Choices known_;
   uint64_t seed_;
   bool reference_ = false, planned_ = false, flat_ = false, recomputing_ = false;
   DType parameter_dtype_ = DType::f32;

@@ -93,6 +93,26 @@ void Tape::require_room(int64_t temporary_bytes) const {
         needed, flat, gradients, kept_bytes_, temporary_bytes, available, context_->describe());
 }
 
+namespace {
+std::string key_of(const Problem& problem) { return problem.name() + " " + problem.label(); }
+}  // namespace
+
+Chosen Tape::choose_for(const Problem& problem) {
+  const auto known = known_.find(key_of(problem));
+  if (known != known_.end() && known->second.starts_with(std::string(name_of(context_->device())) + ".")) {
+    const Implementation* implementation = find_implementation(problem.name(), known->second);
+    if (Plan plan = implementation ? implementation->plan(problem, *context_) : Unsupported{""})
+      return {known->second, std::move(plan)};
+  }
+  return choose(problem, *context_, preferences_, choice_);
+}
+
+Tape::Choices Tape::choices() const {
+  Choices all;
+  for (const Node& node : nodes_) all[key_of(node.problem)] = node.implementation;
+  return all;
+}
+
 void Tape::plan() {
   require_planned(false, "plan");
   const int64_t flat = parameter_elements_ * size_of(stored(parameter_dtype_)), held = context_->held_bytes();
@@ -101,8 +121,7 @@ void Tape::plan() {
   require_room(pack_temporaries());  // before plans search for algorithms, which takes minutes
   context_->enter([&] {
     for (Node& node : nodes_) {
-      Chosen chosen = reference_ ? Chosen{"reference", reference_plan(node.problem)}
-                                 : choose(node.problem, *context_, preferences_, choice_);
+      Chosen chosen = reference_ ? Chosen{"reference", reference_plan(node.problem)} : choose_for(node.problem);
       node.implementation = std::move(chosen.implementation);
       node.plan = std::move(chosen.plan);
     }

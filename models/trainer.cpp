@@ -8,6 +8,7 @@
 #include <cmath>
 #include <cstring>
 #include <future>
+#include <nlohmann/json.hpp>
 #include <numeric>
 
 #include "core/machine.h"
@@ -19,10 +20,11 @@
 namespace duet {
 namespace {
 
-constexpr const char* kVersion = "1";            // of the checkpoint's metadata
-constexpr const char* kOptimiser = "optimiser";  // the phase that updates parameters (models/layers.h)
-constexpr size_t kPrefetchedBytes = 1 << 20;     // batches from this size on are gathered ahead of the step
-constexpr int kMaxLoaders = 4;                   // threads that gather a batch
+constexpr const char* kVersion = "1";                  // of the checkpoint's metadata
+constexpr const char* kChosenKey = "implementations";  // of the checkpoint's metadata: an object as JSON
+constexpr const char* kOptimiser = "optimiser";        // the phase that updates parameters (models/layers.h)
+constexpr size_t kPrefetchedBytes = 1 << 20;           // batches from this size on are gathered ahead of the step
+constexpr int kMaxLoaders = 4;                         // threads that gather a batch
 
 int64_t whole_number(const Checkpoint& checkpoint, const char* key) {
   const auto found = checkpoint.metadata.find(key);
@@ -176,8 +178,8 @@ Trainer::Trainer(const Model& model, Context& context, const Tape::Preferences& 
       model_(model),
       seed_(seed),
       options_(options) {
-  train_.choose_by(options.choice);
-  evaluate_.choose_by(options.choice);
+  train_.choose_by(options.choice, options.chosen);
+  evaluate_.choose_by(options.choice, options.chosen);
   model.train(train_);
   model.evaluate(evaluate_);
   form_ = form_of(model, train_, evaluate_);
@@ -532,6 +534,11 @@ Checkpoint Trainer::checkpoint() const {
                 {"updates", std::to_string(updates_)},
                 {"epochs", std::to_string(epochs_)},
                 {"steps", std::to_string(steps_)}};
+  if (options_.choice == Choice::measured) {
+    Tape::Choices chosen = train_.choices();
+    chosen.merge(evaluate_.choices());
+    c.metadata[kChosenKey] = nlohmann::json(chosen).dump();
+  }
   for (const auto& [name, var] : persistent_tensors()) {
     Checkpoint::Entry& entry = c.tensors[name];
     entry.dtype = train_.dtype(var);
@@ -542,6 +549,17 @@ Checkpoint Trainer::checkpoint() const {
       store_double(entry.bytes.data(), entry.dtype, static_cast<int64_t>(i), values[i]);
   }
   return c;
+}
+
+Tape::Choices recorded_choices(const Checkpoint& c) {
+  const auto found = c.metadata.find(kChosenKey);
+  if (found == c.metadata.end()) return {};
+  const auto json = nlohmann::json::parse(found->second, nullptr, false);
+  const bool fits =
+      json.is_object() && std::all_of(json.begin(), json.end(), [](const auto& v) { return v.is_string(); });
+  if (!fits)
+    throw Error("the checkpoint's metadata {}: an object of ops and their implementations is allowed", kChosenKey);
+  return json.get<Tape::Choices>();
 }
 
 void require_made_by(const Checkpoint& c, const Model& model, bool same_layout) {

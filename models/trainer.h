@@ -53,6 +53,7 @@ struct TrainingOptions {
   double max_norm = 0;     // gradients are clipped to this norm; 0: they are not, but by the model itself
   std::optional<Augmentation> augmentation = {};  // of images; without a value, samples stay as they are
   Choice choice = Choice::order;
+  Tape::Choices chosen = {};  // before, in a training that is resumed: see recorded_choices()
 };
 
 // Where an epoch is. Called after each batch; returns whether to go on.
@@ -134,6 +135,10 @@ class Trainer {
   int64_t vocabulary_ = 0;  // of the embedding that reads the tokens; 0 where there is none
   Var x_of_, label_of_, loss_of_, evaluated_x_of_, logits_of_, target_of_, evaluated_target_of_;
 };
+
+// What a training with Choice::measured has chosen, which its checkpoint keeps so that one that is resumed computes the
+// same bits; else nothing. Throws Error where the metadata are no such list.
+Tape::Choices recorded_choices(const Checkpoint& checkpoint);
 
 // Parts that models/predictor.h needs as well.
 std::vector<int32_t> shifted(std::span<const int32_t> labels,

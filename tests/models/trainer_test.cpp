@@ -285,6 +285,28 @@ TEST_F(Training, AScheduleContinuesAfterACheckpoint) {
   for (const auto& [name, t] : want.tensors) EXPECT_EQ(t.bytes, got.tensors.at(name).bytes) << name;
 }
 
+// A measurement may end otherwise the next time: a training that is resumed runs what its checkpoint names.
+TEST_F(Training, KeepsTheMeasuredChoiceOfImplementations) {
+  const auto chosen_by = [&](Choice choice, const Tape::Choices& known) {
+    const Trainer trainer(find_model("toy"), cpu_, Tape::preferences_for(Device::cpu), 3,
+                          {.choice = choice, .chosen = known});
+    EXPECT_EQ(recorded_choices(trainer.checkpoint()).empty(), choice == Choice::order);
+    return trainer.tape().choices();
+  };
+  const Tape::Choices measured = chosen_by(Choice::measured, {});
+  Tape::Choices known;
+  for (const auto& [key, name] : measured)
+    if (key.starts_with("linear ")) known[key] = name == "cpu.tuned" ? "cpu.openblas" : "cpu.tuned";
+  ASSERT_FALSE(known.empty());
+  const Tape::Choices again = chosen_by(Choice::measured, known);
+  for (const auto& [key, name] : known) EXPECT_EQ(again.at(key), name) << key;
+  for (auto& [key, name] : known) name = "cuda.tuned";
+  EXPECT_EQ(chosen_by(Choice::order, known), chosen_by(Choice::order, {})) << "of another device";
+  Checkpoint broken;
+  broken.metadata["implementations"] = "[1]";
+  EXPECT_THAT(error_of([&] { recorded_choices(broken); }), HasSubstr("an object of ops"));
+}
+
 TEST_F(Training, BinaryDecisionsHavePrecisionAndRecall) {
   const auto toy = trainer("toy");
   toy->learning_rate(0.01);

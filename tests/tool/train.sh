@@ -111,7 +111,9 @@ refuses 2 'schedule: linear not in' train toy $small --schedule linear
 refuses 2 'accumulate: Value 0 not in range' train toy $small --accumulate 0
 refuses 2 'clip nan; a finite number above 0' train toy $small --clip nan
 refuses 2 'model toy takes no images' train toy $small --augment
-does 'test accuracy' train toy $small --epochs 1 --choose measured
+does 'test accuracy' train toy $small --epochs 1 --choose measured --checkpoint chosen.safetensors
+grep -aq 'linear_backward f32/[^ ]*:..cpu\.' chosen.safetensors || fail "no implementations in the checkpoint"
+does 'test accuracy' train toy $small --epochs 2 --resume chosen.safetensors
 
 # SIGINT: the program ends after its step with 130, and the checkpoint holds the best epoch that is complete.
 "$duet" train toy $small --epochs 100000 --checkpoint stopped.safetensors > running 2> stderr &

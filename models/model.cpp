@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "models/model.h"
 
+#include <algorithm>
+
 #include "core/error.h"
 #include "core/near_names.h"
 
@@ -15,7 +17,22 @@ Store& store() {
   static Store s;  // made on first use: registrations run before main in any order
   return s;
 }
+
+bool is_half(const std::vector<Attribute>& attributes) {
+  return std::any_of(attributes.begin(), attributes.end(), [](const Attribute& a) {
+    return a.name == "dtype" && (a.text() == name_of(DType::bf16) || a.text() == name_of(DType::f16));
+  });
+}
 }  // namespace
+
+// In 16 bits a layout is no default: a label that names it gives the same model when it is read.
+std::vector<Attribute> Model::attributes() const {
+  std::vector<Attribute> all = self_->attributes();
+  if (is_half(all))
+    for (Attribute& a : all)
+      if (a.name == kLayout) a.is_default = false;
+  return all;
+}
 
 std::string Model::label() const {
   std::string text;
@@ -38,6 +55,13 @@ Model Model::changed(std::string_view attribute, std::string_view text) const {
   return changed;
 }
 
+Model Model::with_layout_of_dtype(const std::vector<std::string>& given) const {
+  const auto is_given = [&](const char* name) { return std::find(given.begin(), given.end(), name) != given.end(); };
+  const std::vector<Attribute> all = attributes();
+  const bool has_layout = std::any_of(all.begin(), all.end(), [](const Attribute& a) { return a.name == kLayout; });
+  return has_layout && is_given("dtype") && !is_given(kLayout) && is_half(all) ? changed(kLayout, "nhwc") : *this;
+}
+
 void Model::validate() const {
   if (const std::string reason = self_->invalid(); !reason.empty()) throw Error("model {}: {}", name(), reason);
 }
@@ -47,25 +71,33 @@ void Model::require_trained() const {
 }
 
 Model Model::with(std::string_view attribute, std::string_view text) const {
-  const Model model = changed(attribute, text);
+  const Model model = changed(attribute, text).with_layout_of_dtype({std::string(attribute)});
   model.validate();
   return model;
 }
 
 Model Model::with(const std::vector<std::pair<std::string, std::string>>& attributes) const {
   Model model = *this;
-  for (const auto& [attribute, text] : attributes) model = model.changed(attribute, text);
+  std::vector<std::string> given;
+  for (const auto& [attribute, text] : attributes) {
+    model = model.changed(attribute, text);
+    given.push_back(attribute);
+  }
+  model = model.with_layout_of_dtype(given);
   model.validate();
   return model;
 }
 
 Model Model::with_words(std::string_view words) const {
   Model model = *this;
+  std::vector<std::string> given;
   for (const CaseWord& w : words_of(words)) {
     if (w.kind == CaseWord::Kind::fill)
       throw Error("model {}: '{}={}': only ops have named fills", name(), w.name, w.value);
     model = model.changed(w.name, w.value);
+    given.emplace_back(w.name);
   }
+  model = model.with_layout_of_dtype(given);
   model.validate();
   return model;
 }

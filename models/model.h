@@ -15,6 +15,8 @@
 //     void adapt(Checkpoint&) const;         // optional: what training left becomes what evaluate() takes
 //   };
 // Names on the tape that tools rely on: inputs "x" (samples first), "label"; state "lr"; outputs "loss", "logits".
+// Where a model has the attribute kLayout, 16 bits mean channels last unless a layout is given with the dtype: tensor
+// cores read neighbouring channels. It goes by the dtype alone, since both sides of a case compute one problem.
 // The attribute kFolded, of models with batch normalisation, is set where a checkpoint is served.
 #pragma once
 #include <map>
@@ -33,7 +35,7 @@ namespace duet {
 class Tape;
 struct Checkpoint;
 
-inline constexpr const char* kFolded = "folded";
+inline constexpr const char *kFolded = "folded", *kLayout = "layout";
 
 // One model with its type erased. Cheap to copy, immutable.
 class Model {
@@ -43,7 +45,7 @@ class Model {
     return Model(std::make_shared<Holder<M>>(model));
   }
   std::string name() const { return self_->name(); }
-  std::vector<Attribute> attributes() const { return self_->attributes(); }
+  std::vector<Attribute> attributes() const;
   std::string label() const;  // "f32/batch:32"
   // Copies with one attribute, several, or several words of a case (core/cases.h), set from text. Whether the
   // attributes go together is asked once, after the last. Throw Error naming attribute, value and what is allowed.
@@ -74,6 +76,7 @@ class Model {
   struct Holder;
   explicit Model(std::shared_ptr<const Interface> self) : self_(std::move(self)) {}
   Model changed(std::string_view attribute, std::string_view text) const;
+  Model with_layout_of_dtype(const std::vector<std::string>& given) const;
   void validate() const;
   std::shared_ptr<const Interface> self_;
 };

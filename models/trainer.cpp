@@ -90,7 +90,7 @@ double log_sum_exp(std::span<const double> row) {
 
 std::string layout_of(const Model& model) {
   for (const Attribute& a : model.attributes())
-    if (a.name == "layout") return a.text();
+    if (a.name == kLayout) return a.text();
   return "";
 }
 

@@ -138,7 +138,8 @@ void add_steps(const Analysis& analysis, const ReportOptions& options, Document&
   section.blocks.push_back(
       {Text{plain("Forward pass, backward pass and optimiser together. Bars: the nodes of a step, each timed by "
                   "itself; hatched: the "
-                  "residual that their sum does not explain.")}});
+                  "residual that their sum does not explain. Images lie channels first (nchw) where a name has no "
+                  "layout.")}});
   section.blocks.push_back({step_table(step_pairs(analysis.steps), Kind::step)});
   add_charts(step_charts(analysis.steps, options.rows_per_chart), section);
   section.blocks.push_back({Fold{

@@ -517,7 +517,7 @@ TEST(Models, ChannelsLastIsTheSameStep) {
         std::tuple{"resnet50", "batch:2 side:32 classes:5 width:2", 0},
         std::tuple{"resnet50", "bf16 batch:2 side:32 classes:5 width:2", 0}}) {
     SCOPED_TRACE(std::string(name) + " " + words);
-    const Model model = find_model(name).with_words(words);
+    const Model model = find_model(name).with_words(std::string(words) + " layout:nchw");
     const auto first = tape_of(model, cpu, {"reference"}),
                last = tape_of(model.with("layout", "nhwc"), cpu, {"reference"});
     ASSERT_EQ(first->named_parameters().size(), last->named_parameters().size());
@@ -556,6 +556,17 @@ TEST(Models, ChannelsLastIsTheSameStep) {
       EXPECT_LE(worst_error, 1e-6 * scale) << parameter;  // of the values as f32
     }
   }
+}
+
+TEST(Models, SixteenBitsMeanChannelsLastWhereNoLayoutIsGiven) {
+  const Model& lenet = find_model("lenet");
+  EXPECT_EQ(lenet.with("batch", "2").label(), "f32/batch:2");
+  EXPECT_EQ(lenet.with("dtype", "bf16").label(), "bf16/batch:4/layout:nhwc");
+  EXPECT_EQ(lenet.with({{"layout", "nchw"}, {"dtype", "f16"}}).label(), "f16/batch:4/layout:nchw");
+  const Model first = lenet.with_words("bf16 batch:2 layout:nchw");
+  EXPECT_EQ(first.with("batch", "1").label(), "bf16/batch:1/layout:nchw") << "which stays as it was given";
+  EXPECT_EQ(lenet.with_words(first.label()).label(), first.label());
+  EXPECT_EQ(find_model("gpt2").with("dtype", "bf16").label(), "bf16/batch:1/tokens:256");
 }
 
 // With a padded table the loss, and the gradients of the words, are those without; the further rows have none.

@@ -637,6 +637,15 @@ TEST(Models, RecomputedActivationsGiveTheSameBitsOnTheGpu) {
   const std::unique_ptr<Context> gpu = open_gpu(reason);
   if (!gpu) GTEST_SKIP() << reason;
   check_recomputed(*gpu, {"cuda.tuned", "cuda.naive"});
+  for (const auto& [name, words] :
+       {std::pair{"gpt2", "batch:2 tokens:8 layers:2 width:24 heads:3 vocabulary:31 context:8 recompute:1"},
+        {"transformer", "batch:2 tokens:8 layers:1 width:24 heads:3 inner:40 vocabulary:31 recompute:1"}}) {
+    Step step(find_model(name).with_words(words), *gpu, Tape::preferences_for(gpu->device()), kSeed, Step::Form::graph);
+    ASSERT_TRUE(step.supported()) << step.reason();
+    for (int i = 0; i < 2; ++i) gpu->enter([&] { step.run(); });
+    const Check check = step.replay();
+    EXPECT_TRUE(check.passed()) << name << ": " << check.failure;
+  }
 }
 
 // Of what is computed again, ops whose results no op reads are left out: of a block of GPT-2 its last product and sum.

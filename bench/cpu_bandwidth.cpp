@@ -51,10 +51,22 @@ void copy(float* x, float* y, float*, int64_t floats) {
 }
 
 template <bool kStreaming>
-void write(float* x, float*, float*, int64_t floats) {
-  const auto value = hn::Set(Floats(), kScale);
+HWY_INLINE void fill(float* x, float with, int64_t floats) {
+  const auto value = hn::Set(Floats(), with);
   each_vector(floats, [=](int64_t i) HWY_ATTR { store<kStreaming>(value, x + i); });
   finish<kStreaming>();
+}
+
+template <bool kStreaming>
+void write(float* x, float*, float*, int64_t floats) {
+  fill<kStreaming>(x, kScale, floats);
+}
+
+// Some CPUs move no data for a line of zeros: on Zen 4, streaming zeros take a half of the time of other values, and a
+// third where zeros were before.
+template <bool kStreaming>
+void clear(float* x, float*, float*, int64_t floats) {
+  fill<kStreaming>(x, 0, floats);
 }
 
 template <bool kStreaming>
@@ -99,9 +111,10 @@ void read(float* x, float*, float*, int64_t floats) {
   [[maybe_unused]] const volatile uint32_t used = hn::GetLane(all);
 }
 
-void write_string(float* x, float*, float*, int64_t floats) {
+template <int kByte>
+void fill_string(float* x, float*, float*, int64_t floats) {
   int64_t bytes = floats * int64_t{sizeof(float)};
-  asm volatile("rep stosb" : "+D"(x), "+c"(bytes) : "a"(0) : "memory");
+  asm volatile("rep stosb" : "+D"(x), "+c"(bytes) : "a"(kByte) : "memory");
 }
 
 // The CPU's own copy instruction, which memcpy may use. On some CPUs it avoids reading what it overwrites, too.
@@ -111,7 +124,8 @@ void copy_string(float* x, float* y, float*, int64_t floats) {
 }
 
 constexpr bench::MemoryLoop kLoops[] = {
-    {"write", 1, 1, write<false>},  {"write", 1, 1, write<true>},  {"write", 1, 1, write_string},
+    {"write", 1, 1, write<false>},  {"write", 1, 1, write<true>},  {"write", 1, 1, fill_string<0x3f>},
+    {"clear", 1, 1, clear<false>},  {"clear", 1, 1, clear<true>},  {"clear", 1, 1, fill_string<0>},
     {"read", 1, 1, read<1>},        {"read", 1, 1, read<2>},       {"copy", 2, 2, copy<false>},
     {"copy", 2, 2, copy<true>},     {"copy", 2, 2, copy_string},   {"update", 1, 2, update<false>},
     {"update", 1, 2, update<true>}, {"triad", 3, 3, triad<false>}, {"triad", 3, 3, triad<true>}};

@@ -72,6 +72,7 @@ class Measurement {
     cpu_.enter([&] {
       for (const char* pattern : {"read", "write", "copy", "update", "triad"})
         for (const int64_t f : footprints) bandwidth(pattern, f);
+      bandwidth("clear", *std::max_element(footprints.begin(), footprints.end()));  // in a cache it is a write
       for (const char* dtype : {"bf16", "f16", "f32", "f64", "i8"}) compute(dtype);
       if (cpu_.threads() > 1) fork_join();
       clock_read();

@@ -10,7 +10,7 @@ namespace duet::bench {
 
 // One way to run a bandwidth pattern over arrays of equal size, which lie on whole cache lines.
 struct MemoryLoop {
-  const char* pattern;  // read: x; write: x = s; copy: y = x; update: x = s x; triad: z = x + s y
+  const char* pattern;  // read: x; write: x = s; clear: x = 0; copy: y = x; update: x = s x; triad: z = x + s y
   int arrays;
   int moves;  // arrays read plus written: compulsory traffic, without lines that a cache fetches to overwrite them
   void (*run)(float* x, float* y, float* z, int64_t floats);  // a multiple of kUnit

@@ -12,6 +12,7 @@
 namespace duet::bench {
 
 // The bandwidth pattern that moves memory as these tensors do, or two joined by '|': then the faster one is the roof.
+// A GPU has no clear: it writes zeros as it does other values.
 std::string pattern_of(const std::vector<TensorSpec>& tensors);
 
 // What a row did and how long it took.

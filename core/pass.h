@@ -48,8 +48,8 @@ class PassMemory {
 class Passes {
  public:
   virtual ~Passes() = default;
-  // Over arrays of `footprint` bytes together, every way there is. patterns: read, write, copy, update or triad, or
-  // several joined by '|'.
+  // Over arrays of `footprint` bytes together, every way there is. patterns: read, write, clear, copy, update or triad,
+  // or several joined by '|'.
   virtual std::vector<std::unique_ptr<Pass>> memory(std::string_view patterns, int64_t footprint) = 0;
   // Multiply-adds of a dtype ("f32/tf32": in that math mode); none where the device has no unit for it. A pass is long,
   // or has about max_operations where these are fewer.

@@ -588,7 +588,7 @@ inline constexpr const char* kCeilingUnits[] = {"B/s", "FLOP/s", "OP/s", "s"};
 void members_of_ceiling(auto& c, auto&& field) {
   field("name", c.name, Allow::not_empty, "");
   field("device", c.device, kDeviceNames, "");
-  field("pattern", c.pattern, Allow::any, "of a bandwidth: read, write, copy, update, triad");
+  field("pattern", c.pattern, Allow::any, "of a bandwidth: read, write, clear, copy, update, triad");
   field("dtype", c.dtype, Allow::any, "of a compute peak");
   field("threads", c.threads, Allow::at_least_one, "");
   field("footprint_bytes", c.footprint_bytes, Allow::not_negative, "of all arrays together");

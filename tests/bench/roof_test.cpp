@@ -26,6 +26,13 @@ TEST(PatternOf, FollowsTheRoles) {
   EXPECT_EQ(pattern_of({in(1000), out(1000)}), "copy");             // relu, transpose, softmax
   EXPECT_EQ(pattern_of({inout(1000)}), "update");                   // relu in place
   EXPECT_EQ(pattern_of({in(1000), in(1000), out(1000)}), "triad");  // add
+  TensorSpec filled = out(1000);
+  filled.fill = Fill::constant(0);
+  EXPECT_EQ(pattern_of({filled}), "clear|write");
+  EXPECT_EQ(pattern_of({in(1), filled}), "clear|write");
+  EXPECT_EQ(pattern_of({out(1000), filled}), "write");
+  filled.fill = Fill::constant(1);
+  EXPECT_EQ(pattern_of({filled}), "write");
 }
 
 TEST(PatternOf, IgnoresSmallTensors) {
@@ -252,6 +259,15 @@ TEST(AnnotateRoof, AProbeOfAFootprintThatAGpuKeepsInPartAccusesNoRow) {
     annotate_roof(run, job);
     EXPECT_EQ(job.comparable, !accused) << footprint;
     EXPECT_NEAR(job.series[0].roof->fraction, 1.2, 1e-12);
+  }
+}
+
+TEST(WorkOf, AGpuWritesZerosAsOtherValues) {
+  for (const auto& [job, pattern] :
+       {std::pair("fill/cuda.tuned/f32/n:250", "write"), std::pair("fill/cpu.tuned/f32/n:250", "clear|write")}) {
+    results::Job filled = results::testing::make_job(job, {});
+    filled.pattern = "clear|write";
+    EXPECT_EQ(work_of(filled, {}).pattern, pattern) << job;
   }
 }
 

@@ -41,7 +41,8 @@ TEST(CpuPass, CountsWhatItMoves) {
   CpuContext cpu(1);
   CpuPasses passes(cpu);
   const PassClock clock(cpu, Scope::call, false);
-  const std::map<std::string, int> moves{{"read", 1}, {"write", 1}, {"copy", 1}, {"update", 2}, {"triad", 1}};
+  const std::map<std::string, int> moves{{"read", 1}, {"write", 1},  {"clear", 1},
+                                         {"copy", 1}, {"update", 2}, {"triad", 1}};
   for (const auto& [pattern, times] : moves) {
     const auto pass = fastest(clock, passes.memory(pattern, 3 * kMiB), {});
     EXPECT_EQ(pass->footprint_bytes, 3 * kMiB) << pattern;

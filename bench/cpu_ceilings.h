@@ -14,10 +14,10 @@ class CpuContext;
 
 namespace duet::bench {
 
-// Names: cpu.{read,write,copy,update,triad} (B/s, one a footprint), cpu.clear (B/s, of the largest), cpu.fma.{f32,bf16,f16,f64} (FLOP/s), cpu.fma.i8
-// (OP/s, where VNNI exists), cpu.fork_join (s, with two threads or more), cpu.clock_read (s). All at cpu.threads()
-// threads. quick: one footprint for each cache and for memory, which takes about 2 s; otherwise every power of two,
-// about 6 s.
+// Names: cpu.{read,write,copy,update,triad} (B/s, one a footprint), cpu.clear (B/s, of the largest),
+// cpu.fma.{f32,bf16,f16,f64} (FLOP/s), cpu.fma.i8 (OP/s, where VNNI exists), cpu.fork_join (s, with two threads or
+// more), cpu.clock_read (s). All at cpu.threads() threads. quick: one footprint for each cache and for memory, which
+// takes about 2 s; otherwise every power of two, about 6 s.
 std::vector<Ceiling> measure_cpu_ceilings(CpuContext& cpu, bool quick);
 
 // Footprints (bytes of all arrays together) at which bandwidth is measured, ascending; the last one is for memory.

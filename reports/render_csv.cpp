@@ -2,8 +2,10 @@
 // The run as one CSV table: a line for each series, and one for each job that has none.
 #include <fmt/format.h>
 
+#include <iterator>
 #include <string_view>
 
+#include "reports/counters.h"
 #include "reports/format.h"
 #include "reports/render.h"
 
@@ -14,7 +16,8 @@ constexpr const char* kHeader =
     "job,op,family,case,why,impl,machine,device,dtype,status,comparable,reason,repro,scope,cache,threads,batch,"
     "iterations,repetitions,median_s,lo_s,hi_s,interval,min_s,flops,bytes,footprint_bytes,flop_per_s,byte_per_s,bound,"
     "ceiling,ceiling_value,roof_fraction,roof_source,flags,max_error_ratio,slices,elements,isa,algorithm,"
-    "workspace_bytes,create_s,first_call_s,p50_s,p90_s,p99_s";
+    "workspace_bytes,create_s,first_call_s,p50_s,p90_s,p99_s,counted_applications,counter_window_s,"
+    "counted_instructions,counted_cycles,counted_bytes,counted_cpu_energy_j,counted_dram_energy_j,counted_gpu_energy_j";
 
 class Line {
  public:
@@ -69,6 +72,20 @@ void series_fields(Line& line, const Job& job, const Series& s) {
   line.text(flags);
 }
 
+// Of one application, on the line of the series in whose circumstances it was counted.
+void counter_fields(Line& line, const Job& job, const Series* series) {
+  constexpr Quantity kColumns[] = {Quantity::instructions, Quantity::cycles,        Quantity::bytes,
+                                   Quantity::cpu_energy_j, Quantity::dram_energy_j, Quantity::gpu_energy_j};
+  const auto& c = job.counters;
+  if (!c || !c->window || !series || c->scope != series->scope || c->cache != series->cache ||
+      c->threads != series->threads) {
+    line.nothing(2 + static_cast<int>(std::size(kColumns)));
+    return;
+  }
+  line.number(c->window->applications).number(c->window->time_s);
+  for (const Quantity quantity : kColumns) line.number(c->value_of(quantity));
+}
+
 std::string job_line(const Job& job, const Series* series) {
   Line line;
   line.text(job.name)
@@ -98,6 +115,7 @@ std::string job_line(const Job& job, const Series* series) {
     line.number(percentiles->p50_s).number(percentiles->p90_s).number(percentiles->p99_s);
   else
     line.nothing(3);
+  counter_fields(line, job, series);
   return line.end();
 }
 

@@ -378,6 +378,32 @@ TEST(ReportsReport, CsvHasALinePerSeriesAndPerJobWithoutOne) {
   EXPECT_EQ(at(7, "isa"), "");
 }
 
+TEST(ReportsReport, CsvHasCountersOnTheLineOfTheirSeries) {
+  results::Run run = full_run();
+  results::Counters& counters = run.jobs[0].counters.emplace();
+  const Series& counted = run.jobs[0].series[1];
+  counters.scope = counted.scope;
+  counters.cache = counted.cache;
+  counters.threads = counted.threads;
+  counters.window = results::CounterWindow{.applications = 2000, .time_s = 2.5, .foreign_cores = 0};
+  counters.readings = {
+      {.quantity = results::Quantity::bytes, .value = 1.5e6, .source = "invented", .unavailable_reason = ""},
+      {.quantity = results::Quantity::gpu_energy_j, .value = {}, .source = "", .unavailable_reason = "no"},
+      {.quantity = results::Quantity::cpu_energy_j, .value = 0.25, .source = "invented", .unavailable_reason = ""}};
+  const auto rows = parse_csv(Written(run).csv);
+  for (const auto& [column, value] : {std::pair("counted_applications", "2000"),
+                                      {"counter_window_s", "2.5"},
+                                      {"counted_instructions", ""},
+                                      {"counted_bytes", "1500000"},
+                                      {"counted_cpu_energy_j", "0.25"},
+                                      {"counted_gpu_energy_j", ""}}) {
+    const auto found = std::find(rows[0].begin(), rows[0].end(), column);
+    ASSERT_NE(found, rows[0].end()) << column;
+    const auto at = static_cast<size_t>(found - rows[0].begin());
+    for (size_t row = 1; row < rows.size(); ++row) EXPECT_EQ(rows[row][at], row == 2 ? value : "") << column << row;
+  }
+}
+
 TEST(ReportsReport, CsvHoldsNoFormulaAndNoControlCharacter) {
   results::Run run = full_run();
   const std::vector<std::string> names = {"=cmd|' /C calc'!A0", "+1", "-1", "@SUM(A1)", "\tx"};

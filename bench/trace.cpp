@@ -55,6 +55,7 @@ void Trace::write() const {
   std::vector<std::pair<std::string, std::string>> facts{{"command", fmt::format("{}", fmt::join(options_.argv, " "))}};
   if (options_.json && !options_.json_to_stdout()) facts.emplace_back("run_file", *options_.json);
   const int64_t ranges = recorder::write_trace(all, *options_.trace, facts);
+  if (ranges == 0) return;  // there was nothing to run, and another message says why
   fmt::print(options_.json_to_stdout() ? stderr : stdout, "trace of {} ranges: {} (ui.perfetto.dev opens it)\n", ranges,
              *options_.trace);
 }

@@ -335,7 +335,7 @@ int64_t write_trace(const std::vector<std::string>& parts, const std::string& pa
   if (!writer.incomplete().empty())
     other["incomplete"] = fmt::format("{}: ended without closing its recording", fmt::join(writer.incomplete(), ", "));
   write("\n],\"otherData\":" + other.dump(-1, ' ', false, Json::error_handler_t::replace) + "}\n");
-  file.commit();
+  if (writer.ranges() > 0) file.commit();
   return writer.ranges();
 }
 

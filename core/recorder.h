@@ -28,9 +28,9 @@ void end();                 // of the innermost one
 void name_thread(const std::string& name);
 
 // A complete event ("X") for each range, with the range's id, depth and work as arguments; of one that its process left
-// open, `unfinished`. The file appears complete or not at all. Parts that do not exist are left out. facts: put into
-// "otherData", to which `incomplete` is added where the recording of a process was cut. Returns the number of ranges.
-// Throws as AtomicFile does.
+// open, `unfinished`. The file appears complete, or not at all where there is no range. Parts that do not exist are
+// left out. facts: put into "otherData", to which `incomplete` is added where the recording of a process was cut.
+// Returns the number of ranges. Throws as AtomicFile does.
 int64_t write_trace(const std::vector<std::string>& parts, const std::string& path,
                     const std::vector<std::pair<std::string, std::string>>& facts);
 

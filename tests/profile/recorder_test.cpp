@@ -95,6 +95,14 @@ TEST_F(Recorder, WritesNestedRangesOfAllThreads) {
   EXPECT_EQ(json["otherData"]["command"], "a \"test\"");
 }
 
+TEST_F(Recorder, WithoutARangeTheTraceOfBeforeStays) {
+  std::ofstream(at("trace.json")) << "of before";
+  recorder::start(at("part"), "program");
+  recorder::finish();
+  EXPECT_EQ(recorder::write_trace({at("part")}, at("trace.json"), {}), 0);
+  EXPECT_EQ(profile::read_text(at("trace.json")), "of before");
+}
+
 TEST_F(Recorder, NamesTheThreadsOfTheCpu) {
   if (usable_threads() < 2) GTEST_SKIP() << "one thread";
   CpuContext cpu(2);

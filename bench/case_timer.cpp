@@ -262,10 +262,11 @@ void CaseTimer::add_timings(const Side& side, const std::shared_ptr<Runner>& run
   std::vector<Cache> caches{Cache::warm};
   if (options_.preset >= Preset::standard) caches.push_back(Cache::cold);
   for (const Cache cache : caches)
-    for (const Scope scope : {Scope::kernel, Scope::call, Scope::end_to_end}) {
+    for (const Scope scope : {Scope::kernel, Scope::call, Scope::end_to_end, Scope::overlapped}) {
       // A CPU's data is in host memory and it has no device clock.
       if (side.device == Device::cpu && scope != Scope::call) continue;
-      if (cache == Cache::cold && scope == Scope::end_to_end) continue;
+      if (cache == Cache::cold && results::has_copies(scope)) continue;
+      if (scope == Scope::overlapped && !runner->reads_batches()) continue;
       if (!wanted(scope)) continue;
       timings.push_back(std::make_unique<Timing>(
           fmt::format("{}/{}/{}/threads:{}", side.job, name_of(scope), name_of(cache), threads), runner, scope, cache,
@@ -309,8 +310,7 @@ void CaseTimer::add_probes(Timings& timings) {
   worker::works_on(Phase::probe);
   std::map<std::tuple<const Context*, Scope, Cache>, std::shared_ptr<RoofProbe>> of_case;
   for (auto& t : timings) {
-    // The link between host and device limits the scope end_to_end.
-    if (t->series.scope == Scope::end_to_end || t->job->status == Status::failed) continue;
+    if (results::has_copies(t->series.scope) || t->job->status == Status::failed) continue;
     if (stop_requested) throw Interrupted{};
     const auto [at, is_new] = of_case.try_emplace({&t->runner->context(), t->series.scope, t->series.cache});
     if (is_new) at->second = probe_of(*t, false);

@@ -179,9 +179,9 @@ std::optional<int> parse(int argc, char** argv, Options& options) {
   app.add_option("--dtype", options.dtypes, "only these element types: f32 bf16 f16")
       ->delimiter(',')
       ->check(CLI::IsMember(dtypes));
-  app.add_option("--scope", options.scopes, "only these scopes: kernel call end_to_end")
+  app.add_option("--scope", options.scopes, "only these scopes: kernel call end_to_end overlapped")
       ->delimiter(',')
-      ->check(CLI::IsMember({"kernel", "call", "end_to_end"}));
+      ->check(CLI::IsMember({"kernel", "call", "end_to_end", "overlapped"}));
   std::string choose = "order";
   app.add_option(
          "--choose", choose,

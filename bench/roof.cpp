@@ -187,8 +187,7 @@ void annotate_roof(const std::vector<Ceiling>& ceilings, results::Job& job, int6
   for (results::Series& s : job.series) {
     s.roof.reset();
     const Work its_work = work_of(job, s);
-    if (s.scope != results::Scope::end_to_end)  // which is limited by the link between host and device
-      s.roof = roof_of(ceilings, its_work);
+    if (!results::has_copies(s.scope)) s.roof = roof_of(ceilings, its_work);
     if (s.roof && set_adjacent_fraction(s.repetitions, *s.roof)) {
       // The rate of the bound while the row was timed.
       const double work = s.roof->bound == results::Bound::compute ? job.flops : static_cast<double>(job.bytes);

@@ -26,6 +26,9 @@ class Runner {
   // end_to_end are single calls, so that they have percentiles.
   virtual bool single_calls() const { return false; }
 
+  // Whether what it uploads is a batch, of which the next one can be copied meanwhile: it has the scope overlapped.
+  virtual bool reads_batches() const { return false; }
+
   // The hooks of verification, outside the clock. Repetition `index` of `count` of a series begins: it sets the outputs
   // to 0xFF, and may replace the inputs. Then come its samples, each between two hooks, and verify().
   virtual void begin_repetition(int /*index*/, int /*count*/) {}
@@ -33,7 +36,7 @@ class Runner {
   virtual void after_sample(int /*index*/, int /*count*/) {}
   virtual Check verify(bool last) = 0;  // of the buffers that were timed last; last: it was the series' last repetition
 
-  virtual std::vector<std::pair<void*, int64_t>> uploads() const { return {}; }  // for the end-to-end scope
+  virtual std::vector<std::pair<void*, int64_t>> uploads() const { return {}; }  // for scopes with copies
   virtual std::vector<std::pair<void*, int64_t>> downloads() const { return {}; }
 
   double create_s = 0;

@@ -10,6 +10,7 @@
 
 #include "bench/pass_clock.h"
 #include "bench/worker.h"
+#include "core/error.h"
 #include "core/nvtx.h"
 
 namespace duet::bench {
@@ -45,17 +46,26 @@ Sampler::Sampler(Runner& runner, Scope scope, Cache cache, double clock_read_s)
     : runner_(&runner), scope_(scope), cache_(cache), clock_read_s_(clock_read_s), run_([this] {
         runner_->run(runner_->restores() ? copy_++ % runner_->copies() : 0);
       }) {
-  if (scope != Scope::end_to_end) return;
+  if (!results::has_copies(scope)) return;
   Context& context = runner.context();
   for (const auto& [device, bytes] : runner.uploads()) up_.push_back({PinnedBuffer(context, bytes), device});
   for (const auto& [device, bytes] : runner.downloads()) down_.push_back({PinnedBuffer(context, bytes), device});
+  if (scope == Scope::overlapped) {
+    beside_ = open_upload_stream(context);
+    if (!beside_) throw Error("{} has no copies that work could overlap", context.describe());
+    for (Transfer& t : up_) t.next = Buffer(context, t.host.bytes());
+  }
   refresh_uploads();
 }
 
 void Sampler::refresh_uploads() {
   if (up_.empty()) return;
   if (runner_->restores()) runner_->restore();
-  for (const Transfer& t : up_) runner_->context().download(t.host.data(), t.device, t.host.bytes());
+  Context& context = runner_->context();
+  for (const Transfer& t : up_) {
+    context.download(t.host.data(), t.device, t.host.bytes());
+    if (beside_) context.upload(t.next.data(), t.host.data(), t.host.bytes());
+  }
 }
 
 Sampler::Counts Sampler::calibrate(double budget_s, int repetitions) {
@@ -192,8 +202,10 @@ void Sampler::apply(int runs) {
       context.synchronize();
     } else if (scope_ == Scope::call) {
       timed_call(batch);
-    } else {
+    } else if (scope_ == Scope::end_to_end) {
       timed_end_to_end(batch);
+    } else {
+      timed_overlapped(batch);
     }
   }
 }
@@ -215,6 +227,9 @@ double Sampler::timed(int batch, bool* waited) {
       break;
     case Scope::end_to_end:
       result = timed_end_to_end(batch);
+      break;
+    case Scope::overlapped:
+      result = timed_overlapped(batch);
       break;
   }
   benchmark::ClobberMemory();
@@ -246,6 +261,25 @@ double Sampler::timed_end_to_end(int batch) {
     for (const Transfer& t : down_) t.host.download(t.device, 0, t.host.bytes());
     context.synchronize();
   }
+  return seconds(Clock::now() - start) / batch;
+}
+
+// As a training loop with two buffers: the batch that was copied during the last application goes to its place, and the
+// next one is copied during this one. The last copy is waited for, so that every application has one.
+double Sampler::timed_overlapped(int batch) {
+  Context& context = runner_->context();
+  const auto start = Clock::now();
+  for (int i = 0; i < batch; ++i) {
+    beside_->hold_work();
+    for (const Transfer& t : up_) context.copy_within(t.device, t.next.data(), t.host.bytes());
+    beside_->begin_after_work();
+    for (const Transfer& t : up_) beside_->upload(t.next.data(), t.host.data(), t.host.bytes());
+    runner_->refreshed();
+    context.enter([&] { runner_->run(0); });
+    for (const Transfer& t : down_) t.host.download(t.device, 0, t.host.bytes());
+    context.synchronize();
+  }
+  beside_->synchronize();
   return seconds(Clock::now() - start) / batch;
 }
 

@@ -9,6 +9,7 @@
 
 #include "bench/runner.h"
 #include "core/device_queue.h"
+#include "core/upload_stream.h"
 #include "results/run.h"
 
 namespace duet::bench {
@@ -40,7 +41,7 @@ class Sampler {
   // Before a repetition: on a GPU, applications that are not timed for 20 ms. Its clock falls while the CPU's side has
   // its turn, and takes milliseconds to rise.
   void wake();
-  void refresh_uploads();  // the end-to-end scope uploads what the inputs hold now
+  void refresh_uploads();  // scopes with copies upload what the inputs hold now
   double sample();         // seconds of one application
   // So many applications in the scope and cache state of the series, without a clock: for profilers. Between them, data
   // are restored or evicted as between samples.
@@ -57,6 +58,7 @@ class Sampler {
   double timed(int batch, bool* waited = nullptr);
   double timed_call(int batch);
   double timed_end_to_end(int batch);
+  double timed_overlapped(int batch);
 
   Runner* runner_;
   Scope scope_;
@@ -71,8 +73,10 @@ class Sampler {
   struct Transfer {
     PinnedBuffer host;
     void* device;
+    Buffer next = {};  // overlapped: memory on the device for the next batch
   };
   std::vector<Transfer> up_, down_;
+  std::unique_ptr<UploadStream> beside_;  // declared last: its destructor waits for copies to that memory
 };
 
 double clock_read_s();  // cost of one steady_clock read here

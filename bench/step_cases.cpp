@@ -45,6 +45,7 @@ class StepRunner final : public Runner {
   }
   void evict() override { step_->evict(); }
   bool single_calls() const override { return single_calls_; }
+  bool reads_batches() const override { return true; }
 
   // The last repetition has other inputs than those before it. The steps of its last sample are taken again, op by op.
   void begin_repetition(int index, int count) override {

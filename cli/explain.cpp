@@ -104,6 +104,10 @@ void add_side(const Choice& c, Sentences& out) {
       out.push_back(fmt::format("With the copies of inputs and outputs it takes {}; the copies are {} of that.",
                                 seconds(all_s), share(copies_s / all_s)));
   }
+  if (c.end_to_end && c.overlapped)
+    out.push_back(fmt::format("With the copy of the next batch beside the work it takes {}, {} of that.",
+                              seconds(c.overlapped->summary.median_s),
+                              share(c.overlapped->summary.median_s / c.end_to_end->summary.median_s)));
 }
 
 // What counters measured (bench_all --counters), beside what the model says.

@@ -13,7 +13,10 @@ namespace duet::reports {
 
 std::string to_text(Device device) { return device == Device::cpu ? "CPU" : "GPU"; }
 std::string to_text(Status status) { return name_of(status); }
-std::string to_text(Scope scope) { return scope == Scope::end_to_end ? "end to end" : name_of(scope); }
+std::string to_text(Scope scope) {
+  if (scope == Scope::overlapped) return "end to end, overlapped";
+  return scope == Scope::end_to_end ? "end to end" : name_of(scope);
+}
 std::string to_text(Cache cache) { return name_of(cache); }
 std::string to_text(Bound bound) { return name_of(bound); }
 

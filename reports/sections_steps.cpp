@@ -97,6 +97,38 @@ Table parts_table(const std::vector<StepRow>& rows, const char* noun) {
   return table;
 }
 
+// Rows whose batch is copied to the device. hidden: how much of the copies' time the overlap takes away.
+Table copies_table(const std::vector<StepRow>& rows, const char* noun) {
+  Table table{.caption = {plain("On a CPU the batch lies in the memory that it is read from: there is no copy to "
+                                "overlap.")},
+              .columns = {{noun},
+                          {"side"},
+                          {"batch resident", true},
+                          {"with its copy", true},
+                          {"next copy overlapped", true},
+                          {"hidden", true}},
+              .rows = {}};
+  for (const StepRow& row : rows) {
+    const auto median_s = [&](Scope scope) -> std::optional<double> {
+      const Series* series = results::find_series(*row.job, scope, results::Cache::warm, 1);
+      return series ? std::optional(series->summary.median_s) : std::nullopt;
+    };
+    const auto copied = median_s(Scope::end_to_end), overlapped = median_s(Scope::overlapped);
+    if (row.job->device == Device::cpu || !copied) continue;
+    const double copies_s = *copied - row.step_s;
+    table.rows.push_back({model_cell(row.model), cell(row.label), cell(seconds(row.step_s)), cell(seconds(*copied)),
+                          overlapped ? cell(seconds(*overlapped)) : cell("–"),
+                          overlapped && copies_s > 0 ? cell(share((*copied - *overlapped) / copies_s)) : cell("–")});
+  }
+  drop_empty_columns(table);
+  return table;
+}
+
+void add_copies(const std::vector<StepRow>& rows, const char* noun, Section& section) {
+  Table table = copies_table(rows, noun);
+  if (!table.rows.empty()) section.blocks.push_back({Fold{"With the copy of the batch", {{std::move(table)}}}});
+}
+
 }  // namespace
 
 Table step_table(const std::vector<StepPairs>& all, Kind kind) {
@@ -150,6 +182,7 @@ void add_steps(const Analysis& analysis, const ReportOptions& options, Document&
                    "others in between (the pause between them, and whatever else differed between the two "
                    "timings).")}},
        {parts_table(analysis.steps, "step")}}}});
+  add_copies(analysis.steps, "step", section);
   section.conclusion = conclude_steps(analysis, Kind::step);
 }
 
@@ -164,6 +197,7 @@ void add_inferences(const Analysis& analysis, Document& document) {
   section.blocks.push_back({step_table(step_pairs(analysis.inferences), Kind::inference)});
   section.blocks.push_back(
       {Fold{"Nodes, residual and memory of every inference", {{parts_table(analysis.inferences, "inference")}}}});
+  add_copies(analysis.inferences, "inference", section);
   section.conclusion = conclude_steps(analysis, Kind::inference);
 }
 

@@ -273,7 +273,16 @@ const Series* step_call(const Job& job) {
 // --- the best of a side
 
 const Series* Choice::at(Scope scope) const {
-  return scope == Scope::kernel ? kernel : scope == Scope::call ? call : end_to_end;
+  switch (scope) {
+    case Scope::kernel:
+      return kernel;
+    case Scope::call:
+      return call;
+    case Scope::end_to_end:
+      return end_to_end;
+    default:
+      return overlapped;
+  }
 }
 
 std::optional<Choice> best(const std::vector<const Job*>& jobs, Device device, Cache cache) {
@@ -284,7 +293,8 @@ std::optional<Choice> best(const std::vector<const Job*>& jobs, Device device, C
       if (call.scope != Scope::call || call.cache != cache) continue;
       if (fastest && fastest->call->summary.median_s <= call.summary.median_s) continue;
       fastest = Choice{job, &call, find_series(*job, Scope::kernel, cache, call.threads),
-                       find_series(*job, Scope::end_to_end, cache, call.threads)};
+                       find_series(*job, Scope::end_to_end, cache, call.threads),
+                       find_series(*job, Scope::overlapped, cache, call.threads)};
     }
   }
   return fastest;

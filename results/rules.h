@@ -101,6 +101,7 @@ struct Choice {
   const Series* call = nullptr;
   const Series* kernel = nullptr;  // GPU only
   const Series* end_to_end = nullptr;
+  const Series* overlapped = nullptr;                                   // training steps and inferences on a GPU only
   const Series* device_time() const { return kernel ? kernel : call; }  // what is compared with the roof
   const Series* at(Scope scope) const;
 };

@@ -35,7 +35,7 @@ struct Allowed {
 
 enum class Device : uint8_t { cpu, gpu };
 enum class Status : uint8_t { ok, skipped, failed };
-enum class Scope : uint8_t { kernel, call, end_to_end };
+enum class Scope : uint8_t { kernel, call, end_to_end, overlapped };
 enum class Cache : uint8_t { warm, cold };
 enum class Bound : uint8_t { memory, compute };
 // Where a roof comes from: a probe that ran between the samples of the series, or the ceilings of the run.
@@ -49,7 +49,9 @@ enum class Quantity : uint8_t { instructions, cycles, bytes, cpu_energy_j, dram_
 // Their names in the file, in the order of their values.
 constexpr std::array<const char*, 2> names_of(Device) { return {"cpu", "gpu"}; }
 constexpr std::array<const char*, 3> names_of(Status) { return {"ok", "skipped", "failed"}; }
-constexpr std::array<const char*, 3> names_of(Scope) { return {"kernel", "call", "end_to_end"}; }
+constexpr std::array<const char*, 4> names_of(Scope) { return {"kernel", "call", "end_to_end", "overlapped"}; }
+// Whether the link between host and device limits it, for which there is no roof.
+constexpr bool has_copies(Scope scope) { return scope == Scope::end_to_end || scope == Scope::overlapped; }
 constexpr std::array<const char*, 2> names_of(Cache) { return {"warm", "cold"}; }
 constexpr std::array<const char*, 2> names_of(Bound) { return {"memory", "compute"}; }
 constexpr std::array<const char*, 2> names_of(RoofSource) { return {"adjacent", "run"}; }
@@ -150,7 +152,8 @@ struct Series {
 
   static void members(auto& s, auto&& field) {
     field("scope", s.scope, Allow::any,
-          "kernel: device time with resident data; call: wall time of launch and wait; end_to_end: with both copies");
+          "kernel: device time with resident data; call: wall time of launch and wait; end_to_end: with both copies; "
+          "overlapped: of a step on a GPU, end_to_end with the copy of the next batch beside the step");
     field("cache", s.cache, Allow::any, "warm, or cold: everything evicted before each sample");
     field("threads", s.threads, Allow::at_least_one, "of the CPU; 1 on a GPU");
     field("batch", s.batch, Allow::at_least_one, "applications in a sample, which is divided by it");

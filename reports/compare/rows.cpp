@@ -113,7 +113,7 @@ std::vector<MeasuredRow> speedup_rows(const Run& run) {
     for (const Cache cache : {Cache::warm, Cache::cold}) {
       const auto cpu = best(jobs, Device::cpu, cache), gpu = best(jobs, Device::gpu, cache);
       if (!cpu || !gpu) continue;
-      for (const Scope scope : {Scope::kernel, Scope::call, Scope::end_to_end}) {
+      for (const Scope scope : {Scope::kernel, Scope::call, Scope::end_to_end, Scope::overlapped}) {
         const Series* series = gpu->at(scope);
         if (!series) continue;
         MeasuredRow row;

@@ -300,6 +300,25 @@ TEST(ReportsReport, AStepHasItsThroughputPhasesAndMemory) {
   EXPECT_NE(svg.find(">residual -41.2 % within phases, +52.9 % beyond them<"), std::string::npos) << svg;
 }
 
+// A step on a GPU with the copy of its batch, before it and beside the one before.
+TEST(ReportsReport, StepsShowTheCopyOfTheirBatch) {
+  results::Run run = full_run();
+  EXPECT_EQ(Written(run).html.find("With the copy of the batch"), std::string::npos) << "no step on a GPU";
+  results::Job step = results::testing::make_step("step/mlp/gpu.graph/f32/batch:8", 0.4, {{"gemm", 0.4}});
+  step.series[0].threads = 1;
+  step.series.push_back(results::testing::make_series(results::Scope::end_to_end, 0.6, 0.1));
+  run.jobs.push_back(step);
+  EXPECT_EQ(Written(run).html.find("overlapped"), std::string::npos) << "nothing is made up";
+  run.jobs.back().series.push_back(results::testing::make_series(results::Scope::overlapped, 0.45, 0.1));
+  const Written report(run);
+  for (const std::string& text : {report.html, report.markdown}) {
+    EXPECT_NE(text.find("With the copy of the batch"), std::string::npos);
+    EXPECT_NE(text.find("next copy overlapped"), std::string::npos);
+    EXPECT_NE(text.find("450 ms"), std::string::npos);
+    EXPECT_NE(text.find("75 %"), std::string::npos) << "of the 0.2 s of copies";
+  }
+}
+
 TEST(ReportsReport, OpsOfAStepBeyondTheColoursAreAddedUp) {
   results::Run run = full_run();
   results::Step& step = *run.jobs.back().step;

@@ -65,7 +65,7 @@ def rows_of_a_run():
         scopes = {(scope, cache) for scope, cache, _ in series}
         # Copies to the device and back, and the device's own time behind the kernel that blocks the queue: where that
         # gives up, a sample is flagged as one that waits.
-        for scope in ("kernel", "call", "end_to_end"):
+        for scope in ("kernel", "call", "end_to_end") + (("overlapped",) if name.startswith(("step/", "infer/")) else ()):
             check((scope, "warm") in scopes, f"{name}: no series {scope} among {series}")
         check(not any("synchronises" in flags for _, _, flags in series), f"{name}: {series}")
         compared = re.search(rf"^check {re.escape(name)} (\d+) (\S+)", text, re.M)

@@ -21,7 +21,7 @@ says 2 'benchmark_perf_counters' --benchmark_perf_counters=CYCLES
 says 2 'only json' --benchmark_out_format=csv
 says 2 "tiny not in .smoke,quick,sweep,standard,full" --scale tiny
 says 2 "tpu not in .cpu,gpu,all" --device tpu
-says 2 "warp not in .kernel,call,end_to_end" --scope warp
+says 2 "warp not in .kernel,call,end_to_end,overlapped" --scope warp
 says 2 "f31 not in .f64,f32,bf16,f16" --dtype f31
 says 2 "'cpu.none' names no implementation" --impl cpu.none
 says 2 'not a regular expression' --filter '('

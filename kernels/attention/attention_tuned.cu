@@ -73,7 +73,7 @@ Plan attention_backward_tuned(const AttentionBackward& p, GpuContext& gpu) {
     WorkspaceLayout workspace;
     const auto row_dots = workspace.add<float>(rows);
     constexpr bool kHalf = sizeof(T) == 2;
-    const FlashDqSpace space = kHalf ? flash_dq_space(p) : FlashDqSpace{};
+    const FlashDqSpace space = kHalf ? flash_dq_space_half(p) : flash_dq_space_f32(p);
     const auto dq_sums = workspace.add<float>(space.sums);
     const auto dq_counters = workspace.add<int32_t>(space.counters);
     return Plan([p, rows, row_dots, space, dq_sums, dq_counters, &gpu](Args t) {

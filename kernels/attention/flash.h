@@ -2,6 +2,8 @@
 // Flash attention (Dao et al., arXiv:2205.14135) on raw pointers: its parameters and its launches by precision. Called
 // by attention_tuned.cu; attention_materialised.cu uses the parameters and the row dots. Start reading at flash_f32.cu.
 #pragma once
+#include <algorithm>
+
 #include "ops/attention/attention.h"
 #include "simt/launch.h"
 
@@ -50,6 +52,41 @@ struct MaskedFlash : Flash {
   }
 };
 
+// Which tile of which head is a block's work. Either the tiles of a head are neighbours, or each is followed by the
+// same tile of other heads, of as many as have what they read again in the L2 cache.
+struct Order {
+  int64_t tiles, heads, section;  // tiles of a head; heads whose tiles are taken together
+  // bytes_of_head: what is read again; 0: the tiles of a head are neighbours.
+  Order(int64_t tiles, int64_t heads, int64_t bytes_of_head) : tiles(tiles), heads(heads), section(1) {
+    constexpr int64_t kCacheBytes = int64_t{16} << 20;
+    if (bytes_of_head > 0) section = std::clamp<int64_t>(kCacheBytes / bytes_of_head, 1, std::max<int64_t>(1, heads));
+  }
+  // last_first: a head's last tile comes first.
+  __device__ void place(int64_t block, bool last_first, int& head, int& tile) const {
+    const int64_t first = block / (section * tiles) * section, within = block - first * tiles;
+    const int64_t together = min(section, heads - first);
+    head = static_cast<int>(first + within % together);
+    tile = static_cast<int>(last_first ? tiles - 1 - within / together : within / together);
+  }
+};
+
+// Of a backward pass with tiles of `keys` keys, whose blocks take turns to add to dq: those that run at the same time
+// are of different heads where that is possible, so that they do not wait for each other. Of a head, q, dy and the sums
+// of dq, which are f32, are read for each tile of keys.
+inline Order backward_order(const Flash& p, int64_t keys, int64_t element_bytes) {
+  const int64_t bytes = p.group * p.Tq * p.D * (2 * element_bytes + int64_t{sizeof(float)});
+  return {ceil_div(p.Tk, keys), p.heads / p.group, std::max<int64_t>(1, bytes)};
+}
+
+// The tiles [first, last] of `keys` keys each that a query of the tile from `query` on sees.
+template <class F>
+struct Visitors {
+  int first, last;
+  __device__ Visitors(const F& p, int64_t query, int64_t length, int keys)
+      : first(static_cast<int>(p.first_key(query) / keys)),
+        last(static_cast<int>((p.causal ? min(length - 1, query) : length - 1) / keys)) {}
+};
+
 // Calls f(Flash) or f(MaskedFlash), as the problem needs. lengths: where they stand in t.
 template <class F>
 void for_mask(const AttentionShape& p, const Args& t, Slot lengths, F&& f) {
@@ -75,13 +112,17 @@ struct FlashGradients {
   const float* lse;
   float* delta;
   T *dq, *dk, *dv;
-  float* dq_sums = nullptr;  // flash_half.cu: where its blocks add up dq, and how they take turns. All counters are 0.
-  int32_t* dq_counters = nullptr;
+  float* dq_sums;        // where blocks add up dq; flash_f32.cu: dq itself
+  int32_t* dq_counters;  // how they take turns; all are 0
 };
 
+struct FlashDqSpace {
+  int64_t sums, counters;  // elements of dq_sums and dq_counters
+};
 // flash_f32.cu. The shared memory of a block, forward and backward, may exceed that of the device.
 int64_t flash_shared_bytes(int64_t D);
 int64_t flash_backward_shared_bytes(int64_t D);
+FlashDqSpace flash_dq_space_f32(const AttentionShape& p);
 template <class F>  // Flash, MaskedFlash
 void enqueue_flash(const F& p, const FlashTensors<float>& t, cudaStream_t stream);
 template <class F>
@@ -89,10 +130,7 @@ void enqueue_flash_backward(const F& p, const FlashGradients<float>& t, cudaStre
 // flash_half.cu, for __nv_bfloat16 and __half
 template <class F, class T>
 void enqueue_flash(const F& p, const FlashTensors<T>& t, cudaStream_t stream);
-struct FlashDqSpace {
-  int64_t sums, counters;  // elements of dq_sums and dq_counters
-};
-FlashDqSpace flash_dq_space(const AttentionShape& p);
+FlashDqSpace flash_dq_space_half(const AttentionShape& p);
 template <class F, class T>  // shared_bytes: those that a block may have
 void enqueue_flash_backward(const F& p, const FlashGradients<T>& t, int64_t shared_bytes, cudaStream_t stream);
 

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// A block has 64 rows and loops over the columns in tiles of 64. Forward: rows are queries, columns are keys. Backward:
-// two launches, one with queries as rows (dq) and one with keys as rows (dk, dv), so that each sum is formed by one
-// block in a fixed order; the cost is that the scores are computed twice. Products are register tiles from shared
-// memory.
+// A block has 64 rows and loops over the columns in tiles of 64. Forward: rows are queries, columns are keys; backward:
+// rows are keys, columns are queries. Products are register tiles from shared memory.
 #include "kernels/attention/flash.h"
 #include "kernels/vector.cuh"
+#include "simt/turn.h"
 
 namespace duet::DUET_DEVICE {
 namespace {
@@ -116,6 +115,48 @@ struct Tile {
       }
     }
   }
+  // y = s' b, or y += s' b: the rows of y (rows, D) from `first` on. s: as store_scores writes it; b: (kTile, kD).
+  __device__ static void add_transposed(const float* s, const float* b, bool add, float* y, int64_t first, int64_t rows,
+                                        int64_t D, bool vector) {
+    Sums sums = {};
+#pragma unroll 4
+    for (int j = 0; j < kTile; ++j) {
+      const float4 vs = *reinterpret_cast<const float4*>(s + j * kScorePitch + 4 * ty());
+#pragma unroll
+      for (int g = 0; g < kGroups; ++g) {
+        const float4 vb = *reinterpret_cast<const float4*>(b + j * kPitch + 64 * g + 4 * tx());
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+          const float w = i == 0 ? vs.x : i == 1 ? vs.y : i == 2 ? vs.z : vs.w;
+          sums[i][4 * g] += w * vb.x;
+          sums[i][4 * g + 1] += w * vb.y;
+          sums[i][4 * g + 2] += w * vb.z;
+          sums[i][4 * g + 3] += w * vb.w;
+        }
+      }
+    }
+    // A thread has rows 4 ty + i. What was there is not read from the L1 cache, which may have what was there before.
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      const int64_t row = first + 4 * ty() + i;
+      if (row >= rows) continue;
+#pragma unroll
+      for (int g = 0; g < kGroups; ++g) {
+        const int c = 64 * g + 4 * tx();
+        float *const to = y + row * D + c, *const mine = sums[i] + 4 * g;
+        if (vector) {
+          if (c >= D) continue;
+          const float4 before = add ? __ldcg(reinterpret_cast<const float4*>(to)) : make_float4(0, 0, 0, 0);
+          *reinterpret_cast<float4*>(to) =
+              make_float4(before.x + mine[0], before.y + mine[1], before.z + mine[2], before.w + mine[3]);
+        } else {
+#pragma unroll
+          for (int e = 0; e < 4; ++e)
+            if (c + e < D) to[e] = (add ? __ldcg(to + e) : 0) + mine[e];
+        }
+      }
+    }
+  }
 };
 
 // Reduces over the 16 threads that share rows; called by all lanes.
@@ -204,86 +245,105 @@ __global__ void __launch_bounds__(kThreads)
   Tile::write(out, factor, y, i0, p.Tq, p.D, vector);
 }
 
-// kKeys: rows are the keys of one head of k and v, columns the queries of all heads that share it; writes dk and dv.
-// Otherwise rows are queries and columns keys; writes dq. One block per 64 rows. Shared memory: 4 tiles, 2 tiles of
-// scores, 128 floats.
-template <int kD, bool kKeys, class F>
+// All five products at once, as in flash_half.cu: a block has 64 keys of a head of k and v, with the sums of dk and dv
+// in registers, and goes over the tiles of queries that see them, from the last to the first. What it adds to dq goes
+// to dq itself: of the blocks that see a tile of queries, the first one writes it, and each next one adds to it, in the
+// order of the keys. counters: as there. Shared memory: 4 tiles, the scores, 128 floats.
+template <int kD, class F>
 __global__ void __launch_bounds__(kThreads)
-    flash_backward_kernel(F p, const float* q, const float* k, const float* v, const float* dy, const float* lse,
-                          const float* delta, float* dq, float* dk, float* dv, bool vector) {
+    flash_backward_kernel(F p, Order order, const float* q, const float* k, const float* v, const float* dy,
+                          const float* lse, const float* delta, int32_t* counters, float* dq, float* dk, float* dv,
+                          bool vector) {
   using Tile = Tile<kD>;
   DUET_DYN_SHARED(float, shared);
-  float *row_1 = shared, *row_2 = row_1 + Tile::kElements, *column_1 = row_2 + Tile::kElements;
-  float *column_2 = column_1 + Tile::kElements, *tile_s = column_2 + Tile::kElements;
-  float *tile_ds = tile_s + kTile * kScorePitch, *tile_lse = tile_ds + kTile * kScorePitch,
-        *tile_delta = tile_lse + kTile;
+  DUET_SHARED(int32_t, turn, [1]);
+  float *tile_k = shared, *tile_v = tile_k + Tile::kElements, *tile_q = tile_v + Tile::kElements;
+  float *tile_dy = tile_q + Tile::kElements, *tile_s = tile_dy + Tile::kElements;
+  float *tile_lse = tile_s + kTile * kScorePitch, *tile_delta = tile_lse + kTile;
   const int t = static_cast<int>(threadIdx.x);
 
-  const int64_t rows = kKeys ? p.Tk : p.Tq, columns = kKeys ? p.Tq : p.Tk;
-  const int64_t tiles = (rows + kTile - 1) / kTile, item = blockIdx.x / tiles;
-  const int64_t at = (kKeys ? blockIdx.x % tiles : tiles - 1 - blockIdx.x % tiles) * kTile;
-  const int64_t kv = kKeys ? item : item / p.group;
-  k += kv * p.Tk * p.D;
-  v += kv * p.Tk * p.D;
-  Tile::fetch(row_1, kKeys ? k : q + item * p.Tq * p.D, at, rows, p.D, vector);
-  Tile::fetch(row_2, kKeys ? v : dy + item * p.Tq * p.D, at, rows, p.D, vector);
+  if (t == 0) turn[0] = take_turn(counters);
+  __syncthreads();
+  int item = 0, tile = 0;
+  order.place(turn[0], false, item, tile);
+  const int64_t at = int64_t{tile} * kTile, head_0 = int64_t{item} * p.group;
+  const int query_tiles = static_cast<int>((p.Tq + kTile - 1) / kTile);
+  k += item * p.Tk * p.D;
+  v += item * p.Tk * p.D;
+  counters += 1 + head_0 * query_tiles;
 
-  typename Tile::Sums out = {}, out_v = {};
-  // The tiles of columns that the mask leaves out are skipped.
-  const int64_t length = p.keys_of(kKeys ? item * p.group : item);
-  const int64_t begin = kKeys ? (p.causal ? at : 0) : p.first_key(at) / kTile * kTile;
-  const int64_t end = kKeys ? p.last_query(at, kTile, length) : p.causal ? min(length, at + kTile) : length;
-  for (int64_t g = 0; g < (kKeys ? p.group : 1); ++g) {
-    const int64_t head = kKeys ? item * p.group + g : item;
-    const float *my_q = q + head * p.Tq * p.D, *my_dy = dy + head * p.Tq * p.D;
-    for (int64_t c0 = begin; c0 < end; c0 += kTile) {
-      Tile::fetch(column_1, kKeys ? my_q : k, c0, columns, p.D, vector);
-      Tile::fetch(column_2, kKeys ? my_dy : v, c0, columns, p.D, vector);
-      if (t < kTile) {  // lse and delta of the queries
-        const int64_t i = (kKeys ? c0 : at) + t;
-        tile_lse[t] = i < p.Tq ? lse[head * p.Tq + i] : 0;
-        tile_delta[t] = i < p.Tq ? delta[head * p.Tq + i] : 0;
+  // The tiles [begin, end) of queries of each head.
+  const int64_t length = p.keys_of(head_0);
+  const int begin = p.causal ? tile : 0;
+  const int end = static_cast<int>((p.last_query(at, kTile, length) + kTile - 1) / kTile);
+  typename Tile::Sums out_k = {}, out_v = {};
+  if (begin < end) {
+    Tile::fetch(tile_k, k, at, p.Tk, p.D, vector);
+    Tile::fetch(tile_v, v, at, p.Tk, p.D, vector);
+  }
+  for (int64_t head = head_0; head < head_0 + p.group; ++head)
+    for (int query_tile = end - 1; query_tile >= begin; --query_tile) {
+      const int64_t now = int64_t{query_tile} * kTile;
+      Tile::fetch(tile_q, q + head * p.Tq * p.D, now, p.Tq, p.D, vector);
+      Tile::fetch(tile_dy, dy + head * p.Tq * p.D, now, p.Tq, p.D, vector);
+      if (t < kTile) {
+        const bool exists = now + t < p.Tq;
+        tile_lse[t] = exists ? lse[head * p.Tq + now + t] : 0;
+        tile_delta[t] = exists ? delta[head * p.Tq + now + t] : 0;
       }
       __syncthreads();
 
-      // Probabilities and ds.
+      // Probabilities and ds. Of the tile, `rows` keys exist, and a query sees those that are at most `later` behind it
+      // and fewer than `earlier` before it. Queries that do not exist have q = dy = 0 and add nothing.
+      const int rows = static_cast<int>(min(int64_t{kTile}, length - at));
+      const int later = p.causal ? static_cast<int>(min(int64_t{kTile}, now - at)) : kTile;
+      int earlier = kTile;
+      if constexpr (F::kMasked) earlier = static_cast<int>(min(int64_t{kTile}, p.window - (now - at)));
       float s[4][4], ds[4][4];
-      Tile::scores(row_1, column_1, s);
-      Tile::scores(row_2, column_2, ds);
+      Tile::scores(tile_k, tile_q, s);
+      Tile::scores(tile_v, tile_dy, ds);
 #pragma unroll
       for (int i = 0; i < 4; ++i)
 #pragma unroll
         for (int j = 0; j < 4; ++j) {
-          const int row = Tile::ty() + 16 * i, column = Tile::tx() + 16 * j, mine = kKeys ? column : row;
-          const bool seen = kKeys ? p.sees(c0 + column, at + row, length) : p.sees(at + row, c0 + column, length);
-          s[i][j] = seen ? expf(p.scale * s[i][j] - tile_lse[mine]) : 0;
-          ds[i][j] = p.scale * s[i][j] * (ds[i][j] - tile_delta[mine]);
+          const int row = Tile::ty() + 16 * i, column = Tile::tx() + 16 * j;
+          const bool seen = row < rows && row - column <= later && column - row < earlier;
+          s[i][j] = seen ? expf(p.scale * s[i][j] - tile_lse[column]) : 0;
+          ds[i][j] = p.scale * s[i][j] * (ds[i][j] - tile_delta[column]);
         }
 
-      // Sums.
-      if (kKeys) Tile::store_scores(s, tile_s);
-      Tile::store_scores(ds, tile_ds);
+      // dv, then dk and dq: probabilities and ds take turns in the same shared memory.
+      Tile::store_scores(s, tile_s);
       __syncthreads();
-      Tile::accumulate(tile_ds, column_1, out);
-      if (kKeys) Tile::accumulate(tile_s, column_2, out_v);
-      __syncthreads();  // before the tiles are filled again
+      Tile::accumulate(tile_s, tile_dy, out_v);
+      __syncthreads();
+      Tile::store_scores(ds, tile_s);
+      const Visitors<F> visitors(p, now, length, kTile);
+      int32_t* const complete = counters + (head - head_0) * query_tiles + query_tile;
+      if (t == 0 && tile > visitors.first) {
+        while (atomicAdd(complete, 0) < tile - visitors.first) spin_pause();
+        __threadfence();
+      }
+      __syncthreads();  // ds is complete, and so is what the blocks before this one add to dq
+      Tile::accumulate(tile_s, tile_q, out_k);
+      Tile::add_transposed(tile_s, tile_k, tile > visitors.first, dq + head * p.Tq * p.D, now, p.Tq, p.D, vector);
+      __syncthreads();  // before the tiles are filled again; dq is written
+      if (t == 0 && tile < visitors.last) {
+        __threadfence();
+        atomicAdd(complete, 1);
+      }
     }
-  }
 
   // Write back.
   const float ones[4] = {1, 1, 1, 1};
-  if (kKeys) {
-    Tile::write(out, ones, dk + kv * p.Tk * p.D, at, p.Tk, p.D, vector);
-    Tile::write(out_v, ones, dv + kv * p.Tk * p.D, at, p.Tk, p.D, vector);
-  } else {
-    Tile::write(out, ones, dq + item * p.Tq * p.D, at, p.Tq, p.D, vector);
-  }
+  Tile::write(out_k, ones, dk + item * p.Tk * p.D, at, p.Tk, p.D, vector);
+  Tile::write(out_v, ones, dv + item * p.Tk * p.D, at, p.Tk, p.D, vector);
 }
 
 template <int kD>
 constexpr int64_t kForwardShared = (3 * Tile<kD>::kElements + kTile * kScorePitch) * int64_t{sizeof(float)};
 template <int kD>
-constexpr int64_t kBackwardShared = (4 * Tile<kD>::kElements + 2 * kTile * (kScorePitch + 1)) * int64_t{sizeof(float)};
+constexpr int64_t kBackwardShared = (4 * Tile<kD>::kElements + kTile * (kScorePitch + 2)) * int64_t{sizeof(float)};
 
 template <int kD, class F>
 void enqueue_forward(const F& p, const FlashTensors<float>& t, cudaStream_t stream) {
@@ -298,17 +358,20 @@ void enqueue_forward(const F& p, const FlashTensors<float>& t, cudaStream_t stre
 template <int kD, class F>
 void enqueue_backward(const F& p, const FlashGradients<float>& t, cudaStream_t stream) {
   const bool vector = p.D % 4 == 0 && aligned16(t.q, t.k, t.v, t.dy, t.dq, t.dk, t.dv);
-  Grid grid{.threads = kThreads, .shared_bytes = kBackwardShared<kD>, .stream = stream};
-  grid.blocks = p.heads * ceil_div(p.Tq, kTile);
-  launch(flash_backward_kernel<kD, false, F>, grid, p, t.q, t.k, t.v, t.dy, t.lse, t.delta, t.dq, t.dk, t.dv, vector);
-  grid.blocks = p.heads / p.group * ceil_div(p.Tk, kTile);
-  launch(flash_backward_kernel<kD, true, F>, grid, p, t.q, t.k, t.v, t.dy, t.lse, t.delta, t.dq, t.dk, t.dv, vector);
+  const Order order = backward_order(p, kTile, sizeof(float));
+  const Grid grid{
+      .blocks = order.heads * order.tiles, .threads = kThreads, .shared_bytes = kBackwardShared<kD>, .stream = stream};
+  launch(flash_backward_kernel<kD, F>, grid, p, order, t.q, t.k, t.v, t.dy, t.lse, t.delta, t.dq_counters, t.dq, t.dk,
+         t.dv, vector);
 }
 
 }  // namespace
 
 int64_t flash_shared_bytes(int64_t D) { return D <= 64 ? kForwardShared<64> : kForwardShared<128>; }
 int64_t flash_backward_shared_bytes(int64_t D) { return D <= 64 ? kBackwardShared<64> : kBackwardShared<128>; }
+FlashDqSpace flash_dq_space_f32(const AttentionShape& p) {
+  return {.sums = 0, .counters = 1 + p.B * p.H * ceil_div(p.Tq, kTile)};
+}
 
 template <class F>
 void enqueue_flash(const F& p, const FlashTensors<float>& t, cudaStream_t stream) {

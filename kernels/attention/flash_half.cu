@@ -5,12 +5,11 @@
 // next is copied to the other. Only tiles at an edge are masked: those on the diagonal of a causal mask, at the start
 // of a window, and at the end of a sequence; tiles that no row of a block sees are not read. Exponentials are powers of
 // 2, with log2 e in their factor. Sums are f32; probabilities and ds are rounded to T.
-#include <algorithm>
-
 #include "kernels/attention/flash.h"
 #include "kernels/vector.cuh"
 #include "simt/approximate.h"
 #include "simt/mma.h"
+#include "simt/turn.h"
 
 namespace duet::DUET_DEVICE {
 namespace {
@@ -149,24 +148,6 @@ __device__ __forceinline__ float row_reduce(float v) {
   v = Op{}(v, __shfl_xor_sync(0xffffffffu, v, 2));
   return Op{}(v, __shfl_xor_sync(0xffffffffu, v, 1));
 }
-
-// Which tile of which head is a block's work. Either the tiles of a head are neighbours, or each is followed by the
-// same tile of other heads, of as many as have what they read again in the L2 cache.
-struct Order {
-  int64_t tiles, heads, section;  // tiles of a head; heads whose tiles are taken together
-  // bytes_of_head: what is read again; 0: the tiles of a head are neighbours.
-  Order(int64_t tiles, int64_t heads, int64_t bytes_of_head) : tiles(tiles), heads(heads), section(1) {
-    constexpr int64_t kCacheBytes = int64_t{16} << 20;
-    if (bytes_of_head > 0) section = std::clamp<int64_t>(kCacheBytes / bytes_of_head, 1, std::max<int64_t>(1, heads));
-  }
-  // last_first: a head's last tile comes first.
-  __device__ void place(int64_t block, bool last_first, int& head, int& tile) const {
-    const int64_t first = block / (section * tiles) * section, within = block - first * tiles;
-    const int64_t together = min(section, heads - first);
-    head = static_cast<int>(first + within % together);
-    tile = static_cast<int>(last_first ? tiles - 1 - within / together : within / together);
-  }
-};
 
 constexpr int kForwardWarps = 4, kBackwardWarps = 8;
 
@@ -322,23 +303,13 @@ struct Backward {
       (2 * kKeys * Keys::kPitch + 2 * kPlaces * kPlace + kKeys * kScorePitch) * int64_t{sizeof(T)};
 };
 
-// The tiles [first, last] of `keys` keys each that a query of the tile from `query` on sees.
-template <class F>
-struct Visitors {
-  int first, last;
-  __device__ Visitors(const F& p, int64_t query, int64_t length, int keys)
-      : first(static_cast<int>(p.first_key(query) / keys)),
-        last(static_cast<int>((p.causal ? min(length - 1, query) : length - 1) / keys)) {}
-};
-
 // All five products at once. A block has 128 keys of a head of k and v, with the sums of dk and dv in registers, and
 // goes over the tiles of queries that see them. Its warps exchange ds by shared memory; what ds and the keys add to dq
 // goes to f32 sums in global memory, in the order in which the threads hold it. Of the blocks that see a tile of
 // queries, the first writes its sums, each next one adds to them, and the last writes dq: always in the order of the
 // keys, so that two runs give the same bits. Without atomic additions no sums are cleared before, and none are
 // converted after.
-// counters: 0 before the launch. The first counts the blocks that have started: a block takes its work by its turn, so
-// that the blocks that it waits for have started before it, whatever order the device takes. The others count, for each
+// counters: 0 before the launch. A block takes its work by its turn, which the first counts. The others count, for each
 // tile of queries of each head, the blocks that have added to its sums.
 // A block takes its queries from the last to the first: under a causal mask all blocks of a head can begin at once.
 // sums: (heads, tiles of queries, kQueries, kD). pairs: dq, dk and dv allow 2-element accesses.
@@ -359,7 +330,7 @@ __global__ void __launch_bounds__(32 * kBackwardWarps)
   const int t = static_cast<int>(threadIdx.x), lane = t % 32, warp = t / 32, warp_row = warp * 16;
   const int g = lane / 4, two_q = lane % 4 * 2, r = lane % 8, odd = lane / 8 % 2, high = lane / 16;
 
-  if (t == 0) turn[0] = atomicAdd(counters, 1);
+  if (t == 0) turn[0] = take_turn(counters);
   __syncthreads();
   int item = 0, tile = 0;
   order.place(turn[0], false, item, tile);
@@ -574,10 +545,7 @@ void enqueue_forward(const F& p, const FlashTensors<T>& t, cudaStream_t stream) 
 template <int kD, bool kAsync, class F, class T>
 void enqueue_backward(const F& p, const FlashGradients<T>& t, cudaStream_t stream) {
   using Shape = Backward<T, kD, kAsync>;
-  // Blocks that run at the same time are of different heads where that is possible, so that they do not wait for each
-  // other. Of a head, q, dy and the sums of dq are read for each tile of keys.
-  const int64_t bytes = p.group * p.Tq * p.D * static_cast<int64_t>(2 * sizeof(T) + sizeof(float));
-  const Order order(ceil_div(p.Tk, Shape::kKeys), p.heads / p.group, std::max<int64_t>(1, bytes));
+  const Order order = backward_order(p, Shape::kKeys, sizeof(T));
   const Grid grid{.blocks = order.heads * order.tiles,
                   .threads = Shape::Keys::kThreads,
                   .shared_bytes = Shape::kSharedBytes,
@@ -595,7 +563,7 @@ void enqueue_flash(const F& p, const FlashTensors<T>& t, cudaStream_t stream) {
   else
     p.D <= 64 ? enqueue_forward<64, false>(p, t, stream) : enqueue_forward<128, false>(p, t, stream);
 }
-FlashDqSpace flash_dq_space(const AttentionShape& p) {
+FlashDqSpace flash_dq_space_half(const AttentionShape& p) {
   using Wide = Backward<__half, 128, true>;
   using Narrow = Backward<__half, 64, true>;
   const int64_t queries = p.D <= 64 ? Narrow::kQueries : Wide::kQueries, tiles = p.B * p.H * ceil_div(p.Tq, queries);

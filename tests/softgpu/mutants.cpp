@@ -89,6 +89,14 @@ std::vector<Mutant> mutants() {
   ptx("exponential to the wrong base's sign", "softmax", "cuda.tuned", R"(ex2\.approx\.ftz\.f32|ex2\.approx\.f32)",
       "lg2.approx.ftz.f32");
   ptx("bf16 rounded towards 0", "gelu", "cuda.tuned", R"(cvt\.rn\.bf16\.f32)", "cvt.rz.bf16.f32");
+  // Blocks that add to the same sums in turn. Which accesses are ordered is for simt to tell.
+  ptx("turns: every second one is left out", "attention_backward", "cuda.tuned",
+      R"((atom\.global\.add\.u32 [^,]+, *\[[^\]]+\]), 1;)", "$1, 2;");
+  ptx("turns: a block does not say that it has added", "attention_backward", "cuda.tuned",
+      R"((atom\.global\.add\.u32 [^,]+, *\[[^\]]+\]), 1;)", "$1, 0;");
+  ptx("turns: the sums of the blocks before are not read", "attention_backward", "cuda.tuned",
+      R"(ld\.global\.cg\.v4\.u32 +)" + four + R"(, *\[[^\]]+\];)",
+      "mov.u32 $1, 0; mov.u32 $2, 0; mov.u32 $3, 0; mov.u32 $4, 0;");
   // Launch code.
   launch("one block less", "add", "cuda.tuned", [](Launch& l) { --l.grid.x; });
   launch("one block less, transpose", "transpose", "cuda.tuned", [](Launch& l) { l.grid.x -= l.grid.x > 1; });
@@ -112,6 +120,7 @@ std::vector<Mutant> mutants() {
   });
   // Fills.
   all.push_back({"memory that is not set to 0", "fill", "cuda.runtime", "", "", {}, true});
+  all.push_back({"turns: counters that are not set to 0", "attention_backward", "cuda.tuned", "", "", {}, true});
   return all;
 }
 

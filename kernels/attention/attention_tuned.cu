@@ -42,6 +42,7 @@ std::string shared_memory_unsupported_reason(DType dtype, int64_t bytes, const G
 Plan attention_tuned(const Attention& p, GpuContext& gpu) {
   using A = Attention;
   if (p.D > kMaxFlashDepth) return Unsupported{"heads of more than 128 features"};
+  if (std::max(p.Tq, p.Tk) > kMaxFlashRows) return Unsupported{"more than 2^23 queries or keys"};
   if (auto why = shared_memory_unsupported_reason(p.dtype, flash_shared_bytes(p.D), gpu); !why.empty())
     return Unsupported{why};
   const int64_t parts = decode_parts(p, gpu.multiprocessors());

@@ -96,6 +96,8 @@ void for_mask(const AttentionShape& p, const Args& t, Slot lengths, F&& f) {
     f(Flash(p));
 }
 
+// Queries or keys of a head: the forward pass indexes a head's elements in 32 bits.
+inline constexpr int64_t kMaxFlashRows = int64_t{1} << 23;
 inline constexpr int64_t kMaxFlashDepth = 128;  // features of a head: limited by shared memory and registers of a tile
 
 // q, dq, y, dy: (heads, Tq, D); k, v, dk, dv: (heads / group, Tk, D); lse, delta: (heads, Tq). delta: the sums of dy y

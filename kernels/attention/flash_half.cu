@@ -168,35 +168,35 @@ __global__ void __launch_bounds__(32 * kForwardWarps, 2)
   T *tile_q = shared, *tiles_k = tile_q + kRows * Tile::kPitch, *tiles_v = tiles_k + 2 * kPlace;
   int head = 0, tile = 0;
   order.place(blockIdx.x, true, head, tile);
-  const int64_t i0 = int64_t{tile} * kRows, kv = head / p.group * p.Tk * p.D;
-  const int lane = static_cast<int>(threadIdx.x) % 32, warp_row = static_cast<int>(threadIdx.x) / 32 * 16 * kM;
-  const int64_t first = i0 + warp_row;  // of this warp's queries
+  // Indices within a head have 32 bits (kMaxFlashRows): registers are what limits the tiles.
+  const int i0 = tile * kRows, lane = static_cast<int>(threadIdx.x) % 32;
+  const int warp_row = static_cast<int>(threadIdx.x) / 32 * 16 * kM, first = i0 + warp_row;  // of this warp's queries
   // Tiles of keys: [begin, tiles) of the block, of which a query of this warp sees those before my_tiles, and all its
   // queries see [whole_begin, whole_end) whole.
-  const int64_t length = p.keys_of(head);
-  const auto tiles_of = [&](int64_t queries) {
-    return static_cast<int>(((p.causal ? min(length, queries) : length) + kColumns - 1) / kColumns);
-  };
-  const int begin = static_cast<int>(p.first_key(i0) / kColumns), tiles = tiles_of(i0 + kRows);
-  const int my_tiles = first >= p.Tq ? 0 : tiles_of(first + 16 * kM);
-  const int whole_begin = static_cast<int>((p.first_key(first + 16 * kM - 1) + kColumns - 1) / kColumns);
-  const int whole_end = static_cast<int>((p.causal ? min(length, first + 1) : length) / kColumns);
+  const int length = static_cast<int>(p.keys_of(head));
+  const auto keys_before = [&](int query) { return p.causal ? min(length, query) : length; };
+  const auto first_key = [&](int query) { return static_cast<int>(p.first_key(query)); };
+  const int begin = first_key(i0) / kColumns, tiles = (keys_before(i0 + kRows) + kColumns - 1) / kColumns;
+  const int my_tiles = first >= p.Tq ? 0 : (keys_before(first + 16 * kM) + kColumns - 1) / kColumns;
+  const int whole_begin = (first_key(first + 16 * kM - 1) + kColumns - 1) / kColumns;
+  const int whole_end = keys_before(first + 1) / kColumns;
 
   const float factor = fabsf(p.scale) * kLog2e;
   typename Tile::Sums out = {};
   float max[kM][2], sum[kM][2] = {};  // sum: of this thread's columns
 #pragma unroll
   for (int m = 0; m < kM; ++m) max[m][0] = max[m][1] = -INFINITY;
-  // Of the next tile.
-  const T* my_k = Tile::mine(k + kv, int64_t{begin} * kColumns, p.D);
-  const T* my_v = Tile::mine(v + kv, int64_t{begin} * kColumns, p.D);
+  const int64_t kv = head / p.group * p.Tk * p.D;
+  k += kv;
+  v += kv;
+  int next =
+      static_cast<int>(Tile::mine(k, int64_t{begin} * kColumns, p.D) - k);  // this thread's part of the next tile
   const auto fetch = [&](int j) {
     const int place = j % 2 * kPlace;
     const int64_t left = p.Tk - int64_t{j} * kColumns;
-    Tile::template fetch<kColumns, kAsync>(tiles_k + place, my_k, k, left, p.D);
-    Tile::template fetch<kColumns, kAsync>(tiles_v + place, my_v, v, left, p.D);
-    my_k += kColumns * p.D;
-    my_v += kColumns * p.D;
+    Tile::template fetch<kColumns, kAsync>(tiles_k + place, k + next, k, left, p.D);
+    Tile::template fetch<kColumns, kAsync>(tiles_v + place, v + next, v, left, p.D);
+    next += kColumns * static_cast<int>(p.D);
     cp_async_commit();
   };
   Tile::template fetch<kRows, kAsync>(tile_q, Tile::mine(q + head * p.Tq * p.D, i0, p.D), q, p.Tq - i0, p.D);
@@ -223,12 +223,9 @@ __global__ void __launch_bounds__(32 * kForwardWarps, 2)
       for (int m = 0; m < kM; ++m)
 #pragma unroll
         for (int half = 0; half < 2; ++half) {
-          const int64_t row = first + m * 16 + lane / 4 + 8 * half;
-          const int64_t keys = p.causal ? min(length, row + 1) : length, before = int64_t{j} * kColumns;
           // Columns [from, to) of the tile are seen.
-          const int64_t skipped = p.first_key(row) - before;
-          const int from = skipped > 0 ? static_cast<int>(min(int64_t{kColumns}, skipped)) : 0;
-          const int to = static_cast<int>(min(int64_t{kColumns}, keys - before));
+          const int row = first + m * 16 + lane / 4 + 8 * half, before = j * kColumns;
+          const int from = first_key(row) - before, to = keys_before(row + 1) - before;
 #pragma unroll
           for (int n = 0; n < kColumns / 8; ++n)
 #pragma unroll

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <map>
 
-#include "core/checksum.h"
+#include "core/digest.h"
 #include "models/layers.h"
 
 namespace duet {
@@ -18,8 +18,9 @@ namespace {
 // is smaller.
 constexpr float kTimedLearningRate = 1e-6f, kTimedAdamLearningRate = 1e-8f;
 
-uint64_t parallel_checksum(const std::vector<unsigned char>& bytes) {
-  return duet::parallel_checksum(bytes.data(), static_cast<int64_t>(bytes.size()));
+uint64_t checksum(const Tape& tape, Var var) {
+  const Tensor t = tape.tensor(var);
+  return digest(tape.context(), t.data, t.dtype, tape.bytes(var) / size_of(t.dtype)).checksum;
 }
 
 // Whether two tensors are equal but for roundings in the sums that led to them: by 2^-10 of the largest value in f32,
@@ -118,7 +119,7 @@ void Step::evict() {
 // How a step as a graph differs from one without; "" where it does not. The outputs must be equal bit for bit: plans
 // and launches are the same, and forward passes are deterministic.
 std::string Step::graph_failure() {
-  std::vector<std::vector<double>> eager;
+  std::vector<uint64_t> eager;
   for (const bool graph : {false, true}) {
     start_anew();
     tape_->context().enter([&] { graph ? run() : tape_->run(); });
@@ -126,8 +127,8 @@ std::string Step::graph_failure() {
     size_t i = 0;
     for (const auto& [name, var] : tape_->outputs())
       if (!graph)
-        eager.push_back(tape_->download(var));
-      else if (tape_->download(var) != eager[i++])
+        eager.push_back(checksum(*tape_, var));
+      else if (checksum(*tape_, var) != eager[i++])
         return "graph: output " + name + " is not that of the same step without a graph";
   }
   return "";
@@ -157,9 +158,23 @@ std::vector<unsigned char> Step::bytes_of(Var var) const {
   return bytes;
 }
 
-std::vector<std::vector<unsigned char>> Step::bytes_of_outputs() const {
-  std::vector<std::vector<unsigned char>> all;
-  for (const auto& [name, var] : tape_->outputs()) all.push_back(bytes_of(var));
+bool Step::varies() const {
+  const auto& nodes = tape_->nodes();
+  return std::any_of(nodes.begin(), nodes.end(), [](const Tape::Node& n) { return n.plan.varies; });
+}
+
+Step::Result Step::result(Var var) const {
+  return {checksum(*tape_, var), varies() ? bytes_of(var) : std::vector<unsigned char>{}};
+}
+
+bool Step::is_result(Var var, const Result& before) const {
+  return checksum(*tape_, var) == before.checksum ||
+         (varies() && differ_by_roundings(bytes_of(var), before.bytes, tape_->dtype(var)));
+}
+
+std::vector<Step::Result> Step::results(const std::vector<std::pair<std::string, Var>>& vars) const {
+  std::vector<Result> all;
+  for (const auto& [name, var] : vars) all.push_back(result(var));
   return all;
 }
 
@@ -168,13 +183,13 @@ void Step::draw_inputs(uint64_t seed) {
   wait_for_loss_scale();
   inputs_.clear();
   tape_->context().synchronize();
-  for (const auto& [name, var] : tape_->inputs()) inputs_.push_back(parallel_checksum(bytes_of(var)));
+  for (const auto& [name, var] : tape_->inputs()) inputs_.push_back(checksum(*tape_, var));
 }
 
 std::string Step::changed_input() {
   tape_->context().synchronize();
   for (size_t i = 0; i < inputs_.size(); ++i)
-    if (const auto& [name, var] = tape_->inputs()[i]; parallel_checksum(bytes_of(var)) != inputs_[i]) return name;
+    if (const auto& [name, var] = tape_->inputs()[i]; checksum(*tape_, var) != inputs_[i]) return name;
   return "";
 }
 
@@ -214,22 +229,14 @@ void Step::keep_state() {
 
 Check Step::replay_kept(int steps, uint64_t seed) {
   const bool inference = pass_ == Pass::inference;
-  std::vector<std::vector<unsigned char>> answers;
-  if (inference) answers = bytes_of_outputs();
+  std::vector<Result> answers;
+  if (inference) answers = results(tape_->outputs());
   if (kept_.empty()) {  // there is no memory for a copy of the state; the outputs can still be compared
     const Check check = inference ? repeated({}, answers) : Check{};
     return check.passed() ? replay(seed) : check;
   }
   tape_->context().synchronize();
-  const auto& nodes = tape_->nodes();
-  const bool varies = std::any_of(nodes.begin(), nodes.end(), [](const Tape::Node& n) { return n.plan.varies; });
-  std::vector<std::vector<unsigned char>> timed;
-  std::vector<uint64_t> sums;
-  for (const auto& [name, var] : persistent()) {
-    std::vector<unsigned char> bytes = bytes_of(var);
-    sums.push_back(parallel_checksum(bytes));
-    timed.push_back(varies ? std::move(bytes) : std::vector<unsigned char>{});
-  }
+  const std::vector<Result> timed = results(persistent());
 
   const auto run_again = [&](int count) {
     copy_persistent(true);
@@ -244,32 +251,26 @@ Check Step::replay_kept(int steps, uint64_t seed) {
   if (!check.passed()) return check;
   compared_ = true;
   size_t i = 0;
-  for (const auto& [name, var] : persistent()) {
-    const std::vector<unsigned char> now = bytes_of(var);
-    if (parallel_checksum(now) != sums[i] && !(varies && differ_by_roundings(now, timed[i], tape_->dtype(var)))) {
+  for (const auto& [name, var] : persistent())
+    if (!is_result(var, timed[i++])) {
       check.max_error_ratio = INFINITY;
       check.failure = name + " as the timed step left it is not that of the same step run op by op";
       return check;
     }
-    ++i;
-  }
   return inference ? repeated(check, answers) : check;
 }
 
 // An inference leaves what the one before it left: a node that did nothing would not be seen. So it is run twice more,
 // each time over poisoned temporaries, and must give the outputs that the timed one gave.
-Check Step::repeated(Check check, const std::vector<std::vector<unsigned char>>& answers) {
+Check Step::repeated(Check check, const std::vector<Result>& answers) {
   Context& context = tape_->context();
-  const auto& nodes = tape_->nodes();
-  const bool varies = std::any_of(nodes.begin(), nodes.end(), [](const Tape::Node& n) { return n.plan.varies; });
   for (int i = 0; i < 2; ++i) {
     if (const auto [memory, bytes] = tape_->memory().back(); bytes > 0) context.fill_bytes(memory, 0xFF, bytes);
     context.enter([&] { run(); });
     context.synchronize();
     for (size_t o = 0; o < tape_->outputs().size(); ++o) {
       const auto& [name, var] = tape_->outputs()[o];
-      const std::vector<unsigned char> now = bytes_of(var);
-      if (now == answers[o] || (varies && differ_by_roundings(now, answers[o], tape_->dtype(var)))) continue;
+      if (is_result(var, answers[o])) continue;
       check.max_error_ratio = INFINITY;
       check.failure = name + " of another run on the same inputs is not that of the timed one";
       return check;

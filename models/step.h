@@ -87,7 +87,8 @@ class Step {
   // op's plan says that its roundings vary, but for roundings. Since all nodes have run an odd number of times in
   // between, one that works only every second time is seen. Without enough memory for the copy, it is replay().
   // The first call alone compares each op with the reference, for which it downloads every tensor: later series of a
-  // job run the same plans, and their last step is run op by op with poisoned outputs only.
+  // job run the same plans, and their last step is run op by op with poisoned outputs only. Tensors are compared where
+  // they are, by checksums (core/digest.h); only those of a step whose roundings vary are downloaded.
   void keep_state();
   Check replay_kept(int steps, uint64_t seed = 1);
   void draw_inputs(uint64_t seed);  // anew; and runs steps until the loss scale no longer falls
@@ -105,8 +106,16 @@ class Step {
  private:
   void start_anew();
   void wait_for_loss_scale();
-  Check repeated(Check check, const std::vector<std::vector<unsigned char>>& answers);
-  std::vector<std::vector<unsigned char>> bytes_of_outputs() const;
+  // What a tensor held when a step had run, to be compared with what it holds after the same step.
+  struct Result {
+    uint64_t checksum;
+    std::vector<unsigned char> bytes;  // where the step's roundings vary
+  };
+  bool varies() const;
+  Result result(Var var) const;
+  bool is_result(Var var, const Result& before) const;
+  std::vector<Result> results(const std::vector<std::pair<std::string, Var>>& vars) const;
+  Check repeated(Check check, const std::vector<Result>& answers);
   std::string graph_failure();
   std::vector<std::pair<std::string, Var>> persistent() const;
   std::vector<unsigned char> bytes_of(Var var) const;

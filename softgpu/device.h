@@ -71,6 +71,7 @@ class Device {
   Order order;
   ExecutorOptions options;
   ExecutorCounts counts;
+  uint64_t bytes_to_host = 0;  // that copies took there
 
   // Kernels, by the address of their stub in the host program.
   void add_program(const void* wrapper);

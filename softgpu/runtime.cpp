@@ -110,6 +110,7 @@ cudaError_t copy(void* to, const void* from, size_t bytes, cudaMemcpyKind kind, 
     d.enqueue(stream, [=, &d] {
       d.touch(from_address, bytes, false);
       d.memory.read(to, from_address, bytes);
+      d.bytes_to_host += bytes;
     });
     if (!stream.capture && !is_pinned(to, bytes)) {
       d.run_all(stream);

@@ -55,7 +55,9 @@ struct Comb {
 struct TapsInside {
   TapsInside(int64_t start, int64_t size, int64_t taps, int64_t dil)
       : first(start < 0 ? ceil_div(-start, dil) : 0),
-        last(std::max(first, std::min(taps, start < size ? ceil_div(size - start, dil) : 0))) {}
+        last(std::max(first, start + (taps - 1) * dil < size ? taps
+                             : start < size                  ? ceil_div(size - start, dil)
+                                                             : 0)) {}
   int64_t first, last;
 };
 

@@ -21,12 +21,26 @@ HWY_INLINE bool halves(const Pool2d& p) {
          p.dil_h == 1 && p.dil_w == 1;
 }
 
+// Whether pairs of T are taken apart in vectors of words. A target without vectors has none.
+template <class T>
+inline constexpr bool kPairsAreWords = is_half<T>&& HWY_TARGET != HWY_SCALAR;
+
 // Loads x[0 .. left), at most 2 vectors, as a vector of the even elements and one of the odd elements.
 template <class D, class T>
 HWY_INLINE void load_pairs(D d, const T* x, int64_t left, hn::Vec<D>& even, hn::Vec<D>& odd) {
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
-  if constexpr (!is_half<T>)
-    if (left >= 2 * lanes) return hn::LoadInterleaved2(d, x, even, odd);
+  if (left >= 2 * lanes) {
+    if constexpr (kPairsAreWords<T>) {
+      const hn::RebindToUnsigned<D> words;
+      const hn::Rebind<uint16_t, D> d16;
+      const auto pairs = hn::BitCast(words, hn::LoadU(hn::Repartition<uint16_t, D>(), bits_of(x)));
+      even = widen<T>(d, hn::TruncateTo(d16, pairs));
+      odd = widen<T>(d, hn::TruncateTo(d16, hn::ShiftRight<16>(pairs)));
+      return;
+    } else if constexpr (!is_half<T>) {
+      return hn::LoadInterleaved2(d, x, even, odd);
+    }
+  }
   HWY_ALIGN float pairs[2 * hn::MaxLanes(d)];
   hn::Store(load_as_f32(d, x, left), d, pairs);
   hn::Store(left > lanes ? load_as_f32(d, x + lanes, left - lanes) : hn::Zero(d), d, pairs + lanes);
@@ -37,15 +51,28 @@ HWY_INLINE void load_pairs(D d, const T* x, int64_t left, hn::Vec<D>& even, hn::
 template <class D, class T>
 HWY_INLINE void store_pairs(D d, hn::Vec<D> even, hn::Vec<D> odd, T* x, int64_t left) {
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
-  if constexpr (!is_half<T>)
-    if (left >= 2 * lanes) return hn::StoreInterleaved2(even, odd, d, x);
+  if (left >= 2 * lanes) {
+    if constexpr (kPairsAreWords<T>) {
+      const hn::RebindToUnsigned<D> words;
+      const hn::Repartition<uint16_t, D> d16;
+      const auto low = hn::PromoteTo(words, narrow<T>(d, even)), high = hn::PromoteTo(words, narrow<T>(d, odd));
+      return hn::StoreU(hn::BitCast(d16, hn::Or(low, hn::ShiftLeft<16>(high))), d16, bits_of(x));
+    } else if constexpr (!is_half<T>) {
+      return hn::StoreInterleaved2(even, odd, d, x);
+    }
+  }
   HWY_ALIGN float pairs[2 * hn::MaxLanes(d)];
   hn::StoreInterleaved2(even, odd, d, pairs);
   store_f32_as(d, hn::Load(d, pairs), x, left);
   if (left > lanes) store_f32_as(d, hn::Load(d, pairs + lanes), x + lanes, left - lanes);
 }
 
-// Rows [first, last) of y, counted through all planes.
+// The functions below are called for rows [first, last) of their result, counted through all planes. The last vector
+// of a row may reach into the rows after it, so that it is a whole one: what it loads there is not used, and what it
+// stores there is overwritten when the next row is written, as it lies before `last`. In a backward pass it does so
+// where every pixel lies in a window; a pixel beyond them gets 0.
+
+// Maxima.
 template <class T>
 void max_halves(const Pool2d& p, const T* x, T* y, int32_t* index, int64_t first, int64_t last) {
   const hn::ScalableTag<float> d;
@@ -53,13 +80,17 @@ void max_halves(const Pool2d& p, const T* x, T* y, int32_t* index, int64_t first
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
   const int64_t ho = p.ho(), wo = p.wo();
   const auto twice = hn::ShiftLeft<1>(hn::Iota(di, 0));
+  const T* const end = x + p.x_elements();
   for (int64_t o = first; o < last; ++o) {
     const int64_t plane = o / ho, row = o % ho * 2;
     const T* pixels = x + (plane * p.h + row) * p.w;
     for (int64_t j = 0; j < wo; j += lanes) {
       // The four pixels of each window.
       hn::Vec<decltype(d)> v[4];
-      for (int64_t a = 0; a < 2; ++a) load_pairs(d, pixels + a * p.w + 2 * j, p.w - 2 * j, v[2 * a], v[2 * a + 1]);
+      for (int64_t a = 0; a < 2; ++a) {
+        const T* from = pixels + a * p.w + 2 * j;
+        load_pairs(d, from, end - from, v[2 * a], v[2 * a + 1]);
+      }
       // The largest, the first of equal ones, and its place in the plane.
       auto value = v[0];
       auto at = hn::Add(hn::Set(di, static_cast<int32_t>(row * p.w + 2 * j)), twice);
@@ -68,26 +99,27 @@ void max_halves(const Pool2d& p, const T* x, T* y, int32_t* index, int64_t first
         at = hn::IfThenElse(hn::RebindMask(di, hn::Gt(v[k], value)), here, at);
         value = hn::Max(v[k], value);
       }
-      store_f32_as(d, value, y + o * wo + j, wo - j);
-      if (index) store(di, at, index + o * wo + j, wo - j);
+      store_f32_as(d, value, y + o * wo + j, (last - o) * wo - j);
+      if (index) store(di, at, index + o * wo + j, (last - o) * wo - j);
     }
   }
 }
 
-// Backward: rows [first, last) of dx, counted through all planes.
+// Their backward.
 template <class T>
 void pass_halves(const Pool2d& p, const int32_t* index, const T* dy, T* dx, int64_t first, int64_t last) {
   const hn::ScalableTag<float> d;
   const hn::ScalableTag<int32_t> di;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
-  const int64_t ho = p.ho(), wo = p.wo();
+  const int64_t ho = p.ho(), wo = p.wo(), elements = p.y_elements();
+  const bool whole = p.w == 2 * wo;
   const auto twice = hn::ShiftLeft<1>(hn::Iota(di, 0));
   for (int64_t o = first; o < last; ++o) {
     const int64_t plane = o / p.h, row = o % p.h;
     const int64_t windows = row / 2 < ho ? wo : 0, from = (plane * ho + row / 2) * wo;
     T* to = dx + o * p.w;
     for (int64_t j = 0; 2 * j < p.w; j += lanes) {  // pixels beyond the last window get 0
-      const int64_t left = std::max<int64_t>(0, windows - j);
+      const int64_t left = whole && windows > 0 ? elements - from - j : std::max<int64_t>(0, windows - j);
       auto even = hn::Zero(d), odd = even;
       if (left > 0) {
         const auto at = load(di, index + from + j, left, -1);
@@ -96,45 +128,51 @@ void pass_halves(const Pool2d& p, const int32_t* index, const T* dy, T* dx, int6
         even = hn::IfThenElseZero(hn::RebindMask(d, hn::Eq(at, here)), passed);
         odd = hn::IfThenElseZero(hn::RebindMask(d, hn::Eq(at, hn::Add(here, hn::Set(di, 1)))), passed);
       }
-      store_pairs(d, even, odd, to + 2 * j, p.w - 2 * j);
+      store_pairs(d, even, odd, to + 2 * j, (last - o) * p.w - 2 * j);
     }
   }
 }
 
-// Means: rows [first, last) of y, counted through all planes. Without a pad every window has four pixels.
+// Means. Without a pad every window has four pixels.
 template <class T>
 void mean_halves(const Pool2d& p, const T* x, T* y, int64_t first, int64_t last) {
   const hn::ScalableTag<float> d;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
   const int64_t ho = p.ho(), wo = p.wo();
   const auto quarter = hn::Set(d, 0.25f);
+  const T* const end = x + p.x_elements();
   for (int64_t o = first; o < last; ++o) {
     const T* pixels = x + (o / ho * p.h + o % ho * 2) * p.w;
     for (int64_t j = 0; j < wo; j += lanes) {
       hn::Vec<decltype(d)> v[4];
-      for (int64_t a = 0; a < 2; ++a) load_pairs(d, pixels + a * p.w + 2 * j, p.w - 2 * j, v[2 * a], v[2 * a + 1]);
+      for (int64_t a = 0; a < 2; ++a) {
+        const T* from = pixels + a * p.w + 2 * j;
+        load_pairs(d, from, end - from, v[2 * a], v[2 * a + 1]);
+      }
       const auto sum = hn::Add(hn::Add(v[0], v[1]), hn::Add(v[2], v[3]));
-      store_f32_as(d, hn::Mul(sum, quarter), y + o * wo + j, wo - j);
+      store_f32_as(d, hn::Mul(sum, quarter), y + o * wo + j, (last - o) * wo - j);
     }
   }
 }
 
-// Their backward: rows [first, last) of dx, counted through all planes.
+// Their backward.
 template <class T>
 void spread_halves(const Pool2d& p, const T* dy, T* dx, int64_t first, int64_t last) {
   const hn::ScalableTag<float> d;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
   const int64_t ho = p.ho(), wo = p.wo();
+  const bool whole = p.w == 2 * wo;
   const auto quarter = hn::Set(d, 0.25f);
+  const T* const end = dy + p.y_elements();
   for (int64_t o = first; o < last; ++o) {
     const int64_t row = o % p.h;
     const int64_t windows = row / 2 < ho ? wo : 0;
     const T* from = dy + (o / p.h * ho + row / 2) * wo;
     T* to = dx + o * p.w;
     for (int64_t j = 0; 2 * j < p.w; j += lanes) {  // pixels beyond the last window get 0
-      const int64_t left = windows - j;
+      const int64_t left = whole && windows > 0 ? end - from - j : windows - j;
       const auto v = left > 0 ? hn::Mul(load_as_f32(d, from + j, left), quarter) : hn::Zero(d);
-      store_pairs(d, v, v, to + 2 * j, p.w - 2 * j);
+      store_pairs(d, v, v, to + 2 * j, (last - o) * p.w - 2 * j);
     }
   }
 }

@@ -121,7 +121,7 @@ void ask(const std::vector<Pc>& pcs) {
 
 bool resolve_lines = true;
 
-const uintptr_t load_address = find_load_address();
+const uintptr_t kLoadAddress = find_load_address();
 
 void resolve(const std::vector<Pc>& pcs) {
   constexpr size_t kMaxAddresses = 2000;  // at once: the socket holds them while addr2line writes

@@ -9,9 +9,9 @@ namespace duet::simt::host {
 
 // An instruction, as its distance from where the program was loaded.
 using Pc = uint32_t;
-extern const uintptr_t load_address;
+extern const uintptr_t kLoadAddress;
 inline Pc pc_of(const void* return_address) {  // of the call before it
-  return static_cast<Pc>(reinterpret_cast<uintptr_t>(return_address) - load_address - 1);
+  return static_cast<Pc>(reinterpret_cast<uintptr_t>(return_address) - kLoadAddress - 1);
 }
 
 struct Frame {

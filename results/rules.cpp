@@ -143,7 +143,8 @@ bool has_disturbed_roof(const Series& series) {
 }
 
 bool has_unsteady_share(const Series& series) {
-  return series.roof && series.roof->hi - series.roof->lo > kMaxShareSpread;
+  const double max = series.has_flag(flag::kDisturbed) ? kMaxDisturbedShareSpread : kMaxShareSpread;
+  return series.roof && series.roof->hi - series.roof->lo > max;
 }
 
 namespace {

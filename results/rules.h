@@ -19,7 +19,9 @@ inline constexpr double kContendedCores = 0.05;   // CPU cores used by other pro
 inline constexpr double kContendedSteal = 0.01;   // of all CPU time, taken by the hypervisor
 inline constexpr double kMinContention_s = 0.1;   // shorter windows hold too few ticks of /proc/stat (10 ms)
 inline constexpr double kSteadyProbe = 0.1;       // (upper - lower quartile) / median of a probe that was quiet
-inline constexpr double kMaxShareSpread = 0.1;  // of a share of the roof that one number describes: 5 points up or down
+// Of a share of the roof that one number describes: 5 points up or down. Half as much where the series is disturbed:
+// beside other work three repetitions show about half of how far runs lie apart.
+inline constexpr double kMaxShareSpread = 0.1, kMaxDisturbedShareSpread = 0.05;
 inline constexpr size_t kEnoughRepetitions = 3;   // undisturbed ones; with fewer, all count
 inline constexpr double kLargeResidual = 0.25;    // of a training step
 inline constexpr double kCeilingDrift = 0.03;     // a ceiling that moved by more has measured two machines
@@ -64,7 +66,8 @@ void decide_contention(Series& series);
 bool is_suspect(const Series& series);
 // Other processes pushed the roof measured beside the series far below the machine's: its share says nothing.
 bool has_disturbed_roof(const Series& series);
-// The repetitions disagree about the share of the roof by more than kMaxShareSpread: it is shown as their range.
+// The repetitions disagree about the share of the roof by more than kMaxShareSpread, or where the series is disturbed
+// kMaxDisturbedShareSpread: it is shown as their range.
 bool has_unsteady_share(const Series& series);
 // Whether a repetition was faster than the adjacent probe of its roof by more than kSuspectFraction allows.
 bool over_roof(const Repetition& repetition);

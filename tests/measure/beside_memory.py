@@ -18,7 +18,7 @@ import tempfile
 
 BIN = os.environ.get("DUET_BIN", "build/bin")
 MAX_OFF = 0.05  # of the roof
-MAX_SPREAD = 0.1  # results::kMaxShareSpread: beyond it a report shows a range
+MAX_SPREAD, MAX_DISTURBED_SPREAD = 0.1, 0.05  # results/rules.h: beyond it a report shows a range
 MAX_SHARE = 1.03  # results::kSuspectFraction: beyond it a disturbed share is not shown
 
 
@@ -41,8 +41,9 @@ def measure(path, filter_, beside):
         for s in job["series"]:
             if s["roof"]:
                 roof = s["roof"]
-                withheld = roof["hi"] - roof["lo"] > MAX_SPREAD or (
-                    "disturbed" in s["flags"] and roof["fraction"] > MAX_SHARE)
+                disturbed = "disturbed" in s["flags"]
+                max_spread = MAX_DISTURBED_SPREAD if disturbed else MAX_SPREAD
+                withheld = roof["hi"] - roof["lo"] > max_spread or (disturbed and roof["fraction"] > MAX_SHARE)
                 rows[job["name"]] = (s["summary"]["median_s"], roof["fraction"], "suspect" in s["flags"], withheld)
     print(f"{'beside' if beside else 'alone':6}: {len(rows)} rows, the run is {run['run']['trust']}", flush=True)
     return rows

@@ -160,6 +160,11 @@ TEST(Rules, AShareOfWhichRepetitionsDifferIsUnsteady) {
   s.roof->lo = 0.75;
   s.roof->hi = 0.84;
   EXPECT_FALSE(has_unsteady_share(s));
+  s.flags = {"disturbed"};
+  EXPECT_TRUE(has_unsteady_share(s));
+  s.roof->hi = 0.79;
+  EXPECT_FALSE(has_unsteady_share(s));
+  s.flags.clear();
   s.roof->hi = 0.86;
   EXPECT_TRUE(has_unsteady_share(s));
   s.roof.reset();

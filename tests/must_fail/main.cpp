@@ -4,8 +4,8 @@
 //   duet_must_fail_tests [--all] [--shard I/N] [--filter REGEX] [--max-mb N] [--list] [--bounds]
 // Without --all only cases are examined that take little time, as the tests do. --list prints what was not refused and
 // succeeds. --bounds compares bounds with the errors of correct implementations instead. Cases beyond --max-mb (600)
-// are sampled: the first one of each op. Cases whose references take minutes, such as the sums of weight gradients over
-// a recurrent layer of 2048 units, are left out and counted.
+// are sampled: the first one of each op. Cases whose references take ten minutes, such as the sums of weight gradients
+// over a recurrent layer of 2048 units, are left out and counted.
 #include <fnmatch.h>
 #include <fmt/format.h>
 
@@ -31,7 +31,8 @@ namespace {
 constexpr size_t kMaxStudyCases = 4;    // of an op of the studies
 constexpr double kMaxCheapWork = 3e7;   // bytes drawn and operations of the reference, without --all
 constexpr double kMaxBoundsWork = 5e6;  // of --bounds
-constexpr double kMaxWork = 4e9;        // beyond it the reference takes minutes
+constexpr double kSampledWork = 2e8;    // of Expected::sampled()
+constexpr double kMaxWork = 1e11;       // beyond it the reference takes ten minutes
 constexpr int64_t kMaxLargeBytes = int64_t{3} << 30;
 
 struct Options {
@@ -68,14 +69,16 @@ std::vector<Degenerate> read_degenerate() {
   return list;
 }
 
-// What examining a case costs: its inputs are drawn twice, and the reference computes up to 64 slices of each kind
-// twice.
+// What examining a case costs: its inputs are drawn twice, and the reference computes sampled slices twice, of which
+// Expected::sampled() takes at least four of each kind.
 double work_of(const Problem& p) {
   const std::vector<int64_t> parts = p.parts();
+  const double work = p.flops() + static_cast<double>(p.bytes());
+  const double of_a_slice = work / static_cast<double>(std::max<int64_t>(1, p.slices()));
+  const double sampled = std::clamp(kSampledWork / std::max(1.0, of_a_slice), 4.0, 64.0);
   double share = 0;
-  for (const int64_t count : parts) share += std::min(1.0, 64.0 / static_cast<double>(std::max<int64_t>(1, count)));
-  return static_cast<double>(p.footprint_bytes()) +
-         (p.flops() + static_cast<double>(p.bytes())) * share / static_cast<double>(parts.size());
+  for (const int64_t count : parts) share += std::min(1.0, sampled / static_cast<double>(std::max<int64_t>(1, count)));
+  return static_cast<double>(p.footprint_bytes()) + work * share / static_cast<double>(parts.size());
 }
 
 struct Planned {

@@ -108,6 +108,28 @@ void global_avg_channels(const GlobalAvgPool& p, Args t, int64_t first, int64_t 
   });
 }
 
+// nchw backward for planes of at most kSmallPlane pixels: planes [first, last) of dx. As many planes as a vector has
+// lanes are `pixels` whole vectors, each of which spreads some of these planes' values over its lanes.
+constexpr int64_t kSmallPlane = 64;
+template <class T>
+void spread_small_planes(const T* dy, T* dx, int64_t pixels, int64_t first, int64_t last) {
+  const hn::ScalableTag<float> d;
+  const hn::RebindToSigned<decltype(d)> di;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  HWY_ALIGN int32_t plane_of[kSmallPlane * hn::MaxLanes(d)];
+  for (int64_t k = 0; k < pixels * lanes; ++k) plane_of[k] = static_cast<int32_t>(k / pixels);
+  const auto inv_pixels = hn::Set(d, 1 / static_cast<float>(pixels));
+  for (int64_t i = first; i < last; i += lanes) {
+    const auto v = hn::Mul(load_as_f32(d, dy + i, last - i), inv_pixels);
+    T* to = dx + i * pixels;
+    const int64_t elements = std::min(lanes, last - i) * pixels;
+    for (int64_t k = 0; k < elements; k += lanes) {
+      const auto spread = hn::TableLookupLanes(v, hn::IndicesFromVec(d, hn::Load(di, plane_of + k)));
+      store_f32_as(d, spread, to + k, elements - k);
+    }
+  }
+}
+
 // Backward: planes (nchw) or images (nhwc) [first, last) of dx.
 void global_avg_backward_images(const GlobalAvgPoolBackward& p, Args t, int64_t first, int64_t last, bool stream) {
   const hn::ScalableTag<float> d;
@@ -119,6 +141,7 @@ void global_avg_backward_images(const GlobalAvgPoolBackward& p, Args t, int64_t 
     const auto* dy = t[GlobalAvgPoolBackward::dy].as<const T>();
     auto* dx = t[GlobalAvgPoolBackward::dx].as<T>();
     const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+    if (depth == 1 && pixels <= kSmallPlane) return spread_small_planes(dy, dx, pixels, first, last);
     for (int64_t i = first; i < last; ++i) {
       if (depth == 1) {  // one value for the whole plane
         const auto v = hn::Mul(hn::Set(d, hn::GetLane(load_as_f32(one, dy + i))), inv_pixels);

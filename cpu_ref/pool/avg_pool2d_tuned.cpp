@@ -58,24 +58,24 @@ void mean_pixels(const AvgPool2d& p, const InverseCounts& inverse, const T* x, T
   const hn::ScalableTag<float> d;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
   const int64_t ho = p.ho(), wo = p.wo(), depth = p.depth();
-  for (int64_t o = first; o < last; ++o) {
-    const int64_t image = o / ho, i = o % ho, top = i * p.stride_h - p.pad_h;
-    const TapsInside u(top, p.h, p.r, p.dil_h);
-    for (int64_t j = 0; j < wo; ++j) {
-      const int64_t left = j * p.stride_w - p.pad_w;
-      const TapsInside v(left, p.w, p.s, p.dil_w);
-      const auto inv_count = hn::Set(d, inverse.height[static_cast<size_t>(i)] * inverse.width[static_cast<size_t>(j)]);
-      for (int64_t c = 0; c < depth; c += lanes) {
-        auto sum = hn::Zero(d);
-        for (int64_t a = u.first; a < u.last; ++a) {
-          const T* at = x + (((image * p.h + top + a * p.dil_h) * p.w) + left + v.first * p.dil_w) * depth + c;
-          for (int64_t b = v.first; b < v.last; ++b, at += p.dil_w * depth)
-            sum = hn::Add(sum, load_as_f32(d, at, depth - c));
-        }
-        store_f32_as(d, hn::Mul(sum, inv_count), y + (o * wo + j) * depth + c, depth - c);
-      }
-    }
-  }
+  const auto mean = [&]<int kVectors>(const WindowPixels& window, int64_t image, int64_t i, int64_t j, int64_t c,
+                                      int64_t left) HWY_ATTR {
+    const T* channels = x + image * p.h * p.w * depth + c;
+    hn::Vec<decltype(d)> sum[kVectors];
+#pragma GCC unroll 4
+    for (int k = 0; k < kVectors; ++k) sum[k] = hn::Zero(d);
+    window.each([&](int64_t pixel) HWY_ATTR {
+      const T* at = channels + pixel * depth;
+#pragma GCC unroll 4
+      for (int k = 0; k < kVectors; ++k)
+        sum[k] = hn::Add(sum[k], kVectors == 1 ? load_as_f32(d, at, left) : load_as_f32(d, at + k * lanes));
+    });
+    const auto inv_count = hn::Set(d, inverse.height[static_cast<size_t>(i)] * inverse.width[static_cast<size_t>(j)]);
+    T* to = y + ((image * ho + i) * wo + j) * depth + c;
+#pragma GCC unroll 4
+    for (int k = 0; k < kVectors; ++k) store_f32_as(d, hn::Mul(sum[k], inv_count), to + k * lanes, left - k * lanes);
+  };
+  pool_pixels(p, first, last, mean);
 }
 
 void avg_pool2d_rows(const AvgPool2d& p, const InverseCounts& inverse, Args t, int64_t first, int64_t last,

@@ -8,7 +8,7 @@
 #else
 #define DUET_CPU_REF_POOL_HALVES_INL_H_
 #endif
-#include "cpu_ref/floats-inl.h"
+#include "cpu_ref/pairs-inl.h"
 #include "ops/pool/pool2d.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -19,52 +19,6 @@ namespace hn = hwy::HWY_NAMESPACE;
 HWY_INLINE bool halves(const Pool2d& p) {
   return p.depth() == 1 && p.r == 2 && p.s == 2 && p.stride_h == 2 && p.stride_w == 2 && p.pad_h == 0 && p.pad_w == 0 &&
          p.dil_h == 1 && p.dil_w == 1;
-}
-
-// Whether pairs of T are taken apart in vectors of words. A target without vectors has none.
-template <class T>
-inline constexpr bool kPairsAreWords = is_half<T>&& HWY_TARGET != HWY_SCALAR;
-
-// Loads x[0 .. left), at most 2 vectors, as a vector of the even elements and one of the odd elements.
-template <class D, class T>
-HWY_INLINE void load_pairs(D d, const T* x, int64_t left, hn::Vec<D>& even, hn::Vec<D>& odd) {
-  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
-  if (left >= 2 * lanes) {
-    if constexpr (kPairsAreWords<T>) {
-      const hn::RebindToUnsigned<D> words;
-      const hn::Rebind<uint16_t, D> d16;
-      const auto pairs = hn::BitCast(words, hn::LoadU(hn::Repartition<uint16_t, D>(), bits_of(x)));
-      even = widen<T>(d, hn::TruncateTo(d16, pairs));
-      odd = widen<T>(d, hn::TruncateTo(d16, hn::ShiftRight<16>(pairs)));
-      return;
-    } else if constexpr (!is_half<T>) {
-      return hn::LoadInterleaved2(d, x, even, odd);
-    }
-  }
-  HWY_ALIGN float pairs[2 * hn::MaxLanes(d)];
-  hn::Store(load_as_f32(d, x, left), d, pairs);
-  hn::Store(left > lanes ? load_as_f32(d, x + lanes, left - lanes) : hn::Zero(d), d, pairs + lanes);
-  hn::LoadInterleaved2(d, pairs, even, odd);
-}
-
-// The inverse: stores to x[0 .. left), at most 2 vectors.
-template <class D, class T>
-HWY_INLINE void store_pairs(D d, hn::Vec<D> even, hn::Vec<D> odd, T* x, int64_t left) {
-  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
-  if (left >= 2 * lanes) {
-    if constexpr (kPairsAreWords<T>) {
-      const hn::RebindToUnsigned<D> words;
-      const hn::Repartition<uint16_t, D> d16;
-      const auto low = hn::PromoteTo(words, narrow<T>(d, even)), high = hn::PromoteTo(words, narrow<T>(d, odd));
-      return hn::StoreU(hn::BitCast(d16, hn::Or(low, hn::ShiftLeft<16>(high))), d16, bits_of(x));
-    } else if constexpr (!is_half<T>) {
-      return hn::StoreInterleaved2(even, odd, d, x);
-    }
-  }
-  HWY_ALIGN float pairs[2 * hn::MaxLanes(d)];
-  hn::StoreInterleaved2(even, odd, d, pairs);
-  store_f32_as(d, hn::Load(d, pairs), x, left);
-  if (left > lanes) store_f32_as(d, hn::Load(d, pairs + lanes), x + lanes, left - lanes);
 }
 
 // The functions below are called for rows [first, last) of their result, counted through all planes. The last vector

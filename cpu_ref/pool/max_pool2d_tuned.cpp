@@ -89,26 +89,27 @@ void max_pixels(const MaxPool2d& p, const T* x, T* y, int32_t* index, int64_t fi
   const hn::ScalableTag<int32_t> di;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
   const int64_t ho = p.ho(), wo = p.wo(), depth = p.depth();
-  for (int64_t o = first; o < last; ++o) {
-    const int64_t image = o / ho, top = o % ho * p.stride_h - p.pad_h;
-    const TapsInside u(top, p.h, p.r, p.dil_h);
-    for (int64_t j = 0; j < wo; ++j) {
-      const int64_t left = j * p.stride_w - p.pad_w;
-      const TapsInside v(left, p.w, p.s, p.dil_w);
-      for (int64_t c = 0; c < depth; c += lanes) {
-        Best best = no_value();
-        for (int64_t a = u.first; a < u.last; ++a) {
-          int64_t at = (top + a * p.dil_h) * p.w + left + v.first * p.dil_w;
-          for (int64_t b = v.first; b < v.last; ++b, at += p.dil_w)
-            best.update(load_as_f32(d, x + (image * p.h * p.w + at) * depth + c, depth - c),
-                        hn::Set(di, static_cast<int32_t>(at)));
-        }
-        const int64_t out = (o * wo + j) * depth + c;
-        store_f32_as(d, best.value, y + out, depth - c);
-        if (index) store(di, best.at, index + out, depth - c);
-      }
+  const auto max = [&]<int kVectors>(const WindowPixels& window, int64_t image, int64_t i, int64_t j, int64_t c,
+                                     int64_t left) HWY_ATTR {
+    const T* channels = x + image * p.h * p.w * depth + c;
+    Best best[kVectors];
+#pragma GCC unroll 4
+    for (int k = 0; k < kVectors; ++k) best[k] = no_value();
+    window.each([&](int64_t pixel) HWY_ATTR {
+      const T* from = channels + pixel * depth;
+      const auto at = hn::Set(di, static_cast<int32_t>(pixel));
+#pragma GCC unroll 4
+      for (int k = 0; k < kVectors; ++k)
+        best[k].update(kVectors == 1 ? load_as_f32(d, from, left) : load_as_f32(d, from + k * lanes), at);
+    });
+    const int64_t out = ((image * ho + i) * wo + j) * depth + c;
+#pragma GCC unroll 4
+    for (int k = 0; k < kVectors; ++k) {
+      store_f32_as(d, best[k].value, y + out + k * lanes, left - k * lanes);
+      if (index) store(di, best[k].at, index + out + k * lanes, left - k * lanes);
     }
-  }
+  };
+  pool_pixels(p, first, last, max);
 }
 
 // In a window of -inf alone nothing exceeds the start value, so its place is still -1: it gets its first pixel. A

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What max_pool2d_tuned.cpp and avg_pool2d_tuned.cpp have in common: the walk over rows of nchw planes, forward
-// (pool_rows) and backward (unpool_rows), and over pixels of nhwc images backward (unpool_pixels). Include after
-// foreach_target.
+// (pool_rows) and backward (unpool_rows), and over pixels of nhwc images, forward (pool_pixels) and backward
+// (unpool_pixels). Include after foreach_target.
 #if defined(DUET_CPU_REF_POOL_ROWS_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef DUET_CPU_REF_POOL_ROWS_INL_H_
 #undef DUET_CPU_REF_POOL_ROWS_INL_H_
@@ -120,6 +120,45 @@ HWY_INLINE void unpool_rows(const Pool2d& p, T* dx, int64_t first, int64_t last,
         add(combed + tap.offset(), plane * ho + down / p.stride_h, row * p.w - p.pad_w + v * p.dil_w);
     }
     uncomb_row<kStream>(s.comb, combed, plain, dx + o * p.w);
+  }
+}
+
+// The pixels of a window that lie in its image.
+struct WindowPixels {
+  int64_t first;                        // counted through the pixels of its image
+  int64_t rows, columns, down, across;  // down, across: from one to the next, in pixels
+  // f(pixel) for each, row by row.
+  template <class F>
+  HWY_INLINE void each(const F& f) const {
+    for (int64_t a = 0, row = first; a < rows; ++a, row += down)
+      for (int64_t b = 0, pixel = row; b < columns; ++b, pixel += across) f(pixel);
+  }
+};
+
+// nhwc forward: rows [first, last) of y, counted through all images.
+//   reduce<kVectors>(window, image, i, j, c, left)   makes channels [c, c + left) of the pixel (i, j) of y: kVectors
+//                                                    whole vectors, or with kVectors = 1 at most one
+template <class Reduce>
+HWY_INLINE void pool_pixels(const Pool2d& p, int64_t first, int64_t last, const Reduce& reduce) {
+  const hn::ScalableTag<float> d;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  const int64_t ho = p.ho(), wo = p.wo(), depth = p.depth();
+  for (int64_t o = first; o < last; ++o) {
+    const int64_t image = o / ho, i = o % ho, top = i * p.stride_h - p.pad_h;
+    const TapsInside u(top, p.h, p.r, p.dil_h);
+    for (int64_t j = 0; j < wo; ++j) {
+      const int64_t left = j * p.stride_w - p.pad_w;
+      const TapsInside v(left, p.w, p.s, p.dil_w);
+      const WindowPixels window{.first = (top + u.first * p.dil_h) * p.w + left + v.first * p.dil_w,
+                                .rows = u.last - u.first,
+                                .columns = v.last - v.first,
+                                .down = p.dil_h * p.w,
+                                .across = p.dil_w};
+      int64_t c = 0;
+      for (; c + 4 * lanes <= depth; c += 4 * lanes) reduce.template operator()<4>(window, image, i, j, c, 4 * lanes);
+      for (; c + 2 * lanes <= depth; c += 2 * lanes) reduce.template operator()<2>(window, image, i, j, c, 2 * lanes);
+      for (; c < depth; c += lanes) reduce.template operator()<1>(window, image, i, j, c, std::min(lanes, depth - c));
+    }
   }
 }
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // spmm in blocks of kVectors vectors of columns, block after block, so that what a block reads of b stays in L2 while
-// all rows are taken. The sums of a row in a block stay in registers; every second entry has sums of its own, because
-// an addition takes longer than a load. Times a single vector, a row is a dot product with gathered elements of b.
+// all rows are taken. The sums of a row in a block stay in registers; neighbouring entries have sums of their own,
+// because an addition takes longer than a load. Few columns take a vector of their width. Times a single vector, a row
+// is a dot product with gathered elements of b.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "cpu_ref/gemm/spmm_tuned.cpp"  // compiled once per instruction set
 #include <hwy/foreach_target.h>
@@ -26,10 +27,10 @@ struct SparseRows {
   int64_t last(int64_t i) const { return std::clamp<int64_t>(row[i + 1], 0, nnz); }
 };
 
-// Columns [j0, j0 + kVectors vectors) of rows [i0, i1); kWhole: all of them exist.
-template <int kVectors, bool kWhole, class T>
-void block_of_rows(const Spmm& p, const SparseRows<T>& a, const T* b, T* c, int64_t j0, int64_t i0, int64_t i1) {
-  const hn::ScalableTag<float> d;
+// Columns [j0, j0 + kVectors vectors) of rows [i0, i1); kWhole: all of them exist. kSums: so many entries have sums of
+// their own.
+template <int kVectors, int kSums, bool kWhole, class D, class T>
+void block_of_rows(D d, const Spmm& p, const SparseRows<T>& a, const T* b, T* c, int64_t j0, int64_t i0, int64_t i1) {
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
   const auto columns = static_cast<uint32_t>(p.k);
   const auto at = [&](const T* from, int v) HWY_ATTR {
@@ -39,40 +40,33 @@ void block_of_rows(const Spmm& p, const SparseRows<T>& a, const T* b, T* c, int6
       return load_as_f32(d, from + v * lanes, std::max<int64_t>(0, p.n - j0 - v * lanes));
   };
   for (int64_t i = i0; i < i1; ++i) {
-    hn::Vec<decltype(d)> even[kVectors], odd[kVectors];
+    hn::Vec<D> sum[kSums][kVectors];
 #pragma GCC unroll 4
-    for (int v = 0; v < kVectors; ++v) {
-      even[v] = hn::Zero(d);
-      odd[v] = hn::Zero(d);
-    }
+    for (int s = 0; s < kSums; ++s)
+#pragma GCC unroll 4
+      for (int v = 0; v < kVectors; ++v) sum[s][v] = hn::Zero(d);
+    const auto add = [&](int64_t e, hn::Vec<D>* to) HWY_ATTR {
+      const auto col = static_cast<uint32_t>(a.col[e]);
+      if (HWY_UNLIKELY(col >= columns)) return;
+      const auto factor = hn::Set(d, static_cast<float>(a.value[e]));
+      const T* from = b + int64_t{col} * p.n + j0;
+#pragma GCC unroll 4
+      for (int v = 0; v < kVectors; ++v) to[v] = hn::MulAdd(factor, at(from, v), to[v]);
+    };
     int64_t e = a.first(i);
     const int64_t last = a.last(i);
-    for (; e + 2 <= last; e += 2) {
-      const auto col0 = static_cast<uint32_t>(a.col[e]), col1 = static_cast<uint32_t>(a.col[e + 1]);
-      if (HWY_LIKELY(col0 < columns)) {
-        const auto factor = hn::Set(d, static_cast<float>(a.value[e]));
-        const T* from = b + int64_t{col0} * p.n + j0;
+    for (; e + kSums <= last; e += kSums)
 #pragma GCC unroll 4
-        for (int v = 0; v < kVectors; ++v) even[v] = hn::MulAdd(factor, at(from, v), even[v]);
-      }
-      if (HWY_LIKELY(col1 < columns)) {
-        const auto factor = hn::Set(d, static_cast<float>(a.value[e + 1]));
-        const T* from = b + int64_t{col1} * p.n + j0;
-#pragma GCC unroll 4
-        for (int v = 0; v < kVectors; ++v) odd[v] = hn::MulAdd(factor, at(from, v), odd[v]);
-      }
-    }
-    if (e < last && static_cast<uint32_t>(a.col[e]) < columns) {
-      const auto factor = hn::Set(d, static_cast<float>(a.value[e]));
-      const T* from = b + int64_t{a.col[e]} * p.n + j0;
-#pragma GCC unroll 4
-      for (int v = 0; v < kVectors; ++v) even[v] = hn::MulAdd(factor, at(from, v), even[v]);
-    }
+      for (int s = 0; s < kSums; ++s) add(e + s, sum[s]);
+    for (; e < last; ++e) add(e, sum[0]);
     T* to = c + i * p.n + j0;
 #pragma GCC unroll 4
-    for (int v = 0; v < kVectors; ++v)
+    for (int v = 0; v < kVectors; ++v) {
+#pragma GCC unroll 4
+      for (int s = 1; s < kSums; ++s) sum[0][v] = hn::Add(sum[0][v], sum[s][v]);
       if (const int64_t left = p.n - j0 - v * lanes; kWhole || left > 0)
-        store_f32_as(d, hn::Add(even[v], odd[v]), to + v * lanes, kWhole ? lanes : left);
+        store_f32_as(d, sum[0][v], to + v * lanes, kWhole ? lanes : left);
+    }
   }
 }
 
@@ -106,9 +100,14 @@ void spmm_block(const Spmm& p, Args t, int64_t j0, int64_t i0, int64_t i1) {
     T* c = t[Spmm::c].as<T>();
     if constexpr (std::is_same_v<T, float>)
       if (p.n == 1) return dot_rows(p, a, b, c, i0, i1);
-    if (left >= 4) return block_of_rows<4, true>(p, a, b, c, j0, i0, i1);
-    if (left == 0) return block_of_rows<1, false>(p, a, b, c, j0, i0, i1);
-    block_of_rows<4, false>(p, a, b, c, j0, i0, i1);
+    if (left >= 4) return block_of_rows<4, 2, true>(d, p, a, b, c, j0, i0, i1);
+    if (left > 0) return block_of_rows<4, 2, false>(d, p, a, b, c, j0, i0, i1);
+    const hn::CappedTag<float, 4> four;
+    const hn::CappedTag<float, 8> eight;
+    const int64_t few = p.n - j0;
+    if (few == static_cast<int64_t>(hn::Lanes(four))) return block_of_rows<1, 4, true>(four, p, a, b, c, j0, i0, i1);
+    if (few == static_cast<int64_t>(hn::Lanes(eight))) return block_of_rows<1, 4, true>(eight, p, a, b, c, j0, i0, i1);
+    block_of_rows<1, 4, false>(d, p, a, b, c, j0, i0, i1);
   });
 }
 void block_columns(int64_t* to) { *to = 4 * static_cast<int64_t>(hn::Lanes(hn::ScalableTag<float>())); }

@@ -101,6 +101,8 @@ struct Spmm {
         {"dense", "m:3 k:17 n:33 nnz:51"},
         {"times a vector", "m:65 k:129 n:1 nnz:801"},
         {"two columns of b", "m:17 k:65 n:2 nnz:111"},
+        {"times four vectors", "m:17 k:65 n:4 nnz:131"},
+        {"times eight vectors", "m:17 k:65 n:8 nnz:131"},
         {"whole packs", "m:33 k:65 n:64 nnz:215"},
         {"beside a vector", "m:17 k:33 n:31 nnz:101"},
         {"more columns than a block", "m:9 k:17 n:301 nnz:31"},

@@ -3,6 +3,7 @@
 // one, and goes through its keys in blocks. Only one block of scores exists at a time, in cache; the maximum and the
 // sum of each query are carried from block to block. Products are register tiles of the matrix engine (gemm/engine.h).
 // Under a mask each tile multiplies only the blocks of keys that its queries see, and of those no key after the last.
+// Where the CPU multiplies pairs of bf16, forward does so, with probabilities rounded to bf16.
 // Backward: the probabilities are formed again from lse. The gradients of a head are added up in place, block by block.
 // decode.cpp has few queries of many keys. Start reading at forward_head.
 #undef HWY_TARGET_INCLUDE
@@ -37,39 +38,50 @@ struct Cut {
   engine::KernelShape kernel;
   int64_t D, padded, queries;  // padded: D in whole vectors; queries: of a block
   bool copies;
+  bool pairs;  // products are those of pairs of bf16: both matrices are packed, and k is counted in pairs
 
-  explicit Cut(const AttentionShape& p)
+  explicit Cut(const AttentionShape& p, bool by_pairs = false)
       : kernel(engine::kernel_shape()),
         D(p.D),
         padded(ceil_div(p.D, kernel.lanes) * kernel.lanes),
         queries(kTiles * kernel.rows),
-        copies(p.dtype != DType::f32 || p.D != padded) {}
+        copies(p.dtype != DType::f32 || p.D != padded),
+        pairs(by_pairs) {}
+  static Cut forward(const AttentionShape& p) { return Cut(p, p.dtype == DType::bf16 && engine::pairs_are_faster()); }
+
+  int64_t depth(int64_t k) const { return pairs ? ceil_div(k, 2) : k; }
 
   int64_t strips(int64_t columns) const { return ceil_div(columns, kernel.columns); }
-  int64_t strip_floats(int64_t columns, int64_t k) const { return strips(columns) * kernel.columns * k; }
+  int64_t strip_floats(int64_t columns, int64_t k) const { return strips(columns) * kernel.columns * depth(k); }
   int64_t width(int64_t columns, int64_t strip) const {
     return std::min(kernel.columns, columns - strip * kernel.columns);
   }
   int64_t height(int64_t width) const { return width <= kernel.lanes ? kernel.lanes : kernel.columns; }
 
-  // Packs the columns j0, j0 + 1, ... of the transpose of the matrix to strips, each (k, height).
+  // Packs the columns j0, j0 + 1, ... of the transpose of the matrix to strips, each (depth(k), height).
   void pack(const engine::Matrix& from, int64_t j0, int64_t columns, int64_t k, float* to) const {
     for (int64_t s = 0; s < strips(columns); ++s)
-      from.pack(j0 + s * kernel.columns, width(columns, s), height(width(columns, s)), 0, k,
-                to + s * kernel.columns * k);
+      pack_strip(from, j0 + s * kernel.columns, width(columns, s), height(width(columns, s)), k,
+                 to + strip_floats(kernel.columns, k) * s);
+  }
+  void pack_strip(const engine::Matrix& from, int64_t j0, int64_t columns, int64_t height, int64_t k, float* to) const {
+    if (pairs)
+      from.pack_pairs(j0, columns, height, 0, depth(k), k, to);
+    else
+      from.pack(j0, columns, height, 0, k, to);
   }
   int64_t tiles(int64_t rows) const { return ceil_div(rows, kernel.rows); }
 };
 
 // The right matrix, B, of a product. Either its rows k lie `pitch` floats apart; or pitch is 0 and it consists of
 // strips of `columns` columns, as pack() makes them, with `rows` values of k each, of which those from `first` on are
-// used.
+// used. With pairs, rows and first count pairs, as kc does below.
 struct Right {
   const float* at;
   int64_t pitch, columns = 0, rows = 0, first = 0;
 };
-// The left matrix, A (rows, k), has value p of row i at a[i * a_line + p * a_step]. The result goes to `to` (rows,
-// columns), with rows `pitch` apart; `add` adds it to what is there.
+// The left matrix, A (rows, k), has value p of row i at a[i * a_line + p * a_step]; with pairs it is a packed strip.
+// The result goes to `to` (rows, columns), with rows `pitch` apart; `add` adds it to what is there.
 struct Product {
   const float* a;
   int64_t a_line, a_step;
@@ -97,7 +109,8 @@ inline void multiply(const Cut& cut, const Product& p, int64_t rows, int64_t col
     tile.sums_step = p.pitch;
     tile.add = p.add;
     tile.last = true;
-    run_tile(tile, {.c = nullptr, .dtype = DType::f32, .step = 0});
+    const auto run = cut.pairs ? engine::run_tile_of_pairs : engine::run_tile;
+    run(tile, {.c = nullptr, .dtype = DType::f32, .step = 0});
   }
 }
 
@@ -115,6 +128,14 @@ HWY_INLINE AttentionShape::Keys seen_of_block(const AttentionShape& p, int64_t q
   return {std::clamp<int64_t>(keys.first - j0, 0, n), std::clamp<int64_t>(keys.last - j0, 0, n)};
 }
 
+// to[0 .. n) = from[0 .. n), rounded to T.
+template <class T>
+void narrow_row(const float* from, int64_t n, T* to) {
+  const hn::ScalableTag<float> d;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  for (int64_t i = 0; i < n; i += lanes) store_f32_as(d, load(d, from + i, n - i, 0.0f), to + i, n - i);
+}
+
 // Forward: queries [first, last) of one head, whose sequence has `length` keys. q, y: (Tq, D), k, v: (Tk, D), lse:
 // (Tq). scratch: forward_scratch.
 template <class T>
@@ -122,7 +143,7 @@ void forward_head(const Attention& p, int64_t length, const T* q, const T* k, co
                   int64_t first, int64_t last, float* scratch) {
   const hn::ScalableTag<float> d;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
-  const Cut cut(p);
+  const Cut cut = Cut::forward(p);
   // Keys [begin, keys) are seen by some query, begin rounded down to whole blocks.
   const int64_t D = p.D, keys = p.seen(last - 1, length).last;
   const int64_t begin = p.seen(first, length).first / kKeys * kKeys;
@@ -130,6 +151,8 @@ void forward_head(const Attention& p, int64_t length, const T* q, const T* k, co
   float *s = v_strips + cut.strip_floats(D, p.Tk), *out = s + cut.queries * kPitch;
   float *wide_q = out + cut.queries * cut.padded, *top = wide_q + (cut.copies ? cut.queries * cut.padded : 0);
   float *sum = top + cut.queries + lanes, *before = sum + cut.queries + lanes;
+  float* packed = before + cut.queries + lanes;  // with pairs: probabilities of a tile, and these as rows of bf16
+  bf16* const rounded = reinterpret_cast<bf16*>(packed + cut.kernel.rows * cut.depth(kKeys));
   const engine::Matrix k_rows(k, p.dtype, D, 1), v_columns(v, p.dtype, 1, D);
   for (int64_t j = begin; j < keys; j += kKeys)
     cut.pack(k_rows, j, std::min(kKeys, keys - j), D, k_strips + j / kKeys * cut.strip_floats(kKeys, D));
@@ -140,12 +163,21 @@ void forward_head(const Attention& p, int64_t length, const T* q, const T* k, co
     const int64_t rows = std::min(cut.queries, last - i0), tiles = cut.tiles(rows);
     const auto tile_row = [&](int64_t t) { return rows * t / tiles; };
     const float* a = reinterpret_cast<const float*>(q + i0 * D);
+    int64_t a_line = D;
     // Start a block of queries.
-    if (cut.copies) {
+    if (cut.pairs) {
+      const engine::Matrix q_rows(q + i0 * D, p.dtype, D, 1);
+      a = wide_q;
+      a_line = cut.depth(D);
+      for (int64_t t = 0; t < tiles; ++t) {
+        const int64_t r = tile_row(t), height = tile_row(t + 1) - r;
+        cut.pack_strip(q_rows, r, height, height, D, wide_q + r * a_line);
+      }
+    } else if (cut.copies) {
       widen_rows(q + i0 * D, rows, D, cut.padded, wide_q);
       a = wide_q;
+      a_line = cut.padded;
     }
-    const int64_t a_line = cut.copies ? cut.padded : D;
     std::fill_n(top, rows + lanes, -INFINITY);
     std::fill_n(sum, rows + lanes, 0.0f);
     clear(out, 0, rows * cut.padded);
@@ -168,11 +200,11 @@ void forward_head(const Attention& p, int64_t length, const T* q, const T* k, co
                   .b = {.at = k_strips + j0 / kKeys * cut.strip_floats(kKeys, D),
                         .pitch = 0,
                         .columns = std::min(kKeys, keys - j0),
-                        .rows = D},
+                        .rows = cut.depth(D)},
                   .to = s + r * kPitch,
                   .pitch = kPitch,
                   .add = false},
-                 tile_row(t + 1) - r, n, D);
+                 tile_row(t + 1) - r, n, cut.depth(D));
       }
       // Maximum so far.
       for (int64_t i = 0; i < rows; ++i) {
@@ -189,8 +221,9 @@ void forward_head(const Attention& p, int64_t length, const T* q, const T* k, co
       }
       // Exponentials and their sums, then the product with v.
       for (int64_t t = 0; t < tiles; ++t) {
-        const int64_t r = tile_row(t), n = multiplied(t);
-        if (n == 0) continue;
+        const int64_t r = tile_row(t), height = tile_row(t + 1) - r, seen_keys = multiplied(t);
+        if (seen_keys == 0) continue;
+        const int64_t n = cut.pairs ? ceil_div(seen_keys, 2) * 2 : seen_keys;
         for (int64_t i = r; i < tile_row(t + 1); ++i) {
           const auto [from, to] = seen(i);
           if (from >= to) {
@@ -202,15 +235,19 @@ void forward_head(const Attention& p, int64_t length, const T* q, const T* k, co
           clear(s + i * kPitch, 0, from);
           clear(s + i * kPitch, to, n);
         }
+        if (cut.pairs) {
+          for (int64_t i = 0; i < height; ++i) narrow_row(s + (r + i) * kPitch, n, rounded + i * kPitch);
+          cut.pack_strip(engine::Matrix(rounded, DType::bf16, kPitch, 1), 0, height, height, n, packed);
+        }
         multiply(cut,
-                 {.a = s + r * kPitch,
+                 {.a = cut.pairs ? packed : s + r * kPitch,
                   .a_line = kPitch,
                   .a_step = 1,
-                  .b = {.at = v_strips, .pitch = 0, .columns = D, .rows = keys, .first = j0},
+                  .b = {.at = v_strips, .pitch = 0, .columns = D, .rows = cut.depth(keys), .first = cut.depth(j0)},
                   .to = out + r * cut.padded,
                   .pitch = cut.padded,
                   .add = true},
-                 tile_row(t + 1) - r, D, n);
+                 height, D, cut.depth(n));
       }
     }
     // Normalise and write y and lse.
@@ -225,9 +262,10 @@ void forward_head(const Attention& p, int64_t length, const T* q, const T* k, co
 
 // Floats of scratch that forward_head takes.
 int64_t forward_scratch(const AttentionShape& p) {
-  const Cut cut(p);
+  const Cut cut = Cut::forward(p);
   return cut.strip_floats(kKeys, p.D) * ceil_div(p.Tk, kKeys) + cut.strip_floats(p.D, p.Tk) +
-         cut.queries * (kPitch + cut.padded * (cut.copies ? 2 : 1) + 3) + 3 * cut.kernel.lanes;
+         cut.queries * (kPitch + cut.padded * (cut.copies ? 2 : 1) + 3) + 3 * cut.kernel.lanes +
+         (cut.pairs ? cut.kernel.rows * (cut.depth(kKeys) + cut.depth(kPitch)) : 0);
 }
 
 // item: one of the `chunks` runs of queries of a head.
@@ -242,14 +280,6 @@ void forward_item(const Attention& p, Args t, int64_t item, int64_t chunks, floa
                  t[A::v].as<const T>() + kv * p.Tk * p.D, t[A::y].as<T>() + head * p.Tq * p.D,
                  t[A::lse].as<float>() + head * p.Tq, first, last, scratch);
   });
-}
-
-// to[0 .. n) = from[0 .. n), rounded to T.
-template <class T>
-void narrow_rows(const float* from, int64_t n, T* to) {
-  const hn::ScalableTag<float> d;
-  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
-  for (int64_t i = 0; i < n; i += lanes) store_f32_as(d, load(d, from + i, n - i, 0.0f), to + i, n - i);
 }
 
 template <class T>
@@ -405,11 +435,11 @@ void backward_item(const AttentionBackward& p, Args t, int64_t item, float* scra
       h.dq = kInPlace ? reinterpret_cast<float*>(dq) : dq_sums;
       clear(h.dq, 0, p.Tq * p.D);
       backward_head(p, length, engine::Matrix(k, p.dtype, p.D, 1), engine::Matrix(v, p.dtype, p.D, 1), h, scratch);
-      if (!kInPlace) narrow_rows(h.dq, p.Tq * p.D, dq);
+      if (!kInPlace) narrow_row(h.dq, p.Tq * p.D, dq);
     }
     if (!kInPlace) {
-      narrow_rows(h.dk, p.Tk * p.D, dk);
-      narrow_rows(h.dv, p.Tk * p.D, dv);
+      narrow_row(h.dk, p.Tk * p.D, dk);
+      narrow_row(h.dv, p.Tk * p.D, dv);
     }
   });
 }

@@ -185,13 +185,22 @@ std::vector<std::pair<std::string, double>> fields_of(const EpochRecord& r) {
 // later ones, which are trained again, are dropped.
 class Log {
  public:
-  Log(const std::string& path, std::optional<int64_t> resumed) : path_(path), csv_(path.ends_with(".csv")) {
+  explicit Log(const std::string& path) : path_(path), csv_(path.ends_with(".csv")) {
     if (path.empty()) return;
     if (!csv_ && !path.ends_with(".jsonl") && !path.ends_with(".json"))
       throw Error("--log {}: a name that ends in .csv, .json or .jsonl is allowed", path);
+    try {
+      AtomicFile probe(path);
+    } catch (const Error&) {
+      throw Error("--log {}: cannot be written", path);
+    }
+  }
+  // Until the training begins, after the epochs of its checkpoint, it may be refused: then the file stays as it is.
+  void begin(std::optional<int64_t> resumed) {
+    if (path_.empty()) return;
     if (resumed) drop_after(*resumed);
-    file_.reset(std::fopen(path.c_str(), resumed ? "ae" : "we"));
-    if (!file_) throw Error("--log {}: cannot be written", path);
+    file_.reset(std::fopen(path_.c_str(), resumed ? "ae" : "we"));
+    if (!file_) throw Error("--log {}: cannot be written", path_);
     begun_ = std::ftell(file_.get()) > 0;
   }
   void add(const EpochRecord& record) {
@@ -414,7 +423,7 @@ int train_model(const TrainOptions& options, const Model& model, const Checkpoin
   TrainingPlan plan = plan_of(options, training_defaults(model.name()), resumed);
   const SampleForm form = sample_form(model, context);
   const Split data = load(options, plan, model, form);  // before the trainer, which takes long to plan
-  Log log(options.log, resumed ? stored<int64_t>(*resumed, "epochs") : std::nullopt);
+  Log log(options.log);
   TrainingOptions how{.accumulate = plan.accumulate, .max_norm = plan.clip};
   if (resumed && options.choose != name_of(Choice::order)) how.chosen = recorded_choices(*resumed);
   how.choice = options.choose ? parse_choice(*options.choose) : how.chosen.empty() ? Choice::order : Choice::measured;
@@ -433,6 +442,7 @@ int train_model(const TrainOptions& options, const Model& model, const Checkpoin
     if (!plan.learning_rate) plan.learning_rate = trainer.learning_rate();
     trainer.schedule({.kind = plan.schedule, .base = *plan.learning_rate, .warm_up = plan.warm_up, .updates = updates});
   }
+  log.begin(resumed ? std::optional(trainer.epochs()) : std::nullopt);
   fmt::print("{} {} on {}; {}: {} samples to train on, {} to validate, {} to test\n", model.name(), model.label(),
              context.describe(), data.source, data.training.size(), data.validation.size(), data.test.size());
   std::fflush(stdout);

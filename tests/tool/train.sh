@@ -104,6 +104,11 @@ refuses 2 'data /nope' train toy $small --data /nope --log kept.csv
 [ "$(cat kept.csv)" = kept ] || fail "--log was emptied before the data were read"
 refuses 2 'log and --checkpoint name one file' train toy $small --log x.csv --checkpoint x.csv
 refuses 2 'impl-preference goes with --choose order' train toy $small --choose measured --impl-preference cpu.tuned
+cp k.jsonl later.jsonl
+refuses 2 'epochs 2: the checkpoint has 2 already' train toy $small --epochs 2 --resume c2.safetensors --log later.jsonl
+refuses 2 'seed 1, not 2' train toy $small --epochs 9 --seed 2 --resume c2.safetensors --log later.jsonl
+refuses 2 'warm-up 99999: the training has 162 updates' train toy $small --epochs 1 --warm-up 99999 --log later.jsonl
+refuses 2 'warm-up 99999: the training has 162 updates' train toy $small --epochs 1 --warm-up 99999 --log new.csv
 refuses 2 "log x.txt: a name that ends in" train toy $small --log x.txt
 refuses 2 'log no/x.csv: cannot be written' train toy $small --log no/x.csv
 refuses 2 'warm-up 99999: the training has 162 updates' train toy $small --epochs 1 --warm-up 99999

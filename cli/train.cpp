@@ -425,7 +425,10 @@ int train_model(const TrainOptions& options, const Model& model, const Checkpoin
   const Split data = load(options, plan, model, form);  // before the trainer, which takes long to plan
   Log log(options.log);
   TrainingOptions how{.accumulate = plan.accumulate, .max_norm = plan.clip};
-  if (resumed && options.choose != name_of(Choice::order)) how.chosen = recorded_choices(*resumed);
+  if (resumed && options.choose != name_of(Choice::order))
+    naming_the_checkpoint_of(options, [&] { how.chosen = recorded_choices(*resumed); });
+  if (!options.preferences.empty() && !how.chosen.empty())
+    throw Error("--impl-preference goes with --choose order: the checkpoint keeps what was measured");
   how.choice = options.choose ? parse_choice(*options.choose) : how.chosen.empty() ? Choice::order : Choice::measured;
   if (plan.augment) how.augmentation = Augmentation{.flip = form.channels == kColours};  // a digit has a left and right
   Trainer trainer(model, context, preferences, options.seed, how);

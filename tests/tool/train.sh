@@ -119,6 +119,12 @@ refuses 2 'model toy takes no images' train toy $small --augment
 does 'test accuracy' train toy $small --epochs 1 --choose measured --checkpoint chosen.safetensors
 grep -aq 'linear_backward f32/[^ ]*:..cpu\.' chosen.safetensors || fail "no implementations in the checkpoint"
 does 'test accuracy' train toy $small --epochs 2 --resume chosen.safetensors
+refuses 2 'impl-preference goes with --choose order: the checkpoint' train toy $small --epochs 2 --resume chosen.safetensors --impl-preference cpu.tuned
+does 'test accuracy' train toy $small --epochs 2 --resume chosen.safetensors --impl-preference cpu.tuned --choose order
+sed 's/"implementations":"{/"implementations":"[/' chosen.safetensors > edited.safetensors
+refuses 2 'resume edited.safetensors: .*implementations: an object of ops' train toy $small --epochs 2 --resume edited.safetensors
+sed 's/:..cpu\.[a-z]/:\\"cpu.X/g' chosen.safetensors > edited.safetensors
+does 'test accuracy' train toy $small --epochs 2 --resume edited.safetensors
 
 # SIGINT: the program ends after its step with 130, and the checkpoint holds the best epoch that is complete.
 "$duet" train toy $small --epochs 100000 --checkpoint stopped.safetensors > running 2> stderr &

@@ -229,7 +229,7 @@ Cases named_step_cases(const Options& options) {
       const Model& model = find_model(named.op.substr(named.op.find('/') + 1));
       const Pass pass = results::is_inference(named.op) ? Pass::inference : Pass::training;
       const ModelCase given{"given by " + named.source, model.with_words(named.text)};
-      if (pass == Pass::training) given.model.require_trained();
+      pass == Pass::training ? given.model.require_trained() : given.model.require_served();
       auto c = std::make_unique<StepCase>(given, pass, options);
       if (names.insert(c->name()).second) cases.push_back(std::move(c));
     } catch (const Error& e) {

@@ -70,6 +70,13 @@ void Model::require_trained() const {
   if (const std::string reason = self_->untrained(); !reason.empty()) throw Error("model {}: {}", name(), reason);
 }
 
+// An inference of what was trained with these is that of a model without them; a case of one is not to be timed twice.
+void Model::require_served() const {
+  for (const Attribute& a : attributes())
+    if (!a.is_default && (a.name == "mixed" || a.name == "recompute"))
+      throw Error("model {}: {} {}: only a training step has it; an inference allows 0", name(), a.name, a.text());
+}
+
 Model Model::with(std::string_view attribute, std::string_view text) const {
   const Model model = changed(attribute, text).with_layout_of_dtype({std::string(attribute)});
   model.validate();

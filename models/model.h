@@ -53,6 +53,7 @@ class Model {
   Model with(const std::vector<std::pair<std::string, std::string>>& attributes) const;
   Model with_words(std::string_view words) const;
   void require_trained() const;  // throws Error that says why no training step has these attributes
+  void require_served() const;   // throws Error where an attribute is set that an inference takes no notice of
   void train(Tape& tape) const {
     require_trained();
     self_->train(tape);

@@ -58,6 +58,8 @@ says 2 "model 'mpl' is unknown; did you mean mlp|model 'mpl' is unknown; known a
 says 2 "'bach'; did you mean batch" --case 'step/mlp bach:3'
 says 2 'folded 1: only an inference .*; a step allows 0' --case 'step/resnet50 batch:1 folded:1'
 says 2 'phase prefill: .*only an inference has phases' --case 'step/gpt2 batch:1 phase:prefill'
+says 2 'gpt2: recompute 1: only a training step has it; an inference allows 0' --case 'infer/gpt2 batch:1 recompute:1'
+says 2 'lenet: mixed 1: only a training step has it; an inference allows 0' --case 'infer/lenet bf16 batch:1 mixed:1'
 says 2 "model lenet has no attribute 'recompute'; known are dtype batch layout" --case 'step/lenet batch:4 recompute:1'
 says 2 "recompute: '2' is not one of 0 1 false true" --case 'step/gpt2 batch:1 recompute:2'
 says 2 'recompute 1: with head_only no block has a backward pass; 0 is allowed' --case 'step/resnet50 batch:1 head_only:1 recompute:1'

@@ -317,6 +317,12 @@ TEST(ReportsReport, StepsShowTheCopyOfTheirBatch) {
     EXPECT_NE(text.find("450 ms"), std::string::npos);
     EXPECT_NE(text.find("75 %"), std::string::npos) << "of the 0.2 s of copies";
   }
+  results::Job inference = results::testing::make_step("infer/mlp/gpu/f32/batch:1", 0.2, {{"gemm", 0.2}});
+  inference.series[0].threads = 1;
+  inference.series.push_back(results::testing::make_series(results::Scope::end_to_end, 0.3, 0.1));
+  inference.series.push_back(results::testing::make_series(results::Scope::overlapped, 0.237, 0.1));
+  run.jobs.push_back(inference);
+  EXPECT_NE(Written(run).html.find("63 %"), std::string::npos) << "of the 0.1 s of an inference's copies";
 }
 
 TEST(ReportsReport, OpsOfAStepBeyondTheColoursAreAddedUp) {
@@ -399,27 +405,33 @@ TEST(ReportsReport, CsvHasALinePerSeriesAndPerJobWithoutOne) {
 
 TEST(ReportsReport, CsvHasCountersOnTheLineOfTheirSeries) {
   results::Run run = full_run();
-  results::Counters& counters = run.jobs[0].counters.emplace();
-  const Series& counted = run.jobs[0].series[1];
-  counters.scope = counted.scope;
-  counters.cache = counted.cache;
-  counters.threads = counted.threads;
-  counters.window = results::CounterWindow{.applications = 2000, .time_s = 2.5, .foreign_cores = 0};
-  counters.readings = {
-      {.quantity = results::Quantity::bytes, .value = 1.5e6, .source = "invented", .unavailable_reason = ""},
-      {.quantity = results::Quantity::gpu_energy_j, .value = {}, .source = "", .unavailable_reason = "no"},
-      {.quantity = results::Quantity::cpu_energy_j, .value = 0.25, .source = "invented", .unavailable_reason = ""}};
+  run.jobs[1].series.push_back(make_series(Scope::call, 3e-5, 0.4, 1, results::Cache::cold));
+  for (Job* job : {&run.jobs[0], &run.jobs[1]}) {  // whose series differ in threads; in scope, and in cache
+    results::Counters& counters = job->counters.emplace();
+    const Series& counted = job->series[1];
+    counters.scope = counted.scope;
+    counters.cache = counted.cache;
+    counters.threads = counted.threads;
+    counters.window = results::CounterWindow{.applications = 2000, .time_s = 2.5, .foreign_cores = 0};
+    counters.readings = {
+        {.quantity = results::Quantity::bytes, .value = 1.5e6, .source = "invented", .unavailable_reason = ""},
+        {.quantity = results::Quantity::gpu_energy_j, .value = {}, .source = "", .unavailable_reason = "no"},
+        {.quantity = results::Quantity::dram_energy_j, .value = 0.5, .source = "invented", .unavailable_reason = ""},
+        {.quantity = results::Quantity::cpu_energy_j, .value = 0.25, .source = "invented", .unavailable_reason = ""}};
+  }
   const auto rows = parse_csv(Written(run).csv);
   for (const auto& [column, value] : {std::pair("counted_applications", "2000"),
                                       {"counter_window_s", "2.5"},
                                       {"counted_instructions", ""},
                                       {"counted_bytes", "1500000"},
                                       {"counted_cpu_energy_j", "0.25"},
+                                      {"counted_dram_energy_j", "0.5"},
                                       {"counted_gpu_energy_j", ""}}) {
     const auto found = std::find(rows[0].begin(), rows[0].end(), column);
     ASSERT_NE(found, rows[0].end()) << column;
     const auto at = static_cast<size_t>(found - rows[0].begin());
-    for (size_t row = 1; row < rows.size(); ++row) EXPECT_EQ(rows[row][at], row == 2 ? value : "") << column << row;
+    for (size_t row = 1; row < rows.size(); ++row)
+      EXPECT_EQ(rows[row][at], row == 2 || row == 4 ? value : "") << column << row;
   }
 }
 

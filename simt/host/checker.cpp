@@ -368,11 +368,11 @@ void Checker::access(const void* address, size_t bytes, Access kind, Pc pc, bool
   if (aligned && (at & (bytes - 1)) != 0)  // what has an alignment has a power of two of bytes
     stop(fmt::format("misaligned {}-byte {} of {} at {}", bytes, verb, r.place(offset), line(pc)));
   const uint32_t me = current_thread;
+  const Access plain = kind == Access::atomic ? kind : writes(kind) ? Access::store : Access::load;
   if (profile)
     profile->access(me, pc, r.shared ? offset : device_memory().offset(address), static_cast<uint32_t>(bytes), r.shared,
-                    kind == Access::atomic ? kind
-                    : writes(kind)         ? Access::store
-                                           : Access::load);
+                    plain);
+  if (r.shared) kind = plain;
   for_each_cell(r, address, bytes, [&](size_t cell) { check_access(r, cell, kind, pc, me); });
   if (may_be_flag(kind) && !r.shared) access_flag(address, kind, me);
 }

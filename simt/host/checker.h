@@ -24,7 +24,8 @@ class Checker {
   //   of this one read the flag and then fenced: what one's block did before its last barrier, and it did before its
   //   fence, happens before what the other does after its fence, and its block after the next barrier. Launches are
   //   ordered;
-  // - atomic and volatile accesses, which flags are written and read by, do not race with each other.
+  // - atomic accesses do not race with each other, nor with volatile ones in global memory, where both may be of flags.
+  //   In shared memory volatile accesses are plain ones: no thread sees another one's without a barrier.
   static void begin_launch();
   static void begin_block(uint32_t threads, uint32_t block);
   static void block_barrier();

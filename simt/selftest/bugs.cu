@@ -90,6 +90,21 @@ __global__ void warp_synchronous_sum(const float* x, float* y) {  // as before V
   if (t == 0) *y = s[0];
 }
 template <bool kFixed>
+__global__ void volatile_warp_sum(const float* x, float* y) {  // as before Volta, too
+  DUET_SHARED(float, s, [32]);
+  volatile float* const v = s;
+  const int t = thread();
+  v[t] = x[t];
+  __syncwarp();
+  for (int half = 16; half > 0; half /= 2) {
+    const float sum = v[t] + (t < half ? v[t + half] : 0);
+    if (kFixed) __syncwarp();
+    v[t] = sum;
+    if (kFixed) __syncwarp();
+  }
+  if (t == 0) *y = v[0];
+}
+template <bool kFixed>
 __global__ void last_reader_unordered(const float* x, float* y) {  // lanes 0 to 2 read before a __syncwarp, 3 after it
   DUET_SHARED(float, s, [1]);
   const int t = thread();
@@ -805,6 +820,7 @@ const selftest::Bug kBugs[] = {
     BUG(exchanges_in_a_warp, "read of 's'", of(1, 64), a.x, a.y),
     BUG(syncs_half_the_warp, "read of 's'", of(1, 32), a.x, a.y),
     BUG(warp_synchronous_sum, "read of 's'", of(1, 32), a.x, a.y),
+    BUG(volatile_warp_sum, "race on 's'", of(1, 32), a.x, a.y),
     BUG(last_reader_unordered, "write/read race on 's'", of(1, 32), a.x, a.y),
     BUG(tree_without_barrier, "race on 's'", of(1, 256), a.x, a.y),
     BUG(fills_the_stage_in_use, "race on 's'", of(1, 64), a.x, a.y),

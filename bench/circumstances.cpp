@@ -90,14 +90,15 @@ void check_gpu(const GpuUse& use, std::vector<Finding>& found) {
     std::string list;
     for (size_t i = 0; i < std::min(kShown, use.others.size()); ++i) {
       const GpuUse::Process& p = use.others[i];
+      if (p.pid == 0) continue;
       list +=
-          fmt::format("{}{}{}", i ? ", " : "", p.pid,
+          fmt::format("{}{}{}", list.empty() ? ": " : ", ", p.pid,
                       p.memory_bytes ? fmt::format(" ({:.1f} GB)", static_cast<double>(*p.memory_bytes) * 1e-9) : "");
     }
-    if (use.others.size() > kShown) list += ", ...";
+    if (use.others.size() > kShown && !list.empty()) list += ", ...";
     found.push_back(
         {"GPU in use",
-         fmt::format("by {} other process{}: {}", use.others.size(), use.others.size() == 1 ? "" : "es", list),
+         fmt::format("by {} other process{}{}", use.others.size(), use.others.size() == 1 ? "" : "es", list),
          "they take its time, memory and power: end them, or take another GPU with --gpu"});
   }
   if (use.mig)

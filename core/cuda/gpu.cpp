@@ -110,8 +110,8 @@ std::optional<GpuClock> gpu_clock(Context& context) {
 std::optional<GpuUse> gpu_use(Context& context) {
   auto* gpu = dynamic_cast<cuda::GpuContext*>(&context);
   if (!gpu || !gpu->nvml()) return std::nullopt;
-  GpuUse use{.others = gpu->nvml()->processes(), .mig = gpu->nvml()->mig()};
-  std::erase_if(use.others, [](const GpuUse::Process& p) { return p.pid == getpid() || p.pid == getppid(); });
+  GpuUse use{.others = gpu->nvml()->others(getpid()), .mig = gpu->nvml()->mig()};
+  std::erase_if(use.others, [](const GpuUse::Process& p) { return p.pid == getppid(); });
   return use;
 }
 

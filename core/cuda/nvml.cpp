@@ -109,6 +109,13 @@ std::vector<GpuUse::Process> Nvml::processes() const {
   return found;
 }
 
+std::vector<GpuUse::Process> Nvml::others(int64_t own) const {
+  std::vector<GpuUse::Process> list = processes();
+  if (std::erase_if(list, [own](const GpuUse::Process& p) { return p.pid == own; }) == 0 && !list.empty())
+    list.assign(list.size() - 1, {});
+  return list;
+}
+
 bool Nvml::mig() const {
   unsigned now = 0, pending = 0;
   return functions_.mig && functions_.mig(device_, &now, &pending) == 0 && now != 0;

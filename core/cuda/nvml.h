@@ -54,7 +54,10 @@ class Nvml {
   // Since the driver was loaded. Empty with `reason`: GPUs before Volta and MIG do not count it.
   std::optional<double> energy_j(std::string& reason) const;
   std::vector<GpuUse::Process> processes() const;  // that compute on it, this one as well; empty when unavailable
-  bool mig() const;                                // whether the GPU is divided into instances
+  // The same without process `own`, which has a context on the GPU. Where it is not listed, the numbers are those of
+  // another PID namespace, as in most containers: how many others there are is known then, and their pid is 0.
+  std::vector<GpuUse::Process> others(int64_t own) const;
+  bool mig() const;  // whether the GPU is divided into instances
 
  private:
   explicit Nvml(const NvmlFunctions& functions) : functions_(functions) {}

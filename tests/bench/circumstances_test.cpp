@@ -72,8 +72,10 @@ TEST(Circumstances, NamesThoseWhoUseTheGpu) {
   EXPECT_TRUE(measurement_warnings(c).empty()) << "only this run uses it";
   c.gpu->others = {{.pid = 7, .memory_bytes = 1'500'000'000}, {.pid = 8, .memory_bytes = {}}};
   EXPECT_EQ(measurement_warnings(c).at(0).value, "by 2 other processes: 7 (1.5 GB), 8");
-  c.gpu->others.resize(6);
-  EXPECT_EQ(measurement_warnings(c).at(0).value, "by 6 other processes: 7 (1.5 GB), 8, 0, 0, ...");
+  c.gpu->others.resize(6, {.pid = 9, .memory_bytes = {}});
+  EXPECT_EQ(measurement_warnings(c).at(0).value, "by 6 other processes: 7 (1.5 GB), 8, 9, 9, ...");
+  c.gpu->others.assign(1, {});
+  EXPECT_EQ(measurement_warnings(c).at(0).value, "by 1 other process") << "of an unknown number";
 }
 
 TEST(Circumstances, NamesVariablesThatChangeLibraries) {

@@ -151,6 +151,18 @@ TEST(Nvml, ListsTheProcessesOfTheGpu) {
       EXPECT_EQ(found[i].memory_bytes, i == 0 ? std::nullopt : std::optional<int64_t>(i << 20));
     }
   }
+  const auto pids_but = [&](int64_t own) {
+    std::vector<int64_t> pids;
+    for (const GpuUse::Process& p : nvml->others(own)) pids.push_back(p.pid);
+    return pids;
+  };
+  library.running = 3;
+  EXPECT_EQ(pids_but(101), (std::vector<int64_t>{100, 102}));
+  EXPECT_EQ(pids_but(7), (std::vector<int64_t>{0, 0})) << "of another PID namespace";
+  library.running = 1;
+  EXPECT_TRUE(pids_but(7).empty()) << "only this process, in a container";
+  library.running = 0;
+  EXPECT_TRUE(pids_but(7).empty()) << "not told";
   library.read_status = 4;  // not permitted
   EXPECT_TRUE(nvml->processes().empty());
 }

@@ -115,6 +115,8 @@ refuses 2 'warm-up 99999: the training has 162 updates' train toy $small --epoch
 refuses 2 'schedule: linear not in' train toy $small --schedule linear
 refuses 2 'accumulate: Value 0 not in range' train toy $small --accumulate 0
 refuses 2 'clip nan; a finite number above 0' train toy $small --clip nan
+refuses 2 'phase prefill: .*only an inference has phases' train gpt2 --threads 1 --attr phase=prefill
+refuses 2 'folded 1: only an inference .*; a step allows 0' train resnet50 --threads 1 --attr folded=1
 refuses 2 'model toy takes no images' train toy $small --augment
 does 'test accuracy' train toy $small --epochs 1 --choose measured --checkpoint chosen.safetensors
 grep -aq 'linear_backward f32/[^ ]*:..cpu\.' chosen.safetensors || fail "no implementations in the checkpoint"

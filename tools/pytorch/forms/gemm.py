@@ -128,6 +128,9 @@ def linear_int8(w):
 @op("spmm")
 def spmm(w):
     m, k, n, nnz = w.p("m"), w.p("k"), w.p("n"), w.p("nnz")
+    w.p("checked", True)  # whether indices are checked: the product is the same
+    if w.t != torch.float32:
+        raise NoForm(f"PyTorch multiplies by CSR matrices of f32 and f64 on a CPU, not of {w.dtype}")
     each = torch.full((m,), nnz // m if m else 0)
     each[:nnz - int(each.sum())] += 1
     row = torch.zeros(m + 1, dtype=torch.int32)

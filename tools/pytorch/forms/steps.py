@@ -3,7 +3,7 @@
 hardly change. Inferences: the forward pass in evaluation mode, without gradients."""
 from pytorch.forms import FORMS
 from pytorch.lazy import torch
-from pytorch.work import Form
+from pytorch.work import Form, NoForm
 
 STEPS = ("bilstm", "cifar_cnn", "gpt2", "image_cnn", "lenet", "llama", "lstm_scorer", "mlp", "mnist_cnn", "recommender", "resnet50",
          "toy", "transformer", "transformer_small")
@@ -46,6 +46,8 @@ def training_step(name):
 
 def inference(name):
     def fill(w):
+        if w.params.get("int8"):
+            raise NoForm("no form quantises a network's products")
         model, (*inputs, _), mixed = model_of(name, w)
         model.eval()
         model.fold()

@@ -10,6 +10,7 @@
 
 #include <cstdio>
 #include <map>
+#include <string_view>
 
 #include "core/error.h"
 
@@ -51,16 +52,18 @@ class Addr2line {
   // For every address it prints the address and then two lines for each frame: function and line.
   std::vector<std::string> lines_of(const std::vector<Pc>& pcs) {
     if (owner_ != getpid()) start();  // a forked process cannot share the answers
+    // Asked last: no instruction is there, and LLVM's addr2line, which pads no address with zeros, prints it alike.
+    constexpr std::string_view kEnd = "0xffffffffffffffff";
     std::string question;
     for (const Pc pc : pcs) question += fmt::format("{:#x}\n", pc);
-    question += "0\n";  // no instruction is there: its three lines end the answer
+    question.append(kEnd) += '\n';
     for (size_t sent = 0; sent < question.size();) {
       const ssize_t n = send(socket_, question.data() + sent, question.size() - sent, MSG_NOSIGNAL);
       if (n <= 0) return {};
       sent += static_cast<size_t>(n);
     }
     std::vector<std::string> lines;
-    constexpr size_t kEndLines = 3;
+    constexpr size_t kEndLines = 3;  // of that address
     for (size_t end = SIZE_MAX; lines.size() != end;) {
       const size_t newline = unread_.find('\n');
       if (newline == unread_.npos) {
@@ -72,7 +75,7 @@ class Addr2line {
       }
       lines.push_back(unread_.substr(0, newline));
       unread_.erase(0, newline + 1);
-      if (end == SIZE_MAX && lines.back() == "0x0000000000000000") end = lines.size() - 1 + kEndLines;
+      if (end == SIZE_MAX && lines.back() == kEnd) end = lines.size() - 1 + kEndLines;
     }
     lines.resize(lines.size() - kEndLines);
     return lines;

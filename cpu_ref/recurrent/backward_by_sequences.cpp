@@ -10,6 +10,7 @@
 
 #include "cpu_ref/recurrent/by_sequences.h"
 #include "cpu_ref/recurrent/cell-inl.h"
+#include "cpu_ref/recurrent/lengths.h"
 #include "cpu_ref/scratch.h"
 
 #ifndef DUET_CPU_REF_RECURRENT_BACKWARD_BY_SEQUENCES_ONCE_
@@ -20,7 +21,8 @@ namespace duet::recurrent {
 struct BackwardSlice {
   Strips to_x, to_h;  // w and r: a row for each gate that x or h enters
   int64_t ring;       // steps whose gradients are gathered for one product
-  int64_t dir = 0, b0 = 0, rows = 0;
+  Rows sequences{};
+  int64_t dir = 0, rows = 0;
   const float *packed_x = nullptr, *packed_h = nullptr;
   float *sums_x = nullptr, *sums_h = nullptr, *bias = nullptr;  // (x parts, I), (h parts, H), (parts, H), padded
 
@@ -43,45 +45,53 @@ void backward_of(const Layer& p, const BackwardTensors& t, const BackwardSlice& 
   constexpr Parts kParts = parts_of(kCell);
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
   const Strips &to_x = slice.to_x, &to_h = slice.to_h;
-  const int64_t I = p.I, H = p.H, b0 = slice.b0, rows = slice.rows, dir = slice.dir, gates = kParts.count * H;
-  const int64_t wide = to_h.columns(), wide_i = to_x.columns(), state = p.state_at(dir, b0);
+  const Rows& sequences = slice.sequences;
+  const int64_t I = p.I, H = p.H, rows = slice.rows, dir = slice.dir, gates = kParts.count * H;
+  const int64_t wide = to_h.columns(), wide_i = to_x.columns();
   float *dh = scratch, *dc = dh + rows * wide, *dx = dc + rows * wide, *ring = dx + rows * wide_i;
   float *ring_x = ring + slice.ring * rows * gates, *ring_h = ring_x + slice.ring * rows * wide_i;
   const auto *y = static_cast<const T*>(t.y), *reserve = static_cast<const T*>(t.reserve);
   // The gradient of the last state; sums of 0.
   for (int64_t i = 0; i < rows; ++i) {
-    widen_row(static_cast<const T*>(t.dhT) + state + i * H, H, wide, dh + i * wide);
-    if (t.dcT) widen_row(static_cast<const T*>(t.dcT) + state + i * H, H, wide, dc + i * wide);
+    const int64_t state = p.state_at(dir, sequences[i].b);
+    widen_row(static_cast<const T*>(t.dhT) + state, H, wide, dh + i * wide);
+    if (t.dcT) widen_row(static_cast<const T*>(t.dcT) + state, H, wide, dc + i * wide);
   }
   std::fill_n(slice.bias, kParts.count * wide, 0.0f);
   std::fill_n(slice.sums_x, to_x.k * wide_i, 0.0f);
   std::fill_n(slice.sums_h, to_h.k * wide, 0.0f);
 
-  int64_t waiting = 0;  // steps gathered in the ring
-  for (int64_t step = p.T - 1; step >= 0; --step) {
-    float *da = ring + waiting * rows * gates, *x_rows = ring_x + waiting * rows * wide_i,
-          *h_rows = ring_h + waiting * rows * wide;
-    // Gradients before the gates.
-    BackwardRows<T> s{};
-    s.H = H;
-    s.reserve = reserve + p.kept_at(dir, step, b0);
-    s.y = y + p.y_at(dir, step, b0);
-    s.y_row = p.D() * H;
-    s.dy = p.last_only ? nullptr : static_cast<const T*>(t.dy) + p.y_at(dir, step, b0);
-    s.h = step > 0 ? y + p.y_at(dir, step - 1, b0) : static_cast<const T*>(t.h0) + state;
-    s.h_row = step > 0 ? p.D() * H : H;
-    if (t.c0) {
-      s.c = step > 0 ? reserve + p.kept_at(dir, step - 1, b0) + 4 * H : static_cast<const T*>(t.c0) + state;
-      s.c_row = step > 0 ? p.K() * H : H;
-    }
-    s.dh = dh;
-    s.dc = dc;
-    s.state_row = wide;
-    s.gates = da;
-    s.gates_row = gates;
-    s.bias = slice.bias;
-    s.bias_step = wide;
-    backward_rows<kCell>(s, rows, H);
+  int64_t waiting = 0;  // rows gathered in the ring
+  for (int64_t step = sequences.max_steps(rows) - 1; step >= 0; --step) {
+    const int64_t now = sequences.with_step(step, rows);
+    float *da = ring + waiting * gates, *x_rows = ring_x + waiting * wide_i, *h_rows = ring_h + waiting * wide;
+    // Gradients before the gates. With lengths the rows of a step do not lie one after the other.
+    const auto from_row = [&](int64_t i) {
+      const Sequence sequence = sequences[i];
+      const int64_t state = p.state_at(dir, sequence.b);
+      BackwardRows<T> s{};
+      s.H = H;
+      s.reserve = reserve + p.kept_at(dir, step, sequence);
+      s.y = y + p.y_at(dir, step, sequence);
+      s.y_row = p.D() * H;
+      s.dy = p.last_only ? nullptr : static_cast<const T*>(t.dy) + p.y_at(dir, step, sequence);
+      s.h = step > 0 ? y + p.y_at(dir, step - 1, sequence) : static_cast<const T*>(t.h0) + state;
+      s.h_row = step > 0 ? p.D() * H : H;
+      if (t.c0) {
+        s.c = step > 0 ? reserve + p.kept_at(dir, step - 1, sequence) + 4 * H : static_cast<const T*>(t.c0) + state;
+        s.c_row = step > 0 ? p.K() * H : H;
+      }
+      s.dh = dh + i * wide;
+      s.dc = dc + i * wide;
+      s.state_row = wide;
+      s.gates = da + i * gates;
+      s.gates_row = gates;
+      s.bias = slice.bias;
+      s.bias_step = wide;
+      return s;
+    };
+    if (!p.lengths) backward_rows<kCell>(from_row(0), rows, H);
+    for (int64_t i = 0; p.lengths && i < now; ++i) backward_rows<kCell>(from_row(i), 1, H);
     // dh of the step before.
     for (int64_t i = 0; i < to_h.count(); ++i)
       multiply(to_h.kernel,
@@ -94,11 +104,11 @@ void backward_of(const Layer& p, const BackwardTensors& t, const BackwardSlice& 
                 .to = dh + i * to_h.kernel.columns,
                 .to_pitch = wide,
                 .add = kCell == Cell::gru},
-               rows, to_h.k);
+               now, to_h.k);
 
     // dx. The second direction adds to what the first one left there.
-    T* dx_rows = static_cast<T*>(t.dx) + (p.time(dir, step) * p.B + b0) * I;
-    const bool in_place = std::is_same_v<T, float> && I == wide_i;
+    T* dx_rows = static_cast<T*>(t.dx) + p.x_at(dir, step, sequences[0]);
+    const bool in_place = std::is_same_v<T, float> && I == wide_i && !p.lengths;
     for (int64_t i = 0; i < to_x.count(); ++i)
       multiply(to_x.kernel,
                {.a = da + kParts.x_first * H,
@@ -110,23 +120,25 @@ void backward_of(const Layer& p, const BackwardTensors& t, const BackwardSlice& 
                 .to = (in_place ? reinterpret_cast<float*>(dx_rows) : dx) + i * to_x.kernel.columns,
                 .to_pitch = wide_i,
                 .add = in_place && dir == 1},
-               rows, to_x.k);
-    for (int64_t i = 0; !in_place && i < rows; ++i)
+               now, to_x.k);
+    for (int64_t i = 0; !in_place && i < now; ++i) {
+      T* dx_row = static_cast<T*>(t.dx) + p.x_at(dir, step, sequences[i]);
       for (int64_t j = 0; j < I; j += lanes) {
         auto v = at(dx + i * wide_i + j);
-        if (dir == 1) v = hn::Add(v, load_as_f32(d, dx_rows + i * I + j, I - j));
-        store_f32_as(d, v, dx_rows + i * I + j, I - j);
+        if (dir == 1) v = hn::Add(v, load_as_f32(d, dx_row + j, I - j));
+        store_f32_as(d, v, dx_row + j, I - j);
       }
+    }
 
     // Gather x and h for the products with the gradients.
-    const T* x = static_cast<const T*>(t.x) + (p.time(dir, step) * p.B + b0) * I;
-    for (int64_t i = 0; i < rows; ++i) {
-      widen_row(x + i * I, I, wide_i, x_rows + i * wide_i);
-      widen_row(s.h + i * s.h_row, H, wide, h_rows + i * wide);
+    for (int64_t i = 0; i < now; ++i) {
+      widen_row(static_cast<const T*>(t.x) + p.x_at(dir, step, sequences[i]), I, wide_i, x_rows + i * wide_i);
+      widen_row(from_row(i).h, H, wide, h_rows + i * wide);
     }
-    if (++waiting < slice.ring && step > 0) continue;
+    waiting += now;
+    if (waiting + rows <= slice.ring * rows && step > 0) continue;
     // Gradients of the weights, once the ring is full or the steps are done.
-    const int64_t k = std::exchange(waiting, 0) * rows;
+    const int64_t k = std::exchange(waiting, 0);
     const auto add_product = [&](const Strips& of, const float* lines, const float* other, float* to) {
       for (int64_t i = 0; i < of.count(); ++i)
         multiply(of.kernel,
@@ -146,13 +158,15 @@ void backward_of(const Layer& p, const BackwardTensors& t, const BackwardSlice& 
   }
   // The gradient of the first state.
   for (int64_t i = 0; i < rows; ++i) {
-    narrow_row(dh + i * wide, H, static_cast<T*>(t.dh0) + state + i * H);
-    if (t.dc0) narrow_row(dc + i * wide, H, static_cast<T*>(t.dc0) + state + i * H);
+    const int64_t state = p.state_at(dir, sequences[i].b);
+    narrow_row(dh + i * wide, H, static_cast<T*>(t.dh0) + state);
+    if (t.dc0) narrow_row(dc + i * wide, H, static_cast<T*>(t.dc0) + state);
   }
 }
 
 void backward_slice(const Layer& p, const BackwardTensors& t, const BackwardSlice& slice, float* scratch) {
   for_cell(p, [&]<Cell kCell, class T>() { backward_of<kCell, T>(p, t, slice, scratch); });
+  clear_padding(p, t, slice.sequences, slice.rows);
 }
 
 }  // namespace duet::recurrent::HWY_NAMESPACE
@@ -179,7 +193,7 @@ void pack(const Layer& p, const BackwardTensors& t, const BackwardSlice& of, int
 }
 }  // namespace
 
-Plan backward_by_sequences(const Layer& p, BackwardTensors (*tensors)(Args), CpuContext& cpu) {
+Plan backward_by_sequences(const Layer& p, BackwardTensors (*tensors)(const Layer&, Args), CpuContext& cpu) {
   const Parts parts = parts_of(p.cell);
   const Slices slices(p, cpu.threads(), 1);
   const BackwardSlice of{.to_x = {.lines = p.I, .k = parts.x_count() * p.H},
@@ -190,10 +204,12 @@ Plan backward_by_sequences(const Layer& p, BackwardTensors (*tensors)(Args), Cpu
   WorkspaceLayout workspace;
   const auto packed_piece = workspace.add<float>(p.D() * weights);
   const auto sums_piece = workspace.add<float>(slices.count * p.D() * own);
+  const Sorted sorted(p, workspace);
   const Scratch scratch(cpu, workspace, of.scratch_floats(slices.rows, parts.count * p.H));
   auto run = [=, &cpu](Args args) {
     float *const packed = args.workspace(packed_piece), *const sums = args.workspace(sums_piece);
-    const BackwardTensors t = tensors(args);
+    const BackwardTensors t = tensors(p, args);
+    const Rows sequences = sorted.rows(args, t.lengths);
     cpu.parallel_for(p.D() * parts.count, 1, [&](int64_t first, int64_t last) {
       for (int64_t i = first; i < last; ++i) {
         float* to = packed + i / parts.count * weights;
@@ -206,8 +222,8 @@ Plan backward_by_sequences(const Layer& p, BackwardTensors (*tensors)(Args), Cpu
         for (int64_t dir = 0; dir < p.D(); ++dir) {
           BackwardSlice slice = of;
           slice.dir = dir;
-          slice.b0 = slices.row(i);
-          slice.rows = slices.row(i + 1) - slice.b0;
+          slice.sequences = sequences.from(slices.row(i));
+          slice.rows = slices.row(i + 1) - slices.row(i);
           slice.packed_x = packed + dir * weights;
           slice.packed_h = slice.packed_x + of.to_x.floats();
           slice.sums_x = sums + (i * p.D() + dir) * own;

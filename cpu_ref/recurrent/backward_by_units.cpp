@@ -9,15 +9,18 @@
 
 #include "cpu_ref/recurrent/by_units.h"
 #include "cpu_ref/recurrent/cell-inl.h"
+#include "cpu_ref/recurrent/lengths.h"
 
 #ifndef DUET_CPU_REF_RECURRENT_BACKWARD_BY_UNITS_ONCE_
 #define DUET_CPU_REF_RECURRENT_BACKWARD_BY_UNITS_ONCE_
 namespace duet::recurrent {
 
 // What all tasks of a step share. packed: (D, strips) of r, a row for each gate that h enters. gates: (D, T, B) rows of
-// (parts, H). dh, dc: (D, B) rows. bias: (D, runs, parts, units.columns()).
+// (parts, H), by time; with lengths by step, in the order of `sequences`, which is that of dh and dc: (D, B) rows.
+// bias: (D, runs, parts, units.columns()).
 struct BackwardStep {
   const Tasks* tasks;
+  Rows sequences;
   int64_t step, pitch, gates_pitch;  // step -1: only the gradient of the state before the first step
   const float* packed;
   float *gates, *dh, *dc, *bias;
@@ -34,14 +37,19 @@ template <Cell kCell, class T>
 void backward_of(const Layer& p, const BackwardTensors& t, const BackwardStep& s, const Task& task) {
   constexpr Parts kParts = parts_of(kCell);
   const Strips& units = s.tasks->units;
-  const int64_t H = p.H, dir = task.dir, b0 = task.b0, step = s.step, state = p.state_at(dir, b0) + task.unit;
+  const Rows sequences = s.sequences.from(task.b0);
+  const int64_t H = p.H, dir = task.dir, b0 = task.b0, step = s.step;
   const int64_t wide = units.columns(), at_state = (dir * p.B + b0) * s.pitch + task.unit;
   const auto gates_at = [&](int64_t at) {
-    return s.gates + ((dir * p.T + p.time(dir, at)) * p.B + b0) * s.gates_pitch;
+    const int64_t t_or_step = p.lengths ? at : p.time(dir, at, p.T);
+    return s.gates + ((dir * p.T + t_or_step) * p.B + b0) * s.gates_pitch;
   };
+  const auto state_of = [&](int64_t i) { return p.state_at(dir, sequences[i].b) + task.unit; };
   float *dh = s.dh + at_state, *dc = s.dc + at_state;
-  // dh: from the gates of the step after, or for the last step from its state.
-  if (step + 1 < p.T) {
+  // dh: from the gates of the step after, or for the last step of a sequence from its state.
+  const int64_t now = step < 0 ? task.rows : sequences.with_step(step, task.rows),
+                after = sequences.with_step(step + 1, task.rows);
+  if (after > 0)
     multiply(units.kernel,
              {.a = gates_at(step + 1),
               .a_row = s.gates_pitch,
@@ -52,43 +60,46 @@ void backward_of(const Layer& p, const BackwardTensors& t, const BackwardStep& s
               .to = dh,
               .to_pitch = s.pitch,
               .add = kCell == Cell::gru},
-             task.rows, units.k);
-  } else {
-    for (int64_t i = 0; i < task.rows; ++i) {
-      const int64_t width = units.width(task.strip);
-      widen_row(static_cast<const T*>(t.dhT) + state + i * H, task.units, width, dh + i * s.pitch);
-      if (t.dcT) widen_row(static_cast<const T*>(t.dcT) + state + i * H, task.units, width, dc + i * s.pitch);
-    }
+             after, units.k);
+  for (int64_t i = after; i < now; ++i) {
+    const int64_t width = units.width(task.strip);
+    widen_row(static_cast<const T*>(t.dhT) + state_of(i), task.units, width, dh + i * s.pitch);
+    if (t.dcT) widen_row(static_cast<const T*>(t.dcT) + state_of(i), task.units, width, dc + i * s.pitch);
   }
   if (step < 0) {
     for (int64_t i = 0; i < task.rows; ++i) {
-      narrow_row(dh + i * s.pitch, task.units, static_cast<T*>(t.dh0) + state + i * H);
-      if (t.dc0) narrow_row(dc + i * s.pitch, task.units, static_cast<T*>(t.dc0) + state + i * H);
+      narrow_row(dh + i * s.pitch, task.units, static_cast<T*>(t.dh0) + state_of(i));
+      if (t.dc0) narrow_row(dc + i * s.pitch, task.units, static_cast<T*>(t.dc0) + state_of(i));
     }
     return;
   }
   const auto *y = static_cast<const T*>(t.y) + task.unit, *reserve = static_cast<const T*>(t.reserve) + task.unit;
-  // Gradients before the gates.
-  BackwardRows<T> r{};
-  r.H = H;
-  r.reserve = reserve + p.kept_at(dir, step, b0);
-  r.y = y + p.y_at(dir, step, b0);
-  r.y_row = p.D() * H;
-  r.dy = p.last_only ? nullptr : static_cast<const T*>(t.dy) + p.y_at(dir, step, b0) + task.unit;
-  r.h = step > 0 ? y + p.y_at(dir, step - 1, b0) : static_cast<const T*>(t.h0) + state;
-  r.h_row = step > 0 ? p.D() * H : H;
-  if (t.c0) {
-    r.c = step > 0 ? reserve + p.kept_at(dir, step - 1, b0) + 4 * H : static_cast<const T*>(t.c0) + state;
-    r.c_row = step > 0 ? p.K() * H : H;
-  }
-  r.dh = dh;
-  r.dc = dc;
-  r.state_row = s.pitch;
-  r.gates = gates_at(step) + task.unit;
-  r.gates_row = s.gates_pitch;
-  r.bias = s.bias + (dir * s.tasks->runs + task.run) * kParts.count * wide + task.unit;
-  r.bias_step = wide;
-  backward_rows<kCell>(r, task.rows, task.units);
+  // Gradients before the gates. With lengths the rows of a step do not lie one after the other.
+  const auto from_row = [&](int64_t i) {
+    const Sequence sequence = sequences[i];
+    BackwardRows<T> r{};
+    r.H = H;
+    r.reserve = reserve + p.kept_at(dir, step, sequence);
+    r.y = y + p.y_at(dir, step, sequence);
+    r.y_row = p.D() * H;
+    r.dy = p.last_only ? nullptr : static_cast<const T*>(t.dy) + p.y_at(dir, step, sequence) + task.unit;
+    r.h = step > 0 ? y + p.y_at(dir, step - 1, sequence) : static_cast<const T*>(t.h0) + state_of(i);
+    r.h_row = step > 0 ? p.D() * H : H;
+    if (t.c0) {
+      r.c = step > 0 ? reserve + p.kept_at(dir, step - 1, sequence) + 4 * H : static_cast<const T*>(t.c0) + state_of(i);
+      r.c_row = step > 0 ? p.K() * H : H;
+    }
+    r.dh = dh + i * s.pitch;
+    r.dc = dc + i * s.pitch;
+    r.state_row = s.pitch;
+    r.gates = gates_at(step) + i * s.gates_pitch + task.unit;
+    r.gates_row = s.gates_pitch;
+    r.bias = s.bias + (dir * s.tasks->runs + task.run) * kParts.count * wide + task.unit;
+    r.bias_step = wide;
+    return r;
+  };
+  if (!p.lengths) return backward_rows<kCell>(from_row(0), task.rows, task.units);
+  for (int64_t i = 0; i < now; ++i) backward_rows<kCell>(from_row(i), 1, task.units);
 }
 
 void backward_units(const Layer& p, const BackwardTensors& t, const BackwardStep& s, const Task& task) {
@@ -125,9 +136,10 @@ class Products {
             .n = p.I,
             .k = p.D() * p.G() * p.H,
             .result = p.dtype,
-            .a = {.along_k = true, .indexed = p.bidirectional},
+            .a = {.along_k = true, .indexed = p.bidirectional || p.lengths},
             .b = {.dtype = p.dtype}}),
-        w_(cpu, workspace, {.m = p.G() * p.H, .n = p.I, .k = rows_, .result = p.dtype, .b = {.dtype = p.dtype}}),
+        w_(cpu, workspace,
+           {.m = p.G() * p.H, .n = p.I, .k = rows_, .result = p.dtype, .b = {.dtype = p.dtype, .indexed = p.lengths}}),
         r_(cpu, workspace, of_r(p, p.G() - apart())),
         m_(cpu, workspace, of_r(p, apart())) {}
 
@@ -144,21 +156,59 @@ class Products {
       multiply_by(x_, args, first, w, p_.dtype, t.dx, p_.I);
     }
     for (int64_t dir = 0; dir < p_.D(); ++dir) {
-      const float* direction = gates + dir * of_direction;
-      const int64_t row = dir * p_.G() * H;
-      const auto lines = [&](int64_t part) { return Matrix(direction + part * H, DType::f32, 1, pitch_); };
-      multiply_by(w_, args, lines(parts_.x_first), x, p_.dtype, element(t.dw, p_.dtype, row * p_.I), p_.I);
-
       // h before each step: the y of the step before, or h0.
       const Matrix h0(element(t.h0, p_.dtype, dir * p_.B * H), p_.dtype, 1, H);
       const Matrix y(element(t.y, p_.dtype, (dir == 0 ? 0 : p_.B * p_.D() * H) + dir * H), p_.dtype, 1, p_.D() * H);
       const Spliced before = dir == 0 ? Spliced(h0, y, p_.B) : Spliced(y, h0, rows_ - p_.B);
-      multiply_by(r_, args, lines(apart()), before, p_.dtype, element(t.dr, p_.dtype, row * H), H);
-      if (apart()) multiply_by(m_, args, lines(0), before, p_.dtype, element(t.dr, p_.dtype, (row + 2 * H) * H), H);
+      weights(args, t, dir, gates + dir * of_direction, x, before);
+    }
+  }
+
+  // With lengths, where the gates' rows are those of the steps, in the order of the sequences. ranks: where each
+  // sequence stands in this order. zeros: a row of gates.
+  void run(const Args& args, const BackwardTensors& t, const float* gates, const Rows& sequences, const int64_t* ranks,
+           const float* zeros) const {
+    const int64_t of_direction = rows_ * pitch_;
+    const GatheredLines lines(
+        [&](int64_t line, int64_t dir) {
+          const int64_t time = line / p_.B, rank = ranks[line % p_.B], steps = sequences[rank].steps;
+          if (time >= steps) return zeros;
+          return gates + dir * of_direction + (p_.time(dir, time, steps) * p_.B + rank) * pitch_ +
+                 parts_.x_first * p_.H;
+        },
+        p_.G() * p_.H);
+    multiply_by(x_, args, lines, Matrix(t.w, p_.dtype, 1, p_.I), p_.dtype, t.dx, p_.I);
+    for (int64_t dir = 0; dir < p_.D(); ++dir) {
+      const auto rows_of = [&](const auto& place) {
+        return GatheredRows(
+            [this, &sequences, place](int64_t row) -> const void* {
+              const int64_t step = row / p_.B;
+              const Sequence s = sequences[row % p_.B];
+              return step < s.steps ? place(step, s) : nullptr;
+            },
+            p_.dtype);
+      };
+      const auto x = [&](int64_t step, Sequence s) -> const void* {
+        return element(t.x, p_.dtype, p_.x_at(dir, step, s));
+      };
+      const auto before = [&](int64_t step, Sequence s) -> const void* {
+        return step > 0 ? element(t.y, p_.dtype, p_.y_at(dir, step - 1, s))
+                        : element(t.h0, p_.dtype, p_.state_at(dir, s.b));
+      };
+      weights(args, t, dir, gates + dir * of_direction, rows_of(x), rows_of(before));
     }
   }
 
  private:
+  // dw and dr of a direction. gates, x, before: a row for each step of each sequence, in the same order.
+  void weights(const Args& args, const BackwardTensors& t, int64_t dir, const float* gates, const engine::Operand& x,
+               const engine::Operand& before) const {
+    const int64_t H = p_.H, row = dir * p_.G() * H;
+    const auto lines = [&](int64_t part) { return Matrix(gates + part * H, DType::f32, 1, pitch_); };
+    multiply_by(w_, args, lines(parts_.x_first), x, p_.dtype, element(t.dw, p_.dtype, row * p_.I), p_.I);
+    multiply_by(r_, args, lines(apart()), before, p_.dtype, element(t.dr, p_.dtype, row * H), H);
+    if (apart()) multiply_by(m_, args, lines(0), before, p_.dtype, element(t.dr, p_.dtype, (row + 2 * H) * H), H);
+  }
   int64_t apart() const {
     return p_.cell == Cell::gru ? 1 : 0;
   }  // parts that precede those in the order of gates: m of gru
@@ -173,7 +223,7 @@ class Products {
 };
 }  // namespace
 
-Plan backward_by_units(const Layer& p, BackwardTensors (*tensors)(Args), CpuContext& cpu) {
+Plan backward_by_units(const Layer& p, BackwardTensors (*tensors)(const Layer&, Args), CpuContext& cpu) {
   const Parts parts = parts_of(p.cell);
   const Tasks tasks(p, parts.h_count * p.H, cpu.threads());
   const Strips units = tasks.units;
@@ -186,9 +236,13 @@ Plan backward_by_units(const Layer& p, BackwardTensors (*tensors)(Args), CpuCont
   const auto dh_piece = workspace.add<float>(D * p.B * pitch);
   const auto dc_piece = workspace.add<float>(p.has_c() ? D * p.B * pitch : 0);
   const auto bias_piece = workspace.add<float>(D * tasks.runs * parts.count * wide);
+  const Sorted sorted(p, workspace);
+  const auto ranks_piece = workspace.add<int64_t>(p.lengths ? p.B : 0);
+  const auto zeros_piece = workspace.add<float>(p.lengths ? gates_pitch : 0);
   const std::string algorithm = tasks.describe() + "; " + products.describe();
   auto run = [=, products = std::move(products), &cpu](Args args) {
-    const BackwardTensors t = tensors(args);
+    const BackwardTensors t = tensors(p, args);
+    const Rows sequences = sorted.rows(args, t.lengths);
     float *const packed = args.workspace(packed_piece), *const gates = args.workspace(gates_piece);
     float* const bias = args.workspace(bias_piece);
     cpu.parallel_for(D * units.count(), 1, [&](int64_t first, int64_t last) {
@@ -200,8 +254,9 @@ Plan backward_by_units(const Layer& p, BackwardTensors (*tensors)(Args), CpuCont
         }
     });
     std::fill_n(bias, bias_piece.count, 0.0f);
-    for (int64_t step = p.T - 1; step >= -1; --step) {
+    for (int64_t step = sequences.max_steps(p.B) - 1; step >= -1; --step) {
       const BackwardStep s{.tasks = &tasks,
+                           .sequences = sequences,
                            .step = step,
                            .pitch = pitch,
                            .gates_pitch = gates_pitch,
@@ -222,7 +277,20 @@ Plan backward_by_units(const Layer& p, BackwardTensors (*tensors)(Args), CpuCont
          at);
       });
     }
-    products.run(args, t, gates);
+    if (!p.lengths) return products.run(args, t, gates);
+
+    // Sequences without a step have no gradients there.
+    cpu.parallel_for(D * p.T, 1, [&](int64_t first, int64_t last) {
+      for (int64_t i = first; i < last; ++i) {
+        const int64_t now = sequences.with_step(i % p.T, p.B);
+        std::fill_n(gates + (i * p.B + now) * gates_pitch, (p.B - now) * gates_pitch, 0.0f);
+      }
+    });
+    int64_t* const ranks = args.workspace(ranks_piece);
+    float* const zeros = args.workspace(zeros_piece);
+    for (int64_t rank = 0; rank < p.B; ++rank) ranks[sequences[rank].b] = rank;
+    std::fill_n(zeros, gates_pitch, 0.0f);
+    products.run(args, t, gates, sequences, ranks, zeros);
   };
   return Plan(std::move(run)).with(algorithm, std::move(workspace));
 }

@@ -11,6 +11,7 @@
 
 #include "cpu_ref/recurrent/by_sequences.h"
 #include "cpu_ref/recurrent/cell-inl.h"
+#include "cpu_ref/recurrent/lengths.h"
 #include "cpu_ref/scratch.h"
 
 #ifndef DUET_CPU_REF_RECURRENT_FORWARD_BY_SEQUENCES_ONCE_
@@ -32,27 +33,30 @@ struct ForwardWeights {
 HWY_BEFORE_NAMESPACE();
 namespace duet::recurrent::HWY_NAMESPACE {
 
-// `rows` sequences from b0 on, in one direction, all steps. scratch: x and h side by side, sums, c; a row of each per
-// sequence.
+// The first `rows` of the sequences, in one direction, all steps. scratch: x and h side by side, sums, c; a row of each
+// per sequence.
 template <Cell kCell, class T>
-void forward_of(const Layer& p, const ForwardTensors& t, const ForwardWeights& w, int64_t dir, int64_t b0, int64_t rows,
-                float* scratch) {
+void forward_of(const Layer& p, const ForwardTensors& t, const ForwardWeights& w, int64_t dir, const Rows& sequences,
+                int64_t rows, float* scratch) {
   constexpr Parts kParts = parts_of(kCell);
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
   const int64_t I = p.I, H = p.H, pitch = w.pitch(), wide = w.units.columns(), sums_row = kParts.count * wide;
   float *xh = scratch, *sums = xh + rows * pitch, *c = sums + rows * sums_row;
-  const int64_t state = p.state_at(dir, b0);
   // The state before the first step.
   for (int64_t i = 0; i < rows; ++i) {
-    const T* h0 = static_cast<const T*>(t.h0) + state + i * H;
+    const int64_t state = p.state_at(dir, sequences[i].b);
+    const T* h0 = static_cast<const T*>(t.h0) + state;
     for (int64_t j = 0; j < H; ++j) xh[i * pitch + I + j] = static_cast<float>(h0[j]);
-    if (t.c0) widen_row(static_cast<const T*>(t.c0) + state + i * H, H, wide, c + i * wide);
+    if (t.c0) widen_row(static_cast<const T*>(t.c0) + state, H, wide, c + i * wide);
   }
-  for (int64_t step = 0; step < p.T; ++step) {
+  const int64_t steps = sequences.max_steps(rows);
+  for (int64_t step = 0; step < steps; ++step) {
+    const int64_t now = sequences.with_step(step, rows);
     // x of the step, beside h.
-    const T* x = static_cast<const T*>(t.x) + (p.time(dir, step) * p.B + b0) * I;
-    for (int64_t i = 0; i < rows; ++i)
-      for (int64_t j = 0; j < I; j += lanes) store(d, load_as_f32(d, x + i * I + j, I - j), xh + i * pitch + j, I - j);
+    for (int64_t i = 0; i < now; ++i) {
+      const T* x = static_cast<const T*>(t.x) + p.x_at(dir, step, sequences[i]);
+      for (int64_t j = 0; j < I; j += lanes) store(d, load_as_f32(d, x + j, I - j), xh + i * pitch + j, I - j);
+    }
     // Sums of all parts.
     for (int64_t part = 0; part < kParts.count; ++part) {
       const int64_t first = kParts.x_enters(part) ? 0 : I, end = kParts.h_enters(part) ? I + H : I;
@@ -67,11 +71,12 @@ void forward_of(const Layer& p, const ForwardTensors& t, const ForwardWeights& w
                   .to = sums + part * wide + s * w.units.kernel.columns,
                   .to_pitch = sums_row,
                   .bias = w.bias + part * wide + s * w.units.kernel.columns},
-                 rows, end - first);
+                 now, end - first);
     }
     // Gates and new states.
-    for (int64_t i = 0; i < rows; ++i) {
+    for (int64_t i = 0; i < now; ++i) {
       float* h = xh + i * pitch + I;
+      const Sequence sequence = sequences[i];
       forward_row<kCell, false, T>(
           {.sums = sums + i * sums_row,
            .sums_step = wide,
@@ -80,21 +85,23 @@ void forward_of(const Layer& p, const ForwardTensors& t, const ForwardWeights& w
            .h_before = h,
            .h = h,
            .c = c + i * wide,
-           .reserve = p.inference ? nullptr : static_cast<T*>(t.reserve) + p.kept_at(dir, step, b0 + i),
-           .y = static_cast<T*>(t.y) + p.y_at(dir, step, b0 + i)},
+           .reserve = p.inference ? nullptr : static_cast<T*>(t.reserve) + p.kept_at(dir, step, sequence),
+           .y = static_cast<T*>(t.y) + p.y_at(dir, step, sequence)},
           H);
     }
   }
   // The state after the last step.
   for (int64_t i = 0; i < rows; ++i) {
-    narrow_row(xh + i * pitch + I, H, static_cast<T*>(t.hT) + state + i * H);
-    if (t.cT) narrow_row(c + i * wide, H, static_cast<T*>(t.cT) + state + i * H);
+    const int64_t state = p.state_at(dir, sequences[i].b);
+    narrow_row(xh + i * pitch + I, H, static_cast<T*>(t.hT) + state);
+    if (t.cT) narrow_row(c + i * wide, H, static_cast<T*>(t.cT) + state);
   }
 }
 
-void forward_slice(const Layer& p, const ForwardTensors& t, const ForwardWeights& w, int64_t dir, int64_t b0,
+void forward_slice(const Layer& p, const ForwardTensors& t, const ForwardWeights& w, int64_t dir, const Rows& sequences,
                    int64_t rows, float* scratch) {
-  for_cell(p, [&]<Cell kCell, class T>() { forward_of<kCell, T>(p, t, w, dir, b0, rows, scratch); });
+  for_cell(p, [&]<Cell kCell, class T>() { forward_of<kCell, T>(p, t, w, dir, sequences, rows, scratch); });
+  clear_padding(p, t, dir, sequences, rows);
 }
 
 }  // namespace duet::recurrent::HWY_NAMESPACE
@@ -124,7 +131,7 @@ void pack(const Layer& p, const ForwardTensors& t, const Strips& units, int64_t 
 }
 }  // namespace
 
-Plan forward_by_sequences(const Layer& p, ForwardTensors (*tensors)(Args), CpuContext& cpu) {
+Plan forward_by_sequences(const Layer& p, ForwardTensors (*tensors)(const Layer&, Args), CpuContext& cpu) {
   const Parts parts = parts_of(p.cell);
   const Slices slices(p, cpu.threads(), p.D());
   const ForwardWeights of{.units = {.lines = p.H, .k = p.I + p.H}, .packed = nullptr, .bias = nullptr};
@@ -132,10 +139,12 @@ Plan forward_by_sequences(const Layer& p, ForwardTensors (*tensors)(Args), CpuCo
   WorkspaceLayout workspace;
   const auto packed_piece = workspace.add<float>(p.D() * parts.count * of.units.floats());
   const auto bias_piece = workspace.add<float>(p.D() * parts.count * wide);
+  const Sorted sorted(p, workspace);
   const Scratch scratch(cpu, workspace, slices.rows * (of.pitch() + (parts.count + 1) * wide) + 64);
   auto run = [=, &cpu](Args args) {
     float *const packed = args.workspace(packed_piece), *const bias = args.workspace(bias_piece);
-    const ForwardTensors t = tensors(args);
+    const ForwardTensors t = tensors(p, args);
+    const Rows sequences = sorted.rows(args, t.lengths);
     std::fill_n(bias, bias_piece.count, 0.0f);  // between the units and a whole strip
     cpu.parallel_for(p.D() * parts.count, 1, [&](int64_t first, int64_t last) {
       for (int64_t i = first; i < last; ++i)
@@ -148,7 +157,7 @@ Plan forward_by_sequences(const Layer& p, ForwardTensors (*tensors)(Args), CpuCo
         w.packed = packed + dir * parts.count * of.units.floats();
         w.bias = bias + dir * parts.count * wide;
         HWY_DYNAMIC_DISPATCH(forward_slice)
-        (p, t, w, dir, b0, slices.row(i % slices.count + 1) - b0, scratch.of_this_thread(args));
+        (p, t, w, dir, sequences.from(b0), slices.row(i % slices.count + 1) - b0, scratch.of_this_thread(args));
       }
     });
   };

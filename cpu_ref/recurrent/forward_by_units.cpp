@@ -11,6 +11,7 @@
 
 #include "cpu_ref/recurrent/by_units.h"
 #include "cpu_ref/recurrent/cell-inl.h"
+#include "cpu_ref/recurrent/lengths.h"
 #include "cpu_ref/scratch.h"
 
 #ifndef DUET_CPU_REF_RECURRENT_FORWARD_BY_UNITS_ONCE_
@@ -18,9 +19,10 @@
 namespace duet::recurrent {
 
 // What all tasks of a step share. packed: (D, strips, h parts) strips of r. bias: (D, h parts, units.columns()), read
-// by gru only. h before and after the step, and c: (D, B) rows, `pitch` floats apart.
+// by gru only. h before and after the step, and c: (D, B) rows in the order of `sequences`, `pitch` floats apart.
 struct ForwardStep {
   const Tasks* tasks;
+  Rows sequences;
   int64_t step, pitch;
   const float *packed, *bias, *before;
   float *after, *c;
@@ -37,7 +39,9 @@ template <Cell kCell, class T>
 void forward_of(const Layer& p, const ForwardTensors& t, const ForwardStep& s, const Task& task, float* sums) {
   constexpr Parts kParts = parts_of(kCell);
   const Strips& units = s.tasks->units;
+  const Rows sequences = s.sequences.from(task.b0);
   const int64_t columns = units.kernel.columns, row = task.dir * p.B + task.b0;
+  const int64_t rows = sequences.with_step(s.step, task.rows);
   const float* strips = s.packed + (task.dir * units.count() + task.strip) * kParts.h_count * units.strip_floats();
   // h times the strip of r.
   for (int64_t part = 0; part < kParts.h_count; ++part)
@@ -51,11 +55,12 @@ void forward_of(const Layer& p, const ForwardTensors& t, const ForwardStep& s, c
               .to = sums + part * columns,
               .to_pitch = kParts.h_count * columns,
               .bias = s.bias ? s.bias + (task.dir * kParts.h_count + part) * units.columns() + task.unit : nullptr},
-             task.rows, p.H);
+             rows, p.H);
   // Gates and new states.
-  for (int64_t i = 0; i < task.rows; ++i) {
-    T* kept = static_cast<T*>(t.reserve) + p.kept_at(task.dir, s.step, task.b0 + i) + task.unit;
-    T* y = static_cast<T*>(t.y) + p.y_at(task.dir, s.step, task.b0 + i) + task.unit;
+  for (int64_t i = 0; i < rows; ++i) {
+    const Sequence sequence = sequences[i];
+    T* kept = static_cast<T*>(t.reserve) + p.kept_at(task.dir, s.step, sequence) + task.unit;
+    T* y = static_cast<T*>(t.y) + p.y_at(task.dir, s.step, sequence) + task.unit;
     const int64_t state = (row + i) * s.pitch + task.unit;
     forward_row<kCell, true, T>({.sums = sums + i * kParts.h_count * columns,
                                  .sums_step = columns,
@@ -74,15 +79,20 @@ void forward_units(const Layer& p, const ForwardTensors& t, const ForwardStep& s
   for_cell(p, [&]<Cell kCell, class T>() { forward_of<kCell, T>(p, t, s, task, sums); });
 }
 
-// Rows [first, last) of states (rows, H), to f32 and back.
-void widen_states(DType dtype, const void* from, int64_t first, int64_t last, int64_t H, int64_t pitch, float* to) {
-  for_float(dtype, [&]<class T>() {
-    for (int64_t i = first; i < last; ++i) widen_row(static_cast<const T*>(from) + i * H, H, H, to + i * pitch);
+// States (D, B, H) to f32, in the order of the sequences, and back. `from`: those after an even number of steps, and
+// those after an odd one.
+void widen_states(const Layer& p, const void* from, const Rows& sequences, int64_t pitch, float* to) {
+  for_float(p.dtype, [&]<class T>() {
+    for (int64_t i = 0; i < p.D() * p.B; ++i)
+      widen_row(static_cast<const T*>(from) + p.state_at(i / p.B, sequences[i % p.B].b), p.H, p.H, to + i * pitch);
   });
 }
-void narrow_states(DType dtype, const float* from, int64_t first, int64_t last, int64_t H, int64_t pitch, void* to) {
-  for_float(dtype, [&]<class T>() {
-    for (int64_t i = first; i < last; ++i) narrow_row(from + i * pitch, H, static_cast<T*>(to) + i * H);
+void narrow_states(const Layer& p, const float* const (&from)[2], const Rows& sequences, int64_t pitch, void* to) {
+  for_float(p.dtype, [&]<class T>() {
+    for (int64_t i = 0; i < p.D() * p.B; ++i) {
+      const Sequence s = sequences[i % p.B];
+      narrow_row(from[s.steps % 2] + i * pitch, p.H, static_cast<T*>(to) + p.state_at(i / p.B, s.b));
+    }
   });
 }
 
@@ -98,7 +108,7 @@ HWY_EXPORT(narrow_states);
 using engine::Matrix;
 }  // namespace
 
-Plan forward_by_units(const Layer& p, ForwardTensors (*tensors)(Args), CpuContext& cpu) {
+Plan forward_by_units(const Layer& p, ForwardTensors (*tensors)(const Layer&, Args), CpuContext& cpu) {
   const Parts parts = parts_of(p.cell);
   const Tasks tasks(p, p.H, cpu.threads());
   const Strips units = tasks.units;
@@ -114,10 +124,12 @@ Plan forward_by_units(const Layer& p, ForwardTensors (*tensors)(Args), CpuContex
   const auto h_piece = workspace.add<float>(2 * states), c_piece = workspace.add<float>(p.has_c() ? states : 0);
   // For inference: where the sums of x lie, in place of the reserve.
   const auto ahead = workspace.add_bytes(p.inference ? D * p.T * p.B * p.K() * p.H * size_of(p.dtype) : 0);
+  const Sorted sorted(p, workspace);
   const Scratch scratch(cpu, workspace, tasks.max_rows() * parts.h_count * units.kernel.columns);
   const std::string algorithm = "x ahead: " + from_x.describe() + "; " + tasks.describe();
   auto run = [=, from_x = std::move(from_x), &cpu](Args args) {
-    ForwardTensors t = tensors(args);
+    ForwardTensors t = tensors(p, args);
+    const Rows sequences = sorted.rows(args, t.lengths);
     float *const packed = args.workspace(packed_piece), *const bias = args.workspace(bias_piece);
     float *const h = args.workspace(h_piece), *const c = args.workspace(c_piece);
     std::fill_n(bias, biases, 0.0f);  // also those between H and a whole strip
@@ -136,6 +148,9 @@ Plan forward_by_units(const Layer& p, ForwardTensors (*tensors)(Args), CpuContex
                         memory);
       });
     }
+    cpu.parallel_for(p.lengths ? D * p.B : 0, 1, [&](int64_t first, int64_t last) {
+      for (int64_t i = first; i < last; ++i) clear_padding(p, t, i / p.B, sequences.from(i % p.B), 1);
+    });
 
     // Pack r, and for gru the biases that enter with h.
     cpu.parallel_for(D * units.count() * parts.h_count, 1, [&](int64_t first, int64_t last) {
@@ -155,11 +170,13 @@ Plan forward_by_units(const Layer& p, ForwardTensors (*tensors)(Args), CpuContex
     }
 
     // All steps; h alternates between two places.
-    float* state[] = {h, h + states};
-    HWY_DYNAMIC_DISPATCH(widen_states)(p.dtype, t.h0, 0, D * p.B, p.H, pitch, state[0]);
-    if (t.c0) HWY_DYNAMIC_DISPATCH(widen_states)(p.dtype, t.c0, 0, D * p.B, p.H, pitch, c);
-    for (int64_t step = 0; step < p.T; ++step) {
+    float* const state[] = {h, h + states};
+    HWY_DYNAMIC_DISPATCH(widen_states)(p, t.h0, sequences, pitch, state[0]);
+    if (t.c0) HWY_DYNAMIC_DISPATCH(widen_states)(p, t.c0, sequences, pitch, c);
+    const int64_t steps = sequences.max_steps(p.B);
+    for (int64_t step = 0; step < steps; ++step) {
       const ForwardStep s{.tasks = &tasks,
+                          .sequences = sequences,
                           .step = step,
                           .pitch = pitch,
                           .packed = packed,
@@ -172,8 +189,8 @@ Plan forward_by_units(const Layer& p, ForwardTensors (*tensors)(Args), CpuContex
           HWY_DYNAMIC_DISPATCH(forward_units)(p, t, s, tasks.task(i), scratch.of_this_thread(args));
       });
     }
-    HWY_DYNAMIC_DISPATCH(narrow_states)(p.dtype, state[p.T % 2], 0, D * p.B, p.H, pitch, t.hT);
-    if (t.cT) HWY_DYNAMIC_DISPATCH(narrow_states)(p.dtype, c, 0, D * p.B, p.H, pitch, t.cT);
+    HWY_DYNAMIC_DISPATCH(narrow_states)(p, {state[0], state[1]}, sequences, pitch, t.hT);
+    if (t.cT) HWY_DYNAMIC_DISPATCH(narrow_states)(p, {c, c}, sequences, pitch, t.cT);
   };
   return Plan(std::move(run)).with(algorithm, std::move(workspace));
 }

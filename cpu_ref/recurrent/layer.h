@@ -3,6 +3,7 @@
 // this folder are written once for all cells. Included by all files of the folder. recurrent_tuned.cpp chooses between
 // the two ways to walk over the steps, which are declared at the end.
 #pragma once
+#include <algorithm>
 #include <string>
 
 #include "core/cpu_context.h"
@@ -10,6 +11,11 @@
 #include "ops/recurrent/recurrent.h"
 
 namespace duet::recurrent {
+
+// A sequence and its number of steps.
+struct Sequence {
+  int64_t b, steps;
+};
 
 struct Layer : RecurrentShape {
   Cell cell;
@@ -25,13 +31,30 @@ struct Layer : RecurrentShape {
   int64_t G() const { return gates_of(cell); }
   int64_t K() const { return kept_of(cell); }
 
-  // Where rows begin in the tensors. Step 0 is the first one of its direction, at time(dir, 0).
-  int64_t time(int64_t dir, int64_t step) const { return dir == 0 ? step : T - 1 - step; }
+  // Where rows begin in the tensors. Step 0 is the first one of its direction, at time(dir, 0, ...).
+  static int64_t time(int64_t dir, int64_t step, int64_t steps) { return dir == 0 ? step : steps - 1 - step; }
+  int64_t x_at(int64_t dir, int64_t step, Sequence s) const { return (time(dir, step, s.steps) * B + s.b) * I; }
   int64_t state_at(int64_t dir, int64_t b) const { return (dir * B + b) * H; }
-  int64_t y_at(int64_t dir, int64_t step, int64_t b) const { return (time(dir, step) * B + b) * D() * H + dir * H; }
-  int64_t kept_at(int64_t dir, int64_t step, int64_t b) const {
-    return ((dir * T + time(dir, step)) * B + b) * K() * H;
+  int64_t y_at(int64_t dir, int64_t step, Sequence s) const { return y_row(dir, time(dir, step, s.steps), s.b); }
+  int64_t kept_at(int64_t dir, int64_t step, Sequence s) const { return kept_row(dir, time(dir, step, s.steps), s.b); }
+  int64_t y_row(int64_t dir, int64_t t, int64_t b) const { return (t * B + b) * D() * H + dir * H; }
+  int64_t kept_row(int64_t dir, int64_t t, int64_t b) const { return ((dir * T + t) * B + b) * K() * H; }
+};
+
+// Some of the sequences: those from b0 on, or with lengths those that `sorted` points to, the longest first, so that at
+// each step those that have it come first.
+struct Rows {
+  int64_t T, b0;
+  const Sequence* sorted = nullptr;  // with lengths
+
+  Sequence operator[](int64_t i) const { return sorted ? sorted[i] : Sequence{b0 + i, T}; }
+  Rows from(int64_t i) const { return {T, b0 + i, sorted ? sorted + i : nullptr}; }
+  // How many of the first `rows` have this step.
+  int64_t with_step(int64_t step, int64_t rows) const {
+    if (!sorted) return step < T ? rows : 0;
+    return std::partition_point(sorted, sorted + rows, [&](const Sequence& s) { return s.steps > step; }) - sorted;
   }
+  int64_t max_steps(int64_t rows) const { return rows == 0 ? 0 : (*this)[0].steps; }
 };
 
 // The sums that a step forms, H of them for each part. Parts that h enters come first, parts that x enters last. gru
@@ -45,14 +68,20 @@ struct Parts {
 };
 constexpr Parts parts_of(Cell c) { return c == Cell::gru ? Parts{4, 3, 1} : Parts{gates_of(c), gates_of(c), 0}; }
 
-// The tensors of a call. c0, cT, dcT and dc0 are null except for lstm.
+template <class P>
+const int32_t* lengths_of(const Layer& p, Args t) {
+  return p.lengths ? t[P::length].template as<const int32_t>() : nullptr;
+}
+
+// The tensors of a call. c0, cT, dcT and dc0 are null except for lstm; lengths is null for layers without.
 struct ForwardTensors {
   const void *x, *w, *r, *bias, *h0, *c0;
   void *y, *hT, *cT, *reserve;
+  const int32_t* lengths;
   template <class P>
-  static ForwardTensors of(Args t) {
-    ForwardTensors f{t[P::x].data, t[P::w].data, t[P::r].data,  t[P::bias].data, t[P::h0].data,
-                     nullptr,      t[P::y].data, t[P::hT].data, nullptr,         t[P::reserve].data};
+  static ForwardTensors of(const Layer& p, Args t) {
+    ForwardTensors f{t[P::x].data, t[P::w].data,  t[P::r].data, t[P::bias].data,    t[P::h0].data,      nullptr,
+                     t[P::y].data, t[P::hT].data, nullptr,      t[P::reserve].data, lengths_of<P>(p, t)};
     if constexpr (P::has_c) {
       f.c0 = t[P::c0].data;
       f.cT = t[P::cT].data;
@@ -63,11 +92,13 @@ struct ForwardTensors {
 struct BackwardTensors {
   const void *x, *w, *r, *h0, *c0, *y, *reserve, *dy, *dhT, *dcT;
   void *dx, *dw, *dr, *dbias, *dh0, *dc0;
+  const int32_t* lengths;
   template <class P>
-  static BackwardTensors of(Args t) {
-    BackwardTensors f{t[P::x].data,       t[P::w].data,     t[P::r].data,   t[P::h0].data, nullptr,       t[P::y].data,
-                      t[P::reserve].data, t[P::dy].data,    t[P::dhT].data, nullptr,       t[P::dx].data, t[P::dw].data,
-                      t[P::dr].data,      t[P::dbias].data, t[P::dh0].data, nullptr};
+  static BackwardTensors of(const Layer& p, Args t) {
+    BackwardTensors f{t[P::x].data,  t[P::w].data,       t[P::r].data,  t[P::h0].data,    nullptr,
+                      t[P::y].data,  t[P::reserve].data, t[P::dy].data, t[P::dhT].data,   nullptr,
+                      t[P::dx].data, t[P::dw].data,      t[P::dr].data, t[P::dbias].data, t[P::dh0].data,
+                      nullptr,       lengths_of<P>(p, t)};
     if constexpr (P::has_c) {
       f.c0 = t[P::c0].data;
       f.dcT = t[P::dcT].data;
@@ -94,10 +125,10 @@ inline void* element(void* data, DType dtype, int64_t index) {
 }
 
 // Each thread takes a slice of the sequences through all steps.
-Plan forward_by_sequences(const Layer& p, ForwardTensors (*tensors)(Args), CpuContext& cpu);
-Plan backward_by_sequences(const Layer& p, BackwardTensors (*tensors)(Args), CpuContext& cpu);
+Plan forward_by_sequences(const Layer& p, ForwardTensors (*tensors)(const Layer&, Args), CpuContext& cpu);
+Plan backward_by_sequences(const Layer& p, BackwardTensors (*tensors)(const Layer&, Args), CpuContext& cpu);
 // All threads share each step.
-Plan forward_by_units(const Layer& p, ForwardTensors (*tensors)(Args), CpuContext& cpu);
-Plan backward_by_units(const Layer& p, BackwardTensors (*tensors)(Args), CpuContext& cpu);
+Plan forward_by_units(const Layer& p, ForwardTensors (*tensors)(const Layer&, Args), CpuContext& cpu);
+Plan backward_by_units(const Layer& p, BackwardTensors (*tensors)(const Layer&, Args), CpuContext& cpu);
 
 }  // namespace duet::recurrent

@@ -154,21 +154,27 @@ class WeightSums {
   std::vector<double> factors_;
 };
 
+// The steps of a sequence.
+template <class P>
+int64_t steps_of(const P& p, Inputs in, int64_t b) {
+  return p.lengths ? p.length_of(static_cast<int64_t>(in[P::length][b])) : p.T;
+}
+
 }  // namespace tracked
 using namespace tracked;  // NOLINT: the arithmetic of values with errors
 
 template <Cell kCell>
 void Recurrent<kCell>::reference(Inputs in, int64_t slice, Expect& expect) const {
   constexpr int64_t G = Base::G, K = Base::K, kBiases = biases_of(kCell);
-  const int64_t dir = slice / B, b = slice % B;
+  const int64_t dir = slice / B, b = slice % B, steps = steps_of(*this, in, b);
   // The state before the first step.
   Row h = zeros(H), c = zeros(H), a = zeros(G * H), m = zeros(H);
   for (int64_t j = 0; j < H; ++j) at(h, j) = exact(in[h0][slice * H + j]);
   if constexpr (has_c)
     for (int64_t j = 0; j < H; ++j) at(c, j) = exact(in[c0][slice * H + j]);
 
-  for (int64_t step = 0; step < T; ++step) {
-    const int64_t t = dir == 0 ? step : T - 1 - step;
+  for (int64_t step = 0; step < steps; ++step) {
+    const int64_t t = dir == 0 ? step : steps - 1 - step;
     // The sums before the gates. In gru the part of h in the last gate, m, stays apart from the part of x, because r is
     // applied to it alone.
     for (int64_t g = 0; g < G * H; ++g) {
@@ -212,6 +218,11 @@ void Recurrent<kCell>::reference(Inputs in, int64_t slice, Expect& expect) const
       expect(y, (t * B + b) * this->directions() * H + dir * H + j, at(h, j).v, at(h, j).deviation());
     }
   }
+  // Zeros behind the last step.
+  for (int64_t t = steps; t < T; ++t) {
+    for (int64_t j = 0; j < H; ++j) expect(y, (t * B + b) * this->directions() * H + dir * H + j, 0);
+    for (int64_t i = 0; i < K * H && !inference; ++i) expect(reserve, ((dir * T + t) * B + b) * K * H + i, 0);
+  }
   for (int64_t j = 0; j < H; ++j) {
     expect(hT, slice * H + j, at(h, j).v, at(h, j).deviation());
     if constexpr (has_c) expect(cT, slice * H + j, at(c, j).v, at(c, j).deviation());
@@ -227,15 +238,15 @@ template <class P>
 void walk_back(const P& p, Inputs in, int64_t dir, int64_t b, Row& dh, Row& dc, auto&& step) {
   constexpr Cell kCell = P::kind;
   constexpr int64_t G = P::G, K = P::K;
-  const int64_t T = p.T, B = p.B, H = p.H, wide = p.directions() * H;
+  const int64_t T = p.T, B = p.B, H = p.H, wide = p.directions() * H, steps = steps_of(p, in, b);
   Row da = zeros(G * H), dm = zeros(H), before = zeros(H);
   Sums products = sums(H);
   for (int64_t j = 0; j < H; ++j) at(dh, j) = exact(in[P::dhT][(dir * B + b) * H + j]);
   if constexpr (P::has_c)
     for (int64_t j = 0; j < H; ++j) at(dc, j) = exact(in[P::dcT][(dir * B + b) * H + j]);
 
-  for (int64_t s = T - 1; s >= 0; --s) {
-    const int64_t t = dir == 0 ? s : T - 1 - s, earlier = dir == 0 ? t - 1 : t + 1;
+  for (int64_t s = steps - 1; s >= 0; --s) {
+    const int64_t t = dir == 0 ? s : steps - 1 - s, earlier = dir == 0 ? t - 1 : t + 1;
     for (int64_t j = 0; j < H; ++j) {
       const auto kept = [&](int64_t part, int64_t time) {
         return exact(in[P::reserve][((dir * T + time) * B + b) * K * H + part * H + j]);

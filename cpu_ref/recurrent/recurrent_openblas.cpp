@@ -68,6 +68,16 @@ class Widening {
   CpuContext* cpu_;
 };
 
+// Copies `n` floats from `row` to `to`; zeros where there is no row.
+void copy_row(const float* row, int64_t n, float* to) {
+  if (row)
+    std::copy_n(row, n, to);
+  else
+    std::fill_n(to, n, 0.0f);
+}
+// The steps of sequence b.
+int64_t steps_of(const Layer& p, const int32_t* lengths, int64_t b) { return lengths ? p.length_of(lengths[b]) : p.T; }
+
 float logistic(float v) { return 1 / (1 + std::exp(-v)); }
 
 std::string unsupported_reason(const Layer& p) {
@@ -106,6 +116,7 @@ struct Forward {
   Slices slices;
   Wide x, w, r, bias, y, hT, cT, reserve;
   WorkspacePiece<float> from_x, from_h;  // (B, G H): what x and h bring to a step
+  WorkspacePiece<float> x_rows;          // (B, I): with lengths, x of a step
 
   Forward(const Layer& layer, CpuContext& context, WorkspaceLayout& workspace)
       : p(layer), cpu(&context), widening(layer, context), slices(layer, context, 0) {
@@ -120,6 +131,7 @@ struct Forward {
     reserve = widening.add(p.inference ? 0 : p.D() * p.T * p.B * p.K() * p.H, workspace);
     from_x = workspace.add<float>(p.B * gates);
     from_h = workspace.add<float>(p.B * gates);
+    x_rows = workspace.add<float>(p.lengths ? p.B * p.I : 0);
   }
 
   struct Step {
@@ -175,7 +187,7 @@ struct Forward {
                 *r_all = widening.read(r, tensors.r, t), *bias_all = widening.read(bias, tensors.bias, t);
     float *y_all = widening.target(y, tensors.y, t), *h_all = widening.target(hT, tensors.hT, t),
           *c_all = widening.target(cT, tensors.cT, t), *kept_all = widening.target(reserve, tensors.reserve, t);
-    float *in = t.workspace(from_x), *back = t.workspace(from_h);
+    float *in = t.workspace(from_x), *back = t.workspace(from_h), *x_now = t.workspace(x_rows);
     // The states before the first step: they become hT and cT.
     for (int64_t i = 0; i < states; ++i) {
       h_all[i] = static_cast<float>(load_as_double(tensors.h0, p.dtype, i));
@@ -186,18 +198,34 @@ struct Forward {
       for (int64_t dir = 0; dir < p.D(); ++dir) {
         float* h = h_all + p.state_at(dir, 0);
         const float *w_dir = w_all + dir * gates * I, *r_dir = r_all + dir * gates * H;
+        const bool keeps = !p.inference && p.K() > 0;
         for (int64_t step = 0; step < p.T; ++step) {
-          const float* x_rows = x_all + (p.time(dir, step) * B + first) * I;
-          multiply(rows, gates, I, {x_rows, I}, {w_dir, I, true}, in + first * gates, gates);
+          const float* x_step = x_all + p.x_at(dir, step, {first, p.T});
+          if (p.lengths) {
+            for (int64_t b = first; b < last; ++b) {
+              const int64_t steps = steps_of(p, tensors.lengths, b);
+              copy_row(step < steps ? x_all + p.x_at(dir, step, {b, steps}) : nullptr, I, x_now + b * I);
+            }
+            x_step = x_now + first * I;
+          }
+          multiply(rows, gates, I, {x_step, I}, {w_dir, I, true}, in + first * gates, gates);
           multiply(rows, gates, H, {h + first * H, H}, {r_dir, H, true}, back + first * gates, gates);
-          const Step s{.from_x = in,
-                       .from_h = back,
-                       .bias = bias_all + dir * biases_of(p.cell) * gates,
-                       .h = h,
-                       .c = p.has_c() ? c_all + p.state_at(dir, 0) : h,
-                       .y = y_all + p.y_at(dir, step, 0),
-                       .kept = p.inference || p.K() == 0 ? nullptr : kept_all + p.kept_at(dir, step, 0)};
-          for (int64_t b = first; b < last; ++b) row(s, b);
+          for (int64_t b = first; b < last; ++b) {
+            const int64_t steps = steps_of(p, tensors.lengths, b);
+            if (step >= steps) {  // behind the last step of b: this time, in both directions
+              std::fill_n(y_all + p.y_row(dir, step, b), H, 0.0f);
+              if (keeps) std::fill_n(kept_all + p.kept_row(dir, step, b), p.K() * H, 0.0f);
+              continue;
+            }
+            row({.from_x = in,
+                 .from_h = back,
+                 .bias = bias_all + dir * biases_of(p.cell) * gates,
+                 .h = h,
+                 .c = p.has_c() ? c_all + p.state_at(dir, 0) : h,
+                 .y = y_all + p.y_at(dir, step, {0, steps}),
+                 .kept = keeps ? kept_all + p.kept_at(dir, step, {0, steps}) : nullptr},
+                b);
+          }
         }
       }
     });
@@ -214,7 +242,7 @@ Plan forward(const P& problem, CpuContext& cpu) {
   if (const std::string why = unsupported_reason(p); !why.empty()) return Unsupported{why};
   WorkspaceLayout workspace;
   const Forward forward(p, cpu, workspace);
-  return Plan([forward](Args t) { forward.run(ForwardTensors::of<P>(t), t); })
+  return Plan([forward](Args t) { forward.run(ForwardTensors::of<P>(forward.p, t), t); })
       .with("sgemm of x and of h for each step", std::move(workspace));
 }
 
@@ -230,6 +258,7 @@ struct Backward {
   // that gru passes on without a product. Then the sums of each slice.
   WorkspacePiece<float> to_x, to_h, passed, dw_parts, dr_parts;
   WorkspacePiece<double> dbias_parts;
+  WorkspacePiece<float> x_rows, h_rows, dx_rows;  // (B, I), (B, H), (B, I): with lengths, x, h before and dx of a step
 
   Backward(const Layer& layer, CpuContext& context, WorkspaceLayout& workspace)
       : p(layer),
@@ -257,6 +286,9 @@ struct Backward {
     dw_parts = workspace.add<float>(slices.count * dw.count);
     dr_parts = workspace.add<float>(slices.count * dr.count);
     dbias_parts = workspace.add<double>(slices.count * dbias.count);
+    x_rows = workspace.add<float>(p.lengths ? p.B * p.I : 0);
+    h_rows = workspace.add<float>(p.lengths ? p.B * p.H : 0);
+    dx_rows = workspace.add<float>(p.lengths ? p.B * p.I : 0);
   }
 
   struct Step {
@@ -333,6 +365,7 @@ struct Backward {
     }
     float *dw_sums = t.workspace(dw_parts), *dr_sums = t.workspace(dr_parts);
     double* dbias_sums = t.workspace(dbias_parts);
+    float *x_now = t.workspace(x_rows), *h_now = t.workspace(h_rows), *dx_now = t.workspace(dx_rows);
     slices.run(*cpu, [&](int64_t slice, int64_t first, int64_t last) {
       const int64_t rows = last - first;
       float *dw_slice = dw_sums + slice * dw.count, *dr_slice = dr_sums + slice * dr.count;
@@ -344,36 +377,70 @@ struct Backward {
         for (int64_t b = first; b < last; ++b)
           for (int64_t c = 0; c < gates; ++c) to[c] += static_cast<double>(from[b * gates + c]);
       };
+      for (int64_t step = 0; p.lengths && step < T; ++step)
+        std::fill_n(dx_all + (step * B + first) * I, rows * I, 0.0f);
       for (int64_t dir = 0; dir < p.D(); ++dir) {
         const int64_t state = p.state_at(dir, 0);
         const float *w_dir = w_all + dir * gates * I, *r_dir = r_all + dir * gates * H;
         float* dh = dh_all + state;
         for (int64_t step = T - 1; step >= 0; --step) {
           const bool is_first = step == 0;
-          const Step s{.kept = p.K() > 0 ? kept_all + p.kept_at(dir, step, 0) : nullptr,
-                       .y = y_all + p.y_at(dir, step, 0),
-                       .h_before = is_first ? h0_all + state : y_all + p.y_at(dir, step - 1, 0),
-                       .c_before = !p.has_c() ? nullptr
-                                   : is_first ? c0_all + state
-                                              : kept_all + p.kept_at(dir, step - 1, 0) + 4 * H,
-                       .dy = p.last_only ? nullptr : dy_all + p.y_at(dir, step, 0),
-                       .before_pitch = is_first ? H : wide,
-                       .c_pitch = is_first ? H : p.K() * H,
-                       .dh = dh,
-                       .dc = p.has_c() ? dc_all + state : nullptr,
-                       .to_x = da,
-                       .to_h = recurrent,
-                       .passed = on};
-          for (int64_t b = first; b < last; ++b) row(s, b);
+          const auto with_steps = [&](int64_t steps) {
+            return Step{.kept = p.K() > 0 ? kept_all + p.kept_at(dir, step, {0, steps}) : nullptr,
+                        .y = y_all + p.y_at(dir, step, {0, steps}),
+                        .h_before = is_first ? h0_all + state : y_all + p.y_at(dir, step - 1, {0, steps}),
+                        .c_before = !p.has_c() ? nullptr
+                                    : is_first ? c0_all + state
+                                               : kept_all + p.kept_at(dir, step - 1, {0, steps}) + 4 * H,
+                        .dy = p.last_only ? nullptr : dy_all + p.y_at(dir, step, {0, steps}),
+                        .before_pitch = is_first ? H : wide,
+                        .c_pitch = is_first ? H : p.K() * H,
+                        .dh = dh,
+                        .dc = p.has_c() ? dc_all + state : nullptr,
+                        .to_x = da,
+                        .to_h = recurrent,
+                        .passed = on};
+          };
           // The gradients of x, of the state before, of the weights and of the biases.
-          const int64_t x_at = (p.time(dir, step) * B + first) * I;
           const float *da_rows = da + first * gates, *recurrent_rows = recurrent + first * gates;
-          multiply(rows, I, gates, {da_rows, gates}, {w_dir, I}, dx_all + x_at, I, dir > 0);
-          if (gru) std::copy_n(on + first * H, rows * H, dh + first * H);
-          multiply(rows, H, gates, {recurrent_rows, gates}, {r_dir, H}, dh + first * H, H, gru);
-          multiply(gates, I, rows, {da_rows, gates, true}, {x_all + x_at, I}, dw_slice + dir * gates * I, I, true);
-          multiply(gates, H, rows, {recurrent_rows, gates, true}, {s.h_before + first * s.before_pitch, s.before_pitch},
-                   dr_slice + dir * gates * H, H, true);
+          Matrix x_step{x_all + p.x_at(dir, step, {first, T}), I}, h_step{};
+          if (!p.lengths) {
+            const Step s = with_steps(T);
+            for (int64_t b = first; b < last; ++b) row(s, b);
+            multiply(rows, I, gates, {da_rows, gates}, {w_dir, I}, dx_all + p.x_at(dir, step, {first, T}), I, dir > 0);
+            if (gru) std::copy_n(on + first * H, rows * H, dh + first * H);
+            multiply(rows, H, gates, {recurrent_rows, gates}, {r_dir, H}, dh + first * H, H, gru);
+            h_step = {s.h_before + first * s.before_pitch, s.before_pitch};
+          } else {
+            // Rows without the step have zeros in every product, and keep their dh.
+            for (int64_t b = first; b < last; ++b) {
+              const int64_t steps = steps_of(p, tensors.lengths, b);
+              const bool has_step = step < steps;
+              copy_row(has_step ? x_all + p.x_at(dir, step, {b, steps}) : nullptr, I, x_now + b * I);
+              if (has_step) {
+                const Step s = with_steps(steps);
+                row(s, b);
+                copy_row(s.h_before + b * s.before_pitch, H, h_now + b * H);
+                copy_row(gru ? on + b * H : nullptr, H, dh + b * H);
+              } else {
+                copy_row(nullptr, H, h_now + b * H);
+                copy_row(nullptr, gates, da + b * gates);
+                copy_row(nullptr, gates, recurrent + b * gates);
+              }
+            }
+            multiply(rows, H, gates, {recurrent_rows, gates}, {r_dir, H}, dh + first * H, H, true);
+            multiply(rows, I, gates, {da_rows, gates}, {w_dir, I}, dx_now + first * I, I);
+            for (int64_t b = first; b < last; ++b) {
+              const int64_t steps = steps_of(p, tensors.lengths, b);
+              if (step >= steps) continue;
+              float* dx_row = dx_all + p.x_at(dir, step, {b, steps});
+              for (int64_t i = 0; i < I; ++i) dx_row[i] += dx_now[b * I + i];
+            }
+            x_step = {x_now + first * I, I};
+            h_step = {h_now + first * H, H};
+          }
+          multiply(gates, I, rows, {da_rows, gates, true}, x_step, dw_slice + dir * gates * I, I, true);
+          multiply(gates, H, rows, {recurrent_rows, gates, true}, h_step, dr_slice + dir * gates * H, H, true);
           double* dbias_dir = dbias_slice + dir * biases_of(p.cell) * gates;
           add_rows(da, dbias_dir);
           if (gru) add_rows(recurrent, dbias_dir + gates);
@@ -398,7 +465,7 @@ Plan backward(const P& problem, CpuContext& cpu) {
   if (const std::string why = unsupported_reason(p); !why.empty()) return Unsupported{why};
   WorkspaceLayout workspace;
   const Backward backward(p, cpu, workspace);
-  return Plan([backward](Args t) { backward.run(BackwardTensors::of<P>(t), t); })
+  return Plan([backward](Args t) { backward.run(BackwardTensors::of<P>(backward.p, t), t); })
       .with("sgemm of dx, dh, dw and dr for each step", std::move(workspace));
 }
 

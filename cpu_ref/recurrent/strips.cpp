@@ -39,4 +39,24 @@ void Spliced::pack(int64_t line0, int64_t lines, int64_t height, int64_t k0, int
   if (middle < k1) second_.pack(line0, lines, height, middle - split_, k1 - split_, to + (middle - k0) * height);
 }
 
+void GatheredRows::pack(int64_t line0, int64_t lines, int64_t height, int64_t k0, int64_t k1, float* to) const {
+  for (int64_t k = k0; k < k1; ++k, to += height) {
+    if (const void* row = row_(k))
+      engine::Matrix(row, type_, 1, 0).pack(line0, lines, height, 0, 1, to);
+    else
+      std::fill_n(to, height, 0.0f);
+  }
+}
+
+void GatheredLines::pack(int64_t line0, int64_t lines, int64_t height, int64_t k0, int64_t k1, float* to) const {
+  const void* line[engine::kMaxHeight];
+  while (k0 < k1) {
+    const int64_t part = k0 / split_, first = k0 % split_, count = std::min(k1 - k0, split_ - first);
+    for (int64_t i = 0; i < lines; ++i) line[i] = line_(line0 + i, part) + first;
+    engine::pack_lines(line, DType::f32, lines, height, count, to);
+    k0 += count;
+    to += count * height;
+  }
+}
+
 }  // namespace duet::recurrent

@@ -4,6 +4,7 @@
 // anything. Used by the four forward_by_* and backward_by_* files.
 #pragma once
 #include <algorithm>
+#include <functional>
 
 #include "cpu_ref/gemm/engine.h"
 
@@ -54,6 +55,32 @@ class Spliced final : public engine::Operand {
 
  private:
   engine::Matrix first_, second_;
+  int64_t split_;
+};
+
+// A matrix whose rows lie anywhere in memory: row(i) begins at the address that it returns; null: zeros. A line of the
+// operand is a column, and its values along k are those of the rows.
+class GatheredRows final : public engine::Operand {
+ public:
+  using Row = std::function<const void*(int64_t)>;
+  GatheredRows(Row row, DType type) : row_(std::move(row)), type_(type) {}
+  void pack(int64_t line0, int64_t lines, int64_t height, int64_t k0, int64_t k1, float* to) const override;
+
+ private:
+  Row row_;
+  DType type_;
+};
+
+// The same with f32 and rows as lines. `split` values of a line come from each part, one part after the other; each
+// row has an address.
+class GatheredLines final : public engine::Operand {
+ public:
+  using Line = std::function<const float*(int64_t line, int64_t part)>;
+  GatheredLines(Line line, int64_t split) : line_(std::move(line)), split_(split) {}
+  void pack(int64_t line0, int64_t lines, int64_t height, int64_t k0, int64_t k1, float* to) const override;
+
+ private:
+  Line line_;
   int64_t split_;
 };
 

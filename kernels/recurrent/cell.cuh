@@ -11,21 +11,40 @@ namespace duet::DUET_DEVICE {
 // D: directions. A unit is (direction, sequence, feature); there are D B H of them, numbered in this order.
 struct Layer {
   int64_t T, B, I, H, D;
+  const int32_t* lengths = nullptr;  // (B), in a run of a layer that has them
   explicit Layer(const RecurrentShape& p) : T(p.T), B(p.B), I(p.I), H(p.H), D(p.directions()) {}
   int64_t units() const { return D * B * H; }
-  // The time of a direction's step: the second direction runs from the last time to the first.
-  __device__ int64_t time(int64_t dir, int64_t step) const { return dir == 0 ? step : T - 1 - step; }
-  __device__ int64_t y_row(int64_t dir, int64_t b, int64_t step) const {
-    return (time(dir, step) * B + b) * D * H + dir * H;
+  template <class P>
+  Layer in_run(const P& p, const Args& t) const {
+    Layer layer = *this;
+    if (p.lengths) layer.lengths = t[P::length].template as<const int32_t>();
+    return layer;
   }
-  __device__ int64_t kept_row(int64_t dir, int64_t b, int64_t step, int64_t K) const {
-    return ((dir * T + time(dir, step)) * B + b) * K * H;
+  // Steps of a sequence.
+  __device__ int64_t steps_of(int64_t b) const {
+    if (!lengths) return T;
+    const int64_t steps = lengths[b] < 1 ? 1 : lengths[b];
+    return steps < T ? steps : T;  // T may be 0
+  }
+  // Where rows begin, for sequence b at time t.
+  __device__ int64_t y_row(int64_t dir, int64_t b, int64_t t) const { return (t * B + b) * D * H + dir * H; }
+  __device__ int64_t kept_row(int64_t dir, int64_t b, int64_t t, int64_t K) const {
+    return ((dir * T + t) * B + b) * K * H;
   }
 };
 struct Unit {
-  int64_t dir, b, j;
-  __device__ Unit(const Layer& p, int64_t index) : dir(index / p.H / p.B), b(index / p.H % p.B), j(index % p.H) {}
+  int64_t dir, b, j, steps;  // steps: of its sequence
+  __device__ Unit(const Layer& p, int64_t index)
+      : dir(index / p.H / p.B), b(index / p.H % p.B), j(index % p.H), steps(p.T) {}
+  __device__ Unit(int64_t direction, int64_t sequence, int64_t feature, int64_t count)
+      : dir(direction), b(sequence), j(feature), steps(count) {}
   __device__ int64_t state(const Layer& p) const { return (dir * p.B + b) * p.H + j; }
+  // The time of a step: the second direction runs from the sequence's last time to the first.
+  __device__ int64_t time(int64_t step) const { return dir == 0 ? step : steps - 1 - step; }
+  __device__ int64_t y_row(const Layer& p, int64_t step) const { return p.y_row(dir, b, time(step)); }
+  __device__ int64_t kept_row(const Layer& p, int64_t step, int64_t K) const {
+    return p.kept_row(dir, b, time(step), K);
+  }
 };
 
 // Sums that a unit computes, each of which has a gradient: one per gate, and for gru also m, the part of n that comes
@@ -149,12 +168,12 @@ struct BackwardTensors {
 // A unit's state before a step, from memory.
 template <class T>
 __device__ __forceinline__ float h_before(const Layer& p, const Unit& u, int64_t step, const T* y, const T* h0) {
-  return float(step > 0 ? y[p.y_row(u.dir, u.b, step - 1) + u.j] : h0[u.state(p)]);
+  return float(step > 0 ? y[u.y_row(p, step - 1) + u.j] : h0[u.state(p)]);
 }
 template <class T>
 __device__ __forceinline__ float c_before(const Layer& p, const Unit& u, int64_t step, const T* reserve, const T* c0) {
   constexpr int64_t K = kept_of(Cell::lstm);
-  return float(step > 0 ? reserve[p.kept_row(u.dir, u.b, step - 1, K) + (K - 1) * p.H + u.j] : c0[u.state(p)]);
+  return float(step > 0 ? reserve[u.kept_row(p, step - 1, K) + (K - 1) * p.H + u.j] : c0[u.state(p)]);
 }
 // c passes from step to step in the reserve; for inference, in cT.
 template <class T>
@@ -167,11 +186,10 @@ template <Cell kCell, class T>
 __device__ __forceinline__ void backward_at(const Layer& p, const Unit& u, int64_t step, const BackwardTensors<T>& t,
                                             float h, float& dh, float& dc, float (&da)[kSums<kCell>]) {
   constexpr int64_t K = kept_of(kCell);
-  const int64_t at = p.y_row(u.dir, u.b, step) + u.j;
+  const int64_t at = u.y_row(p, step) + u.j;
   float kept[kKept<kCell>] = {};
 #pragma unroll
-  for (int i = 0; i < static_cast<int>(K); ++i)
-    kept[i] = float(t.reserve[p.kept_row(u.dir, u.b, step, K) + i * p.H + u.j]);
+  for (int i = 0; i < static_cast<int>(K); ++i) kept[i] = float(t.reserve[u.kept_row(p, step, K) + i * p.H + u.j]);
   const float c = kCell == Cell::lstm ? c_before(p, u, step, t.reserve, t.c0) : 0;
   const float y = kCell == Cell::rnn_tanh ? float(t.y[at]) : 0;
   if (t.dy) dh += float(t.dy[at]);
@@ -183,10 +201,19 @@ template <Cell kCell, class T>
 __device__ __forceinline__ void store_unit(const Layer& p, const Unit& u, int64_t step, const ForwardTensors<T>& t,
                                            float h, const float (&kept)[kKept<kCell>]) {
   constexpr int64_t K = kept_of(kCell);
-  t.y[p.y_row(u.dir, u.b, step) + u.j] = T(h);
+  t.y[u.y_row(p, step) + u.j] = T(h);
   if (!t.reserve) return;
 #pragma unroll
-  for (int i = 0; i < static_cast<int>(K); ++i) t.reserve[p.kept_row(u.dir, u.b, step, K) + i * p.H + u.j] = T(kept[i]);
+  for (int i = 0; i < static_cast<int>(K); ++i) t.reserve[u.kept_row(p, step, K) + i * p.H + u.j] = T(kept[i]);
+}
+// Zeros, at a time behind the last step of its sequence.
+template <Cell kCell, class T>
+__device__ __forceinline__ void store_no_unit(const Layer& p, const Unit& u, int64_t time, const ForwardTensors<T>& t) {
+  constexpr int64_t K = kept_of(kCell);
+  t.y[p.y_row(u.dir, u.b, time) + u.j] = T(0.0f);
+  if (!t.reserve) return;
+#pragma unroll
+  for (int i = 0; i < static_cast<int>(K); ++i) t.reserve[p.kept_row(u.dir, u.b, time, K) + i * p.H + u.j] = T(0.0f);
 }
 
 // DUET_RECURRENT(naive) registers forward and backward of the three cells, whose plans are made by the file's plan(p,

@@ -17,9 +17,14 @@ template <Cell kCell, class T>
 __global__ void step_kernel(Layer p, ForwardTensors<T> t, int64_t step) {
   constexpr int G = static_cast<int>(gates_of(kCell));
   if (my_element() >= p.D * p.B * p.H) return;
-  const Unit u(p, my_element());
-  const T* x = t.x + (p.time(u.dir, step) * p.B + u.b) * p.I;
-  const T* h = step > 0 ? t.y + p.y_row(u.dir, u.b, step - 1) : t.h0 + (u.dir * p.B + u.b) * p.H;
+  Unit u(p, my_element());
+  u.steps = p.steps_of(u.b);
+  if (step >= u.steps) {
+    store_no_unit<kCell>(p, u, step, t);
+    return;
+  }
+  const T* x = t.x + (u.time(step) * p.B + u.b) * p.I;
+  const T* h = step > 0 ? t.y + u.y_row(p, step - 1) : t.h0 + (u.dir * p.B + u.b) * p.H;
 
   // Sums of the gates.
   float a[kSums<kCell>], kept[kKept<kCell>];
@@ -50,16 +55,17 @@ __global__ void step_kernel(Layer p, ForwardTensors<T> t, int64_t step) {
 template <Cell kCell, class T>
 __global__ void last_kernel(Layer p, ForwardTensors<T> t) {
   if (my_element() >= p.D * p.B * p.H) return;
-  const Unit u(p, my_element());
-  t.hT[u.state(p)] = T(h_before(p, u, p.T, t.y, t.h0));
-  if constexpr (kCell == Cell::lstm) t.cT[u.state(p)] = T(c_before(p, u, p.T, t));
+  Unit u(p, my_element());
+  u.steps = p.steps_of(u.b);
+  t.hT[u.state(p)] = T(h_before(p, u, u.steps, t.y, t.h0));
+  if constexpr (kCell == Cell::lstm) t.cT[u.state(p)] = T(c_before(p, u, u.steps, t));
 }
 
 template <class P>
 Plan plan(const P& p, GpuContext& gpu) {
   return for_float(p.dtype, [&]<class T>() -> Plan {
     return [p, &gpu](Args args) {
-      const Layer layer(p);
+      const Layer layer = Layer(p).in_run(p, args);
       const auto t = ForwardTensors<T>::of(p, args);
       for (int64_t step = 0; step < p.T; ++step)
         launch(step_kernel<P::kind, T>, grid_of(layer.units(), gpu), layer, t, step);
@@ -75,7 +81,7 @@ struct Carried {
 };
 template <Cell kCell>
 __device__ int64_t da_row(const Layer& p, const Unit& u, int64_t step) {
-  return p.kept_row(u.dir, u.b, step, kSums<kCell>);
+  return u.kept_row(p, step, kSums<kCell>);
 }
 
 // dh and dc after the last step, a thread per unit.
@@ -92,7 +98,12 @@ template <Cell kCell, class T>
 __global__ void gates_kernel(Layer p, BackwardTensors<T> t, Carried carried, int64_t step) {
   const int64_t index = my_element();
   if (index >= p.D * p.B * p.H) return;
-  const Unit u(p, index);
+  Unit u(p, index);
+  u.steps = p.steps_of(u.b);
+  if (step >= u.steps) {  // at this time in both directions: no gradient
+    for (int i = 0; i < kSums<kCell>; ++i) carried.da[p.kept_row(u.dir, u.b, step, kSums<kCell>) + i * p.H + u.j] = 0;
+    return;
+  }
   float da[kSums<kCell>], dh = carried.dh[index], dc = kCell == Cell::lstm ? carried.dc[index] : 0;
   backward_at<kCell>(p, u, step, t, h_before(p, u, step, t.y, t.h0), dh, dc, da);
   carried.dh[index] = dh;
@@ -106,7 +117,9 @@ __global__ void carry_kernel(Layer p, BackwardTensors<T> t, Carried carried, int
   constexpr int G = static_cast<int>(gates_of(kCell));
   const int64_t index = my_element();
   if (index >= p.D * p.B * p.H) return;
-  const Unit u(p, index);
+  Unit u(p, index);
+  u.steps = p.steps_of(u.b);
+  if (step >= u.steps) return;
   const float* da = carried.da + da_row<kCell>(p, u, step);
   float sum = 0;
   for (int g = 0; g < G; ++g) {
@@ -152,13 +165,14 @@ __global__ void weights_kernel(Layer p, BackwardTensors<T> t, const float* da) {
   float sum = 0;
   for (int64_t step = 0; step < p.T; ++step)
     for (int64_t b = 0; b < p.B; ++b) {
+      const Unit u(dir, b, j, p.steps_of(b));
+      if (step >= u.steps) continue;
       float other = 1;
       if (column < p.I)
-        other = float(t.x[(p.time(dir, step) * p.B + b) * p.I + column]);
+        other = float(t.x[(u.time(step) * p.B + b) * p.I + column]);
       else if (column < p.I + p.H)
-        other = float(step > 0 ? t.y[p.y_row(dir, b, step - 1) + column - p.I]
-                               : t.h0[(dir * p.B + b) * p.H + column - p.I]);
-      sum += da[p.kept_row(dir, b, step, kSums<kCell>) + part * p.H + j] * other;
+        other = float(step > 0 ? t.y[u.y_row(p, step - 1) + column - p.I] : t.h0[(dir * p.B + b) * p.H + column - p.I]);
+      sum += da[da_row<kCell>(p, u, step) + part * p.H + j] * other;
     }
   if (column < p.I)
     t.dw[row * p.I + column] = T(sum);
@@ -171,11 +185,12 @@ __global__ void weights_kernel(Layer p, BackwardTensors<T> t, const float* da) {
 template <class P>
 Plan plan_backward(const P& p, GpuContext& gpu) {
   return for_float(p.dtype, [&]<class T>() -> Plan {
-    const Layer layer(p);
+    const Layer shape(p);
     WorkspaceLayout workspace;
-    const auto da = workspace.add<float>(p.T * layer.units() * kSums<P::kind>);
-    const auto dh = workspace.add<float>(layer.units()), dc = workspace.add<float>(layer.units());
-    return Plan([p, layer, da, dh, dc, &gpu](Args args) {
+    const auto da = workspace.add<float>(p.T * shape.units() * kSums<P::kind>);
+    const auto dh = workspace.add<float>(shape.units()), dc = workspace.add<float>(shape.units());
+    return Plan([p, shape, da, dh, dc, &gpu](Args args) {
+             const Layer layer = shape.in_run(p, args);
              const auto t = BackwardTensors<T>::of(p, args);
              const Carried carried{args.workspace(da), args.workspace(dh), args.workspace(dc)};
              const Grid units = grid_of(layer.units(), gpu);

@@ -32,7 +32,7 @@ template <Cell kCell, class T>
 __device__ __forceinline__ void add_pre(const Layer& p, const Unit& u, int64_t step, const T* pre, const T* bias,
                                         const float* rec, float (&a)[kSums<kCell>]) {
   constexpr int G = static_cast<int>(gates_of(kCell)), kBiases = static_cast<int>(biases_of(kCell));
-  const T* from_x = pre + ((p.time(u.dir, step) * p.B + u.b) * p.D + u.dir) * G * p.H + u.j;
+  const T* from_x = pre + ((u.time(step) * p.B + u.b) * p.D + u.dir) * G * p.H + u.j;
 #pragma unroll
   for (int g = 0; g < G; ++g) {
     const int64_t at = (u.dir * kBiases * G + g) * p.H + u.j;
@@ -47,9 +47,19 @@ __device__ __forceinline__ void add_pre(const Layer& p, const Unit& u, int64_t s
   }
 }
 
+// The steps of the longest of `count` sequences from b0 on.
+__device__ __forceinline__ int64_t max_steps(const Layer& p, int64_t b0, int64_t count) {
+  int64_t max = 0;
+  for (int64_t b = b0; b < b0 + count && b < p.B; ++b) {
+    const int64_t steps = p.steps_of(b);
+    if (steps > max) max = steps;
+  }
+  return max;
+}
+
 // All steps of a slice. Blocks of (H rounded up to whole warps, kRowBlocks), each with kRowBlocks * kRows sequences of
 // one direction; a thread has one feature of kRows of them. Shared memory: r, (H, G H), and two states of the slice.
-template <Cell kCell, int kRows, class T>
+template <Cell kCell, int kRows, bool kLengths, class T>
 __global__ void slice_kernel(Layer p, ForwardTensors<T> t, const T* pre, int64_t slices) {
   constexpr int G = static_cast<int>(gates_of(kCell)), kSlice = kRowBlocks * kRows;
   DUET_DYN_SHARED(float, shared);
@@ -62,22 +72,23 @@ __global__ void slice_kernel(Layer p, ForwardTensors<T> t, const T* pre, int64_t
   for (int i = me; i < G * H * H; i += all) r[i % H * G * H + i / H] = float(t.r[dir * G * H * H + i]);
 
   // Initial states.
-  Unit u(p, 0);
-  u.dir = dir;
-  u.j = j;
+  Unit u(dir, b0, j, p.T);
   const auto exists = [&](int row) { return j < H && b0 + first + row < p.B; };
   float h[kRows] = {}, c[kRows] = {};
+  int64_t steps[kRows] = {};  // with lengths
 #pragma unroll
   for (int i = 0; i < kRows; ++i) {
     u.b = b0 + first + i;
     if (exists(i)) {
       h[i] = float(t.h0[u.state(p)]);
       if (kCell == Cell::lstm) c[i] = float(t.c0[u.state(p)]);
+      if constexpr (kLengths) steps[i] = p.steps_of(u.b);
     }
     if (j < H) state[(first + i) * H + j] = h[i];
   }
   __syncthreads();
-  for (int64_t step = 0; step < p.T; ++step) {
+  const int64_t all_steps = kLengths ? max_steps(p, b0, kSlice) : p.T;
+  for (int64_t step = 0; step < all_steps; ++step) {
     const float* now = state + step % 2 * kSlice * H;
     float* next = state + (step + 1) % 2 * kSlice * H;
 
@@ -102,7 +113,8 @@ __global__ void slice_kernel(Layer p, ForwardTensors<T> t, const T* pre, int64_t
 #pragma unroll
     for (int i = 0; i < kRows; ++i) {
       u.b = b0 + first + i;
-      if (exists(i)) {
+      if constexpr (kLengths) u.steps = steps[i];
+      if (exists(i) && (!kLengths || step < steps[i])) {
         float a[kSums<kCell>], kept[kKept<kCell>];
         add_pre<kCell>(p, u, step, pre, t.bias, sum[i], a);
         h[i] = forward_unit<kCell>(a, h[i], c[i], kept);
@@ -120,15 +132,17 @@ __global__ void slice_kernel(Layer p, ForwardTensors<T> t, const T* pre, int64_t
     if (!exists(i)) continue;
     t.hT[u.state(p)] = T(h[i]);
     if (kCell == Cell::lstm) t.cT[u.state(p)] = T(c[i]);
+    if constexpr (kLengths)
+      for (int64_t time = steps[i]; time < p.T; ++time) store_no_unit<kCell>(p, u, time, t);
   }
 }
 
 // Writes what the products need of a unit's backward step: h before the step and the gradients of the sums.
 template <Cell kCell, class T>
-__device__ __forceinline__ void store_gradients(const Layer& p, const Unit& u, int64_t step, const Rows<T>& rows,
+__device__ __forceinline__ void store_gradients(const Layer& p, const Unit& u, int64_t time, const Rows<T>& rows,
                                                 float h, const float (&da)[kSums<kCell>]) {
   constexpr int G = static_cast<int>(gates_of(kCell));
-  const int64_t row = p.time(u.dir, step) * p.B + u.b, of_direction = u.dir * p.T * p.B + row;
+  const int64_t row = time * p.B + u.b, of_direction = u.dir * p.T * p.B + row;
   T *to_x = rows.da_x + (row * p.D + u.dir) * G * p.H + u.j, *to_h = rows.da_h + of_direction * G * p.H + u.j;
   rows.h[of_direction * p.H + u.j] = T(h);
 #pragma unroll
@@ -140,7 +154,7 @@ __device__ __forceinline__ void store_gradients(const Layer& p, const Unit& u, i
 
 // As slice_kernel, backward. Shared memory: r, (G H, H), and the gradients of the slice's sums that depend on h,
 // (kSlice, G H).
-template <Cell kCell, int kRows, class T>
+template <Cell kCell, int kRows, bool kLengths, class T>
 __global__ void slice_backward_kernel(Layer p, BackwardTensors<T> t, Rows<T> rows, int64_t slices) {
   constexpr int G = static_cast<int>(gates_of(kCell)), kSlice = kRowBlocks * kRows;
   DUET_DYN_SHARED(float, shared);
@@ -153,28 +167,33 @@ __global__ void slice_backward_kernel(Layer p, BackwardTensors<T> t, Rows<T> row
   for (int i = me; i < G * H * H; i += all) r[i] = float(t.r[dir * G * H * H + i]);
 
   // Gradients of the last states.
-  Unit u(p, 0);
-  u.dir = dir;
-  u.j = j;
+  Unit u(dir, b0, j, p.T);
   const auto exists = [&](int row) { return j < H && b0 + first + row < p.B; };
   float dh[kRows] = {}, dc[kRows] = {};
+  int64_t steps[kRows] = {};  // with lengths
 #pragma unroll
   for (int i = 0; i < kRows; ++i) {
     u.b = b0 + first + i;
     if (!exists(i)) continue;
     dh[i] = float(t.dhT[u.state(p)]);
     if (kCell == Cell::lstm) dc[i] = float(t.dcT[u.state(p)]);
+    if constexpr (kLengths) {
+      steps[i] = p.steps_of(u.b);
+      const float none[kSums<kCell>] = {};
+      for (int64_t time = steps[i]; time < p.T; ++time) store_gradients<kCell>(p, u, time, rows, 0, none);
+    }
   }
-  for (int64_t step = p.T - 1; step >= 0; --step) {
+  for (int64_t step = (kLengths ? max_steps(p, b0, kSlice) : p.T) - 1; step >= 0; --step) {
     // Gradients of the units' sums.
 #pragma unroll
     for (int i = 0; i < kRows; ++i) {
       u.b = b0 + first + i;
       float da[kSums<kCell>] = {};
-      if (exists(i)) {
+      if constexpr (kLengths) u.steps = steps[i];
+      if (exists(i) && (!kLengths || step < steps[i])) {
         const float h = h_before(p, u, step, t.y, t.h0);
         backward_at<kCell>(p, u, step, t, h, dh[i], dc[i], da);
-        store_gradients<kCell>(p, u, step, rows, h, da);
+        store_gradients<kCell>(p, u, u.time(step), rows, h, da);
       }
       if (j < H) {
 #pragma unroll
@@ -207,12 +226,19 @@ __global__ void slice_backward_kernel(Layer p, BackwardTensors<T> t, Rows<T> row
 }
 
 // One step forward, after the product of h and r: one thread per unit, no shared memory.
-template <Cell kCell, class T>
+template <Cell kCell, bool kLengths, class T>
 __global__ void step_kernel(Layer p, ForwardTensors<T> t, Rows<T> rows, int64_t step) {
   constexpr int G = static_cast<int>(gates_of(kCell));
   const int64_t index = int64_t{blockIdx.x} * kThreads + threadIdx.x;
   if (index >= p.D * p.B * p.H) return;
-  const Unit u(p, index);
+  Unit u(p, index);
+  if constexpr (kLengths) {
+    u.steps = p.steps_of(u.b);
+    if (step >= u.steps) {
+      store_no_unit<kCell>(p, u, step, t);
+      return;
+    }
+  }
   float rec[G], a[kSums<kCell>], kept[kKept<kCell>];
 #pragma unroll
   for (int g = 0; g < G; ++g) rec[g] = float(rows.rec[((u.dir * p.B + u.b) * G + g) * p.H + u.j]);
@@ -221,29 +247,37 @@ __global__ void step_kernel(Layer p, ForwardTensors<T> t, Rows<T> rows, int64_t 
   const float h = forward_unit<kCell>(a, h_before(p, u, step, t.y, t.h0), c, kept);
   store_unit<kCell>(p, u, step, t, h, kept);
   rows.state[index] = T(h);
-  const bool last = step + 1 == p.T;
+  const bool last = step + 1 == u.steps;
   if (last) t.hT[index] = T(h);
   if (kCell == Cell::lstm && (last || !t.reserve)) t.cT[index] = T(c);
 }
 
 // One step backward: one thread per unit, no shared memory. The gradient of h has two parts: dh, which did not pass
 // through the weights, and rows.state, which did. Both are (D, B, H), as dc.
-template <Cell kCell, class T>
+template <Cell kCell, bool kLengths, class T>
 __global__ void step_backward_kernel(Layer p, BackwardTensors<T> t, Rows<T> rows, float* dh, float* dc, int64_t step) {
   constexpr int G = static_cast<int>(gates_of(kCell));
   const int64_t index = int64_t{blockIdx.x} * kThreads + threadIdx.x;
   if (index >= p.D * p.B * p.H) return;
-  const Unit u(p, index);
-  const bool last = step + 1 == p.T;
+  Unit u(p, index);
+  T* const da_step = rows.da_step + (u.dir * p.B + u.b) * G * p.H + u.j;
+  if constexpr (kLengths) {
+    u.steps = p.steps_of(u.b);
+    if (step >= u.steps) {  // at this time in both directions: no gradients
+      const float none[kSums<kCell>] = {};
+      store_gradients<kCell>(p, u, step, rows, 0, none);
+      for (int g = 0; g < G; ++g) da_step[g * p.H] = T(0.0f);
+      return;
+    }
+  }
+  const bool last = step + 1 == u.steps;
   float my_dh = last ? float(t.dhT[index]) : dh[index] + float(rows.state[index]), my_dc = 0, da[kSums<kCell>];
   if (kCell == Cell::lstm) my_dc = last ? float(t.dcT[index]) : dc[index];
   const float h = h_before(p, u, step, t.y, t.h0);
   backward_at<kCell>(p, u, step, t, h, my_dh, my_dc, da);
-  store_gradients<kCell>(p, u, step, rows, h, da);
+  store_gradients<kCell>(p, u, u.time(step), rows, h, da);
 #pragma unroll
-  for (int g = 0; g < G; ++g)
-    rows.da_step[((u.dir * p.B + u.b) * G + g) * p.H + u.j] =
-        T(da[kCell == Cell::gru && g == 2 ? 3 % kSums<kCell> : g]);
+  for (int g = 0; g < G; ++g) da_step[g * p.H] = T(da[kCell == Cell::gru && g == 2 ? 3 % kSums<kCell> : g]);
   dh[index] = my_dh;
   if (kCell == Cell::lstm) dc[index] = my_dc;
 }
@@ -255,6 +289,16 @@ __global__ void end_backward_kernel(Layer p, BackwardTensors<T> t, Rows<T> rows,
   if (index >= p.D * p.B * p.H) return;
   t.dh0[index] = T(dh[index] + float(rows.state[index]));
   if (kCell == Cell::lstm) t.dc0[index] = T(dc[index]);
+}
+
+// Copies x, with zeros behind the last steps of the sequences: the gradients there are 0, and their products with x are
+// to be 0 whatever it holds. One thread per element, no shared memory.
+template <class T>
+__global__ void without_padding_kernel(Layer p, const T* x, T* to) {
+  const int64_t index = int64_t{blockIdx.x} * kThreads + threadIdx.x;
+  if (index >= p.T * p.B * p.I) return;
+  const int64_t time = index / p.I / p.B, b = index / p.I % p.B;
+  to[index] = time < p.steps_of(b) ? x[index] : T(0.0f);
 }
 
 Grid unit_grid(const Layer& p, const GpuContext& gpu) {
@@ -273,6 +317,13 @@ struct Slices {
     rows = p.D * ceil_div(p.B, kRowBlocks * 4) >= gpu.multiprocessors() ? 4 : 1;
     count = ceil_div(p.B, kRowBlocks * rows);
   }
+  // Calls run.operator()<rows, lengths>().
+  void choose(bool lengths, const auto& run) const {
+    if (rows == 4)
+      lengths ? run.template operator()<4, true>() : run.template operator()<4, false>();
+    else
+      lengths ? run.template operator()<1, true>() : run.template operator()<1, false>();
+  }
   Grid grid(const Layer& p, int64_t shared_floats, const GpuContext& gpu) const {
     return {.blocks = p.D * count,
             .threads = {ceil_div(p.H, 32) * 32, kRowBlocks},
@@ -285,14 +336,15 @@ template <class P>
 Plan plan(const P& p, GpuContext& gpu) {
   if (p.H == 0) return Unsupported{"no units"};
   return for_float(p.dtype, [&]<class T>() -> Plan {
-    const Layer layer(p);
-    const Slices slices(layer, P::G, gpu);
+    const Layer shape(p);
+    const Slices slices(shape, P::G, gpu);
     constexpr int64_t kSize = sizeof(T);
     WorkspaceLayout workspace;
-    const auto pre_piece = workspace.add<T>(p.T * layer.units() * P::G);
-    const auto state = workspace.add<T>(slices.used ? 0 : layer.units());
-    const auto rec = workspace.add<T>(slices.used ? 0 : layer.units() * P::G);
-    return Plan([p, layer, slices, pre_piece, state, rec, &gpu](Args args) {
+    const auto pre_piece = workspace.add<T>(p.T * shape.units() * P::G);
+    const auto state = workspace.add<T>(slices.used ? 0 : shape.units());
+    const auto rec = workspace.add<T>(slices.used ? 0 : shape.units() * P::G);
+    return Plan([p, shape, slices, pre_piece, state, rec, &gpu](Args args) {
+             const Layer layer = shape.in_run(p, args);
              const auto t = ForwardTensors<T>::of(p, args);
              T* const pre = args.workspace(pre_piece);
              if (p.T == 0) {
@@ -303,12 +355,12 @@ Plan plan(const P& p, GpuContext& gpu) {
              enqueue_product<T>({.m = p.T * p.B, .n = layer.D * P::G * p.H, .k = p.I, .trans_b = true}, t.x, t.w,
                                 nullptr, pre, gpu);
              if (slices.used) {
-               const auto run = [&]<int kRows>() {
-                 launch(slice_kernel<P::kind, kRows, T>,
+               const auto run = [&]<int kRows, bool kLengths>() {
+                 launch(slice_kernel<P::kind, kRows, kLengths, T>,
                         slices.grid(layer, P::G * p.H * p.H + 2 * kRowBlocks * kRows * p.H, gpu), layer, t, pre,
                         slices.count);
                };
-               slices.rows == 4 ? run.template operator()<4>() : run.template operator()<1>();
+               slices.choose(p.lengths, run);
                return;
              }
              const Rows<T> rows{.pre = pre,
@@ -321,7 +373,8 @@ Plan plan(const P& p, GpuContext& gpu) {
              const Product by_r{.batch = layer.D, .m = p.B, .n = P::G * p.H, .k = p.H, .trans_b = true};
              for (int64_t step = 0; step < p.T; ++step) {
                enqueue_product<T>(by_r, step > 0 ? rows.state : t.h0, t.r, nullptr, rows.rec, gpu);
-               launch(step_kernel<P::kind, T>, unit_grid(layer, gpu), layer, t, rows, step);
+               launch(p.lengths ? step_kernel<P::kind, true, T> : step_kernel<P::kind, false, T>, unit_grid(layer, gpu),
+                      layer, t, rows, step);
              }
            })
         .with(slices.used ? "all steps in one launch" : "launches for every step", std::move(workspace));
@@ -363,23 +416,25 @@ Plan plan_backward(const P& p, GpuContext& gpu) {
   if (p.H == 0) return Unsupported{"no units"};
   if (!ColumnSums<float>::supports(p.T * p.B)) return Unsupported{"more than 2^26 steps of sequences"};
   return for_float(p.dtype, [&]<class T>() -> Plan {
-    const Layer layer(p);
-    const Slices slices(layer, P::G, gpu);
+    const Layer shape(p);
+    const Slices slices(shape, P::G, gpu);
     constexpr int64_t kSize = sizeof(T);
-    const int64_t steps = p.T * p.B, units = layer.units();
-    const bool one_da = layer.D == 1 && P::kind != Cell::gru;  // da_x serves as da_h
-    const int64_t stepwise = slices.used ? 0 : units;          // only a launch for every step keeps states in memory
+    const int64_t steps = p.T * p.B, units = shape.units(), D = shape.D;
+    const bool one_da = D == 1 && P::kind != Cell::gru;  // da_x serves as da_h
+    const int64_t stepwise = slices.used ? 0 : units;    // only a launch for every step keeps states in memory
     WorkspaceLayout workspace;
     const auto da_x = workspace.add<T>(p.T * units * P::G), da_h = workspace.add<T>(one_da ? 0 : p.T * units * P::G);
     const auto h = workspace.add<T>(p.T * units);
     const auto da_step = workspace.add<T>(stepwise * P::G), state = workspace.add<T>(stepwise);
     const auto dh_piece = workspace.add<float>(stepwise), dc_piece = workspace.add<float>(stepwise);
-    const auto bias_piece = workspace.add<T>(P::kind == Cell::gru ? layer.D * P::G * p.H : 0);
-    const LongProduct<T> dw(1, layer.D * P::G * p.H, p.I, steps, gpu, workspace);
-    const LongProduct<T> dr(layer.D, P::G * p.H, p.H, steps, gpu, workspace);
-    const ColumnSums<T> sum_x(steps, layer.D * P::G * p.H, gpu, workspace), sum_h(steps, P::G * p.H, gpu, workspace);
-    return Plan([p, layer, slices, one_da, units, steps, da_x, da_h, h, da_step, state, dh_piece, dc_piece, bias_piece,
-                 dw, dr, sum_x, sum_h, &gpu](Args args) {
+    const auto bias_piece = workspace.add<T>(P::kind == Cell::gru ? D * P::G * p.H : 0);
+    const auto x_piece = workspace.add<T>(p.lengths ? steps * p.I : 0);
+    const LongProduct<T> dw(1, D * P::G * p.H, p.I, steps, gpu, workspace);
+    const LongProduct<T> dr(D, P::G * p.H, p.H, steps, gpu, workspace);
+    const ColumnSums<T> sum_x(steps, D * P::G * p.H, gpu, workspace), sum_h(steps, P::G * p.H, gpu, workspace);
+    return Plan([p, shape, slices, one_da, units, steps, da_x, da_h, h, da_step, state, dh_piece, dc_piece, bias_piece,
+                 x_piece, dw, dr, sum_x, sum_h, &gpu](Args args) {
+             const Layer layer = shape.in_run(p, args);
              const auto t = BackwardTensors<T>::of(p, args);
              float *const dh = args.workspace(dh_piece), *const dc = args.workspace(dc_piece);
              T* const bias = args.workspace(bias_piece);
@@ -394,22 +449,31 @@ Plan plan_backward(const P& p, GpuContext& gpu) {
                gpu.copy_within(t.dh0, t.dhT, units * kSize);
                if (P::has_c) gpu.copy_within(t.dc0, t.dcT, units * kSize);
              } else if (slices.used) {
-               const auto run = [&]<int kRows>() {
-                 launch(slice_backward_kernel<P::kind, kRows, T>,
+               const auto run = [&]<int kRows, bool kLengths>() {
+                 launch(slice_backward_kernel<P::kind, kRows, kLengths, T>,
                         slices.grid(layer, P::G * p.H * p.H + kRowBlocks * kRows * P::G * p.H, gpu), layer, t, rows,
                         slices.count);
                };
-               slices.rows == 4 ? run.template operator()<4>() : run.template operator()<1>();
+               slices.choose(p.lengths, run);
              } else {
                for (int64_t step = p.T - 1; step >= 0; --step) {
-                 launch(step_backward_kernel<P::kind, T>, unit_grid(layer, gpu), layer, t, rows, dh, dc, step);
+                 launch(p.lengths ? step_backward_kernel<P::kind, true, T> : step_backward_kernel<P::kind, false, T>,
+                        unit_grid(layer, gpu), layer, t, rows, dh, dc, step);
                  enqueue_product<T>({.batch = layer.D, .m = p.B, .n = p.H, .k = P::G * p.H}, rows.da_step, t.r, nullptr,
                                     rows.state, gpu);
                }
                launch(end_backward_kernel<P::kind, T>, unit_grid(layer, gpu), layer, t, rows, dh, dc);
              }
              enqueue_product<T>({.m = steps, .n = p.I, .k = layer.D * P::G * p.H}, rows.da_x, t.w, nullptr, t.dx, gpu);
-             dw.enqueue(args, rows.da_x, t.x, t.dw, gpu);
+             const T* x = t.x;
+             if (p.lengths) {
+               T* const copy = args.workspace(x_piece);
+               launch(without_padding_kernel<T>,
+                      {.blocks = ceil_div(steps * p.I, kThreads), .threads = kThreads, .stream = gpu.stream()}, layer,
+                      t.x, copy);
+               x = copy;
+             }
+             dw.enqueue(args, rows.da_x, x, t.dw, gpu);
              dr.enqueue(args, rows.da_h, rows.h, t.dr, gpu);
              const LoadColumns<T> all_da{rows.da_x, layer.D * P::G * p.H};
              if (P::kind != Cell::gru) return sum_x.enqueue(args, all_da, StoreSum<T>{t.dbias});

@@ -6,6 +6,8 @@
 //   reserve: (directions, T, B, K H): what the backward pass needs besides y. lstm: the gates i f g o, and c; gru: z r
 //   n and m = r_n h + bias; rnn_tanh: nothing. With inference = 1 it is empty.
 //   dy: as y, or (0, B, directions H) where nothing after the layer reads y (last_only).
+//   lengths: (B) i32, with lengths = 1: sequence b has the steps before lengths[b], in any order of the lengths, as in
+//   cuDNN's padded layout and behind PyTorch's pack_padded_sequence. A length below 1 counts as 1, one above T as T.
 //
 // With a = w x[t] + r h + bias, the gates in the order given here, h and c of the step before (at first h0 and c0), and
 // s the logistic function:
@@ -17,8 +19,15 @@
 // The second direction goes from the last step to the first; its y stands beside that of the first. hT (cT) is the
 // state after the last step of each direction. The backward pass adds up the gradients of y, hT and cT. No output may
 // be an input. Arithmetic is in f32 or better; the state may be rounded to dtype from step to step.
+//
+// With lengths, the last step is that of the sequence, where its second direction begins. Behind it y, reserve and dx
+// are 0, and x, dy and the y and reserve of the backward pass may hold anything: nothing depends on them. flops and
+// bytes count the steps that the sequences have as they are drawn, not T for each: the work of skipping the others is
+// an implementation's own.
 #pragma once
 #include <algorithm>
+#include <functional>
+#include <numeric>
 #include <string>
 
 #include "ops/gemm/product.h"
@@ -28,7 +37,7 @@ namespace duet {
 
 struct RecurrentShape {
   int64_t T = 0, B = 0, I = 0, H = 0;
-  bool bidirectional = false;
+  bool bidirectional = false, lengths = false;
   DType dtype = DType::f32;
 
   void attributes(auto&& field) {
@@ -38,12 +47,33 @@ struct RecurrentShape {
     field("I", I, "features of x");
     field("H", H, "features of a direction's state");
     field.option("bidirectional", bidirectional, "a second direction, from the last step to the first");
+    field.option("lengths", lengths, "each sequence has its own number of steps");
   }
   int64_t directions() const { return bidirectional ? 2 : 1; }
+  // How many steps a sequence has whose element of lengths is `given`.
+  int64_t length_of(int64_t given) const { return std::min(T, std::max<int64_t>(1, given)); }
+  // Lengths are drawn evenly from T to 1, so that the work of a case is known: `rank` counts them from the longest. The
+  // sequences have them in another order than by length.
+  int64_t length_at(int64_t rank) const { return length_of(T - (T - 1) * rank / std::max<int64_t>(1, B - 1)); }
+  int64_t drawn_length(int64_t sequence) const {
+    int64_t stride = std::max<int64_t>(1, B * 5 / 8);  // coprime to B: each rank once
+    while (std::gcd(stride, B) > 1) ++stride;
+    return length_at((sequence * stride + B / 2) % B);
+  }
+  int64_t steps() const {  // of all sequences
+    if (!lengths) return T * B;
+    int64_t sum = 0;
+    for (int64_t rank = 0; rank < B; ++rank) sum += length_at(rank);
+    return sum;
+  }
   std::string invalid() const {
+    if (lengths && B > kMaxLengths)
+      return "lengths: B " + std::to_string(B) + ", at most " + std::to_string(kMaxLengths);
     if (!is_float(dtype)) return std::string("dtype ") + name_of(dtype) + ": allowed are f64, f32, bf16, f16";
     return {};
   }
+
+  static constexpr int64_t kMaxLengths = int64_t{1} << 20;
 };
 
 template <Cell kCell>
@@ -73,7 +103,18 @@ struct RecurrentBase : RecurrentShape {
   Shape h_shape() const { return {directions(), B, H}; }
   Shape y_shape() const { return {T, B, directions() * H}; }
   Shape reserve_shape() const { return {directions(), T, B, K * H}; }
-  double product_flops() const { return 2.0 * directions() * G * T * B * H * (I + H); }
+  double product_flops() const { return 2.0 * directions() * G * steps() * H * (I + H); }
+
+  // An input with a row of `row` elements for each step of each sequence.
+  TensorSpec of_steps(const TensorSpec& spec, int64_t row) const {
+    return lengths ? spec.touching(steps() * row) : spec;
+  }
+  std::function<double(int64_t, uint32_t)> drawn_lengths(bool is_lengths) const {
+    if (!is_lengths) return {};
+    return [p = static_cast<const RecurrentShape&>(*this)](int64_t b, uint32_t) {
+      return static_cast<double>(p.drawn_length(b));
+    };
+  }
 
   // The reference computes with each value the standard deviation of its error, through every product, gate and step (a
   // running error analysis, Higham 3.3, of independent roundings, whose squares add up; see ops/summation.h). The sum
@@ -104,7 +145,7 @@ struct RecurrentBase : RecurrentShape {
 template <Cell kCell>
 struct Recurrent : RecurrentBase<kCell> {
   using Base = RecurrentBase<kCell>;
-  using Base::bidirectional, Base::dtype, Base::T, Base::B, Base::I, Base::H, Base::has_c;
+  using Base::bidirectional, Base::lengths, Base::dtype, Base::T, Base::B, Base::I, Base::H, Base::has_c;
   static constexpr const char* name = kCell == Cell::lstm ? "lstm" : kCell == Cell::gru ? "gru" : "rnn_tanh";
   static constexpr const char* formula =
       kCell == Cell::lstm  ? "i, f, o = s(a), g = tanh(a), a = w x[t] + r h + bias;  c' = f c + i g,  h' = o tanh(c')"
@@ -122,10 +163,12 @@ struct Recurrent : RecurrentBase<kCell> {
                         h0 = input(4, "h0"), c0 = input(has_c ? 5 : -1, "c0");  // c0, cT: of lstm
   static constexpr Slot y = output(kAfter, "y"), hT = output(kAfter + 1, "hT"), cT = output(has_c ? 8 : -1, "cT"),
                         reserve = output(has_c ? 9 : 7, "reserve");
+  static constexpr Slot length = input(has_c ? 10 : 8, "lengths");  // the field lengths says whether there is one
 
   void infer(Shapes s) { Base::infer(s[x], s[h0]); }
   std::vector<TensorSpec> tensors() const {
-    std::vector<TensorSpec> all{x.of(dtype, this->x_shape()), w.of(dtype, this->w_shape(), this->w_fill()),
+    std::vector<TensorSpec> all{this->of_steps(x.of(dtype, this->x_shape()), I),
+                                w.of(dtype, this->w_shape(), this->w_fill()),
                                 r.of(dtype, this->r_shape(), this->r_fill()), bias.of(dtype, this->bias_shape()),
                                 h0.of(dtype, this->h_shape())};
     if (has_c) all.push_back(c0.of(dtype, this->h_shape()));
@@ -133,8 +176,10 @@ struct Recurrent : RecurrentBase<kCell> {
     all.push_back(hT.of(dtype, this->h_shape()));
     if (has_c) all.push_back(cT.of(dtype, this->h_shape()));
     all.push_back(reserve.of(dtype, inference ? Shape{this->directions(), T, B, 0} : this->reserve_shape()));
+    if (lengths) all.push_back(length.of(DType::i32, {B}));
     return all;
   }
+  std::function<double(int64_t, uint32_t)> drawn(int slot) const { return this->drawn_lengths(slot == length.index); }
   double flops() const { return this->product_flops(); }
   int64_t slices() const { return this->directions() * B; }        // a sequence in one direction
   void reference(Inputs in, int64_t slice, Expect& expect) const;  // cpu_ref/recurrent/recurrent.cpp
@@ -153,7 +198,7 @@ struct Recurrent : RecurrentBase<kCell> {
 template <Cell kCell>
 struct RecurrentBackward : RecurrentBase<kCell> {
   using Base = RecurrentBase<kCell>;
-  using Base::bidirectional, Base::dtype, Base::T, Base::B, Base::I, Base::H, Base::G, Base::has_c;
+  using Base::bidirectional, Base::lengths, Base::dtype, Base::T, Base::B, Base::I, Base::H, Base::G, Base::has_c;
   static constexpr const char* name = kCell == Cell::lstm  ? "lstm_backward"
                                       : kCell == Cell::gru ? "gru_backward"
                                                            : "rnn_tanh_backward";
@@ -174,6 +219,7 @@ struct RecurrentBackward : RecurrentBase<kCell> {
   static constexpr Slot dx = output(kOut, "dx"), dw = output(kOut + 1, "dw"), dr = output(kOut + 2, "dr"),
                         dbias = output(kOut + 3, "dbias"), dh0 = output(kOut + 4, "dh0"),
                         dc0 = output(has_c ? 15 : -1, "dc0");
+  static constexpr Slot length = input(has_c ? 16 : 13, "lengths");  // as of the forward pass
 
   bool last_only = false;
 
@@ -187,12 +233,15 @@ struct RecurrentBackward : RecurrentBase<kCell> {
   }
   Shape dy_shape() const { return {last_only ? 0 : T, B, this->directions() * H}; }
   std::vector<TensorSpec> tensors() const {
-    std::vector<TensorSpec> all{x.of(dtype, this->x_shape()), w.of(dtype, this->w_shape(), this->w_fill()),
+    const int64_t wide = this->directions() * H;
+    std::vector<TensorSpec> all{this->of_steps(x.of(dtype, this->x_shape()), I),
+                                w.of(dtype, this->w_shape(), this->w_fill()),
                                 r.of(dtype, this->r_shape(), this->r_fill()), h0.of(dtype, this->h_shape())};
     if (has_c) all.push_back(c0.of(dtype, this->h_shape()));
-    all.push_back(y.of(dtype, this->y_shape()));
-    all.push_back(reserve.of(dtype, this->reserve_shape(), Fill::uniform(0, 1)));  // the range of gates
-    all.push_back(dy.of(dtype, dy_shape()));
+    all.push_back(this->of_steps(y.of(dtype, this->y_shape()), wide));
+    const Fill gates = Fill::uniform(0, 1);  // their range
+    all.push_back(this->of_steps(reserve.of(dtype, this->reserve_shape(), gates), Base::K * wide));
+    all.push_back(this->of_steps(dy.of(dtype, dy_shape()), last_only ? 0 : wide));
     all.push_back(dhT.of(dtype, this->h_shape()));
     if (has_c) all.push_back(dcT.of(dtype, this->h_shape()));
     all.push_back(dx.of(dtype, this->x_shape()));
@@ -201,8 +250,10 @@ struct RecurrentBackward : RecurrentBase<kCell> {
     all.push_back(dbias.of(dtype, this->bias_shape()));
     all.push_back(dh0.of(dtype, this->h_shape()));
     if (has_c) all.push_back(dc0.of(dtype, this->h_shape()));
+    if (lengths) all.push_back(length.of(DType::i32, {B}));
     return all;
   }
+  std::function<double(int64_t, uint32_t)> drawn(int slot) const { return this->drawn_lengths(slot == length.index); }
   double flops() const { return 2 * this->product_flops(); }
   int64_t slices() const { return B + this->directions(); }  // a sequence; then a direction's weights
   std::vector<int64_t> parts() const { return {B, this->directions()}; }

@@ -40,6 +40,11 @@ const Refused kGemm[]{
     {"gemm", "m:1 n:1 k:131072 dtype:i8", "k 131072: at most 131071"},
     {"gemm_acc", "m:1 n:1 k:1 dtype:i8", "dtype i8"},
 };
+const Refused kRecurrent[]{
+    {"lstm", "T:1 B:2000000 I:1 H:1 lengths:1", "lengths: B 2000000, at most 1048576"},
+    {"gru_backward", "T:1 B:2000000 I:1 H:1 lengths:1", "lengths: B 2000000, at most 1048576"},
+};
+INSTANTIATE_TEST_SUITE_P(Recurrent, RefusedProblems, testing::ValuesIn(kRecurrent));
 INSTANTIATE_TEST_SUITE_P(Gemm, RefusedProblems, testing::ValuesIn(kGemm));
 INSTANTIATE_TEST_SUITE_P(Attention, RefusedProblems, testing::ValuesIn(kAttention));
 

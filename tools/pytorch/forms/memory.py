@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 from pytorch.forms import op
 from pytorch.lazy import torch
+from pytorch.work import NoForm
 
 
 @op("copy")
@@ -56,6 +57,8 @@ def gather(w):
 @op("cache_append")
 def cache_append(w):
     split, B, H, T, D, C = w.p("split", 1), w.p("B"), w.p("H"), w.p("T"), w.p("D"), w.p("C")
+    if T > C:
+        raise NoForm("more rows than the cache has places")
     x, cache = w.normal("x", split, B, H, T, D), w.normal("cache", split, B, H, C, D)
     position = w.whole("position", 0, C - T + 1, B)
     heads = torch.arange(split * B * H).view(split, B, H, 1) * C

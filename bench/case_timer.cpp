@@ -246,7 +246,8 @@ bool CaseTimer::set_up(BenchCase& c, const Side& side, results::Job& job, Timing
   }
   static_cast<results::JobDescription&>(job) = describe_job(c, side);  // a step's flops are known once it is made
   if (timings.empty()) {
-    job.reason = "no selected scope exists on this side; a CPU has the scope call";
+    job.reason = cpu ? "no selected scope exists on this side; a CPU has the scope call"
+                     : "no selected scope exists on this side; overlapped is one of steps and inferences";
     return false;
   }
   job.status = Status::ok;

@@ -51,6 +51,12 @@ def refuses_a_run_file():
             check(os.listdir(folder) == [], f"{option} wrote {os.listdir(folder)}")
 
 
+def says_why_an_op_has_no_overlap():
+    status, rows, text = run("--case", "relu n:1000", "--scope", "overlapped")
+    check(status == 77 and rows and all("overlapped is one of steps and inferences" in why for _, why in rows.values()),
+          f"status {status}: {rows}")
+
+
 def rows_of_a_run():
     status, rows, text = run(*CASES)
     check(status == 0, f"a run without faults ends with {status}: {text[-3000:]}")
@@ -89,6 +95,7 @@ def fails_alone(planted, kernel, reason, known, ran):
 
 def main():
     refuses_a_run_file()
+    says_why_an_op_has_no_overlap()
     known, ran = rows_of_a_run()
 
     # A kernel that does not end loses the device, for its own row only. A budget of instructions makes endless kernels

@@ -90,8 +90,8 @@ void backward_of(const Layer& p, const BackwardTensors& t, const BackwardSlice& 
       s.bias_step = wide;
       return s;
     };
-    if (!p.lengths) backward_rows<kCell>(from_row(0), rows, H);
-    for (int64_t i = 0; p.lengths && i < now; ++i) backward_rows<kCell>(from_row(i), 1, H);
+    if (!p.padded) backward_rows<kCell>(from_row(0), rows, H);
+    for (int64_t i = 0; p.padded && i < now; ++i) backward_rows<kCell>(from_row(i), 1, H);
     // dh of the step before.
     for (int64_t i = 0; i < to_h.count(); ++i)
       multiply(to_h.kernel,
@@ -108,7 +108,7 @@ void backward_of(const Layer& p, const BackwardTensors& t, const BackwardSlice& 
 
     // dx. The second direction adds to what the first one left there.
     T* dx_rows = static_cast<T*>(t.dx) + p.x_at(dir, step, sequences[0]);
-    const bool in_place = std::is_same_v<T, float> && I == wide_i && !p.lengths;
+    const bool in_place = std::is_same_v<T, float> && I == wide_i && !p.padded;
     for (int64_t i = 0; i < to_x.count(); ++i)
       multiply(to_x.kernel,
                {.a = da + kParts.x_first * H,

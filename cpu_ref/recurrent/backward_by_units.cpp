@@ -41,7 +41,7 @@ void backward_of(const Layer& p, const BackwardTensors& t, const BackwardStep& s
   const int64_t H = p.H, dir = task.dir, b0 = task.b0, step = s.step;
   const int64_t wide = units.columns(), at_state = (dir * p.B + b0) * s.pitch + task.unit;
   const auto gates_at = [&](int64_t at) {
-    const int64_t t_or_step = p.lengths ? at : p.time(dir, at, p.T);
+    const int64_t t_or_step = p.padded ? at : p.time(dir, at, p.T);
     return s.gates + ((dir * p.T + t_or_step) * p.B + b0) * s.gates_pitch;
   };
   const auto state_of = [&](int64_t i) { return p.state_at(dir, sequences[i].b) + task.unit; };
@@ -98,7 +98,7 @@ void backward_of(const Layer& p, const BackwardTensors& t, const BackwardStep& s
     r.bias_step = wide;
     return r;
   };
-  if (!p.lengths) return backward_rows<kCell>(from_row(0), task.rows, task.units);
+  if (!p.padded) return backward_rows<kCell>(from_row(0), task.rows, task.units);
   for (int64_t i = 0; i < now; ++i) backward_rows<kCell>(from_row(i), 1, task.units);
 }
 
@@ -136,10 +136,10 @@ class Products {
             .n = p.I,
             .k = p.D() * p.G() * p.H,
             .result = p.dtype,
-            .a = {.along_k = true, .indexed = p.bidirectional || p.lengths},
+            .a = {.along_k = true, .indexed = p.bidirectional || p.padded},
             .b = {.dtype = p.dtype}}),
         w_(cpu, workspace,
-           {.m = p.G() * p.H, .n = p.I, .k = rows_, .result = p.dtype, .b = {.dtype = p.dtype, .indexed = p.lengths}}),
+           {.m = p.G() * p.H, .n = p.I, .k = rows_, .result = p.dtype, .b = {.dtype = p.dtype, .indexed = p.padded}}),
         r_(cpu, workspace, of_r(p, p.G() - apart())),
         m_(cpu, workspace, of_r(p, apart())) {}
 
@@ -237,8 +237,8 @@ Plan backward_by_units(const Layer& p, BackwardTensors (*tensors)(const Layer&, 
   const auto dc_piece = workspace.add<float>(p.has_c() ? D * p.B * pitch : 0);
   const auto bias_piece = workspace.add<float>(D * tasks.runs * parts.count * wide);
   const Sorted sorted(p, workspace);
-  const auto ranks_piece = workspace.add<int64_t>(p.lengths ? p.B : 0);
-  const auto zeros_piece = workspace.add<float>(p.lengths ? gates_pitch : 0);
+  const auto ranks_piece = workspace.add<int64_t>(p.padded ? p.B : 0);
+  const auto zeros_piece = workspace.add<float>(p.padded ? gates_pitch : 0);
   const std::string algorithm = tasks.describe() + "; " + products.describe();
   auto run = [=, products = std::move(products), &cpu](Args args) {
     const BackwardTensors t = tensors(p, args);
@@ -277,7 +277,7 @@ Plan backward_by_units(const Layer& p, BackwardTensors (*tensors)(const Layer&, 
          at);
       });
     }
-    if (!p.lengths) return products.run(args, t, gates);
+    if (!p.padded) return products.run(args, t, gates);
 
     // Sequences without a step have no gradients there.
     cpu.parallel_for(D * p.T, 1, [&](int64_t first, int64_t last) {

@@ -148,7 +148,7 @@ Plan forward_by_units(const Layer& p, ForwardTensors (*tensors)(const Layer&, Ar
                         memory);
       });
     }
-    cpu.parallel_for(p.lengths ? D * p.B : 0, 1, [&](int64_t first, int64_t last) {
+    cpu.parallel_for(p.padded ? D * p.B : 0, 1, [&](int64_t first, int64_t last) {
       for (int64_t i = first; i < last; ++i) clear_padding(p, t, i / p.B, sequences.from(i % p.B), 1);
     });
 

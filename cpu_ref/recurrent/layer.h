@@ -70,7 +70,7 @@ constexpr Parts parts_of(Cell c) { return c == Cell::gru ? Parts{4, 3, 1} : Part
 
 template <class P>
 const int32_t* lengths_of(const Layer& p, Args t) {
-  return p.lengths ? t[P::length].template as<const int32_t>() : nullptr;
+  return p.padded ? t[P::lengths].template as<const int32_t>() : nullptr;
 }
 
 // The tensors of a call. c0, cT, dcT and dc0 are null except for lstm; lengths is null for layers without.

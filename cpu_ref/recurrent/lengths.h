@@ -12,7 +12,7 @@ namespace duet::recurrent {
 // The sequences of a layer, the longest first.
 class Sorted {
  public:
-  Sorted(const Layer& p, WorkspaceLayout& workspace) : p_(p), piece_(workspace.add<Sequence>(p.lengths ? p.B : 0)) {}
+  Sorted(const Layer& p, WorkspaceLayout& workspace) : p_(p), piece_(workspace.add<Sequence>(p.padded ? p.B : 0)) {}
   // All sequences, for one run. lengths: null for a layer without.
   Rows rows(const Args& args, const int32_t* lengths) const {
     if (!lengths) return {p_.T, 0};

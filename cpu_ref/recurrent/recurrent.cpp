@@ -157,7 +157,7 @@ class WeightSums {
 // The steps of a sequence.
 template <class P>
 int64_t steps_of(const P& p, Inputs in, int64_t b) {
-  return p.lengths ? p.length_of(static_cast<int64_t>(in[P::length][b])) : p.T;
+  return p.padded ? p.length_of(static_cast<int64_t>(in[P::lengths][b])) : p.T;
 }
 
 }  // namespace tracked

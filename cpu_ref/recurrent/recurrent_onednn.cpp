@@ -68,7 +68,7 @@ struct Layer {
 template <Cell kCell, class Primitive>
 Plan plan(const Recurrent<kCell>& p) {
   using P = Recurrent<kCell>;
-  if (p.lengths) return Unsupported{"oneDNN has no lengths: all sequences of a layer have T steps"};
+  if (p.padded) return Unsupported{"oneDNN has no lengths: all sequences of a layer have T steps"};
   if (!p.inference && P::K > 0) return Unsupported{"oneDNN keeps the gates in a format of its own: inference only"};
   return onednn::planned([&](onednn::Program& run) {
     const Layer<kCell> layer{p};

@@ -131,7 +131,7 @@ struct Forward {
     reserve = widening.add(p.inference ? 0 : p.D() * p.T * p.B * p.K() * p.H, workspace);
     from_x = workspace.add<float>(p.B * gates);
     from_h = workspace.add<float>(p.B * gates);
-    x_rows = workspace.add<float>(p.lengths ? p.B * p.I : 0);
+    x_rows = workspace.add<float>(p.padded ? p.B * p.I : 0);
   }
 
   struct Step {
@@ -201,7 +201,7 @@ struct Forward {
         const bool keeps = !p.inference && p.K() > 0;
         for (int64_t step = 0; step < p.T; ++step) {
           const float* x_step = x_all + p.x_at(dir, step, {first, p.T});
-          if (p.lengths) {
+          if (p.padded) {
             for (int64_t b = first; b < last; ++b) {
               const int64_t steps = steps_of(p, tensors.lengths, b);
               copy_row(step < steps ? x_all + p.x_at(dir, step, {b, steps}) : nullptr, I, x_now + b * I);
@@ -286,9 +286,9 @@ struct Backward {
     dw_parts = workspace.add<float>(slices.count * dw.count);
     dr_parts = workspace.add<float>(slices.count * dr.count);
     dbias_parts = workspace.add<double>(slices.count * dbias.count);
-    x_rows = workspace.add<float>(p.lengths ? p.B * p.I : 0);
-    h_rows = workspace.add<float>(p.lengths ? p.B * p.H : 0);
-    dx_rows = workspace.add<float>(p.lengths ? p.B * p.I : 0);
+    x_rows = workspace.add<float>(p.padded ? p.B * p.I : 0);
+    h_rows = workspace.add<float>(p.padded ? p.B * p.H : 0);
+    dx_rows = workspace.add<float>(p.padded ? p.B * p.I : 0);
   }
 
   struct Step {
@@ -377,8 +377,7 @@ struct Backward {
         for (int64_t b = first; b < last; ++b)
           for (int64_t c = 0; c < gates; ++c) to[c] += static_cast<double>(from[b * gates + c]);
       };
-      for (int64_t step = 0; p.lengths && step < T; ++step)
-        std::fill_n(dx_all + (step * B + first) * I, rows * I, 0.0f);
+      for (int64_t step = 0; p.padded && step < T; ++step) std::fill_n(dx_all + (step * B + first) * I, rows * I, 0.0f);
       for (int64_t dir = 0; dir < p.D(); ++dir) {
         const int64_t state = p.state_at(dir, 0);
         const float *w_dir = w_all + dir * gates * I, *r_dir = r_all + dir * gates * H;
@@ -404,7 +403,7 @@ struct Backward {
           // The gradients of x, of the state before, of the weights and of the biases.
           const float *da_rows = da + first * gates, *recurrent_rows = recurrent + first * gates;
           Matrix x_step{x_all + p.x_at(dir, step, {first, T}), I}, h_step{};
-          if (!p.lengths) {
+          if (!p.padded) {
             const Step s = with_steps(T);
             for (int64_t b = first; b < last; ++b) row(s, b);
             multiply(rows, I, gates, {da_rows, gates}, {w_dir, I}, dx_all + p.x_at(dir, step, {first, T}), I, dir > 0);

@@ -17,7 +17,7 @@ struct Layer {
   template <class P>
   Layer in_run(const P& p, const Args& t) const {
     Layer layer = *this;
-    if (p.lengths) layer.lengths = t[P::length].template as<const int32_t>();
+    if (p.padded) layer.lengths = t[P::lengths].template as<const int32_t>();
     return layer;
   }
   // Steps of a sequence.

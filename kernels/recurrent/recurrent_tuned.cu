@@ -360,7 +360,7 @@ Plan plan(const P& p, GpuContext& gpu) {
                         slices.grid(layer, P::G * p.H * p.H + 2 * kRowBlocks * kRows * p.H, gpu), layer, t, pre,
                         slices.count);
                };
-               slices.choose(p.lengths, run);
+               slices.choose(p.padded, run);
                return;
              }
              const Rows<T> rows{.pre = pre,
@@ -373,7 +373,7 @@ Plan plan(const P& p, GpuContext& gpu) {
              const Product by_r{.batch = layer.D, .m = p.B, .n = P::G * p.H, .k = p.H, .trans_b = true};
              for (int64_t step = 0; step < p.T; ++step) {
                enqueue_product<T>(by_r, step > 0 ? rows.state : t.h0, t.r, nullptr, rows.rec, gpu);
-               launch(p.lengths ? step_kernel<P::kind, true, T> : step_kernel<P::kind, false, T>, unit_grid(layer, gpu),
+               launch(p.padded ? step_kernel<P::kind, true, T> : step_kernel<P::kind, false, T>, unit_grid(layer, gpu),
                       layer, t, rows, step);
              }
            })
@@ -428,7 +428,7 @@ Plan plan_backward(const P& p, GpuContext& gpu) {
     const auto da_step = workspace.add<T>(stepwise * P::G), state = workspace.add<T>(stepwise);
     const auto dh_piece = workspace.add<float>(stepwise), dc_piece = workspace.add<float>(stepwise);
     const auto bias_piece = workspace.add<T>(P::kind == Cell::gru ? D * P::G * p.H : 0);
-    const auto x_piece = workspace.add<T>(p.lengths ? steps * p.I : 0);
+    const auto x_piece = workspace.add<T>(p.padded ? steps * p.I : 0);
     const LongProduct<T> dw(1, D * P::G * p.H, p.I, steps, gpu, workspace);
     const LongProduct<T> dr(D, P::G * p.H, p.H, steps, gpu, workspace);
     const ColumnSums<T> sum_x(steps, D * P::G * p.H, gpu, workspace), sum_h(steps, P::G * p.H, gpu, workspace);
@@ -454,10 +454,10 @@ Plan plan_backward(const P& p, GpuContext& gpu) {
                         slices.grid(layer, P::G * p.H * p.H + kRowBlocks * kRows * P::G * p.H, gpu), layer, t, rows,
                         slices.count);
                };
-               slices.choose(p.lengths, run);
+               slices.choose(p.padded, run);
              } else {
                for (int64_t step = p.T - 1; step >= 0; --step) {
-                 launch(p.lengths ? step_backward_kernel<P::kind, true, T> : step_backward_kernel<P::kind, false, T>,
+                 launch(p.padded ? step_backward_kernel<P::kind, true, T> : step_backward_kernel<P::kind, false, T>,
                         unit_grid(layer, gpu), layer, t, rows, dh, dc, step);
                  enqueue_product<T>({.batch = layer.D, .m = p.B, .n = p.H, .k = P::G * p.H}, rows.da_step, t.r, nullptr,
                                     rows.state, gpu);
@@ -466,7 +466,7 @@ Plan plan_backward(const P& p, GpuContext& gpu) {
              }
              enqueue_product<T>({.m = steps, .n = p.I, .k = layer.D * P::G * p.H}, rows.da_x, t.w, nullptr, t.dx, gpu);
              const T* x = t.x;
-             if (p.lengths) {
+             if (p.padded) {
                T* const copy = args.workspace(x_piece);
                launch(without_padding_kernel<T>,
                       {.blocks = ceil_div(steps * p.I, kThreads), .threads = kThreads, .stream = gpu.stream()}, layer,

@@ -6,7 +6,7 @@
 //   reserve: (directions, T, B, K H): what the backward pass needs besides y. lstm: the gates i f g o, and c; gru: z r
 //   n and m = r_n h + bias; rnn_tanh: nothing. With inference = 1 it is empty.
 //   dy: as y, or (0, B, directions H) where nothing after the layer reads y (last_only).
-//   lengths: (B) i32, with lengths = 1: sequence b has the steps before lengths[b], in any order of the lengths, as in
+//   lengths: (B) i32, with padded = 1: sequence b has the steps before lengths[b], in any order of the lengths, as in
 //   cuDNN's padded layout and behind PyTorch's pack_padded_sequence. A length below 1 counts as 1, one above T as T.
 //
 // With a = w x[t] + r h + bias, the gates in the order given here, h and c of the step before (at first h0 and c0), and
@@ -37,7 +37,7 @@ namespace duet {
 
 struct RecurrentShape {
   int64_t T = 0, B = 0, I = 0, H = 0;
-  bool bidirectional = false, lengths = false;
+  bool bidirectional = false, padded = false;
   DType dtype = DType::f32;
 
   void attributes(auto&& field) {
@@ -47,7 +47,7 @@ struct RecurrentShape {
     field("I", I, "features of x");
     field("H", H, "features of a direction's state");
     field.option("bidirectional", bidirectional, "a second direction, from the last step to the first");
-    field.option("lengths", lengths, "each sequence has its own number of steps");
+    field.option("padded", padded, "each sequence has its own number of steps, in lengths");
   }
   int64_t directions() const { return bidirectional ? 2 : 1; }
   // How many steps a sequence has whose element of lengths is `given`.
@@ -61,19 +61,18 @@ struct RecurrentShape {
     return length_at((sequence * stride + B / 2) % B);
   }
   int64_t steps() const {  // of all sequences
-    if (!lengths) return T * B;
+    if (!padded) return T * B;
     int64_t sum = 0;
     for (int64_t rank = 0; rank < B; ++rank) sum += length_at(rank);
     return sum;
   }
   std::string invalid() const {
-    if (lengths && B > kMaxLengths)
-      return "lengths: B " + std::to_string(B) + ", at most " + std::to_string(kMaxLengths);
+    if (padded && B > kMaxPadded) return "padded: B " + std::to_string(B) + ", at most " + std::to_string(kMaxPadded);
     if (!is_float(dtype)) return std::string("dtype ") + name_of(dtype) + ": allowed are f64, f32, bf16, f16";
     return {};
   }
 
-  static constexpr int64_t kMaxLengths = int64_t{1} << 20;
+  static constexpr int64_t kMaxPadded = int64_t{1} << 20;
 };
 
 template <Cell kCell>
@@ -107,7 +106,7 @@ struct RecurrentBase : RecurrentShape {
 
   // An input with a row of `row` elements for each step of each sequence.
   TensorSpec of_steps(const TensorSpec& spec, int64_t row) const {
-    return lengths ? spec.touching(steps() * row) : spec;
+    return padded ? spec.touching(steps() * row) : spec;
   }
   std::function<double(int64_t, uint32_t)> drawn_lengths(bool is_lengths) const {
     if (!is_lengths) return {};
@@ -145,7 +144,7 @@ struct RecurrentBase : RecurrentShape {
 template <Cell kCell>
 struct Recurrent : RecurrentBase<kCell> {
   using Base = RecurrentBase<kCell>;
-  using Base::bidirectional, Base::lengths, Base::dtype, Base::T, Base::B, Base::I, Base::H, Base::has_c;
+  using Base::bidirectional, Base::padded, Base::dtype, Base::T, Base::B, Base::I, Base::H, Base::has_c;
   static constexpr const char* name = kCell == Cell::lstm ? "lstm" : kCell == Cell::gru ? "gru" : "rnn_tanh";
   static constexpr const char* formula =
       kCell == Cell::lstm  ? "i, f, o = s(a), g = tanh(a), a = w x[t] + r h + bias;  c' = f c + i g,  h' = o tanh(c')"
@@ -163,7 +162,7 @@ struct Recurrent : RecurrentBase<kCell> {
                         h0 = input(4, "h0"), c0 = input(has_c ? 5 : -1, "c0");  // c0, cT: of lstm
   static constexpr Slot y = output(kAfter, "y"), hT = output(kAfter + 1, "hT"), cT = output(has_c ? 8 : -1, "cT"),
                         reserve = output(has_c ? 9 : 7, "reserve");
-  static constexpr Slot length = input(has_c ? 10 : 8, "lengths");  // the field lengths says whether there is one
+  static constexpr Slot lengths = input(has_c ? 10 : 8, "lengths");  // with padded
 
   void infer(Shapes s) { Base::infer(s[x], s[h0]); }
   std::vector<TensorSpec> tensors() const {
@@ -176,10 +175,10 @@ struct Recurrent : RecurrentBase<kCell> {
     all.push_back(hT.of(dtype, this->h_shape()));
     if (has_c) all.push_back(cT.of(dtype, this->h_shape()));
     all.push_back(reserve.of(dtype, inference ? Shape{this->directions(), T, B, 0} : this->reserve_shape()));
-    if (lengths) all.push_back(length.of(DType::i32, {B}));
+    if (padded) all.push_back(lengths.of(DType::i32, {B}));
     return all;
   }
-  std::function<double(int64_t, uint32_t)> drawn(int slot) const { return this->drawn_lengths(slot == length.index); }
+  std::function<double(int64_t, uint32_t)> drawn(int slot) const { return this->drawn_lengths(slot == lengths.index); }
   double flops() const { return this->product_flops(); }
   int64_t slices() const { return this->directions() * B; }        // a sequence in one direction
   void reference(Inputs in, int64_t slice, Expect& expect) const;  // cpu_ref/recurrent/recurrent.cpp
@@ -198,7 +197,7 @@ struct Recurrent : RecurrentBase<kCell> {
 template <Cell kCell>
 struct RecurrentBackward : RecurrentBase<kCell> {
   using Base = RecurrentBase<kCell>;
-  using Base::bidirectional, Base::lengths, Base::dtype, Base::T, Base::B, Base::I, Base::H, Base::G, Base::has_c;
+  using Base::bidirectional, Base::padded, Base::dtype, Base::T, Base::B, Base::I, Base::H, Base::G, Base::has_c;
   static constexpr const char* name = kCell == Cell::lstm  ? "lstm_backward"
                                       : kCell == Cell::gru ? "gru_backward"
                                                            : "rnn_tanh_backward";
@@ -219,7 +218,7 @@ struct RecurrentBackward : RecurrentBase<kCell> {
   static constexpr Slot dx = output(kOut, "dx"), dw = output(kOut + 1, "dw"), dr = output(kOut + 2, "dr"),
                         dbias = output(kOut + 3, "dbias"), dh0 = output(kOut + 4, "dh0"),
                         dc0 = output(has_c ? 15 : -1, "dc0");
-  static constexpr Slot length = input(has_c ? 16 : 13, "lengths");  // as of the forward pass
+  static constexpr Slot lengths = input(has_c ? 16 : 13, "lengths");  // with padded
 
   bool last_only = false;
 
@@ -250,10 +249,10 @@ struct RecurrentBackward : RecurrentBase<kCell> {
     all.push_back(dbias.of(dtype, this->bias_shape()));
     all.push_back(dh0.of(dtype, this->h_shape()));
     if (has_c) all.push_back(dc0.of(dtype, this->h_shape()));
-    if (lengths) all.push_back(length.of(DType::i32, {B}));
+    if (padded) all.push_back(lengths.of(DType::i32, {B}));
     return all;
   }
-  std::function<double(int64_t, uint32_t)> drawn(int slot) const { return this->drawn_lengths(slot == length.index); }
+  std::function<double(int64_t, uint32_t)> drawn(int slot) const { return this->drawn_lengths(slot == lengths.index); }
   double flops() const { return 2 * this->product_flops(); }
   int64_t slices() const { return B + this->directions(); }  // a sequence; then a direction's weights
   std::vector<int64_t> parts() const { return {B, this->directions()}; }

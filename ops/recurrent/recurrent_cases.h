@@ -31,19 +31,19 @@ inline Cases recurrent_cases(Cell cell, Scale scale) {
       {"weights over a thread's caches", "T:3 B:7 H:131 bidirectional:1 I:" + I_131},
       {"weights over a thread's caches, no steps", "T:0 B:3 H:131 bidirectional:1 I:" + I_131},
       {"few units with weights over a thread's caches", "T:2 B:19 H:8 I:" + I_8},
-      {"lengths of one sequence", "T:3 B:1 I:2 H:3 lengths:1"},
-      {"lengths of one step", "T:1 B:3 I:2 H:3 bidirectional:1 lengths:1"},
-      {"lengths, no steps", "T:0 B:2 I:3 H:3 lengths:1"},
-      {"lengths, no sequences", "T:2 B:0 I:3 H:3 lengths:1"},
-      {"lengths, no features", "T:3 B:4 I:0 H:3 bidirectional:1 lengths:1"},
-      {"lengths, whole packs", "T:6 B:5 I:8 H:8 bidirectional:1 lengths:1"},
-      {"lengths, a state over a warp", "T:7 B:4 I:5 H:33 bidirectional:1 lengths:1"},
-      {"lengths of sequences over a tile", "T:5 B:67 I:3 H:8 lengths:1"},
-      {"lengths, a state over a block's threads", "T:4 B:3 I:17 H:131 lengths:1"},
-      {"lengths, weights over a thread's caches", "T:4 B:7 H:131 bidirectional:1 lengths:1 I:" + I_131},
-      {"lengths, few units with weights over a thread's caches", "T:3 B:19 H:8 lengths:1 I:" + I_8},
-      {"lengths below 1 count as 1", "T:3 B:2 I:3 H:5 bidirectional:1 lengths:1 lengths=-7"},
-      {"lengths above T count as T", "T:3 B:2 I:3 H:5 bidirectional:1 lengths:1 lengths=1000000"},
+      {"lengths of one sequence", "T:3 B:1 I:2 H:3 padded:1"},
+      {"lengths of one step", "T:1 B:3 I:2 H:3 bidirectional:1 padded:1"},
+      {"lengths, no steps", "T:0 B:2 I:3 H:3 padded:1"},
+      {"lengths, no sequences", "T:2 B:0 I:3 H:3 padded:1"},
+      {"lengths, no features", "T:3 B:4 I:0 H:3 bidirectional:1 padded:1"},
+      {"lengths, whole packs", "T:6 B:5 I:8 H:8 bidirectional:1 padded:1"},
+      {"lengths, a state over a warp", "T:7 B:4 I:5 H:33 bidirectional:1 padded:1"},
+      {"lengths of sequences over a tile", "T:5 B:67 I:3 H:8 padded:1"},
+      {"lengths, a state over a block's threads", "T:4 B:3 I:17 H:131 padded:1"},
+      {"lengths, weights over a thread's caches", "T:4 B:7 H:131 bidirectional:1 padded:1 I:" + I_131},
+      {"lengths, few units with weights over a thread's caches", "T:3 B:19 H:8 padded:1 I:" + I_8},
+      {"lengths below 1 count as 1", "T:3 B:2 I:3 H:5 bidirectional:1 padded:1 lengths=-7"},
+      {"lengths above T count as T", "T:3 B:2 I:3 H:5 bidirectional:1 padded:1 lengths=1000000"},
   };
   const Cases lstm{
       {"IMDb sentiment: 512 x 256 tokens of 16 features, 32 units", "T:256 B:512 I:16 H:32 bidirectional:1"},
@@ -51,8 +51,8 @@ inline Cases recurrent_cases(Cell cell, Scale scale) {
       {"DeepBench 512, batch 16", "T:25 B:16 I:512 H:512"},
       {"DeepBench 512, batch 128", "T:25 B:128 I:512 H:512"},
       {"DeepBench 256, batch 32", "T:150 B:32 I:256 H:256"},
-      {"IMDb sentiment, reviews of 1 to 256 tokens", "T:256 B:512 I:16 H:32 bidirectional:1 lengths:1"},
-      {"DeepBench 512, batch 128, sequences of 1 to 25 steps", "T:25 B:128 I:512 H:512 lengths:1"},
+      {"IMDb sentiment, reviews of 1 to 256 tokens", "T:256 B:512 I:16 H:32 bidirectional:1 padded:1"},
+      {"DeepBench 512, batch 128, sequences of 1 to 25 steps", "T:25 B:128 I:512 H:512 padded:1"},
   };
   const Cases gru{
       {"the scorer's layer as a GRU", "T:60 B:64 I:32 H:128"},
@@ -71,7 +71,7 @@ inline Cases recurrent_cases(Cell cell, Scale scale) {
   });
   const Cases sentiment{
       {"the sentiment model's layer", "T:256 B:512 I:16 H:32 bidirectional:1"},
-      {"the sentiment model's layer, reviews of 1 to 256 tokens", "T:256 B:512 I:16 H:32 bidirectional:1 lengths:1"},
+      {"the sentiment model's layer, reviews of 1 to 256 tokens", "T:256 B:512 I:16 H:32 bidirectional:1 padded:1"},
   };
   const Cases more_gru =
       concat({sentiment, across({"T:187", "T:375", "T:750", "T:1500"},
@@ -99,7 +99,7 @@ inline Cases last_only_cases(Cell cell, Scale scale) {
       {"the last states alone, no steps", "T:0 B:2 I:3 H:3"},
       {"the last states alone, a state over a block's threads", "T:2 B:2 I:17 H:131"},
       {"the last states alone, weights over a thread's caches", "T:2 B:1 H:131 I:" + I_131},
-      {"the last states alone, lengths", "T:4 B:5 I:3 H:5 bidirectional:1 lengths:1"},
+      {"the last states alone, lengths", "T:4 B:5 I:3 H:5 bidirectional:1 padded:1"},
   };
   const Cases sentiment{
       {"IMDb sentiment: its head reads the last states alone", "T:256 B:512 I:16 H:32 bidirectional:1"},

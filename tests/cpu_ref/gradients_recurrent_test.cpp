@@ -19,8 +19,8 @@ void check_cell() {
   check<kCell>({.T = 1, .B = 1, .I = 1, .H = 1});
   check<kCell>({.T = 0, .B = 2, .I = 1, .H = 3});
   check<kCell>({.T = 4, .B = 2, .I = 3, .H = 2, .bidirectional = true}, true);
-  check<kCell>({.T = 4, .B = 3, .I = 2, .H = 2, .bidirectional = true, .lengths = true});
-  check<kCell>({.T = 4, .B = 3, .I = 2, .H = 2, .bidirectional = true, .lengths = true}, true);
+  check<kCell>({.T = 4, .B = 3, .I = 2, .H = 2, .bidirectional = true, .padded = true});
+  check<kCell>({.T = 4, .B = 3, .I = 2, .H = 2, .bidirectional = true, .padded = true}, true);
 }
 
 TEST(Gradients, RnnTanh) { check_cell<Cell::rnn_tanh>(); }

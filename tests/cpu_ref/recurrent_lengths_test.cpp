@@ -30,7 +30,7 @@ size_t slot_of(const HostTensors& tensors, const std::string& name) {
 TEST(RecurrentLengths, AreDrawnFromOneToTInAnotherOrder) {
   for (const int64_t T : {1, 9, 100})
     for (int64_t B = 1; B < 70; ++B) {
-      const RecurrentShape p{.T = T, .B = B, .I = 1, .H = 1, .lengths = true};
+      const RecurrentShape p{.T = T, .B = B, .I = 1, .H = 1, .padded = true};
       std::vector<int64_t> lengths;
       for (int64_t b = 0; b < B; ++b) lengths.push_back(p.drawn_length(b));
       EXPECT_EQ(*std::max_element(lengths.begin(), lengths.end()), T);
@@ -49,7 +49,7 @@ TEST(RecurrentLengths, AreDrawnFromOneToTInAnotherOrder) {
 
 TEST(RecurrentLengths, CountTheStepsThatThereAre) {
   const Problem all = parse_case("lstm_backward", "T:9 B:5 I:3 H:4"),
-                some = parse_case("lstm_backward", "T:9 B:5 I:3 H:4 lengths:1");  // 9, 7, 5, 3 and 1
+                some = parse_case("lstm_backward", "T:9 B:5 I:3 H:4 padded:1");  // 9, 7, 5, 3 and 1
   EXPECT_DOUBLE_EQ(some.flops() / all.flops(), 25.0 / 45);
   EXPECT_LT(some.bytes(), all.bytes());
 }
@@ -59,7 +59,7 @@ template <Cell kCell>
 void check_sequences() {
   using P = Recurrent<kCell>;
   const RecurrentShape shape{
-      .T = 6, .B = 5, .I = 3, .H = 4, .bidirectional = true, .lengths = true, .dtype = DType::f64};
+      .T = 6, .B = 5, .I = 3, .H = 4, .bidirectional = true, .padded = true, .dtype = DType::f64};
   const Problem all = Problem::of(P{{shape}});
   const HostTensors in = draw_inputs(all, FillMode::values, 3), out = run_reference(all, in);
   const auto row = [](const HostTensors& t, const char* name, int64_t at) {
@@ -71,7 +71,7 @@ void check_sequences() {
     RecurrentShape one = shape;
     one.T = lengths[b];
     one.B = 1;
-    one.lengths = false;
+    one.padded = false;
     const Problem problem = Problem::of(P{{one}});
     HostTensors from = draw_inputs(problem, FillMode::values, 4);
     const auto copy = [&](const char* name, int64_t to, int64_t at, int64_t count) {
@@ -113,8 +113,8 @@ TEST(RecurrentLengths, WhatLiesBehindTheLastStepIsNotRead) {
   std::string reason;
   const std::unique_ptr<Context> host = open_simt(reason, {});
   for (const std::string op : kOps)
-    for (const char* shape : {"T:5 B:4 I:3 H:8 bidirectional:1 lengths:1", "T:3 B:3 I:1000 H:131 lengths:1",
-                              "T:3 B:3 I:4 H:132 bidirectional:1 lengths:1"}) {
+    for (const char* shape : {"T:5 B:4 I:3 H:8 bidirectional:1 padded:1", "T:3 B:3 I:1000 H:131 padded:1",
+                              "T:3 B:3 I:4 H:132 bidirectional:1 padded:1"}) {
       const Problem problem = parse_case(op, shape);
       HostTensors inputs = draw_inputs(problem, FillMode::values, 5);
       const Shape x = inputs.specs()[slot_of(inputs, "x")].shape;

@@ -27,7 +27,7 @@ def _layer(w, cell):
         both = [bias[d, 0], bias[d, 1]] if cell == "gru" else [bias[part], torch.zeros(G * H, dtype=w.t)]
         flat += [ordered(v).contiguous() for v in [weights[part], r[part]] + both]
     run = getattr(torch._VF, cell)
-    padded = _lengths(w, B, T) if w.p("lengths", 0) else None
+    padded = _lengths(w, B, T) if w.p("padded", 0) else None
 
     def function(x, *rest):
         state, flat = rest[:len(rest) - 4 * D], rest[len(rest) - 4 * D:]

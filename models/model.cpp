@@ -72,9 +72,12 @@ void Model::require_trained() const {
 
 // An inference of what was trained with these is that of a model without them; a case of one is not to be timed twice.
 void Model::require_served() const {
+  constexpr std::string_view kOfSteps[] = {"augment",   "dropout",   "head_only", "mixed",
+                                           "optimiser", "recompute", "smooth"};
   for (const Attribute& a : attributes())
-    if (!a.is_default && (a.name == "mixed" || a.name == "recompute"))
-      throw Error("model {}: {} {}: only a training step has it; an inference allows 0", name(), a.name, a.text());
+    if (!a.is_default && std::find(std::begin(kOfSteps), std::end(kOfSteps), a.name) != std::end(kOfSteps))
+      throw Error("model {}: {} {}: only a training step has it; an inference allows its default", name(), a.name,
+                  a.text());
 }
 
 Model Model::with(std::string_view attribute, std::string_view text) const {

@@ -9,7 +9,7 @@
 
 namespace duet {
 
-inline constexpr int64_t kGemvColumns = 4096;  // elements of y in a piece of a transposed matrix: 16 KiB of sums
+inline constexpr int64_t kGemvColumns = 1024;  // elements of y in a piece of a transposed matrix: 4 KiB of sums
 
 // `down` runs of y times `parts` parts of the sums.
 struct GemvPieces {

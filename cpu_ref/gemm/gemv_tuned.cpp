@@ -3,7 +3,7 @@
 // number:
 //   Rows along x (trans = 0): a piece is some rows, or a part of each of a few long rows. Four rows at a time, so that
 //   four streams are read and x is loaded once for them; each sum has two vectors in registers.
-//   Rows along y (trans = 1): a piece is kGemvColumns columns of some rows. Eight rows at a time are added to its sums,
+//   Rows along y (trans = 1): a piece is kGemvColumns columns of some rows. Four rows at a time are added to its sums,
 //   which stay in L1.
 // Where pieces divide the sums, each leaves its sums in the workspace, and these are added in order.
 #undef HWY_TARGET_INCLUDE
@@ -20,8 +20,7 @@
 
 HWY_BEFORE_NAMESPACE();
 namespace duet::HWY_NAMESPACE {
-constexpr int64_t kRows = 4;   // along x
-constexpr int kAddedRows = 8;  // along y
+constexpr int64_t kRows = 4;
 
 // sum[r] = the products of rows a + r * step (kRows of them, the last one repeated where there are fewer) with x.
 template <class T>
@@ -53,26 +52,30 @@ void dot_rows(const T* a, int64_t step, int64_t rows, const T* x, int64_t count,
   for (int64_t r = 0; r < rows; ++r) sum[r] = hn::GetLane(hn::SumOfLanes(d, hn::Add(even[r], odd[r])));
 }
 
-// sum[i] += x[r] * a[r * step + i] for i < count and kAdded rows.
-template <int kAdded, class T>
-void add_rows(const T* a, int64_t step, const T* x, int64_t count, float* sum) {
+// sum[i] += x[r] * a[r * step + i] for i < count and `rows` rows, at most kRows.
+template <class T>
+void add_rows(const T* a, int64_t step, int64_t rows, const T* x, int64_t count, float* sum) {
   const hn::ScalableTag<float> d;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
-  hn::Vec<decltype(d)> factor[kAdded];
-#pragma GCC unroll 8
-  for (int r = 0; r < kAdded; ++r) factor[r] = hn::Set(d, static_cast<float>(x[r]));
-  const auto add = [&](int64_t i, auto... left) HWY_ATTR {
-    auto even = hn::Mul(factor[0], load_as_f32(d, a + i, left...)), odd = hn::Zero(d);
-    if constexpr (kAdded > 1) odd = hn::Mul(factor[1], load_as_f32(d, a + step + i, left...));
-#pragma GCC unroll 8
-    for (int r = 2; r < kAdded; ++r) {
-      auto& part = r % 2 == 0 ? even : odd;
-      part = hn::MulAdd(factor[r], load_as_f32(d, a + r * step + i, left...), part);
+  if (rows < kRows) {
+    for (int64_t r = 0; r < rows; ++r) {
+      const auto factor = hn::Set(d, static_cast<float>(x[r]));
+      for (int64_t i = 0; i < count; i += lanes)
+        store(d, hn::MulAdd(factor, load_as_f32(d, a + r * step + i, count - i), load(d, sum + i, count - i, 0.0f)),
+              sum + i, count - i);
     }
-    hn::Store(hn::Add(hn::Load(d, sum + i), hn::Add(even, odd)), d, sum + i);
+    return;
+  }
+  const auto x0 = hn::Set(d, static_cast<float>(x[0])), x1 = hn::Set(d, static_cast<float>(x[1]));
+  const auto x2 = hn::Set(d, static_cast<float>(x[2])), x3 = hn::Set(d, static_cast<float>(x[3]));
+  const T *a1 = a + step, *a2 = a1 + step, *a3 = a2 + step;
+  const auto add = [&](int64_t i, int64_t left) HWY_ATTR {
+    const auto v01 = hn::MulAdd(x1, load_as_f32(d, a1 + i, left), hn::Mul(x0, load_as_f32(d, a + i, left)));
+    const auto v23 = hn::MulAdd(x3, load_as_f32(d, a3 + i, left), hn::Mul(x2, load_as_f32(d, a2 + i, left)));
+    store(d, hn::Add(load(d, sum + i, left, 0.0f), hn::Add(v01, v23)), sum + i, left);
   };
   int64_t i = 0;
-  for (; i + lanes <= count; i += lanes) add(i);
+  for (; i + lanes <= count; i += lanes) add(i, lanes);
   if (i < count) add(i, count - i);
 }
 
@@ -94,9 +97,8 @@ void run_piece(const Gemv& p, const GemvPiece& piece, const T* a, const T* x, T*
   }
   const hn::ScalableTag<float> d;
   std::fill_n(sum, i1 - i0, 0.0f);
-  int64_t j = j0;
-  for (; j + kAddedRows <= j1; j += kAddedRows) add_rows<kAddedRows>(a + j * p.m + i0, p.m, x + j, i1 - i0, sum);
-  for (; j < j1; ++j) add_rows<1>(a + j * p.m + i0, p.m, x + j, i1 - i0, sum);
+  for (int64_t j = j0; j < j1; j += kRows)
+    add_rows(a + j * p.m + i0, p.m, std::min(kRows, j1 - j), x + j, i1 - i0, sum);
   const auto same = [](auto v) HWY_ATTR { return v; };
   if (to)
     std::copy_n(sum, i1 - i0, to + i0);

@@ -7,6 +7,8 @@
 #include <hwy/foreach_target.h>
 #include <hwy/cache_control.h>  // Prefetch
 
+#include <algorithm>
+
 #include "core/registration.h"
 #include "cpu_ref/reduce-inl.h"
 #include "cpu_ref/chunks.h"
@@ -117,7 +119,8 @@ void spread_small_planes(const T* dy, T* dx, int64_t pixels, int64_t first, int6
   const hn::RebindToSigned<decltype(d)> di;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
   HWY_ALIGN int32_t plane_of[kSmallPlane * hn::MaxLanes(d)];
-  for (int64_t k = 0; k < pixels * lanes; ++k) plane_of[k] = static_cast<int32_t>(k / pixels);
+  for (int64_t plane = 0; plane < lanes; ++plane)
+    std::fill_n(plane_of + plane * pixels, pixels, static_cast<int32_t>(plane));
   const auto inv_pixels = hn::Set(d, 1 / static_cast<float>(pixels));
   for (int64_t i = first; i < last; i += lanes) {
     const auto v = hn::Mul(load_as_f32(d, dy + i, last - i), inv_pixels);

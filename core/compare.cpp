@@ -103,12 +103,16 @@ Expected Expected::all(const Problem& problem, const HostTensors& inputs) {
   return e;
 }
 
+int64_t Expected::sampled_slices(const Problem& problem, double work_flops) {
+  const double slices = static_cast<double>(std::max<int64_t>(1, problem.slices()));
+  const double cost = std::max(1.0, (problem.flops() + static_cast<double>(problem.bytes())) / slices);
+  return std::clamp<int64_t>(static_cast<int64_t>(work_flops / cost), 4, 64);
+}
+
 Expected Expected::sampled(const Problem& problem, const std::vector<TensorSpec>& specs,
                            const std::vector<Inputs::Values>& values, uint64_t seed, double work_flops) {
   const int64_t slices = problem.slices();
-  const double cost =
-      std::max<double>(1, (problem.flops() + static_cast<double>(problem.bytes())) / std::max<int64_t>(1, slices));
-  const int64_t wanted = std::clamp<int64_t>(static_cast<int64_t>(work_flops / cost), 4, 64);
+  const int64_t wanted = sampled_slices(problem, work_flops);
   std::set<int64_t> chosen;
   if (slices <= wanted) {
     for (int64_t s = 0; s < slices; ++s) chosen.insert(s);

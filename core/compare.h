@@ -28,6 +28,7 @@ class Expected {
   static Expected sampled(const Problem& problem, const HostTensors& inputs, uint64_t seed, double work_flops = 2e8) {
     return sampled(problem, inputs.specs(), inputs.values(), seed, work_flops);
   }
+  static int64_t sampled_slices(const Problem& problem, double work_flops = 2e8);  // how many it takes, 4 to 64
   static Expected sampled(const Problem& problem, const std::vector<TensorSpec>& specs,
                           const std::vector<Inputs::Values>& values, uint64_t seed, double work_flops = 2e8);
 

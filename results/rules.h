@@ -20,7 +20,7 @@ inline constexpr double kContendedSteal = 0.01;   // of all CPU time, taken by t
 inline constexpr double kMinContention_s = 0.1;   // shorter windows hold too few ticks of /proc/stat (10 ms)
 inline constexpr double kSteadyProbe = 0.1;       // (upper - lower quartile) / median of a probe that was quiet
 // Of a share of the roof that one number describes: 5 points up or down. Half as much where the series is disturbed:
-// beside other work three repetitions show about half of how far runs lie apart.
+// beside other work three repetitions show only a part of how far runs lie apart.
 inline constexpr double kMaxShareSpread = 0.1, kMaxDisturbedShareSpread = 0.05;
 inline constexpr size_t kEnoughRepetitions = 3;   // undisturbed ones; with fewer, all count
 inline constexpr double kLargeResidual = 0.25;    // of a training step

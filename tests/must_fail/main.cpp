@@ -31,7 +31,6 @@ namespace {
 constexpr size_t kMaxStudyCases = 4;    // of an op of the studies
 constexpr double kMaxCheapWork = 3e7;   // bytes drawn and operations of the reference, without --all
 constexpr double kMaxBoundsWork = 5e6;  // of --bounds
-constexpr double kSampledWork = 2e8;    // of Expected::sampled()
 constexpr double kMaxWork = 4e9;        // beyond it the reference takes minutes
 constexpr int64_t kMaxLargeBytes = int64_t{3} << 30;
 
@@ -69,16 +68,14 @@ std::vector<Degenerate> read_degenerate() {
   return list;
 }
 
-// What examining a case costs: its inputs are drawn twice, and the reference computes sampled slices twice, of which
-// Expected::sampled() takes at least four of each kind.
+// What examining a case costs: its inputs are drawn twice, and the reference computes sampled slices twice.
 double work_of(const Problem& p) {
   const std::vector<int64_t> parts = p.parts();
-  const double work = p.flops() + static_cast<double>(p.bytes());
-  const double of_a_slice = work / static_cast<double>(std::max<int64_t>(1, p.slices()));
-  const double sampled = std::clamp(kSampledWork / std::max(1.0, of_a_slice), 4.0, 64.0);
+  const auto sampled = static_cast<double>(Expected::sampled_slices(p));
   double share = 0;
   for (const int64_t count : parts) share += std::min(1.0, sampled / static_cast<double>(std::max<int64_t>(1, count)));
-  return static_cast<double>(p.footprint_bytes()) + work * share / static_cast<double>(parts.size());
+  return static_cast<double>(p.footprint_bytes()) +
+         (p.flops() + static_cast<double>(p.bytes())) * share / static_cast<double>(parts.size());
 }
 
 struct Planned {

@@ -161,12 +161,10 @@ class OpTest : public testing::Test {
       using Order = SimtOptions::Order;
       // Naive kernels have no packs, whose choice depends on where tensors begin.
       const bool naive = implementation_.name.ends_with(".naive");
-      const bool few = naive || implementation_.name.ends_with(".materialised");  // whose products are those of gemm
-      const double most = few ? kMaxNaive : kMaxTuned;
+      const double most = naive ? kMaxNaive : kMaxTuned;
       const std::pair<SimtOptions, Pass> passes[] = {
           {{.order = Order::forward}, {{exact ? FillMode::integers : FillMode::values}, true, !naive, most}},
-          {{.order = Order::reverse, .multiprocessors = 1},
-           {{FillMode::values}, false, false, naive ? kMaxShuffled : most}},
+          {{.order = Order::reverse, .multiprocessors = 1}, {{FillMode::values}, false, false, most}},
           {{.order = Order::shuffled, .multiprocessors = 3}, {{FillMode::values}, false, false, kMaxShuffled, true}}};
       for (const auto& [options, pass] : passes) {
         std::string reason;

@@ -62,8 +62,8 @@ constexpr double apart(int lanes) { return 12 * lanes; }
 }  // namespace
 
 std::vector<ComputeLoop> compute_loops() {
-  // bf16 and f16 can also be widened on the way in and multiplied as f32, which vdpbf16ps does not always beat.
-  const std::vector<std::string> widened{"f32", "bf16", "f16"};
+  // Short floats can also be widened on the way in and multiplied as f32, which vdpbf16ps does not always beat.
+  const std::vector<std::string> widened{"f32", "bf16", "f16", "f8e4m3"};
   std::vector<ComputeLoop> loops{{widened, apart(4), f32_sse2}, {{"f64"}, apart(2), f64_sse2}};
   if (__builtin_cpu_supports("fma") && __builtin_cpu_supports("avx2")) {
     loops = {{widened, fused(8), f32_avx2}, {{"f64"}, fused(4), f64_avx2}};
@@ -72,7 +72,7 @@ std::vector<ComputeLoop> compute_loops() {
     loops.push_back({widened, fused(16), f32_avx512});
     loops.push_back({{"f64"}, fused(8), f64_avx512});
   }
-  if (__builtin_cpu_supports("avx512bf16")) loops.push_back({{"bf16"}, fused(32), bf16_avx512});
+  if (__builtin_cpu_supports("avx512bf16")) loops.push_back({{"bf16", "f8e4m3"}, fused(32), bf16_avx512});
   if (__builtin_cpu_supports("avx512vnni")) loops.push_back({{"i8"}, fused(64), i8_avx512});
   return loops;
 }

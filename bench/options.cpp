@@ -176,7 +176,7 @@ std::optional<int> parse(int argc, char** argv, Options& options) {
   app.add_option("--gpu", options.gpu_choice, "which of several GPUs: its number in nvidia-smi, or its UUID")
       ->check(is_gpu_choice);
   app.add_option("--impl", options.implementations, "only these implementations, such as cpu.tuned")->delimiter(',');
-  app.add_option("--dtype", options.dtypes, "only these element types: f32 bf16 f16")
+  app.add_option("--dtype", options.dtypes, "only these element types, such as bf16 or f8e4m3")
       ->delimiter(',')
       ->check(CLI::IsMember(dtypes));
   app.add_option("--scope", options.scopes, "only these scopes: kernel call end_to_end overlapped")

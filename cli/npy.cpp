@@ -202,8 +202,8 @@ void NpyReader::parse_header(const std::string& header) {
     throw Error("{}: column-major (fortran_order) arrays are not read; save numpy.ascontiguousarray(it)", path_);
 }
 
-bool NpyReader::convertible(DType to) const { return (type_[0] == 'f') == is_float(to); }
-const char* NpyReader::accepted_for(DType to) { return is_float(to) ? "f2 f4 f8" : "i1 i2 i4 i8 u1 u2 u4 u8 b1"; }
+bool NpyReader::convertible(DType to) const { return (type_[0] == 'f') != is_integer(to); }
+const char* NpyReader::accepted_for(DType to) { return is_integer(to) ? "i1 i2 i4 i8 u1 u2 u4 u8 b1" : "f2 f4 f8"; }
 
 void NpyReader::read(DType to, void* data) {
   if (!convertible(to))
@@ -219,7 +219,7 @@ void NpyReader::read(DType to, void* data) {
       throw Error("{}: ended early, at element {} of {}", path_, first, elements_);
     for (int64_t i = 0; i < n; ++i) {
       const unsigned char* p = chunk.data() + static_cast<size_t>(i) * size;
-      if (is_float(to)) {
+      if (!is_integer(to)) {
         store_double(data, to, first + i, float_at(p, size));
         continue;
       }
@@ -233,7 +233,7 @@ void NpyReader::read(DType to, void* data) {
 }
 
 void write_npy(AtomicFile& file, DType dtype, const Shape& shape, const void* data) {
-  static constexpr const char* kDescr[] = {"<f8", "<f4", "<f4", "<f2", "<i4", "|i1", "|u1"};  // in the order of DType
+  static constexpr const char* kDescr[] = {"<f8", "<f4", "<f4", "<f2", "<i4", "|i1", "|u1", "<f4"};  // by DType
   std::string header = fmt::format("{{'descr': '{}', 'fortran_order': False, 'shape': {}, }}",
                                    kDescr[static_cast<size_t>(dtype)], to_text(shape));
   constexpr size_t kPrefix = 10, kAlign = 64;  // the format asks that the elements begin at a multiple of 64 bytes
@@ -246,12 +246,13 @@ void write_npy(AtomicFile& file, DType dtype, const Shape& shape, const void* da
 
   int64_t elements = 1;
   for (const int64_t extent : shape) elements *= extent;
-  if (dtype != DType::bf16) return file.write(data, static_cast<size_t>(elements * size_of(dtype)));
+  const bool as_f32 = dtype == DType::bf16 || dtype == DType::f8e4m3;  // NumPy has neither
+  if (!as_f32) return file.write(data, static_cast<size_t>(elements * size_of(dtype)));
   std::vector<float> chunk;
   for (int64_t first = 0; first < elements; first += kChunk) {
     chunk.clear();
     for (int64_t i = first; i < std::min(elements, first + kChunk); ++i)
-      chunk.push_back(static_cast<float>(static_cast<const bf16*>(data)[i]));
+      chunk.push_back(static_cast<float>(load_as_double(data, dtype, i)));
     file.write(chunk.data(), chunk.size() * sizeof(float));
   }
 }

@@ -36,7 +36,7 @@ class NpyReader {
   std::unique_ptr<std::FILE, int (*)(std::FILE*)> file_;
 };
 
-// NumPy has no bf16, which is written as f4.
+// NumPy has neither bf16 nor f8e4m3, which are written as f4.
 void write_npy(AtomicFile& file, DType dtype, const Shape& shape, const void* data);
 std::string to_text(const Shape& shape);  // "(3, 31)", "(7,)", "()"
 

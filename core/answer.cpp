@@ -58,7 +58,7 @@ struct Worst {
 
 template <class T>
 double widened(T value) {
-  if constexpr (std::is_same_v<T, bf16> || std::is_same_v<T, f16>)
+  if constexpr (std::is_same_v<T, bf16> || std::is_same_v<T, f16> || std::is_same_v<T, f8e4m3>)
     return static_cast<float>(value);
   else
     return static_cast<double>(value);
@@ -80,6 +80,8 @@ auto with_type(DType dtype, const Use& use) {
       return use(int32_t{});
     case DType::i8:
       return use(int8_t{});
+    case DType::f8e4m3:
+      return use(f8e4m3{});
     default:
       return use(uint8_t{});
   }

@@ -21,32 +21,33 @@ constexpr Format kFormats[] = {{"f64", 8, 53, -1022, std::numeric_limits<double>
                                {"f16", 2, 11, -14, 65504},
                                {"i32", 4, 0, 0, 2147483647},
                                {"i8", 1, 0, 0, 127},
-                               {"u8", 1, 0, 0, 255}};
+                               {"u8", 1, 0, 0, 255},
+                               {"f8e4m3", 1, 4, -6, 448}};
 const Format& format_of(DType t) { return kFormats[static_cast<int>(t)]; }
 }  // namespace
 
 const char* name_of(DType t) { return format_of(t).name; }
 int64_t size_of(DType t) { return format_of(t).size; }
 double largest(DType t) { return format_of(t).largest; }
-double unit_roundoff(DType t) { return is_float(t) ? std::ldexp(1.0, -format_of(t).significand_bits) : 0; }
+double unit_roundoff(DType t) { return !is_integer(t) ? std::ldexp(1.0, -format_of(t).significand_bits) : 0; }
 double unit_roundoff(Math math) { return math == Math::tf32 ? std::ldexp(1.0, -11) : 0; }
-double underflow(DType t) { return is_float(t) ? std::ldexp(1.0, format_of(t).min_exponent) : 0; }
+double underflow(DType t) { return !is_integer(t) ? std::ldexp(1.0, format_of(t).min_exponent) : 0; }
 
 DType dtype_from(std::string_view name) {
   for (DType t : kDTypes)
     if (name == name_of(t)) return t;
-  throw Error("dtype '{}' is not one of f64 f32 bf16 f16 i32 i8 u8", name);
+  throw Error("dtype '{}' is not one of f64 f32 bf16 f16 i32 i8 u8 f8e4m3", name);
 }
 
 double round_to(DType t, double value) {
   if (t == DType::f64 || std::isnan(value)) return value;
   if (t == DType::f32) return static_cast<float>(value);
   const Format& f = format_of(t);
-  if (!is_float(t)) {
+  if (is_integer(t)) {
     const double lowest = t == DType::u8 ? 0 : -f.largest - 1;
     return std::fmin(std::fmax(std::nearbyint(value), lowest), f.largest);
   }
-  if (value == 0 || std::isinf(value)) return value;
+  if (value == 0 || (std::isinf(value) && t != DType::f8e4m3)) return value;
   // One rounding, by the bits of the double. Rounding to f32 first would round twice.
   constexpr int kSignificandBits = 53;
   const auto bits = std::bit_cast<uint64_t>(value);
@@ -60,7 +61,8 @@ double round_to(DType t, double value) {
     const double unit = std::ldexp(1.0, f.min_exponent - f.significand_bits + 1);
     rounded = std::nearbyint(value / unit) * unit;
   }
-  return std::abs(rounded) > f.largest ? std::copysign(INFINITY, value) : rounded;
+  if (std::abs(rounded) <= f.largest) return rounded;
+  return std::copysign(t == DType::f8e4m3 ? f.largest : INFINITY, value);
 }
 
 f16::f16(float value) {
@@ -86,6 +88,26 @@ f16::operator float() const {
   return bits & 0x8000 ? -magnitude : magnitude;
 }
 
+f8e4m3::f8e4m3(float value) {
+  const auto magnitude = static_cast<float>(std::abs(round_to(DType::f8e4m3, value)));
+  const uint8_t sign = std::signbit(value) ? 0x80 : 0;
+  if (std::isnan(value)) {
+    bits = sign | 0x7f;
+  } else if (magnitude < 0x1p-6f) {
+    bits = sign | static_cast<uint8_t>(magnitude * 0x1p9f);
+  } else {
+    bits = sign | static_cast<uint8_t>((std::bit_cast<uint32_t>(magnitude) >> 20) - (120u << 3));  // biases 127 and 7
+  }
+}
+
+f8e4m3::operator float() const {
+  const int exponent = (bits >> 3) & 15, fraction = bits & 7;
+  const float magnitude = (bits & 0x7f) == 0x7f ? NAN
+                          : exponent ? std::bit_cast<float>(uint32_t(exponent + 120) << 23 | uint32_t(fraction) << 20)
+                                     : static_cast<float>(fraction) * 0x1p-9f;
+  return bits & 0x80 ? -magnitude : magnitude;
+}
+
 double load_as_double(const void* data, DType t, int64_t i) {
   switch (t) {
     case DType::f64:
@@ -102,6 +124,8 @@ double load_as_double(const void* data, DType t, int64_t i) {
       return static_cast<const int8_t*>(data)[i];
     case DType::u8:
       return static_cast<const uint8_t*>(data)[i];
+    case DType::f8e4m3:
+      return static_cast<float>(static_cast<const f8e4m3*>(data)[i]);
   }
   return NAN;
 }
@@ -129,6 +153,9 @@ void store_double(void* data, DType t, int64_t i, double value) {
       break;
     case DType::u8:
       static_cast<uint8_t*>(data)[i] = static_cast<uint8_t>(r);
+      break;
+    case DType::f8e4m3:
+      static_cast<f8e4m3*>(data)[i] = f8e4m3(static_cast<float>(r));
       break;
   }
 }

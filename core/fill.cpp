@@ -85,7 +85,7 @@ double draw_halfway(DType dtype, uint32_t bits, uint32_t more_bits) {
 double draw(const Fill& fill, FillMode mode, DType dtype, uint32_t bits, uint32_t more_bits) {
   if (fill.kind == Fill::Kind::constant) return fill.a;
   if (fill.kind == Fill::Kind::below) return std::floor(unit_interval(bits) * fill.a);
-  if (mode == FillMode::integers || !is_float(dtype))
+  if (mode == FillMode::integers || is_integer(dtype))
     return static_cast<int>(bits % (2 * kIntegerReach + 1)) - kIntegerReach;
   if (fill.kind == Fill::Kind::uniform) return fill.a + (fill.b - fill.a) * unit_interval(bits);
   if (fill.kind == Fill::Kind::halfway) return draw_halfway(dtype, bits, more_bits);

@@ -13,6 +13,12 @@ const dnnl::engine& engine() {
   return cpu;
 }
 
+bool has_vnni() {
+  using Isa = dnnl::cpu_isa;
+  const Isa isa = dnnl::get_effective_cpu_isa();
+  return isa != Isa::sse41 && isa != Isa::avx && isa != Isa::avx2 && isa != Isa::avx512_core;
+}
+
 dnnl::memory::data_type type_of(DType dtype) {
   using Type = dnnl::memory::data_type;
   switch (dtype) {
@@ -29,6 +35,7 @@ dnnl::memory::data_type type_of(DType dtype) {
     case DType::u8:
       return Type::u8;
     case DType::f64:
+    case DType::f8e4m3:
       break;
   }
   throw Refused{std::string("oneDNN has no ") + name_of(dtype)};

@@ -32,6 +32,7 @@ using Desc = dnnl::memory::desc;
 using Dims = dnnl::memory::dims;
 
 const dnnl::engine& engine();
+bool has_vnni();                               // whether it multiplies bytes with sums in 32 bits
 dnnl::memory::data_type type_of(DType dtype);  // throws Refused where oneDNN has none
 Desc dense(DType dtype, const Dims& dims);     // row-major
 Desc any(DType dtype, const Dims& dims);       // in the layout that a primitive prefers

@@ -20,13 +20,14 @@ constexpr uint64_t kMaxHeader = 100'000'000;  // the format's own limit
 constexpr size_t kAlign = 8;
 constexpr int kMaxDepth = 4;  // of values in a header: a tensor's offsets lie 3 deep
 constexpr const char* kMetadata = "__metadata__";
-constexpr std::array<std::pair<DType, const char*>, 7> kNames{{{DType::f64, "F64"},
+constexpr std::array<std::pair<DType, const char*>, 8> kNames{{{DType::f64, "F64"},
                                                                {DType::f32, "F32"},
                                                                {DType::bf16, "BF16"},
                                                                {DType::f16, "F16"},
                                                                {DType::i32, "I32"},
                                                                {DType::i8, "I8"},
-                                                               {DType::u8, "U8"}}};
+                                                               {DType::u8, "U8"},
+                                                               {DType::f8e4m3, "F8_E4M3"}}};
 
 std::string file_name_of(DType dtype) {
   return std::find_if(kNames.begin(), kNames.end(), [&](const auto& n) { return n.first == dtype; })->second;

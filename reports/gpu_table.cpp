@@ -22,7 +22,7 @@ using results::Json;
 using results::JsonSource;
 using results::Node;
 
-constexpr const char* kDTypes[] = {"f64", "f32", "f32/tf32", "bf16", "f16", "i32", "i8", "u8"};
+constexpr const char* kDTypes[] = {"f64", "f32", "f32/tf32", "bf16", "f16", "i32", "i8", "u8", "f8e4m3"};
 constexpr double kGiga = 1e9, kTera = 1e12;
 
 // The text of a source whose key stands in the table.

@@ -38,6 +38,8 @@ cudnnDataType_t cudnn_dtype(DType t) {
       return CUDNN_DATA_INT8;
     case DType::u8:
       return CUDNN_DATA_UINT8;
+    case DType::f8e4m3:
+      return CUDNN_DATA_FP8_E4M3;
   }
   throw Error("cuDNN: no such dtype");
 }

@@ -188,6 +188,7 @@ TEST_F(Npy, RoundTripsEveryType) {
   round_trip<int32_t>(path(), DType::i32, {2}, {INT32_MIN, INT32_MAX});
   round_trip<int8_t>(path(), DType::i8, {2}, {-128, 127});
   round_trip<uint8_t>(path(), DType::u8, {2}, {0, 255});
+  round_trip<f8e4m3>(path(), DType::f8e4m3, {2}, {f8e4m3(1.5f), f8e4m3(-448.0f)});
   round_trip<float>(path(), DType::f32, {0, 7}, {});
   round_trip<float>(path(), DType::f32, {}, {4});
 }

@@ -43,6 +43,31 @@ TEST(DTypes, HalvesRoundTripExhaustively) {
   }
 }
 
+TEST(DTypes, EightBitFloatsRoundTripExhaustively) {
+  for (uint32_t bits = 0; bits < 256; ++bits) {
+    f8e4m3 f;
+    f.bits = static_cast<uint8_t>(bits);
+    const auto value = static_cast<float>(f);
+    EXPECT_EQ(f8e4m3(value).bits, f.bits);
+    EXPECT_EQ(std::isnan(value), (bits & 0x7f) == 0x7f) << bits;
+    if (!std::isnan(value)) {
+      EXPECT_EQ(round_to(DType::f8e4m3, value), value);
+    }
+  }
+  const auto value_of = [](uint8_t bits) {
+    f8e4m3 f;
+    f.bits = bits;
+    return static_cast<float>(f);
+  };
+  // From table 3 of the OCP specification: largest, smallest normal, largest and smallest subnormal; and 1.
+  EXPECT_EQ(value_of(0x7e), 448);
+  EXPECT_EQ(value_of(0x08), 0x1p-6f);
+  EXPECT_EQ(value_of(0x07), 0.875f * 0x1p-6f);
+  EXPECT_EQ(value_of(0x01), 0x1p-9f);
+  EXPECT_EQ(value_of(0x38), 1);
+  EXPECT_EQ(value_of(0xb8), -1);
+}
+
 TEST(DTypes, RoundsHalfwayToEven) {
   EXPECT_EQ(round_to(DType::bf16, 1 + 0x1p-8), 1);
   EXPECT_EQ(round_to(DType::bf16, 1 + 3 * 0x1p-8), 1 + 0x1p-6);
@@ -53,6 +78,12 @@ TEST(DTypes, RoundsHalfwayToEven) {
   EXPECT_EQ(round_to(DType::f16, 3 * 0x1p-25), 0x1p-23);
   EXPECT_EQ(round_to(DType::i8, 200), 127);
   EXPECT_EQ(round_to(DType::u8, -1), 0);
+  EXPECT_EQ(round_to(DType::f8e4m3, 1 + 0x1p-4), 1);
+  EXPECT_EQ(round_to(DType::f8e4m3, 1 + 3 * 0x1p-4), 1.25);
+  EXPECT_EQ(round_to(DType::f8e4m3, 0x1p-10), 0);
+  EXPECT_EQ(round_to(DType::f8e4m3, 3 * 0x1p-10), 0x1p-8);
+  EXPECT_EQ(round_to(DType::f8e4m3, 1000), 448);
+  EXPECT_EQ(round_to(DType::f8e4m3, -INFINITY), -448);
   // One rounding, not two by way of f32: just above a halfway point that f32 cannot tell from it.
   EXPECT_EQ(round_to(DType::bf16, 1 + 0x1p-8 + 0x1p-40), 1 + 0x1p-7);
 }
@@ -60,7 +91,8 @@ TEST(DTypes, RoundsHalfwayToEven) {
 // round_to() works on the bits of a double; here is what it has to give.
 TEST(DTypes, RoundsToTheNearestMultipleOfTheUnit) {
   std::mt19937_64 random(1);
-  for (const auto& [dtype, significand_bits, min_exponent] : {std::tuple{DType::bf16, 8, -126}, {DType::f16, 11, -14}})
+  for (const auto& [dtype, significand_bits, min_exponent] :
+       {std::tuple{DType::bf16, 8, -126}, {DType::f16, 11, -14}, {DType::f8e4m3, 4, -6}})
     for (int i = 0; i < 100'000; ++i) {
       // Of all exponents around the range of the dtype, every third value within a few steps of a halfway point.
       const int exponent = static_cast<int>(random() % 300) - 150;
@@ -71,7 +103,7 @@ TEST(DTypes, RoundsToTheNearestMultipleOfTheUnit) {
         for (uint64_t step = random() % 3; step > 0; --step) value = std::nextafter(value, i % 2 ? 0 : INFINITY);
       }
       double want = std::nearbyint(value / unit) * unit;
-      if (want > largest(dtype)) want = INFINITY;
+      if (want > largest(dtype)) want = dtype == DType::f8e4m3 ? largest(dtype) : INFINITY;
       EXPECT_EQ(round_to(dtype, value), want) << value;
       EXPECT_EQ(round_to(dtype, -value), -want) << -value;
     }

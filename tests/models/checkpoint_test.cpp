@@ -101,8 +101,8 @@ TEST_F(CheckpointFile, RefusesWhatContradictsItself) {
   };
   put(one("F32", "[2]", "[0,8]"), "12345678");
   EXPECT_EQ(read_checkpoint(path_).tensors.at("w").bytes.size(), 8u) << "the good one";
-  put(one("F8_E4M3", "[8]", "[0,8]"), "12345678");
-  EXPECT_THAT(refusal(), AllOf(HasSubstr("tensor w"), HasSubstr("F8_E4M3"), HasSubstr("BF16")));
+  put(one("F8_E5M2", "[8]", "[0,8]"), "12345678");
+  EXPECT_THAT(refusal(), AllOf(HasSubstr("tensor w"), HasSubstr("F8_E5M2"), HasSubstr("BF16")));
   put(one("F64", "[2]", "[0,8]"), "12345678");
   EXPECT_THAT(refusal(), AllOf(HasSubstr("tensor w"), HasSubstr("f64 [2] are 16 bytes"), HasSubstr("hold 8")));
   put(one("F32", "[2]", "[0,8]"), "1234567");

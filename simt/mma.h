@@ -52,6 +52,17 @@ __device__ __forceinline__ void mma_m16n8k32_s8(int (&d)[4], const uint32_t (&a)
                : "+r"(d[0]), "+r"(d[1]), "+r"(d[2]), "+r"(d[3])
                : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 }
+// The same for f8e4m3, summed in f32, or in fewer bits by some GPUs: ops/gemm/product.h. Not below sm_89.
+__device__ __forceinline__ void mma_m16n8k32_e4m3(float (&d)[4], const uint32_t (&a)[4], const uint32_t (&b)[2]) {
+#if __CUDA_ARCH__ >= 890
+  asm volatile(
+      "mma.sync.aligned.m16n8k32.row.col.f32.e4m3.e4m3.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+#else
+  __trap();
+#endif
+}
 
 // Loads four 8x8 matrices of 16-bit elements from shared memory. `row`: lane l passes the address of row l % 8 of
 // matrix l / 8, aligned to 16 bytes. r[i] of a lane: row g, columns 2q and 2q + 1 of matrix i; with kTrans rows 2q and

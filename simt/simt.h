@@ -16,8 +16,9 @@ struct SimtOptions {
   enum class Order : uint8_t { forward, reverse, shuffled };
   Order order = Order::forward;  // in which threads and blocks run
   uint64_t seed = 1;             // of Order::shuffled, and of the choice of blocks
-  int64_t blocks = 0;            // of a launch, run only the first, the last and this many between them; 0: all
-  int multiprocessors = 132;     // of the emulated GPU; tuned implementations choose tiles and parts by it
+  // Of a launch, run only the first, the last and this many between them (all of a cooperative one); 0: all.
+  int64_t blocks = 0;
+  int multiprocessors = 132;  // of the emulated GPU; tuned implementations choose tiles and parts by it
 };
 
 // A context for the implementations named simt.*. Null, with `reason` set, where the build has no host runner. A kernel

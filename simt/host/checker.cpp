@@ -54,8 +54,11 @@ constexpr uint32_t kAnyThread = UINT32_MAX;
 using Fences = std::map<std::pair<uint32_t, uint32_t>, Fence>;
 
 struct State {
-  uint32_t interval = 1, launch_start = 1, block_start = 1;  // barrier intervals
-  std::vector<std::pair<uint32_t, uint32_t>> blocks;         // of the launch: first interval, linear index
+  // Barrier intervals. launch_start: of the part of a launch since the latest barrier of the grid; block_start: of that
+  // part of a block; shared_start: of what shared memory holds.
+  uint32_t interval = 1, launch_start = 1, block_start = 1, shared_start = 1;
+  bool cooperative = false;                           // the launch: each block has shared memory of its own
+  std::vector<std::pair<uint32_t, uint32_t>> blocks;  // of the launch: first interval, linear index
   uint32_t threads = 0;
   std::vector<Reader> readers;  // of this interval; the first is none
 
@@ -212,7 +215,7 @@ void check_access(Region& r, size_t cell, Access kind, Pc pc, uint32_t me) {
   const bool write = writes(kind), flag = may_be_flag(kind);
   const size_t offset = cell << r.shift;
   // Shared memory starts anew with each block, although the next block has it at the same address.
-  const auto in_scope = [&](uint32_t interval) { return interval >= (r.shared ? s.block_start : s.launch_start); };
+  const auto in_scope = [&](uint32_t interval) { return interval >= (r.shared ? s.shared_start : s.launch_start); };
 
   // Targets of asynchronous copies.
   if (c.in_flight && in_scope(c.write_interval))
@@ -292,7 +295,12 @@ void for_each_cell(Region& r, const void* address, size_t bytes, F&& f) {
 
 }  // namespace
 
-void Checker::begin_launch() {
+void Checker::begin_launch(bool cooperative) {
+  grid_barrier();
+  s.cooperative = cooperative;
+  s.shared_start = s.interval;
+}
+void Checker::grid_barrier() {
   s.launch_start = s.block_start = ++s.interval;
   s.blocks.clear();
   s.flags.clear();
@@ -300,6 +308,7 @@ void Checker::begin_launch() {
 }
 void Checker::begin_block(uint32_t threads, uint32_t block) {
   s.block_start = ++s.interval;
+  if (!s.cooperative) s.shared_start = s.interval;
   s.blocks.emplace_back(s.interval, block);
   s.threads = threads;
   s.clock.assign(threads, kTick);
@@ -369,12 +378,25 @@ void Checker::access(const void* address, size_t bytes, Access kind, Pc pc, bool
     stop(fmt::format("misaligned {}-byte {} of {} at {}", bytes, verb, r.place(offset), line(pc)));
   const uint32_t me = current_thread;
   const Access plain = kind == Access::atomic ? kind : writes(kind) ? Access::store : Access::load;
-  if (profile)
+  if (r.constant && writes(kind))
+    stop(fmt::format("write of {} at {}, which is in constant memory", r.place(offset), line(pc)));
+  if (profile && !r.constant)  // constant memory has a cache of its own
     profile->access(me, pc, r.shared ? offset : device_memory().offset(address), static_cast<uint32_t>(bytes), r.shared,
                     plain);
   if (r.shared) kind = plain;
   for_each_cell(r, address, bytes, [&](size_t cell) { check_access(r, cell, kind, pc, me); });
   if (may_be_flag(kind) && !r.shared) access_flag(address, kind, me);
+}
+
+void Checker::read_only(const void* address, size_t bytes, const char* what, Pc pc) {
+  if (!device_memory().holds(address)) return;  // the access itself is reported
+  Region& r = region_or_stop(address, bytes, false, pc);
+  const uint32_t first = s.cooperative ? s.shared_start : s.launch_start;  // interval of the launch
+  for_each_cell(r, address, bytes, [&](size_t cell) {
+    if (const Cell& c = r.cells[cell]; c.write_interval >= first)
+      stop(fmt::format("{} of {} at {}, which this launch has written at {}", what, r.place(cell << r.shift), line(pc),
+                       line(c.write_pc)));
+  });
 }
 
 void Checker::in_flight(void* target, size_t bytes, Pc pc) {

@@ -23,11 +23,12 @@ class Checker {
   // - a block of a launch comes after another one where a thread of that one fenced and then wrote a flag, and a thread
   //   of this one read the flag and then fenced: what one's block did before its last barrier, and it did before its
   //   fence, happens before what the other does after its fence, and its block after the next barrier. Launches are
-  //   ordered;
+  //   ordered, and so are the parts of a cooperative launch before and after a barrier of the grid;
   // - atomic accesses do not race with each other, nor with volatile ones in global memory, where both may be of flags.
   //   In shared memory volatile accesses are plain ones: no thread sees another one's without a barrier.
-  static void begin_launch();
-  static void begin_block(uint32_t threads, uint32_t block);
+  static void begin_launch(bool cooperative);
+  static void begin_block(uint32_t threads, uint32_t block);  // also where one continues behind a barrier of the grid
+  static void grid_barrier();                                 // all blocks have reached it
   static void block_barrier();
   static void warp_barrier(uint32_t warp, uint32_t mask, uint32_t all);  // all: the lanes that the warp has
   static void release_barrier(int barrier, uint32_t thread);             // on arrival at a named barrier
@@ -38,6 +39,8 @@ class Checker {
   // The current thread accesses memory. Anything but device memory, the kernel's stack and the program's constants is
   // refused.
   static void access(const void* address, size_t bytes, Access kind, Pc pc, bool aligned = false);
+  // The current thread is about to read memory that must not change during a launch. what: the word for the report.
+  static void read_only(const void* address, size_t bytes, const char* what, Pc pc);
   // An asynchronous copy was issued (its target holds nothing until it lands), or has landed.
   static void in_flight(void* target, size_t bytes, Pc pc);
   static void landed(void* target, size_t bytes, Pc pc);

@@ -21,20 +21,6 @@ namespace simt {
 using namespace host;
 namespace {
 constexpr uint8_t kPoison = 0xFF;
-
-// Marks bytes as written by the host, or as not written.
-void mark(void* to, int64_t bytes, bool written) {
-  Region* r = device_memory().find(to);
-  if (!r || bytes <= 0 || (!written && !r->touched)) return;
-  r->touched = true;
-  const auto first = static_cast<size_t>(static_cast<char*>(to) - r->base),
-             last = first + static_cast<size_t>(bytes) - 1;
-  r->fit(first | (last + 1));
-  for (size_t i = first >> r->shift; i <= last >> r->shift; ++i) {
-    r->cells[i] = {};
-    r->cells[i].written = written;
-  }
-}
 }  // namespace
 
 std::string GpuContext::describe() const {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The scheduler of kernels on the host: threads as fibers, barriers, warp instructions, shared memory, asynchronous
-// copies. Start reading at Executor::run (a launch), then run_block, entry (the loop that every fiber runs) and
+// copies. Start reading at Executor::run (a launch), then begin_block, entry (the loop that every fiber runs) and
 // switch_away (how a thread waits).
 #include "simt/host/executor.h"
 
@@ -14,11 +14,13 @@
 #include <memory>
 #include <numeric>
 #include <random>
+#include <set>
 #include <span>
 #include <vector>
 
 #include "simt/host/checker.h"
 #include "simt/host/context.h"
+#include "simt/host/cooperative.h"
 #include "simt/host/fiber.h"
 #include "simt/host/memory.h"
 #include "simt/host/profile.h"
@@ -41,7 +43,8 @@ constexpr size_t kStackBytes = size_t{256} << 10, kStackReserve = 16 << 10, kPag
 constexpr size_t kStackShift = 320;
 constexpr int64_t kStepsPerTurn = int64_t{1} << 28;  // basic blocks; far more than a kernel runs between two barriers
 constexpr int64_t kMaxStaticSharedBytes = 48 * 1024;
-constexpr uint32_t kMaxThreads = 1024;
+int multiprocessors_together = 0;  // of cooperative launches; 0: launches are usual ones
+constexpr size_t kMaxStacks = kMaxThreadsTogether;
 
 enum class State : uint8_t { running, ready, at_barrier, in_warp_instruction, at_named, polling, done };
 
@@ -90,6 +93,23 @@ bool same(Where a, Where b) {
   return a.line() == b.line() && (a.file_name() == b.file_name() || std::strcmp(a.file_name(), b.file_name()) == 0);
 }
 
+struct Block {
+  uint32_t linear = 0;
+  std::vector<Thread> threads;
+  std::vector<Warp> warps;
+  std::vector<uint32_t> order;  // in which threads start, where it is shuffled
+  std::deque<Thread*> ready;
+  uint32_t live = 0, started = 0;
+  std::vector<Thread*> at_barrier;
+  std::vector<int*> votes_out;
+  int votes = 0;
+  NamedBarrier named[kNamedBarriers];
+  uint64_t idle_polls = 0;  // polls since the last event
+  std::mt19937_64 random;
+  std::vector<SharedArray> shared;
+  Region* dynamic = nullptr;  // shared memory
+};
+
 // A fiber is a loop over threads: it takes the next thread of the block that has not started, runs it to its end, and
 // takes the next one. A thread that waits keeps its fiber, and another fiber continues. A kernel without barriers is
 // therefore a plain loop on one stack.
@@ -99,7 +119,8 @@ class Executor {
            const Grid& grid);
 
   [[noreturn]] void stop(const std::string& report);
-  void block_barrier(bool vote, int* votes, Where at);
+  void block_barrier(bool vote, int* votes, Where at, bool of_grid = false);
+  void grid_barrier(uint32_t* arrived, uint32_t number, const void* pc, Where at);
   void named_barrier(int id, int threads, bool wait, Where at);
   void warp_collective(uint32_t mask, WarpInstruction instruction, const void* in, void* out,
                        void (*finish)(const Lanes&), Where at);
@@ -114,12 +135,14 @@ class Executor {
   void check_stack(const void* frame, const void* pc);
   std::string thread_text(uint32_t id) const;
   bool is_omitted(const char* what, Where at);
-  std::string where_now() const { return thread_text(current_->id) + block_text(); }
+  std::string where_now() const { return thread_text(current_->id) + " of " + block_text(block_->linear); }
 
  private:
-  std::string block_text() const {
-    return fmt::format(" of block ({},{},{})", here.block.x, here.block.y, here.block.z);
+  std::string block_text(uint32_t linear) const {
+    const auto& size = here.grid_size;
+    return fmt::format("block ({},{},{})", linear % size.x, linear / size.x % size.y, linear / (size.x * size.y));
   }
+  std::string name_of_kernel() const { return resolve_lines ? function_at(kernel_) : "kernel"; }
   static void entry();
   Fiber* take_fiber();
   void drop_fibers();
@@ -131,9 +154,11 @@ class Executor {
   void finish_thread();
   void open_block_barrier();
   [[noreturn]] void deadlock();
-  void run_block(uint32_t linear);
-  void free_shared();
-  std::vector<uint32_t> block_order(uint64_t count) const;
+  void begin_block(Block& block, uint32_t linear);
+  void run_block(Block& block);
+  void run_together(std::vector<Block>& blocks);
+  static void free_shared(Block& block);
+  static std::vector<uint32_t> block_order(uint64_t count, uint64_t chosen);
 
   Fiber main_;
   std::vector<std::unique_ptr<Fiber>> fibers_;
@@ -144,24 +169,17 @@ class Executor {
   void (*call_)(const void*) = nullptr;
   const void* arguments_ = nullptr;
   int64_t dynamic_bytes_ = 0;
-  std::vector<SharedArray> shared_;
-  Region* dynamic_ = nullptr;
+  uint32_t count_ = 0;  // threads of a block
+  bool cooperative_ = false;
+  uint32_t grid_barriers_ = 0;         // that all blocks have reached
+  uint32_t* grid_counter_ = nullptr;   // of the next one, once a block has reached it
+  std::set<const void*> shared_keys_;  // of static shared arrays
   std::string report_;
 
-  // the block
-  std::vector<Thread> threads_;
-  std::vector<Warp> warps_;
-  std::vector<uint32_t> order_;  // in which threads start, where it is shuffled
-  std::deque<Thread*> ready_;
+  Block usual_;             // of launches that are not cooperative: one block after another
+  Block* block_ = &usual_;  // that runs
   Thread* current_ = nullptr;
-  uint32_t count_ = 0, live_ = 0, started_ = 0;
-  std::vector<Thread*> at_barrier_;
-  std::vector<int*> votes_out_;
-  int votes_ = 0;
-  NamedBarrier named_[kNamedBarriers];
-  uint64_t events_ = 0;      // counts what could make a polled condition true
-  uint64_t idle_polls_ = 0;  // polls since the last event
-  std::mt19937_64 random_;
+  uint64_t events_ = 0;  // counts what could make a polled condition true
 };
 Executor executor;
 
@@ -175,11 +193,11 @@ Fiber* Executor::take_fiber() {
   }
   const size_t each = kStackBytes + kPage;
   if (stacks_begin == 0) {
-    void* p = mmap(nullptr, (kMaxThreads + 2) * each, PROT_READ | PROT_WRITE,
+    void* p = mmap(nullptr, (kMaxStacks + 2) * each, PROT_READ | PROT_WRITE,
                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (p == MAP_FAILED) throw Error("simt: no address space for the threads' stacks");
     stacks_begin = reinterpret_cast<uintptr_t>(p);
-    stacks_bytes = (kMaxThreads + 2) * each;
+    stacks_bytes = (kMaxStacks + 2) * each;
   }
   auto fiber = std::make_unique<Fiber>();
   char* low = reinterpret_cast<char*>(stacks_begin) + fibers_.size() * each;
@@ -225,7 +243,7 @@ __attribute__((noinline)) void Executor::entry() {
       e.resume(after);
       switch_fiber(*mine, *after->fiber);
     } else {
-      if (e.live_ > 0) e.deadlock();
+      if (e.block_->live > 0) e.deadlock();
       switch_fiber(*mine, e.main_);
     }
     // Reached when take_fiber() gave this fiber to a thread that starts: current_.
@@ -242,11 +260,11 @@ void Executor::resume(Thread* t) {
 }
 
 Thread* Executor::start_next() {
-  const uint32_t k = started_++;
+  const uint32_t k = block_->started++;
   const uint32_t id = settings.order == Order::forward   ? k
                       : settings.order == Order::reverse ? count_ - 1 - k
-                                                         : order_[k];
-  Thread& t = threads_[id];
+                                                         : block_->order[k];
+  Thread& t = block_->threads[id];
   const auto& size = here.block_size;
   t.id = id;
   t.index = {id % size.x, id / size.x % size.y, id / (size.x * size.y)};
@@ -260,25 +278,29 @@ Thread* Executor::start_next() {
 
 Thread* Executor::next() {
   if (settings.order == Order::shuffled) {
-    const size_t choices = ready_.size() + (count_ - started_);
+    const size_t choices = block_->ready.size() + (count_ - block_->started);
     if (choices == 0) return nullptr;
-    const size_t i = random_() % choices;
-    if (i >= ready_.size()) return start_next();
-    std::swap(ready_[i], ready_.front());
-  } else if (ready_.empty()) {
-    return started_ < count_ ? start_next() : nullptr;
+    const size_t i = block_->random() % choices;
+    if (i >= block_->ready.size()) return start_next();
+    std::swap(block_->ready[i], block_->ready.front());
+  } else if (block_->ready.empty()) {
+    return block_->started < count_ ? start_next() : nullptr;
   }
-  Thread* t = ready_.front();
-  ready_.pop_front();
+  Thread* t = block_->ready.front();
+  block_->ready.pop_front();
   return t;
 }
 
 // Threads that have waited continue before others start.
 void Executor::make_ready(std::span<Thread*> waiting) {
-  if (!std::ranges::is_sorted(waiting, {}, &Thread::id)) std::ranges::sort(waiting, {}, &Thread::id);
-  if (settings.order == Order::reverse) std::ranges::reverse(waiting);
+  // Shuffled ones are drawn from anywhere in the list. Others mostly stand in their order, as they arrived in it.
+  const auto sort = [&](auto before) {
+    if (!std::ranges::is_sorted(waiting, before, &Thread::id)) std::ranges::sort(waiting, before, &Thread::id);
+  };
+  if (settings.order == Order::forward) sort(std::ranges::less{});
+  if (settings.order == Order::reverse) sort(std::ranges::greater{});
   for (Thread* t : waiting) t->state = State::ready;
-  ready_.insert(ready_.begin(), waiting.begin(), waiting.end());
+  block_->ready.insert(block_->ready.begin(), waiting.begin(), waiting.end());
 }
 
 void Executor::switch_away() {
@@ -295,7 +317,7 @@ void Executor::switch_away() {
 void Executor::stop(const std::string& report) {
   running = false;
   if (!current_) throw Report(report);
-  report_ = fmt::format("{}: {}: {}", resolve_lines ? function_at(kernel_) : "kernel", where_now(), report);
+  report_ = fmt::format("{}: {}: {}", name_of_kernel(), where_now(), report);
   switch_fiber(*current_->fiber, main_);  // never returns
   __builtin_unreachable();
 }
@@ -311,7 +333,7 @@ void Executor::deadlock() {
   int shown = 0;
   const Thread* last = nullptr;
   for (uint32_t i = 0; i < count_; ++i) {
-    const Thread& t = threads_[i];
+    const Thread& t = block_->threads[i];
     if (t.state == State::done || (last && last->state == t.state && same(last->at, t.at))) continue;
     if (++shown > kShown) break;
     last = &t;
@@ -344,54 +366,76 @@ bool Executor::is_omitted(const char* what, Where at) {
 void Executor::finish_thread() {
   Thread* t = current_;
   t->state = State::done;
-  --live_;
+  --block_->live;
   ++events_;
   if (!t->copies.empty())
     stop(fmt::format("exits with {} asynchronous copies that it has not waited for, the first issued at {}",
                      t->copies.size(), line(pc_of(t->copies.front().pc))));
-  Warp& w = warps_[t->id / 32];
+  Warp& w = block_->warps[t->id / 32];
   w.live &= ~(1u << t->id % 32);
   for (const Lanes& l : w.open)
     if (l.mask >> t->id % 32 & 1)
       stop(fmt::format("exits while lanes {:#010x} of its warp wait for it in {} at {}", l.arrived,
                        name_of(l.instruction), text(l.at)));
-  if (!at_barrier_.empty())
-    stop(fmt::format("barrier divergence: exits while {} waits at {}", thread_text(at_barrier_[0]->id),
-                     text(at_barrier_[0]->at)));
+  if (!block_->at_barrier.empty())
+    stop(fmt::format("barrier divergence: exits while {} waits at {}", thread_text(block_->at_barrier[0]->id),
+                     text(block_->at_barrier[0]->at)));
 }
 
 void Executor::open_block_barrier() {
-  for (int* out : votes_out_) *out = votes_;
-  votes_out_.clear();
-  votes_ = 0;
+  for (int* out : block_->votes_out) *out = block_->votes;
+  block_->votes_out.clear();
+  block_->votes = 0;
   ++events_;
   if (profile) profile->block_barrier();
   Checker::block_barrier();
-  make_ready(at_barrier_);
-  at_barrier_.clear();
+  make_ready(block_->at_barrier);
+  block_->at_barrier.clear();
 }
 
-void Executor::block_barrier(bool vote, int* votes, Where at) {
+void Executor::block_barrier(bool vote, int* votes, Where at, bool of_grid) {
   Thread* t = current_;
-  if (live_ != count_)
+  if (block_->live != count_)
     stop(fmt::format("barrier divergence: waits at {} after other threads of its block have exited", text(at)));
-  if (!at_barrier_.empty() && !same(at_barrier_[0]->at, at))
-    stop(fmt::format("barrier divergence: waits at {} while {} waits at {}", text(at), thread_text(at_barrier_[0]->id),
-                     text(at_barrier_[0]->at)));
+  if (!block_->at_barrier.empty() && !same(block_->at_barrier[0]->at, at))
+    stop(fmt::format("barrier divergence: waits at {} while {} waits at {}", text(at),
+                     thread_text(block_->at_barrier[0]->id), text(block_->at_barrier[0]->at)));
   t->at = at;
   t->state = State::at_barrier;
-  at_barrier_.push_back(t);
-  votes_ += vote;
-  if (votes) votes_out_.push_back(votes);
-  if (at_barrier_.size() == live_) open_block_barrier();
+  block_->at_barrier.push_back(t);
+  block_->votes += vote;
+  if (votes) block_->votes_out.push_back(votes);
+  if (block_->at_barrier.size() == block_->live) {
+    if (of_grid) return switch_fiber(*t->fiber, main_);  // until run_block() opens the barrier
+    open_block_barrier();
+  }
   switch_away();
+}
+
+void Executor::grid_barrier(uint32_t* arrived, uint32_t number, const void* pc, Where at) {
+  if (!cooperative_) stop(fmt::format("waits for the grid at {} in a launch that is not cooperative", text(at)));
+  if (number != grid_barriers_)
+    stop(fmt::format("the barrier of the grid at {} has number {}, and {} were before it", text(at), number,
+                     grid_barriers_));
+  if (current_->id == 0) {  // the thread that counts its block
+    Checker::access(arrived, sizeof *arrived, Access::atomic, pc_of(pc), true);
+    const uint32_t blocks = here.grid_size.x * here.grid_size.y * here.grid_size.z;
+    if (grid_counter_ && grid_counter_ != arrived)
+      stop(fmt::format("the barrier of the grid at {} counts in another place than other blocks", text(at)));
+    if (*arrived / blocks != number)
+      stop(fmt::format("the counter of the barrier of the grid at {} holds {}, with {} blocks and number {}", text(at),
+                       *arrived, blocks, number));
+    grid_counter_ = arrived;
+    ++*arrived;
+  }
+  block_barrier(false, nullptr, at, true);
 }
 
 void Executor::named_barrier(int id, int threads, bool wait, Where at) {
   if (id < 0 || id >= kNamedBarriers) stop(fmt::format("named barrier {} at {}: there are 0 to 15", id, text(at)));
   if (threads <= 0 || threads % 32 != 0)
     stop(fmt::format("named barrier of {} threads at {}: a multiple of 32 is allowed", threads, text(at)));
-  NamedBarrier& b = named_[id];
+  NamedBarrier& b = block_->named[id];
   Thread* t = current_;
   Checker::release_barrier(id, t->id);
   ++b.arrived;
@@ -414,7 +458,7 @@ void Executor::named_barrier(int id, int threads, bool wait, Where at) {
 void Executor::warp_collective(uint32_t mask, WarpInstruction instruction, const void* in, void* out,
                                void (*finish)(const Lanes&), Where at) {
   Thread* t = current_;
-  Warp& w = warps_[t->id / 32];
+  Warp& w = block_->warps[t->id / 32];
   const uint32_t lane = t->id % 32, bit = 1u << lane;
   if (!(mask & bit))
     stop(fmt::format("{} at {}: the mask {:#010x} lacks the caller's lane {}", name_of(instruction), text(at), mask,
@@ -445,7 +489,7 @@ void Executor::warp_collective(uint32_t mask, WarpInstruction instruction, const
     std::array<Thread*, 32> members;
     size_t count = 0;
     for (uint32_t l = 0; l < 32; ++l)
-      if (mask >> l & 1) members[count++] = &threads_[t->id / 32 * 32 + l];
+      if (mask >> l & 1) members[count++] = &block_->threads[t->id / 32 * 32 + l];
     w.open.erase(open);
     make_ready({members.data(), count});
   }
@@ -458,15 +502,15 @@ void Executor::pause(Where at) {
   const uint64_t max_idle_polls = 8 * uint64_t{count_} + 4096;
   if (events_ != t->seen_events) {
     t->seen_events = events_;
-    idle_polls_ = 0;
-  } else if (++idle_polls_ > max_idle_polls) {
+    block_->idle_polls = 0;
+  } else if (++block_->idle_polls > max_idle_polls) {
     t->at = at;
     t->state = State::polling;
     deadlock();
   }
   t->at = at;
   t->state = State::polling;
-  ready_.push_back(t);
+  block_->ready.push_back(t);
   switch_away();
 }
 
@@ -474,7 +518,7 @@ void Executor::pause(Where at) {
 
 void* Executor::static_shared(const void* key, const char* name, size_t bytes, size_t element) {
   int64_t total = static_cast<int64_t>(bytes);
-  for (const SharedArray& a : shared_) {
+  for (const SharedArray& a : block_->shared) {
     if (a.key == key) return a.region->base;
     total += static_cast<int64_t>(a.region->bytes);
   }
@@ -483,31 +527,33 @@ void* Executor::static_shared(const void* key, const char* name, size_t bytes, s
   if (total + dynamic_bytes_ > kMaxSharedBytes)
     stop(fmt::format("shared memory: {} static bytes with '{}' and {} dynamic ones, {} in all are allowed", total, name,
                      dynamic_bytes_, kMaxSharedBytes));
-  if (profile) profile->shared_array(bytes);
-  shared_.push_back({key, &device_memory().allocate(bytes, name, true, element)});
-  return shared_.back().region->base;
+  if (profile && shared_keys_.insert(key).second) profile->shared_array(bytes);
+  block_->shared.push_back({key, &device_memory().allocate(bytes, name, true, element)});
+  return block_->shared.back().region->base;
 }
 
 void* Executor::dynamic_shared(size_t element) {
   if (dynamic_bytes_ == 0) stop("uses dynamic shared memory, but the launch requests none");
-  if (!dynamic_)
-    dynamic_ = &device_memory().allocate(static_cast<size_t>(dynamic_bytes_), "dynamic shared", true, element);
-  return dynamic_->base;
+  if (!block_->dynamic)
+    block_->dynamic = &device_memory().allocate(static_cast<size_t>(dynamic_bytes_), "dynamic shared", true, element);
+  return block_->dynamic->base;
 }
 
-void Executor::free_shared() {
-  for (const SharedArray& a : shared_) device_memory().release(a.region->base);
-  shared_.clear();
-  if (dynamic_) device_memory().release(dynamic_->base);
-  dynamic_ = nullptr;
+void Executor::free_shared(Block& block) {
+  for (const SharedArray& a : block.shared) device_memory().release(a.region->base);
+  block.shared.clear();
+  if (block.dynamic) device_memory().release(block.dynamic->base);
+  block.dynamic = nullptr;
 }
 
 // Instructions that take addresses of one kind of memory. What lies in no region is left to the checker.
 void Executor::require_space(const void* address, bool shared, const char* what, const void* pc) {
   const Region* r = device_memory().find(address);
-  if (r && r->shared != shared)
+  if (r && (r->shared != shared || r->constant))
     stop(fmt::format("{} at {} is '{}', which is in {} memory", what, line(pc_of(pc)), r->name,
-                     r->shared ? "shared" : "global"));
+                     r->constant ? "constant"
+                     : r->shared ? "shared"
+                                 : "global"));
 }
 
 // Between issue and wait the target has neither its old data nor the new.
@@ -544,32 +590,43 @@ void Executor::wait(int groups_left) {
 
 // --- launches -------------------------------------------------------------------------------------------------------
 
-void Executor::run_block(uint32_t linear) {
-  live_ = count_;
-  started_ = 0;
-  votes_ = 0;
-  idle_polls_ = 0;
-  ready_.clear();
-  at_barrier_.clear();
-  votes_out_.clear();
-  for (NamedBarrier& b : named_) {
+void Executor::begin_block(Block& block, uint32_t linear) {
+  block.linear = linear;
+  if (block.threads.size() < count_) block.threads.resize(count_);
+  block.warps.resize((count_ + 31) / 32);
+  block.live = count_;
+  block.started = 0;
+  block.votes = 0;
+  block.idle_polls = 0;
+  block.ready.clear();
+  block.at_barrier.clear();
+  block.votes_out.clear();
+  for (NamedBarrier& b : block.named) {
     b.arrived = 0;
     b.waiting.clear();
   }
-  for (uint32_t w = 0; w < warps_.size(); ++w) {
+  for (uint32_t w = 0; w < block.warps.size(); ++w) {
     const uint32_t lanes = std::min(count_ - w * 32, 32u);
-    warps_[w].lanes = warps_[w].live = lanes == 32 ? UINT32_MAX : (1u << lanes) - 1;
-    warps_[w].open.clear();
+    block.warps[w].lanes = block.warps[w].live = lanes == 32 ? UINT32_MAX : (1u << lanes) - 1;
+    block.warps[w].open.clear();
   }
   if (settings.order == Order::shuffled) {
-    random_.seed(settings.seed * 0x9e3779b97f4a7c15u + linear);
-    order_.resize(count_);
-    std::iota(order_.begin(), order_.end(), 0u);
-    std::shuffle(order_.begin(), order_.end(), random_);
+    block.random.seed(settings.seed * 0x9e3779b97f4a7c15u + linear);
+    block.order.resize(count_);
+    std::iota(block.order.begin(), block.order.end(), 0u);
+    std::shuffle(block.order.begin(), block.order.end(), block.random);
   }
-  Checker::begin_block(count_, linear);
+}
+
+// Until all threads of the block have ended or wait at the barrier of the grid.
+void Executor::run_block(Block& block) {
+  block_ = &block;
+  const auto& size = here.grid_size;
+  here.block = {block.linear % size.x, block.linear / size.x % size.y, block.linear / (size.x * size.y)};
+  Checker::begin_block(count_, block.linear);
+  if (!block.at_barrier.empty()) open_block_barrier();
   Thread* first = next();
-  first->fiber = take_fiber();
+  if (!first->fiber) first->fiber = take_fiber();
   resume(first);
   switch_fiber(main_, *first->fiber);
   running = false;
@@ -578,11 +635,38 @@ void Executor::run_block(uint32_t linear) {
   if (profile) profile->end_block();
 }
 
-std::vector<uint32_t> Executor::block_order(uint64_t count) const {
-  const auto chosen = static_cast<uint64_t>(settings.blocks);
+// The blocks of a cooperative launch, in turn from one barrier of the grid to the next.
+void Executor::run_together(std::vector<Block>& blocks) {
+  for (;;) {
+    const Block* waiting = nullptr;
+    for (Block& block : blocks) {
+      run_block(block);
+      if (!report_.empty()) return;
+      if (block.live > 0) waiting = &block;
+    }
+    if (!waiting) return;
+    const Where at = waiting->at_barrier[0]->at;
+    const auto ended = [](const Block& block) { return block.live == 0; };
+    const auto elsewhere = [&](const Block& block) { return !same(block.at_barrier[0]->at, at); };
+    const auto report = [&](const char* what, const Block& block, const std::string& where) {
+      report_ = fmt::format("{}: {}: {} waits at the barrier of the grid at {}, and {} {}", name_of_kernel(), what,
+                            block_text(waiting->linear), text(at), block_text(block.linear), where);
+    };
+    if (const auto b = std::ranges::find_if(blocks, ended); b != blocks.end())
+      return report("deadlock", *b, "has ended");
+    if (const auto b = std::ranges::find_if(blocks, elsewhere); b != blocks.end())
+      return report("divergence of the grid's barrier", *b, "at the one at " + text(b->at_barrier[0]->at));
+    Checker::grid_barrier();
+    ++grid_barriers_;
+    grid_counter_ = nullptr;
+  }
+}
+
+// chosen: how many blocks run beside the first and the last; 0: all.
+std::vector<uint32_t> Executor::block_order(uint64_t count, uint64_t chosen) {
   std::vector<uint32_t> order;
   std::mt19937_64 random(settings.seed);
-  if (settings.blocks > 0 && count > chosen + 2) {
+  if (chosen > 0 && count > chosen + 2) {
     order = {0, static_cast<uint32_t>(count - 1)};
     for (uint64_t i = 0; i < chosen; ++i) order.push_back(static_cast<uint32_t>(1 + random() % (count - 2)));
     std::sort(order.begin(), order.end());
@@ -604,6 +688,11 @@ void Executor::run(const void* kernel, void (*call)(const void*), const void* ar
   if (grid.shared_bytes > kMaxSharedBytes)
     throw Error("launch: {} bytes of shared memory over this device's limit {}", grid.shared_bytes, kMaxSharedBytes);
   if (g.count() > UINT32_MAX) throw Error("launch: {} blocks; the host runs at most 2^32 - 1", g.count());
+  if (multiprocessors_together > 0) {
+    const int64_t max = cooperative_blocks(multiprocessors_together, grid.threads.count(), grid.shared_bytes);
+    if (g.count() > max)
+      throw Report(fmt::format("launch: a cooperative grid of {} blocks; the device holds {}", g.count(), max));
+  }
   const auto narrow = [](int64_t v) { return static_cast<unsigned>(v); };
   here.block_size = {narrow(grid.threads.x), narrow(grid.threads.y), narrow(grid.threads.z)};
   here.grid_size = {narrow(g.x), narrow(g.y), narrow(g.z)};
@@ -614,20 +703,31 @@ void Executor::run(const void* kernel, void (*call)(const void*), const void* ar
   arguments_bytes = argument_bytes;
   dynamic_bytes_ = grid.shared_bytes;
   count_ = narrow(grid.threads.count());
-  if (threads_.size() < count_) threads_.resize(count_);
-  warps_.resize((count_ + 31) / 32);
+  cooperative_ = multiprocessors_together > 0;
+  grid_barriers_ = 0;
+  grid_counter_ = nullptr;
+  shared_keys_.clear();
   report_.clear();
-  Checker::begin_launch();
-  const std::vector<uint32_t> order = block_order(static_cast<uint64_t>(g.count()));
+  Checker::begin_launch(cooperative_);
+  // Blocks that wait for each other cannot be left out.
+  const std::vector<uint32_t> order =
+      block_order(static_cast<uint64_t>(g.count()), cooperative_ ? 0 : static_cast<uint64_t>(settings.blocks));
   if (profile) profile->begin_launch(kernel, grid, order.size());
-  for (const uint32_t b : order) {
-    here.block = {b % here.grid_size.x, b / here.grid_size.x % here.grid_size.y,
-                  b / (here.grid_size.x * here.grid_size.y)};
-    run_block(b);
-    if (!report_.empty()) break;
+  std::vector<Block> together(cooperative_ ? order.size() : 0);
+  for (size_t i = 0; i < together.size(); ++i) begin_block(together[i], order[i]);
+  if (cooperative_) {
+    run_together(together);
+  } else {
+    for (const uint32_t b : order) {
+      begin_block(usual_, b);
+      run_block(usual_);
+      if (!report_.empty()) break;
+    }
   }
   if (profile) profile->end_launch();
-  free_shared();
+  for (Block& block : together) free_shared(block);
+  free_shared(usual_);
+  block_ = &usual_;
   if (!report_.empty()) {
     drop_fibers();
     throw Report(report_);
@@ -639,6 +739,18 @@ void Executor::run(const void* kernel, void (*call)(const void*), const void* ar
 void run(const void* kernel, void (*call)(const void*), const void* arguments, size_t argument_bytes,
          const Grid& grid) {
   executor.run(kernel, call, arguments, argument_bytes, grid);
+}
+
+Together::Together(int multiprocessors) { multiprocessors_together = multiprocessors; }
+Together::~Together() { multiprocessors_together = 0; }
+
+int64_t cooperative_blocks(int multiprocessors, int64_t threads, int64_t shared_bytes) {
+  // Of a multiprocessor of sm_90, and what the system takes of it for each block (CUDA Programming Guide). Static
+  // shared memory is not counted: it is not known before the kernel runs.
+  constexpr int64_t kWarps = 64, kBlocks = 32, kSharedBytes = 233472, kSystemBytes = 1024;
+  const int64_t warps = std::max<int64_t>(1, (threads + 31) / 32);
+  const int64_t resident = std::min({kBlocks, kWarps / warps, kSharedBytes / (shared_bytes + kSystemBytes)});
+  return std::min(multiprocessors * resident, kMaxThreadsTogether / std::max<int64_t>(1, threads));
 }
 
 // The runtime is not instrumented, but code that it calls back may be: accesses are not checked until the kernel
@@ -657,6 +769,15 @@ void block_barrier(bool vote, int* votes, Where at) {
   const InRuntime here_now;
   if (mutation && !votes && executor.is_omitted("__syncthreads", at)) return;
   executor.block_barrier(vote, votes, at);
+}
+void grid_barrier(uint32_t* arrived, uint32_t number, Where at) {
+  const InRuntime here_now;
+  if (mutation && executor.is_omitted("grid_barrier", at)) return;
+  executor.grid_barrier(arrived, number, __builtin_return_address(0), at);
+}
+void read_only_access(const void* address, size_t bytes) {
+  const InRuntime here_now;
+  Checker::read_only(address, bytes, "__ldg", pc_of(__builtin_return_address(0)));
 }
 void named_barrier(int id, int threads, bool wait, Where at) {
   const InRuntime here_now;

@@ -11,8 +11,8 @@
 
 namespace duet::simt::host {
 namespace {
-constexpr size_t kMaxKeptBytes = size_t{1} << 20;   // larger allocations return their pages to the system
-constexpr size_t kMaxHeapBytes = size_t{64} << 10;  // more cells are mapped
+constexpr size_t kMaxKeptBytes = size_t{1} << 20;  // larger allocations return their pages to the system
+constexpr size_t kMaxHeapBytes = size_t{4} << 20;  // more cells are mapped
 
 char* reserve(size_t bytes) {
   void* p = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -93,6 +93,19 @@ void Memory::release(void* base) {
     last = std::find_if(free_.begin(), free_.end(), is_last);
     if (last == free_.end()) break;
     used_ -= last->first * kPage;
+  }
+}
+
+void mark(void* to, int64_t bytes, bool written) {
+  Region* r = device_memory().find(to);
+  if (!r || bytes <= 0 || (!written && !r->touched)) return;
+  r->touched = true;
+  const auto first = static_cast<size_t>(static_cast<char*>(to) - r->base),
+             last = first + static_cast<size_t>(bytes) - 1;
+  r->fit(first | (last + 1));
+  for (size_t i = first >> r->shift; i <= last >> r->shift; ++i) {
+    r->cells[i] = {};
+    r->cells[i].written = written;
   }
 }
 

@@ -61,6 +61,7 @@ struct Region {
   Cells cells;
   bool all_written = false;  // the host wrote all of it, without a mark in each cell
   bool touched = false;      // a cell may have been changed since the allocation
+  bool constant = false;     // kernels only read it
   // Makes cells so small that none lies across a boundary of accesses at `offsets` (several, joined by |).
   void fit(size_t offsets) {
     if (offsets & ((size_t{1} << shift) - 1)) refine(offsets % 2 == 0 ? 1 : 0);
@@ -103,5 +104,6 @@ class Memory {
 
 extern constinit Memory* the_memory;  // made by the first context
 inline Memory& device_memory() { return *the_memory; }
+void mark(void* to, int64_t bytes, bool written);  // as written by the host, or as not written
 
 }  // namespace duet::simt::host

@@ -3,8 +3,11 @@
 // kBugs at the end lists them, each with part of the report that is expected.
 #include "simt/selftest/bugs.h"
 
+#include "simt/constant.h"
+#include "simt/cooperative.h"
 #include "simt/launch.h"
 #include "simt/mma.h"
+#include "simt/texture.h"
 
 namespace duet::DUET_DEVICE {
 namespace {
@@ -352,6 +355,78 @@ IN_TURN(index_as_turn, index_as_turn, false)
 IN_TURN(no_fence_before_a_volatile_flag, no_fence_before_the_flag, true)
 IN_TURN(no_fence_after_a_volatile_flag, no_fence_after_the_flag, true)
 #undef IN_TURN
+
+// A barrier of the grid.
+__device__ unsigned of_next_block() { return (blockIdx.x + 1) % gridDim.x * blockDim.x + threadIdx.x; }
+
+template <bool kFixed>
+__global__ void no_grid_barrier(const float* x, float* y, float* z, unsigned* counter) {
+  const unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
+  y[i] = 2 * x[i];
+  if (kFixed)
+    grid_barrier(counter, 0);
+  else
+    __syncthreads();
+  z[i] = y[of_next_block()];
+}
+template <bool kFixed>
+__global__ void no_second_grid_barrier(const float* x, float* y, float* z, unsigned* counter) {
+  DUET_SHARED(float, s, [64]);
+  const unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
+  s[thread()] = y[i] = x[i];
+  grid_barrier(counter, 0);
+  const float other = y[of_next_block()] + s[63 - thread()];
+  if (kFixed) grid_barrier(counter, 1);
+  y[i] = other;
+  if (kFixed) grid_barrier(counter, 2);
+  z[i] = y[of_next_block()];
+}
+template <bool kFixed>
+__global__ void grid_barrier_of_some_blocks(const float* x, float* y, unsigned* counter) {
+  y[blockIdx.x * blockDim.x + threadIdx.x] = x[thread()];
+  if (kFixed || blockIdx.x != 1) grid_barrier(counter, 0);
+}
+template <bool kFixed>
+__global__ void two_grid_barriers_for_one(const float* x, float* y, unsigned* counter) {
+  if (kFixed || blockIdx.x != 1)
+    grid_barrier(counter, 0);
+  else
+    grid_barrier(counter, 0);
+  y[blockIdx.x * blockDim.x + threadIdx.x] = x[thread()];
+}
+template <bool kFixed>
+__global__ void grid_barrier_of_some_threads(const float* x, float* y, unsigned* counter) {
+  y[blockIdx.x * blockDim.x + threadIdx.x] = x[thread()];
+  if (kFixed || thread() != 40) grid_barrier(counter, 0);
+}
+template <bool kFixed>
+__global__ void grid_barrier_of_the_same_number(const float* x, float* y, float* z, unsigned* counter) {
+  const unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
+  y[i] = x[i];
+  grid_barrier(counter, 0);
+  z[i] = y[of_next_block()];
+  grid_barrier(counter, kFixed ? 1 : 0);
+  y[i] = z[of_next_block()];
+}
+template <bool kFixed>
+__global__ void read_only_load_of_what_was_written(const float* x, float* y, float* z, unsigned* counter) {
+  const unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
+  y[i] = __ldg(x + i);
+  grid_barrier(counter, 0);
+  z[i] = kFixed ? __ldcg(y + of_next_block()) : __ldg(y + of_next_block());
+}
+template <bool kFixed>
+__global__ void grid_barrier_counts_apart(const float* x, float* y, float* z, unsigned* counter) {
+  y[blockIdx.x * blockDim.x + threadIdx.x] = x[thread()];
+  grid_barrier(counter + (kFixed ? 0 : blockIdx.x), 0);
+  z[blockIdx.x * blockDim.x + threadIdx.x] = x[thread()];
+}
+template <bool kFixed>
+__global__ void grid_counter_is_not_cleared(float* y, unsigned* counter) {
+  if (!kFixed && blockIdx.x == 0 && thread() == 0) atomicAdd(counter, 3u);
+  grid_barrier(counter, 0);
+  y[blockIdx.x * blockDim.x + threadIdx.x] = 1;
+}
 
 // --- bounds --------------------------------------------------------------------------------------------------------
 
@@ -780,6 +855,57 @@ __global__ void copies_to_global_memory(const float* x, float* y, float* z) {
   y[t] = kFixed ? s[4 * t] : z[4 * t];
 }
 
+// --- constant memory ------------------------------------------------------------------------------------------------
+
+DUET_CONSTANT(float, bank, kLength);
+
+__global__ void copies_bank(float* y) { y[thread()] = bank[thread()]; }
+template <bool kFixed>
+__global__ void past_the_bank(float* y) {
+  y[thread()] = bank[thread() + (kFixed ? 0 : 1)];
+}
+template <bool kFixed>
+__global__ void before_the_bank(float* y) {
+  y[thread()] = bank[thread() - (kFixed ? 0 : 1)];
+}
+template <bool kFixed>
+__global__ void writes_the_bank(float* y) {
+  if (!kFixed) const_cast<float*>(static_cast<const float*>(bank))[thread()] = 1;
+  y[thread()] = bank[thread()];
+}
+template <bool kFixed>
+__global__ void copies_from_the_bank(const float* x, float* y) {
+  DUET_SHARED(float, s, [128]);
+  const int t = thread();
+  cp_async16(s + 4 * t, (kFixed ? x : static_cast<const float*>(bank)) + 4 * t);
+  cp_async_commit();
+  cp_async_wait<0>();
+  y[t] = s[4 * t];
+}
+
+// --- textures -------------------------------------------------------------------------------------------------------
+
+template <bool kFixed>
+__global__ void past_the_texture(Texture<float> x, float* y) {
+  y[thread()] = x[thread() + (kFixed ? 0 : 1)];
+}
+template <bool kFixed>
+__global__ void before_the_texture(Texture<float> x, float* y) {
+  y[thread()] = x[thread() - (kFixed ? 0 : 1)];
+}
+template <bool kFixed>
+__global__ void fetches_what_it_wrote(Texture<float> of_y, const float* x, float* y) {
+  y[thread()] = x[thread()];
+  y[thread()] = (kFixed ? y[thread()] : of_y[thread()]) + 1;
+}
+template <bool kFixed>
+__global__ void fetches_what_others_write(Texture<float> of_y, float* y, float* z) {
+  z[thread()] = of_y[thread()];
+  if (kFixed) __syncthreads();
+  y[(thread() + 1) % kLength] = 1;
+}
+__global__ void copies_texture(Texture<float> x, float* y) { y[thread()] = x[thread()]; }
+
 // --- known misses: simt/selftest/known_misses.txt has the reasons ---------------------------------------------------
 
 template <bool kFixed>
@@ -808,6 +934,22 @@ void start(void (*kernel)(P...), Grid grid, A... arguments) {
      (void)a;                                            \
      fixed ? start(&kernel<true>, grid, __VA_ARGS__) : start(&kernel<false>, grid, __VA_ARGS__); \
    } \
+  }
+// As BUG, with the values of x in constant memory.
+#define BANK_BUG(kernel, report, ...)                                                                         \
+  {                                                                                                           \
+#kernel, report, [](bool fixed, const Arrays& a) {                                                          \
+      fill_constant(bank, a.x, kLength, nullptr);                                                                \
+      fixed ? start(&kernel<true>, __VA_ARGS__) : start(&kernel<false>, __VA_ARGS__);                           \
+    } \
+  }
+// As BUG, in a cooperative launch.
+#define GRID_BUG(kernel, report, grid, ...)                                                 \
+  {                                                                                         \
+#kernel, report, [](bool fixed, const Arrays& a) {                                        \
+      const host::Together together(2);                                                       \
+      fixed ? start(&kernel<true>, grid, __VA_ARGS__) : start(&kernel<false>, grid, __VA_ARGS__); \
+    } \
   }
 constexpr Grid of(int64_t blocks, int64_t threads, int64_t shared = 0) {
   return {.blocks = blocks, .threads = threads, .shared_bytes = shared};
@@ -850,6 +992,25 @@ const selftest::Bug kBugs[] = {
     BUG(no_fence_before_a_volatile_flag, "race on 'z'", of(3, 32), a.x, a.z, a.counter),
     BUG(no_fence_after_a_volatile_flag, "race on 'z'", of(3, 32), a.x, a.z, a.counter),
     BUG(resets_an_atomic_counter, "race on 'counter'", of(1, 64), a.counter, a.y),
+    GRID_BUG(no_grid_barrier, "race on 'y'", of(3, 64), a.x, a.y, a.z, a.counter),
+    GRID_BUG(no_second_grid_barrier, "race on 'y'", of(3, 64), a.x, a.y, a.z, a.counter),
+    GRID_BUG(grid_barrier_of_some_blocks, "deadlock: block", of(3, 64), a.x, a.y, a.counter),
+    GRID_BUG(two_grid_barriers_for_one, "divergence of the grid's barrier: block", of(3, 64), a.x, a.y, a.counter),
+    GRID_BUG(grid_barrier_of_some_threads, "barrier divergence", of(3, 64), a.x, a.y, a.counter),
+    GRID_BUG(grid_barrier_of_the_same_number, "number 0, and 1 were before", of(3, 64), a.x, a.y, a.z, a.counter),
+    GRID_BUG(read_only_load_of_what_was_written, "which this launch has written", of(3, 64), a.x, a.y, a.z, a.counter),
+    GRID_BUG(grid_barrier_counts_apart, "counts in another place", of(3, 64), a.x, a.y, a.z, a.counter),
+    GRID_BUG(grid_counter_is_not_cleared, "holds 3, with 3 blocks and number 0", of(3, 64), a.y, a.counter),
+    {"grid_barrier_of_a_usual_launch", "not cooperative",
+     [](bool fixed, const Arrays& a) {
+       const host::Together together(fixed ? 2 : 0);
+       start(&no_grid_barrier<true>, of(3, 64), a.x, a.y, a.z, a.counter);
+     }},
+    {"more_blocks_than_fit", "a cooperative grid of 3 blocks; the device holds 2",
+     [](bool fixed, const Arrays& a) {
+       const host::Together together(fixed ? 3 : 2);
+       start(&grid_barrier_of_some_blocks<true>, of(3, 64, 200 << 10), a.x, a.y, a.counter);
+     }},
     BUG(reads_one_too_many, "out of bounds: read of 4 bytes", of(1, 256), a.x, a.y),
     BUG(guard_lets_one_through, "out of bounds: write", of(2, 256), a.x, a.y, kLength),
     BUG(no_guard, "out of bounds", of(3, 96), a.x, a.y, kLength),
@@ -911,6 +1072,38 @@ const selftest::Bug kBugs[] = {
      [](bool fixed, const Arrays& a) {
        float local[kLength] = {};
        start(&copies<true>, of(1, 32), fixed ? a.x : local, a.y);
+     }},
+    BANK_BUG(past_the_bank, "of 'bank'[256] which has 256 elements", of(1, 256), a.y),
+    BANK_BUG(before_the_bank, "of 'bank'[-1]", of(1, 256), a.y),
+    BANK_BUG(writes_the_bank, "write of 'bank'[0] at", of(1, 256), a.y),
+    BANK_BUG(copies_from_the_bank, "is 'bank', which is in constant memory", of(1, 32), a.x, a.y),
+    {"bank_left_by_a_longer_copy", "read of 'bank'[128] at",
+     [](bool fixed, const Arrays& a) {
+       fill_constant(bank, a.x, kLength, nullptr);
+       fill_constant(bank, a.x, fixed ? kLength : kLength / 2, nullptr);
+       start(&copies_bank, of(1, kLength), a.y);
+     }},
+    {"fills_too_much", "a copy of 1028 bytes into 'bank', which has 1024",
+     [](bool fixed, const Arrays& a) { fill_constant(bank, a.x, kLength + (fixed ? 0 : 1), nullptr); }},
+    {"fills_from_past_the_tensor", "into 'bank' from 'x'[1], which has 256 elements",
+     [](bool fixed, const Arrays& a) { fill_constant(bank, a.x + (fixed ? 0 : 1), kLength, nullptr); }},
+    {"fills_from_the_host", "memory that is not the device's",
+     [](bool fixed, const Arrays& a) { fill_constant(bank, fixed ? a.x : a.host, kLength, nullptr); }},
+    BUG(past_the_texture, "fetch of element 256", of(1, 256), Texture<float>(a.x, kLength), a.y),
+    BUG(before_the_texture, "fetch of element -1", of(1, 256), Texture<float>(a.x, kLength), a.y),
+    BUG(fetches_what_it_wrote, "fetch of 'y'[0] at", of(1, 256), Texture<float>(a.y, kLength), a.x, a.y),
+    BUG(fetches_what_others_write, "fetch of 'y'[1] at", of(1, 256), Texture<float>(a.y, kLength), a.y, a.z),
+    {"texture_past_the_tensor", "of 'x'[256] which has 256 elements",
+     [](bool fixed, const Arrays& a) {
+       start(&copies_texture, of(1, kLength), Texture<float>(a.x + (fixed ? 0 : 1), kLength), a.y);
+     }},
+    {"texture_of_what_was_not_written", "read of 'z'[0]",
+     [](bool fixed, const Arrays& a) {
+       start(&copies_texture, of(1, kLength), Texture<float>(fixed ? a.x : a.z, kLength), a.y);
+     }},
+    {"texture_of_the_hosts_memory", "read of host memory",
+     [](bool fixed, const Arrays& a) {
+       start(&copies_texture, of(1, kLength), Texture<float>(fixed ? a.x : a.host, kLength), a.y);
      }},
 
     BUG(more_threads_than_bounds, nullptr, of(1, 64), a.x, a.y),

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <deque>
 #include <fstream>
 #include <map>
 #include <memory>
@@ -240,13 +241,16 @@ std::vector<ProblemCase> small_cases(const Op& op) {
   return small;
 }
 
-// A loop of these implementations runs more than once only where the tensors are too large for the op tests.
+// A loop of these implementations runs more than once only in cases beyond kMaxCaseAccesses.
 struct LargeCase {
   const char *op, *text, *implementation;
 };
 constexpr LargeCase kLargeCases[] = {
     // More tiles than add_up_kernel has threads.
     {"prune", "n:1052673 dtype:bf16 scheme:magnitude w=below:4", "simt.tuned"},
+    // A block of a cooperative launch has two groups of sequences.
+    {"rnn_tanh", "T:2 B:49 I:1 H:129 dtype:f32", "simt.tuned"},
+    {"lstm_backward", "T:2 B:57 I:1 H:129 dtype:bf16", "simt.tuned"},
 };
 
 // Runs the implementations of `uses` on each small case of their ops and on the large ones, until one fails.
@@ -291,14 +295,18 @@ bool sync_mutants(bool verbose) {
         for (const SyncPoint& p : mutation.seen) points[p].push_back({job, options});
       }
     }
+  std::deque<Problem> large;  // jobs refer to them
   for (const LargeCase& c : kLargeCases) {
-    const Problem problem = parse_case(c.op, c.text);
+    const Problem& problem = large.emplace_back(parse_case(c.op, c.text));
+    const Job job{find_implementation(c.op, c.implementation), &problem, accesses_of(problem)};
+    mutation.seen.clear();
     ++jobs;
-    if (const std::string failure = run_job({find_implementation(c.op, c.implementation), &problem, 0}, kForward);
-        !failure.empty()) {
+    if (const std::string failure = run_job(job, kForward); !failure.empty()) {
       ++reported;
       fmt::print("false report: {}/{}/{}: {}\n", c.op, c.implementation, problem.label(), failure);
     }
+    for (const SyncPoint& p : mutation.seen)  // of the others, small cases tell
+      if (!points.contains(p)) points[p].push_back({job, kForward});
   }
   size_t found = 0, equivalents = 0;
   for (auto& [point, uses] : points) {

@@ -18,6 +18,7 @@ found=$(awk -f "$checks/code.awk" "${files[@]}" | awk '
     code = substr($0, length(at) + 2)
     refuse("<<<", "write launch(kernel, Grid{...}, args...) instead of <<<")
     refuse("__shared__", "write DUET_SHARED or DUET_DYN_SHARED instead of __shared__")
+    refuse("__constant__", "write DUET_CONSTANT of simt/constant.h instead of __constant__")
     refuse("(^|[^A-Za-z0-9_])(__)?asm(__)?[^A-Za-z0-9_]", "no asm: name the instruction in simt/")
     refuse("include[ \t]*[<\"]cooperative_groups", "cooperative_groups.h gives the host nothing")
     refuse("(^|[^A-Za-z0-9_])cuda[A-Z][A-Za-z0-9_]*[ \t]*\\(", "no CUDA runtime call in a kernel file: launch() or core/cuda")

@@ -12,7 +12,8 @@
 
 namespace duet::softgpu {
 
-enum class Space : uint8_t { generic, shared };  // generic: global memory, and the windows of shared and local memory
+// generic: global and constant memory, and the windows of shared and local memory.
+enum class Space : uint8_t { generic, shared, constant };
 enum class Access : uint8_t { load, store, update };  // update: load and store, of an atomic
 
 // Where each lane's data is. A lane that takes no part has the pointer of one that does, so that loops need no branch.
@@ -48,6 +49,7 @@ inline void read_addresses(const Warp& w, const Instruction& i, uint32_t lanes, 
   for (int l = 0; l < kLanes; ++l) address[l] = lanes >> l & 1 ? address[l] : first;
 }
 
+void require_constant(uint32_t lanes, const uint64_t (&address)[kLanes]);
 void require_scope(uint32_t lanes, const uint64_t (&address)[kLanes], uint64_t bytes, Access access);
 void note_accesses(uint32_t lanes, const uint64_t (&address)[kLanes], int bytes, Access access);
 
@@ -142,12 +144,12 @@ template <int kBytes, Access kAccess>
 }
 }  // namespace detail
 
-// kBytes: of one lane's access, 1 to 16, to which its address has to be aligned.
+// kBytes: of one lane's access, 1 to 16, to which its address has to be aligned. address: of lanes that take part; the
+// others have that of one that does.
 template <Space kSpace, int kBytes, Access kAccess>
-inline void resolve(Warp& w, const Instruction& i, uint32_t lanes, Pointers& p) {
-  alignas(64) uint64_t address[kLanes];
-  detail::read_addresses(w, i, lanes, address);
-  if constexpr (kSpace == Space::generic) {
+inline void resolve(Warp& w, uint32_t lanes, const uint64_t (&address)[kLanes], Pointers& p) {
+  if constexpr (kSpace == Space::constant) detail::require_constant(lanes, address);
+  if constexpr (kSpace != Space::shared) {
     if (kernel_accesses_) [[unlikely]]
       detail::note_accesses(lanes, address, kBytes, kAccess);
     if (scope_) detail::require_scope(lanes, address, kBytes, kAccess);
@@ -156,6 +158,13 @@ inline void resolve(Warp& w, const Instruction& i, uint32_t lanes, Pointers& p) 
     if (detail::resolve_in<kBytes, kAccess>(w.block->shared, address, p)) return;
   }
   detail::resolve_slowly<kBytes, kAccess>(w, kSpace, lanes, address, p);
+}
+
+template <Space kSpace, int kBytes, Access kAccess>
+inline void resolve(Warp& w, const Instruction& i, uint32_t lanes, Pointers& p) {
+  alignas(64) uint64_t address[kLanes];
+  detail::read_addresses(w, i, lanes, address);
+  resolve<kSpace, kBytes, kAccess>(w, lanes, address, p);
 }
 
 }  // namespace duet::softgpu

@@ -32,7 +32,8 @@ struct Scope {
 
 class Decoder {
  public:
-  Decoder(const Module& module, const EntryText& entry, Kernel& kernel) : module_(module), kernel_(kernel) {
+  Decoder(const Module& module, const EntryText& entry, const Addresses& constants, Kernel& kernel)
+      : module_(module), addresses_(constants), kernel_(kernel) {
     kernel.name = entry.name;
     kernel.parameters = entry.parameters;
     kernel.parameter_bytes = entry.parameter_bytes;
@@ -223,11 +224,20 @@ class Decoder {
       dynamic_addresses_.emplace_back(place, bytes);
       return place;
     }
+    for (const Declaration& d : module_.variables())
+      if (d.space == "const" && d.name == text) return constant(address_of(d), bytes);
     for (const Parameter& p : kernel_.parameters)
       if (p.name == text) return constant(static_cast<uint64_t>(p.offset), bytes);
     if (text == "WARP_SZ") return constant(kLanes, bytes);
     if (!text.empty() && (text[0] == '-' || (text[0] >= '0' && text[0] <= '9'))) return constant(literal(text), bytes);
     fail("operand '{}' is not understood", text);
+  }
+
+  uint64_t address_of(const Declaration& d) const {
+    if (d.has_values) fail("variable '{}' in .const that has values from the start is not supported", d.name);
+    const auto found = addresses_.find(d.name);
+    if (found == addresses_.end()) fail("variable '{}' in .const is not registered", d.name);
+    return found->second;
   }
 
   int register_bytes(std::string_view text, int otherwise) {
@@ -409,6 +419,18 @@ class Decoder {
         address(s.operands[1], i);
         break;
       }
+      case Shape::texture: {
+        require_operands(s, 2, 2);
+        const auto parts = elements(s.operands[0]);
+        const auto source = split_operands(s.operands[1].substr(1, s.operands[1].size() - 2));
+        if (parts.size() != 4 || source.size() != 2) fail("'{}' of {} registers", s.opcode, parts.size());
+        for (size_t e = 0; e < parts.size(); ++e) i.list[e] = operand(parts[e], 4);
+        i.a = operand(source[0], 8);
+        const auto index = elements(source[1]);
+        if (index.size() != 1) fail("'{}' with an index of {} parts", s.opcode, index.size());
+        i.b = operand(index[0], 4);
+        break;
+      }
       case Shape::copy: {
         require_operands(s, 3, 4);
         Instruction source;
@@ -517,6 +539,7 @@ class Decoder {
 
   static constexpr uint32_t kDynamic = 0xffffffff;  // the offset is known at the end
   const Module& module_;
+  const Addresses& addresses_;
   Kernel& kernel_;
   int line_ = 0;
   std::vector<Scope> scopes_;
@@ -528,9 +551,9 @@ class Decoder {
 };
 }  // namespace
 
-std::unique_ptr<Kernel> decode(const Module& module, const EntryText& entry) {
+std::unique_ptr<Kernel> decode(const Module& module, const EntryText& entry, const Addresses& constants) {
   auto kernel = std::make_unique<Kernel>();
-  Decoder decoder(module, entry, *kernel);
+  Decoder decoder(module, entry, constants, *kernel);
   decoder.run(module.statements(entry));
   return kernel;
 }

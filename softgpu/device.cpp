@@ -121,10 +121,24 @@ void Device::add_program(const void* wrapper) {
   programs_.back()->wrapper = wrapper;
 }
 
-// nvcc's code registers a program and then its functions.
+// nvcc's code registers a program and then its functions and variables.
 void Device::add_function(const void* stub, const char* name) {
   functions_[stub] = {name, nullptr};
   programs_of_[name].push_back(programs_.back().get());
+}
+
+// They live as long as the program.
+void Device::add_constant(const void* shadow, const char* name, uint64_t bytes) {
+  const std::string full = demangled(name);
+  const size_t scope = full.rfind("::");
+  const uint64_t address = memory.allocate_constant(bytes, scope == full.npos ? full : full.substr(scope + 2));
+  constants_[shadow] = {address, bytes};
+  programs_.back()->constants[name] = address;
+}
+
+const Device::Variable* Device::constant(const void* shadow) const {
+  const auto found = constants_.find(shadow);
+  return found == constants_.end() ? nullptr : &found->second;
 }
 
 void Device::read_modules(Program& p) const {
@@ -148,7 +162,7 @@ Kernel& Device::kernel(const void* stub) {
     for (const auto& module : p->modules)
       for (const EntryText& entry : module->entries())
         if (entry.name == f.name) {
-          f.kernel = decode(*module, entry);
+          f.kernel = decode(*module, entry, p->constants);
           static const std::map<std::string, int> registers = read_registers(limits.capability);
           if (const auto known = registers.find(demangled(f.name)); known != registers.end())
             f.kernel->registers_per_thread = known->second;
@@ -209,6 +223,8 @@ void Device::run_everything() {
     for (Stream* s : streams)
       if (!s->queue.empty()) busy.push_back(s);
     if (busy.empty()) break;
+    // By number: the choice is the same in every run, wherever the streams lie.
+    std::sort(busy.begin(), busy.end(), [](const Stream* a, const Stream* b) { return a->number < b->number; });
     run_one(*busy[random_() % busy.size()]);
   }
   wait_for(default_stream_.clock);
@@ -228,10 +244,11 @@ std::vector<std::string> Device::leaks() const {
   const auto add = [&](size_t count, const char* what) {
     if (count > 0) all.push_back(fmt::format("{} {} not released", count, what));
   };
-  add(memory.allocations(), "allocations of device memory");
+  add(memory.allocations() - constants_.size(), "allocations of device memory");
   add(host_blocks.size(), "allocations of pinned memory");
   add(streams.size(), "streams");
   add(events.size(), "events");
+  add(textures.size(), "textures");
   add(graphs.size(), "graphs");
   add(executable_graphs.size(), "executable graphs");
   return all;

@@ -60,6 +60,7 @@ struct Limits {
   int multiprocessors = 4;  // few, so that small cases have several blocks on each
   int l2_bytes = 1 << 20;   // small, so that emptying it is cheap
   uint64_t memory_bytes = uint64_t{8} << 30;
+  uint64_t texture_alignment = 512, texture_elements = uint64_t{1} << 28;  // over linear memory
 };
 
 class Device {
@@ -76,8 +77,14 @@ class Device {
   // Kernels, by the address of their stub in the host program.
   void add_program(const void* wrapper);
   void add_function(const void* stub, const char* name);
-  Kernel& kernel(const void* stub);           // throws Error
-  std::map<const void*, int> dynamic_shared;  // what cudaFuncSetAttribute allows beyond limits.shared_bytes
+  Kernel& kernel(const void* stub);  // throws Error
+  // Variables in constant memory, by the address of their shadow in the host program.
+  struct Variable {
+    uint64_t address, bytes;
+  };
+  void add_constant(const void* shadow, const char* name, uint64_t bytes);
+  const Variable* constant(const void* shadow) const;  // null where none is registered
+  std::map<const void*, int> dynamic_shared;           // what cudaFuncSetAttribute allows beyond limits.shared_bytes
 
   // Streams. run_until: until the condition holds or nothing is left. Throws what the work throws.
   Stream& stream(void* handle);  // of a cudaStream_t
@@ -90,6 +97,13 @@ class Device {
   void run_until(Stream& stream, const std::function<bool()>& done);
   void run_all(Stream& stream);
   void run_everything();  // and the host has waited for it
+
+  struct Texture {
+    uint64_t address, elements;
+    char kind;  // of an element of 32 bits: f, s or u
+  };
+  std::map<uint64_t, Texture> textures;  // by their handles, of which none is used again
+  uint64_t next_texture = 1;
 
   std::map<uint64_t, uint64_t> host_blocks;  // pinned memory: address, bytes
   std::set<Stream*> streams;
@@ -119,6 +133,7 @@ class Device {
   struct Program {
     const void* wrapper;
     std::vector<std::unique_ptr<Module>> modules;
+    Addresses constants;
     bool read = false;
   };
   std::vector<std::unique_ptr<Program>> programs_;
@@ -127,6 +142,7 @@ class Device {
     std::unique_ptr<Kernel> kernel;
   };
   std::unordered_map<const void*, Function> functions_;
+  std::unordered_map<const void*, Variable> constants_;
   // By the kernel's name. Several objects may have a template, while the linker keeps the launch by one of them, and
   // not each has PTX for this architecture.
   std::unordered_map<std::string, std::vector<Program*>> programs_of_;

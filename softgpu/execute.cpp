@@ -9,6 +9,7 @@
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
+#include <deque>
 
 #include "softgpu/access.h"
 
@@ -17,6 +18,10 @@ namespace {
 constexpr int kBarriers = 16;
 constexpr uint64_t kTurn =
     100'000;  // instructions after which another warp has its turn: a loop may wait for its store
+// Turns that all end asleep (nanosleep), with no barrier opened: what the warps wait for never comes. Warps that hand a
+// flag to each other so often without a barrier would be reported as well; so would be one that waits for another block
+// and does not sleep (as a kernel that does not end).
+constexpr int kMaxIdleTurns = 10'000;
 
 std::string where(const Warp& w, const Instruction& i, int lane) {
   const Launch& launch = *w.block->launch;
@@ -35,8 +40,9 @@ std::string where(const Warp& w, const Instruction& i, int lane) {
 // A block's warps and their memory, used again for the next block.
 class Runner {
  public:
-  Runner(const Launch& launch, const ExecutorOptions& options, ExecutorCounts& counts)
-      : launch_(launch), kernel_(*launch.kernel), options_(options), counts_(counts) {
+  // spent: warp instructions of the launch.
+  Runner(const Launch& launch, const ExecutorOptions& options, ExecutorCounts& counts, uint64_t& spent)
+      : launch_(launch), kernel_(*launch.kernel), options_(options), counts_(counts), spent_(spent) {
     const auto threads = static_cast<uint32_t>(launch.block.volume());
     const uint32_t warps = (threads + kLanes - 1) / kLanes;
     const size_t each = kernel_.registers.size();
@@ -62,9 +68,11 @@ class Runner {
     }
   }
 
-  void run_block(uint32_t x, uint32_t y, uint32_t z) {
+  void begin_block(uint64_t block) {
     ++counts_.blocks;
-    const uint32_t index[3] = {x, y, z};
+    const Extent3& g = launch_.grid;
+    const uint32_t index[3] = {static_cast<uint32_t>(block % g.x), static_cast<uint32_t>(block / g.x % g.y),
+                               static_cast<uint32_t>(block / g.x / g.y)};
     std::memcpy(block_.index, index, sizeof index);
     std::memset(block_.shared.data, 0xFF, block_.shared.bytes);
     std::memset(block_.shared.states, kUsable, block_.shared.bytes);
@@ -85,19 +93,40 @@ class Runner {
         if (s.name.starts_with("%ctaid.")) std::fill_n(w.at<uint32_t>(s.place), kLanes, index[s.name.back() - 'x']);
     }
     for (Barrier& b : barriers_) b = {};
-    for (bool all_done = false; !all_done;) {
-      bool any_ran = false;
-      all_done = true;
-      for (size_t n = 0; n < warps_.size(); ++n) {
-        Warp& w = warps_[options_.reverse ? warps_.size() - 1 - n : n];
-        if (!w.done && w.barrier == kNone) {
-          run_warp(w);
-          any_ran = true;
+    done_ = false;
+  }
+  bool done() const { return done_; }
+
+  // A turn of each warp; not all_warps: until one ends asleep, with nanosleep. False where all that ran ended asleep.
+  bool run_turn(bool all_warps) {
+    bool any_ran = false, all_slept = true;
+    done_ = true;
+    for (size_t n = 0; n < warps_.size(); ++n) {
+      Warp& w = warps_[options_.reverse ? warps_.size() - 1 - n : n];
+      if (!w.done && w.barrier == kNone) {
+        run_warp(w);
+        any_ran = true;
+        all_slept &= w.yielded;
+        if (w.yielded && !all_warps) {
+          done_ = false;
+          break;
         }
-        all_done &= w.done;
       }
-      if (!all_done && !open_barriers() && !any_ran) report_deadlock();
+      done_ &= w.done;
     }
+    if (done_ || open_barriers()) return true;
+    if (!any_ran) report_deadlock();
+    return !all_slept;
+  }
+
+  // After a turn in which no block did anything but wait.
+  [[noreturn]] void report_sleep() const {
+    for (const Warp& w : warps_)
+      if (w.yielded && !w.done)
+        throw KernelError(
+            "waits for what never comes: " + where(w, kernel_.code[static_cast<size_t>(w.paths.front().at)], kNone),
+            Fault::Kind::launch);
+    report_deadlock();
   }
 
  private:
@@ -339,7 +368,8 @@ class Runner {
   Block block_;
   std::vector<Warp> warps_;
   Barrier barriers_[kBarriers];
-  uint64_t spent_ = 0;
+  uint64_t& spent_;
+  bool done_ = false;
 };
 }  // namespace
 
@@ -355,14 +385,42 @@ void execute(const Launch& launch, const ExecutorOptions& options, ExecutorCount
     ~Restore() { std::fesetenv(&environment); }
   } const restore{environment};
   ++counts.launches;
-  Runner runner(launch, options, counts);
-  const Extent3& g = launch.grid;
-  for (uint64_t n = 0; n < g.volume(); ++n) {
-    const uint64_t block = options.reverse ? g.volume() - 1 - n : n;
-    runner.run_block(static_cast<uint32_t>(block % g.x), static_cast<uint32_t>(block / g.x % g.y),
-                     static_cast<uint32_t>(block / g.x / g.y));
+  // Blocks follow each other. Those of a cooperative launch are there at once, and each has a turn until it only waits.
+  // In the first, third, ... of them a warp that sleeps ends the turn, and the other warps run when no block can
+  // continue without them: where one warp announces what others have not done yet, it is missing for other blocks. In
+  // the rest, all warps have their turn: those that do not wait for what their sleeping warp waits for read too early.
+  const uint64_t blocks = launch.grid.volume(), together = launch.cooperative ? blocks : 1;
+  uint64_t spent = 0;
+  std::deque<Runner> runners;
+  while (runners.size() < together) runners.emplace_back(launch, options, counts, spent);
+  for (uint64_t begun = 0; begun < blocks;) {
+    for (Runner& r : runners) {
+      r.begin_block(options.reverse ? blocks - 1 - begun : begun);
+      ++begun;
+    }
+    Runner* running = &runners.front();
+    for (int idle_turns = 0; running;) {
+      running = nullptr;
+      bool any_ran = false;
+      for (size_t n = 0; n < runners.size(); ++n) {
+        Runner& r = runners[n];
+        while (!r.done() && r.run_turn(!launch.cooperative || n % 2 == 1 || idle_turns > 0)) any_ran = true;
+        if (!r.done()) running = &r;
+      }
+      idle_turns = any_ran ? 0 : idle_turns + 1;
+      if (running && idle_turns > kMaxIdleTurns) running->report_sleep();
+    }
   }
   counts.seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+void detail::require_constant(uint32_t lanes, const uint64_t (&address)[kLanes]) {
+  const MemoryView& view = device_view();
+  for (int l = 0; l < kLanes; ++l) {
+    const uint64_t offset = address[l] - view.base;
+    if ((lanes >> l & 1) && (offset >= view.bytes || !(view.states[offset] & kConstant)))
+      fault("a load outside of constant memory, at " + describe_device_address(address[l]), l, Fault::Kind::address);
+  }
 }
 
 void refuse_address(const Warp&, const MemoryView& view, bool is_shared, int lane, uint64_t address, int bytes,
@@ -377,13 +435,16 @@ void refuse_address(const Warp&, const MemoryView& view, bool is_shared, int lan
   bool usable = offset < view.bytes && offset + static_cast<uint64_t>(bytes) <= view.bytes;
   uint64_t at = address;
   for (int b = 0; usable && b < bytes; ++b) {
-    usable = view.states[offset + static_cast<uint64_t>(b)] & kUsable;
+    usable = view.states[offset + static_cast<uint64_t>(b)] & (access == Access::load ? kUsable | kConstant : kUsable);
     if (!usable) at = address + static_cast<uint64_t>(b);
   }
   if (usable) fault(fmt::format("a {} of {} bytes that were never written, at {}", what, bytes, place), lane);
   if (is_shared && at - view.base < view.bytes && (view.states[at - view.base] & kHeld))
     fault(fmt::format("a {} of {} bytes that a wgmma still reads, for which nothing waited, at {}", what, bytes, place),
           lane);
+  if (!is_shared && at - view.base < view.bytes && (view.states[at - view.base] & kConstant))
+    fault(fmt::format("a {} of {} bytes in constant memory, which kernels only load from, at {}", what, bytes, place),
+          lane, Fault::Kind::address);
   const std::string first = is_shared ? place : describe_device_address(at);
   fault(fmt::format("a {} of {} bytes out of bounds, at {}", what, bytes, first), lane, Fault::Kind::address);
 }

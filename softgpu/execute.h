@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs a kernel: block after block, and in a block warp after warp, each until it waits at a barrier. Within a warp,
-// lanes that a branch has divided run as paths; the path at the lowest instruction goes first, and paths that meet
-// become one.
+// Runs a kernel: block after block (of a cooperative launch each until it only waits, in turn), and in a block warp
+// after warp, each until it waits at a barrier. Within a warp, lanes that a branch has divided run as paths; the path
+// at the lowest instruction goes first, and paths that meet become one.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -22,6 +22,7 @@ struct Launch {
   const Kernel* kernel = nullptr;
   Extent3 grid, block;
   uint32_t dynamic_shared_bytes = 0;
+  bool cooperative = false;
   std::vector<uint8_t> parameters;
 };
 

@@ -30,6 +30,7 @@ Forms all_forms() {
   add_float(table);
   add_conversions(table);
   add_memory(table);
+  add_texture(table);
   add_atomics(table);
   add_warp(table);
   add_matrix(table);

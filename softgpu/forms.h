@@ -27,6 +27,7 @@ enum class Shape : uint8_t {
   matrix,       // {d...}, {a...}, {b...}, {c...}
   warpgroup,    // {sums...}, {a...}, description of b, 1, and signs and order of b, which are as they are by default
   ldmatrix,     // {dst...}, [address]
+  texture,      // {dst...}, [texture, {index}]
   copy,         // [shared], [global], bytes, source bytes
   constant,     // a number
   barrier,      // id, threads
@@ -61,6 +62,7 @@ void add_arithmetic(Forms& table);
 void add_float(Forms& table);
 void add_conversions(Forms& table);
 void add_memory(Forms& table);
+void add_texture(Forms& table);
 void add_atomics(Forms& table);
 void add_warp(Forms& table);
 void add_matrix(Forms& table);

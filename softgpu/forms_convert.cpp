@@ -263,6 +263,8 @@ void add_conversions(Forms& table) {
   };
   window("cvta.global.u64", add_window<0>);
   window("cvta.to.global.u64", add_window<0>);
+  window("cvta.const.u64", add_window<0>);
+  window("cvta.to.const.u64", add_window<0>);
   window("cvta.shared.u64", add_window<kSharedWindow>);
   window("cvta.to.shared.u64", add_window<0 - kSharedWindow>);
   window("cvta.local.u64", add_window<kLocalWindow>);

@@ -34,6 +34,13 @@ struct F16 {
   static constexpr int kEach = 2;
   static float value(uint32_t bits, int e) { return f32_of_f16(static_cast<uint16_t>(bits >> (16 * e))); }
 };
+struct E4m3 {
+  using Value = float;
+  using Sum = double;
+  using Result = float;
+  static constexpr int kEach = 4;
+  static float value(uint32_t bits, int e) { return f32_of_e4m3(static_cast<uint8_t>(bits >> (8 * e))); }
+};
 struct Tf32 {
   using Value = float;
   using Sum = double;
@@ -94,6 +101,7 @@ void add_matrix(Forms& table) {
   put("m16n8k8", "f32.f16.f16.f32", multiply<F16, 8>);
   put("m16n8k8", "f32.tf32.tf32.f32", multiply<Tf32, 8>);
   put("m16n8k4", "f32.tf32.tf32.f32", multiply<Tf32, 4>);
+  put("m16n8k32", "f32.e4m3.e4m3.f32", multiply<E4m3, 32>);
   put("m16n8k32", "s32.s8.s8.s32", multiply<Int8<int8_t>, 32>);
   put("m16n8k16", "s32.s8.s8.s32", multiply<Int8<int8_t>, 16>);
   put("m16n8k32", "s32.u8.u8.s32", multiply<Int8<uint8_t>, 32>);

@@ -98,11 +98,12 @@ void add_loads(Forms& table, const std::string& type) {
     table["ld" + space + name].shape = shape;
     table["ld" + space + name].dst_bytes = sizeof(T);
   };
-  Form any, shared, parameter;
+  Form any, shared, constant, parameter;
   const auto set = [&]<class R>(R) {
     const int width = sizeof(R) == 2 ? 0 : sizeof(R) == 4 ? 1 : 2;
     any.by_register[width] = load<Space::generic, T, R, kCount>;
     shared.by_register[width] = load<Space::shared, T, R, kCount>;
+    constant.by_register[width] = load<Space::constant, T, R, kCount>;
     parameter.by_register[width] = load_parameter<T, R, kCount>;
   };
   if constexpr (sizeof(T) <= 2) set(RegisterOf<T, 2>{});
@@ -112,6 +113,7 @@ void add_loads(Forms& table, const std::string& type) {
   put(".global", Shape::load, any);
   put(".local", Shape::load_local, any);
   put(".shared", Shape::load, shared);
+  put(".const", Shape::load, constant);
   put(".param", Shape::parameter, parameter);
 }
 

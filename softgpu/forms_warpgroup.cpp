@@ -24,15 +24,6 @@ namespace {
 constexpr int kRows = 16, kColumns = 256, kDepthBytes = 32, kSums = kRows * kColumns / kLanes;
 constexpr int kCoreColumns = 8, kCoreBytes = 16;
 
-// 1 sign, 4 bits of exponent with bias 7, 3 of fraction; 0x7f and 0xff are NaN, and there is no infinity.
-float f32_of_e4m3(uint8_t bits) {
-  const int exponent = bits >> 3 & 15, fraction = bits & 7;
-  if (exponent == 15 && fraction == 7) return std::numeric_limits<float>::quiet_NaN();
-  const float size = exponent == 0 ? std::ldexp(static_cast<float>(fraction), -9)
-                                   : std::ldexp(static_cast<float>(8 + fraction), exponent - 10);
-  return bits & 0x80 ? -size : size;
-}
-
 struct Bf16 {
   using Bits = uint16_t;
   using Sum = float;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// 16-bit floating point, converted as the GPU does. NaN becomes 0x7fff.
+// Floating point of 16 and 8 bits, converted as the GPU does. NaN becomes 0x7fff.
 #pragma once
 #include <bit>
 #include <cmath>
@@ -41,6 +41,15 @@ inline uint16_t f16_of(float value) {
   const int result = (exponent + 14) * 1024 + static_cast<int>(whole);
   const int largest = kRounding == Rounding::nearest ? 0x7c00 : 0x7bff;
   return static_cast<uint16_t>(sign | (result >= 0x7c00 ? largest : result));
+}
+
+// 1 sign, 4 bits of exponent with bias 7, 3 of fraction; 0x7f and 0xff are NaN, and there is no infinity.
+inline float f32_of_e4m3(uint8_t bits) {
+  const int exponent = bits >> 3 & 15, fraction = bits & 7;
+  if (exponent == 15 && fraction == 7) return std::numeric_limits<float>::quiet_NaN();
+  const float size = exponent == 0 ? std::ldexp(static_cast<float>(fraction), -9)
+                                   : std::ldexp(static_cast<float>(8 + fraction), exponent - 10);
+  return bits & 0x80 ? -size : size;
 }
 
 }  // namespace duet::softgpu

@@ -94,6 +94,15 @@ void DeviceMemory::declare(void* memory, uint64_t bytes, const std::string& name
   block.parts[address] = {bytes, name};
 }
 
+uint64_t DeviceMemory::allocate_constant(uint64_t bytes, const std::string& name) {
+  void* memory = allocate(bytes);
+  if (!memory) throw Error("software GPU: no room for the {} bytes of '{}' in constant memory", bytes, name);
+  declare(memory, bytes, name);
+  const auto address = reinterpret_cast<uint64_t>(memory);
+  std::memset(view_.states + (address - view_.base), kConstant, bytes);
+  return address;
+}
+
 const std::pair<const uint64_t, DeviceMemory::Allocation>* DeviceMemory::find(uint64_t address) const {
   auto at = blocks_.upper_bound(address);
   if (at == blocks_.begin()) return nullptr;
@@ -131,10 +140,11 @@ void DeviceMemory::write(uint64_t to, const void* from, uint64_t bytes) {
 void DeviceMemory::read(void* to, uint64_t from, uint64_t bytes) const {
   const uint64_t offset = require(from, bytes, "a copy from the device");
   const uint8_t* states = view_.states + offset;
+  const auto is_unwritten = [](uint8_t s) { return (s & (kUsable | kConstant)) && !(s & kWritten); };
   uint64_t unwritten = 0;
-  for (uint64_t i = 0; i < bytes; ++i) unwritten += (states[i] & kLoadable) == kUsable;
+  for (uint64_t i = 0; i < bytes; ++i) unwritten += is_unwritten(states[i]);
   if (unwritten > 0) {
-    const auto* first = std::find_if(states, states + bytes, [](uint8_t s) { return (s & kLoadable) == kUsable; });
+    const auto* first = std::find_if(states, states + bytes, is_unwritten);
     fault(fmt::format("a copy from the device of {} bytes, of which {} were never written; the first is {}", bytes,
                       unwritten, describe(from + static_cast<uint64_t>(first - states))),
           kNone, Fault::Kind::address);

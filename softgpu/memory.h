@@ -16,9 +16,9 @@ constexpr uint8_t kUsable = 1, kWritten = 2, kLoadable = kUsable | kWritten;
 constexpr uint8_t kFreed = 4, kOutside = 8;  // for messages: released; of an allocation, but of none of its parts
 // Of shared memory that a wgmma reads until a wait for it: a kernel may load, and kUsable is not set.
 constexpr uint8_t kHeld = 16;
-constexpr bool may_load(uint8_t state) {
-  return (state & kLoadable) == kLoadable || (state & (kHeld | kWritten)) == (kHeld | kWritten);
-}
+// Of constant memory: kernels only load, and kUsable is not set.
+constexpr uint8_t kConstant = 32;
+constexpr bool may_load(uint8_t state) { return (state & kWritten) && (state & (kUsable | kHeld | kConstant)); }
 
 // Generic addresses of shared and local memory begin here; no host maps memory at such addresses.
 constexpr uint64_t kSharedWindow = uint64_t{1} << 60, kLocalWindow = uint64_t{1} << 61,
@@ -45,6 +45,8 @@ class DeviceMemory {
 
   void* allocate(uint64_t bytes);  // aligned to 256 bytes; null where the capacity is exceeded
   bool release(void* memory);      // false where nothing begins there
+  // A variable in constant memory. Throws Error where the capacity is exceeded.
+  uint64_t allocate_constant(uint64_t bytes, const std::string& name);
   // A part that kernels may touch. From its first part on, the rest of an allocation is out of bounds for them.
   void declare(void* memory, uint64_t bytes, const std::string& name);
 

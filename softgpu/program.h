@@ -6,6 +6,8 @@
 // lane. Constants and special registers (%tid.x) have places of their own and are operands like any other.
 #pragma once
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -69,8 +71,11 @@ struct Kernel {
   int registers_per_thread = 0;  // as ptxas reported; 0: not known
 };
 
+// Where variables in constant memory are, by their names in PTX.
+using Addresses = std::map<std::string, uint64_t, std::less<>>;
+
 // Decodes an entry. Throws Error that names the first form of an instruction that is not in the table.
-std::unique_ptr<Kernel> decode(const Module& module, const EntryText& entry);
+std::unique_ptr<Kernel> decode(const Module& module, const EntryText& entry, const Addresses& constants = {});
 
 // For messages: name as in C++, without return type and parameters' types.
 std::string readable_name(const std::string& mangled);

@@ -122,6 +122,12 @@ cudaError_t copy(void* to, const void* from, size_t bytes, cudaMemcpyKind kind, 
   return cudaSuccess;
 }
 
+// Of a warp, which gets whole units.
+uint32_t registers_of_warp(const Kernel& k) {
+  const uint32_t each = static_cast<uint32_t>(k.registers_per_thread) * kLanes, unit = device().limits.registers_unit;
+  return (each + unit - 1) / unit * unit;
+}
+
 cudaError_t check_limits(const Kernel& k, const void* stub, const Launch& l) {
   const Device& d = device();
   const Limits& limits = d.limits;
@@ -133,9 +139,7 @@ cudaError_t check_limits(const Kernel& k, const void* stub, const Launch& l) {
       k.max_threads > 0 ? std::min(limits.max_threads, static_cast<uint32_t>(k.max_threads)) : limits.max_threads;
   if (l.block.volume() > max_threads) return bad(fmt::format("{} threads; at most {}", l.block.volume(), max_threads));
   const auto warps = static_cast<uint32_t>((l.block.volume() + kLanes - 1) / kLanes);
-  const auto each = static_cast<uint32_t>(k.registers_per_thread) * kLanes;
-  const uint32_t registers = (each + limits.registers_unit - 1) / limits.registers_unit * limits.registers_unit * warps;
-  if (registers > limits.registers)
+  if (registers_of_warp(k) * warps > limits.registers)
     return refuse(cudaErrorLaunchOutOfResources,
                   fmt::format("{}: {} threads of {} registers; a block has {}", readable_name(k.name), l.block.volume(),
                               k.registers_per_thread, limits.registers));
@@ -155,7 +159,21 @@ cudaError_t check_limits(const Kernel& k, const void* stub, const Launch& l) {
   return cudaSuccess;
 }
 
-cudaError_t launch(const void* stub, dim3 grid, dim3 block, void** arguments, size_t shared, cudaStream_t handle) {
+// Of a kernel, on a multiprocessor at once: by warps, registers as far as they are known, and shared memory.
+uint64_t resident_blocks(const Kernel& k, uint64_t threads, size_t shared) {
+  constexpr uint64_t kMaxWarps = 64, kMaxBlocks = 32;  // of a multiprocessor
+  constexpr uint64_t kParts = 4;              // of a multiprocessor: each has a part of the registers, for whole warps
+  constexpr uint64_t kSystemBytes = 1 << 10;  // of shared memory, for each block; one block may have all others
+  const Limits& limits = device().limits;
+  const uint64_t registers = registers_of_warp(k), warps = (threads + kLanes - 1) / kLanes;
+  const uint64_t max_warps =
+      registers == 0 ? kMaxWarps : std::min(kMaxWarps, limits.registers / kParts / registers * kParts);
+  return std::min({kMaxBlocks, max_warps / warps,
+                   (limits.shared_opt_in_bytes + kSystemBytes) / (k.shared_bytes + shared + kSystemBytes)});
+}
+
+cudaError_t launch(const void* stub, dim3 grid, dim3 block, void** arguments, size_t shared, cudaStream_t handle,
+                   bool cooperative = false) {
   if (!is_stream(handle)) return refuse(cudaErrorInvalidResourceHandle);
   Device& d = device();
   Kernel* kernel = nullptr;
@@ -170,7 +188,14 @@ cudaError_t launch(const void* stub, dim3 grid, dim3 block, void** arguments, si
   l.grid = {grid.x, grid.y, grid.z};
   l.block = {block.x, block.y, block.z};
   l.dynamic_shared_bytes = static_cast<uint32_t>(shared);
+  l.cooperative = cooperative;
   if (const cudaError_t status = check_limits(*kernel, stub, l); status != cudaSuccess) return status;
+  const uint64_t resident =
+      static_cast<uint64_t>(d.limits.multiprocessors) * resident_blocks(*kernel, l.block.volume(), shared);
+  if (cooperative && l.grid.volume() > resident)
+    return refuse(
+        cudaErrorCooperativeLaunchTooLarge,
+        fmt::format("{}: {} blocks, of which {} fit", readable_name(kernel->name), l.grid.volume(), resident));
   l.parameters.resize(static_cast<size_t>(kernel->parameter_bytes));
   for (size_t p = 0; p < kernel->parameters.size(); ++p)
     std::memcpy(l.parameters.data() + kernel->parameters[p].offset, arguments[p],
@@ -243,8 +268,10 @@ void __cudaRegisterFunction(void**, const char* stub, char*, const char* name, i
                             int*) {
   device().add_function(stub, name);
 }
-// Variables in device memory, which only CUB's headers have; no kernel uses them.
-void __cudaRegisterVar(void**, char*, char*, const char*, int, size_t, int, int) {}
+// Others than in constant memory, which only CUB's headers have, are used by no kernel.
+void __cudaRegisterVar(void**, char* shadow, char*, const char* name, int, size_t bytes, int constant, int) {
+  if (constant) device().add_constant(shadow, name, bytes);
+}
 // <<<>>>, which CUB uses, stores what is between the brackets here, and calls a function that takes it back.
 unsigned __cudaPushCallConfiguration(dim3 grid, dim3 block, size_t shared, void* stream) {
   configured = {grid, block, shared, static_cast<cudaStream_t>(stream)};
@@ -268,8 +295,13 @@ cudaError_t __cudaLaunchKernel(cudaKernel_t kernel, dim3 grid, dim3 block, void*
 
 cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t* c, const void* stub, void** arguments) {
   return call([&] {
-    if (c->numAttrs > 0) return refuse(cudaErrorNotSupported, "a launch with attributes");
-    return launch(stub, c->gridDim, c->blockDim, arguments, c->dynamicSmemBytes, c->stream);
+    bool cooperative = false;
+    for (unsigned i = 0; i < c->numAttrs; ++i) {
+      if (c->attrs[i].id != cudaLaunchAttributeCooperative)
+        return refuse(cudaErrorNotSupported, "a launch with an attribute other than that it is cooperative");
+      cooperative = c->attrs[i].val.cooperative != 0;
+    }
+    return launch(stub, c->gridDim, c->blockDim, arguments, c->dynamicSmemBytes, c->stream, cooperative);
   });
 }
 cudaError_t cudaFuncSetAttribute(const void* stub, cudaFuncAttribute attribute, int value) {
@@ -297,15 +329,11 @@ cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* a, const void* stub) {
   });
 }
 
-// By threads and shared memory; registers are those of another compiler's machine code.
 cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, const void* stub, int threads, size_t shared) {
   return call([&] {
-    const Limits& limits = device().limits;
-    const size_t each = device().kernel(stub).shared_bytes + shared;
-    if (threads < 1 || static_cast<uint32_t>(threads) > limits.max_threads) return refuse(cudaErrorInvalidValue);
-    constexpr size_t kMaxThreads = 2048, kMaxBlocks = 32;  // of a multiprocessor
-    *blocks = static_cast<int>(std::min({kMaxBlocks, kMaxThreads / static_cast<size_t>(threads),
-                                         each == 0 ? kMaxBlocks : limits.shared_opt_in_bytes / each}));
+    if (threads < 1 || static_cast<uint32_t>(threads) > device().limits.max_threads)
+      return refuse(cudaErrorInvalidValue);
+    *blocks = static_cast<int>(resident_blocks(device().kernel(stub), static_cast<uint64_t>(threads), shared));
     return cudaSuccess;
   });
 }
@@ -380,6 +408,25 @@ cudaError_t cudaMemcpy(void* to, const void* from, size_t bytes, cudaMemcpyKind 
     device().run_all(s);
     device().wait_for(s.clock);
     return status;
+  });
+}
+cudaError_t cudaMemcpyToSymbolAsync(const void* symbol, const void* from, size_t bytes, size_t offset,
+                                    cudaMemcpyKind kind, cudaStream_t stream) {
+  return call([&] {
+    const Device::Variable* const v = device().constant(symbol);
+    if (!v) return refuse(cudaErrorInvalidSymbol);
+    if (offset > v->bytes || bytes > v->bytes - offset)
+      return refuse(cudaErrorInvalidValue,
+                    fmt::format("a copy of {} bytes to byte {} of a variable of {} bytes", bytes, offset, v->bytes));
+    return copy(reinterpret_cast<void*>(v->address + offset), from, bytes, kind, stream);
+  });
+}
+cudaError_t cudaGetSymbolAddress(void** address, const void* symbol) {
+  return call([&] {
+    const Device::Variable* const v = device().constant(symbol);
+    if (!v) return refuse(cudaErrorInvalidSymbol);
+    *address = reinterpret_cast<void*>(v->address);
+    return cudaSuccess;
   });
 }
 cudaError_t cudaMemsetAsync(void* to, int value, size_t bytes, cudaStream_t stream) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the functions of the CUDA runtime have in common. runtime.cpp has memory, copies and launches,
-// runtime_streams.cpp streams, events and graphs, runtime_device.cpp the device's properties.
+// runtime_streams.cpp streams, events and graphs, runtime_textures.cpp textures, runtime_device.cpp the device's
+// properties.
 //
 // Rules of CUDA that are kept: a failed kernel loses the device for good; a capture refuses what waits, allocates or
 // releases; a copy from pageable memory has read it on return, one from pinned memory reads it when it runs.

@@ -22,6 +22,8 @@ const char* text_of(cudaError_t status) {
       return "invalid configuration argument";
     case cudaErrorLaunchOutOfResources:
       return "too many resources requested for launch";
+    case cudaErrorInvalidSymbol:
+      return "invalid device symbol";
     case cudaErrorInvalidMemcpyDirection:
       return "invalid copy direction for memcpy";
     case cudaErrorInvalidResourceHandle:
@@ -34,6 +36,8 @@ const char* text_of(cudaError_t status) {
       return "misaligned address";
     case cudaErrorLaunchFailure:
       return "unspecified launch failure";
+    case cudaErrorCooperativeLaunchTooLarge:
+      return "too many blocks in cooperative launch";
     case cudaErrorNotSupported:
       return "operation not supported";
     case cudaErrorInvalidPtx:
@@ -168,6 +172,12 @@ cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int) {
         return cudaSuccess;
       case cudaDevAttrComputeCapabilityMinor:
         *value = l.capability % 10;
+        return cudaSuccess;
+      case cudaDevAttrTextureAlignment:
+        *value = static_cast<int>(l.texture_alignment);
+        return cudaSuccess;
+      case cudaDevAttrCooperativeLaunch:
+        *value = 1;
         return cudaSuccess;
       case cudaDevAttrClockRate:
       case cudaDevAttrMemoryClockRate:

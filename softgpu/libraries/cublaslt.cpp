@@ -91,6 +91,9 @@ Product product_of(cublasLtMatmulDesc_t description, const void* a, cublasLtMatr
   if (integers != (p.a.type == CUDA_R_8I) || integers != (p.b.type == CUDA_R_8I) ||
       integers != (p.d.type == CUDA_R_32I))
     throw duet::Error("cuBLASLt: sums in i32 are for factors of i8 and a result of i32 alone");
+  const bool bytes = p.a.type == CUDA_R_8F_E4M3;
+  if (bytes != (p.b.type == CUDA_R_8F_E4M3) || (bytes && p.d.type != CUDA_R_16BF))
+    throw duet::Error("cuBLASLt: f8e4m3 is multiplied by itself, with a result in bf16");
   return p;
 }
 
@@ -99,12 +102,18 @@ cublasLtEpilogue_t epilogue_of(cublasLtMatmulDesc_t description) {
 }
 bool known(cublasLtEpilogue_t e) {
   return e == CUBLASLT_EPILOGUE_DEFAULT || e == CUBLASLT_EPILOGUE_BIAS || e == CUBLASLT_EPILOGUE_RELU_BIAS ||
-         e == CUBLASLT_EPILOGUE_GELU_AUX_BIAS || e == CUBLASLT_EPILOGUE_BGRADB;
+         e == CUBLASLT_EPILOGUE_GELU_AUX_BIAS || e == CUBLASLT_EPILOGUE_DGELU_BGRAD || e == CUBLASLT_EPILOGUE_BGRADB;
+}
+bool has_aux(cublasLtEpilogue_t e) {
+  return e == CUBLASLT_EPILOGUE_GELU_AUX_BIAS || e == CUBLASLT_EPILOGUE_DGELU_BGRAD;
 }
 
-double gelu(double x) {                                              // by tanh, as cuBLASLt computes it
-  constexpr double kFactor = 0.7978845608028654, kCubic = 0.044715;  // sqrt(2 / pi)
-  return 0.5 * x * (1 + std::tanh(kFactor * (x + kCubic * x * x * x)));
+// By tanh, as cuBLASLt computes it.
+constexpr double kGeluFactor = 0.7978845608028654, kGeluCubic = 0.044715;  // sqrt(2 / pi)
+double gelu(double x) { return 0.5 * x * (1 + std::tanh(kGeluFactor * (x + kGeluCubic * x * x * x))); }
+double gelu_slope(double x) {
+  const double w = kGeluFactor * (x + kGeluCubic * x * x * x), cosh = std::cosh(w);
+  return 0.5 * (1 + std::tanh(w)) + 0.5 * x * kGeluFactor * (1 + 3 * kGeluCubic * x * x) / (cosh * cosh);
 }
 
 // Everything of the epilogue that lies in memory.
@@ -128,12 +137,22 @@ void run(const Product& p, const Epilogue& e) {
     for (int64_t j = 0; j < p.n(); ++j) bias.store(j, sums[static_cast<size_t>(j)]);
     return;
   }
-  if (e.kind != CUBLASLT_EPILOGUE_GELU_AUX_BIAS)
+  if (!has_aux(e.kind))
     return p.run([&](int64_t i, int64_t, double sum) {
       const double biased = sum + bias.load(i);
       return e.kind == CUBLASLT_EPILOGUE_RELU_BIAS && biased <= 0 ? 0 : biased;
     });
   Elements aux(e.aux, e.aux_type, p.call + ", aux");
+  if (e.kind == CUBLASLT_EPILOGUE_DGELU_BGRAD) {  // bias: the sums of the rows of d
+    std::vector<double> sums(static_cast<size_t>(p.m()));
+    p.run([&](int64_t i, int64_t j, double sum) {
+      const double value = sum * gelu_slope(aux.load(i + j * e.aux_ld));
+      sums[static_cast<size_t>(i)] += value;
+      return value;
+    });
+    for (int64_t i = 0; i < p.m(); ++i) bias.store(i, sums[static_cast<size_t>(i)]);
+    return;
+  }
   p.run([&](int64_t i, int64_t j, double sum) {
     const double biased = sum + bias.load(i);
     aux.store(i + j * e.aux_ld, biased);
@@ -176,10 +195,11 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cublasLtM
     if (const std::string why = p.invalid(); !why.empty()) return refuse_call(CUBLAS_STATUS_INVALID_VALUE, why);
     const cublasLtEpilogue_t epilogue = epilogue_of(description);
     if (!known(epilogue)) return CUBLAS_STATUS_NOT_SUPPORTED;
-    constexpr int64_t kIntegers = 4;  // extents and leading dimensions of i8 are multiples of it
-    if (p.a.type == CUDA_R_8I && (!p.transpose_a || p.transpose_b || epilogue != CUBLASLT_EPILOGUE_DEFAULT ||
-                                  p.m() % kIntegers != 0 || p.n() % kIntegers != 0 || p.k() % kIntegers != 0 ||
-                                  p.a.ld % kIntegers != 0 || p.b.ld % kIntegers != 0 || p.d.ld % kIntegers != 0))
+    // Extents and leading dimensions of elements of 8 bits are multiples of it.
+    const int64_t multiple = p.a.type == CUDA_R_8I ? 4 : p.a.type == CUDA_R_8F_E4M3 ? 16 : 1;
+    const bool whole = p.m() % multiple == 0 && p.n() % multiple == 0 && p.k() % multiple == 0 &&
+                       p.a.ld % multiple == 0 && p.b.ld % multiple == 0 && p.d.ld % multiple == 0;
+    if (multiple > 1 && (!p.transpose_a || p.transpose_b || epilogue != CUBLASLT_EPILOGUE_DEFAULT || !whole))
       return CUBLAS_STATUS_NOT_SUPPORTED;
     uint32_t alignment = 256;
     for (const auto which : {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
@@ -243,7 +263,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc
       e.bias_type = *element_of(type < 0 ? p.d.type : static_cast<cudaDataType>(type));
       if (!e.bias) return refused("an epilogue without the pointer of its bias");
     }
-    if (e.kind == CUBLASLT_EPILOGUE_GELU_AUX_BIAS) {
+    if (has_aux(e.kind)) {
       e.aux = attribute<void*>(description, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER);
       e.aux_ld = attribute<int64_t>(description, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD);
       e.aux_type = *element_of(p.d.type);

@@ -18,9 +18,9 @@
 
 namespace duet::softgpu {
 
-enum class Element : uint8_t { f64, f32, bf16, f16, i32, i8 };
+enum class Element : uint8_t { f64, f32, bf16, f16, i32, i8, e4m3 };
 constexpr int bytes_of(Element e) {
-  constexpr int kBytes[] = {8, 4, 2, 2, 4, 1};
+  constexpr int kBytes[] = {8, 4, 2, 2, 4, 1, 1};
   return kBytes[static_cast<int>(e)];
 }
 
@@ -53,6 +53,8 @@ class Elements {
         return read<int32_t>(data);
       case Element::i8:
         return read<int8_t>(data);
+      case Element::e4m3:
+        return f32_of_e4m3(read<uint8_t>(data));
       case Element::f16:
         break;
     }
@@ -81,6 +83,8 @@ class Elements {
       case Element::i8:
         write(data, static_cast<int8_t>(value));
         break;
+      case Element::e4m3:
+        throw Error("{}: no stand-in stores f8e4m3", what_);
     }
     std::memset(view().states + (data - view().data), kLoadable, static_cast<size_t>(bytes_of(type_)));
   }

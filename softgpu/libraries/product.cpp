@@ -17,6 +17,8 @@ std::optional<Element> element_of(cudaDataType type) {
       return Element::i32;
     case CUDA_R_8I:
       return Element::i8;
+    case CUDA_R_8F_E4M3:
+      return Element::e4m3;
     default:
       return std::nullopt;
   }

@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <cstring>
 
+#include "softgpu/device.h"
 #include "softgpu/selftest/selftest.h"
 
 namespace duet::softgpu {
@@ -177,9 +178,17 @@ void all_matrix_answers(Tally& t) {
   };
   const auto tf32 = [](int n) { return bits(static_cast<float>(n)); };
   const auto s8 = [](int n) { return static_cast<uint32_t>(n); };
+  // Of whole numbers up to 7: sign, exponent with bias 7, 3 bits of fraction.
+  const auto e4m3 = [](int n) -> uint32_t {
+    if (n == 0) return 0;
+    const int size = std::abs(n), exponent = size >= 4 ? 2 : size >= 2 ? 1 : 0;
+    const int fraction = (size - (1 << exponent)) << (3 - exponent);
+    return static_cast<uint32_t>((n < 0) << 7 | (exponent + 7) << 3 | fraction);
+  };
   matrix_answers(t, {"m16n8k16.row.col.f32.bf16.bf16.f32", 16, 2, bf16, false});
   matrix_answers(t, {"m16n8k16.row.col.f32.f16.f16.f32", 16, 2, f16, false});
   matrix_answers(t, {"m16n8k8.row.col.f32.tf32.tf32.f32", 8, 1, tf32, false});
+  matrix_answers(t, {"m16n8k32.row.col.f32.e4m3.e4m3.f32", 32, 4, e4m3, false});
   matrix_answers(t, {"m16n8k32.row.col.s32.s8.s8.s32", 32, 4, s8, true});
 }
 
@@ -254,6 +263,63 @@ void copy_answers(Tally& t) {
         0x22);
 }
 
+// PTX ISA, "Constant State Space": ld.const takes addresses of the space; cvta.const makes generic ones of them.
+void constant_answers(Tally& t) {
+  const auto gives = [&](const std::string& code, uint32_t want) {
+    uint32_t got = 0;
+    std::string failure;
+    try {
+      got =
+          run(kernel_text(code + "\nst.global.u32 [%rd0+512], %r9;", ".const .align 16 .b8 bank[128];\n"), {}, 1)[128];
+    } catch (const std::exception& e) {
+      failure = e.what();
+    }
+    t.expect(failure.empty() && got == want, fmt::format("{} gives {}, not {} {}", code, got, want, failure));
+  };
+  gives("ld.const.u32 %r9, [bank];", 100);
+  gives("ld.const.u32 %r9, [bank+124];", 131);
+  gives("ld.const.f32 %f1, [bank+8]; mov.b32 %r9, %f1;", 102);
+  gives("ld.const.u8 %r9, [bank+4];", 101);
+  gives("ld.const.v2.u32 {%r1, %r9}, [bank+8];", 103);
+  gives("ld.const.v4.u32 {%r1, %r2, %r3, %r9}, [bank+16];", 107);
+  gives("mov.u64 %rd4, bank; ld.const.u32 %r9, [%rd4+12];", 103);
+  gives("mov.u64 %rd4, bank; cvta.const.u64 %rd5, %rd4; ld.u32 %r9, [%rd5+20];", 105);
+  gives("mov.u64 %rd4, bank; cvta.const.u64 %rd5, %rd4; cvta.to.const.u64 %rd6, %rd5; ld.const.u32 %r9, [%rd6];", 100);
+}
+
+// PTX ISA, "tex": an unfiltered fetch by an integer index; CUDA Programming Guide, "Texture Object API".
+void texture_answers(Tally& t) {
+  Device& d = Device::get();
+  void* memory = d.memory.allocate(512);
+  const auto address = reinterpret_cast<uint64_t>(memory);
+  const uint32_t words[4] = {bits(1.5f), bits(-2), 7, 0xfffffff9};
+  d.memory.write(address, words, sizeof words);
+  const auto gives = [&](char kind, const std::string& code, uint32_t want) {
+    d.textures[d.next_texture] = {address, 4, kind};
+    const std::string texture = fmt::format("mov.u64 %rd4, {}; ", d.next_texture);
+    uint32_t got = 0;
+    std::string failure;
+    try {
+      got = run(kernel_text(texture + code + "\nst.global.u32 [%rd0+512], %r9;"), {}, 1)[128];
+    } catch (const std::exception& e) {
+      failure = e.what();
+    }
+    d.textures.erase(d.next_texture++);
+    t.expect(failure.empty() && got == want, fmt::format("{} gives {:#x}, not {:#x} {}", code, got, want, failure));
+  };
+  const std::string floats = "tex.1d.v4.f32.s32 {%f1, %f2, %f3, %f4}, [%rd4, {%r1}]; mov.b32 %r9, %f1;";
+  gives('f', "mov.u32 %r1, 0; " + floats, bits(1.5f));
+  gives('f', "mov.u32 %r1, 1; " + floats, bits(-2));
+  gives('s', "mov.u32 %r1, 3; tex.1d.v4.s32.s32 {%r9, %r2, %r3, %r4}, [%rd4, {%r1}];", 0xfffffff9);
+  gives('u', "mov.u32 %r1, 2; tex.1d.v4.u32.s32 {%r9, %r2, %r3, %r4}, [%rd4, {%r1}];", 7);
+  // In the other lanes nothing changes.
+  gives('u',
+        "mov.u32 %r1, 9; mov.u32 %r9, 5; setp.eq.u32 %p1, %r0, 1; @%p1 tex.1d.v4.u32.s32 {%r9, %r2, %r3, %r4}, [%rd4, "
+        "{%r1}];",
+        5);
+  d.memory.release(memory);
+}
+
 }  // namespace
 
 // PTX ISA, "Register Fragments for wgmma.mma_async.m64nNk16" and "Shared Memory Matrix Layout", without swizzle: one
@@ -312,6 +378,8 @@ void known_answers(Tally& t) {
   all_matrix_answers(t);
   ldmatrix_answers(t);
   copy_answers(t);
+  constant_answers(t);
+  texture_answers(t);
   std::string failure;
   const int right = right_sums_of_wgmma(kWaitForSums, failure);
   t.expect(right == kSumsOfWgmma, fmt::format("wgmma.m64n256k16: {} of {} sums {}", right, kSumsOfWgmma, failure));

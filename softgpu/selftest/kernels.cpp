@@ -50,6 +50,17 @@ void planted_errors(Tally& t) {
       "{%r0, %r0, %r0, %r0}, {%r0, %r0}, {%f1, %f2, %f3, %f4}; E: mov.u32 %r1, 0;",
       "all have to be");
   dies("a trap", "trap;", "trap");
+  const std::string bank = ".const .align 16 .b8 bank[128];\n";
+  dies("a load behind a variable in constant memory", "ld.const.u32 %r1, [bank+128];", "0 bytes behind the end of bank",
+       bank);
+  dies("a load half behind it", "ld.const.v4.u32 {%r1, %r2, %r3, %r4}, [bank+120];", "misaligned", bank);
+  dies("a load of other memory as constant", "ld.const.u32 %r1, [%rd0];", "a load outside of constant memory", bank);
+  dies("a store into constant memory", "mov.u64 %rd4, bank; cvta.const.u64 %rd5, %rd4; st.u32 [%rd5+4], %r0;",
+       "a store of 4 bytes in constant memory, which kernels only load from", bank);
+  dies("an atomic on constant memory", "mov.u64 %rd4, bank; cvta.const.u64 %rd5, %rd4; red.add.u32 [%rd5], 1;",
+       "a atomic update of 4 bytes in constant memory", bank);
+  dies("a variable that has values from the start", "ld.const.u32 %r1, [bank];", "has values from the start",
+       ".const .align 4 .b8 bank[4] = {1, 0, 0, 0};\n");
   // b of a wgmma belongs to it until the wait, whichever warp stores there; a load is allowed.
   const std::string commit = "wgmma.commit_group.sync.aligned; ";
   for (const std::string& behind :

@@ -40,7 +40,22 @@ std::vector<uint32_t> run(const std::string& text, const std::vector<uint32_t>& 
   const auto address = reinterpret_cast<uint64_t>(buffer);
   if (!input.empty()) d.memory.write(address, input.data(), input.size() * 4);
   const Module module(text);
-  const auto kernel = decode(module, module.entries().at(0));
+  struct Constants {
+    Addresses addresses;
+    ~Constants() {
+      for (const auto& [name, at] : addresses) Device::get().memory.release(reinterpret_cast<void*>(at));
+    }
+  } constants;
+  for (const Declaration& v : module.variables()) {
+    if (v.space != "const") continue;
+    const std::string name(v.name);
+    std::vector<uint32_t> words(static_cast<size_t>(v.count * type_bytes(v.type)) / 4);
+    for (size_t i = 0; i < words.size(); ++i) words[i] = 100 + static_cast<uint32_t>(i);
+    const uint64_t at = d.memory.allocate_constant(words.size() * 4, name);
+    constants.addresses[name] = at;
+    d.memory.write(at, words.data(), words.size() * 4);
+  }
+  const auto kernel = decode(module, module.entries().at(0), constants.addresses);
   Launch launch;
   launch.kernel = kernel.get();
   launch.block = {threads, 1, 1};

@@ -20,6 +20,7 @@ extern "C" {
 void** __cudaRegisterFatBinary(void* wrapper);
 void __cudaRegisterFunction(void** handle, const char* stub, char*, const char* name, int, uint3*, uint3*, dim3*, dim3*,
                             int*);
+void __cudaRegisterVar(void** handle, char* shadow, char*, const char* name, int, size_t bytes, int constant, int);
 void duet_softgpu_declare(void* memory, size_t bytes, const char* name);
 }
 // NOLINTEND(readability-identifier-naming)
@@ -35,12 +36,17 @@ const char* const duet_kernel_resources =
 namespace duet::softgpu {
 namespace {
 constexpr int kThreads = 32, kBytes = kThreads * 4;
+char bank;  // the shadow of the variable in constant memory
 
-// add(out, in, n): out[i] = in[i] + n for the 32 threads of a block. fill(out, n): out[i] = n.
+// add(out, in, n): out[i] = in[i] + n for the 32 threads of a block. fill(out, n): out[i] = n. meet(counter, n): each
+// block but number n adds 1 to counter, and waits until all have. pass_on(data, counter): each thread stores into data,
+// and behind such a barrier of the grid loads what a thread of the next block has stored. look(out): out[i] = bank[i],
+// in constant memory. sample(out, texture, n): out[i] = texture[i + n], an f32.
 constexpr const char* kKernels = R"(.version 9.0
 .target sm_90a
 .address_size 64
 .extern .shared .align 16 .b8 dynamic[];
+.const .align 4 .b8 bank[128];
 .visible .entry add(.param .u64 add_out, .param .u64 add_in, .param .u32 add_n)
 {
 .reg .b32 %r<10>;
@@ -67,6 +73,101 @@ mov.u32 %r2, %tid.x;
 mul.wide.u32 %rd3, %r2, 4;
 add.s64 %rd4, %rd1, %rd3;
 st.global.u32 [%rd4], %r1;
+ret;
+}
+.visible .entry meet(.param .u64 meet_counter, .param .u32 meet_n)
+{
+.reg .pred %p<4>;
+.reg .b32 %r<10>;
+.reg .b64 %rd<10>;
+ld.param.u64 %rd1, [meet_counter];
+ld.param.u32 %r1, [meet_n];
+mov.u32 %r2, %ctaid.x;
+mov.u32 %r3, %nctaid.x;
+setp.eq.u32 %p1, %r1, %r2;
+@%p1 ret;
+mov.u32 %r4, %tid.x;
+setp.ne.u32 %p2, %r4, 0;
+@%p2 bra MET;
+membar.gl;
+atom.global.add.u32 %r5, [%rd1], 1;
+WAIT:
+ld.volatile.global.u32 %r6, [%rd1];
+setp.ge.u32 %p3, %r6, %r3;
+@%p3 bra MET;
+nanosleep.u32 32;
+bra.uni WAIT;
+MET:
+membar.gl;
+bar.sync 0;
+ret;
+}
+.visible .entry look(.param .u64 look_out)
+{
+.reg .b32 %r<10>;
+.reg .b64 %rd<10>;
+ld.param.u64 %rd1, [look_out];
+mov.u32 %r1, %tid.x;
+mul.wide.u32 %rd2, %r1, 4;
+mov.u64 %rd3, bank;
+add.s64 %rd4, %rd3, %rd2;
+ld.const.u32 %r2, [%rd4];
+add.s64 %rd5, %rd1, %rd2;
+st.global.u32 [%rd5], %r2;
+ret;
+}
+.visible .entry sample(.param .u64 sample_out, .param .u64 sample_texture, .param .u32 sample_n)
+{
+.reg .b32 %r<10>;
+.reg .f32 %f<10>;
+.reg .b64 %rd<10>;
+ld.param.u64 %rd1, [sample_out];
+ld.param.u64 %rd2, [sample_texture];
+ld.param.u32 %r1, [sample_n];
+mov.u32 %r2, %tid.x;
+add.u32 %r3, %r2, %r1;
+tex.1d.v4.f32.s32 {%f1, %f2, %f3, %f4}, [%rd2, {%r3}];
+mul.wide.u32 %rd3, %r2, 4;
+add.s64 %rd4, %rd1, %rd3;
+st.global.f32 [%rd4], %f1;
+ret;
+}
+.visible .entry pass_on(.param .u64 pass_on_data, .param .u64 pass_on_counter)
+{
+.reg .pred %p<4>;
+.reg .b32 %r<20>;
+.reg .b64 %rd<10>;
+ld.param.u64 %rd1, [pass_on_data];
+ld.param.u64 %rd2, [pass_on_counter];
+mov.u32 %r1, %tid.x;
+mov.u32 %r2, %ntid.x;
+mov.u32 %r3, %ctaid.x;
+mov.u32 %r4, %nctaid.x;
+mad.lo.u32 %r5, %r3, %r2, %r1;
+mul.wide.u32 %rd3, %r5, 4;
+add.s64 %rd4, %rd1, %rd3;
+st.global.u32 [%rd4], %r1;
+bar.sync 0;
+setp.ne.u32 %p1, %r1, 0;
+@%p1 bra BEHIND;
+membar.gl;
+atom.global.add.u32 %r6, [%rd2], 1;
+AGAIN:
+ld.volatile.global.u32 %r7, [%rd2];
+setp.ge.u32 %p2, %r7, %r4;
+@%p2 bra ALL;
+nanosleep.u32 32;
+bra.uni AGAIN;
+ALL:
+membar.gl;
+BEHIND:
+bar.sync 0;
+add.u32 %r8, %r3, 1;
+rem.u32 %r9, %r8, %r4;
+mad.lo.u32 %r10, %r9, %r2, %r1;
+mul.wide.u32 %rd5, %r10, 4;
+add.s64 %rd6, %rd1, %rd5;
+ld.global.u32 %r11, [%rd6];
 ret;
 }
 .visible .entry staged()
@@ -112,12 +213,14 @@ void register_kernels(const std::string& ptx, uint32_t capability) {
   std::memcpy(image.data() + sizeof header + sizeof part, ptx.data(), ptx.size());
   wrapper.data = image.data();
   void** handle = __cudaRegisterFatBinary(&wrapper);
-  for (const char* name : {"add", "fill", "staged"})
+  for (const char* name : {"add", "fill", "meet", "pass_on", "look", "sample", "staged"})
     __cudaRegisterFunction(handle, name, nullptr, name, -1, nullptr, nullptr, nullptr, nullptr, nullptr);
+  __cudaRegisterVar(handle, &bank, nullptr, "bank", 0, kBytes, 1, 0);
 }
 
 // The names of kernels are their stubs.
-constexpr const char *kAdd = "add", *kFill = "fill", *kStaged = "staged";
+constexpr const char *kAdd = "add", *kFill = "fill", *kMeet = "meet", *kPassOn = "pass_on", *kLook = "look",
+                     *kSample = "sample", *kStaged = "staged";
 
 // What a call answered, to be seen in the output. Most programs below only need the text of the first failure.
 cudaError_t say(cudaError_t status) {
@@ -159,8 +262,13 @@ cudaEvent_t event() {
   return e;
 }
 cudaError_t launch(const char* kernel, cudaStream_t s, std::vector<void*> arguments, dim3 grid = 1,
-                   dim3 block = kThreads, size_t shared = 0) {
+                   dim3 block = kThreads, size_t shared = 0, bool cooperative = false) {
+  cudaLaunchAttribute attribute{};
+  attribute.id = cudaLaunchAttributeCooperative;
+  attribute.val.cooperative = cooperative;
   cudaLaunchConfig_t c{};
+  c.attrs = &attribute;
+  c.numAttrs = 1;
   c.gridDim = grid;
   c.blockDim = block;
   c.dynamicSmemBytes = shared;
@@ -169,6 +277,14 @@ cudaError_t launch(const char* kernel, cudaStream_t s, std::vector<void*> argume
 }
 cudaError_t add(cudaStream_t s, void* out, void* in, uint32_t n) { return launch(kAdd, s, {&out, &in, &n}); }
 cudaError_t fill(cudaStream_t s, void* out, uint32_t n) { return launch(kFill, s, {&out, &n}); }
+cudaError_t look(cudaStream_t s, void* out) { return launch(kLook, s, {&out}); }
+cudaError_t copy_to_bank(cudaStream_t s, const void* from, size_t bytes = kBytes, size_t offset = 0) {
+  return say(cudaMemcpyToSymbolAsync(&bank, from, bytes, offset, cudaMemcpyDeviceToDevice, s));
+}
+// Without the part that stands before `next`.
+std::string without(std::string text, const std::string& part, const std::string& next) {
+  return text.erase(text.find(part + next), part.size());
+}
 
 // What a program printed on both outputs, and how it ended.
 std::string output_of(const std::function<void()>& program, const std::string& ptx, uint32_t capability) {
@@ -257,6 +373,50 @@ void launches(Programs& p) {
     fill(s, device_memory(), 1);
   });
   p.says("a kernel that the program does not have", "no kernel is registered", [] { launch("multiply", nullptr, {}); });
+  constexpr uint32_t kAllMeet = 1000;  // no block has this number
+  static const auto meet = [](uint32_t blocks, bool cooperative, uint32_t n) {
+    void* counter = device_memory();
+    say(cudaMemsetAsync(counter, 0, kBytes, nullptr));
+    launch(kMeet, nullptr, {&counter, &n}, blocks, kThreads, 0, cooperative);
+    end(cudaDeviceSynchronize());
+  };
+  p.says("blocks that wait for each other, cooperatively", "done", [] { meet(128, true, kAllMeet); });
+  p.says("... launched as usual", "waits for what never comes: meet", [] { meet(3, false, kAllMeet); });
+  p.says("... of which one leaves", "waits for what never comes: meet", [] { meet(3, true, 1); });
+  p.says("... of which more than fit are launched",
+         "too many blocks in cooperative launch: meet: 129 blocks, of which 128", [] { meet(129, true, kAllMeet); });
+  p.says("... of which more than the registers allow are launched", "fill: 13 blocks, of which 12", [] {
+    void* out = device_memory();
+    uint32_t n = 1;
+    launch(kFill, nullptr, {&out, &n}, 13, 256, 0, true);
+  });
+  p.says("... of which more than the shared memory allows are launched", "staged: 5 blocks, of which 4", [] {
+    constexpr int kHalf = 227 << 9;  // of what a block may have; a second one's own KiB is then missing
+    say(cudaFuncSetAttribute(kStaged, cudaFuncAttributeMaxDynamicSharedMemorySize, kHalf));
+    launch(kStaged, nullptr, {}, 5, 32, kHalf, true);
+  });
+  static const auto pass_on = [] {
+    constexpr uint32_t kBlocks = 3, kTwoWarps = 64;
+    void *data = device_memory(size_t{kBlocks} * kTwoWarps * 4), *counter = device_memory();
+    say(cudaMemsetAsync(counter, 0, kBytes, nullptr));
+    launch(kPassOn, nullptr, {&data, &counter}, kBlocks, kTwoWarps, 0, true);
+    end(cudaDeviceSynchronize());
+  };
+  const std::string ptx = kKernels;
+  p.says("a barrier of the grid in blocks of two warps", "done", pass_on);
+  p.says("... that one warp announces while the other is on the way", "4 bytes that were never written", pass_on,
+         without(ptx, "bar.sync 0;\n", "setp.ne.u32"));
+  p.says("... for which one warp waits and the other does not", "4 bytes that were never written", pass_on,
+         without(ptx, "bar.sync 0;\n", "add.u32 %r8"));
+  p.says("another attribute of a launch", "an attribute other than", [] {
+    cudaLaunchAttribute attribute{};
+    attribute.id = cudaLaunchAttributeClusterDimension;
+    cudaLaunchConfig_t c{};
+    c.gridDim = c.blockDim = 1;
+    c.attrs = &attribute;
+    c.numAttrs = 1;
+    say(cudaLaunchKernelExC(&c, kStaged, nullptr));
+  });
   p.says("a failed kernel is reported by every later call", "refused: an illegal memory access", [] {
     fill(nullptr, nullptr, 1);
     cudaDeviceSynchronize();
@@ -380,6 +540,199 @@ void modules(Programs& p) {
   p.says("a kernel that calls a function", "'call.uni' is not supported", launch_fill,
          changed("ld.param.u64 %rd1, [fill_out];", "call.uni fill, (fill_out);"));
   p.says("a kernel that the PTX lacks", "no PTX for fill", launch_fill, changed(".entry fill(", ".entry filled("));
+}
+
+void constant_memory(Programs& p) {
+  p.says("what a copy brings to constant memory", "read 7 and 9", [] {
+    void *x = device_memory(), *y = device_memory();
+    uint32_t* host = pinned_memory(0);
+    fill(nullptr, x, 7);
+    copy_to_bank(nullptr, x);
+    fill(nullptr, x, 9);
+    copy_to_bank(nullptr, x, kBytes / 2, kBytes / 2);
+    look(nullptr, y);
+    say(cudaMemcpy(host, y, kBytes, cudaMemcpyDeviceToHost));
+    std::printf("read %u and %u\n", host[0], host[kThreads - 1]);
+    std::fflush(nullptr);
+    _exit(0);
+  });
+  p.says("... by its address as well", "done", [] {
+    void *x = device_memory(), *at = nullptr;
+    fill(nullptr, x, 7);
+    say(cudaGetSymbolAddress(&at, &bank));
+    say(cudaMemcpyAsync(at, x, kBytes, cudaMemcpyDeviceToDevice, nullptr));
+    look(nullptr, x);
+    end(cudaDeviceSynchronize());
+  });
+  p.says("... by each launch of a graph", "read 9", [] {
+    void *x = device_memory(), *y = device_memory();
+    cudaStream_t s = stream();
+    fill(s, x, 7);
+    say(cudaStreamBeginCapture(s, cudaStreamCaptureModeThreadLocal));
+    copy_to_bank(s, x);
+    look(s, y);
+    cudaGraph_t graph{};
+    cudaGraphExec_t executable{};
+    say(cudaStreamEndCapture(s, &graph));
+    say(cudaGraphInstantiate(&executable, graph, 0));
+    say(cudaGraphLaunch(executable, s));
+    fill(s, x, 9);
+    say(cudaGraphLaunch(executable, s));
+    say(cudaStreamSynchronize(s));
+    uint32_t* host = pinned_memory(0);
+    say(cudaMemcpy(host, y, kBytes, cudaMemcpyDeviceToHost));
+    std::printf("read %u\n", host[0]);
+    std::fflush(nullptr);
+    _exit(0);
+  });
+  p.says("constant memory that was never written", "a load of 4 bytes that were never written", [] {
+    look(nullptr, device_memory());
+    say(cudaDeviceSynchronize());
+  });
+  p.says("... of which a part was not", "byte 64 of bank (128 bytes)", [] {
+    void* x = device_memory();
+    fill(nullptr, x, 7);
+    copy_to_bank(nullptr, x, kBytes / 2);
+    look(nullptr, x);
+    say(cudaDeviceSynchronize());
+  });
+  p.says("... that is copied to the host", "of which 128 were never written", [] {
+    static char words[kBytes];
+    void* at = nullptr;
+    say(cudaGetSymbolAddress(&at, &bank));
+    say(cudaMemcpy(words, at, kBytes, cudaMemcpyDeviceToHost));
+  });
+  p.says("more threads than elements in constant memory", "0 bytes behind the end of bank (128 bytes)", [] {
+    void *x = device_memory(2 * kBytes), *ones = device_memory();
+    fill(nullptr, ones, 1);
+    copy_to_bank(nullptr, ones);
+    launch(kLook, nullptr, {&x}, 1, 2 * kThreads);
+    say(cudaDeviceSynchronize());
+  });
+  p.says("a kernel that stores into constant memory", "in constant memory, which kernels only load from", [] {
+    void* at = nullptr;
+    say(cudaGetSymbolAddress(&at, &bank));
+    fill(nullptr, at, 1);
+    say(cudaDeviceSynchronize());
+  });
+  p.says("a copy of more than the variable holds", "a copy of 132 bytes to byte 0 of a variable of 128 bytes",
+         [] { copy_to_bank(nullptr, device_memory(2 * kBytes), kBytes + 4); });
+  p.says("... from an element on", "a copy of 128 bytes to byte 4 of a variable of 128 bytes",
+         [] { copy_to_bank(nullptr, device_memory(2 * kBytes), kBytes, 4); });
+  p.says("a copy to what is no variable of the device", "invalid device symbol", [] {
+    static const char other = 0;
+    say(cudaMemcpyToSymbolAsync(&other, device_memory(), 1, 0, cudaMemcpyDeviceToDevice, nullptr));
+  });
+  p.says("a copy from the host that says it is within the device", "a copy from host to device memory", [] {
+    static char words[kBytes];
+    copy_to_bank(nullptr, words);
+  });
+  p.says("a copy to constant memory that another stream reads", "without an order between them", [] {
+    cudaStream_t a = stream(), b = stream();
+    void *x = device_memory(), *y = device_memory();
+    set_ones(x);
+    copy_to_bank(nullptr, x);
+    say(cudaDeviceSynchronize());
+    look(a, y);
+    copy_to_bank(b, x);
+    say(cudaDeviceSynchronize());
+  });
+  std::string ptx = kKernels;
+  const std::string declared = "bank[128]";
+  p.says(
+      "a variable that the program does not register", "variable 'other' in .const is not registered",
+      [] { look(nullptr, device_memory()); },
+      ptx.replace(ptx.find(declared), declared.size(), "other[128]")
+          .replace(ptx.find("mov.u64 %rd3, bank"), 18, "mov.u64 %rd3, other"));
+}
+
+cudaTextureObject_t texture(void* memory, size_t bytes = kBytes,
+                            cudaChannelFormatKind kind = cudaChannelFormatKindFloat, int bits = 32) {
+  cudaResourceDesc resource{};
+  resource.resType = cudaResourceTypeLinear;
+  resource.res.linear.devPtr = memory;
+  resource.res.linear.desc = {bits, 0, 0, 0, kind};
+  resource.res.linear.sizeInBytes = bytes;
+  cudaTextureDesc how{};
+  cudaTextureObject_t made = 0;
+  say(cudaCreateTextureObject(&made, &resource, &how, nullptr));
+  return made;
+}
+cudaError_t sample(cudaStream_t s, void* out, cudaTextureObject_t from, uint32_t n = 0) {
+  return launch(kSample, s, {&out, &from, &n});
+}
+
+void textures(Programs& p) {
+  p.says("what a texture gives", "read 7", [] {
+    void *x = device_memory(), *y = device_memory();
+    uint32_t* host = pinned_memory(0);
+    fill(nullptr, x, 7);
+    sample(nullptr, y, texture(x));
+    say(cudaMemcpy(host, y, kBytes, cudaMemcpyDeviceToHost));
+    std::printf("read %u\n", host[kThreads - 1]);
+    std::fflush(nullptr);
+    _exit(0);
+  });
+  const auto of_ones = [](const std::function<void(void*)>& body) {
+    return [body] {
+      void* x = device_memory(2 * kBytes);
+      duet_softgpu_declare(x, kBytes, "x");
+      set_ones(x);
+      body(x);
+      end(cudaDeviceSynchronize());
+    };
+  };
+  p.says("a fetch behind the texture", "a fetch of element 32 from a texture of 32",
+         of_ones([](void* x) { sample(nullptr, device_memory(), texture(x), 1); }));
+  p.says("a fetch before it", "a fetch of element -1 from a texture of 32",
+         of_ones([](void* x) { sample(nullptr, device_memory(), texture(x), ~0u); }));
+  p.says("a texture that is larger than the tensor", "0 bytes behind the end of x (128 bytes)",
+         of_ones([](void* x) { sample(nullptr, device_memory(), texture(x, 2 * kBytes), 1); }));
+  p.says("a texture that is larger than the allocation", "a texture of 260 bytes at",
+         of_ones([](void* x) { texture(x, 2 * kBytes + 4); }));
+  p.says("a texture that is not aligned", "not aligned to 512 bytes",
+         of_ones([](void* x) { texture(static_cast<char*>(x) + 4); }));
+  p.says("a texture of memory that was never written", "never written", [] {
+    sample(nullptr, device_memory(), texture(device_memory()));
+    say(cudaDeviceSynchronize());
+  });
+  p.says("a texture of released memory", "released memory", [] {
+    void *x = device_memory(), *y = device_memory();
+    const cudaTextureObject_t of_x = texture(x);
+    set_ones(x);
+    say(cudaFree(x));
+    sample(nullptr, y, of_x);
+    say(cudaDeviceSynchronize());
+  });
+  p.says("a texture of memory that is not the device's", "a texture of 128 bytes at address",
+         [] { texture(pinned_memory(0)); });
+  p.says("a texture of other elements than the kernel fetches", "a fetch of .f32 from a texture of .s32",
+         of_ones([](void* x) { sample(nullptr, device_memory(), texture(x, kBytes, cudaChannelFormatKindSigned)); }));
+  p.says("a texture of halves", "a texture of 16, 0, 0 and 0 bits",
+         of_ones([](void* x) { texture(x, kBytes, cudaChannelFormatKindFloat, 16); }));
+  p.says("a texture that was destroyed", "a fetch from a texture that was destroyed", of_ones([](void* x) {
+           const cudaTextureObject_t of_x = texture(x);
+           say(cudaDestroyTextureObject(of_x));
+           sample(nullptr, device_memory(), of_x);
+         }));
+  p.says("... while a kernel that reads it is enqueued", "a fetch from a texture that was destroyed",
+         of_ones([](void* x) {
+           const cudaTextureObject_t of_x = texture(x);
+           sample(nullptr, device_memory(), of_x);
+           say(cudaDestroyTextureObject(of_x));
+         }));
+  p.says("... twice", "a texture that does not exist is destroyed", of_ones([](void* x) {
+           const cudaTextureObject_t of_x = texture(x);
+           say(cudaDestroyTextureObject(of_x));
+           say(cudaDestroyTextureObject(of_x));
+         }));
+  p.says("a pointer in place of a texture", "which is no texture",
+         of_ones([](void* x) { sample(nullptr, device_memory(), reinterpret_cast<uint64_t>(x)); }));
+  p.says("a texture of what another stream writes", "without an order between them", of_ones([](void* x) {
+           cudaStream_t a = stream(), b = stream();
+           sample(a, device_memory(), texture(x));
+           fill(b, x, 1);
+         }));
 }
 
 void stream_order(Programs& p) {
@@ -643,6 +996,11 @@ void memory(Programs& p) {
   leak("allocations of pinned memory", [] { pinned_memory(0); });
   leak("streams", [] { stream(); });
   leak("events", [] { event(); });
+  p.says("a leak: textures", "1 textures not released\nexit 70", [] {
+    void* x = device_memory();
+    texture(x);
+    say(cudaFree(x));
+  });
   p.says("leaks of a graph and its executable",
          "1 graphs not released\nsoftware GPU: at the end of the program: 1 executable", [] {
            cudaStream_t s = stream();
@@ -662,6 +1020,8 @@ void planted_programs(Tally& tally) {
   parameters(p);
   scopes(p);
   modules(p);
+  constant_memory(p);
+  textures(p);
   stream_order(p);
   captures(p);
   memory(p);

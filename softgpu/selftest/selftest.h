@@ -16,7 +16,7 @@ constexpr int kWords = 1024;  // of the buffer that every kernel gets
 // A kernel of the parameter %out, with %lane, its own 4 bytes at %mine, and registers to use.
 std::string kernel_text(const std::string& body, const std::string& declarations = "");
 
-// Runs it with one block and returns the buffer.
+// Runs it with one block and returns the buffer. Word i of each variable in constant memory is 100 + i.
 std::vector<uint32_t> run(const std::string& text, const std::vector<uint32_t>& input = {}, uint32_t threads = kLanes,
                           uint32_t dynamic_shared = 0);
 

@@ -9,6 +9,7 @@
 
 #include <cstdio>
 #include <cstring>
+#include <functional>
 #include <regex>
 #include <sstream>
 #include <string>
@@ -36,6 +37,7 @@ struct Mutant {
   std::string pattern, replacement;          // of the PTX, as std::regex_replace takes them; every match is replaced
   std::function<void(Launch&)> launch = {};  // or of the launches
   bool drop_fills = false;
+  std::function<std::string(std::string)> edit = {};  // of the PTX, where a line does not tell
 };
 
 void exchange_pointers(Launch& l) {
@@ -45,6 +47,25 @@ void exchange_pointers(Launch& l) {
   std::memcpy(&b, l.parameters.data() + 8, 8);
   std::memcpy(l.parameters.data(), &b, 8);
   std::memcpy(l.parameters.data() + 8, &a, 8);
+}
+
+// Deletes the barriers of the block before each point where a block arrives at the barrier of the grid, or those behind
+// the fence that follows it. A jump may lead to the latter.
+std::string delete_barriers(std::string ptx, bool before) {
+  const std::string arrives = "atom.global.add.u32", barrier = "bar.sync", jump = "bra.uni";
+  for (size_t at = ptx.find(arrives); at != ptx.npos; at = ptx.find(arrives, at + 1)) {
+    size_t begin = ptx.rfind(barrier, at);
+    if (!before) {
+      const size_t fence = ptx.find("membar.gl", at), jumps = ptx.find(jump, fence);
+      begin = ptx.find(barrier, fence);
+      if (jumps < begin) {
+        const size_t label = ptx.find('$', jumps);
+        begin = ptx.find(barrier, ptx.find("\n" + ptx.substr(label, ptx.find(';', label) - label) + ":"));
+      }
+    }
+    if (begin < ptx.size()) ptx.replace(begin, ptx.find('\n', begin) - begin, "");
+  }
+  return ptx;
 }
 
 std::vector<Mutant> mutants() {
@@ -97,6 +118,26 @@ std::vector<Mutant> mutants() {
   ptx("turns: the sums of the blocks before are not read", "attention_backward", "cuda.tuned",
       R"(ld\.global\.cg\.v4\.u32 +)" + four + R"(, *\[[^\]]+\];)",
       "mov.u32 $1, 0; mov.u32 $2, 0; mov.u32 $3, 0; mov.u32 $4, 0;");
+  // Blocks that wait for each other at every step.
+  for (const std::string op : {"gru", "gru_backward"}) {
+    ptx("barrier of the grid: no block arrives, " + op, op, "cuda.tuned",
+        R"((atom\.global\.add\.u32 [^,]+, *\[[^\]]+\]), 1;)", "$1, 0;");
+    ptx("barrier of the grid: opens too early, " + op, op, "cuda.tuned",
+        R"((atom\.global\.add\.u32 [^,]+, *\[[^\]]+\]), 1;)", "$1, 4;");
+    for (const bool before : {true, false})
+      all.push_back(
+          {fmt::format("barrier of the grid: no barrier of the block {} it, {}", before ? "before" : "behind", op),
+           op,
+           "cuda.tuned",
+           "",
+           "",
+           {},
+           false,
+           [before](std::string ptx) { return delete_barriers(std::move(ptx), before); }});
+    launch("barrier of the grid: the launch is not cooperative, " + op, op, "cuda.tuned",
+           [](Launch& l) { l.cooperative = false; });
+    all.push_back({"barrier of the grid: its counter is not set to 0, " + op, op, "cuda.tuned", "", "", {}, true});
+  }
   // Launch code.
   launch("one block less", "add", "cuda.tuned", [](Launch& l) { --l.grid.x; });
   launch("one block less, transpose", "transpose", "cuda.tuned", [](Launch& l) { l.grid.x -= l.grid.x > 1; });
@@ -141,6 +182,12 @@ Verdict run_row(const Mutant& m) {
       changed |= all.size() != text.size() || all != text;
       return all;
     };
+  if (m.edit)
+    device.plant.ptx = [&](const std::string& text) {
+      std::string edited = m.edit(text);
+      changed |= edited != text;
+      return edited;
+    };
   const Op& op = find_op(m.op);
   const Implementation* implementation = find_implementation(m.op, m.implementation);
   std::string reason;
@@ -148,9 +195,11 @@ Verdict run_row(const Mutant& m) {
   if (!implementation || !gpu) return kBroken;
   if (m.launch)
     device.plant.launch = [&](Launch& l) {
-      const auto before = std::tuple(l.grid.x, l.grid.y, l.block.x, l.dynamic_shared_bytes, l.parameters);
+      const auto before =
+          std::tuple(l.grid.x, l.grid.y, l.block.x, l.dynamic_shared_bytes, l.cooperative, l.parameters);
       m.launch(l);
-      changed |= before != std::tuple(l.grid.x, l.grid.y, l.block.x, l.dynamic_shared_bytes, l.parameters);
+      changed |=
+          before != std::tuple(l.grid.x, l.grid.y, l.block.x, l.dynamic_shared_bytes, l.cooperative, l.parameters);
     };
   bool armed = false;
   if (m.drop_fills) device.plant.drop_fill = [&] { return armed && (changed = true); };

@@ -15,7 +15,8 @@ namespace {
 constexpr double kLeft = 1, kRight = 99, kFirst = 14, kLast = 94;  // of the width in percent
 constexpr double kPlotHeight = 190;                                // pixels
 
-// How a line differs from others of its device: by its shape, and whether it is filled; its colour is the device's.
+// How a line differs from others of its device: by its shape, its marks and how it is drawn, in 16 ways; its colour is
+// the device's.
 struct Look {
   Shape shape;
   std::string marker, path;
@@ -23,9 +24,17 @@ struct Look {
 Look look_of(Device device, size_t number) {
   static constexpr Shape kShapes[] = {Shape::circle, Shape::diamond, Shape::square, Shape::triangle};
   const std::string colour = device == Device::cpu ? "cpu" : "gpu";
-  const bool hollow = number / std::size(kShapes) % 2 == 1;
-  return {kShapes[number % std::size(kShapes)], (hollow ? "hollow l-" : "f-") + colour,
-          "l-" + colour + (hollow ? " dash" : "")};
+  const Shape shape = kShapes[number % std::size(kShapes)];
+  switch (number / std::size(kShapes) % 4) {
+    case 0:
+      return {shape, "f-" + colour, "l-" + colour};
+    case 1:
+      return {shape, "hollow l-" + colour, "l-" + colour + " dash"};
+    case 2:
+      return {shape, "hollow dots l-" + colour, "l-" + colour + " dots"};
+    default:
+      return {shape, "f-" + colour + " l-residual", "l-" + colour + " dash"};
+  }
 }
 
 std::string x_text(const Study& study, double x) { return study.x_is_bytes ? bytes_text(x) : size_text(x); }

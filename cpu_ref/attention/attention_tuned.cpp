@@ -38,7 +38,7 @@ struct Cut {
   engine::KernelShape kernel;
   int64_t D, padded, queries;  // padded: D in whole vectors; queries: of a block
   bool copies;
-  bool pairs;  // products are those of pairs of bf16: both matrices are packed, and k is counted in pairs
+  bool pairs;  // products are those of pairs of bf16, and k is counted in these
 
   explicit Cut(const AttentionShape& p, bool by_pairs = false)
       : kernel(engine::kernel_shape()),
@@ -80,7 +80,7 @@ struct Right {
   const float* at;
   int64_t pitch, columns = 0, rows = 0, first = 0;
 };
-// The left matrix, A (rows, k), has value p of row i at a[i * a_line + p * a_step]; with pairs it is a packed strip.
+// The left matrix, A (rows, k), has value p of row i at a[i * a_line + p * a_step].
 // The result goes to `to` (rows, columns), with rows `pitch` apart; `add` adds it to what is there.
 struct Product {
   const float* a;
@@ -151,8 +151,7 @@ void forward_head(const Attention& p, int64_t length, const T* q, const T* k, co
   float *s = v_strips + cut.strip_floats(D, p.Tk), *out = s + cut.queries * kPitch;
   float *wide_q = out + cut.queries * cut.padded, *top = wide_q + (cut.copies ? cut.queries * cut.padded : 0);
   float *sum = top + cut.queries + lanes, *before = sum + cut.queries + lanes;
-  float* packed = before + cut.queries + lanes;  // with pairs: probabilities of a tile, and these as rows of bf16
-  bf16* const rounded = reinterpret_cast<bf16*>(packed + cut.kernel.rows * cut.depth(kKeys));
+  float* const rounded = before + cut.queries + lanes;  // with pairs: probabilities of a tile as rows of bf16
   const engine::Matrix k_rows(k, p.dtype, D, 1), v_columns(v, p.dtype, 1, D);
   for (int64_t j = begin; j < keys; j += kKeys)
     cut.pack(k_rows, j, std::min(kKeys, keys - j), D, k_strips + j / kKeys * cut.strip_floats(kKeys, D));
@@ -195,8 +194,8 @@ void forward_head(const Attention& p, int64_t length, const T* q, const T* k, co
         if (n == 0) continue;
         multiply(cut,
                  {.a = a + r * a_line,
-                  .a_line = a_line,
-                  .a_step = 1,
+                  .a_line = cut.pairs ? 1 : a_line,  // with pairs a packed strip
+                  .a_step = cut.pairs ? tile_row(t + 1) - r : 1,
                   .b = {.at = k_strips + j0 / kKeys * cut.strip_floats(kKeys, D),
                         .pitch = 0,
                         .columns = std::min(kKeys, keys - j0),
@@ -235,13 +234,11 @@ void forward_head(const Attention& p, int64_t length, const T* q, const T* k, co
           clear(s + i * kPitch, 0, from);
           clear(s + i * kPitch, to, n);
         }
-        if (cut.pairs) {
-          for (int64_t i = 0; i < height; ++i) narrow_row(s + (r + i) * kPitch, n, rounded + i * kPitch);
-          cut.pack_strip(engine::Matrix(rounded, DType::bf16, kPitch, 1), 0, height, height, n, packed);
-        }
+        for (int64_t i = 0; cut.pairs && i < height; ++i)
+          narrow_row(s + (r + i) * kPitch, n, reinterpret_cast<bf16*>(rounded + i * cut.depth(kPitch)));
         multiply(cut,
-                 {.a = cut.pairs ? packed : s + r * kPitch,
-                  .a_line = kPitch,
+                 {.a = cut.pairs ? rounded : s + r * kPitch,
+                  .a_line = cut.depth(kPitch),
                   .a_step = 1,
                   .b = {.at = v_strips, .pitch = 0, .columns = D, .rows = cut.depth(keys), .first = cut.depth(j0)},
                   .to = out + r * cut.padded,
@@ -265,7 +262,7 @@ int64_t forward_scratch(const AttentionShape& p) {
   const Cut cut = Cut::forward(p);
   return cut.strip_floats(kKeys, p.D) * ceil_div(p.Tk, kKeys) + cut.strip_floats(p.D, p.Tk) +
          cut.queries * (kPitch + cut.padded * (cut.copies ? 2 : 1) + 3) + 3 * cut.kernel.lanes +
-         (cut.pairs ? cut.kernel.rows * (cut.depth(kKeys) + cut.depth(kPitch)) : 0);
+         (cut.pairs ? cut.kernel.rows * cut.depth(kPitch) : 0);
 }
 
 // item: one of the `chunks` runs of queries of a head.

@@ -185,7 +185,8 @@ void run_tile(const Tile& tile, const Result& result);
 void store_tile(const Tile& tile, const Result& result,
                 float* value);  // the second half of run_tile; value: (rows, kernel.columns)
 
-// The same for pairs of bf16, where the CPU multiplies them (engine_pairs.cpp). a and b of the tile are packed pairs.
+// The same for pairs of bf16, where the CPU multiplies them (engine_pairs.cpp). b of the tile is packed pairs; so is a,
+// or its a_k is 1 and a row has its pairs side by side.
 bool pairs_are_faster();
 void run_tile_of_pairs(const Tile& tile, const Result& result);
 

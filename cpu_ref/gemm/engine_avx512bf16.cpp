@@ -11,7 +11,7 @@ namespace duet::engine {
 namespace {
 
 // One tile of kRows rows and kVectors vectors of columns.
-template <int kRows, int kVectors>
+template <int kRows, int kVectors, bool kPacked>
 void kernel(const PairTile& t) {
   __m512 sum[kRows][kVectors];
 #pragma GCC unroll 16
@@ -21,7 +21,7 @@ void kernel(const PairTile& t) {
   // Products of all pairs.
   const auto* a = static_cast<const int32_t*>(t.a);
   const auto* b = static_cast<const int32_t*>(t.b);
-  for (int64_t p = 0; p < t.pairs; ++p, a += kRows, b += 16 * kVectors) {
+  for (int64_t p = 0; p < t.pairs; ++p, a += kPacked ? kRows : 1, b += 16 * kVectors) {
     __m512bh column[kVectors];
 #pragma GCC unroll 2
     for (int j = 0; j < kVectors; ++j) {
@@ -30,7 +30,7 @@ void kernel(const PairTile& t) {
     }
 #pragma GCC unroll 16
     for (int i = 0; i < kRows; ++i) {
-      const auto row = reinterpret_cast<__m512bh>(_mm512_set1_epi32(a[i]));
+      const auto row = reinterpret_cast<__m512bh>(_mm512_set1_epi32(kPacked ? a[i] : a[i * t.a_line]));
 #pragma GCC unroll 2
       for (int j = 0; j < kVectors; ++j) sum[i][j] = _mm512_dpbf16_ps(sum[i][j], row, column[j]);
     }
@@ -43,14 +43,20 @@ void kernel(const PairTile& t) {
 }
 
 using Kernel = void (*)(const PairTile&);
-template <int kVectors>
+template <int kVectors, bool kPacked>
 constexpr Kernel kKernels[kPairRows] = {
-    kernel<1, kVectors>,  kernel<2, kVectors>,  kernel<3, kVectors>,  kernel<4, kVectors>, kernel<5, kVectors>,
-    kernel<6, kVectors>,  kernel<7, kVectors>,  kernel<8, kVectors>,  kernel<9, kVectors>, kernel<10, kVectors>,
-    kernel<11, kVectors>, kernel<12, kVectors>, kernel<13, kVectors>, kernel<14, kVectors>};
+    kernel<1, kVectors, kPacked>,  kernel<2, kVectors, kPacked>,  kernel<3, kVectors, kPacked>,
+    kernel<4, kVectors, kPacked>,  kernel<5, kVectors, kPacked>,  kernel<6, kVectors, kPacked>,
+    kernel<7, kVectors, kPacked>,  kernel<8, kVectors, kPacked>,  kernel<9, kVectors, kPacked>,
+    kernel<10, kVectors, kPacked>, kernel<11, kVectors, kPacked>, kernel<12, kVectors, kPacked>,
+    kernel<13, kVectors, kPacked>, kernel<14, kVectors, kPacked>};
 
 }  // namespace
 
-void run_pair_tile(const PairTile& t) { (t.vectors == 2 ? kKernels<2> : kKernels<1>)[t.rows - 1](t); }
+void run_pair_tile(const PairTile& t) {
+  const auto& kernels = t.a_line == 0 ? (t.vectors == 2 ? kKernels<2, true> : kKernels<1, true>)
+                                      : (t.vectors == 2 ? kKernels<2, false> : kKernels<1, false>);
+  kernels[t.rows - 1](t);
+}
 
 }  // namespace duet::engine

@@ -6,11 +6,14 @@
 
 namespace duet::engine {
 
-// sums (rows, 32) = the product of a packed strip of A and one of B. Their elements are pairs (k, k + 1) of bf16, 4
-// bytes each: a (pairs, rows), b (pairs, vectors of 16).
+// sums (rows, 32) = the product of some rows of A and a packed strip of B. Their elements are pairs (k, k + 1) of bf16,
+// 4 bytes each. Pair p of row i of a: at i + p * rows if A is packed (a_line = 0), else at i * a_line + p; b: (pairs,
+// vectors of 16).
 struct PairTile {
   int64_t rows, vectors, pairs;  // rows: 1 .. kPairRows; vectors: 1 or 2
-  const void *a, *b;
+  const void* a;
+  int64_t a_line;
+  const void* b;
   float* sums;  // aligned to 64 bytes
 };
 constexpr int64_t kPairRows = 14, kPairColumns = 32;

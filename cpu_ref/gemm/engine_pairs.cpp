@@ -42,7 +42,7 @@ bool measure_speedup() {
   tile.sums_step = kPairColumns;
   tile.last = true;
   const Result result{.c = c, .dtype = DType::f32, .step = kPairColumns};
-  const PairTile pairs{kRows, 2, kSteps, a, b, c};
+  const PairTile pairs{kRows, 2, kSteps, a, 0, b, c};
   const double one = fastest_s([&] { run_tile(tile, result); }), two = fastest_s([&] { run_pair_tile(pairs); });
   return 2 * one > kMinSpeedup * two;
 }
@@ -58,7 +58,7 @@ bool pairs_are_faster() {
 
 void run_tile_of_pairs(const Tile& t, const Result& r) {
   alignas(64) float sums[kPairRows * kPairColumns];
-  run_pair_tile({t.rows, t.b_k / 16, t.kc, t.a, t.b, sums});
+  run_pair_tile({t.rows, t.b_k / 16, t.kc, t.a, t.a_k == 1 ? t.a_line : 0, t.b, sums});
   store_tile(t, r, sums);
 }
 

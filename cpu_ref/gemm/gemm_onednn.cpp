@@ -22,10 +22,12 @@ Desc matrix(DType dtype, int64_t batch, int64_t rows, int64_t cols, bool transpo
 
 Plan gemm_onednn(const Gemm& p, CpuContext&) {
   if (p.math == Math::tf32) return Unsupported{"no TF32 on a CPU"};
+  if (p.is_int8() && !onednn::has_vnni())
+    return Unsupported{"i8 on this CPU: without VNNI oneDNN adds two products in 16 bits, where they saturate"};
   return onednn::planned([&](onednn::Program& run) {
     const auto a = run.tensor(Gemm::a, matrix(p.dtype, p.batch, p.m, p.k, p.trans_a));
     const auto b = run.tensor(Gemm::b, matrix(p.dtype, p.batch, p.k, p.n, p.trans_b));
-    const auto c = run.tensor(Gemm::c, matrix(p.is_int8() ? DType::i32 : p.dtype, p.batch, p.m, p.n, false));
+    const auto c = run.tensor(Gemm::c, matrix(p.result(), p.batch, p.m, p.n, false));
     dnnl::primitive_attr attributes = onednn::attributes();
     if (p.alpha != 1) {
       dnnl::post_ops after;

@@ -19,7 +19,8 @@ struct Tasks {
   Strips units;  // packed r: a strip has the columns of its units
   int64_t D, B, runs, count, grain;
 
-  Tasks(const Layer& p, int64_t products, int threads) : units{.lines = p.H, .k = products}, D(p.D()), B(p.B) {
+  Tasks(const Layer& p, int64_t products, int threads, bool pairs = false)
+      : units{.lines = p.H, .k = pairs ? ceil_div(products, 2) : products, .pairs = pairs}, D(p.D()), B(p.B) {
     constexpr int64_t kMaxRunRows = 112;   // its sums stay in L1 or L2
     constexpr double kMinForkFlops = 1e6;  // of a step; with fewer, waking a thread costs more than it saves
     const int64_t strips = D * units.count(), wanted = ceil_div(int64_t{2} * threads, strips);
@@ -40,8 +41,8 @@ struct Tasks {
             .rows = B * (run + 1) / runs - b0};
   }
   int64_t max_rows() const { return ceil_div(B, std::max<int64_t>(1, runs)); }
-  // Floats from row to row of a matrix of n columns that tiles read along k: whole vectors. At a multiple of 1 KiB the
-  // rows would share few sets of L1, so that is avoided.
+  // Floats (or pairs) from row to row of a matrix of n of them that tiles read along k: whole vectors. At a multiple of
+  // 1 KiB the rows would share few sets of L1, so that is avoided.
   int64_t pitch(int64_t n) const {
     const int64_t whole = ceil_div(n, units.kernel.lanes) * units.kernel.lanes;
     return whole % 256 == 0 ? whole + 16 : whole;

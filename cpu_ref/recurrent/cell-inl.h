@@ -36,14 +36,13 @@ HWY_INLINE void for_cell(const Layer& p, const F& f) {
   });
 }
 
-// 1 + exp(-v), with v clamped to [-22, 22]. Then a product of four such values is finite, and what is beyond the clamp
+// 1 + exp(-v), with v clamped to [-22, 22]. Then a product of two such values is finite, and what is beyond the clamp
 // is less than a rounding of 1.
 HWY_INLINE Vec one_and_power(Vec v) {
   const auto max = hn::Set(d, 22.0f * kLog2E), t = hn::Mul(v, hn::Set(d, -kLog2E));
   const auto bounded = min_or_nan(max, max_or_nan(hn::Neg(max), t));
   return hn::Add(hn::Set(d, 1.0f), exp2(d, bounded));
 }
-HWY_INLINE Vec twice_less_one(Vec v) { return hn::MulSub(v, hn::Set(d, 2.0f), hn::Set(d, 1.0f)); }
 HWY_INLINE Vec tanh(Vec v) {
   return hn::Sub(hn::Div(hn::Set(d, 2.0f), one_and_power(hn::Add(v, v))), hn::Set(d, 1.0f));
 }
@@ -100,14 +99,9 @@ HWY_INLINE void forward_row(const ForwardRow<T>& s, int64_t units) {
     // Gates and the new state.
     Vec next;
     if constexpr (kCell == Cell::lstm) {
-      const auto ei = one_and_power(sum(0)), ef = one_and_power(sum(1));
-      const auto g2 = sum(2);
-      const auto eg = one_and_power(hn::Add(g2, g2)), eo = one_and_power(sum(3));
-      // One division for i and f, one for g and o.
-      const auto first = hn::Mul(ei, ef), second = hn::Mul(eg, eo);
-      const auto [to_if, to_go] = reciprocals(first, second);
-      const auto i = hn::Mul(to_if, ef), f = hn::Mul(to_if, ei), o = hn::Mul(to_go, eg);
-      const auto g = twice_less_one(hn::Mul(to_go, eo));
+      // One division for i and f. g has one of its own: a shared one would add roundings to its tanh.
+      const auto [i, f] = reciprocals(one_and_power(sum(0)), one_and_power(sum(1)));
+      const auto g = tanh(sum(2)), o = hn::Div(hn::Set(d, 1.0f), one_and_power(sum(3)));
       const auto state = hn::MulAdd(f, at(s.c + j), hn::Mul(i, g));
       hn::StoreU(state, d, s.c + j);
       keep(0, i);

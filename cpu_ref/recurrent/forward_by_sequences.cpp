@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Forward of the recurrent layers where weights are small. A thread takes a slice of the sequences (by_sequences.h)
 // through all steps, so no step waits for other threads. The state and the gates of the slice stay in L1, the packed
-// weights in L1 or L2. x and h lie side by side, so that a step is one product of the matrix engine's register tiles.
+// weights in L1 or L2. x and h lie side by side, so that a step is one product of the matrix engine's register tiles:
+// of f32, or of pairs of bf16 where the CPU multiplies those faster.
 // Multiplying x for all steps at once would only move its result through memory. Called by recurrent_tuned.cpp.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "cpu_ref/recurrent/forward_by_sequences.cpp"  // compiled once per instruction set
@@ -20,11 +21,12 @@ namespace duet::recurrent {
 
 // The packed weights of a direction, and their biases (parts, units.columns()).
 struct ForwardWeights {
-  Strips units;  // of one part: rows for x, then rows for h
+  Strips units;  // of one part: rows for x, then rows for h, `h_first` from the first
+  int64_t h_first;
   const float *packed, *bias;
   int64_t pitch() const {
     return ceil_div(units.k, units.kernel.lanes) * units.kernel.lanes;
-  }  // floats of a row of x and h
+  }  // floats, or pairs, of a row of x and h
 };
 
 }  // namespace duet::recurrent
@@ -33,8 +35,8 @@ struct ForwardWeights {
 HWY_BEFORE_NAMESPACE();
 namespace duet::recurrent::HWY_NAMESPACE {
 
-// The first `rows` of the sequences, in one direction, all steps. scratch: x and h side by side, sums, c; a row of each
-// per sequence.
+// The first `rows` of the sequences, in one direction, all steps. scratch: x and h side by side, sums, c, and with
+// pairs h in f32; a row of each per sequence.
 template <Cell kCell, class T>
 void forward_of(const Layer& p, const ForwardTensors& t, const ForwardWeights& w, int64_t dir, const Rows& sequences,
                 int64_t rows, float* scratch) {
@@ -42,11 +44,15 @@ void forward_of(const Layer& p, const ForwardTensors& t, const ForwardWeights& w
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
   const int64_t I = p.I, H = p.H, pitch = w.pitch(), wide = w.units.columns(), sums_row = kParts.count * wide;
   float *xh = scratch, *sums = xh + rows * pitch, *c = sums + rows * sums_row;
+  const bool pairs = w.units.pairs;
+  float* const h_rows = pairs ? c + rows * wide : xh + I;
+  const int64_t h_pitch = pairs ? wide : pitch;
+  if (pairs) std::fill_n(xh, rows * pitch, 0.0f);  // the second half of the last pair of x or h
   // The state before the first step.
   for (int64_t i = 0; i < rows; ++i) {
     const int64_t state = p.state_at(dir, sequences[i].b);
     const T* h0 = static_cast<const T*>(t.h0) + state;
-    for (int64_t j = 0; j < H; ++j) xh[i * pitch + I + j] = static_cast<float>(h0[j]);
+    for (int64_t j = 0; j < H; ++j) h_rows[i * h_pitch + j] = static_cast<float>(h0[j]);
     if (t.c0) widen_row(static_cast<const T*>(t.c0) + state, H, wide, c + i * wide);
   }
   const int64_t steps = sequences.max_steps(rows);
@@ -55,11 +61,16 @@ void forward_of(const Layer& p, const ForwardTensors& t, const ForwardWeights& w
     // x of the step, beside h.
     for (int64_t i = 0; i < now; ++i) {
       const T* x = static_cast<const T*>(t.x) + p.x_at(dir, step, sequences[i]);
+      if (pairs) {
+        std::copy_n(x, I, reinterpret_cast<T*>(xh + i * pitch));
+        narrow_row(h_rows + i * h_pitch, H, reinterpret_cast<T*>(xh + i * pitch + w.h_first));
+        continue;
+      }
       for (int64_t j = 0; j < I; j += lanes) store(d, load_as_f32(d, x + j, I - j), xh + i * pitch + j, I - j);
     }
     // Sums of all parts.
     for (int64_t part = 0; part < kParts.count; ++part) {
-      const int64_t first = kParts.x_enters(part) ? 0 : I, end = kParts.h_enters(part) ? I + H : I;
+      const int64_t first = kParts.x_enters(part) ? 0 : w.h_first, end = kParts.h_enters(part) ? w.units.k : w.h_first;
       for (int64_t s = 0; s < w.units.count(); ++s)
         multiply(w.units.kernel,
                  {.a = xh + first,
@@ -70,12 +81,13 @@ void forward_of(const Layer& p, const ForwardTensors& t, const ForwardWeights& w
                   .width = w.units.width(s),
                   .to = sums + part * wide + s * w.units.kernel.columns,
                   .to_pitch = sums_row,
-                  .bias = w.bias + part * wide + s * w.units.kernel.columns},
+                  .bias = w.bias + part * wide + s * w.units.kernel.columns,
+                  .pairs = pairs},
                  now, end - first);
     }
     // Gates and new states.
     for (int64_t i = 0; i < now; ++i) {
-      float* h = xh + i * pitch + I;
+      float* h = h_rows + i * h_pitch;
       const Sequence sequence = sequences[i];
       forward_row<kCell, false, T>(
           {.sums = sums + i * sums_row,
@@ -93,7 +105,7 @@ void forward_of(const Layer& p, const ForwardTensors& t, const ForwardWeights& w
   // The state after the last step.
   for (int64_t i = 0; i < rows; ++i) {
     const int64_t state = p.state_at(dir, sequences[i].b);
-    narrow_row(xh + i * pitch + I, H, static_cast<T*>(t.hT) + state);
+    narrow_row(h_rows + i * h_pitch, H, static_cast<T*>(t.hT) + state);
     if (t.cT) narrow_row(c + i * wide, H, static_cast<T*>(t.cT) + state);
   }
 }
@@ -121,7 +133,8 @@ void pack(const Layer& p, const ForwardTensors& t, const Strips& units, int64_t 
   for (int64_t s = 0; s < units.count(); ++s) {
     float* strip = packed + s * units.strip_floats();
     if (parts.x_enters(part)) units.pack(Matrix(element(t.w, p.dtype, row * p.I), p.dtype, p.I, 1), s, 0, p.I, strip);
-    if (parts.h_enters(part)) units.pack(Matrix(element(t.r, p.dtype, row * p.H), p.dtype, p.H, 1), s, p.I, p.H, strip);
+    if (parts.h_enters(part))
+      units.pack(Matrix(element(t.r, p.dtype, row * p.H), p.dtype, p.H, 1), s, units.depth(p.I), p.H, strip);
   }
   for (int64_t j = 0; j < p.H; ++j) {
     double sum = 0;
@@ -134,13 +147,18 @@ void pack(const Layer& p, const ForwardTensors& t, const Strips& units, int64_t 
 Plan forward_by_sequences(const Layer& p, ForwardTensors (*tensors)(const Layer&, Args), CpuContext& cpu) {
   const Parts parts = parts_of(p.cell);
   const Slices slices(p, cpu.threads(), p.D());
-  const ForwardWeights of{.units = {.lines = p.H, .k = p.I + p.H}, .packed = nullptr, .bias = nullptr};
+  ForwardWeights of{.units = {.lines = p.H, .k = 0, .pairs = multiplies_pairs(p.dtype)},
+                    .h_first = 0,
+                    .packed = nullptr,
+                    .bias = nullptr};
+  of.h_first = of.units.depth(p.I);
+  of.units.k = of.h_first + of.units.depth(p.H);
   const int64_t wide = of.units.columns();
   WorkspaceLayout workspace;
   const auto packed_piece = workspace.add<float>(p.D() * parts.count * of.units.floats());
   const auto bias_piece = workspace.add<float>(p.D() * parts.count * wide);
   const Sorted sorted(p, workspace);
-  const Scratch scratch(cpu, workspace, slices.rows * (of.pitch() + (parts.count + 1) * wide) + 64);
+  const Scratch scratch(cpu, workspace, slices.rows * (of.pitch() + (parts.count + 2) * wide) + 64);
   auto run = [=, &cpu](Args args) {
     float *const packed = args.workspace(packed_piece), *const bias = args.workspace(bias_piece);
     const ForwardTensors t = tensors(p, args);
@@ -161,7 +179,8 @@ Plan forward_by_sequences(const Layer& p, ForwardTensors (*tensors)(const Layer&
       }
     });
   };
-  return Plan(std::move(run)).with(slices.describe(), std::move(workspace));
+  return Plan(std::move(run))
+      .with(slices.describe() + (of.units.pairs ? ", products of pairs of bf16" : ""), std::move(workspace));
 }
 
 }  // namespace duet::recurrent

@@ -20,12 +20,17 @@ namespace duet::recurrent {
 
 // What all tasks of a step share. packed: (D, strips, h parts) strips of r. bias: (D, h parts, units.columns()), read
 // by gru only. h before and after the step, and c: (D, B) rows in the order of `sequences`, `pitch` floats apart.
+// left: the left operand of this step's products. left_after: that of the next step's, written by this one. They are h
+// itself in f32; with pairs, copies of h in bf16.
 struct ForwardStep {
   const Tasks* tasks;
   Rows sequences;
   int64_t step, pitch;
   const float *packed, *bias, *before;
   float *after, *c;
+  int64_t left_pitch;
+  const float* left;
+  float* left_after;
 };
 
 }  // namespace duet::recurrent
@@ -46,16 +51,17 @@ void forward_of(const Layer& p, const ForwardTensors& t, const ForwardStep& s, c
   // h times the strip of r.
   for (int64_t part = 0; part < kParts.h_count; ++part)
     multiply(units.kernel,
-             {.a = s.before + row * s.pitch,
-              .a_row = s.pitch,
+             {.a = s.left + row * s.left_pitch,
+              .a_row = s.left_pitch,
               .a_k = 1,
               .b = strips + part * units.strip_floats(),
               .b_k = units.step(task.strip),
               .width = units.width(task.strip),
               .to = sums + part * columns,
               .to_pitch = kParts.h_count * columns,
-              .bias = s.bias ? s.bias + (task.dir * kParts.h_count + part) * units.columns() + task.unit : nullptr},
-             rows, p.H);
+              .bias = s.bias ? s.bias + (task.dir * kParts.h_count + part) * units.columns() + task.unit : nullptr,
+              .pairs = units.pairs},
+             rows, units.k);
   // Gates and new states.
   for (int64_t i = 0; i < rows; ++i) {
     const Sequence sequence = sequences[i];
@@ -72,6 +78,9 @@ void forward_of(const Layer& p, const ForwardTensors& t, const ForwardStep& s, c
                                  .reserve = p.inference ? nullptr : kept,
                                  .y = y},
                                 task.units);
+    if (units.pairs)
+      narrow_row(s.after + state, task.units,
+                 reinterpret_cast<T*>(s.left_after + (row + i) * s.left_pitch) + task.unit);
   }
 }
 
@@ -110,9 +119,11 @@ using engine::Matrix;
 
 Plan forward_by_units(const Layer& p, ForwardTensors (*tensors)(const Layer&, Args), CpuContext& cpu) {
   const Parts parts = parts_of(p.cell);
-  const Tasks tasks(p, p.H, cpu.threads());
+  const bool pairs = multiplies_pairs(p.dtype);
+  const Tasks tasks(p, p.H, cpu.threads(), pairs);
   const Strips units = tasks.units;
   const int64_t D = p.D(), wide = units.columns(), pitch = tasks.pitch(p.H), states = D * p.B * pitch;
+  const int64_t left_pitch = pairs ? tasks.pitch(units.k) : pitch, lefts = pairs ? D * p.B * left_pitch : 0;
   const int64_t of_strip = parts.h_count * units.strip_floats(),
                 biases = p.cell == Cell::gru ? D * parts.h_count * wide : 0;
   const engine::Storage along_k{.dtype = p.dtype, .along_k = true};
@@ -122,11 +133,13 @@ Plan forward_by_units(const Layer& p, ForwardTensors (*tensors)(const Layer&, Ar
   const auto packed_piece = workspace.add<float>(D * units.count() * of_strip);
   const auto bias_piece = workspace.add<float>(biases);
   const auto h_piece = workspace.add<float>(2 * states), c_piece = workspace.add<float>(p.has_c() ? states : 0);
+  const auto left_piece = workspace.add<float>(2 * lefts);
   // For inference: where the sums of x lie, in place of the reserve.
   const auto ahead = workspace.add_bytes(p.inference ? D * p.T * p.B * p.K() * p.H * size_of(p.dtype) : 0);
   const Sorted sorted(p, workspace);
   const Scratch scratch(cpu, workspace, tasks.max_rows() * parts.h_count * units.kernel.columns);
-  const std::string algorithm = "x ahead: " + from_x.describe() + "; " + tasks.describe();
+  const std::string algorithm =
+      "x ahead: " + from_x.describe() + "; " + tasks.describe() + (pairs ? ", of pairs of bf16" : "");
   auto run = [=, from_x = std::move(from_x), &cpu](Args args) {
     ForwardTensors t = tensors(p, args);
     const Rows sequences = sorted.rows(args, t.lengths);
@@ -171,6 +184,12 @@ Plan forward_by_units(const Layer& p, ForwardTensors (*tensors)(const Layer&, Ar
 
     // All steps; h alternates between two places.
     float* const state[] = {h, h + states};
+    float* const halves = args.workspace(left_piece);
+    float* const left[] = {pairs ? halves : h, pairs ? halves + lefts : h + states};
+    std::fill_n(halves, 2 * lefts, 0.0f);  // the second half of a last pair
+    for (int64_t i = 0; pairs && i < D * p.B; ++i)
+      std::copy_n(static_cast<const bf16*>(t.h0) + p.state_at(i / p.B, sequences[i % p.B].b), p.H,
+                  reinterpret_cast<bf16*>(halves + i * left_pitch));
     HWY_DYNAMIC_DISPATCH(widen_states)(p, t.h0, sequences, pitch, state[0]);
     if (t.c0) HWY_DYNAMIC_DISPATCH(widen_states)(p, t.c0, sequences, pitch, c);
     const int64_t steps = sequences.max_steps(p.B);
@@ -183,7 +202,10 @@ Plan forward_by_units(const Layer& p, ForwardTensors (*tensors)(const Layer&, Ar
                           .bias = bias,
                           .before = state[step % 2],
                           .after = state[(step + 1) % 2],
-                          .c = c};
+                          .c = c,
+                          .left_pitch = left_pitch,
+                          .left = left[step % 2],
+                          .left_after = left[(step + 1) % 2]};
       cpu.parallel_for(tasks.count, tasks.grain, [&](int64_t first, int64_t last) {
         for (int64_t i = first; i < last; ++i)
           HWY_DYNAMIC_DISPATCH(forward_units)(p, t, s, tasks.task(i), scratch.of_this_thread(args));

@@ -9,6 +9,7 @@ constexpr int64_t kBlockK = 512;  // k values of a strip that stay in L1 or L2 w
 
 void multiply(const engine::KernelShape& kernel, const StripProduct& p, int64_t rows, int64_t k) {
   const int64_t tiles = ceil_div(rows, kernel.rows), blocks = std::max<int64_t>(1, ceil_div(k, kBlockK));
+  const auto run_tile = p.pairs ? engine::run_tile_of_pairs : engine::run_tile;
   const engine::Result result{.c = nullptr, .dtype = DType::f32, .step = 0, .bias = p.bias};
   for (int64_t block = 0; block < blocks; ++block) {
     const int64_t first = k * block / blocks;

@@ -10,9 +10,11 @@
 
 namespace duet::recurrent {
 
-// A packed matrix of k rows and `lines` columns, which are padded to whole vectors.
+// A packed matrix of k rows and `lines` columns, which are padded to whole vectors. With pairs, a row has pairs of
+// bf16, which take the place of a float each.
 struct Strips {
   int64_t lines, k;
+  bool pairs = false;
   engine::KernelShape kernel = engine::kernel_shape();
 
   int64_t columns() const { return ceil_div(lines, kernel.lanes) * kernel.lanes; }
@@ -24,16 +26,24 @@ struct Strips {
   int64_t strip_floats() const { return kernel.columns * k; }
   int64_t floats() const { return count() * strip_floats(); }
 
-  // Packs rows [first, first + rows) of strip s, from the k values [0, rows) of `from`, whose lines are the columns.
-  void pack(const engine::Operand& from, int64_t s, int64_t first, int64_t rows, float* strip) const {
+  // How many rows `values` of k take.
+  int64_t depth(int64_t values) const { return pairs ? ceil_div(values, 2) : values; }
+
+  // Packs the rows of strip s from row `first` on, from the k values [0, values) of `from`, whose lines are the
+  // columns.
+  void pack(const engine::Operand& from, int64_t s, int64_t first, int64_t values, float* strip) const {
     const int64_t line = s * kernel.columns, exist = std::clamp<int64_t>(lines - line, 0, step(s));
-    from.pack(line, exist, step(s), 0, rows, strip + first * step(s));
+    float* const to = strip + first * step(s);
+    if (pairs)
+      from.pack_pairs(line, exist, step(s), 0, depth(values), values, to);
+    else
+      from.pack(line, exist, step(s), 0, values, to);
   }
 };
 
 // to[i][j] = sum_k a(i, k) b[k][j], plus bias[j] if there is one, plus to[i][j] with `add`. j runs over `width`
 // columns: whole vectors, at most a strip. Value k of row i of a lies at a[i * a_row + k * a_k], one of which is 1; row
-// k of b at b + k * b_k.
+// k of b at b + k * b_k. With pairs, k counts them in a and b, and a_k is 1.
 struct StripProduct {
   const float* a;
   int64_t a_row, a_k;
@@ -42,9 +52,12 @@ struct StripProduct {
   float* to;
   int64_t to_pitch;
   const float* bias = nullptr;
-  bool add = false;
+  bool add = false, pairs = false;
 };
 void multiply(const engine::KernelShape& kernel, const StripProduct& p, int64_t rows, int64_t k);
+
+// Whether a layer multiplies pairs of bf16 in place of f32.
+inline bool multiplies_pairs(DType dtype) { return dtype == DType::bf16 && engine::pairs_are_faster(); }
 
 // Two matrices joined along k: values below `split` are those of `first`, the others those of `second`.
 class Spliced final : public engine::Operand {

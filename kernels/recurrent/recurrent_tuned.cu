@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // The product with x is computed for all steps at once. Then, where r fits shared memory, a block processes a slice of
-// the sequences for all steps, so that no step waits for a launch; a larger r is multiplied by the whole GPU, with two
-// launches per step. Weight gradients are products over all steps and sequences at the end, divided along that sum
-// where their tiles are few.
+// the sequences for all steps, so that no step waits for a launch. A larger r is divided among all blocks of one
+// cooperative launch, which wait for each other at each step. Where the shared memory of the whole GPU does not hold r
+// either, or the device has no cooperative launches, each step is two launches. Weight gradients are products over all
+// steps and sequences at the end, divided along that sum where their tiles are few.
 #include <algorithm>
 #include <optional>
 
 #include "kernels/gemm/product.h"
-#include "kernels/recurrent/cell.cuh"
+#include "kernels/recurrent/divided.cuh"
+#include "kernels/recurrent/rows.cuh"
 #include "kernels/reduction/columns.cuh"
 
 namespace duet::DUET_DEVICE {
@@ -17,35 +19,6 @@ constexpr int kRowBlocks = 2;                            // threadIdx.y of a sli
 constexpr int kMaxUnits = 128;                           // threadIdx.x: H rounded up to whole warps
 constexpr int64_t kMaxSharedBytes = int64_t{200} << 10;  // of r and the slice's state
 constexpr int kThreads = 256;                            // of the kernels with one thread per unit
-
-// Operands and results of the products. pre, the product of x and w, and da_x: (T, B, D, G, H); da_h: (D, T, B, G, H);
-// h, the state before each step: (D, T, B, H); rec, the product of a step's h and r, and da_step: (D, B, G, H); state:
-// (D, B, H). pre and rec are without bias.
-template <class T>
-struct Rows {
-  T *pre, *rec, *state;
-  T *da_x, *da_h, *da_step, *h;
-};
-
-// a = the sums of a unit at a step: pre and rec plus the biases. rec: of this unit, for each gate.
-template <Cell kCell, class T>
-__device__ __forceinline__ void add_pre(const Layer& p, const Unit& u, int64_t step, const T* pre, const T* bias,
-                                        const float* rec, float (&a)[kSums<kCell>]) {
-  constexpr int G = static_cast<int>(gates_of(kCell)), kBiases = static_cast<int>(biases_of(kCell));
-  const T* from_x = pre + ((u.time(step) * p.B + u.b) * p.D + u.dir) * G * p.H + u.j;
-#pragma unroll
-  for (int g = 0; g < G; ++g) {
-    const int64_t at = (u.dir * kBiases * G + g) * p.H + u.j;
-    const float x = float(from_x[g * p.H]) + float(bias[at]);
-    const float h = rec[g] + (kBiases == 2 ? float(bias[at + G * p.H]) : 0);
-    if (kCell == Cell::gru && g == 2) {
-      a[2] = x;
-      a[3 % kSums<kCell>] = h;
-    } else {
-      a[g] = x + h;
-    }
-  }
-}
 
 // The steps of the longest of `count` sequences from b0 on.
 __device__ __forceinline__ int64_t max_steps(const Layer& p, int64_t b0, int64_t count) {
@@ -137,21 +110,6 @@ __global__ void slice_kernel(Layer p, ForwardTensors<T> t, const T* pre, int64_t
   }
 }
 
-// Writes what the products need of a unit's backward step: h before the step and the gradients of the sums.
-template <Cell kCell, class T>
-__device__ __forceinline__ void store_gradients(const Layer& p, const Unit& u, int64_t time, const Rows<T>& rows,
-                                                float h, const float (&da)[kSums<kCell>]) {
-  constexpr int G = static_cast<int>(gates_of(kCell));
-  const int64_t row = time * p.B + u.b, of_direction = u.dir * p.T * p.B + row;
-  T *to_x = rows.da_x + (row * p.D + u.dir) * G * p.H + u.j, *to_h = rows.da_h + of_direction * G * p.H + u.j;
-  rows.h[of_direction * p.H + u.j] = T(h);
-#pragma unroll
-  for (int g = 0; g < G; ++g) to_x[g * p.H] = T(da[g]);
-  if (rows.da_h == rows.da_x) return;
-#pragma unroll
-  for (int g = 0; g < G; ++g) to_h[g * p.H] = T(da[kCell == Cell::gru && g == 2 ? 3 % kSums<kCell> : g]);
-}
-
 // As slice_kernel, backward. Shared memory: r, (G H, H), and the gradients of the slice's sums that depend on h,
 // (kSlice, G H).
 template <Cell kCell, int kRows, bool kLengths, class T>
@@ -203,13 +161,21 @@ __global__ void slice_backward_kernel(Layer p, BackwardTensors<T> t, Rows<T> row
     }
     __syncthreads();
 
-    // dh += r' times these gradients.
+    // dh += r' times these gradients; those behind a sequence's end are 0, but not their products where r is infinite.
     if (j < H) {
+      float before[kRows];  // remains where the sequence has no such step
+#pragma unroll
+      for (int i = 0; i < kRows; ++i) before[i] = dh[i];
 #pragma unroll 4
       for (int k = 0; k < G * H; ++k) {
         const float weight = r[k * H + j];
 #pragma unroll
         for (int i = 0; i < kRows; ++i) dh[i] += weight * gradients[(first + i) * G * H + k];
+      }
+      if constexpr (kLengths) {
+#pragma unroll
+        for (int i = 0; i < kRows; ++i)
+          if (step >= steps[i]) dh[i] = before[i];
       }
     }
     __syncthreads();  // before the gradients are written again
@@ -224,6 +190,8 @@ __global__ void slice_backward_kernel(Layer p, BackwardTensors<T> t, Rows<T> row
     if (kCell == Cell::lstm) t.dc0[u.state(p)] = T(dc[i]);
   }
 }
+
+// --- a launch for each step ------------------------------------------------------------------------------------------
 
 // One step forward, after the product of h and r: one thread per unit, no shared memory.
 template <Cell kCell, bool kLengths, class T>
@@ -332,18 +300,29 @@ struct Slices {
   }
 };
 
+// For the plan.
+const char* way_of(bool slices, bool by_steps) {
+  return slices     ? "all steps in one launch"
+         : by_steps ? "launches for every step"
+                    : "all steps in one cooperative launch";
+}
+
 template <class P>
 Plan plan(const P& p, GpuContext& gpu) {
   if (p.H == 0) return Unsupported{"no units"};
   return for_float(p.dtype, [&]<class T>() -> Plan {
     const Layer shape(p);
     const Slices slices(shape, P::G, gpu);
+    const Divided of{P::G, p.H, P::has_c ? 1 : 0, kForwardRows<T>, false};
+    const Division division = slices.used ? Division{} : divide<T>(shape, of, divided_kernel<P::kind, T>, gpu);
+    const bool by_steps = !slices.used && division.rows == 0;
     constexpr int64_t kSize = sizeof(T);
     WorkspaceLayout workspace;
     const auto pre_piece = workspace.add<T>(p.T * shape.units() * P::G);
-    const auto state = workspace.add<T>(slices.used ? 0 : shape.units());
-    const auto rec = workspace.add<T>(slices.used ? 0 : shape.units() * P::G);
-    return Plan([p, shape, slices, pre_piece, state, rec, &gpu](Args args) {
+    const auto state = workspace.add<T>(by_steps ? shape.units() : 0);
+    const auto rec = workspace.add<T>(by_steps ? shape.units() * P::G : 0);
+    const auto arrived_piece = workspace.add<uint32_t>(division.rows > 0 ? 1 : 0);
+    return Plan([p, shape, slices, division, pre_piece, state, rec, arrived_piece, &gpu](Args args) {
              const Layer layer = shape.in_run(p, args);
              const auto t = ForwardTensors<T>::of(p, args);
              T* const pre = args.workspace(pre_piece);
@@ -363,6 +342,13 @@ Plan plan(const P& p, GpuContext& gpu) {
                slices.choose(p.padded, run);
                return;
              }
+             if (division.rows > 0) {
+               uint32_t* const arrived = args.workspace(arrived_piece);
+               gpu.fill_bytes(arrived, 0, sizeof *arrived);
+               launch_cooperative(divided_kernel<P::kind, T>, divided_grid(layer, division, gpu), gpu, layer, t, pre,
+                                  division, p.H % 4 == 0 && aligned16(t.y, t.h0), arrived);
+               return;
+             }
              const Rows<T> rows{.pre = pre,
                                 .rec = args.workspace(rec),
                                 .state = args.workspace(state),
@@ -377,7 +363,7 @@ Plan plan(const P& p, GpuContext& gpu) {
                       layer, t, rows, step);
              }
            })
-        .with(slices.used ? "all steps in one launch" : "launches for every step", std::move(workspace));
+        .with(way_of(slices.used, by_steps), std::move(workspace));
   });
 }
 
@@ -421,19 +407,23 @@ Plan plan_backward(const P& p, GpuContext& gpu) {
     constexpr int64_t kSize = sizeof(T);
     const int64_t steps = p.T * p.B, units = shape.units(), D = shape.D;
     const bool one_da = D == 1 && P::kind != Cell::gru;  // da_x serves as da_h
-    const int64_t stepwise = slices.used ? 0 : units;    // only a launch for every step keeps states in memory
+    const Divided of{1, P::G * p.H, P::has_c ? 2 : 1, kBackwardRows<T>, true};
+    const Division division = slices.used ? Division{} : divide<T>(shape, of, divided_backward_kernel<P::kind, T>, gpu);
+    const bool by_steps = !slices.used && division.rows == 0;
+    const int64_t stepwise = by_steps ? units : 0;  // only a launch for every step keeps states in memory
     WorkspaceLayout workspace;
     const auto da_x = workspace.add<T>(p.T * units * P::G), da_h = workspace.add<T>(one_da ? 0 : p.T * units * P::G);
     const auto h = workspace.add<T>(p.T * units);
     const auto da_step = workspace.add<T>(stepwise * P::G), state = workspace.add<T>(stepwise);
     const auto dh_piece = workspace.add<float>(stepwise), dc_piece = workspace.add<float>(stepwise);
+    const auto arrived_piece = workspace.add<uint32_t>(division.rows > 0 ? 1 : 0);
     const auto bias_piece = workspace.add<T>(P::kind == Cell::gru ? D * P::G * p.H : 0);
     const auto x_piece = workspace.add<T>(p.padded ? steps * p.I : 0);
     const LongProduct<T> dw(1, D * P::G * p.H, p.I, steps, gpu, workspace);
     const LongProduct<T> dr(D, P::G * p.H, p.H, steps, gpu, workspace);
     const ColumnSums<T> sum_x(steps, D * P::G * p.H, gpu, workspace), sum_h(steps, P::G * p.H, gpu, workspace);
-    return Plan([p, shape, slices, one_da, units, steps, da_x, da_h, h, da_step, state, dh_piece, dc_piece, bias_piece,
-                 x_piece, dw, dr, sum_x, sum_h, &gpu](Args args) {
+    return Plan([p, shape, slices, division, one_da, units, steps, da_x, da_h, h, da_step, state, dh_piece, dc_piece,
+                 arrived_piece, bias_piece, x_piece, dw, dr, sum_x, sum_h, &gpu](Args args) {
              const Layer layer = shape.in_run(p, args);
              const auto t = BackwardTensors<T>::of(p, args);
              float *const dh = args.workspace(dh_piece), *const dc = args.workspace(dc_piece);
@@ -455,6 +445,11 @@ Plan plan_backward(const P& p, GpuContext& gpu) {
                         slices.count);
                };
                slices.choose(p.padded, run);
+             } else if (division.rows > 0) {
+               uint32_t* const arrived = args.workspace(arrived_piece);
+               gpu.fill_bytes(arrived, 0, sizeof *arrived);
+               launch_cooperative(divided_backward_kernel<P::kind, T>, divided_grid(layer, division, gpu), gpu, layer,
+                                  t, rows, division, P::G * p.H % 4 == 0, arrived);
              } else {
                for (int64_t step = p.T - 1; step >= 0; --step) {
                  launch(p.padded ? step_backward_kernel<P::kind, true, T> : step_backward_kernel<P::kind, false, T>,
@@ -484,7 +479,7 @@ Plan plan_backward(const P& p, GpuContext& gpu) {
                              StoreSum<T>{t.dbias + (2 * dir + 1) * P::G * p.H});
              }
            })
-        .with(slices.used ? "all steps in one launch" : "launches for every step", std::move(workspace));
+        .with(way_of(slices.used, by_steps), std::move(workspace));
   });
 }
 DUET_RECURRENT(tuned);

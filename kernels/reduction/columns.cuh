@@ -150,8 +150,8 @@ void launch_columns(cudaStream_t stream, const Load& load, const Store& store, i
     launch(columns_kernel<kRows, 1, Load, Store>, grid(1), load, store, rows, cols, height);
 }
 
-// Adds the parts, (kSums, parts, cols), and calls store(0, c, sums) for each column. Many parts mean few columns
-// (ColumnSums), which take blocks of many rows of single columns; few parts of many columns are read in packs.
+// Adds the parts, (kSums, parts, cols), and calls store(0, c, sums) for each column. From 32 parts on, blocks have
+// 32 rows of threads of single columns; fewer parts are read in packs.
 template <int kSums, class Store>
 void launch_add_parts(cudaStream_t stream, const float* part, int64_t parts, int64_t cols, const Store& store) {
   constexpr int kFull = kPack<float>, kManyRows = Columns::kManyRows;

@@ -5,7 +5,7 @@
 namespace duet::DUET_DEVICE {
 namespace {
 Plan study_memory_kind_filter_global(const MemoryKindFilter& p, GpuContext& gpu) {
-  return filter_through<ReadGlobal>(p, gpu);
+  return filter_through<Global>(p, gpu);
 }
 DUET_REGISTER(study_memory_kind_filter_global);
 }  // namespace

@@ -5,7 +5,7 @@
 namespace duet::DUET_DEVICE {
 namespace {
 Plan study_memory_kind_lookup_global(const MemoryKindLookup& p, GpuContext& gpu) {
-  return lookup_through<ReadGlobal>(p, gpu);
+  return lookup_through<Global>(p, gpu);
 }
 DUET_REGISTER(study_memory_kind_lookup_global);
 }  // namespace

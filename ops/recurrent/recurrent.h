@@ -67,6 +67,8 @@ struct RecurrentShape {
     return sum;
   }
   std::string invalid() const {
+    for (const int64_t extent : {T, B, I, H})
+      if (extent > INT32_MAX) return std::to_string(extent) + ": T, B, I and H stay below 2^31";
     if (padded && B > kMaxPadded) return "padded: B " + std::to_string(B) + ", at most " + std::to_string(kMaxPadded);
     if (!is_float(dtype)) return std::string("dtype ") + name_of(dtype) + ": allowed are f64, f32, bf16, f16";
     return {};
@@ -106,7 +108,8 @@ struct RecurrentBase : RecurrentShape {
 
   // An input with a row of `row` elements for each step of each sequence.
   TensorSpec of_steps(const TensorSpec& spec, int64_t row) const {
-    return padded ? spec.touching(steps() * row) : spec;
+    int64_t touched = 0;  // where it overflows, the tensor is refused
+    return padded && !__builtin_mul_overflow(steps(), row, &touched) ? spec.touching(touched) : spec;
   }
   std::function<double(int64_t, uint32_t)> drawn_lengths(bool is_lengths) const {
     if (!is_lengths) return {};

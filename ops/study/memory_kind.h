@@ -4,6 +4,8 @@
 //   lookup: table: (size), index: (n):i32, y: (n), dense
 // A lookup is uniform where the 32 lanes of a warp read one element, else divergent. On the CPU the size of the table,
 // or of the image, decides whether L1, L2, L3 or memory serves it.
+// What each run copies to another memory first (to shared memory by each block, to constant memory by a copy of the
+// device) belongs to its time: a run may bring other values than the one before.
 // Values are whole numbers and the sums of the filter exact: at most 25 * 255 * 15.
 #pragma once
 #include <functional>

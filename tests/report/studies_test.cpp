@@ -5,6 +5,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <regex>
+#include <set>
+
 #include "reports/report.h"
 #include "results/facts.h"
 #include "tests/results/fixture.h"
@@ -272,6 +275,22 @@ TEST(Studies, ChartHasEachRowAndNoNumberThatIsNone) {
   EXPECT_THAT(chart.marks, HasSubstr("cpu.libc, 1.00 MiB: 10.5 GB/s (100 µs)"));
   EXPECT_THAT(chart.marks, HasSubstr("h2d pageable, 4.00 KiB"));
   EXPECT_THAT(chart.marks, Not(HasSubstr("nan")));
+}
+
+TEST(Studies, ChartHasAnotherMarkForEachLine) {
+  std::vector<Job> jobs;
+  for (const char* impl : {"cuda.global", "cuda.readonly", "cuda.shared", "cuda.constant", "cuda.texture"}) {
+    jobs.push_back(row("study/memory_kind_filter", impl, {{"h", int64_t{32}}, {"w", int64_t{32}}}, 1e-3));
+    for (const bool uniform : {false, true})
+      jobs.push_back(row("study/memory_kind_lookup", impl,
+                         {{"size", int64_t{1024}}, {"n", int64_t{1000000}}, {"uniform", uniform}}, 1e-3));
+  }
+  const std::string marks = study_chart(one(studies_of(make_run(jobs)))).marks;
+  const std::regex mark(R"re(<(circle|path d="[^"]*")[^>]* class="mark [^"]*")re");
+  std::set<std::string> different;
+  for (auto m = std::sregex_iterator(marks.begin(), marks.end(), mark); m != std::sregex_iterator(); ++m)
+    different.insert(m->str());
+  EXPECT_EQ(different.size(), jobs.size());
 }
 
 }  // namespace

@@ -70,11 +70,11 @@ class Lookup {
 
   // Units that can serve a dtype; the fastest is its roof. A CPU computes tf32 products in f32. A vector unit adds as
   // many 32-bit integers at a time as it does f32 multiply-adds, which count 2 each, so the f32 peak bounds i32, too.
-  // With the math mode i8, the products of a row are those of i8.
+  // With the math mode i8, the products of a row are those of i8. A CPU widens f8e4m3 to bf16.
   std::vector<std::string> compute_names(const std::string& dtype, const std::string& math) const {
     if (math == "i8" && dtype != "i8") return compute_names("i8", "ieee");
     if (dtype == "i32") return {"fma.f32"};
-    if (device_ == "cpu") return {"fma." + dtype};
+    if (device_ == "cpu") return {"fma." + (dtype == "f8e4m3" ? "bf16" : dtype)};
     if (dtype == "f32") return {math == "tf32" ? "mma.tf32" : "fma.f32"};
     return {"mma." + dtype, "fma." + dtype};
   }

@@ -67,9 +67,7 @@ void measure_bandwidth(GpuContext& gpu, Passes& passes, bool quick, std::vector<
 }
 
 void measure_arithmetic(GpuContext& gpu, Passes& passes, bool quick, std::vector<Ceiling>& all) {
-  std::vector<const char*> dtypes{"f32", "bf16", "f16", "f32/tf32", "i8"};
-  if (!quick) dtypes.push_back("f8e4m3");  // no op has it yet
-  for (const char* dtype : dtypes)
+  for (const char* dtype : {"f32", "bf16", "f16", "f32/tf32", "i8", "f8e4m3"})
     for (const auto& pass : passes.compute(dtype, std::numeric_limits<double>::infinity()))
       add_rates(gpu, gpu_ceiling(pass->ceiling, "FLOP/s", "", dtype), pass->amount,
                 device_samples(gpu, pass->run_function, quick), pass->run_function, quick, all);

@@ -18,8 +18,7 @@ DUET_PROBLEM(Gelu);
 void GeluBackward::reference(Inputs in, int64_t chunk, Expect& expect) const {
   in_chunk(n, chunk, [&](int64_t i) {
     const gelu::Term t = form == GeluForm::tanh ? gelu::tanh_slope(in[x][i]) : gelu::erf_slope(in[x][i]);
-    const double fraction = t.abs_sum - 1, error = gelu::kSlopeRoundings - 24 + 24 * fraction;
-    expect(dx, i, in[dy][i] * t.value, std::abs(in[dy][i]) * error);
+    expect(dx, i, in[dy][i] * t.value, std::abs(in[dy][i]) * gelu::slope_error(t));
   });
 }
 DUET_PROBLEM(GeluBackward);

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // The passes of a linear layer with gelu beside its matrix products, with vectors: after the product forward, before
-// the products backward. Used by linear_tuned.cpp and linear_openblas.cpp, which divide rows or elements among threads.
+// the products backward; with gelu before the layer, after the product backward. Used by linear_*.cpp and
+// gelu_linear_*.cpp, which divide rows or elements among threads unless the pass does.
 #pragma once
 #include <cstdint>
 
+#include "core/cpu_context.h"
 #include "core/dtype.h"
 
 namespace duet {
@@ -15,5 +17,13 @@ void finish_gelu(DType dtype, const float* sum, const void* bias, int64_t out, i
 
 // g = dy gelu'(pre) for elements [first, last), all of dtype.
 void gelu_gradient(DType dtype, const void* pre, const void* dy, int64_t first, int64_t last, void* g);
+
+// dh = product gelu'(h), and dbias = its column sums, on the threads of cpu: a task takes kSumColumns columns of
+// kSumRows rows and leaves their sums in a row of `sums`, (slope_sums(n), in). product: (n, in) in f32, and may be dh;
+// h, dh: (n, in) and dbias: (in), of dtype.
+inline constexpr int64_t kSumRows = 32, kSumColumns = 512;
+inline int64_t slope_sums(int64_t n) { return ceil_div(n, kSumRows); }
+void gelu_gradient_and_sums(const CpuContext& cpu, DType dtype, const float* product, const void* h, int64_t n,
+                            int64_t in, void* dh, void* dbias, float* sums);
 
 }  // namespace duet

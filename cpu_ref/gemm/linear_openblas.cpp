@@ -14,17 +14,7 @@
 namespace duet {
 namespace {
 
-// c (m, n) = op(a) op(b). With k = 0, OpenBLAS would leave c as it is.
-void multiply(bool trans_a, bool trans_b, int64_t m, int64_t n, int64_t k, const float* a, const float* b, float* c) {
-  if (m == 0 || n == 0) return;
-  if (k == 0) {
-    std::fill_n(c, m * n, 0.0f);
-    return;
-  }
-  using openblas::step;
-  cblas_sgemm(CblasRowMajor, trans_a ? CblasTrans : CblasNoTrans, trans_b ? CblasTrans : CblasNoTrans, step(m), step(n),
-              step(k), 1, a, step(trans_a ? m : k), b, step(trans_b ? k : n), 0, c, step(n));
-}
+using openblas::multiply;
 
 Plan linear_openblas(const Linear& p, CpuContext& cpu) {
   if (p.dtype != DType::f32) return Unsupported{"dtype other than f32"};

@@ -4,6 +4,7 @@
 #pragma once
 #include <cblas.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <initializer_list>
 
@@ -22,5 +23,17 @@ inline bool fits(std::initializer_list<int64_t> extents) {
 }
 // A leading dimension, which must be at least 1 even for an empty matrix.
 inline blasint step(int64_t columns) { return static_cast<blasint>(columns < 1 ? 1 : columns); }
+
+// c (m, n) = op(a) op(b), row-major. With k = 0, OpenBLAS would leave c as it is.
+inline void multiply(bool trans_a, bool trans_b, int64_t m, int64_t n, int64_t k, const float* a, const float* b,
+                     float* c) {
+  if (m == 0 || n == 0) return;
+  if (k == 0) {
+    std::fill_n(c, m * n, 0.0f);
+    return;
+  }
+  cblas_sgemm(CblasRowMajor, trans_a ? CblasTrans : CblasNoTrans, trans_b ? CblasTrans : CblasNoTrans, step(m), step(n),
+              step(k), 1, a, step(trans_a ? m : k), b, step(trans_b ? k : n), 0, c, step(n));
+}
 
 }  // namespace duet::openblas

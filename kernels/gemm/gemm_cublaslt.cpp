@@ -2,18 +2,30 @@
 // cuBLASLt, whose matrices are column-major: it computes c' = op(b)' op(a)', which is c in the same memory. Sums are in
 // f32; TF32 is used only where the case asks for it. Unlike cuBLAS it says which kernel it takes: the plan asks for its
 // best candidate and names it. i8 has sums in i32; the library takes it only where both operands have k contiguous
-// (trans_b) and every extent is a multiple of 4.
+// (trans_b) and every extent is a multiple of 4; f8e4m3 likewise, with multiples of 16.
 #include <algorithm>
 
 #include "core/alignment.h"
 #include "core/cuda/cublas.h"
 #include "core/error.h"
+#include "kernels/gemm/float8.h"
 #include "ops/gemm/gemm.h"
 
 namespace duet::cuda {
 namespace {
 constexpr int64_t kMaxWorkspaceBytes = 32 << 20;
-constexpr int64_t kInt8Multiple = 4;  // of extents, as the library wants for i8
+constexpr int64_t kInt8Multiple = 4, kFloat8Multiple = 16;  // of extents, as the library wants for i8 and f8e4m3
+
+// Why the library does not take a product of elements of 8 bits.
+std::string refused(const Gemm& p, GpuContext& gpu) {
+  const std::string type = name_of(p.dtype);
+  const int64_t multiple = p.is_int8() ? kInt8Multiple : kFloat8Multiple;
+  if (p.is_float8() && gpu.capability() < kFloat8Capability) return type + " before sm_89";
+  if (p.trans_a || !p.trans_b) return type + " whose k is not contiguous in a and in b";
+  if (p.m % multiple != 0 || p.n % multiple != 0 || p.k % multiple != 0)
+    return type + " with an extent that is no multiple of " + std::to_string(multiple);
+  return {};
+}
 
 // Matrices whose rows are not whole packs of 16 bytes need no more than the alignment of such a row, for which the
 // library has other kernels.
@@ -31,7 +43,7 @@ struct Product {
 
   template <class P>
   Product(const P& p, uint32_t alignment, GpuContext& gpu) {
-    const bool int8 = p.is_int8();
+    const bool int8 = p.is_int8(), float8 = p.is_float8();
     DUET_CUBLAS(cublasLtMatmulDescCreate(operation.out(), int8 ? CUBLAS_COMPUTE_32I : cublas_compute(p.math),
                                          int8 ? CUDA_R_32I : CUDA_R_32F));
     const auto set = [&](cublasLtMatmulDescAttributes_t which, cublasOperation_t value) {
@@ -40,7 +52,7 @@ struct Product {
     set(CUBLASLT_MATMUL_DESC_TRANSA, p.trans_b ? CUBLAS_OP_T : CUBLAS_OP_N);
     set(CUBLASLT_MATMUL_DESC_TRANSB, p.trans_a ? CUBLAS_OP_T : CUBLAS_OP_N);
     // Row-major (rows, cols) as column-major (cols, rows), with a batch.
-    const cudaDataType_t factors = int8 ? CUDA_R_8I : cublas_dtype(p.dtype);
+    const cudaDataType_t factors = int8 ? CUDA_R_8I : float8 ? CUDA_R_8F_E4M3 : cublas_dtype(p.dtype);
     const auto layout = [&](LtLayout& to, cudaDataType_t type, int64_t rows, int64_t cols) {
       DUET_CUBLAS(
           cublasLtMatrixLayoutCreate(to.out(), type, static_cast<uint64_t>(cols), static_cast<uint64_t>(rows), cols));
@@ -52,7 +64,7 @@ struct Product {
     };
     p.trans_a ? layout(a, factors, p.k, p.m) : layout(a, factors, p.m, p.k);
     p.trans_b ? layout(b, factors, p.n, p.k) : layout(b, factors, p.k, p.n);
-    layout(c, int8 ? CUDA_R_32I : factors, p.m, p.n);
+    layout(c, int8 ? CUDA_R_32I : cublas_dtype(p.result()), p.m, p.n);
 
     const LtPreference preference = lt_preference(kMaxWorkspaceBytes, alignment);
     int count = 0;
@@ -83,14 +95,14 @@ struct Product {
 
 template <bool kAccumulate>
 Plan plan(const GemmOf<kAccumulate>& p, GpuContext& gpu) {
-  if (!p.is_int8() && !cublas_takes(p.dtype)) return Unsupported{std::string("dtype ") + name_of(p.dtype)};
+  const bool bytes = p.is_int8() || p.is_float8();
+  if (!bytes && !cublas_takes(p.dtype)) return Unsupported{std::string("dtype ") + name_of(p.dtype)};
   if (p.batch * p.m * p.n * p.k == 0) return Unsupported{"cuBLASLt takes no empty matrix"};
   if (std::max({p.batch, p.m, p.n, p.k}) > INT32_MAX) return Unsupported{"a dimension over 2^31 - 1"};
-  if (p.is_int8() && (p.trans_a || !p.trans_b)) return Unsupported{"i8 whose k is not contiguous in a and in b"};
-  if (p.is_int8() && (p.m % kInt8Multiple != 0 || p.n % kInt8Multiple != 0 || p.k % kInt8Multiple != 0))
-    return Unsupported{"i8 with an extent that is no multiple of 4"};
+  if constexpr (!kAccumulate)
+    if (const std::string why = bytes ? refused(p, gpu) : ""; !why.empty()) return Unsupported{why};
   const uint32_t alignment = std::min({alignment_of(p.trans_a ? p.m : p.k, p.dtype),
-                                       alignment_of(p.trans_b ? p.k : p.n, p.dtype), alignment_of(p.n, p.dtype)});
+                                       alignment_of(p.trans_b ? p.k : p.n, p.dtype), alignment_of(p.n, p.result())});
   Product product(p, alignment, gpu);
   if (!product.found) return Unsupported{"cuBLASLt has no algorithm for this case"};
   WorkspaceLayout workspace;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Calls the products of product_f32.cu (register tiling), product_half.cuh and product_int8.cu (tensor cores);
-// product.h and product_int8.h describe them.
+// Calls the products of product_f32.cu (register tiling), product_half.cuh, product_int8.cu and product_float8.cu
+// (tensor cores); their headers describe them.
 #include "kernels/gemm/product.h"
+#include "kernels/gemm/product_float8.h"
 #include "kernels/gemm/product_int8.h"
 #include "ops/gemm/gemm.h"
 
@@ -16,6 +17,20 @@ Plan plan_int8(const Gemm& p, GpuContext& gpu) {
                                 t[Gemm::c].as<int32_t>(), t.workspace(transposed), gpu.stream());
          })
       .with("mma.m16n8k32", std::move(workspace));
+}
+
+Plan plan_float8(const Gemm& p, GpuContext& gpu) {
+  if (gpu.capability() < kFloat8Capability)
+    return Unsupported{"f8e4m3 before sm_89, whose tensor cores do not multiply it"};
+  const Product product{
+      .batch = p.batch, .m = p.m, .n = p.n, .k = p.k, .trans_a = p.trans_a, .trans_b = p.trans_b, .alpha = p.alpha};
+  WorkspaceLayout workspace;
+  const auto transposed = workspace.add<int8_t>(product_float8_workspace_bytes(product));
+  return Plan([product, transposed, &gpu](Args t) {
+           enqueue_product_float8(product, float8_bits(t[Gemm::a]), float8_bits(t[Gemm::b]),
+                                  t[Gemm::c].as<__nv_bfloat16>(), t.workspace(transposed), gpu.stream());
+         })
+      .with("mma.m16n8k32, at most 64 products in a chain", std::move(workspace));
 }
 
 template <bool kAccumulate>
@@ -36,7 +51,9 @@ Plan plan(const GemmOf<kAccumulate>& p, GpuContext& gpu) {
   });
 }
 
-Plan gemm_tuned(const Gemm& p, GpuContext& gpu) { return p.is_int8() ? plan_int8(p, gpu) : plan(p, gpu); }
+Plan gemm_tuned(const Gemm& p, GpuContext& gpu) {
+  return p.is_int8() ? plan_int8(p, gpu) : p.is_float8() ? plan_float8(p, gpu) : plan(p, gpu);
+}
 Plan gemm_acc_tuned(const GemmAcc& p, GpuContext& gpu) { return plan(p, gpu); }
 DUET_REGISTER(gemm_tuned);
 DUET_REGISTER(gemm_acc_tuned);

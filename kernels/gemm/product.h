@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The tuned matrix products, called by gemm, linear, attention (materialised) and the recurrent layers. All matrices
-// are row-major and dense. Start reading here, then product_f32.cu with tile_f32.cuh, or product_half.cuh with
+// The tuned matrix products, called by gemm, the linear layers, attention (materialised) and the recurrent layers. All
+// matrices are row-major and dense. Start reading here, then product_f32.cu with tile_f32.cuh, or product_half.cuh with
 // tile_half.cuh.
 #pragma once
 #include "simt/launch.h"
@@ -31,6 +31,26 @@ void enqueue_product(const Product& p, const T* a, const T* b, const T* bias, T*
     enqueue_product_f32(p, a, b, bias, c, pre, gpu.multiprocessors(), gpu.stream());
   else
     enqueue_product_half<T>(p, a, b, bias, c, pre, gpu.stream());
+}
+
+// c = gelu'(h) (a b), and part[q] = the sums of the columns of rows q kPartRows to (q + 1) kPartRows of c, before they
+// are rounded. a: (m, k), b: (k, n), c, h: (m, n); part: (ceil(m / kPartRows), n).
+struct SlopeProduct {
+  int64_t m = 0, n = 0, k = 0;
+};
+constexpr int64_t kPartRows = 64;
+void enqueue_slope_product_f32(const SlopeProduct& p, const float* a, const float* b, const float* h, float* c,
+                               float* part, int multiprocessors, cudaStream_t stream);
+template <class T>
+void enqueue_slope_product_half(const SlopeProduct& p, const T* a, const T* b, const T* h, T* c, float* part,
+                                cudaStream_t stream);
+template <class T>
+void enqueue_slope_product(const SlopeProduct& p, const T* a, const T* b, const T* h, T* c, float* part,
+                           GpuContext& gpu) {
+  if constexpr (sizeof(T) == 4)
+    enqueue_slope_product_f32(p, a, b, h, c, part, gpu.multiprocessors(), gpu.stream());
+  else
+    enqueue_slope_product_half<T>(p, a, b, h, c, part, gpu.stream());
 }
 
 // The tiles of (m, n) and batch, and the order in which blocks take them. Blocks that run at the same time should share

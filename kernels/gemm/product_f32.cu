@@ -111,6 +111,78 @@ __global__ void __launch_bounds__(256, 2)
   }
 }
 
+// The same for SlopeProduct: c = gelu'(h) (a b), and part. A warp has two rows of threads; line 8 g + w of panel_a is
+// for the sums of warp w over its rows of group g, which lie in one part.
+template <int kTile, bool kVector>
+__global__ void __launch_bounds__(256, 2) slope_product_kernel(Operand a, Operand b, const float* h, float* c,
+                                                               float* part, Tiles tiles, int64_t k, bool vector_c) {
+  using Tile = TileF32<kTile>;
+  static_assert(kPartRows == 64 && Tile::kLines >= 8 * Tile::kGroups);
+  DUET_SHARED(float, panel_a, [Tile::kLines][Tile::kPitch]);
+  DUET_SHARED(float, panel_b, [Tile::kLines][Tile::kPitch]);
+  const auto at = tiles.at(blockIdx.x);
+  const int64_t i0 = at.row * kTile, j0 = at.col * kTile, m = a.along, n = b.along;
+
+  // Multiply.
+  float sum[Tile::kSide][Tile::kSide] = {};
+  Tile::multiply((k + Tile::kDepth - 1) / Tile::kDepth, a.depth_contiguous, b.depth_contiguous,
+                 Fetch<Tile, kVector>(a, 0, i0, k), Fetch<Tile, kVector>(b, 0, j0, k), panel_a, panel_b, sum);
+  __syncthreads();  // no warp reads the panels any more
+
+  // Multiply by the slope and write back. What is not in c adds 0.
+#pragma unroll
+  for (int i = 0; i < Tile::kSide; ++i) {
+    const int64_t row = i0 + Tile::row(i);
+#pragma unroll
+    for (int j = 0; j < Tile::kSide; j += 4) {
+      const int64_t col = j0 + Tile::column(j), index = row * n + col;
+      if (vector_c && row < m && col < n) {
+        const auto pre = load_pack<4>(h + index);
+#pragma unroll
+        for (int e = 0; e < 4; ++e) sum[i][j + e] *= gelu_tanh_slope(pre.at[e]);
+        *reinterpret_cast<float4*>(c + index) = make_float4(sum[i][j], sum[i][j + 1], sum[i][j + 2], sum[i][j + 3]);
+        continue;
+      }
+#pragma unroll
+      for (int e = 0; e < 4; ++e) {
+        const bool exists = row < m && col + e < n;
+        sum[i][j + e] = exists ? sum[i][j + e] * gelu_tanh_slope(h[index + e]) : 0;
+        if (exists) c[index + e] = sum[i][j + e];
+      }
+    }
+  }
+
+  // Sums of the columns: of a thread's four rows, of a warp's, then of all warps.
+  const int thread = static_cast<int>(threadIdx.x), warp = thread / 32;
+#pragma unroll
+  for (int g = 0; g < Tile::kGroups; ++g)
+#pragma unroll
+    for (int j = 0; j < Tile::kSide; ++j) {
+      float v = (sum[4 * g][j] + sum[4 * g + 1][j]) + (sum[4 * g + 2][j] + sum[4 * g + 3][j]);
+      v += __shfl_xor_sync(~0u, v, 16);
+      if (thread % 32 < 16) panel_a[8 * g + warp][Tile::column(j)] = v;
+    }
+  __syncthreads();
+  const int g = thread / kTile, column = thread % kTile;
+  const int64_t q = i0 / kPartRows + g;
+  if (g >= Tile::kGroups || q * kPartRows >= m || j0 + column >= n) return;
+  float total = 0;
+#pragma unroll
+  for (int w = 0; w < 8; ++w) total += panel_a[8 * g + w][column];
+  part[q * n + j0 + column] = total;
+}
+
+// Calls run<kTile, kVector>() with the tile for a product of these extents. Small products take small tiles.
+template <class Run>
+void with_tile(int64_t batch, const Operand& a, const Operand& b, int multiprocessors, Run&& run) {
+  if (a.stride % 4 != 0 || b.stride % 4 != 0 || !aligned16(a.data, b.data))
+    run.template operator()<64, false>();
+  else if (batch * ceil_div(a.along, 128) * ceil_div(b.along, 128) < multiprocessors)
+    run.template operator()<64, true>();
+  else
+    run.template operator()<128, true>();
+}
+
 }  // namespace
 
 void enqueue_product_f32(const Product& p, const float* a, const float* b, const float* bias, float* c, float* pre,
@@ -118,18 +190,24 @@ void enqueue_product_f32(const Product& p, const float* a, const float* b, const
   const Operand left{a, p.m * p.k, p.m, p.trans_a ? p.m : p.k, !p.trans_a};
   const Operand right{b, p.k * p.n, p.n, p.trans_b ? p.k : p.n, p.trans_b};
   const bool vector_c = p.n % 4 == 0 && aligned16(c) && (!pre || aligned16(pre));
-  const auto run = [&]<int kTile, bool kVector>() {
+  with_tile(p.batch, left, right, multiprocessors, [&]<int kTile, bool kVector>() {
     const Tiles tiles{ceil_div(p.m, kTile), ceil_div(p.n, kTile)};
     launch(p.accumulate ? product_kernel<kTile, kVector, true> : product_kernel<kTile, kVector, false>,
            Grid{.blocks = p.batch * tiles.down * tiles.across, .threads = 256, .stream = stream}, left, right, bias, c,
            pre, tiles, p.k, p.alpha, p.relu, vector_c);
-  };
-  if (left.stride % 4 != 0 || right.stride % 4 != 0 || !aligned16(a, b))
-    run.template operator()<64, false>();
-  else if (p.batch * ceil_div(p.m, 128) * ceil_div(p.n, 128) < multiprocessors)
-    run.template operator()<64, true>();
-  else
-    run.template operator()<128, true>();
+  });
+}
+
+void enqueue_slope_product_f32(const SlopeProduct& p, const float* a, const float* b, const float* h, float* c,
+                               float* part, int multiprocessors, cudaStream_t stream) {
+  const Operand left{a, 0, p.m, p.k, true}, right{b, 0, p.n, p.n, false};
+  const bool vector_c = p.n % 4 == 0 && aligned16(c, h);
+  with_tile(1, left, right, multiprocessors, [&]<int kTile, bool kVector>() {
+    const Tiles tiles{ceil_div(p.m, kTile), ceil_div(p.n, kTile)};
+    launch(slope_product_kernel<kTile, kVector>,
+           Grid{.blocks = tiles.down * tiles.across, .threads = 256, .stream = stream}, left, right, h, c, part, tiles,
+           p.k, vector_c);
+  });
 }
 
 }  // namespace duet::DUET_DEVICE

@@ -19,6 +19,30 @@ struct HalfOperand {
   bool aligned;
 };
 
+// sums += this thread's part of the tile at (i0, j0) of op(a) op(b). shared: Tile::kSharedBytes.
+template <class T, bool kTransA, bool kTransB>
+__device__ __forceinline__ void multiply_tile(const HalfOperand<T>& a, const HalfOperand<T>& b, int64_t batch,
+                                              int64_t i0, int64_t j0, int64_t k, T* shared,
+                                              typename TileHalf<T>::Sums& sums) {
+  using Tile = TileHalf<T>;
+  // Loads an operand's chunks of a step.
+  const auto loader = [&]<bool kDepthContiguous>(const HalfOperand<T>& o, int64_t first) {
+    const T* matrix = o.data + batch * o.matrix;
+    return [&o, matrix, first, k](T* panel, int64_t step) {
+      Tile::template for_my_chunks<kDepthContiguous>([&](int row, int chunk) {
+        const int64_t along = first + (kDepthContiguous ? row : chunk * 8);
+        const int64_t depth = step * Tile::kDepth + (kDepthContiguous ? chunk * 8 : row);
+        const int64_t count = kDepthContiguous ? (along < o.along ? k - depth : 0) : (depth < k ? o.along - along : 0);
+        const T* from = matrix + (kDepthContiguous ? along * o.stride + depth : depth * o.stride + along);
+        Tile::fetch(panel + Panel<kDepthContiguous>::offset(row, chunk), from, count, o.aligned, o.data);
+      });
+    };
+  };
+  Tile::template multiply<kTransA, kTransB>((k + Tile::kDepth - 1) / Tile::kDepth,
+                                            loader.template operator()<!kTransA>(a, i0),
+                                            loader.template operator()<kTransB>(b, j0), shared, sums);
+}
+
 // One block of 128 threads per tile, in the order of Tiles. 64 KiB of dynamic shared memory. c: (batch, m, n); pre: as
 // c, or null; bias: (n) or null. pairs: rows of c and pre allow accesses of two elements.
 template <class T, bool kTransA, bool kTransB>
@@ -30,25 +54,8 @@ __global__ void __launch_bounds__(TileHalf<T>::kThreads, 2)
   const auto at = tiles.at(blockIdx.x);
   const int64_t i0 = at.row * Tile::kTile, j0 = at.col * Tile::kTile, m = a.along, n = b.along;
 
-  // Loads an operand's chunks of a step.
-  const auto loader = [&]<bool kDepthContiguous>(const HalfOperand<T>& o, int64_t first) {
-    const T* matrix = o.data + at.batch * o.matrix;
-    return [&o, matrix, first, k](T* panel, int64_t step) {
-      Tile::template for_my_chunks<kDepthContiguous>([&](int row, int chunk) {
-        const int64_t along = first + (kDepthContiguous ? row : chunk * 8);
-        const int64_t depth = step * Tile::kDepth + (kDepthContiguous ? chunk * 8 : row);
-        const int64_t count = kDepthContiguous ? (along < o.along ? k - depth : 0) : (depth < k ? o.along - along : 0);
-        const T* from = matrix + (kDepthContiguous ? along * o.stride + depth : depth * o.stride + along);
-        Tile::fetch(panel + Panel<kDepthContiguous>::offset(row, chunk), from, count, o.aligned, o.data);
-      });
-    };
-  };
-
-  // Multiply.
   typename Tile::Sums sums = {};
-  Tile::template multiply<kTransA, kTransB>((k + Tile::kDepth - 1) / Tile::kDepth,
-                                            loader.template operator()<!kTransA>(a, i0),
-                                            loader.template operator()<kTransB>(b, j0), shared, sums);
+  multiply_tile<T, kTransA, kTransB>(a, b, at.batch, i0, j0, k, shared, sums);
 
   // Bias and activation or the addition to c, then write back.
   c += at.batch * m * n;
@@ -84,14 +91,57 @@ __global__ void __launch_bounds__(TileHalf<T>::kThreads, 2)
   });
 }
 
+// The same for SlopeProduct: c = gelu'(h) (a b), and part.
+template <class T>
+__global__ void __launch_bounds__(TileHalf<T>::kThreads, 2)
+    slope_product_kernel(HalfOperand<T> a, HalfOperand<T> b, const T* h, T* c, float* part, Tiles tiles, int64_t k,
+                         bool pairs) {
+  using Tile = TileHalf<T>;
+  static_assert(2 * kPartRows == Tile::kTile);
+  DUET_DYN_SHARED(T, shared);
+  const auto at = tiles.at(blockIdx.x);
+  const int64_t i0 = at.row * Tile::kTile, j0 = at.col * Tile::kTile, m = a.along, n = b.along;
+
+  typename Tile::Sums sums = {};
+  multiply_tile<T, false, false>(a, b, 0, i0, j0, k, shared, sums);
+
+  // Multiply by the slope and write back. What is not in c adds 0.
+  for_my_pairs(sums, [&](int i, int j, float& first, float& second) {
+    const int64_t row = i0 + i, col = j0 + j, index = row * n + col;
+    const bool one = row < m && col < n, two = row < m && col + 1 < n;
+    if (pairs && one) {
+      const auto pre = load_pack<2>(h + index);
+      first *= gelu_tanh_slope(float(pre.at[0]));
+      second *= gelu_tanh_slope(float(pre.at[1]));
+      store_pack(c + index, Pack<T, 2>{{T(first), T(second)}});
+    } else {
+      first = one ? first * gelu_tanh_slope(float(h[index])) : 0;
+      second = two ? second * gelu_tanh_slope(float(h[index + 1])) : 0;
+      if (one) c[index] = T(first);
+      if (two) c[index + 1] = T(second);
+    }
+  });
+
+  // Sums of the columns.
+  for_column_sums(sums, [&](int half, int j, float first, float second) {
+    const int64_t q = i0 / kPartRows + half, col = j0 + j;
+    if (q * kPartRows >= m) return;
+    if (col < n) part[q * n + col] = first;
+    if (col + 1 < n) part[q * n + col + 1] = second;
+  });
+}
+
+// `along` is m or n of a product.
+template <class T>
+HalfOperand<T> half_operand(const T* data, int64_t along, int64_t depth, bool depth_contiguous) {
+  const int64_t stride = depth_contiguous ? depth : along;
+  return {data, along * depth, along, stride, stride % 8 == 0 && aligned16(data)};
+}
+
 template <class T>
 void enqueue_product_half(const Product& p, const T* a, const T* b, const T* bias, T* c, T* pre, cudaStream_t stream) {
   using Tile = TileHalf<T>;
-  const auto operand = [](const T* data, int64_t along, int64_t depth, bool depth_contiguous) {
-    const int64_t stride = depth_contiguous ? depth : along;
-    return HalfOperand<T>{data, along * depth, along, stride, stride % 8 == 0 && aligned16(data)};
-  };
-  const HalfOperand<T> left = operand(a, p.m, p.k, !p.trans_a), right = operand(b, p.n, p.k, p.trans_b);
+  const HalfOperand<T> left = half_operand(a, p.m, p.k, !p.trans_a), right = half_operand(b, p.n, p.k, p.trans_b);
   const bool pairs =
       p.n % 2 == 0 && reinterpret_cast<uintptr_t>(c) % 4 == 0 && reinterpret_cast<uintptr_t>(pre) % 4 == 0;
   const Tiles tiles{ceil_div(p.m, Tile::kTile), ceil_div(p.n, Tile::kTile)};
@@ -107,6 +157,20 @@ void enqueue_product_half(const Product& p, const T* a, const T* b, const T* bia
     p.trans_b ? run.template operator()<true, true>() : run.template operator()<true, false>();
   else
     p.trans_b ? run.template operator()<false, true>() : run.template operator()<false, false>();
+}
+
+template <class T>
+void enqueue_slope_product_half(const SlopeProduct& p, const T* a, const T* b, const T* h, T* c, float* part,
+                                cudaStream_t stream) {
+  using Tile = TileHalf<T>;
+  const bool pairs = p.n % 2 == 0 && reinterpret_cast<uintptr_t>(c) % 4 == 0 && reinterpret_cast<uintptr_t>(h) % 4 == 0;
+  const Tiles tiles{ceil_div(p.m, Tile::kTile), ceil_div(p.n, Tile::kTile)};
+  launch(slope_product_kernel<T>,
+         Grid{.blocks = tiles.down * tiles.across,
+              .threads = Tile::kThreads,
+              .shared_bytes = Tile::kSharedBytes,
+              .stream = stream},
+         half_operand(a, p.m, p.k, true), half_operand(b, p.n, p.k, false), h, c, part, tiles, p.k, pairs);
 }
 
 }  // namespace duet::DUET_DEVICE

@@ -91,9 +91,8 @@ int64_t product_int8_workspace_bytes(const Product& p) {
   return (p.trans_a ? rounded(p.batch * p.m * p.k) : 0) + (p.trans_b ? 0 : p.batch * p.n * p.k);
 }
 
-void enqueue_product_int8(const Product& p, const int8_t* a, const int8_t* b, int32_t* c, int8_t* workspace,
-                          cudaStream_t stream) {
-  if (p.batch * p.m * p.n == 0) return;
+std::pair<const int8_t*, const int8_t*> enqueue_contiguous_depth(const Product& p, const int8_t* a, const int8_t* b,
+                                                                 int8_t* workspace, cudaStream_t stream) {
   if (p.trans_a) {
     enqueue_transpose(a, workspace, p.batch, p.k, p.m, stream);
     a = workspace;
@@ -103,6 +102,13 @@ void enqueue_product_int8(const Product& p, const int8_t* a, const int8_t* b, in
     enqueue_transpose(b, workspace, p.batch, p.k, p.n, stream);
     b = workspace;
   }
+  return {a, b};
+}
+
+void enqueue_product_int8(const Product& p, const int8_t* stored_a, const int8_t* stored_b, int32_t* c,
+                          int8_t* workspace, cudaStream_t stream) {
+  if (p.batch * p.m * p.n == 0) return;
+  const auto [a, b] = enqueue_contiguous_depth(p, stored_a, stored_b, workspace, stream);
   const Tiles tiles{ceil_div(p.m, TileInt8::kTile), ceil_div(p.n, TileInt8::kTile)};
   const Grid grid{.blocks = p.batch * tiles.down * tiles.across,
                   .threads = TileInt8::kThreads,

@@ -23,9 +23,10 @@ struct Panel {
 };
 
 // Calls f(row, column, first, second) for all of the 128 x 128 result that this thread holds: two neighbours in a row,
-// column even. sums: of a warp, 4 x 8 products of 16 x 8, each warp of four with a quarter.
+// column even. sums: of a warp, 4 x 8 products of 16 x 8, each warp of four with a quarter. f may change first and
+// second.
 template <class Sum, class F>
-__device__ __forceinline__ void for_my_pairs(const Sum (&sums)[4][8][4], F&& f) {
+__device__ __forceinline__ void for_my_pairs(Sum (&sums)[4][8][4], F&& f) {
   const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32;
 #pragma unroll
   for (int i = 0; i < 4; ++i)
@@ -35,6 +36,27 @@ __device__ __forceinline__ void for_my_pairs(const Sum (&sums)[4][8][4], F&& f) 
       for (int j = 0; j < 8; ++j)
         f(warp / 2 * 64 + i * 16 + half * 8 + lane / 4, warp % 2 * 64 + j * 8 + lane % 4 * 2, sums[i][j][2 * half],
           sums[i][j][2 * half + 1]);
+}
+
+// Calls f(half, column, first, second) with the sums of two neighbouring columns over the 64 rows of a half of the
+// result, column even, by four threads of each warp. Called by all threads; sums: as above.
+template <class F>
+__device__ __forceinline__ void for_column_sums(const float (&sums)[4][8][4], F&& f) {
+  const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32;
+#pragma unroll
+  for (int j = 0; j < 8; ++j) {
+    float pair[2];
+#pragma unroll
+    for (int e = 0; e < 2; ++e) {
+      float v = 0;
+#pragma unroll
+      for (int i = 0; i < 4; ++i) v += sums[i][j][e] + sums[i][j][2 + e];
+#pragma unroll
+      for (int distance = 4; distance < 32; distance *= 2) v += __shfl_xor_sync(~0u, v, distance);
+      pair[e] = v;
+    }
+    if (lane < 4) f(warp / 2, warp % 2 * 64 + j * 8 + lane * 2, pair[0], pair[1]);
+  }
 }
 
 template <class T>

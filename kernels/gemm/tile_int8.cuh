@@ -46,8 +46,29 @@ struct TileInt8 {
   template <class LoadA, class LoadB>
   __device__ __forceinline__ static void multiply(int64_t steps, LoadA&& load_a, LoadB&& load_b, int8_t* shared,
                                                   Sums& sums) {
-    const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32;
-    const int i0 = warp / 2 * 64, j0 = warp % 2 * 64;
+    for_each_stage(steps, load_a, load_b, shared, [&](const int8_t* a, const int8_t* b) {
+#pragma unroll
+      for (int d = 0; d < kDepth / kChunk; d += 2) {
+        uint32_t rows[4][4], columns[4][4];  // a columns[j] serves two products
+#pragma unroll
+        for (int i = 0; i < 4; ++i) load_rows(a, d, i, rows[i]);
+        load_columns(b, d, columns);
+#pragma unroll
+        for (int i = 0; i < 4; ++i)
+#pragma unroll
+          for (int j = 0; j < 8; ++j) {
+            const uint32_t pair[2] = {columns[j / 2][j % 2 * 2], columns[j / 2][j % 2 * 2 + 1]};
+            mma_m16n8k32_s8(sums[i][j], rows[i], pair);
+          }
+      }
+    });
+  }
+
+ protected:
+  // Calls use(panel of a, panel of b) for each step, once it has been loaded.
+  template <class LoadA, class LoadB, class Use>
+  __device__ __forceinline__ static void for_each_stage(int64_t steps, LoadA&& load_a, LoadB&& load_b, int8_t* shared,
+                                                        Use&& use) {
     const auto fill = [&](int64_t step) {
       int8_t* stage = shared + step % kStages * 2 * kPanelBytes;
       if (step < steps) {
@@ -66,30 +87,23 @@ struct TileInt8 {
       cp_async_wait<kStages - 2>();
       __syncthreads();
       fill(step + kStages - 1);
-
-      // Fragments to registers, then multiply.
       const int8_t* a = shared + step % kStages * 2 * kPanelBytes;
-      const int8_t* b = a + kPanelBytes;
-#pragma unroll
-      for (int d = 0; d < kDepth / kChunk; d += 2) {  // two chunks: the depth of one mma
-        // ldmatrix: lane l passes the address of row l % 8 of matrix l / 8.
-        const int r = lane % 8, odd = lane / 8 % 2, high = lane / 16;
-        uint32_t fa[4][4], fb[4][4];  // an fb[j] serves two products
-#pragma unroll
-        for (int i = 0; i < 4; ++i)  // matrices: rows 0-7, 8-15 of chunk d, then of chunk d + 1
-          ldmatrix_x4(fa[i], a + offset(i0 + i * 16 + odd * 8 + r, d + high));
-#pragma unroll
-        for (int j = 0; j < 4; ++j)  // matrices: columns 0-7 of chunk d, of d + 1, then columns 8-15
-          ldmatrix_x4(fb[j], b + offset(j0 + j * 16 + high * 8 + r, d + odd));
-#pragma unroll
-        for (int i = 0; i < 4; ++i)
-#pragma unroll
-          for (int j = 0; j < 8; ++j) {
-            const uint32_t pair[2] = {fb[j / 2][j % 2 * 2], fb[j / 2][j % 2 * 2 + 1]};
-            mma_m16n8k32_s8(sums[i][j], fa[i], pair);
-          }
-      }
+      use(a, a + kPanelBytes);
     }
+  }
+
+  // What this warp multiplies of chunks d and d + 1, the depth of one mma: rows of its product i of a, and its columns
+  // of b. ldmatrix: lane l passes the address of row l % 8 of matrix l / 8.
+  __device__ __forceinline__ static void load_rows(const int8_t* a, int d, int i, uint32_t (&rows)[4]) {
+    const int lane = static_cast<int>(threadIdx.x) % 32, i0 = static_cast<int>(threadIdx.x) / 64 * 64;
+    // Matrices: rows 0-7, 8-15 of chunk d, then of chunk d + 1.
+    ldmatrix_x4(rows, a + offset(i0 + i * 16 + lane / 8 % 2 * 8 + lane % 8, d + lane / 16));
+  }
+  __device__ __forceinline__ static void load_columns(const int8_t* b, int d, uint32_t (&columns)[4][4]) {
+    const int lane = static_cast<int>(threadIdx.x) % 32, j0 = static_cast<int>(threadIdx.x) / 32 % 2 * 64;
+#pragma unroll
+    for (int j = 0; j < 4; ++j)  // matrices: columns 0-7 of chunk d, of d + 1, then columns 8-15
+      ldmatrix_x4(columns[j], b + offset(j0 + j * 16 + lane / 16 * 8 + lane % 8, d + lane / 8 % 2));
   }
 };
 

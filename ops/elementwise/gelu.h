@@ -67,7 +67,7 @@ struct GeluBackward {
     return {x.of(dtype, {n}, kActivationFill), dy.of(dtype, {n}), dx.of(dtype, {n})};
   }
   double flops() const { return (form == GeluForm::tanh ? 18.0 : 10.0) * n; }
-  // abs_sum is an error in units of u = 2^-24: kSlopeRoundings, of which 24 are of the fraction that is added to s.
+  // abs_sum is an error in units of u = 2^-24: gelu::slope_error.
   Tolerance tolerance() const {
     return {.rel = unit_roundoff(dtype), .abs_sum = unit_roundoff(DType::f32), .abs = underflow(dtype)};
   }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// GELU and its slope in double, for the references of gelu and linear. arXiv:1606.08415.
+// GELU and its slope in double, for the references of gelu and of linear layers with it. arXiv:1606.08415.
 #pragma once
 #include <cmath>
 #include <numbers>
@@ -40,5 +40,8 @@ inline Term erf_slope(double x) {
 //  - Slope: 6u for s; 15u for the fraction that is added to it; 9u for the roundings of two arguments; an addition and
 //    two products.
 inline constexpr int kFormRoundings = 14, kSlopeRoundings = 33;
+
+// The same of one slope, in units of u: of kSlopeRoundings 24 are of the fraction that is added to s.
+inline double slope_error(const Term& slope) { return kSlopeRoundings - 24 + 24 * (slope.abs_sum - 1); }
 
 }  // namespace duet::gelu

@@ -3,6 +3,8 @@
 // the last two axes of a and b as stored. c is neither a nor b. Sums are formed in f32 or better.
 //   dtype i8: a and b are i8, c is i32 and exact in any order of summation: k is limited so that no sum overflows, and
 //   alpha is 1.
+//   dtype f8e4m3: a and b are f8e4m3, c is bf16. Sums are formed in f32, or in a matrix unit's shorter accumulator that
+//   is added to f32 after kEightBitChain products at most (ops/gemm/product.h).
 //   gemm overwrites c; k = 0 gives 0.
 //   gemm_acc adds to c, which is rounded to dtype once; k = 0 leaves it.
 // Blocking, packing, register tiles: Goto and van de Geijn, Anatomy of high-performance matrix multiplication, 2008.
@@ -30,7 +32,7 @@ struct GemmOf {
   Math math = Math::ieee;
 
   void attributes(auto&& field) {
-    field("dtype", dtype, "element type of a, b and c");
+    field("dtype", dtype, "element type of a, b and c; of i8 and f8e4m3 that of a and b");
     field.option("math", math, "how f32 products are formed");
     field.option("batch", batch, "independent products");
     field("m", m, "rows of op(a) and c");
@@ -48,18 +50,20 @@ struct GemmOf {
   }
   static constexpr int64_t kMaxInt8Depth = INT32_MAX / (128 * 128);  // 131071: |i8 * i8| <= 2^14
   bool is_int8() const { return !kAccumulate && dtype == DType::i8; }
+  bool is_float8() const { return !kAccumulate && dtype == DType::f8e4m3; }
+  DType result() const { return is_int8() ? DType::i32 : is_float8() ? DType::bf16 : dtype; }  // dtype of c
   std::string invalid() const {
     if (batch < 0) return "batch " + std::to_string(batch) + ": 0 or more";
-    if (!is_int8()) return invalid_precision(dtype, math);
+    if (!is_int8() && !is_float8()) return invalid_precision(dtype, math);
     if (math != Math::ieee) return "math tf32: only with dtype f32";
+    if (is_float8()) return {};
     if (alpha != 1) return "alpha: only 1 with dtype i8, whose result is i32";
     if (k > kMaxInt8Depth) return "k " + std::to_string(k) + ": at most " + std::to_string(kMaxInt8Depth) + " with i8";
     return {};
   }
   std::vector<TensorSpec> tensors() const {
     return {a.of(dtype, trans_a ? Shape{batch, k, m} : Shape{batch, m, k}),
-            b.of(dtype, trans_b ? Shape{batch, n, k} : Shape{batch, k, n}),
-            c.of(is_int8() ? DType::i32 : dtype, {batch, m, n})};
+            b.of(dtype, trans_b ? Shape{batch, n, k} : Shape{batch, k, n}), c.of(result(), {batch, m, n})};
   }
   // Of i8: all of its values. A Fill draws small whole numbers.
   std::function<double(int64_t, uint32_t)> drawn(int slot) const {
@@ -71,7 +75,8 @@ struct GemmOf {
   static constexpr int64_t kRoundings = kAccumulate ? 2 : 1;
   Tolerance tolerance() const {
     if (is_int8()) return {};
-    return product_sum_tolerance(k, kRoundings, dtype, math, kDirect);
+    return is_float8() ? float8_sum_tolerance(k, kRoundings, result())
+                       : product_sum_tolerance(k, kRoundings, dtype, math, kDirect);
   }
   // gemm_acc: the error that is relative to |c|, which the claim's abs_sum has. Where a sum begins with c, each
   // addition rounds a partial sum that has c in it; and the last one rounds the result, however small the products are.

@@ -55,8 +55,19 @@ inline Cases gemm_test_cases() {
       {"sums beyond 24 bits", "m:5 n:7 k:5003 trans_b:1"},
       {"the largest products", "m:13 n:33 k:1031 a=-128 b=-128"},
   };
+  const Cases float8{
+      {"one product", "m:1 n:1 k:1"},
+      {"empty sums are 0", "m:3 n:5 k:0"},
+      {"no rows", "m:0 n:3 k:3"},
+      {"beside a tile", "m:33 n:40 k:80"},
+      {"both transposed, prime", "m:17 n:37 k:67 trans_a:1 trans_b:1"},
+      {"whole packs, a transposed", "batch:2 m:72 n:68 k:76 trans_a:1"},
+      {"whole packs, b transposed", "m:16 n:64 k:64 trans_b:1"},
+      {"batch and alpha, over a tile", "batch:2 m:131 n:130 k:160 trans_b:1 alpha:0.5"},
+      {"many chains", "m:5 n:7 k:5003 trans_b:1"},
+  };
   return concat({across(kAllPrecisions, all_precisions), across(kFloatTypes, floats), across(kF32AndBf16, f32_and_bf16),
-                 with("dtype:i8", int8)});
+                 with("dtype:i8", int8), with("dtype:f8e4m3", float8)});
 }
 
 inline Cases gemm_cases(Scale scale) {
@@ -110,6 +121,17 @@ inline Cases gemm_cases(Scale scale) {
       {"square, beyond a CPU's caches", "m:2048 n:2048 k:2048"},
       {"DeepBench RNN 1760, batch 16, b transposed", "m:16 n:1760 k:1760 trans_b:1"},
   };
+  const Cases float8{
+      {"BERT-base 768->3072, 384 tokens", "m:384 n:3072 k:768 trans_b:1"},
+      {"square, beyond a CPU's caches", "m:2048 n:2048 k:2048 trans_b:1"},
+      {"GPT-2 124M 768->2304, 1024 tokens", "m:1024 n:2304 k:768 trans_b:1"},
+      {"DeepBench RNN 1760, batch 16, b transposed", "m:16 n:1760 k:1760 trans_b:1"},
+  };
+  const Cases float8_more{
+      {"square, large", "m:8192 n:8192 k:8192 trans_b:1"},
+      {"Llama-3-8B 4096->28672, 512 tokens", "m:512 n:28672 k:4096 trans_b:1"},
+      {"Llama-3-8B 14336->4096, 512 tokens", "m:512 n:4096 k:14336 trans_b:1"},
+  };
   const Cases deepbench_training = across(  // its square layers
       {"trans_b:0", "trans_b:1"}, across({"m:16", "m:32", "m:64", "m:128", "m:7000"},
                                          across({"n:1760 k:1760", "n:2048 k:2048", "n:2560 k:2560", "n:4096 k:4096"},
@@ -121,11 +143,12 @@ inline Cases gemm_cases(Scale scale) {
   });
   const Cases tf32 =
       across({"m:2048 n:2048 k:2048", "m:4096 n:4096 k:4096", "m:8192 n:8192 k:8192"}, {{"square, TF32", "math:tf32"}});
-  return by_scale(
-      scale, gemm_test_cases(),
-      concat({across(kAllPrecisions, all_precisions), across(kF32AndBf16, standard), with("dtype:i8", int8)}),
-      concat({across(kFloatTypes, more), deepbench_training, across(kF32AndBf16, deepbench_rest), tf32}),
-      across(kF32AndBf16, sweep("m n k", 16, 2048, "", 2)));
+  return by_scale(scale, gemm_test_cases(),
+                  concat({across(kAllPrecisions, all_precisions), across(kF32AndBf16, standard), with("dtype:i8", int8),
+                          with("dtype:f8e4m3", float8)}),
+                  concat({across(kFloatTypes, more), with("dtype:f8e4m3", float8_more), deepbench_training,
+                          across(kF32AndBf16, deepbench_rest), tf32}),
+                  across(kF32AndBf16, sweep("m n k", 16, 2048, "", 2)));
 }
 
 // gemm_acc: what differs from gemm is where c is read, so few shapes; and gradients that are added up over batches.

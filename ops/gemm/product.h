@@ -45,6 +45,22 @@ inline Tolerance product_sum_tolerance(double count, double extra, DType dtype, 
           .abs = underflow(dtype)};
 }
 
+// The same of products of f8e4m3 with a result in dtype. Matrix units add blocks of 32 of them to an accumulator that
+// keeps about 14 bits on NVIDIA's Hopper (DeepSeek-V3 Technical Report, arXiv:2412.19437, section 3.3.2), so that
+// kernels add it to sums in f32 after kEightBitChain products at most. What a chain cuts off has a mean, relative to
+// the chain's partial sum; chains of either sign make these as good as independent, and all of one sign add up to
+// |sum|.
+inline constexpr double kEightBitChain = 128;
+inline Tolerance float8_sum_tolerance(double count, double extra, DType dtype) {
+  constexpr double kUnit = 0x1p-13;  // twice the rounding of 14 bits
+  const SumError error = product_error(count, extra, dtype);
+  const double steps = std::min(count, kEightBitChain) / 32 + 1, cut = kUnit * (steps + 2 * std::sqrt(steps));
+  const double u_out = unit_roundoff(dtype);
+  return {.rel = (error.rel + cut) * (1 + u_out) + u_out,
+          .abs_sum = (error.root_sum + cut) * (1 + u_out),
+          .abs = underflow(dtype)};
+}
+
 // Longer sums are split over threads and blocks.
 inline constexpr double kLongestChain = 1 << 17;
 

@@ -6,7 +6,7 @@ import re
 from pytorch import forms
 
 OLDEST, NEWEST = 2, 3  # schemas of results/run_file.h in which what is read here is the same
-DTYPES = ("f32", "bf16", "f16", "i8")
+DTYPES = ("f32", "bf16", "f16", "i8", "f8e4m3")
 BACKWARD = "+backward"  # of an op whose forward and backward passes are compared together (forms.PAIRS)
 
 

@@ -20,7 +20,8 @@ class Work:
 
     def __init__(self, params, dtype, checking=False):
         self.params, self.dtype, self.checking = params, dtype, checking
-        self.t = {"f32": torch.float32, "bf16": torch.bfloat16, "f16": torch.float16, "i8": torch.int8}[dtype]
+        self.t = {"f32": torch.float32, "bf16": torch.bfloat16, "f16": torch.float16, "i8": torch.int8,
+                  "f8e4m3": torch.float8_e4m3fn}[dtype]
         self.read, self.inputs, self.forms, self.late, self.differentiable = {"math"}, {}, [], [], None
         self.nhwc = params.get("layout") == "nhwc"
         self.random = False  # PyTorch draws other random numbers: the values cannot be compared

@@ -40,6 +40,12 @@ def gemm(w):
             raise NoForm("_int_mm takes neither a batch nor a factor")
         w.form("_int_mm", lambda: torch._int_mm(a, b), "c")
         return
+    if w.t == torch.float8_e4m3fn:
+        if not one:
+            raise NoForm("_scaled_mm takes no batch")
+        of_a, of_b = torch.tensor(alpha), torch.tensor(1.0)
+        w.form("_scaled_mm", lambda: torch._scaled_mm(a, b, scale_a=of_a, scale_b=of_b, out_dtype=torch.bfloat16), "c")
+        return
     c = torch.zeros(shape, dtype=w.t)
     if alpha != 1:
         scaled = torch.addmm if one else torch.baddbmm
@@ -103,6 +109,23 @@ def linear_backward(w):
             d = aten.gelu_backward.grad_input(dy, y, approximate="tanh", grad_input=dz)
         return torch.mm(d, weights, out=dx), torch.mm(d.t(), x, out=dw), torch.sum(d, 0, out=dbias)
     w.form("mm out=, sum out=", call, "dx dw dbias")
+
+
+@op("gelu_linear_backward_data")
+def gelu_linear_backward_data(w):
+    n, in_, out = w.p("n"), w.p("in"), w.p("out")
+    dy, weights, h = w.normal("dy", n, out), w.normal("w", out, in_), w.normal("h", n, in_)
+    dh, dbias = torch.empty_like(h), torch.empty(in_, dtype=w.t)
+
+    def call():
+        torch.mm(dy, weights, out=dh)
+        return aten.gelu_backward.grad_input(dh, h, approximate="tanh", grad_input=dh), torch.sum(dh, 0, out=dbias)
+    w.form("mm out=, gelu_backward in place, sum out=", call, "dh dbias")
+
+    def apart(dy, weights, h):
+        g = aten.gelu_backward(dy @ weights, h, approximate="tanh")
+        return g, g.sum(0)
+    w.function("mm, gelu_backward, sum", apart, (dy, weights, h), "dh dbias")
 
 
 def _linear_int8(x, weights, scale_x, scale_w, bias):

@@ -13,7 +13,7 @@ Plan conv2d_im2col(const Conv2d& p, GpuContext& gpu) {
   if (p.layout == Layout::nhwc) return Unsupported{"layout nhwc: im2col is of nchw"};
   const Im2col taps = im2col_of_image(p);
   const int64_t pixels = p.ho() * p.wo(), terms = p.group_c() * p.r * p.s;
-  const bool itself = p.r == 1 && p.s == 1 && p.stride_h == 1 && p.stride_w == 1 && p.pad_h == 0 && p.pad_w == 0;
+  const bool itself = is_its_own_im2col(p);
   if (const std::string why = im2col_unsupported_reason(taps); !why.empty()) return Unsupported{why};
   return for_float(p.dtype, [&]<class T>() -> Plan {
     const Product product{.batch = p.groups, .m = p.group_k(), .n = pixels, .k = terms};

@@ -85,6 +85,14 @@ struct Conv2d {
   double flops() const { return 2.0 * n * k * ho() * wo() * group_c() * r * s; }  // products with padding count as well
   Tolerance tolerance() const { return product_sum_tolerance(1.0 * group_c() * r * s, 0, dtype, math); }
 
+  // Winograd's transforms round the whole filter, while the bound follows the terms of a result, of which a padded
+  // corner has few. A sum over this many channels makes up for it (f32; the rounding of a result in 16 bits covers it).
+  static constexpr int64_t kMinWinogradChannels = 8;
+  static constexpr const char* kFewChannels =
+      "f32 sums over fewer than 8 channels, whose errors at padded corners would "
+      "exceed the bound of a direct sum";
+  bool has_winograd_bound() const { return dtype != DType::f32 || c == 0 || c >= kMinWinogradChannels; }
+
   size_t channel_axis() const { return layout == Layout::nhwc ? 3 : 1; }  // of x, y and of the filter's c
   std::optional<LinearAxis> linear_axis() const {
     return LinearAxis{"k", group_k(), groups, {{filter, 0}, {y, channel_axis()}}};

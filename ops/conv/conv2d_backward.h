@@ -6,6 +6,8 @@
 // Index sets (Dumoulin and Visin, arXiv:1603.07285): x[p, q] is multiplied by w[r, s] for y[i, j] where p = i*stride_h
 // - pad_h + r*dil_h and q = j*stride_w - pad_w + s*dil_w.
 #pragma once
+#include <optional>
+
 #include "ops/conv/conv2d.h"
 
 namespace duet {
@@ -37,7 +39,16 @@ struct Conv2dBackwardFilter {
   }
   int64_t slices() const { return conv.k * conv.group_c() * conv.r; }  // one row of one filter's plane
   void reference(Inputs in, int64_t slice, Expect& expect) const;      // cpu_ref/conv/conv2d_backward.cpp
-  static Cases cases(Scale scale) { return conv2d_cases(scale); }
+  static Cases cases(Scale scale) {
+    const Cases blocks{
+        {"sums over blocks of tiles, of which the last is not full", "n:7 c:9 h:21 w:25 k:10 r:3 s:3 pad_h:1 pad_w:1"}};
+    const Cases for_winograd{
+        {"pad over the filter, sums of 24 terms", "n:2 c:2 h:3 w:4 k:3 r:3 s:3 pad_h:4 pad_w:3"},
+        {"a row that border taps do not read", "n:2 c:3 h:1 w:19 k:5 r:3 s:3 pad_h:1 pad_w:1"},
+    };
+    const Cases shared = conv2d_cases(scale);
+    return scale == Scale::test ? concat({shared, blocks, across(kFloatTypes, for_winograd)}) : shared;
+  }
 };
 
 struct Conv2dBackwardData {
@@ -81,6 +92,50 @@ inline int64_t min_taps(int64_t out, int64_t pad, int64_t dil, int64_t size, int
 }
 
 }  // namespace conv_backward
+
+// With stride and dilation 1, dx is the convolution of dy with the filters turned round by 180 degrees and their axes k
+// and c exchanged. Empty with groups, with pads of a filter's extent or more, where the convolution's own pad would be
+// negative, and where y is empty.
+inline std::optional<Conv2d> convolution_of_dy(const Conv2dBackwardData& p) {
+  const Conv2d& f = p.conv;
+  if (f.stride_h != 1 || f.stride_w != 1 || f.dil_h != 1 || f.dil_w != 1 || f.groups != 1 || f.pad_h >= f.r ||
+      f.pad_w >= f.s || f.ho() == 0 || f.wo() == 0)
+    return {};
+  Conv2d g = f;
+  g.c = f.k;
+  g.k = f.c;
+  g.h = f.ho();
+  g.w = f.wo();
+  g.pad_h = f.r - 1 - f.pad_h;
+  g.pad_w = f.s - 1 - f.pad_w;
+  return g;
+}
+inline constexpr const char* kNoConvolutionOfDy =
+    "groups, strides or dilations above 1, pads of the filter's extent or more, or a filter larger than the padded "
+    "input";
+
+// The fewest terms of an element of dw that has any, with stride and dilation 1: taps at the border of a filter read
+// less of a padded x than those in its middle.
+inline int64_t min_filter_terms(const Conv2d& p) {
+  const auto along = [](int64_t taps, int64_t out, int64_t size, int64_t pad) {
+    int64_t fewest = 0;
+    for (int64_t t = 0; t < taps; ++t) {
+      const int64_t terms = std::min(out, size + pad - t) - std::max<int64_t>(0, pad - t);
+      if (terms > 0 && (fewest == 0 || terms < fewest)) fewest = terms;
+    }
+    return fewest;
+  };
+  return p.n * along(p.r, p.ho(), p.h, p.pad_h) * along(p.s, p.wo(), p.w, p.pad_w);
+}
+// A transformed sum has errors of the terms of neighbouring taps, which cancel but for their roundings. The bound of an
+// element follows its own terms, and where these are few, it is the worst case of a sum that is formed directly, which
+// transforms exceed (seen with 4 terms; with 16 they are far below).
+inline constexpr int64_t kMinTransformedTerms = 16;
+inline constexpr const char* kFewTerms = "sums of fewer than 16 terms, whose bound transforms exceed";
+inline bool has_few_terms(const Conv2d& p) {
+  const int64_t terms = min_filter_terms(p);
+  return terms > 0 && terms < kMinTransformedTerms;
+}
 
 inline void Conv2dBackwardFilter::infer(Shapes shapes) {
   const auto X = shapes[x], Y = shapes[dy];

@@ -27,6 +27,7 @@ inline Cases conv2d_test_cases() {
       {"eights in groups, stride 2", "n:2 c:16 h:5 w:6 k:16 r:3 s:3 pad_h:1 pad_w:1 stride_h:2 stride_w:2 groups:2"},
       {"1x1, over a tile", "n:2 c:33 h:7 w:11 k:65 r:1 s:1"},
       {"1x1, stride 2", "n:1 c:17 h:7 w:9 k:33 r:1 s:1 stride_h:2 stride_w:2"},
+      {"3x3, one channel", "n:2 c:1 h:7 w:8 k:3 r:3 s:3 pad_h:2 pad_w:2"},
       {"3x3, over a tile", "n:1 c:33 h:17 w:19 k:35 r:3 s:3 pad_h:1 pad_w:1"},
       {"a first layer", "n:1 c:3 h:33 w:31 k:16 r:7 s:7 pad_h:3 pad_w:3 stride_h:2 stride_w:2"},
       {"1x1, over a cache block in pixels, nine images", "n:9 c:2 h:23 w:23 k:17 r:1 s:1"},
@@ -38,7 +39,8 @@ inline Cases conv2d_test_cases() {
        "n:1 c:3 h:8 w:6 k:5 r:4 s:4 pad_h:1 pad_w:1 stride_h:2 stride_w:2"},
       {"over a cache block in k", "n:2 c:5 h:5 w:5 k:129 r:3 s:3 pad_h:1 pad_w:1"},
   };
-  return concat({across(kAllPrecisions, odd), with("layout:nhwc", across(kFloatTypes, odd))});
+  const Cases once{{"3x3, images in blocks, the last one shorter", "n:7 c:8 h:19 w:19 k:8 r:3 s:3 pad_h:1 pad_w:1"}};
+  return concat({across(kAllPrecisions, odd), with("layout:nhwc", across(kFloatTypes, odd)), once});
 }
 
 // in@size->out filter/stride.

@@ -121,5 +121,9 @@ inline Im2col im2col_of_image(const Conv2d& p) {
           .dil_w = p.dil_w,
           .dtype = p.dtype};
 }
+// Whether an image is its own matrix: one tap without stride or padding.
+inline bool is_its_own_im2col(const Conv2d& p) {
+  return p.r == 1 && p.s == 1 && p.stride_h == 1 && p.stride_w == 1 && p.pad_h == 0 && p.pad_w == 0;
+}
 
 }  // namespace duet

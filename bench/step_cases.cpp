@@ -149,8 +149,9 @@ class StepCase final : public BenchCase {
     for (const auto& [op, implementation] : step.implementations())
       profile.implementations.emplace_back(op, implementation);
     const Var x = tape.find("x");  // samples first; rows of whole numbers are tokens
-    profile.samples = tape.shape(x)[0];
-    if (!is_float(tape.dtype(x)) && tape.shape(x).size() > 1) profile.tokens = tape.bytes(x) / size_of(tape.dtype(x));
+    profile.samples = tape.replicas() * tape.shape(x)[0];
+    if (!is_float(tape.dtype(x)) && tape.shape(x).size() > 1)
+      profile.tokens = tape.replicas() * tape.bytes(x) / size_of(tape.dtype(x));
     profile.upload_bytes = bytes_of(step.device_inputs());
     profile.download_bytes = bytes_of(step.device_outputs());
     profile.phases_s = time_phases(step, runner.context());
@@ -186,7 +187,7 @@ class StepCase final : public BenchCase {
   double time_node(Step& step, size_t node, Context& context) const {
     // A node that updates in place would go on from its own result and grow beyond all numbers: what it rewrites is
     // restored after each run. The optimiser's nodes take small steps and need no restoring.
-    const bool optimiser = step.phases()[step.tape().nodes()[node].phase] == "optimiser";
+    const bool optimiser = step.phases()[step.tape().nodes()[node].phase] == kOptimiser;
     const auto rewritten = optimiser ? decltype(step.rewritten(node)){} : step.rewritten(node);
     std::vector<Buffer> kept;
     for (const auto& [memory, bytes] : rewritten)

@@ -73,6 +73,7 @@ Sizes sizes_of(const Job& job) {
   for (const auto& [name, value] : params) {
     const int64_t* size = std::get_if<int64_t>(&value);
     if (!size || *size < 1) continue;
+    if (job.op.starts_with("step/") && (name == "parts" || name == "replicas")) continue;  // how a step is divided
     sizes.push_back({{name}, *size});
     equal[*size].push_back(name);
   }

@@ -262,6 +262,9 @@ int predict(const PredictOptions& options, Checkpoint checkpoint, Context& conte
     return trained_model(checkpoint, model_by_name(options.model)).with("batch", "1");
   });
   const Model model = served_model(checkpoint, trained).with(parse_attributes(options.attributes));
+  for (const Attribute& a : model.attributes())
+    if (a.name == kReplicas && !a.is_default)
+      throw Error("replicas {}: only a training step has it; 1 is allowed", a.text());
   const SampleForm form = sample_form(trained, context);
   if (form.users > 0)
     throw Error("model {} has no answer to serve: its evaluation gives the error of ratings", options.model);

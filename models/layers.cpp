@@ -13,6 +13,7 @@
 #include "ops/elementwise/relu.h"
 #include "ops/elementwise/scale_update.h"
 #include "ops/elementwise/unscale.h"
+#include "ops/gemm/gelu_linear.h"
 #include "ops/gemm/gemm.h"
 #include "ops/loss/bce_logits.h"
 #include "ops/loss/cross_entropy.h"
@@ -127,9 +128,24 @@ void LinearLayer::backward_parameters(Var dy) {  // without the product for dx
     tape_->add(sum, {dy}, {dbias});
   else
     dy = tape_->add(sum, {dy, y_}, {dbias})[BiasBackward::dx];
+  backward_weight(dy);
+}
+
+void LinearLayer::backward_weight(Var dy) {
   tape_->add(Gemm{.m = shape_.out, .n = shape_.in, .k = shape_.n, .trans_a = true, .dtype = shape_.dtype}, {dy, x_},
              {{Gemm::c, w_.gradient()}});
   w_.finish_gradient();
+}
+
+Var LinearLayer::backward_through_gelu(Var dy, Var h, LinearLayer& before) {
+  backward_parameters(dy);
+  const Outputs out =
+      tape_->add(GeluLinearBackwardData{.n = shape_.n, .in = shape_.in, .out = shape_.out, .dtype = shape_.dtype},
+                 {dy, w_.current(), h}, {{GeluLinearBackwardData::dbias, tape_->gradient(before.bias_)}});
+  const Var dh = out[GeluLinearBackwardData::dh];
+  before.backward_weight(dh);
+  const Linear& first = before.shape_;
+  return tape_->add(Gemm{.m = first.n, .n = first.in, .k = first.out, .dtype = first.dtype}, {dh, before.w_.current()});
 }
 
 // --- convolution -----------------------------------------------------------------------------------------------------
@@ -345,7 +361,7 @@ void add_adam(Tape& tape, DType dtype, const AdamOptions& rule) {
                   .weight_decay = rule.weight_decay,
                   .max_norm = rule.max_norm,
                   .mixed = rule.mixed};
-  tape.phase("optimiser");
+  tape.phase(kOptimiser);
   const Gradients ready = ready_gradients(tape, dtype, rule.mixed, rule.max_norm);
   std::vector<Var> arguments{ready.g, lr, step, tape.parameters(), m, v};
   if (rule.mixed) arguments.insert(arguments.end(), {ready.bad, tape.master()});
@@ -362,7 +378,7 @@ void add_optimiser(Tape& tape, DType dtype, const SgdOptions& rule) {
   const Var velocity = tape.state("velocity", {n}, 0, mixed::state_dtype(dtype, rule.mixed));
   const Sgd sgd{
       .n = n, .dtype = dtype, .momentum = rule.momentum, .weight_decay = rule.weight_decay, .mixed = rule.mixed};
-  tape.phase("optimiser");
+  tape.phase(kOptimiser);
   const Gradients ready = ready_gradients(tape, dtype, rule.mixed, 0);
   if (rule.mixed)
     tape.add(sgd, {ready.g, lr, tape.parameters(), velocity, ready.bad, tape.master()});

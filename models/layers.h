@@ -53,8 +53,12 @@ class LinearLayer {
   Var forward(Var x);
   Var backward(Var dy);              // returns dx
   void backward_parameters(Var dy);  // of a first layer, whose x needs no gradient
+  // Where x is gelu(h) and h = before.forward(...), neither with an activation of its own: backward(), gelu's gradient
+  // and before.backward() with the former two and a bias gradient as one op. Returns the dx of `before`.
+  Var backward_through_gelu(Var dy, Var h, LinearLayer& before);
 
  private:
+  void backward_weight(Var dy);
   Tape* tape_;
   Linear shape_;
   Weight w_;
@@ -184,7 +188,7 @@ class BinaryLoss {
   Var logits_, target_;
 };
 
-// add_optimiser() adds the phase "optimiser", over the whole arena. States: lr; velocity, or step, m and v; with mixed
+// add_optimiser() adds the phase kOptimiser, over the whole arena. States: lr; velocity, or step, m and v; with mixed
 // also master, the parameters in f32, whose rounded values the arena holds. Where the loss is scaled, the phase begins
 // by bringing gradients back to f32, and ends by adapting the scale.
 enum class OptimiserKind : uint8_t { sgd, adam };

@@ -41,6 +41,7 @@ struct LeNet {
         {"the usual batch, channels last", "batch:64 layout:nhwc"},
         {"the usual batch, mixed precision", "bf16 batch:64 layout:nhwc mixed:1"},
         {"the usual batch, mixed precision with loss scaling", "f16 batch:64 layout:nhwc mixed:1"},
+        {"the usual batch on two replicas", "batch:64 replicas:2"},
     };
     return by_scale(scale, test, standard, {}, sweep("batch", 1, 1024, "", 2));
   }

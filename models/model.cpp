@@ -3,11 +3,15 @@
 
 #include <algorithm>
 
+#include "core/cpu_context.h"
 #include "core/error.h"
 #include "core/near_names.h"
+#include "models/tape.h"
 
 namespace duet {
 namespace {
+constexpr int64_t kMaxReplicas = 64;
+
 struct Store {
   std::map<std::string, Model> models;
   std::map<std::string, Cases (*)(Scale)> cases;
@@ -28,6 +32,13 @@ bool is_half(const std::vector<Attribute>& attributes) {
 // In 16 bits a layout is no default: a label that names it gives the same model when it is read.
 std::vector<Attribute> Model::attributes() const {
   std::vector<Attribute> all = self_->attributes();
+  all.push_back({.name = kReplicas,
+                 .type = "int",
+                 .doc = "replicas of a data-parallel step, on one device; `batch` is that of each",
+                 .value = replicas_,
+                 .allowed = {},
+                 .dimension = false,
+                 .is_default = replicas_ == 1});
   if (is_half(all))
     for (Attribute& a : all)
       if (a.name == kLayout) a.is_default = false;
@@ -45,8 +56,12 @@ std::string Model::label() const {
 }
 
 Model Model::changed(std::string_view attribute, std::string_view text) const {
-  bool found = false;
-  Model changed(self_->with(attribute, text, found));
+  Model changed = *this;
+  bool found = attribute == kReplicas;
+  if (found)
+    changed.replicas_ = attribute::parse_int(attribute, text);
+  else
+    changed.self_ = self_->with(attribute, text, found);
   if (!found) {
     std::vector<std::string> names;
     for (const Attribute& a : attributes()) names.push_back(a.name);
@@ -64,16 +79,32 @@ Model Model::with_layout_of_dtype(const std::vector<std::string>& given) const {
 
 void Model::validate() const {
   if (const std::string reason = self_->invalid(); !reason.empty()) throw Error("model {}: {}", name(), reason);
+  if (replicas_ < 1 || replicas_ > kMaxReplicas)
+    throw Error("model {}: replicas {}: 1 to {} are allowed", name(), replicas_, kMaxReplicas);
 }
 
-void Model::require_trained() const {
+void Model::train(Tape& tape) const {
   if (const std::string reason = self_->untrained(); !reason.empty()) throw Error("model {}: {}", name(), reason);
+  self_->train(tape);
+  if (replicas_ == 1) return;
+  try {
+    tape.replicate(replicas_);
+  } catch (const Error& e) {
+    throw Error("model {}: replicas {}: {}", name(), replicas_, e.what());
+  }
+}
+
+// A tape that is not planned has no memory.
+void Model::require_trained() const {
+  CpuContext cpu(1);
+  Tape tape(cpu, Tape::preferences_for(Device::cpu));
+  train(tape);
 }
 
 // An inference of what was trained with these is that of a model without them; a case of one is not to be timed twice.
 void Model::require_served() const {
-  constexpr std::string_view kOfSteps[] = {"augment",   "dropout",   "head_only", "mixed",
-                                           "optimiser", "recompute", "smooth"};
+  constexpr std::string_view kOfSteps[] = {"augment", "dropout",   "head_only", "mixed", "optimiser",
+                                           "parts",   "recompute", "replicas",  "smooth"};
   for (const Attribute& a : attributes())
     if (!a.is_default && std::find(std::begin(kOfSteps), std::end(kOfSteps), a.name) != std::end(kOfSteps))
       throw Error("model {}: {} {}: only a training step has it; an inference allows its default", name(), a.name,

@@ -14,10 +14,13 @@
 //     static Cases served();                 // optional: the forms of its inference, where there are several
 //     void adapt(Checkpoint&) const;         // optional: what training left becomes what evaluate() takes
 //   };
-// Names on the tape that tools rely on: inputs "x" (samples first), "label"; state "lr"; outputs "loss", "logits".
+// Names on the tape that tools rely on: inputs "x" (samples first), "label"; state "lr"; outputs "loss", "logits";
+// phase kOptimiser.
 // Where a model has the attribute kLayout, 16 bits mean channels last unless a layout is given with the dtype: tensor
 // cores read neighbouring channels. It goes by the dtype alone, since both sides of a case compute one problem.
 // The attribute kFolded, of models with batch normalisation, is set where a checkpoint is served.
+// Every model has the attribute kReplicas: its training step as data-parallel replicas, which all lie on one device
+// (Tape::replicate()). train() throws Error for models whose optimiser is not elementwise.
 #pragma once
 #include <map>
 #include <memory>
@@ -35,7 +38,7 @@ namespace duet {
 class Tape;
 struct Checkpoint;
 
-inline constexpr const char *kFolded = "folded", *kLayout = "layout";
+inline constexpr const char *kFolded = "folded", *kLayout = "layout", *kReplicas = "replicas";
 
 // One model with its type erased. Cheap to copy, immutable.
 class Model {
@@ -54,10 +57,7 @@ class Model {
   Model with_words(std::string_view words) const;
   void require_trained() const;  // throws Error that says why no training step has these attributes
   void require_served() const;   // throws Error where an attribute is set that an inference takes no notice of
-  void train(Tape& tape) const {
-    require_trained();
-    self_->train(tape);
-  }
+  void train(Tape& tape) const;
   void evaluate(Tape& tape) const { self_->evaluate(tape); }
   void adapt(Checkpoint& checkpoint) const { self_->adapt(checkpoint); }
 
@@ -80,6 +80,7 @@ class Model {
   Model with_layout_of_dtype(const std::vector<std::string>& given) const;
   void validate() const;
   std::shared_ptr<const Interface> self_;
+  int64_t replicas_ = 1;
 };
 
 struct ModelCase {

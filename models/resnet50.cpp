@@ -65,6 +65,7 @@ struct ResNet50 {
     const Cases more{
         {"batch 16, channels last", "batch:16 layout:nhwc"},
         {"fine-tuning, batch 16: only the last layer is trained", "batch:16 head_only:1"},
+        {"batch 16 on two replicas, their gradients in several buckets", "batch:16 replicas:2"},
         {"as published, batch 32", "batch:32"},
         {"as published, batch 32, channels last", "batch:32 layout:nhwc"},
         {"as published, batch 32, mixed precision", "bf16 batch:32 layout:nhwc mixed:1"},

@@ -301,7 +301,8 @@ std::vector<std::pair<void*, int64_t>> Step::device_inputs() const {
 std::vector<std::pair<void*, int64_t>> Step::device_outputs() const {
   std::vector<std::pair<void*, int64_t>> list;
   for (const auto& [name, var] : tape_->outputs())
-    if (name == "loss" || pass_ == Pass::inference) list.emplace_back(tape_->tensor(var).data, tape_->bytes(var));
+    if (name == "loss" || name.ends_with(".loss") || pass_ == Pass::inference)
+      list.emplace_back(tape_->tensor(var).data, tape_->bytes(var));
   return list;
 }
 

@@ -8,7 +8,6 @@
 
 namespace duet {
 namespace {
-constexpr int64_t kAlign = 256;  // bytes; kernels may load any parameter by whole vectors
 constexpr int64_t kSliceAlign = 16;
 constexpr const char* kReference = "reference";
 }  // namespace
@@ -48,12 +47,14 @@ int64_t Tape::stored_bytes(const Value& v) const { return elements(v) * size_of(
 
 Var Tape::declare(Value value) {
   require_planned(false, "add");
-  if (value.home == Home::kept && value.parent < 0) {
-    value.offset = kept_bytes_;
-    kept_bytes_ += ceil_div(stored_bytes(value), kAlign) * kAlign;
-  }
+  if (value.home == Home::kept && value.parent < 0) keep(value);
   values_.push_back(std::move(value));
   return {static_cast<int>(values_.size()) - 1};
+}
+
+void Tape::keep(Value& value) {
+  value.offset = kept_bytes_;
+  kept_bytes_ += ceil_div(stored_bytes(value), kAlign) * kAlign;
 }
 
 Var Tape::declare_named(std::vector<std::pair<std::string, Var>>& list, Value value) {

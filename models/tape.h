@@ -47,6 +47,8 @@ class Outputs {
   size_t first_;
 };
 
+inline constexpr const char* kOptimiser = "optimiser";  // the phase that updates parameters
+
 class Tape {
  public:
   using Preferences = std::vector<std::string>;
@@ -127,6 +129,21 @@ class Tape {
   }
   bool recomputing() const { return recomputing_; }  // a layer that updates a state does so the first time only
 
+  // Makes the declared step one of data-parallel training, on devices which are all this one. Each tensor and op exists
+  // once for each replica, and each op runs for all replicas before the next one. Inputs and dropout differ between
+  // replicas, initial values do not. Only the phase kOptimiser exists once: its ops and states take the parameters of
+  // all replicas.
+  //   Before it, gradients are averaged by all_reduce, in buckets of at most bucket_bytes or of one larger parameter,
+  //   each as soon as the backward pass has completed it in every replica. A bucket is a matrix (replicas, n): the
+  //   arenas hold bucket after bucket, the last parameters first.
+  //   The second replica's tensors are named "replica1.<name>", and so on. Without dropout and normalisation over the
+  //   batch, it is the step of a batch that is larger by that factor. Each replica normalises over its own batch and
+  //   has running statistics of its own.
+  // Throws Error that says why, where that would not hold: for an optimiser that is not elementwise, or none.
+  static constexpr int64_t kBucketBytes = int64_t{25} << 20;  // PyTorch's
+  void replicate(int64_t replicas, int64_t bucket_bytes = kBucketBytes);
+  int64_t replicas() const { return replicas_; }
+
   // Keeps a tensor readable after the step: no other tensor gets its memory.
   void output(const std::string& name, Var var);
 
@@ -194,6 +211,8 @@ class Tape {
   bool planned() const { return planned_; }
 
  private:
+  class Replication;                      // tape_replicate.cpp
+  static constexpr int64_t kAlign = 256;  // bytes; kernels may load any parameter by whole vectors
   enum class Home : uint8_t { parameters, gradients, kept, temporary };
   struct Value {
     std::string name;
@@ -208,6 +227,7 @@ class Tape {
     bool written = false;       // by a node so far; of a temporary
     bool output = false;        // is read after the step
     int first = -1, last = -1;  // of a temporary: the nodes that first write and last read it, as plan() finds them
+    int original = -1;          // of a replica's tensor: the number of the first replica's
     int parent = -1;            // of a slice: the number of the tensor whose memory it shares
     std::vector<std::pair<int64_t, int64_t>> missing = {};  // of pieces: elements [first, last) not yet written
   };
@@ -218,6 +238,7 @@ class Tape {
 
   size_t index(Var var) const;
   Var declare(Value value);
+  void keep(Value& value);  // its place among the tensors that persist
   Var declare_named(std::vector<std::pair<std::string, Var>>& list, Value value);
   int64_t elements(const Value& value) const;
   DType stored(DType dtype) const { return reference_ && is_float(dtype) ? DType::f64 : dtype; }
@@ -225,10 +246,12 @@ class Tape {
   Value& root(Value& value) { return value.parent < 0 ? value : values_[static_cast<size_t>(value.parent)]; }
   void use(Value& value, Role role, const std::string& job);
   void draw(Var var, uint64_t key);
+  uint64_t initial_key(size_t value) const;
   void require_planned(bool planned, const char* what) const;
   int64_t gradient_bytes() const;
   Chosen choose_for(const Problem& problem);
   void drop_unread();
+  void find_phase_ends();
   void find_lifetimes();
   int64_t pack_temporaries();  // and the workspaces of those plans that are made; returns the bytes
   void require_room(int64_t temporary_bytes) const;
@@ -240,7 +263,7 @@ class Tape {
   uint64_t seed_;
   bool reference_ = false, planned_ = false, flat_ = false, recomputing_ = false;
   DType parameter_dtype_ = DType::f32;
-  int64_t parameter_elements_ = 0, kept_bytes_ = 0, held_bytes_ = 0;
+  int64_t parameter_elements_ = 0, kept_bytes_ = 0, held_bytes_ = 0, replicas_ = 1;
   int master_ = -1;
   std::vector<Value> values_;
   std::vector<std::pair<std::string, Var>> named_inputs_, named_parameters_, named_states_, named_outputs_;

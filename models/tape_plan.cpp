@@ -38,6 +38,10 @@ void Tape::drop_unread() {
   for (size_t i = 0; i < nodes_.size(); ++i)
     if (kept[i]) left.push_back(std::move(nodes_[i]));
   nodes_ = std::move(left);
+  find_phase_ends();
+}
+
+void Tape::find_phase_ends() {
   for (size_t p = 0; p < phases_.size(); ++p)
     phase_end_[p] =
         static_cast<size_t>(std::count_if(nodes_.begin(), nodes_.end(), [p](const Node& n) { return n.phase <= p; }));

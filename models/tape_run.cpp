@@ -115,7 +115,13 @@ void Tape::draw(Var var, uint64_t key) {
   upload(var, bytes.data(), v.dtype, elements(v));
 }
 
-// Each tensor has a key of its own, so that two layers of the same shape start differently.
+// Each tensor has a key of its own, so that two layers of the same shape start differently. Replicas start alike, with
+// different inputs.
+uint64_t Tape::initial_key(size_t value) const {
+  const int original = values_[value].original;
+  return fill_key(seed_, original < 0 ? value : static_cast<uint64_t>(original));
+}
+
 void Tape::fill_inputs(uint64_t seed) {
   for (const auto& [name, var] : named_inputs_) draw(var, fill_key(seed, static_cast<uint64_t>(var.id)));
 }
@@ -131,13 +137,13 @@ void Tape::reset() {
       context_->fill_bytes(static_cast<char*>(gradients_.data()) + values_[index(var)].offset, 0xFF, bytes(var));
   }
   for (size_t i = 0; i < values_.size(); ++i)
-    if (values_[i].initial) draw({static_cast<int>(i)}, fill_key(seed_, i));
+    if (values_[i].initial) draw({static_cast<int>(i)}, initial_key(i));
   if (master_ >= 0) {
     std::vector<float> values(static_cast<size_t>(parameter_elements_));
     for (const auto& [name, var] : named_parameters_) {
       const Value& v = values_[index(var)];
       fill_values(values.data() + v.offset / size_of(stored(v.dtype)), DType::f32, elements(v), v.fill,
-                  FillMode::values, fill_key(seed_, static_cast<uint64_t>(var.id)));
+                  FillMode::values, initial_key(index(var)));
     }
     upload({master_}, values.data(), DType::f32, parameter_elements_);
   }

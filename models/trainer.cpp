@@ -22,7 +22,6 @@ namespace {
 
 constexpr const char* kVersion = "1";                  // of the checkpoint's metadata
 constexpr const char* kChosenKey = "implementations";  // of the checkpoint's metadata: an object as JSON
-constexpr const char* kOptimiser = "optimiser";        // the phase that updates parameters (models/layers.h)
 constexpr size_t kPrefetchedBytes = 1 << 20;           // batches from this size on are gathered ahead of the step
 constexpr int kMaxLoaders = 4;                         // threads that gather a batch
 
@@ -47,6 +46,11 @@ void upload_numbers(Tape& tape, Var var, const std::vector<float>& values) {  //
 }
 
 SampleForm form_of(const Model& model, const Tape& train, const Tape& evaluate) {
+  if (train.replicas() > 1)
+    throw Error("replicas {}: 1 is allowed, because training on a data set has one batch a step", train.replicas());
+  for (const Attribute& a : model.attributes())
+    if (a.name == "parts" && !a.is_default)
+      throw Error("parts {}: 1 is allowed, because a checkpoint of a split network is not served", a.text());
   SampleForm form;
   for (const auto& [name, var] : train.inputs()) {
     if (name != "x" && name != "label" && name != "target" && name != "item")

@@ -240,10 +240,8 @@ Var FeedForward::forward(Var x) {
 }
 
 Var FeedForward::backward(Var dy) {
-  Var dinner = second_.backward(dy);
-  if (hidden_ == Hidden::gelu)
-    dinner = tape_->add(GeluBackward{.n = elements_, .dtype = dtype_}, {before_, dinner}, {{GeluBackward::dx, dinner}});
-  return first_.backward(dinner);
+  if (hidden_ == Hidden::gelu) return second_.backward_through_gelu(dy, before_, first_);
+  return first_.backward(second_.backward(dy));
 }
 
 }  // namespace duet

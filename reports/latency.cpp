@@ -35,7 +35,11 @@ constexpr SampleCount kSampleCounts[] = {{"step/", "batch"},
 bool is_one_sample(const Job& job) {
   const auto count = std::find_if(std::begin(kSampleCounts), std::end(kSampleCounts),
                                   [&](const SampleCount& known) { return job.op.starts_with(known.op); });
-  return count != std::end(kSampleCounts) &&
+  const bool replicated = std::any_of(job.params.begin(), job.params.end(), [](const auto& parameter) {
+    const int64_t* replicas = std::get_if<int64_t>(&parameter.second);
+    return parameter.first == "replicas" && replicas && *replicas > 1;
+  });
+  return !replicated && count != std::end(kSampleCounts) &&
          std::any_of(job.params.begin(), job.params.end(), [&](const auto& parameter) {
            const int64_t* size = std::get_if<int64_t>(&parameter.second);
            return parameter.first == count->name && size && *size == 1;

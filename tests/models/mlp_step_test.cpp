@@ -289,8 +289,12 @@ TEST(MlpStep, IsVerifiedInItsOwnBuffers) {
     EXPECT_GT(step.memory_bytes(), 3 * 4 * 101770);
     for (const Step::Node& p : step.nodes())
       EXPECT_EQ(p.job.substr(p.job.find('/') + 1, p.implementation.size()), p.implementation);
-    EXPECT_EQ(step.implementations().size(),
-              c.model.label().starts_with("f16") ? 12u : 10u);  // ops in the step; linear occurs twice
+    const std::string label = c.model.label();
+    size_t ops = 10;                              // linear occurs twice
+    if (label.starts_with("f16")) ops += 2;       // unscale, scale_update
+    if (label.ends_with("dropout:0")) ops -= 2;   // dropout and its backward pass; with parts others take their place
+    if (label.ends_with("replicas:4")) ops += 1;  // all_reduce
+    EXPECT_EQ(step.implementations().size(), ops) << label;
   }
 }
 

@@ -118,6 +118,8 @@ refuses 2 'clip nan; a finite number above 0' train toy $small --clip nan
 refuses 2 'phase prefill: .*only an inference has phases' train gpt2 --threads 1 --attr phase=prefill
 refuses 2 'folded 1: only an inference .*; a step allows 0' train resnet50 --threads 1 --attr folded=1
 refuses 2 'model toy takes no images' train toy $small --augment
+refuses 2 'parts 2: 1 is allowed, because a checkpoint of a split network is not served' train mlp --threads 1 --batch 48 --attr parts=2 --attr dropout=0
+refuses 2 'replicas 2: 1 is allowed, because training on a data set has one batch a step' train toy $small --attr replicas=2
 does 'test accuracy' train toy $small --epochs 1 --choose measured --checkpoint chosen.safetensors
 grep -aq 'linear_backward f32/[^ ]*:..cpu\.' chosen.safetensors || fail "no implementations in the checkpoint"
 does 'test accuracy' train toy $small --epochs 2 --resume chosen.safetensors
@@ -153,6 +155,7 @@ does '^sample.npy: class 1, ' predict toy c3.safetensors sample.npy --threads 1
 refuses 2 "toy.safetensors: the checkpoint is of model 'toy', not of lenet" predict lenet toy.safetensors --index 0
 refuses 2 'index 2000: drawn points has 2000 samples to test; 0 to 1999' predict toy toy.safetensors --index 2000
 refuses 2 'nothing to predict' predict toy toy.safetensors
+refuses 2 'replicas 2: only a training step has it' predict toy toy.safetensors --index 0 --attr replicas=2
 refuses 2 'model toy continues no text' predict toy toy.safetensors --prompt a
 refuses 2 'cut.safetensors: a header of .*truncated' predict toy cut.safetensors --index 0
 refuses 2 'sample.npy: 10 elements; a sample of the model has 3072' predict lenet half.safetensors sample.npy

@@ -131,12 +131,20 @@ class Toy(Model):
 
 
 class Mlp(Model):
-    defaults = {"batch": 32, "optimiser": "sgd"}
+    """parts: the hidden units split in one process, which needs one loss and one bias of the head for all parts."""
+    defaults = {"batch": 32, "optimiser": "sgd", "dropout": 0.2, "parts": 1}
 
     def build(self, a):
         self.adam = a.optimiser == "adam"
         self.learning_rate = 1e-3 if self.adam else 0.05
-        self.fc1, self.relu, self.dropout, self.fc2 = nn.Linear(784, 128), nn.ReLU(), nn.Dropout(0.2), nn.Linear(128, 10)
+        self.relu, self.dropout = nn.ReLU(), nn.Dropout(a.dropout)
+        if a.parts == 1:
+            self.fc1, self.fc2 = nn.Linear(784, 128), nn.Linear(128, 10)
+            return
+        units = 128 // a.parts
+        self.columns = nn.ModuleList(nn.Linear(784, units) for _ in range(a.parts))
+        self.rows = nn.ModuleList(nn.Linear(units, 10, bias=False) for _ in range(a.parts))
+        self.bias = nn.Parameter(torch.zeros(10))
 
     def inputs(self):
         return [("x", False, (self.a.batch, 784), uniform(0, 1)), ("label", True, (self.a.batch,), below(10))]
@@ -145,7 +153,10 @@ class Mlp(Model):
         d.linear("fc1", self.fc1), d.linear("fc2", self.fc2)
 
     def forward(self, x):
-        return self.fc2(self.dropout(self.relu(self.fc1(x))))
+        if self.a.parts == 1:
+            return self.fc2(self.dropout(self.relu(self.fc1(x))))
+        shares = [rows(self.relu(columns(x))) for columns, rows in zip(self.columns, self.rows)]
+        return torch.stack(shares).sum(0) + self.bias
 
     def optimiser(self, learning_rate, **form):
         if self.adam:

@@ -62,6 +62,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Way{"swiglu", "n:5000", 0, 0, "cpu.tuned", "sampled", 0},
                     Way{"gemm", "m:60 n:70 k:80", 0, 2, "cpu.tuned", "projections", 0.01},
                     Way{"gemm", "m:60 n:70 k:80 dtype:bf16", 0, 2, "cpu.tuned", "projections", 0.1},
+                    Way{"gemm", "m:60 n:70 k:80 dtype:f8e4m3", 0, 2, "cpu.tuned", "projections", 0.1},
                     Way{"conv2d", "n:1 c:8 h:9 w:9 k:20 r:3 s:3 dtype:f16", 0, 2, "cuda.cudnn", "projections", 0.05},
                     Way{"gemm_acc", "m:30 n:50 k:40", 0, 2, "cpu.tuned", "cpu.openblas", 0.01},
                     Way{"attention", "B:1 H:2 Tq:40 Tk:40 D:32", 0, 0, "cpu.tuned", "cpu.materialised", 0.05},

@@ -233,6 +233,7 @@ const std::vector<const char*> kCases{
     "gelu n:200003",
     "gemm m:300 n:310 k:256",
     "gemm m:300 n:310 k:256 dtype:bf16",
+    "gemm m:300 n:310 k:256 dtype:f8e4m3",
     "layernorm rows:300 cols:768",
     "linear n:300 in:256 out:310",
     "linear_backward n:300 in:256 out:310",

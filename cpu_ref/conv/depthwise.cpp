@@ -10,12 +10,13 @@
 #include <algorithm>
 #include <cmath>
 
+#include "cpu_ref/clamp-inl.h"
 #include "cpu_ref/floats-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace duet::engine::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
-using namespace duet::HWY_NAMESPACE;  // NOLINT: load_as_f32, store_f32_as, for_float
+using namespace duet::HWY_NAMESPACE;  // NOLINT: load_as_f32, store_f32_as, for_float, at_least
 using View = Depthwise::View;
 
 // Rows of results at a time: enough sums to hide the latency of a multiply-add; divides the usual heights 7, 14, 28,
@@ -40,7 +41,7 @@ HWY_INLINE void convolve_rows(const View& v, const float* copy, const T* filter,
     }
 #pragma GCC unroll 8
     for (int q = 0; q < kRows; ++q) {
-      sum[q] = hn::Max(hn::Set(d, floor), sum[q]);  // this order of operands keeps a NaN of the sum
+      sum[q] = at_least(sum[q], hn::Set(d, floor));
       T* to = y + q * v.places.row_step + j * v.places.column_step;
       const int64_t left = v.wo - j;
       if (v.places.column_step == 1) {

@@ -11,13 +11,14 @@
 #include <cmath>
 #include <utility>
 
+#include "cpu_ref/clamp-inl.h"
 #include "cpu_ref/floats-inl.h"
 #include "cpu_ref/gemm/engine.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace duet::engine::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
-using namespace duet::HWY_NAMESPACE;  // NOLINT: load_as_f32, store_f32_as, load, store, for_float
+using namespace duet::HWY_NAMESPACE;  // NOLINT: load_as_f32, store_f32_as, load, store, for_float, at_least
 
 using D = hn::ScalableTag<float>;
 using Vec = hn::Vec<D>;
@@ -39,9 +40,7 @@ struct Finish {
         floor(hn::Set(d, t.last && r.relu ? 0.0f : -INFINITY)),
         bias(t.last && r.bias),
         bias_of_rows(bias && r.bias_of_rows) {}
-  HWY_INLINE Vec operator()(Vec v, Vec add) const {
-    return hn::Max(floor, hn::MulAdd(v, alpha, add));  // this order of operands keeps a NaN of v
-  }
+  HWY_INLINE Vec operator()(Vec v, Vec add) const { return at_least(hn::MulAdd(v, alpha, add), floor); }
 };
 
 // Stores the tiles that registers cannot: of any element type, at the edges of a matrix, or with rows or columns

@@ -270,7 +270,7 @@ __global__ void __launch_bounds__(kMapBlock) scale_kernel(const T* x, const T* r
     for (int e = 0; e < kWidth; ++e) {
       float v = float(pack.at[e]) * scale[0][e] + scale[1][e];
       if (residual) v += float(more.at[e]);
-      pack.at[e] = T(fmaxf(v, floor));
+      pack.at[e] = T(v < floor ? floor : v);  // not fmaxf, which gives floor for NaN
     }
     store_pack(y + i, pack);
   });

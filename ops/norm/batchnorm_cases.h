@@ -20,6 +20,7 @@ inline Cases batchnorm_cases(Scale scale) {
       {"several parts, whole packs", "n:4 c:8 h:48 w:32"},
       {"many images of one pixel", "n:1031 c:7 h:1 w:1"},
       {"channels over a block", "n:3 c:1031 h:2 w:1"},
+      {"one NaN, the last: its channel alone is NaN", "n:3 c:5 h:7 w:11 x=last:nan"},
   };
   const Cases fused{
       {"no image", "n:0 c:3 h:5 w:7"},

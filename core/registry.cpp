@@ -136,8 +136,8 @@ void Problem::validate() const {
       throw Error("{}={}: {} has no input of this name; it has {}", f.tensor, f.text, name(), fmt::join(names, " "));
     }
     const Fill& fill = spec->fill;
-    if (!is_float(spec->dtype) &&
-        (fill.kind >= Fill::Kind::edges || !std::isfinite(fill.a) || !std::isfinite(fill.last.value_or(0))))
+    if ((!is_float(spec->dtype) && fill.kind >= Fill::Kind::edges) ||
+        (is_integer(spec->dtype) && !(std::isfinite(fill.a) && std::isfinite(fill.last.value_or(0)))))
       throw Error("{}={}: {} holds {}; finite numbers are allowed", f.tensor, f.text, f.tensor, name_of(spec->dtype));
   }
 }

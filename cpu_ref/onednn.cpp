@@ -38,7 +38,7 @@ dnnl::memory::data_type type_of(DType dtype) {
     case DType::f8e4m3:
       break;
   }
-  throw Refused{std::string("oneDNN has no ") + name_of(dtype)};
+  throw Refused{std::string("oneDNN is not used for ") + name_of(dtype)};
 }
 
 Desc dense(DType dtype, const Dims& dims) {

@@ -48,13 +48,16 @@ void GeluLinearBackwardData::reference(Inputs given, int64_t slice, Expect& expe
     total.add(e.value);
     squares += e.error * e.error;
   }
-  // The errors of the terms are independent of each other, as are their roundings to dtype, but for what tf32 and
-  // matrix units cut off: that has a mean, a share of each term, and so adds up to the same share of the total.
+  // The errors of the terms are independent of each other, as are their roundings to dtype, but for terms that are all
+  // alike and round alike, and for what tf32 and matrix units cut off: that has a mean, a share of each term, and so
+  // adds up to the same share of the total.
   const auto terms = static_cast<double>(n);
   const SumError of_total = sum_error(terms, unit(), kDirect);
   const double rounded = std::min(std::sqrt(terms), kDeviations / std::sqrt(3.0)) * unit_roundoff(dtype);
+  const double mean = math == Math::tf32 || size_of(dtype) == 2 ? of_sum.rel : 0;
+  const double alike = are_alike(terms, total.sum(), total.root_sum()) ? unit_roundoff(dtype) : 0;
   const double error =
-      (of_total.rel + of_sum.rel) * std::abs(total.sum()) + (of_total.root_sum + rounded) * total.root_sum();
+      (of_total.rel + mean + alike) * std::abs(total.sum()) + (of_total.root_sum + rounded) * total.root_sum();
   expect(dbias, p, total.sum(), (error + std::sqrt(squares)) / unit());
 }
 DUET_PROBLEM(GeluLinearBackwardData);

@@ -2,7 +2,7 @@
 // cuBLASLt, whose matrices are column-major: it computes c' = op(b)' op(a)', which is c in the same memory. Sums are in
 // f32; TF32 is used only where the case asks for it. Unlike cuBLAS it says which kernel it takes: the plan asks for its
 // best candidate and names it. i8 has sums in i32; the library takes it only where both operands have k contiguous
-// (trans_b) and every extent is a multiple of 4; f8e4m3 likewise, with multiples of 16.
+// (trans_b) and every extent is a multiple of 4; f8e4m3 likewise, with n and k multiples of 16.
 #include <algorithm>
 
 #include "core/alignment.h"
@@ -22,8 +22,8 @@ std::string refused(const Gemm& p, GpuContext& gpu) {
   const int64_t multiple = p.is_int8() ? kInt8Multiple : kFloat8Multiple;
   if (p.is_float8() && gpu.capability() < kFloat8Capability) return type + " before sm_89";
   if (p.trans_a || !p.trans_b) return type + " whose k is not contiguous in a and in b";
-  if (p.m % multiple != 0 || p.n % multiple != 0 || p.k % multiple != 0)
-    return type + " with an extent that is no multiple of " + std::to_string(multiple);
+  if ((p.is_int8() && p.m % multiple != 0) || p.n % multiple != 0 || p.k % multiple != 0)
+    return type + " with " + (p.is_int8() ? "an extent" : "n or k") + " no multiple of " + std::to_string(multiple);
   return {};
 }
 

@@ -172,12 +172,14 @@ __global__ void __launch_bounds__(256, 2) slope_product_kernel(Operand a, Operan
   part[q * n + j0 + column] = total;
 }
 
-// Calls run<kTile, kVector>() with the tile for a product of these extents. Small products take small tiles.
+// Calls run<kTile, kVector>() with the tile for a product of these extents. Small products take small tiles, and so do
+// those of which large tiles would be empty for a third or more, such as those with 64 rows.
 template <class Run>
 void with_tile(int64_t batch, const Operand& a, const Operand& b, int multiprocessors, Run&& run) {
+  const auto tiles = [&](int64_t side) { return ceil_div(a.along, side) * ceil_div(b.along, side); };
   if (a.stride % 4 != 0 || b.stride % 4 != 0 || !aligned16(a.data, b.data))
     run.template operator()<64, false>();
-  else if (batch * ceil_div(a.along, 128) * ceil_div(b.along, 128) < multiprocessors)
+  else if (batch * tiles(128) < multiprocessors || 3 * tiles(64) <= 2 * 4 * tiles(128))
     run.template operator()<64, true>();
   else
     run.template operator()<128, true>();

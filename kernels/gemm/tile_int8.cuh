@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The i8 main loop, used by linear_int8_tuned.cu: a block of 4 warps multiplies a (128 x depth) panel by a (depth x
-// 128) panel on the tensor cores (mma.sync, sums in i32); each warp accumulates a 64 x 64 quarter of the result. Both
-// operands have their depth contiguous in memory. In bytes the panels, stages and fragments are those of tile_half.cuh:
-// 64 bytes of depth in a step, and a chunk of 16 bytes is what one asynchronous copy brings.
+// The main loop of linear_int8_tuned.cu and product_int8.cu; product_float8.cu has its panels and stages. A block of 4
+// warps multiplies a (128 x depth) panel by a (depth x 128) panel on the tensor cores (mma.sync, sums in i32); each
+// warp accumulates a 64 x 64 quarter of the result. Both operands have their depth contiguous in memory. In bytes the
+// panels, stages and fragments are those of tile_half.cuh: 64 bytes of depth in a step, and a chunk of 16 bytes is what
+// one asynchronous copy brings.
 #pragma once
 #include "kernels/gemm/tile_half.cuh"
 

@@ -70,6 +70,7 @@ struct GeluLinearBackwardData {
         {"over a tile each way", "n:259 in:136 out:16"},
         {"over a cache block", "n:131 in:65 out:1031"},
         {"where gelu is flat", "n:17 in:40 out:24 h=-100..100"},
+        {"rows that round alike", "n:1000 in:1 out:1 dy=0.7 w=0.3 h=0.2"},
     };
     const Cases standard{
         {"GPT-2 124M 3072->768, 256 tokens", "n:256 in:3072 out:768"},

@@ -32,6 +32,7 @@ inline Cases gemm_test_cases() {
       {"an outer product", "m:33 n:129 k:1"},
       {"thin and long", "m:3 n:3 k:1031"},
       {"MLP head", "m:32 n:10 k:128 trans_b:1"},
+      {"one NaN, the last", "m:19 n:49 k:67 a=last:nan"},
   };
   const Cases f32_and_bf16{
       {"over a cache block in m and n", "m:259 n:515 k:129"},
@@ -65,6 +66,9 @@ inline Cases gemm_test_cases() {
       {"whole packs, b transposed", "m:16 n:64 k:64 trans_b:1"},
       {"batch and alpha, over a tile", "batch:2 m:131 n:130 k:160 trans_b:1 alpha:0.5"},
       {"many chains", "m:5 n:7 k:5003 trans_b:1"},
+      {"chains of cuBLASLt, batch and alpha", "batch:2 m:37 n:48 k:1040 trans_b:1 alpha:0.5"},
+      {"all numbers there are", "m:5 n:33 k:67 trans_b:1 a=-448..448 b=-448..448"},
+      {"one NaN, the last", "m:5 n:48 k:64 trans_b:1 b=last:nan"},
   };
   return concat({across(kAllPrecisions, all_precisions), across(kFloatTypes, floats), across(kF32AndBf16, f32_and_bf16),
                  with("dtype:i8", int8), with("dtype:f8e4m3", float8)});

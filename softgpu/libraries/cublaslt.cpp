@@ -195,10 +195,11 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cublasLtM
     if (const std::string why = p.invalid(); !why.empty()) return refuse_call(CUBLAS_STATUS_INVALID_VALUE, why);
     const cublasLtEpilogue_t epilogue = epilogue_of(description);
     if (!known(epilogue)) return CUBLAS_STATUS_NOT_SUPPORTED;
-    // Extents and leading dimensions of elements of 8 bits are multiples of it.
+    // Extents and leading dimensions of elements of 8 bits are multiples of it; of f8e4m3 columns are free.
     const int64_t multiple = p.a.type == CUDA_R_8I ? 4 : p.a.type == CUDA_R_8F_E4M3 ? 16 : 1;
-    const bool whole = p.m() % multiple == 0 && p.n() % multiple == 0 && p.k() % multiple == 0 &&
-                       p.a.ld % multiple == 0 && p.b.ld % multiple == 0 && p.d.ld % multiple == 0;
+    const bool whole = p.m() % multiple == 0 && (p.a.type == CUDA_R_8F_E4M3 || p.n() % multiple == 0) &&
+                       p.k() % multiple == 0 && p.a.ld % multiple == 0 && p.b.ld % multiple == 0 &&
+                       p.d.ld % multiple == 0;
     if (multiple > 1 && (!p.transpose_a || p.transpose_b || epilogue != CUBLASLT_EPILOGUE_DEFAULT || !whole))
       return CUBLAS_STATUS_NOT_SUPPORTED;
     uint32_t alignment = 256;

@@ -14,8 +14,8 @@ from pytorch import forms, measure, run_file, work
 
 MAX_CASES = 3        # of an op
 MAX_BYTES = 4e6      # of a case's tensors
-MAX_ERROR = 2e-4     # of the largest absolute value of the tensor, in f32
-DTYPES = ("f32", "i8")
+MAX_ERROR, MAX_ERROR_BF16 = 2e-4, 5e-3  # of the largest absolute value of the tensor, in f32 and in bf16
+DTYPES = ("f32", "i8", "f8e4m3")
 ZERO_OPTIONS = ("indexed", "position", "offset")  # what may be 0 in a case that is not empty
 
 
@@ -65,7 +65,7 @@ def values_of(tensor, nhwc):
 
 
 def compared(form, got, want, nhwc):
-    """Largest error over the form's outputs, as a share of MAX_ERROR of the tensor's largest value, and where."""
+    """Largest error over the form's outputs, as a share of MAX_ERROR or MAX_ERROR_BF16 of the tensor's largest value, and where."""
     got = list(got) if isinstance(got, (tuple, list)) else [got]
     worst, where = 0.0, ""
     for name, tensor in zip(form.outputs, got):
@@ -76,7 +76,8 @@ def compared(form, got, want, nhwc):
             return numpy.inf, f"{name}: {value.shape}, not {expected.shape}"
         value = value.reshape(expected.shape)
         scale = max(float(numpy.max(numpy.abs(expected), initial=0)), 1e-3)
-        error = float(numpy.max(numpy.abs(value - expected), initial=0)) / (MAX_ERROR * scale)
+        most = MAX_ERROR_BF16 if tensor.dtype == torch.bfloat16 else MAX_ERROR
+        error = float(numpy.max(numpy.abs(value - expected), initial=0)) / (most * scale)
         if not error <= worst:
             worst, where = error, name
     return worst, where
@@ -114,7 +115,7 @@ def one_case(duet, op, label):
 
 def as_array(tensor):
     tensor = tensor.detach()
-    return (tensor.float() if tensor.dtype in (torch.bfloat16, torch.float16) else tensor).contiguous().numpy().copy()
+    return (tensor.float() if tensor.dtype in (torch.bfloat16, torch.float16, torch.float8_e4m3fn) else tensor).contiguous().numpy().copy()
 
 
 def one_op(duet, op):

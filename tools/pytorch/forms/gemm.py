@@ -43,7 +43,7 @@ def gemm(w):
     if w.t == torch.float8_e4m3fn:
         if not one:
             raise NoForm("_scaled_mm takes no batch")
-        of_a, of_b = torch.tensor(alpha), torch.tensor(1.0)
+        of_a, of_b = torch.tensor(float(alpha)), torch.tensor(1.0)
         w.form("_scaled_mm", lambda: torch._scaled_mm(a, b, scale_a=of_a, scale_b=of_b, out_dtype=torch.bfloat16), "c")
         return
     c = torch.zeros(shape, dtype=w.t)

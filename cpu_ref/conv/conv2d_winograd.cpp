@@ -342,7 +342,7 @@ const char* unsupported_reason(const Conv2d& p) {  // null: none
 // x, filter and y are slots; p has the extents of the tensors in them.
 Plan winograd_plan(const Conv2d& p, bool gradient, Slot x_slot, Slot filter_slot, Slot y_slot, CpuContext& cpu) {
   if (const char* reason = unsupported_reason(p)) return Unsupported{reason};
-  if (!p.has_winograd_bound()) return Unsupported{Conv2d::kFewChannels};
+  if (!p.has_winograd_bound()) return Unsupported{Conv2d::kFewTerms};
   const Tiles tiles = winograd::tiles_of_results(p);
   const int64_t lines = tiles.block_tiles();
   WorkspaceLayout workspace;

@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// The gradients of conv2d as two steps in memory (Caffe's convolution), both in f32:
+// The gradients of conv2d as two steps in memory (Caffe's convolution):
 //   dx, image by image: the product columns (c r s, pixels) = w' (c r s, k) dy (k, pixels), then col2im, in which a
 //     thread adds the columns of one element of dx;
 //   dw, for a block of images: im2col of x, then a product for each image, dw (k, c r s) = dy (k, pixels) columns'
 //     (pixels, c r s), whose sums run over blocks; at the end the images of a block are added in order (columns.cuh).
-// They show what that matrix costs: conv2d_backward_*_tuned.cu are the same products without it. bf16 and f16 are
-// converted to f32 first, because columns, and sums of some images, must not be rounded. The image itself is the matrix
-// of a filter of one tap without stride or padding.
+// They show what that matrix costs: conv2d_backward_*_tuned.cu are the same products without it, but that there the
+// sums of dw are divided where they fill too few blocks. bf16 and f16 are converted to f32 first, because columns, and
+// sums of some images, must not be rounded. The image itself is the matrix of a filter of one tap without stride or
+// padding; its dx is a product in the type of the tensors.
 #include <algorithm>
 #include <string>
 
+#include "kernels/conv/blocks.h"
 #include "kernels/conv/im2col.h"
 #include "kernels/divider.cuh"
 #include "kernels/gemm/product.h"
@@ -18,9 +20,6 @@
 
 namespace duet::DUET_DEVICE {
 namespace {
-// Of workspace for a block of images, for each multiprocessor, unless one image takes more.
-constexpr int64_t kBlockBytes = int64_t{1} << 19;
-
 struct ToF32 {
   template <class T>
   __device__ __forceinline__ float operator()(T v) const {
@@ -137,8 +136,8 @@ Plan conv2d_backward_filter_im2col(const Conv2dBackwardFilter& problem, GpuConte
     const int64_t image_bytes = (of_col + of_x + of_dy + elements) * int64_t{sizeof(float)};
     // Images of a block, each with sums of its own; 0 where the sums have no terms.
     const int64_t max_images = pixels == 0 ? 0 : p.n;
-    const int64_t images = std::min(
-        max_images, std::max<int64_t>(1, kBlockBytes * gpu.multiprocessors() / std::max<int64_t>(1, image_bytes)));
+    const int64_t images =
+        std::min(max_images, std::max<int64_t>(1, block_bytes(gpu) / std::max<int64_t>(1, image_bytes)));
     const bool direct = images == 1 && !kConverts;
     WorkspaceLayout workspace;
     const auto matrix = workspace.add<float>(images * of_col);

@@ -16,6 +16,7 @@
 #include <optional>
 #include <string>
 
+#include "kernels/conv/blocks.h"
 #include "kernels/divider.cuh"
 #include "kernels/gemm/product.h"
 #include "kernels/vector.cuh"
@@ -23,25 +24,29 @@
 
 namespace duet::DUET_DEVICE {
 namespace {
-constexpr int kPoints = 16;  // values of a transformed tile
-// For each multiprocessor: V and M of a block of images, unless one image takes more; of the filter's gradient V and W
-// of a round.
-constexpr int64_t kBlockBytes = int64_t{1} << 19;
+constexpr int kPoints = 16;    // values of a transformed tile
+constexpr int64_t kUnit = 32;  // tiles: rows of V, W and M are whole packs
 
-// The tiles of a block of images: image by image, row by row.
+// Tiles are counted image by image, row by row. A round of launches has one part of them or several: `size` of each,
+// from `first` on. Those from `end` on do not exist: their pixels and gradients are 0.
+struct Round {
+  uint32_t first, end, size;
+};
 struct WinogradTiles {
   int h, w, ho, wo, pad_h, pad_w;
-  Divider by_tiles, by_across, by_down;  // by_tiles: of all images
+  Divider by_size, by_across, by_down;  // by_size: of a round
 };
 struct Tile {
   int plane, image, row, column;  // plane: the channel; row and column: of the tile's first result
+  bool exists;
 };
-// The tile of element `at` of a (planes, tiles) matrix. first: the tile of the first column.
-__device__ __forceinline__ Tile tile_of(const WinogradTiles& tiles, int64_t at, uint32_t first = 0) {
+// The tile of element `at` of this part's (planes, size) matrix.
+__device__ __forceinline__ Tile tile_of(const WinogradTiles& tiles, const Round& round, int64_t at) {
   auto plane = static_cast<uint32_t>(at);
-  auto image = static_cast<uint32_t>(tiles.by_tiles.split(plane)) + first;
+  auto image = static_cast<uint32_t>(tiles.by_size.split(plane)) + round.first + blockIdx.y * round.size;
+  const bool exists = image < round.end;
   const int column = tiles.by_across.split(image), row = tiles.by_down.split(image);
-  return {static_cast<int>(plane), static_cast<int>(image), 2 * row, 2 * column};
+  return {static_cast<int>(plane), static_cast<int>(image), 2 * row, 2 * column, exists};
 }
 
 // The transforms of one line: of a filter's, by (1 0 0), (1 1 1) / 2, (1 -1 1) / 2, (0 0 1); of four pixels', by
@@ -104,16 +109,22 @@ __global__ void __launch_bounds__(kMapBlock)
   }
 }
 
-// Transforms the pixels of one tile of one channel; its 16 values are `elements` apart from v on. x: (images, c, h, w).
+// A map_grid(elements, 1) for each part (grid y), no shared memory: a thread transforms the pixels of one tile of one
+// channel. Neighbouring threads have neighbouring tiles. x: (images, c, h, w), v: (parts, 16, c, size); elements: c
+// size.
 template <class T>
-__device__ __forceinline__ void transform_tile(const T* x, float* v, const WinogradTiles& tiles, const Tile& tile,
-                                               int c, int64_t elements) {
+__global__ void __launch_bounds__(kMapBlock)
+    pixels_kernel(const T* x, float* v, WinogradTiles tiles, Round round, int c, int64_t elements) {
+  const int64_t at = int64_t{blockIdx.x} * kMapBlock + threadIdx.x;
+  if (at >= elements) return;
+  v += blockIdx.y * kPoints * elements + at;
+  const Tile tile = tile_of(tiles, round, at);
   const T* const plane = x + (int64_t{tile.image} * c + tile.plane) * tiles.h * tiles.w;
   const int row = tile.row - tiles.pad_h, column = tile.column - tiles.pad_w;
   float across[4][4];  // by row
 #pragma unroll
   for (int i = 0; i < 4; ++i) {
-    const bool inside = row + i >= 0 && row + i < tiles.h;
+    const bool inside = tile.exists && row + i >= 0 && row + i < tiles.h;
     float pixels[4];
 #pragma unroll
     for (int j = 0; j < 4; ++j)
@@ -132,23 +143,15 @@ __device__ __forceinline__ void transform_tile(const T* x, float* v, const Winog
   }
 }
 
-// A map_grid(elements, 1), no shared memory: a thread transforms one tile. Neighbouring threads have neighbouring
-// tiles. x: (images, c, h, w), v: (16, c, tiles); elements: c tiles.
-template <class T>
-__global__ void __launch_bounds__(kMapBlock)
-    pixels_kernel(const T* x, float* v, WinogradTiles tiles, int c, int64_t elements) {
-  const int64_t at = int64_t{blockIdx.x} * kMapBlock + threadIdx.x;
-  if (at < elements) transform_tile(x, v + at, tiles, tile_of(tiles, at), c, elements);
-}
-
 // A map_grid(elements, 1), no shared memory: a thread writes the results of one tile of one output channel. m: (16, k,
-// tiles), y: (images, k, ho, wo); elements: k tiles.
+// size), y: (images, k, ho, wo); elements: k size. pairs: wo is even and y aligned to pairs of elements.
 template <class T>
 __global__ void __launch_bounds__(kMapBlock)
-    results_kernel(const float* m, T* y, WinogradTiles tiles, int k, int64_t elements) {
+    results_kernel(const float* m, T* y, WinogradTiles tiles, Round round, int k, int64_t elements, bool pairs) {
   const int64_t at = int64_t{blockIdx.x} * kMapBlock + threadIdx.x;
   if (at >= elements) return;
-  const Tile tile = tile_of(tiles, at);
+  const Tile tile = tile_of(tiles, round, at);
+  if (!tile.exists) return;
   float across[4][2];  // by row
 #pragma unroll
   for (int i = 0; i < 4; ++i) {
@@ -157,55 +160,35 @@ __global__ void __launch_bounds__(kMapBlock)
     for (int j = 0; j < 4; ++j) products[j] = m[(4 * i + j) * elements + at];
     transform_products(products, across[i]);
   }
-  T* const plane = y + (int64_t{tile.image} * k + tile.plane) * tiles.ho * tiles.wo;
+  float out[2][2];  // by column
 #pragma unroll
   for (int j = 0; j < 2; ++j) {
     const float down[4] = {across[0][j], across[1][j], across[2][j], across[3][j]};
-    float out[2];
-    transform_products(down, out);
+    transform_products(down, out[j]);
+  }
+  T* const to = y + ((int64_t{tile.image} * k + tile.plane) * tiles.ho + tile.row) * tiles.wo + tile.column;
 #pragma unroll
-    for (int i = 0; i < 2; ++i)
-      if (tile.row + i < tiles.ho && tile.column + j < tiles.wo)
-        plane[int64_t{tile.row + i} * tiles.wo + tile.column + j] = T(out[i]);
+  for (int i = 0; i < 2; ++i) {
+    if (tile.row + i >= tiles.ho) continue;
+    if (pairs) {
+      store_pack(to + int64_t{i} * tiles.wo, Pack<T, 2>{{T(out[0][i]), T(out[1][i])}});
+      continue;
+    }
+#pragma unroll
+    for (int j = 0; j < 2; ++j)
+      if (tile.column + j < tiles.wo) to[int64_t{i} * tiles.wo + j] = T(out[j][i]);
   }
 }
 
-// The tiles of a round of the filter's gradient: `size` of each part, from `first` on; those from `end` on do not exist
-// and are 0.
-struct Round {
-  uint32_t first, end, size;
-};
-
-// A map_grid(elements, 1) for each part (grid y), no shared memory: a thread transforms one tile, as in pixels_kernel.
-// x: (n, c, h, w), v: (parts, 16, c, size); elements: c size.
-template <class T>
-__global__ void __launch_bounds__(kMapBlock)
-    pixels_of_parts_kernel(const T* x, float* v, WinogradTiles tiles, Round round, int c, int64_t elements) {
-  const int64_t at = int64_t{blockIdx.x} * kMapBlock + threadIdx.x;
-  if (at >= elements) return;
-  v += blockIdx.y * kPoints * elements + at;
-  const uint32_t first = round.first + blockIdx.y * round.size;
-  auto rest = static_cast<uint32_t>(at);
-  if (first + static_cast<uint32_t>(tiles.by_tiles.split(rest)) < round.end) {
-    transform_tile(x, v, tiles, tile_of(tiles, at, first), c, elements);
-  } else {
-#pragma unroll
-    for (int e = 0; e < kPoints; ++e) v[e * elements] = 0;
-  }
-}
-
-// The same grid: a thread transforms the values of one tile of one channel of dy. dy: (n, k, ho, wo), w: (parts, 16, k,
-// size); elements: k size.
+// The grid of pixels_kernel: a thread transforms the values of one tile of one channel of dy. dy: (n, k, ho, wo), w:
+// (parts, 16, k, size); elements: k size.
 template <class T>
 __global__ void __launch_bounds__(kMapBlock)
     gradients_kernel(const T* dy, float* w, WinogradTiles tiles, Round round, int k, int64_t elements) {
   const int64_t at = int64_t{blockIdx.x} * kMapBlock + threadIdx.x;
   if (at >= elements) return;
   w += blockIdx.y * kPoints * elements + at;
-  const uint32_t first = round.first + blockIdx.y * round.size;
-  auto rest = static_cast<uint32_t>(at);
-  const bool exists = first + static_cast<uint32_t>(tiles.by_tiles.split(rest)) < round.end;
-  const Tile tile = tile_of(tiles, at, first);
+  const Tile tile = tile_of(tiles, round, at);
   const T* const plane = dy + (int64_t{tile.image} * k + tile.plane) * tiles.ho * tiles.wo;
   float across[2][4];  // by row
 #pragma unroll
@@ -213,7 +196,7 @@ __global__ void __launch_bounds__(kMapBlock)
     float values[2];
 #pragma unroll
     for (int j = 0; j < 2; ++j)
-      values[j] = exists && tile.row + i < tiles.ho && tile.column + j < tiles.wo
+      values[j] = tile.exists && tile.row + i < tiles.ho && tile.column + j < tiles.wo
                       ? float(plane[int64_t{tile.row + i} * tiles.wo + tile.column + j])
                       : 0.0f;
     transform_gradients(values, across[i]);
@@ -266,8 +249,8 @@ const char* unsupported_reason(const Conv2d& p) {  // null: none
   return p.c * p.k > INT32_MAX ? "more than 2^31 - 1 filters" : nullptr;
 }
 
-// The tiles of p, of which a matrix has `columns`.
-WinogradTiles tiles_of(const Conv2d& p, int64_t columns) {
+// The tiles of p, in rounds of `size`.
+WinogradTiles tiles_of(const Conv2d& p, int64_t size) {
   const auto narrow = [](int64_t v) { return static_cast<int>(v); };
   return {narrow(p.h),
           narrow(p.w),
@@ -275,7 +258,7 @@ WinogradTiles tiles_of(const Conv2d& p, int64_t columns) {
           narrow(p.wo()),
           narrow(p.pad_h),
           narrow(p.pad_w),
-          Divider(columns),
+          Divider(size),
           Divider(ceil_div(p.wo(), 2)),
           Divider(ceil_div(p.ho(), 2))};
 }
@@ -284,31 +267,37 @@ WinogradTiles tiles_of(const Conv2d& p, int64_t columns) {
 template <bool kGradient>
 Plan winograd(const Conv2d& p, Slot x, Slot filter, Slot y, GpuContext& gpu) {
   if (const char* reason = unsupported_reason(p)) return Unsupported{reason};
-  if (!p.has_winograd_bound()) return Unsupported{Conv2d::kFewChannels};
+  if (!p.has_winograd_bound()) return Unsupported{Conv2d::kFewTerms};
   const int64_t of_image = ceil_div(p.wo(), 2) * ceil_div(p.ho(), 2);
   const int64_t image_bytes = kPoints * (p.c + p.k) * of_image * int64_t{sizeof(float)};
-  const int64_t images = std::clamp<int64_t>(kBlockBytes * gpu.multiprocessors() / std::max<int64_t>(1, image_bytes), 1,
-                                             std::max<int64_t>(1, p.n));
+  // Of a block, so that V and M stay in the cache, unless those of one image do not.
+  const int64_t images =
+      std::clamp<int64_t>(block_bytes(gpu) / std::max<int64_t>(1, image_bytes), 1, std::max<int64_t>(1, p.n));
+  const int64_t size = ceil_div(images * of_image, kUnit) * kUnit;
+  if (std::max(p.c, p.k) * static_cast<double>(size) > INT32_MAX)
+    return Unsupported{"more than 2^31 - 1 results or tiles of an image"};
   return for_float(p.dtype, [&]<class T>() -> Plan {
     WorkspaceLayout workspace;
-    const auto filters = workspace.add<float>(kPoints * p.k * p.c),
-               pixels = workspace.add<float>(kPoints * p.c * images * of_image),
-               products = workspace.add<float>(kPoints * p.k * images * of_image);
+    const auto filters = workspace.add<float>(kPoints * p.k * p.c), pixels = workspace.add<float>(kPoints * p.c * size),
+               products = workspace.add<float>(kPoints * p.k * size);
     auto run = [=, &gpu](Args t) {
       if (of_image == 0) return;
       const auto narrow = [](int64_t v) { return static_cast<int>(v); };
       float *const u = t.workspace(filters), *const v = t.workspace(pixels), *const m = t.workspace(products);
+      T* const results = t[y].as<T>();
+      const bool pairs = p.wo() % 2 == 0 && reinterpret_cast<uintptr_t>(results) % (2 * sizeof(T)) == 0;
       const cudaStream_t stream = gpu.stream();
       launch(filters_kernel<T, kGradient>, map_grid(p.k * p.c, 1, stream), t[filter].as<const T>(), u, p.k * p.c, p.k,
              Divider(p.c));
       for (int64_t image = 0; image < p.n; image += images) {
-        const int64_t count = std::min(images, p.n - image) * of_image;
-        const WinogradTiles tiles = tiles_of(p, count);
-        launch(pixels_kernel<T>, map_grid(p.c * count, 1, stream), t[x].as<const T>() + image * p.c * p.h * p.w, v,
-               tiles, narrow(p.c), p.c * count);
-        enqueue_product<float>({.batch = kPoints, .m = p.k, .n = count, .k = p.c}, u, v, nullptr, m, gpu);
-        launch(results_kernel<T>, map_grid(p.k * count, 1, stream), m, t[y].as<T>() + image * p.k * p.ho() * p.wo(),
-               tiles, narrow(p.k), p.k * count);
+        const int64_t count = std::min(images, p.n - image) * of_image, columns = ceil_div(count, kUnit) * kUnit;
+        const WinogradTiles tiles = tiles_of(p, columns);
+        const Round round{0, static_cast<uint32_t>(count), static_cast<uint32_t>(columns)};
+        launch(pixels_kernel<T>, map_grid(p.c * columns, 1, stream), t[x].as<const T>() + image * p.c * p.h * p.w, v,
+               tiles, round, narrow(p.c), p.c * columns);
+        enqueue_product<float>({.batch = kPoints, .m = p.k, .n = columns, .k = p.c}, u, v, nullptr, m, gpu);
+        launch(results_kernel<T>, map_grid(p.k * columns, 1, stream), m, results + image * p.k * p.ho() * p.wo(), tiles,
+               round, narrow(p.k), p.k * columns, pairs);
       }
     };
     return Plan(std::move(run))
@@ -329,13 +318,11 @@ Plan conv2d_backward_filter_winograd(const Conv2dBackwardFilter& problem, GpuCon
   const Conv2d& p = problem.conv;
   if (const char* reason = unsupported_reason(p)) return Unsupported{reason};
   if (has_few_terms(p)) return Unsupported{kFewTerms};
-  constexpr int64_t kUnit = 32;       // tiles: rows of V and W are whole packs
   constexpr int64_t kMinTiles = 256;  // of a part
   const int64_t filters = p.k * p.c, all = p.n * ceil_div(p.wo(), 2) * ceil_div(p.ho(), 2);
   // Tiles of a round; then parts, for two blocks of 64 x 64 sums on every multiprocessor.
   const int64_t tile_bytes = kPoints * (p.c + p.k) * int64_t{sizeof(float)};
-  const int64_t in_round =
-      std::min(all, std::max(kUnit, kBlockBytes * gpu.multiprocessors() / std::max<int64_t>(1, tile_bytes)));
+  const int64_t in_round = std::min(all, std::max(kUnit, block_bytes(gpu) / std::max<int64_t>(1, tile_bytes)));
   const int64_t blocks = std::max<int64_t>(1, kPoints * ceil_div(p.k, 64) * ceil_div(p.c, 64));
   const int64_t wanted =
       std::clamp<int64_t>(ceil_div(2 * gpu.multiprocessors(), blocks), 1, std::max<int64_t>(1, in_round / kMinTiles));
@@ -359,8 +346,7 @@ Plan conv2d_backward_filter_winograd(const Conv2dBackwardFilter& problem, GpuCon
         const auto grid = [&](int64_t elements) {
           return Grid{.blocks = {ceil_div(elements, kMapBlock), count}, .threads = kMapBlock, .stream = stream};
         };
-        launch(pixels_of_parts_kernel<T>, grid(p.c * size), t[P::x].as<const T>(), v, tiles, round, narrow(p.c),
-               p.c * size);
+        launch(pixels_kernel<T>, grid(p.c * size), t[P::x].as<const T>(), v, tiles, round, narrow(p.c), p.c * size);
         launch(gradients_kernel<T>, grid(p.k * size), t[P::dy].as<const T>(), w, tiles, round, narrow(p.k), p.k * size);
         enqueue_product<float>(
             {.batch = count * kPoints, .m = p.k, .n = p.c, .k = size, .trans_b = true, .accumulate = first > 0}, w, v,

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // cuDNN's reduction by maximum, of the classic API: the graph API's says nothing of NaN, which here is the largest. A
 // row is an image of `cols` channels and one pixel.
+#include <string>
+
 #include "core/cuda/cudnn.h"
 #include "ops/reduction/max.h"
 
@@ -10,8 +12,9 @@ using Reduction = Owned<cudnnReduceTensorDescriptor_t, &cudnnDestroyReduceTensor
 
 Plan max_cudnn(const Max& p, GpuContext& gpu) {
   if (p.rows * p.cols == 0) return Unsupported{"cuDNN takes no empty tensor"};
-  if (p.rows > INT32_MAX || p.cols > INT32_MAX) return Unsupported{"a dimension over 2^31 - 1"};
-  if (p.dtype == DType::f64) return Unsupported{"dtype f64"};
+  if (p.rows * p.cols > INT32_MAX) return Unsupported{"more than 2^31 - 1 elements"};
+  if (p.dtype != DType::f32 && p.dtype != DType::f16)
+    return Unsupported{std::string("dtype ") + name_of(p.dtype) + ": cudnnReduceTensor is documented for f32 and f16"};
   CudnnTensor x(p.dtype, {p.rows, p.cols, 1, 1});
   CudnnTensor y(p.dtype, {p.axis == 1 ? p.rows : 1, p.axis == 1 ? 1 : p.cols, 1, 1});
   Reduction maximum;

@@ -85,13 +85,18 @@ struct Conv2d {
   double flops() const { return 2.0 * n * k * ho() * wo() * group_c() * r * s; }  // products with padding count as well
   Tolerance tolerance() const { return product_sum_tolerance(1.0 * group_c() * r * s, 0, dtype, math); }
 
-  // Winograd's transforms round the whole filter, while the bound follows the terms of a result, of which a padded
-  // corner has few. A sum over this many channels makes up for it (f32; the rounding of a result in 16 bits covers it).
-  static constexpr int64_t kMinWinogradChannels = 8;
-  static constexpr const char* kFewChannels =
-      "f32 sums over fewer than 8 channels, whose errors at padded corners would "
-      "exceed the bound of a direct sum";
-  bool has_winograd_bound() const { return dtype != DType::f32 || c == 0 || c >= kMinWinogradChannels; }
+  // Winograd's transforms of 3x3 filters round the whole filter, while the bound follows the terms of a result, of
+  // which a padded corner has few. A sum of several channels and of 8 terms makes up for it: of a million random tiles,
+  // none exceeded 0.54 of the bound. The bound of f16 allows for its small numbers, and covers the rest.
+  static constexpr const char* kFewTerms =
+      "sums of one channel, or of fewer than 8 terms at padded corners, where the errors of transforms would exceed "
+      "the bound of a direct sum";
+  bool has_winograd_bound() const {
+    const auto fewest = [](int64_t taps, int64_t size, int64_t pad) {  // of a result that has any
+      return pad == 0 ? taps : std::min(size, std::max<int64_t>(1, taps - pad));
+    };
+    return dtype == DType::f16 || c == 0 || (c > 1 && c * fewest(r, h, pad_h) * fewest(s, w, pad_w) >= 8);
+  }
 
   size_t channel_axis() const { return layout == Layout::nhwc ? 3 : 1; }  // of x, y and of the filter's c
   std::optional<LinearAxis> linear_axis() const {

@@ -39,7 +39,12 @@ inline Cases conv2d_test_cases() {
        "n:1 c:3 h:8 w:6 k:5 r:4 s:4 pad_h:1 pad_w:1 stride_h:2 stride_w:2"},
       {"over a cache block in k", "n:2 c:5 h:5 w:5 k:129 r:3 s:3 pad_h:1 pad_w:1"},
   };
-  const Cases once{{"3x3, images in blocks, the last one shorter", "n:7 c:8 h:19 w:19 k:8 r:3 s:3 pad_h:1 pad_w:1"}};
+  const Cases once{
+      {"3x3, images in blocks, the last one shorter", "n:7 c:8 h:19 w:19 k:8 r:3 s:3 pad_h:1 pad_w:1"},
+      {"3x3, no padding", "n:2 c:8 h:7 w:6 k:8 r:3 s:3"},
+      {"3x3, corners of one tap", "n:2 c:8 h:7 w:6 k:8 r:3 s:3 pad_h:2 pad_w:2"},
+      {"3x3, corners of two channels and four taps", "n:2 c:2 h:4 w:6 k:2 r:3 s:3 pad_h:1 pad_w:1"},
+  };
   return concat({across(kAllPrecisions, odd), with("layout:nhwc", across(kFloatTypes, odd)), once});
 }
 

@@ -32,7 +32,7 @@ LinearTextures::~LinearTextures() {
 TextureView LinearTextures::of(const void* data, int64_t count, cudaChannelFormatKind kind) {
   if (count == 0) return {};
   for (const Kept& k : kept_)
-    if (k.data == data && k.count == count) return {k.texture.get(), k.first};
+    if (k.data == data && k.count == count && k.kind == kind) return {k.texture.get(), k.first};
   // From the aligned address before the tensor, which lies in the same allocation: those are aligned to more.
   const int64_t before = static_cast<int64_t>(reinterpret_cast<uintptr_t>(data)) % alignment();
   cudaResourceDesc resource{};
@@ -44,7 +44,7 @@ TextureView LinearTextures::of(const void* data, int64_t count, cudaChannelForma
   how.readMode = cudaReadModeElementType;
   Texture texture;
   DUET_CUDA(cudaCreateTextureObject(texture.out(), &resource, &how, nullptr));
-  kept_.push_back({data, count, std::move(texture), static_cast<int>(before / kElementBytes)});
+  kept_.push_back({data, count, kind, std::move(texture), static_cast<int>(before / kElementBytes)});
   return {kept_.back().texture.get(), kept_.back().first};
 }
 

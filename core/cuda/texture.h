@@ -35,6 +35,7 @@ class LinearTextures {
   struct Kept {
     const void* data;
     int64_t count;
+    cudaChannelFormatKind kind;
     Texture texture;
     int first;
   };

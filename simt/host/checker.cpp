@@ -58,6 +58,7 @@ struct State {
   // part of a block; shared_start: of what shared memory holds.
   uint32_t interval = 1, launch_start = 1, block_start = 1, shared_start = 1;
   bool cooperative = false;                           // the launch: each block has shared memory of its own
+  const uint32_t* grid_counter = nullptr;             // of the barriers of the grid, from the first one on
   std::vector<std::pair<uint32_t, uint32_t>> blocks;  // of the launch: first interval, linear index
   uint32_t threads = 0;
   std::vector<Reader> readers;  // of this interval; the first is none
@@ -298,6 +299,7 @@ void for_each_cell(Region& r, const void* address, size_t bytes, F&& f) {
 void Checker::begin_launch(bool cooperative) {
   grid_barrier();
   s.cooperative = cooperative;
+  s.grid_counter = nullptr;
   s.shared_start = s.interval;
 }
 void Checker::grid_barrier() {
@@ -305,6 +307,11 @@ void Checker::grid_barrier() {
   s.blocks.clear();
   s.flags.clear();
   s.readers.resize(1);
+}
+void Checker::count_block(uint32_t* counter, Pc pc) {
+  s.grid_counter = nullptr;
+  access(counter, sizeof *counter, Access::atomic, pc, true);
+  s.grid_counter = counter;
 }
 void Checker::begin_block(uint32_t threads, uint32_t block) {
   s.block_start = ++s.interval;
@@ -380,6 +387,10 @@ void Checker::access(const void* address, size_t bytes, Access kind, Pc pc, bool
   const Access plain = kind == Access::atomic ? kind : writes(kind) ? Access::store : Access::load;
   if (r.constant && writes(kind))
     stop(fmt::format("write of {} at {}, which is in constant memory", r.place(offset), line(pc)));
+  if (s.grid_counter && writes(kind) && at < reinterpret_cast<uintptr_t>(s.grid_counter + 1) &&
+      at + bytes > reinterpret_cast<uintptr_t>(s.grid_counter))
+    stop(fmt::format("write of {} at {}, the counter of the barrier of the grid, at which blocks may still wait",
+                     r.place(offset), line(pc)));
   if (profile && !r.constant)  // constant memory has a cache of its own
     profile->access(me, pc, r.shared ? offset : device_memory().offset(address), static_cast<uint32_t>(bytes), r.shared,
                     plain);

@@ -29,6 +29,9 @@ class Checker {
   static void begin_launch(bool cooperative);
   static void begin_block(uint32_t threads, uint32_t block);  // also where one continues behind a barrier of the grid
   static void grid_barrier();                                 // all blocks have reached it
+  // The current thread counts its block at the barrier of the grid. Until the launch ends, nothing else may write the
+  // counter: another block may not have seen it yet.
+  static void count_block(uint32_t* counter, Pc pc);
   static void block_barrier();
   static void warp_barrier(uint32_t warp, uint32_t mask, uint32_t all);  // all: the lanes that the warp has
   static void release_barrier(int barrier, uint32_t thread);             // on arrival at a named barrier

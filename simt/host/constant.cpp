@@ -28,7 +28,8 @@ void fill_constant(void* memory, const void* from, int64_t bytes) {
   if (bytes < 0 || bytes > size)
     throw Report(fmt::format("a copy of {} bytes into '{}', which has {}", bytes, to.name, size));
   if (bytes > 0) {
-    const Region* source = device_memory().find(from);
+    Region* source = device_memory().find(from);
+    const auto element = static_cast<int64_t>(to.element);
     const int64_t first = source ? static_cast<const char*>(from) - source->base : 0;
     if (!source || first < static_cast<int64_t>(source->first) || first + bytes > static_cast<int64_t>(source->end))
       throw Report(fmt::format("a copy of {} bytes into '{}' from {}", bytes, to.name,
@@ -36,6 +37,10 @@ void fill_constant(void* memory, const void* from, int64_t bytes) {
                                    ? source->place(static_cast<size_t>(first)) + ", which has " +
                                          std::to_string((source->end - source->first) / source->element) + " elements"
                                    : "memory that is not the device's"));
+    for (int64_t at = first; settings.blocks == 0 && !source->all_written && at < first + bytes; at += element)
+      if (!source->cells[static_cast<size_t>(at) >> source->shift].written)
+        throw Report(fmt::format("a copy of {} into '{}': it has not been written before",
+                                 source->place(static_cast<size_t>(at)), to.name));
     std::memcpy(memory, from, static_cast<size_t>(bytes));
     mark(memory, bytes, true);
   }

@@ -14,6 +14,8 @@ void fill_constant(void* memory, const void* from, int64_t bytes);  // throws Re
 
 template <class T, int64_t kCount>
 class Constant {
+  static_assert(kCount * int64_t{sizeof(T)} <= 64 << 10, "a GPU has 64 KiB of constant memory");
+
  public:
   constexpr explicit Constant(const char* name) : name_(name) {}
   DUET_UNCHECKED operator const T*() const { return static_cast<const T*>(memory()); }

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Cooperative launches where kernels run on the host: how the executor is asked for them, and a stricter __ldg.
+// Cooperative launches where kernels run on the host: how the executor is asked for them.
 #pragma once
-#include <cstddef>
 #include <cstdint>
 
 #include "simt/host/executor.h"
@@ -24,16 +23,4 @@ int64_t cooperative_blocks(int multiprocessors, int64_t threads, int64_t shared_
 // Stops where the number is not that of this barrier, or the counter not what it would be on a GPU.
 void grid_barrier(uint32_t* arrived, uint32_t number, Where at);
 
-// Stops where this launch has written any of these bytes.
-void read_only_access(const void* address, size_t bytes);
-template <class T>
-__attribute__((always_inline)) inline T load_read_only(const T* p) {
-  read_only_access(p, sizeof(T));
-  return *p;
-}
-
 }  // namespace duet::simt::host
-
-// The cache of these loads may keep what memory held before another block wrote it, whatever barrier was between.
-// Kernels that are not launched cooperatively have the __ldg of words.h, without this check.
-#define __ldg(...) ::duet::simt::host::load_read_only(__VA_ARGS__)

@@ -101,6 +101,7 @@ struct Block {
   std::deque<Thread*> ready;
   uint32_t live = 0, started = 0;
   std::vector<Thread*> at_barrier;
+  bool for_grid = false;  // they wait for the grid
   std::vector<int*> votes_out;
   int votes = 0;
   NamedBarrier named[kNamedBarriers];
@@ -172,7 +173,7 @@ class Executor {
   uint32_t count_ = 0;  // threads of a block
   bool cooperative_ = false;
   uint32_t grid_barriers_ = 0;         // that all blocks have reached
-  uint32_t* grid_counter_ = nullptr;   // of the next one, once a block has reached it
+  uint32_t* grid_counter_ = nullptr;   // once a block has reached the first one
   std::set<const void*> shared_keys_;  // of static shared arrays
   std::string report_;
 
@@ -400,6 +401,10 @@ void Executor::block_barrier(bool vote, int* votes, Where at, bool of_grid) {
   if (!block_->at_barrier.empty() && !same(block_->at_barrier[0]->at, at))
     stop(fmt::format("barrier divergence: waits at {} while {} waits at {}", text(at),
                      thread_text(block_->at_barrier[0]->id), text(block_->at_barrier[0]->at)));
+  if (!block_->at_barrier.empty() && block_->for_grid != of_grid)
+    stop(fmt::format("barrier divergence: waits at {} for the {} while {} waits for the {}", text(at),
+                     of_grid ? "grid" : "block", thread_text(block_->at_barrier[0]->id), of_grid ? "block" : "grid"));
+  block_->for_grid = of_grid;
   t->at = at;
   t->state = State::at_barrier;
   block_->at_barrier.push_back(t);
@@ -418,7 +423,7 @@ void Executor::grid_barrier(uint32_t* arrived, uint32_t number, const void* pc, 
     stop(fmt::format("the barrier of the grid at {} has number {}, and {} were before it", text(at), number,
                      grid_barriers_));
   if (current_->id == 0) {  // the thread that counts its block
-    Checker::access(arrived, sizeof *arrived, Access::atomic, pc_of(pc), true);
+    Checker::count_block(arrived, pc_of(pc));
     const uint32_t blocks = here.grid_size.x * here.grid_size.y * here.grid_size.z;
     if (grid_counter_ && grid_counter_ != arrived)
       stop(fmt::format("the barrier of the grid at {} counts in another place than other blocks", text(at)));
@@ -658,7 +663,6 @@ void Executor::run_together(std::vector<Block>& blocks) {
       return report("divergence of the grid's barrier", *b, "at the one at " + text(b->at_barrier[0]->at));
     Checker::grid_barrier();
     ++grid_barriers_;
-    grid_counter_ = nullptr;
   }
 }
 

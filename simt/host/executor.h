@@ -66,6 +66,8 @@ void thread_fence(Where at);
 // Accesses that the instrumentation does not see. pc: __builtin_return_address(0) of what the kernel called.
 void read_matrix_row(const void* row, const void* pc);  // 16 bytes, for ldmatrix
 void atomic_access(void* address, size_t bytes, const void* pc, Where at);
+// Of __ldg, whose cache may keep what memory held before: stops where this launch has written any of these bytes.
+void read_only_access(const void* address, size_t bytes);
 // Asynchronous copy of 4, 8 or 16 bytes, of which the first `exist` are read. The target is written at the latest
 // moment that the waits allow.
 void copy_async(void* to, const void* from, int bytes, int exist, const void* pc);

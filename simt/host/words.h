@@ -176,7 +176,7 @@ DUET_UNCHECKED inline T update(T* p, F f, Where at) {
 
 }  // namespace duet::simt::host
 
-// --- barriers, shuffles, votes --------------------------------------------------------------------------------------
+// --- barriers, shuffles, votes; NOLINTBEGIN(readability-identifier-naming): the names are CUDA's -------------------
 
 inline void __syncthreads(DUET_WHERE) { ::duet::simt::host::block_barrier(false, nullptr, at); }
 inline int __syncthreads_count(int p, DUET_WHERE) {
@@ -288,6 +288,7 @@ __attribute__((always_inline)) inline T atomicCAS(T* p, std::type_identity_t<T> 
 
 template <class T>
 __attribute__((always_inline)) inline T __ldg(const T* p) {
+  ::duet::simt::host::read_only_access(p, sizeof(T));
   return *p;
 }
 template <class T>
@@ -371,4 +372,4 @@ inline __half hexp(__half v) { return __float2half(std::exp(__half2float(v))); }
 inline __half2 __hfma2(__half2 a, __half2 b, __half2 c) {
   return __halves2half2(__hfma(__low2half(a), __low2half(b), __low2half(c)),
                         __hfma(__high2half(a), __high2half(b), __high2half(c)));
-}
+}  // NOLINTEND(readability-identifier-naming)

@@ -427,6 +427,29 @@ __global__ void grid_counter_is_not_cleared(float* y, unsigned* counter) {
   grid_barrier(counter, 0);
   y[blockIdx.x * blockDim.x + threadIdx.x] = 1;
 }
+template <bool kFixed>
+__global__ void clears_the_grid_counter(const float* x, float* y, unsigned* counter) {
+  y[blockIdx.x * blockDim.x + thread()] = x[thread()];
+  grid_barrier(counter, 0);
+  if (!kFixed && blockIdx.x == 0 && thread() == 0) *counter = 0;
+}
+template <bool kFixed>
+__global__ void takes_from_the_grid_counter(const float* x, float* y, unsigned* counter) {
+  y[blockIdx.x * blockDim.x + thread()] = x[thread()];
+  grid_barrier(counter, 0);
+  if (!kFixed && thread() == 0) atomicSub(counter, 1u);
+}
+template <bool kFixed>
+__global__ void two_kinds_of_barrier_in_a_line(const float* x, float* y, unsigned* counter) {
+  y[blockIdx.x * blockDim.x + thread()] = x[thread()];
+  !kFixed&& thread() < 32 ? __syncthreads() : grid_barrier(counter, 0);
+}
+template <bool kFixed>
+__global__ void read_only_load_of_its_own_result(const float* x, float* y, float* z) {
+  const int t = thread();
+  y[t] = x[t];
+  z[t] = kFixed ? y[t] : __ldg(y + t);
+}
 
 // --- bounds --------------------------------------------------------------------------------------------------------
 
@@ -1000,6 +1023,10 @@ const selftest::Bug kBugs[] = {
     GRID_BUG(grid_barrier_of_the_same_number, "number 0, and 1 were before", of(3, 64), a.x, a.y, a.z, a.counter),
     GRID_BUG(read_only_load_of_what_was_written, "which this launch has written", of(3, 64), a.x, a.y, a.z, a.counter),
     GRID_BUG(grid_barrier_counts_apart, "counts in another place", of(3, 64), a.x, a.y, a.z, a.counter),
+    GRID_BUG(clears_the_grid_counter, "the counter of the barrier of the grid", of(3, 64), a.x, a.y, a.counter),
+    GRID_BUG(takes_from_the_grid_counter, "the counter of the barrier of the grid", of(3, 64), a.x, a.y, a.counter),
+    GRID_BUG(two_kinds_of_barrier_in_a_line, "barrier divergence", of(3, 64), a.x, a.y, a.counter),
+    BUG(read_only_load_of_its_own_result, "which this launch has written", of(1, 64), a.x, a.y, a.z),
     GRID_BUG(grid_counter_is_not_cleared, "holds 3, with 3 blocks and number 0", of(3, 64), a.y, a.counter),
     {"grid_barrier_of_a_usual_launch", "not cooperative",
      [](bool fixed, const Arrays& a) {
@@ -1089,6 +1116,8 @@ const selftest::Bug kBugs[] = {
      [](bool fixed, const Arrays& a) { fill_constant(bank, a.x + (fixed ? 0 : 1), kLength, nullptr); }},
     {"fills_from_the_host", "memory that is not the device's",
      [](bool fixed, const Arrays& a) { fill_constant(bank, fixed ? a.x : a.host, kLength, nullptr); }},
+    {"fills_the_bank_with_what_was_never_written", "has not been written before",
+     [](bool fixed, const Arrays& a) { fill_constant(bank, fixed ? a.x : a.z, kLength, nullptr); }},
     BUG(past_the_texture, "fetch of element 256", of(1, 256), Texture<float>(a.x, kLength), a.y),
     BUG(before_the_texture, "fetch of element -1", of(1, 256), Texture<float>(a.x, kLength), a.y),
     BUG(fetches_what_it_wrote, "fetch of 'y'[0] at", of(1, 256), Texture<float>(a.y, kLength), a.x, a.y),

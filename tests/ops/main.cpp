@@ -130,6 +130,7 @@ struct Pass {
   bool all_variants;  // on small cases; else one of them on each case, in turn
   double max_accesses = INFINITY;
   bool parts = false;  // only plans with a workspace: sums of parts, whose number depends on the size of the GPU
+  bool f16 = true;     // false: not the cases of f16, of whose kernels those of bf16 are the same template
 };
 
 class OpTest : public testing::Test {
@@ -164,8 +165,9 @@ class OpTest : public testing::Test {
       const double most = naive ? kMaxNaive : kMaxTuned;
       const std::pair<SimtOptions, Pass> passes[] = {
           {{.order = Order::forward}, {{exact ? FillMode::integers : FillMode::values}, true, !naive, most}},
-          {{.order = Order::reverse, .multiprocessors = 1}, {{FillMode::values}, false, false, most}},
-          {{.order = Order::shuffled, .multiprocessors = 3}, {{FillMode::values}, false, false, kMaxShuffled, true}}};
+          {{.order = Order::reverse, .multiprocessors = 1}, {{FillMode::values}, false, false, most, false, false}},
+          {{.order = Order::shuffled, .multiprocessors = 3},
+           {{FillMode::values}, false, false, kMaxShuffled, true, false}}};
       for (const auto& [options, pass] : passes) {
         std::string reason;
         const std::unique_ptr<Context> host = open_simt(reason, options);
@@ -182,7 +184,7 @@ class OpTest : public testing::Test {
  private:
   void run(Context& context, const Pass& pass) {
     for (const ProblemCase& c : op_.cases(Scale::test)) {
-      if (accesses(c.problem) > pass.max_accesses) continue;
+      if (accesses(c.problem) > pass.max_accesses || (!pass.f16 && is_f16(c.problem))) continue;
       for (const FillMode mode : pass.modes) {
         if (mode == FillMode::integers && c.problem.has_named_fills()) continue;  // the case is about its values
         check_case(c, context, mode, pass);
@@ -275,6 +277,9 @@ class OpTest : public testing::Test {
     const auto largest = std::max_element(tensors.begin(), tensors.end(),
                                           [](const auto& a, const auto& b) { return a.elements() < b.elements(); });
     return largest->shape.empty() ? 0 : largest->shape.back();
+  }
+  static bool is_f16(const Problem& problem) {
+    return std::ranges::any_of(problem.tensors(), [](const TensorSpec& t) { return t.dtype == DType::f16; });
   }
   static bool has_long_rows(const Problem& problem) { return row_of_largest(problem) > kVeryLongRow; }
   // Whether rows of the largest tensor allow accesses of 16 bytes where it is aligned: of whole packs, or long.

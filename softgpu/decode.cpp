@@ -308,7 +308,10 @@ class Decoder {
       require_operands(s, 2, 2);
       if (s.operands[1].starts_with('{')) return pack(s, i);
       if (s.operands[0].starts_with('{')) return unpack(s, i);
-      if (s.operands[1].starts_with("%globaltimer") || s.operands[1] == "%clock64") name = "mov.u64.globaltimer";
+      if (s.operands[1].starts_with("%globaltimer") || s.operands[1] == "%clock64") {
+        name = "mov.u64.globaltimer";
+        kernel_.reads_clock = true;
+      }
     }
     const auto found = forms().find(name);
     if (found == forms().end()) fail("the form '{}' is not supported", s.opcode);

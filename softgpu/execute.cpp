@@ -20,7 +20,7 @@ constexpr uint64_t kTurn =
     100'000;  // instructions after which another warp has its turn: a loop may wait for its store
 // Turns that all end asleep (nanosleep), with no barrier opened: what the warps wait for never comes. Warps that hand a
 // flag to each other so often without a barrier would be reported as well; so would be one that waits for another block
-// and does not sleep (as a kernel that does not end).
+// and does not sleep (as a kernel that does not end). A kernel that reads the clock may wait for a time.
 constexpr int kMaxIdleTurns = 10'000;
 
 std::string where(const Warp& w, const Instruction& i, int lane) {
@@ -408,7 +408,7 @@ void execute(const Launch& launch, const ExecutorOptions& options, ExecutorCount
         if (!r.done()) running = &r;
       }
       idle_turns = any_ran ? 0 : idle_turns + 1;
-      if (running && idle_turns > kMaxIdleTurns) running->report_sleep();
+      if (running && idle_turns > kMaxIdleTurns && !launch.kernel->reads_clock) running->report_sleep();
     }
   }
   counts.seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();

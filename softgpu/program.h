@@ -69,6 +69,7 @@ struct Kernel {
   const Module* module = nullptr;
   uint64_t launches = 0;
   int registers_per_thread = 0;  // as ptxas reported; 0: not known
+  bool reads_clock = false;      // it may wait for a time
 };
 
 // Where variables in constant memory are, by their names in PTX.

@@ -57,6 +57,14 @@ def says_why_an_op_has_no_overlap():
           f"status {status}: {rows}")
 
 
+def a_run_that_synchronises_is_flagged():
+    # The kernel that blocks the queue waits in vain for the host, until it gives up by the clock.
+    name = "study/transfer/cuda.runtime"
+    status, rows, text = run("--case", "study/transfer bytes:4096")
+    flags = [f for series, f in re.findall(r"^series (\S+) kernel \S+ ?(.*)$", text, re.M) if series.startswith(name)]
+    check(status == 0 and flags and any("synchronises" in f for f in flags), f"status {status}: {rows}: {flags}")
+
+
 def rows_of_a_run():
     status, rows, text = run(*CASES)
     check(status == 0, f"a run without faults ends with {status}: {text[-3000:]}")

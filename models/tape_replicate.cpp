@@ -7,8 +7,6 @@
 #include "ops/reduction/norm2.h"
 
 namespace duet {
-namespace {}  // namespace
-
 class Tape::Replication {
  public:
   Replication(Tape& tape, int64_t replicas)

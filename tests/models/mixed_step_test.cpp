@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <numeric>
 #include <set>
 #include <utility>
 
@@ -31,9 +32,11 @@ constexpr uint64_t kSeed = 3, kMaxSeed = 9;
 //   and which ones they are depends on the machine and the compiler: of ten seeds the largest error was 14 sqrt(u), the
 //   median is about D or less, and the smallest was below 0.9 sqrt(u). So seeds follow one another, up to kMaxSeed,
 //   until each tensor was within its bound once. What is wrong in a step is wrong with every seed.
-// The loss hardly changes by such decisions: it was within 0.92 u. kMargin allows for other orders of summation.
-// Measured on a 2-core AVX2 VM, g++ 12.2, 2026-11-25; DUET_PRINT_RATIOS=1 prints the ratios of the first seed.
-constexpr double kMargin = 2, kOfLoss = 1;
+// The loss hardly changes by such decisions: it was within 0.92 u. So does the length of all gradients together along
+//   those of the reference, which a wrong factor changes: of twelve seeds it was within 2.4 u, but once 11 u.
+// kMargin allows for other orders of summation.
+// Measured on a 2-core AVX2 VM, g++ 12.2, 2026-11-25; DUET_PRINT_RATIOS=1 prints the ratios.
+constexpr double kMargin = 2, kOfLoss = 1, kOfLength = 2.4;
 using Attributes = std::vector<std::pair<const char*, const char*>>;
 struct Case {
   const char *model, *dtype;
@@ -98,16 +101,13 @@ void step(Tape& tape) {
 
 class Mixed : public testing::TestWithParam<Case> {
  protected:
-  // For each tensor the smallest relative error of the seeds so far.
+  // For each tensor the smallest error of the seeds so far, as a share of its bound.
   using Errors = std::map<std::string, double>;
 
   void compare_step(Context& context, const Tape::Preferences& preferences) const {
-    const Case& c = GetParam();
-    const double u = unit_roundoff(dtype_from(c.dtype)),
-                 bound = kMargin * (c.of_roundings * u + c.of_decisions * std::sqrt(u));
     Errors smallest;
-    const auto within = [&](const auto& error) { return error.second <= bound; };
-    const uint64_t last = c.of_decisions > 0 ? kMaxSeed : kSeed;
+    const auto within = [](const auto& error) { return error.second <= 1; };
+    const uint64_t last = GetParam().of_decisions > 0 ? kMaxSeed : kSeed;
     for (uint64_t seed = kSeed; seed <= last; ++seed) {
       for (const auto& [name, error] : errors_with(context, preferences, seed)) {
         EXPECT_TRUE(std::isfinite(error)) << name << ", seed " << seed;
@@ -116,7 +116,7 @@ class Mixed : public testing::TestWithParam<Case> {
       }
       if (std::all_of(smallest.begin(), smallest.end(), within)) break;
     }
-    for (const auto& [name, error] : smallest) EXPECT_LE(error, bound) << name;
+    for (const auto& [name, error] : smallest) EXPECT_LE(error, 1) << name;
   }
 
  private:
@@ -125,18 +125,18 @@ class Mixed : public testing::TestWithParam<Case> {
     CpuContext cpu(1);
     const auto got = tape_of(c, context, preferences, seed), want = tape_of(c, cpu, {"reference"}, seed);
     const DType dtype = got->dtype(got->named_parameters()[0].second);
-    const double u = unit_roundoff(dtype);
+    const double u = unit_roundoff(dtype), bound = kMargin * (c.of_roundings * u + c.of_decisions * std::sqrt(u));
     const std::vector<double> got_before = got->download(got->find("master")),
                               want_before = want->download(want->find("master"));
     step(*got);
     step(*want);
 
     Errors errors;
-    // Relative to `times` |w|, less what is `beside` it.
+    // Relative to `times` the bound, less what is `beside` it.
     const auto note = [&](const std::string& what, const std::vector<double>& g, const std::vector<double>& w,
                           double times, double beside) {
       const double excess = distance(g, w) - beside;
-      errors[what] = excess <= 0 ? 0 : excess / (times * norm(w));
+      errors[what] = excess <= 0 ? 0 : excess / (times * bound * norm(w));
     };
     for (const auto& [parameter, var] : want->named_parameters())
       note(parameter, got->download(got->gradient(var)), want->download(want->gradient(var)), 1, 0);
@@ -158,23 +158,19 @@ class Mixed : public testing::TestWithParam<Case> {
       EXPECT_GT(norm(want_moved), 0);
     }
     note("master", moved, want_moved, adam ? 2 : 1, unit_roundoff(DType::f32) * norm(master));
-    // No error of a factor: decisions change the length of all gradients together by a share of about u.
+    if (std::getenv("DUET_PRINT_RATIOS")) {
+      double worst = 0;
+      for (const auto& [what, error] : errors) worst = std::max(worst, bound * error);
+      std::printf("%s %s seed %d: %.2f u, %.2f sqrt(u)\n", c.model, c.dtype, static_cast<int>(seed), worst / u,
+                  worst / std::sqrt(u));
+    }
     double product = 0, square = 0;
     for (const auto& [parameter, var] : want->named_parameters()) {
       const std::vector<double> g = got->download(got->gradient(var)), w = want->download(want->gradient(var));
-      for (size_t i = 0; i < w.size(); ++i) {
-        product += g[i] * w[i];
-        square += w[i] * w[i];
-      }
+      product += std::inner_product(g.begin(), g.end(), w.begin(), 0.0);
+      square += std::inner_product(w.begin(), w.end(), w.begin(), 0.0);
     }
-    if (std::getenv("DUET_PRINT_RATIOS"))
-      std::printf("%s %s seed %d: length %.2f u\n", c.model, c.dtype, static_cast<int>(seed),
-                  std::abs(product / square - 1) / u);
-    if (std::getenv("DUET_PRINT_RATIOS") && seed == kSeed) {
-      double worst = 0;
-      for (const auto& [what, error] : errors) worst = std::max(worst, error);
-      std::printf("%s %s: %.2f u, %.2f sqrt(u)\n", c.model, c.dtype, worst / u, worst / std::sqrt(u));
-    }
+    errors["length of all gradients"] = std::abs(product / square - 1) / (kMargin * kOfLength * u);
     EXPECT_NEAR(got->download(got->find("loss"))[0], want->download(want->find("loss"))[0], kMargin * kOfLoss * u);
 
     // The master changed by less than a half resolves, and the parameters are the rounded master.

@@ -60,7 +60,7 @@ def says_why_an_op_has_no_overlap():
 def a_run_that_synchronises_is_flagged():
     # The kernel that blocks the queue waits in vain for the host, until it gives up by the clock.
     name = "study/transfer/cuda.runtime"
-    status, rows, text = run("--case", "study/transfer bytes:4096")
+    status, rows, text = run("--case", "study/transfer n:1024")
     flags = [f for series, f in re.findall(r"^series (\S+) kernel \S+ ?(.*)$", text, re.M) if series.startswith(name)]
     check(status == 0 and flags and any("synchronises" in f for f in flags), f"status {status}: {rows}: {flags}")
 
@@ -104,6 +104,7 @@ def fails_alone(planted, kernel, reason, known, ran):
 def main():
     refuses_a_run_file()
     says_why_an_op_has_no_overlap()
+    a_run_that_synchronises_is_flagged()
     known, ran = rows_of_a_run()
 
     # A kernel that does not end loses the device, for its own row only. A budget of instructions makes endless kernels

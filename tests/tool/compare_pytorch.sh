@@ -108,6 +108,7 @@ PYTHON
 cat > bench << BENCH
 #!/usr/bin/env bash
 echo duet >> $work/turns
+echo "\$*" > $work/asked
 exec "$DUET_BIN/bench_all" "\$@"
 BENCH
 chmod +x stand_in/bin/python bench
@@ -128,6 +129,12 @@ import json
 assert len(row["ratios"]) == 3 and min(row["ratios"]) > 1000 and sorted(row["ratios"])[1] == row["ratio"], row
 assert families["elementwise"]["cases"] == 1 and abs(families["elementwise"]["mean"] / row["ratio"] - 1) < 1e-9, families' ||
   fail "interleaved rows: $(cat out.json)"
+
+grep -q -- --choose asked && fail "chosen without being asked: $(cat asked)"
+sed 's/"run": {}/"run": {"argv": ["bench_all", "--choose", "measured"]}/' run.json > chosen.json
+"$compare" chosen.json --venv stand_in --interleave --rounds 1 --bench ./bench --min-time 0.03 > table 2> progress ||
+  fail "interleaved, with a choice: $(cat table progress)"
+grep -q -- '--choose measured$' asked || fail "the run's choice is not repeated: $(cat asked)"
 
 # A run that also has a study, which PyTorch has no form of: listed, and neither side gets a turn for it.
 python3 - run.json > mixed.json << 'PYTHON'

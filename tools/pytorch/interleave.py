@@ -20,8 +20,8 @@ def groups_of(cases):
     return [group[i:i + MAX_CASES] for group in by_op.values() for i in range(0, len(group), MAX_CASES)]
 
 
-def duet_turn(bench_all, group, threads, min_time_s):
-    """Seconds by job."""
+def duet_turn(bench_all, group, threads, min_time_s, choice):
+    """Seconds by job. choice: of implementations within steps, as --choose of bench_all; None: the default."""
     jobs = sorted({job for case in group for job in case.jobs})
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "run.json")
@@ -29,6 +29,8 @@ def duet_turn(bench_all, group, threads, min_time_s):
                    str(min_time_s), "--json=" + path, "--impl", *sorted({words_of(job)[1] for job in jobs})]
         for job in jobs:
             command += ["--case", case_of(job)]
+        if choice:
+            command += ["--choose", choice]
         done = subprocess.run(command, capture_output=True, text=True)
         try:
             return run_file.load(path).seconds(threads)
@@ -49,7 +51,7 @@ def case_of(job):
     return f"{op} {'/'.join(label)}"
 
 
-def rows_of(cases, environment, bench_all, threads, rounds, min_time_s, compiled):
+def rows_of(cases, environment, bench_all, threads, rounds, min_time_s, compiled, choice=None):
     """(rows, facts of PyTorch). An op that PyTorch has no form of gets its reason, without a turn."""
     groups = groups_of(case for case in cases if case.op not in forms.ABSENT)
     rows = [row_of(case, [], [{"reason": forms.ABSENT[case.op]}], threads) for case in cases if case.op in forms.ABSENT]
@@ -60,7 +62,7 @@ def rows_of(cases, environment, bench_all, threads, rounds, min_time_s, compiled
                    "cases": [case.request() | {"peak_memory_bytes": None} for case in group]}
         ours, theirs = [], []
         for r in range(rounds):
-            turns = [lambda: ours.append(duet_turn(bench_all, group, threads, min_time_s)),
+            turns = [lambda: ours.append(duet_turn(bench_all, group, threads, min_time_s, choice)),
                      lambda: theirs.append(environment.turn(request))]
             for turn in (turns if r % 2 == 0 else reversed(turns)):
                 turn()

@@ -42,6 +42,16 @@ class Run:
     def max_threads(self):
         return max((s["threads"] for j in self.duet["jobs"] for s in j["series"]), default=1)
 
+    def choice(self):
+        """What --choose of bench_all was in this run, or None: how steps and inferences choose implementations."""
+        words = iter(self.duet["run"].get("argv", []))
+        for word in words:
+            if word == "--choose":
+                return next(words, None)
+            if word.startswith("--choose="):
+                return word.partition("=")[2]
+        return None
+
     def cases(self, threads, pattern):
         """Cases that the CPU ran at this many threads, in the file's order, then the pairs of forward and backward."""
         try:

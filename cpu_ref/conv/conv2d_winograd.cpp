@@ -345,30 +345,50 @@ Plan winograd_plan(const Conv2d& p, bool gradient, Slot x_slot, Slot filter_slot
   if (!p.has_winograd_bound()) return Unsupported{Conv2d::kFewTerms};
   const Tiles tiles = winograd::tiles_of_results(p);
   const int64_t lines = tiles.block_tiles();
+  const int64_t blocks = tiles.block_rows == 0 ? 0 : ceil_div(tiles.rows, tiles.block_rows);
+  const engine::Shape shape{.m = p.k, .n = lines, .k = p.c, .a = {.along_k = true}};
+  // Many blocks: each is the work of one thread, from pixels to results, without a fork between. Few: threads share it.
+  WorkspaceLayout unused;
+  const bool by_blocks = Engine(cpu, unused, shape, blocks).items_in_parallel();
   WorkspaceLayout workspace;
-  Engine engine(cpu, workspace, {.m = p.k, .n = lines, .k = p.c, .a = {.along_k = true}}, kPoints);
+  Engine engine(cpu, workspace, shape, by_blocks ? blocks : kPoints);
   const Scratch scratch(cpu, workspace, tiles.scratch_floats());
-  const auto filters = workspace.add<float>(kPoints * p.k * p.c), pixels = workspace.add<float>(kPoints * p.c * lines);
-  const auto products = workspace.add<float>(kPoints * p.k * lines);
+  const Scratch of_block(cpu, workspace, by_blocks ? kPoints * (p.c + p.k) * lines : 0);
+  const auto filters = workspace.add<float>(kPoints * p.k * p.c);
+  const auto pixels = workspace.add<float>(by_blocks ? 0 : kPoints * p.c * lines);
+  const auto products = workspace.add<float>(by_blocks ? 0 : kPoints * p.k * lines);
   const std::string algorithm = "F(2x2, 3x3), " + engine.describe();
   auto run = [=, engine = std::move(engine), &cpu](Args t) {
     if (lines == 0 || p.k == 0) return;
-    float *const u = t.workspace(filters), *const v = t.workspace(pixels), *const m = t.workspace(products);
+    float* const u = t.workspace(filters);
     const void* const x = t[x_slot].data;
     const void* const filter = t[filter_slot].data;
     void* const y = t[y_slot].data;
     cpu.parallel_for(p.k, rows_per_chunk(9 * p.c), [&](int64_t first, int64_t last) {
       HWY_DYNAMIC_DISPATCH(winograd_filters)(p, gradient, filter, u, first, last);
     });
+    const auto multiply = [&](int64_t point, float* v, float* m, float* memory) {
+      const Matrix a(u + point * p.k * p.c, DType::f32, p.c, 1), b(v + point * p.c * lines, DType::f32, 1, lines);
+      engine.multiply(a, b, {.c = m + point * p.k * lines, .dtype = DType::f32, .step = lines}, memory);
+    };
+    if (by_blocks) {
+      engine.each(t, [&](int64_t block, float* memory) {
+        const int64_t row = block * tiles.block_rows, end = std::min(tiles.rows, row + tiles.block_rows);
+        float *const v = of_block.of_this_thread(t), *const m = v + kPoints * p.c * lines;
+        float* const part = scratch.of_this_thread(t);
+        HWY_DYNAMIC_DISPATCH(winograd_input)(p, tiles, x, row, end, 0, p.c, part, v);
+        for (int64_t point = 0; point < kPoints; ++point) multiply(point, v, m, memory);
+        HWY_DYNAMIC_DISPATCH(winograd_output)(p, tiles, m, row, end, 0, p.k, part, y);
+      });
+      return;
+    }
+    float *const v = t.workspace(pixels), *const m = t.workspace(products);
     for (int64_t row = 0; row < tiles.rows; row += tiles.block_rows) {
       const int64_t end = std::min(tiles.rows, row + tiles.block_rows);
       cpu.parallel_for(p.c, rows_per_chunk(kPoints * lines), [&](int64_t first, int64_t last) {
         HWY_DYNAMIC_DISPATCH(winograd_input)(p, tiles, x, row, end, first, last, scratch.of_this_thread(t), v);
       });
-      engine.each(t, [&](int64_t point, float* memory) {
-        const Matrix a(u + point * p.k * p.c, DType::f32, p.c, 1), b(v + point * p.c * lines, DType::f32, 1, lines);
-        engine.multiply(a, b, {.c = m + point * p.k * lines, .dtype = DType::f32, .step = lines}, memory);
-      });
+      engine.each(t, [&](int64_t point, float* memory) { multiply(point, v, m, memory); });
       cpu.parallel_for(p.k, rows_per_chunk(kPoints * lines), [&](int64_t first, int64_t last) {
         HWY_DYNAMIC_DISPATCH(winograd_output)(p, tiles, m, row, end, first, last, scratch.of_this_thread(t), y);
       });

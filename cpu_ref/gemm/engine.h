@@ -136,6 +136,7 @@ class Engine {
       for (int64_t i = first; i < last; ++i) product(i, memory);
     });
   }
+  bool items_in_parallel() const { return items_in_parallel_; }
   void multiply(const Operand& a, const Operand& b, const Result& c, float* memory) const;
 
   std::string describe() const;

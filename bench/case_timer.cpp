@@ -306,14 +306,15 @@ std::shared_ptr<RoofProbe> CaseTimer::probe_of(const Timing& t, bool again) {
   }
 }
 
-// Rows of a case that share device, threads, scope and cache state share their probe.
+// Rows of a case that share device, threads, scope, cache state and number of operations share their probe.
 void CaseTimer::add_probes(Timings& timings) {
   worker::works_on(Phase::probe);
-  std::map<std::tuple<const Context*, Scope, Cache>, std::shared_ptr<RoofProbe>> of_case;
+  std::map<std::tuple<const Context*, Scope, Cache, double>, std::shared_ptr<RoofProbe>> of_case;
   for (auto& t : timings) {
     if (results::has_copies(t->series.scope) || t->job->status == Status::failed) continue;
     if (stop_requested) throw Interrupted{};
-    const auto [at, is_new] = of_case.try_emplace({&t->runner->context(), t->series.scope, t->series.cache});
+    const auto [at, is_new] = of_case.try_emplace(
+        {&t->runner->context(), t->series.scope, t->series.cache, work_of(*t->job, t->series).flops});
     if (is_new) at->second = probe_of(*t, false);
     t->probe = at->second;
   }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
 #include <string_view>
 
 #include "core/machine.h"
@@ -157,7 +158,7 @@ std::optional<results::Roof> roof_of(const std::vector<Ceiling>& ceilings, const
                        .interval = "one value: none"};
 }
 
-Work work_of(const results::JobDescription& job, const results::Series& series) {
+Work work_of(const results::Job& job, const results::Series& series) {
   const std::string dtype = job.dtype.substr(0, job.dtype.find('/'));
   return {.device = name_of(job.device),
           .dtype = dtype,
@@ -166,7 +167,7 @@ Work work_of(const results::JobDescription& job, const results::Series& series) 
           .pattern = job.device != results::Device::cpu && job.pattern == "clear|write" ? "write" : job.pattern,
           .footprint_bytes = std::min(job.footprint_bytes, job.bytes),  // of a table, what is touched
           .cold = series.cache == results::Cache::cold,
-          .flops = job.flops,
+          .flops = job.flops * (job.plan ? share_of_multiplications(job.plan->algorithm) : 1),
           .bytes = static_cast<double>(job.bytes),
           .measured_s = series.summary.median_s};
 }
@@ -179,22 +180,35 @@ static bool is_partly_cached(const Work& work, int64_t gpu_cache_bytes) {
   return !work.cold && 2 * work.footprint_bytes > cache_bytes && !far_beyond(work.footprint_bytes, cache_bytes);
 }
 
+double share_of_multiplications(const std::string& algorithm) {
+  int m = 0, m_across = 0, r = 0, r_across = 0;
+  if (std::sscanf(algorithm.c_str(), "F(%4dx%4d, %4dx%4d)", &m, &m_across, &r, &r_across) != 4 || m < 1 || r < 1 ||
+      m != m_across || r != r_across)
+    return 1;
+  const double along = (m + r - 1.0) / (m * r);
+  return along * along;
+}
+
 void annotate_roof(const results::Run& run, results::Job& job) {
   annotate_roof(run.ceilings, job, run.machine.gpu ? run.machine.gpu->l2_bytes : 0);
 }
 
 void annotate_roof(const std::vector<Ceiling>& ceilings, results::Job& job, int64_t gpu_cache_bytes) {
+  const double share = job.plan ? share_of_multiplications(job.plan->algorithm) : 1;
   for (results::Series& s : job.series) {
     s.roof.reset();
     const Work its_work = work_of(job, s);
     if (!results::has_copies(s.scope)) s.roof = roof_of(ceilings, its_work);
     if (s.roof && set_adjacent_fraction(s.repetitions, *s.roof)) {
       // The rate of the bound while the row was timed.
-      const double work = s.roof->bound == results::Bound::compute ? job.flops : static_cast<double>(job.bytes);
+      const double work = s.roof->bound == results::Bound::compute ? its_work.flops : its_work.bytes;
       s.roof->value = work / (s.roof->fraction * s.summary.median_s);
       if (s.roof->bound == results::Bound::memory && is_partly_cached(its_work, gpu_cache_bytes)) s.roof->quiet = false;
     }
     set_flags(s, job.device, job.device == results::Device::gpu ? empty_s(ceilings, s.scope) : 0);
+    // Fewer multiplications at a lower rate may still take less time than all of them at a high one.
+    if (s.roof && share < 1 && s.roof->fraction / share >= results::kWeakFraction)
+      std::erase(s.flags, results::flag::kWeakCpu);
   }
   set_verdict(job);
 }

@@ -38,7 +38,13 @@ std::optional<RoofTimes> roof_times(const std::vector<Ceiling>& ceilings, const 
 std::optional<results::Roof> roof_of(const std::vector<Ceiling>& ceilings, const Work& work);
 
 // What a series of the job did; its time is the series' median.
-Work work_of(const results::JobDescription& job, const results::Series& series);
+// Of the multiplications of its formula, it has those of the plan's algorithm.
+Work work_of(const results::Job& job, const results::Series& series);
+
+// Of the multiplications of a convolution's formula, those that an algorithm of this name has: minimal filtering
+// F(m x m, r x r) has (m + r - 1)^2 for m^2 r^2 (Lavin and Gray, arXiv:1509.09308), beside additions, which are not
+// counted; others have all of them.
+double share_of_multiplications(const std::string& algorithm);
 
 // Sets the roof of each series, the flags that follow from it and the job's verdict, in place of what was there. A
 // series whose repetitions hold the samples of an adjacent probe gets its share from them; the ceilings then only

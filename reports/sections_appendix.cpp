@@ -195,7 +195,8 @@ void add_scopes(Document& document) {
       "The time that the device allows, divided by the time measured. A probe of the same access pattern, footprint, "
       "threads, scope and cache state, or multiply-adds of the same dtype, ran between the samples; median of paired "
       "repetitions, or their range where they lie more than 10 points apart. With (run), where there was no such "
-      "probe: max(flops / compute ceiling, bytes / bandwidth ceiling) of the run.");
+      "probe: max(flops / compute ceiling, bytes / bandwidth ceiling) of the run. Of Winograd's minimal filtering, "
+      "F(m x m, r x r), only the multiplications count that it has, while its FLOP/s are those of the formula.");
   add("suspect",
       fmt::format("Over {:.0f} % of a roof whose probe was steady: wrong byte count or broken timing; kept out "
                   "of every ratio.",

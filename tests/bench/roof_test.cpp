@@ -230,6 +230,34 @@ TEST(AnnotateRoof, AnAdjacentProbeDecidesWhereThereIsOne) {
   EXPECT_FALSE(job.comparable);
 }
 
+TEST(AnnotateRoof, AnAlgorithmOfFewerMultiplicationsIsComparedByThose) {
+  EXPECT_EQ(share_of_multiplications("F(2x2, 3x3), 10x32 tiles, k 64"), 16.0 / 36);
+  EXPECT_EQ(share_of_multiplications("F(3x3, 2x2), 17 parts"), 16.0 / 36);
+  EXPECT_EQ(share_of_multiplications("F(4x4, 3x3)"), 36.0 / 144);
+  for (const char* other : {"", "implicit GEMM, 14x32 tiles", "F(2x3, 3x3)", "F(0x0, 3x3)", "F(2x2"})
+    EXPECT_EQ(share_of_multiplications(other), 1) << other;
+  // 1.8 times the peak by the formula; 0.8 of the multiplications that there are.
+  const auto annotated = [](const char* algorithm, double bandwidth_value) {
+    results::Job job = results::testing::make_job("conv2d/cpu.winograd/f32/n:1",
+                                                  {results::testing::make_series(results::Scope::call, 1e-6, 1)});
+    for (results::Repetition& r : job.series[0].repetitions) r.roof_s.clear();  // the ceilings decide
+    job.flops = 1.8e5;
+    job.bytes = job.footprint_bytes = 2000;
+    job.plan.emplace().algorithm = algorithm;
+    annotate_roof({bandwidth("cpu", "copy", 1, 2000, bandwidth_value), compute("cpu", "fma.f32", 1, 1e11)}, job);
+    return job;
+  };
+  EXPECT_NEAR(annotated("implicit GEMM", 1e12).series[0].roof->fraction, 1.8, 1e-12);
+  const results::Job job = annotated("F(2x2, 3x3), 10x32 tiles", 1e12);
+  EXPECT_NEAR(job.series[0].roof->fraction, 0.8, 1e-12);
+  EXPECT_EQ(job.series[0].roof->bound, Bound::compute);
+  EXPECT_EQ(job.flops, 1.8e5) << "the rate that is shown is the formula's";
+  // Memory takes 0.9 us, more than the 0.8 us of the multiplications and less than the 1.8 of the formula.
+  const results::Job by_memory = annotated("F(2x2, 3x3)", 2000 / 0.9e-6);
+  EXPECT_EQ(by_memory.series[0].roof->bound, Bound::memory);
+  EXPECT_NEAR(by_memory.series[0].roof->fraction, 0.9, 1e-12);
+}
+
 TEST(AnnotateRoof, AProbeOfAPartlyCachedFootprintAccusesNoRow) {
   const int64_t cache_bytes = read_machine().last_level_bytes();
   if (cache_bytes == 0) GTEST_SKIP() << "this machine describes no cache";

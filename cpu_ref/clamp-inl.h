@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The lower bound of an activation, under which a NaN stays a NaN. Include after foreach_target.
+// The larger and the smaller of two values, where a NaN must stay one. Include after foreach_target.
 #if defined(DUET_CPU_REF_CLAMP_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef DUET_CPU_REF_CLAMP_INL_H_
 #undef DUET_CPU_REF_CLAMP_INL_H_
@@ -12,14 +12,20 @@ HWY_BEFORE_NAMESPACE();
 namespace duet::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// max(v, floor), and NaN where v is one; floor is none.
+// Whether Max and Min give the second operand where one is a NaN, as the instructions of x86 do. Those of other CPUs,
+// and Highway's portable vectors, may give the number.
+inline constexpr bool kSecondOfNan = HWY_ARCH_X86 && HWY_TARGET != HWY_SCALAR && HWY_TARGET != HWY_EMU128;
+
+// The larger and the smaller of a and b, and NaN where b is NaN; a is none.
 template <class V>
-HWY_INLINE V at_least(V v, V floor) {
-#if HWY_TARGET == HWY_SCALAR
-  return hn::IfThenElse(hn::Lt(v, floor), floor, v);  // its Max is the first operand where the second is a NaN
-#else
-  return hn::Max(floor, v);  // on x86 the second operand where one is a NaN; elsewhere a NaN
-#endif
+HWY_INLINE V max_or_nan(V a, V b) {
+  if constexpr (kSecondOfNan) return hn::Max(a, b);
+  return hn::IfThenElse(hn::Gt(a, b), a, b);
+}
+template <class V>
+HWY_INLINE V min_or_nan(V a, V b) {
+  if constexpr (kSecondOfNan) return hn::Min(a, b);
+  return hn::IfThenElse(hn::Lt(a, b), a, b);
 }
 
 }  // namespace duet::HWY_NAMESPACE

@@ -11,30 +11,13 @@
 #endif
 #include <hwy/highway.h>
 
+#include "cpu_ref/clamp-inl.h"
+
 HWY_BEFORE_NAMESPACE();
 namespace duet::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
 inline constexpr float kLog2E = 1.44269502f;  // log2 e, rounded: 2^(x kLog2E) is off by |x| u / 4
-
-// The larger and the smaller of a and b, and NaN where b is NaN. The instructions of x86 do that by themselves;
-// Highway's portable vectors would return a.
-template <class V>
-HWY_INLINE V max_or_nan(V a, V b) {
-#if HWY_TARGET == HWY_SCALAR
-  return hn::IfThenElse(hn::Gt(a, b), a, b);
-#else
-  return hn::Max(a, b);
-#endif
-}
-template <class V>
-HWY_INLINE V min_or_nan(V a, V b) {
-#if HWY_TARGET == HWY_SCALAR
-  return hn::IfThenElse(hn::Lt(a, b), a, b);
-#else
-  return hn::Min(a, b);
-#endif
-}
 
 // x kLog2E - top, without the rounding of the product, which differs from x to x and would leave each exponential off
 // by |x| u. Without fused multiply-add x is split into 12 bits, whose product with 12 bits of kLog2E is exact, and the

@@ -347,13 +347,18 @@ Plan winograd_plan(const Conv2d& p, bool gradient, Slot x_slot, Slot filter_slot
   const int64_t lines = tiles.block_tiles();
   const int64_t blocks = tiles.block_rows == 0 ? 0 : ceil_div(tiles.rows, tiles.block_rows);
   const engine::Shape shape{.m = p.k, .n = lines, .k = p.c, .a = {.along_k = true}};
-  // Many blocks: each is the work of one thread, from pixels to results, without a fork between. Few: threads share it.
+  // Many blocks that stay in a core's cache: each is the work of one thread, from pixels to results, without a fork
+  // between. Else threads share each of them.
+  constexpr int64_t kMaxBlockBytes = 1 << 20;
+  const int64_t block_floats = kPoints * (p.c + p.k) * lines, threads = cpu.threads();
+  const bool many = blocks > 1 && (blocks % threads == 0 || blocks >= 8 * threads) &&
+                    block_floats * int64_t{sizeof(float)} <= kMaxBlockBytes;
   WorkspaceLayout unused;
-  const bool by_blocks = Engine(cpu, unused, shape, blocks).items_in_parallel();
+  const bool by_blocks = many && Engine(cpu, unused, shape, blocks).items_in_parallel();
   WorkspaceLayout workspace;
   Engine engine(cpu, workspace, shape, by_blocks ? blocks : kPoints);
   const Scratch scratch(cpu, workspace, tiles.scratch_floats());
-  const Scratch of_block(cpu, workspace, by_blocks ? kPoints * (p.c + p.k) * lines : 0);
+  const Scratch of_block(cpu, workspace, by_blocks ? block_floats : 0);
   const auto filters = workspace.add<float>(kPoints * p.k * p.c);
   const auto pixels = workspace.add<float>(by_blocks ? 0 : kPoints * p.c * lines);
   const auto products = workspace.add<float>(by_blocks ? 0 : kPoints * p.k * lines);

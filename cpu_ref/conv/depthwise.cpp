@@ -16,7 +16,7 @@
 HWY_BEFORE_NAMESPACE();
 namespace duet::engine::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
-using namespace duet::HWY_NAMESPACE;  // NOLINT: load_as_f32, store_f32_as, for_float, at_least
+using namespace duet::HWY_NAMESPACE;  // NOLINT: load_as_f32, store_f32_as, for_float, max_or_nan
 using View = Depthwise::View;
 
 // Rows of results at a time: enough sums to hide the latency of a multiply-add; divides the usual heights 7, 14, 28,
@@ -41,7 +41,7 @@ HWY_INLINE void convolve_rows(const View& v, const float* copy, const T* filter,
     }
 #pragma GCC unroll 8
     for (int q = 0; q < kRows; ++q) {
-      sum[q] = at_least(sum[q], hn::Set(d, floor));
+      sum[q] = max_or_nan(hn::Set(d, floor), sum[q]);
       T* to = y + q * v.places.row_step + j * v.places.column_step;
       const int64_t left = v.wo - j;
       if (v.places.column_step == 1) {

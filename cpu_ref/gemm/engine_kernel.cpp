@@ -18,7 +18,7 @@
 HWY_BEFORE_NAMESPACE();
 namespace duet::engine::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
-using namespace duet::HWY_NAMESPACE;  // NOLINT: load_as_f32, store_f32_as, load, store, for_float, at_least
+using namespace duet::HWY_NAMESPACE;  // NOLINT: load_as_f32, store_f32_as, load, store, for_float, max_or_nan
 
 using D = hn::ScalableTag<float>;
 using Vec = hn::Vec<D>;
@@ -40,7 +40,7 @@ struct Finish {
         floor(hn::Set(d, t.last && r.relu ? 0.0f : -INFINITY)),
         bias(t.last && r.bias),
         bias_of_rows(bias && r.bias_of_rows) {}
-  HWY_INLINE Vec operator()(Vec v, Vec add) const { return at_least(hn::MulAdd(v, alpha, add), floor); }
+  HWY_INLINE Vec operator()(Vec v, Vec add) const { return max_or_nan(floor, hn::MulAdd(v, alpha, add)); }
 };
 
 // Stores the tiles that registers cannot: of any element type, at the edges of a matrix, or with rows or columns

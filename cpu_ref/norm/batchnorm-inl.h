@@ -22,8 +22,8 @@ template <bool kStream, class T>
 HWY_INLINE void scale_plane(const T* x, const T* residual, T* y, int64_t n, float a_value, float b_value, float floor) {
   const hn::ScalableTag<float> d;
   const auto a = hn::Set(d, a_value), b = hn::Set(d, b_value), floor_vector = hn::Set(d, floor);
-  const auto plain = [=](auto v) HWY_ATTR { return at_least(hn::MulAdd(v, a, b), floor_vector); };
-  const auto sum = [=](auto v, auto r) HWY_ATTR { return at_least(hn::Add(hn::MulAdd(v, a, b), r), floor_vector); };
+  const auto plain = [=](auto v) HWY_ATTR { return max_or_nan(floor_vector, hn::MulAdd(v, a, b)); };
+  const auto sum = [=](auto v, auto r) HWY_ATTR { return max_or_nan(floor_vector, hn::Add(hn::MulAdd(v, a, b), r)); };
   residual ? map<kStream>(d, n, sum, y, x, residual) : map<kStream>(d, n, plain, y, x);
 }
 
@@ -34,9 +34,9 @@ HWY_INLINE void scale_pixel(const T* x, const T* residual, T* y, int64_t c, cons
   const hn::ScalableTag<float> d;
   const auto floor_vector = hn::Set(d, floor);
   const auto plain = [floor_vector](auto v, auto va, auto vb)
-                         HWY_ATTR { return at_least(hn::MulAdd(v, va, vb), floor_vector); };
+                         HWY_ATTR { return max_or_nan(floor_vector, hn::MulAdd(v, va, vb)); };
   const auto sum = [floor_vector](auto v, auto r, auto va, auto vb)
-                       HWY_ATTR { return at_least(hn::Add(hn::MulAdd(v, va, vb), r), floor_vector); };
+                       HWY_ATTR { return max_or_nan(floor_vector, hn::Add(hn::MulAdd(v, va, vb), r)); };
   residual ? map<kStream>(d, c, sum, y, x, residual, a, b) : map<kStream>(d, c, plain, y, x, a, b);
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "simt/host/constant.h"
 
+#include <algorithm>
 #include <cstring>
 #include <unordered_map>
 
@@ -29,7 +30,6 @@ void fill_constant(void* memory, const void* from, int64_t bytes) {
     throw Report(fmt::format("a copy of {} bytes into '{}', which has {}", bytes, to.name, size));
   if (bytes > 0) {
     Region* source = device_memory().find(from);
-    const auto element = static_cast<int64_t>(to.element);
     const int64_t first = source ? static_cast<const char*>(from) - source->base : 0;
     if (!source || first < static_cast<int64_t>(source->first) || first + bytes > static_cast<int64_t>(source->end))
       throw Report(fmt::format("a copy of {} bytes into '{}' from {}", bytes, to.name,
@@ -37,10 +37,12 @@ void fill_constant(void* memory, const void* from, int64_t bytes) {
                                    ? source->place(static_cast<size_t>(first)) + ", which has " +
                                          std::to_string((source->end - source->first) / source->element) + " elements"
                                    : "memory that is not the device's"));
-    for (int64_t at = first; settings.blocks == 0 && !source->all_written && at < first + bytes; at += element)
-      if (!source->cells[static_cast<size_t>(at) >> source->shift].written)
+    const auto begin = static_cast<size_t>(first), last = begin + static_cast<size_t>(bytes) - 1;
+    for (size_t i = begin >> source->shift; settings.blocks == 0 && !source->all_written && i <= last >> source->shift;
+         ++i)
+      if (!source->cells[i].written)
         throw Report(fmt::format("a copy of {} into '{}': it has not been written before",
-                                 source->place(static_cast<size_t>(at)), to.name));
+                                 source->place(std::max(begin, i << source->shift)), to.name));
     std::memcpy(memory, from, static_cast<size_t>(bytes));
     mark(memory, bytes, true);
   }

@@ -167,7 +167,7 @@ Work work_of(const results::Job& job, const results::Series& series) {
           .pattern = job.device != results::Device::cpu && job.pattern == "clear|write" ? "write" : job.pattern,
           .footprint_bytes = std::min(job.footprint_bytes, job.bytes),  // of a table, what is touched
           .cold = series.cache == results::Cache::cold,
-          .flops = job.flops * (job.plan ? share_of_multiplications(job.plan->algorithm) : 1),
+          .flops = job.flops * share_of_multiplications(job),
           .bytes = static_cast<double>(job.bytes),
           .measured_s = series.summary.median_s};
 }
@@ -180,10 +180,10 @@ static bool is_partly_cached(const Work& work, int64_t gpu_cache_bytes) {
   return !work.cold && 2 * work.footprint_bytes > cache_bytes && !far_beyond(work.footprint_bytes, cache_bytes);
 }
 
-double share_of_multiplications(const std::string& algorithm) {
+double share_of_multiplications(const results::Job& job) {
   int m = 0, m_across = 0, r = 0, r_across = 0;
-  if (std::sscanf(algorithm.c_str(), "F(%4dx%4d, %4dx%4d)", &m, &m_across, &r, &r_across) != 4 || m < 1 || r < 1 ||
-      m != m_across || r != r_across)
+  if (!job.plan || std::sscanf(job.plan->algorithm.c_str(), "F(%4dx%4d, %4dx%4d)", &m, &m_across, &r, &r_across) != 4 ||
+      m < 1 || r < 1 || m != m_across || r != r_across)
     return 1;
   const double along = (m + r - 1.0) / (m * r);
   return along * along;
@@ -194,7 +194,7 @@ void annotate_roof(const results::Run& run, results::Job& job) {
 }
 
 void annotate_roof(const std::vector<Ceiling>& ceilings, results::Job& job, int64_t gpu_cache_bytes) {
-  const double share = job.plan ? share_of_multiplications(job.plan->algorithm) : 1;
+  const double share = share_of_multiplications(job);
   for (results::Series& s : job.series) {
     s.roof.reset();
     const Work its_work = work_of(job, s);

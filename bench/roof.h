@@ -37,14 +37,14 @@ std::optional<RoofTimes> roof_times(const std::vector<Ceiling>& ceilings, const 
 // Empty when a ceiling that the row needs is missing, when the row does nothing and when its time is not a time.
 std::optional<results::Roof> roof_of(const std::vector<Ceiling>& ceilings, const Work& work);
 
+// Of the multiplications of the job's formula, those that its algorithm has. Minimal filtering F(m x m, r x r) has
+// (m + r - 1)^2 for m^2 r^2 (Lavin and Gray, arXiv:1509.09308), beside additions, which are not counted. Other
+// algorithms have all of them.
+double share_of_multiplications(const results::Job& job);
+
 // What a series of the job did; its time is the series' median.
 // Of the multiplications of its formula, it has those of the plan's algorithm.
 Work work_of(const results::Job& job, const results::Series& series);
-
-// Of the multiplications of a convolution's formula, those that an algorithm of this name has: minimal filtering
-// F(m x m, r x r) has (m + r - 1)^2 for m^2 r^2 (Lavin and Gray, arXiv:1509.09308), beside additions, which are not
-// counted; others have all of them.
-double share_of_multiplications(const std::string& algorithm);
 
 // Sets the roof of each series, the flags that follow from it and the job's verdict, in place of what was there. A
 // series whose repetitions hold the samples of an adjacent probe gets its share from them; the ceilings then only

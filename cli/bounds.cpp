@@ -32,7 +32,7 @@ std::string wider_because(const Problem& problem, const TensorSpec& output) {
   static const char* const kWinograd = "Winograd's transforms may enlarge errors sevenfold; F(2x2, 3x3) does less";
   static const char* const kShort = "short values: additions in f32 seldom round";
   static const char* const kFactor = "gelu's slopes may round more than ours; zeros by relu count as additions";
-  static const char* const kTerms = "each term has its own bound, a fifth of which is seen; these add up as squares";
+  static const char* const kTerms = "each term has a bound of its own, and these add up as squares";
   static const char* const kRelu = "relu leaves half of the sampled sums, and so fewer large errors";
   static const Wider kWider[] = {
       {"conv2d", "y", "f32", kWinograd},

@@ -350,13 +350,12 @@ Plan winograd_plan(const Conv2d& p, bool gradient, Slot x_slot, Slot filter_slot
   // Many blocks that stay in a core's cache: each is the work of one thread, from pixels to results, without a fork
   // between. Else threads share each of them.
   constexpr int64_t kMaxBlockBytes = 1 << 20;
-  const int64_t block_floats = kPoints * (p.c + p.k) * lines, threads = cpu.threads();
-  const bool many = blocks > 1 && (blocks % threads == 0 || blocks >= 8 * threads) &&
-                    block_floats * int64_t{sizeof(float)} <= kMaxBlockBytes;
+  const int64_t block_floats = kPoints * (p.c + p.k) * lines;
   WorkspaceLayout unused;
-  const bool by_blocks = many && Engine(cpu, unused, shape, blocks).items_in_parallel();
+  const bool by_blocks = block_floats * int64_t{sizeof(float)} <= kMaxBlockBytes &&
+                         Engine(cpu, unused, shape, blocks, kPoints).items_in_parallel();
   WorkspaceLayout workspace;
-  Engine engine(cpu, workspace, shape, by_blocks ? blocks : kPoints);
+  Engine engine(cpu, workspace, shape, by_blocks ? blocks : kPoints, by_blocks ? kPoints : 1);
   const Scratch scratch(cpu, workspace, tiles.scratch_floats());
   const Scratch of_block(cpu, workspace, by_blocks ? block_floats : 0);
   const auto filters = workspace.add<float>(kPoints * p.k * p.c);

@@ -63,15 +63,15 @@ Blocking choose_blocking(const Shape& s, const KernelShape& kernel, int tasks) {
 }
 }  // namespace
 
-Engine::Engine(CpuContext& cpu, WorkspaceLayout& workspace, const Shape& shape, int64_t items)
+Engine::Engine(CpuContext& cpu, WorkspaceLayout& workspace, const Shape& shape, int64_t items, int64_t products_of_item)
     : cpu_(&cpu), shape_(shape), items_(items), kernel_(kernel_shape()) {
-  const double flops = 2.0 * shape.m * shape.n * shape.k;
+  const double flops = 2.0 * shape.m * shape.n * shape.k, item_flops = flops * products_of_item;
   const int threads = cpu.threads();
   // Each item on a thread of its own, where no thread is left idle by a last odd item, or there are many items, or
   // items are so small that sharing one gains nothing.
   items_in_parallel_ = threads > 1 && items > 1 &&
-                       (items % threads == 0 || items >= 8 * threads || flops < 10 * kMinForkFlops) &&
-                       flops * items >= kMinForkFlops;
+                       (items % threads == 0 || items >= 8 * threads || item_flops < 10 * kMinForkFlops) &&
+                       item_flops * items >= kMinForkFlops;
   forks_ = threads > 1 && !items_in_parallel_ && flops >= kMinForkFlops;
   blocking_ = choose_blocking(shape, kernel_, forks_ ? kTasksPerThread * threads : 1);
   memory_ = workspace.add<float>(blocking_.floats() * (items_in_parallel_ ? threads : 1));

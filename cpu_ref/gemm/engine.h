@@ -117,9 +117,10 @@ struct Blocking {
 
 class Engine {
  public:
-  // For `items` independent products of this shape (a batch, images, groups), in the workspace of the plan that it is
-  // made for.
-  Engine(CpuContext& cpu, WorkspaceLayout& workspace, const Shape& shape, int64_t items = 1);
+  // For `items` independent products of this shape (a batch, images, groups), or items of several such products each,
+  // in the workspace of the plan that it is made for.
+  Engine(CpuContext& cpu, WorkspaceLayout& workspace, const Shape& shape, int64_t items = 1,
+         int64_t products_of_item = 1);
 
   // Calls product(item, memory) for all items; product calls multiply(..., memory). If there are many items, each one
   // is the work of one thread; if there are few, all threads share each item. args: those of the plan's run, for the

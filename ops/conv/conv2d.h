@@ -86,8 +86,8 @@ struct Conv2d {
   Tolerance tolerance() const { return product_sum_tolerance(1.0 * group_c() * r * s, 0, dtype, math); }
 
   // Winograd's transforms of 3x3 filters round the whole filter, while the bound follows the terms of a result, of
-  // which a padded corner has few. A sum of several channels and of 8 terms makes up for it: of a million random tiles,
-  // none exceeded 0.54 of the bound. The bound of f16 allows for its small numbers, and covers the rest.
+  // which a padded corner has few. A sum of several channels and of 8 terms makes up for it (conv2d_cases.h has such
+  // corners). The bound of f16 allows for its small numbers, and covers the rest.
   static constexpr const char* kFewTerms =
       "sums of one channel, or of fewer than 8 terms at padded corners, where the errors of transforms would exceed "
       "the bound of a direct sum";

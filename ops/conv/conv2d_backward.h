@@ -133,7 +133,7 @@ inline int64_t min_filter_terms(const Conv2d& p) {
 }
 // A transformed sum has errors of the terms of neighbouring taps, which cancel but for their roundings. The bound of an
 // element follows its own terms, and where these are few, it is the worst case of a sum that is formed directly, which
-// transforms exceed (seen with 4 terms; with 16 they are half of it at most).
+// transforms exceed (seen with 4 terms; a case has 16).
 inline constexpr int64_t kMinTransformedTerms = 16;
 inline constexpr const char* kFewTerms = "sums of fewer than 16 terms, whose bound transforms exceed";
 inline bool has_few_terms(const Conv2d& p) {

@@ -442,7 +442,7 @@ __global__ void takes_from_the_grid_counter(const float* x, float* y, unsigned* 
 template <bool kFixed>
 __global__ void two_kinds_of_barrier_in_a_line(const float* x, float* y, unsigned* counter) {
   y[blockIdx.x * blockDim.x + thread()] = x[thread()];
-  !kFixed&& thread() < 32 ? __syncthreads() : grid_barrier(counter, 0);
+  thread() < 32 && !kFixed ? __syncthreads() : grid_barrier(counter, 0);
 }
 template <bool kFixed>
 __global__ void read_only_load_of_its_own_result(const float* x, float* y, float* z) {

@@ -231,11 +231,17 @@ TEST(AnnotateRoof, AnAdjacentProbeDecidesWhereThereIsOne) {
 }
 
 TEST(AnnotateRoof, AnAlgorithmOfFewerMultiplicationsIsComparedByThose) {
-  EXPECT_EQ(share_of_multiplications("F(2x2, 3x3), 10x32 tiles, k 64"), 16.0 / 36);
-  EXPECT_EQ(share_of_multiplications("F(3x3, 2x2), 17 parts"), 16.0 / 36);
-  EXPECT_EQ(share_of_multiplications("F(4x4, 3x3)"), 36.0 / 144);
+  const auto share_of = [](const char* algorithm) {
+    results::Job job;
+    job.plan.emplace().algorithm = algorithm;
+    return share_of_multiplications(job);
+  };
+  EXPECT_EQ(share_of("F(2x2, 3x3), 10x32 tiles, k 64"), 16.0 / 36);
+  EXPECT_EQ(share_of("F(3x3, 2x2), 17 parts"), 16.0 / 36);
+  EXPECT_EQ(share_of("F(4x4, 3x3)"), 36.0 / 144);
   for (const char* other : {"", "implicit GEMM, 14x32 tiles", "F(2x3, 3x3)", "F(0x0, 3x3)", "F(2x2"})
-    EXPECT_EQ(share_of_multiplications(other), 1) << other;
+    EXPECT_EQ(share_of(other), 1) << other;
+  EXPECT_EQ(share_of_multiplications({}), 1) << "no plan";
   // 1.8 times the peak by the formula; 0.8 of the multiplications that there are.
   const auto annotated = [](const char* algorithm, double bandwidth_value) {
     results::Job job = results::testing::make_job("conv2d/cpu.winograd/f32/n:1",

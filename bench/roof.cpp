@@ -199,11 +199,14 @@ void annotate_roof(const std::vector<Ceiling>& ceilings, results::Job& job, int6
     s.roof.reset();
     const Work its_work = work_of(job, s);
     if (!results::has_copies(s.scope)) s.roof = roof_of(ceilings, its_work);
+    // A probe below the run's ceiling was slowed down, also by what this system cannot see: other guests of its host.
+    const bool over_ceilings = s.roof && s.roof->fraction > results::kSuspectFraction;
     if (s.roof && set_adjacent_fraction(s.repetitions, *s.roof)) {
       // The rate of the bound while the row was timed.
       const double work = s.roof->bound == results::Bound::compute ? its_work.flops : its_work.bytes;
       s.roof->value = work / (s.roof->fraction * s.summary.median_s);
-      if (s.roof->bound == results::Bound::memory && is_partly_cached(its_work, gpu_cache_bytes)) s.roof->quiet = false;
+      if (!over_ceilings || (s.roof->bound == results::Bound::memory && is_partly_cached(its_work, gpu_cache_bytes)))
+        s.roof->quiet = false;
     }
     set_flags(s, job.device, job.device == results::Device::gpu ? empty_s(ceilings, s.scope) : 0);
     // Fewer multiplications at a lower rate may still take less time than all of them at a high one.

@@ -139,7 +139,8 @@ void decide_contention(Series& series) {
 bool is_suspect(const Series& series) { return series.has_flag(flag::kSuspect); }
 
 bool has_disturbed_roof(const Series& series) {
-  return series.roof && series.roof->fraction > kSuspectFraction && series.has_flag(flag::kDisturbed);
+  if (!series.roof || series.roof->fraction <= kSuspectFraction) return false;
+  return series.has_flag(flag::kDisturbed) || (series.roof->source == RoofSource::adjacent && !series.roof->quiet);
 }
 
 bool has_unsteady_share(const Series& series) {

@@ -64,7 +64,8 @@ void decide_contention(Series& series);
 // --- series
 
 bool is_suspect(const Series& series);
-// Other processes pushed the roof measured beside the series far below the machine's: its share says nothing.
+// The series is faster than its roof, and the roof may not accuse it, since something slowed the roof down: the share
+// says nothing.
 bool has_disturbed_roof(const Series& series);
 // The repetitions disagree about the share of the roof by more than kMaxShareSpread, or where the series is disturbed
 // kMaxDisturbedShareSpread: it is shown as their range.

@@ -133,8 +133,8 @@ struct Roof {
           "adjacent: a probe of the same pattern, footprint, threads and cache state ran between the samples; run: the "
           "ceilings of the run");
     field("quiet", r.quiet, Allow::any,
-          "whether the adjacent probe may accuse the row: it was steady, nothing else ran meanwhile, and "
-          "the footprint is not about that of the last cache");
+          "whether the adjacent probe may accuse the row: it was steady, nothing else ran meanwhile, the footprint is "
+          "not about that of the last cache, and the ceilings of the run find the row too fast as well");
   }
 };
 

@@ -230,6 +230,19 @@ TEST(AnnotateRoof, AnAdjacentProbeDecidesWhereThereIsOne) {
   EXPECT_FALSE(job.comparable);
 }
 
+TEST(AnnotateRoof, AProbeBelowTheCeilingAccusesNoRow) {
+  // By its probe the row takes 1 / 1.2 of the time that memory needs; at the run's ceiling memory needs less.
+  for (const auto& [ceiling, accused] : {std::pair(1.9e9, true), std::pair(2.1e9, false)}) {
+    results::Job job = results::testing::make_job("copy/cpu.tuned/f32/n:250",
+                                                  {results::testing::make_series(results::Scope::call, 1e-6, 1.2)});
+    job.flops = 0;
+    job.bytes = job.footprint_bytes = 2000;
+    annotate_roof({bandwidth("cpu", "copy", 1, 2000, ceiling)}, job);
+    EXPECT_EQ(job.comparable, !accused) << ceiling;
+    EXPECT_EQ(results::has_disturbed_roof(job.series[0]), !accused) << "its share is not shown";
+  }
+}
+
 TEST(AnnotateRoof, AnAlgorithmOfFewerMultiplicationsIsComparedByThose) {
   const auto share_of = [](const char* algorithm) {
     results::Job job;

@@ -19,7 +19,7 @@ import tempfile
 BIN = os.environ.get("DUET_BIN", "build/bin")
 MAX_OFF = 0.05  # of the roof
 MAX_SPREAD, MAX_DISTURBED_SPREAD = 0.1, 0.05  # results/rules.h: beyond it a report shows a range
-MAX_SHARE = 1.03  # results::kSuspectFraction: beyond it a disturbed share is not shown
+MAX_SHARE = 1.03  # results::kSuspectFraction: beyond it a share is shown only where it accuses the row
 
 
 def measure(path, filter_, beside):
@@ -43,7 +43,9 @@ def measure(path, filter_, beside):
                 roof = s["roof"]
                 disturbed = "disturbed" in s["flags"]
                 max_spread = MAX_DISTURBED_SPREAD if disturbed else MAX_SPREAD
-                withheld = roof["hi"] - roof["lo"] > max_spread or (disturbed and roof["fraction"] > MAX_SHARE)
+                withheld = roof["hi"] - roof["lo"] > max_spread
+                if roof["fraction"] > MAX_SHARE:
+                    withheld |= disturbed or (roof["source"] == "adjacent" and not roof["quiet"])
                 rows[job["name"]] = (s["summary"]["median_s"], roof["fraction"], "suspect" in s["flags"], withheld)
     print(f"{'beside' if beside else 'alone':6}: {len(rows)} rows, the run is {run['run']['trust']}", flush=True)
     return rows

@@ -206,6 +206,26 @@ TEST(Rules, OnlyAQuietAdjacentRoofAccusesASeries) {
   EXPECT_FALSE(suspect_with([](Roof& r) { r.lo = 1.02; })) << "one repetition was below";
 }
 
+TEST(Rules, AShareBeyondARoofThatAccusesNobodySaysNothing) {
+  const auto disturbed_with = [](const auto& change) {
+    Series s = make_series(Scope::call, 1e-5, 1.3);
+    change(s);
+    return has_disturbed_roof(s);
+  };
+  EXPECT_FALSE(disturbed_with([](Series&) {})) << "it accuses";
+  EXPECT_TRUE(disturbed_with([](Series& s) { s.flags = {"disturbed"}; }));
+  EXPECT_TRUE(disturbed_with([](Series& s) { s.roof->quiet = false; }));
+  EXPECT_FALSE(disturbed_with([](Series& s) {
+    s.roof->quiet = false;
+    s.roof->source = RoofSource::run;
+  }));
+  EXPECT_FALSE(disturbed_with([](Series& s) {
+    s.roof->quiet = false;
+    set_fraction(s, 1.02);
+  }));
+  EXPECT_FALSE(disturbed_with([](Series& s) { s.roof.reset(); }));
+}
+
 TEST(Rules, ACpuFarBelowItsRoofIsWeak) {
   EXPECT_EQ(flags_at(0.4), Flags({"restored"}));
   EXPECT_EQ(flags_at(0.39), Flags({"restored", "weak_cpu"}));

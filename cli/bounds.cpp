@@ -33,12 +33,11 @@ std::string wider_because(const Problem& problem, const TensorSpec& output) {
   static const char* const kShort = "short values: additions in f32 seldom round";
   static const char* const kFactor = "gelu's slopes may round more than ours; zeros by relu count as additions";
   static const char* const kTerms = "each term has a bound of its own, and these add up as squares";
-  static const char* const kRelu = "relu leaves half of the sampled sums, and so fewer large errors";
   static const Wider kWider[] = {
       {"conv2d", "y", "f32", kWinograd},
       {"conv2d_backward_data", "dx", "f32", kWinograd},
       {"conv2d_backward_filter", "dw", "f32", kWinograd},
-      {"conv2d_bias", "y", "f32", kRelu},
+      {"conv2d_bias", "y", "f32", kWinograd},
       {"layernorm", "mean", "bf16", kShort},
       {"layernorm", "mean", "f16", kShort},
       {"add_layernorm", "mean", "bf16", kShort},
@@ -57,7 +56,7 @@ std::string wider_because(const Problem& problem, const TensorSpec& output) {
     activated |= a.name == "act" && a.text() != "none";
   }
   for (const Wider& w : kWider)
-    if ((activated || (w.reason != kFactor && w.reason != kRelu)) && problem.name() == w.op &&
+    if ((activated || w.reason != kFactor) && problem.name() == w.op &&
         w.output == std::string_view(output.name) && w.dtype == std::string_view(name_of(problem.dtype())))
       return w.reason;
   return "";

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// conv2d and its gradients by Winograd's minimal filtering F(2x2, 3x3) (Lavin and Gray, arXiv:1509.09308): 3x3 filters
+// conv2d, conv2d_bias and the gradients of conv2d by Winograd's minimal filtering F(2x2, 3x3) (Lavin and Gray, arXiv:1509.09308): 3x3 filters
 // with stride 1, in nchw. dx is a convolution of dy with the filters turned round (convolution_of_dy). A tile of 2x2
 // results needs 4x4 pixels. Pixels and filters are transformed to 16 values each, whose products, summed over channels,
 // are transformed back: 16 products for 4 results instead of 36. The transforms add, subtract and halve, so small whole
@@ -17,14 +17,17 @@
 #include <hwy/foreach_target.h>
 
 #include <algorithm>
+#include <limits>
 
 #include "core/cpu_context.h"
 #include "core/registration.h"
+#include "cpu_ref/clamp-inl.h"
 #include "cpu_ref/floats-inl.h"
 #include "cpu_ref/chunks.h"
 #include "cpu_ref/gemm/engine.h"
 #include "cpu_ref/scratch.h"
 #include "ops/conv/conv2d_backward.h"
+#include "ops/conv/conv2d_bias.h"
 
 #ifndef DUET_CPU_REF_CONV_WINOGRAD_
 #define DUET_CPU_REF_CONV_WINOGRAD_
@@ -149,11 +152,11 @@ void winograd_pixels(const Conv2d& p, const Tiles& tiles, const T* plane, int64_
     }
 }
 
-// One row of tiles of one output channel: y = A' m A, where A' has the rows (1 1 1 0), (0 1 -1 -1). plane: (ho, wo);
-// row: of the first results.
+// One row of tiles of one output channel: y = act(A' m A + bias), where A' has the rows (1 1 1 0), (0 1 -1 -1). plane:
+// (ho, wo); row: of the first results; floor: of the results, 0 for relu, else -inf.
 template <class T>
-void winograd_results(const Conv2d& p, const Tiles& tiles, const float* m, int64_t pitch, int64_t row, float* scratch,
-                      T* plane) {
+void winograd_results(const Conv2d& p, const Tiles& tiles, const float* m, int64_t pitch, int64_t row, float bias,
+                      float floor, float* scratch, T* plane) {
   const hn::ScalableTag<float> d;
   using V = hn::Vec<decltype(d)>;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
@@ -177,9 +180,10 @@ void winograd_results(const Conv2d& p, const Tiles& tiles, const float* m, int64
     hn::StoreInterleaved2(upper_even, upper_odd, d, scratch + 2 * j);
     hn::StoreInterleaved2(lower_even, lower_odd, d, scratch + padded + 2 * j);
   }
-  const auto same = [](auto x) HWY_ATTR { return x; };
+  const auto of_all = hn::Set(d, bias), least = hn::Set(d, floor);
+  const auto finished = [=](auto sum) HWY_ATTR { return max_or_nan(least, hn::Add(sum, of_all)); };
   for (int64_t i = 0; i < std::min<int64_t>(2, ho - row); ++i)
-    map<false>(d, wo, same, plane + (row + i) * wo, static_cast<const float*>(scratch + i * padded));
+    map<false>(d, wo, finished, plane + (row + i) * wo, static_cast<const float*>(scratch + i * padded));
 }
 
 // The tiles that the last block lacks are 0, where sums run over tiles. v: of one channel, from the block's first tile
@@ -207,16 +211,17 @@ void winograd_input(const Conv2d& p, const Tiles& tiles, const void* x, int64_t 
   });
 }
 
-// y from M of one block, for the output channels [first, last).
+// y from M of one block, for the output channels [first, last). bias: (k), or null.
 void winograd_output(const Conv2d& p, const Tiles& tiles, const float* m, int64_t first_row, int64_t last_row,
-                     int64_t first, int64_t last, float* scratch, void* y) {
+                     int64_t first, int64_t last, const void* bias, bool relu, float* scratch, void* y) {
   const int64_t pitch = p.k * tiles.block_tiles();
   for_float(p.dtype, [&]<class T>() HWY_ATTR {
     for (int64_t k = first; k < last; ++k)
       for (int64_t r = first_row; r < last_row; ++r) {
         T* plane = static_cast<T*>(y) + (r / tiles.down * p.k + k) * p.ho() * p.wo();
         winograd_results(p, tiles, m + k * tiles.block_tiles() + (r - first_row) * tiles.across, pitch,
-                         2 * (r % tiles.down), scratch, plane);
+                         2 * (r % tiles.down), bias ? element(static_cast<const T*>(bias) + k) : 0.0f,
+                         relu ? 0.0f : -std::numeric_limits<float>::infinity(), scratch, plane);
       }
   });
 }
@@ -339,8 +344,9 @@ const char* unsupported_reason(const Conv2d& p) {  // null: none
   return p.groups != 1 ? "groups" : nullptr;
 }
 
-// x, filter and y are slots; p has the extents of the tensors in them.
-Plan winograd_plan(const Conv2d& p, bool gradient, Slot x_slot, Slot filter_slot, Slot y_slot, CpuContext& cpu) {
+// x, filter and those of the layer are slots; p has the extents of the tensors in them.
+Plan winograd_plan(const Conv2d& p, bool gradient, Slot x_slot, Slot filter_slot, const Conv2dLayer& layer,
+                   CpuContext& cpu) {
   if (const char* reason = unsupported_reason(p)) return Unsupported{reason};
   if (!p.has_winograd_bound()) return Unsupported{Conv2d::kFewTerms};
   const Tiles tiles = winograd::tiles_of_results(p);
@@ -367,7 +373,8 @@ Plan winograd_plan(const Conv2d& p, bool gradient, Slot x_slot, Slot filter_slot
     float* const u = t.workspace(filters);
     const void* const x = t[x_slot].data;
     const void* const filter = t[filter_slot].data;
-    void* const y = t[y_slot].data;
+    const void* const bias = layer.bias ? t[*layer.bias].data : nullptr;
+    void* const y = t[layer.y].data;
     cpu.parallel_for(p.k, rows_per_chunk(9 * p.c), [&](int64_t first, int64_t last) {
       HWY_DYNAMIC_DISPATCH(winograd_filters)(p, gradient, filter, u, first, last);
     });
@@ -382,7 +389,7 @@ Plan winograd_plan(const Conv2d& p, bool gradient, Slot x_slot, Slot filter_slot
         float* const part = scratch.of_this_thread(t);
         HWY_DYNAMIC_DISPATCH(winograd_input)(p, tiles, x, row, end, 0, p.c, part, v);
         for (int64_t point = 0; point < kPoints; ++point) multiply(point, v, m, memory);
-        HWY_DYNAMIC_DISPATCH(winograd_output)(p, tiles, m, row, end, 0, p.k, part, y);
+        HWY_DYNAMIC_DISPATCH(winograd_output)(p, tiles, m, row, end, 0, p.k, bias, layer.relu, part, y);
       });
       return;
     }
@@ -394,20 +401,24 @@ Plan winograd_plan(const Conv2d& p, bool gradient, Slot x_slot, Slot filter_slot
       });
       engine.each(t, [&](int64_t point, float* memory) { multiply(point, v, m, memory); });
       cpu.parallel_for(p.k, rows_per_chunk(kPoints * lines), [&](int64_t first, int64_t last) {
-        HWY_DYNAMIC_DISPATCH(winograd_output)(p, tiles, m, row, end, first, last, scratch.of_this_thread(t), y);
+        HWY_DYNAMIC_DISPATCH(winograd_output)
+        (p, tiles, m, row, end, first, last, bias, layer.relu, scratch.of_this_thread(t), y);
       });
     }
   };
   return Plan(std::move(run)).with(algorithm, std::move(workspace));
 }
 Plan conv2d_winograd(const Conv2d& p, CpuContext& cpu) {
-  return winograd_plan(p, false, Conv2d::x, Conv2d::filter, Conv2d::y, cpu);
+  return winograd_plan(p, false, Conv2d::x, Conv2d::filter, kPlainConv2d, cpu);
+}
+Plan conv2d_bias_winograd(const Conv2dBias& p, CpuContext& cpu) {
+  return winograd_plan(p.conv, false, Conv2dBias::x, Conv2dBias::filter, p.layer(), cpu);
 }
 Plan conv2d_backward_data_winograd(const Conv2dBackwardData& p, CpuContext& cpu) {
   using P = Conv2dBackwardData;
   const std::optional<Conv2d> conv = convolution_of_dy(p);
   if (!conv) return Unsupported{kNoConvolutionOfDy};
-  return winograd_plan(*conv, true, P::dy, P::filter, P::dx, cpu);
+  return winograd_plan(*conv, true, P::dy, P::filter, {.y = P::dx}, cpu);
 }
 Plan conv2d_backward_filter_winograd(const Conv2dBackwardFilter& problem, CpuContext& cpu) {
   using P = Conv2dBackwardFilter;
@@ -453,6 +464,7 @@ Plan conv2d_backward_filter_winograd(const Conv2dBackwardFilter& problem, CpuCon
   return Plan(std::move(run)).with(algorithm, std::move(workspace));
 }
 DUET_REGISTER(conv2d_winograd);  // cpu.winograd, like the next
+DUET_REGISTER(conv2d_bias_winograd);
 DUET_REGISTER(conv2d_backward_data_winograd);
 DUET_REGISTER(conv2d_backward_filter_winograd);
 }  // namespace

@@ -43,6 +43,7 @@ inline Cases conv2d_bias_cases(Scale scale) {
       {"1x1 to three channels", "n:1 c:33 h:7 w:11 k:3 r:1 s:1 act:relu"},
       {"1x1, over a cache block in pixels, nine images", "n:9 c:2 h:23 w:23 k:17 r:1 s:1 act:relu"},
       {"over a cache block in c", "n:1 c:129 h:5 w:9 k:17 r:3 s:3 pad_h:1 pad_w:1 act:relu"},
+      {"3x3 over several blocks of tiles", "n:2 c:8 h:23 w:23 k:17 r:3 s:3 pad_h:1 pad_w:1 act:relu"},
       {"over a cache block in k", "n:2 c:8 h:5 w:5 k:129 r:3 s:3 pad_h:1 pad_w:1"},
   };
   const Cases layers = resnet50_layers(), frequent{layers.begin(), layers.begin() + 4};

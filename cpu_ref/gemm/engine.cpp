@@ -5,6 +5,8 @@
 
 #include <fmt/format.h>
 
+#include "core/error.h"
+
 namespace duet::engine {
 namespace {
 // Values of k in a block. L2 easily delivers a tile's rows of A and a strip of B (a step of 28 multiply-adds takes 184
@@ -19,9 +21,10 @@ constexpr int64_t kBlockRows = 4096, kBlockColumns = 4096;
 // With at most so many rows of A, tasks take strips of B one by one: the rows fill a part of L2 with kBlockK values
 // each.
 constexpr int64_t kMaxRowsByStrips = 256;
-// With at most so many columns of B, rows of A are not used often enough for packing to pay. Tiles of unpacked A have
-// fewer rows, because more rows at a distance of a power of two would evict each other from L1.
-constexpr int64_t kMaxColumnsUnpacked = 192;
+// With at most so many rows of A (kMaxRowsByStrips) or columns of B, packing A does not pay: each core takes what
+// another one packed from its cache, and takes the lines back for the next product. Tiles of unpacked A have fewer rows,
+// because more rows at a distance of a power of two would evict each other from L1.
+constexpr int64_t kMaxColumnsUnpacked = 768;
 constexpr int64_t kMaxUnpackedRows = 10;
 
 constexpr double kMinForkFlops = 4e5;  // with fewer, waking a second thread costs more than it saves
@@ -48,7 +51,9 @@ Blocking choose_blocking(const Shape& s, const KernelShape& kernel, int tasks) {
   b.pairs = s.a.dtype == DType::bf16 && s.b.dtype == DType::bf16 && !s.a.indexed && !s.b.indexed && pairs_are_faster();
   const int64_t k = b.pairs ? ceil_div(s.k, 2) : s.k;
   b.strip_by_strip = s.m <= kMaxRowsByStrips;
-  b.pack_a = !s.a.in_place() || s.n > kMaxColumnsUnpacked;
+  // Rows of bf16 hold their pairs side by side, if none is half of one.
+  const bool pairs_in_place = b.pairs && s.a.along_k && s.k % 2 == 0;
+  b.pack_a = !(s.a.in_place() || pairs_in_place) || (s.n > kMaxColumnsUnpacked && !b.strip_by_strip);
   b.pack_b = !s.b.in_place() || s.b.along_k || !b.strip_by_strip;
   b.tile_rows = !b.pack_a && s.a.along_k ? std::min(kernel.rows, kMaxUnpackedRows) : kernel.rows;
   b.k = balanced(k, kBlockK, 8);
@@ -117,6 +122,8 @@ void Engine::multiply(const Operand& a, const Operand& b, const Result& c, float
   const int64_t m = shape_.m, n = shape_.n, k = blocking_.pairs ? ceil_div(shape_.k, 2) : shape_.k;
   if (m == 0 || n == 0) return;
   if (blocking_.thin) return multiply_thin(a, b, c);
+  if (blocking_.pairs && !blocking_.pack_a && a.line_step % 2 != 0)
+    throw Error("rows of bf16 that begin {} elements apart have no whole pairs", a.line_step);
   float *packed_a = memory, *packed_b = packed_a + blocking_.a_floats, *sums = packed_b + blocking_.b_floats;
   for (int64_t m0 = 0; m0 < m; m0 += blocking_.rows)
     for (int64_t n0 = 0; n0 < n; n0 += blocking_.columns)
@@ -210,8 +217,9 @@ void Engine::compute(const Operand& a, const Operand& b, const Result& c, const 
       tile.a_line = 1;
       tile.a_k = tile.rows;
     } else {
-      tile.a = a.f32() + row * a.line_step + block.k0 * a.k_step;
-      tile.a_line = a.line_step;
+      const int64_t line = blocking_.pairs ? a.line_step / 2 : a.line_step;
+      tile.a = a.f32() + row * line + block.k0 * a.k_step;
+      tile.a_line = line;
       tile.a_k = a.k_step;
     }
     tile.placed = c.rows || (c.columns && c.columns->neighbours(column, tile.columns) < tile.columns);

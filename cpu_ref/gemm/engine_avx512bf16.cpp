@@ -10,6 +10,13 @@
 namespace duet::engine {
 namespace {
 
+// Rows that are read in place may begin at any bf16.
+inline __m512bh broadcast(const int32_t* pair) {
+  int32_t value;
+  __builtin_memcpy(&value, pair, sizeof(value));
+  return reinterpret_cast<__m512bh>(_mm512_set1_epi32(value));
+}
+
 // One tile of kRows rows and kVectors vectors of columns.
 template <int kRows, int kVectors, bool kPacked>
 void kernel(const PairTile& t) {
@@ -30,7 +37,7 @@ void kernel(const PairTile& t) {
     }
 #pragma GCC unroll 16
     for (int i = 0; i < kRows; ++i) {
-      const auto row = reinterpret_cast<__m512bh>(_mm512_set1_epi32(kPacked ? a[i] : a[i * t.a_line]));
+      const auto row = broadcast(a + (kPacked ? i : i * t.a_line));
 #pragma GCC unroll 2
       for (int j = 0; j < kVectors; ++j) sum[i][j] = _mm512_dpbf16_ps(sum[i][j], row, column[j]);
     }

@@ -3,8 +3,8 @@
 // number:
 //   Rows along x (trans = 0): a piece is some rows, or a part of each of a few long rows. Four rows at a time, so that
 //   four streams are read and x is loaded once for them; each sum has two vectors in registers.
-//   Rows along y (trans = 1): a piece is kGemvColumns columns of some rows. Four rows at a time are added to its sums,
-//   which stay in L1.
+//   Rows along y (trans = 1): a piece is kGemvColumns columns of some rows. Eight rows at a time, four of short ones,
+//   are added to its sums, which stay in L1.
 // Where pieces divide the sums, each leaves its sums in the workspace, and these are added in order.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "cpu_ref/gemm/gemv_tuned.cpp"  // compiled once per instruction set
@@ -16,11 +16,12 @@
 #include "cpu_ref/chunks.h"
 #include "cpu_ref/floats-inl.h"
 #include "cpu_ref/gemm/gemv_pieces.h"
+#include "cpu_ref/streaming.h"
 #include "ops/gemm/gemv.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace duet::HWY_NAMESPACE {
-constexpr int64_t kRows = 4;
+constexpr int64_t kRows = 4, kShortRow = 256;
 
 // sum[r] = the products of rows a + r * step (kRows of them, the last one repeated where there are fewer) with x.
 template <class T>
@@ -52,12 +53,13 @@ void dot_rows(const T* a, int64_t step, int64_t rows, const T* x, int64_t count,
   for (int64_t r = 0; r < rows; ++r) sum[r] = hn::GetLane(hn::SumOfLanes(d, hn::Add(even[r], odd[r])));
 }
 
-// sum[i] += x[r] * a[r * step + i] for i < count and `rows` rows, at most kRows.
-template <class T>
-void add_rows(const T* a, int64_t step, int64_t rows, const T* x, int64_t count, float* sum) {
+// sum[i] += x[r] * a[r * step + i] for i < count and `rows` rows, at most kAdded. ahead: the next rows go into L2, which
+// no hardware prefetcher does, since it does not see them from the end of these.
+template <int kAdded, class T>
+void add_rows(const T* a, int64_t step, int64_t rows, const T* x, int64_t count, bool ahead, float* sum) {
   const hn::ScalableTag<float> d;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
-  if (rows < kRows) {
+  if (rows < kAdded) {
     for (int64_t r = 0; r < rows; ++r) {
       const auto factor = hn::Set(d, static_cast<float>(x[r]));
       for (int64_t i = 0; i < count; i += lanes)
@@ -66,16 +68,32 @@ void add_rows(const T* a, int64_t step, int64_t rows, const T* x, int64_t count,
     }
     return;
   }
-  const auto x0 = hn::Set(d, static_cast<float>(x[0])), x1 = hn::Set(d, static_cast<float>(x[1]));
-  const auto x2 = hn::Set(d, static_cast<float>(x[2])), x3 = hn::Set(d, static_cast<float>(x[3]));
-  const T *a1 = a + step, *a2 = a1 + step, *a3 = a2 + step;
+  hn::Vec<decltype(d)> factor[kAdded];
+  const T* row[kAdded];
+#pragma GCC unroll 8
+  for (int r = 0; r < kAdded; ++r) {
+    factor[r] = hn::Set(d, static_cast<float>(x[r]));
+    row[r] = a + r * step;
+  }
   const auto add = [&](int64_t i, int64_t left) HWY_ATTR {
-    const auto v01 = hn::MulAdd(x1, load_as_f32(d, a1 + i, left), hn::Mul(x0, load_as_f32(d, a + i, left)));
-    const auto v23 = hn::MulAdd(x3, load_as_f32(d, a3 + i, left), hn::Mul(x2, load_as_f32(d, a2 + i, left)));
-    store(d, hn::Add(load(d, sum + i, left, 0.0f), hn::Add(v01, v23)), sum + i, left);
+    auto even = load(d, sum + i, left, 0.0f), odd = hn::Zero(d);
+#pragma GCC unroll 8
+    for (int r = 0; r < kAdded; r += 2) {
+      even = hn::MulAdd(factor[r], load_as_f32(d, row[r] + i, left), even);
+      odd = hn::MulAdd(factor[r + 1], load_as_f32(d, row[r + 1] + i, left), odd);
+    }
+    store(d, hn::Add(even, odd), sum + i, left);
   };
   int64_t i = 0;
-  for (; i + lanes <= count; i += lanes) add(i, lanes);
+  if (ahead) {
+    for (; i + lanes <= count; i += lanes) {
+#pragma GCC unroll 8
+      for (int r = 0; r < kAdded; ++r) __builtin_prefetch(row[r] + kAdded * step + i, 0, 2);
+      add(i, lanes);
+    }
+  } else {
+    for (; i + lanes <= count; i += lanes) add(i, lanes);
+  }
   if (i < count) add(i, count - i);
 }
 
@@ -97,8 +115,16 @@ void run_piece(const Gemv& p, const GemvPiece& piece, const T* a, const T* x, T*
   }
   const hn::ScalableTag<float> d;
   std::fill_n(sum, i1 - i0, 0.0f);
-  for (int64_t j = j0; j < j1; j += kRows)
-    add_rows(a + j * p.m + i0, p.m, std::min(kRows, j1 - j), x + j, i1 - i0, sum);
+  const bool ahead = i1 - i0 < p.m && beyond_cache(p.m * p.n * int64_t{sizeof(T)});
+  const auto add = [&]<int kAdded>() {
+    for (int64_t j = j0; j < j1; j += kAdded)
+      add_rows<kAdded>(a + j * p.m + i0, p.m, std::min<int64_t>(kAdded, j1 - j), x + j, i1 - i0, ahead, sum);
+  };
+  // Short rows take less time than eight factors to load.
+  if (i1 - i0 < kShortRow)
+    add.template operator()<4>();
+  else
+    add.template operator()<8>();
   const auto same = [](auto v) HWY_ATTR { return v; };
   if (to)
     std::copy_n(sum, i1 - i0, to + i0);
@@ -115,11 +141,13 @@ void gemv_piece(const Gemv& p, const GemvPiece& piece, Args t) {
 // y = the sums of `parts` pieces, in order.
 void add_parts(const Gemv& p, const float* sums, int64_t parts, int64_t first, int64_t last, Args t) {
   for_float(p.dtype, [&]<class T>() {
+    const hn::ScalableTag<float> d;
+    const auto lanes = static_cast<int64_t>(hn::Lanes(d));
     T* y = t[Gemv::y].as<T>();
-    for (int64_t i = first; i < last; ++i) {
-      float sum = 0;
-      for (int64_t part = 0; part < parts; ++part) sum += sums[part * p.m + i];
-      y[i] = T(sum);
+    for (int64_t i = first; i < last; i += lanes) {
+      auto sum = hn::Zero(d);
+      for (int64_t part = 0; part < parts; ++part) sum = hn::Add(sum, load(d, sums + part * p.m + i, last - i, 0.0f));
+      store_f32_as(d, sum, y + i, last - i);
     }
   });
 }

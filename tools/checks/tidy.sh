@@ -3,7 +3,7 @@
 # tidy.sh [--all] [repository]: does clang-tidy 14 accept what changed, by the allow-list in .clang-tidy?
 # "Changed" is the difference from main (from the commit before, where HEAD is main's), with what is not committed yet. A
 # header is checked in a source that includes it. Of more than 20 files a sample is checked, which the commit decides; --all
-# checks every source. The flags come from compile_commands.json in $DUET_BUILD, or in build/, build/cpu or build/dev.
+# checks every source. The flags come from compile_commands.json in $DUET_BUILD, or in build/, build-cpu/ or build-dev/.
 # CUDA sources are left out: g++'s flags for them are not clang's.
 set -euo pipefail
 skip() { echo "skipped: $*"; exit 77; }
@@ -21,7 +21,7 @@ for name in clang-tidy-14 clang-tidy; do
 done
 [ -n "$tool" ] || skip "no clang-tidy 14 (versions differ in what they find; tools/setup --dev installs it)"
 database=
-for folder in ${DUET_BUILD:-} build build/cpu build/dev; do
+for folder in ${DUET_BUILD:-} build build-cpu build-dev; do
   if [ -f "$folder/compile_commands.json" ]; then database=$folder; break; fi
 done
 [ -n "$database" ] || skip "no compile_commands.json in ${DUET_BUILD:-build}: configure a build first (cmake --preset dev)"

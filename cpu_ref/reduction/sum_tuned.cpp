@@ -73,13 +73,43 @@ void sum_column_blocks(const Sum& p, const void* from, int64_t first, int64_t la
   });
 }
 
-// y[i] = sum_k partial[i * step + k * stride] for i < n, k < count: in double, rounded to dtype a vector at a time.
+// Neighbouring columns at a time, in double: a chain of additions for each of four vectors.
+constexpr int kChains = 4;
+HWY_INLINE int64_t sums_at_once() { return kChains * static_cast<int64_t>(hn::Lanes(hn::ScalableTag<double>())); }
+
+// to[i] = sum_k partial[i + k * stride] for i < sums_at_once().
+HWY_INLINE void sum_columns_at_once(const float* partial, int64_t count, int64_t stride, float* to) {
+  const hn::ScalableTag<double> d;
+  const hn::Rebind<float, decltype(d)> narrow;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  auto a = hn::Zero(d), b = a, c = a, e = a;
+  for (int64_t k = 0; k < count; ++k, partial += stride) {
+    const auto at = [&](int64_t n) HWY_ATTR { return hn::PromoteTo(d, hn::LoadU(narrow, partial + n * lanes)); };
+    a = hn::Add(a, at(0));
+    b = hn::Add(b, at(1));
+    c = hn::Add(c, at(2));
+    e = hn::Add(e, at(3));
+  }
+  hn::StoreU(hn::DemoteTo(narrow, a), narrow, to);
+  hn::StoreU(hn::DemoteTo(narrow, b), narrow, to + lanes);
+  hn::StoreU(hn::DemoteTo(narrow, c), narrow, to + 2 * lanes);
+  hn::StoreU(hn::DemoteTo(narrow, e), narrow, to + 3 * lanes);
+}
+
+// y[i] = sum_k partial[i * step + k * stride] for i < n, k < count: in double, rounded to dtype.
 void sum_partials(DType dtype, const float* partial, int64_t n, int64_t count, int64_t step, int64_t stride, void* to) {
   const hn::ScalableTag<float> d;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
   for_float(dtype, [&]<class T>() HWY_ATTR {
-    HWY_ALIGN float sums[hn::MaxLanes(d)] = {};
-    for (int64_t i = 0; i < n; i += lanes) {
+    HWY_ALIGN float sums[kChains * hn::MaxLanes(d)] = {};
+    const auto same = [](auto v) HWY_ATTR { return v; };
+    int64_t i = 0;
+    if (step == 1)
+      for (; i + sums_at_once() <= n; i += sums_at_once()) {
+        sum_columns_at_once(partial + i, count, stride, sums);
+        map<false>(d, sums_at_once(), same, static_cast<T*>(to) + i, static_cast<const float*>(sums));
+      }
+    for (; i < n; i += lanes) {
       for (int64_t j = i; j < std::min(n, i + lanes); ++j) {
         double sum = 0;
         for (int64_t k = 0; k < count; ++k) sum += partial[j * step + k * stride];

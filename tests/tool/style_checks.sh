@@ -5,7 +5,7 @@ set -euo pipefail
 checks=${DUET_SOURCE:?}/tools/checks
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-mkdir -p "$work"/{core/cuda,ops,cpu_ref,kernels,models,bench,results,reports,tests/core}
+mkdir -p "$work"/{build-cpu,core/cuda,ops,cpu_ref,kernels,models,bench,results,reports,tests/core}
 cp "$DUET_SOURCE/.clang-format" "$work/"
 spdx='// SPDX-License-Identifier: Apache-2.0\n'
 printf "$spdx#pragma once\n" > "$work/core/tensor.h"
@@ -58,6 +58,8 @@ accept words README.md 'The reference is an oracle: slow and right.'
 accept words core/x.h 'int skill_most = 1;  // prejudice apart'
 
 plant sources core/x.h '#pragma once'
+accept sources build-cpu/x.cmake 'generated'
+accept words build-cpu/x.cpp '// compared with the oracle'
 plant sources core/x.cpp "\n$spdx"
 plant sources core/x.cpp "$spdx$(printf '// %0120d' 0)"
 plant sources core/x.py '#!/usr/bin/env python3'

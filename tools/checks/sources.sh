@@ -6,7 +6,7 @@ set -euo pipefail
 cd "${1:-$(dirname "${BASH_SOURCE[0]}")/../..}"
 export LC_ALL=C.UTF-8
 max_columns=120
-mapfile -t files < <(find . \( -path ./build -o -path ./out -o -name '.?*' ! -name .ci \) -prune -o -type f \( \
+mapfile -t files < <(find . \( -path ./build -o -path './build-*' -o -path ./out -o -name '.?*' ! -name .ci \) -prune -o -type f \( \
   -name '*.h' -o -name '*.cpp' -o -name '*.cu' -o -name '*.cuh' -o -name '*.cmake' -o -name CMakeLists.txt \
   -o -name '*.sh' -o -name '*.bash' -o -name '*.awk' -o -name '*.py' -o -path './tools/*' -perm -u+x -o -path './.ci/*' \) \
   ! -name '*.txt.in' -print | sed 's|^\./||' | sort -u)

@@ -31,7 +31,7 @@ root=$(pwd -P)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 sed -n 's/^ *"file": "\(.*\)".*/\1/p' "$database/compile_commands.json" | sed -n "s|^$root/||p" |
-  grep -E '\.cpp$' | grep -vE '^(build|out)/' | sort -u > "$work/compiled"
+  grep -E '\.cpp$' | grep -vE '^(build(-[^/]*)?|out)/' | sort -u > "$work/compiled"
 
 if [ -n "$all" ]; then
   cp "$work/compiled" "$work/files"

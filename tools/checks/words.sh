@@ -7,7 +7,7 @@ cd "${1:-$checks/../..}"
 export LC_ALL=C.UTF-8
 
 # Left out: recorded data, the licence, and what has to contain the words: the list and the test of this check.
-mapfile -t files < <(find . \( -path ./build -o -path ./out -o -path ./tests/golden -o -name '.?*' ! -name .ci \) -prune -o \
+mapfile -t files < <(find . \( -path ./build -o -path './build-*' -o -path ./out -o -path ./tests/golden -o -name '.?*' ! -name .ci \) -prune -o \
   -type f ! \( -name '*.pyc' -o -name LICENSE -o -path ./tools/checks/words.txt -o -path ./tests/tool/style_checks.sh \) \
   -print | sed 's|^\./||' | sort)
 [ ${#files[@]} -gt 0 ] || { echo "no files"; exit 77; }

@@ -180,6 +180,14 @@ static bool is_partly_cached(const Work& work, int64_t gpu_cache_bytes) {
   return !work.cold && 2 * work.footprint_bytes > cache_bytes && !far_beyond(work.footprint_bytes, cache_bytes);
 }
 
+// Whether a probe that the row exceeds must have been slowed down, since the run's ceiling is above the row. This
+// system does not see other guests of its host. On a GPU a probe pays for its launch, and a short one of arithmetic for
+// its fork: they are below the ceiling by design.
+static bool is_slow_probe(const Work& work, const results::Roof& by_ceilings) {
+  return work.device == "cpu" && by_ceilings.bound == results::Bound::memory &&
+         by_ceilings.fraction <= results::kSuspectFraction;
+}
+
 double share_of_multiplications(const results::Job& job) {
   int m = 0, m_across = 0, r = 0, r_across = 0;
   if (!job.plan || std::sscanf(job.plan->algorithm.c_str(), "F(%4dx%4d, %4dx%4d)", &m, &m_across, &r, &r_across) != 4 ||
@@ -199,13 +207,12 @@ void annotate_roof(const std::vector<Ceiling>& ceilings, results::Job& job, int6
     s.roof.reset();
     const Work its_work = work_of(job, s);
     if (!results::has_copies(s.scope)) s.roof = roof_of(ceilings, its_work);
-    // A probe below the run's ceiling was slowed down, also by what this system cannot see: other guests of its host.
-    const bool over_ceilings = s.roof && s.roof->fraction > results::kSuspectFraction;
+    const bool slow_probe = s.roof && is_slow_probe(its_work, *s.roof);
     if (s.roof && set_adjacent_fraction(s.repetitions, *s.roof)) {
       // The rate of the bound while the row was timed.
       const double work = s.roof->bound == results::Bound::compute ? its_work.flops : its_work.bytes;
       s.roof->value = work / (s.roof->fraction * s.summary.median_s);
-      if (!over_ceilings || (s.roof->bound == results::Bound::memory && is_partly_cached(its_work, gpu_cache_bytes)))
+      if (slow_probe || (s.roof->bound == results::Bound::memory && is_partly_cached(its_work, gpu_cache_bytes)))
         s.roof->quiet = false;
     }
     set_flags(s, job.device, job.device == results::Device::gpu ? empty_s(ceilings, s.scope) : 0);

@@ -62,7 +62,9 @@ std::string limit_text(const Series& s) {
   const std::string what = roof.bound == Bound::memory ? "memory" : "arithmetic";
   const std::string at = si(roof.value, roof.bound == Bound::memory ? "B/s" : "FLOP/s");
   if (results::has_disturbed_roof(s))
-    return fmt::format("{} bounds it ({}), but other programs disturbed the roof beside it", what, roof.ceiling);
+    return fmt::format(
+        "{} bounds it ({}), but the probe beside it was slower and may not accuse it, so that its share says nothing",
+        what, roof.ceiling);
   const std::string left = times(1 / roof.fraction);
   if (roof.fraction < results::kWeakFraction)
     return fmt::format(

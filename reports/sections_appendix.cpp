@@ -198,10 +198,12 @@ void add_scopes(Document& document) {
       "probe: max(flops / compute ceiling, bytes / bandwidth ceiling) of the run. Of Winograd's minimal filtering, "
       "F(m x m, r x r), only the multiplications count that it has, while its FLOP/s are those of the formula.");
   add("suspect",
-      fmt::format("Over {:.0f} % of a roof whose probe was steady: wrong byte count or broken timing; kept out "
-                  "of every ratio.",
+      fmt::format("Over {:.0f} % of a roof whose probe was steady, and on a CPU of the run's ceiling of memory, too: "
+                  "wrong byte count or broken timing; kept out of every ratio.",
                   100 * results::kSuspectFraction));
-  add("disturbed", "Other processes ran meanwhile, or the GPU lowered its clock: the row stands, read it with care.");
+  add("disturbed",
+      "Other processes ran meanwhile, or the GPU lowered its clock: the row stands, read it with care. In place of a "
+      "share of the roof: the row was faster than a probe that may not accuse it.");
   add("unchecked", fmt::format("All repetitions together last less than {:.0f} ms: too short to see other processes.",
                                1e3 * results::kMinContention_s));
   add("compared by",

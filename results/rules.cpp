@@ -204,7 +204,8 @@ void set_flags(Series& series, Device device, double empty_s) {
   const bool at_floor = series.summary.median_s < kFloorFactor * empty_s;
   if (at_floor) series.flags.emplace_back(flag::kFloor);
   if (!series.roof || at_floor) return;
-  // Only a probe that was steady beside the samples accuses a row: the ceilings of the run may be of another moment.
+  // Only a probe that was steady beside the samples accuses a row; the ceilings of the run may be of another moment,
+  // and can only defend it (Roof::quiet).
   const Roof& roof = *series.roof;
   if (roof.source == RoofSource::adjacent && roof.quiet && roof.lo > kSuspectFraction)
     series.flags.emplace_back(flag::kSuspect);

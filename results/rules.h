@@ -64,8 +64,8 @@ void decide_contention(Series& series);
 // --- series
 
 bool is_suspect(const Series& series);
-// The series is faster than its roof, and the roof may not accuse it, since something slowed the roof down: the share
-// says nothing.
+// The series is faster than its roof, and the roof may not accuse it: it was not steady, or slowed down, or the last
+// cache keeps a part of what both touch. The share says nothing.
 bool has_disturbed_roof(const Series& series);
 // The repetitions disagree about the share of the roof by more than kMaxShareSpread, or where the series is disturbed
 // kMaxDisturbedShareSpread: it is shown as their range.

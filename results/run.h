@@ -134,7 +134,7 @@ struct Roof {
           "ceilings of the run");
     field("quiet", r.quiet, Allow::any,
           "whether the adjacent probe may accuse the row: it was steady, nothing else ran meanwhile, the footprint is "
-          "not about that of the last cache, and the ceilings of the run find the row too fast as well");
+          "not about that of the last cache, and on a CPU the run's ceiling of memory is below the row, too");
   }
 };
 

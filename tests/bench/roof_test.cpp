@@ -243,6 +243,15 @@ TEST(AnnotateRoof, AProbeBelowTheCeilingAccusesNoRow) {
   }
 }
 
+TEST(AnnotateRoof, AProbeOfAGpuIsBelowTheCeilingByItsLaunch) {
+  results::Job job = results::testing::make_job("copy/cuda.tuned/f32/n:250",
+                                                {results::testing::make_series(results::Scope::kernel, 1e-6, 1.2)});
+  job.flops = 0;
+  job.bytes = job.footprint_bytes = 2000;
+  annotate_roof({bandwidth("gpu", "copy", 1, 2000, 1e12)}, job);
+  EXPECT_EQ(job.series[0].flags, Flags({"suspect"}));
+}
+
 TEST(AnnotateRoof, AnAlgorithmOfFewerMultiplicationsIsComparedByThose) {
   const auto share_of = [](const char* algorithm) {
     results::Job job;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// When results should bypass the caches. Plans ask this once, when they are made.
+// When results should bypass the caches, and rows be prefetched. Plans ask this once, when they are made.
 #pragma once
 #include <cstdint>
 

@@ -22,8 +22,8 @@ constexpr int64_t kBlockRows = 4096, kBlockColumns = 4096;
 // each.
 constexpr int64_t kMaxRowsByStrips = 256;
 // With at most so many rows of A (kMaxRowsByStrips) or columns of B, packing A does not pay: each core takes what
-// another one packed from its cache, and takes the lines back for the next product. Tiles of unpacked A have fewer rows,
-// because more rows at a distance of a power of two would evict each other from L1.
+// another one packed from its cache, and takes the lines back for the next product. Tiles of unpacked A have fewer
+// rows, because more rows at a distance of a power of two would evict each other from L1.
 constexpr int64_t kMaxColumnsUnpacked = 768;
 constexpr int64_t kMaxUnpackedRows = 10;
 

@@ -84,7 +84,7 @@ struct Storage {
   DType dtype = DType::f32;
   bool along_k = false;  // k_step is 1; otherwise line_step is
   bool indexed = false;  // Operand::stored will be null
-  // Whether the kernel can read it without packing.
+  // Whether the kernel of f32 can read it without packing.
   bool in_place() const { return dtype == DType::f32 && !indexed; }
 };
 struct Shape {
@@ -110,7 +110,7 @@ struct Blocking {
   // some strips.
   bool strip_by_strip, pack_b;
   bool thin;                               // instead of all this, dot products
-  bool pairs;                              // k is counted in pairs of bf16, which are packed unconverted
+  bool pairs;                              // k is counted in pairs of bf16, which stay bf16
   int64_t a_floats, b_floats, sum_floats;  // workspace; sums: where results are not f32 and k takes several blocks
   int64_t floats() const { return a_floats + b_floats + sum_floats; }
 };

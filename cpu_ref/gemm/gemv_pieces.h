@@ -29,10 +29,11 @@ struct GemvPieces {
 };
 
 // Elements [i0, i1) of y, terms [j0, j1) of their sums. to: (m), for the sums of the piece; null: they are whole, and
-// go to y.
+// go to y. ahead: of a transposed matrix, rows are prefetched.
 struct GemvPiece {
   int64_t i0, i1, j0, j1;
   float* to;
+  bool ahead;
 };
 
 }  // namespace duet

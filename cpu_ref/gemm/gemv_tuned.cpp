@@ -53,13 +53,17 @@ void dot_rows(const T* a, int64_t step, int64_t rows, const T* x, int64_t count,
   for (int64_t r = 0; r < rows; ++r) sum[r] = hn::GetLane(hn::SumOfLanes(d, hn::Add(even[r], odd[r])));
 }
 
-// sum[i] += x[r] * a[r * step + i] for i < count and `rows` rows, at most kAdded. ahead: the next rows go into L2, which
-// no hardware prefetcher does, since it does not see them from the end of these.
+// sum[i] += x[r] * a[r * step + i] for i < count and `rows` rows, at most kAdded. ahead: as many rows after these go
+// into L2, which no hardware prefetcher does, since it does not see them from the end of these.
 template <int kAdded, class T>
 void add_rows(const T* a, int64_t step, int64_t rows, const T* x, int64_t count, bool ahead, float* sum) {
   const hn::ScalableTag<float> d;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
   if (rows < kAdded) {
+    if (kAdded > 4 && rows >= 4) {
+      add_rows<4>(a, step, 4, x, count, false, sum);
+      return add_rows<4>(a + 4 * step, step, rows - 4, x + 4, count, false, sum);
+    }
     for (int64_t r = 0; r < rows; ++r) {
       const auto factor = hn::Set(d, static_cast<float>(x[r]));
       for (int64_t i = 0; i < count; i += lanes)
@@ -99,7 +103,7 @@ void add_rows(const T* a, int64_t step, int64_t rows, const T* x, int64_t count,
 
 template <class T>
 void run_piece(const Gemv& p, const GemvPiece& piece, const T* a, const T* x, T* y) {
-  const auto [i0, i1, j0, j1, to] = piece;
+  const auto [i0, i1, j0, j1, to, ahead] = piece;
   HWY_ALIGN float sum[kGemvColumns];
   if (!p.trans) {
     for (int64_t i = i0; i < i1; i += kRows) {
@@ -115,12 +119,12 @@ void run_piece(const Gemv& p, const GemvPiece& piece, const T* a, const T* x, T*
   }
   const hn::ScalableTag<float> d;
   std::fill_n(sum, i1 - i0, 0.0f);
-  const bool ahead = i1 - i0 < p.m && beyond_cache(p.m * p.n * int64_t{sizeof(T)});
   const auto add = [&]<int kAdded>() {
     for (int64_t j = j0; j < j1; j += kAdded)
-      add_rows<kAdded>(a + j * p.m + i0, p.m, std::min<int64_t>(kAdded, j1 - j), x + j, i1 - i0, ahead, sum);
+      add_rows<kAdded>(a + j * p.m + i0, p.m, std::min<int64_t>(kAdded, j1 - j), x + j, i1 - i0,
+                       ahead && j + 2 * kAdded <= j1, sum);
   };
-  // Short rows take less time than eight factors to load.
+  // Eight factors take longer to load than a short row to add.
   if (i1 - i0 < kShortRow)
     add.template operator()<4>();
   else
@@ -166,7 +170,8 @@ Plan gemv_tuned(const Gemv& p, CpuContext& cpu) {
   const GemvPieces cuts(p);
   WorkspaceLayout workspace;
   const auto partial = workspace.add<float>(cuts.parts > 1 ? cuts.parts * p.m : 0);
-  auto run = [p, cuts, partial, &cpu](Args t) {
+  const bool ahead = p.trans && p.m > kGemvColumns && beyond_cache(p.m * p.n * size_of(p.dtype));
+  auto run = [p, cuts, partial, ahead, &cpu](Args t) {
     float* sums = t.workspace(partial);
     cpu.parallel_for(cuts.down * cuts.parts, 1, [&](int64_t first, int64_t last) {
       for (int64_t piece = first; piece < last; ++piece) {
@@ -174,7 +179,7 @@ Plan gemv_tuned(const Gemv& p, CpuContext& cpu) {
         HWY_DYNAMIC_DISPATCH(gemv_piece)
         (p,
          {i, std::min(p.m, i + cuts.rows), j, std::min(p.n, j + cuts.terms),
-          cuts.parts > 1 ? sums + part * p.m : nullptr},
+          cuts.parts > 1 ? sums + part * p.m : nullptr, ahead},
          t);
       }
     });

@@ -31,11 +31,12 @@ inline Cases gemm_test_cases() {
       {"a matrix times a vector, transposed", "m:65 n:1 k:129 trans_a:1"},
       {"an outer product", "m:33 n:129 k:1"},
       {"thin and long", "m:3 n:3 k:1031"},
+      {"several blocks of pairs of k, in place", "m:5 n:33 k:1602"},
       {"MLP head", "m:32 n:10 k:128 trans_b:1"},
       {"one NaN, the last", "m:19 n:49 k:67 a=last:nan"},
   };
   const Cases f32_and_bf16{
-      {"over a cache block in m and n", "m:259 n:515 k:129"},
+      {"over a cache block in m and n", "m:259 n:771 k:129"},
       {"over a cache block in k", "m:65 n:129 k:1031 trans_b:1"},
       {"over a cache block in m, transposed", "m:1031 n:65 k:33 trans_a:1"},
       {"batch, b transposed", "batch:5 m:65 n:129 k:33 trans_b:1 alpha:0.5"},

@@ -56,8 +56,8 @@ std::string wider_because(const Problem& problem, const TensorSpec& output) {
     activated |= a.name == "act" && a.text() != "none";
   }
   for (const Wider& w : kWider)
-    if ((activated || w.reason != kFactor) && problem.name() == w.op &&
-        w.output == std::string_view(output.name) && w.dtype == std::string_view(name_of(problem.dtype())))
+    if ((activated || w.reason != kFactor) && problem.name() == w.op && w.output == std::string_view(output.name) &&
+        w.dtype == std::string_view(name_of(problem.dtype())))
       return w.reason;
   return "";
 }

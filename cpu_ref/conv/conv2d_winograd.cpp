@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// conv2d, conv2d_bias and the gradients of conv2d by Winograd's minimal filtering F(2x2, 3x3) (Lavin and Gray, arXiv:1509.09308): 3x3 filters
-// with stride 1, in nchw. dx is a convolution of dy with the filters turned round (convolution_of_dy). A tile of 2x2
-// results needs 4x4 pixels. Pixels and filters are transformed to 16 values each, whose products, summed over channels,
-// are transformed back: 16 products for 4 results instead of 36. The transforms add, subtract and halve, so small whole
-// numbers stay exact. F(4x4, 3x3) would save 2.25 times more, but divides by 6 and 24.
+// conv2d, conv2d_bias and the gradients of conv2d by Winograd's minimal filtering F(2x2, 3x3) (Lavin and Gray,
+// arXiv:1509.09308): 3x3 filters with stride 1, in nchw. dx is a convolution of dy with the filters turned round
+// (convolution_of_dy). A tile of 2x2 results needs 4x4 pixels. Pixels and filters are transformed to 16 values each,
+// whose products, summed over channels, are transformed back: 16 products for 4 results instead of 36. The transforms
+// add, subtract and halve, so small whole numbers stay exact. F(4x4, 3x3) would save 2.25 times more, but divides by 6
+// and 24.
 //
 // A run transforms the filters, as they may change, then takes blocks of rows of tiles that stay in cache:
 //   U[e] (k, c): filters, V[e] (c, tiles): pixels, M[e] (k, tiles) = U[e] V[e] by the matrix engine, for e < 16;

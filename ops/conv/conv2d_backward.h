@@ -42,7 +42,9 @@ struct Conv2dBackwardFilter {
   static Cases cases(Scale scale) {
     const Cases blocks{
         {"sums over blocks of tiles, of which the last is not full", "n:7 c:9 h:21 w:25 k:10 r:3 s:3 pad_h:1 pad_w:1"},
-        {"by im2col sums over blocks of images, on a small GPU", "n:24 c:68 h:2 w:2 k:68 r:1 s:1"},
+        {"by im2col sums over blocks of images, on a small GPU", "n:40 c:68 h:2 w:2 k:68 r:1 s:1"},
+        {"by im2col over blocks of images under several taps, on a small GPU",
+         "n:6 c:8 h:19 w:19 k:4 r:3 s:3 pad_h:1 pad_w:1"},
         {"two rounds of two parts by Winograd, on a small GPU of nine multiprocessors",
          "n:4 c:1 h:36 w:36 k:4 r:3 s:3 pad_h:1 pad_w:1"}};
     const Cases for_winograd{

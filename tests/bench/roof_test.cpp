@@ -248,7 +248,7 @@ TEST(AnnotateRoof, AProbeOfAGpuIsBelowTheCeilingByItsLaunch) {
                                                 {results::testing::make_series(results::Scope::kernel, 1e-6, 1.2)});
   job.flops = 0;
   job.bytes = job.footprint_bytes = 2000;
-  annotate_roof({bandwidth("gpu", "copy", 1, 2000, 1e12)}, job);
+  annotate_roof({bandwidth("gpu", "copy", 1, 2000, 1e12)}, job, 50 << 20);
   EXPECT_EQ(job.series[0].flags, Flags({"suspect"}));
 }
 

@@ -32,8 +32,12 @@ std::vector<std::string> near_names(std::string_view name, const std::vector<std
   const size_t max_edits = std::max<size_t>(1, name.size() / 3);
   std::vector<std::pair<size_t, std::string>> near;
   for (const std::string& k : known) {
+    const bool begins = !name.empty() && k.starts_with(name);
+    // There are as many edits at least: a name of many kilobytes is compared with none.
+    const size_t longer = std::max(name.size(), k.size()) - std::min(name.size(), k.size());
+    if (longer > max_edits && !begins) continue;
     const size_t edits = edit_distance(name, k);
-    if (edits <= max_edits || (!name.empty() && k.starts_with(name))) near.emplace_back(edits, k);
+    if (edits <= max_edits || begins) near.emplace_back(edits, k);
   }
   std::stable_sort(near.begin(), near.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
   std::vector<std::string> names;

@@ -345,8 +345,10 @@ int fuzz(const Target& target, const Options& options) {
     ++failures;
     const std::string why = shared->why[0] ? shared->why : fmt::format("it ended with wait status {}", status);
     const fs::path file = fs::path(options.save) / fmt::format("{}-{}-{}", target.name, options.seed, failures);
-    std::ofstream(file, std::ios::binary)
-        .write(reinterpret_cast<const char*>(shared->input), static_cast<std::streamsize>(shared->bytes));
+    fs::create_directories(options.save);
+    std::ofstream saved(file, std::ios::binary);
+    saved.write(reinterpret_cast<const char*>(shared->input), static_cast<std::streamsize>(shared->bytes));
+    if (!saved.flush()) throw Error("cannot write {}", file.string());
     fmt::print("{}: {} (after {} inputs; saved as {})\n", target.name, one_line(why), shared->done, file.string());
     print_log();
     shared->why[0] = '\0';

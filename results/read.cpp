@@ -13,6 +13,7 @@
 #include "results/json_node.h"
 #include "results/older_schemas.h"
 #include "results/parse.h"
+#include "results/contradictions.h"
 #include "results/rules.h"
 #include "results/run_file.h"
 #include "results/seal.h"

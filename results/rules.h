@@ -63,6 +63,7 @@ void decide_contention(Series& series);
 
 // --- series
 
+std::string series_name(const Series& series);  // "call, warm, 2 threads"
 bool is_suspect(const Series& series);
 // The series is faster than its roof, and the roof may not accuse it: it was not steady, or slowed down, or the last
 // cache keeps a part of what both touch. The share says nothing.
@@ -150,23 +151,5 @@ struct ContentionChecked {
   int64_t checked = 0, all = 0;
 };
 ContentionChecked count_contention_checked(const std::vector<Job>& jobs);
-
-// --- contradictions: what no run file may say. Checked when it is written and when it is read.
-
-struct Contradiction {
-  std::string member, problem;
-};
-std::optional<Contradiction> contradiction(const Summary& summary);
-std::optional<Contradiction> contradiction(const Roof& roof);
-std::optional<Contradiction> contradiction(const Repetition& repetition);
-std::optional<Contradiction> contradiction(const Series& series);
-std::optional<Contradiction> contradiction(const Reading& reading);
-std::optional<Contradiction> contradiction(const Counters& counters);
-std::optional<Contradiction> contradiction(const Job& job);
-std::optional<Contradiction> contradiction(const Sweep& sweep);
-template <class T>
-std::optional<Contradiction> contradiction(const T&) {  // of every other type
-  return std::nullopt;
-}
 
 }  // namespace duet::results

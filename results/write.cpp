@@ -8,6 +8,7 @@
 
 #include "core/error.h"
 #include "results/facts.h"
+#include "results/contradictions.h"
 #include "results/rules.h"
 #include "results/run_file.h"
 #include "results/seal.h"

@@ -60,10 +60,11 @@ void add_rows(const T* a, int64_t step, int64_t rows, const T* x, int64_t count,
   const hn::ScalableTag<float> d;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
   if (rows < kAdded) {
-    if (kAdded > 4 && rows >= 4) {
-      add_rows<4>(a, step, 4, x, count, false, sum);
-      return add_rows<4>(a + 4 * step, step, rows - 4, x + 4, count, false, sum);
-    }
+    if constexpr (kAdded > 4)
+      if (rows >= 4) {
+        add_rows<4>(a, step, 4, x, count, false, sum);
+        return add_rows<4>(a + 4 * step, step, rows - 4, x + 4, count, false, sum);
+      }
     for (int64_t r = 0; r < rows; ++r) {
       const auto factor = hn::Set(d, static_cast<float>(x[r]));
       for (int64_t i = 0; i < count; i += lanes)

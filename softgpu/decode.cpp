@@ -402,15 +402,32 @@ class Decoder {
           for (const std::string_view part : elements(fragment)) kernel_.operands.push_back(operand(part, 4));
         break;
       case Shape::warpgroup: {
-        require_operands(s, 4, 7);
+        require_operands(s, 4, 8);
         i.more = static_cast<uint32_t>(kernel_.operands.size());
-        for (const std::string_view fragment : {s.operands[0], s.operands[1]})
-          for (const std::string_view part : elements(fragment)) kernel_.operands.push_back(operand(part, 4));
-        constexpr size_t kRegisters = 128 + 4;  // of the sums and of a
-        if (kernel_.operands.size() - i.more != kRegisters) fail("'{}' with other than 128 and 4 registers", s.opcode);
+        const auto sums = elements(s.operands[0]);
+        const size_t columns = s.opcode.find("n64k") != s.opcode.npos    ? 64
+                               : s.opcode.find("n128k") != s.opcode.npos ? 128
+                                                                         : 256;
+        if (sums.size() != columns / 2) fail("'{}' with {} sums", s.opcode, sums.size());
+        for (const std::string_view part : sums) kernel_.operands.push_back(operand(part, 4));
+        i.count = static_cast<uint8_t>(sums.size());
+        const bool in_registers = s.operands[1].starts_with('{');
+        if (in_registers) {
+          const auto parts = elements(s.operands[1]);
+          if (parts.size() != 4) fail("'{}' with a in {} registers", s.opcode, parts.size());
+          for (const std::string_view part : parts) kernel_.operands.push_back(operand(part, 4));
+        } else {
+          i.a = operand(s.operands[1], 8);
+        }
         i.b = operand(s.operands[2], 8);
-        for (size_t o = 3; o < s.operands.size(); ++o)
-          if (s.operands[o] != (o == 6 ? "0" : "1")) fail("'{}' with operand '{}'", s.opcode, s.operands[o]);
+        // The scale of the sums, the signs of a and b, then which of the operands in shared memory are transposed.
+        i.list[0] = i.list[1] = 0;
+        const size_t signs = 6;
+        for (size_t o = 3; o < s.operands.size(); ++o) {
+          const bool order = o >= signs && (s.operands[o] == "0" || s.operands[o] == "1");
+          if (!order && (o >= signs || s.operands[o] != "1")) fail("'{}' with operand '{}'", s.opcode, s.operands[o]);
+          if (order) i.list[in_registers ? 1 : o - signs] = s.operands[o] == "1";
+        }
         break;
       }
       case Shape::ldmatrix: {

@@ -25,7 +25,7 @@ enum class Shape : uint8_t {
   vote,         // dst, predicate, members
   members,      // dst, a, members
   matrix,       // {d...}, {a...}, {b...}, {c...}
-  warpgroup,    // {sums...}, {a...}, description of b, 1, and signs and order of b, which are as they are by default
+  warpgroup,    // {sums...}, {a...} or its description, description of b, 1, signs, which are 1, and orders
   ldmatrix,     // {dst...}, [address]
   texture,      // {dst...}, [texture, {index}]
   copy,         // [shared], [global], bytes, source bytes

@@ -23,9 +23,11 @@ struct AsyncSums {
   std::vector<uint32_t> values;  // register by register
 };
 
-// The matrix b of a wgmma that no wait has covered yet: the word that describes it.
+// Rows of an operand in shared memory of a wgmma that no wait has covered yet (forms_warpgroup.cpp).
 struct HeldMatrix {
-  uint64_t description;
+  uint64_t start, along_depth, along_rows;  // bytes
+  bool transposed, swizzled;
+  int first, rows;
   uint32_t group;
 };
 

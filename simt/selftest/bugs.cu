@@ -7,6 +7,7 @@
 #include "simt/cooperative.h"
 #include "simt/launch.h"
 #include "simt/mma.h"
+#include "simt/wgmma.h"
 #include "simt/texture.h"
 
 namespace duet::DUET_DEVICE {
@@ -686,6 +687,18 @@ __global__ void mma_by_half_a_warp(float* y) {
   y[t] = d[0];
 }
 template <bool kFixed>
+__global__ void wgmma_without_a_barrier(const float* x, float* y) {
+  DUET_SHARED(__nv_bfloat16, s, [128 * 64 + kSwizzleBytes / 2]);
+  const int t = thread();
+  __nv_bfloat16* lines = swizzled_start(s);
+  for (int i = 0; i < 64; ++i) lines[t * 64 + i] = __nv_bfloat16(x[t % 32]);
+  if (kFixed) __syncthreads();
+  float d[32] = {};
+  wgmma_m64k16<__nv_bfloat16, 64, false, false>(d, SwizzledLines{lines}, SwizzledLines{lines + 64 * 64});
+  wgmma_wait_for(d);
+  y[t] = d[0];
+}
+template <bool kFixed>
 __global__ void exits_before_the_vote(const float* x, float* y) {
   const int t = thread();
   if (!kFixed && t >= 30) return;
@@ -1066,6 +1079,7 @@ const selftest::Bug kBugs[] = {
     BUG(mask_without_the_caller, "lacks the caller's lane", of(1, 32), a.x, a.y),
     BUG(two_shuffles_for_one, "warp divergence", of(1, 32), a.x, a.y),
     BUG(mma_by_half_a_warp, "mma", of(1, 32), a.y),
+    BUG(wgmma_without_a_barrier, "race on 's'", of(1, 128), a.x, a.y),
     BUG(exits_before_the_vote, "a vote", of(1, 32), a.x, a.y),
     BUG(copy_not_waited_for, "asynchronous copy", of(1, 64), a.x, a.y),
     BUG(copy_without_barrier, "read of 's'", of(1, 64), a.x, a.y),

@@ -373,6 +373,73 @@ int right_sums_of_wgmma(const std::string& behind, std::string& failure) {
   return right;
 }
 
+namespace {
+// The same with a in shared memory, and 128 columns: a[row][3] = row + 1 and b[3][n] = n, all else 0. swizzled: lines
+// of 128 bytes of a row, or, transposed, of a depth, whose pieces of 16 bytes are permuted by their number; 64 rows lie
+// 2048 bytes apart. Else a core matrix is 8 rows of 8 depths, or, transposed, 8 depths of 8 rows; the next depths
+// follow 128 bytes behind, the next rows 256.
+void sums_of_shared_wgmma(Tally& t, bool swizzled, bool transpose_a, bool transpose_b) {
+  std::string sums, sum_list;
+  for (int i = 0; i < 64; ++i) {
+    sums += fmt::format("mov.f32 %s{}, 0f00000000; ", i);
+    sum_list += fmt::format("{}%s{}", i ? ", " : "", i);
+  }
+  // Into %r2: where depth 3 of row %r0 lies in `tile`.
+  const auto place = [&](const char* tile, bool transposed) {
+    const std::string begin = fmt::format("mov.u32 %r2, {}; ", tile);
+    if (!swizzled)
+      return begin + fmt::format(
+                         "shr.u32 %r3, %r0, 3; shl.b32 %r3, %r3, 8; add.u32 %r2, %r2, %r3; and.b32 %r3, %r0, 7; "
+                         "shl.b32 %r3, %r3, {}; add.u32 %r2, %r2, %r3; add.u32 %r2, %r2, {}; ",
+                         transposed ? 1 : 4, transposed ? 48 : 6);
+    if (transposed)  // r / 64 * 2048 + 3 * 128 + (r / 8 % 8 ^ 3) * 16 + r % 8 * 2
+      return begin +
+             "shr.u32 %r3, %r0, 6; shl.b32 %r3, %r3, 11; add.u32 %r2, %r2, %r3; shr.u32 %r3, %r0, 3; and.b32 %r3, "
+             "%r3, 7; xor.b32 %r3, %r3, 3; shl.b32 %r3, %r3, 4; add.u32 %r2, %r2, %r3; and.b32 %r3, %r0, 7; shl.b32 "
+             "%r3, %r3, 1; add.u32 %r2, %r2, %r3; add.u32 %r2, %r2, 384; ";
+    return begin +  // r * 128 + r % 8 * 16 + 6
+           "shl.b32 %r3, %r0, 7; add.u32 %r2, %r2, %r3; and.b32 %r3, %r0, 7; shl.b32 %r3, %r3, 4; add.u32 %r2, %r2, "
+           "%r3; add.u32 %r2, %r2, 6; ";
+  };
+  const auto description = [&](const char* tile, const char* to) {
+    return fmt::format("mov.u32 %r3, {}; shr.u32 %r3, %r3, 4; cvt.u64.u32 {}, %r3; or.b64 {}, {}, {}; ", tile, to, to,
+                       to, swizzled ? "0x4000004000800000" : "0x1000080000");
+  };
+  std::string zero = "mov.u32 %r4, 0; shl.b32 %r5, %r0, 4; mov.u32 %r6, a; add.u32 %r5, %r5, %r6; ";
+  constexpr int kBytes = 8192 + 16384;
+  for (int i = 0; i < kBytes; i += 128 * 16)
+    zero += fmt::format("st.shared.v4.u32 [%r5+{}], {{%r4, %r4, %r4, %r4}}; ", i);
+  const std::string code =
+      zero + "bar.sync 0; mov.u32 %r6, a; add.u32 %r7, %r6, 8192; " + place("%r7", transpose_b) +
+      "cvt.rn.f32.u32 %f1, %r0; cvt.rn.bf16.f32 %h1, %f1; st.shared.u16 [%r2], %h1; " + place("%r6", transpose_a) +
+      "setp.lt.u32 %p1, %r0, 64; add.u32 %r4, %r0, 1; cvt.rn.f32.u32 %f1, %r4; " +
+      "cvt.rn.bf16.f32 %h1, %f1; @%p1 st.shared.u16 [%r2], %h1; fence.proxy.async.shared::cta; bar.sync 0; " +
+      description("%r6", "%rd9") + description("%r7", "%rd10") + sums +
+      "wgmma.fence.sync.aligned; wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 {" + sum_list +
+      fmt::format("}}, %rd9, %rd10, 1, 1, 1, {}, {}; ", int{transpose_a}, int{transpose_b}) + kWaitForSums +
+      "shl.b64 %rd4, %rd2, 2; add.s64 %rd5, %rd0, %rd4; mov.f32 %f4, 0f00000000; "
+      "st.global.v4.f32 [%rd5], {%s0, %s3, %s62, %f4};";
+  int right = 0;
+  std::string failure;
+  try {
+    std::string text = kernel_text(code, ".shared .align 1024 .b8 a[24576];\n");
+    text.insert(text.find(".reg .f64"), ".reg .f32 %s<64>;\n");
+    const auto out = run(text, {}, 128);
+    for (uint32_t thread = 0; thread < 128; ++thread) {
+      const uint32_t row = thread / 32 * 16 + thread % 32 / 4, q = thread % 4;
+      const auto sum = [&](uint32_t r, uint32_t n) { return bits(static_cast<float>((r + 1) * n)); };
+      right += out[thread * 4] == sum(row, 2 * q);
+      right += out[thread * 4 + 1] == sum(row + 8, 2 * q + 1);
+      right += out[thread * 4 + 2] == sum(row + 8, 120 + 2 * q);
+    }
+  } catch (const std::exception& e) {
+    failure = e.what();
+  }
+  t.expect(right == kSumsOfWgmma, fmt::format("wgmma.m64n128k16, swizzled {}, transposed {} {}: {} of {} sums {}",
+                                              swizzled, transpose_a, transpose_b, right, kSumsOfWgmma, failure));
+}
+}  // namespace
+
 void known_answers(Tally& t) {
   instruction_answers(t);
   all_matrix_answers(t);
@@ -383,6 +450,9 @@ void known_answers(Tally& t) {
   std::string failure;
   const int right = right_sums_of_wgmma(kWaitForSums, failure);
   t.expect(right == kSumsOfWgmma, fmt::format("wgmma.m64n256k16: {} of {} sums {}", right, kSumsOfWgmma, failure));
+  for (const bool swizzled : {false, true})
+    for (const bool a : {false, true})
+      for (const bool b : {false, true}) sums_of_shared_wgmma(t, swizzled, a, b);
 }
 
 }  // namespace duet::softgpu

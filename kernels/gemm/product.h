@@ -20,9 +20,13 @@ struct Product {
 // For f32 (product_f32.cu). multiprocessors: of the device; the tile is chosen by it.
 void enqueue_product_f32(const Product& p, const float* a, const float* b, const float* bias, float* c, float* pre,
                          int multiprocessors, cudaStream_t stream);
-// For __nv_bfloat16 (product_bf16.cu) and __half (product_f16.cu).
+// For __nv_bfloat16 (product_bf16.cu) and __half (product_f16.cu). The device chooses kernel and tile.
+struct HalfDevice {
+  int capability, multiprocessors;
+  cudaStream_t stream;
+};
 template <class T>
-void enqueue_product_half(const Product& p, const T* a, const T* b, const T* bias, T* c, T* pre, cudaStream_t stream);
+void enqueue_product_half(const Product& p, const T* a, const T* b, const T* bias, T* c, T* pre, const HalfDevice& on);
 
 // Enqueues the product of type T. Nothing is written for an empty c; k = 0 gives act(bias), or leaves c.
 template <class T>
@@ -30,7 +34,7 @@ void enqueue_product(const Product& p, const T* a, const T* b, const T* bias, T*
   if constexpr (sizeof(T) == 4)
     enqueue_product_f32(p, a, b, bias, c, pre, gpu.multiprocessors(), gpu.stream());
   else
-    enqueue_product_half<T>(p, a, b, bias, c, pre, gpu.stream());
+    enqueue_product_half<T>(p, a, b, bias, c, pre, {gpu.capability(), gpu.multiprocessors(), gpu.stream()});
 }
 
 // c = gelu'(h) (a b), and part[q] = the sums of the columns of rows q kPartRows to (q + 1) kPartRows of c, before they

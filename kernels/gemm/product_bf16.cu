@@ -5,7 +5,7 @@
 namespace duet::DUET_DEVICE {
 
 template void enqueue_product_half(const Product&, const __nv_bfloat16*, const __nv_bfloat16*, const __nv_bfloat16*,
-                                   __nv_bfloat16*, __nv_bfloat16*, cudaStream_t);
+                                   __nv_bfloat16*, __nv_bfloat16*, const HalfDevice&);
 
 template void enqueue_slope_product_half(const SlopeProduct&, const __nv_bfloat16*, const __nv_bfloat16*,
                                          const __nv_bfloat16*, __nv_bfloat16*, float*, cudaStream_t);

@@ -5,7 +5,7 @@
 namespace duet::DUET_DEVICE {
 
 template void enqueue_product_half(const Product&, const __half*, const __half*, const __half*, __half*, __half*,
-                                   cudaStream_t);
+                                   const HalfDevice&);
 
 template void enqueue_slope_product_half(const SlopeProduct&, const __half*, const __half*, const __half*, __half*,
                                          float*, cudaStream_t);

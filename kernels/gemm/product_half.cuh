@@ -1,30 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
 // The product of bf16 and f16: a block computes one 128 x 128 tile of c on the tensor cores (tile_half.cuh: mma.sync,
-// sums in f32). product_bf16.cu and product_f16.cu instantiate it, so that the two compile in parallel. Called through
-// product.h.
+// sums in f32), or, on Hopper, one of product_warpgroup.cuh. product_bf16.cu and product_f16.cu instantiate both, so
+// that the two types compile in parallel. Called through product.h.
 #pragma once
 #include "kernels/activation.cuh"
 #include "kernels/gemm/product.h"
+#include "kernels/gemm/product_warpgroup.cuh"
 #include "kernels/gemm/tile_half.cuh"
 
 namespace duet::DUET_DEVICE {
 
-// One operand, with the same meaning for a and b: `along` is m or n, `stride` the distance between elements along the
-// axis that is not contiguous. aligned: every chunk of 8 elements that starts at a multiple of 8 is aligned to 16
-// bytes.
-template <class T>
-struct HalfOperand {
-  const T* data;
-  int64_t matrix, along, stride;
-  bool aligned;
-};
-
-// sums += this thread's part of the tile at (i0, j0) of op(a) op(b). shared: Tile::kSharedBytes.
-template <class T, bool kTransA, bool kTransB>
+// sums += this thread's part of the tile at (i0, j0) of op(a) op(b). shared: Tile::kSharedBytes. kAligned: both operands
+// are.
+template <class T, bool kTransA, bool kTransB, bool kAligned>
 __device__ __forceinline__ void multiply_tile(const HalfOperand<T>& a, const HalfOperand<T>& b, int64_t batch,
                                               int64_t i0, int64_t j0, int64_t k, T* shared,
                                               typename TileHalf<T>::Sums& sums) {
   using Tile = TileHalf<T>;
+  if constexpr (kAligned)
+    return Tile::template multiply<kTransA, kTransB>(
+        (k + Tile::kDepth - 1) / Tile::kDepth, CopyPanel<T, Tile, Panel<!kTransA>, !kTransA>(a, batch, i0, k),
+        CopyPanel<T, Tile, Panel<kTransB>, kTransB>(b, batch, j0, k), shared, sums);
   // Loads an operand's chunks of a step.
   const auto loader = [&]<bool kDepthContiguous>(const HalfOperand<T>& o, int64_t first) {
     const T* matrix = o.data + batch * o.matrix;
@@ -45,7 +41,7 @@ __device__ __forceinline__ void multiply_tile(const HalfOperand<T>& a, const Hal
 
 // One block of 128 threads per tile, in the order of Tiles. 64 KiB of dynamic shared memory. c: (batch, m, n); pre: as
 // c, or null; bias: (n) or null. pairs: rows of c and pre allow accesses of two elements.
-template <class T, bool kTransA, bool kTransB>
+template <class T, bool kTransA, bool kTransB, bool kAligned>
 __global__ void __launch_bounds__(TileHalf<T>::kThreads, 2)
     product_kernel(HalfOperand<T> a, HalfOperand<T> b, const T* bias, T* c, T* pre, Tiles tiles, int64_t k, float alpha,
                    bool relu, bool accumulate, bool pairs) {
@@ -55,7 +51,7 @@ __global__ void __launch_bounds__(TileHalf<T>::kThreads, 2)
   const int64_t i0 = at.row * Tile::kTile, j0 = at.col * Tile::kTile, m = a.along, n = b.along;
 
   typename Tile::Sums sums = {};
-  multiply_tile<T, kTransA, kTransB>(a, b, at.batch, i0, j0, k, shared, sums);
+  multiply_tile<T, kTransA, kTransB, kAligned>(a, b, at.batch, i0, j0, k, shared, sums);
 
   // Bias and activation or the addition to c, then write back.
   c += at.batch * m * n;
@@ -92,7 +88,7 @@ __global__ void __launch_bounds__(TileHalf<T>::kThreads, 2)
 }
 
 // The same for SlopeProduct: c = gelu'(h) (a b), and part.
-template <class T>
+template <class T, bool kAligned>
 __global__ void __launch_bounds__(TileHalf<T>::kThreads, 2)
     slope_product_kernel(HalfOperand<T> a, HalfOperand<T> b, const T* h, T* c, float* part, Tiles tiles, int64_t k,
                          bool pairs) {
@@ -103,7 +99,7 @@ __global__ void __launch_bounds__(TileHalf<T>::kThreads, 2)
   const int64_t i0 = at.row * Tile::kTile, j0 = at.col * Tile::kTile, m = a.along, n = b.along;
 
   typename Tile::Sums sums = {};
-  multiply_tile<T, false, false>(a, b, 0, i0, j0, k, shared, sums);
+  multiply_tile<T, false, false, kAligned>(a, b, 0, i0, j0, k, shared, sums);
 
   // Multiply by the slope and write back. What is not in c adds 0.
   for_my_pairs(sums, [&](int i, int j, float& first, float& second) {
@@ -131,27 +127,23 @@ __global__ void __launch_bounds__(TileHalf<T>::kThreads, 2)
   });
 }
 
-// `along` is m or n of a product.
 template <class T>
-HalfOperand<T> half_operand(const T* data, int64_t along, int64_t depth, bool depth_contiguous) {
-  const int64_t stride = depth_contiguous ? depth : along;
-  return {data, along * depth, along, stride, stride % 8 == 0 && aligned16(data)};
-}
-
-template <class T>
-void enqueue_product_half(const Product& p, const T* a, const T* b, const T* bias, T* c, T* pre, cudaStream_t stream) {
+void enqueue_product_half(const Product& p, const T* a, const T* b, const T* bias, T* c, T* pre, const HalfDevice& on) {
   using Tile = TileHalf<T>;
   const HalfOperand<T> left = half_operand(a, p.m, p.k, !p.trans_a), right = half_operand(b, p.n, p.k, p.trans_b);
+  if (const int columns = columns_of_warpgroup(p, left, right, c, pre, on.capability, on.multiprocessors))
+    return enqueue_product_warpgroup(p, left, right, bias, c, pre, columns, on.stream);
   const bool pairs =
       p.n % 2 == 0 && reinterpret_cast<uintptr_t>(c) % 4 == 0 && reinterpret_cast<uintptr_t>(pre) % 4 == 0;
   const Tiles tiles{ceil_div(p.m, Tile::kTile), ceil_div(p.n, Tile::kTile)};
   const Grid grid{.blocks = p.batch * tiles.down * tiles.across,
                   .threads = Tile::kThreads,
                   .shared_bytes = Tile::kSharedBytes,
-                  .stream = stream};
+                  .stream = on.stream};
   const auto run = [&]<bool kTransA, bool kTransB>() {
-    launch(product_kernel<T, kTransA, kTransB>, grid, left, right, bias, c, pre, tiles, p.k, p.alpha, p.relu,
-           p.accumulate, pairs);
+    const bool aligned = left.aligned && right.aligned && p.k < kMaxCopiedDepth;
+    launch(aligned ? product_kernel<T, kTransA, kTransB, true> : product_kernel<T, kTransA, kTransB, false>, grid, left,
+           right, bias, c, pre, tiles, p.k, p.alpha, p.relu, p.accumulate, pairs);
   };
   if (p.trans_a)
     p.trans_b ? run.template operator()<true, true>() : run.template operator()<true, false>();
@@ -165,12 +157,14 @@ void enqueue_slope_product_half(const SlopeProduct& p, const T* a, const T* b, c
   using Tile = TileHalf<T>;
   const bool pairs = p.n % 2 == 0 && reinterpret_cast<uintptr_t>(c) % 4 == 0 && reinterpret_cast<uintptr_t>(h) % 4 == 0;
   const Tiles tiles{ceil_div(p.m, Tile::kTile), ceil_div(p.n, Tile::kTile)};
-  launch(slope_product_kernel<T>,
+  const HalfOperand<T> left = half_operand(a, p.m, p.k, true), right = half_operand(b, p.n, p.k, false);
+  const bool aligned = left.aligned && right.aligned && p.k < kMaxCopiedDepth;
+  launch(aligned ? slope_product_kernel<T, true> : slope_product_kernel<T, false>,
          Grid{.blocks = tiles.down * tiles.across,
               .threads = Tile::kThreads,
               .shared_bytes = Tile::kSharedBytes,
               .stream = stream},
-         half_operand(a, p.m, p.k, true), half_operand(b, p.n, p.k, false), h, c, part, tiles, p.k, pairs);
+         left, right, h, c, part, tiles, p.k, pairs);
 }
 
 }  // namespace duet::DUET_DEVICE

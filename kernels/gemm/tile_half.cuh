@@ -16,8 +16,8 @@ struct Panel {
   static constexpr int kElements = kTile * kDepth;
   // Depth contiguous: 128 rows (along m or n) of 4 chunks, so that two rows are 128 bytes. Else 32 rows (depth) of 16
   // chunks.
-  static constexpr int kChunks = kDepthContiguous ? kDepth / 8 : kTile / 8;
-  __device__ __forceinline__ static int offset(int row, int chunk) {
+  static constexpr int kLines = kDepthContiguous ? kTile : kDepth, kChunks = (kDepthContiguous ? kDepth : kTile) / 8;
+  __device__ __forceinline__ static constexpr int offset(int row, int chunk) {
     return row * kChunks * 8 + (chunk ^ (kDepthContiguous ? row / 2 % 4 : row % 8)) * 8;
   }
 };
@@ -61,10 +61,18 @@ __device__ __forceinline__ void for_column_sums(const float (&sums)[4][8][4], F&
 
 template <class T>
 struct TileHalf {
-  static constexpr int kTile = 128, kDepth = 32, kThreads = 128, kStages = 4;
+  static constexpr int kTile = 128, kDepth = 32, kThreads = 128, kStages = 4, kStepsApart = 1;
   static constexpr int kChunksPerThread = kTile * kDepth / 8 / kThreads;
   static constexpr int kSharedBytes = kStages * 2 * kTile * kDepth * int{sizeof(T)};  // 64 KiB, dynamic
   using Sums = float[4][8][4];  // of a warp: 4 x 8 products of 16 x 8
+
+  // A thread's chunks of each panel: lines `line`, line + kLineStep, ... at one chunk (copy_panel.cuh).
+  template <class P>
+  struct Share {
+    static constexpr int kLineStep = kThreads / P::kChunks, kChunkStep = P::kChunks, kPeriod = 1;
+    int line = static_cast<int>(threadIdx.x) / P::kChunks, chunk = static_cast<int>(threadIdx.x) % P::kChunks;
+  };
+  __device__ __forceinline__ static int first_step() { return 0; }
 
   // Calls f(row, chunk) for every chunk of a panel that this thread loads.
   template <bool kDepthContiguous, class F>

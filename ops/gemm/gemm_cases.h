@@ -42,6 +42,13 @@ inline Cases gemm_test_cases() {
       {"batch, b transposed", "batch:5 m:65 n:129 k:33 trans_b:1 alpha:0.5"},
       {"batch, a transposed", "batch:3 m:33 n:65 k:129 trans_a:1"},
   };
+  // wgmma: tiles of 128 rows and 128 or 256 columns, 64 depths at a time, by copies of 8 elements.
+  const Cases halves{
+      {"over a warpgroups' tile", "m:136 n:264 k:104"},
+      {"over a warpgroups' tile, b transposed", "batch:2 m:136 n:136 k:72 trans_b:1 alpha:0.5"},
+      {"over a warpgroups' tile, a transposed, odd depth", "m:136 n:264 k:71 trans_a:1"},
+      {"over a warpgroups' tile, both transposed", "m:264 n:136 k:328 trans_a:1 trans_b:1"},
+  };
   const Cases int8{
       {"one product", "m:1 n:1 k:1"},
       {"empty sums are 0", "m:3 n:5 k:0"},
@@ -72,7 +79,8 @@ inline Cases gemm_test_cases() {
       {"one NaN, the last", "m:5 n:48 k:64 trans_b:1 b=last:nan"},
   };
   return concat({across(kAllPrecisions, all_precisions), across(kFloatTypes, floats), across(kF32AndBf16, f32_and_bf16),
-                 with("dtype:i8", int8), with("dtype:f8e4m3", float8)});
+                 across(Words{"dtype:bf16", "dtype:f16"}, halves), with("dtype:i8", int8),
+                 with("dtype:f8e4m3", float8)});
 }
 
 inline Cases gemm_cases(Scale scale) {

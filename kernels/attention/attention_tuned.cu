@@ -57,7 +57,12 @@ Plan attention_tuned(const Attention& p, GpuContext& gpu) {
                enqueue_decode(mask, tensors, parts, t.workspace(sums), gpu.stream());
                return;
              }
-             for_mask(p, t, A::lengths, [&](const auto& mask) { enqueue_flash(mask, tensors, gpu.stream()); });
+             for_mask(p, t, A::lengths, [&](const auto& mask) {
+               if constexpr (sizeof(T) == 2)
+                 enqueue_flash(mask, tensors, FlashDevice{gpu.capability(), gpu.stream()});
+               else
+                 enqueue_flash(mask, tensors, gpu.stream());
+             });
            })
         .with(parts == 0 ? "" : "keys of a head in " + std::to_string(parts) + " parts", std::move(workspace));
   });

@@ -96,6 +96,8 @@ void for_mask(const AttentionShape& p, const Args& t, Slot lengths, F&& f) {
     f(Flash(p));
 }
 
+inline constexpr float kLog2e = 1.4426950408889634f;
+
 // Queries or keys of a head: the forward pass indexes a head's elements in 32 bits.
 inline constexpr int64_t kMaxFlashRows = int64_t{1} << 23;
 inline constexpr int64_t kMaxFlashDepth = 128;  // features of a head: limited by shared memory and registers of a tile
@@ -129,9 +131,13 @@ template <class F>  // Flash, MaskedFlash
 void enqueue_flash(const F& p, const FlashTensors<float>& t, cudaStream_t stream);
 template <class F>
 void enqueue_flash_backward(const F& p, const FlashGradients<float>& t, cudaStream_t stream);
-// flash_half.cu, for __nv_bfloat16 and __half
+// flash_half.cu, for __nv_bfloat16 and __half. The device chooses the kernel.
+struct FlashDevice {
+  int capability;
+  cudaStream_t stream;
+};
 template <class F, class T>
-void enqueue_flash(const F& p, const FlashTensors<T>& t, cudaStream_t stream);
+void enqueue_flash(const F& p, const FlashTensors<T>& t, const FlashDevice& on);
 FlashDqSpace flash_dq_space_half(const AttentionShape& p);
 template <class F, class T>  // shared_bytes: those that a block may have
 void enqueue_flash_backward(const F& p, const FlashGradients<T>& t, int64_t shared_bytes, cudaStream_t stream);

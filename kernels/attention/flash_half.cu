@@ -6,6 +6,7 @@
 // of a window, and at the end of a sequence; tiles that no row of a block sees are not read. Exponentials are powers of
 // 2, with log2 e in their factor. Sums are f32; probabilities and ds are rounded to T.
 #include "kernels/attention/flash.h"
+#include "kernels/attention/flash_warpgroup.cuh"
 #include "kernels/vector.cuh"
 #include "simt/approximate.h"
 #include "simt/mma.h"
@@ -13,8 +14,6 @@
 
 namespace duet::DUET_DEVICE {
 namespace {
-
-constexpr float kLog2e = 1.4426950408889634f;
 
 template <class T>
 __device__ __forceinline__ uint32_t pack_pair(float first, float second) {
@@ -554,8 +553,14 @@ void enqueue_backward(const F& p, const FlashGradients<T>& t, cudaStream_t strea
 }  // namespace
 
 template <class F, class T>
-void enqueue_flash(const F& p, const FlashTensors<T>& t, cudaStream_t stream) {
-  if (rows_aligned<T>(p, {t.q, t.k, t.v}))
+void enqueue_flash(const F& p, const FlashTensors<T>& t, const FlashDevice& on) {
+  const cudaStream_t stream = on.stream;
+  const bool aligned = rows_aligned<T>(p, {t.q, t.k, t.v});
+  if (aligned && has_wgmma(on.capability) && p.Tq > 64 && p.Tk > 64) {
+    const bool pairs = pairs_aligned<T>(p, {t.y});
+    p.D <= 64 ? enqueue_forward_warpgroup<T, 64>(p, t, pairs, stream)
+              : enqueue_forward_warpgroup<T, 128>(p, t, pairs, stream);
+  } else if (aligned)
     p.D <= 64 ? enqueue_forward<64, true>(p, t, stream) : enqueue_forward<128, true>(p, t, stream);
   else
     p.D <= 64 ? enqueue_forward<64, false>(p, t, stream) : enqueue_forward<128, false>(p, t, stream);
@@ -578,12 +583,12 @@ void enqueue_flash_backward(const F& p, const FlashGradients<T>& t, int64_t shar
         ? enqueue_backward<128, true>(p, t, stream)
         : enqueue_backward<128, false>(p, t, stream);
 }
-template void enqueue_flash(const Flash&, const FlashTensors<__nv_bfloat16>&, cudaStream_t);
-template void enqueue_flash(const Flash&, const FlashTensors<__half>&, cudaStream_t);
+template void enqueue_flash(const Flash&, const FlashTensors<__nv_bfloat16>&, const FlashDevice&);
+template void enqueue_flash(const Flash&, const FlashTensors<__half>&, const FlashDevice&);
 template void enqueue_flash_backward(const Flash&, const FlashGradients<__nv_bfloat16>&, int64_t, cudaStream_t);
 template void enqueue_flash_backward(const Flash&, const FlashGradients<__half>&, int64_t, cudaStream_t);
-template void enqueue_flash(const MaskedFlash&, const FlashTensors<__nv_bfloat16>&, cudaStream_t);
-template void enqueue_flash(const MaskedFlash&, const FlashTensors<__half>&, cudaStream_t);
+template void enqueue_flash(const MaskedFlash&, const FlashTensors<__nv_bfloat16>&, const FlashDevice&);
+template void enqueue_flash(const MaskedFlash&, const FlashTensors<__half>&, const FlashDevice&);
 template void enqueue_flash_backward(const MaskedFlash&, const FlashGradients<__nv_bfloat16>&, int64_t, cudaStream_t);
 template void enqueue_flash_backward(const MaskedFlash&, const FlashGradients<__half>&, int64_t, cudaStream_t);
 

@@ -11,6 +11,7 @@
 #include "kernels/gemm/product.h"
 #include "kernels/gemm/tile_f32.cuh"
 #include "kernels/gemm/tile_half.cuh"
+#include "kernels/gemm/tile_warpgroup.cuh"
 #include "ops/conv/conv2d_backward.h"
 
 namespace duet::DUET_DEVICE {
@@ -308,6 +309,76 @@ __global__ void __launch_bounds__(TileHalf<T>::kThreads, 2)
   });
 }
 
+// The same on Hopper, by wgmma: one block of 384 threads per tile of 128 pixels by kColumns input channels.
+template <class T, int kColumns>
+__global__ void __launch_bounds__(TileWarpgroup<T, kColumns>::kThreads, 1)
+    data_warpgroup_kernel(const T* filter, const T* dy, T* dx, Phase phase, Tiles tiles) {
+  using Tile = TileWarpgroup<T, kColumns>;
+  using Gradient = typename Tile::template PanelA<true>;
+  using Filter = typename Tile::template PanelB<false>;
+  using Share = typename Tile::template Share<Gradient>;
+  DUET_DYN_SHARED(T, shared);
+  DUET_SHARED(Phase::Window, windows, [Tile::kRows]);
+  const Geometry& g = phase.g;
+  const auto at = tiles.at(blockIdx.x);
+  const int64_t p0 = at.row * Tile::kRows, c0 = at.col * kColumns;
+  const T* rows = filter + at.batch * g.group_k * g.depth;
+  if (threadIdx.x < Tile::kRows) windows[threadIdx.x] = phase.window<true>(p0 + threadIdx.x, at.batch);
+  __syncthreads();
+
+  const auto load_gradient = [&](T* panel, int64_t step) {
+    const Share share;
+#pragma unroll
+    for (int j = 0; j < Gradient::kChunks; j += Share::kChunkStep) {
+      const int chunk = share.chunk + j;
+      const int64_t d = step * Tile::kDepth + chunk * 8;
+      const bool exists = d < phase.depth;
+      const Phase::Tap tap = phase.tap<true>(phase.digits_at<true>(exists ? d : 0));
+#pragma unroll 8
+      for (int i = 0; i < Gradient::kLines; i += Share::kLineStep) {
+        const Phase::Window window = windows[share.line + i];
+        T* to = panel + Gradient::offset(share.line + i, chunk);
+        if (exists && phase.inside(window, tap))
+          cp_async16(to, dy + window.origin + tap.gradient);
+        else
+          store_pack(to, Pack<T>{});
+      }
+    }
+  };
+  const auto load_filter = [&](T* panel, int64_t step) {
+    const Share share;
+#pragma unroll 4
+    for (int i = 0; i < Filter::kLines; i += Share::kLineStep) {
+      const int64_t d = step * Tile::kDepth + share.line + i;
+      const bool exists = d < phase.depth;
+      const T* from = rows + phase.tap<true>(phase.digits_at<true>(exists ? d : 0)).filter;
+#pragma unroll
+      for (int j = 0; j < Filter::kChunks; j += Share::kChunkStep) {
+        const int64_t c = c0 + (share.chunk + j) * 8;
+        T* to = panel + Filter::offset(share.line + i, share.chunk + j);
+        if (exists && c < g.group_c)
+          cp_async16(to, from + c);
+        else
+          store_pack(to, Pack<T>{});
+      }
+    }
+  };
+  typename Tile::Sums sums = {};
+  Tile::template multiply<false, false>((phase.depth + Tile::kDepth - 1) / Tile::kDepth, load_gradient, load_filter,
+                                        shared, sums);
+
+  // Write back.
+  Tile::for_my_results(sums, shared, [&](int i, int j, const float(&sum)[8]) {
+    const auto to = phase.pixel(p0 + i);
+    const int64_t c = c0 + j;
+    if (to.image < 0 || c >= g.group_c) return;
+    Pack<T> pack;
+#pragma unroll
+    for (int e = 0; e < 8; ++e) pack.at[e] = T(sum[e]);
+    store_pack(dx + phase.result<true>(to, at.batch * g.group_c + c), pack);
+  });
+}
+
 Plan conv2d_backward_data_tuned(const Conv2dBackwardData& problem, GpuContext& gpu) {
   using P = Conv2dBackwardData;
   const Conv2d& p = problem.conv;
@@ -338,6 +409,16 @@ Plan conv2d_backward_data_tuned(const Conv2dBackwardData& problem, GpuContext& g
                              .stream = gpu.stream()};
                };
                if constexpr (sizeof(T) == 2) {
+                 if (half && aligned16(filter, dy, dx) && takes_warpgroups(gpu.capability(), phase.depth)) {
+                   const auto by_columns = [&]<int kColumns>() {
+                     using Tile = TileWarpgroup<T, kColumns>;
+                     const Tiles tiles{ceil_div(phase.pixels, Tile::kRows), ceil_div(channels, kColumns)};
+                     launch(data_warpgroup_kernel<T, kColumns>, grid(tiles, Tile::kThreads, Tile::kSharedBytes), filter,
+                            dy, dx, phase, tiles);
+                   };
+                   channels <= 64 ? by_columns.template operator()<64>() : by_columns.template operator()<128>();
+                   continue;
+                 }
                  if (half && aligned16(filter, dy, dx)) {
                    const Tiles tiles{ceil_div(phase.pixels, 128), ceil_div(channels, 128)};
                    launch(data_half_kernel<T>, grid(tiles, TileHalf<T>::kThreads, TileHalf<T>::kSharedBytes), filter,

@@ -9,7 +9,9 @@
 #include "kernels/conv/geometry.cuh"
 #include "kernels/gemm/product.h"
 #include "kernels/gemm/tile_f32.cuh"
+#include "kernels/gemm/copy_panel.cuh"
 #include "kernels/gemm/tile_half.cuh"
+#include "kernels/gemm/tile_warpgroup.cuh"
 #include "kernels/reduction/columns.cuh"
 #include "ops/conv/conv2d_backward.h"
 
@@ -206,6 +208,64 @@ __global__ void __launch_bounds__(TileHalf<T>::kThreads, 2)
   });
 }
 
+// The same on Hopper, by wgmma: one block of 384 threads per tile of 128 output channels by 128 depths, and part.
+template <class T>
+__global__ void __launch_bounds__(TileWarpgroup<T, 128>::kThreads, 1)
+    filter_warpgroup_kernel(const T* x, const T* dy, float* out, Geometry g, Tiles tiles, Parts parts) {
+  using Tile = TileWarpgroup<T, 128>;
+  using Gradient = typename Tile::template PanelA<false>;
+  using Input = typename Tile::template PanelB<false>;
+  using Share = typename Tile::template Share<Input>;
+  DUET_DYN_SHARED(T, shared);
+  const auto at = tiles.at(blockIdx.x);
+  const int64_t k0 = at.row * Tile::kRows, d0 = at.col * Tile::kColumns;
+  const Part part = parts.at(blockIdx.y, g.pixels);
+
+  // This thread's chunks are under the same taps in every step.
+  constexpr int kChunks = Input::kChunks / Share::kChunkStep;
+  const Share share;
+  Geometry::Shift shift[kChunks];
+#pragma unroll
+  for (int j = 0; j < kChunks; ++j) {
+    const int64_t d = d0 + (share.chunk + j * Share::kChunkStep) * 8;
+    shift[j] = g.shift<true>(g.tap(d < g.depth ? d : 0));
+    if (d >= g.depth) shift[j].down = 1 << 30;  // outside of x
+  }
+  const T* channels = x + g.first_channel<true>(at.batch);
+  const auto load_input = [&](T* panel, int64_t step) {
+#pragma unroll 4
+    for (int i = 0; i < Input::kLines; i += Share::kLineStep) {
+      const int64_t p = part.first + step * Tile::kDepth + share.line + i;
+      const bool exists = p < part.last;
+      const Geometry::Window window = g.window<true>(g.place_at(exists ? p : 0));
+#pragma unroll
+      for (int j = 0; j < kChunks; ++j) {
+        T* to = panel + Input::offset(share.line + i, share.chunk + j * Share::kChunkStep);
+        if (exists && g.inside(window, shift[j]))
+          cp_async16(to, channels + window.origin + shift[j].elements);
+        else
+          store_pack(to, Pack<T>{});
+      }
+    }
+  };
+  // dy from the part's first pixel and the group's first channel on.
+  const HalfOperand<T> gradient{dy + part.first * g.k + at.batch * g.group_k, 0, g.group_k, g.k, true};
+  typename Tile::Sums sums = {};
+  Tile::template multiply<true, false>((part.last - part.first + Tile::kDepth - 1) / Tile::kDepth,
+                                       CopyPanel<T, Tile, Gradient, false>(gradient, 0, k0, part.last - part.first),
+                                       load_input, shared, sums);
+
+  // Write back. depth is a multiple of 8.
+  out += (int64_t{blockIdx.y} * g.k + at.batch * g.group_k) * g.depth;
+  Tile::for_my_results(sums, shared, [&](int i, int j, const float(&sum)[8]) {
+    const int64_t k = k0 + i, d = d0 + j;
+    if (k >= g.group_k || d >= g.depth) return;
+#pragma unroll
+    for (int e = 0; e < 8; e += 4)
+      store_pack(out + k * g.depth + d + e, Pack<float>{{sum[e], sum[e + 1], sum[e + 2], sum[e + 3]}});
+  });
+}
+
 Plan conv2d_backward_filter_tuned(const Conv2dBackwardFilter& problem, GpuContext& gpu) {
   using P = Conv2dBackwardFilter;
   const Conv2d& p = problem.conv;
@@ -221,7 +281,7 @@ Plan conv2d_backward_filter_tuned(const Conv2dBackwardFilter& problem, GpuContex
     const auto blocks_of = [&](int64_t side) { return p.groups * tiles_of(side).down * tiles_of(side).across; };
     const int64_t side = half || (g.group_k > 64 && blocks_of(128) >= gpu.multiprocessors()) ? 128 : 64;
     // Two blocks for every multiprocessor, but no part shorter than kMinPixels pixels.
-    constexpr int64_t kMinPixels = 256, kUnit = 32;
+    constexpr int64_t kMinPixels = 256, kUnit = 64;
     const int64_t wanted = std::min(ceil_div(2 * gpu.multiprocessors(), blocks_of(side)), g.pixels / kMinPixels);
     const int64_t size = ceil_div(ceil_div(g.pixels, std::max<int64_t>(1, wanted)), kUnit) * kUnit;
     const Parts parts{std::max<int64_t>(1, ceil_div(g.pixels, std::max<int64_t>(1, size))), size};
@@ -230,7 +290,7 @@ Plan conv2d_backward_filter_tuned(const Conv2dBackwardFilter& problem, GpuContex
     const auto partial = workspace.add<float>(direct ? 0 : parts.count * elements);
     const Tiles tiles = tiles_of(side);
     const Grid grid{.blocks = {blocks_of(side), parts.count}, .threads = 256, .stream = gpu.stream()};
-    return Plan([=](Args t) {
+    return Plan([=, &gpu](Args t) {
              const T *x = t[P::x].as<const T>(), *dy = t[P::dy].as<const T>();
              T* dw = t[P::dw].as<T>();
              const auto run = [&]<class Out>(Out* out) {
@@ -249,14 +309,22 @@ Plan conv2d_backward_filter_tuned(const Conv2dBackwardFilter& problem, GpuContex
              if (direct) return run(dw);
              float* out = t.workspace(partial);
              bool done = false;
-             if constexpr (sizeof(T) == 2)
-               if (half && aligned16(x, dy)) {
+             if constexpr (sizeof(T) == 2) {
+               if (half && aligned16(x, dy) && takes_warpgroups(gpu.capability(), parts.pixels)) {
+                 using Tile = TileWarpgroup<T, 128>;
+                 Grid wide = grid;
+                 wide.threads = Tile::kThreads;
+                 wide.shared_bytes = Tile::kSharedBytes;
+                 launch(filter_warpgroup_kernel<T>, wide, x, dy, out, g, tiles, parts);
+                 done = true;
+               } else if (half && aligned16(x, dy)) {
                  Grid narrow = grid;
                  narrow.threads = TileHalf<T>::kThreads;
                  narrow.shared_bytes = TileHalf<T>::kSharedBytes;
                  launch(filter_half_kernel<T>, narrow, x, dy, out, g, g.places.digits(kHalfRows<T>), tiles, parts);
                  done = true;
                }
+             }
              if (!done) run(out);
              launch_add_parts<1>(grid.stream, out, parts.count, elements, StoreSum<T>{dw});
            })

@@ -2,11 +2,14 @@
 // conv2d and conv2d_bias: convolution as a matrix product whose second operand, (taps and channels) x pixels, is never
 // stored: blocks gather it from x while they multiply (implicit GEMM; Chetlur et al., arXiv:1410.0759). A block
 // computes one tile of output channels x pixels: by register tiling in f32, or on the tensor cores for channels-last
-// bf16 and f16 whose groups have a multiple of 8 channels. Bias and relu are applied before a tile is stored.
+// bf16 and f16 whose groups have a multiple of 8 channels (mma.sync, or wgmma on Hopper). Bias and relu are applied
+// before a tile is stored.
 #include "kernels/conv/geometry.cuh"
 #include "kernels/gemm/product.h"
 #include "kernels/gemm/tile_f32.cuh"
+#include "kernels/gemm/copy_panel.cuh"
 #include "kernels/gemm/tile_half.cuh"
+#include "kernels/gemm/tile_warpgroup.cuh"
 #include "ops/conv/conv2d_bias.h"
 
 namespace duet::DUET_DEVICE {
@@ -187,6 +190,57 @@ __global__ void __launch_bounds__(TileHalf<T>::kThreads, 2)
   });
 }
 
+// The same on Hopper, by wgmma: one block of 384 threads per tile of 128 pixels by kColumns output channels. group_k is
+// a multiple of 8, and y is aligned to 16 bytes, too.
+template <class T, int kColumns>
+__global__ void __launch_bounds__(TileWarpgroup<T, kColumns>::kThreads, 1)
+    conv2d_warpgroup_kernel(const T* x, const T* filter, const T* bias, T* y, Geometry g, Tiles tiles, bool relu) {
+  using Tile = TileWarpgroup<T, kColumns>;
+  using Pixels = typename Tile::template PanelA<true>;
+  using Filter = typename Tile::template PanelB<true>;
+  using Share = typename Tile::template Share<Pixels>;
+  DUET_DYN_SHARED(T, shared);
+  DUET_SHARED(Geometry::Window, windows, [Tile::kRows]);
+  const auto at = tiles.at(blockIdx.x);
+  const int64_t p0 = at.row * Tile::kRows, k0 = at.col * kColumns;
+  if (threadIdx.x < Tile::kRows) windows[threadIdx.x] = g.window<true>(p0 + threadIdx.x, at.batch);
+  __syncthreads();
+
+  const auto load_pixels = [&](T* panel, int64_t step) {
+    const Share share;
+#pragma unroll
+    for (int j = 0; j < Pixels::kChunks; j += Share::kChunkStep) {
+      const int chunk = share.chunk + j;
+      const int64_t d = step * Tile::kDepth + chunk * 8;
+      const bool exists = d < g.depth;
+      const Geometry::Shift shift = g.shift<true>(g.tap(exists ? d : 0));
+#pragma unroll 8
+      for (int i = 0; i < Pixels::kLines; i += Share::kLineStep) {
+        const Geometry::Window window = windows[share.line + i];
+        T* to = panel + Pixels::offset(share.line + i, chunk);
+        if (exists && g.inside(window, shift))
+          cp_async16(to, x + window.origin + shift.elements);
+        else
+          store_pack(to, Pack<T>{});
+      }
+    }
+  };
+  const HalfOperand<T> rows{filter, int64_t{g.group_k} * g.depth, g.group_k, g.depth, true};
+  typename Tile::Sums sums = {};
+  Tile::template multiply<false, true>((g.depth + Tile::kDepth - 1) / Tile::kDepth, load_pixels,
+                                       CopyPanel<T, Tile, Filter, true>(rows, at.batch, k0, g.depth), shared, sums);
+
+  // Write back.
+  Tile::for_my_results(sums, shared, [&](int i, int j, const float(&sum)[8]) {
+    const int64_t p = p0 + i, k = k0 + j, channel = at.batch * g.group_k + k;
+    if (p >= g.pixels || k >= g.group_k) return;
+    Pack<T> pack;
+#pragma unroll
+    for (int e = 0; e < 8; ++e) pack.at[e] = T(activated(sum[e], bias, channel + e, relu));
+    store_pack(y + p * g.k + channel, pack);
+  });
+}
+
 Plan plan(const Conv2d& p, const Conv2dLayer& layer, GpuContext& gpu) {
   if (p.math == Math::tf32) return Unsupported{"math tf32"};
   if (const char* reason = too_large(p)) return Unsupported{reason};
@@ -207,6 +261,15 @@ Plan plan(const Conv2d& p, const Conv2dLayer& layer, GpuContext& gpu) {
       };
       if constexpr (sizeof(T) == 2) {
         if (g.channels_last && g.group_c % 8 == 0 && g.depth > 0 && aligned16(x, filter)) {
+          if (takes_warpgroups(gpu.capability(), g.depth) && g.group_k % 8 == 0 && aligned16(y)) {
+            const auto by_columns = [&]<int kColumns>() {
+              using Tile = TileWarpgroup<T, kColumns>;
+              const Tiles tiles{ceil_div(g.pixels, Tile::kRows), ceil_div(g.group_k, kColumns)};
+              launch(conv2d_warpgroup_kernel<T, kColumns>, grid(tiles, Tile::kThreads, Tile::kSharedBytes), x, filter,
+                     bias, y, g, tiles, layer.relu);
+            };
+            return g.group_k <= 64 ? by_columns.template operator()<64>() : by_columns.template operator()<128>();
+          }
           const Tiles tiles{ceil_div(g.pixels, 128), ceil_div(g.group_k, 128)};
           const bool pairs = g.group_k % 2 == 0 && reinterpret_cast<uintptr_t>(y) % 4 == 0;
           return launch(conv2d_half_kernel<T>, grid(tiles, TileHalf<T>::kThreads, TileHalf<T>::kSharedBytes), x, filter,

@@ -22,23 +22,29 @@ struct TileInt8 {
   // begin at multiples of 16 bytes.
   __device__ __forceinline__ static void load(int8_t* panel, const int8_t* matrix, int64_t first_row, int64_t rows,
                                               int64_t depth, int64_t step, bool aligned) {
-    constexpr int kChunks = kDepth / kChunk;
+    // This thread's chunks lie at one depth, kRows rows apart.
+    constexpr int kChunks = kDepth / kChunk, kRows = kThreads / kChunks;
+    const int row = static_cast<int>(threadIdx.x) / kChunks, chunk = static_cast<int>(threadIdx.x) % kChunks;
+    const int64_t at = step * kDepth + chunk * kChunk, along = first_row + row;
+    const int exist = static_cast<int>(max(int64_t{0}, min(int64_t{kChunk}, depth - at)));
+    const int there = static_cast<int>(max(int64_t{0}, min(int64_t{kTile}, rows - along)));  // rows from `along` on
+    const int8_t* from = matrix + along * depth + at;
+    int8_t* to = panel + offset(row, chunk);
+    if (aligned) {  // exist is 16 or 0
 #pragma unroll
-    for (int c = 0; c < kTile * kChunks / kThreads; ++c) {
-      const int index = static_cast<int>(threadIdx.x) + c * kThreads;
-      const int row = index / kChunks, chunk = index % kChunks;
-      const int64_t at = step * kDepth + chunk * kChunk, along = first_row + row;
-      const int exist = along < rows ? static_cast<int>(max(int64_t{0}, min(int64_t{kChunk}, depth - at))) : 0;
-      const int8_t* from = matrix + along * depth + at;
-      int8_t* to = panel + offset(row, chunk);
-      if (aligned) {
-        cp_async16(to, exist > 0 ? from : matrix, exist);
-      } else {
-        Pack<int8_t> pack;
+      for (int r = 0; r < kTile; r += kRows, from += kRows * depth)
+        if (r < there && exist > 0)
+          cp_async16(to + offset(r, 0), from);
+        else
+          store_pack(to + offset(r, 0), Pack<int8_t>{});
+      return;
+    }
 #pragma unroll
-        for (int e = 0; e < kChunk; ++e) pack.at[e] = e < exist ? from[e] : int8_t{0};
-        store_pack(to, pack);
-      }
+    for (int r = 0; r < kTile; r += kRows, from += kRows * depth) {
+      Pack<int8_t> pack;
+#pragma unroll
+      for (int e = 0; e < kChunk; ++e) pack.at[e] = r < there && e < exist ? from[e] : int8_t{0};
+      store_pack(to + offset(r, 0), pack);
     }
   }
 

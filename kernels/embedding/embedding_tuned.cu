@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Forward: one warp per row of y. Backward: the tokens are first sorted by word, stably and 8 bits of the word at a
+// Forward: a warp per row of y, or a part of one where rows are short. Backward: the tokens are first sorted by word, stably and 8 bits of the word at a
 // time (a radix sort: sort_count_kernel, start_kernel, sort_scatter_kernel). Then a warp adds the rows of dy of a word
 // in the order of the tokens, so that the result is the same in every run. The tokens of a frequent word, such as
 // padding, are divided among many warps first (pieces_kernel).
+#include <algorithm>
+#include <bit>
+
 #include "core/context.h"
 #include "kernels/vector.cuh"
 #include "ops/embedding/embedding.h"
@@ -12,22 +15,18 @@ namespace {
 constexpr int kLanes = 32, kRows = 8;    // threads of a block
 constexpr int64_t kMaxAdditions = 1024;  // of a thread in one f32 sum: fewer than ops/summation.h allows
 
-Grid rows_grid(int64_t rows, cudaStream_t stream) {
-  return {.blocks = ceil_div(rows, kRows), .threads = {kLanes, kRows}, .stream = stream};
-}
-
-// A rows_grid(tokens), no shared memory. cols is a multiple of kSize, and rows are aligned to kSize elements. token:
-// (B, T), table: (words, cols), position: (T, cols) or null, y: (B, T, cols).
+// A row of threads, at most 32, for each token, no shared memory. cols is a multiple of kSize, and rows are aligned to
+// kSize elements. token: (B, T), table: (words, cols), position: (T, cols) or null, y: (B, T, cols).
 template <class T, int kSize>
 __global__ void __launch_bounds__(kLanes* kRows)
     embedding_kernel(const int32_t* token, const T* table, const T* position, T* y, int64_t tokens, int64_t length,
                      int64_t words, int64_t cols) {
-  const int64_t row = int64_t{blockIdx.x} * kRows + threadIdx.y;
+  const int64_t row = int64_t{blockIdx.x} * blockDim.y + threadIdx.y;
   if (row >= tokens) return;
   const int64_t word = token[row];
   const bool known = word >= 0 && word < words;
 #pragma unroll 4
-  for (int64_t c = threadIdx.x * kSize; c < cols; c += kLanes * kSize) {
+  for (int64_t c = threadIdx.x * kSize; c < cols; c += blockDim.x * kSize) {
     Pack<T, kSize> pack;
 #pragma unroll
     for (int e = 0; e < kSize; ++e) pack.at[e] = T(0.0f);
@@ -48,8 +47,11 @@ Plan embedding_tuned(const Embedding& p, GpuContext& gpu) {
       const T *table = t[P::table].as<const T>(), *position = p.position ? t[P::place].as<const T>() : nullptr;
       T* y = t[P::y].as<T>();
       const auto run = [&]<int kSize>() {
-        launch(embedding_kernel<T, kSize>, rows_grid(p.tokens(), stream), t[P::token].as<const int32_t>(), table,
-               position, y, p.tokens(), p.T, p.V, p.C);
+        const int64_t lanes = std::min<int64_t>(kLanes, std::bit_ceil(static_cast<uint64_t>(ceil_div(p.C, kSize))));
+        const int64_t rows = kLanes * kRows / lanes;
+        const Grid grid{.blocks = ceil_div(p.tokens(), rows), .threads = {lanes, rows}, .stream = stream};
+        launch(embedding_kernel<T, kSize>, grid, t[P::token].as<const int32_t>(), table, position, y, p.tokens(), p.T,
+               p.V, p.C);
       };
       if (p.C % kPack<T> == 0 && aligned16(table, position, y))
         run.template operator()<kPack<T>>();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// nchw: one warp per plane, whose lanes read neighbouring pixels. nhwc: column sums (columns.cuh), in which the pixels
+// nchw: one warp per plane, whose lanes read neighbouring pixels; of small planes, a quarter of a warp. nhwc: column sums (columns.cuh), in which the pixels
 // of an image are the rows of a part. Backward: one thread per pack of dx.
 #include "kernels/pool/pool2d.cuh"
 #include "kernels/reduction/columns.cuh"
@@ -10,20 +10,23 @@ namespace {
 constexpr int kLanes = 32, kRows = 8;    // threads of a block
 constexpr int64_t kMaxAdditions = 1024;  // of one thread; ops/summation.h allows twice as many
 
-// Blocks of (32, 8), a warp for each of 8 planes, no shared memory. x: (planes, pixels), y: (planes).
-template <class T>
+// Blocks of 256 threads, kThreads in a row for each plane, no shared memory. x: (planes, pixels), y: (planes).
+template <class T, int kThreads>
 __global__ void __launch_bounds__(kLanes* kRows)
     planes_kernel(const T* x, T* y, int64_t planes, int64_t pixels, float inv_pixels) {
-  const int64_t plane = int64_t{blockIdx.x} * kRows + threadIdx.y;
-  if (plane >= planes) return;  // for a whole warp; no barrier follows
+  const int64_t plane = int64_t{blockIdx.x} * (kLanes * kRows / kThreads) + threadIdx.y;
+  const bool exists = plane < planes;  // lanes of other planes of the warp may exist
   float sum = 0;
-  for_row<kLanes, kPack<T>>(x + plane * pixels, pixels, [&]<int kWidth>(const Pack<T, kWidth>& pack, int64_t) {
+  if (exists)
+    for_row<kThreads, kPack<T>>(x + plane * pixels, pixels, [&]<int kWidth>(const Pack<T, kWidth>& pack, int64_t) {
 #pragma unroll
-    for (int e = 0; e < kWidth; ++e) sum += float(pack.at[e]);
-  });
-  sum = warp_reduce<SumOp>(sum);
-  if (threadIdx.x == 0) y[plane] = T(sum * inv_pixels);
+      for (int e = 0; e < kWidth; ++e) sum += float(pack.at[e]);
+    });
+#pragma unroll
+  for (int distance = kThreads / 2; distance > 0; distance /= 2) sum += __shfl_xor_sync(~0u, sum, distance);
+  if (exists && threadIdx.x == 0) y[plane] = T(sum * inv_pixels);
 }
+constexpr int64_t kSmallPlane = 256;  // pixels
 
 // nhwc: the mean of a channel in an image, as a Store of columns.cuh: a part is an image. y: (images, depth).
 template <class T>
@@ -45,10 +48,14 @@ Plan global_avg_pool_tuned(const GlobalAvgPool& p, GpuContext& gpu) {
       const T* x = t[GlobalAvgPool::x].as<const T>();
       T* y = t[GlobalAvgPool::y].as<T>();
       const float inv_pixels = 1 / static_cast<float>(std::max<int64_t>(1, p.pixels()));
-      if (p.depth() == 1)
-        launch(planes_kernel<T>,
-               Grid{.blocks = ceil_div(p.images(), kRows), .threads = {kLanes, kRows}, .stream = stream}, x, y,
+      const auto planes = [&]<int kThreads>() {
+        constexpr int kPlanes = kLanes * kRows / kThreads;
+        launch(planes_kernel<T, kThreads>,
+               Grid{.blocks = ceil_div(p.images(), kPlanes), .threads = {kThreads, kPlanes}, .stream = stream}, x, y,
                p.images(), p.pixels(), inv_pixels);
+      };
+      if (p.depth() == 1)
+        p.pixels() <= kSmallPlane ? planes.template operator()<8>() : planes.template operator()<kLanes>();
       else
         launch_columns(stream, LoadColumns<T>{x, p.depth()}, StoreMean<T>{y, p.depth(), inv_pixels},
                        p.images() * p.pixels(), p.depth(), p.images(), p.pixels());

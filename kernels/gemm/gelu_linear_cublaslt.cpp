@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // cuBLASLt: gelu's slope and the bias gradient are the epilogue of the product (cublaslt.h). It has only the tanh form
-// of gelu, which is the contract's. Not yet run on a GPU: whether the product is rounded to dtype before the slope,
-// which the bound does not allow, is for the op's test to show.
+// of gelu, which is the contract's.
 #include "kernels/gemm/cublaslt.h"
 #include "ops/gemm/gelu_linear.h"
 
@@ -10,6 +9,8 @@ namespace {
 Plan gelu_linear_backward_data_cublaslt(const GeluLinearBackwardData& p, GpuContext& gpu) {
   using P = GeluLinearBackwardData;
   if (const std::string why = lt::unsupported_reason(p.dtype, p.n, p.in, p.out); !why.empty()) return Unsupported{why};
+  // With tf32 as well: where the slope is small, the bound is that of f32.
+  if (p.dtype == DType::f32) return lt::kGeluOfF32;
   if (p.in % 8 != 0)
     return Unsupported{
         "gelu of features that are no multiple of 8"};  // cuBLASLt: the leading dimension of h is a multiple of 8

@@ -10,6 +10,7 @@ namespace {
 Plan linear_cublaslt(const Linear& p, GpuContext& gpu) {
   if (const std::string why = lt::unsupported_reason(p.dtype, p.n, p.in, p.out); !why.empty()) return Unsupported{why};
   const bool gelu = p.act == Act::gelu;
+  if (gelu && p.dtype == DType::f32 && p.math == Math::ieee) return lt::kGeluOfF32;
   if (gelu && p.out % 8 != 0) return Unsupported{"gelu with outputs that are no multiple of 8"};  // the columns of pre
   const auto epilogue = gelu                 ? CUBLASLT_EPILOGUE_GELU_AUX_BIAS
                         : p.act == Act::relu ? CUBLASLT_EPILOGUE_RELU_BIAS

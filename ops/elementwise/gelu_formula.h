@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // GELU and its slope in double, for the references of gelu and of linear layers with it. arXiv:1606.08415.
 #pragma once
+#include <algorithm>
 #include <cmath>
 #include <numbers>
 
@@ -43,5 +44,12 @@ inline constexpr int kFormRoundings = 14, kSlopeRoundings = 33;
 
 // The same of one slope, in units of u: of kSlopeRoundings 24 are of the fraction that is added to s.
 inline double slope_error(const Term& slope) { return kSlopeRoundings - 24 + 24 * (slope.abs_sum - 1); }
+
+// How far the approximate tanh of GPUs carries a slope of the tanh form: its relative error is up to 2^-11 (PTX,
+// tanh.approx.f32), and where it rounds to 1 the error is what tanh lacks to 1.
+inline double approximate_slope_error(double x) {
+  const double t = std::tanh(inner(x)), rise = std::sqrt(2 * std::numbers::inv_pi) * (1 + 3 * kCube * x * x);
+  return std::min(0x1p-11 * std::abs(t), 2 * (1 - std::abs(t))) * std::abs(0.5 - x * t * rise);
+}
 
 }  // namespace duet::gelu

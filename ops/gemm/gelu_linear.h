@@ -2,8 +2,9 @@
 // The gradient through a linear layer whose input is gelu(h), up to h, as in the MLP of a Transformer; and the bias
 // gradient of the layer before, which computed h.
 //   dy: (n, out); w: (out, in); h, dh: (n, in); dbias: (in); row-major, dense; no tensor is another.
-//   The products are summed and multiplied by gelu's slope in f32 or better, before dh is rounded to dtype. dbias is
-//   the column sums of dh, before or after that rounding. gelu is the tanh form. Gradients are overwritten.
+//   The products are summed and multiplied by gelu's slope in f32 or better, before dh is rounded to dtype. Of bf16 and
+//   f16 the sum may be rounded to dtype before, and the slope may come from the approximate tanh of GPUs. dbias is the
+//   column sums of dh, before or after its rounding. gelu is the tanh form. Gradients are overwritten.
 // In parts it is gemm (the dx of linear_backward), gelu_backward and bias_backward: each reads again what the one
 // before has written, and the first two write (n, in).
 #pragma once

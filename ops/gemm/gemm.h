@@ -6,7 +6,8 @@
 //   dtype f8e4m3: a and b are f8e4m3, c is bf16. Sums are formed in f32, or in a matrix unit's shorter accumulator that
 //   is added to f32 after kEightBitChain products at most (ops/gemm/product.h).
 //   gemm overwrites c; k = 0 gives 0.
-//   gemm_acc adds to c, which is rounded to dtype once; k = 0 leaves it.
+//   gemm_acc adds to c; k = 0 leaves it. The result is rounded to dtype; of bf16 and f16 the product may be so before
+//   it is added, as by cuBLAS.
 // Blocking, packing, register tiles: Goto and van de Geijn, Anatomy of high-performance matrix multiplication, 2008.
 #pragma once
 #include <functional>
@@ -75,15 +76,18 @@ struct GemmOf {
   static constexpr int64_t kRoundings = kAccumulate ? 2 : 1;
   Tolerance tolerance() const {
     if (is_int8()) return {};
-    return is_float8() ? float8_sum_tolerance(k, kRoundings, result())
-                       : product_sum_tolerance(k, kRoundings, dtype, math, kDirect);
+    if (is_float8()) return float8_sum_tolerance(k, kRoundings, result());
+    Tolerance t = product_sum_tolerance(k, kRoundings, dtype, math, kDirect);
+    if (kAccumulate) t.rel += rounding_before_addition(dtype);  // |product| <= |want| + |c|
+    return t;
   }
   // gemm_acc: the error that is relative to |c|, which the claim's abs_sum has. Where a sum begins with c, each
   // addition rounds a partial sum that has c in it; and the last one rounds the result, however small the products are.
   double error_of_c() const {
     const double u = std::min(unit_roundoff(DType::f32), unit_roundoff(dtype));
     return std::max(product_error(static_cast<double>(k), kRoundings, dtype, math, kDirect).rel,
-                    u * independent(static_cast<double>(k + kRoundings)));
+                    u * independent(static_cast<double>(k + kRoundings))) +
+           rounding_before_addition(dtype);
   }
 
   std::optional<LinearAxis> linear_axis() const {

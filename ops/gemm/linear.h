@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // A fully connected layer and its gradients.
 //   x: (n, in); w: (out, in); bias: (out); y: (n, out); row-major, dense; no tensor is another.
-//   Forward: bias and activation are applied to the sum in f32 or better, before y is rounded to dtype. gelu is the
-//   tanh form; with it there is a further output, pre (n, out): what gelu was applied to, rounded to dtype.
+//   Forward: bias and activation are applied to the sum in f32 or better, before y is rounded to dtype. Of bf16 and f16
+//   the sum may be rounded to dtype before the bias is added, as by cuBLASLt. gelu is the tanh form; with it there is a
+//   further output, pre (n, out): what gelu was applied to, rounded to dtype.
 //   Backward: g is dy where y > 0 and 0 elsewhere (relu), dy gelu'(pre), rounded to dtype (gelu), or dy (none).
 //   dx = g w, dw = g' x, dbias is the column sums of g. Gradients are overwritten. Without an activation y is not read;
 //   with gelu, pre takes the place of y.
@@ -52,7 +53,12 @@ struct Linear {
   // its claim's abs_sum is root_sum + |sum|.
   Tolerance tolerance(int slot) const {
     Tolerance t = product_sum_tolerance(in, 1, dtype, math, kDirect);
+    // The product is at most |want| + |bias|, and root_sum has the bias.
+    const double rounded = rounding_before_addition(dtype);
+    t.rel += rounded;
+    t.abs_sum += rounded;
     if (act == Act::gelu && slot == y.index) {
+      t.rel -= rounded;  // that of the result
       t.abs_sum = 1.13 * std::max(t.rel, t.abs_sum) + duet::gamma(gelu::kFormRoundings, unit_roundoff(DType::f32));
       t.rel = unit_roundoff(dtype);
     }

@@ -61,6 +61,13 @@ inline Tolerance float8_sum_tolerance(double count, double extra, DType dtype) {
           .abs = underflow(dtype)};
 }
 
+// Of bf16 and f16 a product may be rounded to dtype before c, a bias or a slope is applied to it: libraries do so where
+// that is a pass of its own, and users of these types take it. The error, relative to the product.
+inline double rounding_before_addition(DType dtype) {
+  const double u = unit_roundoff(dtype);
+  return u > unit_roundoff(DType::f32) ? u : 0;
+}
+
 // Longer sums are split over threads and blocks.
 inline constexpr double kLongestChain = 1 << 17;
 

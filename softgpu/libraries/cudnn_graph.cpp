@@ -244,7 +244,26 @@ class Reader {
       case CUDNN_BACKEND_OPERATION_MATMUL_DESCRIPTOR:
         return matmul(d);
       case CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR:
-        return convolution(d);
+        return convolution(
+            d,
+            {CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_ALPHA,
+             CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_BETA, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X,
+             CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y},
+            2);
+      case CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR:
+        return convolution(
+            d,
+            {CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_CONV_DESC, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_ALPHA,
+             CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_BETA, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DX,
+             CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_W, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DY},
+            0);
+      case CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR:
+        return convolution(
+            d,
+            {CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_CONV_DESC, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_ALPHA,
+             CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_BETA, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_X,
+             CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DW, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DY},
+            1);
       case CUDNN_BACKEND_OPERATION_REDUCTION_DESCRIPTOR:
         return reduction(d);
       case CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR:
@@ -287,8 +306,12 @@ class Reader {
     });
   }
 
-  void convolution(const Descriptor& d) {
-    const Descriptor& about = at(d.one<cudnnBackendDescriptor_t>(CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC));
+  struct ConvolutionNames {  // of the operation's attributes
+    cudnnBackendAttributeName_t descriptor, alpha, beta, x, w, y;
+  };
+  // result: which of x, w and y it is; the other two are the factors of its terms.
+  void convolution(const Descriptor& d, const ConvolutionNames& names, size_t result) {
+    const Descriptor& about = at(d.one<cudnnBackendDescriptor_t>(names.descriptor));
     const auto pair = [&](cudnnBackendAttributeName_t name) {
       const auto values = about.all<int64_t>(name);
       require(values.size() == 2, "a convolution");
@@ -296,12 +319,9 @@ class Reader {
     };
     const auto pad = pair(CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS), behind = pair(CUDNN_ATTR_CONVOLUTION_POST_PADDINGS),
                stride = pair(CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES), dilation = pair(CUDNN_ATTR_CONVOLUTION_DILATIONS);
-    const GraphTensor x = tensor(d, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X),
-                      w = tensor(d, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W),
-                      y = tensor(d, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y);
+    const GraphTensor x = tensor(d, names.x), w = tensor(d, names.w), y = tensor(d, names.y);
     if (about.one<cudnnConvolutionMode_t>(CUDNN_ATTR_CONVOLUTION_CONV_MODE) != CUDNN_CROSS_CORRELATION ||
-        d.one<float>(CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_ALPHA) != 1 ||
-        d.one<float>(CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_BETA) != 0)
+        d.one<float>(names.alpha) != 1 || d.one<float>(names.beta) != 0)
       throw duet::Error("a graph with such a convolution has no stand-in");
     require(w.dims[1] > 0 && x.dims[1] % w.dims[1] == 0 && w.dims[0] % (x.dims[1] / w.dims[1]) == 0 &&
                 y.dims[0] == x.dims[0] && y.dims[1] == w.dims[0],
@@ -314,23 +334,24 @@ class Reader {
               "a convolution");
     const bool tf32 = tensor_cores_ && x.type == CUDNN_DATA_FLOAT;
     add([=](Values& values) {
-      const std::vector<double>&from = values.of(x), &filter = values.of(w);
+      const std::array<const GraphTensor*, 3> of{&x, &w, &y};
+      const size_t one = result == 0 ? 1 : 0, other = result == 2 ? 1 : 2;
+      const std::vector<double>&first = values.of(*of[one]), &second = values.of(*of[other]);
       const auto factor = [&](double value) { return tf32 ? tf32_of(value) : value; };
       const int64_t group_k = w.dims[0] / (x.dims[1] / w.dims[1]);
-      std::vector<double> to(static_cast<size_t>(y.places()));
+      std::vector<double> to(static_cast<size_t>(of[result]->places()));
       for_each_index(y.dims, [&](const Dims& i) {
-        double sum = 0;
         for_each_index({1, w.dims[1], w.dims[2], w.dims[3]}, [&](const Dims& tap) {
           const int64_t row = i[2] * stride[0] - pad[0] + tap[2] * dilation[0];
           const int64_t column = i[3] * stride[1] - pad[1] + tap[3] * dilation[1];
           if (row < 0 || row >= x.dims[2] || column < 0 || column >= x.dims[3]) return;
           const Dims pixel{i[0], i[1] / group_k * w.dims[1] + tap[1], row, column};
-          sum += factor(from[static_cast<size_t>(x.at(pixel, x.dims))]) *
-                 factor(filter[static_cast<size_t>(w.at({i[1], tap[1], tap[2], tap[3]}, w.dims))]);
+          const std::array places{x.at(pixel, x.dims), w.at({i[1], tap[1], tap[2], tap[3]}, w.dims), y.at(i, y.dims)};
+          to[static_cast<size_t>(places[result])] +=
+              factor(first[static_cast<size_t>(places[one])]) * factor(second[static_cast<size_t>(places[other])]);
         });
-        to[static_cast<size_t>(y.at(i, y.dims))] = sum;
       });
-      values.keep(y, std::move(to));
+      values.keep(*of[result], std::move(to));
     });
   }
 

@@ -33,7 +33,7 @@ TEST(ConvolutionSearch, IsMadeOnceForAShapeAndDirection) {
   for (const std::string op : {"conv2d", "conv2d_backward_data", "conv2d_backward_filter"}) {
     EXPECT_EQ(searches_of(*gpu, op, "f32 " + shape), 1) << op;
     EXPECT_EQ(searches_of(*gpu, op, "f32 " + shape), 0) << op;
-    EXPECT_EQ(searches_of(*gpu, op, "f16 " + shape), 1) << op;
+    EXPECT_EQ(searches_of(*gpu, op, "f32 math:tf32 " + shape), 1) << op;
     EXPECT_EQ(searches_of(*gpu, op, "f32 " + shape + " pad_h:1"), 1) << op;
   }
 }

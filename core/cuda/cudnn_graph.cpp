@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <functional>
 
 #include "core/alignment.h"
 #include "core/error.h"
@@ -126,11 +127,19 @@ bool has_note(const CudnnDescriptor& engine, const std::vector<cudnnBackendNumer
 }  // namespace
 
 template <class Prepare>
-void CudnnEngine::choose(const std::vector<cudnnBackendNumericalNote_t>& refused, Prepare&& prepare) {
+void CudnnEngine::choose(const CudnnGraph& graph, Prepare&& prepare) {
+  const auto is_preferred = [&](const CudnnDescriptor& engine) { return has_note(engine, graph.preferred_); };
+  if (!graph.preferred_.empty() && choose_of(graph, is_preferred, prepare)) return;
+  choose_of(graph, std::not_fn(is_preferred), prepare);
+}
+
+template <class Takes, class Prepare>
+bool CudnnEngine::choose_of(const CudnnGraph& graph, Takes&& takes, Prepare&& prepare) {
   for (const auto mode : {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_FALLBACK})
     for (const CudnnDescriptor& candidate : candidates(operations, mode, prepare)) {
       const CudnnDescriptor engine = engine_of(candidate);
-      if (has_note(engine, refused)) {
+      if (!takes(engine)) continue;
+      if (has_note(engine, graph.refused_)) {
         unavailable_reason = "cuDNN has no engine of this precision for it";
         continue;
       }
@@ -149,13 +158,14 @@ void CudnnEngine::choose(const std::vector<cudnnBackendNumericalNote_t>& refused
       index = number(engine, CUDNN_ATTR_ENGINE_GLOBAL_INDEX);
       plan = std::move(tried);
       unavailable_reason.clear();
-      return;
+      return true;
     }
+  return false;
 }
 
 CudnnEngine::CudnnEngine(const CudnnGraph& graph, cudnnHandle_t handle)
     : operations(graph.close(handle)), unavailable_reason("cuDNN has no engine for it") {
-  choose(graph.refused_, [&](const CudnnDescriptor& d, Stage stage) {  // heuristics take the handle of the graph
+  choose(graph, [&](const CudnnDescriptor& d, Stage stage) {  // heuristics take the handle of the graph
     if (stage == Stage::plan) set_attribute(d, CUDNN_ATTR_EXECUTION_PLAN_HANDLE, handle);
   });
 }
@@ -163,7 +173,7 @@ CudnnEngine::CudnnEngine(const CudnnGraph& graph, cudnnHandle_t handle)
 #if CUDNN_VERSION >= 90800
 CudnnEngine::CudnnEngine(const CudnnGraph& graph, const CudnnDescriptor& device_properties)
     : operations(graph.close()), unavailable_reason("cuDNN has no engine for it") {
-  choose(graph.refused_, [&](const CudnnDescriptor& d, Stage stage) {
+  choose(graph, [&](const CudnnDescriptor& d, Stage stage) {
     const auto which = stage == Stage::plan ? CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP : CUDNN_ATTR_ENGINEHEUR_DEVICEPROP;
     set_attribute(d, which, device_properties.get());
   });

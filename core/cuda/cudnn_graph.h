@@ -89,6 +89,8 @@ class CudnnGraph {
   }
   // Engines with one of these notes do not run this graph: an engine for tensors of f32 may round factors to TF32.
   void refuse(std::vector<cudnnBackendNumericalNote_t> notes) { refused_ = std::move(notes); }
+  // Engines with one of these notes are tried before all others.
+  void prefer(std::vector<cudnnBackendNumericalNote_t> notes) { preferred_ = std::move(notes); }
 
   // The finished operation graph. It needs a handle only where it is to run. Throws Error when it is not well formed.
   CudnnDescriptor close(cudnnHandle_t handle = nullptr) const;
@@ -101,14 +103,15 @@ class CudnnGraph {
 
   std::vector<CudnnDescriptor> descriptors_;
   std::vector<cudnnBackendDescriptor_t> operations_;
-  std::vector<cudnnBackendNumericalNote_t> refused_;
+  std::vector<cudnnBackendNumericalNote_t> refused_, preferred_;
   int64_t tensors_ = 0;                                // the last id
   std::vector<int64_t> memory_, scratch_, constants_;  // ids
   std::vector<int64_t> scratch_bytes_;
   std::vector<std::unique_ptr<float>> values_;  // of constants: cuDNN takes their addresses
 };
 
-// The first engine of cuDNN's heuristics that accepts a graph within the workspace limit.
+// The first engine of cuDNN's heuristics that accepts a graph within the workspace limit, of those with a preferred
+// note if there is one.
 struct CudnnEngine {
   static constexpr int64_t kWorkspaceLimit = int64_t{256} << 20;
   CudnnEngine(const CudnnGraph& graph, cudnnHandle_t handle);
@@ -123,10 +126,12 @@ struct CudnnEngine {
   std::string unavailable_reason;  // "" where there is an engine
 
  private:
-  // refused: notes that the engine must not have. prepare: tells heuristics and plans, by these attributes, which GPU
-  // they are for.
+  // prepare: tells heuristics and plans, by these attributes, which GPU they are for.
   template <class Prepare>
-  void choose(const std::vector<cudnnBackendNumericalNote_t>& refused, Prepare&& prepare);
+  void choose(const CudnnGraph& graph, Prepare&& prepare);
+  // takes(engine): whether it is one of those to try. False where none accepts the graph.
+  template <class Takes, class Prepare>
+  bool choose_of(const CudnnGraph& graph, Takes&& takes, Prepare&& prepare);
 };
 
 // Enqueues the graph on the tensors of these slots.

@@ -1,11 +1,57 @@
 // SPDX-License-Identifier: Apache-2.0
-// cuDNN's convolution gradients (the API before graphs). The algorithm is chosen when the plan is made. Winograd and
-// FFT are excluded, as in conv2d_cudnn.cpp, and so are algorithms that add by atomics, whose order changes from run to
-// run.
+// cuDNN's convolution gradients. Winograd and FFT are excluded, as in conv2d_cudnn.cpp, and so is what adds by atomics,
+// whose order changes from run to run.
+//   f32: the API before graphs; the algorithm is chosen when the plan is made.
+//   bf16 and f16: a graph. The algorithms of the API before graphs may round partial sums to these types (seen on an
+//   H100 with both gradients) and do not say so. Engines of a graph have a note for it; and those without tensor cores,
+//   which may be the code of these algorithms, are the last to be tried.
+#include "kernels/conv/conv2d_backward_cudnn.h"
+
 #include "kernels/conv/convolution_cudnn.h"
-#include "ops/conv/conv2d_backward.h"
 
 namespace duet::cuda {
+
+std::string conv2d_backward_graph_unsupported_reason(const Conv2d& p) {
+  if (p.dtype != DType::bf16 && p.dtype != DType::f16) return "other than bf16 and f16";
+  return convolution::unsupported(p);
+}
+
+CudnnGraph conv2d_backward_filter_graph(const Conv2dBackwardFilter& p) {
+  const Conv2d& conv = p.conv;
+  CudnnGraph graph;
+  const auto x = convolution::memory(graph, conv, convolution::x_dims(conv));
+  const auto dy = convolution::memory(graph, conv, convolution::y_dims(conv));
+  const auto dw = convolution::memory(graph, conv, convolution::filter_dims(conv));
+  graph.operation(CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR,
+                  CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_CONV_DESC, convolution::descriptor(graph, conv),  //
+                  CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_ALPHA, 1.0f,                                      //
+                  CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_BETA, 0.0f,                                       //
+                  CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_X, x,                                             //
+                  CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DY, dy,                                           //
+                  CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DW, dw);
+  graph.refuse(convolution::refused_notes(conv));
+  graph.prefer({CUDNN_NUMERICAL_NOTE_TENSOR_CORE});
+  return graph;
+}
+
+CudnnGraph conv2d_backward_data_graph(const Conv2dBackwardData& p) {
+  const Conv2d& conv = p.conv;
+  CudnnGraph graph;
+  const auto filter = convolution::memory(graph, conv, convolution::filter_dims(conv));
+  const auto dy = convolution::memory(graph, conv, convolution::y_dims(conv));
+  const auto dx = convolution::memory(graph, conv, convolution::x_dims(conv));
+  graph.operation(CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR,
+                  CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_CONV_DESC, convolution::descriptor(graph, conv),  //
+                  CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_ALPHA, 1.0f,                                      //
+                  CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_BETA, 0.0f,                                       //
+                  CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_W, filter,                                        //
+                  CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DY, dy,                                           //
+                  CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DX, dx);
+  graph.refuse(convolution::refused_notes(conv));
+  graph.prefer({CUDNN_NUMERICAL_NOTE_TENSOR_CORE});
+  return graph;
+}
+
 namespace {
 constexpr const char* kNone = "cuDNN has no deterministic algorithm of this precision within 256 MiB";
 
@@ -16,9 +62,10 @@ const char* name_of(cudnnConvolutionBwdDataAlgo_t algo) {
   return algo == CUDNN_CONVOLUTION_BWD_DATA_ALGO_1 ? "algo_1" : nullptr;
 }
 
-// The plan of convolution p. find and workspace_bytes: as convolution::Calls says; run: enqueues the chosen algorithm.
+// The plan of convolution p by the API before graphs. find and workspace_bytes: as convolution::Calls says; run:
+// enqueues the chosen algorithm.
 template <class Performance, int kAlgorithms, class Find, class WorkspaceBytes, class Run>
-Plan plan_of(const Conv2d& p, GpuContext& gpu, Find find, WorkspaceBytes workspace_bytes, Run run) {
+Plan searched_plan(const Conv2d& p, GpuContext& gpu, Find find, WorkspaceBytes workspace_bytes, Run run) {
   if (std::string reason = convolution::unsupported(p); !reason.empty()) return Unsupported{std::move(reason)};
   const convolution::Calls calls{find, workspace_bytes, [](const Performance& t) {
                                    return t.determinism == CUDNN_DETERMINISTIC && name_of(t.algo) != nullptr;
@@ -33,7 +80,13 @@ Plan plan_of(const Conv2d& p, GpuContext& gpu, Find find, WorkspaceBytes workspa
 
 Plan conv2d_backward_filter_cudnn(const Conv2dBackwardFilter& problem, GpuContext& gpu) {
   using P = Conv2dBackwardFilter;
-  return plan_of<cudnnConvolutionBwdFilterAlgoPerf_t, CUDNN_CONVOLUTION_BWD_FILTER_ALGO_COUNT>(
+  const Conv2d& p = problem.conv;
+  if (size_of(p.dtype) == 2 && (p.group_c() % 8 != 0 || p.group_k() % 8 != 0))
+    return Unsupported{
+        "bf16 and f16 whose groups have no multiple of 8 channels: partial sums are rounded to them (seen on an H100)"};
+  if (conv2d_backward_graph_unsupported_reason(p).empty())
+    return plan_of(conv2d_backward_filter_graph(problem), gpu, {P::x, P::dy, P::dw});
+  return searched_plan<cudnnConvolutionBwdFilterAlgoPerf_t, CUDNN_CONVOLUTION_BWD_FILTER_ALGO_COUNT>(
       problem.conv, gpu,
       [&](const auto& d, const auto& s, int max_count, int* count, auto* tried) {
         return cudnnFindConvolutionBackwardFilterAlgorithmEx(
@@ -57,7 +110,9 @@ DUET_REGISTER(conv2d_backward_filter_cudnn);
 
 Plan conv2d_backward_data_cudnn(const Conv2dBackwardData& problem, GpuContext& gpu) {
   using P = Conv2dBackwardData;
-  return plan_of<cudnnConvolutionBwdDataAlgoPerf_t, CUDNN_CONVOLUTION_BWD_DATA_ALGO_COUNT>(
+  if (conv2d_backward_graph_unsupported_reason(problem.conv).empty())
+    return plan_of(conv2d_backward_data_graph(problem), gpu, {P::filter, P::dy, P::dx});
+  return searched_plan<cudnnConvolutionBwdDataAlgoPerf_t, CUDNN_CONVOLUTION_BWD_DATA_ALGO_COUNT>(
       problem.conv, gpu,
       [&](const auto& d, const auto& s, int max_count, int* count, auto* tried) {
         return cudnnFindConvolutionBackwardDataAlgorithmEx(

@@ -10,37 +10,23 @@ namespace duet::cuda {
 std::string conv2d_bias_unsupported_reason(const Conv2dBias& p) { return convolution::unsupported(p.conv); }
 
 CudnnGraph conv2d_bias_graph(const Conv2dBias& p) {
-  using Dims = CudnnGraph::Dims;
+  using convolution::Dims;
   const Conv2d& conv = p.conv;
   CudnnGraph graph;
-  const cudnnDataType_t type = cudnn_dtype(conv.dtype);
-  // Dimensions are in the order n c h w in either layout; strides say which one it is.
-  const auto strides = [&](const Dims& d) {
-    return conv.layout == Layout::nhwc ? Dims{d[1] * d[2] * d[3], 1, d[3] * d[1], d[1]} : CudnnGraph::dense(d);
-  };
-  const Dims to_dims{conv.n, conv.k, conv.ho(), conv.wo()}, of_channels{1, conv.k, 1, 1};
-  const Dims x_dims{conv.n, conv.c, conv.h, conv.w}, filter_dims{conv.k, conv.group_c(), conv.r, conv.s};
-  const auto x = graph.memory(type, x_dims, strides(x_dims));
-  const auto filter = graph.memory(type, filter_dims, strides(filter_dims));
-  const auto bias = graph.memory(type, of_channels, strides(of_channels));
-  const auto y = graph.memory(type, to_dims, strides(to_dims));
-  const auto between = [&] { return graph.between(CUDNN_DATA_FLOAT, to_dims, strides(to_dims)); };
+  const Dims y_dims = convolution::y_dims(conv), of_channels{1, conv.k, 1, 1};
+  const auto x = convolution::memory(graph, conv, convolution::x_dims(conv));
+  const auto filter = convolution::memory(graph, conv, convolution::filter_dims(conv));
+  const auto bias = convolution::memory(graph, conv, of_channels);
+  const auto y = convolution::memory(graph, conv, y_dims);
+  const auto between = [&] { return graph.between(CUDNN_DATA_FLOAT, y_dims, convolution::strides(conv, y_dims)); };
   const auto sum = between(), biased = p.act == Act::relu ? between() : y;
 
-  const auto convolution = graph.add(CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR,                                       //
-                                     CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS, int64_t{2},                            //
-                                     CUDNN_ATTR_CONVOLUTION_COMP_TYPE, CUDNN_DATA_FLOAT,                         //
-                                     CUDNN_ATTR_CONVOLUTION_CONV_MODE, CUDNN_CROSS_CORRELATION,                  //
-                                     CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, Dims{conv.pad_h, conv.pad_w},          //
-                                     CUDNN_ATTR_CONVOLUTION_POST_PADDINGS, Dims{conv.pad_h, conv.pad_w},         //
-                                     CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES, Dims{conv.stride_h, conv.stride_w},  //
-                                     CUDNN_ATTR_CONVOLUTION_DILATIONS, Dims{conv.dil_h, conv.dil_w});
-  graph.operation(CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR,           //
-                  CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC, convolution,  //
-                  CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_ALPHA, 1.0f,             //
-                  CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_BETA, 0.0f,              //
-                  CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X, x,                    //
-                  CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W, filter,               //
+  graph.operation(CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR,                                    //
+                  CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC, convolution::descriptor(graph, conv),  //
+                  CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_ALPHA, 1.0f,                                      //
+                  CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_BETA, 0.0f,                                       //
+                  CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X, x,                                             //
+                  CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W, filter,                                        //
                   CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y, sum);
   const auto pointwise = [&](cudnnPointwiseMode_t mode) {
     return graph.add(CUDNN_BACKEND_POINTWISE_DESCRIPTOR,  //
@@ -58,14 +44,7 @@ CudnnGraph conv2d_bias_graph(const Conv2dBias& p) {
                     CUDNN_ATTR_OPERATION_POINTWISE_XDESC, biased,                                       //
                     CUDNN_ATTR_OPERATION_POINTWISE_YDESC, y);
 
-  std::vector<cudnnBackendNumericalNote_t> refused{CUDNN_NUMERICAL_NOTE_WINOGRAD, CUDNN_NUMERICAL_NOTE_FFT,
-                                                   CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC,
-                                                   CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION};
-  if (conv.dtype == DType::f32) {
-    refused.push_back(CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS);
-    if (conv.math == Math::ieee) refused.push_back(CUDNN_NUMERICAL_NOTE_TENSOR_CORE);
-  }
-  graph.refuse(std::move(refused));
+  graph.refuse(convolution::refused_notes(conv));
   return graph;
 }
 

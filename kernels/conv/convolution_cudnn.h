@@ -1,15 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// Shared by cuDNN's forward and backward convolutions (conv2d_cudnn.cpp, conv2d_backward_cudnn.cpp): the cases that
-// cuDNN supports, descriptors, and the search for an algorithm, which runs every one that fits the workspace limit. A
-// process searches once for each convolution: a model has many layers of one shape, and is planned more than once.
+// Shared by cuDNN's convolutions (conv2d_cudnn.cpp, conv2d_backward_cudnn.cpp, conv2d_bias_cudnn.cpp): the cases that
+// cuDNN supports, the parts of a graph with a convolution, descriptors of the API before graphs, and the search for its
+// algorithm, which runs every one that fits the workspace limit. A process searches once for each convolution: a model
+// has many layers of one shape, and is planned more than once.
 #pragma once
 #include <algorithm>
 #include <array>
 #include <map>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "core/cuda/cudnn.h"
+#include "core/cuda/cudnn_graph.h"
 #include "core/error.h"
 #include "core/registry.h"
 #include "ops/conv/conv2d.h"
@@ -25,6 +28,39 @@ inline std::string unsupported(const Conv2d& p) {  // "" where cuDNN supports p
   for (const int64_t d : {p.n, p.c, p.k, p.ho(), p.wo()})
     if (d > INT32_MAX) return "a dimension over 2^31 - 1";
   return {};
+}
+
+// The dimensions of x, the filter and y: in the order n c h w in either layout; strides say which one it is.
+using Dims = CudnnGraph::Dims;
+inline Dims x_dims(const Conv2d& p) { return {p.n, p.c, p.h, p.w}; }
+inline Dims filter_dims(const Conv2d& p) { return {p.k, p.group_c(), p.r, p.s}; }
+inline Dims y_dims(const Conv2d& p) { return {p.n, p.k, p.ho(), p.wo()}; }
+inline Dims strides(const Conv2d& p, const Dims& d) {
+  return p.layout == Layout::nhwc ? Dims{d[1] * d[2] * d[3], 1, d[3] * d[1], d[1]} : CudnnGraph::dense(d);
+}
+inline CudnnGraph::Tensor memory(CudnnGraph& graph, const Conv2d& p, const Dims& d) {
+  return graph.memory(cudnn_dtype(p.dtype), d, strides(p, d));
+}
+inline cudnnBackendDescriptor_t descriptor(CudnnGraph& graph, const Conv2d& p) {
+  return graph.add(CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR,                                 //
+                   CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS, int64_t{2},                      //
+                   CUDNN_ATTR_CONVOLUTION_COMP_TYPE, CUDNN_DATA_FLOAT,                   //
+                   CUDNN_ATTR_CONVOLUTION_CONV_MODE, CUDNN_CROSS_CORRELATION,            //
+                   CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, Dims{p.pad_h, p.pad_w},          //
+                   CUDNN_ATTR_CONVOLUTION_POST_PADDINGS, Dims{p.pad_h, p.pad_w},         //
+                   CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES, Dims{p.stride_h, p.stride_w},  //
+                   CUDNN_ATTR_CONVOLUTION_DILATIONS, Dims{p.dil_h, p.dil_w});
+}
+// Winograd, FFT, partial sums in halves, and what differs from run to run.
+inline std::vector<cudnnBackendNumericalNote_t> refused_notes(const Conv2d& p) {
+  std::vector<cudnnBackendNumericalNote_t> refused{CUDNN_NUMERICAL_NOTE_WINOGRAD, CUDNN_NUMERICAL_NOTE_FFT,
+                                                   CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC,
+                                                   CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION};
+  if (p.dtype == DType::f32) {
+    refused.push_back(CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS);
+    if (p.math == Math::ieee) refused.push_back(CUDNN_NUMERICAL_NOTE_TENSOR_CORE);
+  }
+  return refused;
 }
 
 // IEEE f32 must be requested: cuDNN's default allows TF32.

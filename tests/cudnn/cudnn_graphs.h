@@ -9,6 +9,7 @@
 #include "core/error.h"
 #include "core/registry.h"
 #include "kernels/attention/attention_cudnn.h"
+#include "kernels/conv/conv2d_backward_cudnn.h"
 #include "kernels/conv/conv2d_bias_cudnn.h"
 #include "kernels/norm/layernorm_cudnn.h"
 #include "kernels/norm/norm_graph.h"
@@ -41,6 +42,10 @@ inline std::vector<NamedGraph> cudnn_graphs(const std::vector<Scale>& scales) {
   take.operator()<RmsNorm>(rmsnorm_graph, norm);
   take.operator()<RmsNormBackward>(rmsnorm_backward_graph, norm);
   take.operator()<Conv2dBias>(conv2d_bias_graph, conv2d_bias_unsupported_reason);
+  take.operator()<Conv2dBackwardFilter>(conv2d_backward_filter_graph,
+                                        [](const auto& p) { return conv2d_backward_graph_unsupported_reason(p.conv); });
+  take.operator()<Conv2dBackwardData>(conv2d_backward_data_graph,
+                                      [](const auto& p) { return conv2d_backward_graph_unsupported_reason(p.conv); });
   take.operator()<Sum>(sum_graph, sum_unsupported_reason);
   take.operator()<Attention>(attention_graph, [](const auto& p) { return attention_unsupported_reason(p, false); });
   take.operator()<AttentionBackward>(attention_backward_graph,

@@ -178,6 +178,7 @@ std::string attention_unsupported_reason(const AttentionShape& p, bool backward)
   if (p.dtype != DType::bf16 && p.dtype != DType::f16) return "cuDNN's attention takes bf16 and f16";
   if (p.window > 0 || p.padded) return "a window or padding: not in the graphs here";
   if (p.B * p.H * p.Tq * p.D == 0) return "cuDNN takes no empty tensor";
+  if (p.scale < 0) return "a negative scale, of which cuDNN's engine gives infinities and NaN";
   if (p.D % 8 != 0) return "a number of features that is not a multiple of 8";
   if (backward && p.Tq == 1 && p.Tk == 1) return "one query and one key";
   if (cudnnGetVersion() < 91100) return "cuDNN before 9.11: its attention is wrong unless memory is cleared";

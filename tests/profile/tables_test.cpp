@@ -76,6 +76,19 @@ TEST(NcuTables, KernelsAreClassifiedByTheirDistanceFromThePeaks) {
   EXPECT_THAT(text, HasSubstr("greater than 80.0%"));
 }
 
+TEST(NcuTables, WhatNcuWroteOnAnH100) {
+  const auto kernels = parse_ncu(fixture("ncu_h100.csv"), "f");
+  ASSERT_EQ(kernels.size(), 1U) << "of one application, which a range of ours selected";
+  EXPECT_THAT(kernels[0].kernel, HasSubstr("softmax_kernel"));
+  EXPECT_DOUBLE_EQ(kernels[0].duration_s, 23.296e-6);
+  EXPECT_EQ(kernels[0].memory, 59.99);
+  EXPECT_EQ(kernels[0].dram, 59.99);
+  EXPECT_EQ(kernels[0].compute, 19.68);
+  EXPECT_EQ(kernels[0].occupancy, 38.09);
+  EXPECT_EQ(kernels[0].advice.size(), 4U);
+  EXPECT_THAT(ncu_summary(kernels), HasSubstr("L2 Hit Rate: 51.23 %"));
+}
+
 TEST(FunctionTables, PerfAndCallgrind) {
   const Functions perf = parse_perf(fixture("perf.txt"), "f");
   ASSERT_EQ(perf.list.size(), 2U);

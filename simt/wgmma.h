@@ -14,14 +14,15 @@
 
 namespace duet::DUET_DEVICE {
 
-// Whether the device has these instructions; they belong to this architecture alone.
-constexpr bool has_wgmma(int capability) { return capability == 90; }
+// Whether the device has these instructions, and this program code with them: they belong to sm_90a alone
+// (kernels/gemm/has_wgmma.cu).
+bool has_wgmma(int capability);
 
 // An operand of 16-bit elements in lines of 128 bytes, eight chunks of 8 elements each. A line is a row (along m or n),
-// or, where the operand is transposed (its rows are contiguous), a depth. Chunk c of line l is stored at place c ^ l % 8
-// of the line, counted from an address that 1024 divides (swizzled_start): so do asynchronous copies of whole lines, and
-// the tensor cores, meet all banks. An asynchronous copy whose 128 bytes go to several lines takes several times as long
-// (measured on an H100).
+// or, where the operand is transposed (its rows are contiguous), a depth. Chunk c of line l is stored at place c ^ l %
+// 8 of the line, counted from an address that 1024 divides (swizzled_start). Copies of whole lines and the tensor cores
+// then meet all banks. An asynchronous copy whose 128 bytes go to several lines takes several times as long (measured
+// on an H100).
 struct SwizzledLines {
   const void* start;  // of the first row and depth, as if chunks were not permuted; aligned to 16 bytes
   int next = 0;       // transposed, and of more than 64 rows: bytes from 64 rows to the next 64
@@ -95,9 +96,9 @@ __device__ __forceinline__ uint64_t describe(const SwizzledLines& m) {
                : "memory")
 #endif
 
-// d += a b, with a (64, 16), b (16, kColumns), d (64, kColumns) in f32; kColumns 64, 128 or 256. Called by the warpgroup.
-// kTransA, kTransB: the operand's rows are contiguous, not its depths. Sum 4 j + 2 h + e of lane l of warp w: row 16 w +
-// 8 h + l / 4, column 8 j + l % 4 * 2 + e.
+// d += a b, with a (64, 16), b (16, kColumns), d (64, kColumns) in f32; kColumns 64, 128 or 256. Called by the
+// warpgroup. kTransA, kTransB: the operand's rows are contiguous, not its depths. Sum 4 j + 2 h + e of lane l of warp
+// w: row 16 w + 8 h + l / 4, column 8 j + l % 4 * 2 + e.
 template <class T, int kColumns, bool kTransA, bool kTransB>
 __device__ __forceinline__ void wgmma_m64k16(float (&d)[kColumns / 2], const SwizzledLines& a, const SwizzledLines& b) {
   static_assert(kColumns == 64 || kColumns == 128 || kColumns == 256);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The forward pass of flash_half.cu on Hopper, by wgmma (simt/wgmma.h). A block has 128 queries of a head: two
 // warpgroups with 64 each. Four more warps copy the tiles of keys and values to shared memory, two of each in turn, and
-// fence, which a warp that multiplies would wait for too long (tile_warpgroup.cuh). Scores stay in registers, where they
+// fence (tile_warpgroup.cuh). Scores stay in registers, where they
 // have the layout of the left operand of the next product. While the tensor cores add the values of one tile, a
 // warpgroup computes the exponentials of the next one. Masks, exponentials and rounding are those of flash_half.cu.
 #pragma once
@@ -24,8 +24,8 @@ struct FlashWarpgroup {
       (Queries::kElements + 2 * kPlaces * Keys::kElements) * int{sizeof(T)} + kSwizzleBytes;
 };
 
-// Starts to copy `count` rows of D elements, of which the first `exist` exist, to a panel with a line for each; what does
-// not exist becomes 0. Called by kThreads threads; thread: which of them.
+// Starts to copy `count` rows of D elements, of which the first `exist` exist, to a panel with a line for each; what
+// does not exist becomes 0. Called by kThreads threads; thread: which of them.
 template <class Panel, int kThreads, class T>
 __device__ __forceinline__ void copy_rows(T* panel, const T* from, int64_t exist, int64_t D, int thread) {
   constexpr int kLines = Panel::kLines, kColumns = Panel::kChunks / 8, kStep = kThreads / 8;
@@ -88,9 +88,9 @@ __global__ void __launch_bounds__(FlashWarpgroup<T, kD>::kThreads, 1)
       if (j >= begin + kPlaces) bar_sync(empty, kTogether);
       const int64_t first = int64_t{j} * kColumns;
       if (keys)
-        copy_rows<Keys, 32>(to, from + first * p.D, p.Tk - first, p.D, t % 32);
+        copy_rows<Keys, 32>(to, from + first * p.D, length - first, p.D, t % 32);
       else
-        copy_rows<Values, 32>(to, from + first * p.D, p.Tk - first, p.D, t % 32);
+        copy_rows<Values, 32>(to, from + first * p.D, length - first, p.D, t % 32);
       cp_async_commit();
       cp_async_wait<0>();
       fence_async_proxy();

@@ -45,6 +45,7 @@ inline Cases conv2d_bias_cases(Scale scale) {
       {"over a cache block in c", "n:1 c:129 h:5 w:9 k:17 r:3 s:3 pad_h:1 pad_w:1 act:relu"},
       {"3x3 over several blocks of tiles", "n:2 c:8 h:23 w:23 k:17 r:3 s:3 pad_h:1 pad_w:1 act:relu"},
       {"over a cache block in k", "n:2 c:8 h:5 w:5 k:129 r:3 s:3 pad_h:1 pad_w:1"},
+      {"by eights, over a tile", "n:1 c:32 h:12 w:12 k:72 r:3 s:3 pad_h:1 pad_w:1 act:relu"},
   };
   const Cases layers = resnet50_layers(), frequent{layers.begin(), layers.begin() + 4};
   const Cases rest{layers.begin() + 4, layers.end()};

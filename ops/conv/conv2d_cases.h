@@ -45,7 +45,14 @@ inline Cases conv2d_test_cases() {
       {"3x3, corners of one tap", "n:2 c:8 h:7 w:6 k:8 r:3 s:3 pad_h:2 pad_w:2"},
       {"3x3, corners of two channels and four taps", "n:2 c:2 h:4 w:6 k:2 r:3 s:3 pad_h:1 pad_w:1"},
   };
-  return concat({across(kAllPrecisions, odd), with("layout:nhwc", across(kFloatTypes, odd)), once});
+  // Of more than one tile, and more steps than a pipeline has places.
+  const Cases eights{
+      {"by eights, over a tile", "n:1 c:32 h:12 w:12 k:72 r:3 s:3 pad_h:1 pad_w:1"},
+      {"by eights, in groups over a tile, stride 2",
+       "n:1 c:64 h:12 w:12 k:128 r:3 s:3 pad_h:1 pad_w:1 stride_h:2 stride_w:2 groups:2"},
+  };
+  return concat({across(kAllPrecisions, odd), with("layout:nhwc", across(kFloatTypes, odd)), once,
+                 with("layout:nhwc", across(Words{"dtype:bf16", "dtype:f16"}, eights))});
 }
 
 // in@size->out filter/stride.

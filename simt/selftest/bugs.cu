@@ -7,8 +7,8 @@
 #include "simt/cooperative.h"
 #include "simt/launch.h"
 #include "simt/mma.h"
-#include "simt/wgmma.h"
 #include "simt/texture.h"
+#include "simt/wgmma.h"
 
 namespace duet::DUET_DEVICE {
 namespace {
@@ -1079,7 +1079,7 @@ const selftest::Bug kBugs[] = {
     BUG(mask_without_the_caller, "lacks the caller's lane", of(1, 32), a.x, a.y),
     BUG(two_shuffles_for_one, "warp divergence", of(1, 32), a.x, a.y),
     BUG(mma_by_half_a_warp, "mma", of(1, 32), a.y),
-    BUG(wgmma_without_a_barrier, "race on 's'", of(1, 128), a.x, a.y),
+    BUG(wgmma_without_a_barrier, "read of 's'", of(1, 128), a.x, a.y),
     BUG(exits_before_the_vote, "a vote", of(1, 32), a.x, a.y),
     BUG(copy_not_waited_for, "asynchronous copy", of(1, 64), a.x, a.y),
     BUG(copy_without_barrier, "read of 's'", of(1, 64), a.x, a.y),

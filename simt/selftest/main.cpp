@@ -241,7 +241,7 @@ std::vector<ProblemCase> small_cases(const Op& op) {
   return small;
 }
 
-// A loop of these implementations runs more than once only in cases beyond kMaxCaseAccesses.
+// What these implementations do only in cases beyond kMaxCaseAccesses, or in none of their op's.
 struct LargeCase {
   const char *op, *text, *implementation;
 };
@@ -251,6 +251,9 @@ constexpr LargeCase kLargeCases[] = {
     // A block of a cooperative launch has two groups of sequences.
     {"rnn_tanh", "T:2 B:49 I:1 H:129 dtype:f32", "simt.tuned"},
     {"lstm_backward", "T:2 B:57 I:1 H:129 dtype:bf16", "simt.tuned"},
+    // The result goes where the panels of the last step are, which the other warpgroup may still multiply.
+    {"conv2d", "n:1 c:128 h:3 w:5 k:16 r:1 s:1 dtype:bf16 layout:nhwc", "simt.tuned"},
+    {"conv2d_backward_data", "n:1 c:16 h:3 w:5 k:128 r:1 s:1 dtype:bf16 layout:nhwc", "simt.tuned"},
 };
 
 // Runs the implementations of `uses` on each small case of their ops and on the large ones, until one fails.

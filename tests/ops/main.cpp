@@ -47,8 +47,8 @@ constexpr int64_t kPack = 8, kLongRow = 1000, kVeryLongRow = 8000;  // elements
 constexpr double kMaxNaive = 1e6, kMaxTuned = 5e6, kMaxShuffled = 1e5;
 
 bool is_half(const Problem& problem) {
-  return std::ranges::any_of(problem.tensors(),
-                             [](const TensorSpec& t) { return t.dtype == DType::f16 || t.dtype == DType::bf16; });
+  const DType dtype = problem.tensors().front().dtype;
+  return dtype == DType::f16 || dtype == DType::bf16;
 }
 
 // Where a library's answer differs in a case that is about values, and is as good.

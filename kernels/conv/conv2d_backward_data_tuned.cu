@@ -3,7 +3,7 @@
 // Input pixels whose row and column have the same remainders modulo the strides are reached by the same taps. Each such
 // phase is a launch of its own, so that the zeros between strides are not multiplied. A block computes one tile of
 // input channels x pixels: by register tiling in f32, or on the tensor cores for channels-last bf16 and f16 whose
-// groups have multiples of 8 channels.
+// groups have multiples of 8 channels (mma.sync, or wgmma on Hopper).
 #include <algorithm>
 #include <vector>
 

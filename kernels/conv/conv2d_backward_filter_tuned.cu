@@ -3,13 +3,13 @@
 // The result is small and its sums run over all pixels of the batch, so there are few tiles: the sums are divided into
 // parts, so that there are enough blocks for the whole GPU, and a second launch adds the parts in order (columns.cuh).
 // A block computes one tile and part: by register tiling in f32, or on the tensor cores for channels-last bf16 and f16
-// whose groups have multiples of 8 channels.
+// whose groups have multiples of 8 channels (mma.sync, or wgmma on Hopper).
 #include <algorithm>
 
 #include "kernels/conv/geometry.cuh"
+#include "kernels/gemm/copy_panel.cuh"
 #include "kernels/gemm/product.h"
 #include "kernels/gemm/tile_f32.cuh"
-#include "kernels/gemm/copy_panel.cuh"
 #include "kernels/gemm/tile_half.cuh"
 #include "kernels/gemm/tile_warpgroup.cuh"
 #include "kernels/reduction/columns.cuh"

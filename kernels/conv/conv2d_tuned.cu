@@ -5,9 +5,9 @@
 // bf16 and f16 whose groups have a multiple of 8 channels (mma.sync, or wgmma on Hopper). Bias and relu are applied
 // before a tile is stored.
 #include "kernels/conv/geometry.cuh"
+#include "kernels/gemm/copy_panel.cuh"
 #include "kernels/gemm/product.h"
 #include "kernels/gemm/tile_f32.cuh"
-#include "kernels/gemm/copy_panel.cuh"
 #include "kernels/gemm/tile_half.cuh"
 #include "kernels/gemm/tile_warpgroup.cuh"
 #include "ops/conv/conv2d_bias.h"

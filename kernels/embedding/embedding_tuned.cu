@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Forward: a warp per row of y, or a part of one where rows are short. Backward: the tokens are first sorted by word, stably and 8 bits of the word at a
-// time (a radix sort: sort_count_kernel, start_kernel, sort_scatter_kernel). Then a warp adds the rows of dy of a word
-// in the order of the tokens, so that the result is the same in every run. The tokens of a frequent word, such as
-// padding, are divided among many warps first (pieces_kernel).
+// Forward: a warp per row of y, or a part of one where rows are short. Backward: the tokens are first sorted by word,
+// stably and 8 bits of the word at a time (a radix sort: sort_count_kernel, start_kernel, sort_scatter_kernel). Then a
+// warp adds the rows of dy of a word in the order of the tokens, so that the result is the same in every run. The
+// tokens of a frequent word, such as padding, are divided among many warps first (pieces_kernel).
 #include <algorithm>
 #include <bit>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The tuned matrix products, called by gemm, the linear layers, attention (materialised) and the recurrent layers. All
-// matrices are row-major and dense. Start reading here, then product_f32.cu with tile_f32.cuh, or product_half.cuh with
-// tile_half.cuh.
+// matrices are row-major and dense. Start reading here, then product_f32.cu with tile_f32.cuh, product_half.cuh with
+// tile_half.cuh, or product_warpgroup.cuh with tile_warpgroup.cuh.
 #pragma once
 #include "simt/launch.h"
 

@@ -10,8 +10,8 @@
 
 namespace duet::DUET_DEVICE {
 
-// sums += this thread's part of the tile at (i0, j0) of op(a) op(b). shared: Tile::kSharedBytes. kAligned: both operands
-// are.
+// sums += this thread's part of the tile at (i0, j0) of op(a) op(b). shared: Tile::kSharedBytes. kAligned: both
+// operands are.
 template <class T, bool kTransA, bool kTransB, bool kAligned>
 __device__ __forceinline__ void multiply_tile(const HalfOperand<T>& a, const HalfOperand<T>& b, int64_t batch,
                                               int64_t i0, int64_t j0, int64_t k, T* shared,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The product of bf16 and f16 on Hopper: a block computes one tile of c by wgmma (tile_warpgroup.cuh). For operands that
-// copies of 16 bytes can follow; product_half.cuh computes the others, and what is smaller than a few of its rows.
+// The product of bf16 and f16 on Hopper: a block computes one tile of c by wgmma (tile_warpgroup.cuh). For operands
+// that copies of 16 bytes can follow, and at least 16 rows; product_half.cuh computes the others.
 #pragma once
 #include "kernels/activation.cuh"
 #include "kernels/gemm/copy_panel.cuh"
@@ -59,8 +59,8 @@ __global__ void __launch_bounds__(TileWarpgroup<T, kColumns>::kThreads, 1)
 template <class T>
 int columns_of_warpgroup(const Product& p, const HalfOperand<T>& a, const HalfOperand<T>& b, const T* c, const T* pre,
                          int capability, int multiprocessors) {
-  const bool follows = a.aligned && b.aligned && aligned16(c, pre) && p.n % 8 == 0;
-  if (!has_wgmma(capability) || !follows || p.m < 16 || p.n < 64 || p.k < 64 || p.k >= kMaxCopiedDepth) return 0;
+  const bool aligned = a.aligned && b.aligned && aligned16(c, pre) && p.n % 8 == 0;
+  if (!has_wgmma(capability) || !aligned || p.m < 16 || p.n < 64 || p.k < 64 || p.k >= kMaxCopiedDepth) return 0;
   for (const int columns : {256, 128})
     if (p.n >= columns && p.batch * ceil_div(p.m, 128) * ceil_div(p.n, columns) >= multiprocessors) return columns;
   return 64;

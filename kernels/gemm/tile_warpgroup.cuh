@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The main loop of bf16 and f16 on Hopper: a block multiplies a (128 x depth) panel by a (depth x kColumns) panel by
-// wgmma. Two warpgroups multiply, each for 64 rows of the result; four more warps copy the panels to shared memory, each
-// every fourth step. Copies are of the generic proxy, and the tensor cores read by the asynchronous one: whoever copies
-// has to wait for all of its copies and fence before a product may read them. A warp that copies only one step at a time
-// loses nothing by that; a warp that multiplies would.
+// wgmma. Two warpgroups multiply, each for 64 rows of the result; four more warps copy the panels to shared memory,
+// each every fourth step. Copies are of the generic proxy, and the tensor cores read by the asynchronous one: between
+// them the copying warp waits for its copies and fences. Warps that multiply do not stall on that.
 #pragma once
 #include <algorithm>
 
@@ -12,11 +11,11 @@
 
 namespace duet::DUET_DEVICE {
 
-// Whether the device has wgmma, and a product of this depth is worth its tiles: their pipeline has four steps.
+// Whether a convolution of this depth runs on these tiles: of two steps at least.
 inline bool takes_warpgroups(int capability, int64_t depth) { return has_wgmma(capability) && depth >= 128; }
 
-// A panel in shared memory, of 16-bit elements, in lines of 64 elements (simt/wgmma.h). Depth contiguous: a line is a row
-// (along m or n), else a depth. Rows or depths longer than that have several columns of lines.
+// A panel in shared memory, of 16-bit elements, in lines of 64 elements (simt/wgmma.h). Depth contiguous: a line is a
+// row (along m or n), else a depth. Rows or depths longer than that have several columns of lines.
 template <bool kDepthContiguous, int kAlong, int kDepth>
 struct SwizzledPanel {
   static constexpr int kLines = kDepthContiguous ? kAlong : kDepth, kChunks = (kDepthContiguous ? kDepth : kAlong) / 8;
@@ -26,8 +25,8 @@ struct SwizzledPanel {
   __device__ __forceinline__ static constexpr int offset(int line, int chunk) {
     return (chunk / 8 * kLines + line) * 64 + (chunk % 8 ^ line % 8) * 8;
   }
-  // The operand of a product that begins at these elements: along is a multiple of 8, or, not depth contiguous, of 64;
-  // depth a multiple of 16.
+  // The operand of a product that begins at these elements: along is a multiple of 8 and depth of 16; not depth
+  // contiguous, along of 64 and depth of 8.
   template <class T>
   __device__ __forceinline__ static SwizzledLines at(const T* panel, int along, int depth) {
     if constexpr (kDepthContiguous)
@@ -41,7 +40,6 @@ template <class T, int kColumns_>
 struct TileWarpgroup {
   static constexpr int kRows = 128, kColumns = kColumns_, kDepth = 64, kStages = 4;
   static constexpr int kMultiply = 256, kThreads = kMultiply + 32 * kStages;  // each warp that copies has a stage
-  static constexpr int kBlocks = 1;                                           // of a multiprocessor
   template <bool kDepthContiguous>
   using PanelA = SwizzledPanel<kDepthContiguous, kRows, kDepth>;
   template <bool kDepthContiguous>
@@ -51,8 +49,8 @@ struct TileWarpgroup {
   static constexpr int kSharedBytes = kStages * kStageElements * int{sizeof(T)} + kSwizzleBytes;
   using Sums = float[kColumns / 2];
 
-  // A thread's chunks of a panel: lines `line`, line + kLineStep, ... and chunks `chunk`, chunk + kChunkStep, ... of the
-  // panels of steps first_step(), first_step() + kStepsApart, ... A warp copies four whole lines at a time.
+  // A thread's chunks of a panel: lines `line`, line + kLineStep, ... and chunks `chunk`, chunk + kChunkStep, ... of
+  // the panels of steps first_step(), first_step() + kStepsApart, ... A warp copies four whole lines at a time.
   template <class Panel>
   struct Share {
     static constexpr int kLineStep = 4, kChunkStep = 8, kPeriod = 2;  // after kPeriod steps chunks lie alike in a line
@@ -62,8 +60,8 @@ struct TileWarpgroup {
   __device__ __forceinline__ static int first_step() { return (static_cast<int>(threadIdx.x) - kMultiply) / 32; }
 
   // sums += this warpgroup's part of the product. load_a(panel, step) and load_b(panel, step) start the copies of this
-  // thread's chunks of a step; they are called for each of its steps, in order. kTransA: m is contiguous in the panel of
-  // a. kTransB: depth is contiguous in the panel of b. shared: kSharedBytes.
+  // thread's chunks of a step; they are called for each of its steps, in order. kTransA: m is contiguous in the panel
+  // of a. kTransB: depth is contiguous in the panel of b. shared: kSharedBytes.
   template <bool kTransA, bool kTransB, class LoadA, class LoadB>
   __device__ __forceinline__ static void multiply(int64_t step_count, LoadA&& load_a, LoadB&& load_b, T* shared,
                                                   Sums& sums) {

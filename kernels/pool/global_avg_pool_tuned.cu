@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// nchw: one warp per plane, whose lanes read neighbouring pixels; of small planes, a quarter of a warp. nhwc: column sums (columns.cuh), in which the pixels
-// of an image are the rows of a part. Backward: one thread per pack of dx.
+// nchw: one warp per plane, whose lanes read neighbouring pixels; of small planes, a quarter of a warp. nhwc: column
+// sums (columns.cuh), in which the pixels of an image are the rows of a part. Backward: one thread per pack of dx.
 #include "kernels/pool/pool2d.cuh"
 #include "kernels/reduction/columns.cuh"
 #include "ops/pool/global_avg_pool.h"

@@ -62,13 +62,12 @@ class Network {
     DUET_CUDNN(cudnnCreateDropoutDescriptor(dropout_.out()));
     DUET_CUDNN(cudnnSetDropoutDescriptor(dropout_.get(), handle_, 0, nullptr, 0, 0));
     DUET_CUDNN(cudnnCreateRNNDescriptor(rnn_.out()));
-    const bool f32 = p.dtype == DType::f32;
-    status_ = cudnnSetRNNDescriptor_v8(
-        rnn_.get(), algorithm, kMode<P::kind>,
-        CUDNN_RNN_DOUBLE_BIAS,  // the only mode of the persistent algorithms
-        p.bidirectional ? CUDNN_BIDIRECTIONAL : CUDNN_UNIDIRECTIONAL, CUDNN_LINEAR_INPUT, cudnn_dtype(p.dtype),
-        CUDNN_DATA_FLOAT, f32 ? CUDNN_FMA_MATH : CUDNN_TENSOR_OP_MATH, static_cast<int32_t>(p.I),
-        static_cast<int32_t>(p.H), static_cast<int32_t>(p.H), 1, dropout_.get(), CUDNN_RNN_PADDED_IO_DISABLED);
+    status_ = cudnnSetRNNDescriptor_v8(rnn_.get(), algorithm, kMode<P::kind>,
+                                       CUDNN_RNN_DOUBLE_BIAS,  // the only mode of the persistent algorithms
+                                       p.bidirectional ? CUDNN_BIDIRECTIONAL : CUDNN_UNIDIRECTIONAL, CUDNN_LINEAR_INPUT,
+                                       cudnn_dtype(p.dtype), CUDNN_DATA_FLOAT, CUDNN_TENSOR_OP_MATH,
+                                       static_cast<int32_t>(p.I), static_cast<int32_t>(p.H), static_cast<int32_t>(p.H),
+                                       1, dropout_.get(), CUDNN_RNN_PADDED_IO_DISABLED);
     size_t weights = 0, workspace = 0, reserve = 0;  // reserve: none for inference
     if (good()) status_ = cudnnGetRNNWeightSpaceSize(handle_, rnn_.get(), &weights);
     if (good())

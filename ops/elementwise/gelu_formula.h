@@ -46,7 +46,8 @@ inline constexpr int kFormRoundings = 14, kSlopeRoundings = 33;
 inline double slope_error(const Term& slope) { return kSlopeRoundings - 24 + 24 * (slope.abs_sum - 1); }
 
 // How far the approximate tanh of GPUs carries a slope of the tanh form: its relative error is up to 2^-11 (PTX,
-// tanh.approx.f32), and where it rounds to 1 the error is what tanh lacks to 1.
+// tanh.approx.f32), and where it rounds to 1 the error is
+// taken to be at most twice what tanh lacks to 1.
 inline double approximate_slope_error(double x) {
   const double t = std::tanh(inner(x)), rise = std::sqrt(2 * std::numbers::inv_pi) * (1 + 3 * kCube * x * x);
   return std::min(0x1p-11 * std::abs(t), 2 * (1 - std::abs(t))) * std::abs(0.5 - x * t * rise);

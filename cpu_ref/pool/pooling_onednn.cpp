@@ -2,6 +2,8 @@
 // max_pool2d, avg_pool2d, global_avg_pool and the gradients of averages by oneDNN's pooling, on the layouts of the
 // contract. Of max_pool2d only the form without an index, and no gradient: oneDNN keeps the places of the maxima in a
 // workspace of its own format, and the contract wants positions in the plane.
+#include <string>
+
 #include "core/registration.h"
 #include "cpu_ref/onednn.h"
 #include "ops/pool/avg_pool2d.h"
@@ -74,7 +76,8 @@ Plan avg_pool2d_onednn(const AvgPool2d& p, CpuContext&) {
   return forward(p, average(p.count_pad), AvgPool2d::x, AvgPool2d::y);
 }
 Plan avg_pool2d_backward_onednn(const AvgPool2dBackward& p, CpuContext&) {
-  if (p.dtype == DType::bf16 && p.overlap() > 1) return Unsupported{"oneDNN adds up the windows of a pixel in bf16"};
+  if (size_of(p.dtype) == 2 && p.overlap() > 1)
+    return Unsupported{std::string("oneDNN adds up the windows of a pixel in ") + name_of(p.dtype)};
   return backward(p, average(p.count_pad), AvgPool2dBackward::dy, AvgPool2dBackward::dx);
 }
 Plan global_avg_pool_onednn(const GlobalAvgPool& p, CpuContext&) {

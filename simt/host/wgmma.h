@@ -4,6 +4,7 @@
 // it, are seen by the software GPU (softgpu/), not here.
 #pragma once
 #include "simt/host/mma.h"
+#include "simt/wgmma.h"  // which includes this file: for SwizzledLines, where this one comes first
 
 namespace duet::simt {
 namespace host {

@@ -65,6 +65,7 @@ inline Cases masked_attention_cases(Scale scale) {
       {"wide heads of odd width, a window", "B:1 H:1 Tq:9 Tk:20 D:99 causal:1 window:5"},
       {"a window, over tiles of queries and of keys", "B:1 H:1 Tq:300 Tk:300 D:8 causal:1 window:70"},
       {"wide heads, a window, over tiles of queries", "B:1 H:1 Tq:200 Tk:200 D:72 causal:1 window:30"},
+      {"wide heads, few queries, a window", "B:1 H:1 Tq:40 Tk:70 D:72 causal:1 window:20"},
       {"padding, over tiles of keys", "B:2 H:1 Tq:70 Tk:400 D:8 padded:1"},
       {"padding", "B:3 H:2 Tq:17 Tk:33 D:8 padded:1"},
       {"padding, causal, queries grouped", "B:2 H:4 Tq:17 Tk:17 D:16 Hkv:2 causal:1 padded:1"},

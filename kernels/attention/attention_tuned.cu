@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Flash attention: flash_f32.cu by register tiling, flash_half.cu on the tensor cores; decode.cu for few queries. The
-// backward pass first computes the sums of dy y (row_dots_kernel), with one warp per query.
+// Flash attention: flash_f32.cu by register tiling, flash_half.cu and flash_half_backward.cu on the tensor cores;
+// decode.cu for few queries. The backward pass first computes the sums of dy y (row_dots_kernel), with one warp per
+// query.
 #include <string>
 
 #include "kernels/attention/decode.h"
@@ -57,12 +58,8 @@ Plan attention_tuned(const Attention& p, GpuContext& gpu) {
                enqueue_decode(mask, tensors, parts, t.workspace(sums), gpu.stream());
                return;
              }
-             for_mask(p, t, A::lengths, [&](const auto& mask) {
-               if constexpr (sizeof(T) == 2)
-                 enqueue_flash(mask, tensors, FlashDevice{gpu.capability(), gpu.stream()});
-               else
-                 enqueue_flash(mask, tensors, gpu.stream());
-             });
+             const FlashDevice on{gpu.capability(), gpu.stream()};
+             for_mask(p, t, A::lengths, [&](const auto& mask) { enqueue_flash(mask, tensors, on); });
            })
         .with(parts == 0 ? "" : "keys of a head in " + std::to_string(parts) + " parts", std::move(workspace));
   });

@@ -123,19 +123,19 @@ struct FlashGradients {
 struct FlashDqSpace {
   int64_t sums, counters;  // elements of dq_sums and dq_counters
 };
+struct FlashDevice {
+  int capability;  // chooses the kernel
+  cudaStream_t stream;
+};
 // flash_f32.cu. The shared memory of a block, forward and backward, may exceed that of the device.
 int64_t flash_shared_bytes(int64_t D);
 int64_t flash_backward_shared_bytes(int64_t D);
 FlashDqSpace flash_dq_space_f32(const AttentionShape& p);
 template <class F>  // Flash, MaskedFlash
-void enqueue_flash(const F& p, const FlashTensors<float>& t, cudaStream_t stream);
+void enqueue_flash(const F& p, const FlashTensors<float>& t, const FlashDevice& on);
 template <class F>
 void enqueue_flash_backward(const F& p, const FlashGradients<float>& t, cudaStream_t stream);
-// flash_half.cu, for __nv_bfloat16 and __half. The device chooses the kernel.
-struct FlashDevice {
-  int capability;
-  cudaStream_t stream;
-};
+// flash_half.cu and flash_half_backward.cu, for __nv_bfloat16 and __half.
 template <class F, class T>
 void enqueue_flash(const F& p, const FlashTensors<T>& t, const FlashDevice& on);
 FlashDqSpace flash_dq_space_half(const AttentionShape& p);

@@ -374,15 +374,15 @@ FlashDqSpace flash_dq_space_f32(const AttentionShape& p) {
 }
 
 template <class F>
-void enqueue_flash(const F& p, const FlashTensors<float>& t, cudaStream_t stream) {
-  p.D <= 64 ? enqueue_forward<64>(p, t, stream) : enqueue_forward<128>(p, t, stream);
+void enqueue_flash(const F& p, const FlashTensors<float>& t, const FlashDevice& on) {
+  p.D <= 64 ? enqueue_forward<64>(p, t, on.stream) : enqueue_forward<128>(p, t, on.stream);
 }
 template <class F>
 void enqueue_flash_backward(const F& p, const FlashGradients<float>& t, cudaStream_t stream) {
   p.D <= 64 ? enqueue_backward<64>(p, t, stream) : enqueue_backward<128>(p, t, stream);
 }
-template void enqueue_flash(const Flash&, const FlashTensors<float>&, cudaStream_t);
-template void enqueue_flash(const MaskedFlash&, const FlashTensors<float>&, cudaStream_t);
+template void enqueue_flash(const Flash&, const FlashTensors<float>&, const FlashDevice&);
+template void enqueue_flash(const MaskedFlash&, const FlashTensors<float>&, const FlashDevice&);
 template void enqueue_flash_backward(const Flash&, const FlashGradients<float>&, cudaStream_t);
 template void enqueue_flash_backward(const MaskedFlash&, const FlashGradients<float>&, cudaStream_t);
 

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // The forward pass of flash_half.cu on Hopper, by wgmma (simt/wgmma.h). A block has 128 queries of a head: two
 // warpgroups with 64 each. Four more warps copy the tiles of keys and values to shared memory, two of each in turn, and
-// fence (tile_warpgroup.cuh). Scores stay in registers, where they
-// have the layout of the left operand of the next product. While the tensor cores add the values of one tile, a
-// warpgroup computes the exponentials of the next one. Masks, exponentials and rounding are those of flash_half.cu.
+// fence (tile_warpgroup.cuh). Scores stay in registers, where they have the layout of the left operand of the next
+// product. While the tensor cores add the values of one tile, a warpgroup computes the exponentials of the next one.
+// Masks, exponentials and rounding are those of flash_half.cu.
 #pragma once
-#include "kernels/attention/flash.h"
+#include "kernels/attention/flash_rows.cuh"
 #include "kernels/gemm/tile_warpgroup.cuh"
-#include "simt/approximate.h"
 
 namespace duet::DUET_DEVICE {
 
@@ -139,51 +138,19 @@ __global__ void __launch_bounds__(FlashWarpgroup<T, kD>::kThreads, 1)
     if ((F::kMasked && j < whole_begin) || j >= whole_end) {
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
-        // Columns [from, to) of the tile are seen.
-        const int row = first + 8 * half, before = j * kColumns;
-        const int from = first_key(row) - before, to = keys_before(row + 1) - before;
-#pragma unroll
-        for (int n = 0; n < kColumns / 8; ++n)
-#pragma unroll
-          for (int e = 0; e < 2; ++e) {
-            const int column = 8 * n + lane % 4 * 2 + e;
-            if ((F::kMasked && column < from) || column >= to) s[4 * n + 2 * half + e] = -INFINITY;
-          }
+        const int query = first + 8 * half, before = j * kColumns;
+        mask_row<kColumns, F::kMasked>(s + 2 * half, first_key(query) - before, keys_before(query + 1) - before);
       }
     }
 #pragma unroll
-    for (int half = 0; half < 2; ++half) {
-      float larger = max[half];
-#pragma unroll
-      for (int n = 0; n < kColumns / 8; ++n)
-#pragma unroll
-        for (int e = 0; e < 2; ++e) larger = fmaxf(larger, s[4 * n + 2 * half + e]);
-      larger = fmaxf(larger, __shfl_xor_sync(~0u, larger, 2));
-      larger = fmaxf(larger, __shfl_xor_sync(~0u, larger, 1));
-      // A row without a key so far has the maximum -inf, and nothing is relative to that.
-      const float level = RunningSoftmax::base(larger), base = factor * level;
-      change[half] = exp2_approx(factor * (max[half] - level));
-      max[half] = larger;
-      float part = 0;
-#pragma unroll
-      for (int n = 0; n < kColumns / 8; ++n)
-#pragma unroll
-        for (int e = 0; e < 2; ++e) {
-          float& mine = s[4 * n + 2 * half + e];
-          mine = exp2_approx(fmaf(factor, mine, -base));
-          part += mine;
-        }
-      sum[half] = fmaf(sum[half], change[half], part);
-    }
+    for (int half = 0; half < 2; ++half)
+      change[half] = add_to_softmax<kColumns, true>(s + 2 * half, factor, max[half], sum[half]);
   };
   const auto pack = [&] {
 #pragma unroll
     for (int n = 0; n < kColumns / 16; ++n)
 #pragma unroll
-      for (int r = 0; r < 4; ++r) {
-        const Pack<T, 2> pair{{T(s[8 * n + 2 * r]), T(s[8 * n + 2 * r + 1])}};
-        weights[n][r] = *reinterpret_cast<const uint32_t*>(&pair);
-      }
+      for (int r = 0; r < 4; ++r) weights[n][r] = pack_pair<T>(s[8 * n + 2 * r], s[8 * n + 2 * r + 1]);
   };
 
   scores(begin);
@@ -211,25 +178,11 @@ __global__ void __launch_bounds__(FlashWarpgroup<T, kD>::kThreads, 1)
   lse += head * p.Tq;
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
-    float total = sum[half];
-    total += __shfl_xor_sync(~0u, total, 2);
-    total += __shfl_xor_sync(~0u, total, 1);
+    const float total = row_reduce<SumOp>(sum[half]), reciprocal = 1 / total;
     const int row = first + 8 * half;
     if (row >= p.Tq) continue;
-    const float reciprocal = 1 / total;
     if (lane % 4 == 0) lse[row] = fabsf(p.scale) * max[half] + logf(total);
-#pragma unroll
-    for (int n = 0; n < kD / 8; ++n) {
-      const int c = 8 * n + lane % 4 * 2;
-      T* to = y + row * p.D + c;
-      const T one = T(out[4 * n + 2 * half] * reciprocal), two = T(out[4 * n + 2 * half + 1] * reciprocal);
-      if (pairs) {
-        if (c < p.D) store_pack(to, Pack<T, 2>{{one, two}});
-      } else {
-        if (c < p.D) to[0] = one;
-        if (c + 1 < p.D) to[1] = two;
-      }
-    }
+    store_row<kD / 8>(out + 2 * half, reciprocal, y + row * p.D, p.D, pairs, 0);
   }
 }
 

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "kernels/conv/copy_windows.cuh"
 #include "kernels/conv/geometry.cuh"
 #include "kernels/gemm/product.h"
 #include "kernels/gemm/tile_f32.cuh"
@@ -316,7 +317,7 @@ __global__ void __launch_bounds__(TileWarpgroup<T, kColumns>::kThreads, 1)
   using Tile = TileWarpgroup<T, kColumns>;
   using Gradient = typename Tile::template PanelA<true>;
   using Filter = typename Tile::template PanelB<false>;
-  using Share = typename Tile::template Share<Gradient>;
+  using Share = typename Tile::template Share<Filter>;
   DUET_DYN_SHARED(T, shared);
   DUET_SHARED(Phase::Window, windows, [Tile::kRows]);
   const Geometry& g = phase.g;
@@ -327,23 +328,9 @@ __global__ void __launch_bounds__(TileWarpgroup<T, kColumns>::kThreads, 1)
   __syncthreads();
 
   const auto load_gradient = [&](T* panel, int64_t step) {
-    const Share share;
-#pragma unroll
-    for (int j = 0; j < Gradient::kChunks; j += Share::kChunkStep) {
-      const int chunk = share.chunk + j;
-      const int64_t d = step * Tile::kDepth + chunk * 8;
-      const bool exists = d < phase.depth;
-      const Phase::Tap tap = phase.tap<true>(phase.digits_at<true>(exists ? d : 0));
-#pragma unroll 8
-      for (int i = 0; i < Gradient::kLines; i += Share::kLineStep) {
-        const Phase::Window window = windows[share.line + i];
-        T* to = panel + Gradient::offset(share.line + i, chunk);
-        if (exists && phase.inside(window, tap))
-          cp_async16(to, dy + window.origin + tap.gradient);
-        else
-          store_pack(to, Pack<T>{});
-      }
-    }
+    copy_windows<Tile, Gradient>(
+        panel, windows, step, phase.depth, phase, [&](int64_t d) { return phase.tap<true>(phase.digits_at<true>(d)); },
+        [&](const Phase::Tap& tap) { return dy + tap.gradient; });
   };
   const auto load_filter = [&](T* panel, int64_t step) {
     const Share share;

@@ -4,6 +4,7 @@
 // computes one tile of output channels x pixels: by register tiling in f32, or on the tensor cores for channels-last
 // bf16 and f16 whose groups have a multiple of 8 channels (mma.sync, or wgmma on Hopper). Bias and relu are applied
 // before a tile is stored.
+#include "kernels/conv/copy_windows.cuh"
 #include "kernels/conv/geometry.cuh"
 #include "kernels/gemm/copy_panel.cuh"
 #include "kernels/gemm/product.h"
@@ -198,7 +199,6 @@ __global__ void __launch_bounds__(TileWarpgroup<T, kColumns>::kThreads, 1)
   using Tile = TileWarpgroup<T, kColumns>;
   using Pixels = typename Tile::template PanelA<true>;
   using Filter = typename Tile::template PanelB<true>;
-  using Share = typename Tile::template Share<Pixels>;
   DUET_DYN_SHARED(T, shared);
   DUET_SHARED(Geometry::Window, windows, [Tile::kRows]);
   const auto at = tiles.at(blockIdx.x);
@@ -207,23 +207,9 @@ __global__ void __launch_bounds__(TileWarpgroup<T, kColumns>::kThreads, 1)
   __syncthreads();
 
   const auto load_pixels = [&](T* panel, int64_t step) {
-    const Share share;
-#pragma unroll
-    for (int j = 0; j < Pixels::kChunks; j += Share::kChunkStep) {
-      const int chunk = share.chunk + j;
-      const int64_t d = step * Tile::kDepth + chunk * 8;
-      const bool exists = d < g.depth;
-      const Geometry::Shift shift = g.shift<true>(g.tap(exists ? d : 0));
-#pragma unroll 8
-      for (int i = 0; i < Pixels::kLines; i += Share::kLineStep) {
-        const Geometry::Window window = windows[share.line + i];
-        T* to = panel + Pixels::offset(share.line + i, chunk);
-        if (exists && g.inside(window, shift))
-          cp_async16(to, x + window.origin + shift.elements);
-        else
-          store_pack(to, Pack<T>{});
-      }
-    }
+    copy_windows<Tile, Pixels>(
+        panel, windows, step, g.depth, g, [&](int64_t d) { return g.shift<true>(g.tap(d)); },
+        [&](const Geometry::Shift& shift) { return x + shift.elements; });
   };
   const HalfOperand<T> rows{filter, int64_t{g.group_k} * g.depth, g.group_k, g.depth, true};
   typename Tile::Sums sums = {};

@@ -320,16 +320,48 @@ void texture_answers(Tally& t) {
   d.memory.release(memory);
 }
 
+// The registers of a wgmma's sums: code that clears them, and their list.
+struct SumRegisters {
+  std::string clear, list;
+  explicit SumRegisters(int count) {
+    for (int i = 0; i < count; ++i) {
+      clear += fmt::format("mov.f32 %s{}, 0f00000000; ", i);
+      list += fmt::format("{}%s{}", i ? ", " : "", i);
+    }
+  }
+};
+
+// Runs code whose thread t has `count` sums (row + 1) n of a wgmma, of which it stores 0, 3 and the one before the
+// last. Returns how many of the stored ones are right.
+int right_sums(const std::string& code, const char* shared, int count, std::string& failure) {
+  const std::string store = fmt::format(
+      "shl.b64 %rd4, %rd2, 2; add.s64 %rd5, %rd0, %rd4; mov.f32 %f4, 0f00000000; "
+      "st.global.v4.f32 [%rd5], {{%s0, %s3, %s{}, %f4}};",
+      count - 2);
+  const auto last = static_cast<uint32_t>(2 * count - 8);  // the first column of the last eight
+  int right = 0;
+  try {
+    std::string text = kernel_text(code + store, shared);
+    text.insert(text.find(".reg .f64"), fmt::format(".reg .f32 %s<{}>;\n", count));
+    const auto out = run(text, {}, 128);
+    for (uint32_t thread = 0; thread < 128; ++thread) {
+      const uint32_t row = thread / 32 * 16 + thread % 32 / 4, q = thread % 4;
+      const auto sum = [&](uint32_t r, uint32_t n) { return bits(static_cast<float>((r + 1) * n)); };
+      right += out[thread * 4] == sum(row, 2 * q);
+      right += out[thread * 4 + 1] == sum(row + 8, 2 * q + 1);
+      right += out[thread * 4 + 2] == sum(row + 8, last + 2 * q);
+    }
+  } catch (const std::exception& e) {
+    failure = e.what();
+  }
+  return right;
+}
 }  // namespace
 
 // PTX ISA, "Register Fragments for wgmma.mma_async.m64nNk16" and "Shared Memory Matrix Layout", without swizzle: one
 // depth of a and b is set, so that each sum tells its row and column.
 int right_sums_of_wgmma(const std::string& behind, std::string& failure) {
-  std::string sums, sum_list;
-  for (int i = 0; i < 128; ++i) {
-    sums += fmt::format("mov.f32 %s{}, 0f00000000; ", i);
-    sum_list += fmt::format("{}%s{}", i ? ", " : "", i);
-  }
+  const SumRegisters sums(128);
   // b[k][n] = n for k = 3, else 0; a[row][k] = row + 1 for k = 3, else 0: the sums are (row + 1) n, exact in bf16.
   // Thread t of 128 fills n = t and n = t + 128. Column n of b lies at n / 8 * 256 + n % 8 * 16, depth k at k * 2 for
   // k < 8.
@@ -350,27 +382,9 @@ int right_sums_of_wgmma(const std::string& behind, std::string& failure) {
       "cvt.rn.f32.u32 %f1, %r6; cvt.rn.bf16.f32 %h1, %f1; mov.b32 %r11, {%h2, %h1}; "
       "selp.b32 %r10, %r10, 0, %p1; selp.b32 %r11, %r11, 0, %p1; mov.u32 %r12, 0; "
       "mov.u32 %r13, tile; shr.u32 %r13, %r13, 4; cvt.u64.u32 %rd10, %r13; or.b64 %rd10, %rd10, 0x1000080000; " +
-      sums + "wgmma.fence.sync.aligned; wgmma.mma_async.sync.aligned.m64n256k16.f32.bf16.bf16 {" + sum_list +
-      "}, {%r10, %r11, %r12, %r12}, %rd10, 1, 1, 1, 0; " + behind +
-      // Thread t stores sums 0, 3 and 126.
-      "shl.b64 %rd4, %rd2, 2; add.s64 %rd5, %rd0, %rd4; mov.f32 %f4, 0f00000000; "
-      "st.global.v4.f32 [%rd5], {%s0, %s3, %s126, %f4};";
-  int right = 0;
-  try {
-    std::string text = kernel_text(code, ".shared .align 1024 .b8 tile[8192];\n");
-    text.insert(text.find(".reg .f64"), ".reg .f32 %s<128>;\n");
-    const auto out = run(text, {}, 128);
-    for (uint32_t thread = 0; thread < 128; ++thread) {
-      const uint32_t row = thread / 32 * 16 + thread % 32 / 4, q = thread % 4;
-      const auto sum = [&](uint32_t r, uint32_t n) { return bits(static_cast<float>((r + 1) * n)); };
-      right += out[thread * 4] == sum(row, 2 * q);
-      right += out[thread * 4 + 1] == sum(row + 8, 2 * q + 1);
-      right += out[thread * 4 + 2] == sum(row + 8, 248 + 2 * q);
-    }
-  } catch (const std::exception& e) {
-    failure = e.what();
-  }
-  return right;
+      sums.clear + "wgmma.fence.sync.aligned; wgmma.mma_async.sync.aligned.m64n256k16.f32.bf16.bf16 {" + sums.list +
+      "}, {%r10, %r11, %r12, %r12}, %rd10, 1, 1, 1, 0; " + behind;
+  return right_sums(code, ".shared .align 1024 .b8 tile[8192];\n", 128, failure);
 }
 
 namespace {
@@ -379,11 +393,7 @@ namespace {
 // 2048 bytes apart. Else a core matrix is 8 rows of 8 depths, or, transposed, 8 depths of 8 rows; the next depths
 // follow 128 bytes behind, the next rows 256.
 void sums_of_shared_wgmma(Tally& t, bool swizzled, bool transpose_a, bool transpose_b) {
-  std::string sums, sum_list;
-  for (int i = 0; i < 64; ++i) {
-    sums += fmt::format("mov.f32 %s{}, 0f00000000; ", i);
-    sum_list += fmt::format("{}%s{}", i ? ", " : "", i);
-  }
+  const SumRegisters sums(64);
   // Into %r2: where depth 3 of row %r0 lies in `tile`.
   const auto place = [&](const char* tile, bool transposed) {
     const std::string begin = fmt::format("mov.u32 %r2, {}; ", tile);
@@ -414,27 +424,11 @@ void sums_of_shared_wgmma(Tally& t, bool swizzled, bool transpose_a, bool transp
       "cvt.rn.f32.u32 %f1, %r0; cvt.rn.bf16.f32 %h1, %f1; st.shared.u16 [%r2], %h1; " + place("%r6", transpose_a) +
       "setp.lt.u32 %p1, %r0, 64; add.u32 %r4, %r0, 1; cvt.rn.f32.u32 %f1, %r4; " +
       "cvt.rn.bf16.f32 %h1, %f1; @%p1 st.shared.u16 [%r2], %h1; fence.proxy.async.shared::cta; bar.sync 0; " +
-      description("%r6", "%rd9") + description("%r7", "%rd10") + sums +
-      "wgmma.fence.sync.aligned; wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 {" + sum_list +
-      fmt::format("}}, %rd9, %rd10, 1, 1, 1, {}, {}; ", int{transpose_a}, int{transpose_b}) + kWaitForSums +
-      "shl.b64 %rd4, %rd2, 2; add.s64 %rd5, %rd0, %rd4; mov.f32 %f4, 0f00000000; "
-      "st.global.v4.f32 [%rd5], {%s0, %s3, %s62, %f4};";
-  int right = 0;
+      description("%r6", "%rd9") + description("%r7", "%rd10") + sums.clear +
+      "wgmma.fence.sync.aligned; wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 {" + sums.list +
+      fmt::format("}}, %rd9, %rd10, 1, 1, 1, {}, {}; ", int{transpose_a}, int{transpose_b}) + kWaitForSums;
   std::string failure;
-  try {
-    std::string text = kernel_text(code, ".shared .align 1024 .b8 a[24576];\n");
-    text.insert(text.find(".reg .f64"), ".reg .f32 %s<64>;\n");
-    const auto out = run(text, {}, 128);
-    for (uint32_t thread = 0; thread < 128; ++thread) {
-      const uint32_t row = thread / 32 * 16 + thread % 32 / 4, q = thread % 4;
-      const auto sum = [&](uint32_t r, uint32_t n) { return bits(static_cast<float>((r + 1) * n)); };
-      right += out[thread * 4] == sum(row, 2 * q);
-      right += out[thread * 4 + 1] == sum(row + 8, 2 * q + 1);
-      right += out[thread * 4 + 2] == sum(row + 8, 120 + 2 * q);
-    }
-  } catch (const std::exception& e) {
-    failure = e.what();
-  }
+  const int right = right_sums(code, ".shared .align 1024 .b8 a[24576];\n", 64, failure);
   t.expect(right == kSumsOfWgmma, fmt::format("wgmma.m64n128k16, swizzled {}, transposed {} {}: {} of {} sums {}",
                                               swizzled, transpose_a, transpose_b, right, kSumsOfWgmma, failure));
 }

@@ -25,11 +25,15 @@ void GemmOf<kAccumulate>::reference(Inputs in, int64_t slice, Expect& expect) co
       for (int64_t j = 0; j < n; ++j) add(p, j);
   }
   const double scale = alpha;
-  const double weight = kAccumulate ? error_of_c() / tolerance().abs_sum : 0;  // of |c|
+  // gemm_acc: errors relative to |c| and to the |product|, in units of the claim's.
+  const double unit = tolerance().abs_sum;
+  const double of_c = kAccumulate ? error_of_c() / unit : 0;
+  const double of_product = kAccumulate ? rounding_before_addition(dtype) / unit : 0;
   for (int64_t j = 0; j < n; ++j) {
     const ProductSum& s = sum[static_cast<size_t>(j)];
-    const double before = kAccumulate ? in[c][slice * n + j] : 0;
-    expect(c, slice * n + j, before + scale * s.sum(), std::abs(scale) * s.root_sum() + weight * std::abs(before));
+    const double before = kAccumulate ? in[c][slice * n + j] : 0, product = scale * s.sum();
+    expect(c, slice * n + j, before + product,
+           std::abs(scale) * s.root_sum() + of_c * std::abs(before) + of_product * std::abs(product));
   }
 }
 template void GemmOf<false>::reference(Inputs, int64_t, Expect&) const;

@@ -10,16 +10,22 @@ namespace duet {
 
 void Linear::reference(Inputs given, int64_t row, Expect& expect) const {
   const auto X = given[x], W = given[w], B = given[bias];
+  // The rounding of a product and the error of tanh are claimed in units of tolerance().abs_sum.
+  const bool is_half = size_of(dtype) == 2;
+  const double rounded = rounding_before_addition(dtype), unit = tolerance(y.index).abs_sum;
   for (int64_t o = 0; o < out; ++o) {
     ProductSum sum;
     sum.add(B[o]);
     for (int64_t p = 0; p < in; ++p) sum.add(X[row * in + p] * W[o * in + p]);
     const int64_t at = row * out + o;
+    const double product = std::abs(sum.sum() - B[o]);
     if (act == Act::gelu) {
-      expect(pre, at, sum.sum(), sum.root_sum());
-      expect(y, at, gelu::tanh_form(sum.sum()).value, sum.root_sum() + std::abs(sum.sum()));
+      const double approximate = is_half ? gelu::approximate_form_error(sum.sum()) : 0;
+      expect(pre, at, sum.sum(), sum.root_sum() + rounded / tolerance(pre.index).abs_sum * product);
+      expect(y, at, gelu::tanh_form(sum.sum()).value,
+             sum.root_sum() + std::abs(sum.sum()) + (kMaxGeluSlope * rounded * product + approximate) / unit);
     } else {
-      expect(y, at, act == Act::relu ? std::max(sum.sum(), 0.0) : sum.sum(), sum.root_sum());
+      expect(y, at, act == Act::relu ? std::max(sum.sum(), 0.0) : sum.sum(), sum.root_sum() + rounded / unit * product);
     }
   }
 }

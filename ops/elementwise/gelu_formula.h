@@ -45,12 +45,14 @@ inline constexpr int kFormRoundings = 14, kSlopeRoundings = 33;
 // The same of one slope, in units of u: of kSlopeRoundings 24 are of the fraction that is added to s.
 inline double slope_error(const Term& slope) { return kSlopeRoundings - 24 + 24 * (slope.abs_sum - 1); }
 
-// How far the approximate tanh of GPUs carries a slope of the tanh form: its relative error is up to 2^-11 (PTX,
-// tanh.approx.f32), and where it rounds to 1 the error is
-// taken to be at most twice what tanh lacks to 1.
+// The error of the approximate tanh of GPUs: relative to t it is up to 2^-11 (PTX, tanh.approx.f32), and where it
+// rounds to 1 the error is taken to be at most twice what tanh lacks to 1.
+inline double approximate_tanh_error(double t) { return std::min(0x1p-11 * std::abs(t), 2 * (1 - std::abs(t))); }
+// What it causes in the tanh form, and in its slope.
+inline double approximate_form_error(double x) { return approximate_tanh_error(std::tanh(inner(x))) * std::abs(x) / 2; }
 inline double approximate_slope_error(double x) {
   const double t = std::tanh(inner(x)), rise = std::sqrt(2 * std::numbers::inv_pi) * (1 + 3 * kCube * x * x);
-  return std::min(0x1p-11 * std::abs(t), 2 * (1 - std::abs(t))) * std::abs(0.5 - x * t * rise);
+  return approximate_tanh_error(t) * std::abs(0.5 - x * t * rise);
 }
 
 }  // namespace duet::gelu

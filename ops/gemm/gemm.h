@@ -76,18 +76,16 @@ struct GemmOf {
   static constexpr int64_t kRoundings = kAccumulate ? 2 : 1;
   Tolerance tolerance() const {
     if (is_int8()) return {};
-    if (is_float8()) return float8_sum_tolerance(k, kRoundings, result());
-    Tolerance t = product_sum_tolerance(k, kRoundings, dtype, math, kDirect);
-    if (kAccumulate) t.rel += rounding_before_addition(dtype);  // |product| <= |want| + |c|
-    return t;
+    return is_float8() ? float8_sum_tolerance(k, kRoundings, result())
+                       : product_sum_tolerance(k, kRoundings, dtype, math, kDirect);
   }
-  // gemm_acc: the error that is relative to |c|, which the claim's abs_sum has. Where a sum begins with c, each
-  // addition rounds a partial sum that has c in it; and the last one rounds the result, however small the products are.
+  // gemm_acc: the error that is relative to |c|, which the claim's abs_sum has, as it has the rounding of the product.
+  // Where a sum begins with c, each addition rounds a partial sum that has c in it; and the last one rounds the result,
+  // however small the products are.
   double error_of_c() const {
     const double u = std::min(unit_roundoff(DType::f32), unit_roundoff(dtype));
     return std::max(product_error(static_cast<double>(k), kRoundings, dtype, math, kDirect).rel,
-                    u * independent(static_cast<double>(k + kRoundings))) +
-           rounding_before_addition(dtype);
+                    u * independent(static_cast<double>(k + kRoundings)));
   }
 
   std::optional<LinearAxis> linear_axis() const {

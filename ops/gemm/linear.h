@@ -50,16 +50,16 @@ struct Linear {
   }
   double flops() const { return 2.0 * n * in * out; }
   // 1: the bias. relu enlarges no error. gelu's slope is at most 1.13, and its own roundings are relative to the sum;
-  // its claim's abs_sum is root_sum + |sum|.
+  // its claim's abs_sum is root_sum + |sum|, and of halves what an approximate tanh adds. Each claim's abs_sum also has
+  // the rounding of the product.
+  static constexpr double kMaxGeluSlope = 1.13;
   Tolerance tolerance(int slot) const {
     Tolerance t = product_sum_tolerance(in, 1, dtype, math, kDirect);
-    // The product is at most |want| + |bias|, and root_sum has the bias.
-    const double rounded = rounding_before_addition(dtype);
-    t.rel += rounded;
-    t.abs_sum += rounded;
     if (act == Act::gelu && slot == y.index) {
-      t.rel -= rounded;  // that of the result
-      t.abs_sum = 1.13 * std::max(t.rel, t.abs_sum) + duet::gamma(gelu::kFormRoundings, unit_roundoff(DType::f32));
+      const SumError of_pre = product_error(static_cast<double>(in), 1, dtype, math, kDirect);
+      t.abs_sum = kMaxGeluSlope * std::max(of_pre.rel, of_pre.root_sum) +
+                  duet::gamma(gelu::kFormRoundings, unit_roundoff(DType::f32));
+      t.abs_sum *= 1 + unit_roundoff(dtype);
       t.rel = unit_roundoff(dtype);
     }
     return t;

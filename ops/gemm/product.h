@@ -62,10 +62,10 @@ inline Tolerance float8_sum_tolerance(double count, double extra, DType dtype) {
 }
 
 // Of bf16 and f16 a product may be rounded to dtype before c, a bias or a slope is applied to it: libraries do so where
-// that is a pass of its own, and users of these types take it. The error, relative to the product.
+// that is a pass of its own. The error, relative to the product; references claim it beside the errors of its sum.
 inline double rounding_before_addition(DType dtype) {
   const double u = unit_roundoff(dtype);
-  return u > unit_roundoff(DType::f32) ? u : 0;
+  return u > unit_roundoff(DType::f32) ? u * (1 + u) : 0;  // 1 + u: the result is rounded after that
 }
 
 // Longer sums are split over threads and blocks.

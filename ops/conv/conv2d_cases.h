@@ -50,6 +50,7 @@ inline Cases conv2d_test_cases() {
       {"by eights, over a tile", "n:1 c:32 h:12 w:12 k:72 r:3 s:3 pad_h:1 pad_w:1"},
       {"by eights, in groups over a tile, stride 2",
        "n:1 c:64 h:12 w:12 k:128 r:3 s:3 pad_h:1 pad_w:1 stride_h:2 stride_w:2 groups:2"},
+      {"by eights, over a tile in c", "n:1 c:136 h:5 w:6 k:16 r:3 s:3 pad_h:1 pad_w:1"},
   };
   return concat({across(kAllPrecisions, odd), with("layout:nhwc", across(kFloatTypes, odd)), once,
                  with("layout:nhwc", across(Words{"dtype:bf16", "dtype:f16"}, eights))});

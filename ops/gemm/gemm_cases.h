@@ -47,12 +47,14 @@ inline Cases gemm_test_cases() {
       {"over a warpgroups' tile", "m:136 n:264 k:104"},
       {"over a warpgroups' tile, b transposed", "batch:2 m:136 n:136 k:72 trans_b:1 alpha:0.5"},
       {"over a warpgroups' tile, a transposed, odd depth", "m:136 n:264 k:71 trans_a:1"},
-      {"over a warpgroups' tile, both transposed", "m:264 n:136 k:328 trans_a:1 trans_b:1"},
-      {"over a warpgroups' wide tile, b transposed", "m:264 n:264 k:72 trans_b:1"},
-      {"over a warpgroups' wide tile, both transposed", "m:264 n:264 k:72 trans_a:1 trans_b:1"},
+      {"more steps than stages, over a warpgroups' tile in n, both transposed", "m:72 n:136 k:328 trans_a:1 trans_b:1"},
+      {"over a warpgroups' wide tile, b transposed", "m:136 n:264 k:72 trans_b:1"},
+      {"over a warpgroups' wide tile, both transposed", "m:136 n:264 k:72 trans_a:1 trans_b:1"},
       {"over a warpgroups' tile, a transposed", "m:136 n:136 k:72 trans_a:1"},
       {"a warpgroups' narrow tile, b transposed", "m:16 n:64 k:64 trans_b:1"},
+      {"a warpgroups' narrow tile, a transposed", "m:16 n:64 k:64 trans_a:1"},
       {"a warpgroups' narrow tile, both transposed", "m:16 n:64 k:64 trans_a:1 trans_b:1"},
+      {"an outer product with numbers of every kind; b by copies", "m:33 n:40 k:1 b=edges+inf+nan"},
   };
   const Cases int8{
       {"one product", "m:1 n:1 k:1"},

@@ -18,7 +18,7 @@ int64_t cooperative_blocks(void (*kernel)(P...), int threads, int64_t shared_byt
   return cooperative_blocks(reinterpret_cast<const void*>(kernel), threads, shared_bytes, gpu.multiprocessors());
 #else
   static_cast<void>(kernel);
-  return host::cooperative_blocks(gpu.multiprocessors(), threads, shared_bytes);
+  return host::cooperative_blocks(gpu.multiprocessors(), gpu.capability(), threads, shared_bytes);
 #endif
 }
 

@@ -18,7 +18,9 @@ struct SimtOptions {
   uint64_t seed = 1;             // of Order::shuffled, and of the choice of blocks
   // Of a launch, run only the first, the last and this many between them (all of a cooperative one); 0: all.
   int64_t blocks = 0;
-  int multiprocessors = 132;  // of the emulated GPU; tuned implementations choose tiles and parts by it
+  // Of the emulated GPU. Tuned implementations choose tiles and parts by its size.
+  int multiprocessors = 132;
+  int capability = 90;  // or 80, which has no wgmma and less shared memory
 };
 
 // A context for the implementations named simt.*. Null, with `reason` set, where the build has no host runner. A kernel

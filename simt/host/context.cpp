@@ -27,7 +27,8 @@ std::string GpuContext::describe() const {
   const char* order = options_.order == SimtOptions::Order::forward   ? "forward"
                       : options_.order == SimtOptions::Order::reverse ? "reverse"
                                                                       : "shuffled";
-  return fmt::format("kernels on the host, {} order, as for {} multiprocessors", order, options_.multiprocessors);
+  return fmt::format("kernels on the host, {} order, as for {} multiprocessors of sm_{}", order,
+                     options_.multiprocessors, options_.capability);
 }
 
 void* GpuContext::allocate(int64_t bytes) {
@@ -58,7 +59,7 @@ void GpuContext::download(void* to, const void* from, int64_t bytes) {
 }
 
 void GpuContext::enter(const std::function<void()>& work) {
-  host::settings = {static_cast<Order>(options_.order), options_.seed, options_.blocks};
+  host::settings = {static_cast<Order>(options_.order), options_.seed, options_.blocks, options_.capability};
   work();
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The host as a GPU: what `GpuContext` means in kernel files that g++ compiles. The limits are those of sm_90.
+// The host as a GPU: what `GpuContext` means in kernel files that g++ compiles.
 #pragma once
 #include <string>
 
@@ -9,7 +9,8 @@
 
 namespace duet::simt {
 
-inline constexpr int64_t kMaxSharedBytes = 227 * 1024;  // of a block on sm_90
+// Of a block (CUDA Programming Guide, technical specifications).
+constexpr int64_t max_shared_bytes(int capability) { return (capability >= 90 ? 227 : 163) * int64_t{1024}; }
 
 class GpuContext final : public Context {
  public:
@@ -19,9 +20,9 @@ class GpuContext final : public Context {
   CUstream_st* stream() const { return nullptr; }
   int multiprocessors() const { return options_.multiprocessors; }
   int64_t l2_bytes() const { return int64_t{50} << 20; }
-  int64_t shared_bytes() const { return kMaxSharedBytes; }
+  int64_t shared_bytes() const { return max_shared_bytes(options_.capability); }
   int64_t memory_bytes() const { return int64_t{1} << 32; }
-  int capability() const { return 90; }
+  int capability() const { return options_.capability; }
 
   Device device() const override { return kDevice; }
   std::string describe() const override;

@@ -18,7 +18,7 @@ class Together {
 // How many blocks a cooperative launch may have: as many as so many multiprocessors of sm_90 hold, by threads and
 // dynamic shared memory, of kMaxThreadsTogether threads at most: each has a stack of its own.
 constexpr int64_t kMaxThreadsTogether = 16384;
-int64_t cooperative_blocks(int multiprocessors, int64_t threads, int64_t shared_bytes);
+int64_t cooperative_blocks(int multiprocessors, int capability, int64_t threads, int64_t shared_bytes);
 
 // Stops where the number is not that of this barrier, or the counter not what it would be on a GPU.
 void grid_barrier(uint32_t* arrived, uint32_t number, Where at);

@@ -529,9 +529,9 @@ void* Executor::static_shared(const void* key, const char* name, size_t bytes, s
   }
   if (total > kMaxStaticSharedBytes)
     stop(fmt::format("static shared memory: {} bytes with '{}', {} are allowed", total, name, kMaxStaticSharedBytes));
-  if (total + dynamic_bytes_ > kMaxSharedBytes)
+  if (total + dynamic_bytes_ > max_shared_bytes(settings.capability))
     stop(fmt::format("shared memory: {} static bytes with '{}' and {} dynamic ones, {} in all are allowed", total, name,
-                     dynamic_bytes_, kMaxSharedBytes));
+                     dynamic_bytes_, max_shared_bytes(settings.capability)));
   if (profile && shared_keys_.insert(key).second) profile->shared_array(bytes);
   block_->shared.push_back({key, &device_memory().allocate(bytes, name, true, element)});
   return block_->shared.back().region->base;
@@ -689,11 +689,12 @@ void Executor::run(const void* kernel, void (*call)(const void*), const void* ar
   if (!launchable(grid)) return;
   if (current_) stop("launches a kernel: dynamic parallelism is not emulated");
   const Extent& g = grid.blocks;
-  if (grid.shared_bytes > kMaxSharedBytes)
-    throw Error("launch: {} bytes of shared memory over this device's limit {}", grid.shared_bytes, kMaxSharedBytes);
+  if (const int64_t max = max_shared_bytes(settings.capability); grid.shared_bytes > max)
+    throw Error("launch: {} bytes of shared memory over this device's limit {}", grid.shared_bytes, max);
   if (g.count() > UINT32_MAX) throw Error("launch: {} blocks; the host runs at most 2^32 - 1", g.count());
   if (multiprocessors_together > 0) {
-    const int64_t max = cooperative_blocks(multiprocessors_together, grid.threads.count(), grid.shared_bytes);
+    const int64_t max =
+        cooperative_blocks(multiprocessors_together, settings.capability, grid.threads.count(), grid.shared_bytes);
     if (g.count() > max)
       throw Report(fmt::format("launch: a cooperative grid of {} blocks; the device holds {}", g.count(), max));
   }
@@ -748,12 +749,13 @@ void run(const void* kernel, void (*call)(const void*), const void* arguments, s
 Together::Together(int multiprocessors) { multiprocessors_together = multiprocessors; }
 Together::~Together() { multiprocessors_together = 0; }
 
-int64_t cooperative_blocks(int multiprocessors, int64_t threads, int64_t shared_bytes) {
-  // Of a multiprocessor of sm_90, and what the system takes of it for each block (CUDA Programming Guide). Static
-  // shared memory is not counted: it is not known before the kernel runs.
-  constexpr int64_t kWarps = 64, kBlocks = 32, kSharedBytes = 233472, kSystemBytes = 1024;
+int64_t cooperative_blocks(int multiprocessors, int capability, int64_t threads, int64_t shared_bytes) {
+  // Of a multiprocessor, and what the system takes of it for each block (CUDA Programming Guide). Static shared memory
+  // is not counted: it is not known before the kernel runs.
+  constexpr int64_t kWarps = 64, kBlocks = 32, kSystemBytes = 1024;
+  const int64_t all_shared_bytes = max_shared_bytes(capability) + kSystemBytes;
   const int64_t warps = std::max<int64_t>(1, (threads + 31) / 32);
-  const int64_t resident = std::min({kBlocks, kWarps / warps, kSharedBytes / (shared_bytes + kSystemBytes)});
+  const int64_t resident = std::min({kBlocks, kWarps / warps, all_shared_bytes / (shared_bytes + kSystemBytes)});
   return std::min(multiprocessors * resident, kMaxThreadsTogether / std::max<int64_t>(1, threads));
 }
 

@@ -114,6 +114,7 @@ struct Settings {
   int64_t blocks = 0;  // run only the first, the last and this many of a launch in between; 0: all
 };
 extern Settings settings;
+  int capability = 90;
 class Profile;
 extern constinit Profile* profile;  // null: nothing is counted
 

@@ -70,6 +70,7 @@ void finish(const Lanes& l) {
 }  // namespace
 
 void read_operands(const WarpgroupProduct& p, const void* pc) {
+  if (settings.capability < 90) stop(fmt::format("wgmma on an sm_{}, which has none", settings.capability));
   const int lane = static_cast<int>(current_thread) % 32;
   const auto read = [&](const SwizzledLines& m, bool transposed, int first, int rows) {
     for_pieces(m, transposed, first, rows, [&](int i, const char* from, int, int) {

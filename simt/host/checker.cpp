@@ -43,6 +43,9 @@ using VectorClock = std::vector<uint32_t>;  // (threads of the block)
 // A thread's clock counts its barriers in units of kTick, and its fences since the last barrier below that.
 constexpr uint32_t kTick = 256;
 void tick(uint32_t& clock) { clock = (clock / kTick + 1) * kTick; }
+void count_fence(uint32_t& clock) {
+  if (clock % kTick < kTick - 1) ++clock;
+}
 
 // Before a fence of a thread happens what its block did in earlier intervals, and what the thread did until its clock.
 struct Fence {
@@ -67,6 +70,7 @@ struct State {
   // (threads, threads): a row is the vector clock of a thread. Empty while only whole warps synchronise.
   std::vector<uint32_t> vector_clocks;
   std::array<VectorClock, kNamedBarriers> barrier_clocks;
+  std::vector<Fence> proxy_fences;  // the latest of each thread of this block
 
   std::unordered_map<const void*, Fences> flags;                // of the launch: what was released to each
   std::map<uint32_t, Fence> fences;                             // of this block: the latest of each thread
@@ -320,6 +324,7 @@ void Checker::begin_block(uint32_t threads, uint32_t block) {
   s.threads = threads;
   s.clock.assign(threads, kTick);
   s.vector_clocks.clear();
+  s.proxy_fences.assign(threads, {});
   s.readers.resize(1);
   for (VectorClock& barrier : s.barrier_clocks) barrier.clear();
   s.fences.clear();
@@ -329,6 +334,7 @@ void Checker::begin_block(uint32_t threads, uint32_t block) {
 }
 void Checker::block_barrier() {
   ++s.interval;
+  for (uint32_t& clock : s.clock) clock -= clock % kTick;  // fences are counted anew in each interval
   s.readers.resize(1);
   for (const auto& [thread, fences] : s.acquired_by_thread) join(s.acquired, fences);
   s.acquired_by_thread.clear();
@@ -366,9 +372,13 @@ void Checker::fence() {
     s.acquired_by_thread.emplace_back(me, s.flags[read.second]);
     return true;
   });
-  uint32_t& clock = s.clock[me];
-  s.fences[me] = {s.interval, clock, !s.vector_clocks.empty()};
-  if (clock % kTick < kTick - 1) ++clock;
+  s.fences[me] = {s.interval, s.clock[me], !s.vector_clocks.empty()};
+  count_fence(s.clock[me]);
+}
+void Checker::proxy_fence() {
+  const uint32_t me = current_thread;
+  s.proxy_fences[me] = {s.interval, s.clock[me]};
+  count_fence(s.clock[me]);
 }
 
 void Checker::access(const void* address, size_t bytes, Access kind, Pc pc, bool aligned) {
@@ -397,6 +407,19 @@ void Checker::access(const void* address, size_t bytes, Access kind, Pc pc, bool
   if (r.shared) kind = plain;
   for_each_cell(r, address, bytes, [&](size_t cell) { check_access(r, cell, kind, pc, me); });
   if (may_be_flag(kind) && !r.shared) access_flag(address, kind, me);
+}
+
+void Checker::read_by_proxy(const void* address, size_t bytes, Pc pc) {
+  access(address, bytes, Access::load, pc, true);
+  Region& r = region_or_stop(address, bytes, false, pc);
+  for_each_cell(r, address, bytes, [&](size_t cell) {
+    const Cell& c = r.cells[cell];
+    const Fence& fence = s.proxy_fences[c.writer];
+    if (c.write_interval >= s.block_start &&
+        std::pair(c.write_interval, c.write_clock) > std::pair(fence.interval, fence.clock))
+      stop(fmt::format("read of {} at {}, written at {} by {}, which has executed no fence_async_proxy since",
+                       r.place(cell << r.shift), line(pc), line(c.write_pc), thread_text(c.writer)));
+  });
 }
 
 void Checker::read_only(const void* address, size_t bytes, const char* what, Pc pc) {

@@ -38,10 +38,14 @@ class Checker {
   static void acquire_barrier(int barrier, uint32_t thread);             // when a thread that waited continues
   static void reset_barrier(int barrier);
   static void fence();
+  static void proxy_fence();  // of the current thread: what it wrote to shared memory before, wgmma may read
 
   // The current thread accesses memory. Anything but device memory, the kernel's stack and the program's constants is
   // refused.
   static void access(const void* address, size_t bytes, Access kind, Pc pc, bool aligned = false);
+  // The current thread's part of what wgmma reads of shared memory: by the asynchronous proxy, which sees only what the
+  // threads that wrote it have fenced. Whether they did so before the barrier is not checked.
+  static void read_by_proxy(const void* address, size_t bytes, Pc pc);
   // The current thread is about to read memory that must not change during a launch. what: the word for the report.
   static void read_only(const void* address, size_t bytes, const char* what, Pc pc);
   // An asynchronous copy was issued (its target holds nothing until it lands), or has landed.

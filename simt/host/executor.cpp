@@ -816,6 +816,14 @@ void read_matrix_row(const void* row, const void* pc) {
   executor.require_space(row, true, "the matrix of ldmatrix", pc);
   Checker::access(row, 16, Access::load, pc_of(pc), true);
 }
+void read_operand_piece(const void* piece, const void* pc) {
+  const InRuntime here_now;
+  executor.require_space(piece, true, "an operand of wgmma", pc);
+  Checker::read_by_proxy(piece, 16, pc_of(pc));
+}
+void proxy_fence(Where at) {
+  if (!mutation || !executor.is_omitted("fence_async_proxy", at)) Checker::proxy_fence();
+}
 void atomic_access(void* address, size_t bytes, const void* pc, Where at) {
   if (!mutation || !executor.is_omitted("atomic", at))
     return Checker::access(address, bytes, Access::atomic, pc_of(pc), true);

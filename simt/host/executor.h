@@ -64,7 +64,9 @@ void* dynamic_shared(size_t element);
 void thread_fence(Where at);
 
 // Accesses that the instrumentation does not see. pc: __builtin_return_address(0) of what the kernel called.
-void read_matrix_row(const void* row, const void* pc);  // 16 bytes, for ldmatrix
+void read_matrix_row(const void* row, const void* pc);       // 16 bytes, for ldmatrix
+void read_operand_piece(const void* piece, const void* pc);  // 16 bytes, for wgmma
+void proxy_fence(Where at);
 void atomic_access(void* address, size_t bytes, const void* pc, Where at);
 // Of __ldg, whose cache may keep what memory held before: stops where this launch has written any of these bytes.
 void read_only_access(const void* address, size_t bytes);
@@ -112,9 +114,9 @@ struct Settings {
   Order order = Order::forward;  // of threads, and of blocks
   uint64_t seed = 1;
   int64_t blocks = 0;  // run only the first, the last and this many of a launch in between; 0: all
+  int capability = 90;
 };
 extern Settings settings;
-  int capability = 90;
 class Profile;
 extern constinit Profile* profile;  // null: nothing is counted
 

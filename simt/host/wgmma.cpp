@@ -74,7 +74,7 @@ void read_operands(const WarpgroupProduct& p, const void* pc) {
   const int lane = static_cast<int>(current_thread) % 32;
   const auto read = [&](const SwizzledLines& m, bool transposed, int first, int rows) {
     for_pieces(m, transposed, first, rows, [&](int i, const char* from, int, int) {
-      if (i % 32 == lane) read_matrix_row(from, pc);
+      if (i % 32 == lane) read_operand_piece(from, pc);
     });
   };
   if (p.a_registers == nullptr) read(p.a, p.trans_a, warp_in_group() * kRowsOfWarp, kRowsOfWarp);

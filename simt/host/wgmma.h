@@ -50,7 +50,7 @@ template <class T>
 inline T* swizzled_start(T* p) {
   return p + ((0 - reinterpret_cast<uintptr_t>(p)) & (kSwizzleBytes - 1)) / sizeof(T);
 }
-inline void fence_async_proxy() {}
+DUET_UNCHECKED inline void fence_async_proxy(DUET_WHERE) { host::proxy_fence(at); }
 inline void wgmma_fence() {}
 inline void wgmma_commit() {}
 template <int kGroups>

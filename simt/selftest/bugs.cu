@@ -692,7 +692,41 @@ __global__ void wgmma_without_a_barrier(const float* x, float* y) {
   const int t = thread();
   __nv_bfloat16* lines = swizzled_start(s);
   for (int i = 0; i < 64; ++i) lines[t * 64 + i] = __nv_bfloat16(x[t % 32]);
+  fence_async_proxy();
   if (kFixed) __syncthreads();
+  float d[32] = {};
+  wgmma_m64k16<__nv_bfloat16, 64, false, false>(d, SwizzledLines{lines}, SwizzledLines{lines + 64 * 64});
+  wgmma_wait_for(d);
+  y[t] = d[0];
+}
+template <bool kFixed>
+__global__ void wgmma_without_a_proxy_fence(const float* x, float* y) {
+  DUET_SHARED(__nv_bfloat16, s, [128 * 64 + kSwizzleBytes / 2]);
+  const int t = thread();
+  __nv_bfloat16* lines = swizzled_start(s);
+  for (int i = 0; i < 64; ++i) lines[t * 64 + i] = __nv_bfloat16(x[t % 32]);
+  fence_async_proxy();
+  lines[t * 64] = __nv_bfloat16(x[(t + 1) % 32]);
+  if (kFixed) fence_async_proxy();
+  __syncthreads();
+  float d[32] = {};
+  wgmma_m64k16<__nv_bfloat16, 64, false, false>(d, SwizzledLines{lines}, SwizzledLines{lines + 64 * 64});
+  wgmma_wait_for(d);
+  y[t] = d[0];
+}
+template <bool kFixed>
+__global__ void fences_the_proxy_after_its_arrival(const float* x, float* y) {
+  DUET_SHARED(__nv_bfloat16, s, [128 * 64 + kSwizzleBytes / 2]);
+  const int t = thread();
+  __nv_bfloat16* lines = swizzled_start(s);
+  if (t >= 128) {  // a warp that fills both operands
+    for (int i = t - 128; i < 128 * 64; i += 32) lines[i] = __nv_bfloat16(x[i % 32]);
+    if (kFixed) fence_async_proxy();
+    bar_arrive(1, 160);
+    if (!kFixed) fence_async_proxy();
+    return;
+  }
+  bar_sync(1, 160);
   float d[32] = {};
   wgmma_m64k16<__nv_bfloat16, 64, false, false>(d, SwizzledLines{lines}, SwizzledLines{lines + 64 * 64});
   wgmma_wait_for(d);
@@ -1080,7 +1114,8 @@ const selftest::Bug kBugs[] = {
     BUG(two_shuffles_for_one, "warp divergence", of(1, 32), a.x, a.y),
     BUG(mma_by_half_a_warp, "mma", of(1, 32), a.y),
     BUG(wgmma_without_a_barrier, "read of 's'", of(1, 128), a.x, a.y),
-    BUG(exits_before_the_vote, "a vote", of(1, 32), a.x, a.y),
+    BUG(wgmma_without_a_proxy_fence, "no fence_async_proxy since", of(1, 128), a.x, a.y),
+        BUG(exits_before_the_vote, "a vote", of(1, 32), a.x, a.y),
     BUG(copy_not_waited_for, "asynchronous copy", of(1, 64), a.x, a.y),
     BUG(copy_without_barrier, "read of 's'", of(1, 64), a.x, a.y),
     BUG(waits_for_too_few, "asynchronous copy", of(1, 32), a.x, a.y),
@@ -1151,6 +1186,7 @@ const selftest::Bug kBugs[] = {
 
     BUG(more_threads_than_bounds, nullptr, of(1, 64), a.x, a.y),
     BUG(looks_once, nullptr, of(3, 32), a.x, a.z, a.counter),
+    BUG(fences_the_proxy_after_its_arrival, nullptr, of(1, 160), a.x, a.y),
     BUG(sums_in_any_order, nullptr, of(1, 256), a.x, a.y),
     {"reads_on_another_stream", nullptr,
      [](bool fixed, const Arrays& a) {

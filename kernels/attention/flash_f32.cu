@@ -245,10 +245,10 @@ __global__ void __launch_bounds__(kThreads)
   Tile::write(out, factor, y, i0, p.Tq, p.D, vector);
 }
 
-// All five products at once, as in flash_half.cu: a block has 64 keys of a head of k and v, with the sums of dk and dv
-// in registers, and goes over the tiles of queries that see them, from the last to the first. What it adds to dq goes
-// to dq itself: of the blocks that see a tile of queries, the first one writes it, and each next one adds to it, in the
-// order of the keys. counters: as there. Shared memory: 4 tiles, the scores, 128 floats.
+// All five products at once, as in flash_half_backward.cu: a block has 64 keys of a head of k and v, with the sums of
+// dk and dv in registers, and goes over the tiles of queries that see them, from the last to the first. What it adds to
+// dq goes to dq itself: of the blocks that see a tile of queries, the first one writes it, and each next one adds to
+// it, in the order of the keys. counters: as there. Shared memory: 4 tiles, the scores, 128 floats.
 template <int kD, class F>
 __global__ void __launch_bounds__(kThreads)
     flash_backward_kernel(F p, Order order, const float* q, const float* k, const float* v, const float* dy,

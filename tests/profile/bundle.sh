@@ -101,7 +101,38 @@ has d/smoke.log '^begun'
 tar -tzf d.tar.gz > listed || fail 'the archive'
 [ "$(head -3 listed | tr '\n' ' ')" = 'summary.txt tests_norm.log smoke.log ' ] || fail "the most telling first: $(cat listed)"
 for file in doctor.log quick.json profile.log; do has listed "^$file$"; done
+[ ! -e d/mps.log ] || fail 'MPS from nowhere'
 
+# With MPS, tests run in several processes, all of which count; it runs during the tests alone, and ends with them.
+mkdir path
+cat > path/nvidia-cuda-mps-control << 'MPS'
+#!/bin/sh
+[ -d "$CUDA_MPS_PIPE_DIRECTORY" ] || exit 1
+case "$*" in -d) echo begins >> "$MPS_LOG" ;; *) read -r word; echo "$word" >> "$MPS_LOG" ;; esac
+MPS
+cat > path/nproc << 'NPROC'
+#!/bin/sh
+echo 3
+NPROC
+cat > tests << 'TESTS'
+#!/bin/sh
+[ -n "$CUDA_MPS_PIPE_DIRECTORY" ] || exit 1
+case "$*" in *softmax*"--shard 1/3"*) echo 'softmax is wrong'; exit 1 ;; esac
+echo "$*"
+TESTS
+printf '#!/bin/sh\necho "$CUDA_MPS_PIPE_DIRECTORY$DUET_TEST_JOBS bench $*"\n' > bench
+chmod +x path/*
+MPS_LOG=$work/mps_log PATH=$work/path:$PATH day_one --out "$PWD/m"
+[ $? = 1 ] || fail "tests with MPS: $(cat stdout stderr)"
+[ "$(tr '\n' ' ' < mps_log)" = 'begins quit ' ] || fail "MPS: $(cat mps_log)"
+has m/summary.txt 'MPS: tests of a family run in 3 processes'
+has m/summary.txt 'tests_norm +FAILED with status 1'
+has m/summary.txt 'tests_elementwise +ok'
+[ "$(grep -c -- '--shard [012]/3' m/tests_elementwise.log)" = 3 ] || fail "shards: $(cat m/tests_elementwise.log)"
+has m/quick.log '^ bench'
+MPS_LOG=/dev/null/x PATH=$work/path:$PATH day_one --out "$PWD/m2" --only tests,gpu
+has m2/summary.txt '^MPS: '
+grep -q 'in 3 processes' m2/summary.txt && fail 'MPS that did not start is used'
 
 # No GPU: the stages behind it are left out.
 printf '#!/bin/sh\necho "bench_all: --device gpu: no CUDA driver"; exit 77\n' > bench

@@ -3,7 +3,8 @@
 // numbers, where the answer is exact, then on values; with every tensor aligned, with outputs in the memory of inputs
 // where the contract allows it, and with tensors that begin at any element, where our own CUDA code runs as a graph.
 // CPU implementations run once on each instruction set that was compiled in. duet_op_tests --shard I/N runs a part; all
-// of GoogleTest's own options work.
+// of GoogleTest's own options work. On a GPU in software each access is checked, which is slow: --passes first and
+// --passes next choose what is enough there, as for simt.*.
 #include <fnmatch.h>
 #include <gtest/gtest.h>
 #include <hwy/targets.h>
@@ -42,7 +43,7 @@ constexpr int kThreads = 2;
 constexpr int64_t kOffsets[] = {2, 4, 8, 16};                       // bytes; the largest element has 8
 constexpr double kSmall = 1 << 15;                                  // accesses of a case on which every variant is run
 constexpr int64_t kPack = 8, kLongRow = 1000, kVeryLongRow = 8000;  // elements
-// Accesses of the largest cases that kernels on the host run: each access is checked, which is slow. Naive kernels have
+// Accesses of the largest cases that kernels in software run: each access is checked, which is slow. Naive kernels have
 // no tiles that only a larger case fills.
 constexpr double kMaxNaive = 1e6, kMaxTuned = 5e6, kMaxShuffled = 1e5;
 
@@ -145,8 +146,13 @@ struct Pass {
   bool all_variants;  // on small cases; else one of them on each case, in turn
   double max_accesses = INFINITY;
   bool parts = false;  // only plans with a workspace: sums of parts, whose number depends on the size of the GPU
-  bool f16 = true;     // false: not the cases of f16, of whose kernels those of bf16 are the same template
+  double max_f16_accesses = INFINITY;  // of cases of f16, of whose kernels those of bf16 are the same template
+  bool only_half_products = false;     // cases of bf16 or f16 that are products
 };
+
+// Which passes a GPU takes: all of them, or what is enough for one in software.
+enum class Passes : uint8_t { all, first, next };
+Passes passes_of_gpu = Passes::all;
 
 class OpTest : public testing::Test {
  public:
@@ -171,22 +177,23 @@ class OpTest : public testing::Test {
       static std::string reason;
       static const std::unique_ptr<Context> gpu = open_gpu(reason);
       if (!gpu) GTEST_SKIP() << reason;
-      run(*gpu, {modes, true, true});
+      Pass first = first_pass(), next = next_pass();
+      first.max_f16_accesses = next.max_f16_accesses = INFINITY;  // also shows that nvcc's kernels of f16 run
+      run(*gpu, passes_of_gpu == Passes::first  ? first
+                : passes_of_gpu == Passes::next ? next
+                                                : Pass{modes, true, true});
     } else {
-      // Kernels choose tiles by the size of the GPU, and how many parts long sums have: three sizes.
+      // Kernels choose tiles by the size of the GPU, and how many parts long sums have: three sizes. Products of bf16
+      // have other kernels for GPUs before sm_90.
       using Order = SimtOptions::Order;
-      // Naive kernels have no packs, whose choice depends on where tensors begin.
-      const bool naive = implementation_.name.ends_with(".naive");
-      // These multiply by gemm's kernels, whose tiles gemm's own cases fill.
-      const bool composed =
-          implementation_.name.ends_with(".materialised") || implementation_.name.ends_with(".im2col");
-      const double most = naive || composed ? kMaxNaive : kMaxTuned;
-      const std::pair<SimtOptions, Pass> passes[] = {
-          {{.order = Order::forward},
-           {{exact ? FillMode::integers : FillMode::values}, true, !naive && !composed, most}},
-          {{.order = Order::reverse, .multiprocessors = 1}, {{FillMode::values}, false, false, most, false, false}},
-          {{.order = Order::shuffled, .multiprocessors = 3},
-           {{FillMode::values}, false, false, kMaxShuffled, true, false}}};
+      Pass parts = next_pass(), products = next_pass();
+      parts.parts = true;
+      parts.max_accesses = kMaxShuffled;
+      products.only_half_products = true;
+      std::vector<std::pair<SimtOptions, Pass>> passes{{{.order = Order::forward}, first_pass()},
+                                                       {{.order = Order::reverse, .multiprocessors = 1}, next_pass()},
+                                                       {{.order = Order::shuffled, .multiprocessors = 3}, parts}};
+      if (!is_simple()) passes.push_back({{.order = Order::shuffled, .capability = 80}, products});
       for (const auto& [options, pass] : passes) {
         std::string reason;
         const std::unique_ptr<Context> host = open_simt(reason, options);
@@ -201,12 +208,40 @@ class OpTest : public testing::Test {
   }
 
  private:
+  // Naive kernels have no packs, whose choice depends on where tensors begin. The composed ones multiply by gemm's
+  // kernels, whose tiles gemm's own cases fill.
+  bool is_naive() const { return implementation_.name.ends_with(".naive"); }
+  bool is_simple() const {
+    return is_naive() || implementation_.name.ends_with(".materialised") || implementation_.name.ends_with(".im2col");
+  }
+  // What is enough in software.
+  Pass first_pass() const {
+    return {.modes = {op_.exact_on_integers ? FillMode::integers : FillMode::values},
+            .moved = true,
+            .all_variants = !is_simple(),
+            .max_accesses = is_simple() ? kMaxNaive : kMaxTuned,
+            .max_f16_accesses = 2 * kSmall};  // some products by wgmma among them
+  }
+  // Once more in another order, on a GPU of another size. Naive kernels do not ask for the size: small cases will do.
+  Pass next_pass() const {
+    return {.modes = {FillMode::values},
+            .moved = false,
+            .all_variants = false,
+            .max_accesses = is_naive()    ? kMaxShuffled
+                            : is_simple() ? kMaxNaive
+                                          : kMaxTuned,
+            .max_f16_accesses = -1};
+  }
+
   void run(Context& context, const Pass& pass) {
     for (const ProblemCase& c : op_.cases(Scale::test)) {
-      if (accesses(c.problem) > pass.max_accesses || (!pass.f16 && is_f16(c.problem))) continue;
+      if (accesses(c.problem) >
+          (is_f16(c.problem) ? std::min(pass.max_accesses, pass.max_f16_accesses) : pass.max_accesses))
+        continue;
+      if (pass.only_half_products && !(is_half(c.problem) && is_product(c.problem))) continue;
       if (differs_by_design(c.problem, implementation_)) continue;
-      for (const FillMode mode : pass.modes) {
-        if (mode == FillMode::integers && c.problem.has_named_fills()) continue;  // the case is about its values
+      // A case with a fill of its own is about its values.
+      for (const FillMode mode : c.problem.has_named_fills() ? std::vector<FillMode>{FillMode::values} : pass.modes) {
         check_case(c, context, mode, pass);
         if (HasFailure()) return;
       }
@@ -307,6 +342,12 @@ class OpTest : public testing::Test {
   static bool has_packs(const Problem& problem) {
     const int64_t row = row_of_largest(problem);
     return row > 0 && (row % kPack == 0 || row > kLongRow);
+  }
+  // Whether it multiplies each element of its tensors many times.
+  static bool is_product(const Problem& problem) {
+    int64_t elements = 0;
+    for (const TensorSpec& t : problem.tensors()) elements += t.elements();
+    return problem.flops() > 8.0 * static_cast<double>(elements);
   }
   static double accesses(const Problem& problem) {
     return std::max(problem.flops() / 2, static_cast<double>(problem.bytes()) / 4);
@@ -458,14 +499,18 @@ int main(int argc, char** argv) {
     const auto shard = arg == "--shard" && i + 1 < argc ? duet::parse_shard(argv[++i]) : std::nullopt;
     if (shard) {
       testing::GTEST_FLAG(filter) = duet::filter_of_shard(testing::GTEST_FLAG(filter), shard->first, shard->second);
+    } else if (const std::string passes = arg == "--passes" && i + 1 < argc ? argv[i + 1] : "";
+               passes == "first" || passes == "next") {
+      duet::passes_of_gpu = passes == "first" ? duet::Passes::first : duet::Passes::next;
+      ++i;
     } else if (arg == "--costs") {
       delete testing::UnitTest::GetInstance()->listeners().Release(
           testing::UnitTest::GetInstance()->listeners().default_result_printer());
       testing::UnitTest::GetInstance()->listeners().Append(new duet::CostPrinter);
     } else {
       std::fprintf(stderr,
-                   "duet_op_tests: %s is neither --shard I/N (I below N), nor --costs (print CPU seconds of each test, "
-                   "as in tests/ops/costs.txt), nor an option of GoogleTest\n",
+                   "duet_op_tests: %s is neither --shard I/N (I below N), nor --passes first or next, nor --costs "
+                   "(print CPU seconds of each test, as in tests/ops/costs.txt), nor an option of GoogleTest\n",
                    argv[i]);
       return 2;
     }

@@ -160,7 +160,7 @@ std::vector<unsigned char> Step::bytes_of(Var var) const {
 
 bool Step::varies() const {
   const auto& nodes = tape_->nodes();
-  return std::any_of(nodes.begin(), nodes.end(), [](const Tape::Node& n) { return n.plan.varies; });
+  return std::any_of(nodes.begin(), nodes.end(), [](const Tape::Node& n) { return n.plan->varies; });
 }
 
 Step::Result Step::result(Var var) const {

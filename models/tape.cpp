@@ -225,7 +225,7 @@ Outputs Tape::add(const Problem& problem, const std::vector<Var>& inputs, Bindin
     if (slot.role != Role::out)
       throw Error("{}: tensor {} is {}; only outputs are bound", job, slot.name, name_of(slot.role));
   if (first_output == specs.size()) first_output = 0;  // only inouts: the Var is then the first tensor, and rarely used
-  nodes_.push_back({problem, slots, phases_.size() - 1, recomputing_, "", Unsupported{"not planned"}, 0, {}});
+  nodes_.push_back({problem, slots, phases_.size() - 1, recomputing_, "", nullptr, 0, {}});
   phase_end_.back() = nodes_.size();
   return {std::move(slots), first_output};
 }

@@ -15,6 +15,7 @@
 #include <functional>
 #include <initializer_list>
 #include <map>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -187,7 +188,7 @@ class Tape {
     size_t phase;
     bool again;  // added by recompute()
     std::string implementation;
-    Plan plan;
+    std::shared_ptr<Plan> plan;  // after plan(); equal problems share one
     size_t first_argument;
     std::optional<NvtxName> range;
     int64_t workspace_offset = 0;  // of the plan's workspace, in the arena of temporaries

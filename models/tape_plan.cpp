@@ -65,9 +65,9 @@ int64_t Tape::pack_temporaries() {
       offsets.push_back(&v.offset);
     }
   for (Node& node : nodes_)
-    if (node.plan.workspace_bytes() > 0) {
+    if (node.plan && node.plan->workspace_bytes() > 0) {
       const int at = static_cast<int>(&node - nodes_.data());
-      lives.push_back({node.plan.workspace_bytes(), at, at});
+      lives.push_back({node.plan->workspace_bytes(), at, at});
       offsets.push_back(&node.workspace_offset);
     }
   const int64_t bytes = pack(lives);
@@ -123,11 +123,22 @@ void Tape::plan() {
   drop_unread();
   find_lifetimes();
   require_room(pack_temporaries());  // before plans search for algorithms, which takes minutes
+  // A plan keeps nothing of a run, and nodes follow each other: layers of one shape share a plan, of which a library's
+  // may take a second to make.
+  struct Made {
+    std::string implementation;
+    std::shared_ptr<Plan> plan;
+  };
+  std::map<std::string, Made> made;  // by problem
   context_->enter([&] {
     for (Node& node : nodes_) {
-      Chosen chosen = reference_ ? Chosen{"reference", reference_plan(node.problem)} : choose_for(node.problem);
-      node.implementation = std::move(chosen.implementation);
-      node.plan = std::move(chosen.plan);
+      Made& of_problem = made[key_of(node.problem)];
+      if (!of_problem.plan) {
+        Chosen chosen = reference_ ? Chosen{"reference", reference_plan(node.problem)} : choose_for(node.problem);
+        of_problem = {std::move(chosen.implementation), std::make_shared<Plan>(std::move(chosen.plan))};
+      }
+      node.implementation = of_problem.implementation;
+      node.plan = of_problem.plan;
     }
   });
   const int64_t temporary = pack_temporaries();

@@ -196,7 +196,7 @@ class Tape::Replication {
   }
 
   void add(Problem problem, std::vector<Var> slots, size_t phase, bool again) {
-    tape_.nodes_.push_back({std::move(problem), std::move(slots), phase, again, "", Unsupported{"not planned"}, 0, {}});
+    tape_.nodes_.push_back({std::move(problem), std::move(slots), phase, again, "", nullptr, 0, {}});
   }
 
   Tape& tape_;

@@ -29,7 +29,7 @@ class NodeScope {
     for (size_t s = 0; s < specs.size(); ++s)
       add(tape.tensor(node.slots[s]).data, tape.bytes(node.slots[s]), specs[s].name,
           specs[s].role == Role::in ? Access::read : Access::write);
-    add(tape.workspace(node), node.plan.workspace_bytes(), "the workspace", Access::write);
+    add(tape.workspace(node), node.plan->workspace_bytes(), "the workspace", Access::write);
     duet_softgpu_scope(node.job().c_str(), all.data(), all.size());
   }
   ~NodeScope() {
@@ -45,7 +45,7 @@ class NodeScope {
 void Tape::run_node(size_t node) {
   Node& n = nodes_[node];
   const NodeScope scope(*this, n);
-  n.plan(Args(arguments_.data() + n.first_argument, workspace(n), n.plan.workspace_bytes()));
+  (*n.plan)(Args(arguments_.data() + n.first_argument, workspace(n), n.plan->workspace_bytes()));
 }
 
 void Tape::begin_step() {

@@ -201,7 +201,7 @@ TEST(TapeMemory, WorkspacesLieInTheArena) {
     EXPECT_EQ(cpu.held_bytes() - before, arenas);
     const auto [temporaries, size] = tape.memory().back();
     for (const Tape::Node& node : tape.nodes()) {
-      const int64_t bytes = node.plan.workspace_bytes();
+      const int64_t bytes = node.plan->workspace_bytes();
       if (bytes == 0) continue;
       workspaces += bytes;
       const char *begin = static_cast<char*>(tape.workspace(node)), *end = begin + bytes;

@@ -157,6 +157,23 @@ TEST(Tape, AnEvaluationTapeCopiesParameters) {
   EXPECT_EQ(train.download(train.find("fc2.bias")), evaluate.download(evaluate.find("fc2.bias")));
 }
 
+TEST(Tape, EqualProblemsShareAPlan) {
+  CpuContext cpu(1);
+  for (const Tape::Preferences& preferences : {kReference, Tape::Preferences{"cpu.tuned"}}) {
+    Tape tape(cpu, preferences);
+    const Var x = tape.input("x", DType::f32, {4, 8}), w = tape.parameter("w", {8, 8}, Fill::uniform(-1, 1));
+    const Var b = tape.parameter("b", {8}, Fill::uniform(-1, 1));
+    Linear layer{.n = 4, .in = 8, .out = 8};
+    const Var first = tape.add(layer, {x, w, b}), second = tape.add(layer, {first, w, b});
+    layer.act = Act::relu;
+    tape.output("y", tape.add(layer, {second, w, b}));
+    tape.plan();
+    const std::vector<Tape::Node>& nodes = tape.nodes();
+    EXPECT_EQ(nodes[0].plan, nodes[1].plan);
+    EXPECT_NE(nodes[1].plan, nodes[2].plan);
+  }
+}
+
 TEST(Tape, RefusesWhatDoesNotFit) {
   CpuContext cpu(1);
   Tape tape(cpu, kReference);

@@ -28,17 +28,17 @@ double ceiling_of(std::vector<double> samples, bool rates) {
   return samples[rank - 1];
 }
 
-struct Effort {
-  double budget_s;  // for the samples of one pass
+struct Budget {
+  double samples_s;  // of one pass
   int min_samples, max_samples;
 };
 
-// Samples of one run of a pass, in seconds. Their number fits the budget, within the limits of `effort`.
-std::vector<double> time_passes(const PassClock& clock, Pass& pass, double sample_s, Effort effort) {
+// Samples of one run of a pass, in seconds. Their number fits the budget.
+std::vector<double> time_passes(const PassClock& clock, Pass& pass, double sample_s, Budget budget) {
   const int64_t batch = clock.batch_for(pass, sample_s);
   const double took = clock.seconds(pass, batch);
   const int count =
-      static_cast<int>(std::clamp<double>(effort.budget_s / took, effort.min_samples, effort.max_samples));
+      static_cast<int>(std::clamp<double>(budget.samples_s / took, budget.min_samples, budget.max_samples));
   std::vector<double> samples(static_cast<size_t>(count));
   for (double& s : samples) s = clock.seconds(pass, batch) / static_cast<double>(batch);
   return samples;
@@ -59,16 +59,16 @@ int64_t last_level_bytes(const MachineInfo& machine, int threads) {
 
 class Measurement {
  public:
-  Measurement(CpuContext& cpu, bool quick)
+  Measurement(CpuContext& cpu, CeilingEffort effort)
       : cpu_(cpu),
         passes_(cpu),
         clock_(cpu, results::Scope::call, false),
-        quick_(quick),
+        effort_(effort),
         sample_s_(std::max(min_sample_s(cpu), kClockReads * clock_read_s())) {}
 
   std::vector<Ceiling> run() {
     const auto footprints =
-        bandwidth_footprints(read_machine(), cpu_.threads(), allocatable_bytes(read_machine_state()), quick_);
+        bandwidth_footprints(read_machine(), cpu_.threads(), allocatable_bytes(read_machine_state()), effort_);
     cpu_.enter([&] {
       for (const char* pattern : {"read", "write", "copy", "update", "triad"})
         for (const int64_t f : footprints) bandwidth(pattern, f);
@@ -94,17 +94,22 @@ class Measurement {
 
   void wake_up() { warm_up_left_s_ -= std::min(warm_up_left_s_, wake_threads(cpu_, warm_up_left_s_)); }
 
-  std::vector<double> rates(Pass& pass, Effort effort) const {
-    std::vector<double> rates = time_passes(clock_, pass, sample_s_, effort);
+  template <class T>
+  T by_effort(T smoke, T quick, T full) const {
+    return effort_ == CeilingEffort::smoke ? smoke : effort_ == CeilingEffort::quick ? quick : full;
+  }
+
+  std::vector<double> rates(Pass& pass, Budget budget) const {
+    std::vector<double> rates = time_passes(clock_, pass, sample_s_, budget);
     for (double& r : rates) r = pass.amount / r;
     return rates;
   }
 
   void bandwidth(const std::string& pattern, int64_t footprint) {
     wake_up();
-    const auto pass =
-        fastest(clock_, passes_.memory(pattern, footprint), {.budget_s = quick_ ? 8e-3 : 30e-3, .max_samples = 10});
-    Ceiling& c = add(pattern, "B/s", rates(*pass, {quick_ ? 0.2 : 0.4, quick_ ? 10 : 20, quick_ ? 40 : 60}));
+    const auto pass = fastest(clock_, passes_.memory(pattern, footprint),
+                              {.budget_s = by_effort(2e-3, 8e-3, 30e-3), .max_samples = 10});
+    Ceiling& c = add(pattern, "B/s", rates(*pass, by_effort<Budget>({0.02, 5, 20}, {0.2, 10, 40}, {0.4, 20, 60})));
     c.pattern = pattern;
     c.footprint_bytes = pass->footprint_bytes;
   }
@@ -114,7 +119,9 @@ class Measurement {
     const auto pass = fastest(clock_, passes_.compute(dtype, std::numeric_limits<double>::infinity()),
                               {.budget_s = 10e-3, .max_samples = 20});
     if (!pass) return;  // this CPU has no unit for it
-    add("fma." + dtype, dtype == "i8" ? "OP/s" : "FLOP/s", rates(*pass, {quick_ ? 0.03 : 0.1, 10, 50})).dtype = dtype;
+    add("fma." + dtype, dtype == "i8" ? "OP/s" : "FLOP/s",
+        rates(*pass, by_effort<Budget>({0.01, 10, 20}, {0.03, 10, 50}, {0.1, 10, 50})))
+        .dtype = dtype;
   }
 
   // Until every thread has run something: a loop that one thread runs alone would not have forked.
@@ -139,7 +146,7 @@ class Measurement {
   CpuContext& cpu_;
   CpuPasses passes_;
   PassClock clock_;
-  bool quick_;
+  CeilingEffort effort_;
   double sample_s_, warm_up_left_s_ = kWarmUp_s;
   std::vector<Ceiling> ceilings_;
 };
@@ -147,17 +154,19 @@ class Measurement {
 }  // namespace
 
 std::vector<int64_t> bandwidth_footprints(const MachineInfo& machine, int threads, int64_t available_bytes,
-                                          bool quick) {
+                                          CeilingEffort effort) {
   const auto power = [](int64_t bytes) { return static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(bytes))); };
   const int64_t l1 = cache_bytes(machine, 1, 32 * kKiB), l2 = cache_bytes(machine, 2, kMiB);
   const int64_t last_level = last_level_bytes(machine, threads);
-  int64_t memory = std::clamp(power((quick ? 2 : 4) * last_level), kMinMemory, kMaxMemory);
+  const bool full = effort == CeilingEffort::full;
+  int64_t memory = std::clamp(power((full ? 4 : 2) * last_level), kMinMemory,
+                              effort == CeilingEffort::smoke ? kMinMemory : kMaxMemory);
   while (memory > available_bytes / 4 && memory > kMiB) memory /= 2;
 
   // Half a cache surely fits; a footprint of exactly its size does not. Of a footprint of twice the last level, little
   // is still there at the next pass.
   std::set<int64_t> points{memory};
-  if (quick) {
+  if (!full) {
     for (const int64_t p : {l1 / 2, l2 / 2, threads * l2 / 2, last_level / 2, 2 * last_level})
       if (p < memory) points.insert(p);
   } else {
@@ -166,6 +175,8 @@ std::vector<int64_t> bandwidth_footprints(const MachineInfo& machine, int thread
   return {points.begin(), points.end()};
 }
 
-std::vector<Ceiling> measure_cpu_ceilings(CpuContext& cpu, bool quick) { return Measurement(cpu, quick).run(); }
+std::vector<Ceiling> measure_cpu_ceilings(CpuContext& cpu, CeilingEffort effort) {
+  return Measurement(cpu, effort).run();
+}
 
 }  // namespace duet::bench

@@ -16,11 +16,14 @@ namespace duet::bench {
 
 // Names: cpu.{read,write,copy,update,triad} (B/s, one a footprint), cpu.clear (B/s, of the largest),
 // cpu.fma.{f32,bf16,f16,f64} (FLOP/s), cpu.fma.i8 (OP/s, where VNNI exists), cpu.fork_join (s, with two threads or
-// more), cpu.clock_read (s). All at cpu.threads() threads. quick: one footprint for each cache and for memory, which
-// takes about 2 s; otherwise every power of two, about 6 s.
-std::vector<Ceiling> measure_cpu_ceilings(CpuContext& cpu, bool quick);
+// more), cpu.clock_read (s). All at cpu.threads() threads.
+// full: every power of two is a footprint. quick: one for each cache and one for memory. smoke, for runs that show that
+// everything works: the same, with few samples, and memory by a footprint that a large last-level cache may hold.
+enum class CeilingEffort : uint8_t { smoke, quick, full };
+std::vector<Ceiling> measure_cpu_ceilings(CpuContext& cpu, CeilingEffort effort);
 
 // Footprints (bytes of all arrays together) at which bandwidth is measured, ascending; the last one is for memory.
-std::vector<int64_t> bandwidth_footprints(const MachineInfo& machine, int threads, int64_t available_bytes, bool quick);
+std::vector<int64_t> bandwidth_footprints(const MachineInfo& machine, int threads, int64_t available_bytes,
+                                          CeilingEffort effort);
 
 }  // namespace duet::bench

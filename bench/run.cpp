@@ -309,12 +309,15 @@ class BenchRun {
     static const NvtxName kCeilings("ceilings");
     const NvtxRange range(kCeilings);
     const bool quick = options_.preset <= Preset::sweep;
+    const CeilingEffort effort = options_.preset == Preset::smoke ? CeilingEffort::smoke
+                                 : quick                          ? CeilingEffort::quick
+                                                                  : CeilingEffort::full;
     std::vector<Ceiling> all;
     const auto add = [&](std::vector<Ceiling> more) {
       all.insert(all.end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
     };
-    if (options_.cpu) add(measure_cpu_ceilings(*devices_.cpu, quick));
-    if (options_.cpu && devices_.one_thread) add(measure_cpu_ceilings(*devices_.one_thread, quick));
+    if (options_.cpu) add(measure_cpu_ceilings(*devices_.cpu, effort));
+    if (options_.cpu && devices_.one_thread) add(measure_cpu_ceilings(*devices_.one_thread, effort));
     try {
       if (devices_.gpu && !CaseTimer::stop_is_requested()) add(measure_gpu_ceilings(*devices_.gpu, quick));
     } catch (const std::exception& e) {  // a GPU that fails does not cost the CPU side

@@ -378,15 +378,18 @@ MachineInfo machine(int64_t last_level, int shared_by) {
 
 TEST(BandwidthFootprints, CoverTheCachesAndMemory) {
   constexpr int64_t kPlenty = int64_t{1} << 40;
-  const auto full = bandwidth_footprints(machine(32 * kMiB, 8), 8, kPlenty, false);
+  const auto full = bandwidth_footprints(machine(32 * kMiB, 8), 8, kPlenty, CeilingEffort::full);
   EXPECT_EQ(full.front(), 32 * kKiB);
   EXPECT_EQ(full.back(), 256 * kMiB);
-  EXPECT_EQ(full.size(), 14u);                                                                    // 2^15 .. 2^28
-  EXPECT_EQ(bandwidth_footprints(machine(32 * kMiB, 8), 32, kPlenty, false).back(), 512 * kMiB);  // four such caches
-  EXPECT_EQ(bandwidth_footprints(machine(32 * kMiB, 8), 2, kPlenty, true),
+  EXPECT_EQ(full.size(), 14u);  // 2^15 .. 2^28
+  EXPECT_EQ(bandwidth_footprints(machine(32 * kMiB, 8), 32, kPlenty, CeilingEffort::full).back(),
+            512 * kMiB);  // four such caches
+  EXPECT_EQ(bandwidth_footprints(machine(32 * kMiB, 8), 2, kPlenty, CeilingEffort::quick),
             (std::vector<int64_t>{24 * kKiB, kMiB, 2 * kMiB, 16 * kMiB, 64 * kMiB, 256 * kMiB}));
-  EXPECT_EQ(bandwidth_footprints(MachineInfo{}, 1, kPlenty, true).back(), 256 * kMiB);  // nothing known
-  EXPECT_LE(bandwidth_footprints(machine(32 * kMiB, 8), 8, 512 * kMiB, false).back(), 128 * kMiB);
+  EXPECT_EQ(bandwidth_footprints(machine(256 * kMiB, 8), 2, kPlenty, CeilingEffort::quick).back(), 512 * kMiB);
+  EXPECT_EQ(bandwidth_footprints(machine(256 * kMiB, 8), 2, kPlenty, CeilingEffort::smoke).back(), 256 * kMiB);
+  EXPECT_EQ(bandwidth_footprints(MachineInfo{}, 1, kPlenty, CeilingEffort::quick).back(), 256 * kMiB);  // nothing known
+  EXPECT_LE(bandwidth_footprints(machine(32 * kMiB, 8), 8, 512 * kMiB, CeilingEffort::full).back(), 128 * kMiB);
 }
 
 }  // namespace

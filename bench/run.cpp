@@ -308,10 +308,9 @@ class BenchRun {
   std::vector<Ceiling> measure_ceilings() {
     static const NvtxName kCeilings("ceilings");
     const NvtxRange range(kCeilings);
-    const bool quick = options_.preset <= Preset::sweep;
-    const CeilingEffort effort = options_.preset == Preset::smoke ? CeilingEffort::smoke
-                                 : quick                          ? CeilingEffort::quick
-                                                                  : CeilingEffort::full;
+    const CeilingEffort effort = options_.preset == Preset::smoke   ? CeilingEffort::smoke
+                                 : options_.preset <= Preset::sweep ? CeilingEffort::quick
+                                                                    : CeilingEffort::full;
     std::vector<Ceiling> all;
     const auto add = [&](std::vector<Ceiling> more) {
       all.insert(all.end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
@@ -319,7 +318,8 @@ class BenchRun {
     if (options_.cpu) add(measure_cpu_ceilings(*devices_.cpu, effort));
     if (options_.cpu && devices_.one_thread) add(measure_cpu_ceilings(*devices_.one_thread, effort));
     try {
-      if (devices_.gpu && !CaseTimer::stop_is_requested()) add(measure_gpu_ceilings(*devices_.gpu, quick));
+      if (devices_.gpu && !CaseTimer::stop_is_requested())
+        add(measure_gpu_ceilings(*devices_.gpu, effort != CeilingEffort::full));
     } catch (const std::exception& e) {  // a GPU that fails does not cost the CPU side
       run_.invocation.warnings.push_back(fmt::format("the GPU's ceilings could not be measured: {}", e.what()));
     }

@@ -123,22 +123,19 @@ void Tape::plan() {
   drop_unread();
   find_lifetimes();
   require_room(pack_temporaries());  // before plans search for algorithms, which takes minutes
-  // A plan keeps nothing of a run, and nodes follow each other: layers of one shape share a plan, of which a library's
-  // may take a second to make.
-  struct Made {
-    std::string implementation;
-    std::shared_ptr<Plan> plan;
-  };
-  std::map<std::string, Made> made;  // by problem
+  // A plan keeps nothing of a run, and nodes follow each other: layers of one shape share a plan.
+  std::map<std::string, const Node*> planned;  // the first node of each problem
   context_->enter([&] {
     for (Node& node : nodes_) {
-      Made& of_problem = made[key_of(node.problem)];
-      if (!of_problem.plan) {
+      const auto [same, is_first] = planned.emplace(key_of(node.problem), &node);
+      if (is_first) {
         Chosen chosen = reference_ ? Chosen{"reference", reference_plan(node.problem)} : choose_for(node.problem);
-        of_problem = {std::move(chosen.implementation), std::make_shared<Plan>(std::move(chosen.plan))};
+        node.implementation = std::move(chosen.implementation);
+        node.plan = std::make_shared<Plan>(std::move(chosen.plan));
+      } else {
+        node.implementation = same->second->implementation;
+        node.plan = same->second->plan;
       }
-      node.implementation = of_problem.implementation;
-      node.plan = of_problem.plan;
     }
   });
   const int64_t temporary = pack_temporaries();

@@ -83,7 +83,7 @@ __global__ void __launch_bounds__(32 * kForwardWarps, 2)
     Tile::scores(tile_q, warp_row, tile_k, s);
     // Online softmax: new maximum, exponentials, and the sums so far scaled to the new maximum. The first tile under a
     // window may have no key that a query sees. The mask is inside of these loops: ahead of them, three of the four
-    // kernels for 128 features spill registers in the loop over tiles, and here one.
+    // kernels for 128 features spill more registers in the loop over tiles (tools/sass_profile).
     const bool at_edge = (F::kMasked && j < whole_begin) || j >= whole_end;
 #pragma unroll
     for (int m = 0; m < kM; ++m)

@@ -686,6 +686,13 @@ __global__ void mma_by_half_a_warp(float* y) {
   if (kFixed || t < 16) mma_m16n8k16<__nv_bfloat16>(d, a, b);
   y[t] = d[0];
 }
+// An element for each thread of a warpgroup of the product of 64 lines of 64 elements with the next 64.
+__device__ void multiply_lines(const __nv_bfloat16* lines, float* y) {
+  float d[32] = {};
+  wgmma_m64k16<__nv_bfloat16, 64, false, false>(d, SwizzledLines{lines}, SwizzledLines{lines + 64 * 64});
+  wgmma_wait_for(d);
+  y[thread()] = d[0];
+}
 template <bool kFixed>
 __global__ void wgmma_without_a_barrier(const float* x, float* y) {
   DUET_SHARED(__nv_bfloat16, s, [128 * 64 + kSwizzleBytes / 2]);
@@ -694,10 +701,7 @@ __global__ void wgmma_without_a_barrier(const float* x, float* y) {
   for (int i = 0; i < 64; ++i) lines[t * 64 + i] = __nv_bfloat16(x[t % 32]);
   fence_async_proxy();
   if (kFixed) __syncthreads();
-  float d[32] = {};
-  wgmma_m64k16<__nv_bfloat16, 64, false, false>(d, SwizzledLines{lines}, SwizzledLines{lines + 64 * 64});
-  wgmma_wait_for(d);
-  y[t] = d[0];
+  multiply_lines(lines, y);
 }
 template <bool kFixed>
 __global__ void wgmma_without_a_proxy_fence(const float* x, float* y) {
@@ -709,10 +713,7 @@ __global__ void wgmma_without_a_proxy_fence(const float* x, float* y) {
   lines[t * 64] = __nv_bfloat16(x[(t + 1) % 32]);
   if (kFixed) fence_async_proxy();
   __syncthreads();
-  float d[32] = {};
-  wgmma_m64k16<__nv_bfloat16, 64, false, false>(d, SwizzledLines{lines}, SwizzledLines{lines + 64 * 64});
-  wgmma_wait_for(d);
-  y[t] = d[0];
+  multiply_lines(lines, y);
 }
 template <bool kFixed>
 __global__ void fences_the_proxy_after_its_arrival(const float* x, float* y) {
@@ -727,10 +728,7 @@ __global__ void fences_the_proxy_after_its_arrival(const float* x, float* y) {
     return;
   }
   bar_sync(1, 160);
-  float d[32] = {};
-  wgmma_m64k16<__nv_bfloat16, 64, false, false>(d, SwizzledLines{lines}, SwizzledLines{lines + 64 * 64});
-  wgmma_wait_for(d);
-  y[t] = d[0];
+  multiply_lines(lines, y);
 }
 template <bool kFixed>
 __global__ void exits_before_the_vote(const float* x, float* y) {

@@ -22,21 +22,28 @@ Session::Session(const Problem& problem, const Implementation& implementation, C
   context.enter([&] { plan_ = implementation.plan(problem, context); });
   context.synchronize();
   create_s_ = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  if (!plan_) return;
+  if (plan_) allocate(copies);
+}
 
+Session::Session(const Problem& problem, Plan plan, Context& context, const HostTensors& inputs, int copies)
+    : problem_(problem), context_(&context), inputs_(&inputs), plan_(std::move(plan)), specs_(problem.tensors()) {
+  if (plan_) allocate(copies);
+}
+
+void Session::allocate(int copies) {
   homes_.resize(specs_.size());
   for (size_t s = 0; s < specs_.size(); ++s) {
     if (specs_[s].role == Role::inout) inouts_.push_back(s);
-    const HostMemory kind = host_memory_of(problem, s);
-    if (kind != HostMemory::none && context.device() == Device::cuda) homes_[s] = open_host_memory(context, kind);
+    const HostMemory kind = host_memory_of(problem_, s);
+    if (kind != HostMemory::none && context_->device() == Device::cuda) homes_[s] = open_host_memory(*context_, kind);
   }
   copies_ = inouts_.empty() ? 1 : copies;
   for (const size_t s : inouts_) {
     pristine_.emplace_back(home_of(s), specs_[s].bytes());
-    home_of(s).upload(pristine_.back().data(), inputs.data(s), specs_[s].bytes());
+    home_of(s).upload(pristine_.back().data(), inputs_->data(s), specs_[s].bytes());
   }
   place({});
-  if (plan_.workspace_bytes() > 0) workspace_ = Buffer(context, plan_.workspace_bytes());
+  if (plan_.workspace_bytes() > 0) workspace_ = Buffer(*context_, plan_.workspace_bytes());
   for (const auto& [first, last] : plan_.workspace.gaps()) workspace_.add_guard(first, last);
 }
 

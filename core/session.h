@@ -28,9 +28,12 @@ class Session {
   // copies: sets of inout tensors, so that a batch of runs applies each once (inputs and outputs are shared).
   Session(const Problem& problem, const Implementation& implementation, Context& context, const HostTensors& inputs,
           int copies = 1);
+  // With a plan of this problem on this context.
+  Session(const Problem& problem, Plan plan, Context& context, const HostTensors& inputs, int copies = 1);
 
   bool supported() const { return static_cast<bool>(plan_); }
   const Plan& plan() const { return plan_; }
+  Plan take_plan() && { return std::move(plan_); }
   double create_s() const { return create_s_; }
   Context& context() { return *context_; }
   bool has_inout() const { return !inouts_.empty(); }
@@ -65,6 +68,8 @@ class Session {
   std::vector<std::pair<void*, int64_t>> device_outputs(int copy = 0) const;  // out and inout
 
  private:
+  void allocate(int copies);
+
   Problem problem_;
   Context* context_;
   const HostTensors* inputs_;

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <map>
 #include <mutex>
+#include <utility>
 
 #include "core/compare.h"
 #include "core/fill.h"
@@ -18,6 +19,7 @@ namespace {
 constexpr double kTrial_s = 2e-3;     // a trial is repeated until it lasts this long,
 constexpr int kTrials = 5;            // and its fastest repetition of these counts,
 constexpr double kSlowTrial_s = 0.1;  // unless one takes longer
+constexpr double kCheckedWork = 2e7;  // of the reference, for a look at each result; a timed step is checked further
 constexpr uint64_t kSeed = 1;
 
 double seconds_of(Session& session, int runs) {
@@ -44,36 +46,51 @@ double fastest_s(Session& session) {
   return fastest;
 }
 
-// Names of implementations in order of their measured time, of those that accept the problem.
-std::vector<std::string> by_time(const Problem& problem, Context& context) {
+struct Timed {
+  double time_s;
+  Chosen chosen;
+};
+
+// What accepts the problem, the fastest first; nothing where there is too little memory to try. An implementation that
+// is alone and preferred is not tried: the order would take it as well.
+std::vector<Timed> by_time(const Problem& problem, Context& context, const std::vector<std::string>& preferences) {
   int64_t bytes = 0;
   for (const TensorSpec& spec : problem.tensors()) bytes += spec.bytes();
-  if (3 * bytes > available_bytes(context)) return {};  // also copies of inouts, and workspaces
+  // Tensors, copies of inouts, and workspaces.
+  const auto has_room = [&](int64_t workspace) { return 3 * bytes + workspace <= available_bytes(context); };
+  if (!has_room(0)) return {};
   const std::string device = std::string(name_of(context.device())) + ".";
-  const HostTensors inputs = draw_inputs(problem, FillMode::values, kSeed);
-  const Expected expected = Expected::sampled(problem, inputs, kSeed);
-  std::vector<std::pair<double, std::string>> times;
+  std::vector<Timed> all;
   for (const Implementation* implementation : implementations(problem.name())) {
     if (!implementation->name.starts_with(device) || implementation->name == device + "naive") continue;
-    // One that fails here, that needs more memory than there is, or whose result is wrong is not chosen.
-    const Plan plan = implementation->plan(problem, context);
-    if (!plan || 3 * bytes + plan.workspace_bytes() > available_bytes(context)) continue;
+    Plan plan = implementation->plan(problem, context);
+    if (plan && has_room(plan.workspace_bytes())) all.push_back({0, {implementation->name, std::move(plan)}});
+  }
+  const auto is_preferred = [&](const Timed& each) {
+    return std::find(preferences.begin(), preferences.end(), each.chosen.implementation) != preferences.end();
+  };
+  if (all.empty() || (all.size() == 1 && is_preferred(all.front()))) return all;
+
+  const HostTensors inputs = draw_inputs(problem, FillMode::values, kSeed);
+  const Expected expected = Expected::sampled(problem, inputs, kSeed, kCheckedWork);
+  std::vector<Timed> right;
+  for (Timed& each : all) {
+    // One that fails here or whose result is wrong is not chosen.
     try {
-      Session session(problem, *implementation, context, inputs);
-      if (!session.supported()) continue;
-      const double time_s = fastest_s(session);
+      Session session(problem, std::move(each.chosen.plan), context, inputs);
+      each.time_s = fastest_s(session);
       session.restore();
       session.poison_outputs();
       context.enter([&] { session.run(); });
       context.synchronize();
-      if (session.check(expected, false).passed()) times.emplace_back(time_s, implementation->name);
+      if (!session.check(expected, false).passed()) continue;
+      each.chosen.plan = std::move(session).take_plan();
+      right.push_back(std::move(each));
     } catch (const std::exception&) {
     }
   }
-  std::sort(times.begin(), times.end());
-  std::vector<std::string> names;
-  for (auto& [time_s, name] : times) names.push_back(std::move(name));
-  return names;
+  std::sort(right.begin(), right.end(), [](const Timed& a, const Timed& b) { return a.time_s < b.time_s; });
+  return right;
 }
 
 }  // namespace
@@ -93,9 +110,14 @@ Chosen choose(const Problem& problem, Context& context, const std::vector<std::s
     static std::map<std::string, std::vector<std::string>> measured;
     const std::lock_guard lock(mutex);
     const std::string key = context.describe() + " " + problem.name() + " " + problem.label();
-    auto known = measured.find(key);
-    if (known == measured.end()) known = measured.emplace(key, by_time(problem, context)).first;
-    names.insert(names.begin(), known->second.begin(), known->second.end());
+    if (const auto known = measured.find(key); known != measured.end()) {
+      names.insert(names.begin(), known->second.begin(), known->second.end());
+    } else {
+      std::vector<Timed> timed = by_time(problem, context, preferences);
+      std::vector<std::string>& fastest = measured[key];
+      for (const Timed& each : timed) fastest.push_back(each.chosen.implementation);
+      if (!timed.empty()) return std::move(timed.front().chosen);
+    }
   }
   std::string reasons;
   for (const std::string& name : names) {

@@ -18,8 +18,9 @@ struct NotServed : Error {
 };
 
 // order: the first in the list of preferences that accepts the problem. measured: the fastest of all that accept it,
-// preferred or not but for naive ones, each timed by itself on drawn inputs with warm caches. What was measured is kept
-// for the process, so that equal problems choose alike. Where the memory for a trial is missing, the order decides.
+// preferred or not but for naive ones; where they are several, each is timed by itself on drawn inputs with warm caches
+// and its result compared. What was measured is kept for the process, so that equal problems choose alike. Where the
+// memory for a trial is missing, the order decides.
 enum class Choice : uint8_t { order, measured };
 const char* name_of(Choice choice);
 Choice parse_choice(std::string_view name);  // throws Error that lists the names

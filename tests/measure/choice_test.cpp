@@ -18,8 +18,9 @@ namespace {
 
 // More implementations of relu: one that takes its time, one that accepts nothing, one that does nothing, and one that
 // throws.
-int slow_runs = 0;
+int slow_plans = 0, slow_runs = 0;
 Plan relu_slow(const Relu& p, CpuContext& cpu) {
+  ++slow_plans;
   const auto honest = std::make_shared<Plan>(find_implementation("relu", "cpu.tuned")->plan(Problem::of(p), cpu));
   return Plan([honest](Args t) {
     ++slow_runs;
@@ -68,6 +69,16 @@ TEST(Choices, WhatWasMeasuredIsKept) {
   };
   EXPECT_GT(runs_of_the_slow_one(), 1);
   EXPECT_EQ(runs_of_the_slow_one(), 0);
+}
+
+// A plan may take a library a second.
+TEST(Choices, EachIsPlannedOnce) {
+  CpuContext cpu(1);
+  slow_plans = 0;
+  Chosen chosen{"", Unsupported{""}};
+  cpu.enter([&] { chosen = choose(Problem::of(Relu{.n = 6000}), cpu, {"cpu.tuned"}, Choice::measured); });
+  EXPECT_EQ(slow_plans, 1);
+  EXPECT_TRUE(chosen.plan);
 }
 
 // A step whose implementations were measured passes the same checks, and its row names them.

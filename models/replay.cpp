@@ -9,6 +9,10 @@
 namespace duet {
 namespace {
 
+// Work of the reference: of all nodes of a step together, if each gets between these. Steps of many nodes have many
+// that are alike.
+constexpr double kStepWork = 4e9, kMinNodeWork = 2e7, kMaxNodeWork = 2e8;
+
 // What a tensor held, in a few bytes: copies of all tensors would take as much memory as the step itself.
 struct Content {
   int64_t bytes = 0;
@@ -51,7 +55,12 @@ void poison_outputs(const Tape& tape, const Tape::Node& node) {
 
 class Replay {
  public:
-  Replay(Tape& tape, uint64_t seed, std::function<void(size_t)> run) : tape_(tape), seed_(seed), run_(std::move(run)) {}
+  Replay(Tape& tape, uint64_t seed, std::function<void(size_t)> run)
+      : tape_(tape),
+        seed_(seed),
+        run_(std::move(run)),
+        node_work_(std::clamp(kStepWork / static_cast<double>(std::max<size_t>(1, tape.nodes().size())), kMinNodeWork,
+                              kMaxNodeWork)) {}
 
   // Runs one node and compares its outputs with the reference.
   Check check_node(size_t index) {
@@ -71,7 +80,7 @@ class Replay {
     tape_.context().synchronize();
     for (size_t s = 0; s < specs.size(); ++s)
       if (specs[s].role != Role::in) record(node.slots[s], download(node.slots[s], got, s));
-    return compare(node.problem, Expected::sampled(node.problem, inputs, seed_), got, false);
+    return compare(node.problem, Expected::sampled(node.problem, inputs, seed_, node_work_), got, false);
   }
 
  private:
@@ -80,7 +89,7 @@ class Replay {
     host.allocate(slot);
     const int64_t bytes = tape_.bytes(var);
     tape_.context().download(host.data(slot), tape_.tensor(var).data, bytes);
-    return {bytes, checksum(host.data(slot), bytes)};
+    return {bytes, parallel_checksum(host.data(slot), bytes)};
   }
 
   // Whether a tensor still holds what it held when it was last written or read; true when it is met for the first time.
@@ -104,6 +113,7 @@ class Replay {
   Tape& tape_;
   uint64_t seed_;
   std::function<void(size_t)> run_;
+  double node_work_;
   std::map<const void*, Content> known_;  // by address: what the last node to write or read there left
 };
 

@@ -41,6 +41,7 @@ class DeviceMemory {
   uint64_t capacity() const { return capacity_; }
   uint64_t used() const { return used_; }
   uint64_t max_used() const { return max_used_; }
+  void reset_max_used() { max_used_ = used_; }
   size_t allocations() const { return blocks_.size(); }
 
   void* allocate(uint64_t bytes);  // aligned to 256 bytes; null where the capacity is exceeded

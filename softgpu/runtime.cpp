@@ -389,6 +389,16 @@ cudaError_t cudaFreeHost(void* memory) {
                                 : refuse(cudaErrorInvalidValue, "pinned memory is released that does not exist");
   });
 }
+cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attributes, const void* memory) {
+  return call([&] {
+    *attributes = {};
+    if (device().memory.contains(reinterpret_cast<uint64_t>(memory)))
+      attributes->type = cudaMemoryTypeDevice;
+    else if (is_pinned(memory, 1))  // or managed
+      attributes->type = cudaMemoryTypeHost;
+    return cudaSuccess;
+  });
+}
 // Nothing moves: managed memory has one place here.
 cudaError_t cudaMemPrefetchAsync(const void* memory, size_t bytes, cudaMemLocation, unsigned, cudaStream_t stream) {
   return call([&] {

@@ -7,6 +7,7 @@
 #include "core/cuda/device_work.h"
 #include "core/cuda/handle.h"
 #include "core/cuda/nvml.h"
+#include "core/cuda/staging.h"
 #include "core/error.h"
 #include "core/gpu.h"
 
@@ -35,6 +36,7 @@ struct GpuContext::State {
   std::unordered_map<void*, void*> raw;  // aligned address -> what the pool returned
   GraphExec graph;
   int recorded_runs = 0;  // in `graph`, of the batch that is being timed
+  Staging staging;
 };
 
 GpuContext::GpuContext(int device) : device_(device) {
@@ -115,12 +117,14 @@ void GpuContext::fill_bytes(void* to, uint8_t value, int64_t bytes) {
 }
 
 void GpuContext::upload(void* to, const void* from, int64_t bytes) {
-  upload_async(to, from, bytes);
+  state_->staging.helps(from, bytes) ? state_->staging.upload(to, from, bytes, stream())
+                                     : upload_async(to, from, bytes);
   synchronize();
 }
 
 void GpuContext::download(void* to, const void* from, int64_t bytes) {
-  download_async(to, from, bytes);
+  state_->staging.helps(to, bytes) ? state_->staging.download(to, from, bytes, stream())
+                                   : download_async(to, from, bytes);
   synchronize();
 }
 

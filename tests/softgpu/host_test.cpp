@@ -89,6 +89,21 @@ class CopyAndSpoil final : public bench::Runner {
   Buffer x_, y_;
 };
 
+// Large copies pass through two page-locked buffers in turn: several chunks, the last shorter; and small ones do not.
+TEST(Transfers, BringEachByteOfPageableMemoryThereAndBack) {
+  std::string reason;
+  const std::unique_ptr<Context> gpu = open_gpu(reason);
+  ASSERT_TRUE(gpu) << reason;
+  for (const int64_t bytes : {int64_t{1}, int64_t{8} << 20, (int64_t{50} << 20) + 7}) {
+    std::vector<uint8_t> there(static_cast<size_t>(bytes)), back(there.size());
+    for (size_t i = 0; i < there.size(); ++i) there[i] = static_cast<uint8_t>(i * 2654435761u >> 24);
+    const Buffer on_gpu(*gpu, bytes, "x");
+    gpu->upload(on_gpu.data(), there.data(), bytes);
+    gpu->download(back.data(), on_gpu.data(), bytes);
+    EXPECT_TRUE(there == back) << bytes;
+  }
+}
+
 TEST(EndToEnd, UploadsTheInputsBeforeEachApplication) {
   std::string reason;
   const std::unique_ptr<Context> gpu = open_gpu(reason);

@@ -29,7 +29,7 @@ inline bool is_model(const NamedCase& c) { return results::is_model(c.op); }
 struct Options {
   Preset preset = Preset::quick;
   std::optional<std::string> json;  // "" or "-": standard output; always set for a run, perhaps not for --list
-  bool measured_choice = false;     // implementations of models: the fastest, not the first that is preferred
+  bool measured_choice = true;      // implementations of models: the fastest, not the first that is preferred
   bool list = false, resume = false, cpu = true, gpu = true;
   std::vector<NamedCase> cases;                              // empty: those of the preset
   std::string filter, exclude;                               // regular expressions over job names; empty: all, none

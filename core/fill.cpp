@@ -153,10 +153,15 @@ void fill_values(void* data, DType dtype, int64_t elements, const Fill& fill, Fi
 HostTensors::HostTensors(std::vector<TensorSpec> specs)
     : specs_(std::move(specs)), bytes_(specs_.size()), checksums_(specs_.size()) {}
 
+void HostTensors::reserve(size_t slot) {
+  bytes_[slot].resize(static_cast<size_t>(specs_[slot].bytes()));
+  checksums_[slot].reset();
+}
+
 void HostTensors::allocate(size_t slot) {
   constexpr int64_t kTask = int64_t{2} << 20;
   const int64_t bytes = specs_[slot].bytes();
-  bytes_[slot].resize(static_cast<size_t>(bytes));
+  reserve(slot);
   unsigned char* const data = bytes_[slot].data();
   if (bytes <= kTask)
     std::fill_n(data, bytes, static_cast<unsigned char>(0xFF));  // of nothing, too: an empty tensor has no memory
@@ -164,7 +169,6 @@ void HostTensors::allocate(size_t slot) {
     tbb::parallel_for(tbb::blocked_range<int64_t>(0, bytes, kTask), [&](const auto& r) {
       std::memset(data + r.begin(), 0xFF, static_cast<size_t>(r.end() - r.begin()));
     });
-  checksums_[slot].reset();
 }
 
 uint64_t HostTensors::checksum(size_t slot) const {
@@ -195,7 +199,7 @@ HostTensors draw_inputs(const Problem& problem, FillMode mode, uint64_t seed) {
   for (size_t s = 0; s < host.size(); ++s) {
     const TensorSpec& spec = host.specs()[s];
     if (spec.role == Role::out) continue;
-    host.allocate(s);
+    host.reserve(s);
     draw_part(problem, spec, s, mode, seed, 0, spec.elements(), host.data(s));
   }
   return host;

@@ -15,7 +15,7 @@ namespace duet {
 // result can be compared bit for bit (finds indexing errors); Fill::Kind::constant and below, and Fill::last, are kept.
 enum class FillMode : uint8_t { values, integers };
 
-// Inputs and inouts hold values already rounded to their dtype; outputs are empty until allocate().
+// Inputs and inouts hold values already rounded to their dtype; outputs are empty until allocate() or reserve().
 class HostTensors {
  public:
   HostTensors() = default;
@@ -28,6 +28,7 @@ class HostTensors {
   }
   const void* data(size_t slot) const { return bytes_[slot].data(); }
   void allocate(size_t slot);  // 0xFF
+  void reserve(size_t slot);   // for bytes that all are written next
   bool holds(size_t slot) const { return !bytes_[slot].empty() || specs_[slot].elements() == 0; }
   std::vector<Inputs::Values> values() const;
   uint64_t checksum(size_t slot) const;  // of its bytes; computed once

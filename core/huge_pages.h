@@ -1,16 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-// Vectors for large data on the host: in huge pages, whose first touch is several times as fast, and without zeros that
-// are overwritten at once.
+// Vectors for large data on the host: without zeros that are overwritten at once, and from 2 MiB on in huge pages,
+// whose first touch is several times as fast.
 #pragma once
-#include <sys/mman.h>
-
 #include <cstddef>
-#include <cstdlib>
 #include <new>
 #include <utility>
 #include <vector>
 
 namespace duet {
+
+// Memory of kLargeBlock bytes and more. What is released is kept for the next request of its size: the kernel clears
+// what is touched for the first time, which takes as long as the use of it. At most a sixteenth of the memory that the
+// process may use, 4 GiB and 1000 blocks are kept, and nothing where a request would fail.
+constexpr size_t kLargeBlock = size_t{64} << 10;
+void* allocate_large(size_t bytes);  // throws std::bad_alloc
+void release_large(void* memory, size_t bytes) noexcept;
 
 template <class T>
 struct HugePageAllocator {
@@ -21,17 +25,10 @@ struct HugePageAllocator {
 
   T* allocate(size_t n) {
     const size_t bytes = n * sizeof(T);
-    if (bytes < kHugePage) return static_cast<T*>(::operator new(bytes));
-    void* const memory = std::aligned_alloc(kHugePage, (bytes + kHugePage - 1) / kHugePage * kHugePage);
-    if (!memory) throw std::bad_alloc();
-    madvise(memory, bytes, MADV_HUGEPAGE);
-    return static_cast<T*>(memory);
+    return static_cast<T*>(bytes < kLargeBlock ? ::operator new(bytes) : allocate_large(bytes));
   }
   void deallocate(T* memory, size_t n) {
-    if (n * sizeof(T) < kHugePage)
-      ::operator delete(memory);
-    else
-      std::free(memory);
+    n * sizeof(T) < kLargeBlock ? ::operator delete(memory) : release_large(memory, n * sizeof(T));
   }
   // resize() leaves the elements as they are.
   template <class U, class... Args>
@@ -42,9 +39,6 @@ struct HugePageAllocator {
       ::new (static_cast<void*>(at)) U(std::forward<Args>(args)...);
   }
   bool operator==(const HugePageAllocator&) const { return true; }
-
- private:
-  static constexpr size_t kHugePage = size_t{2} << 20;
 };
 
 template <class T>

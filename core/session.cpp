@@ -105,7 +105,7 @@ HostTensors Session::download(int copy) {
   context_->synchronize();
   for (size_t s = 0; s < specs_.size(); ++s) {
     if (specs_[s].role == Role::in) continue;
-    got.allocate(s);
+    got.reserve(s);
     home_of(s).download(got.data(s), arguments_[static_cast<size_t>(copy)][s].data, specs_[s].bytes());
   }
   return got;
@@ -139,11 +139,12 @@ void Session::load(const HostTensors& inputs) {
 
 std::string Session::changed_input() {
   context_->synchronize();
-  std::vector<unsigned char> host;
+  HugeVector<unsigned char> host;
   for (size_t s = 0; s < specs_.size(); ++s) {
     if (specs_[s].role != Role::in || std::count(overwritten_.begin(), overwritten_.end(), s) > 0) continue;
     const void* data = buffers_[0][s].data();
     if (home_of(s).device() != Device::cpu) {
+      host.clear();
       host.resize(static_cast<size_t>(specs_[s].bytes()));
       context_->download(host.data(), data, specs_[s].bytes());
       data = host.data();

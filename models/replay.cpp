@@ -86,7 +86,7 @@ class Replay {
  private:
   // Downloads a tensor into a slot of `host`.
   Content download(Var var, HostTensors& host, size_t slot) const {
-    host.allocate(slot);
+    host.reserve(slot);
     const int64_t bytes = tape_.bytes(var);
     tape_.context().download(host.data(slot), tape_.tensor(var).data, bytes);
     return {bytes, parallel_checksum(host.data(slot), bytes)};

@@ -107,7 +107,7 @@ std::vector<double> Tape::download(Var var) const {
 
 void Tape::draw(Var var, uint64_t key) {
   const Value& v = values_[index(var)];
-  std::vector<char> bytes(static_cast<size_t>(elements(v) * size_of(v.dtype)));
+  HugeVector<char> bytes(static_cast<size_t>(elements(v) * size_of(v.dtype)));  // parameters of 10^8 elements, too
   if (v.drawn)
     for (int64_t i = 0; i < elements(v); ++i)
       store_double(bytes.data(), v.dtype, i, v.drawn(i, philox_bits(static_cast<uint64_t>(i), key)));

@@ -63,7 +63,7 @@ Step::Step(const Model& model, Context& context, Tape::Preferences preferences, 
   for (const Tape::Node& p : tape_->nodes())
     nodes_.push_back({p.job(), p.implementation, tape_->phases()[p.phase], p.problem.flops(), p.problem.bytes()});
   tape_->fill_inputs(seed);
-  start_anew();
+  take_small_steps();
   if (form == Form::eager) return;
   context.enter([&] { tape_->run(); });  // what libraries create at a first call must exist before the recording
   context.synchronize();
@@ -81,6 +81,10 @@ Step::Step(const Model& model, Context& context, Tape::Preferences preferences, 
 
 void Step::start_anew() {
   tape_->reset();
+  take_small_steps();
+}
+
+void Step::take_small_steps() {
   if (pass_ == Pass::inference) return;
   const auto& nodes = tape_->nodes();
   const bool adam =

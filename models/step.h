@@ -105,7 +105,8 @@ class Step {
   Tape& tape() { return *tape_; }
 
  private:
-  void start_anew();
+  void start_anew();        // from initial parameters
+  void take_small_steps();  // sets the learning rate for timed steps
   void wait_for_loss_scale();
   // What a tensor held when a step had run, to be compared with what it holds after the same step.
   struct Result {

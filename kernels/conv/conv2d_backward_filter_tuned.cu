@@ -29,92 +29,95 @@ struct Parts {
   }
 };
 
-// Load this thread's four elements of each step, in the order of the steps (TileF32::Place): four channels
-// (FetchGradient) or depths (FetchInput) of one pixel where channels are last (kLast), else one of four pixels. step:
-// the digits of Tile::kDepth pixels. packs: with kLast, whether four channels may be loaded together, and four depths
-// lie under one tap.
+// Load this thread's four elements of each step, in the order of the steps. Where channels are last (kLast): four
+// channels (FetchGradient) or depths (FetchInput) of one pixel that are neighbours (Tile::place); else four that are
+// Tile::kApart apart, so that a warp reads neighbouring pixels (Tile::place_apart). step: the digits of Tile::kDepth
+// pixels. packs: with kLast, whether four channels may be loaded together, and four depths lie under one tap.
+template <class Tile, bool kLast>
+__device__ __forceinline__ typename Tile::Place place_of() {
+  return kLast ? Tile::place(false) : Tile::place_apart();
+}
+template <class Tile, bool kLast>
+inline constexpr int kNext = kLast ? 1 : Tile::kApart;  // from one of the four to the next
+
+// How many of the four places from `first` on lie below `size`.
+template <int kStep>
+__device__ __forceinline__ int places_below(int64_t size, int64_t first) {
+  return static_cast<int>(max(int64_t{0}, min(int64_t{4}, (size - first + kStep - 1) / kStep)));
+}
+
 template <class Tile, class T, bool kLast>
 struct FetchGradient {
   const Geometry& g;
-  Digits step, place;  // place: the first pixel of the next step
+  Digits step, place;  // place: the pixel of the next step
   int left;            // pixels of the part from there on
   int channels;        // that exist, of the four
   const T* from;       // dy at this thread's first channel; with kLast at the pixel
+  int64_t next;        // elements from one of the four to the next
   bool packs;
   __device__ FetchGradient(const Geometry& g, Digits step, const T* dy, Part part, int64_t group, int64_t first,
                            bool packs)
       : g(g), step(step), packs(packs) {
-    const auto mine = Tile::place(!kLast);
+    const auto mine = place_of<Tile, kLast>();
     const int64_t channel = group * g.group_k + first + mine.along, pixel = part.first + mine.deep;
+    const int64_t plane = int64_t{g.ho} * g.wo;
     place = g.place_at(pixel);
     left = static_cast<int>(part.last - pixel);
-    channels = static_cast<int>(max(int64_t{0}, min(int64_t{4}, g.group_k - first - mine.along)));
-    from = dy + (kLast ? pixel * g.k + channel : channel * (int64_t{g.ho} * g.wo));
+    channels = places_below<kNext<Tile, kLast>>(g.group_k, first + mine.along);
+    from = dy + (kLast ? pixel * g.k + channel : channel * plane);
+    next = kNext<Tile, kLast> * (kLast ? 1 : plane);
   }
   __device__ __forceinline__ void operator()(int64_t, float (&v)[4]) {
-    if constexpr (kLast) {
-      if (packs) {
-        Pack<T, 4> pack{};
-        if (left > 0 && channels > 0) pack = load_pack<4>(from);
+    if (kLast && packs) {
+      Pack<T, 4> pack{};
+      if (left > 0 && channels > 0) pack = load_pack<4>(from);
 #pragma unroll
-        for (int e = 0; e < 4; ++e) v[e] = float(pack.at[e]);
-      } else {
-#pragma unroll
-        for (int e = 0; e < 4; ++e) v[e] = left > 0 && e < channels ? float(from[e]) : 0;
-      }
-      from += Tile::kDepth * g.k;
+      for (int e = 0; e < 4; ++e) v[e] = float(pack.at[e]);
     } else {
-      Digits now = place;
+      const T* pixel = from;
+      if constexpr (!kLast) pixel += int64_t{place.slow} * g.image_y + (place.middle * g.wo + place.fast);
 #pragma unroll
-      for (int e = 0; e < 4; ++e) {
-        if (e > 0) now = g.places.add(now, g.one_place);
-        const int64_t at = int64_t{now.slow} * g.image_y + (now.middle * g.wo + now.fast);
-        v[e] = left > e && channels > 0 ? float(from[at]) : 0;
-      }
-      place = g.places.add(place, step);
+      for (int e = 0; e < 4; ++e) v[e] = left > 0 && e < channels ? float(pixel[e * next]) : 0;
     }
+    if constexpr (kLast)
+      from += Tile::kDepth * g.k;
+    else
+      place = g.places.add(place, step);
     left -= Tile::kDepth;
   }
 };
 template <class Tile, class T, bool kLast>
 struct FetchInput {
-  static constexpr int kTaps = kLast ? 4 : 1;
   const Geometry& g;
   const T* x;  // from the group's first channel on
   Digits step, place;
-  int left, depths;  // depths: that exist, of the four
-  Geometry::Shift shift[kTaps];
+  int left;  // as in FetchGradient
+  Geometry::Shift shift[4];
   bool packs;
   __device__ FetchInput(const Geometry& g, Digits step, const T* x, Part part, int64_t group, int64_t first, bool packs)
       : g(g), x(x + g.first_channel<kLast>(group)), step(step), packs(packs) {
-    const auto mine = Tile::place(!kLast);
+    const auto mine = place_of<Tile, kLast>();
     const int64_t d = first + mine.along, pixel = part.first + mine.deep;
     place = g.place_at(pixel);
     left = static_cast<int>(part.last - pixel);
-    depths = static_cast<int>(max(int64_t{0}, min(int64_t{4}, g.depth - d)));
 #pragma unroll
-    for (int e = 0; e < kTaps; ++e) shift[e] = g.shift<kLast>(g.tap(min(d + e, g.depth - 1)));
+    for (int e = 0; e < 4; ++e) {
+      const int64_t depth = d + e * kNext<Tile, kLast>;
+      shift[e] = g.shift<kLast>(g.tap(min(depth, g.depth - 1)));
+      if (depth >= g.depth) shift[e].down = 1 << 30;  // outside of x
+    }
   }
   __device__ __forceinline__ void operator()(int64_t, float (&v)[4]) {
-    Digits now = place;
-    Geometry::Window window = g.window<kLast>(now);
+    const Geometry::Window window = g.window<kLast>(place);
     if (kLast && packs) {
       Pack<T, 4> pack{};
-      if (left > 0 && depths > 0 && g.inside(window, shift[0]))
-        pack = load_pack<4>(x + window.origin + shift[0].elements);
+      if (left > 0 && g.inside(window, shift[0])) pack = load_pack<4>(x + window.origin + shift[0].elements);
 #pragma unroll
       for (int e = 0; e < 4; ++e) v[e] = float(pack.at[e]);
     } else {
+      const T* pixel = x + window.origin;
 #pragma unroll
-      for (int e = 0; e < 4; ++e) {
-        if (!kLast && e > 0) {
-          now = g.places.add(now, g.one_place);
-          window = g.window<kLast>(now);
-        }
-        const Geometry::Shift& by = shift[kLast ? e : 0];
-        const bool exists = kLast ? left > 0 && e < depths : left > e && depths > 0;
-        v[e] = exists && g.inside(window, by) ? float(x[window.origin + by.elements]) : 0;
-      }
+      for (int e = 0; e < 4; ++e) v[e] = left > 0 && g.inside(window, shift[e]) ? float(pixel[shift[e].elements]) : 0;
     }
     place = g.places.add(place, step);
     left -= Tile::kDepth;
@@ -135,9 +138,10 @@ __global__ void __launch_bounds__(256, 2)
   const Part part = parts.at(blockIdx.y, g.pixels);
 
   float sum[Tile::kSide][Tile::kSide] = {};
-  Tile::multiply((part.last - part.first + Tile::kDepth - 1) / Tile::kDepth, !kLast, !kLast,
-                 FetchGradient<Tile, T, kLast>(g, step, dy, part, at.batch, k0, packs),
-                 FetchInput<Tile, T, kLast>(g, step, x, part, at.batch, d0, packs), panel_gradient, panel_input, sum);
+  Tile::template multiply<!kLast>((part.last - part.first + Tile::kDepth - 1) / Tile::kDepth, false, false,
+                                  FetchGradient<Tile, T, kLast>(g, step, dy, part, at.batch, k0, packs),
+                                  FetchInput<Tile, T, kLast>(g, step, x, part, at.batch, d0, packs), panel_gradient,
+                                  panel_input, sum);
 
   // Write back.
   out += (int64_t{blockIdx.y} * g.k + at.batch * g.group_k) * g.depth;
@@ -279,9 +283,12 @@ Plan conv2d_backward_filter_tuned(const Conv2dBackwardFilter& problem, GpuContex
     const bool half = sizeof(T) == 2 && g.channels_last && g.group_c % 8 == 0 && g.group_k % 8 == 0;
     const auto tiles_of = [&](int64_t side) { return Tiles{ceil_div(g.group_k, side), ceil_div(g.depth, side)}; };
     const auto blocks_of = [&](int64_t side) { return p.groups * tiles_of(side).down * tiles_of(side).across; };
-    const int64_t side = half || (g.group_k > 64 && blocks_of(128) >= gpu.multiprocessors()) ? 128 : 64;
-    // Two blocks for every multiprocessor, but no part shorter than kMinPixels pixels.
+    // Two blocks for every multiprocessor, but no part shorter than kMinPixels pixels. Large tiles where those give a
+    // block to each, and where less than a third of them would be empty.
     constexpr int64_t kMinPixels = 256, kUnit = 64;
+    const bool large = blocks_of(128) * std::max<int64_t>(1, g.pixels / kMinPixels) >= gpu.multiprocessors() &&
+                       3 * blocks_of(64) > 2 * 4 * blocks_of(128);
+    const int64_t side = half || large ? 128 : 64;
     const int64_t wanted = std::min(ceil_div(2 * gpu.multiprocessors(), blocks_of(side)), g.pixels / kMinPixels);
     const int64_t size = ceil_div(ceil_div(g.pixels, std::max<int64_t>(1, wanted)), kUnit) * kUnit;
     const Parts parts{std::max<int64_t>(1, ceil_div(g.pixels, std::max<int64_t>(1, size))), size};

@@ -47,7 +47,7 @@ struct Geometry {
   Divider by_group_c, by_r, by_s, by_ho, by_wo, by_plane;  // by_plane: ho * wo
   Odometer depths;                                         // s, r, c, or with channels_last c, s, r
   Odometer places;                                         // of output pixels: wo, ho, n
-  Digits one_depth, one_place;
+  Digits one_depth;
   int image_x, image_y;  // elements of an image of x and of y
 
   struct Tap {
@@ -190,7 +190,6 @@ inline Geometry geometry(const Conv2d& p) {
           depths,
           places,
           depths.digits(1),
-          places.digits(1),
           narrow(p.c * p.h * p.w),
           narrow(p.k * p.ho() * p.wo())};
 }

@@ -38,23 +38,42 @@ struct TileF32 {
       *reinterpret_cast<float4*>(&panel[at.deep][at.along]) = make_float4(v[0], v[1], v[2], v[3]);
     }
   }
+  // Another way to share a panel whose depth is contiguous in memory, for operands whose neighbours may not be loaded
+  // together: element e is at depth `deep` and `along` + e kApart, so that a warp reads contiguous memory.
+  static constexpr int kApart = kThreads / kDepth;
+  __device__ static Place place_apart() {
+    const int t = static_cast<int>(threadIdx.x);
+    return {t % kDepth, t / kDepth};
+  }
+  __device__ static void store_apart(Line* panel, Place at, const float (&v)[4]) {
+#pragma unroll
+    for (int e = 0; e < 4; ++e) panel[at.deep][at.along + e * kApart] = v[e];
+  }
   __device__ static int row(int i) { return static_cast<int>(threadIdx.x) / 16 * 4 + i / 4 * 64 + i % 4; }
   __device__ static int column(int j) { return static_cast<int>(threadIdx.x) % 16 * 4 + j / 4 * 64 + j % 4; }
 
   // sum[i][j] += element (row(i), column(j)) of the product. fetch_a(step, v) and fetch_b(step, v) load this thread's
   // elements, 0 outside the matrix; they are called once per step, in order. panel_a, panel_b: shared memory, as above.
-  template <class FetchA, class FetchB>
+  // kElementsApart: the elements of both panels are those of place_apart().
+  template <bool kElementsApart = false, class FetchA, class FetchB>
   __device__ __forceinline__ static void multiply(int64_t steps, bool a_depth_contiguous, bool b_depth_contiguous,
                                                   FetchA&& fetch_a, FetchB&& fetch_b, Line* panel_a, Line* panel_b,
                                                   float (&sum)[kSide][kSide]) {
     if (steps == 0) return;
-    const Place place_a = place(a_depth_contiguous), place_b = place(b_depth_contiguous);
+    const Place place_a = kElementsApart ? place_apart() : place(a_depth_contiguous),
+                place_b = kElementsApart ? place_apart() : place(b_depth_contiguous);
+    const auto store = [](Line* panel, Place at, bool depth_contiguous, const float(&v)[4]) {
+      if constexpr (kElementsApart)
+        store_apart(panel, at, v);
+      else
+        store_panel(panel, at, depth_contiguous, v);
+    };
     // First step to shared memory.
     float next_a[4], next_b[4];
     fetch_a(int64_t{0}, next_a);
     fetch_b(int64_t{0}, next_b);
-    store_panel(panel_a, place_a, a_depth_contiguous, next_a);
-    store_panel(panel_b, place_b, b_depth_contiguous, next_b);
+    store(panel_a, place_a, a_depth_contiguous, next_a);
+    store(panel_b, place_b, b_depth_contiguous, next_b);
     __syncthreads();
 
     for (int64_t step = 0; step < steps; ++step) {
@@ -81,8 +100,8 @@ struct TileF32 {
       }
       // Next step to the other half of the panels, which no thread reads since the last barrier.
       if (more) {
-        store_panel(panel_a + then, place_a, a_depth_contiguous, next_a);
-        store_panel(panel_b + then, place_b, b_depth_contiguous, next_b);
+        store(panel_a + then, place_a, a_depth_contiguous, next_a);
+        store(panel_b + then, place_b, b_depth_contiguous, next_b);
         __syncthreads();
       }
     }

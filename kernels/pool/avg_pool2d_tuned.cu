@@ -119,6 +119,21 @@ __global__ void __launch_bounds__(kMapBlock)
   store_pack(dx + int64_t{pack} * kSize, out);
 }
 
+// The same where windows_tile(): one thread per pack of dy. pairs: see stores_pairs().
+template <class T, int kSize>
+__global__ void __launch_bounds__(kMapBlock)
+    avg_backward_tiles_kernel(const T* dy, T* dx, uint32_t packs, PoolPlace place, PoolExtents p, bool pairs) {
+  const uint32_t pack = blockIdx.x * kMapBlock + threadIdx.x;
+  if (pack >= packs) return;
+  uint32_t rest = pack;  // the image, once channel, column and row are split off
+  const int channel = place.by_packs.split(rest) * kSize, j = place.by_width.split(rest),
+            i = place.by_height.split(rest);
+  const auto gradient = load_pack<kSize>(dy + int64_t{pack} * kSize);
+  const float inv_count = 1 / (static_cast<float>(p.r) * static_cast<float>(p.s));
+  store_window<kSize>(dx + rest * p.depth * p.h * p.w + channel, p, i, j, pairs,
+                      [&](int, int, int e) { return float(gradient.at[e]) * inv_count; });
+}
+
 Plan avg_pool2d_backward_tuned(const AvgPool2dBackward& p, GpuContext& gpu) {
   if (p.x_elements() > kMaxPooled || p.y_elements() > kMaxPooled) return Unsupported{kTooManyPooled};
   return for_float(p.dtype, [&]<class T>() -> Plan {
@@ -126,6 +141,12 @@ Plan avg_pool2d_backward_tuned(const AvgPool2dBackward& p, GpuContext& gpu) {
       const T* dy = t[AvgPool2dBackward::dy].as<const T>();
       T* dx = t[AvgPool2dBackward::dx].as<T>();
       const auto run = [&]<int kSize>() {
+        if (windows_tile(p)) {
+          const int64_t packs = p.y_elements() / kSize;
+          launch(avg_backward_tiles_kernel<T, kSize>, map_grid(packs, 1, stream), dy, dx, static_cast<uint32_t>(packs),
+                 PoolPlace(p.ho(), p.wo(), p.depth() / kSize), PoolExtents(p), stores_pairs(p, dx));
+          return;
+        }
         by_window(p, [&]<int kR, int kS>() {
           const int64_t packs = p.x_elements() / kSize;
           launch(avg_backward_kernel<T, kSize, kR, kS>, map_grid(packs, 1, stream), dy, dx,

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // One thread per pack of channels of a pixel (nchw: per pixel). The usual windows are unrolled, so that all loads of a
-// thread are in flight at once; where windows overlap, the second read hits L1. The backward pass gathers: no atomics,
-// and dx is written once.
+// thread are in flight at once; where windows overlap, the second read hits L1. The backward pass gathers, with one
+// thread per pack of dx; where windows do not overlap it has one per window, which reads its gradient once. Either way
+// there are no atomics, and dx is written once.
 #include "kernels/pool/pool2d.cuh"
 #include "ops/pool/max_pool2d.h"
 
@@ -115,6 +116,24 @@ __global__ void __launch_bounds__(kMapBlock)
   store_pack(dx + int64_t{pack} * kSize, out);
 }
 
+// The same where windows_tile(): one thread per pack of dy. pairs: see stores_pairs().
+template <class T, int kSize>
+__global__ void __launch_bounds__(kMapBlock)
+    max_backward_tiles_kernel(const int32_t* index, const T* dy, T* dx, uint32_t packs, PoolPlace place, PoolExtents p,
+                              bool pairs) {
+  const uint32_t pack = blockIdx.x * kMapBlock + threadIdx.x;
+  if (pack >= packs) return;
+  uint32_t rest = pack;  // the image, once channel, column and row are split off
+  const int channel = place.by_packs.split(rest) * kSize, j = place.by_width.split(rest),
+            i = place.by_height.split(rest);
+  int places[kSize];
+  load_places(index + int64_t{pack} * kSize, places);
+  const auto gradient = load_pack<kSize>(dy + int64_t{pack} * kSize);
+  store_window<kSize>(dx + rest * p.depth * p.h * p.w + channel, p, i, j, pairs, [&](int row, int column, int e) {
+    return places[e] == row * p.w + column ? float(gradient.at[e]) : 0.0f;
+  });
+}
+
 Plan max_pool2d_backward_tuned(const MaxPool2dBackward& p, GpuContext& gpu) {
   if (p.x_elements() > kMaxPooled || p.y_elements() > kMaxPooled) return Unsupported{kTooManyPooled};
   return for_float(p.dtype, [&]<class T>() -> Plan {
@@ -123,6 +142,13 @@ Plan max_pool2d_backward_tuned(const MaxPool2dBackward& p, GpuContext& gpu) {
       const T* dy = t[MaxPool2dBackward::dy].as<const T>();
       T* dx = t[MaxPool2dBackward::dx].as<T>();
       const auto run = [&]<int kSize>() {
+        if (windows_tile(p)) {
+          const int64_t packs = p.y_elements() / kSize;
+          launch(max_backward_tiles_kernel<T, kSize>, map_grid(packs, 1, stream), index, dy, dx,
+                 static_cast<uint32_t>(packs), PoolPlace(p.ho(), p.wo(), p.depth() / kSize), PoolExtents(p),
+                 stores_pairs(p, dx));
+          return;
+        }
         by_window(p, [&]<int kR, int kS>() {
           const int64_t packs = p.x_elements() / kSize;
           launch(max_backward_kernel<T, kSize, kR, kS>, map_grid(packs, 1, stream), index, dy, dx,

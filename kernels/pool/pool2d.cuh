@@ -60,6 +60,41 @@ __device__ __forceinline__ void load_places(const int32_t* from, int (&places)[k
   }
 }
 
+// Whether windows tile x: a pixel lies in one window, or behind the last of its row or column. A gradient then has one
+// thread per pack of channels of a window, which writes every pixel of it, and those behind it: of few pixels.
+inline bool windows_tile(const Pool2d& p) {
+  return p.r * p.s <= 16 && p.r == p.stride_h && p.s == p.stride_w && p.dil_h == 1 && p.dil_w == 1 && p.pad_h == 0 &&
+         p.pad_w == 0 && p.ho() > 0 && p.wo() > 0;
+}
+// Whether store_window() may store two pixels of a row at once: they are neighbours in memory, at an even address.
+template <class T>
+bool stores_pairs(const Pool2d& p, const T* dx) {
+  return p.depth() == 1 && p.w % 2 == 0 && p.s % 2 == 0 && aligned16(dx);
+}
+// dx: the first element of the image, at the first of kSize channels. Writes value(row, column, e) for the window
+// (i, j), and 0 behind the last ones. pairs: see stores_pairs().
+template <int kSize, class T, class Value>
+__device__ __forceinline__ void store_window(T* dx, const PoolExtents& p, int i, int j, bool pairs, Value&& value) {
+  const int top = i * p.r, left = j * p.s, bottom = i + 1 == p.ho ? p.h : top + p.r,
+            right = j + 1 == p.wo ? p.w : left + p.s;
+  const auto at = [&](int row, int column, int e) {
+    return T(row < top + p.r && column < left + p.s ? value(row, column, e) : 0.0f);
+  };
+  for (int row = top; row < bottom; ++row) {
+    T* line = dx + int64_t{row} * p.w * p.depth;
+    int column = left;
+    if (kSize == 1 && pairs)
+      for (; column < right; column += 2)
+        store_pack(line + column, Pack<T, 2>{{at(row, column, 0), at(row, column + 1, 0)}});
+    for (; column < right; ++column) {
+      Pack<T, kSize> out;
+#pragma unroll
+      for (int e = 0; e < kSize; ++e) out.at[e] = at(row, column, e);
+      store_pack(line + column * p.depth, out);
+    }
+  }
+}
+
 // Calls run.operator()<kSize>() with packs of 16 bytes where channels and addresses allow, else with 1.
 template <class T, class Run, class... P>
 void by_channels(const Pool2d& p, Run&& run, const P*... tensors) {

@@ -88,6 +88,8 @@ struct MaxPool2dBackward : Pool2d {
   static Cases cases(Scale scale) {
     const Cases odd{
         {"indices of other windows pass nothing on", "n:2 c:3 h:8 w:37 r:3 s:3 pad_h:1 pad_w:1 index=below:296"},
+        {"nor where windows do not overlap", "n:2 c:8 h:7 w:37 r:2 s:2 stride_h:2 stride_w:2 index=below:259"},
+        {"windows that do not overlap, two columns left over", "n:2 c:3 h:7 w:66 r:2 s:4 stride_h:2 stride_w:4"},
     };
     return concat({pool2d_cases(scale), by_scale(scale, across(kFloatTypes, across(kLayouts, odd)), {})});
   }

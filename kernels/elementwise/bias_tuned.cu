@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Forward: one 16-byte pack per thread; its biases are a pack (inner = 1), one value, or looked up for each element.
-// Backward: for inner = 1 the column sums of columns.cuh; else warps add planes and a second launch adds their parts.
-// With relu, the same pass masks dy and writes dx.
+// Backward: for inner = 1 the column sums of columns.cuh; else warps add segments of planes, and a second launch adds
+// their parts. With relu, the same pass masks dy and writes dx.
 #include <algorithm>
 
 #include "core/context.h"
@@ -71,36 +71,39 @@ Plan bias_tuned(const Bias& p, GpuContext& gpu) {
 DUET_REGISTER(bias_tuned);
 
 constexpr int kWarps = 8;              // of a block
-constexpr int64_t kSegment = 1 << 14;  // elements that a warp adds in f32 before it adds their sum to a double
+constexpr int64_t kSegment = 1 << 12;  // elements that a warp adds in f32 before it adds their sum to a double
 
-// partial[part, k] = the sum of channel k over at most `height` samples from part * height on. Blocks of (32, 8), one
-// for each channel (grid x) and part (grid y); a warp adds every 8th plane. 32 bytes of shared memory. y, dx: null
-// without relu. kSize > 1: all tensors have the same offset from a 16-byte boundary. dx may be dy. partial: (parts, c).
+// partial[part, k] = the sum of channel k over at most `height` segments from part * height on; a plane has `segments`
+// of kSegment elements, the last perhaps fewer, and sample follows sample. Blocks of (32, 8), one for each channel
+// (grid x) and part (grid y); a warp adds every 8th segment. 32 bytes of shared memory. y, dx: null without relu.
+// kSize > 1: all tensors have the same offset from a 16-byte boundary. dx may be dy. partial: (parts, c).
 template <class T, int kSize, class Out>
-__global__ void __launch_bounds__(32 * kWarps) planes_kernel(const T* y, const T* dy, T* dx, Out* partial,
-                                                             int64_t outer, int64_t c, int64_t inner, int64_t height) {
+__global__ void __launch_bounds__(32 * kWarps)
+    planes_kernel(const T* y, const T* dy, T* dx, Out* partial, int64_t outer, int64_t c, int64_t inner,
+                  int64_t segments, int64_t height) {
   DUET_SHARED(float, shared, [kWarps]);
-  const int64_t first = blockIdx.y * height, last = min(outer, first + height);
+  const int64_t first = blockIdx.y * height, last = min(outer * segments, first + height);
 
-  // Sum of this warp's planes.
+  // Sum of this warp's segments.
   double sum = 0;
-  for (int64_t o = first + threadIdx.y; o < last; o += kWarps)
-    for (int64_t at = 0; at < inner; at += kSegment) {
-      const int64_t begin = (o * c + blockIdx.x) * inner + at;
-      float run = 0;
-      for_row<32, kSize>(dy + begin, min(kSegment, inner - at), [&]<int kWidth>(Pack<T, kWidth> pack, int64_t i) {
-        if (y) {
-          const auto gate = load_pack<kWidth>(y + begin + i);
+  int64_t sample = (first + threadIdx.y) / segments, segment = (first + threadIdx.y) % segments;
+  for (int64_t i = first + threadIdx.y; i < last; i += kWarps) {
+    const int64_t at = segment * kSegment, begin = (sample * c + blockIdx.x) * inner + at;
+    float run = 0;
+    for_row<32, kSize>(dy + begin, min(kSegment, inner - at), [&]<int kWidth>(Pack<T, kWidth> pack, int64_t e0) {
+      if (y) {
+        const auto gate = load_pack<kWidth>(y + begin + e0);
 #pragma unroll
-          for (int e = 0; e < kWidth; ++e)
-            if (!(float(gate.at[e]) > 0)) pack.at[e] = T(0.0f);
-          store_pack(dx + begin + i, pack);
-        }
+        for (int e = 0; e < kWidth; ++e)
+          if (!(float(gate.at[e]) > 0)) pack.at[e] = T(0.0f);
+        store_pack(dx + begin + e0, pack);
+      }
 #pragma unroll
-        for (int e = 0; e < kWidth; ++e) run += float(pack.at[e]);
-      });
-      sum += run;
-    }
+      for (int e = 0; e < kWidth; ++e) run += float(pack.at[e]);
+    });
+    sum += run;
+    for (segment += kWarps; segment >= segments; segment -= segments) ++sample;
+  }
 
   // Sum over the lanes, then over the warps.
   const float mine = warp_reduce<SumOp>(static_cast<float>(sum));
@@ -134,18 +137,19 @@ Plan sum_rows(const BiasBackward& p, GpuContext& gpu) {
 template <class T>
 Plan sum_planes(const BiasBackward& p, GpuContext& gpu) {
   using P = BiasBackward;
+  const int64_t segments = std::max<int64_t>(1, ceil_div(p.inner, kSegment));              // of a plane
   const int64_t wanted = ceil_div(16 * gpu.multiprocessors(), std::max<int64_t>(1, p.c));  // parts, to fill the GPU
-  const int64_t parts = std::clamp<int64_t>(ceil_div(p.outer, kWarps), 1, std::min<int64_t>(wanted, 1024));
-  const int64_t height = ceil_div(p.outer, parts);
+  const int64_t parts = std::clamp<int64_t>(ceil_div(p.outer * segments, kWarps), 1, std::min<int64_t>(wanted, 1024));
+  const int64_t height = ceil_div(p.outer * segments, parts);
   WorkspaceLayout workspace;
   const auto partial = workspace.add<float>(parts > 1 ? parts * p.c : 0);
-  return Plan([p, parts, height, partial, stream = gpu.stream()](Args t) {
+  return Plan([p, segments, parts, height, partial, stream = gpu.stream()](Args t) {
            const bool relu = p.act == Act::relu;
            const T *y = relu ? t[P::y].as<const T>() : nullptr, *dy = t[P::dy].as<const T>();
            T *dx = relu ? t[P::dx].as<T>() : nullptr, *dbias = t[P::dbias].as<T>();
            const Grid grid{.blocks = {p.c, parts}, .threads = {32, kWarps}, .stream = stream};
            const auto run = [&]<int kSize, class Out>(Out* out) {
-             launch(planes_kernel<T, kSize, Out>, grid, y, dy, dx, out, p.outer, p.c, p.inner, height);
+             launch(planes_kernel<T, kSize, Out>, grid, y, dy, dx, out, p.outer, p.c, p.inner, segments, height);
            };
            const auto into = [&](auto* out) {
              relu && !same_offset16(dy, y, dx) ? run.template operator()<1>(out)

@@ -24,6 +24,7 @@ inline Cases bias_cases(Scale scale) {
       {"planes of whole packs, relu", "outer:3 c:5 inner:1024 act:relu"},
       {"prime planes, longer than a block", "outer:7 c:3 inner:1031 act:relu"},
       {"one long plane", "outer:1 c:1 inner:40009"},
+      {"planes of several segments, relu", "outer:3 c:2 inner:9001 act:relu"},
   };
   const Cases standard{
       {"GPT-2 124M MLP, 8192 tokens, 3072 features", "outer:8192 c:3072 inner:1"},

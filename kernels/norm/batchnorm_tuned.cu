@@ -10,10 +10,10 @@
 
 namespace duet::DUET_DEVICE {
 namespace {
-constexpr int kBlock = 256;            // nchw: threads for a part of a channel
-constexpr int kLanes = 32, kRows = 8;  // nhwc: threads for a part of a strip of channels
-constexpr int kFinishRows = 32;        // of the second launch
-constexpr int kBatch = 4;              // packs (nchw) or pixels (nhwc) that a thread reads at once
+constexpr int kBlock = 256;                   // nchw: threads for a part of a channel
+constexpr int kLanes = 32, kFinishRows = 32;  // threads of the second launch
+constexpr int kBatch = 4;                     // packs (nchw) or pixels (nhwc) that a thread reads at once
+constexpr int64_t kMinPixels = 32 * kBatch;   // nhwc: of a part, to be worth a block
 constexpr int64_t kMaxElements = INT32_MAX;
 
 // Of a set of elements: their number, mean, and sum of squared deviations from the mean.
@@ -28,6 +28,24 @@ struct Moments {
     count = all;
   }
 };
+
+// Adds the moments of kRows rows of a block's shared memory, as a tree: row 0 has the result. By all `threads` of the
+// block; a thread may read columns `thread`, thread + threads, ... of it without a barrier.
+template <int kRows, int kColumns>
+__device__ __forceinline__ void add_rows(float (&shared)[3][kRows][kColumns], int thread, int threads) {
+#pragma unroll
+  for (int half = kRows / 2; half > 0; half /= 2) {
+    __syncthreads();
+    for (int i = thread; i < half * kColumns; i += threads) {
+      const int row = i / kColumns, column = i % kColumns;
+      Moments sum{shared[0][row][column], shared[1][row][column], shared[2][row][column]};
+      sum.add(shared[0][row + half][column], shared[1][row + half][column], shared[2][row + half][column]);
+      shared[0][row][column] = sum.count;
+      shared[1][row][column] = sum.mean;
+      shared[2][row][column] = sum.squares;
+    }
+  }
+}
 
 // nchw: the moments of at most `height` elements of a channel from part * height on, to parts (3, parts, c). Blocks of
 // kBlock, one for each channel (grid x) and part (grid y); 3 KiB of shared memory. x: (images, c, pixels); kSize
@@ -89,11 +107,12 @@ __global__ void __launch_bounds__(kBlock) plane_moments_kernel(const T* x, float
   parts[at + 2 * step] = mine.squares;
 }
 
-// nhwc: the same. Blocks of (32, 8), one for each strip of 32 * kSize channels (grid x) and part of `height` pixels
-// (grid y); a thread reads every 8th pixel. 3 to 24 KiB of shared memory. x: (count, c); kSize divides c.
+// nhwc: the same. Blocks as those of columns.cuh, one for each strip of channels (grid x) and part of `height` pixels
+// (grid y). 3 to 24 KiB of shared memory. x: (count, c); kSize divides c.
 template <class T, int kSize>
-__global__ void __launch_bounds__(kLanes* kRows)
+__global__ void __launch_bounds__(Columns::lanes(kSize) * Columns::rows(kSize))
     pixel_moments_kernel(const T* x, float* parts, int64_t count, int64_t height, int64_t c) {
+  constexpr int kLanes = Columns::lanes(kSize), kRows = Columns::rows(kSize);
   DUET_SHARED(float, shared, [3][kRows][kLanes * kSize]);
   const int64_t q = (int64_t{blockIdx.x} * kLanes + threadIdx.x) * kSize;
   const int64_t first = blockIdx.y * height, last = min(count, first + height);
@@ -136,16 +155,14 @@ __global__ void __launch_bounds__(kLanes* kRows)
     shared[1][row][lane + i] = means[i];
     shared[2][row][lane + i] = all_squares[i];
   }
-  __syncthreads();
+  add_rows<kRows>(shared, row * kLanes + static_cast<int>(threadIdx.x), kLanes * kRows);
   for (int i = row * kLanes + static_cast<int>(threadIdx.x); i < kLanes * kSize; i += kLanes * kRows) {
     const int64_t channel = int64_t{blockIdx.x} * kLanes * kSize + i;
-    Moments all;
-    for (int r = 0; r < kRows; ++r) all.add(shared[0][r][i], shared[1][r][i], shared[2][r][i]);
     const int64_t at = blockIdx.y * c + channel, step = int64_t{gridDim.y} * c;
     if (channel < c) {
-      parts[at] = all.count;
-      parts[at + step] = all.mean;
-      parts[at + 2 * step] = all.squares;
+      parts[at] = shared[0][0][i];
+      parts[at + step] = shared[1][0][i];
+      parts[at + 2 * step] = shared[2][0][i];
     }
   }
 }
@@ -179,16 +196,16 @@ __global__ void __launch_bounds__(kLanes* kFinishRows)
 
   // Every kFinishRows-th part, then over the rows of threads.
   Moments mine;
-  if (q < c)
+  if (q < c) {
+#pragma unroll 4
     for (int64_t k = row; k < count; k += kFinishRows)
       mine.add(parts[k * c + q], parts[step + k * c + q], parts[2 * step + k * c + q]);
+  }
   shared[0][row][lane] = mine.count;
   shared[1][row][lane] = mine.mean;
   shared[2][row][lane] = mine.squares;
-  __syncthreads();
-  if (row != 0 || q >= c) return;  // no barrier follows
-  for (int r = 1; r < kFinishRows; ++r) mine.add(shared[0][r][lane], shared[1][r][lane], shared[2][r][lane]);
-  store(q, mine);
+  add_rows<kFinishRows>(shared, row * kLanes + lane, kLanes * kFinishRows);
+  if (row == 0 && q < c) store(q, {shared[0][0][lane], shared[1][0][lane], shared[2][0][lane]});
 }
 
 // --- one pass over the images ---------------------------------------------------------------------------------------
@@ -289,10 +306,12 @@ void launch_scale(const Channels& p, const T* x, const T* residual, T* y, const 
 struct Parts {
   Parts(const Channels& p, const GpuContext& gpu, int64_t pack) {
     const bool planes = p.layout == Layout::nchw;
-    const int64_t strips = std::max<int64_t>(1, planes ? p.c : ceil_div(p.c, kLanes * 4));
-    const int64_t min_elements = planes ? kBlock * kBatch * 4 : kRows * kBatch * 2;  // of a part, to be worth a block
+    const int64_t size = p.c % pack == 0 ? pack : 1;  // of a thread's channels, nhwc
+    const int64_t strips =
+        std::max<int64_t>(1, planes ? p.c : ceil_div(p.c, Columns::lanes(static_cast<int>(size)) * size));
+    const int64_t min_elements = planes ? kBlock * kBatch * 4 : kMinPixels;  // of a part, to be worth a block
     const int64_t max_elements =
-        planes ? kBlock * 1024 : kRows * 1024;  // of a part: additions of a thread, ops/summation.h
+        (planes ? kBlock : Columns::rows(1)) * 1024;  // of a part: additions of a thread, ops/summation.h
     count =
         std::max({int64_t{1}, std::min(ceil_div(4 * gpu.multiprocessors(), strips), ceil_div(p.count(), min_elements)),
                   ceil_div(p.count(), max_elements)});
@@ -324,8 +343,8 @@ Plan batchnorm_tuned(const BatchNorm& p, GpuContext& gpu) {
                         parts.height, p.c, static_cast<uint32_t>(p.pixels()), Divider(p.pixels()));
                else
                  launch(pixel_moments_kernel<T, kSize>,
-                        Grid{.blocks = {ceil_div(p.c, kLanes * kSize), parts.count},
-                             .threads = {kLanes, kRows},
+                        Grid{.blocks = {ceil_div(p.c, Columns::lanes(kSize) * kSize), parts.count},
+                             .threads = {Columns::lanes(kSize), Columns::rows(kSize)},
                              .stream = stream},
                         x, partial, p.count(), parts.height, p.c);
              };

@@ -86,18 +86,22 @@ struct StoreSum {
 };
 
 struct Columns {
-  static constexpr int kLanes = 32, kRows = 8, kManyRows = 32;  // threads of a block: (kLanes, kRows or kManyRows)
-  static constexpr int64_t kMaxAdditions = 1024;                // of one thread
+  // Threads of a block: (lanes, rows). With packs, 8 lanes read 128 bytes of a row, so that tensors of few columns fill
+  // blocks too.
+  static constexpr int lanes(int size) { return size > 1 ? 8 : 32; }
+  static constexpr int rows(int size) { return 256 / lanes(size); }
+  static constexpr int kManyRows = 32;            // or (32, kManyRows), of single columns
+  static constexpr int64_t kMaxAdditions = 1024;  // of one thread
 };
 
-// The sums over rows part * height ... of at most `height`, for each part. Blocks of (32, kRows), one for each strip of
-// 32 * kSize columns (grid x) and part (grid y). A thread adds every kRows-th row of kSize columns: the loads of a warp
-// coalesce, and four rows are in flight at once. kSums * kRows * kSize * 128 bytes of shared memory. Rows are aligned
-// to kSize elements.
+// The sums over rows part * height ... of at most `height`, for each part. Blocks of (lanes, kRows), one for each strip
+// of lanes * kSize columns (grid x) and part (grid y). A thread adds every kRows-th row of kSize columns: the loads of
+// a warp coalesce, and four rows are in flight at once. kSums * kRows * lanes * kSize * 4 bytes of shared memory. Rows
+// are aligned to kSize elements.
 template <int kRows, int kSize, class Load, class Store>
-__global__ void __launch_bounds__(Columns::kLanes* kRows)
+__global__ void __launch_bounds__(Columns::lanes(kSize) * kRows)
     columns_kernel(Load load, Store store, int64_t rows, int64_t cols, int64_t height) {
-  constexpr int kLanes = Columns::kLanes, kSums = Load::kSums;
+  constexpr int kLanes = Columns::lanes(kSize), kSums = Load::kSums;
   DUET_SHARED(float, shared, [kSums][kRows][kLanes * kSize]);
   const int64_t c = (int64_t{blockIdx.x} * kLanes + threadIdx.x) * kSize, first = blockIdx.y * height;
   const int64_t last = min(rows, first + height);
@@ -138,16 +142,13 @@ __global__ void __launch_bounds__(Columns::kLanes* kRows)
 template <class Load, class Store>
 void launch_columns(cudaStream_t stream, const Load& load, const Store& store, int64_t rows, int64_t cols,
                     int64_t parts, int64_t height) {
-  constexpr int kFull = kPack<typename Load::Element>, kRows = Columns::kRows;
-  const auto grid = [&](int64_t size) {
-    return Grid{.blocks = {ceil_div(cols, Columns::kLanes * size), parts},
-                .threads = {Columns::kLanes, kRows},
-                .stream = stream};
+  constexpr int kFull = kPack<typename Load::Element>;
+  const auto run = [&]<int kSize>() {
+    constexpr int kLanes = Columns::lanes(kSize), kRows = Columns::rows(kSize);
+    const Grid grid{.blocks = {ceil_div(cols, kLanes * kSize), parts}, .threads = {kLanes, kRows}, .stream = stream};
+    launch(columns_kernel<kRows, kSize, Load, Store>, grid, load, store, rows, cols, height);
   };
-  if (cols % kFull == 0 && load.aligned())
-    launch(columns_kernel<kRows, kFull, Load, Store>, grid(kFull), load, store, rows, cols, height);
-  else
-    launch(columns_kernel<kRows, 1, Load, Store>, grid(1), load, store, rows, cols, height);
+  cols % kFull == 0 && load.aligned() ? run.template operator()<kFull>() : run.template operator()<1>();
 }
 
 // Adds the parts, (kSums, parts, cols), and calls store(0, c, sums) for each column. From 32 parts on, blocks have
@@ -157,16 +158,16 @@ void launch_add_parts(cudaStream_t stream, const float* part, int64_t parts, int
   constexpr int kFull = kPack<float>, kManyRows = Columns::kManyRows;
   using Load = LoadParts<kSums>;
   const Load load{part, parts, cols};
+  const auto run = [&]<int kRows, int kSize>() {
+    constexpr int kLanes = Columns::lanes(kSize);
+    launch(columns_kernel<kRows, kSize, Load, Store>,
+           Grid{.blocks = ceil_div(cols, kLanes * kSize), .threads = {kLanes, kRows}, .stream = stream}, load, store,
+           parts, cols, parts);
+  };
   if (parts < kManyRows && cols % kFull == 0 && load.aligned())
-    launch(columns_kernel<Columns::kRows, kFull, Load, Store>,
-           Grid{.blocks = ceil_div(cols, Columns::kLanes * kFull),
-                .threads = {Columns::kLanes, Columns::kRows},
-                .stream = stream},
-           load, store, parts, cols, parts);
+    run.template operator()<Columns::rows(kFull), kFull>();
   else
-    launch(columns_kernel<kManyRows, 1, Load, Store>,
-           Grid{.blocks = ceil_div(cols, Columns::kLanes), .threads = {Columns::kLanes, kManyRows}, .stream = stream},
-           load, store, parts, cols, parts);
+    run.template operator()<kManyRows, 1>();
 }
 
 // Prepared sums over the rows of (rows, cols), kSums for each column, of a Load that reads T. The sums of the parts lie
@@ -176,10 +177,11 @@ class ColumnSums {
  public:
   ColumnSums(int64_t rows, int64_t cols, GpuContext& gpu, WorkspaceLayout& workspace)
       : rows_(rows), cols_(cols), stream_(gpu.stream()) {
-    const int64_t strip = Columns::kLanes * (cols % kPack<T> == 0 ? kPack<T> : 1);
-    const int64_t strips = std::max<int64_t>(1, ceil_div(cols, strip));
-    const int64_t for_speed = std::min(ceil_div(4 * gpu.multiprocessors(), strips), ceil_div(rows, 64));
-    parts_ = std::max({int64_t{1}, for_speed, ceil_div(rows, Columns::kRows * Columns::kMaxAdditions)});
+    const int size = cols % kPack<T> == 0 ? kPack<T> : 1;
+    const int64_t strips = std::max<int64_t>(1, ceil_div(cols, Columns::lanes(size) * size));
+    const int64_t min_rows = size > 1 ? 128 : 64;  // of a part, to be worth a block
+    const int64_t for_speed = std::min(ceil_div(4 * gpu.multiprocessors(), strips), ceil_div(rows, min_rows));
+    parts_ = std::max({int64_t{1}, for_speed, ceil_div(rows, Columns::rows(1) * Columns::kMaxAdditions)});
     height_ = ceil_div(rows, parts_);
     if (parts_ > 1) partial_ = workspace.add<float>(kSums * parts_ * cols);
   }

@@ -135,7 +135,7 @@ Plan cross_entropy_fused_tuned(const CrossEntropyFused& p, GpuContext& gpu) {
     WorkspaceLayout workspace;
     const auto losses = workspace.add<float>(p.rows);
     const Total mean(p.rows, gpu, workspace);
-    return Plan([p, losses, mean, stream = gpu.stream()](Args t) {
+    return Plan([p, losses, mean, of = RowShape{p.rows, p.cols, gpu.multiprocessors()}, stream = gpu.stream()](Args t) {
              const T* x = t[P::x].as<const T>();
              const auto* label = t[P::label].as<const int32_t>();
              const float* scale = p.scaled ? t[P::scale].as<const float>() : nullptr;
@@ -152,7 +152,7 @@ Plan cross_entropy_fused_tuned(const CrossEntropyFused& p, GpuContext& gpu) {
                  launch(long_rows_kernel<T, kSize>, Grid{.blocks = p.rows, .threads = kVeryLong, .stream = stream}, x,
                         label, scale, row_loss, dx, p.cols, to);
              };
-             by_row_length<T, kItems>(p.cols, aligned16(x, dx), same_offset16(x, dx), run);
+             by_row_length<T, kItems>(of, aligned16(x, dx), same_offset16(x, dx), run);
              mean.enqueue(t, RowLoss{}, MeanOf{static_cast<double>(p.rows)}, t[P::loss].as<float>(),
                           static_cast<const float*>(row_loss));
            })

@@ -1,20 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // One warp or one block per row, which reads the row once, with maximum and sum in one pass (arXiv:1805.02867); then
 // one block adds the losses of the rows in a fixed order.
-#include "kernels/vector.cuh"
+#include "kernels/loss/score_rows.cuh"
 #include "ops/loss/cross_entropy.h"
 
 namespace duet::DUET_DEVICE {
 namespace {
-constexpr int kWarp = 32, kBlock = 512;  // threads for one row
-constexpr int64_t kMaxWarpCols = 1024;   // up to this length a row is read by a warp
-
-// kThreads = 32: blocks of (32, 8), a warp for each of 8 rows. kThreads = 512: one block for each row.
-template <int kThreads>
-Grid grid_of(int64_t rows, cudaStream_t stream) {
-  constexpr int kRows = kThreads == kWarp ? 8 : 1;
-  return {.blocks = ceil_div(rows, kRows), .threads = {kThreads, kRows}, .stream = stream};
-}
+using namespace scores;
 
 // A grid_of<kThreads>(rows), 64 bytes of shared memory. x: (rows, cols), label, lse, row_loss: (rows).
 template <class T, int kThreads>
@@ -71,14 +63,15 @@ Plan cross_entropy_tuned(const CrossEntropy& p, GpuContext& gpu) {
   return for_float(p.dtype, [&]<class T>() -> Plan {
     WorkspaceLayout workspace;
     const auto losses = workspace.add<float>(p.rows);
-    return Plan([p, losses, stream = gpu.stream()](Args t) {
+    const bool warps = by_warp(p.rows, p.cols, gpu.multiprocessors());
+    return Plan([p, losses, warps, stream = gpu.stream()](Args t) {
              float* const row_loss = t.workspace(losses);
              const auto run = [&]<int kThreads>() {
                launch(rows_kernel<T, kThreads>, grid_of<kThreads>(p.rows, stream), t[P::x].as<const T>(),
                       t[P::label].as<const int32_t>(), t[P::lse].as<float>(), row_loss, p.rows, p.cols,
                       static_cast<float>(p.smooth));
              };
-             p.cols <= kMaxWarpCols ? run.template operator()<kWarp>() : run.template operator()<kBlock>();
+             warps ? run.template operator()<kWarp>() : run.template operator()<kBlock>();
              launch(mean_kernel, Grid{.blocks = 1, .threads = kBlock, .stream = stream}, row_loss,
                     t[P::loss].as<float>(), p.rows);
            })
@@ -113,7 +106,8 @@ __global__ void __launch_bounds__(kThreads == kWarp ? 256 : kBlock)
 Plan cross_entropy_backward_tuned(const CrossEntropyBackward& p, GpuContext& gpu) {
   using P = CrossEntropyBackward;
   return for_float(p.dtype, [&]<class T>() -> Plan {
-    return [p, stream = gpu.stream()](Args t) {
+    const bool warps = by_warp(p.rows, p.cols, gpu.multiprocessors());
+    return [p, warps, stream = gpu.stream()](Args t) {
       const T* x = t[P::x].as<const T>();
       const float* scale = p.scaled ? t[P::scale].as<const float>() : nullptr;
       T* dx = t[P::dx].as<T>();
@@ -124,7 +118,7 @@ Plan cross_entropy_backward_tuned(const CrossEntropyBackward& p, GpuContext& gpu
       };
       if (!same_offset16(x, dx))
         run.template operator()<kBlock, 1>();
-      else if (p.cols <= kMaxWarpCols)
+      else if (warps)
         run.template operator()<kWarp, kPack<T>>();
       else
         run.template operator()<kBlock, kPack<T>>();

@@ -1,21 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // One warp or one block per row, which reads both rows once, with maxima and sums in one pass (arXiv:1805.02867); then
 // the losses of the rows are added. Backward, the block reads its rows a second time, from L1 or L2, and writes.
+#include "kernels/loss/score_rows.cuh"
 #include "kernels/reduction/total.cuh"
-#include "kernels/vector.cuh"
 #include "ops/loss/distill.h"
 
 namespace duet::DUET_DEVICE {
 namespace {
-constexpr int kWarp = 32, kBlock = 512;  // threads for one row
-constexpr int64_t kMaxWarpCols = 1024;   // up to this length a row is read by a warp
-
-// kThreads = 32: blocks of (32, 8), a warp for each of 8 rows. kThreads = 512: one block for each row.
-template <int kThreads>
-Grid grid_of(int64_t rows, cudaStream_t stream) {
-  constexpr int kRows = kThreads == kWarp ? 8 : 1;
-  return {.blocks = ceil_div(rows, kRows), .threads = {kThreads, kRows}, .stream = stream};
-}
+using namespace scores;
 
 // What the formulas need of a row: sums of exponentials relative to the largest score so far.
 struct RowSums {
@@ -98,8 +90,8 @@ struct Same {
 
 // Rows by a warp or by a block, in packs where the tensors allow it: calls run.operator()<kThreads, kSize>().
 template <class T, class Run>
-void by_row_length(int64_t cols, bool packs, Run&& run) {
-  if (cols <= kMaxWarpCols)
+void by_row_length(bool warps, bool packs, Run&& run) {
+  if (warps)
     packs ? run.template operator()<kWarp, kPack<T>>() : run.template operator()<kWarp, 1>();
   else
     packs ? run.template operator()<kBlock, kPack<T>>() : run.template operator()<kBlock, 1>();
@@ -111,10 +103,11 @@ Plan distill_tuned(const Distill& p, GpuContext& gpu) {
     WorkspaceLayout workspace;
     const auto losses = workspace.add<float>(p.rows);
     const Total mean(p.rows, gpu, workspace);
-    return Plan([p, losses, mean, stream = gpu.stream()](Args t) {
+    const bool warps = by_warp(p.rows, p.cols, gpu.multiprocessors());
+    return Plan([p, losses, mean, warps, stream = gpu.stream()](Args t) {
              float* const row_loss = t.workspace(losses);
              const T *x = t[P::x].as<const T>(), *teacher = t[P::teacher].as<const T>();
-             by_row_length<T>(p.cols, same_offset16(x, teacher), [&]<int kThreads, int kSize>() {
+             by_row_length<T>(warps, same_offset16(x, teacher), [&]<int kThreads, int kSize>() {
                launch(rows_kernel<T, kThreads, kSize>, grid_of<kThreads>(p.rows, stream), x, teacher,
                       t[P::label].as<const int32_t>(), row_loss, p.rows, p.cols, static_cast<float>(1 / p.T),
                       static_cast<float>(p.alpha * p.T * p.T), static_cast<float>(1 - p.alpha));
@@ -166,12 +159,13 @@ __global__ void __launch_bounds__(kThreads == kWarp ? 256 : kBlock)
 Plan distill_backward_tuned(const DistillBackward& p, GpuContext& gpu) {
   using P = DistillBackward;
   return for_float(p.dtype, [&]<class T>() -> Plan {
-    return [p, stream = gpu.stream()](Args t) {
+    const bool warps = by_warp(p.rows, p.cols, gpu.multiprocessors());
+    return [p, warps, stream = gpu.stream()](Args t) {
       const T *x = t[P::x].as<const T>(), *teacher = t[P::teacher].as<const T>();
       const float* scale = p.scaled ? t[P::scale].as<const float>() : nullptr;
       T* dx = t[P::dx].as<T>();
       const auto n = static_cast<double>(std::max<int64_t>(1, p.rows));
-      by_row_length<T>(p.cols, same_offset16(x, teacher, dx), [&]<int kThreads, int kSize>() {
+      by_row_length<T>(warps, same_offset16(x, teacher, dx), [&]<int kThreads, int kSize>() {
         launch(backward_kernel<T, kThreads, kSize>, grid_of<kThreads>(p.rows, stream), x, teacher,
                t[P::label].as<const int32_t>(), scale, dx, p.rows, p.cols, static_cast<float>(1 / p.T),
                static_cast<float>(p.alpha * p.T / n), static_cast<float>((1 - p.alpha) / n));

@@ -9,7 +9,7 @@ Plan add_layernorm_tuned(const AddLayerNorm& p, GpuContext& gpu) {
   using P = AddLayerNorm;
   if (p.cols > kMaxCols) return Unsupported{"more than 2^19 columns"};
   return for_float(p.dtype, [&]<class T>() -> Plan {
-    return [p, stream = gpu.stream()](Args t) {
+    return [p, of = RowShape{p.rows, p.cols, gpu.multiprocessors()}, stream = gpu.stream()](Args t) {
       const add_norm::Tensors<T> tensors{.x = t[P::x].as<const T>(),
                                          .residual = t[P::residual].as<const T>(),
                                          .gamma = t[P::gamma].as<const T>(),
@@ -18,7 +18,7 @@ Plan add_layernorm_tuned(const AddLayerNorm& p, GpuContext& gpu) {
                                          .y = t[P::y].as<T>(),
                                          .mean = t[P::mean].as<float>(),
                                          .rstd = t[P::rstd].as<float>()};
-      add_norm::enqueue<true>(tensors, aligned16(tensors.gamma, tensors.beta), p.rows, p.cols, p.eps, stream);
+      add_norm::enqueue<true>(tensors, aligned16(tensors.gamma, tensors.beta), of, p.eps, stream);
     };
   });
 }

@@ -148,7 +148,8 @@ __global__ void __launch_bounds__(kLongBlock)
 
 // Enqueues one of them. `aligned`: whether gamma, and beta if it is used, lie on 16-byte boundaries.
 template <bool kMean, class T>
-void enqueue(const Tensors<T>& t, bool aligned, int64_t rows, int64_t cols, double eps, cudaStream_t stream) {
+void enqueue(const Tensors<T>& t, bool aligned, const RowShape& of, double eps, cudaStream_t stream) {
+  const auto [rows, cols, multiprocessors] = of;
   const auto run = [&]<int kThreads, int kSize>() {
     const Grid grid = grid_of<kThreads>(rows, stream);
     if constexpr (kThreads > 0)
@@ -157,7 +158,7 @@ void enqueue(const Tensors<T>& t, bool aligned, int64_t rows, int64_t cols, doub
     else
       launch(add_norm_long_kernel<T, kMean, kSize>, grid, t, cols, inv_cols_of(cols), static_cast<float>(eps));
   };
-  by_row_length<T, kItems>(cols, aligned && aligned16(t.x, t.residual, t.s, t.y),
+  by_row_length<T, kItems>(of, aligned && aligned16(t.x, t.residual, t.s, t.y),
                            same_offset16(t.x, t.residual, t.s, t.y), run);
 }
 

@@ -9,7 +9,7 @@ Plan add_rmsnorm_tuned(const AddRmsNorm& p, GpuContext& gpu) {
   using P = AddRmsNorm;
   if (p.cols > kMaxCols) return Unsupported{"more than 2^19 columns"};
   return for_float(p.dtype, [&]<class T>() -> Plan {
-    return [p, stream = gpu.stream()](Args t) {
+    return [p, of = RowShape{p.rows, p.cols, gpu.multiprocessors()}, stream = gpu.stream()](Args t) {
       const add_norm::Tensors<T> tensors{.x = t[P::x].as<const T>(),
                                          .residual = t[P::residual].as<const T>(),
                                          .gamma = t[P::gamma].as<const T>(),
@@ -18,7 +18,7 @@ Plan add_rmsnorm_tuned(const AddRmsNorm& p, GpuContext& gpu) {
                                          .y = t[P::y].as<T>(),
                                          .mean = nullptr,
                                          .rstd = t[P::rstd].as<float>()};
-      add_norm::enqueue<false>(tensors, aligned16(tensors.gamma), p.rows, p.cols, p.eps, stream);
+      add_norm::enqueue<false>(tensors, aligned16(tensors.gamma), of, p.eps, stream);
     };
   });
 }

@@ -142,7 +142,7 @@ Plan l2_normalise_tuned(const L2Normalise& p, GpuContext& gpu) {
   using P = L2Normalise;
   if (p.cols > kMaxCols) return Unsupported{"more than 2^19 columns"};
   return for_float(p.dtype, [&]<class T>() -> Plan {
-    return [p, stream = gpu.stream()](Args t) {
+    return [p, of = RowShape{p.rows, p.cols, gpu.multiprocessors()}, stream = gpu.stream()](Args t) {
       const T* x = t[P::x].as<const T>();
       T* y = t[P::y].as<T>();
       float* scale = t[P::scale].as<float>();
@@ -154,7 +154,7 @@ Plan l2_normalise_tuned(const L2Normalise& p, GpuContext& gpu) {
         else
           launch(l2_normalise_long_kernel<T, kSize>, grid, x, y, scale, p.cols, eps);
       };
-      by_row_length<T, kForwardItems>(p.cols, aligned16(x, y), same_offset16(x, y), run);
+      by_row_length<T, kForwardItems>(of, aligned16(x, y), same_offset16(x, y), run);
     };
   });
 }
@@ -164,7 +164,8 @@ Plan l2_normalise_backward_tuned(const L2NormaliseBackward& p, GpuContext& gpu) 
   using P = L2NormaliseBackward;
   if (p.cols > kMaxCols) return Unsupported{"more than 2^19 columns"};
   return for_float(p.dtype, [&]<class T>() -> Plan {
-    return [p, max_scale = static_cast<float>(L2Normalise::max_scale(p.eps)), stream = gpu.stream()](Args t) {
+    return [p, max_scale = static_cast<float>(L2Normalise::max_scale(p.eps)),
+            of = RowShape{p.rows, p.cols, gpu.multiprocessors()}, stream = gpu.stream()](Args t) {
       const T *y = t[P::y].as<const T>(), *dy = t[P::dy].as<const T>();
       const float* scale = t[P::scale].as<const float>();
       T* dx = t[P::dx].as<T>();
@@ -175,7 +176,7 @@ Plan l2_normalise_backward_tuned(const L2NormaliseBackward& p, GpuContext& gpu) 
         else
           launch(l2_backward_long_kernel<T, kSize>, grid, y, scale, dy, dx, p.cols, max_scale);
       };
-      by_row_length<T, kBackwardItems>(p.cols, aligned16(y, dy, dx), same_offset16(y, dy, dx), run);
+      by_row_length<T, kBackwardItems>(of, aligned16(y, dy, dx), same_offset16(y, dy, dx), run);
     };
   });
 }

@@ -108,7 +108,7 @@ Plan layernorm_tuned(const LayerNorm& p, GpuContext& gpu) {
   using P = LayerNorm;
   if (p.cols > kMaxCols) return Unsupported{"more than 2^19 columns"};
   return for_float(p.dtype, [&]<class T>() -> Plan {
-    return [p, stream = gpu.stream()](Args t) {
+    return [p, of = RowShape{p.rows, p.cols, gpu.multiprocessors()}, stream = gpu.stream()](Args t) {
       const T *x = t[P::x].as<const T>(), *gamma = t[P::gamma].as<const T>(), *beta = t[P::beta].as<const T>();
       T* y = t[P::y].as<T>();
       float *mean = t[P::mean].as<float>(), *rstd = t[P::rstd].as<float>();
@@ -122,7 +122,7 @@ Plan layernorm_tuned(const LayerNorm& p, GpuContext& gpu) {
           launch(layernorm_long_kernel<T, kSize>, grid, x, gamma, beta, y, mean, rstd, p.cols, inv_cols_of(p.cols),
                  eps);
       };
-      by_row_length<T, kForwardItems>(p.cols, aligned16(x, gamma, beta, y), same_offset16(x, y), run);
+      by_row_length<T, kForwardItems>(of, aligned16(x, gamma, beta, y), same_offset16(x, y), run);
     };
   });
 }

@@ -80,7 +80,7 @@ Plan rmsnorm_tuned(const RmsNorm& p, GpuContext& gpu) {
   using P = RmsNorm;
   if (p.cols > kMaxCols) return Unsupported{"more than 2^19 columns"};
   return for_float(p.dtype, [&]<class T>() -> Plan {
-    return [p, stream = gpu.stream()](Args t) {
+    return [p, of = RowShape{p.rows, p.cols, gpu.multiprocessors()}, stream = gpu.stream()](Args t) {
       const T *x = t[P::x].as<const T>(), *gamma = t[P::gamma].as<const T>();
       T* y = t[P::y].as<T>();
       float* rstd = t[P::rstd].as<float>();
@@ -92,7 +92,7 @@ Plan rmsnorm_tuned(const RmsNorm& p, GpuContext& gpu) {
         else
           launch(rmsnorm_long_kernel<T, kSize>, grid, x, gamma, y, rstd, p.cols, inv_cols_of(p.cols), eps);
       };
-      by_row_length<T, kForwardItems>(p.cols, aligned16(x, gamma, y), same_offset16(x, y), run);
+      by_row_length<T, kForwardItems>(of, aligned16(x, gamma, y), same_offset16(x, y), run);
     };
   });
 }

@@ -34,12 +34,21 @@ __device__ __forceinline__ void store_row(T* row, int cols, F&& value) {
   }
 }
 
+// Rows of a tensor, and the multiprocessors that share them.
+struct RowShape {
+  int64_t rows, cols;
+  int multiprocessors;
+  // Whether warps with a row each would leave most of the GPU idle, while a row has work for several.
+  bool are_few() const { return rows <= int64_t{kBlock / kWarp} * multiprocessors && cols > 8 * kWarp; }
+};
+
 // Chooses threads per row and access width, and calls run.operator()<kThreads, kSize>(). kThreads = 0 stands for the
 // long kernel, whose rows need not be aligned: it is enough that the tensors have the same offset.
 template <class T, int kItems, class Run>
-void by_row_length(int64_t cols, bool aligned, bool same_offset, Run&& run) {
+void by_row_length(const RowShape& of, bool aligned, bool same_offset, Run&& run) {
+  const int64_t cols = of.cols;
   const bool packs = aligned && cols % kPack<T> == 0;
-  if (cols <= kWarp * kItems)
+  if (cols <= kWarp * kItems && !of.are_few())
     packs ? run.template operator()<kWarp, kPack<T>>() : run.template operator()<kWarp, 1>();
   else if (cols <= kBlock * kItems)
     packs ? run.template operator()<kBlock, kPack<T>>() : run.template operator()<kBlock, 1>();

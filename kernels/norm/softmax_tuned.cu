@@ -141,13 +141,14 @@ __global__ void __launch_bounds__(kLongBlock)
 
 // As by_row_length of rows.cuh, with elements a thread: run.operator()<kThreads, kSize, kItems>().
 template <class T, int kItems, class Run, class... P>
-void by_length_and_items(int64_t cols, Run&& run, const P*... tensors) {
+void by_length_and_items(const RowShape& of, Run&& run, const P*... tensors) {
+  const int64_t cols = of.cols;
   const bool packs = aligned16(tensors...) && cols % kPack<T> == 0;
   if (packs && cols <= kWarp * kShortPacked)
     run.template operator()<kWarp, kPack<T>, kShortPacked>();
   else if (!packs && cols <= kWarp * kShortSingle)
     run.template operator()<kWarp, 1, kShortSingle>();
-  else if (cols <= kWarp * kItems)
+  else if (cols <= kWarp * kItems && !of.are_few())
     packs ? run.template operator()<kWarp, kPack<T>, kItems>() : run.template operator()<kWarp, 1, kItems>();
   else if (cols <= kBlock * kItems)
     packs ? run.template operator()<kBlock, kPack<T>, kItems>() : run.template operator()<kBlock, 1, kItems>();
@@ -167,7 +168,7 @@ Plan softmax_tuned(const Softmax& p, GpuContext& gpu) {
         else
           launch(softmax_long_kernel<T, kSize>, grid, x, y, p.cols);
       };
-      by_length_and_items<T, kForwardItems>(p.cols, run, x, y);
+      by_length_and_items<T, kForwardItems>({p.rows, p.cols, gpu.multiprocessors()}, run, x, y);
     };
   });
 }
@@ -185,7 +186,7 @@ Plan softmax_backward_tuned(const SoftmaxBackward& p, GpuContext& gpu) {
         else
           launch(softmax_backward_long_kernel<T, kSize>, grid, y, dy, dx, p.cols);
       };
-      by_length_and_items<T, kBackwardItems>(p.cols, run, y, dy, dx);
+      by_length_and_items<T, kBackwardItems>({p.rows, p.cols, gpu.multiprocessors()}, run, y, dy, dx);
     };
   });
 }

@@ -1,9 +1,39 @@
 // SPDX-License-Identifier: Apache-2.0
-// cuDNN's convolution (the API before graphs). The algorithm is chosen when the plan is made. Winograd and FFT are
-// excluded: their errors exceed the contract's bound, and they are not exact on integers.
+// cuDNN's convolution. Winograd and FFT are excluded: their errors exceed the contract's bound, and they are not exact
+// on integers.
+//   bf16 and f16 whose groups have multiples of 8 channels: a graph. The API before graphs takes up to 15 times as long
+//   for them on Hopper (reports/results/h200.md).
+//   All others, and where no engine takes the graph: the API before graphs; the algorithm is chosen when the plan is
+//   made.
+#include "kernels/conv/conv2d_cudnn.h"
+
 #include "kernels/conv/convolution_cudnn.h"
 
 namespace duet::cuda {
+
+std::string conv2d_graph_unsupported_reason(const Conv2d& p) {
+  if (p.dtype != DType::bf16 && p.dtype != DType::f16) return "other than bf16 and f16";
+  if (p.group_c() % 8 != 0 || p.group_k() % 8 != 0) return "groups that have no multiple of 8 channels";
+  return convolution::unsupported(p);
+}
+
+CudnnGraph conv2d_graph(const Conv2d& p) {
+  CudnnGraph graph;
+  const auto x = convolution::memory(graph, p, convolution::x_dims(p));
+  const auto filter = convolution::memory(graph, p, convolution::filter_dims(p));
+  const auto y = convolution::memory(graph, p, convolution::y_dims(p));
+  graph.operation(CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR,                                 //
+                  CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC, convolution::descriptor(graph, p),  //
+                  CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_ALPHA, 1.0f,                                   //
+                  CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_BETA, 0.0f,                                    //
+                  CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X, x,                                          //
+                  CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W, filter,                                     //
+                  CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y, y);
+  graph.refuse(convolution::refused_notes(p));
+  graph.prefer({CUDNN_NUMERICAL_NOTE_TENSOR_CORE});
+  return graph;
+}
+
 namespace {
 
 const char* name_of(cudnnConvolutionFwdAlgo_t algo) {
@@ -23,6 +53,8 @@ const char* name_of(cudnnConvolutionFwdAlgo_t algo) {
 
 Plan conv2d_cudnn(const Conv2d& p, GpuContext& gpu) {
   using Performance = cudnnConvolutionFwdAlgoPerf_t;
+  if (conv2d_graph_unsupported_reason(p).empty())
+    if (Plan plan = plan_of(conv2d_graph(p), gpu, {Conv2d::x, Conv2d::filter, Conv2d::y})) return plan;
   if (std::string reason = convolution::unsupported(p); !reason.empty()) return Unsupported{std::move(reason)};
   const convolution::Calls calls{
       [&](const convolution::Descriptors& d, const convolution::Scratch& s, int max_count, int* count,

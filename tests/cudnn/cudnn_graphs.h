@@ -11,6 +11,7 @@
 #include "kernels/attention/attention_cudnn.h"
 #include "kernels/conv/conv2d_backward_cudnn.h"
 #include "kernels/conv/conv2d_bias_cudnn.h"
+#include "kernels/conv/conv2d_cudnn.h"
 #include "kernels/norm/layernorm_cudnn.h"
 #include "kernels/norm/norm_graph.h"
 #include "kernels/norm/rmsnorm_cudnn.h"
@@ -41,6 +42,7 @@ inline std::vector<NamedGraph> cudnn_graphs(const std::vector<Scale>& scales) {
   take.operator()<LayerNormBackward>(layernorm_backward_graph, norm);
   take.operator()<RmsNorm>(rmsnorm_graph, norm);
   take.operator()<RmsNormBackward>(rmsnorm_backward_graph, norm);
+  take.operator()<Conv2d>(conv2d_graph, conv2d_graph_unsupported_reason);
   take.operator()<Conv2dBias>(conv2d_bias_graph, conv2d_bias_unsupported_reason);
   take.operator()<Conv2dBackwardFilter>(conv2d_backward_filter_graph,
                                         [](const auto& p) { return conv2d_backward_graph_unsupported_reason(p.conv); });

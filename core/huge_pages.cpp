@@ -2,10 +2,8 @@
 #include "core/huge_pages.h"
 
 #include <sys/mman.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cstdint>
 #include <cstdlib>
 #include <list>
 #include <mutex>
@@ -17,7 +15,7 @@ namespace duet {
 namespace {
 constexpr size_t kPage = 4096, kHugePage = size_t{2} << 20;
 constexpr size_t kMaxKept = size_t{4} << 30;
-constexpr int kShare = 16;           // of the memory that the process may use, at most one part is kept
+constexpr size_t kShare = 16;        // of the memory that is available at first, at most one part is kept
 constexpr size_t kMaxBlocks = 1000;  // that are searched for a size
 #if defined(__SANITIZE_ADDRESS__)
 constexpr bool kKeeps = false;  // the sanitizer is to see every use of released memory
@@ -34,9 +32,7 @@ bool is_huge(size_t rounded_bytes) { return rounded_bytes >= kHugePage; }
 
 size_t limit_of_kept() {
   if (!kKeeps) return 0;
-  int64_t all = sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGE_SIZE);
-  if (const auto limit = read_machine_state().memory_limit_bytes) all = std::min(all, *limit);
-  return std::min(static_cast<size_t>(std::max<int64_t>(0, all)) / kShare, kMaxKept);
+  return std::min(static_cast<size_t>(allocatable_bytes(read_machine_state())) / kShare, kMaxKept);
 }
 
 struct Block {

@@ -10,8 +10,8 @@
 namespace duet {
 
 // Memory of kLargeBlock bytes and more. What is released is kept for the next request of its size: the kernel clears
-// what is touched for the first time, which takes as long as the use of it. At most a sixteenth of the memory that the
-// process may use, 4 GiB and 1000 blocks are kept, and nothing where a request would fail.
+// what is touched for the first time, which takes as long as the use of it. At most a sixteenth of the memory that
+// was available at first, 4 GiB and 1000 blocks are kept, and nothing where a request would fail.
 constexpr size_t kLargeBlock = size_t{64} << 10;
 void* allocate_large(size_t bytes);  // throws std::bad_alloc
 void release_large(void* memory, size_t bytes) noexcept;

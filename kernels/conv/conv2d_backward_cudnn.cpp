@@ -16,42 +16,22 @@ std::string conv2d_backward_graph_unsupported_reason(const Conv2d& p) {
   return convolution::unsupported(p);
 }
 
-namespace {
-// The attributes of a gradient's operation: what it is computed from (filter or x, then dy) and its result.
-struct GradientNames {
-  cudnnBackendAttributeName_t descriptor, alpha, beta, first, dy, result;
-};
-
-CudnnGraph gradient_graph(const Conv2d& p, cudnnBackendDescriptorType_t operation, const GradientNames& names,
-                          const convolution::Dims& first_dims, const convolution::Dims& result_dims) {
-  CudnnGraph graph;
-  const auto first = convolution::memory(graph, p, first_dims);
-  const auto dy = convolution::memory(graph, p, convolution::y_dims(p));
-  const auto result = convolution::memory(graph, p, result_dims);
-  graph.operation(operation, names.descriptor, convolution::descriptor(graph, p), names.alpha, 1.0f, names.beta, 0.0f,
-                  names.first, first, names.dy, dy, names.result, result);
-  graph.refuse(convolution::refused_notes(p));
-  graph.prefer({CUDNN_NUMERICAL_NOTE_TENSOR_CORE});
-  return graph;
-}
-}  // namespace
-
 CudnnGraph conv2d_backward_filter_graph(const Conv2dBackwardFilter& p) {
-  return gradient_graph(
+  return convolution::graph_of(
       p.conv, CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR,
       {CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_CONV_DESC, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_ALPHA,
        CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_BETA, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_X,
        CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DY, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DW},
-      convolution::x_dims(p.conv), convolution::filter_dims(p.conv));
+      convolution::x_dims(p.conv), convolution::y_dims(p.conv), convolution::filter_dims(p.conv));
 }
 
 CudnnGraph conv2d_backward_data_graph(const Conv2dBackwardData& p) {
-  return gradient_graph(
+  return convolution::graph_of(
       p.conv, CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR,
       {CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_CONV_DESC, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_ALPHA,
        CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_BETA, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_W,
        CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DY, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DX},
-      convolution::filter_dims(p.conv), convolution::x_dims(p.conv));
+      convolution::filter_dims(p.conv), convolution::y_dims(p.conv), convolution::x_dims(p.conv));
 }
 
 namespace {

@@ -287,7 +287,7 @@ Plan conv2d_backward_filter_tuned(const Conv2dBackwardFilter& problem, GpuContex
     // block to each, and where less than a third of them would be empty.
     constexpr int64_t kMinPixels = 256, kUnit = 64;
     const bool large = blocks_of(128) * std::max<int64_t>(1, g.pixels / kMinPixels) >= gpu.multiprocessors() &&
-                       3 * blocks_of(64) > 2 * 4 * blocks_of(128);
+                       fills_tiles_of_128(blocks_of(64), blocks_of(128));
     const int64_t side = half || large ? 128 : 64;
     const int64_t wanted = std::min(ceil_div(2 * gpu.multiprocessors(), blocks_of(side)), g.pixels / kMinPixels);
     const int64_t size = ceil_div(ceil_div(g.pixels, std::max<int64_t>(1, wanted)), kUnit) * kUnit;

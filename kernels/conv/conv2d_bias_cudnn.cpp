@@ -21,13 +21,8 @@ CudnnGraph conv2d_bias_graph(const Conv2dBias& p) {
   const auto between = [&] { return graph.between(CUDNN_DATA_FLOAT, y_dims, convolution::strides(conv, y_dims)); };
   const auto sum = between(), biased = p.act == Act::relu ? between() : y;
 
-  graph.operation(CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR,                                    //
-                  CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC, convolution::descriptor(graph, conv),  //
-                  CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_ALPHA, 1.0f,                                      //
-                  CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_BETA, 0.0f,                                       //
-                  CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X, x,                                             //
-                  CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W, filter,                                        //
-                  CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y, sum);
+  convolution::add_operation(graph, conv, CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR, convolution::kForward,
+                             x, filter, sum);
   const auto pointwise = [&](cudnnPointwiseMode_t mode) {
     return graph.add(CUDNN_BACKEND_POINTWISE_DESCRIPTOR,  //
                      CUDNN_ATTR_POINTWISE_MODE, mode,     //

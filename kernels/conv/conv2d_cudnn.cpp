@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // cuDNN's convolution. Winograd and FFT are excluded: their errors exceed the contract's bound, and they are not exact
 // on integers.
-//   bf16 and f16 whose groups have multiples of 8 channels: a graph. The API before graphs takes up to 15 times as long
-//   for them on Hopper (reports/results/h200.md).
+//   bf16 and f16 whose groups have multiples of 8 channels: a graph. The API before graphs takes several times as long
+//   for 1x1 filters on Hopper (reports/results/h200.md).
 //   All others, and where no engine takes the graph: the API before graphs; the algorithm is chosen when the plan is
 //   made.
 #include "kernels/conv/conv2d_cudnn.h"
@@ -18,20 +18,8 @@ std::string conv2d_graph_unsupported_reason(const Conv2d& p) {
 }
 
 CudnnGraph conv2d_graph(const Conv2d& p) {
-  CudnnGraph graph;
-  const auto x = convolution::memory(graph, p, convolution::x_dims(p));
-  const auto filter = convolution::memory(graph, p, convolution::filter_dims(p));
-  const auto y = convolution::memory(graph, p, convolution::y_dims(p));
-  graph.operation(CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR,                                 //
-                  CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC, convolution::descriptor(graph, p),  //
-                  CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_ALPHA, 1.0f,                                   //
-                  CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_BETA, 0.0f,                                    //
-                  CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X, x,                                          //
-                  CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W, filter,                                     //
-                  CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y, y);
-  graph.refuse(convolution::refused_notes(p));
-  graph.prefer({CUDNN_NUMERICAL_NOTE_TENSOR_CORE});
-  return graph;
+  return convolution::graph_of(p, CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR, convolution::kForward,
+                               convolution::x_dims(p), convolution::filter_dims(p), convolution::y_dims(p));
 }
 
 namespace {

@@ -63,6 +63,34 @@ inline std::vector<cudnnBackendNumericalNote_t> refused_notes(const Conv2d& p) {
   return refused;
 }
 
+// The attributes of a convolution's operation: what it is computed from, in the order of the problem's slots, and its
+// result.
+struct OperationNames {
+  cudnnBackendAttributeName_t descriptor, alpha, beta, first, second, result;
+};
+inline constexpr OperationNames kForward{
+    CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_ALPHA,
+    CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_BETA,      CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X,
+    CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W,         CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y};
+inline void add_operation(CudnnGraph& graph, const Conv2d& p, cudnnBackendDescriptorType_t type,
+                          const OperationNames& names, CudnnGraph::Tensor first, CudnnGraph::Tensor second,
+                          CudnnGraph::Tensor result) {
+  graph.operation(type, names.descriptor, descriptor(graph, p), names.alpha, 1.0f, names.beta, 0.0f, names.first, first,
+                  names.second, second, names.result, result);
+}
+// The graph of one such operation, on tensors in memory; tensor cores are preferred.
+inline CudnnGraph graph_of(const Conv2d& p, cudnnBackendDescriptorType_t type, const OperationNames& names,
+                           const Dims& first_dims, const Dims& second_dims, const Dims& result_dims) {
+  CudnnGraph graph;
+  const auto first = memory(graph, p, first_dims);
+  const auto second = memory(graph, p, second_dims);
+  const auto result = memory(graph, p, result_dims);
+  add_operation(graph, p, type, names, first, second, result);
+  graph.refuse(refused_notes(p));
+  graph.prefer({CUDNN_NUMERICAL_NOTE_TENSOR_CORE});
+  return graph;
+}
+
 // IEEE f32 must be requested: cuDNN's default allows TF32.
 inline cudnnMathType_t math_of(const Conv2d& p) {
   return p.dtype == DType::f32 && p.math == Math::ieee ? CUDNN_FMA_MATH : CUDNN_TENSOR_OP_MATH;

@@ -179,7 +179,7 @@ void with_tile(int64_t batch, const Operand& a, const Operand& b, int multiproce
   const auto tiles = [&](int64_t side) { return ceil_div(a.along, side) * ceil_div(b.along, side); };
   if (a.stride % 4 != 0 || b.stride % 4 != 0 || !aligned16(a.data, b.data))
     run.template operator()<64, false>();
-  else if (batch * tiles(128) < multiprocessors || 3 * tiles(64) <= 2 * 4 * tiles(128))
+  else if (batch * tiles(128) < multiprocessors || !fills_tiles_of_128(tiles(64), tiles(128)))
     run.template operator()<64, true>();
   else
     run.template operator()<128, true>();

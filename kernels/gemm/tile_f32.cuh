@@ -7,6 +7,9 @@
 
 namespace duet::DUET_DEVICE {
 
+// Whether less than a third of the tiles of 128 would be empty, for a result that takes so many tiles of 64 and of 128.
+inline bool fills_tiles_of_128(int64_t of_64, int64_t of_128) { return 3 * of_64 > 2 * 4 * of_128; }
+
 template <int kTile_>
 struct TileF32 {
   static constexpr int kTile = kTile_;         // 64 or 128 rows and columns

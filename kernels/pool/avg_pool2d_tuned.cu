@@ -33,10 +33,8 @@ __global__ void __launch_bounds__(kMapBlock)
     avg_kernel(const T* x, T* y, uint32_t packs, PoolPlace place, PoolExtents p, bool count_pad) {
   const uint32_t pack = blockIdx.x * kMapBlock + threadIdx.x;
   if (pack >= packs) return;
-  uint32_t rest = pack;  // the image, once channel, column and row are split off
-  const int channel = place.by_packs.split(rest) * kSize, j = place.by_width.split(rest),
-            i = place.by_height.split(rest);
-  x += rest * p.depth * p.h * p.w + channel;
+  const auto [image, i, j, channel] = place.at<kSize>(pack);
+  x += image * p.depth * p.h * p.w + channel;
   const int top = i * p.stride_h - p.pad_h, left = j * p.stride_w - p.pad_w;
   const int taps_h = kR ? kR : p.r, taps_w = kS ? kS : p.s;
 
@@ -87,10 +85,8 @@ __global__ void __launch_bounds__(kMapBlock)
                         PoolExtents p, bool count_pad) {
   const uint32_t pack = blockIdx.x * kMapBlock + threadIdx.x;
   if (pack >= packs) return;
-  uint32_t rest = pack;  // the image, once channel, column and row are split off
-  const int channel = place.by_packs.split(rest) * kSize, column = place.by_width.split(rest),
-            row = place.by_height.split(rest);
-  dy += rest * p.depth * p.ho * p.wo + channel;
+  const auto [image, row, column, channel] = place.at<kSize>(pack);
+  dy += image * p.depth * p.ho * p.wo + channel;
   const int taps_h = kR ? kR : p.r, taps_w = kS ? kS : p.s;
 
   // Sum over the windows that contain the pixel.
@@ -125,12 +121,10 @@ __global__ void __launch_bounds__(kMapBlock)
     avg_backward_tiles_kernel(const T* dy, T* dx, uint32_t packs, PoolPlace place, PoolExtents p, bool pairs) {
   const uint32_t pack = blockIdx.x * kMapBlock + threadIdx.x;
   if (pack >= packs) return;
-  uint32_t rest = pack;  // the image, once channel, column and row are split off
-  const int channel = place.by_packs.split(rest) * kSize, j = place.by_width.split(rest),
-            i = place.by_height.split(rest);
+  const auto [image, i, j, channel] = place.at<kSize>(pack);
   const auto gradient = load_pack<kSize>(dy + int64_t{pack} * kSize);
   const float inv_count = 1 / (static_cast<float>(p.r) * static_cast<float>(p.s));
-  store_window<kSize>(dx + rest * p.depth * p.h * p.w + channel, p, i, j, pairs,
+  store_window<kSize>(dx + image * p.depth * p.h * p.w + channel, p, i, j, pairs,
                       [&](int, int, int e) { return float(gradient.at[e]) * inv_count; });
 }
 

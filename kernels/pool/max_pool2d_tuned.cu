@@ -16,10 +16,8 @@ __global__ void __launch_bounds__(kMapBlock)
     max_kernel(const T* x, T* y, int32_t* index, uint32_t packs, PoolPlace place, PoolExtents p) {
   const uint32_t pack = blockIdx.x * kMapBlock + threadIdx.x;
   if (pack >= packs) return;
-  uint32_t rest = pack;  // the image, once channel, column and row are split off
-  const int channel = place.by_packs.split(rest) * kSize, j = place.by_width.split(rest),
-            i = place.by_height.split(rest);
-  x += rest * p.depth * p.h * p.w + channel;
+  const auto [image, i, j, channel] = place.at<kSize>(pack);
+  x += image * p.depth * p.h * p.w + channel;
   const int top = i * p.stride_h - p.pad_h, left = j * p.stride_w - p.pad_w;
   const int taps_h = kR ? kR : p.r, taps_w = kS ? kS : p.s;
 
@@ -81,10 +79,8 @@ __global__ void __launch_bounds__(kMapBlock)
                         Divider by_stride_w, PoolExtents p) {
   const uint32_t pack = blockIdx.x * kMapBlock + threadIdx.x;
   if (pack >= packs) return;
-  uint32_t rest = pack;  // the image, once channel, column and row are split off
-  const int channel = place.by_packs.split(rest) * kSize, column = place.by_width.split(rest),
-            row = place.by_height.split(rest);
-  const int64_t first = rest * p.depth * p.ho * p.wo + channel;
+  const auto [image, row, column, channel] = place.at<kSize>(pack);
+  const int64_t first = image * p.depth * p.ho * p.wo + channel;
   const int taps_h = kR ? kR : p.r, taps_w = kS ? kS : p.s, at = row * p.w + column;
 
   // Sum over the windows whose maximum is this pixel.
@@ -123,13 +119,11 @@ __global__ void __launch_bounds__(kMapBlock)
                               bool pairs) {
   const uint32_t pack = blockIdx.x * kMapBlock + threadIdx.x;
   if (pack >= packs) return;
-  uint32_t rest = pack;  // the image, once channel, column and row are split off
-  const int channel = place.by_packs.split(rest) * kSize, j = place.by_width.split(rest),
-            i = place.by_height.split(rest);
+  const auto [image, i, j, channel] = place.at<kSize>(pack);
   int places[kSize];
   load_places(index + int64_t{pack} * kSize, places);
   const auto gradient = load_pack<kSize>(dy + int64_t{pack} * kSize);
-  store_window<kSize>(dx + rest * p.depth * p.h * p.w + channel, p, i, j, pairs, [&](int row, int column, int e) {
+  store_window<kSize>(dx + image * p.depth * p.h * p.w + channel, p, i, j, pairs, [&](int row, int column, int e) {
     return places[e] == row * p.w + column ? float(gradient.at[e]) : 0.0f;
   });
 }

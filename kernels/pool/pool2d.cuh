@@ -33,6 +33,19 @@ struct PoolExtents {
 struct PoolPlace {
   PoolPlace(int64_t height, int64_t width, int64_t packs) : by_packs(packs), by_width(width), by_height(height) {}
   Divider by_packs, by_width, by_height;
+  struct At {
+    uint32_t image;
+    int row, column, channel;  // channel: the first of the pack
+  };
+  template <int kSize>
+  __device__ __forceinline__ At at(uint32_t pack) const {
+    At it;
+    it.image = pack;
+    it.channel = by_packs.split(it.image) * kSize;
+    it.column = by_width.split(it.image);
+    it.row = by_height.split(it.image);
+    return it;
+  }
 };
 inline constexpr int64_t kMaxPooled = INT32_MAX;  // elements of x or y
 inline constexpr const char* kTooManyPooled = "more than 2^31 - 1 elements in a tensor";

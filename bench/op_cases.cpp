@@ -70,12 +70,18 @@ class OpRunner final : public Runner {
         applied_(static_cast<size_t>(session_->copies())) {
     create_s = session_->create_s();
     algorithm = session_->plan().algorithm;
+    std::string before;
+    for (const Slot& s : session_->plan().prepared_inputs())
+      before += (before.empty() ? "" : ", ") + std::string(s.name);
+    if (!before.empty()) algorithm += "; brought into its form before the clock: " + before;
     workspace_bytes = session_->plan().workspace_bytes();
   }
   Context& context() override { return session_->context(); }
   void run(int copy) override {
     ++applied_[static_cast<size_t>(copy)];
     ++applications_;
+    if (uploaded_) session_->prepare();
+    uploaded_ = false;
     session_->run(copy);
   }
   int copies() const override { return session_->copies(); }
@@ -85,7 +91,10 @@ class OpRunner final : public Runner {
     std::fill(applied_.begin(), applied_.end(), 0);
   }
   void evict() override { session_->evict(); }
-  void refreshed() override { applied_[0] = 0; }
+  void refreshed() override {
+    applied_[0] = 0;
+    uploaded_ = true;
+  }
 
   void begin_repetition(int index, int count) override {
     const size_t wanted = index + 1 == count ? drawn_->size() - 1 : 0;
@@ -247,8 +256,9 @@ class OpRunner final : public Runner {
   std::vector<Seen> seen_;                            // since the last verification: a repetition may be taken again
   size_t now_ = 0;                                    // which inputs are loaded
   uint64_t key_ = 0;
-  int applications_ = 0;  // of the sample
-  bool single_ = false;   // whether the last sample held one application
+  int applications_ = 0;   // of the sample
+  bool uploaded_ = false;  // whether the next application prepares what depends on inputs, because they came anew
+  bool single_ = false;    // whether the last sample held one application
   std::vector<int> applied_;
 };
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/plan.h"
 
+#include <algorithm>
+
 #include "core/error.h"
 
 namespace duet {
@@ -13,6 +15,15 @@ void Tensor::refuse(DType wanted, bool constant) const {
 void Args::refuse(int64_t wanted_bytes) const {
   throw Error("a plan uses {} bytes of workspace, but {} were brought: it must state what it uses (Plan::with)",
               wanted_bytes, workspace_bytes_);
+}
+
+void Plan::prepare(Args args) {
+  if (!prepare_) return;
+  int last = -1;
+  for (const Slot& s : prepared_inputs_) last = std::max(last, s.index);
+  std::vector<Tensor> seen(static_cast<size_t>(last + 1));
+  for (const Slot& s : prepared_inputs_) seen[static_cast<size_t>(s.index)] = args[s];
+  prepare_->call(args.with_tensors(seen.data()));
 }
 
 }  // namespace duet

@@ -7,6 +7,7 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "core/dtype.h"
 #include "core/problem.h"
@@ -40,6 +41,7 @@ class Args {
   explicit Args(const Tensor* tensors, void* workspace = nullptr, int64_t workspace_bytes = 0)
       : tensors_(tensors), workspace_(static_cast<char*>(workspace)), workspace_bytes_(workspace_bytes) {}
   const Tensor& operator[](Slot s) const { return tensors_[s.index]; }
+  Args with_tensors(const Tensor* tensors) const { return Args(tensors, workspace_, workspace_bytes_); }
 
   // The address of a piece; null for one of no values. Throws Error where it does not lie within the workspace: the
   // plan did not state it.
@@ -71,7 +73,18 @@ class Plan {
 
   explicit operator bool() const { return run_ != nullptr; }
   const std::string& reason() const { return reason_; }  // why the case is not supported
-  void operator()(Args args) { run_->call(args); }
+  void operator()(Args args) {
+    prepare(args);
+    run_->call(args);
+  }
+
+  // Some libraries bring inputs that seldom change, such as the weights of a model in use, into a form of their own
+  // first. A plan that says so with prepared() can be run in two parts: prepare() sees those inputs alone and leaves its
+  // result in the workspace, and run_prepared() counts on both until they change.
+  bool is_prepared() const { return prepare_ != nullptr; }
+  const std::vector<Slot>& prepared_inputs() const { return prepared_inputs_; }
+  void prepare(Args args);
+  void run_prepared(Args args) { run_->call(args); }
 
   // What was chosen, for the report's row, and the workspace that every run must bring.
   std::string algorithm;
@@ -89,6 +102,12 @@ class Plan {
     varies = yes;
     return std::move(*this);
   }
+  template <std::invocable<Args> F>
+  Plan&& prepared(std::vector<Slot> inputs, F prepare) && {
+    prepare_ = std::make_unique<Holder<F>>(std::move(prepare));
+    prepared_inputs_ = std::move(inputs);
+    return std::move(*this);
+  }
   Plan&& with(WorkspaceLayout layout) && { return std::move(*this).with("", std::move(layout)); }
 
  private:
@@ -102,7 +121,8 @@ class Plan {
     void call(Args args) override { f(args); }
     F f;
   };
-  std::unique_ptr<Callable> run_;
+  std::unique_ptr<Callable> run_, prepare_;
+  std::vector<Slot> prepared_inputs_;
   std::string reason_;
 };
 

@@ -42,9 +42,15 @@ void Session::allocate(int copies) {
     pristine_.emplace_back(home_of(s), specs_[s].bytes());
     home_of(s).upload(pristine_.back().data(), inputs_->data(s), specs_[s].bytes());
   }
-  place({});
   if (plan_.workspace_bytes() > 0) workspace_ = Buffer(*context_, plan_.workspace_bytes());
   for (const auto& [first, last] : plan_.workspace.gaps()) workspace_.add_guard(first, last);
+  place({});
+}
+
+void Session::prepare_now() {
+  if (!plan_.is_prepared()) return;
+  context_->enter([&] { prepare(); });
+  context_->synchronize();
 }
 
 void Session::place(const Placement& placement) {
@@ -79,6 +85,7 @@ void Session::place(const Placement& placement) {
     overwritten_.push_back(input);
     for (auto& arguments : arguments_) arguments[s].data = buffers_[0][input].data();
   }
+  prepare_now();
 }
 
 void Session::restore() {
@@ -135,6 +142,7 @@ void Session::load(const HostTensors& inputs) {
   for (size_t s = 0; s < specs_.size(); ++s)
     if (specs_[s].role == Role::in) home_of(s).upload(buffers_[0][s].data(), inputs.data(s), specs_[s].bytes());
   restore();
+  prepare_now();
 }
 
 std::string Session::changed_input() {

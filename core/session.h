@@ -43,10 +43,10 @@ class Session {
   // contract does not allow an output to have an input's memory.
   void place(const Placement& placement);
   void restore();  // sets the inout tensors of every copy back to their inputs, and inputs with an output's memory
-  void poison_outputs();    // sets pure outputs to 0xFF, but for those with an input's memory
-  void run(int copy = 0) {  // enqueues; inside enter()
-    plan_(Args(arguments_[static_cast<size_t>(copy)].data(), workspace_.data(), workspace_.bytes()));
-  }
+  void poison_outputs();  // sets pure outputs to 0xFF, but for those with an input's memory
+  // Both enqueue; inside enter(). A run counts on what the plan prepared from the inputs that were placed or loaded.
+  void run(int copy = 0) { plan_.run_prepared(args(copy)); }
+  void prepare() { plan_.prepare(args(0)); }  // again, because the same inputs were written by someone else
   // Replaces the contents of inputs and inouts; the shapes must be those of the inputs given at first. Outputs keep
   // theirs.
   void load(const HostTensors& inputs);
@@ -69,6 +69,10 @@ class Session {
 
  private:
   void allocate(int copies);
+  void prepare_now();
+  Args args(int copy) {
+    return Args(arguments_[static_cast<size_t>(copy)].data(), workspace_.data(), workspace_.bytes());
+  }
 
   Problem problem_;
   Context* context_;

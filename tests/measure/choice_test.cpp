@@ -16,8 +16,8 @@
 namespace duet {
 namespace {
 
-// More implementations of relu: one that takes its time, one that accepts nothing, one that does nothing, and one that
-// throws.
+// More implementations of relu: one that takes its time, one that prepares its input, one that accepts nothing, one that
+// does nothing, and one that throws.
 int slow_plans = 0, slow_runs = 0;
 Plan relu_slow(const Relu& p, CpuContext& cpu) {
   ++slow_plans;
@@ -37,6 +37,16 @@ Plan relu_throwing(const Relu&, CpuContext&) {
   return Plan([](Args) { throw Error("it never works"); });
 }
 DUET_REGISTER(relu_throwing);
+int prepared_runs = 0;
+Plan relu_prepared(const Relu& p, CpuContext& cpu) {
+  const auto honest = std::make_shared<Plan>(find_implementation("relu", "cpu.tuned")->plan(Problem::of(p), cpu));
+  return Plan([honest](Args t) {
+           ++prepared_runs;
+           (*honest)(t);
+         })
+      .prepared({Relu::x}, [](Args) {});
+}
+DUET_REGISTER(relu_prepared);
 Plan relu_never(const Relu&, CpuContext&) { return Unsupported{"it accepts nothing"}; }
 DUET_REGISTER(relu_never);
 
@@ -58,6 +68,12 @@ TEST(Choices, TheFirstOfTheOrderOrTheFastest) {
     EXPECT_THAT(e.what(), testing::HasSubstr("relu f32/n:4096 is served by none"));
   }
   EXPECT_THROW(parse_choice("fastest"), Error);
+}
+
+TEST(Choices, WhatPreparesInputsBeforeTheClockIsNotMeasured) {
+  CpuContext cpu(1);
+  cpu.enter([&] { choose(Problem::of(Relu{.n = 7000}), cpu, {"cpu.tuned"}, Choice::measured); });
+  EXPECT_EQ(prepared_runs, 0);
 }
 
 TEST(Choices, WhatWasMeasuredIsKept) {

@@ -40,7 +40,7 @@ std::string not_built_reason(const std::string& implementation) {
   if (device == Device::cuda && !no_cuda.empty()) return "not built here: no CUDA (" + no_cuda + ")";
   if (device == Device::simt && !no_simt.empty())
     return "not built here: kernels do not run on the host (" + no_simt + ")";
-  if (implementation == "cpu.onednn") return "not built here: no oneDNN (tools/setup --with-onednn adds it)";
+  if (implementation.starts_with("cpu.onednn")) return "not built here: no oneDNN (tools/setup --with-onednn adds it)";
   return "not built here";
 }
 

@@ -79,8 +79,8 @@ class Plan {
   }
 
   // Some libraries bring inputs that seldom change, such as the weights of a model in use, into a form of their own
-  // first. A plan that says so with prepared() can be run in two parts: prepare() sees those inputs alone and leaves its
-  // result in the workspace, and run_prepared() counts on both until they change.
+  // first. A plan that says so with prepared() can be run in two parts: prepare() sees those inputs alone and leaves
+  // its result in the workspace, and run_prepared() counts on both until they change.
   bool is_prepared() const { return prepare_ != nullptr; }
   const std::vector<Slot>& prepared_inputs() const { return prepared_inputs_; }
   void prepare(Args args);

@@ -82,6 +82,17 @@ Value Program::copied(const Value& value, const Desc& wanted, const char* name) 
   return copy;
 }
 
+Value Program::packed(Slot slot, const Value& weights, const Desc& wanted, Packing packing) {
+  if (packing == Packing::in_each_run || weights.desc == wanted) return copied(weights, wanted, slot.name);
+  const Value copy = temporary(wanted);
+  const dnnl::reorder::primitive_desc chosen(engine(), weights.desc, engine(), wanted, attributes());
+  append(dnnl::reorder(chosen), chosen.scratchpad_desc(), {{DNNL_ARG_FROM, weights}, {DNNL_ARG_TO, copy}});
+  before_.push_back(std::move(steps_.back()));
+  steps_.pop_back();
+  packed_before_.push_back(slot);
+  return copy;
+}
+
 Value Program::staged(const Value& to, const Desc& wanted) { return to.desc == wanted ? to : temporary(wanted); }
 
 void Program::unstage(const Value& staged, const Value& to, const char* name) {
@@ -110,10 +121,10 @@ void Program::append(dnnl::primitive primitive, const Desc& scratchpad, Argument
 
 void Program::add(std::function<void(const Args&)> step) { steps_.push_back({{}, {}, std::move(step)}); }
 
-void Program::run(const Args& args) {
+void Program::run(const std::vector<Step>& steps, const Args& args) {
   for (const Bound& value : values_)
     value.memory.set_data_handle(value.slot.index < 0 ? args.workspace(value.piece) : args[value.slot].data);
-  for (const Step& step : steps_) {
+  for (const Step& step : steps) {
     if (step.own) {
       step.own(args);
       continue;
@@ -129,7 +140,10 @@ Plan Program::plan() && {
   std::string algorithm = chosen_;
   if (!copies_.empty()) algorithm += "; copied into its layout and back in each run: " + copies_;
   const auto all = std::make_shared<Program>(std::move(*this));
-  return Plan([all](const Args& args) { all->run(args); }).with(std::move(algorithm), std::move(layout));
+  Plan plan =
+      Plan([all](const Args& args) { all->run(all->steps_, args); }).with(std::move(algorithm), std::move(layout));
+  if (all->before_.empty()) return plan;
+  return std::move(plan).prepared(all->packed_before_, [all](const Args& args) { all->run(all->before_, args); });
 }
 
 Plan planned(const std::function<void(Program&)>& build) {
@@ -147,6 +161,13 @@ Plan planned(const std::function<void(Program&)>& build) {
     }
     throw Error("oneDNN: {}", error.what());
   }
+}
+
+Plan planned(Packing packing, const std::function<void(Program&)>& build) {
+  Plan plan = planned(build);
+  if (packing == Packing::before && plan && !plan.is_prepared())
+    return Unsupported{"oneDNN takes the weights as they are on this CPU: cpu.onednn is the same"};
+  return plan;
 }
 
 }  // namespace duet::onednn

@@ -12,9 +12,10 @@
 //
 // Layouts: all tensors of a run are in the layouts of the contract. Where oneDNN prefers another one, also for weights,
 // the copy is a step of the run and inside every time, because each run may bring other weights; Plan::algorithm names
-// what is copied. Scratchpads are in the plan's workspace. Loops run in the oneTBB arena of the CpuContext, thus with
-// its number of threads, and no thread of oneDNN's own exists. f32 products are in IEEE f32 (fpmath_mode strict, the
-// default). oneDNN keeps what it has compiled in a cache of its own.
+// what is copied. cpu.onednn_packed stands beside it where there are weights that oneDNN packs: it does so before, as
+// a model in use would (Plan::prepared). Scratchpads are in the plan's workspace. Loops run in the oneTBB arena of the
+// CpuContext, thus with its number of threads, and no thread of oneDNN's own exists. f32 products are in IEEE f32
+// (fpmath_mode strict, the default). oneDNN keeps what it has compiled in a cache of its own.
 #pragma once
 #include <functional>
 #include <initializer_list>
@@ -49,6 +50,8 @@ struct Value {
   Desc desc;
 };
 
+enum class Packing { in_each_run, before };  // of weights: inside every time, or when they change
+
 class Program {
  public:
   // A tensor of the problem; throws Refused where it has no elements. So it comes before oneDNN is asked for anything:
@@ -58,6 +61,8 @@ class Program {
 
   // `value` in another layout or type: itself, or a copy that each run makes. `name` is for Plan::algorithm.
   Value copied(const Value& value, const Desc& wanted, const char* name);
+  // Weights of the problem in another layout: a copy that each run makes, or one that Plan::prepare() makes.
+  Value packed(Slot slot, const Value& weights, const Desc& wanted, Packing packing);
   // The other way: where a primitive writes `to` in its layout, and what brings it there afterwards.
   Value staged(const Value& to, const Desc& wanted);
   void unstage(const Value& staged, const Value& to, const char* name);
@@ -100,16 +105,19 @@ class Program {
   void note(const std::string& implementation);
   void append(dnnl::primitive primitive, const Desc& scratchpad, Arguments arguments);
   void reorder(const Value& from, const Value& to, const char* name);
-  void run(const Args& args);
+  void run(const std::vector<Step>& steps, const Args& args);
 
   dnnl::stream stream_{engine()};
   std::vector<Bound> values_;
-  std::vector<Step> steps_;
+  std::vector<Step> steps_, before_;
+  std::vector<Slot> packed_before_;
   WorkspaceLayout layout_;
   std::string chosen_, copies_;
 };
 
 // The plan of what `build` adds.
 Plan planned(const std::function<void(Program&)>& build);
+// The same where nothing is packed before it is Unsupported: it would be the other plan once more.
+Plan planned(Packing packing, const std::function<void(Program&)>& build);
 
 }  // namespace duet::onednn

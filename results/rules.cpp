@@ -309,7 +309,7 @@ std::optional<Choice> best(const std::vector<const Job*>& jobs, Device device) {
 }
 
 bool is_library(const std::string& implementation) {
-  return implementation == "cpu.onednn" || implementation == "cpu.openblas" || implementation == "cpu.libc";
+  return implementation.starts_with("cpu.onednn") || implementation == "cpu.openblas" || implementation == "cpu.libc";
 }
 
 std::vector<Beaten> beaten(const std::vector<Job>& jobs) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // conv2d, conv2d_bias and the gradients by oneDNN's direct convolution, in the layouts that it prefers: tensors of
-// layout nchw are copied to blocks of channels and back, and filters are packed, in every run. Layout nhwc stays as it
-// is.
+// layout nchw are copied to blocks of channels and back in every run. Layout nhwc stays as it is. Filters are packed in
+// every run, or before.
 #include "core/registration.h"
 #include "cpu_ref/onednn.h"
 #include "ops/conv/conv2d_backward.h"
@@ -10,7 +10,7 @@
 namespace duet {
 namespace {
 using dnnl::algorithm, dnnl::convolution_forward, dnnl::prop_kind;
-using onednn::Desc, onednn::Dims;
+using onednn::Desc, onednn::Dims, onednn::Packing;
 
 // The tensors as the contract lays them out, in oneDNN's order of dimensions: n c h w, and g k c r s or k c r s.
 struct Convolution {
@@ -64,26 +64,30 @@ struct Convolution {
 
 std::string unsupported_reason(const Conv2d& p) { return p.math == Math::tf32 ? "no TF32 on a CPU" : ""; }
 
-Plan conv2d_onednn(const Conv2d& p, CpuContext&) {
+Plan forward(const Conv2d& p, Packing packing) {
   if (const std::string reason = unsupported_reason(p); !reason.empty()) return Unsupported{reason};
-  return onednn::planned([&](onednn::Program& run) {
+  return onednn::planned(packing, [&](onednn::Program& run) {
     const Convolution conv(p);
     const auto x = run.tensor(Conv2d::x, conv.x), w = run.tensor(Conv2d::filter, conv.w);
     const auto y = run.tensor(Conv2d::y, conv.y);
     const convolution_forward::primitive_desc chosen = conv.forward();
     const auto to = run.staged(y, chosen.dst_desc());
-    run.add<convolution_forward>(chosen, {{DNNL_ARG_SRC, run.copied(x, chosen.src_desc(), "x")},
-                                          {DNNL_ARG_WEIGHTS, run.copied(w, chosen.weights_desc(), "w")},
-                                          {DNNL_ARG_DST, to}});
+    const auto filter = run.packed(Conv2d::filter, w, chosen.weights_desc(), packing);
+    run.add<convolution_forward>(
+        chosen,
+        {{DNNL_ARG_SRC, run.copied(x, chosen.src_desc(), "x")}, {DNNL_ARG_WEIGHTS, filter}, {DNNL_ARG_DST, to}});
     run.unstage(to, y, "y");
   });
 }
-DUET_REGISTER(conv2d_onednn);  // cpu.onednn
+Plan conv2d_onednn(const Conv2d& p, CpuContext&) { return forward(p, Packing::in_each_run); }
+Plan conv2d_onednn_packed(const Conv2d& p, CpuContext&) { return forward(p, Packing::before); }
+DUET_REGISTER(conv2d_onednn);         // cpu.onednn
+DUET_REGISTER(conv2d_onednn_packed);  // cpu.onednn_packed
 
-Plan conv2d_bias_onednn(const Conv2dBias& p, CpuContext&) {
+Plan forward(const Conv2dBias& p, Packing packing) {
   using C = Conv2dBias;
   if (const std::string reason = unsupported_reason(p.conv); !reason.empty()) return Unsupported{reason};
-  return onednn::planned([&](onednn::Program& run) {
+  return onednn::planned(packing, [&](onednn::Program& run) {
     const Convolution conv(p.conv);
     const auto x = run.tensor(C::x, conv.x), w = run.tensor(C::filter, conv.w), y = run.tensor(C::y, conv.y);
     const auto bias = run.tensor(C::bias, onednn::dense(p.conv.dtype, {p.conv.k}));
@@ -95,14 +99,18 @@ Plan conv2d_bias_onednn(const Conv2dBias& p, CpuContext&) {
     }
     const convolution_forward::primitive_desc chosen = conv.forward(bias.desc, attributes);
     const auto to = run.staged(y, chosen.dst_desc());
+    const auto filter = run.packed(C::filter, w, chosen.weights_desc(), packing);
     run.add<convolution_forward>(chosen, {{DNNL_ARG_SRC, run.copied(x, chosen.src_desc(), "x")},
-                                          {DNNL_ARG_WEIGHTS, run.copied(w, chosen.weights_desc(), "w")},
+                                          {DNNL_ARG_WEIGHTS, filter},
                                           {DNNL_ARG_BIAS, bias},
                                           {DNNL_ARG_DST, to}});
     run.unstage(to, y, "y");
   });
 }
-DUET_REGISTER(conv2d_bias_onednn);  // cpu.onednn
+Plan conv2d_bias_onednn(const Conv2dBias& p, CpuContext&) { return forward(p, Packing::in_each_run); }
+Plan conv2d_bias_onednn_packed(const Conv2dBias& p, CpuContext&) { return forward(p, Packing::before); }
+DUET_REGISTER(conv2d_bias_onednn);         // cpu.onednn
+DUET_REGISTER(conv2d_bias_onednn_packed);  // cpu.onednn_packed
 
 Plan conv2d_backward_data_onednn(const Conv2dBackwardData& p, CpuContext&) {
   using dnnl::convolution_backward_data;

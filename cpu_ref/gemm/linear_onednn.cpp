@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// linear and its backward by oneDNN. Forward: a matmul with bias and relu; with gelu a second pass, because it has a
-// further output. Backward: the gradient of the activation, then an inner product's gradients.
+// linear and its backward by oneDNN. Forward: a matmul with bias and relu, of the weights as they are or packed before;
+// with gelu a second pass, because it has a further output. Backward: the gradient of the activation, then an inner
+// product's gradients.
 #include "core/registration.h"
 #include "cpu_ref/onednn.h"
 #include "ops/gemm/linear.h"
@@ -8,12 +9,12 @@
 namespace duet {
 namespace {
 using dnnl::algorithm, dnnl::prop_kind;
-using onednn::Desc, onednn::Value;
+using onednn::Desc, onednn::Packing, onednn::Value;
 
 // y = act(x w' + bias)
-Plan linear_onednn(const Linear& p, CpuContext&) {
+Plan forward(const Linear& p, Packing packing) {
   if (p.math == Math::tf32) return Unsupported{"no TF32 on a CPU"};
-  return onednn::planned([&](onednn::Program& run) {
+  return onednn::planned(packing, [&](onednn::Program& run) {
     const auto x = run.tensor(Linear::x, onednn::dense(p.dtype, {p.n, p.in}));
     const auto w = run.tensor(Linear::w, {{p.in, p.out}, onednn::type_of(p.dtype), {1, p.in}});
     const auto bias = run.tensor(Linear::bias, onednn::dense(p.dtype, {1, p.out}));
@@ -29,9 +30,11 @@ Plan linear_onednn(const Linear& p, CpuContext&) {
     const Desc wide = onednn::dense(DType::f32, {p.n, p.out});
     Value sum = y;
     if (gelu) sum = p.dtype == DType::f32 ? run.tensor(Linear::pre, wide) : run.temporary(wide);
-    const dnnl::matmul::primitive_desc product(onednn::engine(), x.desc, w.desc, bias.desc, sum.desc, attributes);
+    const Desc weights = packing == Packing::before ? onednn::any(p.dtype, {p.in, p.out}) : w.desc;
+    const dnnl::matmul::primitive_desc product(onednn::engine(), x.desc, weights, bias.desc, sum.desc, attributes);
+    const Value packed = run.packed(Linear::w, w, product.weights_desc(), packing);
     run.add<dnnl::matmul>(product,
-                          {{DNNL_ARG_SRC, x}, {DNNL_ARG_WEIGHTS, w}, {DNNL_ARG_BIAS, bias}, {DNNL_ARG_DST, sum}});
+                          {{DNNL_ARG_SRC, x}, {DNNL_ARG_WEIGHTS, packed}, {DNNL_ARG_BIAS, bias}, {DNNL_ARG_DST, sum}});
     if (!gelu) return;
     if (p.dtype != DType::f32) run.unstage(sum, run.tensor(Linear::pre, y.desc), "pre");
     const dnnl::eltwise_forward::primitive_desc act(onednn::engine(), prop_kind::forward_inference,
@@ -42,7 +45,10 @@ Plan linear_onednn(const Linear& p, CpuContext&) {
     run.unstage(activated, y, "y");
   });
 }
-DUET_REGISTER(linear_onednn);  // cpu.onednn
+Plan linear_onednn(const Linear& p, CpuContext&) { return forward(p, Packing::in_each_run); }
+Plan linear_onednn_packed(const Linear& p, CpuContext&) { return forward(p, Packing::before); }
+DUET_REGISTER(linear_onednn);         // cpu.onednn
+DUET_REGISTER(linear_onednn_packed);  // cpu.onednn_packed
 
 Plan linear_backward_onednn(const LinearBackward& p, CpuContext&) {
   if (p.math == Math::tf32) return Unsupported{"no TF32 on a CPU"};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // rnn_tanh, gru and lstm without a backward pass behind them, by oneDNN's layers. Its backward passes read a workspace
 // that its forward pass wrote in a format of its own; the contract has the gates in a reserve, which it neither writes
-// nor reads. Weights are packed in every run.
+// nor reads. Weights are packed in every run, or before.
 #include "core/registration.h"
 #include "cpu_ref/onednn.h"
 #include "ops/recurrent/recurrent.h"
@@ -9,7 +9,7 @@
 namespace duet {
 namespace {
 using dnnl::prop_kind, dnnl::rnn_direction;
-using onednn::Desc, onednn::Dims, onednn::Value;
+using onednn::Desc, onednn::Dims, onednn::Packing, onednn::Value;
 
 template <Cell kCell>
 struct Layer {
@@ -66,18 +66,18 @@ struct Layer {
 };
 
 template <Cell kCell, class Primitive>
-Plan plan(const Recurrent<kCell>& p) {
+Plan plan(const Recurrent<kCell>& p, Packing packing = Packing::in_each_run) {
   using P = Recurrent<kCell>;
   if (p.padded) return Unsupported{"oneDNN has no lengths: all sequences of a layer have T steps"};
   if (!p.inference && P::K > 0) return Unsupported{"oneDNN keeps the gates in a format of its own: inference only"};
-  return onednn::planned([&](onednn::Program& run) {
+  return onednn::planned(packing, [&](onednn::Program& run) {
     const Layer<kCell> layer{p};
     const auto x = run.tensor(P::x, layer.x), h0 = run.tensor(P::h0, layer.state);
     const auto y = run.tensor(P::y, layer.y), hT = run.tensor(P::hT, layer.state);
     const auto chosen = layer.chosen();
     const auto bias = layer.biases(run);
-    const auto w = run.copied(run.tensor(P::w, layer.w), chosen.weights_layer_desc(), "w");
-    const auto r = run.copied(run.tensor(P::r, layer.r), chosen.weights_iter_desc(), "r");
+    const auto w = run.packed(P::w, run.tensor(P::w, layer.w), chosen.weights_layer_desc(), packing);
+    const auto r = run.packed(P::r, run.tensor(P::r, layer.r), chosen.weights_iter_desc(), packing);
     if constexpr (P::has_c)
       run.add_composed<Primitive>(chosen, {{DNNL_ARG_SRC_LAYER, x},
                                            {DNNL_ARG_SRC_ITER, h0},
@@ -105,6 +105,15 @@ Plan lstm_onednn(const Lstm& p, CpuContext&) { return plan<Cell::lstm, dnnl::lst
 DUET_REGISTER(rnn_tanh_onednn);  // cpu.onednn
 DUET_REGISTER(gru_onednn);       // cpu.onednn
 DUET_REGISTER(lstm_onednn);      // cpu.onednn
+
+Plan rnn_tanh_onednn_packed(const RnnTanh& p, CpuContext&) {
+  return plan<Cell::rnn_tanh, dnnl::vanilla_rnn_forward>(p, Packing::before);
+}
+Plan gru_onednn_packed(const Gru& p, CpuContext&) { return plan<Cell::gru, dnnl::lbr_gru_forward>(p, Packing::before); }
+Plan lstm_onednn_packed(const Lstm& p, CpuContext&) { return plan<Cell::lstm, dnnl::lstm_forward>(p, Packing::before); }
+DUET_REGISTER(rnn_tanh_onednn_packed);  // cpu.onednn_packed
+DUET_REGISTER(gru_onednn_packed);       // cpu.onednn_packed
+DUET_REGISTER(lstm_onednn_packed);      // cpu.onednn_packed
 
 }  // namespace
 }  // namespace duet

@@ -250,7 +250,8 @@ TEST(Registry, IsTheGoldenList) {
   const auto libraries = build_info().libraries;
   std::set<std::string> off;  // without their libraries, which are optional
   for (const auto& [implementation, library] :
-       {std::pair{"cpu.onednn", "oneDNN"}, std::pair{"cuda.cub", "CUB"}, std::pair{"cuda.cusparse", "cuSPARSE"}})
+       {std::pair{"cpu.onednn", "oneDNN"}, std::pair{"cuda.cub", "CUB"}, std::pair{"cuda.cusparse", "cuSPARSE"},
+        std::pair{"cpu.onednn_packed", "oneDNN"}})
     if (std::none_of(libraries.begin(), libraries.end(),
                      [&](const BuildLibrary& l) { return std::string_view(l.name) == library; }))
       off.insert(implementation);

@@ -16,8 +16,8 @@
 namespace duet {
 namespace {
 
-// More implementations of relu: one that takes its time, one that prepares its input, one that accepts nothing, one that
-// does nothing, and one that throws.
+// More implementations of relu: one that takes its time, one that prepares its input, one that accepts nothing, one
+// that does nothing, and one that throws.
 int slow_plans = 0, slow_runs = 0;
 Plan relu_slow(const Relu& p, CpuContext& cpu) {
   ++slow_plans;

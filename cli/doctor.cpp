@@ -121,9 +121,13 @@ void find_gpu(Devices& devices, Findings& found, Findings& missing) {
         {"GPU", reason, "every cuda.* is compiled and skipped: run on a machine with a GPU and its driver"});
   constexpr struct {
     const char *name, *effect;
-  } kOptional[] = {{"cuBLAS", "no cuda.cublas"}, {"cuSPARSE", "no cuda.cusparse"},
-                   {"cuDNN", "no cuda.cudnn"},   {"CUPTI", "no memory traffic of a GPU in bench_all --counters"},
-                   {"CUB", "no cuda.cub"},       {"NVTX", "no named ranges for profilers"}};
+  } kOptional[] = {{"cuBLAS", "no cuda.cublas"},
+                   {"cuSPARSE", "no cuda.cusparse"},
+                   {"cuSPARSELt", "no cuda.cusparselt"},
+                   {"cuDNN", "no cuda.cudnn"},
+                   {"CUPTI", "no memory traffic of a GPU in bench_all --counters"},
+                   {"CUB", "no cuda.cub"},
+                   {"NVTX", "no named ranges for profilers"}};
   for (const auto& o : kOptional)
     if (!has_library(o.name))
       missing.push_back(

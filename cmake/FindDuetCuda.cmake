@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-# cuBLAS, cuBLASLt, cuSPARSE, cuDNN 9, CUPTI, CUB and NVTX 3, from a CUDA toolkit, a distribution's packages, or NVIDIA's Python wheels.
+# cuBLAS, cuBLASLt, cuSPARSE, cuSPARSELt, cuDNN 9, CUPTI, CUB and NVTX 3, from a CUDA toolkit, a distribution's packages, or NVIDIA's Python wheels.
 # FindCUDAToolkit alone does not find them in wheels, which have libcublas.so.13 but no libcublas.so, and cuDNN in a folder
 # of its own.
 #
 # Targets, each only where found: DuetCuda::cublas  DuetCuda::cublasLt  DuetCuda::cusparse  DuetCuda::cudnn
+# DuetCuda::cusparseLt (loaded at run time)
 # DuetCuda::cupti (its range profiler, of CUDA 12.6 or newer; loaded at run time)  DuetCuda::nvtx3
-# Variables: DuetCuda_{CUBLAS,CUSPARSE,CUDNN,CUPTI,NVTX}_VERSION, DuetCuda_CUB_VERSION where CUB is found
+# Variables: DuetCuda_{CUBLAS,CUSPARSE,CUSPARSELT,CUDNN,CUPTI,NVTX}_VERSION, DuetCuda_CUB_VERSION where CUB is found
 # Hints: DUET_WHEEL_ROOT (the site-packages/nvidia folder of a Python environment), environment CUDNN_PATH; last,
 # the nvidia package of python3.
 # CUDAToolkit must have been found before. Nothing here is required: without a library, its implementations are off.
@@ -18,12 +19,14 @@ mark_as_advanced(DUET_PYTHON)
 if(DUET_WHEEL_ROOT)  # set by the user, so it comes first
   list(PREPEND _roots ${DUET_WHEEL_ROOT}/cu${CUDAToolkit_VERSION_MAJOR})
   list(PREPEND _cudnn_roots ${DUET_WHEEL_ROOT}/cudnn)
+  set(_cusparselt_roots ${DUET_WHEEL_ROOT}/cusparselt)
 elseif(DUET_PYTHON)
   execute_process(OUTPUT_VARIABLE _found OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET COMMAND ${DUET_PYTHON} -c
     "import importlib.util as u; s = u.find_spec('nvidia'); print(list(s.submodule_search_locations)[0] if s else '')")
   if(_found)
     list(APPEND _roots ${_found}/cu${CUDAToolkit_VERSION_MAJOR})
     list(APPEND _cudnn_roots ${CUDAToolkit_TARGET_DIR} ${_found}/cudnn)
+    set(_cusparselt_roots ${_found}/cusparselt)
   endif()
 endif()
 
@@ -58,12 +61,15 @@ endfunction()
 _duet_library(cublas cublas_v2.h ${CUDAToolkit_VERSION_MAJOR})
 _duet_library(cublasLt cublasLt.h ${CUDAToolkit_VERSION_MAJOR})
 _duet_library(cusparse cusparse.h 12)  # of CUDA 12 and of CUDA 13
+_duet_library(cusparseLt cusparseLt.h 0 ${_cusparselt_roots} ${PROJECT_SOURCE_DIR}/.deps/cusparselt)
 _duet_library(cudnn cudnn.h 9 ${_cudnn_roots})
 _duet_library(cupti cupti_range_profiler.h ${CUDAToolkit_VERSION_MAJOR} ${CUDAToolkit_LIBRARY_ROOT}/extras/CUPTI)
 _duet_version(DuetCuda_CUBLAS_VERSION "${DUET_cublas_INCLUDE}/cublas_api.h"
               CUBLAS_VER_MAJOR CUBLAS_VER_MINOR CUBLAS_VER_PATCH CUBLAS_VER_BUILD)
 _duet_version(DuetCuda_CUSPARSE_VERSION "${DUET_cusparse_INCLUDE}/cusparse.h"
               CUSPARSE_VER_MAJOR CUSPARSE_VER_MINOR CUSPARSE_VER_PATCH)
+_duet_version(DuetCuda_CUSPARSELT_VERSION "${DUET_cusparseLt_INCLUDE}/cusparseLt.h"
+              CUSPARSELT_VER_MAJOR CUSPARSELT_VER_MINOR CUSPARSELT_VER_PATCH)
 _duet_version(DuetCuda_CUDNN_VERSION "${DUET_cudnn_INCLUDE}/cudnn_version.h" CUDNN_MAJOR CUDNN_MINOR CUDNN_PATCHLEVEL)
 _duet_version(_cupti "${DUET_cupti_INCLUDE}/cupti_version.h" CUPTI_API_VERSION)
 if(_cupti)  # 13.0.1 from 130001

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 # The CUDA side: whether it is built, with which compiler, for which GPUs, with which libraries.
-# Sets DUET_HAS_CUDA, DUET_HAS_{CUBLAS,CUSPARSE,CUDNN,CUPTI,CUB,NVTX,SOFTGPU}, and where it is off DUET_NO_CUDA, the reason as text.
+# Sets DUET_HAS_CUDA, DUET_HAS_{CUBLAS,CUSPARSE,CUSPARSELT,CUDNN,CUPTI,CUB,NVTX,SOFTGPU}, and where it is off DUET_NO_CUDA, the reason as text.
 
 set(DUET_HAS_CUDA FALSE)
 set(DUET_HAS_CUBLAS FALSE)
 set(DUET_HAS_CUSPARSE FALSE)
+set(DUET_HAS_CUSPARSELT FALSE)
 set(DUET_HAS_CUDNN FALSE)
 set(DUET_HAS_CUPTI FALSE)
 set(DUET_HAS_CUB FALSE)
@@ -137,6 +138,10 @@ endif()
 if(TARGET DuetCuda::cusparse)
   set(DUET_HAS_CUSPARSE TRUE)
   list(APPEND DUET_LIBRARIES "cuSPARSE|${DuetCuda_CUSPARSE_VERSION}|")
+endif()
+if(DUET_HAS_CUSPARSE AND TARGET DuetCuda::cusparseLt)
+  set(DUET_HAS_CUSPARSELT TRUE)
+  list(APPEND DUET_LIBRARIES "cuSPARSELt|${DuetCuda_CUSPARSELT_VERSION}|loaded")
 endif()
 if(TARGET DuetCuda::cudnn)
   set(DUET_HAS_CUDNN TRUE)

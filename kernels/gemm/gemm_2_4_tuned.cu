@@ -2,9 +2,9 @@
 // Expands a into the workspace, where the values that are not kept are 0, then multiplies it as a dense matrix
 // (product.h). Expanding moves 2 bytes for each value of a, which the product then uses n times. The tensor cores'
 // sparse products (mma.sp), which skip the zeros, are not used.
+#include "kernels/gemm/expand_2_4.h"
 #include "kernels/gemm/product.h"
 #include "kernels/vector.cuh"
-#include "ops/gemm/gemm_2_4.h"
 
 namespace duet::DUET_DEVICE {
 namespace {
@@ -41,10 +41,7 @@ Plan gemm_2_4_tuned(const Gemm24& p, GpuContext& gpu) {
     const auto dense = workspace.add<T>(p.m * p.k);
     return Plan([p, dense, &gpu](Args t) {
              T* a = t.workspace(dense);
-             const T* value = t[Gemm24::value].as<const T>();
-             const int64_t groups = p.m * p.k / 8;
-             launch(expand_kernel<T>, map_grid(groups, 1, gpu.stream()), value, t[Gemm24::meta].as<const uint8_t>(), a,
-                    groups, aligned16(value));
+             enqueue_expanded(p, t[Gemm24::value].as<const T>(), t[Gemm24::meta].as<const uint8_t>(), a, gpu);
              enqueue_product<T>(Product{.m = p.m, .n = p.n, .k = p.k}, a, t[Gemm24::b].as<const T>(), nullptr,
                                 t[Gemm24::c].as<T>(), gpu);
            })
@@ -53,4 +50,14 @@ Plan gemm_2_4_tuned(const Gemm24& p, GpuContext& gpu) {
 }
 DUET_REGISTER(gemm_2_4_tuned);
 }  // namespace
+
+template <class T>
+void enqueue_expanded(const Gemm24& p, const T* value, const uint8_t* meta, T* a, GpuContext& gpu) {
+  const int64_t groups = p.m * p.k / 8;
+  launch(expand_kernel<T>, map_grid(groups, 1, gpu.stream()), value, meta, a, groups, aligned16(value));
+}
+template void enqueue_expanded(const Gemm24&, const float*, const uint8_t*, float*, GpuContext&);
+template void enqueue_expanded(const Gemm24&, const __nv_bfloat16*, const uint8_t*, __nv_bfloat16*, GpuContext&);
+template void enqueue_expanded(const Gemm24&, const __half*, const uint8_t*, __half*, GpuContext&);
+
 }  // namespace duet::DUET_DEVICE

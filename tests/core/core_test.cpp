@@ -251,7 +251,7 @@ TEST(Registry, IsTheGoldenList) {
   std::set<std::string> off;  // without their libraries, which are optional
   for (const auto& [implementation, library] :
        {std::pair{"cpu.onednn", "oneDNN"}, std::pair{"cuda.cub", "CUB"}, std::pair{"cuda.cusparse", "cuSPARSE"},
-        std::pair{"cpu.onednn_packed", "oneDNN"}})
+        std::pair{"cpu.onednn_packed", "oneDNN"}, std::pair{"cuda.cusparselt", "cuSPARSELt"}})
     if (std::none_of(libraries.begin(), libraries.end(),
                      [&](const BuildLibrary& l) { return std::string_view(l.name) == library; }))
       off.insert(implementation);

@@ -406,7 +406,7 @@ bool CaseTimer::grow(Timing& t, const results::Repetition& first) const {
 
 results::Repetition CaseTimer::timed_repetition(Timing& t, int attempt, const std::function<void(double)>& report) {
   worker::works_on(Phase::measure, t.job->name, t.limit_s);
-  t.sampler.wake();  // before outputs are overwritten, so that a sample has to write them
+  t.sampler.wake(options_.budget_s());  // before outputs are overwritten, so that a sample has to write them
   t.runner->begin_repetition(static_cast<int>(t.series.repetitions.size()), t.counts.repetitions);
   t.sampler.refresh_uploads();
   results::Repetition r;

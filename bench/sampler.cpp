@@ -21,6 +21,7 @@ double seconds(Clock::duration d) { return std::chrono::duration<double>(d).coun
 constexpr double kClockReads = 500;  // a sample lasts at least so many, and min_sample_s()
 constexpr double kWarmUp_s = 0.05;
 constexpr double kGpuWake_s = 0.02;      // of work before a repetition on a GPU
+constexpr double kGpuSample_s = 1e-3;    // a sample there lasts at least; taking one takes up to 0.6 ms
 constexpr double kSlow_s = 0.5;          // where warming up took longer, no further calls are made to fix the counts
 constexpr double kMaxBudgets = 10;       // of a slow job, for its ten samples
 constexpr double kMaxSamples = 100;      // of a repetition
@@ -85,8 +86,8 @@ Sampler::Counts Sampler::calibrate(double budget_s, int repetitions) {
     counts_.repetitions = std::min(repetitions, 3);
     return counts_;
   }
-  const double target_s =
-      std::max({min_sample_s(runner_->context()), kClockReads * clock_read_s_, budget_s / kMaxSamples});
+  const double target_s = std::max({on_gpu() ? kGpuSample_s : min_sample_s(runner_->context()),
+                                    kClockReads * clock_read_s_, budget_s / kMaxSamples});
   if (runner_->single_calls() && scope_ != Scope::kernel) {
     const double min_samples = std::clamp(std::ceil(kMaxBudgets * budget_s / one), 1.0, 10.0);
     counts_.samples = static_cast<int>(std::clamp(std::ceil(budget_s / one), min_samples, kMaxSingleCalls));
@@ -150,13 +151,13 @@ double Sampler::first_call() {
   return total_s;
 }
 
-void Sampler::wake() {
-  if (runner_->context().device() == Device::cpu) return;
+void Sampler::wake(double budget_s) {
+  if (!on_gpu()) return;
   const auto start = Clock::now();
   do {
     if (runner_->restores()) runner_->restore();
     timed_call(counts_.batch);  // in no scope does it upload, which would bring inputs back that were replaced since
-  } while (seconds(Clock::now() - start) < kGpuWake_s);
+  } while (seconds(Clock::now() - start) < std::min(kGpuWake_s, budget_s));
 }
 
 // Applications that take so long together, as far as a batch may have them.

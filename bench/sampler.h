@@ -38,9 +38,9 @@ class Sampler {
   // calibration was disturbed, the counts grow, and the repetition has to be taken again: true.
   bool grow(double budget_s, double took_s);
   const Counts& counts() const { return counts_; }
-  // Before a repetition: on a GPU, applications that are not timed for 20 ms. Its clock falls while the CPU's side has
-  // its turn, and takes milliseconds to rise.
-  void wake();
+  // Before a repetition: on a GPU, applications that are not timed for 20 ms, or the budget where that is less. Its
+  // clock falls while the CPU's side has its turn, and takes milliseconds to rise.
+  void wake(double budget_s);
   void refresh_uploads();  // scopes with copies upload what the inputs hold now
   double sample();         // seconds of one application
   // So many applications in the scope and cache state of the series, without a clock: for profilers. Between them, data
@@ -51,6 +51,7 @@ class Sampler {
   bool synchronises() const { return synchronises_; }  // in a sample
 
  private:
+  bool on_gpu() const { return runner_->context().device() != Device::cpu; }
   int batch_for(double target_s, double one_s) const;
   double first_call();
   std::pair<double, double> shortest(int batch);

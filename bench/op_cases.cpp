@@ -16,6 +16,7 @@
 #include "core/registry.h"
 #include "core/session.h"
 #include "core/stripes.h"
+#include "results/rules.h"
 
 namespace duet::bench {
 namespace {
@@ -70,10 +71,9 @@ class OpRunner final : public Runner {
         applied_(static_cast<size_t>(session_->copies())) {
     create_s = session_->create_s();
     algorithm = session_->plan().algorithm;
-    std::string before;
-    for (const Slot& s : session_->plan().prepared_inputs())
-      before += (before.empty() ? "" : ", ") + std::string(s.name);
-    if (!before.empty()) algorithm += "; brought into its form before the clock: " + before;
+    if (session_->plan().is_prepared())
+      algorithm +=
+          (algorithm.empty() ? "" : "; ") + std::string(results::kBeforeTheClock) + session_->plan().prepared_names();
     workspace_bytes = session_->plan().workspace_bytes();
   }
   Context& context() override { return session_->context(); }

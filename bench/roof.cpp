@@ -189,6 +189,7 @@ static bool is_slow_probe(const Work& work, const results::Roof& by_ceilings) {
 }
 
 double share_of_multiplications(const results::Job& job) {
+  if (job.plan && job.plan->algorithm.starts_with("2:4 sparse")) return 0.5;
   int m = 0, m_across = 0, r = 0, r_across = 0;
   if (!job.plan || std::sscanf(job.plan->algorithm.c_str(), "F(%4dx%4d, %4dx%4d)", &m, &m_across, &r, &r_across) != 4 ||
       m < 1 || r < 1 || m != m_across || r != r_across)

@@ -18,7 +18,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 double seconds(Clock::duration d) { return std::chrono::duration<double>(d).count(); }
 
-constexpr double kClockReads = 500;  // a sample lasts at least so many, and min_sample_s()
+constexpr double kClockReads = 500;  // a sample lasts at least so many, and min_sample_s() or kGpuSample_s
 constexpr double kWarmUp_s = 0.05;
 constexpr double kGpuWake_s = 0.02;      // of work before a repetition on a GPU
 constexpr double kGpuSample_s = 1e-3;    // a sample there lasts at least; taking one takes up to 0.6 ms

@@ -93,6 +93,7 @@ void print_time(Session& session) {
   fmt::print("time: call {:.4g} us (median of {} samples of {} calls, {:.4g} .. {:.4g}), plan {:.4g} us\n",
              samples[samples.size() / 2] * 1e6, samples.size(), batch, samples.front() * 1e6, samples.back() * 1e6,
              session.create_s() * 1e6);
+  if (session.plan().is_prepared()) fmt::print("prepared before that: {}\n", session.plan().prepared_names());
 }
 
 // The whole answer where the reference takes seconds and its claims fit in memory; otherwise sampled slices.

@@ -73,7 +73,7 @@ else()
   list(APPEND missing libre2-dev)
 endif()
 
-# oneDNN is optional: without it there is no cpu.onednn. Only version 3 with the oneTBB runtime serves, whose loops run in the
+# oneDNN is optional: without it there is neither cpu.onednn nor cpu.onednn_packed. Only version 3 with the oneTBB runtime serves, whose loops run in the
 # arena of the CPU context: threads of another pool would be awake while others are timed. Looked for in .deps/onednn
 # (tools/setup --with-onednn), in DUET_ONEDNN_ROOT, and where CMake looks.
 set(DUET_ONEDNN_ROOT "" CACHE PATH "Folder with include/ and lib/ of oneDNN 3 (oneTBB runtime)")

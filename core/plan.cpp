@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/plan.h"
 
-#include <algorithm>
+#include <array>
 
 #include "core/error.h"
 
@@ -19,11 +19,15 @@ void Args::refuse(int64_t wanted_bytes) const {
 
 void Plan::prepare(Args args) {
   if (!prepare_) return;
-  int last = -1;
-  for (const Slot& s : prepared_inputs_) last = std::max(last, s.index);
-  std::vector<Tensor> seen(static_cast<size_t>(last + 1));
-  for (const Slot& s : prepared_inputs_) seen[static_cast<size_t>(s.index)] = args[s];
+  std::array<Tensor, kMaxTensors> seen{};
+  for (const Slot& s : prepared_inputs_) seen.at(static_cast<size_t>(s.index)) = args[s];
   prepare_->call(args.with_tensors(seen.data()));
+}
+
+std::string Plan::prepared_names() const {
+  std::string names;
+  for (const Slot& s : prepared_inputs_) names += (names.empty() ? "" : ", ") + std::string(s.name);
+  return names;
 }
 
 }  // namespace duet

@@ -63,8 +63,8 @@ struct Unsupported {
   std::string reason;
 };
 
-// Move-only. Everything that costs (descriptors, algorithm search, packing) happened before it was made; it keeps no
-// memory that only a run needs, but states it as its workspace.
+// Move-only. Everything that costs and depends on the problem alone (descriptors, algorithm search) happened before it
+// was made; it keeps no memory that only a run needs, but states it as its workspace.
 class Plan {
  public:
   Plan(Unsupported u) : reason_(std::move(u.reason)) {}
@@ -81,8 +81,10 @@ class Plan {
   // Some libraries bring inputs that seldom change, such as the weights of a model in use, into a form of their own
   // first. A plan that says so with prepared() can be run in two parts: prepare() sees those inputs alone and leaves
   // its result in the workspace, and run_prepared() counts on both until they change.
+  static constexpr size_t kMaxTensors = 32;  // of a problem whose plan is prepared
   bool is_prepared() const { return prepare_ != nullptr; }
   const std::vector<Slot>& prepared_inputs() const { return prepared_inputs_; }
+  std::string prepared_names() const;  // "w, r"
   void prepare(Args args);
   void run_prepared(Args args) { run_->call(args); }
 

@@ -30,7 +30,21 @@ Session::Session(const Problem& problem, Plan plan, Context& context, const Host
   if (plan_) allocate(copies);
 }
 
+// Where all inputs could be prepared, the whole answer could be computed before the clock.
+void Session::require_inputs_left() const {
+  if (!plan_.is_prepared()) return;
+  std::vector<bool> left(specs_.size());
+  for (size_t s = 0; s < specs_.size(); ++s) left[s] = specs_[s].role == Role::in;
+  for (const Slot& s : plan_.prepared_inputs()) {
+    if (specs_.at(static_cast<size_t>(s.index)).role != Role::in)
+      throw Error("a plan prepares {}, which is no input", s.name);
+    left[static_cast<size_t>(s.index)] = false;
+  }
+  if (std::count(left.begin(), left.end(), true) == 0) throw Error("a plan prepares every input");
+}
+
 void Session::allocate(int copies) {
+  require_inputs_left();
   homes_.resize(specs_.size());
   for (size_t s = 0; s < specs_.size(); ++s) {
     if (specs_[s].role == Role::inout) inouts_.push_back(s);
@@ -105,6 +119,7 @@ void Session::evict() {
   for (const auto& set : buffers_)
     for (const Buffer& b : set)
       if (b.bytes() > 0) context_->evict(b.data(), b.bytes());
+  if (plan_.is_prepared()) context_->evict(workspace_.data(), workspace_.bytes());  // it holds inputs in another form
 }
 
 HostTensors Session::download(int copy) {
@@ -139,10 +154,20 @@ void Session::load(const HostTensors& inputs) {
   inputs_ = &inputs;
   for (size_t i = 0; i < inouts_.size(); ++i)
     home_of(inouts_[i]).upload(pristine_[i].data(), inputs.data(inouts_[i]), specs_[inouts_[i]].bytes());
+  const auto upload = [&](size_t s) { home_of(s).upload(buffers_[0][s].data(), inputs.data(s), specs_[s].bytes()); };
+  // First those that are prepared, and a run with the others as they were: prepare() must not be the news that all
+  // inputs have changed, for which a faulty plan could wait.
+  if (plan_.is_prepared()) {
+    for (const Slot& s : plan_.prepared_inputs()) upload(static_cast<size_t>(s.index));
+    context_->enter([&] {
+      prepare();
+      run();
+    });
+    context_->synchronize();
+  }
   for (size_t s = 0; s < specs_.size(); ++s)
-    if (specs_[s].role == Role::in) home_of(s).upload(buffers_[0][s].data(), inputs.data(s), specs_[s].bytes());
+    if (specs_[s].role == Role::in) upload(s);
   restore();
-  prepare_now();
 }
 
 std::string Session::changed_input() {

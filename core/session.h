@@ -70,6 +70,7 @@ class Session {
  private:
   void allocate(int copies);
   void prepare_now();
+  void require_inputs_left() const;
   Args args(int copy) {
     return Args(arguments_[static_cast<size_t>(copy)].data(), workspace_.data(), workspace_.bytes());
   }

@@ -5,8 +5,9 @@
 //   WorkspaceLayout workspace;
 //   const auto sums = workspace.add<float>(p.rows);
 //   return Plan([=](Args t) { float* to = t.workspace(sums); ... }).with("two passes", workspace);
-// The next run may find anything in it: plans that run one after the other share one workspace. Sessions and tapes own
-// the memory (core/session.h, models/tape.h).
+// The next run may find anything in it, unless the plan was prepared (core/plan.h): plans that
+// run one after the other share one workspace. Sessions and tapes own the memory
+// (core/session.h, models/tape.h).
 #pragma once
 #include <cstddef>
 #include <cstdint>

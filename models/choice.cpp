@@ -64,7 +64,7 @@ std::vector<Timed> by_time(const Problem& problem, Context& context, const std::
   for (const Implementation* implementation : implementations(problem.name())) {
     if (!implementation->name.starts_with(device) || implementation->name == device + "naive") continue;
     Plan plan = implementation->plan(problem, context);
-    if (plan.is_prepared()) continue;  // a step changes its weights, and what else a tape keeps is not known here
+    if (plan.is_prepared()) continue;  // a tape would prepare it in every run
     if (plan && has_room(plan.workspace_bytes())) all.push_back({0, {implementation->name, std::move(plan)}});
   }
   const auto is_preferred = [&](const Timed& each) {

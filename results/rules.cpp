@@ -290,7 +290,7 @@ const Series* Choice::at(Scope scope) const {
 std::optional<Choice> best(const std::vector<const Job*>& jobs, Device device, Cache cache) {
   std::optional<Choice> fastest;
   for (const Job* job : jobs) {
-    if (job->device != device || !job->comparable) continue;
+    if (job->device != device || !job->comparable || prepares_before_clock(*job)) continue;
     for (const Series& call : job->series) {
       if (call.scope != Scope::call || call.cache != cache) continue;
       if (fastest && fastest->call->summary.median_s <= call.summary.median_s) continue;
@@ -308,8 +308,12 @@ std::optional<Choice> best(const std::vector<const Job*>& jobs, Device device) {
   return {};
 }
 
+bool prepares_before_clock(const Job& job) {
+  return job.plan && job.plan->algorithm.find(kBeforeTheClock) != std::string::npos;
+}
+
 bool is_library(const std::string& implementation) {
-  return implementation.starts_with("cpu.onednn") || implementation == "cpu.openblas" || implementation == "cpu.libc";
+  return implementation == "cpu.onednn" || implementation == "cpu.openblas" || implementation == "cpu.libc";
 }
 
 std::vector<Beaten> beaten(const std::vector<Job>& jobs) {
@@ -321,7 +325,7 @@ std::vector<Beaten> beaten(const std::vector<Job>& jobs) {
     };
     std::map<std::pair<Cache, int64_t>, std::array<Fastest, 2>> calls;  // our own, a library
     for (const Job* job : of_case) {
-      if (job->device != Device::cpu || !job->comparable) continue;
+      if (job->device != Device::cpu || !job->comparable || prepares_before_clock(*job)) continue;
       for (const Series& call : job->series) {
         if (call.scope != Scope::call) continue;
         Fastest& fastest = calls[{call.cache, call.threads}][is_library(job->impl) ? 1 : 0];

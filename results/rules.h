@@ -122,6 +122,11 @@ struct Beaten {
   int64_t threads;
   double factor;  // time of our own / time of the library
 };
+// Whether some inputs were brought into a form of the implementation's own before the clock: its algorithm then ends
+// with these words and their names. Such a row is compared with itself in other runs, and stands in no ratio with rows
+// that do all of the work.
+inline constexpr const char* kBeforeTheClock = "brought into its form before the clock: ";
+bool prepares_before_clock(const Job& job);
 bool is_library(const std::string& implementation);        // on the CPU, code that is not ours: cpu.onednn
 std::vector<Beaten> beaten(const std::vector<Job>& jobs);  // the largest factor first
 void flag_beaten(std::vector<Job>& jobs);  // marks those calls weak_cpu; after set_flags, when all jobs are there

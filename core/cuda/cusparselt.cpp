@@ -12,11 +12,9 @@ struct Loaded {
   std::string reason;  // why there are none
 };
 
-Loaded load() {
+Loaded load(const std::string& name) {
   Loaded all;
-  const std::string name = fmt::format("libcusparseLt.so.{}", CUSPARSELT_VER_MAJOR);
   void* library = dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (!library) library = dlopen(DUET_CUSPARSELT_LIBRARY, RTLD_NOW | RTLD_LOCAL);  // where this was configured
   if (!library) {
     const char* error = dlerror();
     all.reason = fmt::format("{} cannot be loaded: {}", name, error ? error : "unknown");
@@ -57,7 +55,12 @@ Loaded load() {
 }  // namespace
 
 const CusparseLt* cusparselt(std::string& reason) {
-  static const Loaded all = load();
+  static const Loaded all = [] {
+    Loaded by_name = load(fmt::format("libcusparseLt.so.{}", CUSPARSELT_VER_MAJOR));
+    if (by_name.reason.empty()) return by_name;
+    Loaded configured = load(DUET_CUSPARSELT_LIBRARY);  // where it was when this was configured
+    return configured.reason.empty() ? configured : by_name;
+  }();
   reason = all.reason;
   return reason.empty() ? &all.functions : nullptr;
 }

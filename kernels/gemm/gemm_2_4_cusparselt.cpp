@@ -24,7 +24,9 @@ class Product {
     const cudaDataType_t type = p.dtype == DType::bf16 ? CUDA_R_16BF : CUDA_R_16F;
     constexpr auto kAsIs = CUSPARSE_OPERATION_NON_TRANSPOSE;
     constexpr auto kRows = CUSPARSE_ORDER_ROW;
-    has_handle_ = accepts("a GPU such as this one", lt_.init(&handle_));
+    if (const cusparseStatus_t status = lt_.init(&handle_); status != CUSPARSE_STATUS_SUCCESS)
+      reason_ = fmt::format("cuSPARSELt does not run on this GPU ({})", cusparseGetErrorName(status));
+    has_handle_ = reason_.empty();
     has_a_ = accepts("such a sparse matrix", has_handle_, [&] {
       return lt_.structured_descriptor_init(&handle_, &a_, p.m, p.k, p.k, kAlignment, type, kRows,
                                             CUSPARSELT_SPARSITY_50_PERCENT);
@@ -70,7 +72,7 @@ class Product {
     DUET_CUSPARSE(lt_.matmul_alg_get_attribute(&handle_, &choice_, CUSPARSELT_MATMUL_ALG_CONFIG_ID, &id, sizeof id));
     DUET_CUSPARSE(
         lt_.matmul_alg_get_attribute(&handle_, &choice_, CUSPARSELT_MATMUL_ALG_CONFIG_MAX_ID, &count, sizeof count));
-    return fmt::format("algorithm {} of {}, the fastest in a search", id, count);
+    return fmt::format("2:4 sparse, algorithm {} of {}, the fastest in a search", id, count);
   }
 
   void enqueue_compressed(const void* dense, void* compressed, void* buffer) {
@@ -83,9 +85,7 @@ class Product {
  private:
   bool accepts(const char* what, cusparseStatus_t status) {
     if (status == CUSPARSE_STATUS_SUCCESS) return true;
-    if (status != CUSPARSE_STATUS_NOT_SUPPORTED && status != CUSPARSE_STATUS_INVALID_VALUE &&
-        status != CUSPARSE_STATUS_ARCH_MISMATCH && status != CUSPARSE_STATUS_NOT_INITIALIZED)
-      DUET_CUSPARSE(status);
+    if (status != CUSPARSE_STATUS_NOT_SUPPORTED && status != CUSPARSE_STATUS_INVALID_VALUE) DUET_CUSPARSE(status);
     reason_ = fmt::format("cuSPARSELt does not serve {} ({})", what, cusparseGetErrorName(status));
     return false;
   }
@@ -131,7 +131,7 @@ Plan gemm_2_4_cusparselt(const Gemm24& p, GpuContext& gpu) {
   if (p.m * p.n * p.k == 0) return Unsupported{"cuSPARSELt takes no empty matrix"};
   std::string reason;
   const CusparseLt* functions = cusparselt(reason);
-  if (!functions) return Unsupported{reason};
+  if (!functions) return Unsupported{"cuSPARSELt does not run on this GPU: " + reason};
   const auto product = std::make_shared<Product>(*functions, gpu.stream());
   product->open(p);
   if (!product->reason().empty()) return Unsupported{product->reason()};

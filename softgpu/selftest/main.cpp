@@ -96,7 +96,7 @@ bool entries_run(const fs::path& folder) {
   }
   const fs::path list = fs::temp_directory_path() / ("softgpu_selftest." + std::to_string(getpid()));
   setenv("DUET_SOFTGPU_ENTRIES", list.c_str(), 1);
-  const bool passed = runs(tests, "--gtest_brief=1 --gtest_filter='*.cuda.*-*cublas*:*cudnn*'");
+  const bool passed = runs(tests, "--gtest_brief=1 --gtest_filter='*.cuda.*-*cublas*:*cudnn*:*cusparselt'");
   unsetenv("DUET_SOFTGPU_ENTRIES");
   int run = 0, all = 0;
   std::ifstream lines(list);

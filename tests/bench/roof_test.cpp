@@ -261,6 +261,7 @@ TEST(AnnotateRoof, AnAlgorithmOfFewerMultiplicationsIsComparedByThose) {
   EXPECT_EQ(share_of("F(2x2, 3x3), 10x32 tiles, k 64"), 16.0 / 36);
   EXPECT_EQ(share_of("F(3x3, 2x2), 17 parts"), 16.0 / 36);
   EXPECT_EQ(share_of("F(4x4, 3x3)"), 36.0 / 144);
+  EXPECT_EQ(share_of("2:4 sparse, algorithm 3 of 7"), 0.5);
   for (const char* other : {"", "implicit GEMM, 14x32 tiles", "F(2x3, 3x3)", "F(0x0, 3x3)", "F(2x2"})
     EXPECT_EQ(share_of(other), 1) << other;
   EXPECT_EQ(share_of_multiplications({}), 1) << "no plan";

@@ -202,7 +202,7 @@ class OpTest : public testing::Test {
         if (HasFailure()) return;
       }
     }
-    if (supported_ == 0 && !of_this_cpu_.empty()) GTEST_SKIP() << of_this_cpu_;
+    if (supported_ == 0 && !of_this_machine_.empty()) GTEST_SKIP() << of_this_machine_;
     EXPECT_GT(supported_, 0) << op_.name << " " << implementation_.name << " accepts no test case";
     EXPECT_EQ(tried_, allowed_) << "not every output was once in the memory of each input that the contract allows";
   }
@@ -255,7 +255,7 @@ class OpTest : public testing::Test {
     if (!session.supported()) {
       const std::string& why = session.plan().reason();
       EXPECT_FALSE(why.empty()) << problem.label();
-      if (why.find("on this CPU") != why.npos) of_this_cpu_ = why;
+      if (why.find("on this CPU") != why.npos || why.find("on this GPU") != why.npos) of_this_machine_ = why;
       return;
     }
     if (pass.parts && session.plan().workspace_bytes() == 0) return;
@@ -322,7 +322,7 @@ class OpTest : public testing::Test {
   // Our own code on the GPU runs eagerly at first, and in other places as a graph: it neither waits nor allocates.
   bool records_graphs() const {
     const std::string& name = implementation_.name;
-    for (const char* library : {"cublas", "cusparse", "cudnn"})
+    for (const char* library : {"cublas", "cusparse", "cusparselt", "cudnn"})
       if (name.ends_with(library)) return false;
     if (implementation_.device != Device::cuda) return false;
     // Of studies only kernels: others allocate, wait or launch graphs of their own.
@@ -355,7 +355,7 @@ class OpTest : public testing::Test {
   const Op& op_;
   const Implementation& implementation_;
   int supported_ = 0;
-  std::string of_this_cpu_;                // why a library serves no case here, where another CPU has code for some
+  std::string of_this_machine_;            // why a library serves no case here, where another CPU has code for some
   size_t turn_ = 0;                        // of the variants
   std::set<std::string> allowed_, tried_;  // aliasings
 };

@@ -320,6 +320,9 @@ TEST(Rules, TheFastestComparableCallStandsForItsSide) {
     return best(cases[0].second, device);
   };
   EXPECT_EQ(choose(Device::cpu)->job->impl, "cpu.onednn");
+  jobs[2].plan.emplace().algorithm = std::string("brgemm; ") + kBeforeTheClock + "w";
+  EXPECT_EQ(choose(Device::cpu)->job->impl, "cpu.tuned") << "the other does less within the clock";
+  jobs[2].plan.reset();
   jobs[2].check->max_error_ratio = 1.5;
   set_verdict(jobs[2]);
   EXPECT_EQ(choose(Device::cpu)->job->impl, "cpu.tuned");
@@ -332,12 +335,13 @@ TEST(Rules, TheFastestComparableCallStandsForItsSide) {
 }
 
 TEST(Rules, OwnCodeThatALibraryBeatsIsWeak) {
-  const auto flags_with = [](const char* library, double library_s) {
+  const auto flags_with = [](const char* library, double library_s, const char* algorithm = "") {
     std::vector<Job> jobs{
         make_job("conv2d/cpu.im2col/f32/rows:64", {make_series(Scope::call, 3e-3, 0.9, 4)}),
         make_job("conv2d/cpu.tuned/f32/rows:64",
                  {make_series(Scope::call, 1e-3, 0.9, 4), make_series(Scope::call, 4e-3, 0.9, 1)}),
         make_job(std::string("conv2d/") + library + "/f32/rows:64", {make_series(Scope::call, library_s, 0.9, 4)})};
+    jobs[2].plan.emplace().algorithm = algorithm;
     flag_beaten(jobs);
     flag_beaten(jobs);  // changes nothing more
     EXPECT_EQ(jobs[0].series[0].flags, Flags()) << "not the best of our own";
@@ -348,6 +352,7 @@ TEST(Rules, OwnCodeThatALibraryBeatsIsWeak) {
   EXPECT_EQ(flags_with("cpu.onednn", 0.90e-3), Flags({"weak_cpu"}));
   EXPECT_EQ(flags_with("cpu.openblas", 0.90e-3), Flags({"weak_cpu"}));
   EXPECT_EQ(flags_with("cpu.onednn", 0.92e-3), Flags()) << "less than 10 %";
+  EXPECT_EQ(flags_with("cpu.onednn_packed", 0.5e-3, (std::string(kBeforeTheClock) + "w").c_str()), Flags());
   EXPECT_EQ(flags_with("cpu.materialised", 0.5e-3), Flags()) << "no library";
 }
 

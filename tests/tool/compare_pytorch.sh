@@ -62,6 +62,8 @@ jobs = document["duet"]["jobs"]
 slow, tuned, _ = jobs
 tuned.update(comparable=False, reason="call, cold, 1 thread: 112 % of its roof (cpu.copy)")  # every verdict is the run's
 jobs.append(dict(copy.deepcopy(slow), impl="cpu.wrong", status="failed", comparable=False, reason="element 3 is wrong", series=[]))
+jobs.append(dict(copy.deepcopy(slow), impl="cpu.onednn_packed"))
+jobs[-1]["series"][0]["summary"]["median_s"] /= 10
 jobs.append(dict(copy.deepcopy(slow), impl="cpu.other", status="skipped", comparable=False, reason="not built", series=[]))
 slow["step"] = {"peak_memory_bytes": 4096}
 slow["series"][0]["flags"] = ["disturbed"]
@@ -69,7 +71,8 @@ json.dump(document, open("suspect.json", "w"))
 run = run_file.load("suspect.json")
 case, = run.cases(1, "")
 assert (case.implementation, case.peak_memory_bytes, case.disturbed) == ("cpu.slow", 4096, True), vars(case)
-suspect, reference, wrong = run.left_out("add")
+suspect, reference, wrong, packed = run.left_out("add")
+assert packed["reason"].startswith("cpu.onednn_packed: it packs its weights before the clock"), packed
 assert suspect["case"] == "add/f32/n:1024" and suspect["reason"].startswith("cpu.tuned: call, cold, 1 thread: 112 %"), suspect
 assert wrong["reason"] == "cpu.wrong: element 3 is wrong", wrong
 assert run.left_out("gemm") == []

@@ -62,7 +62,7 @@ class Run:
         for job in self.duet["jobs"]:
             if job["device"] != "cpu" or job["dtype"] not in DTYPES or not job["comparable"]:
                 continue
-            if job["impl"].endswith("_packed"):  # before the clock; what it is compared with packs weights in every run
+            if packs_before(job):
                 continue
             series = self._series(job, threads)
             if series is None:
@@ -90,10 +90,13 @@ class Run:
         """Rows for CPU jobs that ran and have no number to compare, with the run's reason: wrong, suspect, not checked."""
         rows = []
         for job in self.duet["jobs"]:
-            if job["device"] != "cpu" or job["dtype"] not in DTYPES or job["status"] == "skipped" or job["comparable"]:
+            if job["device"] != "cpu" or job["dtype"] not in DTYPES or job["status"] == "skipped":
                 continue
+            if job["comparable"] and not packs_before(job):
+                continue
+            reason = job["reason"] or "it packs its weights before the clock, and PyTorch in every run"
             row = {"case": Case(job["op"], "", job["dtype"], job["params"], job["impl"], 0, False, []).name(), "op": job["op"],
-                   "dtype": job["dtype"], "duet": job["impl"], "reason": f"{job['impl']}: {job['reason']}"}
+                   "dtype": job["dtype"], "duet": job["impl"], "reason": f"{job['impl']}: {reason}"}
             if re.search(pattern, row["case"]):
                 rows.append(row)
         return rows
@@ -108,6 +111,11 @@ class Run:
         """The call, warm where it was measured so."""
         usable = [s for s in job["series"] if s["scope"] == "call" and s["threads"] == threads]
         return min(usable, key=lambda s: s["cache"] != "warm", default=None)
+
+
+def packs_before(job):
+    """Whether a job packs its weights before the clock: PyTorch's forms do so in every run."""
+    return job["impl"].endswith("_packed")
 
 
 def of_label(label):

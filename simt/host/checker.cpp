@@ -65,6 +65,7 @@ struct State {
   std::vector<std::pair<uint32_t, uint32_t>> blocks;  // of the launch: first interval, linear index
   uint32_t threads = 0;
   std::vector<Reader> readers;  // of this interval; the first is none
+  bool clocks_moved = false;    // of some thread, in this interval
 
   VectorClock clock;  // each thread's own clock
   // (threads, threads): a row is the vector clock of a thread. Empty while only whole warps synchronise.
@@ -209,6 +210,9 @@ void record_reader(Cell& c, uint32_t me, Pc pc) {
     replaced->pc = pc;
     return;
   }
+  c.settled = kept >= 2 && (kept > 2 || other_warp) ? Cell::kSettled
+              : kept == 2                           ? static_cast<uint16_t>(me / 32 + 1)
+                                                    : 0;
   if (kept >= 3 || (kept == 2 && !other_warp)) return;
   s.readers.push_back({me, s.clock[me], pc, c.readers});
   c.readers = static_cast<int32_t>(s.readers.size()) - 1;
@@ -217,6 +221,13 @@ void record_reader(Cell& c, uint32_t me, Pc pc) {
 // Applies every rule to one access of one cell by thread `me`, then records the access in the cell.
 void check_access(Region& r, size_t cell, Access kind, Pc pc, uint32_t me) {
   Cell& c = r.cells[cell];
+  // One more read of many in an interval, whose first one has passed all rules, and which changes nothing.
+  if (kind == Access::load && c.read_interval == s.interval && !s.clocks_moved &&
+      (c.settled == Cell::kSettled || c.settled == me / 32 + 1) && c.write_interval != s.interval &&
+      !in_earlier_block(c.write_interval)) {
+    c.read_pc = pc;
+    return;
+  }
   const bool write = writes(kind), flag = may_be_flag(kind);
   const size_t offset = cell << r.shift;
   // Shared memory starts anew with each block, although the next block has it at the same address.
@@ -249,6 +260,7 @@ void check_access(Region& r, size_t cell, Access kind, Pc pc, uint32_t me) {
       }
       c.read_interval = s.interval;
       c.readers = 0;
+      c.settled = 0;
     }
     c.read_pc = pc;
     record_reader(c, me, pc);
@@ -324,6 +336,7 @@ void Checker::begin_block(uint32_t threads, uint32_t block) {
   s.threads = threads;
   s.clock.assign(threads, kTick);
   s.vector_clocks.clear();
+  s.clocks_moved = false;
   s.proxy_fences.assign(threads, {});
   s.readers.resize(1);
   for (VectorClock& barrier : s.barrier_clocks) barrier.clear();
@@ -336,11 +349,13 @@ void Checker::block_barrier() {
   ++s.interval;
   for (uint32_t& clock : s.clock) clock -= clock % kTick;  // fences are counted anew in each interval
   s.readers.resize(1);
+  s.clocks_moved = !s.vector_clocks.empty();
   for (const auto& [thread, fences] : s.acquired_by_thread) join(s.acquired, fences);
   s.acquired_by_thread.clear();
 }
 
 void Checker::warp_barrier(uint32_t warp, uint32_t mask, uint32_t all) {
+  s.clocks_moved = true;
   if (s.vector_clocks.empty() && mask == all) {
     for (uint32_t lane = 0; lane < 32; ++lane)
       if (mask >> lane & 1) tick(s.clock[warp * 32 + lane]);
@@ -355,6 +370,7 @@ void Checker::warp_barrier(uint32_t warp, uint32_t mask, uint32_t all) {
 }
 
 void Checker::release_barrier(int barrier, uint32_t thread) {
+  s.clocks_moved = true;
   start_vector_clocks();
   VectorClock& clock = s.barrier_clocks[static_cast<size_t>(barrier)];
   clock.resize(s.threads, 0);
@@ -374,11 +390,13 @@ void Checker::fence() {
   });
   s.fences[me] = {s.interval, s.clock[me], !s.vector_clocks.empty()};
   count_fence(s.clock[me]);
+  s.clocks_moved = true;
 }
 void Checker::proxy_fence() {
   const uint32_t me = current_thread;
   s.proxy_fences[me] = {s.interval, s.clock[me]};
   count_fence(s.clock[me]);
+  s.clocks_moved = true;
 }
 
 void Checker::access(const void* address, size_t bytes, Access kind, Pc pc, bool aligned) {

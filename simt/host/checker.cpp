@@ -210,10 +210,9 @@ void record_reader(Cell& c, uint32_t me, Pc pc) {
     replaced->pc = pc;
     return;
   }
-  c.settled = kept >= 2 && (kept > 2 || other_warp) ? Cell::kSettled
-              : kept == 2                           ? static_cast<uint16_t>(me / 32 + 1)
-                                                    : 0;
-  if (kept >= 3 || (kept == 2 && !other_warp)) return;
+  const bool of_two_warps = kept > 2 || other_warp;
+  c.complete_for = kept < 2 ? 0 : of_two_warps ? Cell::kAll : static_cast<uint16_t>(me / 32 + 1);
+  if (kept > 2 || (kept == 2 && !other_warp)) return;
   s.readers.push_back({me, s.clock[me], pc, c.readers});
   c.readers = static_cast<int32_t>(s.readers.size()) - 1;
 }
@@ -223,7 +222,7 @@ void check_access(Region& r, size_t cell, Access kind, Pc pc, uint32_t me) {
   Cell& c = r.cells[cell];
   // One more read of many in an interval, whose first one has passed all rules, and which changes nothing.
   if (kind == Access::load && c.read_interval == s.interval && !s.clocks_moved &&
-      (c.settled == Cell::kSettled || c.settled == me / 32 + 1) && c.write_interval != s.interval &&
+      (c.complete_for == Cell::kAll || c.complete_for == me / 32 + 1) && c.write_interval != s.interval &&
       !in_earlier_block(c.write_interval)) {
     c.read_pc = pc;
     return;
@@ -260,7 +259,7 @@ void check_access(Region& r, size_t cell, Access kind, Pc pc, uint32_t me) {
       }
       c.read_interval = s.interval;
       c.readers = 0;
-      c.settled = 0;
+      c.complete_for = 0;
     }
     c.read_pc = pc;
     record_reader(c, me, pc);

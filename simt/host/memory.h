@@ -24,8 +24,9 @@ struct Cell {
   int32_t readers = 0;  // in read_interval: first of a list in the checker; 0: none
   uint16_t writer = 0;  // thread
   bool written = false, flag_write = false, in_flight = false;
-  uint16_t settled = 0;  // for whom `readers` stays as it is: 0 nobody, kSettled all threads, else warp settled - 1
-  static constexpr uint16_t kSettled = UINT16_MAX;
+  // Whose further reads leave `readers` as it is: 0 nobody's, kAll everybody's, else those of warp complete_for - 1.
+  uint16_t complete_for = 0;
+  static constexpr uint16_t kAll = UINT16_MAX;
 };
 
 // Cells of a region. Many of them cost memory only once they are touched.

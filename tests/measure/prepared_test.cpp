@@ -4,44 +4,47 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cmath>
-#include <cstring>
+#include <algorithm>
+#include <memory>
+#include <numeric>
 #include <vector>
 
 #include "bench/case_timer.h"
 #include "bench/cases.h"
 #include "core/cpu_context.h"
-#include "ops/elementwise/swiglu.h"
+#include "ops/gemm/gemv.h"
 
 namespace duet::bench {
 namespace {
 
 int preparations = 0;
 
-Plan prepared_plan(const SwiGlu& p, bool keeps_its_answer) {
+// The product with a copy of the matrix. The faulty one repeats its answer until it is prepared again.
+Plan prepared_plan(const Gemv& p, bool is_faulty) {
   WorkspaceLayout workspace;
-  const auto slope = workspace.add<float>(p.n);
+  const auto copy = workspace.add<float>(p.m * p.n);
+  const auto is_news = std::make_shared<bool>(true);
   auto run = [=, answer = std::vector<float>()](const Args& t) mutable {
-    const float *of_gate = t.workspace(slope), *up = t[SwiGlu::up].as<const float>();
-    float* y = t[SwiGlu::y].as<float>();
-    if (keeps_its_answer && !answer.empty() && answer[0] == of_gate[0]) {
-      std::memcpy(y, answer.data() + 1, static_cast<size_t>(p.n) * sizeof(float));
-      return;
+    const float *a = t.workspace(copy), *x = t[Gemv::x].as<const float>();
+    if (!is_faulty || *is_news) {
+      answer.assign(static_cast<size_t>(p.m), 0);
+      for (int64_t i = 0; i < p.m; ++i)
+        answer[static_cast<size_t>(i)] = std::inner_product(x, x + p.n, a + i * p.n, 0.0f);
     }
-    for (int64_t i = 0; i < p.n; ++i) y[i] = of_gate[i] * up[i];
-    answer.assign(1, of_gate[0]);
-    answer.insert(answer.end(), y, y + p.n);
+    *is_news = false;
+    std::copy(answer.begin(), answer.end(), t[Gemv::y].as<float>());
   };
-  return Plan(std::move(run)).with("silu first", workspace).prepared({SwiGlu::gate}, [=](const Args& t) {
+  return Plan(std::move(run)).with("a copy", workspace).prepared({Gemv::a}, [=](const Args& t) {
     ++preparations;
-    const float* gate = t[SwiGlu::gate].as<const float>();
-    for (int64_t i = 0; i < p.n; ++i) t.workspace(slope)[i] = gate[i] / (1 + std::exp(-gate[i]));
+    *is_news = true;
+    const float* a = t[Gemv::a].as<const float>();
+    std::copy(a, a + p.m * p.n, t.workspace(copy));
   });
 }
-Plan swiglu_honest(const SwiGlu& p, CpuContext&) { return prepared_plan(p, false); }
-Plan swiglu_waiting(const SwiGlu& p, CpuContext&) { return prepared_plan(p, true); }  // for a new gate
-DUET_REGISTER(swiglu_honest);
-DUET_REGISTER(swiglu_waiting);
+Plan gemv_honest(const Gemv& p, CpuContext&) { return prepared_plan(p, false); }
+Plan gemv_waiting(const Gemv& p, CpuContext&) { return prepared_plan(p, true); }  // for news
+DUET_REGISTER(gemv_honest);
+DUET_REGISTER(gemv_waiting);
 
 Options options_of(const char* text) {
   Options options;
@@ -55,7 +58,7 @@ Options options_of(const char* text) {
 }
 
 TEST(Prepared, AnHonestRowSaysSoAndOneThatWaitsForNewsGetsNoNumber) {
-  const Options options = options_of("swiglu n:20003");
+  const Options options = options_of("gemv m:301 n:67");
   Devices devices;
   devices.cpu = std::make_unique<CpuContext>(1);
   devices.no_gpu = "not wanted";
@@ -69,7 +72,7 @@ TEST(Prepared, AnHonestRowSaysSoAndOneThatWaitsForNewsGetsNoNumber) {
       ++seen;
       if (job.impl == "cpu.honest") {
         EXPECT_EQ(job.status, results::Status::ok) << job.reason;
-        EXPECT_EQ(job.plan->algorithm, "silu first; brought into its form before the clock: gate");
+        EXPECT_EQ(job.plan->algorithm, "a copy; brought into its form before the clock: a");
       } else {
         EXPECT_EQ(job.status, results::Status::failed) << job.impl << " got a time";
       }
@@ -80,7 +83,7 @@ TEST(Prepared, AnHonestRowSaysSoAndOneThatWaitsForNewsGetsNoNumber) {
 
 // The scopes with copies bring the input anew for each application.
 TEST(Prepared, AnUploadIsFollowedByAPreparation) {
-  const Options options = options_of("swiglu n:1009");
+  const Options options = options_of("gemv m:33 n:17");
   CpuContext cpu(1);
   const Cases cases = op_cases(options);
   cases[0]->prepare(1);

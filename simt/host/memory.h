@@ -24,7 +24,7 @@ struct Cell {
   int32_t readers = 0;  // in read_interval: first of a list in the checker; 0: none
   uint16_t writer = 0;  // thread
   bool written = false, flag_write = false, in_flight = false;
-  // Whose further reads leave `readers` as it is: 0 nobody's, kAll everybody's, else those of warp complete_for - 1.
+  // The threads whose further reads leave `readers` as it is: 0 none, kAll all, else those of warp complete_for - 1.
   uint16_t complete_for = 0;
   static constexpr uint16_t kAll = UINT16_MAX;
 };

@@ -442,6 +442,22 @@ bool matches(const std::string& patterns, const std::string& name) {
   return false;
 }
 
+// GoogleTest's filter for the rows of these families (a,b or all) that are our own on the GPU: those that have a twin
+// on the host.
+std::string filter_of_families(const std::string& families) {
+  std::string filter;
+  for (const GoldenLine& line : registry_golden()) {
+    if (!line.implementation.starts_with("simt.")) continue;
+    const auto op = ops().find(line.op);
+    if (op == ops().end() ||
+        (families != "all" &&
+         ("," + families + ",").find("," + std::string(op->second.family) + ",") == std::string::npos))
+      continue;
+    filter += line.op + ".cuda" + line.implementation.substr(line.implementation.find('.')) + ":";
+  }
+  return filter;
+}
+
 // GoogleTest's filter for one of `count` shards of the tests that `filter` chooses: the longest tests first, each into
 // the shard that has the least to do.
 std::string filter_of_shard(const std::string& filter, size_t shard, size_t count) {
@@ -503,15 +519,19 @@ int main(int argc, char** argv) {
                passes == "first" || passes == "next") {
       duet::passes_of_gpu = passes == "first" ? duet::Passes::first : duet::Passes::next;
       ++i;
+    } else if (arg == "--families" && i + 1 < argc) {
+      testing::GTEST_FLAG(filter) = duet::filter_of_families(argv[++i]);
     } else if (arg == "--costs") {
       delete testing::UnitTest::GetInstance()->listeners().Release(
           testing::UnitTest::GetInstance()->listeners().default_result_printer());
       testing::UnitTest::GetInstance()->listeners().Append(new duet::CostPrinter);
     } else {
-      std::fprintf(stderr,
-                   "duet_op_tests: %s is neither --shard I/N (I below N), nor --passes first or next, nor --costs "
-                   "(print CPU seconds of each test, as in tests/ops/costs.txt), nor an option of GoogleTest\n",
-                   argv[i]);
+      std::fprintf(
+          stderr,
+          "duet_op_tests: %s is neither --shard I/N (I below N), nor --passes first or next, nor --families F,F "
+          "(our own kernels of these families), nor --costs "
+          "(print CPU seconds of each test, as in tests/ops/costs.txt), nor an option of GoogleTest\n",
+          argv[i]);
       return 2;
     }
   }

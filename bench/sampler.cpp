@@ -21,7 +21,7 @@ double seconds(Clock::duration d) { return std::chrono::duration<double>(d).coun
 constexpr double kClockReads = 500;  // a sample lasts at least so many, and min_sample_s() or kGpuSample_s
 constexpr double kWarmUp_s = 0.05;
 constexpr double kGpuWake_s = 0.02;      // of work before a repetition on a GPU
-constexpr double kGpuSample_s = 1e-3;    // a sample there lasts at least; taking one takes up to 0.6 ms
+constexpr double kGpuSample_s = 1e-3;    // a sample there lasts at least; one took 0.6 ms with its roof
 constexpr double kSlow_s = 0.5;          // where warming up took longer, no further calls are made to fix the counts
 constexpr double kMaxBudgets = 10;       // of a slow job, for its ten samples
 constexpr double kMaxSamples = 100;      // of a repetition

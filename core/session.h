@@ -46,7 +46,7 @@ class Session {
   void poison_outputs();  // sets pure outputs to 0xFF, but for those with an input's memory
   // Both enqueue; inside enter(). A run counts on what the plan prepared from the inputs that were placed or loaded.
   void run(int copy = 0) { plan_.run_prepared(args(copy)); }
-  void prepare() { plan_.prepare(args(0)); }  // again, because the same inputs were written by someone else
+  void prepare() { plan_.prepare(args(0)); }  // again: the same inputs were uploaded once more
   // Replaces the contents of inputs and inouts; the shapes must be those of the inputs given at first. Outputs keep
   // theirs.
   void load(const HostTensors& inputs);

@@ -443,17 +443,19 @@ bool matches(const std::string& patterns, const std::string& name) {
 }
 
 // GoogleTest's filter for the rows of these families (a,b or all) that are our own on the GPU: those that have a twin
-// on the host.
+// on the host. Throws Error for a family that has none.
 std::string filter_of_families(const std::string& families) {
   std::string filter;
-  for (const GoldenLine& line : registry_golden()) {
-    if (!line.implementation.starts_with("simt.")) continue;
-    const auto op = ops().find(line.op);
-    if (op == ops().end() ||
-        (families != "all" &&
-         ("," + families + ",").find("," + std::string(op->second.family) + ",") == std::string::npos))
-      continue;
-    filter += line.op + ".cuda" + line.implementation.substr(line.implementation.find('.')) + ":";
+  std::istringstream names(families);
+  for (std::string family; std::getline(names, family, ',');) {
+    const size_t before = filter.size();
+    for (const GoldenLine& line : registry_golden()) {
+      const auto op = ops().find(line.op);
+      if (op != ops().end() && line.implementation.starts_with("simt.") &&
+          (family == "all" || family == op->second.family))
+        filter += line.op + ".cuda" + line.implementation.substr(line.implementation.find('.')) + ":";
+    }
+    if (filter.size() == before) throw Error("--families: '{}' has no kernels of ours; all takes every family", family);
   }
   return filter;
 }
@@ -520,7 +522,12 @@ int main(int argc, char** argv) {
       duet::passes_of_gpu = passes == "first" ? duet::Passes::first : duet::Passes::next;
       ++i;
     } else if (arg == "--families" && i + 1 < argc) {
-      testing::GTEST_FLAG(filter) = duet::filter_of_families(argv[++i]);
+      try {
+        testing::GTEST_FLAG(filter) = duet::filter_of_families(argv[++i]);
+      } catch (const duet::Error& e) {
+        std::fprintf(stderr, "duet_op_tests: %s\n", e.what());
+        return 2;
+      }
     } else if (arg == "--costs") {
       delete testing::UnitTest::GetInstance()->listeners().Release(
           testing::UnitTest::GetInstance()->listeners().default_result_printer());

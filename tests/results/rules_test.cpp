@@ -352,7 +352,7 @@ TEST(Rules, OwnCodeThatALibraryBeatsIsWeak) {
   EXPECT_EQ(flags_with("cpu.onednn", 0.90e-3), Flags({"weak_cpu"}));
   EXPECT_EQ(flags_with("cpu.openblas", 0.90e-3), Flags({"weak_cpu"}));
   EXPECT_EQ(flags_with("cpu.onednn", 0.92e-3), Flags()) << "less than 10 %";
-  EXPECT_EQ(flags_with("cpu.onednn_packed", 0.5e-3, (std::string(kBeforeTheClock) + "w").c_str()), Flags());
+  EXPECT_EQ(flags_with("cpu.onednn", 0.5e-3, (std::string(kBeforeTheClock) + "w").c_str()), Flags());
   EXPECT_EQ(flags_with("cpu.materialised", 0.5e-3), Flags()) << "no library";
 }
 

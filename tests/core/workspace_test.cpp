@@ -95,13 +95,16 @@ Check check_of(std::function<void(char* first, char* second)> write) {
   return session.check(Expected::all(problem, inputs), false);
 }
 
+// The bytes of a guard are random, so that a write of any one value may change nothing: this one always does.
+void invert(char& byte) { byte = static_cast<char>(~byte); }
+
 TEST(Workspace, AWriteOutsideIsSeen) {
   EXPECT_EQ(check_of(nullptr).failure, "");
   const auto failure = HasSubstr("workspace was overwritten");
-  EXPECT_THAT(check_of([](char* first, char*) { first[-1] = 0; }).failure, failure) << "before it";
-  EXPECT_THAT(check_of([](char*, char* second) { second[5] = 0; }).failure, failure) << "after it";
-  EXPECT_THAT(check_of([](char* first, char*) { first[64 * 4] = 0; }).failure, failure) << "after the first piece";
-  EXPECT_THAT(check_of([](char*, char* second) { second[-1] = 0; }).failure, failure) << "before the second piece";
+  EXPECT_THAT(check_of([](char* first, char*) { invert(first[-1]); }).failure, failure) << "before it";
+  EXPECT_THAT(check_of([](char*, char* second) { invert(second[5]); }).failure, failure) << "after it";
+  EXPECT_THAT(check_of([](char* first, char*) { invert(first[64 * 4]); }).failure, failure) << "after the first piece";
+  EXPECT_THAT(check_of([](char*, char* second) { invert(second[-1]); }).failure, failure) << "before the second piece";
 }
 
 // The outputs of one run with a workspace that lies at `workspace` and holds `content`.

@@ -180,7 +180,7 @@ CudnnEngine::CudnnEngine(const CudnnGraph& graph, const CudnnDescriptor& device_
 }
 #endif
 
-Plan plan_of(CudnnGraph graph, GpuContext& gpu, std::vector<Slot> memory) {
+Plan plan_of(CudnnGraph graph, GpuContext& gpu, std::vector<CudnnMemory> memory) {
   if (memory.size() != graph.memory_.size())
     throw Error("cuDNN: {} slots for {} tensors", memory.size(), graph.memory_.size());
   CudnnEngine engine(graph, gpu.cudnn());
@@ -200,7 +200,8 @@ Plan plan_of(CudnnGraph graph, GpuContext& gpu, std::vector<Slot> memory) {
                of_engine, scratch = std::move(scratch), ids = std::move(ids),
                pointers = std::move(pointers)](Args t) mutable {
            pointers.clear();
-           for (const Slot& slot : memory) pointers.push_back(cudnn_data(t[slot]));
+           for (const CudnnMemory& m : memory)
+             pointers.push_back(static_cast<char*>(cudnn_data(t[m.slot])) + m.offset_bytes);
            for (const auto& piece : scratch) pointers.push_back(t.workspace(piece));
            for (const auto& value : graph.values_) pointers.push_back(value.get());
            void* const space = t.workspace(of_engine);

@@ -64,12 +64,19 @@ CudnnDescriptor finalised(cudnnBackendDescriptorType_t type, const Pairs&... pai
   return d;
 }
 
+// Where a graph's tensor lies: at the slot's first byte, or so many behind it.
+struct CudnnMemory {
+  CudnnMemory(Slot slot, int64_t offset_bytes = 0) : slot(slot), offset_bytes(offset_bytes) {}
+  Slot slot;
+  int64_t offset_bytes;
+};
+
 class CudnnGraph {
  public:
   using Dims = std::vector<int64_t>;
   using Tensor = cudnnBackendDescriptor_t;  // lives as long as the graph
 
-  // In memory: the n-th declared is the n-th slot of plan_of().
+  // In memory: the n-th declared is the n-th of plan_of().
   Tensor memory(cudnnDataType_t type, const Dims& dims, const Dims& strides);
   Tensor scratch(DType type, const Dims& dims);  // in memory, dense, in the plan's workspace
   // From one operation to another, never in memory.
@@ -96,7 +103,7 @@ class CudnnGraph {
   CudnnDescriptor close(cudnnHandle_t handle = nullptr) const;
 
  private:
-  friend Plan plan_of(CudnnGraph graph, GpuContext& gpu, std::vector<Slot> memory);
+  friend Plan plan_of(CudnnGraph graph, GpuContext& gpu, std::vector<CudnnMemory> memory);
   friend struct CudnnEngine;
   template <class... Pairs>
   Tensor tensor(cudnnDataType_t type, const Dims& dims, const Dims& strides, const Pairs&... pairs);
@@ -134,7 +141,7 @@ struct CudnnEngine {
   bool choose_of(const CudnnGraph& graph, Takes&& takes, Prepare&& prepare);
 };
 
-// Enqueues the graph on the tensors of these slots.
-Plan plan_of(CudnnGraph graph, GpuContext& gpu, std::vector<Slot> memory);
+// Enqueues the graph on these tensors.
+Plan plan_of(CudnnGraph graph, GpuContext& gpu, std::vector<CudnnMemory> memory);
 
 }  // namespace duet::cuda

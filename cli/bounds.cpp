@@ -32,6 +32,7 @@ std::string wider_because(const Problem& problem, const TensorSpec& output) {
   static const char* const kWinograd = "Winograd's transforms may enlarge errors sevenfold; F(2x2, 3x3) does less";
   static const char* const kShort = "short values: additions in f32 seldom round";
   static const char* const kFactor = "gelu's slopes may round more than ours; zeros by relu count as additions";
+  static const char* const kCut = "tensor cores cut low bits off the sums of scores, CPUs do not";
   static const char* const kTerms = "each term has a bound of its own, and these add up as squares";
   static const Wider kWider[] = {
       {"conv2d", "y", "f32", kWinograd},
@@ -43,6 +44,8 @@ std::string wider_because(const Problem& problem, const TensorSpec& output) {
       {"add_layernorm", "mean", "bf16", kShort},
       {"add_layernorm", "mean", "f16", kShort},
       {"batchnorm", "mean", "bf16", kShort},
+      {"attention_packed", "lse", "bf16", kCut},
+      {"attention_packed", "lse", "f16", kCut},
       {"gelu_linear_backward_data", "dbias", "f32", kTerms},
       {"linear_backward", "dx", "f32", kFactor},
       {"linear_backward", "dw", "f32", kFactor},

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reference for attention and its backward: serial, in double, the formulas of the contract (ops/attention/attention.h)
-// and nothing else. A slice is a query; backward, the slices after those of the queries are keys. The abs_sum of each
-// claim is the deviation that is derived at AttentionShape::tolerance_of_deviation.
-#include "ops/attention/attention.h"
-
+// Reference for attention, packed or not, and its backward: serial, in double, the formulas of the contracts
+// (ops/attention/) and nothing else. A slice is a query; backward, the slices after those of the queries are keys. The
+// abs_sum of each claim is the deviation that is derived at AttentionShape::tolerance_of_deviation.
 #include "core/registry.h"
+#include "ops/attention/attention_packed.h"
 
 namespace duet {
 namespace {
@@ -15,9 +14,21 @@ double square(double v) { return v * v; }
 struct Dot {
   double sum = 0, deviation = 0;
 };
-Dot dot(const AttentionShape& p, Inputs::Values a, int64_t at_a, Inputs::Values b, int64_t at_b) {
+// Rows of D features, those of the heads wherever they lie.
+struct Rows {
+  Inputs::Values values;
+  HeadRows place;
+  double at(int64_t head, int64_t i, int64_t c) const { return values[place.at(head, i) + c]; }
+};
+struct Row {
+  Row(const Rows& rows, int64_t head, int64_t i) : values(rows.values), first(rows.place.at(head, i)) {}
+  double operator[](int64_t c) const { return values[first + c]; }
+  Inputs::Values values;
+  int64_t first;
+};
+Dot dot(const AttentionShape& p, Row a, Row b) {
   TermSum d;
-  for (int64_t i = 0; i < p.D; ++i) d.add(a[at_a + i] * b[at_b + i]);
+  for (int64_t c = 0; c < p.D; ++c) d.add(a[c] * b[c]);
   return {d.sum(), p.deviation_of_sum(static_cast<double>(p.D), d.sum(), d.root_sum())};
 }
 
@@ -27,7 +38,7 @@ struct Score {
 };
 Score score_of(const AttentionShape& p, const Dot& dot, double level) {
   const double s = p.factor() * dot.sum;
-  return {s, std::sqrt(square(p.factor() * dot.deviation) + square(p.deviation_half() * s) +
+  return {s, std::sqrt(square(p.factor() * dot.deviation) + square(p.deviation_of_score() * s) +
                        square(p.u_sum() * (std::abs(s) + std::abs(level))) + square(6 * p.u_sum()))};
 }
 
@@ -53,107 +64,161 @@ class Sum {
   double square_ = 0;
 };
 
-}  // namespace
-
-void Attention::reference(Inputs in, int64_t row, Expect& expect) const {
-  const int64_t head = row / Tq, kv = head / H * kv_heads() + head % H / group();
-  const Keys seen_keys = seen(row % Tq, length(*this, in, lengths, head / H));
-  const int64_t keys = seen_keys.last - seen_keys.first, at = kv * Tk + seen_keys.first;  // at: the first that is seen
+// One query, `row` of all heads. Calls claim_lse(value, deviation) and claim_y(c, value, deviation).
+void reference_of_forward(const AttentionShape& p, const Rows& q, const Rows& k, const Rows& v, int64_t length,
+                          int64_t row, auto&& claim_lse, auto&& claim_y) {
+  const int64_t head = row / p.Tq, query = row % p.Tq, kv = head / p.H * p.kv_heads() + head % p.H / p.group();
+  const AttentionShape::Keys seen = p.seen(query, length);
+  const int64_t keys = seen.last - seen.first;
 
   // Scores, their maximum and the sum of exponentials.
   std::vector<Dot> product(static_cast<size_t>(keys));
   double max = -INFINITY;
   for (int64_t j = 0; j < keys; ++j) {
-    Dot& d = product[static_cast<size_t>(j)] = dot(*this, in[q], row * D, in[k], (at + j) * D);
-    max = std::max(max, factor() * d.sum);
+    Dot& d = product[static_cast<size_t>(j)] = dot(p, {q, head, query}, {k, kv, seen.first + j});
+    max = std::max(max, p.factor() * d.sum);
   }
   std::vector<Score> score;
   TermSum sum;
   for (const Dot& d : product) {
-    score.push_back(score_of(*this, d, max));
+    score.push_back(score_of(p, d, max));
     sum.add(std::exp(score.back().s - max));
   }
   // The logarithm moves by the mean of the scores' errors, and by the relative error of the sum.
   double square_of_mean = 0;
   for (const Score& s : score) square_of_mean += square(std::exp(s.s - max) / sum.sum() * s.deviation);
-  expect(lse, row, max + std::log(sum.sum()),
-         std::sqrt(square_of_mean) + deviation_of_sum(static_cast<double>(keys), 1, sum.root_sum() / sum.sum()) +
-             u_sum() * (1 + std::abs(max)));
+  claim_lse(max + std::log(sum.sum()),
+            std::sqrt(square_of_mean) + p.deviation_of_sum(static_cast<double>(keys), 1, sum.root_sum() / sum.sum()) +
+                p.u_sum() * (1 + std::abs(max)));
 
-  // The weighted sum of the rows of v. An error of p also moves the sum by which it is divided: by y instead of v.
-  std::vector<Sum> out(static_cast<size_t>(D));
+  // The weighted sum of the rows of v. An error of a probability also moves the sum by which it is divided: by y
+  // instead of v.
+  std::vector<Sum> out(static_cast<size_t>(p.D));
   for (int64_t j = 0; j < keys; ++j) {
     const Score& s = score[static_cast<size_t>(j)];
-    const double p = std::exp(s.s - max) / sum.sum(), deviation = p * std::hypot(s.deviation, deviation_half());
-    for (int64_t c = 0; c < D; ++c) out[static_cast<size_t>(c)].add(p, deviation, in[v][(at + j) * D + c]);
+    const double weight = std::exp(s.s - max) / sum.sum();
+    const double deviation = weight * std::hypot(s.deviation, p.deviation_half());
+    for (int64_t c = 0; c < p.D; ++c) out[static_cast<size_t>(c)].add(weight, deviation, v.at(kv, seen.first + j, c));
   }
-  for (int64_t c = 0; c < D; ++c) {
+  for (int64_t c = 0; c < p.D; ++c) {
     const Sum& o = out[static_cast<size_t>(c)];
-    expect(y, row * D + c, o.sum(),
-           o.deviation(*this, keys) + std::abs(o.sum()) * (std::sqrt(square_of_mean) + deviation_half()));
+    claim_y(c, o.sum(), o.deviation(p, keys) + std::abs(o.sum()) * (std::sqrt(square_of_mean) + p.deviation_half()));
   }
+}
+
+struct Gradients {  // what the gradients are computed from; lse: (heads, Tq)
+  Rows q, k, v, y, dy;
+  Inputs::Values lse;
+};
+// Calls use(p, ds, delta) for a query and a key that it sees: the probability and the gradient of the score with their
+// deviations, and what the error of delta does to ds.
+void reference_of_pair(const AttentionShape& p, const Gradients& t, int64_t head, int64_t kv, int64_t query,
+                       int64_t key, auto&& use) {
+  const Dot dp = dot(p, {t.dy, head, query}, {t.v, kv, key}), delta = dot(p, {t.dy, head, query}, {t.y, head, query});
+  const double level = t.lse[head * p.Tq + query];
+  const Score s = score_of(p, dot(p, {t.q, head, query}, {t.k, kv, key}), level);
+  const double weight = std::exp(s.s - level), slope = p.factor() * weight, ds = slope * (dp.sum - delta.sum);
+  const double of_scores = std::hypot(s.deviation, p.deviation_half());  // or rounding p, or ds
+  use(Dot{weight, weight * of_scores},
+      Dot{ds, std::hypot(ds * of_scores, slope * std::hypot(dp.deviation, p.deviation_half() * dp.sum))},
+      slope * delta.deviation);
+}
+
+// One query, `row` of all heads. Calls claim(c, value, deviation) for dq. The errors of delta and of lse in the
+// argument of exp are those of a whole row.
+void reference_of_query(const AttentionShape& p, const Gradients& t, int64_t length, int64_t row, auto&& claim) {
+  const int64_t head = row / p.Tq, query = row % p.Tq, kv = head / p.H * p.kv_heads() + head % p.H / p.group();
+  const AttentionShape::Keys keys = p.seen(query, length);
+  std::vector<Sum> dq(static_cast<size_t>(p.D));
+  std::vector<double> of_row(static_cast<size_t>(p.D));
+  for (int64_t j = keys.first; j < keys.last; ++j)
+    reference_of_pair(p, t, head, kv, query, j, [&](Dot, Dot ds, double delta) {
+      for (int64_t c = 0; c < p.D; ++c) {
+        const double value = t.k.at(kv, j, c);
+        dq[static_cast<size_t>(c)].add(ds.sum, ds.deviation, value);
+        of_row[static_cast<size_t>(c)] += delta * value;
+      }
+    });
+  for (int64_t c = 0; c < p.D; ++c) {
+    const Sum& s = dq[static_cast<size_t>(c)];
+    claim(c, s.sum(),
+          s.deviation(p, keys.last - keys.first) + std::abs(of_row[static_cast<size_t>(c)]) +
+              p.u_sum() * std::abs(t.lse[row] * s.sum()));
+  }
+}
+
+// One key, `row` of all heads of k and v. Calls claim_k(c, value, deviation) and claim_v.
+void reference_of_key(const AttentionShape& p, const Gradients& t, int64_t length, int64_t row, auto&& claim_k,
+                      auto&& claim_v) {
+  const int64_t j = row % p.Tk, kv = row / p.Tk, first = kv / p.kv_heads() * p.H + kv % p.kv_heads() * p.group();
+  std::vector<Sum> dk(static_cast<size_t>(p.D)), dv(static_cast<size_t>(p.D));
+  for (int64_t head = first; head < first + p.group(); ++head)
+    for (int64_t i = 0; i < p.Tq; ++i) {
+      const AttentionShape::Keys of_query = p.seen(i, length);
+      if (j < of_query.first || j >= of_query.last) continue;
+      reference_of_pair(p, t, head, kv, i, j, [&](Dot weight, Dot ds, double delta) {
+        for (int64_t c = 0; c < p.D; ++c) {
+          dk[static_cast<size_t>(c)].add(ds.sum, std::hypot(ds.deviation, delta), t.q.at(head, i, c));
+          dv[static_cast<size_t>(c)].add(weight.sum, weight.deviation, t.dy.at(head, i, c));
+        }
+      });
+    }
+  for (int64_t c = 0; c < p.D; ++c) {
+    const Sum &of_k = dk[static_cast<size_t>(c)], &of_v = dv[static_cast<size_t>(c)];
+    claim_k(c, of_k.sum(), of_k.deviation(p, p.group() * p.Tq));
+    claim_v(c, of_v.sum(), of_v.deviation(p, p.group() * p.Tq));
+  }
+}
+
+}  // namespace
+
+void Attention::reference(Inputs in, int64_t row, Expect& expect) const {
+  reference_of_forward(
+      *this, {in[q], rows_of_q()}, {in[k], rows_of_k()}, {in[v], rows_of_k()}, length(*this, in, lengths, row / Tq / H),
+      row, [&](double value, double deviation) { expect(lse, row, value, deviation); },
+      [&](int64_t c, double value, double deviation) { expect(y, row * D + c, value, deviation); });
 }
 DUET_PROBLEM(Attention);
 
+void AttentionPacked::reference(Inputs in, int64_t row, Expect& expect) const {
+  reference_of_forward(
+      unpacked(), {in[qkv], rows_of_part(0)}, {in[qkv], rows_of_part(1)}, {in[qkv], rows_of_part(2)}, T, row,
+      [&](double value, double deviation) { expect(lse, row, value, deviation); },
+      [&](int64_t c, double value, double deviation) {
+        expect(y, rows_of_y().at(row / T, row % T) + c, value, deviation);
+      });
+}
+DUET_PROBLEM(AttentionPacked);
+
 void AttentionBackward::reference(Inputs in, int64_t slice, Expect& expect) const {
-  std::vector<Sum> first(static_cast<size_t>(D)), second(static_cast<size_t>(D));
-  // Calls use(p, ds, delta) for query row i and key row j of q and k: the probability and the gradient of the score
-  // with their deviations, and what the error of delta does to ds.
-  const auto pair = [&](int64_t i, int64_t j, auto&& use) {
-    const Dot dp = dot(*this, in[dy], i * D, in[v], j * D), delta = dot(*this, in[dy], i * D, in[y], i * D);
-    const double level = in[lse][i];
-    const Score s = score_of(*this, dot(*this, in[q], i * D, in[k], j * D), level);
-    const double p = std::exp(s.s - level), slope = factor() * p, ds = slope * (dp.sum - delta.sum);
-    const double of_scores = std::hypot(s.deviation, deviation_half());  // or rounding p, or ds
-    use(Dot{p, p * of_scores},
-        Dot{ds, std::hypot(ds * of_scores, slope * std::hypot(dp.deviation, deviation_half() * dp.sum))},
-        slope * delta.deviation);
-  };
-
-  // A query: dq. The errors of delta and of lse in the argument of exp are those of a whole row.
-  if (slice < B * H * Tq) {
-    const int64_t head = slice / Tq, kv = head / H * kv_heads() + head % H / group();
-    const Keys keys = seen(slice % Tq, length(*this, in, lengths, head / H));
-    std::vector<double> of_row(static_cast<size_t>(D));
-    for (int64_t j = keys.first; j < keys.last; ++j)
-      pair(slice, kv * Tk + j, [&](Dot, Dot ds, double delta) {
-        for (int64_t c = 0; c < D; ++c) {
-          const double value = in[k][(kv * Tk + j) * D + c];
-          first[static_cast<size_t>(c)].add(ds.sum, ds.deviation, value);
-          of_row[static_cast<size_t>(c)] += delta * value;
-        }
-      });
-    for (int64_t c = 0; c < D; ++c) {
-      const Sum& s = first[static_cast<size_t>(c)];
-      expect(dq, slice * D + c, s.sum(),
-             s.deviation(*this, keys.last - keys.first) + std::abs(of_row[static_cast<size_t>(c)]) +
-                 u_sum() * std::abs(in[lse][slice] * s.sum()));
-    }
-    return;
-  }
-
-  // A key: dk and dv.
-  const int64_t key = slice - B * H * Tq, j = key % Tk, kv = key / Tk;
-  const int64_t head0 = kv / kv_heads() * H + kv % kv_heads() * group();
-  const int64_t keys = length(*this, in, lengths, kv / kv_heads());
-  for (int64_t head = head0; head < head0 + group(); ++head)
-    for (int64_t i = 0; i < Tq; ++i) {
-      const Keys of_query = seen(i, keys);
-      if (j < of_query.first || j >= of_query.last) continue;
-      pair(head * Tq + i, key, [&](Dot p, Dot ds, double delta) {
-        for (int64_t c = 0; c < D; ++c) {
-          const int64_t at = (head * Tq + i) * D + c;
-          first[static_cast<size_t>(c)].add(ds.sum, std::hypot(ds.deviation, delta), in[q][at]);
-          second[static_cast<size_t>(c)].add(p.sum, p.deviation, in[dy][at]);
-        }
-      });
-    }
-  for (int64_t c = 0; c < D; ++c) {
-    const Sum &of_k = first[static_cast<size_t>(c)], &of_v = second[static_cast<size_t>(c)];
-    expect(dk, key * D + c, of_k.sum(), of_k.deviation(*this, group() * Tq));
-    expect(dv, key * D + c, of_v.sum(), of_v.deviation(*this, group() * Tq));
-  }
+  const HeadRows of_q = rows_of_q(), of_k = rows_of_k();
+  const Gradients t{{in[q], of_q}, {in[k], of_k}, {in[v], of_k}, {in[y], of_q}, {in[dy], of_q}, in[lse]};
+  if (slice < B * H * Tq)
+    return reference_of_query(
+        *this, t, length(*this, in, lengths, slice / Tq / H), slice,
+        [&](int64_t c, double value, double deviation) { expect(dq, slice * D + c, value, deviation); });
+  const int64_t key = slice - B * H * Tq;
+  reference_of_key(
+      *this, t, length(*this, in, lengths, key / Tk / kv_heads()), key,
+      [&](int64_t c, double value, double deviation) { expect(dk, key * D + c, value, deviation); },
+      [&](int64_t c, double value, double deviation) { expect(dv, key * D + c, value, deviation); });
 }
 DUET_PROBLEM(AttentionBackward);
+
+void AttentionPackedBackward::reference(Inputs in, int64_t slice, Expect& expect) const {
+  const Gradients t{{in[qkv], rows_of_part(0)}, {in[qkv], rows_of_part(1)}, {in[qkv], rows_of_part(2)},
+                    {in[y], rows_of_y()},       {in[dy], rows_of_y()},      in[lse]};
+  const int64_t rows = B * H * T, row = slice % rows;
+  const auto claim = [&](int64_t part) {
+    return [&, at = rows_of_part(part).at(row / T, row % T)](int64_t c, double value, double deviation) {
+      expect(dqkv, at + c, value, deviation);
+    };
+  };
+  if (slice < rows)
+    reference_of_query(unpacked(), t, T, row, claim(0));
+  else
+    reference_of_key(unpacked(), t, T, row, claim(1), claim(2));
+}
+DUET_PROBLEM(AttentionPackedBackward);
 
 }  // namespace duet

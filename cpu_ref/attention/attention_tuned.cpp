@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// attention and its backward in flash style (arXiv:2205.14135, 2307.08691). A thread takes a head, or some queries of
-// one, and goes through its keys in blocks. Only one block of scores exists at a time, in cache; the maximum and the
-// sum of each query are carried from block to block. Products are register tiles of the matrix engine (gemm/engine.h).
+// attention, packed or not, and its backward in flash style (arXiv:2205.14135, 2307.08691). A thread takes a head, or
+// some queries of one, and goes through its keys in blocks. Only one block of scores exists at a time, in cache; the
+// maximum and the sum of each query are carried from block to block. Products are register tiles of the matrix engine
+// (gemm/engine.h). Packed heads are read and written where they lie, by the distance between their rows.
 // Under a mask each tile multiplies only the blocks of keys that its queries see, and of those no key after the last.
 // Where the CPU multiplies pairs of bf16, forward does so, with probabilities rounded to bf16.
 // Backward: the probabilities are formed again from lse. The gradients of a head are added up in place, block by block.
@@ -22,7 +23,7 @@
 #include "cpu_ref/gemm/engine.h"
 #include "cpu_ref/chunks.h"
 #include "cpu_ref/scratch.h"
-#include "ops/attention/attention.h"
+#include "ops/attention/attention_packed.h"
 
 #ifndef DUET_CPU_REF_ATTENTION_TUNED_ONCE_
 #define DUET_CPU_REF_ATTENTION_TUNED_ONCE_
@@ -114,6 +115,86 @@ inline void multiply(const Cut& cut, const Product& p, int64_t rows, int64_t col
   }
 }
 
+// The tensors of a problem, and where the rows of their heads lie. lse: (heads, Tq). lengths: (B), or null.
+struct Forward {
+  const void *q, *k, *v;
+  void* y;
+  float* lse;
+  const int32_t* lengths;
+  HeadRows q_rows, k_rows, v_rows, y_rows;
+};
+inline Forward tensors_of(const Attention& p, const Args& t) {
+  using A = Attention;
+  return {.q = t[A::q].data,
+          .k = t[A::k].data,
+          .v = t[A::v].data,
+          .y = t[A::y].data,
+          .lse = t[A::lse].as<float>(),
+          .lengths = p.padded ? t[A::lengths].as<const int32_t>() : nullptr,
+          .q_rows = p.rows_of_q(),
+          .k_rows = p.rows_of_k(),
+          .v_rows = p.rows_of_k(),
+          .y_rows = p.rows_of_q()};
+}
+inline Forward tensors_of(const AttentionPacked& p, const Args& t) {
+  using A = AttentionPacked;
+  const void* qkv = t[A::qkv].data;
+  return {.q = qkv,
+          .k = qkv,
+          .v = qkv,
+          .y = t[A::y].data,
+          .lse = t[A::lse].as<float>(),
+          .lengths = nullptr,
+          .q_rows = p.rows_of_part(0),
+          .k_rows = p.rows_of_part(1),
+          .v_rows = p.rows_of_part(2),
+          .y_rows = p.rows_of_y()};
+}
+// Gradients lie as what they are gradients of.
+struct Backward {
+  const void *q, *k, *v, *y, *dy;
+  const float* lse;
+  const int32_t* lengths;
+  void *dq, *dk, *dv;
+  HeadRows q_rows, k_rows, v_rows, y_rows;
+};
+inline Backward tensors_of(const AttentionBackward& p, const Args& t) {
+  using A = AttentionBackward;
+  return {.q = t[A::q].data,
+          .k = t[A::k].data,
+          .v = t[A::v].data,
+          .y = t[A::y].data,
+          .dy = t[A::dy].data,
+          .lse = t[A::lse].as<const float>(),
+          .lengths = p.padded ? t[A::lengths].as<const int32_t>() : nullptr,
+          .dq = t[A::dq].data,
+          .dk = t[A::dk].data,
+          .dv = t[A::dv].data,
+          .q_rows = p.rows_of_q(),
+          .k_rows = p.rows_of_k(),
+          .v_rows = p.rows_of_k(),
+          .y_rows = p.rows_of_q()};
+}
+inline Backward tensors_of(const AttentionPackedBackward& p, const Args& t) {
+  using A = AttentionPackedBackward;
+  const void* qkv = t[A::qkv].data;
+  void* dqkv = t[A::dqkv].data;
+  return {.q = qkv,
+          .k = qkv,
+          .v = qkv,
+          .y = t[A::y].data,
+          .dy = t[A::dy].data,
+          .lse = t[A::lse].as<const float>(),
+          .lengths = nullptr,
+          .dq = dqkv,
+          .dk = dqkv,
+          .dv = dqkv,
+          .q_rows = p.rows_of_part(0),
+          .k_rows = p.rows_of_part(1),
+          .v_rows = p.rows_of_part(2),
+          .y_rows = p.rows_of_y()};
+}
+
 }  // namespace duet::flash
 #endif
 
@@ -135,12 +216,31 @@ void narrow_row(const float* from, int64_t n, T* to) {
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
   for (int64_t i = 0; i < n; i += lanes) store_f32_as(d, load(d, from + i, n - i, 0.0f), to + i, n - i);
 }
+// Rows of D elements, which are `line` apart in `to` and follow each other in `from`.
+template <class T>
+void narrow_rows(const float* from, int64_t rows, int64_t D, T* to, int64_t line) {
+  if (line == D) return narrow_row(from, rows * D, to);
+  for (int64_t i = 0; i < rows; ++i) narrow_row(from + i * D, D, to + i * line);
+}
 
-// Forward: queries [first, last) of one head, whose sequence has `length` keys. q, y: (Tq, D), k, v: (Tk, D), lse:
+// Rows of D elements in memory, `line` apart.
+template <class T>
+struct Rows {
+  T* at;
+  int64_t line;
+  T* row(int64_t i) const { return at + i * line; }
+};
+// The rows of one head of a tensor.
+template <class T, class Void>
+Rows<T> rows_of(Void* tensor, const HeadRows& place, int64_t head) {
+  return {static_cast<T*>(tensor) + place.at(head, 0), place.row};
+}
+
+// Forward: queries [first, last) of one head, whose sequence has `length` keys. q, y: Tq rows, k, v: Tk rows, lse:
 // (Tq). scratch: forward_scratch.
 template <class T>
-void forward_head(const Attention& p, int64_t length, const T* q, const T* k, const T* v, T* y, float* lse,
-                  int64_t first, int64_t last, float* scratch) {
+void forward_head(const AttentionShape& p, int64_t length, Rows<const T> q, Rows<const T> k, Rows<const T> v, Rows<T> y,
+                  float* lse, int64_t first, int64_t last, float* scratch) {
   const hn::ScalableTag<float> d;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
   const Cut cut = Cut::forward(p);
@@ -152,7 +252,7 @@ void forward_head(const Attention& p, int64_t length, const T* q, const T* k, co
   float *wide_q = out + cut.queries * cut.padded, *top = wide_q + (cut.copies ? cut.queries * cut.padded : 0);
   float *sum = top + cut.queries + lanes, *before = sum + cut.queries + lanes;
   float* const rounded = before + cut.queries + lanes;  // with pairs: probabilities of a tile as rows of bf16
-  const engine::Matrix k_rows(k, p.dtype, D, 1), v_columns(v, p.dtype, 1, D);
+  const engine::Matrix k_rows(k.at, p.dtype, k.line, 1), v_columns(v.at, p.dtype, 1, v.line);
   for (int64_t j = begin; j < keys; j += kKeys)
     cut.pack(k_rows, j, std::min(kKeys, keys - j), D, k_strips + j / kKeys * cut.strip_floats(kKeys, D));
   cut.pack(v_columns, 0, D, keys, v_strips);
@@ -161,11 +261,11 @@ void forward_head(const Attention& p, int64_t length, const T* q, const T* k, co
   for (int64_t i0 = first; i0 < last; i0 += cut.queries) {
     const int64_t rows = std::min(cut.queries, last - i0), tiles = cut.tiles(rows);
     const auto tile_row = [&](int64_t t) { return rows * t / tiles; };
-    const float* a = reinterpret_cast<const float*>(q + i0 * D);
-    int64_t a_line = D;
+    const float* a = reinterpret_cast<const float*>(q.row(i0));
+    int64_t a_line = q.line;
     // Start a block of queries.
     if (cut.pairs) {
-      const engine::Matrix q_rows(q + i0 * D, p.dtype, D, 1);
+      const engine::Matrix q_rows(q.row(i0), p.dtype, q.line, 1);
       a = wide_q;
       a_line = cut.depth(D);
       for (int64_t t = 0; t < tiles; ++t) {
@@ -173,7 +273,7 @@ void forward_head(const Attention& p, int64_t length, const T* q, const T* k, co
         cut.pack_strip(q_rows, r, height, height, D, wide_q + r * a_line);
       }
     } else if (cut.copies) {
-      widen_rows(q + i0 * D, rows, D, cut.padded, wide_q);
+      widen_rows(q.row(i0), q.line, rows, D, cut.padded, wide_q);
       a = wide_q;
       a_line = cut.padded;
     }
@@ -251,7 +351,7 @@ void forward_head(const Attention& p, int64_t length, const T* q, const T* k, co
     for (int64_t i = 0; i < rows; ++i) {
       const auto scale = hn::Set(d, 1 / sum[i]);
       for (int64_t c = 0; c < D; c += lanes)
-        store_f32_as(d, hn::Mul(hn::LoadU(d, out + i * cut.padded + c), scale), y + (i0 + i) * D + c, D - c);
+        store_f32_as(d, hn::Mul(hn::LoadU(d, out + i * cut.padded + c), scale), y.row(i0 + i) + c, D - c);
       lse[i0 + i] = (top[i] + std::log2(sum[i])) * std::numbers::ln2_v<float>;
     }
   }
@@ -266,16 +366,14 @@ int64_t forward_scratch(const AttentionShape& p) {
 }
 
 // item: one of the `chunks` runs of queries of a head.
-void forward_item(const Attention& p, Args t, int64_t item, int64_t chunks, float* scratch) {
-  using A = Attention;
+void forward_item(const AttentionShape& p, const flash::Forward& t, int64_t item, int64_t chunks, float* scratch) {
   const int64_t head = item / chunks, chunk = item % chunks;
   const int64_t kv = head / p.H * p.kv_heads() + head % p.H / p.group();
   const int64_t first = p.Tq * chunk / chunks, last = p.Tq * (chunk + 1) / chunks;
-  const int64_t length = KeyLengths(p, t, A::lengths)[head / p.H];
   for_float(p.dtype, [&]<class T>() HWY_ATTR {
-    forward_head(p, length, t[A::q].as<const T>() + head * p.Tq * p.D, t[A::k].as<const T>() + kv * p.Tk * p.D,
-                 t[A::v].as<const T>() + kv * p.Tk * p.D, t[A::y].as<T>() + head * p.Tq * p.D,
-                 t[A::lse].as<float>() + head * p.Tq, first, last, scratch);
+    forward_head(p, KeyLengths(p, t.lengths)[head / p.H], rows_of<const T>(t.q, t.q_rows, head),
+                 rows_of<const T>(t.k, t.k_rows, kv), rows_of<const T>(t.v, t.v_rows, kv),
+                 rows_of<T>(t.y, t.y_rows, head), t.lse + head * p.Tq, first, last, scratch);
   });
 }
 
@@ -316,18 +414,16 @@ HWY_INLINE void gradient_of_row(float* s, float* dp, AttentionShape::Keys seen, 
   clear(dp, after, keys);
 }
 
-// One query head: adds to dq, dk and dv, which are rows of D in f32. q, dy and k are as the engine reads them, with
-// rows `line` floats apart.
+// One query head: adds to dq, dk and dv, in f32. q, dy and k are as the engine reads them.
 struct HeadGradient {
-  const float *q = nullptr, *dy = nullptr, *k = nullptr;
-  int64_t line = 0;
+  Rows<const float> q{}, dy{}, k{};
   const float *lse = nullptr, *delta = nullptr;
-  float *dq = nullptr, *dk = nullptr, *dv = nullptr;
+  Rows<float> dq{}, dk{}, dv{};
 };
 void backward_head(const AttentionShape& p, int64_t length, const engine::Matrix& k_rows, const engine::Matrix& v_rows,
                    const HeadGradient& h, float* scratch) {
   const Cut cut(p);
-  const int64_t D = p.D, line = h.line;
+  const int64_t D = p.D;
   float *k_strips = scratch, *v_strips = k_strips + cut.strip_floats(kKeys, D);
   float *s = v_strips + cut.strip_floats(kKeys, D), *ds = s + cut.queries * kPitch;
   const auto factor = static_cast<float>(p.factor()),
@@ -351,14 +447,14 @@ void backward_head(const AttentionShape& p, int64_t length, const engine::Matrix
       // Scores, dp, their gradients, and dq, tile by tile.
       for (int64_t t = 0; t < tiles; ++t) {
         const int64_t r = tile_row(t), end = tile_row(t + 1), n = seen(end - 1).last;
-        multiply(cut, {h.q + (i0 + r) * line, line, 1, k_columns, s + r * kPitch, kPitch, false}, end - r, n, D);
-        multiply(cut, {h.dy + (i0 + r) * line, line, 1, v_columns, ds + r * kPitch, kPitch, false}, end - r, n, D);
+        multiply(cut, {h.q.row(i0 + r), h.q.line, 1, k_columns, s + r * kPitch, kPitch, false}, end - r, n, D);
+        multiply(cut, {h.dy.row(i0 + r), h.dy.line, 1, v_columns, ds + r * kPitch, kPitch, false}, end - r, n, D);
         for (int64_t i = r; i < end; ++i)
           gradient_of_row(s + i * kPitch, ds + i * kPitch, seen(i), keys, log2_factor,
                           h.lse[i0 + i] * std::numbers::log2e_v<float>, factor, factor * h.delta[i0 + i]);
         if (n > 0)
-          multiply(cut, {ds + r * kPitch, kPitch, 1, {h.k + j0 * line, line}, h.dq + (i0 + r) * D, D, true}, end - r, D,
-                   n);
+          multiply(cut, {ds + r * kPitch, kPitch, 1, {h.k.row(j0), h.k.line}, h.dq.row(i0 + r), h.dq.line, true},
+                   end - r, D, n);
       }
       // dv and dk: transposed products, whose rows are keys and whose k are the queries that see the first key of the
       // tile.
@@ -367,9 +463,9 @@ void backward_head(const AttentionShape& p, int64_t length, const engine::Matrix
         const int64_t r = keys * t / key_tiles, count = keys * (t + 1) / key_tiles - r;
         const int64_t i = p.causal ? std::max<int64_t>(0, j0 + r - i0) : 0;
         if (i >= rows) continue;
-        multiply(cut, {s + i * kPitch + r, 1, kPitch, {h.dy + (i0 + i) * line, line}, h.dv + (j0 + r) * D, D, true},
+        multiply(cut, {s + i * kPitch + r, 1, kPitch, {h.dy.row(i0 + i), h.dy.line}, h.dv.row(j0 + r), h.dv.line, true},
                  count, D, rows - i);
-        multiply(cut, {ds + i * kPitch + r, 1, kPitch, {h.q + (i0 + i) * line, line}, h.dk + (j0 + r) * D, D, true},
+        multiply(cut, {ds + i * kPitch + r, 1, kPitch, {h.q.row(i0 + i), h.q.line}, h.dk.row(j0 + r), h.dk.line, true},
                  count, D, rows - i);
       }
     }
@@ -385,59 +481,53 @@ int64_t backward_scratch(const AttentionShape& p) {
 }
 
 // item: a head of k and v, with all query heads that share it.
-void backward_item(const AttentionBackward& p, Args t, int64_t item, float* scratch) {
-  using A = AttentionBackward;
+void backward_item(const AttentionShape& p, const flash::Backward& t, int64_t item, float* scratch) {
   const Cut cut(p);
-  const int64_t length = KeyLengths(p, t, A::lengths)[item / p.kv_heads()];
+  const int64_t length = KeyLengths(p, t.lengths)[item / p.kv_heads()];
   for_float(p.dtype, [&]<class T>() HWY_ATTR {
     constexpr bool kInPlace = std::is_same_v<T, float>;  // gradients are added up in the outputs themselves
-    const T *k = t[A::k].as<const T>() + item * p.Tk * p.D, *v = t[A::v].as<const T>() + item * p.Tk * p.D;
-    T *dk = t[A::dk].as<T>() + item * p.Tk * p.D, *dv = t[A::dv].as<T>() + item * p.Tk * p.D;
+    const auto k = rows_of<const T>(t.k, t.k_rows, item), v = rows_of<const T>(t.v, t.v_rows, item);
+    const auto dk = rows_of<T>(t.dk, t.k_rows, item), dv = rows_of<T>(t.dv, t.v_rows, item);
     float *delta = scratch + 2 * cut.strip_floats(kKeys, p.D) + 2 * cut.queries * kPitch, *free = delta + p.Tq;
     const auto take = [&free](int64_t n) { return std::exchange(free, free + n); };
-    HeadGradient h{.line = p.D};
-    float *wide_q = nullptr, *wide_dy = nullptr;
-    if (cut.copies) {
-      float* wide_k = take(p.Tk * cut.padded);
-      widen_rows(k, p.Tk, p.D, cut.padded, wide_k);
-      wide_q = take(p.Tq * cut.padded);
-      wide_dy = take(p.Tq * cut.padded);
-      h.k = wide_k;
-      h.q = wide_q;
-      h.dy = wide_dy;
-      h.line = cut.padded;
-    } else {
-      h.k = reinterpret_cast<const float*>(k);
+    // Rows as the engine reads them: as they are, or as f32 in scratch memory.
+    const auto readable = [&](Rows<const T> from, int64_t rows, float* wide) -> Rows<const float> {
+      if (!cut.copies) return {reinterpret_cast<const float*>(from.at), from.line};
+      widen_rows(from.at, from.line, rows, p.D, cut.padded, wide);
+      return {wide, cut.padded};
+    };
+    // Where a gradient is added up, from 0 on.
+    const auto cleared = [&](Rows<T> to, int64_t rows, float* sums) -> Rows<float> {
+      const Rows<float> from =
+          kInPlace ? Rows<float>{reinterpret_cast<float*>(to.at), to.line} : Rows<float>{sums, p.D};
+      for (int64_t i = 0; i < rows; ++i) clear(from.row(i), 0, p.D);
+      return from;
+    };
+    const auto write = [&](Rows<float> from, int64_t rows, Rows<T> to) {
+      if (!kInPlace) narrow_rows(from.at, rows, p.D, to.at, to.line);
+    };
+    float* const wide_k = cut.copies ? take(p.Tk * cut.padded) : nullptr;
+    float* const wide_q = cut.copies ? take(p.Tq * cut.padded) : nullptr;
+    float* const wide_dy = cut.copies ? take(p.Tq * cut.padded) : nullptr;
+    HeadGradient h{.k = readable(k, p.Tk, wide_k), .delta = delta};
+    h.dk = cleared(dk, p.Tk, kInPlace ? nullptr : take(p.Tk * p.D));
+    h.dv = cleared(dv, p.Tk, kInPlace ? nullptr : take(p.Tk * p.D));
+    float* const dq_sums = kInPlace ? nullptr : take(p.Tq * p.D);
+    for (int64_t head = item * p.group(); head < (item + 1) * p.group(); ++head) {
+      const auto q = rows_of<const T>(t.q, t.q_rows, head), y = rows_of<const T>(t.y, t.y_rows, head);
+      const auto dy = rows_of<const T>(t.dy, t.y_rows, head);
+      const auto dq = rows_of<T>(t.dq, t.q_rows, head);
+      for (int64_t i = 0; i < p.Tq; ++i) delta[i] = dot(dy.row(i), y.row(i), p.D);
+      h.q = readable(q, p.Tq, wide_q);
+      h.dy = readable(dy, p.Tq, wide_dy);
+      h.lse = t.lse + head * p.Tq;
+      h.dq = cleared(dq, p.Tq, dq_sums);
+      backward_head(p, length, engine::Matrix(k.at, p.dtype, k.line, 1), engine::Matrix(v.at, p.dtype, v.line, 1), h,
+                    scratch);
+      write(h.dq, p.Tq, dq);
     }
-    h.delta = delta;
-    h.dk = kInPlace ? reinterpret_cast<float*>(dk) : take(p.Tk * p.D);
-    h.dv = kInPlace ? reinterpret_cast<float*>(dv) : take(p.Tk * p.D);
-    float* dq_sums = kInPlace ? nullptr : take(p.Tq * p.D);
-    clear(h.dk, 0, p.Tk * p.D);
-    clear(h.dv, 0, p.Tk * p.D);
-    for (int64_t g = 0; g < p.group(); ++g) {
-      const int64_t row = (item * p.group() + g) * p.Tq;
-      const T *q = t[A::q].as<const T>() + row * p.D, *dy = t[A::dy].as<const T>() + row * p.D;
-      const T* y = t[A::y].as<const T>() + row * p.D;
-      T* dq = t[A::dq].as<T>() + row * p.D;
-      for (int64_t i = 0; i < p.Tq; ++i) delta[i] = dot(dy + i * p.D, y + i * p.D, p.D);
-      if (cut.copies) {
-        widen_rows(q, p.Tq, p.D, cut.padded, wide_q);
-        widen_rows(dy, p.Tq, p.D, cut.padded, wide_dy);
-      } else {
-        h.q = reinterpret_cast<const float*>(q);
-        h.dy = reinterpret_cast<const float*>(dy);
-      }
-      h.lse = t[A::lse].as<const float>() + row;
-      h.dq = kInPlace ? reinterpret_cast<float*>(dq) : dq_sums;
-      clear(h.dq, 0, p.Tq * p.D);
-      backward_head(p, length, engine::Matrix(k, p.dtype, p.D, 1), engine::Matrix(v, p.dtype, p.D, 1), h, scratch);
-      if (!kInPlace) narrow_row(h.dq, p.Tq * p.D, dq);
-    }
-    if (!kInPlace) {
-      narrow_row(h.dk, p.Tk * p.D, dk);
-      narrow_row(h.dv, p.Tk * p.D, dv);
-    }
+    write(h.dk, p.Tk, dk);
+    write(h.dv, p.Tk, dv);
   });
 }
 
@@ -452,9 +542,8 @@ HWY_EXPORT(forward_scratch);
 HWY_EXPORT(backward_item);
 HWY_EXPORT(backward_scratch);
 
-Plan attention_tuned(const Attention& p, CpuContext& cpu) {
+Plan forward(const auto& problem, const AttentionShape& p, CpuContext& cpu) {
   if (!is_simd_dtype(p.dtype)) return Unsupported{kNotSimdDtype};
-  if (is_decode(p)) return attention_decode(p, cpu);
   const int64_t heads = p.B * p.H;
   // Enough runs of queries for the threads, but none so short that packing k and v takes a visible part of the time.
   constexpr int64_t kMinQueries = 128;
@@ -462,30 +551,45 @@ Plan attention_tuned(const Attention& p, CpuContext& cpu) {
   const int64_t chunks = std::clamp<int64_t>(p.Tq / kMinQueries, 1, wanted);
   WorkspaceLayout workspace;
   const Scratch scratch(cpu, workspace, HWY_DYNAMIC_DISPATCH(forward_scratch)(p));
-  return Plan([p, heads, chunks, scratch, &cpu](Args t) {
+  return Plan([problem, p, heads, chunks, scratch, &cpu](Args t) {
            if (p.Tq == 0) return;
+           const flash::Forward tensors = flash::tensors_of(problem, t);
            cpu.parallel_for(heads * chunks, 1, [&](int64_t first, int64_t last) {
              for (int64_t i = first; i < last; ++i)
-               HWY_DYNAMIC_DISPATCH(forward_item)(p, t, i, chunks, scratch.of_this_thread(t));
+               HWY_DYNAMIC_DISPATCH(forward_item)(p, tensors, i, chunks, scratch.of_this_thread(t));
            });
          })
       .with(std::move(workspace));
 }
-DUET_REGISTER(attention_tuned);  // cpu.tuned
-
-Plan attention_backward_tuned(const AttentionBackward& p, CpuContext& cpu) {
+Plan backward(const auto& problem, const AttentionShape& p, CpuContext& cpu) {
   if (!is_simd_dtype(p.dtype)) return Unsupported{kNotSimdDtype};
   WorkspaceLayout workspace;
   const Scratch scratch(cpu, workspace, HWY_DYNAMIC_DISPATCH(backward_scratch)(p));
-  return Plan([p, scratch, &cpu](Args t) {
+  return Plan([problem, p, scratch, &cpu](Args t) {
+           const flash::Backward tensors = flash::tensors_of(problem, t);
            cpu.parallel_for(p.B * p.kv_heads(), 1, [&](int64_t first, int64_t last) {
              for (int64_t i = first; i < last; ++i)
-               HWY_DYNAMIC_DISPATCH(backward_item)(p, t, i, scratch.of_this_thread(t));
+               HWY_DYNAMIC_DISPATCH(backward_item)(p, tensors, i, scratch.of_this_thread(t));
            });
          })
       .with(std::move(workspace));
 }
+
+Plan attention_tuned(const Attention& p, CpuContext& cpu) {
+  return is_decode(p) && is_simd_dtype(p.dtype) ? attention_decode(p, cpu) : forward(p, p, cpu);
+}
+DUET_REGISTER(attention_tuned);  // cpu.tuned
+
+Plan attention_backward_tuned(const AttentionBackward& p, CpuContext& cpu) { return backward(p, p, cpu); }
 DUET_REGISTER(attention_backward_tuned);  // cpu.tuned
+
+Plan attention_packed_tuned(const AttentionPacked& p, CpuContext& cpu) { return forward(p, p.unpacked(), cpu); }
+DUET_REGISTER(attention_packed_tuned);  // cpu.tuned
+
+Plan attention_packed_backward_tuned(const AttentionPackedBackward& p, CpuContext& cpu) {
+  return backward(p, p.unpacked(), cpu);
+}
+DUET_REGISTER(attention_packed_backward_tuned);  // cpu.tuned
 
 }  // namespace
 }  // namespace duet

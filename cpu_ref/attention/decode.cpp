@@ -106,7 +106,7 @@ void decode_keys(const Layout& l, float factor, const T* q, const T* k, const T*
                  float* to, float* scratch) {
   const int64_t D = l.D, pitch = l.row_floats();
   float *wide_q = scratch, *s = wide_q + l.rows * l.padded;
-  widen_rows(q, l.rows, D, l.padded, wide_q);
+  widen_rows(q, D, l.rows, D, l.padded, wide_q);
   for (int64_t r = 0; r < l.rows; ++r) {
     clear(to + r * pitch, 0, l.padded);
     to[r * pitch + l.padded] = -INFINITY;

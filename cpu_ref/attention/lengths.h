@@ -9,8 +9,9 @@ namespace duet {
 // lengths[b]: the keys of sequence b, within 1 .. Tk.
 class KeyLengths {
  public:
+  KeyLengths(const AttentionShape& p, const int32_t* lengths) : p_(p), lengths_(lengths) {}  // null: all have Tk
   KeyLengths(const AttentionShape& p, const Args& t, Slot slot)
-      : p_(p), lengths_(p.padded ? t[slot].as<const int32_t>() : nullptr) {}
+      : KeyLengths(p, p.padded ? t[slot].as<const int32_t>() : nullptr) {}
   int64_t operator[](int64_t sequence) const { return lengths_ ? p_.length_of(lengths_[sequence]) : p_.Tk; }
 
  private:

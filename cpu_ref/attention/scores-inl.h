@@ -17,14 +17,14 @@ HWY_BEFORE_NAMESPACE();
 namespace duet::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// to (rows, padded) = from (rows, D) as f32, with zeros from D on.
+// to (rows, padded) = rows of D elements, `line` apart, as f32, with zeros from D on.
 template <class T>
-void widen_rows(const T* from, int64_t rows, int64_t D, int64_t padded, float* to) {
+void widen_rows(const T* from, int64_t line, int64_t rows, int64_t D, int64_t padded, float* to) {
   const hn::ScalableTag<float> d;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
   for (int64_t i = 0; i < rows; ++i)
     for (int64_t c = 0; c < padded; c += lanes)
-      hn::StoreU(load_as_f32(d, from + i * D + c, std::max<int64_t>(0, D - c)), d, to + i * padded + c);
+      hn::StoreU(load_as_f32(d, from + i * line + c, std::max<int64_t>(0, D - c)), d, to + i * padded + c);
 }
 
 // row[first .. last) = 0.

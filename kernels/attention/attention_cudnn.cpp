@@ -16,15 +16,24 @@ using Dims = CudnnGraph::Dims;
 class Builder {
  public:
   explicit Builder(const AttentionShape& shape)
+      : Builder(shape, shape.rows_of_q(), shape.rows_of_k(), shape.rows_of_q()) {}
+  explicit Builder(const PackedAttentionShape& shape)
+      : Builder(shape.unpacked(), shape.rows_of_part(0), shape.rows_of_part(1), shape.rows_of_y()) {}
+  // Where the rows of q and dq lie, those of k, v and their gradients, and those of y and dy.
+  Builder(const AttentionShape& shape, const HeadRows& of_q, const HeadRows& of_k, const HeadRows& of_y)
       : p(shape),
+        q_strides(strides(of_q)),
+        k_strides(strides(of_k)),
+        y_strides(strides(of_y)),
         type(cudnn_dtype(shape.dtype)),
         scores{p.B, p.H, p.Tq, p.Tk},
         row{p.B, p.H, p.Tq, 1},
         queries{p.B, p.H, p.Tq, p.D} {}
 
-  Tensor of_queries() { return graph.memory(type, queries, CudnnGraph::dense(queries)); }
-  Tensor of_keys() { return graph.memory(type, keys(), CudnnGraph::dense(keys())); }
-  Tensor of_keys_transposed() { return graph.memory(type, transposed(keys()), transposed(CudnnGraph::dense(keys()))); }
+  Tensor of_queries() { return graph.memory(type, queries, q_strides); }
+  Tensor of_results() { return graph.memory(type, queries, y_strides); }
+  Tensor of_keys() { return graph.memory(type, keys(), k_strides); }
+  Tensor of_keys_transposed() { return graph.memory(type, transposed(keys()), transposed(k_strides)); }
   Tensor of_rows() { return graph.memory(CUDNN_DATA_FLOAT, row, CudnnGraph::dense(row)); }
   Tensor constant(double value) { return graph.constant(static_cast<float>(value), 4); }
   Tensor between(const Dims& dims, cudnnDataType_t t = CUDNN_DATA_FLOAT) {
@@ -91,7 +100,10 @@ class Builder {
   Dims keys() const { return {p.B, p.kv_heads(), p.Tk, p.D}; }
   Dims keys_of_all_heads() const { return {p.B, p.H, p.Tk, p.D}; }
 
+  static Dims strides(const HeadRows& rows) { return {rows.sequence, rows.head, rows.row, 1}; }
+
   const AttentionShape p;
+  const Dims q_strides, k_strides, y_strides;
   const cudnnDataType_t type;
   const Dims scores, row, queries;
   CudnnGraph graph;
@@ -111,11 +123,10 @@ class Builder {
     return y;
   }
 };
-}  // namespace
 
-CudnnGraph attention_graph(const Attention& p) {
-  Builder b(p);
-  const Tensor q = b.of_queries(), k = b.of_keys_transposed(), v = b.of_keys(), y = b.of_queries(), lse = b.of_rows();
+CudnnGraph forward_graph(Builder b) {
+  const AttentionShape& p = b.p;
+  const Tensor q = b.of_queries(), k = b.of_keys_transposed(), v = b.of_keys(), y = b.of_results(), lse = b.of_rows();
   Tensor s = b.between(b.scores);
   b.product(q, k, s);
   s = b.masked(b.apply(CUDNN_POINTWISE_MUL, s, b.constant(p.factor()), b.scores));
@@ -131,10 +142,10 @@ CudnnGraph attention_graph(const Attention& p) {
   return std::move(b.graph);
 }
 
-CudnnGraph attention_backward_graph(const AttentionBackward& p) {
-  Builder b(p);
-  const Tensor q = b.of_queries(), k = b.of_keys_transposed(), v = b.of_keys_transposed(), y = b.of_queries(),
-               lse = b.of_rows(), dy = b.of_queries();
+CudnnGraph backward_graph(Builder b) {
+  const AttentionShape& p = b.p;
+  const Tensor q = b.of_queries(), k = b.of_keys_transposed(), v = b.of_keys_transposed(), y = b.of_results(),
+               lse = b.of_rows(), dy = b.of_results();
   const Tensor dq = b.of_queries(), dk = b.of_keys(), dv = b.of_keys();
   const Tensor scale = b.constant(p.factor());
 
@@ -166,13 +177,19 @@ CudnnGraph attention_backward_graph(const AttentionBackward& p) {
   ds = b.apply(CUDNN_POINTWISE_MUL, ds, scale, b.scores);
   to_keys(ds, q, dk);
 
-  const Tensor rows_of_k =
-      b.transpose(k, Builder::transposed(b.keys()), Builder::transposed(CudnnGraph::dense(b.keys())), b.type);
+  const Tensor rows_of_k = b.transpose(k, Builder::transposed(b.keys()), Builder::transposed(b.k_strides), b.type);
   const Tensor dq_sum = b.graph.scratch(DType::f32, b.queries);
   b.product(ds, rows_of_k, dq_sum);
   b.pointwise(CUDNN_POINTWISE_IDENTITY, dq_sum, dq);
   return std::move(b.graph);
 }
+
+}  // namespace
+
+CudnnGraph attention_graph(const Attention& p) { return forward_graph(Builder(p)); }
+CudnnGraph attention_backward_graph(const AttentionBackward& p) { return backward_graph(Builder(p)); }
+CudnnGraph attention_packed_graph(const AttentionPacked& p) { return forward_graph(Builder(p)); }
+CudnnGraph attention_packed_backward_graph(const AttentionPackedBackward& p) { return backward_graph(Builder(p)); }
 
 std::string attention_unsupported_reason(const AttentionShape& p, bool backward) {
   if (p.dtype != DType::bf16 && p.dtype != DType::f16) return "cuDNN's attention takes bf16 and f16";
@@ -205,5 +222,30 @@ Plan attention_backward_cudnn(const AttentionBackward& p, GpuContext& gpu) {
       .varying();
 }
 DUET_REGISTER(attention_backward_cudnn);
+
+// A part of a packed tensor.
+CudnnMemory part(Slot slot, const PackedAttentionShape& p, int64_t which) {
+  return {slot, p.rows_of_part(which).first * size_of(p.dtype)};
+}
+
+Plan attention_packed_cudnn(const AttentionPacked& p, GpuContext& gpu) {
+  using P = AttentionPacked;
+  if (std::string why = attention_unsupported_reason(p.unpacked(), false); !why.empty())
+    return Unsupported{std::move(why)};
+  return plan_of(attention_packed_graph(p), gpu,
+                 {part(P::qkv, p, 0), part(P::qkv, p, 1), part(P::qkv, p, 2), P::y, P::lse});
+}
+DUET_REGISTER(attention_packed_cudnn);
+
+Plan attention_packed_backward_cudnn(const AttentionPackedBackward& p, GpuContext& gpu) {
+  using P = AttentionPackedBackward;
+  if (std::string why = attention_unsupported_reason(p.unpacked(), true); !why.empty())
+    return Unsupported{std::move(why)};
+  return plan_of(attention_packed_backward_graph(p), gpu,
+                 {part(P::qkv, p, 0), part(P::qkv, p, 1), part(P::qkv, p, 2), P::y, P::lse, P::dy, part(P::dqkv, p, 0),
+                  part(P::dqkv, p, 1), part(P::dqkv, p, 2)})
+      .varying();  // as attention_backward
+}
+DUET_REGISTER(attention_packed_backward_cudnn);
 }  // namespace
 }  // namespace duet::cuda

@@ -97,7 +97,7 @@ Plan attention_backward_materialised(const AttentionBackward& p, GpuContext& gpu
              const T *q = t[A::q].as<const T>(), *k = t[A::k].as<const T>(), *dy = t[A::dy].as<const T>();
              enqueue_product<T>(scores(p, p.factor()), q, k, nullptr, s, gpu);
              enqueue_product<T>(scores(p, 1), dy, t[A::v].as<const T>(), nullptr, ds, gpu);
-             enqueue_row_dots(rows, p.D, t[A::y].as<const T>(), dy, delta, gpu.stream());
+             enqueue_row_dots(Flash(p), t[A::y].as<const T>(), dy, delta, gpu.stream());
              for_mask(p, t, A::lengths, [&]<class F>(const F& mask) {
                launch(gradients_kernel<T, F>, Grid{.blocks = rows, .threads = kThreads, .stream = gpu.stream()}, mask,
                       s, ds, t[A::lse].as<const float>(), delta);

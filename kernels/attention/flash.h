@@ -4,13 +4,13 @@
 #pragma once
 #include <algorithm>
 
-#include "ops/attention/attention.h"
+#include "ops/attention/attention_packed.h"
 #include "simt/launch.h"
 
 namespace duet::DUET_DEVICE {
 
 struct Flash {
-  static constexpr bool kMasked = false;
+  static constexpr bool kMasked = false, kPacked = false;
   int64_t heads, group, Tq, Tk, D;  // heads: B H, of q; group: heads of q that share one head of k and v
   bool causal;
   float scale;
@@ -22,6 +22,12 @@ struct Flash {
         D(p.D),
         causal(p.causal),
         scale(static_cast<float>(p.factor())) {}
+  // Elements from row to row of a head, and to the first of a head: of q, k, v and their gradients, and of y and dy.
+  __device__ int64_t line() const { return D; }
+  __device__ int64_t y_line() const { return D; }
+  __device__ int64_t q_head(int64_t head) const { return head * Tq * D; }
+  __device__ int64_t k_head(int64_t head) const { return head * Tk * D; }
+  __device__ int64_t y_head(int64_t head) const { return head * Tq * D; }
   // How many keys the sequence of a head of q has.
   __device__ int64_t keys_of(int64_t) const { return Tk; }
   // The first key that query i sees.
@@ -49,6 +55,25 @@ struct MaskedFlash : Flash {
   }
   __device__ bool sees(int64_t i, int64_t j, int64_t keys) const {
     return Flash::sees(i, j, keys) && j >= first_key(i);
+  }
+};
+
+// Heads that lie beside each other in each token (ops/attention/attention_packed.h).
+struct PackedFlash : Flash {
+  static constexpr bool kPacked = true;
+  int heads_of_sequence;  // H
+  int64_t width;          // H D
+  explicit PackedFlash(const PackedAttentionShape& p)
+      : Flash(p.unpacked()), heads_of_sequence(static_cast<int>(p.H)), width(p.H * p.D) {}
+  __device__ int64_t line() const { return 3 * width; }
+  __device__ int64_t y_line() const { return width; }
+  __device__ int64_t q_head(int64_t head) const { return first(head, line()); }
+  __device__ int64_t k_head(int64_t head) const { return first(head, line()); }
+  __device__ int64_t y_head(int64_t head) const { return first(head, width); }
+  // token: elements of one. There are fewer than 2^31 heads, and a division of 64 bits branches.
+  __device__ int64_t first(int64_t head, int64_t token) const {
+    const int sequence = static_cast<int>(head) / heads_of_sequence;
+    return sequence * Tq * token + (head - sequence * heads_of_sequence) * D;
   }
 };
 
@@ -102,8 +127,8 @@ inline constexpr float kLog2e = 1.4426950408889634f;
 inline constexpr int64_t kMaxFlashRows = int64_t{1} << 23;
 inline constexpr int64_t kMaxFlashDepth = 128;  // features of a head: limited by shared memory and registers of a tile
 
-// q, dq, y, dy: (heads, Tq, D); k, v, dk, dv: (heads / group, Tk, D); lse, delta: (heads, Tq). delta: the sums of dy y
-// over D.
+// q, dq, y, dy: Tq rows of D for each head; k, v, dk, dv: Tk rows for each of heads / group; they lie as Flash or
+// PackedFlash says. lse, delta: (heads, Tq). delta: the sums of dy y over D.
 template <class T>
 struct FlashTensors {
   const T *q, *k, *v;
@@ -114,10 +139,10 @@ template <class T>
 struct FlashGradients {
   const T *q, *k, *v, *y, *dy;
   const float* lse;
-  float* delta;
+  float* delta = nullptr;
   T *dq, *dk, *dv;
-  float* dq_sums;        // where blocks add up dq; flash_f32.cu: dq itself
-  int32_t* dq_counters;  // how they take turns; all are 0
+  float* dq_sums = nullptr;        // where blocks add up dq; flash_f32.cu: dq itself
+  int32_t* dq_counters = nullptr;  // how they take turns; all are 0
 };
 
 struct FlashDqSpace {
@@ -131,7 +156,7 @@ struct FlashDevice {
 int64_t flash_shared_bytes(int64_t D);
 int64_t flash_backward_shared_bytes(int64_t D);
 FlashDqSpace flash_dq_space_f32(const AttentionShape& p);
-template <class F>  // Flash, MaskedFlash
+template <class F>  // Flash, MaskedFlash, PackedFlash
 void enqueue_flash(const F& p, const FlashTensors<float>& t, const FlashDevice& on);
 template <class F>
 void enqueue_flash_backward(const F& p, const FlashGradients<float>& t, cudaStream_t stream);
@@ -142,8 +167,8 @@ FlashDqSpace flash_dq_space_half(const AttentionShape& p);
 template <class F, class T>  // shared_bytes: those that a block may have
 void enqueue_flash_backward(const F& p, const FlashGradients<T>& t, int64_t shared_bytes, cudaStream_t stream);
 
-// attention_tuned.cu. delta[row] = sum_c dy[row,c] y[row,c].
-template <class T>
-void enqueue_row_dots(int64_t rows, int64_t D, const T* y, const T* dy, float* delta, cudaStream_t stream);
+// attention_tuned.cu. delta[row] = sum_c dy[row,c] y[row,c], of all rows.
+template <class F, class T>  // Flash, PackedFlash
+void enqueue_row_dots(const F& p, const T* y, const T* dy, float* delta, cudaStream_t stream);
 
 }  // namespace duet::DUET_DEVICE

@@ -22,12 +22,13 @@ struct Tile {
   __device__ static int tx() { return static_cast<int>(threadIdx.x) % 16; }
   __device__ static int ty() { return static_cast<int>(threadIdx.x) / 16; }
 
-  // Loads rows [first, first + kTile) of x (rows, D); 0 outside. vector: rows allow 16-byte accesses. Called by all
-  // threads.
-  __device__ static void fetch(float* tile, const float* x, int64_t first, int64_t rows, int64_t D, bool vector) {
+  // Loads rows [first, first + kTile) of x, of which `rows` exist, `line` apart; 0 outside. vector: rows allow 16-byte
+  // accesses. Called by all threads.
+  __device__ static void fetch(float* tile, const float* x, int64_t first, int64_t rows, int64_t D, int64_t line,
+                               bool vector) {
     for (int index = static_cast<int>(threadIdx.x); index < kTile * kD / 4; index += kThreads) {
       const int row = index / (kD / 4), c = index % (kD / 4) * 4;
-      const float* from = x + (first + row) * D + c;
+      const float* from = x + (first + row) * line + c;
       float4 v = make_float4(0, 0, 0, 0);
       if (first + row < rows) {
         if (vector) {
@@ -92,9 +93,9 @@ struct Tile {
         }
     }
   }
-  // Writes sums, row i times factor[i], to the rows of y (rows, D) from `first` on.
+  // Writes sums, row i times factor[i], to the rows of y from `first` on, of which `rows` exist, `line` apart.
   __device__ static void write(const Sums& sums, const float (&factor)[4], float* y, int64_t first, int64_t rows,
-                               int64_t D, bool vector) {
+                               int64_t D, int64_t line, bool vector) {
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
       const int64_t row = first + ty() + 16 * i;
@@ -106,18 +107,19 @@ struct Tile {
 #pragma unroll
         for (int e = 0; e < 4; ++e) v[e] = sums[i][4 * g + e] * factor[i];
         if (vector) {
-          if (c < D) *reinterpret_cast<float4*>(y + row * D + c) = make_float4(v[0], v[1], v[2], v[3]);
+          if (c < D) *reinterpret_cast<float4*>(y + row * line + c) = make_float4(v[0], v[1], v[2], v[3]);
         } else {
 #pragma unroll
           for (int e = 0; e < 4; ++e)
-            if (c + e < D) y[row * D + c + e] = v[e];
+            if (c + e < D) y[row * line + c + e] = v[e];
         }
       }
     }
   }
-  // y = s' b, or y += s' b: the rows of y (rows, D) from `first` on. s: as store_scores writes it; b: (kTile, kD).
+  // y = s' b, or y += s' b: the rows of y from `first` on, of which `rows` exist, `line` apart. s: as store_scores
+  // writes it; b: (kTile, kD).
   __device__ static void add_transposed(const float* s, const float* b, bool add, float* y, int64_t first, int64_t rows,
-                                        int64_t D, bool vector) {
+                                        int64_t D, int64_t line, bool vector) {
     Sums sums = {};
 #pragma unroll 4
     for (int j = 0; j < kTile; ++j) {
@@ -143,7 +145,7 @@ struct Tile {
 #pragma unroll
       for (int g = 0; g < kGroups; ++g) {
         const int c = 64 * g + 4 * tx();
-        float *const to = y + row * D + c, *const mine = sums[i] + 4 * g;
+        float *const to = y + row * line + c, *const mine = sums[i] + 4 * g;
         if (vector) {
           if (c >= D) continue;
           const float4 before = add ? __ldcg(reinterpret_cast<const float4*>(to)) : make_float4(0, 0, 0, 0);
@@ -178,11 +180,11 @@ __global__ void __launch_bounds__(kThreads)
   float* tile_s = tile_v + Tile::kElements;
   const int64_t tiles = (p.Tq + kTile - 1) / kTile, head = blockIdx.x / tiles;
   const int64_t i0 = (tiles - 1 - blockIdx.x % tiles) * kTile, kv = head / p.group;
-  q += head * p.Tq * p.D;
-  y += head * p.Tq * p.D;
+  q += p.q_head(head);
+  y += p.y_head(head);
   lse += head * p.Tq;
-  k += kv * p.Tk * p.D;
-  v += kv * p.Tk * p.D;
+  k += p.k_head(kv);
+  v += p.k_head(kv);
 
   typename Tile::Sums out = {};
   float max[4], sum[4];
@@ -191,12 +193,12 @@ __global__ void __launch_bounds__(kThreads)
     max[i] = -INFINITY;
     sum[i] = 0;
   }
-  Tile::fetch(tile_q, q, i0, p.Tq, p.D, vector);
+  Tile::fetch(tile_q, q, i0, p.Tq, p.D, p.line(), vector);
   // Of the block's queries: the keys of their sequence, and the tiles with a key that one of them sees.
   const int64_t length = p.keys_of(head), end = p.causal ? min(length, i0 + kTile) : length;
   for (int64_t j0 = p.first_key(i0) / kTile * kTile; j0 < end; j0 += kTile) {
-    Tile::fetch(tile_k, k, j0, p.Tk, p.D, vector);
-    Tile::fetch(tile_v, v, j0, p.Tk, p.D, vector);
+    Tile::fetch(tile_k, k, j0, p.Tk, p.D, p.line(), vector);
+    Tile::fetch(tile_v, v, j0, p.Tk, p.D, p.line(), vector);
     __syncthreads();
 
     // Scores.
@@ -242,7 +244,7 @@ __global__ void __launch_bounds__(kThreads)
     const int64_t row = i0 + Tile::ty() + 16 * i;
     if (Tile::tx() == 0 && row < p.Tq) lse[row] = max[i] + logf(sum[i]);
   }
-  Tile::write(out, factor, y, i0, p.Tq, p.D, vector);
+  Tile::write(out, factor, y, i0, p.Tq, p.D, p.y_line(), vector);
 }
 
 // All five products at once, as in flash_half_backward.cu: a block has 64 keys of a head of k and v, with the sums of
@@ -268,8 +270,13 @@ __global__ void __launch_bounds__(kThreads)
   order.place(turn[0], false, item, tile);
   const int64_t at = int64_t{tile} * kTile, head_0 = int64_t{item} * p.group;
   const int query_tiles = static_cast<int>((p.Tq + kTile - 1) / kTile);
-  k += item * p.Tk * p.D;
-  v += item * p.Tk * p.D;
+  k += p.k_head(item);
+  v += p.k_head(item);
+  if constexpr (F::kPacked) {  // head_0 alone. The loop adds head * Tq * D to these: it is taken off here
+    q += p.q_head(head_0) - head_0 * p.Tq * p.D;
+    dy += p.y_head(head_0) - head_0 * p.Tq * p.D;
+    dq += p.q_head(head_0) - head_0 * p.Tq * p.D;
+  }
   counters += 1 + head_0 * query_tiles;
 
   // The tiles [begin, end) of queries of each head.
@@ -278,14 +285,14 @@ __global__ void __launch_bounds__(kThreads)
   const int end = static_cast<int>((p.last_query(at, kTile, length) + kTile - 1) / kTile);
   typename Tile::Sums out_k = {}, out_v = {};
   if (begin < end) {
-    Tile::fetch(tile_k, k, at, p.Tk, p.D, vector);
-    Tile::fetch(tile_v, v, at, p.Tk, p.D, vector);
+    Tile::fetch(tile_k, k, at, p.Tk, p.D, p.line(), vector);
+    Tile::fetch(tile_v, v, at, p.Tk, p.D, p.line(), vector);
   }
   for (int64_t head = head_0; head < head_0 + p.group; ++head)
     for (int query_tile = end - 1; query_tile >= begin; --query_tile) {
       const int64_t now = int64_t{query_tile} * kTile;
-      Tile::fetch(tile_q, q + head * p.Tq * p.D, now, p.Tq, p.D, vector);
-      Tile::fetch(tile_dy, dy + head * p.Tq * p.D, now, p.Tq, p.D, vector);
+      Tile::fetch(tile_q, q + head * p.Tq * p.D, now, p.Tq, p.D, p.line(), vector);
+      Tile::fetch(tile_dy, dy + head * p.Tq * p.D, now, p.Tq, p.D, p.y_line(), vector);
       if (t < kTile) {
         const bool exists = now + t < p.Tq;
         tile_lse[t] = exists ? lse[head * p.Tq + now + t] : 0;
@@ -326,7 +333,8 @@ __global__ void __launch_bounds__(kThreads)
       }
       __syncthreads();  // ds is complete, and so is what the blocks before this one add to dq
       Tile::accumulate(tile_s, tile_q, out_k);
-      Tile::add_transposed(tile_s, tile_k, tile > visitors.first, dq + head * p.Tq * p.D, now, p.Tq, p.D, vector);
+      Tile::add_transposed(tile_s, tile_k, tile > visitors.first, dq + head * p.Tq * p.D, now, p.Tq, p.D, p.line(),
+                           vector);
       __syncthreads();  // before the tiles are filled again; dq is written
       if (t == 0 && tile < visitors.last) {
         __threadfence();
@@ -336,8 +344,8 @@ __global__ void __launch_bounds__(kThreads)
 
   // Write back.
   const float ones[4] = {1, 1, 1, 1};
-  Tile::write(out_k, ones, dk + item * p.Tk * p.D, at, p.Tk, p.D, vector);
-  Tile::write(out_v, ones, dv + item * p.Tk * p.D, at, p.Tk, p.D, vector);
+  Tile::write(out_k, ones, dk + p.k_head(item), at, p.Tk, p.D, p.line(), vector);
+  Tile::write(out_v, ones, dv + p.k_head(item), at, p.Tk, p.D, p.line(), vector);
 }
 
 template <int kD>
@@ -385,5 +393,7 @@ template void enqueue_flash(const Flash&, const FlashTensors<float>&, const Flas
 template void enqueue_flash(const MaskedFlash&, const FlashTensors<float>&, const FlashDevice&);
 template void enqueue_flash_backward(const Flash&, const FlashGradients<float>&, cudaStream_t);
 template void enqueue_flash_backward(const MaskedFlash&, const FlashGradients<float>&, cudaStream_t);
+template void enqueue_flash(const PackedFlash&, const FlashTensors<float>&, const FlashDevice&);
+template void enqueue_flash_backward(const PackedFlash&, const FlashGradients<float>&, cudaStream_t);
 
 }  // namespace duet::DUET_DEVICE

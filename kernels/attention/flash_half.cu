@@ -49,20 +49,21 @@ __global__ void __launch_bounds__(32 * kForwardWarps, 2)
   float max[kM][2], sum[kM][2] = {};  // sum: of this thread's columns
 #pragma unroll
   for (int m = 0; m < kM; ++m) max[m][0] = max[m][1] = -INFINITY;
-  const int64_t kv = head / p.group * p.Tk * p.D;
+  const int64_t kv = p.k_head(head / p.group);
   k += kv;
   v += kv;
   int next =
-      static_cast<int>(Tile::mine(k, int64_t{begin} * kColumns, p.D) - k);  // this thread's part of the next tile
+      static_cast<int>(Tile::mine(k, int64_t{begin} * kColumns, p.line()) - k);  // this thread's part of the next tile
   const auto fetch = [&](int j) {
     const int place = j % 2 * kPlace;
     const int64_t left = p.Tk - int64_t{j} * kColumns;
-    Tile::template fetch<kColumns, kAsync>(tiles_k + place, k + next, k, left, p.D);
-    Tile::template fetch<kColumns, kAsync>(tiles_v + place, v + next, v, left, p.D);
-    next += kColumns * static_cast<int>(p.D);
+    Tile::template fetch<kColumns, kAsync>(tiles_k + place, k + next, k, left, p.D, p.line());
+    Tile::template fetch<kColumns, kAsync>(tiles_v + place, v + next, v, left, p.D, p.line());
+    next += kColumns * static_cast<int>(p.line());
     cp_async_commit();
   };
-  Tile::template fetch<kRows, kAsync>(tile_q, Tile::mine(q + head * p.Tq * p.D, i0, p.D), q, p.Tq - i0, p.D);
+  Tile::template fetch<kRows, kAsync>(tile_q, Tile::mine(q + p.q_head(head), i0, p.line()), q, p.Tq - i0, p.D,
+                                      p.line());
   fetch(begin);
   if (p.scale < 0) {  // scores are scaled by a positive number, so that the largest score has the largest product
     cp_async_wait<0>();
@@ -118,7 +119,7 @@ __global__ void __launch_bounds__(32 * kForwardWarps, 2)
       reciprocal[m][half] = 1 / total;
       if (lane % 4 == 0 && row < p.Tq) lse[row] = fabsf(p.scale) * max[m][half] + logf(total);
     }
-  Tile::write(out, reciprocal, y + head * p.Tq * p.D, first, p.Tq, p.D, pairs);
+  Tile::write(out, reciprocal, y + p.y_head(head), first, p.Tq, p.D, p.y_line(), pairs);
 }
 
 template <int kD, bool kAsync, class F, class T>
@@ -152,5 +153,7 @@ template void enqueue_flash(const Flash&, const FlashTensors<__nv_bfloat16>&, co
 template void enqueue_flash(const Flash&, const FlashTensors<__half>&, const FlashDevice&);
 template void enqueue_flash(const MaskedFlash&, const FlashTensors<__nv_bfloat16>&, const FlashDevice&);
 template void enqueue_flash(const MaskedFlash&, const FlashTensors<__half>&, const FlashDevice&);
+template void enqueue_flash(const PackedFlash&, const FlashTensors<__nv_bfloat16>&, const FlashDevice&);
+template void enqueue_flash(const PackedFlash&, const FlashTensors<__half>&, const FlashDevice&);
 
 }  // namespace duet::DUET_DEVICE

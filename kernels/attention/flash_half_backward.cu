@@ -54,13 +54,19 @@ __global__ void __launch_bounds__(32 * kBackwardWarps)
   int item = 0, tile = 0;
   order.place(turn[0], false, item, tile);
   const int64_t at = int64_t{tile} * kKeys, first = at + warp_row;  // the first key of the block, and of this warp
-  const int64_t kv = int64_t{item} * p.Tk * p.D, head_0 = int64_t{item} * p.group, rows_0 = head_0 * p.Tq;
+  const int64_t kv = p.k_head(item), head_0 = int64_t{item} * p.group, rows_0 = head_0 * p.Tq;
   const int query_tiles = static_cast<int>((p.Tq + kQueries - 1) / kQueries);
   k += kv;
   v += kv;
-  q += rows_0 * p.D;
-  dy += rows_0 * p.D;
-  dq += rows_0 * p.D;
+  if constexpr (F::kPacked) {  // head_0 alone
+    q += p.q_head(head_0);
+    dy += p.y_head(head_0);
+    dq += p.q_head(head_0);
+  } else {
+    q += rows_0 * p.D;
+    dy += rows_0 * p.D;
+    dq += rows_0 * p.D;
+  }
   lse += rows_0;
   delta += rows_0;
   counters += 1 + head_0 * query_tiles;
@@ -76,10 +82,10 @@ __global__ void __launch_bounds__(32 * kBackwardWarps)
   float next_lse = 0, next_delta = 0;
   const auto fetch = [&](int head, int query_tile, int place) {
     const int64_t now = int64_t{query_tile} * kQueries, skip = head * p.Tq;
-    Tile::template fetch<kQueries, kAsync>(tiles_q + place * kPlace, Tile::mine(q, skip + now, p.D), q, p.Tq - now,
-                                           p.D);
-    Tile::template fetch<kQueries, kAsync>(tiles_dy + place * kPlace, Tile::mine(dy, skip + now, p.D), dy, p.Tq - now,
-                                           p.D);
+    Tile::template fetch<kQueries, kAsync>(tiles_q + place * kPlace, Tile::mine(q, skip + now, p.line()), q, p.Tq - now,
+                                           p.D, p.line());
+    Tile::template fetch<kQueries, kAsync>(tiles_dy + place * kPlace, Tile::mine(dy, skip + now, p.y_line()), dy,
+                                           p.Tq - now, p.D, p.y_line());
     cp_async_commit();
     if (t < kQueries) {
       const bool exists = now + t < p.Tq;
@@ -104,8 +110,8 @@ __global__ void __launch_bounds__(32 * kBackwardWarps)
   };
   bool more = begin < end;
   if (more) {
-    Tile::template fetch<kKeys, kAsync>(tile_k, Tile::mine(k, at, p.D), k, p.Tk - at, p.D);
-    Tile::template fetch<kKeys, kAsync>(tile_v, Tile::mine(v, at, p.D), v, p.Tk - at, p.D);
+    Tile::template fetch<kKeys, kAsync>(tile_k, Tile::mine(k, at, p.line()), k, p.Tk - at, p.D, p.line());
+    Tile::template fetch<kKeys, kAsync>(tile_v, Tile::mine(v, at, p.line()), v, p.Tk - at, p.D, p.line());
     fetch(head, query_tile, place);
     keep_next(place);
   }
@@ -222,7 +228,7 @@ __global__ void __launch_bounds__(32 * kBackwardWarps)
                    Pack<float>{{part[0][c][0], part[0][c][1], part[0][c][2], part[0][c][3]}});
     } else {
       const float scale[1][2] = {{p.scale, p.scale}};
-      Tile::write(part, scale, dq + now_head * p.Tq * p.D, now + query, p.Tq, p.D, pairs, feature);
+      Tile::write(part, scale, dq + now_head * p.Tq * p.D, now + query, p.Tq, p.D, p.line(), pairs, feature);
     }
     if (more) keep_next(next_place);
     place = next_place;
@@ -234,8 +240,8 @@ __global__ void __launch_bounds__(32 * kBackwardWarps)
 
   // Write back.
   const float scale[1][2] = {{p.scale, p.scale}}, ones[1][2] = {{1, 1}};
-  Tile::write(out_k, scale, dk + kv, first, p.Tk, p.D, pairs);
-  Tile::write(out_v, ones, dv + kv, first, p.Tk, p.D, pairs);
+  Tile::write(out_k, scale, dk + kv, first, p.Tk, p.D, p.line(), pairs);
+  Tile::write(out_v, ones, dv + kv, first, p.Tk, p.D, p.line(), pairs);
 }
 
 template <int kD, bool kAsync, class F, class T>
@@ -274,5 +280,7 @@ template void enqueue_flash_backward(const Flash&, const FlashGradients<__nv_bfl
 template void enqueue_flash_backward(const Flash&, const FlashGradients<__half>&, int64_t, cudaStream_t);
 template void enqueue_flash_backward(const MaskedFlash&, const FlashGradients<__nv_bfloat16>&, int64_t, cudaStream_t);
 template void enqueue_flash_backward(const MaskedFlash&, const FlashGradients<__half>&, int64_t, cudaStream_t);
+template void enqueue_flash_backward(const PackedFlash&, const FlashGradients<__nv_bfloat16>&, int64_t, cudaStream_t);
+template void enqueue_flash_backward(const PackedFlash&, const FlashGradients<__half>&, int64_t, cudaStream_t);
 
 }  // namespace duet::DUET_DEVICE

@@ -16,21 +16,21 @@ struct FlashTile {
   using Scores = float[kM][kColumns / 8][4];      // of 16 rows: g and g + 8, columns 8 n + 2q and the next
   using Sums = float[kM][kD / 8][4];              // as many rows, features 8 n + 2q and the next
 
-  // The address of the first element that this thread copies of rows `first` and on of x (rows, D).
-  __device__ static const T* mine(const T* x, int64_t first, int64_t D) {
+  // The address of the first element that this thread copies of rows `first` and on of x, which are `line` apart.
+  __device__ static const T* mine(const T* x, int64_t first, int64_t line) {
     constexpr int kPacks = kD / 8;
-    return x + (first + static_cast<int>(threadIdx.x) / kPacks) * D + static_cast<int>(threadIdx.x) % kPacks * 8;
+    return x + (first + static_cast<int>(threadIdx.x) / kPacks) * line + static_cast<int>(threadIdx.x) % kPacks * 8;
   }
-  // Starts to copy kCount rows of D elements; from: mine(x, first, D). Only `rows` exist, the others become 0. kAsync:
-  // rows allow 16-byte accesses, and the copies join the group of cp.async that the thread commits next; else they are
-  // done on return. Called by all threads.
+  // Starts to copy kCount rows of D elements; from: mine(x, first, line). Only `rows` exist, the others become 0.
+  // kAsync: rows allow 16-byte accesses, and the copies join the group of cp.async that the thread commits next; else
+  // they are done on return. Called by all threads.
   template <int kCount, bool kAsync>
-  __device__ static void fetch(T* tile, const T* from, const T* x, int64_t rows, int64_t D) {
+  __device__ static void fetch(T* tile, const T* from, const T* x, int64_t rows, int64_t D, int64_t line) {
     constexpr int kPacks = kD / 8, kStep = kThreads / kPacks;
     const int row = static_cast<int>(threadIdx.x) / kPacks, c = static_cast<int>(threadIdx.x) % kPacks * 8;
     const int exist = c < D ? static_cast<int>(min(int64_t{kCount}, rows)) : 0;
 #pragma unroll
-    for (int r = 0; r < kCount; r += kStep, from += kStep * D) {
+    for (int r = 0; r < kCount; r += kStep, from += kStep * line) {
       T* to = tile + (row + r) * kPitch + c;
       const bool inside = row + r < exist;
       if constexpr (kAsync) {
@@ -97,11 +97,12 @@ struct FlashTile {
       }
     }
   }
-  // Writes this warp's sums to y (rows, D), of which its first row is `first`: rows m * 16 + g + 8 * half, times
-  // factor[m][half]; their features begin at `feature`. pairs: y allows 2-element accesses.
+  // Writes this warp's sums to y, whose `rows` rows of D elements are `line` apart, and of which its first is `first`:
+  // rows m * 16 + g + 8 * half, times factor[m][half]; their features begin at `feature`. pairs: y allows 2-element
+  // accesses.
   template <int kCount>
   __device__ static void write(const float (&sums)[kM][kCount][4], const float (&factor)[kM][2], T* y, int64_t first,
-                               int64_t rows, int64_t D, bool pairs, int feature = 0) {
+                               int64_t rows, int64_t D, int64_t line, bool pairs, int feature = 0) {
     const int lane = static_cast<int>(threadIdx.x) % 32;
 #pragma unroll
     for (int m = 0; m < kM; ++m)
@@ -109,7 +110,7 @@ struct FlashTile {
       for (int half = 0; half < 2; ++half) {
         const int64_t at = first + m * 16 + lane / 4 + 8 * half;
         if (at >= rows) continue;
-        store_row<kCount>(&sums[m][0][2 * half], factor[m][half], y + at * D, D, pairs, feature);
+        store_row<kCount>(&sums[m][0][2 * half], factor[m][half], y + at * line, D, pairs, feature);
       }
   }
 };

@@ -23,17 +23,18 @@ struct FlashWarpgroup {
       (Queries::kElements + 2 * kPlaces * Keys::kElements) * int{sizeof(T)} + kSwizzleBytes;
 };
 
-// Starts to copy `count` rows of D elements, of which the first `exist` exist, to a panel with a line for each; what
-// does not exist becomes 0. Called by kThreads threads; thread: which of them.
+// Starts to copy rows of D elements, `stride` apart, of which the first `exist` exist, to a panel with a line for each;
+// what does not exist becomes 0. Called by kThreads threads; thread: which of them.
 template <class Panel, int kThreads, class T>
-__device__ __forceinline__ void copy_rows(T* panel, const T* from, int64_t exist, int64_t D, int thread) {
+__device__ __forceinline__ void copy_rows(T* panel, const T* from, int64_t exist, int64_t D, int64_t stride,
+                                          int thread) {
   constexpr int kLines = Panel::kLines, kColumns = Panel::kChunks / 8, kStep = kThreads / 8;
 #pragma unroll 8
   for (int g = thread / 8; g < kLines * kColumns; g += kStep) {  // a line of 128 bytes by eight threads
-    const int line = g % kLines, chunk = g / kLines * 8 + thread % 8;
-    T* to = panel + Panel::offset(line, chunk);
-    if (line < exist && chunk * 8 < D)
-      cp_async16(to, from + line * D + chunk * 8);
+    const int row = g % kLines, chunk = g / kLines * 8 + thread % 8;
+    T* to = panel + Panel::offset(row, chunk);
+    if (row < exist && chunk * 8 < D)
+      cp_async16(to, from + row * stride + chunk * 8);
     else
       store_pack(to, Pack<T>{});
   }
@@ -65,9 +66,9 @@ __global__ void __launch_bounds__(FlashWarpgroup<T, kD>::kThreads, 1)
   const auto keys_before = [&](int query) { return p.causal ? min(length, query) : length; };
   const auto first_key = [&](int query) { return static_cast<int>(p.first_key(query)); };
   const int begin = first_key(i0) / kColumns, end = (keys_before(i0 + Shape::kRows) + kColumns - 1) / kColumns;
-  const int64_t kv = head / p.group * p.Tk * p.D;
+  const int64_t kv = p.k_head(head / p.group);
 
-  copy_rows<Queries, Shape::kThreads>(tile_q, q + (head * p.Tq + i0) * p.D, p.Tq - i0, p.D, t);
+  copy_rows<Queries, Shape::kThreads>(tile_q, q + p.q_head(head) + i0 * p.line(), p.Tq - i0, p.D, p.line(), t);
   cp_async_commit();
   cp_async_wait<0>();
   if (p.scale < 0) {  // scores are scaled by a positive number, so that the largest score has the largest product
@@ -87,9 +88,9 @@ __global__ void __launch_bounds__(FlashWarpgroup<T, kD>::kThreads, 1)
       if (j >= begin + kPlaces) bar_sync(empty, kTogether);
       const int64_t first = int64_t{j} * kColumns;
       if (keys)
-        copy_rows<Keys, 32>(to, from + first * p.D, length - first, p.D, t % 32);
+        copy_rows<Keys, 32>(to, from + first * p.line(), length - first, p.D, p.line(), t % 32);
       else
-        copy_rows<Values, 32>(to, from + first * p.D, length - first, p.D, t % 32);
+        copy_rows<Values, 32>(to, from + first * p.line(), length - first, p.D, p.line(), t % 32);
       cp_async_commit();
       cp_async_wait<0>();
       fence_async_proxy();
@@ -174,7 +175,7 @@ __global__ void __launch_bounds__(FlashWarpgroup<T, kD>::kThreads, 1)
   wgmma_wait_for(out);
 
   // Write back.
-  y += head * p.Tq * p.D;
+  y += p.y_head(head);
   lse += head * p.Tq;
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
@@ -182,7 +183,7 @@ __global__ void __launch_bounds__(FlashWarpgroup<T, kD>::kThreads, 1)
     const int row = first + 8 * half;
     if (row >= p.Tq) continue;
     if (lane % 4 == 0) lse[row] = fabsf(p.scale) * max[half] + logf(total);
-    store_row<kD / 8>(out + 2 * half, reciprocal, y + row * p.D, p.D, pairs, 0);
+    store_row<kD / 8>(out + 2 * half, reciprocal, y + row * p.y_line(), p.D, pairs, 0);
   }
 }
 

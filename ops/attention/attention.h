@@ -24,6 +24,24 @@
 
 namespace duet {
 
+// Where the rows of the heads of a tensor lie, in elements.
+struct HeadRows {
+  int64_t heads;                // of a sequence
+  int64_t first;                // where the first row of the first head begins
+  int64_t sequence, head, row;  // from a sequence, a head, a row to the next one
+  // (B, heads, rows, D)
+  static HeadRows dense(int64_t heads, int64_t rows, int64_t D) { return {heads, 0, heads * rows * D, rows * D, D}; }
+  // (B, rows, parts, heads, D), of which one part.
+  static HeadRows packed(int64_t heads, int64_t rows, int64_t D, int64_t parts, int64_t part) {
+    const int64_t width = heads * D;
+    return {heads, part * width, rows * parts * width, D, parts * width};
+  }
+  // The first element of row i of a head that is counted over all sequences.
+  int64_t at(int64_t head_of_batch, int64_t i) const {
+    return first + head_of_batch / heads * sequence + head_of_batch % heads * head + i * row;
+  }
+};
+
 // What forward and backward have in common.
 struct AttentionShape {
   int64_t B = 0, H = 0, Tq = 0, Tk = 0, D = 0;
@@ -33,6 +51,7 @@ struct AttentionShape {
   int64_t window = 0;  // 0: no limit
   bool padded = false;
   DType dtype = DType::f32;
+  bool rounds_scores = true;  // no attribute: whether the contract allows scores to be rounded to dtype
 
   void attributes(auto&& field) {
     field("dtype", dtype, "element type of all tensors but lse");
@@ -83,6 +102,8 @@ struct AttentionShape {
   }
   Shape q_shape() const { return {B, H, Tq, D}; }
   Shape k_shape() const { return {B, kv_heads(), Tk, D}; }
+  HeadRows rows_of_q() const { return HeadRows::dense(H, Tq, D); }           // and y, and gradients
+  HeadRows rows_of_k() const { return HeadRows::dense(kv_heads(), Tk, D); }  // and v, and gradients
 
   TensorSpec of_keys(Slot slot) const {  // k or v, of which only the keys of each sequence are read
     TensorSpec spec = slot.of(dtype, k_shape());
@@ -124,9 +145,9 @@ struct AttentionShape {
   //  - a score s: the D products and their additions, scale and log2 e (product_error, ops/gemm/product.h, a bound of
   //    kDeviations); the roundings of the argument of exp, relative to its two terms; exp (5 u) and going from tile to
   //    tile (6 u), taken as 6 u;
-  //  - values that may be rounded to dtype between the products, bf16 and f16: scores, probabilities, and in the
-  //    backward pass their gradients before and after the multiplication by p. Each rounding of a value t has a
-  //    deviation of u |t| / sqrt(3);
+  //  - values that may be rounded to dtype between the products, bf16 and f16: scores (rounds_scores), probabilities,
+  //    and in the backward pass their gradients before and after the multiplication by p. Each rounding of a value t
+  //    has a deviation of u |t| / sqrt(3);
   //  - the sums over keys, queries and D. delta = dy.y is the same for all keys of a query, and is not rounded to
   //    dtype.
   // Those of different pairs of a query and a key are independent: their squares add up. In the sum of absolute values
@@ -138,7 +159,15 @@ struct AttentionShape {
   // Of one rounding, relative: in f32 (f64 for f64), and to dtype where that is a half.
   double u_sum() const { return std::min(unit_roundoff(DType::f32), unit_roundoff(dtype)); }
   double deviation_half() const { return is_half() ? unit_roundoff(dtype) / std::sqrt(3.0) : 0; }
+  double deviation_of_score() const { return rounds_scores ? deviation_half() : 0; }
   bool is_half() const { return dtype == DType::bf16 || dtype == DType::f16; }
+  // Of the backward pass: so that the probabilities of the drawn scores add up to about 1. The logarithm of the mean of
+  // exp(s) is about 1.
+  Fill fill_of_lse() const {
+    const int64_t seen_keys = window > 0 ? std::min(window, Tk) : Tk;
+    const double level = 1 + std::log(static_cast<double>(std::max<int64_t>(1, seen_keys)));
+    return Fill::uniform(level - 0.5, level + 0.5);
+  }
   // How a tensor's elements are drawn that may be lengths.
   std::function<double(int64_t, uint32_t)> drawn_lengths(bool is_lengths) const {
     if (!is_lengths) return {};
@@ -198,15 +227,11 @@ struct AttentionBackward : AttentionShape {
 
   void infer(Shapes s) { AttentionShape::infer(s[q], s[k]); }
   std::vector<TensorSpec> tensors() const {
-    // lse is drawn so that the probabilities of the drawn scores add up to about 1: the logarithm of the mean of exp(s)
-    // is about 1.
-    const int64_t seen_keys = window > 0 ? std::min(window, Tk) : Tk;
-    const double level = 1 + std::log(static_cast<double>(std::max<int64_t>(1, seen_keys)));
     std::vector<TensorSpec> all{q.of(dtype, q_shape(), Fill::uniform(-kReach, kReach)),
                                 of_keys(k),
                                 of_keys(v),
                                 y.of(dtype, q_shape()),
-                                lse.of(statistic_dtype(dtype), {B, H, Tq}, Fill::uniform(level - 0.5, level + 0.5)),
+                                lse.of(statistic_dtype(dtype), {B, H, Tq}, fill_of_lse()),
                                 dy.of(dtype, q_shape()),
                                 dq.of(dtype, q_shape()),
                                 dk.of(dtype, k_shape()),

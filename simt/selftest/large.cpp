@@ -62,6 +62,8 @@ constexpr LargeCase kCases[] = {
     {"linear", "n:65539 in:8 out:32776 act:relu dtype:bf16"},
     {"attention", "B:32783 H:16 Tq:32 Tk:32 D:128", "simt.tuned"},
     {"attention", "B:65537 H:8 Tq:64 Tk:64 D:64 dtype:bf16", "simt.tuned"},
+    {"attention_packed", "B:32783 T:32 H:16 D:128", "simt.tuned"},
+    {"attention_packed", "B:65537 T:64 H:8 D:64 dtype:bf16", "simt.tuned"},
     {"conv2d", "n:2053 c:64 h:128 w:128 k:1 r:1 s:1"},
     {"conv2d", "n:8209 c:8 h:128 w:256 k:8 r:3 s:3 dtype:bf16 layout:nhwc"},
     {"max_pool2d", "n:2053 c:64 h:128 w:128 r:2 s:2 stride_h:2 stride_w:2"},
@@ -93,6 +95,8 @@ constexpr LargeCase kCases[] = {
     {"distill_backward", "rows:2097169 cols:1031"},
     {"attention_backward", "B:32783 H:16 Tq:32 Tk:32 D:128", "simt.tuned"},
     {"attention_backward", "B:65537 H:8 Tq:64 Tk:64 D:64 dtype:bf16", "simt.tuned"},  // no block waits for another one
+    {"attention_packed_backward", "B:32783 T:32 H:16 D:128", "simt.tuned"},
+    {"attention_packed_backward", "B:65537 T:64 H:8 D:64 dtype:bf16", "simt.tuned"},
     {"conv2d_backward_data", "n:2053 c:64 h:128 w:128 k:1 r:1 s:1"},
     {"im2col", "n:2053 c:8 h:128 w:128 r:3 s:3 pad_h:1 pad_w:1"},
     {"gemm_acc", "m:65539 n:32771 k:3"},

@@ -33,6 +33,8 @@ const Refused kAttention[]{
     {"attention", "B:1 H:2 Tq:4 Tk:3 D:4 causal:1 window:2", "Tq 4 above Tk 3"},
     {"attention_backward", "B:1 H:2 Tq:3 Tk:3 D:4 causal:1 window:2 padded:1", "window with padded"},
     {"attention_backward", "B:2000000 H:1 Tq:1 Tk:1 D:1 padded:1", "padded: B 2000000, at most 1048576"},
+    {"attention_packed", "B:1 T:3 H:2 D:4 scale:1e-40", "1e-30 to 1e30"},
+    {"attention_packed_backward", "B:1 T:3 H:2 D:4 dtype:i32", "dtype i32"},
 };
 const Refused kGemm[]{
     {"gemm", "m:1 n:1 k:1 dtype:i8 alpha:2", "alpha: only 1 with dtype i8"},

@@ -52,6 +52,10 @@ inline std::vector<NamedGraph> cudnn_graphs(const std::vector<Scale>& scales) {
   take.operator()<Attention>(attention_graph, [](const auto& p) { return attention_unsupported_reason(p, false); });
   take.operator()<AttentionBackward>(attention_backward_graph,
                                      [](const auto& p) { return attention_unsupported_reason(p, true); });
+  take.operator()<AttentionPacked>(attention_packed_graph,
+                                   [](const auto& p) { return attention_unsupported_reason(p.unpacked(), false); });
+  take.operator()<AttentionPackedBackward>(
+      attention_packed_backward_graph, [](const auto& p) { return attention_unsupported_reason(p.unpacked(), true); });
   return all;
 }
 

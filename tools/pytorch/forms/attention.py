@@ -44,6 +44,47 @@ def attention(w):
     w.pair(function, (q, k, v), 3)
 
 
+def _packed(w):
+    B, T, H, D = (w.p(name) for name in ("B", "T", "H", "D"))
+    causal, scale = bool(w.p("causal", 0)), w.p("scale", 0.0) or max(1, D) ** -0.5
+    return w.uniform("qkv", -2, 2, B, T, 3, H, D), causal, scale
+
+
+def _heads_of(qkv):
+    return (qkv[:, :, part].transpose(1, 2) for part in range(3))
+
+
+@op("attention_packed", backward="attention_packed_backward")
+def attention_packed(w):
+    qkv, causal, scale = _packed(w)
+
+    def function(qkv):
+        return F.scaled_dot_product_attention(*_heads_of(qkv), is_causal=causal, scale=scale).transpose(1, 2)
+
+    def flash():
+        y, lse = aten._scaled_dot_product_flash_attention_for_cpu(*_heads_of(qkv), 0.0, causal, scale=scale)
+        return y.transpose(1, 2), lse
+    w.function("scaled_dot_product_attention of views", function, (qkv,))
+    w.form("_scaled_dot_product_flash_attention_for_cpu of views", flash, "y lse")
+    w.pair(function, (qkv,), 1)
+
+
+@op("attention_packed_backward")
+def attention_packed_backward(w):
+    qkv, causal, scale = _packed(w)
+    q, k, v = _heads_of(qkv)
+    out, lse = aten._scaled_dot_product_flash_attention_for_cpu(q, k, v, 0.0, causal, scale=scale)
+    dy = w.normal("dy", *out.transpose(1, 2).shape)
+    w.given("y", out.transpose(1, 2))
+    w.given("lse", lse)
+
+    def flash():
+        gradients = aten._scaled_dot_product_flash_attention_for_cpu_backward(
+            dy.transpose(1, 2), q, k, v, out, lse, 0.0, causal, scale=scale)
+        return (torch.stack([g.transpose(1, 2) for g in gradients], 2),)
+    w.form("_scaled_dot_product_flash_attention_for_cpu_backward, stack", flash, "dqkv")
+
+
 @op("attention_backward")
 def attention_backward(w):
     q, k, v, causal, scale, mask, function = _heads(w)

@@ -51,6 +51,7 @@ struct Gpt2 {
   static Cases cases(Scale scale) {
     const Cases test{
         {"every layer, narrowed", "batch:2 tokens:7 layers:2 width:24 heads:3 vocabulary:31 context:11"},
+        {"heads of more than 128 features", "batch:1 tokens:8 layers:1 width:136 heads:1 vocabulary:31 context:8"},
         {"a padded table", "batch:2 tokens:8 layers:1 width:24 heads:3 vocabulary:31 context:8 padding:8"},
         {"activations recomputed", "batch:2 tokens:8 layers:2 width:24 heads:3 vocabulary:31 context:8 recompute:1"},
     };

@@ -114,6 +114,15 @@ AttentionLayer::AttentionLayer(Tape& tape, const std::string& name, const Option
   }
 }
 
+PackedAttentionShape AttentionLayer::packed_shape() const {
+  return {.B = attention_.B,
+          .T = attention_.Tq,
+          .H = attention_.H,
+          .D = attention_.D,
+          .causal = attention_.causal,
+          .dtype = attention_.dtype};
+}
+
 Var AttentionLayer::split_heads(Var rows, int64_t tokens, int64_t parts) {
   // A single token's heads lie in the same order.
   if (tokens == 1 && (parts == 1 || options_.batch == 1)) return rows;
@@ -147,6 +156,13 @@ Var AttentionLayer::project_out(Var y) {
 }
 
 Var AttentionLayer::forward(Var x, Var memory) {
+  if (reads_packed()) {
+    qkv_ = packed_->forward(x);
+    const Outputs out = tape_->add(AttentionPacked{packed_shape()}, {qkv_});
+    y_ = out[AttentionPacked::y];
+    lse_ = out[AttentionPacked::lse];
+    return out_.forward(y_);
+  }
   if (options_.cross) {
     const Shape k_shape = attention_.k_shape();
     queries_ = split_heads(q_->forward(x), options_.tokens, 1);
@@ -184,37 +200,41 @@ Var AttentionLayer::forward_cached(Var x, const TextInput& text) {
 }
 
 AttentionLayer::Gradients AttentionLayer::backward(Var dy) {
-  const auto permute = [&](Var from, int64_t tokens, int64_t split, bool inverse) -> Var {
+  const Var dheads = out_.backward(dy);
+  if (reads_packed()) {
+    const Outputs out = tape_->add(AttentionPackedBackward{packed_shape()}, {qkv_, y_, lse_, dheads});
+    return {packed_->backward(out[AttentionPackedBackward::dqkv]), {}};
+  }
+  const auto join_heads = [&](Var from, int64_t tokens, int64_t parts) -> Var {
     return tape_->add(Permute{.B = options_.batch,
                               .T = tokens,
                               .H = options_.heads,
                               .D = attention_.D,
-                              .split = split,
-                              .inverse = inverse,
+                              .split = parts,
+                              .inverse = true,
                               .dtype = options_.dtype},
                       {from});
   };
   const Shape q_shape = attention_.q_shape(), k_shape = attention_.k_shape();
   const int64_t q_size = options_.batch * options_.tokens * options_.width,
                 k_size = options_.batch * options_.memory_tokens * options_.width;
-  const Var dheads = permute(out_.backward(dy), options_.tokens, 1, false);
-  AttentionBackward problem;
-  static_cast<AttentionShape&>(problem) = attention_;
-  const std::initializer_list<Var> inputs{queries_, keys_, values_, y_, lse_, dheads};
-  if (options_.cross) {
-    const Var dboth = tape_->pieces("dkv", options_.dtype, {2 * k_size});
-    const Outputs out = tape_->add(problem, inputs,
-                                   {{AttentionBackward::dk, tape_->slice(dboth, 0, k_shape)},
-                                    {AttentionBackward::dv, tape_->slice(dboth, k_size, k_shape)}});
-    const Var dmemory = kv_->backward(permute(dboth, options_.memory_tokens, 2, true));
-    return {q_->backward(permute(out[AttentionBackward::dq], options_.tokens, 1, true)), dmemory};
+  const AttentionBackward problem{attention_};
+  const Var dy_heads = split_heads(dheads, options_.tokens, 1);
+  const std::initializer_list<Var> inputs{queries_, keys_, values_, y_, lse_, dy_heads};
+  if (!options_.cross) {
+    const Var dall = tape_->pieces("dqkv", options_.dtype, {3 * q_size});
+    tape_->add(problem, inputs,
+               {{AttentionBackward::dq, tape_->slice(dall, 0, q_shape)},
+                {AttentionBackward::dk, tape_->slice(dall, q_size, k_shape)},
+                {AttentionBackward::dv, tape_->slice(dall, 2 * q_size, k_shape)}});
+    return {packed_->backward(join_heads(dall, options_.tokens, 3)), {}};
   }
-  const Var dall = tape_->pieces("dqkv", options_.dtype, {3 * q_size});
-  tape_->add(problem, inputs,
-             {{AttentionBackward::dq, tape_->slice(dall, 0, q_shape)},
-              {AttentionBackward::dk, tape_->slice(dall, q_size, k_shape)},
-              {AttentionBackward::dv, tape_->slice(dall, 2 * q_size, k_shape)}});
-  return {packed_->backward(permute(dall, options_.tokens, 3, true)), {}};
+  const Var dboth = tape_->pieces("dkv", options_.dtype, {2 * k_size});
+  const Outputs out = tape_->add(problem, inputs,
+                                 {{AttentionBackward::dk, tape_->slice(dboth, 0, k_shape)},
+                                  {AttentionBackward::dv, tape_->slice(dboth, k_size, k_shape)}});
+  const Var dmemory = kv_->backward(join_heads(dboth, options_.memory_tokens, 2));
+  return {q_->backward(join_heads(out[AttentionBackward::dq], options_.tokens, 1)), dmemory};
 }
 
 // --- feed-forward ----------------------------------------------------------------------------------------------------

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "models/layers.h"
-#include "ops/attention/attention.h"
+#include "ops/attention/attention_packed.h"
 #include "ops/norm/layernorm.h"
 
 namespace duet {
@@ -73,6 +73,10 @@ class AttentionLayer {
   Gradients backward(Var dy);
 
  private:
+  // Whether self-attention reads the projection as it is. Wider heads are served on a GPU by cuda.materialised alone,
+  // which takes heads that lie apart.
+  bool reads_packed() const { return !options_.cross && attention_.D <= 128; }
+  PackedAttentionShape packed_shape() const;
   Var split_heads(Var rows, int64_t tokens, int64_t parts);
   Var project_packed(Var x);  // sets queries_, keys_ and values_; returns all three, one behind the other
   Var project_out(Var y);
@@ -81,7 +85,8 @@ class AttentionLayer {
   Attention attention_;
   std::optional<LinearLayer> packed_, q_, kv_;
   LinearLayer out_;
-  Var queries_, keys_, values_, y_, lse_, cache_;
+  Var qkv_, y_, lse_;                    // qkv_: where it is read as it is
+  Var queries_, keys_, values_, cache_;  // elsewhere, and behind a cache, heads are permuted
 };
 
 // w2 act(w1 x + b1) + b2. Parameters <name>.fc1, <name>.fc2.

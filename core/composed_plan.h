@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+// A plan of parts: plans of other problems that run one after the other, on the tensors of the whole and on memory of
+// its workspace between them. An op that holds several passes is composed of the plans that these have by themselves:
+//   ComposedPlan plan;
+//   const auto between = plan.between(spec);
+//   plan.add(first, its.tensors(), {Whole::x, between});
+//   plan.add(second, its.tensors(), {between, Whole::y});
+//   return std::move(plan).plan();
+#pragma once
+#include <vector>
+
+#include "core/plan.h"
+
+namespace duet {
+
+class ComposedPlan {
+ public:
+  // Where a part finds a tensor: the whole's tensor of this slot, or memory between the parts.
+  class Source {
+   public:
+    Source(Slot slot);  // throws Error where the problem has no such tensor
+
+   private:
+    friend ComposedPlan;
+    explicit Source(WorkspacePiece<void> piece) : piece_(piece) {}
+    int slot_ = -1;
+    WorkspacePiece<void> piece_;
+  };
+
+  Source between(const TensorSpec& spec);
+  // tensors: of the part's problem; sources: of each of them. Once a part is not supported, the whole is not. What a
+  // part could prepare (Plan::prepared) it prepares in every run.
+  void add(Plan part, const std::vector<TensorSpec>& tensors, std::vector<Source> sources);
+  Plan plan() &&;
+
+ private:
+  struct Part {
+    Plan plan;
+    WorkspacePiece<void> workspace;
+    std::vector<Source> sources;
+    std::vector<Tensor> tensors;  // without addresses
+  };
+  void run(const Args& args);
+  std::vector<Part> parts_;
+  WorkspaceLayout layout_;
+  std::string unsupported_reason_, algorithm_;
+  bool varies_ = false;
+};
+
+}  // namespace duet

@@ -362,18 +362,20 @@ const ProblemCase* cheapest(const std::vector<ProblemCase>& cases) {
 
 // Quick takes two shapes of an op, the first ones that are small enough; they may be larger than the caches. bf16
 // stands beside f32 for the first one only, and not where it is memory traffic that f32 shows as well. A backward pass
-// takes the first shape in f32: the forward pass has the others.
+// takes the first shape in f32: the forward pass has the others. Both passes as one problem take it in bf16 as well,
+// the only type of the two in which cuDNN has them.
 bool kept_when_quick(const Problem& p, const Op& op, std::vector<std::string>& taken) {
   if (p.footprint_bytes() > kMaxQuickBytes || p.flops() > kMaxQuickFlops) return false;
   if (op.family == "recurrent" && p.flops() > kMaxQuickRecurrentFlops) return false;
-  const bool is_backward = std::string_view(op.name).find("_backward") != std::string_view::npos;
+  const std::string_view name = op.name;
+  const bool is_backward = name.find("_backward") != name.npos, is_training = name.ends_with("_training");
   const std::string shape = shape_of(p);
   const auto at = std::find(taken.begin(), taken.end(), shape);
   if (p.dtype() == DType::bf16)
     return !is_backward && p.footprint_bytes() <= kMaxQuickHalfBytes && !taken.empty() && at == taken.begin();
   if (!plain_f32(p)) return false;
   if (at != taken.end()) return true;
-  if (taken.size() == (is_backward ? 1 : 2)) return false;
+  if (taken.size() == (is_backward || is_training ? 1 : 2)) return false;
   taken.push_back(shape);
   return true;
 }

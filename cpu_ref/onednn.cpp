@@ -110,7 +110,7 @@ void Program::note(const std::string& implementation) {
   chosen_ += (chosen_.empty() ? "" : ", ") + implementation;
 }
 
-void Program::append(dnnl::primitive primitive, const Desc& scratchpad, Arguments arguments) {
+void Program::append(dnnl::primitive primitive, const Desc& scratchpad, const Arguments& arguments) {
   Step step{std::move(primitive), {}, {}};
   for (const auto& [argument, value] : arguments)
     step.arguments.push_back({argument, values_[value.index].memory.get()});

@@ -18,7 +18,6 @@
 // (fpmath_mode strict, the default). oneDNN keeps what it has compiled in a cache of its own.
 #pragma once
 #include <functional>
-#include <initializer_list>
 #include <oneapi/dnnl/dnnl.hpp>
 #include <string>
 #include <utility>
@@ -67,15 +66,15 @@ class Program {
   Value staged(const Value& to, const Desc& wanted);
   void unstage(const Value& staged, const Value& to, const char* name);
 
-  using Arguments = std::initializer_list<std::pair<int, Value>>;  // DNNL_ARG_SRC and so on
+  using Arguments = std::vector<std::pair<int, Value>>;  // DNNL_ARG_SRC and so on
   template <class Primitive>
-  void add(const typename Primitive::primitive_desc& chosen, Arguments arguments) {
+  void add(const typename Primitive::primitive_desc& chosen, const Arguments& arguments) {
     check(chosen.impl_info_str());
     append(Primitive(chosen), chosen.scratchpad_desc(), arguments);
   }
   // For layers of which oneDNN calls "reference" what runs its matrix products.
   template <class Primitive>
-  void add_composed(const typename Primitive::primitive_desc& chosen, Arguments arguments) {
+  void add_composed(const typename Primitive::primitive_desc& chosen, const Arguments& arguments) {
     note(chosen.impl_info_str());
     append(Primitive(chosen), chosen.scratchpad_desc(), arguments);
   }
@@ -103,7 +102,7 @@ class Program {
   };
   void check(const std::string& implementation);  // throws Refused for reference code
   void note(const std::string& implementation);
-  void append(dnnl::primitive primitive, const Desc& scratchpad, Arguments arguments);
+  void append(dnnl::primitive primitive, const Desc& scratchpad, const Arguments& arguments);
   void reorder(const Value& from, const Value& to, const char* name);
   void run(const std::vector<Step>& steps, const Args& args);
 

@@ -8,7 +8,7 @@
 
 #include "core/cpu_context.h"
 #include "core/registration.h"
-#include "ops/recurrent/recurrent.h"
+#include "ops/recurrent/compose_training.h"
 
 namespace duet::recurrent {
 

@@ -468,6 +468,11 @@ Plan backward(const P& problem, CpuContext& cpu) {
       .with("sgemm of dx, dh, dw and dr for each step", std::move(workspace));
 }
 
+template <class P>
+Plan training(const P& p, CpuContext& cpu) {
+  return compose(p, forward(p.forward(), cpu), backward(p.backward(), cpu));
+}
+
 Plan rnn_tanh_openblas(const RnnTanh& p, CpuContext& cpu) { return forward(p, cpu); }
 Plan rnn_tanh_backward_openblas(const RnnTanhBackward& p, CpuContext& cpu) { return backward(p, cpu); }
 Plan gru_openblas(const Gru& p, CpuContext& cpu) { return forward(p, cpu); }
@@ -480,6 +485,13 @@ DUET_REGISTER(gru_openblas);
 DUET_REGISTER(gru_backward_openblas);
 DUET_REGISTER(lstm_openblas);
 DUET_REGISTER(lstm_backward_openblas);
+
+Plan rnn_tanh_training_openblas(const RnnTanhTraining& p, CpuContext& cpu) { return training(p, cpu); }
+Plan gru_training_openblas(const GruTraining& p, CpuContext& cpu) { return training(p, cpu); }
+Plan lstm_training_openblas(const LstmTraining& p, CpuContext& cpu) { return training(p, cpu); }
+DUET_REGISTER(rnn_tanh_training_openblas);
+DUET_REGISTER(gru_training_openblas);
+DUET_REGISTER(lstm_training_openblas);
 
 }  // namespace
 }  // namespace duet

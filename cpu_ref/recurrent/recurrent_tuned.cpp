@@ -30,6 +30,11 @@ Plan backward(const P& p, CpuContext& cpu) {
   return walk(layer, &BackwardTensors::of<P>, cpu);
 }
 
+template <class P>
+Plan training(const P& p, CpuContext& cpu) {
+  return compose(p, forward(p.forward(), cpu), backward(p.backward(), cpu));
+}
+
 Plan rnn_tanh_tuned(const RnnTanh& p, CpuContext& cpu) { return forward(p, cpu); }
 Plan rnn_tanh_backward_tuned(const RnnTanhBackward& p, CpuContext& cpu) { return backward(p, cpu); }
 Plan gru_tuned(const Gru& p, CpuContext& cpu) { return forward(p, cpu); }
@@ -42,6 +47,13 @@ DUET_REGISTER(gru_tuned);
 DUET_REGISTER(gru_backward_tuned);
 DUET_REGISTER(lstm_tuned);
 DUET_REGISTER(lstm_backward_tuned);
+
+Plan rnn_tanh_training_tuned(const RnnTanhTraining& p, CpuContext& cpu) { return training(p, cpu); }
+Plan gru_training_tuned(const GruTraining& p, CpuContext& cpu) { return training(p, cpu); }
+Plan lstm_training_tuned(const LstmTraining& p, CpuContext& cpu) { return training(p, cpu); }
+DUET_REGISTER(rnn_tanh_training_tuned);
+DUET_REGISTER(gru_training_tuned);
+DUET_REGISTER(lstm_training_tuned);
 
 }  // namespace
 }  // namespace duet

@@ -3,7 +3,7 @@
 // reading at forward_unit and backward_unit.
 #pragma once
 #include "kernels/activation.cuh"
-#include "ops/recurrent/recurrent.h"
+#include "ops/recurrent/compose_training.h"
 #include "simt/launch.h"
 
 namespace duet::DUET_DEVICE {
@@ -216,13 +216,17 @@ __device__ __forceinline__ void store_no_unit(const Layer& p, const Unit& u, int
   for (int i = 0; i < static_cast<int>(K); ++i) t.reserve[p.kept_row(u.dir, u.b, time, K) + i * p.H + u.j] = T(0.0f);
 }
 
-// DUET_RECURRENT(naive) registers forward and backward of the three cells, whose plans are made by the file's plan(p,
-// gpu) and plan_backward(p, gpu).
+// DUET_RECURRENT(naive) registers forward and backward of the three cells, each by itself and as one problem. Their
+// plans are made by the file's plan(p, gpu) and plan_backward(p, gpu).
 #define DUET_RECURRENT_CELL(Problem, op, variant)                                                             \
   Plan op##_##variant(const Problem& p, GpuContext& gpu) { return plan(p, gpu); }                             \
   DUET_REGISTER(op##_##variant);                                                                              \
   Plan op##_backward_##variant(const Problem##Backward& p, GpuContext& gpu) { return plan_backward(p, gpu); } \
-  DUET_REGISTER(op##_backward_##variant)
+  DUET_REGISTER(op##_backward_##variant);                                                                     \
+  Plan op##_training_##variant(const Problem##Training& p, GpuContext& gpu) {                                 \
+    return compose(p, plan(p.forward(), gpu), plan_backward(p.backward(), gpu));                              \
+  }                                                                                                           \
+  DUET_REGISTER(op##_training_##variant)
 #define DUET_RECURRENT(variant)                    \
   DUET_RECURRENT_CELL(RnnTanh, rnn_tanh, variant); \
   DUET_RECURRENT_CELL(Gru, gru, variant);          \

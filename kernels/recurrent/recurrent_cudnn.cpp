@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// cuDNN's recurrent layers, forward. Their reserve is opaque, so they are used only where the contract has no reserve,
-// and not for the backward pass. All sequences have T steps, so x is already in cuDNN's packed layout. cuDNN takes the
-// weights in one space with an order of its own; each run copies them there. The algorithm is chosen when the plan is
-// made, by running all that cuDNN supports.
+// cuDNN's recurrent layers, forward, and both passes as one problem: their reserve is opaque, so that a pass by itself
+// is served only where the contract has no reserve. All sequences have T steps, so x is already in cuDNN's packed
+// layout. cuDNN takes the weights in one space with an order of its own, and leaves their gradients in another: each
+// run copies them there and back. The algorithm is chosen when the plan is made, by running all that cuDNN supports.
 #include <algorithm>
 #include <optional>
 #include <vector>
 
 #include "core/cuda/cudnn.h"
 #include "core/error.h"
-#include "ops/recurrent/recurrent.h"
+#include "ops/recurrent/recurrent_training.h"
 
 namespace duet::cuda {
 namespace {
@@ -20,9 +20,9 @@ using Dropout = Owned<cudnnDropoutDescriptor_t, &cudnnDestroyDropoutDescriptor>;
 using TensorNd = Owned<cudnnTensorDescriptor_t, &cudnnDestroyTensorDescriptor>;
 
 template <Cell kCell>
-constexpr cudnnRNNMode_t kMode = kCell == Cell::lstm  ? CUDNN_LSTM
-                                 : kCell == Cell::gru ? CUDNN_GRU
-                                                      : CUDNN_RNN_TANH;
+constexpr cudnnRNNMode_t kCellMode = kCell == Cell::lstm  ? CUDNN_LSTM
+                                     : kCell == Cell::gru ? CUDNN_GRU
+                                                          : CUDNN_RNN_TANH;
 
 // cuDNN's number of a gate. lstm: i f g o, as here. gru: r z n, here z r n.
 template <Cell kCell>
@@ -50,6 +50,7 @@ RnnData sequences(DType dtype, int64_t T, int64_t B, int64_t features) {
 template <class P>
 class Network {
  public:
+  static constexpr bool kTraining = requires { P::dx; };
   Network(const P& p, GpuContext& gpu, cudnnRNNAlgo_t algorithm)
       : gpu_(&gpu),
         handle_(gpu.cudnn()),
@@ -62,21 +63,21 @@ class Network {
     DUET_CUDNN(cudnnCreateDropoutDescriptor(dropout_.out()));
     DUET_CUDNN(cudnnSetDropoutDescriptor(dropout_.get(), handle_, 0, nullptr, 0, 0));
     DUET_CUDNN(cudnnCreateRNNDescriptor(rnn_.out()));
-    status_ = cudnnSetRNNDescriptor_v8(rnn_.get(), algorithm, kMode<P::kind>,
+    status_ = cudnnSetRNNDescriptor_v8(rnn_.get(), algorithm, kCellMode<P::kind>,
                                        CUDNN_RNN_DOUBLE_BIAS,  // the only mode of the persistent algorithms
                                        p.bidirectional ? CUDNN_BIDIRECTIONAL : CUDNN_UNIDIRECTIONAL, CUDNN_LINEAR_INPUT,
                                        cudnn_dtype(p.dtype), CUDNN_DATA_FLOAT, CUDNN_TENSOR_OP_MATH,
                                        static_cast<int32_t>(p.I), static_cast<int32_t>(p.H), static_cast<int32_t>(p.H),
                                        1, dropout_.get(), CUDNN_RNN_PADDED_IO_DISABLED);
-    size_t weights = 0, workspace = 0, reserve = 0;  // reserve: none for inference
+    size_t weights = 0, workspace = 0, reserve = 0;  // reserve: of training
     if (good()) status_ = cudnnGetRNNWeightSpaceSize(handle_, rnn_.get(), &weights);
-    if (good())
-      status_ =
-          cudnnGetRNNTempSpaceSizes(handle_, rnn_.get(), CUDNN_FWD_MODE_INFERENCE, x_.get(), &workspace, &reserve);
+    if (good()) status_ = cudnnGetRNNTempSpaceSizes(handle_, rnn_.get(), kMode, x_.get(), &workspace, &reserve);
     if (!good()) return;
     weights_ = Buffer(gpu, static_cast<int64_t>(weights));
     gpu.fill_bytes(weights_.data(), 0, weights_.bytes());  // the second bias of lstm and rnn_tanh stays 0
     piece_ = workspace_.add_bytes(static_cast<int64_t>(workspace));
+    reserve_ = workspace_.add_bytes(kTraining ? static_cast<int64_t>(reserve) : 0);
+    gradients_ = workspace_.add_bytes(kTraining ? weights_.bytes() : 0);
     lengths_ = Buffer(gpu, p.B * int64_t{sizeof(int32_t)});
     const std::vector<int32_t> lengths(static_cast<size_t>(p.B), static_cast<int32_t>(p.T));
     gpu.upload(lengths_.data(), lengths.data(), lengths_.bytes());
@@ -96,13 +97,44 @@ class Network {
       c0 = cudnn_data(t[P::c0]);
       cT = cudnn_data(t[P::cT]);
     }
-    status_ = cudnnRNNForward(handle_, rnn_.get(), CUDNN_FWD_MODE_INFERENCE, lengths_.as<const int32_t>(), x_.get(),
-                              cudnn_data(t[P::x]), y_.get(), cudnn_data(t[P::y]), state_.get(), cudnn_data(t[P::h0]),
-                              cudnn_data(t[P::hT]), state_.get(), c0, cT, static_cast<size_t>(weights_.bytes()),
-                              weights_.data(), static_cast<size_t>(piece_.bytes()), t.workspace(piece_), 0, nullptr);
+    status_ = cudnnRNNForward(handle_, rnn_.get(), kMode, lengths_.as<const int32_t>(), x_.get(), cudnn_data(t[P::x]),
+                              y_.get(), cudnn_data(t[P::y]), state_.get(), cudnn_data(t[P::h0]), cudnn_data(t[P::hT]),
+                              state_.get(), c0, cT, bytes(weights_), weights_.data(), bytes(piece_),
+                              t.workspace(piece_), bytes(reserve_), t.workspace(reserve_));
+    if constexpr (kTraining)
+      if (good()) run_backward(t);
   }
 
  private:
+  static constexpr cudnnForwardMode_t kMode = kTraining ? CUDNN_FWD_MODE_TRAINING : CUDNN_FWD_MODE_INFERENCE;
+  static size_t bytes(const auto& memory) { return static_cast<size_t>(memory.bytes()); }
+
+  void run_backward(Args t) {
+    const void *c0 = nullptr, *dc = nullptr;
+    void* dc0 = nullptr;
+    if constexpr (P::has_c) {
+      c0 = cudnn_data(t[P::c0]);
+      dc = cudnn_data(t[P::dcT]);
+      dc0 = cudnn_data(t[P::dc0]);
+    }
+    void* const gradients = t.workspace(gradients_);
+    gpu_->fill_bytes(gradients, 0, gradients_.bytes());  // cuDNN adds to them
+    status_ = cudnnRNNBackwardData_v8(handle_, rnn_.get(), lengths_.as<const int32_t>(), y_.get(), cudnn_data(t[P::y]),
+                                      cudnn_data(t[P::dy]), x_.get(), cudnn_data(t[P::dx]), state_.get(),
+                                      cudnn_data(t[P::h0]), cudnn_data(t[P::dhT]), cudnn_data(t[P::dh0]), state_.get(),
+                                      c0, dc, dc0, bytes(weights_), weights_.data(), bytes(piece_), t.workspace(piece_),
+                                      bytes(reserve_), t.workspace(reserve_));
+    if (!good()) return;
+    status_ = cudnnRNNBackwardWeights_v8(handle_, rnn_.get(), CUDNN_WGRAD_MODE_ADD, lengths_.as<const int32_t>(),
+                                         x_.get(), cudnn_data(t[P::x]), state_.get(), cudnn_data(t[P::h0]), y_.get(),
+                                         cudnn_data(t[P::y]), bytes(weights_), gradients, bytes(piece_),
+                                         t.workspace(piece_), bytes(reserve_), t.workspace(reserve_));
+    if (!good()) return;
+    for (const Copy& c : copies_) {
+      const Slot to = c.from.index == P::w.index ? P::dw : c.from.index == P::r.index ? P::dr : P::dbias;
+      gpu_->copy_within(static_cast<char*>(t[to].data) + c.at, static_cast<const char*>(gradients) + c.to, c.bytes);
+    }
+  }
   void place_weights(const P& p) {
     TensorNd matrix, bias;
     DUET_CUDNN(cudnnCreateTensorDescriptor(matrix.out()));
@@ -148,7 +180,7 @@ class Network {
   RnnDescriptor rnn_;
   Buffer weights_, lengths_;
   WorkspaceLayout workspace_;
-  WorkspacePiece<void> piece_;  // all of it
+  WorkspacePiece<void> piece_, reserve_, gradients_;  // gradients: of the weights, in cuDNN's order
   std::vector<Copy> copies_;
   cudnnStatus_t status_ = CUDNN_STATUS_SUCCESS;
 };
@@ -163,11 +195,13 @@ constexpr Algorithm kAlgorithms[] = {{CUDNN_RNN_ALGO_STANDARD, "standard"},
 
 template <class P>
 Plan plan(const P& p, GpuContext& gpu) {
+  constexpr bool kTraining = Network<P>::kTraining;
   if (p.dtype == DType::f64) return Unsupported{"dtype f64"};
   if (p.dtype == DType::f32)
     return Unsupported{"f32: the errors of cuDNN's sigmoid and tanh are several times its rounding (5e-6 on an H100)"};
   if (p.padded) return Unsupported{"cuDNN wants lengths on the host when the plan is made; here they are a tensor"};
-  if (P::K > 0 && !p.inference) return Unsupported{"cuDNN's reserve is opaque: for inference only"};
+  if constexpr (!kTraining)
+    if (P::K > 0 && !p.inference) return Unsupported{"cuDNN's reserve is opaque: for inference only"};
   if (p.T * p.B * p.I * p.H == 0) return Unsupported{"cuDNN takes no empty tensor"};
   for (const int64_t d : {p.T, p.B, p.I, p.directions() * p.H, p.B * p.H})
     if (d > INT32_MAX) return Unsupported{"a dimension over 2^31 - 1"};
@@ -207,7 +241,8 @@ Plan plan(const P& p, GpuContext& gpu) {
            network.run(t);
            DUET_CUDNN(network.status());
          })
-      .with(name, std::move(workspace));
+      .with(name, std::move(workspace))
+      .varying(kTraining);  // sums of gradients: cuDNN promises no order
 }
 
 Plan rnn_tanh_cudnn(const RnnTanh& p, GpuContext& gpu) { return plan(p, gpu); }
@@ -216,6 +251,12 @@ Plan gru_cudnn(const Gru& p, GpuContext& gpu) { return plan(p, gpu); }
 DUET_REGISTER(gru_cudnn);
 Plan lstm_cudnn(const Lstm& p, GpuContext& gpu) { return plan(p, gpu); }
 DUET_REGISTER(lstm_cudnn);
+Plan rnn_tanh_training_cudnn(const RnnTanhTraining& p, GpuContext& gpu) { return plan(p, gpu); }
+DUET_REGISTER(rnn_tanh_training_cudnn);
+Plan gru_training_cudnn(const GruTraining& p, GpuContext& gpu) { return plan(p, gpu); }
+DUET_REGISTER(gru_training_cudnn);
+Plan lstm_training_cudnn(const LstmTraining& p, GpuContext& gpu) { return plan(p, gpu); }
+DUET_REGISTER(lstm_training_cudnn);
 
 }  // namespace
 }  // namespace duet::cuda

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Stands in for cuDNN's recurrent layers, forward for inference, as Duet calls them: one layer without dropout, packed
-// sequences of one length, two biases. The order of the weights in their space is the stand-in's own, and gates are
-// numbered as cuDNN documents it (cudnnGetRNNWeightParams), so that the copies of Duet's host code are tested. Of its
-// algorithms the standard one is supported.
+// Stands in for cuDNN's recurrent layers as Duet calls them, forward for inference and both passes of training: one
+// layer without dropout, packed sequences of one length, two biases. The order of the weights in their space is the
+// stand-in's own, and gates are numbered as cuDNN documents it (cudnnGetRNNWeightParams), so that the copies of Duet's
+// host code are tested. Of its algorithms the standard one is supported.
 #include <array>
+#include <initializer_list>
+#include <iterator>
 #include <map>
 #include <vector>
 
@@ -33,6 +35,17 @@ struct Network {
   int64_t columns(int64_t part) const { return part < gates() ? inputs : units; }
   int64_t bias(int64_t direction, int64_t part) const { return matrix(direction, part) + units * columns(part) + kGap; }
   int64_t elements() const { return matrix(directions, 0); }
+
+  // The reserve of training, in doubles. For each direction, step and sequence kParts parts of the units: what the
+  // forward pass keeps (lstm: i f g o c; gru: r z n and m, the sum that r multiplies; rnn_tanh: h), then what the
+  // backward pass adds, the gradients of the gates' sums of x, and in gru that of m.
+  static constexpr int64_t kKept = 5, kParts = 9;
+  int64_t kept(int64_t direction, int64_t steps, int64_t batch, int64_t step, int64_t sequence, int64_t part) const {
+    return (((direction * steps + step) * batch + sequence) * kParts + part) * units;
+  }
+  size_t reserve_bytes(int64_t steps, int64_t batch) const {
+    return static_cast<size_t>(kept(directions, steps, batch, 0, 0, 0)) * sizeof(double);
+  }
 };
 std::map<cudnnRNNDescriptor_t, Network> networks;
 
@@ -60,6 +73,19 @@ struct Sequences {
   }
 };
 
+// Whether the sequences of x and y are those of the layer.
+bool fit(const Network& net, const Sequences& x, const Sequences& y) {
+  return x.type == net.type && y.type == net.type && x.features == net.inputs &&
+         y.features == net.directions * net.units && x.steps == y.steps && x.batch == y.batch;
+}
+// The lengths on the device have to be those of the sequences.
+void check_lengths(const int32_t* lengths, int64_t steps, int64_t batch, const std::string& call) {
+  const Elements count(lengths, Element::i32, call + "lengths");
+  for (int64_t b = 0; b < batch; ++b)
+    if (count.load(b) != static_cast<double>(steps))
+      throw duet::Error("{}length {} of sequence {} on the device, {} on the host", call, count.load(b), b, steps);
+}
+
 double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
 
 // Everything that a call of cudnnRNNForward is given.
@@ -68,18 +94,14 @@ struct Forward {
   int64_t T = 0, B = 0;
   const int32_t* lengths = nullptr;
   const void *x = nullptr, *h0 = nullptr, *c0 = nullptr, *weights = nullptr;
-  void *y = nullptr, *hT = nullptr, *cT = nullptr;
+  void *y = nullptr, *hT = nullptr, *cT = nullptr, *reserve = nullptr;  // reserve: of training
 
   void run() const {
     const std::string call = "cudnnRNNForward, ";
     const int64_t H = net.units, I = net.inputs, G = net.gates(), D = net.directions;
-    const Elements of_x(x, net.type, call + "x"), w(weights, net.type, call + "weights"),
-        count(lengths, Element::i32, call + "lengths");
+    const Elements of_x(x, net.type, call + "x"), w(weights, net.type, call + "weights");
     Elements of_y(y, net.type, call + "y");
-    for (int64_t b = 0; b < B; ++b)
-      if (count.load(b) != static_cast<double>(T))
-        throw duet::Error("cudnnRNNForward: length {} of sequence {} on the device, {} on the host", count.load(b), b,
-                          T);
+    check_lengths(lengths, T, B, call);
     for (int64_t d = 0; d < D; ++d)
       for (int64_t b = 0; b < B; ++b) {
         const auto state = [&](const void* from, const char* name) {
@@ -104,19 +126,29 @@ struct Forward {
               of_state[static_cast<size_t>(g * H + u)] = back;
             }
           for (int64_t u = 0; u < H; ++u) {
+            const auto keep = [&](std::initializer_list<double> values) {
+              if (!reserve) return;
+              Elements kept(reserve, Element::f64, call + "reserve");
+              for (int64_t part = 0; part < std::ssize(values); ++part)
+                kept.store(net.kept(d, T, B, t, b, part) + u, values.begin()[part]);
+            };
             const auto in = [&](int64_t g) { return of_input[static_cast<size_t>(g * H + u)]; };
             const auto back = [&](int64_t g) { return of_state[static_cast<size_t>(g * H + u)]; };
             const auto both = [&](int64_t g) { return in(g) + back(g); };
             double& now = h[static_cast<size_t>(u)];
             if (net.cell == CUDNN_LSTM) {
               double& cell = c[static_cast<size_t>(u)];
-              cell = sigmoid(both(1)) * cell + sigmoid(both(0)) * std::tanh(both(2));
-              now = sigmoid(both(3)) * std::tanh(cell);
+              const double i = sigmoid(both(0)), f = sigmoid(both(1)), g = std::tanh(both(2)), o = sigmoid(both(3));
+              cell = f * cell + i * g;
+              now = o * std::tanh(cell);
+              keep({i, f, g, o, cell});
             } else if (net.cell == CUDNN_GRU) {
-              const double r = sigmoid(both(0)), z = sigmoid(both(1));
-              now = (1 - z) * std::tanh(in(2) + r * back(2)) + z * now;
+              const double r = sigmoid(both(0)), z = sigmoid(both(1)), n = std::tanh(in(2) + r * back(2));
+              now = (1 - z) * n + z * now;
+              keep({r, z, n, back(2)});
             } else {
               now = std::tanh(both(0));
+              keep({now});
             }
           }
           for (int64_t u = 0; u < H; ++u) {
@@ -132,6 +164,129 @@ struct Forward {
         };
         leave(hT, "hT", h);
         if (net.cell == CUDNN_LSTM) leave(cT, "cT", c);
+      }
+  }
+};
+
+// What both calls of the backward pass are given. The gradients of the gates go from one to the other in the reserve.
+struct Backward {
+  Network net;
+  int64_t T = 0, B = 0;
+  const int32_t* lengths = nullptr;
+  const void *x = nullptr, *y = nullptr, *dy = nullptr, *h0 = nullptr, *c0 = nullptr, *dhT = nullptr, *dcT = nullptr,
+             *weights = nullptr;
+  void *dx = nullptr, *dh0 = nullptr, *dc0 = nullptr, *dweights = nullptr, *reserve = nullptr;
+
+  Elements of_reserve(const std::string& call) const { return {reserve, Element::f64, call + "reserve"}; }
+  // Where a gate's gradient of a unit lies in it.
+  int64_t gradient(int64_t d, int64_t t, int64_t b, int64_t gate, int64_t u) const {
+    return net.kept(d, T, B, t, b, Network::kKept + gate) + u;
+  }
+  // The gate's gradient that goes to the state: in gru that of m.
+  int64_t of_state(int64_t gate) const { return net.cell == CUDNN_GRU && gate == 2 ? 3 : gate; }
+  int64_t time(int64_t d, int64_t step) const { return d == 0 ? step : T - 1 - step; }
+  int64_t y_at(int64_t d, int64_t t, int64_t b) const { return ((t * B + b) * net.directions + d) * net.units; }
+  double h_before(const Elements& of_y, const Elements& of_h0, int64_t d, int64_t step, int64_t b, int64_t u) const {
+    return step > 0 ? of_y.load(y_at(d, time(d, step - 1), b) + u) : of_h0.load((d * B + b) * net.units + u);
+  }
+
+  void run_data() const {
+    const std::string call = "cudnnRNNBackwardData_v8, ";
+    const int64_t H = net.units, I = net.inputs, G = net.gates();
+    const Elements w(weights, net.type, call + "weights"), of_y(y, net.type, call + "y"),
+        of_dy(dy, net.type, call + "dy"), of_h0(h0, net.type, call + "h0"), of_dhT(dhT, net.type, call + "dhT");
+    check_lengths(lengths, T, B, call);
+    Elements to_x(dx, net.type, call + "dx"), to_h0(dh0, net.type, call + "dh0"), kept = of_reserve(call);
+    std::vector<double> sums(static_cast<size_t>(T * B * I));
+    for (int64_t d = 0; d < net.directions; ++d)
+      for (int64_t b = 0; b < B; ++b) {
+        std::vector<double> dh(static_cast<size_t>(H)), dc(dh.size());
+        for (int64_t u = 0; u < H; ++u) {
+          dh[static_cast<size_t>(u)] = of_dhT.load((d * B + b) * H + u);
+          if (net.cell == CUDNN_LSTM)
+            dc[static_cast<size_t>(u)] = Elements(dcT, net.type, call + "dcT").load((d * B + b) * H + u);
+        }
+        for (int64_t step = T - 1; step >= 0; --step) {
+          const int64_t t = time(d, step);
+          for (int64_t u = 0; u < H; ++u) {
+            double &now = dh[static_cast<size_t>(u)], &cell = dc[static_cast<size_t>(u)];
+            now += of_dy.load(y_at(d, t, b) + u);
+            gates(kept, d, step, b, u, h_before(of_y, of_h0, d, step, b, u), now, cell);
+          }
+          for (int64_t g = 0; g < G; ++g)
+            for (int64_t u = 0; u < H; ++u) {
+              const double da = kept.load(gradient(d, t, b, g, u)), dm = kept.load(gradient(d, t, b, of_state(g), u));
+              for (int64_t i = 0; i < I; ++i)
+                sums[static_cast<size_t>((t * B + b) * I + i)] += w.load(net.matrix(d, g) + u * I + i) * da;
+              for (int64_t k = 0; k < H; ++k)
+                dh[static_cast<size_t>(k)] += w.load(net.matrix(d, G + g) + u * H + k) * dm;
+            }
+        }
+        for (int64_t u = 0; u < H; ++u) {
+          to_h0.store((d * B + b) * H + u, dh[static_cast<size_t>(u)]);
+          if (net.cell == CUDNN_LSTM)
+            Elements(dc0, net.type, call + "dc0").store((d * B + b) * H + u, dc[static_cast<size_t>(u)]);
+        }
+      }
+    for (int64_t i = 0; i < T * B * I; ++i) to_x.store(i, sums[static_cast<size_t>(i)]);
+  }
+  // The gradients of a unit's gates at a step. dh becomes what goes to the state before without the weights.
+  void gates(Elements& kept, int64_t d, int64_t step, int64_t b, int64_t u, double h, double& dh, double& dc) const {
+    const int64_t t = time(d, step);
+    const auto put = [&](int64_t gate, double value) { kept.store(gradient(d, t, b, gate, u), value); };
+    const auto at = [&](int64_t part) { return kept.load(net.kept(d, T, B, t, b, part) + u); };
+    if (net.cell == CUDNN_LSTM) {
+      const double i = at(0), f = at(1), g = at(2), o = at(3), tanh_c = std::tanh(at(4));
+      const double before =
+          step > 0 ? kept.load(net.kept(d, T, B, time(d, step - 1), b, 4) + u)
+                   : Elements(c0, net.type, "cudnnRNNBackwardData_v8, c0").load((d * B + b) * net.units + u);
+      const double total = dc + dh * o * (1 - tanh_c * tanh_c);
+      put(0, total * g * i * (1 - i));
+      put(1, total * before * f * (1 - f));
+      put(2, total * i * (1 - g * g));
+      put(3, dh * tanh_c * o * (1 - o));
+      dc = total * f;
+      dh = 0;
+    } else if (net.cell == CUDNN_GRU) {
+      const double r = at(0), z = at(1), n = at(2), m = at(3), dn = dh * (1 - z) * (1 - n * n);
+      put(0, dn * m * r * (1 - r));
+      put(1, dh * (h - n) * z * (1 - z));
+      put(2, dn);
+      put(3, dn * r);
+      dh *= z;
+    } else {
+      put(0, dh * (1 - at(0) * at(0)));
+      dh = 0;
+    }
+  }
+
+  void run_weights() const {
+    const std::string call = "cudnnRNNBackwardWeights_v8, ";
+    const int64_t H = net.units, I = net.inputs, G = net.gates();
+    const Elements of_x(x, net.type, call + "x"), of_y(y, net.type, call + "y"), of_h0(h0, net.type, call + "h0");
+    check_lengths(lengths, T, B, call);
+    const Elements kept = of_reserve(call);
+    Elements to(dweights, net.type, call + "gradients of weights");
+    for (int64_t d = 0; d < net.directions; ++d)
+      for (int64_t part = 0; part < 2 * G; ++part) {
+        const bool from_state = part >= G;
+        const int64_t gate = from_state ? of_state(part - G) : part;
+        for (int64_t u = 0; u < H; ++u) {
+          const int64_t columns = from_state ? H : I;
+          for (int64_t k = 0; k <= columns; ++k) {  // the last one is the bias
+            double sum = 0;
+            for (int64_t step = 0; step < T; ++step)
+              for (int64_t b = 0; b < B; ++b) {
+                const int64_t t = time(d, step);
+                const double other = k == columns ? 1
+                                     : from_state ? h_before(of_y, of_h0, d, step, b, k)
+                                                  : of_x.load((t * B + b) * I + k);
+                sum += kept.load(gradient(d, t, b, gate, u)) * other;
+              }
+            const int64_t at = k == columns ? net.bias(d, part) + u : net.matrix(d, part) + u * columns + k;
+            to.store(at, to.load(at) + sum);
+          }
+        }
       }
   }
 };
@@ -166,12 +321,11 @@ cudnnStatus_t cudnnGetRNNWeightSpaceSize(cudnnHandle_t handle, cudnnRNNDescripto
   });
 }
 cudnnStatus_t cudnnGetRNNTempSpaceSizes(cudnnHandle_t handle, cudnnRNNDescriptor_t descriptor, cudnnForwardMode_t mode,
-                                        cudnnRNNDataDescriptor_t, size_t* workspace, size_t* reserve) {
+                                        cudnnRNNDataDescriptor_t x_shape, size_t* workspace, size_t* reserve) {
   return with_cudnn(handle, [&](CudnnHandle&) {
-    network(descriptor);
-    if (mode != CUDNN_FWD_MODE_INFERENCE) return refuse_cudnn("cudnnGetRNNTempSpaceSizes for training");
+    const Sequences of_x(x_shape);
     *workspace = kWorkspaceBytes;
-    *reserve = 0;
+    *reserve = mode == CUDNN_FWD_MODE_INFERENCE ? 0 : network(descriptor).reserve_bytes(of_x.steps, of_x.batch);
     return CUDNN_STATUS_SUCCESS;
   });
 }
@@ -204,21 +358,84 @@ cudnnStatus_t cudnnRNNForward(cudnnHandle_t handle, cudnnRNNDescriptor_t descrip
                               const int32_t* lengths, cudnnRNNDataDescriptor_t x_shape, const void* x,
                               cudnnRNNDataDescriptor_t y_shape, void* y, cudnnTensorDescriptor_t, const void* h0,
                               void* hT, cudnnTensorDescriptor_t, const void* c0, void* cT, size_t weight_bytes,
-                              const void* weights, size_t workspace_bytes, void* workspace, size_t, void*) {
+                              const void* weights, size_t workspace_bytes, void* workspace, size_t reserve_bytes,
+                              void* reserve) {
   return with_cudnn(handle, [&](CudnnHandle& h) -> cudnnStatus_t {
     const Network& net = network(descriptor);
     const Sequences of_x(x_shape), of_y(y_shape);
-    if (mode != CUDNN_FWD_MODE_INFERENCE || of_x.type != net.type || of_y.type != net.type ||
-        of_x.features != net.inputs || of_y.features != net.directions * net.units || of_x.steps != of_y.steps ||
-        of_x.batch != of_y.batch)
-      return refuse_cudnn("cudnnRNNForward: sequences that do not fit the layer");
-    if (weight_bytes < static_cast<size_t>(net.elements() * bytes_of(net.type)) || workspace_bytes < kWorkspaceBytes)
+    if (!fit(net, of_x, of_y)) return refuse_cudnn("cudnnRNNForward: sequences that do not fit the layer");
+    const bool training = mode == CUDNN_FWD_MODE_TRAINING;
+    if (weight_bytes < static_cast<size_t>(net.elements() * bytes_of(net.type)) || workspace_bytes < kWorkspaceBytes ||
+        (training && reserve_bytes < net.reserve_bytes(of_x.steps, of_x.batch)))
       return refuse_cudnn("cudnnRNNForward: too little memory");
-    enqueue(h.stream,
-            [workspace, forward = Forward{net, of_x.steps, of_x.batch, lengths, x, h0, c0, weights, y, hT, cT}] {
-              spoil(workspace, kWorkspaceBytes, "cudnnRNNForward, workspace");
-              forward.run();
-            });
+    enqueue(h.stream, [workspace, forward = Forward{net, of_x.steps, of_x.batch, lengths, x, h0, c0, weights, y, hT, cT,
+                                                    training ? reserve : nullptr}] {
+      spoil(workspace, kWorkspaceBytes, "cudnnRNNForward, workspace");
+      forward.run();
+    });
+    return CUDNN_STATUS_SUCCESS;
+  });
+}
+cudnnStatus_t cudnnRNNBackwardData_v8(cudnnHandle_t handle, cudnnRNNDescriptor_t descriptor, const int32_t* lengths,
+                                      cudnnRNNDataDescriptor_t y_shape, const void* y, const void* dy,
+                                      cudnnRNNDataDescriptor_t x_shape, void* dx, cudnnTensorDescriptor_t,
+                                      const void* h0, const void* dhT, void* dh0, cudnnTensorDescriptor_t,
+                                      const void* c0, const void* dcT, void* dc0, size_t weight_bytes,
+                                      const void* weights, size_t workspace_bytes, void* workspace,
+                                      size_t reserve_bytes, void* reserve) {
+  return with_cudnn(handle, [&](CudnnHandle& h) -> cudnnStatus_t {
+    const Network& net = network(descriptor);
+    const Sequences of_x(x_shape), of_y(y_shape);
+    if (!fit(net, of_x, of_y)) return refuse_cudnn("cudnnRNNBackwardData_v8: sequences that do not fit the layer");
+    if (weight_bytes < static_cast<size_t>(net.elements() * bytes_of(net.type)) || workspace_bytes < kWorkspaceBytes ||
+        reserve_bytes < net.reserve_bytes(of_y.steps, of_y.batch))
+      return refuse_cudnn("cudnnRNNBackwardData_v8: too little memory");
+    enqueue(h.stream, [workspace, backward = Backward{.net = net,
+                                                      .T = of_y.steps,
+                                                      .B = of_y.batch,
+                                                      .lengths = lengths,
+                                                      .y = y,
+                                                      .dy = dy,
+                                                      .h0 = h0,
+                                                      .c0 = c0,
+                                                      .dhT = dhT,
+                                                      .dcT = dcT,
+                                                      .weights = weights,
+                                                      .dx = dx,
+                                                      .dh0 = dh0,
+                                                      .dc0 = dc0,
+                                                      .reserve = reserve}] {
+      spoil(workspace, kWorkspaceBytes, "cudnnRNNBackwardData_v8, workspace");
+      backward.run_data();
+    });
+    return CUDNN_STATUS_SUCCESS;
+  });
+}
+cudnnStatus_t cudnnRNNBackwardWeights_v8(cudnnHandle_t handle, cudnnRNNDescriptor_t descriptor, cudnnWgradMode_t mode,
+                                         const int32_t* lengths, cudnnRNNDataDescriptor_t x_shape, const void* x,
+                                         cudnnTensorDescriptor_t, const void* h0, cudnnRNNDataDescriptor_t y_shape,
+                                         const void* y, size_t weight_bytes, void* dweights, size_t workspace_bytes,
+                                         void* workspace, size_t reserve_bytes, void* reserve) {
+  return with_cudnn(handle, [&](CudnnHandle& h) -> cudnnStatus_t {
+    const Network& net = network(descriptor);
+    const Sequences of_x(x_shape), of_y(y_shape);
+    if (!fit(net, of_x, of_y)) return refuse_cudnn("cudnnRNNBackwardWeights_v8: sequences that do not fit the layer");
+    if (mode != CUDNN_WGRAD_MODE_ADD) return refuse_cudnn("cudnnRNNBackwardWeights_v8 that does not add");
+    if (weight_bytes < static_cast<size_t>(net.elements() * bytes_of(net.type)) || workspace_bytes < kWorkspaceBytes ||
+        reserve_bytes < net.reserve_bytes(of_x.steps, of_x.batch))
+      return refuse_cudnn("cudnnRNNBackwardWeights_v8: too little memory");
+    enqueue(h.stream, [workspace, backward = Backward{.net = net,
+                                                      .T = of_x.steps,
+                                                      .B = of_x.batch,
+                                                      .lengths = lengths,
+                                                      .x = x,
+                                                      .y = y,
+                                                      .h0 = h0,
+                                                      .dweights = dweights,
+                                                      .reserve = reserve}] {
+      spoil(workspace, kWorkspaceBytes, "cudnnRNNBackwardWeights_v8, workspace");
+      backward.run_weights();
+    });
     return CUDNN_STATUS_SUCCESS;
   });
 }

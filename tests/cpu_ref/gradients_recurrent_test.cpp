@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "ops/recurrent/recurrent.h"
+#include "ops/recurrent/recurrent_training.h"
 #include "tests/cpu_ref/gradient.h"
 
 namespace duet {
@@ -12,6 +12,12 @@ void check(const RecurrentShape& shape, bool last_only = false) {
                          states * (kCell == Cell::lstm ? 2 : 1);
   EXPECT_EQ(check_gradient(Recurrent<kCell>{{shape}}, RecurrentBackward<kCell>{{shape}, last_only}), inputs);
 }
+// The same gradients, of both passes as one problem.
+template <Cell kCell>
+void check_training(const RecurrentShape& shape) {
+  EXPECT_EQ(check_gradient(Recurrent<kCell>{{shape}}, RecurrentTraining<kCell>{{shape}}),
+            check_gradient(Recurrent<kCell>{{shape}}, RecurrentBackward<kCell>{{shape}}));
+}
 template <Cell kCell>
 void check_cell() {
   check<kCell>({.T = 3, .B = 2, .I = 4, .H = 3});
@@ -21,6 +27,8 @@ void check_cell() {
   check<kCell>({.T = 4, .B = 2, .I = 3, .H = 2, .bidirectional = true}, true);
   check<kCell>({.T = 4, .B = 3, .I = 2, .H = 2, .bidirectional = true, .padded = true});
   check<kCell>({.T = 4, .B = 3, .I = 2, .H = 2, .bidirectional = true, .padded = true}, true);
+  check_training<kCell>({.T = 3, .B = 2, .I = 4, .H = 3});
+  check_training<kCell>({.T = 4, .B = 3, .I = 2, .H = 2, .bidirectional = true, .padded = true});
 }
 
 TEST(Gradients, RnnTanh) { check_cell<Cell::rnn_tanh>(); }

@@ -13,7 +13,9 @@
 namespace duet {
 namespace {
 
-constexpr const char* kOps[] = {"rnn_tanh", "rnn_tanh_backward", "gru", "gru_backward", "lstm", "lstm_backward"};
+constexpr const char* kOps[] = {"rnn_tanh", "rnn_tanh_backward", "rnn_tanh_training",
+                                "gru",      "gru_backward",      "gru_training",
+                                "lstm",     "lstm_backward",     "lstm_training"};
 
 std::string many_steps(const std::string& op, int T) {
   return fmt::format("T:{} B:2 I:3 H:7{}", T, op.ends_with("_backward") ? " last_only:1" : "");

@@ -18,7 +18,9 @@
 namespace duet {
 namespace {
 
-constexpr const char* kOps[] = {"rnn_tanh", "rnn_tanh_backward", "gru", "gru_backward", "lstm", "lstm_backward"};
+constexpr const char* kOps[] = {"rnn_tanh", "rnn_tanh_backward", "rnn_tanh_training",
+                                "gru",      "gru_backward",      "gru_training",
+                                "lstm",     "lstm_backward",     "lstm_training"};
 
 size_t slot_of(const HostTensors& tensors, const std::string& name) {
   for (size_t s = 0; s < tensors.size(); ++s)

@@ -8,6 +8,11 @@ from pytorch.work import backward_of
 GATES = {"rnn_tanh": 1, "gru": 3, "lstm": 4}
 
 
+def _swapped(v, cell, H):
+    """(G H, ...) of a direction, with the gates z and r of gru exchanged: from Duet's order to PyTorch's, or back."""
+    return torch.cat([v[H:2 * H], v[:H], v[2 * H:]]) if cell == "gru" else v
+
+
 def _layer(w, cell):
     """The layer as a function of x, h0, (c0,) and the weights, and those arguments. Duet's gru has its gates in the order z r n,
     PyTorch's r z n."""
@@ -19,13 +24,11 @@ def _layer(w, cell):
     bias = w.uniform("bias", -reach, reach, *((D, 2, G * H) if cell == "gru" else (D * G * H,)))
     state = [w.normal(name, D, B, H) for name in (("h0", "c0") if cell == "lstm" else ("h0",))]
 
-    def ordered(v):  # (G H, ...) of a direction
-        return torch.cat([v[H:2 * H], v[:H], v[2 * H:]]) if cell == "gru" else v
     flat = []
     for d in range(D):
         part = slice(d * G * H, (d + 1) * G * H)
         both = [bias[d, 0], bias[d, 1]] if cell == "gru" else [bias[part], torch.zeros(G * H, dtype=w.t)]
-        flat += [ordered(v).contiguous() for v in [weights[part], r[part]] + both]
+        flat += [_swapped(v, cell, H).contiguous() for v in [weights[part], r[part]] + both]
     run = getattr(torch._VF, cell)
     padded = _lengths(w, B, T) if w.p("padded", 0) else None
 
@@ -68,6 +71,31 @@ def recurrent(w, cell):
         training = [v.detach().requires_grad_() for v in args]
         w.form(cell, lambda: [v.detach() for v in function(*training)], outputs, gradients=True)
     w.pair(function, args, len(args))
+
+
+@op("rnn_tanh_training", "gru_training", "lstm_training")
+def recurrent_training(w, name):
+    """The forward pass and autograd's backward pass behind it."""
+    cell = name.removesuffix("_training")
+    function, args = _layer(w, cell)
+    leaves = [v.detach().requires_grad_() for v in args]
+    made = function(*args)
+    states = ["h", "c"] if cell == "lstm" else ["h"]
+    seeds = [w.normal(given, *v.shape) for given, v in zip(["dy"] + [f"d{s}T" for s in states], made)]
+
+    def both():
+        result = function(*leaves)
+        gradients = torch.autograd.grad(result, leaves, seeds)
+        of_inputs, of_weights = gradients[:1 + len(states)], gradients[1 + len(states):]
+        return [*(v.detach() for v in result), *of_inputs, *(in_place(of_weights) if w.checking else of_weights)]
+
+    def in_place(flat):  # as Duet has the gradients of the weights
+        dw, dr, of_w, of_r = ([_swapped(v, cell, w.p("H")) for v in flat[i::4]] for i in range(4))
+        dbias = torch.stack([torch.stack(pair) for pair in zip(of_w, of_r)]) if cell == "gru" else torch.cat(of_w)
+        return torch.cat(dw), torch.cat(dr), dbias
+    outputs = ["y"] + [s + "T" for s in states] + ["dx"] + [f"d{s}0" for s in states]
+    of_weights = ["dw", "dr", "dbias"] if w.checking else ["-"] * (len(leaves) - 1 - len(states))
+    w.form("autograd", both, " ".join(outputs + of_weights), gradients=True)
 
 
 @op("rnn_tanh_backward", "gru_backward", "lstm_backward")

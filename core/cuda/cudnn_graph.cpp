@@ -152,7 +152,7 @@ bool CudnnEngine::choose_of(const CudnnGraph& graph, Takes&& takes, Prepare&& pr
       }
       workspace_bytes = number(tried, CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE);
       if (workspace_bytes > kWorkspaceLimit) {
-        unavailable_reason = "cuDNN has no engine for it within 256 MiB";
+        unavailable_reason = fmt::format("cuDNN has no engine for it within {} MiB", kWorkspaceLimit >> 20);
         continue;
       }
       index = number(engine, CUDNN_ATTR_ENGINE_GLOBAL_INDEX);

@@ -120,7 +120,8 @@ class CudnnGraph {
 // The first engine of cuDNN's heuristics that accepts a graph within the workspace limit, of those with a preferred
 // note if there is one.
 struct CudnnEngine {
-  static constexpr int64_t kWorkspaceLimit = int64_t{256} << 20;
+  // A tensor of 256 MiB, and what an engine keeps beside it.
+  static constexpr int64_t kWorkspaceLimit = int64_t{257} << 20;
   CudnnEngine(const CudnnGraph& graph, cudnnHandle_t handle);
 #if CUDNN_VERSION >= 90800
   // For a GPU that is known by its properties alone (a finalised CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR): the plan is

@@ -80,12 +80,20 @@ class Builder {
     return y;
   }
 
-  // Causal: -infinity where the key comes after the query.
+  // -infinity where the key comes after the query (causal), and where it comes `window` or more before it.
   Tensor masked(Tensor s) {
-    if (!p.causal) return s;
-    const Tensor query = index(s, 2), key = index(s, 3), seen = between(scores, CUDNN_DATA_BOOLEAN);
-    pointwise(CUDNN_POINTWISE_CMP_GE, query, key, seen, CUDNN_DATA_BOOLEAN);
-    const Tensor y = between(scores);
+    if (p.causal) s = where(CUDNN_POINTWISE_CMP_GE, index(s, 2), index(s, 3), s);
+    if (p.window > 0) {
+      const Tensor query = index(s, 2);
+      const Tensor end = apply(CUDNN_POINTWISE_ADD, index(s, 3), constant(static_cast<double>(p.window)), scores);
+      s = where(CUDNN_POINTWISE_CMP_GT, end, query, s);
+    }
+    return s;
+  }
+  // s where a and b compare so, else -infinity.
+  Tensor where(cudnnPointwiseMode_t comparison, Tensor a, Tensor b, Tensor s) {
+    const Tensor seen = between(scores, CUDNN_DATA_BOOLEAN), y = between(scores);
+    pointwise(comparison, a, b, seen, CUDNN_DATA_BOOLEAN);
     graph.operation(CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR, CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR,
                     function(CUDNN_POINTWISE_BINARY_SELECT), CUDNN_ATTR_OPERATION_POINTWISE_XDESC, s,
                     CUDNN_ATTR_OPERATION_POINTWISE_BDESC, constant(-INFINITY), CUDNN_ATTR_OPERATION_POINTWISE_TDESC,
@@ -193,7 +201,7 @@ CudnnGraph attention_packed_backward_graph(const AttentionPackedBackward& p) { r
 
 std::string attention_unsupported_reason(const AttentionShape& p, bool backward) {
   if (p.dtype != DType::bf16 && p.dtype != DType::f16) return "cuDNN's attention takes bf16 and f16";
-  if (p.window > 0 || p.padded) return "a window or padding: not in the graphs here";
+  if (p.padded) return "padding: not in the graphs here";
   if (p.B * p.H * p.Tq * p.D == 0) return "cuDNN takes no empty tensor";
   if (p.scale < 0) return "a negative scale, of which cuDNN's engine gives infinities and NaN";
   if (p.D % 8 != 0) return "a number of features that is not a multiple of 8";

@@ -270,6 +270,9 @@ class Reader {
       case CUDNN_POINTWISE_CMP_GE:
         function = [](double x, double b, double) { return x >= b ? 1. : 0.; };
         break;
+      case CUDNN_POINTWISE_CMP_GT:
+        function = [](double x, double b, double) { return x > b ? 1. : 0.; };
+        break;
       case CUDNN_POINTWISE_BINARY_SELECT:
         function = [](double x, double b, double t) { return t != 0 ? x : b; };
         break;

@@ -174,25 +174,25 @@ void reference_of_key(const AttentionShape& p, const Gradients& t, int64_t lengt
 
 void Attention::reference(Inputs in, int64_t row, Expect& expect) const {
   reference_of_forward(
-      *this, {in[q], rows_of_q()}, {in[k], rows_of_k()}, {in[v], rows_of_k()}, length(*this, in, lengths, row / Tq / H),
-      row, [&](double value, double deviation) { expect(lse, row, value, deviation); },
+      *this, {in[q], rows().q}, {in[k], rows().k}, {in[v], rows().v}, length(*this, in, lengths, row / Tq / H), row,
+      [&](double value, double deviation) { expect(lse, row, value, deviation); },
       [&](int64_t c, double value, double deviation) { expect(y, row * D + c, value, deviation); });
 }
 DUET_PROBLEM(Attention);
 
 void AttentionPacked::reference(Inputs in, int64_t row, Expect& expect) const {
   reference_of_forward(
-      unpacked(), {in[qkv], rows_of_part(0)}, {in[qkv], rows_of_part(1)}, {in[qkv], rows_of_part(2)}, T, row,
+      unpacked(), {in[qkv], rows().q}, {in[qkv], rows().k}, {in[qkv], rows().v}, T, row,
       [&](double value, double deviation) { expect(lse, row, value, deviation); },
       [&](int64_t c, double value, double deviation) {
-        expect(y, rows_of_y().at(row / T, row % T) + c, value, deviation);
+        expect(y, rows().y.at(row / T, row % T) + c, value, deviation);
       });
 }
 DUET_PROBLEM(AttentionPacked);
 
 void AttentionBackward::reference(Inputs in, int64_t slice, Expect& expect) const {
-  const HeadRows of_q = rows_of_q(), of_k = rows_of_k();
-  const Gradients t{{in[q], of_q}, {in[k], of_k}, {in[v], of_k}, {in[y], of_q}, {in[dy], of_q}, in[lse]};
+  const AttentionRows at = rows();
+  const Gradients t{{in[q], at.q}, {in[k], at.k}, {in[v], at.v}, {in[y], at.y}, {in[dy], at.y}, in[lse]};
   if (slice < B * H * Tq)
     return reference_of_query(
         *this, t, length(*this, in, lengths, slice / Tq / H), slice,
@@ -206,15 +206,15 @@ void AttentionBackward::reference(Inputs in, int64_t slice, Expect& expect) cons
 DUET_PROBLEM(AttentionBackward);
 
 void AttentionPackedBackward::reference(Inputs in, int64_t slice, Expect& expect) const {
-  const Gradients t{{in[qkv], rows_of_part(0)}, {in[qkv], rows_of_part(1)}, {in[qkv], rows_of_part(2)},
-                    {in[y], rows_of_y()},       {in[dy], rows_of_y()},      in[lse]};
-  const int64_t rows = B * H * T, row = slice % rows;
+  const AttentionRows of = rows();
+  const Gradients t{{in[qkv], of.q}, {in[qkv], of.k}, {in[qkv], of.v}, {in[y], of.y}, {in[dy], of.y}, in[lse]};
+  const int64_t queries = B * H * T, row = slice % queries;
   const auto claim = [&](int64_t part) {
     return [&, at = rows_of_part(part).at(row / T, row % T)](int64_t c, double value, double deviation) {
       expect(dqkv, at + c, value, deviation);
     };
   };
-  if (slice < rows)
+  if (slice < queries)
     reference_of_query(unpacked(), t, T, row, claim(0));
   else
     reference_of_key(unpacked(), t, T, row, claim(1), claim(2));

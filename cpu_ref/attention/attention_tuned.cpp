@@ -20,10 +20,10 @@
 #include "cpu_ref/attention/decode.h"
 #include "cpu_ref/attention/lengths.h"
 #include "cpu_ref/attention/scores-inl.h"
+#include "cpu_ref/attention/tensors.h"
 #include "cpu_ref/gemm/engine.h"
 #include "cpu_ref/chunks.h"
 #include "cpu_ref/scratch.h"
-#include "ops/attention/attention_packed.h"
 
 #ifndef DUET_CPU_REF_ATTENTION_TUNED_ONCE_
 #define DUET_CPU_REF_ATTENTION_TUNED_ONCE_
@@ -113,86 +113,6 @@ inline void multiply(const Cut& cut, const Product& p, int64_t rows, int64_t col
     const auto run = cut.pairs ? engine::run_tile_of_pairs : engine::run_tile;
     run(tile, {.c = nullptr, .dtype = DType::f32, .step = 0});
   }
-}
-
-// The tensors of a problem, and where the rows of their heads lie. lse: (heads, Tq). lengths: (B), or null.
-struct Forward {
-  const void *q, *k, *v;
-  void* y;
-  float* lse;
-  const int32_t* lengths;
-  HeadRows q_rows, k_rows, v_rows, y_rows;
-};
-inline Forward tensors_of(const Attention& p, const Args& t) {
-  using A = Attention;
-  return {.q = t[A::q].data,
-          .k = t[A::k].data,
-          .v = t[A::v].data,
-          .y = t[A::y].data,
-          .lse = t[A::lse].as<float>(),
-          .lengths = p.padded ? t[A::lengths].as<const int32_t>() : nullptr,
-          .q_rows = p.rows_of_q(),
-          .k_rows = p.rows_of_k(),
-          .v_rows = p.rows_of_k(),
-          .y_rows = p.rows_of_q()};
-}
-inline Forward tensors_of(const AttentionPacked& p, const Args& t) {
-  using A = AttentionPacked;
-  const void* qkv = t[A::qkv].data;
-  return {.q = qkv,
-          .k = qkv,
-          .v = qkv,
-          .y = t[A::y].data,
-          .lse = t[A::lse].as<float>(),
-          .lengths = nullptr,
-          .q_rows = p.rows_of_part(0),
-          .k_rows = p.rows_of_part(1),
-          .v_rows = p.rows_of_part(2),
-          .y_rows = p.rows_of_y()};
-}
-// Gradients lie as what they are gradients of.
-struct Backward {
-  const void *q, *k, *v, *y, *dy;
-  const float* lse;
-  const int32_t* lengths;
-  void *dq, *dk, *dv;
-  HeadRows q_rows, k_rows, v_rows, y_rows;
-};
-inline Backward tensors_of(const AttentionBackward& p, const Args& t) {
-  using A = AttentionBackward;
-  return {.q = t[A::q].data,
-          .k = t[A::k].data,
-          .v = t[A::v].data,
-          .y = t[A::y].data,
-          .dy = t[A::dy].data,
-          .lse = t[A::lse].as<const float>(),
-          .lengths = p.padded ? t[A::lengths].as<const int32_t>() : nullptr,
-          .dq = t[A::dq].data,
-          .dk = t[A::dk].data,
-          .dv = t[A::dv].data,
-          .q_rows = p.rows_of_q(),
-          .k_rows = p.rows_of_k(),
-          .v_rows = p.rows_of_k(),
-          .y_rows = p.rows_of_q()};
-}
-inline Backward tensors_of(const AttentionPackedBackward& p, const Args& t) {
-  using A = AttentionPackedBackward;
-  const void* qkv = t[A::qkv].data;
-  void* dqkv = t[A::dqkv].data;
-  return {.q = qkv,
-          .k = qkv,
-          .v = qkv,
-          .y = t[A::y].data,
-          .dy = t[A::dy].data,
-          .lse = t[A::lse].as<const float>(),
-          .lengths = nullptr,
-          .dq = dqkv,
-          .dk = dqkv,
-          .dv = dqkv,
-          .q_rows = p.rows_of_part(0),
-          .k_rows = p.rows_of_part(1),
-          .v_rows = p.rows_of_part(2),
-          .y_rows = p.rows_of_y()};
 }
 
 }  // namespace duet::flash
@@ -371,9 +291,9 @@ void forward_item(const AttentionShape& p, const flash::Forward& t, int64_t item
   const int64_t kv = head / p.H * p.kv_heads() + head % p.H / p.group();
   const int64_t first = p.Tq * chunk / chunks, last = p.Tq * (chunk + 1) / chunks;
   for_float(p.dtype, [&]<class T>() HWY_ATTR {
-    forward_head(p, KeyLengths(p, t.lengths)[head / p.H], rows_of<const T>(t.q, t.q_rows, head),
-                 rows_of<const T>(t.k, t.k_rows, kv), rows_of<const T>(t.v, t.v_rows, kv),
-                 rows_of<T>(t.y, t.y_rows, head), t.lse + head * p.Tq, first, last, scratch);
+    forward_head(p, KeyLengths(p, t.lengths)[head / p.H], rows_of<const T>(t.q, t.rows.q, head),
+                 rows_of<const T>(t.k, t.rows.k, kv), rows_of<const T>(t.v, t.rows.v, kv),
+                 rows_of<T>(t.y, t.rows.y, head), t.lse + head * p.Tq, first, last, scratch);
   });
 }
 
@@ -486,8 +406,8 @@ void backward_item(const AttentionShape& p, const flash::Backward& t, int64_t it
   const int64_t length = KeyLengths(p, t.lengths)[item / p.kv_heads()];
   for_float(p.dtype, [&]<class T>() HWY_ATTR {
     constexpr bool kInPlace = std::is_same_v<T, float>;  // gradients are added up in the outputs themselves
-    const auto k = rows_of<const T>(t.k, t.k_rows, item), v = rows_of<const T>(t.v, t.v_rows, item);
-    const auto dk = rows_of<T>(t.dk, t.k_rows, item), dv = rows_of<T>(t.dv, t.v_rows, item);
+    const auto k = rows_of<const T>(t.k, t.rows.k, item), v = rows_of<const T>(t.v, t.rows.v, item);
+    const auto dk = rows_of<T>(t.dk, t.rows.k, item), dv = rows_of<T>(t.dv, t.rows.v, item);
     float *delta = scratch + 2 * cut.strip_floats(kKeys, p.D) + 2 * cut.queries * kPitch, *free = delta + p.Tq;
     const auto take = [&free](int64_t n) { return std::exchange(free, free + n); };
     // Rows as the engine reads them: as they are, or as f32 in scratch memory.
@@ -514,9 +434,9 @@ void backward_item(const AttentionShape& p, const flash::Backward& t, int64_t it
     h.dv = cleared(dv, p.Tk, kInPlace ? nullptr : take(p.Tk * p.D));
     float* const dq_sums = kInPlace ? nullptr : take(p.Tq * p.D);
     for (int64_t head = item * p.group(); head < (item + 1) * p.group(); ++head) {
-      const auto q = rows_of<const T>(t.q, t.q_rows, head), y = rows_of<const T>(t.y, t.y_rows, head);
-      const auto dy = rows_of<const T>(t.dy, t.y_rows, head);
-      const auto dq = rows_of<T>(t.dq, t.q_rows, head);
+      const auto q = rows_of<const T>(t.q, t.rows.q, head), y = rows_of<const T>(t.y, t.rows.y, head);
+      const auto dy = rows_of<const T>(t.dy, t.rows.y, head);
+      const auto dq = rows_of<T>(t.dq, t.rows.q, head);
       for (int64_t i = 0; i < p.Tq; ++i) delta[i] = dot(dy.row(i), y.row(i), p.D);
       h.q = readable(q, p.Tq, wide_q);
       h.dy = readable(dy, p.Tq, wide_dy);

@@ -15,16 +15,13 @@ using Dims = CudnnGraph::Dims;
 // otherwise.
 class Builder {
  public:
-  explicit Builder(const AttentionShape& shape)
-      : Builder(shape, shape.rows_of_q(), shape.rows_of_k(), shape.rows_of_q()) {}
-  explicit Builder(const PackedAttentionShape& shape)
-      : Builder(shape.unpacked(), shape.rows_of_part(0), shape.rows_of_part(1), shape.rows_of_y()) {}
-  // Where the rows of q and dq lie, those of k, v and their gradients, and those of y and dy.
-  Builder(const AttentionShape& shape, const HeadRows& of_q, const HeadRows& of_k, const HeadRows& of_y)
+  explicit Builder(const AttentionShape& shape) : Builder(shape, shape.rows()) {}
+  explicit Builder(const PackedAttentionShape& shape) : Builder(shape.unpacked(), shape.rows()) {}
+  Builder(const AttentionShape& shape, const AttentionRows& rows)
       : p(shape),
-        q_strides(strides(of_q)),
-        k_strides(strides(of_k)),
-        y_strides(strides(of_y)),
+        q_strides(strides(rows.q)),
+        k_strides(strides(rows.k)),  // and of v
+        y_strides(strides(rows.y)),
         type(cudnn_dtype(shape.dtype)),
         scores{p.B, p.H, p.Tq, p.Tk},
         row{p.B, p.H, p.Tq, 1},

@@ -42,6 +42,10 @@ struct HeadRows {
   }
 };
 
+struct AttentionRows {
+  HeadRows q, k, v, y;  // gradients lie as what they are gradients of
+};
+
 // What forward and backward have in common.
 struct AttentionShape {
   int64_t B = 0, H = 0, Tq = 0, Tk = 0, D = 0;
@@ -102,8 +106,10 @@ struct AttentionShape {
   }
   Shape q_shape() const { return {B, H, Tq, D}; }
   Shape k_shape() const { return {B, kv_heads(), Tk, D}; }
-  HeadRows rows_of_q() const { return HeadRows::dense(H, Tq, D); }           // and y, and gradients
-  HeadRows rows_of_k() const { return HeadRows::dense(kv_heads(), Tk, D); }  // and v, and gradients
+  AttentionRows rows() const {
+    const HeadRows of_queries = HeadRows::dense(H, Tq, D), of_keys = HeadRows::dense(kv_heads(), Tk, D);
+    return {of_queries, of_keys, of_keys, of_queries};
+  }
 
   TensorSpec of_keys(Slot slot) const {  // k or v, of which only the keys of each sequence are read
     TensorSpec spec = slot.of(dtype, k_shape());

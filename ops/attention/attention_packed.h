@@ -54,7 +54,9 @@ struct PackedAttentionShape {
   E* part(E* packed, int64_t which) const {
     return packed + rows_of_part(which).first;
   }
-  HeadRows rows_of_y() const { return HeadRows::packed(H, T, D, 1, 0); }
+  AttentionRows rows() const {
+    return {rows_of_part(0), rows_of_part(1), rows_of_part(2), HeadRows::packed(H, T, D, 1, 0)};
+  }
 
   // Of q and k: scores have the deviation of those of attention.
   static constexpr double kReach = 2;

@@ -86,6 +86,12 @@ void check_lengths(const int32_t* lengths, int64_t steps, int64_t batch, const s
       throw duet::Error("{}length {} of sequence {} on the device, {} on the host", call, count.load(b), b, steps);
 }
 
+// reserve: null for inference.
+bool is_enough(const Network& net, const Sequences& x, size_t weights, size_t workspace, const size_t* reserve) {
+  return weights >= static_cast<size_t>(net.elements() * bytes_of(net.type)) && workspace >= kWorkspaceBytes &&
+         (reserve == nullptr || *reserve >= net.reserve_bytes(x.steps, x.batch));
+}
+
 double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
 
 // Everything that a call of cudnnRNNForward is given.
@@ -365,8 +371,7 @@ cudnnStatus_t cudnnRNNForward(cudnnHandle_t handle, cudnnRNNDescriptor_t descrip
     const Sequences of_x(x_shape), of_y(y_shape);
     if (!fit(net, of_x, of_y)) return refuse_cudnn("cudnnRNNForward: sequences that do not fit the layer");
     const bool training = mode == CUDNN_FWD_MODE_TRAINING;
-    if (weight_bytes < static_cast<size_t>(net.elements() * bytes_of(net.type)) || workspace_bytes < kWorkspaceBytes ||
-        (training && reserve_bytes < net.reserve_bytes(of_x.steps, of_x.batch)))
+    if (!is_enough(net, of_x, weight_bytes, workspace_bytes, training ? &reserve_bytes : nullptr))
       return refuse_cudnn("cudnnRNNForward: too little memory");
     enqueue(h.stream, [workspace, forward = Forward{net, of_x.steps, of_x.batch, lengths, x, h0, c0, weights, y, hT, cT,
                                                     training ? reserve : nullptr}] {
@@ -387,8 +392,7 @@ cudnnStatus_t cudnnRNNBackwardData_v8(cudnnHandle_t handle, cudnnRNNDescriptor_t
     const Network& net = network(descriptor);
     const Sequences of_x(x_shape), of_y(y_shape);
     if (!fit(net, of_x, of_y)) return refuse_cudnn("cudnnRNNBackwardData_v8: sequences that do not fit the layer");
-    if (weight_bytes < static_cast<size_t>(net.elements() * bytes_of(net.type)) || workspace_bytes < kWorkspaceBytes ||
-        reserve_bytes < net.reserve_bytes(of_y.steps, of_y.batch))
+    if (!is_enough(net, of_x, weight_bytes, workspace_bytes, &reserve_bytes))
       return refuse_cudnn("cudnnRNNBackwardData_v8: too little memory");
     enqueue(h.stream, [workspace, backward = Backward{.net = net,
                                                       .T = of_y.steps,
@@ -421,8 +425,7 @@ cudnnStatus_t cudnnRNNBackwardWeights_v8(cudnnHandle_t handle, cudnnRNNDescripto
     const Sequences of_x(x_shape), of_y(y_shape);
     if (!fit(net, of_x, of_y)) return refuse_cudnn("cudnnRNNBackwardWeights_v8: sequences that do not fit the layer");
     if (mode != CUDNN_WGRAD_MODE_ADD) return refuse_cudnn("cudnnRNNBackwardWeights_v8 that does not add");
-    if (weight_bytes < static_cast<size_t>(net.elements() * bytes_of(net.type)) || workspace_bytes < kWorkspaceBytes ||
-        reserve_bytes < net.reserve_bytes(of_x.steps, of_x.batch))
+    if (!is_enough(net, of_x, weight_bytes, workspace_bytes, &reserve_bytes))
       return refuse_cudnn("cudnnRNNBackwardWeights_v8: too little memory");
     enqueue(h.stream, [workspace, backward = Backward{.net = net,
                                                       .T = of_x.steps,

@@ -14,6 +14,7 @@
 #include "bench/case_timer.h"
 #include "bench/describe.h"
 #include "bench/run.h"
+#include "bench/stop.h"
 #include "core/cpu_context.h"
 #include "core/error.h"
 #include "core/gpu_capture.h"

@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <csignal>
 #include <map>
 #include <optional>
 #include <tuple>
@@ -16,7 +15,8 @@
 #include "bench/counters.h"
 #include "bench/cpu_pass.h"
 #include "bench/describe.h"
-#include "bench/sampler.h"
+#include "bench/repetition.h"
+#include "bench/stop.h"
 #include "bench/worker.h"
 #include "core/cpu_context.h"
 #include "core/error.h"
@@ -31,13 +31,6 @@ namespace duet::bench {
 namespace {
 using results::Status;
 
-volatile std::sig_atomic_t stop_requested = 0;
-
-// The roof is probed between slices of a repetition. A slice is so short that the machine changes its speed rarely
-// within one, and a repetition has a few of them at least.
-constexpr double kSlice_s = 10e-3;
-constexpr int kMinSlices = 3;
-constexpr double kProbeShare = 0.3;             // of a slice
 constexpr int kRetries = 3, kQuickRetries = 1;  // of a contended repetition
 constexpr int kMaxGrowths = 3;                  // of the samples of a series
 constexpr int kWarmUps = 3;                     // applications of a series before it is captured
@@ -45,16 +38,6 @@ constexpr int kWarmUps = 3;                     // applications of a series befo
 void fail(results::Job& job, const std::string& reason) {
   job.status = Status::failed;
   job.reason = reason;
-}
-
-// What a job's range is divided into (docs/profiling.md). Made at first use: before main, NVTX is not to be called.
-struct PhaseNames {
-  NvtxName prepare{"prepare"}, setup{"setup"}, warmup{"warmup"}, measure{"measure"}, verify{"verify"},
-      profile{"profile"}, count{"count"};
-};
-const PhaseNames& phases() {
-  static const PhaseNames names;
-  return names;
 }
 
 NvtxWork nvtx_work(const results::JobDescription& job) {
@@ -72,28 +55,6 @@ results::Check stored(const Check& check) {
 }
 
 }  // namespace
-
-void CaseTimer::request_stop() { stop_requested = 1; }
-bool CaseTimer::stop_is_requested() { return stop_requested != 0; }
-
-struct CaseTimer::Timing {
-  Timing(std::string name, std::shared_ptr<Runner> runner, Scope scope, Cache cache, int threads, double clock_read_s)
-      : name(std::move(name)), runner(std::move(runner)), sampler(*this->runner, scope, cache, clock_read_s) {
-    series.scope = scope;
-    series.cache = cache;
-    series.threads = threads;
-  }
-  std::string name;  // of the benchmark: job/scope/cache/threads:N
-  std::optional<NvtxName> range;
-  std::shared_ptr<Runner> runner;
-  Sampler sampler;
-  Sampler::Counts counts;
-  std::shared_ptr<RoofProbe> probe;  // null: its roof comes from the ceilings of the run
-  bool probe_is_confirmed = false;
-  results::Series series;
-  results::Job* job = nullptr;
-  double limit_s = 0;  // of a repetition: longer is a hang
-};
 
 CaseTimer::CaseTimer(const Options& options, Devices& devices, const std::vector<Ceiling>& ceilings,
                      const CounterSources& counters)
@@ -164,7 +125,7 @@ std::vector<results::Job> CaseTimer::capture(BenchCase& c, const Capture& captur
   {
     Timings timings = start_all(c, jobs);
     for (auto& t : timings) {
-      if (stop_requested) throw Interrupted{};
+      if (stop_is_requested()) throw Interrupted{};
       if (t->job->status == Status::ok) capture_series(*t, capture, t == timings.back());
     }
   }
@@ -172,7 +133,7 @@ std::vector<results::Job> CaseTimer::capture(BenchCase& c, const Capture& captur
   return jobs;
 }
 
-void CaseTimer::capture_series(Timing& t, const Capture& capture, bool last) {
+void CaseTimer::capture_series(SeriesTiming& t, const Capture& capture, bool last) {
   const NvtxRange of_series(*t.range);
   try {
     t.runner->begin_repetition(0, 1);
@@ -269,7 +230,7 @@ void CaseTimer::add_timings(const Side& side, const std::shared_ptr<Runner>& run
       if (cache == Cache::cold && results::has_copies(scope)) continue;
       if (scope == Scope::overlapped && !runner->reads_batches()) continue;
       if (!wanted(scope)) continue;
-      timings.push_back(std::make_unique<Timing>(
+      timings.push_back(std::make_unique<SeriesTiming>(
           fmt::format("{}/{}/{}/threads:{}", side.job, name_of(scope), name_of(cache), threads), runner, scope, cache,
           threads, clock_read_s_));
     }
@@ -277,7 +238,7 @@ void CaseTimer::add_timings(const Side& side, const std::shared_ptr<Runner>& run
 
 void CaseTimer::calibrate(Timings& timings) const {
   for (auto& t : timings) {
-    if (stop_requested) throw Interrupted{};
+    if (stop_is_requested()) throw Interrupted{};
     worker::beat();
     const auto start = std::chrono::steady_clock::now();
     const NvtxRange of_series(*t->range);
@@ -296,7 +257,7 @@ void CaseTimer::calibrate(Timings& timings) const {
 
 // Null where the ceilings give no roof, and where the device has no pass or no memory for the probe: then the ceilings
 // of the run have to do.
-std::shared_ptr<RoofProbe> CaseTimer::probe_of(const Timing& t, bool again) {
+std::shared_ptr<RoofProbe> CaseTimer::probe_of(const SeriesTiming& t, bool again) {
   const auto probes = probes_.find(&t.runner->context());
   if (probes == probes_.end()) return nullptr;
   try {
@@ -312,7 +273,7 @@ void CaseTimer::add_probes(Timings& timings) {
   std::map<std::tuple<const Context*, Scope, Cache, double>, std::shared_ptr<RoofProbe>> of_case;
   for (auto& t : timings) {
     if (results::has_copies(t->series.scope) || t->job->status == Status::failed) continue;
-    if (stop_requested) throw Interrupted{};
+    if (stop_is_requested()) throw Interrupted{};
     const auto [at, is_new] = of_case.try_emplace(
         {&t->runner->context(), t->series.scope, t->series.cache, work_of(*t->job, t->series).flops});
     if (is_new) at->second = probe_of(*t, false);
@@ -322,10 +283,10 @@ void CaseTimer::add_probes(Timings& timings) {
 
 void CaseTimer::run_benchmarks(Timings& timings) {
   for (auto& each : timings) {
-    Timing* t = each.get();
+    SeriesTiming* t = each.get();
     const auto body = [this, t](benchmark::State& state) {
-      if (stop_requested || t->job->status == Status::failed) {
-        state.SkipWithError(stop_requested ? "interrupted" : t->job->reason.c_str());
+      if (stop_is_requested() || t->job->status == Status::failed) {
+        state.SkipWithError(stop_is_requested() ? "interrupted" : t->job->reason.c_str());
         for ([[maybe_unused]] auto _ : state) {
         }
         return;
@@ -354,12 +315,12 @@ void CaseTimer::run_benchmarks(Timings& timings) {
     benchmark::RunSpecifiedBenchmarks(&quiet);
   }
   benchmark::ClearRegisteredBenchmarks();
-  if (stop_requested) throw Interrupted{};
+  if (stop_is_requested()) throw Interrupted{};
 }
 
 // One repetition of a series, retried while other processes run, and verified. Where all attempts were disturbed, all
 // of them count.
-void CaseTimer::repetition(Timing& t, const std::function<void(double)>& report) {
+void CaseTimer::repetition(SeriesTiming& t, const std::function<void(double)>& report) {
   const NvtxRange of_series(*t.range);
   const int retries = options_.preset == Preset::smoke   ? 0
                       : options_.preset <= Preset::sweep ? kQuickRetries
@@ -368,16 +329,16 @@ void CaseTimer::repetition(Timing& t, const std::function<void(double)>& report)
   std::optional<results::Repetition> disturbed_ones;
   try {
     for (int attempt = 0; attempt <= retries; ++attempt) {
-      taken = timed_repetition(t, attempt, report);
+      taken = take_repetition(t, options_.budget_s(), order_++, attempt, report);
       for (int i = 0; i < kMaxGrowths && attempt == 0 && t.series.repetitions.empty() && grow(t, taken); ++i)
-        taken = timed_repetition(t, attempt, report);
+        taken = take_repetition(t, options_.budget_s(), order_++, attempt, report);
       // Faster than its roof: perhaps a better pass was slow in the trial. Only the long trial's roof may accuse a row.
       if (!t.probe_is_confirmed && results::over_roof(taken)) {
         t.probe = probe_of(t, true);
         t.probe_is_confirmed = true;
-        taken = timed_repetition(t, attempt + 1, report);
+        taken = take_repetition(t, options_.budget_s(), order_++, attempt + 1, report);
       }
-      if (!disturbed(taken) || stop_requested) break;
+      if (!disturbed(taken) || stop_is_requested()) break;
       if (disturbed_ones)
         results::append_attempt(*disturbed_ones, taken);
       else
@@ -388,92 +349,24 @@ void CaseTimer::repetition(Timing& t, const std::function<void(double)>& report)
     return;
   }
   if (taken.samples_s.empty()) return;
-  if (disturbed(taken) && disturbed_ones && !stop_requested) taken = std::move(*disturbed_ones);
+  if (disturbed(taken) && disturbed_ones && !stop_is_requested()) taken = std::move(*disturbed_ones);
   t.series.repetitions.push_back(std::move(taken));
   verify(t, static_cast<int>(t.series.repetitions.size()) == t.counts.repetitions);
 }
 
 // Larger samples where the first repetition shows that calibration was disturbed. False: it was not.
-bool CaseTimer::grow(Timing& t, const results::Repetition& first) const {
+bool CaseTimer::grow(SeriesTiming& t, const results::Repetition& first) const {
   double took_s = 0;
   for (const double sample_s : first.samples_s) took_s += sample_s * t.sampler.applications();
-  if (stop_requested || !t.sampler.grow(options_.budget_s(), took_s)) return false;
+  if (stop_is_requested() || !t.sampler.grow(options_.budget_s(), took_s)) return false;
   t.counts = t.sampler.counts();
   t.series.batch = t.sampler.applications();
   t.series.iterations = t.counts.samples;
   return true;
 }
 
-results::Repetition CaseTimer::timed_repetition(Timing& t, int attempt, const std::function<void(double)>& report) {
-  worker::works_on(Phase::measure, t.job->name, t.limit_s);
-  t.sampler.wake(options_.budget_s());  // before outputs are overwritten, so that a sample has to write them
-  t.runner->begin_repetition(static_cast<int>(t.series.repetitions.size()), t.counts.repetitions);
-  t.sampler.refresh_uploads();
-  results::Repetition r;
-  r.order = order_++;
-  const double slice_s = std::min(kSlice_s, t.counts.sample_s * t.counts.samples / kMinSlices);
-  double slice_left_s = 0;
-  std::vector<std::vector<double>> roof_s;  // before each slice, and after the last
-  std::vector<size_t> slice_of_sample;
-  const CpuSnapshot before = CpuSnapshot::now();
-  {
-    const NvtxRange range(phases().measure);
-    for (int i = 0; i < t.counts.samples && !stop_requested; ++i) {
-      worker::beat();
-      if (t.probe && slice_left_s <= 0) {
-        roof_s.push_back(probe_roof(t, slice_s));
-        slice_left_s = slice_s;
-      }
-      t.runner->before_sample(i, t.counts.samples);
-      const double time_s = t.sampler.sample();
-      t.runner->after_sample(i, t.counts.samples);
-      if (!(time_s > 0)) throw Error("the clock gave {} s for a sample", time_s);
-      r.samples_s.push_back(time_s);
-      slice_of_sample.push_back(roof_s.size());
-      slice_left_s -= time_s * t.sampler.applications();
-      if (attempt == 0) report(time_s);
-    }
-    if (t.probe && !stop_requested) roof_s.push_back(probe_roof(t, slice_s));
-  }
-  // What the roof allowed while a slice ran: the median of the probes on both sides of it.
-  std::vector<double> of_slice;
-  for (size_t k = 0; k + 1 < roof_s.size(); ++k) {
-    roof_s[k].insert(roof_s[k].end(), roof_s[k + 1].begin(), roof_s[k + 1].end());
-    of_slice.push_back(results::median(roof_s[k]));
-  }
-  for (const size_t slice : slice_of_sample)
-    if (slice > 0 && slice <= of_slice.size()) r.roof_s.push_back(of_slice[slice - 1]);
-  if (r.roof_s.size() < r.samples_s.size()) r.roof_s.clear();  // a stop in the middle
-  const CpuUse use = cpu_use(before, CpuSnapshot::now());
-  r.wall_s = use.wall_s;
-  r.foreign_cores = std::max(0.0, use.foreign_cores);
-  r.steal_share = std::max(0.0, use.steal_share);
-  if (results::shows_contention(use.wall_s) && results::contended(use.foreign_cores, use.steal_share))
-    r.flags.emplace_back(results::flag::kContended);
-  if (const auto clock = gpu_clock(t.runner->context())) {
-    r.sm_clock_mhz = clock->sm_mhz;
-    if (clock->throttled) r.flags.emplace_back(results::flag::kThrottled);
-  }
-  if (attempt > 0) r.flags.emplace_back(results::flag::kRetried);
-  return r;
-}
-
-// Samples of the roof for a share of a slice. Then the row's data go back into the caches that a warm row finds them
-// in.
-std::vector<double> CaseTimer::probe_roof(Timing& t, double slice_s) {
-  std::vector<double> roof_s;
-  double spent_s = 0;
-  t.probe->warm_up();
-  do {
-    roof_s.push_back(t.probe->sample());
-    spent_s += t.probe->sample_wall_s();
-  } while (spent_s < kProbeShare * slice_s);
-  if (t.series.cache == Cache::warm && t.counts.sample_s < slice_s) t.sampler.sample();
-  return roof_s;
-}
-
 // The buffers that a repetition timed. last: it was the series' last.
-void CaseTimer::verify(Timing& t, bool last) {
+void CaseTimer::verify(SeriesTiming& t, bool last) {
   const NvtxRange range(phases().verify);
   results::Job& job = *t.job;
   worker::works_on(Phase::verify, job.name, uncalibrated_limit_s(job.flops, static_cast<double>(job.bytes)));
@@ -491,12 +384,12 @@ void CaseTimer::verify(Timing& t, bool last) {
 void CaseTimer::count_all(Timings& timings) {
   if (gauges_.empty()) return;
   for (auto& t : timings) {
-    if (stop_requested) throw Interrupted{};
+    if (stop_is_requested()) throw Interrupted{};
     if (t->job->status == Status::ok && !t->job->counters && !t->series.repetitions.empty()) count(*t);
   }
 }
 
-void CaseTimer::count(Timing& t) {
+void CaseTimer::count(SeriesTiming& t) {
   results::Job& job = *t.job;
   const auto gauges = gauges_.find(t.runner->context().device());
   if (gauges == gauges_.end()) return;
@@ -522,7 +415,7 @@ void CaseTimer::count(Timing& t) {
                    .between =
                        [] {
                          worker::beat();
-                         if (stop_requested) throw Interrupted{};
+                         if (stop_is_requested()) throw Interrupted{};
                        },
                    .application_s = t.counts.sample_s / t.sampler.applications()},
                   results::kMinCounterWindow_s, counters);
@@ -537,7 +430,7 @@ void CaseTimer::count(Timing& t) {
   verify(t, false);
 }
 
-void CaseTimer::finish(BenchCase& c, Timing& t) {
+void CaseTimer::finish(BenchCase& c, SeriesTiming& t) {
   results::Job& job = *t.job;
   results::Series& s = t.series;
   if (job.status == Status::ok && s.repetitions.empty()) fail(job, "no repetition was taken");

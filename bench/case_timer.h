@@ -11,6 +11,7 @@
 #include "bench/cases.h"
 #include "bench/meters.h"
 #include "bench/options.h"
+#include "bench/repetition.h"
 #include "bench/roof_probe.h"
 #include "core/context.h"
 #include "results/run.h"
@@ -45,30 +46,25 @@ class CaseTimer {
     std::function<void(bool last)> end;
   };
   std::vector<results::Job> capture(BenchCase& c, const Capture& capture);
-  static void request_stop();  // from a signal handler
-  static bool stop_is_requested();
 
  private:
-  struct Timing;  // a series while it is taken
-  using Timings = std::vector<std::unique_ptr<Timing>>;
+  using Timings = std::vector<std::unique_ptr<SeriesTiming>>;
   std::string unavailable_reason(const Side& side) const;
   Timings start_all(BenchCase& c, std::vector<results::Job>& jobs);
   results::Job start(BenchCase& c, const Side& side, Timings& timings);
   bool set_up(BenchCase& c, const Side& side, results::Job& job, Timings& timings);
   void add_timings(const Side& side, const std::shared_ptr<Runner>& runner, int threads, Timings& timings) const;
   void calibrate(Timings& timings) const;
-  void capture_series(Timing& t, const Capture& capture, bool last);
+  void capture_series(SeriesTiming& t, const Capture& capture, bool last);
   void add_probes(Timings& timings);
-  std::shared_ptr<RoofProbe> probe_of(const Timing& t, bool again);
+  std::shared_ptr<RoofProbe> probe_of(const SeriesTiming& t, bool again);
   void run_benchmarks(Timings& timings);
-  bool grow(Timing& t, const results::Repetition& first) const;
-  void repetition(Timing& t, const std::function<void(double)>& report);
-  results::Repetition timed_repetition(Timing& t, int attempt, const std::function<void(double)>& report);
-  static std::vector<double> probe_roof(Timing& t, double slice_s);
-  void verify(Timing& t, bool last);
+  bool grow(SeriesTiming& t, const results::Repetition& first) const;
+  void repetition(SeriesTiming& t, const std::function<void(double)>& report);
+  void verify(SeriesTiming& t, bool last);
   void count_all(Timings& timings);
-  void count(Timing& t);
-  void finish(BenchCase& c, Timing& t);
+  void count(SeriesTiming& t);
+  void finish(BenchCase& c, SeriesTiming& t);
 
   const Options& options_;
   Devices& devices_;
@@ -77,7 +73,5 @@ class CaseTimer {
   double clock_read_s_;
   int order_ = 0;  // of repetitions
 };
-
-struct Interrupted {};
 
 }  // namespace duet::bench

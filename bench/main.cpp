@@ -6,7 +6,7 @@
 #include <csignal>
 
 #include "bench/capture.h"
-#include "bench/case_timer.h"
+#include "bench/stop.h"
 #include "bench/instructions.h"
 #include "bench/run.h"
 #include "bench/supervisor.h"
@@ -19,7 +19,7 @@
 namespace {
 
 void on_signal(int signal) {
-  duet::bench::CaseTimer::request_stop();
+  duet::bench::request_stop();
   std::signal(signal, SIG_DFL);  // a second one ends the program at once; the journal stays
 }
 

@@ -20,6 +20,7 @@
 #include "bench/overhead.h"
 #include "bench/progress.h"
 #include "bench/roof.h"
+#include "bench/stop.h"
 #include "bench/sweeps.h"
 #include "bench/worker.h"
 #include "core/atomic_file.h"
@@ -239,7 +240,7 @@ class BenchRun {
     const bool gpu_was_lost = !lost_gpu().empty();
     try {
       for (const size_t i : order) {
-        if (CaseTimer::stop_is_requested()) throw Interrupted{};
+        if (stop_is_requested()) throw Interrupted{};
         const bool measured = pending(*cases_[i]).empty();
         if (measured) take_from_journal(i);
         if (measured && continued_) {
@@ -318,8 +319,7 @@ class BenchRun {
     if (options_.cpu) add(measure_cpu_ceilings(*devices_.cpu, effort));
     if (options_.cpu && devices_.one_thread) add(measure_cpu_ceilings(*devices_.one_thread, effort));
     try {
-      if (devices_.gpu && !CaseTimer::stop_is_requested())
-        add(measure_gpu_ceilings(*devices_.gpu, effort != CeilingEffort::full));
+      if (devices_.gpu && !stop_is_requested()) add(measure_gpu_ceilings(*devices_.gpu, effort != CeilingEffort::full));
     } catch (const std::exception& e) {  // a GPU that fails does not cost the CPU side
       run_.invocation.warnings.push_back(fmt::format("the GPU's ceilings could not be measured: {}", e.what()));
     }
@@ -501,9 +501,9 @@ int run(const Options& options) {
   if (!run.go_on()) {
     run.describe();
     if (const auto status = run.finished_before()) return *status;
-    if (CaseTimer::stop_is_requested()) return kInterrupted;
+    if (stop_is_requested()) return kInterrupted;
     run.measure_machine();
-    if (CaseTimer::stop_is_requested()) return kInterrupted;
+    if (stop_is_requested()) return kInterrupted;
     run.open_journal();
   }
   try {

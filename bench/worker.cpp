@@ -11,7 +11,7 @@
 #include <cstring>
 #include <exception>
 
-#include "bench/case_timer.h"
+#include "bench/stop.h"
 #include "core/error.h"
 
 namespace duet::bench {
@@ -91,8 +91,8 @@ void attach(int descriptor, Options& options) {
   if (shared->generation == 0) phase_clock.begin(run_start());
   std::signal(SIGINT, SIG_IGN);
   std::signal(SIGTERM, SIG_IGN);
-  std::signal(SIGUSR1, [](int) { CaseTimer::request_stop(); });
-  if (shared->stop) CaseTimer::request_stop();  // asked for before the handler was there
+  std::signal(SIGUSR1, [](int) { request_stop(); });
+  if (shared->stop) request_stop();  // asked for before the handler was there
   std::set_terminate(on_terminate);
 }
 

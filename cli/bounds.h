@@ -42,6 +42,11 @@ inline bool too_wide(const BoundUse& use, double looseness) {
   return use.wider_because.empty() && !(looseness <= kMaxLooseness);
 }
 
+// What comparing a case costs, in bytes and operations: its inputs are drawn twice, and the reference computes the
+// slices that bench_all compares twice. Beyond kMaxComparedWork it takes minutes.
+inline constexpr double kMaxComparedWork = 4e9;
+double compared_work(const Problem& problem);
+
 struct BoundsOptions {
   std::vector<std::string> ops;  // empty: all
   std::string scale;             // test, standard or full; empty: the standard cases that take little time

@@ -32,7 +32,6 @@ namespace {
 constexpr size_t kMaxStudyCases = 4;    // of an op of the studies
 constexpr double kMaxCheapWork = 3e7;   // bytes drawn and operations of the reference, without --all
 constexpr double kMaxBoundsWork = 5e6;  // of --bounds
-constexpr double kMaxWork = 4e9;        // beyond it the reference takes minutes
 constexpr int64_t kMaxLargeBytes = int64_t{3} << 30;
 
 struct Options {
@@ -69,16 +68,6 @@ std::vector<Degenerate> read_degenerate() {
   return list;
 }
 
-// What examining a case costs: its inputs are drawn twice, and the reference computes sampled slices twice.
-double work_of(const Problem& p) {
-  const std::vector<int64_t> parts = p.parts();
-  const auto sampled = static_cast<double>(Expected::sampled_slices(p));
-  double share = 0;
-  for (const int64_t count : parts) share += std::min(1.0, sampled / static_cast<double>(std::max<int64_t>(1, count)));
-  return static_cast<double>(p.footprint_bytes()) +
-         (p.flops() + static_cast<double>(p.bytes())) * share / static_cast<double>(parts.size());
-}
-
 struct Planned {
   Problem problem;
   double work;
@@ -98,8 +87,8 @@ std::vector<Planned> cases_of(const Options& options, int64_t& left_out) {
         if (!labels.insert(label).second || !std::regex_search(name + "/" + label, filter)) continue;
         // The cases of a study are mostly the same data, moved in other ways.
         if (name.starts_with(kStudy) && labels.size() > kMaxStudyCases) continue;
-        const double work = work_of(c.problem);
-        if (work > (options.all ? kMaxWork : kMaxCheapWork)) {
+        const double work = compared_work(c.problem);
+        if (work > (options.all ? kMaxComparedWork : kMaxCheapWork)) {
           ++left_out;
           if (c.problem.footprint_bytes() <= options.max_bytes && (!cheapest_long || work < cheapest_long->work))
             cheapest_long = {c.problem, work};

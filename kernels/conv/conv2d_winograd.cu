@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// conv2d and its gradients by Winograd's minimal filtering F(2x2, 3x3) (Lavin and Gray, arXiv:1509.09308): 3x3 filters
-// with stride 1, in nchw. dx is a convolution of dy with the filters turned round (convolution_of_dy). A tile of 2x2
-// results needs 4x4 pixels; filters and pixels are transformed to 16 values each, whose products, summed over channels,
-// are transformed back: 16 products for 4 results instead of 36. One launch transforms the filters; then come three for
-// each block of images (cuDNN's non-fused form), which pass 16 (c + k) floats a tile through memory:
+// conv2d, conv2d_bias and the gradients by Winograd's minimal filtering F(2x2, 3x3) (Lavin and Gray, arXiv:1509.09308):
+// 3x3 filters with stride 1, in nchw. dx is a convolution of dy with the filters turned round (convolution_of_dy). A
+// tile of 2x2 results needs 4x4 pixels; filters and pixels are transformed to 16 values each, whose products, summed
+// over channels, are transformed back: 16 products for 4 results instead of 36. One launch transforms the filters; then
+// come three for each block of images (cuDNN's non-fused form), which pass 16 (c + k) floats a tile through memory:
 //   U[e] (k, c): filters, V[e] (c, tiles): pixels, M[e] (k, tiles) = U[e] V[e] by the tuned product, for e < 16.
 // All of them are in f32. The contract's bound allows for the errors of transforms (kTransformed of ops/summation.h).
 //
@@ -21,6 +21,7 @@
 #include "kernels/gemm/product.h"
 #include "kernels/vector.cuh"
 #include "ops/conv/conv2d_backward.h"
+#include "ops/conv/conv2d_bias.h"
 
 namespace duet::DUET_DEVICE {
 namespace {
@@ -144,10 +145,12 @@ __global__ void __launch_bounds__(kMapBlock)
 }
 
 // A map_grid(elements, 1), no shared memory: a thread writes the results of one tile of one output channel. m: (16, k,
-// size), y: (images, k, ho, wo); elements: k size. pairs: wo is even and y aligned to pairs of elements.
+// size), bias: (k) or null, y: (images, k, ho, wo); elements: k size. pairs: wo is even and y aligned to pairs of
+// elements.
 template <class T>
 __global__ void __launch_bounds__(kMapBlock)
-    results_kernel(const float* m, T* y, WinogradTiles tiles, Round round, int k, int64_t elements, bool pairs) {
+    results_kernel(const float* m, const T* bias, bool relu, T* y, WinogradTiles tiles, Round round, int k,
+                   int64_t elements, bool pairs) {
   const int64_t at = int64_t{blockIdx.x} * kMapBlock + threadIdx.x;
   if (at >= elements) return;
   const Tile tile = tile_of(tiles, round, at);
@@ -165,6 +168,12 @@ __global__ void __launch_bounds__(kMapBlock)
   for (int j = 0; j < 2; ++j) {
     const float down[4] = {across[0][j], across[1][j], across[2][j], across[3][j]};
     transform_products(down, out[j]);
+  }
+  const float shift = bias ? float(bias[tile.plane]) : 0.0f;
+#pragma unroll
+  for (int e = 0; e < 4; ++e) {
+    out[e / 2][e % 2] += shift;
+    if (relu) out[e / 2][e % 2] = fmaxf(out[e / 2][e % 2], 0.0f);
   }
   T* const to = y + ((int64_t{tile.image} * k + tile.plane) * tiles.ho + tile.row) * tiles.wo + tile.column;
 #pragma unroll
@@ -263,9 +272,9 @@ WinogradTiles tiles_of(const Conv2d& p, int64_t size) {
           Divider(ceil_div(p.ho(), 2))};
 }
 
-// x, filter and y are slots; p has the extents of the tensors in them.
+// x and filter are slots, as those of layer; p has the extents of the tensors in them.
 template <bool kGradient>
-Plan winograd(const Conv2d& p, Slot x, Slot filter, Slot y, GpuContext& gpu) {
+Plan winograd(const Conv2d& p, Slot x, Slot filter, const Conv2dLayer& layer, GpuContext& gpu) {
   if (const char* reason = unsupported_reason(p)) return Unsupported{reason};
   if (!p.has_winograd_bound()) return Unsupported{Conv2d::kFewTerms};
   const int64_t of_image = ceil_div(p.wo(), 2) * ceil_div(p.ho(), 2);
@@ -284,8 +293,9 @@ Plan winograd(const Conv2d& p, Slot x, Slot filter, Slot y, GpuContext& gpu) {
       if (of_image == 0) return;
       const auto narrow = [](int64_t v) { return static_cast<int>(v); };
       float *const u = t.workspace(filters), *const v = t.workspace(pixels), *const m = t.workspace(products);
-      T* const results = t[y].as<T>();
+      T* const results = t[layer.y].as<T>();
       const bool pairs = p.wo() % 2 == 0 && reinterpret_cast<uintptr_t>(results) % (2 * sizeof(T)) == 0;
+      const T* const bias = layer.bias ? t[*layer.bias].as<const T>() : nullptr;
       const cudaStream_t stream = gpu.stream();
       launch(filters_kernel<T, kGradient>, map_grid(p.k * p.c, 1, stream), t[filter].as<const T>(), u, p.k * p.c, p.k,
              Divider(p.c));
@@ -296,8 +306,8 @@ Plan winograd(const Conv2d& p, Slot x, Slot filter, Slot y, GpuContext& gpu) {
         launch(pixels_kernel<T>, map_grid(p.c * columns, 1, stream), t[x].as<const T>() + image * p.c * p.h * p.w, v,
                tiles, round, narrow(p.c), p.c * columns);
         enqueue_product<float>({.batch = kPoints, .m = p.k, .n = columns, .k = p.c}, u, v, nullptr, m, gpu);
-        launch(results_kernel<T>, map_grid(p.k * columns, 1, stream), m, results + image * p.k * p.ho() * p.wo(), tiles,
-               round, narrow(p.k), p.k * columns, pairs);
+        launch(results_kernel<T>, map_grid(p.k * columns, 1, stream), m, bias, layer.relu,
+               results + image * p.k * p.ho() * p.wo(), tiles, round, narrow(p.k), p.k * columns, pairs);
       }
     };
     return Plan(std::move(run))
@@ -305,13 +315,16 @@ Plan winograd(const Conv2d& p, Slot x, Slot filter, Slot y, GpuContext& gpu) {
   });
 }
 Plan conv2d_winograd(const Conv2d& p, GpuContext& gpu) {
-  return winograd<false>(p, Conv2d::x, Conv2d::filter, Conv2d::y, gpu);
+  return winograd<false>(p, Conv2d::x, Conv2d::filter, kPlainConv2d, gpu);
+}
+Plan conv2d_bias_winograd(const Conv2dBias& p, GpuContext& gpu) {
+  return winograd<false>(p.conv, Conv2dBias::x, Conv2dBias::filter, p.layer(), gpu);
 }
 Plan conv2d_backward_data_winograd(const Conv2dBackwardData& p, GpuContext& gpu) {
   using P = Conv2dBackwardData;
   const std::optional<Conv2d> conv = convolution_of_dy(p);
   if (!conv) return Unsupported{kNoConvolutionOfDy};
-  return winograd<true>(*conv, P::dy, P::filter, P::dx, gpu);
+  return winograd<true>(*conv, P::dy, P::filter, {.y = P::dx}, gpu);
 }
 Plan conv2d_backward_filter_winograd(const Conv2dBackwardFilter& problem, GpuContext& gpu) {
   using P = Conv2dBackwardFilter;
@@ -360,6 +373,7 @@ Plan conv2d_backward_filter_winograd(const Conv2dBackwardFilter& problem, GpuCon
   });
 }
 DUET_REGISTER(conv2d_winograd);
+DUET_REGISTER(conv2d_bias_winograd);
 DUET_REGISTER(conv2d_backward_data_winograd);
 DUET_REGISTER(conv2d_backward_filter_winograd);
 }  // namespace

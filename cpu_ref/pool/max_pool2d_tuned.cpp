@@ -15,7 +15,7 @@
 #include "cpu_ref/pool/rows-inl.h"
 #include "cpu_ref/scratch.h"
 #include "cpu_ref/streaming.h"
-#include "ops/pool/max_pool2d.h"
+#include "ops/pool/compose_training.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace duet::HWY_NAMESPACE {
@@ -231,6 +231,11 @@ Plan max_pool2d_backward_tuned(const MaxPool2dBackward& p, CpuContext& cpu) {
       .with(std::move(workspace));
 }
 DUET_REGISTER(max_pool2d_backward_tuned);  // cpu.tuned
+
+Plan max_pool2d_training_tuned(const MaxPool2dTraining& p, CpuContext& cpu) {
+  return compose(p, max_pool2d_tuned(p.forward(), cpu), max_pool2d_backward_tuned(p.backward(), cpu));
+}
+DUET_REGISTER(max_pool2d_training_tuned);  // cpu.tuned
 }  // namespace
 }  // namespace duet
 #endif

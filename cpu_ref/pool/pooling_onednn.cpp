@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // max_pool2d, avg_pool2d, global_avg_pool and the gradients of averages by oneDNN's pooling, on the layouts of the
-// contract. Of max_pool2d only the form without an index, and no gradient: oneDNN keeps the places of the maxima in a
-// workspace of its own format, and the contract wants positions in the plane.
+// contract. Of max_pool2d only the form without an index, and both passes as one problem: oneDNN keeps the places of
+// the maxima in a workspace of its own format, and the contract of a pass by itself wants positions in the plane.
 #include <string>
 
 #include "core/registration.h"
 #include "cpu_ref/onednn.h"
 #include "ops/pool/avg_pool2d.h"
 #include "ops/pool/global_avg_pool.h"
-#include "ops/pool/max_pool2d.h"
+#include "ops/pool/max_pool2d_training.h"
 
 namespace duet {
 namespace {
@@ -45,6 +45,9 @@ struct Windows {
   pooling_forward::primitive_desc forward(algorithm kind, prop_kind prop = prop_kind::forward_inference) const {
     return {onednn::engine(), prop, kind, x, y, strides, kernel, dilations, pads, end_pads, onednn::attributes()};
   }
+  pooling_backward::primitive_desc backward(algorithm kind, const pooling_forward::primitive_desc& of_forward) const {
+    return {onednn::engine(), kind, x, y, strides, kernel, dilations, pads, end_pads, of_forward, onednn::attributes()};
+  }
 };
 
 Plan forward(const auto& p, algorithm kind, Slot x, Slot y) {
@@ -58,11 +61,13 @@ Plan backward(const auto& p, algorithm kind, Slot dy, Slot dx) {
   return onednn::planned([&](onednn::Program& run) {
     const Windows w(p);
     const auto from = run.tensor(dy, w.y), to = run.tensor(dx, w.x);
-    const pooling_backward::primitive_desc chosen(onednn::engine(), kind, w.x, w.y, w.strides, w.kernel, w.dilations,
-                                                  w.pads, w.end_pads, w.forward(kind, prop_kind::forward_training),
-                                                  onednn::attributes());
-    run.add<pooling_backward>(chosen, {{DNNL_ARG_DIFF_DST, from}, {DNNL_ARG_DIFF_SRC, to}});
+    run.add<pooling_backward>(w.backward(kind, w.forward(kind, prop_kind::forward_training)),
+                              {{DNNL_ARG_DIFF_DST, from}, {DNNL_ARG_DIFF_SRC, to}});
   });
+}
+std::string sums_unsupported_reason(const Pool2d& p) {
+  if (size_of(p.dtype) != 2 || p.overlap() == 1) return "";
+  return std::string("oneDNN adds up the windows of a pixel in ") + name_of(p.dtype);
 }
 algorithm average(bool count_pad) {
   return count_pad ? algorithm::pooling_avg_include_padding : algorithm::pooling_avg_exclude_padding;
@@ -72,12 +77,27 @@ Plan max_pool2d_onednn(const MaxPool2d& p, CpuContext&) {
   if (p.indexed) return Unsupported{"oneDNN keeps the places of the maxima in a format of its own"};
   return forward(p, algorithm::pooling_max, MaxPool2d::x, MaxPool2d::y);
 }
+Plan max_pool2d_training_onednn(const MaxPool2dTraining& p, CpuContext&) {
+  using P = MaxPool2dTraining;
+  if (!p.distinct())
+    return Unsupported{"windows of over 256 pixels: equal elements, of which oneDNN takes one by a rule of its own"};
+  if (const std::string why = sums_unsupported_reason(p); !why.empty()) return Unsupported{why};
+  return onednn::planned([&](onednn::Program& run) {
+    const Windows w(p);
+    const auto x = run.tensor(P::x, w.x), dy = run.tensor(P::dy, w.y), y = run.tensor(P::y, w.y),
+               dx = run.tensor(P::dx, w.x);
+    const auto forward = w.forward(algorithm::pooling_max, prop_kind::forward_training);
+    const auto places = run.temporary(forward.workspace_desc());
+    run.add<pooling_forward>(forward, {{DNNL_ARG_SRC, x}, {DNNL_ARG_DST, y}, {DNNL_ARG_WORKSPACE, places}});
+    run.add<pooling_backward>(w.backward(algorithm::pooling_max, forward),
+                              {{DNNL_ARG_DIFF_DST, dy}, {DNNL_ARG_DIFF_SRC, dx}, {DNNL_ARG_WORKSPACE, places}});
+  });
+}
 Plan avg_pool2d_onednn(const AvgPool2d& p, CpuContext&) {
   return forward(p, average(p.count_pad), AvgPool2d::x, AvgPool2d::y);
 }
 Plan avg_pool2d_backward_onednn(const AvgPool2dBackward& p, CpuContext&) {
-  if (size_of(p.dtype) == 2 && p.overlap() > 1)
-    return Unsupported{std::string("oneDNN adds up the windows of a pixel in ") + name_of(p.dtype)};
+  if (const std::string why = sums_unsupported_reason(p); !why.empty()) return Unsupported{why};
   return backward(p, average(p.count_pad), AvgPool2dBackward::dy, AvgPool2dBackward::dx);
 }
 Plan global_avg_pool_onednn(const GlobalAvgPool& p, CpuContext&) {
@@ -89,6 +109,7 @@ Plan global_avg_pool_backward_onednn(const GlobalAvgPoolBackward& p, CpuContext&
 }
 
 DUET_REGISTER(max_pool2d_onednn);                // cpu.onednn
+DUET_REGISTER(max_pool2d_training_onednn);       // cpu.onednn
 DUET_REGISTER(avg_pool2d_onednn);                // cpu.onednn
 DUET_REGISTER(avg_pool2d_backward_onednn);       // cpu.onednn
 DUET_REGISTER(global_avg_pool_onednn);           // cpu.onednn

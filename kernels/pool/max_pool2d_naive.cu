@@ -2,7 +2,7 @@
 // Forward: one thread per element of y. Backward: one thread per element of dx, which visits every window that contains
 // it.
 #include "kernels/pool/pool2d.cuh"
-#include "ops/pool/max_pool2d.h"
+#include "ops/pool/compose_training.h"
 
 namespace duet::DUET_DEVICE {
 namespace {
@@ -79,5 +79,10 @@ Plan max_pool2d_backward_naive(const MaxPool2dBackward& p, GpuContext& gpu) {
   });
 }
 DUET_REGISTER(max_pool2d_backward_naive);
+
+Plan max_pool2d_training_naive(const MaxPool2dTraining& p, GpuContext& gpu) {
+  return compose(p, max_pool2d_naive(p.forward(), gpu), max_pool2d_backward_naive(p.backward(), gpu));
+}
+DUET_REGISTER(max_pool2d_training_naive);
 }  // namespace
 }  // namespace duet::DUET_DEVICE

@@ -4,7 +4,7 @@
 // thread per pack of dx; where windows do not overlap it has one per window, which reads its gradient once. Either way
 // there are no atomics, and dx is written once.
 #include "kernels/pool/pool2d.cuh"
-#include "ops/pool/max_pool2d.h"
+#include "ops/pool/compose_training.h"
 
 namespace duet::DUET_DEVICE {
 namespace {
@@ -155,5 +155,10 @@ Plan max_pool2d_backward_tuned(const MaxPool2dBackward& p, GpuContext& gpu) {
   });
 }
 DUET_REGISTER(max_pool2d_backward_tuned);
+
+Plan max_pool2d_training_tuned(const MaxPool2dTraining& p, GpuContext& gpu) {
+  return compose(p, max_pool2d_tuned(p.forward(), gpu), max_pool2d_backward_tuned(p.backward(), gpu));
+}
+DUET_REGISTER(max_pool2d_training_tuned);
 }  // namespace
 }  // namespace duet::DUET_DEVICE

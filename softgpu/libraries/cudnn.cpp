@@ -94,10 +94,6 @@ struct Pooling {
     return pixels;
   }
 };
-
-cudnnStatus_t not_supported(const char* call) {
-  return refuse_call(CUDNN_STATUS_NOT_SUPPORTED, fmt::format("{} has no stand-in", call));
-}
 }  // namespace
 
 // NOLINTBEGIN(readability-identifier-naming)
@@ -247,14 +243,16 @@ cudnnStatus_t cudnnPoolingForward(cudnnHandle_t handle, const cudnnPoolingDescri
   });
 }
 cudnnStatus_t cudnnPoolingBackward(cudnnHandle_t handle, const cudnnPoolingDescriptor_t pooling, const void* alpha,
-                                   const cudnnTensorDescriptor_t, const void*, const cudnnTensorDescriptor_t dy_shape,
-                                   const void* dy, const cudnnTensorDescriptor_t, const void*, const void* beta,
+                                   const cudnnTensorDescriptor_t y_shape, const void* y,
+                                   const cudnnTensorDescriptor_t dy_shape, const void* dy,
+                                   const cudnnTensorDescriptor_t x_shape, const void* x, const void* beta,
                                    const cudnnTensorDescriptor_t dx_shape, void* dx) {
   return with_cudnn(handle, [&](CudnnHandle& h) {
-    const Shape4 sdy = shape_of(dy_shape), sdx = shape_of(dx_shape);
-    const Pooling pool(pooling, sdx, sdy);
-    if (pool.mode == CUDNN_POOLING_MAX) return not_supported("cudnnPoolingBackward of a maximum");
+    const Shape4 sy = shape_of(y_shape), sdy = shape_of(dy_shape), sx = shape_of(x_shape), sdx = shape_of(dx_shape);
+    const Pooling pool(pooling, sdx, sdy), of_forward(pooling, sx, sy);
     enqueue(h.stream, [=, blend = Blend(alpha, beta)] {
+      const bool of_max = pool.mode == CUDNN_POOLING_MAX;
+      const Elements maxima(y, sy.type, "cudnnPoolingBackward, y"), images(x, sx.type, "cudnnPoolingBackward, x");
       const Elements from(dy, sdy.type, "cudnnPoolingBackward, dy");
       Elements to(dx, sdx.type, "cudnnPoolingBackward, dx");
       std::vector<double> sums(static_cast<size_t>(sdx.h * sdx.w));
@@ -263,10 +261,16 @@ cudnnStatus_t cudnnPoolingBackward(cudnnHandle_t handle, const cudnnPoolingDescr
           std::fill(sums.begin(), sums.end(), 0);
           for (int64_t k = 0; k < sdy.h; ++k)
             for (int64_t l = 0; l < sdy.w; ++l) {
-              const double each = from.load(sdy.at(i, j, k, l)) / pool.count(sdx, k, l);
+              const double passed = from.load(sdy.at(i, j, k, l));
+              double* of_last = nullptr;  // of equal maxima: a rule of its own, as cuDNN has one
               pool.window(sdx, k, l, [&](int64_t row, int64_t column) {
-                sums[static_cast<size_t>(row * sdx.w + column)] += each;
+                double& sum = sums[static_cast<size_t>(row * sdx.w + column)];
+                if (!of_max)
+                  sum += passed / pool.count(sdx, k, l);
+                else if (images.load(sx.at(i, j, row, column)) == maxima.load(sy.at(i, j, k, l)))
+                  of_last = &sum;
               });
+              if (of_last) *of_last += passed;
             }
           for (int64_t k = 0; k < sdx.h; ++k)
             for (int64_t l = 0; l < sdx.w; ++l)

@@ -7,7 +7,7 @@
 #include "ops/norm/rmsnorm.h"
 #include "ops/pool/avg_pool2d.h"
 #include "ops/pool/global_avg_pool.h"
-#include "ops/pool/max_pool2d.h"
+#include "ops/pool/max_pool2d_training.h"
 #include "tests/cpu_ref/gradient.h"
 
 namespace duet {
@@ -56,6 +56,7 @@ TEST(Gradients, MaxPool2d) {
     for (Pool2d p : kWindows) {
       p.layout = layout;
       EXPECT_EQ(check_gradient(MaxPool2d{p}, MaxPool2dBackward{p}), p.x_elements());
+      EXPECT_EQ(check_gradient(MaxPool2d{p}, MaxPool2dTraining{p}), p.x_elements());
     }
 }
 

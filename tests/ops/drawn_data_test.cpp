@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstring>
 #include <functional>
+#include <set>
 #include <span>
 
 #include "core/cpu_context.h"
@@ -17,7 +18,7 @@
 #include "ops/norm/batchnorm.h"
 #include "ops/norm/layernorm.h"
 #include "ops/norm/softmax.h"
-#include "ops/pool/max_pool2d.h"
+#include "ops/pool/max_pool2d_training.h"
 #include "ops/recurrent/recurrent.h"
 #include "simt/simt.h"
 
@@ -209,6 +210,39 @@ TEST(DrawnData, IndicesOfMaxPoolLieInTheirWindows) {
     }
     EXPECT_LT(first, static_cast<int64_t>(index.size()) / 2);
   }
+}
+
+// max_pool2d_training: libraries choose differently among equal elements of a window, so there are none.
+TEST(DrawnData, NoWindowOfMaxPoolTrainingHasEqualElements) {
+  for (const DType dtype : {DType::f32, DType::bf16, DType::f16})
+    for (const Layout layout : {Layout::nchw, Layout::nhwc}) {
+      MaxPool2dTraining p{{.n = 2, .c = 5, .h = 17, .w = 19, .r = 3, .s = 2}};
+      p.pad_h = 2;
+      p.pad_w = 1;
+      p.stride_w = 2;
+      p.dil_h = 2;
+      p.dil_w = 3;
+      p.dtype = dtype;
+      p.layout = layout;
+      const HostTensors in = draw_inputs(Problem::of(p), FillMode::values, 1);
+      const auto x = static_cast<size_t>(MaxPool2dTraining::x.index);
+      std::set<double> all;
+      for (int64_t image = 0; image < p.images(); ++image)
+        for (int64_t channel = 0; channel < p.depth(); ++channel)
+          for (int64_t place = 0; place < p.ho() * p.wo(); ++place) {
+            std::set<double> of_window;
+            size_t pixels = 0;
+            p.in_window(place / p.wo(), place % p.wo(), [&](int64_t pixel) {
+              of_window.insert(load_as_double(in.data(x), dtype, (image * p.h * p.w + pixel) * p.depth() + channel));
+              ++pixels;
+            });
+            ASSERT_EQ(of_window.size(), pixels) << "window " << place << " of image " << image;
+            all.insert(of_window.begin(), of_window.end());
+          }
+      EXPECT_GT(all.size(), 200u);
+      EXPECT_GE(*all.begin(), -128);
+      EXPECT_LE(*all.rbegin(), 127);
+    }
 }
 
 }  // namespace

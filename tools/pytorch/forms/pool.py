@@ -36,6 +36,25 @@ def max_pool2d_backward(w):
                lambda dy=dy, x=x, index=index: aten.max_pool2d_with_indices_backward(dy, x, *window, dil, False, index), "dx")
 
 
+@op("max_pool2d_training")
+def max_pool2d_training(w):
+    """The forward pass and autograd's backward pass behind it."""
+    x_shape, y_shape, window, dil = _window(w)
+    n, c, h, width = x_shape
+    r, s = window[0]
+    rows, columns = torch.arange(h)[:, None] // dil[0] % r, torch.arange(width)[None, :] // dil[1] % s
+    distinct = torch.randint(256 // (r * s), (n, c, h, width)) * (r * s) + rows * s + columns - 128  # in each window
+    x, dy = distinct.to(w.t), w.image("dy", *y_shape)
+    w.given("x", (x.permute(0, 2, 3, 1) if w.nhwc else x).contiguous())
+    for suffix, (x, dy) in w.layouts(x, dy):
+        leaf = x.detach().requires_grad_()
+
+        def both(leaf=leaf, dy=dy):
+            y = F.max_pool2d(leaf, *window, dil)
+            return [y.detach(), *torch.autograd.grad(y, leaf, dy)]
+        w.form("autograd" + suffix, both, "y dx", gradients=True)
+
+
 def _undilated(dil):
     if dil != [1, 1]:
         raise NoForm("avg_pool2d of PyTorch has no dilation")

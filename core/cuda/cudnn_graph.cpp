@@ -180,7 +180,7 @@ CudnnEngine::CudnnEngine(const CudnnGraph& graph, const CudnnDescriptor& device_
 }
 #endif
 
-Plan plan_of(CudnnGraph graph, GpuContext& gpu, std::vector<CudnnMemory> memory) {
+Plan plan_of(CudnnGraph graph, GpuContext& gpu, std::vector<CudnnMemory> memory, CudnnScratchFill fill) {
   if (memory.size() != graph.memory_.size())
     throw Error("cuDNN: {} slots for {} tensors", memory.size(), graph.memory_.size());
   CudnnEngine engine(graph, gpu.cudnn());
@@ -197,12 +197,13 @@ Plan plan_of(CudnnGraph graph, GpuContext& gpu, std::vector<CudnnMemory> memory)
   pointers.reserve(ids.size());
 
   return Plan([handle = gpu.cudnn(), memory = std::move(memory), graph = std::move(graph), engine = std::move(engine),
-               of_engine, scratch = std::move(scratch), ids = std::move(ids),
+               of_engine, scratch = std::move(scratch), fill = std::move(fill), ids = std::move(ids),
                pointers = std::move(pointers)](Args t) mutable {
            pointers.clear();
            for (const CudnnMemory& m : memory)
              pointers.push_back(static_cast<char*>(cudnn_data(t[m.slot])) + m.offset_bytes);
            for (const auto& piece : scratch) pointers.push_back(t.workspace(piece));
+           if (fill) fill(t, std::span(pointers).last(scratch.size()));
            for (const auto& value : graph.values_) pointers.push_back(value.get());
            void* const space = t.workspace(of_engine);
            const CudnnDescriptor pack = create_descriptor(CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR);

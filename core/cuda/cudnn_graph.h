@@ -5,8 +5,11 @@
 #pragma once
 #include <cudnn.h>
 
+#include <functional>
 #include <memory>
+#include <span>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -49,11 +52,15 @@ void set_attribute(const CudnnDescriptor& to, cudnnBackendAttributeName_t which,
   set_attribute(to, which, kAttributeType<T>, static_cast<int64_t>(values.size()), values.data());
 }
 
-// A descriptor of these attributes (name, value, name, value, ...), finalised.
+// A descriptor of these attributes (name, value, name, value, ...), finalised. Null descriptors are left out.
 inline void set_attributes(const CudnnDescriptor&) {}
 template <class T, class... Rest>
 void set_attributes(const CudnnDescriptor& to, cudnnBackendAttributeName_t which, const T& value, const Rest&... rest) {
-  set_attribute(to, which, value);
+  if constexpr (std::is_pointer_v<T>) {
+    if (value != nullptr) set_attribute(to, which, value);
+  } else {
+    set_attribute(to, which, value);
+  }
   set_attributes(to, rest...);
 }
 template <class... Pairs>
@@ -70,6 +77,9 @@ struct CudnnMemory {
   Slot slot;
   int64_t offset_bytes;
 };
+
+// Enqueues what a graph is to find in its scratch tensors, which come in the order in which they were declared.
+using CudnnScratchFill = std::function<void(Args, std::span<void* const> scratch)>;
 
 class CudnnGraph {
  public:
@@ -103,7 +113,7 @@ class CudnnGraph {
   CudnnDescriptor close(cudnnHandle_t handle = nullptr) const;
 
  private:
-  friend Plan plan_of(CudnnGraph graph, GpuContext& gpu, std::vector<CudnnMemory> memory);
+  friend Plan plan_of(CudnnGraph graph, GpuContext& gpu, std::vector<CudnnMemory> memory, CudnnScratchFill fill);
   friend struct CudnnEngine;
   template <class... Pairs>
   Tensor tensor(cudnnDataType_t type, const Dims& dims, const Dims& strides, const Pairs&... pairs);
@@ -142,7 +152,7 @@ struct CudnnEngine {
   bool choose_of(const CudnnGraph& graph, Takes&& takes, Prepare&& prepare);
 };
 
-// Enqueues the graph on these tensors.
-Plan plan_of(CudnnGraph graph, GpuContext& gpu, std::vector<CudnnMemory> memory);
+// Enqueues the graph on these tensors, after `fill` if there is one.
+Plan plan_of(CudnnGraph graph, GpuContext& gpu, std::vector<CudnnMemory> memory, CudnnScratchFill fill = {});
 
 }  // namespace duet::cuda

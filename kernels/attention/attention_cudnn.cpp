@@ -5,6 +5,8 @@
 
 #include <cmath>
 
+#include "kernels/attention/lengths_cudnn.h"
+
 namespace duet::cuda {
 namespace {
 
@@ -25,7 +27,11 @@ class Builder {
         type(cudnn_dtype(shape.dtype)),
         scores{p.B, p.H, p.Tq, p.Tk},
         row{p.B, p.H, p.Tq, 1},
-        queries{p.B, p.H, p.Tq, p.D} {}
+        queries{p.B, p.H, p.Tq, p.D} {
+    if (!p.padded) return;
+    query_counts = graph.scratch(DType::i32, {p.B, 1, 1, 1});
+    key_counts = graph.scratch(DType::i32, {p.B, 1, 1, 1});
+  }
 
   Tensor of_queries() { return graph.memory(type, queries, q_strides); }
   Tensor of_results() { return graph.memory(type, queries, y_strides); }
@@ -63,11 +69,14 @@ class Builder {
     graph.operation(CUDNN_BACKEND_OPERATION_REDUCTION_DESCRIPTOR, CUDNN_ATTR_OPERATION_REDUCTION_DESC, reduction,
                     CUDNN_ATTR_OPERATION_REDUCTION_XDESC, x, CUDNN_ATTR_OPERATION_REDUCTION_YDESC, y);
   }
-  void product(Tensor a, Tensor b, Tensor c) {
+  // rows, columns, terms: how many of them each sequence has, (B, 1, 1, 1); null: all.
+  void product(Tensor a, Tensor b, Tensor c, Tensor rows, Tensor columns, Tensor terms) {
     const auto product = graph.add(CUDNN_BACKEND_MATMUL_DESCRIPTOR, CUDNN_ATTR_MATMUL_COMP_TYPE, CUDNN_DATA_FLOAT);
     graph.operation(CUDNN_BACKEND_OPERATION_MATMUL_DESCRIPTOR, CUDNN_ATTR_OPERATION_MATMUL_DESC, product,
                     CUDNN_ATTR_OPERATION_MATMUL_ADESC, a, CUDNN_ATTR_OPERATION_MATMUL_BDESC, b,
-                    CUDNN_ATTR_OPERATION_MATMUL_CDESC, c);
+                    CUDNN_ATTR_OPERATION_MATMUL_CDESC, c, CUDNN_ATTR_OPERATION_MATMUL_GEMM_M_OVERRIDE_DESC, rows,
+                    CUDNN_ATTR_OPERATION_MATMUL_GEMM_N_OVERRIDE_DESC, columns,
+                    CUDNN_ATTR_OPERATION_MATMUL_GEMM_K_OVERRIDE_DESC, terms);
   }
   // The transpose of x, whose dimensions and strides are given.
   Tensor transpose(Tensor x, const Dims& dims, const Dims& strides, cudnnDataType_t t) {
@@ -77,20 +86,32 @@ class Builder {
     return y;
   }
 
+  // -infinity after the keys of the sequence (padded). Queries have an end as well, which none of them reaches: without
+  // it no engine for sm_80 and sm_120 takes the backward graph.
+  Tensor within_lengths(Tensor s) {
+    if (!p.padded) return s;
+    const Tensor is_query = compare(CUDNN_POINTWISE_CMP_LT, index(s, 2), query_counts);
+    const Tensor is_key = compare(CUDNN_POINTWISE_CMP_LT, index(s, 3), key_counts);
+    return where(compare(CUDNN_POINTWISE_LOGICAL_AND, is_query, is_key), s);
+  }
   // -infinity where the key comes after the query (causal), and where it comes `window` or more before it.
   Tensor masked(Tensor s) {
-    if (p.causal) s = where(CUDNN_POINTWISE_CMP_GE, index(s, 2), index(s, 3), s);
+    if (p.causal) s = where(compare(CUDNN_POINTWISE_CMP_GE, index(s, 2), index(s, 3)), s);
     if (p.window > 0) {
       const Tensor query = index(s, 2);
       const Tensor end = apply(CUDNN_POINTWISE_ADD, index(s, 3), constant(static_cast<double>(p.window)), scores);
-      s = where(CUDNN_POINTWISE_CMP_GT, end, query, s);
+      s = where(compare(CUDNN_POINTWISE_CMP_GT, end, query), s);
     }
     return s;
   }
-  // s where a and b compare so, else -infinity.
-  Tensor where(cudnnPointwiseMode_t comparison, Tensor a, Tensor b, Tensor s) {
-    const Tensor seen = between(scores, CUDNN_DATA_BOOLEAN), y = between(scores);
-    pointwise(comparison, a, b, seen, CUDNN_DATA_BOOLEAN);
+  Tensor compare(cudnnPointwiseMode_t comparison, Tensor a, Tensor b) {
+    const Tensor y = between(scores, CUDNN_DATA_BOOLEAN);
+    pointwise(comparison, a, b, y, CUDNN_DATA_BOOLEAN);
+    return y;
+  }
+  // s where `seen`, else -infinity.
+  Tensor where(Tensor seen, Tensor s) {
+    const Tensor y = between(scores);
     graph.operation(CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR, CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR,
                     function(CUDNN_POINTWISE_BINARY_SELECT), CUDNN_ATTR_OPERATION_POINTWISE_XDESC, s,
                     CUDNN_ATTR_OPERATION_POINTWISE_BDESC, constant(-INFINITY), CUDNN_ATTR_OPERATION_POINTWISE_TDESC,
@@ -112,6 +133,7 @@ class Builder {
   const cudnnDataType_t type;
   const Dims scores, row, queries;
   CudnnGraph graph;
+  Tensor query_counts = nullptr, key_counts = nullptr;  // (B, 1, 1, 1), of each sequence; null unless padded
 
  private:
   cudnnBackendDescriptor_t function(cudnnPointwiseMode_t mode, cudnnDataType_t math = CUDNN_DATA_FLOAT) {
@@ -133,8 +155,9 @@ CudnnGraph forward_graph(Builder b) {
   const AttentionShape& p = b.p;
   const Tensor q = b.of_queries(), k = b.of_keys_transposed(), v = b.of_keys(), y = b.of_results(), lse = b.of_rows();
   Tensor s = b.between(b.scores);
-  b.product(q, k, s);
-  s = b.masked(b.apply(CUDNN_POINTWISE_MUL, s, b.constant(p.factor()), b.scores));
+  b.product(q, k, s, b.query_counts, b.key_counts, nullptr);
+  s = b.apply(CUDNN_POINTWISE_MUL, s, b.constant(p.factor()), b.scores);
+  s = b.masked(b.within_lengths(s));
 
   const Tensor max = b.between(b.row), sum = b.between(b.row);
   b.reduce(CUDNN_REDUCE_TENSOR_MAX, s, max);
@@ -143,7 +166,7 @@ CudnnGraph forward_graph(Builder b) {
   b.pointwise(CUDNN_POINTWISE_ADD, max, b.apply(CUDNN_POINTWISE_LOG, sum, b.row), lse);
   const Tensor probabilities = b.between(b.scores, b.type);
   b.pointwise(CUDNN_POINTWISE_DIV, e, sum, probabilities);
-  b.product(probabilities, v, y);
+  b.product(probabilities, v, y, b.query_counts, nullptr, b.key_counts);
   return std::move(b.graph);
 }
 
@@ -161,22 +184,22 @@ CudnnGraph backward_graph(Builder b) {
   b.pointwise(CUDNN_POINTWISE_MUL, sum, b.constant(1), delta);
 
   Tensor s = b.between(b.scores);
-  b.product(q, k, s);
-  s = b.apply(CUDNN_POINTWISE_MUL, s, scale, b.scores);
+  b.product(q, k, s, b.query_counts, b.key_counts, nullptr);
+  s = b.within_lengths(b.apply(CUDNN_POINTWISE_MUL, s, scale, b.scores));
   s = b.masked(b.apply(CUDNN_POINTWISE_SUB, s, lse, b.scores));
   const Tensor probabilities = b.apply(CUDNN_POINTWISE_EXP, s, b.scores);
   // The product of the transpose of `of_scores` and `rows`, summed over the query heads that share a head of k and v.
   const auto to_keys = [&](Tensor of_scores, Tensor rows, Tensor to) {
     const Tensor t = b.transpose(of_scores, b.scores, CudnnGraph::dense(b.scores), b.type);
-    if (p.group() == 1) return b.product(t, rows, to);
+    if (p.group() == 1) return b.product(t, rows, to, b.key_counts, nullptr, b.query_counts);
     const Tensor each = b.between(b.keys_of_all_heads(), b.type);
-    b.product(t, rows, each);
+    b.product(t, rows, each, b.key_counts, nullptr, b.query_counts);
     b.reduce(CUDNN_REDUCE_TENSOR_ADD, each, to);
   };
   to_keys(probabilities, dy, dv);
 
   Tensor ds = b.between(b.scores);
-  b.product(dy, v, ds);
+  b.product(dy, v, ds, b.query_counts, b.key_counts, nullptr);
   ds = b.apply(CUDNN_POINTWISE_SUB, ds, delta, b.scores);
   ds = b.apply(CUDNN_POINTWISE_MUL, ds, probabilities, b.scores);
   ds = b.apply(CUDNN_POINTWISE_MUL, ds, scale, b.scores);
@@ -184,7 +207,7 @@ CudnnGraph backward_graph(Builder b) {
 
   const Tensor rows_of_k = b.transpose(k, Builder::transposed(b.keys()), Builder::transposed(b.k_strides), b.type);
   const Tensor dq_sum = b.graph.scratch(DType::f32, b.queries);
-  b.product(ds, rows_of_k, dq_sum);
+  b.product(ds, rows_of_k, dq_sum, b.query_counts, nullptr, b.key_counts);
   b.pointwise(CUDNN_POINTWISE_IDENTITY, dq_sum, dq);
   return std::move(b.graph);
 }
@@ -198,13 +221,12 @@ CudnnGraph attention_packed_backward_graph(const AttentionPackedBackward& p) { r
 
 std::string attention_unsupported_reason(const AttentionShape& p, bool backward) {
   if (p.dtype != DType::bf16 && p.dtype != DType::f16) return "cuDNN's attention takes bf16 and f16";
-  if (p.padded) return "padding: not in the graphs here";
   if (p.B * p.H * p.Tq * p.D == 0) return "cuDNN takes no empty tensor";
   if (p.scale < 0) return "a negative scale, of which cuDNN's engine gives infinities and NaN";
   if (p.D % 8 != 0) return "a number of features that is not a multiple of 8";
   if (backward && p.Tq == 1 && p.Tk == 1) return "one query and one key";
   if (cudnnGetVersion() < 91100) return "cuDNN before 9.11: its attention is wrong unless memory is cleared";
-  if (backward && p.Tk % 128 != 0 && cudnnGetVersion() <= 91500)
+  if (backward && !p.padded && p.Tk % 128 != 0 && cudnnGetVersion() <= 91500)
     return "cuDNN before 9.15.1: the number of keys must be a multiple of 128";
   for (const int64_t d : {p.B, p.H, p.Tq, p.Tk, p.D})
     if (d > INT32_MAX) return "a dimension over 2^31 - 1";
@@ -212,10 +234,20 @@ std::string attention_unsupported_reason(const AttentionShape& p, bool backward)
 }
 
 namespace {
+// Fills the first scratch tensors of a graph with padding: Builder's query_counts and key_counts.
+template <class P>
+CudnnScratchFill fill_of_counts(const P& p, GpuContext& gpu) {
+  if (!p.padded) return {};
+  return [p, stream = gpu.stream()](Args t, std::span<void* const> scratch) {
+    enqueue_lengths(p, t[P::lengths].template as<const int32_t>(), static_cast<int32_t*>(scratch[0]),
+                    static_cast<int32_t*>(scratch[1]), stream);
+  };
+}
+
 Plan attention_cudnn(const Attention& p, GpuContext& gpu) {
   using P = Attention;
   if (std::string why = attention_unsupported_reason(p, false); !why.empty()) return Unsupported{std::move(why)};
-  return plan_of(attention_graph(p), gpu, {P::q, P::k, P::v, P::y, P::lse});
+  return plan_of(attention_graph(p), gpu, {P::q, P::k, P::v, P::y, P::lse}, fill_of_counts(p, gpu));
 }
 DUET_REGISTER(attention_cudnn);
 
@@ -223,7 +255,8 @@ Plan attention_backward_cudnn(const AttentionBackward& p, GpuContext& gpu) {
   using P = AttentionBackward;
   if (std::string why = attention_unsupported_reason(p, true); !why.empty()) return Unsupported{std::move(why)};
   // Blocks of keys add to dq in the order in which they come.
-  return plan_of(attention_backward_graph(p), gpu, {P::q, P::k, P::v, P::y, P::lse, P::dy, P::dq, P::dk, P::dv})
+  return plan_of(attention_backward_graph(p), gpu, {P::q, P::k, P::v, P::y, P::lse, P::dy, P::dq, P::dk, P::dv},
+                 fill_of_counts(p, gpu))
       .varying();
 }
 DUET_REGISTER(attention_backward_cudnn);

@@ -25,6 +25,8 @@ inline Element element_of(cudnnDataType_t type) {
       return Element::bf16;
     case CUDNN_DATA_HALF:
       return Element::f16;
+    case CUDNN_DATA_INT32:
+      return Element::i32;
     default:
       throw Error("cuDNN's stand-in: data type {}", static_cast<int>(type));
   }

@@ -151,15 +151,36 @@ class Reader {
     const Dims of_a{c.dims[0], c.dims[1], c.dims[2], terms}, of_b{c.dims[0], c.dims[1], terms, c.dims[3]};
     require(a.fits(of_a) && b.fits(of_b) && a.dims[2] == c.dims[2] && b.dims[2] == terms && b.dims[3] == c.dims[3],
             "a product");
+    // How many rows, columns or terms count in a matrix of the batch: all, or what a tensor says.
+    const auto counted = [&](cudnnBackendAttributeName_t name, int64_t all) {
+      std::optional<GraphTensor> given;
+      if (d.has(name)) given = tensor(d, name);
+      require(!given || given->dims == Dims{c.dims[0], 1, 1, 1}, "a product");
+      return [=](GraphValues& values, int64_t matrix) {
+        if (!given) return all;
+        const double count = values.of(*given)[static_cast<size_t>(matrix * given->strides[0])];
+        require(count >= 0 && count <= static_cast<double>(all), "a product");
+        return static_cast<int64_t>(count);
+      };
+    };
+    const auto rows = counted(CUDNN_ATTR_OPERATION_MATMUL_GEMM_M_OVERRIDE_DESC, c.dims[2]);
+    const auto columns = counted(CUDNN_ATTR_OPERATION_MATMUL_GEMM_N_OVERRIDE_DESC, c.dims[3]);
+    const auto counted_terms = counted(CUDNN_ATTR_OPERATION_MATMUL_GEMM_K_OVERRIDE_DESC, terms);
     add([=](GraphValues& values) {
       const std::vector<double>&from_a = values.of(a), &from_b = values.of(b);
-      std::vector<double> to(static_cast<size_t>(c.places()));
+      std::vector<double> to(static_cast<size_t>(c.places()));  // 0 in other rows and columns
       for_each_index(c.dims, [&](const Dims& i) {
+        if (i[2] >= rows(values, i[0]) || i[3] >= columns(values, i[0])) return;
         const int64_t row = a.at({i[0], i[1], i[2], 0}, of_a), column = b.at({i[0], i[1], 0, i[3]}, of_b);
+        const int64_t end = counted_terms(values, i[0]);
         double sum = 0;
-        for (int64_t t = 0; t < terms; ++t)
-          sum += from_a[static_cast<size_t>(row + t * a.strides[3])] *
-                 from_b[static_cast<size_t>(column + t * b.strides[2])];
+        for (int64_t t = 0; t < terms; ++t) {
+          const double factor = from_a[static_cast<size_t>(row + t * a.strides[3])];
+          if (t < end)
+            sum += factor * from_b[static_cast<size_t>(column + t * b.strides[2])];
+          else if (factor != 0)
+            throw duet::Error("cuDNN's stand-in: a product leaves out a term that is not 0");
+        }
         to[static_cast<size_t>(c.at(i, c.dims))] = sum;
       });
       values.keep(c, std::move(to));
@@ -272,6 +293,12 @@ class Reader {
         break;
       case CUDNN_POINTWISE_CMP_GT:
         function = [](double x, double b, double) { return x > b ? 1. : 0.; };
+        break;
+      case CUDNN_POINTWISE_CMP_LT:
+        function = [](double x, double b, double) { return x < b ? 1. : 0.; };
+        break;
+      case CUDNN_POINTWISE_LOGICAL_AND:
+        function = [](double x, double b, double) { return x != 0 && b != 0 ? 1. : 0.; };
         break;
       case CUDNN_POINTWISE_BINARY_SELECT:
         function = [](double x, double b, double t) { return t != 0 ? x : b; };

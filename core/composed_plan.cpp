@@ -9,6 +9,12 @@ ComposedPlan::Source::Source(Slot slot) : slot_(slot.index) {
   if (slot.index < 0) throw Error("a part of a plan: the whole has no {}", slot.name);
 }
 
+ComposedPlan::Source ComposedPlan::Source::from(int64_t bytes) const {
+  Source part = *this;
+  part.bytes_ += bytes;
+  return part;
+}
+
 ComposedPlan::Source ComposedPlan::between(const TensorSpec& spec) { return Source(layout_.add_bytes(spec.bytes())); }
 
 void ComposedPlan::add(Plan part, const std::vector<TensorSpec>& tensors, std::vector<Source> sources) {
@@ -30,8 +36,8 @@ void ComposedPlan::run(const Args& args) {
   for (Part& part : parts_) {
     for (size_t i = 0; i < part.sources.size(); ++i) {
       const Source& source = part.sources[i];
-      part.tensors[i].data =
-          source.slot_ < 0 ? args.workspace(source.piece_) : args[Slot{source.slot_, "", Role::in}].data;
+      void* const data = source.slot_ < 0 ? args.workspace(source.piece_) : args[Slot{source.slot_, "", Role::in}].data;
+      part.tensors[i].data = static_cast<char*>(data) + source.bytes_;
     }
     part.plan(Args(part.tensors.data(), args.workspace(part.workspace), part.workspace.bytes()));
   }

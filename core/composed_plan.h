@@ -19,11 +19,14 @@ class ComposedPlan {
   class Source {
    public:
     Source(Slot slot);  // throws Error where the problem has no such tensor
+    // So many bytes behind its beginning: the part of a layer in the weights of several.
+    Source from(int64_t bytes) const;
 
    private:
     friend ComposedPlan;
     explicit Source(WorkspacePiece<void> piece) : piece_(piece) {}
     int slot_ = -1;
+    int64_t bytes_ = 0;
     WorkspacePiece<void> piece_;
   };
 

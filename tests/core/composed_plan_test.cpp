@@ -59,6 +59,19 @@ TEST(ComposedPlan, NamesAnAlgorithmOnce) {
   EXPECT_TRUE(plan.varies);
 }
 
+// The last two of three elements, one by one.
+TEST(ComposedPlan, RunsAPartOnPartsOfTensors) {
+  const auto doubled = [] { return Plan([](Args t) { *t[kTo].as<float>() = 2 * *t[kFrom].as<const float>(); }); };
+  const std::vector<TensorSpec> one{kFrom.of(DType::f32, {1}), kTo.of(DType::f32, {1})};
+  ComposedPlan whole;
+  const ComposedPlan::Source between = whole.between(kTo.of(DType::f32, {kElements}));
+  whole.add(scaled(5, ""), tensors(), {kFrom, between});
+  whole.add(scaled(1, ""), tensors(), {kFrom, kTo});
+  for (const int64_t at : {4, 8}) whole.add(doubled(), one, {between.from(at), ComposedPlan::Source(kTo).from(at)});
+  Plan plan = std::move(whole).plan();
+  EXPECT_THAT(run(plan), testing::ElementsAre(1, 20, 30));
+}
+
 TEST(ComposedPlan, PreparesAPartInEveryRun) {
   int preparations = 0;
   ComposedPlan whole;

@@ -16,7 +16,9 @@ void Recurrent<kCell>::reference(Inputs in, int64_t slice, Expect& expect) const
   constexpr int64_t K = Base::K;
   const int64_t dir = slice / B, b = slice % B, wide = this->directions() * H;
   Row h = zeros(H), c = zeros(H);
-  walk_forward(*this, in, dir, b, h, c, [&](int64_t t, const Row& kept) {
+  const Direction<Recurrent> direction{*this, dir};
+  const auto x_at = [&](int64_t t, int64_t i) { return exact(in[x][(t * B + b) * I + i]); };
+  walk_forward(direction, in, b, x_at, h, c, [&](int64_t t, const Row& kept) {
     for (int64_t i = 0; i < K * H && !inference; ++i)
       expect(reserve, ((dir * T + t) * B + b) * K * H + i, at(kept, i).v, at(kept, i).deviation());
     for (int64_t j = 0; j < H; ++j) expect(y, (t * B + b) * wide + dir * H + j, at(h, j).v, at(h, j).deviation());
@@ -26,30 +28,44 @@ void Recurrent<kCell>::reference(Inputs in, int64_t slice, Expect& expect) const
     for (int64_t j = 0; j < H; ++j) expect(y, (t * B + b) * wide + dir * H + j, 0);
     for (int64_t i = 0; i < K * H && !inference; ++i) expect(reserve, ((dir * T + t) * B + b) * K * H + i, 0);
   }
-  for (int64_t j = 0; j < H; ++j) {
-    expect(hT, slice * H + j, at(h, j).v, at(h, j).deviation());
-    if constexpr (has_c) expect(cT, slice * H + j, at(c, j).v, at(c, j).deviation());
-  }
+  claim_state(direction, b, hT, h, expect);
+  if constexpr (has_c) claim_state(direction, b, cT, c, expect);
 }
 
 template <Cell kCell>
 void RecurrentBackward<kCell>::reference(Inputs in, int64_t slice, Expect& expect) const {
   constexpr int64_t K = Base::K;
-  const auto walk = [&](int64_t dir, int64_t b, Row& dh, Row& dc, auto&& step) {
-    const auto given_y = [&, wide = this->directions() * H](int64_t t, int64_t j) {
-      return exact(in[y][(t * B + b) * wide + dir * H + j]);
-    };
-    const auto kept = [&](int64_t part, int64_t t, int64_t j) {
-      return exact(in[reserve][((dir * T + t) * B + b) * K * H + part * H + j]);
-    };
-    walk_back(*this, in, dir, b, given_y, kept, dh, dc, step);
-  };
-  if (slice < B)
-    return claim_sequence(
-        *this, in, slice, [&](int64_t dir, Row& dh, Row& dc, auto&& step) { walk(dir, slice, dh, dc, step); }, expect);
   Row dh = zeros(H), dc = zeros(H);
-  claim_weights<true>(
-      *this, in, slice - B, [&](int64_t b, auto&& step) { walk(slice - B, b, dh, dc, step); }, expect);
+  const auto walk = [&](const Direction<RecurrentBackward>& d, int64_t b, auto&& step) {
+    const auto y_at = [&, wide = this->directions() * H](Slot slot, int64_t t, int64_t j) {
+      return exact(in[slot][(t * B + b) * wide + d.dir * H + j]);
+    };
+    const auto given_y = [&](int64_t t, int64_t j) { return y_at(y, t, j); };
+    const auto kept = [&](int64_t part, int64_t t, int64_t j) {
+      return exact(in[reserve][((d.dir * T + t) * B + b) * K * H + part * H + j]);
+    };
+    const auto add_dy = [&](int64_t t, int64_t j, Value& to) {
+      if (!last_only) to = to + y_at(dy, t, j);
+    };
+    walk_back(d, in, b, given_y, kept, add_dy, dh, dc, step);
+  };
+  if (slice >= B) {
+    const Direction<RecurrentBackward> d{*this, slice - B};
+    WeightGradients<true, RecurrentBackward> weights(d);
+    for (int64_t b = 0; b < B; ++b)
+      walk(d, b, [&](int64_t t, const Row& da, const Row& dm, const Row& before) {
+        weights.add([&](int64_t i) { return exact(in[x][(t * B + b) * I + i]); }, da, dm, before);
+      });
+    return weights.claim(expect);
+  }
+  InputGradient<RecurrentBackward> to_x(*this, in, 0);
+  for (int64_t dir = 0; dir < this->directions(); ++dir) {
+    const Direction<RecurrentBackward> d{*this, dir};
+    walk(d, slice, [&](int64_t t, const Row& da, const Row&, const Row&) { to_x.add(dir, t, da); });
+    claim_state(d, slice, dh0, dh, expect);
+    if constexpr (has_c) claim_state(d, slice, dc0, dc, expect);
+  }
+  claim_dx(*this, slice, to_x.values(), expect);
 }
 
 template struct Recurrent<Cell::rnn_tanh>;

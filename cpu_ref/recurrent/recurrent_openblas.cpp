@@ -470,7 +470,8 @@ Plan backward(const P& problem, CpuContext& cpu) {
 
 template <class P>
 Plan training(const P& p, CpuContext& cpu) {
-  return compose(p, forward(p.forward(), cpu), backward(p.backward(), cpu));
+  return compose(
+      p, [&](const auto& pass) { return forward(pass, cpu); }, [&](const auto& pass) { return backward(pass, cpu); });
 }
 
 Plan rnn_tanh_openblas(const RnnTanh& p, CpuContext& cpu) { return forward(p, cpu); }

@@ -224,7 +224,9 @@ __device__ __forceinline__ void store_no_unit(const Layer& p, const Unit& u, int
   Plan op##_backward_##variant(const Problem##Backward& p, GpuContext& gpu) { return plan_backward(p, gpu); } \
   DUET_REGISTER(op##_backward_##variant);                                                                     \
   Plan op##_training_##variant(const Problem##Training& p, GpuContext& gpu) {                                 \
-    return compose(p, plan(p.forward(), gpu), plan_backward(p.backward(), gpu));                              \
+    return compose(                                                                                           \
+        p, [&](const auto& pass) { return plan(pass, gpu); },                                                 \
+        [&](const auto& pass) { return plan_backward(pass, gpu); });                                          \
   }                                                                                                           \
   DUET_REGISTER(op##_training_##variant)
 #define DUET_RECURRENT(variant)                    \

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// cuDNN's recurrent layers, forward, and both passes as one problem: their reserve is opaque, so that a pass by itself
-// is served only where the contract has no reserve. All sequences have T steps, so x is already in cuDNN's packed
-// layout. cuDNN takes the weights in one space with an order of its own, and leaves their gradients in another: each
-// run copies them there and back. The algorithm is chosen when the plan is made, by running all that cuDNN supports.
+// cuDNN's recurrent layers, forward, and both passes as one problem, also of several layers: their reserve is opaque,
+// so that a pass by itself is served only where the contract has no reserve. All sequences have T steps, so x is
+// already in cuDNN's packed layout. cuDNN takes the weights in one space with an order of its own, and leaves their
+// gradients in another: each run copies them there and back. The algorithm is chosen when the plan is made, by
+// running all that cuDNN supports.
 #include <algorithm>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "core/cuda/cudnn.h"
@@ -46,7 +48,13 @@ RnnData sequences(DType dtype, int64_t T, int64_t B, int64_t features) {
   return d;
 }
 
-// A layer with one of cuDNN's algorithms: descriptors, weight space, workspace.
+template <class P>
+int64_t layers_of(const P& p) {
+  if constexpr (requires { p.layers; }) return p.layers;
+  return 1;
+}
+
+// Layers with one of cuDNN's algorithms: descriptors, weight space, workspace.
 template <class P>
 class Network {
  public:
@@ -56,19 +64,19 @@ class Network {
         handle_(gpu.cudnn()),
         x_(sequences(p.dtype, p.T, p.B, p.I)),
         y_(sequences(p.dtype, p.T, p.B, p.directions() * p.H)) {
-    const int state[] = {static_cast<int>(p.directions()), static_cast<int>(p.B), static_cast<int>(p.H)};
+    const int state[] = {static_cast<int>(layers_of(p) * p.directions()), static_cast<int>(p.B), static_cast<int>(p.H)};
     const int strides[] = {state[1] * state[2], state[2], 1};
     DUET_CUDNN(cudnnCreateTensorDescriptor(state_.out()));
     DUET_CUDNN(cudnnSetTensorNdDescriptor(state_.get(), cudnn_dtype(p.dtype), 3, state, strides));
     DUET_CUDNN(cudnnCreateDropoutDescriptor(dropout_.out()));
     DUET_CUDNN(cudnnSetDropoutDescriptor(dropout_.get(), handle_, 0, nullptr, 0, 0));
     DUET_CUDNN(cudnnCreateRNNDescriptor(rnn_.out()));
-    status_ = cudnnSetRNNDescriptor_v8(rnn_.get(), algorithm, kCellMode<P::kind>,
-                                       CUDNN_RNN_DOUBLE_BIAS,  // the only mode of the persistent algorithms
-                                       p.bidirectional ? CUDNN_BIDIRECTIONAL : CUDNN_UNIDIRECTIONAL, CUDNN_LINEAR_INPUT,
-                                       cudnn_dtype(p.dtype), CUDNN_DATA_FLOAT, CUDNN_TENSOR_OP_MATH,
-                                       static_cast<int32_t>(p.I), static_cast<int32_t>(p.H), static_cast<int32_t>(p.H),
-                                       1, dropout_.get(), CUDNN_RNN_PADDED_IO_DISABLED);
+    status_ = cudnnSetRNNDescriptor_v8(
+        rnn_.get(), algorithm, kCellMode<P::kind>,
+        CUDNN_RNN_DOUBLE_BIAS,  // the only mode of the persistent algorithms
+        p.bidirectional ? CUDNN_BIDIRECTIONAL : CUDNN_UNIDIRECTIONAL, CUDNN_LINEAR_INPUT, cudnn_dtype(p.dtype),
+        CUDNN_DATA_FLOAT, CUDNN_TENSOR_OP_MATH, static_cast<int32_t>(p.I), static_cast<int32_t>(p.H),
+        static_cast<int32_t>(p.H), static_cast<int32_t>(layers_of(p)), dropout_.get(), CUDNN_RNN_PADDED_IO_DISABLED);
     size_t weights = 0, workspace = 0, reserve = 0;  // reserve: of training
     if (good()) status_ = cudnnGetRNNWeightSpaceSize(handle_, rnn_.get(), &weights);
     if (good()) status_ = cudnnGetRNNTempSpaceSizes(handle_, rnn_.get(), kMode, x_.get(), &workspace, &reserve);
@@ -130,27 +138,35 @@ class Network {
                                          cudnn_data(t[P::y]), bytes(weights_), gradients, bytes(piece_),
                                          t.workspace(piece_), bytes(reserve_), t.workspace(reserve_));
     if (!good()) return;
-    for (const Copy& c : copies_) {
-      const Slot to = c.from.index == P::w.index ? P::dw : c.from.index == P::r.index ? P::dr : P::dbias;
-      gpu_->copy_within(static_cast<char*>(t[to].data) + c.at, static_cast<const char*>(gradients) + c.to, c.bytes);
-    }
+    for (const Copy& c : copies_)
+      gpu_->copy_within(static_cast<char*>(t[gradient_of(c.from)].data) + c.at,
+                        static_cast<const char*>(gradients) + c.to, c.bytes);
+  }
+  static Slot gradient_of(Slot weights) {
+    for (const auto& [of, gradient] : {std::pair(P::w, P::dw), std::pair(P::w_above, P::dw_above),
+                                       std::pair(P::r, P::dr), std::pair(P::bias, P::dbias)})
+      if (weights.index == of.index) return gradient;
+    throw Error("{} has no gradient", weights.name);
   }
   void place_weights(const P& p) {
     TensorNd matrix, bias;
     DUET_CUDNN(cudnnCreateTensorDescriptor(matrix.out()));
     DUET_CUDNN(cudnnCreateTensorDescriptor(bias.out()));
     const int64_t size = size_of(p.dtype), G = P::G, H = p.H;
-    for (int64_t dir = 0; dir < p.directions(); ++dir)
+    for (int64_t number = 0; number < layers_of(p) * p.directions(); ++number)  // layer by layer, as cuDNN has them
       for (const bool recurrent : {false, true})
         for (int64_t g = 0; g < G; ++g) {
           void *m = nullptr, *b = nullptr;
           DUET_CUDNN(cudnnGetRNNWeightParams(
-              handle_, rnn_.get(), static_cast<int32_t>(dir), static_cast<size_t>(weights_.bytes()), weights_.data(),
+              handle_, rnn_.get(), static_cast<int32_t>(number), static_cast<size_t>(weights_.bytes()), weights_.data(),
               static_cast<int32_t>(recurrent ? G : 0) + gate_of<P::kind>(g), matrix.get(), &m, bias.get(), &b));
-          const int64_t row = (dir * G + g) * H, columns = recurrent ? H : p.I;
-          place(recurrent ? P::r : P::w, row * columns * size, m, H * columns * size);
+          const int64_t row = (number * G + g) * H;
+          if (recurrent)
+            place(P::r, row * H * size, m, H * H * size);
+          else
+            place_of_input(p, number, g, m);
           if (!recurrent || biases_of(P::kind) == 2) {
-            const int64_t first = biases_of(P::kind) == 2 ? ((dir * 2 + recurrent) * G + g) * H : row;
+            const int64_t first = biases_of(P::kind) == 2 ? ((number * 2 + recurrent) * G + g) * H : row;
             place(P::bias, first * size, b, H * size);
           }
         }
@@ -165,6 +181,16 @@ class Network {
         joined.push_back(c);
     }
     copies_ = std::move(joined);
+  }
+  // A gate's weights of the layer's input.
+  void place_of_input(const P& p, int64_t number, int64_t gate, const void* to) {
+    const int64_t size = size_of(p.dtype), above = number - p.directions();
+    if constexpr (kTraining)
+      if (above >= 0) {
+        const int64_t columns = p.directions() * p.H;
+        return place(P::w_above, (above * P::G + gate) * p.H * columns * size, to, p.H * columns * size);
+      }
+    place(P::w, (number * P::G + gate) * p.H * p.I * size, to, p.H * p.I * size);
   }
   void place(Slot from, int64_t at, const void* to, int64_t bytes) {
     const int64_t offset = static_cast<const char*>(to) - weights_.as<const char>();

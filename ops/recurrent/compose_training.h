@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// For implementations: the plan of a training problem from those of its passes.
+// For implementations: the plan of a training problem from those of its layers' passes.
 #pragma once
 #include <utility>
 #include <vector>
@@ -9,28 +9,65 @@
 
 namespace duet {
 
-// The reserve lies in the workspace.
+// forward, backward: make the plan of a Recurrent or RecurrentBackward, one layer by itself. All layers run forward, the
+// first one first, then backward. What lies between the passes, and between layers, is in the workspace.
 template <Cell kCell>
-Plan compose(const RecurrentTraining<kCell>& p, Plan forward, Plan backward) {
+Plan compose(const RecurrentTraining<kCell>& p, auto&& forward, auto&& backward) {
   using P = RecurrentTraining<kCell>;
-  const auto forward_tensors = p.forward().tensors(), backward_tensors = p.backward().tensors();
+  using Pass = Recurrent<kCell>;
+  using Source = ComposedPlan::Source;
   ComposedPlan whole;
-  const auto reserve = whole.between(forward_tensors[Recurrent<kCell>::reserve.index]);
-  std::vector<ComposedPlan::Source> first{P::x, P::w, P::r, P::bias, P::h0}, second{P::x, P::w, P::r, P::h0};
-  if (P::has_c) {
-    first.insert(first.end(), {P::c0, P::y, P::hT, P::cT, reserve});
-    second.insert(second.end(),
-                  {P::c0, P::y, reserve, P::dy, P::dhT, P::dcT, P::dx, P::dw, P::dr, P::dbias, P::dh0, P::dc0});
-  } else {
-    first.insert(first.end(), {P::y, P::hT, reserve});
-    second.insert(second.end(), {P::y, reserve, P::dy, P::dhT, P::dx, P::dw, P::dr, P::dbias, P::dh0});
+
+  // Parts of tensors that hold those of several layers.
+  const auto part = [tensors = p.tensors()](Slot slot, int64_t index, int64_t count) {
+    return Source(slot).from(tensors[static_cast<size_t>(slot.index)].bytes() / count * index);
+  };
+  const auto of = [&](Slot slot, int64_t layer) { return part(slot, layer, p.layers); };
+  const auto weights = [&](Slot first, Slot above, int64_t layer) {
+    return layer == 0 ? Source(first) : part(above, layer - 1, p.layers - 1);
+  };
+  const auto add_c = [&](std::vector<Source>& to, Slot c, int64_t layer) {
+    if (P::has_c) to.push_back(of(c, layer));
+  };
+  const auto add_lengths = [&](std::vector<Source>& to) {
+    if (p.padded) to.push_back(P::lengths);
+  };
+
+  struct Kept {
+    Source x, y, reserve;
+  };
+  std::vector<Kept> kept;
+  for (int64_t l = 0; l < p.layers; ++l) {
+    const Pass pass = p.forward(l);
+    const auto tensors = pass.tensors();
+    const auto between = [&](Slot slot) { return whole.between(tensors[static_cast<size_t>(slot.index)]); };
+    const Source y = l == p.layers - 1 ? Source(P::y) : between(Pass::y);
+    kept.push_back({l == 0 ? Source(P::x) : kept.back().y, y, between(Pass::reserve)});
+    std::vector<Source> sources{kept.back().x, weights(P::w, P::w_above, l), of(P::r, l), of(P::bias, l), of(P::h0, l)};
+    add_c(sources, P::c0, l);
+    sources.insert(sources.end(), {y, of(P::hT, l)});
+    add_c(sources, P::cT, l);
+    sources.push_back(kept.back().reserve);
+    add_lengths(sources);
+    whole.add(forward(pass), tensors, std::move(sources));
   }
-  if (p.padded) {
-    first.push_back(P::lengths);
-    second.push_back(P::lengths);
+
+  Source dy = P::dy;
+  for (int64_t l = p.layers - 1; l >= 0; --l) {
+    const RecurrentBackward<kCell> pass = p.backward(l);
+    const auto tensors = pass.tensors();
+    const Source dx = l == 0 ? Source(P::dx) : whole.between(tensors[RecurrentBackward<kCell>::dx.index]);
+    const auto& [x, y, reserve] = kept[static_cast<size_t>(l)];
+    std::vector<Source> sources{x, weights(P::w, P::w_above, l), of(P::r, l), of(P::h0, l)};
+    add_c(sources, P::c0, l);
+    sources.insert(sources.end(), {y, reserve, dy, of(P::dhT, l)});
+    add_c(sources, P::dcT, l);
+    sources.insert(sources.end(), {dx, weights(P::dw, P::dw_above, l), of(P::dr, l), of(P::dbias, l), of(P::dh0, l)});
+    add_c(sources, P::dc0, l);
+    add_lengths(sources);
+    whole.add(backward(pass), tensors, std::move(sources));
+    dy = dx;
   }
-  whole.add(std::move(forward), forward_tensors, std::move(first));
-  whole.add(std::move(backward), backward_tensors, std::move(second));
   return std::move(whole).plan();
 }
 

@@ -1,10 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// Both passes of a recurrent layer as one problem: rnn_tanh_training, gru_training and lstm_training. What the forward
+// Both passes of recurrent layers as one problem: rnn_tanh_training, gru_training and lstm_training. What the forward
 // pass keeps for the backward pass is the implementation's own, so that libraries whose reserve is opaque (cuDNN,
 // oneDNN) can be compared. Formulas, shapes and lengths: ops/recurrent/recurrent.h. dy, dhT and dcT are given: they do
 // not depend on y. No output may be an input.
+//
+// With layers > 1 each layer but the first reads y of the layer below, of both directions, as torch.nn.LSTM and cuDNN
+// have it. y and dy are those of the last layer, x, w, dx and dw those of the first. Then
+//   r, bias, h0, c0, dhT, dcT, hT, cT, dr, dbias, dh0, dc0: as of layers * directions directions, those of a layer
+//     beside each other,
+//   w_above, dw_above: (layers - 1, directions G H, directions H), w of the layers above the first,
+//   lengths: (0) where the layers are not padded.
 #pragma once
 #include <functional>
+#include <string>
 #include <vector>
 
 #include "ops/recurrent/recurrent.h"
@@ -23,6 +31,15 @@ inline Cases training_cases(Cell cell, Scale scale) {
       {"many steps", "T:33 B:2 I:4 H:6"},
       {"a state over a block's threads", "T:2 B:3 I:5 H:131"},
       {"lengths", "T:5 B:4 I:3 H:5 bidirectional:1 padded:1"},
+      {"two layers", "T:3 B:2 I:5 H:3 layers:2"},
+      {"three layers, both directions", "T:3 B:3 I:2 H:4 bidirectional:1 layers:3"},
+      {"layers of whole packs, as wide as their input", "T:4 B:4 I:8 H:8 layers:2"},
+      {"layers of both directions, as wide as their input", "T:2 B:2 I:6 H:3 bidirectional:1 layers:2"},
+      {"layers, no steps", "T:0 B:2 I:3 H:3 layers:2"},
+      {"layers, no sequences", "T:2 B:0 I:3 H:3 layers:2"},
+      {"layers, no features", "T:2 B:3 I:0 H:3 layers:2"},
+      {"layers whose weights begin anywhere", "T:2 B:3 I:5 H:131 layers:2"},
+      {"layers, lengths", "T:5 B:4 I:3 H:5 bidirectional:1 padded:1 layers:2"},
   };
   const Cases lstm{
       {"scorer: 60 steps of 32 features, 128 units", "T:60 B:16 I:32 H:128"},
@@ -30,16 +47,20 @@ inline Cases training_cases(Cell cell, Scale scale) {
       {"IMDb sentiment: 512 x 256 tokens of 16 features, 32 units", "T:256 B:512 I:16 H:32 bidirectional:1"},
       {"DeepBench 512, batch 16", "T:25 B:16 I:512 H:512"},
       {"DeepBench 512, batch 128", "T:25 B:128 I:512 H:512"},
+      {"the scorer's two layers", "T:60 B:16 I:32 H:128 layers:2"},
+      {"DeepBench 512, four layers of it", "T:25 B:16 I:512 H:512 layers:4"},
   };
   const Cases gru{
       {"the scorer's layer as a GRU", "T:60 B:16 I:32 H:128"},
       {"the scorer's layer as a GRU, a larger batch", "T:60 B:64 I:32 H:128"},
       {"DeepBench 1024, fewer steps", "T:25 B:32 I:1024 H:1024"},
+      {"the scorer's two layers as GRUs", "T:60 B:16 I:32 H:128 layers:2"},
   };
   const Cases rnn_tanh{
       {"the scorer's layer as a plain RNN", "T:60 B:16 I:32 H:128"},
       {"the scorer's layer as a plain RNN, a larger batch", "T:60 B:64 I:32 H:128"},
       {"DeepBench 1760, batch 16", "T:50 B:16 I:1760 H:1760"},
+      {"the scorer's two layers as plain RNNs", "T:60 B:16 I:32 H:128 layers:2"},
   };
   return across(kFloatTypes, by_scale(scale, test, cell == Cell::lstm ? lstm : cell == Cell::gru ? gru : rnn_tanh, {}));
 }
@@ -47,7 +68,7 @@ inline Cases training_cases(Cell cell, Scale scale) {
 template <Cell kCell>
 struct RecurrentTraining : RecurrentBase<kCell> {
   using Base = RecurrentBase<kCell>;
-  using Base::padded, Base::dtype, Base::T, Base::B, Base::I, Base::H, Base::has_c;
+  using Base::padded, Base::dtype, Base::T, Base::B, Base::I, Base::H, Base::G, Base::has_c;
   static constexpr const char* name = kCell == Cell::lstm  ? "lstm_training"
                                       : kCell == Cell::gru ? "gru_training"
                                                            : "rnn_tanh_training";
@@ -67,17 +88,51 @@ struct RecurrentTraining : RecurrentBase<kCell> {
   static constexpr Slot dx = output(kGradients, "dx"), dw = output(kGradients + 1, "dw"),
                         dr = output(kGradients + 2, "dr"), dbias = output(kGradients + 3, "dbias"),
                         dh0 = output(kGradients + 4, "dh0"), dc0 = output(has_c ? kGradients + 5 : -1, "dc0");
-  static constexpr Slot lengths = input(kGradients + (has_c ? 6 : 5), "lengths");  // with padded
+  static constexpr int kOptional = kGradients + (has_c ? 6 : 5);
+  static constexpr Slot lengths = input(kOptional, "lengths");  // with padded or layers > 1
+  static constexpr Slot w_above = input(kOptional + 1, "w_above"),
+                        dw_above = output(kOptional + 2, "dw_above");  // with layers > 1
 
-  void infer(Shapes s) { Base::infer(s[x], s[h0]); }
+  static constexpr int64_t kMaxLayers = 64;
+  int64_t layers = 1;
+
+  void attributes(auto&& field) {
+    Base::attributes(field);
+    field.option("layers", layers, "layers, of which each but the first reads y of the one below");
+  }
+  std::string invalid() const {
+    if (layers < 1 || layers > kMaxLayers)
+      return "layers " + std::to_string(layers) + ": 1 to " + std::to_string(kMaxLayers);
+    return Base::invalid();
+  }
+  void infer(Shapes s) {  // layers are given: one of two directions has the states of two of one
+    Base::infer(s[x], s[h0]);
+    this->bidirectional = s[h0][0] == 2 * layers;
+  }
+
+  // A layer, the first being 0.
+  int64_t features_of(int64_t layer) const { return layer == 0 ? I : this->directions() * H; }
+  Base layer(int64_t index) const {
+    Base one = *this;
+    one.I = features_of(index);
+    return one;
+  }
+  Shape of_layers(Shape one) const {
+    one[0] *= layers;
+    return one;
+  }
+  Shape w_above_shape() const { return {layers - 1, this->directions() * G * H, this->directions() * H}; }
+
   std::vector<TensorSpec> tensors() const {
+    const Shape h_shape = of_layers(this->h_shape()), r_shape = of_layers(this->r_shape()),
+                bias_shape = of_layers(this->bias_shape());
     const auto state = [&](std::vector<TensorSpec>& all, Slot h, Slot c) {
-      all.push_back(h.of(dtype, this->h_shape()));
-      if (has_c) all.push_back(c.of(dtype, this->h_shape()));
+      all.push_back(h.of(dtype, h_shape));
+      if (has_c) all.push_back(c.of(dtype, h_shape));
     };
     std::vector<TensorSpec> all{this->of_steps(x.of(dtype, this->x_shape()), I),
-                                w.of(dtype, this->w_shape(), this->w_fill()),
-                                r.of(dtype, this->r_shape(), this->r_fill()), bias.of(dtype, this->bias_shape())};
+                                w.of(dtype, this->w_shape(), this->w_fill()), r.of(dtype, r_shape, this->r_fill()),
+                                bias.of(dtype, bias_shape)};
     state(all, h0, c0);
     all.push_back(this->of_steps(dy.of(dtype, this->y_shape()), this->directions() * H));
     state(all, dhT, dcT);
@@ -85,22 +140,36 @@ struct RecurrentTraining : RecurrentBase<kCell> {
     state(all, hT, cT);
     all.push_back(dx.of(dtype, this->x_shape()));
     all.push_back(dw.of(dtype, this->w_shape()));
-    all.push_back(dr.of(dtype, this->r_shape()));
-    all.push_back(dbias.of(dtype, this->bias_shape()));
+    all.push_back(dr.of(dtype, r_shape));
+    all.push_back(dbias.of(dtype, bias_shape));
     state(all, dh0, dc0);
-    if (padded) all.push_back(lengths.of(DType::i32, {B}));
+    if (padded || layers > 1) all.push_back(lengths.of(DType::i32, {padded ? B : 0}));
+    if (layers > 1) {
+      all.push_back(w_above.of(dtype, w_above_shape(), layer(1).w_fill()));
+      all.push_back(dw_above.of(dtype, w_above_shape()));
+    }
     return all;
   }
   std::function<double(int64_t, uint32_t)> drawn(int slot) const { return this->drawn_lengths(slot == lengths.index); }
-  double flops() const { return 3 * this->product_flops(); }
-  int64_t slices() const { return B + this->directions(); }  // a sequence; then a direction's weights
+  double flops() const {
+    double sum = 0;
+    for (int64_t l = 0; l < layers; ++l) sum += 3 * layer(l).product_flops();
+    return sum;
+  }
+  Tolerance tolerance() const {
+    Tolerance all = Base::tolerance();
+    for (int64_t l = 1; l < layers; ++l) all.abs += layer(l).tolerance().abs;
+    return all;
+  }
+  // A sequence; then the weights of a direction, of all layers.
+  int64_t slices() const { return B + this->directions(); }
   std::vector<int64_t> parts() const { return {B, this->directions()}; }
   void reference(Inputs in, int64_t slice, Expect& expect) const;  // cpu_ref/recurrent/recurrent_training.cpp
   static Cases cases(Scale scale) { return training_cases(kCell, scale); }
 
-  // The passes by themselves.
-  Recurrent<kCell> forward() const { return Recurrent<kCell>{*this}; }
-  RecurrentBackward<kCell> backward() const { return RecurrentBackward<kCell>{*this}; }
+  // The passes of a layer by themselves.
+  Recurrent<kCell> forward(int64_t index) const { return Recurrent<kCell>{layer(index)}; }
+  RecurrentBackward<kCell> backward(int64_t index) const { return RecurrentBackward<kCell>{layer(index)}; }
 };
 
 using RnnTanhTraining = RecurrentTraining<Cell::rnn_tanh>;

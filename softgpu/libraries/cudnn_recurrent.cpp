@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Stands in for cuDNN's recurrent layers as Duet calls them, forward for inference and both passes of training: one
-// layer without dropout, packed sequences of one length, two biases. The order of the weights in their space is the
+// Stands in for cuDNN's recurrent layers as Duet calls them, forward for inference and both passes of training: layers
+// without dropout, packed sequences of one length, two biases. The order of the weights in their space is the
 // stand-in's own, and gates are numbered as cuDNN documents it (cudnnGetRNNWeightParams), so that the copies of Duet's
 // host code are tested. Of its algorithms the standard one is supported.
 #include <array>
@@ -22,29 +22,39 @@ constexpr int64_t kGap = 3;
 struct Network {
   cudnnRNNMode_t cell{};
   Element type = Element::f32;
-  int64_t inputs = 0, units = 0, directions = 1;
+  int64_t inputs = 0, units = 0, directions = 1, layers = 1;
 
   int64_t gates() const { return cell == CUDNN_LSTM ? 4 : cell == CUDNN_GRU ? 3 : 1; }
+  // A direction of a layer has a number: cuDNN's pseudo-layer. features: of its input.
+  int64_t numbers() const { return layers * directions; }
+  bool is_first(int64_t number) const { return number < directions; }
+  bool is_last(int64_t number) const { return number >= numbers() - directions; }
+  bool is_ahead(int64_t number) const { return number % directions == 0; }
+  int64_t features(int64_t number) const { return is_first(number) ? inputs : directions * units; }
   // Elements from the beginning of the weight space. part: a gate's weights of the input, or behind all gates those of
   // the state. Each matrix is followed by its bias.
-  int64_t matrix(int64_t direction, int64_t part) const {
-    const int64_t of_input = units * inputs + units + 2 * kGap, of_state = units * units + units + 2 * kGap;
-    return direction * gates() * (of_input + of_state) + std::min(part, gates()) * of_input +
-           std::max<int64_t>(0, part - gates()) * of_state;
+  int64_t matrix(int64_t number, int64_t part) const {
+    const auto size = [&](int64_t columns) { return units * columns + units + 2 * kGap; };
+    const auto sizes = [&](int64_t of) { return gates() * (size(features(of)) + size(units)); };
+    const int64_t above = std::max<int64_t>(0, number - directions);
+    return (number - above) * sizes(0) + above * sizes(directions) + std::min(part, gates()) * size(features(number)) +
+           std::max<int64_t>(0, part - gates()) * size(units);
   }
-  int64_t columns(int64_t part) const { return part < gates() ? inputs : units; }
-  int64_t bias(int64_t direction, int64_t part) const { return matrix(direction, part) + units * columns(part) + kGap; }
-  int64_t elements() const { return matrix(directions, 0); }
+  int64_t columns(int64_t number, int64_t part) const { return part < gates() ? features(number) : units; }
+  int64_t bias(int64_t number, int64_t part) const {
+    return matrix(number, part) + units * columns(number, part) + kGap;
+  }
+  int64_t elements() const { return matrix(numbers(), 0); }
 
-  // The reserve of training, in doubles. For each direction, step and sequence kParts parts of the units: what the
-  // forward pass keeps (lstm: i f g o c; gru: r z n and m, the sum that r multiplies; rnn_tanh: h), then what the
-  // backward pass adds, the gradients of the gates' sums of x, and in gru that of m.
-  static constexpr int64_t kKept = 5, kParts = 9;
-  int64_t kept(int64_t direction, int64_t steps, int64_t batch, int64_t step, int64_t sequence, int64_t part) const {
-    return (((direction * steps + step) * batch + sequence) * kParts + part) * units;
+  // The reserve of training, in doubles. For each number, step and sequence kParts parts of the units: what the
+  // forward pass keeps (h; then lstm: i f g o c; gru: r z n and m, the sum that r multiplies; rnn_tanh: h once more),
+  // then what the backward pass adds, the gradients of the gates' sums of x, and in gru that of m.
+  static constexpr int64_t kState = 0, kCell = 1, kGradients = 6, kParts = 10;
+  int64_t kept(int64_t number, int64_t steps, int64_t batch, int64_t step, int64_t sequence, int64_t part) const {
+    return (((number * steps + step) * batch + sequence) * kParts + part) * units;
   }
   size_t reserve_bytes(int64_t steps, int64_t batch) const {
-    return static_cast<size_t>(kept(directions, steps, batch, 0, 0, 0)) * sizeof(double);
+    return static_cast<size_t>(kept(numbers(), steps, batch, 0, 0, 0)) * sizeof(double);
   }
 };
 std::map<cudnnRNNDescriptor_t, Network> networks;
@@ -104,73 +114,83 @@ struct Forward {
 
   void run() const {
     const std::string call = "cudnnRNNForward, ";
-    const int64_t H = net.units, I = net.inputs, G = net.gates(), D = net.directions;
-    const Elements of_x(x, net.type, call + "x"), w(weights, net.type, call + "weights");
-    Elements of_y(y, net.type, call + "y");
+    const Elements of_x(x, net.type, call + "x");
     check_lengths(lengths, T, B, call);
-    for (int64_t d = 0; d < D; ++d)
-      for (int64_t b = 0; b < B; ++b) {
-        const auto state = [&](const void* from, const char* name) {
-          std::vector<double> values(static_cast<size_t>(H));
-          if (!from) return values;
-          const Elements elements(from, net.type, call + name);
-          for (int64_t u = 0; u < H; ++u) values[static_cast<size_t>(u)] = elements.load((d * B + b) * H + u);
-          return values;
-        };
-        std::vector<double> h = state(h0, "h0"), c = state(net.cell == CUDNN_LSTM ? c0 : nullptr, "c0");
-        std::vector<double> of_input(static_cast<size_t>(G * H)), of_state(of_input.size());
-        for (int64_t step = 0; step < T; ++step) {
-          const int64_t t = d == 0 ? step : T - 1 - step;
-          for (int64_t g = 0; g < G; ++g)
-            for (int64_t u = 0; u < H; ++u) {
-              double in = w.load(net.bias(d, g) + u), back = w.load(net.bias(d, G + g) + u);
-              for (int64_t i = 0; i < I; ++i)
-                in += w.load(net.matrix(d, g) + u * I + i) * of_x.load((t * B + b) * I + i);
-              for (int64_t k = 0; k < H; ++k)
-                back += w.load(net.matrix(d, G + g) + u * H + k) * h[static_cast<size_t>(k)];
-              of_input[static_cast<size_t>(g * H + u)] = in;
-              of_state[static_cast<size_t>(g * H + u)] = back;
-            }
+    std::vector<double> values;  // of a layer's input, then of its output
+    for (int64_t i = 0; i < T * B * net.inputs; ++i) values.push_back(of_x.load(i));
+    for (int64_t layer = 0; layer < net.layers; ++layer) {
+      std::vector<double> output(static_cast<size_t>(T * B * net.directions * net.units));
+      for (int64_t d = 0; d < net.directions; ++d) run(layer * net.directions + d, values, output, call);
+      values = std::move(output);
+    }
+    Elements of_y(y, net.type, call + "y");
+    for (size_t i = 0; i < values.size(); ++i) of_y.store(static_cast<int64_t>(i), values[i]);
+  }
+  // A direction of a layer. input, output: as x and y; the output is rounded.
+  void run(int64_t number, const std::vector<double>& input, std::vector<double>& output,
+           const std::string& call) const {
+    const int64_t H = net.units, I = net.features(number), G = net.gates(), D = net.directions, d = number % D;
+    const Elements w(weights, net.type, call + "weights");
+    for (int64_t b = 0; b < B; ++b) {
+      const auto state = [&](const void* from, const char* name) {
+        std::vector<double> values(static_cast<size_t>(H));
+        if (!from) return values;
+        const Elements elements(from, net.type, call + name);
+        for (int64_t u = 0; u < H; ++u) values[static_cast<size_t>(u)] = elements.load((number * B + b) * H + u);
+        return values;
+      };
+      std::vector<double> h = state(h0, "h0"), c = state(net.cell == CUDNN_LSTM ? c0 : nullptr, "c0");
+      std::vector<double> of_input(static_cast<size_t>(G * H)), of_state(of_input.size());
+      for (int64_t step = 0; step < T; ++step) {
+        const int64_t t = net.is_ahead(number) ? step : T - 1 - step;
+        for (int64_t g = 0; g < G; ++g)
           for (int64_t u = 0; u < H; ++u) {
-            const auto keep = [&](std::initializer_list<double> values) {
-              if (!reserve) return;
-              Elements kept(reserve, Element::f64, call + "reserve");
-              for (int64_t part = 0; part < std::ssize(values); ++part)
-                kept.store(net.kept(d, T, B, t, b, part) + u, values.begin()[part]);
-            };
-            const auto in = [&](int64_t g) { return of_input[static_cast<size_t>(g * H + u)]; };
-            const auto back = [&](int64_t g) { return of_state[static_cast<size_t>(g * H + u)]; };
-            const auto both = [&](int64_t g) { return in(g) + back(g); };
-            double& now = h[static_cast<size_t>(u)];
-            if (net.cell == CUDNN_LSTM) {
-              double& cell = c[static_cast<size_t>(u)];
-              const double i = sigmoid(both(0)), f = sigmoid(both(1)), g = std::tanh(both(2)), o = sigmoid(both(3));
-              cell = f * cell + i * g;
-              now = o * std::tanh(cell);
-              keep({i, f, g, o, cell});
-            } else if (net.cell == CUDNN_GRU) {
-              const double r = sigmoid(both(0)), z = sigmoid(both(1)), n = std::tanh(in(2) + r * back(2));
-              now = (1 - z) * n + z * now;
-              keep({r, z, n, back(2)});
-            } else {
-              now = std::tanh(both(0));
-              keep({now});
-            }
+            double in = w.load(net.bias(number, g) + u), back = w.load(net.bias(number, G + g) + u);
+            for (int64_t i = 0; i < I; ++i)
+              in += w.load(net.matrix(number, g) + u * I + i) * input[static_cast<size_t>((t * B + b) * I + i)];
+            for (int64_t k = 0; k < H; ++k)
+              back += w.load(net.matrix(number, G + g) + u * H + k) * h[static_cast<size_t>(k)];
+            of_input[static_cast<size_t>(g * H + u)] = in;
+            of_state[static_cast<size_t>(g * H + u)] = back;
           }
-          for (int64_t u = 0; u < H; ++u) {
-            const int64_t at = ((t * B + b) * D + d) * H + u;
-            of_y.store(at, h[static_cast<size_t>(u)]);
-            h[static_cast<size_t>(u)] = of_y.round(h[static_cast<size_t>(u)]);
+        for (int64_t u = 0; u < H; ++u) {
+          const auto keep = [&](int64_t first, std::initializer_list<double> values) {
+            if (!reserve) return;
+            Elements kept(reserve, Element::f64, call + "reserve");
+            for (int64_t part = 0; part < std::ssize(values); ++part)
+              kept.store(net.kept(number, T, B, t, b, first + part) + u, values.begin()[part]);
+          };
+          const auto in = [&](int64_t g) { return of_input[static_cast<size_t>(g * H + u)]; };
+          const auto back = [&](int64_t g) { return of_state[static_cast<size_t>(g * H + u)]; };
+          const auto both = [&](int64_t g) { return in(g) + back(g); };
+          double& now = h[static_cast<size_t>(u)];
+          if (net.cell == CUDNN_LSTM) {
+            double& cell = c[static_cast<size_t>(u)];
+            const double i = sigmoid(both(0)), f = sigmoid(both(1)), g = std::tanh(both(2)), o = sigmoid(both(3));
+            cell = f * cell + i * g;
+            now = o * std::tanh(cell);
+            keep(Network::kCell, {i, f, g, o, cell});
+          } else if (net.cell == CUDNN_GRU) {
+            const double r = sigmoid(both(0)), z = sigmoid(both(1)), n = std::tanh(in(2) + r * back(2));
+            now = (1 - z) * n + z * now;
+            keep(Network::kCell, {r, z, n, back(2)});
+          } else {
+            now = std::tanh(both(0));
+            keep(Network::kCell, {now});
           }
+          now = w.round(now);
+          keep(Network::kState, {now});
+          output[static_cast<size_t>(((t * B + b) * D + d) * H + u)] = now;
         }
-        const auto leave = [&](void* to, const char* name, const std::vector<double>& values) {
-          if (!to) return;
-          Elements elements(to, net.type, call + name);
-          for (int64_t u = 0; u < H; ++u) elements.store((d * B + b) * H + u, values[static_cast<size_t>(u)]);
-        };
-        leave(hT, "hT", h);
-        if (net.cell == CUDNN_LSTM) leave(cT, "cT", c);
       }
+      const auto leave = [&](void* to, const char* name, const std::vector<double>& values) {
+        if (!to) return;
+        Elements elements(to, net.type, call + name);
+        for (int64_t u = 0; u < H; ++u) elements.store((number * B + b) * H + u, values[static_cast<size_t>(u)]);
+      };
+      leave(hT, "hT", h);
+      if (net.cell == CUDNN_LSTM) leave(cT, "cT", c);
+    }
   }
 };
 
@@ -185,67 +205,90 @@ struct Backward {
 
   Elements of_reserve(const std::string& call) const { return {reserve, Element::f64, call + "reserve"}; }
   // Where a gate's gradient of a unit lies in it.
-  int64_t gradient(int64_t d, int64_t t, int64_t b, int64_t gate, int64_t u) const {
-    return net.kept(d, T, B, t, b, Network::kKept + gate) + u;
+  int64_t gradient(int64_t number, int64_t t, int64_t b, int64_t gate, int64_t u) const {
+    return net.kept(number, T, B, t, b, Network::kGradients + gate) + u;
   }
   // The gate's gradient that goes to the state: in gru that of m.
   int64_t of_state(int64_t gate) const { return net.cell == CUDNN_GRU && gate == 2 ? 3 : gate; }
-  int64_t time(int64_t d, int64_t step) const { return d == 0 ? step : T - 1 - step; }
-  int64_t y_at(int64_t d, int64_t t, int64_t b) const { return ((t * B + b) * net.directions + d) * net.units; }
-  double h_before(const Elements& of_y, const Elements& of_h0, int64_t d, int64_t step, int64_t b, int64_t u) const {
-    return step > 0 ? of_y.load(y_at(d, time(d, step - 1), b) + u) : of_h0.load((d * B + b) * net.units + u);
+  int64_t time(int64_t number, int64_t step) const { return net.is_ahead(number) ? step : T - 1 - step; }
+  int64_t y_at(int64_t number, int64_t t, int64_t b) const {
+    return ((t * B + b) * net.directions + number % net.directions) * net.units;
+  }
+  // The state after a step: y of the last layer is given, that of the others is kept.
+  double h_at(const Elements& of_y, const Elements& kept, int64_t number, int64_t t, int64_t b, int64_t u) const {
+    if (net.is_last(number)) return of_y.load(y_at(number, t, b) + u);
+    return kept.load(net.kept(number, T, B, t, b, Network::kState) + u);
+  }
+  double h_before(const Elements& of_y, const Elements& kept, const Elements& of_h0, int64_t number, int64_t step,
+                  int64_t b, int64_t u) const {
+    return step > 0 ? h_at(of_y, kept, number, time(number, step - 1), b, u)
+                    : of_h0.load((number * B + b) * net.units + u);
   }
 
   void run_data() const {
     const std::string call = "cudnnRNNBackwardData_v8, ";
-    const int64_t H = net.units, I = net.inputs, G = net.gates();
-    const Elements w(weights, net.type, call + "weights"), of_y(y, net.type, call + "y"),
-        of_dy(dy, net.type, call + "dy"), of_h0(h0, net.type, call + "h0"), of_dhT(dhT, net.type, call + "dhT");
+    const Elements of_dy(dy, net.type, call + "dy");
     check_lengths(lengths, T, B, call);
-    Elements to_x(dx, net.type, call + "dx"), to_h0(dh0, net.type, call + "dh0"), kept = of_reserve(call);
-    std::vector<double> sums(static_cast<size_t>(T * B * I));
-    for (int64_t d = 0; d < net.directions; ++d)
-      for (int64_t b = 0; b < B; ++b) {
-        std::vector<double> dh(static_cast<size_t>(H)), dc(dh.size());
-        for (int64_t u = 0; u < H; ++u) {
-          dh[static_cast<size_t>(u)] = of_dhT.load((d * B + b) * H + u);
-          if (net.cell == CUDNN_LSTM)
-            dc[static_cast<size_t>(u)] = Elements(dcT, net.type, call + "dcT").load((d * B + b) * H + u);
-        }
-        for (int64_t step = T - 1; step >= 0; --step) {
-          const int64_t t = time(d, step);
-          for (int64_t u = 0; u < H; ++u) {
-            double &now = dh[static_cast<size_t>(u)], &cell = dc[static_cast<size_t>(u)];
-            now += of_dy.load(y_at(d, t, b) + u);
-            gates(kept, d, step, b, u, h_before(of_y, of_h0, d, step, b, u), now, cell);
-          }
-          for (int64_t g = 0; g < G; ++g)
-            for (int64_t u = 0; u < H; ++u) {
-              const double da = kept.load(gradient(d, t, b, g, u)), dm = kept.load(gradient(d, t, b, of_state(g), u));
-              for (int64_t i = 0; i < I; ++i)
-                sums[static_cast<size_t>((t * B + b) * I + i)] += w.load(net.matrix(d, g) + u * I + i) * da;
-              for (int64_t k = 0; k < H; ++k)
-                dh[static_cast<size_t>(k)] += w.load(net.matrix(d, G + g) + u * H + k) * dm;
-            }
-        }
-        for (int64_t u = 0; u < H; ++u) {
-          to_h0.store((d * B + b) * H + u, dh[static_cast<size_t>(u)]);
-          if (net.cell == CUDNN_LSTM)
-            Elements(dc0, net.type, call + "dc0").store((d * B + b) * H + u, dc[static_cast<size_t>(u)]);
-        }
+    Elements to_x(dx, net.type, call + "dx");
+    std::vector<double> gradients;  // of a layer's output, then of its input
+    for (int64_t i = 0; i < T * B * net.directions * net.units; ++i) gradients.push_back(of_dy.load(i));
+    for (int64_t layer = net.layers - 1; layer >= 0; --layer) {
+      const int64_t first = layer * net.directions;
+      std::vector<double> sums(static_cast<size_t>(T * B * net.features(first)));
+      for (int64_t d = 0; d < net.directions; ++d) run_data(first + d, gradients, sums, call);
+      for (double& sum : sums) sum = to_x.round(sum);
+      gradients = std::move(sums);
+    }
+    for (size_t i = 0; i < gradients.size(); ++i) to_x.store(static_cast<int64_t>(i), gradients[i]);
+  }
+  // A direction of a layer, which adds to the gradients of its input.
+  void run_data(int64_t number, const std::vector<double>& output, std::vector<double>& input,
+                const std::string& call) const {
+    const int64_t H = net.units, I = net.features(number), G = net.gates();
+    const Elements w(weights, net.type, call + "weights"), of_y(y, net.type, call + "y"),
+        of_h0(h0, net.type, call + "h0"), of_dhT(dhT, net.type, call + "dhT");
+    Elements to_h0(dh0, net.type, call + "dh0"), kept = of_reserve(call);
+    for (int64_t b = 0; b < B; ++b) {
+      const auto state = [&](int64_t u) { return (number * B + b) * H + u; };
+      std::vector<double> dh(static_cast<size_t>(H)), dc(dh.size());
+      for (int64_t u = 0; u < H; ++u) {
+        dh[static_cast<size_t>(u)] = of_dhT.load(state(u));
+        if (net.cell == CUDNN_LSTM) dc[static_cast<size_t>(u)] = Elements(dcT, net.type, call + "dcT").load(state(u));
       }
-    for (int64_t i = 0; i < T * B * I; ++i) to_x.store(i, sums[static_cast<size_t>(i)]);
+      for (int64_t step = T - 1; step >= 0; --step) {
+        const int64_t t = time(number, step);
+        for (int64_t u = 0; u < H; ++u) {
+          double &now = dh[static_cast<size_t>(u)], &cell = dc[static_cast<size_t>(u)];
+          now += output[static_cast<size_t>(y_at(number, t, b) + u)];
+          gates(kept, number, step, b, u, h_before(of_y, kept, of_h0, number, step, b, u), now, cell);
+        }
+        for (int64_t g = 0; g < G; ++g)
+          for (int64_t u = 0; u < H; ++u) {
+            const double da = kept.load(gradient(number, t, b, g, u)),
+                         dm = kept.load(gradient(number, t, b, of_state(g), u));
+            for (int64_t i = 0; i < I; ++i)
+              input[static_cast<size_t>((t * B + b) * I + i)] += w.load(net.matrix(number, g) + u * I + i) * da;
+            for (int64_t k = 0; k < H; ++k)
+              dh[static_cast<size_t>(k)] += w.load(net.matrix(number, G + g) + u * H + k) * dm;
+          }
+      }
+      for (int64_t u = 0; u < H; ++u) {
+        to_h0.store(state(u), dh[static_cast<size_t>(u)]);
+        if (net.cell == CUDNN_LSTM) Elements(dc0, net.type, call + "dc0").store(state(u), dc[static_cast<size_t>(u)]);
+      }
+    }
   }
   // The gradients of a unit's gates at a step. dh becomes what goes to the state before without the weights.
-  void gates(Elements& kept, int64_t d, int64_t step, int64_t b, int64_t u, double h, double& dh, double& dc) const {
-    const int64_t t = time(d, step);
-    const auto put = [&](int64_t gate, double value) { kept.store(gradient(d, t, b, gate, u), value); };
-    const auto at = [&](int64_t part) { return kept.load(net.kept(d, T, B, t, b, part) + u); };
+  void gates(Elements& kept, int64_t number, int64_t step, int64_t b, int64_t u, double h, double& dh,
+             double& dc) const {
+    const int64_t t = time(number, step);
+    const auto put = [&](int64_t gate, double value) { kept.store(gradient(number, t, b, gate, u), value); };
+    const auto at = [&](int64_t part) { return kept.load(net.kept(number, T, B, t, b, Network::kCell + part) + u); };
     if (net.cell == CUDNN_LSTM) {
       const double i = at(0), f = at(1), g = at(2), o = at(3), tanh_c = std::tanh(at(4));
       const double before =
-          step > 0 ? kept.load(net.kept(d, T, B, time(d, step - 1), b, 4) + u)
-                   : Elements(c0, net.type, "cudnnRNNBackwardData_v8, c0").load((d * B + b) * net.units + u);
+          step > 0 ? kept.load(net.kept(number, T, B, time(number, step - 1), b, Network::kCell + 4) + u)
+                   : Elements(c0, net.type, "cudnnRNNBackwardData_v8, c0").load((number * B + b) * net.units + u);
       const double total = dc + dh * o * (1 - tanh_c * tanh_c);
       put(0, total * g * i * (1 - i));
       put(1, total * before * f * (1 - f));
@@ -268,28 +311,32 @@ struct Backward {
 
   void run_weights() const {
     const std::string call = "cudnnRNNBackwardWeights_v8, ";
-    const int64_t H = net.units, I = net.inputs, G = net.gates();
+    const int64_t H = net.units, G = net.gates();
     const Elements of_x(x, net.type, call + "x"), of_y(y, net.type, call + "y"), of_h0(h0, net.type, call + "h0");
     check_lengths(lengths, T, B, call);
     const Elements kept = of_reserve(call);
+    const auto input = [&](int64_t number, int64_t t, int64_t b, int64_t i) {
+      if (net.is_first(number)) return of_x.load((t * B + b) * net.inputs + i);
+      return h_at(of_y, kept, (number / net.directions - 1) * net.directions + i / H, t, b, i % H);
+    };
     Elements to(dweights, net.type, call + "gradients of weights");
-    for (int64_t d = 0; d < net.directions; ++d)
+    for (int64_t number = 0; number < net.numbers(); ++number)
       for (int64_t part = 0; part < 2 * G; ++part) {
         const bool from_state = part >= G;
         const int64_t gate = from_state ? of_state(part - G) : part;
         for (int64_t u = 0; u < H; ++u) {
-          const int64_t columns = from_state ? H : I;
+          const int64_t columns = net.columns(number, part);
           for (int64_t k = 0; k <= columns; ++k) {  // the last one is the bias
             double sum = 0;
             for (int64_t step = 0; step < T; ++step)
               for (int64_t b = 0; b < B; ++b) {
-                const int64_t t = time(d, step);
+                const int64_t t = time(number, step);
                 const double other = k == columns ? 1
-                                     : from_state ? h_before(of_y, of_h0, d, step, b, k)
-                                                  : of_x.load((t * B + b) * I + k);
-                sum += kept.load(gradient(d, t, b, gate, u)) * other;
+                                     : from_state ? h_before(of_y, kept, of_h0, number, step, b, k)
+                                                  : input(number, t, b, k);
+                sum += kept.load(gradient(number, t, b, gate, u)) * other;
               }
-            const int64_t at = k == columns ? net.bias(d, part) + u : net.matrix(d, part) + u * columns + k;
+            const int64_t at = k == columns ? net.bias(number, part) + u : net.matrix(number, part) + u * columns + k;
             to.store(at, to.load(at) + sum);
           }
         }
@@ -314,9 +361,9 @@ cudnnStatus_t cudnnSetRNNDescriptor_v8(cudnnRNNDescriptor_t descriptor, cudnnRNN
                                        int32_t layers, cudnnDropoutDescriptor_t, uint32_t flags) {
   if (algorithm != CUDNN_RNN_ALGO_STANDARD) return CUDNN_STATUS_NOT_SUPPORTED;
   if ((cell != CUDNN_LSTM && cell != CUDNN_GRU && cell != CUDNN_RNN_TANH) || bias != CUDNN_RNN_DOUBLE_BIAS ||
-      input != CUDNN_LINEAR_INPUT || compute != CUDNN_DATA_FLOAT || projected != units || layers != 1 || flags != 0)
+      input != CUDNN_LINEAR_INPUT || compute != CUDNN_DATA_FLOAT || projected != units || layers < 1 || flags != 0)
     return refuse_call(CUDNN_STATUS_NOT_SUPPORTED, "a recurrent layer that has no stand-in");
-  networks[descriptor] = {cell, element_of(data), inputs, units, direction == CUDNN_BIDIRECTIONAL ? 2 : 1};
+  networks[descriptor] = {cell, element_of(data), inputs, units, direction == CUDNN_BIDIRECTIONAL ? 2 : 1, layers};
   return CUDNN_STATUS_SUCCESS;
 }
 cudnnStatus_t cudnnGetRNNWeightSpaceSize(cudnnHandle_t handle, cudnnRNNDescriptor_t descriptor, size_t* bytes) {
@@ -341,7 +388,7 @@ cudnnStatus_t cudnnGetRNNWeightParams(cudnnHandle_t handle, cudnnRNNDescriptor_t
                                       void** bias) {
   return with_cudnn(handle, [&](CudnnHandle&) -> cudnnStatus_t {
     const Network& net = network(descriptor);
-    if (layer < 0 || layer >= net.directions || part < 0 || part >= 2 * net.gates() ||
+    if (layer < 0 || layer >= net.numbers() || part < 0 || part >= 2 * net.gates() ||
         bytes < static_cast<size_t>(net.elements() * bytes_of(net.type)))
       return refuse_cudnn(fmt::format("cudnnGetRNNWeightParams of layer {}, part {}", layer, part));
     const auto place = [&](int64_t element) {
@@ -352,7 +399,7 @@ cudnnStatus_t cudnnGetRNNWeightParams(cudnnHandle_t handle, cudnnRNNDescriptor_t
     const auto type = net.type == Element::f32    ? CUDNN_DATA_FLOAT
                       : net.type == Element::bf16 ? CUDNN_DATA_BFLOAT16
                                                   : CUDNN_DATA_HALF;
-    const auto units = static_cast<int>(net.units), columns = static_cast<int>(net.columns(part));
+    const auto units = static_cast<int>(net.units), columns = static_cast<int>(net.columns(layer, part));
     const int dims[] = {1, units, columns}, strides[] = {units * columns, columns, 1}, bias_dims[] = {1, units, 1},
               bias_strides[] = {units, 1, 1};
     const cudnnStatus_t status = cudnnSetTensorNdDescriptor(of_matrix, type, 3, dims, strides);

@@ -115,8 +115,10 @@ TEST(RecurrentLengths, WhatLiesBehindTheLastStepIsNotRead) {
   std::string reason;
   const std::unique_ptr<Context> host = open_simt(reason, {});
   for (const std::string op : kOps)
-    for (const char* shape : {"T:5 B:4 I:3 H:8 bidirectional:1 padded:1", "T:3 B:3 I:1000 H:131 padded:1",
-                              "T:3 B:3 I:4 H:132 bidirectional:1 padded:1"}) {
+    for (const std::string shape :
+         {"T:5 B:4 I:3 H:8 bidirectional:1 padded:1", "T:3 B:3 I:1000 H:131 padded:1",
+          "T:3 B:3 I:4 H:132 bidirectional:1 padded:1", "T:5 B:4 I:3 H:8 bidirectional:1 padded:1 layers:3"}) {
+      if (shape.ends_with("layers:3") && !op.ends_with("_training")) continue;
       const Problem problem = parse_case(op, shape);
       HostTensors inputs = draw_inputs(problem, FillMode::values, 5);
       const Shape x = inputs.specs()[slot_of(inputs, "x")].shape;

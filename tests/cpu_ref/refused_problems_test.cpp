@@ -47,6 +47,8 @@ const Refused kRecurrent[]{
     {"gru_backward", "T:1 B:2000000 I:1 H:1 padded:1", "padded: B 2000000, at most 1048576"},
     {"lstm_training", "T:1 B:2000000 I:1 H:1 padded:1", "padded: B 2000000, at most 1048576"},
     {"gru_training", "T:1 B:1 I:1 H:1 dtype:i8", "dtype i8"},
+    {"gru_training", "T:1 B:1 I:1 H:1 layers:0", "layers 0: 1 to 64"},
+    {"rnn_tanh_training", "T:1 B:1 I:1 H:1 layers:65", "layers 65: 1 to 64"},
 };
 INSTANTIATE_TEST_SUITE_P(Recurrent, RefusedProblems, testing::ValuesIn(kRecurrent));
 INSTANTIATE_TEST_SUITE_P(Gemm, RefusedProblems, testing::ValuesIn(kGemm));

@@ -13,30 +13,33 @@ def _swapped(v, cell, H):
     return torch.cat([v[H:2 * H], v[:H], v[2 * H:]]) if cell == "gru" else v
 
 
-def _layer(w, cell):
-    """The layer as a function of x, h0, (c0,) and the weights, and those arguments. Duet's gru has its gates in the order z r n,
+def _layers(w, cell, L=1):
+    """L layers as a function of x, h0, (c0,) and the weights, and those arguments. Duet's gru has its gates in the order z r n,
     PyTorch's r z n."""
     T, B, I, H, G = w.p("T"), w.p("B"), w.p("I"), w.p("H"), GATES[cell]
     D = 2 if w.p("bidirectional", 0) else 1
     reach = 1 / max(1, H) ** 0.5
     x = w.normal("x", T, B, I)
-    weights, r = (w.uniform(name, -reach, reach, D * G * H, terms) for name, terms in (("w", I), ("r", H)))
-    bias = w.uniform("bias", -reach, reach, *((D, 2, G * H) if cell == "gru" else (D * G * H,)))
-    state = [w.normal(name, D, B, H) for name in (("h0", "c0") if cell == "lstm" else ("h0",))]
+    weights, r = (w.uniform(name, -reach, reach, rows * G * H, terms) for name, rows, terms in (("w", D, I), ("r", L * D, H)))
+    bias = w.uniform("bias", -reach, reach, *((L * D, 2, G * H) if cell == "gru" else (L * D * G * H,)))
+    state = [w.normal(name, L * D, B, H) for name in (("h0", "c0") if cell == "lstm" else ("h0",))]
+    above = w.uniform("w_above", -reach, reach, L - 1, D * G * H, D * H) if L > 1 else []
 
     flat = []
-    for d in range(D):
-        part = slice(d * G * H, (d + 1) * G * H)
-        both = [bias[d, 0], bias[d, 1]] if cell == "gru" else [bias[part], torch.zeros(G * H, dtype=w.t)]
-        flat += [_swapped(v, cell, H).contiguous() for v in [weights[part], r[part]] + both]
+    for number in range(L * D):  # a direction of a layer
+        layer, d = divmod(number, D)
+        rows, part = (slice(at * G * H, (at + 1) * G * H) for at in (d, number))
+        both = [bias[number, 0], bias[number, 1]] if cell == "gru" else [bias[part], torch.zeros(G * H, dtype=w.t)]
+        of_input = weights[rows] if layer == 0 else above[layer - 1, rows]
+        flat += [_swapped(v, cell, H).contiguous() for v in [of_input, r[part]] + both]
     run = getattr(torch._VF, cell)
     padded = _lengths(w, B, T) if w.p("padded", 0) else None
 
     def function(x, *rest):
-        state, flat = rest[:len(rest) - 4 * D], rest[len(rest) - 4 * D:]
+        state, flat = rest[:len(rest) - 4 * L * D], rest[len(rest) - 4 * L * D:]
         if padded is not None:
-            return _packed(run, padded, x, state, flat, T, D)
-        return run(x, list(state) if cell == "lstm" else state[0], list(flat), True, 1, 0.0, torch.is_grad_enabled(), D == 2, False)
+            return _packed(run, padded, x, state, flat, T, L, D)
+        return run(x, list(state) if cell == "lstm" else state[0], list(flat), True, L, 0.0, torch.is_grad_enabled(), D == 2, False)
     return function, (x, *state, *flat)
 
 
@@ -49,11 +52,11 @@ def _lengths(w, B, T):
     return w.given("lengths", torch.tensor([max(1, T - (T - 1) * rank // max(1, B - 1)) for rank in ranks], dtype=torch.int32))
 
 
-def _packed(run, lengths, x, state, flat, T, D):
+def _packed(run, lengths, x, state, flat, T, L, D):
     """As torch.nn.LSTM has it: the batch sorted and packed, computed, padded again."""
     packed = torch.nn.utils.rnn.pack_padded_sequence(x, lengths.clamp(1, T), enforce_sorted=False)
     state = [v.index_select(1, packed.sorted_indices) for v in state]
-    y, *last = run(packed.data, packed.batch_sizes, state if len(state) == 2 else state[0], list(flat), True, 1, 0.0,
+    y, *last = run(packed.data, packed.batch_sizes, state if len(state) == 2 else state[0], list(flat), True, L, 0.0,
                    torch.is_grad_enabled(), D == 2)
     result = torch.nn.utils.rnn.PackedSequence(y, packed.batch_sizes, packed.sorted_indices, packed.unsorted_indices)
     y, _ = torch.nn.utils.rnn.pad_packed_sequence(result, total_length=T)
@@ -62,7 +65,7 @@ def _packed(run, lengths, x, state, flat, T, D):
 
 @op("rnn_tanh", "gru", "lstm", backward="{}_backward")
 def recurrent(w, cell):
-    function, args = _layer(w, cell)
+    function, args = _layers(w, cell)
     w.p("last_only", 0)
     outputs = "y hT cT" if cell == "lstm" else "y hT"
     w.form(cell + ", inference", lambda: function(*args), outputs)
@@ -77,7 +80,8 @@ def recurrent(w, cell):
 def recurrent_training(w, name):
     """The forward pass and autograd's backward pass behind it."""
     cell = name.removesuffix("_training")
-    function, args = _layer(w, cell)
+    L, D = w.p("layers", 1), 2 if w.p("bidirectional", 0) else 1
+    function, args = _layers(w, cell, L)
     leaves = [v.detach().requires_grad_() for v in args]
     made = function(*args)
     states = ["h", "c"] if cell == "lstm" else ["h"]
@@ -92,16 +96,17 @@ def recurrent_training(w, name):
     def in_place(flat):  # as Duet has the gradients of the weights
         dw, dr, of_w, of_r = ([_swapped(v, cell, w.p("H")) for v in flat[i::4]] for i in range(4))
         dbias = torch.stack([torch.stack(pair) for pair in zip(of_w, of_r)]) if cell == "gru" else torch.cat(of_w)
-        return torch.cat(dw), torch.cat(dr), dbias
+        above = [torch.stack([torch.cat(dw[l * D:(l + 1) * D]) for l in range(1, L)])] if L > 1 else []
+        return torch.cat(dw[:D]), torch.cat(dr), dbias, *above
     outputs = ["y"] + [s + "T" for s in states] + ["dx"] + [f"d{s}0" for s in states]
-    of_weights = ["dw", "dr", "dbias"] if w.checking else ["-"] * (len(leaves) - 1 - len(states))
+    of_weights = ["dw", "dr", "dbias"] + ["dw_above"] * (L > 1) if w.checking else ["-"] * (len(leaves) - 1 - len(states))
     w.form("autograd", both, " ".join(outputs + of_weights), gradients=True)
 
 
 @op("rnn_tanh_backward", "gru_backward", "lstm_backward")
 def recurrent_backward(w, name):
     cell = name.removesuffix("_backward")
-    function, args = _layer(w, cell)
+    function, args = _layers(w, cell)
     last = bool(w.p("last_only", 0))
     w.pair(function, args, len(args))
     w.random = True  # reserve, which Duet reads, has a form of its own in PyTorch

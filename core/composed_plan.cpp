@@ -2,6 +2,7 @@
 #include "core/composed_plan.h"
 
 #include "core/error.h"
+#include "core/registry.h"
 
 namespace duet {
 
@@ -51,6 +52,13 @@ Plan ComposedPlan::plan() && {
   return Plan([whole = std::move(*this)](const Args& args) mutable { whole.run(args); })
       .with(std::move(algorithm), std::move(layout))
       .varying(varies);
+}
+
+Plan registered_plan(std::string_view op, std::string_view variant, const void* problem, Context& context) {
+  const std::string name = std::string(name_of(context.device())) + "." + std::string(variant);
+  const Implementation* implementation = find_implementation(op, name);
+  if (!implementation) throw Error("a part of a plan: no {} of {}", name, op);
+  return implementation->function.call(implementation->function.function, problem, context);
 }
 
 }  // namespace duet

@@ -7,8 +7,10 @@
 //   plan.add(second, its.tensors(), {between, Whole::y});
 //   return std::move(plan).plan();
 #pragma once
+#include <string_view>
 #include <vector>
 
+#include "core/context.h"
 #include "core/plan.h"
 
 namespace duet {
@@ -49,5 +51,12 @@ class ComposedPlan {
   std::string unsupported_reason_, algorithm_;
   bool varies_ = false;
 };
+
+// For a part: the plan of another op by its registered implementation of this device. Throws Error where there is none.
+Plan registered_plan(std::string_view op, std::string_view variant, const void* problem, Context& context);
+template <class P>
+Plan registered_plan(const P& problem, std::string_view variant, Context& context) {
+  return registered_plan(P::name, variant, &problem, context);
+}
 
 }  // namespace duet

@@ -153,6 +153,7 @@ template <Cell kCell, class Forward, class Backward>
 Plan plan_training(const RecurrentTraining<kCell>& p) {
   using P = RecurrentTraining<kCell>;
   if (p.padded) return Unsupported{"oneDNN has no lengths: all sequences of a layer have T steps"};
+  if (p.dropout > 0) return Unsupported{"oneDNN has no dropout between layers"};
   if (p.layers > 1 && p.bidirectional)
     return Unsupported{"oneDNN takes each direction through all layers by itself: none reads y of both"};
   if (p.layers > 1 && p.I != p.H)

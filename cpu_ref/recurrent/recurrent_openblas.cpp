@@ -468,10 +468,40 @@ Plan backward(const P& problem, CpuContext& cpu) {
       .with("sgemm of dx, dh, dw and dr for each step", std::move(workspace));
 }
 
+// --- dropout between layers
+
+Plan dropped(const Dropout& p, CpuContext& cpu) {
+  return [p, &cpu](Args t) {
+    const int32_t offset = *t[Dropout::offset].as<const int32_t>();
+    const void* x = t[Dropout::x].data;
+    void* y = t[Dropout::y].data;
+    auto* mask = t[Dropout::mask].as<uint8_t>();
+    const auto seed = static_cast<uint64_t>(p.seed), threshold = dropout_threshold(p.p);
+    parallel_chunks(cpu, p.n, [&](int64_t first, int64_t last) {
+      for (int64_t i = first; i < last; ++i) {
+        mask[i] = dropout_keeps(dropout_index(offset, i), seed, threshold);
+        store_double(y, p.dtype, i, mask[i] ? load_as_double(x, p.dtype, i) * dropout_scale(p.p) : 0);
+      }
+    });
+  };
+}
+Plan dropped(const DropoutBackward& p, CpuContext& cpu) {
+  return [p, &cpu](Args t) {
+    const void* dy = t[DropoutBackward::dy].data;
+    void* dx = t[DropoutBackward::dx].data;
+    const auto* mask = t[DropoutBackward::mask].as<const uint8_t>();
+    parallel_chunks(cpu, p.n, [&](int64_t first, int64_t last) {
+      for (int64_t i = first; i < last; ++i)
+        store_double(dx, p.dtype, i, mask[i] ? load_as_double(dy, p.dtype, i) * dropout_scale(p.p) : 0);
+    });
+  };
+}
+
 template <class P>
 Plan training(const P& p, CpuContext& cpu) {
   return compose(
-      p, [&](const auto& pass) { return forward(pass, cpu); }, [&](const auto& pass) { return backward(pass, cpu); });
+      p, [&](const auto& pass) { return forward(pass, cpu); }, [&](const auto& pass) { return backward(pass, cpu); },
+      [&](const auto& op) { return dropped(op, cpu); });
 }
 
 Plan rnn_tanh_openblas(const RnnTanh& p, CpuContext& cpu) { return forward(p, cpu); }

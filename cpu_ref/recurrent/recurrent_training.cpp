@@ -40,7 +40,7 @@ class Stack {
     for (int64_t layer = 0; layer < p_.layers; ++layer) {
       for (int64_t dir = 0; dir < p_.directions(); ++dir)
         if (layer + 1 < p_.layers || is_walked_back(layer, dir)) forward({p_, dir, layer});
-      if (layer + 1 < p_.layers) at(x_, layer + 1) = output(layer);
+      if (layer + 1 < p_.layers) at(x_, layer + 1) = drop(layer, output(layer));
     }
     Row dy;  // of all but the last layer
     for (int64_t layer = p_.layers - 1; layer >= 0; --layer) {
@@ -55,7 +55,7 @@ class Stack {
         });
         end(d, dh, dc);
       }
-      if (layer > 0) dy = to_x.values();
+      if (layer > 0) dy = drop(layer - 1, to_x.values());
     }
   }
 
@@ -94,6 +94,21 @@ class Stack {
         all.insert(all.end(), y.begin(), y.end());
       }
     return all;
+  }
+
+  // y of a layer behind its dropout, or the gradient before it. (T, directions H).
+  Row drop(int64_t layer, Row values) const {
+    if (p_.dropout == 0) return values;
+    const Dropout op = p_.dropout_of(layer);
+    const auto offset = static_cast<int32_t>(in_[P::offset][0]);
+    for (int64_t t = 0; t < p_.T; ++t)
+      for (int64_t i = 0; i < wide(); ++i) {
+        const uint64_t index = dropout_index(offset, (t * p_.B + b_) * wide() + i);
+        const bool keeps = dropout_keeps(index, static_cast<uint64_t>(op.seed), dropout_threshold(op.p));
+        Value& value = at(values, t * wide() + i);
+        value = keeps ? value * exact(dropout_scale(op.p)) : exact(0);
+      }
+    return values;
   }
 
   const P& p_;

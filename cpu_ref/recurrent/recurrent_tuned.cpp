@@ -33,7 +33,8 @@ Plan backward(const P& p, CpuContext& cpu) {
 template <class P>
 Plan training(const P& p, CpuContext& cpu) {
   return compose(
-      p, [&](const auto& pass) { return forward(pass, cpu); }, [&](const auto& pass) { return backward(pass, cpu); });
+      p, [&](const auto& pass) { return forward(pass, cpu); }, [&](const auto& pass) { return backward(pass, cpu); },
+      [&](const auto& op) { return registered_plan(op, "tuned", cpu); });
 }
 
 Plan rnn_tanh_tuned(const RnnTanh& p, CpuContext& cpu) { return forward(p, cpu); }

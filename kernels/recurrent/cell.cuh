@@ -226,7 +226,8 @@ __device__ __forceinline__ void store_no_unit(const Layer& p, const Unit& u, int
   Plan op##_training_##variant(const Problem##Training& p, GpuContext& gpu) {                                 \
     return compose(                                                                                           \
         p, [&](const auto& pass) { return plan(pass, gpu); },                                                 \
-        [&](const auto& pass) { return plan_backward(pass, gpu); });                                          \
+        [&](const auto& pass) { return plan_backward(pass, gpu); },                                           \
+        [&](const auto& drop) { return registered_plan(drop, #variant, gpu); });                              \
   }                                                                                                           \
   DUET_REGISTER(op##_training_##variant)
 #define DUET_RECURRENT(variant)                    \

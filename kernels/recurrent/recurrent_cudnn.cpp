@@ -226,6 +226,8 @@ Plan plan(const P& p, GpuContext& gpu) {
   if (p.dtype == DType::f32)
     return Unsupported{"f32: the errors of cuDNN's sigmoid and tanh are several times its rounding (5e-6 on an H100)"};
   if (p.padded) return Unsupported{"cuDNN wants lengths on the host when the plan is made; here they are a tensor"};
+  if constexpr (kTraining)
+    if (p.dropout > 0) return Unsupported{"cuDNN draws the masks of its dropout by itself"};
   if constexpr (!kTraining)
     if (P::K > 0 && !p.inference) return Unsupported{"cuDNN's reserve is opaque: for inference only"};
   if (p.T * p.B * p.I * p.H == 0) return Unsupported{"cuDNN takes no empty tensor"};

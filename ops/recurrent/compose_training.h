@@ -9,10 +9,11 @@
 
 namespace duet {
 
-// forward, backward: make the plan of a Recurrent or RecurrentBackward, one layer by itself. All layers run forward, the
-// first one first, then backward. What lies between the passes, and between layers, is in the workspace.
+// forward, backward: make the plan of a Recurrent or RecurrentBackward, one layer by itself. dropout: makes that of a
+// Dropout or DropoutBackward. All layers run forward, the first one first, then backward. What lies between the passes,
+// and between layers, is in the workspace.
 template <Cell kCell>
-Plan compose(const RecurrentTraining<kCell>& p, auto&& forward, auto&& backward) {
+Plan compose(const RecurrentTraining<kCell>& p, auto&& forward, auto&& backward, auto&& dropout) {
   using P = RecurrentTraining<kCell>;
   using Pass = Recurrent<kCell>;
   using Source = ComposedPlan::Source;
@@ -33,23 +34,35 @@ Plan compose(const RecurrentTraining<kCell>& p, auto&& forward, auto&& backward)
     if (p.padded) to.push_back(P::lengths);
   };
 
+  // What the forward passes leave; masks: of the dropout behind each layer.
   struct Kept {
     Source x, y, reserve;
   };
   std::vector<Kept> kept;
+  std::vector<Source> masks;
+  Source x = P::x;
   for (int64_t l = 0; l < p.layers; ++l) {
     const Pass pass = p.forward(l);
     const auto tensors = pass.tensors();
     const auto between = [&](Slot slot) { return whole.between(tensors[static_cast<size_t>(slot.index)]); };
-    const Source y = l == p.layers - 1 ? Source(P::y) : between(Pass::y);
-    kept.push_back({l == 0 ? Source(P::x) : kept.back().y, y, between(Pass::reserve)});
-    std::vector<Source> sources{kept.back().x, weights(P::w, P::w_above, l), of(P::r, l), of(P::bias, l), of(P::h0, l)};
+    const bool last = l == p.layers - 1;
+    const Source y = last ? Source(P::y) : between(Pass::y), reserve = between(Pass::reserve);
+    std::vector<Source> sources{x, weights(P::w, P::w_above, l), of(P::r, l), of(P::bias, l), of(P::h0, l)};
     add_c(sources, P::c0, l);
     sources.insert(sources.end(), {y, of(P::hT, l)});
     add_c(sources, P::cT, l);
-    sources.push_back(kept.back().reserve);
+    sources.push_back(reserve);
     add_lengths(sources);
     whole.add(forward(pass), tensors, std::move(sources));
+    kept.push_back({x, y, reserve});
+    x = y;
+    if (p.dropout > 0 && !last) {
+      const Dropout drop = p.dropout_of(l);
+      const auto dropped = drop.tensors();
+      x = whole.between(dropped[Dropout::y.index]);
+      masks.push_back(whole.between(dropped[Dropout::mask.index]));
+      whole.add(dropout(drop), dropped, {y, P::offset, x, masks.back()});
+    }
   }
 
   Source dy = P::dy;
@@ -57,10 +70,14 @@ Plan compose(const RecurrentTraining<kCell>& p, auto&& forward, auto&& backward)
     const RecurrentBackward<kCell> pass = p.backward(l);
     const auto tensors = pass.tensors();
     const Source dx = l == 0 ? Source(P::dx) : whole.between(tensors[RecurrentBackward<kCell>::dx.index]);
-    const auto& [x, y, reserve] = kept[static_cast<size_t>(l)];
-    std::vector<Source> sources{x, weights(P::w, P::w_above, l), of(P::r, l), of(P::h0, l)};
+    const Kept& left = kept[static_cast<size_t>(l)];
+    if (p.dropout > 0 && l < p.layers - 1) {
+      const DropoutBackward drop = p.dropout_backward();
+      whole.add(dropout(drop), drop.tensors(), {dy, masks[static_cast<size_t>(l)], dy});
+    }
+    std::vector<Source> sources{left.x, weights(P::w, P::w_above, l), of(P::r, l), of(P::h0, l)};
     add_c(sources, P::c0, l);
-    sources.insert(sources.end(), {y, reserve, dy, of(P::dhT, l)});
+    sources.insert(sources.end(), {left.y, left.reserve, dy, of(P::dhT, l)});
     add_c(sources, P::dcT, l);
     sources.insert(sources.end(), {dx, weights(P::dw, P::dw_above, l), of(P::dr, l), of(P::dbias, l), of(P::dh0, l)});
     add_c(sources, P::dc0, l);

@@ -10,11 +10,14 @@
 //     beside each other,
 //   w_above, dw_above: (layers - 1, directions G H, directions H), w of the layers above the first,
 //   lengths: (0) where the layers are not padded.
+// With dropout > 0, y of each layer but the last, numbered l from 0, passes through the op dropout
+// (ops/elementwise/dropout.h) with this probability and the key seed + l; offset: (1) i32 is that of all of them.
 #pragma once
 #include <functional>
 #include <string>
 #include <vector>
 
+#include "ops/elementwise/dropout.h"
 #include "ops/recurrent/recurrent.h"
 
 namespace duet {
@@ -40,6 +43,9 @@ inline Cases training_cases(Cell cell, Scale scale) {
       {"layers, no features", "T:2 B:3 I:0 H:3 layers:2"},
       {"layers whose weights begin anywhere", "T:2 B:3 I:5 H:131 layers:2"},
       {"layers, lengths", "T:5 B:4 I:3 H:5 bidirectional:1 padded:1 layers:2"},
+      {"dropout between layers", "T:3 B:2 I:5 H:3 layers:3 dropout:0.5"},
+      {"dropout of whole packs, an offset that is negative as i32", "T:4 B:4 I:8 H:8 layers:2 dropout:0.2 offset=-3"},
+      {"dropout, lengths", "T:5 B:4 I:3 H:5 bidirectional:1 padded:1 layers:2 dropout:0.25 seed:-7"},
   };
   const Cases lstm{
       {"scorer: 60 steps of 32 features, 128 units", "T:60 B:16 I:32 H:128"},
@@ -48,6 +54,7 @@ inline Cases training_cases(Cell cell, Scale scale) {
       {"DeepBench 512, batch 16", "T:25 B:16 I:512 H:512"},
       {"DeepBench 512, batch 128", "T:25 B:128 I:512 H:512"},
       {"the scorer's two layers", "T:60 B:16 I:32 H:128 layers:2"},
+      {"the scorer's two layers, dropout between them", "T:60 B:16 I:32 H:128 layers:2 dropout:0.2"},
       {"DeepBench 512, four layers of it", "T:25 B:16 I:512 H:512 layers:4"},
   };
   const Cases gru{
@@ -92,17 +99,25 @@ struct RecurrentTraining : RecurrentBase<kCell> {
   static constexpr Slot lengths = input(kOptional, "lengths");  // with padded or layers > 1
   static constexpr Slot w_above = input(kOptional + 1, "w_above"),
                         dw_above = output(kOptional + 2, "dw_above");  // with layers > 1
+  static constexpr Slot offset = input(kOptional + 3, "offset");       // with dropout > 0
 
   static constexpr int64_t kMaxLayers = 64;
   int64_t layers = 1;
+  double dropout = 0;
+  int64_t seed = 0;
 
   void attributes(auto&& field) {
     Base::attributes(field);
     field.option("layers", layers, "layers, of which each but the first reads y of the one below");
+    field.option("dropout", dropout, "probability to drop an element of y between two layers, below 1");
+    field.option("seed", seed, "key of dropout's random numbers");
   }
   std::string invalid() const {
     if (layers < 1 || layers > kMaxLayers)
       return "layers " + std::to_string(layers) + ": 1 to " + std::to_string(kMaxLayers);
+    if (!(dropout >= 0 && dropout < 1)) return "dropout " + std::to_string(dropout) + ": from 0 to below 1";
+    if (dropout > 0 && layers == 1)
+      return "dropout " + std::to_string(dropout) + ": it lies between layers, there is one";
     return Base::invalid();
   }
   void infer(Shapes s) {  // layers are given: one of two directions has the states of two of one
@@ -120,6 +135,22 @@ struct RecurrentTraining : RecurrentBase<kCell> {
   Shape of_layers(Shape one) const {
     one[0] *= layers;
     return one;
+  }
+  // Of y of a layer, and of its gradient.
+  Dropout dropout_of(int64_t index) const {
+    Dropout op;
+    op.n = T * B * this->directions() * H;
+    op.dtype = dtype;
+    op.p = dropout;
+    op.seed = static_cast<int64_t>(static_cast<uint64_t>(seed) + static_cast<uint64_t>(index));
+    return op;
+  }
+  DropoutBackward dropout_backward() const {
+    DropoutBackward op;
+    op.n = dropout_of(0).n;
+    op.dtype = dtype;
+    op.p = dropout;
+    return op;
   }
   Shape w_above_shape() const { return {layers - 1, this->directions() * G * H, this->directions() * H}; }
 
@@ -148,12 +179,17 @@ struct RecurrentTraining : RecurrentBase<kCell> {
       all.push_back(w_above.of(dtype, w_above_shape(), layer(1).w_fill()));
       all.push_back(dw_above.of(dtype, w_above_shape()));
     }
+    if (dropout > 0) all.push_back(offset.of(DType::i32, {1}));
     return all;
   }
-  std::function<double(int64_t, uint32_t)> drawn(int slot) const { return this->drawn_lengths(slot == lengths.index); }
+  std::function<double(int64_t, uint32_t)> drawn(int slot) const {
+    return slot == offset.index ? Dropout{}.drawn(Dropout::offset.index) : this->drawn_lengths(slot == lengths.index);
+  }
   double flops() const {
     double sum = 0;
     for (int64_t l = 0; l < layers; ++l) sum += 3 * layer(l).product_flops();
+    // One for each element, there and back.
+    if (dropout > 0) sum += 2.0 * (layers - 1) * this->steps() * this->directions() * H;
     return sum;
   }
   Tolerance tolerance() const {

@@ -21,9 +21,10 @@ void check_training(const RecurrentShape& shape) {
 // Of several layers, of which there is no forward pass by itself: that of both passes, which
 // recurrent_layers_test.cpp compares with layers one by one.
 template <Cell kCell>
-void check_layers(const RecurrentShape& shape, int64_t layers) {
+void check_layers(const RecurrentShape& shape, int64_t layers, double dropout = 0) {
   RecurrentTraining<kCell> p{{shape}};
   p.layers = layers;
+  p.dropout = dropout;
   const int64_t d = shape.directions(), rows = layers * d * gates_of(kCell) * shape.H,
                 states = layers * d * shape.B * shape.H * (kCell == Cell::lstm ? 2 : 1);
   const int64_t w = rows / layers * (shape.I + (layers - 1) * d * shape.H);
@@ -42,6 +43,7 @@ void check_cell() {
   check_training<kCell>({.T = 4, .B = 3, .I = 2, .H = 2, .bidirectional = true, .padded = true});
   check_layers<kCell>({.T = 3, .B = 2, .I = 4, .H = 2}, 3);
   check_layers<kCell>({.T = 3, .B = 2, .I = 3, .H = 2, .bidirectional = true, .padded = true}, 2);
+  check_layers<kCell>({.T = 3, .B = 2, .I = 3, .H = 2, .bidirectional = true}, 3, 0.4);
 }
 
 TEST(Gradients, RnnTanh) { check_cell<Cell::rnn_tanh>(); }

@@ -49,6 +49,9 @@ const Refused kRecurrent[]{
     {"gru_training", "T:1 B:1 I:1 H:1 dtype:i8", "dtype i8"},
     {"gru_training", "T:1 B:1 I:1 H:1 layers:0", "layers 0: 1 to 64"},
     {"rnn_tanh_training", "T:1 B:1 I:1 H:1 layers:65", "layers 65: 1 to 64"},
+    {"lstm_training", "T:1 B:1 I:1 H:1 dropout:0.5", "it lies between layers, there is one"},
+    {"lstm_training", "T:1 B:1 I:1 H:1 layers:2 dropout:1", "from 0 to below 1"},
+    {"lstm_training", "T:1 B:1 I:1 H:1 layers:2 dropout:-0.5", "from 0 to below 1"},
 };
 INSTANTIATE_TEST_SUITE_P(Recurrent, RefusedProblems, testing::ValuesIn(kRecurrent));
 INSTANTIATE_TEST_SUITE_P(Gemm, RefusedProblems, testing::ValuesIn(kGemm));

@@ -3,7 +3,7 @@ import math
 
 from pytorch.forms import op
 from pytorch.lazy import torch
-from pytorch.work import backward_of
+from pytorch.work import NoForm, backward_of
 
 GATES = {"rnn_tanh": 1, "gru": 3, "lstm": 4}
 
@@ -80,6 +80,8 @@ def recurrent(w, cell):
 def recurrent_training(w, name):
     """The forward pass and autograd's backward pass behind it."""
     cell = name.removesuffix("_training")
+    if w.p("dropout", 0) > 0:
+        raise NoForm("PyTorch draws the masks of dropout between layers by itself")
     L, D = w.p("layers", 1), 2 if w.p("bidirectional", 0) else 1
     function, args = _layers(w, cell, L)
     leaves = [v.detach().requires_grad_() for v in args]

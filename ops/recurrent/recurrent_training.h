@@ -55,7 +55,8 @@ inline Cases training_cases(Cell cell, Scale scale) {
       {"DeepBench 512, batch 128", "T:25 B:128 I:512 H:512"},
       {"the scorer's two layers", "T:60 B:16 I:32 H:128 layers:2"},
       {"the scorer's two layers, dropout between them", "T:60 B:16 I:32 H:128 layers:2 dropout:0.2"},
-      {"DeepBench 512, four layers of it", "T:25 B:16 I:512 H:512 layers:4"},
+      {"four layers of 512 units, few steps: each layer multiplies the work of the reference",
+       "T:4 B:4 I:512 H:512 layers:4"},
   };
   const Cases gru{
       {"the scorer's layer as a GRU", "T:60 B:16 I:32 H:128"},

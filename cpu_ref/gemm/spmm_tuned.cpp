@@ -28,11 +28,14 @@ struct SparseRows {
 };
 
 // Columns [j0, j0 + kVectors vectors) of rows [i0, i1); kWhole: all of them exist. kSums: so many entries have sums of
-// their own.
-template <int kVectors, int kSums, bool kWhole, class D, class T>
+// their own. kColumns: all columns of b, where their number is known.
+template <int kVectors, int kSums, bool kWhole, int kColumns = 0, class D, class T>
 void block_of_rows(D d, const Spmm& p, const SparseRows<T>& a, const T* b, T* c, int64_t j0, int64_t i0, int64_t i1) {
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
   const auto columns = static_cast<uint32_t>(p.k);
+  constexpr hn::CappedTag<uint32_t, 8> group;  // entries whose columns are checked at once
+  constexpr int64_t kGroup = hn::MaxLanes(group);
+  const auto end = hn::Set(group, columns);
   const auto at = [&](const T* from, int v) HWY_ATTR {
     if constexpr (kWhole)
       return load_as_f32(d, from + v * lanes);
@@ -45,20 +48,28 @@ void block_of_rows(D d, const Spmm& p, const SparseRows<T>& a, const T* b, T* c,
     for (int s = 0; s < kSums; ++s)
 #pragma GCC unroll 4
       for (int v = 0; v < kVectors; ++v) sum[s][v] = hn::Zero(d);
+    const auto exists = [&](int64_t e) { return static_cast<uint32_t>(a.col[e]) < columns; };
     const auto add = [&](int64_t e, hn::Vec<D>* to) HWY_ATTR {
       const auto col = static_cast<uint32_t>(a.col[e]);
-      if (HWY_UNLIKELY(col >= columns)) return;
       const auto factor = hn::Set(d, static_cast<float>(a.value[e]));
-      const T* from = b + int64_t{col} * p.n + j0;
+      const T* from = b + int64_t{col} * (kColumns ? kColumns : p.n) + j0;
 #pragma GCC unroll 4
       for (int v = 0; v < kVectors; ++v) to[v] = hn::MulAdd(factor, at(from, v), to[v]);
     };
     int64_t e = a.first(i);
     const int64_t last = a.last(i);
-    for (; e + kSums <= last; e += kSums)
-#pragma GCC unroll 4
-      for (int s = 0; s < kSums; ++s) add(e + s, sum[s]);
-    for (; e < last; ++e) add(e, sum[0]);
+    // Times one vector, checks of the columns take as long as the products: one for a group of entries.
+    for (; e + kGroup <= last; e += kGroup) {
+      if (HWY_LIKELY(hn::AllTrue(group, hn::Lt(hn::LoadU(group, reinterpret_cast<const uint32_t*>(a.col + e)), end)))) {
+#pragma GCC unroll 8
+        for (int s = 0; s < kGroup; ++s) add(e + s, sum[s % kSums]);
+      } else {
+        for (int s = 0; s < kGroup; ++s)
+          if (exists(e + s)) add(e + s, sum[0]);
+      }
+    }
+    for (; e < last; ++e)
+      if (exists(e)) add(e, sum[0]);
     T* to = c + i * p.n + j0;
 #pragma GCC unroll 4
     for (int v = 0; v < kVectors; ++v) {
@@ -104,6 +115,7 @@ void spmm_block(const Spmm& p, Args t, int64_t j0, int64_t i0, int64_t i1) {
     if (left > 0) return block_of_rows<4, 2, false>(d, p, a, b, c, j0, i0, i1);
     const hn::CappedTag<float, 4> four;
     const hn::CappedTag<float, 8> eight;
+    if (p.n == 4 && hn::Lanes(four) == 4) return block_of_rows<1, 4, true, 4>(four, p, a, b, c, j0, i0, i1);
     const int64_t few = p.n - j0;
     if (few == static_cast<int64_t>(hn::Lanes(four))) return block_of_rows<1, 4, true>(four, p, a, b, c, j0, i0, i1);
     if (few == static_cast<int64_t>(hn::Lanes(eight))) return block_of_rows<1, 4, true>(eight, p, a, b, c, j0, i0, i1);

@@ -42,6 +42,8 @@ def max_pool2d_training(w):
     x_shape, y_shape, window, dil = _window(w)
     n, c, h, width = x_shape
     r, s = window[0]
+    if r * s > 256:
+        raise NoForm("in a window over 256 pixels elements of x are equal, of which PyTorch may take another")
     rows, columns = torch.arange(h)[:, None] // dil[0] % r, torch.arange(width)[None, :] // dil[1] % s
     distinct = torch.randint(256 // (r * s), (n, c, h, width)) * (r * s) + rows * s + columns - 128  # in each window
     x, dy = distinct.to(w.t), w.image("dy", *y_shape)

@@ -327,8 +327,10 @@ void CaseTimer::repetition(SeriesTiming& t, const std::function<void(double)>& r
                                                          : kRetries;
   results::Repetition taken;
   std::optional<results::Repetition> disturbed_ones;
+  const auto probes = probes_.find(&t.runner->context());
   try {
     for (int attempt = 0; attempt <= retries; ++attempt) {
+      if (probes != probes_.end()) probes->second.wait_for_speed();
       taken = take_repetition(t, options_.budget_s(), order_++, attempt, report);
       for (int i = 0; i < kMaxGrowths && attempt == 0 && t.series.repetitions.empty() && grow(t, taken); ++i)
         taken = take_repetition(t, options_.budget_s(), order_++, attempt, report);

@@ -138,6 +138,7 @@ std::vector<std::unique_ptr<Pass>> CpuPasses::memory(std::string_view patterns, 
       passes.push_back(std::make_unique<MemoryPass>(cpu_, memory_, loop, footprint, grain));
   }
   wake_threads(cpu_, kWakeUp_s);
+  wait_for_speed();
   return passes;
 }
 
@@ -151,6 +152,7 @@ std::vector<std::unique_ptr<Pass>> CpuPasses::compute(const std::string& dtype, 
       for (const int64_t tasks : task_counts)
         passes.push_back(std::make_unique<ComputePass>(cpu_, loop, dtype, max_operations, tasks));
   wake_threads(cpu_, kWakeUp_s);
+  wait_for_speed();
   return passes;
 }
 

@@ -9,25 +9,28 @@
 #include <vector>
 
 #include "bench/cpu_loops.h"
+#include "bench/cpu_speed.h"
 #include "core/cpu_context.h"
 #include "core/pass.h"
 
 namespace duet::bench {
 
 // Work is split into small tasks, as in an op, so that a pass meets a busy core as an op does: the other threads take
-// over. There is a pass for each loop that serves, and for each way to split it. Both functions end with all threads
-// awake.
+// over. There is a pass for each loop that serves, and for each way to split it. memory() and compute() end with all
+// threads awake and at their speed.
 class CpuPasses final : public Passes {
  public:
-  explicit CpuPasses(CpuContext& cpu) : cpu_(cpu), memory_(cpu) {}
+  explicit CpuPasses(CpuContext& cpu) : cpu_(cpu), memory_(cpu), speed_(cpu) {}
   std::vector<std::unique_ptr<Pass>> memory(std::string_view patterns, int64_t footprint) override;
   // A pass is long compared with a fork, or has at most max_operations where these are fewer.
   std::vector<std::unique_ptr<Pass>> compute(const std::string& dtype, double max_operations) override;
   int64_t cache_bytes() const override;
+  void wait_for_speed() override { speed_.wait(); }
 
  private:
   CpuContext& cpu_;
   PassMemory memory_;
+  CpuSpeed speed_;
 };
 
 // Runs `work` once on each thread, after a barrier, so that all start together. False: a thread did not arrive in time,

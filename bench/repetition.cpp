@@ -25,12 +25,13 @@ constexpr double kProbeShare = 0.3;  // of a slice
 
 // Samples of the roof for a share of a slice. Then the row's data go back into the caches that a warm row finds them
 // in.
-std::vector<double> probe_roof(SeriesTiming& t, double slice_s) {
+std::vector<double> probe_roof(SeriesTiming& t, double slice_s, std::vector<double>& slowdowns) {
   std::vector<double> roof_s;
   double spent_s = 0;
   t.probe->warm_up();
   do {
     roof_s.push_back(t.probe->sample());
+    slowdowns.push_back(t.probe->slowdown());
     spent_s += t.probe->sample_wall_s();
   } while (spent_s < kProbeShare * slice_s);
   if (t.series.cache == Cache::warm && t.counts.sample_s < slice_s) t.sampler.sample();
@@ -63,6 +64,7 @@ results::Repetition take_repetition(SeriesTiming& t, double budget_s, int order,
   const double slice_s = std::min(kSlice_s, t.counts.sample_s * t.counts.samples / kMinSlices);
   double slice_left_s = 0;
   std::vector<std::vector<double>> roof_s;  // before each slice, and after the last
+  std::vector<double> slowdowns;
   std::vector<size_t> slice_of_sample;
   const CpuSnapshot before = CpuSnapshot::now();
   {
@@ -70,7 +72,7 @@ results::Repetition take_repetition(SeriesTiming& t, double budget_s, int order,
     for (int i = 0; i < t.counts.samples && !stop_is_requested(); ++i) {
       worker::beat();
       if (t.probe && slice_left_s <= 0) {
-        roof_s.push_back(probe_roof(t, slice_s));
+        roof_s.push_back(probe_roof(t, slice_s, slowdowns));
         slice_left_s = slice_s;
       }
       t.runner->before_sample(i, t.counts.samples);
@@ -82,7 +84,7 @@ results::Repetition take_repetition(SeriesTiming& t, double budget_s, int order,
       slice_left_s -= time_s * t.sampler.applications();
       if (attempt == 0) report(time_s);
     }
-    if (t.probe && !stop_is_requested()) roof_s.push_back(probe_roof(t, slice_s));
+    if (t.probe && !stop_is_requested()) roof_s.push_back(probe_roof(t, slice_s, slowdowns));
   }
   // What the roof allowed while a slice ran: the median of the probes on both sides of it.
   std::vector<double> of_slice;
@@ -99,6 +101,7 @@ results::Repetition take_repetition(SeriesTiming& t, double budget_s, int order,
   r.steal_share = std::max(0.0, use.steal_share);
   if (results::shows_contention(use.wall_s) && results::contended(use.foreign_cores, use.steal_share))
     r.flags.emplace_back(results::flag::kContended);
+  if (!slowdowns.empty() && results::slowed(results::median(slowdowns))) r.flags.emplace_back(results::flag::kSlowed);
   if (const auto clock = gpu_clock(t.runner->context())) {
     r.sm_clock_mhz = clock->sm_mhz;
     if (clock->throttled) r.flags.emplace_back(results::flag::kThrottled);

@@ -23,13 +23,13 @@ constexpr int kMaxShortPower = 30, kMaxShortGpuPower = 40;
 // Passes, until a cache that the footprint exceeds keeps what it keeps in a long loop: that may take more than two.
 constexpr int kWarmUps = 2, kMaxWarmUps = 8;
 constexpr double kWarmUp_s = 5e-3;
-constexpr double kLongCall_s = 1e-3;  // on a GPU: a launch and a wait count for nothing beside it
+constexpr double kManyForks_s = 20e-6, kForks = 1.2;  // a pass that lasts longer: of its time, what forks add at most
+constexpr double kLongCall_s = 1e-3;                  // on a GPU: a launch and a wait count for nothing beside it
 }  // namespace
 
 // --- one row
 
-void RoofProbe::add(std::shared_ptr<Pass> pass, double work, bool cached) {
-  Part part{.pass = std::move(pass), .cached = cached};
+void RoofProbe::add(Part part, double work) {
   Context& context = clock_.context();
   part.applications = part.pass->amount / work;
   context.enter([&] {
@@ -58,11 +58,16 @@ void RoofProbe::warm_up() {
 
 double RoofProbe::sample() {
   double allowed_s = 0;
+  slowdown_ = 1;
   const auto start = Clock::now();
   clock_.context().enter([&] {
     for (const Part& part : parts_) {
-      const double applications = part.applications * static_cast<double>(part.batch * part.runs);
-      allowed_s = std::max(allowed_s, clock_.seconds(*part.pass, part.batch, part.runs) / applications);
+      const double run_s =
+          clock_.seconds(*part.pass, part.batch, part.runs) / static_cast<double>(part.batch * part.runs);
+      allowed_s = std::max(allowed_s, run_s / part.applications);
+      if (!part.shortest_s) continue;
+      *part.shortest_s = std::min(*part.shortest_s, run_s);
+      slowdown_ = run_s / *part.shortest_s;
     }
   });
   wall_s_ = std::chrono::duration<double>(Clock::now() - start).count();
@@ -109,16 +114,23 @@ std::shared_ptr<Pass> RoofProbes::memory(const Work& work, bool again) {
 
 // A short row spends part of its time on forks or on a launch, and waits for threads that do not get a core at once.
 // Its probe is as short, rounded up to a power of 2, and so meets the same.
-std::shared_ptr<Pass> RoofProbes::compute(const Work& work, const std::string& dtype, bool again) {
+RoofProbe::Part RoofProbes::compute(const Work& work, const std::string& dtype, double peak, bool again) {
   const int max_power = context_.device() == Device::cpu ? kMaxShortPower : kMaxShortGpuPower;
   const int power = std::min(max_power, static_cast<int>(std::ceil(std::log2(work.flops))));
   const double max_operations = power < max_power ? std::exp2(power) : std::numeric_limits<double>::infinity();
-  std::shared_ptr<Pass>& pass = compute_passes_[{dtype, power}];
-  if (!pass || again)
+  RoofProbe::Part& part = compute_passes_[{dtype, power}];
+  if (!part.pass || again) {
     context_.enter([&] {
-      pass = fastest(trial_clock(false), passes_->compute(dtype, max_operations), again ? kLongTrial : kTrial);
+      part.pass = fastest(trial_clock(false), passes_->compute(dtype, max_operations), again ? kLongTrial : kTrial);
     });
-  return pass;
+    if (part.pass && context_.device() == Device::cpu) {
+      // By the ceiling at first: the CPUs may be slow for as long as the first row lasts that is probed with it.
+      const double peak_s = part.pass->amount / peak;
+      part.shortest_s =
+          std::make_shared<double>(peak_s > kManyForks_s ? kForks * peak_s : std::numeric_limits<double>::infinity());
+    }
+  }
+  return part;
 }
 
 std::shared_ptr<RoofProbe> RoofProbes::probe(const Work& work, Scope scope, bool again) {
@@ -129,12 +141,13 @@ std::shared_ptr<RoofProbe> RoofProbes::probe(const Work& work, Scope scope, bool
   if (work.bytes > 0 && times->memory_s > kFarBelow * bound_s) {
     auto pass = memory(work, again);
     if (!pass) return nullptr;
-    probe->add(std::move(pass), work.bytes, !far_beyond(footprint_of(work), passes_->cache_bytes()));
+    probe->add({.pass = std::move(pass), .cached = !far_beyond(footprint_of(work), passes_->cache_bytes())},
+               work.bytes);
   }
   if (work.flops > 0 && times->compute_s > kFarBelow * bound_s) {
-    auto pass = compute(work, times->compute->dtype, again);
-    if (!pass) return nullptr;
-    probe->add(std::move(pass), work.flops, false);
+    RoofProbe::Part part = compute(work, times->compute->dtype, times->compute->value, again);
+    if (!part.pass) return nullptr;
+    probe->add(std::move(part), work.flops);
   }
   return probe->parts_.empty() ? nullptr : probe;
 }

@@ -21,6 +21,9 @@ class RoofProbe {
   void warm_up();   // after something else took the caches; before the first of some samples in a row
   double sample();  // seconds that the roof allows for one application of the row, as the machine is now
   double sample_wall_s() const { return wall_s_; }  // how long a sample takes, with emptying the caches
+  // How many times as long as their shortest run in this process the multiply-adds of the last sample took on a CPU. 1
+  // where memory alone bounds the row, which may have another speed at any time.
+  double slowdown() const { return slowdown_; }
 
  private:
   friend class RoofProbes;
@@ -28,13 +31,15 @@ class RoofProbe {
     std::shared_ptr<Pass> pass;
     int64_t batch = 1, runs = 1;  // as PassClock has them
     double applications = 0;      // share of the row's work in one run of the pass
-    bool cached = false;          // whether a part of what it touches stays in a cache until the next run
+    std::shared_ptr<double> shortest_s =
+        nullptr;          // a run of it so far, for all rows that share it; null: not of interest
+    bool cached = false;  // whether a part of what it touches stays in a cache until the next run
   };
   explicit RoofProbe(const PassClock& clock) : clock_(clock) {}
-  void add(std::shared_ptr<Pass> pass, double work, bool cached);
+  void add(Part part, double work);
 
   PassClock clock_;
-  double wall_s_ = 0;
+  double wall_s_ = 0, slowdown_ = 1;
   std::vector<Part> parts_;
 };
 
@@ -48,11 +53,12 @@ class RoofProbes {
   // scope: kernel or call, as the row is timed.
   // again: the passes are chosen anew, with a longer trial, since the row was faster than the ones in use.
   std::shared_ptr<RoofProbe> probe(const Work& work, results::Scope scope, bool again = false);
+  void wait_for_speed() { passes_->wait_for_speed(); }  // before a repetition
 
  private:
   int64_t footprint_of(const Work& work) const;
   std::shared_ptr<Pass> memory(const Work& work, bool again);
-  std::shared_ptr<Pass> compute(const Work& work, const std::string& dtype, bool again);
+  RoofProbe::Part compute(const Work& work, const std::string& dtype, double peak, bool again);
   PassClock trial_clock(bool cold) const;
 
   Context& context_;
@@ -60,7 +66,7 @@ class RoofProbes {
   const std::vector<Ceiling>& ceilings_;
   using MemoryPasses = std::map<std::tuple<std::string, int64_t, bool>, std::shared_ptr<Pass>>;
   MemoryPasses memory_passes_, tried_;  // by pattern, footprint and cold; tried: large ones by their bits
-  std::map<std::pair<std::string, int>, std::shared_ptr<Pass>> compute_passes_;  // dtype, power of 2
+  std::map<std::pair<std::string, int>, RoofProbe::Part> compute_passes_;  // dtype, power of 2
 };
 
 }  // namespace duet::bench

@@ -55,6 +55,8 @@ class Passes {
   // or has about max_operations where these are fewer.
   virtual std::vector<std::unique_ptr<Pass>> compute(const std::string& dtype, double max_operations) = 0;
   virtual int64_t cache_bytes() const = 0;  // of the last level
+  // Until the device has the speed that it can have, as far as waiting helps. Before times are taken.
+  virtual void wait_for_speed() {}
 };
 
 // Whether a footprint is so far beyond a cache that nothing of it is still there at the next pass.

@@ -71,8 +71,8 @@ void add_warnings(const Run& run, Analysis& analysis) {
         analysis.disturbed_repetitions += results::disturbed(repetition);
       }
   if (analysis.disturbed_repetitions > 0)
-    warnings.push_back(fmt::format("{} of {} repetitions contended or throttled", analysis.disturbed_repetitions,
-                                   analysis.repetitions));
+    warnings.push_back(fmt::format("{} of {} repetitions contended, slowed or throttled",
+                                   analysis.disturbed_repetitions, analysis.repetitions));
   if (run.invocation.trust != Trust::trustworthy) {
     warnings.push_back(std::string("state of the run: ") + name_of(run.invocation.trust));
     warnings.insert(warnings.end(), run.invocation.doubts.begin(), run.invocation.doubts.end());

@@ -17,8 +17,9 @@ inline constexpr double kBeatenFactor = 1.1;      // own CPU code is weak where 
 inline constexpr double kFloorFactor = 3;         // shorter than this many empty kernels, or calls of them
 inline constexpr double kContendedCores = 0.05;   // CPU cores used by other processes while a repetition ran
 inline constexpr double kContendedSteal = 0.01;   // of all CPU time, taken by the hypervisor
-inline constexpr double kMinContention_s = 0.1;   // shorter windows hold too few ticks of /proc/stat (10 ms)
-inline constexpr double kSteadyProbe = 0.1;       // (upper - lower quartile) / median of a probe that was quiet
+inline constexpr double kSlowedBy = 1.33;        // so many times as long as the shortest: multiply-adds on a slowed CPU
+inline constexpr double kMinContention_s = 0.1;  // shorter windows hold too few ticks of /proc/stat (10 ms)
+inline constexpr double kSteadyProbe = 0.1;      // (upper - lower quartile) / median of a probe that was quiet
 // Of a share of the roof that one number describes: 5 points up or down. Half as much where the series is disturbed:
 // beside other work three repetitions show only a part of how far runs lie apart.
 inline constexpr double kMaxShareSpread = 0.1, kMaxDisturbedShareSpread = 0.05;
@@ -39,12 +40,16 @@ inline constexpr const char* kSynchronises = "synchronises";
 inline constexpr const char* kUnchecked = "unchecked";
 inline constexpr const char* kContended = "contended";
 inline constexpr const char* kThrottled = "throttled";
+inline constexpr const char* kSlowed = "slowed";
 inline constexpr const char* kRetried = "retried";
 }  // namespace flag
 
 // --- repetitions
 
 bool contended(double foreign_cores, double steal_share);
+// Whether multiply-adds that take so many times as long as the shortest show that the CPUs are slower than they can be:
+// two of them on one core, or a clock that another guest's work lowers.
+inline bool slowed(double slowdown) { return slowdown > kSlowedBy; }
 // Any flag but `retried` marks a repetition as disturbed: a second attempt that was left alone is as good as a first
 // one.
 bool disturbed(const Repetition& repetition);

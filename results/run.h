@@ -90,10 +90,9 @@ struct Repetition {
     field("foreign_cores", r.foreign_cores, Allow::not_negative, "CPU cores that other processes used meanwhile");
     field("steal_share", r.steal_share, Allow::not_negative, "of all CPU time, taken by the hypervisor meanwhile");
     field("sm_clock_mhz", r.sm_clock_mhz, Allow::positive, "clock of the GPU at its end; null where it is not known");
-    field(
-        "flags", r.flags, Allow::not_empty,
-        "contended: other processes ran; throttled: the GPU lowered its clock; retried: taken again for that. All but "
-        "retried mark it as disturbed");
+    field("flags", r.flags, Allow::not_empty,
+          "contended: other processes ran; slowed: the CPUs were slower than they had been; throttled: the GPU lowered "
+          "its clock; retried: taken again for one of these. All but retried mark it as disturbed");
   }
 };
 

@@ -106,7 +106,7 @@ std::string text_of_code(const std::string& code) {
       {"one_process", "one process a side: processes may differ by as much (--processes measures it)"},
       {"too_few_values", "fewer than 4 values on a side"},
       {"interval_contains_1", "values scatter too much: the interval contains 1"},
-      {"disturbed", "other processes ran, or the GPU lowered its clock"},
+      {"disturbed", "other processes ran, the CPUs were slowed, or the GPU lowered its clock"},
       {"clock", "the GPU ran at another clock, which explains the shift"},
       {"not_comparable", "not comparable"},
       {"failed_in_head", "failed in head"},

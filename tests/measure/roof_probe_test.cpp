@@ -11,6 +11,7 @@
 
 #include "bench/cpu_pass.h"
 #include "core/cpu_context.h"
+#include "results/rules.h"
 #include "tests/measure/fake_gpu.h"
 #include "tests/results/fixture.h"
 
@@ -77,6 +78,21 @@ TEST(RoofProbe, TakesTheRowsWork) {
   EXPECT_FALSE(probes.probe(copy_work("cpu", 0), Scope::call));
   const std::vector<Ceiling> none;
   EXPECT_FALSE(RoofProbes(cpu, std::make_unique<CpuPasses>(cpu), none).probe(copy_work("cpu", kMiB), Scope::call));
+}
+
+TEST(RoofProbe, SaysHowMuchSlowerMultiplyAddsAreThanTheyWere) {
+  CpuContext cpu(1);
+  const auto probe_of = [&](double peak, double flops) {
+    const std::vector<Ceiling> ceilings{make_ceiling("cpu.copy", 1e10, "B/s", kMiB),
+                                        make_ceiling("cpu.fma.f32", peak, "FLOP/s")};
+    RoofProbes probes(cpu, std::make_unique<CpuPasses>(cpu), ceilings);
+    const auto probe = probes.probe(copy_work("cpu", kMiB, flops), Scope::call);
+    probe->sample();
+    return probe->slowdown();
+  };
+  EXPECT_TRUE(results::slowed(probe_of(4e11, 1e10))) << "the ceiling was measured at a speed that is not there now";
+  EXPECT_EQ(probe_of(1e8, 1e10), 1) << "the fastest so far";
+  EXPECT_EQ(probe_of(1e10, 1), 1) << "memory bounds the row";
 }
 
 // --- on a GPU, whose clock is the test's

@@ -34,6 +34,14 @@ TEST(Rules, EveryFlagButRetriedDisturbs) {
   EXPECT_FALSE(disturbed(repetition(1, {"retried"})));
   EXPECT_TRUE(disturbed(repetition(1, {"retried", "contended"})));
   EXPECT_TRUE(disturbed(repetition(1, {"throttled"})));
+  EXPECT_TRUE(disturbed(repetition(1, {"slowed"})));
+}
+
+TEST(Rules, ACpuIsSlowedWhoseMultiplyAddsTakeAThirdLonger) {
+  EXPECT_FALSE(slowed(1));
+  EXPECT_FALSE(slowed(1.3)) << "a clock that moves with what runs elsewhere on the socket";
+  EXPECT_TRUE(slowed(1.4));
+  EXPECT_TRUE(slowed(2)) << "two virtual CPUs on one core";
 }
 
 TEST(Rules, DisturbedRepetitionsCountOnlyWhereTooFewAreLeft) {

@@ -68,6 +68,10 @@ void block_of_rows(D d, const Spmm& p, const SparseRows<T>& a, const T* b, T* c,
           if (exists(e + s)) add(e + s, sum[0]);
       }
     }
+    for (; e + kSums <= last; e += kSums)
+#pragma GCC unroll 4
+      for (int s = 0; s < kSums; ++s)
+        if (exists(e + s)) add(e + s, sum[s]);
     for (; e < last; ++e)
       if (exists(e)) add(e, sum[0]);
     T* to = c + i * p.n + j0;

@@ -31,7 +31,7 @@ namespace duet::bench {
 namespace {
 using results::Status;
 
-constexpr int kRetries = 3, kQuickRetries = 1;  // of a contended repetition
+constexpr int kRetries = 3, kQuickRetries = 1;  // of a disturbed repetition
 constexpr int kMaxGrowths = 3;                  // of the samples of a series
 constexpr int kWarmUps = 3;                     // applications of a series before it is captured
 
@@ -318,7 +318,7 @@ void CaseTimer::run_benchmarks(Timings& timings) {
   if (stop_is_requested()) throw Interrupted{};
 }
 
-// One repetition of a series, retried while other processes run, and verified. Where all attempts were disturbed, all
+// One repetition of a series, retried where it was disturbed, and verified. Where all attempts were disturbed, all
 // of them count.
 void CaseTimer::repetition(SeriesTiming& t, const std::function<void(double)>& report) {
   const NvtxRange of_series(*t.range);
@@ -327,9 +327,11 @@ void CaseTimer::repetition(SeriesTiming& t, const std::function<void(double)>& r
                                                          : kRetries;
   results::Repetition taken;
   std::optional<results::Repetition> disturbed_ones;
-  const auto probes = probes_.find(&t.runner->context());
+  // Not with --times-only, where another program takes turns that does not wait.
+  const auto probes = options_.times_only ? probes_.end() : probes_.find(&t.runner->context());
   try {
     for (int attempt = 0; attempt <= retries; ++attempt) {
+      worker::works_on(Phase::measure, t.job->name, t.limit_s);
       if (probes != probes_.end()) probes->second.wait_for_speed();
       taken = take_repetition(t, options_.budget_s(), order_++, attempt, report);
       for (int i = 0; i < kMaxGrowths && attempt == 0 && t.series.repetitions.empty() && grow(t, taken); ++i)

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
+#include <limits>
 #include <map>
 #include <mutex>
 #include <utility>
@@ -26,7 +28,7 @@ ComputeLoop narrowest() {
   return {};
 }
 
-// Seconds of the slowest thread, all at the same time.
+// Seconds of the slowest thread, all at the same time; infinite where they were not, since one thread had no CPU.
 std::function<double()> multiply_adds(CpuContext& cpu) {
   const ComputeLoop loop = narrowest();
   const auto took_s = [loop](int64_t rounds) {
@@ -37,25 +39,27 @@ std::function<double()> multiply_adds(CpuContext& cpu) {
   // As many for all objects of the process, whose samples are compared.
   static const int64_t rounds = [&] {
     int64_t found = 100;
-    while (took_s(found) < kSample_s) found *= 2;
+    // The shortest of a few: one that another process interrupted would end the search too early.
+    while (std::min({took_s(found), took_s(found), took_s(found)}) < kSample_s) found *= 2;
     return found;
   }();
   return [&cpu, took_s] {
     std::mutex mutex;
     double longest_s = 0;
+    bool all = false;
     cpu.enter([&] {
-      run_on_all_threads(cpu, [&] {
+      all = run_on_all_threads(cpu, [&] {
         took_s(rounds);  // a vector unit that was idle starts slowly
         const double own_s = took_s(rounds);
         const std::lock_guard lock(mutex);
         longest_s = std::max(longest_s, own_s);
       });
     });
-    return longest_s;
+    return all ? longest_s : std::numeric_limits<double>::infinity();
   };
 }
 
-// The ceilings are measured first: their passes have seen the CPUs at their speed before the first row comes.
+// In the process that measures the ceilings they have likely seen the CPUs at their speed before the first row comes.
 double& shortest_of(int threads) {
   static std::map<int, double> shortest_s;
   return shortest_s[threads];
@@ -74,6 +78,7 @@ void CpuSpeed::wait() {
   for (bool slow = true; slow && now_s - begin_s <= std::min(kMaxWait_s, left_s); now_s = now_()) {
     worker::beat();
     const double took_s = seconds_();
+    if (!std::isfinite(took_s)) continue;
     if (shortest_s_ == 0 || took_s < shortest_s_) shortest_s_ = took_s;
     slow = results::slowed(took_s / shortest_s_);
   }

@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "core/device_queue.h"
+#include "results/rules.h"
 
 namespace duet::bench {
 namespace {
@@ -23,8 +24,11 @@ constexpr int kMaxShortPower = 30, kMaxShortGpuPower = 40;
 // Passes, until a cache that the footprint exceeds keeps what it keeps in a long loop: that may take more than two.
 constexpr int kWarmUps = 2, kMaxWarmUps = 8;
 constexpr double kWarmUp_s = 5e-3;
-constexpr double kManyForks_s = 20e-6, kForks = 1.2;  // a pass that lasts longer: of its time, what forks add at most
-constexpr double kLongCall_s = 1e-3;                  // on a GPU: a launch and a wait count for nothing beside it
+// Multiply-adds that the ceiling allows in less time than this, or than so many forks, are not judged by it: a fork adds
+// as much as a slowed CPU. kForkShare: of the time of longer ones, what forks add.
+constexpr double kMinJudged_s = 20e-6, kManyForks = 10, kForkShare = 0.2;
+constexpr int kJudgingRuns = 5;
+constexpr double kLongCall_s = 1e-3;  // on a GPU: a launch and a wait count for nothing beside it
 }  // namespace
 
 // --- one row
@@ -118,19 +122,34 @@ RoofProbe::Part RoofProbes::compute(const Work& work, const std::string& dtype, 
   const int max_power = context_.device() == Device::cpu ? kMaxShortPower : kMaxShortGpuPower;
   const int power = std::min(max_power, static_cast<int>(std::ceil(std::log2(work.flops))));
   const double max_operations = power < max_power ? std::exp2(power) : std::numeric_limits<double>::infinity();
-  RoofProbe::Part& part = compute_passes_[{dtype, power}];
-  if (!part.pass || again) {
-    context_.enter([&] {
-      part.pass = fastest(trial_clock(false), passes_->compute(dtype, max_operations), again ? kLongTrial : kTrial);
-    });
-    if (part.pass && context_.device() == Device::cpu) {
-      // By the ceiling at first: the CPUs may be slow for as long as the first row lasts that is probed with it.
-      const double peak_s = part.pass->amount / peak;
-      part.shortest_s =
-          std::make_shared<double>(peak_s > kManyForks_s ? kForks * peak_s : std::numeric_limits<double>::infinity());
-    }
-  }
-  return part;
+  RoofProbe::Part& kept = compute_passes_[{dtype, power}];
+  if (kept.pass && !again) return kept;
+  RoofProbe::Part part;
+  context_.enter([&] {
+    part.pass = fastest(trial_clock(false), passes_->compute(dtype, max_operations), again ? kLongTrial : kTrial);
+  });
+  if (part.pass) part.shortest_s = by_ceiling(*part.pass, work.threads, peak);
+  // Chosen while the CPUs are slow, when one thread may be as fast as two, it serves no other row.
+  if (part.shortest_s && results::slowed(shortest_run(*part.pass) / *part.shortest_s)) return part;
+  return kept = part;
+}
+
+double RoofProbes::shortest_run(Pass& pass) {
+  double shortest_s = std::numeric_limits<double>::infinity();
+  context_.enter([&] {
+    for (int i = 0; i < kJudgingRuns; ++i) shortest_s = std::min(shortest_s, trial_clock(false).seconds(pass, 1));
+  });
+  return shortest_s;
+}
+
+std::shared_ptr<double> RoofProbes::by_ceiling(const Pass& pass, int threads, double peak) const {
+  if (context_.device() != Device::cpu) return nullptr;
+  double fork_s = 0;
+  for (const Ceiling& c : ceilings_)
+    if (c.name == "cpu.fork_join" && c.threads == threads) fork_s = c.value;
+  const double peak_s = pass.amount / peak;
+  if (peak_s < std::max(kMinJudged_s, kManyForks * fork_s)) return nullptr;
+  return std::make_shared<double>((1 + kForkShare) * peak_s);
 }
 
 std::shared_ptr<RoofProbe> RoofProbes::probe(const Work& work, Scope scope, bool again) {
@@ -147,6 +166,7 @@ std::shared_ptr<RoofProbe> RoofProbes::probe(const Work& work, Scope scope, bool
   if (work.flops > 0 && times->compute_s > kFarBelow * bound_s) {
     RoofProbe::Part part = compute(work, times->compute->dtype, times->compute->value, again);
     if (!part.pass) return nullptr;
+    if (work.cold) part.shortest_s = nullptr;  // threads may have to wake up after the caches are emptied by one
     probe->add(std::move(part), work.flops);
   }
   return probe->parts_.empty() ? nullptr : probe;

@@ -21,8 +21,9 @@ class RoofProbe {
   void warm_up();   // after something else took the caches; before the first of some samples in a row
   double sample();  // seconds that the roof allows for one application of the row, as the machine is now
   double sample_wall_s() const { return wall_s_; }  // how long a sample takes, with emptying the caches
-  // How many times as long as their shortest run in this process the multiply-adds of the last sample took on a CPU. 1
-  // where memory alone bounds the row, which may have another speed at any time.
+  // How many times as long as they did at their best, by the run's ceiling or as seen since, the multiply-adds of the
+  // last sample took on a CPU. 1 where that is not judged: memory alone bounds the row, the row is cold, or so short
+  // that forks take a good part of it.
   double slowdown() const { return slowdown_; }
 
  private:
@@ -31,8 +32,8 @@ class RoofProbe {
     std::shared_ptr<Pass> pass;
     int64_t batch = 1, runs = 1;  // as PassClock has them
     double applications = 0;      // share of the row's work in one run of the pass
-    std::shared_ptr<double> shortest_s =
-        nullptr;          // a run of it so far, for all rows that share it; null: not of interest
+    // Of a run so far, for all rows that share it; null: it is not judged.
+    std::shared_ptr<double> shortest_s = nullptr;
     bool cached = false;  // whether a part of what it touches stays in a cache until the next run
   };
   explicit RoofProbe(const PassClock& clock) : clock_(clock) {}
@@ -58,6 +59,10 @@ class RoofProbes {
  private:
   int64_t footprint_of(const Work& work) const;
   std::shared_ptr<Pass> memory(const Work& work, bool again);
+  double shortest_run(Pass& pass);  // of a few: seconds
+  // Seconds that a run of multiply-adds takes at most, by the ceiling and with its forks; null where forks take too
+  // much of it, and on a GPU.
+  std::shared_ptr<double> by_ceiling(const Pass& pass, int threads, double peak) const;
   RoofProbe::Part compute(const Work& work, const std::string& dtype, double peak, bool again);
   PassClock trial_clock(bool cold) const;
 

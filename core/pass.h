@@ -44,7 +44,7 @@ class PassMemory {
   Buffer buffer_;
 };
 
-// The passes of one device. Call both functions inside the context's enter(), too.
+// The passes of one device. Call memory() and compute() inside the context's enter(), too.
 class Passes {
  public:
   virtual ~Passes() = default;

@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include <limits>
+
 namespace duet::bench {
 namespace {
 
@@ -54,11 +56,13 @@ TEST_F(CpuSpeedTest, WaitsLittleBesideANeighbourThatStays) {
   EXPECT_NEAR(waited(), 0.3, 3 * kSample_s) << "a twentieth of the time allows more";
 }
 
-TEST(CpuSpeed, MeasuresAllThreads) {
-  CpuContext cpu(2);
-  CpuSpeed speed(cpu);
-  speed.wait();
-  CpuSpeed(cpu).wait();
+TEST_F(CpuSpeedTest, ASampleWithoutAllThreadsSaysNothing) {
+  const double none_s = std::numeric_limits<double>::infinity();
+  double taken = 0, shortest = 0;
+  CpuSpeed alone([&] { return ++taken < 10 ? none_s : kSample_s; }, [&] { return taken * 1e-3; }, shortest);
+  alone.wait();
+  EXPECT_EQ(taken, 10) << "until all were there";
+  EXPECT_EQ(shortest, kSample_s);
 }
 
 }  // namespace

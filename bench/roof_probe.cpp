@@ -24,10 +24,10 @@ constexpr int kMaxShortPower = 30, kMaxShortGpuPower = 40;
 // Passes, until a cache that the footprint exceeds keeps what it keeps in a long loop: that may take more than two.
 constexpr int kWarmUps = 2, kMaxWarmUps = 8;
 constexpr double kWarmUp_s = 5e-3;
-// Multiply-adds that the ceiling allows in less time than this, or than so many forks, are not judged by it: a fork adds
-// as much as a slowed CPU. kForkShare: of the time of longer ones, what forks add.
-constexpr double kMinJudged_s = 20e-6, kManyForks = 10, kForkShare = 0.2;
-constexpr int kJudgingRuns = 5;
+// Multiply-adds that the ceiling allows in less time than this, or than so many forks, are not compared with it: a fork
+// adds as much as a slowed CPU. kForkShare: of the time of longer ones, what forks add.
+constexpr double kMinCompared_s = 20e-6, kManyForks = 10, kForkShare = 0.2;
+constexpr int kComparedRuns = 5;
 constexpr double kLongCall_s = 1e-3;  // on a GPU: a launch and a wait count for nothing beside it
 }  // namespace
 
@@ -137,18 +137,18 @@ RoofProbe::Part RoofProbes::compute(const Work& work, const std::string& dtype, 
 double RoofProbes::shortest_run(Pass& pass) {
   double shortest_s = std::numeric_limits<double>::infinity();
   context_.enter([&] {
-    for (int i = 0; i < kJudgingRuns; ++i) shortest_s = std::min(shortest_s, trial_clock(false).seconds(pass, 1));
+    for (int i = 0; i < kComparedRuns; ++i) shortest_s = std::min(shortest_s, trial_clock(false).seconds(pass, 1));
   });
   return shortest_s;
 }
 
-std::shared_ptr<double> RoofProbes::by_ceiling(const Pass& pass, int threads, double peak) const {
+std::shared_ptr<double> RoofProbes::by_ceiling(const Pass& pass, int64_t threads, double peak) const {
   if (context_.device() != Device::cpu) return nullptr;
   double fork_s = 0;
   for (const Ceiling& c : ceilings_)
     if (c.name == "cpu.fork_join" && c.threads == threads) fork_s = c.value;
   const double peak_s = pass.amount / peak;
-  if (peak_s < std::max(kMinJudged_s, kManyForks * fork_s)) return nullptr;
+  if (peak_s < std::max(kMinCompared_s, kManyForks * fork_s)) return nullptr;
   return std::make_shared<double>((1 + kForkShare) * peak_s);
 }
 

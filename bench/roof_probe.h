@@ -22,7 +22,7 @@ class RoofProbe {
   double sample();  // seconds that the roof allows for one application of the row, as the machine is now
   double sample_wall_s() const { return wall_s_; }  // how long a sample takes, with emptying the caches
   // How many times as long as they did at their best, by the run's ceiling or as seen since, the multiply-adds of the
-  // last sample took on a CPU. 1 where that is not judged: memory alone bounds the row, the row is cold, or so short
+  // last sample took on a CPU. 1 where that is not compared: memory alone bounds the row, the row is cold, or so short
   // that forks take a good part of it.
   double slowdown() const { return slowdown_; }
 
@@ -32,7 +32,7 @@ class RoofProbe {
     std::shared_ptr<Pass> pass;
     int64_t batch = 1, runs = 1;  // as PassClock has them
     double applications = 0;      // share of the row's work in one run of the pass
-    // Of a run so far, for all rows that share it; null: it is not judged.
+    // Of a run so far, for all rows that share it; null: it is not compared.
     std::shared_ptr<double> shortest_s = nullptr;
     bool cached = false;  // whether a part of what it touches stays in a cache until the next run
   };
@@ -62,7 +62,7 @@ class RoofProbes {
   double shortest_run(Pass& pass);  // of a few: seconds
   // Seconds that a run of multiply-adds takes at most, by the ceiling and with its forks; null where forks take too
   // much of it, and on a GPU.
-  std::shared_ptr<double> by_ceiling(const Pass& pass, int threads, double peak) const;
+  std::shared_ptr<double> by_ceiling(const Pass& pass, int64_t threads, double peak) const;
   RoofProbe::Part compute(const Work& work, const std::string& dtype, double peak, bool again);
   PassClock trial_clock(bool cold) const;
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // unscale in one pass: y = g / scale, and a flag that says whether an element of g is not finite. Threads share the
-// elements in chunks (chunks.h). Results that would not stay in cache are written past it (streaming.h), but not over g:
-// those lines have been read anyway.
+// elements in chunks (chunks.h). Results that would not stay in cache are written past it (streaming.h), but not over
+// g: those lines have been read anyway.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "cpu_ref/elementwise/unscale_tuned.cpp"  // compiled once per instruction set
 #include <hwy/foreach_target.h>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Recurrent layers as a composition of OpenBLAS's products and plain loops. Each thread takes a slice of the sequences
-// through all steps, with products of its own: OpenBLAS's threads would meet at the end of every product, and wait there
-// for one that has no core. bf16 and f16 are widened first. Nothing of cpu.tuned but its names is used (layer.h), so
-// that bench/coverage.h can compare each of the two with the other, element by element.
+// through all steps, with products of its own: OpenBLAS's threads would meet at the end of every product, and wait
+// there for one that has no core. bf16 and f16 are widened first. Nothing of cpu.tuned but its names is used (layer.h),
+// so that bench/coverage.h can compare each of the two with the other, element by element.
 #pragma once
 #include <algorithm>
 #include <cmath>

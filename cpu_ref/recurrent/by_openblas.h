@@ -2,28 +2,19 @@
 // Recurrent layers as a composition of OpenBLAS's products and plain loops. Each thread takes a slice of the sequences
 // through all steps, with products of its own: OpenBLAS's threads would meet at the end of every product, and wait
 // there for one that has no core. bf16 and f16 are widened first. Nothing of cpu.tuned but its names is used (layer.h),
-// so that bench/coverage.h can compare each of the two with the other, element by element.
+// so that bench/coverage.h can compare each of the two with the other, element by element. What both passes share is
+// here; recurrent_openblas.cpp and recurrent_backward_openblas.cpp have a pass each.
 #pragma once
 #include <algorithm>
 #include <cmath>
 #include <string>
+#include <utility>
 
 #include "cpu_ref/chunks.h"
 #include "cpu_ref/gemm/openblas.h"
 #include "cpu_ref/recurrent/layer.h"
 
 namespace duet::recurrent::by_openblas {
-
-// --- the passes of one layer
-
-Plan forward(const RnnTanh& p, CpuContext& cpu);
-Plan forward(const Gru& p, CpuContext& cpu);
-Plan forward(const Lstm& p, CpuContext& cpu);
-Plan backward(const RnnTanhBackward& p, CpuContext& cpu);
-Plan backward(const GruBackward& p, CpuContext& cpu);
-Plan backward(const LstmBackward& p, CpuContext& cpu);
-
-// --- what they are made of
 
 struct Matrix {
   const float* data;
@@ -119,5 +110,16 @@ struct Slices {
     });
   }
 };
+
+// Plan of a forward or backward pass: Pass is what computes it, Tensors are those it runs on.
+template <class Pass, class Tensors, class P>
+Plan plan_of(const P& problem, CpuContext& cpu, const char* algorithm) {
+  const Layer p(problem);
+  if (const std::string why = unsupported_reason(p); !why.empty()) return Unsupported{why};
+  WorkspaceLayout workspace;
+  const Pass pass(p, cpu, workspace);
+  return Plan([pass](Args t) { pass.run(Tensors::template of<P>(pass.p, t), t); })
+      .with(algorithm, std::move(workspace));
+}
 
 }  // namespace duet::recurrent::by_openblas

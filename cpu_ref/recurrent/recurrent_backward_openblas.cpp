@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The backward passes of by_openblas.h.
+// Backward passes by OpenBLAS (by_openblas.h).
 #include "core/registration.h"
 #include "cpu_ref/recurrent/by_openblas.h"
 
@@ -217,26 +217,17 @@ struct Backward {
   }
 };
 
-template <class P>
-Plan plan_of(const P& problem, CpuContext& cpu) {
-  const Layer p(problem);
-  if (const std::string why = unsupported_reason(p); !why.empty()) return Unsupported{why};
-  WorkspaceLayout workspace;
-  const Backward backward(p, cpu, workspace);
-  return Plan([backward](Args t) { backward.run(BackwardTensors::of<P>(backward.p, t), t); })
-      .with("sgemm of dx, dh, dw and dr for each step", std::move(workspace));
-}
-
 }  // namespace
-
-Plan backward(const RnnTanhBackward& p, CpuContext& cpu) { return plan_of(p, cpu); }
-Plan backward(const GruBackward& p, CpuContext& cpu) { return plan_of(p, cpu); }
-Plan backward(const LstmBackward& p, CpuContext& cpu) { return plan_of(p, cpu); }
-
 }  // namespace recurrent::by_openblas
 
 namespace {
-using recurrent::by_openblas::backward;
+template <class P>
+Plan backward(const P& p, CpuContext& cpu) {
+  using namespace recurrent;
+  return by_openblas::plan_of<by_openblas::Backward, BackwardTensors>(p, cpu,
+                                                                      "sgemm of dx, dh, dw and dr for each step");
+}
+
 Plan rnn_tanh_backward_openblas(const RnnTanhBackward& p, CpuContext& cpu) { return backward(p, cpu); }
 Plan gru_backward_openblas(const GruBackward& p, CpuContext& cpu) { return backward(p, cpu); }
 Plan lstm_backward_openblas(const LstmBackward& p, CpuContext& cpu) { return backward(p, cpu); }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The forward passes of by_openblas.h.
+// Forward passes by OpenBLAS (by_openblas.h).
 #include "core/registration.h"
 #include "cpu_ref/recurrent/by_openblas.h"
 
@@ -134,26 +134,16 @@ struct Forward {
   }
 };
 
-template <class P>
-Plan plan_of(const P& problem, CpuContext& cpu) {
-  const Layer p(problem);
-  if (const std::string why = unsupported_reason(p); !why.empty()) return Unsupported{why};
-  WorkspaceLayout workspace;
-  const Forward forward(p, cpu, workspace);
-  return Plan([forward](Args t) { forward.run(ForwardTensors::of<P>(forward.p, t), t); })
-      .with("sgemm of x and of h for each step", std::move(workspace));
-}
-
 }  // namespace
-
-Plan forward(const RnnTanh& p, CpuContext& cpu) { return plan_of(p, cpu); }
-Plan forward(const Gru& p, CpuContext& cpu) { return plan_of(p, cpu); }
-Plan forward(const Lstm& p, CpuContext& cpu) { return plan_of(p, cpu); }
-
 }  // namespace recurrent::by_openblas
 
 namespace {
-using recurrent::by_openblas::forward;
+template <class P>
+Plan forward(const P& p, CpuContext& cpu) {
+  using namespace recurrent;
+  return by_openblas::plan_of<by_openblas::Forward, ForwardTensors>(p, cpu, "sgemm of x and of h for each step");
+}
+
 Plan rnn_tanh_openblas(const RnnTanh& p, CpuContext& cpu) { return forward(p, cpu); }
 Plan gru_openblas(const Gru& p, CpuContext& cpu) { return forward(p, cpu); }
 Plan lstm_openblas(const Lstm& p, CpuContext& cpu) { return forward(p, cpu); }

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Both passes of several layers by those of by_openblas.h, with dropout between them by plain loops.
+// Both passes of several layers by the single ones of cpu.openblas, with dropout between them by plain loops: that of
+// cpu.tuned would make an error there common to both.
 #include "core/registration.h"
-#include "cpu_ref/recurrent/by_openblas.h"
+#include "cpu_ref/chunks.h"
+#include "ops/recurrent/compose_training.h"
 
 namespace duet {
 namespace {
-using recurrent::by_openblas::backward, recurrent::by_openblas::forward;
-
 Plan dropped(const Dropout& p, CpuContext& cpu) {
   return [p, &cpu](Args t) {
     const int32_t offset = *t[Dropout::offset].as<const int32_t>();
@@ -36,9 +36,8 @@ Plan dropped(const DropoutBackward& p, CpuContext& cpu) {
 
 template <class P>
 Plan training(const P& p, CpuContext& cpu) {
-  return compose(
-      p, [&](const auto& pass) { return forward(pass, cpu); }, [&](const auto& pass) { return backward(pass, cpu); },
-      [&](const auto& op) { return dropped(op, cpu); });
+  const auto single = [&](const auto& pass) { return registered_plan(pass, "openblas", cpu); };
+  return compose(p, single, single, [&](const auto& op) { return dropped(op, cpu); });
 }
 
 Plan rnn_tanh_training_openblas(const RnnTanhTraining& p, CpuContext& cpu) { return training(p, cpu); }

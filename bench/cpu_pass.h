@@ -17,7 +17,7 @@ namespace duet::bench {
 
 // Work is split into small tasks, as in an op, so that a pass meets a busy core as an op does: the other threads take
 // over. There is a pass for each loop that serves, and for each way to split it. memory() and compute() end with all
-// threads awake and at their speed.
+// threads awake, and at their speed as far as waiting helps.
 class CpuPasses final : public Passes {
  public:
   explicit CpuPasses(CpuContext& cpu) : cpu_(cpu), memory_(cpu), speed_(cpu) {}

@@ -55,7 +55,6 @@ const PhaseNames& phases() {
 
 results::Repetition take_repetition(SeriesTiming& t, double budget_s, int order, int attempt,
                                     const std::function<void(double)>& report) {
-  worker::works_on(Phase::measure, t.job->name, t.limit_s);
   t.sampler.wake(budget_s);  // before outputs are overwritten, so that a sample has to write them
   t.runner->begin_repetition(static_cast<int>(t.series.repetitions.size()), t.counts.repetitions);
   t.sampler.refresh_uploads();

@@ -38,7 +38,7 @@ struct PhaseNames {
 };
 const PhaseNames& phases();  // made at first use: before main, NVTX is not to be called
 
-// order: of all repetitions of the run. attempt: from 0; a further one is taken where another process ran.
+// order: of all repetitions of the run. attempt: from 0; a further one is taken where that one was disturbed.
 // report(seconds): gets the samples of the first attempt. Ends early, with fewer samples, where a stop is requested.
 results::Repetition take_repetition(SeriesTiming& t, double budget_s, int order, int attempt,
                                     const std::function<void(double)>& report);

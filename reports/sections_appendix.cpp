@@ -203,8 +203,9 @@ void add_scopes(Document& document) {
                   100 * results::kSuspectFraction));
   add("disturbed",
       "Other processes ran meanwhile, the CPUs were slower than they had been by a third (two virtual ones may share a "
-      "core), or the GPU lowered its clock: the row stands, read it with care. In place of a "
-      "share of the roof: the row was faster than a probe that may not accuse it.");
+      "core), or the GPU lowered its clock: the row stands, read it with care. In place of a share of the roof: the "
+      "row "
+      "was faster than a probe that may not accuse it.");
   add("unchecked", fmt::format("All repetitions together last less than {:.0f} ms: too short to see other processes.",
                                1e3 * results::kMinContention_s));
   add("compared by",

@@ -445,8 +445,7 @@ void decide_trust(Run& run, const std::string& unusable) {
     const ContentionChecked checked = count_contention_checked(run.jobs);
     i.doubts.push_back(
         fmt::format("{} of {} rows are disturbed: other processes ran, the CPUs were slowed or the GPU lowered its "
-                    "clock ({}{}). {} of {} series on the "
-                    "CPU were long enough to be checked",
+                    "clock ({}{}). {} of {} series on the CPU were long enough to be checked",
                     disturbed_rows, rows, names, disturbed_rows > kShown ? ", ..." : "", checked.checked, checked.all));
   }
   if (std::string found = inconsistency(run.ceilings); !found.empty()) i.doubts.push_back(std::move(found));

@@ -95,6 +95,35 @@ TEST(RoofProbe, SaysHowMuchSlowerMultiplyAddsAreThanTheyWere) {
   EXPECT_EQ(probe_of(1e10, 1), 1) << "memory bounds the row";
 }
 
+// Those of a CPU; counts how often they are asked for.
+struct CountedCpuPasses final : Passes {
+  CountedCpuPasses(CpuContext& cpu, int& asked) : passes(cpu), asked(asked) {}
+  std::vector<std::unique_ptr<Pass>> memory(std::string_view patterns, int64_t footprint) override {
+    return passes.memory(patterns, footprint);
+  }
+  std::vector<std::unique_ptr<Pass>> compute(const std::string& dtype, double max_operations) override {
+    ++asked;
+    return passes.compute(dtype, max_operations);
+  }
+  int64_t cache_bytes() const override { return passes.cache_bytes(); }
+  CpuPasses passes;
+  int& asked;
+};
+
+TEST(RoofProbe, KeepsNoPassThatWasChosenWhileTheCpusWereSlow) {
+  CpuContext cpu(1);
+  const auto times_chosen = [&](double peak) {
+    const std::vector<Ceiling> ceilings{make_ceiling("cpu.copy", 1e10, "B/s", kMiB),
+                                        make_ceiling("cpu.fma.f32", peak, "FLOP/s")};
+    int asked = 0;
+    RoofProbes probes(cpu, std::make_unique<CountedCpuPasses>(cpu, asked), ceilings);
+    for (int row = 0; row < 3; ++row) EXPECT_TRUE(probes.probe(copy_work("cpu", kMiB, 1e10), Scope::call));
+    return asked;
+  };
+  EXPECT_EQ(times_chosen(8e11), 3) << "never at the speed of the ceiling";
+  EXPECT_EQ(times_chosen(1e8), 1);
+}
+
 // --- on a GPU, whose clock is the test's
 
 // What was asked of a device, and what ran there.

@@ -47,6 +47,7 @@ std::string wider_because(const Problem& problem, const TensorSpec& output) {
       {"add_layernorm", "mean", "bf16", kShort},
       {"add_layernorm", "mean", "f16", kShort},
       {"batchnorm", "mean", "bf16", kShort},
+      {"batchnorm", "running_mean", "bf16", kShort},  // of which mean is a part
       {"attention_packed", "lse", "bf16", kCut},
       {"attention_packed", "lse", "f16", kCut},
       {"gelu_linear_backward_data", "dbias", "f32", kTerms},

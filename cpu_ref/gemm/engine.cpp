@@ -94,14 +94,15 @@ std::string Engine::describe() const {
 struct Engine::Block {
   int64_t m0, m1, n0, n1, k0, k1;  // k0 and k1 are pairs if the blocking says so
   bool last;                       // the last block of k
-  int64_t tiles, strips;           // rows are shared evenly among tiles; all strips but the last are full
+  int64_t tiles, strips;           // all strips but the last are full
+  int64_t tile_rows, taller;       // rows of a tile; the first `taller` tiles have one more
   int64_t strip;                   // columns of a full strip
   float *packed_a, *packed_b, *sums;
 
   int64_t rows() const { return m1 - m0; }
   int64_t columns() const { return n1 - n0; }
   int64_t kc() const { return k1 - k0; }
-  int64_t tile_row(int64_t t) const { return m0 + rows() * t / tiles; }
+  int64_t tile_row(int64_t t) const { return m0 + t * tile_rows + std::min(t, taller); }
   int64_t strip_width(int64_t s) const { return std::min(strip, columns() - s * strip); }
   // From one k to the next in the packed strip: one vector where its columns fit, else two.
   int64_t strip_step(int64_t s, int64_t lanes) const { return strip_width(s) <= lanes ? lanes : strip; }
@@ -137,12 +138,16 @@ void Engine::multiply(const Operand& a, const Operand& b, const Result& c, float
                     .last = k0 + blocking_.k >= k,
                     .tiles = 0,
                     .strips = 0,
+                    .tile_rows = 0,
+                    .taller = 0,
                     .strip = kernel_.columns,
                     .packed_a = packed_a,
                     .packed_b = packed_b,
                     .sums = blocking_.sum_floats > 0 ? sums : nullptr};
         block.tiles = ceil_div(block.rows(), blocking_.tile_rows);
         block.strips = ceil_div(block.columns(), block.strip);
+        block.tile_rows = block.rows() / block.tiles;
+        block.taller = block.rows() % block.tiles;
         pack(a, b, block);
         compute(a, b, c, block);
       }

@@ -81,5 +81,20 @@ TEST(CoverageOfTwo, TheReferenceDecides) {
   EXPECT_EQ(check.coverage, "reference");
 }
 
+// Two ways of calling one library may be wrong alike, so that one is no witness for the other.
+TEST(CoverageOfTwo, AreNotOfTheSameLibrary) {
+  if (!find_implementation("linear", "cpu.onednn_packed")) GTEST_SKIP() << "without oneDNN";
+  const Problem problem = parse_case("linear", "n:30 in:40 out:50 act:gelu");
+  const HostTensors inputs = draw_inputs(problem, FillMode::values, 3);
+  const Expected expected = Expected::sampled(problem, inputs, 3);
+  Coverage coverage(problem, inputs, expected, 1, 0, 0, 3);
+  const HostTensors got = run_reference(problem, inputs);
+  for (const char* implementation : {"cpu.onednn", "cpu.onednn_packed"}) {
+    const Check check = coverage.compare(implementation, got);
+    EXPECT_TRUE(check.passed()) << check.failure;
+    EXPECT_TRUE(check.coverage == "cpu.tuned" || check.coverage == "cpu.openblas") << check.coverage;
+  }
+}
+
 }  // namespace
 }  // namespace duet::bench

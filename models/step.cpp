@@ -219,12 +219,12 @@ void Step::copy_persistent(bool back) {
   context.synchronize();
 }
 
-void Step::keep_state() {
+void Step::keep_state(int64_t max_bytes) {
   const auto arenas = tape_->persistent_memory();
   if (kept_.empty()) {
     int64_t needed = 0;
     for (const auto& [memory, bytes] : arenas) needed += bytes;
-    if (2 * needed > available_bytes(tape_->context())) return;
+    if (needed > std::min(max_bytes, available_bytes(tape_->context()) / 2)) return;
     for (const auto& [memory, bytes] : arenas) kept_.emplace_back(tape_->context(), bytes, "kept state");
   }
   copy_persistent(false);
@@ -232,10 +232,20 @@ void Step::keep_state() {
 }
 
 Check Step::replay_kept(int steps, uint64_t seed) {
+  Check check = compared_with_kept(steps, seed);
+  check.sampled_reason = "each node of a step is compared with the reference on sampled slices";
+  if (kept_.empty())
+    check.sampled_reason +=
+        "; there is no memory to keep the state before the timed steps, so what they left is not "
+        "compared with the same steps run op by op";
+  return check;
+}
+
+Check Step::compared_with_kept(int steps, uint64_t seed) {
   const bool inference = pass_ == Pass::inference;
   std::vector<Result> answers;
   if (inference) answers = results(tape_->outputs());
-  if (kept_.empty()) {  // there is no memory for a copy of the state; the outputs can still be compared
+  if (kept_.empty()) {  // the outputs can still be compared
     const Check check = inference ? repeated({}, answers) : Check{};
     return check.passed() ? replay(seed) : check;
   }

@@ -85,11 +85,12 @@ class Step {
   // and replay_kept() goes back to the copy and takes as many steps again, the last of them as replay() does.
   // Parameters, gradients, states, inputs and outputs must end as the timed steps left them: bit for bit, or, where an
   // op's plan says that its roundings vary, but for roundings. Since all nodes have run an odd number of times in
-  // between, one that works only every second time is seen. Without enough memory for the copy, it is replay().
+  // between, one that works only every second time is seen. Where the copy would take more than max_bytes, or half of
+  // the memory that is available, it is replay(), and the check's sampled_reason says so.
   // The first call alone compares each op with the reference, for which it downloads every tensor: later series of a
   // job run the same plans, and their last step is run op by op with poisoned outputs only. Tensors are compared where
   // they are, by checksums (core/digest.h); only those of a step whose roundings vary are downloaded.
-  void keep_state();
+  void keep_state(int64_t max_bytes = INT64_MAX);
   Check replay_kept(int steps, uint64_t seed = 1);
   void draw_inputs(uint64_t seed);  // anew; and runs steps until the loss scale no longer falls
   std::string changed_input();      // the name of an input that is not what draw_inputs() left; "" for none
@@ -117,6 +118,7 @@ class Step {
   Result result(Var var) const;
   bool is_result(Var var, const Result& before) const;
   std::vector<Result> results(const std::vector<std::pair<std::string, Var>>& vars) const;
+  Check compared_with_kept(int steps, uint64_t seed);
   Check repeated(Check check, const std::vector<Result>& answers);
   std::string graph_failure();
   std::vector<std::pair<std::string, Var>> persistent() const;

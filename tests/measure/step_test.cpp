@@ -72,6 +72,22 @@ std::string failure_of(Planted fault, int before, int steps) {
   return step.replay_kept(steps).failure;
 }
 
+// Without memory for the state before the timed steps, the row says what is not compared.
+TEST(TimedSteps, SayWhatIsNotCompared) {
+  planted = Planted::nothing;
+  CpuContext cpu(1);
+  for (const bool room : {true, false}) {
+    Step step(find_model("mlp").with_words("batch:8"), cpu, {"cpu.tuned", "cpu.openblas"});
+    step.draw_inputs(1);
+    step.keep_state(room ? INT64_MAX : 1000);
+    cpu.enter([&] { step.run(); });
+    const Check check = step.replay_kept(1);
+    EXPECT_TRUE(check.passed()) << check.failure;
+    EXPECT_NE(check.sampled_reason.find("sampled slices"), std::string::npos) << check.sampled_reason;
+    EXPECT_EQ(check.sampled_reason.find("no memory to keep") == std::string::npos, room) << check.sampled_reason;
+  }
+}
+
 TEST(StepTransfers, EndToEndReadsTheLossAndLeavesTheLogits) {
   planted = Planted::nothing;
   CpuContext cpu(1);

@@ -7,9 +7,12 @@
 #include <algorithm>
 #include <climits>
 #include <cmath>
+#include <iterator>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <numeric>
+#include <string>
+#include <vector>
 
 #include "cli/exit_status.h"
 #include "cli/npy.h"
@@ -339,8 +342,8 @@ void add_predict(CLI::App& app) {
       ->take_all();
   predict->add_option("--data", o->data,
                       "where --index looks, as of train; without it in the samples that train draws");
-  predict->add_option("--task", o->task, "of pairs: reverse or add; by default as trained")
-      ->check(CLI::IsMember({"reverse", "add"}));
+  predict->add_option("--task", o->task, "of pairs: reverse, add or grammar; by default as trained")
+      ->check(CLI::IsMember(std::vector<std::string>(std::begin(kPairTasks), std::end(kPairTasks))));
   predict->add_option("--prompt", o->prompt,
                       "beginning of a text to continue (gpt2), or a sequence to answer (transformer_small)");
   predict->add_option("--tokens", o->tokens, "tokens that follow the prompt")

@@ -12,7 +12,10 @@
 #include <cstdio>
 #include <fstream>
 #include <functional>
+#include <iterator>
 #include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
 
 #include "cli/exit_status.h"
 #include "cli/training_setup.h"
@@ -502,10 +505,9 @@ void add_train(CLI::App& app) {
       "(.bin: tokens of 16 bits), or MovieLens' ratings, depending on the model; without it samples are drawn");
   train
       ->add_option("--task", options->task,
-                   "what drawn pairs of sequences are to teach: reverse, or add numbers; by default that of the "
-                   "checkpoint, else "
-                   "reverse")
-      ->check(CLI::IsMember({"reverse", "add"}));
+                   "what drawn pairs of sequences are to teach: reverse, add numbers, or grammar, the word order of "
+                   "another language; by default that of the checkpoint, else reverse")
+      ->check(CLI::IsMember(std::vector<std::string>(std::begin(kPairTasks), std::end(kPairTasks))));
   train->add_option("--epochs", options->epochs, "passes over the data, including those of a resumed checkpoint")
       ->transform(whole_number(1, INT_MAX))
       ->capture_default_str();

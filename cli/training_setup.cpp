@@ -143,7 +143,10 @@ Split read_or_draw(const DataOptions& options, const SampleForm& form) {
       throw Error("model {} takes {} tokens and {} labels a sample, for which there are no data", options.model,
                   features, form.targets);
     return draw_split(
-        options, options.task == PairTask::add ? "drawn sums" : "drawn sequences to reverse",
+        options,
+        options.task == PairTask::add       ? "drawn sums"
+        : options.task == PairTask::grammar ? "drawn sentences"
+                                            : "drawn sequences to reverse",
         [&](int64_t count, uint64_t seed) { return draw_pairs(options.task, count, features, form.classes, seed); });
   }
   if (form.label_for_each_token) return text_for(options, form);

@@ -6,6 +6,9 @@
 #include <gtest/gtest.h>
 
 #include <fstream>
+#include <set>
+#include <sstream>
+#include <utility>
 
 #include "core/error.h"
 #include "models/data/pairs.h"
@@ -92,12 +95,48 @@ TEST(Pairs, LabelsAnswerTheirSources) {
   EXPECT_EQ(text_of(PairTask::reverse, {1, 26, 0}), "az");
 }
 
+// Word by word: the verb moves to the front, each noun before its adjectives.
+TEST(Pairs, SentencesAreTranslated) {
+  const auto is = [](const std::string& word, const char* words) {
+    return std::string(words).find(" " + word + " ") != std::string::npos;
+  };
+  constexpr int64_t kLength = 8;
+  const Dataset all = draw_pairs(PairTask::grammar, 200, kLength, 17, 1);
+  std::set<size_t> lengths;
+  for (int64_t i = 0; i < 200; ++i) {
+    const auto text = [&](const std::vector<int32_t>& from) {
+      return text_of(PairTask::grammar, {from.begin() + kLength * i, from.begin() + kLength * (i + 1)});
+    };
+    const std::string source = text(all.token);
+    std::string verb, translated, adjectives;
+    std::istringstream words(source);
+    size_t count = 0;
+    for (std::string word; words >> word; ++count)
+      if (is(word, " sees hears likes finds "))
+        verb = word;
+      else if (is(word, " old small red blue "))
+        adjectives += " " + word;
+      else if (is(word, " the a "))
+        translated += " " + word;
+      else
+        translated += " " + word + std::exchange(adjectives, "");
+    EXPECT_EQ(text(all.label), verb + translated) << source;
+    const std::vector<int32_t> tokens = tokens_of(PairTask::grammar, source);
+    EXPECT_TRUE(std::equal(tokens.begin(), tokens.end(), all.token.begin() + kLength * i)) << source;
+    lengths.insert(count);
+  }
+  EXPECT_EQ(lengths, (std::set<size_t>{5, 6, 7, 8}));
+}
+
 TEST(Pairs, WhatCannotBeDrawnOrReadIsRefused) {
   EXPECT_THROW(draw_pairs(PairTask::add, 5, 2, 12, 1), Error);
   EXPECT_THROW(draw_pairs(PairTask::add, 5, 7, 11, 1), Error);
   EXPECT_THROW(draw_pairs(PairTask::reverse, 5, 7, 2, 1), Error);
   EXPECT_THROW(tokens_of(PairTask::reverse, "a1"), Error);
   EXPECT_THROW(tokens_of(PairTask::add, "a"), Error);
+  EXPECT_THROW(draw_pairs(PairTask::grammar, 5, 4, 17, 1), Error);
+  EXPECT_THROW(draw_pairs(PairTask::grammar, 5, 5, 16, 1), Error);
+  EXPECT_THROW(tokens_of(PairTask::grammar, "the dog barks"), Error);
   EXPECT_THROW(parse_pair_task("sort"), Error);
 }
 

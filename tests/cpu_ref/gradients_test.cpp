@@ -7,6 +7,7 @@
 #include "ops/gemm/gelu_linear.h"
 #include "ops/gemm/linear.h"
 #include "ops/loss/cross_entropy.h"
+#include "ops/loss/cross_entropy_fused.h"
 #include "ops/loss/distill.h"
 #include "ops/norm/softmax.h"
 #include "tests/cpu_ref/gradient.h"
@@ -34,6 +35,14 @@ TEST(Gradients, CrossEntropy) {
   EXPECT_EQ(
       check_gradient(CrossEntropy{.rows = 5, .cols = 33}, CrossEntropyBackward{.rows = 5, .cols = 33, .scaled = true}),
       165);
+}
+
+TEST(Gradients, CrossEntropyFused) {
+  for (const double smooth : {0.0, 0.1})
+    for (const bool scaled : {false, true})
+      EXPECT_EQ(check_gradient(CrossEntropy{.rows = 5, .cols = 33, .smooth = smooth},
+                               CrossEntropyFused{.rows = 5, .cols = 33, .smooth = smooth, .scaled = scaled}),
+                165);
 }
 
 TEST(Gradients, Distill) {

@@ -115,6 +115,8 @@ struct Spmm {
         {"columns outside of a, times whole vectors", "m:17 k:33 n:64 nnz:301 col=below:60"},
         {"columns in any order, some twice", "m:17 k:33 n:5 nnz:101 col=below:33"},
         {"no row has entries", "m:17 k:33 n:5 nnz:101 row=1000"},
+        {"rows that descend, and reach beyond the entries", "m:17 k:33 n:5 nnz:101 row=-40..150"},
+        {"rows that descend, times four", "m:17 k:33 n:4 nnz:101 row=-40..150"},
         {"more columns than a grid is high", "m:1 k:1 n:2097153 nnz:1 value=2"},
     };
     const Cases standard{

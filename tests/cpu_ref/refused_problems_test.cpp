@@ -53,6 +53,25 @@ const Refused kRecurrent[]{
     {"lstm_training", "T:1 B:1 I:1 H:1 layers:2 dropout:1", "from 0 to below 1"},
     {"lstm_training", "T:1 B:1 I:1 H:1 layers:2 dropout:-0.5", "from 0 to below 1"},
 };
+const Refused kConv[]{
+    {"conv2d", "n:1 c:6 h:5 w:5 k:8 r:3 s:3 groups:4", "groups 4: must divide c and k"},
+    {"conv2d_bias", "n:1 c:4 h:5 w:5 k:6 r:3 s:3 groups:4", "groups 4: must divide c and k"},
+    {"conv2d_bias", "n:1 c:1 h:5 w:5 k:1 r:3 s:3 act:gelu", "allowed are none and relu"},
+    {"conv2d", "n:1 c:1 h:5 w:5 k:1 r:3 s:3 groups:0", "groups 0: must divide c and k, 1 or more"},
+    {"conv2d_backward_data", "n:1 c:1 h:5 w:5 k:1 r:3 s:3 stride_w:0", "stride_h, stride_w: 1 or more"},
+    {"conv2d_backward_filter", "n:1 c:1 h:5 w:5 k:1 r:3 s:3 dil_h:0", "dil_h, dil_w: 1 or more"},
+    {"conv2d", "n:1 c:1 h:5 w:5 k:1 r:3 s:3 pad_h:-1", "pad_h, pad_w: 0 or more"},
+    {"conv2d", "n:1 c:1 h:5 w:5 k:1 r:3 s:3 pad_w:2147483648", "2147483648: extents, pads"},
+};
+const Refused kPool[]{
+    {"max_pool2d", "n:1 c:1 h:5 w:5 r:2 s:2 pad_h:2", "pad_h, pad_w: less than a window"},
+    {"avg_pool2d", "n:1 c:1 h:5 w:5 r:0 s:2", "r, s: 1 or more"},
+    {"avg_pool2d", "n:1 c:1 h:5 w:5 r:2 s:2 stride_h:0", "stride_h, stride_w: 1 or more"},
+    {"max_pool2d_backward", "n:1 c:1 h:5 w:5 r:2 s:2 dil_w:0", "dil_h, dil_w: 1 or more"},
+    {"max_pool2d", "n:1 c:1 h:16777217 w:1 r:1 s:1", "16777217: extents, pads"},
+};
+INSTANTIATE_TEST_SUITE_P(Conv, RefusedProblems, testing::ValuesIn(kConv));
+INSTANTIATE_TEST_SUITE_P(Pool, RefusedProblems, testing::ValuesIn(kPool));
 INSTANTIATE_TEST_SUITE_P(Recurrent, RefusedProblems, testing::ValuesIn(kRecurrent));
 INSTANTIATE_TEST_SUITE_P(Gemm, RefusedProblems, testing::ValuesIn(kGemm));
 INSTANTIATE_TEST_SUITE_P(Attention, RefusedProblems, testing::ValuesIn(kAttention));

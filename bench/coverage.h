@@ -5,9 +5,10 @@
 //   reference     all slices of the reference, on all threads
 //   projections   of products: core/projection.h. Outputs in 16 bits, whose roundings would hide errors, are compared
 //                 with those of an implementation in f32, which is itself checked by projections
-//   cpu.tuned     or another implementation on the CPU than the one that is compared: it is compared with the reference
-//                 on sampled slices, and then element by element, within the sum of both bounds. Products whose outputs
-//                 are not linear in an axis, such as those inside recurrent layers, have cpu.openblas for this
+//   cpu.tuned     or another implementation on the CPU, of another library than the one that is compared. It is
+//                 compared with the reference on sampled slices, and then element by element, within the sum of both
+//                 bounds. Products whose outputs are not linear in an axis, such as those inside recurrent layers, have
+//                 cpu.openblas for this
 //   sampled       nothing of this can be afforded: only the sampled slices are compared, and sampled_reason says why
 #pragma once
 #include <map>

@@ -36,6 +36,11 @@ bool has_16_bit_outputs(const Problem& problem) {
   });
 }
 
+// An implementation's name up to the first _: cpu.onednn and cpu.onednn_packed call the same library.
+std::string_view library_of(std::string_view implementation) {
+  return implementation.substr(0, implementation.find('_'));
+}
+
 Check sampled(std::string reason) {
   Check check;
   check.coverage = "sampled";
@@ -114,11 +119,6 @@ Check Coverage::compare(const std::string& implementation, const HostTensors& go
   }
   if (check.passed()) passed_[sum] = check;
   return check;
-}
-
-// cpu.onednn_packed is written by whom cpu.onednn is: what is behind _ is a way of calling the same library.
-std::string_view library_of(std::string_view implementation) {
-  return implementation.substr(0, implementation.find('_'));
 }
 
 // With the first implementation on the CPU that is of another library, serves the case and agrees with the reference on

@@ -95,8 +95,9 @@ struct Engine::Block {
   int64_t m0, m1, n0, n1, k0, k1;  // k0 and k1 are pairs if the blocking says so
   bool last;                       // the last block of k
   int64_t tiles, strips;           // all strips but the last are full
-  int64_t tile_rows, taller;       // rows of a tile; the first `taller` tiles have one more
-  int64_t strip;                   // columns of a full strip
+  int64_t tile_rows,
+      taller;     // rows of a tile; the first `taller` tiles have one more. Kept: dividing for each tile is slow
+  int64_t strip;  // columns of a full strip
   float *packed_a, *packed_b, *sums;
 
   int64_t rows() const { return m1 - m0; }

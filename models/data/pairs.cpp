@@ -29,13 +29,14 @@ constexpr int64_t kMinSentence = 5;
 
 int32_t word_of(const Kind& kind, Dice& dice) { return 1 + static_cast<int32_t>(kind.first + dice.below(kind.count)); }
 
-// A sentence of `length` words at most and its translation.
-struct Sentence {
+// Of `length` tokens each at most.
+struct Pair {
   std::vector<int32_t> source, target;
 };
-Sentence draw_sentence(int64_t length, Dice& dice) {
+
+Pair draw_sentence(int64_t length, Dice& dice) {
   int64_t room = length - kMinSentence;  // for adjectives
-  Sentence s;
+  Pair s;
   const auto phrase = [&] {
     const int32_t article = word_of(kArticles, dice), noun = word_of(kNouns, dice);
     std::vector<int32_t> adjectives(dice.below(static_cast<size_t>(std::min<int64_t>(room, 2)) + 1));
@@ -54,6 +55,30 @@ Sentence draw_sentence(int64_t length, Dice& dice) {
   phrase();
   s.target.insert(s.target.begin(), verb);
   return s;
+}
+
+// The digits of a number as tokens, the most significant first.
+std::vector<int32_t> digits(int64_t number) {
+  std::vector<int32_t> all;
+  for (const char c : std::to_string(number)) all.push_back(kDigit + (c - '0'));
+  return all;
+}
+
+Pair draw_sum(int64_t length, Dice& dice) {
+  const int64_t most = std::min(kMaxDigits, (length - 1) / 2);  // digits of each number
+  const double end = std::pow(10., static_cast<double>(most));
+  const auto a = static_cast<int64_t>(dice.uniform(0, end)), b = static_cast<int64_t>(dice.uniform(0, end));
+  Pair sum{digits(a), digits(a + b)};
+  sum.source.push_back(kPlus);
+  for (const int32_t t : digits(b)) sum.source.push_back(t);
+  return sum;
+}
+
+Pair draw_reversal(int64_t length, int64_t symbols, Dice& dice) {
+  std::vector<int32_t> source;
+  for (int64_t t = 0; t < length; ++t)
+    source.push_back(1 + static_cast<int32_t>(dice.below(static_cast<size_t>(symbols))));
+  return {source, {source.rbegin(), source.rend()}};
 }
 
 std::vector<int32_t> tokens_of_words(const std::string& text) {
@@ -77,13 +102,6 @@ std::string text_of_words(const std::vector<int32_t>& tokens) {
     text += t <= static_cast<int32_t>(std::size(kWords)) ? kWords[t - 1] : "?";
   }
   return text;
-}
-
-// The digits of a number as tokens, the most significant first.
-std::vector<int32_t> digits(int64_t number) {
-  std::vector<int32_t> all;
-  for (const char c : std::to_string(number)) all.push_back(kDigit + (c - '0'));
-  return all;
 }
 
 void append(std::vector<int32_t>& to, const std::vector<int32_t>& tokens, int64_t length) {
@@ -125,8 +143,7 @@ std::string text_of(PairTask task, const std::vector<int32_t>& tokens) {
 }
 
 Dataset draw_pairs(PairTask task, int64_t count, int64_t length, int64_t vocabulary, uint64_t seed) {
-  const bool add = task == PairTask::add;
-  if (add && (length < kMinSum || vocabulary <= kPlus))
+  if (task == PairTask::add && (length < kMinSum || vocabulary <= kPlus))
     throw Error("sums need {} tokens of {} different ones; the model has {} of {}", kMinSum, kPlus + 1, length,
                 vocabulary);
   if (task == PairTask::grammar && (length < kMinSentence || vocabulary <= std::ssize(kWords)))
@@ -140,32 +157,13 @@ Dataset draw_pairs(PairTask task, int64_t count, int64_t length, int64_t vocabul
                .token = {},
                .label = {},
                .targets = length};
-  const int64_t symbols = std::min(vocabulary - 1, kLetters);
-  const int64_t most = std::min(kMaxDigits, (length - 1) / 2);  // digits of each number
   for (int64_t i = 0; i < count; ++i) {
     Dice dice(seed, i);
-    if (task == PairTask::grammar) {
-      const Sentence s = draw_sentence(length, dice);
-      append(data.token, s.source, length);
-      append(data.label, s.target, length);
-      continue;
-    }
-    if (add) {
-      const double end = std::pow(10., static_cast<double>(most));
-      const auto a = static_cast<int64_t>(dice.uniform(0, end)), b = static_cast<int64_t>(dice.uniform(0, end));
-      std::vector<int32_t> source = digits(a);
-      source.push_back(kPlus);
-      for (const int32_t t : digits(b)) source.push_back(t);
-      append(data.token, source, length);
-      append(data.label, digits(a + b), length);
-      continue;
-    }
-    std::vector<int32_t> source;
-    for (int64_t t = 0; t < length; ++t)
-      source.push_back(1 + static_cast<int32_t>(dice.below(static_cast<size_t>(symbols))));
-    append(data.token, source, length);
-    std::reverse(source.begin(), source.end());
-    append(data.label, source, length);
+    const Pair pair = task == PairTask::grammar ? draw_sentence(length, dice)
+                      : task == PairTask::add   ? draw_sum(length, dice)
+                                                : draw_reversal(length, std::min(vocabulary - 1, kLetters), dice);
+    append(data.token, pair.source, length);
+    append(data.label, pair.target, length);
   }
   return data;
 }

@@ -361,6 +361,12 @@ int fuzz(const Target& target, const Options& options) {
   return failures;
 }
 
+constexpr const char* kUsage =
+    "duet_fuzz --corpus DIR [--target NAME] [--runs N] [--seed S] [--save DIR]\n"
+    "duet_fuzz --input FILE --target NAME\n"
+    "Runs each reader on N inputs, the files of its corpus and mutations of them (2000), or one reader on one file.\n"
+    "targets:";
+
 Options parse(int argc, char** argv) {
   Options options;
   for (int i = 1; i < argc; i += 2) {
@@ -397,6 +403,12 @@ Options parse(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   using namespace duet::fuzz;
+  if (argc == 2 && (std::string_view(argv[1]) == "--help" || std::string_view(argv[1]) == "-h")) {
+    fmt::print("{}", kUsage);
+    for (const Target& target : targets()) fmt::print(" {}", target.name);
+    fmt::print("\n");
+    return 0;
+  }
   try {
     const Options options = parse(argc, argv);
     void* memory = mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);

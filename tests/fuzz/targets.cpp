@@ -4,6 +4,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -19,12 +20,16 @@
 #include "models/checkpoint.h"
 #include "models/data/cifar.h"
 #include "models/data/idx.h"
+#include "models/data/image_file.h"
+#include "models/data/ratings.h"
 #include "models/data/text.h"
 #include "models/model.h"
 #include "reports/compare/compare.h"
 #include "reports/export/export.h"
 #include "reports/gate/counts.h"
 #include "reports/gpu_table.h"
+#include "reports/history/history.h"
+#include "reports/history/json_lines.h"
 #include "reports/report.h"
 #include "results/noise.h"
 #include "results/run_file.h"
@@ -162,6 +167,28 @@ void kernel_profile(Input input) {
   for (const auto& [name, row] : read.rows) require(row.count >= 0, "a negative count");
 }
 
+// An export of a history: what was taken in is written again, and a second database takes all of it.
+void history_lines(Input input) {
+  static const Folder folder;
+  const std::string text = text_of(input);
+  if (!history::is_export(text)) throw Error("no export");
+  const auto import = [&](const char* name, const std::string& lines) {
+    for (const char* suffix : {"", "-journal", "-wal", "-shm"}) fs::remove(fs::path(folder.path()) / name += suffix);
+    history::History database((fs::path(folder.path()) / name).string(), history::Access::create);
+    const auto added = database.import_lines(name, lines).added;
+    require(added == static_cast<int64_t>(database.runs(lines.size()).size()), "runs that were added are not there");
+    std::string written;
+    database.export_lines([&](const std::string& line) { written += line; });
+    return written;
+  };
+  const std::string written = import("first", text);
+  try {
+    require(import("second", written) == written, "an export that changes when it is imported");
+  } catch (const Error& e) {
+    throw std::logic_error(std::string("an export that cannot be imported: ") + e.what());
+  }
+}
+
 // --- arrays and data sets -----------------------------------------------------------------------------------------
 
 void npy(Input input) {
@@ -212,6 +239,30 @@ void cifar(Input input) {
   require_samples(read_cifar(folder.path(), true));
 }
 
+// PNG, JPEG or PPM, as the first bytes tell.
+void image(Input input) {
+  static const MemoryFile file("image");
+  Image read;
+  try {
+    read = read_image(file.holding(input));
+  } catch (const Error& e) {
+    if (std::string_view(e.what()).find("this build reads no") == std::string_view::npos) throw;
+    return;  // without the library of the format
+  }
+  require(read.rgb.size() == static_cast<size_t>(3 * read.width * read.height), "pixels of another size");
+  for (const float v : square_of(read, 8)) require(v >= 0 && v <= 1, "a pixel outside 0 to 1");
+}
+
+void ratings(Input input) {
+  static const MemoryFile file("ratings");
+  const Ratings read = read_ratings(file.holding(input));
+  require(read.size() > 0 && read.user.size() == read.rating.size() && read.item.size() == read.rating.size(),
+          "ratings without a user or an item");
+  for (const int32_t user : read.user) require(user >= 0 && user < read.users, "a user above the number of users");
+  for (const int32_t item : read.item) require(item >= 0 && item < read.items, "an item above the number of items");
+  for (const float r : read.rating) require(r >= .5F && r <= 5, "a rating out of range");
+}
+
 // The first byte: whether tokens have 16 bits, and the length of a sequence.
 void text(Input input) {
   static const MemoryFile file("text");
@@ -243,6 +294,14 @@ void label(Input input) {
   require(problem.slices() >= 0 && problem.flops() >= 0, "negative slices or flops");
   const std::string job = problem.name() + "/cpu.tuned/" + problem.label();
   require(JobName::parse(job).text() == job, "a job's name that does not name it");
+}
+
+// A file of cases, as bench_all's --case @FILE takes it.
+void case_file(Input input) {
+  static const MemoryFile file("cases");
+  const auto cases = bench::read_named_cases({"@" + file.holding(input)});
+  require(cases.size() <= static_cast<size_t>(std::count(input.begin(), input.end(), '\n')) + 1,
+          "more cases than lines");
 }
 
 // Arguments of bench_all, one a line.
@@ -284,6 +343,7 @@ const std::vector<Target>& targets() {
                                        {"noise", noise},
                                        {"counts", counts},
                                        {"kernel_profile", kernel_profile},
+                                       {"history_lines", history_lines},
                                        {"run_file", run_file},
                                        {"journal", journal},
                                        {"report", report},
@@ -292,8 +352,11 @@ const std::vector<Target>& targets() {
                                        {"safetensors", safetensors},
                                        {"idx", idx},
                                        {"cifar", cifar},
+                                       {"image", image},
+                                       {"ratings", ratings},
                                        {"text", text},
                                        {"label", label},
+                                       {"case_file", case_file},
                                        {"command_line", command_line},
                                        {"message", message}};
   return all;

@@ -94,6 +94,16 @@ void require_text(const char* what, const std::string& text) {
   }
 }
 
+constexpr double kEndlessS = 1e300;  // as the tables have it
+
+void require_times(const std::string& run, const Measurement& m) {
+  for (const auto& [what, time_s] :
+       {std::pair{"median_s", m.median_s}, {"lo_s", m.lo_s}, {"hi_s", m.hi_s}, {"min_s", m.min_s}})
+    if (!(time_s > 0 && time_s < kEndlessS))
+      throw Error("run {}: {} of {} is {}; a number above 0 and below {} is expected", run, what, m.key, time_s,
+                  kEndlessS);
+}
+
 std::string failures_json(const std::vector<Failure>& failures) {
   nlohmann::ordered_json list = nlohmann::ordered_json::array();
   for (const Failure& f : failures) list.push_back({f.job, f.reason});
@@ -240,6 +250,7 @@ Added History::insert(const MachineInfo& machine, const std::vector<SeriesInfo>&
       "INSERT INTO result(series, run, median_s, lo_s, hi_s, min_s, medians_json, disturbed) VALUES (?, ?, "
       "?, ?, ?, ?, ?, ?)");
   for (const Measurement& m : record.measurements) {
+    require_times(shown(info.name), m);
     if (!series_of_key.bind(m.key).step())
       throw Error("run {}: has a result of the series {}, which no line describes", shown(info.name), m.key);
     result

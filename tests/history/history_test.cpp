@@ -163,6 +163,7 @@ TEST_F(HistoryTest, AnImportWithABadLineAddsNothing) {
       {replaced("\"median_s\":", "\"median_s\":-"), "is not a number above 0"},
       {replaced("\"median_s\":", "\"median_s\":null,\"x\":"), "is not a number"},
       {replaced("\"median_s\":", "\"median_s\":NaN,\"x\":"), "is not JSON"},
+      {replaced("\"lo_s\":", "\"lo_s\":1e300,\"x\":"), "is 1e+300; a number above 0 and below 1e+300 is expected"},
       {replaced("\"median_s\":", "\"median_s\":1e999,\"x\":"), "is not JSON"},
       {replaced("\"fingerprint\":\"f1\"", "\"fingerprint\":\"f2\""), "no line above describes the machine f2"},
       {replaced("2020-01-01T06:00:00Z", "2020-01-01 06:00"), "no time in UTC"},

@@ -50,11 +50,18 @@ Kind kind_of(const std::string& case_name);
 enum class Winner { cpu, gpu, level };
 Winner winner(const Interval& ratio);
 
+// A comparable job on one side of a case that is not the fastest there.
+struct SlowerJob {
+  const Job* job;
+  double factor;  // its fastest call in the cache state / that of the fastest job
+};
+
 struct SpeedupRow {
   std::string case_name, family;
   Choice cpu, gpu;
   std::array<std::optional<Interval>, 3> ratio = {};  // by Scope: the CPU's call / the GPU's scope
   const Series* one_thread = nullptr;  // the CPU job's one-thread call, where that is not the choice itself
+  std::vector<SlowerJob> slower = {};  // the others of both sides: the CPU's, then the GPU's, the faster ones first
   bool weak_cpu = false;               // far below its own roof
   bool contested = false;  // a suspect job was faster than one of the two: the ratio may change once that is explained
   bool primary = true;     // the case's first cache state, on one machine where one has both sides; charts show these
@@ -70,6 +77,7 @@ struct OneSidedRow {
   Device device = Device::cpu;
   Choice choice;
   const Series* one_thread = nullptr;
+  std::vector<SlowerJob> slower = {};  // the others of this side, the faster ones first
   bool weak_cpu = false;
   std::string no_ratio_reason;  // why there is no result on the other side
   Kind kind() const { return kind_of(case_name); }

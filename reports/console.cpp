@@ -12,6 +12,8 @@
 namespace duet::reports {
 namespace {
 
+constexpr const char* kSlower = "others: × its time";
+
 std::string clean(const Cell& cell) {
   std::string text;
   for (const Span& span : cell.text) text += span.text;
@@ -23,6 +25,14 @@ std::string clean(const Cell& cell) {
 std::string padded(const std::string& text, size_t width, bool right) {
   const std::string space(width - std::min(width, width_of(text)), ' ');
   return right ? space + text : text + space;
+}
+
+// "cpu.openblas 1.31×, cuda.naive 12.0×": the time of each over that of the fastest on its side.
+std::string slower_text(const std::vector<SlowerJob>& slower) {
+  std::string text;
+  for (const SlowerJob& other : slower)
+    text += (text.empty() ? "" : ", ") + impl_text(*other.job) + " " + times(other.factor);
+  return text.empty() ? "-" : text;
 }
 
 Table speedups(const Analysis& analysis) {
@@ -38,7 +48,8 @@ Table speedups(const Analysis& analysis) {
                           {"× kernel", true},
                           {"× call", true},
                           {"× end to end", true},
-                          {"interval of × call"}},
+                          {"interval of × call"},
+                          {kSlower}},
               .rows = {}};
   for (const SpeedupRow& row : analysis.speedups) {
     const auto ratio = [&](Scope scope) {
@@ -51,7 +62,8 @@ Table speedups(const Analysis& analysis) {
          cell(impl_text(*row.cpu.job) + ", " + threads_text(row.cpu)), cell(seconds(row.cpu.call->summary.median_s)),
          cell(roof_text(*row.cpu.call)), cell(impl_text(*row.gpu.job)), cell(seconds(row.gpu.call->summary.median_s)),
          cell(roof_text(*row.gpu.device_time())), ratio(Scope::kernel), ratio(Scope::call), ratio(Scope::end_to_end),
-         cell(fmt::format("{} to {} ({})", significant(call.lo), significant(call.hi), call.label))});
+         cell(fmt::format("{} to {} ({})", significant(call.lo), significant(call.hi), call.label)),
+         cell(slower_text(row.slower))});
   }
   return table;
 }
@@ -59,14 +71,16 @@ Table speedups(const Analysis& analysis) {
 Table one_sided(const Analysis& analysis, bool with_reason) {
   Table table{
       .caption = {},
-      .columns = {{"case"}, {"cache"}, {"implementation"}, {"threads", true}, {"call", true}, {"of roof", true}},
+      .columns =
+          {{"case"}, {"cache"}, {"implementation"}, {"threads", true}, {"call", true}, {"of roof", true}, {kSlower}},
       .rows = {}};
   if (with_reason) table.columns.push_back({"no ratio, since"});
   for (const OneSidedRow& row : analysis.one_sided) {
     const Series& call = *row.choice.call;
     table.rows.push_back({cell(case_text(row.case_name)), cell(to_text(call.cache)), cell(impl_text(*row.choice.job)),
                           cell(fmt::format("{}", call.threads)), cell(seconds(call.summary.median_s)),
-                          cell(roof_text(*row.choice.device_time()) + (row.weak_cpu ? "*" : ""))});
+                          cell(roof_text(*row.choice.device_time()) + (row.weak_cpu ? "*" : "")),
+                          cell(slower_text(row.slower))});
     if (with_reason) table.rows.back().push_back(cell(row.no_ratio_reason));
   }
   return table;
@@ -77,6 +91,20 @@ std::string with_constants(Table table) {
   state_constant_columns(table, {"cache", "threads"});
   std::string out = render_text(table);
   if (!table.caption.empty()) out += clean({table.caption, {}}) + "\n";
+  return out;
+}
+
+// What stands in no table, with the reason: failed, suspect and excluded rows, not those that this machine skips.
+std::string left_out(const Analysis& analysis) {
+  constexpr size_t kMax = 20;
+  std::string out;
+  size_t rows = 0;
+  for (const MissingGroup& group : analysis.missing) {
+    if (group.status == "skipped") continue;
+    for (const std::string& job : group.jobs)
+      if (rows++ < kMax) out += fmt::format("{}: {}: {}\n", group.status, clean(cell(job)), clean(cell(group.reason)));
+  }
+  if (rows > kMax) out += fmt::format("and {} more, which the report lists\n", rows - kMax);
   return out;
 }
 
@@ -144,7 +172,7 @@ std::string console_table(const Run& run) {
   if (star) out += fmt::format("* the CPU is below {:.0f} % of its own roof\n", 100 * results::kWeakFraction);
   if (out.find(" (run)") != std::string::npos) out += "(run) by ceilings of the run, not by a probe beside the row\n";
   if (dagger) out += "† a suspect job claims to be faster than one of the two\n";
-  out += verdict(analysis);
+  out += left_out(analysis) + verdict(analysis);
   out += std::string("state: ") + name_of(run.invocation.trust) + "\n";
   for (const std::string& doubt : run.invocation.doubts) out += "  " + clean(cell(doubt)) + "\n";
   constexpr size_t kColumns = 100;

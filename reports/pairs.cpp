@@ -36,6 +36,18 @@ std::string reasons(const std::vector<const Job*>& jobs, Device device, const An
   return found[0] + (found.size() > 1 ? "; " + found[1] : "") + more;
 }
 
+// Appends the other jobs of the choice's side.
+void add_slower(const std::vector<const Job*>& jobs, const Choice& choice, std::vector<SlowerJob>& slower) {
+  std::vector<SlowerJob> found;
+  for (const Job* job : jobs)
+    if (job != choice.job)
+      if (const auto other = best({job}, choice.job->device, choice.call->cache))
+        found.push_back({job, other->call->summary.median_s / choice.call->summary.median_s});
+  std::stable_sort(found.begin(), found.end(),
+                   [](const SlowerJob& a, const SlowerJob& b) { return a.factor < b.factor; });
+  slower.insert(slower.end(), found.begin(), found.end());
+}
+
 SpeedupRow make_row(const std::string& case_name, const Choice& cpu, const Choice& gpu) {
   SpeedupRow row{.case_name = case_name, .family = family_of(*cpu.job), .cpu = cpu, .gpu = gpu};
   const std::vector<double> numerator = results::counted_medians(cpu.call->repetitions);
@@ -67,33 +79,38 @@ bool only_cold(const std::vector<const Job*>& jobs, Device device) {
 
 void add_case(const std::string& name, const std::vector<const Job*>& jobs, Analysis& analysis) {
   bool found = false;
-  const auto add = [&](const std::optional<Choice>& cpu, const std::optional<Choice>& gpu) {
+  using Jobs = std::vector<const Job*>;
+  const auto add = [&](const Jobs& cpus, const std::optional<Choice>& cpu, const Jobs& gpus,
+                       const std::optional<Choice>& gpu) {
     if (!cpu || !gpu) return false;
     analysis.speedups.push_back(make_row(name, *cpu, *gpu));
+    add_slower(cpus, *cpu, analysis.speedups.back().slower);
+    add_slower(gpus, *gpu, analysis.speedups.back().slower);
     analysis.speedups.back().primary = !found;
     analysis.speedups.back().contested = contested(jobs, *cpu) || contested(jobs, *gpu);
     found = true;
     return true;
   };
   // Both sides of one machine come first: theirs is the case's primary row. Then those across machines.
-  const std::vector<std::vector<const Job*>> machines = by_machine(jobs);
+  const std::vector<Jobs> machines = by_machine(jobs);
   for (const bool across : {false, true})
     for (size_t cpu = 0; cpu < machines.size(); ++cpu)
       for (size_t gpu = 0; gpu < machines.size(); ++gpu) {
         if (across == (cpu == gpu)) continue;
         bool any = false;
         for (const Cache cache : {Cache::warm, Cache::cold})
-          any |= add(best(machines[cpu], Device::cpu, cache), best(machines[gpu], Device::gpu, cache));
+          any |= add(machines[cpu], best(machines[cpu], Device::cpu, cache), machines[gpu],
+                     best(machines[gpu], Device::gpu, cache));
         // A footprint far larger than a device's cache is timed once and called cold: warm and cold are the same there.
         if (!any && (only_cold(machines[cpu], Device::cpu) || only_cold(machines[gpu], Device::gpu)))
-          add(best(machines[cpu], Device::cpu), best(machines[gpu], Device::gpu));
+          add(machines[cpu], best(machines[cpu], Device::cpu), machines[gpu], best(machines[gpu], Device::gpu));
       }
   if (found) return;
 
   for (const auto& [device, other] : {std::pair(Device::cpu, Device::gpu), std::pair(Device::gpu, Device::cpu)}) {
     const bool both = best(jobs, device) && best(jobs, other);
     for (const std::vector<const Job*>& of_one : machines)
-      if (const auto choice = best(of_one, device))
+      if (const auto choice = best(of_one, device)) {
         analysis.one_sided.push_back(
             {.case_name = name,
              .family = family_of(*choice->job),
@@ -102,6 +119,8 @@ void add_case(const std::string& name, const std::vector<const Job*>& jobs, Anal
              .one_thread = one_thread_call(*choice),
              .weak_cpu = device == Device::cpu && weak(*choice->call),
              .no_ratio_reason = both ? "no cache state measured on both sides" : reasons(jobs, other, analysis)});
+        add_slower(of_one, *choice, analysis.one_sided.back().slower);
+      }
   }
 }
 

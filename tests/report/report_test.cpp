@@ -516,12 +516,27 @@ TEST(ReportsReport, ConsoleShowsSpeedupsOrCpuTimes) {
   EXPECT_NE(both.find("50.0×"), std::string::npos) << both;
   EXPECT_NE(both.find("80 % memory"), std::string::npos);
   EXPECT_NE(both.find("4 measured, 1 skipped, 1 failed, 1 suspect\n"), std::string::npos);
+  EXPECT_NE(both.find("\nfailed: relu/cuda.tuned/f32/n:8: element 3 is 0.5, expected 0.25\n"), std::string::npos);
+  EXPECT_EQ(both.find("fp8 needs tn"), std::string::npos) << "skipped rows are counted alone";
   EXPECT_EQ(both.find("GPU: not measured"), std::string::npos);
   const std::string cpu = console_table(cpu_only_run());
   EXPECT_NE(cpu.find("softmax f32 rows:64"), std::string::npos) << cpu;
   EXPECT_NE(cpu.find("1.00 ms"), std::string::npos);
   EXPECT_NE(cpu.find("80 % memory"), std::string::npos);
   EXPECT_NE(cpu.find("GPU: not measured (no CUDA device)\n"), std::string::npos);
+}
+
+TEST(ReportsReport, ConsoleShowsTheSlowerOnesBesideTheFastest) {
+  std::vector<Job> jobs = softmax_pair();
+  const double cpu_s = results::find_series(jobs[0], Scope::call, Cache::warm, 4)->summary.median_s;
+  jobs.push_back(make_job("softmax/cpu.second/f32/rows:64", {make_series(Scope::call, 3 * cpu_s, 1.01, 4)}));
+  jobs.push_back(make_job("softmax/cpu.first/f32/rows:64", {make_series(Scope::call, 2 * cpu_s, 1.01, 4)}));
+  jobs.push_back(make_missing("softmax/cpu.broken/f32/rows:64", Status::failed, "wrong"));
+  const std::string both = console_table(make_run(jobs));
+  EXPECT_NE(both.find("cpu.first 2.00×, cpu.second 3.00×\n"), std::string::npos) << both;
+  std::erase_if(jobs, [](const Job& job) { return job.device == results::Device::gpu; });
+  const std::string cpu = console_table(make_run(jobs));
+  EXPECT_NE(cpu.find("cpu.first 2.00×, cpu.second 3.00×\n"), std::string::npos) << cpu;
 }
 
 TEST(ReportsReport, AShareOfTheRunsCeilingsSaysSo) {

@@ -7,6 +7,7 @@
 #include <array>
 #include <cmath>
 #include <map>
+#include <set>
 #include <utility>
 
 #include "results/statistics.h"
@@ -60,6 +61,8 @@ void append_attempt(Repetition& all, const Repetition& attempt) {
   all.roof_s.insert(all.roof_s.end(), attempt.roof_s.begin(), attempt.roof_s.end());
   if (all.roof_s.size() < all.samples_s.size()) all.roof_s.clear();  // one of them was not probed
   all.sm_clock_mhz = attempt.sm_clock_mhz;
+  all.memory_clock_mhz = attempt.memory_clock_mhz;
+  if (attempt.throttled_by) all.throttled_by = attempt.throttled_by;
   for (const std::string& flag : attempt.flags)
     if (!has(all.flags, flag)) all.flags.push_back(flag);
 }
@@ -431,11 +434,26 @@ ContentionChecked count_contention_checked(const std::vector<Job>& jobs) {
 void decide_trust(Run& run, const std::string& unusable) {
   constexpr int64_t kShown = 3;  // names of disturbed rows in the text; each row says it itself
   Invocation& i = run.invocation;
+namespace {
+
+std::string what_disturbed(const std::set<std::string>& flags, const std::set<std::string>& throttled_by) {
+  std::vector<std::string> found;
+  if (flags.contains(flag::kContended)) found.emplace_back("other processes ran");
+  if (flags.contains(flag::kSlowed)) found.emplace_back("the CPUs were slowed");
+  if (flags.contains(flag::kThrottled))
+    found.push_back("the GPU lowered its clock" +
+                    (throttled_by.empty() ? "" : fmt::format(" by {}", fmt::join(throttled_by, "; "))));
+  return fmt::format("{}", fmt::join(found, ", "));
+}
+
+}  // namespace
+
   int64_t rows = 0, disturbed_rows = 0;
   std::string names;
   for (const Job& job : run.jobs) {
     if (job.series.empty()) continue;
     ++rows;
+  std::set<std::string> flags, throttled_by;
     const bool any =
         std::any_of(job.series.begin(), job.series.end(), [](const Series& s) { return s.has_flag(flag::kDisturbed); });
     if (!any) continue;
@@ -443,10 +461,15 @@ void decide_trust(Run& run, const std::string& unusable) {
   }
   if (disturbed_rows > 0) {
     const ContentionChecked checked = count_contention_checked(run.jobs);
+    for (const Series& s : job.series)
+      for (const Repetition& r : s.repetitions) {
+        flags.insert(r.flags.begin(), r.flags.end());
+        if (r.throttled_by) throttled_by.insert(*r.throttled_by);
+      }
     i.doubts.push_back(
-        fmt::format("{} of {} rows are disturbed: other processes ran, the CPUs were slowed or the GPU lowered its "
-                    "clock ({}{}). {} of {} series on the CPU were long enough to be checked",
-                    disturbed_rows, rows, names, disturbed_rows > kShown ? ", ..." : "", checked.checked, checked.all));
+        fmt::format("{} of {} rows are disturbed: {} ({}{}). {} of {} series on the CPU could be checked",
+                    disturbed_rows, rows, what_disturbed(flags, throttled_by), names,
+                    disturbed_rows > kShown ? ", ..." : "", checked.checked, checked.all));
   }
   if (std::string found = inconsistency(run.ceilings); !found.empty()) i.doubts.push_back(std::move(found));
   if (!unusable.empty()) i.doubts.insert(i.doubts.begin(), "no ratio of this run is reliable: " + unusable);

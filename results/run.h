@@ -76,7 +76,8 @@ struct Repetition {
   int64_t order = 0, process = 0;
   std::vector<double> samples_s, roof_s;
   double wall_s = 0, foreign_cores = 0, steal_share = 0;
-  std::optional<double> sm_clock_mhz;
+  std::optional<double> sm_clock_mhz, memory_clock_mhz;
+  std::optional<std::string> throttled_by;
   std::vector<std::string> flags;
 
   static void members(auto& r, auto&& field) {
@@ -90,6 +91,9 @@ struct Repetition {
     field("foreign_cores", r.foreign_cores, Allow::not_negative, "CPU cores that other processes used meanwhile");
     field("steal_share", r.steal_share, Allow::not_negative, "of all CPU time, taken by the hypervisor meanwhile");
     field("sm_clock_mhz", r.sm_clock_mhz, Allow::positive, "clock of the GPU at its end; null where it is not known");
+    field("memory_clock_mhz", r.memory_clock_mhz, Allow::positive, "clock of its memory then; null where not known");
+    field("throttled_by", r.throttled_by, Allow::not_empty,
+          "why the GPU had lowered its clock then, as NVML tells; null where it had not");
     field("flags", r.flags, Allow::not_empty,
           "contended: other processes ran; slowed: the CPUs were slower than they had been; throttled: the GPU lowered "
           "its clock; retried: taken again for one of these. All but retried mark it as disturbed");

@@ -104,7 +104,7 @@ std::optional<GpuClock> gpu_clock(Context& context) {
   if (!gpu || !gpu->nvml()) return std::nullopt;
   const cuda::GpuState state = gpu->nvml()->state();
   if (!state.sm_clock_hz) return std::nullopt;
-  return GpuClock{.sm_mhz = *state.sm_clock_hz * 1e-6, .throttled = state.throttled()};
+  return GpuClock{.sm_mhz = *state.sm_clock_hz * 1e-6, .throttled = !state.throttled_by().empty()};
 }
 
 std::optional<GpuUse> gpu_use(Context& context) {

@@ -18,6 +18,16 @@ cuda::GpuContext* gpu_of(Context& context, std::string& reason) {
 
 }  // namespace
 
+std::optional<GpuLimits> gpu_limits(Context& context) {
+  std::string reason;
+  const cuda::GpuContext* gpu = gpu_of(context, reason);
+  if (!gpu || !gpu->nvml()) return std::nullopt;
+  const cuda::GpuState state = gpu->nvml()->state();
+  GpuLimits limits{.memory_mhz = {}, .throttled_by = state.throttled_by()};
+  if (state.memory_clock_hz) limits.memory_mhz = *state.memory_clock_hz * 1e-6;
+  return limits;
+}
+
 std::optional<double> gpu_energy_j(Context& context, std::string& reason) {
   const cuda::GpuContext* gpu = gpu_of(context, reason);
   if (!gpu) return std::nullopt;

@@ -9,13 +9,22 @@ namespace {
 // Constants of NVML's documentation. Its functions return 0 for success.
 constexpr int kClockSm = 1, kClockMemory = 2, kTemperatureGpu = 0;
 constexpr int kNotSupported = 3, kNoPermission = 4, kTooSmall = 7;
-constexpr uint64_t kPowerCap = 0x4, kHardware = 0x8, kThermalSoftware = 0x20, kThermalHardware = 0x40,
-                   kPowerBrake = 0x80;
+struct Reason {
+  uint64_t bit;
+  const char* name;
+};
+constexpr Reason kReasons[] = {{0x4, "power cap"},
+                               {0x8, "hardware slowdown"},
+                               {0x20, "temperature"},
+                               {0x40, "temperature, by hardware"},
+                               {0x80, "power brake"}};
 }  // namespace
 
-bool GpuState::throttled() const {
-  constexpr uint64_t kCounts = kPowerCap | kHardware | kThermalSoftware | kThermalHardware | kPowerBrake;
-  return clock_event_reasons && (*clock_event_reasons & kCounts) != 0;
+std::string GpuState::throttled_by() const {
+  std::string names;
+  for (const Reason& reason : kReasons)
+    if (clock_event_reasons.value_or(0) & reason.bit) names += (names.empty() ? "" : ", ") + std::string(reason.name);
+  return names;
 }
 
 std::unique_ptr<Nvml> Nvml::open(const std::string& pci_bus) {

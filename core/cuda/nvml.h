@@ -16,8 +16,8 @@ namespace duet::cuda {
 struct GpuState {
   std::optional<double> sm_clock_hz, memory_clock_hz, temperature_c, power_w;
   std::optional<uint64_t> clock_event_reasons;  // bits, as NVML defines them
-  // By power cap, temperature, hardware or power brake; idle and application clocks do not count.
-  bool throttled() const;
+  // What lowers the clock: "power cap, temperature". Idle and application clocks do not count. Empty: nothing does.
+  std::string throttled_by() const;
 };
 
 // As NVML lays out nvmlProcessInfo_v2_t, for functions of version 3.

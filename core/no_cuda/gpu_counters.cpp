@@ -3,6 +3,8 @@
 
 namespace duet {
 
+std::optional<GpuLimits> gpu_limits(Context&) { return std::nullopt; }
+
 std::optional<double> gpu_energy_j(Context& context, std::string& reason) {
   reason = context.describe() + " is no GPU";
   return std::nullopt;

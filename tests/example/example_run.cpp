@@ -197,6 +197,8 @@ struct Writer {
                             .wall_s = 0.2,
                             .foreign_cores = 0.01,
                             .sm_clock_mhz = {},
+                            .memory_clock_mhz = {},
+                            .throttled_by = {},
                             .flags = {}};
       for (int i = 0; i < samples; ++i) {
         repetition.samples_s.push_back(time_s * (1 + spread * noise(fmt::format("{} {} {}", seed, r, i))));

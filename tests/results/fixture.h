@@ -34,6 +34,8 @@ inline Series make_series(Scope scope, double time_s, double fraction, int threa
                              .wall_s = 0.2,
                              .foreign_cores = 0.01,
                              .sm_clock_mhz = {},
+                             .memory_clock_mhz = {},
+                             .throttled_by = {},
                              .flags = {}});
   }
   s.summary = summarise(s.repetitions);

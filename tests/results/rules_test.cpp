@@ -450,8 +450,12 @@ TEST(Rules, DisturbedRowsMakeTheRunDisturbed) {
   ASSERT_EQ(run.invocation.doubts.size(), 1u);
   EXPECT_THAT(run.invocation.doubts[0], HasSubstr("1 of 2 rows are disturbed"));
   EXPECT_THAT(run.invocation.doubts[0], HasSubstr(job.name));
-  EXPECT_THAT(run.invocation.doubts[0], HasSubstr("2 of 2 series on the CPU were long enough to be checked"));
-  for (Repetition& r : run.jobs[1].series[0].repetitions) r.flags = {"throttled"};
+  EXPECT_THAT(run.invocation.doubts[0], HasSubstr("2 of 2 series on the CPU could be checked"));
+  EXPECT_THAT(run.invocation.doubts[0], HasSubstr("disturbed: other processes ran ("));
+  for (Repetition& r : run.jobs[1].series[0].repetitions) {
+    r.flags = {"throttled"};
+    r.throttled_by = "power cap";
+  }
   decide(run.jobs[1]);
   run.invocation.doubts.clear();
   decide_trust(run);
@@ -460,3 +464,5 @@ TEST(Rules, DisturbedRowsMakeTheRunDisturbed) {
 
 }  // namespace
 }  // namespace duet::results::testing
+  ASSERT_EQ(run.invocation.doubts.size(), 1u);
+  EXPECT_THAT(run.invocation.doubts[0], HasSubstr("other processes ran, the GPU lowered its clock by power cap ("));

@@ -506,7 +506,9 @@ TEST(Schema2, IsReadAndItsRoofsAreThoseOfTheRun) {
       for (const char* name : {"lo", "hi", "interval", "source", "quiet"})
         if (!series["roof"].is_null()) series["roof"].erase(name);
       for (Json& repetition : series["repetitions"])
-        for (const char* name : {"process", "roof_s", "wall_s", "steal_share", "sm_clock_mhz"}) repetition.erase(name);
+        for (const char* name :
+             {"process", "roof_s", "wall_s", "steal_share", "sm_clock_mhz", "memory_clock_mhz", "throttled_by"})
+          repetition.erase(name);
     }
   }
   const results::Run then = load(document.dump());

@@ -77,7 +77,7 @@ TEST(Nvml, ReadsClocksTemperatureAndPowerInTheirUnits) {
   EXPECT_EQ(state.temperature_c, 64);
   EXPECT_EQ(state.power_w, 689.5);
   EXPECT_EQ(state.clock_event_reasons, 0u);
-  EXPECT_FALSE(state.throttled());
+  EXPECT_EQ(state.throttled_by(), "");
   EXPECT_EQ(nvml->driver_version(), "580.65.06");
 }
 
@@ -86,13 +86,20 @@ TEST(Nvml, PowerTemperatureAndHardwareThrottleAndAnIdleClockDoesNot) {
   ASSERT_TRUE(nvml);
   // nvml.h: idle 1, application clocks 2, power cap 4, hardware 8, sync boost 10, software thermal 20, hardware
   // thermal 40, power brake 80, display clocks 100.
-  for (const unsigned long long bit : {0x4, 0x8, 0x20, 0x40, 0x80}) {
+  const std::pair<unsigned long long, const char*> named[] = {{0x4, "power cap"},
+                                                              {0x8, "hardware slowdown"},
+                                                              {0x20, "temperature"},
+                                                              {0x40, "temperature, by hardware"},
+                                                              {0x80, "power brake"}};
+  for (const auto& [bit, name] : named) {
     library.reasons = bit | 0x1;
-    EXPECT_TRUE(nvml->state().throttled()) << std::hex << bit;
+    EXPECT_EQ(nvml->state().throttled_by(), name);
   }
+  library.reasons = 0x24;
+  EXPECT_EQ(nvml->state().throttled_by(), "power cap, temperature");
   for (const unsigned long long bit : {0x1, 0x2, 0x10, 0x100}) {
     library.reasons = bit;
-    EXPECT_FALSE(nvml->state().throttled()) << std::hex << bit;
+    EXPECT_EQ(nvml->state().throttled_by(), "") << std::hex << bit;
   }
 }
 
@@ -105,7 +112,7 @@ TEST(Nvml, WhatADriverDoesNotReportIsEmptyAndNoThrottling) {
     const GpuState state = nvml->state();
     EXPECT_FALSE(state.sm_clock_hz || state.memory_clock_hz || state.temperature_c || state.power_w);
     EXPECT_FALSE(state.clock_event_reasons);
-    EXPECT_FALSE(state.throttled());
+    EXPECT_EQ(state.throttled_by(), "");
     EXPECT_EQ(nvml->driver_version(), "");
   }
   const NvmlFunctions few{.init = functions.init, .by_pci_bus = functions.by_pci_bus};  // an old library

@@ -104,7 +104,9 @@ CaseTimer::Timings CaseTimer::start_all(BenchCase& c, std::vector<results::Job>&
 std::vector<results::Job> CaseTimer::measure(BenchCase& c) {
   std::vector<results::Job> jobs(c.sides.size());
   {
+    const CpuSnapshot begin = CpuSnapshot::now();
     Timings timings = start_all(c, jobs);  // destroyed before the case releases its memory
+    for (auto& t : timings) t->begin = begin;
     add_probes(timings);
     run_benchmarks(timings);
     count_all(timings);
@@ -443,7 +445,12 @@ void CaseTimer::finish(BenchCase& c, SeriesTiming& t) {
       if (side.job == job.name) job.repro = c.repro(side);
     return;
   }
-  results::decide_contention(s);
+  results::CpuWindow around;
+  if (job.device == results::Device::cpu) {  // a GPU's time is its own: what the CPUs did besides says nothing about it
+    const CpuUse use = cpu_use(t.begin, CpuSnapshot::now());
+    around = {use.wall_s, std::max(0.0, use.foreign_cores), std::max(0.0, use.steal_share)};
+  }
+  results::decide_contention(s, around);
   s.summary = results::summarise(s.repetitions);
   if (t.runner->restores()) s.flags.emplace_back(results::flag::kRestored);
   if (t.sampler.synchronises()) s.flags.emplace_back(results::flag::kSynchronises);

@@ -101,16 +101,16 @@ results::Repetition take_repetition(SeriesTiming& t, double budget_s, int order,
   if (results::shows_contention(use.wall_s) && results::contended(use.foreign_cores, use.steal_share))
     r.flags.emplace_back(results::flag::kContended);
   if (!slowdowns.empty() && results::slowed(results::median(slowdowns))) r.flags.emplace_back(results::flag::kSlowed);
-  bool throttled = false;
   if (const auto clock = gpu_clock(t.runner->context())) {
     r.sm_clock_mhz = clock->sm_mhz;
-    throttled = clock->throttled;
+    const auto limits = gpu_limits(t.runner->context());
+    if (limits) r.memory_clock_mhz = limits->memory_mhz;
+    if (clock->throttled) {
+      r.throttled_by =
+          limits && !limits->throttled_by.empty() ? limits->throttled_by : "a reason that was over at once";
+      r.flags.emplace_back(results::flag::kThrottled);
+    }
   }
-  if (const auto limits = gpu_limits(t.runner->context())) {
-    r.memory_clock_mhz = limits->memory_mhz;
-    if (!limits->throttled_by.empty()) r.throttled_by = limits->throttled_by;
-  }
-  if (throttled || r.throttled_by) r.flags.emplace_back(results::flag::kThrottled);
   if (attempt > 0) r.flags.emplace_back(results::flag::kRetried);
   return r;
 }

@@ -10,6 +10,7 @@
 #include "bench/roof_probe.h"
 #include "bench/runner.h"
 #include "bench/sampler.h"
+#include "core/machine.h"
 #include "core/nvtx.h"
 #include "results/run.h"
 
@@ -29,6 +30,7 @@ struct SeriesTiming {
   results::Series series;
   results::Job* job = nullptr;
   double limit_s = 0;  // of a repetition: longer is a hang
+  CpuSnapshot begin;   // of the work on its case
 };
 
 // A series is measured in the range `measure`; docs/profiling.md has the others.

@@ -206,8 +206,11 @@ void add_scopes(Document& document) {
       "core), or the GPU lowered its clock: the row stands, read it with care. In place of a share of the roof: the "
       "row "
       "was faster than a probe that may not accuse it.");
-  add("unchecked", fmt::format("All repetitions together last less than {:.0f} ms: too short to see other processes.",
-                               1e3 * results::kMinContention_s));
+  add("unchecked",
+      fmt::format(
+          "All repetitions together, and all the time that was spent on the case, last less than {:.0f} ms: too "
+          "short to see other processes.",
+          1e3 * results::kMinContention_s));
   add("compared by",
       "How every element of the timed outputs was compared: with the reference, by projections in double, "
       "or with a second implementation; sampled: independent parts of it only.");

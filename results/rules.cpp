@@ -118,17 +118,20 @@ Summary summarise(const std::vector<Repetition>& repetitions) {
 
 bool shows_contention(double wall_s) { return wall_s >= kMinContention_s; }
 
-void decide_contention(Series& series) {
+void decide_contention(Series& series, const CpuWindow& around) {
   series.foreign_cores.reset();
-  double wall_s = 0, foreign = 0, steal = 0;
+  CpuWindow together;
   for (const Repetition& r : series.repetitions) {
-    wall_s += r.wall_s;
-    foreign += r.foreign_cores * r.wall_s;
-    steal += r.steal_share * r.wall_s;
+    together.wall_s += r.wall_s;
+    together.foreign_cores += r.foreign_cores * r.wall_s;
+    together.steal_share += r.steal_share * r.wall_s;
   }
-  if (!shows_contention(wall_s)) return;
-  series.foreign_cores = foreign / wall_s;
-  const bool all = contended(*series.foreign_cores, steal / wall_s);
+  together.foreign_cores /= together.wall_s;
+  together.steal_share /= together.wall_s;
+  const CpuWindow& window = shows_contention(together.wall_s) ? together : around;
+  if (!shows_contention(window.wall_s)) return;
+  series.foreign_cores = window.foreign_cores;
+  const bool all = contended(window.foreign_cores, window.steal_share);
   for (Repetition& r : series.repetitions) {
     // A repetition that is too short by itself shares the verdict of the whole series.
     const bool one = shows_contention(r.wall_s) ? contended(r.foreign_cores, r.steal_share) : all;
@@ -431,9 +434,6 @@ ContentionChecked count_contention_checked(const std::vector<Job>& jobs) {
   return count;
 }
 
-void decide_trust(Run& run, const std::string& unusable) {
-  constexpr int64_t kShown = 3;  // names of disturbed rows in the text; each row says it itself
-  Invocation& i = run.invocation;
 namespace {
 
 std::string what_disturbed(const std::set<std::string>& flags, const std::set<std::string>& throttled_by) {
@@ -448,24 +448,29 @@ std::string what_disturbed(const std::set<std::string>& flags, const std::set<st
 
 }  // namespace
 
+void decide_trust(Run& run, const std::string& unusable) {
+  constexpr int64_t kShown = 3;  // names of disturbed rows in the text; each row says it itself
+  Invocation& i = run.invocation;
   int64_t rows = 0, disturbed_rows = 0;
   std::string names;
+  std::set<std::string> flags, throttled_by;
   for (const Job& job : run.jobs) {
     if (job.series.empty()) continue;
     ++rows;
-  std::set<std::string> flags, throttled_by;
     const bool any =
         std::any_of(job.series.begin(), job.series.end(), [](const Series& s) { return s.has_flag(flag::kDisturbed); });
     if (!any) continue;
     if (++disturbed_rows <= kShown) names += (names.empty() ? "" : ", ") + job.name;
-  }
-  if (disturbed_rows > 0) {
-    const ContentionChecked checked = count_contention_checked(run.jobs);
-    for (const Series& s : job.series)
+    for (const Series& s : job.series) {
+      if (!s.has_flag(flag::kDisturbed)) continue;
       for (const Repetition& r : s.repetitions) {
         flags.insert(r.flags.begin(), r.flags.end());
         if (r.throttled_by) throttled_by.insert(*r.throttled_by);
       }
+    }
+  }
+  if (disturbed_rows > 0) {
+    const ContentionChecked checked = count_contention_checked(run.jobs);
     i.doubts.push_back(
         fmt::format("{} of {} rows are disturbed: {} ({}{}). {} of {} series on the CPU could be checked",
                     disturbed_rows, rows, what_disturbed(flags, throttled_by), names,

@@ -62,9 +62,15 @@ std::vector<double> counted_medians(const std::vector<Repetition>& repetitions);
 Summary summarise(const std::vector<Repetition>& repetitions);
 // Whether repetitions this long show what other processes did.
 bool shows_contention(double wall_s);
+// What the CPUs did besides this program while it worked on a series: its preparation, its repetitions with the turns
+// of other series between them, its checks.
+struct CpuWindow {
+  double wall_s = 0, foreign_cores = 0, steal_share = 0;
+};
 // Checks all repetitions of a series together, however short each is: sets Series::foreign_cores, and marks each
-// repetition as contended where other processes ran meanwhile.
-void decide_contention(Series& series);
+// repetition as contended where other processes ran meanwhile. Where even all of them are too short, the window around
+// them decides.
+void decide_contention(Series& series, const CpuWindow& around = {});
 
 // --- series
 

@@ -62,14 +62,14 @@ TEST(Rules, ASummarySaysWhatItsIntervalIs) {
   EXPECT_THAT(summarise(std::vector<Repetition>(6, repetition(1))).interval, HasSubstr("order statistics"));
 }
 
-Series short_series(std::vector<double> foreign_cores, double wall_s) {
+Series short_series(std::vector<double> foreign_cores, double wall_s, const CpuWindow& around = {}) {
   Series s;
   for (const double cores : foreign_cores) {
     s.repetitions.push_back(repetition(1));
     s.repetitions.back().wall_s = wall_s;
     s.repetitions.back().foreign_cores = cores;
   }
-  decide_contention(s);
+  decide_contention(s, around);
   return s;
 }
 
@@ -81,6 +81,21 @@ TEST(Rules, ShortRepetitionsAreCheckedTogether) {
   const Series calm = short_series({0, 0, 0, 0}, 0.03);
   EXPECT_DOUBLE_EQ(*calm.foreign_cores, 0);
   for (const Repetition& r : calm.repetitions) EXPECT_FALSE(disturbed(r));
+}
+
+TEST(Rules, WhereAllRepetitionsAreShortTheWindowAroundThemDecides) {
+  EXPECT_FALSE(short_series({1.5, 1.5}, 0.03).foreign_cores) << "too short, and nothing around them";
+  EXPECT_FALSE(short_series({1.5, 1.5}, 0.03, {.wall_s = 0.09, .foreign_cores = 1}).foreign_cores);
+  const Series busy = short_series({0, 0}, 0.03, {.wall_s = 2, .foreign_cores = 0.5});
+  EXPECT_EQ(busy.foreign_cores, 0.5);
+  for (const Repetition& r : busy.repetitions) EXPECT_TRUE(disturbed(r));
+  const Series stolen = short_series({0, 0}, 0.03, {.wall_s = 2, .steal_share = 0.1});
+  for (const Repetition& r : stolen.repetitions) EXPECT_TRUE(disturbed(r));
+  const Series calm = short_series({1.5, 0}, 0.03, {.wall_s = 2, .foreign_cores = 0.01});
+  EXPECT_EQ(calm.foreign_cores, 0.01);
+  for (const Repetition& r : calm.repetitions) EXPECT_FALSE(disturbed(r));
+  const Series by_itself = short_series({0, 0}, 0.06, {.wall_s = 2, .foreign_cores = 1});
+  EXPECT_EQ(by_itself.foreign_cores, 0) << "long enough without what lies between them";
 }
 
 TEST(Rules, LongRepetitionsAreCheckedOneByOne) {
@@ -460,9 +475,9 @@ TEST(Rules, DisturbedRowsMakeTheRunDisturbed) {
   run.invocation.doubts.clear();
   decide_trust(run);
   EXPECT_EQ(run.invocation.trust, Trust::disturbed);
+  ASSERT_EQ(run.invocation.doubts.size(), 1u);
+  EXPECT_THAT(run.invocation.doubts[0], HasSubstr("other processes ran, the GPU lowered its clock by power cap ("));
 }
 
 }  // namespace
 }  // namespace duet::results::testing
-  ASSERT_EQ(run.invocation.doubts.size(), 1u);
-  EXPECT_THAT(run.invocation.doubts[0], HasSubstr("other processes ran, the GPU lowered its clock by power cap ("));

@@ -88,10 +88,7 @@ struct GemmOf {
                     u * independent(static_cast<double>(k + kRoundings)));
   }
 
-  std::optional<LinearAxis> linear_axis() const {
-    if (kAccumulate || is_int8()) return std::nullopt;  // a sum of entries of b is no i8
-    return LinearAxis{"n", n, 1, {{b, trans_b ? 1u : 2u}, {c, 2}}};
-  }
+  std::optional<LinearAxis> linear_axis() const { return LinearAxis{"n", n, 1, {{b, trans_b ? 1u : 2u}, {c, 2}}}; }
   int64_t slices() const { return batch * m; }                     // a row of c
   void reference(Inputs in, int64_t slice, Expect& expect) const;  // cpu_ref/gemm/gemm.cpp
 

@@ -107,7 +107,18 @@ grep -q '^relu .* cpu.tuned .* [nµm]s ' stdout && grep -q '^state: ' stdout && 
   fail "a run prints no table: $(cat stdout)"
 ! grep -q AVX3 stdout || fail 'the name of a Highway target is shown'
 [ ! -e kept.json.journal ] || fail 'the journal stays behind a complete run'
-(mkdir default && cd default && "$bench" "${small[@]}" > stdout 2> stderr && [ -s out/bench_2*.json ]) || fail 'a run without --json leaves no file'
+# What doctor doubts is in the run, and what makes ratios unreliable is its state.
+(mkdir default && cd default && OMP_NUM_THREADS=1 CUDA_LAUNCH_BLOCKING=1 "$bench" "${small[@]}" > stdout 2> stderr && [ -s out/bench_2*.json ]) ||
+  fail 'a run without --json leaves no file'
+grep -q '^state: unusable' default/stdout && grep -q 'no ratio of this run is reliable: .*CUDA_LAUNCH_BLOCKING' default/stdout ||
+  fail "CUDA_LAUNCH_BLOCKING makes no run unusable: $(cat default/stdout)"
+python3 - default/out/bench_2*.json << 'PYTHON' || fail 'doubts of a run'
+import json, sys
+run = json.load(open(sys.argv[1]))["duet"]["run"]
+assert run["trust"] == "unusable for ratios", run["trust"]
+for name in "CUDA_LAUNCH_BLOCKING", "OMP_NUM_THREADS":
+    assert any(name in doubt for doubt in run["doubts"] + run["warnings"]), (name, run["doubts"], run["warnings"])
+PYTHON
 ! grep -q . <(taskset -c 0 "$bench" "${small[@]}" --json=kept_one.json 2> stderr | head -1 | grep -v 'CPU, 1 thread') || fail 'taskset -c 0 is not one thread'
 "$bench" "${small[@]}" --json > printed.json 2> stderr || fail '--json to standard output'
 

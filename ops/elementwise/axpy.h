@@ -41,6 +41,7 @@ struct Axpy {
         {"a negative factor", "n:1031 alpha:-0.5"},
         {"a factor of zero", "n:33 alpha:0"},
         {"a factor of zero leaves y", "n:33 alpha:0 x=inf"},
+        {"a factor that is zero in f32", "n:33 alpha:1e-60 x=inf"},
         {"edge values, infinities and NaN", "n:1031 x=edges+inf+nan"},
         {"infinities of both signs", "n:33 x=inf y=-inf"},
     };

@@ -4,7 +4,7 @@
 
 faults.py planted
   Implementations of relu that crash, hang or exhaust something (faulty_bench.cpp). Each costs its own row, with the
-  reason; every other row is measured.
+  reason; every other row is measured. The run is killed in between, and --resume runs none of the crashed ones again.
 
 faults.py points [--count N] [--seed S]
   Faults from outside at N points that the seed draws: a kill of the program or of its worker, a worker that is stopped,
@@ -108,12 +108,33 @@ def planted(_):
         result = os.path.join(folder, "r.json")
         command = [BIN + "/duet_faulty_bench", *SMALL, "--filter", "^(relu|sum|softmax)/", "--job-limit", "5",
                    "--json=" + result]
-        run = subprocess.run(command, capture_output=True, text=True, timeout=500, preexec_fn=little.join)
+        log = os.path.join(folder, "ran")
+        environment = os.environ | {"DUET_FAULT_LOG": log}
+        first = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environment,
+                                 preexec_fn=lambda: (little.join(), die_with_parent()))
+        crashed = {}
+        deadline = time.time() + 200
+        while time.time() < deadline and first.poll() is None and len(crashed) < 3:
+            time.sleep(0.05)
+            crashed = {n: row for n, (_, row) in lines_of(result + ".journal").items() if row["status"] == "failed"}
+        check(len(crashed) >= 3, f"no crashed rows in the journal: {list(crashed)}, status {first.poll()}")
+        first.kill()  # and its worker with it
+        first.wait()
+        run = subprocess.run(command + ["--resume"], capture_output=True, text=True, timeout=500, env=environment,
+                             preexec_fn=little.join)
+        with open(log) as file:
+            ran = collections.Counter(file.read().split())
+        os.remove(log)
         check(run.returncode == 1, f"status {run.returncode}, not 1: {run.stderr[-2000:]}")
         if not check(os.listdir(folder) == ["r.json"], f"left {os.listdir(folder)}"):
             return
         check(load(result)["run"]["complete"], "the run is not complete")
         rows = {job["name"]: job for job in load(result)["jobs"]}
+        for name, row in crashed.items():
+            check(rows.get(name) == row, f"{name} is not as the journal had it: {rows.get(name)}")
+            logs = row["impl"] not in ("cpu.fault_plan", "cpu.fault_late")  # those crash elsewhere
+            check(ran[row["impl"]] == logs, f"{name}, which had crashed, ran {ran[row['impl']]} times")
+        check("from the journal" in run.stderr, f"--resume took nothing from the journal: {run.stderr[-2000:]}")
         for implementation, reason in expected.items():
             found = [job for job in rows.values() if job["impl"] == implementation]
             check(len(found) == 1, f"{implementation}: {len(found)} rows")

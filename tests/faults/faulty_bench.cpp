@@ -8,8 +8,10 @@
 #include <cmath>
 #include <csignal>
 #include <cstdlib>
+#include <fstream>
 #include <functional>
 #include <mutex>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -23,9 +25,11 @@
 namespace duet {
 namespace {
 
-// A relu that calls fault() in each application, before it has written anything.
-Plan faulty(const Relu& p, const std::function<void()>& fault) {
-  return [p, fault](Args t) {
+// A relu that calls fault() in each application, before it has written anything. Its name goes to the file that
+// DUET_FAULT_LOG names, so that faults.py sees which ones ran.
+Plan faulty(const Relu& p, const std::string& name, const std::function<void()>& fault) {
+  return [p, name, fault](Args t) {
+    if (const char* log = std::getenv("DUET_FAULT_LOG")) std::ofstream(log, std::ios::app) << name + "\n" << std::flush;
     fault();
     const auto* x = t[Relu::x].as<const float>();
     auto* y = t[Relu::y].as<float>();
@@ -43,7 +47,7 @@ int overflow(int depth) {  // NOLINT(misc-no-recursion)
 }
 
 Plan relu_fault_segv(const Relu& p, CpuContext&) {
-  return faulty(p, [] { *nowhere = 1; });
+  return faulty(p, "cpu.fault_segv", [] { *nowhere = 1; });
 }
 DUET_REGISTER(relu_fault_segv);
 
@@ -62,44 +66,45 @@ Plan relu_fault_plan(const Relu&, CpuContext&) { std::abort(); }
 DUET_REGISTER(relu_fault_plan);
 
 Plan relu_fault_abort(const Relu& p, CpuContext&) {
-  return faulty(p, [] { std::abort(); });
+  return faulty(p, "cpu.fault_abort", [] { std::abort(); });
 }
 DUET_REGISTER(relu_fault_abort);
 
 Plan relu_fault_stack_overflow(const Relu& p, CpuContext&) {
-  return faulty(p, [] { overflow(0); });
+  return faulty(p, "cpu.fault_stack_overflow", [] { overflow(0); });
 }
 DUET_REGISTER(relu_fault_stack_overflow);
 
 Plan relu_fault_throw_int(const Relu& p, CpuContext&) {
-  return faulty(p, [] { throw 1; });
+  return faulty(p, "cpu.fault_throw_int", [] { throw 1; });
 }
 DUET_REGISTER(relu_fault_throw_int);
 
 Plan relu_fault_throw_in_thread(const Relu& p, CpuContext&) {
-  return faulty(p, [] { std::thread([] { throw std::runtime_error("in a thread"); }).join(); });
+  return faulty(p, "cpu.fault_throw_in_thread",
+                [] { std::thread([] { throw std::runtime_error("in a thread"); }).join(); });
 }
 DUET_REGISTER(relu_fault_throw_in_thread);
 
 Plan relu_fault_exit0(const Relu& p, CpuContext&) {
-  return faulty(p, [] { std::exit(0); });
+  return faulty(p, "cpu.fault_exit0", [] { std::exit(0); });
 }
 DUET_REGISTER(relu_fault_exit0);
 
 Plan relu_fault_killed(const Relu& p, CpuContext&) {
-  return faulty(p, [] { raise(SIGKILL); });
+  return faulty(p, "cpu.fault_killed", [] { raise(SIGKILL); });
 }
 DUET_REGISTER(relu_fault_killed);
 
 Plan relu_fault_hang(const Relu& p, CpuContext&) {
-  return faulty(p, [] {
+  return faulty(p, "cpu.fault_hang", [] {
     while (always) usleep(1000);
   });
 }
 DUET_REGISTER(relu_fault_hang);
 
 Plan relu_fault_deadlock(const Relu& p, CpuContext&) {
-  return faulty(p, [] {
+  return faulty(p, "cpu.fault_deadlock", [] {
     std::mutex a, b;
     std::barrier both(2);
     const auto lock = [&](std::mutex& first, std::mutex& second) {
@@ -116,7 +121,7 @@ DUET_REGISTER(relu_fault_deadlock);
 
 // Under a limit, so that the machine's memory stays for others.
 Plan relu_fault_eat_memory(const Relu& p, CpuContext&) {
-  return faulty(p, [] {
+  return faulty(p, "cpu.fault_eat_memory", [] {
     constexpr rlim_t kLimit = rlim_t{8} << 30;
     constexpr size_t kPiece = size_t{64} << 20;
     const rlimit limit{kLimit, RLIM_INFINITY};
@@ -133,14 +138,14 @@ DUET_REGISTER(relu_fault_eat_memory);
 // As the CUDA layer reports an error from which a process does not recover: its own row fails. Implementations that
 // need the GPU afterwards, such as the next one, are measured by a fresh process.
 Plan relu_fault_gpu_lost(const Relu& p, CpuContext&) {
-  return faulty(p, [] {
+  return faulty(p, "cpu.fault_gpu_lost", [] {
     report_lost_gpu("cudaStreamSynchronize(stream): an illegal memory access was encountered");
     throw Error(lost_gpu());
   });
 }
 DUET_REGISTER(relu_fault_gpu_lost);
 
-Plan relu_victim_of_gpu(const Relu& p, CpuContext&) { return faulty(p, require_usable_gpu); }
+Plan relu_victim_of_gpu(const Relu& p, CpuContext&) { return faulty(p, "cpu.victim_of_gpu", require_usable_gpu); }
 DUET_REGISTER(relu_victim_of_gpu);
 
 // Until the kernel kills the process, where the test gave it a control group with little memory.
@@ -149,7 +154,7 @@ Plan relu_fault_out_of_memory(const Relu& p, CpuContext&) {
   static constexpr size_t kPiece = size_t{16} << 20;
   if (read_machine_state().memory_limit_bytes.value_or(INT64_MAX) > kLittle)
     return Unsupported{"no limit of the memory that this process may use"};
-  return faulty(p, [] {
+  return faulty(p, "cpu.fault_out_of_memory", [] {
     std::vector<std::vector<char>> eaten;
     for (;;) eaten.emplace_back(kPiece, 'x');
   });

@@ -29,8 +29,9 @@ struct LargeCase {
   const char *op, *text;
   const char* only = "";  // the implementation, where another would take long
 };
-// Not here: sums over all rows, such as gradients of weights, since a thread of them touches all of a tensor; and
-// materialised attention, whose kernels divide the rows differently, so that few blocks of each do not meet.
+// Not here: sums over all rows, such as gradients of weights and statistics of a batch, since a thread of them touches
+// all of a tensor; and materialised attention, whose kernels divide the rows differently, so that few blocks of each do
+// not meet.
 constexpr LargeCase kCases[] = {
     {"add", "n:2147483693"},
     {"relu", "n:4294967341 dtype:bf16"},
@@ -67,6 +68,10 @@ constexpr LargeCase kCases[] = {
     {"conv2d", "n:2053 c:64 h:128 w:128 k:1 r:1 s:1"},
     {"conv2d", "n:8209 c:8 h:128 w:256 k:8 r:3 s:3 dtype:bf16 layout:nhwc"},
     {"max_pool2d", "n:2053 c:64 h:128 w:128 r:2 s:2 stride_h:2 stride_w:2"},
+    {"max_pool2d_backward", "n:2053 c:64 h:128 w:128 r:2 s:2 stride_h:2 stride_w:2"},
+    {"max_pool2d_backward", "n:2053 c:64 h:128 w:128 r:3 s:3 stride_h:2 stride_w:2 layout:nhwc"},
+    {"batchnorm_inference", "n:2053 c:64 h:128 w:128"},
+    {"batchnorm_inference", "n:2053 c:64 h:128 w:128 layout:nhwc"},
     {"avg_pool2d_backward", "n:2053 c:64 h:128 w:128 r:3 s:3 stride_h:2 stride_w:2 layout:nhwc"},
     {"global_avg_pool_backward", "n:2053 c:64 h:128 w:128 dtype:bf16"},
     {"embedding", "B:1 T:64 V:2097169 C:1031 token=2097168"},
@@ -102,6 +107,7 @@ constexpr LargeCase kCases[] = {
     {"gemm_acc", "m:65539 n:32771 k:3"},
     {"gemv", "m:2097169 n:1032"},
     {"linear_int8", "n:65539 in:8 out:32776"},
+    {"spmm", "m:65539 k:64 n:32776 nnz:65539"},
     // A block has all units of its sequences.
     {"rnn_tanh", "T:2 B:8388617 I:4 H:128", "simt.naive"},
     {"gru", "T:2 B:8388617 I:4 H:128 inference:1", "simt.naive"},

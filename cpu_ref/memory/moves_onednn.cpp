@@ -14,10 +14,10 @@ void reorder(onednn::Program& run, const onednn::Value& x, const onednn::Value& 
   run.add<dnnl::reorder>(chosen, {{DNNL_ARG_FROM, x}, {DNNL_ARG_TO, y}});
 }
 
-constexpr const char* kOther = "oneDNN moves 16 bits through f32, where subnormal numbers become 0";
+constexpr const char* kThroughF32 = "oneDNN moves 16 bits through f32, where subnormal numbers become 0";
 
 Plan transpose_onednn(const Transpose& p, CpuContext&) {
-  if (size_of(p.dtype) == 2) return Unsupported{kOther};
+  if (size_of(p.dtype) == 2) return Unsupported{kThroughF32};
   return onednn::planned([&](onednn::Program& run) {
     const Dims dims{p.batch, p.cols, p.rows};
     const Desc as_read(dims, onednn::type_of(p.dtype), {p.rows * p.cols, 1, p.cols});
@@ -27,7 +27,7 @@ Plan transpose_onednn(const Transpose& p, CpuContext&) {
 DUET_REGISTER(transpose_onednn);  // cpu.onednn
 
 Plan permute_onednn(const Permute& p, CpuContext&) {
-  if (size_of(p.dtype) == 2) return Unsupported{kOther};
+  if (size_of(p.dtype) == 2) return Unsupported{kThroughF32};
   return onednn::planned([&](onednn::Program& run) {
     const Dims dims{p.split, p.B, p.H, p.T, p.D};
     const int64_t token = p.split * p.H * p.D;

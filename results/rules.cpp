@@ -120,15 +120,18 @@ bool shows_contention(double wall_s) { return wall_s >= kMinContention_s; }
 
 void decide_contention(Series& series, const CpuWindow& around) {
   series.foreign_cores.reset();
-  CpuWindow together;
+  CpuWindow window;  // the repetitions
   for (const Repetition& r : series.repetitions) {
-    together.wall_s += r.wall_s;
-    together.foreign_cores += r.foreign_cores * r.wall_s;
-    together.steal_share += r.steal_share * r.wall_s;
+    window.wall_s += r.wall_s;
+    window.foreign_cores += r.foreign_cores * r.wall_s;
+    window.steal_share += r.steal_share * r.wall_s;
   }
-  together.foreign_cores /= together.wall_s;
-  together.steal_share /= together.wall_s;
-  const CpuWindow& window = shows_contention(together.wall_s) ? together : around;
+  if (shows_contention(window.wall_s)) {
+    window.foreign_cores /= window.wall_s;
+    window.steal_share /= window.wall_s;
+  } else {
+    window = around;
+  }
   if (!shows_contention(window.wall_s)) return;
   series.foreign_cores = window.foreign_cores;
   const bool all = contended(window.foreign_cores, window.steal_share);

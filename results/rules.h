@@ -62,8 +62,8 @@ std::vector<double> counted_medians(const std::vector<Repetition>& repetitions);
 Summary summarise(const std::vector<Repetition>& repetitions);
 // Whether repetitions this long show what other processes did.
 bool shows_contention(double wall_s);
-// What the CPUs did besides this program while it worked on a series: its preparation, its repetitions with the turns
-// of other series between them, its checks.
+// What the CPUs did besides this program while it worked on a case: its preparation, all repetitions of all series, and
+// their checks.
 struct CpuWindow {
   double wall_s = 0, foreign_cores = 0, steal_share = 0;
 };

@@ -163,9 +163,8 @@ struct Series {
     field("iterations", s.iterations, Allow::at_least_one, "samples of a repetition");
     field("first_call_s", s.first_call_s, Allow::not_negative, "the very first call");
     field("foreign_cores", s.foreign_cores, Allow::not_negative,
-          "CPU cores that other processes used, over all repetitions together, or where those are short while anything "
-          "was "
-          "done for the series; null: too short to be checked");
+          "CPU cores that other processes used, over all repetitions together, or where those are short over all work "
+          "on the case; null: too short to be checked");
     field("repetitions", s.repetitions, Allow::any, "at least one");
     field("summary", s.summary, Allow::any, "over the repetitions that count");
     field("roof", s.roof, Allow::any, "null where no ceiling matches");

@@ -28,8 +28,9 @@ constexpr int64_t kMaxColumnsUnpacked = 768;
 constexpr int64_t kMaxUnpackedRows = 10;
 // But A that is stored across k (transposed) is packed from these extents on, unless several threads would take what
 // one of them packed. Each k of a tile is on a line of its own, so that a tile fills L1, or where those lines are a
-// multiple of 4 KiB apart a few sets of it, and comes from L2 for every strip (3072 x 768 x 1024, AVX2, one thread,
-// 2026-11-28, medians of three: 101 ms in place, 69 ms packed).
+// multiple of 4 KiB apart a few sets of it, and comes from L2 for every strip. An AMD EPYC with AVX2, 2026-11-28,
+// medians of three runs of bench_all --case 'gemm m:3072 n:768 k:1024 trans_a:1' --impl cpu.tuned --threads 1
+// --times-only --in-process: 101 ms in place, 69 ms packed.
 constexpr int64_t kMinColumnsAcross = 129, kMinDepthAcross = 256;
 
 constexpr double kMinForkFlops = 4e5;  // with fewer, waking a second thread costs more than it saves

@@ -6,9 +6,9 @@
 #include <set>
 
 #include "bench/cases.h"
-#include "bench/coverage.h"
 #include "bench/roof.h"
 #include "core/checksum.h"
+#include "core/coverage.h"
 #include "core/error.h"
 #include "core/fill.h"
 #include "core/machine.h"
@@ -147,15 +147,6 @@ class OpRunner final : public Runner {
     check.max_error_ratio = INFINITY;
     check.failure = std::move(reason);
     return check;
-  }
-  // A comparison of sampled slices, and one of all elements.
-  static Check joined(Check sampled, const Check& all) {
-    sampled.coverage = all.coverage;
-    sampled.sampled_reason = all.sampled_reason;
-    sampled.failure = all.failure;
-    sampled.max_error_ratio = std::max(sampled.max_error_ratio, all.max_error_ratio);
-    sampled.elements = std::max(sampled.elements, all.elements);
-    return sampled;
   }
   void apply_once() {
     if (restores()) restore();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Every element that the outputs of a case should hold, and the comparison of a whole output with it. core/compare.h
-// has the same for sampled slices; bench/coverage.h chooses where the answer comes from.
+// has the same for sampled slices; core/coverage.h chooses where the answer comes from.
 #pragma once
 #include <string>
 #include <vector>

@@ -11,7 +11,7 @@
 // element is looked at again: its entries are selected instead of summed, the reference computes each, and each is
 // compared with its own bound. The verdict is always the reference's, so that a correct output never fails. Where
 // roundings alone are that large (short sums, 16-bit outputs), the worst blocks are looked at, and errors that
-// disappear in these roundings stay unseen: bench/coverage.h compares 16-bit outputs with those in f32, which were
+// disappear in these roundings stay unseen: core/coverage.h compares 16-bit outputs with those in f32, which were
 // checked here.
 #pragma once
 #include <cstdint>

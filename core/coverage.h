@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// How every element of a case's timed outputs is compared, and not only sampled slices. op_cases.cpp has one for each
-// drawing of inputs that needs it; what it computes it computes once, for all sides of the case.
+// How every element of the outputs of a problem is compared, and not only sampled slices. bench/op_cases.cpp has one for
+// each drawing of inputs that needs it; what it computes it computes once, for all sides of the case. models/replay.cpp
+// has one for each op of a step.
 // The cheapest that applies is taken:
 //   reference     all slices of the reference, on all threads
 //   projections   of products: core/projection.h. Outputs in 16 bits, whose roundings would hide errors, are compared
@@ -21,7 +22,10 @@
 #include "core/cpu_context.h"
 #include "core/projection.h"
 
-namespace duet::bench {
+namespace duet {
+
+// A comparison of sampled slices that passed, together with one of all elements.
+Check joined(Check sampled, const Check& all);
 
 class Coverage {
  public:
@@ -58,4 +62,4 @@ class Coverage {
   std::map<uint64_t, Check> passed_;                     // by the checksum of the outputs
 };
 
-}  // namespace duet::bench
+}  // namespace duet

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "bench/coverage.h"
+#include "core/coverage.h"
 
 #include <fmt/format.h>
 #include <tbb/blocked_range.h>
@@ -13,7 +13,7 @@
 #include "core/machine.h"
 #include "core/session.h"
 
-namespace duet::bench {
+namespace duet {
 namespace {
 
 constexpr int64_t kAnswerBytes = 12;   // of an element: a double, and its abs_sum in f32
@@ -66,6 +66,15 @@ HostTensors converted(const HostTensors& from, const Problem& to) {
 }
 
 }  // namespace
+
+Check joined(Check sampled, const Check& all) {
+  sampled.coverage = all.coverage;
+  sampled.sampled_reason = all.sampled_reason;
+  sampled.failure = all.failure;
+  sampled.max_error_ratio = std::max(sampled.max_error_ratio, all.max_error_ratio);
+  sampled.elements = std::max(sampled.elements, all.elements);
+  return sampled;
+}
 
 Coverage::Coverage(const Problem& problem, const HostTensors& inputs, const Expected& expected, double expected_s,
                    double budget_s, double max_s, uint64_t seed)
@@ -197,4 +206,4 @@ std::optional<HostTensors> Coverage::outputs_of(const std::string& implementatio
   }
 }
 
-}  // namespace duet::bench
+}  // namespace duet

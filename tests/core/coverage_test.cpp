@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Each way in which the benchmark compares every element of an output: which one is chosen, and that it sees single
 // wrong elements.
-#include "bench/coverage.h"
+#include "core/coverage.h"
 
 #include <gtest/gtest.h>
 
@@ -10,7 +10,7 @@
 #include "core/philox.h"
 #include "core/session.h"
 
-namespace duet::bench {
+namespace duet {
 namespace {
 
 struct Way {
@@ -101,4 +101,4 @@ TEST(CoverageOfTwo, AreNotOfTheSameLibrary) {
 }
 
 }  // namespace
-}  // namespace duet::bench
+}  // namespace duet

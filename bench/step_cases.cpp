@@ -21,7 +21,8 @@ constexpr double kProfileBudgets =
     5;  // of a repetition, for the phases and again for the nodes; then kMinSamples will do
 constexpr double kMaxQuickWork = 3e9;  // operations of a step or an inference
 constexpr double kOperationsPerByte = 10;
-constexpr double kNodeSample_s = 100e-6;  // a node is repeated until a sample lasts this long
+constexpr double kQuickElements_s = 1, kElements_s = 15;  // of comparing every element of the ops of a step
+constexpr double kNodeSample_s = 100e-6;                  // a node is repeated until a sample lasts this long
 
 int64_t batch_of(const Model& model) {
   for (const Attribute& a : model.attributes())
@@ -31,8 +32,8 @@ int64_t batch_of(const Model& model) {
 
 class StepRunner final : public Runner {
  public:
-  StepRunner(std::unique_ptr<Step> step, uint64_t seed, bool single_calls)
-      : step_(std::move(step)), seed_(seed), single_calls_(single_calls) {
+  StepRunner(std::unique_ptr<Step> step, uint64_t seed, bool single_calls, double elements_s)
+      : step_(std::move(step)), seed_(seed), single_calls_(single_calls), elements_s_(elements_s) {
     create_s = step_->create_s();
     for (const auto& [op, implementation] : step_->implementations())
       algorithm += (algorithm.empty() ? "" : "; ") + op + " by " + implementation;
@@ -63,7 +64,7 @@ class StepRunner final : public Runner {
       return check;
     }
     if (!last) return {};
-    return step_->replay_kept(steps_, seed_);
+    return step_->replay_kept(steps_, seed_, elements_s_);
   }
   std::vector<std::pair<void*, int64_t>> uploads() const override { return step_->device_inputs(); }
   std::vector<std::pair<void*, int64_t>> downloads() const override { return step_->device_outputs(); }
@@ -73,6 +74,7 @@ class StepRunner final : public Runner {
   std::unique_ptr<Step> step_;
   uint64_t seed_, drawings_ = 0;
   bool single_calls_, last_ = false;
+  double elements_s_;
   int steps_ = 0;  // of the sample
 };
 
@@ -101,7 +103,8 @@ class StepCase final : public BenchCase {
       : model_(c.model),
         pass_(pass),
         choice_(options.measured_choice ? Choice::measured : Choice::order),
-        profile_s_(kProfileBudgets * options.budget_s()) {
+        profile_s_(kProfileBudgets * options.budget_s()),
+        elements_s_(options.preset <= Preset::sweep ? kQuickElements_s : kElements_s) {
     op = folder_of(pass) + model_.name();
     family = pass == Pass::training ? "step" : "inference";
     formula = pass == Pass::training ? "forward, loss, backward, optimiser" : "forward pass of the evaluation";
@@ -133,7 +136,8 @@ class StepCase final : public BenchCase {
       bytes = step->bytes();
       footprint_bytes = step->memory_bytes();
     }
-    return std::make_unique<StepRunner>(std::move(step), seed_, pass_ == Pass::inference && batch_of(model_) == 1);
+    return std::make_unique<StepRunner>(std::move(step), seed_, pass_ == Pass::inference && batch_of(model_) == 1,
+                                        elements_s_);
   }
   std::string repro(const Side& side) const override {
     return "bench_all --case '" + name() + "' --impl " + side.implementation;
@@ -214,7 +218,7 @@ class StepCase final : public BenchCase {
   Model model_;
   Pass pass_;
   Choice choice_;
-  double profile_s_;
+  double profile_s_, elements_s_;
   uint64_t seed_ = 1;
 };
 

@@ -1,9 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // Checks a step as it runs, op by op, in the very buffers that were timed: see Step::replay in models/step.h.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <map>
+#include <set>
 
 #include "core/checksum.h"
+#include "core/coverage.h"
+#include "core/cpu_context.h"
+#include "core/machine.h"
 #include "models/step.h"
 
 namespace duet {
@@ -12,6 +18,10 @@ namespace {
 // Work of the reference: of all nodes of a step together, if each gets between these. Steps of many nodes have many
 // that are alike.
 constexpr double kStepWork = 4e9, kMinNodeWork = 2e7, kMaxNodeWork = 2e8;
+
+// What the whole reference of a node may take, where there is another way to compare every element, and where there is
+// none.
+constexpr double kWholeReference_s = 0.01, kOnlyReference_s = 2;
 
 // What a tensor held, in a few bytes: copies of all tensors would take as much memory as the step itself.
 struct Content {
@@ -55,9 +65,10 @@ void poison_outputs(const Tape& tape, const Tape::Node& node) {
 
 class Replay {
  public:
-  Replay(Tape& tape, uint64_t seed, std::function<void(size_t)> run)
+  Replay(Tape& tape, uint64_t seed, double elements_s, std::function<void(size_t)> run)
       : tape_(tape),
         seed_(seed),
+        elements_s_(elements_s),
         run_(std::move(run)),
         node_work_(std::clamp(kStepWork / static_cast<double>(std::max<size_t>(1, tape.nodes().size())), kMinNodeWork,
                               kMaxNodeWork)) {}
@@ -80,10 +91,48 @@ class Replay {
     tape_.context().synchronize();
     for (size_t s = 0; s < specs.size(); ++s)
       if (specs[s].role != Role::in) record(node.slots[s], download(node.slots[s], got, s));
-    return compare(node.problem, Expected::sampled(node.problem, inputs, seed_, node_work_), got, false);
+    const double begin_s = CpuSnapshot::now().own_s;  // CPU time: a busy machine must not change what is compared
+    const Expected expected = Expected::sampled(node.problem, inputs, seed_, node_work_);
+    const double took_s = (CpuSnapshot::now().own_s - begin_s) / usable_threads();
+    Check check = compare(node.problem, expected, got, false);
+    if (check.passed() && elements_s_ > 0) check = joined(check, compare_elements(node, inputs, expected, took_s, got));
+    return check;
+  }
+
+  // How the elements of all nodes were compared.
+  void describe(Check& all) const {
+    if (elements_s_ == 0) {
+      all.sampled_reason = "each op of a step is compared with the reference on sampled slices";
+    } else if (sampled_.empty()) {
+      all.coverage = "op by op";
+    } else {
+      all.sampled_reason = fmt::format("of {} of the {} ops sampled slices alone are compared, such as {}",
+                                       sampled_nodes_, tape_.nodes().size(), sampled_);
+    }
   }
 
  private:
+  Check compare_elements(const Tape::Node& node, const HostTensors& inputs, const Expected& expected, double expected_s,
+                         const HostTensors& got) {
+    Check check;
+    const bool repeated = seen_.contains(node.job());
+    if (spent_s_ > (repeated ? elements_s_ / 2 : elements_s_)) {
+      check.sampled_reason =
+          fmt::format("the ops before took {:.2g} s of the {:g} s that this may take", spent_s_, elements_s_);
+    } else {
+      const double begin_s = CpuSnapshot::now().own_s;
+      Coverage coverage(node.problem, inputs, expected, expected_s, kWholeReference_s, kOnlyReference_s, seed_);
+      check = coverage.compare(node.implementation, got);
+      seen_.insert(node.job());
+      spent_s_ += (CpuSnapshot::now().own_s - begin_s) / usable_threads();
+    }
+    if (check.coverage == "sampled") {
+      if (sampled_.empty()) sampled_ = node.job() + ": " + check.sampled_reason;
+      ++sampled_nodes_;
+    }
+    return check;
+  }
+
   // Downloads a tensor into a slot of `host`.
   Content download(Var var, HostTensors& host, size_t slot) const {
     host.reserve(slot);
@@ -112,14 +161,19 @@ class Replay {
 
   Tape& tape_;
   uint64_t seed_;
+  double elements_s_;
   std::function<void(size_t)> run_;
   double node_work_;
+  double spent_s_ = 0;                    // on comparing every element
+  std::set<std::string> seen_;            // jobs with every element compared
+  int64_t sampled_nodes_ = 0;             // without
+  std::string sampled_;                   // the first of them, with its reason
   std::map<const void*, Content> known_;  // by address: what the last node to write or read there left
 };
 
 }  // namespace
 
-Check replay(Tape& tape, uint64_t seed, std::function<void(size_t)> run) {
+Check replay(Tape& tape, uint64_t seed, double elements_s, std::function<void(size_t)> run) {
   if (!run) run = [&](size_t node) { tape.run_node(node); };
   Check all;
   tape.context().synchronize();
@@ -127,7 +181,7 @@ Check replay(Tape& tape, uint64_t seed, std::function<void(size_t)> run) {
   if (!all.passed()) return all;
   tape.begin_step();
   tape.context().synchronize();
-  Replay checker(tape, seed, std::move(run));
+  Replay checker(tape, seed, elements_s, std::move(run));
   for (size_t i = 0; i < tape.nodes().size(); ++i) {
     const Check check = checker.check_node(i);
     all.max_error_ratio = std::max(all.max_error_ratio, check.max_error_ratio);
@@ -138,6 +192,7 @@ Check replay(Tape& tape, uint64_t seed, std::function<void(size_t)> run) {
       return all;
     }
   }
+  checker.describe(all);
   all.failure = state_failure(tape);
   return all;
 }

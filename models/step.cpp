@@ -149,9 +149,9 @@ void Step::wait_for_loss_scale() {
   }
 }
 
-Check Step::replay(uint64_t seed) {
+Check Step::replay(uint64_t seed, double elements_s) {
   wait_for_loss_scale();
-  Check check = duet::replay(*tape_, seed);
+  Check check = duet::replay(*tape_, seed, elements_s);
   if (graph_ && check.passed()) check.failure = graph_failure();
   return check;
 }
@@ -231,23 +231,24 @@ void Step::keep_state(int64_t max_bytes) {
   kept_steps_ = tape_->steps();
 }
 
-Check Step::replay_kept(int steps, uint64_t seed) {
-  Check check = compared_with_kept(steps, seed);
-  check.sampled_reason = "each node of a step is compared with the reference on sampled slices";
-  if (kept_.empty())
-    check.sampled_reason +=
-        "; there is no memory to keep the state before the timed steps, so what they left is not "
-        "compared with the same steps run op by op";
+Check Step::replay_kept(int steps, uint64_t seed, double elements_s) {
+  Check check = compared_with_kept(steps, seed, elements_s);
+  if (!kept_.empty()) return check;
+  check.coverage = "sampled";
+  check.sampled_reason += check.sampled_reason.empty() ? "" : "; ";
+  check.sampled_reason +=
+      "there is no memory to keep the state before the timed steps, so what they left is not compared with the same "
+      "steps run op by op";
   return check;
 }
 
-Check Step::compared_with_kept(int steps, uint64_t seed) {
+Check Step::compared_with_kept(int steps, uint64_t seed, double elements_s) {
   const bool inference = pass_ == Pass::inference;
   std::vector<Result> answers;
   if (inference) answers = results(tape_->outputs());
   if (kept_.empty()) {  // the outputs can still be compared
     const Check check = inference ? repeated({}, answers) : Check{};
-    return check.passed() ? replay(seed) : check;
+    return check.passed() ? replay(seed, elements_s) : check;
   }
   tape_->context().synchronize();
   const std::vector<Result> timed = results(persistent());
@@ -261,7 +262,7 @@ Check Step::compared_with_kept(int steps, uint64_t seed) {
   };
   if (steps % 2 == 0) run_again(1);  // so that each node's next run is an odd number of runs behind its timed one
   run_again(steps - 1);
-  Check check = compared_ ? run_poisoned(*tape_) : duet::replay(*tape_, seed);
+  Check check = compared_ ? run_poisoned(*tape_) : duet::replay(*tape_, seed, elements_s);
   if (!check.passed()) return check;
   compared_ = true;
   size_t i = 0;

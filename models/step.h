@@ -75,11 +75,13 @@ class Step {
   void evict();  // removes the step's memory from the caches
 
   // Runs one step op by op and checks each op: downloads its inputs, poisons the outputs that are not inputs as well,
-  // runs it, and compares the outputs with the reference on sampled slices. An input must still hold what the op that
-  // wrote it left there; this finds tensors that overlap and writes out of bounds. A failure names the op. Before that,
-  // steps are run until the loss scale no longer falls. A graph is then compared with a step without a graph: both
-  // start anew, and their outputs must be equal.
-  Check replay(uint64_t seed = 1);
+  // runs it, and compares the outputs with the reference on sampled slices. With elements_s every element is compared as
+  // well (core/coverage.h), within about so many seconds: once half of them are spent, ops whose like was compared are
+  // left out. The check's coverage is then "op by op", or its sampled_reason says for which ops it is not. An input must
+  // still hold what the op that wrote it left there; this finds tensors that overlap and writes out of bounds. A failure
+  // names the op. Before that, steps are run until the loss scale no longer falls. A graph is then compared with a step
+  // without a graph: both start anew, and their outputs must be equal.
+  Check replay(uint64_t seed = 1, double elements_s = 0);
 
   // The same for steps that were timed: keep_state() copies what persists from step to step, the timed steps follow,
   // and replay_kept() goes back to the copy and takes as many steps again, the last of them as replay() does.
@@ -91,7 +93,7 @@ class Step {
   // job run the same plans, and their last step is run op by op with poisoned outputs only. Tensors are compared where
   // they are, by checksums (core/digest.h); only those of a step whose roundings vary are downloaded.
   void keep_state(int64_t max_bytes = INT64_MAX);
-  Check replay_kept(int steps, uint64_t seed = 1);
+  Check replay_kept(int steps, uint64_t seed = 1, double elements_s = 0);
   void draw_inputs(uint64_t seed);  // anew; and runs steps until the loss scale no longer falls
   std::string changed_input();      // the name of an input that is not what draw_inputs() left; "" for none
 
@@ -118,7 +120,7 @@ class Step {
   Result result(Var var) const;
   bool is_result(Var var, const Result& before) const;
   std::vector<Result> results(const std::vector<std::pair<std::string, Var>>& vars) const;
-  Check compared_with_kept(int steps, uint64_t seed);
+  Check compared_with_kept(int steps, uint64_t seed, double elements_s);
   Check repeated(Check check, const std::vector<Result>& answers);
   std::string graph_failure();
   std::vector<std::pair<std::string, Var>> persistent() const;
@@ -137,7 +139,7 @@ class Step {
 };
 
 // The same for any planned tape. run: runs a node, by default Tape::run_node; a test can plant a fault there.
-Check replay(Tape& tape, uint64_t seed, std::function<void(size_t node)> run = {});
+Check replay(Tape& tape, uint64_t seed, double elements_s, std::function<void(size_t node)> run = {});
 
 // Runs one step op by op, each over poisoned outputs, and compares nothing with the reference: what must not be NaN is
 // checked alone.

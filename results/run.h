@@ -187,10 +187,9 @@ struct Check {
           "largest error / its bound; null where an element is not a number");
     field("slices", c.slices, Allow::not_negative, "independent parts of the answer that were compared");
     field("elements", c.elements, Allow::not_negative, "output elements that were compared with the reference");
-    field(
-        "coverage", c.coverage, Allow::any,
-        "how every element was compared: reference, projections, or the name of a second implementation; sampled: not "
-        "every element was");
+    field("coverage", c.coverage, Allow::any,
+          "how every element was compared: reference, projections, or the name of a second implementation; op by op: "
+          "each op of a step so; sampled: not every element was");
     field("sampled_reason", c.sampled_reason, Allow::not_empty, "why not every element was; null where it was");
   }
 };

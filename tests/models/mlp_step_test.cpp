@@ -252,7 +252,7 @@ TEST(MlpStep, ReplayFindsPlantedFaultsAndNamesTheOp) {
   ASSERT_TRUE(step.supported()) << step.reason();
   for (const Fault& fault : faults()) {
     step.tape().reset();
-    const Check check = replay(step.tape(), kSeed, [&](size_t node) { run_with(fault, step.tape(), node); });
+    const Check check = replay(step.tape(), kSeed, 0, [&](size_t node) { run_with(fault, step.tape(), node); });
     EXPECT_FALSE(check.passed()) << fault.what;
     EXPECT_EQ(check.failure.rfind(std::string(fault.op) + "/", 0), 0u) << fault.what << ": " << check.failure;
   }
@@ -260,12 +260,47 @@ TEST(MlpStep, ReplayFindsPlantedFaultsAndNamesTheOp) {
   step.tape().reset();
   const size_t writer = node_of(step.tape(), "cross_entropy"), reader = node_of(step.tape(), "dropout_backward");
   const Tape::Node& victim = step.tape().nodes()[reader];
-  const Check check = replay(step.tape(), kSeed, [&](size_t node) {
+  const Check check = replay(step.tape(), kSeed, 0, [&](size_t node) {
     step.run_node(node);
     const Tensor mask = step.tape().tensor(victim.slots[1]);
     if (node == writer) static_cast<uint8_t*>(mask.data)[5] ^= 1;
   });
   EXPECT_NE(check.failure.find("mask is no longer what was written"), std::string::npos) << check.failure;
+}
+
+// One element in the middle of each floating output of each op: sampled slices need not hold it.
+TEST(MlpStep, ReplayOfEveryElementFindsSingleErrors) {
+  CpuContext cpu(std::min(2, usable_threads()));
+  Step step(Model::of(Mlp{.batch = 512}), cpu, Tape::preferences_for(Device::cpu), kSeed);
+  ASSERT_TRUE(step.supported()) << step.reason();
+  const auto found = [&](double elements_s, size_t faulty, size_t slot) {
+    step.tape().reset();
+    const Check check = replay(step.tape(), kSeed, elements_s, [&](size_t node) {
+      step.run_node(node);
+      if (node != faulty) return;
+      const Var var = step.tape().nodes()[node].slots[slot];
+      const auto n = static_cast<size_t>(step.tape().bytes(var) / 4);
+      auto* const data = static_cast<float*>(step.tape().tensor(var).data);
+      double squares = 0;
+      for (size_t i = 0; i < n; ++i) squares += data[i] * data[i];
+      data[n / 3] += static_cast<float>(0.1 * std::sqrt(squares / static_cast<double>(n)));
+    });
+    EXPECT_EQ(check.coverage, check.passed() && elements_s > 0 ? "op by op" : "sampled");
+    return !check.passed();
+  };
+  int planted = 0, seen_on_slices = 0;
+  for (size_t node = 0; node < step.tape().nodes().size(); ++node) {
+    const Problem& problem = step.tape().nodes()[node].problem;
+    const std::vector<TensorSpec> specs = problem.tensors();
+    for (size_t slot = 0; slot < specs.size(); ++slot) {
+      if (specs[slot].role == Role::in || specs[slot].dtype != DType::f32) continue;
+      ++planted;
+      EXPECT_TRUE(found(60, node, slot)) << problem.name() << " " << specs[slot].name;
+      seen_on_slices += found(0, node, slot);
+    }
+  }
+  EXPECT_GT(planted, 10);
+  EXPECT_LT(seen_on_slices, planted) << "the errors are to be beside the slices";
 }
 
 // --- the step as it is timed -----------------------------------------------------------------------------------------

@@ -14,6 +14,7 @@
 #include "core/machine.h"
 #include "models/layers.h"
 #include "ops/elementwise/axpy.h"
+#include "ops/elementwise/unscale.h"
 #include "ops/optimiser/clip_grad_norm.h"
 #include "ops/reduction/norm2.h"
 
@@ -110,7 +111,9 @@ SampleForm sample_form(const Model& model, Context& context) {
 
 // --- work on gradients between the backward pass and the optimiser ---------------------------------------------------
 
-// Adds up the gradients of several batches, and clips them: ops on the tape's arena of gradients.
+// Adds up the gradients of several batches, and clips them: ops on the tape's arena of gradients. Gradients of a scaled
+// loss are clipped after the tape's node that divides them by the scale. In a step whose gradients overflow, clipping
+// leaves no finite ones either; that node has told the optimiser to leave the step out.
 class Trainer::GradientWork {
  public:
   GradientWork(Tape& tape, const std::string& model, const Tape::Preferences& preferences,
@@ -133,12 +136,15 @@ class Trainer::GradientWork {
       sum_ = Buffer(context_, bytes_, "sum of gradients");
     }
     if (options.max_norm > 0) {
-      for (const auto& [name, var] : tape.states())
-        if (name == kLossScale)
-          throw Error("gradients of model {} in f16 are scaled until the optimiser runs: they cannot be clipped",
-                      model);
-      norm_ = make(Norm2{.n = count_, .dtype = dtype});
-      clip_ = make(ClipGradNorm{.n = count_, .dtype = dtype, .max_norm = options.max_norm});
+      clipped_ = gradients_;
+      for (size_t i = 0; i < tape.nodes().size(); ++i)
+        if (const Tape::Node& node = tape.nodes()[i]; node.problem.name() == Unscale::name) {
+          const Var unscaled = node.slots[Unscale::y.index];
+          clipped_ = {tape.tensor(unscaled).data, tape.dtype(unscaled), Role::inout};
+          unscale_node_ = i;
+        }
+      norm_ = make(Norm2{.n = count_, .dtype = clipped_.dtype});
+      clip_ = make(ClipGradNorm{.n = count_, .dtype = clipped_.dtype, .max_norm = options.max_norm});
       norm_value_ = Buffer(context_, size_of(statistic_dtype(dtype)), "norm of the gradients");
       norm_dtype_ = statistic_dtype(dtype);
     }
@@ -157,9 +163,13 @@ class Trainer::GradientWork {
       context_.synchronize();
       context_.copy_within(gradients_.data, sum_.data(), bytes_);
     }
-    if (!clip_) return;
+    if (clip_ && !unscale_node_) clip();
+  }
+  // The node of the tape after which the gradients are to be clipped; nothing where finish() has done so.
+  std::optional<size_t> clips_after() const { return unscale_node_; }
+  void clip() {
     const Tensor norm{norm_value_.data(), norm_dtype_, Role::inout};
-    const Tensor of_norm[] = {gradients_, norm}, of_clip[] = {norm, gradients_};
+    const Tensor of_norm[] = {clipped_, norm}, of_clip[] = {norm, clipped_};
     norm_(Args(of_norm, workspace_.data(), workspace_.bytes()));
     clip_(Args(of_clip, workspace_.data(), workspace_.bytes()));
   }
@@ -168,7 +178,8 @@ class Trainer::GradientWork {
   Context& context_;
   TrainingOptions options_;
   int64_t count_, bytes_ = 0;
-  Tensor gradients_{};
+  Tensor gradients_{}, clipped_{};
+  std::optional<size_t> unscale_node_;
   DType norm_dtype_ = DType::f32;
   Plan add_ = Unsupported{""}, norm_ = Unsupported{""}, clip_ = Unsupported{""};
   Buffer sum_, norm_value_, workspace_;
@@ -377,7 +388,14 @@ double Trainer::forward_and_backward() {
 
 void Trainer::update() {
   if (gradient_work_) gradient_work_->finish();
-  for (size_t p = optimiser_phase_; p < train_.phases().size(); ++p) train_.run_phase(p);
+  const std::optional<size_t> clips_after = gradient_work_ ? gradient_work_->clips_after() : std::nullopt;
+  for (size_t p = optimiser_phase_; p < train_.phases().size() && !clips_after; ++p) train_.run_phase(p);
+  for (size_t i = 0; i < train_.nodes().size() && clips_after; ++i) {
+    if (train_.nodes()[i].phase < optimiser_phase_) continue;
+    const NvtxRange op(*train_.nodes()[i].range);
+    train_.run_node(i);
+    if (i == *clips_after) gradient_work_->clip();
+  }
   ++updates_;
 }
 

@@ -5,8 +5,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 
 #include "core/cpu_context.h"
 #include "models/data/images.h"
@@ -34,9 +36,9 @@ class Training : public testing::Test {
   std::unique_ptr<Trainer> trainer(const std::string& model, uint64_t seed = 3) {
     return std::make_unique<Trainer>(find_model(model), cpu_, Tape::preferences_for(Device::cpu), seed);
   }
-  std::unique_ptr<Trainer> mixed_lenet(const char* dtype = "f16") {
+  std::unique_ptr<Trainer> mixed_lenet(const char* dtype = "f16", double max_norm = 0) {
     return std::make_unique<Trainer>(find_model("lenet").with("dtype", dtype).with("mixed", "1"), cpu_,
-                                     Tape::preferences_for(Device::cpu), 3);
+                                     Tape::preferences_for(Device::cpu), 3, TrainingOptions{.max_norm = max_norm});
   }
   CpuContext cpu_{1};
 };
@@ -91,20 +93,22 @@ TEST_F(Training, MixedPrecisionLearnsAsF32) {
 
 TEST_F(Training, AStepWhoseScaledGradientsOverflowIsLeftOut) {
   const Dataset data = draw_images(32, 1);
-  const auto lenet = mixed_lenet();
-  lenet->epoch(data);
-  Checkpoint high = lenet->checkpoint();
-  store_double(high.tensors.at("loss_scale").bytes.data(), DType::f32, 0, 0x1p100);
-  lenet->restore(high);
-  EXPECT_TRUE(std::isfinite(lenet->epoch(data)));
-  const Checkpoint after = lenet->checkpoint();
-  EXPECT_EQ(load_as_double(after.tensors.at("loss_scale").bytes.data(), DType::f32, 0), 0x1p92);  // 8 steps
-  for (const char* name : {"master", "velocity", "conv1.weight"})
-    EXPECT_EQ(after.tensors.at(name).bytes, high.tensors.at(name).bytes) << name;
+  for (const double max_norm : {0., 1.}) {
+    const auto lenet = mixed_lenet("f16", max_norm);
+    lenet->epoch(data);
+    Checkpoint high = lenet->checkpoint();
+    store_double(high.tensors.at("loss_scale").bytes.data(), DType::f32, 0, 0x1p100);
+    lenet->restore(high);
+    EXPECT_TRUE(std::isfinite(lenet->epoch(data)));
+    const Checkpoint after = lenet->checkpoint();
+    EXPECT_EQ(load_as_double(after.tensors.at("loss_scale").bytes.data(), DType::f32, 0), 0x1p92);  // 8 steps
+    for (const char* name : {"master", "velocity", "conv1.weight"})
+      EXPECT_EQ(after.tensors.at(name).bytes, high.tensors.at(name).bytes) << name;
 
-  store_double(high.tensors.at("loss_scale").bytes.data(), DType::f32, 0, underflow(DType::f32));
-  lenet->restore(high);
-  EXPECT_THAT(error_of([&] { lenet->epoch(data); }), HasSubstr("the loss scale has fallen to 1.18e-38 by step 16"));
+    store_double(high.tensors.at("loss_scale").bytes.data(), DType::f32, 0, underflow(DType::f32));
+    lenet->restore(high);
+    EXPECT_THAT(error_of([&] { lenet->epoch(data); }), HasSubstr("the loss scale has fallen to 1.18e-38 by step 16"));
+  }
 }
 
 // The offset of dropout is not stored as a tensor: it follows from the number of steps.
@@ -262,11 +266,49 @@ TEST_F(Training, GradientsAreClippedToANorm) {
   };
   EXPECT_GT(moved(0), .5);
   EXPECT_NEAR(moved(.25), .25, 1e-4);
-  EXPECT_THAT(error_of([&] {
-                Trainer(find_model("lenet").with_words("f16 mixed:1"), cpu_, Tape::preferences_for(Device::cpu), 3,
-                        {.max_norm = 1});
-              }),
-              HasSubstr("they cannot be clipped"));
+}
+
+// Mixed precision in f16: what an update moves the parameters by, which is the gradient, is what clipping that of an
+// update without clipping by hand gives, whatever the scale and however many batches make the update. All of it is in
+// f32 after the gradients are unscaled.
+TEST_F(Training, GradientsOfAScaledLossAreClippedToTheirOwnNorm) {
+  const Dataset data = draw_images(8, 1);
+  const auto values = [](const Checkpoint& c, const char* name) {
+    const Checkpoint::Entry& entry = c.tensors.at(name);
+    std::vector<double> all;
+    for (int64_t i = 0; i < static_cast<int64_t>(entry.bytes.size()) / 4; ++i)
+      all.push_back(load_as_double(entry.bytes.data(), entry.dtype, i));
+    return all;
+  };
+  const auto moved = [&](int64_t accumulate, double scale, double max_norm) {
+    Trainer t(find_model("lenet").with_words("f16 mixed:1").with("batch", std::to_string(8 / accumulate)), cpu_,
+              Tape::preferences_for(Device::cpu), 3, {.accumulate = accumulate, .max_norm = max_norm});
+    Checkpoint before = t.checkpoint();
+    store_double(before.tensors.at("loss_scale").bytes.data(), DType::f32, 0, scale);
+    t.restore(before);
+    t.learning_rate(1);
+    t.epoch(data);
+    const Checkpoint after = t.checkpoint();
+    EXPECT_EQ(values(after, "good_steps"), std::vector<double>{1}) << "a scale of " << scale << " is too large";
+    std::vector<double> by = values(after, "master");
+    const std::vector<double> from = values(before, "master");
+    for (size_t i = 0; i < by.size(); ++i) by[i] -= from[i];
+    return std::pair(by, *std::max_element(from.begin(), from.end()));
+  };
+  for (const int64_t accumulate : {1, 2})
+    for (const double scale : {65536., 1024.}) {
+      const auto [gradient, largest] = moved(accumulate, scale, 0);
+      const double norm = std::sqrt(std::inner_product(gradient.begin(), gradient.end(), gradient.begin(), 0.));
+      ASSERT_GT(norm, .1);
+      const double bound = 4 * unit_roundoff(DType::f32) * (largest + norm);  // parameters are rounded before and after
+      for (const double max_norm : {norm / 8, norm * 2}) {
+        const auto [got, same] = moved(accumulate, scale, max_norm);
+        double worst = 0;
+        for (size_t i = 0; i < gradient.size(); ++i)
+          worst = std::max(worst, std::abs(got[i] - gradient[i] * std::min(1., max_norm / (norm + 1e-6))));
+        EXPECT_LE(worst, bound) << accumulate << " batches, scale " << scale << ", clipped to " << max_norm;
+      }
+    }
 }
 
 TEST_F(Training, AScheduleContinuesAfterACheckpoint) {

@@ -58,10 +58,12 @@ def text(folder, dice):
     return path
 
 
-MODELS = {
-    "mlp": (digits, ["--batch", "8", "--epochs", "2"]),
-    "lenet": (images, ["--batch", "4", "--epochs", "2", "--lr", "0.05"]),
-    "gpt2": (text, ["--batch", "2", "--epochs", "2", "--attr", "tokens=16", "--attr", "context=16", "--attr",
+MODELS = {  # what: the model, its data, options
+    "mlp": ("mlp", digits, ["--batch", "8", "--epochs", "2"]),
+    "clipped mlp with a scaled loss": ("mlp", digits, ["--batch", "8", "--epochs", "2", "--attr", "dtype=f16", "--attr",
+                                                       "mixed=1", "--clip", "0.5"]),
+    "lenet": ("lenet", images, ["--batch", "4", "--epochs", "2", "--lr", "0.05"]),
+    "gpt2": ("gpt2", text, ["--batch", "2", "--epochs", "2", "--attr", "tokens=16", "--attr", "context=16", "--attr",
                     "layers=2", "--attr", "heads=2", "--attr", "width=32"]),
 }
 
@@ -85,27 +87,28 @@ def parameters(path):
     return values, metadata
 
 
-def trained(model, device, data, extra, folder):
+def trained(what, device, data, folder):
     """Loss and validation accuracy of each epoch, test accuracy, and the checkpoint."""
-    path = f"{folder}/{model}.{device}.safetensors"
+    model, _, extra = MODELS[what]
+    path = f"{folder}/{what}.{device}.safetensors"
     done = run("train", model, "--device", device, "--threads", "1", "--data", data, "--checkpoint", path,
                "--validation", "0.2", *extra)
-    if not check(done.returncode == 0, f"{model} on {device}: {done.returncode}: {done.stdout}{done.stderr}"):
+    if not check(done.returncode == 0, f"{what} on {device}: {done.returncode}: {done.stdout}{done.stderr}"):
         return None
-    check(("software GPU" in done.stdout) == (device == "gpu"), f"{model}: not on {device}: {done.stdout}")
-    check(done.stderr == "", f"{model} on {device}: {done.stderr}")
+    check(("software GPU" in done.stdout) == (device == "gpu"), f"{what}: not on {device}: {done.stdout}")
+    check(done.stderr == "", f"{what} on {device}: {done.stderr}")
     epochs = [(float(loss), float(accuracy)) for loss, accuracy in
               re.findall(r"^epoch +\d+  loss (\S+) .*validation accuracy (\S+) %", done.stdout, re.M)]
     test = re.search(r"^test accuracy (\S+) %", done.stdout, re.M)
-    check(epochs and test, f"{model} on {device}: {done.stdout}")
+    check(epochs and test, f"{what} on {device}: {done.stdout}")
     return epochs, test and test[1], *parameters(path)
 
 
 def compare(model, folder):
-    make, extra = MODELS[model]
+    make = MODELS[model][1]
     os.mkdir(f"{folder}/{model}")
     data = make(f"{folder}/{model}", random.Random(1))
-    cpu, gpu = (trained(model, device, data, extra, folder) for device in ("cpu", "gpu"))
+    cpu, gpu = (trained(model, device, data, folder) for device in ("cpu", "gpu"))
     if not cpu or not gpu:
         return
     for number, ((loss, accuracy), (gpu_loss, gpu_accuracy)) in enumerate(zip(cpu[0], gpu[0], strict=True), 1):

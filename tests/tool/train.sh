@@ -19,11 +19,12 @@ does '^epoch  3 ' train toy $small --epochs 3 --resume toy.safetensors
 grep -q '^epoch  1 ' stdout && fail "a resumed training started again"
 does 'no better for 1 epoch\(s\): stopped' train toy $small --epochs 50 --lr 1e-12 --patience 1
 
-# Mixed precision in f16: the printed loss is not scaled, and the scale is part of the checkpoint.
+# Mixed precision in f16, clipped: the printed loss is not scaled, and the scale is part of the checkpoint.
 mixed="--attr mixed=1 --attr dtype=f16 --threads 1 --batch 20"
-does '^lenet f16/batch:20/layout:nhwc/mixed:1 on ' train lenet $mixed --lr 0.01 --epochs 1 --checkpoint half.safetensors
+does '^lenet f16/batch:20/layout:nhwc/mixed:1 on ' train lenet $mixed --lr 0.01 --clip 1 --epochs 1 --checkpoint half.safetensors
 grep -qE '^epoch  1  loss [0-3]\.[0-9]+  validation accuracy [0-9.]+ %' stdout || fail "a scaled loss: $(cat stdout)"
 grep -aq '"loss_scale":' half.safetensors || fail "no loss scale in the checkpoint"
+grep -aq '"clip":"1"' half.safetensors || fail "no norm in the checkpoint"
 does '^epoch  2  loss [0-3]\.' train lenet $mixed --epochs 2 --resume half.safetensors
 
 # Checkpoints that do not fit or are malformed.

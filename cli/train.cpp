@@ -408,16 +408,17 @@ class TrainingLoop {
   bool written_ = false;  // whether the file of this training holds best_checkpoint_
 };
 
-// Names the checkpoint that is resumed in an error of `work`.
-void naming_the_checkpoint_of(const TrainOptions& options, const std::function<void()>& work) {
+// Names option and checkpoint in an error of `work`.
+void naming(const char* option, const std::string& path, const std::function<void()>& work) {
   try {
     work();
   } catch (const Error& e) {
-    throw Error("--resume {}: {}", options.resume, e.what());
+    throw Error("{} {}: {}", option, path, e.what());
   }
 }
 
-int train_model(const TrainOptions& options, const Model& model, const Checkpoint* resumed, Context& context) {
+int train_model(const TrainOptions& options, const Model& model, const Checkpoint* resumed, const Checkpoint* teacher,
+                Context& context) {
   require_known(options.preferences);
   if (!options.checkpoint.empty())
     AtomicFile(options.checkpoint);  // throws now, not after an epoch, where the folder cannot be written
@@ -429,13 +430,14 @@ int train_model(const TrainOptions& options, const Model& model, const Checkpoin
   Log log(options.log);
   TrainingOptions how{.accumulate = plan.accumulate, .max_norm = plan.clip};
   if (resumed && options.choose != name_of(Choice::order))
-    naming_the_checkpoint_of(options, [&] { how.chosen = recorded_choices(*resumed); });
+    naming("--resume", options.resume, [&] { how.chosen = recorded_choices(*resumed); });
   if (!options.preferences.empty() && !how.chosen.empty())
     throw Error("--impl-preference goes with --choose order: the checkpoint keeps what was measured");
   how.choice = options.choose ? parse_choice(*options.choose) : how.chosen.empty() ? Choice::order : Choice::measured;
   if (plan.augment) how.augmentation = Augmentation{.flip = form.channels == kColours};  // a digit has a left and right
   Trainer trainer(model, context, preferences, options.seed, how);
-  if (resumed) naming_the_checkpoint_of(options, [&] { trainer.restore(*resumed); });
+  if (resumed) naming("--resume", options.resume, [&] { trainer.restore(*resumed); });
+  if (teacher) naming("--teacher", options.teacher, [&] { trainer.load_teacher(*teacher); });
   if (trainer.epochs() >= options.epochs)
     throw Error("--epochs {}: the checkpoint has {} already", options.epochs, trainer.epochs());
   if (plan.learning_rate) trainer.learning_rate(*plan.learning_rate);
@@ -468,15 +470,22 @@ int run_train(const TrainOptions& options) {
   if (!options.preferences.empty() && options.choose == name_of(Choice::measured))
     throw Error("--impl-preference goes with --choose order: measured takes the fastest of all");
   std::optional<Checkpoint> resumed;
-  if (!options.resume.empty()) naming_the_checkpoint_of(options, [&] { resumed = read_checkpoint(options.resume); });
+  if (!options.resume.empty()) naming("--resume", options.resume, [&] { resumed = read_checkpoint(options.resume); });
   const Checkpoint* from = resumed ? &*resumed : nullptr;
   const Model model = chosen_model(options, from);
+  std::optional<Checkpoint> teacher;
+  if (!options.teacher.empty())
+    naming("--teacher", options.teacher, [&] {
+      if (from) throw Error("a training that is resumed has the teacher of its checkpoint");
+      teacher = read_checkpoint(options.teacher);
+      require_teacher(*teacher, model);
+    });
   require_positive("--lr", options.learning_rate);
   require_positive("--clip", options.clip);
   std::string reason;
   const std::unique_ptr<Context> context = open_device(options.device, options.threads, reason);
   try {
-    if (context) return train_model(options, model, from, *context);
+    if (context) return train_model(options, model, from, teacher ? &*teacher : nullptr, *context);
   } catch (const NotServed& e) {
     reason = e.what();
   }
@@ -526,6 +535,11 @@ void add_train(CLI::App& app) {
   train->add_option("--resume", options->resume,
                     "checkpoint to continue from, of the same model and seed; it goes on as it was trained, but for "
                     "what options change");
+  train->add_option(
+      "--teacher", options->teacher,
+      "checkpoint of the teacher of cifar_cnn with --attr compress=distilled: of a cifar_cnn of twice the "
+      "width (--attr width=64), of the same dtype and layout; without it the teacher is not trained. "
+      "--checkpoint holds the teacher too, so that --resume needs no --teacher and refuses it");
   train->add_option("--attr", options->attributes, "attribute=value of the model, repeatable")->expected(1)->take_all();
   train->add_option("--batch", options->batch, "samples in a step")->transform(whole_number(1));
   train->add_option("--lr", options->learning_rate, "learning rate; by default that of the checkpoint or of the model");

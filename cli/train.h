@@ -24,6 +24,7 @@ struct TrainOptions {
   int64_t patience = 0;    // training stops after so many epochs without a better validation accuracy; 0: never
   std::string checkpoint;  // file written after each better epoch; empty: none
   std::string resume;      // checkpoint to continue from
+  std::string teacher;     // checkpoint with the frozen teacher of a model that has one; empty: its initial values
   std::string log;         // file for a line of each epoch, .csv or .jsonl; empty: none
   std::vector<std::string> attributes;  // of the model, name=value
   std::optional<int64_t> batch;         // without a value, the checkpoint's, else the model's own

@@ -16,7 +16,7 @@ struct CifarCnn {
   static constexpr int64_t kSide = 32, kColours = 3, kClasses = 10;
   static constexpr double kLearningRate = 1e-3;
 
-  int64_t batch = 64;
+  int64_t batch = 64, width = 32;
   DType dtype = DType::f32;
   Layout layout = Layout::nchw;
   Compress compress = Compress::none;
@@ -25,20 +25,22 @@ struct CifarCnn {
   void attributes(auto&& field) {
     field("dtype", dtype, "element type of parameters and activations");
     field("batch", batch, "samples of a step");
+    field.option("width", width, "channels after the first convolution");
     field.option("layout", layout, kLayoutOfModel);
     field.option("compress", compress,
                  "distilled: from a frozen teacher of twice the width; quantised: weights rounded to 8 bits, with "
                  "straight-through gradients; pruned: two of each four weights are kept");
     field.option("mixed", mixed, kMixed);
   }
-  std::string invalid() const { return invalid_model(batch, dtype) + invalid_mixed(mixed, dtype); }
+  std::string invalid() const;
+  std::optional<CifarCnn> teacher() const;
   void train(Tape& tape) const;
   void evaluate(Tape& tape) const;
 
   static Cases cases(Scale scale) {
     const Cases test{
         {"an odd batch", "batch:3"},
-        {"distilled", "batch:1 compress:distilled"},
+        {"distilled, narrow", "batch:1 width:8 compress:distilled"},
         {"quantised, channels last", "batch:1 layout:nhwc compress:quantised"},
         {"pruned", "batch:1 compress:pruned"},
     };
@@ -56,28 +58,39 @@ struct CifarCnn {
 };
 
 namespace {
-// width: 1 for the model, 2 for its teacher.
-CnnShape shape_of(const CifarCnn& m, int64_t width = 1) {
+CnnShape shape_of(const CifarCnn& m) {
   const WeightForm form = m.compress == Compress::quantised ? WeightForm::quantised
                           : m.compress == Compress::pruned  ? WeightForm::pruned
                                                             : WeightForm::plain;
   return {.batch = m.batch,
           .channels = CifarCnn::kColours,
           .side = CifarCnn::kSide,
-          .convolutions = {{32 * width, 3, true}, {64 * width, 3, true}, {64 * width, 3, false}},
-          .linear = {64 * width, CifarCnn::kClasses},
+          .convolutions = {{m.width, 3, true}, {2 * m.width, 3, true}, {2 * m.width, 3, false}},
+          .linear = {2 * m.width, CifarCnn::kClasses},
           .dtype = m.dtype,
           .layout = m.layout,
-          .form = width == 1 ? form : WeightForm::frozen};
+          .form = form};
 }
 }  // namespace
+
+std::string CifarCnn::invalid() const {
+  if (width < 1 || width > 1 << 12) return outside_range("width", width, 1 << 12);
+  return invalid_model(batch, dtype) + invalid_mixed(mixed, dtype);
+}
+
+std::optional<CifarCnn> CifarCnn::teacher() const {
+  if (compress != Compress::distilled) return std::nullopt;
+  return CifarCnn{.batch = batch, .width = 2 * width, .dtype = dtype, .layout = layout};
+}
 
 void CifarCnn::train(Tape& tape) const {
   const Var x = image_input(tape, shape_of(*this)),
             label = tape.input("label", DType::i32, {batch}, Fill::below(kClasses));
   Cnn net(tape, shape_of(*this));
-  if (compress == Compress::distilled) {
-    Cnn teacher(tape, shape_of(*this, 2), "teacher.");
+  if (const std::optional<CifarCnn> larger = teacher()) {
+    CnnShape frozen = shape_of(*larger);
+    frozen.form = WeightForm::frozen;
+    Cnn teacher(tape, frozen, kTeacher);
     DistillLoss loss(tape, batch, kClasses, dtype, mixed);
     tape.phase("teacher");
     const Var wanted = teacher.evaluate(x);

@@ -13,9 +13,10 @@
 //     std::string untrained() const;         // optional: why no training step has these attributes; "" where it may
 //     static Cases served();                 // optional: the forms of its inference, where there are several
 //     void adapt(Checkpoint&) const;         // optional: what training left becomes what evaluate() takes
+//     std::optional<Mlp> teacher() const;    // optional: the model whose parameters are this one's frozen teacher
 //   };
-// Names on the tape that tools rely on: inputs "x" (samples first), "label"; state "lr"; outputs "loss", "logits";
-// phase kOptimiser.
+// Names on the tape that tools rely on: inputs "x" (samples first), "label"; states "lr" and, of a teacher, its
+// parameters' names behind kTeacher; outputs "loss", "logits"; phase kOptimiser.
 // Where a model has the attribute kLayout, 16 bits mean channels last unless a layout is given with the dtype: tensor
 // cores read neighbouring channels. It goes by the dtype alone, since both sides of a case compute one problem.
 // The attribute kFolded, of models with batch normalisation, is set where a checkpoint is served.
@@ -24,6 +25,7 @@
 #pragma once
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -39,6 +41,7 @@ class Tape;
 struct Checkpoint;
 
 inline constexpr const char *kFolded = "folded", *kLayout = "layout", *kReplicas = "replicas";
+inline constexpr const char* kTeacher = "teacher.";
 
 // One model with its type erased. Cheap to copy, immutable.
 class Model {
@@ -60,6 +63,10 @@ class Model {
   void train(Tape& tape) const;
   void evaluate(Tape& tape) const { self_->evaluate(tape); }
   void adapt(Checkpoint& checkpoint) const { self_->adapt(checkpoint); }
+  std::optional<Model> teacher() const {
+    auto teacher = self_->teacher();
+    return teacher ? std::optional(Model(std::move(teacher))) : std::nullopt;
+  }
 
  private:
   struct Interface {
@@ -72,6 +79,7 @@ class Model {
     virtual void train(Tape&) const = 0;
     virtual void evaluate(Tape&) const = 0;
     virtual void adapt(Checkpoint&) const = 0;
+    virtual std::shared_ptr<const Interface> teacher() const = 0;
   };
   template <class M>
   struct Holder;
@@ -135,6 +143,11 @@ struct Model::Holder final : Model::Interface {
   void evaluate(Tape& tape) const override { model.evaluate(tape); }
   void adapt(Checkpoint& checkpoint) const override {
     if constexpr (requires { model.adapt(checkpoint); }) model.adapt(checkpoint);
+  }
+  std::shared_ptr<const Interface> teacher() const override {
+    if constexpr (requires { model.teacher(); })
+      if (const std::optional<M> teacher = model.teacher()) return std::make_shared<Holder>(*teacher);
+    return nullptr;
   }
   M model;
 };

@@ -13,6 +13,7 @@
 
 #include "core/machine.h"
 #include "models/layers.h"
+#include "models/predictor.h"
 #include "ops/elementwise/axpy.h"
 #include "ops/elementwise/unscale.h"
 #include "ops/optimiser/clip_grad_norm.h"
@@ -600,6 +601,17 @@ void require_made_by(const Checkpoint& c, const Model& model, bool same_layout) 
                 layout_of(model));
 }
 
+void require_teacher(const Checkpoint& c, const Model& model) {
+  const std::optional<Model> teacher = model.teacher();
+  if (!teacher) throw Error("model {} {} has no teacher", model.name(), model.label());
+  require_made_by(c, *teacher);
+  const std::vector<Attribute> made = trained_model(c, *teacher).attributes(), wanted = teacher->attributes();
+  for (size_t i = 0; i < wanted.size(); ++i)
+    if (const std::string& name = wanted[i].name;
+        name != "batch" && name != "mixed" && name != kReplicas && made[i].text() != wanted[i].text())
+      throw Error("the checkpoint's {} is {}, the teacher's {}", name, made[i].text(), wanted[i].text());
+}
+
 void require_alike(const Checkpoint& c, const Tape& tape, std::span<const std::pair<std::string, Var>> tensors) {
   for (const auto& [name, var] : tensors) {
     const auto found = c.tensors.find(name);
@@ -633,6 +645,15 @@ void Trainer::restore(const Checkpoint& c) {
   steps_ = steps;
   updates_ = updates;
   train_.continue_after(static_cast<uint64_t>(steps));
+}
+
+void Trainer::load_teacher(const Checkpoint& c) {
+  require_teacher(c, model_);
+  std::vector<std::pair<std::string, Var>> tensors;
+  for (const auto& [name, var] : train_.states())
+    if (name.starts_with(kTeacher)) tensors.emplace_back(name.substr(std::string_view(kTeacher).size()), var);
+  require_alike(c, train_, tensors);
+  upload_tensors(c, train_, tensors);
 }
 
 }  // namespace duet

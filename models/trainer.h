@@ -100,6 +100,9 @@ class Trainer {
   // Throws Error, naming model, version, layout, seed or tensor, when the checkpoint is not of this model and seed;
   // nothing has changed then.
   void restore(const Checkpoint& checkpoint);
+  // Gives the model's frozen teacher the parameters of a checkpoint; checkpoint() has them from then on. Throws as
+  // require_teacher and require_alike do; nothing has changed then.
+  void load_teacher(const Checkpoint& checkpoint);
 
  private:
   // Samples of a batch as the tape takes them.
@@ -147,6 +150,9 @@ void upload_samples(Tape& tape, Var var, const std::vector<float>& x, const std:
 // Throw Error, naming the difference: another model, version or layout; a tensor that is missing or of another shape.
 // same_layout: false where the model takes the checkpoint's attributes, its layout among them.
 void require_made_by(const Checkpoint& checkpoint, const Model& model, bool same_layout = true);
+// teacher: of the model, of the same name, that is its teacher; batch and mixed precision may differ. Also throws where
+// the model has no teacher.
+void require_teacher(const Checkpoint& checkpoint, const Model& model);
 void require_alike(const Checkpoint& checkpoint, const Tape& tape,
                    std::span<const std::pair<std::string, Var>> tensors);
 void upload_tensors(const Checkpoint& checkpoint, Tape& tape, std::span<const std::pair<std::string, Var>> tensors);

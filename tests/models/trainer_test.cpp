@@ -349,6 +349,57 @@ TEST_F(Training, KeepsTheMeasuredChoiceOfImplementations) {
   EXPECT_THAT(error_of([&] { recorded_choices(broken); }), HasSubstr("an object of ops"));
 }
 
+// The teacher of a distilled model has the values of the checkpoint that trained it and keeps them, also where the
+// training is resumed.
+TEST_F(Training, ATeacherComesFromACheckpoint) {
+  const Dataset data = draw_images(16, 1);
+  const auto make = [&](const std::string& words, uint64_t seed) {
+    return std::make_unique<Trainer>(find_model("cifar_cnn").with_words("batch:4 " + words), cpu_,
+                                     Tape::preferences_for(Device::cpu), seed);
+  };
+  const auto teacher = make("width:8", 7);
+  teacher->epoch(data);
+  const Checkpoint given = teacher->checkpoint();
+  const auto untrained = make("width:4 compress:distilled", 3), whole = make("width:4 compress:distilled", 3),
+             resumed = make("width:4 compress:distilled", 3);
+  whole->load_teacher(given);
+  EXPECT_GT(std::abs(whole->epoch(data) - untrained->epoch(data)), 1e-3);
+  resumed->restore(whole->checkpoint());
+  EXPECT_EQ(whole->epoch(data), resumed->epoch(data));
+  int compared = 0;
+  for (const Trainer* student : {whole.get(), resumed.get()})
+    for (const auto& [name, tensor] : student->checkpoint().tensors)
+      if (name.starts_with(kTeacher)) {
+        EXPECT_EQ(tensor.bytes, given.tensors.at(name.substr(8)).bytes) << name;
+        ++compared;
+      }
+  EXPECT_EQ(compared, 2 * 10);
+
+  const Checkpoint before = whole->checkpoint();
+  const auto refused = [&](const std::function<void(Checkpoint&)>& change) {
+    Checkpoint c = given;
+    change(c);
+    const std::string error = error_of([&] { whole->load_teacher(c); });
+    EXPECT_EQ(whole->checkpoint().tensors.at("teacher.fc2.bias").bytes, before.tensors.at("teacher.fc2.bias").bytes);
+    return error;
+  };
+  const auto trained = [&](const std::string& words) {
+    return [&, words](Checkpoint& c) { c = make(words, 1)->checkpoint(); };
+  };
+  EXPECT_EQ(error_of([&] { teacher->load_teacher(given); }), "model cifar_cnn f32/batch:4/width:8 has no teacher");
+  EXPECT_THAT(refused([&](Checkpoint& c) { c = trainer("lenet")->checkpoint(); }),
+              HasSubstr("'lenet', not of cifar_cnn"));
+  EXPECT_EQ(refused(trained("width:4")), "the checkpoint's width is 4, the teacher's 8");
+  EXPECT_EQ(refused(trained("width:8 compress:pruned")), "the checkpoint's compress is pruned, the teacher's none");
+  EXPECT_THAT(refused(trained("width:8 layout:nhwc")), HasSubstr("layout is nhwc, the model's nchw"));
+  EXPECT_EQ(refused(trained("dtype:bf16 width:8 layout:nchw")), "the checkpoint's dtype is bf16, the teacher's f32");
+  EXPECT_THAT(refused([](Checkpoint& c) { c.tensors.erase("fc1.bias"); }), HasSubstr("no tensor fc1.bias"));
+  EXPECT_THAT(refused([](Checkpoint& c) {
+                c.tensors.at("fc2.weight").shape = {16, 10};
+              }),
+              HasSubstr("fc2.weight is f32 [16, 10], the model's f32 [10, 16]"));
+}
+
 TEST_F(Training, BinaryDecisionsHavePrecisionAndRecall) {
   const auto toy = trainer("toy");
   toy->learning_rate(0.01);

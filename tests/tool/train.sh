@@ -19,8 +19,16 @@ does '^epoch  3 ' train toy $small --epochs 3 --resume toy.safetensors
 grep -q '^epoch  1 ' stdout && fail "a resumed training started again"
 does 'no better for 1 epoch\(s\): stopped' train toy $small --epochs 50 --lr 1e-12 --patience 1
 
+# A few images in CIFAR-10's format.
+mkdir tiny
+python3 -c '
+import random
+dice = random.Random(1)
+for name, count in (("data_batch_1", 40), ("test_batch", 10)):
+    open(f"tiny/{name}.bin", "wb").write(b"".join(bytes([i % 10]) + dice.randbytes(3072) for i in range(count)))'
+
 # Mixed precision in f16, clipped: the printed loss is not scaled, and the scale is part of the checkpoint.
-mixed="--attr mixed=1 --attr dtype=f16 --threads 1 --batch 20"
+mixed="--data tiny --attr mixed=1 --attr dtype=f16 --threads 1 --batch 20"
 does '^lenet f16/batch:20/layout:nhwc/mixed:1 on ' train lenet $mixed --lr 0.01 --clip 1 --epochs 1 --checkpoint half.safetensors
 grep -qE '^epoch  1  loss [0-3]\.[0-9]+  validation accuracy [0-9.]+ %' stdout || fail "a scaled loss: $(cat stdout)"
 grep -aq '"loss_scale":' half.safetensors || fail "no loss scale in the checkpoint"
@@ -48,6 +56,34 @@ refuses 2 'T 65537: 1 to 65536' train imdb_bilstm $small --attr T=65537
 refuses 2 'T -1: 1 to 65536' train imdb_bilstm $small --attr T=-1
 
 refuses 2 'cifar: cannot be read as a file' train gpt2 --threads 1 --data cifar
+
+# A teacher's parameters are those of its checkpoint, and stay so; a training that is resumed has them.
+images="cifar_cnn --threads 1 --batch 8 --data tiny" distilled="--attr width=4 --attr compress=distilled"
+does 'test accuracy' train $images --attr width=8 --epochs 1 --checkpoint teacher.safetensors
+does 'test accuracy' train $images $distilled --epochs 1 --teacher teacher.safetensors --checkpoint student.safetensors
+does 'test accuracy' train $images --epochs 3 --resume student.safetensors --checkpoint student2.safetensors
+python3 -c '
+import json, struct
+def tensors(path):
+    data = open(path, "rb").read()
+    size, = struct.unpack_from("<Q", data)
+    header = json.loads(data[8:8 + size])
+    return {n: data[8 + size + t["data_offsets"][0]:8 + size + t["data_offsets"][1]] for n, t in header.items() if n[0] != "_"}
+teacher = tensors("teacher.safetensors")
+for path in ("student.safetensors", "student2.safetensors"):
+    got = {n: t for n, t in tensors(path).items() if n.startswith("teacher.")}
+    assert len(got) == 10 and all(t == teacher[n[8:]] for n, t in got.items()), path' || fail "other parameters than the teacher's"
+does 'class [0-9]' predict cifar_cnn student.safetensors --index 0 --data tiny --threads 1
+refuses 2 "teacher toy.safetensors: the checkpoint is of model 'toy', not of cifar_cnn" train $images $distilled --teacher toy.safetensors
+refuses 2 "teacher teacher.safetensors: the checkpoint's width is 8, the teacher's 64" train $images --attr compress=distilled --teacher teacher.safetensors
+refuses 2 "teacher student.safetensors: the checkpoint's compress is distilled, the teacher's none" train $images --attr width=2 --attr compress=distilled --teacher student.safetensors
+refuses 2 'teacher teacher.safetensors: model toy f32/batch:50 has no teacher' train toy $small --teacher teacher.safetensors
+refuses 2 'teacher teacher.safetensors: model cifar_cnn f32/batch:8/width:4 has no teacher' train $images --attr width=4 --teacher teacher.safetensors
+refuses 2 'teacher none.safetensors: .*cannot be read' train $images $distilled --teacher none.safetensors
+head -c 5000 teacher.safetensors > short.safetensors
+refuses 2 'teacher short.safetensors: .*(truncated|outside)' train $images $distilled --teacher short.safetensors
+refuses 2 'teacher teacher.safetensors: a training that is resumed has the teacher of its checkpoint' train $images --epochs 9 --resume student.safetensors --teacher teacher.safetensors
+refuses 2 'width 0: 1 to 4096 are allowed' train $images --attr width=0
 
 # A checkpoint is written even if no epoch was better. Output that cannot be written is an error.
 does 'no epoch was better than the parameters of epoch 0, which same.safetensors holds' \

@@ -222,13 +222,15 @@ class MnistCnn(Cnn):
 
 
 class CifarCnn(Cnn):
-    defaults, learning_rate = {"batch": 64, "layout": "nchw", "compress": "none"}, 1e-3
-    convs, pooled, linears = ((32, 3), (64, 3), (64, 3)), (True, True, False), (1024, 64, 10)
+    defaults, learning_rate = {"batch": 64, "width": 32, "layout": "nchw", "compress": "none"}, 1e-3
+    pooled = (True, True, False)
 
     def build(self, a):
+        w = a.width
+        self.convs, self.linears = ((w, 3), (2 * w, 3), (2 * w, 3)), (32 * w, 2 * w, 10)
         super().build(a)
         if a.compress == "distilled":
-            self.teacher = CifarTeacher(batch=a.batch)
+            self.teacher = CifarTeacher(batch=a.batch, width=2 * a.width)
             for p in self.teacher.parameters():
                 p.requires_grad_(False)
 
@@ -280,10 +282,8 @@ class CifarCnn(Cnn):
         return torch.optim.Adam([p for p in self.parameters() if p.requires_grad], learning_rate, **form)
 
 
-class CifarTeacher(Cnn):
-    """Twice as wide, frozen."""
-    defaults, learning_rate = {"batch": 64}, 1e-3
-    convs, pooled, linears = ((64, 3), (128, 3), (128, 3)), (True, True, False), (2048, 128, 10)
+class CifarTeacher(CifarCnn):
+    """Frozen."""
 
     def declare_frozen(self, d):
         for name, m in (*self.layers("conv", 3), *self.layers("fc", 2)):

@@ -101,10 +101,6 @@ timeout 10 "$duet" train resnet50 --threads 1 --data cifar > stdout 2> stderr
 [ $? = 2 ] || fail "resnet50 was planned before its data were looked for: $(cat stderr)"
 grep -q 'data cifar: not a folder with a folder of images for each class' stderr || fail "resnet50: $(cat stderr)"
 
-# The defaults of imdb_bilstm learn, here on shorter reviews.
-does '^bilstm f32/batch:64/' train imdb_bilstm --attr T=24
-[ "$(sed -n 's/^test accuracy \([0-9]*\).*/\1/p' stdout)" -ge 80 ] || fail "imdb_bilstm learnt nothing: $(cat stdout)"
-
 # Schedules, accumulation and clipping: a training that is resumed goes on as it would have, to the bit.
 how="--schedule cosine --warm-up 20 --lr 0.02 --accumulate 2 --clip 0.5"
 "$duet" train toy $small --epochs 4 $how --checkpoint whole.safetensors --log whole.csv > whole || fail "a schedule"

@@ -1,0 +1,47 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The defaults of duet train learn: each model reaches what chance does not give. Where that takes long, one epoch and a
+smaller model have to do; rate, batch, schedule and samples are always the defaults. DUET_BIN: the folder of the programs.
+"""
+import os
+import re
+import subprocess
+import sys
+import tempfile
+
+DUET = os.path.abspath(os.environ["DUET_BIN"] + "/duet")
+# Model: options, the result of the test that is looked at, what it is by chance, its bound, and what it was (2026-11-28).
+MODELS = {
+    "toy": ("", "accuracy", 50, 60, 82.6),
+    "mlp": ("", "accuracy", 10, 85, 97.95),
+    "mnist_cnn": ("--epochs 1", "accuracy", 10, 80, 94.05),
+    "lenet": ("--epochs 1", "accuracy", 10, 20, 30.3),
+    "cifar_cnn": ("--epochs 1 --attr width=8", "accuracy", 10, 20, 32.75),
+    "image_cnn": ("--epochs 1", "accuracy", 10, 17, 25.3),
+    "imdb_bilstm": ("--attr T=24", "accuracy", 50, 80, 90.35),
+    "lstm_scorer": ("--attr T=8 --attr units=32", "accuracy", 50, 80, 100),
+    "transformer_small": ("--epochs 1", "accuracy", 4, 80, 100),
+    "gpt2": ("--epochs 1 --attr layers=1 --attr width=64 --attr tokens=16 --attr context=16", "perplexity", 256, 5, 2.87),
+    "llama": ("--epochs 1 --attr layers=1 --attr width=64 --attr inner=128 --attr tokens=16", "perplexity", 256, 5, 2.63),
+    "recommender": ("", "RMSE", 0.88, 0.6, 0.489),
+}
+
+
+def main():
+    failures = 0
+    with tempfile.TemporaryDirectory() as folder:
+        for model, (options, what, chance, bound, _) in MODELS.items():
+            done = subprocess.run([DUET, "train", model, "--threads", "2", *options.split()], cwd=folder, capture_output=True,
+                                  text=True, timeout=300, check=False)
+            found = re.search(rf"^test .*\b{what} ([0-9.]+)", done.stdout, re.M)
+            value = float(found[1]) if done.returncode == 0 and found else float("nan")
+            learnt = value > bound if bound > chance else value < bound
+            print(f"{model}: {what} {value}, {chance} by chance, bound {bound}: {'learnt' if learnt else 'FAILED'}", flush=True)
+            if not learnt:
+                print(done.stdout, done.stderr)
+            failures += not learnt
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

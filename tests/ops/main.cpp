@@ -81,10 +81,12 @@ const Truth& truth_of(const Problem& problem, FillMode mode) {
 }
 
 // Whether whole numbers stay exact: as the op promises, but for a case whose activation leaves them, and for libraries
-// that round a product of halves before a bias or c is added to it, as the contracts allow.
+// and separate ops that round a product of halves before a bias or c is added to it, as the contracts allow.
 bool exact_on_integers(const Problem& problem, const Implementation& implementation) {
   const bool rounds_twice = problem.name() == "linear" || problem.name() == "gemm_acc";
-  if (rounds_twice && implementation.name.find("cublas") != std::string::npos && is_half(problem)) return false;
+  const bool by_itself = implementation.name.find("cublas") != std::string::npos ||  // the product
+                         implementation.name.ends_with(".unfused");
+  if (rounds_twice && by_itself && is_half(problem)) return false;
   for (const Attribute& a : problem.attributes())
     if (a.name == "act" && a.text() == "gelu") return false;
   return problem.op().exact_on_integers;
@@ -208,17 +210,19 @@ class OpTest : public testing::Test {
   }
 
  private:
-  // Naive kernels have no packs, whose choice depends on where tensors begin. The composed ones multiply by gemm's
-  // kernels, whose tiles gemm's own cases fill.
+  // Naive kernels have no packs, whose choice depends on where tensors begin. The composed ones run kernels of other
+  // ops, whose tiles and packs the cases of those fill.
   bool is_naive() const { return implementation_.name.ends_with(".naive"); }
+  bool is_unfused() const { return implementation_.name.ends_with(".unfused"); }
   bool is_simple() const {
-    return is_naive() || implementation_.name.ends_with(".materialised") || implementation_.name.ends_with(".im2col");
+    return is_naive() || is_unfused() || implementation_.name.ends_with(".materialised") ||
+           implementation_.name.ends_with(".im2col");
   }
   // What is enough in software.
   Pass first_pass() const {
     return {.modes = {op_.exact_on_integers ? FillMode::integers : FillMode::values},
             .moved = true,
-            .all_variants = !is_simple(),
+            .all_variants = !is_simple() || is_unfused(),  // of separate ops one may read what another has overwritten
             .max_accesses = is_simple() ? kMaxNaive : kMaxTuned,
             .max_f16_accesses = 2 * kSmall};  // some products by wgmma among them
   }

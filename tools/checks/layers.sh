@@ -64,9 +64,10 @@ found=$(awk -f "$checks/code.awk" "${files[@]}" | awk '
   }')
 
 # .cu only where there is device code, or a kernel header that holds some: nvcc takes several times as long as the host
-# compiler.
+# compiler. Those that compose other implementations are .cu because these are compiled for the host as well.
 for file in "${files[@]}"; do
   case $file in
+    *_unfused.cu) ;;
     *.cu) grep -qE '__(global|device)__|^#include "kernels/' "$file" || found+=$'\n'"$file: no device code, so it should be a .cpp" ;;
   esac
 done

@@ -54,13 +54,16 @@ TEST_P(Coverages, SeeSingleErrors) {
   }
 }
 
-// swiglu has no second implementation on the CPU. Beside axpy's cpu.onednn stands cpu.openblas, with oneDNN and
-// without. Whole numbers are off by 1.
+// swiglu has no second implementation on the CPU, and add_layernorm none that is independent of cpu.tuned. Beside
+// axpy's cpu.onednn stands cpu.openblas, with oneDNN and without. Whole numbers are off by 1.
 INSTANTIATE_TEST_SUITE_P(
     All, Coverages,
     testing::Values(Way{"swiglu", "n:5000", 2, 2, "cpu.tuned", "reference", 0.01},
                     Way{"swiglu", "n:5000", 0, 2, "cpu.tuned", "reference", 0.01},
                     Way{"swiglu", "n:5000", 0, 0, "cpu.tuned", "sampled", 0},
+                    Way{"add_layernorm", "rows:30 cols:40", 0, 0, "cpu.tuned", "sampled", 0},
+                    Way{"add_layernorm", "rows:30 cols:40", 0, 0, "cpu.unfused", "sampled", 0},
+                    Way{"add_layernorm", "rows:30 cols:40", 0, 0, "cuda.unfused", "cpu.tuned", 0.01},
                     Way{"gemm", "m:60 n:70 k:80", 0, 2, "cpu.tuned", "projections", 0.01},
                     Way{"gemm", "m:60 n:70 k:80 dtype:bf16", 0, 2, "cpu.tuned", "projections", 0.1},
                     Way{"gemm", "m:60 n:70 k:80 dtype:f8e4m3", 0, 2, "cpu.tuned", "projections", 0.1},
@@ -83,6 +86,20 @@ TEST(CoverageOfTwo, TheReferenceDecides) {
   const Check check = coverage.compare("cpu.tuned", got);
   EXPECT_FALSE(check.passed());
   EXPECT_EQ(check.coverage, "reference");
+}
+
+// Separate ops share the code of cpu.tuned: a library is the second implementation of either.
+TEST(CoverageOfTwo, AreNotTunedAndUnfused) {
+  const Problem problem = parse_case("linear", "n:30 in:40 out:50 act:gelu");
+  const HostTensors inputs = draw_inputs(problem, FillMode::values, 3);
+  const Expected expected = Expected::sampled(problem, inputs, 3);
+  Coverage coverage(problem, inputs, expected, 1, 0, 0, 3);
+  const HostTensors got = run_reference(problem, inputs);
+  for (const char* implementation : {"cpu.tuned", "cpu.unfused"}) {
+    const Check check = coverage.compare(implementation, got);
+    EXPECT_TRUE(check.passed()) << check.failure;
+    EXPECT_TRUE(check.coverage == "cpu.onednn" || check.coverage == "cpu.openblas") << check.coverage;
+  }
 }
 
 // Two ways of calling one library may be wrong alike, so that one is no witness for the other.

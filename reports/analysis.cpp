@@ -118,6 +118,7 @@ Analysis analyse(const Run& run) {
   add_pairs(cases, analysis);
   analysis.beaten = results::beaten(run.jobs);
   add_latencies(cases, analysis);
+  add_fusions(cases, analysis);
   add_roofs(run, cases, analysis);
   for (const Sweep& sweep : run.sweeps)
     if (!sweep.points.empty())

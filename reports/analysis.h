@@ -121,6 +121,26 @@ struct LatencyRow {
   Percentiles percentiles;
 };
 
+// --- what fusion buys (fusion.cpp)
+
+// A fused op beside the separate ops that it stands for, on one device of one machine. An implementation named
+// `unfused` runs the tuned implementations of those ops, so that the ratio to the tuned fused one is of fusion alone;
+// the fastest fused one may differ in its algorithm as well. Ratios: time of the separate ops / fused, by call.
+struct FusionRow {
+  std::string case_name;
+  Choice unfused, fastest;
+  std::optional<Choice> tuned = {};  // where it has a comparable row
+  std::optional<Interval> ratio = {};
+  Interval fastest_ratio = {};
+};
+// Over the cases of an op on a device of a machine that have a ratio to the tuned one.
+struct FusionTotal {
+  std::string op, machine;
+  Device device;
+  std::vector<double> ratios = {};
+  double geometric_mean = 0;
+};
+
 // --- against the ceilings (roofs.cpp)
 
 struct RooflinePoint {
@@ -261,6 +281,8 @@ struct Analysis {
   std::vector<FamilyTotal> families;
   std::vector<LatencyRow> latencies;  // in the run's order
   size_t batched_latencies = 0;       // rows left out of them: their samples are means of several calls
+  std::vector<FusionRow> fusions;     // in the run's order
+  std::vector<FusionTotal> fusion_totals;
   std::vector<Roofline> rooflines;
   std::vector<BandwidthRow> bandwidth;
   std::vector<FamilyShare> bandwidth_families;  // by name
@@ -277,6 +299,7 @@ std::string family_of(const Job& job);  // "other" where the job names none
 // Parts of analyse().
 void add_pairs(const JobsByCase& cases, Analysis& analysis);
 void add_latencies(const JobsByCase& cases, Analysis& analysis);
+void add_fusions(const JobsByCase& cases, Analysis& analysis);
 void add_roofs(const Run& run, const JobsByCase& cases, Analysis& analysis);
 std::vector<StepRow> step_rows(const Run& run, Kind kind);
 

@@ -132,6 +132,7 @@ void add_results(const Analysis& analysis, const ReportOptions& options, Documen
   add_inferences(analysis, document);
   add_ceiling_sections(analysis, options, document);
   add_break_even(analysis, document);
+  add_fusions(analysis, document);
   add_latencies(analysis, document);
   add_studies(analysis, document);
   add_case_tables(analysis, document);

@@ -12,12 +12,9 @@
 #include <numeric>
 
 #include "core/machine.h"
+#include "models/gradient_work.h"
 #include "models/layers.h"
 #include "models/predictor.h"
-#include "ops/elementwise/axpy.h"
-#include "ops/elementwise/unscale.h"
-#include "ops/optimiser/clip_grad_norm.h"
-#include "ops/reduction/norm2.h"
 
 namespace duet {
 namespace {
@@ -110,82 +107,6 @@ SampleForm sample_form(const Model& model, Context& context) {
   return form_of(model, train, evaluate);
 }
 
-// --- work on gradients between the backward pass and the optimiser ---------------------------------------------------
-
-// Adds up the gradients of several batches, and clips them: ops on the tape's arena of gradients. Gradients of a scaled
-// loss are clipped after the tape's node that divides them by the scale. In a step whose gradients overflow, clipping
-// leaves no finite ones either; that node has told the optimiser to leave the step out.
-class Trainer::GradientWork {
- public:
-  GradientWork(Tape& tape, const std::string& model, const Tape::Preferences& preferences,
-               const TrainingOptions& options)
-      : context_(tape.context()), options_(options), count_(tape.parameter_count()) {
-    if (!tape.has_gradients() || tape.named_parameters().empty())
-      throw Error("model {} updates its parameters without gradients that could be added up or clipped", model);
-    const Var first = tape.gradient(tape.named_parameters().front().second);
-    const DType dtype = tape.dtype(first);
-    gradients_ = {tape.tensor(first).data, dtype, Role::inout};
-    bytes_ = count_ * size_of(dtype);
-    const auto make = [&](const auto& problem) {
-      Plan plan = Unsupported{""};
-      context_.enter([&] { plan = choose(Problem::of(problem), context_, preferences, Choice::order).plan; });
-      if (plan.workspace_bytes() > workspace_.bytes()) workspace_ = Buffer(context_, plan.workspace_bytes());
-      return plan;
-    };
-    if (options.accumulate > 1) {
-      add_ = make(Axpy{.n = count_, .dtype = dtype, .alpha = 1 / static_cast<double>(options.accumulate)});
-      sum_ = Buffer(context_, bytes_, "sum of gradients");
-    }
-    if (options.max_norm > 0) {
-      clipped_ = gradients_;
-      for (size_t i = 0; i < tape.nodes().size(); ++i)
-        if (const Tape::Node& node = tape.nodes()[i]; node.problem.name() == Unscale::name) {
-          const Var unscaled = node.slots[Unscale::y.index];
-          clipped_ = {tape.tensor(unscaled).data, tape.dtype(unscaled), Role::inout};
-          unscale_node_ = i;
-        }
-      norm_ = make(Norm2{.n = count_, .dtype = clipped_.dtype});
-      clip_ = make(ClipGradNorm{.n = count_, .dtype = clipped_.dtype, .max_norm = options.max_norm});
-      norm_value_ = Buffer(context_, size_of(statistic_dtype(dtype)), "norm of the gradients");
-      norm_dtype_ = statistic_dtype(dtype);
-    }
-  }
-
-  void begin() {
-    if (add_) context_.fill_bytes(sum_.data(), 0, bytes_);
-  }
-  void add() {
-    if (!add_) return;
-    const Tensor tensors[] = {gradients_, {sum_.data(), gradients_.dtype, Role::inout}};
-    add_(Args(tensors, workspace_.data(), workspace_.bytes()));
-  }
-  void finish() {
-    if (add_) {
-      context_.synchronize();
-      context_.copy_within(gradients_.data, sum_.data(), bytes_);
-    }
-    if (clip_ && !unscale_node_) clip();
-  }
-  // The node of the tape after which the gradients are to be clipped; nothing where finish() has done so.
-  std::optional<size_t> clips_after() const { return unscale_node_; }
-  void clip() {
-    const Tensor norm{norm_value_.data(), norm_dtype_, Role::inout};
-    const Tensor of_norm[] = {clipped_, norm}, of_clip[] = {norm, clipped_};
-    norm_(Args(of_norm, workspace_.data(), workspace_.bytes()));
-    clip_(Args(of_clip, workspace_.data(), workspace_.bytes()));
-  }
-
- private:
-  Context& context_;
-  TrainingOptions options_;
-  int64_t count_, bytes_ = 0;
-  Tensor gradients_{}, clipped_{};
-  std::optional<size_t> unscale_node_;
-  DType norm_dtype_ = DType::f32;
-  Plan add_ = Unsupported{""}, norm_ = Unsupported{""}, clip_ = Unsupported{""};
-  Buffer sum_, norm_value_, workspace_;
-};
-
 Trainer::Trainer(const Model& model, Context& context, const Tape::Preferences& preferences, uint64_t seed,
                  const TrainingOptions& options)
     : context_(&context),
@@ -218,7 +139,8 @@ Trainer::Trainer(const Model& model, Context& context, const Tape::Preferences& 
   for (size_t p = 0; p < train_.phases().size() && optimiser_phase_ == SIZE_MAX; ++p)
     if (train_.phases()[p] == kOptimiser) optimiser_phase_ = p;
   if (options.accumulate > 1 || options.max_norm > 0)
-    gradient_work_ = std::make_unique<GradientWork>(train_, model.name(), preferences, options);
+    gradient_work_ =
+        std::make_unique<GradientWork>(train_, model.name(), preferences, options.accumulate, options.max_norm);
   for (const Tape::Node& node : train_.nodes())
     if (node.problem.name() == "embedding" && node.slots[0].id == x_of_.id)
       vocabulary_ = train_.shape(node.slots[1])[0];
@@ -388,15 +310,10 @@ double Trainer::forward_and_backward() {
 }
 
 void Trainer::update() {
-  if (gradient_work_) gradient_work_->finish();
-  const std::optional<size_t> clips_after = gradient_work_ ? gradient_work_->clips_after() : std::nullopt;
-  for (size_t p = optimiser_phase_; p < train_.phases().size() && !clips_after; ++p) train_.run_phase(p);
-  for (size_t i = 0; i < train_.nodes().size() && clips_after; ++i) {
-    if (train_.nodes()[i].phase < optimiser_phase_) continue;
-    const NvtxRange op(*train_.nodes()[i].range);
-    train_.run_node(i);
-    if (i == *clips_after) gradient_work_->clip();
-  }
+  if (gradient_work_)
+    gradient_work_->update(optimiser_phase_);
+  else
+    for (size_t p = optimiser_phase_; p < train_.phases().size(); ++p) train_.run_phase(p);
   ++updates_;
 }
 

@@ -19,6 +19,8 @@
 
 namespace duet {
 
+class GradientWork;
+
 constexpr int32_t kFirstToken = 0;  // what a decoder reads before the first label
 
 // What a sample of a model is.
@@ -110,7 +112,6 @@ class Trainer {
     std::vector<float> x, value;
     std::vector<int32_t> token, label, target;
   };
-  class GradientWork;
   class Loader;
   void require_fitting(const Dataset& data) const;
   void require_loss_scale() const;

@@ -62,7 +62,9 @@ std::vector<Timed> by_time(const Problem& problem, Context& context, const std::
   const std::string device = std::string(name_of(context.device())) + ".";
   std::vector<Timed> all;
   for (const Implementation* implementation : implementations(problem.name())) {
-    if (!implementation->name.starts_with(device) || implementation->name == device + "naive") continue;
+    if (!implementation->name.starts_with(device)) continue;
+    // The simple one, and the parts of a fused op one by one, hardly win, and trying them takes time.
+    if (implementation->name == device + "naive" || implementation->name == device + "unfused") continue;
     Plan plan = implementation->plan(problem, context);
     if (plan.is_prepared()) continue;  // a tape would prepare it in every run
     if (plan && has_room(plan.workspace_bytes())) all.push_back({0, {implementation->name, std::move(plan)}});

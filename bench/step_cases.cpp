@@ -21,8 +21,9 @@ constexpr double kProfileBudgets =
     5;  // of a repetition, for the phases and again for the nodes; then kMinSamples will do
 constexpr double kMaxQuickWork = 3e9;  // operations of a step or an inference
 constexpr double kOperationsPerByte = 10;
-constexpr double kQuickElements_s = 1, kElements_s = 15;  // of comparing every element of the ops of a step
-constexpr double kNodeSample_s = 100e-6;                  // a node is repeated until a sample lasts this long
+// Of comparing every element of the ops of a step: in a run of smoke, quick or sweep, and in the others.
+constexpr double kQuickElements_s = 1, kElements_s = 15;
+constexpr double kNodeSample_s = 100e-6;  // a node is repeated until a sample lasts this long
 
 int64_t batch_of(const Model& model) {
   for (const Attribute& a : model.attributes())

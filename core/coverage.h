@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// How every element of the outputs of a problem is compared, and not only sampled slices. bench/op_cases.cpp has one for
-// each drawing of inputs that needs it; what it computes it computes once, for all sides of the case. models/replay.cpp
-// has one for each op of a step.
+// How every element of the outputs of a problem is compared, and not only sampled slices. bench/op_cases.cpp has one
+// for each drawing of inputs that needs it; what it computes it computes once, for all sides of the case.
+// models/replay.cpp has one for each op of a step.
 // The cheapest that applies is taken:
 //   reference     all slices of the reference, on all threads
 //   projections   of products: core/projection.h. Outputs in 16 bits, whose roundings would hide errors, are compared
@@ -29,10 +29,16 @@ Check joined(Check sampled, const Check& all);
 
 class Coverage {
  public:
+  // What an implementation's difference from another one is, where the reference would take too long to say which of
+  // the two is wrong: a failure, or, with inputs that are not drawn as the bounds assume, a reason for "sampled".
+  enum class Undecided : uint8_t { fails, is_sampled };
+
   // expected: the reference on sampled slices, which takes `expected_s` on all threads. budget_s: what the reference
-  // may take where there is another way; max_s: where there is none. Everything is kept by reference.
+  // may take where there is another way; max_s: where there is none; decision_s: where two implementations differ.
+  // Everything is kept by reference.
   Coverage(const Problem& problem, const HostTensors& inputs, const Expected& expected, double expected_s,
-           double budget_s, double max_s, uint64_t seed);
+           double budget_s, double max_s, uint64_t seed, double decision_s = 60,
+           Undecided undecided = Undecided::fails);
 
   // Compares the outputs of an implementation. What is equal, bit for bit, to outputs that passed before passes.
   Check compare(const std::string& implementation, const HostTensors& got);
@@ -49,7 +55,8 @@ class Coverage {
   Problem problem_;
   const HostTensors* inputs_;
   const Expected* expected_;
-  double reference_s_, budget_s_, max_s_;
+  double reference_s_, budget_s_, max_s_, decision_s_;
+  Undecided undecided_;
   uint64_t seed_;
   int64_t needed_bytes_;
   bool fits_;

@@ -75,12 +75,12 @@ class Step {
   void evict();  // removes the step's memory from the caches
 
   // Runs one step op by op and checks each op: downloads its inputs, poisons the outputs that are not inputs as well,
-  // runs it, and compares the outputs with the reference on sampled slices. With elements_s every element is compared as
-  // well (core/coverage.h), within about so many seconds: once half of them are spent, ops whose like was compared are
-  // left out. The check's coverage is then "op by op", or its sampled_reason says for which ops it is not. An input must
-  // still hold what the op that wrote it left there; this finds tensors that overlap and writes out of bounds. A failure
-  // names the op. Before that, steps are run until the loss scale no longer falls. A graph is then compared with a step
-  // without a graph: both start anew, and their outputs must be equal.
+  // runs it, and compares the outputs with the reference on sampled slices. With elements_s every element is compared
+  // as well (core/coverage.h), within about so many seconds: where they do not suffice, ops whose like was compared are
+  // left out, and then others. The check's coverage is "op by op", or its sampled_reason says for how many ops it is
+  // not. An input must still hold what the op that wrote it left there; this finds tensors that overlap and writes out
+  // of bounds. A failure names the op. Before that, steps are run until the loss scale no longer falls. A graph is then
+  // compared with a step without a graph: both start anew, and their outputs must be equal.
   Check replay(uint64_t seed = 1, double elements_s = 0);
 
   // The same for steps that were timed: keep_state() copies what persists from step to step, the timed steps follow,

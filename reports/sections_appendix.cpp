@@ -213,7 +213,8 @@ void add_scopes(Document& document) {
           1e3 * results::kMinContention_s));
   add("compared by",
       "How every element of the timed outputs was compared: with the reference, by projections in double, "
-      "or with a second implementation; sampled: independent parts of it only.");
+      "or with a second implementation; op by op: each op of a step so; sampled: independent parts of it "
+      "only, of a step's ops those that the text names.");
   add("floor",
       "A kernel nearly as short as an empty one, or a call nearly as short as that of one: its share of the roof is "
       "not "

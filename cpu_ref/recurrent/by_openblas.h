@@ -2,7 +2,7 @@
 // Recurrent layers as a composition of OpenBLAS's products and plain loops. Each thread takes a slice of the sequences
 // through all steps, with products of its own: OpenBLAS's threads would meet at the end of every product, and wait
 // there for one that has no core. bf16 and f16 are widened first. Nothing of cpu.tuned but its names is used (layer.h),
-// so that bench/coverage.h can compare each of the two with the other, element by element. What both passes share is
+// so that core/coverage.h can compare each of the two with the other, element by element. What both passes share is
 // here; recurrent_openblas.cpp and recurrent_backward_openblas.cpp have a pass each.
 #pragma once
 #include <algorithm>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Each way in which the benchmark compares every element of an output: which one is chosen, and that it sees single
+// Each way in which every element of an output is compared: which one is chosen, and that it sees single
 // wrong elements.
 #include "core/coverage.h"
 
@@ -99,6 +99,25 @@ TEST(CoverageOfTwo, AreNotTunedAndUnfused) {
     const Check check = coverage.compare(implementation, got);
     EXPECT_TRUE(check.passed()) << check.failure;
     EXPECT_TRUE(check.coverage == "cpu.onednn" || check.coverage == "cpu.openblas") << check.coverage;
+  }
+}
+
+// Where the reference would take too long, neither is known to be wrong: that is a failure of drawn inputs, whose
+// bounds are known, and otherwise a reason for sampled slices.
+TEST(CoverageOfTwo, MayStayUndecided) {
+  const Problem problem = parse_case("linear", "n:30 in:40 out:50 act:gelu");
+  const HostTensors inputs = draw_inputs(problem, FillMode::values, 3);
+  const Expected expected = Expected::sampled(problem, inputs, 3);
+  HostTensors got = run_reference(problem, inputs);
+  static_cast<float*>(got.data(3))[777] += 1;
+  for (const bool fails : {true, false}) {
+    Coverage coverage(problem, inputs, expected, 1000, 0, 0, 3, 60,
+                      fails ? Coverage::Undecided::fails : Coverage::Undecided::is_sampled);
+    const Check check = coverage.compare("cpu.tuned", got);
+    EXPECT_EQ(check.passed(), !fails);
+    EXPECT_NE((fails ? check.failure : check.sampled_reason).find("[777]"), std::string::npos)
+        << check.failure << check.sampled_reason;
+    EXPECT_EQ(check.coverage == "sampled", !fails);
   }
 }
 

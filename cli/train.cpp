@@ -408,8 +408,8 @@ class TrainingLoop {
   bool written_ = false;  // whether the file of this training holds best_checkpoint_
 };
 
-// Names option and checkpoint in an error of `work`.
-void naming(const char* option, const std::string& path, const std::function<void()>& work) {
+// Puts an option and its file in front of an error of `work`.
+void with_option_in_errors(const char* option, const std::string& path, const std::function<void()>& work) {
   try {
     work();
   } catch (const Error& e) {
@@ -430,14 +430,14 @@ int train_model(const TrainOptions& options, const Model& model, const Checkpoin
   Log log(options.log);
   TrainingOptions how{.accumulate = plan.accumulate, .max_norm = plan.clip};
   if (resumed && options.choose != name_of(Choice::order))
-    naming("--resume", options.resume, [&] { how.chosen = recorded_choices(*resumed); });
+    with_option_in_errors("--resume", options.resume, [&] { how.chosen = recorded_choices(*resumed); });
   if (!options.preferences.empty() && !how.chosen.empty())
     throw Error("--impl-preference goes with --choose order: the checkpoint keeps what was measured");
   how.choice = options.choose ? parse_choice(*options.choose) : how.chosen.empty() ? Choice::order : Choice::measured;
   if (plan.augment) how.augmentation = Augmentation{.flip = form.channels == kColours};  // a digit has a left and right
   Trainer trainer(model, context, preferences, options.seed, how);
-  if (resumed) naming("--resume", options.resume, [&] { trainer.restore(*resumed); });
-  if (teacher) naming("--teacher", options.teacher, [&] { trainer.load_teacher(*teacher); });
+  if (resumed) with_option_in_errors("--resume", options.resume, [&] { trainer.restore(*resumed); });
+  if (teacher) with_option_in_errors("--teacher", options.teacher, [&] { trainer.load_teacher(*teacher); });
   if (trainer.epochs() >= options.epochs)
     throw Error("--epochs {}: the checkpoint has {} already", options.epochs, trainer.epochs());
   if (plan.learning_rate) trainer.learning_rate(*plan.learning_rate);
@@ -467,18 +467,21 @@ void require_positive(const char* option, const std::optional<double>& value) { 
 int run_train(const TrainOptions& options) {
   if (!options.log.empty() && options.log == options.checkpoint)
     throw Error("--log and --checkpoint name one file, '{}': a file of its own for each", options.log);
+  if (!options.teacher.empty() && options.teacher == options.checkpoint)
+    throw Error("--teacher and --checkpoint name one file, '{}': a file of its own for each", options.teacher);
   if (!options.preferences.empty() && options.choose == name_of(Choice::measured))
     throw Error("--impl-preference goes with --choose order: measured takes the fastest of all");
   std::optional<Checkpoint> resumed;
-  if (!options.resume.empty()) naming("--resume", options.resume, [&] { resumed = read_checkpoint(options.resume); });
+  if (!options.resume.empty())
+    with_option_in_errors("--resume", options.resume, [&] { resumed = read_checkpoint(options.resume); });
   const Checkpoint* from = resumed ? &*resumed : nullptr;
   const Model model = chosen_model(options, from);
   std::optional<Checkpoint> teacher;
   if (!options.teacher.empty())
-    naming("--teacher", options.teacher, [&] {
-      if (from) throw Error("a training that is resumed has the teacher of its checkpoint");
+    with_option_in_errors("--teacher", options.teacher, [&] {
       teacher = read_checkpoint(options.teacher);
       require_teacher(*teacher, model);
+      if (from) throw Error("a training that is resumed has the teacher of its checkpoint");
     });
   require_positive("--lr", options.learning_rate);
   require_positive("--clip", options.clip);
@@ -538,7 +541,7 @@ void add_train(CLI::App& app) {
   train->add_option(
       "--teacher", options->teacher,
       "checkpoint of the teacher of cifar_cnn with --attr compress=distilled: of a cifar_cnn of twice the "
-      "width (--attr width=64), of the same dtype and layout; without it the teacher is not trained. "
+      "width (--attr width=64), of the same dtype and layout; without it the teacher keeps random initial values. "
       "--checkpoint holds the teacher too, so that --resume needs no --teacher and refuses it");
   train->add_option("--attr", options->attributes, "attribute=value of the model, repeatable")->expected(1)->take_all();
   train->add_option("--batch", options->batch, "samples in a step")->transform(whole_number(1));

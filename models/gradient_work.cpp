@@ -2,6 +2,7 @@
 #include "models/gradient_work.h"
 
 #include "core/error.h"
+#include "core/nvtx.h"
 #include "models/choice.h"
 #include "ops/elementwise/axpy.h"
 #include "ops/elementwise/unscale.h"
@@ -33,6 +34,7 @@ GradientWork::GradientWork(Tape& tape, const std::string& model, const Tape::Pre
     clipped_ = gradients_;
     for (size_t i = 0; i < tape.nodes().size(); ++i)
       if (const Tape::Node& node = tape.nodes()[i]; node.problem.name() == Unscale::name) {
+        if (unscale_node_) throw Error("the step of model {} has more than one node of unscale", model);
         const Var unscaled = node.slots[Unscale::y.index];
         clipped_ = {tape.tensor(unscaled).data, tape.dtype(unscaled), Role::inout};
         unscale_node_ = i;
@@ -65,7 +67,9 @@ void GradientWork::update(size_t first_phase) {
     return;
   }
   for (size_t i = 0; i < tape_.nodes().size(); ++i) {
-    if (tape_.nodes()[i].phase < first_phase) continue;
+    const Tape::Node& node = tape_.nodes()[i];
+    if (node.phase < first_phase) continue;
+    const NvtxRange op(*node.range);
     tape_.run_node(i);
     if (i == *unscale_node_) clip();
   }

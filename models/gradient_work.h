@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a training does with gradients between the backward passes of its batches and the optimiser: it adds up those of
 // several batches, and clips them. These are ops on the arena of gradients of a tape that is planned.
-// Gradients of a scaled loss are clipped after the node of the tape that divides them by the scale. In a step whose
-// gradients overflow, clipping leaves no finite ones either: that node has told the optimiser to leave the step out.
+// Gradients of a scaled loss are clipped after the node of the tape that divides them by the scale. In a step that
+// overflows, clipped gradients are not finite: that node has set `bad`, so that the optimiser leaves the step out.
 #pragma once
 #include <optional>
 #include <string>

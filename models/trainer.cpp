@@ -569,6 +569,8 @@ void Trainer::load_teacher(const Checkpoint& c) {
   std::vector<std::pair<std::string, Var>> tensors;
   for (const auto& [name, var] : train_.states())
     if (name.starts_with(kTeacher)) tensors.emplace_back(name.substr(std::string_view(kTeacher).size()), var);
+  if (tensors.empty())
+    throw Error("the tape of model {} has no state whose name begins with {}", model_.name(), kTeacher);
   require_alike(c, train_, tensors);
   upload_tensors(c, train_, tensors);
 }

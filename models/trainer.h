@@ -52,7 +52,7 @@ struct Metrics {
 
 struct TrainingOptions {
   int64_t accumulate = 1;  // batches whose mean gradient makes an update
-  double max_norm = 0;     // gradients, of the loss without scale, are clipped to this norm; 0: by the model alone
+  double max_norm = 0;     // norm to which gradients are clipped, without a scale of the loss; 0: as the model does
   std::optional<Augmentation> augmentation = {};  // of images; without a value, samples stay as they are
   Choice choice = Choice::order;
   Tape::Choices chosen = {};  // before, in a training that is resumed: see recorded_choices()

@@ -32,7 +32,11 @@ def check(condition, message):
 
 
 def run(*args):
-    return subprocess.run([DUET, *args, "--threads", "1"], capture_output=True, text=True, timeout=300, check=False)
+    command = [DUET, *args, "--threads", "1"]
+    try:
+        return subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    except subprocess.TimeoutExpired:
+        return subprocess.CompletedProcess(command, 124, "", "not done within 300 s")
 
 
 def does(*args):
@@ -154,7 +158,10 @@ def layouts():
 def sequences():
     small = [w for a in ("tokens=4", "layers=1", "heads=2", "width=32", "inner=32") for w in ("--attr", a)]
     out = does("train", "transformer_small", *small, "--epochs", "1", "--lr", "0.005", "--checkpoint", "pairs.safetensors")
-    accuracy = float(re.search(r"^test accuracy (\S+) %", out, re.M)[1])
+    found = re.search(r"^test accuracy (\S+) %", out, re.M)
+    if not check(found, f"no accuracy: {out}"):
+        return
+    accuracy = float(found[1])
     check(accuracy > 60, f"nothing learnt: {out}")
     # Decoded letter by letter, answers agree with the labels about as the evaluation says, which reads the labels.
     got = predictions("transformer_small", "pairs.safetensors", *(w for i in range(50) for w in ("--index", str(i))))

@@ -20,6 +20,7 @@ grep -q '^epoch  1 ' stdout && fail "a resumed training started again"
 does 'no better for 1 epoch\(s\): stopped' train toy $small --epochs 50 --lr 1e-12 --patience 1
 
 # A few images in CIFAR-10's format.
+command -v python3 > /dev/null || { echo "skipped: no python3"; exit 77; }
 mkdir tiny
 python3 -c '
 import random
@@ -83,7 +84,12 @@ refuses 2 'teacher none.safetensors: .*cannot be read' train $images $distilled 
 head -c 5000 teacher.safetensors > short.safetensors
 refuses 2 'teacher short.safetensors: .*(truncated|outside)' train $images $distilled --teacher short.safetensors
 refuses 2 'teacher teacher.safetensors: a training that is resumed has the teacher of its checkpoint' train $images --epochs 9 --resume student.safetensors --teacher teacher.safetensors
+refuses 2 'teacher teacher.safetensors: model toy f32/batch:50 has no teacher' train toy $small --epochs 9 --resume toy.safetensors --teacher teacher.safetensors
 refuses 2 'width 0: 1 to 4096 are allowed' train $images --attr width=0
+refuses 2 'width 4096: 1 to 2048 are allowed' train $images --attr width=4096 --attr compress=distilled
+cp teacher.safetensors kept.safetensors
+refuses 2 'teacher and --checkpoint name one file' train $images $distilled --teacher teacher.safetensors --checkpoint teacher.safetensors
+cmp -s teacher.safetensors kept.safetensors || fail "the teacher's file was written"
 
 # A checkpoint is written even if no epoch was better. Output that cannot be written is an error.
 does 'no epoch was better than the parameters of epoch 0, which same.safetensors holds' \

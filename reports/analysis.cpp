@@ -119,6 +119,7 @@ Analysis analyse(const Run& run) {
   analysis.beaten = results::beaten(run.jobs);
   add_latencies(cases, analysis);
   add_fusions(cases, analysis);
+  add_libraries(cases, analysis);
   add_roofs(run, cases, analysis);
   for (const Sweep& sweep : run.sweeps)
     if (!sweep.points.empty())

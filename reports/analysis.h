@@ -141,6 +141,19 @@ struct FusionTotal {
   double geometric_mean = 0;
 };
 
+// --- our own CPU code beside the libraries (libraries.cpp)
+
+// The cases of a family that have comparable rows of both, on one machine.
+struct LibraryRow {
+  struct Case {
+    std::string case_name;
+    double ratio;  // the library's call / the fastest of our own
+  };
+  std::string family, library, machine;
+  std::vector<Case> cases = {};  // the smallest ratio first
+  double geometric_mean = 0;
+};
+
 // --- against the ceilings (roofs.cpp)
 
 struct RooflinePoint {
@@ -283,6 +296,7 @@ struct Analysis {
   size_t batched_latencies = 0;       // rows left out of them: their samples are means of several calls
   std::vector<FusionRow> fusions;     // in the run's order
   std::vector<FusionTotal> fusion_totals;
+  std::vector<LibraryRow> libraries;  // by machine, library and family
   std::vector<Roofline> rooflines;
   std::vector<BandwidthRow> bandwidth;
   std::vector<FamilyShare> bandwidth_families;  // by name
@@ -300,6 +314,7 @@ std::string family_of(const Job& job);  // "other" where the job names none
 void add_pairs(const JobsByCase& cases, Analysis& analysis);
 void add_latencies(const JobsByCase& cases, Analysis& analysis);
 void add_fusions(const JobsByCase& cases, Analysis& analysis);
+void add_libraries(const JobsByCase& cases, Analysis& analysis);
 void add_roofs(const Run& run, const JobsByCase& cases, Analysis& analysis);
 std::vector<StepRow> step_rows(const Run& run, Kind kind);
 

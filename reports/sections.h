@@ -21,6 +21,7 @@ Document make_summary(const Run& run, const Analysis& analysis, const std::vecto
 void add_results(const Analysis& analysis, const ReportOptions& options, Document& document);
 void add_latencies(const Analysis& analysis, Document& document);
 void add_fusions(const Analysis& analysis, Document& document);
+void add_libraries(const Analysis& analysis, Document& document);
 void add_studies(const Analysis& analysis, Document& document);
 void add_steps(const Analysis& analysis, const ReportOptions& options, Document& document);
 void add_inferences(const Analysis& analysis, Document& document);

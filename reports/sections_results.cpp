@@ -133,6 +133,7 @@ void add_results(const Analysis& analysis, const ReportOptions& options, Documen
   add_ceiling_sections(analysis, options, document);
   add_break_even(analysis, document);
   add_fusions(analysis, document);
+  add_libraries(analysis, document);
   add_latencies(analysis, document);
   add_studies(analysis, document);
   add_case_tables(analysis, document);

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+// Our own CPU code beside the libraries: which rows are compared, the means, and the section.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "reports/analysis.h"
+#include "reports/render.h"
+#include "reports/sections.h"
+#include "tests/results/fixture.h"
+
+namespace duet::reports {
+namespace {
+
+using results::testing::make_job;
+using results::testing::make_run;
+using results::testing::make_series;
+
+Job call_of(const std::string& name, double time_s) { return make_job(name, {make_series(Scope::call, time_s, 0.5)}); }
+
+const std::string kSmall = "/f32/rows:64/cols:768", kLarge = "/f32/rows:8192/cols:768";
+
+TEST(Libraries, AreDividedByTheFastestOfOurOwn) {
+  const results::Run run =
+      make_run({call_of("softmax/cpu.tuned" + kSmall, 1e-3), call_of("softmax/cpu.other" + kSmall, 2e-3),
+                call_of("softmax/cpu.onednn" + kSmall, 4e-3), call_of("softmax/cpu.tuned" + kLarge, 2e-3),
+                call_of("softmax/cpu.onednn" + kLarge, 1e-3), call_of("softmax/cpu.openblas" + kLarge, 1e-3),
+                call_of("softmax/cuda.cudnn" + kLarge, 1e-5), call_of("layernorm/cpu.onednn" + kLarge, 1e-3)});
+  const Analysis a = analyse(run);
+  ASSERT_EQ(a.libraries.size(), 2u);
+  EXPECT_EQ(a.libraries[0].library, "cpu.onednn");
+  EXPECT_EQ(a.libraries[0].family, "norm");
+  ASSERT_EQ(a.libraries[0].cases.size(), 2u);
+  EXPECT_NEAR(a.libraries[0].cases[0].ratio, 0.5, 0.01);
+  EXPECT_NEAR(a.libraries[0].cases[1].ratio, 4, 0.05);
+  EXPECT_NEAR(a.libraries[0].geometric_mean, std::sqrt(2.0), 0.02);
+  EXPECT_EQ(a.libraries[1].library, "cpu.openblas");
+  EXPECT_NEAR(a.libraries[1].geometric_mean, 0.5, 0.01);
+
+  const Document document = make_document(run, a, {});
+  const std::string page = render_markdown(document);
+  EXPECT_NE(page.find("Our CPU code beside libraries"), std::string::npos);
+  EXPECT_NE(page.find("a library is faster than our own code in norm by cpu.openblas (0.50×)."), std::string::npos)
+      << page.substr(page.find("Our CPU code"), 1500);
+  EXPECT_NE(page.find("| 2 | 1.41× | 1 | softmax f32 rows:8192 cols:768 | 0.50× |"), std::string::npos)
+      << page.substr(page.find("Our CPU code"), 1500);
+  EXPECT_NE(render_html(document).find("Our CPU code beside libraries"), std::string::npos);
+}
+
+TEST(Libraries, AreAbsentWhereNoCaseHasBoth) {
+  const results::Run run =
+      make_run({call_of("softmax/cpu.tuned" + kSmall, 1e-3), call_of("softmax/cpu.onednn" + kLarge, 1e-3)});
+  const Analysis a = analyse(run);
+  EXPECT_TRUE(a.libraries.empty());
+  EXPECT_EQ(render_markdown(make_document(run, a, {})).find("Our CPU code beside"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace duet::reports

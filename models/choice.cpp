@@ -63,7 +63,7 @@ std::vector<Timed> by_time(const Problem& problem, Context& context, const std::
   std::vector<Timed> all;
   for (const Implementation* implementation : implementations(problem.name())) {
     if (!implementation->name.starts_with(device)) continue;
-    // The simple one, and the parts of a fused op one by one, hardly win, and trying them takes time.
+    // Not tried, because trying takes time: the simple one, and the parts of a fused op one after the other.
     if (implementation->name == device + "naive" || implementation->name == device + "unfused") continue;
     Plan plan = implementation->plan(problem, context);
     if (plan.is_prepared()) continue;  // a tape would prepare it in every run

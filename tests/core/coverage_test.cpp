@@ -75,28 +75,30 @@ INSTANTIATE_TEST_SUITE_P(
                     Way{"attention", "B:1 H:2 Tq:40 Tk:40 D:32", 0, 0, "cpu.tuned", "cpu.materialised", 0.05},
                     Way{"attention", "B:1 H:2 Tq:40 Tk:40 D:32", 0, 0, "cpu.materialised", "cpu.tuned", 0.05}));
 
+// A case with several implementations on the CPU, and its answer.
+class CoverageOfTwo : public testing::Test {
+ protected:
+  void spoil() { static_cast<float*>(got_.data(3))[777] += 1; }
+  const Problem problem_ = parse_case("linear", "n:30 in:40 out:50 act:gelu");
+  const HostTensors inputs_ = draw_inputs(problem_, FillMode::values, 3);
+  const Expected expected_ = Expected::sampled(problem_, inputs_, 3);
+  HostTensors got_ = run_reference(problem_, inputs_);
+};
+
 // Of two implementations that differ, the reference says which one is wrong.
-TEST(CoverageOfTwo, TheReferenceDecides) {
-  const Problem problem = parse_case("linear", "n:30 in:40 out:50 act:gelu");
-  const HostTensors inputs = draw_inputs(problem, FillMode::values, 3);
-  const Expected expected = Expected::sampled(problem, inputs, 3);
-  Coverage coverage(problem, inputs, expected, 1, 0, 0, 3);
-  HostTensors got = run_reference(problem, inputs);
-  static_cast<float*>(got.data(3))[777] += 1;
-  const Check check = coverage.compare("cpu.tuned", got);
+TEST_F(CoverageOfTwo, TheReferenceDecides) {
+  Coverage coverage(problem_, inputs_, expected_, 1, 0, 0, 3);
+  spoil();
+  const Check check = coverage.compare("cpu.tuned", got_);
   EXPECT_FALSE(check.passed());
   EXPECT_EQ(check.coverage, "reference");
 }
 
 // Separate ops share the code of cpu.tuned: a library is the second implementation of either.
-TEST(CoverageOfTwo, AreNotTunedAndUnfused) {
-  const Problem problem = parse_case("linear", "n:30 in:40 out:50 act:gelu");
-  const HostTensors inputs = draw_inputs(problem, FillMode::values, 3);
-  const Expected expected = Expected::sampled(problem, inputs, 3);
-  Coverage coverage(problem, inputs, expected, 1, 0, 0, 3);
-  const HostTensors got = run_reference(problem, inputs);
+TEST_F(CoverageOfTwo, AreNotTunedAndUnfused) {
+  Coverage coverage(problem_, inputs_, expected_, 1, 0, 0, 3);
   for (const char* implementation : {"cpu.tuned", "cpu.unfused"}) {
-    const Check check = coverage.compare(implementation, got);
+    const Check check = coverage.compare(implementation, got_);
     EXPECT_TRUE(check.passed()) << check.failure;
     EXPECT_TRUE(check.coverage == "cpu.onednn" || check.coverage == "cpu.openblas") << check.coverage;
   }
@@ -104,16 +106,12 @@ TEST(CoverageOfTwo, AreNotTunedAndUnfused) {
 
 // Where the reference would take too long, neither is known to be wrong: that is a failure of drawn inputs, whose
 // bounds are known, and otherwise a reason for sampled slices.
-TEST(CoverageOfTwo, MayStayUndecided) {
-  const Problem problem = parse_case("linear", "n:30 in:40 out:50 act:gelu");
-  const HostTensors inputs = draw_inputs(problem, FillMode::values, 3);
-  const Expected expected = Expected::sampled(problem, inputs, 3);
-  HostTensors got = run_reference(problem, inputs);
-  static_cast<float*>(got.data(3))[777] += 1;
+TEST_F(CoverageOfTwo, MayStayUndecided) {
+  spoil();
   for (const bool fails : {true, false}) {
-    Coverage coverage(problem, inputs, expected, 1000, 0, 0, 3, 60,
+    Coverage coverage(problem_, inputs_, expected_, 1000, 0, 0, 3, 60,
                       fails ? Coverage::Undecided::fails : Coverage::Undecided::is_sampled);
-    const Check check = coverage.compare("cpu.tuned", got);
+    const Check check = coverage.compare("cpu.tuned", got_);
     EXPECT_EQ(check.passed(), !fails);
     EXPECT_NE((fails ? check.failure : check.sampled_reason).find("[777]"), std::string::npos)
         << check.failure << check.sampled_reason;
@@ -122,15 +120,11 @@ TEST(CoverageOfTwo, MayStayUndecided) {
 }
 
 // Two ways of calling one library may be wrong alike, so that one is no witness for the other.
-TEST(CoverageOfTwo, AreNotOfTheSameLibrary) {
+TEST_F(CoverageOfTwo, AreNotOfTheSameLibrary) {
   if (!find_implementation("linear", "cpu.onednn_packed")) GTEST_SKIP() << "without oneDNN";
-  const Problem problem = parse_case("linear", "n:30 in:40 out:50 act:gelu");
-  const HostTensors inputs = draw_inputs(problem, FillMode::values, 3);
-  const Expected expected = Expected::sampled(problem, inputs, 3);
-  Coverage coverage(problem, inputs, expected, 1, 0, 0, 3);
-  const HostTensors got = run_reference(problem, inputs);
+  Coverage coverage(problem_, inputs_, expected_, 1, 0, 0, 3);
   for (const char* implementation : {"cpu.onednn", "cpu.onednn_packed"}) {
-    const Check check = coverage.compare(implementation, got);
+    const Check check = coverage.compare(implementation, got_);
     EXPECT_TRUE(check.passed()) << check.failure;
     EXPECT_TRUE(check.coverage == "cpu.tuned" || check.coverage == "cpu.openblas") << check.coverage;
   }

@@ -11,7 +11,8 @@ import tempfile
 
 LIMIT_S = 300
 DUET = os.path.abspath(os.environ["DUET_BIN"] + "/duet")
-# Model: options, the result of the test that is looked at, what it is by chance, its bound, and what it was (2026-11-28).
+# Model: options, the result of the test that is looked at, what it is by chance, its bound, and what it was on an AMD EPYC
+# with AVX2, 2026-11-28.
 MODELS = {
     "toy": ("", "accuracy", 50, 60, 82.6),
     "mlp": ("", "accuracy", 10, 85, 97.95),
